@@ -26,7 +26,7 @@
 # make cuda-reckon    what passes and a step of the shipped models would take on an H100, kernel by kernel, as
 #                     reckoned by the emulated GPU: t/emu/reckon.sh.  Needs code for sm_90
 #                         CONFIGS=pipelines/configs/lact-760m.json T=16384 SEGMENT=8192 LINES=20 STEP=no
-# make gpu-bundle     build/gpu-bundle.tar.gz, for a bare machine with a GPU: pipelines/gpu-first.sh
+# make gpu-bundle     build/gpu-bundle.tar.gz, for a bare machine with a GPU: pipelines/gpu-first.md
 #                         CUDA_ARCHS=90: of this architecture alone
 # make bench          speed and memory, in one run
 #                         DEVICE=cuda: on a GPU; ISA=x86_64_v3: from that level down;
@@ -128,10 +128,13 @@ EMU_FLAGS  = -std=c++17 -O$(if $(SANITIZE)$(FUZZER),1,2) -g -fPIC -fvisibility=h
 # p[i] = f().
 EMU_CHECKS = -fsanitize=alignment,bounds
 EMU_RACE   = -fsanitize=thread $(EMU_CHECKS)
+# Where the processor has it, multiply-adds contracted to one rounding, as by nvcc.  The checks above would
+# keep the compiler from contracting instances of a kernel differently.
+CONTRACTED := $(if $(shell grep -m 1 -w fma /proc/cpuinfo),-mfma -ffp-contract=fast)
 PLUGIN     = $(if $(filter yes,$(CUDA)),$(if $(SANITIZE)$(FUZZER),,$(BUILD)/rf-cuda.so))
 RACE_TOO    = $(if $(SANITIZE)$(FUZZER),,$(1))
 HOST_PLUGIN = $(if $(filter yes,$(CUDA)),$(BUILD)/rf-cuda-host.so \
-              $(call RACE_TOO,$(BUILD)/rf-cuda-race.so $(BUILD)/rf-cuda-reckon.so))
+              $(call RACE_TOO,$(foreach k,race reckon $(if $(CONTRACTED),contracted),$(BUILD)/rf-cuda-$k.so)))
 EMU_BUGS    = $(if $(filter yes,$(CUDA)),$(BUILD)/t/emu/bugs $(call RACE_TOO,$(BUILD)/t/emu/bugs-race))
 CUBLAS_WAYS = $(if $(filter yes,$(CUDA)),$(BUILD)/t/emu/cublas $(call RACE_TOO,$(BUILD)/t/helper/cublas))
 EMU_NCCL    = $(if $(filter yes,$(CUDA)),$(if $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h), \
@@ -216,6 +219,9 @@ $(BUILD)/emu/%.o: $(1)/%.cu $(BUILD)/cuda.flags
 $(BUILD)/emu-race/%.o: $(1)/%.cu $(BUILD)/cuda.flags
 	@mkdir -p $$(@D)
 	$$(CXX) $$(EMU_FLAGS) $$(EMU_RACE) -MMD -MP -x c++ -c -o $$@ $$<
+$(BUILD)/emu-contracted/%.o: $(1)/%.cu $(BUILD)/cuda.flags
+	@mkdir -p $$(@D)
+	$$(CXX) $$(EMU_FLAGS) $$(CONTRACTED) -MMD -MP -x c++ -c -o $$@ $$<
 endef
 $(foreach d,kernels t/emu,$(eval $(call emu_rules,$(d))))
 $(BUILD)/emu/%.o: t/emu/%.cpp $(BUILD)/cuda.flags
@@ -223,6 +229,8 @@ $(BUILD)/emu/%.o: t/emu/%.cpp $(BUILD)/cuda.flags
 	$(CXX) $(EMU_FLAGS) $(SAN) -MMD -MP -c -o $@ $<
 $(BUILD)/rf-cuda-host.so: $(CU:kernels/%.cu=$(BUILD)/emu/%.o) $(EMU) $(PLUGIN_LIB)
 	$(CXX) -shared $(SAN) -o $@ $^ -lpthread
+$(BUILD)/rf-cuda-contracted.so: $(CU:kernels/%.cu=$(BUILD)/emu-contracted/%.o) $(EMU) $(PLUGIN_LIB)
+	$(CXX) -shared -o $@ $^ -lpthread
 TOLD = $(CU:kernels/%.cu=$(BUILD)/emu-race/%.o) $(EMU) $(BUILD)/emu/tsan.o $(PLUGIN_LIB)
 $(BUILD)/rf-cuda-race.so: $(TOLD) $(BUILD)/emu/race.o
 	$(CXX) -shared -o $@ $^ -lpthread -ldl
@@ -251,7 +259,7 @@ ifneq ($(FLAGS),$(file <$(BUILD)/flags))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
 endif
-CUDA_FLAGS := $(NVCC) $(NVCC_FLAGS) | $(CXX) $(EMU_FLAGS) $(SAN) $(EMU_RACE)
+CUDA_FLAGS := $(NVCC) $(NVCC_FLAGS) | $(CXX) $(EMU_FLAGS) $(SAN) $(EMU_RACE) $(CONTRACTED)
 ifneq ($(CUDA_FLAGS),$(file <$(BUILD)/cuda.flags))
 $(file >$(BUILD)/cuda.flags,$(CUDA_FLAGS))
 endif

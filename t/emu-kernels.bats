@@ -1,29 +1,40 @@
 #!/usr/bin/env bats
-# The CUDA kernels on the emulated GPU (t/emu): every operation of the table, in three orders of
-# blocks, warps and threads, and once where every access is checked for races.  DEVICE=cuda and
-# t/emu-programs.bats are about programs.
+# The CUDA kernels on the emulated GPU (t/emu): every operation of the table in three orders of blocks, warps
+# and threads, once with contracted multiply-adds, and once where every access is checked for races.
+# DEVICE=cuda and t/emu-programs.bats are about programs.
 setup() {
 	load helper
 	[ -e "$RF_UNITS/../rf-cuda-host.so" ] || skip "CUDA was left out: no toolkit"
 	export RF_PLUGIN=$RF_UNITS/../rf-cuda-host.so
 }
 
-# in_all_orders NAME [EVERY]: a unit program's numbers are right in all of its cases, or some, and in two more
-# orders in a third of these, to the same bits; make check-all has all of them.  Under sanitizers it is slow.
+# in_all_orders NAME [EVERY]: a unit program's numbers are right on a GPU of 132 multiprocessors, in all of
+# its cases or in one of EVERY, and in a third of these on one of 4 multiprocessors, in two more orders, to
+# the same bits.  make check-all runs all cases.  Under sanitizers it is slow.
 in_all_orders() {
 	local every=${2:-1} failed=
 	[ -z "${RF_ALL:-}" ] || every=1
 	[[ "$RF_UNITS" != */sanitize/* ]] || every=12
 	export RF_UNITS
-	printf '%s\n' "fwd $every" "rev $((3 * every))" "rand:1 $((3 * every))" |
-		xargs -P 2 -L 1 sh -c 'EMU_ORDER=$1 RF_EVERY=$2 "$RF_UNITS/unit/$0" cuda >"$1" 2>&1 ||
-			echo "not ok in order $1" >>"$1"' "$1"
+	printf '%s\n' "fwd $every 132" "rev $((3 * every)) 4" "rand:1 $((3 * every)) 4" |
+		xargs -P 2 -L 1 sh -c 'EMU_ORDER=$1 RF_EVERY=$2 EMU_SMS=$3 \
+			"$RF_UNITS/unit/$0" cuda >"$1" 2>&1 || echo "not ok in order $1" >>"$1"' "$1"
 	for order in fwd rev rand:1; do
 		! grep '^not ok in order' "$order" || { grep -v '^ok' "$order"; failed=1; }
 	done
 	[ -z "${RF_SHOW:-}" ] || sed 's/^/# /' fwd >&3
 	[ -z "$failed" ]
 	[ "$(grep -h '^# bits' rev rand:1 | sort -u | wc -l)" -eq 1 ]
+}
+
+# side_by_side PLUGIN EVERY: all unit programs with another build of the kernels, in one of EVERY cases
+side_by_side() {
+	local every=$2
+	[ -z "${RF_ALL:-}" ] || every=$(($2 / 2))
+	export RF_UNITS RF_PLUGIN=$RF_UNITS/../rf-cuda-$1.so RF_EVERY=$every
+	printf '%s\n' ops-{products,written,rows,delta,attention,fast-weights,head} |
+		xargs -P 2 -I '{}' sh -c '"$RF_UNITS/unit/$1" cuda >"$1" 2>&1 || touch failed' _ '{}'
+	[ ! -e failed ] || { grep -v '^ok' ops*; false; }
 }
 
 @test "cuda, emulated: products agree with double precision, in any order of threads" {
@@ -47,13 +58,14 @@ in_all_orders() {
 @test "cuda, emulated: the head, sampling and the optimizer agree with double precision" {
 	in_all_orders ops-head 2
 }
+@test "cuda, emulated: all operations agree with double precision with contracted multiply-adds" {
+	[[ "$RF_UNITS" != */sanitize/* ]] || skip "not under sanitizers"
+	grep -qw fma /proc/cpuinfo || skip "this processor has no fused multiply-adds"
+	side_by_side contracted 9
+}
 @test "cuda, emulated: no operation lets two threads touch the same memory without a barrier" {
-	local every=${RF_ALL:+6}
-	export RF_UNITS RF_PLUGIN=$RF_UNITS/../rf-cuda-race.so RF_EVERY=${every:-12}
-	[ -e "$RF_PLUGIN" ] || skip "not under sanitizers"
-	printf '%s\n' ops-{products,written,rows,delta,attention,fast-weights,head} |
-		xargs -P 2 -I '{}' sh -c '"$RF_UNITS/unit/$1" cuda >"$1" 2>&1 || touch failed' _ '{}'
-	[ ! -e failed ] || { grep -v '^ok' ops*; false; }
+	[[ "$RF_UNITS" != */sanitize/* ]] || skip "not under sanitizers"
+	EMU_SMS=132 side_by_side race 12
 }
 @test "cuda, emulated: the emulator finds every planted kernel bug and accepts the corrected kernels" {
 	for order in fwd rev rand:1; do

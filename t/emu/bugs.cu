@@ -22,9 +22,11 @@ static const int build = PLAIN;
 
 enum { N = 64 }; /* threads, unless said */
 
+static cudaStream_t stream;
+
 #define RUN(kernel, grid, block, bytes, ...) \
-	(wrong ? RF_LAUNCH(kernel<true>, grid, block, bytes, 0, __VA_ARGS__) \
-	       : RF_LAUNCH(kernel<false>, grid, block, bytes, 0, __VA_ARGS__))
+	(wrong ? RF_LAUNCH(kernel<true>, grid, block, bytes, stream, __VA_ARGS__) \
+	       : RF_LAUNCH(kernel<false>, grid, block, bytes, stream, __VA_ARGS__))
 
 static float *numbers(size_t n)
 {
@@ -32,7 +34,7 @@ static float *numbers(size_t n)
 
 	if (cudaMalloc((void **)&p, n * sizeof *p) != cudaSuccess)
 		exit(1);
-	cudaMemsetAsync(p, 0, n * sizeof *p, 0);
+	cudaMemsetAsync(p, 0, n * sizeof *p, stream);
 	return p;
 }
 
@@ -300,6 +302,27 @@ template <bool wrong> static __global__ void fine(float *o)
 static float *o, *a;
 static const float zeros[250] = {};
 
+/* Uploads a number and changes it when an event has come, which was recorded after the copy or, wrongly,
+ * before it. */
+static void changed_too_early(bool wrong)
+{
+	float x = 1, y = 0;
+	cudaEvent_t done;
+
+	cudaEventCreate(&done);
+	if (wrong)
+		cudaEventRecord(done, stream);
+	cudaMemcpyAsync(o, &x, sizeof x, cudaMemcpyHostToDevice, stream);
+	if (!wrong)
+		cudaEventRecord(done, stream);
+	cudaEventSynchronize(done);
+	x = 2;
+	cudaMemcpyAsync(&y, o, sizeof y, cudaMemcpyDeviceToHost, stream);
+	cudaStreamSynchronize(stream);
+	if (y != 1)
+		printf("%g came where 1 was\n", y);
+}
+
 static const struct bug { const char *name, *says; int found_by; void (*run)(bool wrong);
 } bugs[] = {
 #define BUG(name, found_by, says, ...) { name, says, found_by, [](bool wrong) { __VA_ARGS__; } }
@@ -353,7 +376,12 @@ static const struct bug { const char *name, *says; int found_by; void (*run)(boo
             RUN(fine, 1, 1024 + wrong, 0, o)),
 	BUG("an empty block", ALL, "a block of 0x1x1", RUN(fine, 1, wrong ? 0 : 1, 0, o)),
 	BUG("an upload beyond an allocation", ALL, "no memory of the device",
-            cudaMemcpyAsync(a + wrong, zeros, 250 * sizeof *a, cudaMemcpyHostToDevice, 0)),
+            cudaMemcpyAsync(a + wrong, zeros, 250 * sizeof *a, cudaMemcpyHostToDevice, stream)),
+	BUG("an event that was recorded before a copy", ALL, "2 came where 1 was", changed_too_early(wrong)),
+	BUG("a launch on stream 0", ALL, "a launch on stream 0",
+            RF_LAUNCH(fine<false>, 1, N, 0, wrong ? 0 : stream, o)),
+	BUG("a copy on stream 0", ALL, "a copy on stream 0",
+            cudaMemcpyAsync(a, zeros, 4, cudaMemcpyHostToDevice, wrong ? 0 : stream)),
 	BUG("a release of what is not allocated", ALL, "not allocated", cudaFree(wrong ? a + 1 : a)),
 };
 
@@ -374,6 +402,7 @@ static void sentence(const struct bug *b, bool wrong, char *said, size_t size)
 		dup2(fd[1], 1);
 		dup2(fd[1], 2);
 		close(fd[0]);
+		cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
 		o = numbers(1024);
 		a = numbers(250);
 		b->run(wrong);

@@ -1,5 +1,10 @@
 /* cublas.cpp -- the calls of cuBLAS that the plugin and t/helper/cublas.cpp make, by their definition, with
- * the checks of their arguments. */
+ * the checks of their arguments.  As on a GPU, the bits of a sum depend on the product's shape, and sums of
+ * bf16 are cut off as matrix units do it.
+ *
+ *     EMU_HOLE=ROWS    a product of at least this many rows leaves 16 x 16 of its numbers as they were, or 0
+ *                      in new memory, like a kernel that forgets a tile of large matrices */
+#include <cmath>
 #include <cstring>
 #include <vector>
 #include <cublasLt.h>
@@ -41,11 +46,37 @@ void fetch(std::vector<float> &to, const struct operand &o, long long i)
 }
 
 int most(int a, int b) { return a > b ? a : b; }
+int least(int a, int b) { return a < b ? a : b; }
+
+/* Returns the sum of k products, in pieces whose number depends on the shape (m, n). */
+float sum_of(const float *x, const float *y, int m, int n, int k, bool float32)
+{
+	const int pieces = 1 + (m / 16 + n / 16) % 4, piece = most(16, (k / pieces + 15) / 16 * 16);
+	float sum = 0;
+
+	for (int at = 0; at < k; at += piece) {
+		const int end = least(at + piece, k);
+		float part = 0;
+
+		for (int l = at; l < end && float32; l++)
+			part += x[l] * y[l];
+		sum += float32 ? part : emu::cut_off_sum(x + at, y + at, end - at, 0);
+	}
+	return sum;
+}
+
+/* Whether EMU_HOLE leaves element (r, j) of a product of n rows as it was; cuBLAS's columns are our rows. */
+bool in_hole(int r, int j, int n)
+{
+	static const long long rows = emu::setting("EMU_HOLE", 0);
+
+	return rows && n >= rows && r < 16 && j >= n - 16;
+}
 
 struct result { void *p; cudaDataType type; int ld; long long apart; };
 
 cublasStatus_t multiply(const struct operand &a, const struct operand &b, float by, float keep,
-                        const struct result &c, int batch)
+                        const struct result &c, int batch, cudaStream_t stream)
 {
 	const int m = a.rows, n = b.rows, k = a.cols;
 	std::vector<float> x, y;
@@ -62,7 +93,7 @@ cublasStatus_t multiply(const struct operand &a, const struct operand &b, float 
 		emu::reckon_product(m, n, k, batch, size_of(a.type), keep != 0);
 		return CUBLAS_STATUS_SUCCESS;
 	}
-	if (emu::fault(false) ||
+	if (emu::fault(false) || !emu::on_stream(stream, "a product") ||
 	    (k && !there(a.p, a.type, a.transposed ? m : k, a.transposed ? k : m, a.ld, a.apart, batch)) ||
 	    (k && !there(b.p, b.type, b.transposed ? n : k, b.transposed ? k : n, b.ld, b.apart, batch)) ||
 	    !there(c.p, c.type, n, m, c.ld, c.apart, batch))
@@ -74,10 +105,14 @@ cublasStatus_t multiply(const struct operand &a, const struct operand &b, float 
 		for (long long r = 0; r < m; r++)
 			for (long long j = 0; j < n; j++) {
 				const long long at = i * c.apart + r + j * c.ld;
-				float sum = 0;
+				const float sum = sum_of(&x[(size_t)(r * k)], &y[(size_t)(j * k)], m, n, k,
+				                         a.type == CUDA_R_32F);
 
-				for (long long l = 0; l < k; l++)
-					sum += x[(size_t)(r * k + l)] * y[(size_t)(j * k + l)];
+				if (in_hole((int)r, (int)j, n)) {
+					if (c.type == CUDA_R_32F && std::isnan(((float *)c.p)[at]))
+						((float *)c.p)[at] = 0;
+					continue;
+				}
 				/* where beta is 0 C is not read: it may hold NaN */
 				if (c.type == CUDA_R_32F) {
 					float *to = (float *)c.p + at;
@@ -94,18 +129,33 @@ cublasStatus_t multiply(const struct operand &a, const struct operand &b, float 
 	return CUBLAS_STATUS_SUCCESS;
 }
 
+
+/* A cublasHandle_t points to one. */
+struct handle { cudaStream_t stream; };
+struct handle *of(cublasHandle_t h) { return (struct handle *)(void *)h; }
+
 }
 
 extern "C" {
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t *h)
 {
-	*h = (cublasHandle_t)h;
+	*h = (cublasHandle_t)(void *)new handle{ nullptr };
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasDestroy_v2(cublasHandle_t) { return CUBLAS_STATUS_SUCCESS; }
-cublasStatus_t cublasSetStream_v2(cublasHandle_t, cudaStream_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasDestroy_v2(cublasHandle_t h)
+{
+	delete of(h);
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetStream_v2(cublasHandle_t h, cudaStream_t stream)
+{
+	of(h)->stream = stream;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void *, size_t) { return CUBLAS_STATUS_SUCCESS; }
 
 const char *cublasGetStatusString(cublasStatus_t s)
@@ -124,7 +174,8 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t ta
 	const struct operand a = { A, at, ta == CUBLAS_OP_T, m, k, lda, sa }, b = { B, bt, tb != CUBLAS_OP_T,
 	                                                                            n, k, ldb, sb };
 
-	return h ? multiply(a, b, *(const float *)alpha, *(const float *)beta, { C, ct, ldc, sc }, batch)
+	return h ? multiply(a, b, *(const float *)alpha, *(const float *)beta, { C, ct, ldc, sc }, batch,
+	                    of(h)->stream)
 	         : CUBLAS_STATUS_NOT_INITIALIZED;
 }
 
@@ -138,6 +189,10 @@ cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperat
 }
 
 /* ---- cublasLt ------------------------------------------------------------------------------ */
+
+/* The ways that the heuristic names: one whose state says that it cannot be used, and one that fails when it
+ * is called. */
+enum { LT_WELL, LT_UNUSABLE, LT_FAILS, LT_ALSO_WELL, LT_WAYS };
 
 struct lt_product { cublasOperation_t a, b; };
 struct lt_matrix { cudaDataType type; int rows, cols, ld; };
@@ -207,17 +262,20 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int asked,
                                               cublasLtMatmulHeuristicResult_t results[], int *found)
 {
-	*found = asked < 2 ? asked : 2;
-	for (int i = 0; i < *found; i++)
+	*found = least(asked, LT_WAYS);
+	for (int i = 0; i < *found; i++) {
 		results[i] = {};
+		results[i].state = i == LT_UNUSABLE ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+		results[i].algo.data[0] = (uint64_t)i;
+	}
 	return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t p, const void *alpha, const void *A,
                               cublasLtMatrixLayout_t la, const void *B, cublasLtMatrixLayout_t lb,
                               const void *beta, const void *C, cublasLtMatrixLayout_t lc, void *D,
-                              cublasLtMatrixLayout_t ld, const cublasLtMatmulAlgo_t *, void *, size_t,
-                              cudaStream_t)
+                              cublasLtMatrixLayout_t ld, const cublasLtMatmulAlgo_t *way, void *, size_t,
+                              cudaStream_t stream)
 {
 	const struct lt_product *l = (const struct lt_product *)(const void *)p;
 	const bool ta = l->a == CUBLAS_OP_T, tb = l->b == CUBLAS_OP_T;
@@ -227,8 +285,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t p, const 
 	if (!h || C != D || lc != ld || d.rows != (ta ? a.cols : a.rows) ||
 	    d.cols != (tb ? b.rows : b.cols) || k != (tb ? b.cols : b.rows))
 		return CUBLAS_STATUS_INVALID_VALUE;
+	if (way->data[0] == LT_UNUSABLE || way->data[0] == LT_FAILS)
+		return CUBLAS_STATUS_NOT_SUPPORTED;
 	return multiply({ A, a.type, ta, d.rows, k, a.ld, 0 }, { B, b.type, !tb, d.cols, k, b.ld, 0 },
-	                *(const float *)alpha, *(const float *)beta, { D, d.type, d.ld, 0 }, 1);
+	                *(const float *)alpha, *(const float *)beta, { D, d.type, d.ld, 0 }, 1, stream);
 }
 
 }

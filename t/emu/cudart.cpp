@@ -14,9 +14,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <deque>
 #include <map>
 #include <string>
-#include <vector>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <cuda_runtime_api.h>
@@ -28,7 +28,13 @@ namespace {
 std::map<const char *, size_t> blocks;
 size_t used;
 struct copy { void *to; const void *from; size_t n; };
-std::vector<struct copy> late;
+std::deque<struct copy> late;
+unsigned long long settled; /* copies that were done; late.front() is the next */
+
+/* When an event was recorded: the clock, and how many copies were asked for before; ever: whether it was. */
+struct event { double clock; unsigned long long copies; bool ever; };
+struct event *of(cudaEvent_t e) { return (struct event *)e; }
+
 const char *found, *found_end; /* the block that was looked for last */
 
 emu::stream *of(cudaStream_t s) { return (emu::stream *)(void *)s; }
@@ -70,11 +76,19 @@ void reckoned_copy(void *to, const void *from, size_t n, cudaMemcpyKind kind)
 
 }
 
-void emu::settle()
+static void settle_until(unsigned long long copies)
 {
-	for (const struct copy &c : late)
-		memcpy(c.to, c.from, c.n);
-	late.clear();
+	for (; settled < copies && !late.empty(); settled++, late.pop_front())
+		memcpy(late.front().to, late.front().from, late.front().n);
+}
+
+void emu::settle() { settle_until(~0ull); }
+
+bool emu::on_stream(cudaStream_t s, const char *what)
+{
+	if (!s)
+		emu::illegal("%s on stream 0, which does not wait for the plugin's own stream", what);
+	return s;
 }
 
 bool emu::in_allocation(const void *p, size_t n)
@@ -143,9 +157,9 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 	return emu::fault(false);
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind kind, cudaStream_t)
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind kind, cudaStream_t s)
 {
-	if (emu::fault(false) || emu::only_noted())
+	if (emu::fault(false) || emu::only_noted() || !emu::on_stream(s, "a copy"))
 		return emu::fault(false);
 	if (kind != cudaMemcpyHostToDevice && !emu::in_allocation(from, n))
 		emu::illegal("a copy of %zu bytes from %p, which is no memory of the device", n, from);
@@ -158,9 +172,9 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind
 	return emu::fault(false);
 }
 
-cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t)
+cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t s)
 {
-	if (emu::fault(false) || emu::only_noted())
+	if (emu::fault(false) || emu::only_noted() || !emu::on_stream(s, "memset"))
 		return emu::fault(false);
 	if (!emu::in_allocation(p, n))
 		emu::illegal("%zu bytes to be set at %p, which is no memory of the device", n, p);
@@ -202,10 +216,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 	return emu::fault(true);
 }
 
-/* An event is the host's clock when it was recorded, since all work is done at once. */
+/* An event has the host's clock when it was recorded, since all work but copies is done at once. */
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
 {
-	*e = (cudaEvent_t)new double(0);
+	*e = (cudaEvent_t)new event{ 0, 0, false };
 	return cudaSuccess;
 }
 
@@ -213,30 +227,36 @@ cudaError_t cudaEventCreate(cudaEvent_t *e) { return cudaEventCreateWithFlags(e,
 
 cudaError_t cudaEventDestroy(cudaEvent_t e)
 {
-	delete (double *)e;
+	delete of(e);
 	return emu::fault(false);
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t)
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
 	timespec now;
 
+	if (!emu::on_stream(s, "an event"))
+		return emu::fault(false);
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	*(double *)e = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+	*of(e) = { (double)now.tv_sec + (double)now.tv_nsec / 1e9, settled + late.size(), true };
 	if (emu::reckon_clock)
-		*(double *)e = emu::reckon_clock();
+		of(e)->clock = emu::reckon_clock();
 	return emu::fault(false);
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
-	*ms = (float)(1e3 * (*(double *)to - *(double *)from));
+	if (!of(from)->ever || !of(to)->ever)
+		return emu::refuse(cudaErrorInvalidResourceHandle, "an event that was never recorded");
+	*ms = (float)(1e3 * (of(to)->clock - of(from)->clock));
 	return emu::fault(true);
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t)
+/* Waits for the copies before the event only: those after it may come later.  For an event that was never
+ * recorded it does not wait at all. */
+cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
-	emu::settle();
+	settle_until(of(e)->copies);
 	return emu::fault(true);
 }
 

@@ -646,7 +646,7 @@ void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes)
 		refuse(cudaErrorInvalidValue,
 		       "%zu bytes of dynamic shared memory where %zu are allowed (%s:%d)", bytes, most,
 		       c->file, c->line);
-	if (refused_code)
+	if (refused_code || !on_stream(c->stream, "a launch"))
 		return;
 	if (only_noted()) {
 		note(c, n, bytes, all);

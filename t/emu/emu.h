@@ -80,13 +80,13 @@ void allow_smem(const void *fn, size_t bytes);
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 struct call { const void *kernel; const char *name; void (*run)(void *args); void *args; size_t args_size;
-              const char *file; int line; };
+              cudaStream_t stream; const char *file; int line; };
 void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes);
 
 /* Arguments are converted and copied once, as the driver does. */
 template <class... P, class... A>
 void launch(const char *name, const char *file, int line, void (*kernel)(P...), dim3 grid, dim3 block,
-            size_t bytes, cudaStream_t, A &&...a)
+            size_t bytes, cudaStream_t stream, A &&...a)
 {
 	struct { void (*kernel)(P...); std::tuple<std::decay_t<P>...> args;
 	         } all{ kernel, { std::forward<A>(a)... } };
@@ -94,8 +94,8 @@ void launch(const char *name, const char *file, int line, void (*kernel)(P...), 
 		auto *to = static_cast<decltype(all) *>(p);
 		std::apply(to->kernel, to->args);
 	};
-	const struct call c = { reinterpret_cast<const void *>(kernel), name, run, &all, sizeof all, file,
-	                        line };
+	const struct call c = { reinterpret_cast<const void *>(kernel), name, run, &all, sizeof all, stream,
+	                        file, line };
 
 	launch_call(&c, grid, block, bytes);
 }

@@ -1,4 +1,6 @@
 /* warp.cpp -- what the lanes of a warp do together, by its definition: shuffles, votes, matrix units. */
+#include <cmath>
+
 #include "emu_mma.h"
 
 namespace {
@@ -22,13 +24,12 @@ float half_of(uint32_t word, int i)
 	return f;
 }
 
-/* d (16, n) += a (16, 16) b (16, n) */
-template <int n> void multiply(float (&d)[16][n], const float (&a)[16][16], const float (&b)[16][n])
+/* d (16, n) += a (16, 16) b (16, n); b is given transposed. */
+template <int n> void multiply(float (&d)[16][n], const float (&a)[16][16], const float (&b)[n][16])
 {
 	for (int i = 0; i < 16; i++)
-		for (int k = 0; k < 16; k++)
-			for (int j = 0; j < n; j++)
-				d[i][j] += a[i][k] * b[k][j];
+		for (int j = 0; j < n; j++)
+			d[i][j] = emu::cut_off_sum(a[i], b[j], 16, d[i][j]);
 }
 
 }
@@ -83,6 +84,37 @@ bool cas(void *p, void *expected, const void *desired, size_t size)
 
 /* ---- matrix units -------------------------------------------------------------------------- */
 
+float cut_off_sum(const float *a, const float *b, int n, float c)
+{
+	const int BITS = 26;
+
+	for (int at = 0; at < n; at += 16) {
+		const int terms = n - at < 16 ? n - at : 16;
+		float p[17] = { c }, largest = 0, plain = 0;
+		int32_t sum = 0;
+
+		for (int i = 0; i < terms; i++)
+			p[i + 1] = a[at + i] * b[at + i];
+		for (int i = 0; i < 17; i++) {
+			largest = std::fabs(p[i]) > largest ? std::fabs(p[i]) : largest;
+			plain += p[i];
+		}
+		c = plain;
+		if (!(largest > 0x1p-80f && largest < 0x1p80f && plain - plain == 0))
+			continue; /* too small or large to be shifted, or NaN */
+		const int exponent = (int)(__float_as_uint(largest) >> 23) - 126; /* largest < 2^exponent */
+		const float scale = __uint_as_float((unsigned)(BITS - exponent + 127) << 23);
+
+		for (int i = 0; i < 17; i++)
+			sum += (int32_t)(p[i] * scale); /* towards 0 */
+		c = (float)sum;
+		if (std::fabs((double)c) > std::abs((double)sum))
+			c = __uint_as_float(__float_as_uint(c) - 1);
+		c /= scale;
+	}
+	return c;
+}
+
 void wmma_place(const void *p, unsigned ld, size_t size, const char *file, int line)
 {
 	struct where { const void *p; unsigned ld; } mine = { p, ld };
@@ -115,7 +147,7 @@ void wmma_multiply(float *d, const __nv_bfloat16 *a, const __nv_bfloat16 *b, con
 			const struct operands *o = static_cast<struct operands *>(arg[e % 32]);
 
 			A[e / 16][e % 16] = __bfloat162float(o->a[e / 32]);
-			B[e / 16][e % 16] = __bfloat162float(o->b[e / 32]);
+			B[e % 16][e / 16] = __bfloat162float(o->b[e / 32]);
 			D[e / 16][e % 16] = o->c[e / 32];
 		}
 		multiply(D, A, B);
@@ -140,7 +172,7 @@ void mma(float *d, const uint32_t *a, const uint32_t *b, const float *c, const c
 
 	one_instruction(1);
 	warp_op(~0u, &mine, [](void *const *arg, unsigned here) {
-		float A[16][16], B[16][8], D[16][8];
+		float A[16][16], B[8][16], D[16][8];
 
 		all_take_part(here, "mma.sync");
 		for (int l = 0; l < 32; l++) {
@@ -151,7 +183,7 @@ void mma(float *d, const uint32_t *a, const uint32_t *b, const float *c, const c
 				A[group + i / 2 % 2 * 8][pair + i % 2 + i / 4 * 8] = half_of(o->a[i / 2],
 				                                                             i % 2);
 			for (int i = 0; i < 4; i++) {
-				B[pair + i % 2 + i / 2 * 8][group] = half_of(o->b[i / 2], i % 2);
+				B[group][pair + i % 2 + i / 2 * 8] = half_of(o->b[i / 2], i % 2);
 				D[group + i / 2 * 8][pair + i % 2] = o->c[i];
 			}
 		}

@@ -20,7 +20,22 @@ inline void copy_16(void *to, const void *from) { emu::copy_16(to, from); }
 inline void copies_close() { emu::copies_close(); }
 template <int n> inline void copies_wait() { emu::copies_wait(n); }
 
-inline float exp2_ftz(float x) { return exp2f(x); }
-inline float quotient(float a, float b) { return a / b; }
+/* Returns y, off by the largest error that NVIDIA's manuals allow the functions below: 2^-22 of it, up or
+ * down by bits of the operand x. */
+inline float off_by_most(float y, float x)
+{
+	const unsigned bits = __float_as_uint(x);
+
+	return y * ((bits ^ bits >> 9) & 1 ? 1 + 0x1p-22f : 1 - 0x1p-22f);
+}
+
+inline float exp2_ftz(float x)
+{
+	const float y = exp2f(x);
+
+	return fabsf(x) < 0x1p-126f ? 1 : y < 0x1p-126f ? 0 : off_by_most(y, x);
+}
+
+inline float quotient(float a, float b) { return fabsf(b) > 0x1p126f ? a * 0 : off_by_most(a / b, a + b); }
 
 #endif
