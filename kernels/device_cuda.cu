@@ -54,8 +54,8 @@ bool rf_cuda_has_shared(struct rf_dev *d, size_t bytes, const char *kernel)
 	return false;
 }
 
-/* What the driver was asked for, by kernel: it keeps the last request, so a smaller one must not follow a
- * larger one.  It lasts as long as the process, and so does this table. */
+/* The driver keeps the last request for a kernel, so a smaller one must not follow a larger one.  The table
+ * has the largest of each kernel; requests, and so this table, last as long as the process. */
 bool rf_cuda_allowed(struct rf_dev *d, const void *kernel, size_t bytes, const char *name)
 {
 	enum { MOST = 256 };

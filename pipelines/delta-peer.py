@@ -1,21 +1,26 @@
 #!/usr/bin/env python3
-"""delta-peer.py T HEADS KxV [fla | flash_qla] -- the delta rule by flash-linear-attention's Triton kernels,
-in bf16, as bench-cuda.sh measures ours; or by FlashQLA's, with the decay that they have it with."""
+"""delta-peer.py [--warm-up] T HEADS KxV [fla | flash_qla] -- times the delta rule of flash-linear-attention's
+Triton kernels, in bf16, as `bench - delta` times ours; or of FlashQLA's kernels, with the decay that they
+need.  --warm-up: only compiles and tunes them, for the next process."""
+import importlib.util
 import sys
 import time
 
-T, H = map(int, sys.argv[1:3])
-K, V = map(int, (sys.argv[3] if "x" in sys.argv[3] else f"{sys.argv[3]}x{sys.argv[3]}").split("x"))
-peer = sys.argv[4] if len(sys.argv) > 4 else "fla"
-try:
-    import torch
-    if peer == "fla":
-        from fla.ops.delta_rule import chunk_delta_rule
-    else:
-        from flash_qla import chunk_gated_delta_rule
-except ImportError as missing:
-    print(f"delta-peer.py: {missing}", file=sys.stderr)
-    sys.exit(69)  # not there; what is there and fails has another status
+warm_up = sys.argv[1] == "--warm-up"
+words = sys.argv[1 + warm_up:]
+T, H = map(int, words[:2])
+K, V = map(int, (words[2] if "x" in words[2] else f"{words[2]}x{words[2]}").split("x"))
+peer = words[3] if len(words) > 3 else "fla"
+for name in peer, "torch":  # before torch is imported, which takes seconds
+    if importlib.util.find_spec(name) is None:
+        print(f"delta-peer.py: no module named {name}", file=sys.stderr)
+        sys.exit(69)  # a package that is installed and fails has another status
+
+import torch
+if peer == "fla":
+    from fla.ops.delta_rule import chunk_delta_rule
+else:
+    from flash_qla import chunk_gated_delta_rule
 
 TIMES, ROUNDS = 10, 5
 torch.manual_seed(1)
@@ -43,12 +48,12 @@ def once(back):
 
 for name, back in ("delta rule", False), ("delta rule and back", True):
     best = float("inf")
-    for i in range(ROUNDS + 1):  # the first compiles
+    for i in range(1 if warm_up else ROUNDS + 1):  # the first compiles
         torch.cuda.synchronize()
         t = time.perf_counter()
         for _ in range(TIMES):
             once(back)
         torch.cuda.synchronize()
-        if i:
+        if i or warm_up:
             best = min(best, (time.perf_counter() - t) / TIMES)
-    print(f"{name:<20s} {1e3 * best:8.3f} ms")
+    print(f"{name:<20s} {1e3 * best:8.3f} ms", flush=True)

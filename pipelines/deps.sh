@@ -11,7 +11,8 @@ set -eu
 
 build='build-essential libzstd-dev libmsgpack-dev libjansson-dev libxxhash-dev libutf8proc-dev
 	libpcre2-dev libsentencepiece-dev libdnnl-dev libopenmpi-dev'
-tests='bats clang jq libclang-rt-dev mandoc openmpi-bin parallel python3 shellcheck strace zstd'
+tests='bats clang jq libclang-rt-dev mandoc openmpi-bin parallel patchelf python3 shellcheck
+	strace zstd'
 midtrain='gnuplot-nox perl-doc sentencepiece'
 cross='gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1-arm64-cross
 	libstdc++6-arm64-cross qemu-user-static'

@@ -572,7 +572,7 @@ static double difference(struct buf x, struct buf y)
 	return isnan(diff) ? INFINITY : diff / most;
 }
 
-/* Parts side by side give the same as each of them alone: the same bits, but on a GPU. */
+/* Parts side by side give the same numbers as one by one, and the same bits except on a GPU. */
 static void conv_side(int nb, int steps, int w, const struct rf_conv_part *part, int parts)
 {
 	size_t D = 0, rows_n = (size_t)((w - 1 + steps) * nb), R = (size_t)(nb * steps), at = 0;

@@ -185,6 +185,8 @@ static UNUSED float *get(struct buf b)
 	float *h = need(b.n + FENCE, sizeof *h);
 
 	dev->ops->download(dev, h, b.m, (b.n + FENCE) * sizeof *h);
+	if (dev->err.code != RF_OK)
+		bail_out(dev->err.msg); /* nothing was downloaded that could be judged */
 	for (size_t i = b.n; i < b.n + FENCE; i++)
 		if (h[i] != 12345) {
 			judge("writes behind an array", 1, 0);

@@ -1,0 +1,73 @@
+#!/bin/bash
+# gpu-programs.sh BIN CONFIG -- compares the programs of BIN on the GPU with the same on the CPU.  A model
+# with random weights goes through rf-entropy, rf-rollout and rf-grpo --grad-out on both devices, in float32,
+# and the largest differences are printed.  The last column has the limit; the exit status is 1 beyond it.
+#
+# Entropies and log-probabilities differ in nats, gradients as a part of their largest number.  Rollouts whose
+# tokens differ have other log-probabilities.
+set -eu -o pipefail
+here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+[ $# -eq 2 ] || { echo "usage: gpu-programs.sh BIN CONFIG" >&2; exit 64; }
+PATH=$(realpath "$1"):$PATH
+config=$(realpath "$2")
+export LC_ALL=C
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+bad=0
+
+# differ A B: the largest difference of two columns of numbers, and the largest number of B
+differ() {
+	paste "$1" "$2" | awk '
+		function size(x) { return x < 0 ? -x : x }
+		NF != 2 || $1 !~ /^-?[0-9]/ || $2 !~ /^-?[0-9]/ { bad = 1; exit }
+		size($1 - $2) > most { most = size($1 - $2) }
+		size($2) > top { top = size($2) }
+		END { print bad || !NR ? "nan" : most + 0, top + 0 }'
+}
+# show WHAT DIFFERENCE LIMIT
+show() {
+	awk -v what="$1" -v x="$2" -v limit="$3" 'BEGIN {
+		good = x != "nan" && x <= limit
+		printf "%-24s %9.1e of %.0e%s\n", what, x, limit, good ? "" : "  NOT RIGHT"
+		exit !good }' || bad=1
+}
+column() { rf-dump --tsv --no-header "$@"; }
+# numbers FILE: of a file of tensors, one a line
+numbers() {
+	local head
+	head=$(od -An -t u8 -N 8 "$1")
+	tail -c +$((head + 9)) "$1" | od -An -v -t f4 -w4
+}
+
+rf-init --config "$config" --seed 1 model
+rf-init --from model run
+head -c 1500 "$here/gpu-programs.sh" |
+	rf-tokenize --bytes --format text --max-len 500 --min-len 500 --truncate split -o text 2>err
+for device in cpu cuda; do
+	rf-entropy -m model --device $device --dtype f32 -o entropy.$device text
+	column --rows token --columns entropy entropy.$device >column.$device
+done
+read -r most _ < <(differ column.cuda column.cpu)
+show entropy "$most" 1e-4
+rf-entropy -m model --device cuda -o entropy.bf16 text
+column --rows token --columns entropy entropy.bf16 >column.bf16
+read -r most _ < <(differ column.bf16 column.cpu)
+show 'entropy in bf16' "$most" 3e-2
+
+rf-select --chunks 4 entropy.cpu >chosen
+for device in cpu cuda; do
+	rf-rollout -m model -n 4 --device $device --dtype f32 chosen >rolled.$device
+	column --rows rollout --columns logp rolled.$device >column.$device
+done
+read -r most _ < <(differ column.cuda column.cpu)
+show 'logp of rollouts' "$most" 1e-4
+
+rf-reward rolled.cpu >rewarded
+for device in cpu cuda; do
+	rf-grpo -m run --device $device --dtype f32 --grad-out gradient.$device rewarded
+	numbers gradient.$device >column.$device
+done
+read -r most top < <(differ column.cuda column.cpu)
+show gradient "$(awk -v a="$most" -v b="$top" 'BEGIN { print a == "nan" || b == 0 ? "nan" : a / b }')" 1e-4
+exit $bad
