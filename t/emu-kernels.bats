@@ -73,3 +73,15 @@ side_by_side() {
 		[ ! -e "$RF_UNITS/emu/bugs-race" ] || EMU_ORDER=$order shown emu/bugs-race
 	done
 }
+@test "cuda-report: a kernel of which no block fits on a multiprocessor fails the report" {
+	local records=$RF_UNITS/../cuda
+	[ -e "$records/head.ptxas" ] || skip "the plugin was not built here"
+	EMU_LAUNCHES=launches EMU_SMS=132 helper launches
+	mkdir few many
+	cp "$records/head.ptxas" few
+	sed 's/Used [0-9]* registers/Used 255 registers/' "$records/head.ptxas" >many/head.ptxas
+	report() { SPILLS=600 "$ROOT/kernels/report.sh" "$1" "$RF_PLUGIN" launches launches; }
+	run -0 report few
+	run -1 report many
+	[[ "$output" == *'report.sh: no block of select_rows fits on sm_'* ]]
+}
