@@ -8,8 +8,8 @@
 # time.  --plan prints the parts and the seconds that they are expected to take on an H100.
 #
 #     open        does the plugin load, and does one kernel launch?  If not, the run stops here
-#     right       each operation against double precision, twice; the programs against the CPU's
-#     ceilings    a copy, cuBLAS's products of a layer's shapes, and its other ways to them
+#     right       each operation compared with double precision, twice; the programs compared with the CPU
+#     ceilings    a copy, and products of a layer's shapes by each of cuBLAS's ways
 #     delta       the delta rule
 #     passes      forward and backward passes in segments of 2048 and 8192 rows, and in float32
 #     steps       a step of ReFINE, its memory, with recomputation, of 1 and 8 rollouts
@@ -90,11 +90,11 @@ read -ra wide <<<"$WIDE"
 
 # ---- parts ------------------------------------------------------------------------------------
 
-# Statuses in parts.tsv that are no program's.  With 124 and 137 timeout has stopped the part.
+# Statuses in parts.tsv that do not come from a program.  124 and 137 mean that timeout has stopped the part.
 readonly NOT_BEGUN=-1 MISSING=-2 INTERRUPTED=-3
 readonly RESERVE=3 # seconds for the last comparison and archive
 began=$EPOCHSECONDS
-patience=3 # a part may take so many times its expected seconds, and 15 s
+patience=3 # a part may take its expected seconds times this, and 15 s
 declare -A name_of=() began_at=() expected_of=()
 clocks='' warming='' side_by_side=0 total=0
 
@@ -117,13 +117,13 @@ record() {
 		cut -c 1-90 | sed 's/^/    /'
 	keep || echo "gpu-first.sh: $out could not be written" >&2
 }
-# status_of NAME: the last status of a part; that of one that was not begun if there is none
+# status_of NAME: the last status of a part, or NOT_BEGUN
 status_of() {
 	awk -F '\t' -v name="$1" -v none=$NOT_BEGUN '$1 == name { s = $2 } END { print s == "" ? none : s }' \
 		parts.tsv
 }
 
-# start SECONDS NAME COMMAND...: starts a part, which is expected to take so many seconds, if they are left
+# start SECONDS NAME COMMAND...: starts a part, if the seconds that it is expected to take are left
 start() {
 	local expected=$1 name=$2 limit most
 	shift 2
@@ -301,10 +301,11 @@ families() {
 	done
 }
 
+# The exact sum leaves no room for the peer, which waits with its memory.
 lengths() {
 	local t segment
 	for segment in "${segments[@]:2}"; do
-		BENCH_SEGMENT=$segment valued 9 "pass-$segment" "$bench" "$MODEL" pass "$T" 2
+		BENCH_SUM=plain BENCH_SEGMENT=$segment valued 9 "pass-$segment" "$bench" "$MODEL" pass "$T" 2
 	done
 	for t in "${deltas[@]:2}"; do
 		part 7 "delta-$t" "$bench" - delta "$t" "${heads[@]}"

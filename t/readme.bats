@@ -95,12 +95,12 @@ form() {
 	[ "$(wc -l <my_reward.py)" -eq 10 ]
 }
 
-@test "README: every make target that it names exists, and it has at most 100 lines" {
+@test "README: every make target that it names exists, and it has at most 120 lines" {
 	for target in deps check midtrain help; do
 		grep -q "make.* $target" "$ROOT/README.md"
 		grep -q "^$target:" "$ROOT/Makefile"
 	done
 	count=$(wc -l <"$ROOT/README.md")
-	[ "$count" -le 100 ] || { echo "README.md has $count lines"; return 1; }
+	[ "$count" -le 120 ] || { echo "README.md has $count lines"; return 1; }
 	run ! env LC_ALL=C.UTF-8 grep -nE '^.{111}' "$ROOT/README.md"
 }
