@@ -64,7 +64,6 @@ SLOWER=${SLOWER:-1}
 LIBRARIES=${LIBRARIES:-/usr/local /opt}
 groups=' open right ceilings delta passes steps families lengths counters sanitizers peer '
 ONLY=${ONLY:-$groups}
-newest=
 for name in BUDGET SLOWER T; do
 	[[ "${!name}" =~ ^[1-9][0-9]*$ ]] || {
 		echo "gpu-first.sh: $name='${!name}': a whole number is needed" >&2
@@ -87,6 +86,8 @@ read -ra sizes <<<"$SIZES"
 read -ra deltas <<<"$DELTAS"
 read -ra heads <<<"$HEADS"
 read -ra wide <<<"$WIDE"
+short=${segments[0]} long=${segments[1]:-${segments[0]}} # rows of a segment
+peers=${deltas[1]:-${deltas[0]}} # tokens of the delta rule that the peer computes, too
 
 # ---- parts ------------------------------------------------------------------------------------
 
@@ -239,13 +240,13 @@ goes_on() {
 }
 
 right() {
-	local unit config
-	for unit in products written rows delta attention fast-weights head; do
+	local names=(products written rows delta attention fast-weights head) unit config
+	for unit in "${names[@]}"; do
 		start 20 "right-$unit" "$units/unit/ops-$unit" cuda # in float32 and in bf16
 		start 20 "right-$unit-again" "$units/unit/ops-$unit" cuda
 	done
 	finish
-	for unit in products written rows delta attention fast-weights head; do
+	for unit in "${names[@]}"; do
 		[ -n "$plan" ] || goes_on "$unit"
 	done
 	for config in "${small[@]}"; do
@@ -265,7 +266,7 @@ delta() {
 		part 6 "delta-$t" "$bench" - delta "$t" "${heads[@]}"
 	done
 	part 6 delta-wide "$bench" - delta "$T" "${wide[@]}"
-	profiled 6 delta-profiled "$bench" - delta "${deltas[1]:-${deltas[0]}}" "${heads[@]}"
+	profiled 6 delta-profiled "$bench" - delta "$peers" "${heads[@]}"
 }
 
 # Times come from runs without events, which take time themselves.
@@ -274,14 +275,14 @@ passes() {
 	for segment in "${segments[@]:0:2}"; do
 		BENCH_SEGMENT=$segment valued 9 "pass-$segment" "$bench" "$MODEL" pass "$T" 2
 	done
-	BENCH_SEGMENT=${segments[0]} profiled 8 "pass-${segments[0]}-launches" "$bench" "$MODEL" pass "$T" 1
-	BENCH_SEGMENT=${segments[0]} BENCH_DTYPE=f32 valued 14 pass-f32 "$bench" "$MODEL" pass "$T" 0
+	BENCH_SEGMENT=$short profiled 8 "pass-$short-launches" "$bench" "$MODEL" pass "$T" 1
+	BENCH_SEGMENT=$short BENCH_DTYPE=f32 valued 14 pass-f32 "$bench" "$MODEL" pass "$T" 0
 }
 
 # Three engines are on the GPU together, which neither the longest segments nor, without recomputation, the
 # exact sum leaves room for.
 steps() {
-	local -x BENCH_SEGMENT=${segments[0]}
+	local -x BENCH_SEGMENT=$short
 	BENCH_RECOMPUTE=1 part 11 step-recompute "$bench" "$MODEL" step "$T" 1
 	local -x BENCH_SUM=plain
 	part 10 step "$bench" "$MODEL" step "$T" 1
@@ -293,11 +294,10 @@ families() {
 	local config name segment
 	for config in "${families[@]}"; do
 		name=$(basename "$config" .json)
-		for segment in "${segments[1]:-${segments[0]}}" "${segments[0]}"; do
+		for segment in "$long" "$short"; do
 			BENCH_SEGMENT=$segment valued 8 "$name-$segment" "$bench" "$config" pass "$T" 2
 		done
-		BENCH_SEGMENT=${segments[1]:-${segments[0]}} \
-			profiled 7 "$name-launches" "$bench" "$config" pass "$T" 1
+		BENCH_SEGMENT=$long profiled 7 "$name-launches" "$bench" "$config" pass "$T" 1
 	done
 }
 
@@ -310,7 +310,7 @@ lengths() {
 	for t in "${deltas[@]:2}"; do
 		part 7 "delta-$t" "$bench" - delta "$t" "${heads[@]}"
 	done
-	BENCH_SUM=plain BENCH_SEGMENT=${segments[2]:-${segments[0]}} \
+	BENCH_SUM=plain BENCH_SEGMENT=${segments[2]:-$short} \
 		part 10 step-longer "$bench" "$MODEL" step "$T" 1
 }
 
@@ -319,7 +319,7 @@ counted() {
 	[ -n "$plan" ] || sed 's/\("num_hidden_layers": *\)[0-9]*/\11/' "$3" >"$2.json"
 	part "$1" "$2" ncu --clock-control none --section SpeedOfLight --section WarpStateStats \
 		--section MemoryWorkloadAnalysis --section Occupancy --kernel-name-base demangled \
-		-k "regex:$4" --filter-mode per-launch-config -c 1 "$bench" "$2.json" pass "${segments[0]}" 0
+		-k "regex:$4" --filter-mode per-launch-config -c 1 "$bench" "$2.json" pass "$short" 0
 }
 counters() {
 	counted 30 counters "$MODEL" 'prepare|walk|read_out|ready|scan_bf16|back|conv_rows'
@@ -344,15 +344,14 @@ sanitizers() {
 warm_up() {
 	export TRITON_CACHE_DIR=$work/triton
 	timeout -k 2 "$(left)" \
-		python3 "$here/delta-peer.py" --warm-up "${deltas[1]:-${deltas[0]}}" "${heads[@]}" \
+		python3 "$here/delta-peer.py" --warm-up "$peers" "${heads[@]}" \
 		>peer-warm-up.txt 2>&1 </dev/null &
 	warming=$!
 }
-# to_peer SIGNAL: for that, timeout and its command are a group of processes
+# to_peer SIGNAL: sends it to the warm-up, whose group of processes timeout has made
 to_peer() { [ -z "$warming" ] || kill "-$1" -- "-$warming" 2>/dev/null || true; }
 peer() {
-	local t=${deltas[1]:-${deltas[0]}}
-	part 40 "delta-$t-fla" python3 "$here/delta-peer.py" "$t" "${heads[@]}"
+	part 40 "delta-$peers-fla" python3 "$here/delta-peer.py" "$peers" "${heads[@]}"
 }
 
 # ---- the run ----------------------------------------------------------------------------------

@@ -129,7 +129,6 @@ cublasStatus_t multiply(const struct operand &a, const struct operand &b, float 
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-
 /* A cublasHandle_t points to one. */
 struct handle { cudaStream_t stream; };
 struct handle *of(cublasHandle_t h) { return (struct handle *)(void *)h; }

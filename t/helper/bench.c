@@ -21,11 +21,11 @@
  * between rows; and three times that for forward + backward.  On another device (RF_DEVICE) the product is
  * its own, of T rows at the model's width, of operands that are rounded already: on a GPU that of cuBLAS
  * alone.  BENCH_DTYPE=f32|bf16, BENCH_SEGMENT=rows (2048), BENCH_RECOMPUTE=1, BENCH_SUM=plain,
- * BENCH_ROLLOUTS=n at each position; BENCH_VALUES=file for each token's entropy and the norm of each weight's
- * gradient, which a pass computed;
- * BENCH_OPS=1 shows the time of each operation; BENCH_FRESH=1: MODEL is a config, and weights are not read
- * but made, in much less time than reading takes; BENCH_FRESH=zeros: they are zeros, for a device that only
- * reckons. */
+ * BENCH_ROLLOUTS=n at each position; BENCH_OPS=1 shows the time of each operation.
+ *
+ * BENCH_VALUES=file gets each token's entropy and the norm of each weight's gradient that a pass computed;
+ * `forward` then also prints the loss.  BENCH_FRESH=1: MODEL is a config, and weights are not read but made,
+ * in much less time than reading takes; BENCH_FRESH=zeros: they are zeros, for a device that only reckons. */
 #include <dnnl.h>
 #include <fcntl.h>
 #include <math.h>
@@ -247,7 +247,7 @@ static double run_pass(bool both, struct rf_entropy *forward, struct rf_train *t
 /* ---- whether what a pass computed is right -------------------------------------------------- */
 
 /* Prints the mean entropy of a pass, which is a little less than ln N for fresh weights, and the loss if the
- * pass computed it.  With BENCH_VALUES the file of that name gets each token's entropy. */
+ * pass computed it; writes each token's entropy to the file of values. */
 static void show_entropy(const struct rf_record *r, FILE *values)
 {
 	double sum = 0, nll = 0;
@@ -305,7 +305,7 @@ static void close_values(FILE *f)
 /* One pass without a product beside it, for a device that reckons what its launches take. */
 static void alone(int T, bool both)
 {
-	struct rf_entropy pass = { .engine = &reader, .nll = true };
+	struct rf_entropy pass = { .engine = &reader, .nll = getenv("BENCH_VALUES") };
 	struct rf_train train = trainer();
 	FILE *values = open_values();
 	struct rf_record r;
