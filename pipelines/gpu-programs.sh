@@ -20,7 +20,7 @@ bad=0
 differ() {
 	paste "$1" "$2" | awk '
 		function size(x) { return x < 0 ? -x : x }
-		NF != 2 || $1 !~ /^-?[0-9]/ || $2 !~ /^-?[0-9]/ { bad = 1; exit }
+		NF != 2 || $1 !~ /^-?[0-9]/ || $2 !~ /^-?[0-9]/ { bad = 1; next }
 		size($1 - $2) > most { most = size($1 - $2) }
 		size($2) > top { top = size($2) }
 		END { print bad || !NR ? "nan" : most + 0, top + 0 }'
@@ -42,8 +42,8 @@ numbers() {
 
 rf-init --config "$config" --seed 1 model
 rf-init --from model run
-head -c 1500 "$here/gpu-programs.sh" |
-	rf-tokenize --bytes --format text --max-len 500 --min-len 500 --truncate split -o text 2>err
+head -c 1500 "$here/gpu-programs.sh" >text.txt
+rf-tokenize --bytes --format text --max-len 500 --min-len 500 --truncate split -o text text.txt 2>err
 for device in cpu cuda; do
 	rf-entropy -m model --device $device --dtype f32 -o entropy.$device text
 	column --rows token --columns entropy entropy.$device >column.$device
