@@ -128,8 +128,8 @@ EMU_FLAGS  = -std=c++17 -O$(if $(SANITIZE)$(FUZZER),1,2) -g -fPIC -fvisibility=h
 # p[i] = f().
 EMU_CHECKS = -fsanitize=alignment,bounds
 EMU_RACE   = -fsanitize=thread $(EMU_CHECKS)
-# Where the processor has it, multiply-adds contracted to one rounding, as by nvcc.  The checks above would
-# keep the compiler from contracting instances of a kernel differently.
+# Contracts multiply-adds to one rounding, as nvcc does, if the processor has such an instruction.  The checks
+# above would keep the compiler from contracting instances of a kernel differently.
 CONTRACTED := $(if $(shell grep -m 1 -w fma /proc/cpuinfo),-mfma -ffp-contract=fast)
 PLUGIN     = $(if $(filter yes,$(CUDA)),$(if $(SANITIZE)$(FUZZER),,$(BUILD)/rf-cuda.so))
 RACE_TOO    = $(if $(SANITIZE)$(FUZZER),,$(1))

@@ -165,7 +165,7 @@ stub() {
 	[ "$(awk -F '\t' '/^pass-/ && $2 == 0' out/parts.tsv | wc -l)" -eq 4 ]
 }
 
-@test "gpu-first.sh: of a unit whose kernel fails, the kernel is named and the other cases are tested" {
+@test "gpu-first.sh: it names the kernel that fails in a unit program, and runs the other cases" {
 	stub units/unit/ops-rows <<-END
 		[ -n "\${RF_NOT:-}" ] || export EMU_FAULT=40
 		exec "$RF_UNITS/unit/ops-rows" "\$@"
@@ -182,7 +182,7 @@ stub() {
 	[ "$(status_of "right-rows-without-$without")" -eq 0 ]
 }
 
-@test "gpu-first.sh: a tile that is missing in a large product is found by the entropies of its tokens" {
+@test "gpu-first.sh: it finds a missing tile of a large product by the entropies of tokens" {
 	ONLY=passes EMU_HOLE=128 run -1 "$first" out
 	echo "$output" >said
 	grep -q '^NOT RIGHT: pass-64 and pass-128: mean entropies differ ' said
@@ -258,7 +258,7 @@ stub() {
 	run -64 "$first"
 }
 
-@test "gpu-programs.sh: a result that is no number is not right" {
+@test "gpu-programs.sh: it marks a result that is not a number as NOT RIGHT" {
 	for program in init tokenize entropy select rollout reward; do stub bin/rf-$program <<<'exit 0'; done
 	stub bin/rf-dump <<<'case $* in *cpu*) echo 1 ;; *) echo nan ;; esac'
 	stub bin/rf-grpo <<-'END'
@@ -277,7 +277,7 @@ stub() {
 	awk '{ exit !($1 > 0 && $1 < 2) }' seconds || { cat seconds; false; }
 }
 
-@test "gpu-compare.sh: a figure within what was predicted is as predicted; beyond it, it says what follows" {
+@test "gpu-compare.sh: it says that a figure is as predicted, or what follows if it is not" {
 	mkdir out
 	printf '%s\t0\t1.0\n' delta-16384 pass-2048 pass-8192 >out/parts.tsv
 	printf 'delta rule              0.900 ms\ndelta rule and back     9.000 ms\n' >out/delta-16384.txt

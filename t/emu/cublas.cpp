@@ -65,7 +65,8 @@ float sum_of(const float *x, const float *y, int m, int n, int k, bool float32)
 	return sum;
 }
 
-/* Whether EMU_HOLE leaves element (r, j) of a product of n rows as it was; cuBLAS's columns are our rows. */
+/* Checks whether EMU_HOLE leaves element (r, j) of a product of n rows as it was; cuBLAS's columns are our
+ * rows. */
 bool in_hole(int r, int j, int n)
 {
 	static const long long rows = emu::setting("EMU_HOLE", 0);

@@ -152,7 +152,7 @@ template <class F> std::vector<float> sample(const product &p, cudaDataType type
 	return x;
 }
 
-/* Whether y is x but for rounding. */
+/* Checks that x and y differ by rounding only. */
 bool agree(const std::vector<float> &x, const std::vector<float> &y)
 {
 	float most = 0, off = 0;

@@ -54,7 +54,7 @@ static int lines;
 static char label[200];
 static struct rf_dev *dev;
 static const char *dev_name;
-static const char *case_name = ""; /* the function of the case at hand */
+static const char *case_name = ""; /* the function of the case that runs */
 static bool first;     /* the device whose outputs are compared with the reference */
 
 static UNUSED int find_line(const char *name, double limit)
@@ -468,7 +468,7 @@ static UNUSED void open_devices(int argc, char *argv[], enum rf_math math)
 	}
 }
 
-/* Whether the words of `list`, which commas separate, include `word`. */
+/* Checks whether `word` is in `list`, whose words are separated by commas; a list may be NULL. */
 static bool has_word(const char *list, const char *word)
 {
 	const size_t n = strlen(word);
@@ -479,8 +479,9 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* Whether a case of this function does not run.  RF_NOT=function,function: none of these functions' cases
- * runs.  RF_EVERY=n, for slow devices: of each function the first case runs, and one in n of the others. */
+/* Checks whether a case of this function is left out.  RF_NOT=function,function leaves out all cases of these
+ * functions.  RF_EVERY=n, for slow devices, keeps the first case of each function and one in n of the
+ * others. */
 static bool left_out(const char *function)
 {
 	static struct { const char *name; unsigned cases; } of[100];
