@@ -96,7 +96,7 @@ CXX_ALL = -std=c++17 -D_DEFAULT_SOURCE -Ilib -Wall -Wextra $(CFLAGS) $(HARD) $(S
 # Kernels: -O3, multiply-adds contracted, errno and floating-point traps unused; never -ffast-math, which
 # would let the compiler reorder sums.
 KERNEL_CFLAGS = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
-LDLIBS = -lzstd -lmsgpackc -ljansson -lxxhash -lutf8proc -lpcre2-8 -lsentencepiece -lstdc++ -ldnnl -lgomp \
+LDLIBS = -lzstd -lmsgpackc -ljansson -lxxhash -lutf8proc -lonig -lsentencepiece -lstdc++ -ldnnl -lgomp \
          -lpthread -ldl -lm
 
 # The kernels are compiled once per level of the instruction set, and the device takes the highest that the

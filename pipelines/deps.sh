@@ -10,7 +10,7 @@
 set -eu
 
 build='build-essential libzstd-dev libmsgpack-dev libjansson-dev libxxhash-dev libutf8proc-dev
-	libpcre2-dev libsentencepiece-dev libdnnl-dev libopenmpi-dev'
+	libonig-dev libsentencepiece-dev libdnnl-dev libopenmpi-dev'
 tests='bats clang jq libclang-rt-dev mandoc openmpi-bin parallel patchelf python3 shellcheck
 	strace zstd'
 midtrain='gnuplot-nox perl-doc sentencepiece'
@@ -18,7 +18,7 @@ cross='gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross libgomp
 	libstdc++6-arm64-cross qemu-user-static'
 slurm='slurm-wlm munge libpmix-dev'
 libraries='libzstd1 libzstd-dev libmsgpackc2 libmsgpack-dev libjansson4 libjansson-dev libxxhash0
-	libxxhash-dev libutf8proc2 libutf8proc-dev libpcre2-8-0 libpcre2-dev libsentencepiece0
+	libxxhash-dev libutf8proc2 libutf8proc-dev libonig5 libonig-dev libsentencepiece0
 	libsentencepiece-dev libdnnl2 libdnnl-dev'
 
 # lacking PACKAGE...: installs those of them that are not installed

@@ -282,21 +282,17 @@ enum rf_code rf_pattern_replace(const struct rf_pattern *p, struct rf_pattern_wo
                                 size_t n, const char *with, size_t with_n, struct rf_buf *out,
                                 struct rf_err *e)
 {
-	size_t done = 0, from = 0, at, end;
+	struct rf_matches m = { p, w, s, n, 0, 0, false };
+	size_t done = 0, at, end;
 	bool found;
 	enum rf_code rc;
 
-	while (from <= n) {
-		if ((rc = rf_pattern_find(p, w, s, n, from, &found, &at, &end, e)) != RF_OK)
-			return rc;
-		if (!found)
-			break;
+	while ((rc = rf_pattern_next(&m, &found, &at, &end, e)) == RF_OK && found) {
 		rf_buf_add(out, s + done, at - done);
 		rf_buf_add(out, with, with_n);
 		done = end;
-		from = rf_pattern_from(s, n, at, end);
 	}
-	return add(out, s + done, n - done, e);
+	return rc == RF_OK ? add(out, s + done, n - done, e) : rc;
 }
 
 static enum rf_code apply(const struct step *step, struct rf_pattern_work *w, const char *s, size_t n,
@@ -322,17 +318,18 @@ static enum rf_code apply(const struct step *step, struct rf_pattern_work *w, co
 static enum rf_code follow_replace(const struct step *step, struct rf_pattern_work *w, const char *s,
                                    size_t n, size_t *head, struct rf_err *e)
 {
-	size_t made = 0, done = 0, from = 0, at, end;
+	struct rf_matches m = { step->pattern, w, s, n, 0, 0, false };
+	size_t made = 0, done = 0, at, end;
 	bool found;
 	enum rf_code rc;
 
-	while (from < *head) {
-		if ((rc = rf_pattern_find(step->pattern, w, s, n, from, &found, &at, &end, e)) != RF_OK)
+	while (done < *head) {
+		if ((rc = rf_pattern_next(&m, &found, &at, &end, e)) != RF_OK)
 			return rc;
 		if (!found || at >= *head || end == at)
 			break;
 		made += at - done;
-		done = from = end;
+		done = end;
 		if (end > *head) {
 			*head = made;
 			return RF_OK;

@@ -1,7 +1,7 @@
-/* pattern.h -- the regular expressions of tokenizer.json, which are Oniguruma's, by PCRE2.
+/* pattern.h -- the regular expressions of tokenizer.json, by Oniguruma.
  *
- * Over all code points the two agree on \p{L}, \p{N} and \p{M}.  White space differs in one character, so \s
- * and \S are spelled out.  What the two read in different ways is refused, never approximated. */
+ * The package `tokenizers` uses Oniguruma, too.  An expression therefore has the same meaning here and there,
+ * and the version of Unicode that \p{L} and its like know is that of the installed library. */
 #ifndef RF_PATTERN_H
 #define RF_PATTERN_H
 
@@ -13,24 +13,35 @@
 
 struct rf_pattern;
 
-/* Compiles n bytes of an expression, or with `literal` a text to be found as it is.  Errors: RF_EDATA: it
- * does not compile; RF_EMODEL: it has something that is not supported, which the sentence names. */
+/* Compiles n bytes of UTF-8: an expression, or with `literal` a text that is found as it is.  Errors:
+ * RF_EDATA: the expression does not compile; RF_EMODEL: it has a construct in which versions of Oniguruma
+ * differ, which the sentence names; RF_ENOMEM. */
 enum rf_code rf_pattern_new(struct rf_pattern **p, const char *s, size_t n, bool literal, struct rf_err *e);
 void rf_pattern_free(struct rf_pattern *p);
 
-/* Scratch memory of matching: one per thread.  NULL: out of memory. */
+/* Scratch memory of matching, one per thread.  Returns NULL if memory runs out. */
 struct rf_pattern_work;
 struct rf_pattern_work *rf_pattern_work_new(void);
 void rf_pattern_work_free(struct rf_pattern_work *w);
 
-/* Finds the first match in n bytes of valid UTF-8 at or after `from`; *at and *end are its place.  *found
- * says whether there is one.  Errors: RF_EDATA: the expression tries too much on this text. */
-enum rf_code rf_pattern_find(const struct rf_pattern *p, struct rf_pattern_work *w, const char *s, size_t n,
-                             size_t from, bool *found, size_t *at, size_t *end, struct rf_err *e);
+/* A walk over the matches of a pattern in n bytes of valid UTF-8.  A caller sets the first four members and
+ * leaves the others 0. */
+struct rf_matches {
+	const struct rf_pattern *p;
+	struct rf_pattern_work *w;
+	const char *s;
+	size_t n;
+	size_t from;       /* where the next search begins */
+	size_t end;        /* where the last match ended */
+	bool any;          /* there was a match */
+};
 
-/* Where to look for the next match: at the end of this one, or, if it is empty, a character later. */
-size_t rf_pattern_from(const char *s, size_t n, size_t at, size_t end);
-/* Unicode's White_Space, which is what \s means. */
+/* Finds the next match; *at and *end are its first byte and the one after its last.  *found is false after
+ * the last match.  As in `tokenizers`, an empty match directly after a match is left out, and an empty text has
+ * no match.  Errors: RF_EDATA: the expression needs too many attempts, or too much memory, for this text. */
+enum rf_code rf_pattern_next(struct rf_matches *m, bool *found, size_t *at, size_t *end, struct rf_err *e);
+
+/* Checks for Unicode's White_Space. */
 bool rf_is_white_space(int32_t c);
 
 #endif

@@ -222,21 +222,18 @@ static enum rf_code add(struct parts *a, size_t from, size_t end, bool match, st
 static enum rf_code matches(const struct step *s, struct rf_pattern_work *pw, const char *text, size_t n,
                             struct parts *a, struct rf_err *e)
 {
-	size_t done = 0, from = 0, at, end;
+	struct rf_matches m = { s->pattern, pw, text, n, 0, 0, false };
+	size_t done = 0, at, end;
 	enum rf_code rc = RF_OK;
 	bool found;
 
 	a->n = 0;
-	while (from <= n && rc == RF_OK) {
-		if ((rc = rf_pattern_find(s->pattern, pw, text, n, from, &found, &at, &end, e)) != RF_OK ||
-		    !found)
-			break;
+	while (rc == RF_OK && (rc = rf_pattern_next(&m, &found, &at, &end, e)) == RF_OK && found) {
 		if (at > done)
 			rc = add(a, done, at, false, e);
 		if (rc == RF_OK)
 			rc = add(a, at, end, true, e);
 		done = end;
-		from = rf_pattern_from(text, n, at, end);
 	}
 	return rc == RF_OK && done < n ? add(a, done, n, false, e) : rc;
 }
@@ -334,20 +331,17 @@ static enum rf_code each_part(const struct walk *t, int i, const char *s, const 
 static enum rf_code isolated(const struct walk *t, int i, const char *s, size_t n, size_t head,
                              struct rf_err *e)
 {
-	size_t done = 0, from = 0, at, end;
+	struct rf_matches m = { t->p->step[i].pattern, t->pw, s, n, 0, 0, false };
+	size_t done = 0, at, end;
 	enum rf_code rc = RF_OK;
 	bool found;
 
-	while (from <= n && rc == RF_OK) {
-		rc = rf_pattern_find(t->p->step[i].pattern, t->pw, s, n, from, &found, &at, &end, e);
-		if (rc != RF_OK || !found)
-			break;
+	while (rc == RF_OK && (rc = rf_pattern_next(&m, &found, &at, &end, e)) == RF_OK && found) {
 		if (at > done)
 			rc = down(t, i + 1, s + done, at - done, rest(head, done), e);
 		if (end > at && rc == RF_OK)
 			rc = down(t, i + 1, s + at, end - at, rest(head, at), e);
 		done = end;
-		from = rf_pattern_from(s, n, at, end);
 	}
 	return rc == RF_OK && done < n ? down(t, i + 1, s + done, n - done, rest(head, done), e) : rc;
 }
