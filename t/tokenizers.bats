@@ -52,7 +52,8 @@ setup() {
 	[ "$(last)" -eq 198 ]
 	echo '{"eos_token": "<|endoftext|>"}' >m/special_tokens_map.json
 	[ "$(last)" -eq 4000 ]
-	echo '{"tokenizer_class": "X", "eos_token": {"content": "<|im_end|>"}}' >m/tokenizer_config.json
+	echo '{"tokenizer_class": "X", "eos_token": {"content": "<|im_end|>"}, "added_tokens_decoder": {}}' \
+		>m/tokenizer_config.json
 	[ "$(last)" -eq 4002 ]
 }
 
@@ -101,4 +102,130 @@ setup() {
 	printf 'a%.0s' $(seq 3000) >a.txt
 	run -65 --separate-stderr timeout 60 rf-tokenize --tokenizer slow.json a.txt
 	[[ "$stderr" == *"a pattern of the tokenizer fails on the text: retry-limit-in-match over"* ]]
+}
+
+# small DIR: makes the folder of a byte-level tokenizer with five tokens and the end token <e>, id 5
+small() {
+	mkdir -p "$1"
+	cat >"$1/tokenizer.json" <<-'END'
+		{"added_tokens": [{"id": 5, "content": "<e>", "special": true, "single_word": false,
+		  "lstrip": false, "rstrip": false, "normalized": false}],
+		 "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
+		 "decoder": {"type": "ByteLevel"},
+		 "model": {"type": "BPE", "vocab": {"a": 0, "<": 1, "n": 2, ">": 3, "b": 4}, "merges": []}}
+	END
+}
+
+# ids TEXT [option ...]: the ids of a text by the tokenizer in m, with the end token; standard error is in err
+ids() {
+	printf %s "$1" >text.txt
+	rf-tokenize --tokenizer m "${@:2}" text.txt 2>err | rf-dump --json |
+		jq -c 'select(.type == "seq") | .body.tokens.data'
+}
+
+@test "tokenizers: a file next to the tokenizer that cannot be read as what it is exits 78" {
+	small m
+	echo '{"eos_token": "<e>"}' >m/tokenizer_config.json
+	[ "$(ids a)" = '[0,5]' ]
+	echo a >a.txt
+	# FILE CONTENT WORDS; the content @ is a dangling link
+	while read -r file content said; do
+		rm -f m/tokenizer_config.json m/*_map.json m/added_tokens.json
+		if [ "$content" = @ ]; then ln -s nowhere "m/$file"; else echo "${content//_/ }" >"m/$file"; fi
+		run -78 --separate-stderr rf-tokenize --tokenizer m -o never a.txt
+		[ ! -e never ]
+		[ "${#stderr_lines[@]}" -eq 1 ]
+		[[ "$stderr" == "rf-tokenize: m/$file: "*"$said"* ]] || { echo "$file $content: $stderr"; return 1; }
+		run -78 rf-needle --task niah_single_1 --length 1k -n 1 --tokenizer m
+		run -78 rf-dump -m m /dev/null
+	done <<-'END'
+		tokenizer_config.json {"eos_token":"<e>" at byte
+		tokenizer_config.json @ a symbolic link to a file that does not exist
+		tokenizer_config.json {"eos\u005ftoken":"<f>"} the eos_token '<f>' is no token of tokenizer.json
+		tokenizer_config.json {"bos\u005ftoken":{"content":"<f>"}} the bos_token '<f>' is no token
+		tokenizer_config.json {"eos\u005ftoken":5} 'eos_token' is a number, not a token
+		tokenizer_config.json [] the file is a list, not an object
+		tokenizer_config.json {"added\u005ftokens\u005fdecoder":{"x":{"content":"y"}}} not an id with a token
+		special_tokens_map.json {"eos\u005ftoken":"<e>" at byte
+		special_tokens_map.json @ a symbolic link
+		special_tokens_map.json {"eos\u005ftoken":"<f>"} the eos_token '<f>' is no token
+		added_tokens.json {"<n>":"five"} a string instead of an id
+		added_tokens.json @ a symbolic link
+	END
+}
+
+@test "tokenizers: a tokenizer that is a dangling link exits 78, and no other file stands in for it" {
+	small m
+	cp "$G/tokenizer/tokenizer.model" m/
+	rm m/tokenizer.json
+	ln -s nowhere m/tokenizer.json
+	echo a >a.txt
+	run -78 --separate-stderr rf-tokenize --tokenizer m a.txt
+	[[ "$stderr" == "rf-tokenize: m/tokenizer.json: a symbolic link to a file that does not exist"* ]]
+}
+
+@test "tokenizers: tokens of the files next to tokenizer.json have the ids that transformers gives" {
+	small m
+	d='"single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true'
+	echo "{\"added_tokens_decoder\": {\"6\": {\"content\": \"<n>\", $d}}, \"eos_token\": \"<e>\"}" \
+		>m/tokenizer_config.json
+	[ "$(ids 'a<n>b')" = '[0,6,4,5]' ]
+	grep -qv warning err
+	# the id of a file counts as little as in transformers, but it is said
+	sed -i 's/"6"/"9"/' m/tokenizer_config.json
+	[ "$(ids 'a<n>b')" = '[0,6,4,5]' ]
+	grep -q "m: warning: the token '<n>' has the id 9 in tokenizer_config.json, but 6 by tokenizer.json" err
+	# with a decoder the other two files do not count
+	echo '{"<b>": 7}' >m/added_tokens.json
+	[ "$(ids 'a<b>' --no-eos)" = '[0,1,4,3]' ]
+	# added_tokens.json comes first, then single tokens, then lists
+	echo '{"pad_token": "[P]", "x_token": "[X]"}' >m/tokenizer_config.json
+	echo '{"pad_token": "[Q]", "additional_special_tokens": ["<n>", {"content": "<m>", "rstrip": true}]}' \
+		>m/special_tokens_map.json
+	[ "$(ids 'a<b>[Q][X]<n><m>  a')" = '[0,6,7,8,9,10,0]' ]
+	rm m/special_tokens_map.json
+	# a token that tokenizer.json has, with other flags
+	echo '{"added_tokens_decoder": {"5": {"content": "<e>", "lstrip": true, "special": true}}}' \
+		>m/tokenizer_config.json
+	rm m/added_tokens.json
+	[ "$(ids 'a   <e>a')" = '[0,5,0]' ]
+	grep -q "tokenizer.json and tokenizer_config.json describe the token '<e>' differently" err
+}
+
+@test "tokenizers: two files that name different end tokens cause a warning that names both" {
+	small m
+	echo '{"eos_token": "a"}' >m/tokenizer_config.json
+	echo '{"eos_token": "<e>"}' >m/special_tokens_map.json
+	[ "$(ids b)" = '[4,5]' ]
+	grep -q "eos_token of tokenizer_config.json is 'a', that of special_tokens_map.json is '<e>'" err
+	echo '{"eos_token": "a", "added_tokens_decoder": {}}' >m/tokenizer_config.json
+	[ "$(ids b)" = '[4,0]' ]
+	grep -q "'<e>': tokenizer_config.json counts" err
+	echo '{"eos_token": "<e>", "add_prefix_space": true}' >m/tokenizer_config.json
+	[ "$(ids b)" = '[4,5]' ]
+	grep -q 'add_prefix_space is true in tokenizer_config.json, but false in tokenizer.json' err
+}
+
+@test "tokenizers: tokens that tokenizer.model lacks are refused, and its end token is the config's" {
+	mkdir m
+	cp "$G/tokenizer/tokenizer.model" m/
+	echo a >a.txt
+	echo '{"<|im_start|>": 32000}' >m/added_tokens.json
+	run -78 --separate-stderr rf-tokenize --tokenizer m a.txt
+	[ "$stderr" = "rf-tokenize: m/added_tokens.json: the token '<|im_start|>' is not one of tokenizer.model,\
+ which would cut it to pieces (use the model's tokenizer.json)" ]
+	rm m/added_tokens.json
+	echo '{"eos_token": "<|im_end|>"}' >m/tokenizer_config.json
+	run -78 --separate-stderr rf-tokenize --tokenizer m a.txt
+	[[ "$stderr" == *"m/tokenizer_config.json: the eos_token '<|im_end|>' is not one of tokenizer.model"* ]]
+	echo '{"eos_token": "<s>", "bos_token": {"content": "</s>"}, "unk_token": "<unk>",
+		"added_tokens_decoder": {"1": {"content": "<s>"}}}' >m/tokenizer_config.json
+	[ "$(ids a | jq -c '.[-1]')" = 1 ]
+}
+
+@test "tokenizers: a version among the merges and a dropout of 0 are read as by the Rust library" {
+	small m
+	jq '.model |= (.vocab.ab = 6 | .merges = ["#version: 0.2", "a b"] | .dropout = 0.0)' m/tokenizer.json >t.json
+	mv t.json m/tokenizer.json
+	[ "$(ids ab)" = '[6]' ]
 }

@@ -69,6 +69,9 @@ int main(int argc, char *argv[])
 			rf_blame(&err, "%s", rf_in_name(stage.in));
 		rf_die_err(&err);
 	}
+	if (how.words && *rf_tokenizer_warning(how.words))
+		rf_say("%s: warning: %s", how.tokenizer ? how.tokenizer : engine.path,
+		       rf_tokenizer_warning(how.words));
 	rf_engine_sign(&engine, &stage.head, true);
 	rf_stage_create(&stage);
 	rf_stage_batches(&stage, &(struct rf_batches){ rf_generate_most(&how), check, room, generate }, NULL);

@@ -59,6 +59,8 @@ int main(int argc, char *argv[])
 		keep_input(how.qa.s[i]);
 	if (rf_needle_open(&needle, &how, &err) != RF_OK || rf_lines_out_open(&out, output, &err) != RF_OK)
 		rf_die_err(&err);
+	if (*rf_needle_warning(needle))
+		rf_say("%s: warning: %s", how.tokenizer, rf_needle_warning(needle));
 	rf_progress_begin(&progress, cli.name, NULL, 0);
 	rf_progress_doing(&progress, "computing");
 	while ((rc = rf_needle_next(needle, &line, &tokens, &err)) == RF_OK &&

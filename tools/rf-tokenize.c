@@ -102,6 +102,8 @@ int main(int argc, char *argv[])
 			rf_die_err(&err);
 		take_ids_of(&head);
 	}
+	if (tok && *rf_tokenizer_warning(tok))
+		rf_say("%s: warning: %s", model, rf_tokenizer_warning(tok));
 	cut.model_vocab = tok && model ? rf_tokenizer_model_vocab(model) : 0;
 	if (rf_sequences_open(&sequences, &cut, tok, text, texts.max_record, &err) != RF_OK)
 		rf_die_err(&err);

@@ -640,6 +640,9 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 	enum rf_code rc = d->check || d->head ? RF_OK : open_tokenizer(&j, e);
 
 	*d->note = 0;
+	if (j.given && *rf_tokenizer_warning(j.given))
+		note(&j, "%s: warning: %s", d->tokenizer ? d->tokenizer : d->model,
+		     rf_tokenizer_warning(j.given));
 	d->table.files = d->show.files = n > 1;
 	begin_pick(&j);
 	for (; j.file < n && rc == RF_OK && !done(&j); j.file++)

@@ -43,6 +43,21 @@ enum rf_code rf_file_open(const char *path, int *fd, uint64_t *size, struct rf_e
 	return rc;
 }
 
+enum rf_code rf_file_optional(const char *path, bool *exists, struct rf_err *e)
+{
+	struct stat st;
+
+	*exists = lstat(path, &st) == 0;
+	if (!*exists)
+		return errno == ENOENT || errno == ENOTDIR
+		               ? RF_OK : rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
+	if (stat(path, &st) < 0)
+		return errno == ENOENT ? rf_fail(e, RF_EMODEL, "%s: a symbolic link to a file that does not "
+		                                 "exist (remove the link or restore the file)", path)
+		                       : rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
+	return S_ISREG(st.st_mode) ? RF_OK : rf_fail(e, RF_EMODEL, "%s: not a regular file", path);
+}
+
 ssize_t rf_file_read_some(int fd, void *to, size_t n)
 {
 	ssize_t r;

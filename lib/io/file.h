@@ -21,6 +21,11 @@ enum rf_code rf_file_pwrite(int fd, const void *from, size_t n, uint64_t at, str
  * RF_ENOMEM. */
 enum rf_code rf_file_read(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e);
 
+/* Looks for a file that may be missing.  *exists is false only if there is no entry of this name, so that a
+ * caller which goes on without the file does so because of its absence alone.  Errors: RF_EMODEL: the entry is
+ * a symbolic link to nothing, or not a regular file; RF_EIO: it cannot be looked at. */
+enum rf_code rf_file_optional(const char *path, bool *exists, struct rf_err *e);
+
 /* XXH64 (seed 0), as 16 hex digits, of n bytes and of a whole file. */
 void rf_file_hash(const void *p, size_t n, char hex[17]);
 enum rf_code rf_file_hash_file(const char *path, char hex[17], struct rf_err *e);

@@ -1,9 +1,7 @@
 /* config.c -- config.json: finding the family of a model, and editing the text. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "io/file.h"
 #include "io/jscan.h"
@@ -89,12 +87,12 @@ enum rf_code rf_config_read_generation(struct rf_config *cfg, const char *path, 
 	struct rf_config_reader r = { NULL, "", e, RF_OK };
 	json_t *root = NULL;
 	enum rf_code rc;
+	bool exists;
 	char *text;
 	size_t n;
 
-	if (access(path, F_OK) && errno == ENOENT)
-		return RF_OK;
-	if ((rc = rf_file_read(path, MAX_TEXT, &text, &n, e)) != RF_OK)
+	if ((rc = rf_file_optional(path, &exists, e)) != RF_OK || !exists ||
+	    (rc = rf_file_read(path, MAX_TEXT, &text, &n, e)) != RF_OK)
 		return rc;
 	rc = rf_json_parse(&root, text, n, MAX_DEPTH, e);
 	free(text);

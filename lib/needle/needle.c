@@ -326,6 +326,8 @@ static enum rf_code too_short(struct rf_needle *n, const struct rf_task *task, i
 	               length, least);
 }
 
+const char *rf_needle_warning(const struct rf_needle *n) { return rf_tokenizer_warning(n->tokenizer); }
+
 enum rf_code rf_needle_next(struct rf_needle *n, struct rf_buf *line, int *tokens, struct rf_err *e)
 {
 	const struct rf_task *task;

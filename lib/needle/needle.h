@@ -33,6 +33,9 @@ struct rf_needle;
 enum rf_code rf_needle_open(struct rf_needle **to, const struct rf_needle_settings *s, struct rf_err *e);
 void rf_needle_close(struct rf_needle *n);       /* n may be NULL */
 
+/* Returns the tokenizer's warning, "" for none. */
+const char *rf_needle_warning(const struct rf_needle *n);
+
 /* Replaces `line` by the next sample as a line of JSON, which ends in a newline: task by task, of each length
  * by length, sample by sample.  *tokens: of its prompt and answer.  Returns RF_EOF after the last one.
  * Errors: RF_EDATA: a sample does not fit its length; the sentence names the least length; RF_ENOMEM. */

@@ -272,6 +272,7 @@ const char *rf_bpe_text(const struct rf_bpe *b, int id, size_t *n)
 }
 
 int rf_bpe_size(const struct rf_bpe *b) { return b->size; }
+int rf_bpe_count(const struct rf_bpe *b) { return b->count; }
 
 /* ---- merges -------------------------------------------------------------------------------- */
 

@@ -45,6 +45,7 @@ int rf_bpe_id(const struct rf_bpe *b, const char *text, size_t n);
 /* The text of a token as the vocabulary writes it; NULL: no token has this id. */
 const char *rf_bpe_text(const struct rf_bpe *b, int id, size_t *n);
 int rf_bpe_size(const struct rf_bpe *b);   /* the largest id and 1 */
+int rf_bpe_count(const struct rf_bpe *b);  /* the number of tokens */
 /* The bytes that a byte-level token stands for: n bytes of its text are written to out, which has room for as
  * many; returns their number.  A text with a character that stands for no byte stays as it is. */
 size_t rf_bpe_bytes(const char *text, size_t n, char *out);

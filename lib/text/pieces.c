@@ -187,6 +187,11 @@ bool rf_pieces_byte_level(const struct rf_pieces *p)
 	return p->n && p->step[p->n - 1].kind == BYTE_LEVEL;
 }
 
+int rf_pieces_prefix_space(const struct rf_pieces *p)
+{
+	return rf_pieces_byte_level(p) ? p->step[p->n - 1].prefix_space : -1;
+}
+
 struct rf_pieces_work *rf_pieces_work_new(void)
 {
 	return calloc(1, sizeof(struct rf_pieces_work));

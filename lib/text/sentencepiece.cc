@@ -89,6 +89,23 @@ const char *rf_sentencepiece_control(const rf_sentencepiece *p, int32_t id)
 	return of(p).IsControl(id) ? of(p).IdToPiece(id).c_str() : nullptr;
 }
 
+int rf_sentencepiece_id(const rf_sentencepiece *p, const char *name, size_t n)
+{
+	try {
+		const absl::string_view piece(name, n);
+		const int id = of(p).PieceToId(piece); // of an unknown one, that of <unk>
+
+		return of(p).IdToPiece(id) == piece ? id : -1;
+	} catch (...) {
+		return -1;
+	}
+}
+
+bool rf_sentencepiece_special(const rf_sentencepiece *p, int32_t id)
+{
+	return of(p).IsControl(id) || of(p).IsUnknown(id);
+}
+
 int rf_sentencepiece_byte(const rf_sentencepiece *p, int32_t id)
 {
 	if (!of(p).IsByte(id))

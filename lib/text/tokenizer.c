@@ -89,33 +89,32 @@ static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 const char *const rf_tokenizer_files[] = { "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
                                            NULL };
 
-/* The first of these files that are in dir. */
-static bool has_file(const char *dir, const char *const *names, char path[4096])
+/* Finds the first of these files that dir has.  Errors: of rf_file_optional(). */
+static enum rf_code has_file(const char *dir, const char *const *names, char path[4096], bool *found,
+                             struct rf_err *e)
 {
-	struct stat st;
+	enum rf_code rc = RF_OK;
 
-	for (; *names; names++)
-		if (snprintf(path, 4096, "%s/%s", dir, *names) < 4096 && !stat(path, &st) &&
-		    S_ISREG(st.st_mode))
-			return true;
-	return false;
+	for (*found = false; *names && rc == RF_OK && !*found; names++)
+		if ((rc = rf_file_join(path, dir, *names, e)) == RF_OK)
+			rc = rf_file_optional(path, found, e);
+	return rc;
 }
 
-/* The first of these files that a checkpoint has, or the newest step of a run. */
-static bool find_file(const char *dir, const char *const *names, char path[4096])
+/* Finds the first of these files that a checkpoint has, or the newest step of a run. */
+static enum rf_code find_file(const char *dir, const char *const *names, char path[4096], bool *found,
+                              struct rf_err *e)
 {
 	char step[4096], lost[RF_STEP_LOST];
+	enum rf_code rc = has_file(dir, names, path, found, e);
 	struct stat st;
 
-	if (has_file(dir, names, path))
-		return true;
-	while (rf_step_latest(dir, step, lost, NULL) == RF_OK) {
-		if (has_file(step, names, path))
-			return true;
+	while (rc == RF_OK && !*found && rf_step_latest(dir, step, lost, NULL) == RF_OK) {
+		rc = has_file(step, names, path, found, e);
 		if (!stat(step, &st) || errno != ENOENT) /* else a trainer has removed it meanwhile */
 			break;
 	}
-	return false;
+	return rc;
 }
 
 /* Whether a file of a run is of a step that a trainer has removed meanwhile.  Then what was read of it may
@@ -144,10 +143,11 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 	struct rf_tokenizer *t;
 	enum rf_code rc;
 	struct stat st;
+	bool found;
 
 	*hash = 0;
-	if (!find_file(dir, rf_tokenizer_files, file))
-		return RF_OK;
+	if ((rc = find_file(dir, rf_tokenizer_files, file, &found, e)) != RF_OK || !found)
+		return rc;
 	if (stat(file, &st) == 0 && st.st_size > MAX_FILE)
 		return rf_fail(e, RF_EMODEL, "%s: the file has %lld bytes, more than the limit of %d", file,
 		               (long long)st.st_size, MAX_FILE);
@@ -171,7 +171,9 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 static enum rf_code locate(const char *path, char file[4096], char name[80], struct rf_err *e)
 {
 	char q[200];
+	enum rf_code rc;
 	struct stat st;
+	bool found = true;
 	size_t n;
 
 	strcpy(name, "SentencePiece");
@@ -181,7 +183,9 @@ static enum rf_code locate(const char *path, char file[4096], char name[80], str
 	if (stat(path, &st))
 		return rf_fail(e, RF_ENOINPUT, "%s: %s", rf_quote(q, sizeof q, path, strlen(path)),
 		               strerror(errno));
-	if (S_ISDIR(st.st_mode) && !find_file(path, rf_tokenizer_files, file))
+	if (S_ISDIR(st.st_mode) && (rc = find_file(path, rf_tokenizer_files, file, &found, e)) != RF_OK)
+		return rc;
+	if (!found)
 		return rf_fail(e, RF_EMODEL,
 		               "%s: there is no tokenizer here (tokenizer.json, tokenizer.model, "
 		               "tokenizer_config.json); the byte tokenizer needs no files (rf-tokenize "
@@ -242,15 +246,17 @@ static enum rf_code read_vocab(const char *path, char file[4096], int *vocab, st
 	struct rf_config cfg;
 	struct stat st;
 	enum rf_code rc;
-	int folder = (int)(rf_file_name(path) - path);
+	bool found;
 
 	*vocab = 0;
 	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-		if (!find_file(path, names, file))
-			return RF_OK;
-	} else if (snprintf(file, 4096, "%.*sconfig.json", folder, path) >= 4096 || stat(file, &st)) {
-		return RF_OK;
+		rc = find_file(path, names, file, &found, e);
+	} else {
+		snprintf(file, 4096, "%.*sconfig.json", (int)(rf_file_name(path) - path), path);
+		rc = rf_file_optional(file, &found, e);
 	}
+	if (rc != RF_OK || !found)
+		return rc;
 	if ((rc = rf_config_read(&cfg, file, e)) == RF_OK)
 		*vocab = cfg.vocab;
 	rf_config_free(&cfg);
@@ -275,11 +281,14 @@ static enum rf_code identify_once(const char *path, char file[4096], char kind[8
 	struct rf_tokenizer *t;
 	enum rf_code rc;
 	struct stat st;
+	bool found = true;
 
 	*kind = *hash = 0;
 	*vocab = 0;
-	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode) && !find_file(path, rf_tokenizer_files, file) &&
-	    ((rc = read_vocab(path, file, vocab, e)) != RF_OK || *vocab))
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+	    (rc = find_file(path, rf_tokenizer_files, file, &found, e)) != RF_OK)
+		return rc;
+	if (!found && ((rc = read_vocab(path, file, vocab, e)) != RF_OK || *vocab))
 		return rc;
 	if ((rc = locate(path, file, kind, e)) != RF_OK)
 		return rc;
@@ -317,6 +326,7 @@ void rf_tokenizer_free(struct rf_tokenizer *t)
 }
 
 const char *rf_tokenizer_kind(const struct rf_tokenizer *t) { return t->kind->name; }
+const char *rf_tokenizer_warning(const struct rf_tokenizer *t) { return t->warning; }
 const char *rf_tokenizer_hash(const struct rf_tokenizer *t) { return t->hash; }
 int rf_tokenizer_vocab(const struct rf_tokenizer *t) { return t->vocab; }
 int rf_tokenizer_eos(const struct rf_tokenizer *t) { return t->eos; }

@@ -44,6 +44,8 @@ const char *rf_tokenizer_hash(const struct rf_tokenizer *t);
 int rf_tokenizer_vocab(const struct rf_tokenizer *t);
 int rf_tokenizer_eos(const struct rf_tokenizer *t);            /* -1: none */
 int rf_tokenizer_bos(const struct rf_tokenizer *t);            /* -1: none */
+/* A sentence about files of the tokenizer that contradict each other, for the user; "": they do not. */
+const char *rf_tokenizer_warning(const struct rf_tokenizer *t);
 /* Whether the tokenizer's own files say that a text begins with the bos token. */
 bool rf_tokenizer_begins(const struct rf_tokenizer *t);
 

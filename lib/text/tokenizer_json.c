@@ -19,6 +19,7 @@
 #include "text/bpe.h"
 #include "text/normal.h"
 #include "text/pieces.h"
+#include "text/special.h"
 #include "text/tokenizer_kind.h"
 
 enum { MAX_FILE = 64 << 20, DECODERS = 8, TEMPLATE = 8 };
@@ -99,15 +100,18 @@ static enum rf_code read_vocab(struct json *j, const struct rf_jvalue *vocab, st
 	return rc;
 }
 
-/* "left right", or ["left", "right"]. */
+/* Reads "left right" or ["left", "right"].  A file may have the first line of a merges.txt, too. */
 static enum rf_code read_merge(struct json *j, struct rf_jvalue v, struct rf_err *e)
 {
+	static const char version[] = "#version";
 	struct rf_jvalue a = { NULL, 0 }, b, more;
 	char *left, *right, q[60];
 	size_t n, m;
 
 	if (rf_jscan_is_string(&v)) {
 		left = rf_jscan_text(&v, &n);
+		if (n >= strlen(version) && !memcmp(left, version, strlen(version)))
+			return RF_OK;
 		right = memchr(left, ' ', n);
 		if (!right || memchr(right + 1, ' ', n - (size_t)(right + 1 - left)))
 			return rf_fail(e, RF_EDATA, "'%s' is not two tokens with a blank between them",
@@ -144,6 +148,7 @@ static enum rf_code read_model(struct json *j, const struct rf_jvalue *model, st
 	struct rf_bpe_options o = { .unk = -1 };
 	struct rf_jvalue v[KEYS];
 	enum rf_code rc;
+	double dropout;
 	char *unk = NULL, q[40];
 	size_t n = 0;
 
@@ -152,6 +157,8 @@ static enum rf_code read_model(struct json *j, const struct rf_jvalue *model, st
 	    (rc = must_be(&v[VOCAB], "vocab", '{', e)) != RF_OK ||
 	    (rc = must_be(&v[MERGES], "merges", '[', e)) != RF_OK)
 		return rc;
+	if (v[ABSENT].s && rf_jscan_real(&v[ABSENT], &dropout) && dropout == 0)
+		v[ABSENT].s = NULL;
 	for (int i = ABSENT; i < KEYS; i++)
 		if (!is_null(&v[i]) && !(rf_jscan_is_string(&v[i]) && rf_jscan_equals(&v[i], "")))
 			return rf_fail(e, RF_EMODEL, "'%s' of the model is not supported", keys[i]);
@@ -170,23 +177,51 @@ static enum rf_code read_model(struct json *j, const struct rf_jvalue *model, st
 	return rc == RF_OK ? rf_bpe_ready(j->bpe, &o, e) : rc;
 }
 
+/* Makes room for one more added token, *t. */
+static enum rf_code grow_added(struct json *j, struct rf_added_token **t, struct rf_err *e)
+{
+	struct rf_added_token *all = realloc(j->added.t, (size_t)(j->added.n + 1) * sizeof *all);
+
+	if (!all)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	j->added.t = all;
+	*t = all + j->added.n++;
+	**t = (struct rf_added_token){ .id = -1 };
+	return RF_OK;
+}
+
+/* Sets the text by which a token is found. */
+static enum rf_code set_match(struct json *j, struct rf_added_token *t, struct rf_err *e)
+{
+	struct rf_pattern_work *w = rf_pattern_work_new();
+	struct rf_buf normal = { 0 };
+	enum rf_code rc = RF_OK;
+	size_t head = 0;
+
+	if (!w)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (t->normalized)
+		rc = rf_normal_apply(j->normal, w, t->text, t->n, &normal, &head, e);
+	else
+		rf_buf_add(&normal, t->text, t->n);
+	rf_pattern_work_free(w);
+	free(t->match);
+	t->match = (char *)normal.p;
+	t->match_n = normal.n;
+	return rc == RF_OK && normal.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : rc;
+}
+
 static enum rf_code read_added_token(struct json *j, const struct rf_jvalue *v, struct rf_err *e)
 {
-	struct rf_added_token *t = realloc(j->added.t, (size_t)(j->added.n + 1) * sizeof *t);
+	struct rf_added_token *t;
 	struct rf_jvalue id;
-	struct rf_buf normal = { 0 };
-	struct rf_pattern_work *w;
-	size_t head = 0;
 	int64_t number;
-	enum rf_code rc;
+	enum rf_code rc = grow_added(j, &t, e);
 	char q[60];
 	int known;
 
-	if (!t)
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	j->added.t = t;
-	t += j->added.n++;
-	*t = (struct rf_added_token){ .id = -1 };
+	if (rc != RF_OK)
+		return rc;
 	if (!rf_jscan_is_object(v))
 		return rf_fail(e, RF_EDATA, "an added token is %s, not an object", rf_jscan_kind(v));
 	if ((rc = rf_string_read(v, "content", &t->text, &t->n, e)) != RF_OK ||
@@ -210,16 +245,7 @@ static enum rf_code read_added_token(struct json *j, const struct rf_jvalue *v, 
 	t->rstrip = rf_flag_read(v, "rstrip", false);
 	t->normalized = rf_flag_read(v, "normalized", false);
 	t->special = rf_flag_read(v, "special", false);
-	if (!(w = rf_pattern_work_new()))
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	if (t->normalized)
-		rc = rf_normal_apply(j->normal, w, t->text, t->n, &normal, &head, e);
-	else
-		rf_buf_add(&normal, t->text, t->n);
-	rf_pattern_work_free(w);
-	t->match = (char *)normal.p;
-	t->match_n = normal.n;
-	return rc == RF_OK && normal.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : rc;
+	return set_match(j, t, e);
 }
 
 static enum rf_code read_added(struct json *j, const struct rf_jvalue *list, struct rf_err *e)
@@ -358,39 +384,101 @@ static int id_of(const struct json *j, const char *text, size_t n)
 	return rf_bpe_id(j->bpe, text, n);
 }
 
-/* The token that a file next to the tokenizer names at this key: a string, or an object with "content".  -1:
- * it names none. */
-static int named_token(const struct json *j, const char *path, const char *name, const char *key)
+/* The id that the Rust library gives a token which it adds: that of the vocabulary, else the next one. */
+static int next_id(const struct json *j, const char *text, size_t n)
 {
-	char file[4096], *s, *text = NULL;
-	struct rf_jvalue all, v;
-	struct rf_lines *l;
-	size_t n;
-	int id = -1;
+	int id = rf_bpe_id(j->bpe, text, n), last = rf_bpe_count(j->bpe) - 1;
 
-	if (snprintf(file, sizeof file, "%.*s%s", (int)(rf_file_name(path) - path), path, name) >=
-	            (int)sizeof file ||
-	    rf_lines_open(&l, file, MAX_FILE, NULL) != RF_OK)
-		return -1;
-	if (rf_lines_rest(l, &s, &n, NULL) == RF_OK && rf_jscan_check(s, n, &all, NULL) == RF_OK &&
-	    rf_jscan_is_object(&all) && rf_jscan_get(&all, key, &v, NULL) == RF_OK) {
-		if (rf_jscan_is_object(&v))
-			rf_string_read(&v, "content", &text, &n, NULL);
-		else if (rf_jscan_is_string(&v))
-			rf_string_read(&all, key, &text, &n, NULL);
-		if (text)
-			id = id_of(j, text, n);
-	}
-	free(text);
-	rf_lines_close(l);
-	return id;
+	for (int i = 0; i < j->added.n; i++)
+		last = j->added.t[i].id > last ? j->added.t[i].id : last;
+	return id >= 0 ? id : last + 1;
 }
 
-static int special_token(const struct json *j, const char *path, const char *key)
+static bool same_flags(const struct rf_added_token *a, const struct rf_special_token *b)
 {
-	int id = named_token(j, path, "tokenizer_config.json", key);
+	return a->single_word == b->single_word && a->lstrip == b->lstrip && a->rstrip == b->rstrip &&
+	       a->normalized == b->normalized && a->special == b->special;
+}
 
-	return id >= 0 ? id : named_token(j, path, "special_tokens_map.json", key);
+/* Adds a token that another file has, as transformers does, or changes one that tokenizer.json has. */
+static enum rf_code add_special(struct rf_tokenizer *t, const struct rf_special_token *s, struct rf_err *e)
+{
+	struct json *j = t->data;
+	struct rf_added_token *a = NULL;
+	char q[60], *text;
+	enum rf_code rc;
+	int id;
+
+	for (int i = 0; i < j->added.n && !a; i++)
+		if (j->added.t[i].n == s->n && !memcmp(j->added.t[i].text, s->text, s->n))
+			a = &j->added.t[i];
+	rf_quote(q, sizeof q, s->text, s->n);
+	id = a ? a->id : next_id(j, s->text, s->n);
+	if (s->id >= 0 && s->id != id && !*t->warning)
+		snprintf(t->warning, sizeof t->warning,
+		         "the token '%s' has the id %lld in %s, but %d by tokenizer.json, which counts", q,
+		         (long long)s->id, s->file, id);
+	else if (a && s->described && !same_flags(a, s) && !*t->warning)
+		snprintf(t->warning, sizeof t->warning, "tokenizer.json and %s describe the token '%s' "
+		         "differently: %s counts, as in transformers", s->file, q, s->file);
+	if (a && (!s->described || same_flags(a, s)))
+		return RF_OK;
+	if (id >= RF_BPE_TOKENS)
+		return rf_fail(e, RF_EMODEL, "%s: there is no id left for the token '%s'", s->file, q);
+	if (!a) {
+		if (!(text = malloc(s->n + 1)))
+			return rf_fail(e, RF_ENOMEM, "out of memory");
+		memcpy(text, s->text, s->n + 1);
+		if ((rc = grow_added(j, &a, e)) != RF_OK) {
+			free(text);
+			return rc;
+		}
+		*a = (struct rf_added_token){ .text = text, .n = s->n, .id = id };
+	}
+	a->single_word = s->single_word;
+	a->lstrip = s->lstrip;
+	a->rstrip = s->rstrip;
+	a->normalized = s->normalized;
+	a->special = s->special;
+	return set_match(j, a, e);
+}
+
+/* The id of a token that files name at a key; -1: they name none.  A name without a token is an error, for
+ * the documents would silently be without that token. */
+static enum rf_code named_id(const struct json *j, const struct rf_special_name *name, const char *key,
+                             const char *path, int *id, struct rf_err *e)
+{
+	char q[60];
+
+	*id = name->text ? id_of(j, name->text, name->n) : -1;
+	if (name->text && *id < 0)
+		return rf_fail(e, RF_EMODEL, "%.*s%s: the %s '%s' is no token of tokenizer.json",
+		               (int)(rf_file_name(path) - path), path, name->file, key,
+		               rf_quote(q, sizeof q, name->text, name->n));
+	return RF_OK;
+}
+
+/* Takes over from the files next to tokenizer.json what changes ids. */
+static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struct rf_err *e)
+{
+	struct json *j = t->data;
+	struct rf_special s;
+	enum rf_code rc = rf_special_read(&s, path, e);
+	const int prefix = rf_pieces_prefix_space(j->pieces);
+
+	for (int i = 0; i < s.n && rc == RF_OK; i++)
+		rc = add_special(t, &s.t[i], e);
+	if (rc == RF_OK && (rc = named_id(j, &s.eos, "eos_token", path, &t->eos, e)) == RF_OK)
+		rc = named_id(j, &s.bos, "bos_token", path, &t->bos, e);
+	if (!*t->warning)
+		snprintf(t->warning, sizeof t->warning, "%s", s.warning);
+	if (!*t->warning && s.prefix_space >= 0 && prefix >= 0 && prefix != s.prefix_space)
+		snprintf(t->warning, sizeof t->warning,
+		         "add_prefix_space is %s in tokenizer_config.json, but %s in tokenizer.json, which "
+		         "counts (versions of transformers differ)", s.prefix_space ? "true" : "false",
+		         prefix ? "true" : "false");
+	rf_special_free(&s);
+	return rc;
 }
 
 static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct rf_err *e)
@@ -417,12 +505,14 @@ static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct r
 	rf_lines_close(l);
 	if (rc != RF_OK)
 		return rc;
+	if ((rc = read_special(t, path, e)) != RF_OK)
+		return rc;
 	t->vocab = rf_bpe_size(j->bpe);
 	for (int i = 0; i < j->added.n; i++)
 		if (j->added.t[i].id >= t->vocab)
 			t->vocab = j->added.t[i].id + 1;
-	t->eos = special_token(j, path, "eos_token");
-	t->bos = j->first ? id_of(j, j->first, strlen(j->first)) : special_token(j, path, "bos_token");
+	if (j->first)
+		t->bos = id_of(j, j->first, strlen(j->first));
 	t->begins = j->first;
 	return RF_OK;
 }

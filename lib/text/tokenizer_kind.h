@@ -23,6 +23,7 @@ struct rf_tokenizer {
 	char hash[17];
 	int vocab, eos, bos;     /* eos, bos: -1: none */
 	bool begins;             /* texts begin with bos */
+	char warning[400];       /* what the user should know; "": nothing */
 	void *data;              /* private to the kind */
 };
 

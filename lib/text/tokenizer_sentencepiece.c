@@ -1,4 +1,5 @@
 /* tokenizer_sentencepiece.c -- tokenizer.model, by libsentencepiece. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,46 @@
 #include "io/file.h"
 #include "text/bpe.h"
 #include "text/sentencepiece.h"
+#include "text/special.h"
 #include "text/tokenizer_kind.h"
+
+/* Takes the end and the beginning of a text from the files next to tokenizer.model.  Other tokens must be
+ * pieces that stand for no text: libsentencepiece would cut any other to pieces. */
+static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struct rf_err *e)
+{
+	const struct rf_sentencepiece *sp = t->data;
+	const int folder = (int)(rf_file_name(path) - path);
+	struct rf_special s;
+	enum rf_code rc = rf_special_read(&s, path, e);
+	char q[60];
+
+	for (int i = 0; i < s.n && rc == RF_OK; i++) {
+		const int id = rf_sentencepiece_id(sp, s.t[i].text, s.t[i].n);
+
+		if (id >= 0 && rf_sentencepiece_special(sp, id) && (s.t[i].id < 0 || s.t[i].id == id))
+			continue;
+		rc = rf_fail(e, RF_EMODEL,
+		             "%.*s%s: the token '%s' is not one of tokenizer.model, which would cut it to "
+		             "pieces (use the model's tokenizer.json)", folder, path, s.t[i].file,
+		             rf_quote(q, sizeof q, s.t[i].text, s.t[i].n));
+	}
+	for (int i = 0; i < 2 && rc == RF_OK; i++) {
+		const struct rf_special_name *name = i ? &s.bos : &s.eos;
+		const int id = name->text ? rf_sentencepiece_id(sp, name->text, name->n) : -1;
+
+		if (name->text && id < 0)
+			rc = rf_fail(e, RF_EMODEL,
+			             "%.*s%s: the %s '%s' is not one of tokenizer.model (use the model's "
+			             "tokenizer.json)", folder, path, name->file,
+			             i ? "bos_token" : "eos_token",
+			             rf_quote(q, sizeof q, name->text, name->n));
+		else if (name->text)
+			*(i ? &t->bos : &t->eos) = id;
+	}
+	snprintf(t->warning, sizeof t->warning, "%s", s.warning);
+	rf_special_free(&s);
+	return rc;
+}
 
 static enum rf_code open_model(struct rf_tokenizer *t, const char *path, struct rf_err *e)
 {
@@ -25,7 +65,7 @@ static enum rf_code open_model(struct rf_tokenizer *t, const char *path, struct 
 	t->vocab = sp->vocab;
 	t->eos = sp->eos;
 	t->bos = sp->bos;
-	return RF_OK;
+	return read_special(t, path, e);
 }
 
 static enum rf_code encode_model(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
