@@ -361,7 +361,7 @@ says() {
 	printf '{"text":"a","id":123456789012345678901234567890}\n' >large.jsonl
 	says 65 'a number does not fit into 64 bits' rf-tokenize --bytes --meta-key id -o out large.jsonl
 	printf '{"text":"\\ud800x"}\n' >half.jsonl
-	says 65 'where a whole surrogate pair was expected' \
+	says 65 "'text' is a broken string (an unpaired surrogate), not a string" \
 		rf-tokenize --bytes -o out half.jsonl
 	zstd -dc <in | zstd -c >again
 	says 65 'the zstd frame does not state its content size, which every frame' rf-cat again

@@ -16,6 +16,7 @@ struct scan {
 	const char *wrong;   /* what should have been at i */
 	size_t left;         /* values that may still come */
 	bool over;           /* more of them, or deeper */
+	bool strict;         /* nothing passes that RFC 8259 lacks */
 };
 
 static bool wrong(struct scan *c, const char *what)
@@ -93,8 +94,8 @@ static long unit(const unsigned char *s, size_t n)
 	return v;
 }
 
-/* Reads one escape (s[0] is the backslash) into at most 4 bytes of out; returns its length, 0 for a
- * bad one. */
+/* Reads one escape (s[0] is the backslash) into at most 4 bytes of out; returns its length, 0 for a bad one.
+ * An unpaired surrogate is read as if it were a character: is_half() knows it. */
 static size_t escape(const unsigned char *s, size_t n, char *out, size_t *written)
 {
 	static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -104,16 +105,15 @@ static size_t escape(const unsigned char *s, size_t n, char *out, size_t *writte
 	*written = 1;
 	if (n < 2 || !s[1])
 		return 0;
+	*out = 0;
 	if ((name = strchr(names, s[1]))) {
 		*out = values[name - names];
 		return 2;
 	}
-	if (s[1] != 'u' || (u = unit(s + 2, n - 2)) < 0 || (u >= 0xdc00 && u < 0xe000))
+	if (s[1] != 'u' || (u = unit(s + 2, n - 2)) < 0)
 		return 0;
-	if (u >= 0xd800 && u < 0xdc00) {
-		if (n < 12 || s[6] != '\\' || s[7] != 'u' || (low = unit(s + 8, n - 8)) < 0xdc00 ||
-		    low >= 0xe000)
-			return 0;
+	if (u >= 0xd800 && u < 0xdc00 && n >= 12 && s[6] == '\\' && s[7] == 'u' &&
+	    (low = unit(s + 8, n - 8)) >= 0xdc00 && low < 0xe000) {
 		u = 0x10000 + ((u - 0xd800) << 10) + (low - 0xdc00);
 		out[0] = (char)(0xf0 | u >> 18);
 		out[1] = (char)(0x80 | (u >> 12 & 0x3f));
@@ -137,10 +137,10 @@ static size_t escape(const unsigned char *s, size_t n, char *out, size_t *writte
 	return 6;
 }
 
-/* Whether a \u and its digits are there: if that is no escape, it is half of a pair. */
-static bool unit_at(const struct scan *c)
+/* Returns whether what an escape was read into is an unpaired surrogate, of which UTF-8 has none. */
+static bool is_half(const char out[4])
 {
-	return c->n - c->i > 2 && c->s[c->i + 1] == 'u' && unit(c->s + c->i + 2, c->n - c->i - 2) >= 0;
+	return (unsigned char)out[0] == 0xed && (unsigned char)out[1] >= 0xa0;
 }
 
 static bool string(struct scan *c)
@@ -161,8 +161,9 @@ static bool string(struct scan *c)
 			return wrong(c, "an escaped control character");
 		if (b == '\\') {
 			if (!(len = escape(c->s + c->i, c->n - c->i, out, &written)))
-				return wrong(c, unit_at(c) ? "a whole surrogate pair"
-				                           : "a JSON escape");
+				return wrong(c, "a JSON escape");
+			if (c->strict && is_half(out))
+				return wrong(c, "a whole surrogate pair");
 		} else if (b < 0x80) {
 			len = 1;
 		} else if (len = rf_utf8_next(c->s + c->i, c->n - c->i, &code), code < 0) {
@@ -232,7 +233,12 @@ static bool value(struct scan *c, int depth)
 	case 't': return word(c, "true");
 	case 'f': return word(c, "false");
 	case 'n': return word(c, "null");
+	case 'N': return c->strict ? wrong(c, "a value") : word(c, "NaN");
+	case 'I': return c->strict ? wrong(c, "a value") : word(c, "Infinity");
 	case '-':
+		if (!c->strict && c->i + 1 < c->n && c->s[c->i + 1] == 'I')
+			return word(c, "-Infinity");
+		return number(c);
 	case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8': case '9':
 		return number(c);
 	default:
@@ -240,9 +246,9 @@ static bool value(struct scan *c, int depth)
 	}
 }
 
-enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_err *e)
+static enum rf_code check(char *s, size_t n, bool strict, struct rf_jvalue *v, struct rf_err *e)
 {
-	struct scan c = { .s = (unsigned char *)s, .n = n, .left = SIZE_MAX };
+	struct scan c = { .s = (unsigned char *)s, .n = n, .left = SIZE_MAX, .strict = strict };
 	size_t start;
 
 	space(&c);
@@ -267,6 +273,16 @@ enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_er
 	               rf_quote((char[8]){ 0 }, 8, s + c.i, 1), c.wrong);
 }
 
+enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_err *e)
+{
+	return check(s, n, false, v, e);
+}
+
+enum rf_code rf_jscan_check_strict(char *s, size_t n, struct rf_jvalue *v, struct rf_err *e)
+{
+	return check(s, n, true, v, e);
+}
+
 bool rf_jscan_within(const char *s, size_t n, int depth, size_t values)
 {
 	struct scan c = { .s = (const unsigned char *)s, .n = n, .left = values };
@@ -276,7 +292,22 @@ bool rf_jscan_within(const char *s, size_t n, int depth, size_t values)
 	return !c.over;
 }
 
-bool rf_jscan_is_string(const struct rf_jvalue *v) { return v->s[0] == '"'; }
+/* Returns whether a string has an unpaired surrogate. */
+static bool is_broken(const struct rf_jvalue *v)
+{
+	const unsigned char *s = (unsigned char *)v->s, *at = s + 1, *end = s + v->n - 1;
+	char out[4] = { 0 };
+	size_t written;
+
+	while ((at = memchr(at, '\\', (size_t)(end - at)))) {
+		at += escape(at, (size_t)(end - at), out, &written);
+		if (is_half(out))
+			return true;
+	}
+	return false;
+}
+
+bool rf_jscan_is_string(const struct rf_jvalue *v) { return v->s[0] == '"' && !is_broken(v); }
 bool rf_jscan_is_list(const struct rf_jvalue *v) { return v->s[0] == '['; }
 bool rf_jscan_is_object(const struct rf_jvalue *v) { return v->s[0] == '{'; }
 
@@ -285,7 +316,10 @@ const char *rf_jscan_kind(const struct rf_jvalue *v)
 	switch (v->s[0]) {
 	case '{': return "an object";
 	case '[': return "a list";
-	case '"': return "a string";
+	case '"': return is_broken(v) ? "a broken string (an unpaired surrogate)" : "a string";
+	case 'N': return "NaN";
+	case 'I': return "Infinity";
+	case '-': return v->n > 1 && v->s[1] == 'I' ? "-Infinity" : "a number";
 	case 't': return "true";
 	case 'f': return "false";
 	case 'n': return "null";

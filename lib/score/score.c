@@ -122,9 +122,14 @@ static const char *in_region(struct rf_region *p, const char *s, size_t n)
 
 /* ---- a question's group -------------------------------------------------------------------- */
 
-/* value: of the keys, each a new reference or NULL, which it takes. */
-static enum rf_code group(struct rf_scorer *c, json_t *const value[KEYS], struct rf_score_group **g,
-                          struct rf_err *e)
+/* What a question's group is called: the value of the first key of --by as JSON, and the others as an object,
+ * both in the scorer's region. */
+struct group_name { const char *first, *others; };
+
+/* Names the group of these values of the keys, each a new reference or NULL, which it takes.  Errors: RF_EDATA:
+ * one is NULL; RF_ENOMEM. */
+static enum rf_code name_group(struct rf_scorer *c, json_t *const value[KEYS], struct group_name *name,
+                               struct rf_err *e)
 {
 	json_t *rest = json_object();
 	char *first = NULL, *others = NULL;
@@ -145,8 +150,9 @@ static enum rf_code group(struct rf_scorer *c, json_t *const value[KEYS], struct
 	}
 	if (rc == RF_OK) {
 		others = json_dumps(rest, JSON_COMPACT | JSON_REAL_PRECISION(12));
-		*g = first && others ? rf_tally_group(&c->tally, first, others) : NULL;
-		rc = *g ? RF_OK : no_memory(e);
+		name->first = first ? in_region(&c->region, first, strlen(first)) : NULL;
+		name->others = others ? in_region(&c->region, others, strlen(others)) : NULL;
+		rc = name->first && name->others ? RF_OK : no_memory(e);
 	}
 	free(first);
 	free(others);
@@ -182,12 +188,31 @@ static enum rf_code more(struct rf_scorer *c, const struct rf_verdict *v, int n,
 	return *to ? RF_OK : no_memory(e);
 }
 
-static enum rf_code unanswered(const struct rf_scorer *c, struct rf_score_group *g, const char *what,
+/* Returns the group, which is a new one if no question had these values before; NULL: memory ran out.  Only a
+ * question that counts makes a group. */
+static struct rf_score_group *group(struct rf_scorer *c, const struct group_name *name)
+{
+	return rf_tally_group(&c->tally, name->first, name->others);
+}
+
+static enum rf_code unanswered(struct rf_scorer *c, const struct group_name *name, const char *what,
                                struct rf_err *e)
 {
+	struct rf_score_group *g;
+
+	if (!c->s->partial)
+		return rf_fail(e, RF_EDATA, "%s (--partial leaves such questions out)", what);
+	if (!(g = group(c, name)))
+		return no_memory(e);
 	g->unanswered++;
-	return c->s->partial ? RF_OK
-	                     : rf_fail(e, RF_EDATA, "%s (--partial leaves such questions out)", what);
+	return RF_OK;
+}
+
+static enum rf_code add(struct rf_scorer *c, const struct group_name *name, struct rf_scored q, struct rf_err *e)
+{
+	struct rf_score_group *g = group(c, name);
+
+	return g ? rf_tally_add(g, q, e) : no_memory(e);
 }
 
 /* ---- records ------------------------------------------------------------------------------- */
@@ -261,7 +286,7 @@ enum rf_code rf_scorer_record(struct rf_scorer *c, struct rf_record *r, struct r
 	const char *shown[KEYS];
 	struct rf_texts classes;
 	char *text;
-	struct rf_score_group *g;
+	struct group_name name;
 	struct rf_scored q = { .id = r->id, .question = question_of(r) };
 	struct rf_verdict all = { .score = 0 };
 	enum rf_code rc;
@@ -276,7 +301,7 @@ enum rf_code rf_scorer_record(struct rf_scorer *c, struct rf_record *r, struct r
 	for (int i = 0; i < c->keys; i++)
 		if (!(value[i] = of_meta(r, c->key[i])) && !strcmp(c->key[i], "task") && a.task)
 			value[i] = json_string(a.task);
-	if ((rc = group(c, value, &g, e)) != RF_OK ||
+	if ((rc = name_group(c, value, &name, e)) != RF_OK ||
 	    (rc = rf_meta_texts(r, "all_classes", &c->region, &classes, e)) != RF_OK)
 		return rc;
 	a.class_ = classes.s;
@@ -284,10 +309,10 @@ enum rf_code rf_scorer_record(struct rf_scorer *c, struct rf_record *r, struct r
 	if (c->s->check) {
 		a.pred = "";
 		rc = rf_metric_score(&c->s->how, &a, &c->region, &all, e);
-		return rc == RF_OK ? rf_tally_add(g, q, e) : rc;
+		return rc == RF_OK ? add(c, &name, q, e) : rc;
 	}
 	if (!made->tokens)
-		return unanswered(c, g, "there is no generation: rf-generate writes it", e);
+		return unanswered(c, &name, "there is no generation: rf-generate writes it", e);
 	if (!made->text)
 		return rf_fail(e, RF_EDATA, "the generation has no text: rf-generate writes it if the model "
 		                            "has a tokenizer");
@@ -303,7 +328,7 @@ enum rf_code rf_scorer_record(struct rf_scorer *c, struct rf_record *r, struct r
 	}
 	if ((rc = more(c, &all, made->n, shown, &q.more, e)) != RF_OK)
 		return rc;
-	return rf_tally_add(g, q, e);
+	return add(c, &name, q, e);
 }
 
 enum rf_code rf_scorer_stream(struct rf_scorer *c, struct rf_in *in, struct rf_out *out, struct rf_err *e)
@@ -365,15 +390,71 @@ enum { PRED, ANSWERS, OUTPUTS, ANSWER, CLASSES, TASK, DATASET, SOURCE, WORDS };
 static const char *const words[WORDS] = { "pred", "answers", "outputs", "answer", "all_classes", "task",
                                           "dataset", "data_source" };
 
+/* Reads the value of a key as JSON; *to is NULL if there is none.  Errors: RF_EDATA: JSON proper cannot hold
+ * it. */
+static enum rf_code load(const struct rf_jvalue *v, const char *key, json_t **to, struct rf_err *e)
+{
+	*to = v->s ? json_loadb(v->s, v->n, JSON_DECODE_ANY, NULL) : NULL;
+	if (!v->s || *to)
+		return RF_OK;
+	return rf_fail(e, RF_EDATA,
+	               "'%s' (%s) cannot be shown as JSON (it is or has NaN, an infinity, an unpaired "
+	               "surrogate or a number out of range)",
+	               key, rf_jscan_kind(v));
+}
+
+/* Names the group of a line, whose task is a->task.  It is called before texts are cut free in place. */
+static enum rf_code name_line(struct rf_scorer *c, const struct rf_jvalue *object, const char *task,
+                              struct group_name *name, struct rf_err *e)
+{
+	json_t *value[KEYS] = { NULL };
+	struct rf_jvalue by;
+	enum rf_code rc = RF_OK;
+
+	for (int i = 0; i < c->keys && rc == RF_OK; i++) {
+		if (rf_jscan_get(object, c->key[i], &by, NULL) == RF_OK && !rf_jscan_is_list(&by) &&
+		    !rf_jscan_is_object(&by) && *by.s != 'n')
+			rc = load(&by, c->key[i], &value[i], e);
+		if (rc == RF_OK && !value[i] && !strcmp(c->key[i], "task") && task)
+			value[i] = json_string(task);
+	}
+	if (rc == RF_OK)
+		return name_group(c, value, name, e);
+	for (int i = 0; i < c->keys; i++)
+		json_decref(value[i]);
+	return rc;
+}
+
+/* Reads a line's task, if it names one that is a text. */
+static enum rf_code read_task(struct rf_scorer *c, const struct rf_jvalue v[WORDS], const char **task,
+                              struct rf_err *e)
+{
+	const int which = v[TASK].s ? TASK : v[DATASET].s ? DATASET : SOURCE;
+	struct rf_jvalue copy = v[which];
+	size_t n;
+
+	*task = c->s->task;
+	if (!copy.s || *copy.s != '"')
+		return RF_OK;
+	if (!rf_jscan_is_string(&copy))
+		return rf_fail(e, RF_EDATA, "'%s' is %s, not a text", words[which], rf_jscan_kind(&copy));
+	if (!(copy.s = rf_region_alloc(&c->region, copy.n, 1)))
+		return no_memory(e);
+	memcpy(copy.s, v[which].s, copy.n);
+	*task = rf_jscan_text(&copy, &n);
+	return RF_OK;
+}
+
 static enum rf_code line(struct rf_scorer *c, char *s, size_t n, struct rf_err *e)
 {
-	struct rf_answered a = { .task = c->s->task };
-	struct rf_jvalue object, v[WORDS], *x;
-	json_t *value[KEYS] = { NULL };
+	struct rf_answered a = { .pred = "" };
+	struct rf_jvalue object, v[WORDS], show;
 	const char *shown[KEYS];
-	struct rf_score_group *g;
+	struct group_name name;
 	struct rf_scored q = { .question = 0 };
 	struct rf_verdict verdict;
+	struct rf_score_group *g;
+	json_t *json;
 	size_t len;
 	enum rf_code rc;
 	int how;
@@ -383,27 +464,19 @@ static enum rf_code line(struct rf_scorer *c, char *s, size_t n, struct rf_err *
 		return rc;
 	if (!rf_jscan_is_object(&object))
 		return rf_fail(e, RF_EDATA, "the line is %s, not an object", rf_jscan_kind(&object));
-	if ((rc = rf_jscan_pick(&object, words, WORDS, v, e)) != RF_OK)
+	if ((rc = rf_jscan_pick(&object, words, WORDS, v, e)) != RF_OK ||
+	    (rc = read_task(c, v, &a.task, e)) != RF_OK ||
+	    (rc = name_line(c, &object, a.task, &name, e)) != RF_OK)
 		return rc;
-	for (int i = 0; i < c->keys; i++) {
-		struct rf_jvalue by;
-		if (rf_jscan_get(&object, c->key[i], &by, NULL) == RF_OK &&
-		    !rf_jscan_is_list(&by) && !rf_jscan_is_object(&by) && *by.s != 'n')
-			value[i] = json_loadb(by.s, by.n, JSON_DECODE_ANY, NULL);
-	}
 	for (int i = 0; i < c->shows; i++) { /* before texts are cut free in place */
-		struct rf_jvalue show;
-		shown[i] = rf_jscan_get(&object, c->shown[i], &show, NULL) == RF_OK
-		                   ? in_region(&c->region, show.s, show.n) : NULL;
+		if (rf_jscan_get(&object, c->shown[i], &show, NULL) != RF_OK)
+			show.s = NULL;
+		if ((rc = load(&show, c->shown[i], &json, e)) != RF_OK)
+			return rc;
+		json_decref(json);
+		if (!(shown[i] = show.s ? in_region(&c->region, show.s, show.n) : NULL) && show.s)
+			return no_memory(e);
 	}
-	x = v[TASK].s ? &v[TASK] : v[DATASET].s ? &v[DATASET] : &v[SOURCE];
-	if (x->s && rf_jscan_is_string(x))
-		a.task = rf_jscan_text(x, &len);
-	for (int i = 0; i < c->keys; i++)
-		if (!value[i] && !strcmp(c->key[i], "task") && a.task)
-			value[i] = json_string(a.task);
-	if ((rc = group(c, value, &g, e)) != RF_OK)
-		return rc;
 	how = v[ANSWERS].s ? ANSWERS : v[OUTPUTS].s ? OUTPUTS : ANSWER;
 	if (!v[how].s)
 		return rf_fail(e, RF_EDATA, "there are no 'answers', 'outputs' or 'answer' to compare with");
@@ -413,21 +486,24 @@ static enum rf_code line(struct rf_scorer *c, char *s, size_t n, struct rf_err *
 	    (rc = texts(c, &v[CLASSES], words[CLASSES], &a.class_, &a.classes, e)) != RF_OK)
 		return rc;
 	if (c->s->check) {
-		a.pred = "";
 		rc = rf_metric_score(&c->s->how, &a, &c->region, &verdict, e);
-		return rc == RF_OK ? rf_tally_add(g, q, e) : rc;
+		return rc == RF_OK ? add(c, &name, q, e) : rc;
 	}
-	if (!v[PRED].s || !rf_jscan_is_string(&v[PRED]))
-		return unanswered(c, g, "there is no 'pred' that is a text", e);
+	if (!v[PRED].s || *v[PRED].s != '"')
+		return unanswered(c, &name, "there is no 'pred' that is a text", e);
+	if (!rf_jscan_is_string(&v[PRED]))
+		return rf_fail(e, RF_EDATA, "'pred' is %s, not a text", rf_jscan_kind(&v[PRED]));
 	a.pred = rf_jscan_text(&v[PRED], &len);
 	for (int i = 0; i < a.answers; i++)
 		q.question = XXH64(a.answer[i], strlen(a.answer[i]) + 1, q.question);
 	if ((rc = rf_metric_score(&c->s->how, &a, &c->region, &verdict, e)) != RF_OK)
 		return rc;
-	q.id = g->n + g->unanswered;
 	q.score = verdict.score;
 	if ((rc = more(c, &verdict, 1, shown, &q.more, e)) != RF_OK)
 		return rc;
+	if (!(g = group(c, &name)))
+		return no_memory(e);
+	q.id = g->n + g->unanswered;
 	return rf_tally_add(g, q, e);
 }
 

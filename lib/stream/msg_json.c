@@ -644,7 +644,7 @@ enum rf_code rf_msg_from_json(const char *line, size_t len, void **msg, size_t *
 	if (!copy)
 		return rf_fail(e, RF_ENOMEM, "out of memory (a line of JSON)");
 	memcpy(copy, line, len);
-	if ((rc = rf_jscan_check(copy, len, &root, e)) == RF_OK)
+	if ((rc = rf_jscan_check_strict(copy, len, &root, e)) == RF_OK)
 		rc = pack_line(&b, &root, e);
 	free(copy);
 	if (rc != RF_OK) {

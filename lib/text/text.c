@@ -391,9 +391,12 @@ static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth
 
 static enum rf_code pack_string(msgpack_packer *p, const struct rf_jvalue *v, struct rf_err *e)
 {
-	struct rf_jvalue copy = { malloc(v->n), v->n };
+	struct rf_jvalue copy;
 	size_t n;
 
+	if (!rf_jscan_is_string(v))
+		return rf_fail(e, RF_EDATA, "%s cannot be kept in a record", rf_jscan_kind(v));
+	copy = (struct rf_jvalue){ malloc(v->n), v->n };
 	if (!copy.s)
 		return no_memory(e);
 	memcpy(copy.s, v->s, v->n);
@@ -444,7 +447,7 @@ static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth
 		return rf_fail(e, RF_EDATA, "there are more than %d values", MAX_VALUES);
 	if (rf_jscan_is_list(v) || rf_jscan_is_object(v))
 		return pack_container(p, v, depth, values, e);
-	if (rf_jscan_is_string(v))
+	if (*v->s == '"')
 		return pack_string(p, v, e);
 	if (rf_jscan_uint(v, &u))
 		msgpack_pack_uint64(p, u);
@@ -458,6 +461,8 @@ static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth
 		msgpack_pack_true(p);
 	else if (v->s[0] == 'f')
 		msgpack_pack_false(p);
+	else if (v->s[v->s[0] == '-'] == 'N' || v->s[v->s[0] == '-'] == 'I')
+		return rf_fail(e, RF_EDATA, "%s cannot be kept in a record", rf_jscan_kind(v));
 	else
 		return rf_fail(e, RF_EDATA, "%s does not fit into 64 bits", rf_jscan_kind(v));
 	return RF_OK;

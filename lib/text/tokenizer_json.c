@@ -497,7 +497,7 @@ static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct r
 	    (rc = rf_lines_open(&l, path, MAX_FILE, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_lines_rest(l, &s, &n, e)) == RF_OK) {
-		if ((rc = rf_jscan_check(s, n, &file, e)) == RF_OK)
+		if ((rc = rf_jscan_check_strict(s, n, &file, e)) == RF_OK)
 			rc = read_file(j, &file, e);
 		if (rc != RF_OK)
 			rf_blame(e, "%s", path);
