@@ -58,3 +58,147 @@ refused() {
 	refused "a.json: line 2: not JSON: byte 36 is 'N', where a value was expected" rf-cat --json a.json
 	[ ! -e never ]
 }
+
+# blank FILE: the lines of the file with blank lines before, between and after them
+blank() { awk 'BEGIN { print "" } { print; print " \t\r" } END { printf "\r\n\f\v\n  " }' "$1"; }
+
+@test "lines: blank lines are skipped by every program that reads JSON lines" {
+	printf '{"text":"ab"}\n{"text":"c"}\n' >a.jsonl
+	printf '{"tokens":[1,2]}\n{"tokens":[3]}\n' >a.ids
+	printf '{"pred":"x","answers":["x"],"task":"qa_1"}\n' >p.jsonl
+	printf '{"question":"q?","answers":["x"],"context":"c x."}\n' >q.jsonl
+	rf-tokenize --bytes a.jsonl 2>err | rf-dump --json >s.jsonl
+	printf 'red\nblue\n' >w.jsonl
+	seq -f 'noun%.0f' 100 | tr 0-9 a-j >>w.jsonl
+	mkdir with
+	for f in a.jsonl a.ids p.jsonl q.jsonl s.jsonl w.jsonl; do blank $f >with/$f; done
+	for at in . with; do
+		rf-tokenize --bytes -o $at/out.rf $at/a.jsonl 2>err
+		rf-tokenize --vocab 9 -o $at/ids.rf $at/a.ids 2>err
+		rf-score --each $at/p.jsonl >$at/scores
+		rf-needle --task qa_1 --length 1k -n 1 --tokenizer bytes --qa $at/q.jsonl -o $at/qa
+		rf-needle --task niah_single_2 --length 1k -n 1 --tokenizer bytes --haystack $at/a.jsonl -o $at/hay
+		rf-needle --task niah_single_1 --length 1k -n 1 --tokenizer bytes --nouns $at/w.jsonl -o $at/words
+		rf-cat --json -o $at/json.rf $at/s.jsonl
+	done
+	for f in out.rf ids.rf scores qa hay words json.rf; do cmp $f with/$f; done
+}
+
+@test "lines: blank lines count for the numbers in messages and in sources" {
+	printf '\n{"text":"a"}\n \r\n{"text":1}\n' >a.jsonl
+	refused "a.jsonl: line 4: 'text' is a number, not a string" rf-tokenize --bytes -o never a.jsonl
+	sed 4d a.jsonl | rf-tokenize --bytes --source 2>err | rf-dump --json | grep -q '"source":"<stdin>:2"'
+	printf '\n\n{"pred":1}\n' >a.jsonl
+	refused "a.jsonl: line 3: the question has no 'task' that is a text or a number" rf-score a.jsonl
+	printf '\t\n{}\n' >a.jsonl
+	refused 'a.jsonl: line 2: the line is not {"seq":..,"type":..,"body":{..}}' rf-cat --json a.jsonl
+	refused "a.jsonl: line 2: the key 'question' is missing" \
+		rf-needle --task qa_1 --length 1k -n 1 --tokenizer bytes --qa a.jsonl
+}
+
+# records: the records of a stream as lines of JSON, without the head and the end
+records() { rf-dump --json | grep '"type":"seq"'; }
+
+# bad_lines: 9 lines, each of which is bad in another way, with --prompt-key p --choices-key c --max-len 40
+# and --max-record 64k
+bad_lines() {
+	printf '{"p":"a"\n[]\n{"c":["x"]}\n{"p":1,"c":["x"]}\n{"p":"\\ud800","c":["x"]}\n{"p":"a\377","c":["x"]}\n'
+	printf '{"p":"a","c":[""]}\n{"p":"%050d","c":["%050d"]}\n{"p":"a","c":["x"],"y":"%070000d"}\n' 0 0 0
+}
+
+@test "rf-tokenize: --skip-bad leaves out bad lines of all kinds, for any number of threads" {
+	tokenize="rf-tokenize --bytes --prompt-key p --choices-key c --max-len 40 --truncate left --max-record 64k"
+	bad_lines >bad
+	for ((i = 0; i < 40; i++)); do
+		printf '{"p":"prompt %d","c":["a","b%d"]}\n' $i $i >>good.jsonl
+		sed -n "$((i + 1))p" good.jsonl
+		((i % 4 != 3)) || sed -n "$((i / 4 + 1))p" bad
+	done >all.jsonl
+	[ "$(wc -l <all.jsonl)" -eq 49 ]
+	$tokenize -o want.rf good.jsonl 2>want.err
+	records <want.rf >want
+	for threads in 1 2 3; do
+		run -0 --separate-stderr $tokenize --skip-bad 9 --threads $threads -o have.rf all.jsonl
+		records <have.rf | cmp - want
+		rf-dump --head have.rf | grep -q -e '--skip-bad 9'
+		said="all.jsonl: line 5: not JSON: it ends at byte 9, where ',' or '}' was expected"
+		[ "${stderr_lines[0]}" = "rf-tokenize: warning: $said; lines like this one are skipped (--skip-bad)" ]
+		[ "${stderr_lines[1]}" = "$(cat want.err)" ]
+		[ "${stderr_lines[2]}" = "rf-tokenize: 9 bad lines were skipped" ]
+		run -65 --separate-stderr $tokenize --skip-bad 8 --threads $threads -o never all.jsonl
+		[ "${#stderr_lines[@]}" -eq 2 ]
+		[[ ${stderr_lines[1]} == "rf-tokenize: all.jsonl: line 45 is longer than 65536 bytes"* ]]
+		[ ! -e never ]
+	done
+	run -0 --separate-stderr $tokenize --skip-bad 5 -o have.rf good.jsonl
+	[ "$stderr" = "$(cat want.err)" ]
+}
+
+@test "rf-tokenize: --skip-bad does not pass over damaged files, whole files and records that are cut off" {
+	printf '{"text":"a"}\n' | zstd -q >cut.jsonl.zst
+	truncate -s -3 cut.jsonl.zst
+	run -65 --separate-stderr rf-tokenize --bytes --skip-bad 9 -o never cut.jsonl.zst
+	printf 'a long text' >a.txt
+	run -65 --separate-stderr rf-tokenize --bytes --skip-bad 9 --max-len 4 -o never a.txt
+	[[ $stderr == "rf-tokenize: a.txt: the document has 12 tokens, more than --max-len 4"* ]]
+	run -66 --separate-stderr rf-tokenize --bytes --skip-bad 9 -o never nowhere.jsonl
+	[ ! -e never ]
+}
+
+@test "rf-tokenize: --skip-bad divides the documents of --valid-every as if bad lines did not exist" {
+	for ((i = 0; i < 12; i++)); do
+		echo "{\"text\":\"$i\"}" >>good.jsonl
+		echo "{\"text\":\"$i\"}"
+		((i % 5)) || echo '{"text":'
+	done >all.jsonl
+	for split in train valid; do
+		rf-tokenize --bytes --valid-every 3 --split $split good.jsonl 2>err | records >want
+		rf-tokenize --bytes --valid-every 3 --split $split --skip-bad 3 all.jsonl 2>err |
+			records | cmp - want
+	done
+}
+
+@test "rf-score: --skip-bad scores the good lines as if bad lines did not exist" {
+	good='{"pred":"x","answers":["x","y"],"task":"qa_1"}'
+	{
+		echo "$good"
+		printf '%s\n' '{"pred":"x"' '{"pred":"x","answers":["x"],"task":"other"}' '{"pred":"x","task":"vt"}'
+		echo "$good" | sed 's/"x"/"z"/'
+		printf '%s\n' '{"answers":["x"],"task":"vt"}' '{"pred":"x","answers":[1],"task":"qa_1"}'
+	} >in.jsonl
+	grep '"y"' in.jsonl | rf-score --format jsonl >want
+	run -0 --separate-stderr rf-score --skip-bad 5 in.jsonl
+	[ "$output" = "$(cat want)" ]
+	[[ ${stderr_lines[0]} == "rf-score: warning: in.jsonl: line 2: not JSON: "*" skipped (--skip-bad)" ]]
+	[ "${stderr_lines[1]}" = "rf-score: 5 bad lines were skipped" ]
+	[ "$(rf-score --check --skip-bad 9 in.jsonl 2>err)" = "$(rf-score --check <(sed '2,4d;7d' in.jsonl) \
+		--format jsonl)" ]
+	refused "in.jsonl: line 7: 'answers' has an element that is a number, not a text" \
+		bash -c 'rf-score --skip-bad 4 in.jsonl 2> >(tail -n 1 >&2)'
+	run -64 --separate-stderr rf-score --skip-bad 1 --against in.jsonl in.jsonl
+	[[ $stderr == "rf-score: --skip-bad cannot be combined with --against, which pairs lines"* ]]
+	run -64 --separate-stderr rf-score --skip-bad 1 in.rf
+	[[ $stderr == "rf-score: --skip-bad is for JSON lines: in.rf is a stream"* ]]
+}
+
+@test "rf-needle: --skip-bad leaves nothing of a bad line in the prompts" {
+	question='{"question":"q%d?","answers":["x%d"],"paragraphs":["c%d x.","d%d y."],"title":"t"}\n'
+	for i in 1 2 3; do printf "$question" $i $i $i $i; done >good.jsonl
+	{
+		sed -n 1p good.jsonl
+		echo '{"question":"bad","answers":["b"],"paragraphs":["wrong",1],"title":"t"}'
+		sed -n 2,3p good.jsonl
+		echo '{"question":"bad","answers":[],"context":"wrong"}'
+	} >all.jsonl
+	needle="rf-needle --task qa_1 --length 600 -n 3 --tokenizer bytes"
+	$needle --qa good.jsonl >want
+	run -65 $needle --skip-bad 1 --qa all.jsonl
+	$needle --skip-bad 2 --qa all.jsonl 2>err | cmp - want
+	grep -qx 'rf-needle: 2 bad lines were skipped' err
+	printf '{"text":"one two."}\n{"text":"three four."}\n' >good.jsonl
+	sed '1a {"text":NaN}' good.jsonl >all.jsonl
+	needle="rf-needle --task niah_single_2 --length 600 -n 3 --tokenizer bytes"
+	$needle --haystack good.jsonl >want
+	$needle --skip-bad 1 --haystack all.jsonl 2>err | cmp - want
+	grep -qx 'rf-needle: 1 bad line was skipped' err
+}

@@ -331,7 +331,7 @@ start() {
 	bad "line 1: the head has no 'format'" sed '1s/"format":1,//'
 	bad 'line 1: the stream has format 2, but this version of rf-tools reads format 1' \
 		sed '1s/"format":1/"format":2/'
-	bad 'line 2: not JSON: it is empty' sed '1s/$/\n/'
+	bad 'line 3: not JSON: ' sed '1s/$/\n/;2s/}$//'
 	run -65 rf-cat --json -o out.rf "$S/tokens.rf"
 	[[ "$output" == *"tokens.rf: line 1: "* ]]
 	jq -c 'if .seq == 1 then .body.source = "x" * 200000 else . end' good >long

@@ -374,7 +374,6 @@ tokens: nothing can be shared (--bos yes, or a line for each)" ]
 		"rf-tokenize: <stdin>: line 2: not JSON: it ends at byte 12, where ',' or '}' was expected" ]
 	at="rf-tokenize: bad.jsonl: line 1:"
 	[ "$(bad 'hello')" = "$at not JSON: byte 1 is 'h', where a value was expected" ]
-	[ "$(bad '')" = "$at not JSON: it is empty" ]
 	[ "$(bad '["a"]')" = "$at the line is a list, not an object" ]
 	[ "$(bad '{"a":1}')" = "$at the key 'text' is missing; the line has \"a\"" ]
 	[ "$(bad '{"text":1}')" = "$at 'text' is a number, not a string" ]

@@ -6,6 +6,7 @@
 #include "needle/needle.h"
 
 static struct rf_needle_settings how = RF_NEEDLE_DEFAULTS;
+static struct rf_skip skip = { .first = rf_cli_skip };
 static struct rf_progress progress;
 static const char *output;
 
@@ -23,7 +24,7 @@ static void keep_input(const char *input)
 
 int main(int argc, char *argv[])
 {
-	struct rf_opt needles[RF_NEEDLE_OPTS], show[RF_PROGRESS_OPTS];
+	struct rf_opt needles[RF_NEEDLE_OPTS], bad[RF_SKIP_OPTS], show[RF_PROGRESS_OPTS];
 	const struct rf_cli cli = {
 		.name = "rf-needle",
 		.usage = "--task name,... --tokenizer bytes|dir|file [-o file] [options]",
@@ -31,12 +32,12 @@ int main(int argc, char *argv[])
 		.example = "rf-needle --task niah_single_1,vt --length 4k,8k --tokenizer ckpt -o "
 	                   "needles.jsonl.zst",
 		.also = "rf-tokenize(1), rf-generate(1), rf-score(1)",
-		.opts = (const struct rf_opt *const[]){needles, own, show, NULL},
+		.opts = (const struct rf_opt *const[]){needles, bad, own, show, NULL},
 		.sections =
 			(const struct rf_cli_section[]){{"Samples",
 	                                                 "task length samples range digits seed "
 	                                                 "tokenizer"},
-	                                                {"Texts", "haystack qa adjectives nouns template"},
+	                                                {"Texts", "haystack qa skip-bad adjectives nouns template"},
 	                                                {"Output", "output progress"},
 	                                                {NULL, NULL}},
 	};
@@ -48,6 +49,8 @@ int main(int argc, char *argv[])
 	int tokens;
 
 	rf_needle_options(&how, needles);
+	rf_skip_options(&skip, bad);
+	how.skip = &skip;
 	rf_progress_options(&progress, show);
 	rf_cli_parse(&cli, argc, argv);
 	keep_input(how.tokenizer);
@@ -71,6 +74,7 @@ int main(int argc, char *argv[])
 	if (rc != RF_EOF || rf_lines_out_finish(out, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_progress_end(&progress);
+	rf_cli_skipped(&skip);
 	rf_buf_free(&line);
 	rf_needle_close(needle);
 	return 0;

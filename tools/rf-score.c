@@ -8,6 +8,7 @@
 
 static struct rf_score_settings how = RF_SCORE_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
+static struct rf_skip skip = { .first = rf_cli_skip };
 static struct rf_opt_list others;
 
 static const struct rf_opt compare[] = {
@@ -31,6 +32,9 @@ static void score(struct rf_scorer *c, const char *path, const struct rf_cli *cl
 			rf_die_err(&err);
 		return;
 	}
+	if (skip.most)
+		rf_die(EX_USAGE, "--skip-bad is for JSON lines: %s is a stream, whose records must be complete",
+		       path ? path : "<stdin>");
 	if (rf_in_open(&in, path, stage.max_record, &err) != RF_OK)
 		rf_die_err(&err);
 	if (cli && stage.output) {
@@ -48,14 +52,14 @@ static void score(struct rf_scorer *c, const char *path, const struct rf_cli *cl
 
 int main(int argc, char *argv[])
 {
-	struct rf_opt rules[RF_SCORE_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_opt rules[RF_SCORE_OPTS], bad[RF_SKIP_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_cli cli = {
 		.name = "rf-score",
 		.usage = "[--rules rules] [--by keys] [--against file] [-o file] [options] [file ...]",
 		.summary = "Scores answers by the rules of RULER and LongBench: means, errors, differences.",
 		.example = "rf-generate -m RUN questions.rf | rf-score --by task,length",
 		.also = "rf-generate(1), rf-needle(1), rf-dump(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ rules, compare, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ rules, compare, bad, stream, NULL },
 		.max_args = -1,
 	};
 	struct rf_scorer *mine, *theirs = NULL;
@@ -65,6 +69,7 @@ int main(int argc, char *argv[])
 	int n;
 
 	rf_score_options(&how, rules);
+	rf_skip_options(&skip, bad);
 	rf_stage_options(&stage, "write the records, with the score of each sample", stream);
 	n = rf_cli_parse(&cli, argc, argv);
 	if (how.each && others.n)
@@ -74,6 +79,9 @@ int main(int argc, char *argv[])
 		                 "--against or -o");
 	if (stage.output && n > 1)
 		rf_die(EX_USAGE, "-o takes one input, not %d: rf-cat joins them", n);
+	if (skip.most && others.n)
+		rf_cli_without(bad, NULL, "cannot be combined with --against, which pairs lines by their order");
+	how.skip = &skip;
 	how.max_record = stage.max_record;
 	how.meter = &stage.progress.meter;
 	rf_progress_begin(&stage.progress, cli.name, argv + 1, n);
@@ -93,6 +101,7 @@ int main(int argc, char *argv[])
 		fwrite(text.p, 1, text.n, stdout);
 	else
 		rf_say("there are no questions");
+	rf_cli_skipped(&skip);
 	rf_cli_finish();
 	rf_buf_free(&text);
 	rf_scorer_close(mine);

@@ -14,6 +14,7 @@ static const char *model, *output;
 static struct rf_text_options texts = RF_TEXT_DEFAULTS;
 static struct rf_sequences_options cut = RF_SEQUENCES_DEFAULTS;
 
+static struct rf_skip skip = { .first = rf_cli_skip };
 static struct rf_progress progress;
 
 static const struct rf_opt own[] = {
@@ -26,8 +27,9 @@ static const struct rf_opt own[] = {
 	  "write to this file, not to stdout; it appears whole or not at all", false },
 	{ 0 },
 };
-static struct rf_opt text_opts[RF_TEXT_OPTS], cut_opts[RF_SEQUENCES_OPTS], show[RF_PROGRESS_OPTS];
-static const struct rf_opt *const opts[] = { own, text_opts, cut_opts, show, NULL };
+static struct rf_opt text_opts[RF_TEXT_OPTS], cut_opts[RF_SEQUENCES_OPTS], bad[RF_SKIP_OPTS],
+                     show[RF_PROGRESS_OPTS];
+static const struct rf_opt *const opts[] = { own, text_opts, cut_opts, bad, show, NULL };
 
 static const struct rf_cli cli = {
 	.name = "rf-tokenize",
@@ -40,7 +42,7 @@ static const struct rf_cli cli = {
 	.sections = (const struct rf_cli_section[]){
 		{ "Tokenizer", "bytes tokenizer model vocab" },
 		{ "Documents", "format text-key prompt-key prompt-suffix-key answer-key answer-prefix "
-		               "answers-key choices-key meta-key source source-key valid-every split" },
+		               "answers-key choices-key meta-key source source-key valid-every split skip-bad" },
 		{ "Length", "max-len max-prompt max-answer truncate min-len bos no-eos" },
 		{ "Output", "output threads max-record progress" },
 		{ NULL, NULL } },
@@ -76,9 +78,12 @@ int main(int argc, char *argv[])
 
 	rf_text_option_table(&texts, text_opts);
 	rf_sequences_option_table(&cut, cut_opts);
+	rf_skip_options(&skip, bad);
+	cut.skip = &skip;
 	rf_progress_options(&progress, show);
 	int files = rf_cli_parse(&cli, argc, argv);
 
+	bad[0].result = skip.most > 0; /* the history of a stream names it only where it matters */
 	for (int i = 1; i <= files; i++)
 		if (output && rf_file_same(output, argv[i]))
 			rf_die(EX_USAGE, "%s is an input, so it cannot be the output", output);
@@ -128,6 +133,7 @@ int main(int argc, char *argv[])
 		rf_die_err(&err);
 	rf_progress_end(&progress);
 	rf_say("%s", rf_sequences_summary(sequences, line, sizeof line));
+	rf_cli_skipped(&skip);
 
 	rf_head_free(&head);
 	rf_sequences_close(sequences);

@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/renamed.h"
+#include "io/skip.h"
 #include "io/tempfile.h"
 #include "stream/stream.h"
 
@@ -107,6 +108,17 @@ void rf_say(const char *fmt, ...)
 	say(fmt, ap);
 	va_end(ap);
 	rf_progress_resume();
+}
+
+void rf_cli_skip(const char *sentence)
+{
+	rf_say("warning: %s; lines like this one are skipped (--skip-bad)", sentence);
+}
+
+void rf_cli_skipped(const struct rf_skip *s)
+{
+	if (s->n)
+		rf_say("%llu bad line%s skipped", (unsigned long long)s->n, s->n == 1 ? " was" : "s were");
 }
 
 void rf_cli_finish(void)

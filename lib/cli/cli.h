@@ -12,6 +12,7 @@
 #include "base/opt.h"
 
 struct rf_head;
+struct rf_skip;
 
 /* Options under one heading of --help: their long names, separated by blanks.  An option that is in no
  * section is not shown.  heading NULL: end of the sections. */
@@ -77,6 +78,10 @@ noreturn void rf_die(int status, const char *fmt, ...) __attribute__((format(pri
 noreturn void rf_die_err(const struct rf_err *e);
 /* Writes one line to stderr and returns. */
 void rf_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* For struct rf_skip: rf_cli_skip warns of the first bad line that is passed over; rf_cli_skipped, which is
+ * called when all went well, says how many there were, if there were any. */
+void rf_cli_skip(const char *sentence);
+void rf_cli_skipped(const struct rf_skip *s);
 /* Flushes stdout and checks that everything was written; every program that prints calls it last. */
 void rf_cli_finish(void);
 

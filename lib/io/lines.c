@@ -21,6 +21,8 @@ struct rf_lines {
 	size_t max;
 	uint64_t number, bytes;
 	bool ended;                 /* no more text will come */
+	bool broken;                /* reading failed, so there is no next line */
+	bool overlong;              /* at `begin` is the rest of a line that was too long */
 	char *buf;
 	size_t cap, begin, seen, end;
 
@@ -75,8 +77,7 @@ static enum rf_code unpack_some(struct rf_lines *l, void *p, size_t n, size_t *g
 	return RF_OK;
 }
 
-/* Reads more behind `end`; where nothing comes any more, l->ended is set. */
-static enum rf_code fill(struct rf_lines *l, struct rf_err *e)
+static enum rf_code fill_buffer(struct rf_lines *l, struct rf_err *e)
 {
 	size_t got = 0;
 	enum rf_code rc;
@@ -102,6 +103,15 @@ static enum rf_code fill(struct rf_lines *l, struct rf_err *e)
 		rc = read_some(l, l->buf + l->end, l->cap - l->end, &got, e);
 	l->end += got;
 	l->ended = rc == RF_OK && got == 0;
+	return rc;
+}
+
+/* Reads more behind `end`; where nothing comes any more, l->ended is set. */
+static enum rf_code fill(struct rf_lines *l, struct rf_err *e)
+{
+	enum rf_code rc = fill_buffer(l, e);
+
+	l->broken = rc != RF_OK;
 	return rc;
 }
 
@@ -192,17 +202,37 @@ uint64_t rf_lines_bytes(const struct rf_lines *l)
 	return l->bytes;
 }
 
+/* Passes over the rest of a line that was too long. */
+static enum rf_code pass_rest(struct rf_lines *l, struct rf_err *e)
+{
+	enum rf_code rc;
+	char *newline;
+
+	while (!(newline = memchr(l->buf + l->seen, '\n', l->end - l->seen)) && !l->ended) {
+		l->begin = l->seen = l->end;
+		if ((rc = fill(l, e)) != RF_OK)
+			return rc;
+	}
+	l->begin = l->seen = newline ? (size_t)(newline - l->buf) + 1 : l->end;
+	l->overlong = false;
+	return RF_OK;
+}
+
 enum rf_code rf_lines_next(struct rf_lines *l, char **line, size_t *n, struct rf_err *e)
 {
 	enum rf_code rc;
 	char *newline;
 
+	if (l->overlong && (rc = pass_rest(l, e)) != RF_OK)
+		return rc;
 	while (!(newline = memchr(l->buf + l->seen, '\n', l->end - l->seen))) {
 		l->seen = l->end;
-		if (l->seen - l->begin > l->max)
+		if (l->seen - l->begin > l->max) {
+			l->overlong = true;
 			return rf_fail(e, RF_EDATA,
 			               "%s: line %llu is longer than %zu bytes (raise --max-record)",
-			               l->name, (unsigned long long)l->number + 1, l->max);
+			               l->name, (unsigned long long)++l->number, l->max);
+		}
 		if (l->ended)
 			break;
 		if ((rc = fill(l, e)) != RF_OK)
@@ -215,6 +245,45 @@ enum rf_code rf_lines_next(struct rf_lines *l, char **line, size_t *n, struct rf
 	l->begin = l->seen = newline ? (size_t)(newline - l->buf) + 1 : l->end;
 	l->number++;
 	return RF_OK;
+}
+
+enum rf_code rf_lines_next_written(struct rf_lines *l, char **line, size_t *n, struct rf_err *e)
+{
+	enum rf_code rc;
+	size_t blank = 0;
+
+	while ((rc = rf_lines_next(l, line, n, e)) == RF_OK) {
+		for (blank = 0; blank < *n && memchr(" \t\r\v\f", (*line)[blank], 5);)
+			blank++;
+		if (blank < *n)
+			break;
+	}
+	return rc;
+}
+
+enum rf_code rf_lines_next_object(struct rf_lines *l, struct rf_jvalue *object, struct rf_err *e)
+{
+	char *line;
+	size_t n;
+	enum rf_code rc = rf_lines_next_written(l, &line, &n, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if ((rc = rf_jscan_check(line, n, object, e)) == RF_OK && !rf_jscan_is_object(object))
+		rc = rf_fail(e, RF_EDATA, "the line is %s, not an object", rf_jscan_kind(object));
+	if (rc != RF_OK)
+		rf_lines_blame(l, e);
+	return rc;
+}
+
+bool rf_lines_goes_on(const struct rf_lines *l)
+{
+	return !l->broken;
+}
+
+enum rf_code rf_lines_blame(const struct rf_lines *l, struct rf_err *e)
+{
+	return rf_blame(e, "%s: line %llu", l->name, (unsigned long long)l->number);
 }
 
 enum rf_code rf_lines_rest(struct rf_lines *l, char **text, size_t *n, struct rf_err *e)

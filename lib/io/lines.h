@@ -2,10 +2,12 @@
 #ifndef RF_LINES_H
 #define RF_LINES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
+#include "io/jscan.h"
 
 struct rf_lines;
 
@@ -24,6 +26,17 @@ uint64_t rf_lines_bytes(const struct rf_lines *l);           /* bytes of the fil
  * long or the zstd data are damaged; RF_EIO, RF_ENOMEM.  The sentence names the file; the line only if it is
  * too long. */
 enum rf_code rf_lines_next(struct rf_lines *l, char **line, size_t *n, struct rf_err *e);
+/* Reads the next line that has more than white space.  rf_lines_number() counts blank lines too. */
+enum rf_code rf_lines_next_written(struct rf_lines *l, char **line, size_t *n, struct rf_err *e);
+/* Reads the next line that has more than white space as a JSON object, by the rules of rf_jscan_check().
+ * Errors: those of rf_lines_next(); RF_EDATA: the line is not JSON, or not an object; the sentence names file
+ * and line. */
+enum rf_code rf_lines_next_object(struct rf_lines *l, struct rf_jvalue *object, struct rf_err *e);
+/* Returns whether the last failure concerned one line only, so that the next line can be read. */
+bool rf_lines_goes_on(const struct rf_lines *l);
+/* Puts the place of the line read last, "name: line 17: ", in front of the sentence of a failure that was
+ * found in it.  Returns e's code. */
+enum rf_code rf_lines_blame(const struct rf_lines *l, struct rf_err *e);
 /* Reads the rest of the file as one piece. */
 enum rf_code rf_lines_rest(struct rf_lines *l, char **text, size_t *n, struct rf_err *e);
 

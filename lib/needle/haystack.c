@@ -101,7 +101,7 @@ static enum rf_code check_words(const struct rf_units *u, const char *path, stru
 	return RF_OK;
 }
 
-enum rf_code rf_units_read(struct rf_units *u, const char *path, struct rf_err *e)
+enum rf_code rf_units_read(struct rf_units *u, const char *path, struct rf_skip *skip, struct rf_err *e)
 {
 	struct rf_text_options o = RF_TEXT_DEFAULTS;
 	const struct rf_doc *doc;
@@ -118,13 +118,15 @@ enum rf_code rf_units_read(struct rf_units *u, const char *path, struct rf_err *
 	if (!(paths[0] = strdup(path)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if ((rc = rf_text_open(&text, &o, paths, 1, e)) == RF_OK) {
-		while ((rc = rf_text_next(text, &doc, e)) == RF_OK) {
-			if (!rf_utf8(doc->text, doc->text_len)) {
-				rf_fail(e, RF_EDATA, "the text is not UTF-8");
-				rc = rf_doc_blame(doc, e);
-				break;
+		while (rc == RF_OK) {
+			if ((rc = rf_text_next(text, &doc, e)) == RF_EDATA && rf_text_goes_on(text)) {
+				rc = rf_skip_line(skip, rc, e);
+			} else if (rc == RF_OK && !rf_utf8(doc->text, doc->text_len)) {
+				rf_fail(e, rc = RF_EDATA, "the text is not UTF-8"); /* not of JSON lines */
+				rf_doc_blame(doc, e);
+			} else if (rc == RF_OK) {
+				add_words(u, doc->text, doc->text_len);
 			}
-			add_words(u, doc->text, doc->text_len);
 		}
 		rf_text_close(text);
 		if (rc == RF_EOF && u->failed)

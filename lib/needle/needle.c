@@ -199,10 +199,10 @@ static enum rf_code read_material(struct rf_needle *n, const struct rf_needle_se
 	rf_units_add(&m->noise, noise->text, noise->piece[0].n);
 	if (m->noise.failed)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	if (o->haystack && (rc = rf_units_read(&m->essay, o->haystack, e)) != RF_OK)
+	if (o->haystack && (rc = rf_units_read(&m->essay, o->haystack, o->skip, e)) != RF_OK)
 		return rc;
 	for (; rc == RF_OK && m->files < o->qa.n; m->files++)
-		rc = rf_questions_open(&m->questions[m->files], o->qa.s[m->files], e);
+		rc = rf_questions_open(&m->questions[m->files], o->qa.s[m->files], o->skip, e);
 	return rc;
 }
 

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/meter.h"
 #include "base/opt.h"
+#include "io/skip.h"
 
 struct rf_needle_settings {
 	const char *tasks, *lengths;      /* lists, separated by commas */
@@ -19,6 +20,7 @@ struct rf_needle_settings {
 	struct rf_opt_list qa;            /* files; the first is for qa_1, the last for qa_2 */
 	uint64_t seed;
 	int digits;                       /* of the numbers that are values */
+	struct rf_skip *skip;             /* bad lines of haystack and questions; NULL: none may be bad */
 };
 #define RF_NEEDLE_DEFAULTS { .lengths = "4k", .n = 500, .seed = 42, .digits = 7 }
 

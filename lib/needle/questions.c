@@ -34,17 +34,12 @@ static enum rf_code keep(struct rf_questions *q, const struct rf_jvalue *v, cons
 	return RF_OK;
 }
 
-static enum rf_code add_paragraph(struct reading *r, const struct rf_jvalue *v, const char *key,
-                                  uint64_t title, uint32_t *which, struct rf_err *e)
+static enum rf_code add_paragraph(struct reading *r, struct rf_paragraph p, uint32_t *which, struct rf_err *e)
 {
 	struct rf_questions *q = r->to;
-	struct rf_paragraph p = { .title = title };
-	uint64_t hash, before;
+	uint64_t hash = XXH64(p.s, p.n, 0), before;
 	enum rf_code rc;
 
-	if ((rc = keep(q, v, key, &p.s, &p.n, e)) != RF_OK)
-		return rc;
-	hash = XXH64(p.s, p.n, 0);
 	if (r->seen.total == r->cap) {
 		size_t cap = r->cap ? 2 * r->cap : 1024;
 		uint32_t *grown = realloc(r->kept, cap * sizeof *grown);
@@ -93,13 +88,12 @@ static enum rf_code read_question(struct reading *r, const struct rf_jvalue *lin
 	static const char *const keys[KEYS] = { "question", "answers", "context", "paragraphs", "title" };
 	struct rf_question q = { .own = 1 };
 	struct rf_jvalue v[KEYS], each = { NULL, 0 };
+	struct rf_paragraph *own;
 	uint64_t title = 0, hash, before;
 	const char *text;
 	enum rf_code rc;
 	size_t n;
 
-	if (!rf_jscan_is_object(line))
-		return rf_fail(e, RF_EDATA, "the line is %s, not an object", rf_jscan_kind(line));
 	if ((rc = rf_jscan_pick(line, keys, KEYS, v, e)) != RF_OK)
 		return rc;
 	for (int k = QUESTION; k <= ANSWERS; k++)
@@ -121,16 +115,22 @@ static enum rf_code read_question(struct reading *r, const struct rf_jvalue *lin
 	}
 	q.answer = rf_region_alloc(&r->to->memory, q.answers, sizeof *q.answer);
 	q.paragraph = rf_region_alloc(&r->to->memory, q.own, sizeof *q.paragraph);
-	if (!q.answer || !q.paragraph)
+	own = rf_region_alloc(&r->to->memory, q.own, sizeof *own);
+	if (!q.answer || !q.paragraph || !own)
 		return no_memory(e);
 	for (uint32_t i = 0; rc == RF_OK && rf_jscan_next(&v[ANSWERS], NULL, &each); i++)
 		rc = keep(r->to, &each, keys[ANSWERS], &q.answer[i], &n, e);
 	each.s = NULL;
 	if (rc == RF_OK && v[CONTEXT].s)
-		rc = add_paragraph(r, &v[CONTEXT], keys[CONTEXT], title, &q.paragraph[0], e);
+		rc = keep(r->to, &v[CONTEXT], keys[CONTEXT], &own->s, &own->n, e);
 	else
 		for (uint32_t i = 0; rc == RF_OK && rf_jscan_next(&v[PARAGRAPHS], NULL, &each); i++)
-			rc = add_paragraph(r, &each, keys[PARAGRAPHS], title, &q.paragraph[i], e);
+			rc = keep(r->to, &each, keys[PARAGRAPHS], &own[i].s, &own[i].n, e);
+	/* the line is good: only now does anything of it come into the lists */
+	for (uint32_t i = 0; rc == RF_OK && i < q.own; i++) {
+		own[i].title = title;
+		rc = add_paragraph(r, own[i], &q.paragraph[i], e);
+	}
 	if (rc == RF_OK && r->to->n == r->to->cap) {
 		size_t cap = r->to->cap ? 2 * r->to->cap : 1024;
 		struct rf_question *grown = realloc(r->to->q, cap * sizeof *grown);
@@ -145,23 +145,23 @@ static enum rf_code read_question(struct reading *r, const struct rf_jvalue *lin
 	return rc;
 }
 
-enum rf_code rf_questions_open(struct rf_questions *q, const char *path, struct rf_err *e)
+enum rf_code rf_questions_open(struct rf_questions *q, const char *path, struct rf_skip *skip,
+                               struct rf_err *e)
 {
 	struct reading r = { .to = q };
 	struct rf_jvalue line;
 	struct rf_lines *l;
 	enum rf_code rc;
-	size_t n;
-	char *s;
 
 	memset(q, 0, sizeof *q);
 	if ((rc = rf_lines_open(&l, path, MAX_QUESTION, e)) != RF_OK)
 		return rc;
-	while (rc == RF_OK && (rc = rf_lines_next(l, &s, &n, e)) == RF_OK) {
-		if ((rc = rf_jscan_check(s, n, &line, e)) != RF_OK ||
+	while (rc == RF_OK) {
+		if ((rc = rf_lines_next_object(l, &line, e)) == RF_OK &&
 		    (rc = read_question(&r, &line, e)) != RF_OK)
-			rf_blame(e, "%s: line %llu", rf_lines_name(l),
-			         (unsigned long long)rf_lines_number(l));
+			rf_lines_blame(l, e);
+		if (rc == RF_EDATA && rf_lines_goes_on(l))
+			rc = rf_skip_line(skip, rc, e);
 	}
 	if (rc == RF_EOF)
 		rc = q->n ? RF_OK : rf_fail(e, RF_EDATA, "%s: there are no questions", rf_lines_name(l));

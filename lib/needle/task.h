@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/region.h"
+#include "io/skip.h"
 #include "needle/template.h"
 #include "needle/words.h"
 
@@ -31,9 +32,9 @@ void rf_units_copy(const struct rf_units *u, size_t from, size_t to, struct rf_b
 bool rf_units_stop(const struct rf_units *u, size_t i);
 void rf_units_free(struct rf_units *u);
 
-/* The words of a text, or of the texts of JSON lines; a sequence of blanks and line ends is one blank.
- * Errors: RF_EDATA: there are no words, or bytes that are not UTF-8; those of rf_text_open(). */
-enum rf_code rf_units_read(struct rf_units *u, const char *path, struct rf_err *e);
+/* Reads the words of a text, or of the texts of JSON lines; a sequence of blanks and line ends is one blank.
+ * skip: counts bad lines, which are passed over as far as it allows; NULL: a bad line is an error.  Errors: RF_EDATA: there are no words, or bytes that are not UTF-8; those of rf_text_open(). */
+enum rf_code rf_units_read(struct rf_units *u, const char *path, struct rf_skip *skip, struct rf_err *e);
 
 /* ---- questions ------------------------------------------------------------------------------------ */
 
@@ -47,9 +48,10 @@ struct rf_questions {
 	struct rf_region memory;
 };
 
-/* Reads JSON lines: rf-needle(1), QUESTIONS.  *q must be released in any case.  Errors: RF_EDATA with file
- * and line; those of rf_lines_open(). */
-enum rf_code rf_questions_open(struct rf_questions *q, const char *path, struct rf_err *e);
+/* Reads JSON lines: rf-needle(1), QUESTIONS.  *q must be released in any case.  skip: as above; a bad
+ * line leaves nothing in *q.  Errors: RF_EDATA with file and line; those of rf_lines_open(). */
+enum rf_code rf_questions_open(struct rf_questions *q, const char *path, struct rf_skip *skip,
+                               struct rf_err *e);
 void rf_questions_free(struct rf_questions *q);
 
 /* ---- tasks and samples ---------------------------------------------------------------------------- */

@@ -66,11 +66,9 @@ static enum rf_code read_list(struct rf_region *memory, const char *path, const 
 
 	if ((rc = rf_lines_open(&l, path, MAX_FILE_LINE, e)) != RF_OK)
 		return rc;
-	while (rc == RF_OK && (rc = rf_lines_next(l, &s, &n, e)) == RF_OK) {
-		if (n && s[n - 1] == '\r')
+	while (rc == RF_OK && (rc = rf_lines_next_written(l, &s, &n, e)) == RF_OK) {
+		if (s[n - 1] == '\r')
 			n--;
-		if (!n)
-			continue;
 		if ((wrong = wrong_with(s, n)))
 			rc = rf_fail(e, RF_EDATA, "%s: line %llu: the word '%s' %s", rf_lines_name(l),
 			             (unsigned long long)rf_lines_number(l), rf_quote(q, sizeof q, s, n),

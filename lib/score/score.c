@@ -445,10 +445,10 @@ static enum rf_code read_task(struct rf_scorer *c, const struct rf_jvalue v[WORD
 	return RF_OK;
 }
 
-static enum rf_code line(struct rf_scorer *c, char *s, size_t n, struct rf_err *e)
+static enum rf_code line(struct rf_scorer *c, const struct rf_jvalue *object, struct rf_err *e)
 {
 	struct rf_answered a = { .pred = "" };
-	struct rf_jvalue object, v[WORDS], show;
+	struct rf_jvalue v[WORDS], show;
 	const char *shown[KEYS];
 	struct group_name name;
 	struct rf_scored q = { .question = 0 };
@@ -460,16 +460,12 @@ static enum rf_code line(struct rf_scorer *c, char *s, size_t n, struct rf_err *
 	int how;
 
 	rf_region_clear(&c->region);
-	if ((rc = rf_jscan_check(s, n, &object, e)) != RF_OK)
-		return rc;
-	if (!rf_jscan_is_object(&object))
-		return rf_fail(e, RF_EDATA, "the line is %s, not an object", rf_jscan_kind(&object));
-	if ((rc = rf_jscan_pick(&object, words, WORDS, v, e)) != RF_OK ||
+	if ((rc = rf_jscan_pick(object, words, WORDS, v, e)) != RF_OK ||
 	    (rc = read_task(c, v, &a.task, e)) != RF_OK ||
-	    (rc = name_line(c, &object, a.task, &name, e)) != RF_OK)
+	    (rc = name_line(c, object, a.task, &name, e)) != RF_OK)
 		return rc;
 	for (int i = 0; i < c->shows; i++) { /* before texts are cut free in place */
-		if (rf_jscan_get(&object, c->shown[i], &show, NULL) != RF_OK)
+		if (rf_jscan_get(object, c->shown[i], &show, NULL) != RF_OK)
 			show.s = NULL;
 		if ((rc = load(&show, c->shown[i], &json, e)) != RF_OK)
 			return rc;
@@ -509,23 +505,21 @@ static enum rf_code line(struct rf_scorer *c, char *s, size_t n, struct rf_err *
 
 enum rf_code rf_scorer_lines(struct rf_scorer *c, const char *path, struct rf_err *e)
 {
+	struct rf_jvalue object;
 	struct rf_lines *l;
-	char *s;
-	size_t n;
-	enum rf_code rc;
+	enum rf_code rc = rf_lines_open(&l, path, c->s->max_record, e);
 
-	if ((rc = rf_lines_open(&l, path, c->s->max_record, e)) != RF_OK)
+	if (rc != RF_OK)
 		return rc;
-	while ((rc = rf_lines_next(l, &s, &n, e)) == RF_OK) {
-		if (n == strspn(s, " \t\r") || !n)
-			continue;
+	while (rc == RF_OK) {
+		if ((rc = rf_lines_next_object(l, &object, e)) == RF_OK &&
+		    (rc = line(c, &object, e)) != RF_OK)
+			rf_lines_blame(l, e);
 		rf_meter_read(c->s->meter, rf_lines_bytes(l));
-		if ((rc = line(c, s, n, e)) != RF_OK) {
-			rf_blame(e, "%s: line %llu", rf_lines_name(l),
-			         (unsigned long long)rf_lines_number(l));
-			break;
-		}
-		rf_meter_done(c->s->meter, 0);
+		if (rc == RF_OK)
+			rf_meter_done(c->s->meter, 0);
+		else if (rc == RF_EDATA && rf_lines_goes_on(l))
+			rc = rf_skip_line(c->s->skip, rc, e);
 	}
 	rf_lines_close(l);
 	return rc == RF_EOF ? RF_OK : rc;

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/meter.h"
 #include "base/opt.h"
+#include "io/skip.h"
 #include "score/metric.h"
 #include "score/tally.h"
 #include "stream/stream.h"
@@ -26,6 +27,7 @@ struct rf_score_settings {
 	bool each;                /* keeps what rf_scorer_each() prints of a question besides its score */
 	const char *show;         /* keys, separated by commas, whose values that has; NULL: none */
 	uint64_t max_record;
+	struct rf_skip *skip;     /* bad lines of JSON lines; NULL: none may be bad */
 	struct rf_meter *meter;   /* counts the questions read; may be NULL */
 };
 #define RF_SCORE_DEFAULTS { .by = "task", .max_record = RF_MAX_RECORD }

@@ -649,7 +649,7 @@ static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, const
 
 	rf_head_init(&head);
 	rf_record_init(&rec);
-	while ((rc = rf_lines_next(lines, &line, &n, e)) == RF_OK) {
+	while ((rc = rf_lines_next_written(lines, &line, &n, e)) == RF_OK) {
 		void *msg = NULL;
 		size_t size;
 
@@ -661,8 +661,7 @@ static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, const
 		free(msg);
 		if (rc != RF_OK) {
 			if (rc == RF_EDATA)
-				rf_blame(e, "%s: line %llu", rf_lines_name(lines),
-				         (unsigned long long)rf_lines_number(lines));
+				rf_lines_blame(lines, e);
 			break;
 		}
 		if (rec.T) {

@@ -42,6 +42,7 @@ struct rf_documents {
 	atomic_size_t next;              /* of the batch, the next to encode */
 	enum rf_code rc;                 /* why there are no more documents behind the batch, or RF_OK */
 	struct rf_err err;
+	bool goes_on;                    /* the last failure concerned one line only */
 	uint64_t read, passed;
 };
 
@@ -82,10 +83,14 @@ void rf_documents_close(struct rf_documents *d)
 	free(d);
 }
 
-void rf_documents_counts(const struct rf_documents *d, uint64_t *read, uint64_t *passed)
+uint64_t rf_documents_passed(const struct rf_documents *d)
 {
-	*read = d->read;
-	*passed = d->passed;
+	return d->passed;
+}
+
+bool rf_documents_goes_on(const struct rf_documents *d)
+{
+	return d->goes_on;
 }
 
 /* ---- encoding ------------------------------------------------------------------------------ */
@@ -465,16 +470,22 @@ enum rf_code rf_documents_next(struct rf_documents *d, struct rf_encoded **out, 
 		else
 			d->n = d->at = 0;
 		if (!d->n) {
-			if (e && d->rc != RF_EOF)
+			rc = d->rc;
+			if (e && rc != RF_EOF)
 				*e = d->err;
-			return d->rc;
+			d->goes_on = rc == RF_EDATA && rf_text_goes_on(d->text);
+			if (d->goes_on)
+				d->rc = RF_OK;
+			return rc;
 		}
 		if (d->threads > 1)
 			encode_all(d);
 	}
 	j = &d->job[d->at++];
-	if ((d->threads == 1 || j->failed) && (rc = encode(d, j, e)) != RF_OK)
+	if ((d->threads == 1 || j->failed) && (rc = encode(d, j, e)) != RF_OK) {
+		d->goes_on = j->out.doc.line > 0;
 		return rc;
+	}
 	*out = &j->out;
 	return RF_OK;
 }

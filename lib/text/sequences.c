@@ -9,11 +9,14 @@
 #include "text/documents.h"
 #include "text/sequences.h"
 
+struct counts { uint64_t kept, cut, unanswered, dropped, left_out; };
+
 struct rf_sequences {
 	struct rf_sequences_options o;
 	struct rf_documents *documents;
 	uint64_t max_record;
 	int vocab;
+	bool goes_on;                     /* the last failure concerned one line only */
 
 	struct rf_encoded *c;             /* the document whose pieces are being handed out */
 	size_t at, stop;                  /* those of its ids that are still to be handed out */
@@ -21,7 +24,8 @@ struct rf_sequences {
 	int32_t *choice;                  /* the record's choices, each in a row as long as the longest */
 	size_t choice_cap;
 
-	uint64_t kept, cut, unanswered, dropped, sequences, tokens, left_out;
+	struct counts count, before;      /* of documents; before the one in hand */
+	uint64_t sequences, tokens;
 };
 
 void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opts[RF_SEQUENCES_OPTS])
@@ -182,7 +186,7 @@ static enum rf_code cut_choices(struct rf_sequences *s, struct rf_err *e)
 		return rf_fail(e, RF_EDATA, "a choice has %zu tokens, so that --max-len %zu leaves nothing "
 		                            "of the prompt", n, max);
 	s->at = c->count + n - max;
-	s->cut++;
+	s->count.cut++;
 	return RF_OK;
 }
 
@@ -218,25 +222,34 @@ static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 			if (n % max < min)
 				s->stop = n - n % max;
 		}
-		s->unanswered += c->doc.answer && s->stop <= c->prompt;
+		s->count.unanswered += c->doc.answer && s->stop <= c->prompt;
 	}
-	s->cut += n > max || lost;
+	s->count.cut += n > max || lost;
 	if (n < min) {
 		s->stop = 0;
-		s->dropped++;
+		s->count.dropped++;
 	} else {
-		s->kept++;
+		s->count.kept++;
 	}
-	s->left_out += lost + n - (s->stop - s->at);
+	s->count.left_out += lost + n - (s->stop - s->at);
 	return RF_OK;
+}
+
+/* Names the document in hand as the place of a failure. */
+static enum rf_code blame(struct rf_sequences *s, struct rf_err *e)
+{
+	s->goes_on = s->c->doc.line > 0;
+	return rf_doc_blame(&s->c->doc, e);
 }
 
 static enum rf_code next_document(struct rf_sequences *s, struct rf_err *e)
 {
 	enum rf_code rc = rf_documents_next(s->documents, &s->c, e);
 
+	s->before = s->count;
+	s->goes_on = rf_documents_goes_on(s->documents);
 	if (rc == RF_OK && (rc = cut(s, e)) != RF_OK)
-		rf_doc_blame(&s->c->doc, e);
+		return blame(s, e);
 	return rc;
 }
 
@@ -277,7 +290,7 @@ static enum rf_code fill_choices(struct rf_sequences *s, struct rf_err *e)
 	return RF_OK;
 }
 
-enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **out, struct rf_err *e)
+static enum rf_code next_sequence(struct rf_sequences *s, const struct rf_record **out, struct rf_err *e)
 {
 	const struct rf_doc *d;
 	struct rf_record *r = &s->r;
@@ -296,7 +309,7 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 		        "the document has %zu tokens, but a sequence can have at most %d (--max-len and "
 		        "--truncate cut it)",
 		        n, INT_MAX);
-		return rf_doc_blame(d, e);
+		return blame(s, e);
 	}
 	r->id = s->sequences;
 	r->T = (int)n;
@@ -315,7 +328,7 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 		        "a record of %zu tokens would be longer than %llu bytes (raise --max-record, or cut "
 		        "the document with --max-len and --truncate)",
 		        n, (unsigned long long)s->max_record);
-		return rf_doc_blame(d, e);
+		return blame(s, e);
 	}
 	if (d->choices && (rc = fill_choices(s, e)) != RF_OK)
 		return rc;
@@ -324,6 +337,22 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 	s->tokens += n;
 	*out = r;
 	return RF_OK;
+}
+
+enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **out, struct rf_err *e)
+{
+	struct rf_err err;
+	enum rf_code rc;
+
+	while ((rc = next_sequence(s, out, &err)) == RF_EDATA && s->goes_on &&
+	       rf_skip_line(s->o.skip, rc, &err) == RF_OK) {
+		/* nothing of it was handed out: of all pieces of a document the first is the longest */
+		s->at = s->stop = 0;
+		s->count = s->before;
+	}
+	if (e && rc != RF_OK && rc != RF_EOF)
+		*e = err;
+	return rc;
 }
 
 /* The ending of n things. */
@@ -335,20 +364,20 @@ static const char *plural(uint64_t n)
 char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size)
 {
 	char passed[64] = "", unanswered[64] = "";
-	uint64_t documents, others;
+	const struct counts *n = &s->count;
+	uint64_t others = rf_documents_passed(s->documents), documents = n->kept + n->dropped + others;
 
-	rf_documents_counts(s->documents, &documents, &others);
 	if (s->o.valid_every)
 		snprintf(passed, sizeof passed, ", %" PRIu64 " of them for %s", others,
 		         s->o.split == RF_SPLIT_VALID ? "training" : "validation");
-	if (s->unanswered)
+	if (n->unanswered)
 		snprintf(unanswered, sizeof unanswered, ", %" PRIu64 " of these without their answer",
-		         s->unanswered);
+		         n->unanswered);
 	snprintf(buf, size,
 	         "%" PRIu64 " document%s%s: %" PRIu64 " kept (%" PRIu64 " of them cut%s), %" PRIu64
 	         " dropped; "
 	         "%" PRIu64 " sequence%s of %" PRIu64 " token%s, %" PRIu64 " left out",
-	         documents, plural(documents), passed, s->kept, s->cut, unanswered, s->dropped,
-	         s->sequences, plural(s->sequences), s->tokens, plural(s->tokens), s->left_out);
+	         documents, plural(documents), passed, n->kept, n->cut, unanswered, n->dropped,
+	         s->sequences, plural(s->sequences), s->tokens, plural(s->tokens), n->left_out);
 	return buf;
 }

@@ -531,36 +531,32 @@ static enum rf_code read_ids(struct rf_text *t, const struct rf_jvalue *v, struc
 	return RF_OK;
 }
 
-static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_err *e)
+static enum rf_code read_line(struct rf_text *t, const struct rf_jvalue *line, struct rf_err *e)
 {
 	const struct rf_text_options *o = &t->o;
 	const char *answers_key = o->answer_key ? o->answer_key : o->answers_key, *end;
 	struct rf_doc *d = &t->doc;
-	struct rf_jvalue line, text, suffix, answers, choices, source;
+	struct rf_jvalue text, suffix, answers, choices, source;
 	enum rf_code rc;
-
-	if ((rc = rf_jscan_check(s, n, &line, e)) != RF_OK)
-		return rc;
-	if (!rf_jscan_is_object(&line))
-		return rf_fail(e, RF_EDATA, "the line is %s, not an object", rf_jscan_kind(&line));
+	size_t n;
 
 	/* everything is found before anything is unescaped */
 	if (t->format == RF_TEXT_IDS)
-		rc = get(&line, "tokens", &text, e);
+		rc = get(line, "tokens", &text, e);
 	else if (o->choices_key && !o->prompt_suffix_key)
-		rc = get(&line, o->prompt_key, &text, e);
+		rc = get(line, o->prompt_key, &text, e);
 	else
-		rc = get_string(&line, o->prompt_key ? o->prompt_key : o->text_key, &text, e);
+		rc = get_string(line, o->prompt_key ? o->prompt_key : o->text_key, &text, e);
 	if (rc == RF_OK && o->prompt_suffix_key)
-		rc = get_string(&line, o->prompt_suffix_key, &suffix, e);
+		rc = get_string(line, o->prompt_suffix_key, &suffix, e);
 	if (rc == RF_OK && answers_key)
-		rc = get(&line, answers_key, &answers, e);
+		rc = get(line, answers_key, &answers, e);
 	if (rc == RF_OK && o->choices_key)
-		rc = get(&line, o->choices_key, &choices, e);
+		rc = get(line, o->choices_key, &choices, e);
 	if (rc == RF_OK && o->source_key)
-		rc = get_string(&line, o->source_key, &source, e);
+		rc = get_string(line, o->source_key, &source, e);
 	if (rc == RF_OK && o->meta_key)
-		rc = read_meta(t, &line, e);
+		rc = read_meta(t, line, e);
 
 	if (rc == RF_OK && t->format == RF_TEXT_IDS)
 		rc = read_ids(t, &text, e);
@@ -599,24 +595,24 @@ static void name_source(struct rf_text *t)
 	t->doc.source = t->source;
 }
 
-/* The next line of this file, or all of it, once; RF_EOF: the file has no more. */
-static enum rf_code next_part(struct rf_text *t, char **s, size_t *n, struct rf_err *e)
+/* Reads the next line of this file as an object, or all of the file, once, as a text.  Returns RF_EOF if the
+ * file has no more. */
+static enum rf_code next_part(struct rf_text *t, struct rf_jvalue *part, struct rf_err *e)
 {
 	if (t->format != RF_TEXT_PLAIN)
-		return rf_lines_next(t->lines, s, n, e);
+		return rf_lines_next_object(t->lines, part, e);
 	if (t->whole)
 		return RF_EOF;
 	t->whole = true;
-	return rf_lines_rest(t->lines, s, n, e);
+	return rf_lines_rest(t->lines, &part->s, &part->n, e);
 }
 
 enum rf_code rf_text_next(struct rf_text *t, const struct rf_doc **doc, struct rf_err *e)
 {
+	struct rf_jvalue part;
 	enum rf_code rc;
-	char *s;
-	size_t n;
 
-	while ((rc = next_part(t, &s, &n, e)) == RF_EOF) {
+	while ((rc = next_part(t, &part, e)) == RF_EOF) {
 		if (t->next == t->count)
 			return RF_EOF;
 		if ((rc = next_file(t, e)) != RF_OK)
@@ -628,13 +624,18 @@ enum rf_code rf_text_next(struct rf_text *t, const struct rf_doc **doc, struct r
 	if (t->format != RF_TEXT_PLAIN)
 		t->doc.line = rf_lines_number(t->lines);
 	if (t->format == RF_TEXT_PLAIN) {
-		t->doc.text = s;
-		t->doc.text_len = n;
-	} else if ((rc = read_line(t, s, n, e)) != RF_OK) {
+		t->doc.text = part.s;
+		t->doc.text_len = part.n;
+	} else if ((rc = read_line(t, &part, e)) != RF_OK) {
 		return rf_doc_blame(&t->doc, e);
 	}
 	if (t->o.source)
 		name_source(t);
 	*doc = &t->doc;
 	return RF_OK;
+}
+
+bool rf_text_goes_on(const struct rf_text *t)
+{
+	return t->lines && t->format != RF_TEXT_PLAIN && rf_lines_goes_on(t->lines);
 }

@@ -1,0 +1,25 @@
+/* skip.h -- bad lines of text files that a program passes over, as far as --skip-bad allows. */
+#ifndef RF_SKIP_H
+#define RF_SKIP_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/opt.h"
+
+/* The bad lines of all inputs of a program; all zero: none may be passed over. */
+struct rf_skip {
+	uint64_t most;                        /* lines that may be passed over */
+	uint64_t n;                           /* lines that were passed over */
+	void (*first)(const char *sentence);  /* gets the sentence about the first one; may be NULL */
+};
+
+enum { RF_SKIP_OPTS = 2 };
+void rf_skip_options(struct rf_skip *s, struct rf_opt opts[RF_SKIP_OPTS]);
+
+/* Decides about a failure that concerns one line, after which the next line can be read.  Returns RF_OK, and
+ * counts the line, if it may be passed over; otherwise rc.  s may be NULL: no line may be passed over.  e may
+ * be NULL. */
+enum rf_code rf_skip_line(struct rf_skip *s, enum rf_code rc, const struct rf_err *e);
+
+#endif
