@@ -12,6 +12,7 @@
 
 #include "io/file.h"
 #include "io/lines.h"
+#include "io/magic.h"
 
 enum { FIRST = 1 << 16 };
 
@@ -118,15 +119,15 @@ static enum rf_code fill(struct rf_lines *l, struct rf_err *e)
 /* Looks at the first bytes, and goes on with a decompressor where they say so. */
 static enum rf_code sniff(struct rf_lines *l, const char *path, struct rf_err *e)
 {
-	static const unsigned char magic[4] = { 0x28, 0xb5, 0x2f, 0xfd };
+	enum { MAGIC = 4 };
 	size_t n = strlen(path);
 	bool named = n >= 4 && !strcmp(path + n - 4, ".zst");
 	enum rf_code rc;
 
-	while (l->end < sizeof magic && !l->ended)
+	while (l->end < MAGIC && !l->ended)
 		if ((rc = fill(l, e)) != RF_OK)
 			return rc;
-	if (!named && (l->end < sizeof magic || memcmp(l->buf, magic, sizeof magic)))
+	if (!named && (l->end < MAGIC || !rf_magic_zstd(l->buf)))
 		return RF_OK;
 	if (!l->end)
 		return rf_fail(e, RF_EDATA, "%s: not zstd: the file is empty", l->name);

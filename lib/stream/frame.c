@@ -37,8 +37,6 @@ enum rf_code rf_frame_header(struct rf_frame *f, const unsigned char *p, struct 
 	size_t n = content_bytes(d);
 	uint64_t window;
 
-	if (little(p, 4) >> 4 == 0x184d2a5)
-		return rf_fail(e, RF_EDATA, "this is a skippable frame, which no rf stream has");
 	if (little(p, 4) != 0xfd2fb528)
 		return rf_fail(e, RF_EDATA, "no zstd frame begins here (%02x %02x %02x %02x)", p[0], p[1],
 		               p[2], p[3]);

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/utf8.h"
+#include "io/magic.h"
 #include "stream/pack.h"
 #include "stream/sniff.h"
 
@@ -38,8 +39,7 @@ const char *rf_sniff(char *buf, size_t size, const void *data, size_t n)
 	char quoted[40];
 
 	n = n < RF_SNIFF ? n : RF_SNIFF;
-	if (n >= 4 &&
-	    (!memcmp(p, "\x28\xb5\x2f\xfd", 4) || (p[0] >> 4 == 5 && !memcmp(p + 1, "\x2a\x4d\x18", 3))))
+	if (n >= 4 && rf_magic_zstd(p))
 		return NULL;
 	if (n < 4 && !memcmp(p, "\x28\xb5\x2f\xfd", n))
 		return NULL;

@@ -17,6 +17,7 @@
 #include <zstd.h>
 
 #include "io/file.h"
+#include "io/magic.h"
 #include "stream/msg.h"
 #include "stream/sniff.h"
 #include "stream/wire.h"
@@ -115,6 +116,41 @@ static bool shorter(const struct rf_in *in, size_t n)
 	return in->have - in->at < n;
 }
 
+static enum rf_code truncated(struct rf_err *e)
+{
+	return rf_fail(e, RF_EDATA, "the frame is truncated (the stream was cut, or its writer died)");
+}
+
+/* Passes over skippable frames, which hold no message: other tools put them before, between and after the
+ * frames. */
+static enum rf_code skip_tables(struct rf_in *in, struct rf_err *e)
+{
+	enum { HEADER = 8 };
+	enum rf_code rc = RF_OK;
+
+	/* no more bytes are waited for than a frame of the stream surely has */
+	while ((rc = fill(in, 1, e)) == RF_OK && !shorter(in, 1) && in->buf[in->at] >> 4 == 5 &&
+	       (rc = fill(in, HEADER, e)) == RF_OK && !shorter(in, 4) &&
+	       rf_magic_skippable(in->buf + in->at)) {
+		const unsigned char *p = in->buf + in->at + 4;
+		size_t left;
+
+		if (shorter(in, HEADER))
+			return truncated(e);
+		left = (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
+		take(in, HEADER);
+		while (left && (rc = fill(in, 1, e)) == RF_OK && !shorter(in, 1)) {
+			size_t n = in->have - in->at < left ? in->have - in->at : left;
+
+			take(in, n);
+			left -= n;
+		}
+		if (rc != RF_OK || left)
+			return rc != RF_OK ? rc : truncated(e);
+	}
+	return rc;
+}
+
 /* ---- where --------------------------------------------------------------------------------- */
 
 /* Says in front of e's sentence which message it is about: the one that begins at `offset` and has
@@ -144,11 +180,6 @@ enum rf_code rf_in_blame_at(const struct rf_in *in, struct rf_place place, struc
 enum rf_code rf_in_blame(const struct rf_in *in, struct rf_err *e)
 {
 	return rf_in_blame_at(in, rf_in_place(in), e);
-}
-
-static enum rf_code truncated(struct rf_err *e)
-{
-	return rf_fail(e, RF_EDATA, "the frame is truncated (the stream was cut, or its writer died)");
 }
 
 /* ---- frames -------------------------------------------------------------------------------- */
@@ -241,8 +272,9 @@ static enum rf_code next_frame(struct rf_in *in, struct rf_err *e)
 	enum rf_code rc;
 	size_t n;
 
+	rc = skip_tables(in, e);
 	in->frame_offset = in->offset;
-	if ((rc = fill(in, 1, e)) != RF_OK)
+	if (rc != RF_OK || (rc = fill(in, 1, e)) != RF_OK)
 		return rc;
 	if (shorter(in, 1) && !in->seq && !in->follow)
 		return rf_fail(e, RF_EDATA, "the stream is empty");
@@ -327,9 +359,9 @@ enum rf_code rf_mark_decode(const struct rf_msg *m, int64_t *number, struct rf_e
 /* Nothing may follow the end of all. */
 static enum rf_code nothing_follows(struct rf_in *in, struct rf_err *e)
 {
-	enum rf_code rc = fill(in, 4, e);
+	enum rf_code rc = skip_tables(in, e);
 
-	if (rc != RF_OK)
+	if (rc != RF_OK || (rc = fill(in, 4, e)) != RF_OK)
 		return rc;
 	if (!shorter(in, 4) && !memcmp(in->buf + in->at, "\x28\xb5\x2f\xfd", 4))
 		return rf_fail(e, RF_EDATA, "another frame follows it (join streams with rf-cat)");
@@ -537,8 +569,10 @@ enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
 
 		in->frame_offset = start;
 		if (in->file_size >= 0) {
-			if ((rc = fill(in, 1, e)) == RF_OK && !shorter(in, 1))
+			if ((rc = skip_tables(in, e)) == RF_OK && !shorter(in, 1))
 				rc = pass_frame(in, e);
+			if (rc == RF_OK)
+				rc = skip_tables(in, e);
 			if (rc == RF_OK && (uint64_t)in->file_size > in->offset) {
 				in->seq++;
 				in->hashed = false;
@@ -641,7 +675,7 @@ static enum rf_code read_mark(struct rf_in *in, struct rf_err *e)
 {
 	struct rf_msg m;
 	int64_t number;
-	enum rf_code rc = fill(in, 1, e);
+	enum rf_code rc = skip_tables(in, e);
 
 	if (rc == RF_OK && shorter(in, 1))
 		rc = rf_fail(e, RF_EDATA,

@@ -253,6 +253,32 @@ static void refuse(const char *name, const void *frame, size_t n, const char *wo
 	made_free(&m);
 }
 
+/* Skippable frames before, between and after the frames of a stream change nothing but where they stand. */
+static void tables(void)
+{
+	static const unsigned char some[] = "\x50\x2a\x4d\x18\3\0\0\0abc\x5f\x2a\x4d\x18\0\0\0\0";
+	uint64_t plain[MOST], with[MOST];
+	struct made m = { 0 };
+	struct rf_buf b = { 0 };
+	struct rf_err e = { 0 };
+	int count, again;
+	bool good;
+
+	some_stream(&m, ADVANTAGE, RECORDS);
+	for (int i = 0; i <= m.frames; i++) {
+		size_t end = i < m.frames ? m.at[i + 1] : m.at[i];
+
+		rf_buf_add(&b, some, sizeof some - 1);
+		rf_buf_add(&b, m.bytes.p + m.at[i], end - m.at[i]);
+	}
+	good = read_hashes(m.bytes.p, m.bytes.n, plain, MOST, &count, &e) == RF_EOF &&
+	       read_hashes(b.p, b.n, with, MOST, &again, &e) == RF_EOF;
+	ok(good && count == again && !memcmp(plain, with, (size_t)count * sizeof *plain),
+	   "skippable frames among those of a stream are passed over: %s", good ? "yes" : e.msg);
+	rf_buf_free(&b);
+	made_free(&m);
+}
+
 static size_t peak(void)
 {
 	struct rusage use;
@@ -283,7 +309,14 @@ static void foreign(void)
 	refuse("a dictionary", frame, n, "dictionary");
 	frame[4] = (unsigned char)((frame[4] & ~3) | 8);
 	refuse("a reserved bit", frame, n, "reserved");
-	refuse("a skippable frame", "\x50\x2a\x4d\x18\4\0\0\0abcd", 12, "skippable");
+	refuse("a frame behind a skippable one", "\x50\x2a\x4d\x18\4\0\0\0abcd\x1e\xb5\x2f\xfd\0\0\0\0", 20,
+	       "no zstd frame begins here");
+	refuse("a skippable frame that is cut", "\x5f\x2a\x4d\x18\5\0\0\0abcd", 12, "truncated");
+	refuse("a skippable frame of 4 GiB that is cut", "\x50\x2a\x4d\x18\xff\xff\xff\xff" "abcd", 12,
+	       "truncated");
+	refuse("the header of a skippable frame", "\x50\x2a\x4d\x18\4\0\0", 7, "truncated");
+	refuse("nothing but skippable frames", "\x50\x2a\x4d\x18\0\0\0\0\x57\x2a\x4d\x18\1\0\0\0a", 17,
+	       "the end record is missing");
 	refuse("a frame of zstd 0.1", "\x1e\xb5\x2f\xfd\0\0\0\0", 8, "no zstd frame begins here");
 	refuse("an empty frame", "\x28\xb5\x2f\xfd\x24\0\1\0\0\x99\xe9\xd8\x51", 13, "cut short");
 	refuse("a block of the reserved type", "\x28\xb5\x2f\xfd\x24\4\7\0\0", 9, "an impossible block");
@@ -587,6 +620,7 @@ int main(int argc, char *argv[])
 	ok(argc < 4 || cases >= 400000 / (long)every, "%ld damaged streams were tried, at least %ld", cases,
 	   400000 / (long)every);
 	foreign();
+	tables();
 	trickle(false);
 	trickle(true);
 	full_pipe();

@@ -449,6 +449,16 @@ static void test_zstd(void)
 	m += ZSTD_compress(packed + m, sizeof packed - m, "c", 1, 1);
 	put_file("f.zst", packed, m);
 	ok(!strcmp(lines_of("f.zst", 0, out), "a|bc|"), "a .zst of several frames");
+	memmove(packed + sizeof skip, packed, m);
+	memcpy(packed, skip, sizeof skip);
+	memcpy(packed + sizeof skip + m, skip, sizeof skip);
+	put_file("f", packed, m + 2 * sizeof skip);
+	ok(!strcmp(lines_of("f", 0, out), "a|bc|"), "skippable frames at the beginning and the end, under any name");
+	put_file("f", packed, m + 2 * sizeof skip - 1);
+	ok(strstr(lines_of("f", 0, out), "!65"), "a skippable frame that is cut is an error");
+	put_file("f", packed, sizeof skip);
+	ok(!strcmp(lines_of("f", 0, out), ""), "nothing but a skippable frame has no lines");
+	memmove(packed, packed + sizeof skip, m);
 	packed[m] = 'x';
 	put_file("f.zst", packed, m + 1);
 	ok(strstr(lines_of("f.zst", 0, out), "!65"), "bytes behind the last frame are an error");
