@@ -47,7 +47,7 @@ refused() {
 	refused "line 1: 'tokens' has 'NaN' at index 1, not a token id" rf-tokenize --vocab 9 -o never a.ids
 	printf '{"pred":"\\ud800","answers":["x"],"task":"qa_1","n":NaN}\n' >a.jsonl
 	refused "a.jsonl: line 1: 'pred' is $broken, not a text" rf-score --partial a.jsonl
-	refused "(it is or has NaN, an infinity, an unpaired surrogate or a number out of range)" \
+	refused "(it is or has NaN, an infinity, an unpaired surrogate, a number out of range or a NUL in a key)" \
 		rf-score --by task,n a.jsonl
 	printf '{"pred":"x","answers":["\\ud800"],"task":"qa_1"}\n' >a.jsonl
 	refused "line 1: 'answers' has an element that is $broken, not a text" rf-score a.jsonl

@@ -146,6 +146,13 @@ speaker() {
 	[ "$(wrote out | sort -u) $(stops out | sort -u) $(said out | sort -u)" = '[[107]] ["eos"] [""]' ]
 }
 
+@test "rf-generate: a NUL in a text becomes U+FFFD and does not end the text" {
+	speaker 100 3 101
+	echo '{"text":"x"}' | rf-tokenize --bytes --no-eos 2>err | rf-generate -m m --max-new 6 >out
+	[[ $(said out) == *'a\ufffdb'* ]] || [[ $(said out) == *a$'\ufffd'b* ]]
+	[ "$(said out | jq -r '.[0] | length')" = 6 ]
+}
+
 @test "rf-generate: --stop-key takes each record's own stop strings, besides those of --stop" {
 	speaker 107 104 111 198 191 1 # h, e, l, ü
 	printf '{"tokens": [%s], "until": %s}\n' 5 '"l"' 5,6 '["ü","x"]' 5,6,7 '[]' 5,6,7 null \

@@ -55,6 +55,34 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	done
 }
 
+# The texts were scored by the published programs' Python.
+@test "rf-score: equals the published programs on 200 pairs of 10 tasks whose texts have NULs" {
+	zstd -dcq "$G/score/nul.jsonl.zst" >all.jsonl
+	[ "$(wc -l <all.jsonl)" -eq 200 ]
+	field official <all.jsonl >want
+	rf-score --each all.jsonl | field score >have
+	paste have want | awk '{ d = $1 - $2 } d > 1e-12 || d < -1e-12 { print NR ": " $0; bad = 1 } END { exit bad }'
+	[ "$(wc -l <have)" = "$(wc -l <want)" ]
+}
+
+@test "rf-score: shows NULs of tasks and values as JSON does, and names a task with one in a message" {
+	line='{"pred":"x","answers":["x"],"task":"a\u0000b","of":"c\u0000","d":["\u0000"]}'
+	echo "$line" >in.jsonl
+	[ "$(rf-score --metric part --by task,of in.jsonl | cut -d, -f 1-3)" = \
+		'{"task":"a\u0000b","of":"c\u0000","n":1' ]
+	rf-score --metric part --each --show d in.jsonl | grep -qF '"d":["\u0000"]'
+	run -65 --separate-stderr rf-score in.jsonl
+	[[ $stderr == *"line 1: the task 'a\x00b' has no metric here: name one with --metric" ]]
+	# meta of a stream
+	made='"generation":{"temperature":0.0,"tokens":{"dtype":"<i4","shape":[1,1],"data":[100]},'
+	made+='"length":{"dtype":"<i4","shape":[1],"data":[1]},"stop":["eos"],"text":["x"]}'
+	jq -c '.prompt = "p"' in.jsonl |
+		rf-tokenize --bytes --prompt-key prompt --answers-key answers --meta-key task 2>err |
+		rf-dump --json | sed '/"type":"seq"/s/}}$/,'"$made"'}}/' |
+		rf-cat --json >in.rf
+	[ "$(rf-score --metric part in.rf | cut -d, -f 1,2)" = '{"task":"a\u0000b","n":1' ]
+}
+
 @test "rf-score: equals the published programs where blanks, cases, ties and long texts decide" {
 	# TASK RULES SCORE PRED ANSWER..., worked out with the published programs
 	try() {

@@ -493,6 +493,28 @@ static enum rf_code decode(struct job *job, struct rf_err *e)
 
 static const char *const words[] = { "eos", "length", "stop" };
 
+/* Returns a copy of n bytes of text in the record's memory.  A NUL, which the stream's texts do not have,
+ * becomes U+FFFD, so that it does not end the text.  NULL: memory ran out. */
+static char *plain_text(struct rf_record *r, const char *s, size_t n)
+{
+	static const char instead[] = "\xef\xbf\xbd";
+	size_t nuls = 0, at = 0;
+	char *to;
+
+	for (size_t i = 0; i < n; i++)
+		nuls += !s[i];
+	if (!(to = rf_record_alloc(r, n + nuls * (sizeof instead - 2) + 1, 1)))
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
+		const size_t bytes = s[i] ? 1 : sizeof instead - 1;
+
+		memcpy(to + at, s[i] ? s + i : instead, bytes);
+		at += bytes;
+	}
+	to[at] = 0;
+	return to;
+}
+
 static enum rf_code keep(const struct job *job, int i, struct rf_err *e)
 {
 	const struct rf_generate_settings *s = job->s;
@@ -519,14 +541,9 @@ static enum rf_code keep(const struct job *job, int i, struct rf_err *e)
 		out.length[b] = x[b].length;
 		out.stop[b] = words[x[b].why];
 		if (out.text) {
-			char *text = rf_record_alloc(r, x[b].bytes + 1, 1);
-
-			if (!text)
+			if (!(out.text[b] = plain_text(r, x[b].text, x[b].bytes)))
 				return rf_fail(e, RF_ENOMEM, "out of memory (a text of %zu bytes)",
 				               x[b].bytes);
-			memcpy(text, x[b].text, x[b].bytes);
-			text[x[b].bytes] = 0;
-			out.text[b] = text;
 		}
 	}
 	rf_record_drop_generation(r);

@@ -3,8 +3,47 @@
 
 #include <utf8proc.h>
 
+#include "base/err.h"
 #include "base/utf8.h"
 #include "score/chars.h"
+
+static const char nul[] = "\xc0\x80"; /* what stands for a NUL */
+enum { NUL_BYTES = sizeof nul - 1 };
+
+char *rf_chars_text(struct rf_region *p, const char *s, size_t n)
+{
+	size_t nuls = 0, at = 0;
+	char *to;
+
+	for (size_t i = 0; i < n; i++)
+		nuls += !s[i];
+	if (!(to = rf_region_alloc(p, n + nuls * (NUL_BYTES - 1) + 1, 1)))
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		if (s[i]) {
+			to[at++] = s[i];
+		} else {
+			memcpy(to + at, nul, NUL_BYTES);
+			at += NUL_BYTES;
+		}
+	to[at] = 0;
+	return to;
+}
+
+char *rf_chars_quote(char *buf, size_t size, const char *s)
+{
+	char plain[200];
+	size_t n = 0;
+
+	for (; *s && n < sizeof plain; s++)
+		if (!strncmp(s, nul, NUL_BYTES)) {
+			plain[n++] = 0;
+			s += NUL_BYTES - 1;
+		} else {
+			plain[n++] = *s;
+		}
+	return rf_quote(buf, size, plain, n);
+}
 
 bool rf_chars_of(struct rf_chars *to, struct rf_region *p, const char *s)
 {
@@ -15,6 +54,11 @@ bool rf_chars_of(struct rf_chars *to, struct rf_region *p, const char *s)
 	if (!c)
 		return false;
 	for (size_t i = 0; i < n; to->n++) {
+		if (!strncmp(s + i, nul, NUL_BYTES)) {
+			c[to->n] = 0;
+			i += NUL_BYTES;
+			continue;
+		}
 		i += rf_utf8_next(s + i, n - i, &c[to->n]);
 		if (c[to->n] < 0)
 			c[to->n] = 0xFFFD;

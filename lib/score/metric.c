@@ -338,6 +338,7 @@ enum rf_code rf_metric_score(const struct rf_scoring *how, const struct rf_answe
 {
 	const struct task *t = a->task ? find(a->task) : NULL;
 	struct rf_chars pred, rest, reference;
+	char q[80];
 	double sum = 0, best = 0, x = 0;
 	bool ok;
 
@@ -345,7 +346,7 @@ enum rf_code rf_metric_score(const struct rf_scoring *how, const struct rf_answe
 	                                  : t ? t->metric : RF_METRIC_AUTO };
 	if (v->metric == RF_METRIC_AUTO)
 		return a->task ? rf_fail(e, RF_EDATA, "the task '%s' has no metric here: name one with "
-		                                      "--metric", a->task)
+		                                      "--metric", rf_chars_quote(q, sizeof q, a->task))
 		               : rf_fail(e, RF_EDATA, "there is no task: name a metric with --metric");
 	if (a->answers < 1)
 		return rf_fail(e, RF_EDATA, "there are no references to compare with");

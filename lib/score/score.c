@@ -178,7 +178,7 @@ static enum rf_code more(struct rf_scorer *c, const struct rf_verdict *v, int n,
 			json_array_append_new(found, json_real(v->of[i] / n));
 	}
 	for (int i = 0; i < c->shows; i++) {
-		x = shown[i] ? json_loads(shown[i], JSON_DECODE_ANY, NULL) : NULL;
+		x = shown[i] ? json_loads(shown[i], JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
 		json_object_set_new(line, c->shown[i], x ? x : json_null());
 	}
 	s = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
@@ -278,13 +278,37 @@ static enum rf_code samples(struct rf_scorer *c, struct rf_record *r, struct rf_
 	return RF_OK;
 }
 
+/* Reads the classes that a record's meta names, if it does. */
+static enum rf_code classes_of(struct rf_scorer *c, const struct rf_record *r, struct rf_answered *a,
+                               struct rf_err *e)
+{
+	json_t *all = rf_meta_json(r, "all_classes"), *one;
+	size_t n = json_is_array(all) ? json_array_size(all) : json_is_string(all);
+	const char **text = n ? rf_region_alloc(&c->region, n, sizeof *text) : NULL;
+	enum rf_code rc = n && !text ? no_memory(e) : RF_OK;
+
+	if (all && !n && !json_is_null(all) && !json_is_array(all))
+		rc = rf_fail(e, RF_EDATA, "meta's 'all_classes' is neither a text nor a list of texts");
+	for (size_t i = 0; i < n && rc == RF_OK; i++) {
+		one = json_is_array(all) ? json_array_get(all, i) : all;
+		if (!json_is_string(one))
+			rc = rf_fail(e, RF_EDATA, "meta's 'all_classes' has an element that is not a text");
+		else if (!(text[i] = rf_chars_text(&c->region, json_string_value(one),
+		                                   json_string_length(one))))
+			rc = no_memory(e);
+	}
+	a->class_ = text;
+	a->classes = (int)n;
+	json_decref(all);
+	return rc;
+}
+
 enum rf_code rf_scorer_record(struct rf_scorer *c, struct rf_record *r, struct rf_err *e)
 {
 	struct rf_generation *made = &r->generation;
 	struct rf_answered a = { .answer = r->answer, .answers = r->answers };
 	json_t *task = of_meta(r, "task"), *value[KEYS], *x;
 	const char *shown[KEYS];
-	struct rf_texts classes;
 	char *text;
 	struct group_name name;
 	struct rf_scored q = { .id = r->id, .question = question_of(r) };
@@ -293,19 +317,18 @@ enum rf_code rf_scorer_record(struct rf_scorer *c, struct rf_record *r, struct r
 
 	rf_region_clear(&c->region);
 	if (json_is_string(task)) {
-		if (!(a.task = in_region(&c->region, json_string_value(task), json_string_length(task))))
+		a.task = rf_chars_text(&c->region, json_string_value(task), json_string_length(task));
+		if (!a.task)
 			return no_memory(e);
 	} else
 		a.task = c->s->task;
 	json_decref(task);
 	for (int i = 0; i < c->keys; i++)
-		if (!(value[i] = of_meta(r, c->key[i])) && !strcmp(c->key[i], "task") && a.task)
-			value[i] = json_string(a.task);
+		if (!(value[i] = of_meta(r, c->key[i])) && !strcmp(c->key[i], "task") && c->s->task)
+			value[i] = json_string(c->s->task);
 	if ((rc = name_group(c, value, &name, e)) != RF_OK ||
-	    (rc = rf_meta_texts(r, "all_classes", &c->region, &classes, e)) != RF_OK)
+	    (rc = classes_of(c, r, &a, e)) != RF_OK)
 		return rc;
-	a.class_ = classes.s;
-	a.classes = classes.n;
 	if (c->s->check) {
 		a.pred = "";
 		rc = rf_metric_score(&c->s->how, &a, &c->region, &all, e);
@@ -349,13 +372,22 @@ enum rf_code rf_scorer_stream(struct rf_scorer *c, struct rf_in *in, struct rf_o
 
 /* ---- JSON lines ---------------------------------------------------------------------------- */
 
+/* Returns the text of a string, which it cuts free in place, as rf_chars_text() writes it.  NULL: memory ran
+ * out. */
+static const char *text_of(struct rf_scorer *c, struct rf_jvalue *v)
+{
+	size_t n;
+	const char *s = rf_jscan_text(v, &n);
+
+	return memchr(s, 0, n) ? rf_chars_text(&c->region, s, n) : s;
+}
+
 /* The texts of a list, or the one text. */
 static enum rf_code texts(struct rf_scorer *c, const struct rf_jvalue *v, const char *what,
                           const char *const **to, int *n, struct rf_err *e)
 {
 	struct rf_jvalue one = { NULL, 0 }, list = *v;
 	const char **text;
-	size_t len;
 
 	*n = 0;
 	if (rf_jscan_is_string(v))
@@ -370,8 +402,7 @@ static enum rf_code texts(struct rf_scorer *c, const struct rf_jvalue *v, const 
 		return no_memory(e);
 	*to = text;
 	if (rf_jscan_is_string(v)) {
-		*text = rf_jscan_text(&list, &len);
-		return RF_OK;
+		return (*text = text_of(c, &list)) ? RF_OK : no_memory(e);
 	}
 	/* a text is cut free in place, so the next one is found first */
 	one.s = NULL;
@@ -381,7 +412,8 @@ static enum rf_code texts(struct rf_scorer *c, const struct rf_jvalue *v, const 
 			return rf_fail(e, RF_EDATA, "'%s' has an element that is %s, not a text", what,
 			               rf_jscan_kind(&one));
 		more = rf_jscan_next(&list, NULL, &one);
-		*text = rf_jscan_text(&this, &len);
+		if (!(*text = text_of(c, &this)))
+			return no_memory(e);
 	}
 	return RF_OK;
 }
@@ -394,18 +426,19 @@ static const char *const words[WORDS] = { "pred", "answers", "outputs", "answer"
  * it. */
 static enum rf_code load(const struct rf_jvalue *v, const char *key, json_t **to, struct rf_err *e)
 {
-	*to = v->s ? json_loadb(v->s, v->n, JSON_DECODE_ANY, NULL) : NULL;
+	*to = v->s ? json_loadb(v->s, v->n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
 	if (!v->s || *to)
 		return RF_OK;
 	return rf_fail(e, RF_EDATA,
 	               "'%s' (%s) cannot be shown as JSON (it is or has NaN, an infinity, an unpaired "
-	               "surrogate or a number out of range)",
+	               "surrogate, a number out of range or a NUL in a key)",
 	               key, rf_jscan_kind(v));
 }
 
-/* Names the group of a line, whose task is a->task.  It is called before texts are cut free in place. */
-static enum rf_code name_line(struct rf_scorer *c, const struct rf_jvalue *object, const char *task,
-                              struct group_name *name, struct rf_err *e)
+/* Names the group of a line, whose task is that value, if it has one.  It is called before texts are cut free
+ * in place. */
+static enum rf_code name_line(struct rf_scorer *c, const struct rf_jvalue *object,
+                              const struct rf_jvalue *task, struct group_name *name, struct rf_err *e)
 {
 	json_t *value[KEYS] = { NULL };
 	struct rf_jvalue by;
@@ -415,8 +448,11 @@ static enum rf_code name_line(struct rf_scorer *c, const struct rf_jvalue *objec
 		if (rf_jscan_get(object, c->key[i], &by, NULL) == RF_OK && !rf_jscan_is_list(&by) &&
 		    !rf_jscan_is_object(&by) && *by.s != 'n')
 			rc = load(&by, c->key[i], &value[i], e);
-		if (rc == RF_OK && !value[i] && !strcmp(c->key[i], "task") && task)
-			value[i] = json_string(task);
+		if (rc == RF_OK && !value[i] && !strcmp(c->key[i], "task")) {
+			rc = load(task, c->key[i], &value[i], e);
+			if (!value[i] && c->s->task)
+				value[i] = json_string(c->s->task);
+		}
 	}
 	if (rc == RF_OK)
 		return name_group(c, value, name, e);
@@ -425,44 +461,44 @@ static enum rf_code name_line(struct rf_scorer *c, const struct rf_jvalue *objec
 	return rc;
 }
 
-/* Reads a line's task, if it names one that is a text. */
-static enum rf_code read_task(struct rf_scorer *c, const struct rf_jvalue v[WORDS], const char **task,
-                              struct rf_err *e)
+/* Reads the task that a line names, if that is a text; otherwise it is the one of --task.  *of: the value, or
+ * none. */
+static enum rf_code read_task(struct rf_scorer *c, const struct rf_jvalue v[WORDS], struct rf_jvalue *of,
+                              const char **task, struct rf_err *e)
 {
 	const int which = v[TASK].s ? TASK : v[DATASET].s ? DATASET : SOURCE;
 	struct rf_jvalue copy = v[which];
-	size_t n;
 
+	*of = (struct rf_jvalue){ NULL, 0 };
 	*task = c->s->task;
 	if (!copy.s || *copy.s != '"')
 		return RF_OK;
 	if (!rf_jscan_is_string(&copy))
 		return rf_fail(e, RF_EDATA, "'%s' is %s, not a text", words[which], rf_jscan_kind(&copy));
+	*of = copy;
 	if (!(copy.s = rf_region_alloc(&c->region, copy.n, 1)))
 		return no_memory(e);
-	memcpy(copy.s, v[which].s, copy.n);
-	*task = rf_jscan_text(&copy, &n);
-	return RF_OK;
+	memcpy(copy.s, of->s, copy.n);
+	return (*task = text_of(c, &copy)) ? RF_OK : no_memory(e);
 }
 
 static enum rf_code line(struct rf_scorer *c, const struct rf_jvalue *object, struct rf_err *e)
 {
 	struct rf_answered a = { .pred = "" };
-	struct rf_jvalue v[WORDS], show;
+	struct rf_jvalue v[WORDS], task, show;
 	const char *shown[KEYS];
 	struct group_name name;
 	struct rf_scored q = { .question = 0 };
 	struct rf_verdict verdict;
 	struct rf_score_group *g;
 	json_t *json;
-	size_t len;
 	enum rf_code rc;
 	int how;
 
 	rf_region_clear(&c->region);
 	if ((rc = rf_jscan_pick(object, words, WORDS, v, e)) != RF_OK ||
-	    (rc = read_task(c, v, &a.task, e)) != RF_OK ||
-	    (rc = name_line(c, object, a.task, &name, e)) != RF_OK)
+	    (rc = read_task(c, v, &task, &a.task, e)) != RF_OK ||
+	    (rc = name_line(c, object, &task, &name, e)) != RF_OK)
 		return rc;
 	for (int i = 0; i < c->shows; i++) { /* before texts are cut free in place */
 		if (rf_jscan_get(object, c->shown[i], &show, NULL) != RF_OK)
@@ -489,7 +525,8 @@ static enum rf_code line(struct rf_scorer *c, const struct rf_jvalue *object, st
 		return unanswered(c, &name, "there is no 'pred' that is a text", e);
 	if (!rf_jscan_is_string(&v[PRED]))
 		return rf_fail(e, RF_EDATA, "'pred' is %s, not a text", rf_jscan_kind(&v[PRED]));
-	a.pred = rf_jscan_text(&v[PRED], &len);
+	if (!(a.pred = text_of(c, &v[PRED])))
+		return no_memory(e);
 	for (int i = 0; i < a.answers; i++)
 		q.question = XXH64(a.answer[i], strlen(a.answer[i]) + 1, q.question);
 	if ((rc = rf_metric_score(&c->s->how, &a, &c->region, &verdict, e)) != RF_OK)
@@ -530,9 +567,9 @@ enum rf_code rf_scorer_lines(struct rf_scorer *c, const char *path, struct rf_er
 /* {"task":"trec","length":4096}; first: JSON, or the word mean */
 static json_t *named(const struct rf_scorer *c, const char *first, const char *rest)
 {
-	json_t *line = json_object(), *others = json_loads(rest, 0, NULL);
+	json_t *line = json_object(), *others = json_loads(rest, JSON_ALLOW_NUL, NULL);
 
-	json_object_set_new(line, c->key[0], json_loads(first, JSON_DECODE_ANY, NULL));
+	json_object_set_new(line, c->key[0], json_loads(first, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL));
 	json_object_update(line, others);
 	json_decref(others);
 	return line;
@@ -590,7 +627,7 @@ enum rf_code rf_scorer_each(const struct rf_scorer *c, struct rf_buf *to, struct
 			json_object_set_new(line, "id", json_integer((json_int_t)g->of[k].id));
 			json_object_set_new(line, "score", json_real(g->of[k].score));
 			if (g->of[k].more) {
-				json_t *more_ = json_loads(g->of[k].more, 0, NULL);
+				json_t *more_ = json_loads(g->of[k].more, JSON_ALLOW_NUL, NULL);
 				json_object_update(line, more_);
 				json_decref(more_);
 			}
