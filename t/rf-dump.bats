@@ -761,6 +761,71 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	run -78 rf-dump short.safetensors
 }
 
+# awkward: a stream of records whose sources are texts that readers of tables take for something else
+awkward() {
+	printf '{"text":"a","s":"%s"}\n' 'NaN' '' 'say \"hi\", you' '\"' ',' 'null' 'a\tb\nc\\' "it's" '\u001b[1m' ' x ' |
+		rf-tokenize --bytes --source-key s 2>err >named.rf
+	echo '{"text":"\"a\",\"\""}' | rf-tokenize --bytes 2>err >bare.rf
+	rf-cat --renumber named.rf bare.rf
+}
+
+@test "rf-dump --csv: texts are quoted, and an absent value is an empty cell" {
+	awkward >in.rf
+	rf-dump --csv --rows record --columns id,source,nll_mean in.rf >have
+	cat >want <<-'END'
+		id,source,nll_mean
+		0,"NaN",
+		1,"",
+		2,"say ""hi"", you",
+		3,"""",
+		4,",",
+		5,"null",
+		6,"a\tb\nc\\",
+		7,"it's",
+		8,"\x1b[1m",
+		9," x ",
+		10,,
+	END
+	diff want have
+	rf-dump --csv --no-header --rows token --columns text,t --where id=10 in.rf | head -n 3 |
+		diff - <(printf '"""",0\n"a",1\n"""",2\n')
+	rf-dump --csv --rows tensor "$G/delta" | sed -n 2p | grep -q '^"[^"]*","F32","[0-9,]*",[0-9]*,[0-9]*$'
+	[ "$(rf-dump --tsv in.rf | tail -n +2 | wc -l)" = "$(rf-dump --csv in.rf | tail -n +2 | wc -l)" ]
+}
+
+@test "rf-dump --csv, --tsv: Python reads the same table by the calls of the man page" {
+	awkward >in.rf
+	rf-dump --csv --rows record --columns id,source,nll_mean in.rf >t.csv
+	rf-dump --tsv --rows record --columns id,source,nll_mean in.rf >t.tsv
+	cat >check.py <<-'END'
+		import csv, re, sys
+		texts = ["NaN", "", 'say "hi", you', '"', ",", "null", "a\\tb\\nc\\\\", "it's", "\\x1b[1m", " x ", None]
+		def rows(frame):
+		    return frame.rows() if hasattr(frame, "rows") else frame.values.tolist()
+		calls = sys.stdin.read().replace("\\et", "\\t")
+		for call in re.findall(r"(?:csv|pandas|polars)\.read.*\n(?: +.*\n)*", calls):
+		    module = call.split(".")[0]
+		    try:
+		        __import__(module)
+		    except ImportError:
+		        continue
+		    have = list(eval(call.strip(), {module: __import__(module), "csv": csv})) if module == "csv" else \
+		        rows(eval(call.strip(), {module: __import__(module), "csv": csv}))
+		    have = have[1:] if module == "csv" else have
+		    none = {"csv": "", "polars": None}.get(module)
+		    lost = ["NaN"] if "tsv" in call else []
+		    lost += [""] if (module, "t.csv" in call) in [("pandas", True), ("polars", False)] else []
+		    assert [int(r[0]) for r in have] == list(range(11)), (call, have)
+		    for row, text in zip(have, texts):
+		        value = None if row[1] != row[1] or row[1] is None else row[1]
+		        want = none if text is None or text in lost else text
+		        assert value == want, (call, row, text)
+		    print(module, "t.tsv" if "t.tsv" in call else "t.csv")
+	END
+	sed -n '/^csv.reader/,/^\.Ed/p' "$ROOT/man/rf-dump.1" | python3 check.py >read
+	grep -qx 'csv t.csv' read
+}
+
 @test "rf-dump: options that exclude or require each other exit 64 and say so" {
 	while IFS='|' read -r how why; do
 		# shellcheck disable=SC2086
@@ -772,8 +837,12 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 		--tsv --check|tsv cannot be combined with --check
 		--head --check|head cannot be combined with --check
 		--head --tsv|head cannot be combined with --tsv
-		--columns id|requires --tsv
-		--json --no-header|requires --tsv
+		--columns id|requires --tsv or --csv
+		--json --no-header|requires --tsv or --csv
+		--tsv --csv|tsv cannot be combined with --csv
+		--csv --pred|csv cannot be combined with --pred
+		--csv --json|json cannot be combined with --csv
+		--csv --check|csv cannot be combined with --check
 		-q|requires --check
 		--no-hidden|requires --json
 		--check -n 1|first cannot be combined with --check

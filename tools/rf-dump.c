@@ -1,4 +1,4 @@
-/* rf-dump -- shows streams, runs and checkpoints: text, JSON, TSV; verifies them. */
+/* rf-dump -- shows streams, runs and checkpoints: text, JSON, TSV, CSV; verifies them. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static enum rf_code write_stdout(void *to, const char *text, size_t n, struct rf
 int main(int argc, char *argv[])
 {
 	struct rf_dump d = { .max_record = RF_MAX_RECORD, .show.tokens.context = 40, .write = write_stdout };
-	bool json = false, tsv = false, pred = false;
+	bool json = false, tsv = false, csv = false, pred = false;
 	int colour = RF_COLOUR_AUTO, rows = RF_ROWS_AUTO, n;
 	struct rf_progress progress = { .asked = false };
 	struct rf_opt show[RF_PROGRESS_OPTS];
@@ -32,6 +32,8 @@ int main(int argc, char *argv[])
 		  "print JSON lines, which rf-cat --json reads", false },
 		{ "tsv", 0, RF_OPT_FLAG, &tsv, 0, 0, NULL,
 		  "print a table: column names, then one line per row", false },
+		{ "csv", 0, RF_OPT_FLAG, &csv, 0, 0, NULL,
+		  "print the table with commas, and with quotes around texts", false },
 		{ "pred", 0, RF_OPT_FLAG, &pred, 0, 0, NULL,
 		  "print samples as JSON lines with the benchmarks' own field names", false },
 		{ "head", 0, RF_OPT_FLAG, &d.head, 0, 0, NULL,
@@ -47,9 +49,9 @@ int main(int argc, char *argv[])
 		  "do not report files that are whole", false },
 		{ .name = NULL },
 	};
-	const struct rf_opt of_tsv[] = {
+	const struct rf_opt of_table[] = {
 		{ "columns", 0, RF_OPT_TEXT, &d.table.columns, 0, 0, "NAME,...",
-		  "columns of --tsv, in this order", false },
+		  "columns of --tsv or --csv, in this order", false },
 		{ "no-header", 0, RF_OPT_FLAG, &d.no_header, 0, 0, NULL, "omit the column names", false },
 		{ .name = NULL },
 	};
@@ -85,13 +87,13 @@ int main(int argc, char *argv[])
 	};
 	const struct rf_cli cli = {
 		.name = "rf-dump",
-		.usage = "[--json | --tsv | --pred | --head | --check] [options] [file ...]",
+		.usage = "[--json | --tsv | --csv | --pred | --head | --check] [options] [file ...]",
 		.summary =
-			"Shows streams, runs and checkpoints as text, JSON lines or TSV, and verifies them.",
+			"Shows streams, runs and checkpoints as text, JSON lines, TSV or CSV, and verifies them.",
 		.example = "rf-dump --where 'reward<0.1' --sort reward -n 20 rewarded.rf",
 		.also = "rf-cat(1), rf-stream(5), rf-tools(7)",
-		.opts = (const struct rf_opt *const[]){ forms, of_check, of_tsv, of_json, picks, looks, show,
-	                                               NULL },
+		.opts = (const struct rf_opt *const[]){ forms, of_check, of_table, of_json, picks, looks,
+	                                               show, NULL },
 		.max_args = -1,
 	};
 
@@ -99,23 +101,25 @@ int main(int argc, char *argv[])
 	n = rf_cli_parse(&cli, argc, argv);
 	const char *why = d.check ? "cannot be combined with --check"
 	                : pred ? "cannot be combined with --pred"
+	                : csv ? "cannot be combined with --csv"
 	                : tsv ? "cannot be combined with --tsv" : "cannot be combined with --head";
-	for (int i = 0; i < (d.check ? 4 : pred ? 3 : tsv ? 2 : 0); i++)
-		rf_cli_without(forms, (const char *const[]){ "head", "json", "tsv", "pred" }[i], why);
+	for (int i = 0; i < (d.check ? 5 : pred ? 4 : csv ? 3 : tsv ? 2 : 0); i++)
+		rf_cli_without(forms, (const char *const[]){ "head", "json", "tsv", "csv", "pred" }[i], why);
 	if (pred)
 		rf_cli_without(picks, "rows", why);
 	if (!d.check)
 		rf_cli_without(of_check, NULL, "requires --check");
 	if (!json)
 		rf_cli_without(of_json, NULL, "requires --json");
-	if (!tsv)
-		rf_cli_without(of_tsv, NULL, "requires --tsv");
+	if (!tsv && !csv)
+		rf_cli_without(of_table, NULL, "requires --tsv or --csv");
 	if (d.check || d.head)
 		rf_cli_without(picks, NULL, why);
 	if (pred)
 		rows = RF_ROWS_SAMPLE;
-	d.form = json ? RF_DUMP_JSON : tsv ? RF_DUMP_TSV : pred ? RF_DUMP_PRED : RF_DUMP_TEXT;
+	d.form = json ? RF_DUMP_JSON : tsv || csv ? RF_DUMP_TABLE : pred ? RF_DUMP_PRED : RF_DUMP_TEXT;
 	d.table.rows = (enum rf_row_kind)rows;
+	d.table.csv = csv;
 	d.show.colour = rf_terminal_colours(colour);
 	d.show.width = rf_terminal_width();
 	d.meter = &progress.meter;

@@ -200,7 +200,7 @@ static void say_nothing_found(struct job *j)
 /* The first line of a table, once. */
 static void head_table(struct job *j)
 {
-	if (j->d->form == RF_DUMP_TSV && !j->d->no_header && !j->headed)
+	if (j->d->form == RF_DUMP_TABLE && !j->d->no_header && !j->headed)
 		rf_table_names(&j->table, &j->out);
 	j->headed = true;
 }
@@ -237,7 +237,7 @@ static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err 
 		                              j->order++ };
 		if (rf_topn_holds(&j->pick) && !rf_topn_wants(&j->pick, &p.key))
 			continue;
-		if (j->d->form == RF_DUMP_TSV)
+		if (j->d->form == RF_DUMP_TABLE)
 			rf_table_line(&j->table, &j->d->show.tokens, row, &j->text);
 		else if (j->d->form == RF_DUMP_PRED)
 			rc = rf_pred_line(&j->text, &j->d->show.tokens, row, e);
@@ -460,7 +460,7 @@ static enum rf_code offer_inspected(struct job *j, const struct rf_ckpt_text *x,
 	if (!matches(j, row))
 		return RF_OK;
 	p.key = (struct rf_topn_key){ rf_table_key(&j->table, row), draw(j, id, NULL), j->order++ };
-	if (j->d->form == RF_DUMP_TSV)
+	if (j->d->form == RF_DUMP_TABLE)
 		rf_table_line(&j->table, &j->d->show.tokens, row, &j->text);
 	else if (j->d->form == RF_DUMP_JSON)
 		rf_ckpt_text_row_json(row, stats, &j->text);
@@ -480,7 +480,7 @@ static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_er
 		return rc;
 	if (x.ckpt && *x.ckpt->lost)
 		note(j, "%s: %s", x.name, x.ckpt->lost);
-	if (j->d->form != RF_DUMP_TSV) {
+	if (j->d->form != RF_DUMP_TABLE) {
 		begin_pick(j);
 		title(j, path);
 		if (!of_steps && !of_ranks && j->d->form == RF_DUMP_TEXT)
@@ -501,7 +501,7 @@ static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_er
 			row.tensor = &x.tensors->t[i];
 		rc = offer_inspected(j, &x, &row, (uint64_t)i, e);
 	}
-	if (j->d->form != RF_DUMP_TSV && rc == RF_OK)
+	if (j->d->form != RF_DUMP_TABLE && rc == RF_OK)
 		rc = end_pick(j, e);
 	rf_ckpt_text_close(&x);
 	return rc;

@@ -1,4 +1,4 @@
-/* dump.h -- prints the files of rf-tools as text, TSV or JSON: streams, runs, checkpoints, safetensors. */
+/* dump.h -- prints the files of rf-tools as text, TSV, CSV or JSON: streams, runs, checkpoints, safetensors. */
 #ifndef RF_DUMP_H
 #define RF_DUMP_H
 
@@ -12,8 +12,8 @@
 #include "dump/table.h"
 #include "dump/topn.h"
 
-/* PRED: samples of generations as lines of JSON for other programs */
-enum rf_dump_form { RF_DUMP_TEXT, RF_DUMP_JSON, RF_DUMP_TSV, RF_DUMP_PRED };
+/* TABLE: TSV, or CSV if `table` says so; PRED: samples of generations as lines of JSON for other programs */
+enum rf_dump_form { RF_DUMP_TEXT, RF_DUMP_JSON, RF_DUMP_TABLE, RF_DUMP_PRED };
 
 struct rf_dump {
 	enum rf_dump_form form;
@@ -23,7 +23,7 @@ struct rf_dump {
 	struct rf_table_spec table;
 	uint64_t sample, first;   /* numbers of rows (topn.h); 0: all */
 	uint64_t seed;
-	bool no_header;           /* TSV without its header line */
+	bool no_header;           /* TABLE without its header line */
 	bool no_hidden;           /* JSON without hidden states and logits */
 	bool no_drain;            /* stop reading a pipe once nothing more of it will be shown */
 	struct rf_record_text show; /* rf_dump() sets its tokenizer */

@@ -9,155 +9,6 @@
 
 #include "dump/table.h"
 
-/* ---- rows ---------------------------------------------------------------------------------- */
-
-static struct rf_range range_of(const float *x, size_t n)
-{
-	struct rf_range g = { NAN, NAN, NAN };
-	double sum = 0;
-
-	if (!x || !n)
-		return g;
-	g.min = g.max = x[0];
-	for (size_t i = 0; i < n; i++) {
-		sum += x[i];
-		g.min = x[i] < g.min ? x[i] : g.min;
-		g.max = x[i] > g.max ? x[i] : g.max;
-	}
-	g.mean = sum / (double)n;
-	return g;
-}
-
-static int rollouts_of(const struct rf_record *rec)
-{
-	return rec->positions && rec->rollout.tokens ? rec->rollout.n : 0;
-}
-
-static size_t rewards_of(const struct rf_record *rec)
-{
-	return rec->reward.kind ? (size_t)rec->c * (size_t)rec->reward.n : 0;
-}
-
-void rf_row_of(struct rf_row *row, const char *file, uint64_t record, const struct rf_record *rec)
-{
-	*row = (struct rf_row){ .file = file, .record = record, .rec = rec, .i = -1, .r = -1, .t = -1,
-	                        .sample = -1, .choice = -1 };
-	row->entropy = range_of(rec->entropy, (size_t)rec->T);
-	row->nll = range_of(rec->nll, (size_t)rec->T - 1);
-	row->correct = range_of(rec->correct, (size_t)rec->T - 1);
-	row->reward = range_of(rec->reward.total, rewards_of(rec));
-}
-
-uint64_t rf_row_count(const struct rf_record *rec, enum rf_row_kind rows)
-{
-	uint64_t c = (uint64_t)rec->c, each = (uint64_t)rollouts_of(rec);
-
-	switch (rows) {
-	case RF_ROWS_RECORD:   return 1;
-	case RF_ROWS_POSITION: return c;
-	case RF_ROWS_ROLLOUT:  return c * each;
-	case RF_ROWS_TOKEN:    return (uint64_t)rec->T;
-	case RF_ROWS_SAMPLE:   return rec->generation.tokens ? (uint64_t)rec->generation.n : 0;
-	case RF_ROWS_CHOICE:   return rec->choice.tokens ? (uint64_t)rec->choice.n : 0;
-	default:               return c && each ? c * each : c ? c : 1;
-	}
-}
-
-void rf_row_at(struct rf_row *row, enum rf_row_kind rows, uint64_t index)
-{
-	const struct rf_record *rec = row->rec;
-	int each = rows == RF_ROWS_ROLLOUT || rows == RF_ROWS_AUTO ? rollouts_of(rec) : 0;
-
-	row->i = row->r = row->t = row->sample = row->choice = -1;
-	if (rows == RF_ROWS_TOKEN) {
-		row->t = (int)index;
-	} else if (rows == RF_ROWS_SAMPLE) {
-		row->sample = (int)index;
-	} else if (rows == RF_ROWS_CHOICE) {
-		row->choice = (int)index;
-	} else if (rows != RF_ROWS_RECORD && rec->c) {
-		row->i = (int)(each ? index / (uint64_t)each : index);
-		row->r = each ? (int)(index % (uint64_t)each) : -1;
-		row->t = rec->positions[row->i] - 1;
-	}
-}
-
-/* ---- tokens as text ------------------------------------------------------------------------ */
-
-/* What the tokenizer does not know is its number in angle brackets. */
-static void decode(struct rf_buf *p, const struct rf_tokenizer *t, const int32_t *ids, int n, bool cut,
-                   bool quotes)
-{
-	char *text = NULL;
-	size_t len = 0, at = 0;
-
-	if (rf_tokenizer_decode(t, ids, (size_t)n, &text, &len, NULL) == RF_OK) {
-		/* a tail may begin inside a character: its rest is no error of the text */
-		while (cut && at < 3 && at < len && ((unsigned char)text[at] & 0xC0) == 0x80)
-			at++;
-		rf_print_safe(p, text + at, len - at, quotes);
-	} else if (n == 1) {
-		rf_print(p, "<%d>", (int)*ids);
-	} else {
-		for (int i = 0; i < n; i++)
-			decode(p, t, ids + i, 1, false, quotes);
-	}
-	free(text);
-}
-
-static void show_tokens(struct rf_buf *p, const struct rf_token_text *w, const int32_t *ids, int n, bool cut,
-                        bool quotes)
-{
-	if (w->tokenizer) {
-		rf_print_text(p, quotes ? "\"" : "");
-		decode(p, w->tokenizer, ids, n, cut, quotes);
-		rf_print_text(p, quotes ? "\"" : "");
-	} else {
-		for (int i = 0; i < n; i++)
-			rf_print(p, i ? " %d" : "%d", (int)ids[i]);
-	}
-}
-
-void rf_token_text(struct rf_buf *p, const struct rf_token_text *w, const int32_t *ids, int n, bool quotes)
-{
-	show_tokens(p, w, ids, n, false, quotes);
-}
-
-void rf_token_text_prefix(struct rf_buf *p, const struct rf_token_text *w, const struct rf_record *rec,
-                          int s)
-{
-	int n = s < w->context ? s : w->context;
-
-	show_tokens(p, w, rec->tokens + s - n, n, n < s, false);
-}
-
-void rf_token_text_truth(struct rf_buf *p, const struct rf_token_text *w, const struct rf_record *rec, int s)
-{
-	int k = rec->rollout.tokens ? rec->rollout.k : RF_AHEAD;
-
-	show_tokens(p, w, rec->tokens + s, k < rec->T - s ? k : rec->T - s, false, false);
-}
-
-void rf_token_text_sample(struct rf_buf *p, const struct rf_token_text *w, const struct rf_generation *g,
-                          int sample)
-{
-	const char *text = g->text ? g->text[sample] : NULL;
-
-	if (text)
-		rf_print_safe(p, text, strlen(text), false);
-	else
-		show_tokens(p, w, g->tokens + (size_t)sample * (size_t)g->m, g->length[sample], false, false);
-}
-
-void rf_token_text_choice(struct rf_buf *p, const struct rf_token_text *w, const struct rf_choice *c,
-                          int choice)
-{
-	int from = c->from ? c->from[choice] : 0;
-
-	show_tokens(p, w, c->tokens + (size_t)choice * (size_t)c->m + (size_t)from,
-	            c->length[choice] - from, false, false);
-}
-
 /* ---- columns ------------------------------------------------------------------------------- */
 
 struct value {
@@ -286,7 +137,7 @@ static struct value get_logp(const struct rf_row *w)
 		return element(w->rec->choice.logp, w->choice, w->rec->choice.n);
 	if (w->r < 0 || !o->logp)
 		return real(NAN);
-	return real(range_of(o->logp + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k,
+	return real(rf_range_of(o->logp + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k,
 	                     (size_t)o->k)
 	                    .mean);
 }
@@ -297,98 +148,96 @@ static struct rf_range rewards(const struct rf_row *w)
 	const struct rf_reward *y = &w->rec->reward;
 
 	return w->i < 0 || !y->kind ? w->reward
-	                            : range_of(y->total + (size_t)w->i * (size_t)y->n, (size_t)y->n);
+	                            : rf_range_of(y->total + (size_t)w->i * (size_t)y->n, (size_t)y->n);
 }
 
 GET(reward_mean, real(rewards(w).mean))
 static struct value get_reward_min(const struct rf_row *w)  { return real(rewards(w).min); }
 static struct value get_reward_max(const struct rf_row *w)  { return real(rewards(w).max); }
 
-static void write_string(const char *s, struct rf_buf *p)
+static bool write_string(const char *s, struct rf_buf *p)
 {
 	if (s)
 		rf_print_safe(p, s, strlen(s), false);
-	else
-		rf_print_text(p, "NaN");
+	return s != NULL;
 }
 
-static void write_file(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+static bool write_file(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
-	write_string(w->file, p);
+	return write_string(w->file, p);
 }
 
-static void write_source(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+static bool write_source(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
-	write_string(w->rec->source, p);
+	return write_string(w->rec->source, p);
 }
 
-static void write_prefix(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+static bool write_prefix(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
-	if (w->i < 0)
-		rf_print_text(p, "NaN");
-	else
+	if (w->i >= 0)
 		rf_token_text_prefix(p, g, w->rec, w->t + 1);
+	return w->i >= 0;
 }
 
-static void write_truth(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+static bool write_truth(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
-	if (w->i < 0)
-		rf_print_text(p, "NaN");
-	else
+	if (w->i >= 0)
 		rf_token_text_truth(p, g, w->rec, w->t + 1);
+	return w->i >= 0;
 }
 
-static void write_generated(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+static bool write_generated(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	const struct rf_rollout *o = &w->rec->rollout;
 
-	if (w->r < 0)
-		rf_print_text(p, "NaN");
-	else
-		rf_token_text(p, g, o->tokens + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k,
-		         o->k, false);
+	if (w->r >= 0)
+		rf_token_text(p, g,
+		              o->tokens + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k, o->k,
+		              false);
+	return w->r >= 0;
 }
 
-static void write_text(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+static bool write_text(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	if (w->choice >= 0)
 		rf_token_text_choice(p, g, &w->rec->choice, w->choice);
 	else
 		rf_token_text(p, g, w->rec->tokens + w->t, 1, false);
+	return true;
 }
 
-static void write_stop(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+static bool write_stop(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
-	write_string(w->sample < 0 ? NULL : w->rec->generation.stop[w->sample], p);
+	return write_string(w->sample < 0 ? NULL : w->rec->generation.stop[w->sample], p);
 }
 
-static void write_written(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+static bool write_written(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
-	if (w->sample < 0)
-		rf_print_text(p, "NaN");
-	else
+	if (w->sample >= 0)
 		rf_token_text_sample(p, g, &w->rec->generation, w->sample);
+	return w->sample >= 0;
 }
 
-static void write_answer(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+static bool write_answer(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
-	write_string(w->rec->answers > 0 ? w->rec->answer[0] : NULL, p);
+	return write_string(w->rec->answers > 0 ? w->rec->answer[0] : NULL, p);
 }
 
-static void write_name(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+static bool write_name(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
-	write_string(w->tensor->name, p);
+	return write_string(w->tensor->name, p);
 }
 
-static void write_dtype(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+static bool write_dtype(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
 	rf_print_text(p, rf_dtype_name(w->tensor->dtype));
+	return true;
 }
 
 void rf_table_shape(const struct rf_tensor *t, struct rf_buf *p)
@@ -399,28 +248,29 @@ void rf_table_shape(const struct rf_tensor *t, struct rf_buf *p)
 		rf_print(p, i ? ",%lld" : "%lld", (long long)t->shape[i]);
 }
 
-static void write_shape(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+static bool write_shape(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
 	rf_table_shape(w->tensor, p);
+	return true;
 }
 
-static void write_host(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+static bool write_host(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
-	write_string(w->rank->host, p);
+	return write_string(w->rank->host, p);
 }
 
-static void write_doing(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+static bool write_doing(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
-	write_string(w->rank->doing, p);
+	return write_string(w->rank->doing, p);
 }
 
-static void write_weights(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+static bool write_weights(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
-	write_string(w->step->weights, p);
+	return write_string(w->step->weights, p);
 }
 
 enum {
@@ -433,7 +283,8 @@ static const struct column {
 	const char *name;
 	int has, shown;           /* rows that have it; rows whose table shows it unasked */
 	struct value (*get)(const struct rf_row *);
-	void (*write)(const struct rf_row *, const struct rf_token_text *, struct rf_buf *); /* of text */
+	/* of a column of text: appends it; false: the row has none */
+	bool (*write)(const struct rf_row *, const struct rf_token_text *, struct rf_buf *);
 	bool stats;               /* computed of a tensor's elements */
 	bool parts;               /* behind it stand those of the reward */
 } columns[] = {
@@ -779,6 +630,7 @@ enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec,
 		                 &t->sort, e);
 	}
 	t->stats |= spec->stats;
+	t->csv = spec->csv;
 	return rc;
 }
 
@@ -810,19 +662,42 @@ enum rf_code rf_table_end(const struct rf_table *t, struct rf_err *e)
 	return RF_OK;
 }
 
+/* Puts the text from `from` to p's end between quotes, and doubles the quotes in it (RFC 4180). */
+static void quote(struct rf_buf *p, size_t from)
+{
+	struct rf_buf text = { 0 };
+
+	rf_buf_add(&text, p->p + from, p->failed ? 0 : p->n - from);
+	p->n = p->failed ? p->n : from;
+	rf_print_text(p, "\"");
+	for (size_t i = 0; i < text.n; i++)
+		rf_buf_add(p, text.p[i] == '"' ? "\"\"" : (const char *)text.p + i, text.p[i] == '"' ? 2 : 1);
+	rf_print_text(p, "\"");
+	p->failed |= text.failed;
+	rf_buf_free(&text);
+}
+
 void rf_table_names(const struct rf_table *t, struct rf_buf *p)
 {
-	for (int i = 0; i < t->columns; i++)
-		rf_print(p, i ? "\t%s" : "%s", name_of(t, t->column[i]));
+	for (int i = 0; i < t->columns; i++) {
+		const char *name = name_of(t, t->column[i]);
+		size_t from;
+
+		if (i)
+			rf_print_text(p, t->csv ? "," : "\t");
+		from = p->n;
+		rf_print_text(p, name);
+		if (t->csv && strpbrk(name, ",\""))
+			quote(p, from);
+	}
 	rf_print_text(p, "\n");
 }
 
 /* digits: of a real number; what is computed of float32s has no more than 7. */
-static void write_value(struct rf_buf *p, struct value v, int digits)
+static bool write_value(struct rf_buf *p, struct value v, int digits, bool csv)
 {
 	switch (v.is) {
 	case MISSING:
-		rf_print_text(p, "NaN");
 		break;
 	case WHOLE:
 		rf_print(p, "%llu", (unsigned long long)v.whole);
@@ -832,10 +707,11 @@ static void write_value(struct rf_buf *p, struct value v, int digits)
 		break;
 	case REAL:
 		if (isinf(v.real))
-			rf_print_text(p, v.real > 0 ? "Inf" : "-Inf");
+			rf_print_text(p, csv ? v.real > 0 ? "inf" : "-inf" : v.real > 0 ? "Inf" : "-Inf");
 		else
 			rf_print(p, "%.*g", digits, v.real);
 	}
+	return v.is != MISSING;
 }
 
 void rf_table_line(const struct rf_table *t, const struct rf_token_text *w, const struct rf_row *row,
@@ -844,12 +720,20 @@ void rf_table_line(const struct rf_table *t, const struct rf_token_text *w, cons
 	for (int i = 0; i < t->columns; i++) {
 		int at = t->column[i];
 
+		const bool text = at < COLUMNS && columns[at].write;
+		size_t from;
+		bool there;
+
 		if (i)
-			rf_print_text(p, "\t");
-		if (at < COLUMNS && columns[at].write)
-			columns[at].write(row, w, p);
-		else
-			write_value(p, value_of(t, at, row), at < COLUMNS && columns[at].stats ? 9 : 7);
+			rf_print_text(p, t->csv ? "," : "\t");
+		from = p->n;
+		there = text ? columns[at].write(row, w, p)
+		             : write_value(p, value_of(t, at, row), at < COLUMNS && columns[at].stats ? 9 : 7,
+		                           t->csv);
+		if (!there && !t->csv)
+			rf_print_text(p, "NaN");
+		else if (there && text && t->csv)
+			quote(p, from);
 	}
 	rf_print_text(p, "\n");
 }

@@ -1,10 +1,10 @@
-/* table.h -- the contents of a stream or a checkpoint as rows with named columns: what --tsv prints, and what
- * --where and --sort refer to.
+/* table.h -- the contents of a stream or a checkpoint as rows with named columns: what --tsv and --csv print,
+ * and what --where and --sort refer to.
  *
  * A row is a record, a position, a rollout, a token of the text, a sample of a generation, a choice, a
  * tensor, a step of a run, or a rank that trains it.  It also has the columns of what it belongs to: a
- * rollout has those of its position and its record.  A column that a row lacks is NaN: it is printed so,
- * matches no condition and is sorted last.
+ * rollout has those of its position and its record.  A column that a row lacks is printed as NaN, in CSV
+ * as an empty cell; it matches no condition and is sorted last.
  *
  * A rollout has a column for each part of its reward.  Only the records say which parts there are, so a table
  * is opened before the first record and learns of the parts as records come. */
@@ -32,6 +32,7 @@ enum rf_row_kind {
 /* ---- rows ---------------------------------------------------------------------------------- */
 
 struct rf_range { double mean, min, max; };   /* NaN if there are no numbers */
+struct rf_range rf_range_of(const float *x, size_t n); /* x may be NULL: there are no numbers */
 
 /* Statistics of a tensor's elements, computed in double and in their order. */
 struct rf_stats { double min, max, mean, std, norm; uint64_t nonfinite; };
@@ -93,6 +94,7 @@ struct rf_table_spec {
 	const char *sort;         /* a column; "-" before it: descending; NULL: rows keep their order */
 	bool files;               /* there are several files: the first column is the file's name */
 	bool stats;               /* tensors have the columns min, max, mean, std, norm, nonfinite */
+	bool csv;                 /* lines are CSV (RFC 4180) instead of TSV */
 };
 
 enum { RF_MAX_COLUMNS = 128, RF_MAX_TERMS = 16, RF_MAX_PARTS = 64 };
@@ -116,6 +118,7 @@ struct rf_table {
 	int sort;                 /* the column to sort by; -1: none */
 	bool descending;
 	bool stats;               /* a column needs the statistics of tensors */
+	bool csv;
 };
 
 /* Errors: RF_EUSAGE: a column is unknown (the message lists the known ones), or a comparison cannot be read.
@@ -129,7 +132,8 @@ enum rf_code rf_table_meet(struct rf_table *t, const struct rf_record *rec, stru
  * without "reward." that could only be a part. */
 enum rf_code rf_table_end(const struct rf_table *t, struct rf_err *e);
 /* rf_table_names: the header line.  rf_table_line: a row's line.  Both have the same number of columns,
- * separated by tabs, and end with a newline. */
+ * separated by tabs, and end with a newline.  In CSV the separator is a comma, a text is in quotes, in which a
+ * quote is doubled, and a value that the row lacks is an empty cell without quotes. */
 void rf_table_names(const struct rf_table *t, struct rf_buf *p);
 void rf_table_line(const struct rf_table *t, const struct rf_token_text *w, const struct rf_row *row,
                    struct rf_buf *p);
