@@ -15,11 +15,12 @@ words() { "$here/same-words.sh" "$RUN/eval.words" EVALUATE -- "$EVAL"; }
 # line DIR STEP: adds the line of this step, made by the weights in DIR, in the order of steps
 line() {
 	local said
-	! grep -q "^{\"step\":$2," "$RUN/eval.jsonl" 2>/dev/null || return 0
+	! grep -q "^{\"step\":$2,.*}\$" "$RUN/eval.jsonl" 2>/dev/null || return 0
 	# shellcheck disable=SC2086  # options
 	said=$(bash -eu -o pipefail -c "$EVALUATE"' "$@"' evaluate -m "$1" ${COMPUTE:-} "$EVAL")
 	{
-		[ ! -e "$RUN/eval.jsonl" ] || cat "$RUN/eval.jsonl"
+		# a line that a crash cut is left out, and its step is evaluated again
+		[ ! -e "$RUN/eval.jsonl" ] || sed -n '/}$/p' "$RUN/eval.jsonl"
 		printf '{"step":%d,%s\n' "$2" "${said#\{}"
 	} | sort -t : -k 2n >"$RUN/eval.jsonl.tmp"
 	mv "$RUN/eval.jsonl.tmp" "$RUN/eval.jsonl"

@@ -162,6 +162,8 @@ answer() {
 				"use the same, or another RUN"
 		break
 	done
+	# a line that a crash cut stays alone
+	[ -z "$(tail -c 1 "$RUN/times.tsv" 2>/dev/null)" ] || echo >>"$RUN/times.tsv"
 	printf '%d\t%d\n' "$1" "$at" >>"$RUN/times.tsv"
 	mv "$new" "$(file_of "$1")"
 }

@@ -248,3 +248,35 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 	{ cat b.rf && printf x; } >more.rf
 	refused "bytes follow it" rf-dump --check more.rf
 }
+
+@test "lines: a line that was cut off in a log stays alone, and the next line begins a new one" {
+	load model
+	cp -a "$M" start
+	rf-init --from start run
+	printf '{"tokens":[1,2,3]}\n' | rf-tokenize --vocab 40 --format ids -o t.rf 2>err
+	printf '{"step":0,"loss/ntp":5.9' >log
+	rf-ntp -m run --threads 1 --log log t.rf
+	[ "$(sed -n 1p log)" = '{"step":0,"loss/ntp":5.9' ]
+	[ "$(wc -l <log)" -eq 2 ]
+	[ "$(jq -R 'fromjson? | .records' log)" = 1 ]
+	# a whole line, an empty file and a file that cannot be read get no newline
+	rf-ntp -m run --threads 1 --log log t.rf
+	[ "$(wc -l <log)" -eq 3 ]
+	: >empty
+	rf-ntp -m run --threads 1 --log empty t.rf
+	[ "$(wc -l <empty)" -eq 1 ]
+	mkfifo fifo
+	cat fifo >got &
+	rf-ntp -m run --threads 1 --log fifo t.rf
+	wait
+	[ "$(wc -l <got)" -eq 1 ]
+}
+
+@test "lines: eval-step.sh leaves out a line that was cut off, and evaluates its step again" {
+	mkdir -p run/step-000004
+	echo data >valid.rf
+	printf '{"step":0,"nll":3}\n{"step":2,"nll":2}\n{"step":4,"nl' >run/eval.jsonl
+	RUN=run EVAL=valid.rf EVALUATE='echo "{\"nll\":1}"; :' MODEL=run STEP=run/step-000004 AT=4 BATCH=1 EVERY=1 \
+		"$ROOT/pipelines/eval-step.sh"
+	diff run/eval.jsonl <(printf '{"step":%d,"nll":%d}\n' 0 3 2 2 4 1)
+}

@@ -329,14 +329,31 @@ static int write_all(int fd, const char *p, size_t *left)
 	return 0;
 }
 
-enum rf_code rf_file_append(const char *path, const void *data, size_t n, struct rf_err *e)
+/* Returns whether the regular file that is open as fd ends inside a line.  It is opened again, since one that
+ * may be appended to need not be readable; one that cannot be read counts as whole. */
+static bool is_torn(const char *path, int fd)
+{
+	struct stat st, again;
+	char last = '\n';
+	int to_read;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size)
+		return false;
+	if ((to_read = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+		return false;
+	if (fstat(to_read, &again) < 0 || again.st_ino != st.st_ino || again.st_dev != st.st_dev ||
+	    rf_file_pread(to_read, &last, 1, (uint64_t)st.st_size - 1, NULL) != RF_OK)
+		last = '\n';
+	close(to_read);
+	return last != '\n';
+}
+
+static enum rf_code append(const char *path, int fd, const void *data, size_t n, struct rf_err *e)
 {
 	struct stat st;
 	size_t left = n;
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), error;
+	int error;
 
-	if (fd < 0)
-		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
 	if ((error = write_all(fd, data, &left)) != 0) {
 		rf_fail(e, RF_EIO, "%s: write: %s", path, strerror(error));
 		/* ours is at the end, unless another appended meanwhile, whose lines are not ours to cut */
@@ -344,12 +361,34 @@ enum rf_code rf_file_append(const char *path, const void *data, size_t n, struct
 		    (lseek(fd, 0, SEEK_CUR) != st.st_size ||
 		     ftruncate(fd, st.st_size - (off_t)(n - left)) < 0))
 			rf_blame(e, "an incomplete line was left in the file");
-		close(fd);
 		return RF_EIO;
 	}
-	if (fdatasync(fd) < 0 && errno == EIO) { /* what is no file cannot be synced */
+	/* what is no file cannot be synced */
+	return fdatasync(fd) < 0 && errno == EIO ? rf_fail(e, RF_EIO, "%s: sync: %s", path, strerror(EIO))
+	                                         : RF_OK;
+}
+
+enum rf_code rf_file_append(const char *path, const void *data, size_t n, struct rf_err *e)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	enum rf_code rc = RF_OK;
+	char *lines;
+
+	if (fd < 0)
+		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
+	if (!is_torn(path, fd)) {
+		rc = append(path, fd, data, n, e);
+	} else if ((lines = malloc(n + 1))) {
+		lines[0] = '\n';
+		memcpy(lines + 1, data, n);
+		rc = append(path, fd, lines, n + 1, e);
+		free(lines);
+	} else {
+		rc = rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
+	}
+	if (rc != RF_OK) {
 		close(fd);
-		return rf_fail(e, RF_EIO, "%s: sync: %s", path, strerror(EIO));
+		return rc;
 	}
 	return close(fd) ? rf_fail(e, RF_EIO, "%s: close: %s", path, strerror(errno)) : RF_OK;
 }

@@ -552,18 +552,23 @@ static void add_figure(struct rf_buf *p, const json_t *line, const char *key, co
 		rf_print(p, ", %s %.4g", name, json_number_value(v));
 }
 
-/* Cuts the last line off a text and parses it; NULL: there is none, or it is no JSON. */
+/* Cuts the last line off a text and parses it.  A line that is not JSON, as a crash leaves it, is passed over.
+ * Returns NULL if there is no line of JSON. */
 static json_t *last_line(char *text, uint64_t *n)
 {
-	json_t *figures;
+	json_t *figures = NULL;
 	char *line;
 
-	while (*n && text[*n - 1] == '\n')
-		--*n;
-	text[*n] = 0;
-	line = strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
-	*n = (uint64_t)(line - text);
-	return rf_json_parse(&figures, line, strlen(line), 16, NULL) == RF_OK ? figures : NULL;
+	while (*n && !figures) {
+		while (*n && text[*n - 1] == '\n')
+			--*n;
+		text[*n] = 0;
+		line = strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
+		*n = (uint64_t)(line - text);
+		if (rf_json_parse(&figures, line, strlen(line), 16, NULL) != RF_OK)
+			figures = NULL;
+	}
+	return figures;
 }
 
 enum { LAST_LINES = 64 << 10 };
