@@ -191,7 +191,8 @@ static enum rf_code check_names(const struct rf_tensors *t, const struct rf_para
 			add_misfit(&l, SHAPE, p->name, detail);
 		} else if (x->dtype != RF_F32 && x->dtype != RF_F16 && x->dtype != RF_BF16 &&
 		           x->dtype != RF_F64) {
-			snprintf(detail, sizeof detail, " (%s)", rf_dtype_name(x->dtype));
+			snprintf(detail, sizeof detail, " (%s)",
+			         rf_quote(is, sizeof is, rf_tensor_type(x), strlen(rf_tensor_type(x))));
 			add_misfit(&l, TYPE, p->name, detail);
 		}
 	}
@@ -229,6 +230,69 @@ static void warn(struct rf_ckpt *c, const char *what)
 	size_t n = strlen(c->warning);
 
 	snprintf(c->warning + n, sizeof c->warning - n, "%s%s", n ? "; " : "", what);
+}
+
+static bool has_tensor(const void *tensors, const char *name)
+{
+	return rf_tensors_named(tensors, name);
+}
+
+/* Refuses one of the model's own tensors that is not where the index says.  A head that repeats the embedding
+ * may be missing. */
+static enum rf_code check_places(const struct rf_ckpt *c, struct rf_err *e)
+{
+	const struct rf_tensors *t = &c->tensors;
+	int own = 0, first = -1;
+
+	for (int i = 0; i < t->misplaced_count; i++) {
+		const struct rf_misplaced *m = &t->misplaced[i];
+
+		if (!rf_config_owns(&c->cfg, m->name) ||
+		    (c->cfg.tied && !strcmp(m->name, "lm_head.weight") && !rf_tensors_find(t, m->name)))
+			continue;
+		first = own++ ? first : i;
+	}
+	if (!own)
+		return RF_OK;
+	rf_tensors_refuse(t, first, e);
+	if (own > 1)
+		rf_blame(e, "%d tensors of the model are not where the index places them; the first is",
+		         own);
+	return rf_blame(e, "%s/model.safetensors.index.json", c->dir);
+}
+
+/* Counts what is not read: of a step, whose first checkpoint was warned of, nothing. */
+static void warn_of_unread(struct rf_ckpt *c)
+{
+	const struct rf_tensors *t = &c->tensors;
+	const char *first = NULL;
+	char q[120], count[300] = "";
+	int n = 0;
+
+	if (c->in_run)
+		return;
+	for (int i = 0; i < t->n; i++)
+		if (!rf_config_owns(&c->cfg, t->t[i].name)) {
+			first = first ? first : t->t[i].name;
+			n++;
+		}
+	for (int i = 0; i < t->misplaced_count; i++) {
+		const struct rf_misplaced *m = &t->misplaced[i];
+
+		if (rf_tensors_find(t, m->name) || rf_config_owns(&c->cfg, m->name))
+			continue; /* counted above */
+		first = first && strcmp(first, m->name) < 0 ? first : m->name;
+		n++;
+	}
+	if (n)
+		snprintf(count, sizeof count, "%d tensor%s not the model's and %s not read; the first is '%s'",
+		         n, n == 1 ? " is" : "s are", n == 1 ? "is" : "are",
+		         rf_quote(q, sizeof q, first, strlen(first)));
+	snprintf(c->unread, sizeof c->unread, "%s%s%s",
+	         t->index_ignored ? "model.safetensors is read, and the index next to it is ignored" : "",
+	         t->index_ignored && n ? "; " : "", count);
+	if (*c->unread)
+		warn(c, c->unread);
 }
 
 /* The file decides: without a head of its own, or with one that only repeats the embedding, the model is
@@ -435,12 +499,15 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 	    (rc = rf_file_join(path, c->dir, "generation_config.json", e)) != RF_OK ||
 	    (rc = rf_config_read_generation(&c->cfg, path, e)) != RF_OK)
 		return rc;
-	if ((rc = rf_tensors_open_dir(&c->tensors, c->dir, e)) != RF_OK ||
-	    (rc = decide_tied(c, e)) != RF_OK ||
+	if ((rc = rf_tensors_open_dir(&c->tensors, c->dir, e)) != RF_OK)
+		return rc;
+	rf_config_fit_names(&c->cfg, has_tensor, &c->tensors);
+	if ((rc = check_places(c, e)) != RF_OK || (rc = decide_tied(c, e)) != RF_OK ||
 	    (rc = rf_params_build(&c->params, &c->cfg, c->tied, e)) != RF_OK)
 		return rc;
 	if ((rc = check_names(&c->tensors, &c->params, &c->cfg, c->tied, e)) != RF_OK)
 		return rf_blame(e, "%s", c->dir);
+	warn_of_unread(c);
 	if ((rc = rf_tensors_hash(c->tensors.t, c->tensors.n, c->cfg.model_type, c->arch, e)) != RF_OK ||
 	    (!c->in_run && (rc = rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, c->weights, e)) != RF_OK))
 		return rf_blame(e, "%s", c->dir);

@@ -1,7 +1,11 @@
 /* tensors.c -- safetensors.  A file is 8 bytes with the length of the header, the header, which is a JSON
  * object {name: {dtype, shape, data_offsets}}, and the data.  The rules are those of the reference
  * implementation (huggingface/safetensors, SafeTensors::deserialize) or stricter, so every file that is
- * accepted here is accepted there. */
+ * accepted here is accepted there, apart from types that neither knows.
+ *
+ * Files of other people hold tensors that no program here reads, in types that no program here reads.  So a
+ * type is no reason to refuse a file, and neither is an index that disagrees with its shards: whoever reads a
+ * tensor's values judges its type, and whoever owns its name judges its place. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,17 +26,26 @@ static const struct { const char *name; int size; } dtypes[] = {
 	[RF_F32] = { "F32", 4 }, [RF_F16] = { "F16", 2 }, [RF_BF16] = { "BF16", 2 }, [RF_F64] = { "F64", 8 },
 	[RF_I8] = { "I8", 1 }, [RF_I16] = { "I16", 2 }, [RF_I32] = { "I32", 4 }, [RF_I64] = { "I64", 8 },
 	[RF_U8] = { "U8", 1 }, [RF_U16] = { "U16", 2 }, [RF_U32] = { "U32", 4 }, [RF_U64] = { "U64", 8 },
-	[RF_BOOL] = { "BOOL", 1 },
+	[RF_BOOL] = { "BOOL", 1 }, [RF_OTHER] = { "?", 0 },
+};
+
+/* Types of the format whose values are not read here, so that their sizes can be checked. */
+static const struct { const char *name; unsigned bits; } unread[] = {
+	{ "F4", 4 }, { "F6_E2M3", 6 }, { "F6_E3M2", 6 }, { "F8_E5M2", 8 }, { "F8_E4M3", 8 }, { "F8_E8M0", 8 },
+	{ "F8_E4M3FNUZ", 8 }, { "F8_E5M2FNUZ", 8 }, { "C64", 64 },
 };
 
 /* One file: the names of its tensors live in its header. */
 struct shard {
 	json_t *header;
+	const char *file;    /* its name in the index */
 	int fd;
 	const char *bytes;   /* the file in memory, where there is no fd */
 };
 
 struct files {
+	json_t *index;       /* NULL: there is only one file */
+	json_t *order;       /* the files of the index, each once: {file: true} */
 	int n;
 	struct shard s[];
 };
@@ -47,6 +60,11 @@ int rf_dtype_size(enum rf_dtype t)
 	return dtypes[t].size;
 }
 
+const char *rf_tensor_type(const struct rf_tensor *t)
+{
+	return t->type ? t->type : dtypes[t->dtype].name;
+}
+
 /* ---- the header ---------------------------------------------------------------------------- */
 
 static bool get_size(const json_t *v, uint64_t *to)
@@ -57,6 +75,38 @@ static bool get_size(const json_t *v, uint64_t *to)
 	return true;
 }
 
+/* Sets t->dtype, and t->type for a type whose values are not read. */
+static void read_type(struct rf_tensor *t, const char *dtype)
+{
+	int i = 0;
+
+	while (i < RF_OTHER && strcmp(dtype, dtypes[i].name))
+		i++;
+	t->dtype = (enum rf_dtype)i;
+	t->type = i == RF_OTHER ? dtype : NULL;
+}
+
+/* Sets t->bytes to the bytes that shape and type need; where the size of the type is not known, to `given`. */
+static enum rf_code need_bytes(struct rf_tensor *t, uint64_t given, const char *q, struct rf_err *e)
+{
+	uint64_t bits = 8 * (uint64_t)rf_dtype_size(t->dtype);
+
+	for (size_t i = 0; t->type && i < sizeof unread / sizeof *unread; i++)
+		if (!strcmp(t->type, unread[i].name))
+			bits = unread[i].bits;
+	t->bytes = given;
+	if (!bits)
+		return RF_OK;
+	if (bits % 8 == 0 && !__builtin_mul_overflow(t->count, bits / 8, &t->bytes))
+		return RF_OK;
+	if (bits % 8 == 0 || __builtin_mul_overflow(t->count, bits, &t->bytes))
+		return rf_fail(e, RF_EMODEL, "'%s' has more bytes than 64 bits can count", q);
+	if (t->bytes % 8)
+		return rf_fail(e, RF_EMODEL, "'%s' ends in the middle of a byte", q);
+	t->bytes /= 8;
+	return RF_OK;
+}
+
 /* One entry of the header; data has `room` bytes. */
 static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json_t *v, uint64_t room,
                                struct rf_err *e)
@@ -64,7 +114,8 @@ static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json
 	const char *dtype = json_string_value(json_object_get(v, "dtype"));
 	const json_t *shape = json_object_get(v, "shape"), *offsets = json_object_get(v, "data_offsets");
 	uint64_t begin, end, dim;
-	char q[120], qd[40];
+	enum rf_code rc;
+	char q[120];
 	size_t i;
 
 	*t = (struct rf_tensor){ .name = name, .count = 1 };
@@ -72,12 +123,7 @@ static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json
 	if (!dtype || !json_is_array(shape) || !json_is_array(offsets) || json_object_size(v) != 3)
 		return rf_fail(e, RF_EMODEL,
 		               "'%s' does not have exactly the keys dtype, shape and data_offsets", q);
-	for (i = 0; i < sizeof dtypes / sizeof *dtypes && strcmp(dtype, dtypes[i].name); i++)
-		;
-	if (i == sizeof dtypes / sizeof *dtypes)
-		return rf_fail(e, RF_EMODEL, "'%s' has dtype '%s', which is not supported", q,
-		               rf_quote(qd, sizeof qd, dtype, strlen(dtype)));
-	t->dtype = (enum rf_dtype)i;
+	read_type(t, dtype);
 
 	if (json_array_size(shape) > RF_MAX_DIMS)
 		return rf_fail(e, RF_EMODEL, "'%s' has %zu dimensions, more than the limit of %d", q,
@@ -90,15 +136,14 @@ static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json
 			return rf_fail(e, RF_EMODEL, "'%s' has more elements than 64 bits can count", q);
 		t->shape[t->ndim++] = (int64_t)dim;
 	}
-	if (__builtin_mul_overflow(t->count, (uint64_t)rf_dtype_size(t->dtype), &t->bytes))
-		return rf_fail(e, RF_EMODEL, "'%s' has more bytes than 64 bits can count", q);
-
 	if (json_array_size(offsets) != 2 || !get_size(json_array_get(offsets, 0), &begin) ||
 	    !get_size(json_array_get(offsets, 1), &end))
 		return rf_fail(e, RF_EMODEL, "'%s': data_offsets are not two whole numbers", q);
 	if (begin > end || end > room)
 		return rf_fail(e, RF_EMODEL, "'%s' claims bytes %llu to %llu of %llu", q,
 		               (unsigned long long)begin, (unsigned long long)end, (unsigned long long)room);
+	if ((rc = need_bytes(t, end - begin, q, e)) != RF_OK)
+		return rc;
 	if (end - begin != t->bytes)
 		return rf_fail(e, RF_EMODEL, "'%s' has %llu bytes, but its shape and dtype need %llu", q,
 		               (unsigned long long)(end - begin), (unsigned long long)t->bytes);
@@ -165,7 +210,7 @@ static enum rf_code read_header(struct rf_tensors *out, struct shard *s, const c
 			out->t[out->n++].fd = s->fd < 0 ? NULL : &s->fd;
 			continue;
 		}
-		if (!json_is_object(v))
+		if (!json_is_object(v) && !json_is_null(v))
 			return rf_fail(e, RF_EMODEL, "__metadata__ is not an object");
 		json_object_foreach(v, k, pair)
 			if (!json_is_string(pair))
@@ -210,18 +255,6 @@ static enum rf_code header_length(const unsigned char b[8], uint64_t size, uint6
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-static enum rf_code sort_names(struct rf_tensors *t, struct rf_err *e)
-{
-	char q[120];
-
-	qsort(t->t, (size_t)t->n, sizeof *t->t, by_name);
-	for (int i = 1; i < t->n; i++)
-		if (!strcmp(t->t[i - 1].name, t->t[i].name))
-			return rf_fail(e, RF_EMODEL, "'%s' is in two shards",
-			               rf_quote(q, sizeof q, t->t[i].name, strlen(t->t[i].name)));
-	return RF_OK;
-}
-
 static struct files *add_files(struct rf_tensors *out, int n)
 {
 	struct files *f = calloc(1, sizeof *f + (size_t)n * sizeof f->s[0]);
@@ -248,8 +281,8 @@ enum rf_code rf_tensors_parse(struct rf_tensors *out, const void *buf, size_t n,
 	else if ((rc = header_length(buf, n, &len, e)) == RF_OK)
 		rc = read_header(out, &f->s[0], (const char *)buf + 8, (size_t)len, 8 + len, n - 8 - len, e);
 	if (rc == RF_OK)
-		rc = sort_names(out, e);
-	if (rc != RF_OK)
+		qsort(out->t, (size_t)out->n, sizeof *out->t, by_name);
+	else
 		rf_tensors_close(out);
 	return rc;
 }
@@ -285,87 +318,151 @@ enum rf_code rf_tensors_open(struct rf_tensors *out, const char *path, struct rf
 	if (!f)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if ((rc = open_shard(out, &f->s[0], path, e)) == RF_OK)
-		rc = sort_names(out, e);
-	if (rc != RF_OK)
+		qsort(out->t, (size_t)out->n, sizeof *out->t, by_name);
+	else
 		rf_tensors_close(out);
 	return rc;
 }
 
-/* Opens the shards that weight_map {tensor: file} names, each once; every tensor must be where the
- * map says. */
-static enum rf_code open_shards(struct rf_tensors *out, const char *dir, const json_t *map, struct rf_err *e)
+static bool misplace(struct rf_tensors *out, const char *name, const char *file, enum rf_shard_fault fault)
+{
+	const size_t n = (size_t)out->misplaced_count;
+	struct rf_misplaced *more = out->misplaced;
+
+	if (n % 64 == 0 && !(more = realloc(more, (n + 64) * sizeof *more)))
+		return false;
+	out->misplaced = more;
+	out->misplaced[out->misplaced_count++] = (struct rf_misplaced){ name, file, fault };
+	return true;
+}
+
+static const char *file_of(const struct rf_tensor *t)
+{
+	return ((const struct shard *)((const char *)t->fd - offsetof(struct shard, fd)))->file;
+}
+
+static const char *placed(const json_t *map, const char *name)
+{
+	return json_string_value(json_object_get(map, name));
+}
+
+/* Sorts the tensors of all shards, leaves each name once, and notes what disagrees with the index. */
+static bool settle_places(struct rf_tensors *out, const json_t *map)
+{
+	const char *name, *file;
+	bool fits = true;
+	int n = 0;
+	json_t *v;
+
+	qsort(out->t, (size_t)out->n, sizeof *out->t, by_name);
+	for (int i = 0; i < out->n; i++) {
+		struct rf_tensor *t = &out->t[i], *kept = n ? &out->t[n - 1] : NULL;
+
+		if (!kept || strcmp(kept->name, t->name)) {
+			out->t[n++] = *t;
+			continue;
+		}
+		if ((file = placed(map, t->name)) && !strcmp(file, file_of(t))) {
+			const struct rf_tensor listed = *t;
+
+			*t = *kept;
+			*kept = listed;
+		}
+		fits = fits && misplace(out, t->name, file_of(t), RF_SHARD_TWICE);
+	}
+	out->n = n;
+	for (int i = 0; i < out->n; i++)
+		if (!(file = placed(map, out->t[i].name)) || strcmp(file, file_of(&out->t[i])))
+			fits = fits && misplace(out, out->t[i].name, file_of(&out->t[i]), RF_SHARD_UNLISTED);
+	json_object_foreach((json_t *)(uintptr_t)map, name, v) {
+		const struct files *f = out->impl;
+		bool there = false;
+
+		if (rf_tensors_find(out, name))
+			continue;
+		for (int i = 0; i < f->n && !there; i++)
+			there = f->s[i].header && !strcmp(f->s[i].file, json_string_value(v));
+		fits = fits && misplace(out, name, json_string_value(v),
+		                        there ? RF_SHARD_NO_TENSOR : RF_SHARD_NO_FILE);
+	}
+	return fits;
+}
+
+/* Returns the shards that weight_map {tensor: file} names, each once: {file: true}; NULL: failure. */
+static json_t *list_shards(const json_t *map, struct rf_err *e)
 {
 	json_t *order = json_object(), *v;
-	const char *name, *file;
-	char path[4096], q[120];
+	const char *name;
+	char q[120];
+
+	if (!order)
+		rf_fail(e, RF_ENOMEM, "out of memory");
+	json_object_foreach((json_t *)(uintptr_t)map, name, v) {
+		if (order && (!json_is_string(v) || !rf_file_plain(json_string_value(v)))) {
+			rf_fail(e, RF_EMODEL, "the file of '%s' is not a plain file name",
+			        rf_quote(q, sizeof q, name, strlen(name)));
+			json_decref(order);
+			return NULL;
+		}
+		json_object_set_new(order, json_string_value(v), json_true());
+	}
+	if (json_object_size(order) > MAX_SHARDS) {
+		rf_fail(e, RF_EMODEL, "the index lists %zu shards, more than the limit of %d",
+		        json_object_size(order), MAX_SHARDS);
+		json_decref(order);
+		order = NULL;
+	}
+	return order;
+}
+
+/* Opens the shards of an index, whose names stay in use.  A shard that does not exist has no header. */
+static enum rf_code open_shards(struct rf_tensors *out, const char *dir, json_t *index, struct rf_err *e)
+{
+	const json_t *map = json_object_get(index, "weight_map");
+	json_t *order, *v;
+	const char *file;
+	char path[4096];
 	struct files *f;
 	enum rf_code rc = RF_OK;
 	int i = 0;
 
-	if (!order)
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	json_object_foreach((json_t *)(uintptr_t)map, name, v) {
-		if (!json_is_string(v) || !rf_file_plain(json_string_value(v))) {
-			rc = rf_fail(e, RF_EMODEL, "the file of '%s' is not a plain file name",
-			             rf_quote(q, sizeof q, name, strlen(name)));
-			break;
-		}
-		json_object_set_new(order, json_string_value(v), json_true());
-	}
-	if (rc == RF_OK && json_object_size(order) > MAX_SHARDS)
-		rc = rf_fail(e, RF_EMODEL, "the index lists %zu shards, more than the limit of %d",
-		             json_object_size(order), MAX_SHARDS);
-	if (rc == RF_OK && !(f = add_files(out, (int)json_object_size(order))))
-		rc = rf_fail(e, RF_ENOMEM, "out of memory");
-	if (rc != RF_OK) {
+	if (!json_object_size(map))
+		return rf_fail(e, RF_EMODEL, "the index has no weight_map");
+	if (!(order = list_shards(map, e)))
+		return e ? e->code : RF_EMODEL;
+	if (!(f = add_files(out, (int)json_object_size(order)))) {
 		json_decref(order);
-		return rc;
+		return rf_fail(e, RF_ENOMEM, "out of memory");
 	}
+	f->order = order;
+	f->index = json_incref(index);
 	json_object_foreach(order, file, v) {
-		int first = out->n;
-
-		if ((rc = rf_file_join(path, dir, file, e)) == RF_OK)
-			rc = open_shard(out, &f->s[i++], path, e);
-		if (rc == RF_ENOINPUT)
-			rc = rf_fail(e, RF_EMODEL, "%s: the index lists this file, but it does not exist",
-			             path);
-		for (int k = first; rc == RF_OK && k < out->n; k++) {
-			name = json_string_value(json_object_get(map, out->t[k].name));
-			if (!name || strcmp(name, file))
-				rc = rf_fail(e, RF_EMODEL,
-				             "%s: the file has '%s', which the index does not place here",
-				             path,
-				             rf_quote(q, sizeof q, out->t[k].name, strlen(out->t[k].name)));
-		}
+		f->s[i].file = file;
+		if ((rc = rf_file_join(path, dir, file, e)) == RF_OK &&
+		    (rc = open_shard(out, &f->s[i++], path, e)) == RF_ENOINPUT)
+			rc = RF_OK;
 		if (rc != RF_OK)
-			break;
+			return rc;
 	}
-	json_decref(order);
-	if (rc == RF_OK && (rc = sort_names(out, e)) == RF_OK)
-		json_object_foreach((json_t *)(uintptr_t)map, name, v)
-			if (!rf_tensors_find(out, name)) {
-				rc = rf_fail(e, RF_EMODEL, "'%s' is not in its shard",
-				             rf_quote(q, sizeof q, name, strlen(name)));
-				break;
-			}
-	return rc;
+	return settle_places(out, map) ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory");
 }
 
 enum rf_code rf_tensors_open_dir(struct rf_tensors *out, const char *dir, struct rf_err *e)
 {
-	char path[4096], *text;
-	json_t *root, *map;
+	char path[4096], index[4096], *text;
+	json_t *root;
 	enum rf_code rc;
 	size_t n;
 
 	*out = (struct rf_tensors){ .t = NULL };
-	if ((rc = rf_file_join(path, dir, "model.safetensors", e)) != RF_OK)
+	if ((rc = rf_file_join(path, dir, "model.safetensors", e)) != RF_OK ||
+	    (rc = rf_file_join(index, dir, "model.safetensors.index.json", e)) != RF_OK)
 		return rc;
-	if ((rc = rf_tensors_open(out, path, e)) != RF_ENOINPUT)
+	if ((rc = rf_tensors_open(out, path, e)) == RF_OK)
+		out->index_ignored = access(index, F_OK) == 0;
+	if (rc != RF_ENOINPUT)
 		return rc;
-	if ((rc = rf_file_join(path, dir, "model.safetensors.index.json", e)) != RF_OK)
-		return rc;
-	if ((rc = rf_file_read(path, MAX_HEADER, &text, &n, e)) == RF_ENOINPUT)
+	if ((rc = rf_file_read(index, MAX_HEADER, &text, &n, e)) == RF_ENOINPUT)
 		return rf_fail(e, RF_ENOINPUT,
 		               "%s: neither model.safetensors nor model.safetensors.index.json exists here",
 		               dir);
@@ -374,16 +471,30 @@ enum rf_code rf_tensors_open_dir(struct rf_tensors *out, const char *dir, struct
 	rc = rf_json_parse(&root, text, n, 8, e);
 	free(text);
 	if (rc == RF_OK) {
-		map = json_object_get(root, "weight_map");
-		rc = json_object_size(map) ? open_shards(out, dir, map, e)
-		                           : rf_fail(e, RF_EMODEL, "the index has no weight_map");
+		rc = open_shards(out, dir, root, e);
 		json_decref(root);
 	}
 	if (rc != RF_OK) {
 		rf_tensors_close(out);
-		rf_blame(e, "%s", path);
+		rf_blame(e, "%s", index);
 	}
 	return rc;
+}
+
+enum rf_code rf_tensors_refuse(const struct rf_tensors *t, int i, struct rf_err *e)
+{
+	static const char *const what[] = {
+		[RF_SHARD_NO_TENSOR] = "the index places it in %s, which does not have it",
+		[RF_SHARD_NO_FILE] = "the index places it in %s, which does not exist",
+		[RF_SHARD_UNLISTED] = "it is in %s, where the index does not place it",
+		[RF_SHARD_TWICE] = "it is in %s and in another shard: a checkpoint has each tensor once",
+	};
+	const struct rf_misplaced *m = &t->misplaced[i];
+	char q[120], file[300], why[400];
+
+	rf_quote(q, sizeof q, m->name, strlen(m->name));
+	snprintf(why, sizeof why, what[m->fault], rf_quote(file, sizeof file, m->file, strlen(m->file)));
+	return rf_fail(e, RF_EMODEL, "'%s': %s", q, why);
 }
 
 void rf_tensors_close(struct rf_tensors *t)
@@ -395,8 +506,13 @@ void rf_tensors_close(struct rf_tensors *t)
 		if (f->s[i].fd >= 0)
 			close(f->s[i].fd);
 	}
+	if (f) {
+		json_decref(f->index);
+		json_decref(f->order);
+	}
 	free(f);
 	free(t->t);
+	free(t->misplaced);
 	*t = (struct rf_tensors){ .t = NULL };
 }
 
@@ -405,6 +521,14 @@ const struct rf_tensor *rf_tensors_find(const struct rf_tensors *t, const char *
 	struct rf_tensor key = { .name = name };
 
 	return t->n ? bsearch(&key, t->t, (size_t)t->n, sizeof *t->t, by_name) : NULL;
+}
+
+bool rf_tensors_named(const struct rf_tensors *t, const char *name)
+{
+	for (int i = 0; i < t->misplaced_count; i++)
+		if (!strcmp(t->misplaced[i].name, name))
+			return true;
+	return rf_tensors_find(t, name);
 }
 
 const char *rf_tensors_meta(const struct rf_tensors *t, const char *key)
@@ -442,14 +566,15 @@ enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_
 	enum rf_code rc;
 	uint16_t h;
 	double x;
-	char q[120];
+	char q[120], type[40];
 	const size_t size = (size_t)rf_dtype_size(t->dtype);
 
 	if (t->dtype == RF_F32)
 		return rf_tensor_read(t, first * size, out, n * size, e);
 	if (t->dtype != RF_F16 && t->dtype != RF_BF16 && t->dtype != RF_F64)
 		return rf_fail(e, RF_EMODEL, "'%s' has dtype %s, which is not a type for weights",
-		               rf_quote(q, sizeof q, t->name, strlen(t->name)), rf_dtype_name(t->dtype));
+		               rf_quote(q, sizeof q, t->name, strlen(t->name)),
+		               rf_quote(type, sizeof type, rf_tensor_type(t), strlen(rf_tensor_type(t))));
 	for (size_t i = 0; i < n; ) {
 		size_t some = n - i < BLOCK / size ? n - i : BLOCK / size;
 		if ((rc = rf_tensor_read(t, (first + i) * size, buf, some * size, e)) != RF_OK)
@@ -499,7 +624,7 @@ enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_
 		XXH64_update(h, arch_of, strlen(arch_of));
 	for (int i = 0; rc == RF_OK && i < n; i++) {
 		XXH64_update(h, t[i].name, strlen(t[i].name));
-		XXH64_update(h, dtypes[t[i].dtype].name, strlen(dtypes[t[i].dtype].name));
+		XXH64_update(h, rf_tensor_type(&t[i]), strlen(rf_tensor_type(&t[i])));
 		for (int d = 0; d < t[i].ndim; d++) {
 			char dim[24];
 			int len = snprintf(dim, sizeof dim, "%s%lld", d ? "," : "", (long long)t[i].shape[d]);
@@ -538,7 +663,7 @@ static char *make_header(const struct rf_tensor *t, int n, const char *const *ex
 		for (int d = 0; d < t[i].ndim; d++)
 			json_array_append_new(shape, json_integer(t[i].shape[d]));
 		json_object_set_new(head, t[i].name, json_pack("{s:s, s:o, s:[I, I]}",
-		                    "dtype", rf_dtype_name(t[i].dtype), "shape", shape,
+		                    "dtype", rf_tensor_type(&t[i]), "shape", shape,
 		                    "data_offsets", (json_int_t)place, (json_int_t)(place + t[i].bytes)));
 		place += t[i].bytes;
 	}

@@ -6,13 +6,15 @@
 #ifndef RF_TENSORS_H
 #define RF_TENSORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
 
+/* RF_OTHER: a type whose values are never read, such as F8_E4M3; its tensors are copied as bytes. */
 enum rf_dtype { RF_F32, RF_F16, RF_BF16, RF_F64, RF_I8, RF_I16, RF_I32, RF_I64, RF_U8, RF_U16, RF_U32, RF_U64,
-	RF_BOOL };
+	RF_BOOL, RF_OTHER };
 enum { RF_MAX_DIMS = 8 };
 
 /* How to access memory that host code cannot, such as a device's: get copies from it to the host, put from
@@ -27,6 +29,7 @@ struct rf_transfer {
 struct rf_tensor {
 	const char *name;
 	enum rf_dtype dtype;
+	const char *type;         /* for RF_OTHER: the name of the type in the file; else NULL */
 	int ndim;
 	int64_t shape[RF_MAX_DIMS];
 	uint64_t count;           /* elements */
@@ -37,24 +40,46 @@ struct rf_tensor {
 	const struct rf_transfer *transfer; /* how to read data that is not in host memory; NULL: it is */
 };
 
+/* A disagreement between an index and its shards, which is about one tensor. */
+enum rf_shard_fault {
+	RF_SHARD_NO_TENSOR,       /* the index names the tensor, but the file does not have it */
+	RF_SHARD_NO_FILE,         /* the index names the tensor, but the file does not exist */
+	RF_SHARD_UNLISTED,        /* the file has the tensor, but the index does not place it there */
+	RF_SHARD_TWICE,           /* the file has the tensor, and so has another shard */
+};
+struct rf_misplaced { const char *name, *file; enum rf_shard_fault fault; };
+
 /* The tensors of one file, or of the shards that DIR/model.safetensors.index.json names, sorted by name
- * (strcmp). */
+ * (strcmp), each name once. */
 struct rf_tensors {
 	struct rf_tensor *t;
 	int n;
+	/* disagreements, which the caller judges: it knows which tensors the model owns.  Of a tensor that
+	   two shards have, t holds the one that the index places, or else either */
+	struct rf_misplaced *misplaced;
+	int misplaced_count;
+	bool index_ignored;       /* there is an index next to model.safetensors, which was read instead */
 	void *impl;
 };
 
-const char *rf_dtype_name(enum rf_dtype t);     /* as in the file: "F32" ... */
-int rf_dtype_size(enum rf_dtype t);
+const char *rf_dtype_name(enum rf_dtype t);     /* as in the file: "F32" ...; RF_OTHER: "?" */
+int rf_dtype_size(enum rf_dtype t);             /* RF_OTHER: 0 */
+/* Returns the name of a tensor's type as the file has it. */
+const char *rf_tensor_type(const struct rf_tensor *t);
 
 /* Parses a whole file in memory (for fuzzing and tests); *out points into buf. */
 enum rf_code rf_tensors_parse(struct rf_tensors *out, const void *buf, size_t n, struct rf_err *e);
 enum rf_code rf_tensors_open(struct rf_tensors *out, const char *path, struct rf_err *e);
-/* Opens DIR/model.safetensors or else the shards in its index, where names must be plain file names. */
+/* Opens DIR/model.safetensors or else the shards in its index, where names must be plain file names.  A shard
+ * that does not exist, and tensors that are not where the index says, are no errors: they are in `misplaced`.
+ * Errors: RF_ENOINPUT: there is neither file; RF_EMODEL: the index or a shard is malformed. */
 enum rf_code rf_tensors_open_dir(struct rf_tensors *out, const char *dir, struct rf_err *e);
 void rf_tensors_close(struct rf_tensors *t);
 const struct rf_tensor *rf_tensors_find(const struct rf_tensors *t, const char *name);
+/* Returns whether a shard has a tensor of this name, or the index names one. */
+bool rf_tensors_named(const struct rf_tensors *t, const char *name);
+/* Stores RF_EMODEL and the sentence about t->misplaced[i] in e. */
+enum rf_code rf_tensors_refuse(const struct rf_tensors *t, int i, struct rf_err *e);
 /* The value of a key in __metadata__ of the (first) file, or NULL. */
 const char *rf_tensors_meta(const struct rf_tensors *t, const char *key);
 /* Reads n bytes of the tensor, beginning with byte `from`.  Errors: RF_EIO, also if the file has become

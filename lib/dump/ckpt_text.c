@@ -365,7 +365,11 @@ void rf_ckpt_text_print_row(const struct rf_ckpt_text *x, const struct rf_row *r
 	rf_print_safe(p, t->name, strlen(t->name), false);
 	w = rf_columns(t->name, strlen(t->name));
 	rf_print_fill(p, ' ', (size_t)(x->name_width > w ? x->name_width - w : 0));
-	rf_print(p, "  %-4s  ", rf_dtype_name(t->dtype));
+	rf_print_text(p, "  ");
+	at = p->n;
+	rf_print_safe(p, rf_tensor_type(t), strlen(rf_tensor_type(t)), false);
+	rf_print_fill(p, ' ', p->n - at < 4 ? 4 - (p->n - at) : 0);
+	rf_print_text(p, "  ");
 	at = p->n;
 	rf_table_shape(t, p);
 	rf_print_fill(p, ' ', p->n - at < 14 ? 14 - (p->n - at) : 0);
@@ -457,7 +461,7 @@ void rf_ckpt_text_row_json(const struct rf_row *row, bool stats, struct rf_buf *
 	for (int i = 0; i < t->ndim; i++)
 		json_array_append_new(shape, json_integer(t->shape[i]));
 	o = json_pack("{s:s, s:s, s:s, s:o, s:I, s:I}", "type", "tensor", "name", t->name, "dtype",
-	              rf_dtype_name(t->dtype), "shape", shape, "count", (json_int_t)t->count, "bytes",
+	              rf_tensor_type(t), "shape", shape, "count", (json_int_t)t->count, "bytes",
 	              (json_int_t)t->bytes);
 	if (o && stats) {
 		json_object_set_new(o, "min", number(row->stats.min));

@@ -544,6 +544,8 @@ static enum rf_code check_inspected(struct job *j, const char *path, struct rf_e
 
 	if (rc != RF_OK)
 		return rc;
+	if (x.ckpt && *x.ckpt->unread)
+		note(j, "%s: %s", x.name, x.ckpt->unread);
 	rc = rf_ckpt_text_check(&x, e);
 	rf_print(&j->out, ": ok, %d tensor%s, %llu bytes\n", x.tensors->n,
 	         x.tensors->n == 1 ? "" : "s", (unsigned long long)x.bytes);

@@ -236,8 +236,7 @@ static bool write_name(const struct rf_row *w, const struct rf_token_text *g, st
 static bool write_dtype(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
-	rf_print_text(p, rf_dtype_name(w->tensor->dtype));
-	return true;
+	return write_string(rf_tensor_type(w->tensor), p);
 }
 
 void rf_table_shape(const struct rf_tensor *t, struct rf_buf *p)

@@ -119,9 +119,28 @@ void rf_config_embedding(const struct rf_config *cfg, char name[RF_MAX_NAME])
 	snprintf(name, RF_MAX_NAME, "%s%s.weight", cfg->names.root, cfg->names.embed);
 }
 
+void rf_config_fit_names(struct rf_config *cfg, bool (*has)(const void *arg, const char *name),
+                         const void *arg)
+{
+	struct rf_config other = *cfg;
+	char name[RF_MAX_NAME];
+
+	if (!cfg->names.other_root)
+		return;
+	rf_config_embedding(cfg, name);
+	if (has(arg, name))
+		return;
+	other.names.root = cfg->names.other_root;
+	rf_config_embedding(&other, name);
+	if (has(arg, name)) {
+		cfg->names.other_root = cfg->names.root;
+		cfg->names.root = other.names.root;
+	}
+}
+
 bool rf_config_owns(const struct rf_config *cfg, const char *name)
 {
-	return !cfg->others || !strncmp(name, "lm_head.", 8) ||
+	return !strncmp(name, "lm_head.", 8) ||
 	       (!strncmp(name, cfg->names.root, strlen(cfg->names.root)) &&
 	        strncmp(name, "model.visual.", 13));
 }

@@ -52,7 +52,10 @@ struct rf_lact_config {
 
 /* The parts of weights' names that differ between families.  Names begin with root: root embed, root
  * layers.I.mixer_norm, ..., root layers.I.attn.q_proj for softmax attention. */
-struct rf_names { const char *root, *embed, *mixer_norm, *mlp_norm, *attn; };
+struct rf_names {
+	const char *root, *embed, *mixer_norm, *mlp_norm, *attn;
+	const char *other_root;   /* what names may begin with instead of root; NULL: nothing else */
+};
 
 struct rf_mixer;
 
@@ -66,8 +69,6 @@ struct rf_config {
 	   generation_config.json, which may name more, such as the end of a turn */
 	int eos[RF_MAX_EOS], eos_count;
 	struct rf_names names;
-	/* a checkpoint may also hold tensors that are not the model's: rf_config_owns() */
-	bool others;
 
 	const struct rf_mixer **mixer; /* (layers): the mixer of each layer (mixer.h) */
 	struct rf_delta_config delta;
@@ -95,8 +96,14 @@ void rf_config_free(struct rf_config *cfg);
 /* The name of the embedding's tensor. */
 void rf_config_embedding(const struct rf_config *cfg, char name[RF_MAX_NAME]);
 
-/* Whether a tensor of this name must be one of the model's.  Other tensors, such as those of a vision
- * encoder, are carried along unchanged. */
+/* Chooses the root of the names by those that a checkpoint has: the other root, if only with it there is an
+ * embedding.  has(arg, name) returns whether the checkpoint has a tensor of this name. */
+void rf_config_fit_names(struct rf_config *cfg, bool (*has)(const void *arg, const char *name),
+                         const void *arg);
+
+/* Returns whether a tensor of this name must be one of the model's: whether it is the head, or its name begins
+ * with the root.  Other tensors, such as those of a vision encoder, are not read, and are carried along
+ * unchanged. */
 bool rf_config_owns(const struct rf_config *cfg, const char *name);
 
 /* Writes to *text (malloc'd) a copy of cfg->text with tie_word_embeddings as given and "dtype" set to dtype,

@@ -94,7 +94,7 @@ static void read_both(struct rf_config_reader *r, struct rf_config *cfg, bool ga
 	struct rf_delta_config *c = &cfg->delta;
 
 	rf_config_common(r, cfg, 32000, 2);
-	cfg->names = (struct rf_names){ "model.", "embeddings", "attn_norm", "mlp_norm", "attn" };
+	cfg->names = (struct rf_names){ "model.", "embeddings", "attn_norm", "mlp_norm", "attn", NULL };
 	cfg->norm_eps = rf_config_real(r, "norm_eps", 1e-6, 0, 1);
 	rf_config_mlp(r, cfg);
 	c->conv = rf_config_flag(r, "use_short_conv", true);

@@ -83,7 +83,7 @@ void rf_config_lact(struct rf_config_reader *r, struct rf_config *cfg)
 	rf_config_common(r, cfg, 32000, 2);
 	if (!given)
 		cfg->initializer_range = 0.006;
-	cfg->names = (struct rf_names){ "model.", "embeddings", "attn_norm", "mlp_norm", "attn" };
+	cfg->names = (struct rf_names){ "model.", "embeddings", "attn_norm", "mlp_norm", "attn", NULL };
 	cfg->norm_eps = rf_config_real(r, "norm_eps", 1e-6, 0, 1);
 	rf_config_mlp(r, cfg);
 	read_attention(r, cfg);

@@ -162,11 +162,14 @@ static void refuse(struct rf_config_reader *r)
 		rf_config_take(r, *key);
 }
 
-static void read_text(struct rf_config_reader *r, struct rf_config *cfg, const char *root)
+/* Either kind of checkpoint is published with either prefix. */
+static void read_text(struct rf_config_reader *r, struct rf_config *cfg, bool inner)
 {
-	cfg->names = (struct rf_names){ root, "embed_tokens", "input_layernorm", "post_attention_layernorm",
-	                                "self_attn" };
-	cfg->norm_plus_one = cfg->others = true;
+	static const char *const roots[] = { "model.", "model.language_model." };
+
+	cfg->names = (struct rf_names){ roots[inner], "embed_tokens", "input_layernorm",
+	                                "post_attention_layernorm", "self_attn", roots[!inner] };
+	cfg->norm_plus_one = true;
 	cfg->d = rf_config_whole(r, "hidden_size", 4096, 1, RF_MAX_WIDTH);
 	cfg->norm_eps = rf_config_real(r, "rms_norm_eps", 1e-6, 0, 1);
 	cfg->ffn = rf_config_whole(r, "intermediate_size", 12288, 1, RF_MAX_WIDTH);
@@ -183,7 +186,7 @@ static void read_text(struct rf_config_reader *r, struct rf_config *cfg, const c
 
 void rf_config_qwen3_5_text(struct rf_config_reader *r, struct rf_config *cfg)
 {
-	read_text(r, cfg, "model.");
+	read_text(r, cfg, false);
 }
 
 void rf_config_qwen3_5(struct rf_config_reader *r, struct rf_config *cfg)
@@ -202,7 +205,7 @@ void rf_config_qwen3_5(struct rf_config_reader *r, struct rf_config *cfg)
 	if (!json_object_get(text.left, "eos_token_id") && json_object_get(r->left, "eos_token_id"))
 		json_object_set(text.left, "eos_token_id", json_object_get(r->left, "eos_token_id"));
 	rf_config_take(r, "eos_token_id");
-	read_text(&text, cfg, "model.language_model.");
+	read_text(&text, cfg, true);
 	leave(&text, r, cfg);
 	cfg->tied = rf_config_flag(r, "tie_word_embeddings", cfg->tied);
 	for (const char *const *key = ignored; *key; key++)

@@ -42,6 +42,10 @@ static const struct vector {
                                                                  "[3,11]") "," T("d", "BF16", "[1]",
                                                                                  "[11,13]") "}",
          13, NULL },
+	{ "metadata-null", "{\"__metadata__\":null," T("a", "U8", "[1]", "[0,1]") "}", 1, NULL },
+	{ "dtype-unread", "{" T("a", "F8_E4M3", "[3]", "[0,3]") "," T("b", "C64", "[2]", "[3,19]") "," T("c", "F4",
+	  "[2,3]", "[19,22]") "}", 22, NULL },
+	{ "dtype-unknown", "{" T("a", "Q7", "[5]", "[0,3]") "," T("b", "f32", "[1]", "[3,4]") "}", 4, NULL },
 	{ "eight-dims", "{" T("a", "U8", "[1,1,1,1,1,1,1,1]", "[0,1]") "}", 1, NULL },
 	{ "sign-in-name", "{" T("-1\\\"-", "U8", "[1]", "[0,1]") "}", 1, NULL },
 
@@ -75,7 +79,6 @@ static const struct vector {
 	  1, "duplicate" },
 	{ "twice-metadata", "{\"__metadata__\":{},\"__metadata__\":{}}", 0, "duplicate" },
 	{ "deep", "{\"a\":{\"dtype\":[[[1]]]}}", 0, "is nested more than" },
-	{ "metadata-null", "{\"__metadata__\":null}", 0, "__metadata__ is not an object" },
 	{ "metadata-string", "{\"__metadata__\":\"pt\"}", 0, "__metadata__ is not an object" },
 	{ "metadata-number", "{\"__metadata__\":{\"format\":1}}", 0, "not a string" },
 	{ "metadata-nested", "{\"__metadata__\":{\"format\":{}}}", 0, "not a string" },
@@ -92,9 +95,9 @@ static const struct vector {
 	  "does not have exactly the keys" },
 	{ "shape-number", "{\"a\":{\"dtype\":\"U8\",\"shape\":1,\"data_offsets\":[0,1]}}", 1,
 	  "does not have exactly the keys" },
-	{ "dtype-unknown", "{" T("a", "F8_E4M3", "[1]", "[0,1]") "}", 1,
-         "dtype 'F8_E4M3', which is not supported" },
-	{ "dtype-case", "{" T("a", "f32", "[1]", "[0,4]") "}", 4, "dtype 'f32'" },
+	{ "dtype-too-few", "{" T("a", "F8_E4M3", "[3]", "[0,2]") "}", 2, "has 2 bytes" },
+	{ "dtype-half", "{" T("a", "F4", "[3]", "[0,1]") "}", 1, "in the middle of a byte" },
+	{ "dtype-overflow", "{" T("a", "F6_E2M3", "[4611686018427387904]", "[0,0]") "}", 0, "more bytes" },
 	{ "nine-dims", "{" T("a", "U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", 1, "9 dimensions" },
 	{ "shape-negative", "{" T("a", "U8", "[-1]", "[0,1]") "}", 1, "negative" },
 	{ "shape-minus-0", "{" T("a", "U8", "[-0]", "[0,0]") "}", 0, "negative" },
@@ -404,6 +407,22 @@ static void try_index(const char *name, const char *json, enum rf_code code, con
 	ok(rc == code && (!says || strstr(e.msg, says)), "index: %s (%s)", name, e.msg);
 }
 
+/* An index with which the shards disagree about one tensor, x: how, and the sentence. */
+static void try_places(const char *name, const char *json, enum rf_shard_fault fault, const char *says)
+{
+	struct rf_err e = { RF_OK, "" };
+	struct rf_tensors t;
+
+	save("m/model.safetensors.index.json", json, strlen(json));
+	if (!ok(rf_tensors_open_dir(&t, "m", &e) == RF_OK, "index: %s is opened (%s)", name, e.msg))
+		return;
+	ok(t.misplaced_count == 1 && t.misplaced[0].fault == fault &&
+	           rf_tensors_named(&t, t.misplaced[0].name) &&
+	           rf_tensors_refuse(&t, 0, &e) == RF_EMODEL && strstr(e.msg, says),
+	   "and noted (%d: %s)", t.misplaced_count, e.msg);
+	rf_tensors_close(&t);
+}
+
 static void test_shards(const char *golden)
 {
 	struct rf_tensors whole, parts;
@@ -435,15 +454,17 @@ static void test_shards(const char *golden)
 		ok(!strcmp(one, two), "with the hash of the single file");
 		rf_tensors_close(&parts);
 	}
+	const int n = whole.n;
 	rf_tensors_close(&whole);
 
 	const char *map = strstr(index, "weight_map") + 13;
 	char other[9500];
 #define INDEX(first) (snprintf(other, sizeof other, "{\"weight_map\":{%s,%s", first, map), other)
-	try_index("a name in no shard", INDEX("\"x\":\"model-00001-of-00002.safetensors\""), RF_EMODEL,
-	          "'x' is not in its shard");
-	try_index("a shard that is missing", INDEX("\"x\":\"model-3.safetensors\""), RF_EMODEL,
-	          "the index lists this file, but it does not exist");
+	try_places("a name in no shard", INDEX("\"x\":\"model-00001-of-00002.safetensors\""),
+	           RF_SHARD_NO_TENSOR,
+	           "'x': the index places it in model-00001-of-00002.safetensors, which does not have it");
+	try_places("a shard that is missing", INDEX("\"x\":\"model-3.safetensors\""), RF_SHARD_NO_FILE,
+	           "'x': the index places it in model-3.safetensors, which does not exist");
 	try_index("a tensor listed twice", INDEX("\"lm_head.weight\":\"model-00002-of-00002.safetensors\""),
 	          RF_EMODEL, "duplicate");
 	try_index("a path upwards", INDEX("\"x\":\"../elsewhere\""), RF_EMODEL, "not a plain file name");
@@ -461,13 +482,24 @@ static void test_shards(const char *golden)
 	try_index("a list for a weight_map", "{\"weight_map\":[]}", RF_EMODEL, "the index has no weight_map");
 	try_index("not an object", "[]", RF_EMODEL, "not a JSON object");
 	try_index("not JSON", "weights", RF_EMODEL, "byte");
-	try_index("a shard with a tensor that the index does not know",
-	          "{\"weight_map\":{\"lm_head.weight\":\"model-00002-of-00002.safetensors\"}}", RF_EMODEL,
-	          "does not place");
+	snprintf(other, sizeof other, "{\"weight_map\":{%s", strchr(map, ',') + 1);
+	try_places("a shard with a tensor that the index does not know", other, RF_SHARD_UNLISTED,
+	           "'lm_head.weight': it is in model-00002-of-00002.safetensors, where the index does not");
+	ok(link("m/model-00002-of-00002.safetensors", "m/more.safetensors") == 0, "a shard under two names");
+	map = INDEX("\"x\":\"more.safetensors\"");
+	save("m/model.safetensors.index.json", map, strlen(map));
+	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_OK && parts.n == n && parts.misplaced_count == cut + 1 &&
+	           parts.misplaced[0].fault == RF_SHARD_TWICE &&
+	           !strcmp(parts.misplaced[0].file, "more.safetensors") &&
+	           rf_tensors_refuse(&parts, 0, &e) == RF_EMODEL && strstr(e.msg, "and in another shard"),
+	   "of tensors that two shards have, those that the index places are kept (%s)", e.msg);
+	rf_tensors_close(&parts);
+	unlink("m/more.safetensors");
 	ok(rename("elsewhere", "gone") == 0, "the file behind the link goes");
 	save("m/model.safetensors.index.json", index, strlen(index));
-	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_EMODEL,
-	   "a dangling link is a missing shard (%s)", e.msg);
+	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_OK && parts.misplaced_count == n - cut &&
+	           parts.misplaced[0].fault == RF_SHARD_NO_FILE, "a dangling link is a missing shard");
+	rf_tensors_close(&parts);
 	unlink("m/model.safetensors.index.json");
 	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_ENOINPUT, "neither file nor index is RF_ENOINPUT");
 }
