@@ -27,10 +27,9 @@ spliced() {
 stops() { json "$1" | jq -c .generation.stop; }
 # said FILE: the samples' texts
 said() { json "$1" | jq -c .generation.text; }
-# speaker TOKEN...: the model m, which writes these tokens over and over whatever it reads
+# speaker TOKEN...: the model m, which writes these tokens over and over whatever it reads; its VOCAB
 speaker() {
-	local v=0 token
-	jq '.vocab_size = 384 | .hidden_size = 32 | .num_hidden_layers = 1 | .eos_token_id = 1
+	jq --argjson v "${VOCAB:-384}" '.vocab_size = $v | .hidden_size = 32 | .num_hidden_layers = 1 | .eos_token_id = 1
 		| .tie_word_embeddings = false' "$G/delta/config.json" >config.json
 	rm -rf m && rf-init --config config.json m
 	python3 "$ROOT/t/helper/speaker.py" m "$@"
@@ -151,6 +150,81 @@ speaker() {
 	echo '{"text":"x"}' | rf-tokenize --bytes --no-eos 2>err | rf-generate -m m --max-new 6 >out
 	[[ $(said out) == *'a\ufffdb'* ]] || [[ $(said out) == *a$'\ufffd'b* ]]
 	[ "$(said out | jq -r '.[0] | length')" = 6 ]
+}
+
+# json_tokenizer: adds to m a tokenizer.json with a, b and two marks, of which the first is special, and the
+# bytes of ü
+json_tokenizer() {
+	jq -n '{added_tokens: [{id: 3, content: "<|im_end|>", special: true}, {id: 4, content: "<tool>", special: false}
+			| . + {single_word: false, lstrip: false, rstrip: false, normalized: false}],
+		pre_tokenizer: {type: "ByteLevel", add_prefix_space: false, use_regex: true, trim_offsets: false},
+		decoder: {type: "ByteLevel", add_prefix_space: true, trim_offsets: true, use_regex: true},
+		model: {type: "BPE", vocab: {"a": 0, "b": 2, "Ã": 5, "¼": 6}, merges: []}}' >m/tokenizer.json
+	rm -f m/tokenizer_config.json
+}
+# ends OPTION...: why the samples of m end, their text and their last token
+ends() {
+	rf-generate -m m "$@" in >out
+	json out | jq -c '.generation | [.stop[0], .text[0], .tokens.data[.length.data[0] - 1]]' | sort -u
+}
+
+@test "rf-generate: --stop finds the names of special tokens, which the text does not have" {
+	printf '{"tokens": [9]}\n' | rf-tokenize --format ids --vocab 384 - >in
+	speaker 0 2 3 # a, b, <|im_end|>
+	json_tokenizer
+	[ "$(ends --max-new 7)" = '["length","ababa",0]' ]
+	[ "$(ends --stop '<|im_end|>')" = '["stop","ab",3]' ]
+	# a part of the name, the name and what precedes or follows it, more than one of them
+	[ "$(ends --stop im_e)" = '["stop","ab",3]' ]
+	[ "$(ends --stop 'b<|im_end|>')" = '["stop","a",3]' ]
+	[ "$(ends --stop '<|im_end|>a')" = '["stop","ab",0]' ]
+	[ "$(ends --stop 'b<|im_end|>ab<|im_end|>a')" = '["stop","a",0]' ]
+	[ "$(ends --stop 'ab<|im_end|>abc' --stop '<|im_end|>ab<|im_end|>')" = '["stop","ab",3]' ]
+	# whichever comes first
+	[ "$(ends --stop '<|im_end|>' --stop b)" = '["stop","a",2]' ]
+	speaker 2 4 0 3 5 6 # b, <tool>, a, <|im_end|>, the bytes of ü
+	json_tokenizer
+	[ "$(ends --stop '<tool>')" = '["stop","b",4]' ]
+	[ "$(ends --stop 'ü')" = '["stop","b<tool>a",6]' ]
+	[ "$(ends --stop 'ol>a<|')" = '["stop","b<to",3]' ]
+	# each record's own, and together with an end token
+	printf '{"tokens": [9], "until": ["<|im_end|>"]}\n' |
+		rf-tokenize --format ids --meta-key until --vocab 384 - >in
+	[ "$(ends --stop-key until)" = '["stop","b<tool>a",3]' ]
+	jq '.eos_token_id = 3' m/config.json >config.json && cp config.json m
+	[ "$(ends --stop-key until)" = '["eos","b<tool>a",3]' ]
+	[ "$(ends --stop-key until --ignore-eos)" = '["stop","b<tool>a",3]' ]
+}
+
+@test "rf-generate: no stop string matches across a special token, unless it has its name" {
+	printf '{"tokens": [9]}\n' | rf-tokenize --format ids --vocab 384 - >in
+	speaker 0 2 3
+	json_tokenizer
+	[ "$(ends --max-new 9 --stop ba --stop bab)" = '["length","ababab",3]' ]
+	speaker 107 104 2 111 1 # h, e, <unk>, l, the end
+	jq '.eos_token_id = 9' m/config.json >config.json && cp config.json m
+	[ "$(ends --max-new 6 --stop el --stop lh)" = '["length","helh",107]' ]
+	[ "$(ends --stop '<unk>')" = '["stop","he",2]' ]
+	[ "$(ends --stop 'e<unk>l')" = '["stop","h",111]' ]
+	# the byte tokenizer's end token has the name that tokenizer_config.json gives it
+	[ "$(ends --stop '</s>')" = '["stop","hel",1]' ]
+	[ "$(ends --stop 'l</s>h')" = '["stop","he",107]' ]
+}
+
+@test "rf-generate: --stop finds the names of a tokenizer.model's control tokens" {
+	printf '{"tokens": [5]}\n' | rf-tokenize --format ids --vocab 32000 - >in
+	# ▁hel, lo, </s>, ▁w, the bytes of ö, r, the pieces of the published model
+	VOCAB=32000 speaker 6312 28709 2 275 198 185 28712
+	jq '.eos_token_id = 9' m/config.json >config.json && cp config.json m
+	rm -f m/tokenizer_config.json
+	cp "$G/tokenizer/tokenizer.model" m
+	rf-generate -m m --max-new 7 in >out
+	text=$(json out | jq -r '.generation.text[0]')
+	[ "$(ends --stop '</s>')" = '["stop","hello",2]' ]
+	[ "$(ends --stop ö)" = "[\"stop\",\"${text%%ö*}\",185]" ]
+	[ "$(ends --stop 'o</s>')" = '["stop","hell",2]' ]
+	[ "$(ends --max-new 6 --stop �)" = "$(ends --max-new 6)" ]
+	[ "$(ends --max-new 7 --stop ow)" = "$(ends --max-new 7)" ]
 }
 
 @test "rf-generate: --stop-key takes each record's own stop strings, besides those of --stop" {

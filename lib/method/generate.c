@@ -402,37 +402,49 @@ static size_t stops_at(const char *const *stop, int stops, const char *text, siz
 	return first;
 }
 
-/* Sets the text of a sample that has ended; else looks only whether a stop string ends it. */
+/* Copies to job->row the tokens of a sample that have text; returns how many.  A model's vocabulary may be
+ * padded: what is beyond the tokenizer's has no text, and the end token is not written. */
+static size_t written(const struct job *job, size_t b)
+{
+	const struct sample *x = &job->sample[b];
+	const int length = x->length - (x->ended && x->why == RF_STOP_EOS),
+	          vocab = rf_tokenizer_vocab(job->s->words);
+	size_t n = 0;
+
+	for (int j = 0; j < length; j++) {
+		int32_t token = job->token[(size_t)j * job->nb + b];
+
+		if (token < vocab)
+			job->row[n++] = token;
+	}
+	return n;
+}
+
+/* Looks whether a stop string ends a sample, and sets the text of a sample that has ended.  Strings are
+ * searched in the text with special tokens, such as the mark at the end of a turn; the text that is kept has
+ * none. */
 static enum rf_code read_text(const struct job *job, size_t b, struct rf_err *e)
 {
 	const struct rf_generate_settings *s = job->s;
 	const struct rf_texts *own = &job->stops[b / (size_t)s->n];
 	struct sample *x = &job->sample[b];
-	int written = x->length - (x->ended && x->why == RF_STOP_EOS), vocab = rf_tokenizer_vocab(s->words);
-	size_t n = 0, bytes, whole, end;
+	const size_t n = written(job, b);
+	size_t bytes, whole, end;
 	char *text;
 	enum rf_code rc;
 
-	for (int j = 0; j < written; j++) {
-		int32_t token = job->token[(size_t)j * job->nb + b];
-
-		if (token < vocab) /* a model's vocabulary may be padded; what is beyond has no text */
-			job->row[n++] = token;
-	}
-	if ((rc = rf_tokenizer_text(s->words, job->row, n, &text, &bytes, &whole, e)) != RF_OK)
+	if ((rc = rf_tokenizer_named(s->words, job->row, n, &text, &bytes, &whole, e)) != RF_OK)
 		return rc;
 	end = stops_at(s->stop.s, s->stop.n, text, whole, whole);
 	end = stops_at(own->s, own->n, text, whole, end);
-	if (!x->ended && end == whole) {
-		free(text);
+	free(text);
+	if (!x->ended && end == whole)
 		return RF_OK;
-	}
 	if (end < whole && !(x->ended && x->why == RF_STOP_EOS))
 		x->why = RF_STOP_STRING;
 	x->ended = true;
-	x->text = text;
-	x->bytes = end < whole ? end : bytes;
-	return RF_OK;
+	return end < whole ? rf_tokenizer_text_before(s->words, job->row, n, end, &x->text, &x->bytes, e)
+	                   : rf_tokenizer_text(s->words, job->row, n, &x->text, &x->bytes, &whole, e);
 }
 
 /* Reads the tokens of step j.  *open: whether any sample goes on. */

@@ -358,16 +358,12 @@ static void add_valid(struct rf_buf *to, const char *s, size_t n)
 	}
 }
 
-enum rf_code rf_tokenizer_text(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
-                               size_t *n, size_t *final, struct rf_err *e)
+/* Makes what a kind decoded, of which the last `held` bytes may change, the text that is handed on; frees s. */
+static enum rf_code hand_on(char *s, size_t len, size_t held, char **text, size_t *n, size_t *final,
+                            struct rf_err *e)
 {
 	struct rf_buf out = { 0 };
-	size_t len, held;
-	enum rf_code rc;
-	char *s;
 
-	if ((rc = t->kind->decode(t, ids, count, false, &s, &len, &held, e)) != RF_OK)
-		return rc;
 	held = held < len ? held : len;
 	add_valid(&out, s, len - held);
 	*final = out.n;
@@ -380,5 +376,124 @@ enum rf_code rf_tokenizer_text(const struct rf_tokenizer *t, const int32_t *ids,
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	}
 	*text = (char *)out.p;
+	return RF_OK;
+}
+
+enum rf_code rf_tokenizer_text(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
+                               size_t *n, size_t *final, struct rf_err *e)
+{
+	size_t len, held;
+	enum rf_code rc;
+	char *s;
+
+	if ((rc = t->kind->decode(t, ids, count, false, &s, &len, &held, e)) != RF_OK)
+		return rc;
+	return hand_on(s, len, held, text, n, final, e);
+}
+
+/* A special token is one that has a name and no text. */
+static enum rf_code is_special(const struct rf_tokenizer *t, int32_t id, bool *special, struct rf_err *e)
+{
+	size_t plain, named, held;
+	enum rf_code rc;
+	char *s;
+
+	if ((rc = t->kind->decode(t, &id, 1, false, &s, &plain, &held, e)) != RF_OK)
+		return rc;
+	free(s);
+	if ((rc = t->kind->decode(t, &id, 1, true, &s, &named, &held, e)) != RF_OK)
+		return rc;
+	free(s);
+	*special = !plain && named;
+	return RF_OK;
+}
+
+/* Raises *held to what the last tokens after any special token hold back: a kind that writes names may not
+ * say it.  A character has four bytes, so at most three tokens can be the beginning of one. */
+static enum rf_code held_back(const struct rf_tokenizer *t, const int32_t *ids, size_t count, size_t *held,
+                              struct rf_err *e)
+{
+	size_t k = 0, len, more = 0;
+	bool special = false;
+	enum rf_code rc = RF_OK;
+	char *s;
+
+	while (rc == RF_OK && k < 3 && k < count &&
+	       (rc = is_special(t, ids[count - 1 - k], &special, e)) == RF_OK && !special)
+		k++;
+	if (rc == RF_OK && k && (rc = t->kind->decode(t, ids + count - k, k, false, &s, &len, &more, e)) == RF_OK)
+		free(s);
+	*held = more > *held ? more : *held;
+	return rc;
+}
+
+enum rf_code rf_tokenizer_named(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
+                                size_t *n, size_t *final, struct rf_err *e)
+{
+	size_t len, held;
+	enum rf_code rc;
+	char *s;
+
+	rc = t->kind->decode_named ? t->kind->decode_named(t, ids, count, &s, &len, &held, e)
+	                           : t->kind->decode(t, ids, count, true, &s, &len, &held, e);
+	if (rc != RF_OK)
+		return rc;
+	if (!held && (rc = held_back(t, ids, count, &held, e)) != RF_OK) {
+		free(s);
+		return rc;
+	}
+	return hand_on(s, len, held, text, n, final, e);
+}
+
+/* How long the first `count` ids are, with names and without special tokens. */
+static enum rf_code measure(const struct rf_tokenizer *t, const int32_t *ids, size_t count, size_t *named,
+                            size_t *plain, struct rf_err *e)
+{
+	size_t final;
+	enum rf_code rc;
+	char *s;
+
+	if ((rc = rf_tokenizer_named(t, ids, count, &s, named, &final, e)) != RF_OK)
+		return rc;
+	free(s);
+	if ((rc = rf_tokenizer_text(t, ids, count, &s, plain, &final, e)) == RF_OK)
+		free(s);
+	return rc;
+}
+
+/* Between two special tokens both texts are the same, but the one with names may have lost a blank at the
+ * beginning of each run; so lengths are compared from the run's end. */
+enum rf_code rf_tokenizer_text_before(const struct rf_tokenizer *t, const int32_t *ids, size_t count,
+                                      size_t at, char **text, size_t *n, struct rf_err *e)
+{
+	size_t begin = 0, end = 0, named = 0, after, plain, final, back;
+	bool special = false;
+	enum rf_code rc;
+
+	for (size_t i = 0; i <= count; i++) {
+		if (i < count && (rc = is_special(t, ids[i], &special, e)) != RF_OK)
+			return rc;
+		if (i < count && !special)
+			continue;
+		if ((rc = measure(t, ids, i, &named, &end, e)) != RF_OK)
+			return rc;
+		if (at <= named || i == count)
+			break;
+		if ((rc = measure(t, ids, i + 1, &after, &plain, e)) != RF_OK)
+			return rc;
+		if (at < after) {
+			named = at; /* within the name */
+			break;
+		}
+		begin = end;
+	}
+	back = named > at ? named - at : 0;
+	if ((rc = rf_tokenizer_text(t, ids, count, text, n, &final, e)) != RF_OK)
+		return rc;
+	end = end - begin > back ? end - back : begin;
+	*n = end < *n ? end : *n;
+	while (*n && ((unsigned char)(*text)[*n] & 0xc0) == 0x80) /* not in the middle of a character */
+		--*n;
+	(*text)[*n] = 0;
 	return RF_OK;
 }

@@ -71,4 +71,14 @@ enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *id
 enum rf_code rf_tokenizer_text(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
                                size_t *n, size_t *final, struct rf_err *e);
 
+/* The text in which stop strings are searched: as rf_tokenizer_text(), but each special token is its name, as
+ * the model's tokenizer_config.json has it.  So no string reaches across a special token unless it has the
+ * token's name. */
+enum rf_code rf_tokenizer_named(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
+                                size_t *n, size_t *final, struct rf_err *e);
+/* Stores in *text the text of the same ids without special tokens, as rf_tokenizer_text() does, but only what
+ * comes before byte `at` of their rf_tokenizer_named(). */
+enum rf_code rf_tokenizer_text_before(const struct rf_tokenizer *t, const int32_t *ids, size_t count,
+                                      size_t at, char **text, size_t *n, struct rf_err *e);
+
 #endif

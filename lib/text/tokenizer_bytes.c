@@ -43,11 +43,12 @@ static enum rf_code encode_bytes(const struct rf_tokenizer *t, const char *text,
 	return RF_OK;
 }
 
-static enum rf_code decode_bytes(const struct rf_tokenizer *t, const int32_t *ids, size_t count, bool special,
-                                 char **text, size_t *n, size_t *held, struct rf_err *e)
+/* eos: the name of the end token; NULL: special tokens are left out. */
+static enum rf_code decode_with(const struct rf_tokenizer *t, const int32_t *ids, size_t count,
+                                const char *eos, char **text, size_t *n, size_t *held, struct rf_err *e)
 {
-	static const char *const names[] = { [RF_BYTES_PAD] = "<pad>", [RF_BYTES_EOS] = "<eos>",
-	                                     [RF_BYTES_UNK] = "<unk>" };
+	const char *const names[] = { [RF_BYTES_PAD] = "<pad>", [RF_BYTES_EOS] = eos,
+	                              [RF_BYTES_UNK] = "<unk>" };
 	size_t bytes = 1, w = 0;
 	char *out;
 
@@ -64,9 +65,9 @@ static enum rf_code decode_bytes(const struct rf_tokenizer *t, const int32_t *id
 	for (size_t i = 0; i < count; i++) {
 		if (ids[i] >= RF_BYTES_FIRST && ids[i] < SENTINEL)
 			out[w++] = (char)(ids[i] - RF_BYTES_FIRST);
-		else if (special && ids[i] < RF_BYTES_FIRST)
+		else if (eos && ids[i] < RF_BYTES_FIRST)
 			w += (size_t)sprintf(out + w, "%s", names[ids[i]]);
-		else if (special)
+		else if (eos)
 			w += (size_t)sprintf(out + w, "<extra_id_%d>", (int)ids[i] - SENTINEL);
 	}
 	out[w] = 0;
@@ -76,7 +77,20 @@ static enum rf_code decode_bytes(const struct rf_tokenizer *t, const int32_t *id
 	return RF_OK;
 }
 
+static enum rf_code decode_bytes(const struct rf_tokenizer *t, const int32_t *ids, size_t count, bool special,
+                                 char **text, size_t *n, size_t *held, struct rf_err *e)
+{
+	return decode_with(t, ids, count, special ? "<eos>" : NULL, text, n, held, e);
+}
+
+/* The end token's name is ByT5's, which is in the tokenizer_config.json of checkpoints. */
+static enum rf_code decode_named(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
+                                 size_t *n, size_t *held, struct rf_err *e)
+{
+	return decode_with(t, ids, count, "</s>", text, n, held, e);
+}
+
 const struct rf_tokenizer_kind rf_tokenizer_kind_bytes = {
 	.name = "bytes", .class = "ByT5Tokenizer", .open = open_bytes, .encode = encode_bytes,
-	.decode = decode_bytes,
+	.decode = decode_bytes, .decode_named = decode_named,
 };

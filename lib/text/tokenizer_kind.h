@@ -16,6 +16,10 @@ struct rf_tokenizer_kind {
 	enum rf_code (*decode)(const struct rf_tokenizer *t, const int32_t *ids, size_t count, bool special,
 	                       char **text, size_t *n, size_t *held, struct rf_err *e);
 	void (*close)(struct rf_tokenizer *t);
+	/* decode with special tokens, by the names that the model's tokenizer_config.json gives them; NULL:
+	   those are the names that decode gives */
+	enum rf_code (*decode_named)(const struct rf_tokenizer *t, const int32_t *ids, size_t count,
+	                             char **text, size_t *n, size_t *held, struct rf_err *e);
 };
 
 struct rf_tokenizer {
