@@ -153,12 +153,14 @@ REPLAYS = $(patsubst t/%.c,$(BUILD)/t/%,$(filter-out t/fuzz/main.c,$(wildcard t/
 ONCE    = $(addprefix kernels/,gemm.c pool.c device_cpu.c device_check.c)
 KERNELS = $(filter-out $(ONCE),$(wildcard kernels/*.c))
 CC_FILES = $(wildcard lib/*/*.cc) # what a library in C++ is called through
-OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*/*.c) $(ONCE)) $(CC_FILES:%.cc=$(BUILD)/%.o) \
+LIB     = $(filter-out lib/cli/version.c,$(wildcard lib/*/*.c))
+OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(LIB) $(ONCE)) $(CC_FILES:%.cc=$(BUILD)/%.o) \
           $(foreach i,$(ISAS),$(KERNELS:kernels/%.c=$(BUILD)/kernels/%.$(i).o))
 
 all: $(TOOLS) $(PLUGIN) $(MPI_PLUGIN)
 
-$(BIN)/%: $(BUILD)/tools/%.o $(BUILD)/librf.a
+# The one object that names the commit is apart from the library, so that a commit rebuilds nothing else.
+$(BIN)/%: $(BUILD)/tools/%.o $(BUILD)/lib/cli/version.o $(BUILD)/librf.a
 	@mkdir -p $(@D)
 	$(CC) -pie $(SAN) $(LDFLAGS) -Wl,--as-needed -Wl,-z,relro,-z,now -o $@ $^ $(LDLIBS)
 $(BUILD)/t/%: $(BUILD)/t/%.o $(BUILD)/librf.a
@@ -184,6 +186,8 @@ $(BUILD)/librf.a: $(OBJ)
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
+$(BUILD)/lib/cli/version.o: CPPFLAGS += -DRF_COMMIT='"$(COMMIT)"'
+$(BUILD)/lib/cli/version.o: $(BUILD)/commit
 $(BUILD)/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(CPPFLAGS) $(CXX_ALL) -c -o $@ $<
@@ -258,6 +262,14 @@ FLAGS := $(CC) $(ALL_CFLAGS) | $(CXX) $(CXX_ALL) | $(KERNEL_CFLAGS) | $(LDLIBS) 
 ifneq ($(FLAGS),$(file <$(BUILD)/flags))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
+endif
+# The commit of the sources, and whether they differ from it.
+SOURCE_OF = git -c safe.directory='*'
+COMMIT := $(shell [ ! -e .git ] || $(SOURCE_OF) rev-parse --short=7 HEAD 2>/dev/null)
+COMMIT := $(or $(COMMIT),unknown)$(if $(COMMIT),$(shell \
+          $(SOURCE_OF) diff --quiet HEAD -- Makefile lib kernels tools pipelines || echo -changed))
+ifneq ($(COMMIT),$(file <$(BUILD)/commit))
+$(file >$(BUILD)/commit,$(COMMIT))
 endif
 CUDA_FLAGS := $(NVCC) $(NVCC_FLAGS) | $(CXX) $(EMU_FLAGS) $(SAN) $(EMU_RACE) $(CONTRACTED)
 ifneq ($(CUDA_FLAGS),$(file <$(BUILD)/cuda.flags))
@@ -448,7 +460,8 @@ help:
 clean:
 	rm -rf build bin
 
--include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d) \
+-include $(OBJ:.o=.d) $(BUILD)/lib/cli/version.d \
+         $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d) \
          $(wildcard $(BUILD)/cuda/*.d $(BUILD)/emu/*.d $(BUILD)/emu-race/*.d)
 .PHONY: deps deps-arm64 deps-slurm midtrain posttrain testtime study \
         all units units-fuzz check check-all check-arm64 check-slurm cuda-report cuda-reckon gpu-bundle \

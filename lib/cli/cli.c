@@ -462,7 +462,7 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 		if (!strcmp(a, "--help"))
 			help(cli);
 		if (!strcmp(a, "--version")) {
-			printf("%s %s\n", cli->name, RF_VERSION);
+			printf("%s %s (%s)\n", cli->name, rf_cli_version, rf_cli_built_from);
 			rf_cli_finish();
 			exit(0);
 		}

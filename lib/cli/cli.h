@@ -32,6 +32,10 @@ struct rf_cli {
 	int min_args, max_args;
 };
 
+/* The version, such as "0.1", and the commit that the programs were built from, such as "8a7fff4", with
+ * "-changed" if the sources differed from it; "unknown" outside of git. */
+extern const char rf_cli_version[], rf_cli_built_from[];
+
 /* Reads the command line.  Options may stand anywhere and are not abbreviated; "--" ends them, "-" is an
  * argument, and the last of a repeated option wins.  Answers --help and --version.  Also gives SIGPIPE its
  * default action and installs the handlers of the other signals (below).  Moves the n arguments that are not

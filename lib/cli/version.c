@@ -1,0 +1,10 @@
+/* version.c -- the version of the programs and the commit of their sources.  The Makefile defines RF_COMMIT. */
+#include "cli/cli.h"
+#include "stream/stream.h"
+
+#ifndef RF_COMMIT
+#define RF_COMMIT "unknown"
+#endif
+
+const char rf_cli_version[] = RF_VERSION;
+const char rf_cli_built_from[] = RF_COMMIT;
