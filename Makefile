@@ -395,7 +395,7 @@ WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
             $(wildcard lib/*/*.h lib/*.awk kernels/*.h kernels/gpu/*.h kernels/*.sh t/unit/*.h t/emu/*.h \
             t/emu/gpu/*.h t/*.bats t/cross/*.bats t/slurm/* t/*.bash t/helper/*.py t/helper/*.awk \
             completion/* $(addprefix pipelines/*.,sh sbatch mk awk gp jq py) \
-            man/* *.md t/README t/golden/*.md)
+            examples/* man/* *.md t/README t/golden/*.md)
 MANY      = '$$2 != "total" && $$1 > most { print "lint: " $$2 " has " $$1 " lines, more than " most; n++ } \
             END { exit n > 0 }'
 lint:
@@ -423,7 +423,7 @@ absolute = $(if $(filter /%,$(PREFIX)),,$(error \
            PREFIX='$(PREFIX)' must begin with /; DESTDIR names a folder to stage it in))
 install: all
 	$(absolute)
-	install -d '$(DESTDIR)$(PREFIX)/bin' '$(share)/rf-tools/configs' \
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(share)/rf-tools/configs' '$(share)/rf-tools/examples' \
 		'$(share)/bash-completion/completions'
 	$(foreach p,$(PLUGIN) $(MPI_PLUGIN), \
 		[ ! -e $p ] || { install -d '$(plugins)' && install $p '$(plugins)'; };)
@@ -431,6 +431,7 @@ install: all
 	install pipelines/*.sh '$(share)/rf-tools'
 	install -m 644 $(filter-out %.sh pipelines/configs,$(wildcard pipelines/*)) '$(share)/rf-tools'
 	install -m 644 pipelines/configs/* '$(share)/rf-tools/configs'
+	install -m 644 examples/* '$(share)/rf-tools/examples'
 	for s in 1 5 7; do \
 		install -d '$(share)'/man/man$$s; \
 		install -m 644 man/*.$$s '$(share)'/man/man$$s; \
@@ -449,8 +450,10 @@ uninstall:
 		$(filter-out pipelines/configs,$(wildcard pipelines/* pipelines/configs/*))); do \
 		rm -f '$(share)/rf-tools'/$$f; \
 	done
+	for f in $(wildcard examples/*); do rm -f '$(share)/rf-tools'/$$f; done
 	rm -f '$(plugins)/rf-cuda.so' '$(plugins)/rf-mpi.so'
-	for d in '$(plugins)' '$(share)/rf-tools/configs' '$(share)/rf-tools'; do \
+	for d in '$(plugins)' '$(share)/rf-tools/configs' '$(share)/rf-tools/examples' \
+		'$(share)/rf-tools'; do \
 		[ ! -d "$$d" ] || rmdir "$$d"; \
 	done
 

@@ -28,6 +28,10 @@
 #     EVAL        held-out sequences (.rf): RUN/eval.jsonl has a line for step 0 and for the step after each
 #                 EVERY=1 batches, with the loss and accuracy there; EVALUATE='rf-ntp --eval' says them.
 #                 curves.mk draws them
+#     REWARD_OPTIONS='--text --no-hidden'
+#                 options of rf-reward --exec where REWARD is a command for lines of JSON.  The command gets
+#                 text and tokens, but no hidden states; REWARD_OPTIONS= sends these instead of text,
+#                 REWARD_OPTIONS=--no-hidden tokens only, which needs no tokenizer
 #     AFTER       a command that is run once after each batch, for the step $$STEP
 #     PHASE       what messages begin with, in the place of RUN
 #
@@ -75,6 +79,7 @@ STALE      = 0
 EVAL       =
 EVERY      = 1
 EVALUATE   = rf-ntp --eval
+REWARD_OPTIONS = --text --no-hidden
 AFTER      =
 PHASE      = $(RUN)
 
@@ -107,7 +112,8 @@ model_stage  = $(if $(strip $(1)),$(call stage,$(1)) -m "$${LIVE:-$$STEP}" $(sta
 stale        = $(if $(filter-out 0,$(STALE)),$${LIVE:+--stale $(STALE)})
 program      = $(notdir $(firstword $(1)))
 reward_stage = $(call stage,$(if $(filter-out rf-%,$(call program,$(1))),rf-reward --exec \
-               $(call quote,$(1)),$(1)))
+               $(call quote,$(1)) $(strip $(REWARD_OPTIONS)) $(if $(filter -m --model --model=% \
+               --tokenizer --tokenizer=%,$(REWARD_OPTIONS)),,-m "$$RUN"),$(1)))
 trains       = $(1) -m "$$RUN" $$COMPUTE --at $$AT $$RANKS \
                $(if $(filter rf-grpo,$(call program,$(1))),$(stale)) \
                $${LIVE:+--live "$$LIVE" --commit-every $$COMMIT_EVERY} --log "$$RUN/log.jsonl"

@@ -5,13 +5,14 @@
 # Each stage is a variable that holds a command, so an ablation is one word:
 #
 #     make -f pipelines/midtrain.mk RUN=runs/b ... SELECT='rf-select --mode uniform'
-#     make -f pipelines/midtrain.mk RUN=runs/c ... REWARD='python3 my_reward.py'
+#     make -f pipelines/midtrain.mk RUN=runs/c ... REWARD='python3 examples/my_reward.py'
 #     make -f pipelines/midtrain.mk RUN=runs/d ... N=8
 #     make -f pipelines/midtrain.mk RUN=runs/e ... ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 #
-# The last one is the baseline, next tokens alone.  A stage reads a stream and writes one.  REWARD may also be
-# a command that computes rewards from lines of JSON, which rf-reward --exec runs: any command is taken for
-# one unless it begins with a program of rf-tools.  Your own program for streams is REWARD='rf-cat | mine'.
+# The last one is the baseline, which trains on next tokens only.  A stage reads a stream and writes one.
+# REWARD may also be a command that computes rewards from lines of JSON, which rf-reward --exec runs with
+# REWARD_OPTIONS: any command is taken for one unless it begins with a program of rf-tools.  A program that
+# reads and writes streams is REWARD='rf-cat | mine'.
 #
 #     ENTROPY, SELECT, ROLLOUT, REWARD, TRAIN   the stages, in the order of the pipe
 #     K=5, N=1    tokens of a rollout, and rollouts at each position, in the commands that SELECT and ROLLOUT

@@ -16,6 +16,7 @@ setup() { load helper; }
 	[ ! -e "$RF_UNITS/../rf-cuda.so" ] || cmp "$RF_UNITS/../rf-cuda.so" lib/rf-tools/rf-cuda.so
 	[ -e share/man/man5/rf-stream.5 ] && [ -e share/man/man7/rf-tools.7 ]
 	[ -x share/rf-tools/stages.sh ] && [ ! -x share/rf-tools/midtrain.mk ]
+	diff -r "$ROOT/examples" share/rf-tools/examples
 	make -s -C "$ROOT" uninstall DESTDIR="$place" PREFIX=/opt/rf >/dev/null
 	[ "$(cd "$place" && find . ! -type d)" = ./opt/rf/bin/other ]
 	[ ! -e "$place/opt/rf/share/rf-tools" ]

@@ -101,7 +101,7 @@ mark() {
 @test "live: rewards by a command of your own, which is started for each batch" {
 	runs a b
 	way() { rf-cat --range "$@" "$P/some.rf"; }
-	reward='jq -c --unbuffered "{id: .body.id, total: (.body.rollout.tokens.data as \$t
+	reward='sed -u 1d | jq -c --unbuffered "{id: .body.id, total: (.body.rollout.tokens.data as \$t
 		| .body.rollout.tokens.shape as \$s | [range(\$s[0]) as \$i | [range(\$s[1]) as \$j
 		| \$t[(\$i * \$s[1] + \$j) * \$s[2]]]])}"'
 	for k in 0 1 2; do

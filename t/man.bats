@@ -9,6 +9,7 @@ setup_file() {
 	cd "$P"
 	rf-init --from "$G/delta" RUN
 	rf-init --from "$G/delta" --dtype f32 ckpt
+	echo '{"tokenizer_class": "ByT5Tokenizer"}' >ckpt/tokenizer_config.json
 	awk 'BEGIN {
 		srand(1)
 		for (i = 0; i < 256; i++) {
@@ -39,7 +40,8 @@ setup_file() {
 		printf '{"task":"trec","pred":"%s","answers":["City"]}\n' Date City "$text" >$text.jsonl
 	done
 	cp RUN/latest/model.safetensors gradient.safetensors
-	sed -n '/^\.Bd/,/^\.Ed/p' "$ROOT/man/rf-reward.1" | sed '/^\.[BE]d/d; s/\\e/\\/g' >distinct.py
+	awk '/^\.Bd/ { i++; next } /^\.Ed/ { i += i == 2 } i == 2' "$ROOT/man/rf-reward.1" >distinct.py
+	cp -r "$ROOT/examples" .
 }
 
 setup() { load helper; }

@@ -138,6 +138,7 @@ killed_again_and_again() {
 @test "midtrain.mk: SELECT, REWARD and N on the command line replace the defaults for an ablation" {
 	cat >mine.py <<-'END'
 		import json, sys
+		next(sys.stdin)
 		for line in sys.stdin:
 		    b = json.loads(line)["body"]
 		    c, n, k = b["rollout"]["tokens"]["shape"]
@@ -156,6 +157,7 @@ killed_again_and_again() {
 @test "midtrain.mk: REWARD may be any program that reads lines of JSON and prints rewards" {
 	cat >one.py <<-'END'
 		import json, sys
+		next(sys.stdin)
 		for line in sys.stdin:
 		    b = json.loads(line)["body"]
 		    c, n, k = b["rollout"]["tokens"]["shape"]
@@ -167,6 +169,15 @@ killed_again_and_again() {
 		paste -sd' ')" = "0 0 1 0 0 0 0 0" ]
 	midtrain RUN=same STEPS=1 REWARD='rf-reward --exec "python3 one.py"'
 	same_run run same
+	# it gets text and no hidden states, or what REWARD_OPTIONS say
+	midtrain RUN=text STEPS=1 REWARD='tee seen | python3 one.py'
+	same_run run text
+	[ "$(sed -n 1p seen | jq -c '[.type, .tokenizer, .k, .n]')" = '["head","text",5,1]' ]
+	sed 1d seen | jq -se 'length > 1 and all((.text | length) == .body.positions.shape[0] and
+		(.body.rollout | has("h_pred") | not))' >/dev/null
+	midtrain RUN=hidden STEPS=1 REWARD='tee all | python3 one.py' REWARD_OPTIONS='--kind-name one -m ckpt'
+	sed 1d all | jq -se 'all((has("text") | not) and .body.rollout.h_pred)' >/dev/null
+	[ "$(sed -n 1p all | jq -r .tokenizer)" = ckpt ]
 	# any words: quotes, blanks, a pipe
 	midtrain RUN=quotes STEPS=1 REWARD="cat | python3 -c 'exec(open(\"one.py\").read())'"
 	same_run run quotes

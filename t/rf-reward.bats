@@ -40,8 +40,8 @@ gone() {
 	# the stream has 4 positions and 3 rollouts; sed -u reads and writes a line at a time, as
 	# mawk does not
 	printf '%s\n' \
-		's/.*"body":\{("id":[0-9]+).*/{\1,"total":[[1,2,3],[4,5,6],[7,8,9],[0,0,1]]}/' >judge.sed
-	promises filter "$G/stream/rewarded.rf" rf-reward --exec 'exec sed -uEf judge.sed'
+		's/.*"body":\{("id":[0-9]+).*/{\1,"total":[[1,2,3],[4,5,6],[7,8,9],[0,0,1]]}/p' >judge.sed
+	promises filter "$G/stream/rewarded.rf" rf-reward --exec 'exec sed -unEf judge.sed'
 }
 
 @test "rf-reward: rewards agree with the reference cases" {
@@ -192,6 +192,7 @@ gone() {
 	# the reward is the edit distance, read out of the record
 	cat >parts.py <<-'END'
 		import json, sys
+		next(sys.stdin)
 		for line in sys.stdin:
 		    b = json.loads(line)["body"]
 		    (c, n), x = b["reward"]["edit"]["shape"], b["reward"]["edit"]["data"]
@@ -266,8 +267,116 @@ gone() {
 	rf-reward --exec "$J right" in >a
 	rf-reward --no-hidden --exec "tee seen | $J right" in >b
 	cmp a b
-	jq -se 'length == 2 and all(.body.rollout | has("tokens") and (has("h_pred") or has("h_gt") | not))' \
-		seen >/dev/null
+	sed 1d seen | jq -se 'length == 2 and
+		all(.body.rollout | has("tokens") and (has("h_pred") or has("h_gt") | not))' >/dev/null
+}
+
+@test "rf-reward --exec: the command's first line is the head, with k, n and the tokenizer's path" {
+	edited 'if .type == "head" then .body += {seed: 7, model: {arch: "0123456789abcdef",
+		weights: "0123456789abcdee", step: 3}, history: [{tool: "rf-rollout", version: "9",
+		options: {length: 5, rollouts: 2}}]} else . end' <(records make 3 2 0) >in
+	rf-reward --exec "tee seen | $J right" --kind-name mine -m 'a "b"' -o out in
+	rf-dump --json out | sed -n 1p >head.json
+	head -n 1 seen | jq -e --slurpfile out head.json '.body == $out[0].body and
+		del(.body) == {type: "head", k: 5, n: 2, tokenizer: "a \"b\""}' >/dev/null
+	records make 3 2 0 >in
+	rf-reward --exec "tee seen | $J right" -o out in
+	[ "$(head -n 1 seen | jq -c 'del(.body)')" = '{"type":"head","k":null,"n":null,"tokenizer":null}' ]
+	# also in a stream without rollouts, in which a command need not read at all
+	rf-reward --exec 'cat >seen' -o out "$G/stream/tokens.rf"
+	[ "$(jq -c .type seen)" = '"head"' ]
+	rf-reward --exec true -o out "$G/stream/tokens.rf"
+}
+
+# echoes FILE K: rollouts for a stream with positions: the truth, and its tokens from the next one on
+echoes() {
+	cat >echoes.py <<-'END'
+		import json, sys
+		array = lambda dtype, shape, data: {"dtype": dtype, "shape": shape, "data": data}
+		k = int(sys.argv[1])
+		for line in sys.stdin:
+		    m = json.loads(line)
+		    b = m["body"]
+		    if m["type"] == "seq":
+		        text, at = b["tokens"]["data"], b["positions"]["data"]
+		        c = len(at)
+		        echo = [text[s + r + j] for s in at for r in (0, 1) for j in range(k)]
+		        b["rollout"] = {"temperature": 1.0,
+		            "tokens": array("<i4", [c, 2, k], echo),
+		            "logp": array("<f4", [c, 2, k], [-1] * len(echo)),
+		            "h_pred": array("<f4", [c, 2, k, 1], [1] * len(echo)),
+		            "h_gt": array("<f4", [c, k, 1], [1] * c * k)}
+		    print(json.dumps(m))
+	END
+	rf-dump --json "$1" | python3 echoes.py "$2" | rf-cat --json
+}
+
+@test "rf-reward --exec --text: prefix and truth are the text, whatever the tokenizer and the position" {
+	text=' one two  three été 🙂🙂 naïve <b>x</b> "q" \n\t ÿ 日本語 the end of it, and more text'
+	jq -nc --arg text "$text" '{text: $text}' >doc.jsonl
+	for kind in bytes gpt2 llama2 llama3 model; do
+		mkdir $kind
+		case $kind in
+		model) cp "$G/tokenizer/tokenizer.model" model ;;
+		bytes) rf-tokenize --bytes doc.jsonl >doc.rf 2>/dev/null ;;
+		*) zstd -dcq "$G/tokenizer/$kind.json.zst" >$kind/tokenizer.json ;;
+		esac
+		[ $kind = bytes ] || rf-tokenize -m $kind doc.jsonl >doc.rf 2>/dev/null
+		edited 'if .type == "seq" then .body.positions = (.body.tokens.shape[0] - 5 |
+			{dtype: "<i4", shape: [.], data: [range(1; . + 1)]}) else . end' doc.rf >all.rf
+		echoes all.rf 3 >echo.rf
+		rf-reward --exec "tee seen | $J right" --text -m $kind -o out echo.rf
+		sed 1d seen | jq -e --arg text "$text" --arg kind $kind '
+			.text as $at | ($at | length) == .body.positions.shape[0] and
+			($at | all((.prefix + (.truth | gsub("\ufffd+$"; ""))) as $known |
+				$text | startswith($known))) and
+			($at | all(.truth == .rollouts[0] and (.rollouts | length) == 2)) and
+			($at[-1].prefix | length > 40)' >/dev/null ||
+			{ echo $kind; sed 1d seen | jq -c .text; return 1; }
+		# what the stream keeps is the same
+		rf-reward --exec "$J right" -o plain echo.rf
+		cmp plain out
+	done
+	rf-reward --exec "tee seen | $J right" --text --no-hidden --tokenizer model/tokenizer.model \
+		-o out echo.rf
+	sed 1d seen | jq -e '(.text | length > 9) and (.body.rollout | has("h_pred") | not)' >/dev/null
+}
+
+@test "rf-reward --exec --text: special tokens have no text, and bytes that are not UTF-8 become U+FFFD" {
+	jq -nc '{text: "abcdefghijklmnopqrst"}' | rf-tokenize --bytes --no-eos 2>/dev/null >doc.rf
+	rf-select --mode uniform --chunks 1 -k 5 --margin 5 doc.rf -o at.rf
+	echoes at.rf 5 | edited 'if .type == "head" then .body.vocab = 500
+		elif .type == "seq" then .body.rollout.tokens.data =
+			[1, 100, 0, 499, 198, 100, 198, 3, 198, 172] else . end' >in
+	rf-reward --exec "tee seen | $J right" --text -o out in
+	[ "$(sed 1d seen | jq -c '.text[0].rollouts')" = '["a�","a��é"]' ]
+}
+
+@test "rf-reward --exec --text: a stream whose tokenizer is not known, or another one, is an error" {
+	records make 3 2 0 >in
+	run -64 --separate-stderr rf-reward --exec cat --text -o out in
+	[[ "$stderr" == "rf-reward: --text: the stream names no tokenizer: name one with -m or "* ]]
+	[ ! -e out ]
+	rf-reward --exec "tee seen | $J right" --text --tokenizer bytes -o out in
+	sed 1d seen | jq -se 'length == 2 and all(.text | length == 2)' >/dev/null
+	mkdir m
+	echo '{"text": "x"}' >doc.jsonl
+	zstd -dcq "$G/tokenizer/gpt2.json.zst" >m/tokenizer.json
+	hash=$(rf-tokenize -m m doc.jsonl 2>/dev/null | rf-dump --json | sed -n 1p |
+		jq -r .body.tokenizer.hash)
+	for kind in '"bpe", hash: "0123456789abcdef"' '"\u001b[1m", hash: "'"$hash"'"'; do
+		edited 'if .type == "head" then .body.tokenizer = {kind: '"$kind"'} else . end' in >named
+		run -64 --separate-stderr rf-reward --exec cat --text -o out named
+		[[ "$stderr" == "rf-reward: --text: the stream's tokenizer is '"*"': name it with -m or "* ]]
+	done
+	rf-reward --exec "$J right" --text -m m -o out named
+	edited 'if .type == "head" then .body.tokenizer = {kind: "bpe", hash: "0123456789abcdef"}
+		else . end' in >named
+	run -65 --separate-stderr rf-reward --exec cat --text -m m -o out named
+	[[ "$stderr" == *"with the tokenizer 'bpe' 0123456789abcdef, not with 'bpe' $hash" ]]
+	run -66 rf-reward --exec cat --text -m nothing -o out in
+	run -64 rf-reward --text in
+	run -64 rf-reward --exec cat --text -m m --tokenizer bytes in
 }
 
 @test "rf-reward --exec: a malformed answer is an error that names the command and the record" {
@@ -317,16 +426,18 @@ gone() {
 
 @test "rf-reward --exec: a command that exits early, fails or prints too much is an error" {
 	records make 4 4 0 >in
+	first=" (the command's first line is the stream's head, which needs no answer)"
 	while IFS='|' read -r command what; do
 		run -65 --separate-stderr rf-reward --exec "$command" -o out in
 		echo "$command: $stderr"
 		[[ "$stderr" == "rf-reward: --exec '"*"': $what" ]]
 		[ ! -e out ]
 	done <<-END
-		true|the command exited with status 0 before it answered record id 0
-		exit 7|the command exited with status 7 before it answered record id 0
-		kill -9 \$\$|the command was killed by signal 9 before it answered record id 0
-		cat >/dev/null|the command exited with status 0 before it answered record id 0
+		true|the command exited with status 0 before it answered record id 0$first
+		exit 7|the command exited with status 7 before it answered record id 0$first
+		kill -9 \$\$|the command was killed by signal 9 before it answered record id 0$first
+		cat >/dev/null|the command exited with status 0 before it answered record id 0$first
+		$J head|the answer to record id 0: it has the id null$first
 		$J die|the command exited with status 3 before it answered record id 1
 		$J last|the command exited with status 1 after its last answer
 		$J one-more|the command printed more lines than it got records: '{"id": 99, "total": []}'
@@ -394,6 +505,7 @@ gone() {
 	# a command that writes a megabyte to each question before it has read it
 	cat >wide.py <<-'END'
 		import json, sys
+		sys.stdin.readline()
 		while True:
 		    head = sys.stdin.read(200)
 		    if not head:
@@ -498,14 +610,24 @@ gone() {
 	done
 }
 
-@test "rf-reward: the example of the man page runs" {
-	cp "$G/stream/rewarded.rf" rollouts.rf
-	sed -n '/^\.Bd/,/^\.Ed/p' "$ROOT/man/rf-reward.1" | sed '/^\.[BE]d/d; s/\\e/\\/g' >distinct.py
+@test "rf-reward: the examples of the man page run, and one of them is examples/my_reward.py" {
+	edited 'if .type == "head" then .body += {vocab: 384, tokenizer: {kind: "bytes",
+		hash: "'"$(rf-tokenize --bytes - <<<'{"text": "a"}' 2>/dev/null | rf-dump --json | sed -n 1p |
+		jq -r .body.tokenizer.hash)"'"}} else . end' "$G/stream/rewarded.rf" >rollouts.rf
+	page=$ROOT/man/rf-reward.1
+	listing() { awk -v n="$1" '/^\.Bd/ { i++; next } /^\.Ed/ { i += i == n } i == n' "$page"; }
+	cp -r "$ROOT/examples" .
+	mkdir ckpt # the stream says that it was tokenized as bytes, so nothing is read here
+	listing 1 | diff examples/my_reward.py -
+	[ "$(wc -l <examples/my_reward.py)" -le 15 ]
+	listing 2 >distinct.py
 	[ -s distinct.py ]
-	eval "$(sed -n 's/^\.Dl \$ \(rf-reward .*\)/\1/p' "$ROOT/man/rf-reward.1")"
+	eval "$(sed -n 's/^\.Dl \$ \(rf-reward .*\)/\1/p' "$page")"
 	[ "$(records show judged.rf | grep -c ' distinct ')" -eq 3 ]
+	[ "$(records show similar.rf | grep -c ' exec ')" -eq 3 ]
 	# another program says what it should be
-	rf-dump --tsv --columns generated,reward,binary,distinct --rows rollout judged.rf | awk -F '\t' '
+	edited 'del(.body.tokenizer)' judged.rf >numbers.rf
+	rf-dump --tsv --columns generated,reward,binary,distinct --rows rollout numbers.rf | awk -F '\t' '
 		NR > 1 {
 			k = split($1, word, " ")
 			split("", seen)

@@ -260,8 +260,9 @@ placed() {
 		rf-reward --kind $kind out >rewarded
 		rf-grpo -m run --stale any rewarded
 	done
-	rf-reward --exec 'jq -c --unbuffered .body | jq -c --unbuffered "{id, total: [range(0; 3) as \$i
-		| [range(0; 20) as \$j | .rollout.tokens.data[\$i * 100 + \$j * 5]]]}"' out >rewarded
+	rf-reward --exec 'sed -u 1d | jq -c --unbuffered .body | jq -c --unbuffered "{id, total:
+		[range(0; 3) as \$i | [range(0; 20) as \$j | .rollout.tokens.data[\$i * 100 + \$j * 5]]]}"' \
+		out >rewarded
 	[ "$(json rewarded | jq -c '.reward.total.data')" = \
 		"$(json out | jq -c '[.rollout.tokens.data as $t | range(0; 60) | $t[. * 5]]')" ]
 	rf-grpo -m run --stale any rewarded

@@ -72,6 +72,8 @@ int main(int argc, char *argv[])
 	rf_stage_follow_options(&stage, follow);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
+	if (settings.model && settings.tokenizer)
+		rf_cli_without(exec_opts, "model", "cannot be combined with --tokenizer");
 	if (settings.command)
 		rf_cli_without(opts, NULL, "cannot be combined with --exec");
 	else
@@ -88,7 +90,8 @@ int main(int argc, char *argv[])
 	do {
 		rf_stage_create(&stage);
 		how.step = rf_draw_step(how.draw_step, stage.head.step);
-		if (settings.command && rf_reward_exec_start(&exec, &settings, stage.out, &err) != RF_OK)
+		if (settings.command &&
+		    rf_reward_exec_start(&exec, &settings, &stage.head, stage.out, &err) != RF_OK)
 			rf_die_err(&err);
 		rf_stage_each(&stage, reward, NULL);
 		rf_progress_doing(&stage.progress, "waiting for the command");

@@ -9,9 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/print.h"
+#include "base/utf8.h"
 #include "io/exec.h"
 #include "method/reward.h"
 #include "method/reward_exec.h"
+#include "method/reward_text.h"
 #include "stream/msg.h"
 
 struct waiting {
@@ -23,10 +26,12 @@ struct waiting {
 struct rf_reward_exec {
 	struct rf_reward_exec_settings s;
 	struct rf_exec *x;
+	struct rf_tokenizer *tokenizer; /* NULL: no text is sent */
 	struct rf_out *out;
 	struct waiting *first, **last;
 	uint64_t bytes;         /* of the records in the queue */
 	bool heard;             /* it has answered */
+	bool understood;        /* an answer of it was right */
 };
 
 void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opts[RF_REWARD_EXEC_OPTS])
@@ -34,6 +39,12 @@ void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opt
 	const struct rf_opt table[] = {
 		{ "exec", 0, RF_OPT_TEXT, &s->command, 0, 0, "command",
 		  "shell command that computes the rewards: JSON lines in and out", false },
+		{ "text", 0, RF_OPT_FLAG, &s->text, 0, 0, NULL,
+		  "send the text of prefixes, truths and rollouts to the command, too", false },
+		{ "model", 'm', RF_OPT_TEXT, &s->model, 0, 0, "dir",
+		  "run or checkpoint whose tokenizer to use for --text", false },
+		{ "tokenizer", 0, RF_OPT_TEXT, &s->tokenizer, 0, 0, "file|bytes",
+		  "tokenizer file or directory for --text; bytes: the byte tokenizer", false },
 		{ "no-hidden", 0, RF_OPT_FLAG, &s->no_hidden, 0, 0, NULL,
 		  "send records to the command without hidden states and logits", false },
 		{ "kind-name", 0, RF_OPT_TEXT, &s->kind, 0, 0, "name",
@@ -48,6 +59,18 @@ void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opt
 	RF_OPT_FILL(opts, table, RF_REWARD_EXEC_OPTS);
 }
 
+/* Names the head at the end of a sentence about the first answer: a program that takes its first line for a
+ * record fails there. */
+static void hint(const struct rf_reward_exec *j, struct rf_err *e)
+{
+	static const char text[] =
+		" (the command's first line is the stream's head, which needs no answer)";
+	size_t n = strlen(e->msg);
+
+	if (!j->understood && n + sizeof text <= sizeof e->msg)
+		memcpy(e->msg + n, text, sizeof text);
+}
+
 /* Puts the command's name in front of a sentence about it. */
 static enum rf_code blame(const struct rf_reward_exec *j, struct rf_err *e)
 {
@@ -56,9 +79,54 @@ static enum rf_code blame(const struct rf_reward_exec *j, struct rf_err *e)
 	return rf_blame(e, "--exec '%s'", rf_quote(name, sizeof name, j->s.command, strlen(j->s.command)));
 }
 
-enum rf_code rf_reward_exec_start(struct rf_reward_exec **jp, const struct rf_reward_exec_settings *s,
-                                  struct rf_out *out, struct rf_err *e)
+static enum rf_code collect(struct rf_reward_exec *j, int other, uint64_t rest, struct rf_err *e);
+
+/* Appends a key with a number, or null if the history does not have it. */
+static void add_number(struct rf_buf *b, const char *key, const struct rf_head *head, const char *option)
 {
+	int64_t value;
+
+	if (rf_head_asked(head, "rf-rollout", option, &value))
+		rf_print(b, ",\"%s\":%lld", key, (long long)value);
+	else
+		rf_print(b, ",\"%s\":null", key);
+}
+
+/* Sends the head, with the rollouts' sizes and where the tokenizer is. */
+static enum rf_code send_head(struct rf_reward_exec *j, const struct rf_head *head, struct rf_err *e)
+{
+	const char *path = j->s.tokenizer ? j->s.tokenizer : j->s.model;
+	struct rf_buf b = { 0 };
+	enum rf_code rc;
+	char *line;
+	size_t len;
+
+	if ((rc = rf_head_to_json(head, &line, &len, e)) != RF_OK)
+		return rc;
+	rf_buf_add(&b, line, len - 1);
+	free(line);
+	add_number(&b, "k", head, "length");
+	add_number(&b, "n", head, "rollouts");
+	rf_print_text(&b, ",\"tokenizer\":");
+	if (path && rf_utf8(path, strlen(path)))
+		rf_print_string(&b, path, strlen(path));
+	else
+		rf_print_text(&b, "null");
+	rf_print_text(&b, "}");
+	len = b.n;
+	rf_buf_add(&b, "", 1);
+	if (b.failed) {
+		rf_buf_free(&b);
+		return rf_fail(e, RF_ENOMEM, "out of memory (a line of JSON)");
+	}
+	rf_exec_send(j->x, (char *)b.p, len);
+	return collect(j, RF_EXEC_NOW, UINT64_MAX, e);
+}
+
+enum rf_code rf_reward_exec_start(struct rf_reward_exec **jp, const struct rf_reward_exec_settings *s,
+                                  const struct rf_head *head, struct rf_out *out, struct rf_err *e)
+{
+	const char *path = s->tokenizer ? s->tokenizer : s->model;
 	struct rf_reward_exec *j;
 	char name[80];
 
@@ -73,15 +141,17 @@ enum rf_code rf_reward_exec_start(struct rf_reward_exec **jp, const struct rf_re
 	j->s = *s;
 	j->out = out;
 	j->last = &j->first;
-	if (rf_exec_start(&j->x, s->command, s->timeout, e) != RF_OK) {
+	if (s->text && rf_reward_tokenizer(&j->tokenizer, head, path, e) != RF_OK)
+		rf_blame(e, "--text");
+	else if (rf_exec_start(&j->x, s->command, s->timeout, e) != RF_OK)
 		blame(j, e);
-		rf_reward_exec_stop(j);
-		return e->code;
+	else if (send_head(j, head, e) == RF_OK) {
+		*jp = j;
+		return RF_OK;
 	}
-	*jp = j;
-	return RF_OK;
+	rf_reward_exec_stop(j);
+	return e->code;
 }
-
 /* Takes the first record out of the queue. */
 static void drop_first(struct rf_reward_exec *j)
 {
@@ -102,6 +172,7 @@ void rf_reward_exec_stop(struct rf_reward_exec *j)
 	rf_exec_stop(j->x);
 	while (j->first)
 		drop_first(j);
+	rf_tokenizer_free(j->tokenizer);
 	free(j);
 }
 
@@ -230,8 +301,10 @@ static enum rf_code read_first_answer(struct rf_reward_exec *j, const char *line
 	}
 	if (rc != RF_OK) {
 		rf_blame(e, "the answer to record id %llu", (unsigned long long)r->id);
+		hint(j, e);
 		blame(j, e);
 	}
+	j->understood |= rc == RF_OK;
 	json_decref(answer);
 	return rc;
 }
@@ -243,6 +316,7 @@ static enum rf_code unanswered(struct rf_reward_exec *j, struct rf_err *e)
 
 	rf_fail(e, RF_EDATA, "the command %s before it answered record id %llu", fate,
 	        (unsigned long long)j->first->r.id);
+	hint(j, e);
 	return blame(j, e);
 }
 
@@ -252,6 +326,7 @@ static enum rf_code too_many(struct rf_reward_exec *j, const char *line, size_t 
 
 	rf_fail(e, RF_EDATA, "the command printed more lines than it got records: '%s'",
 	        rf_quote(shown, sizeof shown, line, len));
+	hint(j, e);
 	return blame(j, e);
 }
 
@@ -336,6 +411,8 @@ enum rf_code rf_reward_exec_record(struct rf_reward_exec *j, const struct rf_rec
 		if (j->s.no_hidden)
 			rf_record_hide(&shown);
 		if ((rc = rf_record_to_json(&shown, &line, &len, e)) != RF_OK)
+			return rc;
+		if (j->tokenizer && (rc = rf_reward_text(&line, &len, j->tokenizer, r, e)) != RF_OK)
 			return rc;
 		rf_exec_send(j->x, line, len);
 	}

@@ -1,8 +1,9 @@
-/* reward_exec.h -- rewards that a command decides: rf-reward --exec.
+/* reward_exec.h -- rewards that a command computes: rf-reward --exec.
  *
- * The command gets each record with rollouts as one line of JSON.  It answers in the same order, with lines
+ * The command gets the stream's head as its first line of JSON, which needs no answer.  Then it gets each
+ * record with rollouts as one line.  It answers these in the same order, with lines
  * {"id": .., "total": [[..]]}: c lists of n finite numbers.  With "parts": {"NAME": [[..]], ..} an answer
- * adds parts of its own, each of the same shape, to those that are computed.  Other keys are ignored.
+ * adds parts, each of the same shape, to those that are computed.  Other keys are ignored.
  *
  * A command may answer at once, or only when its input has ended; records wait for their answers in a queue.
  * If more than one waits, they exceed the queue's limit and the command has never answered, that is an error.
@@ -23,22 +24,26 @@ struct rf_reward_exec_settings {
 	const char *command;    /* for /bin/sh; NULL: none */
 	const char *kind;       /* the name of its rewards; NULL: "exec" */
 	bool no_hidden;         /* send records without hidden states and logits */
+	bool text;              /* send the text of each record, too (reward_text.h) */
+	const char *model;      /* a run or checkpoint that has the tokenizer; NULL: none */
+	const char *tokenizer;  /* the tokenizer's file or directory, or the word "bytes"; NULL: model's */
 	double timeout;         /* seconds to wait while the command is idle; 0: no limit */
 	uint64_t queue_limit;   /* bytes of records that may wait */
 	struct rf_meter *meter; /* counts the records that were passed on; may be NULL */
 };
 #define RF_REWARD_EXEC_DEFAULTS { .timeout = 600, .queue_limit = UINT64_C(256) << 20 }
 
-/* --exec, --no-hidden, --kind-name, --timeout, --queue-limit */
-enum { RF_REWARD_EXEC_OPTS = 6 };
+/* --exec, --text, --model, --tokenizer, --no-hidden, --kind-name, --timeout, --queue-limit */
+enum { RF_REWARD_EXEC_OPTS = 9 };
 void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opts[RF_REWARD_EXEC_OPTS]);
 
 struct rf_reward_exec;
 
-/* Starts the command.  Records with their answers go to out.  Errors: RF_EUSAGE: the kind's name is
- * malformed. */
+/* Starts the command and sends it the head.  Records with their answers go to out.  Errors: RF_EUSAGE: the
+ * kind's name is malformed; RF_EDATA: the command prints a line before it got a record; those of
+ * rf_reward_tokenizer(). */
 enum rf_code rf_reward_exec_start(struct rf_reward_exec **j, const struct rf_reward_exec_settings *s,
-                                  struct rf_out *out, struct rf_err *e);
+                                  const struct rf_head *head, struct rf_out *out, struct rf_err *e);
 
 /* Sends a copy of a record to the command; rf_reward_record() must have computed its parts, which the command
  * gets too.  Then passes records on as their answers come, until the descriptor `next` (rf_in_fd()) can be

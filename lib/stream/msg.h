@@ -27,8 +27,11 @@ enum rf_code rf_msg_to_json(const void *msg, size_t n, char **line, size_t *len,
  * line may come from anywhere.  Errors: RF_EDATA, RF_ENOMEM. */
 enum rf_code rf_msg_from_json(const char *line, size_t len, void **msg, size_t *n, struct rf_err *e);
 
-/* Writes a record as rf_msg_to_json() does, but without "seq": {"type":"seq","body":{...}} (for --exec). */
+/* Write a record or a head as rf_msg_to_json() does, but without "seq" (for --exec):
+ * {"type":"seq","body":{...}}, {"type":"head","body":{...}}. */
 struct rf_record;
+struct rf_head;
 enum rf_code rf_record_to_json(const struct rf_record *r, char **line, size_t *len, struct rf_err *e);
+enum rf_code rf_head_to_json(const struct rf_head *h, char **line, size_t *len, struct rf_err *e);
 
 #endif

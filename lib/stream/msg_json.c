@@ -318,26 +318,44 @@ enum rf_code rf_msg_to_json(const void *msg, size_t n, char **line, size_t *len,
 	return give(&b, line, len, e);
 }
 
-enum rf_code rf_record_to_json(const struct rf_record *r, char **line, size_t *len, struct rf_err *e)
+/* Writes an encoded message without its number, and frees it. */
+static enum rf_code unnumbered(struct rf_buf *msg, char **line, size_t *len, struct rf_err *e)
 {
-	struct rf_buf msg = { 0 }, b = { 0 };
+	struct rf_buf b = { 0 };
 	struct rf_msg parts;
 	enum rf_code rc;
 
-	rf_record_encode(&msg, 0, r);
-	if (msg.failed) {
-		rf_buf_free(&msg);
+	if (msg->failed) {
+		rf_buf_free(msg);
 		return rf_fail(e, RF_ENOMEM, "out of memory (a line of JSON)");
 	}
-	if ((rc = rf_msg_check(msg.p, msg.n, e)) == RF_OK &&
-	    (rc = rf_msg_open(&parts, msg.p, msg.n, e)) == RF_OK) {
-		put(&b, "{\"type\":\"seq\",\"body\":");
+	if ((rc = rf_msg_check(msg->p, msg->n, e)) == RF_OK &&
+	    (rc = rf_msg_open(&parts, msg->p, msg->n, e)) == RF_OK) {
+		put(&b, "{\"type\":\"");
+		put(&b, rf_msg_types[parts.type]);
+		put(&b, "\",\"body\":");
 		put_map(&b, &parts.body);
 		put(&b, "}");
 		rc = give(&b, line, len, e);
 	}
-	rf_buf_free(&msg);
+	rf_buf_free(msg);
 	return rc;
+}
+
+enum rf_code rf_record_to_json(const struct rf_record *r, char **line, size_t *len, struct rf_err *e)
+{
+	struct rf_buf msg = { 0 };
+
+	rf_record_encode(&msg, 0, r);
+	return unnumbered(&msg, line, len, e);
+}
+
+enum rf_code rf_head_to_json(const struct rf_head *h, char **line, size_t *len, struct rf_err *e)
+{
+	struct rf_buf msg = { 0 };
+
+	rf_head_encode(&msg, h);
+	return unnumbered(&msg, line, len, e);
 }
 
 /* ---- from JSON ----------------------------------------------------------------------------- */

@@ -76,7 +76,8 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 	done
 	same rf-reward --kind cosine --shift 3 rewarded.rf
 	same rf-reward \
-		--exec 'jq -c ".body | {id, total: [.positions.data[] / 3 | [., -., . * 1e-9]]}"' rewarded.rf
+		--exec 'sed 1d | jq -c ".body | {id, total: [.positions.data[] / 3 | [., -., . * 1e-9]]}"' \
+		rewarded.rf
 }
 
 @test "same bytes: rf-init makes the same fresh weights on both machines, for every architecture" {
