@@ -395,7 +395,7 @@ WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
             $(wildcard lib/*/*.h lib/*.awk kernels/*.h kernels/gpu/*.h kernels/*.sh t/unit/*.h t/emu/*.h \
             t/emu/gpu/*.h t/*.bats t/cross/*.bats t/slurm/* t/*.bash t/helper/*.py t/helper/*.awk \
             completion/* $(addprefix pipelines/*.,sh sbatch mk awk gp jq py) \
-            examples/* man/* *.md t/README t/golden/*.md)
+            examples/*.py man/* *.md t/README t/golden/*.md)
 MANY      = '$$2 != "total" && $$1 > most { print "lint: " $$2 " has " $$1 " lines, more than " most; n++ } \
             END { exit n > 0 }'
 lint:

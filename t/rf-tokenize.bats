@@ -808,8 +808,8 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	man=$ROOT/man/rf-tokenize.1
 	sed -n '/^\.Sh EXAMPLES/,/^\.Sh SEE/p' "$man" |
 		sed -n '/^\.Bd/,/^\.Ed/{/^\./!{s/\\e$/\\/;p}}' >examples
-	[ "$(grep -c rf-tokenize examples)" = 9 ]
-	grep -v -e parquet -e test.jsonl.zst examples >typed
+	[ "$(grep -c rf-tokenize examples)" = 10 ]
+	grep -v -e parquet -e test.jsonl.zst -e chats examples >typed # examples.bats runs chat.py
 	command -v jq >/dev/null || sed -i '/jq/d' typed
 	bash -eu -o pipefail typed >out 2>err
 	[ "$(grep -c ' 0 dropped; ' err)" -ge 6 ]
