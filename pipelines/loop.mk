@@ -35,8 +35,13 @@
 #     AFTER       a command that is run once after each batch, for the step $$STEP
 #     PHASE       what messages begin with, in the place of RUN
 #
-# In the place of training, `plan` says what memory the phase's programs will hold together, for sequences of
-# LEN tokens: make -f pipelines/midtrain.mk plan MODEL=ckpt LEN=16384
+# Instead of training, `plan` prints what memory the phase's programs hold together, for sequences of LEN
+# tokens, whether this machine has it or which words make it fit, and about how long a batch and the run take:
+#
+#     make -f pipelines/midtrain.mk plan MODEL=ckpt LEN=16384
+#
+#     MEMORY      plan for a machine with this much memory, such as 24G, instead of this machine
+#
 #
 # Words are taken from the command line, and none from the environment.  Training may be stopped at any
 # moment: the same words go on, and a larger STEPS goes further.  Other words for the same RUN, or files of
@@ -82,6 +87,7 @@ EVALUATE   = rf-ntp --eval
 REWARD_OPTIONS = --text --no-hidden
 AFTER      =
 PHASE      = $(RUN)
+MEMORY     =
 
 # Words of phases: how a batch is divided among ranks, by the steps that the trainer makes of it; --rest; the
 # order; what a batch makes in RUN, and whether it is done when that is there; the command that makes it after
@@ -93,11 +99,13 @@ OUTPUTS    =
 COUNT      = commits
 ANSWER     =
 
+# UNUSED are stages that the line leaves out, whatever they say.
+UNUSED  =
 NUMBERS = BATCH MINI_BATCH LEN EVERY
 STAGES  = TOKENIZE EVALUATE
 
 # Each word that is assigned above, in the phase's file, or in a phase that this one includes.
-KNOWN = $(filter-out SHELL HERE NUMBERS STAGES LINE KNOWN,$(shell \
+KNOWN = $(filter-out SHELL HERE NUMBERS STAGES UNUSED LINE KNOWN,$(shell \
         sed -n 's/^\([A-Z][A-Z0-9_]*\) *[:?]\{0,1\}=.*/\1/p' \
         $(HERE)loop.mk $(filter-out $(HERE)loop.mk,$(MAKEFILE_LIST))))
 include $(HERE)words.mk
@@ -164,7 +172,10 @@ plan:
 	$(call need,MODEL,which checkpoint, or config? MODEL=ckpt)
 	@$(HERE)numbers.sh 1 $(call values,LEN)
 	@$(HERE)stages.sh $(call values,$(STAGES))
-	@LEN='$(LEN)' $(HERE)plan.sh $(call values,$(filter-out EVALUATE,$(STAGES)))
+	@$(HERE)numbers.sh 0 $(call values,STEPS)
+	@$(HERE)numbers.sh 1 $(call values,BATCH)
+	@LEN='$(LEN)' BATCHES=$(if $(lasts),,'$(STEPS)') MEMORY=$(call quote,$(MEMORY)) \
+		$(HERE)plan.sh $(call values,$(filter-out EVALUATE $(UNUSED),$(STAGES)))
 
 .DEFAULT_GOAL := train
 .DELETE_ON_ERROR:

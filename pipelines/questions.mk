@@ -14,6 +14,8 @@ MEAN         = tokens
 
 NUMBERS     += MAX_PROMPT $(if $(EPOCHS),EPOCHS)
 REST         = --rest
+UNUSED       = $(if $(filter refine,$(METHOD)),,ENTROPY SELECT ROLLOUT REWARD) \
+               $(if $(filter none,$(METHOD)),TRAIN)
 SHARES       = $(of_step)
 
 which_questions = $(error $(1): which questions? DATA=questions.jsonl)

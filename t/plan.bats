@@ -448,6 +448,72 @@ family() {
 		sums <said
 	done
 	grep -q '^GENERATE ' said
+	# stages that a method leaves out are not counted
+	plan posttrain MODEL="$M" METHOD=sft INNER_STEPS=matched >said
+	[ "$(sed -n '2,/^together/s/ .*//p' said | paste -sd' ')" = "TRAIN together" ]
+	plan testtime MODEL="$M" METHOD=none >said
+	[ "$(sed -n '2,/^together/s/ .*//p' said | paste -sd' ')" = "GENERATE together" ]
 	run -2 plan midtrain MODEL="$M" LEN=0
 	run -2 plan midtrain
+}
+
+@test "plan: make plan names the first words that make the memory fit" {
+	unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+	plan() {
+		make -s -f "$ROOT/pipelines/midtrain.mk" plan LEN=8000 COMPUTE='--threads 1' \
+			MODEL="$ROOT/pipelines/configs/delta_net-340m.json" ENTROPY= SELECT= ROLLOUT= \
+			TRAIN="${train:-rf-ntp}" "$@"
+	}
+	needs() { sed -n 's/^together *\([0-9]*\) MiB$/\1/p'; }
+	# tried SAID: plan's words, typed as they are, need what plan says, which is no more than there is
+	tried() {
+		words=$(sed -n 's/^fits .* MiB with //p' "$1")
+		mib=$(sed -n 's/^fits *\([0-9]*\) MiB .*/\1/p' "$1")
+		eval "plan MEMORY=100G ${words//\$\$/\\\$\\\$}" >again
+		[ "$(needs <again)" -eq "$mib" ] && [ "$mib" -le "$2" ]
+		grep -q '^memory     102400 MiB: it fits$' again
+	}
+	plan MEMORY=100G >all
+	run ! grep '^fits' all
+	most=$(($(needs <all) - 1))
+	plan MEMORY=${most}M >said
+	grep -qx "memory     $most MiB: it DOES NOT FIT" said
+	grep -qx "fits       [0-9]* MiB with TRAIN='rf-ntp --recompute segment'" said
+	tried said $most
+	# less and less: shorter segments, then shorter sequences, then nothing
+	most=$((mib - 1))
+	plan MEMORY=${most}M >said
+	grep -q " with TRAIN='rf-ntp --recompute segment' COMPUTE='--threads 1 --segment 512'$" said
+	tried said $most
+	most=$((mib - 1))
+	plan MEMORY=${most}M >said
+	grep -qE " COMPUTE='--threads 1 --segment 512' LEN=[1-9][0-9]*$" said
+	tried said $most
+	plan MEMORY=1G >said
+	grep -qx 'fits       with no words: the model itself needs more memory' said
+	run -2 plan MEMORY=much
+	[[ "$output" == *"MEMORY='much': it must be a size from 1M on, such as 24G"* ]]
+}
+
+@test "plan: make plan estimates the time of a batch and of the run from the programs' estimates" {
+	unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+	# a program that says how long a sequence takes
+	mkdir programs
+	for name in rf-entropy rf-rollout rf-grpo; do
+		printf '#!/bin/sh\n"%s" "$@" | sed "s/^time .*/time       about 1.5 s for it/"\n' \
+			"$RF_BIN/$name" >programs/$name
+		chmod +x programs/$name
+	done
+	plan() {
+		make -s -f "$ROOT/pipelines/midtrain.mk" plan LEN=100 MODEL="$M" \
+			ENTROPY="$PWD/programs/rf-entropy" ROLLOUT="$PWD/programs/rf-rollout" \
+			TRAIN="$PWD/programs/rf-grpo" "$@" | sed -n 's/^time *//p'
+	}
+	[ "$(plan BATCH=2 STEPS=3)" = \
+		"about 9 s for a batch of 2 sequences of 100 tokens, 27 s for 3 batches" ]
+	[ "$(plan BATCH=100 STEPS=10)" = \
+		"about 8 min for a batch of 100 sequences of 100 tokens, 75 min for 10 batches" ]
+	[ "$(plan BATCH=1000 STEPS=100)" = \
+		"about 75 min for a batch of 1000 sequences of 100 tokens, 5 days for 100 batches" ]
+	[ "$(plan BATCH=2 EPOCHS=3)" = "about 9 s for a batch of 2 sequences of 100 tokens" ]
 }
