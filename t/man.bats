@@ -66,12 +66,24 @@ examples() {
 	for page in "$ROOT"/man/*; do
 		mandoc -T ascii -O width=1000 "$page" | sed 's/.\x08//g' >text
 		run ! grep -E '(^| )-[a-z]+ -[a-z]+ -[a-z]+' <(grep -v ' -lzstd ' text)
+		run ! grep -E -e '--[a-z-]+ -[a-z]{2,}' <(grep -v -e ' --sort -[a-z]' text)
 	done
 	mandoc -T ascii -O width=80 "$ROOT/man/rf-dump.1" | sed 's/.\x08//g' |
 		sed -n '/^ *column  /,/^ *text  /p' >table
 	[ "$(wc -l <table)" -gt 30 ]
 	# a name, at least two blanks, what it is
 	run ! grep -vE '^ {5}[a-zA-Z_]+( {2,}[^ ].*)?$|^ {20,}[^ ]' table
+}
+
+@test "man: no table breaks at 80 columns, and no quotes nest" {
+	for page in "$ROOT"/man/*; do
+		sed '/^\.Bd/,/^\.Ed/d' "$page" >page.1 # displays are as wide as they are
+		mandoc -T ascii -O width=78 page.1 | sed 's/.\x08//g' >text
+		run ! grep -E "^ {50,}[^ ]|'''" text
+		command -v groff >/dev/null || continue # it sets the rows of a table in another way
+		groff -mandoc -Tascii -rLL=78n page.1 2>/dev/null | sed 's/.\x08//g; s/\x1b\[[0-9]*m//g' >text
+		run ! grep -E '^ {50,}[^ ]' text
+	done
 }
 
 @test "man: all pages have the same date" {
