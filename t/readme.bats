@@ -5,29 +5,38 @@
 setup() {
 	load helper
 	cp -r "$ROOT/pipelines" "$ROOT/examples" .
-	mkdir data
-	for i in $(seq 160); do
-		echo "{\"text\": \"This is document $i of a text that is long enough" \
-			"to have $((i * i)) places where a rollout may begin.\"}"
-	done | zstd -q >data/a.jsonl.zst
-	for i in $(seq 16); do
-		echo "{\"prompt\": \"What is said of $i in a text that is long enough to be asked about?\"," \
-			"\"answer\": \"that it is $((i + 1)) less one\", \"answers\": [\"nothing\"]}"
-	done >data/questions.jsonl
-	echo '{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 1, "num_heads": 2,
-		"vocab_size": 384, "eos_token_id": 1 }' >config.json
-	rf-init --config config.json ckpt
 	unset MAKEFLAGS
 	export RF_BIN
+	# The two commands: the second leaves what make midtrain leaves, of a model and texts that are tiny.
 	make() {
 		case "$*" in
-		*/evaluate.mk* | */curves.mk*) command make "$@" ;;
-		*) command make "$@" BATCH=8 MINI_BATCH=4 LEN=128 ;;
+		'deps check') ;;
+		'deps midtrain KEEP=1') small ;;
+		*/posttrain.mk* | */testtime.mk* | *speed*) command make "$@" BATCH=8 MINI_BATCH=4 ;;
+		*) command make "$@" ;;
 		esac
 	}
-	export -f make
-	command make -s -f pipelines/midtrain.mk RUN=runs/midtrain/refine MODEL=ckpt STEPS=1 KEEP=1 \
-		CORPUS='data/*.jsonl.zst' BATCH=16 MINI_BATCH=4 LEN=128 2>/dev/null
+	small() {
+		local i
+		mkdir -p runs/midtrain/corpus
+		for i in $(seq 20); do
+			# paragraphs of words that are all different
+			awk -v text=$i 'BEGIN {
+				for (n = 1; n <= 720; n++) {
+					word = ""
+					for (x = n * 20 + text; x; x = int(x / 20))
+						word = word substr("bcdfghjklmnpqrstvwxy", x % 20 + 1, 1)
+					printf "%s", word "a" (n % 60 ? n % 12 ? " " : "\n" : "\n\n")
+				}
+			}' >runs/midtrain/corpus/$i.txt
+		done
+		echo '{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 1, "num_heads": 2,
+			"vocab_size": 384, "eos_token_id": 1 }' >config.json
+		rf-init --config config.json runs/midtrain/start
+		command make -s -f pipelines/midtrain.mk RUN=runs/midtrain/refine MODEL=runs/midtrain/start STEPS=1 \
+			KEEP=1 CORPUS='runs/midtrain/corpus/*.txt' BATCH=16 MINI_BATCH=4 LEN=128
+	}
+	export -f make small
 }
 
 # blocks MARK: the lines of the README's blocks that are marked so
@@ -41,11 +50,9 @@ form() {
 }
 
 @test "README: all of its commands run" {
-	blocks sh | sed 's/STEPS=100/STEPS=2/; s/EVERY=10/EVERY=1/; s/4k,8k,16k/4k/
-		s/SAMPLES=100/SAMPLES=1/' >commands
+	blocks sh | sed 's/ 2k / 128 /; s/STEPS=4 BATCH=16/STEPS=2 BATCH=8/; s/4k,8k/4k/; s/SAMPLES=5/SAMPLES=1/
+		s/each=4/each=2/' >commands
 	[ "$(grep -c . commands)" -ge 20 ]
-	rm -r ckpt # the README makes its own, here as small
-	[ -e pipelines/demo-delta_net.json ] && cp config.json pipelines/demo-delta_net.json
 	bash -eu -o pipefail commands >out 2>err </dev/null || { cat err; return 1; }
 	[ "$(rf-dump --tsv --rows step --columns step,commits --no-header RUN | tail -n 1)" = $'4\t1' ]
 	[ "$(cut -f 1 runs/curves/curves.tsv | sort | uniq -c | tr -s ' ' | paste -sd,)" = \
@@ -53,13 +60,14 @@ form() {
 	[ "$(grep -c '^| niah_single_1 ' runs/q/report.md)" -eq 1 ] && [ -e runs/q/heat.png ]
 	grep -q ' rf-reward --exec .python3 examples/my_reward.py. ' runs/c/data/words
 	[ "$(rf-dump --json runs/a/streams/step-000000.rf | head -n 1 | jq '.body.history | length')" -ge 4 ]
-	[ "$(rf-dump --tsv --rows sample --no-header runs/t/answers/*.rf | wc -l)" -eq 16 ]
+	[ "$(rf-dump --tsv --rows sample --no-header runs/t/answers/*.rf | wc -l)" -ge 4 ]
+	grep -q '^time ' out
 }
 
 @test "README: the rollout and the figure that it shows have the form that its commands print" {
 	blocks sh | sed '/^gnuplot/q' >commands
 	blocks text >shown
-	bash -eu -o pipefail commands | sed 's/\f//; s/ *$//; /^$/d' >printed
+	bash -eu -o pipefail commands 2>err | sed 's/\f//; s/ *$//; /^$/d' >printed
 	diff <(form <shown) <(form <printed)
 	[ "$(form <shown | paste -sd' ' | tr -s ' ')" = " position N s N entropy N prefix TEXT truth TEXT\
  rollout N reward N cosine N binary N edit N advantage N logp N TEXT TOKENS\
