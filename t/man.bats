@@ -101,12 +101,12 @@ examples() {
 @test "man: the pages have all options of --help, with the same defaults" {
 	for program in "$RF_BIN"/rf-*; do
 		awk -f "$BATS_TEST_DIRNAME/helper/man.awk" <("$program" --help) "$ROOT/man/rf-tools.7" \
-			"$ROOT/man/${program##*/}.1"
+			"$ROOT/man/rf-train.7" "$ROOT/man/${program##*/}.1"
 	done
 }
 
-# shared SECTION: the words of rf-tools(7) in it
-shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT/man/rf-tools.7"; }
+# shared SECTION: the words of rf-tools(7) or rf-train(7) in it
+shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT"/man/rf-{tools,train}.7; }
 
 @test "man: --help's usage has every form of the page's SYNOPSIS, by the options that the form needs" {
 	for page in "$ROOT"/man/*.1; do
@@ -119,8 +119,8 @@ shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT/man/rf-tools.7"; }
 	done
 }
 
-@test "man: some page refers to each option under GLOBAL and MODEL OPTIONS of rf-tools(7)" {
-	for section in GLOBAL MODEL; do
+@test "man: some page refers to each option that the pages of section 7 have for several programs" {
+	for section in GLOBAL MODEL TRAINER; do
 		grep -hB1 "^See $section OPTIONS in\$" "$ROOT"/man/*.1 | grep '^\.It' >references
 		shared $section | sed -n 's/^\.It Fl \(.*\)/\1/p' | grep -oE '(^|, )-?[a-z-]+' |
 			sed 's/^, //' >options
@@ -165,7 +165,7 @@ sections() {
 }
 
 @test "man: every word that an option takes according to --help is in the page" {
-	shared MODEL >shared_text
+	cat <(shared MODEL) <(shared TRAINER) >shared_text
 	for program in "$RF_BIN"/rf-*; do
 		page=$ROOT/man/${program##*/}.1
 		"$program" --help | grep -oE '^  (-.,|   ) --[a-z-]+ [a-z0-9]+(\|[a-z0-9]+)+' |

@@ -1,12 +1,12 @@
-# man.awk -- awk -f man.awk HELP rf-tools.7 PAGE.1: compares the options of a program's --help with those of
-# its page, and defaults.
+# man.awk -- awk -f man.awk HELP rf-tools.7 rf-train.7 PAGE.1: compares the options of a program's --help, and
+# their defaults, with those of its page.
 #
 # In a page an option's item begins with ".It Fl" and ends where the next one does; its default is in a
 # sentence "The default is X", or is that item of a list in it which says "the default".  What --help shows no
 # default for needs none.
 #
 # An item whose text begins "See GLOBAL OPTIONS in", or MODEL, names options that rf-tools(7) has in that
-# section, with their defaults.
+# section, with their defaults; rf-train(7) has those of TRAINER OPTIONS.
 
 function fail(text) {
 	print page ": " text
@@ -38,10 +38,10 @@ FNR == NR { next }
 
 FNR == 1 {
 	page = FILENAME
-	tools = page ~ /rf-tools\.7$/
+	tools = page ~ /rf-(tools|train)\.7$/
 	where = ""
 }
-tools && /^\.Sh / { where = /^\.Sh (GLOBAL|MODEL) OPTIONS$/ ? $2 SUBSEP : "" }
+tools && /^\.Sh / { where = /^\.Sh (GLOBAL|MODEL|TRAINER) OPTIONS$/ ? $2 SUBSEP : "" }
 tools && where == "" { next }
 
 # ".It Fl o , -output Ar file , Fl -x" names o, output and x
@@ -56,7 +56,7 @@ tools && where == "" { next }
 		}
 	next
 }
-!tools && /^See (GLOBAL|MODEL) OPTIONS in$/ {
+!tools && /^See (GLOBAL|MODEL|TRAINER) OPTIONS in$/ {
 	m = split(names, own, " ")
 	for (i = 1; i <= m; i++) {
 		if (!(($2, own[i]) in listed))
