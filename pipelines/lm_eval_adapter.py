@@ -9,8 +9,9 @@ It is lm-eval's command line with one more --model, and needs neither torch nor 
     model=PATH        a run or a checkpoint
     bin=DIR           where the programs are; default: those of $PATH
     tokenizer=PATH    default: the model's
-    max_length=N      tokens that the model may read at once; default: any number
-    max_gen_toks=N    tokens to write where a task does not say it; default: 256
+    max_length=N      tokens that the model may read at once; default: any number.  What is written counts,
+                      so a task must write fewer tokens; a longer prompt is cut on the left
+    max_gen_toks=N    tokens to write where a task does not say it; default: 256; 0 writes none
     options=WORDS     options of every program that runs the model: options=--threads 2 --dtype bf16
 """
 import json
@@ -30,7 +31,12 @@ class RfTools(LM):
                  device=None, batch_size=None, max_batch_size=None):
         super().__init__()  # lm-eval always passes the last three; the programs know better
         self.bin, self.tokenizer = bin, str(tokenizer or model)
-        self.max_length, self.max_gen_toks = max_length and int(max_length), int(max_gen_toks)
+        self.max_length = None if max_length is None else int(max_length)
+        self.max_gen_toks = int(max_gen_toks)
+        if self.max_length is not None and self.max_length < 1:
+            raise ValueError(f"max_length={max_length}: a model must be able to read at least 1 token")
+        if self.max_gen_toks < 0:
+            raise ValueError(f"max_gen_toks={max_gen_toks}: the number of tokens to write must not be negative")
         self.run_model = ["-m", str(model), *shlex.split(str(options))]
 
     def pipe(self, lines, *stages):
@@ -64,19 +70,20 @@ class RfTools(LM):
         """[(log-probability, greedy?)] of pairs of ids.  All that continue the same ids are one question."""
         questions = {}
         for i, (context, choice) in enumerate(pairs):
-            most = self.max_length and max(self.max_length + 1 - len(choice), 1)
-            questions.setdefault(tuple(context[-most:] if most else context), []).append(i)
-        lines, results = [head], [None] * len(pairs)
+            if self.max_length is not None:
+                if len(choice) > self.max_length:
+                    raise ValueError(f"a continuation has {len(choice)} tokens, more than "
+                                     f"max_length={self.max_length}")
+                context = context[-(self.max_length + 1 - len(choice)):]
+            questions.setdefault(tuple(context), []).append(i)
+        records, results = [], [None] * len(pairs)
         for context, asked in questions.items():
             choices = [pairs[i][1] for i in asked]
             m = max(map(len, choices))
             flat = [token for c in choices for token in c + [0] * (m - len(c))]
-            lines.append({"seq": len(lines), "type": "seq", "body": {
-                "id": len(lines) - 1, "tokens": array(context, len(context)), "choice": {
-                    "tokens": array(flat, len(choices), m),
-                    "length": array(map(len, choices), len(choices))}}})
-        lines.append({"seq": len(lines), "type": "end", "body": {"count": len(lines) - 1, "xxh64": 0}})
-        _, records = self.pipe(lines, ["rf-cat", "--json"], ["rf-logp", *self.run_model])
+            records.append({"tokens": array(context, len(context)), "choice": {
+                "tokens": array(flat, len(choices), m), "length": array(map(len, choices), len(choices))}})
+        _, records = self.pipe(stream(head, records), ["rf-cat", "--json"], ["rf-logp", *self.run_model])
         for asked, r in zip(questions.values(), records, strict=True):
             for i, logp, greedy in zip(asked, r["choice"]["logp"]["data"], r["choice"]["greedy"]["data"]):
                 results[i] = (logp, bool(greedy))
@@ -86,9 +93,14 @@ class RfTools(LM):
         results = self.score(*self.encode_pairs(r.args for r in requests)) if requests else []
         return self.remember("loglikelihood", requests, results)
 
+    def prefix(self):
+        """Returns what an empty text is read as: the id of bos, or else of eos."""
+        _, [(prefix, _)] = self.encode_pairs([("", "a")])
+        return prefix
+
     def loglikelihood_rolling(self, requests, disable_tqdm=False):
         pairs, whose, sums = [], [], [0.0] * len(requests)
-        _, [(prefix, _)] = self.encode_pairs([("", "a")])  # the id of bos, or else of eos
+        prefix = self.prefix()
         head, records = self.encode(({"text": r.args[0], "i": i} for i, r in enumerate(requests)),
                                     "--no-eos", "--meta-key", "i")
         for r in records:
@@ -109,15 +121,29 @@ class RfTools(LM):
             until = how.get("until") or []
             until = [s for s in ([until] if isinstance(until, str) else until) if s]
             new = next((int(how[k]) for k in ("max_gen_toks", "max_new_tokens", "max_tokens",
-                                              "max_completion_tokens") if how.get(k)), self.max_gen_toks)
+                                              "max_completion_tokens") if how.get(k) is not None),
+                       self.max_gen_toks)
+            if new < 0 or (self.max_length is not None and new >= self.max_length):
+                raise ValueError(f"max_gen_toks={new} tokens are to be written, which must be 0 or more" +
+                                 (f" and fewer than max_length={self.max_length}, so that the model can "
+                                  "read a prompt" if self.max_length is not None else ""))
+            if new == 0:
+                for i in asked:
+                    texts[i] = ""
+                continue
+            how = {key: value for key, value in how.items() if value is not None}
             drawn = how.get("do_sample", how.get("temperature", 0) > 0)
             options = [f"--stop={s}" for s in until[:16]] + ["--max-new", str(new)]
             options += ["--temperature", str(how.get("temperature", 1.0))] if drawn else []
             options += [f"--{k.replace('_', '-')}={how[k]}" for k in ("top_k", "top_p") if drawn and k in how]
-            cut = ["--max-prompt", str(self.max_length - new)] if self.max_length else []
+            cut = [] if self.max_length is None else ["--max-prompt", str(self.max_length - new)]
+            head, prompts = self.encode(({"prompt": requests[i].args[0], "i": i} for i in asked),
+                                        "--prompt-key", "prompt", "--meta-key", "i", *cut)
+            ids = {r["meta"]["i"]: r["tokens"]["data"] for r in prompts}
+            if len(ids) < len(asked):  # rf-tokenize writes no record for a text without tokens
+                ids = dict.fromkeys(asked, self.prefix()) | ids
             _, records = self.pipe(
-                ({"prompt": requests[i].args[0]} for i in asked),
-                ["rf-tokenize", "-m", self.tokenizer, "--bos", "auto", "--prompt-key", "prompt", *cut],
+                stream(head, [{"tokens": array(ids[i], len(ids[i]))} for i in asked]), ["rf-cat", "--json"],
                 ["rf-generate", *self.run_model, "--tokenizer", self.tokenizer, *options])
             for i, r in zip(asked, records, strict=True):
                 texts[i] = r["generation"]["text"][0]
@@ -133,6 +159,12 @@ class RfTools(LM):
 
 def array(numbers, *shape):
     return {"dtype": "<i4", "shape": list(shape), "data": list(numbers)}
+
+
+def stream(head, records):
+    """Returns the lines that rf-cat --json makes a stream of: the head, the records and the end."""
+    return [head, *({"seq": i + 1, "type": "seq", "body": {"id": i, **r}} for i, r in enumerate(records)),
+            {"seq": len(records) + 1, "type": "end", "body": {"count": len(records), "xxh64": 0}}]
 
 
 if __name__ == "__main__":

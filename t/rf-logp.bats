@@ -293,3 +293,88 @@ lm_eval() {
 		--model_args "model=run,bin=$RF_BIN,options=--threads 1"
 	python3 same.py ours ours-4096
 }
+
+# adapter PYTHON: runs lines of Python after the adapter A, a request I(text, how) and said(function), with as
+# much of lm-eval as the adapter needs, and a tiny model over bytes.
+adapter() {
+	mkdir -p lm_eval/api
+	: >lm_eval/__init__.py
+	: >lm_eval/api/__init__.py
+	cat >lm_eval/api/model.py <<-'END'
+		class LM:
+		    def __init__(self):
+		        self.cache_hook = self
+		    def add_partial(self, *of): pass
+	END
+	echo 'def register_model(name): return lambda of: of' >lm_eval/api/registry.py
+	echo 'def get_rolling_token_windows(*of): yield of' >lm_eval/utils.py
+	echo 'def make_disjoint_window(pair): return pair' >>lm_eval/utils.py
+	echo '{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 1, "num_heads": 1,
+		"vocab_size": 384, "eos_token_id": 1 }' >config.json
+	[ -e ckpt ] || rf-init --config config.json ckpt
+	cat >ask.py <<-END
+		import sys
+		sys.path[:0] = ["$PWD", "$ROOT/pipelines"]
+		sys.dont_write_bytecode = True
+		import types, lm_eval_adapter
+		def A(**how): return lm_eval_adapter.RfTools("ckpt", bin="$RF_BIN", options="--threads 1", **how)
+		def I(*args): return types.SimpleNamespace(args=args)
+		def said(f):
+		    try: return f()
+		    except ValueError as e: return str(e)
+		$1
+	END
+	python3 ask.py 2>err || { cat err; return 1; }
+}
+
+@test "lm_eval_adapter: a max_length without room for a prompt or a continuation is one sentence" {
+	adapter 'for n in (0, 4, 5, 12):
+    print(said(lambda: A(max_length=n).generate_until([I("abcdefgh", {"max_gen_toks": 4, "until": []})])))
+for n in (1, 2, 3):
+    print(said(lambda: A(max_length=n).loglikelihood([I("abc", "de")])))' >out
+	cat >want <<-'END'
+		max_length=0: a model must be able to read at least 1 token
+		max_gen_toks=4 tokens are to be written, which must be 0 or more and fewer than max_length=4, so that the model can read a prompt
+	END
+	head -n 2 out | diff want -
+	[ "$(sed -n 5p out)" = 'a continuation has 2 tokens, more than max_length=1' ]
+	# one token of the prompt, and all of it, are those that rf-generate is given
+	for text in h abcdefgh; do
+		echo "{\"prompt\":\"$text\"}" | rf-tokenize -m ckpt --bos auto --prompt-key prompt |
+			rf-generate -m ckpt --max-new 4 | rf-dump --json |
+			jq -c 'select(.type == "seq").body.generation.text'
+	done 2>/dev/null >want
+	sed -n 3,4p out | python3 -c 'import ast, json, sys
+for line in sys.stdin: print(json.dumps(ast.literal_eval(line)))' | diff <(jq -c . want) <(jq -c . -)
+	# of a continuation of two tokens the model reads one
+	[ "$(sed -n 6p out)" != "$(sed -n 7p out)" ]
+}
+
+@test "lm_eval_adapter: max_gen_toks 0 writes nothing, and a value of None is the default" {
+	adapter 'ask = lambda how, **k: A(**k).generate_until([I("abc", how)])
+assert ask({"max_gen_toks": 0}) == [""]
+assert ask({"max_new_tokens": 0}) == [""]
+assert ask({}, max_gen_toks=0) == [""]
+assert ask({"max_gen_toks": 0}, max_length=1) == [""]
+want = ask({"max_gen_toks": 3})
+for key in "temperature", "do_sample", "top_k", "top_p", "until", "max_new_tokens":
+    assert ask({"max_gen_toks": 3, key: None}) == want, key
+assert ask({"max_gen_toks": None}, max_gen_toks=3) == want
+assert ask({"max_gen_toks": 3, "do_sample": True, "temperature": None}) \
+    == ask({"max_gen_toks": 3, "do_sample": True, "temperature": 1.0})
+print(said(lambda: ask({"max_gen_toks": -1})))' >out
+	[ "$(cat out)" = 'max_gen_toks=-1 tokens are to be written, which must be 0 or more' ]
+}
+
+@test "lm_eval_adapter: an empty prompt is answered after the end token, and the other prompts as without it" {
+	adapter 'how = {"max_gen_toks": 6, "until": []}
+texts = A().generate_until([I("", how), I("ab", how), I("", how), I("c", how)])
+assert texts[0] == texts[2]
+assert texts[1::2] == A().generate_until([I("ab", how), I("c", how)])
+print(__import__("json").dumps([texts[0]]))' >have
+	rf-tokenize --bytes --format text <<<a | rf-dump --json | jq -c 'if .type == "seq" then
+		.body.tokens = {dtype: "<i4", shape: [1], data: [1]} else . end' | rf-cat --json |
+		rf-generate -m ckpt --max-new 6 2>/dev/null | rf-dump --json |
+		jq -c 'select(.type == "seq").body.generation.text' >want
+	diff <(jq -c . want) <(jq -c . have)
+}
