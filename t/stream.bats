@@ -46,13 +46,30 @@ reader() {
 	run -65 ./reader </dev/null
 }
 
-@test "rf-stream(5): the Python reader on the page reports an empty input as truncated" {
+# python_reader: the reader in Python out of the manual page
+python_reader() {
+	sed -n '/^import sys, msgpack/,/^\.Ed$/p' "$ROOT/man/rf-stream.5" | sed '$d;s/\\e/\\/g' >reader.py
+}
+
+@test "rf-stream(5): the Python reader on the page reads a record above msgpack's own limit" {
+	python_reader
+	python3 -c 'import msgpack, numpy, zstandard' 2>/dev/null ||
+		skip "Python's msgpack, numpy or zstandard is not installed"
+	head -c 30000000 /dev/zero | tr '\0' a | rf-tokenize --bytes --format text -o big.rf
+	run -0 python3 reader.py <big.rf
+	[ "$output" = '0 [100 100 100 ... 100 100   1]' ]
+	head -c -20 big.rf >cut
+	run -1 python3 reader.py <cut
+	[[ "$output" == *"AssertionError: truncated" ]]
+}
+
+@test "rf-stream(5): the Python reader on the page raises both limits of msgpack, and reports an empty input" {
 	# without the modules that a stream needs: here is none
-	echo 'def Unpacker(source): return []' >msgpack.py
+	echo 'def Unpacker(source, raw, max_buffer_size, max_bin_len): return []' >msgpack.py
 	printf 'class ZstdDecompressor:\n    def stream_reader(self, source, **how): return source\n' \
 		>zstandard.py
 	: >numpy.py
-	sed -n '/^import sys, msgpack/,/^\.Ed$/p' "$ROOT/man/rf-stream.5" | sed '$d;s/\\e/\\/g' >reader.py
+	python_reader
 	run -1 env PYTHONPATH=. python3 reader.py </dev/null
 	[[ "$output" == *"AssertionError: truncated" ]]
 }
