@@ -1,0 +1,83 @@
+#!/usr/bin/env bats
+# slurm.sbatch without a Slurm: how it ends, with a scontrol and an srun that only note what they are asked.
+
+# A make of a test is nobody's child: the words of make check are none of the pipelines'.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+
+setup() {
+	load helper
+	mkdir fake pipelines
+	printf '#!/bin/sh\necho "$@" >>"%s/asked"\n' "$PWD" | tee fake/srun >fake/scontrol
+	chmod +x fake/*
+	: >asked
+	# a phase that leaves STATUS, where it is given, as the loop does, makes STEP, and fails with 2 as make does
+	cat >pipelines/phase.mk <<-'END'
+		.RECIPEPREFIX = >
+		note = mkdir -p $(RUN)/data && printf '$(STATUS)\tthe reason\n' >$(RUN)/data/new && \
+		       mv $(RUN)/data/new $(RUN)/data/status
+		all:
+		>@$(if $(STATUS),$(note))
+		>@$(if $(STEP),ln -sfn step-$(STEP) $(RUN)/latest)
+		>@$(or $(DO),exit 1)
+	END
+	PATH=$PWD/fake:$PATH
+	export SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=1 RF_PIPELINES=$PWD/pipelines
+}
+
+# job WORD...: a job of slurm.sbatch
+job() { bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a "$@" 2>err; }
+
+@test "slurm.sbatch: a failure before the run's loop begins ends with make's status, and is not queued again" {
+	RF_PIPELINES=$ROOT/pipelines run -2 bash "$ROOT/pipelines/slurm.sbatch" midtrain RUN=a WRONG=1
+	[[ "$output" == *'unknown variable WRONG'* ]]
+	run -2 job
+	run -2 bash "$ROOT/pipelines/slurm.sbatch" no-phase RUN=a
+	# the note of an earlier job, which would have been queued again, is not this job's
+	run -75 job STATUS=75
+	[ "$(cat asked)" = 'requeue 7' ]
+	run -2 job
+	[ "$(cat asked)" = 'requeue 7' ]
+	run -64 bash "$ROOT/pipelines/slurm.sbatch" phase
+	[ -z "$(ls -A . | grep -vxE 'a|asked|err|fake|pipelines')" ]
+}
+
+@test "slurm.sbatch: a failed loop ends the job with the loop's status, and 75 queues the job again in silence" {
+	run -0 job DO=true
+	run -65 job STATUS=65
+	run -65 job STATUS=65
+	run -137 job STATUS=137
+	[ ! -s asked ]
+	run -75 job STATUS=75 STEP=000004
+	[ -z "$(grep -v '^make' err)" ]
+	[ "$(cat asked)" = 'requeue 7' ]
+	[ ! -e a/data/vain ]
+}
+
+@test "slurm.sbatch: three attempts without a commit end the job, and the attempts before a commit do not count" {
+	run -75 job STATUS=75
+	[ -z "$(grep -v '^make' err)" ]
+	run -75 job STATUS=75
+	run -75 job STATUS=75 STEP=000004
+	[ "$(cat a/data/vain)" = $'step-000000\nstep-000000' ]
+	run -75 job STATUS=75
+	run -75 job STATUS=75
+	[ "$(grep -c . asked)" -eq 5 ]
+	run -75 job STATUS=75
+	[ "$(grep -v '^make' err)" = \
+		'slurm.sbatch: a: three times nothing was committed: not queued again; a/data/status' ]
+	[ "$(grep -c . asked)" -eq 5 ]
+	[ ! -e a/data/vain ]
+}
+
+@test "slurm.sbatch: a signal that asks for the end makes RUN/stop, and the job ends with what make then says" {
+	mkdir a
+	bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a \
+		DO='touch begun; until [ -e a/stop ]; do sleep .02; done; exit 3' 2>err 3>&- &
+	for _ in $(seq 500); do [ -e begun ] || sleep .02; done
+	[ -e begun ]
+	kill -USR1 $!
+	status=0
+	wait $! || status=$?
+	[ "$status" -eq 2 ]
+	[ -e a/stop ]
+}
