@@ -32,6 +32,10 @@
 #                 options of rf-reward --exec where REWARD is a command for lines of JSON.  The command gets
 #                 text and tokens, but no hidden states; REWARD_OPTIONS= sends these instead of text,
 #                 REWARD_OPTIONS=--no-hidden tokens only, which needs no tokenizer
+#     NO_ROLLOUTS=stop
+#                 a batch of which no record has rollouts, since all are too short for a position, ends a phase
+#                 that trains with ReFINE before it is trained; train: it is trained on next tokens alone.  It
+#                 may differ from call to call
 #     AFTER       a command that is run once after each batch, for the step $$STEP
 #     PHASE       what messages begin with, in the place of RUN
 #
@@ -85,6 +89,7 @@ EVAL       =
 EVERY      = 1
 EVALUATE   = rf-ntp --eval
 REWARD_OPTIONS = --text --no-hidden
+NO_ROLLOUTS = stop
 AFTER      =
 PHASE      = $(RUN)
 MEMORY     =
@@ -105,7 +110,7 @@ NUMBERS = BATCH MINI_BATCH LEN EVERY
 STAGES  = TOKENIZE EVALUATE
 
 # Each word that is assigned above, in the phase's file, or in a phase that this one includes.
-KNOWN = $(filter-out SHELL HERE NUMBERS STAGES UNUSED LINE KNOWN,$(shell \
+KNOWN = $(filter-out SHELL HERE NUMBERS STAGES UNUSED LINE KNOWN TRAIN_OPTIONS,$(shell \
         sed -n 's/^\([A-Z][A-Z0-9_]*\) *[:?]\{0,1\}=.*/\1/p' \
         $(HERE)loop.mk $(filter-out $(HERE)loop.mk,$(MAKEFILE_LIST))))
 include $(HERE)words.mk
@@ -122,9 +127,11 @@ program      = $(notdir $(firstword $(1)))
 reward_stage = $(call stage,$(if $(filter-out rf-%,$(call program,$(1))),rf-reward --exec \
                $(call quote,$(1)) $(strip $(REWARD_OPTIONS)) $(if $(filter -m --model --model=% \
                --tokenizer --tokenizer=%,$(REWARD_OPTIONS)),,-m "$$RUN"),$(1)))
-trains       = $(1) -m "$$RUN" $$COMPUTE --at $$AT $$RANKS \
+trains       = $(1) -m "$$RUN" $$COMPUTE $(call trainer_options,$(1)) --at $$AT $$RANKS \
                $(if $(filter rf-grpo,$(call program,$(1))),$(stale)) \
                $${LIVE:+--live "$$LIVE" --commit-every $$COMMIT_EVERY} --log "$$RUN/log.jsonl"
+# what a trainer of rollouts is told that may change from call to call
+trainer_options = $(if $(filter rf-grpo,$(call program,$(1))),$$TRAIN_OPTIONS)
 # rf-grpo writes the stream that is kept, with advantages; any other trainer is given it.
 kept         = if [ "$$STREAM" ]; then rf-cat -o "$$STREAM" && rf-cat "$$STREAM"; else cat; fi
 trainer      = $(if $(filter rf-grpo,$(call program,$(1))), | $(trains) $${STREAM:+-o "$$STREAM"}, \
@@ -138,6 +145,8 @@ both      = $(if $(1),$(if $(2),$(1) && $(2),$(1)),$(2))
 evaluates = $(if $(EVAL),$(call quote,$(HERE)eval-step.sh))
 and_after = $(call both,$(ANSWER),$(call both,$(evaluates),$(AFTER)))
 fixed     = $(if $(own),$${hashes:-no files})$(if $(ANSWER),$(if $(own), )answered by $$ANSWER)
+TRAIN_OPTIONS = $(if $(filter stop,$(NO_ROLLOUTS)),--need-rollouts)
+export TRAIN_OPTIONS
 export RUN MODEL DATA STEPS BATCH SEED COMPUTE LAUNCH COMMIT_EVERY PHASE LINE ANSWER ORDER EVAL EVERY \
        EVALUATE make_data and_after lasts
 
@@ -152,6 +161,8 @@ train:
 		KEEP and LIVE need rf-grpo, which writes a file for each batch))
 	$(if $(and $(LAUNCH),$(KEEP),$(filter-out rf-grpo,$(call program,$(TRAIN)))),$(error \
 		KEEP and LAUNCH need rf-grpo, each rank of which writes a file of its own))
+	$(if $(filter-out stop train,$(or $(NO_ROLLOUTS),nothing)),$(error \
+		NO_ROLLOUTS='$(NO_ROLLOUTS)' is not one of stop train))
 	$(if $(own),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
 	@$(HERE)numbers.sh 0 $(call values,STEPS SEED STALE)
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS))

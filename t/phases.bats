@@ -295,3 +295,46 @@ answered() {
 	run -0 --separate-stderr demo posttrain testtime
 	diff -r before demo
 }
+
+# short RUN PHASE WORD...: a phase whose prompts are too short for a position, two batches of four
+short() {
+	[ -e short.jsonl ] || for i in $(seq 8); do
+		echo "{\"text\": \"short $i\", \"prompt\": \"short $i\", \"answer\": \" x\", \"answers\": [\"x\"]}"
+	done >short.jsonl
+	local words=(MODEL="$P/ckpt" BATCH=4 MINI_BATCH=2 MAX_NEW=1 DATA=short.jsonl)
+	case $2 in
+	midtrain) words=("${words[@]:0:3}" CORPUS=short.jsonl STEPS=2 "TOKENIZE=rf-tokenize --bytes --text-key text") ;;
+	posttrain) words=("${words[@]:0:3}" DATA=short.jsonl) ;;
+	esac
+	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/$2.mk" RUN="$1" "${words[@]}" "${@:3}"
+}
+
+@test "phases: a batch of ReFINE without rollouts stops every phase before it is trained, and names the cure" {
+	for phase in midtrain posttrain testtime 'testtime RESET=batch'; do
+		# shellcheck disable=SC2086
+		run -2 short run $phase
+		[ "$(grep -c 'NO_ROLLOUTS=train' <<<"$output")" -eq 1 ] || { echo "$output"; return 1; }
+		[ "$(grep -c '^rf-grpo: none of the batch.s 4 records has rollouts' <<<"$output")" -eq 1 ]
+		# the reason is given once, by the stage that knows it
+		[ "$(grep -cE '^rf-(entropy|select|rollout|reward): ' <<<"$output")" -eq 1 ]
+		[ ! -e run/step-000002 ] && [ ! -e run/log.jsonl ]
+		rm -rf run
+	done
+	run -2 short run midtrain LIVE=1
+	[[ "$output" == *"none of the batch's 4 records has rollouts"* ]]
+	[ "$(readlink run/latest)" = step-000000 ]
+}
+
+@test "phases: NO_ROLLOUTS=train trains a batch without rollouts on next tokens, also in the middle of a run" {
+	run -2 short run midtrain
+	short run midtrain NO_ROLLOUTS=train STEPS=1 2>err
+	grep -q '^rf-grpo: none of 4 records has rollouts .*: this was training on next tokens alone' err
+	run -2 short run midtrain
+	short run midtrain NO_ROLLOUTS=train
+	[ "$(readlink run/latest)" = step-000004 ]
+	# next tokens alone were asked for
+	short ntp posttrain METHOD=ntp
+	run -2 short no midtrain NO_ROLLOUTS=x
+	[[ "$output" == *"NO_ROLLOUTS='x' is not one of stop train"* ]]
+	[ ! -e no ]
+}

@@ -19,6 +19,21 @@ setup() {
 	[ -z "$output" ]
 }
 
+@test "rf-grpo: --need-rollouts refuses a batch in which no record has rollouts, and changes nothing" {
+	texts 40 1:30 2:31 | rf-entropy -m "$M" -o in
+	runs run
+	cp -a run before
+	run -65 rf-grpo -m run --need-rollouts --log log in
+	[[ "$output" == "rf-grpo: none of the batch's 2 records has rollouts, so the batch was not trained: "* ]]
+	diff -r -x .lock before run
+	[ ! -e log ]
+	rf-cat in <(batch 3:30) >mixed
+	run -0 rf-grpo -m run --need-rollouts mixed
+	# no stage after rf-select repeats what rf-select has said
+	run -0 bash -c 'rf-select --chunks 32 -k 3 --margin 3 in | rf-rollout -m "$0" -k 3 | rf-reward -o out' "$M"
+	[[ "$output" == 'rf-select: 2 of 2 sequences were too short'* ]] && [ "${#lines[@]}" -eq 1 ]
+}
+
 @test "rf-grpo: rf-rollout says if no record has positions, and rf-grpo if none has rollouts" {
 	texts 40 1:30 2:31 >texts
 	rf-entropy -m "$M" texts >in
@@ -258,6 +273,7 @@ setup() {
 			and has("reward/edit_reward_mean")
 			and .["group/count"] == 2 * .records and .["group/spread_free"] == 0)
 		and (.[0] | has("loss/ntp")) and (.[2] | has("loss/ntp") | not)' log >/dev/null
+	[ "$(jq -r '."reward/kind"' log | sort -u)" = "$(json in | jq -r .reward.kind | sort -u)" ]
 	jq -n --slurpfile log log --slurpfile in <(json in) -e '$in | map(.reward)
 		| [(map(.total.data[]) | add / length) - $log[2]["reward/mean"],
 			(map(.cosine.data[]) | add / length) - $log[2]["reward/cs_reward_mean"],

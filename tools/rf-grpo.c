@@ -57,6 +57,8 @@ int main(int argc, char *argv[])
 		  "accept groups of one rollout: the advantage is the reward", true },
 		{ "stale", 0, RF_OPT_TEXT, &trainer.stale, 0, 0, "n|any",
 		  "commits by which the rollouts' weights may be older; any: no check", false },
+		{ "need-rollouts", 0, RF_OPT_FLAG, &trainer.need_rollouts, 0, 0, NULL,
+		  "fail if no record of a batch has rollouts", false },
 		{ "log-gradients", 0, RF_OPT_FLAG, &train->log_gradients, 0, 0, NULL,
 		  "log norms and cosine of both losses' gradients; takes twice as long", false },
 		{ "grad-out", 0, RF_OPT_TEXT, &trainer.grad_out, 0, 0, "file",
@@ -76,7 +78,7 @@ int main(int argc, char *argv[])
 		.opts = (const struct rf_opt *const[]){ model, policy, loss, method, trains, stream, NULL },
 		.sections = (const struct rf_cli_section[]){
 			{ "Method", "mini-batch steps records rl-coef ntp-coef loss mean outer clip "
-			            "dual-clip group no-std allow-single stale" },
+			            "dual-clip group no-std allow-single need-rollouts stale" },
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at keep keep-every allow-empty log log-gradients grad-out "
 			                   "weights-out output max-record" },

@@ -42,6 +42,7 @@ static void stop_exec(void)
 
 int main(int argc, char *argv[])
 {
+	int64_t n;
 	struct rf_reward_exec_settings settings = RF_REWARD_EXEC_DEFAULTS;
 	struct rf_opt exec_opts[RF_REWARD_EXEC_OPTS], stream[RF_STAGE_OPTS], follow[RF_STAGE_FOLLOW_OPTS];
 	char kinds[RF_REWARD_WORDS];
@@ -89,6 +90,7 @@ int main(int argc, char *argv[])
 	}
 	do {
 		rf_stage_create(&stage);
+		stage.told |= rf_head_asked(&stage.head, "rf-rollout", "rollouts", &n);
 		how.step = rf_draw_step(how.draw_step, stage.head.step);
 		if (settings.command &&
 		    rf_reward_exec_start(&exec, &settings, &stage.head, stage.out, &err) != RF_OK)

@@ -20,6 +20,7 @@ static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf
 
 int main(int argc, char *argv[])
 {
+	int64_t chunks;
 	struct rf_engine engine = RF_ENGINE_DEFAULTS;
 	struct rf_cli_filter filter = { .stage = &stage, .engine = &engine };
 	struct rf_opt model[RF_ENGINE_OPTS], method[RF_ROLLOUT_OPTS], stream[RF_STAGE_OPTS],
@@ -55,6 +56,7 @@ int main(int argc, char *argv[])
 			rf_cli_chosen_by(&stage, &engine);
 		rf_engine_sign(&engine, &stage.head, !rollouts.score);
 		rf_stage_create(&stage);
+		stage.told |= !rollouts.score && rf_head_asked(&stage.head, "rf-select", "chunks", &chunks);
 		rf_stage_each(&stage, roll, NULL);
 	} while (rf_cli_filter_again(&filter, &cli));
 	rf_stage_close(&stage);

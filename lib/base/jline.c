@@ -1,6 +1,7 @@
 /* jline.c -- one line of JSON.  A comma precedes every value except the first, which follows the brace. */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/jline.h"
 #include "base/print.h"
@@ -32,6 +33,12 @@ void rf_jline_real(struct rf_buf *b, const char *name, double v)
 {
 	name_of(b, name);
 	rf_print(b, isfinite(v) ? "%.9g" : "null", v);
+}
+
+void rf_jline_text(struct rf_buf *b, const char *name, const char *v)
+{
+	name_of(b, name);
+	rf_print_string(b, v, strlen(v));
 }
 
 void rf_jline_end(struct rf_buf *b)

@@ -253,7 +253,7 @@ bool rf_stage_again(struct rf_stage *s, const struct rf_cli *cli)
 
 void rf_stage_fits(const struct rf_stage *s, const char *what, const char *writer, const char *so)
 {
-	if (s->records && !s->fit)
+	if (s->records && !s->fit && !s->told)
 		rf_say("none of %" PRIu64 " record%s has %s (%s writes them)%s", s->records,
 		       s->records == 1 ? "" : "s", what, writer, so);
 }

@@ -27,6 +27,7 @@ struct rf_stage {
 	struct rf_out *out;
 	/* records read; those that have what the stage works on, which its function counts */
 	uint64_t records, fit;
+	bool told;                   /* a stage before this one has said already why no record has it */
 	/* if not NULL, called instead of writing a record: rf-reward holds records back for its command */
 	rf_stage_fn *pass_on;
 };
@@ -82,7 +83,7 @@ void rf_stage_batches(struct rf_stage *s, const struct rf_batches *b, void *arg)
 bool rf_stage_again(struct rf_stage *s, const struct rf_cli *cli);
 
 /* To be called at the end.  If none of the records had what the stage works on, says "none of 16 records has
- * positions (rf-select writes them)", followed by `so`, the consequence. */
+ * positions (rf-select writes them)", followed by `so`, the consequence; but nothing if s->told is set. */
 void rf_stage_fits(const struct rf_stage *s, const char *what, const char *writer, const char *so);
 
 /* Writes the output's end record, or closing mark, and closes output and input. */

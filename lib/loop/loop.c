@@ -335,7 +335,7 @@ static enum rf_code note_batch(struct rf_loop *l, int64_t before, double began, 
  * along in its text.  When a rank fails the launcher sends SIGTERM to the others, whose programs know by
  * themselves how to end. */
 #define VARIABLES "RUN DATA STEP AT BATCH ORDER FROM TO STREAM OUTPUT SHARD RANKS LIVE FOLLOW SIZE " \
-                  "COMMIT_EVERY COMPUTE PATH"
+                  "COMMIT_EVERY COMPUTE TRAIN_OPTIONS PATH"
 static enum rf_code run_line(struct rf_loop *l, const char *what, struct rf_err *e)
 {
 	static const char behind[] = " bash -o pipefail -c \"$(declare -p " VARIABLES " 2>/dev/null)\n"

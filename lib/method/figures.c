@@ -15,6 +15,8 @@ void rf_share_of(struct rf_share *s, const struct rf_record *r, uint64_t ntp_tok
 	                        .ntp_tokens = ntp_tokens,
 	                        .rl_tokens = rl_tokens, .rollouts = rewarded,
 	                        .uncertain = r->entropy ? (uint64_t)r->T : 0, .parts = w->parts };
+	if (rewarded)
+		strncpy(s->kind, w->kind, RF_KIND_NAME);
 	for (uint64_t i = 0; i < s->uncertain; i++)
 		s->entropy += (double)r->entropy[i];
 	for (size_t b = 0; b < rewarded; b++)
@@ -70,6 +72,8 @@ void rf_figures(struct rf_train_stats *st, struct rf_share *s, int n, double ntp
 		uncertain += s[i].uncertain;
 		st->entropy += s[i].entropy;
 		st->reward += s[i].reward;
+		if (*s[i].kind && strcmp(s[i].kind, st->kind))
+			strcpy(st->kind, *st->kind ? "mixed" : s[i].kind);
 		for (int k = 0; k < s[i].parts; k++)
 			add_part(st, &s[i].part[k]);
 		st->loss_ntp += s[i].loss_ntp;

@@ -14,6 +14,8 @@
 /* A sum over the rollouts that have this part of the reward; in struct rf_train_stats their mean. */
 struct rf_part_sum { char name[RF_PART_NAME + 1]; double value; uint64_t rollouts; };
 
+enum { RF_KIND_NAME = 64 }; /* bytes of the name of a reward's kind; the rest of a longer name is left out */
+
 struct rf_share {
 	uint64_t id, tokens;
 	uint64_t hash;                     /* rf_record_hash() */
@@ -22,6 +24,7 @@ struct rf_share {
 	uint64_t rollouts;                 /* that have a reward */
 	uint64_t uncertain;                /* positions with an entropy */
 	double entropy, reward;            /* their sums */
+	char kind[RF_KIND_NAME + 1];       /* of the reward; "": the record has none */
 	int parts;
 	struct rf_part_sum part[RF_PARTS];
 	/* of the losses: the record's part of the mean L_NTP, up to a factor of the mini-batch; sums over the
@@ -43,6 +46,7 @@ struct rf_train_stats {
 	int ntp_sequences;                 /* records with a token that counts in L_NTP */
 	double loss_ntp, loss_rl;          /* without coefficients */
 	double reward;                     /* mean of the totals over rollouts */
+	char kind[RF_KIND_NAME + 1];       /* of the rewards; "mixed": of more than one; "": there are none */
 	uint64_t rollouts;
 	int parts;                         /* how many names; those beyond RF_PART_MEANS are left out */
 	struct rf_part_sum part[RF_PART_MEANS];

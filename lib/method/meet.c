@@ -16,7 +16,7 @@ static uint64_t settings(const struct rf_trainer *t)
 	const struct rf_train *n = &t->train;
 	const double v[] = {
 		t->mini_batch, t->expected, t->steps, t->at, (double)t->stale_commits, t->outer, t->on_nan,
-		t->allow_empty, n->rl_coef, n->ntp_coef, n->loss, n->mean, n->policy.clip,
+		t->allow_empty, t->need_rollouts, n->rl_coef, n->ntp_coef, n->loss, n->mean, n->policy.clip,
 		n->policy.dual_clip, n->recompute, n->sum, n->shard, n->log_gradients, n->lr, n->betas[0],
 		n->betas[1], n->adam_eps, n->weight_decay, n->grad_clip, n->schedule, n->warmup,
 		n->total_steps, t->engine.segment, t->weights_out != NULL,

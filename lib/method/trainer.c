@@ -315,7 +315,7 @@ static void begin_batch(struct rf_trainer *t)
 	forget(&t->joined);
 	t->part = 0;
 	t->began = rf_meet_began(t);
-	t->records = t->all_records = t->all_joined = 0;
+	t->records = t->all_records = t->all_joined = t->all_rollouts = 0;
 	t->trained_on = 0;
 	t->mini_batches = t->skipped = t->taught_nothing = 0;
 	t->lines.n = 0;
@@ -444,6 +444,8 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 	rf_jline_int(&t->lines, "step", t->step);
 	rf_jline_bool(&t->lines, "stepped", st->stepped);
 	figures(&t->lines, rewards, sizeof rewards / sizeof *rewards);
+	if (st->rollouts)
+		rf_jline_text(&t->lines, "reward/kind", st->kind);
 	for (int i = 0; i < st->parts; i++)
 		rf_jline_real(&t->lines, rf_reward_key(key, st->part[i].name), st->part[i].value);
 	figures(&t->lines, rest, sizeof rest / sizeof *rest);
@@ -571,6 +573,7 @@ static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struc
 	t->all_records = all.records;
 	t->all_joined = all.joined;
 	t->groups = all.groups;
+	t->all_rollouts += all.totals.rl_tokens;
 	if (!*records)
 		return RF_OK;
 	if (!t->grad_out && !grad_in && !all.totals.teaches) {
@@ -774,6 +777,13 @@ enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 		rc = step(t, &records, e);
 	if (rc == RF_OK)
 		rc = check_records(t, e);
+	if (rc == RF_OK && t->need_rollouts && t->train.rl_coef != 0 && t->all_records && !t->all_rollouts)
+		rc = rf_fail(e, RF_EDATA,
+		             "none of the batch's %llu records has rollouts, so the batch was not trained: they are "
+		             "too short for rf-select, or no stage makes rollouts (use longer records, or "
+		             "smaller --margin, --chunks and -k of rf-select; without --need-rollouts, or with "
+		             "the pipelines' NO_ROLLOUTS=train, such a batch is trained on next tokens alone)",
+		             (unsigned long long)t->all_records);
 	return rc == RF_OK && t->outer && t->all_records ? outer_step(t, e) : rc;
 }
 

@@ -44,6 +44,7 @@ struct rf_trainer {
 	int64_t stale_commits;       /* the same as a number; "any": INT64_MAX */
 	int keep, keep_every;        /* as in struct rf_commit */
 	bool allow_empty;            /* accept a stream without records */
+	bool need_rollouts;          /* with rl_coef, refuse a batch no record of which has rollouts */
 	enum rf_outer outer;
 	enum rf_on_nan on_nan;       /* what to do if a gradient is not finite */
 	const char *log;             /* the file to append metrics to */
@@ -74,6 +75,7 @@ struct rf_trainer {
 	uint64_t began, head, last_step; /* hashes of what is the same for all ranks: meet.h */
 	uint64_t records;            /* of this rank's stream, so far */
 	uint64_t all_records, all_joined; /* of all ranks', and those with a response */
+	uint64_t all_rollouts;       /* rollout tokens of all ranks' records, so far */
 	int older;                   /* commits by which the mini-batch's rollouts are older, the most */
 	uint64_t trained_on;         /* a hash of the records that were trained on */
 	struct rf_group_stats groups; /* of the mini-batch */
