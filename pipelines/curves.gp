@@ -1,28 +1,40 @@
-# curves.gp -- curves over training, a panel for each kind.  tmp, runs, panels: set on the command line by
-# curves.sh; the points of run i and of column c of its table are in the file i.c.
-set terminal pngcairo size 900, 60 + 260 * words(panels) font "Sans,11" background "#ffffff"
-set output tmp."/curves.png"
-set border 3 lw 1 lc "#444444"
-set tics nomirror out
-set grid ytics lw 1 lc "#dddddd"
-set key outside top center horizontal samplen 2 noenhanced
-set lmargin 12
-colours = "#1f77b4 #d62728 #e69f00 #9467bd #2ca02c #8c564b #777777"
-colour(i) = word(colours, (i - 1) % words(colours) + 1)
-label(c) = c == 3 ? "held-out text: loss, nats" : c == 4 ? "held-out text: accuracy" : \
-           c == 5 ? "training: loss, nats" : "training: reward"
-file(i, c) = sprintf("%s/%d.%d", tmp, i, c)
-points(i, c) = int(system(sprintf("wc -l <'%s'", file(i, c))))
-set multiplot layout words(panels), 1
-do for [p = 1:words(panels)] {
-	c = int(word(panels, p))
-	set ylabel label(c)
-	set xlabel p == words(panels) ? "optimizer step" : ""
-	width = c < 5 ? 2 : 1
-	size = c < 5 ? 0.6 : 0
+# curves.gp -- curves over training, a panel for each kind of figure: gnuplot style.gp curves.gp
+#
+# In the folder: panels, a line for each, its axis; names, a line for each curve; P.S, the points of curve S
+# in panel P: step, value, and the band's lower and upper edge, NaN where there is none.  BASE in the environment:
+# the curve from which the others are differences, or 0; a panel that only this curve has is left out.
+base = int(system('echo "${BASE:-0}"'))
+curves = int(system("wc -l <names"))
+file(p, s) = sprintf("%d.%d", int(p), int(s))
+rows(p, s) = int(system(sprintf("if [ -e %s ]; then wc -l <%s; else echo 0; fi", file(p, s), file(p, s))))
+shown = ""
+do for [p = 1:int(system("wc -l <panels"))] {
+	if (sum [s = 1:curves] (s == base ? 0 : rows(p, s))) { shown = shown.sprintf(" %d", p) }
+}
+if (shown eq "") { shown = " 1" }
+panels = words(shown)
+names = 0.1 + 0.16 * ((curves + 1) / 2)
+height = 0.25 + names + 1.75 * panels
+eval figure("curves", 3.5, height)
+set lmargin 11
+set rmargin 3
+set key at screen 0.5, screen 1 center top horizontal maxcols 2 samplen 2 spacing 1.1
+set multiplot
+high = (1 - names / height) / panels
+set xlabel "optimizer step" offset 0, 0.4
+do for [i = 1:panels] {
+	p = int(word(shown, i))
+	set origin 0, high * (panels - i)
+	set size 1, high
+	set ylabel line("panels", p) noenhanced offset 1, 0
 	these = ""
-	do for [i = 1:words(runs)] { if (points(i, c)) { these = these.sprintf(" %d", i) } }
-	plot for [i in these] file(int(i), c) using 1:2 with linespoints lw width pt 7 ps size \
-	         lc rgb colour(int(i)) title word(runs, int(i))
+	do for [s = 1:curves] { if (rows(p, s)) { these = these.sprintf(" %d", s) } }
+	dots(s) = rows(p, s) > 40 ? 0 : 0.35
+	plot for [s in these] file(p, s) using 1:3:4 with filledcurves fs transparent solid 0.2 noborder \
+	         lc rgb colour(int(s)) notitle, \
+	     for [s in these] file(p, s) using 1:2 with linespoints lw 1.2 pt mark(int(s)) ps dots(s) \
+	         dt dash(int(s)) lc rgb colour(int(s)) notitle, \
+	     for [j = 1:curves] NaN with linespoints lw 1.2 pt mark(j) ps 0.35 dt dash(j) \
+	         lc rgb colour(j) title (i == 1 ? line("names", j) : "")
 }
 unset multiplot

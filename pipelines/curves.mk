@@ -1,14 +1,25 @@
-# curves.mk -- loss and accuracy over training, of several runs in one figure.
+# curves.mk -- loss, accuracy and rewards over training, of several runs in one figure.
 #
 #     make -f pipelines/midtrain.mk RUN=runs/a ... EVAL=valid.rf EVERY=10
 #     make -f pipelines/curves.mk RUNS='runs/a runs/b' OUT=runs/curves
+#     make -f pipelines/curves.mk RUNS='s1 s2 r1 r2' GROUP='SFT;SFT;ReFINE, n 1;ReFINE, n 1' BASELINE=SFT \
+#         SMOOTH=9 FORMAT=pdf OUT=figure
 #
-# OUT/curves.png has the loss and the accuracy of held-out text, as each run's EVAL noted them, and the loss
-# and reward of training; OUT/curves.tsv the numbers: a line for each run and step, NaN where nothing is
-# known.  The loss and reward of a step are those that its weights had in training, before they were changed.
+# OUT/curves.png has a panel for each of these figures that the runs have: loss and accuracy of held-out text,
+# and rewards of rollouts there, as each run's EVAL noted them; loss and rewards of training.  Rewards of
+# different kinds have panels of their own.  OUT/curves.tsv has the numbers as the runs noted them: a line for
+# each run and step, NaN where nothing is known.  The loss and reward of a step are those that its weights had
+# in training, before they were changed.
 #
-#     RUNS     the runs, each with eval.jsonl (EVAL=) or log.jsonl or both
+#     RUNS     the runs, each with eval.jsonl (EVAL=) or log.jsonl or both, with blanks between
 #     OUT      the folder of both files
+#     LABELS=  the names of the runs in the figure, with semicolons between; else the runs as they are given
+#     GROUP=   the name of each run's group, with semicolons between: the runs of a group, such as several
+#              seeds, become one curve: their mean at the steps that all of them have, in a band of one
+#              standard deviation to either side
+#     BASELINE=  a run, a label or a group: every curve is the difference from it at the same step
+#     SMOOTH=1   curves of training are running means over this many steps; those of held-out text never are
+#     FORMAT=png of the figure; svg, pdf
 #     EVAL=    held-out sequences (.rf): what steps the runs still have is evaluated on these first, if their
 #              eval.jsonl has no line about it, with EVALUATE='rf-ntp --eval' and COMPUTE
 #
@@ -20,11 +31,16 @@ HERE := $(dir $(lastword $(MAKEFILE_LIST)))
 
 RUNS     =
 OUT      =
+LABELS   =
+GROUP    =
+BASELINE =
+SMOOTH   = 1
+FORMAT   = png
 EVAL     =
 EVALUATE = rf-ntp --eval
 COMPUTE  =
 
-KNOWN := RUNS OUT EVAL EVALUATE COMPUTE
+KNOWN := RUNS OUT LABELS GROUP BASELINE SMOOTH FORMAT EVAL EVALUATE COMPUTE
 include $(HERE)words.mk
 need = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 export $(KNOWN)
@@ -33,6 +49,7 @@ curves:
 	$(check_words)
 	$(call need,RUNS,which runs? RUNS='runs/a runs/b')
 	$(call need,OUT,where do the figure and its numbers go? OUT=runs/curves)
+	@$(HERE)numbers.sh 1 $(call values,SMOOTH)
 	@$(HERE)stages.sh $(call values,EVALUATE)
 	@exec $(HERE)curves.sh
 

@@ -2,7 +2,7 @@
 # curves.sh -- what curves.mk runs, with its words in the environment.
 set -euo pipefail
 export LC_ALL=C
-here=$(dirname "$0")
+here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 
 die() {
 	local status=$1
@@ -11,37 +11,88 @@ die() {
 	exit "$status"
 }
 
-# numbers RUN: a line for each step: run, step, nll, accuracy, loss, reward.  A log may have lines twice, of a
-# batch that was trained again after a kill; the last one counts.
+# plain NAME: the name so that no program takes it for an option
+plain() { case $1 in -*) printf './%s\n' "$1" ;; *) printf '%s\n' "$1" ;; esac }
+
+# ---- words ---------------------------------------------------------------------------------
+
+# items WORD: of a word with semicolons the parts, one for each run, without blanks around them: in `list`
+items() {
+	local rest=${!1}\; part
+	list=()
+	while [ -n "$rest" ]; do
+		part=${rest%%;*}
+		rest=${rest#*;}
+		part=${part#"${part%%[! ]*}"}
+		part=${part%"${part##*[! ]}"}
+		[ -n "$part" ] || die 64 "$1='${!1}': a name between its semicolons is empty"
+		[[ $part != *[[:cntrl:]]* ]] || die 64 "$1='${!1}': a name has a control character"
+		list+=("$part")
+	done
+	[ ${#list[@]} -eq ${#runs[@]} ] ||
+		die 64 "$1='${!1}' has ${#list[@]} names, but RUNS has ${#runs[@]} runs: one for each, with" \
+			"semicolons between"
+}
+
+command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (make deps)'
+case $FORMAT in
+png | svg | pdf) ;;
+*) die 64 "FORMAT='$FORMAT' is not one of png svg pdf" ;;
+esac
+# shellcheck disable=SC2206  # names with blanks between, or patterns of them
+runs=($RUNS)
+[ -z "$LABELS" ] || [ -z "$GROUP" ] || die 64 'LABELS and GROUP cannot be combined: a group is named by GROUP'
+names=("${runs[@]}")
+if [ -n "$LABELS$GROUP" ]; then
+	if [ -n "$GROUP" ]; then items GROUP; else items LABELS; fi
+	names=("${list[@]}")
+fi
+# the curves, and of each run the number of its curve
+curves=() curve=() base=0
+for i in "${!runs[@]}"; do
+	for ((s = 0; s < ${#curves[@]}; s++)); do
+		[ "${curves[s]}" != "${names[i]}" ] || break
+	done
+	if [ "$s" -lt ${#curves[@]} ] && [ -z "$GROUP" ]; then
+		die 64 "'${names[i]}' names two curves${LABELS:+ of LABELS}: GROUP= draws several runs as one"
+	fi
+	curves[s]=${names[i]}
+	curve+=($((s + 1)))
+	[ "$BASELINE" != "${names[i]}" ] && [ "$BASELINE" != "${runs[i]}" ] || base=$((s + 1))
+done
+[ -z "$BASELINE" ] || [ "$base" -gt 0 ] ||
+	die 64 "BASELINE='$BASELINE' is not one of RUNS, LABELS or GROUP"
+
+# ---- numbers -------------------------------------------------------------------------------
+
+# numbers FILE: of each line the step, and each figure with the kind of its reward: three columns.  A log may
+# have lines twice, of a batch that was trained again after a kill; the last one counts.
+# shellcheck disable=SC2094  # the name of the file is for messages
 numbers() {
-	local files=()
-	[ ! -e "$1/eval.jsonl" ] || files+=("$1/eval.jsonl")
-	[ ! -e "$1/log.jsonl" ] || files+=("$1/log.jsonl")
-	jq -r '[.step, .nll, .accuracy, ."loss/ntp", ."reward/mean"] | map(. // "NaN" | tostring)
-		| join("\t")' "${files[@]}" | awk -F '\t' -v OFS='\t' -v run="$1" '
-		{
-			seen[$1]
-			for (i = 2; i <= NF; i++)
-				if ($i != "NaN")
-					value[$1, i] = $i
-		}
-		END {
-			for (step in seen) {
-				line = run OFS step
-				for (i = 2; i <= 5; i++)
-					line = line OFS ((step, i) in value ? value[step, i] : "NaN")
-				print line
-			}
-		}' | sort -t $'\t' -k 2n
+	jq -nrR --arg file "$1" '
+		def stop($n; $what): "curves: \($file): line \($n): \($what)\n" | halt_error(65);
+		foreach inputs as $text (0; . + 1; . as $n | select($text | test("^[ \t\r]*$") | not)
+		| $text | (try fromjson catch stop($n;
+			"not a line of JSON, as after a kill while it was written: remove it"))
+		| if type != "object" or (.step | type) != "number" then
+			stop($n; "there is no number \"step\"") else . end
+		| .step as $step | (."reward/kind" // "" | tostring | gsub("[^-A-Za-z0-9_.+]"; "_")) as $kind
+		| if $file | endswith("/eval.jsonl") then
+			["1 nll", .nll], ["2 accuracy", .accuracy], ["3 held-out reward " + $kind, ."reward/mean"]
+		else
+			["4 loss", ."loss/ntp"], ["5 reward " + $kind, ."reward/mean"]
+		end
+		| select(.[1] | type == "number") | [$step, .[0], .[1]] | map(tostring) | join("\t"))' <"$1"
 }
 
 # about RUN: by what command its lines were made, and size and hash of what they are about
-about() { sed -n '/^EVALUATE=/p; s/^\([0-9]* bytes, sha256 [0-9a-f]*\).*/\1/p' "$1/eval.words"; }
+about() { sed -n '/^EVALUATE=/p; s/^\([0-9]* bytes, sha256 [0-9a-f]*\).*/\1/p' <"$1/eval.words"; }
 
-command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (make deps)'
 first=
-for run in $RUNS; do
-	[ -e "$run/latest" ] || die 66 "$run is no run"
+for i in "${!runs[@]}"; do
+	run=$(plain "${runs[i]}")
+	[ -e "$run/latest" ] ||
+		die 66 "${runs[i]} is not a run (blanks in RUNS separate runs, so no name may have one)"
 	if [ -n "$EVAL" ]; then
 		RUN=$run "$here/eval-step.sh" check
 		for step in "$run"/step-*; do
@@ -58,29 +109,67 @@ for run in $RUNS; do
 			"so they cannot be compared"
 done
 
-mkdir -p "$OUT"
-tmp=$OUT/curves.tmp
+out=$(plain "$OUT")
+mkdir -p -- "$out"
+out=$(CDPATH='' cd -- "$out" && pwd)
+tmp=$out/curves.tmp
 rm -rf "$tmp"
 mkdir "$tmp"
 trap 'rm -rf "$tmp"' EXIT
-{
-	printf 'run\tstep\tnll\taccuracy\tloss\treward\n'
-	for run in $RUNS; do numbers "$run"; done
-} >"$tmp/curves.tsv"
 
-# a file for each curve, and a panel for each column that has any
-panels='' i=0
-for run in $RUNS; do
-	i=$((i + 1))
-	for column in 3 4 5 6; do
-		awk -F '\t' -v run="$run" -v of=$column \
-			'NR > 1 && $1 == run && $of != "NaN" { print $2, $of }' \
-			"$tmp/curves.tsv" >"$tmp/$i.$column"
-		[ ! -s "$tmp/$i.$column" ] || panels+=" $column"
-	done
+# run, figure, step, value
+for i in "${!runs[@]}"; do
+	run=$(plain "${runs[i]}")
+	for file in "$run/eval.jsonl" "$run/log.jsonl"; do
+		[ ! -e "$file" ] || numbers "$file"
+	done >"$tmp/run"
+	[ -s "$tmp/run" ] || die 66 "$run has no numbers to draw: its eval.jsonl and log.jsonl have no loss," \
+		"accuracy or reward yet (train it, or EVAL=valid.rf)"
+	awk -F '\t' -v OFS='\t' -v i=$((i + 1)) '{ value[$2 OFS $1] = $3 }
+		END { for (key in value) print i, key, value[key] }' <"$tmp/run" >>"$tmp/numbers"
 done
-panels=$(tr ' ' '\n' <<<"$panels" | sort -u | paste -sd ' ')
-gnuplot -e "tmp='$tmp'; runs='$RUNS'; panels='$panels'" "$here/curves.gp"
-mv "$tmp/curves.tsv" "$OUT/curves.tsv"
-mv "$tmp/curves.png" "$OUT/curves.png"
-printf 'curves: %s, %s\n' "$OUT/curves.png" "$OUT/curves.tsv" >&2
+
+# from here on all files have names of ours, which no program takes for anything else
+cd "$tmp"
+printf '%s\n' "${runs[@]}" >runs
+printf '%s\n' "${curves[@]}" >names
+printf '%s\n' "${curve[@]}" >groups
+{
+	printf 'run\tstep\tnll\taccuracy\tloss\treward\tkind\theld_out_reward\theld_out_kind\n'
+	awk -F '\t' -v OFS='\t' '
+		function cell(column) { return OFS ((key, column) in value ? value[key, column] : "NaN") }
+		{
+			split($2, figure, " ")
+			kind = $2
+			sub(/^[0-9] (held-out )?reward ?/, "", kind)
+			seen[$1 OFS $3]
+			value[$1 OFS $3, figure[1]] = $4
+			if (kind != $2 && kind != "")
+				value[$1 OFS $3, figure[1] "kind"] = kind
+		}
+		END {
+			for (key in seen)
+				print key cell(1) cell(2) cell(4) cell(5) cell("5kind") cell(3) cell("3kind")
+		}' numbers | sort -t $'\t' -k 1,1n -k 2,2n | awk -F '\t' -v OFS='\t' '
+		FNR == NR { run[FNR] = $0; next }
+		{ $1 = run[$1]; print }' runs -
+} >curves.tsv
+
+# a panel for each figure, whose names sort as they are drawn
+cut -f 2 numbers | sort -u >figures
+sed -E 's/^1 .*/held-out loss, nats/; s/^2 .*/held-out accuracy/; s/^3 held-out reward /held-out reward: /
+	s/^4 .*/training loss, nats/; s/^5 reward /training reward: /; s/: $//' figures >panels
+[ "$base" -eq 0 ] || sed -i "s/\$/, difference/" panels
+training=$(grep -nm 1 '^[45]' figures | cut -d : -f 1 || :)
+awk -F '\t' -v OFS='\t' 'FNR == NR { panel[$0] = FNR; next } { $2 = panel[$2]; print }' figures numbers |
+	sort -t $'\t' -k 2,2n -k 1,1n -k 3,3n |
+	awk -v panels="$(wc -l <panels)" -v training="${training:-99}" -v smooth="$SMOOTH" -v base="$base" \
+		-f "$here/curves.awk"
+# a curve that stands still is a warning of gnuplot's
+BASE=$base gnuplot "$here/style.gp" "$here/curves.gp" 2>said || {
+	cat said >&2
+	exit 70
+}
+mv curves.tsv "$out/curves.tsv"
+mv "curves.$FORMAT" "$out/curves.$FORMAT"
+printf 'curves: %s, %s\n' "$OUT/curves.$FORMAT" "$OUT/curves.tsv" >&2

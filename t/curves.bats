@@ -121,25 +121,27 @@ evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
 	curves RUNS='a b' OUT=out/curves
 	python3 - >want <<-'END'
 		import json
-		print("run\tstep\tnll\taccuracy\tloss\treward")
+		print("run\tstep\tnll\taccuracy\tloss\treward\tkind\theld_out_reward\theld_out_kind")
 		for run in "ab":
 		    held = {json.loads(l)["step"]: json.loads(l) for l in open(f"{run}/eval.jsonl")}
 		    log = {json.loads(l)["step"]: json.loads(l) for l in open(f"{run}/log.jsonl")}
 		    for step in sorted(held.keys() | log.keys()):
 		        h, l = held.get(step, {}), log.get(step, {})
 		        cells = h.get("nll"), h.get("accuracy"), l.get("loss/ntp"), l.get("reward/mean")
-		        print(run, step, *("NaN" if c is None else f"{c:.6g}" for c in cells), sep="\t")
+		        cells = ["NaN" if c is None else f"{c:.6g}" for c in cells]
+		        cells += [l.get("reward/kind", "NaN"), "NaN", "NaN"]
+		        print(run, step, *cells, sep="\t")
 	END
-	awk -F '\t' -v OFS='\t' 'NR > 1 { for (i = 3; i <= NF; i++) if ($i != "NaN")
+	awk -F '\t' -v OFS='\t' 'NR > 1 { for (i = 3; i <= 6; i++) if ($i != "NaN")
 		$i = sprintf("%.6g", $i) } { print }' out/curves/curves.tsv | diff want -
 	[ "$(wc -l <want)" -eq 22 ]
 	[ "$(head -c 4 out/curves/curves.png | tail -c 3)" = PNG ]
 	# loss, accuracy, loss and reward of training; without a reward a panel less
 	height() { od -An -j 20 -N 4 -t u1 "$1" | awk '{ print $3 * 256 + $4 }'; }
-	[ "$(height out/curves/curves.png)" -eq $((60 + 4 * 260)) ]
+	four=$(height out/curves/curves.png)
 	run -0 curves RUNS=b OUT=b-alone
 	[ "$output" = 'curves: b-alone/curves.png, b-alone/curves.tsv' ]
-	[ "$(height b-alone/curves.png)" -eq $((60 + 3 * 260)) ]
+	[ $((four - $(height b-alone/curves.png))) -eq $((175 * 240 / 100)) ]
 	[ "$(ls -A out/curves)" = $'curves.png\ncurves.tsv' ]
 	cp -a out before
 	curves RUNS='a b' OUT=out/curves
@@ -167,7 +169,7 @@ evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
 	said='curves: a and d were evaluated on different texts, or by another EVALUATE, so they cannot be'
 	[[ "$output" == "$said compared"* ]]
 	run -2 curves RUNS='a none' OUT=no
-	[[ "$output" == 'curves: none is no run'* ]]
+	[[ "$output" == 'curves: none is not a run (blanks in RUNS separate runs, so no name may have one)'* ]]
 	rf-init --from "$P/ckpt" fresh
 	run -2 curves RUNS=fresh OUT=no
 	said='curves: fresh has neither eval.jsonl nor log.jsonl: EVAL=valid.rf writes the first'
@@ -180,4 +182,124 @@ evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
 	[[ "$output" == *'unknown variable RUN; the variables are RUNS OUT'* ]]
 	[ ! -e no ]
 	curves help | grep -q 'EVERY=10'
+}
+
+# noted NAME [LINE...]: a run with these lines in its log
+noted() {
+	mkdir -p "./$1/step-000001"
+	ln -sfn step-000001 "./$1/latest"
+	[ $# -eq 1 ] || printf '%s\n' "${@:2}" >"./$1/log.jsonl"
+}
+
+@test "curves.mk: runs and folders with any name are drawn, and a name with a blank is refused by name" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	for name in "b'c" 'd"e' -f 'g=h' 'i\j' 'k$(pwd)l' 'm`n' 'o{p}_q^r' '1' 's;t' 'ü' 'NaN' 'u%dv'; do
+		noted "$name" '{"step":1,"loss/ntp":2}' '{"step":2,"loss/ntp":1}'
+		curves RUNS="${name//\$/\$\$}" OUT="out of ${name//\$/\$\$}"
+		[ "$(tail -n 2 "out of $name/curves.tsv" | cut -f 1-5 | paste -sd,)" = \
+			"$name	1	NaN	NaN	2,$name	2	NaN	NaN	1" ]
+		[ "$(ls -A "out of $name")" = $'curves.png\ncurves.tsv' ]
+	done
+	for name in '-out' 'a=b/c'; do
+		curves RUNS=1 OUT="$name"
+		[ "$(head -c 4 "./$name/curves.png" | tail -c 3)" = PNG ]
+	done
+	noted 'two words' '{"step":1,"loss/ntp":2}'
+	run -2 curves RUNS='two words' OUT=no
+	[[ "$output" == 'curves: two is not a run (blanks in RUNS separate runs, so no name may have one)'* ]]
+	[ ! -e no ]
+}
+
+@test "curves.mk: a run without numbers ends with 66 and a sentence, and a torn line is named by file and line" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	noted good '{"step":1,"loss/ntp":2}'
+	try() {
+		run -2 curves RUNS="good $1" OUT=out
+		[[ "${lines[0]}" == "curves: $2"* ]] || { echo "$output"; return 1; }
+		[[ "$output" == *"Error $3" ]] && [ ! -e out/curves.png ] && [ ! -e out/curves.tsv ]
+	}
+	noted empty
+	: >empty/log.jsonl
+	try empty 'empty has no numbers to draw: its eval.jsonl and log.jsonl have no loss, accuracy or reward' 66
+	noted bare '{"step":1,"stepped":true,"loss/ntp":null}' ''
+	try bare 'bare has no numbers to draw' 66
+	noted torn '{"step":1,"loss/ntp":2}' '' '{"step":2,"los'
+	try torn 'torn/log.jsonl: line 3: not a line of JSON, as after a kill while it was written: remove it' 65
+	noted "to'rn" '{"step":1,"loss/ntp":2}{"step":2'
+	try "to'rn" "to'rn/log.jsonl: line 1: not a line of JSON" 65
+	noted list '[1]'
+	try list 'list/log.jsonl: line 1: there is no number "step"' 65
+	noted eval '{"step":1,"loss/ntp":2}'
+	printf '{"step":0,"nll":' >eval/eval.jsonl
+	try eval 'eval/eval.jsonl: line 1: not a line of JSON' 65
+}
+
+@test "curves.mk: LABELS, GROUP and BASELINE must fit the runs, and FORMAT writes PNG, SVG or PDF" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	noted a '{"step":1,"loss/ntp":2,"reward/mean":1,"reward/kind":"cosine"}'
+	noted b '{"step":1,"loss/ntp":3,"reward/mean":2,"reward/kind":"binary"}'
+	try() {
+		run -2 curves RUNS='a b' OUT=no "${@:2}"
+		[[ "${lines[0]}" == "curves: $1"* ]] || { echo "$output"; return 1; }
+		[ ! -e no ]
+	}
+	try "LABELS='x' has 1 names, but RUNS has 2 runs" LABELS=x
+	try "LABELS='x;;y': a name between its semicolons is empty" LABELS='x;;y'
+	try "'x' names two curves of LABELS: GROUP= draws several runs as one" LABELS='x;x'
+	try 'LABELS and GROUP cannot be combined' LABELS='x;y' GROUP='x;y'
+	try "BASELINE='c' is not one of RUNS, LABELS or GROUP" BASELINE=c
+	try "FORMAT='gif' is not one of png svg pdf" FORMAT=gif
+	run -2 curves RUNS='a b' OUT=no SMOOTH=0
+	[[ "$output" == *"SMOOTH='0': it must be a whole number, 1 or more"* ]]
+	curves RUNS='a b' OUT=out FORMAT=svg LABELS=' SFT & "x" ; ReFINE, n {1}_2 '
+	# every name and axis stands in the figure as it is; rewards of two kinds have two panels
+	sed 's/<[^>]*>//g; s/&amp;/\&/g; s/&quot;/"/g' out/curves.svg >text
+	for said in 'SFT & "x"' 'ReFINE, n {1}_2' 'optimizer step' 'training loss, nats' \
+		'training reward: cosine' 'training reward: binary'; do
+		grep -qF "$said" text || { cat text; return 1; }
+	done
+	curves RUNS='a b' OUT=out FORMAT=pdf GROUP='x;x' BASELINE=x
+	[ "$(head -c 4 out/curves.pdf)" = %PDF ]
+}
+
+@test "curves.awk: smooths curves of training, subtracts the baseline, and gives means with one deviation" {
+	cat >points.py <<-'END'
+		import random, statistics as st
+		random.seed(1)
+		# runs 1 and 2 are curve 1, runs 3, 4 and 5 curve 2; panel 1 is held-out, panel 2 training
+		curve = [1, 1, 2, 2, 2]
+		value = {(p, r, s): round(random.random(), 3) for p in (1, 2) for r in range(1, 6)
+		         for s in range(0, 12, 3 - p) if not (r == 4 and s == 6)}
+		with open("numbers", "w") as f:
+		    for (p, r, s), v in sorted(value.items()):
+		        print(r, p, s, v, sep="\t", file=f)
+		with open("groups", "w") as f:
+		    f.writelines(f"{c}\n" for c in curve)
+		def smoothed(p, r):
+		    steps = sorted(s for q, t, s in value if (q, t) == (p, r))
+		    near = lambda i: steps[max(0, i - 1):i + 2] if p == 2 else [steps[i]]
+		    return {s: st.mean(value[p, r, t] for t in near(i)) for i, s in enumerate(steps)}
+		for p in (1, 2):
+		    runs = {r: smoothed(p, r) for r in range(1, 6)}
+		    base = {s: st.mean((runs[1][s], runs[2][s])) for s in runs[1]}
+		    for c in (1, 2):
+		        of = [runs[r] for r in runs if curve[r - 1] == c]
+		        for s in sorted(of[0]):
+		            if all(s in run for run in of):
+		                v = [run[s] - base[s] for run in of]
+		                m, d = st.mean(v), st.stdev(v)
+		                print(p, c, s, f"{m + 0:.4f} {m - d:.4f} {m + d:.4f}".replace("-0.0000", "0.0000"))
+	END
+	python3 points.py >want
+	awk -v panels=2 -v training=2 -v smooth=3 -v base=1 -f "$ROOT/pipelines/curves.awk" numbers
+	for p in 1 2; do
+		for c in 1 2; do
+			awk -v p="$p" -v c="$c" '{ printf "%d %d %d %.4f %.4f %.4f\n", p, c, $1, $2, $3, $4 }' "$p.$c"
+		done
+	done | sed 's/-0\.0000/0.0000/g' | diff want -
+	# a run alone has no band
+	echo 1 >groups
+	grep -P '^1\t1\t' numbers | awk -v panels=1 -v training=2 -v smooth=1 -v base=0 \
+		-f "$ROOT/pipelines/curves.awk"
+	[ "$(cut -f 3,4 1.1 | sort -u)" = $'NaN\tNaN' ]
 }

@@ -1,0 +1,106 @@
+# curves.awk -- the points that curves.gp draws, out of lines of run, figure, step and value, sorted by figure,
+# run and step, with tabs between: as files P.S of the current folder.
+#
+# The file groups has the number of each run's curve, a line for each run.
+#
+#     panels     how many figures there are; a figure is the number of its panel
+#     training   of which figure on they are of training, whose curves are smoothed
+#     smooth     values of a running mean, which is centred; at the ends of a curve it has fewer
+#     base       the curve from which differences are drawn; 0: from none
+#
+# The value of a curve with several runs is their mean at the steps that all of them have, and its band one
+# standard deviation to either side.
+BEGIN {
+	FS = OFS = "\t"
+	while ((getline line <"groups") > 0) {
+		curve[++runs] = line + 0
+		members[line + 0]++
+		if (line + 0 > curves)
+			curves = line + 0
+	}
+}
+
+{
+	n[$2, $1]++
+	at[$2, $1, n[$2, $1]] = $3
+	value[$2, $1, n[$2, $1]] = $4
+}
+
+END {
+	for (p = 1; p <= panels; p++) {
+		for (r = 1; r <= runs; r++)
+			running_mean(p, r, p >= training ? smooth : 1)
+		if (base)
+			subtract(p)
+		for (s = 1; s <= curves; s++)
+			draw(p, s)
+	}
+}
+
+function running_mean(p, r, width,    i, j, from, to, sum, mean)
+{
+	for (i = 1; i <= n[p, r]; i++) {
+		from = i - int(width / 2)
+		to = i + int((width - 1) / 2)
+		from = from < 1 ? 1 : from
+		to = to > n[p, r] ? n[p, r] : to
+		sum = 0
+		for (j = from; j <= to; j++)
+			sum += value[p, r, j]
+		mean[i] = sum / (to - from + 1)
+	}
+	for (i = 1; i <= n[p, r]; i++)
+		value[p, r, i] = mean[i]
+}
+
+# The runs of curve s that have the figure at all; counted in `those`, their sums by step in sum, count.
+function collect(p, s,    r, i)
+{
+	split("", sum)
+	split("", count)
+	split("", squares)
+	those = 0
+	for (r = 1; r <= runs; r++) {
+		if (curve[r] != s || !n[p, r])
+			continue
+		those++
+		for (i = 1; i <= n[p, r]; i++) {
+			sum[at[p, r, i]] += value[p, r, i]
+			count[at[p, r, i]]++
+		}
+	}
+}
+
+function subtract(p,    r, i, m)
+{
+	collect(p, base)
+	for (r = 1; r <= runs; r++) {
+		m = 0
+		for (i = 1; i <= n[p, r]; i++)
+			if (those && count[at[p, r, i]] == those) {
+				m++
+				at[p, r, m] = at[p, r, i]
+				value[p, r, m] = value[p, r, i] - sum[at[p, r, i]] / those
+			}
+		n[p, r] = m
+	}
+}
+
+function draw(p, s,    r, i, step, mean, sd, last)
+{
+	collect(p, s)
+	for (r = 1; r <= runs; r++)
+		if (curve[r] == s)
+			for (i = 1; i <= n[p, r]; i++)
+				squares[at[p, r, i]] += (value[p, r, i] - sum[at[p, r, i]] / count[at[p, r, i]]) ^ 2
+	for (r = 1; r <= runs && !(curve[r] == s && n[p, r]); r++)
+		;
+	for (i = 1; r <= runs && i <= n[p, r]; i++) {
+		step = at[p, r, i]
+		if (count[step] != those)
+			continue
+		mean = sum[step] / those
+		sd = those > 1 ? sqrt(squares[step] / (those - 1)) : 0
+		print step, mean, (those > 1 ? mean - sd : "NaN"), (those > 1 ? mean + sd : "NaN") >(p "." s)
+	}
+}
