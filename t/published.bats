@@ -199,7 +199,7 @@ texts_of_all() {
 one_file() { [ -e "$T/$1" ] || rf-init --from $1 --dtype bf16 "$T/$1"; }
 nothing_said() {
 	run -0 --separate-stderr one_file $1
-	[ -z "$output$stderr" ]
+	[ -z "$output$stderr" ] || { echo "$output$stderr"; false; }
 	run -0 --separate-stderr rf-entropy -m $1 --dry-run
 	[ -z "$stderr" ]
 	[ "$(ls $1/*.safetensors | wc -l)" -eq 3 ]

@@ -72,11 +72,12 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 }
 @test "rf-init: a tokenizer is copied from a folder and kept by runs and exports" {
 	mkdir tok
-	echo model >tok/tokenizer.model
+	cp "$G/tokenizer/tokenizer.model" tok/
+	jq '.vocab_size = 33000' config.json >larger.json
 	for name in tokenizer_config special_tokens_map generation_config; do echo '{}' >tok/$name.json; done
 	echo template >tok/chat_template.jinja
 	echo no >tok/model.safetensors
-	rf-init --config config.json --tokenizer tok a
+	rf-init --config larger.json --tokenizer tok a
 	rf-init --from a b
 	rf-init --from b --dtype f16 c
 	for d in a b/latest c; do
@@ -86,7 +87,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 		done
 	done
 	mkdir none
-	run -66 rf-init --config config.json --tokenizer none d
+	run -78 rf-init --config config.json --tokenizer none d
 	[[ "$output" == *"none: there is no tokenizer here"* ]]
 	[ ! -e d ]
 	nothing_left

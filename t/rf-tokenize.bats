@@ -700,7 +700,8 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 }
 
 @test "rf-tokenize: the tokenizer's own files take precedence over a config that names another kind" {
-	cp -r "$G/delta" m
+	jq '.vocab_size = 33000' "$G/delta/config.json" >config.json
+	rf-init --config config.json m
 	hash() { rf-dump m | sed -n 's/^tokenizer  *//p'; }
 	ids() { rf-tokenize "$@" a.txt | rf-dump --json | jq -c 'select(.seq == 1) | .body.tokens.data'; }
 	echo a >a.txt

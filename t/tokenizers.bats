@@ -229,3 +229,74 @@ ids() {
 	mv t.json m/tokenizer.json
 	[ "$(ids ab)" = '[6]' ]
 }
+
+# model VOCAB EOS: makes c.json of a small model
+model() {
+	jq -nc --argjson vocab "$1" --argjson eos "$2" '{model_type: "delta_net", hidden_size: 32,
+		num_hidden_layers: 1, num_heads: 1, vocab_size: $vocab, eos_token_id: $eos}' >c.json
+}
+
+@test "tokenizers: a vocabulary that the model lacks is an error before anything is tokenized" {
+	small m
+	model 5 4
+	run -78 --separate-stderr rf-init --config c.json --tokenizer m ckpt
+	[ "$stderr" = "rf-init: c.json: vocab_size is 5, but the tokenizer has 6 ids" ]
+	[ ! -e ckpt ]
+	cp c.json m/config.json
+	echo a >a.txt
+	run -78 --separate-stderr rf-tokenize -m m -o never a.txt
+	[ "$stderr" = "rf-tokenize: m/config.json: vocab_size is 5, but the tokenizer has 6 ids" ]
+	[ ! -e never ]
+	# a token that only the config next to the tokenizer names
+	model 6 5
+	cp c.json m/config.json
+	echo '{"eos_token": "<e>", "pad_token": "[P]"}' >m/tokenizer_config.json
+	jq '.added_tokens[0].id = 8 | .model.vocab |= . + {"[": 5, "P": 6, "]": 7}' m/tokenizer.json >t.json
+	mv t.json m/tokenizer.json
+	model 9 8
+	cp c.json m/config.json
+	[ "$(ids '[P]')" = '[5,6,7,8]' ]
+	grep -q 'vocab_size is 9 in m/config.json, so tokens with the ids 9 to 9, which files next to the' err
+	model 10 8
+	cp c.json m/config.json
+	[ "$(ids '[P]')" = '[9,8]' ]
+	# a config that is torn is no absence of one
+	echo '{"model_type": "delta_net"' >m/config.json
+	run -78 --separate-stderr rf-tokenize -m m -o never a.txt
+	[[ "$stderr" == "rf-tokenize: m/config.json: "* ]]
+	echo '{"model_type": "bert"}' >m/config.json
+	[ "$(ids a)" = '[0,8]' ]
+}
+
+@test "tokenizers: end tokens of tokenizer and model that differ cause a warning with both ids" {
+	small m
+	echo '{"eos_token": "<e>"}' >m/tokenizer_config.json
+	model 16 3
+	said='the tokenizer ends a text with token 5, the model with 3'
+	run -0 --separate-stderr rf-init --config c.json --tokenizer m ckpt
+	[ "$stderr" = "rf-init: warning: $said (let eos_token_id in c.json and eos_token in \
+tokenizer_config.json agree)" ]
+	jq -nc '{text: ("ab" * 40), p: "ab"}' >a.jsonl
+	run -0 --separate-stderr rf-tokenize -m ckpt -o t.rf a.jsonl
+	[[ "${stderr_lines[0]}" == "rf-tokenize: warning: $said (let eos_token_id in ckpt/config.json and "* ]]
+	rf-entropy -m ckpt t.rf | rf-select -o s.rf
+	run -0 --separate-stderr rf-rollout -m ckpt -o r.rf s.rf
+	[[ "$stderr" == "rf-rollout: warning: $said (let eos_token_id in ckpt/config.json and "* ]]
+	rf-tokenize -m ckpt --prompt-key p -o p.rf a.jsonl 2>err
+	run -0 --separate-stderr rf-generate -m ckpt -o g.rf p.rf
+	[[ "$stderr" == "rf-generate: warning: $said (let eos_token_id in ckpt/config.json and "* ]]
+	# generation_config.json may name more of them, and its other keys are not read
+	echo '{"eos_token_id": [3, 5], "temperature": NaN}' >ckpt/generation_config.json
+	for command in "rf-rollout -m ckpt -o r.rf s.rf" "rf-generate -m ckpt -o g.rf p.rf"; do
+		run -0 --separate-stderr $command
+		[ -z "$stderr" ]
+	done
+	for content in '{"eos_token_id": [3,' '[]' '{"eos_token_id": NaN}' '{"eos_token_id": "x"}'; do
+		echo "$content" >ckpt/generation_config.json
+		run -78 --separate-stderr rf-rollout -m ckpt -o r.rf s.rf
+		[[ "$stderr" == "rf-rollout: ckpt/generation_config.json: "* ]]
+	done
+	rm ckpt/generation_config.json
+	ln -s nowhere ckpt/generation_config.json
+	run -78 rf-rollout -m ckpt -o r.rf s.rf
+}

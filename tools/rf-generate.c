@@ -69,6 +69,8 @@ int main(int argc, char *argv[])
 			rf_blame(&err, "%s", rf_in_name(stage.in));
 		rf_die_err(&err);
 	}
+	if (*how.warning)
+		rf_say("warning: %s", how.warning);
 	if (how.words && *rf_tokenizer_warning(how.words))
 		rf_say("%s: warning: %s", how.tokenizer ? how.tokenizer : engine.path,
 		       rf_tokenizer_warning(how.words));

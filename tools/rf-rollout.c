@@ -51,6 +51,8 @@ int main(int argc, char *argv[])
 	engine.stage = &rollouts;
 	engine.fits = fits;
 	rf_cli_filter_open(&filter, &cli, argv[1]);
+	if (!rollouts.score)
+		rf_cli_fit_end(&engine);
 	do {
 		if (!rollouts.score)
 			rf_cli_chosen_by(&stage, &engine);

@@ -63,6 +63,23 @@ static void take_ids_of(struct rf_head *head)
 	cut.vocab = cut.vocab ? cut.vocab : vocab;
 }
 
+/* Compares the tokenizer with the model next to it before anything is tokenized. */
+static void fit_model(struct rf_tokenizer *tok)
+{
+	char file[4096], warning[RF_TOKENIZER_WARNING];
+	struct rf_config cfg;
+	struct rf_err err;
+	bool found;
+
+	if (rf_tokenizer_model(model, &cfg, file, &found, &err) != RF_OK ||
+	    (found && rf_tokenizer_fit(tok, &cfg, file, warning, &err) != RF_OK))
+		rf_die_err(&err);
+	if (found && *warning)
+		rf_say("warning: %s", warning);
+	cut.model_vocab = found ? cfg.vocab : 0;
+	rf_config_free(&cfg);
+}
+
 int main(int argc, char *argv[])
 {
 	const struct rf_record *record;
@@ -109,7 +126,8 @@ int main(int argc, char *argv[])
 	}
 	if (tok && *rf_tokenizer_warning(tok))
 		rf_say("%s: warning: %s", model, rf_tokenizer_warning(tok));
-	cut.model_vocab = tok && model ? rf_tokenizer_model_vocab(model) : 0;
+	if (tok && model)
+		fit_model(tok);
 	if (rf_sequences_open(&sequences, &cut, tok, text, texts.max_record, &err) != RF_OK)
 		rf_die_err(&err);
 

@@ -261,7 +261,12 @@ static enum rf_code check_places(const struct rf_ckpt *c, struct rf_err *e)
 	return rf_blame(e, "%s/model.safetensors.index.json", c->dir);
 }
 
-/* Counts what is not read: of a step, whose first checkpoint was warned of, nothing. */
+static bool is_foreign(const struct rf_ckpt *c, const char *name)
+{
+	return !rf_config_owns(&c->cfg, name) && !rf_config_expects(&c->cfg, name);
+}
+
+/* Counts the tensors that are not read.  A step is left out: its first checkpoint had the warning. */
 static void warn_of_unread(struct rf_ckpt *c)
 {
 	const struct rf_tensors *t = &c->tensors;
@@ -272,15 +277,15 @@ static void warn_of_unread(struct rf_ckpt *c)
 	if (c->in_run)
 		return;
 	for (int i = 0; i < t->n; i++)
-		if (!rf_config_owns(&c->cfg, t->t[i].name)) {
+		if (is_foreign(c, t->t[i].name)) {
 			first = first ? first : t->t[i].name;
 			n++;
 		}
 	for (int i = 0; i < t->misplaced_count; i++) {
 		const struct rf_misplaced *m = &t->misplaced[i];
 
-		if (rf_tensors_find(t, m->name) || rf_config_owns(&c->cfg, m->name))
-			continue; /* counted above */
+		if (rf_tensors_find(t, m->name) || !is_foreign(c, m->name))
+			continue; /* counted above, or not at all */
 		first = first && strcmp(first, m->name) < 0 ? first : m->name;
 		n++;
 	}

@@ -17,6 +17,7 @@
 #include "engine/dry_run.h"
 #include "method/meet.h"
 #include "ranks/guard.h"
+#include "text/tokenizer.h"
 
 void rf_cli_notes(const struct rf_engine *g)
 {
@@ -24,6 +25,26 @@ void rf_cli_notes(const struct rf_engine *g)
 		rf_say("%s", g->note);
 	if (g->ckpt->warning[0])
 		rf_say("%s: %s", g->ckpt->dir, g->ckpt->warning);
+}
+
+void rf_cli_fit_end(const struct rf_engine *g)
+{
+	char file[4096], warning[RF_TOKENIZER_WARNING];
+	struct rf_err err;
+	int eos;
+
+	if (!*g->ckpt->tokenizer)
+		return;
+	if (rf_tokenizer_end(g->ckpt->dir, &eos, &err) != RF_OK) {
+		/* a trainer may have removed the step since it was opened */
+		if (access(g->ckpt->dir, F_OK) && errno == ENOENT)
+			return;
+		rf_die_err(&err);
+	}
+	snprintf(file, sizeof file, "%.4000s/config.json", g->ckpt->dir);
+	rf_tokenizer_fit_end(eos, &g->ckpt->cfg, file, warning);
+	if (*warning)
+		rf_say("warning: %s", warning);
 }
 
 noreturn static void dry_run(const struct rf_cli *cli, struct rf_engine *g, const char *path,

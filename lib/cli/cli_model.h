@@ -17,6 +17,9 @@
 
 /* Prints on stderr what the user should know about the checkpoint and the device. */
 void rf_cli_notes(const struct rf_engine *g);
+/* Warns if the tokenizer in the model's folder ends a text with another token than the model.  Ends the
+ * program if a file next to the tokenizer cannot be read. */
+void rf_cli_fit_end(const struct rf_engine *g);
 /* Does rf_stage_open(), and checks that the model fits the stream.  With --max-len it takes the memory for
  * such sequences now.  With --dry-run it prints what the program would do (dry_run.h) and ends the
  * program. */

@@ -12,6 +12,7 @@
 
 #include "base/rng.h"
 #include "device/arena.h"
+#include "io/file.h"
 #include "method/generate.h"
 #include "stream/meta.h"
 #include "stream/pack.h"
@@ -87,6 +88,15 @@ static enum rf_code open_models(struct rf_generate_settings *s, const struct rf_
 	return RF_OK;
 }
 
+static enum rf_code fit_model(struct rf_generate_settings *s, struct rf_err *e)
+{
+	const struct rf_ckpt *c = s->engine->ckpt;
+	char file[4096];
+	enum rf_code rc = rf_file_join(file, c->dir, "config.json", e);
+
+	return rc == RF_OK ? rf_tokenizer_fit(s->words, &c->cfg, file, s->warning, e) : rc;
+}
+
 enum rf_code rf_generate_open(struct rf_generate_settings *s, const struct rf_head *h, struct rf_err *e)
 {
 	enum rf_code rc = !s->tokenizer                  ? open_models(s, h, e)
@@ -94,6 +104,8 @@ enum rf_code rf_generate_open(struct rf_generate_settings *s, const struct rf_he
 	                                                 : rf_tokenizer_open(&s->words, s->tokenizer, e);
 
 	if (rc != RF_OK)
+		return rc;
+	if (s->words && (rc = fit_model(s, e)) != RF_OK)
 		return rc;
 	if (s->words && *h->tokenizer_hash && strcmp(h->tokenizer_hash, rf_tokenizer_hash(s->words)))
 		return rf_fail(e, RF_EDATA, "the stream was made with tokenizer %.12s, not with %.12s",

@@ -29,6 +29,7 @@ struct rf_generate_settings {
 	size_t held;             /* bytes of the first record, if memory is planned for it */
 	/* open */
 	struct rf_tokenizer *words; /* NULL: there is none, and generations have no text */
+	char warning[RF_TOKENIZER_WARNING]; /* about words and the model; "": none */
 	char note[200];          /* why the model's, which it has, is not opened; "": nothing to say */
 };
 #define RF_GENERATE_DEFAULTS { .max_new = 32, .n = 1, .top_p = 1, .draw_step = -1 }

@@ -53,6 +53,7 @@ enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, 
 	} else if (family->model_type) {
 		family->read(&r, cfg);
 	} else {
+		cfg->foreign = true;
 		list_families(names, sizeof names);
 		r.rc = rf_fail(e, RF_EMODEL, "'model_type' is '%s', but only %s are supported",
 		               rf_quote(q, sizeof q, type, strlen(type)), names);
@@ -85,6 +86,8 @@ enum rf_code rf_config_read(struct rf_config *cfg, const char *path, struct rf_e
 enum rf_code rf_config_read_generation(struct rf_config *cfg, const char *path, struct rf_err *e)
 {
 	struct rf_config_reader r = { NULL, "", e, RF_OK };
+	static const char key[] = "eos_token_id";
+	struct rf_jvalue all, v = { NULL, 0 };
 	json_t *root = NULL;
 	enum rf_code rc;
 	bool exists;
@@ -94,17 +97,25 @@ enum rf_code rf_config_read_generation(struct rf_config *cfg, const char *path, 
 	if ((rc = rf_file_optional(path, &exists, e)) != RF_OK || !exists ||
 	    (rc = rf_file_read(path, MAX_TEXT, &text, &n, e)) != RF_OK)
 		return rc;
-	rc = rf_json_parse(&root, text, n, MAX_DEPTH, e);
-	free(text);
-	if (rc == RF_OK && !(r.left = json_copy(root)))
-		rc = rf_fail(e, RF_ENOMEM, "out of memory");
-	if (rc == RF_OK) {
-		rf_config_end_tokens(&r, cfg);
-		rc = r.rc;
+	if ((rc = rf_jscan_check(text, n, &all, e)) == RF_OK && !rf_jscan_is_object(&all))
+		rc = rf_fail(e, RF_EMODEL, "not a JSON object");
+	if (rc == RF_OK && (rc = rf_jscan_pick(&all, (const char *const[]){ key }, 1, &v, e)) == RF_OK && v.s) {
+		/* the rest is for other programs, and may have numbers such as NaN, which jansson refuses */
+		root = json_pack("{s:o}", key, json_loadb(v.s, v.n, JSON_DECODE_ANY, NULL));
+		if (!root || !(r.left = json_copy(root)))
+			rc = rf_fail(e, RF_EMODEL, "'%s' is %s, not a token", key, rf_jscan_kind(&v));
+		else
+			rf_config_end_tokens(&r, cfg);
 	}
 	json_decref(r.left);
 	json_decref(root);
-	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", path);
+	free(text);
+	if (rc == RF_OK && (rc = r.rc) == RF_OK)
+		return RF_OK;
+	rf_blame(e, "%s", path);
+	if (e && rc == RF_EDATA)
+		e->code = RF_EMODEL;
+	return rc == RF_EDATA ? RF_EMODEL : rc;
 }
 
 void rf_config_free(struct rf_config *cfg)
@@ -143,6 +154,11 @@ bool rf_config_owns(const struct rf_config *cfg, const char *name)
 	return !strncmp(name, "lm_head.", 8) ||
 	       (!strncmp(name, cfg->names.root, strlen(cfg->names.root)) &&
 	        strncmp(name, "model.visual.", 13));
+}
+
+bool rf_config_expects(const struct rf_config *cfg, const char *name)
+{
+	return cfg->inner && (!strncmp(name, "model.visual.", 13) || !strncmp(name, "mtp.", 4));
 }
 
 /* Where the value of a key of the outermost object stands in a text that was parsed. */

@@ -80,6 +80,7 @@ struct rf_config {
 	/* config.json as read, so that it can be written back with only the dtype changed */
 	char *text;
 	char unknown[200];        /* names of unknown keys, separated by ", "; "": none */
+	bool foreign;             /* after a failure: model_type is a string, but not one that is supported */
 };
 
 /* Read a config from a text of n bytes or from a file, and check it: all sizes are within the limits above
@@ -105,6 +106,9 @@ void rf_config_fit_names(struct rf_config *cfg, bool (*has)(const void *arg, con
  * with the root.  Other tensors, such as those of a vision encoder, are not read, and are carried along
  * unchanged. */
 bool rf_config_owns(const struct rf_config *cfg, const char *name);
+/* Returns whether a tensor that the text model does not own belongs to another part of the model that
+ * config.json describes: the vision encoder or the prediction of several tokens. */
+bool rf_config_expects(const struct rf_config *cfg, const char *name);
 
 /* Writes to *text (malloc'd) a copy of cfg->text with tie_word_embeddings as given and "dtype" set to dtype,
  * such as "float32" or "bfloat16"; "torch_dtype" is set where it is present.  If the text model has an object

@@ -35,6 +35,8 @@ static enum rf_code open_kind(struct rf_tokenizer **out, const struct rf_tokeniz
 		rf_tokenizer_free(t);
 	else
 		*out = t;
+	if (rc == RF_OK && !t->own)
+		t->own = t->vocab;
 	return rc;
 }
 
@@ -238,41 +240,56 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
 	return rc;
 }
 
-/* *vocab: the vocabulary size in the config.json of a checkpoint, or of the newest step of a run, or next to
- * a tokenizer file; 0: there is no such file. */
-static enum rf_code read_vocab(const char *path, char file[4096], int *vocab, struct rf_err *e)
+/* As rf_tokenizer_model(), for a run whose newest step may be removed meanwhile. */
+static enum rf_code read_model(const char *path, struct rf_config *cfg, char file[4096], bool *found,
+                               struct rf_err *e)
 {
 	static const char *const names[] = { "config.json", NULL };
-	struct rf_config cfg;
-	struct stat st;
+	char dir[4096], generation[4096];
 	enum rf_code rc;
-	bool found;
+	struct stat st;
 
-	*vocab = 0;
+	*cfg = (struct rf_config){ .d = 0 };
 	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-		rc = find_file(path, names, file, &found, e);
+		rc = find_file(path, names, file, found, e);
 	} else {
 		snprintf(file, 4096, "%.*sconfig.json", (int)(rf_file_name(path) - path), path);
-		rc = rf_file_optional(file, &found, e);
+		rc = rf_file_optional(file, found, e);
 	}
-	if (rc != RF_OK || !found)
+	if (rc != RF_OK || !*found)
 		return rc;
-	if ((rc = rf_config_read(&cfg, file, e)) == RF_OK)
-		*vocab = cfg.vocab;
-	rf_config_free(&cfg);
+	if ((rc = rf_config_read(cfg, file, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_file_directory(dir, file, e)) == RF_OK &&
+	    (rc = rf_file_join(generation, dir, "generation_config.json", e)) == RF_OK)
+		rc = rf_config_read_generation(cfg, generation, e);
 	return rc;
 }
 
-int rf_tokenizer_model_vocab(const char *path)
+enum rf_code rf_tokenizer_model(const char *path, struct rf_config *cfg, char file[4096], bool *found,
+                                struct rf_err *e)
 {
-	char file[4096];
 	enum rf_code rc;
-	int vocab;
 
-	do
-		rc = read_vocab(path, file, &vocab, NULL);
-	while (overtaken(path, file));
-	return rc == RF_OK ? vocab : 0;
+	*cfg = (struct rf_config){ .d = 0 };
+	do {
+		rf_config_free(cfg);
+		rc = read_model(path, cfg, file, found, e);
+	} while (overtaken(path, file));
+	*found &= !cfg->foreign;
+	return cfg->foreign ? RF_OK : rc;
+}
+
+/* Reads the vocabulary of the model next to a tokenizer; 0: there is no config. */
+static enum rf_code read_vocab(const char *path, char file[4096], int *vocab, struct rf_err *e)
+{
+	struct rf_config cfg;
+	bool found;
+	enum rf_code rc = read_model(path, &cfg, file, &found, e);
+
+	*vocab = rc == RF_OK && found ? cfg.vocab : 0;
+	rf_config_free(&cfg);
+	return rc;
 }
 
 static enum rf_code identify_once(const char *path, char file[4096], char kind[80], char hash[17],
@@ -281,6 +298,8 @@ static enum rf_code identify_once(const char *path, char file[4096], char kind[8
 	struct rf_tokenizer *t;
 	enum rf_code rc;
 	struct stat st;
+	struct rf_config cfg;
+	char config[4096];
 	bool found = true;
 
 	*kind = *hash = 0;
@@ -301,7 +320,10 @@ static enum rf_code identify_once(const char *path, char file[4096], char kind[8
 		rf_tokenizer_free(t);
 		return RF_OK;
 	}
-	*vocab = rf_tokenizer_model_vocab(file);
+	if ((rc = rf_tokenizer_model(file, &cfg, config, &found, e)) != RF_OK)
+		return rc;
+	*vocab = found ? cfg.vocab : 0;
+	rf_config_free(&cfg);
 	/* as rf_tokenizer_hash_dir(): a config alone is not the tokenizer */
 	return strcmp(rf_file_name(file), "tokenizer_config.json") ? rf_file_hash_file(file, hash, e) : RF_OK;
 }
@@ -316,6 +338,67 @@ enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17
 		rc = identify_once(path, file, kind, hash, vocab, e);
 	while (overtaken(path, file));
 	return rc;
+}
+
+static enum rf_code end_once(const char *path, char file[4096], int *eos, struct rf_err *e)
+{
+	const struct rf_tokenizer_kind *kind;
+	struct rf_tokenizer *t;
+	enum rf_code rc;
+	char name[80];
+
+	*eos = -1;
+	if ((rc = locate(path, file, name, e)) != RF_OK || !(kind = kind_of(name)))
+		return rc;
+	if (kind->end)
+		return kind->end(file, eos, e);
+	if ((rc = open_kind(&t, kind, file, e)) == RF_OK)
+		*eos = t->eos;
+	rf_tokenizer_free(t);
+	return rc;
+}
+
+enum rf_code rf_tokenizer_end(const char *path, int *eos, struct rf_err *e)
+{
+	char file[4096];
+	enum rf_code rc;
+
+	do
+		rc = end_once(path, file, eos, e);
+	while (overtaken(path, file));
+	return rc;
+}
+
+void rf_tokenizer_fit_end(int eos, const struct rf_config *cfg, const char *config,
+                          char warning[RF_TOKENIZER_WARNING])
+{
+	*warning = 0;
+	for (int i = 0; i < cfg->eos_count; i++)
+		if (cfg->eos[i] == eos)
+			return;
+	if (eos >= 0 && cfg->eos_count)
+		snprintf(warning, RF_TOKENIZER_WARNING,
+		         "the tokenizer ends a text with token %d, the model with %d (let eos_token_id in %s and "
+		         "eos_token in tokenizer_config.json agree)", eos, cfg->eos[0], config);
+}
+
+enum rf_code rf_tokenizer_fit(struct rf_tokenizer *t, const struct rf_config *cfg, const char *config,
+                              char warning[RF_TOKENIZER_WARNING], struct rf_err *e)
+{
+	const int all = t->vocab;
+
+	if (t->own > cfg->vocab)
+		return rf_fail(e, RF_EMODEL, "%s: vocab_size is %d, but the tokenizer has %d ids", config,
+		               cfg->vocab, t->own);
+	rf_tokenizer_fit_end(t->eos, cfg, config, warning);
+	if (all <= cfg->vocab)
+		return RF_OK;
+	t->kind->limit(t, cfg->vocab);
+	if (!*warning)
+		snprintf(warning, RF_TOKENIZER_WARNING,
+		         "vocab_size is %d in %s, so tokens with the ids %d to %d, which files next to the "
+		         "tokenizer add, are text", cfg->vocab, config, cfg->vocab, all - 1);
+	return RF_OK;
 }
 
 void rf_tokenizer_free(struct rf_tokenizer *t)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "model/config.h"
 
 struct rf_tokenizer;
 
@@ -33,9 +34,16 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
  * none.  So it is for a model without a tokenizer, whose kind and hash are "". */
 enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab,
                                    struct rf_err *e);
-/* The vocabulary size of the model that the tokenizer at path (as for rf_tokenizer_open()) is for, as the
- * config.json beside it says, which is often padded; 0: there is none, or of no model that is supported. */
-int rf_tokenizer_model_vocab(const char *path);
+/* Reads the config.json of the model that the tokenizer at path (as for rf_tokenizer_open()) is for, which is
+ * next to the tokenizer, with its generation_config.json.  *found is false if there is none, or one of a model
+ * that is not supported.  `file` is the config's path.  Errors: those of rf_config_read().  The caller frees
+ * cfg with rf_config_free(), also after a failure. */
+enum rf_code rf_tokenizer_model(const char *path, struct rf_config *cfg, char file[4096], bool *found,
+                                struct rf_err *e);
+/* Finds the end token of the tokenizer at path (as for rf_tokenizer_open()) without opening a large
+ * tokenizer; *eos is -1 if there is none, or if the tokenizer is of a kind that is not supported.  Errors:
+ * those of rf_tokenizer_open(). */
+enum rf_code rf_tokenizer_end(const char *path, int *eos, struct rf_err *e);
 void rf_tokenizer_free(struct rf_tokenizer *t);
 
 const char *rf_tokenizer_kind(const struct rf_tokenizer *t);   /* "bytes" */
@@ -48,6 +56,17 @@ int rf_tokenizer_bos(const struct rf_tokenizer *t);            /* -1: none */
 const char *rf_tokenizer_warning(const struct rf_tokenizer *t);
 /* Whether the tokenizer's own files say that a text begins with the bos token. */
 bool rf_tokenizer_begins(const struct rf_tokenizer *t);
+
+/* Compares the tokenizer with the model whose config has the path `config`, and forgets the tokens that only
+ * files next to the tokenizer add and the model has no rows for.  The warning is "" or a sentence about such a
+ * token, or about different end tokens, which names both ids and the file to edit.  Errors: RF_EMODEL: the
+ * tokenizer has more ids than the model. */
+enum { RF_TOKENIZER_WARNING = 400 };
+enum rf_code rf_tokenizer_fit(struct rf_tokenizer *t, const struct rf_config *cfg, const char *config,
+                              char warning[RF_TOKENIZER_WARNING], struct rf_err *e);
+/* Compares only an end token with the model's; the warning is as above. */
+void rf_tokenizer_fit_end(int eos, const struct rf_config *cfg, const char *config,
+                          char warning[RF_TOKENIZER_WARNING]);
 
 /* Appends the ids of n bytes of text to the array *ids, which it reallocates: *count of its *cap elements are
  * used. */

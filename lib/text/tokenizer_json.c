@@ -481,6 +481,77 @@ static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struc
 	return rc;
 }
 
+static int vocab_of(const struct json *j)
+{
+	int vocab = rf_bpe_size(j->bpe);
+
+	for (int i = 0; i < j->added.n; i++)
+		vocab = j->added.t[i].id >= vocab ? j->added.t[i].id + 1 : vocab;
+	return vocab;
+}
+
+static void limit_json(struct rf_tokenizer *t, int vocab)
+{
+	struct json *j = t->data;
+	int n = 0;
+
+	for (int i = 0; i < j->added.n; i++) {
+		if (j->added.t[i].id < vocab) {
+			j->added.t[n++] = j->added.t[i];
+			continue;
+		}
+		free(j->added.t[i].text);
+		free(j->added.t[i].match);
+	}
+	j->added.n = n;
+	t->vocab = vocab_of(j);
+}
+
+/* Finds the id of a token by its text: among added tokens, then in the vocabulary. */
+static int find_id(const struct rf_jvalue *file, const char *text)
+{
+	struct rf_jvalue list, model, vocab, key, v = { NULL, 0 }, content, id;
+	int64_t number = -1;
+
+	maybe(file, "added_tokens", &list);
+	while (list.s && rf_jscan_is_list(&list) && rf_jscan_next(&list, NULL, &v))
+		if (rf_jscan_is_object(&v) && rf_jscan_get(&v, "content", &content, NULL) == RF_OK &&
+		    rf_jscan_is_string(&content) && rf_jscan_equals(&content, text) &&
+		    rf_jscan_get(&v, "id", &id, NULL) == RF_OK && rf_jscan_int(&id, &number))
+			return (int)number;
+	maybe(file, "model", &model);
+	if (!model.s || !rf_jscan_is_object(&model))
+		return -1;
+	maybe(&model, "vocab", &vocab);
+	for (v.s = NULL; vocab.s && rf_jscan_is_object(&vocab) && rf_jscan_next(&vocab, &key, &v);)
+		if (rf_jscan_equals(&key, text) && rf_jscan_int(&v, &number))
+			return (int)number;
+	return -1;
+}
+
+static enum rf_code end_json(const char *path, int *eos, struct rf_err *e)
+{
+	struct rf_special s;
+	struct rf_jvalue file;
+	struct rf_lines *l = NULL;
+	enum rf_code rc;
+	char *text;
+	size_t n;
+
+	*eos = -1;
+	if ((rc = rf_special_read(&s, path, e)) == RF_OK && s.eos.text &&
+	    (rc = rf_lines_open(&l, path, MAX_FILE, e)) == RF_OK &&
+	    (rc = rf_lines_rest(l, &text, &n, e)) == RF_OK) {
+		if ((rc = rf_jscan_check(text, n, &file, e)) != RF_OK)
+			rf_blame(e, "%s", path);
+		else if (rf_jscan_is_object(&file))
+			*eos = find_id(&file, s.eos.text);
+	}
+	rf_lines_close(l);
+	rf_special_free(&s);
+	return rc;
+}
+
 static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct rf_err *e)
 {
 	struct json *j = calloc(1, sizeof *j);
@@ -505,12 +576,10 @@ static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct r
 	rf_lines_close(l);
 	if (rc != RF_OK)
 		return rc;
+	t->own = vocab_of(j);
 	if ((rc = read_special(t, path, e)) != RF_OK)
 		return rc;
-	t->vocab = rf_bpe_size(j->bpe);
-	for (int i = 0; i < j->added.n; i++)
-		if (j->added.t[i].id >= t->vocab)
-			t->vocab = j->added.t[i].id + 1;
+	t->vocab = vocab_of(j);
 	if (j->first)
 		t->bos = id_of(j, j->first, strlen(j->first));
 	t->begins = j->first;
@@ -901,6 +970,7 @@ static void close_json(struct rf_tokenizer *t)
 }
 
 const struct rf_tokenizer_kind rf_tokenizer_kind_json = {
-	.name = "bpe", .class = "BPE", .open = open_json, .encode = encode_json, .decode = decode_json,
+	.name = "bpe", .class = "BPE", .open = open_json, .end = end_json, .limit = limit_json,
+	.encode = encode_json, .decode = decode_json,
 	.close = close_json,
 };

@@ -9,6 +9,10 @@ struct rf_tokenizer_kind {
 	const char *class;       /* the tokenizer_class that names this kind in tokenizer_config.json */
 	/* path: the file that named the kind; NULL for rf_tokenizer_bytes() */
 	enum rf_code (*open)(struct rf_tokenizer *t, const char *path, struct rf_err *e);
+	/* finds the end token, or -1, without opening the tokenizer; NULL: opening is cheap */
+	enum rf_code (*end)(const char *path, int *eos, struct rf_err *e);
+	/* forgets the tokens from this id on, of those that t->own does not count; NULL: there are none */
+	void (*limit)(struct rf_tokenizer *t, int vocab);
 	enum rf_code (*encode)(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
 	                       size_t *count, size_t *cap, struct rf_err *e);
 	/* special: special tokens become their names, else nothing.  *held: so many bytes at the end stand
@@ -26,6 +30,7 @@ struct rf_tokenizer {
 	const struct rf_tokenizer_kind *kind;
 	char hash[17];
 	int vocab, eos, bos;     /* eos, bos: -1: none */
+	int own;                 /* the vocabulary without the tokens of the files next to the tokenizer */
 	bool begins;             /* texts begin with bos */
 	char warning[400];       /* what the user should know; "": nothing */
 	void *data;              /* private to the kind */
