@@ -261,9 +261,18 @@ static enum rf_code check_places(const struct rf_ckpt *c, struct rf_err *e)
 	return rf_blame(e, "%s/model.safetensors.index.json", c->dir);
 }
 
-static bool is_foreign(const struct rf_ckpt *c, const char *name)
+/* Checks for a tensor that a user should know of: not the model's own, nor one of a part that its config
+ * describes and that is as it should be. */
+static bool is_foreign(const struct rf_ckpt *c, const struct rf_tensor *tensor)
 {
-	return !rf_config_owns(&c->cfg, name) && !rf_config_expects(&c->cfg, name);
+	const struct rf_tensors *t = &c->tensors;
+
+	if (rf_config_owns(&c->cfg, tensor->name))
+		return false;
+	for (int i = 0; i < t->misplaced_count; i++)
+		if (!strcmp(t->misplaced[i].name, tensor->name))
+			return true;
+	return tensor->dtype == RF_OTHER || !rf_config_expects(&c->cfg, tensor->name);
 }
 
 /* Counts the tensors that are not read.  A step is left out: its first checkpoint had the warning. */
@@ -277,15 +286,15 @@ static void warn_of_unread(struct rf_ckpt *c)
 	if (c->in_run)
 		return;
 	for (int i = 0; i < t->n; i++)
-		if (is_foreign(c, t->t[i].name)) {
+		if (is_foreign(c, &t->t[i])) {
 			first = first ? first : t->t[i].name;
 			n++;
 		}
 	for (int i = 0; i < t->misplaced_count; i++) {
 		const struct rf_misplaced *m = &t->misplaced[i];
 
-		if (rf_tensors_find(t, m->name) || !is_foreign(c, m->name))
-			continue; /* counted above, or not at all */
+		if (rf_tensors_find(t, m->name) || rf_config_owns(&c->cfg, m->name))
+			continue; /* counted above */
 		first = first && strcmp(first, m->name) < 0 ? first : m->name;
 		n++;
 	}
