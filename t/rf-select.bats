@@ -38,7 +38,7 @@ records() { "$RF_UNITS/helper/records" "$@"; }
 	run -0 --separate-stderr rf-select -o old --k 7 in
 	cmp old want
 	[[ "$stderr" == "rf-select: warning: option --k is now called --length; "* ]]
-	[ "$(rf-dump --json want | head -n 1 | jq '.body.history[-1].options.k')" -eq 7 ]
+	[ "$(rf-dump --json want | head -n 1 | jq '.body.history[-1].options.length')" -eq 7 ]
 }
 
 @test "rf-select: the order of the records does not change their positions" {

@@ -500,16 +500,12 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 }
 
 /* A number is one in the history too; anything else is its text. */
-static enum rf_code record(const struct rf_cli *cli, struct rf_head *head, const struct rf_opt *o,
-                           struct rf_err *e)
+static enum rf_code record(struct rf_head *head, const struct rf_opt *o, struct rf_err *e)
 {
-	const struct rf_renamed *r = rf_renamed_to(cli->name, o->name);
-	const char *name = r ? r->was : o->name, *text;
+	const char *const name = o->name, *text;
 	char buf[RF_OPT_VALUE];
 	size_t n;
 
-	if (r && r->word)
-		return rf_head_option_bool(head, name, *(int *)o->to == rf_opt_index(o->arg, r->word), e);
 	if (o->kind == RF_OPT_LIST)
 		return rf_head_option_list(head, name, o->to, e);
 	if (!(text = rf_opt_value(o, 17, buf, &n)))
@@ -531,6 +527,6 @@ enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, stru
 	for (const struct rf_opt *const *t = cli->opts; *t && rc == RF_OK; t++)
 		for (const struct rf_opt *o = *t; o->name && rc == RF_OK; o++)
 			if (o->result && rf_cli_in_force(o))
-				rc = record(cli, head, o, e);
+				rc = record(head, o, e);
 	return rc;
 }

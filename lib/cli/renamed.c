@@ -19,11 +19,3 @@ const struct rf_renamed *rf_renamed_from(const char *program, const char *was, s
 			return r;
 	return NULL;
 }
-
-const struct rf_renamed *rf_renamed_to(const char *program, const char *name)
-{
-	for (const struct rf_renamed *r = renamed; r < renamed + RENAMED; r++)
-		if (!strcmp(r->program, program) && !strcmp(r->name, name))
-			return r;
-	return NULL;
-}

@@ -1,7 +1,7 @@
 /* renamed.h -- options that had another name in the previous release.
  *
- * The command line still takes the old name, with a warning that tells the new one.  Histories keep the old
- * name for good, so that both releases write the same bytes (rf-stream(5), HEAD). */
+ * The command line still takes the old name, with a warning that tells the new one.  Histories have the new
+ * name; those of streams that the previous release wrote have the old one (rf-stream(5), HEAD). */
 #ifndef RF_RENAMED_H
 #define RF_RENAMED_H
 
@@ -12,9 +12,7 @@ struct rf_renamed {
 	const char *word;      /* not NULL: the old option was a flag; it means this word of the new option */
 };
 
-/* rf_renamed_from: the entry of the old name, the n bytes at `was`, in that program.  rf_renamed_to: the
- * entry of the new name.  NULL: there is none. */
+/* Returns the entry of the old name, the n bytes at `was`, in that program; NULL: there is none. */
 const struct rf_renamed *rf_renamed_from(const char *program, const char *was, size_t n);
-const struct rf_renamed *rf_renamed_to(const char *program, const char *name);
 
 #endif
