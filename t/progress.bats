@@ -22,7 +22,7 @@ last() { tail -n 1 "$1"; }
 		run ! grep -q records, err
 	done
 	rf-dump --json "$T" >json
-	rf-cat --json --progress json 2>err | cmp - "$T"
+	rf-cat --json --progress json 2>err | same_messages "$T"
 	[[ "$(last err)" == "rf-cat: 4 records, 197 tokens, "* ]]
 	rf-dump --json --progress "$T" 2>err | cmp - json
 	[[ "$(last err)" == "rf-dump: 4 records, "*" s, ended" ]]

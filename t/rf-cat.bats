@@ -176,7 +176,7 @@ start() {
 	[ "$(rf-dump --json b.rf | jq -c 'select(.type == "seq") | .body
 		| [.id, .tokens.data, .prompt_len]')" = '[7,[3,0],0]'$'\n''[8,[1],0]' ]
 	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body
-		| [has("model"), .history[0].options.span]')" = '[false,"prompt"]' ]
+		| [has("model"), .history[-1].options.part]')" = '[false,"prompt"]' ]
 	rf-cat --part prompt $P | rf-cat --part prompt | rf-dump --check -q
 	run -65 rf-cat --part response -o c.rf $P
 	[ "$output" = "rf-cat: $P: record 3 (byte $(start $P 3)): id 9 has an empty response" ]
@@ -230,7 +230,7 @@ start() {
 	rf-cat --range 1:3 --shuffle --seed 9 --repeat 2 "$S/tokens.rf" "$S/empty.rf" -o a.rf
 	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body.history')" = \
 		"$(jq -c . <<<'[{"tool": "rf-cat", "version": "0.1", "options": {"range": "1:3",
-			"span": "all", "split-response": false, "join-response": false, "shuffle": true,
+			"part": "all", "split-response": false, "join-response": false, "shuffle": true,
 			"seed": 9, "epoch": 0, "repeat": 2, "renumber": false}}]')" ]
 }
 
@@ -265,14 +265,34 @@ start() {
 
 # ---- JSON
 
-@test "rf-cat --json: turns what rf-dump --json printed back into the same bytes" {
+@test "rf-cat --json: turns what rf-dump --json printed back into the same messages" {
 	rf-cat --shuffle --repeat 2 "$S/rewarded.rf" >shuffled.rf
 	prompts
 	for f in "$S"/*.rf shuffled.rf $P; do
-		rf-dump --json "$f" | rf-cat --json | cmp - "$f"
+		rf-dump --json "$f" | rf-cat --json >back
+		same_messages "$f" <back
 		rf-dump --json "$f" | zstd -qc >lines.zst
-		rf-cat --json lines.zst | cmp - "$f"
+		rf-cat --json lines.zst | cmp - back
 	done
+}
+
+@test "rf-cat --json: the history says that the stream was changed outside" {
+	rf-cat --range 1:3 "$S/tokens.rf" >in.rf
+	rf-dump --json in.rf | jq -c 'if .seq == 1 then .body.source = "x" else . end' | rf-cat --json >a.rf
+	[ "$(rf-dump --json a.rf | head -n 1 | jq -c '.body.history | [length, .[-1]]')" = \
+		"$(jq -c . <<<'[2, {"tool": "rf-cat", "version": "0.1", "options": {"json": true,
+			"renumber": false, "note": "changed outside"}}]')" ]
+	[ "$(rf-dump --head a.rf | tail -n 1)" = '  rf-cat --json  # 0.1, changed outside' ]
+	# once more, and with a head that had no history
+	rf-dump --json a.rf | rf-cat --json --renumber | rf-dump --head >head
+	[ "$(tail -n 1 head)" = '  rf-cat --json --renumber  # 0.1, changed outside' ]
+	[ "$(grep -c 'changed outside' head)" -eq 2 ]
+	rf-dump --json in.rf | jq -c 'del(.body.history)' | rf-cat --json | rf-dump --head >head
+	[ "$(grep -c 'changed outside' head)" -eq 1 ]
+	# later stages follow it
+	rf-cat --range 0:1 a.rf | rf-dump --head | tail -n 2 | grep -q changed
+	run -65 bash -c 'rf-dump --json "$1" | sed "s/^{.seq.:0/{\"seq\":7/" | rf-cat --json' - in.rf
+	[[ "$output" == *'line 1: found record 7 where record 0 was expected'* ]]
 }
 
 @test "rf-cat --json: takes lines that any program has changed, and computes the hashes anew" {
@@ -292,8 +312,8 @@ start() {
 	rf-dump --check -q a.rf
 	[ "$(rf-dump --json a.rf | jq -c '[.seq, .body.count]' | tr -d '\n')" = \
 		'[0,null][1,null][2,null][3,null][4,3]' ]
-	# of a whole stream it is the same bytes
-	rf-cat --json --renumber all | cmp - "$S/tokens.rf"
+	# a whole stream has the same messages
+	rf-cat --json --renumber all | same_messages "$S/tokens.rf"
 	{ sed -n '1p;4p;2p' all; tail -n 1 all; } | rf-cat --json --renumber | rf-dump --check -q
 	jq -c 'select(.type != "seq")' all | rf-cat --json --renumber | rf-dump --check -q
 	# what rf-dump chose, too
@@ -342,7 +362,7 @@ start() {
 	run -66 rf-cat --json nope
 }
 
-@test "rf-cat --json: characters that control a terminal are escaped and come back as the same bytes" {
+@test "rf-cat --json: characters that control a terminal are escaped and come back as they were" {
 	rf-dump --json "$S/tokens.rf" >good
 	# a title, a C1 control, directions turned, isolated and marked, nothing, a mark of order, a line's
 	# end, a tag; then what is seen
@@ -355,7 +375,7 @@ start() {
 	rf-dump --json a.rf >b
 	grep -qF "\"source\":\"$odd$seen\"" b
 	grep -qF "\"meta\":{\"$odd$seen\":\"$odd$seen\"}" b
-	rf-cat --json b | cmp - a.rf
+	rf-cat --json b | same_messages a.rf
 }
 
 @test "rf-cat --json: an empty input, a full disk and a terminal as output are errors" {

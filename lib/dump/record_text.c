@@ -193,11 +193,12 @@ static void write_option(struct rf_buf *p, const struct rf_mp_item *name, struct
 	rf_buf_free(&text);
 }
 
-/* {tool, version, options} as a command, the version as its comment. */
+/* {tool, version, options} as a command, the version as its comment, with a note if there is one. */
 static void write_stage(struct rf_buf *p, struct rf_mp stage)
 {
 	struct rf_mp options = rf_mp_get(stage, "options"), value;
-	struct rf_mp_item it, key;
+	struct rf_mp_item it, key, note;
+	bool noted = false;
 
 	rf_print_text(p, "  ");
 	if (!get_string(stage, "tool", &it)) { /* no command */
@@ -210,11 +211,18 @@ static void write_stage(struct rf_buf *p, struct rf_mp stage)
 	if (options.p && !rf_mp_next(&options, &it) && it.type == RF_MP_MAP)
 		for (uint32_t i = 0; i < it.n; i++) {
 			rf_mp_pair(&options, &key, &value);
-			write_option(p, &key, value);
+			if (!rf_mp_is(&key, "note") || rf_mp_next(&value, &note) || note.type != RF_MP_STR)
+				write_option(p, &key, value);
+			else
+				noted = true;
 		}
 	if (get_string(stage, "version", &it)) {
 		rf_print_text(p, "  # ");
 		rf_print_safe(p, it.data, it.n, false);
+	}
+	if (noted) {
+		rf_print_text(p, ", ");
+		rf_print_safe(p, note.data, note.n, false);
 	}
 	rf_print_text(p, "\n");
 }

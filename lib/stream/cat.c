@@ -595,6 +595,13 @@ static enum rf_code check_message(struct rf_head *head, struct rf_record *rec, s
 	return rc;
 }
 
+static enum rf_code out_of_order(uint64_t found, uint64_t expected, struct rf_err *e)
+{
+	return rf_fail(e, RF_EDATA,
+	               "found record %llu where record %llu was expected (--renumber assigns new numbers)",
+	               (unsigned long long)found, (unsigned long long)expected);
+}
+
 /* Writes the next message, which says that it is that one; with `renumber` whatever it says. */
 static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, const void *msg, size_t n,
                              struct rf_err *e)
@@ -610,10 +617,7 @@ static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, 
 		return rc;
 	*next += m.type != RF_MSG_END;
 	if (!renumber && m.seq != seq)
-		return rf_fail(e, RF_EDATA,
-		               "found record %llu where record %llu was expected (--renumber assigns new "
-		               "numbers)",
-		               (unsigned long long)m.seq, (unsigned long long)seq);
+		return out_of_order(m.seq, seq, e);
 	if (!renumber && m.type == RF_MSG_END && (rc = rf_end_decode(&end, m.body, e)) == RF_OK &&
 	    end.count != seq - 1)
 		rc = rf_fail(e, RF_EDATA,
@@ -634,6 +638,39 @@ static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, 
 	rc = anew.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : rf_put_message(out, anew.p, anew.n, e);
 	rf_buf_free(&anew);
 	return rc;
+}
+
+/* Writes the head, with a stage that says that its stream was outside of rf-tools, where anything may have been
+ * changed. */
+static enum rf_code put_head(struct rf_out *out, uint64_t *next, bool renumber, struct rf_head *head,
+                             struct rf_err *e)
+{
+	static const char note[] = "changed outside";
+	struct rf_buf msg = { 0 };
+	enum rf_code rc;
+
+	if ((rc = rf_head_stage(head, "rf-cat", RF_VERSION, e)) != RF_OK ||
+	    (rc = rf_head_option_bool(head, "json", true, e)) != RF_OK ||
+	    (rc = rf_head_option_bool(head, "renumber", renumber, e)) != RF_OK ||
+	    (rc = rf_head_option_text(head, "note", note, strlen(note), e)) != RF_OK)
+		return rc;
+	rf_head_encode(&msg, head);
+	rc = msg.failed ? rf_fail(e, RF_ENOMEM, "out of memory")
+	                : put_next(out, next, renumber, msg.p, msg.n, e);
+	rf_buf_free(&msg);
+	return rc;
+}
+
+/* Writes a message, whose head is decoded already. */
+static enum rf_code put_either(struct rf_out *out, uint64_t *next, bool renumber, struct rf_head *head,
+                               const void *msg, size_t n, struct rf_err *e)
+{
+	struct rf_msg m;
+	enum rf_code rc = rf_msg_open(&m, msg, n, e);
+
+	if (rc != RF_OK || m.type != RF_MSG_HEAD || *next)
+		return rc != RF_OK ? rc : put_next(out, next, renumber, msg, n, e);
+	return !renumber && m.seq ? out_of_order(m.seq, 0, e) : put_head(out, next, renumber, head, e);
 }
 
 static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, const struct rf_cat_options *o,
@@ -657,7 +694,7 @@ static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, const
 		if ((rc = rf_msg_from_json(line, n, &msg, &size, e)) == RF_OK)
 			rc = check_message(&head, &rec, &ids, msg, size, e);
 		if (rc == RF_OK)
-			rc = put_next(out, &seq, o->renumber, msg, size, e);
+			rc = put_either(out, &seq, o->renumber, &head, msg, size, e);
 		free(msg);
 		if (rc != RF_OK) {
 			if (rc == RF_EDATA)

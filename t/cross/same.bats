@@ -47,7 +47,7 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 	same rf-dump --json in.rf
 	cp out in.json
 	same rf-cat --json in.json
-	rf-dump --json out | cmp - in.json
+	same_messages in.rf <out
 	same rf-dump --tsv --rows token --sample 50 --seed 3 "$G/stream/rewarded.rf"
 	same rf-dump --sample 5 "$G/stream/rewarded.rf"
 	head -c 300 in.rf >cut.rf
