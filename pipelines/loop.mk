@@ -49,7 +49,10 @@
 #
 # Words are taken from the command line, and none from the environment.  Training may be stopped at any
 # moment: the same words go on, and a larger STEPS goes further.  Other words for the same RUN, or files of
-# text that have changed, are accepted until the first batch is done, and refused from then on.
+# text that have changed, are accepted until the first batch is done, and refused from then on.  So are your
+# own scripts and settings that a stage's command names, such as my_reward.py, when they change.
+# RUN/manifest.json has the words as they were typed, hashes of all of these, versions and the device: rf-dump
+# RUN shows it.
 
 # loop.mk -- what a phase of training includes before anything else: the words above, the functions of which
 # it composes LINE, and the call of rf-loop(1), which runs LINE for each batch.
@@ -110,7 +113,7 @@ NUMBERS = BATCH MINI_BATCH LEN EVERY
 STAGES  = TOKENIZE EVALUATE
 
 # Each word that is assigned above, in the phase's file, or in a phase that this one includes.
-KNOWN = $(filter-out SHELL HERE NUMBERS STAGES UNUSED LINE KNOWN TRAIN_OPTIONS,$(shell \
+KNOWN = $(filter-out SHELL HERE NUMBERS STAGES UNUSED LINE KNOWN TRAIN_OPTIONS RF_WORDS,$(shell \
         sed -n 's/^\([A-Z][A-Z0-9_]*\) *[:?]\{0,1\}=.*/\1/p' \
         $(HERE)loop.mk $(filter-out $(HERE)loop.mk,$(MAKEFILE_LIST))))
 include $(HERE)words.mk
@@ -147,8 +150,19 @@ and_after = $(call both,$(ANSWER),$(call both,$(evaluates),$(AFTER)))
 fixed     = $(if $(own),$${hashes:-no files})$(if $(ANSWER),$(if $(own), )answered by $$ANSWER)
 TRAIN_OPTIONS = $(if $(filter stop,$(NO_ROLLOUTS)),--need-rollouts)
 export TRAIN_OPTIONS
+
+# What was typed, for the run's manifest: lines NAME=VALUE, in which a blank at the beginning goes on with the
+# value before.
+define newline
+
+
+endef
+as_typed  = <word>$(1)=$(subst $(newline),$(newline) ,$($(1)))
+typed     = PIPELINE=$(notdir $(firstword $(MAKEFILE_LIST))) $(foreach \
+            v,$(sort $(filter-out RF_BIN,$(filter $(KNOWN),$(given)))),$(call as_typed,$(v)))
+RF_WORDS  = $(subst <word>,$(newline),$(subst $() <word>,<word>,$(typed)))
 export RUN MODEL DATA STEPS BATCH SEED COMPUTE LAUNCH COMMIT_EVERY PHASE LINE ANSWER ORDER EVAL EVERY \
-       EVALUATE make_data and_after lasts
+       RF_WORDS EVALUATE make_data and_after lasts
 
 train:
 	$(check_words)
@@ -169,8 +183,10 @@ train:
 	@$(HERE)stages.sh $(call values,$(STAGES))
 	@$(if $(EVAL),$(HERE)eval-step.sh check)
 	@$(if $(own),hashes=$$($(HERE)hashes.sh $(CORPUS));) \
+		scripts=$$($(HERE)scripts.sh $(call values,$(filter-out EVALUATE,$(STAGES)))); \
 		exec rf-loop -m "$$RUN" --from "$$MODEL" --data "$$DATA" \
 		$(if $(own),--make "$$make_data") $(if $(fixed),--words "$(fixed)") \
+		$${scripts:+--scripts "$$scripts"} \
 		$(if $(lasts),--epochs "$$lasts",--batches "$$STEPS") --batch "$$BATCH" $(REST) \
 		--order "$$ORDER" --seed "$$SEED" $(if $(OUTPUTS),--outputs $(OUTPUTS) --count $(COUNT)) \
 		$(if $(and_after),--after "$$and_after") $(if $(LAUNCH),--launch "$$LAUNCH") \

@@ -56,6 +56,8 @@ int main(int argc, char *argv[])
 		  "random seed of the order of the sequences", false },
 		{ "words", 0, RF_OPT_TEXT, &loop.words, 0, 0, "text",
 		  "more text that must be the same when the run is continued", false },
+		{ "scripts", 0, RF_OPT_TEXT, &loop.scripts, 0, 0, "files",
+		  "files, one a line, that must not change while the run goes on", false },
 		{ .name = NULL },
 	};
 	const struct rf_opt others[] = {

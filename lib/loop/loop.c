@@ -23,7 +23,7 @@
 #include "io/json.h"
 #include "io/steps.h"
 #include "loop/loop_begin.h"
-#include "loop/words.h"
+#include "io/words.h"
 
 /* ---- what both files need ------------------------------------------------------------------ */
 
@@ -335,7 +335,7 @@ static enum rf_code note_batch(struct rf_loop *l, int64_t before, double began, 
  * along in its text.  When a rank fails the launcher sends SIGTERM to the others, whose programs know by
  * themselves how to end. */
 #define VARIABLES "RUN DATA STEP AT BATCH ORDER FROM TO STREAM OUTPUT SHARD RANKS LIVE FOLLOW SIZE " \
-                  "COMMIT_EVERY COMPUTE TRAIN_OPTIONS PATH"
+                  "COMMIT_EVERY COMPUTE TRAIN_OPTIONS PATH RF_WORDS"
 static enum rf_code run_line(struct rf_loop *l, const char *what, struct rf_err *e)
 {
 	static const char behind[] = " bash -o pipefail -c \"$(declare -p " VARIABLES " 2>/dev/null)\n"
@@ -366,7 +366,8 @@ static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 
 	l->span = l->live ? rf_loop_live_span(l) : 1;
 	snprintf(what, sizeof what, "batch %" PRId64 ": a stage", before + 1);
-	if ((rc = set_batch(l, e)) != RF_OK || (rc = rf_loop_live_begin(l, e)) != RF_OK)
+	if ((rc = rf_loop_same_scripts(l, e)) != RF_OK || (rc = set_batch(l, e)) != RF_OK ||
+	    (rc = rf_loop_live_begin(l, e)) != RF_OK)
 		return rc;
 	began = rf_now(); /* an epoch's order was drawn for all its batches */
 	rc = run_line(l, what, e);
@@ -772,6 +773,7 @@ int rf_loop(struct rf_loop *l, struct rf_err *e)
 	status = rc == RF_OK ? 0 : l->status ? l->status : rf_exit_status(rc);
 	note_end(l, status, e);
 	rf_child_close(&l->child);
+	rf_buf_free(&l->noted);
 	rf_lock_release(&l->lock);
 	return status;
 }

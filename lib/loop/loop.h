@@ -34,6 +34,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "io/child.h"
 #include "io/lock.h"
@@ -51,6 +52,7 @@ struct rf_loop {
 	const char *live;            /* folder for weights; "auto": one in memory; NULL: a line per batch */
 	const char *commit_every;    /* as rf-grpo(1) has it */
 	const char *words;           /* further text that counts as one of the run's words */
+	const char *scripts;         /* names of files, one a line, that must not change while the run goes on */
 	int batches, batch;          /* batches in all; sequences of a batch */
 	int epochs;                  /* in place of `batches`: so many times all of the data; 0: not given */
 	uint64_t seed;
@@ -71,6 +73,7 @@ struct rf_loop {
 	char weights[4096];          /* the folder for weights */
 	double lived, missed;        /* when the line's last batch was seen; since when its trainer is gone */
 	bool measured;               /* sequences and hash are known */
+	struct rf_buf noted;         /* the words of the scripts as they were when the loop began */
 	int status;                  /* exit status: of the command that failed, or 128 + the signal */
 	char begun_from[4096];       /* without --from: what the run's words say it began from */
 	char path[4096], corpus[4096]; /* run and data, as paths that cannot be taken for an option */

@@ -25,7 +25,7 @@
 #include "io/file.h"
 #include "io/steps.h"
 #include "loop/loop_begin.h"
-#include "loop/words.h"
+#include "io/words.h"
 #include "stream/stream.h"
 
 /* ---- folders ------------------------------------------------------------------------------- */
@@ -222,7 +222,55 @@ static const char *data_word(const struct rf_loop *l, char name[4096])
 	return data_name(l, name, NULL) == RF_OK && !strncmp(name, "RUN/", 4) ? name : l->data;
 }
 
-static void gather(const struct rf_loop *l, struct rf_buf *words)
+/* Appends a word for each script, with its size and hash. */
+static enum rf_code note_scripts(const struct rf_loop *l, struct rf_buf *words, struct rf_err *e)
+{
+	char name[4096], value[4200], hex[17];
+	enum rf_code rc;
+	struct stat st;
+	size_t n;
+
+	for (const char *p = l->scripts ? l->scripts : ""; *p; p += n + (p[n] == '\n')) {
+		if (!(n = strcspn(p, "\n")))
+			continue;
+		if (n >= sizeof name)
+			return rf_fail(e, RF_EUSAGE, "--scripts: the path of a file is too long");
+		snprintf(name, sizeof name, "%.*s", (int)n, p);
+		if (stat(name, &st) < 0)
+			return rf_fail(e, RF_ENOINPUT, "%s: %s (--scripts)", name, strerror(errno));
+		if ((rc = rf_file_hash_file(name, hex, e)) != RF_OK)
+			return rc;
+		snprintf(value, sizeof value, "%lld bytes, xxh64 %s: %s", (long long)st.st_size, hex, name);
+		rf_words_add(words, "script", value);
+	}
+	return words->failed ? rf_fail(e, RF_ENOMEM, "out of memory") : RF_OK;
+}
+
+/* The file that the first word names of which only `now` knows. */
+static void name_changed(void *name, char side, const char *line, size_t n)
+{
+	const char *file = memchr(line, ':', n);
+
+	if (side == '>' && file && !*(char *)name)
+		snprintf(name, 4096, "%.*s", (int)(line + n - file - 2), file + 2);
+}
+
+enum rf_code rf_loop_same_scripts(const struct rf_loop *l, struct rf_err *e)
+{
+	struct rf_buf now = { 0 };
+	char name[4096] = "";
+	enum rf_code rc = note_scripts(l, &now, e);
+
+	if (rc == RF_OK && !rf_words_same(&l->noted, &now, "", name_changed, name))
+		rc = rf_fail(e, RF_EDATA,
+		             "%s: the script has changed since the run was begun: put it back as it was, or "
+		             "begin another run that goes on from this one (--from %s, MODEL=%s)",
+		             name, l->run, l->run);
+	rf_buf_free(&now);
+	return rc;
+}
+
+static void gather(const struct rf_loop *l, bool scripts, struct rf_buf *words)
 {
 	char number[32], name[4096];
 
@@ -232,6 +280,8 @@ static void gather(const struct rf_loop *l, struct rf_buf *words)
 	rf_words_add(words, "data", data_word(l, name));
 	rf_words_add(words, "make", l->make);
 	rf_words_add(words, "words", l->words);
+	if (scripts)
+		rf_buf_add(words, l->noted.p, l->noted.n);
 	snprintf(number, sizeof number, "%d", l->batch);
 	rf_words_add(words, "batch", number);
 	snprintf(number, sizeof number, "%" PRIu64, l->seed);
@@ -268,7 +318,7 @@ static void say_nothing(void *arg, char side, const char *line, size_t n)
 /* Names of what a loop makes in the run, its start if we can make it anew; all else there is the user's. */
 static enum rf_code drop_files(const struct rf_loop *l, struct rf_err *e)
 {
-	static const char *const names[] = { "log.jsonl", "data/begun", "data/times.tsv", "data/after",
+	static const char *const names[] = { "log.jsonl", "manifest.json", "data/begun", "data/times.tsv", "data/after",
 	                                     "data/status", NULL };
 	static const char *const of_start[] = { "latest", "step-000000", NULL };
 	char path[4096];
@@ -415,7 +465,8 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 {
 	char path[4096];
 	enum rf_code rc;
-	bool there;
+	bool there, scripts;
+	size_t n;
 
 	if ((rc = rf_loop_file(l, "data/words", path, e)) != RF_OK ||
 	    (rc = rf_words_read(told, path, &there, e)) != RF_OK)
@@ -424,19 +475,23 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 		take_from(l, told);
 	if (!there && (rc = take_over(l, e)) != RF_OK)
 		return rc;
-	gather(l, words);
+	/* a run that was begun before scripts were noted goes on, and gets them */
+	rf_words_find(told, "script", &n);
+	scripts = !there || n;
+	gather(l, scripts, words);
 	if (there && !rf_words_same(told, words, LATE, has_history(l) ? say_line : say_nothing, l)) {
 		if (has_history(l))
 			return rf_fail(e, RF_EDATA,
 			               "%s: the run was started with other settings or data (<) than now "
-			               "(>): use the same, or another run, or remove %s completely",
-			               path, l->path);
+			               "(>): use the same, or another run (--from %s goes on from this one), "
+			               "or remove %s completely",
+			               path, l->path, l->path);
 		if ((rc = drop(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK)
 			return rc;
-		gather(l, words);
-	} else if (there && told->n >= words->n) {
+	} else if (there && told->n >= words->n && (scripts || !l->noted.n || !l->measured)) {
 		return RF_OK;
 	}
+	gather(l, true, words);
 	return rf_words_write(words, path, e);
 }
 
@@ -544,7 +599,8 @@ enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
 	bool cut = false;
 	enum rf_code rc;
 
-	if ((rc = check(l, e)) != RF_OK || (rc = rf_loop_file(l, "data", path, e)) != RF_OK ||
+	if ((rc = check(l, e)) != RF_OK || (rc = note_scripts(l, &l->noted, e)) != RF_OK ||
+	    (rc = rf_loop_file(l, "data", path, e)) != RF_OK ||
 	    (rc = make_folders(path, e)) != RF_OK || (rc = take_turn(l, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_loop_file(l, "data/status", path, e)) == RF_OK) {

@@ -30,6 +30,9 @@ enum rf_code rf_loop_note_time(const struct rf_loop *l, double seconds, struct r
 /* Counts the data again before a new order is drawn from them.  Errors: RF_EDATA: they are not the data that
  * this loop began with; RF_ENOINPUT: they are gone. */
 enum rf_code rf_loop_same_data(struct rf_loop *l, struct rf_err *e);
+/* Checks that the scripts are as they were when the loop began.  Errors: RF_EDATA: one has changed;
+ * RF_ENOINPUT: one is gone. */
+enum rf_code rf_loop_same_scripts(const struct rf_loop *l, struct rf_err *e);
 /* rf_loop_note: writes a small file of the run, which appears whole and survives a power loss.
  * rf_loop_noted: its contents, malloc'd; NULL: there is no such file. */
 enum rf_code rf_loop_note(const struct rf_loop *l, const char *name, const char *text, struct rf_err *e);

@@ -3,8 +3,8 @@
  * A line that begins with a blank continues the value of the line before.  Some words are known only later,
  * such as the size of data that the loop makes first.  They come last, and count only if both sides have
  * them. */
-#ifndef RF_WORDS_H
-#define RF_WORDS_H
+#ifndef RF_IO_WORDS_H
+#define RF_IO_WORDS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
 #include "base/print.h"
 #include "io/file.h"
 #include "io/tempfile.h"
-#include "loop/words.h"
+#include "io/words.h"
 
 enum { LIMIT = 64 << 20 };
 

@@ -1,0 +1,116 @@
+#!/bin/bash
+# scripts.sh NAME=COMMAND... -- lists the user's own files that these commands run or read as settings, one
+# on a line: scripts, other programs, and files of settings, such as my_reward.py and my_reward.json in
+# REWARD='python3 my_reward.py --config my_reward.json'.  The list leaves out the files that a command writes,
+# files in RUN, the system's programs, interpreters, and the programs of rf-tools.  It cannot have the modules
+# that a script imports.
+set -euo pipefail
+export LC_ALL=C
+
+bin=$(readlink -f -- "${RF_BIN:-.none}" || :)
+run=$(readlink -f -- "${RUN:-.none}" || :)
+
+# words COMMAND: its words, without quotes, to the array `word`; of what stands between commands one word each
+words() {
+	local s=$1 one='' quote='' begun='' c i
+	word=()
+	for ((i = 0; i < ${#s}; i++)); do
+		c=${s:i:1}
+		if [ "$c" = \\ ] && [ "$quote" != "'" ]; then
+			i=$((i + 1)) begun=1
+			one+=${s:i:1}
+		elif [ -n "$quote" ]; then
+			if [ "$c" = "$quote" ]; then quote=''; else one+=$c; fi
+		elif [ "$c" = "'" ] || [ "$c" = '"' ]; then
+			quote=$c begun=1
+		elif [[ $c == [[:space:]\|\;\&\(\)\<\>\`] ]]; then
+			[ -z "$begun" ] || word+=("$one")
+			one='' begun=''
+			[[ $c == [[:space:]] ]] || word+=("$c")
+		else
+			one+=$c begun=1
+		fi
+	done
+	[ -z "$begun" ] || word+=("$one")
+}
+
+# of_system FILE: it belongs to the system or to rf-tools, or it is in the run
+of_system() {
+	local real
+	real=$(readlink -f -- "$1") || return 0
+	case $real in
+	/bin/* | /sbin/* | /usr/bin/* | /usr/sbin/* | /usr/lib/* | "$bin"/* | "$run"/*) return 0 ;;
+	esac
+	return 1
+}
+
+list() {
+	if [[ $1 == *$'\n'* ]]; then
+		printf '%q: a newline in the name of a script cannot be noted: rename the file\n' "$1" >&2
+		exit 64
+	fi
+	printf '%s\n' "$1"
+}
+
+# interpreter PROGRAM: its first operand is a script, whatever the name of that is
+interpreter() {
+	[[ ${1##*/} =~ ^(python[0-9.]*|perl|ruby|node|sh|bash|dash|Rscript|julia|lua|env)$ ]]
+}
+
+starts_as_script() {
+	local start=''
+	[ ! -f "$1" ] || IFS= read -r -n 2 start <"$1" 2>/dev/null || :
+	[ "$start" = '#!' ]
+}
+
+# is_own FILE: it can be run, or is called as programs in some language and their settings are
+is_own() {
+	[ ! -x "$1" ] || return 0
+	case $1 in
+	*.py | *.sh | *.bash | *.pl | *.rb | *.lua | *.js | *.jl | *.R | *.awk | *.jq | *.sed | *.mk) return 0 ;;
+	*.json | *.yaml | *.yml | *.toml | *.ini | *.cfg) return 0 ;;
+	esac
+	starts_as_script "$1"
+}
+
+# look COMMAND DEPTH: its own files, also those of a command in quotes inside it
+look() {
+	local -a word
+	local w before='' command=1 program='' operand='' file path i
+	words "$1"
+	for ((i = 0; i < ${#word[@]}; i++)); do
+		w=${word[i]}
+		if [[ $w == [\|\;\&\(\`] ]]; then
+			command=1
+		elif [[ $w == *[[:space:]]* && ! -f $w ]]; then
+			[ "$2" -eq 0 ] || (look "${w#--*=}" $(($2 - 1)))
+		elif [ -n "$command" ] && [[ $w == *=* && $w != -* ]]; then
+			: # a variable of the command
+		else
+			file=$w
+			[ -f "$file" ] || [[ $w != -*=* ]] || file=${w#*=}
+			if [ -n "$command" ] && [[ $w != */* ]]; then
+				path=$(type -P -- "$w") || path=''
+				file=$(! interpreter "$w" && starts_as_script "$path" && printf %s "$path") || file=''
+			fi
+			if [ -f "$file" ] && [ -r "$file" ] && ! of_system "$file"; then
+				case $before in
+				'>' | -o | --out* | --log* | --save* | --write*) ;;
+				-f) list "$file" ;;
+				*) ! { interpreter "$program" && [ -z "$operand" ] || is_own "$file"; } || list "$file" ;;
+				esac
+			fi
+			if [ -n "$command" ]; then
+				program=$w operand=''
+			elif [[ $w != -* ]]; then
+				operand=$w
+			fi
+			command=''
+		fi
+		before=$w
+	done
+}
+
+for stage; do
+	look "${stage#*=}" 2
+done | awk '!seen[$0]++'
