@@ -55,10 +55,11 @@ runs() {
 		rf-init --from "$M" "$run"
 	done
 }
-# All that makes a run what it is: steps, files, where latest points.
+# All that makes a run what it is: steps, files, where latest points; not the manifest, which has the time.
 state() {
-	(cd "${1:-run}" && find . ! -name .lock ! -path './.ranks*' | sort && readlink latest &&
-		find . -type f ! -name .lock ! -path './.ranks*' -exec cksum {} + | sort)
+	(cd "${1:-run}" && find . ! -name .lock ! -path './.ranks*' ! -name manifest.json | sort &&
+		readlink latest && find . -type f ! -name .lock ! -path './.ranks*' ! -name manifest.json \
+			-exec cksum {} + | sort)
 }
 # same_step A B: the newest steps of two runs are the same weights and moments
 same_step() {

@@ -3,6 +3,7 @@
  *     RUN/step-000012/   a complete Hugging Face checkpoint: config.json, model.safetensors, tokenizer files,
  *                        and optim.safetensors (exp_avg.NAME, exp_avg_sq.NAME), state.json (written last)
  *     RUN/latest         a symbolic link to the newest step
+ *     RUN/manifest.json  what the run is made of and made with (manifest.h)
  *     RUN/.lock          held (flock) by a trainer from start to end
  *
  * A commit writes RUN/.step-N.tmp-PID/, fsyncs every file and the directory, renames it (this is the commit),
@@ -152,7 +153,8 @@ enum rf_code rf_run_save(struct rf_run *r, const struct rf_commit *c, struct rf_
  * directory. */
 enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const volatile sig_atomic_t *stop,
                           struct rf_err *e);
-/* Writes a bare checkpoint of these weights into dir, which must not exist.  dtype: float32, bf16 or f16.
+/* Writes a bare checkpoint of these weights into dir, which must not exist.  dtype: float32, bf16 or f16.  Of
+ * a step whose run has a manifest, README.md becomes a card of the model (manifest.h).
  * Errors: RF_ENUMERIC: bf16 or f16 cannot hold a weight. */
 enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum rf_dtype dtype,
                             const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "ckpt/ckpt_internal.h"
+#include "ckpt/manifest.h"
 #include "io/file.h"
 #include "io/tempfile.h"
 
@@ -21,7 +22,8 @@
 
 static bool is_temporary(const char *name)
 {
-	return (!strncmp(name, ".step-", 6) || !strncmp(name, ".latest.", 8)) && strstr(name, ".tmp-");
+	return (!strncmp(name, ".step-", 6) || !strncmp(name, ".latest.", 8) ||
+	        !strncmp(name, "." RF_MANIFEST, strlen("." RF_MANIFEST))) && strstr(name, ".tmp-");
 }
 
 /* Only the holder of the lock makes temporary names, so those that are there are of the dead. */

@@ -13,6 +13,7 @@
 
 #include "base/cores.h"
 #include "ckpt/live.h"
+#include "ckpt/manifest.h"
 #include "cli/cli_model.h"
 #include "engine/dry_run.h"
 #include "method/meet.h"
@@ -291,6 +292,43 @@ static void guard(struct rf_trainer *t)
 		_exit(status);
 }
 
+/* Options that may differ from batch to batch, or change no step. */
+static bool of_batch(const char *name)
+{
+	static const char *const names[] = {
+		"allow-empty", "at", "commit-every", "deterministic", "device", "dry-run", "dtype", "eval",
+		"exchange", "follow-timeout", "isa", "keep", "keep-every", "live", "log", "max-len",
+		"max-record", "model", "output", "progress", "rank-timeout", "ranks", "recompute", "records",
+		"segment", "shard", "steps", "threads", NULL
+	};
+
+	for (const char *const *s = names; *s; s++)
+		if (!strcmp(*s, name))
+			return true;
+	return false;
+}
+
+/* What the manifest says of this program: the options that have an effect, and the words that whoever called
+ * it was given, lines NAME=VALUE in $RF_WORDS. */
+static json_t *describe(const struct rf_cli *cli)
+{
+	const char *words = getenv("RF_WORDS");
+	json_t *options = json_object(), *made;
+	char buf[RF_OPT_VALUE];
+	const char *text;
+	size_t n;
+
+	for (const struct rf_opt *const *t = cli->opts; *t; t++)
+		for (const struct rf_opt *o = *t; o->name; o++)
+			if (rf_cli_in_force(o) && !of_batch(o->name) && (text = rf_opt_value(o, 9, buf, &n)))
+				json_object_set_new(options, o->name, json_stringn(text, n));
+	made = json_pack("{s:{s:s, s:s, s:s, s:o}}", "program", "name", cli->name, "version", rf_cli_version,
+	                 "commit", rf_cli_built_from, "options", options);
+	if (made && words && *words)
+		json_object_set_new(made, "words", rf_manifest_typed(words));
+	return made;
+}
+
 void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct rf_cli *cli, char *path)
 {
 	struct rf_err err;
@@ -298,6 +336,7 @@ void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct 
 	guard(t);
 	rf_cli_ignore_pipe();
 	t->stop = &rf_cli_stop;
+	t->made = describe(cli);
 	rf_cli_at_failure(tell_ranks, leave_ranks, t);
 	s->on_batch = expects;
 	s->batch_arg = t;

@@ -13,7 +13,9 @@
 #include <jansson.h>
 
 #include "ckpt/ckpt_internal.h"
+#include "ckpt/manifest.h"
 #include "dump/ckpt_text.h"
+#include "io/file.h"
 
 enum { LABEL = 11, BLOCK = 1 << 14 };
 
@@ -118,6 +120,15 @@ static enum rf_code read_steps(struct rf_ckpt_text *x, struct rf_err *e)
 	return rc == RF_OK && x->steps ? rf_ranks_seen(x->path, &x->rank, &x->ranks, e) : rc;
 }
 
+/* That of the run whose step it is. */
+static enum rf_code read_manifest(struct rf_ckpt_text *x, struct rf_err *e)
+{
+	char run[4096];
+	enum rf_code rc = rf_file_join(run, x->ckpt->dir, "..", e);
+
+	return rc == RF_OK ? rf_manifest_read(run, &x->manifest, e) : rc;
+}
+
 static enum rf_code open_dir(struct rf_ckpt_text *x, struct rf_err *e)
 {
 	enum rf_code rc;
@@ -131,7 +142,8 @@ static enum rf_code open_dir(struct rf_ckpt_text *x, struct rf_err *e)
 	}
 	x->is_ckpt = true;
 	x->tensors = &x->ckpt->tensors;
-	return read_steps(x, e);
+	rc = read_steps(x, e);
+	return rc == RF_OK && x->ckpt->in_run ? read_manifest(x, e) : rc;
 }
 
 enum rf_code rf_ckpt_text_open(struct rf_ckpt_text *x, const char *path, struct rf_err *e)
@@ -170,6 +182,7 @@ void rf_ckpt_text_close(struct rf_ckpt_text *x)
 	free(x->ckpt);
 	free(x->step);
 	free(x->rank);
+	json_decref(x->manifest);
 	*x = (struct rf_ckpt_text){ 0 };
 }
 
@@ -296,6 +309,92 @@ static void write_step(const struct rf_step *s, struct rf_buf *p)
 	         (long long)s->commits, s->weights, (unsigned long long)s->bytes);
 }
 
+/* ---- the manifest -------------------------------------------------------------------------- */
+
+static void add_json(struct rf_buf *item, const json_t *v)
+{
+	const char *s = json_string_value(v);
+	char *text = s ? NULL : json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+
+	s = s ? s : text;
+	item->failed |= !s;
+	if (s)
+		rf_print_safe(item, s, strlen(s), false);
+	free(text);
+}
+
+static void add_item(struct rf_flow *f, const char *key, const char *between, const json_t *v)
+{
+	struct rf_buf item = { 0 };
+
+	rf_print_safe(&item, key, strlen(key), false);
+	rf_print_text(&item, between);
+	add_json(&item, v);
+	rf_flow_item(f, item.p, item.n, NULL);
+	f->p->failed |= item.failed;
+	rf_buf_free(&item);
+}
+
+/* A part as items, "key value"; of a part that was there before only what differs. */
+static void write_part(const char *name, const json_t *part, const json_t *before, int width,
+                       struct rf_buf *p)
+{
+	const bool words = !strcmp(name, "words") || !strcmp(name, "begun");
+	const char *key;
+	struct rf_flow f;
+	json_t *v;
+	size_t i;
+
+	rf_flow_begin(&f, p, name, LABEL + 2, width, 0);
+	json_object_foreach((json_t *)(uintptr_t)part, key, v) {
+		if (json_equal(v, json_object_get(before, key)) || json_is_null(v))
+			continue;
+		if (!json_is_object(v)) {
+			add_item(&f, key, words ? "=" : " ", v);
+			continue;
+		}
+		const char *inner;
+		json_t *one;
+
+		json_object_foreach(v, inner, one)
+			if (!json_equal(one, json_object_get(json_object_get(before, key), inner)))
+				add_item(&f, inner, " ", one);
+	}
+	json_array_foreach(part, i, v) {
+		const json_t *tool = json_object_get(v, "tool"), *file = json_object_get(v, "file");
+
+		if (tool)
+			add_item(&f, "", "", tool);
+		else if (file)
+			add_item(&f, json_string_value(file), " xxh64 ", json_object_get(v, "xxh64"));
+	}
+	rf_flow_end(&f);
+}
+
+static void write_manifest(const json_t *lines, int width, struct rf_buf *p)
+{
+	json_t *before = json_object(), *line, *part;
+	const char *key;
+	size_t i;
+
+	json_array_foreach(lines, i, line) {
+		rf_print(p, "%-*s", LABEL, "manifest");
+		add_json(p, json_object_get(line, "event"));
+		rf_print_text(p, ", step ");
+		add_json(p, json_object_get(line, "step"));
+		rf_print_text(p, ", ");
+		add_json(p, json_object_get(line, "time"));
+		rf_print_text(p, ", host ");
+		add_json(p, json_object_get(line, "host"));
+		rf_print_text(p, "\n");
+		json_object_foreach(line, key, part)
+			if (json_is_object(part) || json_array_size(part))
+				write_part(key, part, json_object_get(before, key), width, p);
+		json_object_update(before, line);
+	}
+	json_decref(before);
+}
+
 static void write_rank(const struct rf_rank_sign *s, struct rf_buf *p)
 {
 	rf_print(p, "rank %d  ", s->rank);
@@ -339,6 +438,7 @@ void rf_ckpt_text_print(const struct rf_ckpt_text *x, int width, struct rf_buf *
 		rf_print(p, "%-*s", LABEL, i ? "" : "steps");
 		write_step(&x->step[i], p);
 	}
+	write_manifest(x->manifest, width, p);
 	rf_print(p, "%-*s%d, %llu bytes", LABEL, "tensors", x->tensors->n,
 	         (unsigned long long)x->bytes);
 	if (!x->is_ckpt)
@@ -427,6 +527,8 @@ static json_t *rank_object(const struct rf_rank_sign *s)
 void rf_ckpt_text_json(const struct rf_ckpt_text *x, struct rf_buf *p)
 {
 	const struct rf_ckpt *c = x->ckpt;
+	json_t *line;
+	size_t n;
 
 	if (!x->is_ckpt) {
 		write_json(json_pack("{s:s, s:i, s:I, s:I}", "type", "file", "tensors", x->tensors->n,
@@ -442,6 +544,13 @@ void rf_ckpt_text_json(const struct rf_ckpt_text *x, struct rf_buf *p)
 	                     "config", json_loads(c->cfg.text, 0, NULL)), p);
 	for (int i = 0; i < x->steps; i++)
 		write_json(step_object(&x->step[i]), p);
+	json_array_foreach(x->manifest, n, line) {
+		json_t *o = json_pack("{s:s}", "type", "manifest");
+
+		if (o)
+			json_object_update(o, line);
+		write_json(o, p);
+	}
 }
 
 void rf_ckpt_text_row_json(const struct rf_row *row, bool stats, struct rf_buf *p)

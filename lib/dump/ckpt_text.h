@@ -7,6 +7,8 @@
 
 #include "base/err.h"
 #include "base/print.h"
+#include <jansson.h>
+
 #include "ckpt/ckpt.h"
 #include "ckpt/tensors.h"
 #include "dump/table.h"
@@ -24,6 +26,7 @@ struct rf_ckpt_text {
 	int ranks;
 	uint64_t count, bytes;    /* sums over all tensors; count: in a checkpoint, the model's parameters */
 	int name_width;
+	json_t *manifest;         /* the lines of the run's manifest (manifest.h); NULL: not of a run */
 };
 
 /* Whether rf_ckpt_text_open() is for this path: a directory, or a file that is named *.safetensors or begins
@@ -40,7 +43,7 @@ enum rf_code rf_ckpt_text_stats(const struct rf_tensor *t, struct rf_stats *out,
 enum rf_code rf_ckpt_text_check(struct rf_ckpt_text *x, struct rf_err *e);
 
 /* Everything but the tensors.  As text: lines of at most `width` columns.  As JSON: one line for the
- * checkpoint and one for each step. */
+ * checkpoint, one for each step, and one for each line of the manifest. */
 void rf_ckpt_text_print(const struct rf_ckpt_text *x, int width, struct rf_buf *p);
 void rf_ckpt_text_json(const struct rf_ckpt_text *x, struct rf_buf *p);
 /* One tensor, step or rank as a line; stats: with the statistics of a tensor's elements. */

@@ -1,8 +1,9 @@
 /* trainer.c -- from a stream to the next step of a run (rf-design(7), The commit).
  *
  * Records are collected into mini-batches, each of which is one optimizer step in memory.  Nothing outside
- * changes before the end record has been read.  Then the log's lines are written, and after them the new
- * step.  So a step that a killed program computed may be in the log twice, but no step is without its lines.
+ * changes before the end record has been read.  Then the log's lines are written, what has changed into the
+ * manifest, and after them the new step.  So a step that a killed program computed may be in the log twice, but
+ * no step is without its lines.
  *
  * The memory for this is taken at the start, because the end of an hour's work is too late to find that there
  * is too little: the step is written from the device one block at a time. */
@@ -21,6 +22,7 @@
 #include "base/number.h"
 #include "io/file.h"
 #include "method/grad_file.h"
+#include "method/made.h"
 #include "method/meet.h"
 #include "method/reward.h"
 #include "method/trainer.h"
@@ -242,6 +244,8 @@ static enum rf_code open_here(struct rf_trainer *t, struct rf_err *e)
 		return rf_fail(e, RF_EDATA, "%s is only at step %lld, but --at is %d", t->engine.path,
 		               (long long)at->step, t->at);
 	t->engine.ckpt = at;
+	if (!t->weights_out && !t->engine.dry_run && (rc = rf_made_begin(t, e)) != RF_OK)
+		return rc;
 	if ((rc = check_places(t, e)) != RF_OK)
 		return rc;
 	if (t->grad_in && (rc = rf_grad_file_check(&t->train, t->grad_in, at->weights, e)) != RF_OK)
@@ -336,6 +340,7 @@ enum rf_code rf_trainer_expects(const struct rf_trainer *t, int64_t batch, struc
 enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
 {
 	const struct rf_shard *own = &t->shard, *its = &h->shard;
+	enum rf_code rc;
 
 	begin_batch(t);
 
@@ -358,6 +363,8 @@ enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, str
 		return rf_fail(e, RF_EDATA,
 		               "the stream was divided by other mini-batches than are trained on (rf-cat and "
 		               "the trainer must have the same --mini-batch, --steps and --records)");
+	if (t->start && (rc = rf_made_stages(t, h, e)) != RF_OK)
+		return rc;
 	return rf_head_hash(h, &t->head, e);
 }
 
@@ -739,6 +746,8 @@ static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
 		return parted(t) && !t->weights_out ? moments_for_rank_0(t, e) : RF_OK;
 	if ((rc = check_weights(t, e)) == RF_OK)
 		rc = write_log(t, e);
+	if (rc == RF_OK && !t->weights_out)
+		rc = rf_made_note(t, e);
 	if (rc != RF_OK)
 		return rc;
 	return t->weights_out
@@ -795,9 +804,12 @@ static enum rf_code save(struct rf_trainer *t, struct rf_err *e)
 	const double from = rf_now();
 	char hash[17];
 	struct rf_commit c = what(t, hash);
-	enum rf_code rc = !t->ranks.rank ? rf_run_save(&t->run, &c, e)
-	                  : parted(t)    ? moments_for_rank_0(t, e)
-	                                 : RF_OK;
+	enum rf_code rc = t->ranks.rank ? RF_OK : rf_made_note(t, e);
+
+	if (rc == RF_OK)
+		rc = !t->ranks.rank ? rf_run_save(&t->run, &c, e)
+		     : parted(t)    ? moments_for_rank_0(t, e)
+		                    : RF_OK;
 
 	rc = rf_meet_commit(t, rc, NULL, e);
 	t->unsaved = 0;
@@ -899,6 +911,7 @@ void rf_trainer_close(struct rf_trainer *t)
 	free(t->mini.r);
 	free(t->joined.r);
 	rf_buf_free(&t->lines);
+	rf_made_free(t);
 	rf_train_close(&t->train);
 	rf_engine_close(&t->engine);
 	rf_live_close(&t->published);

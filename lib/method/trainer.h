@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
 #include "base/buf.h"
 #include "base/opt.h"
 #include "ckpt/ckpt.h"
@@ -53,12 +55,16 @@ struct rf_trainer {
 	const char *commit_every;    /* "10": batches; "10m", "30s", "2h": time; for --live */
 	const char *weights_out;     /* the directory of a checkpoint that is written instead of a commit */
 	const volatile sig_atomic_t *stop; /* as in struct rf_commit */
+	/* for the run's manifest (made.h): what the program says of itself, which the trainer releases; NULL:
+	   nothing */
+	json_t *made;
 	struct rf_engine engine;
 	struct rf_train train;
 	struct rf_ranks ranks;       /* the processes that train the run together */
 	/* open */
 	bool done_before;            /* the run is already past --at, so there is nothing to do */
 	struct rf_run run;
+	json_t *start, *stages;      /* for the manifest: the run's beginning, the batch's history */
 	struct rf_live published;
 	int64_t every;               /* batches between commits to the disk, or 0: */
 	double every_seconds;

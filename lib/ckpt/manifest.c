@@ -1,0 +1,257 @@
+/* manifest.c -- the lines of RUN/manifest.json.
+ *
+ * The lines before say a state, part by part; a new line has what differs from it.  So the file stays short
+ * however many commits follow, and its first line, with the hash of the weights that the run began with, is
+ * never written again. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/number.h"
+#include "ckpt/manifest.h"
+#include "io/file.h"
+#include "io/json.h"
+#include "io/tempfile.h"
+#include "io/words.h"
+
+enum { MOST = 16 << 20, DEPTH = 12 };
+
+/* Keys of a line that are no parts. */
+static bool of_line(const char *key)
+{
+	return !strcmp(key, "event") || !strcmp(key, "step") || !strcmp(key, "time");
+}
+
+static enum rf_code read_lines(const char *path, char **text, json_t *lines, struct rf_err *e)
+{
+	enum rf_code rc;
+	int number = 1;
+	json_t *line;
+	size_t n, len;
+
+	if ((rc = rf_file_read(path, MOST, text, &n, e)) != RF_OK)
+		return rc == RF_ENOINPUT ? RF_OK : rc;
+	for (const char *p = *text; *p && rc == RF_OK; p += len + (p[len] == '\n'), number++) {
+		len = strcspn(p, "\n");
+		if ((rc = rf_json_parse(&line, p, len, DEPTH, e)) != RF_OK)
+			rf_blame(e, "%s: line %d (move the file away to begin another one)", path, number);
+		else if (json_array_append_new(lines, line) < 0)
+			rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	}
+	return rc;
+}
+
+enum rf_code rf_manifest_read(const char *run, json_t **lines, struct rf_err *e)
+{
+	char path[4096], *text = NULL;
+	enum rf_code rc = rf_file_join(path, run, RF_MANIFEST, e);
+
+	if (!(*lines = json_array()))
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	if (rc == RF_OK)
+		rc = read_lines(path, &text, *lines, e);
+	free(text);
+	if (rc != RF_OK) {
+		json_decref(*lines);
+		*lines = NULL;
+	}
+	return rc;
+}
+
+json_t *rf_manifest_newest(const json_t *lines)
+{
+	json_t *newest = json_object(), *line, *part;
+	const char *key;
+	size_t i;
+
+	json_array_foreach(lines, i, line)
+		json_object_foreach(line, key, part)
+			if (!of_line(key) && json_object_set(newest, key, part) < 0) {
+				json_decref(newest);
+				return NULL;
+			}
+	return newest;
+}
+
+static void host_and_time(char host[256], char now[32])
+{
+	const time_t t = time(NULL);
+	struct tm utc;
+
+	if (gethostname(host, 256))
+		strcpy(host, "unknown");
+	host[255] = 0;
+	if (!gmtime_r(&t, &utc) || !strftime(now, 32, "%Y-%m-%dT%H:%M:%SZ", &utc))
+		strcpy(now, "unknown");
+}
+
+/* The line that is to be added: its parts are those of `parts` that `before` does not have alike.  *needed:
+ * whether there is any. */
+static json_t *make_line(const json_t *before, const json_t *parts, const json_t *first, int64_t step,
+                         bool *needed)
+{
+	const bool begins = !json_object_size(before);
+	char host[256], now[32];
+	json_t *line, *part;
+	const char *key;
+	bool failed = false;
+
+	host_and_time(host, now);
+	line = json_pack("{s:s, s:I, s:s, s:s%}", "event", begins ? "begin" : "change", "step", (json_int_t)step,
+	                 "time", now, "host", host, strlen(host));
+	if (!line) /* a name of a host that is not UTF-8 */
+		line = json_pack("{s:s, s:I, s:s, s:s}", "event", begins ? "begin" : "change", "step",
+		                 (json_int_t)step, "time", now, "host", "unknown");
+	*needed = begins || !json_equal(json_object_get(line, "host"), json_object_get(before, "host"));
+	if (begins && first)
+		failed = json_object_update(line, (json_t *)(uintptr_t)first) < 0;
+	json_object_foreach((json_t *)(uintptr_t)parts, key, part)
+		if (!json_equal(part, json_object_get(before, key))) {
+			*needed = true;
+			failed = failed || json_object_set(line, key, part) < 0;
+		}
+	if (failed) {
+		json_decref(line);
+		return NULL;
+	}
+	return line;
+}
+
+static enum rf_code replace(const char *path, const char *old, const char *line, struct rf_err *e)
+{
+	const size_t n = old ? strlen(old) : 0;
+	const bool open = n && old[n - 1] != '\n'; /* somebody wrote in it by hand */
+	struct rf_tempfile f;
+	enum rf_code rc;
+
+	if ((rc = rf_tempfile_open(&f, path, NULL, e)) != RF_OK)
+		return rc;
+	if ((!n || (rc = rf_tempfile_write(&f, old, n, e)) == RF_OK) &&
+	    (!open || (rc = rf_tempfile_write(&f, "\n", 1, e)) == RF_OK) &&
+	    (rc = rf_tempfile_write(&f, line, strlen(line), e)) == RF_OK &&
+	    (rc = rf_tempfile_write(&f, "\n", 1, e)) == RF_OK)
+		return rf_tempfile_commit(&f, NULL, e);
+	rf_tempfile_abandon(&f);
+	return rc;
+}
+
+enum rf_code rf_manifest_note(const char *run, const json_t *parts, const json_t *first, int64_t step,
+                              struct rf_err *e)
+{
+	json_t *lines = json_array(), *before = NULL, *line = NULL;
+	char path[4096], *old = NULL, *text = NULL;
+	bool needed = false;
+	enum rf_code rc;
+
+	if ((rc = rf_file_join(path, run, RF_MANIFEST, e)) == RF_OK &&
+	    (rc = read_lines(path, &old, lines, e)) == RF_OK) {
+		before = rf_manifest_newest(lines);
+		line = before ? make_line(before, parts, first, step, &needed) : NULL;
+		text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+		if (!text)
+			rc = rf_fail(e, RF_ENOMEM, "out of memory");
+		else if (needed)
+			rc = replace(path, old, text, e);
+	}
+	free(text);
+	free(old);
+	json_decref(line);
+	json_decref(before);
+	json_decref(lines);
+	return rc;
+}
+
+/* ---- words --------------------------------------------------------------------------------- */
+
+/* Adds a value; a text that is not UTF-8 is escaped. */
+static bool set_text(json_t *o, const char *name, const char *s, size_t n)
+{
+	json_t *v = json_stringn(s, n);
+	char *q;
+
+	if (!v && (q = malloc(4 * n + 1))) {
+		v = json_string(rf_quote(q, 4 * n + 1, s, n));
+		free(q);
+	}
+	return json_object_set_new(o, name, v) == 0;
+}
+
+json_t *rf_manifest_typed(const char *text)
+{
+	json_t *words = json_object();
+	struct rf_buf value = { 0 };
+	bool failed = !words;
+
+	while (*text && !failed) {
+		const char *equals = strchr(text, '='), *end;
+		char name[80];
+
+		if (!equals)
+			break;
+		snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
+		value.n = 0;
+		for (text = equals + 1;; text = end + 2) {
+			end = strchr(text, '\n');
+			end = end ? end : text + strlen(text);
+			rf_buf_add(&value, text, (size_t)(end - text));
+			if (!*end || end[1] != ' ')
+				break;
+			rf_buf_add(&value, "\n", 1);
+		}
+		text = end + (*end == '\n');
+		rf_buf_add(&value, "", 1);
+		failed = value.failed || !set_text(words, name, (const char *)value.p, value.n - 1);
+	}
+	rf_buf_free(&value);
+	if (failed) {
+		json_decref(words);
+		return NULL;
+	}
+	return words;
+}
+
+/* "SIZE bytes, xxh64 HASH: NAME", as rf-loop notes a script. */
+static bool add_script(json_t *scripts, const char *text, size_t n)
+{
+	static const char middle[] = " bytes, xxh64 ";
+	const size_t digits = strspn(text, "0123456789"), name = digits + sizeof middle - 1 + 18;
+	json_t *script;
+	uint64_t bytes;
+
+	if (n <= name || !rf_number(text, digits, &bytes) || strncmp(text + digits, middle, sizeof middle - 1))
+		return true;
+	script = json_pack("{s:I, s:s%}", "bytes", (json_int_t)bytes, "xxh64", text + name - 18, (size_t)16);
+	if (script && set_text(script, "file", text + name, n - name))
+		return json_array_append_new(scripts, script) == 0;
+	json_decref(script);
+	return false;
+}
+
+enum rf_code rf_manifest_words(const char *run, json_t **words, json_t **scripts, struct rf_err *e)
+{
+	struct rf_buf text = { 0 };
+	char path[4096];
+	bool there = false;
+	enum rf_code rc;
+
+	*words = *scripts = NULL;
+	if ((rc = rf_file_join(path, run, "data/words", e)) != RF_OK ||
+	    (rc = rf_words_read(&text, path, &there, e)) != RF_OK || !there) {
+		rf_buf_free(&text);
+		return rc;
+	}
+	rf_buf_add(&text, "", 1);
+	*scripts = json_array();
+	*words = text.failed ? NULL : rf_manifest_typed((const char *)text.p);
+	for (const char *p = (const char *)text.p; *words && p; p = strchr(p, '\n'), p += p != NULL)
+		if (!strncmp(p, "script=", 7) && !add_script(*scripts, p + 7, strcspn(p + 7, "\n"))) {
+			json_decref(*words);
+			*words = NULL;
+		}
+	json_object_del(*words, "script");
+	rf_buf_free(&text);
+	return *words && *scripts ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory");
+}

@@ -1,0 +1,11 @@
+/* libraries.h -- the versions of the libraries that decide what a program computes and writes. */
+#ifndef RF_LIBRARIES_H
+#define RF_LIBRARIES_H
+
+#include <jansson.h>
+
+/* Returns an object {library: version} of texts, as they are loaded now: with a GPU also its driver and
+ * cuBLAS, with ranks also MPI.  NULL: out of memory.  The caller releases it. */
+json_t *rf_libraries(void);
+
+#endif

@@ -1,0 +1,236 @@
+#!/usr/bin/env bats
+# RUN/manifest.json: what a run is made of and made with; and the card that an export gets from it.
+setup() {
+	load helper
+	load model
+	J=run/manifest.json
+}
+
+# line N KEY...: this line of the manifest without what depends on the machine, or only these keys of it
+line() {
+	sed -n "$1p" "$J" | jq -cS "${2:-del(.time, .host, .libraries, .device.threads, .device.isa)}"
+}
+
+@test "manifest: a trainer that is called by hand writes one line, and another when something changes" {
+	runs run
+	texts 40 1:20 2:20 >in
+	rf-ntp -m run --dtype f32 --threads 1 in
+	rf-ntp -m run --dtype f32 --threads 1 in
+	[ "$(wc -l <$J)" -eq 1 ]
+	[ "$(line 1 '[.event, .step, .data.records, .program.name, .program.options.lr]')" = \
+		'["begin",1,2,"rf-ntp","1e-06"]' ]
+	[ "$(line 1 .start.weights)" = "\"$(rf-dump --json "$M" | jq -r 'select(.type == "checkpoint").weights')\"" ]
+	[ "$(line 1 '.device | [.name, .dtype, .ranks]')" = '["cpu","f32",1]' ] || [ -n "${RF_DEVICE:-}" ]
+	[ "$(line 1 .program.version)" = '"0.1"' ]
+	[ "rf-ntp 0.1 ($(line 1 .program.commit | tr -d '"'))" = "$(rf-ntp --version)" ]
+	[ "$(line 1 '.libraries | has("oneDNN") and has("glibc") and has("zstd")')" = true ]
+	[[ "$(line 1 .time)" =~ ^\"20[0-9-]{8}T[0-9:]{8}Z\"$ ]]
+	rf-ntp -m run --dtype f32 --threads 1 --lr 1e-3 in
+	[ "$(line 2)" = "$(jq -cn --argjson p "$(line 1 .program)" \
+		'{event: "change", program: ($p | .options.lr = "0.001"), step: 3}' | jq -cS .)" ]
+	rf-ntp -m run --dtype bf16 --threads 1 --lr 1e-3 in
+	[ "$(line 3 .device.dtype)" = '"bf16"' ]
+	[ "$(wc -l <$J)" -eq 3 ]
+}
+
+@test "manifest: the hash of the start's weights stays, however many commits follow" {
+	runs run
+	texts 40 1:3 >in
+	start=$(rf-dump --json run | jq -r 'select(.type == "checkpoint").weights')
+	for n in $(seq 18); do rf-ntp -m run --threads 1 in; done
+	[ "$(jq -r 'select(.event == "begin").start.weights' $J)" = "$start" ]
+	rf-dump run | grep -q "^start .*weights $start"
+	# a run without one gets it later, as far as its history reaches
+	rm $J
+	rf-ntp -m run --threads 1 in
+	[ "$(line 1 '[.event, .step, .start.weights]')" = '["begin",19,null]' ]
+}
+
+@test "manifest: --isa and --dtype of the stages and of the trainer are recorded" {
+	[ "$(levels | wc -l)" -gt 1 ] && [ -z "${RF_DEVICE:-}" ] || skip "there is only one level"
+	low=$(levels | tail -n 1)
+	runs run
+	texts 40 1:30 2:30 | rf-entropy -m run --dtype bf16 --isa "$low" >in
+	rf-ntp -m run --isa "$low" --dtype f32 in
+	[ "$(line 1 '[.device.isa, .stages[-1].options.dtype]')" = "[\"$low\",\"bf16\"]" ]
+}
+
+@test "manifest: stages are recorded without those of rf-cat, unless a stream was changed outside" {
+	runs run
+	texts 40 1:20 2:20 3:20 >in
+	rf-cat --range 0:1 in | rf-ntp -m run --threads 1
+	rf-cat --range 1:2 in | rf-ntp -m run --threads 1
+	[ "$(wc -l <$J)" -eq 1 ]
+	rf-cat --range 2:3 in | edited . | rf-ntp -m run --threads 1
+	[ "$(line 2 '[.event, .stages[-1].options.note]')" = '["change","changed outside"]' ]
+}
+
+@test "manifest: no line is torn, and one that is malformed is named and stops the trainer" {
+	runs run
+	texts 40 1:20 >in
+	rf-ntp -m run --threads 1 in
+	# what a killed trainer left goes; a last line without its end is completed
+	touch run/.manifest.json.tmp-123
+	truncate -s -1 $J
+	rf-ntp -m run --threads 1 --lr 1e-3 in
+	[ "$(wc -l <$J)" -eq 2 ] && [ "$(jq -c .event $J | paste -sd' ')" = '"begin" "change"' ]
+	[ ! -e run/.manifest.json.tmp-123 ]
+	echo '{"event":' >>$J
+	state >before
+	run -78 --separate-stderr rf-ntp -m run --threads 1 in
+	[[ "$stderr" == "rf-ntp: run/manifest.json: line 3 (move the file away to begin another one): "* ]]
+	state | cmp - before
+	run -78 rf-dump run
+	run -78 rf-init --from run --dtype f32 out
+	[ ! -e out ]
+}
+
+@test "manifest: a trainer that fails, or commits nothing, writes no line" {
+	runs run
+	texts 40 1:20 >in
+	run -65 rf-ntp -m run --threads 1 <(head -c 100 in)
+	rf-ntp -m run --threads 1 --weights-out adapted in
+	rf-ntp -m run --dry-run in >/dev/null
+	rf-ntp -m run --eval in >/dev/null
+	[ ! -e $J ] && [ ! -e adapted/manifest.json ]
+}
+
+@test "manifest: rf-dump shows it as text and as JSON" {
+	runs run
+	texts 40 1:20 >in
+	RF_WORDS=$'A=1\nB=two\n lines\nC=' rf-ntp -m run --threads 1 in
+	rf-ntp -m run --threads 1 --lr 1e-3 in
+	rf-dump run >text
+	[ "$(grep -c '^manifest   ' text)" -eq 2 ]
+	grep -q '^manifest   begin, step 1, 20.*, host ' text
+	grep -qF 'words        A=1  B=two\nlines  C=' text
+	[ "$(sed -n '/^manifest   change/{n;p}' text)" = 'program      lr 0.001' ]
+	rf-dump --json run | jq -c 'select(.type == "manifest") | del(.type)' | cmp - $J
+	rf-dump --json run/latest | grep -c '"type":"manifest"' | grep -qx 2
+	[ "$(line 1 .words)" = '{"A":"1","B":"two\nlines","C":""}' ]
+	run ! grep -q manifest <(rf-dump "$M")
+}
+
+# small: a checkpoint, text and a reward for pipelines
+small() {
+	sed 's/"vocab_size": 40/"vocab_size": 384/; s/"eos_token_id": 2/"eos_token_id": 1/' \
+		"$G/delta/config.json" >config.json
+	rf-init --config config.json ckpt
+	for n in 1 2 3 4 5 6 7 8; do
+		echo "{\"text\": \"Text number $n, long enough that rollouts have room in it: $n, $n and $n.\"}"
+	done >corpus.jsonl
+	cat >'my reward.py' <<-'END'
+		import json, sys
+		for line in sys.stdin:
+		    body = json.loads(line)["body"]
+		    c, n, k = body["rollout"]["tokens"]["shape"]
+		    print(json.dumps({"id": body["id"], "total": [[0.5] * n for _ in range(c)]}), flush=True)
+	END
+}
+# midtrain WORD...: a phase of batches of two, whose reward is that script
+midtrain() {
+	make -f "$ROOT/pipelines/midtrain.mk" RF_BIN="$RF_BIN" RUN=run MODEL=ckpt CORPUS=corpus.jsonl BATCH=2 \
+		MINI_BATCH=2 LEN=96 REWARD="python3 'my reward.py'" "$@"
+}
+
+@test "manifest: a pipeline hands on its words, and the hashes of data and own scripts" {
+	small
+	midtrain STEPS=1 COMPUTE='--threads 1 --dtype bf16' 2>/dev/null
+	[ "$(line 1 .words)" = "$(jq -cnS '{PIPELINE: "midtrain.mk", RUN: "run", MODEL: "ckpt", BATCH: "2",
+		CORPUS: "corpus.jsonl", MINI_BATCH: "2", LEN: "96", REWARD: "python3 '\''my reward.py'\''",
+		STEPS: "1", COMPUTE: "--threads 1 --dtype bf16"}')" ]
+	[ "$(line 1 '[.begun.from, .begun.hash != null, .device.dtype]')" = '["ckpt",true,"bf16"]' ] ||
+		[ -n "${RF_DEVICE:-}" ]
+	[[ "$(line 1 .begun.words)" == *"$(sha256sum <corpus.jsonl | cut -d' ' -f 1): corpus.jsonl"* ]]
+	[ "$(line 1 '.scripts[0] | [.file, .bytes]')" = "[\"my reward.py\",$(stat -c %s 'my reward.py')]" ]
+	[ "$(line 1 .start.tokenizer)" = "\"$(rf-dump --json ckpt | jq -r 'select(.tokenizer).tokenizer')\"" ]
+	# the same words change nothing; others add what differs
+	midtrain STEPS=1 COMPUTE='--threads 1 --dtype bf16' 2>/dev/null
+	[ "$(wc -l <$J)" -eq 1 ]
+	midtrain STEPS=2 COMPUTE='--threads 1 --dtype f32' 2>/dev/null
+	[ "$(line 2 '[.event, .step, .words.COMPUTE, .device.dtype]')" = \
+		'["change",2,"--threads 1 --dtype f32","f32"]' ]
+}
+
+@test "manifest: a pipeline refuses a script that changed, between two calls and between two batches" {
+	small
+	midtrain STEPS=1 2>/dev/null
+	cp 'my reward.py' before.py
+	echo '# changed' >>'my reward.py'
+	run -2 midtrain STEPS=2
+	[[ "$output" == *'< script='*': my reward.py'*'> script='*"--from run goes on from this one"* ]]
+	cp before.py 'my reward.py'
+	run -2 midtrain STEPS=3 AFTER='echo >>"my reward.py"'
+	[[ "$output" == *"my reward.py: the script has changed since the run was begun: put it back"*MODEL=run* ]]
+	[ "$(rf-dump --json run | jq 'select(.type == "checkpoint").commits')" -lt 3 ]
+	cp before.py 'my reward.py'
+	midtrain STEPS=3 2>/dev/null
+	# a run that was begun before scripts were noted goes on, and notes them
+	sed -i '/^script=/d' run/data/words
+	midtrain STEPS=4 2>/dev/null
+	grep -q '^script=.*: my reward.py$' run/data/words
+	# before the first batch is done a script may change
+	rm -r run
+	run -2 midtrain STEPS=1 TRAIN=false
+	echo '# changed' >>'my reward.py'
+	midtrain STEPS=1 2>/dev/null
+}
+
+@test "scripts.sh: lists own scripts, programs and settings of commands, and nothing else" {
+	mkdir run bin
+	printf '#!/bin/sh\n' >prog
+	cp prog bin/mine
+	chmod +x prog bin/mine
+	touch 'a b.py' x.py x.json plain out.json run/in.py data.jsonl 'it'\''s=$1.py' -- -x.py
+	while IFS='%' read -r command want; do
+		found=$(RUN=run PATH=$PWD/bin:$PATH "$ROOT/pipelines/scripts.sh" STAGE="$command" |
+			sed "s,^$PWD/,," | paste -sd,)
+		[ "$found" = "$want" ] || { echo "$command: $found"; return 1; }
+	done <<-'END'
+		%
+		rf-reward --kind cosine%
+		python3 x.py --config x.json <data.jsonl >out.json%x.py,x.json
+		python3 -u plain data.jsonl%plain
+		rf-reward --exec 'python3 "a b.py"'%a b.py
+		rf-reward --exec='./prog x'%./prog
+		./prog --settings=x.json -o out.json --log out.json%./prog,x.json
+		rf-cat | mine data.jsonl | python3 run/in.py%bin/mine
+		A=x.py ./prog && perl x.py; ./prog%./prog,x.py
+		python3 "it's=\$1.py"%it's=$1.py
+		python3 ./-x.py%./-x.py
+		rf-tokenize --tokenizer x.json%x.json
+		jq -f plain%plain
+	END
+}
+
+@test "manifest: an export of a run has a model card, without times, and keeps the one before" {
+	small
+	printf -- '---\nlicense: apache-2.0\nlanguage:\n- en\ntags:\n- old\n---\n# Base\n' >ckpt/README.md
+	jq '._name_or_path = "owner/Base-1.0"' ckpt/config.json >t && mv t ckpt/config.json
+	midtrain STEPS=2 2>/dev/null
+	rf-init --from run --dtype bf16 out 2>/dev/null
+	cmp out/README.base.md ckpt/README.md
+	[ "$(sed '/^$/q' out/README.md)" = "$(printf '%s\n' --- 'library_name: transformers' \
+		'pipeline_tag: text-generation' 'base_model: owner/Base-1.0' 'license: apache-2.0' 'language:' '- en' \
+		'tags:' '- rf-tools' '- delta_net' '- refine' '- arxiv:2602.16704' ---)" ]
+	for row in "| REWARD | python3 'my reward.py' |" '| lr | 1e-06 |' '## Hashes' '## Last step' \
+		"| weights at the start | $(line 1 .start.weights | tr -d '"') |" '| matrix products |' \
+		"| my reward.py | $(line 1 '.scripts[0].xxh64' | tr -d '"') |" '| reward/mean | 0.5 |'; do
+		grep -qF "$row" out/README.md || { echo "$row"; cat out/README.md; return 1; }
+	done
+	run ! grep -qE "$(hostname)|20[0-9]{2}-[0-9]{2}-[0-9]{2}|timing_s" out/README.md
+	rf-init --from run/latest --dtype bf16 again 2>/dev/null
+	diff -r out again
+	# no run, or none that was trained: no card
+	rf-init --from ckpt --dtype bf16 bare 2>/dev/null
+	cmp bare/README.md ckpt/README.md
+	rf-init --from "$M" fresh
+	rf-init --from fresh --dtype bf16 f
+	[ ! -e f/README.md ]
+	# of an older step, what came later is left out
+	rf-ntp -m run --threads 1 --lr 0.5 run/data/corpus.rf
+	rf-init --from run/step-000002 --dtype bf16 older 2>/dev/null
+	grep -qF '| lr | 1e-06 |' older/README.md
+	rf-init --from run --dtype bf16 newer 2>/dev/null
+	grep -qF '| lr | 0.5 |' newer/README.md
+}
