@@ -45,6 +45,7 @@ struct rf_ckpt_contents {
 	const char *tokenizer;           /* for fresh weights, as in rf_ckpt_create() */
 	const struct rf_state *state;    /* NULL: a bare checkpoint */
 	bool list;                       /* with the file RF_CKPT_LIST */
+	const char *card;                /* README.md, which displaces the one of `from`; NULL: none */
 	const volatile sig_atomic_t *stop;
 };
 

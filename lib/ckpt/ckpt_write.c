@@ -13,12 +13,15 @@
 #include "base/half.h"
 #include "base/print.h"
 #include "ckpt/ckpt_internal.h"
+#include "ckpt/manifest.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/tempfile.h"
 #include "text/tokenizer.h"
 
 enum { BLOCK = 1 << 16, SLACK = 1 << 20 };
+#define CARD        "README.md"
+#define FORMER_CARD "README.base.md"
 
 struct writer {
 	const struct rf_ckpt_contents *p;
@@ -153,7 +156,8 @@ static enum rf_code write_tensors(struct writer *w, const char *name, const stru
 	return finish(w, &f, rf_tensors_put(&f, t, n, extra, e), name, e);
 }
 
-static enum rf_code copy_file(struct writer *w, const char *from, const char *name, struct rf_err *e)
+static enum rf_code copy_as(struct writer *w, const char *from, const char *name, const char *as,
+                            struct rf_err *e)
 {
 	char path[4096], buf[BLOCK];
 	struct rf_tempfile f;
@@ -164,7 +168,7 @@ static enum rf_code copy_file(struct writer *w, const char *from, const char *na
 	if ((rc = rf_file_join(path, from, name, e)) != RF_OK ||
 	    (rc = rf_file_open(path, &fd, &size, e)) != RF_OK)
 		return rc;
-	if ((rc = create(w, &f, name, e)) == RF_OK) {
+	if ((rc = create(w, &f, as, e)) == RF_OK) {
 		for (uint64_t at = 0; rc == RF_OK && at < size; at += BLOCK) {
 			size_t n = size - at < BLOCK ? (size_t)(size - at) : BLOCK;
 			if ((rc = rf_file_pread(fd, buf, n, at, e)) == RF_OK)
@@ -172,10 +176,15 @@ static enum rf_code copy_file(struct writer *w, const char *from, const char *na
 			else
 				rf_blame(e, "%s", path);
 		}
-		rc = finish(w, &f, rc, name, e);
+		rc = finish(w, &f, rc, as, e);
 	}
 	close(fd);
 	return rc;
+}
+
+static enum rf_code copy_file(struct writer *w, const char *from, const char *name, struct rf_err *e)
+{
+	return copy_as(w, from, name, name, e);
 }
 
 /* Files of a checkpoint that do not go with new weights: the old ones, in whatever form, and what
@@ -254,10 +263,16 @@ static enum rf_code each_carried(const char *dir, file_fn *f, void *arg, struct 
 	return rc;
 }
 
-static enum rf_code carry(void *w, const char *dir, const char *name, const struct stat *st, struct rf_err *e)
+/* The card of the model that a run began with stays next to the card of what was made of it. */
+static enum rf_code carry(void *writer, const char *dir, const char *name, const struct stat *st,
+                          struct rf_err *e)
 {
+	struct writer *w = writer;
+
 	(void)st;
-	return copy_file(w, dir, name, e);
+	if (w->p->card && !strcmp(name, FORMER_CARD))
+		return RF_OK;
+	return copy_as(w, dir, name, w->p->card && !strcmp(name, CARD) ? FORMER_CARD : name, e);
 }
 
 static enum rf_code add_size(void *sum, const char *dir, const char *name, const struct stat *st,
@@ -461,6 +476,8 @@ static enum rf_code write_all(struct writer *w, struct rf_err *e)
 		return rc;
 	if (p->tokenizer && (rc = write_tokenizer(w, p->tokenizer, e)) != RF_OK)
 		return rc;
+	if (p->card && (rc = write_text(w, CARD, p->card, e)) != RF_OK)
+		return rc;
 	if ((rc = write_config(w, e)) != RF_OK || (rc = write_model(w, e)) != RF_OK)
 		return rc;
 	if (p->m && (rc = write_moments(w, e)) != RF_OK)
@@ -521,8 +538,15 @@ enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum 
 		.from = from, .cfg = &from->cfg, .params = &from->params, .weights = flat, .dtype = dtype,
 		.stop = stop
 	};
+	char *card;
+	enum rf_code rc;
 
-	return write_new(&p, dir, e);
+	if ((rc = rf_card(from, &card, e)) != RF_OK)
+		return rc;
+	p.card = card;
+	rc = write_new(&p, dir, e);
+	free(card);
+	return rc;
 }
 
 enum rf_code rf_ckpt_create(const struct rf_config *cfg, const struct rf_params *params, const float *flat,

@@ -1,0 +1,254 @@
+/* card.c -- README.md of an exported step: what Hugging Face shows of a model.  It has neither times nor names
+ * of hosts, so equal runs give equal exports. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/print.h"
+#include "ckpt/ckpt.h"
+#include "ckpt/manifest.h"
+#include "io/file.h"
+#include "io/json.h"
+
+enum { MOST_CARD = 1 << 20, LAST = 64 << 10 };
+
+static const char *text_at(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+/* A value between backquotes, in one line. */
+static void add_code(struct rf_buf *p, const char *s)
+{
+	const char *fence = strchr(s, '`') ? "``" : "`";
+
+	rf_print(p, "%s%s", fence, *s == '`' ? " " : "");
+	for (; *s; s++)
+		rf_print(p, "%c", (unsigned char)*s < ' ' ? ' ' : *s);
+	rf_print(p, "%s%s", s[-1] == '`' ? " " : "", fence);
+}
+
+/* Whether s is the name of a model on Hugging Face: two parts of letters, digits, '-', '_' and '.'. */
+static bool is_repository(const char *s, size_t n)
+{
+	static const char may[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
+	const size_t first = strspn(s, may), second = first < n ? strspn(s + first + 1, may) : 0;
+
+	return first && *s != '.' && s[first] == '/' && second && first + 1 + second == n;
+}
+
+/* The model that the run began with, where its config or the name of its folder in a cache of Hugging Face
+ * (models--OWNER--NAME) says it. */
+static void add_base(struct rf_buf *p, const struct rf_ckpt *c, const json_t *newest)
+{
+	json_t *config = json_loads(c->cfg.text, 0, NULL);
+	const char *name = text_at(config, "_name_or_path"),
+	           *cache = strstr(text_at(json_object_get(newest, "begun"), "from"), "models--"), *owner, *end;
+
+	if (is_repository(name, strlen(name))) {
+		rf_print(p, "base_model: %s\n", name);
+	} else if (cache && (owner = cache + 8) && (end = strstr(owner, "--"))) {
+		char id[300];
+		const int n = snprintf(id, sizeof id, "%.*s/%.*s", (int)(end - owner), owner,
+		                       (int)strcspn(end + 2, "/"), end + 2);
+
+		if (n < (int)sizeof id && is_repository(id, strlen(id)))
+			rf_print(p, "base_model: %s\n", id);
+	}
+	json_decref(config);
+}
+
+/* Takes over what the card that the run began with says of licence and language: lines between its two lines
+ * of dashes that begin with these words, with those that belong to them. */
+static void add_licence(struct rf_buf *p, const char *dir)
+{
+	char path[4096], *text = NULL;
+	bool taken = false;
+	size_t n, len;
+
+	if (rf_file_join(path, dir, "README.md", NULL) != RF_OK ||
+	    rf_file_read(path, MOST_CARD, &text, &n, NULL) != RF_OK)
+		return;
+	for (const char *line = strncmp(text, "---\n", 4) ? "" : text + 4; *line && strncmp(line, "---", 3);
+	     line += len) {
+		len = strcspn(line, "\n");
+		len += line[len] == '\n';
+		if (!strchr(" -", *line))
+			taken = !strncmp(line, "license", 7) || !strncmp(line, "language", 8);
+		if (taken)
+			rf_buf_add(p, line, len);
+	}
+	free(text);
+}
+
+static void add_row(struct rf_buf *p, const char *key, const char *value)
+{
+	rf_print(p, "| %s | ", key);
+	for (const char *s = value; *s; s++)
+		rf_print(p, *s == '|' || *s == '\\' ? "\\%c" : (unsigned char)*s < ' ' ? " " : "%c", *s);
+	rf_print_text(p, " |\n");
+}
+
+/* Adds the values of an object as rows of a table, but for one key. */
+static void add_table(struct rf_buf *p, const char *title, const json_t *o, const char *without)
+{
+	bool any = false;
+	const char *key;
+	json_t *v;
+
+	json_object_foreach((json_t *)(uintptr_t)o, key, v) {
+		char *text = json_is_string(v) ? NULL
+		             : json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+
+		if (strcmp(key, without) && !json_is_object(v) && !json_is_null(v)) {
+			if (!any)
+				rf_print(p, "\n## %s\n\n| | |\n|---|---|\n", title);
+			add_row(p, key, text ? text : json_string_value(v));
+			any = true;
+		}
+		free(text);
+	}
+}
+
+/* Returns the figures of the log's last line that are not about time; NULL: there is no such line. */
+static json_t *last_figures(const char *run, const char *file)
+{
+	char path[4096], *text = malloc(LAST + 1);
+	json_t *figures = NULL, *v;
+	const char *key;
+	uint64_t size, n = 0;
+	void *next;
+	int fd;
+
+	if (text && rf_file_join(path, run, file, NULL) == RF_OK &&
+	    rf_file_open(path, &fd, &size, NULL) == RF_OK) {
+		n = size < LAST ? size : LAST;
+		if (rf_file_pread(fd, text, (size_t)n, size - n, NULL) != RF_OK)
+			n = 0;
+		close(fd);
+	}
+	while (n && text[n - 1] == '\n')
+		n--;
+	if (n) {
+		text[n] = 0;
+		key = strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
+		if (rf_json_parse(&figures, key, strlen(key), 8, NULL) != RF_OK)
+			figures = NULL;
+	}
+	free(text);
+	json_object_foreach_safe(figures, next, key, v)
+		if (!json_is_number(v) || !strncmp(key, "timing_s/", 9) || !strncmp(key, "perf/", 5) ||
+		    !strcmp(key, "world"))
+			json_object_del(figures, key);
+	return figures;
+}
+
+static void add_figures(struct rf_buf *p, const struct rf_ckpt *c, const char *run)
+{
+	static const struct { const char *file, *title; } logs[] = {
+		{ "log.jsonl", "Last step" }, { "eval.jsonl", "Held-out text" },
+	};
+
+	for (size_t i = 0; i < 2; i++) {
+		json_t *figures = last_figures(run, logs[i].file);
+		const json_int_t step = json_integer_value(json_object_get(figures, "step"));
+
+		/* the log counts steps from 0 */
+		if (figures && step + !i == c->step)
+			add_table(p, logs[i].title, figures, "step");
+		json_decref(figures);
+	}
+}
+
+static void add_hashes(struct rf_buf *p, const struct rf_ckpt *c, const json_t *newest)
+{
+	const json_t *start = json_object_get(newest, "start"), *begun = json_object_get(newest, "begun");
+	json_t *script;
+	size_t i;
+
+	rf_print_text(p, "\n## Hashes\n\n| | |\n|---|---|\n");
+	add_row(p, "weights at the start", text_at(start, "weights"));
+	add_row(p, "weights", c->weights);
+	add_row(p, "architecture", c->arch);
+	if (*c->tokenizer)
+		add_row(p, "tokenizer", c->tokenizer);
+	if (*text_at(begun, "hash"))
+		add_row(p, "data", text_at(begun, "hash"));
+	if (*text_at(begun, "words"))
+		add_row(p, "files", text_at(begun, "words"));
+	json_array_foreach(json_object_get(newest, "scripts"), i, script)
+		add_row(p, text_at(script, "file"), text_at(script, "xxh64"));
+}
+
+static void add_device(struct rf_buf *p, const json_t *newest)
+{
+	const json_t *device = json_object_get(newest, "device");
+
+	if (!device)
+		return;
+	rf_print_text(p, "\n## Computed on\n\n| | |\n|---|---|\n");
+	add_row(p, "device", *text_at(device, "model") ? text_at(device, "model") : text_at(device, "name"));
+	if (*text_at(device, "isa"))
+		add_row(p, "instructions", text_at(device, "isa"));
+	add_row(p, "matrix products", text_at(device, "dtype"));
+}
+
+static void write_card(struct rf_buf *p, const struct rf_ckpt *c, const char *run, const json_t *newest)
+{
+	const json_t *program = json_object_get(newest, "program");
+
+	rf_print_text(p, "---\nlibrary_name: transformers\npipeline_tag: text-generation\n");
+	add_base(p, c, newest);
+	add_licence(p, c->dir);
+	rf_print(p, "tags:\n- rf-tools\n- %s\n", c->cfg.model_type);
+	if (!strcmp(text_at(program, "name"), "rf-grpo"))
+		rf_print_text(p, "- refine\n- arxiv:2602.16704\n");
+	rf_print(p, "---\n\n# A %s model, step %lld\n\n", c->cfg.model_type, (long long)c->step);
+	rf_print(p, "Trained with rf-tools %s (%s)", text_at(program, "version"), text_at(program, "commit"));
+	rf_print(p, ", %lld commits after its start.", (long long)c->commits);
+	if (*text_at(json_object_get(newest, "begun"), "line")) {
+		rf_print_text(p, " Each batch was trained on by\n\n");
+		add_code(p, text_at(json_object_get(newest, "begun"), "line"));
+	}
+	rf_print_text(p, "\n");
+	add_table(p, "Words", json_object_get(newest, "words"), "RUN");
+	add_table(p, "Options of the trainer", json_object_get(program, "options"), "");
+	add_hashes(p, c, newest);
+	add_device(p, newest);
+	add_table(p, "Libraries", json_object_get(newest, "libraries"), "");
+	add_figures(p, c, run);
+}
+
+enum rf_code rf_card(const struct rf_ckpt *c, char **text, struct rf_err *e)
+{
+	json_t *lines = NULL, *newest = NULL;
+	struct rf_buf p = { 0 };
+	char run[4096];
+	enum rf_code rc;
+
+	*text = NULL;
+	if (!c->in_run)
+		return RF_OK;
+	if ((rc = rf_file_join(run, c->dir, "..", e)) != RF_OK || (rc = rf_manifest_read(run, &lines, e)) != RF_OK)
+		return rc;
+	/* an older step knows nothing of what came later */
+	for (size_t i = json_array_size(lines); i-- > 1;)
+		if (json_integer_value(json_object_get(json_array_get(lines, i), "step")) > c->step)
+			json_array_remove(lines, i);
+	if (json_array_size(lines)) {
+		newest = rf_manifest_newest(lines);
+		if (newest)
+			write_card(&p, c, run, newest);
+		rf_buf_add(&p, "", 1);
+		if (!newest || p.failed) {
+			rf_buf_free(&p);
+			rc = rf_fail(e, RF_ENOMEM, "out of memory (README.md)");
+		}
+		*text = (char *)p.p;
+	}
+	json_decref(newest);
+	json_decref(lines);
+	return rc;
+}
