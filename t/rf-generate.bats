@@ -307,7 +307,7 @@ ends() {
 	rm m/tokenizer.json
 	edited 'if .type == "head" then .body.tokenizer.hash = "0123456789abcdef" else . end' in >in2
 	run -65 bash -c 'rf-generate -m m --tokenizer bytes in2 >out'
-	[[ "$output" == 'rf-generate: in2: the stream was made with tokenizer 0123456789ab, not with '* ]]
+	[[ "$output" == 'rf-generate: in2: the stream was made with tokenizer 0123456789ab, but bytes is '* ]]
 }
 
 @test "rf-generate: records are decoded side by side as memory allows, and limits of memory hold" {

@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "model/mixer.h"
+#include "text/tokenizer.h"
 
 void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS])
 {
@@ -225,9 +226,7 @@ enum rf_code rf_engine_check_head(const struct rf_engine *g, const struct rf_hea
 		               h->vocab,
 		               g->ckpt->cfg.vocab);
 	if (h->tokenizer_hash[0] && g->ckpt->tokenizer[0] && strcmp(h->tokenizer_hash, g->ckpt->tokenizer))
-		return rf_fail(e, RF_EDATA,
-		               "the stream was made with tokenizer %.12s, but the model has %.12s",
-		               h->tokenizer_hash, g->ckpt->tokenizer);
+		return rf_tokenizer_differs(h->tokenizer_hash, g->ckpt->tokenizer, g->ckpt->dir, e);
 	return RF_OK;
 }
 

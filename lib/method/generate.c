@@ -108,8 +108,8 @@ enum rf_code rf_generate_open(struct rf_generate_settings *s, const struct rf_he
 	if (s->words && (rc = fit_model(s, e)) != RF_OK)
 		return rc;
 	if (s->words && *h->tokenizer_hash && strcmp(h->tokenizer_hash, rf_tokenizer_hash(s->words)))
-		return rf_fail(e, RF_EDATA, "the stream was made with tokenizer %.12s, not with %.12s",
-		               h->tokenizer_hash, rf_tokenizer_hash(s->words));
+		return rf_tokenizer_differs(h->tokenizer_hash, rf_tokenizer_hash(s->words),
+		                            s->tokenizer ? s->tokenizer : s->engine->ckpt->dir, e);
 	if (!s->words && (s->stop.n || s->stop_key))
 		return rf_fail(e, RF_EUSAGE, "--stop%s needs a tokenizer, which --tokenizer gives: %s",
 		               s->stop.n ? "" : "-key",

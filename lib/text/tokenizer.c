@@ -119,6 +119,21 @@ static enum rf_code find_file(const char *dir, const char *const *names, char pa
 	return rc;
 }
 
+enum rf_code rf_tokenizer_differs(const char *stream, const char *own, const char *dir, struct rf_err *e)
+{
+	char file[4096], q[300];
+	bool found;
+
+	if (find_file(dir, rf_tokenizer_files, file, &found, NULL) != RF_OK || !found)
+		snprintf(file, sizeof file, "%s", dir);
+	rf_quote(q, sizeof q, file, strlen(file));
+	return rf_fail(e, RF_EDATA,
+	               "the stream was made with tokenizer %.12s, but %s is %.12s (if another program has only "
+	               "written the same tokenizer anew, as save_pretrained does, put the former file back; "
+	               "else make the stream again: rf-tokenize --tokenizer %s)",
+	               stream, q, own, q);
+}
+
 /* Whether a file of a run is of a step that a trainer has removed meanwhile.  Then what was read of it may
  * lack something, and there is a newer one. */
 static bool overtaken(const char *path, const char *file)

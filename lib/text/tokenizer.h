@@ -20,6 +20,9 @@ enum rf_code rf_tokenizer_bytes(struct rf_tokenizer **t, struct rf_err *e);
  * tokenizer: a file with the tokenizer itself comes before the config, which only names its kind and its
  * special tokens. */
 extern const char *const rf_tokenizer_files[];
+/* Stores in e that a stream was made with another tokenizer, by its hash, than the one at dir, which has the
+ * hash `own`: names both, and says what to do.  Returns RF_EDATA. */
+enum rf_code rf_tokenizer_differs(const char *stream, const char *own, const char *dir, struct rf_err *e);
 /* hash: the hash of the tokenizer in a model directory, or in the newest step of a run, as
  * rf_tokenizer_hash() returns it; "" if there is no tokenizer, or only the config of a kind that is not
  * supported.  Errors: RF_EMODEL: the file is too large or malformed; RF_EIO, RF_ENOMEM. */
