@@ -49,6 +49,37 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	rf-init --from a b
 	cmp a/latest/model.safetensors b/latest/model.safetensors
 }
+@test "rf-init: --moments forks a run, which goes on from there with the same bytes" {
+	load model
+	texts 40 1:20 2:30 3:25 >in
+	runs a
+	rf-ntp -m a --lr 1e-3 <(rf-cat --range 0:1 in)
+	rf-ntp -m a --lr 1e-3 <(rf-cat --range 1:2 in)
+	rf-init --from a --moments b
+	[ "$(readlink b/latest)" = step-000002 ]
+	cmp a/latest/optim.safetensors b/latest/optim.safetensors
+	[ "$(jq -c '[.step, .commits, .updates, .parent]' b/latest/state.json)" = '[2,0,2,-1]' ]
+	rf-dump --check -q b
+	rf-init --from b --moments c # once more, before anything was trained
+	diff -r b/latest/ c/latest/
+	for run in a b; do rf-ntp -m $run --at 2 --lr 1e-3 <(rf-cat --range 2:3 in); done
+	same_step a b
+	[ "$(jq -c .start.step b/manifest.json)" = 2 ]
+	# another rate; and without moments
+	rf-init --from a/step-000002 --moments d
+	rf-ntp -m d --lr 1e-2 in
+	[ "$(readlink d/latest)" = step-000003 ]
+	runs fresh
+	while read -r status words; do
+		run -"$status" --separate-stderr rf-init $words
+		[[ "$stderr" == 'rf-init: '*moments* ]] && [ "${#stderr_lines[@]}" -eq 1 ] && [ ! -e new ]
+	done <<-END
+		78 --from fresh --moments new
+		78 --from $M --moments new
+		64 --from a --moments --dtype f32 new
+		64 --config config.json --moments new
+	END
+}
 @test "rf-init: shipped and demo configs have no unknown key, and sizes are those of the published models" {
 	for config in "$ROOT"/pipelines/configs/*.json "$ROOT"/pipelines/demo-*.json; do
 		run -0 --separate-stderr rf-init --config "$config" --dry-run

@@ -15,7 +15,7 @@ static struct {
 	const char *config, *from, *tokenizer;
 	int dtype;
 	uint64_t seed;
-	bool dry_run;
+	bool dry_run, moments;
 } opt = { .dtype = -1 };
 
 static const enum rf_dtype dtypes[] = { RF_F32, RF_BF16, RF_F16 }; /* the words of --dtype */
@@ -103,7 +103,7 @@ static enum rf_code copy_from(const char *dir, bool *gone, struct rf_err *e)
 	if (opt.dry_run)
 		show_size(&ckpt.params, dtype);
 	else if (opt.dtype < 0)
-		rc = rf_run_begin(&ckpt, dir, &rf_cli_stop, e);
+		rc = rf_run_begin(&ckpt, dir, opt.moments, &rf_cli_stop, e);
 	else if (!(flat = malloc(ckpt.params.total * sizeof *flat)))
 		rc = rf_fail(e, RF_ENOMEM, "out of memory: %zu weights", ckpt.params.total);
 	else if ((rc = rf_ckpt_load(&ckpt, flat, e)) == RF_OK)
@@ -138,6 +138,8 @@ int main(int argc, char *argv[])
 		  "with --config: tokenizer of the checkpoint", false },
 		{ "from", 0, RF_OPT_TEXT, &opt.from, 0, 0, "model", "begin a run from this checkpoint or run",
 		  false },
+		{ "moments", 0, RF_OPT_FLAG, &opt.moments, 0, 0, NULL,
+		  "with --from: keep the step's number and the optimizer's moments, too", false },
 		{ "dtype", 0, RF_OPT_ENUM, &opt.dtype, 0, 0, "f32|bf16|f16",
 		  "with --from: export a checkpoint of this type instead", false },
 		{ "dry-run", 0, RF_OPT_FLAG, &opt.dry_run, 0, 0, NULL,
@@ -147,7 +149,7 @@ int main(int argc, char *argv[])
 	const struct rf_cli cli = {
 		.name = "rf-init",
 		.usage = "--config file [--seed n] [--tokenizer bytes|dir] dir\n"
-		         "       rf-init --from model [--dtype f32|bf16|f16] dir",
+		         "       rf-init --from model [--moments | --dtype f32|bf16|f16] dir",
 		.summary = "Makes a fresh checkpoint, begins a run, or exports a run as a checkpoint.",
 		.example = "rf-init --config config.json --seed 1 ckpt && rf-init --from ckpt runs/a",
 		.also = "rf-ntp(1), rf-grpo(1), rf-tools(7)",
@@ -164,6 +166,8 @@ int main(int argc, char *argv[])
 		rf_die(EX_USAGE, "--dtype cannot be combined with --config: fresh weights are float32");
 	if (opt.from && (opt.tokenizer || opt.seed))
 		rf_die(EX_USAGE, "%s requires --config", opt.tokenizer ? "--tokenizer" : "--seed");
+	if (opt.moments && (!opt.from || opt.dtype >= 0))
+		rf_die(EX_USAGE, opt.from ? "--moments cannot be combined with --dtype" : "--moments requires --from");
 	if (!words && !opt.dry_run)
 		rf_die(EX_USAGE, "missing argument: directory (try --help)");
 	rf_cli_catch();

@@ -150,9 +150,11 @@ enum rf_code rf_run_save(struct rf_run *r, const struct rf_commit *c, struct rf_
  * struct rf_commit. */
 
 /* Begins a run: writes RUN/step-000000 from a checkpoint, as float32.  RUN must not exist, or be an empty
- * directory. */
-enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const volatile sig_atomic_t *stop,
-                          struct rf_err *e);
+ * directory.  moments: the checkpoint is a step of a run, and the new run begins with the step's moments and
+ * its numbers of steps and updates, so its first step is called as that one; its commits begin at 0.  Errors:
+ * RF_EMODEL: the step has no moments. */
+enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, bool moments,
+                          const volatile sig_atomic_t *stop, struct rf_err *e);
 /* Writes a bare checkpoint of these weights into dir, which must not exist.  dtype: float32, bf16 or f16.  Of
  * a step whose run has a manifest, README.md becomes a card of the model (manifest.h).
  * Errors: RF_ENUMERIC: bf16 or f16 cannot hold a weight. */

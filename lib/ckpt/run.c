@@ -414,36 +414,61 @@ static enum rf_code must_be_new(const char *run, struct rf_err *e)
 	return empty ? RF_OK : rf_fail(e, RF_EUSAGE, "%s: exists already and is not empty", run);
 }
 
-/* RUN's temporary name is filled with step-000000 and latest, and renamed. */
-enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const volatile sig_atomic_t *stop,
-                          struct rf_err *e)
+/* Reads what the first step of a run has: weights, and with `m` also moments. */
+static enum rf_code load_first(const struct rf_ckpt *from, float *flat, float *m, float *v, struct rf_err *e)
 {
-	struct rf_state s = { .parent = -1 };
+	bool there = true;
+	enum rf_code rc = rf_ckpt_load(from, flat, e);
+
+	if (rc == RF_OK && m)
+		rc = rf_ckpt_load_moments(from, m, v, &there, e);
+	if (rc == RF_OK && !there)
+		rc = rf_fail(e, RF_EMODEL, "%s: there are no moments: only a step that was trained has some",
+		             from->dir);
+	return rc;
+}
+
+/* RUN's temporary name is filled with the step and latest, and renamed. */
+static enum rf_code begin_at(const struct rf_ckpt_contents *p, const char *run, struct rf_err *e)
+{
+	char temp[4096], step[4096], name[32];
+	enum rf_code rc;
+
+	rf_step_name(name, p->state->step);
+	if ((rc = rf_tempfile_name(temp, run, e)) != RF_OK || (rc = rf_file_join(step, temp, name, e)) != RF_OK)
+		return rc;
+	if (mkdir(temp, 0777) < 0)
+		return rf_fail(e, RF_EIO, "%s: create: %s", run, strerror(errno));
+	if ((rc = rf_ckpt_contents_write(p, step, NULL, NULL, e)) == RF_OK &&
+	    (rc = rf_run_point(temp, p->state->step, e)) == RF_OK)
+		return rf_tempfile_publish(temp, run, p->stop, e);
+	rf_file_remove(temp, NULL);
+	return rc;
+}
+
+enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, bool moments,
+                          const volatile sig_atomic_t *stop, struct rf_err *e)
+{
+	const size_t n = from->params.total;
+	const struct rf_state s = { .parent = -1, .step = moments ? from->step : 0,
+	                            .updates = moments ? from->updates : 0 };
 	struct rf_ckpt_contents p = {
 		.from = from, .cfg = &from->cfg, .params = &from->params, .dtype = RF_F32, .state = &s,
 		.stop = stop
 	};
-	char temp[4096], step[4096], name[32];
-	enum rf_code rc;
+	char temp[4096];
 	float *flat;
+	enum rf_code rc;
 
-	rf_step_name(name, 0);
-	if ((rc = rf_tempfile_name(temp, run, e)) != RF_OK || (rc = must_be_new(run, e)) != RF_OK ||
-	    (rc = rf_file_join(step, temp, name, e)) != RF_OK)
+	if ((rc = rf_tempfile_name(temp, run, e)) != RF_OK || (rc = must_be_new(run, e)) != RF_OK)
 		return rc;
-	if (!(flat = malloc(from->params.total * sizeof *flat)))
-		return rf_fail(e, RF_ENOMEM, "%s: out of memory (%zu weights)", from->dir,
-		               from->params.total);
+	if (!(flat = malloc((moments ? 3 : 1) * n * sizeof *flat)))
+		return rf_fail(e, RF_ENOMEM, "%s: out of memory (%zu weights)", from->dir, n);
 	p.weights = flat;
-	if ((rc = rf_ckpt_load(from, flat, e)) == RF_OK && mkdir(temp, 0777) < 0) {
-		rc = rf_fail(e, RF_EIO, "%s: create: %s", run, strerror(errno));
-	} else if (rc == RF_OK) {
-		if ((rc = rf_ckpt_contents_write(&p, step, NULL, NULL, e)) == RF_OK &&
-		    (rc = rf_run_point(temp, 0, e)) == RF_OK)
-			rc = rf_tempfile_publish(temp, run, stop, e);
-		else
-			rf_file_remove(temp, NULL);
-	}
+	p.m = moments ? flat + n : NULL;
+	p.v = moments ? flat + 2 * n : NULL;
+	if ((rc = load_first(from, flat, moments ? flat + n : NULL, flat + 2 * (moments ? n : 0), e)) == RF_OK)
+		rc = begin_at(&p, run, e);
 	free(flat);
 	return rc;
 }

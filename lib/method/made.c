@@ -23,8 +23,9 @@ enum rf_code rf_made_begin(struct rf_trainer *t, struct rf_err *e)
 {
 	const struct rf_ckpt *at = &t->run.at;
 
-	t->start = json_pack("{s:o, s:s, s:o}", "weights",
+	t->start = json_pack("{s:o, s:o, s:s, s:o}", "weights",
 	                     at->commits < at->past_count ? json_string(at->past[at->commits]) : json_null(),
+	                     "step", at->commits ? json_null() : json_integer(at->step),
 	                     "arch", at->arch, "tokenizer", text_or_null(at->tokenizer));
 	return t->start ? RF_OK : no_memory(e);
 }
