@@ -50,7 +50,8 @@
 # Words are taken from the command line, and none from the environment.  Training may be stopped at any
 # moment: the same words go on, and a larger STEPS goes further.  Other words for the same RUN, or files of
 # text that have changed, are accepted until the first batch is done, and refused from then on.  So are your
-# own scripts and settings that a stage's command names, such as my_reward.py, when they change.
+# own scripts and settings that a stage's command names, such as my_reward.py, when they change.  Only LR may
+# change.
 # RUN/manifest.json has the words as they were typed, hashes of all of these, versions and the device: rf-dump
 # RUN shows it.
 

@@ -234,3 +234,19 @@ midtrain() {
 	rf-init --from run --dtype bf16 newer 2>/dev/null
 	grep -qF '| lr | 0.5 |' newer/README.md
 }
+
+@test "manifest: a pipeline takes another learning rate in the middle of a run, and records it" {
+	small
+	midtrain STEPS=2 LR=1e-3 2>/dev/null
+	run -0 midtrain STEPS=3 LR=1e-4
+	[[ "$output" == *"the learning rate changes from 1e-3 to 1e-4 after 2 batches"* ]]
+	[ "$(line 2 '[.event, .step, .program.options.lr, .words.LR]')" = '["change",3,"0.0001","1e-4"]' ]
+	[ "$(jq -s 'map(."actor/lr")' -c run/log.jsonl)" = '[0.001,0.001,0.0001]' ]
+	run -0 midtrain STEPS=4 LR=1e-4
+	[[ "$output" != *'learning rate'* ]] && [ "$(wc -l <$J)" -eq 3 ]
+	# with anything else that differs it is refused
+	run -2 midtrain STEPS=5 LR=1e-5 SEED=7
+	[[ "$output" == *'< seed=1'* ]]
+	run -2 midtrain STEPS=5 LR=1e-4 OPTIM='--mini-batch 2 --lr 1e-4 --lr-schedule linear --total-steps 9'
+	midtrain STEPS=5 LR=1e-4 2>/dev/null
+}

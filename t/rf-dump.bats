@@ -615,6 +615,7 @@ tokenizer  kind "bytes"  hash "2d83aaba506794c4"
 history
   rf-tokenize --bytes --max-len 2048  # 0.1
   rf-select -k 5 --tau 0.1 --lr 1e-06 --mode 'it'\''s \x1b[31mred'  # 0.2
+  rf-cat --json  # 0.1, changed outside
 X
 	diff <(grep -v ^seed want) got
 	rf-dump --head "$G/stream/empty.rf" | diff <(printf 'format     1\nvocab      40\nseed       1\n') -

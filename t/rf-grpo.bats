@@ -97,7 +97,7 @@ setup() {
 	batch 1:50 2:40 3:30 4:31 5:29 >in
 	runs a b
 	rf-grpo -m a --mini-batch 2 --log log in
-	[ "$(ls a)" = $'latest\nstep-000000\nstep-000003' ]
+	[ "$(ls a)" = $'latest\nmanifest.json\nstep-000000\nstep-000003' ]
 	[ "$(jq -c '[.step, .stepped, .records, .tokens]' log | paste -sd' ')" = \
 		'[0,true,2,90] [1,true,2,61] [2,true,1,29]' ]
 	jq -e '.step == 3 and .commits == 1 and .parent == 0' a/latest/state.json >/dev/null

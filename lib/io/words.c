@@ -135,3 +135,63 @@ bool rf_words_same(const struct rf_buf *a, const struct rf_buf *b, const char *l
 		differ(arg, '>', IN_ORDER, strlen(IN_ORDER));
 	return false;
 }
+
+static void ignore(void *arg, char side, const char *line, size_t n)
+{
+	(void)arg, (void)side, (void)line, (void)n;
+}
+
+/* The next value of an option, of *n bytes, from p on; NULL: there is none. */
+static const char *next_value(const char *p, const char *end, const char *option, size_t *n)
+{
+	const size_t size = strlen(option);
+
+	for (; p + size < end; p++)
+		if (!memcmp(p, option, size) && p[-1] == ' ' && (p[size] == ' ' || p[size] == '=')) {
+			for (p += size + 1; p < end && *p == ' '; p++)
+				;
+			for (*n = 0; p + *n < end && !strchr(" \t|;&()<>", p[*n]); ++*n)
+				;
+			return p;
+		}
+	return NULL;
+}
+
+/* Copies words, but the values of the option in one word as '*'. */
+static void mask(const struct rf_buf *from, const char *name, const char *option, struct rf_buf *to)
+{
+	size_t line_size, n;
+	const char *line = rf_words_find(from, name, &line_size), *end = line + line_size,
+	           *p = (const char *)from->p, *value, *at = line + (line_size > 0);
+
+	while (line_size && (value = next_value(at, end, option, &n))) {
+		rf_buf_add(to, p, (size_t)(value - p));
+		rf_buf_add(to, "*", 1);
+		p = at = value + n;
+	}
+	rf_buf_add(to, p, (size_t)((const char *)from->p + from->n - p));
+}
+
+bool rf_words_same_but(const struct rf_buf *a, const struct rf_buf *b, const char *late, const char *name,
+                       const char *option, char **was, char **now)
+{
+	struct rf_buf x = { 0 }, y = { 0 };
+	size_t n, m;
+	const char *p = rf_words_find(a, name, &n), *q = rf_words_find(b, name, &m), *end = p + n, *stop = q + m;
+	bool same;
+
+	*was = *now = NULL;
+	mask(a, name, option, &x);
+	mask(b, name, option, &y);
+	same = !x.failed && !y.failed && rf_words_same(&x, &y, late, ignore, NULL);
+	for (p += n > 0, q += m > 0; same && (p = next_value(p, end, option, &n)) &&
+	     (q = next_value(q, stop, option, &m)); p += n, q += m)
+		if (n != m || memcmp(p, q, n)) {
+			*was = strndup(p, n);
+			*now = strndup(q, m);
+			break;
+		}
+	rf_buf_free(&x);
+	rf_buf_free(&y);
+	return same;
+}

@@ -460,6 +460,21 @@ static void take_from(struct rf_loop *l, const struct rf_buf *told)
 	}
 }
 
+/* Whether nothing but the learning rate has changed, which may change while a run goes on: the manifest says
+ * from which step on. */
+static bool takes_rate(const struct rf_loop *l, const struct rf_buf *told, const struct rf_buf *words)
+{
+	char *was, *now;
+	const bool changed = rf_words_same_but(told, words, LATE, "line", "--lr", &was, &now) && was && now;
+
+	if (changed && l->measured)
+		rf_loop_say(l, "the learning rate changes from %s to %s after %" PRId64 " batches", was, now,
+		            l->done);
+	free(was);
+	free(now);
+	return changed;
+}
+
 /* The words that are there must be these, or go. */
 static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told, struct rf_err *e)
 {
@@ -479,6 +494,10 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 	rf_words_find(told, "script", &n);
 	scripts = !there || n;
 	gather(l, scripts, words);
+	if (there && has_history(l) && takes_rate(l, told, words)) {
+		gather(l, true, words);
+		return l->measured ? rf_words_write(words, path, e) : RF_OK;
+	}
 	if (there && !rf_words_same(told, words, LATE, has_history(l) ? say_line : say_nothing, l)) {
 		if (has_history(l))
 			return rf_fail(e, RF_EDATA,
