@@ -74,8 +74,7 @@ WORDS := CORPUS TEXT_KEY SEED CONFIG LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS
 KNOWN := RUN ARCH $(WORDS) STEPS COMPUTE KEEP CC CFLAGS CPPFLAGS LDFLAGS
 include $(HERE)words.mk
 $(check_words)
-odd := $(strip $(foreach c,: % ' " \ ; & | < > * ? [ ] { } = !,$(findstring $(c),$(RUN))))
-$(if $(odd),$(error RUN must not contain $(odd), because targets are named after it: '$(RUN)'))
+$(name_of_targets)
 export $(WORDS) STEPS COMPUTE KEEP
 
 TIMED    = $(HERE)timed.sh '$(RUN)/phases'
@@ -147,7 +146,7 @@ $(RUN)/eval/entropy.tsv: $(RUN)/start.step $(RUN)/valid.rf
 	@$(TIMED) entropy '$(LOOK) >$@.tmp; mv $@.tmp $@'
 
 $(RUN)/report.md: $(RUNS:%=$(RUN)/%.step) $(MODELS:%=$(RUN)/eval/%.documents.tsv) $(RUN)/eval/entropy.tsv \
-                  $(wildcard $(HERE)report.*)
+                  $(wildcard $(HERE)report.* $(HERE)style.gp $(HERE)entropy-figure.gp)
 	@$(HERE)report.sh '$(RUN)'
 
 FORCE:

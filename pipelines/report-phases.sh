@@ -6,6 +6,7 @@ export LC_ALL=C
 
 [ $# -eq 2 ] || { echo 'usage: report-phases.sh posttrain|testtime RUN' >&2; exit 64; }
 phase=$1 run=$2
+here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 tmp=$run/$phase.tmp
 rm -rf "$tmp"
 mkdir -p "$tmp"
@@ -98,23 +99,11 @@ for name in $names; do
 	paste "$tmp/$name.tsv" "$tmp/$base.tsv" | awk -F '\t' 'NR == FNR { d[$1] = $2 - $5; next }
 		{ s += d[$1]; print FNR "\t" s / FNR }' - <(order) >"$tmp/$name.mean"
 done
-colours=('#777777' '#1f77b4' '#d62728' '#9467bd' '#e69f00' '#2ca02c' '#8c564b')
-i=0 plots=()
 for name in $names; do
-	[ "$name" = "$base" ] ||
-		plots+=("'$tmp/$name.mean' using 1:2 with lines lw 2 lc '${colours[i]}' title '$name'")
-	i=$((i + 1))
-done
-gnuplot <<-END
-	set terminal pngcairo size 1000,560 font "Sans,11" background "#ffffff"
-	set output "$tmp/figure.png"
-	set border 3 lw 1 lc "#444444"
-	set grid ytics lw 1 lc "#dddddd"
-	set key outside top center horizontal samplen 2 noenhanced
-	set xlabel "questions"
-	set ylabel "mean difference of nll from $base, nats per byte" noenhanced
-	plot $(IFS=,; echo "${plots[*]}")
-END
+	[ "$name" = "$base" ] || printf '%s\n' "$name"
+done >"$tmp/names"
+printf '%s\n' "$base" >"$tmp/base"
+(cd -- "$tmp" && gnuplot "$here/style.gp" "$here/report-phases.gp")
 
 cat >"$tmp/report.md" <<-END
 	# $phase: what came out
@@ -150,5 +139,5 @@ cat >"$tmp/report.md" <<-END
 	    model: $([ "$phase" = posttrain ] && echo "$MODEL" || echo "$run/post/refine")
 	    $(rf-grpo --version), $(uname -sr), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 END
-mv "$tmp/figure.png" "$run/$phase.png"
+mv "$tmp/phases.png" "$run/$phase.png"
 mv "$tmp/report.md" "$run/$phase.md"

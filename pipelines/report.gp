@@ -1,68 +1,59 @@
-# report.gp -- the figures of report.md.  tmp, entropy, out: set on the command line by report.sh.
-set terminal pngcairo size 1100,700 font "Sans,11" background "#ffffff"
+# report.gp -- rewards and steps of report.md: gnuplot style.gp report.gp
+#
+# In the folder, for each model: NAME.bins, the middle of a bin and the densities of cosine rewards against the
+# own text and against other text; NAME.steps, the step, and mean and deviation of three figures.
 set datafile separator "\t"
-set border 3 lw 1 lc "#444444"
-set tics nomirror out
-set grid ytics lw 1 lc "#dddddd"
-set key outside top center horizontal samplen 2
-set style line 1 lw 2 lc "#777777"
-set style line 2 lw 2 lc "#1f77b4"
-set style line 3 lw 2 lc "#d62728"
-set style line 4 lw 2 lc "#9467bd"
-set style line 5 lw 2 lc "#e69f00"
+models = "start sft refine refine-n8 random"
+title(i) = i == 1 ? "start" : i == 2 ? "SFT" : i == 3 ? "ReFINE, n 1" : i == 4 ? "ReFINE, n 8" : "random rewards"
+tint(i) = i == 1 ? "#777777" : colour(i - 1)
 
-# ---- entropy along a document, its first half above its second; the draw is in each chunk by softmax(mean)
-stats entropy skip 1 using 1 nooutput
-T = STATS_max + 1
-do for [i = 1:7] { set arrow i from i * T / 8, graph 0 to i * T / 8, graph 1 nohead lw 1 dt 3 lc "#999999" }
-set output out."/entropy.png"
-set multiplot layout 2,1
-set ylabel "entropy of the next byte, nats"
-set yrange [0:*]
-do for [half = 0:1] {
-	set xlabel half == 0 ? "" : "position, bytes"
-	set xrange [half * T / 2:(half + 1) * T / 2]
-	plot entropy skip 1 using 1:2 with lines lw 1 lc "#cfd8e3" title "entropy", \
-	     tmp."/entropy.mean" using 1:2 with lines lw 1.5 lc "#1f77b4" \
-	         title "mean of 5, which the draw follows", \
-	     tmp."/entropy.chosen" using 1:2 with points pt 7 ps 1.6 lc "#d62728" \
-	         title "chosen, one in each chunk"
+# ---- distribution of rewards: a panel for each model, with the mean as a line
+eval figure("rewards", 7, 5)
+set multiplot layout 5,1 margins 0.09,0.98,0.11,0.93 spacing 0,0.02
+set xrange [-0.2:1.02]
+set format y ""
+set ytics 100
+unset grid
+set style fill solid 0.6 noborder
+set key inside left top Left reverse samplen 2
+do for [i = 1:5] {
+	if (i == 1) { set title "density of rewards" } else { unset title }
+	if (i == 5) {
+		set format x "%g"
+		set xlabel "cosine of a rollout's hidden states and the text's"
+	} else {
+		set format x ""
+		unset xlabel
+	}
+	bins = word(models, i).".bins"
+	stats bins using 1:2 nooutput
+	mean = STATS_sum_y > 0 ? STATS_sumxy / STATS_sum_y : 0
+	set arrow 1 from mean, graph 0 to mean, graph 1 nohead lw 1.2 dt 2 lc "#000000"
+	plot bins using 1:2 with boxes lc rgb tint(i) title title(i), \
+	     bins using 1:3 with histeps lw 0.8 lc "#444444" title (i == 1 ? "against other text" : "")
 }
 unset multiplot
-unset arrow
-
-# ---- distribution of rewards
-set output out."/rewards.png"
-set xlabel "cosine of a rollout's hidden states and the text's"
-set ylabel "density"
-set xrange [-0.2:1.02]
-plot tmp."/start.bins" using 1:3 with histeps lw 2 dt 3 lc "#777777" title "start, against other text", \
-     tmp."/start.bins" using 1:2 with histeps ls 1 title "start", \
-     tmp."/sft.bins" using 1:2 with histeps ls 2 title "SFT", \
-     tmp."/refine.bins" using 1:2 with histeps ls 3 title "ReFINE, n 1", \
-     tmp."/refine-n8.bins" using 1:2 with histeps ls 4 title "ReFINE, n 8", \
-     tmp."/random.bins" using 1:2 with histeps ls 5 title "random rewards"
-
-# ---- over the steps
-set terminal pngcairo size 1100,1000 font "Sans,11" background "#ffffff"
-set output out."/steps.png"
-set autoscale
-set multiplot layout 3,1
-set xlabel ""
+unset arrow 1
+unset title
+set grid ytics
+set ytics autofreq
 set format "%g"
+set autoscale
+set key noreverse Right
+
+# ---- over the steps: running means in bands of one standard deviation
+eval figure("steps", 7, 6.5)
+set multiplot layout 3,1
 set lmargin 12
-set ylabel "loss - SFT's, nats"
-plot 0 with lines ls 2 title "SFT", \
-     tmp."/refine.steps" using 1:2 with lines ls 3 title "ReFINE, n 1", \
-     tmp."/refine-n8.steps" using 1:2 with lines ls 4 title "ReFINE, n 8", \
-     tmp."/random.steps" using 1:2 with lines ls 5 title "random rewards"
-set ylabel "cosine reward"
-plot tmp."/refine.steps" using 1:3 with lines ls 3 title "ReFINE, n 1", \
-     tmp."/refine-n8.steps" using 1:3 with lines ls 4 title "ReFINE, n 8", \
-     tmp."/random.steps" using 1:3 with lines ls 5 title "random rewards"
-set ylabel "binary reward"
+set key outside top center horizontal samplen 2
+axis(c) = c == 1 ? "loss - SFT's, nats" : c == 2 ? "cosine reward" : "binary reward"
+steps(i) = word(models, i).".steps"
 set xlabel "optimizer step"
-plot tmp."/refine.steps" using 1:4 with lines ls 3 title "ReFINE, n 1", \
-     tmp."/refine-n8.steps" using 1:4 with lines ls 4 title "ReFINE, n 8", \
-     tmp."/random.steps" using 1:4 with lines ls 5 title "random rewards"
+do for [c = 1:3] {
+	set ylabel axis(c)
+	plot for [i = 3:5] steps(i) using 1:(column(2 * c) - column(2 * c + 1)):(column(2 * c) + column(2 * c + 1)) \
+	         with filledcurves fs transparent solid 0.15 noborder lc rgb colour(i - 1) notitle, \
+	     for [i = 3:5] steps(i) using 1:(column(2 * c)) with lines lw 1.2 dt dash(i) lc rgb colour(i - 1) title title(i), \
+	     (c == 1 ? 0 : NaN) with lines lw 1.2 lc rgb colour(1) title (c == 1 ? "SFT" : "")
+}
 unset multiplot

@@ -6,7 +6,7 @@ export LC_ALL=C
 
 [ $# -eq 1 ] || { echo 'usage: report.sh RUN' >&2; exit 64; }
 run=$1
-here=$(dirname "$0")
+here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 runs="sft refine refine-n8 random"
 tmp=$run/report.tmp
 rm -rf "$tmp"
@@ -37,26 +37,8 @@ log() {
 	' "$run/$1/log.jsonl"
 }
 
-# smooth WIDTH COLUMN...: the first column, and running means of others over WIDTH lines, centred.
-smooth() {
-	awk -F '\t' -v width="$1" -v columns="${*:2}" '
-		BEGIN { n = split(columns, column, " "); half = int(width / 2) }
-		{ x[NR] = $1; for (c = 1; c <= n; c++) y[NR, c] = $column[c] }
-		END {
-			for (i = 1; i <= NR; i++) {
-				line = x[i]
-				from = i > half ? i - half : 1
-				to = i + half < NR ? i + half : NR
-				for (c = 1; c <= n; c++) {
-					sum = 0
-					for (j = from; j <= to; j++)
-						sum += y[j, c]
-					line = line "\t" sum / (to - from + 1)
-				}
-				print line
-			}
-		}'
-}
+# smooth WIDTH COLUMN...: the first column, and running means and deviations of others over WIDTH lines
+smooth() { awk -F '\t' -v width="$1" -v columns="${*:2}" -f "$here/running.awk"; }
 
 # Losses on the same batch differ less between runs than between batches: they are drawn as
 # differences from SFT's.
@@ -74,11 +56,12 @@ for name in start $runs; do
 		END { for (i = 0; i < 80; i++) print (i + .5) / 40 - 1, 40 * own[i] / NR, 40 * other[i] / NR }
 	' >"$tmp/$name.bins"
 done
-tail -n +2 "$run/eval/entropy.tsv" | smooth 5 2 >"$tmp/entropy.mean"
-tail -n +2 "$run/eval/entropy.tsv" | paste "$tmp/entropy.mean" - |
-	awk -F '\t' -v OFS='\t' '$5 == 1 { print $1, $2 }' >"$tmp/entropy.chosen"
 say "figures"
-gnuplot -e "tmp='$tmp'; entropy='$run/eval/entropy.tsv'; out='$tmp'" "$here/report.gp"
+cut -f 1-3 "$run/eval/entropy.tsv" >"$tmp/tokens"
+tail -n +2 "$tmp/tokens" | smooth 5 2 | cut -f 1,2 >"$tmp/mean"
+tail -n +2 "$tmp/tokens" | paste "$tmp/mean" - | awk -F '\t' -v OFS='\t' '$5 == 1 { print $1, $2 }' >"$tmp/chosen"
+echo byte >"$tmp/unit"
+(cd -- "$tmp" && CHUNKS=8 gnuplot "$here/style.gp" "$here/entropy-figure.gp" "$here/report.gp")
 
 # The family of the model, as people call it.
 family() {
@@ -205,7 +188,8 @@ report() {
 		![over the steps](steps.png)
 
 		Training, by optimizer step: the next-token loss minus SFT's on the same sequences, and the
-		rewards of the rollouts that were trained on (running means over 9 steps).
+		rewards of the rollouts that were trained on (running means over 9 steps, in bands of one
+		standard deviation).
 
 		## What was done
 

@@ -1,37 +1,59 @@
-# suite-heat.gp -- scores by length and depth, a panel for each task.  tmp; tasks, lengths, labels, lists of
-# words: set on the command line by suite-report.sh.
-panels = words(tasks)
-columns = panels < 4 ? panels : 4
+# suite-heat.gp -- scores by length and depth, a panel for each task: gnuplot style.gp suite-heat.gp
+#
+# In the folder: heat.tsv; tasks, lengths and labels, a line for each; a label is the length as the axis has it.
+panels = int(system("wc -l <tasks"))
+L = int(system("wc -l <lengths"))
+array length[L]
+array label[L]
+do for [i = 1:L] {
+	length[i] = line("lengths", i)
+	label[i] = line("labels", i)
+}
+columns = panels < 3 ? panels : 3
 rows = (panels + columns - 1) / columns
-L = words(lengths)
-wide = L * 34 > 200 ? L * 34 + 70 : 270
-set terminal pngcairo size columns * wide + 20, rows * 300 font "Sans,10" background "#ffffff"
-set output tmp."/heat.png"
+wide = L * 0.45 > 1.9 ? L * 0.45 : 1.9
+eval figure("heat", columns * (wide + 0.35) + 1.1, rows * 2.4 + 0.2)
 set datafile separator "\t"
-set border 3 lw 1 lc "#444444"
-set tics nomirror out
 set xrange [0.5:L + 0.5]
 set yrange [100:0]
-set ytics 20 format "%g %%"
-set for [i = 1:L] xtics (word(labels, i) i)
+set ytics 20
+set for [i = 1:L] xtics (label[i] i) noenhanced
+set xlabel "length, tokens"
 set cbrange [0:100]
-set palette defined (0 "#d73027", 25 "#f98e52", 50 "#fee08b", 75 "#a6d96a", 100 "#1a9850")
+set cblabel "score, %"
+# from light to dark in one colour: it can be told in grey too
+set palette defined (0 "#f7fbff", 25 "#c6dbef", 50 "#6baed6", 75 "#2171b5", 100 "#08306b")
 set style fill solid noborder
-set lmargin 8
-set rmargin 1
-unset colorbox
+unset grid
 unset key
+left = 0.6 / (columns * (wide + 0.35) + 1.1)
+right = 1 - 0.85 / (columns * (wide + 0.35) + 1.1)
+each = (right - left) / columns
 
 # the place of a line's length, where the line is about the task
-at(task) = strcol(1) eq task ? sum [i = 1:L] (word(lengths, i) eq strcol(2) ? i : 0) : NaN
-set multiplot layout rows, columns
+at(task) = strcol(1) eq task ? sum [i = 1:L] (length[i] eq strcol(2) ? i : 0) : NaN
+set multiplot
 do for [p = 1:panels] {
-	task = word(tasks, p)
-	set title task noenhanced
-	set ylabel (p - 1) % columns == 0 ? "depth" : ""
-	plot tmp."/heat.tsv" skip 1 using (x = at(task)):(50 * ($3 + $4)):(x - 0.48):(x + 0.48): \
+	task = line("tasks", p)
+	column = (p - 1) % columns
+	row = (p - 1) / columns
+	set lmargin at screen left + column * each + 0.02
+	set rmargin at screen left + (column + 1) * each - 0.02
+	set tmargin at screen 1 - (row + 0.12) / rows
+	set bmargin at screen 1 - (row + 0.78) / rows
+	set title task noenhanced offset 0, -0.5
+	set ylabel column == 0 ? "depth of the needle, %" : ""
+	set format y column == 0 ? "%g" : ""
+	if (p == panels) {
+		set colorbox user origin right + 0.01, 0.25 size 0.02, 0.5
+	} else {
+		unset colorbox
+	}
+	plot "heat.tsv" skip 1 using (x = at(task)):(50 * ($3 + $4)):(x - 0.48):(x + 0.48): \
 	         (100 * $3):(100 * $4):6 with boxxyerror lc palette, \
-	     "" skip 1 using (at(task)):(50 * ($3 + $4)):(sprintf("%.0f", $6)) with labels \
-	         font "Sans,8" tc "#222222"
+	     "" skip 1 using ($6 < 60 ? at(task) : NaN):(50 * ($3 + $4)):(sprintf("%.0f", $6)) with labels \
+	         font ",7" tc "#222222", \
+	     "" skip 1 using ($6 < 60 ? NaN : at(task)):(50 * ($3 + $4)):(sprintf("%.0f", $6)) with labels \
+	         font ",7" tc "#ffffff"
 }
 unset multiplot

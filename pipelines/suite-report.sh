@@ -6,7 +6,7 @@ export LC_ALL=C
 
 [ $# -eq 1 ] || { echo 'usage: suite-report.sh RUN' >&2; exit 64; }
 run=$1
-here=$(dirname "$0")
+here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 tmp=$run/report.tmp
 rm -rf "$tmp"
 mkdir -p "$tmp"
@@ -55,16 +55,21 @@ jq -r 'select(.depth | type == "number" or (type == "array" and length > 0))
 	| (if (.found // [] | length) == ($depth | length) then .found
 		else $depth | map($score) end) as $found
 	| (.task // "all" | tostring | gsub("[^-A-Za-z0-9_.+]"; "_")) as $task
-	| range($depth | length) as $i | [$task, .length // "all", $depth[$i], $found[$i]]
+	| (.length // "all" | tostring | gsub("[^-A-Za-z0-9_.+]"; "_")) as $length
+	| range($depth | length) as $i | [$task, $length, $depth[$i], $found[$i]]
 	| map(tostring) | join("\t")' "$run/each.jsonl" | awk -f "$here/suite-heat.awk" >"$tmp/heat.tsv"
 
 # list COLUMN: its values in heat.tsv, the first of each; short: lengths as 4k where that is exact
-list() { awk -F '\t' -v of="$1" 'NR > 1 && !($of in seen) { seen[$of]; print $of }' "$tmp/heat.tsv"; }
+list() { awk -F '\t' -v of="$1" 'NR > 1 && !($of in seen) { seen[$of]; print $of }' <"$tmp/heat.tsv"; }
 short() { awk '{ print ($1 >= 1024 && $1 % 1024 == 0 ? $1 / 1024 "k" : $1) }'; }
-heat=$(list 1 | paste -sd ' ')
-lengths=$(list 2 | sort -n)
-[ -z "$heat" ] || gnuplot -e "tmp='$tmp'; tasks='$heat'; lengths='${lengths//$'\n'/ }'" \
-	-e "labels='$(short <<<"$lengths" | paste -sd ' ')'" "$here/suite-heat.gp"
+list 1 >"$tmp/tasks"
+list 2 | sort -n >"$tmp/lengths"
+short <"$tmp/lengths" >"$tmp/labels"
+heat=
+if [ -s "$tmp/tasks" ]; then
+	heat=yes
+	(cd -- "$tmp" && gnuplot "$here/style.gp" "$here/suite-heat.gp")
+fi
 
 # A line for each bar, task by task: place, name, score, low, high.
 jq -r --arg by "$BY" '
@@ -82,7 +87,7 @@ jq -r --arg by "$BY" '
 			for (i = 1; i <= n[task[t]]; i++)
 				print ++bars, line[task[t], i]
 	}' >"$tmp/bars"
-gnuplot -e "tmp='$tmp'; bars=$(wc -l <"$tmp/bars")" "$here/suite-bars.gp"
+(cd -- "$tmp" && gnuplot "$here/style.gp" "$here/suite-bars.gp")
 
 # ---- the report ----------------------------------------------------------------------------
 
@@ -103,7 +108,7 @@ cost() {
 				printf "- as many rows as %.1f forward passes over the longest, %d tokens\n",
 					(read + written) / longest, longest
 				printf "- %.1f s, loading included: %.0f tokens a second\n", sum, speed
-			}' "$run/times.tsv" -
+			}' <(cat -- "$run/times.tsv") -
 }
 
 notes() {

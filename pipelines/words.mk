@@ -20,6 +20,11 @@ $(v) contains a space, and make would split it there: '$($(v))')))
 $(foreach v,RUN MODEL,$(if $(filter ~%,$($(v))),$(error \
 $(v)='$($(v))': make does not expand ~: write $$HOME)))
 
+# For a file whose targets are named after RUN.
+odd             = $(strip $(foreach c,: % ' " \ ; & | < > * ? [ ] { } = !,$(findstring $(c),$(RUN))))
+name_of_targets = $(if $(odd),$(error \
+	RUN must not contain $(odd), because targets are named after it: '$(RUN)'))
+
 # A name like an option is none in any command.
 ifneq ($(filter -%,$(RUN)),)
 override RUN := ./$(RUN)

@@ -303,3 +303,54 @@ noted() {
 		-f "$ROOT/pipelines/curves.awk"
 	[ "$(cut -f 3,4 1.1 | sort -u)" = $'NaN\tNaN' ]
 }
+
+# entropy WORD...: entropy.mk
+entropy() { RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/entropy.mk" "$@"; }
+
+@test "entropy.mk: draws the entropies of one sequence of any stream, as PNG, SVG or PDF" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	rf-entropy -m "$P/ckpt" "$P/valid.rf" | rf-select --chunks 4 -o x.rf
+	run -0 entropy STREAM=x.rf OUT=out
+	[ "$output" = 'entropy: out/entropy.png, out/entropy.tsv' ]
+	[ "$(ls -A out)" = $'entropy.png\nentropy.tsv' ]
+	id=$(rf-dump --tsv --rows record --columns id --no-header x.rf | head -n 2 | tail -n 1)
+	for name in "o'ut" -out 'a=b' 'two words' 'd"e$f'; do
+		cp x.rf "./$name.rf"
+		entropy STREAM="${name//\$/\$\$}.rf" OUT="${name//\$/\$\$}" ID="$id" FORMAT=svg
+		rf-dump --json x.rf | jq -r --argjson id "$id" 'select(.body.id == $id).body
+			| .positions.data as $s | .entropy.data | keys[] as $t
+			| [$t, .[$t], if $s | any(. == $t + 1) then 1 else 0 end] | @tsv' >want
+		diff <(awk '{ printf "%d %.5g %d\n", $1, $2, $3 }' want) \
+			<(tail -n +2 "./$name/entropy.tsv" | awk '{ printf "%d %.5g %d\n", $1, $2, $3 }')
+		grep -q 'position, bytes' "./$name/entropy.svg"
+		grep -q 'chosen, one in each chunk' "./$name/entropy.svg"
+	done
+	# entropies without positions; another tokenizer
+	rf-entropy -m "$P/ckpt" "$P/valid.rf" | rf-dump --json | jq -c 'del(.body.tokenizer)' |
+		rf-cat --json -o bare.rf
+	entropy STREAM=bare.rf OUT=out FORMAT=svg
+	grep -q 'position, tokens' out/entropy.svg
+	run ! grep -q chosen out/entropy.svg
+	entropy STREAM=bare.rf OUT=out FORMAT=pdf
+	[ "$(head -c 4 out/entropy.pdf)" = %PDF ]
+}
+
+@test "entropy.mk: a stream without entropies, an unknown id and a missing file are each one sentence" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	try() {
+		run -2 entropy OUT=out "${@:2}"
+		[[ "$output" == "$1"* ]] || { echo "$output"; return 1; }
+		[ -z "$(ls -A out 2>/dev/null)" ]
+	}
+	rf-entropy -m "$P/ckpt" -o x.rf "$P/valid.rf"
+	rf-cat --range 0:0 -o none.rf x.rf
+	try "entropy: $P/valid.rf: the sequence has no entropies (rf-entropy writes them)" STREAM="$P/valid.rf"
+	try 'entropy: x.rf: no record has the id 99' STREAM=x.rf ID=99
+	try 'entropy: none.rf: the stream has no record' STREAM=none.rf
+	try "entropy: STREAM='no.rf': it must be a file" STREAM=no.rf
+	try "entropy: FORMAT='gif' is not one of png svg pdf" STREAM=x.rf FORMAT=gif
+	try "ID='x': it must be a whole number" STREAM=x.rf ID=x
+	head -c 200 x.rf >cut.rf
+	run -2 entropy STREAM=cut.rf OUT=out
+	[[ "$output" == *'rf-dump: cut.rf: '*'Error 65'* ]]
+}

@@ -175,9 +175,9 @@ same() {
 	# neither all nor nothing was found, so that the order of depths matters
 	[ "$(awk 'NR > 1 && $6 > 0 && $6 < 100' run/heat.tsv | wc -l)" -ge 8 ]
 	png run/heat.png && png run/scores.png
-	# a panel for each task that has depths, four in a row, and a bar for each score
-	[ "$(size run/heat.png)" = '830 300' ]
-	[ "$(size run/scores.png)" = "760 $((90 + 22 * 10))" ]
+	# a panel for each task that has depths, three in a row, and a bar for each score
+	[ "$(size run/heat.png)" = '1884 624' ]
+	[ "$(size run/scores.png)" = '1200 552' ]
 	grep -q '](heat.png)' run/report.md
 	# without depths there is none
 	needles RUN=fwe TASK=fwe SAMPLES=2

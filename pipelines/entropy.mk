@@ -1,0 +1,38 @@
+# entropy.mk -- a figure of the entropy along one sequence of a stream, and of the positions that were chosen.
+#
+#     rf-entropy -m RUN valid.rf | rf-select -o x.rf
+#     make -f pipelines/entropy.mk STREAM=x.rf OUT=runs/figures
+#
+# OUT/entropy.png has two rows, for both halves of the sequence; OUT/entropy.tsv its numbers: t, entropy, and
+# whether a position was chosen at this token.
+#
+#     STREAM     a stream that rf-entropy has read, as RUN/streams/step-000000.rf too (KEEP=1)
+#     OUT        the folder of both files
+#     ID=        the id of the sequence; else the first of the stream
+#     FORMAT=png of the figure; svg, pdf
+#
+# entropy.gp draws the same as text on a terminal.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+
+STREAM =
+OUT    =
+ID     =
+FORMAT = png
+
+KNOWN := STREAM OUT ID FORMAT
+include $(HERE)words.mk
+need = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
+export $(KNOWN)
+
+entropy:
+	$(check_words)
+	$(call need,STREAM,which stream? STREAM=x.rf)
+	$(call need,OUT,where do the figure and its numbers go? OUT=runs/figures)
+	$(if $(ID),@$(HERE)numbers.sh 0 $(call values,ID))
+	@exec $(HERE)entropy.sh
+
+.DEFAULT_GOAL := entropy
+.PHONY: entropy
