@@ -272,7 +272,7 @@ X
 	run --separate-stderr rf-dump odd.rf
 	[ "$status" -eq 0 ]
 	[[ $output == *"  text         100 101" ]]
-	said="tokens are shown as numbers: its tokenizer is 'odd', give it with --tokenizer or -m"
+	said="tokens are shown as numbers: its tokenizer is 'odd', give it with --tokenizer, -m or RF_TOKENIZER"
 	[[ $stderr == "rf-dump: odd.rf: $said" ]]
 	run -0 rf-dump --tokenizer bytes odd.rf
 	[[ $output == *'  text         "ab"' ]]
@@ -580,7 +580,8 @@ parts() {
 	found "" "$G/stream/empty.rf"
 	found "" --rows rollout "$G/stream/rewarded.rf"
 	run -64 rf-dump --where 'source=x' t.rf
-	[ "$output" = "rf-dump: --where: column 'source' is text: conditions compare numbers" ]
+	said="rf-dump: --where: column 'source' is text: conditions on it are like source~\"word\" (~ !~ = !=)"
+	[ "$output" = "$said" ]
 }
 
 @test "rf-dump --json: a selection keeps the head, whole records, and the end record if it was read" {
@@ -760,6 +761,64 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	[[ $output == *"x.safetensors: 2 of 3 elements of 'a\\x1b[31m' are not finite" ]]
 	printf 'xxxx' >short.safetensors
 	run -78 rf-dump short.safetensors
+}
+
+# answers: a stream of two questions with a sample each, the tokens of which are bytes
+answers() {
+	printf '{"p":"who %s?","a":["x"]}\n' 'is \"it\"' 'are you' |
+		rf-tokenize --bytes --prompt-key p --answers-key a --source 2>err | rf-dump --json |
+		sed '/"type":"seq"/s/}}$/,"generation":{"temperature":0.0,"tokens":{"dtype":"<i4","shape":[1,2],'`
+			`'"data":[100,104]},"length":{"dtype":"<i4","shape":[1],"data":[2]},"stop":["eos"],'`
+			`'"text":["ae"]}}}/' | rf-cat --json
+}
+
+@test "rf-dump: --rows sample has the column prompt, whole records too, and the answer stays out of it" {
+	answers >in.rf
+	rf-dump --tsv --rows sample --columns id,prompt,written in.rf |
+		diff - <(printf 'id\tprompt\twritten\n0\twho is "it"?\tae\n1\twho are you?\tae\n')
+	rf-dump --csv --rows record --columns prompt in.rf | diff - <(printf 'prompt\n"who is ""it""?"\n"who are you?"\n')
+	printf '{"text":"ab"}\n{"text":"c"}\n' | rf-tokenize --bytes 2>err |
+		rf-dump --csv --rows record --columns id,prompt | diff - <(printf 'id,prompt\n0,\n1,\n')
+}
+
+@test "rf-dump: --where finds texts that contain, lack, equal or differ from a word" {
+	answers >in.rf
+	ids() { rf-dump --tsv --rows sample --columns id --no-header --where "$1" in.rf | paste -sd' '; }
+	[ "$(ids 'prompt~"are"')" = 1 ]
+	[ "$(ids 'prompt!~"are"')" = 0 ]
+	[ "$(ids 'prompt~"who",id<1')" = 0 ]
+	[ "$(ids 'prompt~"""it"""')" = 0 ]
+	[ "$(ids 'id>=0 and stop="eos" and source~":2"')" = 1 ]
+	[ "$(ids 'written != "ae"' 2>err)" = "" ]
+	[ "$(rf-dump --json --rows sample --where 'prompt~"are"' in.rf | jq -c 'select(.type == "seq") | .body.id')" = 1 ]
+	[ "$(rf-dump --rows sample --where 'prompt~", and"' in.rf 2>&1)" = \
+		"rf-dump: no row of 2 records is as --where says" ]
+	run -64 rf-dump --where 'prompt~are' --rows sample in.rf
+	[ "$output" = "rf-dump: --where: column 'prompt' is text: conditions on it are like prompt~\"word\" (~ !~ = !=)" ]
+	run -64 rf-dump --where 'id~"1"' in.rf
+	[ "$output" = "rf-dump: --where: ~ and !~ are for columns of text: this one has numbers" ]
+}
+
+@test "rf-dump: RF_TOKENIZER names the tokenizer where no option does, and only where text is shown" {
+	of=tok/tokenizer.json
+	mkdir tok
+	zstd -dcq "$G/tokenizer/gpt2.json.zst" >$of
+	printf '{"text":"hello there"}\n' | rf-tokenize --tokenizer "$of" -o in.rf 2>err
+	rf-dump --tokenizer "$of" in.rf >want
+	RF_TOKENIZER=$of rf-dump in.rf | diff want -
+	RF_TOKENIZER=nowhere rf-dump --tokenizer "$of" in.rf | diff want -
+	[ "$(RF_TOKENIZER=$of rf-dump --rows token --json --where 'text~"h"' in.rf | wc -l)" = 3 ]
+	# what shows no text needs no tokenizer, and says nothing of one
+	run -0 --separate-stderr env RF_TOKENIZER=nowhere rf-dump --tsv --rows token --columns t,token in.rf
+	[ -z "$stderr" ]
+	RF_TOKENIZER=nowhere rf-dump --json in.rf >out
+	run -0 --separate-stderr rf-dump --tsv --rows token --columns t,token in.rf
+	[ -z "$stderr" ]
+	RF_TOKENIZER='' rf-dump in.rf >out 2>err
+	run -66 --separate-stderr env RF_TOKENIZER=nowhere rf-dump in.rf
+	[[ $stderr == "rf-dump: RF_TOKENIZER: nowhere"* ]]
+	run -65 --separate-stderr env RF_TOKENIZER=bytes rf-dump in.rf
+	[[ $stderr == "rf-dump: in.rf: the stream was made with the tokenizer "*" of RF_TOKENIZER" ]]
 }
 
 # awkward: a stream of records whose sources are texts that readers of tables take for something else

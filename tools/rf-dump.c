@@ -1,6 +1,7 @@
 /* rf-dump -- shows streams, runs and checkpoints: text, JSON, TSV, CSV; verifies them. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -63,7 +64,7 @@ int main(int argc, char *argv[])
 	const struct rf_opt picks[] = {
 		{ "rows", 0, RF_OPT_ENUM, &rows, 0, 0, RF_ROWS_WORDS, "what a row stands for", false },
 		{ "where", 0, RF_OPT_TEXT, &d.table.where, 0, 0, "CONDITIONS",
-		  "only rows that meet these, such as 'reward<0.1,k>=5'", false },
+		  "only rows that meet these, such as 'reward<0.1,text~\"word\"'", false },
 		{ "sort", 0, RF_OPT_TEXT, &d.table.sort, 0, 0, "[-]COLUMN",
 		  "sort rows by this column; with - in descending order", false },
 		{ "sample", 0, RF_OPT_U64, &d.sample, 0, 0, "N", "only N random rows; 0: all", false },
@@ -120,6 +121,9 @@ int main(int argc, char *argv[])
 	d.form = json ? RF_DUMP_JSON : tsv || csv ? RF_DUMP_TABLE : pred ? RF_DUMP_PRED : RF_DUMP_TEXT;
 	d.table.rows = (enum rf_row_kind)rows;
 	d.table.csv = csv;
+	if (!d.model && !d.tokenizer && (d.fallback = getenv("RF_TOKENIZER")) && !*d.fallback)
+		d.fallback = NULL;
+	d.fallback_name = "RF_TOKENIZER";
 	d.show.colour = rf_terminal_colours(colour);
 	d.show.width = rf_terminal_width();
 	d.meter = &progress.meter;

@@ -166,7 +166,9 @@ static void count(struct job *j, const struct rf_in *in, int tokens)
 
 static bool matches(struct job *j, const struct rf_row *row)
 {
-	bool match = rf_table_match(&j->table, row);
+	bool match = rf_table_match(&j->table, &j->d->show.tokens, row);
+
+	j->text.failed |= j->table.cell.failed;
 
 	j->offered++;
 	j->matched += match;
@@ -258,29 +260,39 @@ static bool must_drain(const struct job *j, const char *path)
 	return !S_ISREG(st.st_mode);
 }
 
+/* Opens the tokenizer that is given: a file or directory, or the word `bytes`. */
+static enum rf_code open_tokenizer(struct job *j, const char *name, struct rf_err *e)
+{
+	return strcmp(name, "bytes") ? rf_tokenizer_open(&j->given, name, e) : rf_tokenizer_bytes(&j->given, e);
+}
+
 /* The tokenizer that was given, or the one that the head names if it is built in. */
 static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, struct rf_err *e)
 {
 	const struct rf_head *h = rf_in_head(in);
+	const bool shown = j->d->form == RF_DUMP_TEXT || j->d->form == RF_DUMP_PRED || j->table.tokens;
 	char kind[4 * sizeof h->tokenizer_kind];
 	enum rf_code rc;
 
+	if (shown && !j->given && j->d->fallback && (rc = open_tokenizer(j, j->d->fallback, e)) != RF_OK)
+		return rf_blame(e, "%s", j->d->fallback_name);
 	rf_quote(kind, sizeof kind, h->tokenizer_kind, strlen(h->tokenizer_kind));
 	j->d->show.tokens.tokenizer = j->given;
 	if (j->given && *h->tokenizer_hash && strcmp(h->tokenizer_hash, rf_tokenizer_hash(j->given)))
 		return rf_fail(e, RF_EDATA,
-		               "%s: the stream was made with the tokenizer '%s' %s, not with '%s' %s",
+		               "%s: the stream was made with the tokenizer '%s' %s, not with '%s' %s%s%s",
 		               rf_in_name(in), kind, h->tokenizer_hash, rf_tokenizer_kind(j->given),
-		               rf_tokenizer_hash(j->given));
+		               rf_tokenizer_hash(j->given), j->d->fallback ? " of " : "",
+		               j->d->fallback ? j->d->fallback_name : "");
 	if (j->given || !*h->tokenizer_kind)
 		return RF_OK;
 	if (!strcmp(h->tokenizer_kind, "bytes")) {
 		if (!j->bytes && (rc = rf_tokenizer_bytes(&j->bytes, e)) != RF_OK)
 			return rc;
 		j->d->show.tokens.tokenizer = j->bytes;
-	} else {
+	} else if (shown) {
 		note(j, "%s: tokens are shown as numbers: its tokenizer is '%s', "
-		         "give it with --tokenizer or -m", rf_in_name(in), kind);
+		         "give it with --tokenizer, -m or RF_TOKENIZER", rf_in_name(in), kind);
 	}
 	return RF_OK;
 }
@@ -394,6 +406,8 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 	size_t size;
 	enum rf_code rc = RF_OK;
 
+	if (d->table.where && j->table.tokens && (rc = choose_tokenizer(j, in, e)) != RF_OK)
+		return rc;
 	rf_record_init(&rec);
 	begin_pick(j);
 	for (uint64_t n = 0; !done(j) && (rc = rf_next_message(in, &msg, &size, e)) == RF_OK; n++) {
@@ -625,22 +639,15 @@ static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)
 	return rc;
 }
 
-static enum rf_code open_tokenizer(struct job *j, struct rf_err *e)
-{
-	const struct rf_dump *d = j->d;
-
-	if (d->tokenizer && !strcmp(d->tokenizer, "bytes"))
-		return rf_tokenizer_bytes(&j->given, e);
-	return d->tokenizer || d->model
-	               ? rf_tokenizer_open(&j->given, d->tokenizer ? d->tokenizer : d->model, e)
-	               : RF_OK;
-}
-
 enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct rf_err *e)
 {
 	struct job j = { .d = d };
-	enum rf_code rc = d->check || d->head ? RF_OK : open_tokenizer(&j, e);
+	enum rf_code rc = RF_OK;
 
+	if (!d->check && !d->head && d->tokenizer)
+		rc = open_tokenizer(&j, d->tokenizer, e);
+	else if (!d->check && !d->head && d->model)
+		rc = rf_tokenizer_open(&j.given, d->model, e);
 	*d->note = 0;
 	if (j.given && *rf_tokenizer_warning(j.given))
 		note(&j, "%s: warning: %s", d->tokenizer ? d->tokenizer : d->model,
@@ -656,6 +663,7 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 	if (rc == RF_OK)
 		say_nothing_found(&j);
 	rf_topn_free(&j.pick);
+	rf_table_close(&j.table);
 	rf_tokenizer_free(j.given);
 	rf_tokenizer_free(j.bytes);
 	rf_buf_free(&j.text);

@@ -1,6 +1,7 @@
 /* table.c -- the columns, as one list: what each is called, which rows have it, how it is got.  The
  * first line of a table, its cells, --where, --sort and the error that names the known columns all
  * come from this list. */
+#define _GNU_SOURCE /* memmem */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,6 +222,17 @@ static bool write_written(const struct rf_row *w, const struct rf_token_text *g,
 	return w->sample >= 0;
 }
 
+/* A record without a prompt_len has no prompt of its own, but a sample continues all of it. */
+static bool write_prompt(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+{
+	const bool whole = w->rec->prompt_len < 0;
+
+	if (whole && w->sample < 0)
+		return false;
+	rf_token_text(p, g, w->rec->tokens, whole ? w->rec->T : w->rec->prompt_len, false);
+	return true;
+}
+
 static bool write_answer(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
@@ -286,6 +298,7 @@ static const struct column {
 	bool (*write)(const struct rf_row *, const struct rf_token_text *, struct rf_buf *);
 	bool stats;               /* computed of a tensor's elements */
 	bool parts;               /* behind it stand those of the reward */
+	bool tokens;              /* it is the text of tokens */
 } columns[] = {
 	{ "file",         ALL,           0,             .write = write_file },
 	{ "record",       REC,           0,             .get = get_record },
@@ -318,17 +331,18 @@ static const struct column {
 	{ "nll_mean",     R | P | O | K, R,             .get = get_nll_mean },
 	{ "accuracy",     R | P | O | K, R,             .get = get_accuracy },
 	{ "source",       REC,           R | O,         .write = write_source },
-	{ "prefix",       P | O,         P | O,         .write = write_prefix },
-	{ "generated",    O,             O,             .write = write_generated },
-	{ "truth",        P | O,         P | O,         .write = write_truth },
-	{ "text",         K | H,         K,             .write = write_text },
+	{ "prefix",       P | O,         P | O,         .write = write_prefix, .tokens = true },
+	{ "generated",    O,             O,             .write = write_generated, .tokens = true },
+	{ "truth",        P | O,         P | O,         .write = write_truth, .tokens = true },
+	{ "text",         K | H,         K,             .write = write_text, .tokens = true },
 	{ "sample",       G,             G,             .get = get_sample },
 	{ "length",       G | H,         G | H,         .get = get_length },
 	{ "from",         H,             H,             .get = get_from },
 	{ "stop",         G,             G,             .write = write_stop },
 	{ "score",        G,             G,             .get = get_score },
+	{ "prompt",       R | G,         0,             .write = write_prompt, .tokens = true },
 	{ "answer",       R | G,         G,             .write = write_answer },
-	{ "written",      G,             G,             .write = write_written },
+	{ "written",      G,             G,             .write = write_written, .tokens = true },
 	{ "name",         N,             N,             .write = write_name },
 	{ "dtype",        N,             N,             .write = write_dtype },
 	{ "shape",        N,             N,             .write = write_shape },
@@ -472,6 +486,7 @@ static enum rf_code find(struct rf_table *t, const char *option, const char *nam
 	*found = find_listed(name, n);
 	if (*found >= 0 && columns[*found].has & mask_of(t)) {
 		t->stats |= columns[*found].stats;
+		t->tokens |= columns[*found].tokens;
 		return RF_OK;
 	}
 	if (*found >= 0 || t->rows != RF_ROWS_ROLLOUT || !rf_part_named(name + skip, n - skip))
@@ -481,16 +496,9 @@ static enum rf_code find(struct rf_table *t, const char *option, const char *nam
 	return RF_OK;
 }
 
-static enum rf_code find_number(struct rf_table *t, const char *option, const char *name, size_t n,
-                                int *found, struct rf_err *e)
+static bool is_text(int column)
 {
-	enum rf_code rc = find(t, option, name, n, found, e);
-
-	if (rc == RF_OK && *found < COLUMNS && columns[*found].write)
-		return rf_fail(e, RF_EUSAGE, "%s: column '%s' is text: %s numbers", option,
-		               columns[*found].name,
-		               strcmp(option, "--where") ? "rows are sorted by" : "conditions compare");
-	return rc;
+	return column < COLUMNS && columns[column].write;
 }
 
 static size_t blanks(const char *s)
@@ -503,17 +511,65 @@ static size_t name_length(const char *s)
 	return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
 }
 
-enum { LT, LE, GT, GE, EQ, NE };
+enum { LT, LE, GT, GE, EQ, NE, HAS, LACKS };
 static const struct { const char *word; int op; } operators[] = { /* the longer of two first */
-	{ "<=", LE }, { ">=", GE }, { "!=", NE }, { "==", EQ }, { "<", LT }, { ">", GT }, { "=", EQ },
+	{ "<=", LE }, { ">=", GE }, { "!=", NE }, { "==", EQ }, { "!~", LACKS }, { "<", LT }, { ">", GT },
+	{ "=", EQ }, { "~", HAS },
 };
+
+/* Reads a text in quotes, in which two quotes stand for one, and moves *s behind it.  Errors: RF_EUSAGE, without
+ * a sentence: no such text begins there; RF_ENOMEM. */
+static enum rf_code read_quoted(const char **s, struct rf_table_term *term, struct rf_err *e)
+{
+	const char *from = *s, *to;
+
+	if (*from != '"')
+		return RF_EUSAGE;
+	for (to = ++from; *to && (*to != '"' || to[1] == '"'); to++)
+		to += *to == '"';
+	if (!*to)
+		return RF_EUSAGE;
+	if (!(term->text = malloc((size_t)(to - from) + 1)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	for (term->n = 0; from < to; from++) {
+		term->text[term->n++] = *from;
+		from += *from == '"';
+	}
+	*s = to + 1;
+	return RF_OK;
+}
+
+/* Reads what a column is compared with, a number or a text, and moves *s behind it.  Errors: RF_EUSAGE: the
+ * column cannot be compared so; RF_EDATA, without a sentence: there is no number; RF_ENOMEM. */
+static enum rf_code read_operand(const char **s, struct rf_table_term *term, struct rf_err *e)
+{
+	char *end;
+
+	if (is_text(term->column)) {
+		enum rf_code rc = term->op < EQ ? RF_EUSAGE : read_quoted(s, term, e);
+
+		return rc != RF_EUSAGE
+		               ? rc
+		               : rf_fail(e, rc, "--where: column '%s' is text: conditions on it are like "
+		                                "%s~\"word\" (~ !~ = !=)", columns[term->column].name,
+		                         columns[term->column].name);
+	}
+	if (term->op >= HAS)
+		return rf_fail(e, RF_EUSAGE, "--where: ~ and !~ are for columns of text: this one has numbers");
+	term->number = strtod(*s, &end);
+	if (end == *s || !isfinite(term->number))
+		return RF_EDATA;
+	*s = end;
+	return RF_OK;
+}
 
 /* One comparison at *s; *s is moved behind it and what joins it to the next. */
 static enum rf_code read_term(struct rf_table *t, const char **s, struct rf_err *e)
 {
-	const char *at = *s + blanks(*s), *name = at;
+	struct rf_table_term *term = &t->term[t->terms];
+	const char *at = *s + blanks(*s), *name = at, *end;
 	size_t n = name_length(at), op;
-	char quoted[60], *end;
+	char quoted[60];
 	enum rf_code rc;
 
 	if (t->terms == RF_MAX_TERMS)
@@ -527,14 +583,15 @@ static enum rf_code read_term(struct rf_table *t, const char **s, struct rf_err 
 		goto unreadable;
 	at += strlen(operators[op].word);
 	at += blanks(at);
-	if ((rc = find_number(t, "--where", name, n, &t->term[t->terms].column, e)) != RF_OK)
+	if ((rc = find(t, "--where", name, n, &term->column, e)) != RF_OK)
 		return rc;
-	t->term[t->terms].op = operators[op].op;
-	t->term[t->terms].number = strtod(at, &end);
-	if (end == at || !isfinite(t->term[t->terms].number))
+	term->op = operators[op].op;
+	t->terms++;
+	if ((rc = read_operand(&at, term, e)) == RF_EDATA)
 		goto unreadable;
-	at = end;
-	end += blanks(end);
+	if (rc != RF_OK)
+		return rc;
+	end = at + blanks(at);
 	if (*end == ',')
 		*s = end + 1;
 	else if (end > at && !strncmp(end, "and", 3) && blanks(end + 3))
@@ -545,11 +602,11 @@ static enum rf_code read_term(struct rf_table *t, const char **s, struct rf_err 
 		goto unreadable;
 	if (end != *s && !(*s)[blanks(*s)])
 		goto unreadable;
-	t->terms++;
 	return RF_OK;
 unreadable:
 	return rf_fail(e, RF_EUSAGE,
-	               "--where: '%s' is not a list of conditions like reward<0.1,k>=5 (< <= > >= = !=)",
+	               "--where: '%s' is not a list of conditions like reward<0.1,text~\"word\" "
+	               "(< <= > >= = != and, for text, ~ !~)",
 	               rf_quote(quoted, sizeof quoted, name, strlen(name)));
 }
 
@@ -587,8 +644,10 @@ static void show_unasked(struct rf_table *t, const struct rf_table_spec *spec)
 		                     ? spec->files
 		                     : columns[i].shown & mask_of(t) && (spec->stats || !columns[i].stats);
 
-		if (shown)
+		if (shown) {
 			t->column[t->columns++] = i;
+			t->tokens |= columns[i].tokens;
+		}
 		for (int j = 0; shown && columns[i].parts && rf_part_known(j); j++)
 			show_part(t, rf_part_known(j));
 	}
@@ -625,12 +684,22 @@ enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec,
 			;
 	if (spec->sort && rc == RF_OK) {
 		t->descending = *spec->sort == '-';
-		rc = find_number(t, "--sort", spec->sort + t->descending, strlen(spec->sort + t->descending),
-		                 &t->sort, e);
+		rc = find(t, "--sort", spec->sort + t->descending, strlen(spec->sort + t->descending),
+		          &t->sort, e);
+		if (rc == RF_OK && is_text(t->sort))
+			rc = rf_fail(e, RF_EUSAGE, "--sort: column '%s' is text: rows are sorted by numbers",
+			             columns[t->sort].name);
 	}
 	t->stats |= spec->stats;
 	t->csv = spec->csv;
 	return rc;
+}
+
+void rf_table_close(struct rf_table *t)
+{
+	for (int i = 0; i < t->terms; i++)
+		free(t->term[i].text);
+	rf_buf_free(&t->cell);
 }
 
 enum rf_code rf_table_meet(struct rf_table *t, const struct rf_record *rec, struct rf_err *e)
@@ -745,26 +814,56 @@ const char *rf_table_missing(const struct rf_table *t)
 	return NULL;
 }
 
-bool rf_table_match(struct rf_table *t, const struct rf_row *row)
+/* Returns whether a condition on a number holds. */
+static bool number_holds(const struct rf_table *t, struct rf_table_term *term, const struct rf_row *row)
+{
+	const struct value v = value_of(t, term->column, row);
+	/* binary=0.2 means the float32 next to 0.2 */
+	const double x = v.real, y = v.is == SINGLE ? (double)(float)term->number : term->number;
+
+	term->there |= v.is != MISSING;
+	if (v.is == MISSING)
+		return false;
+	switch (term->op) {
+	case LT: return x < y;
+	case LE: return x <= y;
+	case GT: return x > y;
+	case GE: return x >= y;
+	case EQ: return x == y;
+	default: return x != y;
+	}
+}
+
+/* Returns whether a condition on a text holds, which is about the text as a table shows it. */
+static bool text_holds(struct rf_table *t, struct rf_table_term *term, const struct rf_token_text *w,
+                       const struct rf_row *row)
+{
+	struct rf_buf *cell = &t->cell;
+	bool has;
+
+	rf_print_clear(cell);
+	if (!columns[term->column].write(row, w, cell))
+		return false;
+	term->there = true;
+	if (cell->failed)
+		return true;
+	if (term->op == HAS || term->op == LACKS)
+		has = !term->n || (cell->n && memmem(cell->p, cell->n, term->text, term->n));
+	else
+		has = cell->n == term->n && !(term->n && memcmp(cell->p, term->text, term->n));
+	return has == (term->op == HAS || term->op == EQ);
+}
+
+bool rf_table_match(struct rf_table *t, const struct rf_token_text *w, const struct rf_row *row)
 {
 	bool all = true;
 
 	for (int i = 0; i < t->terms; i++) {
-		struct value v = value_of(t, t->term[i].column, row);
-		/* binary=0.2 means the float32 next to 0.2 */
-		double x = v.real, y = v.is == SINGLE ? (double)(float)t->term[i].number : t->term[i].number;
-		bool holds = false;
+		struct rf_table_term *term = &t->term[i];
+		const bool holds = is_text(term->column) ? text_holds(t, term, w, row)
+		                                         : number_holds(t, term, row);
 
-		switch (t->term[i].op) {
-		case LT: holds = x < y; break;
-		case LE: holds = x <= y; break;
-		case GT: holds = x > y; break;
-		case GE: holds = x >= y; break;
-		case EQ: holds = x == y; break;
-		case NE: holds = x != y; break;
-		}
-		t->term[i].there |= v.is != MISSING;
-		all = all && v.is != MISSING && holds;
+		all = all && holds;
 	}
 	return all;
 }

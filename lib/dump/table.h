@@ -89,7 +89,7 @@ void rf_token_text_choice(struct rf_buf *p, const struct rf_token_text *w, const
 struct rf_table_spec {
 	enum rf_row_kind rows;    /* AUTO means ROLLOUT here */
 	const char *columns;      /* "a,b,c"; NULL: the default columns of such rows */
-	/* conditions that must all hold, "reward<0.1,k>=5", also joined by "and"; NULL: none */
+	/* conditions that must all hold, "reward<0.1,text~\"word\"", also joined by "and"; NULL: none */
 	const char *where;
 	const char *sort;         /* a column; "-" before it: descending; NULL: rows keep their order */
 	bool files;               /* there are several files: the first column is the file's name */
@@ -113,8 +113,12 @@ struct rf_table {
 	int parts;
 	bool unasked;             /* it shows the default columns */
 	bool began, met;          /* rf_table_meet() has seen a record; one with rewards */
-	struct { int column, op; double number; bool there; } term[RF_MAX_TERMS]; /* there: in some row */
+	/* conditions; text: of a column of text, n bytes; there: some row had the column */
+	struct rf_table_term { int column, op; double number; char *text; size_t n; bool there; }
+		term[RF_MAX_TERMS];
 	int terms;
+	bool tokens;              /* a column or a condition needs the text of tokens */
+	struct rf_buf cell;       /* the text that a condition is about */
 	int sort;                 /* the column to sort by; -1: none */
 	bool descending;
 	bool stats;               /* a column needs the statistics of tensors */
@@ -124,6 +128,8 @@ struct rf_table {
 /* Errors: RF_EUSAGE: a column is unknown (the message lists the known ones), or a comparison cannot be read.
  * A name that might be a part of the reward is accepted: only records tell. */
 enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec, struct rf_err *e);
+/* Frees what rf_table_open(), which may have failed, has allocated. */
+void rf_table_close(struct rf_table *t);
 /* To be called for each record that has rows, before its rows.  The parts of the first such record become
  * columns, if the table shows the default ones.  The first record that has rewards must have each part that
  * was named without "reward." in front.  Errors: RF_EUSAGE: it lacks one. */
@@ -137,7 +143,9 @@ enum rf_code rf_table_end(const struct rf_table *t, struct rf_err *e);
 void rf_table_names(const struct rf_table *t, struct rf_buf *p);
 void rf_table_line(const struct rf_table *t, const struct rf_token_text *w, const struct rf_row *row,
                    struct rf_buf *p);
-bool rf_table_match(struct rf_table *t, const struct rf_row *row);
+/* Returns whether a row meets all conditions.  t->cell.failed is set if memory ran out; the row then counts as
+ * one that does. */
+bool rf_table_match(struct rf_table *t, const struct rf_token_text *w, const struct rf_row *row);
 /* A column of --where that none of the rows given to rf_table_match() had; NULL: there is none. */
 const char *rf_table_missing(const struct rf_table *t);
 /* A tensor's shape as "40,16", or "scalar" if it has no dimensions. */

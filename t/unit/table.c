@@ -235,7 +235,12 @@ static void test_where(void)
 		{ "reward<0.5 and rollout=1", "...x" }, { " reward < 0.5  and  rollout = 1 ", "...x" },
 		{ "reward>-2e0,reward<1e0", "x.xx" }, { "binary=0.2", "x..." }, { "binary<=0.1", "..x." },
 		{ "binary>0.6", "...x" }, { "advantage<1", "...." }, { "advantage!=1", "...." },
-		{ "position=1,k=2,T=6", "..xx" },
+		{ "position=1,k=2,T=6", "..xx" }, { "generated~\"12\"", "xx.." },
+		{ "generated!~\"12\"", "..xx" }, { "generated=\"3 4\"", "...x" },
+		{ "generated == \"12 13\" , k=2", ".x.." }, { "generated!=\"3 4\"", "xxx." },
+		{ "generated~\"\" and rollout=1", ".x.x" }, { "generated~\"1\"\"\"", "...." },
+		{ "prefix~\"10 11\",truth~\"12\"", "xx.." }, { "source~\"a\"", "...." },
+		{ "source!~\"a\"", "...." },
 	};
 	static const char *const bad[] = {
 		"", " ", "reward", "reward<", "reward<x", "<0.1", "reward<0.1,", "reward<0.1 and",
@@ -243,6 +248,8 @@ static void test_where(void)
 		"reward<0.1 k=1", "reward<nan", "reward<inf", "reward~1", "reward=>1", "reward.<1",
 		"source=1",
 		"chosen=1",
+		"source<1", "source~word", "source~\"a", "source~\"a\"\"", "source~", "source=\"a\" b",
+		"reward~\"1\"", "reward!~\"1\"", "reward=\"1\"",
 		"count>1", "reward<0.1,,k=1", ",k=1", "reward<0.1and k=1", "k=1 andk=1",
 	};
 	struct rf_table t;
@@ -254,9 +261,10 @@ static void test_where(void)
 		bool good = rf_table_open(&t, &(struct rf_table_spec){ .where = c[i].where }, &e) == RF_OK;
 		for (uint64_t j = 0; good && j < C * N; j++) {
 			rf_row_at(&row, RF_ROWS_AUTO, j);
-			good = rf_table_match(&t, &row) == (c[i].rows[j] == 'x');
+			good = rf_table_match(&t, &numbers, &row) == (c[i].rows[j] == 'x');
 		}
 		ok(good, "where '%s'", c[i].where);
+		rf_table_close(&t);
 	}
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		ok(rf_table_open(&t, &(struct rf_table_spec){ .where = bad[i] }, &e) == RF_EUSAGE,
@@ -311,7 +319,7 @@ static void test_parts(void)
 		       rf_table_meet(&t, rec, &e) == RF_OK && rf_table_end(&t, &e) == RF_OK;
 		for (uint64_t j = 0; good && j < C * N; j++) {
 			rf_row_at(&row, RF_ROWS_AUTO, j);
-			good = rf_table_match(&t, &row) == (c[i].rows[j] == 'x');
+			good = rf_table_match(&t, &numbers, &row) == (c[i].rows[j] == 'x');
 		}
 		ok(good, "where '%s'", c[i].where);
 	}
