@@ -184,7 +184,9 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 @test "rf-loop: an epoch has every sequence at most once, and the next epoch has another order" {
 	rf-cat --range 0:7 -o seven.rf corpus.rf
 	export L='rf-cat --range $FROM:$TO "$ORDER" | tee batch-$BATCH.rf | rf-ntp -m "$RUN" --at $AT'
+	export L="echo \$BATCHES >>said; $L"
 	loop run --data seven.rf --batch 3 --batches 4 --seed 5
+	[ "$(paste -sd' ' said)" = '4 4 4 4' ]
 	ids() { for b in "$@"; do rf-dump --tsv --rows record --columns id --no-header batch-$b.rf; done; }
 	[ "$(ids 0 1 | sort -u | wc -l)" -eq 6 ]
 	[ "$(ids 2 3 | sort -u | wc -l)" -eq 6 ]

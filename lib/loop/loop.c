@@ -185,6 +185,7 @@ static void unset_line(void)
 	unsetenv("LIVE");
 	unsetenv("FOLLOW");
 	unsetenv("SIZE");
+	unsetenv("BATCHES");
 	unsetenv("COMMIT_EVERY");
 }
 
@@ -310,7 +311,8 @@ static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 	                          set("RANKS", l->launch ? "--ranks mpi" : "") ||
 	                          set("LIVE", l->live ? l->weights : "") ||
 	                          set("FOLLOW", l->live ? "--follow" : "") ||
-	                          set_number("SIZE", l->batch) || set("COMMIT_EVERY", l->commit_every),
+	                          set_number("SIZE", l->batch) || set_number("BATCHES", l->batches) ||
+	                          set("COMMIT_EVERY", l->commit_every),
 	                  e)) != RF_OK)
 		return rc;
 	return set_step(l, l->done, e);
