@@ -52,7 +52,7 @@ WARM_LR     = 3e-3
 # The runs.  Rollouts, coefficients, clipping and selection are the programs' defaults, which are the paper's;
 # so are four optimizer steps per batch.  The learning rate is not: 1e-6 moves nothing in so few steps.  It
 # was chosen by the training loss of sft alone, on training documents.
-STEPS       = 10
+BATCHES       = 10
 BATCH       = 16
 MINI_BATCH  = 4
 LR          = 3e-4
@@ -71,11 +71,11 @@ random    = $(refine) REWARD='rf-reward --kind random'
 
 WORDS := CORPUS TEXT_KEY SEED CONFIG LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS WARM_LR BATCH MINI_BATCH LR
 # The last are words of the Makefile, which hands them on.
-KNOWN := RUN ARCH $(WORDS) STEPS COMPUTE KEEP CC CFLAGS CPPFLAGS LDFLAGS
+KNOWN := RUN ARCH $(WORDS) BATCHES COMPUTE KEEP CC CFLAGS CPPFLAGS LDFLAGS
 include $(HERE)words.mk
 $(check_words)
 $(name_of_targets)
-export $(WORDS) STEPS COMPUTE KEEP
+export $(WORDS) BATCHES COMPUTE KEEP
 
 TIMED    = $(HERE)timed.sh '$(RUN)/phases'
 MIDTRAIN = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)midtrain.mk DATA='$(RUN)/train.rf' CORPUS= \
@@ -95,7 +95,7 @@ report: $(RUN)/report.md
 		echo "midtrain: the report with figures and settings is $<"
 
 words:
-	@$(HERE)numbers.sh 0 $(call values,SEED STEPS)
+	@$(HERE)numbers.sh 0 $(call values,SEED BATCHES)
 	@$(HERE)numbers.sh 1 $(call values,LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS BATCH MINI_BATCH)
 	@command -v gnuplot >/dev/null || { echo 'gnuplot is not installed (make deps)' >&2; exit 69; }
 	@$(HERE)same-words.sh '$(RUN)/words' $(WORDS) -- $(CORPUS) $(CONFIG)
@@ -113,7 +113,7 @@ $(RUN)/fresh: | words
 	@$(TIMED) fresh 'rf-init --config $(CONFIG) --seed $(SEED) $@'
 
 # Before the first batch, and each time that something is left to do: how long that will take.
-TRIAL = $(MIDTRAIN) MODEL='$(RUN)/fresh' STEPS=1
+TRIAL = $(MIDTRAIN) MODEL='$(RUN)/fresh' BATCHES=1
 export SPEED_start     = $(TRIAL) RUN='$(RUN)/speed/start' BATCH=20 $(start)
 export SPEED_sft       = $(TRIAL) RUN='$(RUN)/speed/sft' BATCH=8 $(sft)
 export SPEED_refine    = $(TRIAL) RUN='$(RUN)/speed/refine' BATCH=8 $(refine)
@@ -129,12 +129,12 @@ stepped = readlink '$(RUN)/$(1)/latest' | cmp -s - $@ || { rm -f $(RUN)/eval/$(1
           $(if $(filter start,$(1)),$(RUN)/eval/entropy.tsv) $(RUN)/report.md; \
           readlink '$(RUN)/$(1)/latest' >$@.tmp; mv $@.tmp $@; }
 $(RUN)/start.step: $(RUN)/fresh $(RUN)/train.rf FORCE | $(RUN)/valid.rf estimate
-	@$(MIDTRAIN) RUN='$(RUN)/start' MODEL='$(RUN)/fresh' BATCH=40 STEPS=$$(($(WARM_STEPS) / 40)) \
+	@$(MIDTRAIN) RUN='$(RUN)/start' MODEL='$(RUN)/fresh' BATCH=40 BATCHES=$$(($(WARM_STEPS) / 40)) \
 		PHASE='warm-up' KEEP='$(KEEP)' $(start)
 	@$(call stepped,start)
 
 $(RUNS:%=$(RUN)/%.step): $(RUN)/%.step: $(RUN)/start.step FORCE
-	@$(MIDTRAIN) RUN='$(RUN)/$*' MODEL='$(RUN)/start' BATCH='$(BATCH)' STEPS='$(STEPS)' PHASE='$*' \
+	@$(MIDTRAIN) RUN='$(RUN)/$*' MODEL='$(RUN)/start' BATCH='$(BATCH)' BATCHES='$(BATCHES)' PHASE='$*' \
 		KEEP='$(KEEP)' $($*)
 	@$(call stepped,$*)
 

@@ -37,10 +37,10 @@ measure() {
 	K=5 N=4 "$here/evaluate.sh" "$run/fresh" "$run/speed/valid.rf" "$run/speed/eval"
 	{
 		timed start $((WARM_STEPS / 40)) 40 start 20
-		timed sft "$STEPS" "$BATCH" sft 8
-		timed refine "$STEPS" "$BATCH" refine 8
-		timed refine-n8 "$STEPS" "$BATCH" refine-n8 8
-		timed random "$STEPS" "$BATCH" refine 8
+		timed sft "$BATCHES" "$BATCH" sft 8
+		timed refine "$BATCHES" "$BATCH" refine 8
+		timed refine-n8 "$BATCHES" "$BATCH" refine-n8 8
+		timed random "$BATCHES" "$BATCH" refine 8
 		awk -v t=$((${EPOCHREALTIME/./} - began)) -v n="$documents" \
 			'BEGIN { printf "eval\t5\t%.2f\n", t / 1e6 * (n > 8 ? n / 8 : 1) }'
 	} >"$run/speed.tmp"

@@ -7,11 +7,12 @@
 #     DATA        in the place of CORPUS: a stream of sequences
 #     TOKENIZE    the command that makes sequences of CORPUS, with LEN=16384 tokens at most, and of lines of
 #                 JSON what TEXT_KEY=text names
-#     STEPS=100   batches in all; each is one commit.  EPOCHS=n: so many times all of the data instead
+#     BATCHES=100 batches of the whole run; each is one commit.  EPOCHS=n: passes over the data instead
 #     BATCH=128   sequences of a batch
 #     MINI_BATCH=32, LR=1e-6
 #                 sequences of an optimizer step, and its learning rate: OPTIM, the options of the trainer
-#                 that a phase has unless you give another.  TRAIN='rf-ntp $(OPTIM)' has them too
+#                 that a phase has unless you give another.  TRAIN='rf-ntp $(OPTIM)' has them too.  In the
+#                 trainer's command `--total-steps auto` stands for the steps of all batches
 #     SEED=1      of the order of the sequences, which is drawn anew when too few are left for a batch
 #     KEEP=1      each step's stream stays in RUN/streams for rf-dump: as rf-grpo writes it, with advantages,
 #                 or as another trainer reads it
@@ -48,7 +49,7 @@
 #
 #
 # Words are taken from the command line, and none from the environment.  Training may be stopped at any
-# moment: the same words go on, and a larger STEPS goes further.  Other words for the same RUN, or files of
+# moment: the same words go on, and a larger BATCHES goes further.  Other words for the same RUN, or files of
 # text that have changed, are accepted until the first batch is done, and refused from then on.  So are your
 # own scripts and settings that a stage's command names, such as my_reward.py, when they change.  Only LR may
 # change.
@@ -76,7 +77,7 @@ LEN        = 16384
 TEXT_KEY   = text
 TOKENIZE   = rf-tokenize --tokenizer $(MODEL) --text-key $(TEXT_KEY) --max-len $(LEN) --truncate split \
              --min-len 64
-STEPS      = 100
+BATCHES    = 100
 EPOCHS     =
 BATCH      = 128
 MINI_BATCH = 32
@@ -131,7 +132,13 @@ program      = $(notdir $(firstword $(1)))
 reward_stage = $(call stage,$(if $(filter-out rf-%,$(call program,$(1))),rf-reward --exec \
                $(call quote,$(1)) $(strip $(REWARD_OPTIONS)) $(if $(filter -m --model --model=% \
                --tokenizer --tokenizer=%,$(REWARD_OPTIONS)),,-m "$$RUN"),$(1)))
-trains       = $(1) -m "$$RUN" $$COMPUTE $(call trainer_options,$(1)) --at $$AT $$RANKS \
+# --total-steps auto in a trainer's command becomes the steps of all batches.
+auto_steps   = $(findstring --total-steps auto,$(subst --total-steps=auto,--total-steps auto,$(1)))
+all_steps    = $$((BATCHES * $(or $(shell $(HERE)steps.sh '$(BATCH)' $(call quote,$(1))),$(error \
+               TRAIN: its steps are not known))))
+fill         = $(if $(auto_steps),$(subst --total-steps auto,--total-steps $(all_steps),$(subst \
+               --total-steps=auto,--total-steps auto,$(1))),$(1))
+trains       = $(call fill,$(1)) -m "$$RUN" $$COMPUTE $(call trainer_options,$(1)) --at $$AT $$RANKS \
                $(if $(filter rf-grpo,$(call program,$(1))),$(stale)) \
                $${LIVE:+--live "$$LIVE" --commit-every $$COMMIT_EVERY} --log "$$RUN/log.jsonl"
 # what a trainer of rollouts is told that may change from call to call
@@ -144,7 +151,7 @@ trainer      = $(if $(filter rf-grpo,$(call program,$(1))), | $(trains) $${STREA
 own       = $(filter $(RUN)/data/corpus.rf,$(DATA))
 need      = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 make_data = $(TOKENIZE) -o "$$DATA" -- $(CORPUS)
-lasts     = $(if $(filter command,$(origin STEPS)),,$(EPOCHS))
+lasts     = $(if $(batches_given),,$(EPOCHS))
 both      = $(if $(1),$(if $(2),$(1) && $(2),$(1)),$(2))
 evaluates = $(if $(EVAL),$(call quote,$(HERE)eval-step.sh))
 and_after = $(call both,$(ANSWER),$(call both,$(evaluates),$(AFTER)))
@@ -162,13 +169,13 @@ as_typed  = <word>$(1)=$(subst $(newline),$(newline) ,$($(1)))
 typed     = PIPELINE=$(notdir $(firstword $(MAKEFILE_LIST))) $(foreach \
             v,$(sort $(filter-out RF_BIN,$(filter $(KNOWN),$(given)))),$(call as_typed,$(v)))
 RF_WORDS  = $(subst <word>,$(newline),$(subst $() <word>,<word>,$(typed)))
-export RUN MODEL DATA STEPS BATCH SEED COMPUTE LAUNCH COMMIT_EVERY PHASE LINE ANSWER ORDER EVAL EVERY \
+export RUN MODEL DATA BATCHES BATCH SEED COMPUTE LAUNCH COMMIT_EVERY PHASE LINE ANSWER ORDER EVAL EVERY \
        RF_WORDS EVALUATE make_data and_after lasts
 
 train:
 	$(check_words)
-	$(if $(and $(filter command,$(origin STEPS)),$(filter command,$(origin EPOCHS))),$(error \
-		STEPS and EPOCHS cannot be combined: each says how many batches))
+	$(if $(and $(batches_given),$(filter command,$(origin EPOCHS))),$(error \
+		BATCHES and EPOCHS cannot be combined: each says how many batches))
 	$(call need,LINE,the phase's file must assign it)
 	$(call need,RUN,where does the run go? RUN=runs/a)
 	$(call need,MODEL,which checkpoint? MODEL=ckpt)
@@ -179,7 +186,7 @@ train:
 	$(if $(filter-out stop train,$(or $(NO_ROLLOUTS),nothing)),$(error \
 		NO_ROLLOUTS='$(NO_ROLLOUTS)' is not one of stop train))
 	$(if $(own),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
-	@$(HERE)numbers.sh 0 $(call values,STEPS SEED STALE)
+	@$(HERE)numbers.sh 0 $(call values,BATCHES SEED STALE)
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS))
 	@$(HERE)stages.sh $(call values,$(STAGES))
 	@$(if $(EVAL),$(HERE)eval-step.sh check)
@@ -188,7 +195,7 @@ train:
 		exec rf-loop -m "$$RUN" --from "$$MODEL" --data "$$DATA" \
 		$(if $(own),--make "$$make_data") $(if $(fixed),--words "$(fixed)") \
 		$${scripts:+--scripts "$$scripts"} \
-		$(if $(lasts),--epochs "$$lasts",--batches "$$STEPS") --batch "$$BATCH" $(REST) \
+		$(if $(lasts),--epochs "$$lasts",--batches "$$BATCHES") --batch "$$BATCH" $(REST) \
 		--order "$$ORDER" --seed "$$SEED" $(if $(OUTPUTS),--outputs $(OUTPUTS) --count $(COUNT)) \
 		$(if $(and_after),--after "$$and_after") $(if $(LAUNCH),--launch "$$LAUNCH") \
 		$(if $(LIVE),--live $(if $(filter 1,$(LIVE)),auto,$(call quote,$(LIVE)))) \
@@ -200,9 +207,9 @@ plan:
 	$(call need,MODEL,which checkpoint, or config? MODEL=ckpt)
 	@$(HERE)numbers.sh 1 $(call values,LEN)
 	@$(HERE)stages.sh $(call values,$(STAGES))
-	@$(HERE)numbers.sh 0 $(call values,STEPS)
+	@$(HERE)numbers.sh 0 $(call values,BATCHES)
 	@$(HERE)numbers.sh 1 $(call values,BATCH)
-	@LEN='$(LEN)' BATCHES=$(if $(lasts),,'$(STEPS)') MEMORY=$(call quote,$(MEMORY)) \
+	@LEN='$(LEN)' BATCHES=$(if $(lasts),,'$(BATCHES)') MEMORY=$(call quote,$(MEMORY)) \
 		$(HERE)plan.sh $(call values,$(filter-out EVALUATE $(UNUSED),$(STAGES)))
 
 .DEFAULT_GOAL := train

@@ -1,6 +1,6 @@
 # midtrain.mk -- mid-training with ReFINE: your model, your text.
 #
-#     make -f pipelines/midtrain.mk RUN=runs/a MODEL=ckpt CORPUS='data/*.jsonl.zst' STEPS=100
+#     make -f pipelines/midtrain.mk RUN=runs/a MODEL=ckpt CORPUS='data/*.jsonl.zst' BATCHES=100
 #
 # Each stage is a variable that holds a command, so an ablation is one word:
 #

@@ -45,7 +45,11 @@ plan() {
 		name=${stage%%=*} command=${stage#*=} more=$2
 		read -r program _ <<<"$command" || continue
 		case ${program##*/} in
-		rf-grpo | rf-ntp) more+=" $3" ;;
+		rf-grpo | rf-ntp)
+			more+=" $3"
+			# the schedule takes no memory
+			command=${command//--total-steps[ =]auto/--total-steps 1}
+			;;
 		rf-entropy | rf-rollout | rf-generate | rf-logp) ;;
 		rf-select)
 			bash -c "$command" <"$stream" >"$dir/$name"

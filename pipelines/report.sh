@@ -213,7 +213,7 @@ report() {
 
 		## Commands
 
-		    make midtrain RUN='$run'$(words) STEPS='$(progress sft | cut -d ' ' -f 1)'
+		    make midtrain RUN='$run'$(words) BATCHES='$(progress sft | cut -d ' ' -f 1)'
 
 		or, one by one:
 

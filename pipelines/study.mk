@@ -183,7 +183,7 @@ $(RUN)/data/seed-%: | $(RUN)/data/words
 # Pre-training: the first lesson, the others in their order, then the mixture.
 # next_tokens LR,SEQUENCES[,constant]: by a learning rate that falls to 0 over so many, or stays.  For a
 # hundred tokens the exact sum would take a quarter of the time.
-next_tokens = ENTROPY= SELECT= ROLLOUT= REWARD= BATCH=$(PRE_BATCH) STEPS=$$(($(2) / $(PRE_BATCH))) \
+next_tokens = ENTROPY= SELECT= ROLLOUT= REWARD= BATCH=$(PRE_BATCH) BATCHES=$$(($(2) / $(PRE_BATCH))) \
               TRAIN="rf-ntp --mini-batch 4 --sum plain --warmup $(WARMUP) --grad-clip 1 --lr $(1) \
               --lr-schedule $(or $(3),cosine --total-steps $$(($(2) / 4)))"
 seed_data = $(RUN)/data/seed-$$(notdir $$*)
@@ -202,7 +202,7 @@ $(RUN)/base/%.tsv: | $(seed_data)
 
 # Mid-training, in the grid with settings that are in the name, and then with those that were best.
 mid = $(call phase,midtrain.mk,$(RUN)/base/$(family)/model/$(seed),seed-$(seed)/mid.rf) \
-      BATCH=$(BATCH) STEPS=$$(($(MID) / $(BATCH)))
+      BATCH=$(BATCH) BATCHES=$$(($(MID) / $(BATCH)))
 $(RUN)/grid/%.tsv: $(RUN)/base/$$(firstword $$(subst /, ,$$*))/model/$(first).tsv | $(seed_data)
 	$(begin)
 	IFS=_ read -r _ lr coef <<<'$(method)'

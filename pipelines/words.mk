@@ -1,6 +1,7 @@
 # words.mk -- read by loop.mk and demo.mk: where the programs are; check_words, which refuses a word on make's
-# command line that is none of KNOWN, for a variable that is misspelt would change nothing; and `help`, which
-# prints the head of the file that was asked for, and of loop.mk where that is read.
+# command line that is none of KNOWN, for a variable that is misspelt would change nothing; words that were
+# renamed; and `help`, which prints the head of the file that was asked for, and of loop.mk where that is
+# read.
 #
 # Words of building come along with those of make midtrain.  A file that hands on its own words, having looked
 # at what it was given, empties MAKEFLAGS, which would bring them too.
@@ -10,8 +11,16 @@ RF_BIN ?= $(abspath $(dir $(firstword $(wildcard $(HERE)../bin/rf-loop $(HERE)..
           $(HERE)../bin/rf-loop)))
 export PATH := $(RF_BIN):$(PATH)
 
+# STEPS counted batches.  The old word still works where the new one is not given.
+ifeq ($(origin STEPS),command line)
+$(if $(filter command,$(origin BATCHES)),$(error STEPS is the old name of BATCHES: give one of them))
+override BATCHES := $(STEPS)
+$(shell echo 'STEPS is now called BATCHES, for it counts batches; steps are optimizer steps' >&2)
+endif
+batches_given = $(filter command override,$(origin BATCHES))
+
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $(v))),$(v)))
-unknown  = $(filter-out $(KNOWN) RF_BIN MAKEFLAGS SHELL CC CFLAGS CUDA CUDA_ARCHS NVCC,$(given))
+unknown  = $(filter-out $(KNOWN) STEPS RF_BIN MAKEFLAGS SHELL CC CFLAGS CUDA CUDA_ARCHS NVCC,$(given))
 check_words = $(if $(unknown),$(error unknown variable $(unknown); the variables are $(KNOWN)))
 
 $(foreach v,RUN MODEL,$(if $(word 2,x$($(v))x),$(error \

@@ -24,7 +24,7 @@ setup() { load helper; }
 ntp=(ENTROPY= SELECT= ROLLOUT= REWARD= 'TRAIN=rf-ntp $(OPTIM)')
 midtrain() {
 	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" DATA="$P/train.rf" BATCH=4 \
-		MINI_BATCH=2 LR=1e-2 STEPS=5 EVAL="$P/valid.rf" "$@"
+		MINI_BATCH=2 LR=1e-2 BATCHES=5 EVAL="$P/valid.rf" "$@"
 }
 curves() { RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/curves.mk" "$@"; }
 export -f midtrain
@@ -43,7 +43,7 @@ evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
 	diff -r bare/latest/ "$P/b/latest/"
 	[ ! -e bare/eval.jsonl ]
 	# beside AFTER and answers
-	midtrain RUN=both "${ntp[@]}" STEPS=1 AFTER='echo "$$AT" >>at'
+	midtrain RUN=both "${ntp[@]}" BATCHES=1 AFTER='echo "$$AT" >>at'
 	[ "$(cat at) $(jq .step both/eval.jsonl | paste -sd' ')" = '2 0 2' ]
 	echo '{"prompt": "a question", "answers": ["b"]}' >q.jsonl
 	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/testtime.mk" MODEL="$P/ckpt" RUN=t DATA=q.jsonl \
@@ -74,7 +74,7 @@ evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
 	[ -z "$(find run -name 'eval*tmp*')" ]
 	# killed between the line and the loop's note of it: no second line
 	for ((i = 0; i < 2; i++)); do
-		midtrain RUN=again STEPS=1 AFTER='kill -9 $$PPID' || :
+		midtrain RUN=again BATCHES=1 AFTER='kill -9 $$PPID' || :
 	done
 	[ "$(jq .step again/eval.jsonl | paste -sd' ')" = '0 2' ]
 }
@@ -82,9 +82,9 @@ evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
 @test "EVAL: other text for the same run is refused, and a run may be evaluated from a later batch on" {
 	head -c 300 "$ROOT/README.md" | rf-tokenize --bytes --format text -o other.rf
 	cp -a "$P/b" run
-	run -2 midtrain RUN=run "${ntp[@]}" STEPS=6 EVAL=other.rf
+	run -2 midtrain RUN=run "${ntp[@]}" BATCHES=6 EVAL=other.rf
 	[[ "$output" == *'run/eval.words: the run was started with other settings or data (<) than now'* ]]
-	run -2 midtrain RUN=run "${ntp[@]}" STEPS=6 EVALUATE='rf-ntp --eval --loss response'
+	run -2 midtrain RUN=run "${ntp[@]}" BATCHES=6 EVALUATE='rf-ntp --eval --loss response'
 	[[ "$output" == *'run/eval.words: '*'> EVALUATE=rf-ntp --eval --loss response'* ]]
 	[ "$(readlink run/latest)" = step-000010 ]
 	run -2 midtrain RUN=no EVAL=nothing.rf
@@ -95,14 +95,14 @@ evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
 	[[ "$output" == *'EVALUATE: rf-nope: command not found'* ]]
 	[ ! -e no ]
 	# step 0 is MODEL's as long as that is a checkpoint, and of a run only if it is there still
-	midtrain RUN=later "${ntp[@]}" STEPS=3 EVAL=
+	midtrain RUN=later "${ntp[@]}" BATCHES=3 EVAL=
 	[ ! -e later/step-000000 ]
-	midtrain RUN=later "${ntp[@]}" STEPS=4
+	midtrain RUN=later "${ntp[@]}" BATCHES=4
 	[ "$(jq .step later/eval.jsonl | paste -sd' ')" = '0 6 8' ]
 	evaluated "$P/ckpt" 0 | cmp - <(head -n 1 later/eval.jsonl)
 	rf-init --from "$P/ckpt" begin
-	midtrain RUN=from-run MODEL=begin "${ntp[@]}" STEPS=3 EVAL=
-	midtrain RUN=from-run MODEL=begin "${ntp[@]}" STEPS=4
+	midtrain RUN=from-run MODEL=begin "${ntp[@]}" BATCHES=3 EVAL=
+	midtrain RUN=from-run MODEL=begin "${ntp[@]}" BATCHES=4
 	[ "$(jq .step from-run/eval.jsonl | paste -sd' ')" = '6 8' ]
 	# what post-training evaluates is responses
 	echo '{"prompt": "a question", "answer": "and its answer"}' >q.jsonl
@@ -150,7 +150,7 @@ evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
 
 @test "curves.mk: EVAL evaluates steps that have no line; what cannot be compared is refused" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
-	midtrain RUN=c "${ntp[@]}" EVAL= STEPS=3
+	midtrain RUN=c "${ntp[@]}" EVAL= BATCHES=3
 	curves RUNS=c OUT=out EVAL="$P/valid.rf"
 	[ "$(jq -c .step c/eval.jsonl | paste -sd' ')" = '4 6' ]
 	evaluated c/step-000006 6 | cmp - <(tail -n 1 c/eval.jsonl)
@@ -164,7 +164,7 @@ evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
 	curves RUNS=a OUT=out EVAL="$P/valid.rf"
 	[ "$(jq -c .step a/eval.jsonl | paste -sd' ')" = '4 8 10' ]
 	head -c 300 "$ROOT/README.md" | rf-tokenize --bytes --format text -o other.rf
-	midtrain RUN=d "${ntp[@]}" EVAL=other.rf STEPS=1
+	midtrain RUN=d "${ntp[@]}" EVAL=other.rf BATCHES=1
 	run -2 curves RUNS='a d' OUT=no
 	said='curves: a and d were evaluated on different texts, or by another EVALUATE, so they cannot be'
 	[[ "$output" == "$said compared"* ]]

@@ -281,7 +281,8 @@ setup() {
 	jq '.vocab_size = 384' "$M/config.json" >config.json
 	rf-init --config config.json --seed 1 model
 	seq 2000 >text.txt
-	make -s -f "$ROOT/pipelines/midtrain.mk" RUN=run MODEL=model CORPUS=text.txt STEPS=2 LEN=128 BATCH=4 \
+	make -s -f "$ROOT/pipelines/midtrain.mk" RUN=run MODEL=model CORPUS=text.txt \
+		BATCHES=2 LEN=128 BATCH=4 \
 		MINI_BATCH=2 LR=1e-3 K=3 N=2 \
 		SELECT='rf-select --chunks 2 -k 3 --margin 3' COMPUTE='--device cuda' RF_BIN="$RF_BIN"
 	[ "$(jq .step run/log.jsonl | paste -sd' ')" = "0 1 2 3" ]

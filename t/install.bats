@@ -34,7 +34,7 @@ setup() { load helper; }
 	alone() { env -u MAKEFLAGS -u RF_BIN PATH=/usr/bin:/bin "$@"; }
 	run -2 alone make -s -f "$share/midtrain.mk"
 	[[ "$output" == *"RUN is not set"* ]]
-	alone make -s -f "$share/midtrain.mk" RUN=run MODEL=ckpt CORPUS=text.txt LEN=64 STEPS=1 BATCH=2 \
+	alone make -s -f "$share/midtrain.mk" RUN=run MODEL=ckpt CORPUS=text.txt LEN=64 BATCHES=1 BATCH=2 \
 		MINI_BATCH=1
 	[ -e run/latest ]
 	rf-tokenize --bytes --max-len 64 --truncate right text.txt 2>/dev/null |

@@ -23,22 +23,22 @@ setup() {
 # phase NAME WORD...: with the tiny model, three batches
 phase() {
 	RF_BIN=$RF_BIN timeout 200 make -s -f "$ROOT/pipelines/$1.mk" MODEL="$P/ckpt" BATCH=6 MINI_BATCH=3 \
-		LR=1e-3 COMPUTE='--threads 1' $([ "$1" = midtrain ] && echo STEPS=3) "${@:2}"
+		LR=1e-3 COMPUTE='--threads 1' $([ "$1" = midtrain ] && echo BATCHES=3) "${@:2}"
 }
 by() { echo "mpirun --bind-to none -n $1"; }
 same_run() { diff -r "$1/latest/" "$2/latest/"; }
 
 @test "LAUNCH: a phase by any number of ranks, which may change, is the same bytes as by one process" {
 	for n in 2 3; do
-		phase midtrain RUN=a DATA="$P/text.rf" STEPS=2 LAUNCH="$(by $n)" KEEP=1
+		phase midtrain RUN=a DATA="$P/text.rf" BATCHES=2 LAUNCH="$(by $n)" KEEP=1
 		[ "$(jq .world a/log.jsonl | sort -u)" = "$n" ]
 		[ "$(ls a/streams | wc -l)" -eq $((2 * n)) ]
-		phase midtrain RUN=a DATA="$P/text.rf" STEPS=3 LAUNCH="$(by $((5 - n)))"
+		phase midtrain RUN=a DATA="$P/text.rf" BATCHES=3 LAUNCH="$(by $((5 - n)))"
 		same_run "$P/want" a
 		diff <(figures "$P/want/log.jsonl") <(figures a/log.jsonl)
 		rm -r a
 	done
-	phase midtrain RUN=a DATA="$P/text.rf" STEPS=1
+	phase midtrain RUN=a DATA="$P/text.rf" BATCHES=1
 	phase midtrain RUN=a DATA="$P/text.rf" LAUNCH="$(by 2)"
 	same_run "$P/want" a
 	[ ! -e a/.ranks ]
@@ -80,7 +80,7 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 		[ -n "${RF_ALL:-}" ] && by=(2 3 1) || by=($((1 + i % 3)) $((1 + (i + 1) % 3)))
 		for ranks in "${by[@]}"; do
 			setsid make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" BATCH=6 MINI_BATCH=3 \
-				LR=1e-3 COMPUTE='--threads 1' RUN=a DATA="$P/text.rf" STEPS=3 \
+				LR=1e-3 COMPUTE='--threads 1' RUN=a DATA="$P/text.rf" BATCHES=3 \
 				LAUNCH="$(by $ranks)" 2>/dev/null &
 			sleep "$(awk -v s=$i$ranks 'BEGIN { srand(s); print .2 + 1.3 * rand() }')"
 			case $((i % 3)) in
@@ -96,7 +96,7 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 }
 
 @test "RUN/stop: the loop ends with 75 after the batch and the command goes on; one made earlier is ignored" {
-	phase midtrain RUN=a DATA="$P/text.rf" STEPS=1
+	phase midtrain RUN=a DATA="$P/text.rf" BATCHES=1
 	touch a/stop
 	run -2 phase midtrain RUN=a DATA="$P/text.rf" \
 		AFTER='[ "$$BATCH" != 1 ] || touch "$$RUN/stop"'

@@ -406,11 +406,11 @@ line() {
 		RF_BIN=$RF_BIN timeout 200 make -s -f "$ROOT/pipelines/$1.mk" MODEL="$P/ckpt" BATCH=6 \
 			MINI_BATCH=3 LR=1e-3 COMPUTE='--threads 1' "${@:2}"
 	}
-	mid() { phase midtrain DATA="$P/some.rf" STEPS=7 KEEP=1 "$@"; }
+	mid() { phase midtrain DATA="$P/some.rf" BATCHES=7 KEEP=1 "$@"; }
 	mid RUN=a # three batches an epoch
 	mid RUN=b LIVE=1 COMMIT_EVERY=9
-	mid RUN=c LIVE=1 STEPS=2
-	mid RUN=c STEPS=4
+	mid RUN=c LIVE=1 BATCHES=2
+	mid RUN=c BATCHES=4
 	mid RUN=c LIVE="$LIVE" COMMIT_EVERY=1h
 	for run in b c; do
 		diff -r a/latest/ $run/latest/
@@ -436,14 +436,14 @@ line() {
 	[[ "$output" == *'LIVE is not possible here'* ]]
 	run -2 phase posttrain RUN=p DATA=asked.jsonl METHOD=sft INNER_STEPS=matched LIVE=1
 	[[ "$output" == *'LIVE is not possible here'* ]]
-	run -2 phase midtrain DATA="$P/some.rf" STEPS=2 RUN=m LIVE=1 COMMIT_EVERY=0
+	run -2 phase midtrain DATA="$P/some.rf" BATCHES=2 RUN=m LIVE=1 COMMIT_EVERY=0
 	[[ "$output" == *"--commit-every: '0' is neither"* ]]
 }
 
 @test "LIVE: a loop whose programs are killed, or which is killed itself, goes on to the same bytes" {
 	phase() {
 		RF_BIN=$RF_BIN timeout 200 make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" BATCH=4 \
-			MINI_BATCH=2 LR=1e-3 COMPUTE='--threads 1' DATA="$P/many.rf" STEPS=190 "$@"
+			MINI_BATCH=2 LR=1e-3 COMPUTE='--threads 1' DATA="$P/many.rf" BATCHES=190 "$@"
 	}
 	phase RUN=a LIVE=1 COMMIT_EVERY=30 2>/dev/null
 	cut=0
@@ -472,12 +472,12 @@ line() {
 	have_mpi || skip 'MPI was left out'
 	phase() {
 		RF_BIN=$RF_BIN timeout 200 make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" BATCH=6 \
-			MINI_BATCH=3 LR=1e-3 COMPUTE='--threads 1' DATA="$P/some.rf" STEPS=6 "$@"
+			MINI_BATCH=3 LR=1e-3 COMPUTE='--threads 1' DATA="$P/some.rf" BATCHES=6 "$@"
 	}
 	phase RUN=a
 	phase RUN=b LIVE=1 COMMIT_EVERY=2 LAUNCH='mpirun --bind-to none -n 3'
 	diff -r a/latest/ b/latest/
-	phase RUN=c LIVE=1 STEPS=1 LAUNCH='mpirun --bind-to none -n 2'
+	phase RUN=c LIVE=1 BATCHES=1 LAUNCH='mpirun --bind-to none -n 2'
 	phase RUN=c LIVE=1 COMMIT_EVERY=9 LAUNCH='mpirun --bind-to none -n 2' >/dev/null 2>&1 &
 	for ((i = 0; i < 500; i++)); do
 		touch c/stop

@@ -135,45 +135,45 @@ midtrain() {
 
 @test "manifest: a pipeline hands on its words, and the hashes of data and own scripts" {
 	small
-	midtrain STEPS=1 COMPUTE='--threads 1 --dtype bf16' 2>/dev/null
+	midtrain BATCHES=1 COMPUTE='--threads 1 --dtype bf16' 2>/dev/null
 	[ "$(line 1 .words)" = "$(jq -cnS '{PIPELINE: "midtrain.mk", RUN: "run", MODEL: "ckpt", BATCH: "2",
 		CORPUS: "corpus.jsonl", MINI_BATCH: "2", LEN: "96", REWARD: "python3 '\''my reward.py'\''",
-		STEPS: "1", COMPUTE: "--threads 1 --dtype bf16"}')" ]
+		BATCHES: "1", COMPUTE: "--threads 1 --dtype bf16"}')" ]
 	[ "$(line 1 '[.begun.from, .begun.hash != null, .device.dtype]')" = '["ckpt",true,"bf16"]' ] ||
 		[ -n "${RF_DEVICE:-}" ]
 	[[ "$(line 1 .begun.words)" == *"$(sha256sum <corpus.jsonl | cut -d' ' -f 1): corpus.jsonl"* ]]
 	[ "$(line 1 '.scripts[0] | [.file, .bytes]')" = "[\"my reward.py\",$(stat -c %s 'my reward.py')]" ]
 	[ "$(line 1 .start.tokenizer)" = "\"$(rf-dump --json ckpt | jq -r 'select(.tokenizer).tokenizer')\"" ]
 	# the same words change nothing; others add what differs
-	midtrain STEPS=1 COMPUTE='--threads 1 --dtype bf16' 2>/dev/null
+	midtrain BATCHES=1 COMPUTE='--threads 1 --dtype bf16' 2>/dev/null
 	[ "$(wc -l <$J)" -eq 1 ]
-	midtrain STEPS=2 COMPUTE='--threads 1 --dtype f32' 2>/dev/null
+	midtrain BATCHES=2 COMPUTE='--threads 1 --dtype f32' 2>/dev/null
 	[ "$(line 2 '[.event, .step, .words.COMPUTE, .device.dtype]')" = \
 		'["change",2,"--threads 1 --dtype f32","f32"]' ]
 }
 
 @test "manifest: a pipeline refuses a script that changed, between two calls and between two batches" {
 	small
-	midtrain STEPS=1 2>/dev/null
+	midtrain BATCHES=1 2>/dev/null
 	cp 'my reward.py' before.py
 	echo '# changed' >>'my reward.py'
-	run -2 midtrain STEPS=2
+	run -2 midtrain BATCHES=2
 	[[ "$output" == *'< script='*': my reward.py'*'> script='*"--from run goes on from this one"* ]]
 	cp before.py 'my reward.py'
-	run -2 midtrain STEPS=3 AFTER='echo >>"my reward.py"'
+	run -2 midtrain BATCHES=3 AFTER='echo >>"my reward.py"'
 	[[ "$output" == *"my reward.py: the script has changed since the run was begun: put it back"*MODEL=run* ]]
 	[ "$(rf-dump --json run | jq 'select(.type == "checkpoint").commits')" -lt 3 ]
 	cp before.py 'my reward.py'
-	midtrain STEPS=3 2>/dev/null
+	midtrain BATCHES=3 2>/dev/null
 	# a run that was begun before scripts were noted goes on, and notes them
 	sed -i '/^script=/d' run/data/words
-	midtrain STEPS=4 2>/dev/null
+	midtrain BATCHES=4 2>/dev/null
 	grep -q '^script=.*: my reward.py$' run/data/words
 	# before the first batch is done a script may change
 	rm -r run
-	run -2 midtrain STEPS=1 TRAIN=false
+	run -2 midtrain BATCHES=1 TRAIN=false
 	echo '# changed' >>'my reward.py'
-	midtrain STEPS=1 2>/dev/null
+	midtrain BATCHES=1 2>/dev/null
 }
 
 @test "scripts.sh: lists own scripts, programs and settings of commands, and nothing else" {
@@ -207,7 +207,7 @@ midtrain() {
 	small
 	printf -- '---\nlicense: apache-2.0\nlanguage:\n- en\ntags:\n- old\n---\n# Base\n' >ckpt/README.md
 	jq '._name_or_path = "owner/Base-1.0"' ckpt/config.json >t && mv t ckpt/config.json
-	midtrain STEPS=2 2>/dev/null
+	midtrain BATCHES=2 2>/dev/null
 	rf-init --from run --dtype bf16 out 2>/dev/null
 	cmp out/README.base.md ckpt/README.md
 	[ "$(sed '/^$/q' out/README.md)" = "$(printf '%s\n' --- 'library_name: transformers' \
@@ -237,16 +237,16 @@ midtrain() {
 
 @test "manifest: a pipeline takes another learning rate in the middle of a run, and records it" {
 	small
-	midtrain STEPS=2 LR=1e-3 2>/dev/null
-	run -0 midtrain STEPS=3 LR=1e-4
+	midtrain BATCHES=2 LR=1e-3 2>/dev/null
+	run -0 midtrain BATCHES=3 LR=1e-4
 	[[ "$output" == *"the learning rate changes from 1e-3 to 1e-4 after 2 batches"* ]]
 	[ "$(line 2 '[.event, .step, .program.options.lr, .words.LR]')" = '["change",3,"0.0001","1e-4"]' ]
 	[ "$(jq -s 'map(."actor/lr")' -c run/log.jsonl)" = '[0.001,0.001,0.0001]' ]
-	run -0 midtrain STEPS=4 LR=1e-4
+	run -0 midtrain BATCHES=4 LR=1e-4
 	[[ "$output" != *'learning rate'* ]] && [ "$(wc -l <$J)" -eq 3 ]
 	# with anything else that differs it is refused
-	run -2 midtrain STEPS=5 LR=1e-5 SEED=7
+	run -2 midtrain BATCHES=5 LR=1e-5 SEED=7
 	[[ "$output" == *'< seed=1'* ]]
-	run -2 midtrain STEPS=5 LR=1e-4 OPTIM='--mini-batch 2 --lr 1e-4 --lr-schedule linear --total-steps 9'
-	midtrain STEPS=5 LR=1e-4 2>/dev/null
+	run -2 midtrain BATCHES=5 LR=1e-4 OPTIM='--mini-batch 2 --lr 1e-4 --lr-schedule linear --total-steps 9'
+	midtrain BATCHES=5 LR=1e-4 2>/dev/null
 }

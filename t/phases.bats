@@ -87,7 +87,7 @@ answered() {
 		'false true false true false true' ]
 	rf-init --from "$P/ckpt" hand
 	rf-cat --range 0:8 sft-published/data/epoch-0.rf | rf-ntp -m hand --lr 1e-3 --loss response
-	posttrain RUN=one METHOD=sft STEPS=1
+	posttrain RUN=one METHOD=sft BATCHES=1
 	same_run hand one
 	posttrain RUN=random REWARD='rf-reward --kind random' EPOCHS=2
 	[ "$(steps random)" = $'24\t6' ]
@@ -153,7 +153,7 @@ answered() {
 }
 
 @test "testtime.mk, posttrain.mk: words that would change nothing are refused" {
-	for words in 'RESET=batch KEEP=1' 'METHOD=none KEEP=1' 'RESET=batch AFTER=true' 'STEPS=1 EPOCHS=2' \
+	for words in 'RESET=batch KEEP=1' 'METHOD=none KEEP=1' 'RESET=batch AFTER=true' 'BATCHES=1 EPOCHS=2' \
 		'CORPUS=x.jsonl' 'DATA='; do
 		run ! testtime RUN=none $words
 		[ ! -e none ]
@@ -242,7 +242,7 @@ answered() {
 		[ "$(steps ntp-$inner)" = "$want"$'\t3' ]
 	done
 	# GENERATE is a word of the run, which no other answers go on
-	testtime RUN=part STEPS=1
+	testtime RUN=part BATCHES=1
 	run ! testtime RUN=part GENERATE='rf-generate --max-new 6'
 	[[ "$output" == *'the run was started with other settings'* ]]
 	testtime RUN=part
@@ -303,7 +303,7 @@ short() {
 	done >short.jsonl
 	local words=(MODEL="$P/ckpt" BATCH=4 MINI_BATCH=2 MAX_NEW=1 DATA=short.jsonl)
 	case $2 in
-	midtrain) words=("${words[@]:0:3}" CORPUS=short.jsonl STEPS=2 "TOKENIZE=rf-tokenize --bytes --text-key text") ;;
+	midtrain) words=("${words[@]:0:3}" CORPUS=short.jsonl BATCHES=2 "TOKENIZE=rf-tokenize --bytes --text-key text") ;;
 	posttrain) words=("${words[@]:0:3}" DATA=short.jsonl) ;;
 	esac
 	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/$2.mk" RUN="$1" "${words[@]}" "${@:3}"
@@ -327,7 +327,7 @@ short() {
 
 @test "phases: NO_ROLLOUTS=train trains a batch without rollouts on next tokens, also in the middle of a run" {
 	run -2 short run midtrain
-	short run midtrain NO_ROLLOUTS=train STEPS=1 2>err
+	short run midtrain NO_ROLLOUTS=train BATCHES=1 2>err
 	grep -q '^rf-grpo: none of 4 records has rollouts .*: this was training on next tokens alone' err
 	run -2 short run midtrain
 	short run midtrain NO_ROLLOUTS=train

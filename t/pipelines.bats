@@ -17,7 +17,7 @@ setup_file() {
 	END
 	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
 	local began=${EPOCHREALTIME/./}
-	midtrain RUN="$P/want" STEPS=3
+	midtrain RUN="$P/want" BATCHES=3
 	export TOOK=$((${EPOCHREALTIME/./} - began))
 }
 
@@ -33,7 +33,7 @@ midtrain() {
 # demo WORD...: make midtrain, tiny
 demo() {
 	make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" CONFIG="$P/config.json" HOLD_OUT=2 \
-		LEN=256 POSITIONS=8 WARM_STEPS=80 STEPS=2 BATCH=4 MINI_BATCH=2 "$@"
+		LEN=256 POSITIONS=8 WARM_STEPS=80 BATCHES=2 BATCH=4 MINI_BATCH=2 "$@"
 }
 export -f midtrain demo
 export ROOT RF_BIN
@@ -82,7 +82,7 @@ killed_again_and_again() {
 	done
 }
 
-@test "midtrain.mk: makes STEPS commits of BATCH / MINI_BATCH optimizer steps each, and logs every step" {
+@test "midtrain.mk: makes BATCHES commits of BATCH / MINI_BATCH optimizer steps each, and logs every step" {
 	[ "$(steps "$P/want" | cut -f 1,2)" = $'6\t3' ]
 	[ "$(jq .step "$P/want/log.jsonl" | paste -sd' ')" = "0 1 2 3 4 5" ]
 	[ "$(jq -c '[.records, .rollouts, ."actor/lr"]' "$P/want/log.jsonl" | sort -u)" = '[2,16,0.001]' ]
@@ -91,15 +91,15 @@ killed_again_and_again() {
 }
 
 @test "midtrain.mk: killed at any moment and started again by the same command, it ends at the same bytes" {
-	killed_again_and_again 'midtrain RUN=run STEPS=3' "$TOOK" 2
-	midtrain RUN=run STEPS=3
+	killed_again_and_again 'midtrain RUN=run BATCHES=3' "$TOOK" 2
+	midtrain RUN=run BATCHES=3
 	[ "$(steps run)" = "$(steps "$P/want")" ]
 	same_run run "$P/want"
 	[ "$(jq .step run/log.jsonl | sort -nu | paste -sd' ')" = "0 1 2 3 4 5" ]
 }
 
 @test "midtrain.mk: SIGTERM ends it with all its processes, and it says how to go on" {
-	setsid bash -c 'midtrain RUN=run STEPS=1 REWARD="sleep 60"' >out 2>&1 3>&- &
+	setsid bash -c 'midtrain RUN=run BATCHES=1 REWARD="sleep 60"' >out 2>&1 3>&- &
 	sid=$!
 	for ((i = 0; i < 200; i++)); do ! grep -q 'batches 1 to 1' out || break; sleep .05; done
 	SECONDS=0
@@ -112,21 +112,21 @@ killed_again_and_again() {
 	[ "$(steps run | cut -f 1,2)" = $'0\t0' ]
 }
 
-@test "midtrain.mk: more STEPS continue the run; the same STEPS again, or fewer, change nothing" {
-	midtrain RUN=run STEPS=1
-	midtrain RUN=run STEPS=3 KEEP=1
+@test "midtrain.mk: more BATCHES continue the run; the same BATCHES again, or fewer, change nothing" {
+	midtrain RUN=run BATCHES=1
+	midtrain RUN=run BATCHES=3 KEEP=1
 	[ "$(ls run/streams)" = $'step-000002.rf\nstep-000004.rf' ]
 	same_run run "$P/want"
 	cp -a run before
-	run -0 midtrain RUN=run STEPS=3
+	run -0 midtrain RUN=run BATCHES=3
 	[ "$output" = "rf-loop: run: 3 of 3 batches are done" ]
-	run -0 midtrain RUN=run STEPS=2
+	run -0 midtrain RUN=run BATCHES=2
 	[ "$output" = "rf-loop: run: 3 batches are done, more than the 2 asked for" ]
 	diff -r before run
 }
 
 @test "midtrain.mk: KEEP=1 keeps the whole stream of each batch, made by the weights of its step" {
-	midtrain RUN=run STEPS=2 KEEP=1
+	midtrain RUN=run BATCHES=2 KEEP=1
 	rf-dump --check -q run/streams/*
 	for step in 0 2; do
 		rf-dump --head run/streams/step-00000$step.rf | grep -qE "^model .*step $step\b"
@@ -145,13 +145,53 @@ killed_again_and_again() {
 		    total = [[float(i + j) for j in range(n)] for i in range(c)]
 		    print(json.dumps({"id": b["id"], "total": total}))
 	END
-	midtrain RUN=run STEPS=1 KEEP=1 SELECT='rf-select --mode uniform --chunks 4' N=2 \
+	midtrain RUN=run BATCHES=1 KEEP=1 SELECT='rf-select --mode uniform --chunks 4' N=2 \
 		REWARD='rf-reward --exec "python3 mine.py" --kind-name mine'
 	rf-dump --head run/streams/step-000000.rf >head
 	grep -q 'rf-select .*--mode uniform' head
 	grep -q 'rf-reward .*--kind-name mine' head
 	[ "$(rf-dump --tsv --columns reward --no-header run/streams/step-000000.rf | head -n 8 |
 		paste -sd' ')" = "0 1 1 2 2 3 3 4" ]
+}
+
+@test "midtrain.mk: --total-steps auto is the number of optimizer steps of all batches" {
+	local falls='--mini-batch 3 --lr 1e-3 --lr-schedule linear'
+	rates() { jq -s 'map(.["actor/lr"] * 1e6 | round)' -c "$1/log.jsonl"; }
+	midtrain RUN=by-hand BATCHES=3 OPTIM="$falls --total-steps 6"
+	for auto in '--total-steps auto' '--total-steps=auto'; do
+		rm -rf run
+		midtrain RUN=run BATCHES=3 OPTIM="$falls $auto"
+		same_run by-hand run
+	done
+	[ "$(rates run)" = '[1000,833,667,500,333,167]' ]
+	# a run that goes further has the schedule of the longer run from there on; the words are the same
+	midtrain RUN=run BATCHES=4 OPTIM="$falls $auto"
+	[ "$(rates run)" = '[1000,833,667,500,333,167,250,125]' ]
+	# the number of batches that epochs make
+	rf-cat --range 0:8 -o eight.rf by-hand/data/corpus.rf
+	midtrain RUN=epochs DATA=eight.rf CORPUS= EPOCHS=2 OPTIM="$falls $auto" TRAIN='rf-ntp $(OPTIM)' \
+		ENTROPY= SELECT= ROLLOUT= REWARD=
+	[ "$(rates epochs)" = '[1000,875,750,625,500,375,250,125]' ]
+	steps() { "$ROOT/pipelines/steps.sh" "$@"; }
+	[ "$(steps 64 'rf-grpo --lr 1 --outer response')" = 3 ]
+	[ "$(steps 64 'rf-ntp --outer=response')" = 2 ]
+	[ "$(steps 64 'bin/rf-ntp --mini-batch 9 --mini-batch=10 --loss response')" = 7 ]
+	[ "$(steps 64 'rf-ntp --records $((TO - FROM)) --steps $(((TO - FROM + 16 - 1) / 16 + 1))')" = 5 ]
+	[ "$(steps 5 'rf-ntp --steps 9')" = 5 ]
+	run -64 steps 64 'rf-ntp --mini-batch $N'
+	[[ "$output" == "TRAIN: --total-steps auto: "*" does not say a number with --mini-batch" ]]
+}
+
+@test "midtrain.mk: STEPS still sets BATCHES, with a message, and both together are an error" {
+	run -0 --separate-stderr midtrain RUN=run STEPS=1
+	[[ "$stderr" == *'STEPS is now called BATCHES, for it counts batches; steps are optimizer steps'* ]]
+	[ "$(cat run/log.jsonl | wc -l)" -eq 2 ]
+	run -2 midtrain RUN=run STEPS=1 BATCHES=2
+	[[ "$output" == *'STEPS is the old name of BATCHES: give one of them'* ]]
+	run -2 midtrain RUN=run STEPS=1 EPOCHS=2
+	[[ "$output" == *'BATCHES and EPOCHS cannot be combined'* ]]
+	run -0 --separate-stderr midtrain RUN=run BATCHES=1
+	[[ "$stderr" != *STEPS* ]]
 }
 
 @test "midtrain.mk: REWARD may be any program that reads lines of JSON and prints rewards" {
@@ -164,35 +204,36 @@ killed_again_and_again() {
 		    total = [[float(i == 2) for j in range(n)] for i in range(c)]
 		    print(json.dumps({"id": b["id"], "total": total}))
 	END
-	midtrain RUN=run STEPS=1 KEEP=1 REWARD='python3 one.py'
+	midtrain RUN=run BATCHES=1 KEEP=1 REWARD='python3 one.py'
 	[ "$(rf-dump --tsv --columns reward --no-header run/streams/step-000000.rf | head -n 8 |
 		paste -sd' ')" = "0 0 1 0 0 0 0 0" ]
-	midtrain RUN=same STEPS=1 REWARD='rf-reward --exec "python3 one.py"'
+	midtrain RUN=same BATCHES=1 REWARD='rf-reward --exec "python3 one.py"'
 	same_run run same
 	# it gets text and no hidden states, or what REWARD_OPTIONS say
-	midtrain RUN=text STEPS=1 REWARD='tee seen | python3 one.py'
+	midtrain RUN=text BATCHES=1 REWARD='tee seen | python3 one.py'
 	same_run run text
 	[ "$(sed -n 1p seen | jq -c '[.type, .tokenizer, .k, .n]')" = '["head","text",5,1]' ]
 	sed 1d seen | jq -se 'length > 1 and all((.text | length) == .body.positions.shape[0] and
 		(.body.rollout | has("h_pred") | not))' >/dev/null
-	midtrain RUN=hidden STEPS=1 REWARD='tee all | python3 one.py' REWARD_OPTIONS='--kind-name one -m ckpt'
+	midtrain RUN=hidden BATCHES=1 REWARD='tee all | python3 one.py' \
+		REWARD_OPTIONS='--kind-name one -m ckpt'
 	sed 1d all | jq -se 'all((has("text") | not) and .body.rollout.h_pred)' >/dev/null
 	[ "$(sed -n 1p all | jq -r .tokenizer)" = ckpt ]
 	# any words: quotes, blanks, a pipe
-	midtrain RUN=quotes STEPS=1 REWARD="cat | python3 -c 'exec(open(\"one.py\").read())'"
+	midtrain RUN=quotes BATCHES=1 REWARD="cat | python3 -c 'exec(open(\"one.py\").read())'"
 	same_run run quotes
 	# a program for streams
-	midtrain RUN=stream STEPS=3 REWARD='rf-cat | cat | rf-reward'
+	midtrain RUN=stream BATCHES=3 REWARD='rf-cat | cat | rf-reward'
 	same_run stream "$P/want"
-	midtrain RUN=path STEPS=3 REWARD="$RF_BIN/rf-reward"
+	midtrain RUN=path BATCHES=3 REWARD="$RF_BIN/rf-reward"
 	same_run path "$P/want"
-	run -2 midtrain RUN=bad STEPS=1 REWARD='false'
+	run -2 midtrain RUN=bad BATCHES=1 REWARD='false'
 	[[ "$output" == *"rf-reward: --exec 'false'"* ]]
 }
 
 @test "midtrain.mk: with empty stages KEEP=1 keeps what the trainer read, and changes nothing in the run" {
-	midtrain RUN=run STEPS=2 KEEP=1 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
-	midtrain RUN=bare STEPS=2 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
+	midtrain RUN=run BATCHES=2 KEEP=1 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
+	midtrain RUN=bare BATCHES=2 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 	same_run run bare
 	[ "$(ls run/streams)" = $'step-000000.rf\nstep-000002.rf' ]
 	rf-cat --range 4:8 run/data/epoch-0.rf | cmp - run/streams/step-000002.rf
@@ -200,24 +241,24 @@ killed_again_and_again() {
 
 @test "midtrain.mk: a run is not continued if the contents of its corpus or DATA file have changed" {
 	cp -r "$P/text" text
-	midtrain RUN=run STEPS=1 CORPUS='text/*.txt'
+	midtrain RUN=run BATCHES=1 CORPUS='text/*.txt'
 	touch text/*.txt
-	midtrain RUN=run STEPS=2 CORPUS='text/*.txt'
+	midtrain RUN=run BATCHES=2 CORPUS='text/*.txt'
 	sed -i '1s/^./x/' text/rf-cat.1.txt
-	run -2 midtrain RUN=run STEPS=3 CORPUS='text/*.txt'
+	run -2 midtrain RUN=run BATCHES=3 CORPUS='text/*.txt'
 	[[ "$output" == *"run/data/words: the run was started with other settings or data (<) than now"* ]]
 	[[ "$output" == *"> words=$(stat -c %s text/rf-cat.1.txt) bytes, sha256 "*": text/rf-cat.1.txt"* ]]
 	[ "$(grep -c '^rf-loop: run: [<>]' <<<"$output")" -eq 2 ]
 	[ "$(steps run | cut -f 1,2)" = $'4\t2' ]
 	rf-cat --range 0:8 "$P/want/data/corpus.rf" >data.rf
-	midtrain RUN=other STEPS=1 CORPUS= DATA=data.rf
+	midtrain RUN=other BATCHES=1 CORPUS= DATA=data.rf
 	rf-cat --range 0:9 "$P/want/data/corpus.rf" >data.rf
-	run -2 midtrain RUN=other STEPS=2 CORPUS= DATA=data.rf
+	run -2 midtrain RUN=other BATCHES=2 CORPUS= DATA=data.rf
 	[[ "$output" == *"> sequences=9"* ]]
 }
 
 @test "midtrain.mk: with empty stages it trains the baseline on the same data in as many steps" {
-	midtrain RUN=run STEPS=3 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
+	midtrain RUN=run BATCHES=3 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 	[ "$(steps run | cut -f 1,2)" = "$(steps "$P/want" | cut -f 1,2)" ]
 	cmp run/data/epoch-0.rf "$P/want/data/epoch-0.rf"
 	[ "$(jq -c '[.records, .tokens]' run/log.jsonl)" = \
@@ -230,7 +271,7 @@ killed_again_and_again() {
 
 @test "midtrain.mk: an epoch has every sequence at most once, and the next epoch has another order" {
 	rf-cat --range 0:7 "$P/want/data/corpus.rf" >seven.rf
-	midtrain RUN=run DATA=seven.rf CORPUS= BATCH=3 STEPS=4 KEEP=1
+	midtrain RUN=run DATA=seven.rf CORPUS= BATCH=3 BATCHES=4 KEEP=1
 	for step in 0 2 4 6; do
 		rf-dump --tsv --rows record --columns id --no-header run/streams/step-00000$step.rf |
 			paste -sd' '
@@ -240,19 +281,19 @@ killed_again_and_again() {
 	[ "$(head -n 2 batches)" != "$(tail -n 2 batches)" ]
 	# nor is an epoch's order that of another seed
 	cmp run/data/epoch-1.rf <(rf-cat --shuffle --seed 1 --epoch 1 seven.rf)
-	midtrain RUN=other DATA=seven.rf CORPUS= BATCH=3 STEPS=1 SEED=2
+	midtrain RUN=other DATA=seven.rf CORPUS= BATCH=3 BATCHES=1 SEED=2
 	ids() { rf-dump --tsv --rows record --columns id --no-header "$1" | paste -sd' '; }
 	[ "$(ids run/data/epoch-1.rf)" != "$(ids other/data/epoch-0.rf)" ]
 }
 
 @test "midtrain.mk: ends with an error if a stage fails or if the trainer commits nothing" {
-	run -2 midtrain RUN=run STEPS=2 REWARD='rf-reward | head -c 1000'
+	run -2 midtrain RUN=run BATCHES=2 REWARD='rf-reward | head -c 1000'
 	[[ "$output" == *"rf-grpo: <stdin>: "*truncated* ]]
 	[[ "$output" == *"run: batch 1: a stage failed with status 65"* ]]
 	[ "$(cut -f 1 run/data/status)" -eq 65 ]
 	[ "$(steps run | cut -f 1,2)" = $'0\t0' ]
 	# a trainer that commits nothing is no endless loop
-	run -2 midtrain RUN=other STEPS=2 TRAIN='cat >/dev/null; true'
+	run -2 midtrain RUN=other BATCHES=2 TRAIN='cat >/dev/null; true'
 	[[ "$output" == *"other: batch 1: no stage failed, but the line did not train the run"* ]]
 }
 
@@ -274,14 +315,14 @@ killed_again_and_again() {
 	[[ "$output" == *"SELECT: rf-selekt: command not found"* ]]
 	run -2 midtrain RUN=run TRAIN=
 	[[ "$output" == *"TRAIN is empty"* ]]
-	for word in STEPS=x STEPS=-1 STEPS=09 SEED=1e3 BATCH=0 MINI_BATCH=many LEN= K=0 N=1.5 \
-		STEPS=9999999999999999999; do
+	for word in BATCHES=x BATCHES=-1 BATCHES=09 SEED=1e3 BATCH=0 MINI_BATCH=many LEN= K=0 N=1.5 \
+		BATCHES=9999999999999999999; do
 		run -2 midtrain RUN=run "$word"
 		[[ "$output" == *"${word%%=*}='${word#*=}': it must be a whole number"* ]]
 	done
 	[ ! -e run ]
-	run -2 midtrain RUN=run STEPS=x CUDA=no CC=cc # words of building are none of its own, and come along
-	[[ "$output" == *"STEPS='x': it must be a whole number"* ]]
+	run -2 midtrain RUN=run BATCHES=x CUDA=no CC=cc # words of building come along
+	[[ "$output" == *"BATCHES='x': it must be a whole number"* ]]
 	run -2 midtrain RUN=run SELCT='rf-select --mode uniform'
 	[[ "$output" == *"unknown variable SELCT; the variables are RUN MODEL CORPUS DATA "*" SELECT "* ]]
 	run -2 midtrain RUN='runs/with space'
@@ -291,52 +332,52 @@ killed_again_and_again() {
 	[[ "$output" == *"other: it exists but is not a run"* ]]
 	[ "$(echo *)" = other ]
 	cp -r "$P/want" run2
-	run -2 midtrain RUN=run2 STEPS=4 N=8
+	run -2 midtrain RUN=run2 BATCHES=4 N=8
 	[[ "$output" == *"run2/data/words: the run was started with other settings or data (<) than"* ]]
 	[[ "$output" == *"> line="*"rf-rollout -k 5 -n 8"* ]]
 	same_run run2 "$P/want"
 }
 
 @test "midtrain.mk: a run that was renamed goes on under its new name" {
-	midtrain RUN=run STEPS=1
+	midtrain RUN=run BATCHES=1
 	mkdir elsewhere
 	mv run elsewhere/moved
-	midtrain RUN=elsewhere/moved STEPS=3
+	midtrain RUN=elsewhere/moved BATCHES=3
 	same_run elsewhere/moved "$P/want"
 }
 
 @test "midtrain.mk: until a batch is done variables may change, and nothing made with the old ones stays" {
 	cp -r "$P/ckpt" ckpt
 	rf-init --config "$P/config.json" --seed 2 wrong
-	run -2 midtrain RUN=run STEPS=3 BATCH=100000
+	run -2 midtrain RUN=run BATCHES=3 BATCH=100000
 	[[ "$output" == *"run/data/corpus.rf has "*" sequences, fewer than a batch of 100000"* ]]
-	run -2 midtrain RUN=run STEPS=3 MODEL=wrong KEEP=1 SELECT='rf-select --mode unifrm'
+	run -2 midtrain RUN=run BATCHES=3 MODEL=wrong KEEP=1 SELECT='rf-select --mode unifrm'
 	said='run: the settings have changed before any batch was done: what the old ones prepared is removed'
 	[[ "$output" == *"$said"* ]]
 	# what a trainer that was killed before its commit leaves
-	run -2 midtrain RUN=run STEPS=3 MODEL=wrong KEEP=1 \
+	run -2 midtrain RUN=run BATCHES=3 MODEL=wrong KEEP=1 \
 		TRAIN='rf-cat >read; echo "{}" >>run/log.jsonl; false'
 	[ -e run/log.jsonl ] && [ -e run/streams/step-000000.rf ]
-	run -2 midtrain RUN=run STEPS=3 MODEL=nothing
+	run -2 midtrain RUN=run BATCHES=3 MODEL=nothing
 	[[ "$output" == *"rf-loop: run: nothing: "* ]]
 	cmp run/step-000000/model.safetensors wrong/model.safetensors
-	midtrain RUN=run STEPS=3
-	midtrain RUN=clean STEPS=3
+	midtrain RUN=run BATCHES=3
+	midtrain RUN=clean BATCHES=3
 	same_run run "$P/want"
 	diff <(cd run && find . | sort) <(cd clean && find . | sort)
 	[ "$(jq .step run/log.jsonl | paste -sd' ')" = "0 1 2 3 4 5" ]
 	# with a batch done they stand, also where its steps were removed by hand
-	run -2 midtrain RUN=run STEPS=4 SEED=2
+	run -2 midtrain RUN=run BATCHES=4 SEED=2
 	[[ "$output" == *"run/data/words: the run was started with other settings"* ]]
 	rm -r run/step-00000[1-9]
 	ln -sfn step-000000 run/latest
-	run -2 midtrain RUN=run STEPS=4 SEED=2
+	run -2 midtrain RUN=run BATCHES=4 SEED=2
 	[[ "$output" == *"run/data/words: the run was started with other settings"* ]]
 	[ "$(wc -l <run/log.jsonl)" -eq 6 ]
 }
 
 @test "midtrain.mk: variables are taken from the command line and never from the environment" {
-	K=9 N=7 LR=5 SEED=3 KEEP=1 DATA=/etc SELECT=false STEPS=9 AFTER=false midtrain RUN=run STEPS=3
+	K=9 N=7 LR=5 SEED=3 KEEP=1 DATA=/etc SELECT=false BATCHES=9 AFTER=false midtrain RUN=run BATCHES=3
 	same_run run "$P/want"
 	[ ! -e run/streams ]
 }
@@ -358,11 +399,11 @@ killed_again_and_again() {
 	mkdir text && cp "$P/text/rf-cat.1.txt" text/a.txt
 	cp "$P/text/rf-init.1.txt" 'text/--output=a.txt'
 	cd text
-	midtrain RUN=-r7 STEPS=1 CORPUS='*.txt'
+	midtrain RUN=-r7 BATCHES=1 CORPUS='*.txt'
 	cmp a.txt "$P/text/rf-cat.1.txt"
 	[ "$(steps ./-r7 | cut -f 1,2)" = $'2\t1' ]
 	cd ..
-	midtrain RUN=run STEPS=1 CORPUS='text/*.txt'
+	midtrain RUN=run BATCHES=1 CORPUS='text/*.txt'
 	cmp text/-r7/latest/model.safetensors run/latest/model.safetensors
 }
 
@@ -371,24 +412,24 @@ killed_again_and_again() {
 	seq 1500 | awk '{ f = "text/a-file-with-a-name-" $1 ".txt"
 		print "This is a text of some length, and its number is " $1 ", so that it has 64 bytes." >f
 		close(f) }'
-	midtrain RUN=run STEPS=1 CORPUS='text/*.txt'
+	midtrain RUN=run BATCHES=1 CORPUS='text/*.txt'
 	grep -q '^words=1500 files, sha256 [0-9a-f]* of their sizes and hashes$' run/data/words
 	echo >>text/a-file-with-a-name-7.txt
-	run -2 midtrain RUN=run STEPS=2 CORPUS='text/*.txt'
+	run -2 midtrain RUN=run BATCHES=2 CORPUS='text/*.txt'
 	[[ "$output" == *"> words=1500 files, sha256 "* ]]
 }
 
 @test "midtrain.mk: AFTER is run after each batch, with the new step in STEP" {
-	midtrain RUN=run STEPS=2 AFTER='basename "$$STEP" >>steps'
+	midtrain RUN=run BATCHES=2 AFTER='basename "$$STEP" >>steps'
 	[ "$(cat steps)" = $'step-000002\nstep-000004' ]
 }
 
 @test "midtrain.mk: a second loop on the same run is refused and told which process works on it" {
 	mkfifo go
-	midtrain RUN=run STEPS=1 SELECT='cat go - | rf-select' 2>err 3>&- &
+	midtrain RUN=run BATCHES=1 SELECT='cat go - | rf-select' 2>err 3>&- &
 	taken run/data/.lock
 	for ((i = 0; i < 400; i++)); do ! grep -q 'batches 1 to 1' err || break; sleep .05; done
-	run -2 midtrain RUN=run STEPS=1
+	run -2 midtrain RUN=run BATCHES=1
 	[[ "$output" == *"run: another loop, process $(cut -d ' ' -f 1 run/data/.lock), is working on"* ]]
 	: >go
 	wait $!
@@ -431,12 +472,13 @@ prompts() {
 	prompts
 	[ "$(wc -l <prompts.mk)" -le 20 ]
 	phase() {
-		make -s -f prompts.mk MODEL="$P/ckpt" DATA=tasks.rf BATCH=4 MINI_BATCH=2 LR=1e-3 STEPS=3 "$@"
+		make -s -f prompts.mk MODEL="$P/ckpt" DATA=tasks.rf BATCH=4 MINI_BATCH=2 LR=1e-3 BATCHES=3 \
+			"$@"
 	}
 	phase RUN=want
 	[ "$(steps want)" = "$(steps "$P/want" | cut -f 1,2)"$'\t'"$(steps want | cut -f 3)" ]
 	grep -q '| rf-cat --part prompt $FOLLOW | rf-entropy ' want/data/words
-	phase RUN=run STEPS=1
+	phase RUN=run BATCHES=1
 	phase RUN=run AFTER='kill -9 $PPID' || true
 	phase RUN=run
 	same_run run want
@@ -448,7 +490,7 @@ prompts() {
 	[[ "$output" == *"unknown variable K; the variables are "*"PER_POSITION"* ]]
 	run -2 phase RUN=no CUT=rf-cut
 	[[ "$output" == *"CUT: rf-cut: command not found"* ]]
-	make -s -f prompts.mk help | grep -q '^ *STEPS=100'
+	make -s -f prompts.mk help | grep -q '^ *BATCHES=100'
 }
 
 @test "make midtrain: goes from text to a report with figures, and repeats nothing that is done" {
@@ -499,10 +541,10 @@ prompts() {
 
 @test "demo.mk: another step is evaluated and reported anew, whatever the times of the old files" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
-	demo RUN=demo STEPS=1
+	demo RUN=demo BATCHES=1
 	touch -d '1 hour' demo/eval/*.tsv demo/report.md
 	cp -a demo before
-	demo RUN=demo STEPS=2
+	demo RUN=demo BATCHES=2
 	for name in sft refine refine-n8 random; do
 		run ! cmp -s {before,demo}/eval/$name.documents.tsv
 	done
@@ -534,7 +576,7 @@ prompts() {
 	for arch in delta gated lact qwen; do
 		jq '.vocab_size = 384 | .eos_token_id = 1' "$G/$arch/config.json" >config.json
 		rf-init --config config.json ckpt-$arch
-		midtrain RUN=$arch MODEL=ckpt-$arch STEPS=1
+		midtrain RUN=$arch MODEL=ckpt-$arch BATCHES=1
 		[ "$(readlink $arch/latest)" = step-000002 ]
 		run ! cmp -s ckpt-$arch/model.safetensors $arch/latest/model.safetensors
 		jq -se 'length == 2 and all(.[]; .rollouts == 16 and .stepped)' $arch/log.jsonl >/dev/null

@@ -509,11 +509,11 @@ family() {
 			ENTROPY="$PWD/programs/rf-entropy" ROLLOUT="$PWD/programs/rf-rollout" \
 			TRAIN="$PWD/programs/rf-grpo" "$@" | sed -n 's/^time *//p'
 	}
-	[ "$(plan BATCH=2 STEPS=3)" = \
+	[ "$(plan BATCH=2 BATCHES=3)" = \
 		"about 9 s for a batch of 2 sequences of 100 tokens, 27 s for 3 batches" ]
-	[ "$(plan BATCH=100 STEPS=10)" = \
+	[ "$(plan BATCH=100 BATCHES=10)" = \
 		"about 8 min for a batch of 100 sequences of 100 tokens, 75 min for 10 batches" ]
-	[ "$(plan BATCH=1000 STEPS=100)" = \
+	[ "$(plan BATCH=1000 BATCHES=100)" = \
 		"about 75 min for a batch of 1000 sequences of 100 tokens, 5 days for 100 batches" ]
 	[ "$(plan BATCH=2 EPOCHS=3)" = "about 9 s for a batch of 2 sequences of 100 tokens" ]
 }

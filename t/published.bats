@@ -48,7 +48,7 @@ kind() {
 published() { python3 "$ROOT/t/helper/published.py" "$@"; }
 # pipeline PHASE RUN MODEL WORD...: one batch of it
 pipeline() {
-	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/$1.mk" RUN="$2" MODEL="$3" STEPS=1 BATCH=4 MINI_BATCH=4 \
+	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/$1.mk" RUN="$2" MODEL="$3" BATCHES=1 BATCH=4 MINI_BATCH=4 \
 		LR=1e-3 "${@:4}"
 }
 # each COMMAND: for each family, of which the last that is named is the one that fails

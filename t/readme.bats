@@ -33,8 +33,8 @@ setup() {
 		echo '{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 1, "num_heads": 2,
 			"vocab_size": 384, "eos_token_id": 1 }' >config.json
 		rf-init --config config.json runs/midtrain/start
-		command make -s -f pipelines/midtrain.mk RUN=runs/midtrain/refine MODEL=runs/midtrain/start STEPS=1 \
-			KEEP=1 CORPUS='runs/midtrain/corpus/*.txt' BATCH=16 MINI_BATCH=4 LEN=128
+		command make -s -f pipelines/midtrain.mk RUN=runs/midtrain/refine MODEL=runs/midtrain/start \
+			BATCHES=1 KEEP=1 CORPUS='runs/midtrain/corpus/*.txt' BATCH=16 MINI_BATCH=4 LEN=128
 	}
 	export -f make small
 }
@@ -50,8 +50,8 @@ form() {
 }
 
 @test "README: all of its commands run" {
-	blocks sh | sed 's/ 2k / 128 /; s/STEPS=4 BATCH=16/STEPS=2 BATCH=8/; s/4k,8k/4k/; s/SAMPLES=5/SAMPLES=1/
-		s/each=4/each=2/' >commands
+	blocks sh | sed 's/ 2k / 128 /; s/BATCHES=4 BATCH=16/BATCHES=2 BATCH=8/; s/each=4/each=2/
+		s/4k,8k/4k/; s/SAMPLES=5/SAMPLES=1/' >commands
 	[ "$(grep -c . commands)" -ge 20 ]
 	bash -eu -o pipefail commands >out 2>err </dev/null || { cat err; return 1; }
 	[ "$(rf-dump --tsv --rows step --columns step,commits --no-header RUN | tail -n 1)" = $'4\t1' ]

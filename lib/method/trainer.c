@@ -40,7 +40,7 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 		  "step the run must be at; if it is past that, nothing is done; -1: any", false },
 		{ "keep", 0, RF_OPT_INT, &t->keep, 1, 1 << 30, "n", "number of newest steps to keep", false },
 		{ "keep-every", 0, RF_OPT_INT, &t->keep_every, 0, 1 << 30, "n",
-		  "also keep every n-th step; 0: none", false },
+		  "also keep steps whose number is a multiple of n; 0: none", false },
 		{ "on-nan", 0, RF_OPT_ENUM, &t->on_nan, 0, 0, RF_ON_NAN_WORDS,
 		  "if a gradient is not finite: stop, or count the step but skip it", false },
 		{ "log", 0, RF_OPT_TEXT, &t->log, 0, 0, "file",

@@ -32,7 +32,8 @@ setup() {
 	set_words
 }
 set_words() {
-	words=(MODEL="$P/ckpt" DATA="$P/text.rf" BATCH=6 MINI_BATCH=3 LR=1e-3 STEPS=12 COMPUTE='--threads 1')
+	words=(MODEL="$P/ckpt" DATA="$P/text.rf" BATCH=6 MINI_BATCH=3 LR=1e-3 BATCHES=12
+		COMPUTE='--threads 1')
 }
 # job OPTION... -- WORD...: queues mid-training with the tiny model, in RUN=a; its number is then in `id`
 job() {
