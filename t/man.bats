@@ -119,6 +119,22 @@ shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT"/man/rf-{tools,train}.7
 	done
 }
 
+@test "rf-tools(7): each word, program and script that its list of tasks names exists" {
+	sed -n '/^\.Ss I want to/,/^\.Ss One step/p' "$ROOT/man/rf-tools.7" >section
+	[ "$(grep -c '^\.It ' section)" -ge 20 ]
+	grep -oE '\b[A-Z][A-Z_]+=' section | sort -u >words
+	[ "$(wc -l <words)" -ge 15 ]
+	while read -r word; do
+		grep -qE "^${word%=} *=" "$ROOT"/pipelines/*.mk || { echo "$word is in no file"; return 1; }
+	done <words
+	for name in $(grep -oE '[a-z_]+\.(mk|py)\b' section | sort -u); do
+		ls "$ROOT"/{pipelines,examples}/"$name" 2>/dev/null | grep -q . || { echo "$name"; return 1; }
+	done
+	grep -oE 'rf-[a-z]+' section | sort -u | while read -r name; do
+		[ -e "$RF_BIN/$name" ] || ls "$ROOT/man/$name".* >/dev/null
+	done
+}
+
 @test "man: some page refers to each option that the pages of section 7 have for several programs" {
 	for section in GLOBAL MODEL TRAINER; do
 		grep -hB1 "^See $section OPTIONS in\$" "$ROOT"/man/*.1 | grep '^\.It' >references
