@@ -17,22 +17,13 @@
 #include "io/lines.h"
 #include "text/added.h"
 #include "text/bpe.h"
+#include "text/decoders.h"
 #include "text/normal.h"
 #include "text/pieces.h"
 #include "text/special.h"
 #include "text/tokenizer_kind.h"
 
-enum { MAX_FILE = 64 << 20, DECODERS = 8, TEMPLATE = 8 };
-enum decoder { BYTE_LEVEL, METASPACE, REPLACE, BYTE_FALLBACK, FUSE, STRIP };
-
-struct decode_step {
-	enum decoder kind;
-	struct rf_pattern *pattern;
-	char *text;                /* of REPLACE, STRIP and METASPACE */
-	size_t n;
-	bool drops_first;          /* of METASPACE: the marks of the first token */
-	int start, stop;           /* of STRIP: so many at the start, and at the end */
-};
+enum { MAX_FILE = 64 << 20 };
 
 /* Scratch memory of one call. */
 struct work {
@@ -48,8 +39,7 @@ struct json {
 	struct rf_added added;
 	struct rf_normal *normal;
 	struct rf_pieces *pieces;
-	struct decode_step decode[DECODERS];
-	int decoders;
+	struct rf_decoders *decoders;
 	char *first;               /* the token that texts begin with; NULL: none */
 	pthread_mutex_t lock;      /* of free_work */
 	struct work *free_work;
@@ -262,69 +252,6 @@ static enum rf_code read_added(struct json *j, const struct rf_jvalue *list, str
 	return rc;
 }
 
-static enum rf_code read_decoder(struct json *j, const struct rf_jvalue *json, int depth, struct rf_err *e)
-{
-	static const char *const words[] = {"ByteLevel", "Metaspace", "Replace", "ByteFallback",
-	                                    "Fuse",      "Strip",     NULL};
-	struct decode_step *s = &j->decode[j->decoders];
-	struct rf_jvalue v, list;
-	enum rf_code rc;
-	char *name, q[40];
-	size_t len;
-	int64_t number;
-	int kind = 0;
-
-	if (!rf_jscan_is_object(json))
-		return rf_fail(e, RF_EDATA, "a decoder is %s, not an object", rf_jscan_kind(json));
-	if ((rc = rf_string_read(json, "type", &name, &len, e)) != RF_OK)
-		return rc;
-	if (!strcmp(name, "Sequence")) {
-		free(name);
-		if (depth > 8)
-			return rf_fail(e, RF_EDATA, "decoders are nested too deep");
-		if ((rc = rf_jscan_get(json, "decoders", &list, e)) != RF_OK)
-			return rc;
-		if (!rf_jscan_is_list(&list))
-			return rf_fail(e, RF_EDATA, "'decoders' is %s, not a list", rf_jscan_kind(&list));
-		for (v.s = NULL; rc == RF_OK && rf_jscan_next(&list, NULL, &v);)
-			rc = read_decoder(j, &v, depth + 1, e);
-		return rc;
-	}
-	while (words[kind] && strcmp(name, words[kind]))
-		kind++;
-	if (!words[kind])
-		rc = rf_fail(e, RF_EMODEL, "the decoder '%s' is not supported",
-		             rf_quote(q, sizeof q, name, len));
-	else if (j->decoders == DECODERS)
-		rc = rf_fail(e, RF_EMODEL, "more than %d decoders are not supported", DECODERS);
-	free(name);
-	if (rc != RF_OK)
-		return rc;
-	j->decoders++;
-	s->kind = (enum decoder)kind;
-	switch (s->kind) {
-	case REPLACE:
-		if ((rc = rf_jscan_get(json, "pattern", &v, e)) == RF_OK)
-			rc = rf_pattern_read(&s->pattern, &v, e);
-		return rc == RF_OK ? rf_string_read(json, "content", &s->text, &s->n, e) : rc;
-	case STRIP:
-		if ((rc = rf_jscan_get(json, "start", &v, e)) == RF_OK && rf_jscan_int(&v, &number) &&
-		    number >= 0)
-			s->start = number < 1000 ? (int)number : 1000;
-		if (rc == RF_OK && (rc = rf_jscan_get(json, "stop", &v, e)) == RF_OK &&
-		    rf_jscan_int(&v, &number) && number >= 0)
-			s->stop = number < 1000 ? (int)number : 1000;
-		return rc == RF_OK ? rf_string_read(json, "content", &s->text, &s->n, e) : rc;
-	case METASPACE:
-		maybe(json, "prepend_scheme", &v);
-		s->drops_first = is_null(&v) ? !(rf_jscan_get(json, "add_prefix_space", &v, NULL) == RF_OK &&
-		                                 *v.s == 'f')
-		                             : !rf_jscan_equals(&v, "never");
-		return rf_string_read(json, "replacement", &s->text, &s->n, e);
-	default: return RF_OK;
-	}
-}
-
 /* What the post-processor puts before a text: TemplateProcessing's first token, or of a Sequence the first
  * such one.  Other processors only move offsets.  Its name is malloc'd into *first; NULL: nothing. */
 static enum rf_code read_template(const struct rf_jvalue *json, int depth, char **first, struct rf_err *e)
@@ -368,9 +295,8 @@ static enum rf_code read_file(struct json *j, const struct rf_jvalue *file, stru
 	    (rc = rf_normal_read(&j->normal, &v[NORMALIZER], e)) != RF_OK ||
 	    (rc = rf_pieces_read(&j->pieces, &v[PIECES], e)) != RF_OK)
 		return rc;
-	if (!is_null(&v[DECODER]) && (rc = read_decoder(j, &v[DECODER], 0, e)) != RF_OK)
-		return rc;
-	if ((rc = read_template(&v[PROCESSOR], 0, &j->first, e)) != RF_OK ||
+	if ((rc = rf_decoders_read(&j->decoders, &v[DECODER], e)) != RF_OK ||
+	    (rc = read_template(&v[PROCESSOR], 0, &j->first, e)) != RF_OK ||
 	    (rc = read_model(j, &v[MODEL], e)) != RF_OK)
 		return rc;
 	return read_added(j, &v[ADDED], e);
@@ -729,151 +655,9 @@ static enum rf_code encode_json(const struct rf_tokenizer *t, const char *text, 
 
 /* ---- decoding ------------------------------------------------------------------------------ */
 
-/* The tokens of a text, on the way to be one: piece i ends at end[i].  The last `held` bytes stand for a
- * character of which bytes are missing. */
-struct tokens { struct rf_buf text; size_t *end, n, held; };
-
-static const char *piece(const struct tokens *t, size_t i, size_t *n)
-{
-	size_t from = i ? t->end[i - 1] : 0;
-
-	*n = t->end[i] - from;
-	return (const char *)t->text.p + from;
-}
-
-static void byte_level(const struct tokens *from, struct tokens *to, char *room)
-{
-	struct rf_buf bytes = { 0 };
-	int32_t c;
-	size_t n;
-
-	for (size_t i = 0; i < from->n; i++) {
-		const char *s = piece(from, i, &n);
-
-		rf_buf_add(&bytes, room, rf_bpe_bytes(s, n, room));
-	}
-	for (size_t i = 0, len; i < bytes.n; i += len) {
-		len = rf_utf8_next(bytes.p + i, bytes.n - i, &c);
-		rf_buf_add(&to->text, c < 0 ? (const void *)"\xEF\xBF\xBD" : bytes.p + i, c < 0 ? 3 : len);
-	}
-	to->held = rf_utf8_unfinished(bytes.p, bytes.n) ? 3 : 0;
-	to->text.failed |= bytes.failed;
-	rf_buf_free(&bytes);
-	to->end[0] = to->text.n;
-	to->n = 1;
-}
-
-static int hex(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10
-	                                : c >= 'a' && c <= 'f'     ? c - 'a' + 10
-	                                                           : -1;
-}
-
-/* The byte of "<0xE2>"; -1: it is another token. */
-static int fallback(const char *s, size_t n)
-{
-	if (n != 6 || memcmp(s, "<0x", 3) || s[5] != '>' || hex(s[3]) < 0 || hex(s[4]) < 0)
-		return -1;
-	return hex(s[3]) << 4 | hex(s[4]);
-}
-
-static void end_run(struct tokens *to, struct rf_buf *run)
-{
-	if (!run->n)
-		return;
-	if (rf_utf8(run->p, run->n))
-		rf_buf_add(&to->text, run->p, run->n);
-	else
-		for (size_t i = 0; i < run->n; i++)
-			rf_buf_add(&to->text, "\xEF\xBF\xBD", 3);
-	run->n = 0;
-	to->end[to->n++] = to->text.n;
-}
-
-static void byte_fallback(const struct tokens *from, struct tokens *to)
-{
-	struct rf_buf run = { 0 };
-	size_t n, open;
-
-	for (size_t i = 0; i < from->n; i++) {
-		const char *s = piece(from, i, &n);
-		int byte = fallback(s, n);
-
-		if (byte >= 0) {
-			rf_buf_add(&run, &(char){ (char)byte }, 1);
-			continue;
-		}
-		end_run(to, &run);
-		rf_buf_add(&to->text, s, n);
-		to->end[to->n++] = to->text.n;
-	}
-	open = rf_utf8_unfinished(run.p, run.n);
-	to->held = open && rf_utf8(run.p, run.n - open) ? 3 * run.n : 0;
-	end_run(to, &run);
-	to->text.failed |= run.failed;
-	rf_buf_free(&run);
-}
-
-static void strip(const struct decode_step *d, const char *s, size_t n, struct rf_buf *to)
-{
-	for (int i = 0; i < d->start && d->n && n >= d->n && !memcmp(s, d->text, d->n); i++)
-		s += d->n, n -= d->n;
-	for (int i = 0; i < d->stop && d->n && n >= d->n && !memcmp(s + n - d->n, d->text, d->n); i++)
-		n -= d->n;
-	rf_buf_add(to, s, n);
-}
-
-static void metaspace(const struct decode_step *d, const char *s, size_t n, bool first, struct rf_buf *to)
-{
-	for (size_t i = 0; i < n;) {
-		if (d->n && n - i >= d->n && !memcmp(s + i, d->text, d->n)) {
-			rf_buf_add(to, " ", !(first && d->drops_first));
-			i += d->n;
-		} else {
-			rf_buf_add(to, s + i++, 1);
-		}
-	}
-}
-
-static enum rf_code decode_step(const struct decode_step *d, struct work *w, const struct tokens *from,
-                                struct tokens *to, char *room, struct rf_err *e)
-{
-	enum rf_code rc = RF_OK;
-	size_t n;
-
-	to->text.n = to->n = 0;
-	to->held = from->held;
-	if (d->kind == BYTE_LEVEL) {
-		byte_level(from, to, room);
-		return RF_OK;
-	}
-	if (d->kind == BYTE_FALLBACK) {
-		byte_fallback(from, to);
-		return RF_OK;
-	}
-	if (d->kind == FUSE) {
-		rf_buf_add(&to->text, from->text.p, from->text.n);
-		to->end[to->n++] = to->text.n;
-		return RF_OK;
-	}
-	for (size_t i = 0; i < from->n && rc == RF_OK; i++) {
-		const char *s = piece(from, i, &n);
-
-		if (d->kind == REPLACE)
-			rc = rf_pattern_replace(d->pattern, w->pattern, s, n, d->text, d->n, &to->text, e);
-		else if (d->kind == STRIP)
-			strip(d, s, n, &to->text);
-		else
-			metaspace(d, s, n, !i, &to->text);
-		to->end[to->n++] = to->text.n;
-	}
-	return rc;
-}
-
 /* The text of each id, with or without special tokens; between them a blank where there is no decoder. */
 static enum rf_code tokens_of(const struct rf_tokenizer *t, const int32_t *ids, size_t count, bool special,
-                              struct tokens *to, size_t *longest, struct rf_err *e)
+                              struct rf_token_texts *to, struct rf_err *e)
 {
 	const struct json *j = t->data;
 
@@ -894,10 +678,9 @@ static enum rf_code tokens_of(const struct rf_tokenizer *t, const int32_t *ids, 
 			s = added->text, n = added->n;
 		else if (!(s = rf_bpe_text(j->bpe, ids[i], &n)))
 			continue; /* a hole between ids, as the reference has it */
-		if (to->n && !j->decoders)
+		if (to->n && !rf_decoders_count(j->decoders))
 			rf_buf_add(&to->text, " ", 1);
 		rf_buf_add(&to->text, s, n);
-		*longest = n > *longest ? n : *longest;
 		to->end[to->n++] = to->text.n;
 	}
 	return RF_OK;
@@ -908,41 +691,26 @@ static enum rf_code decode_json(const struct rf_tokenizer *t, const int32_t *ids
 {
 	struct json *j = t->data;
 	struct work *w = take_work(j);
-	struct tokens a = { 0 }, b = { 0 };
-	size_t longest = 0;
-	char *room = NULL;
+	struct rf_token_texts texts = { 0 };
 	enum rf_code rc = RF_OK;
 
-	a.end = calloc(count + 1, sizeof *a.end);
-	b.end = calloc(count + 1, sizeof *b.end);
-	if (!w || !a.end || !b.end)
+	if (!w || !(texts.end = calloc(count + 1, sizeof *texts.end)))
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
-	if (rc == RF_OK)
-		rc = tokens_of(t, ids, count, special, &a, &longest, e);
-	if (rc == RF_OK && !(room = malloc(longest + 1)))
-		rc = rf_fail(e, RF_ENOMEM, "out of memory");
-	for (int i = 0; i < j->decoders && rc == RF_OK; i++) {
-		struct tokens swap = a;
-
-		rc = decode_step(&j->decode[i], w, &a, &b, room, e);
-		a = b, b = swap;
-	}
-	rf_buf_add(&a.text, "", 1);
-	if (rc == RF_OK && a.text.failed)
+	if (rc == RF_OK && (rc = tokens_of(t, ids, count, special, &texts, e)) == RF_OK)
+		rc = rf_decoders_apply(j->decoders, w->pattern, &texts, e);
+	rf_buf_add(&texts.text, "", 1);
+	if (rc == RF_OK && texts.text.failed)
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	if (w)
 		give_work(j, w);
-	free(room);
-	free(a.end);
-	free(b.end);
-	rf_buf_free(&b.text);
+	free(texts.end);
 	if (rc != RF_OK) {
-		rf_buf_free(&a.text);
+		rf_buf_free(&texts.text);
 		return rc;
 	}
-	*text = (char *)a.text.p;
-	*n = a.text.n - 1;
-	*held = a.held;
+	*text = (char *)texts.text.p;
+	*n = texts.text.n - 1;
+	*held = texts.held;
 	return RF_OK;
 }
 
@@ -956,10 +724,7 @@ static void close_json(struct rf_tokenizer *t)
 		next = w->next;
 		free_work(w);
 	}
-	for (int i = 0; i < j->decoders; i++) {
-		rf_pattern_free(j->decode[i].pattern);
-		free(j->decode[i].text);
-	}
+	rf_decoders_free(j->decoders);
 	free(j->first);
 	rf_added_free(&j->added);
 	rf_bpe_free(j->bpe);

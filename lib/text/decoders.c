@@ -1,0 +1,288 @@
+/* decoders.c -- each decoder makes the texts of the next one's tokens. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "text/bpe.h"
+#include "text/decoders.h"
+#include "text/normal.h"
+
+enum { DECODERS = 8 };
+enum decoder { BYTE_LEVEL, METASPACE, REPLACE, BYTE_FALLBACK, FUSE, STRIP };
+
+struct decode_step {
+	enum decoder kind;
+	struct rf_pattern *pattern;
+	char *text;                /* of REPLACE, STRIP and METASPACE */
+	size_t n;
+	bool drops_first;          /* of METASPACE: the marks of the first token */
+	int start, stop;           /* of STRIP: so many at the start, and at the end */
+};
+
+struct rf_decoders { struct decode_step step[DECODERS]; int n; };
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+static bool is_null(const struct rf_jvalue *v) { return !v->s || *v->s == 'n'; }
+
+/* Finds the value of a key; a key that is missing is as null. */
+static void maybe(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v)
+{
+	if (rf_jscan_get(object, key, v, NULL) != RF_OK)
+		v->s = NULL, v->n = 0;
+}
+
+static enum rf_code read_decoder(struct rf_decoders *d, const struct rf_jvalue *json, int depth, struct rf_err *e)
+{
+	static const char *const words[] = {"ByteLevel", "Metaspace", "Replace", "ByteFallback",
+	                                    "Fuse",      "Strip",     NULL};
+	struct decode_step *s = &d->step[d->n];
+	struct rf_jvalue v, list;
+	enum rf_code rc;
+	char *name, q[40];
+	size_t len;
+	int64_t number;
+	int kind = 0;
+
+	if (!rf_jscan_is_object(json))
+		return rf_fail(e, RF_EDATA, "a decoder is %s, not an object", rf_jscan_kind(json));
+	if ((rc = rf_string_read(json, "type", &name, &len, e)) != RF_OK)
+		return rc;
+	if (!strcmp(name, "Sequence")) {
+		free(name);
+		if (depth > 8)
+			return rf_fail(e, RF_EDATA, "decoders are nested too deep");
+		if ((rc = rf_jscan_get(json, "decoders", &list, e)) != RF_OK)
+			return rc;
+		if (!rf_jscan_is_list(&list))
+			return rf_fail(e, RF_EDATA, "'decoders' is %s, not a list", rf_jscan_kind(&list));
+		for (v.s = NULL; rc == RF_OK && rf_jscan_next(&list, NULL, &v);)
+			rc = read_decoder(d, &v, depth + 1, e);
+		return rc;
+	}
+	while (words[kind] && strcmp(name, words[kind]))
+		kind++;
+	if (!words[kind])
+		rc = rf_fail(e, RF_EMODEL, "the decoder '%s' is not supported",
+		             rf_quote(q, sizeof q, name, len));
+	else if (d->n == DECODERS)
+		rc = rf_fail(e, RF_EMODEL, "more than %d decoders are not supported", DECODERS);
+	free(name);
+	if (rc != RF_OK)
+		return rc;
+	d->n++;
+	s->kind = (enum decoder)kind;
+	switch (s->kind) {
+	case REPLACE:
+		if ((rc = rf_jscan_get(json, "pattern", &v, e)) == RF_OK)
+			rc = rf_pattern_read(&s->pattern, &v, e);
+		return rc == RF_OK ? rf_string_read(json, "content", &s->text, &s->n, e) : rc;
+	case STRIP:
+		if ((rc = rf_jscan_get(json, "start", &v, e)) == RF_OK && rf_jscan_int(&v, &number) &&
+		    number >= 0)
+			s->start = number < 1000 ? (int)number : 1000;
+		if (rc == RF_OK && (rc = rf_jscan_get(json, "stop", &v, e)) == RF_OK &&
+		    rf_jscan_int(&v, &number) && number >= 0)
+			s->stop = number < 1000 ? (int)number : 1000;
+		return rc == RF_OK ? rf_string_read(json, "content", &s->text, &s->n, e) : rc;
+	case METASPACE:
+		maybe(json, "prepend_scheme", &v);
+		s->drops_first = is_null(&v) ? !(rf_jscan_get(json, "add_prefix_space", &v, NULL) == RF_OK &&
+		                                 *v.s == 'f')
+		                             : !rf_jscan_equals(&v, "never");
+		return rf_string_read(json, "replacement", &s->text, &s->n, e);
+	default: return RF_OK;
+	}
+}
+
+enum rf_code rf_decoders_read(struct rf_decoders **out, const struct rf_jvalue *json, struct rf_err *e)
+{
+	struct rf_decoders *d = calloc(1, sizeof *d);
+
+	*out = d;
+	if (!d)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	return is_null(json) ? RF_OK : read_decoder(d, json, 0, e);
+}
+
+void rf_decoders_free(struct rf_decoders *d)
+{
+	for (int i = 0; d && i < d->n; i++) {
+		rf_pattern_free(d->step[i].pattern);
+		free(d->step[i].text);
+	}
+	free(d);
+}
+
+int rf_decoders_count(const struct rf_decoders *d) { return d->n; }
+
+/* ---- decoding ------------------------------------------------------------------------------ */
+
+static const char *piece(const struct rf_token_texts *t, size_t i, size_t *n)
+{
+	size_t from = i ? t->end[i - 1] : 0;
+
+	*n = t->end[i] - from;
+	return (const char *)t->text.p + from;
+}
+
+static void byte_level(const struct rf_token_texts *from, struct rf_token_texts *to, char *room)
+{
+	struct rf_buf bytes = { 0 };
+	int32_t c;
+	size_t n;
+
+	for (size_t i = 0; i < from->n; i++) {
+		const char *s = piece(from, i, &n);
+
+		rf_buf_add(&bytes, room, rf_bpe_bytes(s, n, room));
+	}
+	for (size_t i = 0, len; i < bytes.n; i += len) {
+		len = rf_utf8_next(bytes.p + i, bytes.n - i, &c);
+		rf_buf_add(&to->text, c < 0 ? (const void *)"\xEF\xBF\xBD" : bytes.p + i, c < 0 ? 3 : len);
+	}
+	to->held = rf_utf8_unfinished(bytes.p, bytes.n) ? 3 : 0;
+	to->text.failed |= bytes.failed;
+	rf_buf_free(&bytes);
+	to->end[0] = to->text.n;
+	to->n = 1;
+}
+
+static int hex(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10
+	                                : c >= 'a' && c <= 'f'     ? c - 'a' + 10
+	                                                           : -1;
+}
+
+/* The byte of "<0xE2>"; -1: it is another token. */
+static int fallback(const char *s, size_t n)
+{
+	if (n != 6 || memcmp(s, "<0x", 3) || s[5] != '>' || hex(s[3]) < 0 || hex(s[4]) < 0)
+		return -1;
+	return hex(s[3]) << 4 | hex(s[4]);
+}
+
+static void end_run(struct rf_token_texts *to, struct rf_buf *run)
+{
+	if (!run->n)
+		return;
+	if (rf_utf8(run->p, run->n))
+		rf_buf_add(&to->text, run->p, run->n);
+	else
+		for (size_t i = 0; i < run->n; i++)
+			rf_buf_add(&to->text, "\xEF\xBF\xBD", 3);
+	run->n = 0;
+	to->end[to->n++] = to->text.n;
+}
+
+static void byte_fallback(const struct rf_token_texts *from, struct rf_token_texts *to)
+{
+	struct rf_buf run = { 0 };
+	size_t n, open;
+
+	for (size_t i = 0; i < from->n; i++) {
+		const char *s = piece(from, i, &n);
+		int byte = fallback(s, n);
+
+		if (byte >= 0) {
+			rf_buf_add(&run, &(char){ (char)byte }, 1);
+			continue;
+		}
+		end_run(to, &run);
+		rf_buf_add(&to->text, s, n);
+		to->end[to->n++] = to->text.n;
+	}
+	open = rf_utf8_unfinished(run.p, run.n);
+	to->held = open && rf_utf8(run.p, run.n - open) ? 3 * run.n : 0;
+	end_run(to, &run);
+	to->text.failed |= run.failed;
+	rf_buf_free(&run);
+}
+
+static void strip(const struct decode_step *d, const char *s, size_t n, struct rf_buf *to)
+{
+	for (int i = 0; i < d->start && d->n && n >= d->n && !memcmp(s, d->text, d->n); i++)
+		s += d->n, n -= d->n;
+	for (int i = 0; i < d->stop && d->n && n >= d->n && !memcmp(s + n - d->n, d->text, d->n); i++)
+		n -= d->n;
+	rf_buf_add(to, s, n);
+}
+
+static void metaspace(const struct decode_step *d, const char *s, size_t n, bool first, struct rf_buf *to)
+{
+	for (size_t i = 0; i < n;) {
+		if (d->n && n - i >= d->n && !memcmp(s + i, d->text, d->n)) {
+			rf_buf_add(to, " ", !(first && d->drops_first));
+			i += d->n;
+		} else {
+			rf_buf_add(to, s + i++, 1);
+		}
+	}
+}
+
+static enum rf_code decode_step(const struct decode_step *d, struct rf_pattern_work *w, const struct rf_token_texts *from,
+                                struct rf_token_texts *to, char *room, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+	size_t n;
+
+	to->text.n = to->n = 0;
+	to->held = from->held;
+	if (d->kind == BYTE_LEVEL) {
+		byte_level(from, to, room);
+		return RF_OK;
+	}
+	if (d->kind == BYTE_FALLBACK) {
+		byte_fallback(from, to);
+		return RF_OK;
+	}
+	if (d->kind == FUSE) {
+		rf_buf_add(&to->text, from->text.p, from->text.n);
+		to->end[to->n++] = to->text.n;
+		return RF_OK;
+	}
+	for (size_t i = 0; i < from->n && rc == RF_OK; i++) {
+		const char *s = piece(from, i, &n);
+
+		if (d->kind == REPLACE)
+			rc = rf_pattern_replace(d->pattern, w, s, n, d->text, d->n, &to->text, e);
+		else if (d->kind == STRIP)
+			strip(d, s, n, &to->text);
+		else
+			metaspace(d, s, n, !i, &to->text);
+		to->end[to->n++] = to->text.n;
+	}
+	return rc;
+}
+
+/* The most bytes that a token has. */
+static size_t longest(const struct rf_token_texts *t)
+{
+	size_t most = 0, n;
+
+	for (size_t i = 0; i < t->n; i++) {
+		piece(t, i, &n);
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+enum rf_code rf_decoders_apply(const struct rf_decoders *d, struct rf_pattern_work *w,
+                               struct rf_token_texts *t, struct rf_err *e)
+{
+	struct rf_token_texts other = { .end = calloc(t->n + 1, sizeof *other.end) }, swap;
+	char *room = malloc(longest(t) + 1);
+	enum rf_code rc = RF_OK;
+
+	if (!other.end || !room)
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	for (int i = 0; i < d->n && rc == RF_OK; i++) {
+		rc = decode_step(&d->step[i], w, t, &other, room, e);
+		swap = *t, *t = other, other = swap;
+	}
+	free(room);
+	free(other.end);
+	rf_buf_free(&other.text);
+	return rc;
+}
