@@ -36,6 +36,18 @@ prompted() {
 		"$PWD/in" rf-ntp --eval -m "$M"
 }
 
+@test "rf-ntp: a step after --total-steps changes no weight, and a warning says so" {
+	texts 40 1:50 >in
+	runs run
+	falls='--lr 1e-2 --lr-schedule linear --total-steps 1'
+	run -0 --separate-stderr rf-ntp -m run $falls in
+	[ -z "$stderr" ]
+	sum=$(cksum <run/latest/model.safetensors)
+	run -0 --separate-stderr rf-ntp -m run $falls in
+	[ "$stderr" = 'rf-ntp: warning: the run is at step 1, and the learning rate is 0 after --total-steps 1: no weight changes' ]
+	[ "$(cksum <run/latest/model.safetensors)" = "$sum" ]
+}
+
 @test "rf-ntp: makes one optimizer step per stream, or one per mini-batch with --mini-batch" {
 	texts 40 1:50 2:60 3:9 >in
 	runs a b c

@@ -8,6 +8,7 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/init.h"
 #include "cli/cli.h"
+#include "io/file.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
 
@@ -42,16 +43,19 @@ static void show_size(const struct rf_params *t, enum rf_dtype dtype)
 /* Compares a tokenizer with the config; one of a kind that is not supported is only copied. */
 static void fit_tokenizer(const struct rf_config *cfg)
 {
-	char kind[80], hash[17], warning[RF_TOKENIZER_WARNING];
+	char kind[80], hash[17], warning[RF_TOKENIZER_WARNING], path[4096];
+	struct rf_config made = *cfg; /* with the generation_config.json that is copied */
 	struct rf_tokenizer *t;
 	struct rf_err err;
 	bool supported;
 	int vocab;
 
-	if (rf_tokenizer_identify(opt.tokenizer, kind, hash, &vocab, &err) != RF_OK)
+	if (rf_tokenizer_identify(opt.tokenizer, kind, hash, &vocab, &err) != RF_OK ||
+	    rf_file_join(path, opt.tokenizer, "generation_config.json", &err) != RF_OK ||
+	    rf_config_read_generation(&made, path, &err) != RF_OK)
 		rf_die_err(&err);
 	supported = rf_tokenizer_open(&t, opt.tokenizer, &err) == RF_OK;
-	if (supported && rf_tokenizer_fit(t, cfg, opt.config, warning, &err) != RF_OK)
+	if (supported && rf_tokenizer_fit(t, &made, opt.config, warning, &err) != RF_OK)
 		rf_die_err(&err);
 	if (supported && *rf_tokenizer_warning(t))
 		rf_say("%s: warning: %s", opt.tokenizer, rf_tokenizer_warning(t));
