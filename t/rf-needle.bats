@@ -398,3 +398,20 @@ counted() {
 	template '{"noise":{"line":"a","line":"b"}}' "line 1: 'noise.line' occurs twice"
 	template '{"noise":{"line":"a\u0000"}}' "line 1: 'noise.line': there is a NUL in it"
 }
+
+@test "rf-needle: --skip-short leaves out a task where a length is too short, in every range alike" {
+	needle() { rf-needle --task niah_single_1,vt,cwe --length 512,2k -n 3 --tokenizer bytes --skip-short "$@"; }
+	run -0 --separate-stderr needle -o all.jsonl
+	[[ "$stderr" =~ ^rf-needle:\ left\ out,\ too\ short:\ vt\ at\ length\ 512\ \(it\ needs\ ([0-9]+)\),\ cwe\ at\ length\ 512 ]]
+	# it needs no less than that
+	needs=${BASH_REMATCH[1]}
+	rf-needle --task vt --length "$needs" -n 3 --tokenizer bytes >fits
+	run -65 rf-needle --task vt --length $((needs - 1)) -n 3 --tokenizer bytes
+	[ "$(jq -c '[.task, .length]' all.jsonl | uniq -c | tr -s ' ' | paste -sd,)" = \
+		' 3 ["niah_single_1",512], 3 ["niah_single_1",2048], 3 ["vt",2048], 3 ["cwe",2048]' ]
+	# the lines are those without the option
+	rf-needle --task niah_single_1 --length 512,2k -n 3 --tokenizer bytes | cmp - <(head -n 6 all.jsonl)
+	cat <(needle --range 0:1) <(needle --range 1:3) 2>/dev/null | sort | diff - <(sort all.jsonl)
+	run -0 --separate-stderr rf-needle --task vt --length 512 -n 1 --tokenizer bytes --skip-short
+	[ -z "$output" ]
+}

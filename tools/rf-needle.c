@@ -35,7 +35,7 @@ int main(int argc, char *argv[])
 		.opts = (const struct rf_opt *const[]){needles, bad, own, show, NULL},
 		.sections =
 			(const struct rf_cli_section[]){{"Samples",
-	                                                 "task length samples range digits seed "
+	                                                 "task length samples skip-short range digits seed "
 	                                                 "tokenizer"},
 	                                                {"Texts", "haystack qa skip-bad adjectives nouns template"},
 	                                                {"Output", "output progress"},
@@ -74,6 +74,8 @@ int main(int argc, char *argv[])
 	if (rc != RF_EOF || rf_lines_out_finish(out, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_progress_end(&progress);
+	if (*rf_needle_left(needle))
+		rf_say("left out, too short: %s", rf_needle_left(needle));
 	rf_cli_skipped(&skip);
 	rf_buf_free(&line);
 	rf_needle_close(needle);

@@ -42,6 +42,9 @@ struct rf_needle {
 	uint64_t from, to;                /* samples */
 	int at_task, at_length;           /* of the next sample */
 	uint64_t at;
+	bool skip_short, looked;          /* leave a task out; whether it was seen that the samples at hand fit */
+	uint64_t all;                     /* samples, of which from .. to are written */
+	struct rf_buf left;               /* what was left out, as text with a 0 at its end; or empty */
 };
 
 void rf_needle_options(struct rf_needle_settings *s, struct rf_opt opts[RF_NEEDLE_OPTS])
@@ -67,6 +70,8 @@ void rf_needle_options(struct rf_needle_settings *s, struct rf_opt opts[RF_NEEDL
 		{ "nouns", 0, RF_OPT_TEXT, &s->nouns, 0, 0, "file", "words, one per line", true },
 		{ "template", 0, RF_OPT_TEXT, &s->templates, 0, 0, "file",
 		  "other words for the prompts: JSON", true },
+		{ "skip-short", 0, RF_OPT_FLAG, &s->skip_short, 0, 0, NULL,
+		  "leave out a task where a length is too short for it, and report it", true },
 		{ .name = NULL },
 	};
 
@@ -218,6 +223,8 @@ enum rf_code rf_needle_open(struct rf_needle **to, const struct rf_needle_settin
 	    (rc = read_range(n, o, e)) == RF_OK && (rc = check_needs(n, o, e)) == RF_OK)
 		rc = read_material(n, o, e);
 	n->at = n->from;
+	n->skip_short = o->skip_short;
+	n->all = (uint64_t)o->n;
 	if (rc == RF_OK)
 		*to = n;
 	else
@@ -236,6 +243,7 @@ void rf_needle_close(struct rf_needle *n)
 	for (int i = 0; i < 2; i++)
 		rf_questions_free(&n->of.questions[i]);
 	free(n->of.ids);
+	rf_buf_free(&n->left);
 	rf_tokenizer_free(n->tokenizer);
 	free(n);
 }
@@ -326,6 +334,58 @@ static enum rf_code too_short(struct rf_needle *n, const struct rf_task *task, i
 	               length, least);
 }
 
+/* Moves on to the next length, or to the first one of the next task. */
+static void next_pair(struct rf_needle *n)
+{
+	n->at = n->from;
+	n->looked = false;
+	if (++n->at_length == n->lengths) {
+		n->at_length = 0;
+		n->at_task++;
+	}
+}
+
+/* Computes the least length of all samples at the length at hand, also of those outside the range, so that
+ * ranges agree. */
+static enum rf_code least_length(struct rf_needle *n, size_t *least, struct rf_err *e)
+{
+	size_t tokens;
+	enum rf_code rc = RF_OK;
+
+	*least = 0;
+	for (uint64_t k = 0; k < n->all && rc == RF_OK; k++) {
+		rc = rf_prompt_least(&n->of, n->task[n->at_task], k, n->length[n->at_length], &tokens, e);
+		if (rc == RF_OK && tokens > *least)
+			*least = tokens;
+	}
+	return rc;
+}
+
+/* Moves on to a task and length at which all samples fit, and notes those that are left out. */
+static enum rf_code skip_short(struct rf_needle *n, struct rf_err *e)
+{
+	size_t least;
+	enum rf_code rc;
+
+	while (!n->looked && n->at_task < n->tasks) {
+		if ((rc = least_length(n, &least, e)) != RF_OK)
+			return rc;
+		if (least <= (size_t)n->length[n->at_length]) {
+			n->looked = true;
+			break;
+		}
+		if (n->left.n)
+			n->left.n--; /* the 0 */
+		rf_print(&n->left, "%s%s at length %d (it needs %zu)", n->left.n ? ", " : "",
+		         n->task[n->at_task]->name, n->length[n->at_length], least);
+		rf_buf_add(&n->left, "", 1);
+		next_pair(n);
+	}
+	return n->left.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : RF_OK;
+}
+
+const char *rf_needle_left(const struct rf_needle *n) { return n->left.n ? (const char *)n->left.p : ""; }
+
 const char *rf_needle_warning(const struct rf_needle *n) { return rf_tokenizer_warning(n->tokenizer); }
 
 enum rf_code rf_needle_next(struct rf_needle *n, struct rf_buf *line, int *tokens, struct rf_err *e)
@@ -335,13 +395,10 @@ enum rf_code rf_needle_next(struct rf_needle *n, struct rf_buf *line, int *token
 	enum rf_code rc;
 	int length;
 
-	if (n->at == n->to) {
-		n->at = n->from;
-		if (++n->at_length == n->lengths) {
-			n->at_length = 0;
-			n->at_task++;
-		}
-	}
+	if (n->at == n->to)
+		next_pair(n);
+	if (n->skip_short && n->from != n->to && (rc = skip_short(n, e)) != RF_OK)
+		return rc;
 	if (n->at_task == n->tasks || n->from == n->to)
 		return RF_EOF;
 	task = n->task[n->at_task];

@@ -3,6 +3,7 @@
 #ifndef RF_NEEDLE_H
 #define RF_NEEDLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -20,11 +21,12 @@ struct rf_needle_settings {
 	struct rf_opt_list qa;            /* files; the first is for qa_1, the last for qa_2 */
 	uint64_t seed;
 	int digits;                       /* of the numbers that are values */
+	bool skip_short;                  /* leave out a task at a length at which a sample does not fit */
 	struct rf_skip *skip;             /* bad lines of haystack and questions; NULL: none may be bad */
 };
 #define RF_NEEDLE_DEFAULTS { .lengths = "4k", .n = 500, .seed = 42, .digits = 7 }
 
-enum { RF_NEEDLE_OPTS = 13 };
+enum { RF_NEEDLE_OPTS = 14 };
 void rf_needle_options(struct rf_needle_settings *s, struct rf_opt opts[RF_NEEDLE_OPTS]);
 
 struct rf_needle;
@@ -40,7 +42,11 @@ const char *rf_needle_warning(const struct rf_needle *n);
 
 /* Replaces `line` by the next sample as a line of JSON, which ends in a newline: task by task, of each length
  * by length, sample by sample.  *tokens: of its prompt and answer.  Returns RF_EOF after the last one.
- * Errors: RF_EDATA: a sample does not fit its length; the sentence names the least length; RF_ENOMEM. */
+ * Errors: RF_EDATA: without skip_short, a sample does not fit its length; the sentence names the least length;
+ * RF_ENOMEM. */
 enum rf_code rf_needle_next(struct rf_needle *n, struct rf_buf *line, int *tokens, struct rf_err *e);
+
+/* Returns the tasks and lengths that skip_short has left out so far, as text; "" for none. */
+const char *rf_needle_left(const struct rf_needle *n);
 
 #endif
