@@ -274,6 +274,9 @@ X
 	[[ $output == *"  text         100 101" ]]
 	said="tokens are shown as numbers: its tokenizer is 'odd', give it with --tokenizer, -m or RF_TOKENIZER"
 	[[ $stderr == "rf-dump: odd.rf: $said" ]]
+	# which is reported only where tokens are shown
+	run -0 --separate-stderr rf-dump --tsv --rows record --columns id,T odd.rf
+	[ "$output" = $'id\tT\n0\t2' ] && [ -z "$stderr" ]
 	run -0 rf-dump --tokenizer bytes odd.rf
 	[[ $output == *'  text         "ab"' ]]
 	sed 's/2d83aaba506794c4/0000000000000001/' lines >other

@@ -29,6 +29,7 @@ struct job {
 	bool of_tensors;
 	bool headed;              /* TSV: its first line is in the output buffer */
 	struct rf_tokenizer *given, *bytes;
+	bool numbers;             /* tokens of the stream in hand were shown as numbers */
 	struct rf_topn pick;
 	struct rf_buf text, out;  /* text of the row in hand; the output buffer: what is written next */
 	uint64_t order, shown;
@@ -277,6 +278,8 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 	if (shown && !j->given && j->d->fallback && (rc = open_tokenizer(j, j->d->fallback, e)) != RF_OK)
 		return rf_blame(e, "%s", j->d->fallback_name);
 	rf_quote(kind, sizeof kind, h->tokenizer_kind, strlen(h->tokenizer_kind));
+	j->numbers = false;
+	j->d->show.tokens.numbers = &j->numbers;
 	j->d->show.tokens.tokenizer = j->given;
 	if (j->given && *h->tokenizer_hash && strcmp(h->tokenizer_hash, rf_tokenizer_hash(j->given)))
 		return rf_fail(e, RF_EDATA,
@@ -290,11 +293,22 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 		if (!j->bytes && (rc = rf_tokenizer_bytes(&j->bytes, e)) != RF_OK)
 			return rc;
 		j->d->show.tokens.tokenizer = j->bytes;
-	} else if (shown) {
-		note(j, "%s: tokens are shown as numbers: its tokenizer is '%s', "
-		         "give it with --tokenizer, -m or RF_TOKENIZER", rf_in_name(in), kind);
 	}
 	return RF_OK;
+}
+
+/* Notes that the text of a stream's tokens would have needed its tokenizer. */
+static void note_numbers(struct job *j, const struct rf_in *in)
+{
+	const struct rf_head *h = rf_in_head(in);
+	char kind[4 * sizeof h->tokenizer_kind];
+
+	if (!j->numbers || !*h->tokenizer_kind)
+		return;
+	rf_quote(kind, sizeof kind, h->tokenizer_kind, strlen(h->tokenizer_kind));
+	note(j, "%s: tokens are shown as numbers: its tokenizer is '%s', "
+	        "give it with --tokenizer, -m or RF_TOKENIZER",
+	     rf_in_name(in), kind);
 }
 
 static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path, struct rf_err *e)
@@ -312,6 +326,7 @@ static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path,
 		j->records++;
 		count(j, in, rec->T);
 	}
+	note_numbers(j, in);
 	if (done(j) && must_drain(j, path))
 		while ((rc = rf_next(in, &rec, e)) == RF_OK)
 			;

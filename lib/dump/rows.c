@@ -111,6 +111,8 @@ static void show_tokens(struct rf_buf *p, const struct rf_token_text *w, const i
 	} else {
 		for (int i = 0; i < n; i++)
 			rf_print(p, i ? " %d" : "%d", (int)ids[i]);
+		if (w->numbers && n)
+			*w->numbers = true;
 	}
 }
 

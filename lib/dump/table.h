@@ -66,6 +66,7 @@ void rf_row_at(struct rf_row *row, enum rf_row_kind rows, uint64_t index);
 struct rf_token_text {
 	const struct rf_tokenizer *tokenizer; /* NULL: tokens are shown as numbers */
 	int context;              /* how many tokens of a prefix are shown */
+	bool *numbers;            /* set when tokens were shown as numbers; may be NULL */
 };
 
 enum { RF_AHEAD = 8 };        /* tokens shown of the text after a position without rollouts */

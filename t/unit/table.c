@@ -161,7 +161,7 @@ static struct rf_record *example(void)
 	return &r;
 }
 
-static const struct rf_token_text numbers = { NULL, 40 };
+static const struct rf_token_text numbers = { .context = 40 };
 
 static void line(struct rf_buf *b, enum rf_row_kind rows, const char *names, struct rf_row *row, uint64_t at)
 {
