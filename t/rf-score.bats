@@ -169,6 +169,14 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	# the order is no matter, the questions are
 	rf-cat --shuffle --seed 3 -o shuffled.rf a.rf
 	rf-score --against shuffled.rf b.rf | cmp - line
+	# a folder stands for its streams
+	mkdir folder none
+	rf-cat --range 0:1 -o folder/1.rf a.rf
+	rf-cat --range 1: -o folder/2.rf a.rf
+	touch folder/.3.rf folder/4.rf.tmp-1
+	rf-score --against folder b.rf | cmp - line
+	run -66 rf-score --against none b.rf
+	[ "$output" = 'rf-score: none: the folder has no file *.rf' ]
 	rf-cat --range 0:5 -o fewer.rf a.rf
 	run -65 --separate-stderr rf-score --against fewer.rf b.rf
 	[[ $stderr == *"the question 5 has an answer in one of both only" ]]

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli_stage.h"
+#include "io/folder.h"
 #include "score/score.h"
 
 static struct rf_score_settings how = RF_SCORE_DEFAULTS;
@@ -12,7 +13,7 @@ static struct rf_skip skip = { .first = rf_cli_skip };
 static struct rf_opt_list others;
 
 static const struct rf_opt compare[] = {
-	{ "against", 0, RF_OPT_LIST, &others, 0, 0, "FILE",
+	{ "against", 0, RF_OPT_LIST, &others, 0, 0, "path",
 	  "other answers to the same questions: also the difference, paired", false },
 	{ .name = NULL },
 };
@@ -63,6 +64,7 @@ int main(int argc, char *argv[])
 		.max_args = -1,
 	};
 	struct rf_scorer *mine, *theirs = NULL;
+	struct rf_folder folder;
 	struct rf_buf text = { 0 };
 	struct rf_err err;
 	enum rf_code rc;
@@ -89,8 +91,13 @@ int main(int argc, char *argv[])
 		rf_die_err(&err);
 	for (int i = 0; i < (n ? n : 1); i++)
 		score(mine, n ? argv[i + 1] : NULL, &cli);
-	for (int i = 0; i < others.n; i++)
-		score(theirs, others.s[i], NULL);
+	for (int i = 0; i < others.n; i++) {
+		if (rf_folder_open(&folder, others.s[i], &err) != RF_OK)
+			rf_die_err(&err);
+		for (int j = 0; j < folder.n; j++)
+			score(theirs, folder.path[j], NULL);
+		rf_folder_free(&folder);
+	}
 	rc = how.check  ? rf_scorer_counts(mine, &text, &err)
 	     : how.each ? rf_scorer_each(mine, &text, &err)
 	                : rf_scorer_report(mine, others.n ? theirs : NULL, &text, &err);
