@@ -15,7 +15,8 @@
 #                 trainer's command `--total-steps auto` stands for the steps of all batches
 #     SEED=1      of the order of the sequences, which is drawn anew when too few are left for a batch
 #     KEEP=1      each step's stream stays in RUN/streams for rf-dump: as rf-grpo writes it, with advantages,
-#                 or as another trainer reads it
+#                 or as another trainer reads it.  With LAUNCH every rank keeps its share of a batch: rank 0 in
+#                 step-000000.rf, rank 1 in step-000000.rf.1; rf-dump RUN/streams/step-000000.rf* has all
 #     COMPUTE     options of the programs that have a model, as '--threads 8 --segment 1024'
 #     LAUNCH      a command that starts each batch's line as many times as it says: LAUNCH='mpirun -n 4
 #                 --bind-to none', LAUNCH='srun --mpi=pmix -n 16'; see rf-ranks(7).  It may differ from call
@@ -172,7 +173,13 @@ RF_WORDS  = $(subst <word>,$(newline),$(subst $() <word>,<word>,$(typed)))
 export RUN MODEL DATA BATCHES BATCH SEED COMPUTE LAUNCH COMMIT_EVERY PHASE LINE ANSWER ORDER EVAL EVERY \
        RF_WORDS EVALUATE make_data and_after lasts
 
-train:
+# What RUN/data/status says when the run was stopped on request is not an error of make's: it is a sentence.
+stopped = $(shell sed -n 's/^75\t\(.*asked: .*\)$$/\1/p' $(call quote,$(RUN)/data/status) 2>/dev/null)
+train: batches
+	@$(if $(stopped),$(error $(RUN): $(stopped) (status 75)))
+
+batches:
+	$(renamed)
 	$(check_words)
 	$(if $(and $(batches_given),$(filter command,$(origin EPOCHS))),$(error \
 		BATCHES and EPOCHS cannot be combined: each says how many batches))
@@ -190,6 +197,8 @@ train:
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS))
 	@$(HERE)stages.sh $(call values,$(STAGES))
 	@$(if $(EVAL),$(HERE)eval-step.sh check)
+	@$(if $(and $(KEEP),$(LAUNCH)),printf '%s: every rank keeps its share of a batch: %s/streams/step-*.rf*\n' \
+		$(call quote,$(or $(PHASE),$(RUN))) $(call quote,$(RUN)) >&2)
 	@$(if $(own),hashes=$$($(HERE)hashes.sh $(CORPUS));) \
 		scripts=$$($(HERE)scripts.sh $(call values,$(filter-out EVALUATE,$(STAGES)))); \
 		exec rf-loop -m "$$RUN" --from "$$MODEL" --data "$$DATA" \
@@ -200,7 +209,7 @@ train:
 		$(if $(and_after),--after "$$and_after") $(if $(LAUNCH),--launch "$$LAUNCH") \
 		$(if $(LIVE),--live $(if $(filter 1,$(LIVE)),auto,$(call quote,$(LIVE)))) \
 		$(if $(LIVE),--commit-every "$$COMMIT_EVERY") \
-		$(if $(KEEP),--keep-streams) --phase "$${PHASE:-$$RUN}" -- "$$LINE"
+		--stop-status 0 $(if $(KEEP),--keep-streams) --phase "$${PHASE:-$$RUN}" -- "$$LINE"
 
 plan:
 	$(check_words)
@@ -215,4 +224,4 @@ plan:
 .DEFAULT_GOAL := train
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: train plan
+.PHONY: train batches plan

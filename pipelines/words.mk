@@ -23,6 +23,9 @@ given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $(v))),$(v))
 unknown  = $(filter-out $(KNOWN) STEPS RF_BIN MAKEFLAGS SHELL CC CFLAGS CUDA CUDA_ARCHS NVCC,$(given))
 check_words = $(if $(unknown),$(error unknown variable $(unknown); the variables are $(KNOWN)))
 
+renamed     = $(if $(filter command,$(origin ANSWERS_KEY)),$(error \
+	ANSWERS_KEY is now called ANSWER_KEY: ANSWER_KEY='$(ANSWERS_KEY)'))
+
 $(foreach v,RUN MODEL,$(if $(word 2,x$($(v))x),$(error \
 $(v) contains a space, and make would split it there: '$($(v))')))
 

@@ -9,6 +9,7 @@
 
 static struct rf_loop loop = RF_LOOP_DEFAULTS;
 static const char *phase;
+static int stop_status = EX_TEMPFAIL;
 
 static void say(const struct rf_loop *l, const char *text)
 {
@@ -77,6 +78,8 @@ int main(int argc, char *argv[])
 		  "set $STREAM, so that the line keeps its streams", false },
 		{ "wait", 0, RF_OPT_FLAG, &loop.wait, 0, 0, NULL,
 		  "if another loop works on the run, wait for its end", false },
+		{ "stop-status", 0, RF_OPT_INT, &stop_status, 0, 255, "n",
+		  "exit status after the run's file 'stop' ended the loop", false },
 		{ "phase", 0, RF_OPT_TEXT, &phase, 0, 0, "name",
 		  "name at the start of messages; default: the run", false },
 		{ .name = NULL },
@@ -118,7 +121,11 @@ int main(int argc, char *argv[])
 	phase = phase ? phase : loop.run;
 	status = rf_loop(&loop, &err);
 	rf_progress_bar(0, 0, NULL);
+	if (status == EX_TEMPFAIL && loop.stopped)
+		status = stop_status;
 	if (status)
 		rf_die(status, "%s: %s", phase, err.msg);
+	if (loop.stopped)
+		rf_say("%s: %s", phase, err.msg);
 	return 0;
 }

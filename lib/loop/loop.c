@@ -664,11 +664,12 @@ static enum rf_code take_stop(const struct rf_loop *l, bool *there, struct rf_er
 	return *there ? rf_file_remove(path, e) : rc;
 }
 
-static enum rf_code obey_stop(const struct rf_loop *l, struct rf_err *e)
+static enum rf_code obey_stop(struct rf_loop *l, struct rf_err *e)
 {
 	bool there;
 	enum rf_code rc = take_stop(l, &there, e);
 
+	l->stopped = rc == RF_OK && there;
 	return rc != RF_OK || !there
 	               ? rc
 	               : rf_fail(e, RF_EBUSY,
