@@ -12,14 +12,15 @@
 #
 #     SUITE=needle     RULER's kinds of questions, which rf-needle makes: TASK=all or their names, LENGTH=4k,
 #                      SAMPLES=500 of each, SEED=42, NEEDLE=rf-needle.  Some tasks need HAYSTACK=a text, or
-#                      QA=one or two files of questions; without them TASK= takes the others
+#                      QA=one or two files of questions; without them TASK= takes the others.  A task that
+#                      does not fit a length is left out there, and named; one that TASK names must fit
 #           ruler      DATA='...' are RULER's own files (input, answer_prefix, outputs), which do not name
 #                      task and length: a folder or file has the name of the task, and one the length, as in
 #                      4096/data/vt/validation.jsonl; or else TASK, LENGTH
 #           longbench  DATA='...' with prompt, answers, and task or dataset, as they are: prompts are never
 #                      made here.  New tokens are those of max_gen_tokens, else the benchmark's for the task
 #           files      DATA='...' of any lines, or a stream of prompts (.rf): PROMPT_KEY=prompt,
-#                      ANSWERS_KEY=answers; TASK is the task of all of them, else their key task names it
+#                      ANSWER_KEY=answers; TASK is the task of all of them, else their key task names it
 #     RULES=official, METRIC=, BY=
 #                      as rf-score has them; BY is task, and length where questions have one
 #     META_KEY=        more keys of lines that stay with the questions, for BY and rf-dump
@@ -52,7 +53,7 @@ QA          =
 NEEDLE      = rf-needle
 DATA        =
 PROMPT_KEY  = prompt
-ANSWERS_KEY = answers
+ANSWER_KEY = answers
 RULES       = official
 METRIC      =
 BY          = task$(if $(filter needle ruler,$(SUITE)),$(comma)length)
@@ -73,7 +74,7 @@ empty :=
 keys_needle    = --prompt-key input --prompt-suffix-key answer_prefix --answers-key outputs
 keys_ruler     = $(keys_needle)
 keys_longbench = --prompt-key prompt --answers-key answers
-keys_files     = --prompt-key $(PROMPT_KEY) --answers-key $(ANSWERS_KEY)
+keys_files     = --prompt-key $(PROMPT_KEY) --answers-key $(ANSWER_KEY)
 meta_needle    = task,length,depth,max_new_tokens
 meta_ruler     = $(meta_needle)
 meta_longbench = task,max_new_tokens,stop,all_classes
@@ -90,26 +91,33 @@ GENERATE       = rf-generate $(if $(limit),--max-new $(limit),--max-new-key max_
 of_needle    = TASK LENGTH SAMPLES SEED HAYSTACK QA NEEDLE
 of_ruler     = TASK LENGTH DATA
 of_longbench = TASK DATA
-of_files     = TASK DATA PROMPT_KEY ANSWERS_KEY
+of_files     = TASK DATA PROMPT_KEY ANSWER_KEY
 others       = $(filter-out $(of_$(SUITE)),$(sort $(of_needle) $(of_ruler) $(of_longbench) $(of_files)))
 
-FIXED := SUITE TASK LENGTH SAMPLES SEED HAYSTACK QA DATA PROMPT_KEY ANSWERS_KEY MAX_NEW BATCH NEEDLE \
+FIXED := SUITE TASK LENGTH SAMPLES SEED HAYSTACK QA DATA PROMPT_KEY ANSWER_KEY MAX_NEW BATCH NEEDLE \
          TOKENIZE GENERATE
 KNOWN := RUN MODEL $(FIXED) RULES METRIC BY META_KEY MAX_PROMPT TRUNCATE BOS COMPUTE AGAINST PHASE
 include $(HERE)words.mk
 export $(KNOWN) FIXED
 
+# BY names keys that questions keep.
+kept    = task $(subst $(comma), ,$(meta))
+strange = $(if $(filter file,$(origin TOKENIZE)),$(if $(filter %.rf,$(DATA)),,$(filter-out \
+          $(kept),$(subst $(comma), ,$(BY)))))
 # one_of WORD,LIST
 one_of = $(if $(filter-out $(2),$(or $($(1)),nothing)),$(error $(1)='$($(1))' is not one of $(2)))
 need   = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 unused = $(strip $(foreach word,$(others),$(if $(filter command,$(origin $(word))),$(word))))
 
 evaluate:
+	$(renamed)
 	$(check_words)
 	$(call need,RUN,where does it go? RUN=runs/e)
 	$(call need,MODEL,which checkpoint? MODEL=ckpt)
 	$(call one_of,SUITE,needle ruler longbench files)
 	$(call one_of,RULES,official refine)
+	$(if $(strange),$(error BY=$(BY): questions do not keep the key $(firstword $(strange)): \
+		META_KEY=$(firstword $(strange)) keeps it))
 	$(if $(unused),$(error $(unused): SUITE=$(SUITE) has no use for that))
 	$(if $(filter needle,$(SUITE)),,$(call need,DATA,which questions? DATA='data/*.jsonl'))
 	@$(HERE)numbers.sh 0 $(call values,SEED MAX_PROMPT)

@@ -51,9 +51,7 @@ do for [p = 1:panels] {
 	}
 	plot "heat.tsv" skip 1 using (x = at(task)):(50 * ($3 + $4)):(x - 0.48):(x + 0.48): \
 	         (100 * $3):(100 * $4):6 with boxxyerror lc palette, \
-	     "" skip 1 using ($6 < 60 ? at(task) : NaN):(50 * ($3 + $4)):(sprintf("%.0f", $6)) with labels \
-	         font ",7" tc "#222222", \
-	     "" skip 1 using ($6 < 60 ? NaN : at(task)):(50 * ($3 + $4)):(sprintf("%.0f", $6)) with labels \
-	         font ",7" tc "#ffffff"
+	     "" skip 1 using (at(task)):(50 * ($3 + $4)):(sprintf("%.0f", $6)):($6 < 60 ? 0x222222 : 0xffffff) \
+	         with labels font ",7" tc rgb variable
 }
 unset multiplot

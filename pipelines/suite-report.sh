@@ -121,6 +121,8 @@ notes() {
 		"are the same, with which the interval does not reckon: BY=task,length tells them apart"
 	[ "$SUITE" != needle ] || [ -n "$TASK" ] || [ -n "$HAYSTACK$QA" ] || echo "- the mean is not" \
 		"RULER's, which has 13 tasks: some need HAYSTACK= and QA="
+	! grep -qs 'left out, too short' "$run/made" || echo "- $(grep 'left out, too short' "$run/made"):" \
+		"means of different lengths are over different tasks"
 	[ ! -s "$run/tokenized" ] || echo "- $(tail -n 1 "$run/tokenized")"
 	[ -z "$AGAINST" ] || cat <<-END
 		- difference: to $AGAINST, paired by question; * where the interval leaves out 0. One in

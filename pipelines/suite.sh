@@ -39,13 +39,23 @@ needle_tasks() {
 	printf '%s\n' "$tasks"
 }
 
+# noted NAME COMMAND WORD...: runs the command with these words; $RUN/NAME has what it said
+noted() {
+	local status=0
+	bash -eu -o pipefail -c "$2"' "$@"' "$1" "${@:3}" 2>"$RUN/$1" || status=$?
+	cat "$RUN/$1" >&2
+	return "$status"
+}
+
 # needle TASKS
 needle() {
 	local options=(--task "$1" --length "${LENGTH:-4k}" -n "$SAMPLES" --seed "$SEED" --tokenizer "$MODEL")
 	local file
 	[ -z "$HAYSTACK" ] || options+=(--haystack "$HAYSTACK")
 	for file in $QA; do options+=(--qa "$file"); done
-	bash -eu -o pipefail -c "$NEEDLE"' "$@"' needle "${options[@]}" -o "$RUN/questions.jsonl.zst"
+	# a task that was named must fit; of all of them those that do are asked
+	[ -n "$TASK" ] && [ "$TASK" != all ] || options+=(--skip-short)
+	noted made "$NEEDLE" "${options[@]}" -o "$RUN/questions.jsonl.zst"
 }
 
 # ruler_task FILE, ruler_length FILE: the last part of its path that is the name of one, or begins or ends so
@@ -94,13 +104,19 @@ lines() {
 	done
 }
 
-# tokenize FILE...: and $RUN/tokenized, what was said of it
-tokenize() {
-	local status=0
-	bash -eu -o pipefail -c "$TOKENIZE"' "$@"' tokenize -o "$RUN/questions.rf" -- "$@" \
-		2>"$RUN/tokenized" || status=$?
-	cat "$RUN/tokenized" >&2
-	return "$status"
+# can_score: stops if rf-score cannot score the tasks of these lines of JSON
+can_score() {
+	local said status=0
+	said=$(score --format jsonl --check 2>&1 >/dev/null) || status=$?
+	[ "$status" -eq 0 ] || die "$status" "$(sed -E '1s/^rf-score: (<stdin>: line [0-9]+: )?//' <<<"$said")"
+}
+
+# tasks FILE...: a line of JSON for each task that lines of these files name, with its classes
+tasks() {
+	local file
+	for file; do zstd -dcqf -- "$file"; done | jq -cnR 'reduce (inputs | try fromjson catch empty | objects
+		| {task: (.task // .dataset // .data_source), all_classes, answers: ["x"]}
+		| select(.task | type == "string")) as $line ({}; .[$line.task] //= $line) | .[]'
 }
 
 questions() {
@@ -120,7 +136,11 @@ questions() {
 	if [[ $SUITE = files && $DATA = *.rf ]]; then
 		rf-cat -o "$RUN/questions.rf" -- $DATA
 	else
-		tokenize $files
+		case $SUITE in
+		files) [ -n "$TASK" ] || tasks $files | can_score ;;
+		longbench) tasks $files | can_score ;;
+		esac
+		noted tokenized "$TOKENIZE" -o "$RUN/questions.rf" -- $files
 	fi
 }
 
@@ -201,7 +221,8 @@ answers() {
 
 # score OPTION...
 score() {
-	local options=(--rules "$RULES" --by "$BY")
+	local options=(--rules "$RULES")
+	[[ " $* " = *' --format jsonl '* ]] || options+=(--by "$BY")
 	[ -z "$METRIC" ] || options+=(--metric "$METRIC")
 	[ -z "$TASK" ] || [ "$SUITE" != files ] || options+=(--task "$TASK")
 	rf-score "${options[@]}" "$@"
@@ -209,12 +230,8 @@ score() {
 
 scores() {
 	local against=()
-	if [ -n "$AGAINST" ]; then
-		rf-cat -o "$RUN/against.tmp" "$AGAINST"/answers/batch-*.rf
-		against=(--against "$RUN/against.tmp")
-	fi
+	[ -z "$AGAINST" ] || against=(--against "$AGAINST/answers")
 	score ${against[@]+"${against[@]}"} "$RUN"/answers/batch-*.rf >"$RUN/scores.jsonl.tmp"
-	rm -f "$RUN/against.tmp"
 	score --each --show depth "$RUN"/answers/batch-*.rf >"$RUN/each.jsonl.tmp"
 	mv "$RUN/scores.jsonl.tmp" "$RUN/scores.jsonl"
 	mv "$RUN/each.jsonl.tmp" "$RUN/each.jsonl"
@@ -223,10 +240,16 @@ scores() {
 # ---- all of it -----------------------------------------------------------------------------
 
 command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (make deps)'
+tasks=
 [ "$SUITE" != needle ] || tasks=$(needle_tasks)
 [ -e "$MODEL/latest" ] || [ -e "$MODEL/config.json" ] || die 66 "MODEL=$MODEL: no checkpoint or run"
 [ -z "$AGAINST" ] || [ -e "$AGAINST/scores.jsonl" ] ||
 	die 66 "AGAINST=$AGAINST: no scores of an evaluation"
+# before anything is made: METRIC must be one, and TASK have one
+case $SUITE in
+needle | ruler) can_score <<<'{"task": "vt", "answers": ["x"]}' ;;
+*) [ -z "$TASK" ] || can_score <<<"$(jq -nc --arg task "$TASK" '{$task, answers: ["x"]}')" ;;
+esac
 [ ! -e "$RUN" ] || [ -e "$RUN/.evaluation" ] || [ -z "$(ls -A "$RUN")" ] ||
 	die 65 "$RUN: it exists but is not an evaluation"
 mkdir -p "$RUN"
@@ -240,7 +263,7 @@ rm -f "$RUN"/.*.tmp-*
 words() { "$here/same-words.sh" "$RUN/words" MODEL $FIXED -- $DATA $HAYSTACK $QA; }
 answered=("$RUN"/answers/batch-*.rf)
 if [ ! -e "${answered[0]}" ] && ! words 2>/dev/null; then
-	rm -f "$RUN"/{words,step,questions.rf,questions.jsonl.zst} # until then words may change
+	rm -f "$RUN"/{words,step,made,tokenized,questions.rf,questions.jsonl.zst} # until then words may change
 fi
 words
 # A run trains on, so the step is that of the first time.

@@ -210,6 +210,11 @@ same() {
 	needles RUN=d TASK=niah_multikey_2,vt SAMPLES=6 SEED=1
 	run -2 needles RUN=b TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=d
 	[[ "$output" == *'the id 0 stands for two different questions'* ]]
+	# what is wrong with the other run's files is said of these
+	head -c -20 d/answers/batch-000000.rf >cut && mv cut d/answers/batch-000000.rf
+	run -2 needles RUN=b TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=d
+	[[ "$output" == *'rf-score: d/answers/batch-000000.rf: '* ]]
+	run ! grep -F .tmp <<<"$output"
 }
 
 @test "evaluate.mk: tasks that need a text or questions are left out, and said, or refused" {
@@ -320,13 +325,13 @@ ruler() {
 
 @test "evaluate.mk: SUITE=files takes lines with any keys, or a stream, and checks them before it answers" {
 	printf '{"q":"%s","of":["x","b"],"task":"qasper","len":%d}\n' a 1 b 2 c 1 >q.jsonl
-	evaluate RUN=run SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWERS_KEY=of META_KEY=len BY=task,len \
+	evaluate RUN=run SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWER_KEY=of META_KEY=len BY=task,len \
 		MAX_NEW=3
 	[ "$(jq -c '[.task, .len, .n]' run/scores.jsonl | paste -sd' ')" = '["qasper",1,2] ["qasper",2,1]' ]
 	[ "$(answered run | jq -c '[.answers, .generation.length.data[0]]' | sort -u)" = '[["x","b"],3]' ]
 	# one question has no interval
 	grep -qx '| qasper | 2 | 1 | 0.00 |  |' run/report.md
-	evaluate RUN=task SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWERS_KEY=of TASK=mine METRIC=part \
+	evaluate RUN=task SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWER_KEY=of TASK=mine METRIC=part \
 		GENERATE="$P/rule"
 	[ "$(jq -c '[.task, .n, .score]' task/scores.jsonl)" = '["mine",3,100]' ]
 	rf-cat --range 0:2 -o two.rf run/questions.rf
@@ -334,13 +339,13 @@ ruler() {
 	cmp two/questions.rf <(rf-cat two.rf)
 	[ "$(jq .n two/scores.jsonl)" -eq 2 ]
 	# what rf-score would refuse after hours
-	run -2 evaluate RUN=no SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWERS_KEY=of TASK=mine
+	run -2 evaluate RUN=no SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWER_KEY=of TASK=mine
 	[[ "$output" == *"the task 'mine' has no metric here: name one with --metric"* ]]
 	[ -z "$(ls no/answers)" ]
 	# until there are answers words may change
-	evaluate RUN=no SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWERS_KEY=of TASK=qasper GENERATE="$P/rule"
+	evaluate RUN=no SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWER_KEY=of TASK=qasper GENERATE="$P/rule"
 	[ "$(jq .n no/scores.jsonl)" -eq 3 ]
-	run -2 evaluate RUN=no SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWERS_KEY=of TASK=trec \
+	run -2 evaluate RUN=no SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWER_KEY=of TASK=trec \
 		GENERATE="$P/rule"
 	[[ "$output" == *"no/words: the run was started with other settings"*"> TASK=trec"* ]]
 	# a long prompt loses its middle
@@ -405,9 +410,51 @@ ruler() {
 	diff -r env/answers "$P/want/answers"
 	# its help says all of them
 	evaluate help >help
-	for word in SUITE TASK LENGTH SAMPLES SEED NEEDLE HAYSTACK QA DATA PROMPT_KEY ANSWERS_KEY RULES \
+	for word in SUITE TASK LENGTH SAMPLES SEED NEEDLE HAYSTACK QA DATA PROMPT_KEY ANSWER_KEY RULES \
 		METRIC BY META_KEY MAX_NEW MAX_PROMPT TRUNCATE BOS TOKENIZE GENERATE BATCH COMPUTE AGAINST \
 		PHASE; do
 		grep -q "$word" help || { echo "$word"; return 1; }
 	done
+}
+
+@test "evaluate.mk: a task that does not fit a length is left out there and named, and a task by name must fit" {
+	run -0 --separate-stderr needles RUN=run SAMPLES=2 LENGTH=512,2k
+	[[ "$stderr" == *'rf-needle: left out, too short: vt at length 512 (it needs '* ]]
+	[ "$(jq -c 'select(.task == "vt") | .length' run/scores.jsonl)" = 2048 ]
+	[ "$(jq -c 'select(.task == "niah_single_1") | .length' run/scores.jsonl | paste -sd' ')" = '512 2048' ]
+	grep -q '^- rf-needle: left out, too short: vt at length 512 .*over different tasks' run/report.md
+	run -2 needles RUN=no SAMPLES=2 LENGTH=512 TASK=vt
+	[[ "$output" == *'rf-needle: vt does not fit the length 512: the least length is '* ]]
+}
+
+@test "evaluate.mk: METRIC, TASK, BY and the tasks of the data are checked before anything is tokenized" {
+	try() {
+		run -2 evaluate RUN=no SUITE=files "${@:2}"
+		[[ "$output" == *"$1"* ]] || { echo "$output"; return 1; }
+		[ ! -e no/questions.rf ] && [ ! -e no/tokenized ]
+		rm -rf no
+	}
+	echo '{"prompt":"a","answers":["x"],"task":"mine"}' >q.jsonl
+	try "the task 'mine' has no metric here: name one with --metric" DATA=q.jsonl
+	try "the task 'own' has no metric here: name one with --metric" DATA=q.jsonl TASK=own
+	try "--metric: 'nope' is not one of auto|f1" DATA=q.jsonl TASK=own METRIC=nope
+	try 'BY=task,len: questions do not keep the key len: META_KEY=len keeps it' DATA=q.jsonl BY=task,len
+	run -2 needles RUN=no METRIC=nope
+	[[ "$output" == *"--metric: 'nope' is not one of"* ]] && [ ! -e no ]
+	run -2 evaluate RUN=no SUITE=longbench DATA=q.jsonl MAX_NEW=1
+	[[ "$output" == *"the task 'mine' has no metric here"* ]] && [ ! -e no/questions.rf ]
+	# the old name of a word
+	run -2 evaluate RUN=no SUITE=files DATA=q.jsonl ANSWERS_KEY=outputs
+	[[ "$output" == *"ANSWERS_KEY is now called ANSWER_KEY: ANSWER_KEY='outputs'"* ]]
+	run -2 make -s -f "$ROOT/pipelines/testtime.mk" RUN=no MODEL="$P/ckpt" DATA=q.jsonl ANSWERS_KEY=x
+	[[ "$output" == *"ANSWERS_KEY is now called ANSWER_KEY: ANSWER_KEY='x'"* ]]
+}
+
+@test "evaluate.mk: a tokenizer that is not bytes causes no warning of the programs that count tokens" {
+	mkdir tokenizer
+	zstd -qdc "$G/tokenizer/qwen3_5.json.zst" >tokenizer/tokenizer.json
+	jq '.vocab_size = 4008 | .eos_token_id = 4000' "$P/config.json" >config.json
+	rf-init --config config.json --tokenizer tokenizer bpe
+	run -0 --separate-stderr evaluate MODEL=bpe RUN=run TASK=niah_single_1 LENGTH=1k SAMPLES=1 MAX_NEW=2
+	run ! grep 'shown as numbers' <<<"$stderr"
 }
