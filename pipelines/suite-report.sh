@@ -114,8 +114,8 @@ cost() {
 notes() {
 	cat <<-END
 		- score: percent, by the $RULES rules; a mean is over tasks, all with the same weight. The
-		  interval is that of the mean over questions by Student's distribution; where all questions
-		  score the same it has no width, which says little where they are few.
+		  interval is that of the mean over questions: exact where all are right or wrong, else by
+		  Student's distribution.
 	END
 	[ "$SUITE" != needle ] || [[ ,$BY, = *,length,* ]] || echo "- the questions of several lengths" \
 		"are the same, with which the interval does not reckon: BY=task,length tells them apart"

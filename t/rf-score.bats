@@ -133,13 +133,74 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	rf-score --each in.rf | field score >each
 	awk '{ s += $1; q += $1 * $1 } END {
 		m = s / NR; se = sqrt((q / NR - m * m) / (NR - 1)); t = 3.182446305284263
-		printf "%.9f %.9f %.9f %.9f\n", 100 * m, 100 * se, 100 * (m - t * se), 100 * (m + t * se) }' \
+		printf "%.9f %.9f %.9f %.9f\n", 100 * m, 100 * se, 100 * (m > t * se ? m - t * se : 0), 100 * (m + t * se) }' \
 		each >want
 	for name in score se low high; do field $name <line; done | xargs printf '%.9f %.9f %.9f %.9f\n' |
 		cmp - want
 	[ "$(field n <line)" = 4 ]
 	# one question has neither error nor interval
 	answered 1 | rf-score | grep -q '"se":null,"low":null,"high":null'
+}
+
+# lines TASK N SCORE...: JSON lines of a task, N of which have each score in turn
+lines() {
+	local task=$1 i
+	shift
+	while [ $# -gt 0 ]; do
+		for ((i = 0; i < $1; i++)); do
+			case $2 in
+			1) echo "{\"task\":\"$task\",\"pred\":\"a b\",\"answers\":[\"a\",\"b\"]}" ;;
+			.5) echo "{\"task\":\"$task\",\"pred\":\"a\",\"answers\":[\"a\",\"b\"]}" ;;
+			0) echo "{\"task\":\"$task\",\"pred\":\"x\",\"answers\":[\"a\",\"b\"]}" ;;
+			esac
+		done
+		shift 2
+	done
+}
+
+# interval KEY: of a line, "low high" of this key, which is "" for the score's own
+interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring) | join(" ")'; }
+
+@test "rf-score: an interval of right and wrong answers is exact, also where all are right or none is" {
+	# these are of scipy.stats.binomtest(x, n).proportion_ci(method="exact")
+	check() { [ "$(rf-score --format jsonl | interval .)" = "$1" ]; }
+	lines vt 12 0 | check '0 26.4648'
+	lines vt 12 1 | check '73.5352 100'
+	lines vt 3 1 7 0 | check '6.674 65.2453'
+	lines vt 480 1 20 0 | check '93.8897 97.5399'
+	# a score between does not make a proportion, and no interval leaves 0 to 100
+	lines vt 11 1 1 .5 | check '86.6626 100'
+	[ "$(lines vt 1 0 | rf-score --format jsonl | jq -c '[.se, .low, .high]')" = '[null,null,null]' ]
+}
+
+@test "rf-score: a mean over tasks and a difference have a width where all answers are right, or none is" {
+	cat <(lines vt 12 0) <(lines cwe 3 1 7 0) | rf-score --format jsonl >both
+	cat <(lines vt 12 0) <(lines cwe 12 0) | rf-score --format jsonl >none
+	python3 - >want <<-'END'
+		from math import sqrt
+		a, b = (0, 0, 26.464847), (30, 6.673951, 65.245297)
+		for x, y in ((a, b), (a, a)):
+		    m = (x[0] + y[0]) / 2
+		    print(*(f"{m + s * sqrt((x[i] - x[0])**2 + (y[i] - y[0])**2) / 2:.4f}"
+		            for i, s in ((1, -1), (2, 1))))
+	END
+	for file in both none; do
+		tail -n 1 $file | jq -r '[.low, .high] | @tsv' | awk '{ printf "%.4f %.4f\n", $1, $2 }'
+	done | sed 's/-0\.0000/0.0000/' | diff want -
+	lines vt 2 0 1 1 9 0 >a.jsonl
+	lines vt 1 0 2 1 9 0 >b.jsonl
+	rf-score --against a.jsonl b.jsonl >line
+	rf-score --against a.jsonl a.jsonl >same
+	python3 - >want <<-'END'
+		from math import sqrt
+		for better, worse in ((1, 0), (0, 0)):
+		    p, q = (better + 1) / 14, (worse + 1) / 14
+		    half = 1.959963984540054 * sqrt((p + q - (p - q)**2) / 14)
+		    print(f"{100 * (p - q - half):.4f} {100 * (p - q + half):.4f}")
+	END
+	for file in line same; do
+		jq -r '.against | [.low, .high] | @tsv' $file | awk '{ printf "%.4f %.4f\n", $1, $2 }'
+	done | diff want -
 }
 
 @test "rf-score: --by tells lengths apart, and a mean is over tasks of the same length" {

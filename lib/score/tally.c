@@ -93,14 +93,47 @@ double rf_student(double df)
 	return high;
 }
 
-static struct rf_mean interval(size_t n, double mean, double se, double df)
+/* The probability that at most x of n are right, each with probability p in (0, 1). */
+static double at_most(size_t x, size_t n, double p)
 {
-	double t = df >= 1 ? rf_student(df) : NAN;
+	const double N = (double)n;
+	double sum = 0;
 
-	return (struct rf_mean){ n, mean, se, mean - t * se, mean + t * se };
+	for (size_t i = 0; i <= x; i++)
+		sum += exp(lgamma(N + 1) - lgamma((double)i + 1) - lgamma(N - (double)i + 1) +
+		           (double)i * log(p) + (N - (double)i) * log1p(-p));
+	return sum;
 }
 
-static struct rf_mean mean_of(const double *x, size_t stride, size_t n)
+/* The greatest proportion by which at most x of n are as likely as 0.025. */
+static double greatest(size_t x, size_t n)
+{
+	double low = 0, high = 1;
+
+	if (x == n)
+		return 1;
+	for (int i = 0; i < 60; i++) {
+		double mid = (low + high) / 2;
+		*(at_most(x, n, mid) > 0.025 ? &low : &high) = mid;
+	}
+	return high;
+}
+
+void rf_exact(size_t x, size_t n, double *low, double *high)
+{
+	*low = 1 - greatest(n - x, n);
+	*high = greatest(x, n);
+}
+
+/* least: the least mean that there can be; the greatest is 1. */
+static struct rf_mean interval(size_t n, double mean, double se, double df, double least)
+{
+	double t = df >= 1 ? rf_student(df) : NAN, low = mean - t * se, high = mean + t * se;
+
+	return (struct rf_mean){ n, mean, se, low < least ? least : low, high > 1 ? 1 : high, false };
+}
+
+static struct rf_mean mean_of(const double *x, size_t stride, size_t n, double least)
 {
 	double sum = 0, squares = 0, mean;
 
@@ -109,27 +142,59 @@ static struct rf_mean mean_of(const double *x, size_t stride, size_t n)
 	mean = sum / (double)n;
 	for (size_t i = 0; i < n; i++)
 		squares += (x[i * stride] - mean) * (x[i * stride] - mean);
-	return interval(n, mean, n > 1 ? sqrt(squares / (double)(n - 1) / (double)n) : NAN, (double)n - 1);
+	return interval(n, mean, n > 1 ? sqrt(squares / (double)(n - 1) / (double)n) : NAN, (double)n - 1,
+	                least);
+}
+
+/* Counts the scores of 1; false: some are neither 0 nor 1, or there is only one. */
+static bool proportion(const struct rf_score_group *g, size_t *right)
+{
+	*right = 0;
+	for (size_t i = 0; i < g->n; i++) {
+		if (g->of[i].score != 0 && g->of[i].score != 1)
+			return false;
+		*right += g->of[i].score == 1;
+	}
+	return g->n > 1;
 }
 
 struct rf_mean rf_tally_mean(const struct rf_score_group *g)
 {
-	return mean_of(&g->of->score, sizeof *g->of / sizeof(double), g->n);
+	struct rf_mean m = mean_of(&g->of->score, sizeof *g->of / sizeof(double), g->n, 0);
+	size_t right;
+
+	if (proportion(g, &right)) {
+		rf_exact(right, g->n, &m.low, &m.high);
+		m.exact = true;
+	}
+	return m;
 }
 
 struct rf_mean rf_tally_mean_of(const struct rf_mean *of, size_t k)
 {
-	double sum = 0, variance = 0, df = 0;
+	double sum = 0, variance = 0, df = 0, below = 0, above = 0, least = 0;
+	struct rf_mean m;
 	size_t n = 0;
+	bool exact = false;
 
 	for (size_t i = 0; i < k; i++) {
 		sum += of[i].mean;
 		variance += of[i].se * of[i].se;
 		df += pow(of[i].se, 4) / ((double)of[i].n - 1); /* Welch and Satterthwaite */
 		n += of[i].n;
+		below += (of[i].mean - of[i].low) * (of[i].mean - of[i].low);
+		above += (of[i].high - of[i].mean) * (of[i].high - of[i].mean);
+		exact |= of[i].exact;
+		least = of[i].low < 0 ? -1 : least; /* differences */
 	}
 	df = df > 0 ? floor(variance * variance / df) : (double)n - (double)k;
-	return interval(n, sum / (double)k, sqrt(variance) / (double)k, df);
+	m = interval(n, sum / (double)k, sqrt(variance) / (double)k, df, least);
+	if (exact && !isnan(below + above)) {
+		m.exact = true;
+		m.low = m.mean - sqrt(below) / (double)k;
+		m.high = m.mean + sqrt(above) / (double)k;
+	}
+	return m;
 }
 
 /* ---- pairs --------------------------------------------------------------------------------- */
@@ -152,10 +217,23 @@ static enum rf_code sorted(struct rf_score_group *g, struct rf_err *e)
 	return RF_OK;
 }
 
+/* Wald's interval with one more pair better and one more worse. */
+static void pairs_interval(struct rf_pairs *p, size_t n)
+{
+	const double N = (double)n + 2, better = ((double)p->better + 1) / N;
+	const double worse = ((double)p->worse + 1) / N, d = better - worse;
+	const double half = 1.959963984540054 * sqrt((better + worse - d * d) / N);
+
+	p->difference.low = d - half < -1 ? -1 : d - half;
+	p->difference.high = d + half > 1 ? 1 : d + half;
+	p->difference.exact = true;
+}
+
 enum rf_code rf_tally_pairs(struct rf_score_group *a, struct rf_score_group *b, struct rf_pairs *p,
                             struct rf_err *e)
 {
 	double *d;
+	size_t right;
 	enum rf_code rc;
 
 	*p = (struct rf_pairs){ .better = 0 };
@@ -181,8 +259,11 @@ enum rf_code rf_tally_pairs(struct rf_score_group *a, struct rf_score_group *b, 
 	if (rc == RF_OK && b->n > a->n)
 		rc = rf_fail(e, RF_EDATA, "%s: the question %llu has an answer in one of both only",
 		             a->first, (unsigned long long)b->of[a->n].id);
-	if (rc == RF_OK)
-		p->difference = mean_of(d, 1, a->n);
+	if (rc == RF_OK) {
+		p->difference = mean_of(d, 1, a->n, -1);
+		if (proportion(a, &right) && proportion(b, &right))
+			pairs_interval(p, a->n);
+	}
 	free(d);
 	return rc;
 }

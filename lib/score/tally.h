@@ -6,6 +6,7 @@
 #ifndef RF_TALLY_H
 #define RF_TALLY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -33,26 +34,34 @@ struct rf_tally {                 /* all zero: empty */
 	struct rf_region names;
 };
 
-/* A mean over n values, its standard error, and the 95 % interval by Student's distribution; with one value
- * neither error nor interval: NaN. */
-struct rf_mean { size_t n; double mean, se, low, high; };
+/* A mean over n values, its standard error, and its 95 % interval; with one value neither error nor interval: NaN.
+ * The interval is exact where all values are 0 or 1, else by Student's distribution; it ends at the least and
+ * greatest value that there can be. */
+struct rf_mean { size_t n; double mean, se, low, high; bool exact; };
 
 /* The group of these names, made if it is new.  NULL: memory ran out. */
 struct rf_score_group *rf_tally_group(struct rf_tally *t, const char *first, const char *rest);
 enum rf_code rf_tally_add(struct rf_score_group *g, struct rf_scored s, struct rf_err *e);
 void rf_tally_free(struct rf_tally *t);
 
+/* Returns the mean of a group's scores.  If all are 0 or 1, the interval is that of Clopper and Pearson (1934),
+ * Biometrika 26, 404-413: its width is not 0 where all are right, or none. */
 struct rf_mean rf_tally_mean(const struct rf_score_group *g);
-/* The mean of k groups' means, all with the same weight, as the benchmarks average over tasks. */
+/* Returns the mean of k groups' means, all with the same weight, as the benchmarks average over tasks.  If the
+ * interval of one of them is exact, that of the mean is made of theirs (Zou and Donner 2008, Statistics in
+ * Medicine 27, 1693-1702). */
 struct rf_mean rf_tally_mean_of(const struct rf_mean *of, size_t k);
 
-/* The differences a - b of the same questions. */
+/* The differences a - b of the same questions.  If all scores are 0 or 1, their interval is that of Bonett and
+ * Price (2012), Journal of Educational and Behavioral Statistics 37, 479-488, for paired proportions. */
 struct rf_pairs { struct rf_mean difference; size_t better, worse; };
 /* Both groups are sorted by id.  Errors: RF_EDATA: an id occurs twice in one of them or is not in the other,
  * or stands for another question there. */
 enum rf_code rf_tally_pairs(struct rf_score_group *a, struct rf_score_group *b, struct rf_pairs *p,
                             struct rf_err *e);
 
+/* Returns in *low and *high the exact 95 % interval of a proportion, of which x of n >= 1 were observed. */
+void rf_exact(size_t x, size_t n, double *low, double *high);
 /* The 0.975 quantile of Student's distribution with df >= 1 degrees of freedom. */
 double rf_student(double df);
 
