@@ -200,7 +200,7 @@ batches:
 	@$(if $(and $(KEEP),$(LAUNCH)),printf '%s: every rank keeps its share of a batch: %s/streams/step-*.rf*\n' \
 		$(call quote,$(or $(PHASE),$(RUN))) $(call quote,$(RUN)) >&2)
 	@$(if $(own),hashes=$$($(HERE)hashes.sh $(CORPUS));) \
-		scripts=$$($(HERE)scripts.sh $(call values,$(filter-out EVALUATE,$(STAGES)))); \
+		scripts=$$($(HERE)scripts.sh $(call values,$(filter-out EVALUATE $(UNUSED),$(STAGES)))); \
 		exec rf-loop -m "$$RUN" --from "$$MODEL" --data "$$DATA" \
 		$(if $(own),--make "$$make_data") $(if $(fixed),--words "$(fixed)") \
 		$${scripts:+--scripts "$$scripts"} \
