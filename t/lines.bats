@@ -174,7 +174,7 @@ bad_lines() {
 	[ "$(rf-score --check --skip-bad 9 in.jsonl 2>err)" = "$(rf-score --check <(sed '2,4d;7d' in.jsonl) \
 		--format jsonl)" ]
 	refused "in.jsonl: line 7: 'answers' has an element that is a number, not a text" \
-		bash -c 'rf-score --skip-bad 4 in.jsonl 2> >(tail -n 1 >&2)'
+		bash -c 'rf-score --skip-bad 4 in.jsonl 2>err || { code=$? && tail -n 1 err >&2 && exit $code; }'
 	run -64 --separate-stderr rf-score --skip-bad 1 --against in.jsonl in.jsonl
 	[[ $stderr == "rf-score: --skip-bad cannot be combined with --against, which pairs lines"* ]]
 	run -64 --separate-stderr rf-score --skip-bad 1 in.rf

@@ -743,7 +743,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	rf-dump --tsv --sort -norm --columns name x.bin | diff <(printf 'name\na\nb\nc\n') -
 	rf-dump --tsv --where 'min<0' --columns name x.bin | diff <(printf 'name\nb\n') -
 	row='"name":"b","dtype":"BF16","shape":[2],"count":2,"bytes":4,"min":-2.0,"max":0.5,"mean":-0.75'
-	row+=',"std":1.25,"norm":2.06155281280883,"nonfinite":0}'
+	row+=',"std":1.25,"norm":2.0615528128088303,"nonfinite":0}'
 	rf-dump --json --stats --where 'min<0' x.bin | tail -n 1 | grep -qF "$row"
 	rf-dump --stats x.bin |
 		grep -q '^  a  F32   2,2 *16 bytes  min 1 *max 4 *mean 2.5 *std 1.118 *norm 5.47723$'

@@ -261,7 +261,7 @@ interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring)
 	# by refine's rules the last is two
 	rf-score --each --rules refine --format jsonl <<<"$line" >out
 	[ "$(found <out)" = '[1.0,0.0,1.0,1.0,0.0]' ]
-	[ "$(field score <out)" = 0.59999999999999998 ]
+	[ "$(field score <out)" = 0.6 ]
 	# no other metric has them
 	rf-score --each --metric part --format jsonl <<<"$line" | grep -vq found
 	# of four samples

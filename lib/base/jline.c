@@ -32,7 +32,10 @@ void rf_jline_int(struct rf_buf *b, const char *name, int64_t v)
 void rf_jline_real(struct rf_buf *b, const char *name, double v)
 {
 	name_of(b, name);
-	rf_print(b, isfinite(v) ? "%.9g" : "null", v);
+	if (isfinite(v))
+		rf_print_real(b, v);
+	else
+		rf_print_text(b, "null");
 }
 
 void rf_jline_text(struct rf_buf *b, const char *name, const char *v)

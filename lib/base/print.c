@@ -4,6 +4,8 @@
  * above or make a line read backwards.  So all of them go through rf_print_safe(), which passes whole
  * harmless characters and writes out the others as escapes (utf8.h); each piece that cannot be a character
  * becomes one U+FFFD. */
+#include <float.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,6 +14,7 @@
 #include <utf8proc.h>
 
 #include "base/print.h"
+#include "base/shortest.h"
 #include "base/utf8.h"
 
 void rf_print_text(struct rf_buf *p, const char *s)
@@ -49,24 +52,63 @@ void rf_print(struct rf_buf *p, const char *fmt, ...)
 	va_end(ap);
 }
 
-void rf_print_real(struct rf_buf *p, double x, int digits)
+/* Appends a number in the form "-1.25e-07" as printf(3) writes it with %.*g: plainly, unless its exponent is below
+ * -4 or not below the precision, which is `least` or the number of digits. */
+static void print_general(struct rf_buf *p, const char *s, size_t n, int least)
 {
-	char text[40];
+	static const char zeros[] = "0.000";
+	const char *e = memchr(s, 'e', n), *sign = *s == '-' ? s++ : NULL;
+	const int exponent = atoi(e + 1), digits = e - s > 1 ? (int)(e - s) - 1 : 1;
+	const int behind = digits > 1 ? digits - 1 : 0;
 
-	do
-		snprintf(text, sizeof text, "%.*g", digits, x);
-	while (digits++ < 17 && strtod(text, NULL) != x);
-	rf_print_text(p, text);
+	if (sign)
+		rf_print_text(p, "-");
+	if (exponent < -4 || exponent >= (digits > least ? digits : least)) {
+		rf_buf_add(p, s, n - (sign != NULL));
+		return;
+	}
+	if (exponent < 0) {
+		rf_buf_add(p, zeros, (size_t)(1 - exponent));
+		rf_buf_add(p, s, 1);
+		rf_buf_add(p, s + 2, (size_t)behind);
+		return;
+	}
+	rf_buf_add(p, s, 1);
+	rf_buf_add(p, s + 2, (size_t)(behind < exponent ? behind : exponent));
+	rf_print_fill(p, '0', (size_t)(behind < exponent ? exponent - behind : 0));
+	if (behind > exponent) {
+		rf_print_text(p, ".");
+		rf_buf_add(p, s + 2 + exponent, (size_t)(behind - exponent));
+	}
 }
 
-void rf_print_single(struct rf_buf *p, float x, int digits)
+void rf_print_real(struct rf_buf *p, double x)
 {
-	char text[40];
+	char text[RF_SHORTEST];
 
-	do
-		snprintf(text, sizeof text, "%.*g", digits, (double)x);
-	while (digits++ < 9 && strtof(text, NULL) != x);
-	rf_print_text(p, text);
+	if (x == 0)
+		rf_print_text(p, signbit(x) ? "-0.0" : "0");
+	else
+		print_general(p, text, rf_shortest_double(text, x), DBL_DIG);
+}
+
+void rf_print_single(struct rf_buf *p, float x)
+{
+	char text[RF_SHORTEST];
+	size_t n = rf_shortest_single(text, x);
+
+	if (x == 0) {
+		rf_print_text(p, signbit(x) ? "-0.0" : "0");
+		return;
+	}
+	/* a decimal next to the middle of two float32s may be that middle as a double, and then become the other */
+	if ((float)rf_shortest_read(text, n) != x)
+		for (int digits = 1; digits <= FLT_DECIMAL_DIG; digits++) {
+			n = (size_t)snprintf(text, sizeof text, "%.*e", digits - 1, (double)x);
+			if ((float)rf_shortest_read(text, n) == x && strtof(text, NULL) == x)
+				break;
+		}
+	print_general(p, text, n, FLT_DIG);
 }
 
 void rf_print_fill(struct rf_buf *p, char c, size_t n)

@@ -11,10 +11,12 @@
 
 void rf_print_text(struct rf_buf *p, const char *s);
 void rf_print(struct rf_buf *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Appends x as the shortest decimal, of at least `digits` significant digits, that reads back as the same
- * double (rf_print_real) or the same float32 (rf_print_single). */
-void rf_print_real(struct rf_buf *p, double x, int digits);
-void rf_print_single(struct rf_buf *p, float x, int digits);
+/* Appends a finite x as the decimal of the fewest significant digits that reads back as the same double
+ * (rf_print_real), or as the same float32, whether it is read as one or as a double that is then rounded
+ * (rf_print_single).  A negative zero is -0.0, since JSON's -0 is often read as an integer; other whole numbers
+ * have no point. */
+void rf_print_real(struct rf_buf *p, double x);
+void rf_print_single(struct rf_buf *p, float x);
 void rf_print_fill(struct rf_buf *p, char c, size_t n);
 void rf_print_clear(struct rf_buf *p);       /* empties the buffer and resets `failed`; keeps the memory */
 

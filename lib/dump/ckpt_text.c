@@ -16,6 +16,7 @@
 #include "ckpt/manifest.h"
 #include "dump/ckpt_text.h"
 #include "io/file.h"
+#include "io/json.h"
 
 enum { LABEL = 11, BLOCK = 1 << 14 };
 
@@ -487,15 +488,15 @@ void rf_ckpt_text_print_row(const struct rf_ckpt_text *x, const struct rf_row *r
 
 static void write_json(json_t *o, struct rf_buf *p)
 {
-	char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
+	struct rf_buf text = { 0 };
 
-	if (text) {
-		rf_print_json(p, text);
-		rf_print_text(p, "\n");
-	} else {
-		p->failed = true;
-	}
-	free(text);
+	rf_json_print(&text, o);
+	rf_buf_add(&text, "", 1);
+	if (!text.failed)
+		rf_print_json(p, (const char *)text.p);
+	rf_print_text(p, "\n");
+	p->failed |= text.failed;
+	rf_buf_free(&text);
 	json_decref(o);
 }
 

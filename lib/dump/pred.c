@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "dump/pred.h"
+#include "io/json.h"
 #include "stream/meta.h"
 
 static json_t *answers(const struct rf_record *r)
@@ -19,7 +20,7 @@ enum rf_code rf_pred_line(struct rf_buf *p, const struct rf_token_text *w, const
 {
 	const struct rf_record *r = row->rec;
 	const int prompt = r->prompt_len >= 0 ? r->prompt_len : r->T;
-	char *input = NULL, *line;
+	char *input = NULL;
 	size_t n = 0, final;
 	json_t *o, *all;
 	enum rf_code rc;
@@ -45,12 +46,8 @@ enum rf_code rf_pred_line(struct rf_buf *p, const struct rf_token_text *w, const
 	json_object_set_new(o, "others", json_object());
 	json_object_set_new(o, "answers", answers(r));
 	free(input);
-	line = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17));
-	json_decref(o);
-	if (!line)
-		return rf_fail(e, RF_ENOMEM, "out of memory (a line)");
-	rf_print_text(p, line);
+	rf_json_print(p, o);
 	rf_print_text(p, "\n");
-	free(line);
-	return RF_OK;
+	json_decref(o);
+	return p->failed ? rf_fail(e, RF_ENOMEM, "out of memory (a line)") : RF_OK;
 }

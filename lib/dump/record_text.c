@@ -106,7 +106,7 @@ static void write_value(struct rf_buf *p, struct rf_mp *m)
 	case RF_MP_BOOL: rf_print_text(p, it.b ? "true" : "false"); break;
 	case RF_MP_UINT: rf_print(p, "%llu", (unsigned long long)it.u); break;
 	case RF_MP_INT:  rf_print(p, "%lld", (long long)it.i); break;
-	case RF_MP_REAL: rf_print_real(p, it.f, 6); break;
+	case RF_MP_REAL: rf_print_real(p, it.f); break;
 	case RF_MP_STR:  write_string(p, &it); break;
 	case RF_MP_BIN:  rf_print(p, "<%u bytes>", (unsigned)it.n); break;
 	case RF_MP_ARRAY:

@@ -771,7 +771,7 @@ static bool write_value(struct rf_buf *p, struct value v, int digits, bool csv)
 		rf_print(p, "%llu", (unsigned long long)v.whole);
 		break;
 	case SINGLE:
-		rf_print_single(p, (float)v.real, 6);
+		rf_print_single(p, (float)v.real);
 		break;
 	case REAL:
 		if (isinf(v.real))

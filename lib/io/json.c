@@ -1,7 +1,10 @@
-/* json.c -- JSON files with jansson.  It is strict enough for us, but allocates 50 bytes for each byte of
- * "[[],[],[], ...", so the values are counted before it gets the text. */
+/* json.c -- JSON files with jansson, and its values as text.  It is strict enough for us, but allocates 50 bytes
+ * for each byte of "[[],[],[], ...", so the values are counted before it gets the text.  It writes reals with 17
+ * digits, such as 0.16666700000000001, so they are written here. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/print.h"
 #include "io/jscan.h"
 #include "io/json.h"
 
@@ -27,4 +30,56 @@ enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth,
 		return rf_fail(e, RF_EMODEL, "not a JSON object");
 	}
 	return RF_OK;
+}
+
+static void print_scalar(struct rf_buf *to, const json_t *v)
+{
+	const size_t at = to->n;
+	char *text;
+
+	if (json_is_real(v)) {
+		rf_print_real(to, json_real_value(v));
+		if (!to->failed && !memchr(to->p + at, '.', to->n - at) && !memchr(to->p + at, 'e', to->n - at))
+			rf_print_text(to, ".0");
+		return;
+	}
+	if ((text = json_dumps(v, JSON_ENCODE_ANY)))
+		rf_print_text(to, text);
+	to->failed |= !text;
+	free(text);
+}
+
+static void print_key(struct rf_buf *to, const char *key)
+{
+	json_t *s = json_string(key);
+
+	print_scalar(to, s);
+	json_decref(s);
+}
+
+void rf_json_print(struct rf_buf *to, const json_t *value)
+{
+	const json_t *each;
+	const char *key;
+	size_t i = 0;
+
+	if (json_is_array(value)) {
+		rf_print_text(to, "[");
+		for (; i < json_array_size(value); i++) {
+			rf_print_text(to, i ? "," : "");
+			rf_json_print(to, json_array_get(value, i));
+		}
+		rf_print_text(to, "]");
+	} else if (json_is_object(value)) {
+		rf_print_text(to, "{");
+		json_object_foreach((json_t *)value, key, each) {
+			rf_print_text(to, i++ ? "," : "");
+			print_key(to, key);
+			rf_print_text(to, ":");
+			rf_json_print(to, each);
+		}
+		rf_print_text(to, "}");
+	} else {
+		print_scalar(to, value);
+	}
 }

@@ -8,6 +8,7 @@
 
 #include "base/print.h"
 #include "io/jscan.h"
+#include "io/json.h"
 #include "io/lines.h"
 #include "score/score.h"
 #include "stream/meta.h"
@@ -165,8 +166,8 @@ static enum rf_code name_group(struct rf_scorer *c, json_t *const value[KEYS], s
 static enum rf_code more(struct rf_scorer *c, const struct rf_verdict *v, int n,
                          const char *const shown[KEYS], const char **to, struct rf_err *e)
 {
+	struct rf_buf text = { 0 };
 	json_t *line, *found, *x;
-	char *s;
 
 	if (!c->s->each)
 		return RF_OK;
@@ -181,9 +182,9 @@ static enum rf_code more(struct rf_scorer *c, const struct rf_verdict *v, int n,
 		x = shown[i] ? json_loads(shown[i], JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
 		json_object_set_new(line, c->shown[i], x ? x : json_null());
 	}
-	s = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
-	*to = s ? in_region(&c->tally.names, s, strlen(s)) : NULL;
-	free(s);
+	rf_json_print(&text, line);
+	*to = text.failed ? NULL : in_region(&c->tally.names, (const char *)text.p, text.n);
+	rf_buf_free(&text);
 	json_decref(line);
 	return *to ? RF_OK : no_memory(e);
 }
@@ -577,14 +578,9 @@ static json_t *named(const struct rf_scorer *c, const char *first, const char *r
 
 static enum rf_code put(json_t *line, struct rf_buf *to, struct rf_err *e)
 {
-	char *s = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
-
-	json_decref(line);
-	if (!s)
-		return no_memory(e);
-	rf_print_text(to, s);
+	rf_json_print(to, line);
 	rf_print_text(to, "\n");
-	free(s);
+	json_decref(line);
 	return to->failed ? no_memory(e) : RF_OK;
 }
 

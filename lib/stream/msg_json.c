@@ -39,7 +39,7 @@ static void put_real(struct rf_buf *b, double v)
 {
 	size_t at = b->n;
 
-	rf_print_real(b, v, 15);
+	rf_print_real(b, v);
 	if (!b->failed && !memchr(b->p + at, '.', b->n - at) && !memchr(b->p + at, 'e', b->n - at))
 		put(b, ".0");
 }
@@ -138,12 +138,10 @@ static void put_numbers(struct rf_buf *b, const struct dtype *type, const unsign
 {
 	put(b, "[");
 	for (size_t i = 0; i < n; i += type->size, p += type->size) {
-		char s[32];
 		uint16_t half;
 		int32_t i4;
 		int64_t i8;
 		float f4;
-		double v;
 
 		if (i)
 			put(b, ",");
@@ -164,15 +162,12 @@ static void put_numbers(struct rf_buf *b, const struct dtype *type, const unsign
 			continue;
 		case F2:
 			memcpy(&half, p, 2);
-			v = (double)rf_f16_f32(half);
+			f4 = rf_f16_f32(half);
 			break;
 		default:
 			memcpy(&f4, p, 4);
-			v = (double)f4;
 		}
-		/* "-0" would be read as the integer, which has no sign */
-		snprintf(s, sizeof s, v == 0 && signbit(v) ? "-0.0" : "%.9g", v);
-		put(b, s);
+		rf_print_single(b, f4);
 	}
 	put(b, "]");
 }

@@ -1,4 +1,4 @@
-// sentencepiece.cc -- the one file in C++: nothing is thrown out of it.
+// sentencepiece.cc -- C++ out of which nothing is thrown.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,9 +1,11 @@
 /* json STREAM... -- the JSON form: each message of the streams named, and every kind of value that is hard
  * to say in JSON, comes back as the same bytes.  Prints TAP. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/print.h"
 #include "stream/msg.h"
 #include "stream/wire.h"
 #include "unit/tap.h"
@@ -141,7 +143,11 @@ static void reals(void)
 		{ 0.1, "0.1" },
 		{ 1e300, "1e+300" },
 		{ 1.0 / 3, "0.3333333333333333" },
-		{ 5e-324, "4.94065645841247e-324" },
+		{ 5e-324, "5e-324" },
+		{ 0.166667, "0.166667" },
+		{ 2.2250738585072014e-308, "2.2250738585072014e-308" },
+		{ 1e15, "1e+15" },
+		{ 123456, "123456.0" },
 		{ 1e22, "1e+22" },
 		{ 123456789012345678.0, "1.2345678901234568e+17" },
 		{ 0.8, "0.8" },
@@ -166,6 +172,67 @@ static void reals(void)
 	}
 	free(line);
 	ok(!bad, "20000 random doubles come back: %d do not", (int)bad);
+}
+
+/* Returns whether a text has the fewest digits that give the number back in both ways of reading.  With up to six
+ * digits a number is written as with six, which says 922330 instead of 9.2233e+05. */
+static bool is_shortest(const char *text, float f)
+{
+	char fewest[40];
+	int digits = 0;
+
+	do
+		snprintf(fewest, sizeof fewest, "%.*g", ++digits, (double)f);
+	while (digits < 9 && (strtof(fewest, NULL) != f || (float)strtod(fewest, NULL) != f));
+	if (digits < 6 && fabsf(f) >= FLT_MIN)
+		snprintf(fewest, sizeof fewest, "%.6g", (double)f);
+	return !strcmp(text, fewest) && strtof(text, NULL) == f && (float)strtod(text, NULL) == f;
+}
+
+static void singles(void)
+{
+	static const struct { float v; const char *text; } some[] = {
+		{ 1, "1" }, { -0.0f, "-0.0" }, { 0, "0" }, { 0.1f, "0.1" }, { 0.166667f, "0.166667" },
+		{ 1.0f / 3, "0.33333334" }, { 1e-45f, "1e-45" }, { 16777216, "16777216" },
+		{ 3.4028235e38f, "3.4028235e+38" },
+		/* as a double it is the middle of two float32s, and rounds to the other */
+		{ 7.038531e-26f, "7.0385307e-26" },
+	};
+	uint64_t x = 88172645463325252, bad = 0, longer = 0;
+	struct rf_buf b = { 0 };
+	char *line = NULL;
+
+	for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+		b.n = 0;
+		rf_print_single(&b, some[i].v);
+		rf_buf_add(&b, "", 1);
+		ok(!strcmp((char *)b.p, some[i].text), "the float32 %s is %s", (char *)b.p, some[i].text);
+		begin();
+		msgpack_pack_map(&pk, 3);
+		rf_pack_text(&pk, "dtype");
+		rf_pack_text(&pk, "<f4");
+		rf_pack_text(&pk, "shape");
+		msgpack_pack_array(&pk, 1);
+		msgpack_pack_uint64(&pk, 1);
+		rf_pack_text(&pk, "data");
+		rf_pack_bin(&pk, &some[i].v, 4);
+		bad += round_trip(buf.p, buf.n, &line) != NULL;
+	}
+	ok(!bad, "float32s in an array come back: %d do not", (int)bad);
+	for (int i = 0; i < 20000; i++) {
+		float v;
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		memcpy(&v, &x, 4);
+		if (!isfinite(v))
+			continue;
+		b.n = 0;
+		rf_print_single(&b, v);
+		rf_buf_add(&b, "", 1);
+		longer += !is_shortest((char *)b.p, v);
+	}
+	ok(!longer, "20000 random float32s have the fewest digits: %d have not", (int)longer);
+	rf_buf_free(&b);
+	free(line);
 }
 
 static void strings(void)
@@ -238,16 +305,15 @@ static void arrays(void)
 	char *line = NULL;
 
 	begin(), rf_pack_array(&pk, "<f4", 1, (int[]){ 6 }, f4, sizeof f4);
-	value("<f4", "{\"dtype\":\"<f4\",\"shape\":[6],\"data\":[1,-0.0,0.100000001,1.40129846e-45,3."
-	             "40282347e+38,16777216]}");
+	value("<f4", "{\"dtype\":\"<f4\",\"shape\":[6],\"data\":[1,-0.0,0.1,1e-45,3.4028235e+38,16777216]}");
 	begin(), rf_pack_array(&pk, "<i4", 2, (int[]){ 2, 2 }, i4, sizeof i4);
 	value("<i4", "{\"dtype\":\"<i4\",\"shape\":[2,2],\"data\":[0,-1,2147483647,-2147483648]}");
 	begin(), rf_pack_array(&pk, "<i8", 1, (int[]){ 4 }, i8, sizeof i8);
 	value("<i8", "{\"dtype\":\"<i8\",\"shape\":[4],\"data\":[0,\"9223372036854775807\",\"-"
 	             "9223372036854775808\",\"9007199254740993\"]}");
 	begin(), rf_pack_array(&pk, "<f2", 1, (int[]){ 7 }, f2, sizeof f2);
-	value("<f2", "{\"dtype\":\"<f2\",\"shape\":[7],\"data\":[1,-0.0,5.96046448e-08,65504,6.09755516e-05,"
-	             "6.10351562e-05,-2]}");
+	value("<f2", "{\"dtype\":\"<f2\",\"shape\":[7],\"data\":[1,-0.0,5.9604645e-08,65504,6.097555e-05,"
+	             "6.1035156e-05,-2]}");
 	begin(), rf_pack_array(&pk, "|u1", 1, (int[]){ 3 }, "\0\x7f\xff", 3);
 	value("|u1", "{\"dtype\":\"|u1\",\"shape\":[3],\"data\":[0,127,255]}");
 	begin(), rf_pack_array(&pk, "<f4", 1, (int[]){ 0 }, NULL, 0);
@@ -356,6 +422,7 @@ int main(int argc, char *argv[])
 		golden(argv[i]);
 	integers();
 	reals();
+	singles();
 	strings();
 	others();
 	arrays();
