@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "io/file.h"
+#include "io/jscan.h"
 
 enum { BLOCK = 1 << 20 };
 
@@ -329,25 +330,6 @@ static int write_all(int fd, const char *p, size_t *left)
 	return 0;
 }
 
-/* Returns whether the regular file that is open as fd ends inside a line.  It is opened again, since one that
- * may be appended to need not be readable; one that cannot be read counts as whole. */
-static bool is_torn(const char *path, int fd)
-{
-	struct stat st, again;
-	char last = '\n';
-	int to_read;
-
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size)
-		return false;
-	if ((to_read = open(path, O_RDONLY | O_CLOEXEC)) < 0)
-		return false;
-	if (fstat(to_read, &again) < 0 || again.st_ino != st.st_ino || again.st_dev != st.st_dev ||
-	    rf_file_pread(to_read, &last, 1, (uint64_t)st.st_size - 1, NULL) != RF_OK)
-		last = '\n';
-	close(to_read);
-	return last != '\n';
-}
-
 static enum rf_code append(const char *path, int fd, const void *data, size_t n, struct rf_err *e)
 {
 	struct stat st;
@@ -368,25 +350,52 @@ static enum rf_code append(const char *path, int fd, const void *data, size_t n,
 	                                         : RF_OK;
 }
 
+/* Ends a last line that has no newline.  A line of JSON that was cut, by a crash or a full disk, is removed, for
+ * no reader of the log could read past it; any other line gets its newline. */
+static enum rf_code end_last_line(const char *path, int fd, struct rf_err *e)
+{
+	enum { TAIL = 1 << 20 };
+	struct rf_jvalue v;
+	struct stat st;
+	char *tail, *line;
+	enum rf_code rc;
+	size_t n;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size)
+		return RF_OK;
+	n = st.st_size < TAIL ? (size_t)st.st_size : TAIL;
+	if (!(tail = malloc(n + 1)))
+		return rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
+	if ((rc = rf_file_pread(fd, tail, n, (uint64_t)st.st_size - n, e)) == RF_OK && tail[n - 1] != '\n') {
+		for (line = tail + n; line > tail && line[-1] != '\n';)
+			line--;
+		n -= (size_t)(line - tail);
+		if (*line == '{' && rf_jscan_check(line, n, &v, NULL) != RF_OK) {
+			if (ftruncate(fd, st.st_size - (off_t)n) < 0)
+				rc = rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
+		} else {
+			rc = append(path, fd, "\n", 1, e);
+		}
+	}
+	free(tail);
+	return rc;
+}
+
 enum rf_code rf_file_append(const char *path, const void *data, size_t n, struct rf_err *e)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	const int flags = O_CREAT | O_APPEND | O_CLOEXEC;
+	struct stat st;
+	/* only a file is read: a FIFO must wait for its reader */
+	int fd = !stat(path, &st) && S_ISREG(st.st_mode) ? open(path, O_RDWR | flags, 0666) : -1;
 	enum rf_code rc = RF_OK;
-	char *lines;
 
+	if (fd >= 0)
+		rc = end_last_line(path, fd, e);
+	else
+		fd = open(path, O_WRONLY | flags, 0666); /* a file that cannot be read is taken to be whole */
 	if (fd < 0)
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
-	if (!is_torn(path, fd)) {
-		rc = append(path, fd, data, n, e);
-	} else if ((lines = malloc(n + 1))) {
-		lines[0] = '\n';
-		memcpy(lines + 1, data, n);
-		rc = append(path, fd, lines, n + 1, e);
-		free(lines);
-	} else {
-		rc = rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
-	}
-	if (rc != RF_OK) {
+	if (rc != RF_OK || (rc = append(path, fd, data, n, e)) != RF_OK) {
 		close(fd);
 		return rc;
 	}
