@@ -100,6 +100,23 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 		<<<"$stderr")" -eq 3 ]
 }
 
+@test "rf-loop: the loss that a batch's line shows is the mean over its mini-batches, also after a kill" {
+	run -0 --separate-stderr loop run
+	shown() { sed -n "s/^rf-loop: run: batch $1 of 3, .*, loss \([0-9.]*\), .*/\1/p" <<<"$stderr"; }
+	for batch in 1 2 3; do
+		mean=$(jq -s --argjson b $batch 'map(select(.step >= 2 * $b - 2 and .step < 2 * $b)."loss/ntp")
+			| add / length' run/log.jsonl)
+		[ "$(printf '%.4g' "$mean")" = "$(printf '%.4g' "$(shown $batch)")" ]
+	done
+	# lines of an earlier attempt at the last batch
+	cp run/log.jsonl log
+	rm -r run
+	run -0 --separate-stderr loop run --batches 2
+	jq -c 'select(.step >= 4) | ."loss/ntp" = 99' log >>run/log.jsonl
+	run -0 --separate-stderr loop run
+	[ "$(printf '%.4g' "$mean")" = "$(printf '%.4g' "$(shown 3)")" ]
+}
+
 @test "rf-loop: the line gets its batch in environment variables, and nothing on standard input" {
 	L='cat; printf "%s " "$RUN" "$STEP" "$AT" "$FROM" "$TO" "$ORDER" "$STREAM" "$BATCH" "$DATA" >>line'
 	export L="$L; echo >>line; $LINE"

@@ -371,6 +371,7 @@ static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 	if ((rc = rf_loop_same_scripts(l, e)) != RF_OK || (rc = set_batch(l, e)) != RF_OK ||
 	    (rc = rf_loop_live_begin(l, e)) != RF_OK)
 		return rc;
+	l->since = l->at;
 	began = rf_now(); /* an epoch's order was drawn for all its batches */
 	rc = run_line(l, what, e);
 	rc = rf_loop_live_end(l, rc, e);
@@ -546,13 +547,17 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 
 /* ---- progress ------------------------------------------------------------------------------ */
 
-/* A figure of a line of the log. */
-static void add_figure(struct rf_buf *p, const json_t *line, const char *key, const char *name)
-{
-	const json_t *v = json_object_get(line, key);
+/* A figure of the log's lines: its mean. */
+struct figure { const char *key, *name; double sum; int n; };
 
-	if (json_is_number(v))
-		rf_print(p, ", %s %.4g", name, json_number_value(v));
+static void add_figure(struct figure *f, const json_t *line)
+{
+	const json_t *v = json_object_get(line, f->key);
+
+	if (json_is_number(v)) {
+		f->sum += json_number_value(v);
+		f->n++;
+	}
 }
 
 /* Cuts the last line off a text and parses it.  A line that is not JSON, as a crash leaves it, is passed over.
@@ -566,7 +571,8 @@ static json_t *last_line(char *text, uint64_t *n)
 		while (*n && text[*n - 1] == '\n')
 			--*n;
 		text[*n] = 0;
-		line = strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
+		for (line = text + *n; line > text && line[-1] != '\n'; line--)
+			;
 		*n = (uint64_t)(line - text);
 		if (rf_json_parse(&figures, line, strlen(line), 16, NULL) != RF_OK)
 			figures = NULL;
@@ -574,34 +580,41 @@ static json_t *last_line(char *text, uint64_t *n)
 	return figures;
 }
 
-enum { LAST_LINES = 64 << 10 };
+enum { LAST_LINES = 4 << 20 };
 
-/* Those of the batch's last step; of one on responses, whose line has the loss on them alone, also those of
- * the step before it. */
+/* Adds the figures of the steps since the last report, means over their mini-batches; a step on responses has
+ * a loss of its own.  The lines are read from the last one back: a batch that was trained again after a kill
+ * has older lines too, of the same steps. */
 static void add_figures(const struct rf_loop *l, struct rf_buf *p)
 {
-	char path[4096], text[LAST_LINES + 1];
-	uint64_t size, n = 0;
-	json_t *last, *before;
+	struct figure figure[] = { { "loss/ntp", "loss", 0, 0 }, { "reward/mean", "reward", 0, 0 },
+		                   { "actor/sft_loss", "loss of responses", 0, 0 } };
+	const int figures = sizeof figure / sizeof *figure;
+	char path[4096], *text = NULL;
+	uint64_t size, n;
+	int64_t next = l->at - 1;
+	json_t *line;
 	int fd;
 
 	if (rf_loop_file(l, "log.jsonl", path, NULL) != RF_OK ||
 	    rf_file_open(path, &fd, &size, NULL) != RF_OK)
 		return;
 	n = size < LAST_LINES ? size : LAST_LINES;
-	if (rf_file_pread(fd, text, (size_t)n, size - n, NULL) != RF_OK)
-		n = 0;
+	if ((text = malloc((size_t)n + 1)) && rf_file_pread(fd, text, (size_t)n, size - n, NULL) == RF_OK)
+		while (next >= l->since && (line = last_line(text, &n))) {
+			const bool ours = json_integer_value(json_object_get(line, "step")) == next--;
+
+			for (int i = 0; i < figures && ours; i++)
+				add_figure(&figure[i], line);
+			json_decref(line);
+			if (!ours)
+				break;
+		}
 	close(fd);
-	last = last_line(text, &n);
-	before = json_object_get(last, "actor/sft_loss") ? last_line(text, &n) : json_incref(last);
-	/* a line of another time says nothing of this batch */
-	if (json_integer_value(json_object_get(last, "step")) + 1 == l->at) {
-		add_figure(p, before, "loss/ntp", "loss");
-		add_figure(p, before, "reward/mean", "reward");
-		add_figure(p, last, "actor/sft_loss", "loss of responses");
-	}
-	json_decref(before);
-	json_decref(last);
+	free(text);
+	for (int i = 0; i < figures; i++)
+		if (figure[i].n)
+			rf_print(p, ", %s %.4g", figure[i].name, figure[i].sum / figure[i].n);
 }
 
 static void add_time(struct rf_buf *p, double seconds)

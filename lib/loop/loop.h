@@ -67,6 +67,7 @@ struct rf_loop {
 	struct rf_child child;
 	struct rf_lock lock;
 	int64_t at, done;            /* the newest step; the number of batches done */
+	int64_t since;               /* the step before the batches that are reported next */
 	uint64_t sequences, hash;    /* of the data: how many there are, and their hash */
 	int64_t every;               /* batches between two commits; 0: commit_every is a time */
 	int64_t span;                /* batches of the line */

@@ -74,6 +74,7 @@ static void look(struct rf_loop *l)
 	rf_step_name(name, newest);
 	if (rf_file_join(dir, l->weights, name, NULL) != RF_OK || rf_ckpt_open(&c, dir, NULL) != RF_OK)
 		return; /* it has gone further */
+	l->since = l->at;
 	l->at = c.step;
 	l->done = c.commits;
 	rf_ckpt_close(&c);
