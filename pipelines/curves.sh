@@ -88,7 +88,10 @@ numbers() {
 # about RUN: by what command its lines were made, and size and hash of what they are about
 about() { sed -n '/^EVALUATE=/p; s/^\([0-9]* bytes, sha256 [0-9a-f]*\).*/\1/p' <"$1/eval.words"; }
 
-first=
+# rollouts RUN: how the rollouts were drawn whose rewards its lines have
+rollouts() { sed -n 's/^eval_line=//; s/ | rf-reward .*//; 1p' <"$1/eval-reward.words"; }
+
+first='' drawn=''
 for i in "${!runs[@]}"; do
 	run=$(plain "${runs[i]}")
 	[ -e "$run/latest" ] ||
@@ -107,6 +110,11 @@ for i in "${!runs[@]}"; do
 	[ "$(about "$run")" = "$(about "$first")" ] ||
 		die 65 "$first and $run were evaluated on different texts, or by another EVALUATE," \
 			"so they cannot be compared"
+	[ -e "$run/eval-reward.words" ] || continue
+	drawn=${drawn:-$run}
+	[ "$(rollouts "$run")" = "$(rollouts "$drawn")" ] ||
+		die 65 "$drawn and $run have held-out rewards of rollouts that were drawn in other ways" \
+			"(EVAL_SELECT, EVAL_ROLLOUT), so they cannot be compared"
 done
 
 out=$(plain "$OUT")

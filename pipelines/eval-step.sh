@@ -1,27 +1,46 @@
 #!/bin/bash
 # eval-step.sh -- after a batch of rf-loop, with its variables and EVAL, EVERY, EVALUATE, MODEL of loop.mk in
-# the environment: how well the new step predicts EVAL, as a line of RUN/eval.jsonl; before the first of these
-# that of step 0.  However often it is called and killed, a step has one line.
+# the environment: how well the new step predicts EVAL, and with eval_line the mean reward of its rollouts
+# there, as a line of RUN/eval.jsonl; before the first of these that of step 0.  However often it is called and
+# killed, a step has one line.
 #
 # eval-step.sh check -- whether EVAL is there, and is what the lines that RUN has are about.
-# eval-step.sh only -- STEP's line alone, whatever its batch.
+# eval-step.sh only -- STEP's line alone, whatever its batch, with the rollouts that RUN's lines are about.
 set -euo pipefail
 export LC_ALL=C
 here=$(dirname "$0")
 
+case $EVAL in -*) EVAL=./$EVAL ;; esac # else programs would take it for an option
+
 # words: what the lines are about stays the same
-words() { "$here/same-words.sh" "$RUN/eval.words" EVALUATE -- "$EVAL"; }
+words() {
+	"$here/same-words.sh" "$RUN/eval.words" EVALUATE -- "$EVAL"
+	[ -z "${eval_line:-}" ] || "$here/same-words.sh" "$RUN/eval-reward.words" eval_line -- "$EVAL"
+}
+
+# rewards DIR: the rewards of rollouts by the weights in DIR, as members of a line; "" if there are none
+rewards() {
+	[ -n "${eval_line:-}" ] || return 0
+	bash -e -o pipefail -c "$eval_line" rollouts "$1" | rf-dump --json --no-hidden |
+		jq -njr 'reduce (inputs | select(.type == "seq").body.reward | values) as $r ({ n: 0 };
+				.n += ($r.total.data | length) | .sum += ($r.total.data | add)
+				| .kind = if (.kind // $r.kind) == $r.kind then $r.kind else "mixed" end)
+			| if .n > 0 then {"reward/mean": (.sum / .n), "reward/kind": .kind, rollouts: .n}
+				| tojson | "," + .[1:-1] else "" end'
+}
 
 # line DIR STEP: adds the line of this step, made by the weights in DIR, in the order of steps
 line() {
-	local said
+	local said rewarded
 	! grep -q "^{\"step\":$2,.*}\$" "$RUN/eval.jsonl" 2>/dev/null || return 0
 	# shellcheck disable=SC2086  # options
 	said=$(bash -eu -o pipefail -c "$EVALUATE"' "$@"' evaluate -m "$1" ${COMPUTE:-} "$EVAL")
+	rewarded=$(rewards "$1")
 	{
 		# a line that a crash cut is left out, and its step is evaluated again
 		[ ! -e "$RUN/eval.jsonl" ] || sed -n '/}$/p' "$RUN/eval.jsonl"
-		printf '{"step":%d,%s\n' "$2" "${said#\{}"
+		said=${said#\{}
+		printf '{"step":%d,%s%s}\n' "$2" "${said%\}}" "$rewarded"
 	} | sort -t : -k 2n >"$RUN/eval.jsonl.tmp"
 	mv "$RUN/eval.jsonl.tmp" "$RUN/eval.jsonl"
 }
@@ -34,6 +53,10 @@ if [ "${1:-}" = check ]; then
 	[ ! -e "$RUN/eval.words" ] || words
 	exit 0
 fi
+if [ "${1:-}" = only ] && [ -e "$RUN/eval-reward.words" ]; then
+	eval_line=$(sed -n 's/^eval_line=//p' <"$RUN/eval-reward.words")
+fi
+export eval_line
 exec 9>"$RUN/.eval" # a run that trains and who draws its curves may come at once
 flock 9
 words

@@ -29,7 +29,8 @@
 #     STALE=0     with LIVE, commits by which rollouts' weights are older: then all stages work at once
 #     EVAL        held-out sequences (.rf): RUN/eval.jsonl has a line for step 0 and for the step after each
 #                 EVERY=1 batches, with the loss and accuracy there; EVALUATE='rf-ntp --eval' says them.
-#                 curves.mk draws them
+#                 A phase that trains with ReFINE also notes the mean reward of rollouts there: see
+#                 EVAL_REWARD in midtrain.mk.  curves.mk draws them
 #     REWARD_OPTIONS='--text --no-hidden'
 #                 options of rf-reward --exec where REWARD is a command for lines of JSON.  The command gets
 #                 text and tokens, but no hidden states; REWARD_OPTIONS= sends these instead of text,
@@ -130,9 +131,10 @@ stage        = $(if $(strip $(1)), | $(strip $(1)) $$FOLLOW)
 model_stage  = $(if $(strip $(1)),$(call stage,$(1)) -m "$${LIVE:-$$STEP}" $(stale) $$COMPUTE)
 stale        = $(if $(filter-out 0,$(STALE)),$${LIVE:+--stale $(STALE)})
 program      = $(notdir $(firstword $(1)))
-reward_stage = $(call stage,$(if $(filter-out rf-%,$(call program,$(1))),rf-reward --exec \
+rewards      = $(if $(filter-out rf-%,$(call program,$(1))),rf-reward --exec \
                $(call quote,$(1)) $(strip $(REWARD_OPTIONS)) $(if $(filter -m --model --model=% \
-               --tokenizer --tokenizer=%,$(REWARD_OPTIONS)),,-m "$$RUN"),$(1)))
+               --tokenizer --tokenizer=%,$(REWARD_OPTIONS)),,-m "$$RUN"),$(1))
+reward_stage = $(call stage,$(call rewards,$(1)))
 # --total-steps auto in a trainer's command becomes the steps of all batches.
 auto_steps   = $(findstring --total-steps auto,$(subst --total-steps=auto,--total-steps auto,$(1)))
 all_steps    = $$((BATCHES * $(or $(shell $(HERE)steps.sh '$(BATCH)' $(call quote,$(1))),$(error \
@@ -154,6 +156,9 @@ need      = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 make_data = $(TOKENIZE) -o "$$DATA" -- $(CORPUS)
 lasts     = $(if $(batches_given),,$(EPOCHS))
 both      = $(if $(1),$(if $(2),$(1) && $(2),$(1)),$(2))
+# The rollouts of EVAL and their rewards, for the weights $1.
+eval_line = $(if $(strip $(EVAL_REWARD)),rf-cat $(eval_part) "$$EVAL"$(call stage,$(EVAL_SELECT)) | \
+            $(strip $(EVAL_ROLLOUT)) -m "$$1" $$COMPUTE | $(strip $(call rewards,$(EVAL_REWARD))))
 evaluates = $(if $(EVAL),$(call quote,$(HERE)eval-step.sh))
 and_after = $(call both,$(ANSWER),$(call both,$(evaluates),$(AFTER)))
 fixed     = $(if $(own),$${hashes:-no files})$(if $(ANSWER),$(if $(own), )answered by $$ANSWER)
@@ -171,7 +176,7 @@ typed     = PIPELINE=$(notdir $(firstword $(MAKEFILE_LIST))) $(foreach \
             v,$(sort $(filter-out RF_BIN,$(filter $(KNOWN),$(given)))),$(call as_typed,$(v)))
 RF_WORDS  = $(subst <word>,$(newline),$(subst $() <word>,<word>,$(typed)))
 export RUN MODEL DATA BATCHES BATCH SEED COMPUTE LAUNCH COMMIT_EVERY PHASE LINE ANSWER ORDER EVAL EVERY \
-       RF_WORDS EVALUATE make_data and_after lasts
+       RF_WORDS EVALUATE make_data and_after lasts eval_line
 
 # What RUN/data/status says when the run was stopped on request is not an error of make's: it is a sentence.
 stopped = $(shell sed -n 's/^75\t\(.*asked: .*\)$$/\1/p' $(call quote,$(RUN)/data/status) 2>/dev/null)
@@ -200,7 +205,7 @@ batches:
 	@$(if $(and $(KEEP),$(LAUNCH)),printf '%s: every rank keeps its share of a batch: %s/streams/step-*.rf*\n' \
 		$(call quote,$(or $(PHASE),$(RUN))) $(call quote,$(RUN)) >&2)
 	@$(if $(own),hashes=$$($(HERE)hashes.sh $(CORPUS));) \
-		scripts=$$($(HERE)scripts.sh $(call values,$(filter-out EVALUATE $(UNUSED),$(STAGES)))); \
+		scripts=$$($(HERE)scripts.sh $(call values,$(filter-out EVALUATE EVAL_% $(UNUSED),$(STAGES)))); \
 		exec rf-loop -m "$$RUN" --from "$$MODEL" --data "$$DATA" \
 		$(if $(own),--make "$$make_data") $(if $(fixed),--words "$(fixed)") \
 		$${scripts:+--scripts "$$scripts"} \
@@ -219,7 +224,7 @@ plan:
 	@$(HERE)numbers.sh 0 $(call values,BATCHES)
 	@$(HERE)numbers.sh 1 $(call values,BATCH)
 	@LEN='$(LEN)' BATCHES=$(if $(lasts),,'$(BATCHES)') MEMORY=$(call quote,$(MEMORY)) \
-		$(HERE)plan.sh $(call values,$(filter-out EVALUATE $(UNUSED),$(STAGES)))
+		$(HERE)plan.sh $(call values,$(filter-out EVALUATE EVAL_% $(UNUSED),$(STAGES)))
 
 .DEFAULT_GOAL := train
 .DELETE_ON_ERROR:

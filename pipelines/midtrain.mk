@@ -17,6 +17,12 @@
 #     ENTROPY, SELECT, ROLLOUT, REWARD, TRAIN   the stages, in the order of the pipe
 #     K=5, N=1    tokens of a rollout, and rollouts at each position, in the commands that SELECT and ROLLOUT
 #                 have unless you give others
+#     EVAL_REWARD, EVAL_SELECT, EVAL_ROLLOUT
+#                 with EVAL, the stages that give its rollouts and their rewards: the same positions and random
+#                 numbers for each step, whatever the weights, so only the model differs.  EVAL_REWARD is REWARD
+#                 if the phase has rollouts; a baseline names one, as 'rf-reward --kind cosine', to be compared;
+#                 EVAL_REWARD= makes no rollouts.  The others are rf-select --mode uniform -k K --draw-step 0 and
+#                 rf-rollout -k K -n N --draw-step 0
 
 include $(dir $(lastword $(MAKEFILE_LIST)))loop.mk
 
@@ -29,7 +35,11 @@ ROLLOUT = rf-rollout -k $(K) -n $(N)
 REWARD  = rf-reward --kind cosine
 TRAIN   = rf-grpo $(OPTIM)
 
+EVAL_REWARD  = $(if $(filter REWARD,$(UNUSED)),,$(if $(strip $(ROLLOUT)),$(REWARD)))
+EVAL_SELECT  = rf-select --mode uniform -k $(K) --draw-step 0
+EVAL_ROLLOUT = rf-rollout -k $(K) -n $(N) --draw-step 0
+
 NUMBERS += K N
-STAGES  += ENTROPY SELECT ROLLOUT REWARD TRAIN
+STAGES  += ENTROPY SELECT ROLLOUT REWARD TRAIN $(if $(EVAL),EVAL_REWARD EVAL_SELECT EVAL_ROLLOUT)
 LINE     = $(next_batch)$(call model_stage,$(ENTROPY))$(call stage,$(SELECT))$(call \
            model_stage,$(ROLLOUT))$(call reward_stage,$(REWARD))$(call trainer,$(TRAIN))

@@ -18,7 +18,7 @@
 #                 MAX_ANSWER=32 the end.  ANSWER_BLANK=1: a blank before each answer, for tokenizers that
 #                 bring none, as byte-level ones, after prompts that end without
 #     EVALUATE='rf-ntp --eval --loss response'
-#                 of EVAL the responses count
+#                 of EVAL the responses count; rollouts and their rewards are of its prompts
 #     MEAN=tokens, RL_COEF=0.2
 #                 losses are means over tokens or sequences; the weight of the policy's
 #     ENTROPY, SELECT, ROLLOUT, REWARD, K=5, N=1
@@ -37,6 +37,8 @@ REWARD        = rf-reward --kind hybrid
 EVALUATE      = rf-ntp --eval --loss response
 TOKENIZE      = $(questions) --answer-key $(ANSWER_KEY) --max-answer $(MAX_ANSWER) \
                 $(if $(ANSWER_BLANK),--answer-prefix ' ')
+
+eval_part     = --part prompt
 
 NUMBERS      += MAX_ANSWER
 $(call one_of,METHOD,refine ntp sft)

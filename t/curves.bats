@@ -32,12 +32,14 @@ export ROOT RF_BIN
 
 # evaluated DIR STEP: the line that this step must have
 evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
+# predicted FILE: its lines without the rewards of rollouts
+predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 
 @test "EVAL: a line for step 0 and for the step after each EVERY batches, and the run stays what it was" {
 	[ "$(jq .step "$P/a/eval.jsonl" | paste -sd' ')" = '0 4 8' ]
 	[ "$(jq .step "$P/b/eval.jsonl" | paste -sd' ')" = '0 2 4 6 8 10' ]
-	evaluated "$P/ckpt" 0 | cmp - <(head -n 1 "$P/a/eval.jsonl")
-	evaluated "$P/a/step-000008" 8 | cmp - <(tail -n 1 "$P/a/eval.jsonl")
+	evaluated "$P/ckpt" 0 | cmp - <(predicted "$P/a/eval.jsonl" | head -n 1)
+	evaluated "$P/a/step-000008" 8 | cmp - <(predicted "$P/a/eval.jsonl" | tail -n 1)
 	evaluated "$P/b/latest" 10 | cmp - <(tail -n 1 "$P/b/eval.jsonl")
 	midtrain RUN=bare "${ntp[@]}" EVAL=
 	diff -r bare/latest/ "$P/b/latest/"
@@ -112,6 +114,44 @@ evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
 	[ "$(jq .tokens p/eval.jsonl | paste -sd' ')" = '15 15' ]
 }
 
+@test "EVAL: a run of ReFINE notes the rewards of the same rollouts' positions and draws at every step" {
+	# by hand, with the weights of any step
+	by_hand() {
+		rf-select --mode uniform -k 5 --draw-step 0 "$P/valid.rf" |
+			rf-rollout -k 5 -n 1 --draw-step 0 -m "$1" | rf-reward --kind "${2:-cosine}" |
+			rf-dump --tsv --rows rollout --columns reward --no-header |
+			awk '{ s += $1 } END { printf "%.6f %d\n", s / NR, NR }'
+	}
+	held() { jq -r '[."reward/mean", .rollouts, ."reward/kind"] | @tsv' "$1" | awk '{ printf "%.6f %d %s\n", $1, $2, $3 }'; }
+	[ "$(held "$P/a/eval.jsonl" | sed -n 1p)" = "$(by_hand "$P/ckpt") cosine" ]
+	[ "$(held "$P/a/eval.jsonl" | sed -n 3p)" = "$(by_hand "$P/a/step-000008") cosine" ]
+	run ! grep reward "$P/b/eval.jsonl"
+	# a baseline, with a reward that is named; another kind of a run; none
+	midtrain RUN=base "${ntp[@]}" BATCHES=1 EVAL_REWARD='rf-reward --kind cosine'
+	[ "$(held base/eval.jsonl | sed -n 1p)" = "$(by_hand "$P/ckpt") cosine" ]
+	midtrain RUN=binary BATCHES=1 REWARD='rf-reward --kind binary'
+	[ "$(held binary/eval.jsonl | sed -n 1p)" = "$(by_hand "$P/ckpt" binary) binary" ]
+	midtrain RUN=none BATCHES=1 EVAL_REWARD=
+	run ! grep reward none/eval.jsonl
+	# curves.mk adds lines of the same form
+	[ "$(jq -r .step binary/eval.jsonl | paste -sd' ')" = '0 2' ]
+	sed -i 2d binary/eval.jsonl
+	curves RUNS=binary OUT=out EVAL="$P/valid.rf"
+	[ "$(held binary/eval.jsonl | sed -n 2p)" = "$(by_hand binary/step-000002 binary) binary" ]
+	grep -q 'binary$' out/curves.tsv
+	# other rollouts for the same run are refused, and cannot be compared
+	run -2 midtrain RUN=base "${ntp[@]}" BATCHES=2 EVAL_REWARD='rf-reward --kind cosine' N=2
+	[[ "$output" == *'base/eval-reward.words: the run was started with other settings'* ]]
+	midtrain RUN=two "${ntp[@]}" BATCHES=1 EVAL_REWARD='rf-reward --kind cosine' N=2
+	run -2 curves RUNS='base two' OUT=no
+	[[ "$output" == 'curves: base and two have held-out rewards of rollouts that were drawn in other ways'* ]]
+	# post-training draws them on the prompts
+	echo '{"prompt": "a question that is long enough to have a position or two, or more", "answer": " yes"}' >q.jsonl
+	rf-tokenize --bytes --prompt-key prompt --answer-key answer -o q.rf q.jsonl
+	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/posttrain.mk" MODEL="$P/ckpt" RUN=p DATA=q.jsonl EVAL=q.rf
+	[ "$(jq -r '."reward/kind"' p/eval.jsonl | sort -u)" = hybrid ]
+}
+
 @test "curves.mk: the table has each run's evaluations, and of a log the last line of each step" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	cp -a "$P/a" "$P/b" .
@@ -129,10 +169,12 @@ evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
 		        h, l = held.get(step, {}), log.get(step, {})
 		        cells = h.get("nll"), h.get("accuracy"), l.get("loss/ntp"), l.get("reward/mean")
 		        cells = ["NaN" if c is None else f"{c:.6g}" for c in cells]
-		        cells += [l.get("reward/kind", "NaN"), "NaN", "NaN"]
+		        mean = h.get("reward/mean")
+		        cells += [l.get("reward/kind", "NaN"), "NaN" if mean is None else f"{mean:.6g}",
+		                  h.get("reward/kind", "NaN")]
 		        print(run, step, *cells, sep="\t")
 	END
-	awk -F '\t' -v OFS='\t' 'NR > 1 { for (i = 3; i <= 6; i++) if ($i != "NaN")
+	awk -F '\t' -v OFS='\t' 'NR > 1 { for (i = 3; i <= 8; i += 1 + (i == 6)) if ($i != "NaN")
 		$i = sprintf("%.6g", $i) } { print }' out/curves/curves.tsv | diff want -
 	[ "$(wc -l <want)" -eq 22 ]
 	[ "$(head -c 4 out/curves/curves.png | tail -c 3)" = PNG ]
@@ -141,7 +183,7 @@ evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
 	four=$(height out/curves/curves.png)
 	run -0 curves RUNS=b OUT=b-alone
 	[ "$output" = 'curves: b-alone/curves.png, b-alone/curves.tsv' ]
-	[ $((four - $(height b-alone/curves.png))) -eq $((175 * 240 / 100)) ]
+	[ $((four - $(height b-alone/curves.png))) -eq $((2 * 175 * 240 / 100)) ]
 	[ "$(ls -A out/curves)" = $'curves.png\ncurves.tsv' ]
 	cp -a out before
 	curves RUNS='a b' OUT=out/curves
