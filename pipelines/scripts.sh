@@ -67,7 +67,8 @@ starts_as_script() {
 is_own() {
 	[ ! -x "$1" ] || return 0
 	case $1 in
-	*.py | *.sh | *.bash | *.pl | *.rb | *.lua | *.js | *.jl | *.R | *.awk | *.jq | *.sed | *.mk) return 0 ;;
+	*.py | *.sh | *.bash | *.pl | *.rb | *.lua | *.js | *.jl | *.R) return 0 ;;
+	*.awk | *.jq | *.sed | *.mk) return 0 ;;
 	*.json | *.yaml | *.yml | *.toml | *.ini | *.cfg) return 0 ;;
 	esac
 	starts_as_script "$1"
@@ -91,13 +92,18 @@ look() {
 			[ -f "$file" ] || [[ $w != -*=* ]] || file=${w#*=}
 			if [ -n "$command" ] && [[ $w != */* ]]; then
 				path=$(type -P -- "$w") || path=''
-				file=$(! interpreter "$w" && starts_as_script "$path" && printf %s "$path") || file=''
+				file=''
+				interpreter "$w" || ! starts_as_script "$path" || file=$path
 			fi
 			if [ -f "$file" ] && [ -r "$file" ] && ! of_system "$file"; then
 				case $before in
 				'>' | -o | --out* | --log* | --save* | --write*) ;;
 				-f) list "$file" ;;
-				*) ! { interpreter "$program" && [ -z "$operand" ] || is_own "$file"; } || list "$file" ;;
+				*)
+					if [ -z "$operand" ] && interpreter "$program" || is_own "$file"; then
+						list "$file"
+					fi
+					;;
 				esac
 			fi
 			if [ -n "$command" ]; then

@@ -47,6 +47,7 @@ judge_run() {
 	for step in run/step-*; do
 		diff -r "$step" "new/${step#run/}" || return 1
 	done
+	[ ! -e run/manifest.json ] || [ "$(jq -c .event run/manifest.json)" = '"begin"' ] || return 1
 	rf-dump --check -q run || return 1
 	"$@" --at 0 2>again || return 1
 	diff -r --exclude=.lock --exclude=manifest.json run new

@@ -19,7 +19,7 @@ line() {
 	[ "$(wc -l <$J)" -eq 1 ]
 	[ "$(line 1 '[.event, .step, .data.records, .program.name, .program.options.lr]')" = \
 		'["begin",1,2,"rf-ntp","1e-06"]' ]
-	[ "$(line 1 .start.weights)" = "\"$(rf-dump --json "$M" | jq -r 'select(.type == "checkpoint").weights')\"" ]
+	[ "$(line 1 .start.weights)" = "$(rf-dump --json "$M" | jq 'select(.type == "checkpoint").weights')" ]
 	[ "$(line 1 '.device | [.name, .dtype, .ranks]')" = '["cpu","f32",1]' ] || [ -n "${RF_DEVICE:-}" ]
 	[ "$(line 1 .program.version)" = '"0.1"' ]
 	[ "rf-ntp 0.1 ($(line 1 .program.commit | tr -d '"'))" = "$(rf-ntp --version)" ]
@@ -111,13 +111,25 @@ line() {
 	run ! grep -q manifest <(rf-dump "$M")
 }
 
+@test "manifest: among several ranks rank 0 writes it, with the number of ranks" {
+	load ranks
+	have_mpi || skip "there is no mpirun"
+	runs run
+	texts 40 1:20 2:30 3:25 4:22 >in
+	in_line 2 "rf-cat --shard auto --mini-batch 4 in |
+		rf-ntp -m run --dtype f32 --mini-batch 4 --threads 1 --ranks mpi"
+	[ "$(wc -l <$J)" -eq 1 ]
+	[ "$(line 1 '[.event, .device.ranks, .data.records, (.libraries | has("MPI"))]')" = \
+		'["begin",2,4,true]' ]
+}
+
 # small: a checkpoint, text and a reward for pipelines
 small() {
 	sed 's/"vocab_size": 40/"vocab_size": 384/; s/"eos_token_id": 2/"eos_token_id": 1/' \
 		"$G/delta/config.json" >config.json
 	rf-init --config config.json ckpt
 	for n in 1 2 3 4 5 6 7 8; do
-		echo "{\"text\": \"Text number $n, long enough that rollouts have room in it: $n, $n and $n.\"}"
+		echo "{\"text\": \"Text number $n, so long that rollouts have room in it: $n, $n, $n.\"}"
 	done >corpus.jsonl
 	cat >'my reward.py' <<-'END'
 		import json, sys
@@ -131,8 +143,8 @@ small() {
 }
 # midtrain WORD...: a phase of batches of two, whose reward is that script
 midtrain() {
-	make -f "$ROOT/pipelines/midtrain.mk" RF_BIN="$RF_BIN" RUN=run MODEL=ckpt CORPUS=corpus.jsonl BATCH=2 \
-		MINI_BATCH=2 LEN=96 REWARD="python3 'my reward.py'" "$@"
+	make -f "$ROOT/pipelines/midtrain.mk" RF_BIN="$RF_BIN" RUN=run MODEL=ckpt CORPUS=corpus.jsonl \
+		BATCH=2 MINI_BATCH=2 LEN=96 REWARD="python3 'my reward.py'" "$@"
 }
 
 @test "manifest: a pipeline hands on its words, and the hashes of data and own scripts" {
@@ -163,7 +175,7 @@ midtrain() {
 	[[ "$output" == *'< script='*': my reward.py'*'> script='*"--from run goes on from this one"* ]]
 	cp before.py 'my reward.py'
 	run -2 midtrain BATCHES=3 AFTER='echo >>"my reward.py"'
-	[[ "$output" == *"my reward.py: the script has changed since the run was begun: put it back"*MODEL=run* ]]
+	[[ "$output" == *"my reward.py: the script has changed since the run was begun: put it"*MODEL=run* ]]
 	[ "$(rf-dump --json run | jq 'select(.type == "checkpoint").commits')" -lt 3 ]
 	cp before.py 'my reward.py'
 	midtrain BATCHES=3 2>/dev/null
@@ -213,8 +225,8 @@ midtrain() {
 	rf-init --from run --dtype bf16 out 2>/dev/null
 	cmp out/README.base.md ckpt/README.md
 	[ "$(sed '/^$/q' out/README.md)" = "$(printf '%s\n' --- 'library_name: transformers' \
-		'pipeline_tag: text-generation' 'base_model: owner/Base-1.0' 'license: apache-2.0' 'language:' '- en' \
-		'tags:' '- rf-tools' '- delta_net' '- refine' '- arxiv:2602.16704' ---)" ]
+		'pipeline_tag: text-generation' 'base_model: owner/Base-1.0' 'license: apache-2.0' \
+		'language:' '- en' 'tags:' '- rf-tools' '- delta_net' '- refine' '- arxiv:2602.16704' ---)" ]
 	for row in "| REWARD | python3 'my reward.py' |" '| lr | 1e-06 |' '## Hashes' '## Last step' \
 		"| weights at the start | $(line 1 .start.weights | tr -d '"') |" '| matrix products |' \
 		"| my reward.py | $(line 1 '.scripts[0].xxh64' | tr -d '"') |" '| reward/mean | 0.5 |'; do

@@ -165,7 +165,7 @@ setup() {
 		rf-cat --json >other
 	for tool in rf-entropy rf-rollout 'rf-ntp --eval'; do
 		run -65 bash -c "$tool -m m other >out"
-		[[ "$output" == *"other: the stream was made with tokenizer 0123456789ab, but m/tokenizer"*" is \
+		[[ "$output" == *"other: the stream was made with tokenizer 0123456789ab, but m/token"*" is \
 ${own:0:12} (if another program"*"rf-tokenize --tokenizer m/tokenizer"*")" ]]
 	done
 }

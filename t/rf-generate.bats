@@ -29,7 +29,8 @@ stops() { json "$1" | jq -c .generation.stop; }
 said() { json "$1" | jq -c .generation.text; }
 # speaker TOKEN...: the model m, which writes these tokens over and over whatever it reads; its VOCAB
 speaker() {
-	jq --argjson v "${VOCAB:-384}" '.vocab_size = $v | .hidden_size = 32 | .num_hidden_layers = 1 | .eos_token_id = 1
+	jq --argjson v "${VOCAB:-384}" '.vocab_size = $v | .hidden_size = 32
+		| .num_hidden_layers = 1 | .eos_token_id = 1
 		| .tie_word_embeddings = false' "$G/delta/config.json" >config.json
 	rm -rf m && rf-init --config config.json m
 	python3 "$ROOT/t/helper/speaker.py" m "$@"
@@ -155,9 +156,11 @@ speaker() {
 # json_tokenizer: adds to m a tokenizer.json with a, b and two marks, of which the first is special, and the
 # bytes of ü
 json_tokenizer() {
-	jq -n '{added_tokens: [{id: 3, content: "<|im_end|>", special: true}, {id: 4, content: "<tool>", special: false}
+	jq -n '{added_tokens: [{id: 3, content: "<|im_end|>", special: true},
+				{id: 4, content: "<tool>", special: false}
 			| . + {single_word: false, lstrip: false, rstrip: false, normalized: false}],
-		pre_tokenizer: {type: "ByteLevel", add_prefix_space: false, use_regex: true, trim_offsets: false},
+		pre_tokenizer: {type: "ByteLevel", add_prefix_space: false, use_regex: true,
+			trim_offsets: false},
 		decoder: {type: "ByteLevel", add_prefix_space: true, trim_offsets: true, use_regex: true},
 		model: {type: "BPE", vocab: {"a": 0, "b": 2, "Ã": 5, "¼": 6}, merges: []}}' >m/tokenizer.json
 	rm -f m/tokenizer_config.json

@@ -171,7 +171,8 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	run -0 --separate-stderr rf-init --help
 	[[ "$output" == "usage: rf-init --config file"* ]] && [ -z "$stderr" ]
 	run -0 --separate-stderr rf-init --version
-	[[ "$output" =~ ^"rf-init "[0-9]+\.[0-9]+" ("([0-9a-f]{7,}(-changed)?|unknown)")"$ ]] && [ -z "$stderr" ]
+	[[ "$output" =~ ^"rf-init "[0-9]+\.[0-9]+" ("([0-9a-f]{7,}(-changed)?|unknown)")"$ ]]
+	[ -z "$stderr" ]
 	run -74 bash -c 'rf-init --help >/dev/full'
 }
 @test "rf-init: bad input exits 66, 74 or 78 with one line that names it" {

@@ -121,14 +121,11 @@ static enum rf_code copy_from(const char *dir, bool *gone, struct rf_err *e)
 static void from(const char *dir)
 {
 	struct rf_err err;
-	enum rf_code rc;
 	bool gone;
 
-	do
-		rc = copy_from(dir, &gone, &err);
-	while (rc != RF_OK && gone && !rf_cli_stop);
-	if (rc != RF_OK)
-		fail(&err);
+	while (copy_from(dir, &gone, &err) != RF_OK)
+		if (!gone || rf_cli_stop)
+			fail(&err);
 }
 
 int main(int argc, char *argv[])
@@ -171,14 +168,12 @@ int main(int argc, char *argv[])
 	if (opt.from && (opt.tokenizer || opt.seed))
 		rf_die(EX_USAGE, "%s requires --config", opt.tokenizer ? "--tokenizer" : "--seed");
 	if (opt.moments && (!opt.from || opt.dtype >= 0))
-		rf_die(EX_USAGE, opt.from ? "--moments cannot be combined with --dtype" : "--moments requires --from");
+		rf_die(EX_USAGE, "--moments %s",
+		       opt.from ? "cannot be combined with --dtype" : "requires --from");
 	if (!words && !opt.dry_run)
 		rf_die(EX_USAGE, "missing argument: directory (try --help)");
 	rf_cli_catch();
-	if (opt.config)
-		fresh(argv[1]);
-	else
-		from(argv[1]);
+	(opt.config ? fresh : from)(argv[1]);
 	rf_cli_finish();
 	return 0;
 }

@@ -1,5 +1,5 @@
-/* card.c -- README.md of an exported step: what Hugging Face shows of a model.  It has neither times nor names
- * of hosts, so equal runs give equal exports. */
+/* card.c -- README.md of an exported step: what Hugging Face shows of a model.  It has neither times nor
+ * names of hosts, so equal runs give equal exports. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,7 +45,8 @@ static void add_base(struct rf_buf *p, const struct rf_ckpt *c, const json_t *ne
 {
 	json_t *config = json_loads(c->cfg.text, 0, NULL);
 	const char *name = text_at(config, "_name_or_path"),
-	           *cache = strstr(text_at(json_object_get(newest, "begun"), "from"), "models--"), *owner, *end;
+	           *from = text_at(json_object_get(newest, "begun"), "from"),
+	           *cache = strstr(from, "models--"), *owner, *end;
 
 	if (is_repository(name, strlen(name))) {
 		rf_print(p, "base_model: %s\n", name);
@@ -231,7 +232,8 @@ enum rf_code rf_card(const struct rf_ckpt *c, char **text, struct rf_err *e)
 	*text = NULL;
 	if (!c->in_run)
 		return RF_OK;
-	if ((rc = rf_file_join(run, c->dir, "..", e)) != RF_OK || (rc = rf_manifest_read(run, &lines, e)) != RF_OK)
+	if ((rc = rf_file_join(run, c->dir, "..", e)) != RF_OK ||
+	    (rc = rf_manifest_read(run, &lines, e)) != RF_OK)
 		return rc;
 	/* an older step knows nothing of what came later */
 	for (size_t i = json_array_size(lines); i-- > 1;)

@@ -54,7 +54,8 @@ struct rf_ckpt {
 /* Opens a checkpoint and checks everything but the values: the config, the tensors' names and shapes (one
  * sentence lists all that are missing, unexpected or of another shape), state.json.  Tensors that the model
  * does not own (rf_config_owns()) are not read, whatever their types and wherever an index places them; of a
- * checkpoint that is not a step of a run, the warning counts them.  Errors: RF_ENOINPUT, RF_EMODEL, RF_EIO. */
+ * checkpoint that is not a step of a run, the warning counts them.  Errors: RF_ENOINPUT, RF_EMODEL,
+ * RF_EIO. */
 enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e);
 /* For callers that need no weights.  rf_is_config(): whether path is a regular file, as a config is.
  * rf_ckpt_of_config(): the checkpoint, without weights, that this config describes. */

@@ -100,8 +100,8 @@ static json_t *make_line(const json_t *before, const json_t *parts, const json_t
 	bool failed = false;
 
 	host_and_time(host, now);
-	line = json_pack("{s:s, s:I, s:s, s:s%}", "event", begins ? "begin" : "change", "step", (json_int_t)step,
-	                 "time", now, "host", host, strlen(host));
+	line = json_pack("{s:s, s:I, s:s, s:s%}", "event", begins ? "begin" : "change", "step",
+	                 (json_int_t)step, "time", now, "host", host, strlen(host));
 	if (!line) /* a name of a host that is not UTF-8 */
 		line = json_pack("{s:s, s:I, s:s, s:s}", "event", begins ? "begin" : "change", "step",
 		                 (json_int_t)step, "time", now, "host", "unknown");
@@ -221,7 +221,8 @@ static bool add_script(json_t *scripts, const char *text, size_t n)
 	json_t *script;
 	uint64_t bytes;
 
-	if (n <= name || !rf_number(text, digits, &bytes) || strncmp(text + digits, middle, sizeof middle - 1))
+	if (n <= name || !rf_number(text, digits, &bytes) ||
+	    strncmp(text + digits, middle, sizeof middle - 1))
 		return true;
 	script = json_pack("{s:I, s:s%}", "bytes", (json_int_t)bytes, "xxh64", text + name - 18, (size_t)16);
 	if (script && set_text(script, "file", text + name, n - name))

@@ -2,8 +2,8 @@
  *
  * The file has lines of JSON, each an object with the keys `event`, `step`, `time` and `host`, and with parts
  * such as `words`, `device` and `libraries`.  The line of the event `begin` has all parts; it is written at
- * the first commit, before the step appears.  A line of the event `change` has the parts that are no longer as
- * the lines before say.  Nothing else in a run has a time or the name of a host. */
+ * the first commit, before the step appears.  A line of the event `change` has the parts that are no longer
+ * as the lines before say.  Nothing else in a run has a time or the name of a host. */
 #ifndef RF_MANIFEST_H
 #define RF_MANIFEST_H
 
@@ -16,8 +16,8 @@
 
 /* Adds a line to the manifest of a run if a part differs from what the lines before say, or if there is no
  * line yet, which then also gets the parts of `first` (NULL: none).  step: that of the commit that follows.
- * The file is replaced whole.  The caller holds the run's lock and keeps both objects.  Errors: RF_EMODEL: the
- * manifest is malformed; RF_EIO, RF_ENOMEM. */
+ * The file is replaced whole.  The caller holds the run's lock and keeps both objects.  Errors: RF_EMODEL:
+ * the manifest is malformed; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_manifest_note(const char *run, const json_t *parts, const json_t *first, int64_t step,
                               struct rf_err *e);
 /* Reads the lines into a list that the caller releases with json_decref(); without a manifest the list is

@@ -435,7 +435,8 @@ static enum rf_code begin_at(const struct rf_ckpt_contents *p, const char *run, 
 	enum rf_code rc;
 
 	rf_step_name(name, p->state->step);
-	if ((rc = rf_tempfile_name(temp, run, e)) != RF_OK || (rc = rf_file_join(step, temp, name, e)) != RF_OK)
+	if ((rc = rf_tempfile_name(temp, run, e)) != RF_OK ||
+	    (rc = rf_file_join(step, temp, name, e)) != RF_OK)
 		return rc;
 	if (mkdir(temp, 0777) < 0)
 		return rf_fail(e, RF_EIO, "%s: create: %s", run, strerror(errno));
@@ -457,7 +458,7 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, bool mome
 		.stop = stop
 	};
 	char temp[4096];
-	float *flat;
+	float *flat, *m, *v;
 	enum rf_code rc;
 
 	if ((rc = rf_tempfile_name(temp, run, e)) != RF_OK || (rc = must_be_new(run, e)) != RF_OK)
@@ -465,9 +466,9 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, bool mome
 	if (!(flat = malloc((moments ? 3 : 1) * n * sizeof *flat)))
 		return rf_fail(e, RF_ENOMEM, "%s: out of memory (%zu weights)", from->dir, n);
 	p.weights = flat;
-	p.m = moments ? flat + n : NULL;
-	p.v = moments ? flat + 2 * n : NULL;
-	if ((rc = load_first(from, flat, moments ? flat + n : NULL, flat + 2 * (moments ? n : 0), e)) == RF_OK)
+	p.m = m = moments ? flat + n : NULL;
+	p.v = v = moments ? flat + 2 * n : NULL;
+	if ((rc = load_first(from, flat, m, v, e)) == RF_OK)
 		rc = begin_at(&p, run, e);
 	free(flat);
 	return rc;

@@ -177,7 +177,8 @@ bool rf_words_same_but(const struct rf_buf *a, const struct rf_buf *b, const cha
 {
 	struct rf_buf x = { 0 }, y = { 0 };
 	size_t n, m;
-	const char *p = rf_words_find(a, name, &n), *q = rf_words_find(b, name, &m), *end = p + n, *stop = q + m;
+	const char *p = rf_words_find(a, name, &n), *q = rf_words_find(b, name, &m);
+	const char *const end = p + n, *const stop = q + m;
 	bool same;
 
 	*was = *now = NULL;

@@ -52,7 +52,7 @@ struct rf_loop {
 	const char *live;            /* folder for weights; "auto": one in memory; NULL: a line per batch */
 	const char *commit_every;    /* as rf-grpo(1) has it */
 	const char *words;           /* further text that counts as one of the run's words */
-	const char *scripts;         /* names of files, one a line, that must not change while the run goes on */
+	const char *scripts;         /* names of files, one a line, that must not change within the run */
 	int batches, batch;          /* batches in all; sequences of a batch */
 	int epochs;                  /* in place of `batches`: so many times all of the data; 0: not given */
 	uint64_t seed;

@@ -318,8 +318,8 @@ static void say_nothing(void *arg, char side, const char *line, size_t n)
 /* Names of what a loop makes in the run, its start if we can make it anew; all else there is the user's. */
 static enum rf_code drop_files(const struct rf_loop *l, struct rf_err *e)
 {
-	static const char *const names[] = { "log.jsonl", "manifest.json", "data/begun", "data/times.tsv", "data/after",
-	                                     "data/status", NULL };
+	static const char *const names[] = { "log.jsonl", "manifest.json", "data/begun", "data/times.tsv",
+	                                     "data/after", "data/status", NULL };
 	static const char *const of_start[] = { "latest", "step-000000", NULL };
 	char path[4096];
 	enum rf_code rc = rf_loop_drop_orders(l, NULL, e);

@@ -1,5 +1,5 @@
-/* made.c -- which part says what.  A part that differs from batch to batch would add a line to the manifest at
- * each commit, so the stages are noted without those of rf-cat, whose ranges do. */
+/* made.c -- the parts of a line of the manifest.  A part that differs from batch to batch would add a line at
+ * each commit, so the stages are noted without those of rf-cat, whose ranges differ. */
 #include <stdlib.h>
 #include <string.h>
 

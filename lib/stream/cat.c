@@ -640,8 +640,8 @@ static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, 
 	return rc;
 }
 
-/* Writes the head, with a stage that says that its stream was outside of rf-tools, where anything may have been
- * changed. */
+/* Writes the head, with a stage that says that its stream was outside of rf-tools, where anything may have
+ * been changed. */
 static enum rf_code put_head(struct rf_out *out, uint64_t *next, bool renumber, struct rf_head *head,
                              struct rf_err *e)
 {

@@ -128,9 +128,9 @@ enum rf_code rf_tokenizer_differs(const char *stream, const char *own, const cha
 		snprintf(file, sizeof file, "%s", dir);
 	rf_quote(q, sizeof q, file, strlen(file));
 	return rf_fail(e, RF_EDATA,
-	               "the stream was made with tokenizer %.12s, but %s is %.12s (if another program has only "
-	               "written the same tokenizer anew, as save_pretrained does, put the former file back; "
-	               "else make the stream again: rf-tokenize --tokenizer %s)",
+	               "the stream was made with tokenizer %.12s, but %s is %.12s (if another program has "
+	               "only written the same tokenizer anew, as save_pretrained does, put the former file "
+	               "back; else make the stream again: rf-tokenize --tokenizer %s)",
 	               stream, q, own, q);
 }
 
@@ -456,7 +456,7 @@ static void add_valid(struct rf_buf *to, const char *s, size_t n)
 	}
 }
 
-/* Makes what a kind decoded, of which the last `held` bytes may change, the text that is handed on; frees s. */
+/* Makes the text that is handed on of what a kind decoded, whose last `held` bytes may change; frees s. */
 static enum rf_code hand_on(char *s, size_t len, size_t held, char **text, size_t *n, size_t *final,
                             struct rf_err *e)
 {
@@ -519,7 +519,9 @@ static enum rf_code held_back(const struct rf_tokenizer *t, const int32_t *ids, 
 	while (rc == RF_OK && k < 3 && k < count &&
 	       (rc = is_special(t, ids[count - 1 - k], &special, e)) == RF_OK && !special)
 		k++;
-	if (rc == RF_OK && k && (rc = t->kind->decode(t, ids + count - k, k, false, &s, &len, &more, e)) == RF_OK)
+	if (rc == RF_OK && k)
+		rc = t->kind->decode(t, ids + count - k, k, false, &s, &len, &more, e);
+	if (rc == RF_OK && k)
 		free(s);
 	*held = more > *held ? more : *held;
 	return rc;

@@ -425,15 +425,18 @@ static void test_run(void)
 
 	copy("delta", "x");
 	rf_ckpt_open(&c, "x", &e);
-	ok(rf_run_begin(&c, "r", false, NULL, &e) == RF_OK && rf_run_begin(&c, "r", false, NULL, &e) == RF_EUSAGE,
+	ok(rf_run_begin(&c, "r", false, NULL, &e) == RF_OK &&
+	           rf_run_begin(&c, "r", false, NULL, &e) == RF_EUSAGE,
 	   "a run begins, once (%s)", e.msg);
 	sh("mkdir r2");
 	ok(rf_run_begin(&c, "r2/", false, NULL, &e) == RF_OK && there("r2/latest"),
 	   "in an empty directory too (%s)", e.msg);
-	ok(rf_run_begin(&c, "nowhere/r", false, NULL, &e) == RF_EIO && rf_run_begin(&c, ".", false, NULL, &e) == RF_EUSAGE,
+	ok(rf_run_begin(&c, "nowhere/r", false, NULL, &e) == RF_EIO &&
+	           rf_run_begin(&c, ".", false, NULL, &e) == RF_EUSAGE,
 	   "but not under nothing (%s)", e.msg);
 	stop = SIGINT;
-	ok(rf_run_begin(&c, "r3", false, &stop, &e) == RF_EIO && !there("r3"), "nor after a signal (%s)", e.msg);
+	ok(rf_run_begin(&c, "r3", false, &stop, &e) == RF_EIO && !there("r3"), "nor after a signal (%s)",
+	   e.msg);
 	stop = 0;
 	strcpy(first, c.weights);
 	rf_ckpt_close(&c);
