@@ -129,7 +129,7 @@ small() {
 		"$G/delta/config.json" >config.json
 	rf-init --config config.json ckpt
 	for n in 1 2 3 4 5 6 7 8; do
-		echo "{\"text\": \"Text number $n, so long that rollouts have room in it: $n, $n, $n.\"}"
+		echo "{\"text\": \"Text number $n, long enough that its rollouts have room: $n, $n, and $n.\"}"
 	done >corpus.jsonl
 	cat >'my reward.py' <<-'END'
 		import json, sys
