@@ -338,3 +338,15 @@ short() {
 	[[ "$output" == *"NO_ROLLOUTS='x' is not one of stop train"* ]]
 	[ ! -e no ]
 }
+
+@test "phases: a start shows the words that were typed, and a refusal the stage that differs" {
+	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" RUN=run DATA="$P/post/data/corpus.rf" \
+		BATCH=8 MINI_BATCH=4 BATCHES=1 2>err
+	grep -q 'rf-loop: run: batches 1 to 1 of 8 sequences each: midtrain.mk BATCH=8 BATCHES=1 DATA=.* RUN=run$' err
+	run ! grep -q 'rf-rollout' err
+	grep -q '^line=.*rf-rollout' run/data/words
+	run -2 make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" RUN=run DATA="$P/post/data/corpus.rf" \
+		BATCH=8 MINI_BATCH=4 BATCHES=2 N=3
+	[[ "$output" == *'< line=... | rf-rollout -k 5 -n 1 '*'> line=... | rf-rollout -k 5 -n 3 '* ]]
+	run ! grep -q 'rf-select\|rf-grpo' <<<"$output"
+}

@@ -654,17 +654,24 @@ static enum rf_code plain_path(char out[4096], const char *path, struct rf_err *
 	return RF_OK;
 }
 
-/* What is begun; the line in one line. */
+/* Says what is begun: the words that were typed for a pipeline, or else the line; in one line.  The whole line
+ * stands in RUN/data/words. */
 static void say_line(const struct rf_loop *l)
 {
-	char line[3000];
+	const char *typed = getenv("RF_WORDS"), *text = typed && *typed ? typed : l->line;
+	struct rf_buf p = { 0 };
 
-	snprintf(line, sizeof line, "%s", l->line);
-	for (char *p = line; *p; p++)
-		if (*p == '\n')
-			*p = ' ';
-	rf_loop_say(l, "batches %" PRId64 " to %d of %d sequences each: %s", l->done + 1, l->batches,
-	            l->batch, line);
+	rf_print(&p, "batches %" PRId64 " to %d of %d sequences each: ", l->done + 1, l->batches, l->batch);
+	if (text == typed && !strncmp(text, "PIPELINE=", 9))
+		text += 9;
+	for (; *text; text++)
+		rf_buf_add(&p, *text == '\n' ? " " : text, 1);
+	while (p.n && p.p[p.n - 1] == ' ')
+		p.n--;
+	rf_buf_add(&p, "", 1);
+	if (!p.failed)
+		l->say(l, (char *)p.p);
+	rf_buf_free(&p);
 }
 
 /* Removes RUN/stop; *there: whether somebody had made it. */

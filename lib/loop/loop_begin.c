@@ -303,9 +303,37 @@ static void gather(const struct rf_loop *l, bool scripts, struct rf_buf *words)
 	rf_words_add(words, "hash", number);
 }
 
+/* Words that differ: those of the run, and those of now. */
+struct difference { const struct rf_loop *l; const struct rf_buf *told, *now; };
+
+enum { SHOWN_WHOLE = 100 }; /* bytes that two values may share and still be shown in full */
+
+/* Says a line that the other words lack.  Where they have another value of the same name, and both share more
+ * than a little, only the stages of the pipe that differ are shown. */
 static void say_line(void *arg, char side, const char *line, size_t n)
 {
-	rf_loop_say(arg, "%c %.*s", side, (int)n, line);
+	const struct difference *d = arg;
+	const char *equals = memchr(line, '=', n), *other;
+	size_t m = 0, from = 0, to = 0;
+	char name[64];
+
+	if (equals && (size_t)(equals - line) < sizeof name) {
+		snprintf(name, sizeof name, "%.*s", (int)(equals - line), line);
+		other = rf_words_find(side == '<' ? d->now : d->told, name, &m);
+		while (from < n && from < m && line[from] == other[from])
+			from++;
+		while (to < n - from && m > from + to && line[n - 1 - to] == other[m - 1 - to])
+			to++;
+		while (from && line[from - 1] != '|')
+			from--;
+		while (to && line[n - to] != '|')
+			to--;
+	}
+	if (from + to <= SHOWN_WHOLE)
+		rf_loop_say(d->l, "%c %.*s", side, (int)n, line);
+	else
+		rf_loop_say(d->l, "%c %s=%s%.*s%s", side, name, from ? "... |" : "", (int)(n - from - to),
+		            line + from, to ? "| ..." : "");
 }
 
 static void say_nothing(void *arg, char side, const char *line, size_t n)
@@ -498,7 +526,8 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 		gather(l, true, words);
 		return l->measured ? rf_words_write(words, path, e) : RF_OK;
 	}
-	if (there && !rf_words_same(told, words, LATE, has_history(l) ? say_line : say_nothing, l)) {
+	if (there && !rf_words_same(told, words, LATE, has_history(l) ? say_line : say_nothing,
+	                            &(struct difference){ l, told, words })) {
 		if (has_history(l))
 			return rf_fail(e, RF_EDATA,
 			               "%s: the run was started with other settings or data (<) than now "
