@@ -261,6 +261,6 @@ midtrain() {
 	# with anything else that differs it is refused
 	run -2 midtrain BATCHES=5 LR=1e-5 SEED=7
 	[[ "$output" == *'< seed=1'* ]]
-	run -2 midtrain BATCHES=5 LR=1e-4 OPTIM='--mini-batch 2 --lr 1e-4 --lr-schedule linear --total-steps 9'
+	run -2 midtrain BATCHES=5 OPTIM='--mini-batch 2 --lr 1e-4 --lr-schedule linear --total-steps 9'
 	midtrain BATCHES=5 LR=1e-4 2>/dev/null
 }
