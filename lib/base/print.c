@@ -52,7 +52,7 @@ void rf_print(struct rf_buf *p, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Appends a number in the form "-1.25e-07" as printf(3) writes it with %.*g: plainly, unless its exponent is below
+/* Appends a number in the form "-1.25e-07" as the format %.*g writes it: plainly, unless its exponent is below
  * -4 or not below the precision, which is `least` or the number of digits. */
 static void print_general(struct rf_buf *p, const char *s, size_t n, int least)
 {
