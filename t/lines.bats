@@ -47,7 +47,7 @@ refused() {
 	refused "line 1: 'tokens' has 'NaN' at index 1, not a token id" rf-tokenize --vocab 9 -o never a.ids
 	printf '{"pred":"\\ud800","answers":["x"],"task":"qa_1","n":NaN}\n' >a.jsonl
 	refused "a.jsonl: line 1: 'pred' is $broken, not a text" rf-score --partial a.jsonl
-	refused "(it is or has NaN, an infinity, an unpaired surrogate, a number out of range or a NUL in a key)" \
+	refused "an infinity, an unpaired surrogate, a number out of range or a NUL in a key)" \
 		rf-score --by task,n a.jsonl
 	printf '{"pred":"x","answers":["\\ud800"],"task":"qa_1"}\n' >a.jsonl
 	refused "line 1: 'answers' has an element that is $broken, not a text" rf-score a.jsonl
@@ -77,8 +77,10 @@ blank() { awk 'BEGIN { print "" } { print; print " \t\r" } END { printf "\r\n\f\
 		rf-tokenize --vocab 9 -o $at/ids.rf $at/a.ids 2>err
 		rf-score --each $at/p.jsonl >$at/scores
 		rf-needle --task qa_1 --length 1k -n 1 --tokenizer bytes --qa $at/q.jsonl -o $at/qa
-		rf-needle --task niah_single_2 --length 1k -n 1 --tokenizer bytes --haystack $at/a.jsonl -o $at/hay
-		rf-needle --task niah_single_1 --length 1k -n 1 --tokenizer bytes --nouns $at/w.jsonl -o $at/words
+		rf-needle --task niah_single_2 --length 1k -n 1 --tokenizer bytes \
+			--haystack $at/a.jsonl -o $at/hay
+		rf-needle --task niah_single_1 --length 1k -n 1 --tokenizer bytes \
+			--nouns $at/w.jsonl -o $at/words
 		rf-cat --json -o $at/json.rf $at/s.jsonl
 	done
 	for f in out.rf ids.rf scores qa hay words json.rf; do cmp $f with/$f; done
@@ -102,12 +104,14 @@ records() { rf-dump --json | grep '"type":"seq"'; }
 # bad_lines: 9 lines, each of which is bad in another way, with --prompt-key p --choices-key c --max-len 40
 # and --max-record 64k
 bad_lines() {
-	printf '{"p":"a"\n[]\n{"c":["x"]}\n{"p":1,"c":["x"]}\n{"p":"\\ud800","c":["x"]}\n{"p":"a\377","c":["x"]}\n'
+	printf '{"p":"a"\n[]\n{"c":["x"]}\n{"p":1,"c":["x"]}\n'
+	printf '{"p":"\\ud800","c":["x"]}\n{"p":"a\377","c":["x"]}\n'
 	printf '{"p":"a","c":[""]}\n{"p":"%050d","c":["%050d"]}\n{"p":"a","c":["x"],"y":"%070000d"}\n' 0 0 0
 }
 
 @test "rf-tokenize: --skip-bad leaves out bad lines of all kinds, for any number of threads" {
-	tokenize="rf-tokenize --bytes --prompt-key p --choices-key c --max-len 40 --truncate left --max-record 64k"
+	tokenize="rf-tokenize --bytes --prompt-key p --choices-key c --max-len 40"
+	tokenize+=" --truncate left --max-record 64k"
 	bad_lines >bad
 	for ((i = 0; i < 40; i++)); do
 		printf '{"p":"prompt %d","c":["a","b%d"]}\n' $i $i >>good.jsonl
@@ -122,7 +126,8 @@ bad_lines() {
 		records <have.rf | cmp - want
 		rf-dump --head have.rf | grep -q -e '--skip-bad 9'
 		said="all.jsonl: line 5: not JSON: it ends at byte 9, where ',' or '}' was expected"
-		[ "${stderr_lines[0]}" = "rf-tokenize: warning: $said; lines like this one are skipped (--skip-bad)" ]
+		said+="; lines like this one are skipped (--skip-bad)"
+		[ "${stderr_lines[0]}" = "rf-tokenize: warning: $said" ]
 		[ "${stderr_lines[1]}" = "$(cat want.err)" ]
 		[ "${stderr_lines[2]}" = "rf-tokenize: 9 bad lines were skipped" ]
 		run -65 --separate-stderr $tokenize --skip-bad 8 --threads $threads -o never all.jsonl
@@ -162,7 +167,8 @@ bad_lines() {
 	good='{"pred":"x","answers":["x","y"],"task":"qa_1"}'
 	{
 		echo "$good"
-		printf '%s\n' '{"pred":"x"' '{"pred":"x","answers":["x"],"task":"other"}' '{"pred":"x","task":"vt"}'
+		printf '%s\n' '{"pred":"x"' '{"pred":"x","answers":["x"],"task":"other"}' \
+			'{"pred":"x","task":"vt"}'
 		echo "$good" | sed 's/"x"/"z"/'
 		printf '%s\n' '{"answers":["x"],"task":"vt"}' '{"pred":"x","answers":[1],"task":"qa_1"}'
 	} >in.jsonl
@@ -174,7 +180,8 @@ bad_lines() {
 	[ "$(rf-score --check --skip-bad 9 in.jsonl 2>err)" = "$(rf-score --check <(sed '2,4d;7d' in.jsonl) \
 		--format jsonl)" ]
 	refused "in.jsonl: line 7: 'answers' has an element that is a number, not a text" \
-		bash -c 'rf-score --skip-bad 4 in.jsonl 2>err || { code=$? && tail -n 1 err >&2 && exit $code; }'
+		bash -c 'rf-score --skip-bad 4 in.jsonl 2>err ||
+			{ code=$? && tail -n 1 err >&2 && exit $code; }'
 	run -64 --separate-stderr rf-score --skip-bad 1 --against in.jsonl in.jsonl
 	[[ $stderr == "rf-score: --skip-bad cannot be combined with --against, which pairs lines"* ]]
 	run -64 --separate-stderr rf-score --skip-bad 1 in.rf
@@ -209,7 +216,8 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 @test "lines: files with skippable frames of zstd are decompressed under any name and from standard input" {
 	printf '{"text":"ab"}\n{"text":"c"}\n' >a.jsonl
 	rf-tokenize --bytes -o want.rf a.jsonl 2>err
-	{ table && head -n 1 a.jsonl | zstd -q && table && table && tail -n 1 a.jsonl | zstd -q && table; } >p.jsonl
+	{ table && head -n 1 a.jsonl | zstd -q && table && table; } >p.jsonl
+	{ tail -n 1 a.jsonl | zstd -q && table; } >>p.jsonl
 	cp p.jsonl p.jsonl.zst
 	for how in p.jsonl p.jsonl.zst '<p.jsonl'; do
 		eval "rf-tokenize --bytes -o have.rf $how" 2>err
@@ -241,8 +249,11 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 	cat b.rf | rf-dump --json | cmp - want
 	rf-dump --check b.rf
 	rf-cat b.rf | cmp - a.rf
-	for range in 0:2 1: 2:3 3: :0; do rf-cat --range $range b.rf | cmp - <(rf-cat --range $range a.rf); done
-	rf-cat --json <({ table && rf-dump --json a.rf | zstd -q; }) | cmp - a.rf
+	for range in 0:2 1: 2:3 3: :0; do
+		rf-cat --range $range b.rf | cmp - <(rf-cat --range $range a.rf)
+	done
+	rf-dump --json a.rf | rf-cat --json >c.rf
+	rf-cat --json <({ table && rf-dump --json a.rf | zstd -q; }) | cmp - c.rf
 	head -c -1 b.rf >cut.rf
 	refused "(the stream was cut, or its writer died)" rf-dump --check cut.rf
 	{ cat b.rf && printf x; } >more.rf
@@ -280,7 +291,8 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 	mkdir -p run/step-000004
 	echo data >valid.rf
 	printf '{"step":0,"nll":3}\n{"step":2,"nll":2}\n{"step":4,"nl' >run/eval.jsonl
-	RUN=run EVAL=valid.rf EVALUATE='echo "{\"nll\":1}"; :' MODEL=run STEP=run/step-000004 AT=4 BATCH=1 EVERY=1 \
+	RUN=run EVAL=valid.rf EVALUATE='echo "{\"nll\":1}"; :' MODEL=run STEP=run/step-000004 AT=4 \
+		BATCH=1 EVERY=1 \
 		"$ROOT/pipelines/eval-step.sh"
 	diff run/eval.jsonl <(printf '{"step":%d,"nll":%d}\n' 0 3 2 2 4 1)
 }

@@ -272,7 +272,8 @@ X
 	run --separate-stderr rf-dump odd.rf
 	[ "$status" -eq 0 ]
 	[[ $output == *"  text         100 101" ]]
-	said="tokens are shown as numbers: its tokenizer is 'odd', give it with --tokenizer, -m or RF_TOKENIZER"
+	said="tokens are shown as numbers: its tokenizer is 'odd', give it with"
+	said+=" --tokenizer, -m or RF_TOKENIZER"
 	[[ $stderr == "rf-dump: odd.rf: $said" ]]
 	# which is reported only where tokens are shown
 	run -0 --separate-stderr rf-dump --tsv --rows record --columns id,T odd.rf
@@ -583,7 +584,8 @@ parts() {
 	found "" "$G/stream/empty.rf"
 	found "" --rows rollout "$G/stream/rewarded.rf"
 	run -64 rf-dump --where 'source=x' t.rf
-	said="rf-dump: --where: column 'source' is text: conditions on it are like source~\"word\" (~ !~ = !=)"
+	said="rf-dump: --where: column 'source' is text: conditions on it are like"
+	said+=" source~\"word\" (~ !~ = !=)"
 	[ "$output" = "$said" ]
 }
 
@@ -768,18 +770,19 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 
 # answers: a stream of two questions with a sample each, the tokens of which are bytes
 answers() {
+	local made='"generation":{"temperature":0.0,"tokens":{"dtype":"<i4","shape":[1,2],"data":[100,104]},'
+	made+='"length":{"dtype":"<i4","shape":[1],"data":[2]},"stop":["eos"],"text":["ae"]}'
 	printf '{"p":"who %s?","a":["x"]}\n' 'is \"it\"' 'are you' |
 		rf-tokenize --bytes --prompt-key p --answers-key a --source 2>err | rf-dump --json |
-		sed '/"type":"seq"/s/}}$/,"generation":{"temperature":0.0,"tokens":{"dtype":"<i4","shape":[1,2],'`
-			`'"data":[100,104]},"length":{"dtype":"<i4","shape":[1],"data":[2]},"stop":["eos"],'`
-			`'"text":["ae"]}}}/' | rf-cat --json
+		sed '/"type":"seq"/s/}}$/,'"$made"'}}/' | rf-cat --json
 }
 
 @test "rf-dump: --rows sample has the column prompt, whole records too, and the answer stays out of it" {
 	answers >in.rf
 	rf-dump --tsv --rows sample --columns id,prompt,written in.rf |
 		diff - <(printf 'id\tprompt\twritten\n0\twho is "it"?\tae\n1\twho are you?\tae\n')
-	rf-dump --csv --rows record --columns prompt in.rf | diff - <(printf 'prompt\n"who is ""it""?"\n"who are you?"\n')
+	rf-dump --csv --rows record --columns prompt in.rf |
+		diff - <(printf 'prompt\n"who is ""it""?"\n"who are you?"\n')
 	printf '{"text":"ab"}\n{"text":"c"}\n' | rf-tokenize --bytes 2>err |
 		rf-dump --csv --rows record --columns id,prompt | diff - <(printf 'id,prompt\n0,\n1,\n')
 }
@@ -793,11 +796,13 @@ answers() {
 	[ "$(ids 'prompt~"""it"""')" = 0 ]
 	[ "$(ids 'id>=0 and stop="eos" and source~":2"')" = 1 ]
 	[ "$(ids 'written != "ae"' 2>err)" = "" ]
-	[ "$(rf-dump --json --rows sample --where 'prompt~"are"' in.rf | jq -c 'select(.type == "seq") | .body.id')" = 1 ]
+	[ "$(rf-dump --json --rows sample --where 'prompt~"are"' in.rf |
+		jq -c 'select(.type == "seq") | .body.id')" = 1 ]
 	[ "$(rf-dump --rows sample --where 'prompt~", and"' in.rf 2>&1)" = \
 		"rf-dump: no row of 2 records is as --where says" ]
 	run -64 rf-dump --where 'prompt~are' --rows sample in.rf
-	[ "$output" = "rf-dump: --where: column 'prompt' is text: conditions on it are like prompt~\"word\" (~ !~ = !=)" ]
+	said="rf-dump: --where: column 'prompt' is text: conditions on it are like"
+	[ "$output" = "$said prompt~\"word\" (~ !~ = !=)" ]
 	run -64 rf-dump --where 'id~"1"' in.rf
 	[ "$output" = "rf-dump: --where: ~ and !~ are for columns of text: this one has numbers" ]
 }
@@ -826,7 +831,8 @@ answers() {
 
 # awkward: a stream of records whose sources are texts that readers of tables take for something else
 awkward() {
-	printf '{"text":"a","s":"%s"}\n' 'NaN' '' 'say \"hi\", you' '\"' ',' 'null' 'a\tb\nc\\' "it's" '\u001b[1m' ' x ' |
+	printf '{"text":"a","s":"%s"}\n' 'NaN' '' 'say \"hi\", you' '\"' ',' 'null' 'a\tb\nc\\' \
+		"it's" '\u001b[1m' ' x ' |
 		rf-tokenize --bytes --source-key s 2>err >named.rf
 	echo '{"text":"\"a\",\"\""}' | rf-tokenize --bytes 2>err >bare.rf
 	rf-cat --renumber named.rf bare.rf
@@ -862,7 +868,8 @@ awkward() {
 	rf-dump --tsv --rows record --columns id,source,nll_mean in.rf >t.tsv
 	cat >check.py <<-'END'
 		import csv, re, sys
-		texts = ["NaN", "", 'say "hi", you', '"', ",", "null", "a\\tb\\nc\\\\", "it's", "\\x1b[1m", " x ", None]
+		texts = ["NaN", "", 'say "hi", you', '"', ",", "null", "a\\tb\\nc\\\\", "it's", "\\x1b[1m",
+		         " x ", None]
 		def rows(frame):
 		    return frame.rows() if hasattr(frame, "rows") else frame.values.tolist()
 		calls = sys.stdin.read().replace("\\et", "\\t")
@@ -872,8 +879,8 @@ awkward() {
 		        __import__(module)
 		    except ImportError:
 		        continue
-		    have = list(eval(call.strip(), {module: __import__(module), "csv": csv})) if module == "csv" else \
-		        rows(eval(call.strip(), {module: __import__(module), "csv": csv}))
+		    have = eval(call.strip(), {module: __import__(module), "csv": csv})
+		    have = list(have) if module == "csv" else rows(have)
 		    have = have[1:] if module == "csv" else have
 		    none = {"csv": "", "polars": None}.get(module)
 		    lost = ["NaN"] if "tsv" in call else []

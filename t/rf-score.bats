@@ -61,7 +61,8 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	[ "$(wc -l <all.jsonl)" -eq 200 ]
 	field official <all.jsonl >want
 	rf-score --each all.jsonl | field score >have
-	paste have want | awk '{ d = $1 - $2 } d > 1e-12 || d < -1e-12 { print NR ": " $0; bad = 1 } END { exit bad }'
+	paste have want |
+		awk '{ d = $1 - $2 } d > 1e-12 || d < -1e-12 { print NR ": " $0; bad = 1 } END { exit bad }'
 	[ "$(wc -l <have)" = "$(wc -l <want)" ]
 }
 

@@ -34,7 +34,8 @@ static void score(struct rf_scorer *c, const char *path, const struct rf_cli *cl
 		return;
 	}
 	if (skip.most)
-		rf_die(EX_USAGE, "--skip-bad is for JSON lines: %s is a stream, whose records must be complete",
+		rf_die(EX_USAGE, "--skip-bad is for JSON lines: %s is a stream, whose records must be "
+		                 "complete",
 		       path ? path : "<stdin>");
 	if (rf_in_open(&in, path, stage.max_record, &err) != RF_OK)
 		rf_die_err(&err);
@@ -82,7 +83,8 @@ int main(int argc, char *argv[])
 	if (stage.output && n > 1)
 		rf_die(EX_USAGE, "-o takes one input, not %d: rf-cat joins them", n);
 	if (skip.most && others.n)
-		rf_cli_without(bad, NULL, "cannot be combined with --against, which pairs lines by their order");
+		rf_cli_without(bad, NULL,
+		               "cannot be combined with --against, which pairs lines by their order");
 	how.skip = &skip;
 	how.max_record = stage.max_record;
 	how.meter = &stage.progress.meter;

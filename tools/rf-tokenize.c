@@ -42,7 +42,8 @@ static const struct rf_cli cli = {
 	.sections = (const struct rf_cli_section[]){
 		{ "Tokenizer", "bytes tokenizer model vocab" },
 		{ "Documents", "format text-key prompt-key prompt-suffix-key answer-key answer-prefix "
-		               "answers-key choices-key meta-key source source-key valid-every split skip-bad" },
+		               "answers-key choices-key meta-key source source-key valid-every split "
+		               "skip-bad" },
 		{ "Length", "max-len max-prompt max-answer truncate min-len bos no-eos" },
 		{ "Output", "output threads max-record progress" },
 		{ NULL, NULL } },

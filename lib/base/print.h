@@ -13,8 +13,8 @@ void rf_print_text(struct rf_buf *p, const char *s);
 void rf_print(struct rf_buf *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Appends a finite x as the decimal of the fewest significant digits that reads back as the same double
  * (rf_print_real), or as the same float32, whether it is read as one or as a double that is then rounded
- * (rf_print_single).  A negative zero is -0.0, since JSON's -0 is often read as an integer; other whole numbers
- * have no point. */
+ * (rf_print_single).  A negative zero is -0.0, since JSON's -0 is often read as an integer; other whole
+ * numbers have no point. */
 void rf_print_real(struct rf_buf *p, double x);
 void rf_print_single(struct rf_buf *p, float x);
 void rf_print_fill(struct rf_buf *p, char c, size_t n);

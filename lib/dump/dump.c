@@ -264,7 +264,8 @@ static bool must_drain(const struct job *j, const char *path)
 /* Opens the tokenizer that is given: a file or directory, or the word `bytes`. */
 static enum rf_code open_tokenizer(struct job *j, const char *name, struct rf_err *e)
 {
-	return strcmp(name, "bytes") ? rf_tokenizer_open(&j->given, name, e) : rf_tokenizer_bytes(&j->given, e);
+	return strcmp(name, "bytes") ? rf_tokenizer_open(&j->given, name, e)
+	                             : rf_tokenizer_bytes(&j->given, e);
 }
 
 /* The tokenizer that was given, or the one that the head names if it is built in. */

@@ -517,8 +517,8 @@ static const struct { const char *word; int op; } operators[] = { /* the longer 
 	{ "=", EQ }, { "~", HAS },
 };
 
-/* Reads a text in quotes, in which two quotes stand for one, and moves *s behind it.  Errors: RF_EUSAGE, without
- * a sentence: no such text begins there; RF_ENOMEM. */
+/* Reads a text in quotes, in which two quotes stand for one, and moves *s behind it.  Errors: RF_EUSAGE,
+ * without a sentence: no such text begins there; RF_ENOMEM. */
 static enum rf_code read_quoted(const char **s, struct rf_table_term *term, struct rf_err *e)
 {
 	const char *from = *s, *to;
@@ -555,7 +555,8 @@ static enum rf_code read_operand(const char **s, struct rf_table_term *term, str
 		                         columns[term->column].name);
 	}
 	if (term->op >= HAS)
-		return rf_fail(e, RF_EUSAGE, "--where: ~ and !~ are for columns of text: this one has numbers");
+		return rf_fail(e, RF_EUSAGE, "--where: ~ and !~ are for columns of text: this one has "
+		                             "numbers");
 	term->number = strtod(*s, &end);
 	if (end == *s || !isfinite(term->number))
 		return RF_EDATA;

@@ -1,6 +1,6 @@
-/* json.c -- JSON files with jansson, and its values as text.  It is strict enough for us, but allocates 50 bytes
- * for each byte of "[[],[],[], ...", so the values are counted before it gets the text.  It writes reals with 17
- * digits, such as 0.16666700000000001, so they are written here. */
+/* json.c -- JSON files with jansson, and its values as text.  It is strict enough for us, but allocates 50
+ * bytes for each byte of "[[],[],[], ...", so the values are counted before it gets the text.  It writes
+ * reals with 17 digits, such as 0.16666700000000001, so they are written here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +39,8 @@ static void print_scalar(struct rf_buf *to, const json_t *v)
 
 	if (json_is_real(v)) {
 		rf_print_real(to, json_real_value(v));
-		if (!to->failed && !memchr(to->p + at, '.', to->n - at) && !memchr(to->p + at, 'e', to->n - at))
+		if (!to->failed && !memchr(to->p + at, '.', to->n - at) &&
+		    !memchr(to->p + at, 'e', to->n - at))
 			rf_print_text(to, ".0");
 		return;
 	}

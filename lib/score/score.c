@@ -127,8 +127,8 @@ static const char *in_region(struct rf_region *p, const char *s, size_t n)
  * both in the scorer's region. */
 struct group_name { const char *first, *others; };
 
-/* Names the group of these values of the keys, each a new reference or NULL, which it takes.  Errors: RF_EDATA:
- * one is NULL; RF_ENOMEM. */
+/* Names the group of these values of the keys, each a new reference or NULL, which it takes.  Errors:
+ * RF_EDATA: one is NULL; RF_ENOMEM. */
 static enum rf_code name_group(struct rf_scorer *c, json_t *const value[KEYS], struct group_name *name,
                                struct rf_err *e)
 {
@@ -209,7 +209,8 @@ static enum rf_code unanswered(struct rf_scorer *c, const struct group_name *nam
 	return RF_OK;
 }
 
-static enum rf_code add(struct rf_scorer *c, const struct group_name *name, struct rf_scored q, struct rf_err *e)
+static enum rf_code add(struct rf_scorer *c, const struct group_name *name, struct rf_scored q,
+                        struct rf_err *e)
 {
 	struct rf_score_group *g = group(c, name);
 

@@ -33,8 +33,8 @@ void rf_documents_close(struct rf_documents *d);        /* d may be NULL */
  * the order of the text.  Returns RF_EOF after the last one.  Errors: RF_EDATA: the sentence names file and
  * line; those of rf_text_next() and rf_tokenizer_encode(). */
 enum rf_code rf_documents_next(struct rf_documents *d, struct rf_encoded **doc, struct rf_err *e);
-/* Returns whether the last failure, if it was RF_EDATA, concerned one line only, so that the next document can
- * be had. */
+/* Returns whether the last failure, if it was RF_EDATA, concerned one line only, so that the next document
+ * can be had. */
 bool rf_documents_goes_on(const struct rf_documents *d);
 /* Returns how many documents were for the other split; of all once there are no more. */
 uint64_t rf_documents_passed(const struct rf_documents *d);

@@ -77,8 +77,8 @@ void rf_text_holds(const struct rf_text *t, bool *texts, bool *ids);
 /* Reads the next document.  Returns RF_EOF after the last one of the last file.  Errors: RF_EDATA: the
  * sentence names file and line; those of opening the next file; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_text_next(struct rf_text *t, const struct rf_doc **doc, struct rf_err *e);
-/* Returns whether the last failure, if it was RF_EDATA, concerned one line only, so that the next document can
- * be read. */
+/* Returns whether the last failure, if it was RF_EDATA, concerned one line only, so that the next document
+ * can be read. */
 bool rf_text_goes_on(const struct rf_text *t);
 /* Puts the document's place, "name: line 17: ", in front of the sentence of a failure that was found in it.
  * Returns e's code. */

@@ -1,9 +1,9 @@
 /* text -- any bytes as a file of documents: what comes out keeps the rules of a record, whatever the
- * options; and any bytes as JSON: the strict scanner accepts what jansson accepts, and reads the same from it;
- * what only the other one accepts can be walked over.
+ * options; and any bytes as JSON: the strict scanner accepts what jansson accepts, and reads the same from
+ * it; what only the other one accepts can be walked over.
  *
- * The first byte chooses format and options, the second lengths; the rest is the file, whose length chooses
- * the options of prompts and the threads. */
+ * The first byte chooses format and options, the second lengths; the rest is the file, whose length
+ * chooses the options of prompts and the threads. */
 #define _GNU_SOURCE
 #include <jansson.h>
 #include <math.h>
