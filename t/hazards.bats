@@ -117,10 +117,14 @@ flip() {
 	cp -a "$M" d
 	ln -s /nowhere d/tokenizer_config.json
 	run -78 rf-init --from d run
-	[[ "$output" == \
-		*"d/tokenizer_config.json: this symbolic link is broken or leads out of the checkpoint"* ]]
+	[[ "$output" == *"d/tokenizer_config.json: a symbolic link to a file that does not exist"* ]]
 	[ ! -e run ]
 	rm d/tokenizer_config.json
+	ln -s /nowhere d/README.md
+	run -78 rf-init --from d run
+	[[ "$output" == *"d/README.md: this symbolic link is broken or leads out of the checkpoint"* ]]
+	[ ! -e run ]
+	rm d/README.md
 	echo secret >outside
 	ln -s "$PWD/outside" d/notes.txt
 	run -78 rf-init --from d run
