@@ -300,3 +300,48 @@ tokenizer_config.json agree)" ]
 	ln -s nowhere ckpt/generation_config.json
 	run -78 rf-rollout -m ckpt -o r.rf s.rf
 }
+
+@test "tokenizers: decoders that join tokens come before ByteLevel, too" {
+	small m
+	jq '.decoder = {type: "Sequence", decoders: [{type: "Fuse"}, {type: "ByteLevel"}]}' m/tokenizer.json >t.json
+	mv t.json m/tokenizer.json
+	printf 'ab%.0s' $(seq 2000) >a.txt
+	rf-tokenize --tokenizer m -o a.rf a.txt 2>err
+	rf-dump --tokenizer m a.rf | grep -q '"ababab'
+}
+
+@test "tokenizers: a token without text is none, and tokens of other files are in the hash" {
+	small m
+	hash() { rf-tokenize --tokenizer m a.txt 2>err | rf-dump --json | jq -r 'select(.type == "head") | .body.tokenizer.hash'; }
+	echo a >a.txt
+	plain=$(hash)
+	[ "${#plain}" -eq 16 ]
+	echo '{"eos_token": "<e>", "pad_token": "", "bos_token": ""}' >m/tokenizer_config.json
+	[ "$(ids a)" = '[0,5]' ]
+	[ "$(hash)" = "$plain" ]
+	echo '{"eos_token": "<e>", "pad_token": "", "sep_token": "<n>"}' >m/tokenizer_config.json
+	[ "$(ids 'a<n>')" = '[0,6,5]' ]
+	[ "$(hash)" != "$plain" ]
+	# a model's folder has the same hash as the tokenizer in it
+	model 7 5
+	rf-init --config c.json --tokenizer m ckpt
+	[ "$(rf-dump ckpt | sed -n 's/^tokenizer *//p')" = "$(hash)" ]
+	# an end token that is only in the vocabulary is found whole in a text
+	echo '{"eos_token": "n"}' >m/tokenizer_config.json
+	[ "$(ids 'an')" = '[0,2,2]' ]
+}
+
+@test "tokenizers: rf-rollout finds an end token that only another file has" {
+	small m
+	echo '{"eos_token": "<x>", "added_tokens_decoder": {"6": {"content": "<x>", "special": true}}}' \
+		>m/tokenizer_config.json
+	model 7 3
+	rf-init --config c.json --tokenizer m ckpt 2>err
+	jq -nc '{text: ("ab" * 40)}' | rf-tokenize -m ckpt 2>err | rf-entropy -m ckpt | rf-select -o s.rf
+	run -0 --separate-stderr rf-rollout -m ckpt -o r.rf s.rf
+	[[ "$stderr" == "rf-rollout: warning: the tokenizer ends a text with token 6, the model with 3 "* ]]
+	# an end token that the model has no row for
+	model 6 3
+	run -78 --separate-stderr rf-init --config c.json --tokenizer m other
+	[[ "$stderr" == "rf-init: c.json: vocab_size is 6, but a file next to the tokenizer gives its end token the id 6" ]]
+}

@@ -2,15 +2,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "ckpt/ckpt.h"
 #include "ckpt/init.h"
 #include "cli/cli.h"
-#include "io/file.h"
 #include "model/model.h"
-#include "text/tokenizer.h"
 
 static struct {
 	const char *config, *from, *tokenizer;
@@ -40,33 +37,9 @@ static void show_size(const struct rf_params *t, enum rf_dtype dtype)
 		printf("a step of a run\t%llu bytes\n", 12 * n);
 }
 
-/* Compares a tokenizer with the config; one of a kind that is not supported is only copied. */
-static void fit_tokenizer(const struct rf_config *cfg)
-{
-	char kind[80], hash[17], warning[RF_TOKENIZER_WARNING], path[4096];
-	struct rf_config made = *cfg; /* with the generation_config.json that is copied */
-	struct rf_tokenizer *t;
-	struct rf_err err;
-	bool supported;
-	int vocab;
-
-	if (rf_tokenizer_identify(opt.tokenizer, kind, hash, &vocab, &err) != RF_OK ||
-	    rf_file_join(path, opt.tokenizer, "generation_config.json", &err) != RF_OK ||
-	    rf_config_read_generation(&made, path, &err) != RF_OK)
-		rf_die_err(&err);
-	supported = rf_tokenizer_open(&t, opt.tokenizer, &err) == RF_OK;
-	if (supported && rf_tokenizer_fit(t, &made, opt.config, warning, &err) != RF_OK)
-		rf_die_err(&err);
-	if (supported && *rf_tokenizer_warning(t))
-		rf_say("%s: warning: %s", opt.tokenizer, rf_tokenizer_warning(t));
-	if (supported && *warning)
-		rf_say("warning: %s", warning);
-	if (supported)
-		rf_tokenizer_free(t);
-}
-
 static void fresh(const char *dir)
 {
+	char warning[RF_TOKENIZER_WARNING];
 	struct rf_config cfg;
 	struct rf_params params;
 	struct rf_err err;
@@ -76,12 +49,10 @@ static void fresh(const char *dir)
 		rf_die_err(&err);
 	if (*cfg.unknown)
 		rf_say("%s: warning: these keys are unknown and have no effect: %s", opt.config, cfg.unknown);
-	if (rf_init_tokenizer(&cfg, &opt.tokenizer, &err) != RF_OK) {
-		rf_blame(&err, "%s", opt.config);
+	if (rf_init_tokenizer(&cfg, opt.config, &opt.tokenizer, warning, &err) != RF_OK)
 		rf_die_err(&err);
-	}
-	if (opt.tokenizer && strcmp(opt.tokenizer, "bytes"))
-		fit_tokenizer(&cfg);
+	if (*warning)
+		rf_say("warning: %s", warning);
 	if (opt.dry_run)
 		show_size(&params, RF_F32);
 	else if (rf_init_fresh(&cfg, &params, opt.seed, opt.tokenizer, dir, &rf_cli_stop, &err) != RF_OK)

@@ -64,23 +64,6 @@ static void take_ids_of(struct rf_head *head)
 	cut.vocab = cut.vocab ? cut.vocab : vocab;
 }
 
-/* Compares the tokenizer with the model next to it before anything is tokenized. */
-static void fit_model(struct rf_tokenizer *tok)
-{
-	char file[4096], warning[RF_TOKENIZER_WARNING];
-	struct rf_config cfg;
-	struct rf_err err;
-	bool found;
-
-	if (rf_tokenizer_model(model, &cfg, file, &found, &err) != RF_OK ||
-	    (found && rf_tokenizer_fit(tok, &cfg, file, warning, &err) != RF_OK))
-		rf_die_err(&err);
-	if (found && *warning)
-		rf_say("warning: %s", warning);
-	cut.model_vocab = found ? cfg.vocab : 0;
-	rf_config_free(&cfg);
-}
-
 int main(int argc, char *argv[])
 {
 	const struct rf_record *record;
@@ -92,7 +75,7 @@ int main(int argc, char *argv[])
 	struct rf_err err;
 	enum rf_code rc;
 	bool has_text, has_ids;
-	char line[400];
+	char line[400], warning[RF_TOKENIZER_WARNING] = "";
 
 	rf_text_option_table(&texts, text_opts);
 	rf_sequences_option_table(&cut, cut_opts);
@@ -127,8 +110,10 @@ int main(int argc, char *argv[])
 	}
 	if (tok && *rf_tokenizer_warning(tok))
 		rf_say("%s: warning: %s", model, rf_tokenizer_warning(tok));
-	if (tok && model)
-		fit_model(tok);
+	if (tok && model && rf_tokenizer_fit_model(tok, model, &cut.model_vocab, warning, &err) != RF_OK)
+		rf_die_err(&err);
+	if (*warning)
+		rf_say("warning: %s", warning);
 	if (rf_sequences_open(&sequences, &cut, tok, text, texts.max_record, &err) != RF_OK)
 		rf_die_err(&err);
 

@@ -69,14 +69,17 @@ void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat)
 	}
 }
 
-enum rf_code rf_init_tokenizer(const struct rf_config *cfg, const char **tokenizer, struct rf_err *e)
+enum rf_code rf_init_tokenizer(const struct rf_config *cfg, const char *config, const char **tokenizer,
+                               char warning[RF_TOKENIZER_WARNING], struct rf_err *e)
 {
+	*warning = 0;
 	if (!*tokenizer && cfg->vocab == RF_BYTES_VOCAB)
 		*tokenizer = "bytes";
 	if (*tokenizer && !strcmp(*tokenizer, "bytes") && cfg->vocab < RF_BYTES_VOCAB)
-		return rf_fail(e, RF_EMODEL, "vocab_size is %d, but the byte tokenizer has %d tokens",
-		               cfg->vocab, RF_BYTES_VOCAB);
-	return RF_OK;
+		return rf_fail(e, RF_EMODEL, "%s: vocab_size is %d, but the byte tokenizer has %d tokens",
+		               config, cfg->vocab, RF_BYTES_VOCAB);
+	return *tokenizer && strcmp(*tokenizer, "bytes")
+	               ? rf_tokenizer_fit_copy(*tokenizer, cfg, config, warning, e) : RF_OK;
 }
 
 enum rf_code rf_init_fresh(const struct rf_config *cfg, const struct rf_params *t, uint64_t seed,

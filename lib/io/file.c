@@ -357,16 +357,17 @@ static enum rf_code end_last_line(const char *path, int fd, struct rf_err *e)
 	enum { TAIL = 1 << 20 };
 	struct rf_jvalue v;
 	struct stat st;
-	char *tail, *line;
+	char *tail, *line, last;
 	enum rf_code rc;
 	size_t n;
 
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size)
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size ||
+	    rf_file_pread(fd, &last, 1, (uint64_t)st.st_size - 1, NULL) != RF_OK || last == '\n')
 		return RF_OK;
 	n = st.st_size < TAIL ? (size_t)st.st_size : TAIL;
 	if (!(tail = malloc(n + 1)))
 		return rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
-	if ((rc = rf_file_pread(fd, tail, n, (uint64_t)st.st_size - n, e)) == RF_OK && tail[n - 1] != '\n') {
+	if ((rc = rf_file_pread(fd, tail, n, (uint64_t)st.st_size - n, e)) == RF_OK) {
 		for (line = tail + n; line > tail && line[-1] != '\n';)
 			line--;
 		n -= (size_t)(line - tail);
@@ -385,16 +386,17 @@ enum rf_code rf_file_append(const char *path, const void *data, size_t n, struct
 {
 	const int flags = O_CREAT | O_APPEND | O_CLOEXEC;
 	struct stat st;
-	/* only a file is read: a FIFO must wait for its reader */
-	int fd = !stat(path, &st) && S_ISREG(st.st_mode) ? open(path, O_RDWR | flags, 0666) : -1;
+	/* a FIFO is only written, for it must wait for its reader, and so is a file that cannot be read */
+	const bool fifo = !stat(path, &st) && !S_ISREG(st.st_mode);
+	int fd = fifo ? -1 : open(path, O_RDWR | flags, 0666);
+	const bool readable = fd >= 0;
 	enum rf_code rc = RF_OK;
 
-	if (fd >= 0)
-		rc = end_last_line(path, fd, e);
-	else
-		fd = open(path, O_WRONLY | flags, 0666); /* a file that cannot be read is taken to be whole */
-	if (fd < 0)
+	if (!readable && (fd = open(path, O_WRONLY | flags, 0666)) < 0)
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
+	/* until the file is closed, no other program is in the middle of a line */
+	if (!fifo && flock(fd, LOCK_EX) == 0 && readable)
+		rc = end_last_line(path, fd, e);
 	if (rc != RF_OK || (rc = append(path, fd, data, n, e)) != RF_OK) {
 		close(fd);
 		return rc;

@@ -126,13 +126,14 @@ static const char *piece(const struct rf_token_texts *t, size_t i, size_t *n)
 	return (const char *)t->text.p + from;
 }
 
-static void byte_level(const struct rf_token_texts *from, struct rf_token_texts *to, char *room)
+static void byte_level(const struct rf_token_texts *from, struct rf_token_texts *to)
 {
+	char *room = malloc(from->text.n + 1); /* a decoder before this one may have joined all pieces */
 	struct rf_buf bytes = { 0 };
 	int32_t c;
 	size_t n;
 
-	for (size_t i = 0; i < from->n; i++) {
+	for (size_t i = 0; i < from->n && room; i++) {
 		const char *s = piece(from, i, &n);
 
 		rf_buf_add(&bytes, room, rf_bpe_bytes(s, n, room));
@@ -142,7 +143,8 @@ static void byte_level(const struct rf_token_texts *from, struct rf_token_texts 
 		rf_buf_add(&to->text, c < 0 ? (const void *)"\xEF\xBF\xBD" : bytes.p + i, c < 0 ? 3 : len);
 	}
 	to->held = rf_utf8_unfinished(bytes.p, bytes.n) ? 3 : 0;
-	to->text.failed |= bytes.failed;
+	to->text.failed |= bytes.failed || !room;
+	free(room);
 	rf_buf_free(&bytes);
 	to->end[0] = to->text.n;
 	to->n = 1;
@@ -222,7 +224,7 @@ static void metaspace(const struct decode_step *d, const char *s, size_t n, bool
 }
 
 static enum rf_code decode_step(const struct decode_step *d, struct rf_pattern_work *w, const struct rf_token_texts *from,
-                                struct rf_token_texts *to, char *room, struct rf_err *e)
+                                struct rf_token_texts *to, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 	size_t n;
@@ -230,7 +232,7 @@ static enum rf_code decode_step(const struct decode_step *d, struct rf_pattern_w
 	to->text.n = to->n = 0;
 	to->held = from->held;
 	if (d->kind == BYTE_LEVEL) {
-		byte_level(from, to, room);
+		byte_level(from, to);
 		return RF_OK;
 	}
 	if (d->kind == BYTE_FALLBACK) {
@@ -256,32 +258,18 @@ static enum rf_code decode_step(const struct decode_step *d, struct rf_pattern_w
 	return rc;
 }
 
-/* The most bytes that a token has. */
-static size_t longest(const struct rf_token_texts *t)
-{
-	size_t most = 0, n;
-
-	for (size_t i = 0; i < t->n; i++) {
-		piece(t, i, &n);
-		most = n > most ? n : most;
-	}
-	return most;
-}
-
 enum rf_code rf_decoders_apply(const struct rf_decoders *d, struct rf_pattern_work *w,
                                struct rf_token_texts *t, struct rf_err *e)
 {
 	struct rf_token_texts other = { .end = calloc(t->n + 1, sizeof *other.end) }, swap;
-	char *room = malloc(longest(t) + 1);
 	enum rf_code rc = RF_OK;
 
-	if (!other.end || !room)
+	if (!other.end)
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	for (int i = 0; i < d->n && rc == RF_OK; i++) {
-		rc = decode_step(&d->step[i], w, t, &other, room, e);
+		rc = decode_step(&d->step[i], w, t, &other, e);
 		swap = *t, *t = other, other = swap;
 	}
-	free(room);
 	free(other.end);
 	rf_buf_free(&other.text);
 	return rc;

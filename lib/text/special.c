@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/warn.h"
 #include "io/file.h"
 #include "io/jscan.h"
 #include "text/normal.h"
 #include "text/special.h"
 
-enum { MAX_FILE = 64 << 20, MAX_TOKENS = 100000 };
+enum { MAX_FILE = 64 << 20, MAX_TOKENS = 10000 };
 enum { CONFIG, MAP, ADDED, FILES };
 
 static const char *const file_names[FILES] = { "tokenizer_config.json", "special_tokens_map.json",
@@ -66,6 +67,7 @@ static enum rf_code add_token(struct rf_special *s, const struct rf_jvalue *v, c
 {
 	struct rf_special_token *t;
 	struct rf_jvalue content = *v;
+	enum rf_code rc;
 
 	if (s->n == MAX_TOKENS)
 		return rf_fail(e, RF_EMODEL, "%s: more than %d special tokens", file, MAX_TOKENS);
@@ -88,8 +90,10 @@ static enum rf_code add_token(struct rf_special *s, const struct rf_jvalue *v, c
 	}
 	if (!rf_jscan_is_string(&content))
 		return no_token(&content, key, file, e);
-	s->n++;
-	return rf_string_copy(&content, key, &t->text, &t->n, e);
+	if ((rc = rf_string_copy(&content, key, &t->text, &t->n, e)) == RF_OK && !t->n)
+		free(t->text); /* as in transformers, an empty token is none */
+	s->n += rc == RF_OK && t->n;
+	return rc;
 }
 
 /* Reads an id: the key of added_tokens_decoder, a string of digits. */
@@ -218,24 +222,26 @@ static void note_contradiction(struct rf_special *s, const char *key, const stru
 {
 	char q[60], r[60];
 
-	if (*s->warning || !a->text || !b->text || same_text(a->text, a->n, b->text, b->n))
+	if (!a->text || !b->text || same_text(a->text, a->n, b->text, b->n))
 		return;
-	snprintf(s->warning, sizeof s->warning,
-	         "%s of %s is '%s', that of %s is '%s': %s counts, as in transformers", key, a->file,
+	rf_warn(s->warning, sizeof s->warning,
+	        "%s of %s is '%s', that of %s is '%s': %s counts, as in transformers", key, a->file,
 	         rf_quote(q, sizeof q, a->text, a->n), b->file, rf_quote(r, sizeof r, b->text, b->n),
 	         used->file);
 }
 
-/* Moves the text of the token that was added last into a name. */
+/* Reads the name of a token; one without a text is none. */
 static enum rf_code name_of(struct rf_special *s, const struct rf_jvalue *v, const char *key,
                             const char *file, struct rf_special_name *name, struct rf_err *e)
 {
 	enum rf_code rc;
+	int before;
 
 	*name = (struct rf_special_name){ NULL, 0, file };
 	if (is_absent(v))
 		return RF_OK;
-	if ((rc = add_token(s, v, key, -1, file, e)) != RF_OK)
+	before = s->n;
+	if ((rc = add_token(s, v, key, -1, file, e)) != RF_OK || s->n == before)
 		return rc;
 	s->n--;
 	name->text = s->t[s->n].text;
@@ -264,7 +270,7 @@ static enum rf_code read_named(struct rf_special *s, const struct rf_jvalue *con
 		if ((rc = name_of(s, &config[i], named[i], file_names[CONFIG], &a, e)) != RF_OK)
 			return rc;
 		rc = name_of(s, &map[i], named[i], file_names[MAP], &b, e);
-		/* a file without a decoder leaves a key out where transformers 4 wrote it to both */
+		/* transformers 4 wrote a key to one file or to both */
 		*to = of_map || !a.text ? b : a;
 		note_contradiction(s, named[i], &a, &b, to);
 		free(to->text == a.text ? b.text : a.text);
@@ -324,6 +330,26 @@ enum rf_code rf_special_read(struct rf_special *s, const char *path, struct rf_e
 	for (int i = 0; i < FILES; i++)
 		free(f[i].text);
 	return rc;
+}
+
+enum rf_code rf_special_add_names(struct rf_special *s, struct rf_err *e)
+{
+	const struct rf_special_name *const names[] = { &s->eos, &s->bos };
+	struct rf_special_token *t = realloc(s->t, (size_t)(s->n + 2) * sizeof *t);
+
+	if (!t)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	s->t = t;
+	for (int i = 0; i < 2; i++) {
+		if (!names[i]->text)
+			continue;
+		t[s->n] = (struct rf_special_token){ .n = names[i]->n, .file = names[i]->file, .id = -1,
+		                                     .special = true };
+		if (!(t[s->n].text = malloc(names[i]->n + 1)))
+			return rf_fail(e, RF_ENOMEM, "out of memory");
+		memcpy(t[s->n++].text, names[i]->text, names[i]->n + 1);
+	}
+	return RF_OK;
 }
 
 void rf_special_free(struct rf_special *s)

@@ -1,9 +1,9 @@
 /* special.h -- the files next to a tokenizer that name its special tokens: tokenizer_config.json,
  * special_tokens_map.json and added_tokens.json.
  *
- * They are read as transformers 5 reads them: if tokenizer_config.json has added_tokens_decoder, it is the
- * only one of the three that counts; otherwise special_tokens_map.json comes before it, and added_tokens.json
- * adds tokens. */
+ * They are read as transformers 5 reads them: if tokenizer_config.json has added_tokens_decoder, tokens come
+ * from this file only; otherwise special_tokens_map.json comes before it, and added_tokens.json adds tokens.
+ * If tokenizer_config.json names no end or beginning of a text, that of special_tokens_map.json counts. */
 #ifndef RF_SPECIAL_H
 #define RF_SPECIAL_H
 
@@ -37,6 +37,8 @@ struct rf_special {
  * RF_EMODEL: a file cannot be read as what it must be, which the sentence names; RF_EIO, RF_ENOMEM.  The
  * caller frees s with rf_special_free(), also after a failure. */
 enum rf_code rf_special_read(struct rf_special *s, const char *path, struct rf_err *e);
+/* Adds the names of the end and the beginning to the tokens.  Errors: RF_ENOMEM. */
+enum rf_code rf_special_add_names(struct rf_special *s, struct rf_err *e);
 void rf_special_free(struct rf_special *s);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
+#include "base/warn.h"
 #include "io/file.h"
 #include "io/jscan.h"
 #include "io/lines.h"
@@ -153,6 +154,15 @@ static const struct rf_tokenizer_kind *kind_of(const char *class)
 	return NULL;
 }
 
+/* Hashes a tokenizer's file, which may be of a kind that is not supported. */
+static enum rf_code hash_file(const char *file, char hash[17], struct rf_err *e)
+{
+	const size_t n = strlen(file);
+
+	return n >= 6 && !strcmp(file + n - 6, ".model") ? rf_file_hash_file(file, hash, e)
+	                                                 : rf_tokenizer_kind_json.hash(file, hash, e);
+}
+
 enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err *e)
 {
 	const struct rf_tokenizer_kind *kind;
@@ -170,7 +180,7 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 		               (long long)st.st_size, MAX_FILE);
 	/* a config names a kind, but not what a kind finds in the files next to it */
 	if (strcmp(rf_file_name(file), "tokenizer_config.json"))
-		return rf_file_hash_file(file, hash, e);
+		return hash_file(file, hash, e);
 	if ((rc = read_name(file, name, e)) == RF_ENOINPUT) { /* it is there */
 		if (e)
 			e->code = RF_EIO;
@@ -340,7 +350,7 @@ static enum rf_code identify_once(const char *path, char file[4096], char kind[8
 	*vocab = found ? cfg.vocab : 0;
 	rf_config_free(&cfg);
 	/* as rf_tokenizer_hash_dir(): a config alone is not the tokenizer */
-	return strcmp(rf_file_name(file), "tokenizer_config.json") ? rf_file_hash_file(file, hash, e) : RF_OK;
+	return strcmp(rf_file_name(file), "tokenizer_config.json") ? hash_file(file, hash, e) : RF_OK;
 }
 
 enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab,
@@ -365,8 +375,9 @@ static enum rf_code end_once(const char *path, char file[4096], int *eos, struct
 	*eos = -1;
 	if ((rc = locate(path, file, name, e)) != RF_OK || !(kind = kind_of(name)))
 		return rc;
-	if (kind->end)
-		return kind->end(file, eos, e);
+	if (kind->end && ((rc = kind->end(file, eos, e)) != RF_OK || *eos != RF_TOKENIZER_OPEN))
+		return rc;
+	*eos = -1;
 	if ((rc = open_kind(&t, kind, file, e)) == RF_OK)
 		*eos = t->eos;
 	rf_tokenizer_free(t);
@@ -392,28 +403,73 @@ void rf_tokenizer_fit_end(int eos, const struct rf_config *cfg, const char *conf
 		if (cfg->eos[i] == eos)
 			return;
 	if (eos >= 0 && cfg->eos_count)
-		snprintf(warning, RF_TOKENIZER_WARNING,
-		         "the tokenizer ends a text with token %d, the model with %d (let eos_token_id in %s and "
-		         "eos_token in tokenizer_config.json agree)", eos, cfg->eos[0], config);
+		rf_warn(warning, RF_TOKENIZER_WARNING,
+		        "the tokenizer ends a text with token %d, the model with %d (let eos_token_id in %s and "
+		        "eos_token in tokenizer_config.json agree)", eos, cfg->eos[0], config);
 }
 
 enum rf_code rf_tokenizer_fit(struct rf_tokenizer *t, const struct rf_config *cfg, const char *config,
                               char warning[RF_TOKENIZER_WARNING], struct rf_err *e)
 {
-	const int all = t->vocab;
+	const int all = t->vocab, end = t->eos >= cfg->vocab ? t->eos : t->begins ? t->bos : -1;
 
 	if (t->own > cfg->vocab)
 		return rf_fail(e, RF_EMODEL, "%s: vocab_size is %d, but the tokenizer has %d ids", config,
 		               cfg->vocab, t->own);
+	if (end >= cfg->vocab)
+		return rf_fail(e, RF_EMODEL,
+		               "%s: vocab_size is %d, but a file next to the tokenizer gives its %s token the "
+		               "id %d", config, cfg->vocab, end == t->eos ? "end" : "bos", end);
 	rf_tokenizer_fit_end(t->eos, cfg, config, warning);
 	if (all <= cfg->vocab)
 		return RF_OK;
 	t->kind->limit(t, cfg->vocab);
-	if (!*warning)
-		snprintf(warning, RF_TOKENIZER_WARNING,
-		         "vocab_size is %d in %s, so tokens with the ids %d to %d, which files next to the "
-		         "tokenizer add, are text", cfg->vocab, config, cfg->vocab, all - 1);
+	t->bos = t->bos < cfg->vocab ? t->bos : -1;
+	rf_warn(warning, RF_TOKENIZER_WARNING,
+	        "vocab_size is %d in %s, so tokens with the ids %d to %d, which files next to the tokenizer "
+	        "add, are text", cfg->vocab, config, cfg->vocab, all - 1);
 	return RF_OK;
+}
+
+enum rf_code rf_tokenizer_fit_model(struct rf_tokenizer *t, const char *path, int *vocab,
+                                    char warning[RF_TOKENIZER_WARNING], struct rf_err *e)
+{
+	struct rf_config cfg;
+	char file[4096];
+	enum rf_code rc;
+	bool found;
+
+	*warning = 0;
+	*vocab = 0;
+	if ((rc = rf_tokenizer_model(path, &cfg, file, &found, e)) == RF_OK && found) {
+		*vocab = cfg.vocab;
+		rc = rf_tokenizer_fit(t, &cfg, file, warning, e);
+	}
+	rf_config_free(&cfg);
+	return rc;
+}
+
+enum rf_code rf_tokenizer_fit_copy(const char *dir, const struct rf_config *cfg, const char *config,
+                                   char warning[RF_TOKENIZER_WARNING], struct rf_err *e)
+{
+	struct rf_config copy = *cfg; /* only its end tokens change */
+	char file[4096], name[80];
+	struct rf_tokenizer *t;
+	enum rf_code rc;
+
+	*warning = 0;
+	if ((rc = rf_file_join(file, dir, "generation_config.json", e)) != RF_OK ||
+	    (rc = rf_config_read_generation(&copy, file, e)) != RF_OK ||
+	    (rc = locate(dir, file, name, e)) != RF_OK)
+		return rc;
+	if (!kind_of(name))
+		return RF_OK;
+	if ((rc = open_kind(&t, kind_of(name), file, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_tokenizer_fit(t, &copy, config, warning, e)) == RF_OK && *t->warning)
+		rf_warn(warning, RF_TOKENIZER_WARNING, "%s: %s", file, t->warning);
+	rf_tokenizer_free(t);
+	return rc;
 }
 
 void rf_tokenizer_free(struct rf_tokenizer *t)

@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/print.h"
 #include "base/utf8.h"
+#include "base/warn.h"
 #include "io/file.h"
 #include "io/jscan.h"
 #include "io/lines.h"
@@ -40,6 +42,8 @@ struct json {
 	struct rf_normal *normal;
 	struct rf_pieces *pieces;
 	struct rf_decoders *decoders;
+	int other_ids, other_flags; /* the tokens that other files give another id, other flags */
+	int last;                  /* the largest id of an added token; -1: there is none */
 	char *first;               /* the token that texts begin with; NULL: none */
 	pthread_mutex_t lock;      /* of free_work */
 	struct work *free_work;
@@ -201,6 +205,15 @@ static enum rf_code set_match(struct json *j, struct rf_added_token *t, struct r
 	return rc == RF_OK && normal.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : rc;
 }
 
+static void read_flags(const struct rf_jvalue *v, struct rf_added_token *t)
+{
+	t->single_word = rf_flag_read(v, "single_word", false);
+	t->lstrip = rf_flag_read(v, "lstrip", false);
+	t->rstrip = rf_flag_read(v, "rstrip", false);
+	t->normalized = rf_flag_read(v, "normalized", false);
+	t->special = rf_flag_read(v, "special", false);
+}
+
 static enum rf_code read_added_token(struct json *j, const struct rf_jvalue *v, struct rf_err *e)
 {
 	struct rf_added_token *t;
@@ -230,11 +243,7 @@ static enum rf_code read_added_token(struct json *j, const struct rf_jvalue *v, 
 		if (j->added.t[i].id == t->id)
 			return rf_fail(e, RF_EDATA, "the id %d of the added token '%s' occurs twice", t->id,
 			               q);
-	t->single_word = rf_flag_read(v, "single_word", false);
-	t->lstrip = rf_flag_read(v, "lstrip", false);
-	t->rstrip = rf_flag_read(v, "rstrip", false);
-	t->normalized = rf_flag_read(v, "normalized", false);
-	t->special = rf_flag_read(v, "special", false);
+	read_flags(v, t);
 	return set_match(j, t, e);
 }
 
@@ -313,11 +322,9 @@ static int id_of(const struct json *j, const char *text, size_t n)
 /* The id that the Rust library gives a token which it adds: that of the vocabulary, else the next one. */
 static int next_id(const struct json *j, const char *text, size_t n)
 {
-	int id = rf_bpe_id(j->bpe, text, n), last = rf_bpe_count(j->bpe) - 1;
+	const int id = rf_bpe_id(j->bpe, text, n), count = rf_bpe_count(j->bpe);
 
-	for (int i = 0; i < j->added.n; i++)
-		last = j->added.t[i].id > last ? j->added.t[i].id : last;
-	return id >= 0 ? id : last + 1;
+	return id >= 0 ? id : j->last >= count ? j->last + 1 : count;
 }
 
 static bool same_flags(const struct rf_added_token *a, const struct rf_special_token *b)
@@ -340,13 +347,13 @@ static enum rf_code add_special(struct rf_tokenizer *t, const struct rf_special_
 			a = &j->added.t[i];
 	rf_quote(q, sizeof q, s->text, s->n);
 	id = a ? a->id : next_id(j, s->text, s->n);
-	if (s->id >= 0 && s->id != id && !*t->warning)
-		snprintf(t->warning, sizeof t->warning,
-		         "the token '%s' has the id %lld in %s, but %d by tokenizer.json, which counts", q,
-		         (long long)s->id, s->file, id);
-	else if (a && s->described && !same_flags(a, s) && !*t->warning)
-		snprintf(t->warning, sizeof t->warning, "tokenizer.json and %s describe the token '%s' "
-		         "differently: %s counts, as in transformers", s->file, q, s->file);
+	if (s->id >= 0 && s->id != id && !j->other_ids++)
+		rf_warn(t->warning, sizeof t->warning,
+		        "the token '%s' has the id %lld in %s, but %d by tokenizer.json, which counts", q,
+		        (long long)s->id, s->file, id);
+	else if (a && s->described && !same_flags(a, s) && !j->other_flags++)
+		rf_warn(t->warning, sizeof t->warning, "tokenizer.json and %s describe the token '%s' "
+		        "differently: %s counts, as in transformers", s->file, q, s->file);
 	if (a && (!s->described || same_flags(a, s)))
 		return RF_OK;
 	if (id >= RF_BPE_TOKENS)
@@ -360,6 +367,7 @@ static enum rf_code add_special(struct rf_tokenizer *t, const struct rf_special_
 			return rc;
 		}
 		*a = (struct rf_added_token){ .text = text, .n = s->n, .id = id };
+		j->last = id > j->last ? id : j->last;
 	}
 	a->single_word = s->single_word;
 	a->lstrip = s->lstrip;
@@ -369,15 +377,20 @@ static enum rf_code add_special(struct rf_tokenizer *t, const struct rf_special_
 	return set_match(j, a, e);
 }
 
-/* The id of a token that files name at a key; -1: they name none.  A name without a token is an error, for
- * the documents would silently be without that token. */
-static enum rf_code named_id(const struct json *j, const struct rf_special_name *name, const char *key,
+/* Finds the id of a token that files name at a key; -1: they name none.  A name without a token is an error,
+ * for the documents would silently be without that token.  A token that is only in the vocabulary becomes a
+ * special token, as in transformers. */
+static enum rf_code named_id(struct rf_tokenizer *t, const struct rf_special_name *name, const char *key,
                              const char *path, int *id, struct rf_err *e)
 {
+	const struct rf_special_token token = { .text = name->text, .n = name->n, .file = name->file,
+	                                        .id = -1, .special = true };
 	char q[60];
 
-	*id = name->text ? id_of(j, name->text, name->n) : -1;
-	if (name->text && *id < 0)
+	*id = name->text ? id_of(t->data, name->text, name->n) : -1;
+	if (*id >= 0)
+		return add_special(t, &token, e);
+	if (name->text)
 		return rf_fail(e, RF_EMODEL, "%.*s%s: the %s '%s' is no token of tokenizer.json",
 		               (int)(rf_file_name(path) - path), path, name->file, key,
 		               rf_quote(q, sizeof q, name->text, name->n));
@@ -394,15 +407,18 @@ static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struc
 
 	for (int i = 0; i < s.n && rc == RF_OK; i++)
 		rc = add_special(t, &s.t[i], e);
-	if (rc == RF_OK && (rc = named_id(j, &s.eos, "eos_token", path, &t->eos, e)) == RF_OK)
-		rc = named_id(j, &s.bos, "bos_token", path, &t->bos, e);
-	if (!*t->warning)
-		snprintf(t->warning, sizeof t->warning, "%s", s.warning);
-	if (!*t->warning && s.prefix_space >= 0 && prefix >= 0 && prefix != s.prefix_space)
-		snprintf(t->warning, sizeof t->warning,
-		         "add_prefix_space is %s in tokenizer_config.json, but %s in tokenizer.json, which "
-		         "counts (versions of transformers differ)", s.prefix_space ? "true" : "false",
-		         prefix ? "true" : "false");
+	if (rc == RF_OK && (rc = named_id(t, &s.eos, "eos_token", path, &t->eos, e)) == RF_OK)
+		rc = named_id(t, &s.bos, "bos_token", path, &t->bos, e);
+	if (j->other_ids + j->other_flags > 1)
+		rf_warn(t->warning, sizeof t->warning, "the files differ in %d tokens in all",
+		        j->other_ids + j->other_flags);
+	if (*s.warning)
+		rf_warn(t->warning, sizeof t->warning, "%s", s.warning);
+	if (s.prefix_space >= 0 && prefix >= 0 && prefix != s.prefix_space)
+		rf_warn(t->warning, sizeof t->warning,
+		        "add_prefix_space is %s in tokenizer_config.json, but %s in tokenizer.json, which "
+		        "counts (versions of transformers differ)", s.prefix_space ? "true" : "false",
+		        prefix ? "true" : "false");
 	rf_special_free(&s);
 	return rc;
 }
@@ -433,47 +449,119 @@ static void limit_json(struct rf_tokenizer *t, int vocab)
 	t->vocab = vocab_of(j);
 }
 
-/* Finds the id of a token by its text: among added tokens, then in the vocabulary. */
-static int find_id(const struct rf_jvalue *file, const char *text)
+/* Reads tokenizer.json without building anything of it, and calls f for its outermost object. */
+static enum rf_code scan(const char *path, void (*f)(const struct rf_jvalue *file, void *arg), void *arg,
+                         struct rf_err *e)
 {
-	struct rf_jvalue list, model, vocab, key, v = { NULL, 0 }, content, id;
-	int64_t number = -1;
-
-	maybe(file, "added_tokens", &list);
-	while (list.s && rf_jscan_is_list(&list) && rf_jscan_next(&list, NULL, &v))
-		if (rf_jscan_is_object(&v) && rf_jscan_get(&v, "content", &content, NULL) == RF_OK &&
-		    rf_jscan_is_string(&content) && rf_jscan_equals(&content, text) &&
-		    rf_jscan_get(&v, "id", &id, NULL) == RF_OK && rf_jscan_int(&id, &number))
-			return (int)number;
-	maybe(file, "model", &model);
-	if (!model.s || !rf_jscan_is_object(&model))
-		return -1;
-	maybe(&model, "vocab", &vocab);
-	for (v.s = NULL; vocab.s && rf_jscan_is_object(&vocab) && rf_jscan_next(&vocab, &key, &v);)
-		if (rf_jscan_equals(&key, text) && rf_jscan_int(&v, &number))
-			return (int)number;
-	return -1;
-}
-
-static enum rf_code end_json(const char *path, int *eos, struct rf_err *e)
-{
-	struct rf_special s;
 	struct rf_jvalue file;
 	struct rf_lines *l = NULL;
 	enum rf_code rc;
 	char *text;
 	size_t n;
 
-	*eos = -1;
-	if ((rc = rf_special_read(&s, path, e)) == RF_OK && s.eos.text &&
-	    (rc = rf_lines_open(&l, path, MAX_FILE, e)) == RF_OK &&
+	if ((rc = rf_lines_open(&l, path, MAX_FILE, e)) == RF_OK &&
 	    (rc = rf_lines_rest(l, &text, &n, e)) == RF_OK) {
 		if ((rc = rf_jscan_check(text, n, &file, e)) != RF_OK)
 			rf_blame(e, "%s", path);
 		else if (rf_jscan_is_object(&file))
-			*eos = find_id(&file, s.eos.text);
+			f(&file, arg);
 	}
 	rf_lines_close(l);
+	return rc;
+}
+
+/* Advances to the next object in the list of added tokens; *content is its text. */
+static bool next_added(const struct rf_jvalue *list, struct rf_jvalue *v, struct rf_jvalue *content)
+{
+	while (list->s && rf_jscan_is_list(list) && rf_jscan_next(list, NULL, v))
+		if (rf_jscan_is_object(v) && rf_jscan_get(v, "content", content, NULL) == RF_OK &&
+		    rf_jscan_is_string(content))
+			return true;
+	return false;
+}
+
+/* An end token, and its id once it is found. */
+struct end { const char *text; int id; };
+
+static void find_end(const struct rf_jvalue *file, void *arg)
+{
+	struct end *end = arg;
+	struct rf_jvalue list, model, vocab, key, v = { NULL, 0 }, content, id;
+	int64_t number;
+
+	end->id = -1;
+	maybe(file, "added_tokens", &list);
+	while (end->id < 0 && next_added(&list, &v, &content))
+		if (rf_jscan_equals(&content, end->text) && rf_jscan_get(&v, "id", &id, NULL) == RF_OK &&
+		    rf_jscan_int(&id, &number))
+			end->id = (int)number;
+	maybe(file, "model", &model);
+	if (!model.s || !rf_jscan_is_object(&model))
+		return;
+	maybe(&model, "vocab", &vocab);
+	for (v.s = NULL; end->id < 0 && vocab.s && rf_jscan_is_object(&vocab) && rf_jscan_next(&vocab, &key, &v);)
+		if (rf_jscan_equals(&key, end->text) && rf_jscan_int(&v, &number))
+			end->id = (int)number;
+}
+
+static enum rf_code end_json(const char *path, int *eos, struct rf_err *e)
+{
+	struct rf_special s;
+	struct end end;
+	enum rf_code rc = rf_special_read(&s, path, e);
+
+	*eos = -1;
+	end.text = s.eos.text;
+	if (rc == RF_OK && s.eos.text && (rc = scan(path, find_end, &end, e)) == RF_OK)
+		*eos = end.id < 0 ? RF_TOKENIZER_OPEN : end.id; /* a file next to it adds the token */
+	rf_special_free(&s);
+	return rc;
+}
+
+/* Tokens of files next to tokenizer.json; those that it has alike get the text NULL. */
+static void leave_new(const struct rf_jvalue *file, void *arg)
+{
+	struct rf_special *s = arg;
+	struct rf_jvalue list, v = { NULL, 0 }, content;
+	struct rf_added_token a;
+
+	maybe(file, "added_tokens", &list);
+	while (next_added(&list, &v, &content)) {
+		read_flags(&v, &a);
+		for (int i = 0; i < s->n; i++)
+			if (s->t[i].text && rf_jscan_equals(&content, s->t[i].text) &&
+			    (!s->t[i].described || same_flags(&a, &s->t[i]))) {
+				free(s->t[i].text);
+				s->t[i].text = NULL;
+			}
+	}
+}
+
+/* Hashes the file.  If files next to it add tokens or change them, these go into the hash, too, since they
+ * change ids. */
+static enum rf_code hash_json(const char *path, char hash[17], struct rf_err *e)
+{
+	enum rf_code rc = rf_file_hash_file(path, hash, e);
+	struct rf_buf all = { 0 };
+	struct rf_special s;
+
+	if (rc != RF_OK || (rc = rf_special_read(&s, path, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_special_add_names(&s, e)) == RF_OK && s.n)
+		rc = scan(path, leave_new, &s, e);
+	for (int i = 0; i < s.n && rc == RF_OK; i++)
+		if (s.t[i].text) {
+			rf_print(&all, "%d%d%d%d%d%zu ", s.t[i].single_word, s.t[i].lstrip, s.t[i].rstrip,
+			         s.t[i].normalized, s.t[i].special, s.t[i].n);
+			rf_buf_add(&all, s.t[i].text, s.t[i].n);
+		}
+	if (rc == RF_OK && all.n) {
+		rf_print(&all, "%s", hash);
+		rf_file_hash(all.p, all.n, hash);
+	}
+	if (rc == RF_OK && all.failed)
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	rf_buf_free(&all);
 	rf_special_free(&s);
 	return rc;
 }
@@ -490,7 +578,7 @@ static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct r
 	if (!(t->data = j))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	pthread_mutex_init(&j->lock, NULL);
-	if ((rc = rf_file_hash_file(path, t->hash, e)) != RF_OK ||
+	if ((rc = hash_json(path, t->hash, e)) != RF_OK ||
 	    (rc = rf_lines_open(&l, path, MAX_FILE, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_lines_rest(l, &s, &n, e)) == RF_OK) {
@@ -503,6 +591,9 @@ static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct r
 	if (rc != RF_OK)
 		return rc;
 	t->own = vocab_of(j);
+	j->last = -1;
+	for (int i = 0; i < j->added.n; i++)
+		j->last = j->added.t[i].id > j->last ? j->added.t[i].id : j->last;
 	if ((rc = read_special(t, path, e)) != RF_OK)
 		return rc;
 	t->vocab = vocab_of(j);
@@ -735,7 +826,7 @@ static void close_json(struct rf_tokenizer *t)
 }
 
 const struct rf_tokenizer_kind rf_tokenizer_kind_json = {
-	.name = "bpe", .class = "BPE", .open = open_json, .end = end_json, .limit = limit_json,
+	.name = "bpe", .class = "BPE", .open = open_json, .hash = hash_json, .end = end_json, .limit = limit_json,
 	.encode = encode_json, .decode = decode_json,
 	.close = close_json,
 };

@@ -4,12 +4,17 @@
 
 #include "text/tokenizer.h"
 
+enum { RF_TOKENIZER_OPEN = -2 };
+
 struct rf_tokenizer_kind {
 	const char *name;
 	const char *class;       /* the tokenizer_class that names this kind in tokenizer_config.json */
 	/* path: the file that named the kind; NULL for rf_tokenizer_bytes() */
 	enum rf_code (*open)(struct rf_tokenizer *t, const char *path, struct rf_err *e);
-	/* finds the end token, or -1, without opening the tokenizer; NULL: opening is cheap */
+	/* hashes what makes the ids, as t->hash; NULL: that is the file */
+	enum rf_code (*hash)(const char *path, char hash[17], struct rf_err *e);
+	/* finds the end token, or -1, without opening the tokenizer, or says that it must be opened; NULL: it
+	   must */
 	enum rf_code (*end)(const char *path, int *eos, struct rf_err *e);
 	/* forgets the tokens from this id on, of those that t->own does not count; NULL: there are none */
 	void (*limit)(struct rf_tokenizer *t, int vocab);
