@@ -1,5 +1,5 @@
-# curves.awk -- the points that curves.gp draws, out of lines of run, figure, step and value, sorted by figure,
-# run and step, with tabs between: as files P.S of the current folder.
+# curves.awk -- the points that curves.gp draws, out of lines of run, figure, step and value, sorted by
+# figure, run and step, with tabs between: as files P.S of the current folder.
 #
 # The file groups has the number of each run's curve, a line for each run.
 #
@@ -92,7 +92,8 @@ function draw(p, s,    r, i, step, mean, sd, last)
 	for (r = 1; r <= runs; r++)
 		if (curve[r] == s)
 			for (i = 1; i <= n[p, r]; i++)
-				squares[at[p, r, i]] += (value[p, r, i] - sum[at[p, r, i]] / count[at[p, r, i]]) ^ 2
+				squares[at[p, r, i]] += (value[p, r, i] \
+					- sum[at[p, r, i]] / count[at[p, r, i]]) ^ 2
 	for (r = 1; r <= runs && !(curve[r] == s && n[p, r]); r++)
 		;
 	for (i = 1; r <= runs && i <= n[p, r]; i++) {

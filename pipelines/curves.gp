@@ -1,8 +1,9 @@
 # curves.gp -- curves over training, a panel for each kind of figure: gnuplot style.gp curves.gp
 #
 # In the folder: panels, a line for each, its axis; names, a line for each curve; P.S, the points of curve S
-# in panel P: step, value, and the band's lower and upper edge, NaN where there is none.  BASE in the environment:
-# the curve from which the others are differences, or 0; a panel that only this curve has is left out.
+# in panel P: step, value, and the band's lower and upper edge, NaN where there is none.  BASE in the
+# environment: the curve from which the others are differences, or 0; a panel that only this curve has is left
+# out.
 base = int(system('echo "${BASE:-0}"'))
 curves = int(system("wc -l <names"))
 file(p, s) = sprintf("%d.%d", int(p), int(s))

@@ -78,7 +78,8 @@ numbers() {
 			stop($n; "there is no number \"step\"") else . end
 		| .step as $step | (."reward/kind" // "" | tostring | gsub("[^-A-Za-z0-9_.+]"; "_")) as $kind
 		| if $file | endswith("/eval.jsonl") then
-			["1 nll", .nll], ["2 accuracy", .accuracy], ["3 held-out reward " + $kind, ."reward/mean"]
+			["1 nll", .nll], ["2 accuracy", .accuracy],
+			["3 held-out reward " + $kind, ."reward/mean"]
 		else
 			["4 loss", ."loss/ntp"], ["5 reward " + $kind, ."reward/mean"]
 		end
@@ -131,8 +132,8 @@ for i in "${!runs[@]}"; do
 	for file in "$run/eval.jsonl" "$run/log.jsonl"; do
 		[ ! -e "$file" ] || numbers "$file"
 	done >"$tmp/run"
-	[ -s "$tmp/run" ] || die 66 "$run has no numbers to draw: its eval.jsonl and log.jsonl have no loss," \
-		"accuracy or reward yet (train it, or EVAL=valid.rf)"
+	[ -s "$tmp/run" ] || die 66 "$run has no numbers to draw: its eval.jsonl and log.jsonl have no" \
+		"loss, accuracy or reward yet (train it, or EVAL=valid.rf)"
 	awk -F '\t' -v OFS='\t' -v i=$((i + 1)) '{ value[$2 OFS $1] = $3 }
 		END { for (key in value) print i, key, value[key] }' <"$tmp/run" >>"$tmp/numbers"
 done

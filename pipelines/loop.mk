@@ -15,8 +15,8 @@
 #                 trainer's command `--total-steps auto` stands for the steps of all batches
 #     SEED=1      of the order of the sequences, which is drawn anew when too few are left for a batch
 #     KEEP=1      each step's stream stays in RUN/streams for rf-dump: as rf-grpo writes it, with advantages,
-#                 or as another trainer reads it.  With LAUNCH every rank keeps its share of a batch: rank 0 in
-#                 step-000000.rf, rank 1 in step-000000.rf.1; rf-dump RUN/streams/step-000000.rf* has all
+#                 or as another trainer reads it.  With LAUNCH every rank keeps its share of a batch: rank 0
+#                 in step-000000.rf, rank 1 in step-000000.rf.1; rf-dump RUN/streams/step-000000.rf* has all
 #     COMPUTE     options of the programs that have a model, as '--threads 8 --segment 1024'
 #     LAUNCH      a command that starts each batch's line as many times as it says: LAUNCH='mpirun -n 4
 #                 --bind-to none', LAUNCH='srun --mpi=pmix -n 16'; see rf-ranks(7).  It may differ from call
@@ -36,9 +36,9 @@
 #                 text and tokens, but no hidden states; REWARD_OPTIONS= sends these instead of text,
 #                 REWARD_OPTIONS=--no-hidden tokens only, which needs no tokenizer
 #     NO_ROLLOUTS=stop
-#                 a batch of which no record has rollouts, since all are too short for a position, ends a phase
-#                 that trains with ReFINE before it is trained; train: it is trained on next tokens alone.  It
-#                 may differ from call to call
+#                 a batch of which no record has rollouts, since all are too short for a position, ends a
+#                 phase that trains with ReFINE before it is trained; train: it is trained on next tokens
+#                 alone.  It may differ from call to call
 #     AFTER       a command that is run once after each batch, for the step $$STEP
 #     PHASE       what messages begin with, in the place of RUN
 #
@@ -202,10 +202,12 @@ batches:
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS))
 	@$(HERE)stages.sh $(call values,$(STAGES))
 	@$(if $(EVAL),$(HERE)eval-step.sh check)
-	@$(if $(and $(KEEP),$(LAUNCH)),printf '%s: every rank keeps its share of a batch: %s/streams/step-*.rf*\n' \
+	@$(if $(and $(KEEP),$(LAUNCH)),printf \
+		'%s: every rank keeps its share of a batch: %s/streams/step-*.rf*\n' \
 		$(call quote,$(or $(PHASE),$(RUN))) $(call quote,$(RUN)) >&2)
 	@$(if $(own),hashes=$$($(HERE)hashes.sh $(CORPUS));) \
-		scripts=$$($(HERE)scripts.sh $(call values,$(filter-out EVALUATE EVAL_% $(UNUSED),$(STAGES)))); \
+		scripts=$$($(HERE)scripts.sh $(call values,$(filter-out EVALUATE EVAL_% \
+			$(UNUSED),$(STAGES)))); \
 		exec rf-loop -m "$$RUN" --from "$$MODEL" --data "$$DATA" \
 		$(if $(own),--make "$$make_data") $(if $(fixed),--words "$(fixed)") \
 		$${scripts:+--scripts "$$scripts"} \

@@ -18,11 +18,11 @@
 #     K=5, N=1    tokens of a rollout, and rollouts at each position, in the commands that SELECT and ROLLOUT
 #                 have unless you give others
 #     EVAL_REWARD, EVAL_SELECT, EVAL_ROLLOUT
-#                 with EVAL, the stages that give its rollouts and their rewards: the same positions and random
-#                 numbers for each step, whatever the weights, so only the model differs.  EVAL_REWARD is REWARD
-#                 if the phase has rollouts; a baseline names one, as 'rf-reward --kind cosine', to be compared;
-#                 EVAL_REWARD= makes no rollouts.  The others are rf-select --mode uniform -k K --draw-step 0 and
-#                 rf-rollout -k K -n N --draw-step 0
+#                 with EVAL, the stages that give its rollouts and their rewards: the same positions and
+#                 random numbers for each step, whatever the weights, so only the model differs.  EVAL_REWARD
+#                 is REWARD if the phase has rollouts; a baseline names one, as 'rf-reward --kind cosine', to
+#                 be compared; EVAL_REWARD= makes no rollouts.  The others are rf-select --mode uniform -k K
+#                 --draw-step 0 and rf-rollout -k K -n N --draw-step 0
 
 include $(dir $(lastword $(MAKEFILE_LIST)))loop.mk
 

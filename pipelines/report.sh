@@ -59,7 +59,8 @@ done
 say "figures"
 cut -f 1-3 "$run/eval/entropy.tsv" >"$tmp/tokens"
 tail -n +2 "$tmp/tokens" | smooth 5 2 | cut -f 1,2 >"$tmp/mean"
-tail -n +2 "$tmp/tokens" | paste "$tmp/mean" - | awk -F '\t' -v OFS='\t' '$5 == 1 { print $1, $2 }' >"$tmp/chosen"
+tail -n +2 "$tmp/tokens" | paste "$tmp/mean" - |
+	awk -F '\t' -v OFS='\t' '$5 == 1 { print $1, $2 }' >"$tmp/chosen"
 echo byte >"$tmp/unit"
 (cd -- "$tmp" && CHUNKS=8 gnuplot "$here/style.gp" "$here/entropy-figure.gp" "$here/report.gp")
 

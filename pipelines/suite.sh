@@ -108,13 +108,15 @@ lines() {
 can_score() {
 	local said status=0
 	said=$(score --format jsonl --check 2>&1 >/dev/null) || status=$?
-	[ "$status" -eq 0 ] || die "$status" "$(sed -E '1s/^rf-score: (<stdin>: line [0-9]+: )?//' <<<"$said")"
+	[ "$status" -eq 0 ] ||
+		die "$status" "$(sed -E '1s/^rf-score: (<stdin>: line [0-9]+: )?//' <<<"$said")"
 }
 
 # tasks FILE...: a line of JSON for each task that lines of these files name, with its classes
 tasks() {
 	local file
-	for file; do zstd -dcqf -- "$file"; done | jq -cnR 'reduce (inputs | try fromjson catch empty | objects
+	for file; do zstd -dcqf -- "$file"; done | jq -cnR '
+		reduce (inputs | try fromjson catch empty | objects
 		| {task: (.task // .dataset // .data_source), all_classes, answers: ["x"]}
 		| select(.task | type == "string")) as $line ({}; .[$line.task] //= $line) | .[]'
 }
@@ -263,7 +265,8 @@ rm -f "$RUN"/.*.tmp-*
 words() { "$here/same-words.sh" "$RUN/words" MODEL $FIXED -- $DATA $HAYSTACK $QA; }
 answered=("$RUN"/answers/batch-*.rf)
 if [ ! -e "${answered[0]}" ] && ! words 2>/dev/null; then
-	rm -f "$RUN"/{words,step,made,tokenized,questions.rf,questions.jsonl.zst} # until then words may change
+	# until then words may change
+	rm -f "$RUN"/{words,step,made,tokenized,questions.rf,questions.jsonl.zst}
 fi
 words
 # A run trains on, so the step is that of the first time.

@@ -122,7 +122,10 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 			rf-dump --tsv --rows rollout --columns reward --no-header |
 			awk '{ s += $1 } END { printf "%.6f %d\n", s / NR, NR }'
 	}
-	held() { jq -r '[."reward/mean", .rollouts, ."reward/kind"] | @tsv' "$1" | awk '{ printf "%.6f %d %s\n", $1, $2, $3 }'; }
+	held() {
+		jq -r '[."reward/mean", .rollouts, ."reward/kind"] | @tsv' "$1" |
+			awk '{ printf "%.6f %d %s\n", $1, $2, $3 }'
+	}
 	[ "$(held "$P/a/eval.jsonl" | sed -n 1p)" = "$(by_hand "$P/ckpt") cosine" ]
 	[ "$(held "$P/a/eval.jsonl" | sed -n 3p)" = "$(by_hand "$P/a/step-000008") cosine" ]
 	run ! grep reward "$P/b/eval.jsonl"
@@ -144,9 +147,11 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	[[ "$output" == *'base/eval-reward.words: the run was started with other settings'* ]]
 	midtrain RUN=two "${ntp[@]}" BATCHES=1 EVAL_REWARD='rf-reward --kind cosine' N=2
 	run -2 curves RUNS='base two' OUT=no
-	[[ "$output" == 'curves: base and two have held-out rewards of rollouts that were drawn in other ways'* ]]
+	said='curves: base and two have held-out rewards of rollouts that were drawn in other ways'
+	[[ "$output" == "$said"* ]]
 	# post-training draws them on the prompts
-	echo '{"prompt": "a question that is long enough to have a position or two, or more", "answer": " yes"}' >q.jsonl
+	echo '{"prompt": "a question that is long enough to have a position or more", "answer": " yes"}' \
+		>q.jsonl
 	rf-tokenize --bytes --prompt-key prompt --answer-key answer -o q.rf q.jsonl
 	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/posttrain.mk" MODEL="$P/ckpt" RUN=p DATA=q.jsonl EVAL=q.rf
 	[ "$(jq -r '."reward/kind"' p/eval.jsonl | sort -u)" = hybrid ]

@@ -560,8 +560,8 @@ static void add_figure(struct figure *f, const json_t *line)
 	}
 }
 
-/* Cuts the last line off a text and parses it.  A line that is not JSON, as a crash leaves it, is passed over.
- * Returns NULL if there is no line of JSON. */
+/* Cuts the last line off a text and parses it.  A line that is not JSON, as a crash leaves it, is passed
+ * over. Returns NULL if there is no line of JSON. */
 static json_t *last_line(char *text, uint64_t *n)
 {
 	json_t *figures = NULL;
@@ -654,8 +654,8 @@ static enum rf_code plain_path(char out[4096], const char *path, struct rf_err *
 	return RF_OK;
 }
 
-/* Says what is begun: the words that were typed for a pipeline, or else the line; in one line.  The whole line
- * stands in RUN/data/words. */
+/* Says what is begun: the words that were typed for a pipeline, or else the line; in one line.  The whole
+ * line stands in RUN/data/words. */
 static void say_line(const struct rf_loop *l)
 {
 	const char *typed = getenv("RF_WORDS"), *text = typed && *typed ? typed : l->line;

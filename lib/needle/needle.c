@@ -42,7 +42,8 @@ struct rf_needle {
 	uint64_t from, to;                /* samples */
 	int at_task, at_length;           /* of the next sample */
 	uint64_t at;
-	bool skip_short, looked;          /* leave a task out; whether it was seen that the samples at hand fit */
+	bool skip_short;                  /* leave out a task at a length that is too short for it */
+	bool looked;                      /* it was seen that all samples at hand fit */
 	uint64_t all;                     /* samples, of which from .. to are written */
 	struct rf_buf left;               /* what was left out, as text with a 0 at its end; or empty */
 };

@@ -42,8 +42,8 @@ const char *rf_needle_warning(const struct rf_needle *n);
 
 /* Replaces `line` by the next sample as a line of JSON, which ends in a newline: task by task, of each length
  * by length, sample by sample.  *tokens: of its prompt and answer.  Returns RF_EOF after the last one.
- * Errors: RF_EDATA: without skip_short, a sample does not fit its length; the sentence names the least length;
- * RF_ENOMEM. */
+ * Errors: RF_EDATA: without skip_short, a sample does not fit its length; the sentence names the least
+ * length; RF_ENOMEM. */
 enum rf_code rf_needle_next(struct rf_needle *n, struct rf_buf *line, int *tokens, struct rf_err *e);
 
 /* Returns the tasks and lengths that skip_short has left out so far, as text; "" for none. */

@@ -34,9 +34,9 @@ struct rf_tally {                 /* all zero: empty */
 	struct rf_region names;
 };
 
-/* A mean over n values, its standard error, and its 95 % interval; with one value neither error nor interval: NaN.
- * The interval is exact where all values are 0 or 1, else by Student's distribution; it ends at the least and
- * greatest value that there can be. */
+/* A mean over n values, its standard error, and its 95 % interval; with one value neither error nor interval:
+ * NaN. The interval is exact where all values are 0 or 1, else by Student's distribution; it ends at the
+ * least and greatest value that there can be. */
 struct rf_mean { size_t n; double mean, se, low, high; bool exact; };
 
 /* The group of these names, made if it is new.  NULL: memory ran out. */
@@ -44,16 +44,16 @@ struct rf_score_group *rf_tally_group(struct rf_tally *t, const char *first, con
 enum rf_code rf_tally_add(struct rf_score_group *g, struct rf_scored s, struct rf_err *e);
 void rf_tally_free(struct rf_tally *t);
 
-/* Returns the mean of a group's scores.  If all are 0 or 1, the interval is that of Clopper and Pearson (1934),
- * Biometrika 26, 404-413: its width is not 0 where all are right, or none. */
+/* Returns the mean of a group's scores.  If all are 0 or 1, the interval is that of Clopper and Pearson
+ * (1934), Biometrika 26, 404-413: its width is not 0 where all are right, or none. */
 struct rf_mean rf_tally_mean(const struct rf_score_group *g);
-/* Returns the mean of k groups' means, all with the same weight, as the benchmarks average over tasks.  If the
- * interval of one of them is exact, that of the mean is made of theirs (Zou and Donner 2008, Statistics in
- * Medicine 27, 1693-1702). */
+/* Returns the mean of k groups' means, all with the same weight, as the benchmarks average over tasks.  If
+ * the interval of one of them is exact, that of the mean is made of theirs (Zou and Donner 2008, Statistics
+ * in Medicine 27, 1693-1702). */
 struct rf_mean rf_tally_mean_of(const struct rf_mean *of, size_t k);
 
-/* The differences a - b of the same questions.  If all scores are 0 or 1, their interval is that of Bonett and
- * Price (2012), Journal of Educational and Behavioral Statistics 37, 479-488, for paired proportions. */
+/* The differences a - b of the same questions.  If all scores are 0 or 1, their interval is that of Bonett
+ * and Price (2012), Journal of Educational and Behavioral Statistics 37, 479-488, for paired proportions. */
 struct rf_pairs { struct rf_mean difference; size_t better, worse; };
 /* Both groups are sorted by id.  Errors: RF_EDATA: an id occurs twice in one of them or is not in the other,
  * or stands for another question there. */
