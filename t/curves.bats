@@ -216,7 +216,8 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	said='curves: a and d were evaluated on different texts, or by another EVALUATE, so they cannot be'
 	[[ "$output" == "$said compared"* ]]
 	run -2 curves RUNS='a none' OUT=no
-	[[ "$output" == 'curves: none is not a run (blanks in RUNS separate runs, so no name may have one)'* ]]
+	said='curves: none is not a run (blanks in RUNS separate runs, so no name may have one)'
+	[[ "$output" == "$said"* ]]
 	rf-init --from "$P/ckpt" fresh
 	run -2 curves RUNS=fresh OUT=no
 	said='curves: fresh has neither eval.jsonl nor log.jsonl: EVAL=valid.rf writes the first'
@@ -257,7 +258,7 @@ noted() {
 	[ ! -e no ]
 }
 
-@test "curves.mk: a run without numbers ends with 66 and a sentence, and a torn line is named by file and line" {
+@test "curves.mk: a run without numbers ends with 66, and a torn line is named by file and line" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	noted good '{"step":1,"loss/ntp":2}'
 	try() {
@@ -267,11 +268,11 @@ noted() {
 	}
 	noted empty
 	: >empty/log.jsonl
-	try empty 'empty has no numbers to draw: its eval.jsonl and log.jsonl have no loss, accuracy or reward' 66
+	try empty 'empty has no numbers to draw: its eval.jsonl and log.jsonl have no loss' 66
 	noted bare '{"step":1,"stepped":true,"loss/ntp":null}' ''
 	try bare 'bare has no numbers to draw' 66
 	noted torn '{"step":1,"loss/ntp":2}' '' '{"step":2,"los'
-	try torn 'torn/log.jsonl: line 3: not a line of JSON, as after a kill while it was written: remove it' 65
+	try torn 'torn/log.jsonl: line 3: not a line of JSON, as after a kill while it was' 65
 	noted "to'rn" '{"step":1,"loss/ntp":2}{"step":2'
 	try "to'rn" "to'rn/log.jsonl: line 1: not a line of JSON" 65
 	noted list '[1]'
@@ -335,13 +336,15 @@ noted() {
 		            if all(s in run for run in of):
 		                v = [run[s] - base[s] for run in of]
 		                m, d = st.mean(v), st.stdev(v)
-		                print(p, c, s, f"{m + 0:.4f} {m - d:.4f} {m + d:.4f}".replace("-0.0000", "0.0000"))
+		                cells = " ".join(f"{x:.4f}" for x in (m, m - d, m + d))
+		                print(p, c, s, cells.replace("-0.0000", "0.0000"))
 	END
 	python3 points.py >want
 	awk -v panels=2 -v training=2 -v smooth=3 -v base=1 -f "$ROOT/pipelines/curves.awk" numbers
 	for p in 1 2; do
 		for c in 1 2; do
-			awk -v p="$p" -v c="$c" '{ printf "%d %d %d %.4f %.4f %.4f\n", p, c, $1, $2, $3, $4 }' "$p.$c"
+			awk -v p="$p" -v c="$c" '{
+				printf "%d %d %d %.4f %.4f %.4f\n", p, c, $1, $2, $3, $4 }' "$p.$c"
 		done
 	done | sed 's/-0\.0000/0.0000/g' | diff want -
 	# a run alone has no band
@@ -391,7 +394,8 @@ entropy() { RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/entropy.mk" "$@"; }
 	}
 	rf-entropy -m "$P/ckpt" -o x.rf "$P/valid.rf"
 	rf-cat --range 0:0 -o none.rf x.rf
-	try "entropy: $P/valid.rf: the sequence has no entropies (rf-entropy writes them)" STREAM="$P/valid.rf"
+	try "entropy: $P/valid.rf: the sequence has no entropies (rf-entropy writes them)" \
+		STREAM="$P/valid.rf"
 	try 'entropy: x.rf: no record has the id 99' STREAM=x.rf ID=99
 	try 'entropy: none.rf: the stream has no record' STREAM=none.rf
 	try "entropy: STREAM='no.rf': it must be a file" STREAM=no.rf

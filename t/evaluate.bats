@@ -417,11 +417,12 @@ ruler() {
 	done
 }
 
-@test "evaluate.mk: a task that does not fit a length is left out there and named, and a task by name must fit" {
+@test "evaluate.mk: a task that does not fit a length is left out and named, and one by name must fit" {
 	run -0 --separate-stderr needles RUN=run SAMPLES=2 LENGTH=512,2k
 	[[ "$stderr" == *'rf-needle: left out, too short: vt at length 512 (it needs '* ]]
 	[ "$(jq -c 'select(.task == "vt") | .length' run/scores.jsonl)" = 2048 ]
-	[ "$(jq -c 'select(.task == "niah_single_1") | .length' run/scores.jsonl | paste -sd' ')" = '512 2048' ]
+	[ "$(jq -c 'select(.task == "niah_single_1") | .length' run/scores.jsonl | paste -sd' ')" = \
+		'512 2048' ]
 	grep -q '^- rf-needle: left out, too short: vt at length 512 .*over different tasks' run/report.md
 	run -2 needles RUN=no SAMPLES=2 LENGTH=512 TASK=vt
 	[[ "$output" == *'rf-needle: vt does not fit the length 512: the least length is '* ]]

@@ -299,17 +299,20 @@ answered() {
 # short RUN PHASE WORD...: a phase whose prompts are too short for a position, two batches of four
 short() {
 	[ -e short.jsonl ] || for i in $(seq 8); do
-		echo "{\"text\": \"short $i\", \"prompt\": \"short $i\", \"answer\": \" x\", \"answers\": [\"x\"]}"
+		jq -nc --arg text "short $i" '{$text, prompt: $text, answer: " x", answers: ["x"]}'
 	done >short.jsonl
 	local words=(MODEL="$P/ckpt" BATCH=4 MINI_BATCH=2 MAX_NEW=1 DATA=short.jsonl)
 	case $2 in
-	midtrain) words=("${words[@]:0:3}" CORPUS=short.jsonl BATCHES=2 "TOKENIZE=rf-tokenize --bytes --text-key text") ;;
+	midtrain)
+		words=("${words[@]:0:3}" CORPUS=short.jsonl BATCHES=2
+			"TOKENIZE=rf-tokenize --bytes --text-key text")
+		;;
 	posttrain) words=("${words[@]:0:3}" DATA=short.jsonl) ;;
 	esac
 	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/$2.mk" RUN="$1" "${words[@]}" "${@:3}"
 }
 
-@test "phases: a batch of ReFINE without rollouts stops every phase before it is trained, and names the cure" {
+@test "phases: a batch of ReFINE without rollouts stops every phase untrained, and names the cure" {
 	for phase in midtrain posttrain testtime 'testtime RESET=batch'; do
 		# shellcheck disable=SC2086
 		run -2 short run $phase
@@ -325,7 +328,7 @@ short() {
 	[ "$(readlink run/latest)" = step-000000 ]
 }
 
-@test "phases: NO_ROLLOUTS=train trains a batch without rollouts on next tokens, also in the middle of a run" {
+@test "phases: NO_ROLLOUTS=train trains a batch without rollouts on next tokens, also within a run" {
 	run -2 short run midtrain
 	short run midtrain NO_ROLLOUTS=train BATCHES=1 2>err
 	grep -q '^rf-grpo: none of 4 records has rollouts .*: this was training on next tokens alone' err
@@ -340,13 +343,13 @@ short() {
 }
 
 @test "phases: a start shows the words that were typed, and a refusal the stage that differs" {
-	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" RUN=run DATA="$P/post/data/corpus.rf" \
-		BATCH=8 MINI_BATCH=4 BATCHES=1 2>err
-	grep -q 'rf-loop: run: batches 1 to 1 of 8 sequences each: midtrain.mk BATCH=8 BATCHES=1 DATA=.* RUN=run$' err
+	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" RUN=run \
+		DATA="$P/post/data/corpus.rf" BATCH=8 MINI_BATCH=4 BATCHES=1 2>err
+	grep -q 'run: batches 1 to 1 of 8 sequences each: midtrain.mk BATCH=8 BATCHES=1 DATA=.* RUN=run$' err
 	run ! grep -q 'rf-rollout' err
 	grep -q '^line=.*rf-rollout' run/data/words
-	run -2 make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" RUN=run DATA="$P/post/data/corpus.rf" \
-		BATCH=8 MINI_BATCH=4 BATCHES=2 N=3
+	run -2 make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" RUN=run \
+		DATA="$P/post/data/corpus.rf" BATCH=8 MINI_BATCH=4 BATCHES=2 N=3
 	[[ "$output" == *'< line=... | rf-rollout -k 5 -n 1 '*'> line=... | rf-rollout -k 5 -n 3 '* ]]
 	run ! grep -q 'rf-select\|rf-grpo' <<<"$output"
 }

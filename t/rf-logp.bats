@@ -366,7 +366,7 @@ print(said(lambda: ask({"max_gen_toks": -1})))' >out
 	[ "$(cat out)" = 'max_gen_toks=-1 tokens are to be written, which must be 0 or more' ]
 }
 
-@test "lm_eval_adapter: an empty prompt is answered after the end token, and the other prompts as without it" {
+@test "lm_eval_adapter: an empty prompt is answered after the end token, the others as without it" {
 	adapter 'how = {"max_gen_toks": 6, "until": []}
 texts = A().generate_until([I("", how), I("ab", how), I("", how), I("c", how)])
 assert texts[0] == texts[2]

@@ -100,7 +100,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 		<<<"$stderr")" -eq 3 ]
 }
 
-@test "rf-loop: the loss that a batch's line shows is the mean over its mini-batches, also after a kill" {
+@test "rf-loop: the loss of a batch's line is the mean over its mini-batches, also after a kill" {
 	run -0 --separate-stderr loop run
 	shown() { sed -n "s/^rf-loop: run: batch $1 of 3, .*, loss \([0-9.]*\), .*/\1/p" <<<"$stderr"; }
 	for batch in 1 2 3; do
