@@ -24,13 +24,14 @@ setup() {
 	runs run
 	cp -a run before
 	run -65 rf-grpo -m run --need-rollouts --log log in
-	[[ "$output" == "rf-grpo: none of the batch's 2 records has rollouts, so the batch was not trained: "* ]]
+	[[ "$output" == "rf-grpo: none of the batch's 2 records has rollouts, so the batch was not "* ]]
 	diff -r -x .lock before run
 	[ ! -e log ]
 	rf-cat in <(batch 3:30) >mixed
 	run -0 rf-grpo -m run --need-rollouts mixed
 	# no stage after rf-select repeats what rf-select has said
-	run -0 bash -c 'rf-select --chunks 32 -k 3 --margin 3 in | rf-rollout -m "$0" -k 3 | rf-reward -o out' "$M"
+	run -0 bash -c 'rf-select --chunks 32 -k 3 --margin 3 in | rf-rollout -m "$0" -k 3 |
+		rf-reward -o out' "$M"
 	[[ "$output" == 'rf-select: 2 of 2 sequences were too short'* ]] && [ "${#lines[@]}" -eq 1 ]
 }
 

@@ -317,7 +317,8 @@ adapter() {
 		sys.path[:0] = ["$PWD", "$ROOT/pipelines"]
 		sys.dont_write_bytecode = True
 		import types, lm_eval_adapter
-		def A(**how): return lm_eval_adapter.RfTools("ckpt", bin="$RF_BIN", options="--threads 1", **how)
+		def A(**how):
+		    return lm_eval_adapter.RfTools("ckpt", bin="$RF_BIN", options="--threads 1", **how)
 		def I(*args): return types.SimpleNamespace(args=args)
 		def said(f):
 		    try: return f()

@@ -104,7 +104,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	run -0 --separate-stderr loop run
 	shown() { sed -n "s/^rf-loop: run: batch $1 of 3, .*, loss \([0-9.]*\), .*/\1/p" <<<"$stderr"; }
 	for batch in 1 2 3; do
-		mean=$(jq -s --argjson b $batch 'map(select(.step >= 2 * $b - 2 and .step < 2 * $b)."loss/ntp")
+		mean=$(jq -s --argjson b $batch '
+			map(select(.step >= 2 * $b - 2 and .step < 2 * $b)."loss/ntp")
 			| add / length' run/log.jsonl)
 		[ "$(printf '%.4g' "$mean")" = "$(printf '%.4g' "$(shown $batch)")" ]
 	done

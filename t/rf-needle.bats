@@ -400,9 +400,12 @@ counted() {
 }
 
 @test "rf-needle: --skip-short leaves out a task where a length is too short, in every range alike" {
-	needle() { rf-needle --task niah_single_1,vt,cwe --length 512,2k -n 3 --tokenizer bytes --skip-short "$@"; }
+	needle() {
+		rf-needle --task niah_single_1,vt,cwe --length 512,2k -n 3 --tokenizer bytes --skip-short "$@"
+	}
 	run -0 --separate-stderr needle -o all.jsonl
-	[[ "$stderr" =~ ^rf-needle:\ left\ out,\ too\ short:\ vt\ at\ length\ 512\ \(it\ needs\ ([0-9]+)\),\ cwe\ at\ length\ 512 ]]
+	said='^rf-needle: left out, too short: vt at length 512 \(it needs ([0-9]+)\), cwe at length 512 '
+	[[ "$stderr" =~ $said ]]
 	# it needs no less than that
 	needs=${BASH_REMATCH[1]}
 	rf-needle --task vt --length "$needs" -n 3 --tokenizer bytes >fits
