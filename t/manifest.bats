@@ -111,6 +111,27 @@ line() {
 	run ! grep -q manifest <(rf-dump "$M")
 }
 
+@test "rf-dump: shows a foreign manifest, without the values that it lacks" {
+	cp -r "$M" ckpt
+	rf-init --from ckpt run
+	echo '{"event":"begin"}' >$J
+	[ "$(rf-dump run | grep ^manifest)" = 'manifest   begin, step -, -, host -' ]
+	printf '%s\n' '{"event":7,"scripts":[{"file":5},{"file":"a.py"},6],"stages":[{"tool":[]},{"tool":"x"}]}' \
+		'{"step":0.1,"time":null,"some\u001b[1m":{"a":0.30000000000000004,"b":[0.7]},"words":[],"begun":3}' >$J
+	rf-dump run | sed -n '/^manifest/,/^tensors/{/^tensors/!p}' | diff - <(cat <<-'END'
+		manifest   7, step -, -, host -
+		scripts      {"file":5}  a.py xxh64 -  6
+		stages       {"tool":[]}  x
+		manifest   -, step 0.1, null, host -
+		some\x1b[1m  a 0.30000000000000004  b [0.7]
+	END
+	)
+	# numbers of config.json have as many digits as they need, too
+	jq '.norm_eps = 1.23456789012e-06' ckpt/config.json >config.json
+	cp config.json ckpt/config.json
+	rf-dump ckpt | grep -o 'norm_eps [^ ]*' | grep -qx 'norm_eps 1.23456789012e-06'
+}
+
 @test "manifest: among several ranks rank 0 writes it, with the number of ranks" {
 	load ranks
 	have_mpi || skip "there is no mpirun"

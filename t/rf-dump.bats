@@ -825,8 +825,46 @@ answers() {
 	RF_TOKENIZER='' rf-dump in.rf >out 2>err
 	run -66 --separate-stderr env RF_TOKENIZER=nowhere rf-dump in.rf
 	[[ $stderr == "rf-dump: RF_TOKENIZER: nowhere"* ]]
-	run -65 --separate-stderr env RF_TOKENIZER=bytes rf-dump in.rf
-	[[ $stderr == "rf-dump: in.rf: the stream was made with the tokenizer "*" of RF_TOKENIZER" ]]
+}
+
+@test "rf-dump: RF_TOKENIZER leaves a stream readable that was made with another tokenizer" {
+	mkdir tok
+	zstd -dcq "$G/tokenizer/gpt2.json.zst" >tok/tokenizer.json
+	printf '{"text":"hello there"}\n' >text
+	rf-tokenize --tokenizer tok/tokenizer.json text -o gpt2.rf 2>err
+	rf-tokenize --bytes text -o bytes.rf 2>err
+	# a tokenizer that is built in is used, and no other is opened
+	rf-dump bytes.rf >want
+	RF_TOKENIZER=nowhere rf-dump bytes.rf | diff want -
+	RF_TOKENIZER=tok rf-dump --rows token --json --where 'text~"h"' bytes.rf | grep -c '"seq"' | grep -qx 1
+	# another one is named, and the tokens are numbers
+	rf-dump gpt2.rf 2>err >want
+	run -0 --separate-stderr env RF_TOKENIZER=bytes rf-dump gpt2.rf
+	diff want - <<<"$output"
+	said="its tokenizer is 'bpe' $(rf-dump --json --head gpt2.rf | jq -r .body.tokenizer.hash)"
+	said+=", not that of RF_TOKENIZER, give it with --tokenizer or -m"
+	[ "$stderr" = "rf-dump: gpt2.rf: tokens are shown as numbers: $said" ]
+	# an option is still an error
+	run -65 --separate-stderr rf-dump --tokenizer bytes gpt2.rf
+	# each of several streams has its own
+	RF_TOKENIZER=tok rf-dump gpt2.rf bytes.rf | grep -c '"hello there' | grep -qx 2
+	# where messages are chosen by text, numbers are compared, which a message says
+	run -0 --separate-stderr rf-dump --json --rows token --where 'text~"hell"' gpt2.rf
+	[[ "$stderr" == "rf-dump: gpt2.rf: tokens are compared as numbers: its tokenizer is "* ]]
+	run -0 --separate-stderr env RF_TOKENIZER=bytes rf-dump --json --rows token --where 'text~"hell"' gpt2.rf
+	[ "$stderr" = "rf-dump: gpt2.rf: tokens are compared as numbers: $said" ]
+}
+
+@test "rf-dump: reports what the files of the tokenizer of RF_TOKENIZER say against each other" {
+	mkdir tok
+	zstd -dcq "$G/tokenizer/gpt2.json.zst" >tok/tokenizer.json
+	printf '{"text":"hello there"}\n' | rf-tokenize --tokenizer tok -o in.rf 2>err
+	echo '{"add_prefix_space":true}' >tok/tokenizer_config.json
+	run -0 --separate-stderr rf-dump --tokenizer tok in.rf
+	want=$stderr
+	[[ "$want" == "rf-dump: tok: warning: "* ]]
+	run -0 --separate-stderr env RF_TOKENIZER=tok rf-dump in.rf
+	[ "$stderr" = "$want" ]
 }
 
 # awkward: a stream of records whose sources are texts that readers of tables take for something else

@@ -286,19 +286,18 @@ static void write_config(const char *text, int width, struct rf_buf *p)
 
 	rf_flow_begin(&f, p, "config", LABEL, width, 0);
 	json_object_foreach(config, key, v) {
-		bool one = !json_is_object(v) && !json_is_array(v);
-		char *value = one ? json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : NULL;
-		struct rf_buf item = { 0 };
+		struct rf_buf item = { 0 }, value = { 0 };
 
-		if (value) {
-			rf_print_safe(&item, key, strlen(key), false);
-			rf_print_text(&item, " ");
-			rf_print_safe(&item, value, strlen(value), false);
-			rf_flow_item(&f, item.p, item.n, NULL);
-		}
-		p->failed |= item.failed;
+		if (json_is_object(v) || json_is_array(v))
+			continue;
+		rf_json_print(&value, v);
+		rf_print_safe(&item, key, strlen(key), false);
+		rf_print_text(&item, " ");
+		rf_print_safe(&item, value.p, value.n, false);
+		rf_flow_item(&f, item.p, item.n, NULL);
+		p->failed |= item.failed || value.failed;
 		rf_buf_free(&item);
-		free(value);
+		rf_buf_free(&value);
 	}
 	rf_flow_end(&f);
 	json_decref(config);
@@ -312,16 +311,20 @@ static void write_step(const struct rf_step *s, struct rf_buf *p)
 
 /* ---- the manifest -------------------------------------------------------------------------- */
 
+/* Adds a string without quotes, another value as JSON, and "-" for a value that the line does not have. */
 static void add_json(struct rf_buf *item, const json_t *v)
 {
-	const char *s = json_string_value(v);
-	char *text = s ? NULL : json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+	struct rf_buf text = { 0 };
 
-	s = s ? s : text;
-	item->failed |= !s;
-	if (s)
-		rf_print_safe(item, s, strlen(s), false);
-	free(text);
+	if (!v)
+		rf_print_text(&text, "-");
+	else if (json_is_string(v))
+		rf_print_text(&text, json_string_value(v));
+	else
+		rf_json_print(&text, v);
+	rf_print_safe(item, text.p, text.n, false);
+	item->failed |= text.failed;
+	rf_buf_free(&text);
 }
 
 static void add_item(struct rf_flow *f, const char *key, const char *between, const json_t *v)
@@ -341,12 +344,17 @@ static void write_part(const char *name, const json_t *part, const json_t *befor
                        struct rf_buf *p)
 {
 	const bool words = !strcmp(name, "words") || !strcmp(name, "begun");
+	struct rf_buf label = { 0 };
 	const char *key;
 	struct rf_flow f;
 	json_t *v;
 	size_t i;
 
-	rf_flow_begin(&f, p, name, LABEL + 2, width, 0);
+	rf_print_safe(&label, name, strlen(name), false);
+	rf_buf_add(&label, "", 1);
+	rf_flow_begin(&f, p, label.failed ? "" : (const char *)label.p, LABEL + 2, width, 0);
+	p->failed |= label.failed;
+	rf_buf_free(&label);
 	json_object_foreach((json_t *)(uintptr_t)part, key, v) {
 		if (json_equal(v, json_object_get(before, key)) || json_is_null(v))
 			continue;
@@ -364,10 +372,10 @@ static void write_part(const char *name, const json_t *part, const json_t *befor
 	json_array_foreach(part, i, v) {
 		const json_t *tool = json_object_get(v, "tool"), *file = json_object_get(v, "file");
 
-		if (tool)
-			add_item(&f, "", "", tool);
-		else if (file)
+		if (json_is_string(file))
 			add_item(&f, json_string_value(file), " xxh64 ", json_object_get(v, "xxh64"));
+		else
+			add_item(&f, "", "", json_is_string(tool) ? tool : v);
 	}
 	rf_flow_end(&f);
 }

@@ -2,13 +2,12 @@
 #ifndef RF_CKPT_TEXT_H
 #define RF_CKPT_TEXT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "base/print.h"
-#include <jansson.h>
-
 #include "ckpt/ckpt.h"
 #include "ckpt/tensors.h"
 #include "dump/table.h"

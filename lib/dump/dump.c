@@ -28,8 +28,10 @@ struct job {
 	bool has_table;           /* and of which kind: */
 	bool of_tensors;
 	bool headed;              /* TSV: its first line is in the output buffer */
-	struct rf_tokenizer *given, *bytes;
+	/* the tokenizer of an option, that of the environment, and that of bytes; NULL: not opened */
+	struct rf_tokenizer *given, *fallback, *bytes;
 	bool numbers;             /* tokens of the stream in hand were shown as numbers */
+	bool other;               /* the stream in hand was made with another tokenizer than `fallback` */
 	struct rf_topn pick;
 	struct rf_buf text, out;  /* text of the row in hand; the output buffer: what is written next */
 	uint64_t order, shown;
@@ -261,14 +263,31 @@ static bool must_drain(const struct job *j, const char *path)
 	return !S_ISREG(st.st_mode);
 }
 
-/* Opens the tokenizer that is given: a file or directory, or the word `bytes`. */
-static enum rf_code open_tokenizer(struct job *j, const char *name, struct rf_err *e)
+/* Notes what a tokenizer's files say against each other. */
+static void note_warning(struct job *j, const char *name, const struct rf_tokenizer *t)
 {
-	return strcmp(name, "bytes") ? rf_tokenizer_open(&j->given, name, e)
-	                             : rf_tokenizer_bytes(&j->given, e);
+	if (*rf_tokenizer_warning(t))
+		note(j, "%s: warning: %s", name, rf_tokenizer_warning(t));
 }
 
-/* The tokenizer that was given, or the one that the head names if it is built in. */
+/* Opens a tokenizer, `name` being a file, a directory or the word `bytes`, and notes its warning. */
+static enum rf_code open_tokenizer(struct job *j, struct rf_tokenizer **t, const char *name, struct rf_err *e)
+{
+	enum rf_code rc = strcmp(name, "bytes") ? rf_tokenizer_open(t, name, e) : rf_tokenizer_bytes(t, e);
+
+	if (rc == RF_OK)
+		note_warning(j, name, *t);
+	return rc;
+}
+
+/* Returns whether a stream can have been made with a tokenizer. */
+static bool may_be_of(const struct rf_head *h, const struct rf_tokenizer *t)
+{
+	return !*h->tokenizer_hash || !strcmp(h->tokenizer_hash, rf_tokenizer_hash(t));
+}
+
+/* Chooses the tokenizer that an option gave, which must be the stream's; else the stream's own if it is built in;
+ * else that of the environment if it is the stream's. */
 static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, struct rf_err *e)
 {
 	const struct rf_head *h = rf_in_head(in);
@@ -276,25 +295,31 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 	char kind[4 * sizeof h->tokenizer_kind];
 	enum rf_code rc;
 
-	if (shown && !j->given && j->d->fallback && (rc = open_tokenizer(j, j->d->fallback, e)) != RF_OK)
-		return rf_blame(e, "%s", j->d->fallback_name);
-	rf_quote(kind, sizeof kind, h->tokenizer_kind, strlen(h->tokenizer_kind));
-	j->numbers = false;
+	j->numbers = j->other = false;
 	j->d->show.tokens.numbers = &j->numbers;
 	j->d->show.tokens.tokenizer = j->given;
-	if (j->given && *h->tokenizer_hash && strcmp(h->tokenizer_hash, rf_tokenizer_hash(j->given)))
+	if (j->given && !may_be_of(h, j->given))
 		return rf_fail(e, RF_EDATA,
-		               "%s: the stream was made with the tokenizer '%s' %s, not with '%s' %s%s%s",
-		               rf_in_name(in), kind, h->tokenizer_hash, rf_tokenizer_kind(j->given),
-		               rf_tokenizer_hash(j->given), j->d->fallback ? " of " : "",
-		               j->d->fallback ? j->d->fallback_name : "");
-	if (j->given || !*h->tokenizer_kind)
+		               "%s: the stream was made with the tokenizer '%s' %s, not with '%s' %s",
+		               rf_in_name(in),
+		               rf_quote(kind, sizeof kind, h->tokenizer_kind, strlen(h->tokenizer_kind)),
+		               h->tokenizer_hash, rf_tokenizer_kind(j->given), rf_tokenizer_hash(j->given));
+	if (j->given)
 		return RF_OK;
 	if (!strcmp(h->tokenizer_kind, "bytes")) {
 		if (!j->bytes && (rc = rf_tokenizer_bytes(&j->bytes, e)) != RF_OK)
 			return rc;
 		j->d->show.tokens.tokenizer = j->bytes;
+		return RF_OK;
 	}
+	if (!shown || !j->d->fallback)
+		return RF_OK;
+	if (!j->fallback && (rc = open_tokenizer(j, &j->fallback, j->d->fallback, e)) != RF_OK)
+		return rf_blame(e, "%s", j->d->fallback_name);
+	if (may_be_of(h, j->fallback))
+		j->d->show.tokens.tokenizer = j->fallback;
+	else
+		j->other = true;
 	return RF_OK;
 }
 
@@ -302,14 +327,21 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 static void note_numbers(struct job *j, const struct rf_in *in)
 {
 	const struct rf_head *h = rf_in_head(in);
+	const char *const what = j->d->form == RF_DUMP_JSON ? "tokens are compared as numbers"
+	                       : j->d->form == RF_DUMP_PRED ? "no prompt has a text"
+	                                                    : "tokens are shown as numbers";
 	char kind[4 * sizeof h->tokenizer_kind];
 
-	if (!j->numbers || !*h->tokenizer_kind)
+	if (j->d->form == RF_DUMP_PRED ? !j->other : !j->numbers || (!*h->tokenizer_kind && !j->other))
 		return;
 	rf_quote(kind, sizeof kind, h->tokenizer_kind, strlen(h->tokenizer_kind));
-	note(j, "%s: tokens are shown as numbers: its tokenizer is '%s', "
-	        "give it with --tokenizer, -m or RF_TOKENIZER",
-	     rf_in_name(in), kind);
+	if (j->other)
+		note(j, "%s: %s: its tokenizer is '%s' %s, not that of %s, "
+		        "give it with --tokenizer or -m",
+		     rf_in_name(in), what, kind, h->tokenizer_hash, j->d->fallback_name);
+	else
+		note(j, "%s: %s: its tokenizer is '%s', give it with --tokenizer, -m or RF_TOKENIZER",
+		     rf_in_name(in), what, kind);
 }
 
 static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path, struct rf_err *e)
@@ -445,6 +477,7 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 	rf_record_free(&rec);
 	if (rc != RF_EOF && rc != RF_OK)
 		return rc;
+	note_numbers(j, in);
 	/* of what was read to its end; with the count of the whole, so that a part is not taken for it */
 	if ((rc = end_pick(j, e)) == RF_OK && ended && some && (rc = write_message(j, msg, size, e)) == RF_OK)
 		rc = flush(j, e);
@@ -660,14 +693,11 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 	struct job j = { .d = d };
 	enum rf_code rc = RF_OK;
 
-	if (!d->check && !d->head && d->tokenizer)
-		rc = open_tokenizer(&j, d->tokenizer, e);
-	else if (!d->check && !d->head && d->model)
-		rc = rf_tokenizer_open(&j.given, d->model, e);
 	*d->note = 0;
-	if (j.given && *rf_tokenizer_warning(j.given))
-		note(&j, "%s: warning: %s", d->tokenizer ? d->tokenizer : d->model,
-		     rf_tokenizer_warning(j.given));
+	if (!d->check && !d->head && d->tokenizer)
+		rc = open_tokenizer(&j, &j.given, d->tokenizer, e);
+	else if (!d->check && !d->head && d->model && (rc = rf_tokenizer_open(&j.given, d->model, e)) == RF_OK)
+		note_warning(&j, d->model, j.given);
 	d->table.files = d->show.files = n > 1;
 	begin_pick(&j);
 	for (; j.file < n && rc == RF_OK && !done(&j); j.file++)
@@ -681,6 +711,7 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 	rf_topn_free(&j.pick);
 	rf_table_close(&j.table);
 	rf_tokenizer_free(j.given);
+	rf_tokenizer_free(j.fallback);
 	rf_tokenizer_free(j.bytes);
 	rf_buf_free(&j.text);
 	rf_buf_free(&j.out);
