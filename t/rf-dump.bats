@@ -830,13 +830,13 @@ answers() {
 @test "rf-dump: RF_TOKENIZER leaves a stream readable that was made with another tokenizer" {
 	mkdir tok
 	zstd -dcq "$G/tokenizer/gpt2.json.zst" >tok/tokenizer.json
-	printf '{"text":"hello there"}\n' >text
-	rf-tokenize --tokenizer tok/tokenizer.json text -o gpt2.rf 2>err
-	rf-tokenize --bytes text -o bytes.rf 2>err
+	printf '{"text":"hello there"}\n' >text.jsonl
+	rf-tokenize --tokenizer tok/tokenizer.json -o gpt2.rf text.jsonl 2>err
+	rf-tokenize --bytes -o bytes.rf text.jsonl 2>err
 	# a tokenizer that is built in is used, and no other is opened
 	rf-dump bytes.rf >want
 	RF_TOKENIZER=nowhere rf-dump bytes.rf | diff want -
-	RF_TOKENIZER=tok rf-dump --rows token --json --where 'text~"h"' bytes.rf | grep -c '"seq"' | grep -qx 1
+	RF_TOKENIZER=tok rf-dump --rows token --json --where 'text~"h"' bytes.rf | grep -c '"type":"seq"' | grep -qx 1
 	# another one is named, and the tokens are numbers
 	rf-dump gpt2.rf 2>err >want
 	run -0 --separate-stderr env RF_TOKENIZER=bytes rf-dump gpt2.rf
