@@ -92,8 +92,8 @@ function draw(p, s,    r, i, step, mean, sd, last)
 	for (r = 1; r <= runs; r++)
 		if (curve[r] == s)
 			for (i = 1; i <= n[p, r]; i++)
-				squares[at[p, r, i]] += (value[p, r, i] \
-					- sum[at[p, r, i]] / count[at[p, r, i]]) ^ 2
+				squares[at[p, r, i]] += \
+					(value[p, r, i] - sum[at[p, r, i]] / count[at[p, r, i]]) ^ 2
 	for (r = 1; r <= runs && !(curve[r] == s && n[p, r]); r++)
 		;
 	for (i = 1; r <= runs && i <= n[p, r]; i++) {

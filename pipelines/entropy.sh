@@ -46,8 +46,11 @@ rf-dump --tsv --rows token --columns t,entropy,chosen "${where[@]}" "$stream" \
 [ "$(wc -l <"$tmp/tokens")" -gt 1 ] || die 65 "$STREAM: no record has the id $ID"
 awk -F '\t' 'NR > 1 && $2 != "NaN" { found = 1 } END { exit !found }' <"$tmp/tokens" ||
 	die 65 "$STREAM: the sequence has no entropies (rf-entropy writes them)"
-rf-dump --head "$stream" >"$tmp/head"
-if grep -q '^tokenizer  *kind "bytes"' "$tmp/head"; then echo byte; else echo token; fi >"$tmp/unit"
+if rf-dump --head "$stream" | grep -q '^tokenizer  *kind "bytes"'; then
+	echo byte
+else
+	echo token
+fi >"$tmp/unit"
 cd "$tmp"
 # a sequence has one line for each token, however many positions were chosen there
 awk -F '\t' -v OFS='\t' 'NR == 1 || $1 != t { if (NR > 1) print line; line = $0; t = $1 }

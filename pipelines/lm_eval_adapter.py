@@ -36,7 +36,8 @@ class RfTools(LM):
         if self.max_length is not None and self.max_length < 1:
             raise ValueError(f"max_length={max_length}: a model must be able to read at least 1 token")
         if self.max_gen_toks < 0:
-            raise ValueError(f"max_gen_toks={max_gen_toks}: it must not be negative")
+            raise ValueError(f"max_gen_toks={max_gen_toks}: "
+                             "the number of tokens to write must not be negative")
         self.run_model = ["-m", str(model), *shlex.split(str(options))]
 
     def pipe(self, lines, *stages):

@@ -202,12 +202,12 @@ batches:
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS))
 	@$(HERE)stages.sh $(call values,$(STAGES))
 	@$(if $(EVAL),$(HERE)eval-step.sh check)
-	@$(if $(and $(KEEP),$(LAUNCH)),printf \
-		'%s: every rank keeps its share of a batch: %s/streams/step-*.rf*\n' \
+	@$(if $(and $(KEEP),$(LAUNCH)), \
+		printf '%s: every rank keeps its share of a batch: %s/streams/step-*.rf*\n' \
 		$(call quote,$(or $(PHASE),$(RUN))) $(call quote,$(RUN)) >&2)
 	@$(if $(own),hashes=$$($(HERE)hashes.sh $(CORPUS));) \
-		scripts=$$($(HERE)scripts.sh $(call values,$(filter-out EVALUATE EVAL_% \
-			$(UNUSED),$(STAGES)))); \
+		scripts=$$($(HERE)scripts.sh \
+		$(call values,$(filter-out EVALUATE EVAL_% $(UNUSED),$(STAGES)))); \
 		exec rf-loop -m "$$RUN" --from "$$MODEL" --data "$$DATA" \
 		$(if $(own),--make "$$make_data") $(if $(fixed),--words "$(fixed)") \
 		$${scripts:+--scripts "$$scripts"} \

@@ -4,8 +4,8 @@
 # the own text and against other text; NAME.steps, the step, and mean and deviation of three figures.
 set datafile separator "\t"
 models = "start sft refine refine-n8 random"
-title(i) = i == 1 ? "start" : i == 2 ? "SFT" : i == 3 ? "ReFINE, n 1" : i == 4 ? "ReFINE, n 8" : \
-	"random rewards"
+title(i) = i == 1 ? "start" : i == 2 ? "SFT" : i == 3 ? "ReFINE, n 1" : \
+           i == 4 ? "ReFINE, n 8" : "random rewards"
 tint(i) = i == 1 ? "#777777" : colour(i - 1)
 
 # ---- distribution of rewards: a panel for each model, with the mean as a line
@@ -52,11 +52,11 @@ steps(i) = word(models, i).".steps"
 set xlabel "optimizer step"
 do for [c = 1:3] {
 	set ylabel axis(c)
-	plot for [i = 3:5] steps(i) using 1:(column(2 * c) - column(2 * c + 1)): \
-	         (column(2 * c) + column(2 * c + 1)) \
+	plot for [i = 3:5] steps(i) \
+	         using 1:(column(2 * c) - column(2 * c + 1)):(column(2 * c) + column(2 * c + 1)) \
 	         with filledcurves fs transparent solid 0.15 noborder lc rgb colour(i - 1) notitle, \
-	     for [i = 3:5] steps(i) using 1:(column(2 * c)) with lines lw 1.2 dt dash(i) \
-	         lc rgb colour(i - 1) title title(i), \
+	     for [i = 3:5] steps(i) using 1:(column(2 * c)) \
+	         with lines lw 1.2 dt dash(i) lc rgb colour(i - 1) title title(i), \
 	     (c == 1 ? 0 : NaN) with lines lw 1.2 lc rgb colour(1) title (c == 1 ? "SFT" : "")
 }
 unset multiplot

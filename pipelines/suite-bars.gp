@@ -1,5 +1,4 @@
-# suite-bars.gp -- scores with their 95 % intervals, from the first to the last: gnuplot style.gp
-# suite-bars.gp
+# suite-bars.gp -- scores with their 95 % intervals, in their order: gnuplot style.gp suite-bars.gp
 #
 # In the folder: bars, a line for each: its place, name in quotes, score, and both ends of its interval.
 bars = int(system("wc -l <bars"))

@@ -1,7 +1,6 @@
 # suite-heat.gp -- scores by length and depth, a panel for each task: gnuplot style.gp suite-heat.gp
 #
-# In the folder: heat.tsv; tasks, lengths and labels, a line for each; a label is the length as the axis has
-# it.
+# In the folder: heat.tsv; tasks, lengths and labels, a line for each; a label is the length on the axis.
 panels = int(system("wc -l <tasks"))
 L = int(system("wc -l <lengths"))
 array length[L]
@@ -52,8 +51,8 @@ do for [p = 1:panels] {
 	}
 	plot "heat.tsv" skip 1 using (x = at(task)):(50 * ($3 + $4)):(x - 0.48):(x + 0.48): \
 	         (100 * $3):(100 * $4):6 with boxxyerror lc palette, \
-	     "" skip 1 using (at(task)):(50 * ($3 + $4)):(sprintf("%.0f", $6)): \
-	         ($6 < 60 ? 0x222222 : 0xffffff) \
+	     "" skip 1 \
+	         using (at(task)):(50 * ($3 + $4)):(sprintf("%.0f", $6)):($6 < 60 ? 0x222222 : 0xffffff) \
 	         with labels font ",7" tc rgb variable
 }
 unset multiplot

@@ -49,8 +49,8 @@ train_refine = rf-grpo $(OPTIM) --rl-coef $(RL_COEF)
 train_ntp    = rf-ntp $(OPTIM) $(if $(matched),,--mini-batch $(BATCH))
 prompts      = $(next_batch) --part prompt$(adapt)
 answer       = $(next_batch) | $(GENERATE) -m $(1) $$COMPUTE -o "$$OUTPUT"
-reset        = rm -rf "$$RUN"/.adapted.tmp-* && $(prompts) | $(TRAIN) -m "$$STEP" $$COMPUTE \
-               $(call trainer_options,$(TRAIN)) \
+reset        = rm -rf "$$RUN"/.adapted.tmp-* && $(prompts) | \
+               $(TRAIN) -m "$$STEP" $$COMPUTE $(call trainer_options,$(TRAIN)) \
                --weights-out "$$RUN/adapted" && $(call answer,"$$RUN/adapted")
 
 OUTPUTS      = answers

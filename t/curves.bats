@@ -150,8 +150,8 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	said='curves: base and two have held-out rewards of rollouts that were drawn in other ways'
 	[[ "$output" == "$said"* ]]
 	# post-training draws them on the prompts
-	echo '{"prompt": "a question that is long enough to have a position or more", "answer": " yes"}' \
-		>q.jsonl
+	echo '{"prompt": "a question that is long enough to have a position or two, or more",' \
+		'"answer": " yes"}' >q.jsonl
 	rf-tokenize --bytes --prompt-key prompt --answer-key answer -o q.rf q.jsonl
 	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/posttrain.mk" MODEL="$P/ckpt" RUN=p DATA=q.jsonl EVAL=q.rf
 	[ "$(jq -r '."reward/kind"' p/eval.jsonl | sort -u)" = hybrid ]
@@ -258,7 +258,7 @@ noted() {
 	[ ! -e no ]
 }
 
-@test "curves.mk: a run without numbers ends with 66, and a torn line is named by file and line" {
+@test "curves.mk: a run without numbers is refused with status 66, and a torn line by file and line" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	noted good '{"step":1,"loss/ntp":2}'
 	try() {
@@ -268,11 +268,13 @@ noted() {
 	}
 	noted empty
 	: >empty/log.jsonl
-	try empty 'empty has no numbers to draw: its eval.jsonl and log.jsonl have no loss' 66
+	said='empty has no numbers to draw: its eval.jsonl and log.jsonl have no loss, accuracy or reward'
+	try empty "$said" 66
 	noted bare '{"step":1,"stepped":true,"loss/ntp":null}' ''
 	try bare 'bare has no numbers to draw' 66
 	noted torn '{"step":1,"loss/ntp":2}' '' '{"step":2,"los'
-	try torn 'torn/log.jsonl: line 3: not a line of JSON, as after a kill while it was' 65
+	said='torn/log.jsonl: line 3: not a line of JSON, as after a kill while it was written: remove it'
+	try torn "$said" 65
 	noted "to'rn" '{"step":1,"loss/ntp":2}{"step":2'
 	try "to'rn" "to'rn/log.jsonl: line 1: not a line of JSON" 65
 	noted list '[1]'
@@ -336,15 +338,15 @@ noted() {
 		            if all(s in run for run in of):
 		                v = [run[s] - base[s] for run in of]
 		                m, d = st.mean(v), st.stdev(v)
-		                cells = " ".join(f"{x:.4f}" for x in (m, m - d, m + d))
-		                print(p, c, s, cells.replace("-0.0000", "0.0000"))
+		                line = f"{m + 0:.4f} {m - d:.4f} {m + d:.4f}"
+		                print(p, c, s, line.replace("-0.0000", "0.0000"))
 	END
 	python3 points.py >want
 	awk -v panels=2 -v training=2 -v smooth=3 -v base=1 -f "$ROOT/pipelines/curves.awk" numbers
 	for p in 1 2; do
 		for c in 1 2; do
-			awk -v p="$p" -v c="$c" '{
-				printf "%d %d %d %.4f %.4f %.4f\n", p, c, $1, $2, $3, $4 }' "$p.$c"
+			awk -v p="$p" -v c="$c" \
+				'{ printf "%d %d %d %.4f %.4f %.4f\n", p, c, $1, $2, $3, $4 }' "$p.$c"
 		done
 	done | sed 's/-0\.0000/0.0000/g' | diff want -
 	# a run alone has no band

@@ -417,7 +417,7 @@ ruler() {
 	done
 }
 
-@test "evaluate.mk: a task that does not fit a length is left out and named, and one by name must fit" {
+@test "evaluate.mk: a task that does not fit a length is left out there, but a task by name must fit" {
 	run -0 --separate-stderr needles RUN=run SAMPLES=2 LENGTH=512,2k
 	[[ "$stderr" == *'rf-needle: left out, too short: vt at length 512 (it needs '* ]]
 	[ "$(jq -c 'select(.task == "vt") | .length' run/scores.jsonl)" = 2048 ]

@@ -103,7 +103,8 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 	[[ "$output" == *"2 of 3 batches are done: stopped, as the run's file 'stop' asked: the same "* ]]
 	[[ "$(cat a/data/status)" == $'75\t2 of 3 batches'* ]]
 	# make ends with this sentence too, and with no number of an error
-	[[ "${lines[-1]}" == *"a: 2 of 3 batches are done: stopped, as the run's file "*"(status 75)"* ]]
+	said="a: 2 of 3 batches are done: stopped, as the run's file 'stop' asked: "
+	[[ "${lines[-1]}" == *"$said"*"(status 75)"* ]]
 	[[ "$output" != *'Error 75'* ]]
 	[ ! -e a/stop ]
 	phase midtrain RUN=a DATA="$P/text.rf"
@@ -133,8 +134,8 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 	[ "$(awk '$2 == 32 || $2 == 64 { print $4 }' table | uniq | wc -l)" -eq 1 ]
 }
 
-@test "LAUNCH: with KEEP every rank keeps and reports its share, and all shares are the batch" {
-	run -0 --separate-stderr phase midtrain RUN=a DATA="$P/text.rf" BATCHES=1 KEEP=1 LAUNCH="$(by 2)"
+@test "LAUNCH: with KEEP every rank keeps its share, and all shares together are the batch" {
+	run -0 --separate-stderr phase midtrain RUN=a DATA="$P/text.rf" STEPS=1 KEEP=1 LAUNCH="$(by 2)"
 	[[ "$stderr" == *'a: every rank keeps its share of a batch: a/streams/step-*.rf*'* ]]
 	[ "$(ls a/streams | paste -sd' ')" = 'step-000000.rf step-000000.rf.1' ]
 	phase midtrain RUN=b DATA="$P/text.rf" BATCHES=1 KEEP=1

@@ -47,8 +47,8 @@ refused() {
 	refused "line 1: 'tokens' has 'NaN' at index 1, not a token id" rf-tokenize --vocab 9 -o never a.ids
 	printf '{"pred":"\\ud800","answers":["x"],"task":"qa_1","n":NaN}\n' >a.jsonl
 	refused "a.jsonl: line 1: 'pred' is $broken, not a text" rf-score --partial a.jsonl
-	refused "an infinity, an unpaired surrogate, a number out of range or a NUL in a key)" \
-		rf-score --by task,n a.jsonl
+	said='(it is or has NaN, an infinity, an unpaired surrogate, a number out of range or a NUL in a key)'
+	refused "$said" rf-score --by task,n a.jsonl
 	printf '{"pred":"x","answers":["\\ud800"],"task":"qa_1"}\n' >a.jsonl
 	refused "line 1: 'answers' has an element that is $broken, not a text" rf-score a.jsonl
 	printf '{"question":"q?","answers":["\\ud800"],"context":"c"}\n' >q.jsonl
@@ -77,10 +77,10 @@ blank() { awk 'BEGIN { print "" } { print; print " \t\r" } END { printf "\r\n\f\
 		rf-tokenize --vocab 9 -o $at/ids.rf $at/a.ids 2>err
 		rf-score --each $at/p.jsonl >$at/scores
 		rf-needle --task qa_1 --length 1k -n 1 --tokenizer bytes --qa $at/q.jsonl -o $at/qa
-		rf-needle --task niah_single_2 --length 1k -n 1 --tokenizer bytes \
-			--haystack $at/a.jsonl -o $at/hay
-		rf-needle --task niah_single_1 --length 1k -n 1 --tokenizer bytes \
-			--nouns $at/w.jsonl -o $at/words
+		rf-needle --task niah_single_2 --length 1k -n 1 --tokenizer bytes --haystack $at/a.jsonl \
+			-o $at/hay
+		rf-needle --task niah_single_1 --length 1k -n 1 --tokenizer bytes --nouns $at/w.jsonl \
+			-o $at/words
 		rf-cat --json -o $at/json.rf $at/s.jsonl
 	done
 	for f in out.rf ids.rf scores qa hay words json.rf; do cmp $f with/$f; done
@@ -110,8 +110,8 @@ bad_lines() {
 }
 
 @test "rf-tokenize: --skip-bad leaves out bad lines of all kinds, for any number of threads" {
-	tokenize="rf-tokenize --bytes --prompt-key p --choices-key c --max-len 40"
-	tokenize+=" --truncate left --max-record 64k"
+	tokenize='rf-tokenize --bytes --prompt-key p --choices-key c --max-len 40 --truncate left'
+	tokenize+=' --max-record 64k'
 	bad_lines >bad
 	for ((i = 0; i < 40; i++)); do
 		printf '{"p":"prompt %d","c":["a","b%d"]}\n' $i $i >>good.jsonl
@@ -126,8 +126,8 @@ bad_lines() {
 		records <have.rf | cmp - want
 		rf-dump --head have.rf | grep -q -e '--skip-bad 9'
 		said="all.jsonl: line 5: not JSON: it ends at byte 9, where ',' or '}' was expected"
-		said+="; lines like this one are skipped (--skip-bad)"
-		[ "${stderr_lines[0]}" = "rf-tokenize: warning: $said" ]
+		[ "${stderr_lines[0]}" = \
+			"rf-tokenize: warning: $said; lines like this one are skipped (--skip-bad)" ]
 		[ "${stderr_lines[1]}" = "$(cat want.err)" ]
 		[ "${stderr_lines[2]}" = "rf-tokenize: 9 bad lines were skipped" ]
 		run -65 --separate-stderr $tokenize --skip-bad 8 --threads $threads -o never all.jsonl
@@ -216,8 +216,8 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 @test "lines: files with skippable frames of zstd are decompressed under any name and from standard input" {
 	printf '{"text":"ab"}\n{"text":"c"}\n' >a.jsonl
 	rf-tokenize --bytes -o want.rf a.jsonl 2>err
-	{ table && head -n 1 a.jsonl | zstd -q && table && table; } >p.jsonl
-	{ tail -n 1 a.jsonl | zstd -q && table; } >>p.jsonl
+	{ table && head -n 1 a.jsonl | zstd -q && table && table && tail -n 1 a.jsonl | zstd -q && table; } \
+		>p.jsonl
 	cp p.jsonl p.jsonl.zst
 	for how in p.jsonl p.jsonl.zst '<p.jsonl'; do
 		eval "rf-tokenize --bytes -o have.rf $how" 2>err
@@ -252,8 +252,7 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 	for range in 0:2 1: 2:3 3: :0; do
 		rf-cat --range $range b.rf | cmp - <(rf-cat --range $range a.rf)
 	done
-	rf-dump --json a.rf | rf-cat --json >c.rf
-	rf-cat --json <({ table && rf-dump --json a.rf | zstd -q; }) | cmp - c.rf
+	rf-cat --json <({ table && rf-dump --json a.rf | zstd -q; }) | cmp - a.rf
 	head -c -1 b.rf >cut.rf
 	refused "(the stream was cut, or its writer died)" rf-dump --check cut.rf
 	{ cat b.rf && printf x; } >more.rf
@@ -292,7 +291,6 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 	echo data >valid.rf
 	printf '{"step":0,"nll":3}\n{"step":2,"nll":2}\n{"step":4,"nl' >run/eval.jsonl
 	RUN=run EVAL=valid.rf EVALUATE='echo "{\"nll\":1}"; :' MODEL=run STEP=run/step-000004 AT=4 \
-		BATCH=1 EVERY=1 \
-		"$ROOT/pipelines/eval-step.sh"
+		BATCH=1 EVERY=1 "$ROOT/pipelines/eval-step.sh"
 	diff run/eval.jsonl <(printf '{"step":%d,"nll":%d}\n' 0 3 2 2 4 1)
 }

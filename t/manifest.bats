@@ -150,7 +150,8 @@ small() {
 		"$G/delta/config.json" >config.json
 	rf-init --config config.json ckpt
 	for n in 1 2 3 4 5 6 7 8; do
-		echo "{\"text\": \"Text number $n, long enough that its rollouts have room: $n, $n, and $n.\"}"
+		text="Text number $n, long enough that its rollouts have room: $n, $n, and $n."
+		echo "{\"text\": \"$text\"}"
 	done >corpus.jsonl
 	cat >'my reward.py' <<-'END'
 		import json, sys

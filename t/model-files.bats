@@ -87,7 +87,10 @@ qwen() {
 		qwen $root
 		shards pass
 		rf-entropy -m m in.rf -o right.rf
-		while IFS='|' read -r edit warning; do
+		while IFS='|' read -r edit count first; do
+			warning="$count tensors are not the model's and are not read"
+			[ "$count" -ne 1 ] || warning="1 tensor is not the model's and is not read"
+			warning+="; the first is '$first'"
 			shards "$edit"
 			run --separate-stderr rf-entropy -m m in.rf -o out.rf
 			[ "$stderr" = "rf-entropy: m: $warning" ] || { echo "$edit: $stderr"; return 1; }
@@ -101,12 +104,12 @@ qwen() {
 			[ -z "$stderr" ]
 			rf-init --from r --dtype bf16 out
 		done <<-'END'
-			w["mtp.fc.weight"] = f|1 tensor is not the model's and is not read; the first is 'mtp.fc.weight'
-			w["mtp.fc.weight"] = "no"|1 tensor is not the model's and is not read; the first is 'mtp.fc.weight'
-			add("model.visual.y", listed=False)|1 tensor is not the model's and is not read; the first is 'model.visual.y'
-			add("model.visual.y"); w["model.visual.y"] = "no"|1 tensor is not the model's and is not read; the first is 'model.visual.y'
-			add("v.b", "F8_E4M3", 1); add("v.a", "C64", 8); add("v.c", "F4", 2, (4,))|3 tensors are not the model's and are not read; the first is 'v.a'
-			add("v.b", "I8", 1); add("v.a", "NEW", 8)|2 tensors are not the model's and are not read; the first is 'v.a'
+			w["mtp.fc.weight"] = f|1|mtp.fc.weight
+			w["mtp.fc.weight"] = "no"|1|mtp.fc.weight
+			add("model.visual.y", listed=False)|1|model.visual.y
+			add("model.visual.y"); w["model.visual.y"] = "no"|1|model.visual.y
+			add("v.b", "F8_E4M3", 1); add("v.a", "C64", 8); add("v.c", "F4", 2, (4,))|3|v.a
+			add("v.b", "I8", 1); add("v.a", "NEW", 8)|2|v.a
 		END
 	done
 }
@@ -117,7 +120,8 @@ qwen() {
 	rf-init --from m r 2>/dev/null
 	rf-init --from r --dtype bf16 out
 	for d in m r/latest out; do
-		rf-dump --tsv --columns name,dtype,shape,bytes $d 2>/dev/null | grep '^v[.]' >"$(basename $d).tsv"
+		rf-dump --tsv --columns name,dtype,shape,bytes $d 2>/dev/null | grep '^v[.]' \
+			>"$(basename $d).tsv"
 	done
 	printf 'v.a\tF8_E5M2\t3\t3\nv.b\tANY\t7\t5\n' | cmp - m.tsv
 	cmp latest.tsv m.tsv
@@ -127,7 +131,9 @@ qwen() {
 
 @test "model files: one of the model's own tensors that is misplaced or of another type is refused by name" {
 	qwen model.
-	while IFS='|' read -r edit said; do
+	# two lines for each case: the edit, and the sentence, in which FILE is the shard
+	while read -r edit && read -r said; do
+		said=${said//FILE/model-00001-of-00001.safetensors}
 		shards "$edit"
 		for program in rf-entropy rf-init rf-dump; do
 			case $program in
@@ -139,19 +145,26 @@ qwen() {
 			[ "${#stderr_lines[@]}" -eq 1 ] && [ ! -e new ]
 		done
 	done <<-'END'
-		w["model.more"] = f|'model.more': the index places it in model-00001-of-00001.safetensors, which does not have it
-		h["v"] = h.pop(e); w.update({"v": f, e: "no"})|'model.embed_tokens.weight': the index places it in no, which does not exist
-		del w[e]|'model.embed_tokens.weight': it is in model-00001-of-00001.safetensors, where the index does not place it
-		h["model.norm.weight"].update(dtype="F8_E4M3", shape=[128])|of another shape: model.norm.weight (128, not 32)
-		h["model.norm.weight"].update(dtype="I32")|of a type that holds no weights: model.norm.weight (I32)
-		h["model.norm.weight"].update(dtype="QQ")|of a type that holds no weights: model.norm.weight (QQ)
+		w["model.more"] = f
+		'model.more': the index places it in FILE, which does not have it
+		h["v"] = h.pop(e); w.update({"v": f, e: "no"})
+		'model.embed_tokens.weight': the index places it in no, which does not exist
+		del w[e]
+		'model.embed_tokens.weight': it is in FILE, where the index does not place it
+		h["model.norm.weight"].update(dtype="F8_E4M3", shape=[128])
+		of another shape: model.norm.weight (128, not 32)
+		h["model.norm.weight"].update(dtype="I32")
+		of a type that holds no weights: model.norm.weight (I32)
+		h["model.norm.weight"].update(dtype="QQ")
+		of a type that holds no weights: model.norm.weight (QQ)
 	END
 	shards pass
 	cp m/model-00001-of-00001.safetensors m/more.safetensors
 	jq '.weight_map["model.norm.weight"] = "more.safetensors"' m/model.safetensors.index.json >t
 	mv t m/model.safetensors.index.json
 	run -78 rf-entropy -m m
-	[[ "$output" == *"tensors of the model are not where the index places them; the first is: 'lm_head.weight': it is in "*" and in another shard: a checkpoint has each tensor once" ]]
+	said="tensors of the model are not where the index places them; the first is: "
+	[[ "$output" == *"$said'lm_head.weight': it is in "*" and in another shard: a checkpoint has each"* ]]
 }
 
 @test "model files: a qwen3_5 checkpoint of either kind is read with either prefix of its tensors" {

@@ -298,9 +298,8 @@ answered() {
 
 # short RUN PHASE WORD...: a phase whose prompts are too short for a position, two batches of four
 short() {
-	[ -e short.jsonl ] || for i in $(seq 8); do
-		jq -nc --arg text "short $i" '{$text, prompt: $text, answer: " x", answers: ["x"]}'
-	done >short.jsonl
+	local line='{"text": "short &", "prompt": "short &", "answer": " x", "answers": ["x"]}'
+	[ -e short.jsonl ] || seq 8 | sed "s/.*/$line/" >short.jsonl
 	local words=(MODEL="$P/ckpt" BATCH=4 MINI_BATCH=2 MAX_NEW=1 DATA=short.jsonl)
 	case $2 in
 	midtrain)
@@ -312,7 +311,7 @@ short() {
 	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/$2.mk" RUN="$1" "${words[@]}" "${@:3}"
 }
 
-@test "phases: a batch of ReFINE without rollouts stops every phase untrained, and names the cure" {
+@test "phases: a batch of ReFINE without rollouts stops every phase, and the error names NO_ROLLOUTS" {
 	for phase in midtrain posttrain testtime 'testtime RESET=batch'; do
 		# shellcheck disable=SC2086
 		run -2 short run $phase
@@ -343,13 +342,14 @@ short() {
 }
 
 @test "phases: a start shows the words that were typed, and a refusal the stage that differs" {
-	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" RUN=run \
-		DATA="$P/post/data/corpus.rf" BATCH=8 MINI_BATCH=4 BATCHES=1 2>err
-	grep -q 'run: batches 1 to 1 of 8 sequences each: midtrain.mk BATCH=8 BATCHES=1 DATA=.* RUN=run$' err
+	phase=(make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" RUN=run DATA="$P/post/data/corpus.rf"
+		BATCH=8 MINI_BATCH=4)
+	RF_BIN=$RF_BIN "${phase[@]}" BATCHES=1 2>err
+	said='rf-loop: run: batches 1 to 1 of 8 sequences each: midtrain.mk BATCH=8 BATCHES=1 DATA=.* RUN=run'
+	grep -q "$said\$" err
 	run ! grep -q 'rf-rollout' err
 	grep -q '^line=.*rf-rollout' run/data/words
-	run -2 make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" RUN=run \
-		DATA="$P/post/data/corpus.rf" BATCH=8 MINI_BATCH=4 BATCHES=2 N=3
+	run -2 "${phase[@]}" BATCHES=2 N=3
 	[[ "$output" == *'< line=... | rf-rollout -k 5 -n 1 '*'> line=... | rf-rollout -k 5 -n 3 '* ]]
 	run ! grep -q 'rf-select\|rf-grpo' <<<"$output"
 }

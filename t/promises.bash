@@ -222,7 +222,8 @@ promise_help() {
 	[ "$p_rc" -eq 0 ] && [ ! -s p.err ] && grep -q "^usage: $P_NAME " p.out ||
 		p_say "--help: no usage with exit status 0" || return
 	"${P_CMD[0]}" --version >p.out 2>p.err </dev/null || p_rc=$?
-	[ "$p_rc" -eq 0 ] && grep -qE "^$P_NAME [0-9]+\.[0-9]+ \(([0-9a-f]{7,}(-changed)?|unknown)\)$" p.out ||
+	[ "$p_rc" -eq 0 ] &&
+		grep -qE "^$P_NAME [0-9]+\.[0-9]+ \(([0-9a-f]{7,}(-changed)?|unknown)\)$" p.out ||
 		p_say "--version: no version with exit status 0" || return
 	"${P_CMD[0]}" --help >/dev/full 2>p.err </dev/null || p_rc=$?
 	[ "$p_rc" -eq 74 ] || p_say "--help to a full device: exit status $p_rc, not 74"

@@ -333,10 +333,11 @@ adapter() {
     print(said(lambda: A(max_length=n).generate_until([I("abcdefgh", {"max_gen_toks": 4, "until": []})])))
 for n in (1, 2, 3):
     print(said(lambda: A(max_length=n).loglikelihood([I("abc", "de")])))' >out
-	cat >want <<-'END'
-		max_length=0: a model must be able to read at least 1 token
-		max_gen_toks=4 tokens are to be written, which must be 0 or more and fewer than max_length=4, so that the model can read a prompt
-	END
+	{
+		echo 'max_length=0: a model must be able to read at least 1 token'
+		echo 'max_gen_toks=4 tokens are to be written, which must be 0 or more and fewer than' \
+			'max_length=4, so that the model can read a prompt'
+	} >want
 	head -n 2 out | diff want -
 	[ "$(sed -n 5p out)" = 'a continuation has 2 tokens, more than max_length=1' ]
 	# one token of the prompt, and all of it, are those that rf-generate is given
@@ -367,7 +368,7 @@ print(said(lambda: ask({"max_gen_toks": -1})))' >out
 	[ "$(cat out)" = 'max_gen_toks=-1 tokens are to be written, which must be 0 or more' ]
 }
 
-@test "lm_eval_adapter: an empty prompt is answered after the end token, the others as without it" {
+@test "lm_eval_adapter: an empty prompt is answered after the end token, and changes no other answer" {
 	adapter 'how = {"max_gen_toks": 6, "until": []}
 texts = A().generate_until([I("", how), I("ab", how), I("", how), I("c", how)])
 assert texts[0] == texts[2]

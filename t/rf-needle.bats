@@ -404,7 +404,7 @@ counted() {
 		rf-needle --task niah_single_1,vt,cwe --length 512,2k -n 3 --tokenizer bytes --skip-short "$@"
 	}
 	run -0 --separate-stderr needle -o all.jsonl
-	said='^rf-needle: left out, too short: vt at length 512 \(it needs ([0-9]+)\), cwe at length 512 '
+	said='^rf-needle: left out, too short: vt at length 512 \(it needs ([0-9]+)\), cwe at length 512'
 	[[ "$stderr" =~ $said ]]
 	# it needs no less than that
 	needs=${BASH_REMATCH[1]}

@@ -44,7 +44,8 @@ prompted() {
 	[ -z "$stderr" ]
 	sum=$(cksum <run/latest/model.safetensors)
 	run -0 --separate-stderr rf-ntp -m run $falls in
-	[ "$stderr" = 'rf-ntp: warning: the run is at step 1, and the learning rate is 0 after --total-steps 1: no weight changes' ]
+	said='the run is at step 1, and the learning rate is 0 after --total-steps 1: no weight changes'
+	[ "$stderr" = "rf-ntp: warning: $said" ]
 	[ "$(cksum <run/latest/model.safetensors)" = "$sum" ]
 }
 

@@ -61,8 +61,10 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	[ "$(wc -l <all.jsonl)" -eq 200 ]
 	field official <all.jsonl >want
 	rf-score --each all.jsonl | field score >have
-	paste have want |
-		awk '{ d = $1 - $2 } d > 1e-12 || d < -1e-12 { print NR ": " $0; bad = 1 } END { exit bad }'
+	paste have want | awk '
+		{ d = $1 - $2 }
+		d > 1e-12 || d < -1e-12 { print NR ": " $0; bad = 1 }
+		END { exit bad }'
 	[ "$(wc -l <have)" = "$(wc -l <want)" ]
 }
 
@@ -134,8 +136,8 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	rf-score --each in.rf | field score >each
 	awk '{ s += $1; q += $1 * $1 } END {
 		m = s / NR; se = sqrt((q / NR - m * m) / (NR - 1)); t = 3.182446305284263
-		printf "%.9f %.9f %.9f %.9f\n", 100 * m, 100 * se, 100 * (m > t * se ? m - t * se : 0), 100 * (m + t * se) }' \
-		each >want
+		low = m > t * se ? m - t * se : 0
+		printf "%.9f %.9f %.9f %.9f\n", 100 * m, 100 * se, 100 * low, 100 * (m + t * se) }' each >want
 	for name in score se low high; do field $name <line; done | xargs printf '%.9f %.9f %.9f %.9f\n' |
 		cmp - want
 	[ "$(field n <line)" = 4 ]

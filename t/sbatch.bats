@@ -10,7 +10,7 @@ setup() {
 	printf '#!/bin/sh\necho "$@" >>"%s/asked"\n' "$PWD" | tee fake/srun >fake/scontrol
 	chmod +x fake/*
 	: >asked
-	# a phase that leaves STATUS, where it is given, as the loop does, makes STEP, and fails
+	# a phase that leaves STATUS, if it is given, as the loop does, makes STEP, and fails with status 2
 	cat >pipelines/phase.mk <<-'END'
 		.RECIPEPREFIX = >
 		note = mkdir -p $(RUN)/data && printf '$(STATUS)\tthe reason\n' >$(RUN)/data/new && \
@@ -27,7 +27,7 @@ setup() {
 # job WORD...: a job of slurm.sbatch
 job() { bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a "$@" 2>err; }
 
-@test "slurm.sbatch: a failure before the loop begins ends with make's status and is not queued again" {
+@test "slurm.sbatch: a failure before the loop begins ends the job with make's status, without a requeue" {
 	RF_PIPELINES=$ROOT/pipelines run -2 bash "$ROOT/pipelines/slurm.sbatch" midtrain RUN=a WRONG=1
 	[[ "$output" == *'unknown variable WRONG'* ]]
 	run -2 job
@@ -41,7 +41,7 @@ job() { bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a "$@" 2>err; }
 	[ -z "$(ls -A . | grep -vxE 'a|asked|err|fake|pipelines')" ]
 }
 
-@test "slurm.sbatch: a failed loop ends the job with its status, and 75 queues the job again in silence" {
+@test "slurm.sbatch: a failed loop ends the job with the loop's status, and status 75 requeues the job" {
 	run -0 job DO=true
 	run -65 job STATUS=65
 	run -65 job STATUS=65
@@ -53,7 +53,7 @@ job() { bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a "$@" 2>err; }
 	[ ! -e a/data/vain ]
 }
 
-@test "slurm.sbatch: three attempts without a commit end the job, and those before a commit do not count" {
+@test "slurm.sbatch: three attempts without a commit end the job, not counting those before a commit" {
 	run -75 job STATUS=75
 	[ -z "$(grep -v '^make' err)" ]
 	run -75 job STATUS=75
@@ -69,7 +69,7 @@ job() { bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a "$@" 2>err; }
 	[ ! -e a/data/vain ]
 }
 
-@test "slurm.sbatch: a signal that asks for the end makes RUN/stop, and the job ends as make then does" {
+@test "slurm.sbatch: a signal makes RUN/stop, and the job ends with the status that make then returns" {
 	mkdir a
 	bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a \
 		DO='touch begun; until [ -e a/stop ]; do sleep .02; done; exit 3' 2>err 3>&- &

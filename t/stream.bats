@@ -63,7 +63,7 @@ python_reader() {
 	[[ "$output" == *"AssertionError: truncated" ]]
 }
 
-@test "rf-stream(5): the Python reader on the page raises msgpack's limits, and reports an empty input" {
+@test "rf-stream(5): the Python reader on the page raises both limits of msgpack and reports an empty input" {
 	# without the modules that a stream needs: here is none
 	echo 'def Unpacker(source, raw, max_buffer_size, max_bin_len): return []' >msgpack.py
 	printf 'class ZstdDecompressor:\n    def stream_reader(self, source, **how): return source\n' \

@@ -38,7 +38,8 @@ setup() {
 	"$RF_UNITS/helper/patterns" cases.jsonl >ours
 	[ "$(grep -vc refused ours)" -gt 50000 ]
 	# a limit of retries may end one of them earlier
-	paste -d '|' ours theirs | awk -F '|' '$1 != $2 && !/fails/ { print NR ": " $0; bad = 1 } END { exit bad }'
+	paste -d '|' ours theirs |
+		awk -F '|' '$1 != $2 && !/fails/ { print NR ": " $0; bad = 1 } END { exit bad }'
 }
 
 @test "tokenizers: the end token is the one that tokenizer_config.json or special_tokens_map.json names" {
@@ -75,8 +76,8 @@ setup() {
 		78|.model.type = "WordPiece"|of the kind 'WordPiece'
 		78|.pre_tokenizer.pretokenizers[0].pattern.Regex = "a[[:punct:]]"|'[:punct:]' in a pattern is
 		78|.pre_tokenizer.pretokenizers[0].pattern.Regex = "\\R+"|'\R' in a pattern is not
-		78|.pre_tokenizer.pretokenizers[0].pattern.Regex = "\\P{ W_ord}"|'\p{word}' in a pattern is not
-		65|.pre_tokenizer.pretokenizers[0].pattern.Regex = "(a"|a pattern does not compile: end pattern
+		78|.pre_tokenizer.pretokenizers[0].pattern.Regex = "\\P{ W_ord}"|'\p{word}' in a pattern is
+		65|.pre_tokenizer.pretokenizers[0].pattern.Regex = "(a"|pattern does not compile: end pattern
 		65|.pre_tokenizer.pretokenizers[0].pattern.Regex = "[a"|compile: premature end of char-class
 		65|.model.merges[7] = ["q", "nothing"]|merge 7: 'q' and 'nothing': the second is no token
 		65|.model.merges[3] = "one"|merge 3: 'one' is not two tokens
@@ -131,21 +132,26 @@ ids() {
 	# FILE CONTENT WORDS; the content @ is a dangling link
 	while read -r file content said; do
 		rm -f m/tokenizer_config.json m/*_map.json m/added_tokens.json
-		if [ "$content" = @ ]; then ln -s nowhere "m/$file"; else echo "${content//_/ }" >"m/$file"; fi
+		if [ "$content" = @ ]; then
+			ln -s nowhere "m/$file"
+		else
+			echo "${content//_/ }" >"m/$file"
+		fi
 		run -78 --separate-stderr rf-tokenize --tokenizer m -o never a.txt
 		[ ! -e never ]
 		[ "${#stderr_lines[@]}" -eq 1 ]
-		[[ "$stderr" == "rf-tokenize: m/$file: "*"$said"* ]] || { echo "$file $content: $stderr"; return 1; }
+		[[ "$stderr" == "rf-tokenize: m/$file: "*"$said"* ]] ||
+			{ echo "$file $content: $stderr"; return 1; }
 		run -78 rf-needle --task niah_single_1 --length 1k -n 1 --tokenizer m
 		run -78 rf-dump -m m /dev/null
 	done <<-'END'
 		tokenizer_config.json {"eos_token":"<e>" at byte
 		tokenizer_config.json @ a symbolic link to a file that does not exist
-		tokenizer_config.json {"eos\u005ftoken":"<f>"} the eos_token '<f>' is no token of tokenizer.json
+		tokenizer_config.json {"eos\u005ftoken":"<f>"} the eos_token '<f>' is no token of tokenizer
 		tokenizer_config.json {"bos\u005ftoken":{"content":"<f>"}} the bos_token '<f>' is no token
 		tokenizer_config.json {"eos\u005ftoken":5} 'eos_token' is a number, not a token
 		tokenizer_config.json [] the file is a list, not an object
-		tokenizer_config.json {"added\u005ftokens\u005fdecoder":{"x":{"content":"y"}}} not an id with a token
+		tokenizer_config.json {"added\u005ftokens\u005fdecoder":{"x":{"content":"y"}}} not an id with
 		special_tokens_map.json {"eos\u005ftoken":"<e>" at byte
 		special_tokens_map.json @ a symbolic link
 		special_tokens_map.json {"eos\u005ftoken":"<f>"} the eos_token '<f>' is no token
@@ -174,13 +180,15 @@ ids() {
 	# the id of a file counts as little as in transformers, but it is said
 	sed -i 's/"6"/"9"/' m/tokenizer_config.json
 	[ "$(ids 'a<n>b')" = '[0,6,4,5]' ]
-	grep -q "m: warning: the token '<n>' has the id 9 in tokenizer_config.json, but 6 by tokenizer.json" err
+	said="the token '<n>' has the id 9 in tokenizer_config.json, but 6 by tokenizer.json"
+	grep -q "m: warning: $said" err
 	# with a decoder the other two files do not count
 	echo '{"<b>": 7}' >m/added_tokens.json
 	[ "$(ids 'a<b>' --no-eos)" = '[0,1,4,3]' ]
 	# added_tokens.json comes first, then single tokens, then lists
 	echo '{"pad_token": "[P]", "x_token": "[X]"}' >m/tokenizer_config.json
-	echo '{"pad_token": "[Q]", "additional_special_tokens": ["<n>", {"content": "<m>", "rstrip": true}]}' \
+	echo '{"pad_token": "[Q]",
+		"additional_special_tokens": ["<n>", {"content": "<m>", "rstrip": true}]}' \
 		>m/special_tokens_map.json
 	[ "$(ids 'a<b>[Q][X]<n><m>  a')" = '[0,6,7,8,9,10,0]' ]
 	rm m/special_tokens_map.json
@@ -212,12 +220,13 @@ ids() {
 	echo a >a.txt
 	echo '{"<|im_start|>": 32000}' >m/added_tokens.json
 	run -78 --separate-stderr rf-tokenize --tokenizer m a.txt
-	[ "$stderr" = "rf-tokenize: m/added_tokens.json: the token '<|im_start|>' is not one of tokenizer.model,\
- which would cut it to pieces (use the model's tokenizer.json)" ]
+	said="the token '<|im_start|>' is not one of tokenizer.model, which would cut it to pieces"
+	[ "$stderr" = "rf-tokenize: m/added_tokens.json: $said (use the model's tokenizer.json)" ]
 	rm m/added_tokens.json
 	echo '{"eos_token": "<|im_end|>"}' >m/tokenizer_config.json
 	run -78 --separate-stderr rf-tokenize --tokenizer m a.txt
-	[[ "$stderr" == *"m/tokenizer_config.json: the eos_token '<|im_end|>' is not one of tokenizer.model"* ]]
+	said="the eos_token '<|im_end|>' is not one of tokenizer.model"
+	[[ "$stderr" == *"m/tokenizer_config.json: $said"* ]]
 	echo '{"eos_token": "<s>", "bos_token": {"content": "</s>"}, "unk_token": "<unk>",
 		"added_tokens_decoder": {"1": {"content": "<s>"}}}' >m/tokenizer_config.json
 	[ "$(ids a | jq -c '.[-1]')" = 1 ]
@@ -225,7 +234,8 @@ ids() {
 
 @test "tokenizers: a version among the merges and a dropout of 0 are read as by the Rust library" {
 	small m
-	jq '.model |= (.vocab.ab = 6 | .merges = ["#version: 0.2", "a b"] | .dropout = 0.0)' m/tokenizer.json >t.json
+	jq '.model |= (.vocab.ab = 6 | .merges = ["#version: 0.2", "a b"] | .dropout = 0.0)' \
+		m/tokenizer.json >t.json
 	mv t.json m/tokenizer.json
 	[ "$(ids ab)" = '[6]' ]
 }
@@ -278,10 +288,11 @@ model() {
 tokenizer_config.json agree)" ]
 	jq -nc '{text: ("ab" * 40), p: "ab"}' >a.jsonl
 	run -0 --separate-stderr rf-tokenize -m ckpt -o t.rf a.jsonl
-	[[ "${stderr_lines[0]}" == "rf-tokenize: warning: $said (let eos_token_id in ckpt/config.json and "* ]]
+	said+=' (let eos_token_id in ckpt/config.json and '
+	[[ "${stderr_lines[0]}" == "rf-tokenize: warning: $said"* ]]
 	rf-entropy -m ckpt t.rf | rf-select -o s.rf
 	run -0 --separate-stderr rf-rollout -m ckpt -o r.rf s.rf
-	[[ "$stderr" == "rf-rollout: warning: $said (let eos_token_id in ckpt/config.json and "* ]]
+	[[ "$stderr" == "rf-rollout: warning: $said"* ]]
 	rf-tokenize -m ckpt --prompt-key p -o p.rf a.jsonl 2>err
 	run -0 --separate-stderr rf-generate -m ckpt -o g.rf p.rf
 	[[ "$stderr" == "rf-generate: warning: $said (let eos_token_id in ckpt/config.json and "* ]]

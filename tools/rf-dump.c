@@ -89,8 +89,8 @@ int main(int argc, char *argv[])
 	const struct rf_cli cli = {
 		.name = "rf-dump",
 		.usage = "[--json | --tsv | --csv | --pred | --head | --check] [options] [file ...]",
-		.summary =
-			"Shows streams, runs and checkpoints as text, JSON, TSV or CSV; verifies them.",
+		.summary = "Shows streams, runs and checkpoints as text, JSON lines, TSV or CSV, and "
+		           "verifies them.",
 		.example = "rf-dump --where 'reward<0.1' --sort reward -n 20 rewarded.rf",
 		.also = "rf-cat(1), rf-stream(5), rf-tools(7)",
 		.opts = (const struct rf_opt *const[]){ forms, of_check, of_table, of_json, picks, looks,

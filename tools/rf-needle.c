@@ -37,8 +37,8 @@ int main(int argc, char *argv[])
 			(const struct rf_cli_section[]){{"Samples",
 	                                                 "task length samples skip-short range digits seed "
 	                                                 "tokenizer"},
-	                                                {"Texts", "haystack qa skip-bad adjectives "
-	                                                 "nouns template"},
+	                                                {"Texts",
+	                                                 "haystack qa skip-bad adjectives nouns template"},
 	                                                {"Output", "output progress"},
 	                                                {NULL, NULL}},
 	};

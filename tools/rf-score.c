@@ -34,8 +34,8 @@ static void score(struct rf_scorer *c, const char *path, const struct rf_cli *cl
 		return;
 	}
 	if (skip.most)
-		rf_die(EX_USAGE, "--skip-bad is for JSON lines: %s is a stream, whose records must be "
-		                 "complete",
+		rf_die(EX_USAGE,
+		       "--skip-bad is for JSON lines: %s is a stream, whose records must be complete",
 		       path ? path : "<stdin>");
 	if (rf_in_open(&in, path, stage.max_record, &err) != RF_OK)
 		rf_die_err(&err);

@@ -52,8 +52,8 @@ void rf_print(struct rf_buf *p, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Appends a number in the form "-1.25e-07" as %.*g writes it: plainly, unless its exponent is below
- * -4 or not below the precision, which is `least` or the number of digits. */
+/* Appends a number in the form "-1.25e-07" as the format %.*g writes it: plainly, unless its exponent is
+ * below -4 or not below the precision, which is `least` or the number of digits. */
 static void print_general(struct rf_buf *p, const char *s, size_t n, int least)
 {
 	static const char zeros[] = "0.000";
@@ -102,7 +102,7 @@ void rf_print_single(struct rf_buf *p, float x)
 		return;
 	}
 	/* a decimal next to the middle of two float32s may be that middle as a double, and then become the
-	   other */
+	 * other */
 	if ((float)rf_shortest_read(text, n) != x)
 		for (int digits = 1; digits <= FLT_DECIMAL_DIG; digits++) {
 			n = (size_t)snprintf(text, sizeof text, "%.*e", digits - 1, (double)x);

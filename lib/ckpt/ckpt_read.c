@@ -299,8 +299,9 @@ static void warn_of_unread(struct rf_ckpt *c)
 		n++;
 	}
 	if (n)
-		snprintf(count, sizeof count, "%d tensor%s not the model's and %s not read; the first is '%s'",
-		         n, n == 1 ? " is" : "s are", n == 1 ? "is" : "are",
+		snprintf(count, sizeof count,
+		         "%d tensor%s not the model's and %s not read; the first is '%s'", n,
+		         n == 1 ? " is" : "s are", n == 1 ? "is" : "are",
 		         rf_quote(q, sizeof q, first, strlen(first)));
 	snprintf(c->unread, sizeof c->unread, "%s%s%s",
 	         t->index_ignored ? "model.safetensors is read, and the index next to it is ignored" : "",

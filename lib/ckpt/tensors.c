@@ -86,7 +86,7 @@ static void read_type(struct rf_tensor *t, const char *dtype)
 	t->type = i == RF_OTHER ? dtype : NULL;
 }
 
-/* Sets t->bytes to the bytes that shape and type need; where the size of the type is not known, to `given`. */
+/* Sets t->bytes to the bytes that shape and type need; or to `given` for a type whose size is not known. */
 static enum rf_code need_bytes(struct rf_tensor *t, uint64_t given, const char *q, struct rf_err *e)
 {
 	uint64_t bits = 8 * (uint64_t)rf_dtype_size(t->dtype);

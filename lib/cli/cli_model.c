@@ -353,8 +353,8 @@ void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct 
 	rf_cli_notes(&t->engine);
 	note_ranks(t);
 	if (t->train.schedule != RF_CONSTANT && t->step >= t->train.total_steps)
-		rf_say("warning: the run is at step %" PRId64 ", and the learning rate is 0 after --total-steps "
-		       "%d: no weight changes", t->step, t->train.total_steps);
+		rf_say("warning: the run is at step %" PRId64 ", and the learning rate is 0 after "
+		       "--total-steps %d: no weight changes", t->step, t->train.total_steps);
 	rf_cli_model_open(s, cli, &t->engine, path);
 	begin(t, s);
 }

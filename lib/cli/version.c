@@ -1,4 +1,5 @@
-/* version.c -- the version of the programs and the commit of their sources.  The Makefile defines RF_COMMIT. */
+/* version.c -- the version of the programs and the commit of their sources, which the Makefile passes as
+ * RF_COMMIT. */
 #include "cli/cli.h"
 #include "stream/stream.h"
 

@@ -555,8 +555,8 @@ static enum rf_code read_operand(const char **s, struct rf_table_term *term, str
 		                         columns[term->column].name);
 	}
 	if (term->op >= HAS)
-		return rf_fail(e, RF_EUSAGE, "--where: ~ and !~ are for columns of text: this one has "
-		                             "numbers");
+		return rf_fail(e, RF_EUSAGE,
+		               "--where: ~ and !~ are for columns of text: this one has numbers");
 	term->number = strtod(*s, &end);
 	if (end == *s || !isfinite(term->number))
 		return RF_EDATA;

@@ -139,13 +139,13 @@ enum rf_code rf_table_meet(struct rf_table *t, const struct rf_record *rec, stru
  * without "reward." that could only be a part. */
 enum rf_code rf_table_end(const struct rf_table *t, struct rf_err *e);
 /* rf_table_names: the header line.  rf_table_line: a row's line.  Both have the same number of columns,
- * separated by tabs, and end with a newline.  In CSV the separator is a comma, a text is in quotes, in
- * which a quote is doubled, and a value that the row lacks is an empty cell without quotes. */
+ * separated by tabs, and end with a newline.  In CSV the separator is a comma, a text is in quotes, in which
+ * a quote is doubled, and a value that the row lacks is an empty cell without quotes. */
 void rf_table_names(const struct rf_table *t, struct rf_buf *p);
 void rf_table_line(const struct rf_table *t, const struct rf_token_text *w, const struct rf_row *row,
                    struct rf_buf *p);
-/* Returns whether a row meets all conditions.  t->cell.failed is set if memory ran out; the row then
- * counts as one that does. */
+/* Returns whether a row meets all conditions.  t->cell.failed is set if memory ran out; the row then counts
+ * as one that does. */
 bool rf_table_match(struct rf_table *t, const struct rf_token_text *w, const struct rf_row *row);
 /* A column of --where that none of the rows given to rf_table_match() had; NULL: there is none. */
 const char *rf_table_missing(const struct rf_table *t);

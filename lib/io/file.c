@@ -350,8 +350,8 @@ static enum rf_code append(const char *path, int fd, const void *data, size_t n,
 	                                         : RF_OK;
 }
 
-/* Ends a last line that has no newline.  A line of JSON that was cut, by a crash or a full disk, is removed, for
- * no reader of the log could read past it; any other line gets its newline. */
+/* Ends a last line that has no newline.  A line of JSON that was cut, by a crash or a full disk, is removed,
+ * for no reader of the log could read past it; any other line gets its newline. */
 static enum rf_code end_last_line(const char *path, int fd, struct rf_err *e)
 {
 	enum { TAIL = 1 << 20 };

@@ -22,8 +22,8 @@ enum rf_code rf_file_pwrite(int fd, const void *from, size_t n, uint64_t at, str
 enum rf_code rf_file_read(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e);
 
 /* Looks for a file that may be missing.  *exists is false only if there is no entry of this name, so that a
- * caller which goes on without the file does so because of its absence alone.  Errors: RF_EMODEL: the entry is
- * a symbolic link to nothing, or not a regular file; RF_EIO: it cannot be looked at. */
+ * caller which goes on without the file does so because of its absence alone.  Errors: RF_EMODEL: the entry
+ * is a symbolic link to nothing, or not a regular file; RF_EIO: it cannot be looked at. */
 enum rf_code rf_file_optional(const char *path, bool *exists, struct rf_err *e);
 
 /* XXH64 (seed 0), as 16 hex digits, of n bytes and of a whole file. */
@@ -55,11 +55,11 @@ enum rf_code rf_file_space(const char *path, uint64_t *bytes, struct rf_err *e);
  * that is not a regular file, such as a FIFO, would be written directly, so it must be writable itself.
  * Errors: RF_EIO. */
 enum rf_code rf_file_can_write(const char *path, bool append, struct rf_err *e);
-/* Appends lines to a file, which is created if needed, and syncs it.  The lines are given to one write(2) under
- * a lock, so that two programs sharing the file do not interleave theirs.  A last line without a newline is
- * ended first: if it is JSON that was cut, of at most 1 MiB, it is removed, otherwise it gets its newline.  If
- * the write fails midway, what it wrote is cut off again, because the next line would be glued to it; that is
- * not possible if another program has appended meanwhile.  Errors: RF_EIO, RF_ENOMEM. */
+/* Appends lines to a file, which is created if needed, and syncs it.  The lines are given to one write(2), so
+ * that two programs sharing the file do not interleave theirs.  A last line without a newline is ended first:
+ * if it is JSON that was cut, it is removed, otherwise it gets its newline.  If the write fails midway, what
+ * it wrote is cut off again, because the next line would be glued to it; that is not possible if another
+ * program has appended meanwhile.  Errors: RF_EIO, RF_ENOMEM. */
 enum rf_code rf_file_append(const char *path, const void *data, size_t n, struct rf_err *e);
 /* Locks an open file with flock(2), without waiting.  Errors: RF_EBUSY: another process holds the lock;
  * RF_EIO. */

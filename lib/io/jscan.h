@@ -26,8 +26,8 @@ struct rf_jvalue {
 };
 
 /* Checks that n bytes are exactly one JSON value in UTF-8, with containers nested at most RF_JSCAN_DEPTH
- * deep; *v is that value.  The functions below take only values of a text that passed.  Errors: RF_EDATA;
- * the sentence says what is wrong at which byte, counted from 1. */
+ * deep; *v is that value.  The functions below take only values of a text that passed.  Errors: RF_EDATA; the
+ * sentence says what is wrong at which byte, counted from 1. */
 enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_err *e);
 /* Checks the same, and that the text has nothing that RFC 8259 lacks: for texts of which every value is
  * read. */

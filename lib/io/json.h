@@ -17,8 +17,8 @@ enum { RF_JSON_NODES = 1000000 };
 enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth, struct rf_err *e);
 
 /* Appends a value as JSON without blanks.  Strings are as jansson writes them, which escapes control
- * characters and no others; reals have the fewest digits that read back the same, and a point or an
- * exponent.  value NULL, or memory that runs out: to->failed is set. */
+ * characters and no others; reals have the fewest digits that read back the same, and a point or an exponent.
+ * value NULL, or memory that runs out: to->failed is set. */
 void rf_json_print(struct rf_buf *to, const json_t *value);
 
 #endif

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Returns whether these four bytes begin a skippable frame.  Tools put one before the first frame (pzstd),
- * or a table of all frames after the last one (the seekable format); it has no text. */
+/* Returns whether these four bytes begin a skippable frame.  Tools put one before the first frame (pzstd), or
+ * a table of all frames after the last one (the seekable format); it has no text. */
 static inline bool rf_magic_skippable(const void *bytes)
 {
 	const unsigned char *p = bytes;

@@ -99,7 +99,9 @@ enum rf_code rf_config_read_generation(struct rf_config *cfg, const char *path, 
 		return rc;
 	if ((rc = rf_jscan_check(text, n, &all, e)) == RF_OK && !rf_jscan_is_object(&all))
 		rc = rf_fail(e, RF_EMODEL, "not a JSON object");
-	if (rc == RF_OK && (rc = rf_jscan_pick(&all, (const char *const[]){ key }, 1, &v, e)) == RF_OK && v.s) {
+	if (rc == RF_OK)
+		rc = rf_jscan_pick(&all, (const char *const[]){ key }, 1, &v, e);
+	if (rc == RF_OK && v.s) {
 		/* the rest is for other programs, and may have numbers such as NaN, which jansson refuses */
 		root = json_pack("{s:o}", key, json_loadb(v.s, v.n, JSON_DECODE_ANY, NULL));
 		if (!root || !(r.left = json_copy(root)))

@@ -42,8 +42,8 @@ struct rf_needle {
 	uint64_t from, to;                /* samples */
 	int at_task, at_length;           /* of the next sample */
 	uint64_t at;
-	bool skip_short;                  /* leave out a task at a length that is too short for it */
-	bool looked;                      /* it was seen that all samples at hand fit */
+	bool skip_short;                  /* leave out a task at a length at which a sample does not fit */
+	bool looked;                      /* the samples at the task and length at hand are known to fit */
 	uint64_t all;                     /* samples, of which from .. to are written */
 	struct rf_buf left;               /* what was left out, as text with a 0 at its end; or empty */
 };

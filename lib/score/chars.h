@@ -16,8 +16,8 @@ struct rf_words { struct rf_chars *word; size_t n; };
 /* Those that need memory return false if it ran out. */
 
 /* The texts of a question are C strings, in which the two bytes C0 80 stand for a NUL: UTF-8 has no such
- * bytes, so nothing else can be meant.  rf_chars_text: returns a copy, in memory of p, of n bytes among
- * which there may be NULs, as such a string; NULL: memory ran out. */
+ * bytes, so nothing else can be meant.  rf_chars_text: returns a copy, in memory of p, of n bytes among which
+ * there may be NULs, as such a string; NULL: memory ran out. */
 char *rf_chars_text(struct rf_region *p, const char *s, size_t n);
 /* Writes such a string into buf as rf_quote() does, with \x00 for a NUL.  Returns buf. */
 char *rf_chars_quote(char *buf, size_t size, const char *s);

@@ -32,7 +32,8 @@ static void maybe(const struct rf_jvalue *object, const char *key, struct rf_jva
 		v->s = NULL, v->n = 0;
 }
 
-static enum rf_code read_decoder(struct rf_decoders *d, const struct rf_jvalue *json, int depth, struct rf_err *e)
+static enum rf_code read_decoder(struct rf_decoders *d, const struct rf_jvalue *json, int depth,
+                                 struct rf_err *e)
 {
 	static const char *const words[] = {"ByteLevel", "Metaspace", "Replace", "ByteFallback",
 	                                    "Fuse",      "Strip",     NULL};
@@ -223,8 +224,9 @@ static void metaspace(const struct decode_step *d, const char *s, size_t n, bool
 	}
 }
 
-static enum rf_code decode_step(const struct decode_step *d, struct rf_pattern_work *w, const struct rf_token_texts *from,
-                                struct rf_token_texts *to, struct rf_err *e)
+static enum rf_code decode_step(const struct decode_step *d, struct rf_pattern_work *w,
+                                const struct rf_token_texts *from, struct rf_token_texts *to, char *room,
+                                struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 	size_t n;

@@ -8,9 +8,9 @@
 
 struct rf_decoders;
 
-/* Reads "decoder", whose value may be null.  Supported: Sequence, ByteLevel, Metaspace, Replace, ByteFallback,
- * Fuse, Strip.  Errors: RF_EMODEL: another one, by its name; RF_EDATA: it is malformed; RF_ENOMEM.  The caller
- * frees *d, also after a failure. */
+/* Reads "decoder", whose value may be null.  Supported: Sequence, ByteLevel, Metaspace, Replace,
+ * ByteFallback, Fuse, Strip.  Errors: RF_EMODEL: another one, by its name; RF_EDATA: it is malformed;
+ * RF_ENOMEM. The caller frees *d, also after a failure. */
 enum rf_code rf_decoders_read(struct rf_decoders **d, const struct rf_jvalue *json, struct rf_err *e);
 void rf_decoders_free(struct rf_decoders *d);
 int rf_decoders_count(const struct rf_decoders *d);

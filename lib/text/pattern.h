@@ -37,8 +37,9 @@ struct rf_matches {
 };
 
 /* Finds the next match; *at and *end are its first byte and the one after its last.  *found is false after
- * the last match.  As in `tokenizers`, an empty match directly after a match is left out, and an empty text has
- * no match.  Errors: RF_EDATA: the expression needs too many attempts, or too much memory, for this text. */
+ * the last match.  As in `tokenizers`, an empty match directly after a match is left out, and an empty text
+ * has no match.  Errors: RF_EDATA: the expression needs too many attempts, or too much memory, for this
+ * text. */
 enum rf_code rf_pattern_next(struct rf_matches *m, bool *found, size_t *at, size_t *end, struct rf_err *e);
 
 /* Checks for Unicode's White_Space. */

@@ -160,8 +160,8 @@ static enum rf_code read_added(struct rf_special *s, const struct rf_jvalue *all
 
 	while (rf_jscan_next(all, &key, &v)) {
 		if (!rf_jscan_int(&v, &id) || id < 0)
-			return rf_fail(e, RF_EMODEL, "%s: the file has %s instead of an id", file_names[ADDED],
-			               rf_jscan_kind(&v));
+			return rf_fail(e, RF_EMODEL, "%s: the file has %s instead of an id",
+			               file_names[ADDED], rf_jscan_kind(&v));
 		if ((rc = add_token(s, &key, "a token", id, file_names[ADDED], e)) != RF_OK)
 			return rc;
 	}

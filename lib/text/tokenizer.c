@@ -403,9 +403,9 @@ void rf_tokenizer_fit_end(int eos, const struct rf_config *cfg, const char *conf
 		if (cfg->eos[i] == eos)
 			return;
 	if (eos >= 0 && cfg->eos_count)
-		rf_warn(warning, RF_TOKENIZER_WARNING,
-		        "the tokenizer ends a text with token %d, the model with %d (let eos_token_id in %s and "
-		        "eos_token in tokenizer_config.json agree)", eos, cfg->eos[0], config);
+		snprintf(warning, RF_TOKENIZER_WARNING,
+		         "the tokenizer ends a text with token %d, the model with %d (let eos_token_id in %s "
+		         "and eos_token in tokenizer_config.json agree)", eos, cfg->eos[0], config);
 }
 
 enum rf_code rf_tokenizer_fit(struct rf_tokenizer *t, const struct rf_config *cfg, const char *config,

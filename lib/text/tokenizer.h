@@ -38,9 +38,9 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
 enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab,
                                    struct rf_err *e);
 /* Reads the config.json of the model that the tokenizer at path (as for rf_tokenizer_open()) is for, which is
- * next to the tokenizer, with its generation_config.json.  *found is false if there is none, or one of a model
- * that is not supported.  `file` is the config's path.  Errors: those of rf_config_read().  The caller frees
- * cfg with rf_config_free(), also after a failure. */
+ * next to the tokenizer, with its generation_config.json.  *found is false if there is none, or one of a
+ * model that is not supported.  `file` is the config's path.  Errors: those of rf_config_read().  The caller
+ * frees cfg with rf_config_free(), also after a failure. */
 enum rf_code rf_tokenizer_model(const char *path, struct rf_config *cfg, char file[4096], bool *found,
                                 struct rf_err *e);
 /* Finds the end token of the tokenizer at path (as for rf_tokenizer_open()) without opening a large
@@ -62,8 +62,8 @@ const char *rf_tokenizer_warning(const struct rf_tokenizer *t);
 bool rf_tokenizer_begins(const struct rf_tokenizer *t);
 
 /* Compares the tokenizer with the model whose config has the path `config`, and forgets the tokens that only
- * files next to the tokenizer add and the model has no rows for.  The warning is "" or a sentence about such a
- * token, or about different end tokens, which names both ids and the file to edit.  Errors: RF_EMODEL: the
+ * files next to the tokenizer add and the model has no rows for.  The warning is "" or a sentence about such
+ * a token, or about different end tokens, which names both ids and the file to edit.  Errors: RF_EMODEL: the
  * tokenizer has more ids than the model. */
 enum { RF_TOKENIZER_WARNING = 800 };
 enum rf_code rf_tokenizer_fit(struct rf_tokenizer *t, const struct rf_config *cfg, const char *config,

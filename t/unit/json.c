@@ -174,8 +174,8 @@ static void reals(void)
 	ok(!bad, "20000 random doubles come back: %d do not", (int)bad);
 }
 
-/* Returns whether a text has the fewest digits that give the number back in both ways of reading.  With up
- * to six digits a number is written as with six, which says 922330 instead of 9.2233e+05. */
+/* Returns whether a text has the fewest digits that give the number back in both ways of reading.  With up to
+ * six digits a number is written as with six, which says 922330 instead of 9.2233e+05. */
 static bool is_shortest(const char *text, float f)
 {
 	char fewest[40];

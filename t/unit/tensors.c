@@ -43,8 +43,8 @@ static const struct vector {
                                                                                  "[11,13]") "}",
          13, NULL },
 	{ "metadata-null", "{\"__metadata__\":null," T("a", "U8", "[1]", "[0,1]") "}", 1, NULL },
-	{ "dtype-unread", "{" T("a", "F8_E4M3", "[3]", "[0,3]") "," T("b", "C64", "[2]", "[3,19]") "," T("c", "F4",
-	  "[2,3]", "[19,22]") "}", 22, NULL },
+	{ "dtype-unread", "{" T("a", "F8_E4M3", "[3]", "[0,3]") "," T("b", "C64", "[2]", "[3,19]") ","
+	  T("c", "F4", "[2,3]", "[19,22]") "}", 22, NULL },
 	{ "dtype-unknown", "{" T("a", "Q7", "[5]", "[0,3]") "," T("b", "f32", "[1]", "[3,4]") "}", 4, NULL },
 	{ "eight-dims", "{" T("a", "U8", "[1,1,1,1,1,1,1,1]", "[0,1]") "}", 1, NULL },
 	{ "sign-in-name", "{" T("-1\\\"-", "U8", "[1]", "[0,1]") "}", 1, NULL },
@@ -488,7 +488,8 @@ static void test_shards(const char *golden)
 	ok(link("m/model-00002-of-00002.safetensors", "m/more.safetensors") == 0, "a shard under two names");
 	map = INDEX("\"x\":\"more.safetensors\"");
 	save("m/model.safetensors.index.json", map, strlen(map));
-	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_OK && parts.n == n && parts.misplaced_count == cut + 1 &&
+	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_OK && parts.n == n &&
+	           parts.misplaced_count == cut + 1 &&
 	           parts.misplaced[0].fault == RF_SHARD_TWICE &&
 	           !strcmp(parts.misplaced[0].file, "more.safetensors") &&
 	           rf_tensors_refuse(&parts, 0, &e) == RF_EMODEL && strstr(e.msg, "and in another shard"),

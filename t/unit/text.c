@@ -309,7 +309,7 @@ static void test_values(void)
 	rf_jscan_check(buf, strlen(buf), &v, &err);
 	ok(rf_jscan_get(&v, "b", &k, &err) == RF_OK && rf_jscan_int(&k, &i) && i == 2 &&
 	   rf_jscan_get(&v, "a", &k, &err) == RF_OK && rf_jscan_text(&k, &n) && n == 3 &&
-	   !rf_utf8(k.s, n), "an unpaired surrogate is passed over, and what is read of it is not UTF-8");
+	   !rf_utf8(k.s, n), "an unpaired surrogate in a key or a value is passed over and gives no UTF-8");
 	strcpy(buf, "[1.5,-2e-3,1e999,7,\"1\"]");
 	rf_jscan_check(buf, strlen(buf), &v, &err);
 	ok(rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == 1.5 &&
@@ -453,7 +453,8 @@ static void test_zstd(void)
 	memcpy(packed, skip, sizeof skip);
 	memcpy(packed + sizeof skip + m, skip, sizeof skip);
 	put_file("f", packed, m + 2 * sizeof skip);
-	ok(!strcmp(lines_of("f", 0, out), "a|bc|"), "skippable frames at both ends, under any name");
+	ok(!strcmp(lines_of("f", 0, out), "a|bc|"),
+	   "skippable frames at the beginning and the end are passed over, under any name");
 	put_file("f", packed, m + 2 * sizeof skip - 1);
 	ok(strstr(lines_of("f", 0, out), "!65"), "a skippable frame that is cut is an error");
 	put_file("f", packed, sizeof skip);
