@@ -266,8 +266,8 @@ static bool must_drain(const struct job *j, const char *path)
 /* Notes what a tokenizer's files say against each other. */
 static void note_warning(struct job *j, const char *name, const struct rf_tokenizer *t)
 {
-	return strcmp(name, "bytes") ? rf_tokenizer_open(&j->given, name, e)
-	                             : rf_tokenizer_bytes(&j->given, e);
+	if (*rf_tokenizer_warning(t))
+		note(j, "%s: warning: %s", name, rf_tokenizer_warning(t));
 }
 
 /* Opens a tokenizer, `name` being a file, a directory or the word `bytes`, and notes its warning. */
