@@ -286,8 +286,8 @@ static bool may_be_of(const struct rf_head *h, const struct rf_tokenizer *t)
 	return !*h->tokenizer_hash || !strcmp(h->tokenizer_hash, rf_tokenizer_hash(t));
 }
 
-/* Chooses the tokenizer that an option gave, which must be the stream's; else the stream's own if it is built in;
- * else that of the environment if it is the stream's. */
+/* Chooses the tokenizer that an option gave, which must be the stream's; else the stream's own if it is built
+ * in; else that of the environment if it is the stream's. */
 static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, struct rf_err *e)
 {
 	const struct rf_head *h = rf_in_head(in);
@@ -696,7 +696,8 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 	*d->note = 0;
 	if (!d->check && !d->head && d->tokenizer)
 		rc = open_tokenizer(&j, &j.given, d->tokenizer, e);
-	else if (!d->check && !d->head && d->model && (rc = rf_tokenizer_open(&j.given, d->model, e)) == RF_OK)
+	else if (!d->check && !d->head && d->model &&
+	         (rc = rf_tokenizer_open(&j.given, d->model, e)) == RF_OK)
 		note_warning(&j, d->model, j.given);
 	d->table.files = d->show.files = n > 1;
 	begin_pick(&j);

@@ -225,7 +225,7 @@ static void metaspace(const struct decode_step *d, const char *s, size_t n, bool
 }
 
 static enum rf_code decode_step(const struct decode_step *d, struct rf_pattern_work *w,
-                                const struct rf_token_texts *from, struct rf_token_texts *to, char *room,
+                                const struct rf_token_texts *from, struct rf_token_texts *to,
                                 struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;

@@ -418,8 +418,8 @@ enum rf_code rf_tokenizer_fit(struct rf_tokenizer *t, const struct rf_config *cf
 		               cfg->vocab, t->own);
 	if (end >= cfg->vocab)
 		return rf_fail(e, RF_EMODEL,
-		               "%s: vocab_size is %d, but a file next to the tokenizer gives its %s token the "
-		               "id %d", config, cfg->vocab, end == t->eos ? "end" : "bos", end);
+		               "%s: vocab_size is %d, but a file next to the tokenizer gives its %s token "
+		               "the id %d", config, cfg->vocab, end == t->eos ? "end" : "bos", end);
 	rf_tokenizer_fit_end(t->eos, cfg, config, warning);
 	if (all <= cfg->vocab)
 		return RF_OK;

@@ -50,8 +50,8 @@ enum rf_code rf_tokenizer_end(const char *path, int *eos, struct rf_err *e);
 void rf_tokenizer_free(struct rf_tokenizer *t);
 
 const char *rf_tokenizer_kind(const struct rf_tokenizer *t);   /* "bytes" */
-/* XXH64 of its file, as 16 hex digits, and of the tokens that files next to it add or change, if there are any;
- * for the byte tokenizer, of the word `bytes` */
+/* XXH64 of its file, as 16 hex digits, and of the tokens that files next to it add or change, if there are
+ * any; for the byte tokenizer, of the word `bytes` */
 const char *rf_tokenizer_hash(const struct rf_tokenizer *t);
 int rf_tokenizer_vocab(const struct rf_tokenizer *t);
 int rf_tokenizer_eos(const struct rf_tokenizer *t);            /* -1: none */
@@ -68,9 +68,9 @@ bool rf_tokenizer_begins(const struct rf_tokenizer *t);
 enum { RF_TOKENIZER_WARNING = 800 };
 enum rf_code rf_tokenizer_fit(struct rf_tokenizer *t, const struct rf_config *cfg, const char *config,
                               char warning[RF_TOKENIZER_WARNING], struct rf_err *e);
-/* Compares the tokenizer at `path` with the model next to it, as rf_tokenizer_fit() does; *vocab is the model's
- * vocabulary, which is often padded; 0: there is no such model, or one that is not supported.  Errors: also those
- * of rf_tokenizer_model(). */
+/* Compares the tokenizer at `path` with the model next to it, as rf_tokenizer_fit() does; *vocab is the
+ * model's vocabulary, which is often padded; 0: there is no such model, or one that is not supported.  Errors:
+ * also those of rf_tokenizer_model(). */
 enum rf_code rf_tokenizer_fit_model(struct rf_tokenizer *t, const char *path, int *vocab,
                                     char warning[RF_TOKENIZER_WARNING], struct rf_err *e);
 /* Compares the tokenizer in a folder with a model that will get a copy of it and of its

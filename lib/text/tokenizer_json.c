@@ -499,7 +499,9 @@ static void find_end(const struct rf_jvalue *file, void *arg)
 	if (!model.s || !rf_jscan_is_object(&model))
 		return;
 	maybe(&model, "vocab", &vocab);
-	for (v.s = NULL; end->id < 0 && vocab.s && rf_jscan_is_object(&vocab) && rf_jscan_next(&vocab, &key, &v);)
+	if (!vocab.s || !rf_jscan_is_object(&vocab))
+		return;
+	for (v.s = NULL; end->id < 0 && rf_jscan_next(&vocab, &key, &v);)
 		if (rf_jscan_equals(&key, end->text) && rf_jscan_int(&v, &number))
 			end->id = (int)number;
 }
@@ -826,7 +828,7 @@ static void close_json(struct rf_tokenizer *t)
 }
 
 const struct rf_tokenizer_kind rf_tokenizer_kind_json = {
-	.name = "bpe", .class = "BPE", .open = open_json, .hash = hash_json, .end = end_json, .limit = limit_json,
-	.encode = encode_json, .decode = decode_json,
+	.name = "bpe", .class = "BPE", .open = open_json, .hash = hash_json, .end = end_json,
+	.limit = limit_json, .encode = encode_json, .decode = decode_json,
 	.close = close_json,
 };
