@@ -92,6 +92,15 @@ void rf_print_real(struct rf_buf *p, double x)
 		print_general(p, text, rf_shortest_double(text, x), DBL_DIG);
 }
 
+void rf_print_float(struct rf_buf *p, double x)
+{
+	const size_t at = p->n;
+
+	rf_print_real(p, x);
+	if (!p->failed && !memchr(p->p + at, '.', p->n - at) && !memchr(p->p + at, 'e', p->n - at))
+		rf_print_text(p, ".0");
+}
+
 void rf_print_single(struct rf_buf *p, float x)
 {
 	char text[RF_SHORTEST];
@@ -194,6 +203,8 @@ void rf_print_string(struct rf_buf *p, const void *text, size_t n)
 			rf_print(p, "\\%c", (int)c);
 		else if (c == '\n')
 			rf_print_text(p, "\\n");
+		else if (c < 0)
+			rf_print_text(p, "\xEF\xBF\xBD");
 		else if (c > 0xFFFF)
 			rf_print(p, "\\u%04x\\u%04x", 0xD7C0u + ((unsigned)c >> 10),
 			         0xDC00u + ((unsigned)c & 0x3FF));

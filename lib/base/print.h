@@ -17,6 +17,9 @@ void rf_print(struct rf_buf *p, const char *fmt, ...) __attribute__((format(prin
  * numbers have no point. */
 void rf_print_real(struct rf_buf *p, double x);
 void rf_print_single(struct rf_buf *p, float x);
+/* The same as rf_print_real(), but 1 is 1.0: the text has a point or an exponent, so that no reader takes the
+ * number for an integer. */
+void rf_print_float(struct rf_buf *p, double x);
 void rf_print_fill(struct rf_buf *p, char c, size_t n);
 void rf_print_clear(struct rf_buf *p);       /* empties the buffer and resets `failed`; keeps the memory */
 
@@ -28,8 +31,9 @@ void rf_print_safe(struct rf_buf *p, const void *s, size_t n, bool quotes);
 /* Appends a valid JSON text.  Characters that a terminal obeys or cannot show, which can occur only in its
  * strings, are replaced by JSON escapes. */
 void rf_print_json(struct rf_buf *p, const char *text);
-/* Appends n bytes of UTF-8 as a string of JSON, with its quotes.  What a terminal obeys or cannot show is
- * escaped, so that no string can feign a line that it is not. */
+/* Appends n bytes of UTF-8 as a string of JSON, with its quotes.  Bytes that are not UTF-8 become U+FFFD.
+ * Characters that a terminal obeys or cannot show are escaped, so that no string can feign a line that it is
+ * not. */
 void rf_print_string(struct rf_buf *p, const void *s, size_t n);
 
 /* The number of terminal columns that n bytes of safe text take. */

@@ -29,7 +29,8 @@ struct rf_dump {
 	struct rf_record_text show; /* rf_dump() sets its tokenizer */
 	const char *model;        /* a run or checkpoint that has the tokenizer; NULL: none */
 	const char *tokenizer;    /* the tokenizer's file or directory, or the word `bytes`; NULL: none */
-	/* the tokenizer for the text of tokens if neither is given, and its name in messages; NULL: none */
+	/* the tokenizer of streams whose own one is not built in, if neither is given and the text of tokens
+	   is needed, and its name in messages; NULL: none */
 	const char *fallback, *fallback_name;
 	uint64_t max_record;
 	struct rf_meter *meter;   /* counts the records and bytes read; may be NULL */

@@ -1,6 +1,7 @@
 /* json.c -- JSON files with jansson, and its values as text.  It is strict enough for us, but allocates 50
  * bytes for each byte of "[[],[],[], ...", so the values are counted before it gets the text.  It writes
  * reals with 17 digits, such as 0.16666700000000001, so they are written here. */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,14 +35,10 @@ enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth,
 
 static void print_scalar(struct rf_buf *to, const json_t *v)
 {
-	const size_t at = to->n;
 	char *text;
 
 	if (json_is_real(v)) {
-		rf_print_real(to, json_real_value(v));
-		if (!to->failed && !memchr(to->p + at, '.', to->n - at) &&
-		    !memchr(to->p + at, 'e', to->n - at))
-			rf_print_text(to, ".0");
+		rf_print_float(to, json_real_value(v));
 		return;
 	}
 	if ((text = json_dumps(v, JSON_ENCODE_ANY)))
@@ -73,7 +70,7 @@ void rf_json_print(struct rf_buf *to, const json_t *value)
 		rf_print_text(to, "]");
 	} else if (json_is_object(value)) {
 		rf_print_text(to, "{");
-		json_object_foreach((json_t *)value, key, each) {
+		json_object_foreach((json_t *)(uintptr_t)value, key, each) {
 			rf_print_text(to, i++ ? "," : "");
 			print_key(to, key);
 			rf_print_text(to, ":");

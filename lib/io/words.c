@@ -141,30 +141,56 @@ static void ignore(void *arg, char side, const char *line, size_t n)
 	(void)arg, (void)side, (void)line, (void)n;
 }
 
-/* The next value of an option, of *n bytes, from p on; NULL: there is none. */
+/* Returns where the value of a word begins; its end, behind the lines that continue it, is *end.  Without
+ * the word both are the same. */
+static const char *value_of(const struct rf_buf *words, const char *name, const char **end)
+{
+	const char *const stop = (const char *)words->p + words->n;
+	const char *const line = word(words, name), *p = line;
+	size_t n;
+
+	while (p < stop && (p == line || *p == ' '))
+		next_line(&p, stop, &n);
+	*end = p;
+	return line == stop ? stop : line + strlen(name) + 1;
+}
+
+/* Returns the length of what separates two words of a shell's command at p; 0: nothing. */
+static size_t separator(const char *p, const char *end)
+{
+	if (p < end && (*p == ' ' || *p == '\t'))
+		return 1;
+	return end - p > 1 && p[0] == '\\' && p[1] == '\n' ? 2 : 0;
+}
+
+/* The next value of an option, of *n bytes, from p on; NULL: there is none.  p[-1] exists. */
 static const char *next_value(const char *p, const char *end, const char *option, size_t *n)
 {
 	const size_t size = strlen(option);
+	size_t gap;
 
-	for (; p + size < end; p++)
-		if (!memcmp(p, option, size) && p[-1] == ' ' && (p[size] == ' ' || p[size] == '=')) {
-			for (p += size + 1; p < end && *p == ' '; p++)
-				;
-			for (*n = 0; p + *n < end && !strchr(" \t|;&()<>", p[*n]); ++*n)
-				;
-			return p;
-		}
+	for (; p + size < end; p++) {
+		if (memcmp(p, option, size) || !separator(p - 1, p))
+			continue;
+		gap = p[size] == '=' ? 1 : separator(p + size, end);
+		if (!gap)
+			continue;
+		for (p += size; gap; gap = separator(p, end))
+			p += gap;
+		for (*n = 0; p + *n < end && !separator(p + *n, end) && !strchr("\n|;&()<>", p[*n]); ++*n)
+			;
+		return p;
+	}
 	return NULL;
 }
 
 /* Copies words, but the values of the option in one word as '*'. */
 static void mask(const struct rf_buf *from, const char *name, const char *option, struct rf_buf *to)
 {
-	size_t line_size, n;
-	const char *line = rf_words_find(from, name, &line_size), *end = line + line_size,
-	           *p = (const char *)from->p, *value, *at = line + (line_size > 0);
+	const char *end, *at = value_of(from, name, &end), *p = (const char *)from->p, *value;
+	size_t n;
 
-	while (line_size && (value = next_value(at, end, option, &n))) {
+	while ((value = next_value(at, end, option, &n))) {
 		rf_buf_add(to, p, (size_t)(value - p));
 		rf_buf_add(to, "*", 1);
 		p = at = value + n;
@@ -176,16 +202,15 @@ bool rf_words_same_but(const struct rf_buf *a, const struct rf_buf *b, const cha
                        const char *option, char **was, char **now)
 {
 	struct rf_buf x = { 0 }, y = { 0 };
+	const char *end, *stop, *p = value_of(a, name, &end), *q = value_of(b, name, &stop);
 	size_t n, m;
-	const char *p = rf_words_find(a, name, &n), *q = rf_words_find(b, name, &m);
-	const char *const end = p + n, *const stop = q + m;
 	bool same;
 
 	*was = *now = NULL;
 	mask(a, name, option, &x);
 	mask(b, name, option, &y);
 	same = !x.failed && !y.failed && rf_words_same(&x, &y, late, ignore, NULL);
-	for (p += n > 0, q += m > 0; same && (p = next_value(p, end, option, &n)) &&
+	for (; same && (p = next_value(p, end, option, &n)) &&
 	     (q = next_value(q, stop, option, &m)); p += n, q += m)
 		if (n != m || memcmp(p, q, n)) {
 			*was = strndup(p, n);

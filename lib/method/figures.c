@@ -4,7 +4,18 @@
 
 #include <xxhash.h>
 
+#include "base/utf8.h"
 #include "method/figures.h"
+
+/* Copies a name of at most `most` bytes; of a longer one only whole characters. */
+static void copy_name(char *to, const char *name, size_t most)
+{
+	size_t n = strnlen(name, most);
+
+	n -= rf_utf8_unfinished(name, n);
+	memcpy(to, name, n);
+	to[n] = 0;
+}
 
 void rf_share_of(struct rf_share *s, const struct rf_record *r, uint64_t ntp_tokens, uint64_t rl_tokens)
 {
@@ -16,7 +27,7 @@ void rf_share_of(struct rf_share *s, const struct rf_record *r, uint64_t ntp_tok
 	                        .rl_tokens = rl_tokens, .rollouts = rewarded,
 	                        .uncertain = r->entropy ? (uint64_t)r->T : 0, .parts = w->parts };
 	if (rewarded)
-		strncpy(s->kind, w->kind, RF_KIND_NAME);
+		copy_name(s->kind, w->kind, RF_KIND_NAME);
 	for (uint64_t i = 0; i < s->uncertain; i++)
 		s->entropy += (double)r->entropy[i];
 	for (size_t b = 0; b < rewarded; b++)
@@ -24,7 +35,7 @@ void rf_share_of(struct rf_share *s, const struct rf_record *r, uint64_t ntp_tok
 	for (int i = 0; i < w->parts; i++) {
 		struct rf_part_sum *to = &s->part[i];
 
-		strncpy(to->name, w->part[i].name, RF_PART_NAME);
+		copy_name(to->name, w->part[i].name, RF_PART_NAME);
 		to->rollouts = rewarded;
 		for (size_t b = 0; b < rewarded; b++)
 			to->value += (double)w->part[i].value[b];

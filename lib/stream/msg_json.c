@@ -34,16 +34,6 @@ static void put(struct rf_buf *b, const char *s)
 	rf_buf_add(b, s, strlen(s));
 }
 
-/* The shortest form that reads back the same, and is seen to be a float. */
-static void put_real(struct rf_buf *b, double v)
-{
-	size_t at = b->n;
-
-	rf_print_real(b, v);
-	if (!b->failed && !memchr(b->p + at, '.', b->n - at) && !memchr(b->p + at, 'e', b->n - at))
-		put(b, ".0");
-}
-
 static void put_uint(struct rf_buf *b, uint64_t v)
 {
 	char s[32];
@@ -243,7 +233,7 @@ static void put_value(struct rf_buf *b, struct rf_mp *m)
 	case RF_MP_BOOL: put(b, it.b ? "true" : "false"); break;
 	case RF_MP_UINT: put_uint(b, it.u); break;
 	case RF_MP_INT:  put_int(b, it.i); break;
-	case RF_MP_REAL: put_real(b, it.f); break;
+	case RF_MP_REAL: rf_print_float(b, it.f); break;
 	case RF_MP_BIN:  put_base64(b, it.data, it.n); break;
 	case RF_MP_STR:
 		if (big_integer((const char *)it.data, it.n, &negative, &u)) {

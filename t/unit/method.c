@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "method/advantage.h"
+#include "method/figures.h"
 #include "method/policy.h"
 #include "method/reward.h"
 #include "method/select.h"
@@ -781,6 +782,33 @@ static void test_policy(void)
 	   "policy: a NaN stays one");
 }
 
+static void test_names_of_figures(void)
+{
+	static const struct { int letters; const char *rest, *kept; } cases[] = {
+		{ 0, "hybrid", "hybrid" }, { 62, "bc", "bc" }, { 62, "bcd", "bc" },
+		{ 62, "\xC3\xA9", "\xC3\xA9" }, { 63, "\xC3\xA9", "" }, { 61, "\xF0\x9F\x98\x80", "" },
+		{ 60, "\xF0\x9F\x98\x80", "\xF0\x9F\x98\x80" },
+	};
+	struct rf_record r;
+
+	rf_record_init(&r);
+	r.c = r.reward.n = 1;
+	r.positions = &(int32_t){ 0 };
+	r.reward.total = &(float){ 1 };
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char kind[80], want[80];
+		struct rf_share s;
+
+		memset(kind, 'a', sizeof kind);
+		memcpy(want, kind, sizeof want);
+		strcpy(kind + cases[i].letters, cases[i].rest);
+		strcpy(want + cases[i].letters, cases[i].kept);
+		r.reward.kind = kind;
+		rf_share_of(&s, &r, 0, 0);
+		ok(!strcmp(s.kind, want), "figures: the kind %s is kept as %s", kind, s.kind);
+	}
+}
+
 int main(int argc, char *argv[])
 {
 	char path[4096];
@@ -816,5 +844,6 @@ int main(int argc, char *argv[])
 	test_groups();
 	test_advantage_record();
 	test_policy();
+	test_names_of_figures();
 	return tap_end();
 }

@@ -7,9 +7,11 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "base/print.h"
 #include "base/utf8.h"
 #include "io/jscan.h"
 #include "io/lines.h"
+#include "io/words.h"
 #include "stream/stream.h"
 #include "unit/tap.h"
 #include "text/sequences.h"
@@ -571,6 +573,69 @@ static void test_cuts(void)
 	}
 }
 
+/* ---- strings and words --------------------------------------------------------------------- */
+
+static void test_strings(void)
+{
+	static const struct { const char *bytes, *json; } cases[] = {
+		{ "a\"\\\n\x01", "\"a\\\"\\\\\\n\\u0001\"" }, { "\xC3\xA9", "\"\xC3\xA9\"" },
+		{ "a\xC3", "\"a\xEF\xBF\xBD\"" }, { "\xFFz\xE2\x82", "\"\xEF\xBF\xBDz\xEF\xBF\xBD\"" },
+		{ "\xE2\x80\xAE", "\"\\u202e\"" },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct rf_buf b = { 0 };
+
+		rf_print_string(&b, cases[i].bytes, strlen(cases[i].bytes));
+		rf_buf_add(&b, "", 1);
+		ok(!strcmp((char *)b.p, cases[i].json), "a string of JSON: %s", (char *)b.p);
+		rf_buf_free(&b);
+	}
+}
+
+/* A learning rate may differ, wherever in the command it is. */
+static void test_words(void)
+{
+	static const struct { const char *a, *b, *was, *now; bool same; } cases[] = {
+		{ "x --lr 1e-3", "x --lr 1e-4", "1e-3", "1e-4", true },
+		{ "x --lr=1e-3 | y", "x --lr=1e-4 | y", "1e-3", "1e-4", true },
+		{ "x |\ny --lr 1e-3", "x |\ny --lr 1e-4", "1e-3", "1e-4", true },
+		{ "x \\\n--lr 1e-3\ny", "x \\\n--lr 1e-4\ny", "1e-3", "1e-4", true },
+		{ "x --lr \\\n 1e-3 \\\n z", "x --lr \\\n 1e-4 \\\n z", "1e-3", "1e-4", true },
+		{ "x --lr 1e-3\\\n", "x --lr 1e-4\\\n", "1e-3", "1e-4", true },
+		{ "x\n\ty\t--lr\t1e-3", "x\n\ty\t--lr\t1e-4", "1e-3", "1e-4", true },
+		{ "x --lr 1e-3\n--lr 2", "x --lr 1e-3\n--lr 3", "2", "3", true },
+		{ "x --lr 1e-3\ny", "x --lr 1e-4\nz", NULL, NULL, false },
+		{ "x --lr 1e-3\nb", "x --lr 1e-3\nc", NULL, NULL, false },
+		{ "x --lrs 1\n", "x --lrs 2\n", NULL, NULL, false },
+		{ "x x--lr 1\n", "x x--lr 2\n", NULL, NULL, false },
+		{ "x --lr", "x --lr", NULL, NULL, true },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct rf_buf a = { 0 }, b = { 0 };
+		char *was, *now;
+		bool same;
+
+		for (int k = 0; k < 2; k++) {
+			struct rf_buf *words = k ? &b : &a;
+
+			rf_words_add(words, "seed", "1");
+			rf_words_add(words, "line", k ? cases[i].b : cases[i].a);
+			rf_words_add(words, "other", "x --lr 5");
+		}
+		same = rf_words_same_but(&a, &b, "late", "line", "--lr", &was, &now);
+		ok(same == cases[i].same && !was == !cases[i].was && (!was || !strcmp(was, cases[i].was)) &&
+		   !now == !cases[i].now && (!now || !strcmp(now, cases[i].now)),
+		   "words %zu are the same but for --lr: %s, from %s to %s", i, same ? "yes" : "no",
+		   was ? was : "-", now ? now : "-");
+		free(was);
+		free(now);
+		rf_buf_free(&a);
+		rf_buf_free(&b);
+	}
+}
+
 int main(void)
 {
 	test_bytes();
@@ -579,5 +644,7 @@ int main(void)
 	test_lines();
 	test_zstd();
 	test_cuts();
+	test_strings();
+	test_words();
 	return tap_end();
 }
