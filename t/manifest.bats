@@ -116,8 +116,12 @@ line() {
 	rf-init --from ckpt run
 	echo '{"event":"begin"}' >$J
 	[ "$(rf-dump run | grep ^manifest)" = 'manifest   begin, step -, -, host -' ]
-	printf '%s\n' '{"event":7,"scripts":[{"file":5},{"file":"a.py"},6],"stages":[{"tool":[]},{"tool":"x"}]}' \
-		'{"step":0.1,"time":null,"some\u001b[1m":{"a":0.30000000000000004,"b":[0.7]},"words":[],"begun":3}' >$J
+	{
+		printf '{"event":7,"scripts":[{"file":5},{"file":"a.py"},6],"stages":'
+		printf '[{"tool":[]},{"tool":"x"}]}\n'
+		printf '%s\n' '{"step":0.1,"time":null,"some\u001b[1m":{"a":0.30000000000000004,"b":[0.7]},'`
+			`'"words":[],"begun":3}'
+	} >$J
 	rf-dump run | sed -n '/^manifest/,/^tensors/{/^tensors/!p}' | diff - <(cat <<-'END'
 		manifest   7, step -, -, host -
 		scripts      {"file":5}  a.py xxh64 -  6

@@ -837,7 +837,8 @@ answers() {
 	# a tokenizer that is built in is used, and no other is opened
 	rf-dump bytes.rf >want
 	RF_TOKENIZER=nowhere rf-dump bytes.rf | diff want -
-	RF_TOKENIZER=tok rf-dump --rows token --json --where 'text~"h"' bytes.rf | grep -c '"type":"seq"' | grep -qx 1
+	RF_TOKENIZER=tok rf-dump --rows token --json --where 'text~"h"' bytes.rf >have
+	[ "$(grep -c '"type":"seq"' have)" = 1 ]
 	# another one is named, and the tokens are numbers
 	rf-dump gpt2.rf 2>err >want
 	run -0 --separate-stderr env RF_TOKENIZER=bytes rf-dump gpt2.rf
@@ -852,7 +853,8 @@ answers() {
 	# where messages are chosen by text, numbers are compared, which a message says
 	run -0 --separate-stderr rf-dump --json --rows token --where 'text~"hell"' gpt2.rf
 	[[ "$stderr" == "rf-dump: gpt2.rf: tokens are compared as numbers: its tokenizer is "* ]]
-	run -0 --separate-stderr env RF_TOKENIZER=bytes rf-dump --json --rows token --where 'text~"hell"' gpt2.rf
+	run -0 --separate-stderr \
+		env RF_TOKENIZER=bytes rf-dump --json --rows token --where 'text~"hell"' gpt2.rf
 	[ "$stderr" = "rf-dump: gpt2.rf: tokens are compared as numbers: $said" ]
 }
 

@@ -1,5 +1,5 @@
-// shortest.cc -- calls std::to_chars() and std::from_chars(), which need a tenth of the time of printing and
-// reading with each number of digits in turn.
+// shortest.cc -- calls std::to_chars() and std::from_chars().  Printing and reading with each number of
+// digits in turn takes ten times as long.
 #include <charconv>
 
 #include "base/shortest.h"

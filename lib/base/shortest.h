@@ -11,7 +11,7 @@ extern "C" {
 enum { RF_SHORTEST = 40 }; /* bytes that are always enough */
 
 /* Writes a finite x with the fewest digits that read back as the same double, or the same float32, in the
- * form "-1.25e-07", and a NUL behind it.  Returns the length. */
+ * form "-1.25e-07", followed by a NUL.  Returns the length. */
 size_t rf_shortest_double(char to[RF_SHORTEST], double x);
 size_t rf_shortest_single(char to[RF_SHORTEST], float x);
 /* Reads such a decimal as a double. */

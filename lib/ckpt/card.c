@@ -1,5 +1,5 @@
-/* card.c -- README.md of an exported step: what Hugging Face shows of a model.  It has neither times nor
- * names of hosts, so equal runs give equal exports. */
+/* card.c -- writes README.md of an exported step, the page that Hugging Face shows for a model.  The page has
+ * no times and no names of hosts, so equal runs give equal exports. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ static const char *text_at(const json_t *o, const char *key)
 	return s ? s : "";
 }
 
-/* A value between backquotes, in one line. */
+/* Adds a value between backquotes, in one line. */
 static void add_code(struct rf_buf *p, const char *s)
 {
 	const char *fence = strchr(s, '`') ? "``" : "`";
@@ -30,7 +30,8 @@ static void add_code(struct rf_buf *p, const char *s)
 	rf_print(p, "%s%s", s[-1] == '`' ? " " : "", fence);
 }
 
-/* Whether s is the name of a model on Hugging Face: two parts of letters, digits, '-', '_' and '.'. */
+/* Returns whether s is the name of a model on Hugging Face: two parts of letters, digits, '-', '_' and
+ * '.'. */
 static bool is_repository(const char *s, size_t n)
 {
 	static const char may[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
@@ -39,8 +40,8 @@ static bool is_repository(const char *s, size_t n)
 	return first && *s != '.' && s[first] == '/' && second && first + 1 + second == n;
 }
 
-/* The model that the run began with, where its config or the name of its folder in a cache of Hugging Face
- * (models--OWNER--NAME) says it. */
+/* Adds the model that the run began with, if its config names it, or if the run began in a folder of Hugging
+ * Face's cache (models--OWNER--NAME). */
 static void add_base(struct rf_buf *p, const struct rf_ckpt *c, const json_t *newest)
 {
 	json_t *config = json_loads(c->cfg.text, 0, NULL);
@@ -61,8 +62,8 @@ static void add_base(struct rf_buf *p, const struct rf_ckpt *c, const json_t *ne
 	json_decref(config);
 }
 
-/* Takes over what the card that the run began with says of licence and language: lines between its two lines
- * of dashes that begin with these words, with those that belong to them. */
+/* Copies licence and language from the card that the run began with: the lines between its two lines of
+ * dashes that begin with these words, and the lines that continue them. */
 static void add_licence(struct rf_buf *p, const char *dir)
 {
 	char path[4096], *text = NULL;
@@ -92,7 +93,7 @@ static void add_row(struct rf_buf *p, const char *key, const char *value)
 	rf_print_text(p, " |\n");
 }
 
-/* Adds the values of an object as rows of a table, but for one key. */
+/* Adds the values of an object as rows of a table, except for one key. */
 static void add_table(struct rf_buf *p, const char *title, const json_t *o, const char *without)
 {
 	bool any = false;
@@ -235,7 +236,7 @@ enum rf_code rf_card(const struct rf_ckpt *c, char **text, struct rf_err *e)
 	if ((rc = rf_file_join(run, c->dir, "..", e)) != RF_OK ||
 	    (rc = rf_manifest_read(run, &lines, e)) != RF_OK)
 		return rc;
-	/* an older step knows nothing of what came later */
+	/* the card of an older step leaves out later lines */
 	for (size_t i = json_array_size(lines); i-- > 1;)
 		if (json_integer_value(json_object_get(json_array_get(lines, i), "step")) > c->step)
 			json_array_remove(lines, i);

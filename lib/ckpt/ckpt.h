@@ -33,7 +33,7 @@ struct rf_ckpt {
 	struct rf_params params;
 	struct rf_tensors tensors;
 	bool tied;                /* the file has no lm_head.weight, or one equal to the embedding */
-	char warning[700];        /* what the user should know; "": nothing */
+	char warning[700];        /* a warning for the user; "": none */
 	/* the part of `warning` about files and tensors that are not read; "" */
 	char unread[400];
 	/* the part of `warning` that says that latest does not lead to a step, and which is the newest; "" */
@@ -53,8 +53,8 @@ struct rf_ckpt {
 
 /* Opens a checkpoint and checks everything but the values: the config, the tensors' names and shapes (one
  * sentence lists all that are missing, unexpected or of another shape), state.json.  Tensors that the model
- * does not own (rf_config_owns()) are not read, whatever their types and wherever an index places them; of a
- * checkpoint that is not a step of a run, the warning counts them.  Errors: RF_ENOINPUT, RF_EMODEL,
+ * does not own (rf_config_owns()) are not read, whatever their types and wherever an index places them.  The
+ * warning counts them unless the checkpoint is a step of a run.  Errors: RF_ENOINPUT, RF_EMODEL,
  * RF_EIO. */
 enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e);
 /* For callers that need no weights.  rf_is_config(): whether path is a regular file, as a config is.
@@ -152,12 +152,12 @@ enum rf_code rf_run_save(struct rf_run *r, const struct rf_commit *c, struct rf_
 
 /* Begins a run: writes RUN/step-000000 from a checkpoint, as float32.  RUN must not exist, or be an empty
  * directory.  moments: the checkpoint is a step of a run, and the new run begins with the step's moments and
- * its numbers of steps and updates, so its first step is called as that one; its commits begin at 0.  Errors:
+ * its numbers of steps and updates, so its first step has the same name.  Its commits begin at 0.  Errors:
  * RF_EMODEL: the step has no moments. */
 enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, bool moments,
                           const volatile sig_atomic_t *stop, struct rf_err *e);
-/* Writes a bare checkpoint of these weights into dir, which must not exist.  dtype: float32, bf16 or f16.  Of
- * a step whose run has a manifest, README.md becomes a card of the model (manifest.h).
+/* Writes a bare checkpoint of these weights into dir, which must not exist.  dtype: float32, bf16 or f16.
+ * For a step whose run has a manifest, README.md becomes a card of the model (manifest.h).
  * Errors: RF_ENUMERIC: bf16 or f16 cannot hold a weight. */
 enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum rf_dtype dtype,
                             const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e);

@@ -261,8 +261,8 @@ static enum rf_code check_places(const struct rf_ckpt *c, struct rf_err *e)
 	return rf_blame(e, "%s/model.safetensors.index.json", c->dir);
 }
 
-/* Checks for a tensor that a user should know of: not the model's own, nor one of a part that its config
- * describes and that is as it should be. */
+/* Returns whether the user should hear of a tensor: the model does not own it, and either no part that the
+ * config describes has it, or it is misplaced or of a type that is not read. */
 static bool is_foreign(const struct rf_ckpt *c, const struct rf_tensor *tensor)
 {
 	const struct rf_tensors *t = &c->tensors;
@@ -275,7 +275,8 @@ static bool is_foreign(const struct rf_ckpt *c, const struct rf_tensor *tensor)
 	return tensor->dtype == RF_OTHER || !rf_config_expects(&c->cfg, tensor->name);
 }
 
-/* Counts the tensors that are not read.  A step is left out: its first checkpoint had the warning. */
+/* Counts the tensors that are not read.  A step gets no warning: the checkpoint that its
+ * run began with had the warning. */
 static void warn_of_unread(struct rf_ckpt *c)
 {
 	const struct rf_tensors *t = &c->tensors;

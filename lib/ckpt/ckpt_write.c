@@ -263,7 +263,8 @@ static enum rf_code each_carried(const char *dir, file_fn *f, void *arg, struct 
 	return rc;
 }
 
-/* The card of the model that a run began with stays next to the card of what was made of it. */
+/* Copies a file of the checkpoint that a run began with.  The card of that checkpoint gets another name, next
+ * to the run's own card. */
 static enum rf_code carry(void *writer, const char *dir, const char *name, const struct stat *st,
                           struct rf_err *e)
 {

@@ -31,8 +31,8 @@
 /* Writes fresh weights to flat, t->total floats; the padding is zeroed. */
 void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat);
 
-/* Decides which tokenizer the fresh weights get, and compares it with the config whose path is `config`.
- * If *tokenizer is NULL and the vocabulary is exactly that of the byte tokenizer, *tokenizer becomes "bytes".
+/* Decides which tokenizer the fresh weights get, and compares it with the config whose path is `config`.  If
+ * *tokenizer is NULL and the vocabulary is exactly that of the byte tokenizer, *tokenizer becomes "bytes".
  * The warning is that of rf_tokenizer_fit_copy().  Errors: RF_EMODEL: the tokenizer has more tokens than the
  * vocabulary; those of rf_tokenizer_fit_copy(). */
 enum rf_code rf_init_tokenizer(const struct rf_config *cfg, const char *config, const char **tokenizer,

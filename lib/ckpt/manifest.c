@@ -1,8 +1,8 @@
 /* manifest.c -- the lines of RUN/manifest.json.
  *
- * The lines before say a state, part by part; a new line has what differs from it.  So the file stays short
- * however many commits follow, and its first line, with the hash of the weights that the run began with, is
- * never written again. */
+ * The existing lines describe a state, part by part.  A new line has the parts that differ from that state.
+ * The file therefore stays short after many commits, and its first line, with the hash of the weights that
+ * the run began with, never changes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 
 enum { MOST = 16 << 20, DEPTH = 12 };
 
-/* Keys of a line that are no parts. */
+/* Returns whether a key of a line is not a part. */
 static bool of_line(const char *key)
 {
 	return !strcmp(key, "event") || !strcmp(key, "step") || !strcmp(key, "time");
@@ -88,8 +88,8 @@ static void host_and_time(char host[256], char now[32])
 		strcpy(now, "unknown");
 }
 
-/* The line that is to be added: its parts are those of `parts` that `before` does not have alike.  *needed:
- * whether there is any. */
+/* Returns the line to add, with those members of `parts` that differ from `before` or are missing there;
+ * NULL: out of memory.  *needed is false if the line would say nothing new. */
 static json_t *make_line(const json_t *before, const json_t *parts, const json_t *first, int64_t step,
                          bool *needed)
 {
@@ -123,7 +123,7 @@ static json_t *make_line(const json_t *before, const json_t *parts, const json_t
 static enum rf_code replace(const char *path, const char *old, const char *line, struct rf_err *e)
 {
 	const size_t n = old ? strlen(old) : 0;
-	const bool open = n && old[n - 1] != '\n'; /* somebody wrote in it by hand */
+	const bool open = n && old[n - 1] != '\n'; /* a user edited the file by hand */
 	struct rf_tempfile f;
 	enum rf_code rc;
 
@@ -213,7 +213,8 @@ json_t *rf_manifest_typed(const char *text)
 	return words;
 }
 
-/* "SIZE bytes, xxh64 HASH: NAME", as rf-loop notes a script. */
+/* Adds a script that rf-loop noted as "SIZE bytes, xxh64 HASH: NAME".  Returns false for any other text, or
+ * if memory ran out. */
 static bool add_script(json_t *scripts, const char *text, size_t n)
 {
 	static const char middle[] = " bytes, xxh64 ";

@@ -1,9 +1,9 @@
-/* manifest.h -- RUN/manifest.json: what a run is made of and made with.
+/* manifest.h -- RUN/manifest.json: the inputs, programs and machines that made a run.
  *
  * The file has lines of JSON, each an object with the keys `event`, `step`, `time` and `host`, and with parts
  * such as `words`, `device` and `libraries`.  The line of the event `begin` has all parts; it is written at
- * the first commit, before the step appears.  A line of the event `change` has the parts that are no longer
- * as the lines before say.  Nothing else in a run has a time or the name of a host. */
+ * the first commit, before the step appears.  A line of the event `change` has the parts that
+ * differ from the existing lines.  No other file of a run has a time or the name of a host. */
 #ifndef RF_MANIFEST_H
 #define RF_MANIFEST_H
 
@@ -14,8 +14,8 @@
 
 #define RF_MANIFEST "manifest.json"
 
-/* Adds a line to the manifest of a run if a part differs from what the lines before say, or if there is no
- * line yet, which then also gets the parts of `first` (NULL: none).  step: that of the commit that follows.
+/* Adds a line to the manifest of a run if a part differs from the existing lines, or if no line exists yet.
+ * The first line also gets the parts of `first` (NULL: none).  step: the step of the commit that follows.
  * The file is replaced whole.  The caller holds the run's lock and keeps both objects.  Errors: RF_EMODEL:
  * the manifest is malformed; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_manifest_note(const char *run, const json_t *parts, const json_t *first, int64_t step,
@@ -23,7 +23,7 @@ enum rf_code rf_manifest_note(const char *run, const json_t *parts, const json_t
 /* Reads the lines into a list that the caller releases with json_decref(); without a manifest the list is
  * empty.  Errors: RF_EMODEL, RF_EIO, RF_ENOMEM. */
 enum rf_code rf_manifest_read(const char *run, json_t **lines, struct rf_err *e);
-/* Returns an object with the newest of each part that the lines have; NULL: out of memory.  The caller
+/* Returns an object with the newest value of each part in the lines; NULL: out of memory.  The caller
  * releases it. */
 json_t *rf_manifest_newest(const json_t *lines);
 
@@ -36,8 +36,8 @@ json_t *rf_manifest_typed(const char *text);
 
 struct rf_ckpt;
 /* Makes README.md for an export of a run's step: a model card for Hugging Face, from the run's manifest, its
- * words and the last line of its log.  *text is malloc'd; NULL: the checkpoint is no step, or its run has no
- * manifest.  Errors: those of rf_manifest_read(). */
+ * words and the last line of its log.  *text is malloc'd; NULL: the checkpoint is not a step, or its run
+ * has no manifest.  Errors: those of rf_manifest_read(). */
 enum rf_code rf_card(const struct rf_ckpt *c, char **text, struct rf_err *e);
 
 #endif

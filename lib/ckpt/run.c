@@ -414,7 +414,7 @@ static enum rf_code must_be_new(const char *run, struct rf_err *e)
 	return empty ? RF_OK : rf_fail(e, RF_EUSAGE, "%s: exists already and is not empty", run);
 }
 
-/* Reads what the first step of a run has: weights, and with `m` also moments. */
+/* Reads the weights of the first step of a run, and with `m` also its moments. */
 static enum rf_code load_first(const struct rf_ckpt *from, float *flat, float *m, float *v, struct rf_err *e)
 {
 	bool there = true;
@@ -428,7 +428,7 @@ static enum rf_code load_first(const struct rf_ckpt *from, float *flat, float *m
 	return rc;
 }
 
-/* RUN's temporary name is filled with the step and latest, and renamed. */
+/* Writes the step and the link `latest` into a temporary folder, and renames the folder to RUN. */
 static enum rf_code begin_at(const struct rf_ckpt_contents *p, const char *run, struct rf_err *e)
 {
 	char temp[4096], step[4096], name[32];

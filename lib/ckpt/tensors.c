@@ -3,9 +3,9 @@
  * implementation (huggingface/safetensors, SafeTensors::deserialize) or stricter, so every file that is
  * accepted here is accepted there, apart from types that neither knows.
  *
- * Files of other people hold tensors that no program here reads, in types that no program here reads.  So a
- * type is no reason to refuse a file, and neither is an index that disagrees with its shards: whoever reads a
- * tensor's values judges its type, and whoever owns its name judges its place. */
+ * Published files hold tensors and types that no program here reads.  So a file is not refused for a type, or
+ * for an index that disagrees with its shards.  The caller that reads a tensor's values checks its type, and
+ * the caller that knows the model's tensors checks its place. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -86,7 +86,7 @@ static void read_type(struct rf_tensor *t, const char *dtype)
 	t->type = i == RF_OTHER ? dtype : NULL;
 }
 
-/* Sets t->bytes to the bytes that shape and type need; or to `given` for a type whose size is not known. */
+/* Sets t->bytes to the bytes that shape and type need, or to `given` for a type whose size is not known. */
 static enum rf_code need_bytes(struct rf_tensor *t, uint64_t given, const char *q, struct rf_err *e)
 {
 	uint64_t bits = 8 * (uint64_t)rf_dtype_size(t->dtype);

@@ -54,8 +54,8 @@ struct rf_misplaced { const char *name, *file; enum rf_shard_fault fault; };
 struct rf_tensors {
 	struct rf_tensor *t;
 	int n;
-	/* disagreements, which the caller judges: it knows which tensors the model owns.  Of a tensor that
-	   two shards have, t holds the one that the index places, or else either */
+	/* disagreements between the index and the shards, for the caller, who knows the model's tensors.  If
+	   two shards have a tensor, t holds the one that the index places, or else either */
 	struct rf_misplaced *misplaced;
 	int misplaced_count;
 	bool index_ignored;       /* there is an index next to model.safetensors, which was read instead */

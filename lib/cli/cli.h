@@ -82,8 +82,8 @@ noreturn void rf_die(int status, const char *fmt, ...) __attribute__((format(pri
 noreturn void rf_die_err(const struct rf_err *e);
 /* Writes one line to stderr and returns. */
 void rf_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* For struct rf_skip: rf_cli_skip warns of the first bad line that is passed over; rf_cli_skipped, which is
- * called when all went well, says how many there were, if there were any. */
+/* For struct rf_skip: rf_cli_skip warns of the first bad line that is passed over.  rf_cli_skipped, which is
+ * called after success, reports how many lines were passed over, if any. */
 void rf_cli_skip(const char *sentence);
 void rf_cli_skipped(const struct rf_skip *s);
 /* Flushes stdout and checks that everything was written; every program that prints calls it last. */

@@ -292,7 +292,7 @@ static void guard(struct rf_trainer *t)
 		_exit(status);
 }
 
-/* Options that may differ from batch to batch, or change no step. */
+/* Returns whether an option may differ from batch to batch, or changes no step. */
 static bool of_batch(const char *name)
 {
 	static const char *const names[] = {
@@ -308,8 +308,8 @@ static bool of_batch(const char *name)
 	return false;
 }
 
-/* What the manifest says of this program: the options that have an effect, and the words that whoever called
- * it was given, lines NAME=VALUE in $RF_WORDS. */
+/* Returns the manifest's entry for this program: the options that have an effect, and the words of the
+ * pipeline, lines NAME=VALUE in $RF_WORDS. */
 static json_t *describe(const struct rf_cli *cli)
 {
 	const char *words = getenv("RF_WORDS");

@@ -27,7 +27,7 @@ struct rf_stage {
 	struct rf_out *out;
 	/* records read; those that have what the stage works on, which its function counts */
 	uint64_t records, fit;
-	bool told;                   /* a stage before this one has said already why no record has it */
+	bool told;                   /* an earlier stage has reported already why no record has it */
 	/* if not NULL, called instead of writing a record: rf-reward holds records back for its command */
 	rf_stage_fn *pass_on;
 };

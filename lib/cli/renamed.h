@@ -1,7 +1,7 @@
 /* renamed.h -- options that had another name in the previous release.
  *
  * The command line still takes the old name, with a warning that tells the new one.  Histories have the new
- * name; those of streams that the previous release wrote have the old one (rf-stream(5), HEAD). */
+ * name, except in streams of the previous release (rf-stream(5), HEAD). */
 #ifndef RF_RENAMED_H
 #define RF_RENAMED_H
 

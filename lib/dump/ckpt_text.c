@@ -121,7 +121,7 @@ static enum rf_code read_steps(struct rf_ckpt_text *x, struct rf_err *e)
 	return rc == RF_OK && x->steps ? rf_ranks_seen(x->path, &x->rank, &x->ranks, e) : rc;
 }
 
-/* That of the run whose step it is. */
+/* Reads the manifest of the run that the step belongs to. */
 static enum rf_code read_manifest(struct rf_ckpt_text *x, struct rf_err *e)
 {
 	char run[4096];
@@ -339,7 +339,7 @@ static void add_item(struct rf_flow *f, const char *key, const char *between, co
 	rf_buf_free(&item);
 }
 
-/* A part as items, "key value"; of a part that was there before only what differs. */
+/* Writes a part as items, "key value"; if an earlier line has the part, only the items that differ. */
 static void write_part(const char *name, const json_t *part, const json_t *before, int width,
                        struct rf_buf *p)
 {

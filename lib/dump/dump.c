@@ -263,7 +263,7 @@ static bool must_drain(const struct job *j, const char *path)
 	return !S_ISREG(st.st_mode);
 }
 
-/* Notes what a tokenizer's files say against each other. */
+/* Notes a warning about files of a tokenizer that contradict each other. */
 static void note_warning(struct job *j, const char *name, const struct rf_tokenizer *t)
 {
 	if (*rf_tokenizer_warning(t))

@@ -193,7 +193,8 @@ static void write_option(struct rf_buf *p, const struct rf_mp_item *name, struct
 	rf_buf_free(&text);
 }
 
-/* {tool, version, options} as a command, the version as its comment, with a note if there is one. */
+/* Writes {tool, version, options} as a command, with the version, and a note if there is one, as its
+ * comment. */
 static void write_stage(struct rf_buf *p, struct rf_mp stage)
 {
 	struct rf_mp options = rf_mp_get(stage, "options"), value;

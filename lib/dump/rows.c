@@ -1,4 +1,4 @@
-/* rows.c -- which rows a record has, and the text of their tokens. */
+/* rows.c -- lists the rows of a record, and decodes their tokens. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,7 @@ void rf_row_at(struct rf_row *row, enum rf_row_kind rows, uint64_t index)
 
 /* ---- tokens as text ------------------------------------------------------------------------ */
 
-/* What the tokenizer does not know is its number in angle brackets. */
+/* Appends the text of tokens.  A token that the tokenizer does not know is its number in angle brackets. */
 static void decode(struct rf_buf *p, const struct rf_tokenizer *t, const int32_t *ids, int n, bool cut,
                    bool quotes)
 {

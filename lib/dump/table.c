@@ -222,7 +222,8 @@ static bool write_written(const struct rf_row *w, const struct rf_token_text *g,
 	return w->sample >= 0;
 }
 
-/* A record without a prompt_len has no prompt of its own, but a sample continues all of it. */
+/* Appends the prompt.  If a record has no prompt_len, its samples continue all of it, and the record itself
+ * has no prompt. */
 static bool write_prompt(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	const bool whole = w->rec->prompt_len < 0;
@@ -294,7 +295,7 @@ static const struct column {
 	const char *name;
 	int has, shown;           /* rows that have it; rows whose table shows it unasked */
 	struct value (*get)(const struct rf_row *);
-	/* of a column of text: appends it; false: the row has none */
+	/* for a column of text: appends the text; false: the row has none */
 	bool (*write)(const struct rf_row *, const struct rf_token_text *, struct rf_buf *);
 	bool stats;               /* computed of a tensor's elements */
 	bool parts;               /* behind it stand those of the reward */
@@ -517,7 +518,7 @@ static const struct { const char *word; int op; } operators[] = { /* the longer 
 	{ "=", EQ }, { "~", HAS },
 };
 
-/* Reads a text in quotes, in which two quotes stand for one, and moves *s behind it.  Errors: RF_EUSAGE,
+/* Reads a text in quotes, in which two quotes stand for one, and moves *s after it.  Errors: RF_EUSAGE,
  * without a sentence: no such text begins there; RF_ENOMEM. */
 static enum rf_code read_quoted(const char **s, struct rf_table_term *term, struct rf_err *e)
 {
@@ -539,8 +540,8 @@ static enum rf_code read_quoted(const char **s, struct rf_table_term *term, stru
 	return RF_OK;
 }
 
-/* Reads what a column is compared with, a number or a text, and moves *s behind it.  Errors: RF_EUSAGE: the
- * column cannot be compared so; RF_EDATA, without a sentence: there is no number; RF_ENOMEM. */
+/* Reads the number or text that a column is compared with, and moves *s after it.  Errors: RF_EUSAGE: the
+ * column cannot be compared in this way; RF_EDATA, without a sentence: there is no number; RF_ENOMEM. */
 static enum rf_code read_operand(const char **s, struct rf_table_term *term, struct rf_err *e)
 {
 	char *end;

@@ -1,5 +1,5 @@
-/* table.h -- the contents of a stream or a checkpoint as rows with named columns: what --tsv and --csv print,
- * and what --where and --sort refer to.
+/* table.h -- the contents of a stream or a checkpoint as rows with named columns, which --tsv and --csv print
+ * and --where and --sort refer to.
  *
  * A row is a record, a position, a rollout, a token of the text, a sample of a generation, a choice, a
  * tensor, a step of a run, or a rank that trains it.  It also has the columns of what it belongs to: a
@@ -114,7 +114,7 @@ struct rf_table {
 	int parts;
 	bool unasked;             /* it shows the default columns */
 	bool began, met;          /* rf_table_meet() has seen a record; one with rewards */
-	/* conditions; text: of a column of text, n bytes; there: some row had the column */
+	/* conditions; text: for a column of text, n bytes; there: some row had the column */
 	struct rf_table_term { int column, op; double number; char *text; size_t n; bool there; }
 		term[RF_MAX_TERMS];
 	int terms;

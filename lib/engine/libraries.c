@@ -1,5 +1,5 @@
-/* libraries.c -- each library is asked itself, for the one that is loaded need not be the one whose headers
- * were there at build time.  Those that plugins bring are asked only where they are loaded already. */
+/* libraries.c -- asks each library for its version, since the loaded library may differ from the headers of
+ * the build.  The libraries of plugins are asked only if they are loaded already. */
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <stdio.h>
@@ -22,8 +22,8 @@ static void add(json_t *to, const char *name, int major, int minor, int patch)
 	json_object_set_new(to, name, json_string(text));
 }
 
-/* Returns a function of a library that is loaded; NULL: it is not.  It is handed back as data, which C cannot
- * convert but POSIX can. */
+/* Returns a function of a library that is loaded; NULL: it is not.  The pointer is data, which POSIX, unlike
+ * C, lets a caller convert to a function. */
 static void *loaded(const char *const *files, const char *function)
 {
 	void *library = NULL;
@@ -41,7 +41,7 @@ static void add_plugins(json_t *to)
 	    *const mpi[] = { "libmpi.so.40", "libmpi.so.12", "libmpich.so.12", NULL };
 	int (*version)(int *), (*property)(int, int *), (*text_version)(char *, int *);
 	int v = 0, part[3] = { 0 }, n = 0;
-	char text[8192] = ""; /* MPI asks for that many */
+	char text[8192] = ""; /* the length that MPI requires */
 
 	*(void **)&version = loaded(driver, "cuDriverGetVersion");
 	if (version && !version(&v))

@@ -345,7 +345,7 @@ static enum rf_code append(const char *path, int fd, const void *data, size_t n,
 			rf_blame(e, "an incomplete line was left in the file");
 		return RF_EIO;
 	}
-	/* what is no file cannot be synced */
+	/* only a regular file can be synced */
 	return fdatasync(fd) < 0 && errno == EIO ? rf_fail(e, RF_EIO, "%s: sync: %s", path, strerror(EIO))
 	                                         : RF_OK;
 }

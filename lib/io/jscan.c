@@ -95,7 +95,7 @@ static long unit(const unsigned char *s, size_t n)
 }
 
 /* Reads one escape (s[0] is the backslash) into at most 4 bytes of out; returns its length, 0 for a bad one.
- * An unpaired surrogate is read as if it were a character: is_half() knows it. */
+ * An unpaired surrogate is read like a character; is_half() recognizes it. */
 static size_t escape(const unsigned char *s, size_t n, char *out, size_t *written)
 {
 	static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -137,7 +137,7 @@ static size_t escape(const unsigned char *s, size_t n, char *out, size_t *writte
 	return 6;
 }
 
-/* Returns whether what an escape was read into is an unpaired surrogate, of which UTF-8 has none. */
+/* Returns whether the bytes that escape() wrote are an unpaired surrogate, which is not UTF-8. */
 static bool is_half(const char out[4])
 {
 	return (unsigned char)out[0] == 0xed && (unsigned char)out[1] >= 0xa0;

@@ -107,7 +107,7 @@ static enum rf_code fill_buffer(struct rf_lines *l, struct rf_err *e)
 	return rc;
 }
 
-/* Reads more behind `end`; where nothing comes any more, l->ended is set. */
+/* Reads more bytes after `end`.  Sets l->ended at the end of the file. */
 static enum rf_code fill(struct rf_lines *l, struct rf_err *e)
 {
 	enum rf_code rc = fill_buffer(l, e);

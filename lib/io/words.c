@@ -141,29 +141,7 @@ static void ignore(void *arg, char side, const char *line, size_t n)
 	(void)arg, (void)side, (void)line, (void)n;
 }
 
-/* Returns where the value of a word begins; its end, behind the lines that continue it, is *end.  Without
- * the word both are the same. */
-static const char *value_of(const struct rf_buf *words, const char *name, const char **end)
-{
-	const char *const stop = (const char *)words->p + words->n;
-	const char *const line = word(words, name), *p = line;
-	size_t n;
-
-	while (p < stop && (p == line || *p == ' '))
-		next_line(&p, stop, &n);
-	*end = p;
-	return line == stop ? stop : line + strlen(name) + 1;
-}
-
-/* Returns the length of what separates two words of a shell's command at p; 0: nothing. */
-static size_t separator(const char *p, const char *end)
-{
-	if (p < end && (*p == ' ' || *p == '\t'))
-		return 1;
-	return end - p > 1 && p[0] == '\\' && p[1] == '\n' ? 2 : 0;
-}
-
-/* The next value of an option, of *n bytes, from p on; NULL: there is none.  p[-1] exists. */
+/* Finds the next value of an option from p on, of *n bytes; NULL: there is none. */
 static const char *next_value(const char *p, const char *end, const char *option, size_t *n)
 {
 	const size_t size = strlen(option);
@@ -184,7 +162,7 @@ static const char *next_value(const char *p, const char *end, const char *option
 	return NULL;
 }
 
-/* Copies words, but the values of the option in one word as '*'. */
+/* Copies words, and writes the values of the option in one word as '*'. */
 static void mask(const struct rf_buf *from, const char *name, const char *option, struct rf_buf *to)
 {
 	const char *end, *at = value_of(from, name, &end), *p = (const char *)from->p, *value;

@@ -23,9 +23,8 @@ enum rf_code rf_words_write(const struct rf_buf *words, const char *path, struct
 /* The line of the word `name`, *n bytes without its newline; *n 0: there is no such word. */
 const char *rf_words_find(const struct rf_buf *words, const char *name, size_t *n);
 
-/* Returns whether a and b are equal but for the values of an option, such as "--lr", in the word `name`,
- * which is a command of a shell and may have several lines.  *was and *now become the first values that
- * differ, texts that the caller frees; NULL: there is none. */
+/* Returns whether a and b are equal except for the values of an option, such as "--lr", in the word `name`.
+ * *was and *now become the first values that differ, texts that the caller frees; NULL: there is none. */
 bool rf_words_same_but(const struct rf_buf *a, const struct rf_buf *b, const char *late, const char *name,
                        const char *option, char **was, char **now);
 

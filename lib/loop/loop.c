@@ -547,7 +547,7 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 
 /* ---- progress ------------------------------------------------------------------------------ */
 
-/* A figure of the log's lines: its mean. */
+/* The mean of a figure over lines of the log. */
 struct figure { const char *key, *name; double sum; int n; };
 
 static void add_figure(struct figure *f, const json_t *line)
@@ -583,8 +583,8 @@ static json_t *last_line(char *text, uint64_t *n)
 enum { LAST_LINES = 4 << 20 };
 
 /* Adds the figures of the steps since the last report, means over their mini-batches; a step on responses has
- * a loss of its own.  The lines are read from the last one back: a batch that was trained again after a kill
- * has older lines too, of the same steps. */
+ * a loss of its own.  The lines are read backwards from the last one, because a batch that was trained again
+ * after a kill also has older lines for the same steps. */
 static void add_figures(const struct rf_loop *l, struct rf_buf *p)
 {
 	struct figure figure[] = { { "loss/ntp", "loss", 0, 0 }, { "reward/mean", "reward", 0, 0 },
@@ -654,8 +654,8 @@ static enum rf_code plain_path(char out[4096], const char *path, struct rf_err *
 	return RF_OK;
 }
 
-/* Says what is begun: the words that were typed for a pipeline, or else the line; in one line.  The whole
- * line stands in RUN/data/words. */
+/* Reports the start in one line: the words that were typed for a pipeline, or else the loop's line.  The
+ * whole line is in RUN/data/words. */
 static void say_line(const struct rf_loop *l)
 {
 	const char *typed = getenv("RF_WORDS"), *text = typed && *typed ? typed : l->line;

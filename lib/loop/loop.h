@@ -75,7 +75,7 @@ struct rf_loop {
 	double lived, missed;        /* when the line's last batch was seen; since when its trainer is gone */
 	bool measured;               /* sequences and hash are known */
 	struct rf_buf noted;         /* the words of the scripts as they were when the loop began */
-	bool stopped;                /* it ended since somebody had made RUN/stop */
+	bool stopped;                /* the loop ended because RUN/stop existed */
 	int status;                  /* exit status: of the command that failed, or 128 + the signal */
 	char begun_from[4096];       /* without --from: what the run's words say it began from */
 	char path[4096], corpus[4096]; /* run and data, as paths that cannot be taken for an option */

@@ -246,7 +246,7 @@ static enum rf_code note_scripts(const struct rf_loop *l, struct rf_buf *words, 
 	return words->failed ? rf_fail(e, RF_ENOMEM, "out of memory") : RF_OK;
 }
 
-/* The file that the first word names of which only `now` knows. */
+/* Copies to `name` the file of the first word that only `now` has. */
 static void name_changed(void *name, char side, const char *line, size_t n)
 {
 	const char *file = memchr(line, ':', n);
@@ -303,13 +303,13 @@ static void gather(const struct rf_loop *l, bool scripts, struct rf_buf *words)
 	rf_words_add(words, "hash", number);
 }
 
-/* Words that differ: those of the run, and those of now. */
+/* Two lists of words that differ: those of the run, and those of this call. */
 struct difference { const struct rf_loop *l; const struct rf_buf *told, *now; };
 
 enum { SHOWN_WHOLE = 100 }; /* bytes that two values may share and still be shown in full */
 
-/* Says a line that the other words lack.  Where they have another value of the same name, and both share more
- * than a little, only the stages of the pipe that differ are shown. */
+/* Reports a line that the other words lack.  If they have another value of the same name, and both values
+ * share more than SHOWN_WHOLE bytes, only the stages of the pipe that differ are shown. */
 static void say_line(void *arg, char side, const char *line, size_t n)
 {
 	const struct difference *d = arg;
@@ -488,8 +488,8 @@ static void take_from(struct rf_loop *l, const struct rf_buf *told)
 	}
 }
 
-/* Whether nothing but the learning rate has changed, which may change while a run goes on: the manifest says
- * from which step on. */
+/* Returns whether only the learning rate has changed.  It may change within a run, and the manifest has the
+ * step at which it changed. */
 static bool takes_rate(const struct rf_loop *l, const struct rf_buf *told, const struct rf_buf *words)
 {
 	char *was, *now;
@@ -518,7 +518,7 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 		take_from(l, told);
 	if (!there && (rc = take_over(l, e)) != RF_OK)
 		return rc;
-	/* a run that was begun before scripts were noted goes on, and gets them */
+	/* a run without noted scripts gets them now */
 	rf_words_find(told, "script", &n);
 	scripts = !there || n;
 	gather(l, scripts, words);

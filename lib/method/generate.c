@@ -415,7 +415,7 @@ static size_t stops_at(const char *const *stop, int stops, const char *text, siz
 }
 
 /* Copies to job->row the tokens of a sample that have text; returns how many.  A model's vocabulary may be
- * padded: what is beyond the tokenizer's has no text, and the end token is not written. */
+ * padded: tokens beyond the tokenizer's vocabulary have no text.  The end token is left out. */
 static size_t written(const struct job *job, size_t b)
 {
 	const struct sample *x = &job->sample[b];
@@ -432,7 +432,7 @@ static size_t written(const struct job *job, size_t b)
 	return n;
 }
 
-/* Looks whether a stop string ends a sample, and sets the text of a sample that has ended.  Strings are
+/* Checks for a stop string that ends a sample, and sets the text of a sample that has ended.  Strings are
  * searched in the text with special tokens, such as the mark at the end of a turn; the text that is kept has
  * none. */
 static enum rf_code read_text(const struct job *job, size_t b, struct rf_err *e)

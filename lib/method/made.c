@@ -1,5 +1,5 @@
-/* made.c -- the parts of a line of the manifest.  A part that differs from batch to batch would add a line at
- * each commit, so the stages are noted without those of rf-cat, whose ranges differ. */
+/* made.c -- makes the parts of a line of the manifest.  A part that differs from batch to batch would add a
+ * line at each commit, so stages of rf-cat, whose ranges differ, are left out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ enum rf_code rf_made_begin(struct rf_trainer *t, struct rf_err *e)
 	return t->start ? RF_OK : no_memory(e);
 }
 
-/* Whether a stage stands for itself: rf-cat only takes a batch out of the data, unless it says more. */
+/* Returns whether the manifest has a stage: any but an rf-cat that only takes a batch out of the data. */
 static bool counts(const json_t *stage)
 {
 	const char *tool = json_string_value(json_object_get(stage, "tool"));
@@ -58,7 +58,8 @@ enum rf_code rf_made_stages(struct rf_trainer *t, const struct rf_head *h, struc
 	return rc == RF_OK && !stages ? no_memory(e) : rc;
 }
 
-/* `threads` and `ranks` change no bit, but say what a time was measured with. */
+/* Returns the part `device`.  `threads` and `ranks` change no bit, but a time that was measured depends on
+ * them. */
 static json_t *device(const struct rf_trainer *t)
 {
 	const struct rf_engine *g = &t->engine;

@@ -1,11 +1,12 @@
 /* made.h -- what a trainer writes into the run's manifest (ckpt/manifest.h): the program and its options, the
- * stages that made the batch, the device, the libraries; at the run's beginning also its weights and data. */
+ * stages that made the batch, the device, the libraries; in the first line also the run's weights and
+ * data. */
 #ifndef RF_MADE_H
 #define RF_MADE_H
 
 #include "method/trainer.h"
 
-/* Notes the weights that the run began with, as far as its step still says them. */
+/* Notes the weights that the run began with, if the step's history still has their hash. */
 enum rf_code rf_made_begin(struct rf_trainer *t, struct rf_err *e);
 /* Notes the stages in the history of a batch. */
 enum rf_code rf_made_stages(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);

@@ -59,8 +59,8 @@ void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opt
 	RF_OPT_FILL(opts, table, RF_REWARD_EXEC_OPTS);
 }
 
-/* Names the head at the end of a sentence about the first answer: a program that takes its first line for a
- * record fails there. */
+/* Adds a hint about the head to a sentence about the first answer: a program that mistakes the head for a
+ * record fails at that answer. */
 static void hint(const struct rf_reward_exec *j, struct rf_err *e)
 {
 	static const char text[] =

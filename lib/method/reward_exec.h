@@ -3,7 +3,7 @@
  * The command gets the stream's head as its first line of JSON, which needs no answer.  Then it gets each
  * record with rollouts as one line.  It answers these in the same order, with lines
  * {"id": .., "total": [[..]]}: c lists of n finite numbers.  With "parts": {"NAME": [[..]], ..} an answer
- * adds parts, each of the same shape, to those that are computed.  Other keys are ignored.
+ * adds parts, each of the same shape, to the computed parts.  Other keys are ignored.
  *
  * A command may answer at once, or only when its input has ended; records wait for their answers in a queue.
  * If more than one waits, they exceed the queue's limit and the command has never answered, that is an error.

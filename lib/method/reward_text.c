@@ -65,7 +65,7 @@ static enum rf_code add_after(struct rf_buf *b, const struct rf_tokenizer *t, in
 	if ((rc = decode(t, before, n_before, room, &prefix, &np, &final, e)) != RF_OK)
 		return rc;
 	rc = decode(t, before, n_before + n, room, &both, &nb, &unused, e);
-	/* what follows may change the text before it: invalid bytes of one run all become U+FFFD */
+	/* later tokens may change the prefix: invalid bytes of one run all become U+FFFD */
 	if (rc == RF_OK && (nb < final || memcmp(prefix, both, final))) {
 		free(both);
 		final = 0;

@@ -17,9 +17,9 @@ enum rf_code rf_reward_tokenizer(struct rf_tokenizer **t, const struct rf_head *
                                  struct rf_err *e);
 
 /* Inserts the text of a record with rollouts into its line of JSON, before the last "}": the key "text" with
- * a list of c objects {"prefix": "..", "truth": "..", "rollouts": [".."]}.  Special tokens have no text, and
- * tokens that the tokenizer does not have neither.  A character that begins in the prefix's last tokens and
- * ends after the position belongs to the truth and the rollouts.  Bytes that are not UTF-8, such as an
+ * a list of c objects {"prefix": "..", "truth": "..", "rollouts": [".."]}.  Special tokens, and
+ * tokens that the tokenizer does not have, have no text.  A character that begins in the prefix's last tokens
+ * and ends after the position belongs to the truth and the rollouts.  Bytes that are not UTF-8, such as an
  * incomplete character at the end of a rollout, become U+FFFD.
  * *line: malloc'd, *len bytes; it is replaced, or freed on failure.  Errors: RF_ENOMEM. */
 enum rf_code rf_reward_text(char **line, size_t *len, const struct rf_tokenizer *t, const struct rf_record *r,

@@ -1,9 +1,9 @@
 /* trainer.c -- from a stream to the next step of a run (rf-design(7), The commit).
  *
  * Records are collected into mini-batches, each of which is one optimizer step in memory.  Nothing outside
- * changes before the end record has been read.  Then the log's lines are written, what has changed into the
- * manifest, and after them the new step.  So a step that a killed program computed may be in the log twice,
- * but no step is without its lines.
+ * changes before the end record has been read.  Then the log's lines are written, then a line of the manifest
+ * if a part has changed, and then the new step.  So a step that a killed program computed may be in the log
+ * twice, but no step is without its lines.
  *
  * The memory for this is taken at the start, because the end of an hour's work is too late to find that there
  * is too little: the step is written from the device one block at a time. */

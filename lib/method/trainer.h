@@ -55,7 +55,7 @@ struct rf_trainer {
 	const char *commit_every;    /* "10": batches; "10m", "30s", "2h": time; for --live */
 	const char *weights_out;     /* the directory of a checkpoint that is written instead of a commit */
 	const volatile sig_atomic_t *stop; /* as in struct rf_commit */
-	/* for the run's manifest (made.h): what the program says of itself, which the trainer releases; NULL:
+	/* for the run's manifest (made.h): the program's entry, which the trainer releases; NULL:
 	   nothing */
 	json_t *made;
 	struct rf_engine engine;

@@ -54,7 +54,7 @@ struct rf_lact_config {
  * layers.I.mixer_norm, ..., root layers.I.attn.q_proj for softmax attention. */
 struct rf_names {
 	const char *root, *embed, *mixer_norm, *mlp_norm, *attn;
-	const char *other_root;   /* what names may begin with instead of root; NULL: nothing else */
+	const char *other_root;   /* the root that names may have instead; NULL: none */
 };
 
 struct rf_mixer;
@@ -97,13 +97,13 @@ void rf_config_free(struct rf_config *cfg);
 /* The name of the embedding's tensor. */
 void rf_config_embedding(const struct rf_config *cfg, char name[RF_MAX_NAME]);
 
-/* Chooses the root of the names by those that a checkpoint has: the other root, if only with it there is an
- * embedding.  has(arg, name) returns whether the checkpoint has a tensor of this name. */
+/* Chooses the root of the names: the other root, if a checkpoint has the embedding only under that root.
+ * has(arg, name) returns whether the checkpoint has a tensor of this name. */
 void rf_config_fit_names(struct rf_config *cfg, bool (*has)(const void *arg, const char *name),
                          const void *arg);
 
-/* Returns whether a tensor of this name must be one of the model's: whether it is the head, or its name
- * begins with the root.  Other tensors, such as those of a vision encoder, are not read, and are carried
+/* Returns whether the model owns a tensor of this name: it is the head, or its name begins with the root.
+ * Other tensors, such as those of a vision encoder, are not read, and are carried
  * along unchanged. */
 bool rf_config_owns(const struct rf_config *cfg, const char *name);
 /* Returns whether a tensor that the text model does not own belongs to another part of the model that

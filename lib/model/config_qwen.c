@@ -162,7 +162,7 @@ static void refuse(struct rf_config_reader *r)
 		rf_config_take(r, *key);
 }
 
-/* Either kind of checkpoint is published with either prefix. */
+/* Reads the config of a text model.  Checkpoints of both kinds are published with either prefix. */
 static void read_text(struct rf_config_reader *r, struct rf_config *cfg, bool inner)
 {
 	static const char *const roots[] = { "model.", "model.language_model." };

@@ -122,7 +122,8 @@ enum rf_code rf_units_read(struct rf_units *u, const char *path, struct rf_skip 
 			if ((rc = rf_text_next(text, &doc, e)) == RF_EDATA && rf_text_goes_on(text)) {
 				rc = rf_skip_line(skip, rc, e);
 			} else if (rc == RF_OK && !rf_utf8(doc->text, doc->text_len)) {
-				rf_fail(e, rc = RF_EDATA, "the text is not UTF-8"); /* not of JSON lines */
+				/* a text file, since JSON lines are checked when they are read */
+				rf_fail(e, rc = RF_EDATA, "the text is not UTF-8");
 				rf_doc_blame(doc, e);
 			} else if (rc == RF_OK) {
 				add_words(u, doc->text, doc->text_len);

@@ -45,7 +45,7 @@ struct rf_needle {
 	bool skip_short;                  /* leave out a task at a length at which a sample does not fit */
 	bool looked;                      /* the samples at the task and length at hand are known to fit */
 	uint64_t all;                     /* samples, of which from .. to are written */
-	struct rf_buf left;               /* what was left out, as text with a 0 at its end; or empty */
+	struct rf_buf left;               /* the tasks left out, as text with a 0 at its end; or empty */
 };
 
 void rf_needle_options(struct rf_needle_settings *s, struct rf_opt opts[RF_NEEDLE_OPTS])

@@ -126,7 +126,7 @@ static enum rf_code read_question(struct reading *r, const struct rf_jvalue *lin
 	else
 		for (uint32_t i = 0; rc == RF_OK && rf_jscan_next(&v[PARAGRAPHS], NULL, &each); i++)
 			rc = keep(r->to, &each, keys[PARAGRAPHS], &own[i].s, &own[i].n, e);
-	/* the line is good: only now does anything of it come into the lists */
+	/* the whole line is good, so its parts may be added to the lists */
 	for (uint32_t i = 0; rc == RF_OK && i < q.own; i++) {
 		own[i].title = title;
 		rc = add_paragraph(r, own[i], &q.paragraph[i], e);

@@ -33,7 +33,7 @@ bool rf_units_stop(const struct rf_units *u, size_t i);
 void rf_units_free(struct rf_units *u);
 
 /* Reads the words of a text, or of the texts of JSON lines; a sequence of blanks and line ends is one blank.
- * skip: counts bad lines, which are passed over as far as it allows; NULL: a bad line is an error.  Errors:
+ * skip: counts the bad lines, and limits how many are passed over; NULL: a bad line is an error.  Errors:
  * RF_EDATA: there are no words, or bytes that are not UTF-8; those of rf_text_open(). */
 enum rf_code rf_units_read(struct rf_units *u, const char *path, struct rf_skip *skip, struct rf_err *e);
 

@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "score/chars.h"
 
-static const char nul[] = "\xc0\x80"; /* what stands for a NUL */
+static const char nul[] = "\xc0\x80"; /* stands for a NUL */
 enum { NUL_BYTES = sizeof nul - 1 };
 
 char *rf_chars_text(struct rf_region *p, const char *s, size_t n)

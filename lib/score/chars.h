@@ -15,14 +15,14 @@ struct rf_words { struct rf_chars *word; size_t n; };
 
 /* Those that need memory return false if it ran out. */
 
-/* The texts of a question are C strings, in which the two bytes C0 80 stand for a NUL: UTF-8 has no such
- * bytes, so nothing else can be meant.  rf_chars_text: returns a copy, in memory of p, of n bytes among which
- * there may be NULs, as such a string; NULL: memory ran out. */
+/* Returns a copy, in memory of p, of n bytes that may have NULs, as a C string in which the bytes C0 80 stand
+ * for a NUL; NULL: memory ran out.  All texts of a question are such strings.  UTF-8 never has these
+ * bytes. */
 char *rf_chars_text(struct rf_region *p, const char *s, size_t n);
 /* Writes such a string into buf as rf_quote() does, with \x00 for a NUL.  Returns buf. */
 char *rf_chars_quote(char *buf, size_t size, const char *s);
 
-/* Reads the characters of such a string; what is not UTF-8 is U+FFFD. */
+/* Reads the characters of such a string; bytes that are not UTF-8 become U+FFFD. */
 bool rf_chars_of(struct rf_chars *to, struct rf_region *p, const char *s);
 /* str.lower(), by Unicode's full mapping: the dotted capital I becomes two characters, a capital sigma that
  * ends a word the other one. */

@@ -38,7 +38,7 @@ struct rf_scoring {
 	enum rf_metric metric;
 };
 
-/* Its texts are C strings with NULs as rf_chars_text() writes them. */
+/* An answered question.  Its texts are C strings as rf_chars_text() writes them. */
 struct rf_answered {
 	const char *task;         /* NULL: there is none, so the metric must be named */
 	const char *pred;

@@ -374,8 +374,8 @@ enum rf_code rf_scorer_stream(struct rf_scorer *c, struct rf_in *in, struct rf_o
 
 /* ---- JSON lines ---------------------------------------------------------------------------- */
 
-/* Returns the text of a string, which it cuts free in place, as rf_chars_text() writes it.  NULL: memory ran
- * out. */
+/* Returns the text of a string as rf_chars_text() writes it, and changes the string in place; NULL: memory
+ * ran out. */
 static const char *text_of(struct rf_scorer *c, struct rf_jvalue *v)
 {
 	size_t n;
@@ -424,7 +424,7 @@ enum { PRED, ANSWERS, OUTPUTS, ANSWER, CLASSES, TASK, DATASET, SOURCE, WORDS };
 static const char *const words[WORDS] = { "pred", "answers", "outputs", "answer", "all_classes", "task",
                                           "dataset", "data_source" };
 
-/* Reads the value of a key as JSON; *to is NULL if there is none.  Errors: RF_EDATA: JSON proper cannot hold
+/* Reads the value of a key as JSON; *to is NULL if there is none.  Errors: RF_EDATA: strict JSON cannot hold
  * it. */
 static enum rf_code load(const struct rf_jvalue *v, const char *key, json_t **to, struct rf_err *e)
 {
@@ -463,8 +463,8 @@ static enum rf_code name_line(struct rf_scorer *c, const struct rf_jvalue *objec
 	return rc;
 }
 
-/* Reads the task that a line names, if that is a text; otherwise it is the one of --task.  *of: the value, or
- * none. */
+/* Reads the task of a line; without one, *task becomes that of --task.  *of: the task's value, or none.
+ * Errors: RF_EDATA: the task is of another type. */
 static enum rf_code read_task(struct rf_scorer *c, const struct rf_jvalue v[WORDS], struct rf_jvalue *of,
                               const char **task, struct rf_err *e)
 {

@@ -93,7 +93,7 @@ double rf_student(double df)
 	return high;
 }
 
-/* The probability that at most x of n are right, each with probability p in (0, 1). */
+/* Returns the probability that at most x of n are right, each with probability p in (0, 1). */
 static double at_most(size_t x, size_t n, double p)
 {
 	const double N = (double)n;
@@ -105,7 +105,7 @@ static double at_most(size_t x, size_t n, double p)
 	return sum;
 }
 
-/* The greatest proportion by which at most x of n are as likely as 0.025. */
+/* Returns the proportion for which at most x of n have the probability 0.025. */
 static double greatest(size_t x, size_t n)
 {
 	double low = 0, high = 1;
@@ -125,7 +125,7 @@ void rf_exact(size_t x, size_t n, double *low, double *high)
 	*high = greatest(x, n);
 }
 
-/* least: the least mean that there can be; the greatest is 1. */
+/* Returns the mean with its interval.  least: the least possible mean; the greatest is 1. */
 static struct rf_mean interval(size_t n, double mean, double se, double df, double least)
 {
 	double t = df >= 1 ? rf_student(df) : NAN, low = mean - t * se, high = mean + t * se;
@@ -146,7 +146,7 @@ static struct rf_mean mean_of(const double *x, size_t stride, size_t n, double l
 	                least);
 }
 
-/* Counts the scores of 1; false: some are neither 0 nor 1, or there is only one. */
+/* Counts the scores of 1.  Returns false if a score is neither 0 nor 1, or if there is only one. */
 static bool proportion(const struct rf_score_group *g, size_t *right)
 {
 	*right = 0;
@@ -217,7 +217,7 @@ static enum rf_code sorted(struct rf_score_group *g, struct rf_err *e)
 	return RF_OK;
 }
 
-/* Wald's interval with one more pair better and one more worse. */
+/* Sets Wald's interval with one more pair better and one more worse. */
 static void pairs_interval(struct rf_pairs *p, size_t n)
 {
 	const double N = (double)n + 2, better = ((double)p->better + 1) / N;

@@ -34,9 +34,9 @@ struct rf_tally {                 /* all zero: empty */
 	struct rf_region names;
 };
 
-/* A mean over n values, its standard error, and its 95 % interval; with one value neither error nor interval:
- * NaN. The interval is exact where all values are 0 or 1, else by Student's distribution; it ends at the
- * least and greatest value that there can be. */
+/* A mean over n values, its standard error, and its 95 % interval; with one value error and interval are
+ * NaN.  The interval is exact if all values are 0 or 1, else it is Student's; it ends at the least and
+ * greatest possible value. */
 struct rf_mean { size_t n; double mean, se, low, high; bool exact; };
 
 /* The group of these names, made if it is new.  NULL: memory ran out. */
@@ -45,11 +45,11 @@ enum rf_code rf_tally_add(struct rf_score_group *g, struct rf_scored s, struct r
 void rf_tally_free(struct rf_tally *t);
 
 /* Returns the mean of a group's scores.  If all are 0 or 1, the interval is that of Clopper and Pearson
- * (1934), Biometrika 26, 404-413: its width is not 0 where all are right, or none. */
+ * (1934), Biometrika 26, 404-413: its width is not 0 if all are right, or none is. */
 struct rf_mean rf_tally_mean(const struct rf_score_group *g);
 /* Returns the mean of k groups' means, all with the same weight, as the benchmarks average over tasks.  If
- * the interval of one of them is exact, that of the mean is made of theirs (Zou and Donner 2008, Statistics
- * in Medicine 27, 1693-1702). */
+ * the interval of one of them is exact, the interval of the mean combines theirs (Zou and Donner 2008,
+ * Statistics in Medicine 27, 1693-1702). */
 struct rf_mean rf_tally_mean_of(const struct rf_mean *of, size_t k);
 
 /* The differences a - b of the same questions.  If all scores are 0 or 1, their interval is that of Bonett
@@ -60,7 +60,7 @@ struct rf_pairs { struct rf_mean difference; size_t better, worse; };
 enum rf_code rf_tally_pairs(struct rf_score_group *a, struct rf_score_group *b, struct rf_pairs *p,
                             struct rf_err *e);
 
-/* Returns in *low and *high the exact 95 % interval of a proportion, of which x of n >= 1 were observed. */
+/* Returns in *low and *high the exact 95 % interval of a proportion, of which x in n >= 1 were observed. */
 void rf_exact(size_t x, size_t n, double *low, double *high);
 /* The 0.975 quantile of Student's distribution with df >= 1 degrees of freedom. */
 double rf_student(double df);

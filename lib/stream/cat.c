@@ -640,8 +640,7 @@ static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, 
 	return rc;
 }
 
-/* Writes the head, with a stage that says that its stream was outside of rf-tools, where anything may have
- * been changed. */
+/* Writes the head, with a stage that notes that the stream may have been changed outside of rf-tools. */
 static enum rf_code put_head(struct rf_out *out, uint64_t *next, bool renumber, struct rf_head *head,
                              struct rf_err *e)
 {
@@ -661,7 +660,7 @@ static enum rf_code put_head(struct rf_out *out, uint64_t *next, bool renumber, 
 	return rc;
 }
 
-/* Writes a message, whose head is decoded already. */
+/* Writes a message; if it is the head, from `head`, which is decoded already. */
 static enum rf_code put_either(struct rf_out *out, uint64_t *next, bool renumber, struct rf_head *head,
                                const void *msg, size_t n, struct rf_err *e)
 {

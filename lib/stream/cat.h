@@ -80,8 +80,8 @@ void rf_cat_close(struct rf_cat *c);  /* c may be NULL */
 
 /* Reads the output of rf-dump --json from path (NULL or "-": standard input) and writes the stream that it
  * shows to `to`, with a stage of rf-cat in its history whose note is "changed outside".  It uses three
- * options of o: max_record, meter and renumber.  With renumber the messages are numbered and counted anew, so
- * records may be missing, added or reordered; their ids stay. */
+ * options of o: max_record, meter and renumber.  With renumber the messages are numbered and counted again,
+ * so records may be missing, added or reordered; their ids stay. */
 enum rf_code rf_cat_json(const char *path, const char *to, const struct rf_cat_options *o, struct rf_err *e);
 
 #endif

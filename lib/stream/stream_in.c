@@ -128,7 +128,7 @@ static enum rf_code skip_tables(struct rf_in *in, struct rf_err *e)
 	enum { HEADER = 8 };
 	enum rf_code rc = RF_OK;
 
-	/* no more bytes are waited for than a frame of the stream surely has */
+	/* waits only for as many bytes as every frame of the stream has */
 	while ((rc = fill(in, 1, e)) == RF_OK && !shorter(in, 1) && in->buf[in->at] >> 4 == 5 &&
 	       (rc = fill(in, HEADER, e)) == RF_OK && !shorter(in, 4) &&
 	       rf_magic_skippable(in->buf + in->at)) {

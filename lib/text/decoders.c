@@ -1,4 +1,4 @@
-/* decoders.c -- each decoder makes the texts of the next one's tokens. */
+/* decoders.c -- runs the decoders in their order; each changes the texts of tokens for the next one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ struct decode_step {
 	char *text;                /* of REPLACE, STRIP and METASPACE */
 	size_t n;
 	bool drops_first;          /* of METASPACE: the marks of the first token */
-	int start, stop;           /* of STRIP: so many at the start, and at the end */
+	int start, stop;           /* of STRIP: characters at the start and at the end */
 };
 
 struct rf_decoders { struct decode_step step[DECODERS]; int n; };
@@ -25,7 +25,7 @@ struct rf_decoders { struct decode_step step[DECODERS]; int n; };
 
 static bool is_null(const struct rf_jvalue *v) { return !v->s || *v->s == 'n'; }
 
-/* Finds the value of a key; a key that is missing is as null. */
+/* Finds the value of a key.  A missing key counts as null. */
 static void maybe(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v)
 {
 	if (rf_jscan_get(object, key, v, NULL) != RF_OK)
@@ -158,7 +158,7 @@ static int hex(char c)
 	                                                           : -1;
 }
 
-/* The byte of "<0xE2>"; -1: it is another token. */
+/* Returns the byte of a token such as "<0xE2>"; -1: it is another token. */
 static int fallback(const char *s, size_t n)
 {
 	if (n != 6 || memcmp(s, "<0x", 3) || s[5] != '>' || hex(s[3]) < 0 || hex(s[4]) < 0)

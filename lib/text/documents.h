@@ -34,9 +34,9 @@ void rf_documents_close(struct rf_documents *d);        /* d may be NULL */
  * line; those of rf_text_next() and rf_tokenizer_encode(). */
 enum rf_code rf_documents_next(struct rf_documents *d, struct rf_encoded **doc, struct rf_err *e);
 /* Returns whether the last failure, if it was RF_EDATA, concerned one line only, so that the next document
- * can be had. */
+ * can be read. */
 bool rf_documents_goes_on(const struct rf_documents *d);
-/* Returns how many documents were for the other split; of all once there are no more. */
+/* Returns how many of the documents read so far were for the other split. */
 uint64_t rf_documents_passed(const struct rf_documents *d);
 
 #endif

@@ -8,8 +8,8 @@
 #include "text/pattern.h"
 
 /* A text that needs more attempts is an attack, or the pattern is broken.  RETRIES is Oniguruma's own limit
- * for one place, where `tokenizers` ends, too; all places of a search together have ten times as many, and
- * PER_BYTE for each byte.  An entry of the stack has 40 bytes. */
+ * for one place, at which `tokenizers` fails, too.  All places of a search together have ten times this
+ * limit, and PER_BYTE more for each byte.  An entry of the stack has 40 bytes. */
 enum { RETRIES = 10 * 1000 * 1000, PER_BYTE = 100, STACK = 4 << 20 };
 
 struct rf_pattern { regex_t *code; };

@@ -1,7 +1,7 @@
 /* pattern.h -- the regular expressions of tokenizer.json, by Oniguruma.
  *
  * The package `tokenizers` uses Oniguruma, too.  An expression therefore has the same meaning here and there,
- * and the version of Unicode that \p{L} and its like know is that of the installed library. */
+ * and \p{L} and the like follow the version of Unicode of the installed library. */
 #ifndef RF_PATTERN_H
 #define RF_PATTERN_H
 
@@ -13,7 +13,7 @@
 
 struct rf_pattern;
 
-/* Compiles n bytes of UTF-8: an expression, or with `literal` a text that is found as it is.  Errors:
+/* Compiles n bytes of UTF-8: an expression, or with `literal` a text that is matched as it is.  Errors:
  * RF_EDATA: the expression does not compile; RF_EMODEL: it has a construct in which versions of Oniguruma
  * differ, which the sentence names; RF_ENOMEM. */
 enum rf_code rf_pattern_new(struct rf_pattern **p, const char *s, size_t n, bool literal, struct rf_err *e);

@@ -93,7 +93,7 @@ int rf_sentencepiece_id(const rf_sentencepiece *p, const char *name, size_t n)
 {
 	try {
 		const absl::string_view piece(name, n);
-		const int id = of(p).PieceToId(piece); // of an unknown one, that of <unk>
+		const int id = of(p).PieceToId(piece); // an unknown piece gets the id of <unk>
 
 		return of(p).IdToPiece(id) == piece ? id : -1;
 	} catch (...) {

@@ -25,7 +25,7 @@ int32_t *rf_sentencepiece_encode(const struct rf_sentencepiece *sp, const char *
 char *rf_sentencepiece_decode(const struct rf_sentencepiece *sp, const int32_t *ids, size_t count, size_t *n);
 /* The name of a piece that stands for no text, else NULL. */
 const char *rf_sentencepiece_control(const struct rf_sentencepiece *sp, int32_t id);
-/* The id of a piece by its name; -1: there is none, or too little memory. */
+/* Returns the id of a piece by its name; -1: there is none, or too little memory. */
 int rf_sentencepiece_id(const struct rf_sentencepiece *sp, const char *name, size_t n);
 /* Checks for a piece that stands for no text, or for any unknown one. */
 bool rf_sentencepiece_special(const struct rf_sentencepiece *sp, int32_t id);

@@ -346,7 +346,7 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 
 	while ((rc = next_sequence(s, out, &err)) == RF_EDATA && s->goes_on &&
 	       rf_skip_line(s->o.skip, rc, &err) == RF_OK) {
-		/* nothing of it was handed out: of all pieces of a document the first is the longest */
+		/* no piece of the document was written, since its first piece is its longest */
 		s->at = s->stop = 0;
 		s->count = s->before;
 	}

@@ -43,8 +43,8 @@ struct rf_sequences_options {
 	int vocab;               /* vocabulary size of ids that come without a tokenizer; 0: not given */
 	int model_vocab;         /* that of the tokenizer's model, which ids may use up; 0: not known */
 	int threads;             /* that encode; 0: one per available processor.  Results are the same */
-	/* counts bad lines, which are passed over as far as it allows: those that rf_text_next() refuses, and
-	   those whose document cannot be encoded or cut; NULL: a bad line is an error */
+	/* counts the bad lines, and limits how many are passed over: lines that rf_text_next() refuses, and
+	   lines whose document cannot be encoded or cut; NULL: a bad line is an error */
 	struct rf_skip *skip;
 };
 #define RF_SEQUENCES_DEFAULTS { .min_len = 1, .truncate = RF_TRUNCATE_UNSAID, .threads = 1 }

@@ -23,7 +23,7 @@ static const char *const named[NAMED] = { "bos_token", "eos_token", "unk_token",
 /* An optional file; text NULL: it does not exist. */
 struct sidecar { char *text; struct rf_jvalue all; };
 
-/* Makes a failure that the sentence describes one of the checkpoint's description. */
+/* Turns a failure in a file into RF_EMODEL, and names the file in front of its sentence. */
 static enum rf_code described(struct rf_err *e, const char *file)
 {
 	if (e)
@@ -61,7 +61,7 @@ static enum rf_code no_token(const struct rf_jvalue *v, const char *key, const c
 	return rf_fail(e, RF_EMODEL, "%s: '%s' is %s, not a token", file, key, rf_jscan_kind(v));
 }
 
-/* Adds a token: a string, or an object with "content" and flags.  Its text becomes one of its own. */
+/* Adds a token: a string, or an object with "content" and flags.  Its text is copied. */
 static enum rf_code add_token(struct rf_special *s, const struct rf_jvalue *v, const char *key, int64_t id,
                               const char *file, struct rf_err *e)
 {
@@ -135,7 +135,7 @@ static bool same_text(const char *a, size_t n, const char *b, size_t m)
 	return a && b && n == m && !memcmp(a, b, n);
 }
 
-/* Marks those tokens of added_tokens.json as special that another file names. */
+/* Marks the tokens of added_tokens.json that another file names as special. */
 static void mark_special(struct rf_special *s)
 {
 	for (int i = 0; i < s->n; i++) {

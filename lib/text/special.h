@@ -18,7 +18,7 @@ struct rf_special_token {
 	size_t n;
 	const char *file;        /* the name of the file that has the token */
 	int64_t id;              /* the id that the file gives the token; -1: none */
-	/* as of struct rf_added_token; described: the file says all of them */
+	/* the flags of struct rf_added_token; described: the file has all of them */
 	bool described, single_word, lstrip, rstrip, normalized, special;
 };
 
@@ -30,11 +30,11 @@ struct rf_special {
 	int n;
 	struct rf_special_name eos, bos;
 	int prefix_space;           /* add_prefix_space: 1, 0, or -1 if no file says it */
-	char warning[400];          /* where two of the files contradict each other; "": nowhere */
+	char warning[400];          /* about two files that contradict each other; "": none */
 };
 
 /* Reads the files in the folder of the tokenizer at `path`.  A file that does not exist is skipped.  Errors:
- * RF_EMODEL: a file cannot be read as what it must be, which the sentence names; RF_EIO, RF_ENOMEM.  The
+ * RF_EMODEL: a file has something other than it must have, which the sentence names; RF_EIO, RF_ENOMEM.  The
  * caller frees s with rf_special_free(), also after a failure. */
 enum rf_code rf_special_read(struct rf_special *s, const char *path, struct rf_err *e);
 /* Adds the names of the end and the beginning to the tokens.  Errors: RF_ENOMEM. */

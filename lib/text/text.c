@@ -595,8 +595,8 @@ static void name_source(struct rf_text *t)
 	t->doc.source = t->source;
 }
 
-/* Reads the next line of this file as an object, or all of the file, once, as a text.  Returns RF_EOF if the
- * file has no more. */
+/* Reads the next line of this file as an object, or the whole file as one text.  Returns RF_EOF at the end of
+ * the file. */
 static enum rf_code next_part(struct rf_text *t, struct rf_jvalue *part, struct rf_err *e)
 {
 	if (t->format != RF_TEXT_PLAIN)

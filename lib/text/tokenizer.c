@@ -92,7 +92,7 @@ static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 const char *const rf_tokenizer_files[] = { "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
                                            NULL };
 
-/* Finds the first of these files that dir has.  Errors: of rf_file_optional(). */
+/* Finds the first of these files that dir has.  Errors: those of rf_file_optional(). */
 static enum rf_code has_file(const char *dir, const char *const *names, char path[4096], bool *found,
                              struct rf_err *e)
 {
@@ -265,7 +265,7 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
 	return rc;
 }
 
-/* As rf_tokenizer_model(), for a run whose newest step may be removed meanwhile. */
+/* Reads as rf_tokenizer_model() does, for a run whose newest step may be removed meanwhile. */
 static enum rf_code read_model(const char *path, struct rf_config *cfg, char file[4096], bool *found,
                                struct rf_err *e)
 {
@@ -512,7 +512,8 @@ static void add_valid(struct rf_buf *to, const char *s, size_t n)
 	}
 }
 
-/* Makes the text that is handed on of what a kind decoded, whose last `held` bytes may change; frees s. */
+/* Makes the caller's text from the bytes s that a kind decoded, of which the last `held` may change.  Frees
+ * s. */
 static enum rf_code hand_on(char *s, size_t len, size_t held, char **text, size_t *n, size_t *final,
                             struct rf_err *e)
 {
@@ -545,7 +546,7 @@ enum rf_code rf_tokenizer_text(const struct rf_tokenizer *t, const int32_t *ids,
 	return hand_on(s, len, held, text, n, final, e);
 }
 
-/* A special token is one that has a name and no text. */
+/* Returns in *special whether a token is special: it has a name and no text. */
 static enum rf_code is_special(const struct rf_tokenizer *t, int32_t id, bool *special, struct rf_err *e)
 {
 	size_t plain, named, held;
@@ -562,8 +563,8 @@ static enum rf_code is_special(const struct rf_tokenizer *t, int32_t id, bool *s
 	return RF_OK;
 }
 
-/* Raises *held to what the last tokens after any special token hold back: a kind that writes names may not
- * say it.  A character has four bytes, so at most three tokens can be the beginning of one. */
+/* Raises *held to the bytes that the last tokens after any special token hold back, which a kind that writes
+ * names may not report.  A character has four bytes, so at most three tokens can be the beginning of one. */
 static enum rf_code held_back(const struct rf_tokenizer *t, const int32_t *ids, size_t count, size_t *held,
                               struct rf_err *e)
 {
@@ -601,7 +602,7 @@ enum rf_code rf_tokenizer_named(const struct rf_tokenizer *t, const int32_t *ids
 	return hand_on(s, len, held, text, n, final, e);
 }
 
-/* How long the first `count` ids are, with names and without special tokens. */
+/* Measures the text of the first `count` ids, with names and without special tokens. */
 static enum rf_code measure(const struct rf_tokenizer *t, const int32_t *ids, size_t count, size_t *named,
                             size_t *plain, struct rf_err *e)
 {
@@ -617,8 +618,8 @@ static enum rf_code measure(const struct rf_tokenizer *t, const int32_t *ids, si
 	return rc;
 }
 
-/* Between two special tokens both texts are the same, but the one with names may have lost a blank at the
- * beginning of each run; so lengths are compared from the run's end. */
+/* Cuts the text at the byte `at` of the text with names.  Between two special tokens both texts are the same,
+ * except that the one with names may lack a blank at the beginning, so lengths are compared from the end. */
 enum rf_code rf_tokenizer_text_before(const struct rf_tokenizer *t, const int32_t *ids, size_t count,
                                       size_t at, char **text, size_t *n, struct rf_err *e)
 {

@@ -56,21 +56,22 @@ const char *rf_tokenizer_hash(const struct rf_tokenizer *t);
 int rf_tokenizer_vocab(const struct rf_tokenizer *t);
 int rf_tokenizer_eos(const struct rf_tokenizer *t);            /* -1: none */
 int rf_tokenizer_bos(const struct rf_tokenizer *t);            /* -1: none */
-/* A sentence about files of the tokenizer that contradict each other, for the user; "": they do not. */
+/* Returns a sentence for the user about files of the tokenizer that contradict each other; "": they do
+ * not. */
 const char *rf_tokenizer_warning(const struct rf_tokenizer *t);
-/* Whether the tokenizer's own files say that a text begins with the bos token. */
+/* Returns whether the tokenizer's own files begin a text with the bos token. */
 bool rf_tokenizer_begins(const struct rf_tokenizer *t);
 
-/* Compares the tokenizer with the model whose config has the path `config`, and forgets the tokens that only
- * files next to the tokenizer add and the model has no rows for.  The warning is "" or a sentence about such
- * a token, or about different end tokens, which names both ids and the file to edit.  Errors: RF_EMODEL: the
- * tokenizer has more ids than the model. */
+/* Compares the tokenizer with the model whose config has the path `config`, and forgets tokens that only
+ * files next to the tokenizer add and for which the model has no rows.  The warning is "" or a sentence about
+ * such a token, or about different end tokens, which names both ids and the file to edit.  Errors: RF_EMODEL:
+ * the tokenizer has more ids than the model. */
 enum { RF_TOKENIZER_WARNING = 800 };
 enum rf_code rf_tokenizer_fit(struct rf_tokenizer *t, const struct rf_config *cfg, const char *config,
                               char warning[RF_TOKENIZER_WARNING], struct rf_err *e);
 /* Compares the tokenizer at `path` with the model next to it, as rf_tokenizer_fit() does; *vocab is the
- * model's vocabulary, which is often padded; 0: there is no such model, or one that is not supported.  Errors:
- * also those of rf_tokenizer_model(). */
+ * model's vocabulary, which is often padded; 0: there is no such model, or one that is not supported.
+ * Errors: also those of rf_tokenizer_model(). */
 enum rf_code rf_tokenizer_fit_model(struct rf_tokenizer *t, const char *path, int *vocab,
                                     char warning[RF_TOKENIZER_WARNING], struct rf_err *e);
 /* Compares the tokenizer in a folder with a model that will get a copy of it and of its
@@ -104,9 +105,9 @@ enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *id
 enum rf_code rf_tokenizer_text(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
                                size_t *n, size_t *final, struct rf_err *e);
 
-/* The text in which stop strings are searched: as rf_tokenizer_text(), but each special token is its name, as
- * the model's tokenizer_config.json has it.  So no string reaches across a special token unless it has the
- * token's name. */
+/* Stores the text in which stop strings are searched: the text of rf_tokenizer_text(), but with the names of
+ * special tokens from the model's tokenizer_config.json.  So no string matches across a special token unless
+ * it has the token's name. */
 enum rf_code rf_tokenizer_named(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
                                 size_t *n, size_t *final, struct rf_err *e);
 /* Stores in *text the text of the same ids without special tokens, as rf_tokenizer_text() does, but only what

@@ -43,7 +43,7 @@ static enum rf_code encode_bytes(const struct rf_tokenizer *t, const char *text,
 	return RF_OK;
 }
 
-/* eos: the name of the end token; NULL: special tokens are left out. */
+/* Decodes ids.  eos: the name of the end token; NULL: special tokens are left out. */
 static enum rf_code decode_with(const struct rf_tokenizer *t, const int32_t *ids, size_t count,
                                 const char *eos, char **text, size_t *n, size_t *held, struct rf_err *e)
 {
@@ -83,7 +83,7 @@ static enum rf_code decode_bytes(const struct rf_tokenizer *t, const int32_t *id
 	return decode_with(t, ids, count, special ? "<eos>" : NULL, text, n, held, e);
 }
 
-/* The end token's name is ByT5's, which is in the tokenizer_config.json of checkpoints. */
+/* Decodes with the end token's name of ByT5, which the tokenizer_config.json of checkpoints has. */
 static enum rf_code decode_named(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
                                  size_t *n, size_t *held, struct rf_err *e)
 {

@@ -319,7 +319,8 @@ static int id_of(const struct json *j, const char *text, size_t n)
 	return rf_bpe_id(j->bpe, text, n);
 }
 
-/* The id that the Rust library gives a token which it adds: that of the vocabulary, else the next one. */
+/* Returns the id that the Rust library gives a token that it adds: the one in the vocabulary, else the
+ * next. */
 static int next_id(const struct json *j, const char *text, size_t n)
 {
 	const int id = rf_bpe_id(j->bpe, text, n), count = rf_bpe_count(j->bpe);
@@ -397,7 +398,7 @@ static enum rf_code named_id(struct rf_tokenizer *t, const struct rf_special_nam
 	return RF_OK;
 }
 
-/* Takes over from the files next to tokenizer.json what changes ids. */
+/* Reads from the files next to tokenizer.json whatever changes ids. */
 static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struct rf_err *e)
 {
 	struct json *j = t->data;
@@ -499,9 +500,8 @@ static void find_end(const struct rf_jvalue *file, void *arg)
 	if (!model.s || !rf_jscan_is_object(&model))
 		return;
 	maybe(&model, "vocab", &vocab);
-	if (!vocab.s || !rf_jscan_is_object(&vocab))
-		return;
-	for (v.s = NULL; end->id < 0 && rf_jscan_next(&vocab, &key, &v);)
+	v.s = NULL;
+	while (end->id < 0 && vocab.s && rf_jscan_is_object(&vocab) && rf_jscan_next(&vocab, &key, &v))
 		if (rf_jscan_equals(&key, end->text) && rf_jscan_int(&v, &number))
 			end->id = (int)number;
 }

@@ -20,8 +20,8 @@ struct rf_tokenizer_kind {
 	void (*limit)(struct rf_tokenizer *t, int vocab);
 	enum rf_code (*encode)(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
 	                       size_t *count, size_t *cap, struct rf_err *e);
-	/* special: special tokens become their names, else nothing.  *held: so many bytes at the end stand
-	   for a character of which bytes are missing. */
+	/* special: special tokens become their names, else nothing.  *held: bytes at the end that
+	   stand for an incomplete character */
 	enum rf_code (*decode)(const struct rf_tokenizer *t, const int32_t *ids, size_t count, bool special,
 	                       char **text, size_t *n, size_t *held, struct rf_err *e);
 	void (*close)(struct rf_tokenizer *t);
@@ -37,7 +37,7 @@ struct rf_tokenizer {
 	int vocab, eos, bos;     /* eos, bos: -1: none */
 	int own;                 /* the vocabulary without the tokens of the files next to the tokenizer */
 	bool begins;             /* texts begin with bos */
-	char warning[400];       /* what the user should know; "": nothing */
+	char warning[400];       /* a warning for the user; "": none */
 	void *data;              /* private to the kind */
 };
 

@@ -11,8 +11,8 @@
 #include "text/special.h"
 #include "text/tokenizer_kind.h"
 
-/* Takes the end and the beginning of a text from the files next to tokenizer.model.  Other tokens must be
- * pieces that stand for no text: libsentencepiece would cut any other to pieces. */
+/* Reads the end and the bos token from the files next to tokenizer.model.  Other tokens of these files must
+ * be pieces that stand for no text: libsentencepiece would cut any other token to pieces. */
 static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struct rf_err *e)
 {
 	const struct rf_sentencepiece *sp = t->data;
