@@ -141,7 +141,29 @@ static void ignore(void *arg, char side, const char *line, size_t n)
 	(void)arg, (void)side, (void)line, (void)n;
 }
 
-/* Finds the next value of an option from p on, of *n bytes; NULL: there is none. */
+/* Returns where the value of a word begins; its end, after the lines that continue it, is *end.  Without
+ * the word both are the same. */
+static const char *value_of(const struct rf_buf *words, const char *name, const char **end)
+{
+	const char *const stop = (const char *)words->p + words->n;
+	const char *const line = word(words, name), *p = line;
+	size_t n;
+
+	while (p < stop && (p == line || *p == ' '))
+		next_line(&p, stop, &n);
+	*end = p;
+	return line == stop ? stop : line + strlen(name) + 1;
+}
+
+/* Returns the length of what separates two words of a shell's command at p; 0: nothing. */
+static size_t separator(const char *p, const char *end)
+{
+	if (p < end && (*p == ' ' || *p == '\t'))
+		return 1;
+	return end - p > 1 && p[0] == '\\' && p[1] == '\n' ? 2 : 0;
+}
+
+/* Finds the next value of an option from p on, of *n bytes; NULL: there is none.  p[-1] exists. */
 static const char *next_value(const char *p, const char *end, const char *option, size_t *n)
 {
 	const size_t size = strlen(option);
