@@ -4,6 +4,9 @@
 # there, as a line of RUN/eval.jsonl; before the first of these that of step 0.  However often it is called
 # and killed, a step has one line.
 #
+# KEEP_BEST=nll, accuracy or reward: RUN/best is then a copy of the best of these steps, by hard links, since
+# the trainer removes old ones.
+#
 # eval-step.sh check -- whether EVAL is there, and is what the lines that RUN has are about.
 # eval-step.sh only -- STEP's line alone, whatever its batch, with the rollouts that RUN's lines are about.
 set -euo pipefail
@@ -45,6 +48,27 @@ line() {
 	mv "$RUN/eval.jsonl.tmp" "$RUN/eval.jsonl"
 }
 
+# best: the step whose line is the best one by KEEP_BEST; the first of equals
+best() {
+	jq -sr --arg by "$KEEP_BEST" '($by | if . == "reward" then "reward/mean" else . end) as $key
+		| map(select(.[$key] | type == "number"))
+		| if length == 0 then 0 elif $by == "nll" then min_by(.[$key]).step
+		  else (map(.[$key]) | max) as $most | first(.[] | select(.[$key] == $most)).step end' \
+		"$RUN/eval.jsonl"
+}
+
+# keep: lets RUN/best point to a copy of the best step, and removes the copies before it
+keep() {
+	local kept
+	kept=$(printf 'step-%06d' "$(best)")
+	[ "$(readlink "$RUN/best" || true)" != "best-$kept" ] && [ -e "$RUN/$kept" ] || return 0
+	rm -rf "${RUN:?}/best-$kept" "$RUN/.best"
+	cp -al "$RUN/$kept" "$RUN/best-$kept"
+	ln -s "best-$kept" "$RUN/.best"
+	mv -T "$RUN/.best" "$RUN/best"
+	find "$RUN" -maxdepth 1 -name 'best-step-*' ! -name "best-$kept" -exec rm -rf {} +
+}
+
 if [ "${1:-}" = check ]; then
 	if [ ! -f "$EVAL" ]; then
 		printf "EVAL='%s': it must be a file of sequences, as valid.rf\n" "$EVAL" >&2
@@ -72,4 +96,6 @@ if [ ! -e "$RUN/eval.jsonl" ]; then
 		line "$MODEL" 0
 	fi
 fi
-[ $(((BATCH + 1) % EVERY)) -ne 0 ] || line "$STEP" "$AT"
+[ $(((BATCH + 1) % EVERY)) -eq 0 ] || exit 0
+line "$STEP" "$AT"
+[ -z "${KEEP_BEST:-}" ] || keep

@@ -39,6 +39,11 @@
 #                 a batch of which no record has rollouts, since all are too short for a position, ends a
 #                 phase that trains with ReFINE before it is trained; train: it is trained on next tokens
 #                 alone.  It may differ from call to call
+#     KEEP_STEPS=2
+#                 the newest steps that RUN keeps; it may differ from call to call
+#     KEEP_BEST=nll
+#                 with EVAL: RUN/best is the step with the lowest loss in RUN/eval.jsonl, however many steps
+#                 are kept.  accuracy and reward: the one with the highest.  It may differ from call to call
 #     AFTER       a command that is run once after each batch, for the step $$STEP
 #     PHASE       what messages begin with, in the place of RUN
 #
@@ -97,6 +102,8 @@ EVERY      = 1
 EVALUATE   = rf-ntp --eval
 REWARD_OPTIONS = --text --no-hidden
 NO_ROLLOUTS = stop
+KEEP_STEPS =
+KEEP_BEST  =
 AFTER      =
 PHASE      = $(RUN)
 MEMORY     =
@@ -141,7 +148,7 @@ all_steps    = $$((BATCHES * $(or $(shell $(HERE)steps.sh '$(BATCH)' $(call quot
                TRAIN: its steps are not known))))
 fill         = $(if $(auto_steps),$(subst --total-steps auto,--total-steps $(all_steps),$(subst \
                --total-steps=auto,--total-steps auto,$(1))),$(1))
-trains       = $(call fill,$(1)) -m "$$RUN" $$COMPUTE $(call trainer_options,$(1)) --at $$AT $$RANKS \
+trains       = $(call fill,$(1)) -m "$$RUN" $$COMPUTE $(call trainer_options,$(1)) $$KEEP_OPTIONS --at $$AT $$RANKS \
                $(if $(filter rf-grpo,$(call program,$(1))),$(stale)) \
                $${LIVE:+--live "$$LIVE" --commit-every $$COMMIT_EVERY} --log "$$RUN/log.jsonl"
 # what a trainer of rollouts is told that may change from call to call
@@ -163,7 +170,8 @@ evaluates = $(if $(EVAL),$(call quote,$(HERE)eval-step.sh))
 and_after = $(call both,$(ANSWER),$(call both,$(evaluates),$(AFTER)))
 fixed     = $(if $(own),$${hashes:-no files})$(if $(ANSWER),$(if $(own), )answered by $$ANSWER)
 TRAIN_OPTIONS = $(if $(filter stop,$(NO_ROLLOUTS)),--need-rollouts)
-export TRAIN_OPTIONS
+KEEP_OPTIONS  = $(if $(KEEP_STEPS),--keep $(KEEP_STEPS))
+export TRAIN_OPTIONS KEEP_OPTIONS KEEP_BEST
 
 # What was typed, for the run's manifest: lines NAME=VALUE, in which a blank at the beginning goes on with the
 # value before.
@@ -197,9 +205,12 @@ batches:
 		KEEP and LAUNCH need rf-grpo, each rank of which writes a file of its own))
 	$(if $(filter-out stop train,$(or $(NO_ROLLOUTS),nothing)),$(error \
 		NO_ROLLOUTS='$(NO_ROLLOUTS)' is not one of stop train))
+	$(if $(filter-out nll accuracy reward nothing,$(or $(KEEP_BEST),nothing)),$(error \
+		KEEP_BEST='$(KEEP_BEST)' is not one of nll accuracy reward))
+	$(if $(KEEP_BEST),$(if $(EVAL),,$(error KEEP_BEST needs EVAL: the held-out sequences that steps are judged by)))
 	$(if $(own),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
 	@$(HERE)numbers.sh 0 $(call values,BATCHES SEED STALE)
-	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS))
+	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS) $(if $(KEEP_STEPS),KEEP_STEPS))
 	@$(HERE)stages.sh $(call values,$(STAGES))
 	@$(if $(EVAL),$(HERE)eval-step.sh check)
 	@$(if $(and $(KEEP),$(LAUNCH)), \

@@ -12,7 +12,8 @@
 #     INNER_STEPS=published   ntp takes one step per batch, whatever MINI_BATCH is
 #                 matched     as many as refine, which is the fair control
 #     RESET=no         weights and moments go on from batch to batch, as published
-#           batch      every batch begins at MODEL with fresh moments; its answers stay, but no step or log
+#           batch      every batch begins at MODEL with fresh moments; its answers stay, but no step.
+#                      RUN/adapted.jsonl has the loss on a batch's prompts before and after
 #     ORDER=file       the order of the prompts; shuffle: SEED=1 draws one
 #     GENERATE         answers, with MAX_NEW=32 tokens at most; if it samples, --draw-step 0 pairs methods
 #     PROMPT_KEY=prompt, ANSWER_KEY=answers, META_KEY=, MAX_PROMPT=8160, TRUNCATE=middle
@@ -51,7 +52,9 @@ prompts      = $(next_batch) --part prompt$(adapt)
 answer       = $(next_batch) | $(GENERATE) -m $(1) $$COMPUTE -o "$$OUTPUT"
 reset        = rm -rf "$$RUN"/.adapted.tmp-* && $(prompts) | \
                $(TRAIN) -m "$$STEP" $$COMPUTE $(call trainer_options,$(TRAIN)) \
-               --weights-out "$$RUN/adapted" && $(call answer,"$$RUN/adapted")
+               --weights-out "$$RUN/adapted" && \
+               $(next_batch) --part prompt | $(call quote,$(HERE)adapted.sh) && \
+               $(call answer,"$$RUN/adapted")
 
 OUTPUTS      = answers
 COUNT        = $(if $(carries),commits,outputs)

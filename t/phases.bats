@@ -183,6 +183,10 @@ answered() {
 				diff - want
 		done
 		cmp hand/model.safetensors $method/adapted/model.safetensors
+		# the log has the loss on the last batch's prompts before and after
+		[ "$(jq -c .batch $method/adapted.jsonl | paste -sd' ')" = '0 1 2' ]
+		rf-ntp --eval -m hand <(rf-cat --part prompt batch) >after
+		tail -n 1 $method/adapted.jsonl | jq -c .after | diff - <(jq -c . after)
 		[ "$(answered $method)" != "$(answered "$P/none")" ]
 	done
 }

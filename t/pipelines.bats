@@ -916,3 +916,23 @@ prompts() {
 	grep -qE '^tokens +FAILED$' <<<"$output"
 	[[ "$stderr" == *"bench: tokenizers does not give rf-tokenize's $count tokens: "* ]]
 }
+
+@test "midtrain.mk: KEEP_STEPS and KEEP_BEST say which steps stay, and may change from call to call" {
+	cp -r "$P/text" text
+	rf-tokenize --bytes --max-len 128 --truncate right -o valid.rf text/rf-cat.1.txt 2>err
+	kept() { (cd run && echo step-* best-*); }
+	midtrain RUN=run EVAL=valid.rf KEEP_STEPS=1 KEEP_BEST=accuracy BATCHES=2 2>err
+	[ "$(cd run && echo step-*)" = step-000004 ]
+	# whichever is best in the lines of eval.jsonl, one step is kept, and its weights are those of its line
+	midtrain RUN=run EVAL=valid.rf KEEP_STEPS=2 KEEP_BEST=nll BATCHES=3 2>err
+	best=$(jq -s 'min_by(.nll).step' run/eval.jsonl)
+	[ "$(kept)" = "step-000004 step-000006 $(printf 'best-step-%06d' "$best")" ]
+	rf-ntp --eval -m run/best valid.rf | jq .nll | diff - <(jq -s 'min_by(.nll).nll' run/eval.jsonl)
+	# the best one stays when the trainer has removed its step
+	jq -c ".nll -= if .step == $best then 1 else 0 end" run/eval.jsonl >eval.jsonl && mv eval.jsonl run/
+	midtrain RUN=run EVAL=valid.rf KEEP_STEPS=1 KEEP_BEST=nll BATCHES=4 2>err
+	[ "$(kept)" = "step-000008 $(printf 'best-step-%06d' "$best")" ]
+	for words in KEEP_BEST=loss 'KEEP_BEST=nll EVAL=' KEEP_STEPS=0; do
+		run -2 midtrain RUN=run EVAL=valid.rf BATCHES=5 $words
+	done
+}

@@ -1,0 +1,20 @@
+#!/bin/bash
+# adapted.sh <PROMPTS.rf -- in a batch of testtime.mk with RESET=batch, with the variables of rf-loop: how well
+# the model and the weights in RUN/adapted predict the prompts, as the batch's line of RUN/adapted.jsonl.
+# However often a batch is done again, it has one line.
+set -euo pipefail
+export LC_ALL=C
+
+log=$RUN/adapted.jsonl
+trap 'rm -f "$log.prompts" "$log.tmp"' EXIT
+cat >"$log.prompts"
+# shellcheck disable=SC2086  # options
+before=$(rf-ntp --eval -m "$STEP" ${COMPUTE:-} "$log.prompts")
+# shellcheck disable=SC2086
+after=$(rf-ntp --eval -m "$RUN/adapted" ${COMPUTE:-} "$log.prompts")
+{
+	# a line that a crash cut is left out
+	[ ! -e "$log" ] || sed -n "/^{\"batch\":$BATCH,/d; /}\$/p" "$log"
+	printf '{"batch":%d,"before":%s,"after":%s}\n' "$BATCH" "$before" "$after"
+} | sort -t : -k 2n >"$log.tmp"
+mv "$log.tmp" "$log"
