@@ -85,6 +85,49 @@ line() {
 	[ ! -e out ]
 }
 
+@test "manifest: a file that cannot be read stops the trainer before it trains, and blank lines are passed over" {
+	runs run
+	texts 40 1:20 >in
+	printf '\n{"event":"begin","host":"x","step":1}\n \r\n' >$J
+	rf-ntp -m run --threads 1 in
+	[ "$(sed '/^\s*$/d' $J | jq -c .event | paste -sd' ')" = '"begin" "change"' ]
+	rf-dump run | grep -c '^manifest' | grep -qx 2
+	# the stream never ends: an error that comes all the same came before it
+	echo '{"event":' >>$J
+	mkfifo never
+	sleep 60 >never &
+	run -78 timeout 20 rf-ntp -m run --threads 1 never
+	[[ "$output" == "rf-ntp: run/manifest.json: line 5 "* ]]
+	rm $J
+	mkdir run/data
+	echo none >run/data/words
+	run -65 timeout 20 rf-ntp -m run --threads 1 never
+	[ "$output" = "rf-ntp: run/data/words: the line 'none' is not NAME=VALUE" ]
+	kill %sleep
+}
+
+@test "manifest: words are kept whatever their names and values are, or named" {
+	runs run
+	texts 40 1:20 >in
+	long=$(printf 'L%.0s' {1..200})
+	RF_WORDS=$(printf 'A\xff=b\xfe\n\nB==\n  x\n%s=y\n\xc3\xa9=' "$long") rf-ntp -m run --threads 1 in
+	[ "$(line 1 .words)" = "$(jq -cnS --arg l "$long" \
+		'{"A\\xff": "b\\xfe", "B": "=\n x", ($l): "y", "é": ""}')" ]
+	run -64 env RF_WORDS=$'A=1\nB' rf-ntp -m run --threads 1 in
+	[ "$output" = "rf-ntp: RF_WORDS: the line 'B' is not NAME=VALUE" ]
+	[ "$(wc -l <$J)" -eq 1 ]
+}
+
+@test "manifest: stages are recorded that have a NUL in an option" {
+	runs run
+	texts 40 1:20 | rf-entropy -m "$M" |
+		edited 'if .type == "head" then .body.history[-1].options.x = "a\u0000b" else . end' >in
+	rf-ntp -m run --threads 1 in
+	[ "$(line 1 '.stages[0] | [.tool, .options.x]')" = '["rf-entropy","a\u0000b"]' ]
+	rf-ntp -m run --threads 1 --lr 1e-3 in
+	rf-dump --json run | jq -c 'select(.type == "manifest") | del(.type)' | cmp - $J
+}
+
 @test "manifest: a trainer that fails, or commits nothing, writes no line" {
 	runs run
 	texts 40 1:20 >in
@@ -273,6 +316,42 @@ midtrain() {
 	grep -qF '| lr | 1e-06 |' older/README.md
 	rf-init --from run --dtype bf16 newer 2>/dev/null
 	grep -qF '| lr | 0.5 |' newer/README.md
+}
+
+# card README [NAME]: the lines that a card takes from these: README.md, and _name_or_path of config.json
+card() {
+	rm -rf base exported run
+	cp -r "$M" base
+	printf -- "$1" >base/README.md
+	jq --arg name "${2:-}" '._name_or_path = $name' "$M/config.json" >base/config.json
+	rf-init --from base run
+	rf-ntp -m run --threads 1 in
+	rf-init --from run --dtype f32 exported 2>/dev/null
+	sed '1,3d; /^tags:/Q' exported/README.md | paste -sd'|'
+}
+
+@test "manifest: a card takes over the licence from any kind of README.md that has one" {
+	texts 40 1:20 >in
+	[ "$(card '---\nlicense: mit\n---\n')" = 'license: mit' ]
+	[ "$(card '---\r\nlicense: mit\r\nlanguage:\r\n- en\r\ntags: x\r\n---\r\ntext')" = \
+		'license: mit|language:|- en' ]
+	[ "$(card '---\nlicense: mit\n---')" = 'license: mit' ]
+	[ "$(card '---\n\nlicense: mit\n\n - x\n---\nlicense: no\n')" = 'license: mit' ]
+	# without both lines of dashes it says nothing
+	[ "$(card '---\nlicense: mit')" = '' ]
+	[ "$(card '---\nlicense: mit\n----\n')" = '' ]
+	[ "$(card 'license: mit\n---\n')" = '' ]
+}
+
+@test "manifest: a card names the model that a run began with, and no path" {
+	texts 40 1:20 >in
+	[ "$(card '' owner/name-1.0)" = 'base_model: owner/name-1.0' ]
+	mkdir -p models/mine
+	[ "$(card '' models/mine)" = '' ]
+	[ "$(card '' /home/me/.cache/huggingface/hub/models--Owner--A-b.1/snapshots/0123)" = \
+		'base_model: Owner/A-b.1' ]
+	[ "$(card '' hub/models--gpt2/x--y)" = '' ]
+	[ "$(card '' ./a)" = '' ] && [ "$(card '' a/b/c)" = '' ] && [ "$(card '' '')" = '' ]
 }
 
 @test "manifest: a pipeline takes another learning rate in the middle of a run, and records it" {

@@ -40,57 +40,101 @@ static bool is_repository(const char *s, size_t n)
 	return first && *s != '.' && s[first] == '/' && second && first + 1 + second == n;
 }
 
-/* Adds the model that the run began with, if its config names it, or if the run began in a folder of Hugging
- * Face's cache (models--OWNER--NAME). */
+/* Writes into id the model whose folder in a cache of Hugging Face (models--OWNER--NAME) a path goes through.
+ * Returns false if there is no such folder. */
+static bool of_cache(const char *path, char id[300])
+{
+	static const char prefix[] = "models--";
+
+	for (const char *part = path, *end; *part; part = end + (*end == '/')) {
+		const char *owner = part + sizeof prefix - 1, *name;
+
+		end = part + strcspn(part, "/");
+		if (strncmp(part, prefix, sizeof prefix - 1) || !(name = strstr(owner, "--")) || name >= end)
+			continue;
+		if (snprintf(id, 300, "%.*s/%.*s", (int)(name - owner), owner, (int)(end - name - 2),
+		             name + 2) < 300 && is_repository(id, strlen(id)))
+			return true;
+	}
+	return false;
+}
+
+/* The model that the run began with, where its config or a folder in a cache of Hugging Face says it.  A path
+ * that exists here is the name of no repository. */
 static void add_base(struct rf_buf *p, const struct rf_ckpt *c, const json_t *newest)
 {
 	json_t *config = json_loads(c->cfg.text, 0, NULL);
-	const char *name = text_at(config, "_name_or_path"),
-	           *from = text_at(json_object_get(newest, "begun"), "from"),
-	           *cache = strstr(from, "models--"), *owner, *end;
+	const char *name = text_at(config, "_name_or_path");
+	char id[300];
 
-	if (is_repository(name, strlen(name))) {
+	if (of_cache(name, id))
+		rf_print(p, "base_model: %s\n", id);
+	else if (is_repository(name, strlen(name)) && access(name, F_OK))
 		rf_print(p, "base_model: %s\n", name);
-	} else if (cache && (owner = cache + 8) && (end = strstr(owner, "--"))) {
-		char id[300];
-		const int n = snprintf(id, sizeof id, "%.*s/%.*s", (int)(end - owner), owner,
-		                       (int)strcspn(end + 2, "/"), end + 2);
-
-		if (n < (int)sizeof id && is_repository(id, strlen(id)))
-			rf_print(p, "base_model: %s\n", id);
-	}
+	else if (of_cache(text_at(json_object_get(newest, "begun"), "from"), id))
+		rf_print(p, "base_model: %s\n", id);
 	json_decref(config);
 }
 
-/* Copies licence and language from the card that the run began with: the lines between its two lines of
- * dashes that begin with these words, and the lines that continue them. */
+/* Returns the next line of *text without what ends it, \n or \r\n, and moves *text behind it. */
+static const char *next_line(const char **text, size_t *n)
+{
+	const char *const line = *text;
+
+	*n = strcspn(line, "\n");
+	*text = line + *n + (line[*n] == '\n');
+	*n -= *n && line[*n - 1] == '\r';
+	return line;
+}
+
+static bool is_dashes(const char *line, size_t n) { return n == 3 && !memcmp(line, "---", 3); }
+
+/* Takes over what the card that the run began with says of licence and language: lines between its two lines
+ * of dashes that begin with these words, with those that belong to them.  A card without both lines of dashes
+ * says nothing. */
 static void add_licence(struct rf_buf *p, const char *dir)
 {
+	struct rf_buf lines = { 0 };
+	bool taken = false, closed = false;
 	char path[4096], *text = NULL;
-	bool taken = false;
-	size_t n, len;
+	const char *rest, *line;
+	size_t n;
 
 	if (rf_file_join(path, dir, "README.md", NULL) != RF_OK ||
 	    rf_file_read(path, MOST_CARD, &text, &n, NULL) != RF_OK)
 		return;
-	for (const char *line = strncmp(text, "---\n", 4) ? "" : text + 4; *line && strncmp(line, "---", 3);
-	     line += len) {
-		len = strcspn(line, "\n");
-		len += line[len] == '\n';
-		if (!strchr(" -", *line))
+	rest = text;
+	line = next_line(&rest, &n);
+	for (bool begun = is_dashes(line, n); begun && *rest && !closed;) {
+		line = next_line(&rest, &n);
+		closed = is_dashes(line, n);
+		if (!n || !strchr(" -", *line))
 			taken = !strncmp(line, "license", 7) || !strncmp(line, "language", 8);
-		if (taken)
-			rf_buf_add(p, line, len);
+		if (taken && !closed) {
+			rf_buf_add(&lines, line, n);
+			rf_print_text(&lines, "\n");
+		}
 	}
+	if (closed)
+		rf_buf_add(p, lines.p, lines.n);
+	p->failed |= lines.failed;
+	rf_buf_free(&lines);
 	free(text);
+}
+
+static void add_cell(struct rf_buf *p, const char *value)
+{
+	rf_print_text(p, "| ");
+	for (const char *s = value; *s; s++)
+		rf_print(p, *s == '|' || *s == '\\' ? "\\%c" : (unsigned char)*s < ' ' ? " " : "%c", *s);
+	rf_print_text(p, " ");
 }
 
 static void add_row(struct rf_buf *p, const char *key, const char *value)
 {
-	rf_print(p, "| %s | ", key);
-	for (const char *s = value; *s; s++)
-		rf_print(p, *s == '|' || *s == '\\' ? "\\%c" : (unsigned char)*s < ' ' ? " " : "%c", *s);
-	rf_print_text(p, " |\n");
+	add_cell(p, key);
+	add_cell(p, value);
+	rf_print_text(p, "|\n");
 }
 
 /* Adds the values of an object as rows of a table, except for one key. */
@@ -101,16 +145,21 @@ static void add_table(struct rf_buf *p, const char *title, const json_t *o, cons
 	json_t *v;
 
 	json_object_foreach((json_t *)(uintptr_t)o, key, v) {
-		char *text = json_is_string(v) ? NULL
-		             : json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+		struct rf_buf text = { 0 };
 
-		if (strcmp(key, without) && !json_is_object(v) && !json_is_null(v)) {
-			if (!any)
-				rf_print(p, "\n## %s\n\n| | |\n|---|---|\n", title);
-			add_row(p, key, text ? text : json_string_value(v));
-			any = true;
-		}
-		free(text);
+		if (!strcmp(key, without) || json_is_object(v) || json_is_null(v))
+			continue;
+		if (json_is_string(v))
+			rf_print_text(&text, json_string_value(v));
+		else
+			rf_json_print(&text, v);
+		rf_buf_add(&text, "", 1);
+		if (!any)
+			rf_print(p, "\n## %s\n\n| | |\n|---|---|\n", title);
+		any = true;
+		add_row(p, key, text.failed ? "" : (const char *)text.p);
+		p->failed |= text.failed;
+		rf_buf_free(&text);
 	}
 }
 

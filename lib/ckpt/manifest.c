@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/number.h"
+#include "base/utf8.h"
 #include "ckpt/manifest.h"
 #include "io/file.h"
 #include "io/json.h"
@@ -36,7 +37,9 @@ static enum rf_code read_lines(const char *path, char **text, json_t *lines, str
 		return rc == RF_ENOINPUT ? RF_OK : rc;
 	for (const char *p = *text; *p && rc == RF_OK; p += len + (p[len] == '\n'), number++) {
 		len = strcspn(p, "\n");
-		if ((rc = rf_json_parse(&line, p, len, DEPTH, e)) != RF_OK)
+		if (strspn(p, " \t\r") >= len)
+			continue;
+		if ((rc = rf_json_parse_nul(&line, p, len, DEPTH, e)) != RF_OK)
 			rf_blame(e, "%s: line %d (move the file away to begin another one)", path, number);
 		else if (json_array_append_new(lines, line) < 0)
 			rc = rf_fail(e, RF_ENOMEM, "out of memory");
@@ -142,7 +145,8 @@ enum rf_code rf_manifest_note(const char *run, const json_t *parts, const json_t
                               struct rf_err *e)
 {
 	json_t *lines = json_array(), *before = NULL, *line = NULL;
-	char path[4096], *old = NULL, *text = NULL;
+	struct rf_buf text = { 0 };
+	char path[4096], *old = NULL;
 	bool needed = false;
 	enum rf_code rc;
 
@@ -150,13 +154,14 @@ enum rf_code rf_manifest_note(const char *run, const json_t *parts, const json_t
 	    (rc = read_lines(path, &old, lines, e)) == RF_OK) {
 		before = rf_manifest_newest(lines);
 		line = before ? make_line(before, parts, first, step, &needed) : NULL;
-		text = line ? json_dumps(line, JSON_COMPACT) : NULL;
-		if (!text)
+		rf_json_print(&text, line);
+		rf_buf_add(&text, "", 1);
+		if (text.failed)
 			rc = rf_fail(e, RF_ENOMEM, "out of memory");
 		else if (needed)
-			rc = replace(path, old, text, e);
+			rc = replace(path, old, (const char *)text.p, e);
 	}
-	free(text);
+	rf_buf_free(&text);
 	free(old);
 	json_decref(line);
 	json_decref(before);
@@ -166,51 +171,70 @@ enum rf_code rf_manifest_note(const char *run, const json_t *parts, const json_t
 
 /* ---- words --------------------------------------------------------------------------------- */
 
-/* Adds a value; a text that is not UTF-8 is escaped. */
-static bool set_text(json_t *o, const char *name, const char *s, size_t n)
+/* Returns n bytes as a text, escaped if they are not UTF-8; the caller frees it.  NULL: out of memory. */
+static char *utf8_text(const char *s, size_t n)
 {
-	json_t *v = json_stringn(s, n);
-	char *q;
+	char *text = malloc(4 * n + 1);
 
-	if (!v && (q = malloc(4 * n + 1))) {
-		v = json_string(rf_quote(q, 4 * n + 1, s, n));
-		free(q);
+	if (text && rf_utf8(s, n)) {
+		memcpy(text, s, n);
+		text[n] = 0;
+	} else if (text) {
+		rf_quote(text, 4 * n + 1, s, n);
 	}
-	return json_object_set_new(o, name, v) == 0;
+	return text;
 }
 
-json_t *rf_manifest_typed(const char *text)
+bool rf_manifest_set(json_t *o, const char *name, size_t name_len, const char *value, size_t n)
 {
-	json_t *words = json_object();
+	char *key = utf8_text(name, name_len), *text = utf8_text(value, n);
+	const bool set = key && text && json_object_set_new(o, key, json_string(text)) == 0;
+
+	free(key);
+	free(text);
+	return set;
+}
+
+enum rf_code rf_manifest_typed(const char *text, json_t **words, struct rf_err *e)
+{
 	struct rf_buf value = { 0 };
-	bool failed = !words;
+	bool failed = !(*words = json_object());
+	enum rf_code rc = RF_OK;
 
-	while (*text && !failed) {
-		const char *equals = strchr(text, '='), *end;
-		char name[80];
+	while (*text && !failed && rc == RF_OK) {
+		const char *const name = text, *end = text + strcspn(text, "\n");
+		const char *const equals = memchr(text, '=', (size_t)(end - text));
 
-		if (!equals)
-			break;
-		snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
+		if (!equals && end > name) {
+			char line[120];
+
+			rc = rf_fail(e, RF_EDATA, "the line '%s' is not NAME=VALUE",
+			             rf_quote(line, sizeof line, name, (size_t)(end - name)));
+		}
+		if (!equals) {
+			text = end + (*end == '\n');
+			continue;
+		}
 		value.n = 0;
 		for (text = equals + 1;; text = end + 2) {
-			end = strchr(text, '\n');
-			end = end ? end : text + strlen(text);
+			end = text + strcspn(text, "\n");
 			rf_buf_add(&value, text, (size_t)(end - text));
 			if (!*end || end[1] != ' ')
 				break;
 			rf_buf_add(&value, "\n", 1);
 		}
 		text = end + (*end == '\n');
-		rf_buf_add(&value, "", 1);
-		failed = value.failed || !set_text(words, name, (const char *)value.p, value.n - 1);
+		failed = value.failed || !rf_manifest_set(*words, name, (size_t)(equals - name),
+		                                          (const char *)value.p, value.n);
 	}
 	rf_buf_free(&value);
-	if (failed) {
-		json_decref(words);
-		return NULL;
+	if (failed)
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	if (rc != RF_OK) {
+		json_decref(*words);
+		*words = NULL;
 	}
-	return words;
+	return rc;
 }
 
 /* Adds a script that rf-loop noted as "SIZE bytes, xxh64 HASH: NAME".  Returns false for any other text, or
@@ -226,7 +250,7 @@ static bool add_script(json_t *scripts, const char *text, size_t n)
 	    strncmp(text + digits, middle, sizeof middle - 1))
 		return true;
 	script = json_pack("{s:I, s:s%}", "bytes", (json_int_t)bytes, "xxh64", text + name - 18, (size_t)16);
-	if (script && set_text(script, "file", text + name, n - name))
+	if (script && rf_manifest_set(script, "file", 4, text + name, n - name))
 		return json_array_append_new(scripts, script) == 0;
 	json_decref(script);
 	return false;
@@ -247,13 +271,14 @@ enum rf_code rf_manifest_words(const char *run, json_t **words, json_t **scripts
 	}
 	rf_buf_add(&text, "", 1);
 	*scripts = json_array();
-	*words = text.failed ? NULL : rf_manifest_typed((const char *)text.p);
-	for (const char *p = (const char *)text.p; *words && p; p = strchr(p, '\n'), p += p != NULL)
-		if (!strncmp(p, "script=", 7) && !add_script(*scripts, p + 7, strcspn(p + 7, "\n"))) {
-			json_decref(*words);
-			*words = NULL;
-		}
+	rc = text.failed || !*scripts ? rf_fail(e, RF_ENOMEM, "out of memory")
+	                              : rf_manifest_typed((const char *)text.p, words, e);
+	if (rc != RF_OK)
+		rf_blame(e, "%s", path);
+	for (const char *p = (const char *)text.p; rc == RF_OK && p; p = strchr(p, '\n'), p += p != NULL)
+		if (!strncmp(p, "script=", 7) && !add_script(*scripts, p + 7, strcspn(p + 7, "\n")))
+			rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	json_object_del(*words, "script");
 	rf_buf_free(&text);
-	return *words && *scripts ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory");
+	return rc;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include "base/cores.h"
@@ -308,24 +309,29 @@ static bool of_batch(const char *name)
 	return false;
 }
 
-/* Returns the manifest's entry for this program: the options that have an effect, and the words of the
- * pipeline, lines NAME=VALUE in $RF_WORDS. */
+/* Returns what the manifest says of this program: the options that have an effect, and the words that its caller
+ * was given, lines NAME=VALUE in $RF_WORDS. */
 static json_t *describe(const struct rf_cli *cli)
 {
-	const char *words = getenv("RF_WORDS");
-	json_t *options = json_object(), *made;
+	const char *words = getenv("RF_WORDS"), *text;
+	json_t *options = json_object(), *typed = NULL, *made;
+	bool failed = !options;
 	char buf[RF_OPT_VALUE];
-	const char *text;
+	struct rf_err err;
 	size_t n;
 
+	if (words && *words && rf_manifest_typed(words, &typed, &err) != RF_OK)
+		rf_die(err.code == RF_EDATA ? EX_USAGE : rf_exit_status(err.code), "RF_WORDS: %s", err.msg);
 	for (const struct rf_opt *const *t = cli->opts; *t; t++)
 		for (const struct rf_opt *o = *t; o->name; o++)
 			if (rf_cli_in_force(o) && !of_batch(o->name) && (text = rf_opt_value(o, 9, buf, &n)))
-				json_object_set_new(options, o->name, json_stringn(text, n));
+				failed |= !rf_manifest_set(options, o->name, strlen(o->name), text, n);
 	made = json_pack("{s:{s:s, s:s, s:s, s:o}}", "program", "name", cli->name, "version", rf_cli_version,
 	                 "commit", rf_cli_built_from, "options", options);
-	if (made && words && *words)
-		json_object_set_new(made, "words", rf_manifest_typed(words));
+	if (failed || !made || (typed && json_object_set_new(made, "words", typed) < 0)) {
+		rf_fail(&err, RF_ENOMEM, "out of memory (the manifest)");
+		rf_die_err(&err);
+	}
 	return made;
 }
 

@@ -319,7 +319,7 @@ static void add_json(struct rf_buf *item, const json_t *v)
 	if (!v)
 		rf_print_text(&text, "-");
 	else if (json_is_string(v))
-		rf_print_text(&text, json_string_value(v));
+		rf_buf_add(&text, json_string_value(v), json_string_length(v));
 	else
 		rf_json_print(&text, v);
 	rf_print_safe(item, text.p, text.n, false);

@@ -9,7 +9,7 @@
 #include "io/jscan.h"
 #include "io/json.h"
 
-enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth, struct rf_err *e)
+static enum rf_code parse(json_t **root, const char *text, size_t n, int depth, size_t flags, struct rf_err *e)
 {
 	json_error_t je;
 	char q[120];
@@ -19,7 +19,7 @@ enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth,
 		return rf_fail(e, RF_EMODEL,
 		               "the JSON is nested more than %d levels deep or has more than %d values",
 		               depth, RF_JSON_NODES);
-	*root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &je);
+	*root = json_loadb(text, n, flags | JSON_REJECT_DUPLICATES, &je);
 	if (!*root && json_error_code(&je) == json_error_out_of_memory)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if (!*root)
@@ -31,6 +31,16 @@ enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth,
 		return rf_fail(e, RF_EMODEL, "not a JSON object");
 	}
 	return RF_OK;
+}
+
+enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth, struct rf_err *e)
+{
+	return parse(root, text, n, depth, 0, e);
+}
+
+enum rf_code rf_json_parse_nul(json_t **root, const char *text, size_t n, int depth, struct rf_err *e)
+{
+	return parse(root, text, n, depth, JSON_ALLOW_NUL, e);
 }
 
 static void print_scalar(struct rf_buf *to, const json_t *v)

@@ -8,6 +8,7 @@
 #include "io/json.h"
 #include "method/made.h"
 #include "model/tree.h"
+#include "stream/msg.h"
 
 static enum rf_code no_memory(struct rf_err *e)
 {
@@ -23,6 +24,20 @@ enum rf_code rf_made_begin(struct rf_trainer *t, struct rf_err *e)
 {
 	const struct rf_ckpt *at = &t->run.at;
 
+	json_t *lines, *words, *scripts;
+	enum rf_code rc;
+
+	/* a file that cannot be read is reported now, not after the training */
+	if (!t->ranks.rank) {
+		if ((rc = rf_manifest_read(t->run.path, &lines, e)) != RF_OK)
+			return rc;
+		json_decref(lines);
+		rc = rf_manifest_words(t->run.path, &words, &scripts, e);
+		json_decref(words);
+		json_decref(scripts);
+		if (rc != RF_OK)
+			return rc;
+	}
 	t->start = json_pack("{s:o, s:o, s:s, s:o}", "weights",
 	                     at->commits < at->past_count ? json_string(at->past[at->commits]) : json_null(),
 	                     "step", at->commits ? json_null() : json_integer(at->step),
@@ -45,9 +60,11 @@ enum rf_code rf_made_stages(struct rf_trainer *t, const struct rf_head *h, struc
 	enum rf_code rc;
 	size_t i, n;
 
-	if ((rc = rf_head_json(h, &text, &n, e)) == RF_OK) {
-		head = json_loadb(text, n, 0, NULL);
+	if ((rc = rf_head_to_json(h, &text, &n, e)) == RF_OK) {
+		head = json_loadb(text, n, JSON_ALLOW_NUL, NULL);
 		free(text);
+		if (!head)
+			rc = rf_fail(e, RF_EDATA, "the history of the stream's head is not JSON");
 		json_array_foreach(json_object_get(json_object_get(head, "body"), "history"), i, stage)
 			if (counts(stage))
 				json_array_append(stages, stage);

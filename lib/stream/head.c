@@ -326,17 +326,6 @@ void rf_head_encode(struct rf_buf *b, const struct rf_head *h)
 	rf_buf_add(b, h->unknown.data, h->unknown.size);
 }
 
-enum rf_code rf_head_json(const struct rf_head *h, char **text, size_t *n, struct rf_err *e)
-{
-	struct rf_buf b = { 0 };
-	enum rf_code rc;
-
-	rf_head_encode(&b, h);
-	rc = b.failed ? no_memory(e) : rf_msg_to_json(b.p, b.n, text, n, e);
-	rf_buf_free(&b);
-	return rc;
-}
-
 enum rf_code rf_head_hash(const struct rf_head *h, uint64_t *hash, struct rf_err *e)
 {
 	struct rf_head whole = *h;

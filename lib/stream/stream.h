@@ -50,8 +50,6 @@ void rf_head_free(struct rf_head *h);
 /* A hash of all that it says but the shard: heads of shares of one stream are equal in it.  Errors:
  * RF_ENOMEM. */
 enum rf_code rf_head_hash(const struct rf_head *h, uint64_t *hash, struct rf_err *e);
-/* Writes a head as rf-dump --json does, as one line of *n bytes, malloc'd into *text.  Errors: RF_ENOMEM. */
-enum rf_code rf_head_json(const struct rf_head *h, char **text, size_t *n, struct rf_err *e);
 /* rf_head_stage() appends a stage to the history; the other functions then add its options, in order.  A text
  * has n bytes.  Errors: RF_ENOMEM; RF_EUSAGE: a text is not UTF-8. */
 enum rf_code rf_head_stage(struct rf_head *h, const char *tool, const char *version, struct rf_err *e);
