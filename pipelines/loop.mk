@@ -148,7 +148,8 @@ all_steps    = $$((BATCHES * $(or $(shell $(HERE)steps.sh '$(BATCH)' $(call quot
                TRAIN: its steps are not known))))
 fill         = $(if $(auto_steps),$(subst --total-steps auto,--total-steps $(all_steps),$(subst \
                --total-steps=auto,--total-steps auto,$(1))),$(1))
-trains       = $(call fill,$(1)) -m "$$RUN" $$COMPUTE $(call trainer_options,$(1)) $$KEEP_OPTIONS --at $$AT $$RANKS \
+trains       = $(call fill,$(1)) -m "$$RUN" $$COMPUTE $(call trainer_options,$(1)) $$KEEP_OPTIONS --at $$AT \
+               $$RANKS \
                $(if $(filter rf-grpo,$(call program,$(1))),$(stale)) \
                $${LIVE:+--live "$$LIVE" --commit-every $$COMMIT_EVERY} --log "$$RUN/log.jsonl"
 # what a trainer of rollouts is told that may change from call to call
@@ -207,7 +208,8 @@ batches:
 		NO_ROLLOUTS='$(NO_ROLLOUTS)' is not one of stop train))
 	$(if $(filter-out nll accuracy reward nothing,$(or $(KEEP_BEST),nothing)),$(error \
 		KEEP_BEST='$(KEEP_BEST)' is not one of nll accuracy reward))
-	$(if $(KEEP_BEST),$(if $(EVAL),,$(error KEEP_BEST needs EVAL: the held-out sequences that steps are judged by)))
+	$(if $(KEEP_BEST),$(if $(EVAL),,$(error \
+		KEEP_BEST needs EVAL: the held-out sequences that steps are judged by)))
 	$(if $(own),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
 	@$(HERE)numbers.sh 0 $(call values,BATCHES SEED STALE)
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS) $(if $(KEEP_STEPS),KEEP_STEPS))

@@ -923,7 +923,7 @@ prompts() {
 	kept() { (cd run && echo step-* best-*); }
 	midtrain RUN=run EVAL=valid.rf KEEP_STEPS=1 KEEP_BEST=accuracy BATCHES=2 2>err
 	[ "$(cd run && echo step-*)" = step-000004 ]
-	# whichever is best in the lines of eval.jsonl, one step is kept, and its weights are those of its line
+	# the best line of eval.jsonl has its step kept, and the step's weights give that line
 	midtrain RUN=run EVAL=valid.rf KEEP_STEPS=2 KEEP_BEST=nll BATCHES=3 2>err
 	best=$(jq -s 'min_by(.nll).step' run/eval.jsonl)
 	[ "$(kept)" = "step-000004 step-000006 $(printf 'best-step-%06d' "$best")" ]
