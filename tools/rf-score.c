@@ -57,7 +57,7 @@ int main(int argc, char *argv[])
 	struct rf_opt rules[RF_SCORE_OPTS], bad[RF_SKIP_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_cli cli = {
 		.name = "rf-score",
-		.usage = "[--rules rules] [--by keys] [--against file] [-o file] [options] [file ...]",
+		.usage = "[--rules rules] [--by keys] [--against path] [-o file] [options] [file ...]",
 		.summary = "Scores answers by the rules of RULER and LongBench: means, errors, differences.",
 		.example = "rf-generate -m RUN questions.rf | rf-score --by task,length",
 		.also = "rf-generate(1), rf-needle(1), rf-dump(1), rf-stream(5)",
