@@ -1,12 +1,12 @@
-# curves.awk -- the points that curves.gp draws, out of lines of run, figure, step and value, sorted by
-# figure, run and step, with tabs between: as files P.S of the current folder.
+# curves.awk -- writes the points that curves.gp draws to files P.S of the current folder.  The input is lines
+# of run, figure, step and value, with tabs between, sorted by figure, run and step.
 #
-# The file groups has the number of each run's curve, a line for each run.
+# The file groups has a line for each run, the number of the run's curve.
 #
-#     panels     how many figures there are; a figure is the number of its panel
-#     training   of which figure on they are of training, whose curves are smoothed
+#     panels     the number of figures; a figure is the number of its panel
+#     training   the first figure of training; curves of training are smoothed
 #     smooth     values of a running mean, which is centred; at the ends of a curve it has fewer
-#     base       the curve from which differences are drawn; 0: from none
+#     base       the curve from which differences are drawn; 0: none
 #
 # The value of a curve with several runs is their mean at the steps that all of them have, and its band one
 # standard deviation to either side.
@@ -53,7 +53,8 @@ function running_mean(p, r, width,    i, j, from, to, sum, mean)
 		value[p, r, i] = mean[i]
 }
 
-# The runs of curve s that have the figure at all; counted in `those`, their sums by step in sum, count.
+# collect: counts the runs of curve s that have the figure in `those`, and sums their values by step in sum,
+# count
 function collect(p, s,    r, i)
 {
 	split("", sum)

@@ -8,8 +8,8 @@
 # OUT/curves.png has a panel for each of these figures that the runs have: loss and accuracy of held-out text,
 # and rewards of rollouts there, as each run's EVAL noted them; loss and rewards of training.  Rewards of
 # different kinds have panels of their own.  OUT/curves.tsv has the numbers as the runs noted them: a line for
-# each run and step, NaN where nothing is known.  The loss and reward of a step are those that its weights had
-# in training, before they were changed.
+# each run and step, NaN where a value is missing.  The loss and reward of a step are those that its weights
+# had in training, before they were changed.
 #
 #     RUNS     the runs, each with eval.jsonl (EVAL=) or log.jsonl or both, with blanks between
 #     OUT      the folder of both files

@@ -11,12 +11,12 @@ die() {
 	exit "$status"
 }
 
-# plain NAME: the name so that no program takes it for an option
+# plain NAME: prints the name in a form that no program takes for an option
 plain() { case $1 in -*) printf './%s\n' "$1" ;; *) printf '%s\n' "$1" ;; esac }
 
 # ---- words ---------------------------------------------------------------------------------
 
-# items WORD: of a word with semicolons the parts, one for each run, without blanks around them: in `list`
+# items WORD: splits a word at its semicolons into `list`, one part for each run, without blanks around it
 items() {
 	local rest=${!1}\; part
 	list=()
@@ -47,7 +47,7 @@ if [ -n "$LABELS$GROUP" ]; then
 	if [ -n "$GROUP" ]; then items GROUP; else items LABELS; fi
 	names=("${list[@]}")
 fi
-# the curves, and of each run the number of its curve
+# the curves, and the number of each run's curve
 curves=() curve=() base=0
 for i in "${!runs[@]}"; do
 	for ((s = 0; s < ${#curves[@]}; s++)); do
@@ -89,7 +89,7 @@ numbers() {
 # about RUN: by what command its lines were made, and size and hash of what they are about
 about() { sed -n '/^EVALUATE=/p; s/^\([0-9]* bytes, sha256 [0-9a-f]*\).*/\1/p' <"$1/eval.words"; }
 
-# rollouts RUN: how the rollouts were drawn whose rewards its lines have
+# rollouts RUN: prints how the rollouts for the rewards in its lines were drawn
 rollouts() { sed -n 's/^eval_line=//; s/ | rf-reward .*//; 1p' <"$1/eval-reward.words"; }
 
 first='' drawn=''
@@ -138,7 +138,7 @@ for i in "${!runs[@]}"; do
 		END { for (key in value) print i, key, value[key] }' <"$tmp/run" >>"$tmp/numbers"
 done
 
-# from here on all files have names of ours, which no program takes for anything else
+# from here on no file has a name of the user's, so no program takes a name for an option
 cd "$tmp"
 printf '%s\n' "${runs[@]}" >runs
 printf '%s\n' "${curves[@]}" >names
@@ -174,7 +174,7 @@ awk -F '\t' -v OFS='\t' 'FNR == NR { panel[$0] = FNR; next } { $2 = panel[$2]; p
 	sort -t $'\t' -k 2,2n -k 1,1n -k 3,3n |
 	awk -v panels="$(wc -l <panels)" -v training="${training:-99}" -v smooth="$SMOOTH" -v base="$base" \
 		-f "$here/curves.awk"
-# a curve that stands still is a warning of gnuplot's
+# gnuplot warns of a constant curve
 BASE=$base gnuplot "$here/style.gp" "$here/curves.gp" 2>said || {
 	cat said >&2
 	exit 70

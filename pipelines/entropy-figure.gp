@@ -2,8 +2,8 @@
 # were chosen: gnuplot style.gp entropy-figure.gp
 #
 # In the folder: tokens, with a head and lines of t, entropy and chosen; mean and chosen, points of t and the
-# mean of 5 entropies; unit, what a token is.  CHUNKS in the environment: a position was drawn in each of so
-# many equal parts, between which are lines; 0: there are none.
+# mean of 5 entropies; unit, the name of a token.  CHUNKS in the environment: the number of equal parts of
+# the sequence, with lines between, in each of which a position was drawn; 0: none.
 set datafile separator "\t"
 stats "tokens" skip 1 using 1 nooutput
 T = STATS_max + 1

@@ -1,5 +1,5 @@
 #!/bin/bash
-# entropy.sh -- what entropy.mk runs, with its words in the environment.
+# entropy.sh -- the program of entropy.mk, with its words in the environment.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
@@ -11,7 +11,7 @@ die() {
 	exit "$status"
 }
 
-# plain NAME: the name so that no program takes it for an option
+# plain NAME: prints the name in a form that no program takes for an option
 plain() { case $1 in -*) printf './%s\n' "$1" ;; *) printf '%s\n' "$1" ;; esac }
 
 command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (make deps)'

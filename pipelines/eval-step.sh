@@ -1,14 +1,15 @@
 #!/bin/bash
 # eval-step.sh -- after a batch of rf-loop, with its variables and EVAL, EVERY, EVALUATE, MODEL of loop.mk in
 # the environment: how well the new step predicts EVAL, and with eval_line the mean reward of its rollouts
-# there, as a line of RUN/eval.jsonl; before the first of these that of step 0.  However often it is called
-# and killed, a step has one line.
+# there, as a line of RUN/eval.jsonl; before the first of these lines, the line of step 0.  A step has one
+# line, however often the script is called or killed.
 #
 # KEEP_BEST=nll, accuracy or reward: RUN/best is then a copy of the best of these steps, by hard links, since
 # the trainer removes old ones.
 #
 # eval-step.sh check -- whether EVAL is there, and is what the lines that RUN has are about.
-# eval-step.sh only -- STEP's line alone, whatever its batch, with the rollouts that RUN's lines are about.
+# eval-step.sh only -- only the line of STEP, whatever its batch, with the rollouts that RUN's lines are
+# about.
 set -euo pipefail
 export LC_ALL=C
 here=$(dirname "$0")

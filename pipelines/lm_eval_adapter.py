@@ -9,7 +9,7 @@ It is lm-eval's command line with one more --model, and needs neither torch nor 
     model=PATH        a run or a checkpoint
     bin=DIR           where the programs are; default: those of $PATH
     tokenizer=PATH    default: the model's
-    max_length=N      tokens that the model may read at once; default: any number.  What is written counts,
+    max_length=N      tokens that the model may read at once; default: any number.  Written tokens count,
                       so a task must write fewer tokens; a longer prompt is cut on the left
     max_gen_toks=N    tokens to write where a task does not say it; default: 256; 0 writes none
     options=WORDS     options of every program that runs the model: options=--threads 2 --dtype bf16

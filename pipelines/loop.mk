@@ -118,7 +118,7 @@ OUTPUTS    =
 COUNT      = commits
 ANSWER     =
 
-# UNUSED are stages that the line leaves out, whatever they say.
+# UNUSED are stages that the line leaves out, whatever their values.
 UNUSED  =
 NUMBERS = BATCH MINI_BATCH LEN EVERY
 STAGES  = TOKENIZE EVALUATE
@@ -152,7 +152,7 @@ trains       = $(call fill,$(1)) -m "$$RUN" $$COMPUTE $(call trainer_options,$(1
                $$RANKS \
                $(if $(filter rf-grpo,$(call program,$(1))),$(stale)) \
                $${LIVE:+--live "$$LIVE" --commit-every $$COMMIT_EVERY} --log "$$RUN/log.jsonl"
-# what a trainer of rollouts is told that may change from call to call
+# options of a trainer of rollouts that may change from call to call
 trainer_options = $(if $(filter rf-grpo,$(call program,$(1))),$$TRAIN_OPTIONS)
 # rf-grpo writes the stream that is kept, with advantages; any other trainer is given it.
 kept         = if [ "$$STREAM" ]; then rf-cat -o "$$STREAM" && rf-cat "$$STREAM"; else cat; fi
@@ -174,8 +174,8 @@ TRAIN_OPTIONS = $(if $(filter stop,$(NO_ROLLOUTS)),--need-rollouts)
 KEEP_OPTIONS  = $(if $(KEEP_STEPS),--keep $(KEEP_STEPS))
 export TRAIN_OPTIONS KEEP_OPTIONS KEEP_BEST
 
-# What was typed, for the run's manifest: lines NAME=VALUE, in which a blank at the beginning goes on with the
-# value before.
+# The words that were typed, for the run's manifest: lines NAME=VALUE.  A line that begins with a blank
+# continues the value before.
 define newline
 
 
@@ -187,7 +187,7 @@ RF_WORDS  = $(subst <word>,$(newline),$(subst $() <word>,<word>,$(typed)))
 export RUN MODEL DATA BATCHES BATCH SEED COMPUTE LAUNCH COMMIT_EVERY PHASE LINE ANSWER ORDER EVAL EVERY \
        RF_WORDS EVALUATE make_data and_after lasts eval_line
 
-# What RUN/data/status says when the run was stopped on request is not an error of make's: it is a sentence.
+# The sentence of RUN/data/status if the run was stopped on request; make ends with it.
 stopped = $(shell sed -n 's/^75\t\(.*asked: .*\)$$/\1/p' $(call quote,$(RUN)/data/status) 2>/dev/null)
 train: batches
 	@$(if $(stopped),$(error $(RUN): $(stopped) (status 75)))

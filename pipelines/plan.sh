@@ -1,7 +1,7 @@
 #!/bin/bash
-# plan.sh NAME=COMMAND... -- prints the memory that the programs of a phase hold, each, and together those
-# that work at the same time; whether that fits, and which words make it fit; and about how long the phase
-# takes: for `make -f pipelines/midtrain.mk plan`.  Nothing is loaded or written.
+# plan.sh NAME=COMMAND... -- for `make -f pipelines/midtrain.mk plan`: prints the memory of each program of a
+# phase, and the memory of those that work at the same time; whether that fits, and which words make it fit;
+# and an estimate of the time.  Nothing is loaded or written.
 #
 # $MODEL: a config, a checkpoint or a run; $LEN: tokens of the longest sequence; $COMPUTE: options of programs
 # with a model; $BATCH: sequences of a batch; $BATCHES: batches, or empty if that is not known; $MEMORY: the
@@ -16,7 +16,7 @@ for config in "$model/config.json" "$model/latest/config.json"; do
 	[ ! -e "$config" ] || { model=$config; break; }
 done
 stages=("$@")
-export FROM=0 TO=$BATCH # of the batch that a command may be about
+export FROM=0 TO=$BATCH # the batch that a command may name
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 # What the programs before one say of themselves in its stream: how many positions and rollouts there will be.
@@ -37,7 +37,7 @@ else
 	[[ ! $limit =~ ^[0-9]+$ ]] || [ $((limit >> 20)) -ge "$most" ] || most=$((limit >> 20))
 fi
 
-# plan LEN COMPUTE TRAIN: prints a line for each line that each program says of itself: its name and the line.
+# plan LEN COMPUTE TRAIN: prints each line of each program's --dry-run after the program's name.
 # COMPUTE and TRAIN are options in addition to those of $COMPUTE and of the trainer.
 plan() {
 	local stage name program command stream=$dir/0 more
@@ -109,7 +109,7 @@ sed '$d' "$dir/table"
 read -r need gpu seconds <<<"$(tail -n 1 "$dir/table")"
 [ -n "${MEMORY-}" ] || [ "$gpu" -eq 0 ] || most=$gpu
 
-# fits LEN COMPUTE TRAIN WORDS: if that fits, prints by how much and which words say it; else fails.
+# fits LEN COMPUTE TRAIN WORDS: if the phase fits, prints the memory that is left and the words; else fails.
 fits() {
 	local mib
 	mib=$(plan "$1" "$2" "$3" | table | awk 'END { print $1 }')

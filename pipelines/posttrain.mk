@@ -11,7 +11,7 @@
 #            sft       next tokens of the responses alone
 #     INNER_STEPS=published   ntp takes one step on the prompts, sft one in all, whatever MINI_BATCH is
 #                 matched     as many in all as refine takes, which is the fair control
-#     EPOCHS=1    so many times all of the data, a last, smaller batch included; BATCHES=n: so many batches
+#     EPOCHS=1    passes over the data, with a last, smaller batch; BATCHES=n: this many batches instead
 #     PROMPT_KEY=prompt, ANSWER_KEY=answer, META_KEY=
 #                 the keys that TOKENIZE reads; of a prompt that has more than MAX_PROMPT=8160 tokens
 #                 TRUNCATE=left loses the beginning (right: the end, middle), of an answer with more than

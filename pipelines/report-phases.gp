@@ -1,7 +1,7 @@
 # report-phases.gp -- running mean differences along the questions: gnuplot style.gp report-phases.gp
 #
-# In the folder: names, a line for each curve, whose points are in the file NAME.mean; base, a line: from what
-# they differ.
+# In the folder: names, a line for each curve, whose points are in the file NAME.mean; base, a line: the curve
+# from which they differ.
 curves = int(system("wc -l <names"))
 eval figure("phases", 6, 3.6)
 set key outside top center horizontal samplen 2 noenhanced

@@ -1,7 +1,7 @@
 # report.gp -- rewards and steps of report.md: gnuplot style.gp report.gp
 #
 # In the folder, for each model: NAME.bins, the middle of a bin and the densities of cosine rewards against
-# the own text and against other text; NAME.steps, the step, and mean and deviation of three figures.
+# the record's own text and against other text; NAME.steps, the step, and mean and deviation of three figures.
 set datafile separator "\t"
 models = "start sft refine refine-n8 random"
 title(i) = i == 1 ? "start" : i == 2 ? "SFT" : i == 3 ? "ReFINE, n 1" : \

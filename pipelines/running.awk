@@ -1,7 +1,7 @@
 # running.awk -- running means: awk -F '\t' -v width=9 -v columns='2 3' -f running.awk
 #
-# The first column, and of each other column that is named its mean and standard deviation over so many lines
-# around; at both ends there are fewer.
+# Prints the first column, and for each column that is named its mean and standard deviation over `width`
+# lines around; at both ends over fewer.
 BEGIN {
 	n = split(columns, column, " ")
 	half = int(width / 2)

@@ -10,7 +10,7 @@ export LC_ALL=C
 bin=$(readlink -f -- "${RF_BIN:-.none}" || :)
 run=$(readlink -f -- "${RUN:-.none}" || :)
 
-# words COMMAND: its words, without quotes, to the array `word`; of what stands between commands one word each
+# words COMMAND: splits it into the array `word`, without quotes; an operator between commands is a word, too
 words() {
 	local s=$1 one='' quote='' begun='' c i
 	word=()
@@ -34,7 +34,7 @@ words() {
 	[ -z "$begun" ] || word+=("$one")
 }
 
-# of_system FILE: it belongs to the system or to rf-tools, or it is in the run
+# of_system FILE: succeeds if it belongs to the system or to rf-tools, or if it is in the run
 of_system() {
 	local real
 	real=$(readlink -f -- "$1") || return 0
@@ -52,7 +52,7 @@ list() {
 	printf '%s\n' "$1"
 }
 
-# interpreter PROGRAM: its first operand is a script, whatever the name of that is
+# interpreter PROGRAM: succeeds if its first operand is a script, whatever the script's name
 interpreter() {
 	[[ ${1##*/} =~ ^(python[0-9.]*|perl|ruby|node|sh|bash|dash|Rscript|julia|lua|env)$ ]]
 }
@@ -63,7 +63,7 @@ starts_as_script() {
 	[ "$start" = '#!' ]
 }
 
-# is_own FILE: it can be run, or is called as programs in some language and their settings are
+# is_own FILE: succeeds if it can be run, or has the name of a program or of settings
 is_own() {
 	[ ! -x "$1" ] || return 0
 	case $1 in
@@ -74,7 +74,7 @@ is_own() {
 	starts_as_script "$1"
 }
 
-# look COMMAND DEPTH: its own files, also those of a command in quotes inside it
+# look COMMAND DEPTH: prints its own files, also those of a command in quotes inside it
 look() {
 	local -a word
 	local w before='' command=1 program='' operand='' file path i

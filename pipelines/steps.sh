@@ -5,10 +5,10 @@ set -euo pipefail
 
 [ $# -eq 2 ] || { echo 'usage: steps.sh SIZE COMMAND' >&2; exit 64; }
 size=$1 command=$2
-[[ $size =~ ^[1-9][0-9]{0,8}$ ]] || { echo 0; exit; } # which the caller refuses
+[[ $size =~ ^[1-9][0-9]{0,8}$ ]] || { echo 0; exit; } # the caller refuses it
 
-# value OPTION DEFAULT: prints the number that the command gives with the option, also as $((...)) of FROM and
-# TO of a batch; of several the last
+# value OPTION DEFAULT: prints the number that the command gives with the option, the last one if there are
+# several; it may be $((...)) of the batch's FROM and TO
 value() {
 	local rest=" $command" found=$2 sum
 	local number='^[ =](0|[1-9][0-9]{0,8})( .*|$)' sums='^[ =]\$\(\(([^;]*)\)\)( .*|$)'

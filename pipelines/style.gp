@@ -4,7 +4,7 @@
 # size in inches; the file is name.FORMAT.  A column of a paper is about 3.4 inches wide, so a figure of that
 # width is printed with letters of 8 points; a wider one is for a whole page.
 #
-# The colours are those of Okabe and Ito, which people who see no red and green can tell apart; lines also
+# The colours are those of Okabe and Ito, which readers with red-green blindness can tell apart.  Lines also
 # differ by their marks or dashes.
 format = system('printf %s "${FORMAT:-png}"')
 figure(name, w, h) = sprintf("set terminal %s; set output '%s.%s'", \
@@ -18,7 +18,7 @@ colours = "#0072b2 #d55e00 #009e73 #cc79a7 #e69f00 #56b4e9 #000000"
 colour(i) = word(colours, (i - 1) % words(colours) + 1)
 mark(i) = int(word("7 5 9 13 11 3 2", (i - 1) % 7 + 1))
 dash(i) = (i - 1) / words(colours) % 5 + 1
-# line N of a file, as text in which nothing is markup
+# line N of a file, as text without markup
 line(file, n) = system(sprintf("sed -n %dp %s", n, file))
 set border 3 lw 0.8 lc "#444444"
 set tics nomirror out

@@ -21,7 +21,7 @@ set for [i = 1:L] xtics (label[i] i) noenhanced
 set xlabel "length, tokens"
 set cbrange [0:100]
 set cblabel "score, %"
-# from light to dark in one colour: it can be told in grey too
+# from light to dark in one colour, which grey keeps
 set palette defined (0 "#f7fbff", 25 "#c6dbef", 50 "#6baed6", 75 "#2171b5", 100 "#08306b")
 set style fill solid noborder
 unset grid

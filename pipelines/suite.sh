@@ -39,7 +39,7 @@ needle_tasks() {
 	printf '%s\n' "$tasks"
 }
 
-# noted NAME COMMAND WORD...: runs the command with these words; $RUN/NAME has what it said
+# noted NAME COMMAND WORD...: runs the command with these words, and keeps its messages in $RUN/NAME
 noted() {
 	local status=0
 	bash -eu -o pipefail -c "$2"' "$@"' "$1" "${@:3}" 2>"$RUN/$1" || status=$?
@@ -53,7 +53,7 @@ needle() {
 	local file
 	[ -z "$HAYSTACK" ] || options+=(--haystack "$HAYSTACK")
 	for file in $QA; do options+=(--qa "$file"); done
-	# a task that was named must fit; of all of them those that do are asked
+	# a task that was named must fit; without a name, only tasks that fit are asked
 	[ -n "$TASK" ] && [ "$TASK" != all ] || options+=(--skip-short)
 	noted made "$NEEDLE" "${options[@]}" -o "$RUN/questions.jsonl.zst"
 }
@@ -184,7 +184,7 @@ answer() {
 				"use the same, or another RUN"
 		break
 	done
-	# a line that a crash cut stays alone
+	# ends a line that a crash cut
 	[ -z "$(tail -c 1 "$RUN/times.tsv" 2>/dev/null)" ] || echo >>"$RUN/times.tsv"
 	printf '%d\t%d\n' "$1" "$at" >>"$RUN/times.tsv"
 	mv "$new" "$(file_of "$1")"
@@ -247,7 +247,7 @@ tasks=
 [ -e "$MODEL/latest" ] || [ -e "$MODEL/config.json" ] || die 66 "MODEL=$MODEL: no checkpoint or run"
 [ -z "$AGAINST" ] || [ -e "$AGAINST/scores.jsonl" ] ||
 	die 66 "AGAINST=$AGAINST: no scores of an evaluation"
-# before anything is made: METRIC must be one, and TASK have one
+# before anything is made: METRIC must exist, and TASK must have one
 case $SUITE in
 needle | ruler) can_score <<<'{"task": "vt", "answers": ["x"]}' ;;
 *) [ -z "$TASK" ] || can_score <<<"$(jq -nc --arg task "$TASK" '{$task, answers: ["x"]}')" ;;
