@@ -114,7 +114,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	[ "$(jq .tokens p/eval.jsonl | paste -sd' ')" = '15 15' ]
 }
 
-@test "EVAL: a run of ReFINE notes the rewards of the same rollouts' positions and draws at every step" {
+@test "EVAL: a run of ReFINE notes rewards for the same positions and draws at every step" {
 	# by hand, with the weights of any step
 	by_hand() {
 		rf-select --mode uniform -k 5 --draw-step 0 "$P/valid.rf" |
@@ -387,7 +387,7 @@ entropy() { RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/entropy.mk" "$@"; }
 	[ "$(head -c 4 out/entropy.pdf)" = %PDF ]
 }
 
-@test "entropy.mk: a stream without entropies, an unknown id and a missing file are each one sentence" {
+@test "entropy.mk: a stream without entropies, an unknown id and a missing file are errors of one sentence" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	try() {
 		run -2 entropy OUT=out "${@:2}"

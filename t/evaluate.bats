@@ -210,7 +210,7 @@ same() {
 	needles RUN=d TASK=niah_multikey_2,vt SAMPLES=6 SEED=1
 	run -2 needles RUN=b TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=d
 	[[ "$output" == *'the id 0 stands for two different questions'* ]]
-	# what is wrong with the other run's files is said of these
+	# errors in the other run's files name these files
 	head -c -20 d/answers/batch-000000.rf >cut && mv cut d/answers/batch-000000.rf
 	run -2 needles RUN=b TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=d
 	[[ "$output" == *'rf-score: d/answers/batch-000000.rf: '* ]]

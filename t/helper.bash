@@ -24,15 +24,15 @@ shown() {
 # edited FILTER [FILE]: a stream, its messages as the program of jq's makes them
 edited() { rf-dump --json "${2:--}" | jq -c "$1" | rf-cat --json; }
 
-# messages FILE: the messages of a stream as JSON, without the stages by which rf-cat --json says that it was
-# changed outside, and without the hash that depends on them
+# messages FILE: prints the messages of a stream as JSON, without the stages by which rf-cat --json says that
+# the stream was changed outside, and without the hash that depends on them
 messages() {
 	rf-dump --json "$1" | jq -c 'if .type == "head" then
 			.body.history |= map(select(.options.note != "changed outside"))
 			| if .body.history == [] then del(.body.history) else . end
 		else del(.body.xxh64) end'
 }
-# same_messages FILE: what comes in is a stream with the messages of FILE
+# same_messages FILE: succeeds if standard input is a stream with the messages of FILE
 same_messages() { messages - | cmp - <(messages "$1"); }
 
 # bound COMMAND...: runs it bound by the rights of files, as anyone but root is

@@ -102,7 +102,7 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 		AFTER='[ "$$BATCH" != 1 ] || touch "$$RUN/stop"'
 	[[ "$output" == *"2 of 3 batches are done: stopped, as the run's file 'stop' asked: the same "* ]]
 	[[ "$(cat a/data/status)" == $'75\t2 of 3 batches'* ]]
-	# make ends with this sentence too, and with no number of an error
+	# make ends with this sentence, too, without an error number
 	said="a: 2 of 3 batches are done: stopped, as the run's file 'stop' asked: "
 	[[ "${lines[-1]}" == *"$said"*"(status 75)"* ]]
 	[[ "$output" != *'Error 75'* ]]

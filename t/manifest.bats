@@ -69,7 +69,7 @@ line() {
 	runs run
 	texts 40 1:20 >in
 	rf-ntp -m run --threads 1 in
-	# what a killed trainer left goes; a last line without its end is completed
+	# the files of a killed trainer are removed, and a last line without a newline is ended
 	touch run/.manifest.json.tmp-123
 	truncate -s -1 $J
 	rf-ntp -m run --threads 1 --lr 1e-3 in
@@ -138,7 +138,7 @@ line() {
 	[ ! -e $J ] && [ ! -e adapted/manifest.json ]
 }
 
-@test "manifest: rf-dump shows it as text and as JSON" {
+@test "manifest: rf-dump shows the manifest as text and as JSON" {
 	runs run
 	texts 40 1:20 >in
 	RF_WORDS=$'A=1\nB=two\n lines\nC=' rf-ntp -m run --threads 1 in
@@ -179,7 +179,7 @@ line() {
 	rf-dump ckpt | grep -o 'norm_eps [^ ]*' | grep -qx 'norm_eps 1.23456789012e-06'
 }
 
-@test "manifest: among several ranks rank 0 writes it, with the number of ranks" {
+@test "manifest: only rank 0 of several ranks writes the manifest, with the number of ranks" {
 	load ranks
 	have_mpi || skip "there is no mpirun"
 	runs run
@@ -286,7 +286,7 @@ midtrain() {
 	END
 }
 
-@test "manifest: an export of a run has a model card, without times, and keeps the one before" {
+@test "manifest: an export of a run has a model card without times, and keeps the earlier card" {
 	small
 	printf -- '---\nlicense: apache-2.0\nlanguage:\n- en\ntags:\n- old\n---\n# Base\n' >ckpt/README.md
 	jq '._name_or_path = "owner/Base-1.0"' ckpt/config.json >t && mv t ckpt/config.json
@@ -310,7 +310,7 @@ midtrain() {
 	rf-init --from "$M" fresh
 	rf-init --from fresh --dtype bf16 f
 	[ ! -e f/README.md ]
-	# of an older step, what came later is left out
+	# the card of an older step leaves out later lines
 	rf-ntp -m run --threads 1 --lr 0.5 run/data/corpus.rf
 	rf-init --from run/step-000002 --dtype bf16 older 2>/dev/null
 	grep -qF '| lr | 1e-06 |' older/README.md

@@ -188,7 +188,7 @@ qwen() {
 	done
 }
 
-@test "model files: null as __metadata__ is as good as none" {
+@test "model files: a __metadata__ of null counts as none" {
 	qwen model.
 	shards 'h["__metadata__"] = None'
 	run -0 --separate-stderr rf-dump --check m

@@ -55,7 +55,8 @@ runs() {
 		rf-init --from "$M" "$run"
 	done
 }
-# All that makes a run what it is: steps, files, where latest points; not the manifest, which has the time.
+# state [RUN]: prints the steps and files of a run and the target of latest, without the manifest, which has
+# the time.
 state() {
 	(cd "${1:-run}" && find . ! -name .lock ! -path './.ranks*' ! -name manifest.json | sort &&
 		readlink latest && find . -type f ! -name .lock ! -path './.ranks*' ! -name manifest.json \

@@ -345,7 +345,7 @@ short() {
 	[ ! -e no ]
 }
 
-@test "phases: a start shows the words that were typed, and a refusal the stage that differs" {
+@test "phases: a start shows the words that were typed, and a refusal shows the stage that differs" {
 	phase=(make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" RUN=run DATA="$P/post/data/corpus.rf"
 		BATCH=8 MINI_BATCH=4)
 	RF_BIN=$RF_BIN "${phase[@]}" BATCHES=1 2>err

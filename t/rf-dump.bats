@@ -778,7 +778,7 @@ answers() {
 			`'"stop":["eos"],"text":["ae"]}}}/' | rf-cat --json
 }
 
-@test "rf-dump: --rows sample has the column prompt, whole records too, and the answer stays out of it" {
+@test "rf-dump: --rows sample and --rows record have the column prompt, without the answer" {
 	answers >in.rf
 	rf-dump --tsv --rows sample --columns id,prompt,written in.rf |
 		diff - <(printf 'id\tprompt\twritten\n0\twho is "it"?\tae\n1\twho are you?\tae\n')

@@ -199,7 +199,7 @@ ends() {
 	[ "$(ends --stop-key until --ignore-eos)" = '["stop","b<tool>a",3]' ]
 }
 
-@test "rf-generate: no stop string matches across a special token, unless it has its name" {
+@test "rf-generate: no stop string without the name of a special token matches across that token" {
 	printf '{"tokens": [9]}\n' | rf-tokenize --format ids --vocab 384 - >in
 	speaker 0 2 3
 	json_tokenizer

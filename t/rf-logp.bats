@@ -328,7 +328,7 @@ adapter() {
 	python3 ask.py 2>err || { cat err; return 1; }
 }
 
-@test "lm_eval_adapter: a max_length without room for a prompt or a continuation is one sentence" {
+@test "lm_eval_adapter: a max_length without room for a prompt or a continuation is refused in one sentence" {
 	adapter 'for n in (0, 4, 5, 12):
     print(said(lambda: A(max_length=n).generate_until([I("abcdefgh", {"max_gen_toks": 4, "until": []})])))
 for n in (1, 2, 3):
@@ -348,7 +348,7 @@ for n in (1, 2, 3):
 	done 2>/dev/null >want
 	sed -n 3,4p out | python3 -c 'import ast, json, sys
 for line in sys.stdin: print(json.dumps(ast.literal_eval(line)))' | diff <(jq -c . want) <(jq -c . -)
-	# of a continuation of two tokens the model reads one
+	# the model reads one token of a continuation of two
 	[ "$(sed -n 6p out)" != "$(sed -n 7p out)" ]
 }
 

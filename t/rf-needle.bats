@@ -406,7 +406,7 @@ counted() {
 	run -0 --separate-stderr needle -o all.jsonl
 	said='^rf-needle: left out, too short: vt at length 512 \(it needs ([0-9]+)\), cwe at length 512'
 	[[ "$stderr" =~ $said ]]
-	# it needs no less than that
+	# this length is the least that fits
 	needs=${BASH_REMATCH[1]}
 	rf-needle --task vt --length "$needs" -n 3 --tokenizer bytes >fits
 	run -65 rf-needle --task vt --length $((needs - 1)) -n 3 --tokenizer bytes

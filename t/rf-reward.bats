@@ -333,7 +333,7 @@ echoes() {
 			($at | all(.truth == .rollouts[0] and (.rollouts | length) == 2)) and
 			($at[-1].prefix | length > 40)' >/dev/null ||
 			{ echo $kind; sed 1d seen | jq -c .text; return 1; }
-		# what the stream keeps is the same
+		# the stream keeps the same values
 		rf-reward --exec "$J right" -o plain echo.rf
 		cmp plain out
 	done

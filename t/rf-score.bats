@@ -161,7 +161,7 @@ lines() {
 	done
 }
 
-# interval KEY: of a line, "low high" of this key, which is "" for the score's own
+# interval KEY: prints "low high" of this key of a line; an empty KEY is the score
 interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring) | join(" ")'; }
 
 @test "rf-score: an interval of right and wrong answers is exact, also where all are right or none is" {

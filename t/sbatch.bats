@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # slurm.sbatch without a Slurm: how it ends, with a scontrol and an srun that only note what they are asked.
 
-# A make of a test is nobody's child: the words of make check are none of the pipelines'.
+# The pipelines must not see the words of make check.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
 setup() {

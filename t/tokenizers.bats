@@ -17,7 +17,7 @@ setup() {
 	unit tokenizer "$G/tokenizer/tokenizer.model" "$G/tokenizer/expected.jsonl.zst"
 }
 
-@test "tokenizers: the text of any ids is that of the two libraries, and what is called final of it stays" {
+@test "tokenizers: the text of any ids equals that of the two libraries, and its final bytes stay" {
 	for kind in gpt2 qwen2 qwen3_5 llama3 llama2 mistral; do
 		unit tokenizer "$G/tokenizer/$kind.json.zst" "$G/tokenizer/$kind.text.jsonl.zst"
 	done
@@ -29,7 +29,7 @@ setup() {
 	diff "$G/tokenizer/patterns.expected" <(echo "$output")
 }
 
-@test "patterns: 5,000 random ones divide and replace 20 texts each as the Rust library does" {
+@test "patterns: 5,000 random patterns divide and replace 20 texts each as the Rust library does" {
 	python3 "$ROOT/t/helper/patterns.py" make 2 5000 cases.jsonl
 	status=0
 	timeout 120 python3 "$ROOT/t/helper/patterns.py" check cases.jsonl >theirs 2>err || status=$?
@@ -58,7 +58,7 @@ setup() {
 	[ "$(last)" -eq 4002 ]
 }
 
-@test "tokenizers: what is not supported exits 78 by its name, and what is malformed 65 with one line" {
+@test "tokenizers: an unsupported part is refused by name with 78, and a malformed file with 65" {
 	zstd -dcq "$G/tokenizer/qwen2.json.zst" >good.json
 	echo ab >a.txt
 	# STATUS|PROGRAM OF JQ|WORDS
@@ -124,7 +124,7 @@ ids() {
 		jq -c 'select(.type == "seq") | .body.tokens.data'
 }
 
-@test "tokenizers: a file next to the tokenizer that cannot be read as what it is exits 78" {
+@test "tokenizers: a malformed file next to the tokenizer is refused with status 78" {
 	small m
 	echo '{"eos_token": "<e>"}' >m/tokenizer_config.json
 	[ "$(ids a)" = '[0,5]' ]
@@ -160,7 +160,7 @@ ids() {
 	END
 }
 
-@test "tokenizers: a tokenizer that is a dangling link exits 78, and no other file stands in for it" {
+@test "tokenizers: a tokenizer that is a dangling link is refused with status 78, despite other files" {
 	small m
 	cp "$G/tokenizer/tokenizer.model" m/
 	rm m/tokenizer.json
@@ -177,7 +177,7 @@ ids() {
 		>m/tokenizer_config.json
 	[ "$(ids 'a<n>b')" = '[0,6,4,5]' ]
 	grep -qv warning err
-	# the id of a file counts as little as in transformers, but it is said
+	# as in transformers, the id of a file does not count, but a warning names it
 	sed -i 's/"6"/"9"/' m/tokenizer_config.json
 	[ "$(ids 'a<n>b')" = '[0,6,4,5]' ]
 	said="the token '<n>' has the id 9 in tokenizer_config.json, but 6 by tokenizer.json"
@@ -270,7 +270,7 @@ model() {
 	model 10 8
 	cp c.json m/config.json
 	[ "$(ids '[P]')" = '[9,8]' ]
-	# a config that is torn is no absence of one
+	# a config that was cut off does not count as missing
 	echo '{"model_type": "delta_net"' >m/config.json
 	run -78 --separate-stderr rf-tokenize -m m -o never a.txt
 	[[ "$stderr" == "rf-tokenize: m/config.json: "* ]]

@@ -504,7 +504,7 @@ prompts() {
 	done
 }
 
-# The same files, but for the list by which --weights-out knows its own, and the card of an export.
+# same_weights A B: compares two folders, except for the list of the files of --weights-out, and the card.
 same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 
 @test "train: --weights-out writes the weights that would be committed, as an export, and no byte of a run" {

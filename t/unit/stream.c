@@ -309,7 +309,7 @@ static void foreign(void)
 	refuse("a dictionary", frame, n, "dictionary");
 	frame[4] = (unsigned char)((frame[4] & ~3) | 8);
 	refuse("a reserved bit", frame, n, "reserved");
-	refuse("a frame behind a skippable one", "\x50\x2a\x4d\x18\4\0\0\0abcd\x1e\xb5\x2f\xfd\0\0\0\0", 20,
+	refuse("a frame after a skippable one", "\x50\x2a\x4d\x18\4\0\0\0abcd\x1e\xb5\x2f\xfd\0\0\0\0", 20,
 	       "no zstd frame begins here");
 	refuse("a skippable frame that is cut", "\x5f\x2a\x4d\x18\5\0\0\0abcd", 12, "truncated");
 	refuse("a skippable frame of 4 GiB that is cut", "\x50\x2a\x4d\x18\xff\xff\xff\xff" "abcd", 12,

@@ -205,7 +205,7 @@ static void test_grammar(void)
 		"\"\\u",
 		"[\"a\",\n4\n,1,",
 	};
-	/* what Python's json writes besides */
+	/* values that only Python's json writes */
 	static const struct { const char *text, *kind; } lenient[] = {
 		{ "NaN", "NaN" },
 		{ "Infinity", "Infinity" },
