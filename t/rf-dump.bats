@@ -817,7 +817,7 @@ answers() {
 	RF_TOKENIZER=$of rf-dump in.rf | diff want -
 	RF_TOKENIZER=nowhere rf-dump --tokenizer "$of" in.rf | diff want -
 	[ "$(RF_TOKENIZER=$of rf-dump --rows token --json --where 'text~"h"' in.rf | wc -l)" = 3 ]
-	# what shows no text needs no tokenizer, and says nothing of one
+	# output without text needs no tokenizer and names none
 	run -0 --separate-stderr env RF_TOKENIZER=nowhere rf-dump --tsv --rows token --columns t,token in.rf
 	[ -z "$stderr" ]
 	RF_TOKENIZER=nowhere rf-dump --json in.rf >out

@@ -17,8 +17,8 @@ void rf_print(struct rf_buf *p, const char *fmt, ...) __attribute__((format(prin
  * numbers have no point. */
 void rf_print_real(struct rf_buf *p, double x);
 void rf_print_single(struct rf_buf *p, float x);
-/* The same as rf_print_real(), but 1 is 1.0: the text has a point or an exponent, so that no reader takes the
- * number for an integer. */
+/* Appends x as rf_print_real() does, but 1 as 1.0: the text has a point or an exponent, so that no reader
+ * takes the number for an integer. */
 void rf_print_float(struct rf_buf *p, double x);
 void rf_print_fill(struct rf_buf *p, char c, size_t n);
 void rf_print_clear(struct rf_buf *p);       /* empties the buffer and resets `failed`; keeps the memory */

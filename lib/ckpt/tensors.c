@@ -346,7 +346,7 @@ static const char *placed(const json_t *map, const char *name)
 	return json_string_value(json_object_get(map, name));
 }
 
-/* Sorts the tensors of all shards, leaves each name once, and notes what disagrees with the index. */
+/* Sorts the tensors of all shards, leaves each name once, and notes the disagreements with the index. */
 static bool settle_places(struct rf_tensors *out, const json_t *map)
 {
 	const char *name, *file;

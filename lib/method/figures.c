@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "method/figures.h"
 
-/* Copies a name of at most `most` bytes; of a longer one only whole characters. */
+/* Copies at most `most` bytes of a name, and no part of a character. */
 static void copy_name(char *to, const char *name, size_t most)
 {
 	size_t n = strnlen(name, most);

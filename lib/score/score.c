@@ -123,8 +123,8 @@ static const char *in_region(struct rf_region *p, const char *s, size_t n)
 
 /* ---- a question's group -------------------------------------------------------------------- */
 
-/* What a question's group is called: the value of the first key of --by as JSON, and the others as an object,
- * both in the scorer's region. */
+/* The name of a question's group: the value of the first key of --by as JSON, and the values of the other
+ * keys as an object, both in the scorer's region. */
 struct group_name { const char *first, *others; };
 
 /* Names the group of these values of the keys, each a new reference or NULL, which it takes.  Errors:
@@ -189,7 +189,7 @@ static enum rf_code more(struct rf_scorer *c, const struct rf_verdict *v, int n,
 	return *to ? RF_OK : no_memory(e);
 }
 
-/* Returns the group, which is a new one if no question had these values before; NULL: memory ran out.  Only a
+/* Returns the group of these values, which is made if it does not exist; NULL: memory ran out.  Only a
  * question that counts makes a group. */
 static struct rf_score_group *group(struct rf_scorer *c, const struct group_name *name)
 {
@@ -437,8 +437,8 @@ static enum rf_code load(const struct rf_jvalue *v, const char *key, json_t **to
 	               key, rf_jscan_kind(v));
 }
 
-/* Names the group of a line, whose task is that value, if it has one.  It is called before texts are cut free
- * in place. */
+/* Names the group of a line.  task: the value of its task, or none.  Must be called before text_of(), which
+ * changes the line in place. */
 static enum rf_code name_line(struct rf_scorer *c, const struct rf_jvalue *object,
                               const struct rf_jvalue *task, struct group_name *name, struct rf_err *e)
 {

@@ -7,8 +7,8 @@
 #include "base/utf8.h"
 #include "text/pattern.h"
 
-/* A text that needs more attempts is an attack, or the pattern is broken.  RETRIES is Oniguruma's own limit
- * for one place, at which `tokenizers` fails, too.  All places of a search together have ten times this
+/* Limits: a text that needs more attempts is an attack, or the pattern is broken.  RETRIES is Oniguruma's own
+ * limit for one place, at which `tokenizers` fails, too.  All places of a search together have ten times this
  * limit, and PER_BYTE more for each byte.  An entry of the stack has 40 bytes. */
 enum { RETRIES = 10 * 1000 * 1000, PER_BYTE = 100, STACK = 4 << 20 };
 

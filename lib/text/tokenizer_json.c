@@ -520,7 +520,7 @@ static enum rf_code end_json(const char *path, int *eos, struct rf_err *e)
 	return rc;
 }
 
-/* Tokens of files next to tokenizer.json; those that it has alike get the text NULL. */
+/* Tokens of files next to tokenizer.json; the text is NULL if tokenizer.json has the same token. */
 static void leave_new(const struct rf_jvalue *file, void *arg)
 {
 	struct rf_special *s = arg;

@@ -253,7 +253,7 @@ static void refuse(const char *name, const void *frame, size_t n, const char *wo
 	made_free(&m);
 }
 
-/* Skippable frames before, between and after the frames of a stream change nothing but where they stand. */
+/* Checks that skippable frames before, between and after the frames of a stream change nothing else. */
 static void tables(void)
 {
 	static const unsigned char some[] = "\x50\x2a\x4d\x18\3\0\0\0abc\x5f\x2a\x4d\x18\0\0\0\0";

@@ -593,7 +593,7 @@ static void test_strings(void)
 	}
 }
 
-/* A learning rate may differ, wherever in the command it is. */
+/* Checks that a learning rate may differ anywhere in the command. */
 static void test_words(void)
 {
 	static const struct { const char *a, *b, *was, *now; bool same; } cases[] = {
