@@ -85,7 +85,7 @@ line() {
 	[ ! -e out ]
 }
 
-@test "manifest: a file that cannot be read stops the trainer before it trains, and blank lines are passed over" {
+@test "manifest: a file that cannot be read stops the trainer before it trains; blank lines are skipped" {
 	runs run
 	texts 40 1:20 >in
 	printf '\n{"event":"begin","host":"x","step":1}\n \r\n' >$J

@@ -309,8 +309,8 @@ static bool of_batch(const char *name)
 	return false;
 }
 
-/* Returns what the manifest says of this program: the options that have an effect, and the words that its caller
- * was given, lines NAME=VALUE in $RF_WORDS. */
+/* Returns the manifest's entry for this program: the options that have an effect, and the words of the
+ * pipeline, lines NAME=VALUE in $RF_WORDS. */
 static json_t *describe(const struct rf_cli *cli)
 {
 	const char *words = getenv("RF_WORDS"), *text;

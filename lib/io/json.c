@@ -9,7 +9,8 @@
 #include "io/jscan.h"
 #include "io/json.h"
 
-static enum rf_code parse(json_t **root, const char *text, size_t n, int depth, size_t flags, struct rf_err *e)
+static enum rf_code parse(json_t **root, const char *text, size_t n, int depth, size_t flags,
+                          struct rf_err *e)
 {
 	json_error_t je;
 	char q[120];
