@@ -1,7 +1,7 @@
 #!/bin/bash
 # adapted.sh <PROMPTS.rf -- in a batch of testtime.mk with RESET=batch, with the variables of rf-loop: writes
 # how well the model and the weights in RUN/adapted predict the prompts, as the batch's line of
-# RUN/adapted.jsonl.  However often a batch is done again, it has one line.
+# RUN/adapted.jsonl.  A batch has one line, however often it is repeated.
 set -euo pipefail
 export LC_ALL=C
 

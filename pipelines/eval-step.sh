@@ -49,7 +49,7 @@ line() {
 	mv "$RUN/eval.jsonl.tmp" "$RUN/eval.jsonl"
 }
 
-# best: the step whose line is the best one by KEEP_BEST; the first of equals
+# best: prints the step with the best line by KEEP_BEST, the first among equals
 best() {
 	jq -sr --arg by "$KEEP_BEST" '($by | if . == "reward" then "reward/mean" else . end) as $key
 		| map(select(.[$key] | type == "number"))

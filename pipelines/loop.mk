@@ -43,7 +43,8 @@
 #                 the newest steps that RUN keeps; it may differ from call to call
 #     KEEP_BEST=nll
 #                 with EVAL: RUN/best is the step with the lowest loss in RUN/eval.jsonl, however many steps
-#                 are kept.  accuracy and reward: the one with the highest.  It may differ from call to call
+#                 are kept.  accuracy and reward: the step with the highest value.  It may differ from call to
+#                 call
 #     AFTER       a command that is run once after each batch, for the step $$STEP
 #     PHASE       what messages begin with, in the place of RUN
 #

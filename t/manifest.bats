@@ -85,7 +85,7 @@ line() {
 	[ ! -e out ]
 }
 
-@test "manifest: a file that cannot be read stops the trainer before it trains; blank lines are skipped" {
+@test "manifest: an unreadable file stops the trainer before it trains, and blank lines are skipped" {
 	runs run
 	texts 40 1:20 >in
 	printf '\n{"event":"begin","host":"x","step":1}\n \r\n' >$J
@@ -106,7 +106,7 @@ line() {
 	kill %sleep
 }
 
-@test "manifest: words are kept whatever their names and values are, or named" {
+@test "manifest: words with any names and values are kept, or refused by name" {
 	runs run
 	texts 40 1:20 >in
 	long=$(printf 'L%.0s' {1..200})
@@ -118,7 +118,7 @@ line() {
 	[ "$(wc -l <$J)" -eq 1 ]
 }
 
-@test "manifest: stages are recorded that have a NUL in an option" {
+@test "manifest: a stage with a NUL in an option is recorded" {
 	runs run
 	texts 40 1:20 | rf-entropy -m "$M" |
 		edited 'if .type == "head" then .body.history[-1].options.x = "a\u0000b" else . end' >in
@@ -318,7 +318,8 @@ midtrain() {
 	grep -qF '| lr | 0.5 |' newer/README.md
 }
 
-# card README [NAME]: the lines that a card takes from these: README.md, and _name_or_path of config.json
+# card README [NAME]: prints the lines that a card takes from these: README.md, and _name_or_path of
+# config.json
 card() {
 	rm -rf base exported run
 	cp -r "$M" base
@@ -330,7 +331,7 @@ card() {
 	sed '1,3d; /^tags:/Q' exported/README.md | paste -sd'|'
 }
 
-@test "manifest: a card takes over the licence from any kind of README.md that has one" {
+@test "manifest: a card copies the licence from any README.md that has one" {
 	texts 40 1:20 >in
 	[ "$(card '---\nlicense: mit\n---\n')" = 'license: mit' ]
 	[ "$(card '---\r\nlicense: mit\r\nlanguage:\r\n- en\r\ntags: x\r\n---\r\ntext')" = \

@@ -40,8 +40,8 @@ static bool is_repository(const char *s, size_t n)
 	return first && *s != '.' && s[first] == '/' && second && first + 1 + second == n;
 }
 
-/* Writes into id the model whose folder in a cache of Hugging Face (models--OWNER--NAME) a path goes through.
- * Returns false if there is no such folder. */
+/* Writes into id the model of a path through a folder of Hugging Face's cache (models--OWNER--NAME).  Returns
+ * false for any other path. */
 static bool of_cache(const char *path, char id[300])
 {
 	static const char prefix[] = "models--";
@@ -59,8 +59,8 @@ static bool of_cache(const char *path, char id[300])
 	return false;
 }
 
-/* The model that the run began with, where its config or a folder in a cache of Hugging Face says it.  A path
- * that exists here is the name of no repository. */
+/* Adds the model that the run began with, if its config or a folder of Hugging Face's cache names it.  A path
+ * that exists here does not name a repository. */
 static void add_base(struct rf_buf *p, const struct rf_ckpt *c, const json_t *newest)
 {
 	json_t *config = json_loads(c->cfg.text, 0, NULL);
@@ -76,7 +76,7 @@ static void add_base(struct rf_buf *p, const struct rf_ckpt *c, const json_t *ne
 	json_decref(config);
 }
 
-/* Returns the next line of *text without what ends it, \n or \r\n, and moves *text behind it. */
+/* Returns the next line of *text without its end, \n or \r\n, and moves *text after that end. */
 static const char *next_line(const char **text, size_t *n)
 {
 	const char *const line = *text;
@@ -89,9 +89,9 @@ static const char *next_line(const char **text, size_t *n)
 
 static bool is_dashes(const char *line, size_t n) { return n == 3 && !memcmp(line, "---", 3); }
 
-/* Takes over what the card that the run began with says of licence and language: lines between its two lines
- * of dashes that begin with these words, with those that belong to them.  A card without both lines of dashes
- * says nothing. */
+/* Copies licence and language from the card that the run began with: the lines between its two lines of
+ * dashes that begin with these words, and the lines that continue them.  Copies nothing if a line of dashes
+ * is missing. */
 static void add_licence(struct rf_buf *p, const char *dir)
 {
 	struct rf_buf lines = { 0 };

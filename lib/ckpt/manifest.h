@@ -33,8 +33,9 @@ json_t *rf_manifest_newest(const json_t *lines);
  * The caller releases both, also after an error.  Errors: RF_EDATA: a line of the file is not NAME=VALUE;
  * RF_EIO, RF_ENOMEM. */
 enum rf_code rf_manifest_words(const char *run, json_t **words, json_t **scripts, struct rf_err *e);
-/* Makes an object of lines NAME=VALUE, which the caller releases.  A line that begins with a blank continues
- * the value before, and empty lines are skipped.  Errors: RF_EDATA: a line is not NAME=VALUE; RF_ENOMEM. */
+/* Makes an object of lines NAME=VALUE, which the caller releases; a line that begins with a blank continues
+ * the value before, and empty lines are passed over.  Errors: RF_EDATA: a line is not NAME=VALUE;
+ * RF_ENOMEM. */
 enum rf_code rf_manifest_typed(const char *text, json_t **words, struct rf_err *e);
 /* Sets a key of an object to a text; name and value are escaped if they are not UTF-8.  Returns false if
  * memory ran out. */

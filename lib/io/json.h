@@ -15,7 +15,7 @@ enum { RF_JSON_NODES = 1000000 };
  * RF_EMODEL: it is not a JSON object, has a duplicate key, a NUL in a string, bytes that are not UTF-8, more
  * than RF_JSON_NODES values, or more than `depth` levels of nesting; RF_ENOMEM. */
 enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth, struct rf_err *e);
-/* The same, but a string may have a NUL, so it is a text of json_string_length() bytes. */
+/* Parses as rf_json_parse() does, but a string may have NULs: it has json_string_length() bytes. */
 enum rf_code rf_json_parse_nul(json_t **root, const char *text, size_t n, int depth, struct rf_err *e);
 
 /* Appends a value as JSON without blanks.  Strings are as jansson writes them, which escapes control

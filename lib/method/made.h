@@ -6,8 +6,8 @@
 
 #include "method/trainer.h"
 
-/* Notes the weights that the run began with, as far as its step still says them, and checks that the run's
- * manifest and words can be read.  Errors: those of rf_manifest_read() and rf_manifest_words(). */
+/* Notes the weights that the run began with, if the step's history still has their hash, and checks that the
+ * run's manifest and words can be read.  Errors: those of rf_manifest_read() and rf_manifest_words(). */
 enum rf_code rf_made_begin(struct rf_trainer *t, struct rf_err *e);
 /* Notes the stages in the history of a batch. */
 enum rf_code rf_made_stages(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
