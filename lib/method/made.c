@@ -23,7 +23,6 @@ static json_t *text_or_null(const char *s)
 enum rf_code rf_made_begin(struct rf_trainer *t, struct rf_err *e)
 {
 	const struct rf_ckpt *at = &t->run.at;
-
 	json_t *lines, *words, *scripts;
 	enum rf_code rc;
 
