@@ -130,8 +130,8 @@ enum rf_code rf_tokenizer_differs(const char *stream, const char *own, const cha
 	rf_quote(q, sizeof q, file, strlen(file));
 	return rf_fail(e, RF_EDATA,
 	               "the stream was made with tokenizer %.12s, but %s is %.12s (if another program has "
-	               "only written the same tokenizer anew, as save_pretrained does, put the former file "
-	               "back; else make the stream again: rf-tokenize --tokenizer %s)",
+	               "only rewritten the same tokenizer, as save_pretrained does, restore the former "
+	               "file; else make the stream again: rf-tokenize --tokenizer %s)",
 	               stream, q, own, q);
 }
 
