@@ -139,6 +139,46 @@ bad_lines() {
 	[ "$stderr" = "$(cat want.err)" ]
 }
 
+@test "--skip-bad: rf-tokenize, rf-score and rf-needle fail if they read nothing but bad lines" {
+	printf '{"text":\n[]\n\n' >bad.jsonl
+	run -65 --separate-stderr rf-tokenize --bytes --skip-bad 9 -o never bad.jsonl
+	[ "${stderr_lines[-1]}" = "rf-tokenize: the input has nothing but bad lines: 2 (--skip-bad)" ]
+	run -65 --separate-stderr rf-tokenize --bytes --skip-bad 9 --valid-every 3 --split valid -o never \
+		bad.jsonl
+	[ ! -e never ]
+	run -65 --separate-stderr rf-score --skip-bad 9 bad.jsonl
+	[ "${stderr_lines[-1]}" = "rf-score: the input has nothing but bad lines: 2 (--skip-bad)" ]
+	run -65 --separate-stderr rf-score --check --skip-bad 9 bad.jsonl
+	run -65 --separate-stderr rf-needle --tokenizer bytes --task qa_1 --length 600 --qa bad.jsonl \
+		--skip-bad 9 -o never
+	run -65 --separate-stderr rf-needle --tokenizer bytes --task niah_single_2 --length 600 \
+		--haystack bad.jsonl --skip-bad 9 -o never
+	# one good line is enough, also where none of its documents is written
+	echo '{"text":"a"}' >>bad.jsonl
+	rf-tokenize --bytes --skip-bad 9 --valid-every 3 --split train -o some.rf bad.jsonl 2>err
+	# and an input without any line is no failure
+	rf-tokenize --bytes --skip-bad 9 -o none.rf --format jsonl /dev/null 2>err
+}
+
+@test "lines: a file that another program than zstd compressed is named as such" {
+	echo '{"text":"a","pred":"x","answers":["x"],"task":"t"}' >in.jsonl
+	gzip <in.jsonl >gzip.jsonl
+	printf '\xfd7zXZ\0 rest' >xz.jsonl
+	printf 'BZh91AY&SY rest' >bzip2.txt
+	printf '\x04\x22\x4d\x18 rest' >lz4.jsonl.zst
+	for file in *[z24].*; do
+		said="$file: compressed with ${file%%.*}: decompress it, or compress it with zstd"
+		for program in 'rf-tokenize --bytes --skip-bad 9 -o never' 'rf-score --skip-bad 9'; do
+			[[ $file != *.txt || $program != rf-score* ]] || continue
+			run -65 --separate-stderr $program "$file"
+			[ "$stderr" = "${program%% *}: $said" ] || { echo "$stderr"; return 1; }
+		done
+	done
+	run -65 --separate-stderr rf-score --format jsonl - <gzip.jsonl
+	[[ "$stderr" == *"<stdin>: compressed with gzip: "* ]]
+	printf 'BZh is a word\n' | rf-tokenize --bytes --format text -o text.rf 2>err
+}
+
 @test "rf-tokenize: --skip-bad does not pass over damaged files, whole files and records that are cut off" {
 	printf '{"text":"a"}\n' | zstd -q >cut.jsonl.zst
 	truncate -s -3 cut.jsonl.zst

@@ -68,6 +68,16 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	[ "$(wc -l <have)" = "$(wc -l <want)" ]
 }
 
+@test "rf-score: --by tells numbers apart that differ in the last digit" {
+	for x in 0.1 0.30000000000000004 0.3 1.0; do
+		echo "{\"pred\":\"x\",\"answers\":[\"x\"],\"task\":\"a\",\"x\":$x}"
+	done >in.jsonl
+	[ "$(rf-score --metric part --by task,x in.jsonl | grep -o '"x":[^,]*' | paste -sd' ')" = \
+		'"x":0.1 "x":0.30000000000000004 "x":0.3 "x":1.0' ]
+	[ "$(rf-score --metric part --by x in.jsonl | grep -o '"x":[0-9][^,]*' | paste -sd' ')" = \
+		'"x":0.1 "x":0.30000000000000004 "x":0.3 "x":1.0' ]
+}
+
 @test "rf-score: shows NULs of tasks and values as JSON does, and names a task with one in a message" {
 	line='{"pred":"x","answers":["x"],"task":"a\u0000b","of":"c\u0000","d":["\u0000"]}'
 	echo "$line" >in.jsonl
@@ -239,6 +249,13 @@ interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring)
 	rf-cat --range 1: -o folder/2.rf a.rf
 	touch folder/.3.rf folder/4.rf.tmp-1
 	rf-score --against folder b.rf | cmp - line
+	# only files are streams
+	mkdir folder/4.rf none/1.rf
+	mkfifo folder/5.rf none/2.rf
+	rf-score --against folder b.rf | cmp - line
+	ln -s nowhere folder/6.rf
+	run -66 rf-score --against folder b.rf
+	[[ "$output" == "rf-score: folder/6.rf: "* ]]
 	run -66 rf-score --against none b.rf
 	[ "$output" = 'rf-score: none: the folder has no file *.rf' ]
 	rf-cat --range 0:5 -o fewer.rf a.rf

@@ -103,7 +103,7 @@ int main(int argc, char *argv[])
 	rc = how.check  ? rf_scorer_counts(mine, &text, &err)
 	     : how.each ? rf_scorer_each(mine, &text, &err)
 	                : rf_scorer_report(mine, others.n ? theirs : NULL, &text, &err);
-	if (rc != RF_OK)
+	if (rc != RF_OK || rf_skip_end(&skip, text.n, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_progress_end(&stage.progress);
 	if (text.n)

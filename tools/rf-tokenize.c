@@ -131,7 +131,7 @@ int main(int argc, char *argv[])
 		rf_meter_read(&progress.meter, rf_text_bytes(text));
 		rf_meter_done(&progress.meter, record->T);
 	}
-	if (rc != RF_EOF)
+	if (rc != RF_EOF || rf_skip_end(&skip, rf_sequences_documents(sequences), &err) != RF_OK)
 		rf_die_err(&err);
 	if (rf_out_finish(out, &err) != RF_OK)
 		rf_die_err(&err);

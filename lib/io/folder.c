@@ -34,6 +34,11 @@ static enum rf_code room(struct rf_folder *f, int n, struct rf_err *e)
 	return f->path ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory (names of files)");
 }
 
+static enum rf_code no_files(const char *path, struct rf_err *e)
+{
+	return rf_fail(e, RF_ENOINPUT, "%s: the folder has no file *.rf", path);
+}
+
 enum rf_code rf_folder_open(struct rf_folder *f, const char *path, struct rf_err *e)
 {
 	struct dirent **list;
@@ -47,14 +52,16 @@ enum rf_code rf_folder_open(struct rf_folder *f, const char *path, struct rf_err
 		return (rc = room(f, 1, e)) == RF_OK ? add(f, path, e) : rc;
 	if ((n = scandir(path, &list, by_stream, by_bytes)) < 0)
 		return rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
-	rc = n ? room(f, n, e) : rf_fail(e, RF_ENOINPUT, "%s: the folder has no file *.rf", path);
+	rc = n ? room(f, n, e) : no_files(path, e);
 	for (int i = 0; i < n; i++) {
-		if (rc == RF_OK && (rc = rf_file_join(name, path, list[i]->d_name, e)) == RF_OK)
+		/* opening reports a link that leads nowhere */
+		if (rc == RF_OK && (rc = rf_file_join(name, path, list[i]->d_name, e)) == RF_OK &&
+		    (stat(name, &st) || S_ISREG(st.st_mode)))
 			rc = add(f, name, e);
 		free(list[i]);
 	}
 	free(list);
-	return rc;
+	return rc == RF_OK && !f->n ? no_files(path, e) : rc;
 }
 
 void rf_folder_free(struct rf_folder *f)

@@ -6,9 +6,10 @@
 
 struct rf_folder { char **path; int n; };
 
-/* Lists `path` if it is not a folder.  Otherwise lists the files in it whose names end in .rf and do not
- * begin with a dot, in the order of their names' bytes.  rf_folder_free() releases the list, also after an
- * error. Errors: RF_EIO: the folder cannot be read; RF_ENOINPUT: it has no such file; RF_ENOMEM. */
+/* Lists `path` if it is not a folder.  Otherwise lists the regular files in it, and links to such files,
+ * whose names end in .rf and do not begin with a dot, in the order of their names' bytes.  A link that leads
+ * nowhere is listed, so that opening it reports it.  rf_folder_free() releases the list, also after an error.
+ * Errors: RF_EIO: the folder cannot be read; RF_ENOINPUT: it has no such file; RF_ENOMEM. */
 enum rf_code rf_folder_open(struct rf_folder *f, const char *path, struct rf_err *e);
 void rf_folder_free(struct rf_folder *f);
 

@@ -122,11 +122,15 @@ static enum rf_code sniff(struct rf_lines *l, const char *path, struct rf_err *e
 	enum { MAGIC = 4 };
 	size_t n = strlen(path);
 	bool named = n >= 4 && !strcmp(path + n - 4, ".zst");
+	const char *packed;
 	enum rf_code rc;
 
 	while (l->end < MAGIC && !l->ended)
 		if ((rc = fill(l, e)) != RF_OK)
 			return rc;
+	if ((packed = rf_magic_packed(l->buf, l->end)))
+		return rf_fail(e, RF_EDATA, "%s: compressed with %s: decompress it, or compress it with zstd",
+		               l->name, packed);
 	if (!named && (l->end < MAGIC || !rf_magic_zstd(l->buf)))
 		return RF_OK;
 	if (!l->end)

@@ -14,7 +14,7 @@ struct rf_lines;
 /* Opens a file; path NULL or "-": standard input.  A file that begins with a frame of zstd, also a skippable
  * one, is decompressed, all its frames; one whose name ends in .zst must begin so.  max: bytes that a line,
  * or the rest of the file, may have; at least 64 KiB is allowed.  Errors: RF_ENOINPUT; RF_EDATA: the file is
- * named .zst but is empty; RF_EIO, RF_ENOMEM. */
+ * named .zst but is empty, or it is compressed with gzip, bzip2, xz or lz4; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_lines_open(struct rf_lines **l, const char *path, size_t max, struct rf_err *e);
 void rf_lines_close(struct rf_lines *l);                     /* l may be NULL */
 const char *rf_lines_name(const struct rf_lines *l);         /* "<stdin>" or the path, safe to print */

@@ -19,5 +19,17 @@ static inline bool rf_magic_zstd(const void *bytes)
 {
 	return !memcmp(bytes, "\x28\xb5\x2f\xfd", 4) || rf_magic_skippable(bytes);
 }
+/* Returns the name of the program that compressed a file that begins with these n bytes, if the file is not
+ * read here; else NULL. */
+static inline const char *rf_magic_packed(const void *bytes, size_t n)
+{
+	const unsigned char *p = bytes;
+
+	return n >= 2 && !memcmp(p, "\x1f\x8b", 2)                                       ? "gzip"
+	       : n >= 7 && !memcmp(p, "BZh", 3) && !memcmp(p + 4, "1AY", 3)              ? "bzip2"
+	       : n >= 5 && !memcmp(p, "\xfd" "7zXZ", 5)                                  ? "xz"
+	       : n >= 4 && !memcmp(p, "\x04\x22\x4d\x18", 4)                             ? "lz4"
+	                                                                                 : NULL;
+}
 
 #endif

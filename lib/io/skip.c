@@ -20,3 +20,11 @@ enum rf_code rf_skip_line(struct rf_skip *s, enum rf_code rc, const struct rf_er
 		s->first(e ? e->msg : "");
 	return RF_OK;
 }
+
+enum rf_code rf_skip_end(const struct rf_skip *s, uint64_t good, struct rf_err *e)
+{
+	if (!s->n || good)
+		return RF_OK;
+	return rf_fail(e, RF_EDATA, "the input has nothing but bad lines: %llu (--skip-bad)",
+	               (unsigned long long)s->n);
+}

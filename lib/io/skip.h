@@ -21,5 +21,8 @@ void rf_skip_options(struct rf_skip *s, struct rf_opt opts[RF_SKIP_OPTS]);
  * counts the line, if it may be passed over; otherwise rc.  s may be NULL: no line may be passed over.  e may
  * be NULL. */
 enum rf_code rf_skip_line(struct rf_skip *s, enum rf_code rc, const struct rf_err *e);
+/* Checks, after all inputs were read, that not all of their lines were bad.  good: the lines that were not.
+ * Errors: RF_EDATA: lines were passed over, and there were no others. */
+enum rf_code rf_skip_end(const struct rf_skip *s, uint64_t good, struct rf_err *e);
 
 #endif

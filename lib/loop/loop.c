@@ -22,8 +22,8 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "io/steps.h"
-#include "loop/loop_begin.h"
 #include "io/words.h"
+#include "loop/loop_begin.h"
 
 /* ---- what both files need ------------------------------------------------------------------ */
 

@@ -24,8 +24,8 @@
 #include "ckpt/ckpt.h"
 #include "io/file.h"
 #include "io/steps.h"
-#include "loop/loop_begin.h"
 #include "io/words.h"
+#include "loop/loop_begin.h"
 #include "stream/stream.h"
 
 /* ---- folders ------------------------------------------------------------------------------- */

@@ -74,7 +74,6 @@ static void look(struct rf_loop *l)
 	rf_step_name(name, newest);
 	if (rf_file_join(dir, l->weights, name, NULL) != RF_OK || rf_ckpt_open(&c, dir, NULL) != RF_OK)
 		return; /* it has gone further */
-	l->since = l->at;
 	l->at = c.step;
 	l->done = c.commits;
 	rf_ckpt_close(&c);
@@ -83,8 +82,10 @@ static void look(struct rf_loop *l)
 	rf_loop_note_time(l, (rf_now() - l->lived) / (double)(l->done - before), NULL);
 	l->lived = rf_now();
 	/* the last one is reported when it is committed */
-	if (l->done < l->batches)
+	if (l->done < l->batches) {
 		rf_loop_report(l);
+		l->since = l->at;
+	}
 }
 
 /* Once a second; whether the line is to be ended. */

@@ -152,6 +152,7 @@ enum rf_code rf_reward_exec_start(struct rf_reward_exec **jp, const struct rf_re
 	rf_reward_exec_stop(j);
 	return e->code;
 }
+
 /* Takes the first record out of the queue. */
 static void drop_first(struct rf_reward_exec *j)
 {

@@ -132,8 +132,8 @@ struct group_name { const char *first, *others; };
 static enum rf_code name_group(struct rf_scorer *c, json_t *const value[KEYS], struct group_name *name,
                                struct rf_err *e)
 {
+	struct rf_buf first = { 0 }, others = { 0 };
 	json_t *rest = json_object();
-	char *first = NULL, *others = NULL;
 	enum rf_code rc = rest ? RF_OK : no_memory(e);
 
 	for (int i = 0; i < c->keys; i++) {
@@ -145,18 +145,18 @@ static enum rf_code name_group(struct rf_scorer *c, json_t *const value[KEYS], s
 		else if (i && json_object_set_new(rest, c->key[i], value[i]))
 			rc = no_memory(e);
 		else if (!i) {
-			first = json_dumps(value[0], JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
+			rf_json_print(&first, value[0]);
 			json_decref(value[0]);
 		}
 	}
 	if (rc == RF_OK) {
-		others = json_dumps(rest, JSON_COMPACT | JSON_REAL_PRECISION(12));
-		name->first = first ? in_region(&c->region, first, strlen(first)) : NULL;
-		name->others = others ? in_region(&c->region, others, strlen(others)) : NULL;
+		rf_json_print(&others, rest);
+		name->first = first.failed ? NULL : in_region(&c->region, (const char *)first.p, first.n);
+		name->others = others.failed ? NULL : in_region(&c->region, (const char *)others.p, others.n);
 		rc = name->first && name->others ? RF_OK : no_memory(e);
 	}
-	free(first);
-	free(others);
+	rf_buf_free(&first);
+	rf_buf_free(&others);
 	json_decref(rest);
 	return rc;
 }

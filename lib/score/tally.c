@@ -96,12 +96,12 @@ double rf_student(double df)
 /* Returns the probability that at most x of n are right, each with probability p in (0, 1). */
 static double at_most(size_t x, size_t n, double p)
 {
-	const double N = (double)n;
+	const double N = (double)n, all = lgamma(N + 1), right = log(p), wrong = log1p(-p);
 	double sum = 0;
 
 	for (size_t i = 0; i <= x; i++)
-		sum += exp(lgamma(N + 1) - lgamma((double)i + 1) - lgamma(N - (double)i + 1) +
-		           (double)i * log(p) + (N - (double)i) * log1p(-p));
+		sum += exp(all - lgamma((double)i + 1) - lgamma(N - (double)i + 1) + (double)i * right +
+		           (N - (double)i) * wrong);
 	return sum;
 }
 
@@ -165,7 +165,7 @@ struct rf_mean rf_tally_mean(const struct rf_score_group *g)
 
 	if (proportion(g, &right)) {
 		rf_exact(right, g->n, &m.low, &m.high);
-		m.exact = true;
+		m.proportions = true;
 	}
 	return m;
 }
@@ -175,7 +175,7 @@ struct rf_mean rf_tally_mean_of(const struct rf_mean *of, size_t k)
 	double sum = 0, variance = 0, df = 0, below = 0, above = 0, least = 0;
 	struct rf_mean m;
 	size_t n = 0;
-	bool exact = false;
+	bool proportions = false;
 
 	for (size_t i = 0; i < k; i++) {
 		sum += of[i].mean;
@@ -184,13 +184,13 @@ struct rf_mean rf_tally_mean_of(const struct rf_mean *of, size_t k)
 		n += of[i].n;
 		below += (of[i].mean - of[i].low) * (of[i].mean - of[i].low);
 		above += (of[i].high - of[i].mean) * (of[i].high - of[i].mean);
-		exact |= of[i].exact;
+		proportions |= of[i].proportions;
 		least = of[i].low < 0 ? -1 : least; /* differences */
 	}
 	df = df > 0 ? floor(variance * variance / df) : (double)n - (double)k;
 	m = interval(n, sum / (double)k, sqrt(variance) / (double)k, df, least);
-	if (exact && !isnan(below + above)) {
-		m.exact = true;
+	if (proportions && !isnan(below + above)) {
+		m.proportions = true;
 		m.low = m.mean - sqrt(below) / (double)k;
 		m.high = m.mean + sqrt(above) / (double)k;
 	}
@@ -226,7 +226,7 @@ static void pairs_interval(struct rf_pairs *p, size_t n)
 
 	p->difference.low = d - half < -1 ? -1 : d - half;
 	p->difference.high = d + half > 1 ? 1 : d + half;
-	p->difference.exact = true;
+	p->difference.proportions = true;
 }
 
 enum rf_code rf_tally_pairs(struct rf_score_group *a, struct rf_score_group *b, struct rf_pairs *p,

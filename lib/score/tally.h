@@ -34,10 +34,10 @@ struct rf_tally {                 /* all zero: empty */
 	struct rf_region names;
 };
 
-/* A mean over n values, its standard error, and its 95 % interval; with one value error and interval are
- * NaN.  The interval is exact if all values are 0 or 1, else it is Student's; it ends at the least and
- * greatest possible value. */
-struct rf_mean { size_t n; double mean, se, low, high; bool exact; };
+/* A mean over n values, its standard error, and its 95 % interval; with one value neither error nor interval:
+ * NaN.  The interval is by Student's distribution and ends at the least and greatest value that there can be.
+ * proportions: the interval is instead one for values that are all 0 or 1, or is made of such intervals. */
+struct rf_mean { size_t n; double mean, se, low, high; bool proportions; };
 
 /* The group of these names, made if it is new.  NULL: memory ran out. */
 struct rf_score_group *rf_tally_group(struct rf_tally *t, const char *first, const char *rest);
@@ -48,8 +48,8 @@ void rf_tally_free(struct rf_tally *t);
  * (1934), Biometrika 26, 404-413: its width is not 0 if all are right, or none is. */
 struct rf_mean rf_tally_mean(const struct rf_score_group *g);
 /* Returns the mean of k groups' means, all with the same weight, as the benchmarks average over tasks.  If
- * the interval of one of them is exact, the interval of the mean combines theirs (Zou and Donner 2008,
- * Statistics in Medicine 27, 1693-1702). */
+ * the interval of one of them is for proportions, the interval of the mean combines theirs (Zou and Donner
+ * 2008, Statistics in Medicine 27, 1693-1702). */
 struct rf_mean rf_tally_mean_of(const struct rf_mean *of, size_t k);
 
 /* The differences a - b of the same questions.  If all scores are 0 or 1, their interval is that of Bonett

@@ -11,8 +11,7 @@
 #include "stream/sniff.h"
 
 static const struct { const char *magic; size_t n; const char *name; } kinds[] = {
-	{ "\x1f\x8b", 2, "gzip" }, { "BZh", 3, "bzip2" }, { "\xfd" "7zXZ", 5, "xz" },
-	{ "\x04\x22\x4d\x18", 4, "lz4" }, { "PK\x03\x04", 4, "zip, or a PyTorch file" },
+	{ "PK\x03\x04", 4, "zip, or a PyTorch file" },
 	{ "\x7f" "ELF", 4, "a program" }, { "\x89PNG", 4, "PNG" }, { "\xff\xd8\xff", 3, "JPEG" },
 	{ "%PDF", 4, "PDF" }, { "PAR1", 4, "Parquet" }, { "\x93NUMPY", 6, "NumPy" }, { "\x89HDF", 4, "HDF5" },
 	{ "GGUF", 4, "GGUF" }, { "SQLite", 6, "SQLite" }, { "Rar!", 4, "rar" }, { "7z\xbc\xaf", 4, "7z" },
@@ -35,6 +34,7 @@ static bool is_text(const unsigned char *p, size_t n)
 const char *rf_sniff(char *buf, size_t size, const void *data, size_t n)
 {
 	const unsigned char *p = data;
+	const char *packed;
 	size_t blank = 0;
 	char quoted[40];
 
@@ -43,6 +43,10 @@ const char *rf_sniff(char *buf, size_t size, const void *data, size_t n)
 		return NULL;
 	if (n < 4 && !memcmp(p, "\x28\xb5\x2f\xfd", n))
 		return NULL;
+	if ((packed = rf_magic_packed(p, n))) {
+		snprintf(buf, size, "it begins with %02x %02x, like %s", p[0], p[1], packed);
+		return buf;
+	}
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (n >= kinds[i].n && !memcmp(p, kinds[i].magic, kinds[i].n)) {
 			snprintf(buf, size, "it begins with %02x %02x, like %s", p[0], p[1], kinds[i].name);

@@ -355,6 +355,11 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 	return rc;
 }
 
+uint64_t rf_sequences_documents(const struct rf_sequences *s)
+{
+	return s->count.kept + s->count.dropped + rf_documents_passed(s->documents);
+}
+
 /* The ending of n things. */
 static const char *plural(uint64_t n)
 {
@@ -365,7 +370,7 @@ char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size)
 {
 	char passed[64] = "", unanswered[64] = "";
 	const struct counts *n = &s->count;
-	uint64_t others = rf_documents_passed(s->documents), documents = n->kept + n->dropped + others;
+	uint64_t others = rf_documents_passed(s->documents), documents = rf_sequences_documents(s);
 
 	if (s->o.valid_every)
 		snprintf(passed, sizeof passed, ", %" PRIu64 " of them for %s", others,

@@ -79,6 +79,9 @@ int rf_sequences_vocab(const struct rf_sequences *s);
  * with the longest of them. */
 enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **r, struct rf_err *e);
 
+/* Returns how many documents were read so far, without bad lines that were passed over. */
+uint64_t rf_sequences_documents(const struct rf_sequences *s);
+
 /* Writes the counts so far into buf and returns buf:
  *
  *     204 documents: 204 kept (12 of them cut), 0 dropped; 310 sequences of 6497638 tokens, 1702 left out */
