@@ -95,7 +95,8 @@ int main(int argc, char *argv[])
 		trains[RF_CLI_TRAINER_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_opt method[] = {
 		{ "eval", 0, RF_OPT_FLAG, &eval, 0, 0, NULL,
-		  "evaluate only; print mean nll, accuracy and probability", true },
+		  "evaluate only; print mean nll, accuracy and probability",
+		  RF_OPT_RESULT | RF_OPT_OF_BATCH },
 		{ .name = NULL },
 	};
 	const struct rf_opt gradient[] = {

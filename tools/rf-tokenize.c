@@ -84,7 +84,7 @@ int main(int argc, char *argv[])
 	rf_progress_options(&progress, show);
 	int files = rf_cli_parse(&cli, argc, argv);
 
-	bad[0].result = skip.most > 0; /* the history of a stream names it only where it matters */
+	bad[0].noted = skip.most > 0; /* the history of a stream names it only where it matters */
 	for (int i = 1; i <= files; i++)
 		if (output && rf_file_same(output, argv[i]))
 			rf_die(EX_USAGE, "%s is an input, so it cannot be the output", output);

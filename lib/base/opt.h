@@ -35,8 +35,12 @@ struct rf_opt {
 	double min, max;       /* for INT, REAL, PAIR */
 	const char *arg;       /* metavariable for --help; for ENUM the words, separated by | */
 	const char *help;      /* one line, lower case */
-	bool result;           /* the option changes results, so it is recorded in the stream's history */
+	unsigned noted;        /* bits below; false: none, true: RF_OPT_RESULT */
 };
+
+/* Where an option is recorded: in the stream's history because it changes results; not in a run's manifest
+ * because it may differ from batch to batch, or changes no step. */
+enum { RF_OPT_RESULT = 1, RF_OPT_OF_BATCH = 2 };
 
 /* Copies a module's table into the caller's array `opts`.  The module's header fixes the number of rows, the
  * last one with the NULL name included; a table with any other number does not compile. */

@@ -526,7 +526,7 @@ enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, stru
 
 	for (const struct rf_opt *const *t = cli->opts; *t && rc == RF_OK; t++)
 		for (const struct rf_opt *o = *t; o->name && rc == RF_OK; o++)
-			if (o->result && rf_cli_in_force(o))
+			if ((o->noted & RF_OPT_RESULT) && rf_cli_in_force(o))
 				rc = record(head, o, e);
 	return rc;
 }

@@ -293,22 +293,6 @@ static void guard(struct rf_trainer *t)
 		_exit(status);
 }
 
-/* Returns whether an option may differ from batch to batch, or changes no step. */
-static bool of_batch(const char *name)
-{
-	static const char *const names[] = {
-		"allow-empty", "at", "commit-every", "deterministic", "device", "dry-run", "dtype", "eval",
-		"exchange", "follow-timeout", "isa", "keep", "keep-every", "live", "log", "max-len",
-		"max-record", "model", "output", "progress", "rank-timeout", "ranks", "recompute", "records",
-		"segment", "shard", "steps", "threads", NULL
-	};
-
-	for (const char *const *s = names; *s; s++)
-		if (!strcmp(*s, name))
-			return true;
-	return false;
-}
-
 /* Returns the manifest's entry for this program: the options that have an effect, and the words of the
  * pipeline, lines NAME=VALUE in $RF_WORDS. */
 static json_t *describe(const struct rf_cli *cli)
@@ -324,7 +308,8 @@ static json_t *describe(const struct rf_cli *cli)
 		rf_die(err.code == RF_EDATA ? EX_USAGE : rf_exit_status(err.code), "RF_WORDS: %s", err.msg);
 	for (const struct rf_opt *const *t = cli->opts; *t; t++)
 		for (const struct rf_opt *o = *t; o->name; o++)
-			if (rf_cli_in_force(o) && !of_batch(o->name) && (text = rf_opt_value(o, 9, buf, &n)))
+			if (rf_cli_in_force(o) && !(o->noted & RF_OPT_OF_BATCH) &&
+			    (text = rf_opt_value(o, 9, buf, &n)))
 				failed |= !rf_manifest_set(options, o->name, strlen(o->name), text, n);
 	made = json_pack("{s:{s:s, s:s, s:s, s:o}}", "program", "name", cli->name, "version", rf_cli_version,
 	                 "commit", rf_cli_built_from, "options", options);

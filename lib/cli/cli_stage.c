@@ -13,9 +13,9 @@ void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opt opts
 	const struct rf_opt table[] = {
 		{ "output", 'o', RF_OPT_TEXT, &s->output, 0, 0, "file",
 		  output ? output : "write to this file, not to stdout; it appears whole or not at all",
-		  false },
+		  RF_OPT_OF_BATCH },
 		{ "max-record", 0, RF_OPT_SIZE, &s->max_record, 0, 0, "size", "refuse larger records",
-		  false },
+		  RF_OPT_OF_BATCH },
 	};
 
 	RF_OPT_FILL(opts, table, RF_STAGE_OPTS - RF_PROGRESS_OPTS);
@@ -26,7 +26,7 @@ void rf_stage_patience_options(struct rf_stage *s, struct rf_opt opts[RF_STAGE_P
 {
 	const struct rf_opt table[] = {
 		{ "follow-timeout", 0, RF_OPT_INT, &s->patience, 0, 1 << 30, "seconds",
-		  "in a long stream, give up if nothing happens for so long; 0: never", false },
+		  "in a long stream, give up if nothing happens for so long; 0: never", RF_OPT_OF_BATCH },
 		{ .name = NULL },
 	};
 

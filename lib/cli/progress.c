@@ -32,7 +32,7 @@ void rf_progress_options(struct rf_progress *p, struct rf_opt opts[RF_PROGRESS_O
 {
 	const struct rf_opt table[] = {
 		{ "progress", 0, RF_OPT_FLAG, &p->asked, 0, 0, NULL,
-		  "show progress even if stderr is not a terminal", false },
+		  "show progress even if stderr is not a terminal", RF_OPT_OF_BATCH },
 		{ .name = NULL },
 	};
 

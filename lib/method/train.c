@@ -38,13 +38,14 @@ void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS])
 		{ "total-steps", 0, RF_OPT_INT, &t->total_steps, 0, 1 << 30, "steps",
 		  "optimizer step at which cosine and linear reach a learning rate of 0", false },
 		{ "recompute", 0, RF_OPT_ENUM, &t->recompute, 0, 0, RF_RECOMPUTE_WORDS,
-		  "segment: recompute activations for less memory; a sixth slower", false },
+		  "segment: recompute activations for less memory; a sixth slower", RF_OPT_OF_BATCH },
 		{ "sum", 0, RF_OPT_ENUM, &t->sum, 0, 0, RF_SUM_WORDS,
 		  "how records' gradients add up; plain: less memory, other bits in another order", true },
 		{ "shard", 0, RF_OPT_ENUM, &t->shard, 0, 0, RF_SHARD_WORDS,
-		  "optimizer: each of several ranks keeps a part of AdamW's moments", false },
+		  "optimizer: each of several ranks keeps a part of AdamW's moments", RF_OPT_OF_BATCH },
 		{ "exchange", 0, RF_OPT_ENUM, &t->exchange.carrier, 0, 0, RF_CARRIER_WORDS,
-		  "what ranks exchange gradients by; auto: NCCL where each has a GPU of its own", false },
+		  "what ranks exchange gradients by; auto: NCCL where each has a GPU of its own",
+		  RF_OPT_OF_BATCH },
 		{ .name = NULL },
 	};
 

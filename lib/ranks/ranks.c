@@ -17,9 +17,9 @@ void rf_ranks_options(struct rf_ranks *r, struct rf_opt opts[RF_RANKS_OPTS])
 {
 	const struct rf_opt table[] = {
 		{ "ranks", 0, RF_OPT_ENUM, &r->launch, 0, 0, RF_LAUNCH_WORDS,
-		  "train together with the other processes that mpirun or srun started", false },
+		  "train together with the other processes that mpirun or srun started", RF_OPT_OF_BATCH },
 		{ "rank-timeout", 0, RF_OPT_REAL, &r->timeout, 0.1, 1e9, "seconds",
-		  "how long to wait for a rank that shows no sign of life", false },
+		  "how long to wait for a rank that shows no sign of life", RF_OPT_OF_BATCH },
 		{ .name = NULL },
 	};
 
