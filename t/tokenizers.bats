@@ -296,6 +296,14 @@ tokenizer_config.json agree)" ]
 	rf-tokenize -m ckpt --prompt-key p -o p.rf a.jsonl 2>err
 	run -0 --separate-stderr rf-generate -m ckpt -o g.rf p.rf
 	[[ "$stderr" == "rf-generate: warning: $said"* ]]
+	# the file that counts is the one to edit
+	echo '{"eos_token": "<e>"}' >m/special_tokens_map.json
+	run -0 --separate-stderr rf-init --config c.json --tokenizer m named
+	[[ "$stderr" == *' and eos_token in special_tokens_map.json agree)' ]]
+	rm m/special_tokens_map.json m/tokenizer_config.json
+	run -0 --separate-stderr rf-init --config c.json --tokenizer m endless
+	[ "$stderr" = "rf-init: warning: the tokenizer names no end token, so no text ends with the model's, 3 \
+(name it as eos_token in tokenizer_config.json)" ]
 	# generation_config.json may name more of them, and its other keys are not read
 	echo '{"eos_token_id": [3, 5], "temperature": NaN}' >ckpt/generation_config.json
 	for command in "rf-rollout -m ckpt -o r.rf s.rf" "rf-generate -m ckpt -o g.rf p.rf"; do

@@ -33,7 +33,7 @@ void rf_cli_fit_end(const struct rf_engine *g)
 {
 	char file[4096], warning[RF_TOKENIZER_WARNING];
 	struct rf_err err;
-	int eos;
+	struct rf_end_token eos;
 
 	if (!*g->ckpt->tokenizer)
 		return;
@@ -44,7 +44,7 @@ void rf_cli_fit_end(const struct rf_engine *g)
 		rf_die_err(&err);
 	}
 	snprintf(file, sizeof file, "%.4000s/config.json", g->ckpt->dir);
-	rf_tokenizer_fit_end(eos, &g->ckpt->cfg, file, warning);
+	rf_tokenizer_fit_end(&eos, &g->ckpt->cfg, file, warning);
 	if (*warning)
 		rf_say("warning: %s", warning);
 }

@@ -31,7 +31,7 @@ static enum rf_code open_kind(struct rf_tokenizer **out, const struct rf_tokeniz
 	if (!t)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	t->kind = kind;
-	t->eos = t->bos = -1;
+	t->eos.id = t->bos = -1;
 	if ((rc = kind->open(t, path, e)) != RF_OK)
 		rf_tokenizer_free(t);
 	else
@@ -365,26 +365,26 @@ enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17
 	return rc;
 }
 
-static enum rf_code end_once(const char *path, char file[4096], int *eos, struct rf_err *e)
+static enum rf_code end_once(const char *path, char file[4096], struct rf_end_token *eos, struct rf_err *e)
 {
 	const struct rf_tokenizer_kind *kind;
 	struct rf_tokenizer *t;
 	enum rf_code rc;
 	char name[80];
 
-	*eos = -1;
+	*eos = (struct rf_end_token){ .id = -1 };
 	if ((rc = locate(path, file, name, e)) != RF_OK || !(kind = kind_of(name)))
 		return rc;
-	if (kind->end && ((rc = kind->end(file, eos, e)) != RF_OK || *eos != RF_TOKENIZER_OPEN))
+	if (kind->end && ((rc = kind->end(file, eos, e)) != RF_OK || eos->id != RF_TOKENIZER_OPEN))
 		return rc;
-	*eos = -1;
+	*eos = (struct rf_end_token){ .id = -1 };
 	if ((rc = open_kind(&t, kind, file, e)) == RF_OK)
 		*eos = t->eos;
 	rf_tokenizer_free(t);
 	return rc;
 }
 
-enum rf_code rf_tokenizer_end(const char *path, int *eos, struct rf_err *e)
+enum rf_code rf_tokenizer_end(const char *path, struct rf_end_token *eos, struct rf_err *e)
 {
 	char file[4096];
 	enum rf_code rc;
@@ -395,23 +395,23 @@ enum rf_code rf_tokenizer_end(const char *path, int *eos, struct rf_err *e)
 	return rc;
 }
 
-void rf_tokenizer_fit_end(int eos, const struct rf_config *cfg, const char *config,
+void rf_tokenizer_fit_end(const struct rf_end_token *eos, const struct rf_config *cfg, const char *config,
                           char warning[RF_TOKENIZER_WARNING])
 {
 	*warning = 0;
 	for (int i = 0; i < cfg->eos_count; i++)
-		if (cfg->eos[i] == eos)
+		if (cfg->eos[i] == eos->id)
 			return;
-	if (eos >= 0 && cfg->eos_count)
-		snprintf(warning, RF_TOKENIZER_WARNING,
-		         "the tokenizer ends a text with token %d, the model with %d (let eos_token_id in %s "
-		         "and eos_token in tokenizer_config.json agree)", eos, cfg->eos[0], config);
+	if (eos->id >= 0 && cfg->eos_count)
+		rf_warn(warning, RF_TOKENIZER_WARNING,
+		        "the tokenizer ends a text with token %d, the model with %d (let eos_token_id in %s "
+		        "and eos_token in %s agree)", eos->id, cfg->eos[0], config, eos->file);
 }
 
 enum rf_code rf_tokenizer_fit(struct rf_tokenizer *t, const struct rf_config *cfg, const char *config,
                               char warning[RF_TOKENIZER_WARNING], struct rf_err *e)
 {
-	const int all = t->vocab, end = t->eos >= cfg->vocab ? t->eos : t->begins ? t->bos : -1;
+	const int all = t->vocab, end = t->eos.id >= cfg->vocab ? t->eos.id : t->begins ? t->bos : -1;
 
 	if (t->own > cfg->vocab)
 		return rf_fail(e, RF_EMODEL, "%s: vocab_size is %d, but the tokenizer has %d ids", config,
@@ -419,8 +419,12 @@ enum rf_code rf_tokenizer_fit(struct rf_tokenizer *t, const struct rf_config *cf
 	if (end >= cfg->vocab)
 		return rf_fail(e, RF_EMODEL,
 		               "%s: vocab_size is %d, but a file next to the tokenizer gives its %s token "
-		               "the id %d", config, cfg->vocab, end == t->eos ? "end" : "bos", end);
-	rf_tokenizer_fit_end(t->eos, cfg, config, warning);
+		               "the id %d", config, cfg->vocab, end == t->eos.id ? "end" : "bos", end);
+	rf_tokenizer_fit_end(&t->eos, cfg, config, warning);
+	if (t->eos.id < 0 && cfg->eos_count)
+		rf_warn(warning, RF_TOKENIZER_WARNING,
+		        "the tokenizer names no end token, so no text ends with the model's, %d (name it as "
+		        "eos_token in tokenizer_config.json)", cfg->eos[0]);
 	if (all <= cfg->vocab)
 		return RF_OK;
 	t->kind->limit(t, cfg->vocab);
@@ -483,7 +487,7 @@ const char *rf_tokenizer_kind(const struct rf_tokenizer *t) { return t->kind->na
 const char *rf_tokenizer_warning(const struct rf_tokenizer *t) { return t->warning; }
 const char *rf_tokenizer_hash(const struct rf_tokenizer *t) { return t->hash; }
 int rf_tokenizer_vocab(const struct rf_tokenizer *t) { return t->vocab; }
-int rf_tokenizer_eos(const struct rf_tokenizer *t) { return t->eos; }
+int rf_tokenizer_eos(const struct rf_tokenizer *t) { return t->eos.id; }
 int rf_tokenizer_bos(const struct rf_tokenizer *t) { return t->bos; }
 bool rf_tokenizer_begins(const struct rf_tokenizer *t) { return t->begins && t->bos >= 0; }
 

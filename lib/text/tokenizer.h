@@ -43,10 +43,12 @@ enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17
  * frees cfg with rf_config_free(), also after a failure. */
 enum rf_code rf_tokenizer_model(const char *path, struct rf_config *cfg, char file[4096], bool *found,
                                 struct rf_err *e);
+/* The token that ends a text, and the name of the file that says so; id -1: no file names one. */
+struct rf_end_token { int id; const char *file; };
 /* Finds the end token of the tokenizer at path (as for rf_tokenizer_open()) without opening a large
- * tokenizer; *eos is -1 if there is none, or if the tokenizer is of a kind that is not supported.  Errors:
- * those of rf_tokenizer_open(). */
-enum rf_code rf_tokenizer_end(const char *path, int *eos, struct rf_err *e);
+ * tokenizer; its id is -1 also if the tokenizer is of a kind that is not supported.  Errors: those of
+ * rf_tokenizer_open(). */
+enum rf_code rf_tokenizer_end(const char *path, struct rf_end_token *eos, struct rf_err *e);
 void rf_tokenizer_free(struct rf_tokenizer *t);
 
 const char *rf_tokenizer_kind(const struct rf_tokenizer *t);   /* "bytes" */
@@ -80,7 +82,7 @@ enum rf_code rf_tokenizer_fit_model(struct rf_tokenizer *t, const char *path, in
 enum rf_code rf_tokenizer_fit_copy(const char *dir, const struct rf_config *cfg, const char *config,
                                    char warning[RF_TOKENIZER_WARNING], struct rf_err *e);
 /* Compares only an end token with the model's; the warning is as above. */
-void rf_tokenizer_fit_end(int eos, const struct rf_config *cfg, const char *config,
+void rf_tokenizer_fit_end(const struct rf_end_token *eos, const struct rf_config *cfg, const char *config,
                           char warning[RF_TOKENIZER_WARNING]);
 
 /* Appends the ids of n bytes of text to the array *ids, which it reallocates: *count of its *cap elements are

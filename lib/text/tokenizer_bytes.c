@@ -16,7 +16,7 @@ static enum rf_code open_bytes(struct rf_tokenizer *t, const char *path, struct 
 	(void)path;
 	(void)e;
 	t->vocab = RF_BYTES_VOCAB;
-	t->eos = RF_BYTES_EOS;
+	t->eos = (struct rf_end_token){ RF_BYTES_EOS, "tokenizer_config.json" };
 	snprintf(t->hash, sizeof t->hash, "%016llx", (unsigned long long)XXH64("bytes", 5, 0));
 	return RF_OK;
 }

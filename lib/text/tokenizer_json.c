@@ -408,8 +408,9 @@ static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struc
 
 	for (int i = 0; i < s.n && rc == RF_OK; i++)
 		rc = add_special(t, &s.t[i], e);
-	if (rc == RF_OK && (rc = named_id(t, &s.eos, "eos_token", path, &t->eos, e)) == RF_OK)
+	if (rc == RF_OK && (rc = named_id(t, &s.eos, "eos_token", path, &t->eos.id, e)) == RF_OK)
 		rc = named_id(t, &s.bos, "bos_token", path, &t->bos, e);
+	t->eos.file = s.eos.file;
 	if (j->other_ids + j->other_flags > 1)
 		rf_warn(t->warning, sizeof t->warning, "the files differ in %d tokens in all",
 		        j->other_ids + j->other_flags);
@@ -506,16 +507,16 @@ static void find_end(const struct rf_jvalue *file, void *arg)
 			end->id = (int)number;
 }
 
-static enum rf_code end_json(const char *path, int *eos, struct rf_err *e)
+static enum rf_code end_json(const char *path, struct rf_end_token *eos, struct rf_err *e)
 {
 	struct rf_special s;
 	struct end end;
 	enum rf_code rc = rf_special_read(&s, path, e);
 
-	*eos = -1;
+	*eos = (struct rf_end_token){ -1, s.eos.file };
 	end.text = s.eos.text;
 	if (rc == RF_OK && s.eos.text && (rc = scan(path, find_end, &end, e)) == RF_OK)
-		*eos = end.id < 0 ? RF_TOKENIZER_OPEN : end.id; /* a file next to it adds the token */
+		eos->id = end.id < 0 ? RF_TOKENIZER_OPEN : end.id; /* a file next to it adds the token */
 	rf_special_free(&s);
 	return rc;
 }

@@ -15,7 +15,7 @@ struct rf_tokenizer_kind {
 	enum rf_code (*hash)(const char *path, char hash[17], struct rf_err *e);
 	/* finds the end token, or -1, without opening the tokenizer, or says that it must be opened; NULL: it
 	   must */
-	enum rf_code (*end)(const char *path, int *eos, struct rf_err *e);
+	enum rf_code (*end)(const char *path, struct rf_end_token *eos, struct rf_err *e);
 	/* forgets the tokens from this id on, of those that t->own does not count; NULL: there are none */
 	void (*limit)(struct rf_tokenizer *t, int vocab);
 	enum rf_code (*encode)(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
@@ -34,7 +34,8 @@ struct rf_tokenizer_kind {
 struct rf_tokenizer {
 	const struct rf_tokenizer_kind *kind;
 	char hash[17];
-	int vocab, eos, bos;     /* eos, bos: -1: none */
+	int vocab, bos;          /* bos: -1: none */
+	struct rf_end_token eos;
 	int own;                 /* the vocabulary without the tokens of the files next to the tokenizer */
 	bool begins;             /* texts begin with bos */
 	char warning[400];       /* a warning for the user; "": none */

@@ -41,8 +41,10 @@ static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struc
 			             "tokenizer.json)", folder, path, name->file,
 			             i ? "bos_token" : "eos_token",
 			             rf_quote(q, sizeof q, name->text, name->n));
+		else if (name->text && i)
+			t->bos = id;
 		else if (name->text)
-			*(i ? &t->bos : &t->eos) = id;
+			t->eos = (struct rf_end_token){ id, name->file };
 	}
 	snprintf(t->warning, sizeof t->warning, "%s", s.warning);
 	rf_special_free(&s);
@@ -63,7 +65,7 @@ static enum rf_code open_model(struct rf_tokenizer *t, const char *path, struct 
 		            : rf_fail(e, RF_ENOMEM, "out of memory");
 	t->data = sp;
 	t->vocab = sp->vocab;
-	t->eos = sp->eos;
+	t->eos = (struct rf_end_token){ sp->eos, "tokenizer.model" };
 	t->bos = sp->bos;
 	return read_special(t, path, e);
 }
