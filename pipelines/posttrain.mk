@@ -17,6 +17,8 @@
 #                 TRUNCATE=left loses the beginning (right: the end, middle), of an answer with more than
 #                 MAX_ANSWER=32 the end.  ANSWER_BLANK=1: a blank before each answer, for tokenizers that
 #                 bring none, as byte-level ones, after prompts that end without
+#     EOS=no      yes: each answer ends with the tokenizer's end token, so the model learns to stop, as
+#                 answers of chats do.  no: rf-tokenize --no-eos, for responses of a known length
 #     EVALUATE='rf-ntp --eval --loss response'
 #                 of EVAL the responses count; rollouts and their rewards are of its prompts
 #     MEAN=tokens, RL_COEF=0.2
@@ -32,6 +34,7 @@ MINI_BATCH    = 16
 EPOCHS        = 1
 MAX_ANSWER    = 32
 ANSWER_BLANK  =
+EOS           = no
 RL_COEF       = 0.2
 REWARD        = rf-reward --kind hybrid
 EVALUATE      = rf-ntp --eval --loss response
@@ -39,10 +42,12 @@ TOKENIZE      = $(questions) --answer-key $(ANSWER_KEY) --max-answer $(MAX_ANSWE
                 $(if $(ANSWER_BLANK),--answer-prefix ' ')
 
 eval_part     = --part prompt
+no_eos        = $(if $(filter no,$(EOS)),--no-eos)
 
 NUMBERS      += MAX_ANSWER
 $(call one_of,METHOD,refine ntp sft)
 $(call one_of,INNER_STEPS,published matched)
+$(call one_of,EOS,no yes)
 
 # Steps of a batch are ceil(its records / MINI_BATCH) + 1; sft takes the same with fewer sequences in each.
 as_many       = --records $$((TO - FROM)) --steps $$(((TO - FROM + $(MINI_BATCH) - 1) / $(MINI_BATCH) + 1))

@@ -29,11 +29,14 @@ endif
 # one_of WORD,LIST: stops where the word on make's command line is none of the list
 one_of = $(if $(filter-out $(2),$(or $($(1)),nothing)),$(error $(1)='$($(1))' is not one of $(2)))
 
+# no_eos is the option that keeps the end token away from prompts, and from answers unless the phase has EOS.
+no_eos = --no-eos
+
 # refuse WORDS,WHY: stops where one of them was given
 refuse = $(foreach word,$(1),$(if $($(word)),$(error $(word) is not possible here: $(2))))
 
 questions = rf-tokenize --tokenizer $(MODEL) --prompt-key $(PROMPT_KEY) --max-prompt $(MAX_PROMPT) \
-            --truncate $(TRUNCATE) --no-eos $(if $(META_KEY),--meta-key $(META_KEY))
+            --truncate $(TRUNCATE) $(no_eos) $(if $(META_KEY),--meta-key $(META_KEY))
 matched   = $(filter matched,$(INNER_STEPS))
 of_step   = --mini-batch $(if $(matched)$(filter refine,$(METHOD)),$(MINI_BATCH),$(BATCH))
 only      = $(if $(filter refine,$(METHOD)),$(1))

@@ -106,6 +106,15 @@ answered() {
 	[ "$(paste -sd' ' said)" = '["tea","tea"] [" tea","tea"]' ]
 }
 
+@test "posttrain.mk: EOS=yes ends each answer with the end token, and EOS=no leaves the end token out" {
+	posttrain RUN=no METHOD=sft BATCHES=1
+	posttrain RUN=yes METHOD=sft BATCHES=1 EOS=yes
+	tokens() { rf-dump --json "$1/data/corpus.rf" | jq -c 'select(.type == "seq").body.tokens.data'; }
+	diff <(tokens no | jq -c '. + [1]') <(tokens yes)
+	run -2 posttrain RUN=other EOS=1
+	[[ "$output" == *"EOS='1' is not one of no yes"* ]]
+}
+
 @test "posttrain.mk, testtime.mk: the same bytes with any number of threads" {
 	for threads in 1 3; do
 		posttrain RUN=p$threads COMPUTE="--threads $threads"
