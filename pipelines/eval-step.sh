@@ -7,7 +7,9 @@
 # KEEP_BEST=nll, accuracy or reward: RUN/best is then a copy of the best of these steps, by hard links, since
 # the trainer removes old ones.
 #
-# eval-step.sh check -- whether EVAL is there, and is what the lines that RUN has are about.
+# eval-step.sh check [MODEL] -- checks that EVAL exists and is what RUN's lines are about.  While RUN has no
+# line, EVAL may be any file whose first sequence EVALUATE can evaluate with RUN, or with MODEL before RUN
+# exists.
 # eval-step.sh only -- only the line of STEP, whatever its batch, with the rollouts that RUN's lines are
 # about.
 set -euo pipefail
@@ -70,12 +72,34 @@ keep() {
 	find "$RUN" -maxdepth 1 -name 'best-step-*' ! -name "best-$kept" -exec rm -rf {} +
 }
 
+# first MODEL: evaluates the first sequence of EVAL
+first() {
+	local status=0
+	tmp=$(mktemp -d)
+	trap 'rm -rf "$tmp"' EXIT
+	# shellcheck disable=SC2086  # options
+	{ rf-cat --range 0:1 -o "$tmp/first.rf" "$EVAL" &&
+		bash -eu -o pipefail -c "$EVALUATE"' "$@"' evaluate -m "$1" ${COMPUTE:-} "$tmp/first.rf"
+	} >/dev/null || status=$?
+	[ "$status" -eq 0 ] || {
+		printf "EVAL='%s': EVALUATE='%s' cannot evaluate it with the model %s (the reason is above)\n" \
+			"$EVAL" "$EVALUATE" "$1" >&2
+		exit "$status"
+	}
+}
+
 if [ "${1:-}" = check ]; then
 	if [ ! -f "$EVAL" ]; then
 		printf "EVAL='%s': it must be a file of sequences, as valid.rf\n" "$EVAL" >&2
 		exit 66
 	fi
-	[ ! -e "$RUN/eval.words" ] || words
+	if [ -s "$RUN/eval.jsonl" ]; then
+		[ ! -e "$RUN/eval.words" ] || words
+	elif [ -e "$RUN/latest" ]; then
+		first "$RUN"
+	elif [ -e "${2:-}" ]; then
+		first "$2"
+	fi
 	exit 0
 fi
 if [ "${1:-}" = only ] && [ -e "$RUN/eval-reward.words" ]; then
@@ -84,6 +108,7 @@ fi
 export eval_line
 exec 9>"$RUN/.eval" # a run that trains and who draws its curves may come at once
 flock 9
+[ -s "$RUN/eval.jsonl" ] || rm -f "$RUN/eval.words" "$RUN/eval-reward.words"
 words
 if [ "${1:-}" = only ]; then
 	line "$STEP" "$AT"

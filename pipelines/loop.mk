@@ -215,7 +215,7 @@ batches:
 	@$(HERE)numbers.sh 0 $(call values,BATCHES SEED STALE)
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS) $(if $(KEEP_STEPS),KEEP_STEPS))
 	@$(HERE)stages.sh $(call values,$(STAGES))
-	@$(if $(EVAL),$(HERE)eval-step.sh check)
+	@$(if $(EVAL),$(HERE)eval-step.sh check "$$MODEL")
 	@$(if $(and $(KEEP),$(LAUNCH)), \
 		printf '%s: every rank keeps its share of a batch: %s/streams/step-*.rf*\n' \
 		$(call quote,$(or $(PHASE),$(RUN))) $(call quote,$(RUN)) >&2)

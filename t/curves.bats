@@ -114,6 +114,23 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	[ "$(jq .tokens p/eval.jsonl | paste -sd' ')" = '15 15' ]
 }
 
+@test "EVAL: a file that cannot be evaluated is refused before the first batch, and another one is accepted" {
+	jq -c 'if .type == "head" then .body.vocab = 500 else . end' <(rf-dump --json "$P/valid.rf") |
+		rf-cat --json -o large.rf
+	echo '{"text": "no stream"}' >lines.jsonl
+	for file in large.rf lines.jsonl; do
+		run -2 midtrain RUN=run "${ntp[@]}" EVAL=$file
+		[[ "$output" == *"EVAL='$file': EVALUATE='rf-ntp --eval' cannot evaluate it with the model $P/ckpt"* ]]
+		[ ! -e run ]
+	done
+	# the words of an evaluation that never gave a line do not bind the run
+	midtrain RUN=run "${ntp[@]}" EVAL= BATCHES=1
+	printf 'EVALUATE=other\n' >run/eval.words
+	midtrain RUN=run "${ntp[@]}" BATCHES=2
+	[ "$(jq .step run/eval.jsonl | paste -sd' ')" = '0 2 4' ]
+	grep -qx 'EVALUATE=rf-ntp --eval' run/eval.words
+}
+
 @test "EVAL: a run of ReFINE notes rewards for the same positions and draws at every step" {
 	# by hand, with the weights of any step
 	by_hand() {
