@@ -159,19 +159,39 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	curves RUNS=binary OUT=out EVAL="$P/valid.rf"
 	[ "$(held binary/eval.jsonl | sed -n 2p)" = "$(by_hand binary/step-000002 binary) binary" ]
 	grep -q 'binary$' out/curves.tsv
-	# other rollouts for the same run are refused, and cannot be compared
+	# other rollouts for the same run are refused
 	run -2 midtrain RUN=base "${ntp[@]}" BATCHES=2 EVAL_REWARD='rf-reward --kind cosine' N=2
 	[[ "$output" == *'base/eval-reward.words: the run was started with other settings'* ]]
-	midtrain RUN=two "${ntp[@]}" BATCHES=1 EVAL_REWARD='rf-reward --kind cosine' N=2
-	run -2 curves RUNS='base two' OUT=no
-	said='curves: base and two have held-out rewards of rollouts that were drawn in other ways'
-	[[ "$output" == "$said"* ]]
 	# post-training draws them on the prompts
 	echo '{"prompt": "a question that is long enough to have a position or two, or more",' \
 		'"answer": " yes"}' >q.jsonl
 	rf-tokenize --bytes --prompt-key prompt --answer-key answer -o q.rf q.jsonl
 	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/posttrain.mk" MODEL="$P/ckpt" RUN=p DATA=q.jsonl EVAL=q.rf
 	[ "$(jq -r '."reward/kind"' p/eval.jsonl | sort -u)" = hybrid ]
+}
+
+@test "curves.mk: rewards of rollouts that were drawn in other ways are left out of the figure, with a warning" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	rewarded() { midtrain BATCHES=1 "${ntp[@]}" EVAL_REWARD="rf-reward --kind $2" RUN="$1" "${@:3}"; }
+	rewarded one cosine
+	rewarded two cosine N=2
+	rewarded same cosine N=2 EVAL_ROLLOUT='rf-rollout -k 5 -n 1 --draw-step 0'
+	rewarded random random
+	run -0 curves RUNS='one two' OUT=out FORMAT=svg
+	said='curves: one and two have held-out rewards of rollouts that were drawn in other ways ('
+	said+='rf-select --mode uniform -k 5 --draw-step 0 | rf-rollout -k 5 -n 1 --draw-step 0; '
+	said+='rf-select --mode uniform -k 5 --draw-step 0 | rf-rollout -k 5 -n 2 --draw-step 0): these rewards '
+	said+='are left out of the figure (runs with another N or K need the same EVAL_SELECT and EVAL_ROLLOUT)'
+	[ "${lines[0]}" = "$said" ]
+	grep -q 'held-out loss' out/curves.svg
+	run ! grep -q 'held-out reward' out/curves.svg
+	grep -q 'cosine$' out/curves.tsv
+	run -0 curves RUNS='one same' OUT=out FORMAT=svg
+	[ "${#lines[@]}" -eq 1 ]
+	grep -q 'held-out reward' out/curves.svg
+	run -0 curves RUNS='one random' OUT=out
+	said='curves: held-out rewards are of several kinds (cosine random), each with its own panel:'
+	[ "${lines[0]}" = "$said EVAL_REWARD='rf-reward --kind cosine' gives all runs the same kind" ]
 }
 
 @test "curves.mk: the table has each run's evaluations, and of a log the last line of each step" {
