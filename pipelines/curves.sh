@@ -118,10 +118,11 @@ for i in "${!runs[@]}"; do
 	drawn=${drawn:-$run}
 	[ -z "$left_out" ] && [ "$(rollouts "$run")" != "$(rollouts "$drawn")" ] || continue
 	left_out=1
-	printf "curves: %s and %s have held-out rewards of rollouts that were drawn in other ways (%s; %s): %s\n" \
-		"$drawn" "$run" "$(rollout_words "$drawn")" "$(rollout_words "$run")" \
-		"these rewards are left out of the figure (runs with another N or K need the same EVAL_SELECT \
-and EVAL_ROLLOUT)" >&2
+	printf 'curves: %s and %s have held-out rewards of rollouts that were drawn in other ways' \
+		"$drawn" "$run" >&2
+	printf ' (%s; %s): these rewards are left out of the figure' \
+		"$(rollout_words "$drawn")" "$(rollout_words "$run")" >&2
+	echo ' (runs with another N or K need the same EVAL_SELECT and EVAL_ROLLOUT)' >&2
 done
 
 out=$(plain "$OUT")

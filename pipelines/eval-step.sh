@@ -82,7 +82,7 @@ first() {
 		bash -eu -o pipefail -c "$EVALUATE"' "$@"' evaluate -m "$1" ${COMPUTE:-} "$tmp/first.rf"
 	} >/dev/null || status=$?
 	[ "$status" -eq 0 ] || {
-		printf "EVAL='%s': EVALUATE='%s' cannot evaluate it with the model %s (the reason is above)\n" \
+		printf "EVAL='%s': EVALUATE='%s' cannot evaluate it with %s (the reason is above)\n" \
 			"$EVAL" "$EVALUATE" "$1" >&2
 		exit "$status"
 	}

@@ -120,7 +120,8 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	echo '{"text": "no stream"}' >lines.jsonl
 	for file in large.rf lines.jsonl; do
 		run -2 midtrain RUN=run "${ntp[@]}" EVAL=$file
-		[[ "$output" == *"EVAL='$file': EVALUATE='rf-ntp --eval' cannot evaluate it with the model $P/ckpt"* ]]
+		said="EVAL='$file': EVALUATE='rf-ntp --eval' cannot evaluate it with $P/ckpt (the reason"
+		[[ "$output" == *"$said is above)"* ]]
 		[ ! -e run ]
 	done
 	# the words of an evaluation that never gave a line do not bind the run
@@ -170,7 +171,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	[ "$(jq -r '."reward/kind"' p/eval.jsonl | sort -u)" = hybrid ]
 }
 
-@test "curves.mk: rewards of rollouts that were drawn in other ways are left out of the figure, with a warning" {
+@test "curves.mk: leaves out rewards of rollouts that were drawn in other ways, with a warning" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	rewarded() { midtrain BATCHES=1 "${ntp[@]}" EVAL_REWARD="rf-reward --kind $2" RUN="$1" "${@:3}"; }
 	rewarded one cosine
@@ -180,8 +181,9 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	run -0 curves RUNS='one two' OUT=out FORMAT=svg
 	said='curves: one and two have held-out rewards of rollouts that were drawn in other ways ('
 	said+='rf-select --mode uniform -k 5 --draw-step 0 | rf-rollout -k 5 -n 1 --draw-step 0; '
-	said+='rf-select --mode uniform -k 5 --draw-step 0 | rf-rollout -k 5 -n 2 --draw-step 0): these rewards '
-	said+='are left out of the figure (runs with another N or K need the same EVAL_SELECT and EVAL_ROLLOUT)'
+	said+='rf-select --mode uniform -k 5 --draw-step 0 | rf-rollout -k 5 -n 2 --draw-step 0): these '
+	said+='rewards are left out of the figure (runs with another N or K need the same EVAL_SELECT'
+	said+=' and EVAL_ROLLOUT)'
 	[ "${lines[0]}" = "$said" ]
 	grep -q 'held-out loss' out/curves.svg
 	run ! grep -q 'held-out reward' out/curves.svg
