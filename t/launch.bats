@@ -95,7 +95,7 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 	done
 }
 
-@test "RUN/stop: the loop ends with 75 after the batch and the command goes on; one made earlier is ignored" {
+@test "RUN/stop: the loop ends with 75 after the batch and the command goes on; a start removes an older one" {
 	phase midtrain RUN=a DATA="$P/text.rf" BATCHES=1
 	touch a/stop
 	run -2 phase midtrain RUN=a DATA="$P/text.rf" \

@@ -736,7 +736,7 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc;
 	int64_t all;
-	bool asked;
+	bool asked = false;
 
 	unsetenv("ORDER");
 	unsetenv("FROM");
@@ -746,8 +746,11 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	if ((rc = rf_loop_live_open(l, e)) != RF_OK ||
 	    (rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK ||
 	    (rc = rf_loop_begin(l, e)) != RF_OK || (rc = rf_loop_live_folder(l, e)) != RF_OK ||
-	    (rc = take_stop(l, &asked, e)) != RF_OK || /* an earlier loop was asked */
-	    (rc = do_after(l, e)) != RF_OK)
+	    (rc = take_stop(l, &asked, e)) != RF_OK)
+		return rc;
+	if (asked) /* perhaps by the job that was ended before this one */
+		rf_loop_say(l, "the run's file 'stop' is older than this start and was removed: the loop goes on");
+	if ((rc = do_after(l, e)) != RF_OK)
 		return rc;
 	all = l->epochs * rf_loop_per_epoch(l);
 	if (!rf_loop_per_epoch(l) && (l->epochs || l->done < l->batches))
