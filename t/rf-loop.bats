@@ -305,6 +305,30 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ "$(paste -sd' ' killed)" = "2 2" ]
 }
 
+@test "rf-loop: a start removes an older file stop, says so and goes on" {
+	loop run --batches 1
+	touch run/stop
+	run -0 loop run --batches 2
+	said="rf-loop: run: the run's file 'stop' is older than this start and was removed: the loop goes on"
+	[ "${lines[0]}" = "$said" ]
+	[[ "$output" == *'batch 2 of 2, '* ]]
+	[ ! -e run/stop ]
+}
+
+@test "rf-loop: data that the model cannot read are refused before the first batch, and nothing is left" {
+	jq '.vocab_size = 200' "$P/config.json" >small.json
+	rf-init --config small.json --seed 1 small
+	run -65 loop run --from small
+	[ "$output" = "rf-loop: run: corpus.rf does not fit small: the stream has a vocabulary of 384, but the \
+model only of 200" ]
+	[ ! -e run ]
+	# data that --make makes are checked when they are made, and another model makes its own
+	run -65 loop run --from small --data run/data/own.rf --make 'rf-cat -o "$DATA" corpus.rf'
+	[[ "$output" == *'own.rf does not fit small: '* ]]
+	loop run --data run/data/own.rf --make 'rf-cat -o "$DATA" corpus.rf'
+	same_as_want run
+}
+
 @test "rf-loop: SIGTERM, SIGINT or SIGHUP ends the whole pipeline once and leaves the run as it was" {
 	for signal in TERM INT HUP; do
 		rm -rf run here

@@ -76,6 +76,10 @@ enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, const struct rf_
 /* Compares every byte with the hashes in state.json (opening compares only the files' sizes, and the bytes of
  * all but the .safetensors files).  For a bare checkpoint there is nothing to compare, and it succeeds. */
 enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e);
+/* Checks that the model can read a stream with this head.  Errors: RF_EDATA: the stream has a larger
+ * vocabulary, or was made with another tokenizer. */
+struct rf_head;
+enum rf_code rf_ckpt_check_head(const struct rf_ckpt *c, const struct rf_head *h, struct rf_err *e);
 void rf_ckpt_close(struct rf_ckpt *c);
 /* at becomes `to`, a later step of the same run, whose tensors it takes; its config and its table of
  * parameters stay where they are, for programs point into them. */

@@ -14,6 +14,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "model/model.h"
+#include "stream/stream.h"
 #include "text/tokenizer.h"
 
 enum { LOAD = 1 << 18 };
@@ -624,6 +625,16 @@ void rf_ckpt_lost(struct rf_ckpt *c, const char *lost)
 {
 	strcpy(c->lost, lost);
 	warn(c, lost);
+}
+
+enum rf_code rf_ckpt_check_head(const struct rf_ckpt *c, const struct rf_head *h, struct rf_err *e)
+{
+	if (h->vocab > c->cfg.vocab)
+		return rf_fail(e, RF_EDATA, "the stream has a vocabulary of %d, but the model only of %d",
+		               h->vocab, c->cfg.vocab);
+	if (h->tokenizer_hash[0] && c->tokenizer[0] && strcmp(h->tokenizer_hash, c->tokenizer))
+		return rf_tokenizer_differs(h->tokenizer_hash, c->tokenizer, c->dir, e);
+	return RF_OK;
 }
 
 void rf_ckpt_close(struct rf_ckpt *c)

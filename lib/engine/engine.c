@@ -10,7 +10,6 @@
 
 #include "engine/engine.h"
 #include "model/mixer.h"
-#include "text/tokenizer.h"
 
 void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS])
 {
@@ -225,13 +224,7 @@ void rf_engine_close(struct rf_engine *g)
 
 enum rf_code rf_engine_check_head(const struct rf_engine *g, const struct rf_head *h, struct rf_err *e)
 {
-	if (h->vocab > g->ckpt->cfg.vocab)
-		return rf_fail(e, RF_EDATA, "the stream has a vocabulary of %d, but the model only of %d",
-		               h->vocab,
-		               g->ckpt->cfg.vocab);
-	if (h->tokenizer_hash[0] && g->ckpt->tokenizer[0] && strcmp(h->tokenizer_hash, g->ckpt->tokenizer))
-		return rf_tokenizer_differs(h->tokenizer_hash, g->ckpt->tokenizer, g->ckpt->dir, e);
-	return RF_OK;
+	return rf_ckpt_check_head(g->ckpt, h, e);
 }
 
 static enum rf_code check_tokens(const struct rf_engine *g, const int32_t *token, size_t n, const char *what,

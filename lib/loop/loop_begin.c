@@ -77,6 +77,26 @@ static enum rf_code check_from(const struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
+/* Checks that the data, if they exist, are a stream that the model can read. */
+static enum rf_code check_fit(const struct rf_loop *l, const char *model, struct rf_err *e)
+{
+	struct rf_ckpt c;
+	enum rf_code rc;
+	struct rf_in *in;
+
+	if (access(l->corpus, F_OK) < 0 && errno == ENOENT)
+		return RF_OK;
+	if ((rc = rf_in_open(&in, l->corpus, UINT64_C(1) << 40, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_ckpt_open(&c, model, e)) == RF_OK) {
+		if ((rc = rf_ckpt_check_head(&c, rf_in_head(in), e)) != RF_OK)
+			rc = rf_blame(e, "%s does not fit %s", l->corpus, model);
+		rf_ckpt_close(&c);
+	}
+	rf_in_close(in);
+	return rc;
+}
+
 /* That the data are a file which nothing that a loop writes takes the place of. */
 static enum rf_code check_data(const struct rf_loop *l, struct rf_err *e)
 {
@@ -121,7 +141,8 @@ static enum rf_code check(const struct rf_loop *l, struct rf_err *e)
 		           : rf_fail(e, RF_EDATA,
 		                     "%s: it exists but is not a run: name a new directory", l->path);
 	}
-	return check_from(l, e);
+	/* data that --make made may be made again for this model */
+	return (rc = check_from(l, e)) == RF_OK && !l->make ? check_fit(l, l->from, e) : rc;
 }
 
 /* ---- one at a time ------------------------------------------------------------------------- */
@@ -574,6 +595,19 @@ static enum rf_code begin_run(struct rf_loop *l, struct rf_err *e)
 	return rf_file_sync_dir(l->path, e);
 }
 
+/* Checks the data against the model that the run begins with, by the name that the user gave. */
+static enum rf_code check_start(const struct rf_loop *l, struct rf_err *e)
+{
+	enum rf_code rc;
+	bool there;
+
+	if (!l->measured || l->done)
+		return RF_OK;
+	rc = rf_loop_begun(l, &there, e);
+	there = there && (!l->from || access(l->from, F_OK) < 0);
+	return rc == RF_OK ? check_fit(l, there ? l->path : l->from, e) : rc;
+}
+
 static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
 {
 	char text[5000];
@@ -632,7 +666,8 @@ static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_b
 		return rc;
 	do {
 		if ((rc = rf_loop_look(l, e)) != RF_OK || (rc = measure_made(l, e)) != RF_OK ||
-		    (rc = settle(l, words, told, e)) != RF_OK || (rc = begin_run(l, e)) != RF_OK)
+		    (rc = settle(l, words, told, e)) != RF_OK || (rc = check_start(l, e)) != RF_OK ||
+		    (rc = begin_run(l, e)) != RF_OK)
 			return rc;
 		if (!l->measured)
 			rc = make_data(l, e);
