@@ -86,6 +86,21 @@ examples() {
 	done
 }
 
+@test "man: JSON that a page shows between words or in a line of its own keeps its quotes" {
+	n=0
+	for page in "$ROOT"/man/*; do
+		# the macros take " for the mark of an argument, which the page then lacks
+		sed -nE 's/^\.(Dl|D1|Ql|Li) ([{[].*)/\2/p' "$page" | sed -E 's/ [.,;:)]+$//; s/\\\(dq/"/g; s/\\-/-/g' |
+			grep '"' >shown || continue
+		mandoc -T utf8 -O width=1000 "$page" | sed 's/.\x08//g' >text
+		while IFS= read -r json; do
+			grep -qF -e "$json" text || { echo "${page##*/} lacks: $json"; return 1; }
+			n=$((n + 1))
+		done <shown
+	done
+	[ "$n" -ge 8 ]
+}
+
 @test "man: all pages have the same date" {
 	[ "$(grep -h '^\.Dd' "$ROOT"/man/* | sort -u | wc -l)" -eq 1 ]
 }
