@@ -150,6 +150,36 @@ shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT"/man/rf-{tools,train}.7
 	done
 }
 
+@test "man: each script that a page runs with make or python3 exists in the folder that the page names" {
+	grep -hoE "(make -f|python3) [a-z_/]+\.(mk|py)\b" "$ROOT"/man/rf-{tools,ranks}.7 | sort -u >scripts
+	[ "$(wc -l <scripts)" -ge 6 ]
+	while read -r line; do
+		# these rewards are programs of the reader
+		[[ $line == *' '@(my_reward|mine).py ]] || [ -e "$ROOT/${line##* }" ] || { echo "$line"; return 1; }
+	done <scripts
+}
+
+@test "man: a page that counts its forms has as many of them as its SYNOPSIS" {
+	ordinals=(first second third fourth fifth)
+	n=0
+	for page in "$ROOT"/man/*.1; do
+		grep -q '^The first form' "$page" || continue
+		forms=$(sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$page" | grep -cx '\.Nm')
+		[ "$(grep -oE '^The [a-z]+ form' "$page")" = \
+			"$(printf 'The %s form\n' "${ordinals[@]:0:forms}")" ] || { echo "$page"; return 1; }
+		n=$((n + 1))
+	done
+	[ "$n" -ge 2 ]
+}
+
+@test "man: no example trains a run on held-out text" {
+	for page in "$ROOT"/man/*; do
+		mandoc -T ascii -O width=1000 "$page" | sed 's/.\x08//g' | awk '
+			/(rf-ntp|rf-grpo) .*valid\.rf/ && !/--eval|--dry-run/ { print; bad = 1 }
+			END { exit bad }'
+	done
+}
+
 @test "man: some page refers to each option that the pages of section 7 have for several programs" {
 	for section in GLOBAL MODEL TRAINER; do
 		grep -hB1 "^See $section OPTIONS in\$" "$ROOT"/man/*.1 | grep '^\.It' >references
