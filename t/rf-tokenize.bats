@@ -436,11 +436,25 @@ tokens: nothing can be shared (--bos yes, or a line for each)" ]
 	counted "2 documents: 2 kept (1 of them cut), 0 dropped; 2 sequences of 8 tokens, 1 left out"
 	bodies --max-len 4 --truncate right a.jsonl | cmp - <(tokens 0 abc. && tokens 1 abcd)
 	bodies --max-len 4 --truncate split a.jsonl | cmp - <(tokens 0 abc. && tokens 1 abcd && tokens 2 .)
-	counted "2 documents: 2 kept (1 of them cut), 0 dropped; 3 sequences of 9 tokens, 0 left out"
+	counted "2 documents: 2 kept (1 of them split), 0 dropped; 3 sequences of 9 tokens, 0 left out"
 	bodies --max-len 4 --min-len 2 --truncate split a.jsonl | cmp - <(tokens 0 abc. && tokens 1 abcd)
-	counted "2 documents: 2 kept (1 of them cut), 0 dropped; 2 sequences of 8 tokens, 1 left out"
+	said="2 kept (0 of them split, 1 of them cut), 0 dropped"
+	counted "2 documents: $said; 2 sequences of 8 tokens, 1 left out"
 	bodies --min-len 5 a.jsonl | cmp - <(tokens 0 abcd.)
 	counted "2 documents: 1 kept (0 of them cut), 1 dropped; 1 sequence of 5 tokens, 4 left out"
+}
+
+@test "rf-tokenize: --truncate split counts documents in pieces as split, and those that lost tokens as cut" {
+	printf '{"q":"abcde","a":"fghi"}\n{"q":"a","a":"b"}\n' >a.jsonl
+	pieces() { bodies --prompt-key q --answer-key a --max-len 4 --truncate split "$@" a.jsonl >/dev/null; }
+	pieces
+	counted "2 documents: 2 kept (1 of them split), 0 dropped; 4 sequences of 13 tokens, 0 left out"
+	pieces --max-answer 2
+	said="2 kept (1 of them split, 1 of them cut), 0 dropped"
+	counted "2 documents: $said; 3 sequences of 10 tokens, 3 left out"
+	pieces --max-answer 2 --min-len 4
+	said="1 kept (0 of them split, 1 of them cut, 1 of these without their answer), 1 dropped"
+	counted "2 documents: $said; 1 sequence of 4 tokens, 9 left out"
 }
 
 @test "rf-tokenize: --valid-every and --split divide whole documents, whatever their length" {
@@ -449,12 +463,12 @@ tokens: nothing can be shared (--bos yes, or a line for each)" ]
 	# shellcheck disable=SC2086
 	bodies $cut --valid-every 4 a.jsonl |
 		cmp - <(tokens 0 bbb && tokens 1 b. && tokens 2 c. && tokens 3 d.)
-	said='3 kept (1 of them cut), 0 dropped; 4 sequences of 9 tokens, 0 left out'
+	said='3 kept (1 of them split), 0 dropped; 4 sequences of 9 tokens, 0 left out'
 	counted "5 documents, 2 of them for validation: $said"
 	# shellcheck disable=SC2086
 	bodies $cut --valid-every 4 --split valid a.jsonl |
 		cmp - <(tokens 0 a. && tokens 1 eee && tokens 2 e.)
-	said='2 kept (1 of them cut), 0 dropped; 3 sequences of 7 tokens, 0 left out'
+	said='2 kept (1 of them split), 0 dropped; 3 sequences of 7 tokens, 0 left out'
 	counted "5 documents, 3 of them for training: $said"
 }
 

@@ -9,7 +9,7 @@
 #include "text/documents.h"
 #include "text/sequences.h"
 
-struct counts { uint64_t kept, cut, unanswered, dropped, left_out; };
+struct counts { uint64_t kept, split, cut, unanswered, dropped, left_out; };
 
 struct rf_sequences {
 	struct rf_sequences_options o;
@@ -224,7 +224,9 @@ static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 		}
 		s->count.unanswered += c->doc.answer && s->stop <= c->prompt;
 	}
-	s->count.cut += n > max || lost;
+	/* a document whose tokens are all in its pieces lost nothing */
+	s->count.split += s->stop - s->at > max;
+	s->count.cut += s->o.truncate == RF_TRUNCATE_SPLIT ? s->stop < n || lost : n > max || lost;
 	if (n < min) {
 		s->stop = 0;
 		s->count.dropped++;
@@ -368,7 +370,7 @@ static const char *plural(uint64_t n)
 
 char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size)
 {
-	char passed[64] = "", unanswered[64] = "";
+	char passed[64] = "", split[64] = "", cut[64] = "", unanswered[64] = "";
 	const struct counts *n = &s->count;
 	uint64_t others = rf_documents_passed(s->documents), documents = rf_sequences_documents(s);
 
@@ -378,11 +380,14 @@ char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size)
 	if (n->unanswered)
 		snprintf(unanswered, sizeof unanswered, ", %" PRIu64 " of these without their answer",
 		         n->unanswered);
+	if (s->o.truncate == RF_TRUNCATE_SPLIT)
+		snprintf(split, sizeof split, "%" PRIu64 " of them split%s", n->split, n->cut ? ", " : "");
+	if (!*split || n->cut)
+		snprintf(cut, sizeof cut, "%" PRIu64 " of them cut", n->cut);
 	snprintf(buf, size,
-	         "%" PRIu64 " document%s%s: %" PRIu64 " kept (%" PRIu64 " of them cut%s), %" PRIu64
-	         " dropped; "
+	         "%" PRIu64 " document%s%s: %" PRIu64 " kept (%s%s%s), %" PRIu64 " dropped; "
 	         "%" PRIu64 " sequence%s of %" PRIu64 " token%s, %" PRIu64 " left out",
-	         documents, plural(documents), passed, n->kept, n->cut, unanswered, n->dropped,
+	         documents, plural(documents), passed, n->kept, split, cut, unanswered, n->dropped,
 	         s->sequences, plural(s->sequences), s->tokens, plural(s->tokens), n->left_out);
 	return buf;
 }

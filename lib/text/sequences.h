@@ -84,7 +84,10 @@ uint64_t rf_sequences_documents(const struct rf_sequences *s);
 
 /* Writes the counts so far into buf and returns buf:
  *
- *     204 documents: 204 kept (12 of them cut), 0 dropped; 310 sequences of 6497638 tokens, 1702 left out */
+ *     204 documents: 204 kept (12 of them cut), 0 dropped; 310 sequences of 6497638 tokens, 1702 left out
+ *
+ * With --truncate split the parentheses have the documents of several sequences, "12 of them split", and only
+ * where documents lost tokens ", 3 of them cut". */
 char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size);
 
 #endif
