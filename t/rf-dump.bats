@@ -375,7 +375,7 @@ parts() {
 	run -64 rf-dump --rows position --where 'brevity<1' p.rf
 	# said to be a part: it may be that of any record, or of none
 	run -0 --separate-stderr rf-dump --where 'reward.brevty<1' p.rf
-	[ "$stderr" = "rf-dump: no row of 3 records: none has 'brevty'" ]
+	[ "$stderr" = "rf-dump: --where 'reward.brevty<1': none of 3 records has 'brevty'" ]
 	[ "$(rf-dump --tsv --columns reward.brevty p.rf | uniq | paste -sd' ')" = "brevty NaN" ]
 	# what was not read may have it
 	example first.rf
@@ -575,10 +575,14 @@ parts() {
 	rf-cat --range 0:3 "$G/stream/tokens.rf" >t.rf
 	found "no row: none of 3 records has rollouts" --rows rollout t.rf
 	found "no row: none of 3 records has positions" --tsv --rows position t.rf
-	found "no row of 3 records: none has 'reward'" --where 'T>0,reward>2' t.rf
-	found "no row of 3 records: none has 'reward'" --json --where 'reward>2' t.rf
-	found "no row of 3 records is as --where says" --where 'T<0' t.rf
-	found "no row of 6 records is as --where says" --tsv --where 'T<0' t.rf t.rf
+	found "--where 'T>0,reward>2': none of 3 records has 'reward'" --where 'T>0,reward>2' t.rf
+	found "--where 'reward>2': none of 3 records has 'reward'" --json --where 'reward>2' t.rf
+	found "--where 'T<0': no row matches (3 records)" --where 'T<0' t.rf
+	found "--where 'T<0': no row matches (1 record)" --where 'T<0' <(rf-cat --range 0:1 t.rf)
+	found "--where 'bytes<0': no row matches (31 rows)" --where 'bytes<0' "$G/delta"
+	found $'--where \'source~"\\x1b"\': no row matches (3 records)' --rows record \
+		--where $'source~"\e"' t.rf
+	found "--where 'T<0': no row matches (6 records)" --tsv --where 'T<0' t.rf t.rf
 	found "" --where 'T>0' t.rf
 	found "" "$G/stream/empty.rf"
 	found "" --rows rollout "$G/stream/rewarded.rf"
@@ -800,7 +804,7 @@ answers() {
 	[ "$(rf-dump --json --rows sample --where 'prompt~"are"' in.rf |
 		jq -c 'select(.type == "seq") | .body.id')" = 1 ]
 	[ "$(rf-dump --rows sample --where 'prompt~", and"' in.rf 2>&1)" = \
-		"rf-dump: no row of 2 records is as --where says" ]
+		"rf-dump: --where 'prompt~\", and\"': no row matches (2 records)" ]
 	run -64 rf-dump --where 'prompt~are' --rows sample in.rf
 	said="rf-dump: --where: column 'prompt' is text"
 	[ "$output" = "$said: conditions on it are like prompt~\"word\" (~ !~ = !=)" ]

@@ -178,16 +178,19 @@ static bool matches(struct job *j, const struct rf_row *row)
 	return match;
 }
 
-/* Where records were read and not a row is shown of them: why not. */
+/* Notes why no row is shown although records were read. */
 static void say_nothing_found(struct job *j)
 {
 	const char *missing = j->has_table ? rf_table_missing(&j->table) : NULL;
-	char all[48];
+	char all[48], where[200] = "";
 
 	if (!j->has_table || j->matched || !(j->records + j->offered))
 		return;
+	if (j->d->table.where)
+		rf_quote(where, sizeof where, j->d->table.where, strlen(j->d->table.where));
 	if (j->of_tensors)
-		snprintf(all, sizeof all, "%llu", (unsigned long long)j->offered);
+		snprintf(all, sizeof all, "%llu row%s", (unsigned long long)j->offered,
+		         j->offered == 1 ? "" : "s");
 	else
 		snprintf(all, sizeof all, "%llu record%s", (unsigned long long)j->records,
 		         j->records == 1 ? "" : "s");
@@ -197,9 +200,9 @@ static void say_nothing_found(struct job *j)
 		     : j->table.rows == RF_ROWS_SAMPLE ? "a generation"
 		     : j->table.rows == RF_ROWS_CHOICE ? "choices" : "rollouts");
 	else if (missing)
-		note(j, "no row of %s: none has '%s'", all, missing);
+		note(j, "--where '%s': none of %s has '%s'", where, all, missing);
 	else
-		note(j, "no row of %s is as --where says", all);
+		note(j, "--where '%s': no row matches (%s)", where, all);
 }
 
 /* The first line of a table, once. */
