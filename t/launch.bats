@@ -95,7 +95,7 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 	done
 }
 
-@test "RUN/stop: the loop ends with 75 after the batch and the command goes on; a start removes an older one" {
+@test "RUN/stop: the loop ends with 75 after the batch, the command goes on, and a start removes it" {
 	phase midtrain RUN=a DATA="$P/text.rf" BATCHES=1
 	touch a/stop
 	run -2 phase midtrain RUN=a DATA="$P/text.rf" \
@@ -135,7 +135,7 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 }
 
 @test "LAUNCH: with KEEP every rank keeps its share, and all shares together are the batch" {
-	run -0 --separate-stderr phase midtrain RUN=a DATA="$P/text.rf" STEPS=1 KEEP=1 LAUNCH="$(by 2)"
+	run -0 --separate-stderr phase midtrain RUN=a DATA="$P/text.rf" BATCHES=1 KEEP=1 LAUNCH="$(by 2)"
 	[[ "$stderr" == *'a: every rank keeps its share of a batch: a/streams/step-*.rf*'* ]]
 	[ "$(ls a/streams | paste -sd' ')" = 'step-000000.rf step-000000.rf.1' ]
 	phase midtrain RUN=b DATA="$P/text.rf" BATCHES=1 KEEP=1

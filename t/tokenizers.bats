@@ -302,8 +302,7 @@ tokenizer_config.json agree)" ]
 	[[ "$stderr" == *' and eos_token in special_tokens_map.json agree)' ]]
 	rm m/special_tokens_map.json m/tokenizer_config.json
 	run -0 --separate-stderr rf-init --config c.json --tokenizer m endless
-	[ "$stderr" = "rf-init: warning: the tokenizer names no end token, so no text ends with the model's, 3 \
-(name it as eos_token in tokenizer_config.json)" ]
+	[[ "$stderr" == "rf-init: warning: the tokenizer names no end token, so no text ends with "*3* ]]
 	# generation_config.json may name more of them, and its other keys are not read
 	echo '{"eos_token_id": [3, 5], "temperature": NaN}' >ckpt/generation_config.json
 	for command in "rf-rollout -m ckpt -o r.rf s.rf" "rf-generate -m ckpt -o g.rf p.rf"; do
