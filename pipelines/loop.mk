@@ -68,10 +68,10 @@
 # it composes LINE, and the call of rf-loop(1), which runs LINE for each batch.
 #
 # A phase assigns words of its own and other defaults to these, adds to NUMBERS those that must be whole
-# numbers from 1 on and to STAGES those that hold commands, and says LINE.  Every word that one of the two
-# files assigns may stand on make's command line.  LINE is what the run is begun by, so it must not contain
-# what may change from one day to the next: such things come through the environment, COMPUTE from here, the
-# others from rf-loop.  midtrain.mk is an example.
+# numbers from 1 on, to reals those that must be numbers and to STAGES those that hold commands, and says LINE.
+# Every word that one of the two files assigns may stand on make's command line.  LINE is what the run is begun
+# by, so it must not contain what may change from one day to the next: such things come through the
+# environment, COMPUTE from here, the others from rf-loop.  midtrain.mk is an example.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -123,6 +123,7 @@ ANSWER     =
 UNUSED  =
 NUMBERS = BATCH MINI_BATCH LEN EVERY
 STAGES  = TOKENIZE EVALUATE
+reals   = LR
 
 # Each word that is assigned above, in the phase's file, or in a phase that this one includes.
 KNOWN = $(filter-out SHELL HERE NUMBERS STAGES UNUSED LINE KNOWN TRAIN_OPTIONS RF_WORDS,$(shell \
@@ -214,7 +215,9 @@ batches:
 	$(if $(own),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
 	@$(HERE)numbers.sh 0 $(call values,BATCHES SEED STALE)
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS) $(if $(KEEP_STEPS),KEEP_STEPS))
+	@$(HERE)numbers.sh any $(call values,$(reals))
 	@$(HERE)stages.sh $(call values,$(STAGES))
+	@$(HERE)scripts.sh $(call values,$(filter EVALUATE EVAL_%,$(STAGES))) >/dev/null
 	@$(if $(EVAL),$(HERE)eval-step.sh check "$$MODEL")
 	@$(if $(and $(KEEP),$(LAUNCH)), \
 		printf '%s: every rank keeps its share of a batch: %s/streams/step-*.rf*\n' \

@@ -22,8 +22,8 @@
 #                 random numbers for each step, whatever the weights, so only the model differs.  EVAL_REWARD
 #                 is REWARD if the phase has rollouts; a baseline names one, as 'rf-reward --kind cosine', to
 #                 be compared; EVAL_REWARD= makes no rollouts.  The others are rf-select --mode uniform -k K
-#                 --draw-step 0 and rf-rollout -k K -n N --draw-step 0.  To be compared, runs with other K or N
-#                 need the same of both, as EVAL_ROLLOUT='rf-rollout -k 5 -n 1 --draw-step 0'
+#                 --draw-step 0 and rf-rollout -k K -n N --draw-step 0.  To be compared, runs with other K
+#                 or N need the same of both, as EVAL_ROLLOUT='rf-rollout -k 5 -n 1 --draw-step 0'
 
 include $(dir $(lastword $(MAKEFILE_LIST)))loop.mk
 

@@ -45,6 +45,7 @@ eval_part     = --part prompt
 no_eos        = $(if $(filter no,$(EOS)),--no-eos)
 
 NUMBERS      += MAX_ANSWER
+reals        += RL_COEF
 $(call one_of,METHOD,refine ntp sft)
 $(call one_of,INNER_STEPS,published matched)
 $(call one_of,EOS,no yes)

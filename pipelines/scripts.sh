@@ -3,7 +3,7 @@
 # on a line: scripts, other programs, and files of settings, such as my_reward.py and my_reward.json in
 # REWARD='python3 my_reward.py --config my_reward.json'.  The list leaves out the files that a command writes,
 # files in RUN, the system's programs, interpreters, and the programs of rf-tools.  It cannot have the modules
-# that a script imports.
+# that a script imports.  A script that an interpreter is to run, and that does not exist, is an error.
 set -euo pipefail
 export LC_ALL=C
 
@@ -74,10 +74,21 @@ is_own() {
 	starts_as_script "$1"
 }
 
+# missing PROGRAM WORD: succeeds if an interpreter is to run this script, which does not exist
+missing() {
+	interpreter "$1" && [ ! -e "$2" ] || return 1
+	case $2 in
+	-* | *[!A-Za-z0-9_./+-]*) return 1 ;;
+	*.py | *.sh | *.bash | *.pl | *.rb | *.lua | *.js | *.jl | *.R) return 0 ;;
+	esac
+	return 1
+}
+
 # look COMMAND DEPTH: prints its own files, also those of a command in quotes inside it
 look() {
 	local -a word
-	local w before='' command=1 program='' operand='' file path i
+	# moved: the folder is another one, or the next word is no script
+	local w before='' command=1 program='' operand='' moved=${moved:-} file path i
 	words "$1"
 	for ((i = 0; i < ${#word[@]}; i++)); do
 		w=${word[i]}
@@ -106,8 +117,15 @@ look() {
 					;;
 				esac
 			fi
+			if [ -z "$command$operand$moved" ] && missing "$program" "$w"; then
+				printf '%s: %s: the script does not exist\n' "$name" "$w" >&2
+				exit 66
+			fi
 			if [ -n "$command" ]; then
 				program=$w operand=''
+				case $w in cd | pushd) moved=1 ;; esac
+			elif [ "$w" = -c ] || [ "$w" = -e ]; then
+				moved=1
 			elif [[ $w != -* ]]; then
 				operand=$w
 			fi
@@ -118,5 +136,6 @@ look() {
 }
 
 for stage; do
+	name=${stage%%=*}
 	look "${stage#*=}" 2
 done | awk '!seen[$0]++'

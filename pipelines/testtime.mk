@@ -39,6 +39,7 @@ GENERATE     = rf-generate --max-new $(MAX_NEW)
 TOKENIZE     = $(questions) $(if $(ANSWER_KEY),--answers-key $(ANSWER_KEY))
 
 NUMBERS     += MAX_NEW
+reals        += RL_COEF
 STAGES      += GENERATE
 $(call one_of,METHOD,refine ntp none)
 $(call one_of,INNER_STEPS,published matched)

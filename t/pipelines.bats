@@ -320,7 +320,17 @@ killed_again_and_again() {
 		run -2 midtrain RUN=run "$word"
 		[[ "$output" == *"${word%%=*}='${word#*=}': it must be a whole number"* ]]
 	done
+	run -2 midtrain RUN=run LR=abc
+	[[ "$output" == *"LR='abc': it must be a number, such as 1e-6"* ]]
+	for command in 'python3 nosuch.py' 'rf-reward --exec "python3 -u nosuch.py --config x"'; do
+		run -2 midtrain RUN=run REWARD="$command"
+		[[ "$output" == *"REWARD: nosuch.py: the script does not exist"* ]]
+	done
 	[ ! -e run ]
+	for command in 'cd x && python3 y.py' 'cd x && bash -c "python3 y.py"' 'python3 -c "a b" y.py' \
+		'python3 -m x y.py' 'cat y.py'; do
+		"$ROOT/pipelines/scripts.sh" REWARD="$command"
+	done
 	run -2 midtrain RUN=run BATCHES=x CUDA=no CC=cc # words of building come along
 	[[ "$output" == *"BATCHES='x': it must be a whole number"* ]]
 	run -2 midtrain RUN=run SELCT='rf-select --mode uniform'
