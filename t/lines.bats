@@ -6,9 +6,10 @@ setup() {
 	load helper
 }
 
-# refused TEXT COMMAND...: the command ends with 65 and one line that ends with the text
+# refused TEXT COMMAND...: the command ends with 65 and one line that ends with the text, before any hint
 refused() {
 	run -65 --separate-stderr "${@:2}"
+	stderr=${stderr% (*--skip-bad *)}
 	[[ $stderr == *"$1" ]] && [ "${#stderr_lines[@]}" -eq 1 ] && return
 	echo "$stderr"
 	return 1
@@ -137,6 +138,27 @@ bad_lines() {
 	done
 	run -0 --separate-stderr $tokenize --skip-bad 5 -o have.rf good.jsonl
 	[ "$stderr" = "$(cat want.err)" ]
+}
+
+@test "--skip-bad: the error of a bad line names the option, unless the error names another one" {
+	printf '{"text":"a"}\n{"text":1}\n{"question":"q","answers":["x"],"context":1}\n["a"]\n' >in.jsonl
+	sed 's/^{"text".*/{"pred":"x","answers":["x"],"task":"qa_1"}/; 3s/.*/[]/' in.jsonl >scores.jsonl
+	sed -n 3p in.jsonl >qa.jsonl
+	hint=' (--skip-bad N passes over N such lines)'
+	while IFS='|' read -r where command; do
+		run -65 --separate-stderr $command
+		[[ $stderr == rf-*": $where: "*"$hint" && ${#stderr_lines[@]} -eq 1 ]] ||
+			{ echo "$command: $stderr"; return 1; }
+	done <<-END
+		in.jsonl: line 2|rf-tokenize --bytes -o never in.jsonl
+		scores.jsonl: line 3|rf-score scores.jsonl
+		in.jsonl: line 2|rf-needle --task niah_single_2 --length 1k -n 1 --tokenizer bytes --haystack in.jsonl
+		qa.jsonl: line 1|rf-needle --task qa_1 --length 1k -n 1 --tokenizer bytes --qa qa.jsonl
+	END
+	run -65 --separate-stderr rf-tokenize --bytes --skip-bad 1 -o never in.jsonl
+	[[ ${stderr_lines[1]} == "rf-tokenize: in.jsonl: line 3: "*' (more bad lines than --skip-bad 1)' ]]
+	run -65 --separate-stderr rf-tokenize --bytes --max-len 1 -o never in.jsonl
+	[[ $stderr == *'(--truncate left, right or split cuts it)' ]]
 }
 
 @test "--skip-bad: rf-tokenize, rf-score and rf-needle fail if they read nothing but bad lines" {

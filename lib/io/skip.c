@@ -1,4 +1,7 @@
 /* skip.c -- counts bad lines against a bound. */
+#include <stdio.h>
+#include <string.h>
+
 #include "io/skip.h"
 
 void rf_skip_options(struct rf_skip *s, struct rf_opt opts[RF_SKIP_OPTS])
@@ -12,10 +15,31 @@ void rf_skip_options(struct rf_skip *s, struct rf_opt opts[RF_SKIP_OPTS])
 	RF_OPT_FILL(opts, table, RF_SKIP_OPTS);
 }
 
-enum rf_code rf_skip_line(struct rf_skip *s, enum rf_code rc, const struct rf_err *e)
+/* Adds to a sentence how many bad lines --skip-bad allowed, or that it passes over such lines.  A sentence that
+ * names an option already says what to do, and a sentence that is too long stays as it is. */
+static void hint(const struct rf_skip *s, struct rf_err *e)
 {
-	if (rc != RF_EDATA || !s || s->n == s->most)
+	const size_t n = strlen(e->msg);
+	char text[80] = " (--skip-bad N passes over N such lines)";
+
+	if (s->most)
+		snprintf(text, sizeof text, " (more bad lines than --skip-bad %llu)",
+		         (unsigned long long)s->most);
+	else if (strstr(e->msg, " --") || strstr(e->msg, "(--"))
+		return;
+	if (n + strlen(text) < sizeof e->msg)
+		strcpy(e->msg + n, text);
+}
+
+enum rf_code rf_skip_line(struct rf_skip *s, enum rf_code rc, struct rf_err *e)
+{
+	if (rc != RF_EDATA || !s)
 		return rc;
+	if (s->n == s->most) {
+		if (e)
+			hint(s, e);
+		return rc;
+	}
 	if (!s->n++ && s->first)
 		s->first(e ? e->msg : "");
 	return RF_OK;
