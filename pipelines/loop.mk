@@ -68,9 +68,9 @@
 # it composes LINE, and the call of rf-loop(1), which runs LINE for each batch.
 #
 # A phase assigns words of its own and other defaults to these, adds to NUMBERS those that must be whole
-# numbers from 1 on, to reals those that must be numbers and to STAGES those that hold commands, and says LINE.
-# Every word that one of the two files assigns may stand on make's command line.  LINE is what the run is begun
-# by, so it must not contain what may change from one day to the next: such things come through the
+# numbers from 1 on, to reals those that must be numbers and to STAGES those that hold commands, and says
+# LINE.  Every word that one of the two files assigns may stand on make's command line.  LINE is what the run
+# is begun by, so it must not contain what may change from one day to the next: such things come through the
 # environment, COMPUTE from here, the others from rf-loop.  midtrain.mk is an example.
 
 SHELL := /bin/bash

@@ -43,7 +43,7 @@ needle_tasks() {
 noted() {
 	local status=0
 	bash -eu -o pipefail -c "$2"' "$@"' "$1" "${@:3}" 2>"$RUN/$1" || status=$?
-	cat "$RUN/$1" >&2
+	in_words <"$RUN/$1" >&2
 	return "$status"
 }
 
@@ -104,12 +104,18 @@ lines() {
 	done
 }
 
+# in_words: puts words of evaluate.mk into messages, for options of the programs
+in_words() {
+	sed -E "s/name (one|a metric) with --metric/METRIC= names one, such as METRIC=f1/
+		s/the key '(task)' is missing.*/& (TASK=name gives all questions a task)/"
+}
+
 # can_score: stops if rf-score cannot score the tasks of these lines of JSON
 can_score() {
 	local said status=0
 	said=$(score --format jsonl --check 2>&1 >/dev/null) || status=$?
 	[ "$status" -eq 0 ] ||
-		die "$status" "$(sed -E '1s/^rf-score: (<stdin>: line [0-9]+: )?//' <<<"$said")"
+		die "$status" "$(sed -E '1s/^rf-score: (<stdin>: line [0-9]+: )?//' <<<"$said" | in_words)"
 }
 
 # tasks FILE...: a line of JSON for each task that lines of these files name, with its classes

@@ -340,7 +340,7 @@ ruler() {
 	[ "$(jq .n two/scores.jsonl)" -eq 2 ]
 	# what rf-score would refuse after hours
 	run -2 evaluate RUN=no SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWER_KEY=of TASK=mine
-	[[ "$output" == *"the task 'mine' has no metric here: name one with --metric"* ]]
+	[[ "$output" == *"the task 'mine' has no metric here: METRIC= names one, such as METRIC=f1"* ]]
 	[ -z "$(ls no/answers)" ]
 	# until there are answers words may change
 	evaluate RUN=no SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWER_KEY=of TASK=qasper GENERATE="$P/rule"
@@ -436,14 +436,17 @@ ruler() {
 		rm -rf no
 	}
 	echo '{"prompt":"a","answers":["x"],"task":"mine"}' >q.jsonl
-	try "the task 'mine' has no metric here: name one with --metric" DATA=q.jsonl
-	try "the task 'own' has no metric here: name one with --metric" DATA=q.jsonl TASK=own
+	try "the task 'mine' has no metric here: METRIC= names one, such as METRIC=f1" DATA=q.jsonl
+	try "the task 'own' has no metric here: METRIC= names one, such as METRIC=f1" DATA=q.jsonl TASK=own
 	try "--metric: 'nope' is not one of auto|f1" DATA=q.jsonl TASK=own METRIC=nope
 	try 'BY=task,len: questions do not keep the key len: META_KEY=len keeps it' DATA=q.jsonl BY=task,len
 	run -2 needles RUN=no METRIC=nope
 	[[ "$output" == *"--metric: 'nope' is not one of"* ]] && [ ! -e no ]
 	run -2 evaluate RUN=no SUITE=longbench DATA=q.jsonl MAX_NEW=1
 	[[ "$output" == *"the task 'mine' has no metric here"* ]] && [ ! -e no/questions.rf ]
+	echo '{"prompt":"a","answers":["x"]}' >bare.jsonl
+	run -2 evaluate RUN=no SUITE=files DATA=bare.jsonl
+	[[ "$output" == *"the key 'task' is missing"*" (TASK=name gives all questions a task)"* ]]
 	# the old name of a word
 	run -2 evaluate RUN=no SUITE=files DATA=q.jsonl ANSWERS_KEY=outputs
 	[[ "$output" == *"ANSWERS_KEY is now called ANSWER_KEY: ANSWER_KEY='outputs'"* ]]

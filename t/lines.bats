@@ -92,7 +92,8 @@ blank() { awk 'BEGIN { print "" } { print; print " \t\r" } END { printf "\r\n\f\
 	refused "a.jsonl: line 4: 'text' is a number, not a string" rf-tokenize --bytes -o never a.jsonl
 	sed 4d a.jsonl | rf-tokenize --bytes --source 2>err | rf-dump --json | grep -q '"source":"<stdin>:2"'
 	printf '\n\n{"pred":1}\n' >a.jsonl
-	refused "a.jsonl: line 3: the question has no 'task' that is a text or a number" rf-score a.jsonl
+	refused "a.jsonl: line 3: the question has no 'depth' that is a text or a number" \
+		rf-score --by depth a.jsonl
 	printf '\t\n{}\n' >a.jsonl
 	refused 'a.jsonl: line 2: the line is not {"seq":..,"type":..,"body":{..}}' rf-cat --json a.jsonl
 	refused "a.jsonl: line 2: the key 'question' is missing" \

@@ -365,7 +365,8 @@ interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring)
 		stderr=${stderr% (--skip-bad *)}
 		[ "$stderr" = "rf-score: in.jsonl: line 1: $2" ] || { echo "$stderr"; return 1; }
 	}
-	try '{"pred":"a","answers":["b"]}' "the question has no 'task' that is a text or a number"
+	try '{"pred":"a","answers":["b"]}' "the question has no 'task' that is a text or a number (--task \
+NAME gives one to all questions; a task that is not one of the benchmarks also needs --metric)"
 	try '{"task":"lsht","pred":"a","answers":["b"]}' \
 		"the task 'lsht' has no metric here: name one with --metric"
 	try '{"task":"trec","pred":"a","answers":[]}' 'there are no references to compare with'

@@ -138,8 +138,12 @@ static enum rf_code name_group(struct rf_scorer *c, json_t *const value[KEYS], s
 
 	for (int i = 0; i < c->keys; i++) {
 		if (!value[i] && rc == RF_OK)
-			rc = rf_fail(e, RF_EDATA, "the question has no '%s' that is a text or a number",
-			             c->key[i]);
+			rc = rf_fail(e, RF_EDATA, "the question has no '%s' that is a text or a number%s",
+			             c->key[i],
+			             strcmp(c->key[i], "task")
+			                     ? ""
+			                     : " (--task NAME gives one to all questions; a task that is not "
+			                       "one of the benchmarks also needs --metric)");
 		else if (rc != RF_OK)
 			json_decref(value[i]);
 		else if (i && json_object_set_new(rest, c->key[i], value[i]))
