@@ -34,7 +34,7 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 		else
 			[ ! -s said ]
 		fi
-		diff -r one some
+		diff -r -x manifest.json one some
 		diff <(figures one.log) <(figures some.log)
 		[ "$(jq .world some.log | sort -un | paste -sd' ')" = \
 			"$(printf '%s\n' $n $((9 - n)) | sort -n | paste -sd' ')" ]
@@ -53,7 +53,7 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 		for n in "${by[@]}"; do
 			runs some
 			batch_by $n 0:9 some
-			diff -r one some
+			diff -r -x manifest.json one some
 			rm -r some
 		done
 	done
@@ -74,14 +74,14 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 		rf-ntp -m one --lr 1e-3 $how $of
 		in_line 3 "rf-cat --shard auto $share $of | rf-ntp -m some --lr 1e-3 $how --ranks mpi"
 		[ ! -s said ]
-		diff -r one some
+		diff -r -x manifest.json one some
 	done
 	batch 1:50 2:40 3:33 4:9 >rolled
 	rm -rf one some
 	runs one some
 	rf-grpo -m one --log-gradients --stale any --log one.log rolled
 	in_line 2 'rf-cat --shard auto rolled | rf-grpo -m some --log-gradients --log some.log --ranks mpi'
-	diff -r one some
+	diff -r -x manifest.json one some
 	diff <(figures one.log) <(figures some.log)
 }
 
@@ -98,7 +98,7 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 		larger some
 		train $n 4 --shard optimizer
 		train 2 5 "$([ $n -eq 3 ] || echo --shard optimizer)"
-		diff -r one some
+		diff -r -x manifest.json one some
 		diff <(figures one.log) <(figures some.log)
 		rf-dump --check some
 		rm -r some some.log
@@ -108,7 +108,7 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 	runs one some
 	rf-ntp -m one --mini-batch 4 --lr 1e-3 in
 	train 3 4 --shard optimizer
-	diff -r one some
+	diff -r -x manifest.json one some
 	# the gradients apart, and the weights alone
 	rm -rf some some.log
 	batch 1:50 2:40 3:33 4:9 >rolled
@@ -117,7 +117,7 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 	rf-grpo -m one --log-gradients --stale any --log one.log rolled
 	in_line 3 'rf-cat --shard auto rolled |
 		rf-grpo -m some --log-gradients --stale any --log some.log --ranks mpi --shard optimizer'
-	diff -r one some
+	diff -r -x manifest.json one some
 	diff <(figures one.log) <(figures some.log)
 	rf-ntp -m one --weights-out w1 in
 	in_line 3 'rf-cat --shard auto --mini-batch 0 in |
@@ -126,7 +126,7 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 	# alone it changes nothing
 	rf-ntp -m one in
 	rf-ntp -m some --shard optimizer in
-	diff -r one some
+	diff -r -x manifest.json one some
 }
 
 @test "ranks: --shard optimizer in a long line publishes and commits what a line for each batch does" {
@@ -160,7 +160,7 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 		rf-ntp -m run --ranks mpi $([ $OMPI_COMM_WORLD_RANK = 0 ] || echo --shard optimizer)'
 	[[ "$(cat said)" == *'rank 1 differs from rank 0 in its options'* ]]
 	in_line 3 'rf-cat --shard auto --mini-batch 0 in | rf-ntp -m run --ranks mpi --shard optimizer'
-	diff -r other run
+	diff -r -x manifest.json other run
 }
 
 @test "ranks: --shard optimizer needs less memory on each rank, as the plan says under a launcher" {
@@ -271,7 +271,7 @@ srun, or say --shard 0/2)" ]
 	rf-ntp -m one --mini-batch 4 --lr 1e-3 in
 	RF_MPI=$PWD/rf-mpi.so mpirun.mpich -n 3 bash -o pipefail -c 'rf-cat --shard auto --mini-batch 4 in |
 		rf-ntp -m some --mini-batch 4 --lr 1e-3 --threads 1 --ranks mpi --shard optimizer' </dev/null
-	diff -r one some
+	diff -r -x manifest.json one some
 }
 
 @test "gpu-of-rank.sh: each rank of a machine has a GPU of its own" {
@@ -315,7 +315,7 @@ srun, or say --shard 0/2)" ]
 		state | cmp - before
 	done
 	batch_by 3 0:13 run
-	diff -r whole run
+	diff -r -x manifest.json whole run
 }
 
 # Of these mpirun says what it thinks of the rank that is gone: its own status may be 1.
@@ -377,7 +377,7 @@ srun, or say --shard 0/2)" ]
 	in_line 2 'rf-cat --shard auto --mini-batch 3 bad |
 		rf-grpo -m run --mini-batch 3 --on-nan skip --ranks mpi'
 	diff alone said
-	diff -r other run
+	diff -r -x manifest.json other run
 }
 
 @test "ranks: a disk that is full when rank 0 commits ends all with 74, and the same words go on" {
@@ -390,7 +390,7 @@ srun, or say --shard 0/2)" ]
 	[ "$(codes)" = '74 74' ]
 	state | cmp - before
 	in_line 2 'rf-cat --shard auto --mini-batch 0 in | rf-ntp -m run --ranks mpi'
-	diff -r other run
+	diff -r -x manifest.json other run
 }
 
 @test "ranks: a run at a later step is left alone by all, one that is locked ends all with 75" {
@@ -533,5 +533,5 @@ hit() {
 	rm -rf run
 	runs run
 	batch_by 3 0:13 run
-	diff -r whole run
+	diff -r -x manifest.json whole run
 }
