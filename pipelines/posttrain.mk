@@ -15,8 +15,8 @@
 #     PROMPT_KEY=prompt, ANSWER_KEY=answer, META_KEY=
 #                 the keys that TOKENIZE reads; of a prompt that has more than MAX_PROMPT=8160 tokens
 #                 TRUNCATE=left loses the beginning (right: the end, middle), of an answer with more than
-#                 MAX_ANSWER=32 the end.  ANSWER_BLANK=1: a blank before each answer, for tokenizers that
-#                 bring none, as byte-level ones, after prompts that end without
+#                 MAX_ANSWER=32 the end, which a message counts.  ANSWER_BLANK=1: a blank before each answer,
+#                 for tokenizers that bring none, as byte-level ones, after prompts that end without
 #     EOS=no      yes: each answer ends with the tokenizer's end token, so the model learns to stop, as
 #                 answers of chats do.  no: rf-tokenize --no-eos, for responses of a known length
 #     EVALUATE='rf-ntp --eval --loss response'
@@ -25,7 +25,8 @@
 #                 losses are means over tokens or sequences; the weight of the policy's
 #     ENTROPY, SELECT, ROLLOUT, REWARD, K=5, N=1
 #                 as in midtrain.mk; REWARD='rf-reward --kind random' is the control that every claim of an
-#                 effect needs
+#                 effect needs.  Prompts below 40 tokens have no positions for rollouts: give
+#                 SELECT='rf-select -k 5 --margin 4', and NO_ROLLOUTS=train for what is shorter still
 
 include $(dir $(lastword $(MAKEFILE_LIST)))questions.mk
 

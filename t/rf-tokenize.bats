@@ -26,8 +26,8 @@ tokens() {
 		"${data:1}" "${3-}"
 }
 
-# counted WHAT: the one line of standard error of a run, by `bodies`, that ended well
-counted() { [ "$(cat err)" = "rf-tokenize: $1" ]; }
+# counted WHAT: the line of counts of a run, by `bodies`, that ended well; no other line stands before it
+counted() { [ "$(head -n 1 err)" = "rf-tokenize: $1" ]; }
 
 # bad LINE: the one line of standard error of a run that ended with 65 because of LINE, without the hint
 skips=' (--skip-bad N passes over N such lines)'
@@ -161,6 +161,15 @@ bad() {
 			--truncate "${how%%|*}" a.jsonl 2>err >out
 		[[ "$(cat err)" == "rf-tokenize: 1 document: ${how#*|}, 0 dropped; "* ]]
 	done
+}
+
+@test "rf-tokenize: counts the answers that --max-answer cut in a message of their own" {
+	jq -nc '{p: "a", a: ("12", "123", "1234", "12345")}' >q.jsonl
+	run -0 rf-tokenize --bytes --prompt-key p --answer-key a --max-answer 3 -o q.rf q.jsonl
+	said='rf-tokenize: 2 of the answers had more than 3 tokens: they were cut and have no end token'
+	[ "${lines[1]}" = "$said (raise --max-answer, or MAX_ANSWER of posttrain.mk)" ]
+	run -0 rf-tokenize --bytes --prompt-key p --answer-key a --max-answer 5 -o q.rf q.jsonl
+	[ "${#lines[@]}" -eq 1 ]
 }
 
 @test "rf-tokenize: --max-prompt keeps a prompt's end, --max-answer an answer's beginning" {

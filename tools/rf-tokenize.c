@@ -1,4 +1,5 @@
 /* rf-tokenize -- text to token sequences: the head of every pipe. */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "cli/cli.h"
@@ -137,6 +138,10 @@ int main(int argc, char *argv[])
 		rf_die_err(&err);
 	rf_progress_end(&progress);
 	rf_say("%s", rf_sequences_summary(sequences, line, sizeof line));
+	if (rf_sequences_shortened(sequences))
+		rf_say("%" PRIu64 " of the answers had more than %d tokens: they were cut and have no end token "
+		       "(raise --max-answer, or MAX_ANSWER of posttrain.mk)",
+		       rf_sequences_shortened(sequences), cut.max_answer);
 	rf_cli_skipped(&skip);
 
 	rf_head_free(&head);

@@ -790,8 +790,11 @@ enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 		rc = check_records(t, e);
 	if (rc == RF_OK && t->need_rollouts && t->train.rl_coef != 0 && t->all_records && !t->all_rollouts)
 		rc = rf_fail(e, RF_EDATA,
-		             "none of the batch's %llu records has rollouts (use longer records, or smaller "
-		             "--margin, --chunks and -k)",
+		             "none of the batch's %llu records has rollouts, so the batch was not trained "
+		             "(use longer records, or smaller --margin, --chunks and -k of rf-select, as in "
+		             "the pipelines' SELECT='rf-select -k 5 --margin 4'; without --need-rollouts, as "
+		             "with the pipelines' NO_ROLLOUTS=train, such a batch is trained on next tokens "
+		             "alone)",
 		             (unsigned long long)t->all_records);
 	return rc == RF_OK && t->outer && t->all_records ? outer_step(t, e) : rc;
 }

@@ -16,6 +16,7 @@ struct rf_sequences {
 	struct rf_documents *documents;
 	uint64_t max_record;
 	int vocab;
+	uint64_t shortened;               /* answers that max_answer has cut */
 	bool goes_on;                     /* the last failure concerned one line only */
 
 	struct rf_encoded *c;             /* the document whose pieces are being handed out */
@@ -133,14 +134,21 @@ int rf_sequences_vocab(const struct rf_sequences *s)
 	return s->vocab;
 }
 
+uint64_t rf_sequences_shortened(const struct rf_sequences *s)
+{
+	return s->shortened;
+}
+
 /* Cuts the answer to max_answer ids, and the prompt to max_prompt; *lost: so many ids. */
 static enum rf_code cut_parts(struct rf_sequences *s, size_t *lost, struct rf_err *e)
 {
 	struct rf_encoded *c = s->c;
 	size_t before = c->count, max = (size_t)s->o.max_answer, first;
 
-	if (c->doc.answer && max && c->count - c->prompt - c->ended > max)
+	if (c->doc.answer && max && c->count - c->prompt - c->ended > max) {
 		c->count = c->prompt + max;
+		s->shortened++;
+	}
 	max = (size_t)s->o.max_prompt;
 	if (c->doc.is_prompt && max && c->prompt > max) {
 		if (s->o.truncate == RF_TRUNCATE_ERROR)

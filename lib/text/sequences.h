@@ -82,6 +82,9 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 /* Returns how many documents were read so far, without bad lines that were passed over. */
 uint64_t rf_sequences_documents(const struct rf_sequences *s);
 
+/* Returns how many answers were cut to max_answer so far. */
+uint64_t rf_sequences_shortened(const struct rf_sequences *s);
+
 /* Writes the counts so far into buf and returns buf:
  *
  *     204 documents: 204 kept (12 of them cut), 0 dropped; 310 sequences of 6497638 tokens, 1702 left out
