@@ -243,7 +243,7 @@ gone() {
 		parts-escape|\x1b[1m
 	END
 	run -65 --separate-stderr rf-reward --exec "$J parts-doubled" -o out in
-	[[ "$stderr" == *": the answer to record id 0: '"*"' is not a JSON object: duplicate object key"* ]]
+	[[ "$stderr" == *": the answer to record id 0: '"*"' has a key twice: duplicate object key"* ]]
 	[ ! -e out ]
 }
 
@@ -446,6 +446,24 @@ echoes() {
 	run -65 --separate-stderr rf-reward -o out --exec ./nothing-here in
 	[[ "${stderr_lines[-1]}" == \
 		"rf-reward: --exec './nothing-here': the command exited with status 127 before it"* ]]
+}
+
+@test "rf-reward --exec: an error of the first answer names the head only if the head may have caused it" {
+	records make 4 4 0 >in
+	first=" (the command's first line is the stream's head, which needs no answer)"
+	# answer FIRST: answers the first record with this line
+	answer() { run -65 --separate-stderr rf-reward -o out in --exec "read -r head; cat >/dev/null; echo '$1'"; }
+	for line in oops 17 '[0.5]' '{}' '{"total":[[1,1],[1,1]]}' '{"id":null,"total":[[1,1],[1,1]]}'; do
+		answer "$line"
+		[[ $stderr == *"the answer to record id 0: "*"$first" ]] || { echo "$line: $stderr"; false; }
+	done
+	for line in '{"id":0,"total":[[NaN,1],[1,1]]}' '{"id":0,"total":[[1,1]]}' '{"id":0}' '{"id":3}' \
+		'{"id":0,"total":[[1,1],[1,1]],"parts":{"edit":[[1,1],[1,1]]}}' \
+		'{"id":0,"total":[[1,1],[1,1]],"parts":{"a":[[1,1],[1,1]],"a":[[1,1],[1,1]]}}'; do
+		answer "$line"
+		[[ $stderr == *"the answer to record id 0: "* && $stderr != *"$first"* ]] ||
+			{ echo "$line: $stderr"; false; }
+	done
 }
 
 @test "rf-reward --exec: a command that hangs is ended after --timeout, together with its children" {

@@ -30,8 +30,7 @@ struct rf_reward_exec {
 	struct rf_out *out;
 	struct waiting *first, **last;
 	uint64_t bytes;         /* of the records in the queue */
-	bool heard;             /* it has answered */
-	bool understood;        /* an answer of it was right */
+	bool heard;             /* it has given an answer, and that was right */
 };
 
 void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opts[RF_REWARD_EXEC_OPTS])
@@ -59,15 +58,15 @@ void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opt
 	RF_OPT_FILL(opts, table, RF_REWARD_EXEC_OPTS);
 }
 
-/* Adds a hint about the head to a sentence about the first answer: a program that mistakes the head for a
- * record fails at that answer. */
+/* Adds a hint about the head, unless an answer was right: a program that mistakes the head for a record dies, or
+ * answers with something else than JSON or without an id. */
 static void hint(const struct rf_reward_exec *j, struct rf_err *e)
 {
 	static const char text[] =
 		" (the command's first line is the stream's head, which needs no answer)";
 	size_t n = strlen(e->msg);
 
-	if (!j->understood && n + sizeof text <= sizeof e->msg)
+	if (!j->heard && n + sizeof text <= sizeof e->msg)
 		memcpy(e->msg + n, text, sizeof text);
 }
 
@@ -282,18 +281,26 @@ static enum rf_code read_first_answer(struct rf_reward_exec *j, const char *line
 	json_error_t je;
 	json_t *answer = json_loadb(line, len, JSON_REJECT_DUPLICATES, &je), *id;
 	enum rf_code rc = RF_OK;
+	bool of_head = false; /* it may be the answer to the head */
 
-	if (!answer && not_a_number(line, len))
+	if (!answer && not_a_number(line, len)) {
 		rc = rf_fail(e, RF_EDATA, "'%s' has a number that is not finite, which JSON does not allow",
 		             rf_quote(shown, sizeof shown, line, len));
-	else if (!json_is_object(answer))
+	} else if (!answer && json_error_code(&je) == json_error_duplicate_key) {
+		rc = rf_fail(e, RF_EDATA, "'%s' has a key twice: %s", rf_quote(shown, sizeof shown, line, len),
+		             rf_quote(why, sizeof why, je.text, strlen(je.text)));
+	} else if (!json_is_object(answer)) {
+		of_head = true;
 		rc = rf_fail(e, RF_EDATA, "'%s' is not a JSON object%s%s",
 		             rf_quote(shown, sizeof shown, line, len), answer ? "" : ": ",
 		             answer ? "" : rf_quote(why, sizeof why, je.text, strlen(je.text)));
-	else if (!(id = json_object_get(answer, "id")))
+	} else if (!(id = json_object_get(answer, "id"))) {
+		of_head = true;
 		rc = rf_fail(e, RF_EDATA, "the key 'id' is missing");
-	else if (!same_id(id, r->id)) {
+	} else if (!same_id(id, r->id)) {
 		char *text = json_dumps(id, JSON_ENCODE_ANY | JSON_COMPACT);
+
+		of_head = json_is_null(id);
 		rc = rf_fail(e, RF_EDATA, "it has the id %s",
 		             text ? rf_quote(shown, sizeof shown, text, strlen(text)) : "?");
 		free(text);
@@ -302,10 +309,11 @@ static enum rf_code read_first_answer(struct rf_reward_exec *j, const char *line
 	}
 	if (rc != RF_OK) {
 		rf_blame(e, "the answer to record id %llu", (unsigned long long)r->id);
-		hint(j, e);
+		if (of_head)
+			hint(j, e);
 		blame(j, e);
 	}
-	j->understood |= rc == RF_OK;
+	j->heard |= rc == RF_OK;
 	json_decref(answer);
 	return rc;
 }
@@ -362,7 +370,6 @@ static enum rf_code collect(struct rf_reward_exec *j, int other, uint64_t rest, 
 			break;
 		if (!j->first)
 			return too_many(j, line, len, e);
-		j->heard = true;
 		if ((rc = read_first_answer(j, line, len, e)) == RF_OK)
 			rc = pass_on(j, true, e);
 	}
