@@ -168,7 +168,8 @@ line() {
 	rf-dump run | sed -n '/^manifest/,/^tensors/{/^tensors/!p}' | diff - <(cat <<-'END'
 		manifest   7, step -, -, host -
 		scripts      {"file":5}  a.py xxh64 -  6
-		stages       {"tool":[]}  x
+		stages       {"tool":[]}
+		             x
 		manifest   -, step 0.1, null, host -
 		some\x1b[1m  a 0.30000000000000004  b [0.7]
 	END
@@ -177,6 +178,30 @@ line() {
 	jq '.norm_eps = 1.23456789012e-06' ckpt/config.json >config.json
 	cp config.json ckpt/config.json
 	rf-dump ckpt | grep -o 'norm_eps [^ ]*' | grep -qx 'norm_eps 1.23456789012e-06'
+}
+
+@test "rf-dump: shows the stages of a run with their options, and no empty part of the run's beginning" {
+	rf-init --from "$M" run
+	cat >$J <<-'END'
+		{"event":"begin","step":1,"words":{"ENTROPY":""},"begun":{"make":"","from":"ckpt","words":""},
+		"stages":[{"tool":"rf-tokenize","options":{"bytes":true,"source":false,"max-len":512,"text-key":"",
+		"truncate":"split"}},{"tool":"rf-reward","options":{"kind":"a\u001b b","shift":0}}]}
+		{"event":"change","step":2,"begun":{"from":"","words":"x"},"stages":[{"tool":"rf-tokenize","options":
+		{"bytes":false,"max-len":256,"truncate":"split"}},{"tool":"rf-x","options":{"kind":"b"}}]}
+	END
+	jq -c . $J >lines && mv lines $J
+	rf-dump run | sed -n '/^manifest/,/^tensors/{/^tensors/!p}' | diff - <(cat <<-'END'
+		manifest   begin, step 1, -, host -
+		words        ENTROPY=
+		begun        from=ckpt
+		stages       rf-tokenize  --bytes  --max-len 512  --truncate split
+		             rf-reward  --kind a\x1b b  --shift 0
+		manifest   change, step 2, -, host -
+		begun        from=  words=x
+		stages       rf-tokenize  --bytes false  --max-len 256
+		             rf-x  --kind b
+	END
+	)
 }
 
 @test "manifest: only rank 0 of several ranks writes the manifest, with the number of ranks" {

@@ -339,24 +339,84 @@ static void add_item(struct rf_flow *f, const char *key, const char *between, co
 	rf_buf_free(&item);
 }
 
+/* Adds an option as it is typed. */
+static void add_option(struct rf_flow *f, const char *key, const json_t *v)
+{
+	struct rf_buf item = { 0 };
+
+	rf_print_text(&item, "--");
+	rf_print_safe(&item, key, strlen(key), false);
+	if (!json_is_true(v)) {
+		rf_print_text(&item, " ");
+		add_json(&item, v);
+	}
+	rf_flow_item(f, item.p, item.n, NULL);
+	f->p->failed |= item.failed;
+	rf_buf_free(&item);
+}
+
+/* Begins a line of the manifest's parts. */
+static void begin_part(struct rf_flow *f, struct rf_buf *p, const char *name, int width)
+{
+	struct rf_buf label = { 0 };
+
+	rf_print_safe(&label, name, strlen(name), false);
+	rf_buf_add(&label, "", 1);
+	rf_flow_begin(f, p, label.failed ? "" : (const char *)label.p, LABEL + 2, width, 0);
+	p->failed |= label.failed;
+	rf_buf_free(&label);
+}
+
+/* Returns whether a value is empty or says no. */
+static bool is_off(const json_t *v)
+{
+	return !v || json_is_false(v) || json_is_null(v) || (json_is_string(v) && !json_string_length(v));
+}
+
+/* Writes each stage on lines of its own, as a command without the options that are off; if the stage in the
+ * same place of an earlier line is the same program, only with the options that differ. */
+static void write_stages(const char *name, const json_t *stages, const json_t *before, int width,
+                         struct rf_buf *p)
+{
+	struct rf_flow f;
+	const char *key;
+	json_t *stage, *v;
+	size_t i;
+
+	json_array_foreach(stages, i, stage) {
+		const json_t *tool = json_object_get(stage, "tool"), *old = json_array_get(before, i);
+		const bool same = json_equal(tool, json_object_get(old, "tool"));
+
+		begin_part(&f, p, i ? "" : name, width);
+		add_item(&f, "", "", json_is_string(tool) ? tool : stage);
+		json_object_foreach(json_is_string(tool) ? json_object_get(stage, "options") : NULL, key, v) {
+			const json_t *was = same ? json_object_get(json_object_get(old, "options"), key) : NULL;
+
+			if (was ? !json_equal(v, was) : !is_off(v))
+				add_option(&f, key, v);
+		}
+		rf_flow_end(&f);
+	}
+}
+
 /* Writes a part as items, "key value"; if an earlier line has the part, only the items that differ. */
 static void write_part(const char *name, const json_t *part, const json_t *before, int width,
                        struct rf_buf *p)
 {
-	const bool words = !strcmp(name, "words") || !strcmp(name, "begun");
-	struct rf_buf label = { 0 };
+	const bool begun = !strcmp(name, "begun"), words = begun || !strcmp(name, "words");
 	const char *key;
 	struct rf_flow f;
 	json_t *v;
 	size_t i;
 
-	rf_print_safe(&label, name, strlen(name), false);
-	rf_buf_add(&label, "", 1);
-	rf_flow_begin(&f, p, label.failed ? "" : (const char *)label.p, LABEL + 2, width, 0);
-	p->failed |= label.failed;
-	rf_buf_free(&label);
+	begin_part(&f, p, name, width);
 	json_object_foreach((json_t *)(uintptr_t)part, key, v) {
-		if (json_equal(v, json_object_get(before, key)) || json_is_null(v))
+		const json_t *was = json_object_get(before, key);
+
+		if (json_equal(v, was) || json_is_null(v))
+			continue;
+		/* rf-loop was not told of it; a word without a value leaves a stage out */
+		if (begun && !was && is_off(v))
 			continue;
 		if (!json_is_object(v)) {
 			add_item(&f, key, words ? "=" : " ", v);
@@ -370,12 +430,12 @@ static void write_part(const char *name, const json_t *part, const json_t *befor
 				add_item(&f, inner, " ", one);
 	}
 	json_array_foreach(part, i, v) {
-		const json_t *tool = json_object_get(v, "tool"), *file = json_object_get(v, "file");
+		const json_t *file = json_object_get(v, "file");
 
 		if (json_is_string(file))
 			add_item(&f, json_string_value(file), " xxh64 ", json_object_get(v, "xxh64"));
 		else
-			add_item(&f, "", "", json_is_string(tool) ? tool : v);
+			add_item(&f, "", "", v);
 	}
 	rf_flow_end(&f);
 }
@@ -397,7 +457,9 @@ static void write_manifest(const json_t *lines, int width, struct rf_buf *p)
 		add_json(p, json_object_get(line, "host"));
 		rf_print_text(p, "\n");
 		json_object_foreach(line, key, part)
-			if (json_is_object(part) || json_array_size(part))
+			if (!strcmp(key, "stages") && json_array_size(part))
+				write_stages(key, part, json_object_get(before, key), width, p);
+			else if (json_is_object(part) || json_array_size(part))
 				write_part(key, part, json_object_get(before, key), width, p);
 		json_object_update(before, line);
 	}
