@@ -150,6 +150,16 @@ shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT"/man/rf-{tools,train}.7
 	done
 }
 
+@test "rf-tools(7): FILES has each file of a run that the pipelines write for their reader" {
+	sed -n '/^\.Sh FILES/,/^\.Sh MANIFEST/p' "$ROOT/man/rf-tools.7" >section
+	grep -ohE '\$(RUN|\(RUN\)|\{RUN:\?\})/[a-z][a-z-]*\.jsonl|RUN/(best|answers|streams|stop)\b' \
+		"$ROOT"/pipelines/{*.mk,adapted.sh,eval-step.sh} | sed 's|.*/||' | sort -u >files
+	[ "$(wc -l <files)" -ge 5 ]
+	while read -r file; do
+		grep -q "^\.It Pa .*RUN/$file" section || { echo "$file"; return 1; }
+	done <files
+}
+
 @test "man: each script that a page runs with make or python3 exists in the folder that the page names" {
 	grep -hoE "(make -f|python3) [a-z_/]+\.(mk|py)\b" "$ROOT"/man/rf-{tools,ranks}.7 | sort -u >scripts
 	[ "$(wc -l <scripts)" -ge 6 ]

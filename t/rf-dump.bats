@@ -978,3 +978,20 @@ awkward() {
 	done <examples
 	[ "$(rf-dump --tsv --rows record --columns source b.rf | sort -u)" = "$(printf 'elsewhere\nsource')" ]
 }
+
+@test "rf-dump: shows the best step of a run, as text and in JSON" {
+	rf-init --from "$G/delta" run
+	[ "$(rf-dump run | grep -c ^best)" = 0 ]
+	[ "$(rf-dump --json run | jq -c 'select(.type == "checkpoint") | has("best")')" = false ]
+	cp -r run/step-000000 run/best-step-000012
+	ln -s best-step-000012 run/best
+	[ "$(rf-dump run | grep -A1 ^steps | tail -n 1)" = 'best       step 12' ]
+	[ "$(rf-dump --json run | jq 'select(.type == "checkpoint").best')" = 12 ]
+	[ "$(rf-dump --tsv --rows step --columns step run | paste -sd' ')" = 'step 0' ]
+	# a link of another kind is not a step
+	for to in step-000012 best-step-x best- elsewhere; do
+		ln -sfn $to run/best
+		rf-dump run >text
+		run ! grep ^best text
+	done
+}

@@ -101,7 +101,18 @@ static int by_step(const void *a, const void *b)
 	return (s->step > t->step) - (s->step < t->step);
 }
 
-/* The steps of a run; of a bare checkpoint none. */
+/* Returns the step that the link `best` of a run points to, best-step-N; -1: there is no such link. */
+static int64_t best_step(int run)
+{
+	static const char prefix[] = "best-";
+	char to[100];
+	const ssize_t n = readlinkat(run, "best", to, sizeof to - 1);
+
+	to[n > 0 ? n : 0] = 0;
+	return strncmp(to, prefix, sizeof prefix - 1) ? -1 : rf_step_number(to + sizeof prefix - 1);
+}
+
+/* Reads the steps of a run; a bare checkpoint has none. */
 static enum rf_code read_steps(struct rf_ckpt_text *x, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
@@ -115,6 +126,8 @@ static enum rf_code read_steps(struct rf_ckpt_text *x, struct rf_err *e)
 		while (rc == RF_OK && (entry = readdir(d)))
 			if (rf_step_number(entry->d_name) >= 0)
 				rc = read_step(x, entry->d_name, e);
+	if (x->steps)
+		x->best = best_step(dirfd(d));
 	closedir(d);
 	if (x->steps)
 		qsort(x->step, (size_t)x->steps, sizeof *x->step, by_step);
@@ -152,7 +165,7 @@ enum rf_code rf_ckpt_text_open(struct rf_ckpt_text *x, const char *path, struct 
 	struct stat st;
 	enum rf_code rc;
 
-	*x = (struct rf_ckpt_text){ .path = path, .tensors = &x->file };
+	*x = (struct rf_ckpt_text){ .path = path, .tensors = &x->file, .best = -1 };
 	rf_quote(x->name, sizeof x->name, path, strlen(path));
 	if (stat(path, &st))
 		return rf_fail(e, RF_ENOINPUT, "%s: %s", x->name, strerror(errno));
@@ -509,6 +522,8 @@ void rf_ckpt_text_print(const struct rf_ckpt_text *x, int width, struct rf_buf *
 		rf_print(p, "%-*s", LABEL, i ? "" : "steps");
 		write_step(&x->step[i], p);
 	}
+	if (x->best >= 0)
+		rf_print(p, "%-*sstep %lld\n", LABEL, "best", (long long)x->best);
 	write_manifest(x->manifest, width, p);
 	rf_print(p, "%-*s%d, %llu bytes", LABEL, "tensors", x->tensors->n,
 	         (unsigned long long)x->bytes);
@@ -606,13 +621,16 @@ void rf_ckpt_text_json(const struct rf_ckpt_text *x, struct rf_buf *p)
 		                     "count", (json_int_t)x->count, "bytes", (json_int_t)x->bytes), p);
 		return;
 	}
-	write_json(json_pack("{s:s, s:s, s:I, s:b, s:s, s:s, s:o, s:o, s:o, s:o}",
-	                     "type", "checkpoint", "model_type", c->cfg.model_type,
-	                     "parameters", (json_int_t)x->count, "tied", c->tied,
-	                     "weights", c->weights, "arch", c->arch, "tokenizer", text_or_null(c->tokenizer),
-	                     "step", c->in_run ? json_integer(c->step) : json_null(),
-	                     "commits", c->in_run ? json_integer(c->commits) : json_null(),
-	                     "config", json_loads(c->cfg.text, 0, NULL)), p);
+	line = json_pack("{s:s, s:s, s:I, s:b, s:s, s:s, s:o, s:o, s:o, s:o}",
+	                 "type", "checkpoint", "model_type", c->cfg.model_type,
+	                 "parameters", (json_int_t)x->count, "tied", c->tied,
+	                 "weights", c->weights, "arch", c->arch, "tokenizer", text_or_null(c->tokenizer),
+	                 "step", c->in_run ? json_integer(c->step) : json_null(),
+	                 "commits", c->in_run ? json_integer(c->commits) : json_null(),
+	                 "config", json_loads(c->cfg.text, 0, NULL));
+	if (line && x->best >= 0)
+		json_object_set_new(line, "best", json_integer(x->best));
+	write_json(line, p);
 	for (int i = 0; i < x->steps; i++)
 		write_json(step_object(&x->step[i]), p);
 	json_array_foreach(x->manifest, n, line) {

@@ -21,6 +21,7 @@ struct rf_ckpt_text {
 	const struct rf_tensors *tensors;
 	struct rf_step *step;     /* the steps of a run, ascending */
 	int steps;
+	int64_t best;             /* the step of the run's link `best`; -1: there is none */
 	struct rf_rank_sign *rank; /* the ranks that train it now, ascending */
 	int ranks;
 	uint64_t count, bytes;    /* sums over all tensors; count: in a checkpoint, the model's parameters */
