@@ -354,7 +354,7 @@ short() {
 	[ ! -e no ]
 }
 
-@test "phases: a start shows the words that were typed, and a refusal shows the stage that differs" {
+@test "phases: a start shows the words that were typed, and a refusal shows the words that differ" {
 	phase=(make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" RUN=run DATA="$P/post/data/corpus.rf"
 		BATCH=8 MINI_BATCH=4)
 	RF_BIN=$RF_BIN "${phase[@]}" BATCHES=1 2>err
@@ -362,6 +362,13 @@ short() {
 	grep -q "$said\$" err
 	run ! grep -q 'rf-rollout' err
 	grep -q '^line=.*rf-rollout' run/data/words
+	run -2 "${phase[@]}" BATCHES=2 N=3
+	[ "${lines[0]}" = 'rf-loop: run: changed since the last batch: N (not given) -> 3' ]
+	[[ "${lines[1]}" == *'MODEL=run goes on from this one'* ]]
+	run -2 "${phase[@]}" MINI_BATCH=2 SEED=3
+	[ "${lines[0]}" = 'rf-loop: run: changed since the last batch: MINI_BATCH 4 -> 2, SEED (not given) -> 3' ]
+	# without the words of the first call the stage that differs is shown
+	sed -i 's/"words":{[^}]*},*//' run/manifest.json
 	run -2 "${phase[@]}" BATCHES=2 N=3
 	[[ "$output" == *'< line=... | rf-rollout -k 5 -n 1 '*'> line=... | rf-rollout -k 5 -n 3 '* ]]
 	run ! grep -q 'rf-select\|rf-grpo' <<<"$output"

@@ -449,7 +449,7 @@ model only of 200" ]
 	loop=$(holder run)
 	run -75 loop run
 	said="another loop, process $loop, is working on the run"
-	[ "$output" = "rf-loop: run: $said (--wait waits until it ends)" ]
+	[ "$output" = "rf-loop: run: $said: try again when it has ended (rf-loop --wait waits)" ]
 	[ ! -e run/data/status ] && [ "$(holder run)" -eq "$loop" ]
 	first=$shell
 	cp err err.first

@@ -22,6 +22,7 @@
 
 #include "base/print.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/manifest.h"
 #include "io/file.h"
 #include "io/steps.h"
 #include "io/words.h"
@@ -158,13 +159,14 @@ static enum rf_code take_turn(struct rf_loop *l, struct rf_err *e)
 			return rc;
 		if (l->lock.holder && !l->wait)
 			return rf_fail(e, RF_EBUSY,
-			               "another loop, process %ld, is working on the run (--wait waits "
-			               "until it ends)",
+			               "another loop, process %ld, is working on the run: try again "
+			               "when it has ended (rf-loop --wait waits)",
 			               (long)l->lock.holder);
 		if (l->lock.away && !l->wait)
 			return rf_fail(e, RF_EBUSY,
 			               "a loop on another machine or in another container is working on the "
-			               "run or left processes behind (--wait waits until they end)");
+			               "run or left processes behind: try again when they have ended "
+			               "(rf-loop --wait waits)");
 		if (tries == 1 && l->lock.holder)
 			rf_loop_say(l,
 			            "another loop, process %ld, is working on the run: waiting until it "
@@ -325,7 +327,7 @@ static void gather(const struct rf_loop *l, bool scripts, struct rf_buf *words)
 }
 
 /* Two lists of words that differ: those of the run, and those of this call. */
-struct difference { const struct rf_loop *l; const struct rf_buf *told, *now; };
+struct difference { const struct rf_loop *l; const struct rf_buf *told, *now; bool words_said; };
 
 enum { SHOWN_WHOLE = 100 }; /* bytes that two values may share and still be shown in full */
 
@@ -341,6 +343,9 @@ static void say_line(void *arg, char side, const char *line, size_t n)
 	if (equals && (size_t)(equals - line) < sizeof name) {
 		snprintf(name, sizeof name, "%.*s", (int)(equals - line), line);
 		other = rf_words_find(side == '<' ? d->now : d->told, name, &m);
+		/* the words that were typed say it shorter */
+		if (m && d->words_said && (!strcmp(name, "line") || !strcmp(name, "make")))
+			return;
 		while (from < n && from < m && line[from] == other[from])
 			from++;
 		while (to < n - from && m > from + to && line[n - 1 - to] == other[m - 1 - to])
@@ -355,6 +360,63 @@ static void say_line(void *arg, char side, const char *line, size_t n)
 	else
 		rf_loop_say(d->l, "%c %s=%s%.*s%s", side, name, from ? "... |" : "", (int)(n - from - to),
 		            line + from, to ? "| ..." : "");
+}
+
+/* Returns whether a change of this word of a pipeline is never a reason to refuse a run. */
+static bool is_free(const char *word)
+{
+	static const char *const names[] = { "RUN", "BATCHES", "EPOCHS", "PHASE", "COMPUTE", "LAUNCH", "LIVE",
+		                             "COMMIT_EVERY", "KEEP", "KEEP_STEPS", "KEEP_BEST", "NO_ROLLOUTS",
+		                             "EVAL", "EVERY", "AFTER", NULL };
+
+	for (const char *const *name = names; *name; name++)
+		if (!strcmp(word, *name))
+			return true;
+	return false;
+}
+
+/* Adds "NAME old -> new" for each word of a whose value in b is another one; swapped: a has the new values.
+ * Words that both have are added only if a has the old values. */
+static void add_changes(struct rf_buf *p, const json_t *a, const json_t *b, bool swapped)
+{
+	static const char none[] = "(not given)";
+	const json_t *value;
+	const char *name;
+
+	json_object_foreach((json_t *)a, name, value) {
+		const char *here = json_string_value(value);
+		const char *there = json_string_value(json_object_get(b, name));
+
+		if (here && !is_free(name) && (there ? !swapped && strcmp(here, there) : true))
+			rf_print(p, "%s%s %s -> %s", p->n ? ", " : "", name, swapped ? none : here,
+			         swapped ? here : there ? there : none);
+	}
+}
+
+/* Reports which words of the pipeline differ from those that the run's manifest has.  Returns false if there
+ * are none, or if one of the two has no words. */
+static bool say_changes(const struct rf_loop *l)
+{
+	const char *text = getenv("RF_WORDS");
+	json_t *lines = NULL, *newest = NULL, *now = NULL, *told;
+	struct rf_buf p = { 0 };
+	bool said;
+
+	if (text && *text && rf_manifest_typed(text, &now, NULL) == RF_OK &&
+	    rf_manifest_read(l->path, &lines, NULL) == RF_OK && (newest = rf_manifest_newest(lines)) &&
+	    (told = json_object_get(newest, "words"))) {
+		add_changes(&p, told, now, false);
+		add_changes(&p, now, told, true);
+	}
+	rf_buf_add(&p, "", 1);
+	said = !p.failed && p.n > 1;
+	if (said)
+		rf_loop_say(l, "changed since the last batch: %s", (char *)p.p);
+	json_decref(lines);
+	json_decref(newest);
+	json_decref(now);
+	rf_buf_free(&p);
+	return said;
 }
 
 static void say_nothing(void *arg, char side, const char *line, size_t n)
@@ -524,6 +586,19 @@ static bool takes_rate(const struct rf_loop *l, const struct rf_buf *told, const
 	return changed;
 }
 
+/* Refuses words that differ from those of the run, and reports what differs. */
+static enum rf_code refuse(const struct rf_loop *l, const struct rf_buf *told, const struct rf_buf *words,
+                           const char *path, struct rf_err *e)
+{
+	struct difference d = { l, told, words, say_changes(l) };
+
+	rf_words_same(told, words, LATE, say_line, &d);
+	return rf_fail(e, RF_EDATA,
+	               "%s: the run was started with other settings or data (<) than now (>): use the same, "
+	               "or another run (--from %s, MODEL=%s goes on from this one), or remove %s completely",
+	               path, l->path, l->path, l->path);
+}
+
 /* The words that are there must be these, or go. */
 static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told, struct rf_err *e)
 {
@@ -547,14 +622,9 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 		gather(l, true, words);
 		return l->measured ? rf_words_write(words, path, e) : RF_OK;
 	}
-	if (there && !rf_words_same(told, words, LATE, has_history(l) ? say_line : say_nothing,
-	                            &(struct difference){ l, told, words })) {
+	if (there && !rf_words_same(told, words, LATE, say_nothing, NULL)) {
 		if (has_history(l))
-			return rf_fail(e, RF_EDATA,
-			               "%s: the run was started with other settings or data (<) than now "
-			               "(>): use the same, or another run (--from %s goes on from this one), "
-			               "or remove %s completely",
-			               path, l->path, l->path);
+			return refuse(l, told, words, path, e);
 		if ((rc = drop(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK)
 			return rc;
 	} else if (there && told->n >= words->n && (scripts || !l->noted.n || !l->measured)) {
