@@ -21,7 +21,10 @@ batches_given = $(filter command override,$(origin BATCHES))
 
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $(v))),$(v)))
 unknown  = $(filter-out $(KNOWN) STEPS RF_BIN MAKEFLAGS SHELL CC CFLAGS CUDA CUDA_ARCHS NVCC,$(given))
-check_words = $(if $(unknown),$(error unknown variable $(unknown); the variables are $(KNOWN)))
+nearest  = $(shell $(HERE)nearest.sh $(call quote,$(1)) $(KNOWN))
+meant    = $(strip $(foreach v,$(unknown),$(call nearest,$(v))))
+check_words = $(if $(unknown),$(error unknown variable $(unknown)$(if $(meant),: did you mean \
+	$(meant)? (help explains all),; the variables are $(KNOWN))))
 
 renamed     = $(if $(filter command,$(origin ANSWERS_KEY)),$(error \
 	ANSWERS_KEY is now called ANSWER_KEY: ANSWER_KEY='$(ANSWERS_KEY)'))

@@ -266,7 +266,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	run -2 curves RUNS=a
 	[[ "$output" == *'OUT is not set'* ]]
 	run -2 curves RUNS=a OUT=no RUN=a
-	[[ "$output" == *'unknown variable RUN; the variables are RUNS OUT'* ]]
+	[[ "$output" == *'unknown variable RUN: did you mean RUNS? (help explains all)'* ]]
 	[ ! -e no ]
 	curves help | grep -q 'EVERY=10'
 }

@@ -393,7 +393,8 @@ ruler() {
 	try 'no: MODEL=nothing: no checkpoint or run' MODEL=nothing
 	try "SUITE='x' is not one of needle ruler longbench files" SUITE=x
 	try "RULES='x' is not one of official refine" RULES=x
-	try 'unknown variable SUIT; the variables are RUN MODEL SUITE TASK' SUIT=ruler
+	try 'unknown variable SUIT: did you mean SUITE? (help explains all)' SUIT=ruler
+	try 'unknown variable XYZ; the variables are RUN MODEL SUITE TASK' XYZ=1
 	try 'DATA: SUITE=needle has no use for that' DATA=x
 	try 'HAYSTACK: SUITE=longbench has no use for that' SUITE=longbench DATA=x HAYSTACK=x
 	try "DATA is not set: which questions? DATA='data/*.jsonl'" SUITE=files

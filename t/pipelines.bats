@@ -334,7 +334,9 @@ killed_again_and_again() {
 	run -2 midtrain RUN=run BATCHES=x CUDA=no CC=cc # words of building come along
 	[[ "$output" == *"BATCHES='x': it must be a whole number"* ]]
 	run -2 midtrain RUN=run SELCT='rf-select --mode uniform'
-	[[ "$output" == *"unknown variable SELCT; the variables are RUN MODEL CORPUS DATA "*" SELECT "* ]]
+	[[ "$output" == *"unknown variable SELCT: did you mean SELECT? (help explains all)"* ]]
+	run -2 midtrain RUN=run XYZ=1
+	[[ "$output" == *"unknown variable XYZ; the variables are RUN MODEL CORPUS DATA "*" SELECT "* ]]
 	run -2 midtrain RUN='runs/with space'
 	[[ "$output" == *"RUN contains a space"*"'runs/with space'"* ]]
 	mkdir other && touch other/mine
