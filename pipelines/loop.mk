@@ -6,7 +6,11 @@
 #     CORPUS      files of text: .jsonl or .jsonl.zst with lines like {"text": "..."}, .txt or .ids
 #     DATA        in the place of CORPUS: a stream of sequences
 #     TOKENIZE    the command that makes sequences of CORPUS, with LEN=16384 tokens at most, and of lines of
-#                 JSON what TEXT_KEY=text names
+#                 JSON what TEXT_KEY=text names.  The default of mid-training is 'rf-tokenize --tokenizer MODEL
+#                 --text-key text --max-len 16384 --truncate split --min-len 64'.  Appended are -o DATA, the
+#                 files, and, for rf-tokenize with text and no tokenizer, -m MODEL
+#     SKIP_BAD=0  bad lines of CORPUS that are passed over, which a message counts, before it is an error:
+#                 rf-tokenize --skip-bad.  For another program in TOKENIZE it has no effect
 #     BATCHES=100 batches of the whole run; each is one commit.  EPOCHS=n: passes over the data instead
 #     BATCH=128   sequences of a batch
 #     MINI_BATCH=32, LR=1e-6
@@ -59,8 +63,8 @@
 # Words are taken from the command line, and none from the environment.  Training may be stopped at any
 # moment: the same words go on, and a larger BATCHES goes further.  Other words for the same RUN, or files of
 # text that have changed, are accepted until the first batch is done, and refused from then on.  So are your
-# own scripts and settings that a stage's command names, such as my_reward.py, when they change.  Only LR may
-# change.
+# own scripts and settings that a stage's command names, such as my_reward.py, when they change.  Of the words
+# that change results only LR may change then.
 # RUN/manifest.json has the words as they were typed, hashes of all of these, versions and the device: rf-dump
 # RUN shows it.
 
@@ -85,6 +89,7 @@ LEN        = 16384
 TEXT_KEY   = text
 TOKENIZE   = rf-tokenize --tokenizer $(MODEL) --text-key $(TEXT_KEY) --max-len $(LEN) --truncate split \
              --min-len 64
+SKIP_BAD   =
 BATCHES    = 100
 EPOCHS     =
 BATCH      = 128
@@ -163,7 +168,12 @@ trainer      = $(if $(filter rf-grpo,$(call program,$(1))), | $(trains) $${STREA
 
 own       = $(filter $(RUN)/data/corpus.rf,$(DATA))
 need      = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
-make_data = $(TOKENIZE) -o "$$DATA" -- $(CORPUS)
+# An option is added only where it is needed, because the command is one of the run's words.
+tokenizer = $(if $(filter -m -m% --model --model=% --tokenizer --tokenizer=% --bytes --vocab --vocab=% ids \
+            %.ids %.ids.zst,$(TOKENIZE) $(CORPUS)),, -m $(MODEL))
+skip_bad  = $(if $(filter-out 0,$(SKIP_BAD)), --skip-bad $(SKIP_BAD))
+made_by   = $(TOKENIZE)$(if $(filter rf-tokenize,$(call program,$(TOKENIZE))),$(tokenizer)$(skip_bad))
+make_data = $(made_by) -o "$$DATA" -- $(CORPUS)
 lasts     = $(if $(batches_given),,$(EPOCHS))
 both      = $(if $(1),$(if $(2),$(1) && $(2),$(1)),$(2))
 # The rollouts of EVAL and their rewards, for the weights $1.
@@ -213,7 +223,7 @@ batches:
 	$(if $(KEEP_BEST),$(if $(EVAL),,$(error \
 		KEEP_BEST needs EVAL: the held-out sequences that steps are judged by)))
 	$(if $(own),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
-	@$(HERE)numbers.sh 0 $(call values,BATCHES SEED STALE)
+	@$(HERE)numbers.sh 0 $(call values,BATCHES SEED STALE $(if $(SKIP_BAD),SKIP_BAD))
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS) $(if $(KEEP_STEPS),KEEP_STEPS))
 	@$(HERE)numbers.sh any $(call values,$(reals))
 	@$(HERE)stages.sh $(call values,$(STAGES))

@@ -351,6 +351,22 @@ killed_again_and_again() {
 	same_run run2 "$P/want"
 }
 
+@test "midtrain.mk: TOKENIZE gets the tokenizer of MODEL if it has none, and SKIP_BAD passes over bad lines" {
+	# MODEL's own tokenizer, which the default also names
+	midtrain RUN=own BATCHES=1 TOKENIZE='rf-tokenize --max-len 128 --truncate split --min-len 64'
+	grep -q '^make=rf-tokenize --max-len 128 --truncate split --min-len 64 -m .*/ckpt -o' own/data/words
+	cmp own/data/corpus.rf "$P/want/data/corpus.rf" || rf-dump --json own/data/corpus.rf |
+		jq -c .body.tokens | diff - <(rf-dump --json "$P/want/data/corpus.rf" | jq -c .body.tokens)
+	midtrain RUN=bytes BATCHES=1 TOKENIZE='rf-tokenize --bytes --max-len 128 --truncate split --min-len 64'
+	run ! grep -q -- '-m .*/ckpt -o' bytes/data/words
+	jq -nc '{text: ("some words " * 30)}, {text: 1}, {text: ("more words " * 30)}' >bad.jsonl
+	run -2 midtrain RUN=bad CORPUS=bad.jsonl BATCHES=1 BATCH=2
+	[[ "$output" == *"bad.jsonl: line 2: "* ]]
+	run -0 midtrain RUN=bad CORPUS=bad.jsonl BATCHES=1 BATCH=2 SKIP_BAD=1
+	run -2 midtrain RUN=bad CORPUS=bad.jsonl SKIP_BAD=x
+	[[ "$output" == *"SKIP_BAD='x': it must be a whole number"* ]]
+}
+
 @test "midtrain.mk: a run that was renamed goes on under its new name" {
 	midtrain RUN=run BATCHES=1
 	mkdir elsewhere
