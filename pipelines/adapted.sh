@@ -1,7 +1,7 @@
 #!/bin/bash
 # adapted.sh <PROMPTS.rf -- in a batch of testtime.mk with RESET=batch, with the variables of rf-loop: writes
 # how well the model and the weights in RUN/adapted predict the prompts, as the batch's line of
-# RUN/adapted.jsonl.  A batch has one line, however often it is repeated.
+# RUN/adapted.jsonl, and reports both losses.  A batch has one line, however often it is repeated.
 set -euo pipefail
 export LC_ALL=C
 
@@ -18,3 +18,6 @@ after=$(rf-ntp --eval -m "$RUN/adapted" ${COMPUTE:-} "$log.prompts")
 	printf '{"batch":%d,"before":%s,"after":%s}\n' "$BATCH" "$before" "$after"
 } | sort -t : -k 2n >"$log.tmp"
 mv "$log.tmp" "$log"
+jq -nr --arg phase "${PHASE:-$RUN}" --argjson batch "$BATCH" --argjson before "$before" \
+	--argjson after "$after" '"\($phase): batch \($batch + 1): loss of the prompts \($before.nll) before " +
+		"adapting, \($after.nll) after"' >&2

@@ -106,6 +106,8 @@ if [ "${1:-}" = only ] && [ -e "$RUN/eval-reward.words" ]; then
 	eval_line=$(sed -n 's/^eval_line=//p' <"$RUN/eval-reward.words")
 fi
 export eval_line
+ended() { [ "$1" -eq 0 ] || printf "EVAL='%s': the evaluation failed (the reason is above)\n" "$EVAL" >&2; }
+trap 'ended $?' EXIT
 exec 9>"$RUN/.eval" # a run that trains and who draws its curves may come at once
 flock 9
 [ -s "$RUN/eval.jsonl" ] || rm -f "$RUN/eval.words" "$RUN/eval-reward.words"

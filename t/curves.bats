@@ -132,6 +132,17 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	grep -qx 'EVALUATE=rf-ntp --eval' run/eval.words
 }
 
+@test "EVAL: an evaluation that fails after a batch is named as EVAL, and repeated at the next start" {
+	once='rf-ntp --eval "$$@"; [ ! -e broken ] || [ ! -e run/latest ] ||'
+	touch broken
+	run -2 midtrain RUN=run "${ntp[@]}" BATCHES=1 EVALUATE="$once"' exit 9;:'
+	[[ "$output" == *"EVAL='$P/valid.rf': the evaluation failed (the reason is above)"* ]]
+	[[ "$output" == *"batch 1 is done, but the command after it (--after, EVAL or AFTER of a pipe"* ]]
+	rm broken
+	midtrain RUN=run "${ntp[@]}" BATCHES=1 EVALUATE="$once"' exit 9;:'
+	[ "$(jq .step run/eval.jsonl | paste -sd' ')" = '0 2' ]
+}
+
 @test "EVAL: a run of ReFINE notes rewards for the same positions and draws at every step" {
 	# by hand, with the weights of any step
 	by_hand() {

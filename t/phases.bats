@@ -174,7 +174,9 @@ answered() {
 
 @test "testtime.mk: with RESET=batch a batch is answered by MODEL as it was adapted to that batch alone" {
 	cp -a "$P/reset" refine
-	testtime RUN=ntp METHOD=ntp RESET=batch
+	testtime RUN=ntp METHOD=ntp RESET=batch 2>said
+	[ "$(sed -n 's/^ntp: batch 3: loss of the prompts \(.*\) before adapting, \(.*\) after$/[\1,\2]/p' said |
+		jq -c .)" = "$(tail -n 1 ntp/adapted.jsonl | jq -c '[.before.nll, .after.nll]')" ]
 	for method in refine ntp; do
 		for batch in 0 1 2; do
 			from=$((8 * batch)) to=$((8 * batch + 8 > 18 ? 18 : 8 * batch + 8))

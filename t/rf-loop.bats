@@ -283,12 +283,12 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 		run -70 loop twice
 	[[ "$output" == *"batch 1: more than one commit was made"* ]]
 	run -70 loop after --after 'rf-cat --range 0:2 corpus.rf | rf-ntp -m "$RUN"'
-	[[ "$output" == *"batch 1 is done: --after committed to the run, which only the line may do"* ]]
+	[[ "$output" == *"batch 1 is done, but the command after it (--after) committed to the run, which only the line may do"* ]]
 }
 
 @test "rf-loop: --after is run once after each commit, and again at the next start if it did not succeed" {
 	run -5 loop run --after 'echo $AT >>seen; exit 5'
-	[[ "$output" == *"batch 1 is done: --after failed with status 5"* ]]
+	[[ "$output" == *"batch 1 is done, but the command after it (--after, EVAL or AFTER of a pipeline) failed with status 5"* ]]
 	[ "$(steps run)" = $'2\t1' ]
 	loop run --after 'echo $AT >>seen'
 	[ "$(paste -sd' ' seen)" = "2 2 4 6" ]
@@ -574,7 +574,7 @@ model only of 200" ]
 	rf-init --from ckpt hand
 	rf-ntp -m hand four.rf
 	run -0 loop hand --batches 2
-	[[ "$output" == *"hand: the run has 1 commits that no loop made: they count as batches"* ]]
+	[[ "$output" == *"hand: the run has 1 commit that no loop made: it counts as a batch"* ]]
 }
 
 @test "rf-loop: --data must be a regular file that is not one of the loop's own" {
@@ -736,9 +736,9 @@ on_terminal() {
 	[[ "$output" == *"> sequences=9"* ]]
 	rm corpus.rf
 	run -7 loop other --make 'exit 7'
-	[[ "$output" == *"--make failed with status 7"* ]]
+	[[ "$output" == *"making the data (--make, TOKENIZE of a pipeline) failed with status 7"* ]]
 	run -66 loop other --make true
-	[[ "$output" == *"corpus.rf: --make succeeded but did not create this file"* ]]
+	[[ "$output" == *"corpus.rf: the command of --make succeeded but did not create this file"* ]]
 }
 
 @test "rf-loop: refuses data that are damaged or no stream" {

@@ -524,22 +524,23 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 {
 	int64_t done = l->done;
 	double began = rf_now(), before;
-	char text[80], what[80];
+	char text[80], what[160];
 	enum rf_code rc;
 
 	if (!l->after || !done || !rf_loop_per_epoch(l) ||
 	    (after_done(l, &before) == done && output_there(l)))
 		return RF_OK;
 	unset_line();
-	snprintf(what, sizeof what, "batch %" PRId64 " is done: --after", done);
+	snprintf(what, sizeof what, "batch %" PRId64 " is done, but the command after it (--after, EVAL or AFTER of a pipeline)",
+	         done);
 	if ((rc = make_outputs(l, e)) != RF_OK || (rc = set_range(l, done - 1, 1, e)) != RF_OK ||
 	    (rc = set_step(l, done - 1, e)) != RF_OK || (rc = rf_loop_shell(l, l->after, what, e)) != RF_OK ||
 	    (rc = rf_loop_look(l, e)) != RF_OK)
 		return rc;
 	if (l->done != done)
 		return rf_fail(e, RF_ENUMERIC,
-		               "batch %" PRId64 " is done: --after committed to the run, which only the "
-		               "line may do",
+		               "batch %" PRId64 " is done, but the command after it (--after) committed to "
+		               "the run, which only the line may do",
 		               done);
 	snprintf(text, sizeof text, "%" PRId64 "\t%.0f\n", done, (rf_now() - began) * 1e6);
 	return rf_loop_note(l, "data/after", text, e);

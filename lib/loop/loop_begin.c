@@ -554,7 +554,10 @@ static enum rf_code take_over(struct rf_loop *l, struct rf_err *e)
 	rf_loop_free_orders(list, n);
 	if (rc != RF_OK || !l->done)
 		return rc;
-	rf_loop_say(l, "the run has %" PRId64 " commits that no loop made: they count as batches", l->done);
+	rf_loop_say(l, l->done == 1
+	               ? "the run has %" PRId64 " commit that no loop made: it counts as a batch"
+	               : "the run has %" PRId64 " commits that no loop made: they count as batches",
+	            l->done);
 	return rf_loop_note_time(l, 0, e);
 }
 
@@ -579,8 +582,8 @@ static bool takes_rate(const struct rf_loop *l, const struct rf_buf *told, const
 	const bool changed = rf_words_same_but(told, words, LATE, "line", "--lr", &was, &now) && was && now;
 
 	if (changed && l->measured)
-		rf_loop_say(l, "the learning rate changes from %s to %s after %" PRId64 " batches", was, now,
-		            l->done);
+		rf_loop_say(l, "the learning rate changes from %s to %s after %" PRId64 " batch%s", was, now,
+		            l->done, l->done == 1 ? "" : "es");
 	free(was);
 	free(now);
 	return changed;
@@ -688,13 +691,13 @@ static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
 	rf_loop_say(l, "%s", l->make);
 	if ((rc = rf_loop_note(l, MAKING, "", e)) != RF_OK)
 		return rc;
-	if ((rc = rf_loop_shell(l, l->make, "--make", e)) != RF_OK) {
+	if ((rc = rf_loop_shell(l, l->make, "making the data (--make, TOKENIZE of a pipeline)", e)) != RF_OK) {
 		if (unlink(l->corpus) == 0 || errno == ENOENT)
 			forget(l, MAKING, NULL);
 		return rc;
 	}
 	if (access(l->corpus, F_OK) < 0)
-		return rf_fail(e, RF_ENOINPUT, "%s: --make succeeded but did not create this file",
+		return rf_fail(e, RF_ENOINPUT, "%s: the command of --make succeeded but did not create this file",
 		               l->corpus);
 	if ((rc = describe(l, text, e)) != RF_OK || (rc = rf_loop_note(l, MADE, text, e)) != RF_OK)
 		return rc;
