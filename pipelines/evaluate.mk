@@ -4,16 +4,18 @@
 #     make -f pipelines/evaluate.mk RUN=runs/f MODEL=runs/a SUITE=needle LENGTH=4k,8k,16k AGAINST=runs/e
 #
 # RUN/report.md has scores by task and length, what they cost, and with AGAINST=another-run the differences,
-# paired by question; RUN/heat.png by length and depth, where questions have a depth; RUN/scores.png all
-# scores.  RUN/questions.rf and RUN/answers are for rf-dump, RUN/scores.jsonl is what rf-score printed,
-# RUN/each.jsonl has a line for each question:
+# paired by question: AGAINST must have the same tasks, lengths and questions.  RUN/heat.png has scores by
+# length and depth, where questions have a depth, and RUN/scores.png all scores, with those of AGAINST.
+# RUN/questions.rf and RUN/answers are for rf-dump, RUN/scores.jsonl is what rf-score printed, RUN/each.jsonl
+# has a line for each question:
 #
 #     rf-dump --tsv --rows sample --columns id,answer,written runs/e/answers/*.rf
 #
-#     SUITE=needle     RULER's kinds of questions, which rf-needle makes: TASK=all or their names, LENGTH=4k,
-#                      SAMPLES=500 of each, SEED=42, NEEDLE=rf-needle.  Some tasks need HAYSTACK=a text, or
-#                      QA=one or two files of questions; without them TASK= takes the others.  A task that
-#                      does not fit a length is left out there, and named; one that TASK names must fit
+#     SUITE=needle     RULER's kinds of questions, which rf-needle makes: TASK=all or their names, LENGTH=4k
+#                      (512 or more, with commas between), SAMPLES=500 of each, SEED=42, NEEDLE=rf-needle.
+#                      Some tasks need HAYSTACK=a text, or QA=one or two files of questions; without them TASK=
+#                      takes the others.  A task that does not fit a length is left out there, and named; one
+#                      that TASK names must fit
 #           ruler      DATA='...' are RULER's own files (input, answer_prefix, outputs), which do not name
 #                      task and length: a folder or file has the name of the task, and one the length, as in
 #                      4096/data/vt/validation.jsonl; or else TASK, LENGTH
@@ -94,11 +96,13 @@ of_longbench = TASK DATA
 of_files     = TASK DATA PROMPT_KEY ANSWER_KEY
 others       = $(filter-out $(of_$(SUITE)),$(sort $(of_needle) $(of_ruler) $(of_longbench) $(of_files)))
 
+OTHERS       = $(others)
+
 FIXED := SUITE TASK LENGTH SAMPLES SEED HAYSTACK QA DATA PROMPT_KEY ANSWER_KEY MAX_NEW BATCH NEEDLE \
          TOKENIZE GENERATE
 KNOWN := RUN MODEL $(FIXED) RULES METRIC BY META_KEY MAX_PROMPT TRUNCATE BOS COMPUTE AGAINST PHASE
 include $(HERE)words.mk
-export $(KNOWN) FIXED
+export $(KNOWN) FIXED OTHERS
 
 # BY names keys that questions keep.
 kept    = task $(subst $(comma), ,$(meta))

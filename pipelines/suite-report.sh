@@ -76,17 +76,18 @@ jq -r --arg by "$BY" '
 	def short: if type == "number" and . >= 1024 and . % 1024 == 0 then "\(. / 1024)k" else tostring end;
 	[($by | split(",")[]) as $key | .[$key] | if $key == "length" then short else tostring end
 		| gsub("[\"\\\\\\s]+"; " ")] as $names
-	| [$names[0], ($names | join(", ")), .score, .low // .score, .high // .score]
+	| [$names[0], ($names | join(", ")), .score, .low // .score, .high // .score, .against.score // "NaN"]
 	| map(tostring) | join("\t")' "$run/scores.jsonl" | awk -F '\t' '
 	{
 		if (!($1 in n)) task[++tasks] = $1
-		line[$1, ++n[$1]] = "\"" $2 "\" " $3 " " $4 " " $5
+		line[$1, ++n[$1]] = "\"" $2 "\" " $3 " " $4 " " $5 " " $6
 	}
 	END {
 		for (t = 1; t <= tasks; t++)
 			for (i = 1; i <= n[task[t]]; i++)
 				print ++bars, line[task[t], i]
 	}' >"$tmp/bars"
+printf '%s\n' "$run" ${AGAINST:+"$AGAINST"} >"$tmp/models"
 (cd -- "$tmp" && gnuplot "$here/style.gp" "$here/suite-bars.gp")
 
 # ---- the report ----------------------------------------------------------------------------
@@ -130,7 +131,7 @@ notes() {
 	END
 }
 
-map() {
+figures() {
 	[ -z "$heat" ] || cat <<-END
 		![scores by length and depth](heat.png)
 
@@ -138,6 +139,14 @@ map() {
 		numbers.
 
 	END
+	echo '![scores](scores.png)'
+}
+
+# settings: the words of the evaluation, without those that its suite has no use for
+settings() {
+	local word script=
+	for word in ${OTHERS:-}; do script+="/^$word=/d; "; done
+	sed "/=\$/d; ${script}s/^/    /" "$run/words"
 }
 
 # not inside the text below, where a failure would be an empty place
@@ -151,9 +160,7 @@ cat >"$tmp/report.md" <<-END
 
 	## Figures
 
-	$(map)
-
-	![scores](scores.png)
+	$(figures)
 
 	## Cost
 
@@ -161,7 +168,7 @@ cat >"$tmp/report.md" <<-END
 
 	## Settings
 
-	$(sed '/=$/d; s/^/    /' "$run/words")
+	$(settings)
 	    RULES=$RULES${METRIC:+ METRIC=$METRIC} BY=$BY${COMPUTE:+ COMPUTE=$COMPUTE}
 	    $(rf-score --version), $(uname -sr), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 

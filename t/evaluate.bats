@@ -195,6 +195,8 @@ same() {
 		cmp - b/scores.jsonl
 	diff <(table b/scores.jsonl) <(rows b/report.md)
 	grep -q '^| vt .* | -[0-9.]* \* | -' b/report.md
+	# the other model's scores are in the figure
+	[ "$(size b/scores.png)" != "$(size a/scores.png)" ]
 	# many files are as one
 	needles RUN=c TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=a BATCH=1
 	cmp b/scores.jsonl c/scores.jsonl
@@ -338,6 +340,10 @@ ruler() {
 	evaluate RUN=two SUITE=files DATA=two.rf GENERATE="$P/rule"
 	cmp two/questions.rf <(rf-cat two.rf)
 	[ "$(jq .n two/scores.jsonl)" -eq 2 ]
+	# the report has no empty place, and no words of another suite
+	sed -n '/^## Figures/,/^## Cost/p' two/report.md | paste -sd/ | grep -qx '## Figures//!.*png)//## Cost'
+	run ! grep -E '^ *(SAMPLES|SEED|NEEDLE)=' two/report.md
+	grep -q '^    SUITE=files' two/report.md
 	# what rf-score would refuse after hours
 	run -2 evaluate RUN=no SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWER_KEY=of TASK=mine
 	[[ "$output" == *"the task 'mine' has no metric here: METRIC= names one, such as METRIC=f1"* ]]
