@@ -11,12 +11,17 @@ setup() {
 stub() {
 	mkdir -p transformers
 	cat >transformers/__init__.py <<-END
+		import os, sys
+		if os.environ.get("TRANSFORMERS_VERBOSITY") != "error":
+		    print("[transformers] PyTorch was not found.", file=sys.stderr)
+
 		class AutoTokenizer:
 		    eos_token = "<end>"
+		    chat_template = "..."
 
 		    @classmethod
 		    def from_pretrained(cls, path):
-		        assert path == "folder"
+		        assert path in ("folder", "run/latest"), "no\\n tokenizer"
 		        return cls()
 
 		    def apply_chat_template(self, messages, tokenize, add_generation_prompt=False):
@@ -24,6 +29,8 @@ stub() {
 		        return $1
 	END
 	export PYTHONPATH=$PWD
+	mkdir -p folder run/step-000003 bare
+	ln -sfn step-000003 run/latest
 }
 
 @test "chat.py: a chat becomes a prompt and an answer by the tokenizer's template" {
@@ -40,10 +47,53 @@ stub() {
 
 @test "chat.py: a template that changes the prompt when an answer follows is an error that names the line" {
 	stub '"thinking " * add_generation_prompt + text'
-	run -1 --separate-stderr $chat folder \
+	run -65 --separate-stderr $chat folder \
 		<<<'{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}'
 	[ "$stderr" = "chat.py: line 1: the template changes the prompt when an answer follows" ]
 	[ -z "$output" ]
+}
+
+@test "chat.py: a run is a tokenizer, blank lines are skipped, and nothing else is printed" {
+	stub 'text + "assistant: " * add_generation_prompt'
+	printf '\n{"messages": [{"role": "user", "content": "q"}]}\n \r\n' >in
+	for tokenizer in folder run; do
+		run -0 --separate-stderr $chat $tokenizer <in
+		[ "$output" = '{"prompt": "user: q<end>\nassistant: "}' ]
+		[ -z "$stderr" ]
+	done
+	yes '{"messages": [{"role": "user", "content": "q"}]}' | head -n 20000 >many
+	{ $chat folder <many 2>err || echo $?; } | sed 1q >first
+	[ ! -s err ]
+}
+
+@test "chat.py: each failure is one line that names the line or the argument" {
+	stub 'text + "assistant: " * add_generation_prompt if text != "user: no<end>\n" else 1 / 0'
+	fails() { # fails STATUS TEXT ARGUMENT...: with standard input
+		run -"$1" --separate-stderr $chat "${@:3}"
+		[ -z "$output" ] && [ "$stderr" = "chat.py: $2" ] || { echo "$stderr"; return 1; }
+	}
+	fails 64 'usage: chat.py TOKENIZER <chats.jsonl >questions.jsonl' </dev/null
+	fails 64 'usage: chat.py TOKENIZER <chats.jsonl >questions.jsonl' a b </dev/null
+	fails 66 'nowhere: there is no such folder' nowhere </dev/null
+	fails 78 'bare: transformers cannot read the tokenizer: no tokenizer' bare </dev/null
+	while IFS='|' read -r line what; do
+		fails 65 "line 3: $what" folder < <(printf '\n\n%b\n' "$line")
+	done <<-'END'
+		{"messages":|not JSON: Expecting value at column 13
+		[]|there is no list 'messages' with a message
+		{"messages": []}|there is no list 'messages' with a message
+		{"messages": "q"}|there is no list 'messages' with a message
+		{"messages": [{"content": "q"}]}|a message is not an object with a 'role' that is a text
+		{"messages": [{"role": "assistant", "content": "a"}]}|the assistant's message answers no message
+		{"messages": [{"role": "user"}]}|the chat template fails: 'content'
+		{"messages": [{"role": "user", "content": "no"}]}|the chat template fails: division by zero
+		\xff|'utf-8' codec can't decode byte 0xff in position 0: invalid start byte
+	END
+	run -74 --separate-stderr bash -c "$chat folder >/dev/full" \
+		<<<'{"messages": [{"role": "user", "content": "q"}]}'
+	[ "$stderr" = 'chat.py: [Errno 28] No space left on device' ]
+	echo 'raise ImportError("No module named x")' >transformers/__init__.py
+	fails 69 "Python's transformers cannot be loaded: No module named x" folder </dev/null
 }
 
 @test "chat.py: examples/chats.jsonl becomes the tokens of the whole chats, with the installed transformers" {
@@ -53,6 +103,7 @@ stub() {
 	jq -n --arg template "$(printf '%b' "$template")" '{tokenizer_class: "PreTrainedTokenizerFast",
 		eos_token: "<|im_end|>", chat_template: $template}' >m/tokenizer_config.json
 	$chat m <"$ROOT/examples/chats.jsonl" >questions.jsonl 2>err || { cat err; return 1; }
+	[ ! -s err ]
 	rf-tokenize -m m --prompt-key prompt --answer-key answer -o questions.rf questions.jsonl
 	python3 - >want 2>err <<-END || { cat err; return 1; }
 		import json
