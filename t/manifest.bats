@@ -318,7 +318,7 @@ midtrain() {
 	midtrain BATCHES=2 2>/dev/null
 	rf-init --from run --dtype bf16 out 2>/dev/null
 	cmp out/README.base.md ckpt/README.md
-	[ "$(sed '/^$/q' out/README.md)" = "$(printf '%s\n' --- 'library_name: transformers' \
+	[ "$(sed '/^$/q' out/README.md)" = "$(printf '%s\n' --- 'library_name: fla' \
 		'pipeline_tag: text-generation' 'base_model: owner/Base-1.0' 'license: apache-2.0' \
 		'language:' '- en' 'tags:' '- rf-tools' '- delta_net' '- refine' '- arxiv:2602.16704' ---)" ]
 	for row in "| REWARD | python3 'my reward.py' |" '| lr | 1e-06 |' '## Hashes' '## Last step' \
@@ -341,6 +341,49 @@ midtrain() {
 	grep -qF '| lr | 1e-06 |' older/README.md
 	rf-init --from run --dtype bf16 newer 2>/dev/null
 	grep -qF '| lr | 0.5 |' newer/README.md
+}
+
+@test "manifest: a card of an older step, or of the best one, has the figures of that step" {
+	small
+	head -n 4 corpus.jsonl | rf-tokenize --bytes --max-len 96 --truncate right -o valid.rf 2>err
+	midtrain BATCHES=3 EVAL=valid.rf KEEP_STEPS=3 KEEP_BEST=nll 2>err || { cat err; return 1; }
+	for from in run/step-000001 run/step-000003 run/best run; do
+		rf-init --from $from --dtype bf16 out 2>err
+		step=$(readlink $from || basename $from) && [ $from != run ] || step=step-000003
+		step=$((10#${step##*-}))
+		for row in "## Last step" "## Held-out text" "# A delta_net model, step $step" \
+			"| nll | $(jq "select(.step == $step).nll" run/eval.jsonl) |" \
+			"| loss/ntp | $(jq "select(.step == $step - 1).\"loss/ntp\"" run/log.jsonl) |"; do
+			grep -qF "$row" out/README.md || { echo "$from: $row"; cat out/README.md; return 1; }
+		done
+		rm -r out
+	done
+	# the last of several lines of a step counts, and a line that a crash cut does not
+	jq -c 'select(.step == 1) | .nll = 7' run/eval.jsonl >>run/eval.jsonl
+	printf '{"step":1,"nll":8' >>run/eval.jsonl
+	rf-init --from run/step-000001 --dtype bf16 out 2>err
+	grep -qFx '| nll | 7 |' out/README.md
+}
+
+@test "manifest: a card has no shell plumbing, no absolute path, and the library that knows the model" {
+	small
+	midtrain BATCHES=1 CORPUS="$PWD/corpus.jsonl" REWARD="python3 '$PWD/my reward.py'" 2>err ||
+		{ cat err; return 1; }
+	rf-init --from run --dtype bf16 out 2>err
+	run ! grep -nE '\$\{|\$FOLLOW|'"$PWD" out/README.md
+	grep -qF ', 1 commit after its start.' out/README.md
+	grep -qF '`import fla`' out/README.md
+	grep -qF '| CORPUS | corpus.jsonl |' out/README.md
+	grep -qE '^`rf-cat --range \$FROM:\$TO .* \| rf-grpo .*`$' out/README.md
+	[[ "$(sed -n '/^`rf-cat/p' out/README.md)" == *' -m "$STEP" '* ]]
+	jq '.auto_map = {"AutoModelForCausalLM": "code.Model"}' config.json >own.json
+	rf-init --config own.json mine
+	rf-init --from mine own
+	texts 40 1:20 >in
+	rf-ntp -m own --threads 1 in 2>err
+	rf-init --from own --dtype bf16 out2 2>err
+	grep -qx 'library_name: transformers' out2/README.md
+	run ! grep -q 'import fla' out2/README.md
 }
 
 # card README [NAME]: prints the lines that a card takes from these: README.md, and _name_or_path of

@@ -9,14 +9,93 @@
 #include "ckpt/manifest.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "io/lines.h"
 
-enum { MOST_CARD = 1 << 20, LAST = 64 << 10 };
+enum { MOST_CARD = 1 << 20, MOST_LINE = 16 << 20 };
 
 static const char *text_at(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
 	return s ? s : "";
+}
+
+/* Returns whether a path of this machine may begin after the character c. */
+static bool parts_words(char c) { return !c || strchr(" \t\n\"'=,;|(<>", c); }
+
+/* Removes from a text the folders of absolute paths, which mean nothing elsewhere: /home/me/a.py becomes
+ * a.py. */
+static void shorten_paths(char *s)
+{
+	char *to = s, before = 0;
+
+	for (size_t n; *s; s += n) {
+		n = 1;
+		if (*s == '/' && parts_words(before)) {
+			n = strcspn(s, " \t\n\"'=,;|()<>");
+			while (n > 1 && s[n - 1] == '/')
+				n--;
+			while (memchr(s, '/', n) && n > 1) {
+				s++;
+				n--;
+			}
+		}
+		memmove(to, s, n);
+		before = s[n - 1];
+		to += n;
+	}
+	*to = 0;
+}
+
+/* Returns what follows the expansion ${NAME:+TEXT} or ${NAME:-TEXT} at s; its TEXT is [*from, *to).  NULL: s
+ * does not begin like one. */
+static char *expansion(char *s, char **from, char **to)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+	int depth = 1;
+
+	if (strncmp(s, "${", 2))
+		return NULL;
+	*from = s + 2 + strspn(s + 2, letters);
+	if (**from != ':' || ((*from)[1] != '+' && (*from)[1] != '-'))
+		return NULL;
+	*from += 2;
+	for (*to = *from; depth && **to; ++*to)
+		depth += **to == '}' ? -1 : !strncmp(*to, "${", 2);
+	if (depth)
+		return NULL;
+	--*to;
+	return *to + 1;
+}
+
+/* Makes the line of a batch readable: leaves out ${NAME:+TEXT}, which the pipelines have for words that are
+ * rarely given, and $FOLLOW; ${NAME:-TEXT} becomes TEXT, and several blanks become one. */
+static void simplify_line(char *s)
+{
+	char *const line = s, *to = s, *from, *end, *next, quote = 0;
+
+	while (*s) {
+		if (quote != '\'' && (next = expansion(s, &from, &end))) {
+			if (from[-1] == '-') {
+				memmove(to, from, (size_t)(end - from));
+				to += end - from;
+			}
+			s = next;
+		} else if (!quote && !strncmp(s, "$FOLLOW", 7)) {
+			s += 7;
+		} else if (!quote && strchr(" \t\n", *s)) {
+			s += strspn(s, " \t\n");
+			*to++ = ' ';
+		} else {
+			if (*s == '\'' || *s == '"')
+				quote = !quote ? *s : quote == *s ? 0 : quote;
+			*to++ = *s++;
+		}
+		if (!quote && (to == line || to[-1] == ' '))
+			s += strspn(s, " \t\n");
+	}
+	to -= to > line && to[-1] == ' ';
+	*to = 0;
 }
 
 /* Adds a value between backquotes, in one line. */
@@ -124,10 +203,16 @@ static void add_licence(struct rf_buf *p, const char *dir)
 
 static void add_cell(struct rf_buf *p, const char *value)
 {
+	char *text = strdup(value);
+
+	if (text)
+		shorten_paths(text);
+	p->failed |= !text;
 	rf_print_text(p, "| ");
-	for (const char *s = value; *s; s++)
+	for (const char *s = text ? text : ""; *s; s++)
 		rf_print(p, *s == '|' || *s == '\\' ? "\\%c" : (unsigned char)*s < ' ' ? " " : "%c", *s);
 	rf_print_text(p, " ");
+	free(text);
 }
 
 static void add_row(struct rf_buf *p, const char *key, const char *value)
@@ -163,32 +248,32 @@ static void add_table(struct rf_buf *p, const char *title, const json_t *o, cons
 	}
 }
 
-/* Returns the figures of the log's last line that are not about time; NULL: there is no such line. */
-static json_t *last_figures(const char *run, const char *file)
+/* Returns the figures of a log that are not about time, from the last line with this step; NULL: there is no
+ * such line. */
+static json_t *figures_of(const char *run, const char *file, json_int_t step)
 {
-	char path[4096], *text = malloc(LAST + 1);
-	json_t *figures = NULL, *v;
+	json_t *figures = NULL, *one, *v;
+	struct rf_lines *lines;
+	char path[4096], *line;
 	const char *key;
-	uint64_t size, n = 0;
 	void *next;
-	int fd;
+	size_t n;
 
-	if (text && rf_file_join(path, run, file, NULL) == RF_OK &&
-	    rf_file_open(path, &fd, &size, NULL) == RF_OK) {
-		n = size < LAST ? size : LAST;
-		if (rf_file_pread(fd, text, (size_t)n, size - n, NULL) != RF_OK)
-			n = 0;
-		close(fd);
+	if (rf_file_join(path, run, file, NULL) != RF_OK ||
+	    rf_lines_open(&lines, path, MOST_LINE, NULL) != RF_OK)
+		return NULL;
+	/* a line that a crash cut is not JSON */
+	while (rf_lines_next(lines, &line, &n, NULL) == RF_OK) {
+		if (rf_json_parse(&one, line, n, 8, NULL) != RF_OK)
+			continue;
+		v = json_object_get(one, "step");
+		if (json_is_integer(v) && json_integer_value(v) == step) {
+			json_decref(figures);
+			figures = json_incref(one);
+		}
+		json_decref(one);
 	}
-	while (n && text[n - 1] == '\n')
-		n--;
-	if (n) {
-		text[n] = 0;
-		key = strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
-		if (rf_json_parse(&figures, key, strlen(key), 8, NULL) != RF_OK)
-			figures = NULL;
-	}
-	free(text);
+	rf_lines_close(lines);
 	json_object_foreach_safe(figures, next, key, v)
 		if (!json_is_number(v) || !strncmp(key, "timing_s/", 9) || !strncmp(key, "perf/", 5) ||
 		    !strcmp(key, "world"))
@@ -198,19 +283,13 @@ static json_t *last_figures(const char *run, const char *file)
 
 static void add_figures(struct rf_buf *p, const struct rf_ckpt *c, const char *run)
 {
-	static const struct { const char *file, *title; } logs[] = {
-		{ "log.jsonl", "Last step" }, { "eval.jsonl", "Held-out text" },
-	};
+	/* the log counts steps from 0 */
+	json_t *last = figures_of(run, "log.jsonl", c->step - 1), *held_out = figures_of(run, "eval.jsonl", c->step);
 
-	for (size_t i = 0; i < 2; i++) {
-		json_t *figures = last_figures(run, logs[i].file);
-		const json_int_t step = json_integer_value(json_object_get(figures, "step"));
-
-		/* the log counts steps from 0 */
-		if (figures && step + !i == c->step)
-			add_table(p, logs[i].title, figures, "step");
-		json_decref(figures);
-	}
+	add_table(p, "Last step", last, "step");
+	add_table(p, "Held-out text", held_out, "step");
+	json_decref(last);
+	json_decref(held_out);
 }
 
 static void add_hashes(struct rf_buf *p, const struct rf_ckpt *c, const json_t *newest)
@@ -246,11 +325,30 @@ static void add_device(struct rf_buf *p, const json_t *newest)
 	add_row(p, "matrix products", text_at(device, "dtype"));
 }
 
+/* Returns the Python library that knows the model's type: transformers for Qwen, and for any type whose
+ * config names code of its own; fla for the types of flash-linear-attention; "": none. */
+static const char *library_of(const struct rf_ckpt *c)
+{
+	json_t *config = json_loads(c->cfg.text, 0, NULL);
+	const bool own = json_is_object(json_object_get(config, "auto_map"));
+
+	json_decref(config);
+	if (own || !strncmp(c->cfg.model_type, "qwen", 4))
+		return "transformers";
+	return !strcmp(c->cfg.model_type, "delta_net") || !strcmp(c->cfg.model_type, "gated_deltanet") ? "fla" : "";
+}
+
 static void write_card(struct rf_buf *p, const struct rf_ckpt *c, const char *run, const json_t *newest)
 {
 	const json_t *program = json_object_get(newest, "program");
+	const char *library = library_of(c);
+	char *line = strdup(text_at(json_object_get(newest, "begun"), "line"));
 
-	rf_print_text(p, "---\nlibrary_name: transformers\npipeline_tag: text-generation\n");
+	p->failed |= !line;
+	rf_print_text(p, "---\n");
+	if (*library)
+		rf_print(p, "library_name: %s\n", library);
+	rf_print_text(p, "pipeline_tag: text-generation\n");
 	add_base(p, c, newest);
 	add_licence(p, c->dir);
 	rf_print(p, "tags:\n- rf-tools\n- %s\n", c->cfg.model_type);
@@ -258,11 +356,16 @@ static void write_card(struct rf_buf *p, const struct rf_ckpt *c, const char *ru
 		rf_print_text(p, "- refine\n- arxiv:2602.16704\n");
 	rf_print(p, "---\n\n# A %s model, step %lld\n\n", c->cfg.model_type, (long long)c->step);
 	rf_print(p, "Trained with rf-tools %s (%s)", text_at(program, "version"), text_at(program, "commit"));
-	rf_print(p, ", %lld commits after its start.", (long long)c->commits);
-	if (*text_at(json_object_get(newest, "begun"), "line")) {
+	rf_print(p, ", %lld commit%s after its start.", (long long)c->commits, c->commits == 1 ? "" : "s");
+	if (!strcmp(library, "fla"))
+		rf_print_text(p, " In Python, `import fla` (flash-linear-attention) lets transformers load it.");
+	if (line && *line) {
+		simplify_line(line);
+		shorten_paths(line);
 		rf_print_text(p, " Each batch was trained on by\n\n");
-		add_code(p, text_at(json_object_get(newest, "begun"), "line"));
+		add_code(p, line);
 	}
+	free(line);
 	rf_print_text(p, "\n");
 	add_table(p, "Words", json_object_get(newest, "words"), "RUN");
 	add_table(p, "Options of the trainer", json_object_get(program, "options"), "");

@@ -43,7 +43,7 @@ bool rf_manifest_set(json_t *o, const char *name, size_t name_len, const char *v
 
 struct rf_ckpt;
 /* Makes README.md for an export of a run's step: a model card for Hugging Face, from the run's manifest, its
- * words and the last line of its log.  *text is malloc'd; NULL: the checkpoint is not a step, or its run
+ * words and the step's lines in its logs.  *text is malloc'd; NULL: the checkpoint is not a step, or its run
  * has no manifest.  Errors: those of rf_manifest_read(). */
 enum rf_code rf_card(const struct rf_ckpt *c, char **text, struct rf_err *e);
 
