@@ -42,9 +42,9 @@ last() { tail -n 1 "$1"; }
 			err || { echo "$how"; cat err; return 1; }
 	done <<-'END'
 		rf-ntp|, 1 step, loss/ntp [0-9.]+
-		rf-ntp --mini-batch 2|, 2 steps, loss/ntp [0-9.]+
+		rf-ntp --mini-batch 2|, 2 steps, loss/ntp [0-9.]+ \(first [0-9.]+\)
 		rf-grpo|, 1 step, loss/ntp [0-9.]+, loss/rl [-+e0-9.]+
-		rf-grpo --mini-batch 1|, 3 steps, loss/ntp [0-9.]+, loss/rl [-+e0-9.]+
+		rf-grpo --mini-batch 1|, 3 steps, loss/ntp [0-9.]+ \(first [0-9.]+\), loss/rl [-+e0-9.]+
 		rf-grpo --log-gradients --log log|, 1 step, loss/ntp [0-9.]+, loss/rl [-+e0-9.]+
 		rf-grpo --ntp-coef 0|, 1 step, loss/rl [-+e0-9.]+
 		rf-grpo --rl-coef 0 --ntp-coef 0|
@@ -53,6 +53,10 @@ last() { tail -n 1 "$1"; }
 	rm -rf run && runs run
 	rf-ntp -m run --progress --log new in 2>err
 	[[ "$(last err)" == *"loss/ntp $(printf %.5g "$(jq '.["loss/ntp"]' new)"), "* ]]
+	rf-ntp -m run --mini-batch 1 --progress --log three in 2>err
+	mapfile -t losses < <(jq '.["loss/ntp"]' three)
+	[ ${#losses[@]} -eq 3 ]
+	[[ "$(last err)" == *"$(printf 'loss/ntp %.5g (first %.5g), ' "${losses[2]}" "${losses[0]}")"* ]]
 }
 
 @test "progress: while it computes, a trainer shows how many records are done and the time left" {

@@ -14,6 +14,7 @@ struct rf_meter {
 	/* trainers only: optimizer steps so far, and the losses of the last step; NaN: that step has none */
 	_Atomic uint64_t steps;
 	_Atomic double ntp, rl;
+	_Atomic double first_ntp;  /* the loss of the first step, as ntp */
 };
 
 /* In these functions m may be NULL: nobody reads the counters. */
@@ -38,6 +39,8 @@ static inline void rf_meter_done(struct rf_meter *m, int tokens)
 static inline void rf_meter_step(struct rf_meter *m, double ntp, double rl)
 {
 	if (m) {
+		if (!m->steps)
+			m->first_ntp = ntp;
 		m->ntp = ntp;
 		m->rl = rl;
 		m->steps++;

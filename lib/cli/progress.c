@@ -52,10 +52,10 @@ static double part_done(const struct rf_progress *p, uint64_t done, uint64_t rec
 	return (double)done / (double)records * ((double)bytes / (double)p->size);
 }
 
-/* The losses of a trainer's last step. */
-static void describe_losses(const struct rf_meter *m, char *text, size_t size)
+/* Writes the losses of a trainer's last step, and at the end also the loss of its first step. */
+static void describe_losses(const struct rf_meter *m, bool last, char *text, size_t size)
 {
-	double ntp = m->ntp, rl = m->rl;
+	double ntp = m->ntp, rl = m->rl, first = m->first_ntp;
 	int n;
 
 	*text = 0;
@@ -64,6 +64,8 @@ static void describe_losses(const struct rf_meter *m, char *text, size_t size)
 	n = snprintf(text, size, ", %" PRIu64 " step%s", m->steps, m->steps == 1 ? "" : "s");
 	if (!isnan(ntp))
 		n += snprintf(text + n, size - (size_t)n, ", loss/ntp %.5g", ntp);
+	if (!isnan(ntp) && last && m->steps > 1 && !isnan(first))
+		n += snprintf(text + n, size - (size_t)n, " (first %.5g)", first);
 	if (!isnan(rl))
 		snprintf(text + n, size - (size_t)n, ", loss/rl %.3g", rl);
 }
@@ -81,7 +83,7 @@ static int describe(const struct rf_progress *p, bool last, char *text, size_t s
 	if (tokens)
 		snprintf(rate, sizeof rate, ", %" PRIu64 " tokens, %.0f tokens/s", tokens,
 		         spent > 0 ? (double)tokens / spent : 0);
-	describe_losses(&p->meter, losses, sizeof losses);
+	describe_losses(&p->meter, last, losses, sizeof losses);
 	part = part_done(p, done, records);
 	if (last)
 		snprintf(left, sizeof left, ", %.1f s", spent);
