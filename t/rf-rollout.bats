@@ -95,7 +95,7 @@ placed() {
 		jq -c 'if .body.rollout then del(.body.rollout["logp", "h_pred", "h_gt"]) else . end' |
 		rf-cat --json |
 		rf-rollout -m "$M" --score >have
-	cmp have want
+	same_messages want <have
 	# and says what other weights make of them
 	rf-rollout -m "$G/delta-gate-neg" --score want >other
 	[ "$(drawn other)" = "$(drawn want)" ]
