@@ -93,6 +93,7 @@ about() { sed -n '/^EVALUATE=/p; s/^\([0-9]* bytes, sha256 [0-9a-f]*\).*/\1/p' <
 rollouts() { sed -n 's/^eval_line=//; s/ | rf-reward .*//; 1p' <"$1/eval-reward.words"; }
 
 # rollout_words RUN: prints the two stages that draw the rollouts for the rewards in its lines
+# shellcheck disable=SC2016  # the variables of the line stay as they are
 rollout_words() { rollouts "$1" | sed 's/^rf-cat [^|]*| //; s/ \$FOLLOW//; s/ -m "$1".*//'; }
 
 first='' drawn='' left_out=''
@@ -116,7 +117,7 @@ for i in "${!runs[@]}"; do
 			"so they cannot be compared"
 	[ -e "$run/eval-reward.words" ] || continue
 	drawn=${drawn:-$run}
-	[ -z "$left_out" ] && [ "$(rollouts "$run")" != "$(rollouts "$drawn")" ] || continue
+	if [ -n "$left_out" ] || [ "$(rollouts "$run")" = "$(rollouts "$drawn")" ]; then continue; fi
 	left_out=1
 	printf 'curves: %s and %s have held-out rewards of rollouts that were drawn in other ways' \
 		"$drawn" "$run" >&2
@@ -172,7 +173,7 @@ printf '%s\n' "${curve[@]}" >groups
 } >curves.tsv
 
 # a panel for each figure, whose names sort as they are drawn
-cut -f 2 numbers | sort -u | { [ -z "$left_out" ] && cat || sed '/^3 /d'; } >figures
+cut -f 2 numbers | sort -u | sed "${left_out:+/^3 /d}" >figures
 [ -s figures ] || die 65 'nothing is left to draw'
 kinds=$(sed -n 's/^3 held-out reward //p' figures | paste -sd' ')
 [[ $kinds != *' '* ]] ||

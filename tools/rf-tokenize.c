@@ -1,5 +1,4 @@
 /* rf-tokenize -- text to token sequences: the head of every pipe. */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "cli/cli.h"
@@ -138,10 +137,8 @@ int main(int argc, char *argv[])
 		rf_die_err(&err);
 	rf_progress_end(&progress);
 	rf_say("%s", rf_sequences_summary(sequences, line, sizeof line));
-	if (rf_sequences_shortened(sequences))
-		rf_say("%" PRIu64 " of the answers had more than %d tokens: they were cut and have no end token "
-		       "(raise --max-answer, or MAX_ANSWER of posttrain.mk)",
-		       rf_sequences_shortened(sequences), cut.max_answer);
+	if (rf_sequences_shortened(sequences, line, sizeof line))
+		rf_say("%s", line);
 	rf_cli_skipped(&skip);
 
 	rf_head_free(&head);

@@ -134,8 +134,13 @@ int rf_sequences_vocab(const struct rf_sequences *s)
 	return s->vocab;
 }
 
-uint64_t rf_sequences_shortened(const struct rf_sequences *s)
+uint64_t rf_sequences_shortened(const struct rf_sequences *s, char *buf, size_t size)
 {
+	if (s->shortened)
+		snprintf(buf, size,
+		         "%" PRIu64 " of the answers had more than %d tokens: they were cut and have no end "
+		         "token (raise --max-answer, or MAX_ANSWER of posttrain.mk)",
+		         s->shortened, s->o.max_answer);
 	return s->shortened;
 }
 

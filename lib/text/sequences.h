@@ -82,8 +82,9 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 /* Returns how many documents were read so far, without bad lines that were passed over. */
 uint64_t rf_sequences_documents(const struct rf_sequences *s);
 
-/* Returns how many answers were cut to max_answer so far. */
-uint64_t rf_sequences_shortened(const struct rf_sequences *s);
+/* Writes a sentence about the answers that were cut to max_answer so far into buf.  Returns how many there
+ * are; 0: there is no sentence. */
+uint64_t rf_sequences_shortened(const struct rf_sequences *s, char *buf, size_t size);
 
 /* Writes the counts so far into buf and returns buf:
  *
