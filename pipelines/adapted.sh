@@ -19,5 +19,5 @@ after=$(rf-ntp --eval -m "$RUN/adapted" ${COMPUTE:-} "$log.prompts")
 } | sort -t : -k 2n >"$log.tmp"
 mv "$log.tmp" "$log"
 jq -nr --arg phase "${PHASE:-$RUN}" --argjson batch "$BATCH" --argjson before "$before" \
-	--argjson after "$after" '"\($phase): batch \($batch + 1): loss of the prompts \($before.nll) before " +
-		"adapting, \($after.nll) after"' >&2
+	--argjson after "$after" '"\($phase): batch \($batch + 1): loss of the prompts \($before.nll) " +
+		"before adapting, \($after.nll) after"' >&2

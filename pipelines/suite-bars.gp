@@ -15,5 +15,6 @@ set style fill solid noborder
 if (against) { set key outside top center horizontal noenhanced } else { unset key }
 plot "bars" using ($3 / 2):1:(0):3:($1 - 0.35):($1 + 0.35):ytic(2) with boxxyerror lc "#56b4e9" \
 	title line("models", 1), \
-     "" using 3:1:($4 < 0 ? 0 : $4):($5 > 100 ? 100 : $5) with xerrorbars pt 7 ps 0.3 lw 1 lc "#000000" notitle, \
+     "" using 3:1:($4 < 0 ? 0 : $4):($5 > 100 ? 100 : $5) with xerrorbars pt 7 ps 0.3 lw 1 \
+	lc "#000000" notitle, \
      "" using 6:1 with points pt 12 ps 0.9 lw 1.5 lc "#d55e00" title (against ? line("models", 2) : "")

@@ -341,7 +341,8 @@ ruler() {
 	cmp two/questions.rf <(rf-cat two.rf)
 	[ "$(jq .n two/scores.jsonl)" -eq 2 ]
 	# the report has no empty place, and no words of another suite
-	sed -n '/^## Figures/,/^## Cost/p' two/report.md | paste -sd/ | grep -qx '## Figures//!.*png)//## Cost'
+	sed -n '/^## Figures/,/^## Cost/p' two/report.md | paste -sd/ |
+		grep -qx '## Figures//!.*png)//## Cost'
 	run ! grep -E '^ *(SAMPLES|SEED|NEEDLE)=' two/report.md
 	grep -q '^    SUITE=files' two/report.md
 	# what rf-score would refuse after hours

@@ -175,8 +175,9 @@ answered() {
 @test "testtime.mk: with RESET=batch a batch is answered by MODEL as it was adapted to that batch alone" {
 	cp -a "$P/reset" refine
 	testtime RUN=ntp METHOD=ntp RESET=batch 2>said
-	[ "$(sed -n 's/^ntp: batch 3: loss of the prompts \(.*\) before adapting, \(.*\) after$/[\1,\2]/p' said |
-		jq -c .)" = "$(tail -n 1 ntp/adapted.jsonl | jq -c '[.before.nll, .after.nll]')" ]
+	said='ntp: batch 3: loss of the prompts \(.*\) before adapting, \(.*\) after'
+	[ "$(sed -n "s/^$said\$/[\1,\2]/p" said | jq -c .)" = \
+		"$(tail -n 1 ntp/adapted.jsonl | jq -c '[.before.nll, .after.nll]')" ]
 	for method in refine ntp; do
 		for batch in 0 1 2; do
 			from=$((8 * batch)) to=$((8 * batch + 8 > 18 ? 18 : 8 * batch + 8))
@@ -368,7 +369,8 @@ short() {
 	[ "${lines[0]}" = 'rf-loop: run: changed since the last batch: N (not given) -> 3' ]
 	[[ "${lines[1]}" == *'MODEL=run goes on from this one'* ]]
 	run -2 "${phase[@]}" MINI_BATCH=2 SEED=3
-	[ "${lines[0]}" = 'rf-loop: run: changed since the last batch: MINI_BATCH 4 -> 2, SEED (not given) -> 3' ]
+	said='rf-loop: run: changed since the last batch: MINI_BATCH 4 -> 2, SEED (not given) -> 3'
+	[ "${lines[0]}" = "$said" ]
 	# without the words of the first call the stage that differs is shown
 	sed -i 's/"words":{[^}]*},*//' run/manifest.json
 	run -2 "${phase[@]}" BATCHES=2 N=3

@@ -357,7 +357,8 @@ killed_again_and_again() {
 	grep -q '^make=rf-tokenize --max-len 128 --truncate split --min-len 64 -m .*/ckpt -o' own/data/words
 	cmp own/data/corpus.rf "$P/want/data/corpus.rf" || rf-dump --json own/data/corpus.rf |
 		jq -c .body.tokens | diff - <(rf-dump --json "$P/want/data/corpus.rf" | jq -c .body.tokens)
-	midtrain RUN=bytes BATCHES=1 TOKENIZE='rf-tokenize --bytes --max-len 128 --truncate split --min-len 64'
+	midtrain RUN=bytes BATCHES=1 \
+		TOKENIZE='rf-tokenize --bytes --max-len 128 --truncate split --min-len 64'
 	run ! grep -q -- '-m .*/ckpt -o' bytes/data/words
 	jq -nc '{text: ("some words " * 30)}, {text: 1}, {text: ("more words " * 30)}' >bad.jsonl
 	run -2 midtrain RUN=bad CORPUS=bad.jsonl BATCHES=1 BATCH=2

@@ -531,7 +531,8 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 	    (after_done(l, &before) == done && output_there(l)))
 		return RF_OK;
 	unset_line();
-	snprintf(what, sizeof what, "batch %" PRId64 " is done, but the command after it (--after, EVAL or AFTER of a pipeline)",
+	snprintf(what, sizeof what,
+	         "batch %" PRId64 " is done, but the command after it (--after, EVAL or AFTER of a pipeline)",
 	         done);
 	if ((rc = make_outputs(l, e)) != RF_OK || (rc = set_range(l, done - 1, 1, e)) != RF_OK ||
 	    (rc = set_step(l, done - 1, e)) != RF_OK || (rc = rf_loop_shell(l, l->after, what, e)) != RF_OK ||
@@ -750,7 +751,8 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	    (rc = take_stop(l, &asked, e)) != RF_OK)
 		return rc;
 	if (asked) /* perhaps by the job that was ended before this one */
-		rf_loop_say(l, "the run's file 'stop' is older than this start and was removed: the loop goes on");
+		rf_loop_say(l, "the run's file 'stop' is older than this start and was removed: the loop "
+		               "goes on");
 	if ((rc = do_after(l, e)) != RF_OK)
 		return rc;
 	all = l->epochs * rf_loop_per_epoch(l);

@@ -691,14 +691,15 @@ static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
 	rf_loop_say(l, "%s", l->make);
 	if ((rc = rf_loop_note(l, MAKING, "", e)) != RF_OK)
 		return rc;
-	if ((rc = rf_loop_shell(l, l->make, "making the data (--make, TOKENIZE of a pipeline)", e)) != RF_OK) {
+	rc = rf_loop_shell(l, l->make, "making the data (--make, TOKENIZE of a pipeline)", e);
+	if (rc != RF_OK) {
 		if (unlink(l->corpus) == 0 || errno == ENOENT)
 			forget(l, MAKING, NULL);
 		return rc;
 	}
 	if (access(l->corpus, F_OK) < 0)
-		return rf_fail(e, RF_ENOINPUT, "%s: the command of --make succeeded but did not create this file",
-		               l->corpus);
+		return rf_fail(e, RF_ENOINPUT,
+		               "%s: the command of --make succeeded but did not create this file", l->corpus);
 	if ((rc = describe(l, text, e)) != RF_OK || (rc = rf_loop_note(l, MADE, text, e)) != RF_OK)
 		return rc;
 	return forget(l, MAKING, e);

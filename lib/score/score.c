@@ -734,8 +734,9 @@ static enum rf_code has_partner(const struct rf_tally *t, const struct rf_score_
 	for (size_t i = 0; i < t->n; i++)
 		if (!strcmp(t->group[i].first, g->first) && !strcmp(t->group[i].rest, g->rest))
 			return RF_OK;
-	return rf_fail(e, RF_EDATA, "--against has questions of %s%s%s, of which there are none here (compare runs with the same "
-	               "tasks, lengths and questions)",
+	return rf_fail(e, RF_EDATA,
+	               "--against has questions of %s%s%s, of which there are none here (compare runs with "
+	               "the same tasks, lengths and questions)",
 	               g->first, alone ? "" : " ", alone ? "" : g->rest);
 }
 
