@@ -14,8 +14,8 @@
 #     SUITE=needle     RULER's kinds of questions, which rf-needle makes: TASK=all or their names, LENGTH=4k
 #                      (512 or more, with commas between), SAMPLES=500 of each, SEED=42, NEEDLE=rf-needle.
 #                      Some tasks need HAYSTACK=a text, or QA=one or two files of questions; without them
-#                      TASK= takes the others.  A task that does not fit a length is left out there, and named; one
-#                      that TASK names must fit
+#                      TASK= takes the others.  A task that does not fit a length is left out there, and
+#                      named; one that TASK names must fit
 #           ruler      DATA='...' are RULER's own files (input, answer_prefix, outputs), which do not name
 #                      task and length: a folder or file has the name of the task, and one the length, as in
 #                      4096/data/vt/validation.jsonl; or else TASK, LENGTH

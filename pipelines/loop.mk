@@ -7,8 +7,8 @@
 #     DATA        in the place of CORPUS: a stream of sequences
 #     TOKENIZE    the command that makes sequences of CORPUS, with LEN=16384 tokens at most, and of lines of
 #                 JSON what TEXT_KEY=text names.  The default of mid-training is 'rf-tokenize --tokenizer
-#                 MODEL --text-key text --max-len 16384 --truncate split --min-len 64'.  Appended are -o DATA, the
-#                 files, and, for rf-tokenize with text and no tokenizer, -m MODEL
+#                 MODEL --text-key text --max-len 16384 --truncate split --min-len 64'.  Appended are -o
+#                 DATA, the files, and, for rf-tokenize with text and no tokenizer, -m MODEL
 #     SKIP_BAD=0  bad lines of CORPUS that are passed over, which a message counts, before it is an error:
 #                 rf-tokenize --skip-bad.  For another program in TOKENIZE it has no effect
 #     BATCHES=100 batches of the whole run; each is one commit.  EPOCHS=n: passes over the data instead

@@ -26,8 +26,8 @@ setup() {
 	run -65 rf-grpo -m run --need-rollouts --log log in
 	said="rf-grpo: none of the batch's 2 records has rollouts, so the batch was not trained (use longer "
 	said+="records, or smaller --margin, --chunks and -k of rf-select, as in the pipelines' SELECT="
-	said+="'rf-select -k 5 --margin 4'; without --need-rollouts, as with the pipelines' NO_ROLLOUTS=train,"
-	[ "$output" = "$said such a batch is trained on next tokens alone)" ]
+	said+="'rf-select -k 5 --margin 4'; without --need-rollouts, as with the pipelines' NO_ROLLOUTS="
+	[ "$output" = "${said}train, such a batch is trained on next tokens alone)" ]
 	diff -r -x .lock before run
 	[ ! -e log ]
 	rf-cat in <(batch 3:30) >mixed
