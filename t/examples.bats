@@ -84,7 +84,7 @@ stub() {
 		{"messages": []}|there is no list 'messages' with a message
 		{"messages": "q"}|there is no list 'messages' with a message
 		{"messages": [{"content": "q"}]}|a message is not an object with a 'role' that is a text
-		{"messages": [{"role": "assistant", "content": "a"}]}|the assistant's message answers no message
+		{"messages": [{"role": "assistant"}]}|the assistant's message answers no message
 		{"messages": [{"role": "user"}]}|the chat template fails: 'content'
 		{"messages": [{"role": "user", "content": "no"}]}|the chat template fails: division by zero
 		\xff|'utf-8' codec can't decode byte 0xff in position 0: invalid start byte

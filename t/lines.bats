@@ -145,7 +145,7 @@ bad_lines() {
 	printf '{"text":"a"}\n{"text":1}\n{"question":"q","answers":["x"],"context":1}\n["a"]\n' >in.jsonl
 	sed 's/^{"text".*/{"pred":"x","answers":["x"],"task":"qa_1"}/; 3s/.*/[]/' in.jsonl >scores.jsonl
 	sed -n 3p in.jsonl >qa.jsonl
-	hint=' (--skip-bad N passes over N such lines)'
+	hay='--haystack in.jsonl' hint=' (--skip-bad N passes over N such lines)'
 	while IFS='|' read -r where command; do
 		run -65 --separate-stderr $command
 		[[ $stderr == rf-*": $where: "*"$hint" && ${#stderr_lines[@]} -eq 1 ]] ||
@@ -153,7 +153,7 @@ bad_lines() {
 	done <<-END
 		in.jsonl: line 2|rf-tokenize --bytes -o never in.jsonl
 		scores.jsonl: line 3|rf-score scores.jsonl
-		in.jsonl: line 2|rf-needle --task niah_single_2 --length 1k -n 1 --tokenizer bytes --haystack in.jsonl
+		in.jsonl: line 2|rf-needle --task niah_single_2 --length 1k -n 1 --tokenizer bytes $hay
 		qa.jsonl: line 1|rf-needle --task qa_1 --length 1k -n 1 --tokenizer bytes --qa qa.jsonl
 	END
 	run -65 --separate-stderr rf-tokenize --bytes --skip-bad 1 -o never in.jsonl

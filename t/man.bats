@@ -90,8 +90,8 @@ examples() {
 	n=0
 	for page in "$ROOT"/man/*; do
 		# the macros take " for the mark of an argument, which the page then lacks
-		sed -nE 's/^\.(Dl|D1|Ql|Li) ([{[].*)/\2/p' "$page" | sed -E 's/ [.,;:)]+$//; s/\\\(dq/"/g; s/\\-/-/g' |
-			grep '"' >shown || continue
+		sed -nE 's/^\.(Dl|D1|Ql|Li) ([{[].*)/\2/p' "$page" |
+			sed -E 's/ [.,;:)]+$//; s/\\\(dq/"/g; s/\\-/-/g' | grep '"' >shown || continue
 		mandoc -T utf8 -O width=1000 "$page" | sed 's/.\x08//g' >text
 		while IFS= read -r json; do
 			grep -qF -e "$json" text || { echo "${page##*/} lacks: $json"; return 1; }
@@ -165,7 +165,8 @@ shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT"/man/rf-{tools,train}.7
 	[ "$(wc -l <scripts)" -ge 6 ]
 	while read -r line; do
 		# these rewards are programs of the reader
-		[[ $line == *' '@(my_reward|mine).py ]] || [ -e "$ROOT/${line##* }" ] || { echo "$line"; return 1; }
+		[[ $line == *' '@(my_reward|mine).py ]] || [ -e "$ROOT/${line##* }" ] ||
+			{ echo "$line"; return 1; }
 	done <scripts
 }
 

@@ -183,11 +183,14 @@ line() {
 @test "rf-dump: shows the stages of a run with their options, and no empty part of the run's beginning" {
 	rf-init --from "$M" run
 	cat >$J <<-'END'
-		{"event":"begin","step":1,"words":{"ENTROPY":""},"begun":{"make":"","from":"ckpt","words":""},
-		"stages":[{"tool":"rf-tokenize","options":{"bytes":true,"source":false,"max-len":512,"text-key":"",
-		"truncate":"split"}},{"tool":"rf-reward","options":{"kind":"a\u001b b","shift":0}}]}
-		{"event":"change","step":2,"begun":{"from":"","words":"x"},"stages":[{"tool":"rf-tokenize","options":
-		{"bytes":false,"max-len":256,"truncate":"split"}},{"tool":"rf-x","options":{"kind":"b"}}]}
+		{"event":"begin","step":1,"words":{"ENTROPY":""},
+		"begun":{"make":"","from":"ckpt","words":""},
+		"stages":[{"tool":"rf-tokenize","options":{"bytes":true,"source":false,"max-len":512,
+		"text-key":"","truncate":"split"}},
+		{"tool":"rf-reward","options":{"kind":"a\u001b b","shift":0}}]}
+		{"event":"change","step":2,"begun":{"from":"","words":"x"},
+		"stages":[{"tool":"rf-tokenize","options":{"bytes":false,"max-len":256,"truncate":"split"}},
+		{"tool":"rf-x","options":{"kind":"b"}}]}
 	END
 	jq -c . $J >lines && mv lines $J
 	rf-dump run | sed -n '/^manifest/,/^tensors/{/^tensors/!p}' | diff - <(cat <<-'END'
@@ -349,7 +352,8 @@ midtrain() {
 	midtrain BATCHES=3 EVAL=valid.rf KEEP_STEPS=3 KEEP_BEST=nll 2>err || { cat err; return 1; }
 	for from in run/step-000001 run/step-000003 run/best run; do
 		rf-init --from $from --dtype bf16 out 2>err
-		step=$(readlink $from || basename $from) && [ $from != run ] || step=step-000003
+		step=$(readlink $from || basename $from)
+		[ $from != run ] || step=$(readlink run/latest)
 		step=$((10#${step##*-}))
 		for row in "## Last step" "## Held-out text" "# A delta_net model, step $step" \
 			"| nll | $(jq "select(.step == $step).nll" run/eval.jsonl) |" \

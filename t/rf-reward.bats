@@ -452,7 +452,9 @@ echoes() {
 	records make 4 4 0 >in
 	first=" (the command's first line is the stream's head, which needs no answer)"
 	# answer FIRST: answers the first record with this line
-	answer() { run -65 --separate-stderr rf-reward -o out in --exec "read -r head; cat >/dev/null; echo '$1'"; }
+	answer() {
+		run -65 --separate-stderr rf-reward -o out in --exec "read -r head; cat >/dev/null; echo '$1'"
+	}
 	for line in oops 17 '[0.5]' '{}' '{"total":[[1,1],[1,1]]}' '{"id":null,"total":[[1,1],[1,1]]}'; do
 		answer "$line"
 		[[ $stderr == *"the answer to record id 0: "*"$first" ]] || { echo "$line: $stderr"; false; }

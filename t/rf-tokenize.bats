@@ -377,11 +377,10 @@ tokens: nothing can be shared (--bos yes, or a line for each)" ]
 @test "rf-tokenize: a line that is no valid document is an error that names the file and the line" {
 	printf '{"text":"a"}\n{"text":"a"\n' >a.jsonl
 	run -65 --separate-stderr rf-tokenize --bytes a.jsonl
-	[ "$stderr" = \
-		"rf-tokenize: a.jsonl: line 2: not JSON: it ends at byte 12, where ',' or '}' was expected$skips" ]
+	said="line 2: not JSON: it ends at byte 12, where ',' or '}' was expected$skips"
+	[ "$stderr" = "rf-tokenize: a.jsonl: $said" ]
 	run -65 --separate-stderr rf-tokenize --bytes <a.jsonl
-	[ "$stderr" = \
-		"rf-tokenize: <stdin>: line 2: not JSON: it ends at byte 12, where ',' or '}' was expected$skips" ]
+	[ "$stderr" = "rf-tokenize: <stdin>: $said" ]
 	at="rf-tokenize: bad.jsonl: line 1:"
 	[ "$(bad 'hello')" = "$at not JSON: byte 1 is 'h', where a value was expected" ]
 	[ "$(bad '["a"]')" = "$at the line is a list, not an object" ]
@@ -456,7 +455,9 @@ tokens: nothing can be shared (--bos yes, or a line for each)" ]
 
 @test "rf-tokenize: --truncate split counts documents in pieces as split, and those that lost tokens as cut" {
 	printf '{"q":"abcde","a":"fghi"}\n{"q":"a","a":"b"}\n' >a.jsonl
-	pieces() { bodies --prompt-key q --answer-key a --max-len 4 --truncate split "$@" a.jsonl >/dev/null; }
+	pieces() {
+		bodies --prompt-key q --answer-key a --max-len 4 --truncate split "$@" a.jsonl >/dev/null
+	}
 	pieces
 	counted "2 documents: 2 kept (1 of them split), 0 dropped; 4 sequences of 13 tokens, 0 left out"
 	pieces --max-answer 2

@@ -284,7 +284,8 @@ static json_t *figures_of(const char *run, const char *file, json_int_t step)
 static void add_figures(struct rf_buf *p, const struct rf_ckpt *c, const char *run)
 {
 	/* the log counts steps from 0 */
-	json_t *last = figures_of(run, "log.jsonl", c->step - 1), *held_out = figures_of(run, "eval.jsonl", c->step);
+	json_t *last = figures_of(run, "log.jsonl", c->step - 1);
+	json_t *held_out = figures_of(run, "eval.jsonl", c->step);
 
 	add_table(p, "Last step", last, "step");
 	add_table(p, "Held-out text", held_out, "step");
@@ -335,7 +336,9 @@ static const char *library_of(const struct rf_ckpt *c)
 	json_decref(config);
 	if (own || !strncmp(c->cfg.model_type, "qwen", 4))
 		return "transformers";
-	return !strcmp(c->cfg.model_type, "delta_net") || !strcmp(c->cfg.model_type, "gated_deltanet") ? "fla" : "";
+	if (!strcmp(c->cfg.model_type, "delta_net") || !strcmp(c->cfg.model_type, "gated_deltanet"))
+		return "fla";
+	return "";
 }
 
 static void write_card(struct rf_buf *p, const struct rf_ckpt *c, const char *run, const json_t *newest)
@@ -358,7 +361,8 @@ static void write_card(struct rf_buf *p, const struct rf_ckpt *c, const char *ru
 	rf_print(p, "Trained with rf-tools %s (%s)", text_at(program, "version"), text_at(program, "commit"));
 	rf_print(p, ", %lld commit%s after its start.", (long long)c->commits, c->commits == 1 ? "" : "s");
 	if (!strcmp(library, "fla"))
-		rf_print_text(p, " In Python, `import fla` (flash-linear-attention) lets transformers load it.");
+		rf_print_text(p, " In Python, `import fla` (flash-linear-attention) lets transformers load "
+		                 "it.");
 	if (line && *line) {
 		simplify_line(line);
 		shorten_paths(line);

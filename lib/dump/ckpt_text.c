@@ -403,7 +403,8 @@ static void write_stages(const char *name, const json_t *stages, const json_t *b
 		begin_part(&f, p, i ? "" : name, width);
 		add_item(&f, "", "", json_is_string(tool) ? tool : stage);
 		json_object_foreach(json_is_string(tool) ? json_object_get(stage, "options") : NULL, key, v) {
-			const json_t *was = same ? json_object_get(json_object_get(old, "options"), key) : NULL;
+			const json_t *were = same ? json_object_get(old, "options") : NULL;
+			const json_t *was = json_object_get(were, key);
 
 			if (was ? !json_equal(v, was) : !is_off(v))
 				add_option(&f, key, v);

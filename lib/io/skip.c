@@ -15,8 +15,8 @@ void rf_skip_options(struct rf_skip *s, struct rf_opt opts[RF_SKIP_OPTS])
 	RF_OPT_FILL(opts, table, RF_SKIP_OPTS);
 }
 
-/* Adds to a sentence how many bad lines --skip-bad allowed, or that it passes over such lines.  A sentence that
- * names an option already says what to do, and a sentence that is too long stays as it is. */
+/* Adds to a sentence how many bad lines --skip-bad allowed, or that it passes over such lines.  A sentence
+ * that names an option already says what to do, and a sentence that is too long stays as it is. */
 static void hint(const struct rf_skip *s, struct rf_err *e)
 {
 	const size_t n = strlen(e->msg);

@@ -19,8 +19,8 @@ void rf_skip_options(struct rf_skip *s, struct rf_opt opts[RF_SKIP_OPTS]);
 
 /* Decides about a failure that concerns one line, after which the next line can be read.  Returns RF_OK, and
  * counts the line, if it may be passed over.  Otherwise returns rc, and adds to e's sentence that --skip-bad
- * passes over such lines, or how many it did pass over.  s may be NULL: the program has no such option.  e may
- * be NULL. */
+ * passes over such lines, or how many it did pass over.  s may be NULL: the program has no such option.  e
+ * may be NULL. */
 enum rf_code rf_skip_line(struct rf_skip *s, enum rf_code rc, struct rf_err *e);
 /* Checks, after all inputs were read, that not all of their lines were bad.  good: the lines that were not.
  * Errors: RF_EDATA: lines were passed over, and there were no others. */

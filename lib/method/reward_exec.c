@@ -58,8 +58,8 @@ void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opt
 	RF_OPT_FILL(opts, table, RF_REWARD_EXEC_OPTS);
 }
 
-/* Adds a hint about the head, unless an answer was right: a program that mistakes the head for a record dies, or
- * answers with something else than JSON or without an id. */
+/* Adds a hint about the head, unless an answer was right: a program that mistakes the head for a record dies,
+ * or answers with something else than JSON or without an id. */
 static void hint(const struct rf_reward_exec *j, struct rf_err *e)
 {
 	static const char text[] =
@@ -287,7 +287,8 @@ static enum rf_code read_first_answer(struct rf_reward_exec *j, const char *line
 		rc = rf_fail(e, RF_EDATA, "'%s' has a number that is not finite, which JSON does not allow",
 		             rf_quote(shown, sizeof shown, line, len));
 	} else if (!answer && json_error_code(&je) == json_error_duplicate_key) {
-		rc = rf_fail(e, RF_EDATA, "'%s' has a key twice: %s", rf_quote(shown, sizeof shown, line, len),
+		rc = rf_fail(e, RF_EDATA, "'%s' has a key twice: %s",
+		             rf_quote(shown, sizeof shown, line, len),
 		             rf_quote(why, sizeof why, je.text, strlen(je.text)));
 	} else if (!json_is_object(answer)) {
 		of_head = true;
