@@ -24,7 +24,7 @@ words() {
 	[ -z "${eval_line:-}" ] || "$here/same-words.sh" "$RUN/eval-reward.words" eval_line -- "$EVAL"
 }
 
-# rewards DIR: the rewards of rollouts by the weights in DIR, as members of a line; "" if there are none
+# rewards DIR: the rewards of rollouts by the weights in DIR, as members of a line; "" without rewards
 rewards() {
 	[ -n "${eval_line:-}" ] || return 0
 	bash -e -o pipefail -c "$eval_line" rollouts "$1" | rf-dump --json --no-hidden |

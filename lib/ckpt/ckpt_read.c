@@ -11,6 +11,7 @@
 
 #include "base/half.h"
 #include "ckpt/ckpt_internal.h"
+#include "base/warn.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "model/model.h"
@@ -226,13 +227,6 @@ static enum rf_code same_bytes(const struct rf_tensor *a, const struct rf_tensor
 	return RF_OK;
 }
 
-static void warn(struct rf_ckpt *c, const char *what)
-{
-	size_t n = strlen(c->warning);
-
-	snprintf(c->warning + n, sizeof c->warning - n, "%s%s", n ? "; " : "", what);
-}
-
 static bool has_tensor(const void *tensors, const char *name)
 {
 	return rf_tensors_named(tensors, name);
@@ -309,7 +303,7 @@ static void warn_of_unread(struct rf_ckpt *c)
 	         t->index_ignored ? "model.safetensors is read, and the index next to it is ignored" : "",
 	         t->index_ignored && n ? "; " : "", count);
 	if (*c->unread)
-		warn(c, c->unread);
+		rf_warn(c->warning, sizeof c->warning, "%s", c->unread);
 }
 
 /* The file decides: without a head of its own, or with one that only repeats the embedding, the model is
@@ -327,12 +321,13 @@ static enum rf_code decide_tied(struct rf_ckpt *c, struct rf_err *e)
 	if (head && embedding && c->cfg.tied && (rc = same_bytes(head, embedding, &c->tied, e)) != RF_OK)
 		return rc;
 	if (c->tied && !c->cfg.tied)
-		warn(c, "there is no lm_head.weight, so the head is the embedding, although config.json says "
+		rf_warn(c->warning, sizeof c->warning,
+		        "there is no lm_head.weight, so the head is the embedding, although config.json says "
 		        "tie_word_embeddings false");
 	if (!c->tied && c->cfg.tied)
-		warn(c,
-		     "lm_head.weight differs from the embedding, so both are used, although config.json says "
-		     "tie_word_embeddings true");
+		rf_warn(c->warning, sizeof c->warning,
+		        "lm_head.weight differs from the embedding, so both are used, although config.json "
+		        "says tie_word_embeddings true");
 	return RF_OK;
 }
 
@@ -496,7 +491,7 @@ static enum rf_code read_config(struct rf_ckpt *c, const char *path, struct rf_e
 	if (rc == RF_OK && *c->cfg.unknown) {
 		snprintf(what, sizeof what, "config.json has unknown keys, which have no effect: %s",
 		         c->cfg.unknown);
-		warn(c, what);
+		rf_warn(c->warning, sizeof c->warning, "%s", what);
 	}
 	return rc;
 }
@@ -624,7 +619,7 @@ enum rf_code rf_ckpt_of_config(struct rf_ckpt *c, const char *path, struct rf_er
 void rf_ckpt_lost(struct rf_ckpt *c, const char *lost)
 {
 	strcpy(c->lost, lost);
-	warn(c, lost);
+	rf_warn(c->warning, sizeof c->warning, "%s", lost);
 }
 
 enum rf_code rf_ckpt_check_head(const struct rf_ckpt *c, const struct rf_head *h, struct rf_err *e)

@@ -46,7 +46,7 @@ struct rf_train_stats {
 	int ntp_sequences;                 /* records with a token that counts in L_NTP */
 	double loss_ntp, loss_rl;          /* without coefficients */
 	double reward;                     /* mean of the totals over rollouts */
-	char kind[RF_KIND_NAME + 1];       /* of the rewards; "mixed": of more than one; "": there are none */
+	char kind[RF_KIND_NAME + 1];       /* of the rewards; "mixed": several kinds; "": no rewards */
 	uint64_t rollouts;
 	int parts;                         /* how many names; those beyond RF_PART_MEANS are left out */
 	struct rf_part_sum part[RF_PART_MEANS];

@@ -23,15 +23,6 @@ struct rf_decoders { struct decode_step step[DECODERS]; int n; };
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static bool is_null(const struct rf_jvalue *v) { return !v->s || *v->s == 'n'; }
-
-/* Finds the value of a key.  A missing key counts as null. */
-static void maybe(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v)
-{
-	if (rf_jscan_get(object, key, v, NULL) != RF_OK)
-		v->s = NULL, v->n = 0;
-}
-
 static enum rf_code read_decoder(struct rf_decoders *d, const struct rf_jvalue *json, int depth,
                                  struct rf_err *e)
 {
@@ -87,10 +78,9 @@ static enum rf_code read_decoder(struct rf_decoders *d, const struct rf_jvalue *
 			s->stop = number < 1000 ? (int)number : 1000;
 		return rc == RF_OK ? rf_string_read(json, "content", &s->text, &s->n, e) : rc;
 	case METASPACE:
-		maybe(json, "prepend_scheme", &v);
-		s->drops_first = is_null(&v) ? !(rf_jscan_get(json, "add_prefix_space", &v, NULL) == RF_OK &&
-		                                 *v.s == 'f')
-		                             : !rf_jscan_equals(&v, "never");
+		rf_maybe(json, "prepend_scheme", &v);
+		s->drops_first = rf_is_absent(&v) ? rf_flag_read(json, "add_prefix_space", true)
+		                                  : !rf_jscan_equals(&v, "never");
 		return rf_string_read(json, "replacement", &s->text, &s->n, e);
 	default: return RF_OK;
 	}
@@ -103,7 +93,7 @@ enum rf_code rf_decoders_read(struct rf_decoders **out, const struct rf_jvalue *
 	*out = d;
 	if (!d)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	return is_null(json) ? RF_OK : read_decoder(d, json, 0, e);
+	return rf_is_absent(json) ? RF_OK : read_decoder(d, json, 0, e);
 }
 
 void rf_decoders_free(struct rf_decoders *d)

@@ -21,6 +21,14 @@ struct step {
 
 struct rf_normal { struct step *first, **last; };
 
+bool rf_is_absent(const struct rf_jvalue *v) { return !v->s || *v->s == 'n'; }
+
+void rf_maybe(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v)
+{
+	if (rf_jscan_get(object, key, v, NULL) != RF_OK)
+		v->s = NULL, v->n = 0;
+}
+
 enum rf_code rf_string_copy(const struct rf_jvalue *v, const char *key, char **text, size_t *n,
                             struct rf_err *e)
 {

@@ -21,6 +21,10 @@ void rf_normal_free(struct rf_normal *n);
 enum rf_code rf_normal_apply(const struct rf_normal *n, struct rf_pattern_work *w, const char *s, size_t len,
                              struct rf_buf *out, size_t *head, struct rf_err *e);
 
+/* Checks for a value that is missing or null. */
+bool rf_is_absent(const struct rf_jvalue *v);
+/* Finds the value of a key; a missing key gives a missing value. */
+void rf_maybe(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v);
 /* The text of a string in JSON, malloc'd; key: what an error calls it. */
 enum rf_code rf_string_copy(const struct rf_jvalue *v, const char *key, char **text, size_t *n,
                             struct rf_err *e);

@@ -54,8 +54,6 @@ static enum rf_code open_sidecar(struct sidecar *f, const char *path, const char
 	return rc;
 }
 
-static bool is_absent(const struct rf_jvalue *v) { return !v->s || *v->s == 'n'; }
-
 static enum rf_code no_token(const struct rf_jvalue *v, const char *key, const char *file, struct rf_err *e)
 {
 	return rf_fail(e, RF_EMODEL, "%s: '%s' is %s, not a token", file, key, rf_jscan_kind(v));
@@ -195,13 +193,13 @@ static enum rf_code read_list(struct rf_special *s, const struct rf_jvalue *list
 	enum rf_code rc = RF_OK;
 	bool object;
 
-	if (is_absent(list))
+	if (rf_is_absent(list))
 		return RF_OK;
 	object = rf_jscan_is_object(list);
 	if (!object && !rf_jscan_is_list(list))
 		return rf_fail(e, RF_EMODEL, "%s: '%s' is %s, not a list", file, key, rf_jscan_kind(list));
 	while (rc == RF_OK && rf_jscan_next(list, object ? &name : NULL, &v))
-		if (!is_absent(&v))
+		if (!rf_is_absent(&v))
 			rc = add_token(s, &v, key, -1, file, e);
 	return rc;
 }
@@ -238,7 +236,7 @@ static enum rf_code name_of(struct rf_special *s, const struct rf_jvalue *v, con
 	int before;
 
 	*name = (struct rf_special_name){ NULL, 0, file };
-	if (is_absent(v))
+	if (rf_is_absent(v))
 		return RF_OK;
 	before = s->n;
 	if ((rc = add_token(s, v, key, -1, file, e)) != RF_OK || s->n == before)
@@ -259,11 +257,11 @@ static enum rf_code read_named(struct rf_special *s, const struct rf_jvalue *con
 	for (int i = 0; i < NAMED && rc == RF_OK; i++) {
 		struct rf_special_name *to = i == EOS ? &s->eos : &s->bos;
 		struct rf_special_name a, b = { NULL, 0, NULL };
-		const bool of_map = map_counts && !is_absent(&map[i]);
+		const bool of_map = map_counts && !rf_is_absent(&map[i]);
 		const struct rf_jvalue *v = of_map ? &map[i] : &config[i];
 
 		if (i != EOS && i != BOS) {
-			if (!is_absent(v))
+			if (!rf_is_absent(v))
 				rc = add_token(s, v, named[i], -1, file_names[of_map], e);
 			continue;
 		}
@@ -293,8 +291,8 @@ static enum rf_code read_all(struct rf_special *s, const struct sidecar *f, stru
 	if ((rc = pick(&f[CONFIG], file_names[CONFIG], keys, KEYS, config, e)) != RF_OK ||
 	    (rc = pick(&f[MAP], file_names[MAP], keys, KEYS, map, e)) != RF_OK)
 		return rc;
-	s->prefix_space = is_absent(&config[PREFIX]) ? -1 : *config[PREFIX].s == 't';
-	decoder = !is_absent(&config[DECODER]);
+	s->prefix_space = rf_is_absent(&config[PREFIX]) ? -1 : *config[PREFIX].s == 't';
+	decoder = !rf_is_absent(&config[DECODER]);
 	if (decoder)
 		rc = read_decoder(s, &config[DECODER], e);
 	else if (f[ADDED].text)
@@ -305,7 +303,7 @@ static enum rf_code read_all(struct rf_special *s, const struct sidecar *f, stru
 	    (rc = read_more(s, &f[CONFIG], e)) != RF_OK)
 		return rc;
 	for (int i = 0; i < 2 && rc == RF_OK; i++) {
-		const bool of_map = !decoder && !is_absent(&map[EXTRA + i]);
+		const bool of_map = !decoder && !rf_is_absent(&map[EXTRA + i]);
 
 		lists[i] = of_map ? map[EXTRA + i] : config[EXTRA + i];
 		rc = read_list(s, &lists[i], keys[EXTRA + i], file_names[of_map], e);

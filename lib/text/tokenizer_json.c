@@ -51,15 +51,6 @@ struct json {
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static bool is_null(const struct rf_jvalue *v) { return !v->s || *v->s == 'n'; }
-
-/* The value of a key that may be missing, which is as null is. */
-static void maybe(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v)
-{
-	if (rf_jscan_get(object, key, v, NULL) != RF_OK)
-		v->s = NULL, v->n = 0;
-}
-
 static bool is_true(const struct rf_jvalue *v) { return v->s && *v->s == 't'; }
 
 /* begins: the first byte of what it must be. */
@@ -154,12 +145,12 @@ static enum rf_code read_model(struct json *j, const struct rf_jvalue *model, st
 	if (v[ABSENT].s && rf_jscan_real(&v[ABSENT], &dropout) && dropout == 0)
 		v[ABSENT].s = NULL;
 	for (int i = ABSENT; i < KEYS; i++)
-		if (!is_null(&v[i]) && !(rf_jscan_is_string(&v[i]) && rf_jscan_equals(&v[i], "")))
+		if (!rf_is_absent(&v[i]) && !(rf_jscan_is_string(&v[i]) && rf_jscan_equals(&v[i], "")))
 			return rf_fail(e, RF_EMODEL, "'%s' of the model is not supported", keys[i]);
 	o.fuse_unk = is_true(&v[FUSED]);
 	o.byte_fallback = is_true(&v[FALLBACK]);
 	o.ignore_merges = is_true(&v[IGNORE]);
-	if (!is_null(&v[UNK]) && (rc = rf_string_copy(&v[UNK], keys[UNK], &unk, &n, e)) != RF_OK)
+	if (!rf_is_absent(&v[UNK]) && (rc = rf_string_copy(&v[UNK], keys[UNK], &unk, &n, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_bpe_new(&j->bpe, rf_pieces_byte_level(j->pieces), e)) == RF_OK &&
 	    (rc = read_vocab(j, &v[VOCAB], e)) == RF_OK)
@@ -252,7 +243,7 @@ static enum rf_code read_added(struct json *j, const struct rf_jvalue *list, str
 	struct rf_jvalue v = { NULL, 0 };
 	enum rf_code rc = RF_OK;
 
-	if (is_null(list))
+	if (rf_is_absent(list))
 		return RF_OK;
 	if (!rf_jscan_is_list(list))
 		return rf_fail(e, RF_EDATA, "'added_tokens' is %s, not a list", rf_jscan_kind(list));
@@ -270,7 +261,7 @@ static enum rf_code read_template(const struct rf_jvalue *json, int depth, char 
 	char *type;
 	size_t n;
 
-	if (is_null(json))
+	if (rf_is_absent(json))
 		return RF_OK;
 	if (!rf_jscan_is_object(json))
 		return rf_fail(e, RF_EDATA, "a post-processor is %s, not an object", rf_jscan_kind(json));
@@ -492,15 +483,15 @@ static void find_end(const struct rf_jvalue *file, void *arg)
 	int64_t number;
 
 	end->id = -1;
-	maybe(file, "added_tokens", &list);
+	rf_maybe(file, "added_tokens", &list);
 	while (end->id < 0 && next_added(&list, &v, &content))
 		if (rf_jscan_equals(&content, end->text) && rf_jscan_get(&v, "id", &id, NULL) == RF_OK &&
 		    rf_jscan_int(&id, &number))
 			end->id = (int)number;
-	maybe(file, "model", &model);
+	rf_maybe(file, "model", &model);
 	if (!model.s || !rf_jscan_is_object(&model))
 		return;
-	maybe(&model, "vocab", &vocab);
+	rf_maybe(&model, "vocab", &vocab);
 	v.s = NULL;
 	while (end->id < 0 && vocab.s && rf_jscan_is_object(&vocab) && rf_jscan_next(&vocab, &key, &v))
 		if (rf_jscan_equals(&key, end->text) && rf_jscan_int(&v, &number))
@@ -528,7 +519,7 @@ static void leave_new(const struct rf_jvalue *file, void *arg)
 	struct rf_jvalue list, v = { NULL, 0 }, content;
 	struct rf_added_token a;
 
-	maybe(file, "added_tokens", &list);
+	rf_maybe(file, "added_tokens", &list);
 	while (next_added(&list, &v, &content)) {
 		read_flags(&v, &a);
 		for (int i = 0; i < s->n; i++)

@@ -16,7 +16,7 @@ struct rf_tokenizer_kind {
 	/* finds the end token, or -1, without opening the tokenizer, or says that it must be opened; NULL: it
 	   must */
 	enum rf_code (*end)(const char *path, struct rf_end_token *eos, struct rf_err *e);
-	/* forgets the tokens from this id on, of those that t->own does not count; NULL: there are none */
+	/* forgets those tokens from this id on that t->own does not count; NULL: t->own counts all */
 	void (*limit)(struct rf_tokenizer *t, int vocab);
 	enum rf_code (*encode)(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
 	                       size_t *count, size_t *cap, struct rf_err *e);
