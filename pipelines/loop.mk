@@ -1,4 +1,4 @@
-# Words that all phases of training have, with the values of mid-training where a phase says none of its own:
+# Words that all phases of training have, with the values of mid-training where a phase has none of its own:
 #
 #     RUN         where the run goes: a Hugging Face checkpoint after each step, and log.jsonl with a line for
 #                 each

@@ -1,5 +1,5 @@
 # words.mk -- read by loop.mk and demo.mk: where the programs are; check_words, which refuses a word on make's
-# command line that is none of KNOWN, for a variable that is misspelt would change nothing; words that were
+# command line that KNOWN does not have, because a misspelt variable would change nothing; words that were
 # renamed; and `help`, which prints the head of the file that was asked for, and of loop.mk where that is
 # read.
 #

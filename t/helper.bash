@@ -35,6 +35,12 @@ messages() {
 # same_messages FILE: succeeds if standard input is a stream with the messages of FILE
 same_messages() { messages - | cmp - <(messages "$1"); }
 
+# listing PAGE N: prints the Nth file that the section EXAMPLES of a page of the manual shows
+listing() {
+	awk -v n="$2" '/^\.Sh EXAMPLES/ { on = 1 } !on { next }
+		/^\.Bd/ { i++; next } /^\.Ed/ { i += i == n } i == n' "$ROOT/man/$1"
+}
+
 # bound COMMAND...: runs it bound by the rights of files, as anyone but root is
 bound() {
 	if [ "$(id -u)" -eq 0 ]; then

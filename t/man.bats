@@ -40,7 +40,7 @@ setup_file() {
 		printf '{"task":"trec","pred":"%s","answers":["City"]}\n' Date City "$text" >$text.jsonl
 	done
 	cp RUN/latest/model.safetensors gradient.safetensors
-	awk '/^\.Bd/ { i++; next } /^\.Ed/ { i += i == 2 } i == 2' "$ROOT/man/rf-reward.1" >distinct.py
+	listing rf-reward.1 2 >distinct.py
 	cp -r "$ROOT/examples" .
 }
 

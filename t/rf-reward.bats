@@ -634,15 +634,13 @@ echoes() {
 	edited 'if .type == "head" then .body += {vocab: 384, tokenizer: {kind: "bytes",
 		hash: "'"$(rf-tokenize --bytes - <<<'{"text": "a"}' 2>/dev/null | rf-dump --json | sed -n 1p |
 		jq -r .body.tokenizer.hash)"'"}} else . end' "$G/stream/rewarded.rf" >rollouts.rf
-	page=$ROOT/man/rf-reward.1
-	listing() { awk -v n="$1" '/^\.Bd/ { i++; next } /^\.Ed/ { i += i == n } i == n' "$page"; }
 	cp -r "$ROOT/examples" .
 	mkdir ckpt # the stream says that it was tokenized as bytes, so nothing is read here
-	listing 1 | diff examples/my_reward.py -
+	listing rf-reward.1 1 | diff examples/my_reward.py -
 	[ "$(wc -l <examples/my_reward.py)" -le 15 ]
-	listing 2 >distinct.py
+	listing rf-reward.1 2 >distinct.py
 	[ -s distinct.py ]
-	eval "$(sed -n 's/^\.Dl \$ \(rf-reward .*\)/\1/p' "$page")"
+	eval "$(sed -n 's/^\.Dl \$ \(rf-reward .*\)/\1/p' "$ROOT/man/rf-reward.1")"
 	[ "$(records show judged.rf | grep -c ' distinct ')" -eq 3 ]
 	[ "$(records show similar.rf | grep -c ' exec ')" -eq 3 ]
 	# another program says what it should be

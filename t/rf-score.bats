@@ -266,7 +266,7 @@ interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring)
 	sed 's/qasper/vt/' <(rf-dump --json a.rf) | rf-cat --json -o task.rf
 	rf-cat --shuffle a.rf task.rf 2>err -o both.rf || rf-cat --renumber --shuffle a.rf task.rf -o both.rf
 	run -65 --separate-stderr rf-score --against both.rf a.rf
-	[[ $stderr == *'--against has questions of "vt", of which there are none here'* ]]
+	[[ $stderr == *'--against has questions of "vt", and the input has none'* ]]
 	sed 's/"a b"/"a d"/' <(rf-dump --json a.rf) | rf-cat --json -o others.rf
 	run -65 --separate-stderr rf-score --against others.rf b.rf
 	[[ $stderr == *"the id 0 stands for two different questions" ]]

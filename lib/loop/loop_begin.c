@@ -393,8 +393,8 @@ static void add_changes(struct rf_buf *p, const json_t *a, const json_t *b, bool
 	}
 }
 
-/* Reports which words of the pipeline differ from those that the run's manifest has.  Returns false if there
- * are none, or if one of the two has no words. */
+/* Reports which words of the pipeline differ from those that the run's manifest has.  Returns false if it
+ * reported nothing: the words are the same, or the pipeline or the manifest has no words. */
 static bool say_changes(const struct rf_loop *l)
 {
 	const char *text = getenv("RF_WORDS");

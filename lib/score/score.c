@@ -735,7 +735,7 @@ static enum rf_code has_partner(const struct rf_tally *t, const struct rf_score_
 		if (!strcmp(t->group[i].first, g->first) && !strcmp(t->group[i].rest, g->rest))
 			return RF_OK;
 	return rf_fail(e, RF_EDATA,
-	               "--against has questions of %s%s%s, of which there are none here (compare runs with "
+	               "--against has questions of %s%s%s, and the input has none (compare runs with "
 	               "the same tasks, lengths and questions)",
 	               g->first, alone ? "" : " ", alone ? "" : g->rest);
 }
