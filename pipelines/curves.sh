@@ -1,18 +1,11 @@
 #!/bin/bash
-# curves.sh -- what curves.mk runs, with its words in the environment.
+# curves.sh -- the program of curves.mk, with its words in the environment.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
-
-die() {
-	local status=$1
-	shift
-	printf 'curves: %s\n' "$*" >&2
-	exit "$status"
-}
-
-# plain NAME: prints the name in a form that no program takes for an option
-plain() { case $1 in -*) printf './%s\n' "$1" ;; *) printf '%s\n' "$1" ;; esac }
+tool=curves
+# shellcheck source=pipelines/picture.sh
+. "$here/picture.sh"
 
 # ---- words ---------------------------------------------------------------------------------
 
@@ -34,11 +27,7 @@ items() {
 			"semicolons between"
 }
 
-command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (make deps)'
-case $FORMAT in
-png | svg | pdf) ;;
-*) die 64 "FORMAT='$FORMAT' is not one of png svg pdf" ;;
-esac
+check_gnuplot
 # shellcheck disable=SC2206  # names with blanks between, or patterns of them
 runs=($RUNS)
 [ -z "$LABELS" ] || [ -z "$GROUP" ] || die 64 'LABELS and GROUP cannot be combined: a group is named by GROUP'

@@ -3,22 +3,11 @@
 set -euo pipefail
 export LC_ALL=C
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+tool=entropy
+# shellcheck source=pipelines/picture.sh
+. "$here/picture.sh"
 
-die() {
-	local status=$1
-	shift
-	printf 'entropy: %s\n' "$*" >&2
-	exit "$status"
-}
-
-# plain NAME: prints the name in a form that no program takes for an option
-plain() { case $1 in -*) printf './%s\n' "$1" ;; *) printf '%s\n' "$1" ;; esac }
-
-command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (make deps)'
-case $FORMAT in
-png | svg | pdf) ;;
-*) die 64 "FORMAT='$FORMAT' is not one of png svg pdf" ;;
-esac
+check_gnuplot
 # shellcheck disable=SC2153  # a word of entropy.mk
 [ -f "$STREAM" ] || die 66 "STREAM='$STREAM': it must be a file, which is a stream with entropies"
 stream=$(plain "$STREAM") out=$(plain "$OUT")
