@@ -155,63 +155,127 @@ static const char *value_of(const struct rf_buf *words, const char *name, const 
 	return line == stop ? stop : line + strlen(name) + 1;
 }
 
-/* Returns the length of what separates two words of a shell's command at p; 0: nothing. */
-static size_t separator(const char *p, const char *end)
+/* A walk through the words of a shell's commands. */
+struct walk {
+	const char *p, *end;
+	const char *option, *programs; /* as in rf_words_same_but() */
+	bool inside;                   /* p is after the name of the command's program */
+	bool counts;                   /* the program is one of those whose option counts */
+};
+
+/* Returns where the word at p ends: a quotation, $(...) and `...` belong to it with all that is in them. */
+static const char *word_end(const char *p, const char *end)
 {
-	if (p < end && (*p == ' ' || *p == '\t'))
-		return 1;
-	return end - p > 1 && p[0] == '\\' && p[1] == '\n' ? 2 : 0;
+	char quote = 0;
+	int depth = 0;
+
+	for (; p < end; p++) {
+		if (*p == '\\' && quote != '\'' && end - p > 1) {
+			if (p[1] == '\n' && !quote && !depth)
+				break;
+			p++;
+		} else if (quote) {
+			quote = *p == quote ? 0 : quote;
+		} else if (strchr("'\"`", *p)) {
+			quote = *p;
+		} else if (*p == '$' && end - p > 1 && p[1] == '(') {
+			depth++;
+			p++;
+		} else if (depth) {
+			depth += (*p == '(') - (*p == ')');
+		} else if (strchr(" \t\n|;&()<>", *p)) {
+			break;
+		}
+	}
+	return p;
 }
 
-/* Finds the next value of an option from p on, of *n bytes; NULL: there is none.  p[-1] exists. */
-static const char *next_value(const char *p, const char *end, const char *option, size_t *n)
+/* Returns whether the n bytes at s, without the folder before the last slash, are one word of the list. */
+static bool is_listed(const char *s, size_t n, const char *list)
 {
-	const size_t size = strlen(option);
-	size_t gap;
+	for (const char *slash; (slash = memchr(s, '/', n)); s = slash + 1)
+		n -= (size_t)(slash + 1 - s);
+	for (size_t m; *list; list += m + (list[m] == ' ')) {
+		m = strcspn(list, " ");
+		if (m == n && !memcmp(list, s, n))
+			return true;
+	}
+	return false;
+}
 
-	for (; p + size < end; p++) {
-		if (memcmp(p, option, size) || !separator(p - 1, p))
-			continue;
-		gap = p[size] == '=' ? 1 : separator(p + size, end);
-		if (!gap)
-			continue;
-		for (p += size; gap; gap = separator(p, end))
-			p += gap;
-		for (*n = 0; p + *n < end && !separator(p + *n, end) && !strchr("\n|;&()<>", p[*n]); ++*n)
-			;
-		return p;
+/* Skips what stands between two words; a command ends at an operator or at the end of a line. */
+static void skip_gap(struct walk *w)
+{
+	for (; w->p < w->end && strchr(" \t\n|;&()<>\\", *w->p); w->p++) {
+		if (*w->p == '\\') {
+			if (w->end - w->p < 2 || w->p[1] != '\n')
+				return;
+			w->p++;
+		} else if (strchr("\n|;&()", *w->p)) {
+			w->inside = false;
+		}
+	}
+}
+
+/* Returns the next value of the option in a command of one of the programs, of *n bytes; NULL: there is
+ * none. */
+static const char *next_value(struct walk *w, size_t *n)
+{
+	static const char before[] = "then do else elif if while until ! { time exec";
+	const size_t size = strlen(w->option);
+	const char *s;
+	bool value = false;
+
+	for (skip_gap(w); w->p < w->end; skip_gap(w)) {
+		s = w->p;
+		w->p = word_end(s, w->end);
+		*n = (size_t)(w->p - s);
+		if (!w->inside) {
+			value = false;
+			w->inside = !is_listed(s, *n, before) && !memchr(s, '=', *n);
+			w->counts = is_listed(s, *n, w->programs);
+		} else if (value) {
+			return s;
+		} else if (w->counts && *n > size && !memcmp(s, w->option, size) && s[size] == '=') {
+			*n -= size + 1;
+			return s + size + 1;
+		} else {
+			value = w->counts && *n == size && !memcmp(s, w->option, size);
+		}
 	}
 	return NULL;
 }
 
 /* Copies words, and writes the values of the option in one word as '*'. */
-static void mask(const struct rf_buf *from, const char *name, const char *option, struct rf_buf *to)
+static void mask(const struct rf_buf *from, struct walk w, struct rf_buf *to)
 {
-	const char *end, *at = value_of(from, name, &end), *p = (const char *)from->p, *value;
+	const char *p = (const char *)from->p, *value;
 	size_t n;
 
-	while ((value = next_value(at, end, option, &n))) {
+	while ((value = next_value(&w, &n))) {
 		rf_buf_add(to, p, (size_t)(value - p));
 		rf_buf_add(to, "*", 1);
-		p = at = value + n;
+		p = value + n;
 	}
 	rf_buf_add(to, p, (size_t)((const char *)from->p + from->n - p));
 }
 
 bool rf_words_same_but(const struct rf_buf *a, const struct rf_buf *b, const char *late, const char *name,
-                       const char *option, char **was, char **now)
+                       const char *option, const char *programs, char **was, char **now)
 {
 	struct rf_buf x = { 0 }, y = { 0 };
-	const char *end, *stop, *p = value_of(a, name, &end), *q = value_of(b, name, &stop);
+	struct walk v = { .option = option, .programs = programs }, w = v;
+	const char *p, *q;
 	size_t n, m;
 	bool same;
 
 	*was = *now = NULL;
-	mask(a, name, option, &x);
-	mask(b, name, option, &y);
+	v.p = value_of(a, name, &v.end);
+	w.p = value_of(b, name, &w.end);
+	mask(a, v, &x);
+	mask(b, w, &y);
 	same = !x.failed && !y.failed && rf_words_same(&x, &y, late, ignore, NULL);
-	for (; same && (p = next_value(p, end, option, &n)) &&
-	     (q = next_value(q, stop, option, &m)); p += n, q += m)
+	while (same && (p = next_value(&v, &n)) && (q = next_value(&w, &m)))
 		if (n != m || memcmp(p, q, n)) {
 			*was = strndup(p, n);
 			*now = strndup(q, m);

@@ -23,10 +23,12 @@ enum rf_code rf_words_write(const struct rf_buf *words, const char *path, struct
 /* The line of the word `name`, *n bytes without its newline; *n 0: there is no such word. */
 const char *rf_words_find(const struct rf_buf *words, const char *name, size_t *n);
 
-/* Returns whether a and b are equal except for the values of an option, such as "--lr", in the word `name`.
- * *was and *now become the first values that differ, texts that the caller frees; NULL: there is none. */
+/* Returns whether a and b are equal except for the values of an option, such as "--lr", in the word `name`,
+ * which is a shell's commands.  The option counts where the command's program is one of `programs`, such as
+ * "rf-grpo rf-ntp", and not in a quotation.  *was and *now become the first values that differ, texts that
+ * the caller frees; NULL: there is none. */
 bool rf_words_same_but(const struct rf_buf *a, const struct rf_buf *b, const char *late, const char *name,
-                       const char *option, char **was, char **now);
+                       const char *option, const char *programs, char **was, char **now);
 
 /* Whether a and b are equal to the byte.  The words from `late` on count only if both have them.  If they are
  * not equal, differ() is called for each line that only one of them has, side '<' for a's and '>' for b's, or

@@ -336,8 +336,8 @@ static enum rf_code note_batch(struct rf_loop *l, int64_t before, double began, 
 /* The line's shell, by the launcher: mpirun carries no variable to other hosts, so the words of the batch go
  * along in its text.  When a rank fails the launcher sends SIGTERM to the others, whose programs know by
  * themselves how to end. */
-#define VARIABLES "RUN DATA STEP AT BATCH ORDER FROM TO STREAM OUTPUT SHARD RANKS LIVE FOLLOW SIZE " \
-                  "COMMIT_EVERY COMPUTE TRAIN_OPTIONS PATH RF_WORDS"
+#define VARIABLES "RUN DATA STEP AT BATCH BATCHES ORDER FROM TO STREAM OUTPUT SHARD RANKS LIVE FOLLOW SIZE " \
+                  "COMMIT_EVERY COMPUTE TRAIN_OPTIONS KEEP_OPTIONS PATH RF_WORDS"
 static enum rf_code run_line(struct rf_loop *l, const char *what, struct rf_err *e)
 {
 	static const char behind[] = " bash -o pipefail -c \"$(declare -p " VARIABLES " 2>/dev/null)\n"

@@ -365,9 +365,9 @@ static void say_line(void *arg, char side, const char *line, size_t n)
 /* Returns whether a change of this word of a pipeline is never a reason to refuse a run. */
 static bool is_free(const char *word)
 {
-	static const char *const names[] = { "RUN", "BATCHES", "EPOCHS", "PHASE", "COMPUTE", "LAUNCH", "LIVE",
-		                             "COMMIT_EVERY", "KEEP", "KEEP_STEPS", "KEEP_BEST", "NO_ROLLOUTS",
-		                             "EVAL", "EVERY", "AFTER", NULL };
+	static const char *const names[] = { "RUN", "BATCHES", "STEPS", "EPOCHS", "PHASE", "COMPUTE",
+		                             "LAUNCH", "LIVE", "COMMIT_EVERY", "KEEP", "KEEP_STEPS",
+		                             "KEEP_BEST", "NO_ROLLOUTS", "EVAL", "EVERY", "AFTER", NULL };
 
 	for (const char *const *name = names; *name; name++)
 		if (!strcmp(word, *name))
@@ -574,12 +574,13 @@ static void take_from(struct rf_loop *l, const struct rf_buf *told)
 	}
 }
 
-/* Returns whether only the learning rate has changed.  It may change within a run, and the manifest has the
- * step at which it changed. */
+/* Returns whether only the trainer's learning rate has changed.  It may change within a run, and the manifest
+ * has the step at which it changed. */
 static bool takes_rate(const struct rf_loop *l, const struct rf_buf *told, const struct rf_buf *words)
 {
 	char *was, *now;
-	const bool changed = rf_words_same_but(told, words, LATE, "line", "--lr", &was, &now) && was && now;
+	const bool changed = rf_words_same_but(told, words, LATE, "line", "--lr", "rf-grpo rf-ntp", &was,
+	                                       &now) && was && now;
 
 	if (changed && l->measured)
 		rf_loop_say(l, "the learning rate changes from %s to %s after %" PRId64 " batch%s", was, now,

@@ -600,23 +600,35 @@ static void test_strings(void)
 	}
 }
 
-/* Checks that a learning rate may differ anywhere in the command. */
+/* Checks that a learning rate may differ anywhere in a trainer's command, and nowhere else. */
 static void test_words(void)
 {
 	static const struct { const char *a, *b, *was, *now; bool same; } cases[] = {
-		{ "x --lr 1e-3", "x --lr 1e-4", "1e-3", "1e-4", true },
-		{ "x --lr=1e-3 | y", "x --lr=1e-4 | y", "1e-3", "1e-4", true },
-		{ "x |\ny --lr 1e-3", "x |\ny --lr 1e-4", "1e-3", "1e-4", true },
-		{ "x \\\n--lr 1e-3\ny", "x \\\n--lr 1e-4\ny", "1e-3", "1e-4", true },
-		{ "x --lr \\\n 1e-3 \\\n z", "x --lr \\\n 1e-4 \\\n z", "1e-3", "1e-4", true },
-		{ "x --lr 1e-3\\\n", "x --lr 1e-4\\\n", "1e-3", "1e-4", true },
-		{ "x\n\ty\t--lr\t1e-3", "x\n\ty\t--lr\t1e-4", "1e-3", "1e-4", true },
-		{ "x --lr 1e-3\n--lr 2", "x --lr 1e-3\n--lr 3", "2", "3", true },
-		{ "x --lr 1e-3\ny", "x --lr 1e-4\nz", NULL, NULL, false },
-		{ "x --lr 1e-3\nb", "x --lr 1e-3\nc", NULL, NULL, false },
-		{ "x --lrs 1\n", "x --lrs 2\n", NULL, NULL, false },
-		{ "x x--lr 1\n", "x x--lr 2\n", NULL, NULL, false },
-		{ "x --lr", "x --lr", NULL, NULL, true },
+		{ "rf-ntp --lr 1e-3", "rf-ntp --lr 1e-4", "1e-3", "1e-4", true },
+		{ "bin/rf-grpo --lr=1e-3 | y", "bin/rf-grpo --lr=1e-4 | y", "1e-3", "1e-4", true },
+		{ "x |\nrf-ntp --lr 1e-3", "x |\nrf-ntp --lr 1e-4", "1e-3", "1e-4", true },
+		{ "rf-ntp \\\n--lr 1e-3\ny", "rf-ntp \\\n--lr 1e-4\ny", "1e-3", "1e-4", true },
+		{ "rf-ntp --lr \\\n 1e-3 \\\n z", "rf-ntp --lr \\\n 1e-4 \\\n z", "1e-3", "1e-4", true },
+		{ "rf-ntp --lr 1e-3\\\n", "rf-ntp --lr 1e-4\\\n", "1e-3", "1e-4", true },
+		{ "x\n\trf-ntp\t--lr\t1e-3", "x\n\trf-ntp\t--lr\t1e-4", "1e-3", "1e-4", true },
+		{ "if a; then rf-ntp --lr 1; fi", "if a; then rf-ntp --lr 2; fi", "1", "2", true },
+		{ "A=1 rf-ntp -m \"$RUN\" --lr 1|b", "A=1 rf-ntp -m \"$RUN\" --lr 2|b", "1", "2", true },
+		{ "rf-ntp $((A * (B + 1))) --lr 1", "rf-ntp $((A * (B + 1))) --lr 2", "1", "2", true },
+		{ "rf-ntp --lr 1 | rf-ntp --lr 2", "rf-ntp --lr 1 | rf-ntp --lr 3", "2", "3", true },
+		{ "rf-ntp >log --lr 1", "rf-ntp >log --lr 2", "1", "2", true },
+		{ "rf-ntp --lr '1 2'", "rf-ntp --lr '1 3'", "'1 2'", "'1 3'", true },
+		{ "rf-ntp --lr 1e-3\ny", "rf-ntp --lr 1e-4\nz", NULL, NULL, false },
+		{ "rf-ntp --lrs 1\n", "rf-ntp --lrs 2\n", NULL, NULL, false },
+		{ "rf-ntp x--lr 1\n", "rf-ntp x--lr 2\n", NULL, NULL, false },
+		{ "rf-ntp --lr", "rf-ntp --lr", NULL, NULL, true },
+		{ "judge --lr 1 | rf-ntp --lr 1", "judge --lr 2 | rf-ntp --lr 1", NULL, NULL, false },
+		{ "rf-ntp | judge --lr 1", "rf-ntp | judge --lr 2", NULL, NULL, false },
+		{ "rf-ntp -a\njudge --lr 1", "rf-ntp -a\njudge --lr 2", NULL, NULL, false },
+		{ "x --exec 'rf-ntp --lr 1'", "x --exec 'rf-ntp --lr 2'", NULL, NULL, false },
+		{ "rf-ntp --x \"$(j --lr 1)\"", "rf-ntp --x \"$(j --lr 2)\"", NULL, NULL, false },
+		{ "rf-ntp --x $(j --lr 1)", "rf-ntp --x $(j --lr 2)", NULL, NULL, false },
+		{ "rf-ntp --x \"a\\\" --lr 1\"", "rf-ntp --x \"a\\\" --lr 2\"", NULL, NULL, false },
+		{ "rf-ntp2 --lr 1", "rf-ntp2 --lr 2", NULL, NULL, false },
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -631,7 +643,7 @@ static void test_words(void)
 			rf_words_add(words, "line", k ? cases[i].b : cases[i].a);
 			rf_words_add(words, "other", "x --lr 5");
 		}
-		same = rf_words_same_but(&a, &b, "late", "line", "--lr", &was, &now);
+		same = rf_words_same_but(&a, &b, "late", "line", "--lr", "rf-grpo rf-ntp", &was, &now);
 		ok(same == cases[i].same && !was == !cases[i].was && (!was || !strcmp(was, cases[i].was)) &&
 		   !now == !cases[i].now && (!now || !strcmp(now, cases[i].now)),
 		   "words %zu are the same but for --lr: %s, from %s to %s", i, same ? "yes" : "no",
