@@ -4,12 +4,13 @@
 # there, as a line of RUN/eval.jsonl; before the first of these lines, the line of step 0.  A step has one
 # line, however often the script is called or killed.
 #
-# KEEP_BEST=nll, accuracy or reward: RUN/best is then a copy of the best of these steps, by hard links, since
-# the trainer removes old ones.
+# KEEP_BEST=nll, accuracy or reward: RUN/best is then a copy of the best of these steps, by hard links: the
+# trainer removes old steps.
 #
 # eval-step.sh check [MODEL] -- checks that EVAL exists and is what RUN's lines are about.  While RUN has no
 # line, EVAL may be any file whose first sequence EVALUATE can evaluate with RUN, or with MODEL before RUN
 # exists.
+# eval-step.sh keep -- only RUN/best, for a KEEP_BEST that RUN's lines were not made with.
 # eval-step.sh only -- only the line of STEP, whatever its batch, with the rollouts that RUN's lines are
 # about.
 set -euo pipefail
@@ -51,20 +52,33 @@ line() {
 	mv "$RUN/eval.jsonl.tmp" "$RUN/eval.jsonl"
 }
 
-# best: prints the step with the best line by KEEP_BEST, the first among equals
-best() {
-	jq -sr --arg by "$KEEP_BEST" '($by | if . == "reward" then "reward/mean" else . end) as $key
-		| map(select(.[$key] | type == "number"))
-		| if length == 0 then 0 elif $by == "nll" then min_by(.[$key]).step
-		  else (map(.[$key]) | max) as $most | first(.[] | select(.[$key] == $most)).step end' \
-		"$RUN/eval.jsonl"
+# ranked: prints the steps of the lines that have KEEP_BEST's figure, the best one first
+ranked() {
+	sed -n '/}$/p' "$RUN/eval.jsonl" |
+		jq -sr --arg by "$KEEP_BEST" '($by | if . == "reward" then "reward/mean" else . end) as $key
+			| map(select(.[$key] | type == "number"))
+			| sort_by(.[$key] * if $by == "nll" then 1 else -1 end)[].step'
 }
 
-# keep: lets RUN/best point to a copy of the best step, and removes the copies before it
+# keep: lets RUN/best point to a copy of the best of the steps that RUN has, and removes the copies before it
 keep() {
-	local kept
-	kept=$(printf 'step-%06d' "$(best)")
-	[ "$(readlink "$RUN/best" || true)" != "best-$kept" ] && [ -e "$RUN/$kept" ] || return 0
+	local at kept='' gone='' said why
+	said=$(printf '%s: KEEP_BEST=%s' "${PHASE:-$RUN}" "$KEEP_BEST")
+	for at in $(ranked); do
+		kept=$(printf 'step-%06d' "$at")
+		[ "$(readlink "$RUN/best" || true)" != "best-$kept" ] || return 0
+		[ ! -e "$RUN/$kept" ] || break
+		gone=${gone:-$at} kept=''
+	done
+	if [ -z "$kept" ]; then
+		why='no line of RUN/eval.jsonl has this figure'
+		[ -z "$gone" ] || why='the steps of RUN/eval.jsonl were removed'
+		printf '%s: RUN/best stays as it is, because %s\n' "$said" \
+			"$why" >&2
+		return 0
+	fi
+	[ -z "$gone" ] ||
+		printf '%s: step %d is better than step %d, but it was removed\n' "$said" "$gone" "$at" >&2
 	rm -rf "${RUN:?}/best-$kept" "$RUN/.best"
 	cp -al "$RUN/$kept" "$RUN/best-$kept"
 	ln -s "best-$kept" "$RUN/.best"
@@ -108,8 +122,13 @@ fi
 export eval_line
 ended() { [ "$1" -eq 0 ] || printf "EVAL='%s': the evaluation failed (the reason is above)\n" "$EVAL" >&2; }
 trap 'ended $?' EXIT
+[ "${1:-}" != keep ] || [ -s "$RUN/eval.jsonl" ] || exit 0
 exec 9>"$RUN/.eval" # a run that trains and who draws its curves may come at once
 flock 9
+if [ "${1:-}" = keep ]; then
+	keep
+	exit 0
+fi
 [ -s "$RUN/eval.jsonl" ] || rm -f "$RUN/eval.words" "$RUN/eval-reward.words"
 words
 if [ "${1:-}" = only ]; then
@@ -123,6 +142,8 @@ if [ ! -e "$RUN/eval.jsonl" ]; then
 	elif [ ! -e "$MODEL/latest" ]; then
 		line "$MODEL" 0
 	fi
+	# the trainer may remove the beginning before the next evaluation
+	[ -z "${KEEP_BEST:-}" ] || [ ! -e "$RUN/eval.jsonl" ] || keep
 fi
 [ $(((BATCH + 1) % EVERY)) -eq 0 ] || exit 0
 line "$STEP" "$AT"

@@ -48,7 +48,8 @@
 #     KEEP_BEST=nll
 #                 with EVAL: RUN/best is the step with the lowest loss in RUN/eval.jsonl, however many steps
 #                 are kept.  accuracy and reward: the step with the highest value.  It may differ from call to
-#                 call
+#                 call: RUN/best is then the best of the steps that RUN still has, and a message names a
+#                 better one that it has not
 #     AFTER       a command that is run once after each batch, for the step $$STEP
 #     PHASE       what messages begin with, in the place of RUN
 #
@@ -192,9 +193,9 @@ define newline
 
 
 endef
-as_typed  = <word>$(1)=$(subst $(newline),$(newline) ,$($(1)))
+as_typed  = <word>$(1)=$(subst $(newline),$(newline) ,$(typed_$(1)))
 typed     = PIPELINE=$(notdir $(firstword $(MAKEFILE_LIST))) $(foreach \
-            v,$(sort $(filter-out RF_BIN,$(filter $(KNOWN),$(given)))),$(call as_typed,$(v)))
+            v,$(sort $(filter-out RF_BIN,$(filter $(KNOWN) STEPS,$(given)))),$(call as_typed,$(v)))
 RF_WORDS  = $(subst <word>,$(newline),$(subst $() <word>,<word>,$(typed)))
 export RUN MODEL DATA BATCHES BATCH SEED COMPUTE LAUNCH COMMIT_EVERY PHASE LINE ANSWER ORDER EVAL EVERY \
        RF_WORDS EVALUATE make_data and_after lasts eval_line
@@ -222,6 +223,10 @@ batches:
 		KEEP_BEST='$(KEEP_BEST)' is not one of nll accuracy reward))
 	$(if $(KEEP_BEST),$(if $(EVAL),,$(error \
 		KEEP_BEST needs EVAL: the held-out sequences that steps are judged by)))
+	$(if $(filter reward,$(KEEP_BEST)),$(if $(eval_line),,$(error \
+		KEEP_BEST=reward needs EVAL_REWARD: without it no rollouts of EVAL are rewarded)))
+	$(if $(own),,$(if $(filter command,$(origin SKIP_BAD)),$(error \
+		SKIP_BAD has no effect here: DATA='$(DATA)' is a stream, which has no bad lines)))
 	$(if $(own),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
 	@$(HERE)numbers.sh 0 $(call values,BATCHES SEED STALE $(if $(SKIP_BAD),SKIP_BAD))
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS) $(if $(KEEP_STEPS),KEEP_STEPS))
@@ -229,6 +234,7 @@ batches:
 	@$(HERE)stages.sh $(call values,$(STAGES))
 	@$(HERE)scripts.sh $(call values,$(filter EVALUATE EVAL_%,$(STAGES))) >/dev/null
 	@$(if $(EVAL),$(HERE)eval-step.sh check "$$MODEL")
+	@$(if $(KEEP_BEST),$(HERE)eval-step.sh keep)
 	@$(if $(and $(KEEP),$(LAUNCH)), \
 		printf '%s: every rank keeps its share of a batch: %s/streams/step-*.rf*\n' \
 		$(call quote,$(or $(PHASE),$(RUN))) $(call quote,$(RUN)) >&2)

@@ -10,15 +10,23 @@ export LC_ALL=C
 bin=$(readlink -f -- "${RF_BIN:-.none}" || :)
 run=$(readlink -f -- "${RUN:-.none}" || :)
 
-# words COMMAND: splits it into the array `word`, without quotes; an operator between commands is a word, too
+# words COMMAND: splits it into the array `word`, without quotes and with the value of HOME; an operator
+# between commands is a word, too
 words() {
-	local s=$1 one='' quote='' begun='' c i
+	# shellcheck disable=SC2016  # the name, not its value
+	local s=$1 one='' quote='' begun='' home='^(\$HOME|\$\{HOME\})([^A-Za-z0-9_]|$)' c i
 	word=()
 	for ((i = 0; i < ${#s}; i++)); do
 		c=${s:i:1}
 		if [ "$c" = \\ ] && [ "$quote" != "'" ]; then
 			i=$((i + 1)) begun=1
 			one+=${s:i:1}
+		elif [ "$c" = '$' ] && [ "$quote" != "'" ] && [[ ${s:i} =~ $home ]]; then
+			i=$((i + ${#BASH_REMATCH[1]} - 1)) begun=1
+			one+=${HOME:-}
+		elif [ "$c" = '~' ] && [ -z "$begun" ] && [[ ${s:i+1:1} == [/[:space:]] ]]; then
+			begun=1
+			one+=${HOME:-}
 		elif [ -n "$quote" ]; then
 			if [ "$c" = "$quote" ]; then quote=''; else one+=$c; fi
 		elif [ "$c" = "'" ] || [ "$c" = '"' ]; then
@@ -54,7 +62,12 @@ list() {
 
 # interpreter PROGRAM: succeeds if its first operand is a script, whatever the script's name
 interpreter() {
-	[[ ${1##*/} =~ ^(python[0-9.]*|perl|ruby|node|sh|bash|dash|Rscript|julia|lua|env)$ ]]
+	[[ ${1##*/} =~ ^(python[0-9.]*|perl|ruby|node|sh|bash|dash|Rscript|julia|lua)$ ]]
+}
+
+# wraps PROGRAM: succeeds if it runs the command that its operands are
+wraps() {
+	[[ ${1##*/} =~ ^(env|exec|command|time|nice|ionice|nohup|timeout|stdbuf|taskset|numactl|setsid)$ ]]
 }
 
 starts_as_script() {
@@ -88,16 +101,20 @@ missing() {
 look() {
 	local -a word
 	# moved: the folder is another one, or the next word is no script
-	local w before='' command=1 program='' operand='' moved=${moved:-} file path i
+	local w before='' command=1 wrapped='' program='' operand='' moved=${moved:-} file path i
 	words "$1"
 	for ((i = 0; i < ${#word[@]}; i++)); do
 		w=${word[i]}
 		if [[ $w == [\|\;\&\(\`] ]]; then
-			command=1
+			command=1 wrapped=''
 		elif [[ $w == *[[:space:]]* && ! -f $w ]]; then
 			[ "$2" -eq 0 ] || (look "${w#--*=}" $(($2 - 1)))
 		elif [ -n "$command" ] && [[ $w == *=* && $w != -* ]]; then
 			: # a variable of the command
+		elif [ -n "$command" ] && wraps "$w"; then
+			wrapped=1
+		elif [ -n "$command" ] && [ -n "$wrapped" ] && [[ $w == [-0-9]* ]]; then
+			: # an option of the wrapper, or a number that belongs to one
 		else
 			file=$w
 			[ -f "$file" ] || [[ $w != -*=* ]] || file=${w#*=}

@@ -20,6 +20,8 @@ endif
 batches_given = $(filter command override,$(origin BATCHES))
 
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $(v))),$(v)))
+# typed_NAME is the value as it was typed, which a pipeline may replace by another.
+$(foreach v,$(given),$(eval typed_$(v) := $$(value $(v))))
 unknown  = $(filter-out $(KNOWN) STEPS RF_BIN MAKEFLAGS SHELL CC CFLAGS CUDA CUDA_ARCHS NVCC,$(given))
 nearest  = $(shell $(HERE)nearest.sh $(call quote,$(1)) $(KNOWN))
 meant    = $(strip $(foreach v,$(unknown),$(call nearest,$(v))))

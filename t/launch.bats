@@ -44,6 +44,17 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 	[ ! -e a/.ranks ]
 }
 
+@test "LAUNCH: the words of a batch reach a line that is started with another environment" {
+	local words=(DATA="$P/text.rf" KEEP_STEPS=9)
+	words+=(OPTIM='--mini-batch 3 --lr 1e-3 --lr-schedule linear --total-steps auto')
+	elsewhere="env -i HOME=$HOME PATH=/usr/bin:/bin RF_MPI=$RF_MPI OMPI_ALLOW_RUN_AS_ROOT=1"
+	phase midtrain RUN=a "${words[@]}"
+	phase midtrain RUN=b "${words[@]}" \
+		LAUNCH="$elsewhere OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 $(by 1)"
+	same_run a b
+	diff <(ls a) <(ls b)
+}
+
 @test "LAUNCH: post-training and test-time training too, with every method and number of steps" {
 	for how in refine ntp 'ntp INNER_STEPS=matched' sft 'sft INNER_STEPS=matched'; do
 		rm -rf a b

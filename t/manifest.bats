@@ -295,7 +295,7 @@ midtrain() {
 	chmod +x prog bin/mine
 	touch 'a b.py' x.py x.json plain out.json run/in.py data.jsonl 'it'\''s=$1.py' -- -x.py
 	while IFS='%' read -r command want; do
-		found=$(RUN=run PATH=$PWD/bin:$PATH "$ROOT/pipelines/scripts.sh" STAGE="$command" |
+		found=$(RUN=run HOME=$PWD PATH=$PWD/bin:$PATH "$ROOT/pipelines/scripts.sh" STAGE="$command" |
 			sed "s,^$PWD/,," | paste -sd,)
 		[ "$found" = "$want" ] || { echo "$command: $found"; return 1; }
 	done <<-'END'
@@ -312,6 +312,14 @@ midtrain() {
 		python3 ./-x.py%./-x.py
 		rf-tokenize --tokenizer x.json%x.json
 		jq -f plain%plain
+		python3 ~/x.py ~%x.py
+		python3 "$HOME/a b.py" $HOME%a b.py
+		python3 "${HOME}"/plain%plain
+		python3 '$HOME/x.py' a~/plain $HOMES/x.py%
+		nice -n 10 python3 plain%plain
+		env A=1 -i python3 plain%plain
+		timeout -k 5 10m nice ~/prog data.jsonl%prog
+		OMP_NUM_THREADS=1 taskset -c 0,1 /usr/bin/env python3 -u plain | nice plain%plain
 	END
 }
 

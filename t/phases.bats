@@ -357,6 +357,27 @@ short() {
 	[ ! -e no ]
 }
 
+@test "phases: words are noted as they were typed, whatever the pipeline makes of them" {
+	words() { jq -sc '[.[].words // empty] | last' run/manifest.json; }
+	posttrain RUN=run METHOD=ntp TRAIN='rf-ntp $(OPTIM)' STEPS=9 2>err
+	[ "$(words | jq -c '[.DATA, .TRAIN, .STEPS]')" = "[\"$P/data.jsonl\",\"rf-ntp \$(OPTIM)\",\"9\"]" ]
+	cp "$P/data.jsonl" other.jsonl
+	run -2 posttrain RUN=run METHOD=ntp TRAIN='rf-ntp $(OPTIM)' DATA=other.jsonl STEPS=9
+	[[ "$output" == *"changed since the last batch: DATA $P/data.jsonl -> other.jsonl"$'\n'* ]]
+	posttrain RUN=run METHOD=ntp TRAIN='rf-ntp $(OPTIM)' LR=3e-3 STEPS=10 2>err
+	[ "$(words | jq -c '[.TRAIN, .LR]')" = '["rf-ntp $(OPTIM)","3e-3"]' ]
+}
+
+@test "phases: a rate that is not the trainer's may not change within a run" {
+	phase=(make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" RUN=run DATA="$P/post/data/corpus.rf"
+		BATCH=8 MINI_BATCH=4 ENTROPY= SELECT= ROLLOUT=)
+	changes() { "${phase[@]}" REWARD="rf-cat | sh -c cat --lr $1" TRAIN="rf-ntp --lr $2" "${@:3}"; }
+	RF_BIN=$RF_BIN changes 1 1e-3 BATCHES=1 2>err
+	run -2 changes 2 1e-3 BATCHES=2
+	run -0 changes 1 2e-3 BATCHES=2
+	[[ "$output" == *'the learning rate changes from 1e-3 to 2e-3 after 1 batch'* ]]
+}
+
 @test "phases: a start shows the words that were typed, and a refusal shows the words that differ" {
 	phase=(make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" RUN=run DATA="$P/post/data/corpus.rf"
 		BATCH=8 MINI_BATCH=4)

@@ -37,6 +37,9 @@ job() { bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a "$@" 2>err; }
 	[ "$(cat asked)" = 'requeue 7' ]
 	run -2 job
 	[ "$(cat asked)" = 'requeue 7' ]
+	# a loop that was killed leaves no note
+	run -2 job DO='rm a/data/status; exit 2'
+	[ -z "$(grep -v '^make' err)" ]
 	run -64 bash "$ROOT/pipelines/slurm.sbatch" phase
 	[ -z "$(ls -A . | grep -vxE 'a|asked|err|fake|pipelines')" ]
 }
@@ -51,6 +54,21 @@ job() { bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a "$@" 2>err; }
 	[ -z "$(grep -v '^make' err)" ]
 	[ "$(cat asked)" = 'requeue 7' ]
 	[ ! -e a/data/vain ]
+}
+
+@test "slurm.sbatch: a stop that somebody else asked for ends the job without a requeue" {
+	note='75\tasked: the same command continues from here'
+	run -75 job DO="mkdir -p a/data; printf '$note' >a/data/status; exit 2"
+	[ "$(grep -v '^make' err)" = 'slurm.sbatch: a: stopped by RUN/stop: not queued again' ]
+	[ ! -s asked ]
+	stops="touch begun; until [ -e a/stop ]; do sleep .02; done; printf '$note ' >a/data/status; exit 2"
+	bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a DO="$stops" 2>err 3>&- &
+	for _ in $(seq 500); do [ -e begun ] || sleep .02; done
+	kill -USR1 $!
+	status=0
+	wait $! || status=$?
+	[ "$status" -eq 75 ]
+	[ "$(cat asked)" = 'requeue 7' ]
 }
 
 @test "slurm.sbatch: three attempts without a commit end the job, not counting those before a commit" {
