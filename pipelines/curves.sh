@@ -61,7 +61,7 @@ numbers() {
 	jq -nrR --arg file "$1" '
 		def stop($n; $what): "curves: \($file): line \($n): \($what)\n" | halt_error(65);
 		foreach inputs as $text (0; . + 1; . as $n | select($text | test("^[ \t\r]*$") | not)
-		| $text | (try fromjson catch stop($n;
+		| $text | (try if test("\u0000") then error else fromjson end catch stop($n;
 			"not a line of JSON, as after a kill while it was written: remove it"))
 		| if type != "object" or (.step | type) != "number" then
 			stop($n; "there is no number \"step\"") else . end
@@ -72,7 +72,9 @@ numbers() {
 		else
 			["4 loss", ."loss/ntp"], ["5 reward " + $kind, ."reward/mean"]
 		end
-		| select(.[1] | type == "number") | [$step, .[0], .[1]] | map(tostring) | join("\t"))' <"$1"
+		| select(.[1] | type == "number")
+		| if .[1] | isnan or isinfinite then .[0] = "0" else . end
+		| [$step, .[0], .[1]] | map(tostring) | join("\t"))' <"$1"
 }
 
 # about RUN: by what command its lines were made, and size and hash of what they are about
@@ -127,7 +129,12 @@ trap 'rm -rf "$tmp"' EXIT
 for i in "${!runs[@]}"; do
 	run=$(plain "${runs[i]}")
 	for file in "$run/eval.jsonl" "$run/log.jsonl"; do
-		[ ! -e "$file" ] || numbers "$file"
+		[ -e "$file" ] || continue
+		numbers "$file" >"$tmp/file"
+		awk -F '\t' '$2 != "0"' "$tmp/file"
+		lost=$(awk -F '\t' '$2 == "0" { n++ } END { print n + 0 }' "$tmp/file")
+		[ "$lost" -eq 0 ] ||
+			echo "curves: $file: $lost of its values are NaN or infinite and are left out" >&2
 	done >"$tmp/run"
 	[ -s "$tmp/run" ] || die 66 "$run has no numbers to draw: its eval.jsonl and log.jsonl have no" \
 		"loss, accuracy or reward yet (train it, or EVAL=valid.rf)"

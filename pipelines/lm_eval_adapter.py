@@ -18,6 +18,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
 
 from lm_eval.api.model import LM
@@ -32,7 +33,7 @@ class RfTools(LM):
         super().__init__()  # lm-eval always passes the last three; the programs know better
         self.bin, self.tokenizer = bin, str(tokenizer or model)
         self.max_length = None if max_length is None else int(max_length)
-        self.max_gen_toks = int(max_gen_toks)
+        self.max_gen_toks = 256 if max_gen_toks is None else int(max_gen_toks)
         if self.max_length is not None and self.max_length < 1:
             raise ValueError(f"max_length={max_length}: a model must be able to read at least 1 token")
         if self.max_gen_toks < 0:
@@ -41,7 +42,10 @@ class RfTools(LM):
         self.run_model = ["-m", str(model), *shlex.split(str(options))]
 
     def pipe(self, lines, *stages):
-        """The lines through a pipe of programs: the first and the other messages that come out of it."""
+        """Returns the head and the bodies of the records that a pipe of programs makes of the lines.
+
+        A program that fails has said why, so its exit status ends lm-eval.
+        """
         with tempfile.TemporaryFile() as before:
             before.writelines(json.dumps(line).encode() + b"\n" for line in lines)
             before.seek(0)
@@ -55,7 +59,7 @@ class RfTools(LM):
             before.close()
         for stage in running:
             if stage.wait():
-                raise subprocess.CalledProcessError(stage.returncode, stage.args)
+                sys.exit(stage.returncode)
         return messages[0], [message["body"] for message in messages[1:-1]]
 
     def encode(self, lines, *options):
@@ -121,6 +125,8 @@ class RfTools(LM):
             how = json.loads(how)
             until = how.get("until") or []
             until = [s for s in ([until] if isinstance(until, str) else until) if s]
+            if any("\0" in s for s in until):
+                raise ValueError(f"until={until}: a text that is written has no NUL, so none can end it")
             new = next((int(how[k]) for k in ("max_gen_toks", "max_new_tokens", "max_tokens",
                                               "max_completion_tokens") if how.get(k) is not None),
                        self.max_gen_toks)
@@ -136,7 +142,10 @@ class RfTools(LM):
             drawn = how.get("do_sample", how.get("temperature", 0) > 0)
             options = [f"--stop={s}" for s in until[:16]] + ["--max-new", str(new)]
             options += ["--temperature", str(how.get("temperature", 1.0))] if drawn else []
-            options += [f"--{k.replace('_', '-')}={how[k]}" for k in ("top_k", "top_p") if drawn and k in how]
+            if drawn and how.get("top_k", 0) > 0:
+                options.append(f"--top-k={int(how['top_k'])}")
+            if drawn and "top_p" in how:
+                options.append(f"--top-p={how['top_p']}")
             cut = [] if self.max_length is None else ["--max-prompt", str(self.max_length - new)]
             head, prompts = self.encode(({"prompt": requests[i].args[0], "i": i} for i in asked),
                                         "--prompt-key", "prompt", "--meta-key", "i", *cut)

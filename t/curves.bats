@@ -63,7 +63,8 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 		sid=$!
 		sleep "0.$((RANDOM % 9))$((RANDOM % 10))"
 		case $((kill % 3)) in
-		0) pkill -KILL -s $sid || : ;;
+		# again, for a process that was begun meanwhile
+		0) pkill -KILL -s $sid && sleep .02 && pkill -KILL -s $sid || : ;;
 		1) kill -KILL -- -$sid 2>/dev/null || : ;;
 		2) kill -TERM -- -$sid 2>/dev/null || : ;;
 		esac
@@ -327,11 +328,26 @@ noted() {
 	try torn "$said" 65
 	noted "to'rn" '{"step":1,"loss/ntp":2}{"step":2'
 	try "to'rn" "to'rn/log.jsonl: line 1: not a line of JSON" 65
+	noted zeros '{"step":1,"loss/ntp":2}'
+	printf '\0\0\0\n' >>zeros/log.jsonl
+	try zeros 'zeros/log.jsonl: line 2: not a line of JSON' 65
+	noted nan '{"step":1,"loss/ntp":NaN}' '{"step":2,"loss/ntp":1e999}'
+	try nan 'nan/log.jsonl: 2 of its values are NaN or infinite and are left out' 66
 	noted list '[1]'
 	try list 'list/log.jsonl: line 1: there is no number "step"' 65
 	noted eval '{"step":1,"loss/ntp":2}'
 	printf '{"step":0,"nll":' >eval/eval.jsonl
 	try eval 'eval/eval.jsonl: line 1: not a line of JSON' 65
+	# a figure has the numbers that are there
+	noted some '{"step":1,"loss/ntp":NaN}' '{"step":2,"loss/ntp":1.5}' '{"step":3,"loss/ntp":-Infinity}'
+	curves RUNS=some OUT=out 2>err
+	grep -qx 'curves: some/log.jsonl: 2 of its values are NaN or infinite and are left out' err
+	[ "$(cut -f 2,5 out/curves.tsv | tail -n +2)" = $'2\t1.5' ]
+	# make would take the name for another one
+	for word in 'OUT=o$q' 'RUNS=so$me' 'EVAL=$(q)'; do
+		run -2 curves RUNS=some OUT=out "$word"
+		[[ "$output" == *"${word%%=*}='${word#*=}': make takes a dollar sign for the beginning of"* ]]
+	done
 }
 
 @test "curves.mk: LABELS, GROUP and BASELINE must fit the runs, and FORMAT writes PNG, SVG or PDF" {

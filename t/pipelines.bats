@@ -32,7 +32,8 @@ share() { awk -v n="$1" -v d="$2" -v t="$3" 'BEGIN { printf "%.3f", n * t / d / 
 # end SID HOW: ends a session in one of three ways
 end() {
 	case $2 in
-	0) kill -9 $(session "$1") 2>/dev/null || true ;;   # all of it
+	# all of it, and again what was begun meanwhile
+	0) kill -9 $(session "$1") 2>/dev/null && sleep .02 && kill -9 $(session "$1") 2>/dev/null || true ;;
 	1) kill -9 -- "-$1" 2>/dev/null || true ;;          # make and the loop, whose guard ends the pipeline
 	# politely: make and the loop, which ends the pipeline
 	2) kill -TERM -- "-$1" 2>/dev/null || true ;;

@@ -364,8 +364,23 @@ for key in "temperature", "do_sample", "top_k", "top_p", "until", "max_new_token
 assert ask({"max_gen_toks": None}, max_gen_toks=3) == want
 assert ask({"max_gen_toks": 3, "do_sample": True, "temperature": None}) \
     == ask({"max_gen_toks": 3, "do_sample": True, "temperature": 1.0})
-print(said(lambda: ask({"max_gen_toks": -1})))' >out
-	[ "$(cat out)" = 'max_gen_toks=-1 tokens are to be written, which must be 0 or more' ]
+assert A(max_gen_toks=None).max_gen_toks == 256
+drawn = {"max_gen_toks": 3, "do_sample": True}
+for none in {"top_k": 0}, {"top_k": -1}, {"top_p": 1.0}:
+    assert ask(drawn | none) == ask(drawn), none
+assert ask(drawn | {"top_k": 2.0}) == ask(drawn | {"top_k": 2})
+print(said(lambda: ask({"max_gen_toks": -1})))
+print(said(lambda: ask({"max_gen_toks": 1, "until": ["a\0b"]})))' >out
+	[ "$(sed -n 1p out)" = 'max_gen_toks=-1 tokens are to be written, which must be 0 or more' ]
+	[[ "$(sed -n 2p out)" == until=*': a text that is written has no NUL, so none can end it' ]]
+}
+
+@test "lm_eval_adapter: a program that fails ends lm-eval with its status, without a traceback" {
+	adapter 'how = {"max_gen_toks": 1, "do_sample": True, "temperature": 1e-5}
+try: A().generate_until([I("abc", how)])
+except SystemExit as e: print(e.code)' >out
+	[ "$(cat out)" = 64 ]
+	grep -q '^rf-generate: --temperature: 1e-05 is neither 0 nor a number' err
 }
 
 @test "lm_eval_adapter: an empty prompt is answered after the end token, and changes no other answer" {
