@@ -409,6 +409,7 @@ lint:
 	@shellcheck $(SHELL_TESTS) t/*.bats t/cross/*.bats t/slurm/*.bats t/*.bash
 	@awk -f lib/rooms.awk $(ROOMS)
 	@awk -f lib/lengths.awk $(ROOMS)
+	@awk -f lib/tests.awk t/*.bats t/cross/*.bats t/slurm/*.bats
 	@! grep -nE '(^|[^a-z_])(v?f?printf|f?puts|f?putc|putchar|perror|_?[eE]xit|abort) *\(' $(QUIET) || \
 		{ echo "lint: lib/ neither prints nor exits"; exit 1; }
 	@wc -l tools/*.c | awk -v most=150 $(MANY)

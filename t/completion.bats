@@ -45,7 +45,8 @@ offers() {
 }
 
 @test "completion: files and folders are offered where an option or argument names one" {
-	mkdir run && touch corpus.rf config.json
+	mkdir run
+	touch corpus.rf config.json
 	[ "$(offers rf-entropy -m '')" = run ]
 	[ "$(offers rf-ntp --weights-out '')" = run ]
 	[ "$(offers rf-init --config c)" = "config.json corpus.rf" ]

@@ -213,7 +213,8 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	cp -a "$P/a" "$P/b" .
 	# as after a kill between the log and the commit
 	jq -c 'select(.step == 3) | ."loss/ntp" = 9' b/log.jsonl >line
-	cat line b/log.jsonl >log && mv log b/log.jsonl
+	cat line b/log.jsonl >log
+	mv log b/log.jsonl
 	curves RUNS='a b' OUT=out/curves
 	python3 - >want <<-'END'
 		import json
@@ -315,7 +316,9 @@ noted() {
 	try() {
 		run -2 curves RUNS="good $1" OUT=out
 		[[ "${lines[0]}" == "curves: $2"* ]] || { echo "$output"; return 1; }
-		[[ "$output" == *"Error $3" ]] && [ ! -e out/curves.png ] && [ ! -e out/curves.tsv ]
+		[[ "$output" == *"Error $3" ]]
+		[ ! -e out/curves.png ]
+		[ ! -e out/curves.tsv ]
 	}
 	noted empty
 	: >empty/log.jsonl

@@ -29,7 +29,8 @@ setup() {
 	missing 'the NVIDIA driver finds no GPU ' EMU_DEVICES=0
 	missing 'the GPU is of type sm_70, but rf-cuda.so was built for sm_' EMU_SM=70
 	# a copy of the programs without the plugin beside them
-	mkdir -p lone && cp "$(command -v rf-entropy)" lone
+	mkdir -p lone
+	cp "$(command -v rf-entropy)" lone
 	run -69 env -u RF_PLUGIN lone/rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf"
 	want='rf-entropy: no CUDA plugin: rf-cuda.so is neither in ../lib/rf-tools nor in ../build'
 	[[ "$output" == "$want, relative to the programs "* ]]
@@ -182,7 +183,8 @@ setup() {
 }
 
 @test "cuda, emulated: a NaN on the GPU is reported in the same words as on the CPU" {
-	cp -r "$M" m && chmod -R u+w m
+	cp -r "$M" m
+	chmod -R u+w m
 	"$RF_UNITS/helper/model" poke m model.layers.1.attn.o_proj.weight 3 3e38
 	texts 40 1:50 >in
 	run -70 rf-entropy -m m --device cuda --dtype f32 in

@@ -135,7 +135,8 @@ same() {
 	diff -r run/answers "$P/want/answers"
 	[ "$(wc -l <run/times.tsv)" -eq 4 ]
 	# two at once: one waits; and what a kill at the very beginning leaves is no obstacle
-	rm -r run && mkdir -p run/answers
+	rm -r run
+	mkdir -p run/answers
 	touch run/{.evaluation,words.tmp,.questions.rf.tmp-123,answers/.new.rf,answers/..new.rf.tmp-123}
 	real RUN=run BATCH=3 >a 2>&1 &
 	real RUN=run BATCH=3 >b 2>&1
@@ -174,14 +175,16 @@ same() {
 	diff want run/heat.tsv
 	# neither all nor nothing was found, so that the order of depths matters
 	[ "$(awk 'NR > 1 && $6 > 0 && $6 < 100' run/heat.tsv | wc -l)" -ge 8 ]
-	png run/heat.png && png run/scores.png
+	png run/heat.png
+	png run/scores.png
 	# a panel for each task that has depths, three in a row, and a bar for each score
 	[ "$(size run/heat.png)" = '1884 624' ]
 	[ "$(size run/scores.png)" = '1200 552' ]
 	grep -q '](heat.png)' run/report.md
 	# without depths there is none
 	needles RUN=fwe TASK=fwe SAMPLES=2
-	[ ! -e fwe/heat.png ] && [ ! -e fwe/heat.tsv ]
+	[ ! -e fwe/heat.png ]
+	[ ! -e fwe/heat.tsv ]
 	png fwe/scores.png
 	run ! grep heat fwe/report.md
 }
@@ -213,7 +216,8 @@ same() {
 	run -2 needles RUN=b TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=d
 	[[ "$output" == *'the id 0 stands for two different questions'* ]]
 	# errors in the other run's files name these files
-	head -c -20 d/answers/batch-000000.rf >cut && mv cut d/answers/batch-000000.rf
+	head -c -20 d/answers/batch-000000.rf >cut
+	mv cut d/answers/batch-000000.rf
 	run -2 needles RUN=b TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=d
 	[[ "$output" == *'rf-score: d/answers/batch-000000.rf: '* ]]
 	run ! grep -F .tmp <<<"$output"
@@ -252,7 +256,8 @@ ruler() {
 	ruler fwe 1k 1 >cwe-8192/1024/data/fwe-test.jsonl
 	# a folder is no file
 	evaluate RUN=run SUITE=ruler DATA='cwe-8192/*/data/*' GENERATE="$P/rule" 2>err || :
-	[[ "$(cat err)" == *'cwe-8192/2048/data/vt'* ]] && [ ! -e run/answers ]
+	[[ "$(cat err)" == *'cwe-8192/2048/data/vt'* ]]
+	[ ! -e run/answers ]
 	data='cwe-8192/1024/data/* cwe-8192/2048/data/vt/*.jsonl'
 	evaluate RUN=run SUITE=ruler DATA="$data" GENERATE="$P/rule"
 	[ "$(jq -c '[.task, .length, .n]' run/scores.jsonl | paste -sd' ')" = '["fwe",1024,1] '\
@@ -310,7 +315,8 @@ ruler() {
 		printf '%b' "$1" >bad.jsonl
 		run -2 evaluate RUN=bad SUITE=longbench DATA=bad.jsonl
 		[ "${lines[0]}" = "$2" ] || { echo "$output"; return 1; }
-		[ ! -e bad/questions.rf ] && rm -rf bad
+		[ ! -e bad/questions.rf ]
+		rm -rf bad
 	}
 	good='{"prompt":"a","answers":["x"],"task":"trec"}\n'
 	try "$good"'{"prompt":"a","answers":["x"]}\n' \
@@ -410,7 +416,8 @@ ruler() {
 	try 'GENERATE: rf-genrate: command not found' GENERATE=rf-genrate
 	run -2 evaluate RUN=no SUITE=longbench DATA=none.jsonl
 	[[ "$output" == *'none.jsonl: No such file or directory'* ]]
-	mkdir mine && touch mine/file
+	mkdir mine
+	touch mine/file
 	run -2 evaluate RUN=mine
 	[[ "$output" == *'mine: it exists but is not an evaluation'* ]]
 	[ "$(ls -A mine)" = file ]
@@ -440,7 +447,8 @@ ruler() {
 	try() {
 		run -2 evaluate RUN=no SUITE=files "${@:2}"
 		[[ "$output" == *"$1"* ]] || { echo "$output"; return 1; }
-		[ ! -e no/questions.rf ] && [ ! -e no/tokenized ]
+		[ ! -e no/questions.rf ]
+		[ ! -e no/tokenized ]
 		rm -rf no
 	}
 	echo '{"prompt":"a","answers":["x"],"task":"mine"}' >q.jsonl
@@ -449,9 +457,11 @@ ruler() {
 	try "--metric: 'nope' is not one of auto|f1" DATA=q.jsonl TASK=own METRIC=nope
 	try 'BY=task,len: questions do not keep the key len: META_KEY=len keeps it' DATA=q.jsonl BY=task,len
 	run -2 needles RUN=no METRIC=nope
-	[[ "$output" == *"--metric: 'nope' is not one of"* ]] && [ ! -e no ]
+	[[ "$output" == *"--metric: 'nope' is not one of"* ]]
+	[ ! -e no ]
 	run -2 evaluate RUN=no SUITE=longbench DATA=q.jsonl MAX_NEW=1
-	[[ "$output" == *"the task 'mine' has no metric here"* ]] && [ ! -e no/questions.rf ]
+	[[ "$output" == *"the task 'mine' has no metric here"* ]]
+	[ ! -e no/questions.rf ]
 	echo '{"prompt":"a","answers":["x"]}' >bare.jsonl
 	run -2 evaluate RUN=no SUITE=files DATA=bare.jsonl
 	[[ "$output" == *"the key 'task' is missing"*" (TASK=name gives all questions a task)"* ]]

@@ -76,11 +76,13 @@ judge_run() {
 	RANDOM_START=1
 	cp -a old new
 	rf-ntp -m new --mini-batch 1 --outer response --log new.log in
-	[ -e new/step-000003 ] && rm -f new/.lock
+	[ -e new/step-000003 ]
+	rm -f new/.lock
 	prepare() { prepare_run; }
 	judge() {
-		[ ! -e run/step-000001 ] && [ ! -e run/step-000002 ] &&
-			judge_run rf-ntp -m run --mini-batch 1 --outer response --log log in
+		[ ! -e run/step-000001 ] || return 1
+		[ ! -e run/step-000002 ] || return 1
+		judge_run rf-ntp -m run --mini-batch 1 --outer response --log log in
 	}
 	sweep 40 rf-ntp -m run --mini-batch 1 --outer response --log log in
 }
@@ -102,7 +104,8 @@ judge_run() {
 	}
 	sweep 8 rf-grpo -m run --grad-out g in
 	# and the step with it
-	rm -rf new new.log && cp -a old new
+	rm -rf new new.log
+	cp -a old new
 	rf-ntp -m new --grad-in want --log new.log in
 	rm -f new/.lock
 	prepare() { prepare_run; }
@@ -135,25 +138,30 @@ judge_run() {
 	texts 40 1:50 >in
 	batch 1:50 >rewarded
 	for trainer in "rf-ntp -m run in" "rf-grpo -m run rewarded"; do
-		rm -rf run && runs run
+		rm -rf run
+		runs run
 		run -0 --separate-stderr faulty RF_FAULT_FREE=2000000 $trainer
 		said="${trainer%% *}: run: the disk is nearly full: 2000000 bytes are free, and a step needs "
 		[[ "$stderr" =~ ^"$said"[0-9]+$ ]]
 		[ "$(readlink run/latest)" = step-000001 ]
-		rm -rf run && runs run
+		rm -rf run
+		runs run
 		run -0 --separate-stderr faulty RF_FAULT_FREE=900000000 $trainer
 		[ -z "$stderr" ]
 		# a file system that does not count
-		rm -rf run && runs run
+		rm -rf run
+		runs run
 		run -0 --separate-stderr faulty RF_FAULT_FREE=uncounted $trainer
 		[ -z "$stderr" ]
 		# old steps in the lower layer of an overlay go all the same
-		rm -rf run && runs run
+		rm -rf run
+		runs run
 		run -0 --separate-stderr faulty RF_FAULT_OVERLAY=1 $trainer --keep 1
 		[ -z "$stderr" ]
 		[ "$(cd run && echo step-* .step*)" = "step-000001 .step*" ]
 		# a step that cannot be taken apart
-		rm -rf run && runs run
+		rm -rf run
+		runs run
 		mkdir -p run/step-000000/a/b/c/d/e/f
 		run -0 --separate-stderr $trainer --keep 1
 		said="${trainer%% *}: run: old steps could not be removed: run/.step-000000.tmp-"
@@ -174,7 +182,8 @@ judge_out() {
 	state run | cmp - before || return 1
 	rm -rf .out.tmp-*
 	$out 2>again || return 1
-	diff -r out new && [ -z "$(find . -maxdepth 1 -name '.out*')" ]
+	diff -r out new || return 1
+	[ -z "$(find . -maxdepth 1 -name '.out*')" ]
 }
 
 @test "faults: --weights-out killed at any call leaves the old weights or the new, and the run as it was" {
@@ -185,8 +194,10 @@ judge_out() {
 	for how in "absent rf-ntp -m run" "whole rf-grpo -m run" "swapped rf-ntp -m run"; do
 		out="${how#* } --weights-out out in"
 		rf-ntp -m "$M" --weights-out out in
-		rm -rf new run && cp -a old run
-		$out && mv out new
+		rm -rf new run
+		cp -a old run
+		$out
+		mv out new
 		prepare() {
 			rm -rf out .out.tmp-*
 			[ "${how%% *}" = absent ] || cp -a was out
@@ -219,7 +230,8 @@ judge_out() {
 	[ "$n" -ge 15 ]
 	ended=
 	for ((k = 1; k <= n; k += EVERY / 2 + 1)); do
-		rm -rf out && cp -a was out
+		rm -rf out
+		cp -a was out
 		status=0
 		faulty RF_FAULT=term:$k $out out in 2>message || status=$?
 		ended+=" $status"
@@ -230,7 +242,8 @@ judge_out() {
 		esac || { echo "call $k of $n: status $status"; return 1; }
 		[ -z "$(find . -name '.*.tmp-*')" ]
 	done
-	[[ "$ended" == *143* ]] && [[ "$ended" == *" 0"* ]]
+	[[ "$ended" == *143* ]]
+	[[ "$ended" == *" 0"* ]]
 	state run | cmp - before
 }
 
@@ -247,7 +260,8 @@ judge_out() {
 		rm calls
 		ended=
 		for ((k = 1; k <= n; k++)); do
-			rm -rf out .out.tmp-* && cp -a was out
+			rm -rf out .out.tmp-*
+			cp -a was out
 			status=0
 			RF_FAULT_FILE=out/theirs faulty RF_FAULT=make:$k $how $out out in 2>message ||
 				status=$?
@@ -274,7 +288,8 @@ judge_out() {
 	runs run
 	rf-ntp -m "$M" --lr 1e-2 --weights-out was in
 	for place in out new; do
-		rm -rf out && cp -a was out
+		rm -rf out
+		cp -a was out
 		# before the first record, and while it is written
 		run -74 faulty RF_FAULT_FREE=1000 rf-ntp -m run --weights-out $place /dev/null
 		said="rf-ntp: $place: a checkpoint needs "
@@ -282,7 +297,8 @@ judge_out() {
 		run -74 bash -c "trap '' XFSZ; ulimit -f 8; exec rf-ntp -m run --weights-out $place in"
 		[[ "$output" == "rf-ntp: "*": write: File too large" ]]
 		diff -r out was
-		[ ! -e new ] && [ -z "$(find . -name '.*.tmp-*')" ]
+		[ ! -e new ]
+		[ -z "$(find . -name '.*.tmp-*')" ]
 	done
 }
 

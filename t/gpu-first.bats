@@ -309,7 +309,8 @@ stub() {
 	: >wheel/fla/__init__.py
 	FLA=wheel MOST=500 "$ROOT/pipelines/gpu-bundle.sh" b.tar.gz
 	tar xzf b.tar.gz
-	[ -e gpu-bundle/lib/python/fla/__init__.py ] && [ -e gpu-bundle/lib/python/einops ]
+	[ -e gpu-bundle/lib/python/fla/__init__.py ]
+	[ -e gpu-bundle/lib/python/einops ]
 	unset RF_BENCH RF_UNITS RF_CUBLAS RF_BIN SMALL
 	RF_PLUGIN='' ONLY=right gpu-bundle/pipelines/gpu-first.sh --plan >plan
 	[ "$(grep -c '^programs-demo-' plan)" -eq 4 ]
@@ -327,5 +328,6 @@ stub() {
 			print; bad = 1 } END { exit bad }'
 	run -1 env MOST=1 "$ROOT/pipelines/gpu-bundle.sh" c.tar.gz
 	[[ "$output" == *'more than 1: build for one architecture '* ]]
-	[ ! -e c.tar.gz ] && [ ! -e c.tar.gz.part ]
+	[ ! -e c.tar.gz ]
+	[ ! -e c.tar.gz.part ]
 }

@@ -49,7 +49,8 @@ flip() {
 			[[ "$output" == *"optim.safetensors: "* ]]
 		done
 		state | cmp - before
-		rm -rf run && cp -a whole run
+		rm -rf run
+		cp -a whole run
 	done
 	rf-ntp -m run in
 }
@@ -313,7 +314,8 @@ flip() {
 			run prlimit --data=$((mib << 20)) $command --device cpu --threads 1 -m run in
 			[ "$status" -eq 0 ] || [ "$status" -eq 71 ] ||
 				{ echo "$mib MiB, $command: $status $output"; false; }
-			[ "$status" -eq 0 ] || { [ "${#lines[@]}" -eq 1 ] && [[ "$output" == rf-* ]]; }
+			[ "$status" -eq 0 ] || [ "${#lines[@]}" -eq 1 ]
+			[ "$status" -eq 0 ] || [[ "$output" == rf-* ]]
 		done
 	done
 	[ "$status" -eq 0 ]

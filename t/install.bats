@@ -4,7 +4,8 @@ setup() { load helper; }
 
 @test "install: everything goes below DESTDIR and an absolute PREFIX, and make uninstall removes all of it" {
 	place="$PWD/a root"
-	mkdir -p "$place/opt/rf/bin" && touch "$place/opt/rf/bin/other"
+	mkdir -p "$place/opt/rf/bin"
+	touch "$place/opt/rf/bin/other"
 	make -s -C "$ROOT" -o all install DESTDIR="$place" PREFIX=/opt/rf >/dev/null
 	cd "$place/opt/rf"
 	for program in "$RF_BIN"/rf-*; do
@@ -14,8 +15,10 @@ setup() { load helper; }
 		grep -q "$name" "share/bash-completion/completions/$name"
 	done
 	[ ! -e "$RF_UNITS/../rf-cuda.so" ] || cmp "$RF_UNITS/../rf-cuda.so" lib/rf-tools/rf-cuda.so
-	[ -e share/man/man5/rf-stream.5 ] && [ -e share/man/man7/rf-tools.7 ]
-	[ -x share/rf-tools/stages.sh ] && [ ! -x share/rf-tools/midtrain.mk ]
+	[ -e share/man/man5/rf-stream.5 ]
+	[ -e share/man/man7/rf-tools.7 ]
+	[ -x share/rf-tools/stages.sh ]
+	[ ! -x share/rf-tools/midtrain.mk ]
 	diff -r "$ROOT/examples" share/rf-tools/examples
 	make -s -C "$ROOT" uninstall DESTDIR="$place" PREFIX=/opt/rf >/dev/null
 	[ "$(cd "$place" && find . ! -type d)" = ./opt/rf/bin/other ]
@@ -43,5 +46,6 @@ setup() { load helper; }
 	[ "$(wc -l <out.documents.tsv)" -eq 2 ]
 	command -v gnuplot >/dev/null || return 0
 	alone make -s -f "$share/evaluate.mk" RUN=e MODEL=run TASK=vt LENGTH=1k SAMPLES=1 MAX_NEW=1
-	[ -e e/report.md ] && [ -e e/heat.png ]
+	[ -e e/report.md ]
+	[ -e e/heat.png ]
 }

@@ -67,9 +67,14 @@ mark() {
 		same_logs a b
 		[ ! -e "$LIVE" ]
 		case $every in
-		1) diff -r <(cd a && ls) <(cd b && ls) && diff -r a/step-000006 b/step-000006 ;;
-		2) [ "$(cd b && echo step-*)" = "step-000000 step-000004 step-000008 step-000009" ] &&
-			diff -r a/step-000004 b/step-000004 ;;
+		1)
+			diff -r <(cd a && ls) <(cd b && ls)
+			diff -r a/step-000006 b/step-000006
+			;;
+		2)
+			[ "$(cd b && echo step-*)" = "step-000000 step-000004 step-000008 step-000009" ]
+			diff -r a/step-000004 b/step-000004
+			;;
 		*) [ "$(cd b && echo step-*)" = 'step-000000 step-000009' ] ;;
 		esac
 	done

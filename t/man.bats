@@ -27,7 +27,8 @@ setup_file() {
 	rf-select -o selected.rf entropy.rf
 	rf-rollout -m RUN -o rollouts.rf selected.rf
 	rf-reward -o rewarded.rf rollouts.rf
-	cp -a RUN trained && rf-grpo -m trained --log log.jsonl rewarded.rf
+	cp -a RUN trained
+	rf-grpo -m trained --log log.jsonl rewarded.rf
 	cp rewarded.rf a.rf
 	rf-dump --json valid.rf | jq -c 'if .type == "seq" then .body += {
 		meta: {gold: 1, choices: ["a", "bc"]},

@@ -73,7 +73,8 @@ line() {
 	touch run/.manifest.json.tmp-123
 	truncate -s -1 $J
 	rf-ntp -m run --threads 1 --lr 1e-3 in
-	[ "$(wc -l <$J)" -eq 2 ] && [ "$(jq -c .event $J | paste -sd' ')" = '"begin" "change"' ]
+	[ "$(wc -l <$J)" -eq 2 ]
+	[ "$(jq -c .event $J | paste -sd' ')" = '"begin" "change"' ]
 	[ ! -e run/.manifest.json.tmp-123 ]
 	echo '{"event":' >>$J
 	state >before
@@ -135,7 +136,8 @@ line() {
 	rf-ntp -m run --threads 1 --weights-out adapted in
 	rf-ntp -m run --dry-run in >/dev/null
 	rf-ntp -m run --eval in >/dev/null
-	[ ! -e $J ] && [ ! -e adapted/manifest.json ]
+	[ ! -e $J ]
+	[ ! -e adapted/manifest.json ]
 }
 
 @test "manifest: rf-dump shows the manifest as text and as JSON" {
@@ -192,7 +194,8 @@ line() {
 		"stages":[{"tool":"rf-tokenize","options":{"bytes":false,"max-len":256,"truncate":"split"}},
 		{"tool":"rf-x","options":{"kind":"b"}}]}
 	END
-	jq -c . $J >lines && mv lines $J
+	jq -c . $J >lines
+	mv lines $J
 	rf-dump run | sed -n '/^manifest/,/^tensors/{/^tensors/!p}' | diff - <(cat <<-'END'
 		manifest   begin, step 1, -, host -
 		words        ENTROPY=
@@ -326,7 +329,8 @@ midtrain() {
 @test "manifest: an export of a run has a model card without times, and keeps the earlier card" {
 	small
 	printf -- '---\nlicense: apache-2.0\nlanguage:\n- en\ntags:\n- old\n---\n# Base\n' >ckpt/README.md
-	jq '._name_or_path = "owner/Base-1.0"' ckpt/config.json >t && mv t ckpt/config.json
+	jq '._name_or_path = "owner/Base-1.0"' ckpt/config.json >t
+	mv t ckpt/config.json
 	midtrain BATCHES=2 2>/dev/null
 	rf-init --from run --dtype bf16 out 2>/dev/null
 	cmp out/README.base.md ckpt/README.md
@@ -433,7 +437,9 @@ card() {
 	[ "$(card '' /home/me/.cache/huggingface/hub/models--Owner--A-b.1/snapshots/0123)" = \
 		'base_model: Owner/A-b.1' ]
 	[ "$(card '' hub/models--gpt2/x--y)" = '' ]
-	[ "$(card '' ./a)" = '' ] && [ "$(card '' a/b/c)" = '' ] && [ "$(card '' '')" = '' ]
+	[ "$(card '' ./a)" = '' ]
+	[ "$(card '' a/b/c)" = '' ]
+	[ "$(card '' '')" = '' ]
 }
 
 @test "manifest: a pipeline takes another learning rate in the middle of a run, and records it" {
@@ -444,7 +450,8 @@ card() {
 	[ "$(line 2 '[.event, .step, .program.options.lr, .words.LR]')" = '["change",3,"0.0001","1e-4"]' ]
 	[ "$(jq -s 'map(."actor/lr")' -c run/log.jsonl)" = '[0.001,0.001,0.0001]' ]
 	run -0 midtrain BATCHES=4 LR=1e-4
-	[[ "$output" != *'learning rate'* ]] && [ "$(wc -l <$J)" -eq 3 ]
+	[[ "$output" != *'learning rate'* ]]
+	[ "$(wc -l <$J)" -eq 3 ]
 	# with anything else that differs it is refused
 	run -2 midtrain BATCHES=5 LR=1e-5 SEED=7
 	[[ "$output" == *'< seed=1'* ]]

@@ -142,7 +142,8 @@ qwen() {
 			rf-dump) run -78 --separate-stderr rf-dump --check m ;;
 			esac
 			[[ "$stderr" == "$program: m"*"$said"* ]] || { echo "$edit: $stderr"; return 1; }
-			[ "${#stderr_lines[@]}" -eq 1 ] && [ ! -e new ]
+			[ "${#stderr_lines[@]}" -eq 1 ]
+			[ ! -e new ]
 		done
 	done <<-'END'
 		w["model.more"] = f

@@ -335,7 +335,8 @@ short() {
 		[ "$(grep -c '^rf-grpo: none of the batch.s 4 records has rollouts' <<<"$output")" -eq 1 ]
 		# the reason is given once, by the stage that knows it
 		[ "$(grep -cE '^rf-(entropy|select|rollout|reward): ' <<<"$output")" -eq 1 ]
-		[ ! -e run/step-000002 ] && [ ! -e run/log.jsonl ]
+		[ ! -e run/step-000002 ]
+		[ ! -e run/log.jsonl ]
 		rm -rf run
 	done
 	run -2 short run midtrain LIVE=1

@@ -321,7 +321,8 @@ killed_again_and_again() {
 	[[ "$output" == *"unknown variable XYZ; the variables are RUN MODEL CORPUS DATA "*" SELECT "* ]]
 	run -2 midtrain RUN='runs/with space'
 	[[ "$output" == *"RUN contains a space"*"'runs/with space'"* ]]
-	mkdir other && touch other/mine
+	mkdir other
+	touch other/mine
 	run -2 midtrain RUN=other
 	[[ "$output" == *"other: it exists but is not a run"* ]]
 	[ "$(echo *)" = other ]
@@ -369,7 +370,8 @@ killed_again_and_again() {
 	# what a trainer that was killed before its commit leaves
 	run -2 midtrain RUN=run BATCHES=3 MODEL=wrong KEEP=1 \
 		TRAIN='rf-cat >read; echo "{}" >>run/log.jsonl; false'
-	[ -e run/log.jsonl ] && [ -e run/streams/step-000000.rf ]
+	[ -e run/log.jsonl ]
+	[ -e run/streams/step-000000.rf ]
 	run -2 midtrain RUN=run BATCHES=3 MODEL=nothing
 	[[ "$output" == *"rf-loop: run: nothing: "* ]]
 	cmp run/step-000000/model.safetensors wrong/model.safetensors
@@ -408,7 +410,8 @@ killed_again_and_again() {
 }
 
 @test "midtrain.mk: a text file or a run whose name begins with a dash is not taken for an option" {
-	mkdir text && cp "$P/text/rf-cat.1.txt" text/a.txt
+	mkdir text
+	cp "$P/text/rf-cat.1.txt" text/a.txt
 	cp "$P/text/rf-init.1.txt" 'text/--output=a.txt'
 	cd text
 	midtrain RUN=-r7 BATCHES=1 CORPUS='*.txt'
@@ -610,7 +613,8 @@ prompts() {
 		[ "$(jq -r '.model_type, .vocab_size' "$ROOT/pipelines/demo-$arch.json" | paste -sd' ')" = \
 			"$arch 384" ]
 		n=$(size $arch)
-		[ $((n * 100)) -gt $((same * 98)) ] && [ $((n * 100)) -lt $((same * 102)) ]
+		[ $((n * 100)) -gt $((same * 98)) ]
+		[ $((n * 100)) -lt $((same * 102)) ]
 		make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" ARCH=$arch RUN=$arch $arch/fresh
 		cmp <(jq 'del(.dtype)' $arch/fresh/config.json) <(jq . "$ROOT/pipelines/demo-$arch.json")
 	done
@@ -720,11 +724,13 @@ prompts() {
 	[ "$output" = "deps: sudo is missing; run this as root: apt-get install bats jq" ]
 	run -0 deps 0
 	[ "$(cat log)" = $'apt-get update -q\napt-get install -q -y --no-install-recommends bats jq' ]
-	rm log && mv sudo stubs
+	rm log
+	mv sudo stubs
 	run -0 deps 1000
 	[ "$(cat log)" = \
 		$'sudo\napt-get update -q\nsudo\napt-get install -q -y --no-install-recommends bats jq' ]
-	rm log && printf '#!/bin/sh\necho installed\n' >stubs/dpkg-query
+	rm log
+	printf '#!/bin/sh\necho installed\n' >stubs/dpkg-query
 	run -0 deps 1000
 	[ -z "$output" ]
 	[ ! -e log ]
@@ -742,7 +748,8 @@ prompts() {
 	[ "$(kept)" = "step-000004 step-000006 $(printf 'best-step-%06d' "$best")" ]
 	rf-ntp --eval -m run/best valid.rf | jq .nll | diff - <(jq -s 'min_by(.nll).nll' run/eval.jsonl)
 	# the best one stays when the trainer has removed its step
-	jq -c ".nll -= if .step == $best then 1 else 0 end" run/eval.jsonl >eval.jsonl && mv eval.jsonl run/
+	jq -c ".nll -= if .step == $best then 1 else 0 end" run/eval.jsonl >eval.jsonl
+	mv eval.jsonl run/
 	midtrain RUN=run EVAL=valid.rf KEEP_STEPS=1 KEEP_BEST=nll BATCHES=4 2>err
 	[ "$(kept)" = "step-000008 $(printf 'best-step-%06d' "$best")" ]
 	for words in KEEP_BEST=loss 'KEEP_BEST=nll EVAL=' KEEP_STEPS=0 'KEEP_BEST=reward EVAL_REWARD='; do

@@ -26,7 +26,8 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 		said+='(raise it, or cut with rf-tokenize --max-len and --truncate)'
 		[[ "$output" =~ ^"$name: in: record 2 (byte "[0-9]+"$said"$ ]] || { echo "$output"; false; }
 		run -0 bash -c "$command --max-len 61 in >out"
-		rm -rf run && runs run
+		rm -rf run
+		runs run
 	done < <(programs)
 }
 
@@ -325,7 +326,8 @@ family() {
 		[ "$status" -ne 74 ] ||
 			{ said=$(cut -d: -f1,2 <<<"$said") output=$(cut -d: -f1,2 <<<"$output"); }
 		[ "$said" = "$output" ] || { echo "$said"; echo "$output"; return 1; }
-		[ -n "$said" ] && state | cmp - before
+		[ -n "$said" ]
+		state | cmp - before
 	}
 	for trainer in rf-grpo rf-ntp; do
 		same 64 $trainer -m "$M" in
@@ -351,7 +353,8 @@ family() {
 		same 74 $command -o none/out in
 	done
 	same 71 rf-rollout -m "$M" -n 65536 -k 65536 --max-len 100 texts
-	cp -r "$M" m && chmod -R u+w m
+	cp -r "$M" m
+	chmod -R u+w m
 	"$RF_UNITS/helper/model" poke m model.norm.weight 3 nan
 	for command in rf-entropy rf-rollout 'rf-ntp --eval'; do
 		same 70 $command -m m in
@@ -364,7 +367,8 @@ family() {
 	same 65 rf-ntp --eval -m run --loss response in
 	same 65 rf-rollout -m run -k 45 in
 	"$RF_UNITS/helper/lab" pick in 0 >head
-	rf-init --config "$M/config.json" --seed 9 foreign && rf-rollout -m foreign -k 3 -n 3 in |
+	rf-init --config "$M/config.json" --seed 9 foreign
+	rf-rollout -m foreign -k 3 -n 3 in |
 		rf-reward >stale
 	same 65 rf-grpo -m run stale
 	# a run that is past --at; another's gradient
@@ -470,7 +474,8 @@ family() {
 		words=$(sed -n 's/^fits .* MiB with //p' "$1")
 		mib=$(sed -n 's/^fits *\([0-9]*\) MiB .*/\1/p' "$1")
 		eval "plan MEMORY=100G ${words//\$\$/\\\$\\\$}" >again
-		[ "$(needs <again)" -eq "$mib" ] && [ "$mib" -le "$2" ]
+		[ "$(needs <again)" -eq "$mib" ]
+		[ "$mib" -le "$2" ]
 		grep -q '^memory     102400 MiB: it fits$' again
 	}
 	plan MEMORY=100G >all

@@ -36,7 +36,8 @@ last() { tail -n 1 "$1"; }
 @test "progress: a trainer counts the records, tokens and steps of its training for any --mini-batch" {
 	batch 1:50 2:40 3:30 >in
 	while IFS='|' read -r how losses; do
-		rm -rf run && runs run
+		rm -rf run
+		runs run
 		$how -m run --progress in 2>err
 		grep -qE "^${how%% *}: 3 records$losses, 120 tokens, [0-9]+ tokens/s, [0-9.]+ s, ended$" \
 			err || { echo "$how"; cat err; return 1; }
@@ -50,7 +51,8 @@ last() { tail -n 1 "$1"; }
 		rf-grpo --rl-coef 0 --ntp-coef 0|
 	END
 	# what the line says is what the log says
-	rm -rf run && runs run
+	rm -rf run
+	runs run
 	rf-ntp -m run --progress --log new in 2>err
 	[[ "$(last err)" == *"loss/ntp $(printf %.5g "$(jq '.["loss/ntp"]' new)"), "* ]]
 	rf-ntp -m run --mini-batch 1 --progress --log three in 2>err

@@ -19,7 +19,8 @@ setup_file() {
 		tokenizer $family
 		rf-init --config $family.json --seed 7 --tokenizer $family.tok fresh
 		rf-init --from fresh --dtype bf16 half
-		cp $family.tok/* half && cp $family.json half/config.json
+		cp $family.tok/* half
+		cp $family.json half/config.json
 		published publish half $family 3
 		rm -r fresh half
 

@@ -33,7 +33,8 @@ entropies() {
 			rf-init --from ckpt run
 			rf-ntp -m run --lr 0.01 in
 			others ckpt run/step-000001
-			rf-init --from "$G/$case" alone && rf-ntp -m alone --lr 0.01 in
+			rf-init --from "$G/$case" alone
+			rf-ntp -m alone --lr 0.01 in
 			[ "$(entropies run)" = "$(entropies alone)" ]
 			[ "$(entropies run)" != "$(entropies ckpt)" ]
 			rm -rf alone
@@ -88,23 +89,28 @@ entropies() {
 	sees qwen ckpt
 	for name in $L.0.linear_attn.A_log $L.1.linear_attn.in_proj_qkv.weight $L.3.self_attn.k_norm.weight \
 		model.language_model.norm.weight; do
-		cp -r ckpt bad && tensor drop bad $name
+		cp -r ckpt bad
+		tensor drop bad $name
 		run -78 --separate-stderr rf-entropy -m bad
 		[ "$stderr" = "rf-entropy: bad: tensors missing: $name" ]
 		rm -r bad
 	done
 	for name in $L.0.self_attn.q_norm.weight $L.3.linear_attn.dt_bias $L.4.mlp.up_proj.weight \
 		model.language_model.x lm_head.bias; do
-		cp -r ckpt bad && tensor add bad $name
+		cp -r ckpt bad
+		tensor add bad $name
 		run -78 --separate-stderr rf-entropy -m bad
 		[ "$stderr" = "rf-entropy: bad: tensors unexpected: $name" ]
 		rm -r bad
 	done
-	cp -r ckpt good && tensor add good model.visual.more && tensor add good mtp.layers.7.x &&
-		tensor drop good mtp.norm.weight
+	cp -r ckpt good
+	tensor add good model.visual.more
+	tensor add good mtp.layers.7.x
+	tensor drop good mtp.norm.weight
 	rf-init --from good run
 	# of a text model alone as well
-	cp -r "$G/qwen" alone && chmod -R u+w alone
+	cp -r "$G/qwen" alone
+	chmod -R u+w alone
 	tensor add alone mtp.norm.weight
 	rf-init --from alone --dtype f32 alone-too
 	tensor add alone model.layers.0.more

@@ -57,7 +57,8 @@ form() {
 	[ "$(rf-dump --tsv --rows step --columns step,commits --no-header RUN | tail -n 1)" = $'4\t1' ]
 	[ "$(cut -f 1 runs/curves/curves.tsv | sort | uniq -c | tr -s ' ' | paste -sd,)" = \
 		' 1 run, 5 runs/a, 5 runs/b, 5 runs/c, 5 runs/d, 5 runs/e' ]
-	[ "$(grep -c '^| niah_single_1 ' runs/q/report.md)" -eq 1 ] && [ -e runs/q/heat.png ]
+	[ "$(grep -c '^| niah_single_1 ' runs/q/report.md)" -eq 1 ]
+	[ -e runs/q/heat.png ]
 	grep -q ' rf-reward --exec .python3 examples/my_reward.py. ' runs/c/data/words
 	[ "$(rf-dump --json runs/a/streams/step-000000.rf | head -n 1 | jq '.body.history | length')" -ge 4 ]
 	[ "$(rf-dump --tsv --rows sample --no-header runs/t/answers/*.rf | wc -l)" -ge 4 ]

@@ -25,7 +25,8 @@ setup() {
 			rf-entropy --device cpu -m "$m" --nll --keep hidden,logits --segment 128 \
 				--threads $threads in >$threads
 		done
-		cmp 1 2 && cmp 1 3
+		cmp 1 2
+		cmp 1 3
 		rf-entropy --device check -m "$m" --nll --keep hidden,logits --segment 128 in | cmp - 1
 	done
 }
@@ -112,7 +113,8 @@ setup() {
 }
 
 @test "rf-entropy: a logit that overflows exits 70 and names the position, and no NaN is written" {
-	cp -r "$M" m && chmod -R u+w m
+	cp -r "$M" m
+	chmod -R u+w m
 	"$RF_UNITS/helper/model" poke m lm_head.weight 83 3e38
 	texts 40 1:2 2:80 >in
 	# the first row whose hidden state makes a logit infinite; minus infinity is a probability of 0
@@ -133,7 +135,9 @@ setup() {
 
 @test "rf-entropy: a weight that is NaN or infinite exits 70 and is named" {
 	for x in nan inf; do
-		rm -rf m && cp -r "$M" m && chmod -R u+w m
+		rm -rf m
+		cp -r "$M" m
+		chmod -R u+w m
 		"$RF_UNITS/helper/model" poke m model.layers.1.attn.o_proj.weight 3 $x
 		run -70 rf-entropy -m m "$G/stream/tokens.rf"
 		[[ "$output" == *"model.layers.1.attn.o_proj.weight"* ]]
@@ -177,8 +181,11 @@ ${own:0:12} (if another program"*"rf-tokenize --tokenizer m/tokenizer"*")" ]]
 	run -64 rf-entropy -m "$M" --segment -1 "$G/stream/tokens.rf"
 	run -66 rf-entropy -m nowhere "$G/stream/tokens.rf"
 	run -66 rf-entropy -m "$M" nothing.rf
-	mkdir empty && run -66 rf-entropy -m empty "$G/stream/tokens.rf"
-	cp -r "$M" m && chmod -R u+w m && echo '{' >m/config.json
+	mkdir empty
+	run -66 rf-entropy -m empty "$G/stream/tokens.rf"
+	cp -r "$M" m
+	chmod -R u+w m
+	echo '{' >m/config.json
 	run -78 rf-entropy -m m "$G/stream/tokens.rf"
 	run -69 env RF_PLUGIN="$PWD/none" rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf"
 	[ "${#lines[@]}" -eq 1 ]

@@ -32,7 +32,8 @@ speaker() {
 	jq --argjson v "${VOCAB:-384}" '.vocab_size = $v | .hidden_size = 32
 		| .num_hidden_layers = 1 | .eos_token_id = 1
 		| .tie_word_embeddings = false' "$G/delta/config.json" >config.json
-	rm -rf m && rf-init --config config.json m
+	rm -rf m
+	rf-init --config config.json m
 	python3 "$ROOT/t/helper/speaker.py" m "$@"
 }
 
@@ -141,7 +142,8 @@ speaker() {
 	rf-dump --json out | jq -se '.[0].body.history[-1].options.stop == ["l"]' >/dev/null
 	rf-dump --head out | grep -q -- '--stop l'
 	# several end tokens, the first at once; rows are filled with the first of them
-	jq '.eos_token_id = [9, 107]' m/config.json >config.json && cp config.json m
+	jq '.eos_token_id = [9, 107]' m/config.json >config.json
+	cp config.json m
 	rf-generate -m m --tokenizer bytes in >out
 	[ "$(wrote out | sort -u) $(stops out | sort -u) $(said out | sort -u)" = '[[107]] ["eos"] [""]' ]
 }
@@ -194,7 +196,8 @@ ends() {
 	printf '{"tokens": [9], "until": ["<|im_end|>"]}\n' |
 		rf-tokenize --format ids --meta-key until --vocab 384 - >in
 	[ "$(ends --stop-key until)" = '["stop","b<tool>a",3]' ]
-	jq '.eos_token_id = 3' m/config.json >config.json && cp config.json m
+	jq '.eos_token_id = 3' m/config.json >config.json
+	cp config.json m
 	[ "$(ends --stop-key until)" = '["eos","b<tool>a",3]' ]
 	[ "$(ends --stop-key until --ignore-eos)" = '["stop","b<tool>a",3]' ]
 }
@@ -205,7 +208,8 @@ ends() {
 	json_tokenizer
 	[ "$(ends --max-new 9 --stop ba --stop bab)" = '["length","ababab",3]' ]
 	speaker 107 104 2 111 1 # h, e, <unk>, l, the end
-	jq '.eos_token_id = 9' m/config.json >config.json && cp config.json m
+	jq '.eos_token_id = 9' m/config.json >config.json
+	cp config.json m
 	[ "$(ends --max-new 6 --stop el --stop lh)" = '["length","helh",107]' ]
 	[ "$(ends --stop '<unk>')" = '["stop","he",2]' ]
 	[ "$(ends --stop 'e<unk>l')" = '["stop","h",111]' ]
@@ -218,7 +222,8 @@ ends() {
 	printf '{"tokens": [5]}\n' | rf-tokenize --format ids --vocab 32000 - >in
 	# ▁hel, lo, </s>, ▁w, the bytes of ö, r, the pieces of the published model
 	VOCAB=32000 speaker 6312 28709 2 275 198 185 28712
-	jq '.eos_token_id = 9' m/config.json >config.json && cp config.json m
+	jq '.eos_token_id = 9' m/config.json >config.json
+	cp config.json m
 	rm -f m/tokenizer_config.json
 	cp "$G/tokenizer/tokenizer.model" m
 	rf-generate -m m --max-new 7 in >out
@@ -293,7 +298,8 @@ ends() {
 	rm m/tokenizer_config.json
 	printf '{"tokens": [5]}\n' | rf-tokenize --format ids --vocab 384 - >ids
 	run -0 --separate-stderr bash -c 'rf-generate -m m ids >out'
-	[ -z "$stderr" ] && [ "$(said out)" = null ]
+	[ -z "$stderr" ]
+	[ "$(said out)" = null ]
 	rf-generate -m m --tokenizer bytes ids >out
 	[ "$(said out)" = '["hel"]' ]
 	run -64 bash -c 'rf-generate -m m --stop x ids >out'
@@ -324,7 +330,8 @@ ends() {
 }
 
 @test "rf-generate: a model that overflows exits 70 and names record, sample and layer" {
-	cp -r "$M" m && chmod -R u+w m
+	cp -r "$M" m
+	chmod -R u+w m
 	"$RF_UNITS/helper/model" poke m model.embeddings.weight $((12 * 16)) 3e38
 	texts 40 1:20 2:20 3:20 | edited 'if .type == "seq" then .body.tokens.data |= map(if . == 12 then 13
 		else . end) | if .body.id == 2 then .body.tokens.data[7] = 12 else . end else . end' >in

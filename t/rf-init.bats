@@ -13,7 +13,9 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	rf-init --from ckpt a
 	rf-init --from a --dtype bf16 published
 	[ "$(readlink a/latest)" = step-000000 ]
-	[ -e a/latest/state.json ] && [ ! -e ckpt/state.json ] && [ ! -e published/state.json ]
+	[ -e a/latest/state.json ]
+	[ ! -e ckpt/state.json ]
+	[ ! -e published/state.json ]
 	grep -q '"dtype": "bfloat16"' published/config.json
 	[ "$(stat -c %s published/model.safetensors)" -lt "$(stat -c %s ckpt/model.safetensors)" ]
 }
@@ -72,7 +74,9 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	runs fresh
 	while read -r status words; do
 		run -"$status" --separate-stderr rf-init $words
-		[[ "$stderr" == 'rf-init: '*moments* ]] && [ "${#stderr_lines[@]}" -eq 1 ] && [ ! -e new ]
+		[[ "$stderr" == 'rf-init: '*moments* ]]
+		[ "${#stderr_lines[@]}" -eq 1 ]
+		[ ! -e new ]
 	done <<-END
 		78 --from fresh --moments new
 		78 --from $M --moments new
@@ -169,7 +173,8 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 }
 @test "rf-init: --help and --version answer on standard output" {
 	run -0 --separate-stderr rf-init --help
-	[[ "$output" == "usage: rf-init --config file"* ]] && [ -z "$stderr" ]
+	[[ "$output" == "usage: rf-init --config file"* ]]
+	[ -z "$stderr" ]
 	run -0 --separate-stderr rf-init --version
 	[[ "$output" =~ ^"rf-init "[0-9]+\.[0-9]+" ("([0-9a-f]{7,}(-changed)?|unknown)")"$ ]]
 	[ -z "$stderr" ]

@@ -257,7 +257,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 		65|ckpt: it exists but is not a run|-m ckpt --data corpus.rf --from ckpt -- line
 		64|and the run itself is what is trained: -m old|-m old/latest --data corpus.rf -- line
 	END
-	[ ! -e run ] && [ ! -e ckpt/data ]
+	[ ! -e run ]
+	[ ! -e ckpt/data ]
 }
 
 @test "rf-loop: the status of a stage that failed becomes the loop's and is written to data/status" {
@@ -359,7 +360,8 @@ the model only of 200" ]
 }
 
 @test "rf-loop: goes on after SIGHUP if it was started under nohup" {
-	L=$(waiting) && export L
+	L=$(waiting)
+	export L
 	(
 		trap '' HUP
 		exec setsid rf-loop -m run --from ckpt --data corpus.rf --batches 1 --batch 4 \
@@ -450,7 +452,8 @@ the model only of 200" ]
 	run -75 loop run
 	said="another loop, process $loop, is working on the run"
 	[ "$output" = "rf-loop: run: $said: try again when it has ended (rf-loop --wait waits)" ]
-	[ ! -e run/data/status ] && [ "$(holder run)" -eq "$loop" ]
+	[ ! -e run/data/status ]
+	[ "$(holder run)" -eq "$loop" ]
 	first=$shell
 	cp err err.first
 	L=$(waiting) begin run --wait
@@ -539,8 +542,11 @@ the model only of 200" ]
 		touch exp/streams/mine
 	done
 	run -0 rf-loop -m exp --from ckpt --data exp/data/train.rf --batches 3 --batch 4 -- "$LINE"
-	[ -e exp/data/valid.rf ] && [ -e exp/data/raw/text ] && [ -e exp/data/notes ] &&
-		[ -e exp/streams/mine ] && [ ! -e exp/streams/step-000000.rf ]
+	[ -e exp/data/valid.rf ]
+	[ -e exp/data/raw/text ]
+	[ -e exp/data/notes ]
+	[ -e exp/streams/mine ]
+	[ ! -e exp/streams/step-000000.rf ]
 	cmp corpus.rf exp/data/train.rf
 	same_as_want exp
 }
@@ -603,7 +609,8 @@ the model only of 200" ]
 @test "rf-loop: with changed settings a run without batches begins from the checkpoint as it is now" {
 	L=false run -1 loop run
 	rf-init --config "$P/config.json" --seed 9 new
-	rm -r ckpt && mv new ckpt
+	rm -r ckpt
+	mv new ckpt
 	L=false run -1 loop run --seed 3
 	cmp run/step-000000/model.safetensors ckpt/model.safetensors
 }
@@ -644,12 +651,14 @@ the model only of 200" ]
 	cmp corpus.rf n.rf
 	L=false run -1 loop run --data other.rf --seed 2 --make "$make"
 	L=false run -1 loop run --data corpus.rf --seed 3
-	[ -e other.rf ] && cmp corpus.rf n.rf
+	[ -e other.rf ]
+	cmp corpus.rf n.rf
 	# of a copy of a run the copy's data go, and no others
 	L=false run -1 loop first --data first/data/own.rf --make "$make"
 	cp -a first second
 	run -1 loop second --data second/data/own.rf --make "false # $make"
-	[ -e first/data/own.rf ] && [ ! -e second/data/own.rf ]
+	[ -e first/data/own.rf ]
+	[ ! -e second/data/own.rf ]
 }
 
 @test "rf-loop: refuses an order of data that no data/words describes, and leaves other files alone" {

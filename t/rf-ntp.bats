@@ -69,7 +69,8 @@ prompted() {
 	for m in delta delta-hybrid gated lact lact-muon qwen; do
 		M=$G/$m
 		texts 40 1:200 2:70 3:9 4:1 >in
-		rm -rf ? && runs a b c d e
+		rm -rf ?
+		runs a b c d e
 		rf-ntp --device cpu -m a --segment 128 --threads 1 in
 		rf-ntp --device cpu -m b --segment 128 --threads 2 in
 		"$RF_UNITS/helper/records" reverse in | rf-ntp --device cpu -m c --segment 128 --threads 3
@@ -303,7 +304,8 @@ mean_of() {
 	rf-ntp --device cpu -m a --mean sequences --threads 1 in
 	rf-ntp --device cpu -m b --mean sequences --threads 2 in
 	"$RF_UNITS/helper/records" reverse in | rf-ntp --device cpu -m c --mean sequences --threads 3
-	same_step a b && same_step a c
+	same_step a b
+	same_step a c
 	rf-ntp --device cpu -m d --mean tokens in
 	run ! same_step a d
 }

@@ -623,7 +623,8 @@ echoes() {
 		[ "$($rf rf-dump --tsv --columns reward,planted out | awk '$1 == $2' | wc -l)" -eq 12 ]
 		$rf rf-dump -n 1 out | grep -qE '^    rollout 0 .* edit [0-9.]+  planted [0-9.]+  '
 		[ "$($rf rf-dump --json --where 'planted>=0' out | wc -l)" -eq 4 ]
-		rm -rf run && runs run
+		rm -rf run
+		runs run
 		$rf rf-grpo -m run --log $rf.log out
 		jq -e '.["reward/mean"] as $mean | .["reward/planted_mean"] == $mean and
 			.["reward/edit_reward_mean"] != $mean' $rf.log >/dev/null

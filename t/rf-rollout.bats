@@ -59,7 +59,8 @@ placed() {
 
 @test "rf-rollout: the tokens that end a sequence are drawn only with --eos" {
 	chosen 4 5 1:60 2:60 >in
-	cp -r "$M" m && chmod -R u+w m
+	cp -r "$M" m
+	chmod -R u+w m
 	sed -i 's/"eos_token_id": 2/"eos_token_id": [2, 5, 30]/' m/config.json
 	rf-rollout -m m -k 5 -n 100 in >out
 	[ "$(json out | jq '.rollout.tokens.data[] | select(. == 2 or . == 5 or . == 30)' | wc -l)" -eq 0 ]
@@ -112,7 +113,10 @@ placed() {
 			rf-rollout --device cpu -m "$M" --score --segment 128 \
 				--threads $threads $threads >score$threads
 		done
-		cmp 1 2 && cmp 1 3 && cmp score1 score2 && cmp score1 score3
+		cmp 1 2
+		cmp 1 3
+		cmp score1 score2
+		cmp score1 score3
 		rf-rollout --device check -m "$M" -k 6 -n 4 --segment 128 in | cmp - 1
 		rf-rollout --device check -m "$M" --score --segment 128 1 | cmp - score1
 	done
@@ -272,7 +276,8 @@ placed() {
 }
 
 @test "rf-rollout: a model that overflows exits 70 and names the rollout and its position" {
-	cp -r "$M" m && chmod -R u+w m
+	cp -r "$M" m
+	chmod -R u+w m
 	"$RF_UNITS/helper/model" poke m lm_head.weight 83 3e38
 	run -70 --separate-stderr bash -c 'rf-rollout -m m -k 3 -n 8 "$0" >out' "$G/stream/rewarded.rf"
 	said='): the log-probability of rollout '
@@ -295,5 +300,6 @@ placed() {
 		run -64 rf-rollout -m "$M" $bad "$G/stream/rewarded.rf"
 	done
 	run -0 --separate-stderr rf-rollout -m "$M" --dry-run -n 64 -k 100 </dev/null
-	[[ "$output" == *MiB* ]] && [ -z "$stderr" ]
+	[[ "$output" == *MiB* ]]
+	[ -z "$stderr" ]
 }

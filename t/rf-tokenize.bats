@@ -99,7 +99,7 @@ bad() {
 @test "rf-tokenize: takes files in the order of the command line and counts ids through all of them" {
 	printf '{"text":"b"}\n{"text":""}\n' >b.jsonl
 	printf 'a' >a.txt
-	{ tokens 0 b. && tokens 1 . && tokens 2 a. && tokens 3 b. && tokens 4 .; } >want
+	{ tokens 0 b.; tokens 1 .; tokens 2 a.; tokens 3 b.; tokens 4 .; } >want
 	bodies b.jsonl a.txt b.jsonl | cmp - want
 }
 
@@ -133,8 +133,8 @@ bad() {
 @test "rf-tokenize: --prompt-key and --answer-key make one sequence with prompt_len and answers" {
 	printf '{"q":"ab","a":"c"}\n{"q":"","a":["d","e\\n"]}\n' >a.jsonl
 	{
-		tokens 0 abc. ',"prompt_len":2,"answers":["c"]' &&
-			tokens 1 d. ',"prompt_len":0,"answers":["d","e\n"]'
+		tokens 0 abc. ',"prompt_len":2,"answers":["c"]'
+		tokens 1 d. ',"prompt_len":0,"answers":["d","e\n"]'
 	} >want
 	bodies --prompt-key q --answer-key a a.jsonl | cmp - want
 	# without an answer the document does not end
@@ -355,8 +355,9 @@ tokens: nothing can be shared (--bos yes, or a line for each)" ]
 	printf 'c' >d/c.txt
 	printf '{"tokens":[5]}\n' >d/i.ids
 	{
-		tokens 0 a. ',"source":"a.jsonl:1"' && tokens 1 b. ',"source":"a.jsonl:2"' &&
-			tokens 2 c. ',"source":"c.txt"'
+		tokens 0 a. ',"source":"a.jsonl:1"'
+		tokens 1 b. ',"source":"a.jsonl:2"'
+		tokens 2 c. ',"source":"c.txt"'
 	} >want
 	bodies --source d/a.jsonl d/c.txt | cmp - want
 	bodies --source d/i.ids | grep -q '"source":"i.ids:1"'
@@ -589,7 +590,8 @@ tokens: nothing can be shared (--bos yes, or a line for each)" ]
 	printf '{"tokens":[1]}\n' >a.ids
 	usage() {
 		run -64 --separate-stderr rf-tokenize "${@:2}"
-		[ "$stderr" = "rf-tokenize: $1" ] && [ -z "$output" ]
+		[ "$stderr" = "rf-tokenize: $1" ]
+		[ -z "$output" ]
 	}
 	usage "text needs a tokenizer: use --bytes or --tokenizer" a.txt
 	usage "text needs a tokenizer: use --bytes or --tokenizer" --vocab 4 a.txt
@@ -667,7 +669,7 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 
 @test "rf-tokenize: a line, a text or a record over --max-record is an error that says so" {
 	head -c 70000 /dev/zero | tr '\0' 'a' >a.txt
-	{ printf '{"text":"a"}\n{"text":"' && cat a.txt && printf '"}\n'; } >a.jsonl
+	{ printf '{"text":"a"}\n{"text":"'; cat a.txt; printf '"}\n'; } >a.jsonl
 	run -65 --separate-stderr rf-tokenize --bytes --max-record 64k a.jsonl
 	[ "$stderr" = "rf-tokenize: a.jsonl: line 2 is longer than 65536 bytes (raise --max-record)" ]
 	run -65 --separate-stderr rf-tokenize --bytes --max-record 64k a.txt
@@ -682,7 +684,7 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 @test "rf-tokenize: a line of millions of JSON objects needs less than 150 MB of memory" {
 	[[ $RF_BIN != *sanitize* ]] || skip "address space is no measure here"
 	# a tree of it takes 2 GB
-	{ printf '{"text":"a","x":[' && yes '{}' | head -n 8000000 | tr '\n' ',' && printf '0]}\n'; } >a.jsonl
+	{ printf '{"text":"a","x":['; yes '{}' | head -n 8000000 | tr '\n' ','; printf '0]}\n'; } >a.jsonl
 	run -0 bash -c 'ulimit -v 150000 && rf-tokenize --bytes -o a.rf a.jsonl'
 	run -65 bash -c 'ulimit -v 150000 && rf-tokenize --bytes --meta-key x -o b.rf a.jsonl'
 }

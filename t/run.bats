@@ -156,13 +156,15 @@ in_order() {
 	calls 'write|fsync|rename|unlink|unlinkat' |
 		awk -v every="$((EVERY * EVERY / 2 + 1))" '$1 == "rename" { late = 1 }
 			$1 != "write" || n++ % every == 0 { print late + 0, $0 }' >list
-	[ "$(grep -c ^0 list)" -ge 10 ] && [ "$(grep -c ^1 list)" -ge 5 ]
+	[ "$(grep -c ^0 list)" -ge 10 ]
+	[ "$(grep -c ^1 list)" -ge 5 ]
 	while read -r late name k; do
 		attempt -e trace="$name" -e inject="$name:signal=TERM:when=$k"
 		[ "$status" -eq $((late ? 0 : 143)) ] || { echo "$name $k: status $status"; return 1; }
 		[ -z "$(find . -name '.*.tmp-*')" ]
 		if [ "$late" -eq 1 ]; then
-			[ "$(readlink r/latest)" = step-000009 ] && [ ! -e r/step-000001 ]
+			[ "$(readlink r/latest)" = step-000009 ]
+			[ ! -e r/step-000001 ]
 		else
 			[ ! -e r/step-000009 ]
 		fi
@@ -220,13 +222,15 @@ in_order() {
 overtaken() {
 	local old=$1 what=$2 name k look looks=0
 	shift 2
-	rm -rf r && cp -a "$old" r
+	rm -rf r
+	cp -a "$old" r
 	strace -f -e trace=%file -o trace "$@" >out 2>message
 	fine
 	sed 's/^[0-9]* *//' trace | awk -F '(' -v what="$what" '$1 ~ /^[a-z0-9_]+$/ { k[$1]++
 		if ($0 ~ /"r[\/"]/ && $0 ~ what) print $1, k[$1], $0 }' >looks
 	while read -r name k look; do
-		rm -rf r && cp -a "$old" r
+		rm -rf r
+		cp -a "$old" r
 		strace -f -o /dev/null -e trace="$name" -e inject="$name:delay_enter=100000:when=$k" "$@" \
 			>out 2>message &
 		sleep .05

@@ -87,3 +87,18 @@ rooms() { awk -f "$ROOT/lib/rooms.awk" "$@"; }
 	[ "${lines[0]}" = "lint: one.c:1: 'site' gave way to 'position'" ]
 	[[ "${lines[1]}" == "lint: one.c:3: 'sites' "* ]]
 }
+
+@test "source: make lint refuses a check whose failure is ignored, and names the line" {
+	{
+		printf '\t%s\n' '[ a ] || [ b ] && c' '[[ a && b ]]' '[ -s pid ] && break' \
+			'if [ a ] && [ b ]; then' 'cmp a <(cd b && ls)' '[ "$(cd "$b" && ls)" = "a && b" ]'
+		printf '\t%s\n' '[ a ] &&' '[ b ] ||' 'return' 'first && second | \' 'cmp - third'
+	} >good.bats
+	awk -f "$ROOT/lib/tests.awk" good.bats
+	printf '\t%s\n' 'x=1' '[ a ] && [ b ]' '[[ "$output" == *a ]] && [ ! -e b ]' 'cmp 1 2 && cmp 1 3' \
+		'[ a ] &&' '[ b ]' 'same_step a b \' '&& same_step a c' >bad.bats
+	run awk -f "$ROOT/lib/tests.awk" bad.bats
+	[ "$status" -eq 1 ]
+	[ "$(grep -o '^lint: [^ ]*' <<<"$output" | paste -sd' ')" = \
+		'lint: bad.bats:2: lint: bad.bats:3: lint: bad.bats:4: lint: bad.bats:5: lint: bad.bats:7:' ]
+}

@@ -31,7 +31,8 @@ reader() {
 
 @test "rf-stream(5): the C reader on the page compiles without a warning and agrees with rf-dump" {
 	run reader
-	[ "$status" -eq 0 ] && [ -z "$output" ]
+	[ "$status" -eq 0 ]
+	[ -z "$output" ]
 	for f in "$S"/*.rf; do
 		./reader <"$f" >theirs
 		rf-dump --json "$f" | jq -r 'select(.type == "seq") | .body
@@ -155,7 +156,9 @@ sweep() {
 	local call=$1 fault=$2 k
 	shift 2
 	for k in $(seq 60); do
-		rm -rf dir && mkdir dir && echo old >dir/out.rf
+		rm -rf dir
+		mkdir dir
+		echo old >dir/out.rf
 		traced "inject=$call:$fault:when=$k" -o dir/out.rf "$S/tokens.rf"
 		grep -q -e INJECTED -e SIGKILL trace || break
 		# before main() the loader may fail: 127
@@ -171,7 +174,8 @@ sweep() {
 		[ "$fault" = signal=KILL ] || [ "$(ls -A dir)" = out.rf ] ||
 			{ echo "$call $fault $k leaves $(ls -A dir)"; return 1; }
 	done
-	[ "$k" -gt 1 ] && [ "$k" -lt 60 ]
+	[ "$k" -gt 1 ]
+	[ "$k" -lt 60 ]
 }
 
 @test "rf-cat -o: whichever call fails, the file is the old one or the new one, and nothing else is left" {
@@ -204,7 +208,9 @@ sweep() {
 		rf-cat --json -o big.rf
 	strace -qq -o trace -e trace=mmap rf-cat --version >stdout
 	for k in $(seq $(($(wc -l <trace) + 1)) 200); do # those before are the loader's
-		rm -rf dir && mkdir dir && echo old >dir/out.rf
+		rm -rf dir
+		mkdir dir
+		echo old >dir/out.rf
 		status=0
 		strace -qq -o trace -e inject=brk:error=ENOMEM:when=2+ \
 			-e "inject=mmap:error=ENOMEM:when=$k+" \

@@ -114,7 +114,8 @@ read_all() {
 
 @test "train: a gradient that is not finite exits 70 and changes nothing; --on-nan skip goes on" {
 	texts 40 1:50 2:40 >in
-	cp -r "$M" m && chmod -R u+w m
+	cp -r "$M" m
+	chmod -R u+w m
 	# the loss is as it was; on the way back the head's weights meet a coefficient of 1e6
 	"$RF_UNITS/helper/model" scale m lm_head.weight 1e36
 	"$RF_UNITS/helper/model" scale m model.norm.weight 1e-36
@@ -169,7 +170,8 @@ read_all() {
 	texts 40 {1..12}:4 >in
 	for how in 'constant 3 9' 'linear 3 9' 'cosine 3 9' 'cosine 0 30' 'linear 0 5' 'constant 0 0'; do
 		set -- $how
-		rm -rf run log && runs run
+		rm -rf run log
+		runs run
 		rf-ntp -m run --mini-batch 1 --lr 2e-3 --lr-schedule $1 --warmup $2 --total-steps $3 \
 			--log log <(rf-cat --range 0:5 in)
 		rf-ntp -m run --mini-batch 1 --lr 2e-3 --lr-schedule $1 --warmup $2 --total-steps $3 \
@@ -303,7 +305,8 @@ read_all() {
 			same_step want run
 			diff <(jq -S 'del(.files)' want/latest/state.json) \
 				<(jq -S 'del(.files)' run/latest/state.json)
-			rm -rf run && runs run
+			rm -rf run
+			runs run
 		fi
 	done
 	[ "$kills" -gt 3 ]
@@ -336,7 +339,8 @@ read_all() {
 @test "train: a trainer goes on if the reader of its messages leaves" {
 	texts 40 1:50 >in
 	for trainer in rf-grpo rf-ntp; do
-		rm -rf run && runs run
+		rm -rf run
+		runs run
 		run -0 bash -c '{ sleep .3; cat in; } | "$@" -m run --ntp-coef 0 2>&1 | true
 			exit "${PIPESTATUS[1]}"' _ $trainer
 		[ "$(at)" = step-000001 ]
@@ -346,7 +350,8 @@ read_all() {
 @test "train: if latest points to no step, every program takes the newest step there is and says so" {
 	texts 40 1:50 >in
 	runs run
-	rf-ntp -m run in && rf-ntp -m run in
+	rf-ntp -m run in
+	rf-ntp -m run in
 	rm -r run/step-000002
 	said="latest points to step-000002, which does not exist: the newest step is step-000001"
 	run -0 --separate-stderr rf-entropy -m run -o out in
@@ -398,7 +403,8 @@ prompts() {
 		for how in "${hows[@]}"; do
 			optim="${how#*:} --lr 1e-2 --lr-schedule cosine --warmup 2 --total-steps 9"
 			trainer="${how%:*} --mini-batch 2 $optim" log=log.$m.${how%% *}
-			rm -rf a b && runs a b
+			rm -rf a b
+			runs a b
 			# the stream comes through a pipe
 			cat in | $trainer -m a --outer response --log "$log"
 			[ "$(at a)" = step-000003 ]
@@ -426,7 +432,8 @@ prompts() {
 @test "train: with --outer response, threads, the order of the records and the device change no weight" {
 	prompts 1 2 4 >in
 	for trainer in "rf-grpo --stale any" rf-ntp; do
-		rm -rf ? && runs a b c d e
+		rm -rf ?
+		runs a b c d e
 		trainer+=" --mini-batch 0 --outer response"
 		$trainer --device cpu -m a --segment 64 --threads 1 in
 		$trainer --device cpu -m b --segment 64 --threads 2 in
@@ -470,7 +477,8 @@ prompts() {
 		[ ! -e log ]
 		# whoever does not read it does not mind it
 		$trainer --max-len 20 <(rf-cat --range 0:2 bad)
-		rm -rf run log && runs run
+		rm -rf run log
+		runs run
 	done
 	run -64 rf-grpo -m run --stale any --outer response --grad-out g in
 	said='it follows the steps, and --grad-out makes none'
@@ -514,7 +522,8 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 	rm run/.lock
 	state >before
 	for trainer in "rf-grpo --stale any" rf-ntp; do
-		rm -rf other want && cp -a run other
+		rm -rf other want
+		cp -a run other
 		$trainer -m other --mini-batch 2 --lr 1e-2 --log want.log in
 		rf-init --from other --dtype f32 want
 		run -0 $trainer -m run --mini-batch 2 --lr 1e-2 --weights-out out --log log in
@@ -542,7 +551,8 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 
 @test "train: every program takes what --weights-out wrote, and no run or export inherits its list" {
 	batch 1:50 2:40 >in
-	cp -r "$M" m && chmod -R u+w m
+	cp -r "$M" m
+	chmod -R u+w m
 	echo notes >m/notes
 	rf-ntp -m m --lr 1e-2 --weights-out out in
 	[ "$(ls -A out)" = $'.weights-out\nconfig.json\nmodel.safetensors\nnotes' ]
@@ -553,7 +563,8 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 	rf-dump out >/dev/null
 	rf-init --from out run
 	rf-init --from out --dtype f32 export
-	[ ! -e export/.weights-out ] && [ ! -e run/latest/.weights-out ]
+	[ ! -e export/.weights-out ]
+	[ ! -e run/latest/.weights-out ]
 	same_weights out export
 	rf-grpo -m run next
 	# its rollouts are not those of another's weights
@@ -575,7 +586,8 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 	rf-ntp -m "$M" --mini-batch 1 --lr 1e-2 --warmup 3 --weights-out a two
 	run ! same_weights a b
 	# moments that lie in a checkpoint, of which nobody says how many updates made them
-	cp -r run/latest/ step && rm step/state.json
+	cp -r run/latest/ step
+	rm step/state.json
 	rf-ntp -m step --lr 1e-2 --weights-out a two
 	rf-ntp -m want --lr 1e-2 --weights-out b two
 	cmp a/model.safetensors b/model.safetensors
@@ -584,12 +596,18 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 @test "train: --weights-out replaces only what it wrote itself, and refuses before the first record" {
 	batch 1:50 >in
 	runs run
-	mkdir empty folder && echo mine >file && ln -s out link && echo hidden >folder/.hidden
+	mkdir empty folder
+	echo mine >file
+	ln -s out link
+	echo hidden >folder/.hidden
 	rf-init --from run --dtype f32 export
 	rf-ntp -m "$M" --weights-out out in
-	cp -a out more && echo mine >more/notes
-	cp -a out hidden && mkdir hidden/.git
-	cp -a out unlisted && rm unlisted/.weights-out
+	cp -a out more
+	echo mine >more/notes
+	cp -a out hidden
+	mkdir hidden/.git
+	cp -a out unlisted
+	rm unlisted/.weights-out
 	cp -a out model
 	cp -a run other
 	touch names before

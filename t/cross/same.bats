@@ -91,7 +91,8 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 }
 
 @test "same bytes: rf-rollout draws the same from equal probabilities on both machines" {
-	cp -r "$M" even && chmod -R u+w even
+	cp -r "$M" even
+	chmod -R u+w even
 	"$RF_UNITS/helper/model" scale even lm_head.weight 0
 	chosen 6 5 1:300 2:40 9:1000 >in.rf
 	for options in '' '--temperature 0.7 --seed 12345678901' '--top-k 7' '--top-p 0.5'; do
