@@ -33,10 +33,11 @@ enum rf_code rf_file_hash_file(const char *path, char hex[17], struct rf_err *e)
 /* read(2) and fsync(2), repeated after a signal.  If fd does not block, rf_file_read_some() waits for
  * data. */
 ssize_t rf_file_read_some(int fd, void *to, size_t n);
-/* Waits until poll(2) has one of these events for fd, or its end or failure, or until nobody reads `watched`
- * any more (-1: none); false: not within so many seconds (0: for ever). */
+/* Waits until poll(2) reports one of these events for fd, or its end or failure, or until the reader of
+ * the pipe `watched` has left (-1: there is no such pipe).  Returns false if that did not happen within
+ * `seconds`; 0 waits forever. */
 bool rf_file_wait(int fd, short events, int watched, double seconds);
-/* Whether fd is a pipe whose reader has left; -1 is none. */
+/* Returns whether fd is a pipe whose reader has left; false for -1. */
 bool rf_file_abandoned(int fd);
 int rf_file_sync(int fd);
 /* Syncs a directory, so that its entries survive a power loss: path itself, or the directory that path is
@@ -64,9 +65,9 @@ enum rf_code rf_file_append(const char *path, const void *data, size_t n, struct
 /* Locks an open file with flock(2), without waiting.  Errors: RF_EBUSY: another process holds the lock;
  * RF_EIO. */
 enum rf_code rf_file_lock(int fd, const char *path, struct rf_err *e);
-/* Whether a and b both exist and are the same file. */
+/* Returns whether a and b both exist and are the same file. */
 bool rf_file_same(const char *a, const char *b);
-/* Whether path is dir or lies in it, with all links resolved.  False if one of them does not exist. */
+/* Returns whether path is dir or lies in it, with all links resolved; false if one of them does not exist. */
 bool rf_file_inside(const char *path, const char *dir);
 /* As rf_file_inside(); if true, out is the path from dir: "" or "/a/b". */
 bool rf_file_way(char out[4096], const char *path, const char *dir);
@@ -74,12 +75,12 @@ bool rf_file_way(char out[4096], const char *path, const char *dir);
 /* Returns the length of path without the slashes at its end.  *name: the offset at which its last name
  * begins. */
 size_t rf_file_split(const char *path, size_t *name);
-/* The part of path after its last slash, as a pointer into path. */
+/* Returns the part of path after its last slash, as a pointer into path. */
 const char *rf_file_name(const char *path);
 /* out: the directory that contains path's last name, with the slash at its end; "." if path names no
  * directory.  Errors: RF_EIO: it is too long. */
 enum rf_code rf_file_directory(char out[4096], const char *path, struct rf_err *e);
-/* Whether name is a plain file name: 1 to 255 bytes, no '/', and no '.' or '-' at its beginning. */
+/* Returns whether name is a plain file name: 1 to 255 bytes, no '/', and no '.' or '-' at its beginning. */
 bool rf_file_plain(const char *name);
 /* out: dir/name.  Errors: RF_EIO: it is too long. */
 enum rf_code rf_file_join(char out[4096], const char *dir, const char *name, struct rf_err *e);

@@ -52,7 +52,7 @@ enum rf_code rf_loop_begun(const struct rf_loop *l, bool *begun, struct rf_err *
 	return rc == RF_ENOINPUT ? RF_OK : rc;
 }
 
-/* The file that the batch with this number, from 0, is written to. */
+/* Writes the path of the file that the batch with this number, from 0, is written to. */
 static enum rf_code output_name(const struct rf_loop *l, int64_t batch, char path[4096], struct rf_err *e)
 {
 	char name[4096];
@@ -162,7 +162,7 @@ char *rf_loop_noted(const struct rf_loop *l, const char *name)
 
 /* ---- the batch ----------------------------------------------------------------------------- */
 
-/* For commands; whether that failed. */
+/* Sets a variable in the environment of commands.  Returns whether that failed. */
 static bool set(const char *name, const char *value)
 {
 	return setenv(name, value, 1) != 0;
@@ -176,7 +176,7 @@ static bool set_number(const char *name, int64_t n)
 	return set(name, text);
 }
 
-/* What is the line's alone. */
+/* Removes the variables that only the line gets. */
 static void unset_line(void)
 {
 	unsetenv("STREAM");
@@ -201,7 +201,7 @@ int64_t rf_loop_per_epoch(const struct rf_loop *l)
 	return (int64_t)((l->sequences + (l->rest ? batch - 1 : 0)) / batch);
 }
 
-/* What every command gets: of the newest step. */
+/* Sets the variables that both the line and --after get: the newest step, its number and the batch. */
 static enum rf_code set_step(const struct rf_loop *l, int64_t batch, struct rf_err *e)
 {
 	char name[32], step[4096];
@@ -260,7 +260,9 @@ enum rf_code rf_loop_drop_orders(const struct rf_loop *l, const char *spared, st
 	return rc;
 }
 
-/* The data in the order of an epoch, in a file; those of other epochs go. */
+/* Writes the path of the file with the data in the order of an epoch.  Draws the order if the file is
+ * missing, and removes the orders of other epochs.  With --order file it is the path of the data
+ * themselves. */
 static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096], struct rf_err *e)
 {
 	char name[64], seed[32], number[32];
@@ -282,7 +284,8 @@ static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096
 	return rf_loop_run(l, command, "rf-cat --shuffle", e);
 }
 
-/* Which records are those of so many batches, and where what is made of them goes. */
+/* Sets the variables for `count` batches from `batch` on: the file and the range of their records, and the
+ * file for their output. */
 static enum rf_code set_range(struct rf_loop *l, int64_t batch, int64_t count, struct rf_err *e)
 {
 	int64_t from = batch % rf_loop_per_epoch(l) * l->batch, to = from + count * l->batch;
@@ -297,8 +300,8 @@ static enum rf_code set_range(struct rf_loop *l, int64_t batch, int64_t count, s
 	                       set("OUTPUT", output), e);
 }
 
-/* What the line gets; it alone may keep its stream, and has ranks.  One that lives for many batches keeps
- * their streams in the folder. */
+/* Sets all variables that the line gets.  A line that lives for many batches gets the folder for their
+ * streams, and another line gets the file for its stream. */
 static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 {
 	char name[64], step[32], stream[4096] = "";
@@ -318,8 +321,8 @@ static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 	return set_step(l, l->done, e);
 }
 
-/* Looks what a line has done, and notes what it did since `before`; of one that lived for many batches some
- * may be noted already. */
+/* Looks what a line has done, and notes what it did since `before`.  Some batches of a line that lived for
+ * many may be noted already. */
 static enum rf_code note_batch(struct rf_loop *l, int64_t before, double began, struct rf_err *e)
 {
 	const int64_t noted = l->live ? l->done : before;
@@ -333,9 +336,9 @@ static enum rf_code note_batch(struct rf_loop *l, int64_t before, double began, 
 	return rf_loop_note_time(l, (rf_now() - (l->live ? l->lived : began)) / (double)(l->done - noted), e);
 }
 
-/* The line's shell, by the launcher: mpirun carries no variable to other hosts, so the words of the batch go
- * along in its text.  When a rank fails the launcher sends SIGTERM to the others, whose programs know by
- * themselves how to end. */
+/* Runs the line in a shell, which the launcher starts if there is one.  mpirun carries no variable to other
+ * hosts, so the text that it runs declares the variables of the batch.  When a rank fails, the launcher sends
+ * SIGTERM to the other ranks, whose programs then end as after any SIGTERM. */
 #define VARIABLES "RUN DATA STEP AT BATCH BATCHES ORDER FROM TO STREAM OUTPUT SHARD RANKS LIVE FOLLOW SIZE " \
                   "COMMIT_EVERY COMPUTE TRAIN_OPTIONS KEEP_OPTIONS PATH RF_WORDS"
 static enum rf_code run_line(struct rf_loop *l, const char *what, struct rf_err *e)
@@ -358,7 +361,8 @@ static enum rf_code run_line(struct rf_loop *l, const char *what, struct rf_err 
 	return rc;
 }
 
-/* Runs one pipeline.  It must have committed once, and nobody else meanwhile. */
+/* Runs the line for its batches.  Fails unless the run then has exactly their commits more, or with
+ * --count outputs at least one output more. */
 static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 {
 	const int64_t before = l->done;
@@ -416,7 +420,8 @@ enum rf_code rf_loop_note_time(const struct rf_loop *l, double seconds, struct r
 	return rc == RF_OK ? rf_file_append(path, line, (size_t)n, e) : rc;
 }
 
-/* The median of the last batches' seconds, those of earlier loops too: one slow batch does not move it. */
+/* Returns the median of the seconds of the last batches, including batches of earlier loops.  One slow batch
+ * does not move the median. */
 static double usual_time(const struct rf_loop *l)
 {
 	double recent[RECENT], seconds;
@@ -461,7 +466,8 @@ enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_e
 
 /* ---- what is done after a commit ----------------------------------------------------------- */
 
-/* After how many commits it ended well, 0: none, and how long it took. */
+/* Returns the number of commits after which --after last succeeded, 0 if it never did; *seconds: how long it
+ * took. */
 static int64_t after_done(const struct rf_loop *l, double *seconds)
 {
 	char *text = rf_loop_noted(l, "data/after");
@@ -490,8 +496,8 @@ static int by_unfinished(const struct dirent *d)
 	return *d->d_name == '.' && strstr(d->d_name, "batch-") && strstr(d->d_name, ".tmp-");
 }
 
-/* Makes the folder; what a killed program left there goes, for only what this loop starts works there, and
- * nothing of it between two batches. */
+/* Makes the folder of --outputs, and removes the unfinished files that a killed program left there.  Only
+ * programs that this loop starts write there, and none of them runs between two batches. */
 static enum rf_code make_outputs(const struct rf_loop *l, struct rf_err *e)
 {
 	struct dirent **list = NULL;
@@ -512,7 +518,8 @@ static enum rf_code make_outputs(const struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
-/* Whether what --after makes of the newest batch is still there; older ones cannot be made again. */
+/* Returns whether the output of the newest batch still exists, or there is no output.  Outputs of older
+ * batches cannot be made again. */
 static bool output_there(const struct rf_loop *l)
 {
 	char output[4096];
@@ -648,7 +655,7 @@ void rf_loop_report(const struct rf_loop *l)
 
 /* ---- the loop ------------------------------------------------------------------------------ */
 
-/* A name that none of the commands can take for an option. */
+/* Writes the path in a form that no command takes for an option. */
 static enum rf_code plain_path(char out[4096], const char *path, struct rf_err *e)
 {
 	if (snprintf(out, 4096, "%s%s", *path == '-' ? "./" : "", path) >= 4096)
@@ -676,7 +683,7 @@ static void say_line(const struct rf_loop *l)
 	rf_buf_free(&p);
 }
 
-/* Removes RUN/stop; *there: whether somebody had made it. */
+/* Removes RUN/stop; *there: whether the file existed. */
 static enum rf_code take_stop(const struct rf_loop *l, bool *there, struct rf_err *e)
 {
 	char path[4096];
@@ -700,7 +707,7 @@ static enum rf_code obey_stop(struct rf_loop *l, struct rf_err *e)
 	                         l->done, l->batches);
 }
 
-/* A batch at a time. */
+/* Trains the batches that are left, one line after another. */
 static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc = l->keep_streams ? make_folder(l, "streams", e) : RF_OK;
@@ -724,8 +731,8 @@ static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
-/* A trainer that was killed behind its commit may have left `latest` at the step before.  The next one turns
- * it; behind the last batch none comes. */
+/* Turns `latest` to the newest step, as a trainer does when it opens the run.  A trainer that was killed
+ * after its commit may have left `latest` at the step before, and after the last batch no trainer follows. */
 static void turn_latest(const struct rf_loop *l)
 {
 	struct rf_run run;
@@ -772,7 +779,7 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	return l->done < l->batches ? advance(l, e) : RF_OK;
 }
 
-/* Notes how it ended, as far as the run is ours. */
+/* Notes how the loop ended, unless another loop works on the run. */
 static void note_end(struct rf_loop *l, int status, const struct rf_err *e)
 {
 	struct rf_buf text = { 0 };

@@ -45,7 +45,7 @@ static enum rf_code make_folders(const char *path, struct rf_err *e)
 	}
 }
 
-/* Whether a folder holds anything but the folder that a loop makes first. */
+/* Returns whether a folder holds anything but the folder that a loop makes first. */
 static bool is_foreign(const char *path)
 {
 	struct dirent **list;
@@ -98,7 +98,7 @@ static enum rf_code check_fit(const struct rf_loop *l, const char *model, struct
 	return rc;
 }
 
-/* That the data are a file which nothing that a loop writes takes the place of. */
+/* Checks that the data are a regular file, or missing, and that no order of the loop's would replace them. */
 static enum rf_code check_data(const struct rf_loop *l, struct rf_err *e)
 {
 	char folder[4096], data[4096];
@@ -148,7 +148,8 @@ static enum rf_code check(const struct rf_loop *l, struct rf_err *e)
 
 /* ---- one at a time ------------------------------------------------------------------------- */
 
-/* The first look may come between a holder's lock and its note, so nothing is said of it. */
+/* Takes the loop's lock, and with --wait waits for it.  The first try may come after a holder took the
+ * lock and before it wrote its process id, so the first try is not reported. */
 static enum rf_code take_turn(struct rf_loop *l, struct rf_err *e)
 {
 	char path[4096];
@@ -185,7 +186,7 @@ static enum rf_code take_turn(struct rf_loop *l, struct rf_err *e)
 
 enum { AT_ONCE = 4096 }; /* records between two looks for a signal */
 
-/* Counts the records of the data, unread; whether there are data. */
+/* Counts the records of the data without reading them, and notes in l->measured whether the data exist. */
 static enum rf_code measure(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc;
@@ -221,8 +222,8 @@ enum rf_code rf_loop_same_data(struct rf_loop *l, struct rf_err *e)
 
 #define LATE "sequences" /* known only when the data are there */
 
-/* A name of the data that does not depend on where the next loop is started: an absolute path or, for data
- * inside the run, RUN/ and the path from there, because a run may be moved. */
+/* Writes a name of the data that does not depend on where the next loop is started: an absolute path or,
+ * for data inside the run, RUN/ and the path from there, because a run may be moved. */
 static enum rf_code data_name(const struct rf_loop *l, char out[4096], struct rf_err *e)
 {
 	char folder[4096], way[4096], below[4100], real[PATH_MAX];
@@ -239,7 +240,7 @@ static enum rf_code data_name(const struct rf_loop *l, char out[4096], struct rf
 	return rf_file_join(out, real, rf_file_name(l->corpus), e);
 }
 
-/* The word `data`: the path as it was given or, for data inside the run, the name above. */
+/* Returns the word `data`: the path as it was given or, for data inside the run, the name above. */
 static const char *data_word(const struct rf_loop *l, char name[4096])
 {
 	return data_name(l, name, NULL) == RF_OK && !strncmp(name, "RUN/", 4) ? name : l->data;
@@ -426,7 +427,8 @@ static void say_nothing(void *arg, char side, const char *line, size_t n)
 
 /* ---- what other words prepared ------------------------------------------------------------- */
 
-/* Names of what a loop makes in the run, its start if we can make it anew; all else there is the user's. */
+/* Removes the files that a loop makes in the run, and the run's step 0 if it can be made again.  All other
+ * files there are the user's. */
 static enum rf_code drop_files(const struct rf_loop *l, struct rf_err *e)
 {
 	static const char *const names[] = { "log.jsonl", "manifest.json", "data/begun", "data/times.tsv",
@@ -444,7 +446,7 @@ static enum rf_code drop_files(const struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
-/* The stream of the batch that was not done, and the folder if it holds no other. */
+/* Removes the stream of the batch that was not done, and the folder if it holds no other stream. */
 static enum rf_code drop_stream(const struct rf_loop *l, struct rf_err *e)
 {
 	char step[32], name[64], path[4096];
@@ -462,7 +464,7 @@ static enum rf_code drop_stream(const struct rf_loop *l, struct rf_err *e)
 #define MAKING "data/making" /* there while data are made: a loop that finds it was ended meanwhile */
 #define MADE   "data/made"   /* of data that were made, and so may be made anew */
 
-/* What --make made: its size, modification time and name, by which it is recognized. */
+/* Writes the size, modification time and name of the data, by which data of --make are recognized. */
 static enum rf_code describe(const struct rf_loop *l, char text[5000], struct rf_err *e)
 {
 	char name[4096];
@@ -485,7 +487,7 @@ static enum rf_code forget(const struct rf_loop *l, const char *note, struct rf_
 	return rc == RF_OK ? rf_file_remove(path, e) : rc;
 }
 
-/* Removes the data, if --make made them, could make them anew, and nobody has touched them since. */
+/* Removes the data if --make made them and can make them again, and if they have not changed since. */
 static enum rf_code drop_made(const struct rf_loop *l, bool *dropped, struct rf_err *e)
 {
 	char now[5000], *made = rf_loop_noted(l, MADE);
@@ -496,7 +498,8 @@ static enum rf_code drop_made(const struct rf_loop *l, bool *dropped, struct rf_
 	return forget(l, MADE, e);
 }
 
-/* Under the lock of the trainers too, of which one may have been started by hand. */
+/* Removes what the old settings prepared.  The caller also holds the lock of the trainers, because a
+ * trainer may have been started by hand. */
 static enum rf_code drop_prepared(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc;
@@ -531,7 +534,7 @@ static enum rf_code drop(struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
-/* Whether a batch was done, even if its step was removed by hand. */
+/* Returns whether a batch was done, even if its step was removed by hand. */
 static bool has_history(const struct rf_loop *l)
 {
 	char path[4096];
@@ -539,7 +542,8 @@ static bool has_history(const struct rf_loop *l)
 	return l->done || rf_loop_file(l, "data/times.tsv", path, NULL) != RF_OK || !access(path, F_OK);
 }
 
-/* A run without words: its commits count as batches, and data in an order that somebody drew are not ours. */
+/* Takes over a run without words: its commits count as batches.  Refuses a run with drawn orders, because
+ * no word tells to which data they belong. */
 static enum rf_code take_over(struct rf_loop *l, struct rf_err *e)
 {
 	struct dirent **list;
@@ -561,7 +565,7 @@ static enum rf_code take_over(struct rf_loop *l, struct rf_err *e)
 	return rf_loop_note_time(l, 0, e);
 }
 
-/* Of a run that is there nobody needs to say again where it began. */
+/* Takes --from out of the run's words, so that the user need not repeat it for an existing run. */
 static void take_from(struct rf_loop *l, const struct rf_buf *told)
 {
 	size_t n, name = strlen("from=");
@@ -603,7 +607,8 @@ static enum rf_code refuse(const struct rf_loop *l, const struct rf_buf *told, c
 	               path, l->path, l->path, l->path);
 }
 
-/* The words that are there must be these, or go. */
+/* Compares the run's words with those of this call, and writes the new ones.  If they differ, what the old
+ * ones prepared is removed, or the call is refused if a batch was done. */
 static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told, struct rf_err *e)
 {
 	char path[4096];
@@ -706,7 +711,7 @@ static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
 	return forget(l, MAKING, e);
 }
 
-/* What --make left when it was ended is no whole stream, and goes. */
+/* Removes the data if --make was ended before they were a whole stream. */
 static enum rf_code drop_half(struct rf_loop *l, struct rf_err *e)
 {
 	char *making = rf_loop_noted(l, MAKING);
@@ -721,7 +726,8 @@ static enum rf_code drop_half(struct rf_loop *l, struct rf_err *e)
 	return rc == RF_OK ? forget(l, MAKING, e) : rc;
 }
 
-/* Counts the data; where --make made what is no good, it goes, so that another --make can make it. */
+/* Counts the records of the data.  If --make made unusable data, they are removed, so that a corrected
+ * --make can make them. */
 static enum rf_code measure_made(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc = measure(l, e);
@@ -732,7 +738,8 @@ static enum rf_code measure_made(struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
-/* The second time the data are there, and their words too. */
+/* Prepares the words, the start of the run and the data.  If the data were missing, a second pass checks
+ * the data that were made, and writes the words that depend on them. */
 static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told, struct rf_err *e)
 {
 	enum rf_code rc;

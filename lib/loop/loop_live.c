@@ -17,7 +17,8 @@
 
 enum { GRACE = 10 }; /* seconds in which a line ends when its trainer has */
 
-/* A folder in memory whose name says the run, so that the next trainer finds what a killed one left. */
+/* Chooses a folder in memory for --live auto.  The folder's name depends only on the run and the user, so
+ * that the next trainer finds what a killed one left. */
 enum rf_code rf_loop_live_folder(struct rf_loop *l, struct rf_err *e)
 {
 	char real[PATH_MAX], hash[17];
@@ -61,7 +62,7 @@ int64_t rf_loop_live_span(const struct rf_loop *l)
 	return l->after ? smaller(most, l->every - l->done % l->every) : most;
 }
 
-/* What the trainer has published meanwhile. */
+/* Looks for a step that the trainer has published since the last look, and notes and reports its batches. */
 static void look(struct rf_loop *l)
 {
 	const int64_t before = l->done;
@@ -88,7 +89,8 @@ static void look(struct rf_loop *l)
 	}
 }
 
-/* Once a second; whether the line is to be ended. */
+/* Watches the trainer, once a second.  Returns whether the line must be ended: its trainer was gone for
+ * longer than GRACE. */
 static bool watch(void *arg)
 {
 	struct rf_loop *l = arg;

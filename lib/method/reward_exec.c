@@ -178,7 +178,7 @@ void rf_reward_exec_stop(struct rf_reward_exec *j)
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
-/* Whether an answer's id is this one: a number, or, as our JSON has those above 2^53, a string. */
+/* Returns whether an answer's id is this one: a number or, as our JSON writes ids above 2^53, a string. */
 static bool same_id(const json_t *id, uint64_t want)
 {
 	char text[24];
@@ -189,7 +189,7 @@ static bool same_id(const json_t *id, uint64_t want)
 	return json_is_string(id) && !strcmp(json_string_value(id), text);
 }
 
-/* c lists of n numbers; what they are called for messages. */
+/* Reads c lists of n numbers; what: their name in messages. */
 static enum rf_code read_numbers(const json_t *rows, const char *what, const struct rf_record *r, double *to,
                                  struct rf_err *e)
 {
@@ -214,7 +214,7 @@ static enum rf_code read_numbers(const json_t *rows, const char *what, const str
 	return RF_OK;
 }
 
-/* The parts that the command names itself. */
+/* Reads the parts of the reward that the command names itself. */
 static enum rf_code read_parts(json_t *parts, struct rf_record *r, double *value, struct rf_err *e)
 {
 	size_t G = (size_t)r->c * (size_t)r->rollout.n;
@@ -239,7 +239,7 @@ static enum rf_code read_parts(json_t *parts, struct rf_record *r, double *value
 	return RF_OK;
 }
 
-/* What an answer says of the rollouts. */
+/* Reads the rewards of the rollouts, and their parts if the answer has any, into the record. */
 static enum rf_code read_answer(const struct rf_reward_exec *j, const json_t *answer, struct rf_record *r,
                                 struct rf_err *e)
 {
@@ -259,7 +259,7 @@ static enum rf_code read_answer(const struct rf_reward_exec *j, const json_t *an
 	return rc;
 }
 
-/* Whether a line that is no JSON has NaN or Infinity where a number could stand, as several
+/* Returns whether a line that is not JSON has NaN or Infinity where a number could stand, as several
  * languages print them. */
 static bool not_a_number(const char *line, size_t len)
 {
@@ -340,7 +340,7 @@ static enum rf_code too_many(struct rf_reward_exec *j, const char *line, size_t 
 	return blame(j, e);
 }
 
-/* Passes on what is at the head of the queue and needs no answer (any more). */
+/* Passes on the records at the head of the queue that need no answer, or no further answer. */
 static enum rf_code pass_on(struct rf_reward_exec *j, bool answered, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
@@ -379,7 +379,7 @@ static enum rf_code collect(struct rf_reward_exec *j, int other, uint64_t rest, 
 
 /* ---- questions ----------------------------------------------------------------------------- */
 
-/* About what a record occupies while it waits. */
+/* Returns about how many bytes a record occupies while it waits. */
 static uint64_t size_of(const struct rf_record *r)
 {
 	const struct rf_rollout *o = &r->rollout;

@@ -109,7 +109,7 @@ bool rf_score_is_jsonl(const struct rf_score_settings *s, const char *path)
 	       (n >= 10 && !strcmp(path + n - 10, ".jsonl.zst"));
 }
 
-/* NULL: memory ran out. */
+/* Copies a string into a region; NULL: memory ran out. */
 static const char *in_region(struct rf_region *p, const char *s, size_t n)
 {
 	char *copy = rf_region_alloc(p, n + 1, 1);
@@ -165,8 +165,9 @@ static enum rf_code name_group(struct rf_scorer *c, json_t *const value[KEYS], s
 	return rc;
 }
 
-/* What the line of --each has besides: which references were found, from sums over n samples, and the values
- * of --show as JSON, NULL where there is none. */
+/* Writes the additional keys of a line of --each as a JSON object in the scorer's region: with metric
+ * `all` which references were found, from sums over n samples, and the values of --show, null where
+ * `shown` has none.  *to does not change without --each.  Errors: RF_ENOMEM. */
 static enum rf_code more(struct rf_scorer *c, const struct rf_verdict *v, int n,
                          const char *const shown[KEYS], const char **to, struct rf_err *e)
 {
@@ -223,7 +224,7 @@ static enum rf_code add(struct rf_scorer *c, const struct group_name *name, stru
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-/* A value of meta that is a text or a number, as JSON; NULL: there is none. */
+/* Returns a value of meta that is a text or a number, as JSON; NULL: there is none. */
 static json_t *of_meta(const struct rf_record *r, const char *key)
 {
 	json_t *v = rf_meta_json(r, key);
@@ -388,7 +389,7 @@ static const char *text_of(struct rf_scorer *c, struct rf_jvalue *v)
 	return memchr(s, 0, n) ? rf_chars_text(&c->region, s, n) : s;
 }
 
-/* The texts of a list, or the one text. */
+/* Reads the texts of a list, or the one text. */
 static enum rf_code texts(struct rf_scorer *c, const struct rf_jvalue *v, const char *what,
                           const char *const **to, int *n, struct rf_err *e)
 {
@@ -570,7 +571,7 @@ enum rf_code rf_scorer_lines(struct rf_scorer *c, const char *path, struct rf_er
 
 /* ---- what they come to --------------------------------------------------------------------- */
 
-/* {"task":"trec","length":4096}; first: JSON, or the word mean */
+/* Returns an object such as {"task":"trec","length":4096}; first: JSON, or the word mean */
 static json_t *named(const struct rf_scorer *c, const char *first, const char *rest)
 {
 	json_t *line = json_object(), *others = json_loads(rest, JSON_ALLOW_NUL, NULL);
@@ -589,7 +590,7 @@ static enum rf_code put(json_t *line, struct rf_buf *to, struct rf_err *e)
 	return to->failed ? no_memory(e) : RF_OK;
 }
 
-/* null where there is no number */
+/* Sets a key to a number, or to null if x is not finite. */
 static void set(json_t *line, const char *key, double x)
 {
 	json_object_set_new(line, key, isfinite(x) ? json_real(x) : json_null());
@@ -603,7 +604,7 @@ static void set_mean(json_t *line, const char *key, const struct rf_mean *m)
 	set(line, "high", 100 * m->high);
 }
 
-/* questions: the pairs are questions, and not means of tasks. */
+/* Sets the keys of a comparison; questions: the pairs are questions, and not means of tasks. */
 static void set_pairs(json_t *line, double other, const struct rf_pairs *p, bool questions)
 {
 	json_t *a = json_object();
@@ -704,7 +705,8 @@ static enum rf_code mean_line(const struct rf_scorer *c, bool against, const cha
 	return put(line, to, e);
 }
 
-/* The groups that have all but the first key in common with the i-th, if that is their first. */
+/* Writes the lines of the groups that share all keys but the first with the i-th and, if there are several,
+ * the line of their mean.  Writes nothing if the i-th is not the first of them. */
 static enum rf_code set_lines(struct rf_scorer *c, struct rf_scorer *against, size_t i, struct means *m,
                               struct rf_buf *to, struct rf_err *e)
 {
