@@ -10,7 +10,7 @@
 #                 rewards
 #     testtime    from the nested ReFINE of posttrain, on questions about other texts: none, next tokens in
 #                 as few steps as published and in as many as ReFINE takes, ReFINE, ReFINE with random
-#                 rewards, and ReFINE that begins anew with each batch
+#                 rewards, and ReFINE that begins at the same model for each batch
 #
 # RUN/posttrain.md and RUN/testtime.md say what came out.  It may be stopped at any moment; the same words go
 # on.

@@ -26,17 +26,17 @@
 #     RULES=official, METRIC=, BY=
 #                      as rf-score has them; BY is task, and length where questions have one
 #     META_KEY=        more keys of lines that stay with the questions, for BY and rf-dump
-#     MAX_NEW=         new tokens of all answers, in the place of the benchmark's; of SUITE=files 32
+#     MAX_NEW=         new tokens of all answers, instead of the benchmark's number; SUITE=files has 32
 #     MAX_PROMPT=0     a longer prompt loses TRUNCATE=middle (left, right); 0: none is cut
 #     BOS=no           whether prompts begin with the tokenizer's BOS, as rf-tokenize has it (auto, yes)
 #     TOKENIZE, GENERATE
 #                      the commands that make questions of lines and answers of questions, if others
 #     BATCH=64         questions of a file in RUN/answers, so as many are lost at most when it is killed
 #     COMPUTE=         options of the programs that have a model, as '--device cuda --dtype bf16'
-#     PHASE            what messages begin with, in the place of RUN
+#     PHASE            what messages begin with, instead of RUN
 #
 # It may be stopped at any moment; the same words go on, with the step of MODEL that they began with.  Other
-# words need another RUN, but for RULES, METRIC, BY, AGAINST and COMPUTE: scores and report are made anew
+# words need another RUN, but for RULES, METRIC, BY, AGAINST and COMPUTE: scores and report are made again
 # each time.
 
 SHELL := /bin/bash

@@ -4,7 +4,7 @@
 #                 each
 #     MODEL       the checkpoint that it begins from, with its tokenizer; or another run
 #     CORPUS      files of text: .jsonl or .jsonl.zst with lines like {"text": "..."}, .txt or .ids
-#     DATA        in the place of CORPUS: a stream of sequences
+#     DATA        a stream of sequences, instead of CORPUS
 #     TOKENIZE    the command that makes sequences of CORPUS, with LEN=16384 tokens at most, and of lines of
 #                 JSON what TEXT_KEY=text names.  The default of mid-training is 'rf-tokenize --tokenizer
 #                 MODEL --text-key text --max-len 16384 --truncate split --min-len 64'.  Appended are -o
@@ -17,7 +17,7 @@
 #                 sequences of an optimizer step, and its learning rate: OPTIM, the options of the trainer
 #                 that a phase has unless you give another.  TRAIN='rf-ntp $(OPTIM)' has them too.  In the
 #                 trainer's command `--total-steps auto` stands for the steps of all batches
-#     SEED=1      of the order of the sequences, which is drawn anew when too few are left for a batch
+#     SEED=1      of the order of the sequences, which is drawn again when too few are left for a batch
 #     KEEP=1      each step's stream stays in RUN/streams for rf-dump: as rf-grpo writes it, with advantages,
 #                 or as another trainer reads it.  With LAUNCH every rank keeps its share of a batch: rank 0
 #                 in step-000000.rf, rank 1 in step-000000.rf.1; rf-dump RUN/streams/step-000000.rf* has all
@@ -30,7 +30,8 @@
 #                 the bytes are the same.  LIVE=/dev/shm/mine: in this folder.  All stages must know --follow
 #     COMMIT_EVERY=1
 #                 with LIVE, batches between two commits, or a time such as 10m; EVAL and AFTER come then
-#     STALE=0     with LIVE, commits by which rollouts' weights are older: then all stages work at once
+#     STALE=0     with LIVE, commits by which rollouts' weights may be older: from 1 on, all stages work at
+#                 the same time
 #     EVAL        held-out sequences (.rf): RUN/eval.jsonl has a line for step 0 and for the step after each
 #                 EVERY=1 batches, with the loss and accuracy there; EVALUATE='rf-ntp --eval' says them.
 #                 A phase that trains with ReFINE also notes the mean reward of rollouts there: see
@@ -51,7 +52,7 @@
 #                 call: RUN/best is then the best of the steps that RUN still has, and a message names a
 #                 better one that it has not
 #     AFTER       a command that is run once after each batch, for the step $$STEP
-#     PHASE       what messages begin with, in the place of RUN
+#     PHASE       what messages begin with, instead of RUN
 #
 # Instead of training, `plan` prints what memory the phase's programs hold together, for sequences of LEN
 # tokens, whether this machine has it or which words make it fit, and about how long a batch and the run take:

@@ -2,9 +2,10 @@
 #
 #     make -f pipelines/posttrain.mk RUN=runs/p MODEL=ckpt DATA=train.jsonl.zst METHOD=refine
 #
-# DATA are files of lines like {"prompt": "...", "answer": "..."}, or a stream (.rf) whose records go on
-# behind their prompt_len.  For each batch the model first adapts to the prompts alone, as in midtrain.mk, and
-# then takes a step on the responses, by the weights of then.  Both are one commit: rf-grpo --outer response.
+# DATA are files of lines like {"prompt": "...", "answer": "..."}, or a stream (.rf) whose records have a
+# response after the first prompt_len tokens.  For each batch the model first adapts to the prompts only, as
+# in midtrain.mk, and then takes a step on the responses, from the adapted weights.  All these steps are one
+# commit: rf-grpo --outer response.
 #
 #     METHOD=refine    nested ReFINE: steps of ReFINE on the prompts, one on the responses
 #            ntp       nested next-token training: next tokens of the prompts, then of the responses

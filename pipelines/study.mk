@@ -1,5 +1,5 @@
 # study.mk -- make study: is a model better for ReFINE?  Small models that can do partly what they are asked,
-# every claim beside its control, three seeds, and a report that can say no: RUN/report.md.
+# every claim next to its control, three seeds, and a report that can say no: RUN/report.md.
 #
 # A model of each family is pre-trained, for each seed, on text mixed with needles and with facts to recall
 # (study-data.sh), in which five tokens are words.  Then each line of the report is one training: from the
