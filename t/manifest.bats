@@ -86,6 +86,40 @@ line() {
 	[ ! -e out ]
 }
 
+@test "manifest: a NUL byte is a malformed line, and no later line is lost" {
+	runs run
+	texts 40 1:20 2:20 >in
+	rf-ntp -m run --threads 1 in
+	printf '\0\0\0{"event":"change","step":2}\n' >>$J
+	cp $J before
+	for command in "rf-ntp -m run --threads 1 --lr 1e-3 in" "rf-init --from run --dtype f32 new"; do
+		run -78 --separate-stderr bash -c "$command"
+		[[ "$stderr" == *"manifest.json: line 2 (move the file away to begin another one): "*"NUL byte"* ]]
+		cmp $J before
+	done
+	# NUL bytes at the end, too, and alone in a line
+	for bytes in '\0\0' '\0\n' '\n\0'; do
+		head -n 1 before >$J
+		printf "$bytes" >>$J
+		cp $J cut
+		run -78 rf-ntp -m run --threads 1 --lr 1e-3 in
+		cmp $J cut
+	done
+}
+
+@test "manifest: a line without parts is the beginning, and the next line is a change" {
+	runs run
+	texts 40 1:20 2:20 >in
+	rf-ntp -m run --threads 1 in
+	parts=$(line 1 'del(.event, .step, .time, .start, .data) | keys')
+	jq -c '{event, step, time}' $J >first
+	cp first $J
+	rf-ntp -m run --threads 1 in
+	head -n 1 $J | cmp - first
+	[ "$(line 2 '[.event, .step]')" = '["change",2]' ]
+	[ "$(line 2 'del(.event, .step, .time) | keys')" = "$parts" ]
+}
+
 @test "manifest: an unreadable file stops the trainer before it trains, and blank lines are skipped" {
 	runs run
 	texts 40 1:20 >in

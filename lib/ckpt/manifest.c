@@ -26,20 +26,30 @@ static bool of_line(const char *key)
 	return !strcmp(key, "event") || !strcmp(key, "step") || !strcmp(key, "time");
 }
 
-static enum rf_code read_lines(const char *path, char **text, json_t *lines, struct rf_err *e)
+/* Reads the file into *text, malloc'd, *n bytes, and appends its lines to the list.  A file that does not
+ * exist gives no text.  A crash can leave NUL bytes in a file, so a line ends only at its newline. */
+static enum rf_code read_lines(const char *path, char **text, size_t *n, json_t *lines, struct rf_err *e)
 {
+	const char *end;
 	enum rf_code rc;
 	int number = 1;
 	json_t *line;
-	size_t n, len;
+	size_t len;
 
-	if ((rc = rf_file_read(path, MOST, text, &n, e)) != RF_OK)
+	*n = 0;
+	if ((rc = rf_file_read(path, MOST, text, n, e)) != RF_OK)
 		return rc == RF_ENOINPUT ? RF_OK : rc;
-	for (const char *p = *text; *p && rc == RF_OK; p += len + (p[len] == '\n'), number++) {
-		len = strcspn(p, "\n");
+	end = *text + *n;
+	for (const char *p = *text, *next; p < end && rc == RF_OK; p = next, number++) {
+		const char *const newline = memchr(p, '\n', (size_t)(end - p));
+
+		len = (size_t)((newline ? newline : end) - p);
+		next = newline ? newline + 1 : end;
 		if (strspn(p, " \t\r") >= len)
 			continue;
-		if ((rc = rf_json_parse_nul(&line, p, len, DEPTH, e)) != RF_OK)
+		rc = memchr(p, 0, len) ? rf_fail(e, RF_EMODEL, "the line has a NUL byte, as after a crash")
+		                       : rf_json_parse_nul(&line, p, len, DEPTH, e);
+		if (rc != RF_OK)
 			rf_blame(e, "%s: line %d (move the file away to begin another one)", path, number);
 		else if (json_array_append_new(lines, line) < 0)
 			rc = rf_fail(e, RF_ENOMEM, "out of memory");
@@ -51,11 +61,12 @@ enum rf_code rf_manifest_read(const char *run, json_t **lines, struct rf_err *e)
 {
 	char path[4096], *text = NULL;
 	enum rf_code rc = rf_file_join(path, run, RF_MANIFEST, e);
+	size_t n;
 
 	if (!(*lines = json_array()))
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	if (rc == RF_OK)
-		rc = read_lines(path, &text, *lines, e);
+		rc = read_lines(path, &text, &n, *lines, e);
 	free(text);
 	if (rc != RF_OK) {
 		json_decref(*lines);
@@ -92,11 +103,10 @@ static void host_and_time(char host[256], char now[32])
 }
 
 /* Returns the line to add, with those members of `parts` that differ from `before` or are missing there;
- * NULL: out of memory.  *needed is false if the line would say nothing new. */
-static json_t *make_line(const json_t *before, const json_t *parts, const json_t *first, int64_t step,
-                         bool *needed)
+ * NULL: out of memory.  begins: no line exists yet.  *needed is false if the line would say nothing new. */
+static json_t *make_line(bool begins, const json_t *before, const json_t *parts, const json_t *first,
+                         int64_t step, bool *needed)
 {
-	const bool begins = !json_object_size(before);
 	char host[256], now[32];
 	json_t *line, *part;
 	const char *key;
@@ -123,9 +133,9 @@ static json_t *make_line(const json_t *before, const json_t *parts, const json_t
 	return line;
 }
 
-static enum rf_code replace(const char *path, const char *old, const char *line, struct rf_err *e)
+/* Replaces the file by its n bytes and a line. */
+static enum rf_code replace(const char *path, const char *old, size_t n, const char *line, struct rf_err *e)
 {
-	const size_t n = old ? strlen(old) : 0;
 	const bool open = n && old[n - 1] != '\n'; /* a user edited the file by hand */
 	struct rf_tempfile f;
 	enum rf_code rc;
@@ -149,17 +159,18 @@ enum rf_code rf_manifest_note(const char *run, const json_t *parts, const json_t
 	char path[4096], *old = NULL;
 	bool needed = false;
 	enum rf_code rc;
+	size_t n;
 
 	if ((rc = rf_file_join(path, run, RF_MANIFEST, e)) == RF_OK &&
-	    (rc = read_lines(path, &old, lines, e)) == RF_OK) {
+	    (rc = read_lines(path, &old, &n, lines, e)) == RF_OK) {
 		before = rf_manifest_newest(lines);
-		line = before ? make_line(before, parts, first, step, &needed) : NULL;
+		line = before ? make_line(!json_array_size(lines), before, parts, first, step, &needed) : NULL;
 		rf_json_print(&text, line);
 		rf_buf_add(&text, "", 1);
 		if (text.failed)
 			rc = rf_fail(e, RF_ENOMEM, "out of memory");
 		else if (needed)
-			rc = replace(path, old, (const char *)text.p, e);
+			rc = replace(path, old, n, (const char *)text.p, e);
 	}
 	rf_buf_free(&text);
 	free(old);

@@ -2,8 +2,9 @@
  *
  * The file has lines of JSON, each an object with the keys `event`, `step`, `time` and `host`, and with parts
  * such as `words`, `device` and `libraries`.  The line of the event `begin` has all parts; it is written at
- * the first commit, before the step appears.  A line of the event `change` has the parts that
- * differ from the existing lines.  No other file of a run has a time or the name of a host. */
+ * the first commit, before the step appears.  A line of the event `change` has those parts whose values
+ * differ from the newest values in the lines before it.  No other file of a run has a time or the name of a
+ * host. */
 #ifndef RF_MANIFEST_H
 #define RF_MANIFEST_H
 
@@ -15,17 +16,18 @@
 
 #define RF_MANIFEST "manifest.json"
 
-/* Adds a line to the manifest of a run if a part differs from the existing lines, or if no line exists yet.
- * The first line also gets the parts of `first` (NULL: none).  step: the step of the commit that follows.
- * The file is replaced whole.  The caller holds the run's lock and keeps both objects.  Errors: RF_EMODEL:
- * the manifest is malformed; RF_EIO, RF_ENOMEM. */
+/* Adds a line to the manifest of a run if a part or the host differs from the newest value in the existing
+ * lines, or if no line exists yet.  The first line also gets the parts of `first` (NULL: none).  step: the
+ * step of the commit that follows.  The file is replaced whole.  The caller holds the run's lock and keeps
+ * both objects.  Errors: RF_EMODEL: the manifest is malformed; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_manifest_note(const char *run, const json_t *parts, const json_t *first, int64_t step,
                               struct rf_err *e);
 /* Reads the lines into a list that the caller releases with json_decref(); without a manifest the list is
- * empty.  Errors: RF_EMODEL, RF_EIO, RF_ENOMEM. */
+ * empty.  Errors: RF_EMODEL: a line is malformed or has a NUL byte, and the sentence has its number; RF_EIO,
+ * RF_ENOMEM. */
 enum rf_code rf_manifest_read(const char *run, json_t **lines, struct rf_err *e);
-/* Returns an object with the newest value of each part in the lines; NULL: out of memory.  The caller
- * releases it. */
+/* Returns an object with the host and the newest value of each part in the lines; NULL: out of memory.  The
+ * caller releases it. */
 json_t *rf_manifest_newest(const json_t *lines);
 
 /* Reads the words that a loop began the run with (RUN/data/words, io/words.h): *words becomes an object of
