@@ -450,6 +450,30 @@ card() {
 	sed '1,3d; /^tags:/Q' exported/README.md | paste -sd'|'
 }
 
+@test "manifest: a card shortens only absolute paths of a line, and leaves out a line that becomes empty" {
+	runs run
+	texts 40 1:20 >in
+	rf-ntp -m run --threads 1 in
+	cp $J first
+	while IFS='|' read -r line shown; do
+		jq -c --arg line "${line//!/|}" '.begun.line = $line' first >$J
+		rm -rf out
+		rf-init --from run --dtype f32 out
+		[ "$(sed -n '/^`/p' out/README.md)" = "${shown:+\`$shown\`}" ] || { cat out/README.md; return 1; }
+		grep -q 'Each batch was trained on by' out/README.md || [ -z "$shown" ]
+	done <<-'END'
+		rf-x -m "$RUN"/. --log "$RUN"/log.jsonl|rf-x -m "$RUN"/. --log "$RUN"/log.jsonl
+		rf-x "$A"'/b' $A'/b'/c --log="$RUN"/l|rf-x "$A"'/b' $A'/b'/c --log="$RUN"/l
+		rf-x 'a '\''/h/me/b c'\''' ""/h/me/d|rf-x 'a '\''b c'\''' ""d
+		rf-x a\ /b "a\"/b" "it's"/c|rf-x a\ /b "a\"/b" "it's"/c
+		rf-x /h/me/a "/h/me/b" '/h/me/c' --log=/h/d|rf-x a "b" 'c' --log=d
+		rf-x "python3 '/h/me/a b.py'" --x="/h/me/"|rf-x "python3 'a b.py'" --x="me/"
+		rf-x --x '["/h/a", "/h/b"]' >/h/c|rf-x --x '["a", "b"]' >c
+		${BODY:+eval "$BODY"}|
+		 $FOLLOW ${A:+ b} |
+	END
+}
+
 @test "manifest: a card copies the licence from any README.md that has one" {
 	texts 40 1:20 >in
 	[ "$(card '---\nlicense: mit\n---\n')" = 'license: mit' ]

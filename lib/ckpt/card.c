@@ -20,18 +20,16 @@ static const char *text_at(const json_t *o, const char *key)
 	return s ? s : "";
 }
 
-/* Returns whether a path of this machine may begin after the character c. */
-static bool parts_words(char c) { return !c || strchr(" \t\n\"'=,;|(<>", c); }
-
 /* Removes from a text the folders of absolute paths, which mean nothing elsewhere: /home/me/a.py becomes
- * a.py. */
+ * a.py.  A path begins at the start of a word, also in quotes; "$RUN"/a.py is one word and stays. */
 static void shorten_paths(char *s)
 {
 	char *to = s, before = 0;
+	bool begins = true; /* the next character may begin a path */
 
 	for (size_t n; *s; s += n) {
 		n = 1;
-		if (*s == '/' && parts_words(before)) {
+		if (*s == '/' && begins) {
 			n = strcspn(s, " \t\n\"'=,;|()<>");
 			while (n > 1 && s[n - 1] == '/')
 				n--;
@@ -39,6 +37,15 @@ static void shorten_paths(char *s)
 				s++;
 				n--;
 			}
+			begins = false;
+		} else if (*s == '\\' && s[1]) {
+			begins = begins && strchr("\"'", s[1]);
+			n = 2;
+		} else if (*s == '"' || *s == '\'') {
+			/* a quote is not a part of its word; JSON has quotes after these characters */
+			begins = begins || (before && strchr("[{:", before));
+		} else {
+			begins = strchr(" \t\n=,;|(<>", *s);
 		}
 		memmove(to, s, n);
 		before = s[n - 1];
@@ -98,7 +105,7 @@ static void simplify_line(char *s)
 	*to = 0;
 }
 
-/* Adds a value between backquotes, in one line. */
+/* Adds a value, which is not empty, between backquotes, in one line. */
 static void add_code(struct rf_buf *p, const char *s)
 {
 	const char *fence = strchr(s, '`') ? "``" : "`";
@@ -363,8 +370,9 @@ static void write_card(struct rf_buf *p, const struct rf_ckpt *c, const char *ru
 	if (!strcmp(library, "fla"))
 		rf_print_text(p, " In Python, `import fla` (flash-linear-attention) lets transformers load "
 		                 "it.");
-	if (line && *line) {
+	if (line)
 		simplify_line(line);
+	if (line && *line) {
 		shorten_paths(line);
 		rf_print_text(p, " Each batch was trained on by\n\n");
 		add_code(p, line);
