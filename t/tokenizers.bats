@@ -117,6 +117,68 @@ small() {
 	END
 }
 
+@test "tokenizers: a member of the wrong type is refused, as by the Rust library" {
+	small m
+	echo a >a.txt
+	# MEMBER OBJECT WORDS: the object, in which V stands for a value, is this member of tokenizer.json
+	while read -r member object wrong; do
+		# jq would change some of the numbers
+		file=$(jq -c --argjson new "${object//V/\"@\"}" ".$member = \$new" m/tokenizer.json)
+		for value in $wrong; do
+			echo "${file//\"@\"/$value}" >bad.json
+			run -65 --separate-stderr rf-tokenize --tokenizer bad.json a.txt
+			[[ "$stderr" == "rf-tokenize: bad.json: "*"'"*"' is "* ]] || {
+				echo "$object $value: $stderr"
+				return 1
+			}
+		done
+	done <<-'END'
+		decoder {"type":"Strip","content":"a","start":V,"stop":0} 1.0 -1 1.5 "1" null true [] 18446744073709551616
+		decoder {"type":"Strip","content":"a","start":0,"stop":V} 1.0 -1 1.5 "1" null true [] 18446744073709551616
+		decoder {"type":"Strip","content":V,"start":0,"stop":1} 5 null "" "ab"
+		decoder {"type":"Metaspace","replacement":V} 5 null "" "ab"
+		decoder {"type":"Metaspace","replacement":"_","prepend_scheme":V} 5 null true
+		decoder {"type":"Metaspace","replacement":"_","add_prefix_space":V} 5
+		decoder {"type":"Metaspace","replacement":"_","split":V} 5
+		decoder {"type":"ByteLevel","add_prefix_space":V,"trim_offsets":true} "x" null
+		decoder {"type":"ByteLevel","add_prefix_space":true,"trim_offsets":V} "x" null
+		decoder {"type":"Replace","pattern":{"String":"a"},"content":V} 5 null
+		decoder {"type":"Replace","pattern":{"String":V},"content":"a"} 5 null
+		normalizer {"type":"Strip","strip_left":V,"strip_right":true} "x" null
+		normalizer {"type":"Strip","strip_left":true,"strip_right":V} "x" null
+		normalizer {"type":"Prepend","prepend":V} 5 null
+		pre_tokenizer {"type":"Metaspace","replacement":V} 5 null "" "ab"
+		pre_tokenizer {"type":"Metaspace","replacement":"_","prepend_scheme":V} 5 null true
+		pre_tokenizer {"type":"Metaspace","replacement":"_","add_prefix_space":V} 5
+		pre_tokenizer {"type":"Metaspace","replacement":"_","split":V} 5
+		pre_tokenizer {"type":"ByteLevel","add_prefix_space":V,"trim_offsets":true} "x" null
+		pre_tokenizer {"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":V} "x" null
+		pre_tokenizer {"type":"Digits","individual_digits":V} "x" null
+		pre_tokenizer {"type":"Split","pattern":{"String":"a"},"behavior":"Removed","invert":V} "x" null
+		pre_tokenizer {"type":"Split","pattern":{"String":"a"},"behavior":V,"invert":true} 5 null
+		post_processor {"type":"Sequence","processors":V} 5 null "x"
+		post_processor {"type":"TemplateProcessing","single":V,"pair":[],"special_tokens":{}} 5 null "x"
+		post_processor {"type":"TemplateProcessing","single":[{"SpecialToken":V}],"pair":[],"special_tokens":{}} 5 null
+		post_processor {"type":"TemplateProcessing","single":[{"SpecialToken":{"id":V}}]} 5 null
+		model.fuse_unk V 5
+		model.byte_fallback V 5
+		model.ignore_merges V 5
+		added_tokens[0].special V "x" null
+		added_tokens[0].single_word V "x" null
+		added_tokens[0].lstrip V "x" null
+		added_tokens[0].rstrip V "x" null
+		added_tokens[0].normalized V "x" null
+		added_tokens[0].id V -1 1.0 "5" null 4294967301 -4294967291
+	END
+	# values that the Rust library takes, too
+	jq -c '.decoder = {type: "Metaspace", replacement: "é", prepend_scheme: "never", split: null,
+		add_prefix_space: null} | .model += {fuse_unk: null, byte_fallback: null, ignore_merges: null}' \
+		m/tokenizer.json >good.json
+	rf-tokenize --tokenizer good.json a.txt >/dev/null 2>err || { cat err; return 1; }
+	jq -c '.decoder = {type: "Strip", content: "a", start: 4000000000, stop: 0}' m/tokenizer.json >good.json
+	rf-tokenize --tokenizer good.json a.txt >/dev/null 2>err || { cat err; return 1; }
+}
+
 # ids TEXT [option ...]: the ids of a text by the tokenizer in m, with the end token; standard error is in err
 ids() {
 	printf %s "$1" >text.txt
@@ -152,6 +214,10 @@ ids() {
 		tokenizer_config.json {"eos\u005ftoken":5} 'eos_token' is a number, not a token
 		tokenizer_config.json [] the file is a list, not an object
 		tokenizer_config.json {"added\u005ftokens\u005fdecoder":{"x":{"content":"y"}}} not an id with
+		tokenizer_config.json {"pad\u005ftoken":"<x>","extra\u005fspecial\u005ftokens":"x"} a string, not a list
+		tokenizer_config.json {"added\u005ftokens\u005fdecoder":{"7":{"content":"y","lstrip":"x"}}} 'lstrip' is a string
+		tokenizer_config.json {"pad\u005ftoken":{"content":"y","normalized":1}} 'normalized' is a number, not true or false
+		special_tokens_map.json {"unk\u005ftoken":{"content":"y","special":null}} 'special' is null, not true
 		special_tokens_map.json {"eos\u005ftoken":"<e>" at byte
 		special_tokens_map.json @ a symbolic link
 		special_tokens_map.json {"eos\u005ftoken":"<f>"} the eos_token '<f>' is no token
@@ -362,6 +428,16 @@ tokenizer_config.json agree)" ]
 	jq -nc '{text: ("ab" * 40)}' | rf-tokenize -m ckpt 2>err | rf-entropy -m ckpt | rf-select -o s.rf
 	run -0 --separate-stderr rf-rollout -m ckpt -o r.rf s.rf
 	[[ "$stderr" == "rf-rollout: warning: the tokenizer ends a text with token 6, the model with 3 "* ]]
+	# an id that does not fit, which a program that needs only the end token reports, too
+	rf-dump --json s.rf | jq -c 'if .type == "head" then del(.body.tokenizer) else . end' |
+		rf-cat --json -o bare.rf
+	for edit in '.added_tokens[0].id = 4294967301' '.model.vocab["<e>"] = 4294967301 | .added_tokens = []'; do
+		cp m/tokenizer.json whole.json
+		jq -c "$edit" whole.json >ckpt/tokenizer.json
+		echo '{"eos_token": "<e>"}' >ckpt/tokenizer_config.json
+		run -65 --separate-stderr rf-rollout -m ckpt -o r.rf bare.rf
+		[[ "$stderr" == "rf-rollout: ckpt/tokenizer.json: "*"'<e>'"* ]]
+	done
 	# an end token that the model has no row for
 	model 6 3
 	run -78 --separate-stderr rf-init --config c.json --tokenizer m other

@@ -16,12 +16,60 @@ struct decode_step {
 	char *text;                /* of REPLACE, STRIP and METASPACE */
 	size_t n;
 	bool drops_first;          /* of METASPACE: the marks of the first token */
-	int start, stop;           /* of STRIP: characters at the start and at the end */
+	uint64_t start, stop;      /* of STRIP: the most characters at the start and at the end */
 };
 
 struct rf_decoders { struct decode_step step[DECODERS]; int n; };
 
 /* ---- reading ------------------------------------------------------------------------------- */
+
+static enum rf_code read_strip(struct decode_step *s, const struct rf_jvalue *json, struct rf_err *e)
+{
+	static const char *const keys[] = { "start", "stop" };
+	uint64_t *const counts[] = { &s->start, &s->stop };
+	struct rf_jvalue v;
+	enum rf_code rc;
+
+	for (int i = 0; i < 2; i++) {
+		if ((rc = rf_jscan_get(json, keys[i], &v, e)) != RF_OK)
+			return rc;
+		if (!rf_jscan_uint(&v, counts[i]))
+			return rf_fail(e, RF_EDATA, "'%s' is %.40s, not a whole number from 0", keys[i],
+			               *v.s == '"' ? rf_jscan_kind(&v)
+			                           : rf_quote((char[40]){ 0 }, 40, v.s, v.n));
+	}
+	return rf_character_read(json, "content", &s->text, &s->n, e);
+}
+
+/* Reads a decoder that has the members of the pre-tokenizer of its name; two of them count. */
+static enum rf_code read_metaspace(struct decode_step *s, const struct rf_jvalue *json, struct rf_err *e)
+{
+	enum { ALWAYS, FIRST, NEVER };
+	static const char *const words[] = { "always", "first", "never", NULL };
+	enum rf_code rc = rf_character_read(json, "replacement", &s->text, &s->n, e);
+	bool prefix, unused;
+	int scheme;
+
+	/* files of before 2023 have a flag instead of the scheme */
+	if (rc != RF_OK || (rc = rf_flag_maybe(json, "add_prefix_space", true, &prefix, e)) != RF_OK ||
+	    (rc = rf_flag_maybe(json, "split", true, &unused, e)) != RF_OK ||
+	    (rc = rf_word_read(json, "prepend_scheme", words, prefix ? ALWAYS : NEVER, &scheme, e)) != RF_OK)
+		return rc;
+	s->drops_first = scheme != NEVER;
+	return RF_OK;
+}
+
+/* Checks the members of a decoder that has those of the pre-tokenizer of its name; none of them counts. */
+static enum rf_code check_byte_level(const struct rf_jvalue *json, struct rf_err *e)
+{
+	static const char *const keys[] = { "add_prefix_space", "trim_offsets", "use_regex" };
+	enum rf_code rc = RF_OK;
+	bool unused;
+
+	for (int i = 0; i < 3 && rc == RF_OK; i++)
+		rc = rf_flag_read(json, keys[i], true, &unused, e);
+	return rc;
+}
 
 static enum rf_code read_decoder(struct rf_decoders *d, const struct rf_jvalue *json, int depth,
                                  struct rf_err *e)
@@ -33,7 +81,6 @@ static enum rf_code read_decoder(struct rf_decoders *d, const struct rf_jvalue *
 	enum rf_code rc;
 	char *name, q[40];
 	size_t len;
-	int64_t number;
 	int kind = 0;
 
 	if (!rf_jscan_is_object(json))
@@ -69,19 +116,9 @@ static enum rf_code read_decoder(struct rf_decoders *d, const struct rf_jvalue *
 		if ((rc = rf_jscan_get(json, "pattern", &v, e)) == RF_OK)
 			rc = rf_pattern_read(&s->pattern, &v, e);
 		return rc == RF_OK ? rf_string_read(json, "content", &s->text, &s->n, e) : rc;
-	case STRIP:
-		if ((rc = rf_jscan_get(json, "start", &v, e)) == RF_OK && rf_jscan_int(&v, &number) &&
-		    number >= 0)
-			s->start = number < 1000 ? (int)number : 1000;
-		if (rc == RF_OK && (rc = rf_jscan_get(json, "stop", &v, e)) == RF_OK &&
-		    rf_jscan_int(&v, &number) && number >= 0)
-			s->stop = number < 1000 ? (int)number : 1000;
-		return rc == RF_OK ? rf_string_read(json, "content", &s->text, &s->n, e) : rc;
-	case METASPACE:
-		rf_maybe(json, "prepend_scheme", &v);
-		s->drops_first = rf_is_absent(&v) ? rf_flag_read(json, "add_prefix_space", true)
-		                                  : !rf_jscan_equals(&v, "never");
-		return rf_string_read(json, "replacement", &s->text, &s->n, e);
+	case STRIP: return read_strip(s, json, e);
+	case METASPACE: return read_metaspace(s, json, e);
+	case BYTE_LEVEL: return check_byte_level(json, e);
 	default: return RF_OK;
 	}
 }
@@ -195,9 +232,9 @@ static void byte_fallback(const struct rf_token_texts *from, struct rf_token_tex
 
 static void strip(const struct decode_step *d, const char *s, size_t n, struct rf_buf *to)
 {
-	for (int i = 0; i < d->start && d->n && n >= d->n && !memcmp(s, d->text, d->n); i++)
+	for (uint64_t i = 0; i < d->start && d->n && n >= d->n && !memcmp(s, d->text, d->n); i++)
 		s += d->n, n -= d->n;
-	for (int i = 0; i < d->stop && d->n && n >= d->n && !memcmp(s + n - d->n, d->text, d->n); i++)
+	for (uint64_t i = 0; i < d->stop && d->n && n >= d->n && !memcmp(s + n - d->n, d->text, d->n); i++)
 		n -= d->n;
 	rf_buf_add(to, s, n);
 }

@@ -69,6 +69,8 @@ enum rf_code rf_pattern_read(struct rf_pattern **p, const struct rf_jvalue *json
 	if (!rf_jscan_is_object(json))
 		return rf_fail(e, RF_EDATA, "a pattern is %s, not an object", rf_jscan_kind(json));
 	literal = rf_jscan_get(json, "String", &v, NULL) == RF_OK;
+	if (literal && rf_jscan_get(json, "Regex", &v, NULL) == RF_OK)
+		return rf_fail(e, RF_EDATA, "a pattern has both the keys 'String' and 'Regex'");
 	if ((rc = rf_string_read(json, literal ? "String" : "Regex", &text, &n, e)) != RF_OK)
 		return rc;
 	rc = rf_pattern_new(p, text, n, literal, e);
@@ -76,13 +78,65 @@ enum rf_code rf_pattern_read(struct rf_pattern **p, const struct rf_jvalue *json
 	return rc;
 }
 
-bool rf_flag_read(const struct rf_jvalue *object, const char *key, bool otherwise)
+enum rf_code rf_flag(const struct rf_jvalue *v, const char *key, bool otherwise, bool *flag, struct rf_err *e)
+{
+	*flag = v->s ? *v->s == 't' : otherwise;
+	if (!v->s || *v->s == 't' || *v->s == 'f')
+		return RF_OK;
+	return rf_fail(e, RF_EDATA, "'%s' is %s, not true or false", key, rf_jscan_kind(v));
+}
+
+enum rf_code rf_flag_read(const struct rf_jvalue *object, const char *key, bool otherwise, bool *flag,
+                          struct rf_err *e)
 {
 	struct rf_jvalue v;
+	enum rf_code rc = rf_jscan_pick(object, &key, 1, &v, e);
 
-	if (rf_jscan_get(object, key, &v, NULL) != RF_OK || (*v.s != 't' && *v.s != 'f'))
-		return otherwise;
-	return *v.s == 't';
+	return rc == RF_OK ? rf_flag(&v, key, otherwise, flag, e) : rc;
+}
+
+enum rf_code rf_flag_maybe(const struct rf_jvalue *object, const char *key, bool otherwise, bool *flag,
+                           struct rf_err *e)
+{
+	struct rf_jvalue v;
+	enum rf_code rc = rf_jscan_pick(object, &key, 1, &v, e);
+
+	if (rc == RF_OK && rf_is_absent(&v))
+		v.s = NULL;
+	return rc == RF_OK ? rf_flag(&v, key, otherwise, flag, e) : rc;
+}
+
+enum rf_code rf_word_read(const struct rf_jvalue *object, const char *key, const char *const *words,
+                          int otherwise, int *i, struct rf_err *e)
+{
+	struct rf_jvalue v;
+	enum rf_code rc = rf_jscan_pick(object, &key, 1, &v, e);
+	char q[40];
+
+	*i = otherwise;
+	if (rc != RF_OK || !v.s)
+		return rc;
+	if (!rf_jscan_is_string(&v))
+		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string", key, rf_jscan_kind(&v));
+	for (*i = 0; words[*i]; ++*i)
+		if (rf_jscan_equals(&v, words[*i]))
+			return RF_OK;
+	return rf_fail(e, RF_EMODEL, "'%s': %s is not supported", key, rf_quote(q, sizeof q, v.s, v.n));
+}
+
+enum rf_code rf_character_read(const struct rf_jvalue *object, const char *key, char **text, size_t *n,
+                               struct rf_err *e)
+{
+	enum rf_code rc = rf_string_read(object, key, text, n, e);
+	char q[40];
+	int32_t c;
+
+	if (rc != RF_OK || (*n && rf_utf8_next(*text, *n, &c) == *n))
+		return rc;
+	rf_fail(e, RF_EDATA, "'%s' is '%s', not one character", key, rf_quote(q, sizeof q, *text, *n));
+	free(*text);
+	*text = NULL;
+	return RF_EDATA;
 }
 
 static enum rf_code read_step(struct rf_normal *n, const struct rf_jvalue *json, int depth, struct rf_err *e)
@@ -131,12 +185,12 @@ static enum rf_code read_step(struct rf_normal *n, const struct rf_jvalue *json,
 	n->last = &s->next;
 	s->kind = known[k].kind;
 	s->form = known[k].form;
-	s->left = rf_flag_read(json, "strip_left", true);
-	s->right = rf_flag_read(json, "strip_right", true);
+	if (s->kind == STRIP && (rc = rf_flag_read(json, "strip_left", true, &s->left, e)) == RF_OK)
+		rc = rf_flag_read(json, "strip_right", true, &s->right, e);
 	if (s->kind == PREPEND)
 		return rf_string_read(json, "prepend", &s->text, &s->n, e);
 	if (s->kind != REPLACE)
-		return RF_OK;
+		return rc;
 	if ((rc = rf_jscan_get(json, "pattern", &v, e)) != RF_OK ||
 	    (rc = rf_pattern_read(&s->pattern, &v, e)) != RF_OK)
 		return rc;

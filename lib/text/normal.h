@@ -28,8 +28,24 @@ void rf_maybe(const struct rf_jvalue *object, const char *key, struct rf_jvalue 
 /* The text of a string in JSON, malloc'd; key: what an error calls it. */
 enum rf_code rf_string_copy(const struct rf_jvalue *v, const char *key, char **text, size_t *n,
                             struct rf_err *e);
-/* Whether a key of an object is true; otherwise, if it is neither true nor false. */
-bool rf_flag_read(const struct rf_jvalue *object, const char *key, bool otherwise);
+/* Reads true or false into *flag; a missing value counts as `otherwise`.  key: the name of the value in an
+ * error.  Errors: RF_EDATA: it is another value. */
+enum rf_code rf_flag(const struct rf_jvalue *v, const char *key, bool otherwise, bool *flag, struct rf_err *e);
+/* Reads the value of a key of an object as rf_flag() does.  Errors: also RF_EDATA: the key occurs twice. */
+enum rf_code rf_flag_read(const struct rf_jvalue *object, const char *key, bool otherwise, bool *flag,
+                          struct rf_err *e);
+/* Reads the value as rf_flag_read() does, but null counts as a missing value. */
+enum rf_code rf_flag_maybe(const struct rf_jvalue *object, const char *key, bool otherwise, bool *flag,
+                           struct rf_err *e);
+/* Stores in *i the index of the string at a key of an object among `words`, which end with NULL; `otherwise`
+ * if the key is missing.  Errors: RF_EDATA: the value is not a string, or the key occurs twice; RF_EMODEL:
+ * the string is none of the words. */
+enum rf_code rf_word_read(const struct rf_jvalue *object, const char *key, const char *const *words,
+                          int otherwise, int *i, struct rf_err *e);
+/* Reads a string of exactly one character, malloc'd; *n is its length in bytes.  Errors: RF_EDATA: the value
+ * is missing or anything else; RF_ENOMEM. */
+enum rf_code rf_character_read(const struct rf_jvalue *object, const char *key, char **text, size_t *n,
+                               struct rf_err *e);
 /* A pattern object {"String": ..} or {"Regex": ..}; and the text of a string in JSON, malloc'd. */
 enum rf_code rf_pattern_read(struct rf_pattern **p, const struct rf_jvalue *json, struct rf_err *e);
 enum rf_code rf_string_read(const struct rf_jvalue *object, const char *key, char **text, size_t *n,

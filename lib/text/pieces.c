@@ -44,22 +44,6 @@ struct walk {
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* The index of a string among words; otherwise, if the key is not there. */
-static enum rf_code word(const struct rf_jvalue *object, const char *key, const char *const *words,
-                         int otherwise, int *i, struct rf_err *e)
-{
-	struct rf_jvalue v;
-	char q[40];
-
-	*i = otherwise;
-	if (rf_jscan_get(object, key, &v, NULL) != RF_OK || *v.s == 'n')
-		return RF_OK;
-	for (*i = 0; words[*i]; ++*i)
-		if (rf_jscan_is_string(&v) && rf_jscan_equals(&v, words[*i]))
-			return RF_OK;
-	return rf_fail(e, RF_EMODEL, "'%s': %s is not supported", key, rf_quote(q, sizeof q, v.s, v.n));
-}
-
 static enum rf_code read_split(struct step *s, const struct rf_jvalue *json, struct rf_err *e)
 {
 	static const char *const words[] = { "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
@@ -70,27 +54,25 @@ static enum rf_code read_split(struct step *s, const struct rf_jvalue *json, str
 
 	if ((rc = rf_jscan_get(json, "pattern", &v, e)) != RF_OK ||
 	    (rc = rf_pattern_read(&s->pattern, &v, e)) != RF_OK ||
-	    (rc = word(json, "behavior", words, REMOVED, &i, e)) != RF_OK)
+	    (rc = rf_word_read(json, "behavior", words, REMOVED, &i, e)) != RF_OK)
 		return rc;
 	s->behavior = (enum behavior)i;
-	s->invert = rf_flag_read(json, "invert", false);
-	return RF_OK;
+	return rf_flag_read(json, "invert", false, &s->invert, e);
 }
 
 static enum rf_code read_metaspace(struct step *s, const struct rf_jvalue *json, struct rf_err *e)
 {
 	static const char *const words[] = { "always", "first", "never", NULL };
-	enum rf_code rc = rf_string_read(json, "replacement", &s->mark, &s->mark_n, e);
+	enum rf_code rc = rf_character_read(json, "replacement", &s->mark, &s->mark_n, e);
+	bool prefix;
 	int i;
 
-	if (rc != RF_OK)
+	/* files of before 2023 have a flag instead of the scheme */
+	if (rc != RF_OK || (rc = rf_flag_maybe(json, "add_prefix_space", true, &prefix, e)) != RF_OK ||
+	    (rc = rf_word_read(json, "prepend_scheme", words, prefix ? ALWAYS : NEVER, &i, e)) != RF_OK)
 		return rc;
-	/* files of before 2023 have a flag in the place of the scheme */
-	rc = word(json, "prepend_scheme", words,
-	          rf_flag_read(json, "add_prefix_space", true) ? ALWAYS : NEVER, &i, e);
 	s->scheme = (enum scheme)i;
-	s->split = rf_flag_read(json, "split", true);
-	return rc;
+	return rf_flag_maybe(json, "split", true, &s->split, e);
 }
 
 static enum rf_code read_byte_level(struct step *s, const struct rf_jvalue *json, struct rf_err *e)
@@ -98,10 +80,14 @@ static enum rf_code read_byte_level(struct step *s, const struct rf_jvalue *json
 	static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
 	                           "\\s+(?!\\S)|\\s+";
 
-	s->prefix_space = rf_flag_read(json, "add_prefix_space", true);
-	return rf_flag_read(json, "use_regex", true)
-	               ? rf_pattern_new(&s->pattern, gpt2, sizeof gpt2 - 1, false, e)
-	               : RF_OK;
+	bool divides, unused;
+	enum rf_code rc;
+
+	if ((rc = rf_flag_read(json, "add_prefix_space", true, &s->prefix_space, e)) != RF_OK ||
+	    (rc = rf_flag_read(json, "trim_offsets", true, &unused, e)) != RF_OK ||
+	    (rc = rf_flag_read(json, "use_regex", true, &divides, e)) != RF_OK)
+		return rc;
+	return divides ? rf_pattern_new(&s->pattern, gpt2, sizeof gpt2 - 1, false, e) : RF_OK;
 }
 
 static enum rf_code read_step(struct rf_pieces *p, const struct rf_jvalue *json, int depth, struct rf_err *e)
@@ -152,8 +138,7 @@ static enum rf_code read_step(struct rf_pieces *p, const struct rf_jvalue *json,
 		return read_metaspace(s, json, e);
 	if (s->kind == BYTE_LEVEL)
 		return read_byte_level(s, json, e);
-	s->individual = rf_flag_read(json, "individual_digits", false);
-	return RF_OK;
+	return rf_flag_read(json, "individual_digits", false, &s->individual, e);
 }
 
 enum rf_code rf_pieces_read(struct rf_pieces **out, const struct rf_jvalue *json, struct rf_err *e)

@@ -79,11 +79,14 @@ static enum rf_code add_token(struct rf_special *s, const struct rf_jvalue *v, c
 	if (rf_jscan_is_object(v)) {
 		if (rf_jscan_get(v, "content", &content, NULL) != RF_OK)
 			return rf_fail(e, RF_EMODEL, "%s: '%s' has no content", file, key);
-		t->special = rf_flag_read(v, "special", id < 0);
-		t->single_word = rf_flag_read(v, "single_word", false);
-		t->lstrip = rf_flag_read(v, "lstrip", false);
-		t->rstrip = rf_flag_read(v, "rstrip", false);
-		t->normalized = rf_flag_read(v, "normalized", !t->special);
+		if ((rc = rf_flag_read(v, "special", id < 0, &t->special, e)) != RF_OK ||
+		    (rc = rf_flag_read(v, "single_word", false, &t->single_word, e)) != RF_OK ||
+		    (rc = rf_flag_read(v, "lstrip", false, &t->lstrip, e)) != RF_OK ||
+		    (rc = rf_flag_read(v, "rstrip", false, &t->rstrip, e)) != RF_OK ||
+		    (rc = rf_flag_read(v, "normalized", !t->special, &t->normalized, e)) != RF_OK) {
+			rf_blame(e, "'%s'", key);
+			return described(e, file);
+		}
 		t->described = true;
 	}
 	if (!rf_jscan_is_string(&content))

@@ -51,8 +51,6 @@ struct json {
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static bool is_true(const struct rf_jvalue *v) { return v->s && *v->s == 't'; }
-
 /* begins: the first byte of what it must be. */
 static enum rf_code must_be(const struct rf_jvalue *v, const char *key, char begins, struct rf_err *e)
 {
@@ -147,9 +145,13 @@ static enum rf_code read_model(struct json *j, const struct rf_jvalue *model, st
 	for (int i = ABSENT; i < KEYS; i++)
 		if (!rf_is_absent(&v[i]) && !(rf_jscan_is_string(&v[i]) && rf_jscan_equals(&v[i], "")))
 			return rf_fail(e, RF_EMODEL, "'%s' of the model is not supported", keys[i]);
-	o.fuse_unk = is_true(&v[FUSED]);
-	o.byte_fallback = is_true(&v[FALLBACK]);
-	o.ignore_merges = is_true(&v[IGNORE]);
+	for (int i = FUSED; i <= IGNORE; i++)
+		if (rf_is_absent(&v[i]))
+			v[i].s = NULL;
+	if ((rc = rf_flag(&v[FUSED], keys[FUSED], false, &o.fuse_unk, e)) != RF_OK ||
+	    (rc = rf_flag(&v[FALLBACK], keys[FALLBACK], false, &o.byte_fallback, e)) != RF_OK ||
+	    (rc = rf_flag(&v[IGNORE], keys[IGNORE], false, &o.ignore_merges, e)) != RF_OK)
+		return rc;
 	if (!rf_is_absent(&v[UNK]) && (rc = rf_string_copy(&v[UNK], keys[UNK], &unk, &n, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_bpe_new(&j->bpe, rf_pieces_byte_level(j->pieces), e)) == RF_OK &&
@@ -196,20 +198,33 @@ static enum rf_code set_match(struct json *j, struct rf_added_token *t, struct r
 	return rc == RF_OK && normal.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : rc;
 }
 
-static void read_flags(const struct rf_jvalue *v, struct rf_added_token *t)
+static enum rf_code read_flags(const struct rf_jvalue *v, struct rf_added_token *t, struct rf_err *e)
 {
-	t->single_word = rf_flag_read(v, "single_word", false);
-	t->lstrip = rf_flag_read(v, "lstrip", false);
-	t->rstrip = rf_flag_read(v, "rstrip", false);
-	t->normalized = rf_flag_read(v, "normalized", false);
-	t->special = rf_flag_read(v, "special", false);
+	enum rf_code rc;
+
+	if ((rc = rf_flag_read(v, "single_word", false, &t->single_word, e)) != RF_OK ||
+	    (rc = rf_flag_read(v, "lstrip", false, &t->lstrip, e)) != RF_OK ||
+	    (rc = rf_flag_read(v, "rstrip", false, &t->rstrip, e)) != RF_OK ||
+	    (rc = rf_flag_read(v, "normalized", false, &t->normalized, e)) != RF_OK)
+		return rc;
+	return rf_flag_read(v, "special", false, &t->special, e);
+}
+
+/* Reads the id of a token; false: the value is not a number from 0 to RF_BPE_TOKENS - 1. */
+static bool read_id(const struct rf_jvalue *v, int *id)
+{
+	int64_t number;
+
+	if (!rf_jscan_int(v, &number) || number < 0 || number >= RF_BPE_TOKENS)
+		return false;
+	*id = (int)number;
+	return true;
 }
 
 static enum rf_code read_added_token(struct json *j, const struct rf_jvalue *v, struct rf_err *e)
 {
 	struct rf_added_token *t;
 	struct rf_jvalue id;
-	int64_t number;
 	enum rf_code rc = grow_added(j, &t, e);
 	char q[60];
 	int known;
@@ -222,10 +237,9 @@ static enum rf_code read_added_token(struct json *j, const struct rf_jvalue *v, 
 	    (rc = rf_jscan_get(v, "id", &id, e)) != RF_OK)
 		return rc;
 	rf_quote(q, sizeof q, t->text, t->n);
-	if (!rf_jscan_int(&id, &number) || number < 0 || number >= RF_BPE_TOKENS)
+	if (!read_id(&id, &t->id))
 		return rf_fail(e, RF_EDATA, "the id of the added token '%s' is no number from 0 to %d", q,
 		               RF_BPE_TOKENS - 1);
-	t->id = (int)number;
 	known = rf_bpe_id(j->bpe, t->text, t->n);
 	if (known >= 0 && known != t->id)
 		return rf_fail(e, RF_EDATA, "the added token '%s' has the id %d, but %d in the vocabulary", q,
@@ -234,7 +248,8 @@ static enum rf_code read_added_token(struct json *j, const struct rf_jvalue *v, 
 		if (j->added.t[i].id == t->id)
 			return rf_fail(e, RF_EDATA, "the id %d of the added token '%s' occurs twice", t->id,
 			               q);
-	read_flags(v, t);
+	if ((rc = read_flags(v, t, e)) != RF_OK)
+		return rf_blame(e, "the added token '%s'", q);
 	return set_match(j, t, e);
 }
 
@@ -257,6 +272,8 @@ static enum rf_code read_added(struct json *j, const struct rf_jvalue *list, str
 static enum rf_code read_template(const struct rf_jvalue *json, int depth, char **first, struct rf_err *e)
 {
 	struct rf_jvalue list, v = { NULL, 0 }, token;
+	const char *key;
+	bool sequence;
 	enum rf_code rc;
 	char *type;
 	size_t n;
@@ -267,18 +284,27 @@ static enum rf_code read_template(const struct rf_jvalue *json, int depth, char 
 		return rf_fail(e, RF_EDATA, "a post-processor is %s, not an object", rf_jscan_kind(json));
 	if ((rc = rf_string_read(json, "type", &type, &n, e)) != RF_OK)
 		return rc;
-	if (!strcmp(type, "Sequence") && depth < 8 &&
-	    rf_jscan_get(json, "processors", &list, NULL) == RF_OK && rf_jscan_is_list(&list)) {
-		while (rc == RF_OK && !*first && rf_jscan_next(&list, NULL, &v))
-			rc = read_template(&v, depth + 1, first, e);
-	} else if (!strcmp(type, "TemplateProcessing") &&
-	           rf_jscan_get(json, "single", &list, NULL) == RF_OK && rf_jscan_is_list(&list) &&
-	           rf_jscan_next(&list, NULL, &v) && rf_jscan_is_object(&v) &&
-	           rf_jscan_get(&v, "SpecialToken", &token, NULL) == RF_OK && rf_jscan_is_object(&token)) {
-		rc = rf_string_read(&token, "id", first, &n, e);
-	}
+	sequence = !strcmp(type, "Sequence");
+	key = sequence ? "processors" : !strcmp(type, "TemplateProcessing") ? "single" : NULL;
 	free(type);
-	return rc;
+	if (!key)
+		return RF_OK;
+	if (depth > 8)
+		return rf_fail(e, RF_EDATA, "post-processors are nested too deep");
+	if ((rc = rf_jscan_get(json, key, &list, e)) != RF_OK || (rc = must_be(&list, key, '[', e)) != RF_OK)
+		return rc;
+	while (sequence && rc == RF_OK && !*first && rf_jscan_next(&list, NULL, &v))
+		rc = read_template(&v, depth + 1, first, e);
+	if (sequence || !rf_jscan_next(&list, NULL, &v))
+		return rc;
+	if (!rf_jscan_is_object(&v))
+		return rf_fail(e, RF_EDATA, "'%s' has %s, not an object", key, rf_jscan_kind(&v));
+	rf_maybe(&v, "SpecialToken", &token);
+	if (!token.s)
+		return RF_OK;
+	if ((rc = must_be(&token, "SpecialToken", '{', e)) != RF_OK)
+		return rc;
+	return rf_string_read(&token, "id", first, &n, e);
 }
 
 static enum rf_code read_file(struct json *j, const struct rf_jvalue *file, struct rf_err *e)
@@ -476,26 +502,27 @@ static bool next_added(const struct rf_jvalue *list, struct rf_jvalue *v, struct
 /* An end token, and its id once it is found. */
 struct end { const char *text; int id; };
 
+/* Finds the id of the end token; -1: there is none, or it is malformed, which opening the tokenizer
+ * reports. */
 static void find_end(const struct rf_jvalue *file, void *arg)
 {
 	struct end *end = arg;
 	struct rf_jvalue list, model, vocab, key, v = { NULL, 0 }, content, id;
-	int64_t number;
 
 	end->id = -1;
 	rf_maybe(file, "added_tokens", &list);
 	while (end->id < 0 && next_added(&list, &v, &content))
-		if (rf_jscan_equals(&content, end->text) && rf_jscan_get(&v, "id", &id, NULL) == RF_OK &&
-		    rf_jscan_int(&id, &number))
-			end->id = (int)number;
+		if (rf_jscan_equals(&content, end->text) &&
+		    (rf_jscan_get(&v, "id", &id, NULL) != RF_OK || !read_id(&id, &end->id)))
+			return;
 	rf_maybe(file, "model", &model);
 	if (!model.s || !rf_jscan_is_object(&model))
 		return;
 	rf_maybe(&model, "vocab", &vocab);
 	v.s = NULL;
 	while (end->id < 0 && vocab.s && rf_jscan_is_object(&vocab) && rf_jscan_next(&vocab, &key, &v))
-		if (rf_jscan_equals(&key, end->text) && rf_jscan_int(&v, &number))
-			end->id = (int)number;
+		if (rf_jscan_equals(&key, end->text) && !read_id(&v, &end->id))
+			return;
 }
 
 static enum rf_code end_json(const char *path, struct rf_end_token *eos, struct rf_err *e)
@@ -521,7 +548,8 @@ static void leave_new(const struct rf_jvalue *file, void *arg)
 
 	rf_maybe(file, "added_tokens", &list);
 	while (next_added(&list, &v, &content)) {
-		read_flags(&v, &a);
+		if (read_flags(&v, &a, NULL) != RF_OK)
+			continue; /* opening the tokenizer reports it */
 		for (int i = 0; i < s->n; i++)
 			if (s->t[i].text && rf_jscan_equals(&content, s->t[i].text) &&
 			    (!s->t[i].described || same_flags(&a, &s->t[i]))) {
