@@ -379,6 +379,40 @@ echoes() {
 	run -64 rf-reward --exec cat --text -m m --tokenizer bytes in
 }
 
+@test "rf-reward --exec: a tokenizer that an option names is opened and compared for a byte stream, too" {
+	mkdir tk none
+	zstd -dcq "$G/tokenizer/gpt2.json.zst" >tk/tokenizer.json
+	hash=$(rf-tokenize --bytes - <<<'{"text": "a"}' 2>/dev/null | rf-dump --head --json | head -n 1 |
+		jq -r .body.tokenizer.hash)
+	for hash in ", hash: \"$hash\"" ''; do
+		edited 'if .type == "head" then .body += {vocab: 384, tokenizer: {kind: "bytes"'"$hash"'}}
+			else . end' "$G/stream/rewarded.rf" >in
+		for text in --text ''; do
+			run -65 --separate-stderr rf-reward --exec cat $text --tokenizer tk -o out in
+			[[ "$stderr" == *"the stream was made with the tokenizer 'bytes'"*", not with 'bpe' "* ]]
+			run -66 --separate-stderr rf-reward --exec cat $text --tokenizer nope -o out in
+			[[ "$stderr" == "rf-reward: --t"*": nope: No such file or directory" ]]
+			run -78 rf-reward --exec cat $text --tokenizer none -o out in
+			[ ! -e out ]
+			rf-reward --exec "$J right" $text --tokenizer bytes -o out in
+			rf-reward --exec "$J right" $text -m none -o out in
+			rm out
+		done
+		run -65 rf-reward --exec cat --text -m tk -o out in
+		run -66 rf-reward --exec cat --text -m nope -o out in
+		# rf-dump has the same rule
+		run -65 --separate-stderr rf-dump -m tk in
+		[[ "$stderr" == "rf-dump: in: the stream was made with the tokenizer 'bytes'"* ]]
+		run -65 rf-dump --tokenizer tk in
+		run -78 rf-dump --tokenizer none in
+		run -66 rf-dump -m nope in
+		rf-dump in >plain
+		rf-dump -m none in | cmp - plain
+	done
+	run -78 rf-dump -m none "$G/stream/rewarded.rf"
+	run -78 rf-reward --exec cat --text -m none -o out "$G/stream/rewarded.rf"
+}
+
 @test "rf-reward --exec: a malformed answer is an error that names the command and the record" {
 	records make 4 4 0 >in
 	wrong() {
@@ -636,7 +670,7 @@ echoes() {
 		hash: "'"$(rf-tokenize --bytes - <<<'{"text": "a"}' 2>/dev/null | rf-dump --json | sed -n 1p |
 		jq -r .body.tokenizer.hash)"'"}} else . end' "$G/stream/rewarded.rf" >rollouts.rf
 	cp -r "$ROOT/examples" .
-	mkdir ckpt # the stream says that it was tokenized as bytes, so nothing is read here
+	mkdir ckpt # a model without a tokenizer fits a stream that was tokenized as bytes
 	listing rf-reward.1 1 | diff examples/my_reward.py -
 	[ "$(wc -l <examples/my_reward.py)" -le 15 ]
 	listing rf-reward.1 2 >distinct.py

@@ -273,20 +273,15 @@ static void note_warning(struct job *j, const char *name, const struct rf_tokeni
 		note(j, "%s: warning: %s", name, rf_tokenizer_warning(t));
 }
 
-/* Opens a tokenizer, `name` being a file, a directory or the word `bytes`, and notes its warning. */
-static enum rf_code open_tokenizer(struct job *j, struct rf_tokenizer **t, const char *name, struct rf_err *e)
+/* Opens the tokenizer that options name, and notes its warning. */
+static enum rf_code open_tokenizer(struct job *j, struct rf_tokenizer **t, const char *given,
+                                   const char *model, struct rf_err *e)
 {
-	enum rf_code rc = strcmp(name, "bytes") ? rf_tokenizer_open(t, name, e) : rf_tokenizer_bytes(t, e);
+	enum rf_code rc = rf_tokenizer_open_option(t, given, model, e);
 
-	if (rc == RF_OK)
-		note_warning(j, name, *t);
+	if (rc == RF_OK && *t)
+		note_warning(j, given ? given : model, *t);
 	return rc;
-}
-
-/* Returns whether a stream can have been made with a tokenizer. */
-static bool may_be_of(const struct rf_head *h, const struct rf_tokenizer *t)
-{
-	return !*h->tokenizer_hash || !strcmp(h->tokenizer_hash, rf_tokenizer_hash(t));
 }
 
 /* Chooses the tokenizer that an option gave, which must be the stream's; else the stream's own if it is built
@@ -295,31 +290,27 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 {
 	const struct rf_head *h = rf_in_head(in);
 	const bool shown = j->d->form == RF_DUMP_TEXT || j->d->form == RF_DUMP_PRED || j->table.tokens;
-	char kind[4 * sizeof h->tokenizer_kind];
 	enum rf_code rc;
 
 	j->numbers = j->other = false;
 	j->d->show.tokens.numbers = &j->numbers;
 	j->d->show.tokens.tokenizer = j->given;
-	if (j->given && !may_be_of(h, j->given))
-		return rf_fail(e, RF_EDATA,
-		               "%s: the stream was made with the tokenizer '%s' %s, not with '%s' %s",
-		               rf_in_name(in),
-		               rf_quote(kind, sizeof kind, h->tokenizer_kind, strlen(h->tokenizer_kind)),
-		               h->tokenizer_hash, rf_tokenizer_kind(j->given), rf_tokenizer_hash(j->given));
 	if (j->given)
-		return RF_OK;
+		return (rc = rf_tokenizer_check_made(j->given, h->tokenizer_kind, h->tokenizer_hash, e)) == RF_OK
+		               ? rc : rf_blame(e, "%s", rf_in_name(in));
 	if (!strcmp(h->tokenizer_kind, "bytes")) {
 		if (!j->bytes && (rc = rf_tokenizer_bytes(&j->bytes, e)) != RF_OK)
 			return rc;
 		j->d->show.tokens.tokenizer = j->bytes;
 		return RF_OK;
 	}
+	if (j->d->model) /* the model has none, which this reports */
+		return rf_tokenizer_open(&j->given, j->d->model, e);
 	if (!shown || !j->d->fallback)
 		return RF_OK;
-	if (!j->fallback && (rc = open_tokenizer(j, &j->fallback, j->d->fallback, e)) != RF_OK)
+	if (!j->fallback && (rc = open_tokenizer(j, &j->fallback, j->d->fallback, NULL, e)) != RF_OK)
 		return rf_blame(e, "%s", j->d->fallback_name);
-	if (may_be_of(h, j->fallback))
+	if (rf_tokenizer_made(j->fallback, h->tokenizer_kind, h->tokenizer_hash))
 		j->d->show.tokens.tokenizer = j->fallback;
 	else
 		j->other = true;
@@ -697,11 +688,8 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 	enum rf_code rc = RF_OK;
 
 	*d->note = 0;
-	if (!d->check && !d->head && d->tokenizer)
-		rc = open_tokenizer(&j, &j.given, d->tokenizer, e);
-	else if (!d->check && !d->head && d->model &&
-	         (rc = rf_tokenizer_open(&j.given, d->model, e)) == RF_OK)
-		note_warning(&j, d->model, j.given);
+	if (!d->check && !d->head)
+		rc = open_tokenizer(&j, &j.given, d->tokenizer, d->model, e);
 	d->table.files = d->show.files = n > 1;
 	begin_pick(&j);
 	for (; j.file < n && rc == RF_OK && !done(&j); j.file++)

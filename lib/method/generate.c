@@ -99,9 +99,8 @@ static enum rf_code fit_model(struct rf_generate_settings *s, struct rf_err *e)
 
 enum rf_code rf_generate_open(struct rf_generate_settings *s, const struct rf_head *h, struct rf_err *e)
 {
-	enum rf_code rc = !s->tokenizer                  ? open_models(s, h, e)
-	                : !strcmp(s->tokenizer, "bytes") ? rf_tokenizer_bytes(&s->words, e)
-	                                                 : rf_tokenizer_open(&s->words, s->tokenizer, e);
+	enum rf_code rc = !s->tokenizer ? open_models(s, h, e)
+	                                : rf_tokenizer_open_option(&s->words, s->tokenizer, NULL, e);
 
 	if (rc != RF_OK)
 		return rc;

@@ -26,7 +26,7 @@ struct waiting {
 struct rf_reward_exec {
 	struct rf_reward_exec_settings s;
 	struct rf_exec *x;
-	struct rf_tokenizer *tokenizer; /* NULL: no text is sent */
+	struct rf_tokenizer *tokenizer; /* of the stream; NULL: not opened */
 	struct rf_out *out;
 	struct waiting *first, **last;
 	uint64_t bytes;         /* of the records in the queue */
@@ -125,7 +125,6 @@ static enum rf_code send_head(struct rf_reward_exec *j, const struct rf_head *he
 enum rf_code rf_reward_exec_start(struct rf_reward_exec **jp, const struct rf_reward_exec_settings *s,
                                   const struct rf_head *head, struct rf_out *out, struct rf_err *e)
 {
-	const char *path = s->tokenizer ? s->tokenizer : s->model;
 	struct rf_reward_exec *j;
 	char name[80];
 
@@ -140,8 +139,10 @@ enum rf_code rf_reward_exec_start(struct rf_reward_exec **jp, const struct rf_re
 	j->s = *s;
 	j->out = out;
 	j->last = &j->first;
-	if (s->text && rf_reward_tokenizer(&j->tokenizer, head, path, e) != RF_OK)
-		rf_blame(e, "--text");
+	/* without --text the command is only told where the tokenizer is, which must be the stream's */
+	if ((s->text || s->tokenizer) &&
+	    rf_reward_tokenizer(&j->tokenizer, head, s->tokenizer, s->model, e) != RF_OK)
+		rf_blame(e, s->text ? "--text" : "--tokenizer");
 	else if (rf_exec_start(&j->x, s->command, s->timeout, e) != RF_OK)
 		blame(j, e);
 	else if (send_head(j, head, e) == RF_OK) {
@@ -421,7 +422,7 @@ enum rf_code rf_reward_exec_record(struct rf_reward_exec *j, const struct rf_rec
 			rf_record_hide(&shown);
 		if ((rc = rf_record_to_json(&shown, &line, &len, e)) != RF_OK)
 			return rc;
-		if (j->tokenizer && (rc = rf_reward_text(&line, &len, j->tokenizer, r, e)) != RF_OK)
+		if (j->s.text && (rc = rf_reward_text(&line, &len, j->tokenizer, r, e)) != RF_OK)
 			return rc;
 		rf_exec_send(j->x, line, len);
 	}

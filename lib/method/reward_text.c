@@ -11,29 +11,27 @@
 
 enum { BEFORE = 16 }; /* tokens of the prefix that are decoded together with what follows */
 
-enum rf_code rf_reward_tokenizer(struct rf_tokenizer **t, const struct rf_head *head, const char *path,
-                                 struct rf_err *e)
+enum rf_code rf_reward_tokenizer(struct rf_tokenizer **t, const struct rf_head *head, const char *given,
+                                 const char *model, struct rf_err *e)
 {
-	const char *kind = head->tokenizer_kind, *hash = head->tokenizer_hash;
+	const char *kind = head->tokenizer_kind;
 	char name[4 * sizeof head->tokenizer_kind];
-	enum rf_code rc;
+	enum rf_code rc = rf_tokenizer_open_option(t, given, model, e);
 
-	*t = NULL;
-	rf_quote(name, sizeof name, kind, strlen(kind));
-	if (!strcmp(kind, "bytes") || (path && !strcmp(path, "bytes")))
+	if (rc == RF_OK && !*t && !strcmp(kind, "bytes"))
 		rc = rf_tokenizer_bytes(t, e);
-	else if (path)
-		rc = rf_tokenizer_open(t, path, e);
-	else if (*kind)
+	else if (rc == RF_OK && !*t && model)
+		rc = rf_tokenizer_open(t, model, e); /* the model has none, which this reports */
+	else if (rc == RF_OK && !*t && *kind)
 		rc = rf_fail(e, RF_EUSAGE, "the stream's tokenizer is '%s': name it with -m or --tokenizer",
-		             name);
-	else
+		             rf_quote(name, sizeof name, kind, strlen(kind)));
+	else if (rc == RF_OK && !*t)
 		rc = rf_fail(e, RF_EUSAGE,
 		             "the stream names no tokenizer: name one with -m or --tokenizer, or leave out "
 		             "--text");
-	if (rc == RF_OK && *hash && strcmp(hash, rf_tokenizer_hash(*t))) {
-		rc = rf_fail(e, RF_EDATA, "the stream was made with the tokenizer '%s' %s, not with '%s' %s",
-		             name, hash, rf_tokenizer_kind(*t), rf_tokenizer_hash(*t));
+	if (rc == RF_OK)
+		rc = rf_tokenizer_check_made(*t, kind, head->tokenizer_hash, e);
+	if (rc != RF_OK) {
 		rf_tokenizer_free(*t);
 		*t = NULL;
 	}

@@ -11,7 +11,8 @@
 struct rf_normal;
 
 /* Reads "normalizer", whose value may be null.  Supported: Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip,
- * Prepend, Replace.  Errors: RF_EMODEL: another one, by its name; RF_EDATA: it is malformed. */
+ * Prepend, Replace.  Errors: RF_EMODEL: another one, by its name; RF_EDATA: it is malformed;
+ * RF_ENOMEM. */
 enum rf_code rf_normal_read(struct rf_normal **n, const struct rf_jvalue *json, struct rf_err *e);
 void rf_normal_free(struct rf_normal *n);
 

@@ -353,6 +353,42 @@ static enum rf_code identify_once(const char *path, char file[4096], char kind[8
 	return strcmp(rf_file_name(file), "tokenizer_config.json") ? hash_file(file, hash, e) : RF_OK;
 }
 
+enum rf_code rf_tokenizer_open_option(struct rf_tokenizer **t, const char *given, const char *model,
+                                      struct rf_err *e)
+{
+	enum rf_code rc;
+	char hash[17];
+	struct stat st;
+
+	*t = NULL;
+	if (given)
+		return strcmp(given, "bytes") ? rf_tokenizer_open(t, given, e) : rf_tokenizer_bytes(t, e);
+	if (!model)
+		return RF_OK;
+	if (stat(model, &st) == 0 && S_ISDIR(st.st_mode) &&
+	    ((rc = rf_tokenizer_hash_dir(model, hash, e)) != RF_OK || !*hash))
+		return rc;
+	return rf_tokenizer_open(t, model, e);
+}
+
+bool rf_tokenizer_made(const struct rf_tokenizer *t, const char *kind, const char *hash)
+{
+	/* the kinds of other programs may have names of their own */
+	return *hash ? !strcmp(hash, t->hash) : strcmp(kind, "bytes") || !strcmp(t->kind->name, "bytes");
+}
+
+enum rf_code rf_tokenizer_check_made(const struct rf_tokenizer *t, const char *kind, const char *hash,
+                                     struct rf_err *e)
+{
+	char q[200];
+
+	if (rf_tokenizer_made(t, kind, hash))
+		return RF_OK;
+	return rf_fail(e, RF_EDATA, "the stream was made with the tokenizer '%s'%s%s, not with '%s' %s",
+	               rf_quote(q, sizeof q, kind, strlen(kind)), *hash ? " " : "", hash, t->kind->name,
+	               t->hash);
+}
+
 enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab,
                                    struct rf_err *e)
 {

@@ -31,6 +31,17 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
  * nothing at path; RF_EMODEL: it contains no tokenizer, or one of a kind that is not supported, which the
  * sentence names; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct rf_err *e);
+/* Opens the tokenizer that options name: `given`, the value of --tokenizer, which is a path as for
+ * rf_tokenizer_open() or the word `bytes`, else the tokenizer in `model`, the value of --model.  *t is NULL if
+ * both are NULL, or if `model` is a folder without a tokenizer.  Errors: those of rf_tokenizer_open(). */
+enum rf_code rf_tokenizer_open_option(struct rf_tokenizer **t, const char *given, const char *model,
+                                      struct rf_err *e);
+/* Returns whether a stream may have been made with a tokenizer.  kind, hash: what the stream's head says; "":
+ * nothing. */
+bool rf_tokenizer_made(const struct rf_tokenizer *t, const char *kind, const char *hash);
+/* Checks the same.  Errors: RF_EDATA: the stream was made with another tokenizer; the sentence names both. */
+enum rf_code rf_tokenizer_check_made(const struct rf_tokenizer *t, const char *kind, const char *hash,
+                                     struct rf_err *e);
 /* Identifies the tokenizer at path (as for rf_tokenizer_open()), which may be of a kind that is not
  * supported: the name of its kind, its hash ("" in the cases of rf_tokenizer_hash_dir()), and its vocabulary
  * size.  For an unsupported kind that size is the model's, from the config.json beside the file; 0: there is
@@ -86,11 +97,12 @@ void rf_tokenizer_fit_end(const struct rf_end_token *eos, const struct rf_config
                           char warning[RF_TOKENIZER_WARNING]);
 
 /* Appends the ids of n bytes of text to the array *ids, which it reallocates: *count of its *cap elements are
- * used. */
+ * used.  Errors: RF_EDATA: a pattern of the tokenizer fails on the text; RF_ENOMEM. */
 enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
                                  size_t *count, size_t *cap, struct rf_err *e);
 /* Converts ids to *n bytes of text, not escaped, malloc'd into *text with a NUL behind them.  Special tokens
- * become <pad>, <eos>, <unk>, <extra_id_N>.  Errors: RF_EDATA: an id is outside the vocabulary; RF_ENOMEM. */
+ * become <pad>, <eos>, <unk>, <extra_id_N>.  Errors: RF_EDATA: an id is outside the vocabulary, or a pattern
+ * of the tokenizer fails on the text; RF_ENOMEM. */
 enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
                                  size_t *n, struct rf_err *e);
 /* The text of what a model wrote: as rf_tokenizer_decode(), but special tokens are left out, and it is valid
@@ -103,17 +115,17 @@ enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *id
  * every byte becomes U+FFFD, those before the wrong one, too.
  *
  * *text is malloc'd, with a NUL behind its *n bytes, and the caller's; on failure there is none.  Errors:
- * RF_EDATA: an id is outside the vocabulary; RF_ENOMEM. */
+ * RF_EDATA: an id is outside the vocabulary, or a pattern of the tokenizer fails on the text; RF_ENOMEM. */
 enum rf_code rf_tokenizer_text(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
                                size_t *n, size_t *final, struct rf_err *e);
 
 /* Stores the text in which stop strings are searched: the text of rf_tokenizer_text(), but with the names of
  * special tokens from the model's tokenizer_config.json.  So no string matches across a special token unless
- * it has the token's name. */
+ * it has the token's name.  Errors: those of rf_tokenizer_text(). */
 enum rf_code rf_tokenizer_named(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
                                 size_t *n, size_t *final, struct rf_err *e);
 /* Stores in *text the text of the same ids without special tokens, as rf_tokenizer_text() does, but only what
- * comes before byte `at` of their rf_tokenizer_named(). */
+ * comes before byte `at` of their rf_tokenizer_named().  Errors: those of rf_tokenizer_text(). */
 enum rf_code rf_tokenizer_text_before(const struct rf_tokenizer *t, const int32_t *ids, size_t count,
                                       size_t at, char **text, size_t *n, struct rf_err *e);
 
