@@ -1,4 +1,7 @@
-# make                build bin/*
+# make                build bin/*, and with the CUDA toolkit the plugin for GPUs
+#                         CUDA_ARCHS='80 90': for these architectures; otherwise for those of this machine's
+#                         GPUs, and without a GPU for six, which takes some minutes on two cores
+#                         CUDA=no: without the plugin
 # make deps           install the distribution's packages that it needs
 # make deps-arm64     those too that make check-arm64 needs: compiler, emulator, and libraries in
 #                     build/arm64/root
@@ -10,7 +13,8 @@
 #                     the other two phases, on questions about that text: pipelines/demo-phases.mk
 # make study          is a model better for ReFINE? small models, controls, three seeds: pipelines/study.mk
 #                         QUICK=1: whether all of it works, in some minutes instead of hours
-# make check          all tests in under five minutes
+# make check          builds what the tests need, and runs all tests: about twenty minutes on two
+#                     cores
 #                         TESTS=t/x.bats: some; DEVICE=cuda: on a GPU; ISA=x86_64: as on an older processor;
 #                         DEVICE=check: on the checking device (guarded memory, delayed errors)
 # make check-all      the exhaustive ones too
@@ -113,7 +117,10 @@ ISA_x86_64_v4 = -march=x86-64-v4 -mprefer-vector-width=512
 NVCC  ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA  ?= $(if $(NVCC),yes,no)
 CUDA_HOME  = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
-CUDA_ARCHS ?= 80 86 89 90 100 120
+# The architectures of this machine's GPUs, or of all that the kernels are for.
+GPUS      := $(if $(filter yes,$(CUDA)),$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader \
+             2>/dev/null | sed -n 's/^\([89]\|1[0-9]\)\.\([0-9]\)$$/\1\2/p' | sort -nu))
+CUDA_ARCHS ?= $(or $(GPUS),80 86 89 90 100 120)
 comma     := ,
 CU        := $(wildcard kernels/*.cu)
 CU_NAMES  = -DRF_CUDA_ARCHS='"$(patsubst %$(comma),%,$(CUDA_ARCHS:%=sm_%$(comma)))"'
@@ -198,8 +205,11 @@ $(BUILD)/kernels/%.$(1).o: kernels/%.c $(BUILD)/flags
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
+# Says once what takes minutes, and how to have less of it.
+cuda_note = $(if $(cuda_said),,$(eval cuda_said := yes)$(info compiling the CUDA kernels for \
+            $(CUDA_ARCHS:%=sm_%) (CUDA_ARCHS=90: for one architecture; CUDA=no: none)))
 $(BUILD)/cuda/%.o: kernels/%.cu $(BUILD)/cuda.flags
-	@mkdir -p $(@D)
+	$(cuda_note)@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $< 2>$(@:.o=.ptxas) || \
 		{ cat $(@:.o=.ptxas) >&2; exit 1; }
 # The part of the library that the plugin itself needs.
@@ -282,9 +292,9 @@ deps-arm64 deps-slurm:
 	@:
 
 ARCH ?= delta_net
-midtrain: $(TOOLS)
+midtrain: $(TOOLS) $(if $(GPUS),$(PLUGIN))
 	@$(MAKE) --no-print-directory -f pipelines/demo.mk ARCH=$(ARCH)
-posttrain testtime: $(TOOLS)
+posttrain testtime: $(TOOLS) $(if $(GPUS),$(PLUGIN))
 	@$(MAKE) --no-print-directory -f pipelines/demo-phases.mk $@
 
 QUICK ?=
@@ -308,7 +318,7 @@ ABREAST = $(if $(ALONE),,$(if $(findstring GNU,$(shell parallel --version 2>&1))
 AT_ISA = $(if $(ISA),RF_ISA=$(ISA))
 # Signals as a program expects them, also under nohup: some tests are about them.  The shell of programs that
 # start one is no user's.
-check: $(TOOLS) units
+check: $(TOOLS) units $(if $(GPUS),$(PLUGIN))
 	@$(if $(filter yes,$(CUDA)),,echo "CUDA was left out: no toolkit" >&2)
 	RF_BIN=$(abspath $(or $(EMULATED_BIN),$(BIN))) RF_UNITS=$(abspath $(or $(EMULATED_BIN),$(BUILD)/t)) \
 	RF_DEVICE=$(or $(DEVICE),cpu) RF_DTYPE=$(if $(filter cuda,$(DEVICE)),f32) $(AT_ISA) \

@@ -5,7 +5,9 @@
 #
 # Where x.rf has positions (rf-select).  The line is a mean over as many tokens as one column of text stands
 # for; a position is drawn at the entropy of its own row, t = s - 1.
-set terminal dumb 108 12
+# a row of text for each nat
+stats ARG1 skip 1 using 2 name "NATS" nooutput
+set terminal dumb 108 12 + (NATS_max > 7 ? ceil(NATS_max) - 7 : 0)
 set key outside top center horizontal
 stats ARG1 skip 1 using 1 nooutput
 T = STATS_max + 1

@@ -55,6 +55,11 @@ endif
 quote  = '$(subst ','\'',$(1))'
 values = $(foreach v,$(1),$(call quote,$(v)=$($(v))))
 
+# LEN=16k is LEN=16384.
+long = $(shell numfmt --from=iec $(call quote,$(subst k,K,$(1))) 2>/dev/null)
+$(foreach v,LEN MAX_PROMPT,$(if $(filter %k %K,$($(v))),$(eval override $(v) := $(or $(call \
+long,$($(v))),$($(v))))))
+
 help:
 	@for file in $(firstword $(MAKEFILE_LIST)) $(filter %loop.mk,$(MAKEFILE_LIST)); do \
 		[ "$$file" = "$(firstword $(MAKEFILE_LIST))" ] || echo; \

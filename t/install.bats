@@ -49,3 +49,18 @@ setup() { load helper; }
 	[ -e e/report.md ]
 	[ -e e/heat.png ]
 }
+
+@test "make: the plugin is built for the GPUs of this machine, and the tests need it only with one" {
+	[ -n "$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)" ] || skip 'there is no CUDA toolkit'
+	mkdir fake
+	for says in '9.0\n9.0\n8.6\n' '7.5\nNVIDIA-SMI has failed\n'; do
+		printf '#!/bin/sh\nprintf "%s"\n' "$says" >fake/nvidia-smi
+		chmod +x fake/nvidia-smi
+		PATH=$PWD/fake:$PATH env -u CUDA_ARCHS -u CUDA make -C "$ROOT" -n check BUILD="$PWD/build" \
+			BIN="$PWD/bin" TESTS=t/none.bats >out 2>/dev/null
+		grep -oE 'code=sm_[0-9]+' out | sort -u | paste -sd' ' >>archs
+		grep -c 'compiling the CUDA kernels for sm_86 sm_90 ' out >>told || :
+	done
+	diff archs - <<<$'code=sm_86 code=sm_90\n'
+	diff told - <<<$'1\n0'
+}

@@ -307,7 +307,7 @@ midtrain() {
 	echo '# changed' >>'my reward.py'
 	run -2 midtrain BATCHES=2
 	[[ "$output" == *'< script='*': my reward.py'*'> script='* ]]
-	[[ "$output" == *'--from run, MODEL=run goes on from this one'* ]]
+	[[ "$output" == *"run with this one's weights (--from run, MODEL=run; "* ]]
 	cp before.py 'my reward.py'
 	run -2 midtrain BATCHES=3 AFTER='echo >>"my reward.py"'
 	[[ "$output" == *"my reward.py: the script has changed since the run was begun: put it"*MODEL=run* ]]

@@ -389,7 +389,7 @@ short() {
 	grep -q '^line=.*rf-rollout' run/data/words
 	run -2 "${phase[@]}" BATCHES=2 N=3
 	[ "${lines[0]}" = 'rf-loop: run: changed since the last batch: N (not given) -> 3' ]
-	[[ "${lines[1]}" == *'MODEL=run goes on from this one'* ]]
+	[[ "${lines[1]}" == *"begin another run with this one's weights (--from run, MODEL=run; "* ]]
 	run -2 "${phase[@]}" MINI_BATCH=2 SEED=3
 	said='rf-loop: run: changed since the last batch: MINI_BATCH 4 -> 2, SEED (not given) -> 3'
 	[ "${lines[0]}" = "$said" ]

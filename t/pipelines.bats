@@ -793,6 +793,29 @@ prompts() {
 	rf-ntp --eval -m run/best valid.rf | jq .nll | diff - <(jq -s '.[0].nll' run/eval.jsonl)
 }
 
+@test "midtrain.mk: LEN=1k is LEN=1024" {
+	midtrain RUN=a BATCHES=1 LEN=1k 2>err
+	midtrain RUN=b BATCHES=1 LEN=1024
+	diff <(sed '/^from=\|^hash=/d' a/data/words) <(sed '/^from=\|^hash=/d' b/data/words)
+	same_run a b
+	run -2 midtrain RUN=c LEN=xk
+	[[ "$output" == *"LEN='xk': it must be a whole number"* ]]
+}
+
+@test "midtrain.mk: a batch whose rewards teach nothing is named in its line" {
+	cat >same.py <<-'END'
+		import json, sys
+		next(sys.stdin)
+		for line in sys.stdin:
+		    body = json.loads(line)["body"]
+		    c, n, k = body["rollout"]["tokens"]["shape"]
+		    print(json.dumps({"id": body["id"], "total": [[1] * n] * c}), flush=True)
+	END
+	midtrain RUN=run BATCHES=1 REWARD='python3 same.py' 2>err
+	grep -q ', reward 1, nothing to learn in 4 of 4 groups, whose rewards are equal' err
+	run ! grep -q 'nothing to learn' <(midtrain RUN=other BATCHES=1 2>&1)
+}
+
 @test "midtrain.mk: SKIP_BAD with a stream is an error" {
 	run -2 midtrain RUN=run CORPUS= DATA="$P/want/data/corpus.rf" SKIP_BAD=3
 	[[ "$output" == *'SKIP_BAD has no effect here: '*' is a stream, which has no bad lines'* ]]

@@ -254,10 +254,28 @@ gone() {
 	run ! grep -q 'secret\|timeout\|hold' out
 }
 
+@test "rf-reward --exec: rewards have the name of the command's script, or exec" {
+	records make 1 1 0 >in
+	while IFS='%' read -r command want; do
+		found=$(rf-reward --exec "$command" in | rf-dump --json | head -n 1 |
+			jq -r '.body.history[-1].options["kind-name"]')
+		[ "$found" = "$want" ] || { echo "$command: $found"; return 1; }
+	done <<-END
+		$J right%judge
+		: a.txt; $J right%judge
+		: rewards/mine.py x.sh; $J right%mine
+		: --config=x.json './My-2.1.sh'; $J right%My-2.1
+		: cosine.py; $J right%exec
+		: 'a b.py'; $J right%b
+		: a+b.py; $J right%exec
+		: .py x.py/y; $J right%judge
+	END
+}
+
 @test "rf-reward --exec: the history has --kind-name and no --kind" {
 	records make 2 2 0 >in
 	[ "$(rf-reward --exec "$J right" in | rf-dump --json | head -n 1 |
-		jq -c '.body.history[-1].options')" = '{"kind-name":"exec"}' ]
+		jq -c '.body.history[-1].options')" = '{"kind-name":"judge"}' ]
 	[ "$(rf-reward --kind edit in | rf-dump --json | head -n 1 |
 		jq -c '.body.history[-1].options.kind')" = '"edit"' ]
 }
@@ -522,7 +540,7 @@ echoes() {
 @test "rf-reward --exec: processes that the command leaves behind are ended" {
 	records make 4 4 0 >in
 	rf-reward --exec 'echo $$ >pid; sleep 61 >&2 & exec '"$J right" -o out in 2>err
-	[ "$(records show out | grep -c ' exec ')" -eq 3 ]
+	[ "$(records show out | grep -c ' judge ')" -eq 3 ]
 	run ! running "$(cat pid)"
 }
 
@@ -570,7 +588,7 @@ echoes() {
 		    sys.stdin.readline()
 	END
 	rf-reward --exec 'python3 wide.py' in >out
-	[ "$(records show out | grep -c ' exec 1 2 3 4$')" -eq 7 ]
+	[ "$(records show out | grep -c ' wide 1 2 3 4$')" -eq 7 ]
 }
 
 @test "rf-reward --exec: a record is passed on before the next one arrives" {
@@ -677,7 +695,7 @@ echoes() {
 	[ -s distinct.py ]
 	eval "$(sed -n 's/^\.Dl \$ \(rf-reward .*\)/\1/p' "$ROOT/man/rf-reward.1")"
 	[ "$(records show judged.rf | grep -c ' distinct ')" -eq 3 ]
-	[ "$(records show similar.rf | grep -c ' exec ')" -eq 3 ]
+	[ "$(records show similar.rf | grep -c ' my_reward ')" -eq 3 ]
 	# another program says what it should be
 	edited 'del(.body.tokenizer)' judged.rf >numbers.rf
 	rf-dump --tsv --columns generated,reward,binary,distinct --rows rollout numbers.rf | awk -F '\t' '

@@ -45,7 +45,7 @@ int main(int argc, char *argv[])
 	int64_t n;
 	struct rf_reward_exec_settings settings = RF_REWARD_EXEC_DEFAULTS;
 	struct rf_opt exec_opts[RF_REWARD_EXEC_OPTS], stream[RF_STAGE_OPTS], follow[RF_STAGE_FOLLOW_OPTS];
-	char kinds[RF_REWARD_WORDS];
+	char kinds[RF_REWARD_WORDS], name[RF_REWARD_EXEC_NAME];
 	const struct rf_opt opts[] = {
 		{ "kind", 0, RF_OPT_ENUM, &how.kind, 0, 0, rf_reward_kinds(kinds),
 		  "how the reward is computed", true },
@@ -80,7 +80,7 @@ int main(int argc, char *argv[])
 	else
 		rf_cli_without(exec_opts, NULL, "requires --exec");
 	if (settings.command && !settings.kind)
-		settings.kind = "exec"; /* so that the history says it */
+		settings.kind = rf_reward_exec_name(settings.command, name); /* for the history */
 
 	rf_stage_open(&stage, &cli, argv[1]);
 	if (settings.command) {

@@ -598,6 +598,7 @@ static void add_figures(const struct rf_loop *l, struct rf_buf *p)
 {
 	struct figure figure[] = { { "loss/ntp", "loss", 0, 0 }, { "reward/mean", "reward", 0, 0 },
 		                   { "actor/sft_loss", "loss of responses", 0, 0 } };
+	struct figure all = { "group/count", NULL, 0, 0 }, equal = { "group/spread_free", NULL, 0, 0 };
 	const int figures = sizeof figure / sizeof *figure;
 	char path[4096], *text = NULL;
 	uint64_t size, n;
@@ -615,6 +616,10 @@ static void add_figures(const struct rf_loop *l, struct rf_buf *p)
 
 			for (int i = 0; i < figures && ours; i++)
 				add_figure(&figure[i], line);
+			if (ours) {
+				add_figure(&all, line);
+				add_figure(&equal, line);
+			}
 			json_decref(line);
 			if (!ours)
 				break;
@@ -624,6 +629,9 @@ static void add_figures(const struct rf_loop *l, struct rf_buf *p)
 	for (int i = 0; i < figures; i++)
 		if (figure[i].n)
 			rf_print(p, ", %s %.4g", figure[i].name, figure[i].sum / figure[i].n);
+	if (equal.sum > 0 && 2 * equal.sum >= all.sum)
+		rf_print(p, ", nothing to learn in %.0f of %.0f groups, whose rewards are equal", equal.sum,
+		         all.sum);
 }
 
 static void add_time(struct rf_buf *p, double seconds)

@@ -288,7 +288,7 @@ enum rf_code rf_loop_same_scripts(const struct rf_loop *l, struct rf_err *e)
 	if (rc == RF_OK && !rf_words_same(&l->noted, &now, "", name_changed, name))
 		rc = rf_fail(e, RF_EDATA,
 		             "%s: the script has changed since the run was begun: put it back as it was, or "
-		             "begin another run that goes on from this one (--from %s, MODEL=%s)",
+		             "begin another run with this one's weights (--from %s, MODEL=%s)",
 		             name, l->run, l->run);
 	rf_buf_free(&now);
 	return rc;
@@ -328,7 +328,11 @@ static void gather(const struct rf_loop *l, bool scripts, struct rf_buf *words)
 }
 
 /* Two lists of words that differ: those of the run, and those of this call. */
-struct difference { const struct rf_loop *l; const struct rf_buf *told, *now; bool words_said; };
+struct difference {
+	const struct rf_loop *l;
+	const struct rf_buf *told, *now;
+	bool words_said, shown; /* the words that were typed were reported, and a line was */
+};
 
 enum { SHOWN_WHOLE = 100 }; /* bytes that two values may share and still be shown in full */
 
@@ -336,7 +340,7 @@ enum { SHOWN_WHOLE = 100 }; /* bytes that two values may share and still be show
  * share more than SHOWN_WHOLE bytes, only the stages of the pipe that differ are shown. */
 static void say_line(void *arg, char side, const char *line, size_t n)
 {
-	const struct difference *d = arg;
+	struct difference *d = arg;
 	const char *equals = memchr(line, '=', n), *other;
 	size_t m = 0, from = 0, to = 0;
 	char name[64];
@@ -356,6 +360,7 @@ static void say_line(void *arg, char side, const char *line, size_t n)
 		while (to && line[n - to] != '|')
 			to--;
 	}
+	d->shown = true;
 	if (from + to <= SHOWN_WHOLE)
 		rf_loop_say(d->l, "%c %.*s", side, (int)n, line);
 	else
@@ -598,13 +603,14 @@ static bool takes_rate(const struct rf_loop *l, const struct rf_buf *told, const
 static enum rf_code refuse(const struct rf_loop *l, const struct rf_buf *told, const struct rf_buf *words,
                            const char *path, struct rf_err *e)
 {
-	struct difference d = { l, told, words, say_changes(l) };
+	struct difference d = { l, told, words, say_changes(l), false };
 
 	rf_words_same(told, words, LATE, say_line, &d);
 	return rf_fail(e, RF_EDATA,
-	               "%s: the run was started with other settings or data (<) than now (>): use the same, "
-	               "or another run (--from %s, MODEL=%s goes on from this one), or remove %s completely",
-	               path, l->path, l->path, l->path);
+	               "%s: the run was started with other settings or data%s: use the same, or begin "
+	               "another run with this one's weights (--from %s, MODEL=%s; its batches begin anew, "
+	               "and another seed gives them another order), or remove %s completely",
+	               path, d.shown ? " (<) than now (>)" : "", l->path, l->path, l->path);
 }
 
 /* Compares the run's words with those of this call, and writes the new ones.  If they differ, what the old

@@ -31,6 +31,7 @@ struct rf_reward_exec {
 	struct waiting *first, **last;
 	uint64_t bytes;         /* of the records in the queue */
 	bool heard;             /* it has given an answer, and that was right */
+	char name[RF_REWARD_EXEC_NAME];
 };
 
 void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opts[RF_REWARD_EXEC_OPTS])
@@ -47,7 +48,7 @@ void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opt
 		{ "no-hidden", 0, RF_OPT_FLAG, &s->no_hidden, 0, 0, NULL,
 		  "send records to the command without hidden states and logits", false },
 		{ "kind-name", 0, RF_OPT_TEXT, &s->kind, 0, 0, "name",
-		  "name of the command's rewards in the stream; default: exec", true },
+		  "name of the command's rewards in the stream; default: its script's, or exec", true },
 		{ "timeout", 0, RF_OPT_REAL, &s->timeout, 0, 1e9, "s",
 		  "seconds to wait while the command is idle; 0: no limit", false },
 		{ "queue-limit", 0, RF_OPT_SIZE, &s->queue_limit, 0, 0, "size",
@@ -56,6 +57,50 @@ void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opt
 	};
 
 	RF_OPT_FILL(opts, table, RF_REWARD_EXEC_OPTS);
+}
+
+/* Returns whether n bytes are a kind's name. */
+static bool is_kind(const char *name, size_t n)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+
+	return n && n < RF_REWARD_EXEC_NAME && strspn(name, letters) >= n;
+}
+
+/* Returns the length of the suffix that marks n bytes as a script's name; 0: there is none. */
+static size_t script_suffix(const char *s, size_t n)
+{
+	static const char *const suffix[] = { ".py", ".sh", ".bash", ".pl", ".rb",
+		                              ".lua", ".js", ".jl", ".R" };
+
+	for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
+		const size_t m = strlen(suffix[i]);
+
+		if (n > m && !memcmp(s + n - m, suffix[i], m))
+			return m;
+	}
+	return 0;
+}
+
+char *rf_reward_exec_name(const char *command, char name[RF_REWARD_EXEC_NAME])
+{
+	static const char between[] = " \t\n'\"|;&()<>=/";
+	size_t n, m;
+
+	strcpy(name, "exec");
+	for (const char *s = command; *(s += strspn(s, between)); s += n) {
+		n = strcspn(s, between);
+		if (s[n] == '/' || !(m = script_suffix(s, n)))
+			continue;
+		if (is_kind(s, n - m)) {
+			memcpy(name, s, n - m);
+			name[n - m] = 0;
+			if (rf_reward_kind(name) >= 0)
+				strcpy(name, "exec");
+		}
+		break;
+	}
+	return name;
 }
 
 /* Adds a hint about the head, unless an answer was right: a program that mistakes the head for a record dies,
@@ -129,14 +174,15 @@ enum rf_code rf_reward_exec_start(struct rf_reward_exec **jp, const struct rf_re
 	char name[80];
 
 	*jp = NULL;
-	if (s->kind && (strlen(s->kind) > 64 || s->kind[strspn(s->kind, "abcdefghijklmnopqrstuvwxyz"
-	                                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")]))
+	if (s->kind && !is_kind(s->kind, strlen(s->kind)))
 		return rf_fail(e, RF_EUSAGE,
 		               "--kind-name: '%s' is not a name of up to 64 letters, digits, '-', '_' and "
 		               "'.'", rf_quote(name, sizeof name, s->kind, strlen(s->kind)));
 	if (!(j = calloc(1, sizeof *j)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	j->s = *s;
+	if (!s->kind)
+		j->s.kind = rf_reward_exec_name(s->command, j->name);
 	j->out = out;
 	j->last = &j->first;
 	/* without --text the command is only told where the tokenizer is, which must be the stream's */
@@ -253,7 +299,7 @@ static enum rf_code read_answer(const struct rf_reward_exec *j, const json_t *an
 	if (!(value = calloc((size_t)r->c * (size_t)r->rollout.n, sizeof *value)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if ((rc = read_numbers(total, "total", r, value, e)) == RF_OK)
-		rc = rf_reward_record_given(r, j->s.kind ? j->s.kind : "exec", value, e);
+		rc = rf_reward_record_given(r, j->s.kind, value, e);
 	if (rc == RF_OK && parts)
 		rc = read_parts(parts, r, value, e);
 	free(value);

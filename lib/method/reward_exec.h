@@ -22,7 +22,7 @@
 
 struct rf_reward_exec_settings {
 	const char *command;    /* for /bin/sh; NULL: none */
-	const char *kind;       /* the name of its rewards; NULL: "exec" */
+	const char *kind;       /* the name of its rewards; NULL: rf_reward_exec_name() */
 	bool no_hidden;         /* send records without hidden states and logits */
 	bool text;              /* send the text of each record, too (reward_text.h) */
 	const char *model;      /* a run or checkpoint that has the tokenizer; NULL: none */
@@ -36,6 +36,12 @@ struct rf_reward_exec_settings {
 /* --exec, --text, --model, --tokenizer, --no-hidden, --kind-name, --timeout, --queue-limit */
 enum { RF_REWARD_EXEC_OPTS = 9 };
 void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opts[RF_REWARD_EXEC_OPTS]);
+
+/* Writes the name that a command's rewards have by default, and returns it: the name of the first script that
+ * the command names, without folder and suffix, such as "mine" for "python3 rewards/mine.py".  Without such a
+ * script, or if its name is not a kind's name or that of a computed reward, it is "exec". */
+enum { RF_REWARD_EXEC_NAME = 65 };
+char *rf_reward_exec_name(const char *command, char name[RF_REWARD_EXEC_NAME]);
 
 struct rf_reward_exec;
 
