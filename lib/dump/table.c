@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/number.h"
 #include "dump/table.h"
 
 /* ---- columns ------------------------------------------------------------------------------- */
@@ -561,6 +562,7 @@ static enum rf_code read_operand(const char **s, struct rf_table_term *term, str
 	term->number = strtod(*s, &end);
 	if (end == *s || !isfinite(term->number))
 		return RF_EDATA;
+	term->is_whole = rf_number(*s, (size_t)(end - *s), &term->whole);
 	*s = end;
 	return RF_OK;
 }
@@ -816,23 +818,41 @@ const char *rf_table_missing(const struct rf_table *t)
 	return NULL;
 }
 
+/* Returns -1, 0 or 1: a whole number, which a double may not hold, is less than, equal to or greater than the
+ * number of a condition. */
+static int compare_whole(uint64_t x, const struct rf_table_term *term)
+{
+	const double y = term->number;
+	uint64_t below = term->whole;
+
+	if (!term->is_whole) {
+		if (y < 0 || y >= 0x1p64)
+			return y < 0 ? 1 : -1;
+		below = (uint64_t)y;
+	}
+	if (x != below)
+		return x < below ? -1 : 1;
+	return !term->is_whole && (double)below < y ? -1 : 0;
+}
+
 /* Returns whether a condition on a number holds. */
 static bool number_holds(const struct rf_table *t, struct rf_table_term *term, const struct rf_row *row)
 {
 	const struct value v = value_of(t, term->column, row);
 	/* binary=0.2 means the float32 next to 0.2 */
 	const double x = v.real, y = v.is == SINGLE ? (double)(float)term->number : term->number;
+	const int sign = v.is == WHOLE ? compare_whole(v.whole, term) : (x > y) - (x < y);
 
 	term->there |= v.is != MISSING;
 	if (v.is == MISSING)
 		return false;
 	switch (term->op) {
-	case LT: return x < y;
-	case LE: return x <= y;
-	case GT: return x > y;
-	case GE: return x >= y;
-	case EQ: return x == y;
-	default: return x != y;
+	case LT: return sign < 0;
+	case LE: return sign <= 0;
+	case GT: return sign > 0;
+	case GE: return sign >= 0;
+	case EQ: return sign == 0;
+	default: return sign != 0;
 	}
 }
 

@@ -115,8 +115,15 @@ struct rf_table {
 	bool unasked;             /* it shows the default columns */
 	bool began, met;          /* rf_table_meet() has seen a record; one with rewards */
 	/* conditions; text: for a column of text, n bytes; there: some row had the column */
-	struct rf_table_term { int column, op; double number; char *text; size_t n; bool there; }
-		term[RF_MAX_TERMS];
+	struct rf_table_term {
+		int column, op;
+		double number;
+		uint64_t whole;       /* the number if it is written as digits only */
+		bool is_whole;
+		char *text;
+		size_t n;
+		bool there;
+	} term[RF_MAX_TERMS];
 	int terms;
 	bool tokens;              /* a column or a condition needs the text of tokens */
 	struct rf_buf cell;       /* the text that a condition is about */
