@@ -336,6 +336,19 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 	printf '{"step":9}\n{"st' >log
 	rf-ntp -m run --threads 1 --log log t.rf
 	[ "$(jq -c .step log | paste -sd' ')" = '9 2' ]
+	# lines that are longer than a block that is read, cut and whole
+	long=$(printf '%01999d' 0)
+	for before in '' '{"step":8}'; do
+		{ echo -n "${before:+$before$'\n'}"; printf '{"step":7,"text":"'; yes "$long" | head -n 1100 | tr -d '\n'; } >big
+		cp big log
+		rf-ntp -m run --threads 1 --log log t.rf
+		[ "$(jq -c .step log | paste -sd' ')" = "$(jq -c .step <<<"$before")${before:+ }$((++steps + 2))" ]
+		cp big log
+		echo -n '"}' >>log
+		rf-ntp -m run --threads 1 --log log t.rf
+		[ "$(jq -c .step log | paste -sd' ')" = "$(jq -c .step <<<"$before")${before:+ }7 $((++steps + 2))" ]
+	done
+	printf '{"step":9}\n{"step":2}\n' >log
 	# a whole line, an empty file and a file that cannot be read get no newline
 	rf-ntp -m run --threads 1 --log log t.rf
 	[ "$(wc -l <log)" -eq 3 ]

@@ -1,6 +1,7 @@
 /* file.c -- file operations that handle EINTR, short reads and writes, and syncing.  Files are read with
  * pread(2) and not through a mapping, so that a file which somebody else cuts short causes an error and not a
  * SIGBUS. */
+#define _GNU_SOURCE /* memrchr */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -354,31 +355,37 @@ static enum rf_code append(const char *path, int fd, const void *data, size_t n,
  * for no reader of the log could read past it; any other line gets its newline. */
 static enum rf_code end_last_line(const char *path, int fd, struct rf_err *e)
 {
-	enum { TAIL = 1 << 20 };
+	char *line = NULL, *newline = NULL, last;
+	size_t n = 1 << 16;
+	enum rf_code rc;
 	struct rf_jvalue v;
 	struct stat st;
-	char *tail, *line, last;
-	enum rf_code rc;
-	size_t n;
 
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size ||
 	    rf_file_pread(fd, &last, 1, (uint64_t)st.st_size - 1, NULL) != RF_OK || last == '\n')
 		return RF_OK;
-	n = st.st_size < TAIL ? (size_t)st.st_size : TAIL;
-	if (!(tail = malloc(n + 1)))
-		return rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
-	if ((rc = rf_file_pread(fd, tail, n, (uint64_t)st.st_size - n, e)) == RF_OK) {
-		for (line = tail + n; line > tail && line[-1] != '\n';)
-			line--;
-		n -= (size_t)(line - tail);
-		if (*line == '{' && rf_jscan_check(line, n, &v, NULL) != RF_OK) {
-			if (ftruncate(fd, st.st_size - (off_t)n) < 0)
-				rc = rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
-		} else {
-			rc = append(path, fd, "\n", 1, e);
+	/* a larger end of the file, until the whole last line is in it */
+	do {
+		free(line);
+		n = (uint64_t)st.st_size / 2 > n ? 2 * n : (size_t)st.st_size;
+		if (!(line = malloc(n)))
+			return rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
+		if ((rc = rf_file_pread(fd, line, n, (uint64_t)st.st_size - n, e)) != RF_OK) {
+			rf_blame(e, "%s", path);
+			break;
 		}
+	} while (!(newline = memrchr(line, '\n', n)) && n < (size_t)st.st_size);
+	if (rc == RF_OK && newline) {
+		n -= (size_t)(newline + 1 - line);
+		memmove(line, newline + 1, n);
 	}
-	free(tail);
+	if (rc == RF_OK && *line == '{' && rf_jscan_check(line, n, &v, NULL) != RF_OK) {
+		if (ftruncate(fd, st.st_size - (off_t)n) < 0)
+			rc = rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
+	} else if (rc == RF_OK) {
+		rc = append(path, fd, "\n", 1, e);
+	}
+	free(line);
 	return rc;
 }
 
