@@ -2,6 +2,7 @@
  * the build.  The libraries of plugins are asked only if they are loaded already. */
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,14 +13,23 @@
 #include <zstd.h>
 #include <utf8proc.h>
 
+#include "base/utf8.h"
 #include "engine/libraries.h"
 
-static void add(json_t *to, const char *name, int major, int minor, int patch)
+/* The versions so far; failed: memory ran out. */
+struct versions { json_t *all; bool failed; };
+
+static void add_text(struct versions *to, const char *name, const char *text)
+{
+	to->failed |= json_object_set_new(to->all, name, json_string(text)) < 0;
+}
+
+static void add(struct versions *to, const char *name, int major, int minor, int patch)
 {
 	char text[60];
 
 	snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
-	json_object_set_new(to, name, json_string(text));
+	add_text(to, name, text);
 }
 
 /* Returns a function of a library that is loaded; NULL: it is not.  The pointer is data, which POSIX, unlike
@@ -33,7 +43,7 @@ static void *loaded(const char *const *files, const char *function)
 	return library ? dlsym(library, function) : NULL;
 }
 
-static void add_plugins(json_t *to)
+static void add_plugins(struct versions *to)
 {
 	static const char *const driver[] = { "libcuda.so.1", NULL },
 	    *const cublas[] = { "libcublas.so.13", "libcublas.so.12", "libcublas.so.11", NULL },
@@ -55,7 +65,8 @@ static void add_plugins(json_t *to)
 	*(void **)&text_version = loaded(mpi, "MPI_Get_library_version");
 	if (text_version && !text_version(text, &n)) {
 		text[strcspn(text, ",\n")] = 0;
-		json_object_set_new(to, "MPI", json_string(text));
+		if (rf_utf8(text, strlen(text)))
+			add_text(to, "MPI", text);
 	}
 }
 
@@ -63,16 +74,20 @@ json_t *rf_libraries(void)
 {
 	const dnnl_version_t *dnnl = dnnl_version();
 	const unsigned xxh = XXH_versionNumber();
-	json_t *all = json_object();
+	struct versions v = { .all = json_object() };
 
-	add(all, "oneDNN", dnnl->major, dnnl->minor, dnnl->patch);
-	json_object_set_new(all, "glibc", json_string(gnu_get_libc_version()));
-	json_object_set_new(all, "zstd", json_string(ZSTD_versionString()));
-	json_object_set_new(all, "msgpack", json_string(msgpack_version()));
-	json_object_set_new(all, "jansson", json_string(jansson_version_str()));
-	add(all, "xxHash", (int)(xxh / 10000), (int)(xxh / 100 % 100), (int)(xxh % 100));
-	json_object_set_new(all, "utf8proc", json_string(utf8proc_version()));
-	json_object_set_new(all, "Oniguruma", json_string(onig_version()));
-	add_plugins(all);
-	return all;
+	add(&v, "oneDNN", dnnl->major, dnnl->minor, dnnl->patch);
+	add_text(&v, "glibc", gnu_get_libc_version());
+	add_text(&v, "zstd", ZSTD_versionString());
+	add_text(&v, "msgpack", msgpack_version());
+	add_text(&v, "jansson", jansson_version_str());
+	add(&v, "xxHash", (int)(xxh / 10000), (int)(xxh / 100 % 100), (int)(xxh % 100));
+	add_text(&v, "utf8proc", utf8proc_version());
+	add_text(&v, "Oniguruma", onig_version());
+	add_plugins(&v);
+	if (v.failed) {
+		json_decref(v.all);
+		v.all = NULL;
+	}
+	return v.all;
 }

@@ -55,6 +55,7 @@ static bool counts(const json_t *stage)
 enum rf_code rf_made_stages(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
 {
 	json_t *head = NULL, *stages = json_array(), *stage;
+	bool failed = !stages;
 	char *text;
 	enum rf_code rc;
 	size_t i, n;
@@ -66,12 +67,12 @@ enum rf_code rf_made_stages(struct rf_trainer *t, const struct rf_head *h, struc
 			rc = rf_fail(e, RF_EDATA, "the history of the stream's head is not JSON");
 		json_array_foreach(json_object_get(json_object_get(head, "body"), "history"), i, stage)
 			if (counts(stage))
-				json_array_append(stages, stage);
+				failed = failed || json_array_append(stages, stage) < 0;
 		json_decref(head);
 	}
 	json_decref(t->stages);
 	t->stages = stages;
-	return rc == RF_OK && !stages ? no_memory(e) : rc;
+	return rc == RF_OK && failed ? no_memory(e) : rc;
 }
 
 /* Returns the part `device`.  `threads` and `ranks` change no bit, but a time that was measured depends on
