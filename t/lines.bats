@@ -339,14 +339,18 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 	# lines that are longer than a block that is read, cut and whole
 	long=$(printf '%01999d' 0)
 	for before in '' '{"step":8}'; do
-		{ echo -n "${before:+$before$'\n'}"; printf '{"step":7,"text":"'; yes "$long" | head -n 1100 | tr -d '\n'; } >big
+		: >big
+		old=$(jq -c .step <<<"$before")${before:+ }
+		[ -z "$before" ] || echo "$before" >big
+		printf '{"step":7,"text":"' >>big
+		for i in {1..1100}; do printf %s "$long"; done >>big
 		cp big log
 		rf-ntp -m run --threads 1 --log log t.rf
-		[ "$(jq -c .step log | paste -sd' ')" = "$(jq -c .step <<<"$before")${before:+ }$((++steps + 2))" ]
+		[ "$(jq -c .step log | paste -sd' ')" = "$old$((++steps + 2))" ]
 		cp big log
 		echo -n '"}' >>log
 		rf-ntp -m run --threads 1 --log log t.rf
-		[ "$(jq -c .step log | paste -sd' ')" = "$(jq -c .step <<<"$before")${before:+ }7 $((++steps + 2))" ]
+		[ "$(jq -c .step log | paste -sd' ')" = "${old}7 $((++steps + 2))" ]
 	done
 	printf '{"step":9}\n{"step":2}\n' >log
 	# a whole line, an empty file and a file that cannot be read get no newline

@@ -407,7 +407,7 @@ echoes() {
 			else . end' "$G/stream/rewarded.rf" >in
 		for text in --text ''; do
 			run -65 --separate-stderr rf-reward --exec cat $text --tokenizer tk -o out in
-			[[ "$stderr" == *"the stream was made with the tokenizer 'bytes'"*", not with 'bpe' "* ]]
+			[[ "$stderr" == *"was made with the tokenizer 'bytes'"*", not with 'bpe' "* ]]
 			run -66 --separate-stderr rf-reward --exec cat $text --tokenizer nope -o out in
 			[[ "$stderr" == "rf-reward: --t"*": nope: No such file or directory" ]]
 			run -78 rf-reward --exec cat $text --tokenizer none -o out in

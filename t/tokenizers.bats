@@ -133,8 +133,8 @@ small() {
 			}
 		done
 	done <<-'END'
-		decoder {"type":"Strip","content":"a","start":V,"stop":0} 1.0 -1 1.5 "1" null true [] 18446744073709551616
-		decoder {"type":"Strip","content":"a","start":0,"stop":V} 1.0 -1 1.5 "1" null true [] 18446744073709551616
+		decoder {"type":"Strip","content":"a","start":V,"stop":0} 1.0 -1 "1" null
+		decoder {"type":"Strip","content":"a","start":0,"stop":V} 1.0 -1 "1" null
 		decoder {"type":"Strip","content":V,"start":0,"stop":1} 5 null "" "ab"
 		decoder {"type":"Metaspace","replacement":V} 5 null "" "ab"
 		decoder {"type":"Metaspace","replacement":"_","prepend_scheme":V} 5 null true
@@ -152,13 +152,13 @@ small() {
 		pre_tokenizer {"type":"Metaspace","replacement":"_","add_prefix_space":V} 5
 		pre_tokenizer {"type":"Metaspace","replacement":"_","split":V} 5
 		pre_tokenizer {"type":"ByteLevel","add_prefix_space":V,"trim_offsets":true} "x" null
-		pre_tokenizer {"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":V} "x" null
+		pre_tokenizer {"type":"ByteLevel","add_prefix_space":true,"use_regex":V} "x" null
 		pre_tokenizer {"type":"Digits","individual_digits":V} "x" null
-		pre_tokenizer {"type":"Split","pattern":{"String":"a"},"behavior":"Removed","invert":V} "x" null
+		pre_tokenizer {"type":"Split","pattern":{"String":"a"},"invert":V} "x" null
 		pre_tokenizer {"type":"Split","pattern":{"String":"a"},"behavior":V,"invert":true} 5 null
 		post_processor {"type":"Sequence","processors":V} 5 null "x"
-		post_processor {"type":"TemplateProcessing","single":V,"pair":[],"special_tokens":{}} 5 null "x"
-		post_processor {"type":"TemplateProcessing","single":[{"SpecialToken":V}],"pair":[],"special_tokens":{}} 5 null
+		post_processor {"type":"TemplateProcessing","single":V,"pair":[]} 5 null "x"
+		post_processor {"type":"TemplateProcessing","single":[{"SpecialToken":V}],"pair":[]} 5 null
 		post_processor {"type":"TemplateProcessing","single":[{"SpecialToken":{"id":V}}]} 5 null
 		model.fuse_unk V 5
 		model.byte_fallback V 5
@@ -172,10 +172,12 @@ small() {
 	END
 	# values that the Rust library takes, too
 	jq -c '.decoder = {type: "Metaspace", replacement: "é", prepend_scheme: "never", split: null,
-		add_prefix_space: null} | .model += {fuse_unk: null, byte_fallback: null, ignore_merges: null}' \
+		add_prefix_space: null} |
+		.model += {fuse_unk: null, byte_fallback: null, ignore_merges: null}' \
 		m/tokenizer.json >good.json
 	rf-tokenize --tokenizer good.json a.txt >/dev/null 2>err || { cat err; return 1; }
-	jq -c '.decoder = {type: "Strip", content: "a", start: 4000000000, stop: 0}' m/tokenizer.json >good.json
+	jq -c '.decoder = {type: "Strip", content: "a", start: 4000000000, stop: 0}' \
+		m/tokenizer.json >good.json
 	rf-tokenize --tokenizer good.json a.txt >/dev/null 2>err || { cat err; return 1; }
 }
 
@@ -214,10 +216,10 @@ ids() {
 		tokenizer_config.json {"eos\u005ftoken":5} 'eos_token' is a number, not a token
 		tokenizer_config.json [] the file is a list, not an object
 		tokenizer_config.json {"added\u005ftokens\u005fdecoder":{"x":{"content":"y"}}} not an id with
-		tokenizer_config.json {"pad\u005ftoken":"<x>","extra\u005fspecial\u005ftokens":"x"} a string, not a list
-		tokenizer_config.json {"added\u005ftokens\u005fdecoder":{"7":{"content":"y","lstrip":"x"}}} 'lstrip' is a string
-		tokenizer_config.json {"pad\u005ftoken":{"content":"y","normalized":1}} 'normalized' is a number, not true or false
-		special_tokens_map.json {"unk\u005ftoken":{"content":"y","special":null}} 'special' is null, not true
+		tokenizer_config.json {"pad\u005ftoken":"<x>","extra\u005fspecial\u005ftokens":"x"} a list
+		tokenizer_config.json {"added\u005ftokens\u005fdecoder":{"7":{"content":"y","lstrip":5}}} not
+		tokenizer_config.json {"pad\u005ftoken":{"content":"y","normalized":1}} 'normalized' is
+		special_tokens_map.json {"unk\u005ftoken":{"content":"y","special":null}} is null, not true
 		special_tokens_map.json {"eos\u005ftoken":"<e>" at byte
 		special_tokens_map.json @ a symbolic link
 		special_tokens_map.json {"eos\u005ftoken":"<f>"} the eos_token '<f>' is no token
@@ -431,7 +433,8 @@ tokenizer_config.json agree)" ]
 	# an id that does not fit, which a program that needs only the end token reports, too
 	rf-dump --json s.rf | jq -c 'if .type == "head" then del(.body.tokenizer) else . end' |
 		rf-cat --json -o bare.rf
-	for edit in '.added_tokens[0].id = 4294967301' '.model.vocab["<e>"] = 4294967301 | .added_tokens = []'; do
+	for edit in '.added_tokens[0].id = 4294967301' \
+		'.model.vocab["<e>"] = 4294967301 | .added_tokens = []'; do
 		cp m/tokenizer.json whole.json
 		jq -c "$edit" whole.json >ckpt/tokenizer.json
 		echo '{"eos_token": "<e>"}' >ckpt/tokenizer_config.json

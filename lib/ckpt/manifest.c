@@ -164,7 +164,8 @@ enum rf_code rf_manifest_note(const char *run, const json_t *parts, const json_t
 	if ((rc = rf_file_join(path, run, RF_MANIFEST, e)) == RF_OK &&
 	    (rc = read_lines(path, &old, &n, lines, e)) == RF_OK) {
 		before = rf_manifest_newest(lines);
-		line = before ? make_line(!json_array_size(lines), before, parts, first, step, &needed) : NULL;
+		line = !before ? NULL : make_line(!json_array_size(lines), before, parts, first, step,
+		                                  &needed);
 		rf_json_print(&text, line);
 		rf_buf_add(&text, "", 1);
 		if (text.failed)

@@ -295,9 +295,10 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 	j->numbers = j->other = false;
 	j->d->show.tokens.numbers = &j->numbers;
 	j->d->show.tokens.tokenizer = j->given;
-	if (j->given)
-		return (rc = rf_tokenizer_check_made(j->given, h->tokenizer_kind, h->tokenizer_hash, e)) == RF_OK
-		               ? rc : rf_blame(e, "%s", rf_in_name(in));
+	if (j->given) {
+		rc = rf_tokenizer_check_made(j->given, h->tokenizer_kind, h->tokenizer_hash, e);
+		return rc == RF_OK ? rc : rf_blame(e, "%s", rf_in_name(in));
+	}
 	if (!strcmp(h->tokenizer_kind, "bytes")) {
 		if (!j->bytes && (rc = rf_tokenizer_bytes(&j->bytes, e)) != RF_OK)
 			return rc;

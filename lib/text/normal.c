@@ -78,7 +78,8 @@ enum rf_code rf_pattern_read(struct rf_pattern **p, const struct rf_jvalue *json
 	return rc;
 }
 
-enum rf_code rf_flag(const struct rf_jvalue *v, const char *key, bool otherwise, bool *flag, struct rf_err *e)
+enum rf_code rf_flag(const struct rf_jvalue *v, const char *key, bool otherwise, bool *flag,
+                     struct rf_err *e)
 {
 	*flag = v->s ? *v->s == 't' : otherwise;
 	if (!v->s || *v->s == 't' || *v->s == 'f')

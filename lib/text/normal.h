@@ -31,7 +31,8 @@ enum rf_code rf_string_copy(const struct rf_jvalue *v, const char *key, char **t
                             struct rf_err *e);
 /* Reads true or false into *flag; a missing value counts as `otherwise`.  key: the name of the value in an
  * error.  Errors: RF_EDATA: it is another value. */
-enum rf_code rf_flag(const struct rf_jvalue *v, const char *key, bool otherwise, bool *flag, struct rf_err *e);
+enum rf_code rf_flag(const struct rf_jvalue *v, const char *key, bool otherwise, bool *flag,
+                     struct rf_err *e);
 /* Reads the value of a key of an object as rf_flag() does.  Errors: also RF_EDATA: the key occurs twice. */
 enum rf_code rf_flag_read(const struct rf_jvalue *object, const char *key, bool otherwise, bool *flag,
                           struct rf_err *e);

@@ -32,8 +32,8 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
  * sentence names; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct rf_err *e);
 /* Opens the tokenizer that options name: `given`, the value of --tokenizer, which is a path as for
- * rf_tokenizer_open() or the word `bytes`, else the tokenizer in `model`, the value of --model.  *t is NULL if
- * both are NULL, or if `model` is a folder without a tokenizer.  Errors: those of rf_tokenizer_open(). */
+ * rf_tokenizer_open() or the word `bytes`, else the tokenizer in `model`, the value of --model.  *t is NULL
+ * if both are NULL, or if `model` is a folder without a tokenizer.  Errors: those of rf_tokenizer_open(). */
 enum rf_code rf_tokenizer_open_option(struct rf_tokenizer **t, const char *given, const char *model,
                                       struct rf_err *e);
 /* Returns whether a stream may have been made with a tokenizer.  kind, hash: what the stream's head says; "":

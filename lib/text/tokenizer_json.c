@@ -569,7 +569,8 @@ static enum rf_code hash_json(const char *path, char hash[17], struct rf_err *e)
 
 	if (rc != RF_OK)
 		return rc;
-	if ((rc = rf_special_read(&s, path, e)) == RF_OK && (rc = rf_special_add_names(&s, e)) == RF_OK && s.n)
+	if ((rc = rf_special_read(&s, path, e)) == RF_OK && (rc = rf_special_add_names(&s, e)) == RF_OK &&
+	    s.n)
 		rc = scan(path, leave_new, &s, e);
 	for (int i = 0; i < s.n && rc == RF_OK; i++)
 		if (s.t[i].text) {
