@@ -336,6 +336,12 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 	printf '{"step":9}\n{"st' >log
 	rf-ntp -m run --threads 1 --log log t.rf
 	[ "$(jq -c .step log | paste -sd' ')" = '9 2' ]
+	# the NULs that a power loss leaves
+	for cut in '' '{"step":8' '{"step":8}'; do
+		printf '{"step":9}\n%s\0\0\0' "$cut" >log
+		rf-ntp -m run --threads 1 --log log t.rf
+		[ "$(jq -c .step log | paste -sd' ')" = "9 $((++steps + 2))" ]
+	done
 	# lines that are longer than a block that is read, cut and whole
 	long=$(printf '%01999d' 0)
 	for before in '' '{"step":8}'; do

@@ -352,7 +352,8 @@ static enum rf_code append(const char *path, int fd, const void *data, size_t n,
 }
 
 /* Ends a last line that has no newline.  A line of JSON that was cut, by a crash or a full disk, is removed,
- * for no reader of the log could read past it; any other line gets its newline. */
+ * for no reader of the log could read past it, and so is a line that ends in the NUL bytes that a power loss
+ * leaves; any other line gets its newline. */
 static enum rf_code end_last_line(const char *path, int fd, struct rf_err *e)
 {
 	char *line = NULL, *newline = NULL, last;
@@ -379,7 +380,7 @@ static enum rf_code end_last_line(const char *path, int fd, struct rf_err *e)
 		n -= (size_t)(newline + 1 - line);
 		memmove(line, newline + 1, n);
 	}
-	if (rc == RF_OK && *line == '{' && rf_jscan_check(line, n, &v, NULL) != RF_OK) {
+	if (rc == RF_OK && (!last || (*line == '{' && rf_jscan_check(line, n, &v, NULL) != RF_OK))) {
 		if (ftruncate(fd, st.st_size - (off_t)n) < 0)
 			rc = rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
 	} else if (rc == RF_OK) {
