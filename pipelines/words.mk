@@ -34,8 +34,8 @@ renamed     = $(if $(filter command,$(origin ANSWERS_KEY)),$(error \
 $(foreach v,RUN MODEL,$(if $(word 2,x$($(v))x),$(error \
 $(v) contains a space, and make would split it there: '$($(v))')))
 
-of_files = RUN RUNS OUT MODEL DATA CORPUS EVAL STREAM
-$(foreach v,$(of_files),$(if $(findstring $$,$(subst $$$$,,$(typed_$(v)))),$(error \
+with_names = RUN RUNS OUT MODEL DATA CORPUS EVAL STREAM
+$(foreach v,$(with_names),$(if $(findstring $$,$(subst $$$$,,$(typed_$(v)))),$(error \
 $(v)='$(typed_$(v))': make takes a dollar sign for the beginning of a variable: write two for one)))
 
 $(foreach v,RUN MODEL,$(if $(filter ~%,$($(v))),$(error \

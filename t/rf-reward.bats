@@ -13,7 +13,7 @@ judged() {
 		if ((id % 4 == 2)); then
 			echo "$id:"
 		else
-			echo "$id: 7 $((57 + id % 7)) ${2:-exec} $id $id.25 $((id + 1)) $((id + 1)).25"
+			echo "$id: 7 $((57 + id % 7)) ${2:-judge} $id $id.25 $((id + 1)) $((id + 1)).25"
 		fi
 	done
 }
