@@ -193,11 +193,13 @@ ids() {
 	echo '{"eos_token": "<e>"}' >m/tokenizer_config.json
 	[ "$(ids a)" = '[0,5]' ]
 	echo a >a.txt
-	# FILE CONTENT WORDS; the content @ is a dangling link
+	# FILE CONTENT WORDS; the content @ is a dangling link, the content % a link to itself
 	while read -r file content said; do
 		rm -f m/tokenizer_config.json m/*_map.json m/added_tokens.json
 		if [ "$content" = @ ]; then
 			ln -s nowhere "m/$file"
+		elif [ "$content" = % ]; then
+			ln -s "$file" "m/$file"
 		else
 			echo "${content//_/ }" >"m/$file"
 		fi
@@ -211,6 +213,7 @@ ids() {
 	done <<-'END'
 		tokenizer_config.json {"eos_token":"<e>" at byte
 		tokenizer_config.json @ a symbolic link to a file that does not exist
+		tokenizer_config.json % Too many levels of symbolic links
 		tokenizer_config.json {"eos\u005ftoken":"<f>"} the eos_token '<f>' is no token of tokenizer
 		tokenizer_config.json {"bos\u005ftoken":{"content":"<f>"}} the bos_token '<f>' is no token
 		tokenizer_config.json {"eos\u005ftoken":5} 'eos_token' is a number, not a token
@@ -225,6 +228,7 @@ ids() {
 		special_tokens_map.json {"eos\u005ftoken":"<f>"} the eos_token '<f>' is no token
 		added_tokens.json {"<n>":"five"} a string instead of an id
 		added_tokens.json @ a symbolic link
+		added_tokens.json % Too many levels of symbolic links
 	END
 }
 

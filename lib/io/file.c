@@ -56,8 +56,24 @@ enum rf_code rf_file_optional(const char *path, bool *exists, struct rf_err *e)
 	if (stat(path, &st) < 0)
 		return errno == ENOENT ? rf_fail(e, RF_EMODEL, "%s: a symbolic link to a file that does not "
 		                                 "exist (remove the link or restore the file)", path)
-		                       : rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
+		                       : rf_fail(e, RF_EMODEL, "%s: %s", path, strerror(errno));
 	return S_ISREG(st.st_mode) ? RF_OK : rf_fail(e, RF_EMODEL, "%s: not a regular file", path);
+}
+
+enum rf_code rf_file_read_optional(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e)
+{
+	enum rf_code rc;
+	bool exists;
+
+	*text = NULL;
+	*n = 0;
+	if ((rc = rf_file_optional(path, &exists, e)) != RF_OK || !exists)
+		return rc;
+	if ((rc = rf_file_read(path, limit, text, n, e)) == RF_OK || rc == RF_ENOMEM)
+		return rc;
+	if (e)
+		e->code = RF_EMODEL;
+	return RF_EMODEL;
 }
 
 ssize_t rf_file_read_some(int fd, void *to, size_t n)

@@ -23,8 +23,12 @@ enum rf_code rf_file_read(const char *path, size_t limit, char **text, size_t *n
 
 /* Looks for a file that may be missing.  *exists is false only if there is no entry of this name, so that a
  * caller which goes on without the file does so because of its absence alone.  Errors: RF_EMODEL: the entry
- * is a symbolic link to nothing, or not a regular file; RF_EIO: it cannot be looked at. */
+ * is a symbolic link that leads to no file, or not a regular file; RF_EIO: the folder cannot be searched. */
 enum rf_code rf_file_optional(const char *path, bool *exists, struct rf_err *e);
+/* Reads a file that may be missing as rf_file_read() does; *text is NULL only if there is no entry of this
+ * name.  Errors: RF_EMODEL: the entry exists and cannot be read, or is longer than limit; those of
+ * rf_file_optional(); RF_ENOMEM. */
+enum rf_code rf_file_read_optional(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e);
 
 /* XXH64 (seed 0), as 16 hex digits, of n bytes and of a whole file. */
 void rf_file_hash(const void *p, size_t n, char hex[17]);

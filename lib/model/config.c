@@ -90,12 +90,10 @@ enum rf_code rf_config_read_generation(struct rf_config *cfg, const char *path, 
 	struct rf_jvalue all, v = { NULL, 0 };
 	json_t *root = NULL;
 	enum rf_code rc;
-	bool exists;
 	char *text;
 	size_t n;
 
-	if ((rc = rf_file_optional(path, &exists, e)) != RF_OK || !exists ||
-	    (rc = rf_file_read(path, MAX_TEXT, &text, &n, e)) != RF_OK)
+	if ((rc = rf_file_read_optional(path, MAX_TEXT, &text, &n, e)) != RF_OK || !text)
 		return rc;
 	if ((rc = rf_jscan_check(text, n, &all, e)) == RF_OK && !rf_jscan_is_object(&all))
 		rc = rf_fail(e, RF_EMODEL, "not a JSON object");

@@ -36,16 +36,13 @@ static enum rf_code described(struct rf_err *e, const char *file)
 static enum rf_code open_sidecar(struct sidecar *f, const char *path, const char *name, struct rf_err *e)
 {
 	char file[4096];
-	bool exists;
 	size_t n;
 	enum rf_code rc;
 
 	if (snprintf(file, sizeof file, "%.*s%s", (int)(rf_file_name(path) - path), path, name) >=
 	    (int)sizeof file)
 		return rf_fail(e, RF_EIO, "%s: the path is too long", name);
-	if ((rc = rf_file_optional(file, &exists, e)) != RF_OK || !exists)
-		return rc;
-	if ((rc = rf_file_read(file, MAX_FILE, &f->text, &n, e)) == RF_OK &&
+	if ((rc = rf_file_read_optional(file, MAX_FILE, &f->text, &n, e)) == RF_OK && f->text &&
 	    ((rc = rf_jscan_check(f->text, n, &f->all, e)) != RF_OK || !rf_jscan_is_object(&f->all))) {
 		if (rc == RF_OK)
 			rf_fail(e, RF_EMODEL, "the file is %s, not an object", rf_jscan_kind(&f->all));
