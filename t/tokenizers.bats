@@ -272,6 +272,32 @@ ids() {
 	grep -q "tokenizer.json and tokenizer_config.json describe the token '<e>' differently" err
 }
 
+@test "tokenizers: add_prefix_space that tokenizer.json contradicts causes a warning" {
+	# PROGRAM OF JQ|VALUE IN TOKENIZER.JSON
+	while IFS='|' read -r program has; do
+		small m
+		jq -c "${program//!/|}" m/tokenizer.json >t.json
+		mv t.json m/tokenizer.json
+		for value in true false; do
+			echo "{\"tokenizer_class\": \"LlamaTokenizer\", \"eos_token\": \"<e>\",
+				\"add_prefix_space\": $value}" >m/tokenizer_config.json
+			ids a
+			said="add_prefix_space is $value in tokenizer_config.json, but $has in tokenizer.json"
+			if [ "$value" = "$has" ]; then
+				[ "$(grep -c warning err)" -eq 0 ]
+			else
+				grep -q "$said, which counts" err
+			fi
+		done
+	done <<-'END'
+		.|false
+		.normalizer = {type: "Prepend", prepend: "n"} ! .pre_tokenizer = null|true
+		.pre_tokenizer = {type: "Metaspace", replacement: "n"}|true
+		.pre_tokenizer = {type: "Metaspace", replacement: "n", prepend_scheme: "never"}|false
+		.normalizer = {type: "NFC"} ! .pre_tokenizer = null|false
+	END
+}
+
 @test "tokenizers: two files that name different end tokens cause a warning that names both" {
 	small m
 	echo '{"eos_token": "a"}' >m/tokenizer_config.json

@@ -216,6 +216,14 @@ enum rf_code rf_normal_read(struct rf_normal **out, const struct rf_jvalue *json
 	return rc;
 }
 
+bool rf_normal_prepends(const struct rf_normal *n)
+{
+	for (const struct step *s = n ? n->first : NULL; s; s = s->next)
+		if (s->kind == PREPEND)
+			return true;
+	return false;
+}
+
 void rf_normal_free(struct rf_normal *n)
 {
 	if (!n)

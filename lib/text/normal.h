@@ -15,6 +15,8 @@ struct rf_normal;
  * RF_ENOMEM. */
 enum rf_code rf_normal_read(struct rf_normal **n, const struct rf_jvalue *json, struct rf_err *e);
 void rf_normal_free(struct rf_normal *n);
+/* Checks for the normalizer Prepend, which adds a blank's mark before a text. */
+bool rf_normal_prepends(const struct rf_normal *n);
 
 /* Appends the normalized form of a piece of valid UTF-8 to out.  *head: how many bytes of the piece, and then
  * of the result, stem from the first character of the document.  Errors: RF_EDATA: a pattern fails;

@@ -174,7 +174,12 @@ bool rf_pieces_byte_level(const struct rf_pieces *p)
 
 int rf_pieces_prefix_space(const struct rf_pieces *p)
 {
-	return rf_pieces_byte_level(p) ? p->step[p->n - 1].prefix_space : -1;
+	if (rf_pieces_byte_level(p))
+		return p->step[p->n - 1].prefix_space;
+	for (int i = 0; i < p->n; i++)
+		if (p->step[i].kind == METASPACE)
+			return p->step[i].scheme != NEVER;
+	return -1;
 }
 
 struct rf_pieces_work *rf_pieces_work_new(void)

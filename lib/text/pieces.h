@@ -16,7 +16,7 @@ struct rf_pieces;
 enum rf_code rf_pieces_read(struct rf_pieces **p, const struct rf_jvalue *json, struct rf_err *e);
 void rf_pieces_free(struct rf_pieces *p);
 bool rf_pieces_byte_level(const struct rf_pieces *p);
-/* Returns whether ByteLevel adds a blank before a text: 1 or 0; -1: there is no ByteLevel. */
+/* Returns whether ByteLevel or Metaspace adds a blank before a text: 1 or 0; -1: there is neither. */
 int rf_pieces_prefix_space(const struct rf_pieces *p);
 
 /* Scratch memory: one per thread.  NULL: out of memory. */

@@ -421,8 +421,10 @@ static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struc
 	struct json *j = t->data;
 	struct rf_special s;
 	enum rf_code rc = rf_special_read(&s, path, e);
-	const int prefix = rf_pieces_prefix_space(j->pieces);
+	int prefix = rf_pieces_prefix_space(j->pieces);
 
+	if (prefix < 0)
+		prefix = rf_normal_prepends(j->normal);
 	for (int i = 0; i < s.n && rc == RF_OK; i++)
 		rc = add_special(t, &s.t[i], e);
 	if (rc == RF_OK && (rc = named_id(t, &s.eos, "eos_token", path, &t->eos.id, e)) == RF_OK)
@@ -433,7 +435,7 @@ static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struc
 		        j->other_ids + j->other_flags);
 	if (*s.warning)
 		rf_warn(t->warning, sizeof t->warning, "%s", s.warning);
-	if (s.prefix_space >= 0 && prefix >= 0 && prefix != s.prefix_space)
+	if (s.prefix_space >= 0 && prefix != s.prefix_space)
 		rf_warn(t->warning, sizeof t->warning,
 		        "add_prefix_space is %s in tokenizer_config.json, but %s in tokenizer.json, which "
 		        "counts (versions of transformers differ)", s.prefix_space ? "true" : "false",
