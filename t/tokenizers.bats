@@ -188,6 +188,13 @@ ids() {
 		jq -c 'select(.type == "seq") | .body.tokens.data'
 }
 
+# hash: prints the hash of the tokenizer in m; standard error is in err
+hash() {
+	echo a >a.txt
+	rf-tokenize --tokenizer m a.txt 2>err | rf-dump --json |
+		jq -r 'select(.type == "head") | .body.tokenizer.hash'
+}
+
 @test "tokenizers: a malformed file next to the tokenizer is refused with status 78" {
 	small m
 	echo '{"eos_token": "<e>"}' >m/tokenizer_config.json
@@ -223,6 +230,7 @@ ids() {
 		tokenizer_config.json {"added\u005ftokens\u005fdecoder":{"7":{"content":"y","lstrip":5}}} not
 		tokenizer_config.json {"pad\u005ftoken":{"content":"y","normalized":1}} 'normalized' is
 		special_tokens_map.json {"unk\u005ftoken":{"content":"y","special":null}} is null, not true
+		tokenizer_config.json {"model\u005fspecific\u005fspecial\u005ftokens":[]} is a list, not
 		special_tokens_map.json {"eos\u005ftoken":"<e>" at byte
 		special_tokens_map.json @ a symbolic link
 		special_tokens_map.json {"eos\u005ftoken":"<f>"} the eos_token '<f>' is no token
@@ -272,6 +280,69 @@ ids() {
 	grep -q "tokenizer.json and tokenizer_config.json describe the token '<e>' differently" err
 }
 
+@test "tokenizers: files next to tokenizer.json give the ids that transformers gives" {
+	jq -sr '.[0].tokenizer as $base | .[1:] | to_entries[] | .key as $i | .value |
+		(["tokenizer.json", $base + (.tokenizer // {})], (.files | to_entries[] | [.key, .value]),
+		 (.texts[] | ["texts.jsonl", {text: .}])) |
+		"\($i)\t\(.[0])\t\(.[1] | tojson)"' "$G/tokenizer/sidecars.jsonl" >files
+	while IFS=$'\t' read -r i file content; do
+		mkdir -p "$i"
+		printf '%s\n' "$content" >>"$i/$file"
+	done <files
+	cut -f 1 "$G/tokenizer/sidecars.expected" >names
+	for ((i = 0; i < $(wc -l <names); i++)); do
+		rf-tokenize --tokenizer "$i" "$i/texts.jsonl" 2>>err | rf-dump --json >"$i.dump"
+	done
+	jq -c 'select(.type == "seq") | [input_filename, .body.tokens.data]' *.dump |
+		jq -sc 'group_by(.[0]) | sort_by(.[0][0] | rtrimstr(".dump") | tonumber)[] | map(.[1])' >ids
+	diff "$G/tokenizer/sidecars.expected" <(paste names ids)
+}
+
+@test "tokenizers: the expected ids of files next to tokenizer.json are those of transformers" {
+	status=0
+	timeout 120 python3 "$ROOT/t/helper/sidecars.py" "$G/tokenizer/sidecars.jsonl" >theirs 2>err ||
+		status=$?
+	[ "$status" -ne 69 ] || skip "Python's transformers 5 is not installed"
+	[ "$status" -eq 0 ]
+	diff "$G/tokenizer/sidecars.expected" theirs
+}
+
+@test "tokenizers: a list that does not count causes a warning if it has a token that is not added" {
+	small m
+	own='{"eos_token": "<e>", "additional_special_tokens": ["<x>"]}'
+	echo "$own" >m/tokenizer_config.json
+	echo '{"additional_special_tokens": ["<x>", "<t>"]}' >m/special_tokens_map.json
+	ids a
+	said="m: warning: additional_special_tokens of special_tokens_map.json does not count next to "
+	said+="additional_special_tokens of tokenizer_config.json, as in transformers, so '<t>' is not a "
+	said+="special token"
+	grep -q "$said" err
+	echo '{"additional_special_tokens": ["<x>", "<e>"]}' >m/special_tokens_map.json
+	ids a
+	[ "$(grep -c warning err)" -eq 0 ]
+	echo "${own%\}}, \"extra_special_tokens\": [\"<y>\"]}" >m/tokenizer_config.json
+	rm m/special_tokens_map.json
+	ids a
+	said="additional_special_tokens of tokenizer_config.json does not count next to extra_special_tokens"
+	grep -q "$said of tokenizer_config" err
+	echo '{"eos_token": "<e>", "added_tokens_decoder": {}}' >m/tokenizer_config.json
+	echo '{"extra_special_tokens": ["<x>"]}' >m/special_tokens_map.json
+	ids a
+	said='extra_special_tokens of special_tokens_map.json does not count next to added_tokens_decoder'
+	grep -q "$said" err
+}
+
+@test "tokenizers: flags of a token at pad_token change neither ids nor hash, and cause no warning" {
+	small m
+	echo '{"eos_token": "<e>"}' >m/tokenizer_config.json
+	plain=$(hash)
+	echo '{"eos_token": "<e>", "pad_token": {"__type": "AddedToken", "content": "<e>", "lstrip": true}}' \
+		>m/tokenizer_config.json
+	[ "$(ids 'a  <e>b' | jq -c '[.[0], .[-3:][]]')" = '[0,5,4,5]' ]
+	[ "$(hash)" = "$plain" ]
+	[ "$(grep -c warning err)" -eq 0 ]
+}
+
 @test "tokenizers: add_prefix_space that tokenizer.json contradicts causes a warning" {
 	# PROGRAM OF JQ|VALUE IN TOKENIZER.JSON
 	while IFS='|' read -r program has; do
@@ -307,6 +378,12 @@ ids() {
 	echo '{"eos_token": "a", "added_tokens_decoder": {}}' >m/tokenizer_config.json
 	[ "$(ids b)" = '[4,0]' ]
 	grep -q "'<e>': tokenizer_config.json counts" err
+	echo '{"eos_token": null}' >m/special_tokens_map.json
+	echo '{"eos_token": "a"}' >m/tokenizer_config.json
+	[ "$(ids b)" = '[4]' ]
+	said="eos_token of tokenizer_config.json is 'a', that of special_tokens_map.json is 'null'"
+	grep -q "$said: special_tokens_map.json counts" err
+	rm m/special_tokens_map.json
 	echo '{"eos_token": "<e>", "add_prefix_space": true}' >m/tokenizer_config.json
 	[ "$(ids b)" = '[4,5]' ]
 	grep -q 'add_prefix_space is true in tokenizer_config.json, but false in tokenizer.json' err
@@ -328,6 +405,12 @@ ids() {
 	echo '{"eos_token": "<s>", "bos_token": {"content": "</s>"}, "unk_token": "<unk>",
 		"added_tokens_decoder": {"1": {"content": "<s>"}}}' >m/tokenizer_config.json
 	[ "$(ids a | jq -c '.[-1]')" = 1 ]
+	# null says that there is no such token
+	echo '{"eos_token": "<s>"}' >m/tokenizer_config.json
+	with=$(ids a)
+	echo '{"eos_token": null, "bos_token": null}' >m/tokenizer_config.json
+	[ "$(ids a)" = "$(jq -c '.[:-1]' <<<"$with")" ]
+	run -64 rf-tokenize --tokenizer m --bos yes a.txt
 }
 
 @test "tokenizers: a version among the merges and a dropout of 0 are read as by the Rust library" {
@@ -429,11 +512,6 @@ tokenizer_config.json agree)" ]
 
 @test "tokenizers: a token without text is none, and tokens of other files are in the hash" {
 	small m
-	hash() {
-		rf-tokenize --tokenizer m a.txt 2>err | rf-dump --json |
-			jq -r 'select(.type == "head") | .body.tokenizer.hash'
-	}
-	echo a >a.txt
 	plain=$(hash)
 	[ "${#plain}" -eq 16 ]
 	echo '{"eos_token": "<e>", "pad_token": "", "bos_token": ""}' >m/tokenizer_config.json

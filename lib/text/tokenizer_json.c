@@ -345,10 +345,13 @@ static int next_id(const struct json *j, const char *text, size_t n)
 	return id >= 0 ? id : j->last >= count ? j->last + 1 : count;
 }
 
-static bool same_flags(const struct rf_added_token *a, const struct rf_special_token *b)
+/* Checks for a token of another file that changes the flags of the same token of tokenizer.json.  As in the
+ * Rust library, a special token remains special. */
+static bool changes(const struct rf_special_token *b, const struct rf_added_token *a)
 {
-	return a->single_word == b->single_word && a->lstrip == b->lstrip && a->rstrip == b->rstrip &&
-	       a->normalized == b->normalized && a->special == b->special;
+	return b->replaces && (a->single_word != b->single_word || a->lstrip != b->lstrip ||
+	                       a->rstrip != b->rstrip || a->normalized != b->normalized ||
+	                       a->special < b->special);
 }
 
 /* Adds a token that another file has, as transformers does, or changes one that tokenizer.json has. */
@@ -369,11 +372,15 @@ static enum rf_code add_special(struct rf_tokenizer *t, const struct rf_special_
 		rf_warn(t->warning, sizeof t->warning,
 		        "the token '%s' has the id %lld in %s, but %d by tokenizer.json, which counts", q,
 		        (long long)s->id, s->file, id);
-	else if (a && s->described && !same_flags(a, s) && !j->other_flags++)
+	else if (a && changes(s, a) && !j->other_flags++)
 		rf_warn(t->warning, sizeof t->warning, "tokenizer.json and %s describe the token '%s' "
 		        "differently: %s counts, as in transformers", s->file, q, s->file);
-	if (a && (!s->described || same_flags(a, s)))
+	if (a && !changes(s, a)) {
+		a->special |= s->named;
 		return RF_OK;
+	}
+	if (!a && s->is_name && rf_bpe_id(j->bpe, s->text, s->n) < 0)
+		return RF_OK; /* find_name() reports it */
 	if (id >= RF_BPE_TOKENS)
 		return rf_fail(e, RF_EMODEL, "%s: there is no id left for the token '%s'", s->file, q);
 	if (!a) {
@@ -391,28 +398,45 @@ static enum rf_code add_special(struct rf_tokenizer *t, const struct rf_special_
 	a->lstrip = s->lstrip;
 	a->rstrip = s->rstrip;
 	a->normalized = s->normalized;
-	a->special = s->special;
+	a->special |= s->special;
 	return set_match(j, a, e);
 }
 
 /* Finds the id of a token that files name at a key; -1: they name none.  A name without a token is an error,
- * for the documents would silently be without that token.  A token that is only in the vocabulary becomes a
- * special token, as in transformers. */
-static enum rf_code named_id(struct rf_tokenizer *t, const struct rf_special_name *name, const char *key,
-                             const char *path, int *id, struct rf_err *e)
+ * for the documents would silently be without that token. */
+static enum rf_code find_name(struct rf_tokenizer *t, const struct rf_special_name *name, const char *key,
+                              const char *path, int *id, struct rf_err *e)
 {
-	const struct rf_special_token token = { .text = name->text, .n = name->n, .file = name->file,
-	                                        .id = -1, .special = true };
 	char q[60];
 
 	*id = name->text ? id_of(t->data, name->text, name->n) : -1;
-	if (*id >= 0)
-		return add_special(t, &token, e);
-	if (name->text)
+	if (name->text && *id < 0)
 		return rf_fail(e, RF_EMODEL, "%.*s%s: the %s '%s' is no token of tokenizer.json",
 		               (int)(rf_file_name(path) - path), path, name->file, key,
 		               rf_quote(q, sizeof q, name->text, name->n));
 	return RF_OK;
+}
+
+/* Notes the first token of a list that does not count and that is no added token. */
+static void note_ignored(struct rf_tokenizer *t, const struct rf_special *s)
+{
+	const struct json *j = t->data;
+	char q[60];
+
+	for (int i = 0; i < s->n_ignored; i++) {
+		const struct rf_special_ignored *g = &s->ignored[i];
+		bool known = false;
+
+		for (int k = 0; k < j->added.n; k++)
+			known |= j->added.t[k].n == g->n && !memcmp(j->added.t[k].text, g->text, g->n);
+		if (known)
+			continue;
+		rf_warn(t->warning, sizeof t->warning,
+		        "%s of %s does not count next to %s of %s, as in transformers, so '%s' is not a "
+		        "special token", g->key, g->file, g->other_key, g->other_file,
+		        rf_quote(q, sizeof q, g->text, g->n));
+		return;
+	}
 }
 
 /* Reads from the files next to tokenizer.json whatever changes ids. */
@@ -427,14 +451,15 @@ static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struc
 		prefix = rf_normal_prepends(j->normal);
 	for (int i = 0; i < s.n && rc == RF_OK; i++)
 		rc = add_special(t, &s.t[i], e);
-	if (rc == RF_OK && (rc = named_id(t, &s.eos, "eos_token", path, &t->eos.id, e)) == RF_OK)
-		rc = named_id(t, &s.bos, "bos_token", path, &t->bos, e);
+	if (rc == RF_OK && (rc = find_name(t, &s.eos, "eos_token", path, &t->eos.id, e)) == RF_OK)
+		rc = find_name(t, &s.bos, "bos_token", path, &t->bos, e);
 	t->eos.file = s.eos.file;
 	if (j->other_ids + j->other_flags > 1)
 		rf_warn(t->warning, sizeof t->warning, "the files differ in %d tokens in all",
 		        j->other_ids + j->other_flags);
 	if (*s.warning)
 		rf_warn(t->warning, sizeof t->warning, "%s", s.warning);
+	note_ignored(t, &s);
 	if (s.prefix_space >= 0 && prefix != s.prefix_space)
 		rf_warn(t->warning, sizeof t->warning,
 		        "add_prefix_space is %s in tokenizer_config.json, but %s in tokenizer.json, which "
@@ -554,7 +579,7 @@ static void leave_new(const struct rf_jvalue *file, void *arg)
 			continue; /* opening the tokenizer reports it */
 		for (int i = 0; i < s->n; i++)
 			if (s->t[i].text && rf_jscan_equals(&content, s->t[i].text) &&
-			    (!s->t[i].described || same_flags(&a, &s->t[i]))) {
+			    !changes(&s->t[i], &a)) {
 				free(s->t[i].text);
 				s->t[i].text = NULL;
 			}
@@ -575,7 +600,7 @@ static enum rf_code hash_json(const char *path, char hash[17], struct rf_err *e)
 	    s.n)
 		rc = scan(path, leave_new, &s, e);
 	for (int i = 0; i < s.n && rc == RF_OK; i++)
-		if (s.t[i].text) {
+		if (s.t[i].text && !s.t[i].is_name) {
 			rf_print(&all, "%d%d%d%d%d%zu ", s.t[i].single_word, s.t[i].lstrip, s.t[i].rstrip,
 			         s.t[i].normalized, s.t[i].special, s.t[i].n);
 			rf_buf_add(&all, s.t[i].text, s.t[i].n);

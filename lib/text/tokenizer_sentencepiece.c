@@ -11,6 +11,24 @@
 #include "text/special.h"
 #include "text/tokenizer_kind.h"
 
+/* Finds the piece that a file names at eos_token or bos_token; *id remains as tokenizer.model has it if no
+ * file has the key, and is -1 if a file says that there is no such token. */
+static enum rf_code find_name(const struct rf_sentencepiece *sp, const struct rf_special_name *name,
+                              const char *key, const char *path, int *id, struct rf_err *e)
+{
+	char q[60];
+
+	if (!name->given)
+		return RF_OK;
+	*id = name->text ? rf_sentencepiece_id(sp, name->text, name->n) : -1;
+	if (name->text && *id < 0)
+		return rf_fail(e, RF_EMODEL,
+		               "%.*s%s: the %s '%s' is not one of tokenizer.model (use the model's "
+		               "tokenizer.json)", (int)(rf_file_name(path) - path), path, name->file, key,
+		               rf_quote(q, sizeof q, name->text, name->n));
+	return RF_OK;
+}
+
 /* Reads the end and the bos token from the files next to tokenizer.model.  Other tokens of these files must
  * be pieces that stand for no text: libsentencepiece would cut any other token to pieces. */
 static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struct rf_err *e)
@@ -24,28 +42,18 @@ static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struc
 	for (int i = 0; i < s.n && rc == RF_OK; i++) {
 		const int id = rf_sentencepiece_id(sp, s.t[i].text, s.t[i].n);
 
-		if (id >= 0 && rf_sentencepiece_special(sp, id) && (s.t[i].id < 0 || s.t[i].id == id))
+		if (s.t[i].is_name ||
+		    (id >= 0 && rf_sentencepiece_special(sp, id) && (s.t[i].id < 0 || s.t[i].id == id)))
 			continue;
 		rc = rf_fail(e, RF_EMODEL,
 		             "%.*s%s: the token '%s' is not one of tokenizer.model, which would cut it to "
 		             "pieces (use the model's tokenizer.json)", folder, path, s.t[i].file,
 		             rf_quote(q, sizeof q, s.t[i].text, s.t[i].n));
 	}
-	for (int i = 0; i < 2 && rc == RF_OK; i++) {
-		const struct rf_special_name *name = i ? &s.bos : &s.eos;
-		const int id = name->text ? rf_sentencepiece_id(sp, name->text, name->n) : -1;
-
-		if (name->text && id < 0)
-			rc = rf_fail(e, RF_EMODEL,
-			             "%.*s%s: the %s '%s' is not one of tokenizer.model (use the model's "
-			             "tokenizer.json)", folder, path, name->file,
-			             i ? "bos_token" : "eos_token",
-			             rf_quote(q, sizeof q, name->text, name->n));
-		else if (name->text && i)
-			t->bos = id;
-		else if (name->text)
-			t->eos = (struct rf_end_token){ id, name->file };
-	}
+	if (rc == RF_OK && (rc = find_name(sp, &s.eos, "eos_token", path, &t->eos.id, e)) == RF_OK)
+		rc = find_name(sp, &s.bos, "bos_token", path, &t->bos, e);
+	if (s.eos.given)
+		t->eos.file = s.eos.file;
 	snprintf(t->warning, sizeof t->warning, "%s", s.warning);
 	rf_special_free(&s);
 	return rc;
