@@ -343,6 +343,25 @@ hash() {
 	[ "$(grep -c warning err)" -eq 0 ]
 }
 
+@test "tokenizers: split_special_tokens is in the hash, and anything but true and false is refused" {
+	small m
+	echo '{"eos_token": "<e>"}' >m/tokenizer_config.json
+	plain=$(hash)
+	echo '{"eos_token": "<e>", "split_special_tokens": true}' >m/tokenizer_config.json
+	[ "$(ids '<n>')" = '[1,2,3,5]' ]
+	split=$(hash)
+	[ "$split" != "$plain" ]
+	model 7 5
+	rf-init --config c.json --tokenizer m ckpt 2>err
+	[ "$(rf-dump ckpt | sed -n 's/^tokenizer *//p')" = "$split" ]
+	echo '{"eos_token": "<e>", "split_special_tokens": false}' >m/tokenizer_config.json
+	[ "$(hash)" = "$plain" ]
+	echo '{"eos_token": "<e>", "split_special_tokens": "yes"}' >m/tokenizer_config.json
+	run -78 --separate-stderr rf-tokenize --tokenizer m text.txt
+	said="'split_special_tokens' is a string, not true or false"
+	[ "$stderr" = "rf-tokenize: m/tokenizer_config.json: $said" ]
+}
+
 @test "tokenizers: add_prefix_space that tokenizer.json contradicts causes a warning" {
 	# PROGRAM OF JQ|VALUE IN TOKENIZER.JSON
 	while IFS='|' read -r program has; do

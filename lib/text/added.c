@@ -15,7 +15,7 @@ void rf_added_free(struct rf_added *a)
 		free(a->t[i].match);
 	}
 	free(a->t);
-	*a = (struct rf_added){ NULL, 0 };
+	*a = (struct rf_added){ .n = 0 };
 }
 
 /* As \w of Rust's regular expressions: alphabetic, marks, decimal digits, connectors, joiners. */
@@ -96,7 +96,7 @@ const struct rf_added_token *rf_added_find(const struct rf_added *a, bool normal
 			continue;
 		*from = i;
 		*scan = *end = i + t->match_n;
-		if (t->single_word && !alone(s, n, *from, *end)) {
+		if ((t->special && a->split) || (t->single_word && !alone(s, n, *from, *end))) {
 			i = *end - 1;
 			continue;
 		}

@@ -20,7 +20,11 @@ struct rf_added_token {
 	bool special;
 };
 
-struct rf_added { struct rf_added_token *t; int n; };
+struct rf_added {
+	struct rf_added_token *t;
+	int n;
+	bool split;              /* special tokens are not found, so they are ordinary text */
+};
 void rf_added_free(struct rf_added *a);
 
 /* Finds the first token in s at or after *scan: of those that begin there the longest.  from and end are its

@@ -526,10 +526,10 @@ static enum rf_code read_flag(const struct field *f, int *flag, struct rf_err *e
 
 static enum rf_code read_all(struct rf_special *s, const struct sidecar *f, struct rf_err *e)
 {
-	enum { DECODER = NAMED, EXTRA, MORE, OWN, PREFIX, KEYS };
+	enum { DECODER = NAMED, EXTRA, MORE, OWN, PREFIX, SPLIT, KEYS };
 	static const char *const more[] = { "added_tokens_decoder", "extra_special_tokens",
 	                                    "additional_special_tokens", "model_specific_special_tokens",
-	                                    "add_prefix_space" };
+	                                    "add_prefix_space", "split_special_tokens" };
 	const char *keys[KEYS];
 	struct rf_jvalue config[KEYS], map[KEYS];
 	struct field a[KEYS], b[KEYS];
@@ -549,9 +549,10 @@ static enum rf_code read_all(struct rf_special *s, const struct sidecar *f, stru
 		a[i] = (struct field){ config[i], keys[i], file_names[CONFIG] };
 		b[i] = (struct field){ map[i], keys[i], file_names[MAP] };
 	}
-	if ((rc = read_flag(!decoder && b[PREFIX].v.s ? &b[PREFIX] : &a[PREFIX], &s->prefix_space, e)) !=
-	    RF_OK)
-		return rc;
+	for (int i = PREFIX; i <= SPLIT; i++)
+		if ((rc = read_flag(!decoder && b[i].v.s ? &b[i] : &a[i],
+		                    i == PREFIX ? &s->prefix_space : &s->split, e)) != RF_OK)
+			return rc;
 	if (decoder)
 		rc = read_decoder(s, &config[DECODER], e);
 	else if (f[ADDED].text)

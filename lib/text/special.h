@@ -57,6 +57,7 @@ struct rf_special {
 	int n_ignored;
 	struct rf_special_name eos, bos;
 	int prefix_space;           /* add_prefix_space: 1, 0, or -1 if no file says it */
+	int split;                  /* split_special_tokens: 1: special tokens in a text are ordinary text */
 	char warning[400];          /* about two files that contradict each other; "": none */
 };
 

@@ -449,6 +449,7 @@ static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struc
 
 	if (prefix < 0)
 		prefix = rf_normal_prepends(j->normal);
+	j->added.split = s.split;
 	for (int i = 0; i < s.n && rc == RF_OK; i++)
 		rc = add_special(t, &s.t[i], e);
 	if (rc == RF_OK && (rc = find_name(t, &s.eos, "eos_token", path, &t->eos.id, e)) == RF_OK)
@@ -579,7 +580,7 @@ static void leave_new(const struct rf_jvalue *file, void *arg)
 			continue; /* opening the tokenizer reports it */
 		for (int i = 0; i < s->n; i++)
 			if (s->t[i].text && rf_jscan_equals(&content, s->t[i].text) &&
-			    !changes(&s->t[i], &a)) {
+			    !changes(&s->t[i], &a) && !(s->split && s->t[i].named && !a.special)) {
 				free(s->t[i].text);
 				s->t[i].text = NULL;
 			}
@@ -599,6 +600,8 @@ static enum rf_code hash_json(const char *path, char hash[17], struct rf_err *e)
 	if ((rc = rf_special_read(&s, path, e)) == RF_OK && (rc = rf_special_add_names(&s, e)) == RF_OK &&
 	    s.n)
 		rc = scan(path, leave_new, &s, e);
+	if (s.split)
+		rf_print(&all, "split_special_tokens ");
 	for (int i = 0; i < s.n && rc == RF_OK; i++)
 		if (s.t[i].text && !s.t[i].is_name) {
 			rf_print(&all, "%d%d%d%d%d%zu ", s.t[i].single_word, s.t[i].lstrip, s.t[i].rstrip,
