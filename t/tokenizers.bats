@@ -430,6 +430,12 @@ hash() {
 	echo '{"eos_token": null, "bos_token": null}' >m/tokenizer_config.json
 	[ "$(ids a)" = "$(jq -c '.[:-1]' <<<"$with")" ]
 	run -64 rf-tokenize --tokenizer m --bos yes a.txt
+	echo '{"add_prefix_space": true}' >m/tokenizer_config.json
+	[ "$(ids a | jq -c '.[-1]')" = 2 ]
+	echo '{"add_prefix_space": false}' >m/tokenizer_config.json
+	run -78 --separate-stderr rf-tokenize --tokenizer m a.txt
+	said='add_prefix_space is false, but tokenizer.model puts a blank before a text'
+	[ "$stderr" = "rf-tokenize: m/tokenizer_config.json: $said (use the model's tokenizer.json)" ]
 }
 
 @test "tokenizers: a version among the merges and a dropout of 0 are read as by the Rust library" {

@@ -18,6 +18,19 @@ const sentencepiece::SentencePieceProcessor &of(const rf_sentencepiece *p)
 {
 	return static_cast<const processor *>(p)->sp;
 }
+
+// The library does not show the setting add_dummy_prefix, but a text without a blank shows its effect.
+bool adds_blank(const sentencepiece::SentencePieceProcessor &sp)
+{
+	std::vector<std::string> pieces;
+
+	if (!sp.Encode("a", &pieces).ok())
+		return false;
+	for (const std::string &piece : pieces)
+		if (piece.find("\xE2\x96\x81") != std::string::npos)
+			return true;
+	return false;
+}
 }
 
 rf_sentencepiece *rf_sentencepiece_open(const char *path, char *why, size_t size)
@@ -33,6 +46,7 @@ rf_sentencepiece *rf_sentencepiece_open(const char *path, char *why, size_t size
 			p->vocab = p->sp.GetPieceSize();
 			p->bos = p->sp.bos_id();
 			p->eos = p->sp.eos_id();
+			p->prefix_space = adds_blank(p->sp);
 			return p;
 		}
 		std::snprintf(why, size, "%s",

@@ -10,7 +10,10 @@
 extern "C" {
 #endif
 
-struct rf_sentencepiece { int vocab, bos, eos; }; /* bos, eos: -1: there is none */
+struct rf_sentencepiece {
+	int vocab, bos, eos;     /* bos, eos: -1: there is none */
+	bool prefix_space;       /* a blank is added to each text */
+};
 
 /* Reads a tokenizer.model.  NULL: why (size bytes) says why not; "" for too little memory. */
 struct rf_sentencepiece *rf_sentencepiece_open(const char *path, char *why, size_t size);

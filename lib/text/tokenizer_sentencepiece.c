@@ -30,7 +30,8 @@ static enum rf_code find_name(const struct rf_sentencepiece *sp, const struct rf
 }
 
 /* Reads the end and the bos token from the files next to tokenizer.model.  Other tokens of these files must
- * be pieces that stand for no text: libsentencepiece would cut any other token to pieces. */
+ * be pieces that stand for no text: libsentencepiece would cut any other token to pieces.  It would also add
+ * a blank before a text, or none, whatever a file says. */
 static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struct rf_err *e)
 {
 	const struct rf_sentencepiece *sp = t->data;
@@ -50,6 +51,11 @@ static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struc
 		             "pieces (use the model's tokenizer.json)", folder, path, s.t[i].file,
 		             rf_quote(q, sizeof q, s.t[i].text, s.t[i].n));
 	}
+	if (rc == RF_OK && s.prefix_space >= 0 && s.prefix_space != sp->prefix_space)
+		rc = rf_fail(e, RF_EMODEL,
+		             "%.*stokenizer_config.json: add_prefix_space is %s, but tokenizer.model puts %s "
+		             "blank before a text (use the model's tokenizer.json)", folder, path,
+		             s.prefix_space ? "true" : "false", s.prefix_space ? "no" : "a");
 	if (rc == RF_OK && (rc = find_name(sp, &s.eos, "eos_token", path, &t->eos.id, e)) == RF_OK)
 		rc = find_name(sp, &s.bos, "bos_token", path, &t->bos, e);
 	if (s.eos.given)
