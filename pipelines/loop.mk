@@ -63,10 +63,11 @@
 #
 #
 # Words are taken from the command line, and none from the environment.  Training may be stopped at any
-# moment: the same words go on, and a larger BATCHES goes further.  Other words for the same RUN, or files of
-# text that have changed, are accepted until the first batch is done, and refused from then on.  So are your
-# own scripts and settings that a stage's command names, such as my_reward.py, when they change.  Of the words
-# that change results only LR may change then.
+# moment: the same words go on, and a larger BATCHES goes further.  Until the first batch is done, other words
+# for the same RUN are accepted, and so are other files of text, and other scripts or settings that a stage's
+# command names, such as my_reward.py; the files that a script imports are not looked at.  After the first
+# batch they are refused.  LR and RUN's name may change then, and the words that change no results, such as
+# BATCHES, EVAL, AFTER and KEEP_STEPS.
 # RUN/manifest.json has the words as they were typed, hashes of all of these, versions and the device: rf-dump
 # RUN shows it.
 

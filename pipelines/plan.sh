@@ -141,7 +141,7 @@ cure() {
 	for ((len = LEN / 2; len >= 64; len /= 2)); do
 		! fits $len "$segment" "$recompute" "$words LEN=$len" || return 0
 	done
-	echo 'fits       with no words: the model itself needs more memory'
+	echo 'fits       not, whatever the words: the model itself needs more memory'
 }
 
 if [ "$need" -le "$most" ]; then

@@ -495,7 +495,7 @@ family() {
 	grep -qE " COMPUTE='--threads 1 --segment 512' LEN=[1-9][0-9]*$" said
 	tried said $most
 	plan MEMORY=1G >said
-	grep -qx 'fits       with no words: the model itself needs more memory' said
+	grep -qx 'fits       not, whatever the words: the model itself needs more memory' said
 	run -2 plan MEMORY=much
 	[[ "$output" == *"MEMORY='much': it must be a size from 1M on, such as 24G"* ]]
 }
