@@ -446,6 +446,51 @@ hash() {
 	[ "$(ids ab)" = '[6]' ]
 }
 
+@test "tokenizers: the four forms of Unicode order any number of marks, in linear time" {
+	small m
+	python3 - <<-'END'
+		import random
+		random.seed(1)
+		# marks of old versions of Unicode, and characters that become some
+		marks = [*range(0x300, 0x34f), *range(0x591, 0x5be), 0xf71, 0xf72, 0xf74, 0x302a, 0x3099]
+		first = list("aeou\xe9\u01d6\u1e69\u0f73\u0f81\u0344\u1f82")
+		first += list("\uac00\u1100\u1161\u30ab\ufb2c\u0958")
+		lines = ["".join(random.choice(first) if random.random() < .2 else chr(random.choice(marks))
+		                 for _ in range(random.choice([2, 5, 20, 400]))) for _ in range(400)]
+		long = ["a" + "\u0301" * 40000 + "\u0327" * 40000, "\u0f73" * 40000]
+		import json
+		open("in.jsonl", "w").write("".join(json.dumps({"text": t}) + "\n" for t in lines))
+		open("long.jsonl", "w").write("".join(json.dumps({"text": t}) + "\n" for t in long))
+	END
+	for form in NFC NFD NFKC NFKD; do
+		# a token for each byte, whose id is the byte
+		python3 - $form >m/tokenizer.json <<-'END'
+			import json, sys
+			plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+			rest = [b for b in range(256) if b not in plain]
+			vocab = {chr(256 + rest.index(b) if b in rest else b): b for b in range(256)}
+			json.dump({"added_tokens": [], "normalizer": {"type": sys.argv[1]},
+			           "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False,
+			                             "use_regex": False},
+			           "decoder": {"type": "ByteLevel"},
+			           "model": {"type": "BPE", "vocab": vocab, "merges": []}}, sys.stdout)
+		END
+		timeout 20 rf-tokenize --tokenizer m in.jsonl long.jsonl 2>err | rf-dump --json >out
+		python3 - $form <<-'END'
+			import json, sys, unicodedata
+			form = sys.argv[1]
+			seqs = [json.loads(l)["body"] for l in open("out") if '"type":"seq"' in l]
+			ids = [seq["tokens"]["data"] for seq in seqs]
+			want = [unicodedata.normalize(form, json.loads(l)["text"]) for l in open("in.jsonl")]
+			# this takes Python a time that grows with the square of the number of marks
+			c = form in ("NFC", "NFKC")
+			want.append(("\xe1" if c else "a") + "\u0327" * 40000 + "\u0301" * (40000 - c))
+			want.append("\u0f71" * 40000 + "\u0f72" * 40000)
+			sys.exit(ids != [list(t.encode()) for t in want])
+		END
+	done
+}
+
 # model VOCAB EOS: makes c.json of a small model
 model() {
 	jq -nc --argjson vocab "$1" --argjson eos "$2" '{model_type: "delta_net", hidden_size: 32,

@@ -1,4 +1,4 @@
-/* normal.c -- Unicode's forms are utf8proc's. */
+/* normal.c -- Unicode's forms are utf8proc's, but for the order of marks. */
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -277,19 +277,80 @@ static bool is_later(int32_t c)
 	return low < sizeof later / sizeof *later && later[low].first <= c;
 }
 
+static int class_of(int32_t c) { return utf8proc_get_property(c)->combining_class; }
+
+/* Sorts n marks by their classes; marks of the same class keep their order. */
+static enum rf_code sort_marks(int32_t *marks, size_t n, struct rf_err *e)
+{
+	size_t from[257] = { 0 };
+	int32_t *sorted = malloc(n * sizeof *sorted);
+
+	if (!sorted)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
+		from[class_of(marks[i]) + 1]++;
+	for (int i = 0; i < 256; i++)
+		from[i + 1] += from[i];
+	for (size_t i = 0; i < n; i++)
+		sorted[from[class_of(marks[i])]++] = marks[i];
+	memcpy(marks, sorted, n * sizeof *marks);
+	free(sorted);
+	return RF_OK;
+}
+
+/* Puts the marks after each character into the order that Unicode demands.  utf8proc_map() exchanges
+ * neighbours, so its time grows with the square of their number. */
+static enum rf_code order_marks(int32_t *c, size_t n, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	for (size_t from = 0, end; from < n && rc == RF_OK; from = end + 1) {
+		bool ordered = true;
+		int last = 0, class;
+
+		for (end = from; end < n && (class = class_of(c[end])); end++) {
+			ordered &= class >= last;
+			last = class;
+		}
+		if (!ordered)
+			rc = sort_marks(c + from, end - from, e);
+	}
+	return rc;
+}
+
+/* Does the work of utf8proc_map(), with the marks ordered by order_marks(). */
 static enum rf_code map(utf8proc_option_t form, const char *s, size_t n, struct rf_buf *out, struct rf_err *e)
 {
-	utf8proc_uint8_t *made = NULL;
-	utf8proc_ssize_t len;
-	enum rf_code rc;
+	enum { MOST = 32 }; /* more than one character ever becomes */
+	size_t made = 0, cap = n + MOST;
+	int32_t *to = malloc((cap + 1) * sizeof *to), *more, c;
+	utf8proc_ssize_t len = 0;
+	int bound = 0;
+	enum rf_code rc = RF_OK;
 
-	if (!n)
-		return RF_OK;
-	if ((len = utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n, &made, form)) < 0)
-		return rf_fail(e, len == UTF8PROC_ERROR_NOMEM ? RF_ENOMEM : RF_EDATA, "%s",
-		               utf8proc_errmsg(len));
-	rc = add(out, made, (size_t)len, e);
-	free(made);
+	if (!to)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	for (size_t i = 0; i < n && len >= 0; made += (size_t)(len < 0 ? 0 : len)) {
+		if (cap - made < MOST) {
+			cap += cap / 2 + MOST;
+			if (!(more = realloc(to, (cap + 1) * sizeof *to))) {
+				free(to);
+				return rf_fail(e, RF_ENOMEM, "out of memory");
+			}
+			to = more;
+		}
+		i += rf_utf8_next(s + i, n - i, &c);
+		len = utf8proc_decompose_char(c, to + made, MOST, form, &bound);
+	}
+	if (len >= 0) {
+		rc = order_marks(to, made, e);
+		if (rc == RF_OK && (len = utf8proc_reencode(to, (utf8proc_ssize_t)made, form)) >= 0)
+			rc = add(out, to, (size_t)len, e);
+	}
+	if (len < 0)
+		rc = rf_fail(e, len == UTF8PROC_ERROR_NOMEM ? RF_ENOMEM : RF_EDATA, "%s",
+		             utf8proc_errmsg(len));
+	free(to);
 	return rc;
 }
 
