@@ -107,7 +107,9 @@ const struct rf_added_token *rf_added_find(const struct rf_added *a, bool normal
 		while (t->rstrip && *end < n &&
 		       (len = rf_utf8_next(s + *end, n - *end, &c), rf_is_white_space(c)))
 			*end += len;
-		return t;
+		/* the token before it may have taken all of the white space that it consists of */
+		if (*from < *end || !t->lstrip)
+			return t;
 	}
 	*scan = n;
 	return NULL;
