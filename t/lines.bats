@@ -202,6 +202,26 @@ bad_lines() {
 	printf 'BZh is a word\n' | rf-tokenize --bytes --format text -o text.rf 2>err
 }
 
+@test "rf-tokenize: a file whose suffix is of another program than zstd is refused with the program's name" {
+	echo '{"text":"a"}' >good.jsonl
+	while read -r suffix program; do
+		gzip <good.jsonl >"in.$suffix"
+		run -65 --separate-stderr rf-tokenize --bytes -o never good.jsonl "in.$suffix"
+		said="compressed with $program, by its suffix: decompress it, or compress it with zstd"
+		[ "$stderr" = "rf-tokenize: in.$suffix: $said" ] || { echo "$stderr"; return 1; }
+		run -66 --separate-stderr rf-tokenize --bytes -o never "nowhere.$suffix"
+	done <<-'END'
+		jsonl.gz gzip
+		txt.bz2 bzip2
+		xz xz
+		ids.lz4 lz4
+	END
+	[ ! -e never ]
+	# a format that is given counts instead of the suffix
+	cp good.jsonl plain.gz
+	rf-tokenize --bytes --format jsonl -o plain.rf plain.gz 2>err
+}
+
 @test "rf-tokenize: --skip-bad does not pass over damaged files, whole files and records that are cut off" {
 	printf '{"text":"a"}\n' | zstd -q >cut.jsonl.zst
 	truncate -s -3 cut.jsonl.zst

@@ -75,6 +75,20 @@ static bool ends_in(const char *s, size_t n, const char *end)
 	return n > m && !memcmp(s + n - m, end, m);
 }
 
+/* Returns the name of the program that compressed a file, by the file's suffix, if such files are not read;
+ * else NULL. */
+static const char *packed_by_name(const char *path)
+{
+	static const struct { const char *end, *program; } known[] = {
+		{ ".gz", "gzip" }, { ".bz2", "bzip2" }, { ".xz", "xz" }, { ".lz4", "lz4" },
+	};
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (ends_in(path, strlen(path), known[i].end))
+			return known[i].program;
+	return NULL;
+}
+
 /* The format that a file's name tells; RF_TEXT_BY_NAME: none. */
 static enum rf_text_format format_of(const struct rf_text_options *o, const char *path)
 {
@@ -139,8 +153,16 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
 		return rc;
 	for (int i = 0; i < count; i++) {
 		enum rf_text_format format = format_of(o, paths[i]);
+		const char *packed = packed_by_name(paths[i]);
 
 		rf_quote(q, sizeof q, paths[i], strlen(paths[i]));
+		if (strcmp(paths[i], "-") && access(paths[i], R_OK))
+			return rf_fail(e, RF_ENOINPUT, "%s: %s", q, strerror(errno));
+		if (format == RF_TEXT_BY_NAME && packed)
+			return rf_fail(e, RF_EDATA,
+			               "%s: compressed with %s, by its suffix: decompress it, or compress it "
+			               "with zstd",
+			               q, packed);
 		if (format == RF_TEXT_BY_NAME)
 			return rf_fail(e, RF_EUSAGE,
 			               "'%s': unknown suffix (known: .jsonl, .txt, .ids, each "
@@ -153,8 +175,6 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
 			               "'%s': a text file has no keys: --prompt-key, --meta-key and "
 			               "--source-key are for jsonl",
 			               q);
-		if (strcmp(paths[i], "-") && access(paths[i], R_OK))
-			return rf_fail(e, RF_ENOINPUT, "%s: %s", q, strerror(errno));
 	}
 	return RF_OK;
 }
