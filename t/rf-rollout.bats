@@ -77,6 +77,23 @@ placed() {
 		rf-rollout -m $model -k 5 -n 100 in >out
 		cmp <(json want) <(json out)
 	done
+	# the default of the family is 2, which counts only if neither file names a token
+	sed 's/"eos_token_id": 5/"eos_token_id": [5, 30]/' m/config.json >named.json
+	sed 's/"eos_token_id": 5,//' m/config.json >unnamed.json
+	cp named.json m/config.json
+	rm m/generation_config.json
+	rf-rollout -m m -k 5 -n 100 in >want
+	json want | jq -e '[.rollout.tokens.data[] | select(. == 2)] | length > 0' >/dev/null
+	cp unnamed.json m/config.json
+	! grep eos_token_id m/config.json || false
+	echo '{"eos_token_id": [5, 30]}' >m/generation_config.json
+	rf-rollout -m m -k 5 -n 100 in >out
+	cmp <(json want) <(json out)
+	for nothing in '{"eos_token_id": null}' '{}'; do
+		echo "$nothing" >m/generation_config.json
+		rf-rollout -m m -k 5 -n 100 in >out
+		[ "$(json out | jq '.rollout.tokens.data[] | select(. == 2)' | wc -l)" -eq 0 ]
+	done
 }
 
 @test "rf-rollout: --score gives the values that were written when the rollouts were drawn" {

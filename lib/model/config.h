@@ -68,6 +68,7 @@ struct rf_config {
 	/* The tokens that end a text, each once: those of config.json, and of a checkpoint also those of
 	   generation_config.json, which may name more, such as the end of a turn */
 	int eos[RF_MAX_EOS], eos_count;
+	bool eos_default;         /* the end token is the family's default, since config.json names none */
 	struct rf_names names;
 
 	const struct rf_mixer **mixer; /* (layers): the mixer of each layer (mixer.h) */
@@ -89,8 +90,9 @@ struct rf_config {
 enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, struct rf_err *e);
 enum rf_code rf_config_read(struct rf_config *cfg, const char *path, struct rf_err *e);
 /* Adds the end tokens of a checkpoint's generation_config.json, which may be missing; its other keys are for
- * other programs.  Errors: RF_EMODEL: it is no JSON object, its eos_token_id is not one or more tokens of the
- * vocabulary, or there are more than RF_MAX_EOS with those of config.json; RF_EIO, RF_ENOMEM. */
+ * other programs.  These end tokens replace the family's default.  Errors: RF_EMODEL: it is no JSON object,
+ * its eos_token_id is not one or more tokens of the vocabulary, or there are more than RF_MAX_EOS with those
+ * of config.json; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_config_read_generation(struct rf_config *cfg, const char *path, struct rf_err *e);
 void rf_config_free(struct rf_config *cfg);
 

@@ -152,6 +152,9 @@ bool rf_config_end_tokens(struct rf_config_reader *r, struct rf_config *cfg)
 
 	for (size_t i = 0; v && !json_is_null(v) && i < (json_is_array(v) ? json_array_size(v) : 1); i++) {
 		one = json_is_array(v) ? json_array_get(v, i) : v;
+		if (cfg->eos_default)
+			cfg->eos_count = 0;
+		cfg->eos_default = false;
 		if (json_is_integer(one) && is_end(cfg, json_integer_value(one)))
 			continue;
 		if (cfg->eos_count < RF_MAX_EOS && json_is_integer(one) && json_integer_value(one) >= 0
@@ -172,8 +175,10 @@ void rf_config_common(struct rf_config_reader *r, struct rf_config *cfg, int voc
 	cfg->initializer_range = rf_config_real(r, "initializer_range", 0.02, 0, 1e3);
 	cfg->tied = rf_config_flag(r, "tie_word_embeddings", false);
 	/* the default of a vocabulary that is too small for it is none */
-	if (!rf_config_end_tokens(r, cfg) && eos >= 0 && eos < cfg->vocab)
+	if (!rf_config_end_tokens(r, cfg) && eos >= 0 && eos < cfg->vocab) {
 		cfg->eos[cfg->eos_count++] = eos;
+		cfg->eos_default = true;
+	}
 }
 
 void rf_config_mlp(struct rf_config_reader *r, struct rf_config *cfg)

@@ -44,7 +44,8 @@ void rf_config_rest(struct rf_config_reader *r, struct rf_config *cfg);
  * and eos are the family's defaults; RF_NO_EOS: no end-of-sequence token. */
 enum { RF_NO_EOS = -1 };
 void rf_config_common(struct rf_config_reader *r, struct rf_config *cfg, int vocab, int eos);
-/* Adds eos_token_id, a token or a list, to the end tokens that cfg has; false: the key is absent. */
+/* Adds eos_token_id, a token or a list, to the end tokens that cfg has, of which the family's default is
+ * dropped if the key names a token; false: the key is absent. */
 bool rf_config_end_tokens(struct rf_config_reader *r, struct rf_config *cfg);
 /* The MLP's width: intermediate_size or, if that is null or absent, hidden_size times 2/3 hidden_ratio,
  * rounded down to a whole number and then up to a multiple of 256. */
