@@ -114,6 +114,29 @@ qwen() {
 	done
 }
 
+@test "model files: the frequencies of a rotary embedding, which older programs saved, are not read" {
+	for m in delta gated lact qwen; do
+		rm -rf m
+		cp -r "$G/$m" m
+		chmod -R u+w m
+		add='import json, struct, sys
+b = open("m/model.safetensors", "rb").read()
+n = struct.unpack("<Q", b[:8])[0]
+h, d = json.loads(b[8:8 + n]), b[8 + n:]
+for name in sys.argv[1:]:
+    h[name] = dict(dtype="F32", shape=[1], data_offsets=[len(d), len(d) + 4])
+    d += bytes(4)
+j = json.dumps(h).encode()
+open("m/model.safetensors", "wb").write(struct.pack("<Q", len(j)) + j + d)'
+		python3 -c "$add" model.layers.{0,1}.self_attn.rotary_emb.inv_freq
+		run -0 --separate-stderr rf-dump --check m
+		said="2 tensors are not the model's and are not read; the first is"
+		[ "$stderr" = "rf-dump: m: $said 'model.layers.0.self_attn.rotary_emb.inv_freq'" ]
+		python3 -c "$add" model.layers.0.self_attn.rotary_emb.inv_freq.weight
+		run -78 rf-dump --check m
+	done
+}
+
 @test "model files: a tensor of a type that is not read keeps its bytes in runs and exports" {
 	qwen model.
 	shards 'add("v.a", "F8_E5M2", 3, (3,))' 'add("v.b", "ANY", 5, (7,))'

@@ -151,6 +151,12 @@ void rf_config_fit_names(struct rf_config *cfg, bool (*has)(const void *arg, con
 
 bool rf_config_owns(const struct rf_config *cfg, const char *name)
 {
+	/* older programs saved a table that the model computes: the frequencies of the rotary embedding */
+	static const char table[] = "rotary_emb.inv_freq";
+	const size_t n = strlen(name), m = strlen(table);
+
+	if (n >= m && !strcmp(name + n - m, table))
+		return false;
 	return !strncmp(name, "lm_head.", 8) ||
 	       (!strncmp(name, cfg->names.root, strlen(cfg->names.root)) &&
 	        strncmp(name, "model.visual.", 13));

@@ -104,9 +104,9 @@ void rf_config_embedding(const struct rf_config *cfg, char name[RF_MAX_NAME]);
 void rf_config_fit_names(struct rf_config *cfg, bool (*has)(const void *arg, const char *name),
                          const void *arg);
 
-/* Returns whether the model owns a tensor of this name: it is the head, or its name begins with the root.
- * Other tensors, such as those of a vision encoder, are not read, and are carried
- * along unchanged. */
+/* Returns whether the model owns a tensor of this name: it is the head, or its name begins with the root and
+ * does not end in rotary_emb.inv_freq.  Other tensors, such as those of a vision encoder, are not read, and
+ * are carried along unchanged. */
 bool rf_config_owns(const struct rf_config *cfg, const char *name);
 /* Returns whether a tensor that the text model does not own belongs to another part of the model that
  * config.json describes: the vision encoder or the prediction of several tokens. */
