@@ -89,7 +89,7 @@ setup() {
 		65|.model.merges = {}|'merges' is an object, not a list
 		78|.model.continuing_subword_prefix = "##"|'continuing_subword_prefix' of the model is not
 		65|.added_tokens[1].id = 4000|the id 4000 of the added token
-		65|.added_tokens[1] = {content: "a", id: 3}|has the id 3, but
+		78|.added_tokens[1] = {content: "a", id: 3}|'a' has the id 3, but tokenizers and transformers
 		65|.added_tokens = 5|'added_tokens' is a number
 	END
 	sed 's/"added_tokens"/"normalizer":null,&/' good.json >bad.json
@@ -440,10 +440,10 @@ hash() {
 
 @test "tokenizers: a version among the merges and a dropout of 0 are read as by the Rust library" {
 	small m
-	jq '.model |= (.vocab.ab = 6 | .merges = ["#version: 0.2", "a b"] | .dropout = 0.0)' \
-		m/tokenizer.json >t.json
+	jq '.model |= (.vocab.ab = 5 | .merges = ["#version: 0.2", "a b"] | .dropout = 0.0) |
+		.added_tokens[0].id = 6' m/tokenizer.json >t.json
 	mv t.json m/tokenizer.json
-	[ "$(ids ab)" = '[6]' ]
+	[ "$(ids ab)" = '[5]' ]
 }
 
 # added TOKEN...: gives the tokenizer in m these added tokens, objects without the flags that are false
@@ -453,6 +453,37 @@ added() {
 	jq -c --argjson tokens "[$*]" '.added_tokens = [$tokens[] | {special: true, single_word: false,
 		lstrip: false, rstrip: false, normalized: false} + .]' m/tokenizer.json >t.json
 	mv t.json m/tokenizer.json
+}
+
+@test "tokenizers: an added token has the id that the libraries give it, or the file is refused with 78" {
+	small m
+	echo a >a.txt
+	added '{"id": 5, "content": "<s>"}' '{"id": 2, "content": "n"}' '{"id": 6, "content": "<e>"}'
+	[ "$(ids '<s>n<e>')" = '[5,2,6]' ]
+	added '{"id": 5, "content": "<s>"}' '{"id": 6, "content": ""}' '{"id": 6, "content": "<e>"}'
+	[ "$(ids 'a<e>')" = '[0,6]' ]
+	# TOKEN FILE LIBRARY ADDED; tokenizers 0.23 and transformers 5.24 give these ids
+	while IFS='|' read -r token file library tokens; do
+		eval "added $tokens"
+		run -78 --separate-stderr rf-tokenize --tokenizer m -o never a.txt
+		said="'$token' has the id $file, but tokenizers and transformers give it $library,"
+		[[ "$stderr" == "rf-tokenize: m/tokenizer.json: the added token $said "* ]] ||
+			{ echo "$stderr"; return 1; }
+	done <<-'END'
+		</s>|7|6|'{"id": 5, "content": "<s>"}' '{"id": 7, "content": "</s>"}'
+		</s>|6|5|'{"id": 6, "content": "</s>"}' '{"id": 5, "content": "<s>"}'
+		<s>|4|5|'{"id": 4, "content": "<s>"}'
+		<s>|8|5|'{"id": 8, "content": "<s>"}'
+		a|5|0|'{"id": 5, "content": "a"}'
+		<s>|6|5|'{"id": 5, "content": "<s>"}' '{"id": 6, "content": "<s>"}'
+	END
+	# an id in a hole of the vocabulary
+	jq -c '.model.vocab.b = 5' m/tokenizer.json >t.json
+	mv t.json m/tokenizer.json
+	added '{"id": 4, "content": "<s>"}'
+	run -78 --separate-stderr rf-tokenize --tokenizer m a.txt
+	[[ "$stderr" == *"'<s>' has the id 4, but tokenizers and transformers give it 5, "* ]]
+	[ ! -e never ]
 }
 
 @test "tokenizers: white space that one added token takes is not a second added token" {

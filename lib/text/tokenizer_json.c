@@ -221,35 +221,61 @@ static bool read_id(const struct rf_jvalue *v, int *id)
 	return true;
 }
 
+static int id_of(const struct json *j, const char *text, size_t n)
+{
+	for (int i = 0; i < j->added.n; i++)
+		if (j->added.t[i].n == n && !memcmp(j->added.t[i].text, text, n))
+			return j->added.t[i].id;
+	return rf_bpe_id(j->bpe, text, n);
+}
+
+/* Returns the id that the Rust library gives a token that it adds: the one that the token has, else the
+ * next. */
+static int next_id(const struct json *j, const char *text, size_t n)
+{
+	const int id = id_of(j, text, n), count = rf_bpe_count(j->bpe);
+
+	return id >= 0 ? id : j->last >= count ? j->last + 1 : count;
+}
+
+/* Reads an added token.  The Rust library gives these tokens ids by their order, whatever the file says.
+ * The model may have been trained with the ids of the file or of the library, so a file in which they differ
+ * is refused. */
 static enum rf_code read_added_token(struct json *j, const struct rf_jvalue *v, struct rf_err *e)
 {
-	struct rf_added_token *t;
+	struct rf_added_token *t, a = { .id = -1 };
 	struct rf_jvalue id;
-	enum rf_code rc = grow_added(j, &t, e);
+	enum rf_code rc;
 	char q[60];
-	int known;
+	int given;
 
-	if (rc != RF_OK)
-		return rc;
 	if (!rf_jscan_is_object(v))
 		return rf_fail(e, RF_EDATA, "an added token is %s, not an object", rf_jscan_kind(v));
-	if ((rc = rf_string_read(v, "content", &t->text, &t->n, e)) != RF_OK ||
-	    (rc = rf_jscan_get(v, "id", &id, e)) != RF_OK)
+	if ((rc = rf_jscan_get(v, "id", &id, e)) != RF_OK ||
+	    (rc = rf_string_read(v, "content", &a.text, &a.n, e)) != RF_OK)
 		return rc;
-	rf_quote(q, sizeof q, t->text, t->n);
-	if (!read_id(&id, &t->id))
-		return rf_fail(e, RF_EDATA, "the id of the added token '%s' is no number from 0 to %d", q,
-		               RF_BPE_TOKENS - 1);
-	known = rf_bpe_id(j->bpe, t->text, t->n);
-	if (known >= 0 && known != t->id)
-		return rf_fail(e, RF_EDATA, "the added token '%s' has the id %d, but %d in the vocabulary", q,
-		               t->id, known);
-	for (int i = 0; i < j->added.n - 1; i++)
-		if (j->added.t[i].id == t->id)
-			return rf_fail(e, RF_EDATA, "the id %d of the added token '%s' occurs twice", t->id,
-			               q);
-	if ((rc = read_flags(v, t, e)) != RF_OK)
-		return rf_blame(e, "the added token '%s'", q);
+	rf_quote(q, sizeof q, a.text, a.n);
+	given = next_id(j, a.text, a.n);
+	if (!read_id(&id, &a.id))
+		rc = rf_fail(e, RF_EDATA, "the id of the added token '%s' is no number from 0 to %d", q,
+		             RF_BPE_TOKENS - 1);
+	for (int i = 0; i < j->added.n && rc == RF_OK; i++)
+		if (j->added.t[i].id == a.id)
+			rc = rf_fail(e, RF_EDATA, "the id %d of the added token '%s' occurs twice", a.id, q);
+	if (rc == RF_OK && a.n && a.id != given)
+		rc = rf_fail(e, RF_EMODEL,
+		             "the added token '%s' has the id %d, but tokenizers and transformers give it "
+		             "%d, %s (write the tokens in the order of the ids that the model was trained "
+		             "with)", q, a.id, given,
+		             id_of(j, a.text, a.n) >= 0 ? "which it has already" : "the next free id");
+	if (rc == RF_OK && (rc = read_flags(v, &a, e)) != RF_OK)
+		rf_blame(e, "the added token '%s'", q);
+	if (rc != RF_OK || !a.n || (rc = grow_added(j, &t, e)) != RF_OK) {
+		free(a.text); /* the Rust library passes over a token without text, too */
+		return rc;
+	}
+	*t = a;
+	j->last = a.id > j->last ? a.id : j->last;
 	return set_match(j, t, e);
 }
 
@@ -326,23 +352,6 @@ static enum rf_code read_file(struct json *j, const struct rf_jvalue *file, stru
 	    (rc = read_model(j, &v[MODEL], e)) != RF_OK)
 		return rc;
 	return read_added(j, &v[ADDED], e);
-}
-
-static int id_of(const struct json *j, const char *text, size_t n)
-{
-	for (int i = 0; i < j->added.n; i++)
-		if (j->added.t[i].n == n && !memcmp(j->added.t[i].text, text, n))
-			return j->added.t[i].id;
-	return rf_bpe_id(j->bpe, text, n);
-}
-
-/* Returns the id that the Rust library gives a token that it adds: the one in the vocabulary, else the
- * next. */
-static int next_id(const struct json *j, const char *text, size_t n)
-{
-	const int id = rf_bpe_id(j->bpe, text, n), count = rf_bpe_count(j->bpe);
-
-	return id >= 0 ? id : j->last >= count ? j->last + 1 : count;
 }
 
 /* Checks for a token of another file that changes the flags of the same token of tokenizer.json.  As in the
@@ -630,6 +639,7 @@ static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct r
 
 	if (!(t->data = j))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
+	j->last = -1;
 	pthread_mutex_init(&j->lock, NULL);
 	if ((rc = hash_json(path, t->hash, e)) != RF_OK ||
 	    (rc = rf_lines_open(&l, path, MAX_FILE, e)) != RF_OK)
@@ -644,9 +654,6 @@ static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct r
 	if (rc != RF_OK)
 		return rc;
 	t->own = vocab_of(j);
-	j->last = -1;
-	for (int i = 0; i < j->added.n; i++)
-		j->last = j->added.t[i].id > j->last ? j->added.t[i].id : j->last;
 	if ((rc = read_special(t, path, e)) != RF_OK)
 		return rc;
 	t->vocab = vocab_of(j);
