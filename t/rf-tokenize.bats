@@ -772,6 +772,55 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	run -64 rf-tokenize --bytes --bos yes a.jsonl
 }
 
+@test "rf-tokenize: --bos auto puts all tokens before a text that the post-processor puts there" {
+	mkdir m
+	echo '{"p":"a"}' >a.jsonl
+	zstd -dcq "$G/tokenizer/gpt2.json.zst" >good.json
+	special='def s: {SpecialToken: {id: ., type_id: 0}}; def a: {Sequence: {id: "A", type_id: 0}};
+		def b: {Sequence: {id: "B", type_id: 0}};
+		def t(l): {type: "TemplateProcessing", single: l, pair: [a, b],
+			special_tokens: {g: {id: "g", ids: [7], tokens: ["g"]},
+				s: {id: "s", ids: [8], tokens: ["s"]},
+				two: {id: "two", ids: [5, 6], tokens: ["x", "y"]}}};
+		def around(n): {type: n, cls: ["<s>", 7], sep: ["</s>", 9]};
+		def q(l): {type: "Sequence", processors: l}; def bl: {type: "ByteLevel"};'
+	# PROCESSOR|IDS; tokenizers 0.23 puts these before a text
+	while IFS='|' read -r processor want; do
+		jq -c "$special .post_processor = (${processor//!/|})" good.json >m/tokenizer.json
+		have=$(rf-tokenize -m m --bos auto --prompt-key p a.jsonl 2>err | rf-dump --json |
+			jq -c 'select(.type == "seq") | .body.tokens.data')
+		[ "$have" = "[${want:+$want,}64]" ] || { echo "$processor: $have"; return 1; }
+	done <<-'END'
+		t(["g", "s" ! s] + [a])|7,8
+		t(["two" ! s] + [a])|5,6
+		t([a] + ["s" ! s])|
+		around("BertProcessing")|7
+		around("RobertaProcessing")|7
+		bl|
+		q([bl, q([t(["g", "s" ! s] + [a]), bl])])|7,8
+		q([t(["g" ! s] + [a]), (t(["s" ! s] + [a]) ! .pair = .single + [b])])|8,7
+		q([t(["g" ! s] + [a]), t(["s" ! s] + [a])])|7
+		q([t(["g" ! s] + [a]), around("RobertaProcessing")])|7,7,9,9
+		q([t(["g" ! s] + [a]), around("BertProcessing")])|7,7,9
+		q([around("BertProcessing"), t(["s" ! s] + [a])])|8,7
+	END
+	# STATUS|PROCESSOR|WORDS
+	while IFS='|' read -r status processor said; do
+		jq -c "$special .post_processor = (${processor//!/|})" good.json >m/tokenizer.json
+		run -$status --separate-stderr rf-tokenize -m m --bos auto -o never --prompt-key p a.jsonl
+		[[ "$stderr" == "rf-tokenize: m/tokenizer.json: "*"$said"* ]] || { echo "$stderr"; return 1; }
+	done <<-'END'
+		78|t([])|a post-processor that puts the text nowhere is not supported
+		78|t([a, a])|a post-processor that puts the text several times is not supported
+		78|q([t(["g", "s" ! s] + [a]), t([a])])|TemplateProcessing after another post-processor
+		65|t(["h" ! s] + [a])|the template's token 'h' has no list of ids among the special_tokens
+		65|t([b])|the template has a Sequence that it is not given
+		65|t([a]) ! del(.single)|the key 'single' is missing
+		65|around("BertProcessing") ! .cls = 5|'cls' of the post-processor is not a list
+		65|around("BertProcessing") ! .cls[1] = 99999|the post-processor puts the id 99999 before
+	END
+}
+
 @test "rf-tokenize: --threads changes no byte of the stream, nor which of two bad documents is named" {
 	zstd -dcq "$G/tokenizer/gpt2.json.zst" >tokenizer.json
 	awk 'BEGIN {

@@ -91,6 +91,8 @@ setup() {
 		65|.added_tokens[1].id = 4000|the id 4000 of the added token
 		78|.added_tokens[1] = {content: "a", id: 3}|'a' has the id 3, but tokenizers and transformers
 		65|.added_tokens = 5|'added_tokens' is a number
+		78|.post_processor = {type: "Other"}|the post-processor 'Other' is not supported
+		65|.post_processor = 5|a post-processor is a number
 	END
 	sed 's/"added_tokens"/"normalizer":null,&/' good.json >bad.json
 	run -65 --separate-stderr rf-tokenize --tokenizer bad.json a.txt

@@ -125,15 +125,17 @@ static enum rf_code append(int32_t **ids, size_t *count, size_t *cap, const int3
 	return RF_OK;
 }
 
-/* Appends a text or a prompt, behind the bos token if it begins with that. */
+/* Appends a text or a prompt, after the tokens that the user wants before it. */
 static enum rf_code begin(const struct rf_documents *d, const char *text, size_t n, int32_t **ids,
                           size_t *count, size_t *cap, struct rf_err *e)
 {
-	const int32_t bos = rf_tokenizer_bos(d->tok);
-	enum rf_code rc = RF_OK;
+	const int32_t bos = rf_tokenizer_bos(d->tok), *before = &bos;
+	size_t many = d->o->bos == RF_BOS_YES;
+	enum rf_code rc;
 
-	if (d->o->bos == RF_BOS_YES || (d->o->bos == RF_BOS_AUTO && rf_tokenizer_begins(d->tok)))
-		rc = append(ids, count, cap, &bos, 1, e);
+	if (d->o->bos == RF_BOS_AUTO)
+		before = rf_tokenizer_before(d->tok, &many);
+	rc = append(ids, count, cap, before, many, e);
 	return rc == RF_OK ? rf_tokenizer_encode(d->tok, text, n, ids, count, cap, e) : rc;
 }
 

@@ -43,7 +43,7 @@ void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opt
 		{ "truncate", 0, RF_OPT_ENUM, &o->truncate, 0, 0, RF_TRUNCATE_WORDS,
 		  "what is too long: fail, cut off this side or the middle, or split", true },
 		{ "bos", 0, RF_OPT_ENUM, &o->bos, 0, 0, RF_BOS_WORDS,
-		  "begin documents with the bos token; auto: if the tokenizer says so", true },
+		  "begin documents with the bos token; auto: with what the tokenizer puts there", true },
 		{ "no-eos", 0, RF_OPT_FLAG, &o->no_eos, 0, 0, NULL, "add no end token to a document", true },
 		{ "valid-every", 0, RF_OPT_INT, &o->valid_every, 0, INT_MAX, "n",
 		  "every n-th document is for validation; 0: none", true },

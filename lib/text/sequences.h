@@ -25,7 +25,8 @@ enum rf_truncate {
 enum rf_split { RF_SPLIT_TRAIN, RF_SPLIT_VALID };
 #define RF_SPLIT_WORDS "train|valid"
 
-/* Whether a document begins with the tokenizer's bos token; AUTO: if the tokenizer's files say so. */
+/* The tokens that a document begins with: none, the tokenizer's bos token, or those that the tokenizer's own
+ * files put before a text. */
 enum rf_bos { RF_BOS_NO, RF_BOS_YES, RF_BOS_AUTO };
 #define RF_BOS_WORDS "no|yes|auto"
 

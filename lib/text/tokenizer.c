@@ -447,15 +447,18 @@ void rf_tokenizer_fit_end(const struct rf_end_token *eos, const struct rf_config
 enum rf_code rf_tokenizer_fit(struct rf_tokenizer *t, const struct rf_config *cfg, const char *config,
                               char warning[RF_TOKENIZER_WARNING], struct rf_err *e)
 {
-	const int all = t->vocab, end = t->eos.id >= cfg->vocab ? t->eos.id : t->begins ? t->bos : -1;
+	const int all = t->vocab;
+	int end = t->eos.id;
 
+	for (size_t i = 0; i < t->before_count && end < cfg->vocab; i++)
+		end = t->before[i];
 	if (t->own > cfg->vocab)
 		return rf_fail(e, RF_EMODEL, "%s: vocab_size is %d, but the tokenizer has %d ids", config,
 		               cfg->vocab, t->own);
 	if (end >= cfg->vocab)
 		return rf_fail(e, RF_EMODEL,
 		               "%s: vocab_size is %d, but a file next to the tokenizer gives its %s token "
-		               "the id %d", config, cfg->vocab, end == t->eos.id ? "end" : "bos", end);
+		               "the id %d", config, cfg->vocab, end == t->eos.id ? "end" : "first", end);
 	rf_tokenizer_fit_end(&t->eos, cfg, config, warning);
 	if (t->eos.id < 0 && cfg->eos_count)
 		rf_warn(warning, RF_TOKENIZER_WARNING,
@@ -525,7 +528,13 @@ const char *rf_tokenizer_hash(const struct rf_tokenizer *t) { return t->hash; }
 int rf_tokenizer_vocab(const struct rf_tokenizer *t) { return t->vocab; }
 int rf_tokenizer_eos(const struct rf_tokenizer *t) { return t->eos.id; }
 int rf_tokenizer_bos(const struct rf_tokenizer *t) { return t->bos; }
-bool rf_tokenizer_begins(const struct rf_tokenizer *t) { return t->begins && t->bos >= 0; }
+
+const int32_t *rf_tokenizer_before(const struct rf_tokenizer *t, size_t *n)
+{
+	*n = t->before_count;
+	return t->before;
+}
+
 
 enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
                                  size_t *count, size_t *cap, struct rf_err *e)

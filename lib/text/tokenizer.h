@@ -68,12 +68,14 @@ const char *rf_tokenizer_kind(const struct rf_tokenizer *t);   /* "bytes" */
 const char *rf_tokenizer_hash(const struct rf_tokenizer *t);
 int rf_tokenizer_vocab(const struct rf_tokenizer *t);
 int rf_tokenizer_eos(const struct rf_tokenizer *t);            /* -1: none */
-int rf_tokenizer_bos(const struct rf_tokenizer *t);            /* -1: none */
+/* Returns the bos token that the files name, else the first of rf_tokenizer_before(); -1: none. */
+int rf_tokenizer_bos(const struct rf_tokenizer *t);
 /* Returns a sentence for the user about files of the tokenizer that contradict each other; "": they do
  * not. */
 const char *rf_tokenizer_warning(const struct rf_tokenizer *t);
-/* Returns whether the tokenizer's own files begin a text with the bos token. */
-bool rf_tokenizer_begins(const struct rf_tokenizer *t);
+/* Returns the ids that the tokenizer's own files put before a text, *n of them; the memory stays the
+ * tokenizer's. */
+const int32_t *rf_tokenizer_before(const struct rf_tokenizer *t, size_t *n);
 
 /* Compares the tokenizer with the model whose config has the path `config`, and forgets tokens that only
  * files next to the tokenizer add and for which the model has no rows.  The warning is "" or a sentence about

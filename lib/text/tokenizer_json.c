@@ -22,6 +22,7 @@
 #include "text/decoders.h"
 #include "text/normal.h"
 #include "text/pieces.h"
+#include "text/processor.h"
 #include "text/special.h"
 #include "text/tokenizer_kind.h"
 
@@ -44,7 +45,7 @@ struct json {
 	struct rf_decoders *decoders;
 	int other_ids, other_flags; /* the tokens that other files give another id, other flags */
 	int last;                  /* the largest id of an added token; -1: there is none */
-	char *first;               /* the token that texts begin with; NULL: none */
+	struct rf_id_list before;  /* the ids that the post-processor puts before a text */
 	pthread_mutex_t lock;      /* of free_work */
 	struct work *free_work;
 };
@@ -293,46 +294,6 @@ static enum rf_code read_added(struct json *j, const struct rf_jvalue *list, str
 	return rc;
 }
 
-/* What the post-processor puts before a text: TemplateProcessing's first token, or of a Sequence the first
- * such one.  Other processors only move offsets.  Its name is malloc'd into *first; NULL: nothing. */
-static enum rf_code read_template(const struct rf_jvalue *json, int depth, char **first, struct rf_err *e)
-{
-	struct rf_jvalue list, v = { NULL, 0 }, token;
-	const char *key;
-	bool sequence;
-	enum rf_code rc;
-	char *type;
-	size_t n;
-
-	if (rf_is_absent(json))
-		return RF_OK;
-	if (!rf_jscan_is_object(json))
-		return rf_fail(e, RF_EDATA, "a post-processor is %s, not an object", rf_jscan_kind(json));
-	if ((rc = rf_string_read(json, "type", &type, &n, e)) != RF_OK)
-		return rc;
-	sequence = !strcmp(type, "Sequence");
-	key = sequence ? "processors" : !strcmp(type, "TemplateProcessing") ? "single" : NULL;
-	free(type);
-	if (!key)
-		return RF_OK;
-	if (depth > 8)
-		return rf_fail(e, RF_EDATA, "post-processors are nested too deep");
-	if ((rc = rf_jscan_get(json, key, &list, e)) != RF_OK || (rc = must_be(&list, key, '[', e)) != RF_OK)
-		return rc;
-	while (sequence && rc == RF_OK && !*first && rf_jscan_next(&list, NULL, &v))
-		rc = read_template(&v, depth + 1, first, e);
-	if (sequence || !rf_jscan_next(&list, NULL, &v))
-		return rc;
-	if (!rf_jscan_is_object(&v))
-		return rf_fail(e, RF_EDATA, "'%s' has %s, not an object", key, rf_jscan_kind(&v));
-	rf_maybe(&v, "SpecialToken", &token);
-	if (!token.s)
-		return RF_OK;
-	if ((rc = must_be(&token, "SpecialToken", '{', e)) != RF_OK)
-		return rc;
-	return rf_string_read(&token, "id", first, &n, e);
-}
-
 static enum rf_code read_file(struct json *j, const struct rf_jvalue *file, struct rf_err *e)
 {
 	enum { NORMALIZER, PIECES, DECODER, PROCESSOR, ADDED, MODEL, KEYS };
@@ -348,7 +309,7 @@ static enum rf_code read_file(struct json *j, const struct rf_jvalue *file, stru
 	    (rc = rf_pieces_read(&j->pieces, &v[PIECES], e)) != RF_OK)
 		return rc;
 	if ((rc = rf_decoders_read(&j->decoders, &v[DECODER], e)) != RF_OK ||
-	    (rc = read_template(&v[PROCESSOR], 0, &j->first, e)) != RF_OK ||
+	    (rc = rf_processor_read(&v[PROCESSOR], &j->before, e)) != RF_OK ||
 	    (rc = read_model(j, &v[MODEL], e)) != RF_OK)
 		return rc;
 	return read_added(j, &v[ADDED], e);
@@ -657,9 +618,15 @@ static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct r
 	if ((rc = read_special(t, path, e)) != RF_OK)
 		return rc;
 	t->vocab = vocab_of(j);
-	if (j->first)
-		t->bos = id_of(j, j->first, strlen(j->first));
-	t->begins = j->first;
+	for (size_t i = 0; i < j->before.n; i++)
+		if (j->before.p[i] >= t->vocab)
+			return rf_fail(e, RF_EDATA,
+			               "%s: the post-processor puts the id %d before a text, outside the "
+			               "vocabulary of %d", path, (int)j->before.p[i], t->vocab);
+	t->before = j->before.p;
+	t->before_count = j->before.n;
+	if (t->bos < 0 && t->before_count)
+		t->bos = t->before[0];
 	return RF_OK;
 }
 
@@ -876,7 +843,7 @@ static void close_json(struct rf_tokenizer *t)
 		free_work(w);
 	}
 	rf_decoders_free(j->decoders);
-	free(j->first);
+	free(j->before.p);
 	rf_added_free(&j->added);
 	rf_bpe_free(j->bpe);
 	rf_normal_free(j->normal);

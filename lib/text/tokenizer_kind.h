@@ -37,7 +37,8 @@ struct rf_tokenizer {
 	int vocab, bos;          /* bos: -1: none */
 	struct rf_end_token eos;
 	int own;                 /* the vocabulary without the tokens of the files next to the tokenizer */
-	bool begins;             /* texts begin with bos */
+	const int32_t *before;   /* the ids that its own files put before a text; the memory is the kind's */
+	size_t before_count;
 	char warning[400];       /* a warning for the user; "": none */
 	void *data;              /* private to the kind */
 };
