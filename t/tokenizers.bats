@@ -334,6 +334,18 @@ hash() {
 	grep -q "$said" err
 }
 
+@test "tokenizers: a warning about several contradictions is not cut off" {
+	small m
+	jq -nc '("x" * 50) as $long | {eos_token: "<e>", bos_token: $long, add_prefix_space: true,
+		additional_special_tokens: [$long + "y"]}' >m/tokenizer_config.json
+	jq -nc '{eos_token: "a", bos_token: "<e>", additional_special_tokens: ["z" * 50]}' \
+		>m/special_tokens_map.json
+	jq -nc '{("y" * 50): 99, ("w" * 50): 7}' >m/added_tokens.json
+	ids a
+	[ "$(wc -c <err)" -gt 600 ]
+	grep -q 'warning: .*in all; bos_token .*; eos_token .*; additional_special.*transformers differ)$' err
+}
+
 @test "tokenizers: flags of a token at pad_token change neither ids nor hash, and cause no warning" {
 	small m
 	echo '{"eos_token": "<e>"}' >m/tokenizer_config.json

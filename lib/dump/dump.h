@@ -39,7 +39,7 @@ struct rf_dump {
 	enum rf_code (*write)(void *to, const char *text, size_t n, struct rf_err *e);
 	void *to;
 
-	char note[600];           /* out: a remark for the user; "" for none */
+	char note[1600];          /* out: a remark for the user; "" for none */
 };
 
 /* Dumps the files in order; "-" is standard input.  Returns RF_OK or the first failure. */

@@ -58,7 +58,7 @@ struct rf_special {
 	struct rf_special_name eos, bos;
 	int prefix_space;           /* add_prefix_space: 1, 0, or -1 if no file says it */
 	int split;                  /* split_special_tokens: 1: special tokens in a text are ordinary text */
-	char warning[400];          /* about two files that contradict each other; "": none */
+	char warning[600];          /* about two files that contradict each other; "": none */
 };
 
 /* Reads the files in the folder of the tokenizer at `path`.  A file that does not exist is skipped.  Errors:

@@ -81,7 +81,7 @@ const int32_t *rf_tokenizer_before(const struct rf_tokenizer *t, size_t *n);
  * files next to the tokenizer add and for which the model has no rows.  The warning is "" or a sentence about
  * such a token, or about different end tokens, which names both ids and the file to edit.  Errors: RF_EMODEL:
  * the tokenizer has more ids than the model. */
-enum { RF_TOKENIZER_WARNING = 800 };
+enum { RF_TOKENIZER_WARNING = 1600 };
 enum rf_code rf_tokenizer_fit(struct rf_tokenizer *t, const struct rf_config *cfg, const char *config,
                               char warning[RF_TOKENIZER_WARNING], struct rf_err *e);
 /* Compares the tokenizer at `path` with the model next to it, as rf_tokenizer_fit() does; *vocab is the

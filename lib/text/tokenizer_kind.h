@@ -39,7 +39,7 @@ struct rf_tokenizer {
 	int own;                 /* the vocabulary without the tokens of the files next to the tokenizer */
 	const int32_t *before;   /* the ids that its own files put before a text; the memory is the kind's */
 	size_t before_count;
-	char warning[400];       /* a warning for the user; "": none */
+	char warning[1200];      /* a warning for the user; "": none */
 	void *data;              /* private to the kind */
 };
 
