@@ -386,6 +386,8 @@ tokens: nothing can be shared (--bos yes, or a line for each)" ]
 	[ "$(bad 'hello')" = "$at not JSON: byte 1 is 'h', where a value was expected" ]
 	[ "$(bad '["a"]')" = "$at the line is a list, not an object" ]
 	[ "$(bad '{"a":1}')" = "$at the key 'text' is missing; the line has \"a\"" ]
+	[ "$(bad '{"messages":[]}' --prompt-key prompt)" = "$at the key 'prompt' is missing; the line has `
+		`\"messages\" (examples/chat.py makes prompts and answers of chats)" ]
 	[ "$(bad '{"text":1}')" = "$at 'text' is a number, not a string" ]
 	[ "$(bad '{"text":null}')" = "$at 'text' is null, not a string" ]
 	[ "$(bad '{"text":"a","text":"b"}')" = "$at the key 'text' occurs twice" ]
@@ -639,6 +641,9 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	printf 'ab' >a.txt
 	run -66 --separate-stderr rf-tokenize --bytes a.txt missing.txt
 	[ "$stderr" = "rf-tokenize: missing.txt: No such file or directory" ]
+	mkdir 'a folder'
+	run -66 --separate-stderr rf-tokenize --bytes 'a folder'
+	[ "$stderr" = "rf-tokenize: a folder: a folder: name its files, such as a folder/*.txt" ]
 	[ -z "$output" ]
 	run -66 rf-tokenize --bytes --format text .
 }

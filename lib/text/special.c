@@ -30,8 +30,8 @@ struct sidecar { char *text; struct rf_jvalue all; };
 /* A value of a file; v.s NULL: the file does not have the key. */
 struct field { struct rf_jvalue v; const char *key, *file; };
 
-/* The tokens that have keys of their own, such as image_token, in the order of a dictionary of Python: a value
- * that is put at a key again takes the place of the first one. */
+/* The tokens that have keys of their own, such as image_token, in the order of a dictionary of Python: a
+ * value that is put at a key again takes the place of the first one. */
 struct members { struct { struct rf_jvalue key; struct field token; } *m; int n, puts; };
 
 /* The lists of tokens; those that do not count name the field that counts instead. */

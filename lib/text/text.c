@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "io/file.h"
@@ -147,6 +148,7 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
                                   struct rf_err *e)
 {
 	enum rf_code rc = check_keys(o, e);
+	struct stat st;
 	char q[200];
 
 	if (rc != RF_OK)
@@ -158,6 +160,9 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
 		rf_quote(q, sizeof q, paths[i], strlen(paths[i]));
 		if (strcmp(paths[i], "-") && access(paths[i], R_OK))
 			return rf_fail(e, RF_ENOINPUT, "%s: %s", q, strerror(errno));
+		if (strcmp(paths[i], "-") && !stat(paths[i], &st) && S_ISDIR(st.st_mode))
+			return rf_fail(e, RF_ENOINPUT, "%s: a folder: name its files, such as %s/*.txt", q,
+			               q);
 		if (format == RF_TEXT_BY_NAME && packed)
 			return rf_fail(e, RF_EDATA,
 			               "%s: compressed with %s, by its suffix: decompress it, or compress it "
@@ -287,9 +292,11 @@ static enum rf_code get(const struct rf_jvalue *line, const char *key, struct rf
 			sprintf(list + strlen(list), "%s%s", most++ ? ", " : "",
 			        rf_quote(one, sizeof one, name.s, name.n));
 	}
-	return rf_fail(e, RF_EDATA, "the key '%s' is missing; the line has %s%s",
+	return rf_fail(e, RF_EDATA, "the key '%s' is missing; the line has %s%s%s",
 	               rf_quote(q, sizeof q, key, strlen(key)), n ? list : "no keys",
-	               n > most ? ", ..." : "");
+	               n > most ? ", ..." : "",
+	               rf_jscan_get(line, "messages", &value, NULL) == RF_OK
+	                       ? " (examples/chat.py makes prompts and answers of chats)" : "");
 }
 
 static enum rf_code get_string(const struct rf_jvalue *line, const char *key, struct rf_jvalue *v,
