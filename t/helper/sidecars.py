@@ -4,8 +4,8 @@
 sidecars.py CASES
 
 The first line of CASES is {"tokenizer": ..}, a tokenizer.json.  Each further line is a case with a name, the
-files next to tokenizer.json, texts, and members that replace those of tokenizer.json.  For each case a line is
-written: the name, a tab, and a list of the ids of each text, with the end token if there is one.
+files next to tokenizer.json, texts, and members that replace those of tokenizer.json.  For each case a line
+is written: the name, a tab, and a list of the ids of each text, with the end token if there is one.
 
 Exit status 69: transformers 5 is missing.
 """
