@@ -143,8 +143,8 @@ static bool join_token(struct rf_special *s, const struct rf_special_token *t, b
 			o->single_word = t->single_word;
 			o->lstrip = t->lstrip;
 			o->rstrip = t->rstrip;
-			o->normalized = t->normalized;
-			o->defaults = t->defaults;
+			o->normalized = t->defaults ? !(t->special || o->named || t->named) : t->normalized;
+			o->defaults = false;
 			o->plain |= t->plain;
 		}
 		if (o->id < 0) {
