@@ -164,7 +164,8 @@ json_tokenizer() {
 		pre_tokenizer: {type: "ByteLevel", add_prefix_space: false, use_regex: true,
 			trim_offsets: false},
 		decoder: {type: "ByteLevel", add_prefix_space: true, trim_offsets: true, use_regex: true},
-		model: {type: "BPE", vocab: {"a": 0, "b": 2, "Ã": 5, "¼": 6}, merges: []}}' >m/tokenizer.json
+		model: {type: "BPE", vocab: {"a": 0, "b": 2, "<|im_end|>": 3, "<tool>": 4, "Ã": 5, "¼": 6},
+			merges: []}}' >m/tokenizer.json
 	rm -f m/tokenizer_config.json
 }
 # ends OPTION...: why the samples of m end, their text and their last token
