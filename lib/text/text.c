@@ -158,17 +158,10 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
 		const char *packed = packed_by_name(paths[i]);
 
 		rf_quote(q, sizeof q, paths[i], strlen(paths[i]));
-		if (strcmp(paths[i], "-") && access(paths[i], R_OK))
-			return rf_fail(e, RF_ENOINPUT, "%s: %s", q, strerror(errno));
 		if (strcmp(paths[i], "-") && !stat(paths[i], &st) && S_ISDIR(st.st_mode))
 			return rf_fail(e, RF_ENOINPUT, "%s: a folder: name its files, such as %s/*.txt", q,
 			               q);
-		if (format == RF_TEXT_BY_NAME && packed)
-			return rf_fail(e, RF_EDATA,
-			               "%s: compressed with %s, by its suffix: decompress it, or compress it "
-			               "with zstd",
-			               q, packed);
-		if (format == RF_TEXT_BY_NAME)
+		if (format == RF_TEXT_BY_NAME && !packed)
 			return rf_fail(e, RF_EUSAGE,
 			               "'%s': unknown suffix (known: .jsonl, .txt, .ids, each "
 			               "also .zst): use --format",
@@ -180,6 +173,13 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
 			               "'%s': a text file has no keys: --prompt-key, --meta-key and "
 			               "--source-key are for jsonl",
 			               q);
+		if (strcmp(paths[i], "-") && access(paths[i], R_OK))
+			return rf_fail(e, RF_ENOINPUT, "%s: %s", q, strerror(errno));
+		if (format == RF_TEXT_BY_NAME)
+			return rf_fail(e, RF_EDATA,
+			               "%s: compressed with %s, by its suffix: decompress it, or compress it "
+			               "with zstd",
+			               q, packed);
 	}
 	return RF_OK;
 }
