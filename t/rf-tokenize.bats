@@ -821,7 +821,7 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 		65|t(["h" ! s] + [a])|the template's token 'h' has no list of ids among the special_tokens
 		65|t([b])|the template has a Sequence that it is not given
 		65|t([a]) ! del(.single)|the key 'single' is missing
-		65|around("BertProcessing") ! .cls = 5|'cls' of the post-processor is not a list
+		65|around("BertProcessing") ! .cls = 5|'cls' is not a list of a name and an id
 		65|around("BertProcessing") ! .cls[1] = 99999|the post-processor puts the id 99999 before
 	END
 }

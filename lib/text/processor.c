@@ -93,7 +93,10 @@ static enum rf_code put_piece(const struct rf_jvalue *template, const struct rf_
 		               rf_jscan_kind(piece));
 	rf_maybe(piece, "SpecialToken", &token);
 	rf_maybe(piece, "Sequence", &text);
-	if (token.s && rf_jscan_is_object(&token)) {
+	if (token.s) {
+		if (!rf_jscan_is_object(&token))
+			return rf_fail(e, RF_EDATA, "'SpecialToken' is %s, not an object",
+			               rf_jscan_kind(&token));
 		if ((rc = rf_string_read(&token, "id", &name, &n, e)) != RF_OK)
 			return rc;
 		rc = put_special(template, name, to, e);
@@ -124,8 +127,7 @@ static enum rf_code run_template(const struct rf_jvalue *json, const struct rf_i
 	if ((rc = rf_jscan_get(json, key, &list, e)) != RF_OK)
 		return rc;
 	if (!rf_jscan_is_list(&list))
-		return rf_fail(e, RF_EDATA, "'%s' of the template is %s, not a list", key,
-		               rf_jscan_kind(&list));
+		return rf_fail(e, RF_EDATA, "'%s' is %s, not a list", key, rf_jscan_kind(&list));
 	while (rc == RF_OK && rf_jscan_next(&list, NULL, &v))
 		if ((rc = put_piece(json, &v, from, to, e)) == RF_OK)
 			rc = put(to, &(int32_t){ END }, 1, e);
@@ -142,8 +144,7 @@ static enum rf_code read_pair(const struct rf_jvalue *json, const char *key, int
 		return rc;
 	if (!rf_jscan_is_list(&pair) || !rf_jscan_next(&pair, NULL, &name) ||
 	    (v = name, !rf_jscan_next(&pair, NULL, &v)))
-		return rf_fail(e, RF_EDATA, "'%s' of the post-processor is not a list of a name and an id",
-		               key);
+		return rf_fail(e, RF_EDATA, "'%s' is not a list of a name and an id", key);
 	return read_id(&v, id, e);
 }
 
