@@ -51,7 +51,8 @@ setup() { load helper; }
 }
 
 @test "make: the plugin is built for the GPUs of this machine, and the tests need it only with one" {
-	[ -n "$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)" ] || skip 'there is no CUDA toolkit'
+	[ -n "$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)" ] ||
+		skip 'there is no CUDA toolkit'
 	mkdir fake
 	for says in '9.0\n9.0\n8.6\n' '7.5\nNVIDIA-SMI has failed\n'; do
 		printf '#!/bin/sh\nprintf "%s"\n' "$says" >fake/nvidia-smi

@@ -63,8 +63,8 @@ enum rf_code rf_file_can_write(const char *path, bool append, struct rf_err *e);
 /* Appends lines to a file, which is created if needed, and syncs it.  The lines are given to one write(2), so
  * that two programs sharing the file do not interleave theirs.  A last line without a newline is ended first:
  * if it is JSON that was cut or ends in NULs, it is removed, whatever its length, otherwise it gets its
- * newline.  If the write fails midway, what it wrote is cut off again, because the next line would be glued to
- * it; that is not possible if another program has appended meanwhile.  Errors: RF_EIO, RF_ENOMEM. */
+ * newline.  If the write fails midway, what it wrote is cut off again, because the next line would be glued
+ * to it; that is not possible if another program has appended meanwhile.  Errors: RF_EIO, RF_ENOMEM. */
 enum rf_code rf_file_append(const char *path, const void *data, size_t n, struct rf_err *e);
 /* Locks an open file with flock(2), without waiting.  Errors: RF_EBUSY: another process holds the lock;
  * RF_EIO. */
