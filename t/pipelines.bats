@@ -328,7 +328,7 @@ killed_again_and_again() {
 	[ "$(echo *)" = other ]
 	cp -r "$P/want" run2
 	run -2 midtrain RUN=run2 BATCHES=4 N=8
-	[[ "$output" == *"run2/data/words: the run was started with other settings or data (<) than"* ]]
+	[[ "$output" == *"run2/data/words: the run was started with other settings or data: use the"* ]]
 	[[ "$output" == *"rf-loop: run2: changed since the last batch: N (not given) -> 8"$'\n'* ]]
 	[[ "$output" != *rf-rollout* ]]
 	same_run run2 "$P/want"
