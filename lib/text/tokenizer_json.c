@@ -45,6 +45,7 @@ struct json {
 	struct rf_decoders *decoders;
 	int other_ids, other_flags; /* the tokens that other files give another id, other flags */
 	int last;                  /* the largest id of an added token; -1: there is none */
+	char unlike[300];          /* a warning: the Rust library gives added tokens other ids; "": none */
 	struct rf_id_list before;  /* the ids that the post-processor puts before a text */
 	pthread_mutex_t lock;      /* of free_work */
 	struct work *free_work;
@@ -239,15 +240,16 @@ static int next_id(const struct json *j, const char *text, size_t n)
 	return id >= 0 ? id : j->last >= count ? j->last + 1 : count;
 }
 
-/* Reads an added token.  The Rust library gives these tokens ids by their order, whatever the file says.
- * The model may have been trained with the ids of the file or of the library, so a file in which they differ
- * is refused. */
+/* Reads an added token.  The Rust library gives these tokens ids by their order, whatever the file says.  The
+ * model may have been trained with the ids of the file or of the library, so the user is told where they
+ * differ.  A token has one id, and an id one token. */
 static enum rf_code read_added_token(struct json *j, const struct rf_jvalue *v, struct rf_err *e)
 {
 	struct rf_added_token *t, a = { .id = -1 };
 	struct rf_jvalue id;
 	enum rf_code rc;
 	char q[60];
+	size_t n;
 	int given;
 
 	if (!rf_jscan_is_object(v))
@@ -263,12 +265,17 @@ static enum rf_code read_added_token(struct json *j, const struct rf_jvalue *v, 
 	for (int i = 0; i < j->added.n && rc == RF_OK; i++)
 		if (j->added.t[i].id == a.id)
 			rc = rf_fail(e, RF_EDATA, "the id %d of the added token '%s' occurs twice", a.id, q);
-	if (rc == RF_OK && a.n && a.id != given)
+	if (rc == RF_OK && a.n && a.id != given && id_of(j, a.text, a.n) >= 0)
+		rc = rf_fail(e, RF_EMODEL, "the added token '%s' has the id %d, but %d, too", q, a.id, given);
+	else if (rc == RF_OK && a.n && a.id != given && rf_bpe_text(j->bpe, a.id, &n))
 		rc = rf_fail(e, RF_EMODEL,
-		             "the added token '%s' has the id %d, but tokenizers and transformers give it "
-		             "%d, %s (write the tokens in the order of the ids that the model was trained "
-		             "with)", q, a.id, given,
-		             id_of(j, a.text, a.n) >= 0 ? "which it has already" : "the next free id");
+		             "the id %d of the added token '%s' is another token's; tokenizers and "
+		             "transformers give it %d, the next free id", a.id, q, given);
+	else if (rc == RF_OK && a.n && a.id != given && !*j->unlike)
+		rf_warn(j->unlike, sizeof j->unlike,
+		        "the added token '%s' has the id %d in tokenizer.json, which counts, but "
+		        "tokenizers and transformers give it %d, the next free id: use the ids that the "
+		        "model was trained with", q, a.id, given);
 	if (rc == RF_OK && (rc = read_flags(v, &a, e)) != RF_OK)
 		rf_blame(e, "the added token '%s'", q);
 	if (rc != RF_OK || !a.n || (rc = grow_added(j, &t, e)) != RF_OK) {
@@ -614,6 +621,8 @@ static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct r
 	rf_lines_close(l);
 	if (rc != RF_OK)
 		return rc;
+	if (*j->unlike)
+		rf_warn(t->warning, sizeof t->warning, "%s", j->unlike);
 	t->own = vocab_of(j);
 	if ((rc = read_special(t, path, e)) != RF_OK)
 		return rc;
