@@ -349,16 +349,17 @@ starts() {
 	done
 }
 
-# A tokenizer as large as Qwen's, made of the text.
+# A tokenizer as large as Qwen's, made of the text, in a folder without a model that it would have to fit.
 tokens() {
 	local files peer start one two bytes mine encode
 	# shellcheck disable=SC2206  # words
 	files=(${texts:-text/*.txt})
-	"$TOKENIZERS" "$here/tokens-peer.py" train tokenizer.json "${files[@]}"
-	"$TOKENIZERS" "$here/tokens-peer.py" encode tokenizer.json "${files[@]}" >tokens.out
+	mkdir -p tokens
+	"$TOKENIZERS" "$here/tokens-peer.py" train tokens/tokenizer.json "${files[@]}"
+	"$TOKENIZERS" "$here/tokens-peer.py" encode tokens/tokenizer.json "${files[@]}" >tokens.out
 	peer=$(pick tokens.out 'encode ' s)
 	bytes=$(pick tokens.out 'text ' bytes)
-	encode='rf-tokenize --no-eos --tokenizer tokenizer.json -o tokens.rf'
+	encode='rf-tokenize --no-eos --tokenizer tokens/tokenizer.json -o tokens.rf'
 	start=$(seconds "$encode --format text /dev/null 2>start.err" 5)
 	one=$(seconds "$encode ${files[*]} 2>tokens.err" 3)
 	two=$(seconds "$encode --threads 2 ${files[*]} 2>tokens.err" 3)
