@@ -12,6 +12,17 @@ setup() {
 	load pipelines
 }
 
+# model_and_text: makes in dir the model and the text that bench.sh would make, but tiny
+model_and_text() {
+	mkdir -p dir/text
+	touch dir/text/SOURCE
+	cp "$P"/text/rf-c*.txt dir/text
+	cp -r "$P/ckpt" dir/model
+	for n in 4096 8192 32768 131072 prompts; do
+		rf-cat --range 0:8 -o dir/$n.rf "$P/want/data/corpus.rf"
+	done
+}
+
 @test "bench.sh: marks figures that fall short and stages that fail, and still measures the rest" {
 	cat >bench <<-END
 		#!/bin/sh
@@ -34,16 +45,11 @@ setup() {
 		esac
 	END
 	chmod +x bench
-	mkdir -p dir/text demo
-	touch dir/text/SOURCE
-	cp "$P"/text/rf-c*.txt dir/text
+	mkdir demo
+	model_and_text
 	# paragraphs of a length that questions are made of
 	seq 1000 | awk '{ for (n = 0; n < 48; n++) printf "w%d ", $1 * (n + 7) % 997; print "\n" }' \
 		>dir/text/paragraphs.txt
-	cp -r "$P/ckpt" dir/model
-	for n in 4096 8192 32768 131072 prompts; do
-		rf-cat --range 0:8 -o dir/$n.rf "$P/want/data/corpus.rf"
-	done
 	cp -r "$P/want" demo/start
 	rf-tokenize --bytes --max-len 1000 -o demo/valid.rf --truncate right "$P"/text/*.txt 2>/dev/null
 	# as on a processor without matrix units, and on one that has them
@@ -105,7 +111,7 @@ setup() {
 	[ "$(grep -c ' batch 00000' <<<"$output")" -eq 2 ]
 	printf '%s\n' 110 121 >single # rf-x the first time
 	took | grep -qx 'beside one 5.0000 s'
-	printf '%s\n' '000001 109' '000001 115' '000003 139.5' >published # the link was being made anew
+	printf '%s\n' '000001 109' '000001 115' '000003 139.5' >published # one step was not seen
 	took | grep -qx 'for many 7.2500 s'
 	for step in 0 1; do # whichever is seen first
 		printf '%06d %s\n' $step 109 $((step + 2)) 131 >published
@@ -148,13 +154,8 @@ setup() {
 }
 
 @test "bench.sh: the tokens of records decoded side by side must be those of one by one" {
-	mkdir -p dir/text bin
-	touch dir/text/SOURCE
-	cp "$P"/text/rf-c*.txt dir/text
-	cp -r "$P/ckpt" dir/model
-	for n in 4096 8192 32768 131072 prompts; do
-		rf-cat --range 0:8 -o dir/$n.rf "$P/want/data/corpus.rf"
-	done
+	mkdir bin
+	model_and_text
 	ln -s "$RF_BIN"/* bin
 	bench() {
 		run "$1" --separate-stderr env RF_BENCH="$RF_UNITS/helper/bench" RF_BIN="$PWD/bin" \
@@ -178,13 +179,7 @@ setup() {
 }
 
 @test "bench.sh: with TOKENIZERS tokenizing is compared with that program, whose tokens must be as many" {
-	mkdir -p dir/text
-	touch dir/text/SOURCE
-	cp "$P"/text/rf-c*.txt dir/text
-	cp -r "$P/ckpt" dir/model
-	for n in 4096 8192 32768 131072 prompts; do
-		rf-cat --range 0:8 -o dir/$n.rf "$P/want/data/corpus.rf"
-	done
+	model_and_text
 	zstd -dcq "$G/tokenizer/qwen2.json.zst" >qwen2.json
 	count=$(rf-tokenize --no-eos --tokenizer qwen2.json -o x.rf dir/text/*.txt 2>&1 |
 		sed 's/.* of \([0-9]*\) tokens.*/\1/')

@@ -757,7 +757,7 @@ prompts() {
 	done
 }
 
-@test "midtrain.mk: KEEP_BEST that comes late takes the best step that is there, and names a better one" {
+@test "midtrain.mk: a late KEEP_BEST keeps the best step that still exists, and names a better one" {
 	cp -r "$P/text" text
 	rf-tokenize --bytes --max-len 128 --truncate right -o valid.rf text/rf-cat.1.txt 2>err
 	best() { readlink run/best || echo none; }

@@ -56,7 +56,7 @@ job() { bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a "$@" 2>err; }
 	[ ! -e a/data/vain ]
 }
 
-@test "slurm.sbatch: a stop that somebody else asked for ends the job without a requeue" {
+@test "slurm.sbatch: a RUN/stop that the job did not make ends the job without a requeue" {
 	note='75\tasked: the same command continues from here'
 	run -75 job DO="mkdir -p a/data; printf '$note' >a/data/status; exit 2"
 	[ "$(grep -v '^make' err)" = 'slurm.sbatch: a: stopped by RUN/stop: not queued again' ]

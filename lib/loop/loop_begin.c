@@ -607,9 +607,9 @@ static enum rf_code refuse(const struct rf_loop *l, const struct rf_buf *told, c
 
 	rf_words_same(told, words, LATE, say_line, &d);
 	return rf_fail(e, RF_EDATA,
-	               "%s: the run was started with other settings or data%s: use the same, or begin "
-	               "another run with this one's weights (--from %s, MODEL=%s; its batches begin anew, "
-	               "and another seed gives them another order), or remove %s completely",
+	               "%s: the run was started with other settings or data%s: use the same, or remove %s "
+	               "completely, or begin another run with this one's weights (--from %s, MODEL=%s; it "
+	               "reads the data from the beginning, with another seed in another order)",
 	               path, d.shown ? " (<) than now (>)" : "", l->path, l->path, l->path);
 }
 
