@@ -174,7 +174,8 @@ $(BUILD)/t/%: $(BUILD)/t/%.o $(BUILD)/librf.a
 	$(CC) -pie $(SAN) $(LDFLAGS) -Wl,--as-needed -o $@ $^ $(LDLIBS)
 # What libFuzzer drives, and without it a program that replays files.
 $(BUILD)/t/fuzz/%: $(BUILD)/t/fuzz/%.o $(if $(FUZZER),,$(BUILD)/t/fuzz/main.o) $(BUILD)/librf.a
-	$(CC) -pie $(SAN) $(if $(FUZZER),-fsanitize=fuzzer) $(LDFLAGS) -Wl,--as-needed -o $@ $^ $(LDLIBS)
+	$(if $(FUZZER),$(CXX) -fsanitize=fuzzer,$(CC)) -pie $(SAN) $(LDFLAGS) -Wl,--as-needed \
+		-o $@ $^ $(LDLIBS)
 # As an emulated program is called: tests need no binfmt.
 $(BUILD)/run/%: $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -47,13 +47,14 @@ bool rf_utf8(const void *s, size_t n)
 
 size_t rf_utf8_unfinished(const void *s, size_t n)
 {
-	const unsigned char *end = (const unsigned char *)s + n;
 	int32_t c;
 
-	for (size_t k = 1; k <= 3 && k <= n; k++)
-		if ((end[-k] & 0xC0) != 0x80) /* the first byte of a character, if of any */
-			return end[-k] >= 0xC2 && end[-k] <= 0xF4 && rf_utf8_next(end - k, k, &c) == k &&
-			                       c < 0 ? k : 0;
+	for (size_t k = 1; k <= 3 && k <= n; k++) {
+		const unsigned char *p = (const unsigned char *)s + (n - k);
+
+		if ((*p & 0xC0) != 0x80) /* the first byte of a character, if of any */
+			return *p >= 0xC2 && *p <= 0xF4 && rf_utf8_next(p, k, &c) == k && c < 0 ? k : 0;
+	}
 	return 0;
 }
 

@@ -12,10 +12,14 @@
 static enum rf_code parse(json_t **root, const char *text, size_t n, int depth, size_t flags,
                           struct rf_err *e)
 {
+	const char *nul = memchr(text, 0, n);
 	json_error_t je;
 	char q[120];
 
 	*root = NULL;
+	/* jansson loses one after a number */
+	if (nul)
+		return rf_fail(e, RF_EMODEL, "bad JSON at byte %td: a NUL", nul - text);
 	if (!rf_jscan_within(text, n, depth, RF_JSON_NODES))
 		return rf_fail(e, RF_EMODEL,
 		               "the JSON is nested more than %d levels deep or has more than %d values",

@@ -325,8 +325,9 @@ static enum rf_code read_first_answer(struct rf_reward_exec *j, const char *line
 {
 	struct rf_record *r = &j->first->r;
 	char shown[60], why[100];
-	json_error_t je;
-	json_t *answer = json_loadb(line, len, JSON_REJECT_DUPLICATES, &je), *id;
+	json_error_t je = { .text = "it has a NUL" }; /* jansson loses one after a number */
+	const bool nul = memchr(line, 0, len);
+	json_t *answer = nul ? NULL : json_loadb(line, len, JSON_REJECT_DUPLICATES, &je), *id;
 	enum rf_code rc = RF_OK;
 	bool of_head = false; /* it may be the answer to the head */
 

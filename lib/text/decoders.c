@@ -151,7 +151,7 @@ static const char *piece(const struct rf_token_texts *t, size_t i, size_t *n)
 	size_t from = i ? t->end[i - 1] : 0;
 
 	*n = t->end[i] - from;
-	return (const char *)t->text.p + from;
+	return *n ? (const char *)t->text.p + from : "";
 }
 
 static void byte_level(const struct rf_token_texts *from, struct rf_token_texts *to)
