@@ -18,6 +18,8 @@ setup() {
 	load ranks
 	LIVE=$BATS_TEST_TMPDIR/live
 }
+# What a test has in memory goes with it.
+teardown() { [ -z "${name:-}" ] || rm -rf "$name" "$name"-*; }
 runs() { for run; do rf-init --from "$P/ckpt" "$run"; done; }
 
 optimizer='--mini-batch 3 --lr 1e-3'
@@ -282,6 +284,113 @@ line() {
 	[[ "$output" == *'the rollouts were made by weights'* ]] || { echo "$output"; false; }
 }
 
+# tree DIR: all that is in it
+tree() {
+	{ find "$1" -printf '%y %m %p %l\n' | sort && find "$1" -type f -exec cat {} +; } | md5sum
+}
+# left DIR: a folder as a trainer leaves it that is killed
+left() {
+	rf-init --from "$P/ckpt" left
+	mkdir -m 700 "$1"
+	mv left/step-000000 left/latest "$1"
+	rmdir left 2>/dev/null || rm -r left
+	: >"$1/.lock"
+	echo '1 1 00000000-0000-4000-8000-000000000000,pid:[4026531836]' >"$1/trainer"
+}
+
+@test "live: --live takes only an empty folder, or one that --live made; any other keeps all that it has" {
+	runs run trained fresh
+	rf-cat --range 0:4 "$P/some.rf" | rf-ntp -m trained --lr 1e-3 --keep 9
+	rf-cat --range 0:8 --batch 4 -o many.rf "$P/some.rf"
+	cp -r trained noted && echo '1 1 nowhere' >noted/trainer
+	cp -r trained/step-000000 ckpt
+	mkdir empty-mark && : >empty-mark/trainer && cp -r ckpt empty-mark/step-000000
+	cp -r empty-mark long-mark && { echo 1 1 nowhere; seq 99; } >long-mark/trainer
+	cp -r empty-mark folder-mark && rm folder-mark/trainer && mkdir folder-mark/trainer
+	cp -r empty-mark link-mark && ln -sf ../noted/trainer link-mark/trainer
+	left notes && echo mine >notes/notes
+	left inside && echo mine >inside/step-000000/notes
+	left deeper && mkdir deeper/step-000000/notes
+	left stateless && rm stateless/step-000000/state.json
+	left temporary && mkdir temporary/.step-000003.tmp-1 &&
+		echo >temporary/.step-000003.tmp-1/optim.safetensors
+	left other-lock && echo mine >other-lock/.lock
+	left other-latest && rm other-latest/latest && echo mine >other-latest/latest
+	left other-step && echo mine >other-step/step-000009
+	mkdir only-lock && echo mine >only-lock/.lock
+	left good && ln -s good link
+	echo mine >file
+	for folder in trained fresh noted ckpt empty-mark long-mark folder-mark link-mark notes inside deeper \
+		stateless temporary other-lock other-latest other-step only-lock link link/ file; do
+		before=$(tree ${folder%/})
+		run -64 rf-ntp -m run --live $folder many.rf
+		[[ "$output" == *"rf-ntp: ${folder%/}: "*--live* ]] || { echo "$folder: $output"; return 1; }
+		[ "$before" = "$(tree ${folder%/})" ] || { echo $folder; return 1; }
+	done
+	[ -e good/latest/state.json ]
+	rf-ntp -m run --live good many.rf
+	[ ! -e good ] && [ -L link ] && [ "$(jq .commits run/latest/state.json)" -eq 2 ]
+	mkdir empty
+	: >empty/.lock # killed before it had written more
+	runs other
+	rf-ntp -m other --live empty many.rf
+	[ ! -e empty ]
+}
+
+@test "live: a folder keeps what it has until a long stream begins that is the run's next batch" {
+	runs run
+	rf-cat --range 0:8 --batch 4 -o many.rf "$P/some.rf"
+	rf-cat --range 0:8 --batch 4 --first-batch 3 -o other.rf "$P/some.rf"
+	echo text >text
+	: >nothing
+	mkdir folder
+	left leftover
+	mkdir empty
+	before=$(tree leftover)
+	for input in missing nothing text folder "$P/some.rf" other.rf; do
+		for live in leftover empty absent; do
+			run rf-ntp -m run --live $live $input
+			[[ $status -ge 64 && $status -le 66 ]] || { echo "$input: $status $output"; return 1; }
+			[ "$before" = "$(tree leftover)" ]
+			rmdir empty && mkdir empty
+			[ ! -e absent ]
+		done
+	done
+	rf-ntp -m run --live leftover many.rf
+	[ ! -e leftover ]
+}
+
+@test "live: entries that came from elsewhere while the trainer worked stay in the folder" {
+	runs run
+	rf-cat --range 0:8 --batch 4 -o many.rf "$P/some.rf"
+	{
+		until [ -e "$LIVE/trainer" ]; do sleep .01; done
+		echo mine >"$LIVE/notes"
+		cat many.rf
+	} | rf-ntp -m run --live "$LIVE"
+	[ "$(ls -A "$LIVE")" = notes ]
+	[ "$(cat "$LIVE/notes")" = mine ]
+}
+
+@test "live: a killed trainer counts as dead after the next boot and in another container, at once" {
+	runs a b
+	each a 0:10 5
+	here=$(sh -c 'echo "$(cat /proc/sys/kernel/random/boot_id),$(readlink /proc/$$/ns/pid)"')
+	for space in "00000000${here:8}" "${here%:*}:[1]" "$here"; do
+		rm -rf b "$LIVE"
+		runs b
+		left "$LIVE" # its weights are not b's
+		rf-init --config "$P/config.json" --seed 2 strange
+		rf-init --from strange stranger
+		rm -r "$LIVE/step-000000"
+		mv stranger/step-000000 "$LIVE/step-000000"
+		rm -r strange stranger
+		echo "$$ 1 $space" >"$LIVE/trainer"
+		long b 0:10 5
+		diff -r a/latest/ b/latest/
+	done
+}
+
 @test "live: RUN/stop commits after the batch and ends with 75; the same words go on to the same bytes" {
 	runs a b
 	each a 0:22 5
@@ -443,6 +552,41 @@ line() {
 	[[ "$output" == *'LIVE is not possible here'* ]]
 	run -2 phase midtrain DATA="$P/some.rf" BATCHES=2 RUN=m LIVE=1 COMMIT_EVERY=0
 	[[ "$output" == *"--commit-every: '0' is neither"* ]]
+}
+
+@test "LIVE: a name in memory that something else has taken is left alone, and another is used" {
+	line='echo "$LIVE" >>names; rf-cat --range $FROM:$TO --batch $SIZE --first-batch $BATCH "$ORDER" |
+		rf-ntp -m "$RUN" --at $AT --live "$LIVE"'
+	phase() {
+		timeout 100 rf-loop -m run --from "$P/ckpt" --data "$P/some.rf" --live auto --batch 6 "$@" \
+			-- "$line" 2>said || { cat said; return 1; }
+	}
+	phase --batches 1
+	name=$(cat names)
+	[[ "$name" == */rf-"$(id -u)"-???????????????? ]]
+	mkdir victim
+	echo mine >victim/step-000000
+	batches=1
+	for place in 'mkdir -p "$name/a"; echo mine >"$name/a/mine"' 'ln -s "$PWD/victim" "$name"' \
+		'ln -s nowhere "$name"' 'echo mine >"$name"' 'mkfifo "$name"' \
+		'cp -r run "$name"' 'left "$name"; chown -hR 65534 "$name"' 'mkdir "$name"'; do
+		[ "$(id -u)" = 0 ] || [[ "$place" != *chown* ]] || continue
+		teardown
+		eval "$place"
+		before=$(ls -lR "$name" victim 2>&1)
+		phase --batches $((++batches)) || { echo "$place"; return 1; }
+		[ "$before" = "$(ls -lR "$name" victim 2>&1)" ] || { echo "$place"; return 1; }
+		[ "$(tail -n 1 names)" != "$name" ]
+		run ls -d "$name"-*
+		[ "$status" -ne 0 ]
+	done
+	# but a killed trainer's is removed, whatever name it has
+	teardown
+	left "$name"
+	left "$name-abcdef"
+	phase --batches $((++batches))
+	[ "$(tail -n 1 names)" = "$name" ]
+	[ ! -e "$name" ] && [ ! -e "$name-abcdef" ]
 }
 
 @test "LIVE: a loop whose programs are killed, or which is killed itself, goes on to the same bytes" {

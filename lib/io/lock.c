@@ -1,10 +1,14 @@
 /* lock.c -- a lock on a file that notes its holder by process number and start time: the start time tells the
- * holder from a later process with the same number. */
+ * holder from a later process with the same number.
+ *
+ * A number means nothing in another container, and nothing after the next boot.  So only a message names the
+ * process by its number; whether it lives is asked of the kernel, which releases the lock of a dead one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "io/child.h"
@@ -30,18 +34,27 @@ static void this_space(char space[SPACE])
 	snprintf(space, SPACE, "%s,%s", boot, names);
 }
 
-/* Who is noted in the file, if it lives: one that is dead and not yet buried does not; 0: nobody.  *away: it
- * cannot be seen from here. */
+/* Reads a note.  Returns false if the file has none. */
+static bool read_note(int fd, long *pid, unsigned long long *began, char space[SPACE])
+{
+	char text[NOTE];
+	ssize_t n = pread(fd, text, sizeof text - 1, 0);
+	int end = 0;
+
+	text[n < 0 ? 0 : n] = 0;
+	return sscanf(text, "%ld %llu %119s%n", pid, began, space, &end) == 3 && !strcmp(text + end, "\n");
+}
+
+/* Returns the process that is noted in the file, if it lives; a zombie does not.  0: none.  *away: it cannot
+ * be seen from here. */
 static pid_t noted_process(int fd, bool *away)
 {
 	unsigned long long noted, began;
-	char text[NOTE], space[SPACE], here[SPACE], state;
-	ssize_t n = pread(fd, text, sizeof text - 1, 0);
+	char space[SPACE], here[SPACE], state;
 	long pid;
 
 	*away = false;
-	text[n < 0 ? 0 : n] = 0;
-	if (sscanf(text, "%ld %llu %119s", &pid, &noted, space) != 3)
+	if (!read_note(fd, &pid, &noted, space))
 		return 0;
 	this_space(here);
 	if ((*away = strcmp(space, here)))
@@ -51,19 +64,7 @@ static pid_t noted_process(int fd, bool *away)
 	               : 0;
 }
 
-bool rf_process_lives(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	bool away, lives;
-
-	if (fd < 0)
-		return false;
-	lives = noted_process(fd, &away) || away;
-	close(fd);
-	return lives;
-}
-
-bool rf_process_note(int fd)
+static bool write_note(int fd)
 {
 	unsigned long long began = 0;
 	char text[NOTE], space[SPACE], state;
@@ -74,6 +75,57 @@ bool rf_process_note(int fd)
 	n = snprintf(text, sizeof text, "%ld %llu %s\n", (long)getpid(), began, space);
 	return ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)n, 0) == n;
 }
+
+/* ---- the note of a process ----------------------------------------------------------------- */
+
+static int open_note(const char *path)
+{
+	return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
+bool rf_process_lives(const char *path)
+{
+	int fd = open_note(path);
+	/* the writer's lock is exclusive, so two readers do not take each other for it */
+	bool lives = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+
+	if (fd >= 0)
+		close(fd);
+	return lives;
+}
+
+bool rf_process_noted(const char *path)
+{
+	unsigned long long began;
+	char space[SPACE];
+	struct stat st;
+	int fd = open_note(path);
+	long pid;
+	bool noted = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size < NOTE &&
+	             read_note(fd, &pid, &began, space);
+
+	if (fd >= 0)
+		close(fd);
+	return noted;
+}
+
+enum rf_code rf_process_note(const char *path, int *fd, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	if ((*fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)) < 0)
+		return rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno));
+	if ((rc = rf_file_lock(*fd, path, e)) == RF_OK && !write_note(*fd))
+		rc = rf_fail(e, RF_EIO, "%s: write: %s", path, strerror(errno));
+	if (rc != RF_OK) {
+		unlink(path);
+		close(*fd);
+		*fd = -1;
+	}
+	return rc;
+}
+
+/* ---- the lock ------------------------------------------------------------------------------ */
 
 enum rf_code rf_lock_try(struct rf_lock *l, const char *path, struct rf_err *e)
 {
@@ -87,7 +139,7 @@ enum rf_code rf_lock_try(struct rf_lock *l, const char *path, struct rf_err *e)
 	if (rc != RF_OK)
 		return rc;
 	l->held = true;
-	rf_process_note(l->fd); /* the lock holds without it */
+	write_note(l->fd); /* the lock holds without it */
 	return RF_OK;
 }
 

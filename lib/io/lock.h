@@ -25,12 +25,20 @@ struct rf_lock {
 /* Tries once to take the lock; it may be called again.  Errors: RF_EBUSY: another process holds it, and
  * l->holder and l->away say which; RF_EIO. */
 enum rf_code rf_lock_try(struct rf_lock *l, const char *path, struct rf_err *e);
-/* Notes in an open file which process this is; whether the note could be written. */
-bool rf_process_note(int fd);
-/* Whether the process that is noted in a file lives, or is on another machine or in another container, where
- * that cannot be seen.  A file that is not there, or empty, notes none. */
-bool rf_process_lives(const char *path);
 /* Empties the file and releases the lock, if we hold it; closes the file. */
 void rf_lock_release(struct rf_lock *l);
+
+/* The note of a process is a file of one line, "PID START SPACE\n", as in a lock: the process number, its
+ * start time in clock ticks, and the boot and container in which the number is valid.  The process holds the
+ * lock of its note until it ends, so another process knows whether it lives, also in another container, on
+ * another machine that shares the file system, and after a power failure. */
+
+/* Creates this process's note, which may then be renamed.  *fd: the descriptor that holds the lock; when it is
+ * closed the process no longer counts as alive.  Errors: RF_EIO, also if path exists. */
+enum rf_code rf_process_note(const char *path, int *fd, struct rf_err *e);
+/* Returns whether the process that wrote the note lives; false if there is no note. */
+bool rf_process_lives(const char *path);
+/* Returns whether path is a note: a regular file, not a link, with such a line and nothing else. */
+bool rf_process_noted(const char *path);
 
 #endif

@@ -372,8 +372,8 @@ static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 
 	l->span = l->live ? rf_loop_live_span(l) : 1;
 	snprintf(what, sizeof what, "batch %" PRId64 ": a stage", before + 1);
-	if ((rc = rf_loop_same_scripts(l, e)) != RF_OK || (rc = set_batch(l, e)) != RF_OK ||
-	    (rc = rf_loop_live_begin(l, e)) != RF_OK)
+	if ((rc = rf_loop_same_scripts(l, e)) != RF_OK || (rc = rf_loop_live_folder(l, e)) != RF_OK ||
+	    (rc = set_batch(l, e)) != RF_OK || (rc = rf_loop_live_begin(l, e)) != RF_OK)
 		return rc;
 	l->since = l->at;
 	began = rf_now(); /* an epoch's order was drawn for all its batches */
@@ -762,8 +762,7 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	unsetenv("OUTPUT");
 	if ((rc = rf_loop_live_open(l, e)) != RF_OK ||
 	    (rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK ||
-	    (rc = rf_loop_begin(l, e)) != RF_OK || (rc = rf_loop_live_folder(l, e)) != RF_OK ||
-	    (rc = take_stop(l, &asked, e)) != RF_OK)
+	    (rc = rf_loop_begin(l, e)) != RF_OK || (rc = take_stop(l, &asked, e)) != RF_OK)
 		return rc;
 	if (asked) /* perhaps by the job that was ended before this one */
 		rf_loop_say(l, "the run's file 'stop' is older than this start and was removed: the loop "

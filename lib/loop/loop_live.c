@@ -1,15 +1,18 @@
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/number.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/live.h"
 #include "io/file.h"
 #include "io/lock.h"
 #include "io/steps.h"
@@ -17,8 +20,29 @@
 
 enum { GRACE = 10 }; /* seconds in which a line ends when its trainer has */
 
-/* Chooses a folder in memory for --live auto.  The folder's name depends only on the run and the user, so
- * that the next trainer finds what a killed one left. */
+/* Removes the folders that killed trainers of the run left, in which none publishes now.  Their names begin
+ * with `base`. */
+static void discard_leftovers(const char *base)
+{
+	const char *name = rf_file_name(base);
+	char folder[4096], path[4096];
+	struct dirent **list;
+	bool left;
+	int n;
+
+	if (rf_file_directory(folder, base, NULL) != RF_OK || (n = scandir(folder, &list, NULL, alphasort)) < 0)
+		return;
+	for (int i = 0; i < n; i++) {
+		/* without the mark it may be a folder that another loop has just made */
+		if (!strncmp(list[i]->d_name, name, strlen(name)) &&
+		    rf_file_join(path, folder, list[i]->d_name, NULL) == RF_OK &&
+		    rf_live_look(path, &left, NULL) == RF_OK && left)
+			rf_live_discard(path);
+		free(list[i]);
+	}
+	free(list);
+}
+
 enum rf_code rf_loop_live_folder(struct rf_loop *l, struct rf_err *e)
 {
 	char real[PATH_MAX], hash[17];
@@ -30,6 +54,12 @@ enum rf_code rf_loop_live_folder(struct rf_loop *l, struct rf_err *e)
 	rf_file_hash(real, strlen(real), hash);
 	snprintf(l->weights, sizeof l->weights, "%s/rf-%ld-%s",
 	         access("/dev/shm", W_OK | X_OK) ? "/tmp" : "/dev/shm", (long)geteuid(), hash);
+	discard_leftovers(l->weights);
+	if (mkdir(l->weights, 0700) == 0)
+		return RF_OK;
+	strcat(l->weights, "-XXXXXX");
+	if (errno != EEXIST || !mkdtemp(l->weights))
+		return rf_fail(e, RF_EIO, "%s: create: %s", l->weights, strerror(errno));
 	return RF_OK;
 }
 
@@ -131,8 +161,8 @@ enum rf_code rf_loop_live_end(struct rf_loop *l, enum rf_code rc, struct rf_err 
 	if (!l->live)
 		return rc;
 	l->child.tick = NULL;
-	if (!strcmp(l->live, "auto")) /* the trainer removes it, unless it was killed */
-		rf_file_remove(l->weights, NULL);
+	if (!strcmp(l->live, "auto")) /* the trainer removes it, unless it was killed or did not begin */
+		rf_live_discard(l->weights);
 	if (rc != RF_OK && l->child.ended && !l->child.signal) {
 		l->status = EX_TEMPFAIL;
 		rf_fail(e, RF_EBUSY,

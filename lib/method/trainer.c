@@ -224,6 +224,13 @@ static enum rf_code open_model(struct rf_trainer *t, struct rf_err *e)
 	return (dry || t->ranks.rank ? rf_run_look : rf_run_open)(&t->run, path, e);
 }
 
+/* Publishes the weights that the run is at: one rank of each host, since all ranks have the same weights. */
+static enum rf_code publish_first(struct rf_trainer *t, struct rf_err *e)
+{
+	return rf_live_open(&t->published, t->live, &t->run.at, (void *)t->engine.model.w,
+	                    &t->engine.transfer, e);
+}
+
 static enum rf_code open_here(struct rf_trainer *t, struct rf_err *e)
 {
 	const struct rf_ckpt *at = &t->run.at;
@@ -256,10 +263,13 @@ static enum rf_code open_here(struct rf_trainer *t, struct rf_err *e)
 	    (rc = rf_train_open(&t->train, e)) != RF_OK)
 		return rc;
 	t->saved_at = rf_now();
-	/* one of each host: all have the same */
-	if (t->live && !t->ranks.local)
-		rc = rf_live_open(&t->published, t->live, at, (void *)t->engine.model.w, &t->engine.transfer,
-		                  e);
+	if (t->live && !t->ranks.local) {
+		bool left;
+
+		/* leftovers are removed when the input turns out to be one (rf_trainer_expects()) */
+		if ((rc = rf_live_look(t->live, &left, e)) == RF_OK && !left)
+			rc = publish_first(t, e);
+	}
 	return rc;
 }
 
@@ -327,12 +337,14 @@ static void begin_batch(struct rf_trainer *t)
 	t->lines.n = 0;
 }
 
-enum rf_code rf_trainer_expects(const struct rf_trainer *t, int64_t batch, struct rf_err *e)
+enum rf_code rf_trainer_expects(struct rf_trainer *t, int64_t batch, struct rf_err *e)
 {
 	const long long commits = (long long)t->run.at.commits;
 
-	if (batch == commits)
-		return RF_OK;
+	if (batch == commits) {
+		t->published.begun = true;
+		return t->ranks.local || t->published.lock >= 0 ? RF_OK : publish_first(t, e);
+	}
 	return rf_fail(e, RF_EDATA,
 	               "the stream has batch %lld, but %s has %lld commits, so batch %lld is next (rf-cat "
 	               "--first-batch numbers them)",
