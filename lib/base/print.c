@@ -3,7 +3,8 @@
  * The strings of a stream are untrusted: one escape sequence can change a terminal's title, clear what stood
  * above or make a line read backwards.  So all of them go through rf_print_safe(), which passes whole
  * harmless characters and writes out the others as escapes (utf8.h); each piece that cannot be a character
- * becomes one U+FFFD. */
+ * becomes one U+FFFD.  A message is made safe as a whole by rf_print_line(), right before it is written, so
+ * that no name in it can be forgotten. */
 #include <float.h>
 #include <math.h>
 #include <stdarg.h>
@@ -164,6 +165,47 @@ void rf_print_safe(struct rf_buf *p, const void *s, size_t n, bool quotes)
 		else
 			rf_buf_add(p, u + i, len);
 	}
+}
+
+/* Writes a character, or a piece of one (c negative), as it is shown; returns the length. */
+static size_t show(char to[20], const unsigned char *u, size_t len, int32_t c)
+{
+	size_t w = 0;
+
+	if (c == '\t' || c == '\n' || c == '\r')
+		return (size_t)snprintf(to, 20, "\\%c", c == '\t' ? 't' : c == '\n' ? 'n' : 'r');
+	if (c >= 0x80 && rf_utf8_unsafe(c))
+		return (size_t)snprintf(to, 20, c > 0xFFFF ? "\\U%08x" : "\\u%04x", (unsigned)c);
+	if (c >= 0x20 && c != 0x7F) {
+		memcpy(to, u, len);
+		return len;
+	}
+	for (size_t i = 0; i < len; i++)
+		w += (size_t)snprintf(to + w, 20 - w, "\\x%02x", u[i]);
+	return w;
+}
+
+size_t rf_print_line(char *to, size_t size, const void *s, size_t n)
+{
+	const unsigned char *u = s;
+	size_t w = 0, fits = 0, len, k;
+	char one[20];
+	int32_t c;
+
+	for (size_t i = 0; i < n; i += len) {
+		len = rf_utf8_next(u + i, n - i, &c);
+		k = show(one, u + i, len, c);
+		if (w + k >= size) {
+			w = fits + (size_t)snprintf(to + fits, size - fits, "...");
+			break;
+		}
+		memcpy(to + w, one, k);
+		w += k;
+		if (w + sizeof "..." <= size)
+			fits = w;
+	}
+	to[w] = 0;
+	return w;
 }
 
 void rf_print_json(struct rf_buf *p, const char *text)

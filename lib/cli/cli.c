@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/number.h"
+#include "base/print.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/renamed.h"
@@ -29,20 +31,17 @@ static struct options given, idle;
 
 static void say(const char *fmt, va_list ap)
 {
-	char line[1000];
-	int n = snprintf(line, sizeof line, "%s: ", progname);
+	char text[sizeof (struct rf_err) + 100], line[PIPE_BUF];
+	int n = snprintf(text, sizeof text, "%s: ", progname);
+	size_t length;
 
-	n += vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
-	if ((size_t)n > sizeof line - 2)
-		n = sizeof line - 2;
-	for (int i = 0; i < n; i++) /* a name out of a file may hold what moves a terminal's cursor */
-		if ((unsigned char)line[i] < ' ' || line[i] == 127)
-			line[i] = '?';
-	line[n++] = '\n';
+	n += vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
+	length = rf_print_line(line, sizeof line - 1, text, strlen(text));
+	line[length++] = '\n';
 	fflush(stdout);
 	rf_progress_pause();
 	/* one write: the lines of the programs of a pipe do not mix */
-	if (write(STDERR_FILENO, line, (size_t)n) < 0)
+	if (write(STDERR_FILENO, line, length) < 0)
 		return;
 }
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/print.h"
 #include "cli/progress.h"
 
 enum { ROWS = 8 };
@@ -176,8 +177,9 @@ static bool is_terminal(void)
 
 static void draw_bar(const char *text)
 {
+	const size_t fits = rf_columns_head(text, strlen(text), columns() - 1);
 	char line[500];
-	int n = snprintf(line, sizeof line, "\r%.*s\033[K\r", columns() - 1, text);
+	int n = snprintf(line, sizeof line, "\r%.*s\033[K\r", (int)fits, text);
 
 	if (write(STDERR_FILENO, line, (size_t)n) < 0)
 		return;
@@ -187,6 +189,7 @@ bool rf_progress_bar(int64_t done, int64_t of, const char *text)
 {
 	struct flock row = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
 	int full = of > 0 ? (int)(done * CELLS / of) : 0;
+	char safe[300];
 
 	if (!is_terminal())
 		return false;
@@ -197,8 +200,9 @@ bool rf_progress_bar(int64_t done, int64_t of, const char *text)
 		return true;
 	}
 	fcntl(STDERR_FILENO, F_SETLK, &row);
+	rf_print_line(safe, sizeof safe, text, strlen(text)); /* it has a name of the user's */
 	snprintf(bar, sizeof bar, "[%.*s%.*s] %s", full, "########################", CELLS - full,
-	         "........................", text);
+	         "........................", safe);
 	draw_bar(bar);
 	return true;
 }

@@ -57,7 +57,7 @@ static void print_scalar(struct rf_buf *to, const json_t *v)
 		return;
 	}
 	if ((text = json_dumps(v, JSON_ENCODE_ANY)))
-		rf_print_text(to, text);
+		rf_print_json(to, text);
 	to->failed |= !text;
 	free(text);
 }

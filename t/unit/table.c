@@ -21,6 +21,37 @@ static bool is(const struct rf_buf *b, const char *want)
 	return same;
 }
 
+/* A line of a message: a backslash stays, and bytes that are no character can be read. */
+static void test_line(void)
+{
+	static const struct { const char *in; size_t n; const char *out; } c[] = {
+		{ "plain \\x1b ~", 12, "plain \\x1b ~" },
+		{ "a\tb\nc\rd\0", 8, "a\\tb\\nc\\rd\\x00" },
+		{ "\033[2J\177", 5, "\\x1b[2J\\x7f" },
+		{ "\xc3\xb6\xc2\x9b\xe2\x81\xa6", 7, "\xc3\xb6\\u009b\\u2066" },
+		{ "\xf3\xa0\x81\x81", 4, "\\U000e0041" },
+		{ "a\xff\xe2\x80", 4, "a\\xff\\xe2\\x80" },
+	};
+	static const char odd[] = "a\xc3\xb6\033\xe2\x80\xae\xff\n.";
+	static const char shown[] = "a\xc3\xb6\\x1b\\u202e\\xff\\n.";
+	bool good = true, cut = true;
+	char to[64];
+
+	for (size_t i = 0; i < sizeof c / sizeof *c; i++)
+		good &= rf_print_line(to, sizeof to, c[i].in, c[i].n) == strlen(c[i].out) &&
+		        !strcmp(to, c[i].out);
+	ok(good, "lines of messages");
+	for (size_t size = sizeof "..."; size <= strlen(shown) + 1; size++) {
+		const size_t n = rf_print_line(to, size, odd, strlen(odd));
+		const bool whole = size > strlen(shown);
+
+		cut &= n < size && n == strlen(to) && strcmp(to + n - (whole ? 0 : 3), whole ? "" : "...") == 0 &&
+		       !strncmp(to, shown, whole ? n : n - 3) &&
+		       (whole || !strchr("\\xu0128", n > 3 ? to[n - 4] : 'a'));
+	}
+	ok(cut, "a line that does not fit ends after a whole character");
+}
+
 /* ---- text that is safe to show ------------------------------------------------------------- */
 
 static void test_safe(void)
@@ -467,6 +498,7 @@ int main(void)
 	test_print();
 	test_safe();
 	test_safe_any();
+	test_line();
 	test_columns();
 	test_flow();
 	test_rows();

@@ -1,0 +1,143 @@
+#!/usr/bin/env bats
+# No program writes a character to a terminal that the terminal obeys: whatever stands in a name of a file, in a
+# key, a value, a token, a config or a stream, it is written as an escape.
+
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+export RF_DEVICE=cpu RF_DTYPE=f32
+
+setup_file() {
+	load helper
+	load ranks
+	export P=$BATS_FILE_TMPDIR
+	tiny_model_and_text
+}
+setup() {
+	load helper
+	# a title, a colour by a C1 control, a line of its own, overrides of direction, DEL, and a byte that is
+	# not UTF-8 (not in JSON)
+	odd=$'a\e]0;x\a\xc2\x9b31m\nrf-cat: b\xe2\x80\xae\xe2\x81\xa6\x7f\t'
+	name=$odd$'\xff'
+	json=$(jq -nc --arg odd "$odd" '$odd')
+	export odd name json
+}
+
+# harmless FILE: only characters that are shown, in UTF-8, and the tabs of a table
+harmless() {
+	iconv -f UTF-8 -t UTF-8 "$1" >/dev/null 2>&1 &&
+		! grep -qP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]' "$1"
+}
+
+# tame: runs each line of standard input, "STATUS PROGRAM...", whose output is harmless, and whose messages are
+# lines of that program
+tame() {
+	local status words said program
+	while read -r status words; do
+		program=${words%% *}
+		said=0
+		eval "$words" >out 2>err </dev/null || said=$?
+		[ "$said" = "$status" ] || { echo "$words: status $said" && cat -v err | head -n 9 && return 1; }
+		harmless err && harmless out || { echo "$words:" && cat -v out err | head -n 9 && return 1; }
+		! grep -qv "^$program: " err || { echo "$words:" && cat -v err && return 1; }
+	done
+}
+
+@test "terminal: names of files, options and words in messages of every program are escaped" {
+	mkdir "$name"
+	: >"$name/empty"
+	echo '{"model_type": 5}' >"$name/config.json"
+	cp -r "$P/ckpt" odd && jq '.model_type = $ENV.odd' "$P/ckpt/config.json" >odd/config.json
+	for program in rf-cat rf-dump rf-reward rf-select rf-score; do
+		echo "65 $program \"\$name/empty\""
+		echo "66 $program \"\$name/none\""
+	done >table
+	for program in rf-entropy rf-logp rf-generate rf-rollout rf-ntp rf-grpo; do
+		echo "66 $program -m \"\$name/none\" \"\$P/text.rf\""
+		echo "64 $program -m \"\$P/ckpt\" --threads \"\$name\" \"\$P/text.rf\""
+	done >>table
+	for program in "$RF_BIN"/rf-*; do
+		[ -x "$program" ] && [ ! -d "$program" ] || continue
+		echo "64 ${program##*/} \"--\$name\""
+		echo "64 ${program##*/} \"-\$name\""
+	done >>table
+	[ "$(wc -l <table)" -ge 50 ]
+	tame <table
+	tame <<-'END'
+		66 rf-cat "$name"
+		66 rf-score "$name"
+		78 rf-dump "$name"
+		78 rf-dump odd
+		78 rf-entropy -m "$name" "$P/text.rf"
+		78 rf-entropy -m odd "$P/text.rf"
+		64 rf-ntp -m "$name" "$P/text.rf"
+		64 rf-ntp -m "$P/ckpt" --loss "$name" "$P/text.rf"
+		66 rf-tokenize --bytes --format text "$name/none"
+		64 rf-tokenize --bytes "$name/none"
+		78 rf-init --config "$name/config.json" new
+		66 rf-init --from "$name/none" new
+		74 rf-cat -o "$name/none/x" "$P/text.rf"
+		78 rf-loop -m "$name/r" --data "$P/text.rf" --from "$name" -- "$name"
+		65 rf-loop -m r --phase "$name" --data "$P/text.rf" --batch 9999 --from "$P/ckpt" -- "$name"
+		65 rf-loop -m r --phase "$name" --data "$P/text.rf" --batch 2 -- ": '$name'; exit 65"
+		65 rf-reward --exec "echo '$name'" -o out.rf "$P/text.rf"
+		64 rf-needle --tokenizer bytes --task "$name"
+		78 rf-needle --tokenizer "$name" --task niah_single_1
+	END
+}
+
+# A stream whose every free text is odd.
+odd_stream() {
+	edited '. as $m | $ENV.odd as $o | if .type == "head" then
+			.body.history += [{tool: "rf-cat", options: {($o): $o}}]
+		elif .type == "seq" then .body.meta = {task: $o, ($o): $o, list: [$o, {($o): $o}]}
+			| .body.text = $o | .body.source = $o
+		else . end' "$1"
+}
+
+@test "terminal: what rf-dump and rf-score print of streams, runs and answers is escaped" {
+	jq -nc '{question: $ENV.odd, answers: [$ENV.odd], task: $ENV.odd, ($ENV.odd): $ENV.odd}' >asked.jsonl
+	rf-tokenize -m "$P/ckpt" --prompt-key question --answers-key answers --meta-key "task,$odd" -o asked.rf \
+		asked.jsonl || rf-tokenize -m "$P/ckpt" --prompt-key question --answers-key answers \
+		--meta-key task -o asked.rf asked.jsonl
+	rf-generate -m "$P/ckpt" --max-new 30 -n 2 --temperature 1 -o said.rf asked.rf
+	rf-cat --range 0:2 "$P/text.rf" | rf-entropy -m "$P/ckpt" | rf-select --chunks 1 --margin 4 |
+		rf-rollout -m "$P/ckpt" -n 2 | rf-reward >rewarded.rf
+	odd_stream rewarded.rf >odd.rf
+	cp -r "$P/ckpt" model
+	jq '.[$ENV.odd] = $ENV.odd | .list = [$ENV.odd]' "$P/ckpt/config.json" >model/config.json
+	RF_WORDS="BATCH=$odd" rf-init --from model run
+	mkdir run/data
+	printf '65\t%s\n' "$name" >run/data/status
+	for one in odd.rf asked.rf said.rf rewarded.rf; do
+		for how in '' --head --json --tsv --csv --check --tokens '--color always' '--tsv --rows meta'; do
+			echo "0 rf-dump --tokenizer bytes $how $one"
+		done
+	done | sed '/--color/s/ --color always/ --color never/; /rows meta/d; /--tokens/d' >table
+	printf '0 rf-dump %s\n' model run run/latest '--json model' '--tsv run' >>table
+	tame <table
+	jq -nc '{pred: $ENV.odd, answers: [$ENV.odd], task: $ENV.odd, id: $ENV.odd, ($ENV.odd): 5}' >pred.jsonl
+	tame <<-'END'
+		0 rf-dump --pred said.rf
+		0 rf-score --metric part --by task said.rf
+		0 rf-score --metric part --by task --each said.rf
+		0 rf-score --metric part --by task pred.jsonl
+		0 rf-score --metric part --by "task,$odd" pred.jsonl
+		0 rf-score --metric part --each pred.jsonl
+		64 rf-score --rules "$odd" pred.jsonl
+		64 rf-dump --tsv --columns "$odd" odd.rf
+		64 rf-dump --where "$odd" odd.rf
+		0 rf-init --config model/config.json --dry-run x
+		0 rf-entropy -m model --dry-run odd.rf
+	END
+}
+
+@test "terminal: the bar and the messages of rf-loop on a terminal show names as escapes" {
+	command -v script >/dev/null || skip "script is not here"
+	cat >loop.sh <<-'END'
+		rf-loop -m run --from "$P/ckpt" --data "$P/text.rf" --batch 4 --batches 3 --phase "$name" -- \
+			'rf-cat --range $FROM:$TO "$ORDER" | rf-ntp -m "$RUN" --at $AT'
+	END
+	TERM=xterm script -qefc 'bash loop.sh' /dev/null </dev/null >tty
+	grep -q '########\] a\\x1b\]0;x\\x07\\u009b31m\\nrf-cat: b\\u202e' tty
+	sed 's/\r//g; s/\x1b\[K//g; s/\x1b\[[0-9]A//g' tty >shown
+	harmless shown
+}
