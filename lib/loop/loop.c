@@ -545,7 +545,12 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 	    (rc = set_step(l, done - 1, e)) != RF_OK || (rc = rf_loop_shell(l, l->after, what, e)) != RF_OK ||
 	    (rc = rf_loop_look(l, e)) != RF_OK)
 		return rc;
-	if (l->done != done)
+	if (l->done < done)
+		return rf_fail(e, RF_EDATA,
+		               "batch %" PRId64 " was done, but the command after it (--after) removed what it "
+		               "had made: %s is %s now",
+		               done, l->run, l->done ? "at an earlier batch" : "as before the first batch");
+	if (l->done > done)
 		return rf_fail(e, RF_ENUMERIC,
 		               "batch %" PRId64 " is done, but the command after it (--after) committed to "
 		               "the run, which only the line may do",
