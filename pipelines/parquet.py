@@ -5,8 +5,9 @@
 
 Published data of questions comes as parquet: a row per question, with columns such as prompt (a string),
 answers (a list of strings), task and max_gen_tokens.  Each row becomes one line, an object with the columns
-as keys, in the order of the files and of their rows.  The lines go to standard output or, whole or not at
-all, to FILE, compressed if its name ends in .zst.
+as keys, in the order of the files and of their rows.  The lines go to standard output, or to FILE, compressed
+if its name ends in .zst.  A file appears whole or not at all, and a link is replaced; what is not a regular
+file, such as a FIFO, a device or /dev/stdout, is written directly; "-" is standard output.
 
 --columns takes only these, in this order; otherwise all columns are taken.  A value may be a string, a
 number, a boolean, null, a list of such, or a struct.  Bytes, dates and numbers that are not finite have no
@@ -14,35 +15,34 @@ form in JSON and are errors, which name file, row and column.
 
 It needs pyarrow (pip install pyarrow), and the program zstd for .zst.
 
-Exit status: 0 done, 64 usage, 65 bad data, 66 no input, 69 pyarrow or zstd is missing, 74 reading or writing
-failed, 130 and 143 interrupted, 141 the reader of the output has left.
+A message shows control characters of names as \\x1b, and so do lines that go to a terminal, as JSON has it.
+
+Exit status: 0 done, 64 usage, 65 bad data, 66 no input, 69 pyarrow or zstd is missing, 70 a fault of this
+program, 71 out of memory, 74 reading or writing failed.  A signal, and the reader of the output who has left,
+end it as they end other programs (141, 143).
 """
 import argparse
 import json
 import os
 import shutil
-import signal
+import stat
 import subprocess
 import sys
-import tempfile
 
-USAGE, DATA, NOINPUT, UNAVAILABLE, IO, PIPE = 64, 65, 66, 69, 74, 141
+sys.dont_write_bytecode = True
+from program import (DATA, IO, NOINPUT, UNAVAILABLE, USAGE, Failure, Output, handle_signals,  # noqa: E402
+                     hold_standard_descriptors, one_line, run, safe_json)
+
 ROWS = 64  # that are in memory at a time: a prompt may have a megabyte
-
-
-class Failure(Exception):
-    def __init__(self, status, text):
-        super().__init__(" ".join(str(text).split()))
-        self.status = status
 
 
 class Arguments(argparse.ArgumentParser):
     def error(self, message):
         raise Failure(USAGE, f"{message} (try --help)")
 
-
-def interrupted(number, _):
-    raise Failure(128 + number, "interrupted")
+    def _print_message(self, message, file=None):  # --help, to a standard output that may be closed
+        with Output("-") as out:
+            out.write(message.encode())
 
 
 def columns_of(file, path, wanted):
@@ -55,9 +55,10 @@ def columns_of(file, path, wanted):
     return wanted or names
 
 
-def line_of(row, path, number):
+def line_of(row, path, number, terminal):
     try:
-        return json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return (safe_json(line) if terminal else line).encode() + b"\n"
     except (TypeError, ValueError):  # a lone surrogate is a ValueError, too
         pass
     for name, value in row.items():
@@ -68,19 +69,29 @@ def line_of(row, path, number):
     raise Failure(DATA, f"{path}: row {number}: not valid in JSON")
 
 
-def convert(path, wanted, out):
+def open_regular(path):
+    try:
+        source = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # a FIFO does not wait
+    except IsADirectoryError:
+        raise Failure(NOINPUT, f"{path}: is a directory") from None
+    except (OSError, ValueError) as error:
+        raise Failure(NOINPUT, f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
+        raise Failure(NOINPUT, f"{path}: is not a regular file, and parquet is read from its end")
+    return source
+
+
+def convert(path, wanted, out, terminal):
     import pyarrow
     import pyarrow.parquet as parquet
 
+    source = open_regular(path)  # pyarrow does not tell all kinds of failures apart, nor take all names
     try:
-        open(path, "rb").close()  # pyarrow does not tell all kinds of failures apart
-    except OSError as error:
-        raise Failure(NOINPUT, f"{path}: {error.strerror}") from None
-    try:
-        file = parquet.ParquetFile(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise Failure(DATA, f"{path}: {error}") from None
-    with file:
+        file = parquet.ParquetFile(source)
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        source.close()
+        raise Failure(DATA, f"{path}: {one_line(error)}") from None
+    with source, file:
         names = columns_of(file, path, wanted)
         number, batches = 0, file.iter_batches(batch_size=ROWS, columns=names)
         while True:
@@ -90,43 +101,18 @@ def convert(path, wanted, out):
                     return
                 columns = [batch.column(name).to_pylist() for name in names]
             except (pyarrow.ArrowException, OSError, ValueError) as error:
-                raise Failure(DATA, f"{path}: {error}") from None
+                raise Failure(DATA, f"{path}: {one_line(error)}") from None
             for values in zip(*columns):
                 number += 1
-                out.write(line_of(dict(zip(names, values)), path, number))
+                out.write(line_of(dict(zip(names, values)), path, number, terminal))
 
 
-def to_file(path, write):
-    """write(file) into a new file beside path, which takes its name when it is whole and on disk."""
-    folder = os.path.dirname(path) or "."
-    try:
-        number, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.tmp-", dir=folder)
-    except OSError as error:  # it names the temporary file
-        raise Failure(IO, f"{path}: {error.strerror}") from None
-    try:
-        with open(number, "wb") as file:
-            if path.endswith(".zst"):
-                compress(file, write)
-            else:
-                write(file)
-            file.flush()
-            mask = os.umask(0)
-            os.umask(mask)
-            os.fchmod(file.fileno(), 0o666 & ~mask)
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    folder = os.open(folder, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
-
-
-def compress(file, write):
+def compress(out, write):
+    """Writes through zstd into the output's file."""
     if not shutil.which("zstd"):
         raise Failure(UNAVAILABLE, "the program zstd is missing: install it, or name a file without .zst")
-    zstd = subprocess.Popen(["zstd", "-qq", "-c"], stdin=subprocess.PIPE, stdout=file)
+    zstd = subprocess.Popen(["zstd", "-qq", "-c"], stdin=subprocess.PIPE, stdout=out.fd,
+                            stderr=subprocess.DEVNULL)
     try:
         write(zstd.stdin)
         zstd.stdin.close()
@@ -137,16 +123,18 @@ def compress(file, write):
         if not done:
             zstd.kill()
         status = zstd.wait()
+    if status == -13:
+        raise BrokenPipeError
     if not done or status:
-        raise Failure(IO, f"writing failed: zstd ended with status {status}")
+        raise Failure(IO, f"{out.name}: write: zstd ended with status {status}")
 
 
 def main():
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupted)
+    handle_signals()
     parser = Arguments(prog="parquet.py", description=__doc__, allow_abbrev=False,
                        formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", metavar="FILE", help="write to this file, not to standard output")
+    parser.add_argument("-o", "--output", metavar="FILE", default="-",
+                        help="write to this file, not to standard output")
     parser.add_argument("--columns", type=lambda names: names.split(","), metavar="NAME,NAME...",
                         help="take only these columns")
     parser.add_argument("inputs", nargs="+", metavar="INPUT.parquet")
@@ -155,30 +143,28 @@ def main():
         import pyarrow.parquet  # noqa: F401
     except ImportError:
         raise Failure(UNAVAILABLE, "pyarrow is missing: pip install pyarrow") from None
+    for path in given.inputs:
+        if same_file(path, given.output):
+            raise Failure(USAGE, f"{given.output} is an input, so it cannot be the output")
 
-    def write(out):
-        for path in given.inputs:
-            convert(path, given.columns, out)
+    with Output(given.output) as out:
+        def write(to):
+            for path in given.inputs:
+                convert(path, given.columns, to, out.is_terminal())
 
-    if not given.output:
-        write(sys.stdout.buffer)
-        sys.stdout.buffer.flush()
-    elif any(os.path.exists(path) and os.path.exists(given.output) and
-             os.path.samefile(path, given.output) for path in given.inputs):
-        raise Failure(USAGE, f"{given.output} is an input, so it cannot be the output")
-    else:
-        to_file(given.output, write)
+        if given.output.endswith(".zst"):
+            compress(out, write)
+        else:
+            write(out)
+
+
+def same_file(a, b):
+    try:
+        return b != "-" and os.path.samefile(a, b)
+    except (OSError, ValueError):
+        return False
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failure as failure:
-        print(f"parquet.py: {failure}", file=sys.stderr)
-        sys.exit(failure.status)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(PIPE)
-    except OSError as error:
-        print(f"parquet.py: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
-        sys.exit(IO)
+    hold_standard_descriptors()
+    run("parquet.py", main)

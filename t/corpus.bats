@@ -170,6 +170,163 @@ questions() {
 	[ "$stderr" = "parquet.py: the program zstd is missing: install it, or name a file without .zst" ]
 }
 
+# stand_in: the converter reads JSON lines as if they were parquet, so it runs without pyarrow
+stand_in() {
+	mkdir -p stubs/pyarrow
+	echo 'class ArrowException(Exception): pass' >stubs/pyarrow/__init__.py
+	cat >stubs/pyarrow/parquet.py <<-'END'
+		import json, types, time
+		class ParquetFile:
+		    def __init__(self, source):
+		        self.rows = [json.loads(line) for line in (source if hasattr(source, "read") else open(source))]
+		        self.schema_arrow = types.SimpleNamespace(names=list(self.rows[0]))
+		    def __enter__(self): return self
+		    def __exit__(self, *of): pass
+		    def iter_batches(self, batch_size, columns):
+		        for row in self.rows:
+		            time.sleep(row.get("wait", 0))
+		            cell = lambda name, row=row: types.SimpleNamespace(to_pylist=lambda: [row[name]])
+		            yield types.SimpleNamespace(column=cell)
+	END
+	export PYTHONPATH=$PWD/stubs PYTHONDONTWRITEBYTECODE=1
+	echo '{"a":"x\u009b31m\u202e\u007f"}' >in.parquet
+	# as it is in files and pipes
+	python3 -c 'print("{\"a\":\"x\\u009b31m\\u202e\\u007f\"}".encode().decode("unicode_escape"))' >want
+	echo '{"a":1,"wait":1}' | sed 'p;p;p' >slow.parquet
+}
+
+@test "corpus: parquet.py -o replaces a file or a link, and writes a device, a FIFO or a descriptor directly" {
+	stand_in
+	parquet -o new in.parquet
+	cmp want new
+	echo old >target
+	ln -s target link
+	ln -s nowhere broken
+	for name in link broken; do
+		parquet -o $name in.parquet
+		[ ! -L $name ] && cmp want $name
+	done
+	[ "$(cat target)" = old ] && [ ! -e nowhere ]
+	parquet -o - in.parquet | cmp want -
+	[ ! -e ./- ]
+	parquet -o ./- in.parquet
+	cmp want ./-
+	parquet -o /dev/fd/7 in.parquet 7>seven
+	cmp want seven
+	mkfifo fifo
+	cat fifo >got &
+	parquet -o fifo in.parquet
+	wait
+	cmp want got && [ -p fifo ]
+	cat fifo | zstd -dc >got &
+	ln -s fifo fifo.zst
+	parquet -o fifo.zst in.parquet
+	wait
+	cmp want got && [ -L fifo.zst ]
+	mkdir folder
+	ln -s folder to-folder
+	for name in '' . .. / folder folder/ to-folder new/ nowhere/; do
+		run -64 --separate-stderr parquet -o "$name" in.parquet
+		[ ${#stderr_lines[@]} -eq 1 ] && [ -z "$output" ]
+	done
+	[ -z "$(find . -name '.*tmp*')" ]
+	# with root's rights, those of the system only when it is known that a device stays
+	mknod null c 1 3 2>/dev/null || [ "$(id -u)" != 0 ] || return 0
+	if [ -c null ]; then
+		parquet -o null in.parquet || true
+		[ -c null ]
+	fi
+	for name in /dev/stdout /dev/fd/1 /proc/self/fd/1; do parquet -o $name in.parquet | cmp want -; done
+	run -74 --separate-stderr parquet -o /dev/full in.parquet
+	[ "$stderr" = 'parquet.py: /dev/full: write: No space left on device' ]
+}
+
+@test "corpus: parquet.py that is killed leaves no half file, and ends by the signal" {
+	stand_in
+	echo old >out
+	for name in out out.zst; do
+		for signal in TERM INT HUP USR1; do
+			python3 "$ROOT/pipelines/parquet.py" -o $name slow.parquet &
+			until [ -n "$(find . -name ".$name.tmp-*")" ]; do sleep .02; done
+			kill -$signal $!
+			status=0
+			wait $! || status=$?
+			[ "$status" -eq $((128 + $(kill -l $signal))) ]
+			[ -z "$(find . -name '.*tmp*')" ] && [ "$(cat out)" = old ] && [ ! -e out.zst ]
+		done
+	done
+	# the reader leaves
+	yes in.parquet | head -n 9000 >many
+	run -0 bash -c 'python3 "$1" $(<many) | head -n 1 >/dev/null; echo ${PIPESTATUS[0]}' - \
+		"$ROOT/pipelines/parquet.py"
+	[ "$output" = 141 ]
+}
+
+@test "corpus: parquet.py with a standard descriptor closed or full keeps sentences out of the data" {
+	stand_in
+	echo no >bad.parquet
+	# ends STATUS FILE REDIRECTIONS: the input is converted; `out` and `err` have what was written
+	ends() {
+		local status=0
+		: >out
+		: >err
+		eval "python3 \"\$ROOT/pipelines/parquet.py\" $2 $3" || status=$?
+		! grep -q Traceback out err && [ "$status" -eq "$1" ] || { echo "$*: $status"; cat out err; return 1; }
+	}
+	for closed in '<&- 2>&-' '2>/dev/full'; do
+		ends 0 in.parquet ">out $closed"
+		cmp want out
+		ends 65 bad.parquet ">out $closed"
+		[ ! -s out ]
+		ends 66 none.parquet ">out $closed"
+		[ ! -s out ]
+		ends 64 '--nothing in.parquet' ">out $closed"
+		[ ! -s out ]
+		ends 0 '-o file in.parquet' ">out $closed"
+		cmp want file
+		[ ! -s out ]
+		ends 65 '-o file.zst bad.parquet' ">out $closed"
+		[ ! -e file.zst ]
+		ends 0 '-o file.zst in.parquet' ">out $closed"
+		zstd -dc file.zst | cmp want -
+		rm file.zst
+		ends 74 in.parquet ">&- $closed"
+		ends 74 in.parquet ">/dev/full $closed"
+		ends 74 --help ">&- $closed"
+		ends 74 --help ">/dev/full $closed"
+		ends 0 '-o file in.parquet' ">&- $closed"
+		cmp want file
+	done
+	ends 74 in.parquet '>&- 2>err'
+	[ "$(cat err)" = 'parquet.py: <stdout>: write: Bad file descriptor' ]
+	ends 74 in.parquet '>/dev/full 2>err'
+	[ "$(cat err)" = 'parquet.py: <stdout>: write: No space left on device' ]
+	ends 0 in.parquet '>&- <&- 2>&-' || ends 74 in.parquet '>&- <&- 2>&-'
+}
+
+@test "corpus: parquet.py escapes what a terminal would obey, in messages and on a terminal" {
+	stand_in
+	name=$'a\e]0;x\a\xc2\x9b31m\nparquet.py: b\xe2\x80\xae\x7f\xff'
+	shown='a\x1b]0;x\x07\u009b31m\nparquet.py: b\u202e\x7f\xff'
+	run -66 --separate-stderr parquet "$name"
+	[ "$stderr" = "parquet.py: $shown: No such file or directory" ]
+	cp in.parquet "$name"
+	parquet -o "$name.out" "$name"
+	cmp want "$name.out"
+	run -74 --separate-stderr parquet -o "none/$name" in.parquet
+	[ "$stderr" = "parquet.py: none/$shown: No such file or directory" ]
+	run -64 --separate-stderr parquet "--${name// /}" in.parquet
+	[ "${#stderr_lines[@]}" -eq 1 ] && [[ "$stderr" == *"${shown// /}"* ]]
+	run -65 --separate-stderr parquet --columns "$name" in.parquet
+	[ "$stderr" = "parquet.py: in.parquet: there is no column '$shown' (there are: a)" ]
+	jq -nc --arg o "${name%?}" '{($o): 5}' >odd.parquet
+	run -65 --separate-stderr parquet --columns x odd.parquet
+	[ "$stderr" = "parquet.py: odd.parquet: there is no column 'x' (there are: ${shown%????})" ]
+	command -v script >/dev/null || return 0
+	script -qefc "python3 '$ROOT/pipelines/parquet.py' in.parquet" /dev/null </dev/null | tr -d '\r' >tty
+	[ "$(cat tty)" = '{"a":"x\u009b31m\u202e\u007f"}' ]
+}
+
 @test "corpus: parquet.py without pyarrow says what is missing" {
 	mkdir stubs
 	echo 'raise ImportError' >stubs/pyarrow.py
