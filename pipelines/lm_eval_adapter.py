@@ -13,17 +13,40 @@ It is lm-eval's command line with one more --model, and needs neither torch nor 
                       so a task must write fewer tokens; a longer prompt is cut on the left
     max_gen_toks=N    tokens to write where a task does not say it; default: 256; 0 writes none
     options=WORDS     options of every program that runs the model: options=--threads 2 --dtype bf16
+
+Exit status: 0 done, 64 usage, 69 lm-eval or a program is missing, 70 lm-eval failed, 71 out of memory, 74 writing
+failed, otherwise that of the program that failed, which has said why.  A signal, and the reader of the output
+who has left, end it as they end other programs (143, 141).
 """
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
 
-from lm_eval.api.model import LM
-from lm_eval.api.registry import register_model
-from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import program  # noqa: E402
+
+NAME = "lm_eval_adapter.py"
+if __name__ == "__main__":  # before any other file is opened
+    program.open_standard_files()
+    program.handle_signals()
+try:
+    from lm_eval.api.model import LM
+    from lm_eval.api.registry import register_model
+    from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
+except ImportError as missing:
+    if __name__ != "__main__":
+        raise
+    program.say(NAME, f"lm-eval is missing: pip install lm-eval ({program.one_line(missing)})")
+    sys.exit(program.UNAVAILABLE)
+
+
+class Refused(ValueError):
+    """A value that cannot be served, in one sentence."""
 
 
 @register_model("rf")
@@ -35,16 +58,17 @@ class RfTools(LM):
         self.max_length = None if max_length is None else int(max_length)
         self.max_gen_toks = 256 if max_gen_toks is None else int(max_gen_toks)
         if self.max_length is not None and self.max_length < 1:
-            raise ValueError(f"max_length={max_length}: a model must be able to read at least 1 token")
+            raise Refused(f"max_length={max_length}: a model must be able to read at least 1 token")
         if self.max_gen_toks < 0:
-            raise ValueError(f"max_gen_toks={max_gen_toks}: "
+            raise Refused(f"max_gen_toks={max_gen_toks}: "
                              "the number of tokens to write must not be negative")
         self.run_model = ["-m", str(model), *shlex.split(str(options))]
 
     def pipe(self, lines, *stages):
         """Returns the head and the bodies of the records that a pipe of programs makes of the lines.
 
-        A program that fails has said why, so its exit status ends lm-eval.
+        A program that fails has said why, so its exit status ends lm-eval.  If it was the last one, those before
+        it may have ended by SIGPIPE, which says nothing.
         """
         with tempfile.TemporaryFile() as before:
             before.writelines(json.dumps(line).encode() + b"\n" for line in lines)
@@ -52,14 +76,20 @@ class RfTools(LM):
             running = []
             for stage in [*stages, ["rf-dump", "--json"]]:
                 command = [os.path.join(self.bin, stage[0]), *stage[1:]]
-                running.append(subprocess.Popen(command, stdin=before, stdout=subprocess.PIPE))
+                try:
+                    running.append(subprocess.Popen(command, stdin=before, stdout=subprocess.PIPE))
+                except OSError as error:
+                    raise program.Failure(program.UNAVAILABLE, f"{command[0]}: {error.strerror} (bin= names "
+                                          "the folder of the programs)") from None
                 before.close()
                 before = running[-1].stdout
-            messages = [json.loads(line) for line in before]
+            lines = before.readlines()
             before.close()
-        for stage in running:
-            if stage.wait():
-                sys.exit(stage.returncode)
+        failed = [status for stage in running if (status := stage.wait())]
+        if failed:
+            status = next((status for status in failed if status != -signal.SIGPIPE), failed[0])
+            sys.exit(status if status > 0 else 128 - status)
+        messages = [json.loads(line) for line in lines]
         return messages[0], [message["body"] for message in messages[1:-1]]
 
     def encode(self, lines, *options):
@@ -77,7 +107,7 @@ class RfTools(LM):
         for i, (context, choice) in enumerate(pairs):
             if self.max_length is not None:
                 if len(choice) > self.max_length:
-                    raise ValueError(f"a continuation has {len(choice)} tokens, more than "
+                    raise Refused(f"a continuation has {len(choice)} tokens, more than "
                                      f"max_length={self.max_length}")
                 context = context[-(self.max_length + 1 - len(choice)):]
             questions.setdefault(tuple(context), []).append(i)
@@ -126,12 +156,12 @@ class RfTools(LM):
             until = how.get("until") or []
             until = [s for s in ([until] if isinstance(until, str) else until) if s]
             if any("\0" in s for s in until):
-                raise ValueError(f"until={until}: a text that is written has no NUL, so none can end it")
+                raise Refused(f"until={until}: a text that is written has no NUL, so none can end it")
             new = next((int(how[k]) for k in ("max_gen_toks", "max_new_tokens", "max_tokens",
                                               "max_completion_tokens") if how.get(k) is not None),
                        self.max_gen_toks)
             if new < 0 or (self.max_length is not None and new >= self.max_length):
-                raise ValueError(f"max_gen_toks={new} tokens are to be written, which must be 0 or more" +
+                raise Refused(f"max_gen_toks={new} tokens are to be written, which must be 0 or more" +
                                  (f" and fewer than max_length={self.max_length}, so that the model can "
                                   "read a prompt" if self.max_length is not None else ""))
             if new == 0:
@@ -177,7 +207,16 @@ def stream(head, records):
             {"seq": len(records) + 1, "type": "end", "body": {"count": len(records), "xxh64": 0}}]
 
 
-if __name__ == "__main__":
+def main():
     from lm_eval.__main__ import cli_evaluate
 
-    cli_evaluate()
+    try:
+        cli_evaluate()
+    except Refused as error:
+        raise program.Failure(program.USAGE, error) from None
+    except SystemExit as end:
+        sys.exit(program.USAGE if end.code == 2 else end.code)  # 2 is argparse's
+
+
+if __name__ == "__main__":
+    program.run(NAME, main)

@@ -8,6 +8,7 @@ status is that of sysexits.h.  A standard descriptor that is closed is never tak
 """
 import errno
 import fcntl
+import io
 import os
 import select
 import signal
@@ -107,18 +108,57 @@ def handle_signals():
             signal.signal(number, killed)
 
 
+class Said(io.FileIO):
+    """Standard error, of which nothing is known to be read: a terminal that is gone ends no work."""
+
+    def write(self, data):
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
+def open_standard_files():
+    """Gives Python the standard files that it lacks where a descriptor was closed, for libraries that use them:
+    what is written to standard output then fails, as it does in C, and what is said is lost."""
+    hold_standard_descriptors()
+    sys.stdin = sys.stdin or open(os.devnull)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)
+    sys.stderr = io.TextIOWrapper(Said(2, "w", closefd=False), errors="backslashreplace", line_buffering=True,
+                                  write_through=True)
+
+
+def finish(main):
+    """Runs main(), also where it ends by sys.exit(), and then writes what print() has kept back."""
+    status = 0
+    try:
+        main()
+    except SystemExit as end:
+        status = end.code or 0
+    try:
+        if sys.stdout:
+            sys.stdout.flush()
+    except OSError:
+        with open(os.devnull, "w") as nothing:  # else Python would try again, and complain
+            os.dup2(nothing.fileno(), 1)
+        raise
+    if not isinstance(status, int):
+        raise Failure(1, status)
+    return status
+
+
 def run(name, main):
     """Runs a program and ends it.  Whatever main() raises becomes one line and an exit status."""
     status = 0
     try:
-        main()
+        status = finish(main)
     except Failure as failure:
         say(name, failure)
         status = failure.status
     except BrokenPipeError:
         end_by(signal.SIGPIPE)
     except OSError as error:
-        say(name, f"{error.filename or '<stdout>'}: {error.strerror or error}")
+        say(name, f"{error.filename or '<stdout>: write'}: {error.strerror or error}")
         status = IO
     except MemoryError:
         say(name, "out of memory")
