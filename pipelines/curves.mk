@@ -11,7 +11,8 @@
 # each run and step, NaN where a value is missing.  The loss and reward of a step are those that its weights
 # had in training, before they were changed.
 #
-#     RUNS     the runs, each with eval.jsonl (EVAL=) or log.jsonl or both, with blanks between
+#     RUNS     the runs, each with eval.jsonl (EVAL=) or log.jsonl or both, with blanks between; a name that
+#              has a blank stands in quotes, and a pattern is expanded: files.sh
 #     OUT      the folder of both files
 #     LABELS=  the names of the runs in the figure, with semicolons between; else the runs as they are given
 #     GROUP=   the name of each run's group, with semicolons between: the runs of a group, such as several
@@ -28,6 +29,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+$(if $(wildcard $(HERE)words.mk),,$(error \
+'$(strip $(MAKEFILE_LIST))': make splits the path of a makefile at a blank, so name a path without blanks))
 
 RUNS     =
 OUT      =

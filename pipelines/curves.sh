@@ -6,6 +6,8 @@ here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 tool=curves
 # shellcheck source=pipelines/picture.sh
 . "$here/picture.sh"
+# shellcheck source=pipelines/files.sh
+. "$here/files.sh"
 
 # ---- words ---------------------------------------------------------------------------------
 
@@ -28,8 +30,13 @@ items() {
 }
 
 check_gnuplot
-# shellcheck disable=SC2206  # names with blanks between, or patterns of them
-runs=($RUNS)
+# shellcheck disable=SC2153  # a word of curves.mk
+files_of RUNS "$RUNS"
+runs=("${files[@]}")
+for run in "${runs[@]}"; do
+	[[ $run != *[[:cntrl:]]* ]] ||
+		die 64 "RUNS: the name of the run $run has a control character: rename it"
+done
 [ -z "$LABELS" ] || [ -z "$GROUP" ] || die 64 'LABELS and GROUP cannot be combined: a group is named by GROUP'
 names=("${runs[@]}")
 if [ -n "$LABELS$GROUP" ]; then
@@ -58,8 +65,9 @@ done
 # have lines twice, of a batch that was trained again after a kill; the last one counts.
 # shellcheck disable=SC2094  # the name of the file is for messages
 numbers() {
-	jq -nrR --arg file "$1" '
-		def stop($n; $what): "curves: \($file): line \($n): \($what)\n" | halt_error(65);
+	jq -nrR -L "$here" --arg file "$1" 'include "shown";
+		def stop($n; $what): ("curves: \($file): line \($n): \($what)" | shown) + "\n"
+			| halt_error(65);
 		foreach inputs as $text (0; . + 1; . as $n | select($text | test("^[ \t\r]*$") | not)
 		| $text | (try if test("\u0000") then error else fromjson end catch stop($n;
 			"not a line of JSON, as after a kill while it was written: remove it"))
@@ -91,10 +99,11 @@ first='' drawn='' left_out=''
 for i in "${!runs[@]}"; do
 	run=$(plain "${runs[i]}")
 	[ -e "$run/latest" ] ||
-		die 66 "${runs[i]} is not a run (blanks in RUNS separate runs, so no name may have one)"
+		die 66 "${runs[i]} is not a run (blanks in RUNS separate runs; a name with a blank stands in quotes)"
 	if [ -n "$EVAL" ]; then
 		RUN=$run "$here/eval-step.sh" check
 		for step in "$run"/step-*; do
+			[[ ${step##*/} =~ ^step-[0-9]+$ ]] || continue
 			at=$((10#${step##*-}))
 			RUN=$run STEP=$step AT=$at "$here/eval-step.sh" only
 		done
@@ -110,11 +119,10 @@ for i in "${!runs[@]}"; do
 	drawn=${drawn:-$run}
 	if [ -n "$left_out" ] || [ "$(rollouts "$run")" = "$(rollouts "$drawn")" ]; then continue; fi
 	left_out=1
-	printf 'curves: %s and %s have held-out rewards of rollouts that were drawn in other ways' \
-		"$drawn" "$run" >&2
-	printf ' (%s; %s): these rewards are left out of the figure' \
-		"$(rollout_words "$drawn")" "$(rollout_words "$run")" >&2
-	echo ' (runs with another N or K need the same EVAL_SELECT and EVAL_ROLLOUT)' >&2
+	say "$drawn and $run have held-out rewards of rollouts that were drawn in other ways" \
+		"($(rollout_words "$drawn"); $(rollout_words "$run")):" \
+		'these rewards are left out of the figure' \
+		'(runs with another N or K need the same EVAL_SELECT and EVAL_ROLLOUT)'
 done
 
 out=$(plain "$OUT")
@@ -131,10 +139,10 @@ for i in "${!runs[@]}"; do
 	for file in "$run/eval.jsonl" "$run/log.jsonl"; do
 		[ -e "$file" ] || continue
 		numbers "$file" >"$tmp/file"
-		awk -F '\t' '$2 != "0"' "$tmp/file"
-		lost=$(awk -F '\t' '$2 == "0" { n++ } END { print n + 0 }' "$tmp/file")
+		awk -F '\t' '$2 != "0"' <"$tmp/file"
+		lost=$(awk -F '\t' '$2 == "0" { n++ } END { print n + 0 }' <"$tmp/file")
 		[ "$lost" -eq 0 ] ||
-			echo "curves: $file: $lost of its values are NaN or infinite and are left out" >&2
+			say "$file: $lost of its values are NaN or infinite and are left out"
 	done >"$tmp/run"
 	[ -s "$tmp/run" ] || die 66 "$run has no numbers to draw: its eval.jsonl and log.jsonl have no" \
 		"loss, accuracy or reward yet (train it, or EVAL=valid.rf)"
@@ -145,7 +153,7 @@ done
 # from here on no file has a name of the user's, so no program takes a name for an option
 cd "$tmp"
 printf '%s\n' "${runs[@]}" >runs
-printf '%s\n' "${curves[@]}" >names
+printf '%s\n' "${curves[@]}" | jq -rR -L "$here" 'include "shown"; caption' >names
 printf '%s\n' "${curve[@]}" >groups
 {
 	printf 'run\tstep\tnll\taccuracy\tloss\treward\tkind\theld_out_reward\theld_out_kind\n'
@@ -173,10 +181,11 @@ cut -f 2 numbers | sort -u | sed "${left_out:+/^3 /d}" >figures
 [ -s figures ] || die 65 'nothing is left to draw'
 kinds=$(sed -n 's/^3 held-out reward //p' figures | paste -sd' ')
 [[ $kinds != *' '* ]] ||
-	printf 'curves: held-out rewards are of several kinds (%s), each with its own panel: %s\n' "$kinds" \
-		"EVAL_REWARD='rf-reward --kind cosine' gives all runs the same kind" >&2
+	say "held-out rewards are of several kinds ($kinds), each with its own panel:" \
+		"EVAL_REWARD='rf-reward --kind cosine' gives all runs the same kind"
 sed -E 's/^1 .*/held-out loss, nats/; s/^2 .*/held-out accuracy/; s/^3 held-out reward /held-out reward: /
-	s/^4 .*/training loss, nats/; s/^5 reward /training reward: /; s/: $//' figures >panels
+	s/^4 .*/training loss, nats/; s/^5 reward /training reward: /; s/: $//' figures |
+	jq -rR -L "$here" 'include "shown"; caption(60)' >panels
 [ "$base" -eq 0 ] || sed -i "s/\$/, difference/" panels
 training=$(grep -nm 1 '^[45]' figures | cut -d : -f 1 || :)
 awk -F '\t' -v OFS='\t' 'FNR == NR { panel[$0] = FNR; next }
@@ -191,4 +200,4 @@ BASE=$base gnuplot "$here/style.gp" "$here/curves.gp" 2>said || {
 }
 mv curves.tsv "$out/curves.tsv"
 mv "curves.$FORMAT" "$out/curves.$FORMAT"
-printf 'curves: %s, %s\n' "$OUT/curves.$FORMAT" "$OUT/curves.tsv" >&2
+say "$OUT/curves.$FORMAT, $OUT/curves.tsv"

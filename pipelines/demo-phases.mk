@@ -24,6 +24,8 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+$(if $(wildcard $(HERE)words.mk),,$(error \
+'$(strip $(MAKEFILE_LIST))': make splits the path of a makefile at a blank, so name a path without blanks))
 
 RUN       = runs/phases
 BASE      = runs/midtrain
@@ -62,15 +64,16 @@ WORDS := SEED EACH TESTS MAX_NEW BATCH MINI TEST_BATCH TEST_MINI LR EPOCHS
 KNOWN := RUN BASE MODEL COMPUTE $(WORDS) CC CFLAGS CPPFLAGS LDFLAGS
 include $(HERE)words.mk
 $(check_words)
-$(name_of_targets)
+$(call names_of_targets,RUN BASE)
 export $(WORDS) RUN BASE MODEL COMPUTE POSTS TTTS
 
 TIMED = $(HERE)timed.sh '$(RUN)/phases'
 PHASE = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)
-OWN   = SEED='$(SEED)' COMPUTE='$(COMPUTE)' LR='$(LR)' PHASE='$@'
-ASK   = awk -v each=$(EACH) -f $(HERE)questions.awk
+OWN   = $(call hand_on,SEED COMPUTE LR) PHASE='$@'
+ASK   = awk -v each=$(call arg,EACH) -f $(HERE)questions.awk
 READ  = rf-tokenize --bytes --prompt-key prompt --answer-key answer --meta-key page --no-eos
-SCORE = $(HERE)answer.sh --max-new $(MAX_NEW)
+ANSWER_SH = $(call as_word,$(abspath $(HERE)answer.sh))
+SCORE = $(HERE)answer.sh --max-new $(call arg,MAX_NEW)
 
 testtime: $(RUN)/testtime.md
 posttrain: $(RUN)/posttrain.md
@@ -78,33 +81,37 @@ testtime posttrain:
 	@sed -n '/^## Figure/q; /^|/p; /^$$/p' "$<" && echo "$@: the report is $<"
 
 words:
+	@$(HERE)numbers.sh 0 $(call values,SEED)
+	@$(HERE)numbers.sh any $(call values,LR)
 	@$(HERE)numbers.sh 1 $(call values,EACH TESTS MAX_NEW BATCH MINI TEST_BATCH TEST_MINI EPOCHS)
 	@command -v gnuplot >/dev/null || { echo 'gnuplot is not installed (make deps)' >&2; exit 69; }
 	@$(HERE)same-words.sh '$(RUN)/words' $(WORDS) --
-	@[ '$(MODEL)' != '$(BASE)/start' ] || \
-		$(PHASE)demo.mk RUN='$(BASE)' COMPUTE='$(COMPUTE)' '$(BASE)/start.step'
+	@[ $(call quote,$(MODEL)) != '$(BASE)/start' ] || \
+		$(PHASE)demo.mk RUN='$(BASE)' $(call hand_on,COMPUTE) '$(BASE)/start.step'
 
 $(RUN)/train.rf: | words
-	@$(TIMED) train.rf '$(ASK) -v test=0 $(BASE)/corpus/*.txt >$@.jsonl; $(READ) -o $@ $@.jsonl'
+	@$(TIMED) train.rf $(call quote,$(ASK) -v test=0 $(BASE)/corpus/*.txt >$@.jsonl; \
+		$(READ) -o $@ $@.jsonl)
 
 $(RUN)/test.rf: | words
-	@$(TIMED) test.rf '$(ASK) -v test=1 $(BASE)/corpus/*.txt >$@.jsonl; \
-		$(READ) $@.jsonl | rf-cat --shuffle --seed 1 | rf-cat --range 0:$(TESTS) -o $@'
+	@$(TIMED) test.rf $(call quote,$(ASK) -v test=1 $(BASE)/corpus/*.txt >$@.jsonl; \
+		$(READ) $@.jsonl | rf-cat --shuffle --seed 1 | rf-cat --range 0:$(call arg,TESTS) -o $@)
 
 $(POSTS:%=$(RUN)/post/%.done): $(RUN)/post/%.done: $(RUN)/train.rf
-	@$(PHASE)posttrain.mk RUN='$(RUN)/post/$*' MODEL='$(MODEL)' DATA='$<' BATCH='$(BATCH)' \
-		MINI_BATCH='$(MINI)' EPOCHS='$(EPOCHS)' $(OWN) $($*)
+	@$(PHASE)posttrain.mk RUN='$(RUN)/post/$*' $(call hand_on,MODEL BATCH EPOCHS) DATA='$<' \
+		$(call given_as,MINI_BATCH,$(MINI)) $(OWN) $($*)
 	@touch $@
 
 $(RUN)/post/start.rf: $(RUN)/test.rf
-	@$(TIMED) eval-start '$(SCORE) -m $(MODEL) $(COMPUTE) -o $@ <$<'
+	@$(TIMED) eval-start $(call quote,$(SCORE) -m $(call arg,MODEL) $(COMPUTE) -o $@ <$<)
 
 $(POSTS:%=$(RUN)/post/%.rf): $(RUN)/post/%.rf: $(RUN)/post/%.done $(RUN)/test.rf
-	@$(TIMED) eval-$* '$(SCORE) -m $(RUN)/post/$* $(COMPUTE) -o $@ <$(RUN)/test.rf'
+	@$(TIMED) eval-$* $(call quote,$(SCORE) -m $(RUN)/post/$* $(COMPUTE) -o $@ <$(RUN)/test.rf)
 
 $(TTTS:%=$(RUN)/test/%.done): $(RUN)/test/%.done: $(RUN)/test.rf $(RUN)/post/refine.done
-	@$(PHASE)testtime.mk RUN='$(RUN)/test/$*' MODEL='$(RUN)/post/refine' DATA='$<' BATCH='$(TEST_BATCH)' \
-		MINI_BATCH='$(TEST_MINI)' GENERATE='$(abspath $(HERE)answer.sh) --max-new $(MAX_NEW)' \
+	@$(PHASE)testtime.mk RUN='$(RUN)/test/$*' MODEL='$(RUN)/post/refine' DATA='$<' \
+		$(call given_as,BATCH,$(TEST_BATCH)) $(call given_as,MINI_BATCH,$(TEST_MINI)) \
+		$(call given_as,GENERATE,$(ANSWER_SH) --max-new $(call arg,MAX_NEW)) \
 		$(OWN) $($*)
 	@touch $@
 

@@ -28,6 +28,8 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+$(if $(wildcard $(HERE)words.mk),,$(error \
+'$(strip $(MAKEFILE_LIST))': make splits the path of a makefile at a blank, so name a path without blanks))
 
 ARCH        = delta_net
 RUN         = runs/midtrain$(if $(filter-out delta_net,$(ARCH)),-$(ARCH))
@@ -56,16 +58,17 @@ BATCHES       = 10
 BATCH       = 16
 MINI_BATCH  = 4
 LR          = 3e-4
-OPTIM       = --mini-batch $(MINI_BATCH) --lr $(LR)
+OPTIM       = --mini-batch $(call arg,MINI_BATCH) --lr $(call arg,LR)
+comma      := ,
 
 MODELS := start sft refine refine-n8 random
 RUNS   := $(filter-out start,$(MODELS))
 start     = ENTROPY= SELECT= ROLLOUT= REWARD= \
-            TRAIN='rf-ntp --mini-batch 1 --lr $(WARM_LR) --betas 0.9,0.98 --grad-clip 1 \
-            --warmup 50 --lr-schedule cosine --total-steps $(WARM_STEPS)'
-sft       = ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
+            TRAIN=$(call quote,rf-ntp --mini-batch 1 --lr $(call arg,WARM_LR) --betas 0.9$(comma)0.98 \
+            --grad-clip 1 --warmup 50 --lr-schedule cosine --total-steps $(call arg,WARM_STEPS))
+sft       = ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN=$(call quote,rf-ntp $(OPTIM))
 refine    = ENTROPY='rf-entropy' SELECT='rf-select' ROLLOUT='rf-rollout' REWARD='rf-reward --kind cosine' \
-            TRAIN='rf-grpo $(OPTIM)'
+            TRAIN=$(call quote,rf-grpo $(OPTIM))
 refine-n8 = $(refine) ROLLOUT='rf-rollout -n 8'
 random    = $(refine) REWARD='rf-reward --kind random'
 
@@ -74,17 +77,19 @@ WORDS := CORPUS TEXT_KEY SEED CONFIG LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS
 KNOWN := RUN ARCH $(WORDS) BATCHES COMPUTE KEEP CC CFLAGS CPPFLAGS LDFLAGS
 include $(HERE)words.mk
 $(check_words)
-$(name_of_targets)
+$(call names_of_targets,RUN)
 export $(WORDS) BATCHES COMPUTE KEEP
 
 TIMED    = $(HERE)timed.sh '$(RUN)/phases'
 MIDTRAIN = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)midtrain.mk DATA='$(RUN)/train.rf' CORPUS= \
-           SEED='$(SEED)' COMPUTE='$(COMPUTE)'
-TEXT     = $(or $(CORPUS),$(RUN)/corpus/*.txt)
-TOKENIZE = rf-tokenize --bytes --text-key $(TEXT_KEY) --source --max-len $(LEN) --min-len 256 \
-           --valid-every $(HOLD_OUT)
-HELD_OUT = $(TOKENIZE) --truncate right --split valid $(TEXT) | rf-cat --shuffle --seed $(SEED) | \
-           rf-cat --range 0:$(DOCUMENTS) | rf-select --mode uniform --chunks $(POSITIONS) --draw-step 0
+           $(call hand_on,SEED COMPUTE)
+FILES   := $(if $(CORPUS),$(call files_of,CORPUS))
+TEXT     = $(or $(FILES),$(RUN)/corpus/*.txt)
+TOKENIZE = rf-tokenize --bytes --text-key $(call arg,TEXT_KEY) --source --max-len $(call arg,LEN) \
+           --min-len 256 --valid-every $(call arg,HOLD_OUT)
+HELD_OUT = $(TOKENIZE) --truncate right --split valid $(TEXT) | rf-cat --shuffle --seed $(call arg,SEED) | \
+           rf-cat --range 0:$(call arg,DOCUMENTS) | rf-select --mode uniform \
+           --chunks $(call arg,POSITIONS) --draw-step 0
 LOOK     = rf-cat --range 0:1 $(RUN)/valid.rf | rf-entropy -m $(RUN)/start $(COMPUTE) | rf-select | \
            rf-dump --tsv --rows token --columns t,entropy,chosen,source
 
@@ -96,21 +101,22 @@ report: $(RUN)/report.md
 
 words:
 	@$(HERE)numbers.sh 0 $(call values,SEED BATCHES)
+	@$(HERE)numbers.sh any $(call values,WARM_LR LR)
 	@$(HERE)numbers.sh 1 $(call values,LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS BATCH MINI_BATCH)
 	@command -v gnuplot >/dev/null || { echo 'gnuplot is not installed (make deps)' >&2; exit 69; }
-	@$(HERE)same-words.sh '$(RUN)/words' $(WORDS) -- $(CORPUS) $(CONFIG)
+	@$(HERE)same-words.sh '$(RUN)/words' $(WORDS) -- $(FILES) $(call arg,CONFIG)
 
 $(RUN)/corpus: | words
 	@$(TIMED) corpus '$(HERE)corpus.sh $@'
 
 $(RUN)/train.rf: | words $(if $(CORPUS),,$(RUN)/corpus)
-	@$(TIMED) train.rf '$(TOKENIZE) --truncate split -o $@ $(TEXT)'
+	@$(TIMED) train.rf $(call quote,$(TOKENIZE) --truncate split -o $@ $(TEXT))
 
 $(RUN)/valid.rf: | words $(if $(CORPUS),,$(RUN)/corpus)
-	@$(TIMED) valid.rf '$(HELD_OUT) -o $@'
+	@$(TIMED) valid.rf $(call quote,$(HELD_OUT) -o $@)
 
 $(RUN)/fresh: | words
-	@$(TIMED) fresh 'rf-init --config $(CONFIG) --seed $(SEED) $@'
+	@$(TIMED) fresh $(call quote,rf-init --config $(call arg,CONFIG) --seed $(call arg,SEED) $@)
 
 # Before the first batch, and each time that something is left to do: how long that will take.
 TRIAL = $(MIDTRAIN) MODEL='$(RUN)/fresh' BATCHES=1
@@ -130,12 +136,12 @@ stepped = readlink '$(RUN)/$(1)/latest' | cmp -s - $@ || { rm -f $(RUN)/eval/$(1
           readlink '$(RUN)/$(1)/latest' >$@.tmp; mv $@.tmp $@; }
 $(RUN)/start.step: $(RUN)/fresh $(RUN)/train.rf FORCE | $(RUN)/valid.rf estimate
 	@$(MIDTRAIN) RUN='$(RUN)/start' MODEL='$(RUN)/fresh' BATCH=40 BATCHES=$$(($(WARM_STEPS) / 40)) \
-		PHASE='warm-up' KEEP='$(KEEP)' $(start)
+		PHASE='warm-up' $(call hand_on,KEEP) $(start)
 	@$(call stepped,start)
 
 $(RUNS:%=$(RUN)/%.step): $(RUN)/%.step: $(RUN)/start.step FORCE
-	@$(MIDTRAIN) RUN='$(RUN)/$*' MODEL='$(RUN)/start' BATCH='$(BATCH)' BATCHES='$(BATCHES)' PHASE='$*' \
-		KEEP='$(KEEP)' $($*)
+	@$(MIDTRAIN) RUN='$(RUN)/$*' MODEL='$(RUN)/start' $(call hand_on,BATCH BATCHES KEEP) PHASE='$*' \
+		$($*)
 	@$(call stepped,$*)
 
 $(MODELS:%=$(RUN)/eval/%.documents.tsv): $(RUN)/eval/%.documents.tsv: $(RUN)/%.step $(RUN)/valid.rf
@@ -143,7 +149,7 @@ $(MODELS:%=$(RUN)/eval/%.documents.tsv): $(RUN)/eval/%.documents.tsv: $(RUN)/%.s
 
 # Where ReFINE looks: the entropy along the first held-out document, and the positions that it chooses there.
 $(RUN)/eval/entropy.tsv: $(RUN)/start.step $(RUN)/valid.rf
-	@$(TIMED) entropy '$(LOOK) >$@.tmp; mv $@.tmp $@'
+	@$(TIMED) entropy $(call quote,$(LOOK) >$@.tmp; mv $@.tmp $@)
 
 $(RUN)/report.md: $(RUNS:%=$(RUN)/%.step) $(MODELS:%=$(RUN)/eval/%.documents.tsv) $(RUN)/eval/entropy.tsv \
                   $(wildcard $(HERE)report.* $(HERE)style.gp $(HERE)entropy-figure.gp)

@@ -16,6 +16,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+$(if $(wildcard $(HERE)words.mk),,$(error \
+'$(strip $(MAKEFILE_LIST))': make splits the path of a makefile at a blank, so name a path without blanks))
 
 STREAM =
 OUT    =

@@ -50,4 +50,4 @@ tail -n +2 tokens | paste mean - | awk -F '\t' -v OFS='\t' '$5 == 1 { print $1, 
 CHUNKS=$(wc -l <chosen) gnuplot "$here/style.gp" "$here/entropy-figure.gp"
 mv "entropy.$FORMAT" "$out/entropy.$FORMAT"
 mv entropy.tsv "$out/entropy.tsv"
-printf 'entropy: %s, %s\n' "$OUT/entropy.$FORMAT" "$OUT/entropy.tsv" >&2
+say "$OUT/entropy.$FORMAT, $OUT/entropy.tsv"

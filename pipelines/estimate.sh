@@ -9,7 +9,7 @@ set -euo pipefail
 export LC_ALL=C
 
 [ $# -eq 1 ] || { echo 'usage: estimate.sh RUN' >&2; exit 64; }
-run=$1 here=$(dirname "$0")
+run=$1 here=$(dirname -- "$0")
 kinds=(start sft refine refine-n8 random)
 
 # timed NAME COUNT SIZE KIND SMALL: a line of the table: COUNT batches of SIZE sequences, estimated from the
@@ -17,7 +17,7 @@ kinds=(start sft refine refine-n8 random)
 timed() {
 	awk -v name="$1" -v count="$2" -v times="$3/$5" '
 		{ split(times, n, "/"); printf "%s\t%d\t%.2f\n", name, count, $3 / 1e6 * n[1] / n[2] }' \
-		"$run/speed/$4/data/times.tsv"
+		<"$run/speed/$4/data/times.tsv"
 }
 
 measure() {
@@ -53,7 +53,7 @@ for kind in "${kinds[@]}"; do
 	[ ! -e "$run/$kind/data/times.tsv" ] || echo "$kind $(wc -l <"$run/$kind/data/times.tsv")"
 	[ ! -e "$run/eval/$kind.documents.tsv" ] || echo eval 1
 done | awk -v now="$(date +%s)" '
-	FILENAME != "-" { left[$1] = $2; each[$1] = $3; next }
+	NR == FNR { left[$1] = $2; each[$1] = $3; next }
 	{ left[$1] -= $2 }
 	END {
 		for (name in left)
@@ -63,4 +63,4 @@ done | awk -v now="$(date +%s)" '
 		else
 			printf "midtrain: about %.1f min to go, until %s\n", seconds / 60,
 				strftime("%H:%M", now + seconds)
-	}' "$run/speed.tsv" - >&2
+	}' <(cat -- "$run/speed.tsv") - >&2

@@ -56,7 +56,7 @@ line() {
 ranked() {
 	sed -n '/}$/p' "$RUN/eval.jsonl" |
 		jq -sr --arg by "$KEEP_BEST" '($by | if . == "reward" then "reward/mean" else . end) as $key
-			| map(select(.[$key] | type == "number"))
+			| map(select((.[$key] | type == "number") and (.step | type == "number")))
 			| sort_by(.[$key] * if $by == "nll" then 1 else -1 end)[].step'
 }
 

@@ -42,6 +42,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+$(if $(wildcard $(HERE)words.mk),,$(error \
+'$(strip $(MAKEFILE_LIST))': make splits the path of a makefile at a blank, so name a path without blanks))
 
 RUN         =
 MODEL       =
@@ -76,18 +78,18 @@ empty :=
 keys_needle    = --prompt-key input --prompt-suffix-key answer_prefix --answers-key outputs
 keys_ruler     = $(keys_needle)
 keys_longbench = --prompt-key prompt --answers-key answers
-keys_files     = --prompt-key $(PROMPT_KEY) --answers-key $(ANSWER_KEY)
+keys_files     = --prompt-key $(call arg,PROMPT_KEY) --answers-key $(call arg,ANSWER_KEY)
 meta_needle    = task,length,depth,max_new_tokens
 meta_ruler     = $(meta_needle)
 meta_longbench = task,max_new_tokens,stop,all_classes
 meta_files     = $(if $(TASK),,task)
 meta           = $(meta_$(SUITE))$(if $(META_KEY),$(if $(meta_$(SUITE)),$(comma))$(META_KEY))
-TOKENIZE       = rf-tokenize --tokenizer $(MODEL) $(keys_$(SUITE)) $(if $(meta),--meta-key $(meta)) \
-                 --bos $(BOS) --no-eos$(if $(filter-out 0,$(MAX_PROMPT)), --max-prompt $(MAX_PROMPT) \
-                 --truncate $(TRUNCATE))
+TOKENIZE       = rf-tokenize --tokenizer $(call arg,MODEL) $(keys_$(SUITE)) \
+                 $(if $(meta),--meta-key $(call arg,meta)) --bos $(call arg,BOS) --no-eos$(if $(filter-out \
+                 0,$(MAX_PROMPT)), --max-prompt $(call arg,MAX_PROMPT) --truncate $(call arg,TRUNCATE))
 limit          = $(or $(MAX_NEW),$(if $(filter files,$(SUITE)),32))
-GENERATE       = rf-generate $(if $(limit),--max-new $(limit),--max-new-key max_new_tokens)$(if $(filter \
-                 longbench,$(SUITE)), --stop-key stop)
+GENERATE       = rf-generate $(if $(limit),--max-new $(call arg,limit),--max-new-key max_new_tokens)$(if \
+                 $(filter longbench,$(SUITE)), --stop-key stop)
 
 # Words of one suite, which change nothing in another.
 of_needle    = TASK LENGTH SAMPLES SEED HAYSTACK QA NEEDLE
@@ -108,8 +110,6 @@ export $(KNOWN) FIXED OTHERS
 kept    = task $(subst $(comma), ,$(meta))
 strange = $(if $(filter file,$(origin TOKENIZE)),$(if $(filter %.rf,$(DATA)),,$(filter-out \
           $(kept),$(subst $(comma), ,$(BY)))))
-# one_of WORD,LIST
-one_of = $(if $(filter-out $(2),$(or $($(1)),nothing)),$(error $(1)='$($(1))' is not one of $(2)))
 need   = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 unused = $(strip $(foreach word,$(others),$(if $(filter command,$(origin $(word))),$(word))))
 

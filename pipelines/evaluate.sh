@@ -25,6 +25,7 @@ for bin in "${RF_BIN:-}" "$here/../bin" "$here/../../bin"; do # in the tree, and
 done
 PATH=$bin:$PATH
 model=$1 positions=$2 out=$3
+case $out in /*) ;; *) out=./$out ;; esac # else awk could take the name of a file for an assignment
 mkdir -p "$(dirname "$out")"
 trap 'rm -f "$out".*.tmp' EXIT
 

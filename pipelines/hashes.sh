@@ -3,13 +3,16 @@
 # these lines.  Of what is no regular file only the name counts.
 set -euo pipefail
 export LC_ALL=C
+here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+# shellcheck source=pipelines/shown.sh
+. "$here/shown.sh"
 
 files=()
 for file; do
 	if [ ! -r "$file" ]; then
 		why='No such file or directory'
 		[ ! -e "$file" ] || why='Permission denied'
-		printf '%s: %s\n' "$file" "$why" >&2
+		printf '%s: %s\n' "$(shown "$file")" "$why" >&2
 		exit 66
 	fi
 	[ ! -f "$file" ] || files+=("$file")

@@ -76,9 +76,12 @@
 #
 # A phase assigns words of its own and other defaults to these, adds to NUMBERS those that must be whole
 # numbers from 1 on, to reals those that must be numbers and to STAGES those that hold commands, and says
-# LINE.  Every word that one of the two files assigns may stand on make's command line.  LINE is what the run
-# is begun by, so it must not contain what may change from one day to the next: such things come through the
-# environment, COMPUTE from here, the others from rf-loop.  midtrain.mk is an example.
+# LINE.  Inside a command the value of a word is $(call arg,WORD), so that the shell takes no character of it
+# for something else.  Words that hold commands or options are as they were typed; a phase names words of its
+# own that do so in COMMANDS before it includes this file.  Every word that one of the two files assigns may
+# stand on make's command line.  LINE is what the run is begun by, so it must not contain what may change from
+# one day to the next: such things come through the environment, COMPUTE from here, the others from rf-loop.
+# midtrain.mk is an example.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -90,15 +93,15 @@ CORPUS     =
 DATA       = $(RUN)/data/corpus.rf
 LEN        = 16384
 TEXT_KEY   = text
-TOKENIZE   = rf-tokenize --tokenizer $(MODEL) --text-key $(TEXT_KEY) --max-len $(LEN) --truncate split \
-             --min-len 64
+TOKENIZE   = rf-tokenize --tokenizer $(call arg,MODEL) --text-key $(call arg,TEXT_KEY) \
+             --max-len $(call arg,LEN) --truncate split --min-len 64
 SKIP_BAD   =
 BATCHES    = 100
 EPOCHS     =
 BATCH      = 128
 MINI_BATCH = 32
 LR         = 1e-6
-OPTIM      = --mini-batch $(MINI_BATCH) --lr $(LR)
+OPTIM      = --mini-batch $(call arg,MINI_BATCH) --lr $(call arg,LR)
 SEED       = 1
 KEEP       =
 COMPUTE    =
@@ -120,7 +123,7 @@ MEMORY     =
 # Words of phases: how a batch is divided among ranks, by the steps that the trainer makes of it; --rest; the
 # order; what a batch makes in RUN, and whether it is done when that is there; the command that makes it after
 # a commit, which stays the same for all of the run.
-SHARES     = --mini-batch $(MINI_BATCH)
+SHARES     = --mini-batch $(call arg,MINI_BATCH)
 REST       =
 ORDER      = shuffle
 OUTPUTS    =
@@ -134,9 +137,10 @@ STAGES  = TOKENIZE EVALUATE
 reals   = LR
 
 # Each word that is assigned above, in the phase's file, or in a phase that this one includes.
-KNOWN = $(filter-out SHELL HERE NUMBERS STAGES UNUSED LINE KNOWN TRAIN_OPTIONS RF_WORDS,$(shell \
+KNOWN = $(filter-out SHELL HERE NUMBERS STAGES UNUSED LINE KNOWN TRAIN_OPTIONS RF_WORDS \
+        COMMANDS,$(shell \
         sed -n 's/^\([A-Z][A-Z0-9_]*\) *[:?]\{0,1\}=.*/\1/p' \
-        $(HERE)loop.mk $(filter-out $(HERE)loop.mk,$(MAKEFILE_LIST))))
+        $(foreach f,$(HERE)loop.mk $(filter-out $(HERE)loop.mk,$(MAKEFILE_LIST)),$(call quote,$(f)))))
 include $(HERE)words.mk
 
 # What LINE is made of.  The sequences of the next batch; a stage that reads a stream and writes one; one that
@@ -146,7 +150,7 @@ next_batch   = rf-cat --range $$FROM:$$TO $${LIVE:+--batch $$SIZE --first-batch 
                $${SHARD:+$$SHARD $(SHARES)} "$$ORDER"
 stage        = $(if $(strip $(1)), | $(strip $(1)) $$FOLLOW)
 model_stage  = $(if $(strip $(1)),$(call stage,$(1)) -m "$${LIVE:-$$STEP}" $(stale) $$COMPUTE)
-stale        = $(if $(filter-out 0,$(STALE)),$${LIVE:+--stale $(STALE)})
+stale        = $(if $(filter-out 0,$(STALE)),$${LIVE:+--stale $(call arg,STALE)})
 program      = $(notdir $(firstword $(1)))
 rewards      = $(if $(filter-out rf-%,$(call program,$(1))),rf-reward --exec \
                $(call quote,$(1)) $(strip $(REWARD_OPTIONS)) $(if $(filter -m --model --model=% \
@@ -154,7 +158,7 @@ rewards      = $(if $(filter-out rf-%,$(call program,$(1))),rf-reward --exec \
 reward_stage = $(call stage,$(call rewards,$(1)))
 # --total-steps auto in a trainer's command becomes the steps of all batches.
 auto_steps   = $(findstring --total-steps auto,$(subst --total-steps=auto,--total-steps auto,$(1)))
-all_steps    = $$((BATCHES * $(or $(shell $(HERE)steps.sh '$(BATCH)' $(call quote,$(1))),$(error \
+all_steps    = $$((BATCHES * $(or $(shell $(HERE)steps.sh $(call quote,$(BATCH)) $(call quote,$(1))),$(error \
                TRAIN: its steps are not known))))
 fill         = $(if $(auto_steps),$(subst --total-steps auto,--total-steps $(all_steps),$(subst \
                --total-steps=auto,--total-steps auto,$(1))),$(1))
@@ -169,14 +173,16 @@ kept         = if [ "$$STREAM" ]; then rf-cat -o "$$STREAM" && rf-cat "$$STREAM"
 trainer      = $(if $(filter rf-grpo,$(call program,$(1))), | $(trains) $${STREAM:+-o "$$STREAM"}, \
                | $(kept) | $(trains))
 
-own       = $(filter $(RUN)/data/corpus.rf,$(DATA))
+# yes if DATA is what is made of CORPUS
+own       = $(if $(subst x$(RUN)/data/corpus.rf,,x$(DATA)),,yes)
+files     = $(eval files := $$(if $$(CORPUS),$$(call files_of,CORPUS)))$(files)
 need      = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 # An option is added only where it is needed, because the command is one of the run's words.
 tokenizer = $(if $(filter -m -m% --model --model=% --tokenizer --tokenizer=% --bytes --vocab --vocab=% ids \
-            %.ids %.ids.zst,$(TOKENIZE) $(CORPUS)),, -m $(MODEL))
-skip_bad  = $(if $(filter-out 0,$(SKIP_BAD)), --skip-bad $(SKIP_BAD))
+            %.ids %.ids.zst,$(TOKENIZE) $(CORPUS)),, -m $(call arg,MODEL))
+skip_bad  = $(if $(filter-out 0,$(SKIP_BAD)), --skip-bad $(call arg,SKIP_BAD))
 made_by   = $(TOKENIZE)$(if $(filter rf-tokenize,$(call program,$(TOKENIZE))),$(tokenizer)$(skip_bad))
-make_data = $(made_by) -o "$$DATA" -- $(CORPUS)
+make_data = $(made_by) -o "$$DATA" -- $(files)
 lasts     = $(if $(batches_given),,$(EPOCHS))
 both      = $(if $(1),$(if $(2),$(1) && $(2),$(1)),$(2))
 # The rollouts of EVAL and their rewards, for the weights $1.
@@ -219,10 +225,8 @@ batches:
 		KEEP and LIVE need rf-grpo, which writes a file for each batch))
 	$(if $(and $(LAUNCH),$(KEEP),$(filter-out rf-grpo,$(call program,$(TRAIN)))),$(error \
 		KEEP and LAUNCH need rf-grpo, each rank of which writes a file of its own))
-	$(if $(filter-out stop train,$(or $(NO_ROLLOUTS),nothing)),$(error \
-		NO_ROLLOUTS='$(NO_ROLLOUTS)' is not one of stop train))
-	$(if $(filter-out nll accuracy reward nothing,$(or $(KEEP_BEST),nothing)),$(error \
-		KEEP_BEST='$(KEEP_BEST)' is not one of nll accuracy reward))
+	$(call one_of,NO_ROLLOUTS,stop train)
+	$(if $(KEEP_BEST),$(call one_of,KEEP_BEST,nll accuracy reward))
 	$(if $(KEEP_BEST),$(if $(EVAL),,$(error \
 		KEEP_BEST needs EVAL: the held-out sequences that steps are judged by)))
 	$(if $(filter reward,$(KEEP_BEST)),$(if $(eval_line),,$(error \
@@ -240,14 +244,15 @@ batches:
 	@$(if $(and $(KEEP),$(LAUNCH)), \
 		printf '%s: every rank keeps its share of a batch: %s/streams/step-*.rf*\n' \
 		$(call quote,$(or $(PHASE),$(RUN))) $(call quote,$(RUN)) >&2)
-	@$(if $(own),hashes=$$($(HERE)hashes.sh $(CORPUS));) \
+	@$(if $(own),hashes=$$($(HERE)hashes.sh $(files));) \
 		scripts=$$($(HERE)scripts.sh \
 		$(call values,$(filter-out EVALUATE EVAL_% $(UNUSED),$(STAGES)))); \
 		exec rf-loop -m "$$RUN" --from "$$MODEL" --data "$$DATA" \
 		$(if $(own),--make "$$make_data") $(if $(fixed),--words "$(fixed)") \
 		$${scripts:+--scripts "$$scripts"} \
 		$(if $(lasts),--epochs "$$lasts",--batches "$$BATCHES") --batch "$$BATCH" $(REST) \
-		--order "$$ORDER" --seed "$$SEED" $(if $(OUTPUTS),--outputs $(OUTPUTS) --count $(COUNT)) \
+		--order "$$ORDER" --seed "$$SEED" \
+		$(if $(OUTPUTS),--outputs $(call arg,OUTPUTS) --count $(call arg,COUNT)) \
 		$(if $(and_after),--after "$$and_after") $(if $(LAUNCH),--launch "$$LAUNCH") \
 		$(if $(LIVE),--live $(if $(filter 1,$(LIVE)),auto,$(call quote,$(LIVE)))) \
 		$(if $(LIVE),--commit-every "$$COMMIT_EVERY") \
@@ -256,10 +261,10 @@ batches:
 plan:
 	$(check_words)
 	$(call need,MODEL,which checkpoint, or config? MODEL=ckpt)
-	@$(HERE)numbers.sh 1 $(call values,LEN)
-	@$(HERE)stages.sh $(call values,$(STAGES))
 	@$(HERE)numbers.sh 0 $(call values,BATCHES)
-	@$(HERE)numbers.sh 1 $(call values,BATCH)
+	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS))
+	@$(HERE)numbers.sh any $(call values,$(reals))
+	@$(HERE)stages.sh $(call values,$(STAGES))
 	@LEN='$(LEN)' BATCHES=$(if $(lasts),,'$(BATCHES)') MEMORY=$(call quote,$(MEMORY)) \
 		$(HERE)plan.sh $(call values,$(filter-out EVALUATE EVAL_% $(UNUSED),$(STAGES)))
 

@@ -25,20 +25,23 @@
 #                 --draw-step 0 and rf-rollout -k K -n N --draw-step 0.  To be compared, runs with other K
 #                 or N need the same of both, as EVAL_ROLLOUT='rf-rollout -k 5 -n 1 --draw-step 0'
 
-include $(dir $(lastword $(MAKEFILE_LIST)))loop.mk
+HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+$(if $(wildcard $(HERE)words.mk),,$(error \
+'$(strip $(MAKEFILE_LIST))': make splits the path of a makefile at a blank, so name a path without blanks))
+include $(HERE)loop.mk
 
 K       = 5
 N       = 1
 
 ENTROPY = rf-entropy
-SELECT  = rf-select -k $(K)
-ROLLOUT = rf-rollout -k $(K) -n $(N)
+SELECT  = rf-select -k $(call arg,K)
+ROLLOUT = rf-rollout -k $(call arg,K) -n $(call arg,N)
 REWARD  = rf-reward --kind cosine
 TRAIN   = rf-grpo $(OPTIM)
 
 EVAL_REWARD  = $(if $(filter REWARD,$(UNUSED)),,$(if $(strip $(ROLLOUT)),$(REWARD)))
-EVAL_SELECT  = rf-select --mode uniform -k $(K) --draw-step 0
-EVAL_ROLLOUT = rf-rollout -k $(K) -n $(N) --draw-step 0
+EVAL_SELECT  = rf-select --mode uniform -k $(call arg,K) --draw-step 0
+EVAL_ROLLOUT = rf-rollout -k $(call arg,K) -n $(call arg,N) --draw-step 0
 
 NUMBERS += K N
 STAGES  += ENTROPY SELECT ROLLOUT REWARD TRAIN $(if $(EVAL),EVAL_REWARD EVAL_SELECT EVAL_ROLLOUT)

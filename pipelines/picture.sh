@@ -1,13 +1,21 @@
 #!/bin/bash
 # picture.sh -- checks that come before a picture is drawn; for curves.sh and entropy.sh, which read it with
-# `.` and set tool, their name in messages.
+# `.` and set here, the folder of the pipelines, and tool, their name in messages.
+
+# shellcheck source=pipelines/shown.sh disable=SC2154
+. "$here/shown.sh"
+
+# say WORDS...: prints the words as a message
+say() {
+	# shellcheck disable=SC2154  # set by the script
+	shown "$tool: $*" >&2
+}
 
 # die STATUS WORDS...: prints the words as a message and ends the script
 die() {
 	local status=$1
 	shift
-	# shellcheck disable=SC2154  # set by the script
-	printf '%s: %s\n' "$tool" "$*" >&2
+	say "$*"
 	exit "$status"
 }
 

@@ -29,7 +29,10 @@
 #                 effect needs.  Prompts below 40 tokens have no positions for rollouts: give
 #                 SELECT='rf-select -k 5 --margin 4', and NO_ROLLOUTS=train for what is shorter still
 
-include $(dir $(lastword $(MAKEFILE_LIST)))questions.mk
+HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+$(if $(wildcard $(HERE)words.mk),,$(error \
+'$(strip $(MAKEFILE_LIST))': make splits the path of a makefile at a blank, so name a path without blanks))
+include $(HERE)questions.mk
 
 BATCH         = 64
 MINI_BATCH    = 16
@@ -40,8 +43,8 @@ EOS           = no
 RL_COEF       = 0.2
 REWARD        = rf-reward --kind hybrid
 EVALUATE      = rf-ntp --eval --loss response
-TOKENIZE      = $(questions) --answer-key $(ANSWER_KEY) --max-answer $(MAX_ANSWER) \
-                $(if $(ANSWER_BLANK),--answer-prefix ' ')
+TOKENIZE      = $(questions) --answer-key $(call arg,ANSWER_KEY) \
+                --max-answer $(call arg,MAX_ANSWER) $(if $(ANSWER_BLANK),--answer-prefix ' ')
 
 eval_part     = --part prompt
 no_eos        = $(if $(filter no,$(EOS)),--no-eos)
@@ -54,10 +57,10 @@ $(call one_of,EOS,no yes)
 
 # Steps of a batch are ceil(its records / MINI_BATCH) + 1; sft takes the same with fewer sequences in each.
 as_many       = --records $$((TO - FROM)) --steps $$(((TO - FROM + $(MINI_BATCH) - 1) / $(MINI_BATCH) + 1))
-TRAIN         = $(train_$(METHOD)) --mean $(MEAN)
-train_refine  = rf-grpo $(OPTIM) --rl-coef $(RL_COEF) --outer response
-train_ntp     = rf-ntp $(OPTIM) $(if $(matched),,--mini-batch $(BATCH)) --outer response
-train_sft     = rf-ntp $(OPTIM) $(if $(matched),$(as_many),--mini-batch $(BATCH)) --loss response
+TRAIN         = $(train_$(METHOD)) --mean $(call arg,MEAN)
+train_refine  = rf-grpo $(OPTIM) --rl-coef $(call arg,RL_COEF) --outer response
+train_ntp     = rf-ntp $(OPTIM) $(if $(matched),,--mini-batch $(call arg,BATCH)) --outer response
+train_sft     = rf-ntp $(OPTIM) $(if $(matched),$(as_many),--mini-batch $(call arg,BATCH)) --loss response
 
 SHARES        = $(if $(and $(matched),$(filter sft,$(METHOD))),$(as_many),$(of_step))
 $(if $(and $(matched),$(filter sft,$(METHOD))),$(call refuse,LIVE,batches are shared out by their sizes))

@@ -1,7 +1,7 @@
 # questions.mk -- what posttrain.mk and testtime.mk share: DATA may be files of JSON lines with prompts, which
 # TOKENIZE reads, and the model adapts as midtrain.mk says, to the prompts alone.
 
-include $(dir $(lastword $(MAKEFILE_LIST)))midtrain.mk
+include $(HERE)midtrain.mk
 
 PROMPT_KEY   = prompt
 ANSWER_KEY   = answer
@@ -22,12 +22,15 @@ which_questions = $(error $(1): which questions? DATA=questions.jsonl)
 $(if $(filter command,$(origin CORPUS)),$(call which_questions,CORPUS is a word of mid-training))
 $(if $(and $(RUN),$(if $(filter command,$(origin DATA)),,no)),$(call which_questions,DATA is not set))
 ifneq ($(filter-out %.rf,$(DATA)),)
+# a stream's name may have blanks, or stand in quotes
+stream := $(if $(findstring .rf,$(DATA)),$(shell $(HERE)files.sh --stream $(call values,DATA)))
+ifneq ($(stream),)
+override DATA := $(stream)
+else
 override CORPUS := $(DATA)
 override DATA = $(RUN)/data/corpus.rf
 endif
-
-# one_of WORD,LIST: stops where the word on make's command line is none of the list
-one_of = $(if $(filter-out $(2),$(or $($(1)),nothing)),$(error $(1)='$($(1))' is not one of $(2)))
+endif
 
 # no_eos is the option that keeps the end token away from prompts, and from answers unless the phase has EOS.
 no_eos = --no-eos
@@ -35,10 +38,11 @@ no_eos = --no-eos
 # refuse WORDS,WHY: stops where one of them was given
 refuse = $(foreach word,$(1),$(if $($(word)),$(error $(word) is not possible here: $(2))))
 
-questions = rf-tokenize --tokenizer $(MODEL) --prompt-key $(PROMPT_KEY) --max-prompt $(MAX_PROMPT) \
-            --truncate $(TRUNCATE) $(no_eos) $(if $(META_KEY),--meta-key $(META_KEY))
+questions = rf-tokenize --tokenizer $(call arg,MODEL) --prompt-key $(call arg,PROMPT_KEY) \
+            --max-prompt $(call arg,MAX_PROMPT) --truncate $(call arg,TRUNCATE) $(no_eos) \
+            $(if $(META_KEY),--meta-key $(call arg,META_KEY))
 matched   = $(filter matched,$(INNER_STEPS))
-of_step   = --mini-batch $(if $(matched)$(filter refine,$(METHOD)),$(MINI_BATCH),$(BATCH))
+of_step   = --mini-batch $(call arg,$(if $(matched)$(filter refine,$(METHOD)),MINI_BATCH,BATCH))
 only      = $(if $(filter refine,$(METHOD)),$(1))
 adapt     = $(call only,$(call model_stage,$(ENTROPY))$(call stage,$(SELECT))$(call \
             model_stage,$(ROLLOUT))$(call reward_stage,$(REWARD)))

@@ -7,6 +7,8 @@ export LC_ALL=C
 [ $# -eq 2 ] || { echo 'usage: report-phases.sh posttrain|testtime RUN' >&2; exit 64; }
 phase=$1 run=$2
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+# shellcheck source=pipelines/shown.sh
+. "$here/shown.sh"
 tmp=$run/$phase.tmp
 rm -rf "$tmp"
 mkdir -p "$tmp"
@@ -27,7 +29,8 @@ seconds() {
 	local of=$run/post/$1
 	[ "$phase" = posttrain ] || of=$run/test/$1
 	[ -e "$of/data/times.tsv" ] || { echo 0; return; }
-	awk '{ t[$1] = $3 } END { for (b in t) sum += t[b]; printf "%.0f\n", sum / 1e6 }' "$of/data/times.tsv"
+	awk '{ t[$1] = $3 } END { for (b in t) sum += t[b]; printf "%.0f\n", sum / 1e6 }' \
+		<"$of/data/times.tsv"
 }
 
 # one NAME: a line per question: id, nll of the right answer per byte, whether the answer is right
@@ -56,7 +59,7 @@ table() {
 		"right against $base |"
 	echo "|---|---|---|---|---|---|---|"
 	for name in $names; do
-		paste "$tmp/$name.tsv" "$tmp/$base.tsv" | awk -F '\t' -v name="$name" -v base="$base" \
+		paste -- "$tmp/$name.tsv" "$tmp/$base.tsv" | awk -F '\t' -v name="$name" -v base="$base" \
 			-v steps="$(steps "$name")" -v seconds="$(seconds "$name")" '
 			{
 				x[1] = $2; x[2] = $3; x[3] = $2 - $5; x[4] = $3 - $6
@@ -84,7 +87,8 @@ table() {
 examples() {
 	rf-dump --tsv --rows sample --columns id,answer,written --no-header "$(answers "$1" | head -n 1)" |
 		head -n "$2" | while IFS=$'\t' read -r id right said; do
-		printf '| %s | %s | %s | %s |\n' "$id" "$(question "$id")" "${said//|/\\|}" "${right%\\n}"
+		printf '| %s | %s | %s | %s |\n' "$id" "$(markdown "$(question "$id")")" \
+			"$(markdown "$said")" "$(markdown "${right%\\n}")"
 	done
 }
 question() {
@@ -96,7 +100,7 @@ question() {
 # The running mean difference from the base, along the questions in the order of the file.
 order() { rf-dump --tsv --rows record --columns id --no-header "$run/test.rf"; }
 for name in $names; do
-	paste "$tmp/$name.tsv" "$tmp/$base.tsv" | awk -F '\t' 'NR == FNR { d[$1] = $2 - $5; next }
+	paste -- "$tmp/$name.tsv" "$tmp/$base.tsv" | awk -F '\t' 'NR == FNR { d[$1] = $2 - $5; next }
 		{ s += d[$1]; print FNR "\t" s / FNR }' - <(order) >"$tmp/$name.mean"
 done
 for name in $names; do
@@ -135,8 +139,8 @@ cat >"$tmp/report.md" <<-END
 
 	## Settings
 
-	$(sed 's/^/    /' "$run/words")
-	    model: $([ "$phase" = posttrain ] && echo "$MODEL" || echo "$run/post/refine")
+	$(sed 's/^/    /' "$run/words" | shown_lines)
+	    model: $(if [ "$phase" = posttrain ]; then shown "$MODEL"; else echo "$run/post/refine"; fi)
 	    $(rf-grpo --version), $(uname -sr), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 END
 mv "$tmp/phases.png" "$run/$phase.png"

@@ -7,6 +7,8 @@ export LC_ALL=C
 [ $# -eq 1 ] || { echo 'usage: report.sh RUN' >&2; exit 64; }
 run=$1
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+# shellcheck source=pipelines/shown.sh
+. "$here/shown.sh"
 runs="sft refine refine-n8 random"
 tmp=$run/report.tmp
 rm -rf "$tmp"
@@ -34,7 +36,7 @@ log() {
 		}
 		step > last { last = step }
 		END { for (s = 0; s <= last; s++) if (s in line) print s "\t" line[s] }
-	' "$run/$1/log.jsonl"
+	' <"$run/$1/log.jsonl"
 }
 
 # smooth WIDTH COLUMN...: the first column, and running means and deviations of others over WIDTH lines
@@ -46,7 +48,7 @@ for name in $runs; do
 	log "$name" >"$tmp/$name.log"
 done
 for name in $runs; do
-	paste "$tmp/$name.log" "$tmp/sft.log" | awk -F '\t' -v OFS='\t' '{ print $1, $2 - $6, $3, $4 }' |
+	paste -- "$tmp/$name.log" "$tmp/sft.log" | awk -F '\t' -v OFS='\t' '{ print $1, $2 - $6, $3, $4 }' |
 		smooth 9 2 3 4 >"$tmp/$name.steps"
 done
 for name in start $runs; do
@@ -67,13 +69,13 @@ echo byte >"$tmp/unit"
 # The family of the model, as people call it.
 family() {
 	local type
-	type=$(sed -n 's/.*"model_type": *"\([^"]*\)".*/\1/p' "$CONFIG")
+	type=$(jq -r .model_type <"$CONFIG")
 	case $type in
 	delta_net) echo DeltaNet ;;
 	gated_deltanet) echo 'Gated DeltaNet' ;;
 	lact_swiglu) echo LaCT ;;
 	qwen3_5_text) echo 'Qwen3.5' ;;
-	*) echo "$type" ;;
+	*) markdown "$type" ;;
 	esac
 }
 
@@ -84,7 +86,7 @@ family() {
 seconds() {
 	if [ -e "$run/$1/data/times.tsv" ]; then
 		awk '{ t[$1] = $3 } END { for (b in t) sum += t[b]; printf "%.0f\n", sum / 1e6 }' \
-			"$run/$1/data/times.tsv"
+			<"$run/$1/data/times.tsv"
 	else
 		cat "$run/phases/$1.seconds" 2>/dev/null || echo '?'
 	fi
@@ -130,9 +132,9 @@ commands() {
 # Cells of the report's tables.
 text() {
 	if [ -n "$CORPUS" ]; then
-		echo "$CORPUS"
+		markdown "$CORPUS"
 	else
-		awk -F ': *' '{ printf "%s%s", s, $2; s = ", " }' "$run/corpus/SOURCE"
+		awk -F ': *' '{ printf "%s%s", s, $2; s = ", " }' <"$run/corpus/SOURCE"
 	fi
 }
 versions() {
@@ -147,13 +149,16 @@ phases() {
 	done
 }
 # The words that make midtrain was given, to be typed again.
-words() { sed -n 's/^\([A-Z_]*\)=\(.*\)$/ \1='"'\2'"'/p' "$run/words" | tr -d '\n'; }
+words() {
+	sed -n "s/'/'\\\\''/g; s/^\([A-Z_]*\)=\(.*\)\$/ \1='\2'/p" "$run/words" | tr -d '\n' | shown_lines
+}
 
 report() {
 	local processor memory document parameters held_out falling mini_batches
 	processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 	memory=$(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo)
-	document=$(awk -F '\t' 'NR == 2 { print $4 }' "$run/eval/entropy.tsv")
+	document=$(awk -F '\t' 'NR == 2 { print $4 }' <"$run/eval/entropy.tsv")
+	document=$(markdown "$document")
 	parameters=$(rf-init --config "$CONFIG" --dry-run | awk '/^parameters/ { print $2 }')
 	held_out="$(records "$run/valid.rf") evaluated, the first $LEN of each document at most"
 	falling="learning rate $WARM_LR falling to 0 as a cosine"
@@ -163,7 +168,7 @@ report() {
 
 		## Held-out documents
 
-		$(awk -f "$here/report.awk" "$run"/eval/*.documents.tsv)
+		$(cd -- "$run/eval" && awk -f "$here/report.awk" ./*.documents.tsv)
 
 		- nll, accuracy: of next tokens (bytes), in nats per token. cosine, binary: mean rewards of 4
 		  rollouts of 5 tokens at each of $POSITIONS positions per document, the same positions and
@@ -199,7 +204,7 @@ report() {
 		| text | $(text) |
 		| held out | 1 of every $HOLD_OUT documents; $held_out |
 		| training text | $(records "$run/train.rf") of at most $LEN |
-		| model | $(family), $parameters parameters, $(basename "$CONFIG") |
+		| model | $(family), $parameters parameters, $(markdown "${CONFIG##*/}") |
 		| warm-up | $WARM_STEPS steps of 1 sequence, next tokens, $falling |
 		| each run | $(progress sft): batches of $BATCH sequences, $mini_batches |
 		| machine | $(uname -n): $(nproc) of ${processor:-$(uname -m)}, $memory |
@@ -218,7 +223,7 @@ report() {
 
 		or, one by one:
 
-		$(commands | sed 's/^/    /')
+		$(commands | shown_lines | sed 's/^/    /')
 	END
 }
 

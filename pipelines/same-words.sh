@@ -5,6 +5,10 @@
 set -euo pipefail
 export LC_ALL=C
 
+here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+# shellcheck source=pipelines/shown.sh
+. "$here/shown.sh"
+
 [ $# -ge 1 ] || { echo 'usage: same-words.sh FILE NAME... [-- DATA...]' >&2; exit 64; }
 file=$1
 shift
@@ -23,14 +27,15 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
 done
 shift || true
 words=$(for name in "${names[@]}"; do printf '%s=%s\n' "$name" "${!name}"; done)
-hashes=$("$(dirname "$0")/hashes.sh" "$@")
+hashes=$("$here/hashes.sh" "$@")
 words+=${hashes:+$'\n'$hashes}
 
 if [ ! -e "$file" ]; then
-	mkdir -p "$(dirname "$file")"
+	mkdir -p -- "$(dirname -- "$file")"
 	printf '%s\n' "$words" >"$file.tmp"
-	mv "$file.tmp" "$file"
-elif ! other=$(diff "$file" <(printf '%s\n' "$words")); then
-	die 65 "$file: the run was started with other settings or data (<) than now (>):" \
-		"use the same, or another RUN, or remove this one"$'\n'"$(grep '^[<>]' <<<"$other")"
+	mv -- "$file.tmp" "$file"
+elif ! other=$(diff -- "$file" <(printf '%s\n' "$words")); then
+	other=$(grep '^[<>]' <<<"$other" | shown_lines)
+	die 65 "$(shown "$file"): the run was started with other settings or data (<) than now (>):" \
+		"use the same, or another RUN, or remove this one"$'\n'"$other"
 fi

@@ -4,8 +4,13 @@
 set -euo pipefail
 [ $# -ge 1 ] || { echo 'usage: study-choose.sh FILE.tsv ...' >&2; exit 64; }
 for file; do
-	awk -v name="$(basename "$(dirname "$file")")" '
-		$2 !~ /^-?[0-9]/ { print FILENAME ": line " FNR ": no number" >"/dev/stderr"; bad = 1; exit }
+	folder=$(dirname -- "$file")
+	NAME=${folder##*/} FILE=$file awk '
+		$2 !~ /^-?[0-9]/ {
+			print ENVIRON["FILE"] ": line " FNR ": no number" >"/dev/stderr"
+			bad = 1
+			exit
+		}
 		{ s += $2 }
-		END { if (bad || !NR) exit 65; print s / NR "\t" name }' "$file"
+		END { if (bad || !NR) exit 65; print s / NR "\t" ENVIRON["NAME"] }' <"$file"
 done | LC_ALL=C sort -g | head -n 1 | cut -f 2

@@ -21,7 +21,9 @@ export LC_ALL=C
 
 [ $# -eq 1 ] || [ $# -eq 2 ] || { echo 'usage: study-data.sh DATA [SEED]' >&2; exit 64; }
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
-data=$1 seed=${2:-} to=$1${2:+/seed-$2}
+data=$1 seed=${2:-}
+case $data in /*) ;; *) data=./$data ;; esac # else awk could take the name of a file for an assignment
+to=$data${2:+/seed-$2}
 [ ! -e "$to" ] || exit 0
 command -v spm_train >/dev/null || { echo 'spm_train is not installed: make deps' >&2; exit 69; }
 tmp=$to.tmp
@@ -75,8 +77,8 @@ questions() {
 	local seed=$1 n=$2 times=$3
 	shift 3
 	recall ask "$seed" "$n" $((1500 * times)) "$of/words" "$@" |
-		jq -c '. + {task: "facts", length: '"$times"'}'
-	needles "$seed" $((n / 4)) $((LEN * times)) "$@" | jq -c '.length = '"$times"
+		jq -c --argjson times "$times" '. + {task: "facts", length: $times}'
+	needles "$seed" $((n / 4)) $((LEN * times)) "$@" | jq -c --argjson times "$times" '.length = $times'
 }
 ask() { tokenize --prompt-key prompt --answer-key answer --meta-key task,length --no-eos "$@"; }
 

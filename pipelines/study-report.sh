@@ -6,7 +6,9 @@ export LC_ALL=C
 
 [ $# -eq 1 ] || { echo 'usage: study-report.sh RUN' >&2; exit 64; }
 run=$1
-here=$(dirname "$0")
+here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+# shellcheck source=pipelines/shown.sh
+. "$here/shown.sh"
 
 # PHASE/FAMILY/METHOD/SEED.tsv: the table of all figures of these families
 for phase in base grid mid post testtime ideas; do
@@ -17,8 +19,8 @@ for phase in base grid mid post testtime ideas; do
 			for file in "$run/$phase/$family"/*/"$seed.tsv"; do
 				[ -e "$file" ] || continue
 				file=${file#"$run/"}
-				awk -v path="${file%.tsv}" 'BEGIN { gsub("/", "\t", path) }
-					{ print path "\t" $0 }' "$run/$file"
+				PART=${file%.tsv} awk 'BEGIN { path = ENVIRON["PART"]; gsub("/", "\t", path) }
+					{ print path "\t" $0 }' <"$run/$file"
 			done
 		done
 	done
@@ -42,12 +44,12 @@ ideas() {
 		esac
 	done | paste -s -d ';'
 }
-table() { awk -v table="$1" -v ideas="$(ideas)" -f "$here/study.awk" "$run/figures.tsv"; }
+table() { IDEA_ROWS=$(ideas) awk -v table="$1" -f "$here/study.awk" <"$run/figures.tsv"; }
 chosen() {
 	local file
 	for family in $FAMILIES; do
 		for file in "$run/chosen/$family"/*; do
-			[ -e "$file" ] && echo "$family: $(tr '_' ' ' <"$file")"
+			[ -e "$file" ] && markdown "$family: $(tr '_' ' ' <"$file")"
 		done
 	done | paste -s -d ';' | sed 's/;/; /g'
 }
@@ -65,7 +67,7 @@ parameters() {
 	done | paste -s -d ',' | sed 's/,/, /g'
 }
 # the words that make study was given
-words() { sed -n 's/^\([A-Za-z_]*\)=\(.*\)$/    \1='"'\2'"' \\/p' "$run/words"; }
+words() { sed -n 's/^\([A-Za-z_]*\)=\(.*\)$/    \1='"'\2'"' \\/p' "$run/words" | shown_lines; }
 
 # not inside the text below, where a failure would be an empty place
 declare -A of

@@ -1,4 +1,6 @@
-# study.awk -- tables of make study: awk -v table=NAME [-v ideas=ROWS] -f study.awk FIGURES.tsv
+# study.awk -- tables of make study: awk -v table=NAME -f study.awk <FIGURES.tsv
+#
+# The table ideas has the rows that IDEA_ROWS in the environment names.
 #
 # A line of FIGURES.tsv is: phase, family, method, seed, figure, value.  A cell is the mean over seeds; behind
 # it stands the difference from the method that the table compares with, each seed with the same seed: its
@@ -325,7 +327,7 @@ END {
 		else if (table == "testtime")
 			print_table(f, TESTS, "testtime", "ntp", JUDGED_ANSWERS)
 		else if (table == "ideas")
-			print_table(f, ideas, "ideas", "sft", KNOWN ";" ALL)
+			print_table(f, ENVIRON["IDEA_ROWS"], "ideas", "sft", KNOWN ";" ALL)
 		else if (table == "grid")
 			settings(f)
 		else if (table == "answer")

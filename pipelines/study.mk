@@ -31,6 +31,8 @@ SHELL := /bin/bash
 .SECONDEXPANSION:
 MAKEFLAGS += --no-print-directory
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+$(if $(wildcard $(HERE)words.mk),,$(error \
+'$(strip $(MAKEFILE_LIST))': make splits the path of a makefile at a blank, so name a path without blanks))
 
 QUICK     =
 RUN       = runs/study$(if $(QUICK),-quick)
@@ -74,7 +76,7 @@ mid_falls = $(call falls,$(MID) / $(MINI))
 # refine SELECT,ROLLOUT,REWARD: the stages of ReFINE with such options beside the programs' own; positions and
 # rollouts of each seed are drawn by its own random numbers.  lr and coef are what the grid chose.
 refine    = SELECT='rf-select --seed $(seed) $(1)' ROLLOUT='rf-rollout --seed $(seed) $(2)' \
-            $(if $(3),REWARD='$(3)')
+            $(if $(3),$(call given_as,REWARD,$(3)))
 grpo      = TRAIN="rf-grpo --mini-batch $(MINI) --lr $$lr $(mid_falls) --rl-coef $(or $(1),$$coef) $(2)"
 kind      = rf-reward --seed $(seed) --kind $(1)
 
@@ -117,15 +119,15 @@ IDEAS           = sft refine refine-n8 n16 no-std strong surprise max-c16
 idea-n16        = $(call refine,,-n 16) $(grpo)
 idea-no-std     = $(call refine,,-n 8) $(call grpo,,--no-std)
 idea-strong     = $(call refine,,-n 8) $(call grpo,1)
-idea-surprise   = $(call refine,,-n 8,$(abspath $(HERE)surprise.sh)) $(grpo)
+idea-surprise   = $(call refine,,-n 8,$(call as_word,$(abspath $(HERE)surprise.sh))) $(grpo)
 idea-max-c16    = $(call refine,--mode max --chunks 16,-n 8) $(grpo)
 
 WORDS := LEN LESSONS SHORT PRE MID POST TTT ASK PRE_BATCH WARMUP $(foreach \
          f,delta_net lact_swiglu,FIRST_LR_$(f) PRE_LR_$(f)) BATCH MINI TTT_BATCH TTT_MINI LRS COEFS
 KNOWN := RUN QUICK FAMILIES SEEDS JOBS COMPUTE MIDS POSTS TTTS IDEAS $(WORDS) CC CFLAGS CPPFLAGS LDFLAGS
 include $(HERE)words.mk
-$(name_of_targets)
 $(check_words)
+$(call names_of_targets,RUN FAMILIES SEEDS MIDS POSTS TTTS IDEAS JOBS $(WORDS))
 export $(WORDS) RUN COMPUTE FAMILIES SEEDS MIDS POSTS TTTS IDEAS
 
 # ---- parts
@@ -148,7 +150,7 @@ done=$$(find $(RUN) -name '*.seconds' | wc -l)
 echo "study: $(part:$(RUN)/%=%): $$SECONDS s, $$done of $(words $(PARTS)) parts" >&3
 endef
 # phase FILE,MODEL,DATA,SUFFIX: a run in the folder of the part, with SUFFIX behind its name
-phase   = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)$(1) COMPUTE='$(COMPUTE)' SEED=$(seed) \
+phase   = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)$(1) $(call hand_on,COMPUTE) SEED=$(seed) \
           MODEL=$(2) DATA=$(RUN)/data/$(3) RUN=$(part)$(4)
 measure = $(HERE)study-measure.sh $(part) $(RUN)/data/$(1) $@ $(2)
 
@@ -169,7 +171,7 @@ report $(PHASES):
 		TTT_BATCH TTT_MINI)
 	$(HERE)same-words.sh '$(RUN)/words' $(WORDS) --
 	MAKEFLAGS= $(MAKE) --no-print-directory -j '$(JOBS)' -f $(HERE)study.mk parts-$@ \
-		$(foreach v,$(given),$(call quote,$(v)=$($(v))))
+		$(foreach v,$(given),$(call quote,$(v)=$(typed_$(v))))
 $(PHASES:%=parts-%): parts-%: $$(call parts_of,%)
 parts-report: $(PARTS)
 	@$(HERE)study-report.sh '$(RUN)'
@@ -258,7 +260,7 @@ $(RUN)/testtime/%.tsv: $(call part_of,post,refine) $(call chosen_for,trained_as)
 	$(call settings,$(call trained_as,$(method)))
 	$(call phase,testtime.mk,$(RUN)/post/$(family)/refine/$(seed),test/asked.rf) BATCH=$(TTT_BATCH) \
 		MINI_BATCH=$(TTT_MINI) LR="$$lr" $(by-$(method)) \
-		GENERATE='$(abspath $(HERE)answer.sh) --max-new 48'
+		$(call given_as,GENERATE,$(call as_word,$(abspath $(HERE)answer.sh)) --max-new 48)
 	$(HERE)study-answers.sh $(part)/answers $(RUN)/data/tokenizer $@
 	$(end)
 

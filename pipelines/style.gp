@@ -7,12 +7,15 @@
 # The colours are those of Okabe and Ito, which readers with red-green blindness can tell apart.  Lines also
 # differ by their marks or dashes.
 format = system('printf %s "${FORMAT:-png}"')
+# dots to an inch: fewer in a picture that would have more than 20,000 to a side, which can hardly be written
+dpi(w, h) = w > 80 || h > 80 ? 20000. / (w > h ? w : h) : 240.
 figure(name, w, h) = sprintf("set terminal %s; set output '%s.%s'", \
 	format eq "pdf" ? sprintf("pdfcairo size %.2fin,%.2fin font 'DejaVu Sans,8'", w, h) : \
 	format eq "svg" ? sprintf("svg size %d,%d font 'DejaVu Sans,11' background '#ffffff'", \
 	                          96 * w, 96 * h) : \
-	sprintf("pngcairo size %d,%d font 'DejaVu Sans,8' fontscale 2.5 linewidth 2.5 pointscale 2.5 " \
-	        ."background '#ffffff'", 240 * w, 240 * h), \
+	sprintf("pngcairo size %d,%d font 'DejaVu Sans,8' fontscale %g linewidth %g pointscale %g " \
+	        ."background '#ffffff'", dpi(w, h) * w, dpi(w, h) * h, dpi(w, h) / 96, dpi(w, h) / 96, \
+	        dpi(w, h) / 96), \
 	name, format)
 colours = "#0072b2 #d55e00 #009e73 #cc79a7 #e69f00 #56b4e9 #000000"
 colour(i) = word(colours, (i - 1) % words(colours) + 1)

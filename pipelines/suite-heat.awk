@@ -1,5 +1,7 @@
 # suite-heat.awk -- of lines of task, length, depth from 0 to 1, and found, from 0 to 1, with tabs between:
-# how much was found in each tenth of the depth, task by task as they come, lengths in their order.
+# how much was found in each tenth of the depth, task by task as they come, lengths in their order.  For
+# suite-heat.gp the folder then has tasks and lengths, a line for each, and cells, the same table with their
+# numbers instead of their names.
 BEGIN {
 	FS = OFS = "\t"
 	print "task", "length", "from", "to", "n", "score"
@@ -23,16 +25,22 @@ BEGIN {
 }
 
 END {
+	for (l = 1; l <= lengths; l++)
+		print size[l] >"lengths"
+	for (t = 1; t <= tasks; t++)
+		print task[t] >"tasks"
 	for (t = 1; t <= tasks; t++)
 		for (l = 1; l <= lengths; l++)
 			for (tenth = 0; tenth < 10; tenth++)
 				if (n[task[t], size[l], tenth])
-					cell(task[t], size[l], tenth)
+					cell(t, l, tenth)
 }
 
-function cell(of, at, tenth,    count)
+function cell(t, l, tenth,    count, numbers)
 {
-	count = n[of, at, tenth]
-	printf "%s\t%s\t%.1f\t%.1f\t%d\t%.2f\n", of, at, tenth / 10, (tenth + 1) / 10, count,
-		100 * sum[of, at, tenth] / count
+	count = n[task[t], size[l], tenth]
+	numbers = sprintf("%.1f\t%.1f\t%d\t%.2f", tenth / 10, (tenth + 1) / 10, count,
+		100 * sum[task[t], size[l], tenth] / count)
+	print task[t], size[l], numbers
+	print t, l, numbers >"cells"
 }

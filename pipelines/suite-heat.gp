@@ -1,14 +1,9 @@
 # suite-heat.gp -- scores by length and depth, a panel for each task: gnuplot style.gp suite-heat.gp
 #
-# In the folder: heat.tsv; tasks, lengths and labels, a line for each; a label is the length on the axis.
-panels = int(system("wc -l <tasks"))
-L = int(system("wc -l <lengths"))
-array length[L]
-array label[L]
-do for [i = 1:L] {
-	length[i] = line("lengths", i)
-	label[i] = line("labels", i)
-}
+# In the folder: cells, lines of the numbers of task and length, from and to of the depth, n and score, with
+# tabs between; titles, a line for each task; labels, a line for each length, as texts of tics.
+panels = int(system("wc -l <titles"))
+L = int(system("wc -l <labels"))
 columns = panels < 3 ? panels : 3
 rows = (panels + columns - 1) / columns
 wide = L * 0.45 > 1.9 ? L * 0.45 : 1.9
@@ -17,7 +12,7 @@ set datafile separator "\t"
 set xrange [0.5:L + 0.5]
 set yrange [100:0]
 set ytics 20
-set for [i = 1:L] xtics (label[i] i) noenhanced
+set for [i = 1:L] xtics (line("labels", i) i) noenhanced
 set xlabel "length, tokens"
 set cbrange [0:100]
 set cblabel "score, %"
@@ -30,18 +25,17 @@ left = 0.6 / (columns * (wide + 0.35) + 1.1)
 right = 1 - 0.85 / (columns * (wide + 0.35) + 1.1)
 each = (right - left) / columns
 
-# the place of a line's length, where the line is about the task
-at(task) = strcol(1) eq task ? sum [i = 1:L] (length[i] eq strcol(2) ? i : 0) : NaN
+# the place of a cell's length, where the cell is of the task
+at(task) = $1 == task ? $2 : NaN
 set multiplot
 do for [p = 1:panels] {
-	task = line("tasks", p)
 	column = (p - 1) % columns
 	row = (p - 1) / columns
 	set lmargin at screen left + column * each + 0.02
 	set rmargin at screen left + (column + 1) * each - 0.02
 	set tmargin at screen 1 - (row + 0.12) / rows
 	set bmargin at screen 1 - (row + 0.78) / rows
-	set title task noenhanced offset 0, -0.5
+	set title line("titles", p) noenhanced offset 0, -0.5
 	set ylabel column == 0 ? "depth of the needle, %" : ""
 	set format y column == 0 ? "%g" : ""
 	if (p == panels) {
@@ -49,10 +43,10 @@ do for [p = 1:panels] {
 	} else {
 		unset colorbox
 	}
-	plot "heat.tsv" skip 1 using (x = at(task)):(50 * ($3 + $4)):(x - 0.48):(x + 0.48): \
+	plot "cells" using (x = at(p)):(50 * ($3 + $4)):(x - 0.48):(x + 0.48): \
 	         (100 * $3):(100 * $4):6 with boxxyerror lc palette, \
-	     "" skip 1 \
-	         using (at(task)):(50 * ($3 + $4)):(sprintf("%.0f", $6)):($6 < 60 ? 0x222222 : 0xffffff) \
+	     "" \
+	         using (at(p)):(50 * ($3 + $4)):(sprintf("%.0f", $6)):($6 < 60 ? 0x222222 : 0xffffff) \
 	         with labels font ",7" tc rgb variable
 }
 unset multiplot

@@ -7,6 +7,8 @@ export LC_ALL=C
 [ $# -eq 1 ] || { echo 'usage: suite-report.sh RUN' >&2; exit 64; }
 run=$1
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+# shellcheck source=pipelines/shown.sh
+. "$here/shown.sh"
 tmp=$run/report.tmp
 rm -rf "$tmp"
 mkdir -p "$tmp"
@@ -15,7 +17,7 @@ trap 'rm -rf "$tmp"' EXIT
 # rows: of scores.jsonl the keys of BY, n, score, low, high; of AGAINST also score, difference, low, high,
 # better, worse; with tabs between
 rows() {
-	jq -r --arg by "$BY" '[(.[$by | split(",")[]] | tostring | gsub("[|\\s]+"; " ")),
+	jq -r -L "$here" --arg by "$BY" 'include "shown"; [(.[$by | split(",")[]] | tostring | markdown),
 		.n, .score, .low, .high,
 		(.against // empty | .score, .difference, .low, .high, .better, .worse)]
 		| map(. // "" | tostring) | join("\t")' "$run/scores.jsonl"
@@ -23,10 +25,14 @@ rows() {
 
 # table: the same for people
 table() {
-	local head="| ${BY//,/ | } | n | score | 95 % interval |"
-	[ -z "$AGAINST" ] || head+=" $AGAINST | difference | 95 % interval | better | worse |"
-	printf '%s\n%s\n' "$head" "${head//[^|]/-}"
-	rows | awk -F '\t' -v keys=$(($(tr -dc , <<<"$BY" | wc -c) + 1)) '
+	local head='|' keys key
+	IFS=, read -ra keys <<<"$BY"
+	for key in "${keys[@]}"; do head+=" $(markdown "$key") |"; done
+	head+=' n | score | 95 % interval |'
+	[ -z "$AGAINST" ] || head+=" $(markdown "$AGAINST") | difference | 95 % interval | better | worse |"
+	printf '%s\n' "$head"
+	sed -E 's/\\\|//g; s/[^|]/-/g' <<<"$head"
+	rows | awk -F '\t' -v keys=${#keys[@]} '
 		function interval(low, high, form) {
 			return low == "" ? "" : sprintf(form " to " form, low, high)
 		}
@@ -50,44 +56,45 @@ table() {
 # ---- figures -------------------------------------------------------------------------------
 
 # Each needle counts at its own depth: by the metric all whether it was found, else its question's score.
-jq -r 'select(.depth | type == "number" or (type == "array" and length > 0))
+jq -r -L "$here" 'include "shown"; select(.depth | type == "number" or (type == "array" and length > 0))
 	| .score as $score | (.depth | if type == "number" then [.] else . end) as $depth
 	| (if (.found // [] | length) == ($depth | length) then .found
 		else $depth | map($score) end) as $found
-	| (.task // "all" | tostring | gsub("[^-A-Za-z0-9_.+]"; "_")) as $task
-	| (.length // "all" | tostring | gsub("[^-A-Za-z0-9_.+]"; "_")) as $length
+	| (.task // "all" | tostring | shown) as $task | (.length // "all" | tostring | shown) as $length
 	| range($depth | length) as $i | [$task, $length, $depth[$i], $found[$i]]
-	| map(tostring) | join("\t")' "$run/each.jsonl" | awk -f "$here/suite-heat.awk" >"$tmp/heat.tsv"
+	| map(tostring) | join("\t")' "$run/each.jsonl" >"$tmp/depths"
 
-# list COLUMN: its values in heat.tsv, the first of each; short: lengths as 4k where that is exact
-list() { awk -F '\t' -v of="$1" 'NR > 1 && !($of in seen) { seen[$of]; print $of }' <"$tmp/heat.tsv"; }
-short() { awk '{ print ($1 >= 1024 && $1 % 1024 == 0 ? $1 / 1024 "k" : $1) }'; }
-list 1 >"$tmp/tasks"
-list 2 | sort -n >"$tmp/lengths"
-short <"$tmp/lengths" >"$tmp/labels"
+# short: a length in tokens, as 4k where that is exact; tic: the text of a tic, where % begins a format of
+# gnuplot
+# shellcheck disable=SC2016  # variables of jq
+short='def short: if type == "number" and . >= 1024 and . % 1024 == 0 then "\(. / 1024)k" else tostring end;
+	def tic($most): caption($most) | gsub("%"; "%%");'
 heat=
-if [ -s "$tmp/tasks" ]; then
+if [ -s "$tmp/depths" ]; then
 	heat=yes
-	(cd -- "$tmp" && gnuplot "$here/style.gp" "$here/suite-heat.gp")
+	(
+		cd -- "$tmp"
+		awk -f "$here/suite-heat.awk" <depths >heat.tsv
+		jq -rR -L "$here" 'include "shown"; caption(24)' <tasks >titles
+		jq -rR -L "$here" 'include "shown"; '"$short"' (tonumber? // .) | short | tic(10)' \
+			<lengths >labels
+		gnuplot "$here/style.gp" "$here/suite-heat.gp"
+	)
 fi
 
-# A line for each bar, task by task: place, name, score, low, high.
-jq -r --arg by "$BY" '
-	def short: if type == "number" and . >= 1024 and . % 1024 == 0 then "\(. / 1024)k" else tostring end;
-	[($by | split(",")[]) as $key | .[$key] | if $key == "length" then short else tostring end
-		| gsub("[\"\\\\\\s]+"; " ")] as $names
-	| [$names[0], ($names | join(", ")), .score, .low // .score, .high // .score, .against.score // "NaN"]
-	| map(tostring) | join("\t")' "$run/scores.jsonl" | awk -F '\t' '
-	{
-		if (!($1 in n)) task[++tasks] = $1
-		line[$1, ++n[$1]] = "\"" $2 "\" " $3 " " $4 " " $5 " " $6
-	}
-	END {
-		for (t = 1; t <= tasks; t++)
-			for (i = 1; i <= n[task[t]]; i++)
-				print ++bars, line[task[t], i]
-	}' >"$tmp/bars"
-printf '%s\n' "$run" ${AGAINST:+"$AGAINST"} >"$tmp/models"
+# Bars stand task by task: a line of place, score, low, high, and a line of names.
+jq -sc --arg by "$BY" '($by | split(",")[0]) as $key
+	| reduce .[] as $line ({order: [], of: {}}; ($line[$key] | tostring) as $task
+		| (if .of[$task] then . else .order += [$task] end) | .of[$task] += [$line])
+	| .of[.order[]][]' "$run/scores.jsonl" >"$tmp/lines"
+jq -rn '[inputs] | to_entries[] | .value + {place: (.key + 1)}
+	| [.place, .score, .low // .score, .high // .score, .against.score // "NaN"]
+	| map(tostring) | join(" ")' "$tmp/lines" >"$tmp/bars"
+jq -r -L "$here" --arg by "$BY" 'include "shown"; '"$short"'
+	[($by | split(",")[]) as $key | .[$key] | if $key == "length" then short else tostring end]
+	| join(", ") | tic(40)' "$tmp/lines" >"$tmp/names"
+printf '%s\n' "$run" ${AGAINST:+"$AGAINST"} |
+	jq -rR -L "$here" 'include "shown"; caption' >"$tmp/models"
 (cd -- "$tmp" && gnuplot "$here/style.gp" "$here/suite-bars.gp")
 
 # ---- the report ----------------------------------------------------------------------------
@@ -122,12 +129,13 @@ notes() {
 		"are the same, with which the interval does not reckon: BY=task,length tells them apart"
 	[ "$SUITE" != needle ] || [ -n "$TASK" ] || [ -n "$HAYSTACK$QA" ] || echo "- the mean is not" \
 		"RULER's, which has 13 tasks: some need HAYSTACK= and QA="
-	! grep -qs 'left out, too short' "$run/made" || echo "- $(grep 'left out, too short' "$run/made"):" \
+	! grep -qs 'left out, too short' "$run/made" ||
+		echo "- $(markdown "$(grep -m 1 'left out, too short' "$run/made")"):" \
 		"means of different lengths are over different tasks"
-	[ ! -s "$run/tokenized" ] || echo "- $(tail -n 1 "$run/tokenized")"
+	[ ! -s "$run/tokenized" ] || echo "- $(markdown "$(tail -n 1 "$run/tokenized")")"
 	[ -z "$AGAINST" ] || cat <<-END
-		- difference: to $AGAINST, paired by question; * where the interval leaves out 0. One in
-		  twenty does so by chance.
+		- difference: to $(markdown "$AGAINST"), paired by question; * where the interval leaves out
+		  0. One in twenty does so by chance.
 	END
 }
 
@@ -146,13 +154,13 @@ figures() {
 settings() {
 	local word script=
 	for word in ${OTHERS:-}; do script+="/^$word=/d; "; done
-	sed "/=\$/d; ${script}s/^/    /" "$run/words"
+	sed "/=\$/d; ${script}s/^/    /" "$run/words" | shown_lines
 }
 
 # not inside the text below, where a failure would be an empty place
 table=$(table) costs=$(cost)
 cat >"$tmp/report.md" <<-END
-	# $SUITE, $(cat "$run/step")
+	# $SUITE, $(markdown "$(cat "$run/step")")
 
 	$table
 

@@ -1,8 +1,10 @@
-# suite.jq -- lines of a suite as evaluate.mk asks them: jq -cnR --arg suite ... -f suite.jq
+# suite.jq -- lines of a suite as evaluate.mk asks them: jq -cnR -L FOLDER --arg suite ... -f suite.jq
 #
 # Prompts and references stay as they are; new tokens, stop strings, task and length are said in the same keys
 # whatever the suite: max_new_tokens, stop, task, length.  depth: where a needle's answers begin in the input.
 # suite, file, task, length, max_new: of the command line, "" where nothing is said.
+
+include "shown";
 
 def ruler: {
 	niah_single_1: 128, niah_single_2: 128, niah_single_3: 128, niah_multikey_1: 128,
@@ -17,7 +19,7 @@ def longbench: {
 };
 
 # stop(N; what): a sentence about line N, and no more lines
-def stop($n; $what): "\($file): line \($n): \($what)\n" | halt_error(65);
+def stop($n; $what): ("\($file): line \($n): \($what)" | shown) + "\n" | halt_error(65);
 
 # need(N; key; kind): the value of the line's key, which must be of that kind
 def need($n; $key; $kind):

@@ -3,7 +3,11 @@
 # scores, report.  Whatever appears under its name in RUN is whole, so what is there is not made again.
 set -euo pipefail
 export LC_ALL=C
-here=$(dirname "$0")
+here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+# shellcheck source=pipelines/files.sh
+. "$here/files.sh"
+# shellcheck source=pipelines/shown.sh
+. "$here/shown.sh"
 
 say() { printf '%s: %s\n' "$PHASE" "$*" >&2; }
 die() {
@@ -52,7 +56,7 @@ needle() {
 	local options=(--task "$1" --length "${LENGTH:-4k}" -n "$SAMPLES" --seed "$SEED" --tokenizer "$MODEL")
 	local file
 	[ -z "$HAYSTACK" ] || options+=(--haystack "$HAYSTACK")
-	for file in $QA; do options+=(--qa "$file"); done
+	for file in ${qa[@]+"${qa[@]}"}; do options+=(--qa "$file"); done
 	# a task that was named must fit; without a name, only tasks that fit are asked
 	[ -n "$TASK" ] && [ "$TASK" != all ] || options+=(--skip-short)
 	noted made "$NEEDLE" "${options[@]}" -o "$RUN/questions.jsonl.zst"
@@ -69,7 +73,7 @@ ruler_task() {
 			return
 		done
 	done < <(tr / '\n' <<<"$1" | tac)
-	die 64 "$1: neither file nor folder has the name of one of RULER's tasks: TASK=name"
+	die 64 "$(shown "$1"): neither file nor folder has the name of one of RULER's tasks: TASK=name"
 }
 ruler_length() {
 	local length=$LENGTH part
@@ -78,11 +82,12 @@ ruler_length() {
 		part=${part%.jsonl}
 		[[ ! $part =~ (^|[-_.])([0-9]+[kM]|[0-9]{3,})$ ]] || length=${BASH_REMATCH[2]}
 	done < <(tr / '\n' <<<"$1" | tac)
+	[[ $length =~ ^[1-9][0-9]{0,11}[kM]?$ ]] ||
+		die 64 "$(shown "$1"): no folder has the length as its name: LENGTH=4k"
 	case $length in
 	*k) length=$((${length%k} * 1024)) ;;
 	*M) length=$((${length%M} * 1048576)) ;;
 	esac
-	[[ $length =~ ^[1-9][0-9]*$ ]] || die 64 "$1: no folder has the length as its name: LENGTH=4k"
 	printf '%s\n' "$length"
 }
 
@@ -98,9 +103,10 @@ lines() {
 		# jq would put other characters there
 		n=$({ zstd -dcqf -- "$file" || true; } 2>/dev/null |
 			{ LC_ALL=C.UTF-8 grep -naxvm 1 '.*' || true; } | cut -d : -f 1)
-		[ -z "$n" ] || die 65 "$file: line $n: this is no UTF-8"
-		zstd -dcqf -- "$file" | jq -cnR --arg suite "$SUITE" --arg file "$file" --arg task "$task" \
-			--arg length "$length" --arg max_new "$MAX_NEW" -f "$here/suite.jq"
+		[ -z "$n" ] || die 65 "$(shown "$file"): line $n: this is no UTF-8"
+		zstd -dcqf -- "$file" | jq -cnR -L "$here" --arg suite "$SUITE" --arg file "$file" \
+			--arg task "$task" --arg length "$length" --arg max_new "$MAX_NEW" \
+			-f "$here/suite.jq"
 	done
 }
 
@@ -128,27 +134,25 @@ tasks() {
 }
 
 questions() {
-	local files=$RUN/questions.jsonl.zst
+	local lines=("$RUN/questions.jsonl.zst")
 	case $SUITE in
-	needle) [ -e "$files" ] || needle "$tasks" ;;
-	files) files=$DATA ;;
+	needle) [ -e "${lines[0]}" ] || needle "$tasks" ;;
+	files) lines=("${data[@]}") ;;
 	*)
-		if [ ! -e "$files" ]; then
-			# shellcheck disable=SC2086  # DATA may be several files
-			lines $DATA | zstd -1qc >"$files.tmp"
-			mv "$files.tmp" "$files"
+		if [ ! -e "${lines[0]}" ]; then
+			lines "${data[@]}" | zstd -1qc >"${lines[0]}.tmp"
+			mv -- "${lines[0]}.tmp" "${lines[0]}"
 		fi
 		;;
 	esac
-	# shellcheck disable=SC2086
-	if [[ $SUITE = files && $DATA = *.rf ]]; then
-		rf-cat -o "$RUN/questions.rf" -- $DATA
+	if [[ $SUITE = files && ${lines[-1]} = *.rf ]]; then
+		rf-cat -o "$RUN/questions.rf" -- "${lines[@]}"
 	else
 		case $SUITE in
-		files) [ -n "$TASK" ] || tasks $files | can_score ;;
-		longbench) tasks $files | can_score ;;
+		files) [ -n "$TASK" ] || tasks "${lines[@]}" | can_score ;;
+		longbench) tasks "${lines[@]}" | can_score ;;
 		esac
-		noted tokenized "$TOKENIZE" -o "$RUN/questions.rf" -- $files
+		noted tokenized "$TOKENIZE" -o "$RUN/questions.rf" -- "${lines[@]}"
 	fi
 }
 
@@ -186,7 +190,8 @@ answer() {
 	local other
 	for other in "$RUN"/answers/batch-*.rf; do
 		[ ! -e "$other" ] || [ "$(model_of "$new")" = "$(model_of "$other")" ] ||
-			die 65 "$step has other weights than when the first questions were answered:" \
+			die 65 "$(shown "$step") has other weights than when the first questions were" \
+				"answered:" \
 				"use the same, or another RUN"
 		break
 	done
@@ -248,6 +253,11 @@ scores() {
 # ---- all of it -----------------------------------------------------------------------------
 
 command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (make deps)'
+# shellcheck disable=SC2153  # a word of evaluate.mk
+files_of DATA "$DATA"
+data=(${files[@]+"${files[@]}"})
+files_of QA "$QA"
+qa=(${files[@]+"${files[@]}"})
 tasks=
 [ "$SUITE" != needle ] || tasks=$(needle_tasks)
 [ -e "$MODEL/latest" ] || [ -e "$MODEL/config.json" ] || die 66 "MODEL=$MODEL: no checkpoint or run"
@@ -267,8 +277,13 @@ flock -n 9 || {
 	flock 9
 }
 rm -f "$RUN"/.*.tmp-*
-# shellcheck disable=SC2086  # several names
-words() { "$here/same-words.sh" "$RUN/words" MODEL $FIXED -- $DATA $HAYSTACK $QA; }
+words() {
+	local texts=()
+	[ -z "$HAYSTACK" ] || texts=("$HAYSTACK")
+	# shellcheck disable=SC2086  # several names
+	"$here/same-words.sh" "$RUN/words" MODEL $FIXED -- ${data[@]+"${data[@]}"} \
+		${texts[@]+"${texts[@]}"} ${qa[@]+"${qa[@]}"}
+}
 answered=("$RUN"/answers/batch-*.rf)
 if [ ! -e "${answered[0]}" ] && ! words 2>/dev/null; then
 	# until then words may change
@@ -278,12 +293,12 @@ words
 # A run trains on, so the step is that of the first time.
 if [ ! -e "$RUN/step" ]; then
 	step=$MODEL
-	[ ! -e "$MODEL/latest" ] || step=$MODEL/$(readlink "$MODEL/latest")
+	[ ! -e "$MODEL/latest" ] || step=$MODEL/$(readlink -- "$MODEL/latest")
 	printf '%s\n' "$step" >"$RUN/step.tmp"
 	mv "$RUN/step.tmp" "$RUN/step"
 fi
 step=$(<"$RUN/step")
-[ -e "$step/config.json" ] || die 66 "$step is gone, by which the first questions were answered"
+[ -e "$step/config.json" ] || die 66 "$(shown "$step") is gone, by which the first questions were answered"
 
 [ -e "$RUN/questions.rf" ] || questions
 answers

@@ -23,7 +23,10 @@
 #     ENTROPY, SELECT, ROLLOUT, REWARD, K=5, N=1
 #                      as in midtrain.mk; REWARD='rf-reward --kind random' is a control
 
-include $(dir $(lastword $(MAKEFILE_LIST)))questions.mk
+HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+$(if $(wildcard $(HERE)words.mk),,$(error \
+'$(strip $(MAKEFILE_LIST))': make splits the path of a makefile at a blank, so name a path without blanks))
+include $(HERE)questions.mk
 
 BATCH        = 8
 MINI_BATCH   = 4
@@ -35,8 +38,8 @@ TRUNCATE     = middle
 MAX_NEW      = 32
 RL_COEF      = 0.4
 REWARD       = rf-reward --kind binary
-GENERATE     = rf-generate --max-new $(MAX_NEW)
-TOKENIZE     = $(questions) $(if $(ANSWER_KEY),--answers-key $(ANSWER_KEY))
+GENERATE     = rf-generate --max-new $(call arg,MAX_NEW)
+TOKENIZE     = $(questions) $(if $(ANSWER_KEY),--answers-key $(call arg,ANSWER_KEY))
 
 NUMBERS     += MAX_NEW
 reals        += RL_COEF
@@ -46,9 +49,9 @@ $(call one_of,INNER_STEPS,published matched)
 $(call one_of,RESET,no batch)$(call refuse,LIVE,a batch is answered before the next one begins)
 
 carries      = $(filter no,$(RESET)$(filter none,$(METHOD)))
-TRAIN        = $(or $(train_$(METHOD)),rf-ntp) --mean $(MEAN)
-train_refine = rf-grpo $(OPTIM) --rl-coef $(RL_COEF)
-train_ntp    = rf-ntp $(OPTIM) $(if $(matched),,--mini-batch $(BATCH))
+TRAIN        = $(or $(train_$(METHOD)),rf-ntp) --mean $(call arg,MEAN)
+train_refine = rf-grpo $(OPTIM) --rl-coef $(call arg,RL_COEF)
+train_ntp    = rf-ntp $(OPTIM) $(if $(matched),,--mini-batch $(call arg,BATCH))
 prompts      = $(next_batch) --part prompt$(adapt)
 answer       = $(next_batch) | $(GENERATE) -m $(1) $$COMPUTE -o "$$OUTPUT"
 reset        = rm -rf "$$RUN"/.adapted.tmp-* && $(prompts) | \

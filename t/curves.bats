@@ -268,7 +268,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	said='curves: a and d were evaluated on different texts, or by another EVALUATE, so they cannot be'
 	[[ "$output" == "$said compared"* ]]
 	run -2 curves RUNS='a none' OUT=no
-	said='curves: none is not a run (blanks in RUNS separate runs, so no name may have one)'
+	said='curves: none is not a run (blanks in RUNS separate runs; a name with a blank stands in quotes)'
 	[[ "$output" == "$said"* ]]
 	rf-init --from "$P/ckpt" fresh
 	run -2 curves RUNS=fresh OUT=no
@@ -291,7 +291,7 @@ noted() {
 	[ $# -eq 1 ] || printf '%s\n' "${@:2}" >"./$1/log.jsonl"
 }
 
-@test "curves.mk: runs and folders with any name are drawn, and a name with a blank is refused by name" {
+@test "curves.mk: runs and folders with any name are drawn, and a blank separates runs outside quotes" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	for name in "b'c" 'd"e' -f 'g=h' 'i\j' 'k$(pwd)l' 'm`n' 'o{p}_q^r' '1' 's;t' 'ü' 'NaN' 'u%dv'; do
 		noted "$name" '{"step":1,"loss/ntp":2}' '{"step":2,"loss/ntp":1}'
@@ -305,8 +305,12 @@ noted() {
 		[ "$(head -c 4 "./$name/curves.png" | tail -c 3)" = PNG ]
 	done
 	noted 'two words' '{"step":1,"loss/ntp":2}'
-	run -2 curves RUNS='two words' OUT=no
-	[[ "$output" == 'curves: two is not a run (blanks in RUNS separate runs, so no name may have one)'* ]]
+	for names in 'two words' "'two words' 1" '1 two\ words'; do
+		curves RUNS="$names" OUT=two
+		grep -qx "two words	1	NaN	NaN	2	.*" two/curves.tsv
+	done
+	run -2 curves RUNS='two words 1' OUT=no
+	[[ "$output" == 'curves: two is not a run (blanks in RUNS separate runs; a name with a blank '* ]]
 	[ ! -e no ]
 }
 
