@@ -371,7 +371,7 @@ says() {
 	zstd -dc <in | zstd -c >again
 	says 65 'the zstd frame does not state its content size, which every frame' rf-cat again
 	mkfifo fifo
-	says 78 'fifo: not a regular file' timeout 10 rf-tokenize --tokenizer fifo -o out empty.jsonl
+	says 78 'fifo: a FIFO, not a regular file' timeout 10 rf-tokenize --tokenizer fifo -o out empty.jsonl
 	says 74 'nowhere/x: create: No such file or directory' rf-init --from "$M" nowhere/x
 	says 74 'nowhere/x: create: No such file or directory' rf-init --from "$M" --dtype bf16 nowhere/x
 	says 64 'is not a pair of numbers from 0 to 0.9999999, like' rf-ntp -m run --betas 1,1 in

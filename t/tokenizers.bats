@@ -222,7 +222,7 @@ hash() {
 	done <<-'END'
 		tokenizer_config.json {"eos_token":"<e>" at byte
 		tokenizer_config.json @ a symbolic link to a file that does not exist
-		tokenizer_config.json % Too many levels of symbolic links
+		tokenizer_config.json % a symbolic link that leads to itself
 		tokenizer_config.json {"eos\u005ftoken":"<f>"} the eos_token '<f>' is no token of tokenizer
 		tokenizer_config.json {"bos\u005ftoken":{"content":"<f>"}} the bos_token '<f>' is no token
 		tokenizer_config.json {"eos\u005ftoken":5} 'eos_token' is a number, not a token
@@ -238,7 +238,7 @@ hash() {
 		special_tokens_map.json {"eos\u005ftoken":"<f>"} the eos_token '<f>' is no token
 		added_tokens.json {"<n>":"five"} a string instead of an id
 		added_tokens.json @ a symbolic link
-		added_tokens.json % Too many levels of symbolic links
+		added_tokens.json % a symbolic link that leads to itself
 	END
 }
 

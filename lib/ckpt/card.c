@@ -11,7 +11,7 @@
 #include "io/json.h"
 #include "io/lines.h"
 
-enum { MOST_CARD = 1 << 20, MOST_LINE = 16 << 20 };
+enum { MOST_LINE = 16 << 20 };
 
 static const char *text_at(const json_t *o, const char *key)
 {
@@ -187,7 +187,7 @@ static void add_licence(struct rf_buf *p, const char *dir)
 	size_t n;
 
 	if (rf_file_join(path, dir, "README.md", NULL) != RF_OK ||
-	    rf_file_read(path, MOST_CARD, &text, &n, NULL) != RF_OK)
+	    rf_file_read(path, RF_MOST_CARD, &text, &n, NULL) != RF_OK)
 		return;
 	rest = text;
 	line = next_line(&rest, &n);
@@ -266,7 +266,7 @@ static json_t *figures_of(const char *run, const char *file, json_int_t step)
 	void *next;
 	size_t n;
 
-	if (rf_file_join(path, run, file, NULL) != RF_OK ||
+	if (rf_file_join(path, run, file, NULL) != RF_OK || rf_file_check(path, UINT64_MAX, NULL) != RF_OK ||
 	    rf_lines_open(&lines, path, MOST_LINE, NULL) != RF_OK)
 		return NULL;
 	/* a line that a crash cut is not JSON */

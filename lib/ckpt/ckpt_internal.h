@@ -9,7 +9,7 @@
 /* The contents of state.json, which makes a directory a step of a run, apart from its list of files.
  * ckpt_write.c writes them and ckpt_read.c reads them.  A change of the keys needs a new format number.
  * Format 1, which had no hash of itself, is still read. */
-enum { RF_STATE_FORMAT = 2, RF_MOST_STATE = 1 << 20 }; /* RF_MOST_STATE: bytes */
+enum { RF_STATE_FORMAT = 2 };
 struct rf_state {
 	int64_t step, parent, commits, updates;
 	char past[RF_HASH_HISTORY][17];  /* hashes of the weights of the commits before, newest first */

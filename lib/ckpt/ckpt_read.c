@@ -372,7 +372,7 @@ static enum rf_code check_file(const char *dir, const char *name, const json_t *
 		               (long long)st.st_size, (long long)size);
 	if (tensors && !all)
 		return RF_OK;
-	if ((rc = rf_file_hash_file(path, is, e)) != RF_OK)
+	if ((rc = rf_file_hash_file(path, (uint64_t)size, is, e)) != RF_OK)
 		return rc;
 	if (strcmp(is, want))
 		return rf_fail(e, RF_EMODEL, "'%s' has been changed: its hash is %s instead of %s", name, is,
@@ -548,7 +548,7 @@ static enum rf_code find_dir(const char *path, char dir[4096], bool *of_run, cha
 		               "%s: not a directory (a checkpoint is a directory with config.json)", path);
 	if ((rc = rf_file_join(file, path, "config.json", e)) != RF_OK)
 		return rc;
-	if (stat(file, &st) == 0) {
+	if (lstat(file, &st) == 0) { /* an entry that cannot be read is reported where it is */
 		strcpy(dir, path);
 		return RF_OK;
 	}
@@ -750,7 +750,7 @@ static enum rf_code check_moments(const struct rf_ckpt *c, const char *path, str
 
 	if (!c->in_run)
 		return RF_OK;
-	if ((rc = rf_file_hash_file(path, is, e)) == RF_OK && strcmp(is, c->moments))
+	if ((rc = rf_file_hash_file(path, UINT64_MAX, is, e)) == RF_OK && strcmp(is, c->moments))
 		rc = rf_fail(e, RF_EMODEL,
 		             "the optimizer state has been changed: its hash is %s, but state.json says %s",
 		             is,

@@ -390,7 +390,7 @@ static enum rf_code write_parts(struct writer *w, const char *name, const struct
 		return rf_fail(e, RF_EIO, "%s: resize: %s", path, strerror(errno));
 	if ((rc = rf_ckpt_write_moments(path, p->params, p->own, p->m, p->v, p->transfer, e)) != RF_OK ||
 	    (rc = p->rest(p->rest_arg, path, e)) != RF_OK ||
-	    (rc = rf_file_hash_file(path, hex, e)) != RF_OK)
+	    (rc = rf_file_hash_file(path, UINT64_MAX, hex, e)) != RF_OK)
 		return rc;
 	return list(w, name, size, hex, e);
 }

@@ -18,7 +18,7 @@
 #include "io/tempfile.h"
 #include "io/words.h"
 
-enum { MOST = 16 << 20, DEPTH = 12 };
+enum { DEPTH = 12 };
 
 /* Returns whether a key of a line is not a part. */
 static bool of_line(const char *key)
@@ -37,7 +37,7 @@ static enum rf_code read_lines(const char *path, char **text, size_t *n, json_t 
 	size_t len;
 
 	*n = 0;
-	if ((rc = rf_file_read(path, MOST, text, n, e)) != RF_OK)
+	if ((rc = rf_file_read(path, RF_MOST_MANIFEST, text, n, e)) != RF_OK)
 		return rc == RF_ENOINPUT ? RF_OK : rc;
 	end = *text + *n;
 	for (const char *p = *text, *next; p < end && rc == RF_OK; p = next, number++) {

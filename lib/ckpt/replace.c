@@ -18,7 +18,6 @@
 #include "io/steps.h"
 #include "io/tempfile.h"
 
-enum { MOST_LIST = 1 << 20 };
 
 /* Whether a line of the list, after its first, is this name. */
 static bool listed(const char *list, const char *name)
@@ -56,7 +55,7 @@ static enum rf_code look(const char *dir, bool *there, struct rf_err *e)
 		return errno == ENOENT ? RF_OK : rf_fail(e, RF_EIO, "%s: %s", dir, strerror(errno));
 	if (!S_ISDIR(st.st_mode) || (rc = rf_file_join(path, dir, RF_CKPT_LIST, e)) != RF_OK)
 		return not_ours(dir, e);
-	if ((rc = rf_file_read(path, MOST_LIST, &list, &size, e)) != RF_OK)
+	if ((rc = rf_file_read(path, RF_MOST_LIST, &list, &size, e)) != RF_OK)
 		return rc == RF_ENOINPUT || rc == RF_EMODEL ? not_ours(dir, e) : rc;
 	if ((n = scandir(dir, &names, NULL, alphasort)) < 0) {
 		free(list);

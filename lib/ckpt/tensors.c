@@ -20,7 +20,7 @@
 #include "io/json.h"
 #include "io/tempfile.h"
 
-enum { MAX_HEADER = 16 << 20, MAX_SHARDS = 1024, BLOCK = 1 << 16 };
+enum { MAX_SHARDS = 1024, BLOCK = 1 << 16 };
 
 static const struct { const char *name; int size; } dtypes[] = {
 	[RF_F32] = { "F32", 4 }, [RF_F16] = { "F16", 2 }, [RF_BF16] = { "BF16", 2 }, [RF_F64] = { "F64", 8 },
@@ -242,11 +242,11 @@ static enum rf_code header_length(const unsigned char b[8], uint64_t size, uint6
 	*n = 0;
 	for (int i = 7; i >= 0; i--)
 		*n = *n << 8 | b[i];
-	if (*n > MAX_HEADER)
+	if (*n > RF_MOST_HEADER)
 		return rf_fail(e, RF_EMODEL,
 		               "not a safetensors file, or its header of %llu bytes is over the limit of "
 		               "%d",
-		               (unsigned long long)*n, MAX_HEADER);
+		               (unsigned long long)*n, RF_MOST_HEADER);
 	if (*n > size - 8)
 		return rf_fail(e, RF_EMODEL, "truncated: a file of %llu bytes cannot hold a header of %llu",
 		               (unsigned long long)size, (unsigned long long)*n);
@@ -462,7 +462,7 @@ enum rf_code rf_tensors_open_dir(struct rf_tensors *out, const char *dir, struct
 		out->index_ignored = access(index, F_OK) == 0;
 	if (rc != RF_ENOINPUT)
 		return rc;
-	if ((rc = rf_file_read(index, MAX_HEADER, &text, &n, e)) == RF_ENOINPUT)
+	if ((rc = rf_file_read(index, RF_MOST_HEADER, &text, &n, e)) == RF_ENOINPUT)
 		return rf_fail(e, RF_ENOINPUT,
 		               "%s: neither model.safetensors nor model.safetensors.index.json exists here",
 		               dir);
@@ -691,9 +691,9 @@ enum rf_code rf_tensors_begin(struct rf_tempfile *f, const struct rf_tensor *t, 
 		return rf_fail(e, RF_ENOMEM, "%s: out of memory", f->name);
 	for (int i = 0; i < 8; i++)
 		length[i] = (unsigned char)((uint64_t)len >> 8 * i);
-	if (len > MAX_HEADER)
+	if (len > RF_MOST_HEADER)
 		rc = rf_fail(e, RF_EMODEL, "%s: its header of %zu bytes would be over the limit of %d",
-		             f->name, len, MAX_HEADER);
+		             f->name, len, RF_MOST_HEADER);
 	else if ((rc = rf_tempfile_write(f, length, sizeof length, e)) == RF_OK)
 		rc = rf_tempfile_write(f, head, len, e);
 	free(head);

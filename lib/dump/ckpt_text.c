@@ -28,20 +28,21 @@ bool rf_ckpt_text_is(const char *path)
 	unsigned char start[9];
 	size_t n = strlen(path);
 	struct stat st;
-	ssize_t got;
+	uint64_t size;
+	bool read;
 	int fd;
 
 	if (stat(path, &st))
 		return false;
 	if (S_ISDIR(st.st_mode) || (n >= sizeof suffix && !strcmp(path + n - (sizeof suffix - 1), suffix)))
 		return true;
-	if (!S_ISREG(st.st_mode) || (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+	if (rf_file_open(path, &fd, &size, NULL) != RF_OK)
 		return false;
-	got = read(fd, start, sizeof start);
+	read = rf_file_pread(fd, start, sizeof start, 0, NULL) == RF_OK;
 	close(fd);
 	/* the length of its header, at most 16 MiB, in eight bytes; a stream's first four are a far
 	   larger number */
-	return got == sizeof start && !start[4] && !start[5] && !start[6] && !start[7] && start[8] == '{';
+	return read && !start[4] && !start[5] && !start[6] && !start[7] && start[8] == '{';
 }
 
 static enum rf_code size_of_dir(const char *dir, uint64_t *bytes, struct rf_err *e)

@@ -23,6 +23,41 @@
 
 enum { BLOCK = 1 << 20 };
 
+const char *rf_file_kind(mode_t mode)
+{
+	switch (mode & S_IFMT) {
+	case S_IFREG: return "a regular file";
+	case S_IFDIR: return "a folder";
+	case S_IFIFO: return "a FIFO";
+	case S_IFSOCK: return "a socket";
+	case S_IFCHR: case S_IFBLK: return "a device";
+	default: return "a special file";
+	}
+}
+
+static enum rf_code not_regular(const char *path, mode_t mode, struct rf_err *e)
+{
+	return rf_fail(e, RF_EMODEL, "%s: %s, not a regular file", path, rf_file_kind(mode));
+}
+
+/* Names the reason why an entry cannot be opened or inspected; error: errno of the attempt. */
+static enum rf_code no_entry(const char *path, int error, struct rf_err *e)
+{
+	struct stat st;
+
+	if (error == ELOOP)
+		return rf_fail(e, RF_EMODEL, "%s: a symbolic link that leads to itself", path);
+	if (error == ENOENT && !lstat(path, &st) && S_ISLNK(st.st_mode))
+		return rf_fail(e, RF_EMODEL, "%s: a symbolic link to a file that does not exist (remove the "
+		                             "link or restore the file)", path);
+	if (error == ENOENT || error == ENOTDIR)
+		return rf_fail(e, RF_ENOINPUT, "%s: %s", path, strerror(error));
+	/* a socket and some devices cannot be opened */
+	if (!stat(path, &st) && !S_ISREG(st.st_mode))
+		return not_regular(path, st.st_mode, e);
+	return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(error));
+}
+
 enum rf_code rf_file_open(const char *path, int *fd, uint64_t *size, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
@@ -30,34 +65,53 @@ enum rf_code rf_file_open(const char *path, int *fd, uint64_t *size, struct rf_e
 
 	/* O_NONBLOCK: a FIFO must not hang us before we see that it is one */
 	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (*fd < 0 && (errno == ENOENT || errno == ENOTDIR))
-		return rf_fail(e, RF_ENOINPUT, "%s: %s", path, strerror(errno));
-	if (*fd < 0 || fstat(*fd, &st) < 0)
+	if (*fd < 0)
+		return no_entry(path, errno, e);
+	if (fstat(*fd, &st) < 0)
 		rc = rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
 	else if (!S_ISREG(st.st_mode))
-		rc = rf_fail(e, RF_EMODEL, "%s: not a regular file", path);
+		rc = not_regular(path, st.st_mode, e);
 	if (rc == RF_OK) {
 		*size = (uint64_t)st.st_size;
-	} else if (*fd >= 0) {
+	} else {
 		close(*fd);
 		*fd = -1;
 	}
 	return rc;
 }
 
+static enum rf_code too_long(const char *path, uint64_t size, uint64_t limit, struct rf_err *e)
+{
+	return rf_fail(e, RF_EMODEL, "%s: the file has %llu bytes, more than the limit of %llu", path,
+	               (unsigned long long)size, (unsigned long long)limit);
+}
+
+enum rf_code rf_file_check(const char *path, uint64_t limit, struct rf_err *e)
+{
+	uint64_t size;
+	int fd;
+	enum rf_code rc = rf_file_open(path, &fd, &size, e);
+
+	if (rc != RF_OK)
+		return rc;
+	close(fd);
+	return size > limit ? too_long(path, size, limit, e) : RF_OK;
+}
+
 enum rf_code rf_file_optional(const char *path, bool *exists, struct rf_err *e)
 {
+	enum rf_code rc;
 	struct stat st;
 
 	*exists = lstat(path, &st) == 0;
 	if (!*exists)
 		return errno == ENOENT || errno == ENOTDIR
 		               ? RF_OK : rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
-	if (stat(path, &st) < 0)
-		return errno == ENOENT ? rf_fail(e, RF_EMODEL, "%s: a symbolic link to a file that does not "
-		                                 "exist (remove the link or restore the file)", path)
-		                       : rf_fail(e, RF_EMODEL, "%s: %s", path, strerror(errno));
-	return S_ISREG(st.st_mode) ? RF_OK : rf_fail(e, RF_EMODEL, "%s: not a regular file", path);
+	if (stat(path, &st) == 0)
+		return S_ISREG(st.st_mode) ? RF_OK : not_regular(path, st.st_mode, e);
+	if ((rc = no_entry(path, errno, e)) == RF_EMODEL || !e)
+		return RF_EMODEL;
+	return e->code = RF_EMODEL;
 }
 
 enum rf_code rf_file_read_optional(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e)
@@ -166,8 +220,7 @@ enum rf_code rf_file_read(const char *path, size_t limit, char **text, size_t *n
 	if ((rc = rf_file_open(path, &fd, &size, e)) != RF_OK)
 		return rc;
 	if (size > limit)
-		rc = rf_fail(e, RF_EMODEL, "%s: the file has %llu bytes, more than the limit of %zu", path,
-		             (unsigned long long)size, limit);
+		rc = too_long(path, size, limit, e);
 	else if (!(*text = malloc((size_t)size + 1)))
 		rc = rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
 	else if ((rc = rf_file_pread(fd, *text, (size_t)size, 0, e)) != RF_OK)
@@ -188,7 +241,7 @@ void rf_file_hash(const void *p, size_t n, char hex[17])
 	snprintf(hex, 17, "%016llx", (unsigned long long)XXH64(p, n, 0));
 }
 
-enum rf_code rf_file_hash_file(const char *path, char hex[17], struct rf_err *e)
+enum rf_code rf_file_hash_file(const char *path, uint64_t limit, char hex[17], struct rf_err *e)
 {
 	XXH64_state_t *h = XXH64_createState();
 	unsigned char *buf = malloc(BLOCK);
@@ -200,6 +253,8 @@ enum rf_code rf_file_hash_file(const char *path, char hex[17], struct rf_err *e)
 		rc = rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
 	else
 		rc = rf_file_open(path, &fd, &size, e);
+	if (rc == RF_OK && size > limit)
+		rc = too_long(path, size, limit, e);
 	if (rc == RF_OK)
 		XXH64_reset(h, 0);
 	for (uint64_t at = 0; rc == RF_OK && at < size; at += BLOCK) {

@@ -9,9 +9,27 @@
 
 #include "base/err.h"
 
+/* The most bytes of a file that a program reads whole from a folder that others may have made. */
+enum {
+	RF_MOST_CONFIG = 1 << 20,      /* config.json, generation_config.json */
+	RF_MOST_TOKENIZER = 64 << 20,  /* a file of a tokenizer, packed and unpacked, and of special tokens */
+	RF_MOST_MANIFEST = 16 << 20,   /* a list of a checkpoint's files */
+	RF_MOST_HEADER = 16 << 20,     /* the index of a checkpoint's shards, and the header of a shard */
+	RF_MOST_STATE = 1 << 20,       /* state.json */
+	RF_MOST_CARD = 1 << 20,        /* README.md */
+	RF_MOST_LIST = 1 << 20,        /* the list of files that a write replaces */
+	RF_MOST_WORDS = 64 << 20,      /* the words with which a run was begun */
+};
+
+/* Returns a noun phrase for a file of this mode, such as "a FIFO" or "a regular file". */
+const char *rf_file_kind(mode_t mode);
 /* Opens a regular file for reading.  Links are followed; a FIFO does not block.  Errors: RF_ENOINPUT: there
- * is no such file; RF_EMODEL: it is not a regular file; RF_EIO: anything else. */
+ * is no entry of this name; RF_EMODEL: the entry is not a regular file, or a symbolic link that leads to no
+ * file or to itself; RF_EIO: anything else. */
 enum rf_code rf_file_open(const char *path, int *fd, uint64_t *size, struct rf_err *e);
+/* Checks, without reading it, that a file can be opened as by rf_file_open() and has at most `limit` bytes.
+ * Errors: those of rf_file_open(); RF_EMODEL: it is longer. */
+enum rf_code rf_file_check(const char *path, uint64_t limit, struct rf_err *e);
 /* Reads exactly n bytes from offset `at`.  Errors: RF_EIO, also if the file ends before. */
 enum rf_code rf_file_pread(int fd, void *to, size_t n, uint64_t at, struct rf_err *e);
 /* Writes all n bytes at offset `at`.  Errors: RF_EIO. */
@@ -32,7 +50,8 @@ enum rf_code rf_file_read_optional(const char *path, size_t limit, char **text, 
 
 /* XXH64 (seed 0), as 16 hex digits, of n bytes and of a whole file. */
 void rf_file_hash(const void *p, size_t n, char hex[17]);
-enum rf_code rf_file_hash_file(const char *path, char hex[17], struct rf_err *e);
+/* Errors of the second: those of rf_file_open(); RF_EMODEL: the file is longer than `limit` bytes. */
+enum rf_code rf_file_hash_file(const char *path, uint64_t limit, char hex[17], struct rf_err *e);
 
 /* read(2) and fsync(2), repeated after a signal.  If fd does not block, rf_file_read_some() waits for
  * data. */

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 #include <zstd.h>
 
 #include "io/file.h"
@@ -24,6 +26,8 @@ struct rf_lines {
 	bool ended;                 /* no more text will come */
 	bool broken;                /* reading failed, so there is no next line */
 	bool overlong;              /* at `begin` is the rest of a line that was too long */
+	const char *advice;         /* the end of a sentence about a line that is too long */
+	XXH64_state_t *hash;        /* of the bytes of the file; NULL: not wanted */
 	char *buf;
 	size_t cap, begin, seen, end;
 
@@ -46,6 +50,8 @@ static enum rf_code read_some(struct rf_lines *l, void *p, size_t n, size_t *got
 		return rf_fail(e, RF_EIO, "%s: read: %s", l->name, strerror(errno));
 	*got = (size_t)r;
 	l->bytes += *got;
+	if (l->hash)
+		XXH64_update(l->hash, p, *got);
 	return RF_OK;
 }
 
@@ -148,36 +154,72 @@ static enum rf_code sniff(struct rf_lines *l, const char *path, struct rf_err *e
 	return RF_OK;
 }
 
-enum rf_code rf_lines_open(struct rf_lines **out, const char *path, size_t max, struct rf_err *e)
+/* Makes the reader of a file that is not open yet. */
+static enum rf_code begin(struct rf_lines **out, const char *path, size_t max, struct rf_err *e)
 {
 	struct rf_lines *l = calloc(1, sizeof *l);
-	bool standard = !path || !strcmp(path, "-");
-	struct stat st;
-	enum rf_code rc;
 
-	*out = NULL;
+	*out = l;
 	if (!l)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	if (standard)
-		path = "<stdin>";
 	rf_quote(l->name, sizeof l->name, path, strlen(path));
+	l->fd = -1;
+	l->advice = "";
 	l->max = max > FIRST ? max : FIRST;
 	l->cap = FIRST;
-	l->buf = malloc(FIRST + 1);
-	l->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-	if (!l->buf)
-		rc = no_memory(l, FIRST, e);
-	else if (l->fd < 0)
+	return (l->buf = malloc(FIRST + 1)) ? RF_OK : no_memory(l, FIRST, e);
+}
+
+enum rf_code rf_lines_open(struct rf_lines **out, const char *path, size_t max, struct rf_err *e)
+{
+	const bool standard = !path || !strcmp(path, "-");
+	enum rf_code rc = begin(out, standard ? "<stdin>" : path, max, e);
+	struct rf_lines *l = *out;
+	struct stat st;
+
+	if (rc == RF_OK && (l->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)) < 0)
 		rc = rf_fail(e, RF_ENOINPUT, "%s: %s", l->name, strerror(errno));
-	else if (!fstat(l->fd, &st) && S_ISDIR(st.st_mode))
+	else if (rc == RF_OK && !fstat(l->fd, &st) && S_ISDIR(st.st_mode))
 		rc = rf_fail(e, RF_ENOINPUT, "%s: %s", l->name, strerror(EISDIR));
-	else
-		rc = sniff(l, path, e);
-	if (rc != RF_OK)
-		rf_lines_close(l);
-	else
-		*out = l;
+	else if (rc == RF_OK)
+		rc = sniff(l, standard ? l->name : path, e);
+	if (rc == RF_OK)
+		return RF_OK;
+	rf_lines_close(l);
+	*out = NULL;
 	return rc;
+}
+
+enum rf_code rf_lines_open_file(struct rf_lines **out, const char *path, size_t max, struct rf_err *e)
+{
+	enum rf_code rc = begin(out, path, max, e);
+	struct rf_lines *l = *out;
+	uint64_t size;
+
+	if (rc == RF_OK && (rc = rf_file_open(path, &l->fd, &size, e)) == RF_OK && size > l->max)
+		rc = rf_fail(e, RF_EMODEL, "%s: the file has %llu bytes, more than the limit of %zu", l->name,
+		             (unsigned long long)size, l->max);
+	if (rc == RF_OK && !(l->hash = XXH64_createState()))
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	if (rc == RF_OK) {
+		XXH64_reset(l->hash, 0);
+		rc = sniff(l, path, e);
+	}
+	if (rc == RF_OK)
+		return RF_OK;
+	rf_lines_close(l);
+	*out = NULL;
+	return rc;
+}
+
+void rf_lines_advise(struct rf_lines *l)
+{
+	l->advice = " (raise --max-record)";
+}
+
+void rf_lines_hash(const struct rf_lines *l, char hex[17])
+{
+	snprintf(hex, 17, "%016llx", (unsigned long long)XXH64_digest(l->hash));
 }
 
 void rf_lines_close(struct rf_lines *l)
@@ -186,6 +228,7 @@ void rf_lines_close(struct rf_lines *l)
 		return;
 	if (l->fd > STDERR_FILENO)
 		close(l->fd);
+	XXH64_freeState(l->hash);
 	ZSTD_freeDCtx(l->zstd);
 	free(l->packed);
 	free(l->buf);
@@ -235,8 +278,8 @@ enum rf_code rf_lines_next(struct rf_lines *l, char **line, size_t *n, struct rf
 		if (l->seen - l->begin > l->max) {
 			l->overlong = true;
 			return rf_fail(e, RF_EDATA,
-			               "%s: line %llu is longer than %zu bytes (raise --max-record)",
-			               l->name, (unsigned long long)++l->number, l->max);
+			               "%s: line %llu is longer than %zu bytes%s", l->name,
+			               (unsigned long long)++l->number, l->max, l->advice);
 		}
 		if (l->ended)
 			break;
@@ -299,8 +342,8 @@ enum rf_code rf_lines_rest(struct rf_lines *l, char **text, size_t *n, struct rf
 		if ((rc = fill(l, e)) != RF_OK)
 			return rc;
 	if (l->end - l->begin > l->max)
-		return rf_fail(e, RF_EDATA, "%s: the text is longer than %zu bytes (raise --max-record)",
-		               l->name, l->max);
+		return rf_fail(e, RF_EDATA, "%s: the text is longer than %zu bytes%s", l->name, l->max,
+		               l->advice);
 	*text = l->buf + l->begin;
 	*n = l->end - l->begin;
 	l->begin = l->seen = l->end;

@@ -16,6 +16,15 @@ struct rf_lines;
  * or the rest of the file, may have; at least 64 KiB is allowed.  Errors: RF_ENOINPUT; RF_EDATA: the file is
  * named .zst but is empty, or it is compressed with gzip, bzip2, xz or lz4; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_lines_open(struct rf_lines **l, const char *path, size_t max, struct rf_err *e);
+/* Opens a file as rf_lines_open() does, but only a regular file of at most `max` bytes, such as a folder
+ * from elsewhere holds.  Errors: also those of rf_file_open(); RF_EMODEL: the file is longer. */
+enum rf_code rf_lines_open_file(struct rf_lines **l, const char *path, size_t max, struct rf_err *e);
+/* Lets the sentence about a line or a text that is too long name the option --max-record, for a program that
+ * sets max by this option. */
+void rf_lines_advise(struct rf_lines *l);
+/* Computes XXH64, as 16 hex digits, of the bytes read so far of a file that rf_lines_open_file() opened; of
+ * the whole file after rf_lines_rest(). */
+void rf_lines_hash(const struct rf_lines *l, char hex[17]);
 void rf_lines_close(struct rf_lines *l);                     /* l may be NULL */
 const char *rf_lines_name(const struct rf_lines *l);         /* "<stdin>" or the path, safe to print */
 uint64_t rf_lines_number(const struct rf_lines *l);          /* number of the line read last, from 1 */

@@ -9,8 +9,6 @@
 #include "io/tempfile.h"
 #include "io/words.h"
 
-enum { LIMIT = 64 << 20 };
-
 void rf_words_add(struct rf_buf *words, const char *name, const char *value)
 {
 	rf_print(words, "%s=", name);
@@ -29,7 +27,7 @@ enum rf_code rf_words_read(struct rf_buf *words, const char *path, bool *there, 
 	size_t n;
 
 	rf_print_clear(words);
-	rc = rf_file_read(path, LIMIT, &text, &n, e);
+	rc = rf_file_read(path, RF_MOST_WORDS, &text, &n, e);
 	*there = rc == RF_OK;
 	if (rc != RF_OK)
 		return rc == RF_ENOINPUT ? RF_OK : rc;

@@ -262,7 +262,7 @@ static enum rf_code note_scripts(const struct rf_loop *l, struct rf_buf *words, 
 		snprintf(name, sizeof name, "%.*s", (int)n, p);
 		if (stat(name, &st) < 0)
 			return rf_fail(e, RF_ENOINPUT, "%s: %s (--scripts)", name, strerror(errno));
-		if ((rc = rf_file_hash_file(name, hex, e)) != RF_OK)
+		if ((rc = rf_file_hash_file(name, UINT64_MAX, hex, e)) != RF_OK)
 			return rc;
 		snprintf(value, sizeof value, "%lld bytes, xxh64 %s: %s", (long long)st.st_size, hex, name);
 		rf_words_add(words, "script", value);

@@ -8,7 +8,7 @@
 #include "io/json.h"
 #include "model/config_read.h"
 
-enum { MAX_TEXT = 1 << 20, MAX_DEPTH = 16 };
+enum { MAX_DEPTH = 16 };
 
 /* "a, b and c" of the families' names. */
 static void list_families(char *text, size_t size)
@@ -32,9 +32,9 @@ enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, 
 	char q[60], names[200];
 
 	*cfg = (struct rf_config){ .d = 0 };
-	if (n > MAX_TEXT)
+	if (n > RF_MOST_CONFIG)
 		return rf_fail(e, RF_EMODEL, "the config has %zu bytes, more than the limit of %d", n,
-		               MAX_TEXT);
+		               RF_MOST_CONFIG);
 	if ((rc = rf_json_parse(&root, text, n, MAX_DEPTH, e)) != RF_OK)
 		return rc;
 	if (!(r.left = json_copy(root)) || !(cfg->text = malloc(n + 1))) {
@@ -75,7 +75,7 @@ enum rf_code rf_config_read(struct rf_config *cfg, const char *path, struct rf_e
 	size_t n;
 
 	*cfg = (struct rf_config){ .d = 0 };
-	if ((rc = rf_file_read(path, MAX_TEXT, &text, &n, e)) != RF_OK)
+	if ((rc = rf_file_read(path, RF_MOST_CONFIG, &text, &n, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_config_parse(cfg, text, n, e)) != RF_OK)
 		rf_blame(e, "%s", path);
@@ -93,7 +93,7 @@ enum rf_code rf_config_read_generation(struct rf_config *cfg, const char *path, 
 	char *text;
 	size_t n;
 
-	if ((rc = rf_file_read_optional(path, MAX_TEXT, &text, &n, e)) != RF_OK || !text)
+	if ((rc = rf_file_read_optional(path, RF_MOST_CONFIG, &text, &n, e)) != RF_OK || !text)
 		return rc;
 	if ((rc = rf_jscan_check(text, n, &all, e)) == RF_OK && !rf_jscan_is_object(&all))
 		rc = rf_fail(e, RF_EMODEL, "not a JSON object");

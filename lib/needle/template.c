@@ -8,7 +8,7 @@
 #include "needle/template.h"
 #include "text/normal.h"
 
-enum { MAX_FILE = 1 << 20 };
+enum { MAX_FILE = 1 << 20, MAX_BLANKS = 32 };
 
 static const char *const blanks[RF_BLANKS] = {
 	[RF_CONTEXT] = "context", [RF_QUERY] = "query",       [RF_TYPE] = "type_needle_v",
@@ -139,6 +139,8 @@ static enum rf_code cut(struct rf_template *t, enum rf_wording what, const char 
 				               rf_quote(q, sizeof q, s + i, len ? len + 2 : n - i));
 			if (b == RF_CONTEXT && have & B(CONTEXT))
 				return rf_fail(e, RF_EDATA, "{context} occurs twice");
+			if (t->pieces == MAX_BLANKS)
+				return rf_fail(e, RF_EDATA, "there are more than %d words in braces", MAX_BLANKS);
 			have |= 1u << b;
 			t->piece[t->pieces].n = out - t->piece[t->pieces].at;
 			t->piece[t->pieces++].blank = b;

@@ -555,6 +555,7 @@ enum rf_code rf_scorer_lines(struct rf_scorer *c, const char *path, struct rf_er
 
 	if (rc != RF_OK)
 		return rc;
+	rf_lines_advise(l);
 	while (rc == RF_OK) {
 		if ((rc = rf_lines_next_object(l, &object, e)) == RF_OK &&
 		    (rc = line(c, &object, e)) != RF_OK)

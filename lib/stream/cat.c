@@ -719,6 +719,7 @@ enum rf_code rf_cat_json(const char *path, const char *to, const struct rf_cat_o
 
 	if (rc != RF_OK)
 		return rc;
+	rf_lines_advise(lines);
 	if ((rc = rf_out_open_messages(&out, to, e)) == RF_OK) {
 		if ((rc = copy_lines(lines, out, o, e)) == RF_EOF) {
 			rc = rf_out_close_messages(out, e);

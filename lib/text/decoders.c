@@ -252,8 +252,8 @@ static void metaspace(const struct decode_step *d, const char *s, size_t n, bool
 }
 
 static enum rf_code decode_step(const struct decode_step *d, struct rf_pattern_work *w,
-                                const struct rf_token_texts *from, struct rf_token_texts *to,
-                                struct rf_err *e)
+                                const struct rf_token_texts *from, size_t most,
+                                struct rf_token_texts *to, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 	size_t n;
@@ -277,7 +277,7 @@ static enum rf_code decode_step(const struct decode_step *d, struct rf_pattern_w
 		const char *s = piece(from, i, &n);
 
 		if (d->kind == REPLACE)
-			rc = rf_pattern_replace(d->pattern, w, s, n, d->text, d->n, &to->text, e);
+			rc = rf_pattern_replace(d->pattern, w, s, n, d->text, d->n, most, &to->text, e);
 		else if (d->kind == STRIP)
 			strip(d, s, n, &to->text);
 		else
@@ -291,15 +291,16 @@ enum rf_code rf_decoders_apply(const struct rf_decoders *d, struct rf_pattern_wo
                                struct rf_token_texts *t, struct rf_err *e)
 {
 	struct rf_token_texts other = { .end = calloc(t->n + 1, sizeof *other.end) }, swap;
+	const size_t most = rf_growth_most(t->text.n);
 	enum rf_code rc = RF_OK;
 
 	if (!other.end)
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	for (int i = 0; i < d->n && rc == RF_OK; i++) {
-		rc = decode_step(&d->step[i], w, t, &other, e);
+		rc = decode_step(&d->step[i], w, t, most, &other, e);
 		swap = *t, *t = other, other = swap;
 	}
 	free(other.end);
 	rf_buf_free(&other.text);
-	return rc;
+	return rc == RF_EDATA ? rf_blame(e, "the decoder") : rc;
 }

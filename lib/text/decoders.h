@@ -20,7 +20,8 @@ int rf_decoders_count(const struct rf_decoders *d);
 struct rf_token_texts { struct rf_buf text; size_t *end, n, held; };
 
 /* Applies the decoders to the texts, in the same memory or in new memory.  The caller frees t->text and
- * t->end.  Errors: RF_EDATA: a pattern fails on the text; RF_ENOMEM. */
+ * t->end.  Errors: RF_EDATA: a pattern fails on the text, or a step would make more
+ * than rf_growth_most() bytes of it; RF_ENOMEM. */
 enum rf_code rf_decoders_apply(const struct rf_decoders *d, struct rf_pattern_work *w,
                                struct rf_token_texts *t, struct rf_err *e);
 

@@ -19,7 +19,9 @@ struct step {
 	struct step *next;
 };
 
-struct rf_normal { struct step *first, **last; };
+struct rf_normal { struct step *first, **last; int n; };
+
+enum { STEPS = 1000 };
 
 bool rf_is_absent(const struct rf_jvalue *v) { return !v->s || *v->s == 'n'; }
 
@@ -178,6 +180,8 @@ static enum rf_code read_step(struct rf_normal *n, const struct rf_jvalue *json,
 		rc = rf_fail(e, RF_EMODEL, "the normalizer '%s' is not supported",
 		             rf_quote(q, sizeof q, name, len));
 	free(name);
+	if (rc == RF_OK && n->n++ == STEPS)
+		rc = rf_fail(e, RF_EMODEL, "more than %d normalizers are not supported", STEPS);
 	if (rc != RF_OK)
 		return rc;
 	if (!(s = calloc(1, sizeof *s)))
@@ -239,10 +243,22 @@ void rf_normal_free(struct rf_normal *n)
 
 /* ---- steps --------------------------------------------------------------------------------- */
 
-static enum rf_code add(struct rf_buf *out, const void *s, size_t n, struct rf_err *e)
+/* Where a step puts its text, and the most bytes that are then there. */
+struct sink { struct rf_buf *to; size_t most; };
+
+static enum rf_code too_long(struct rf_err *e)
 {
-	rf_buf_add(out, s, n);
-	return out->failed ? rf_fail(e, RF_ENOMEM, "out of memory") : RF_OK;
+	return rf_fail(e, RF_EDATA, "it makes more of the text than %d times its bytes and %d bytes",
+	               RF_GROWTH_TIMES, RF_GROWTH_MORE);
+}
+
+/* Adds n bytes, before which it looks at the limit. */
+static enum rf_code add(const struct sink *out, const void *s, size_t n, struct rf_err *e)
+{
+	if (out->to->n > out->most || n > out->most - out->to->n)
+		return too_long(e);
+	rf_buf_add(out->to, s, n);
+	return out->to->failed ? rf_fail(e, RF_ENOMEM, "out of memory") : RF_OK;
 }
 
 /* The reference's tables are of Unicode 10.  What came later, and is not in its own form there, it takes for
@@ -319,7 +335,8 @@ static enum rf_code order_marks(int32_t *c, size_t n, struct rf_err *e)
 }
 
 /* Does the work of utf8proc_map(), with the marks ordered by order_marks(). */
-static enum rf_code map(utf8proc_option_t form, const char *s, size_t n, struct rf_buf *out, struct rf_err *e)
+static enum rf_code map(utf8proc_option_t form, const char *s, size_t n, const struct sink *out,
+                        struct rf_err *e)
 {
 	enum { MOST = 32 }; /* more than one character ever becomes */
 	size_t made = 0, cap = n + MOST;
@@ -331,6 +348,10 @@ static enum rf_code map(utf8proc_option_t form, const char *s, size_t n, struct 
 	if (!to)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	for (size_t i = 0; i < n && len >= 0; made += (size_t)(len < 0 ? 0 : len)) {
+		if (made > out->most) { /* each character has a byte at least */
+			free(to);
+			return too_long(e);
+		}
 		if (cap - made < MOST) {
 			cap += cap / 2 + MOST;
 			if (!(more = realloc(to, (cap + 1) * sizeof *to))) {
@@ -355,7 +376,7 @@ static enum rf_code map(utf8proc_option_t form, const char *s, size_t n, struct 
 }
 
 /* ASCII is in all four forms already, and characters below U+0300 are in NFC and neither move nor combine. */
-static enum rf_code unicode(utf8proc_option_t form, const char *s, size_t n, struct rf_buf *out,
+static enum rf_code unicode(utf8proc_option_t form, const char *s, size_t n, const struct sink *out,
                             struct rf_err *e)
 {
 	const int32_t plain = form == (UTF8PROC_STABLE | UTF8PROC_COMPOSE) ? 0x300 : 0x80;
@@ -378,8 +399,8 @@ static enum rf_code unicode(utf8proc_option_t form, const char *s, size_t n, str
 	return all ? add(out, s, n, e) : map(form, s + done, n - done, out, e);
 }
 
-static enum rf_code strip(const struct step *step, const char *s, size_t n, struct rf_buf *out, size_t *head,
-                          struct rf_err *e)
+static enum rf_code strip(const struct step *step, const char *s, size_t n, const struct sink *out,
+                          size_t *head, struct rf_err *e)
 {
 	size_t from = 0, end = 0;
 	int32_t c;
@@ -395,52 +416,56 @@ static enum rf_code strip(const struct step *step, const char *s, size_t n, stru
 	return end > from ? add(out, s + from, end - from, e) : RF_OK;
 }
 
-static enum rf_code lowercase(const char *s, size_t n, struct rf_buf *out, struct rf_err *e)
+static enum rf_code lowercase(const char *s, size_t n, const struct sink *out, struct rf_err *e)
 {
 	utf8proc_uint8_t one[4];
+	enum rf_code rc = RF_OK;
 	int32_t c;
 
-	for (size_t i = 0, len; i < n; i += len) {
+	for (size_t i = 0, len; i < n && rc == RF_OK; i += len) {
 		len = rf_utf8_next(s + i, n - i, &c);
 		if (c == 0x130) /* the one letter whose small form is two */
-			rf_buf_add(out, "i\xCC\x87", 3);
+			rc = add(out, "i\xCC\x87", 3, e);
 		else
-			rf_buf_add(out, one, (size_t)utf8proc_encode_char(utf8proc_tolower(c), one));
+			rc = add(out, one, (size_t)utf8proc_encode_char(utf8proc_tolower(c), one), e);
 	}
-	return out->failed ? rf_fail(e, RF_ENOMEM, "out of memory") : RF_OK;
+	return rc;
 }
 
 enum rf_code rf_pattern_replace(const struct rf_pattern *p, struct rf_pattern_work *w, const char *s,
-                                size_t n, const char *with, size_t with_n, struct rf_buf *out,
-                                struct rf_err *e)
+                                size_t n, const char *with, size_t with_n, size_t most,
+                                struct rf_buf *to, struct rf_err *e)
 {
 	struct rf_matches m = { p, w, s, n, 0, 0, false };
+	const struct sink out = { to, most };
 	size_t done = 0, at, end;
 	bool found;
 	enum rf_code rc;
 
 	while ((rc = rf_pattern_next(&m, &found, &at, &end, e)) == RF_OK && found) {
-		rf_buf_add(out, s + done, at - done);
-		rf_buf_add(out, with, with_n);
+		if ((rc = add(&out, s + done, at - done, e)) != RF_OK ||
+		    (rc = add(&out, with, with_n, e)) != RF_OK)
+			return rc;
 		done = end;
 	}
-	return rc == RF_OK ? add(out, s + done, n - done, e) : rc;
+	return rc == RF_OK ? add(&out, s + done, n - done, e) : rc;
 }
 
 static enum rf_code apply(const struct step *step, struct rf_pattern_work *w, const char *s, size_t n,
-                          struct rf_buf *out, struct rf_err *e)
+                          const struct sink *out, struct rf_err *e)
 {
 	size_t head = 0;
+	enum rf_code rc;
 
 	switch (step->kind) {
 	case UNICODE:   return unicode(step->form, s, n, out, e);
 	case LOWERCASE: return lowercase(s, n, out, e);
 	case STRIP:     return strip(step, s, n, out, &head, e);
 	case PREPEND:
-		if (n)
-			rf_buf_add(out, step->text, step->n);
-		return add(out, s, n, e);
-	case REPLACE: return rf_pattern_replace(step->pattern, w, s, n, step->text, step->n, out, e);
+		rc = n ? add(out, step->text, step->n, e) : RF_OK;
+		return rc == RF_OK ? add(out, s, n, e) : rc;
+	case REPLACE:
+		return rf_pattern_replace(step->pattern, w, s, n, step->text, step->n, out->most, out->to, e);
 	}
 	return RF_OK;
 }
@@ -473,7 +498,7 @@ static enum rf_code follow_replace(const struct step *step, struct rf_pattern_wo
 }
 
 /* Marks behind the head may become one character with its last. */
-static enum rf_code follow_form(const struct step *step, const char *s, size_t n, size_t *head,
+static enum rf_code follow_form(const struct step *step, const char *s, size_t n, size_t most, size_t *head,
                                 struct rf_err *e)
 {
 	struct rf_buf alone = { 0 }, out = { 0 };
@@ -484,8 +509,8 @@ static enum rf_code follow_form(const struct step *step, const char *s, size_t n
 	while (end < n && (len = rf_utf8_next(s + end, n - end, &c),
 	                   utf8proc_get_property(c)->combining_class && !is_later(c)))
 		end += len;
-	if ((rc = unicode(step->form, s, *head, &alone, e)) == RF_OK &&
-	    (rc = unicode(step->form, s, end, &out, e)) == RF_OK) {
+	if ((rc = unicode(step->form, s, *head, &(struct sink){ &alone, most }, e)) == RF_OK &&
+	    (rc = unicode(step->form, s, end, &(struct sink){ &out, most }, e)) == RF_OK) {
 		for (size_t k = 0; k < alone.n && i < out.n; k += rf_utf8_next(alone.p + k, alone.n - k, &c))
 			i += rf_utf8_next(out.p + i, out.n - i, &c);
 		*head = i;
@@ -497,9 +522,10 @@ static enum rf_code follow_form(const struct step *step, const char *s, size_t n
 
 /* How many bytes the first `head` of a text become. */
 static enum rf_code follow(const struct step *step, struct rf_pattern_work *w, const char *s, size_t n,
-                           size_t *head, struct rf_err *e)
+                           size_t most, size_t *head, struct rf_err *e)
 {
 	struct rf_buf out = { 0 };
+	const struct sink to = { &out, most };
 	enum rf_code rc;
 
 	if (!*head)
@@ -507,12 +533,12 @@ static enum rf_code follow(const struct step *step, struct rf_pattern_work *w, c
 	if (step->kind == REPLACE)
 		return follow_replace(step, w, s, n, head, e);
 	if (step->kind == UNICODE)
-		return follow_form(step, s, n, head, e);
+		return follow_form(step, s, n, most, head, e);
 	if (step->kind == STRIP) {
-		rc = strip(step, s, n, &out, head, e);
+		rc = strip(step, s, n, &to, head, e);
 		*head = *head < out.n ? *head : out.n;
 	} else {
-		rc = apply(step, w, s, *head, &out, e);
+		rc = apply(step, w, s, *head, &to, e);
 		*head = out.n;
 	}
 	rf_buf_free(&out);
@@ -520,18 +546,18 @@ static enum rf_code follow(const struct step *step, struct rf_pattern_work *w, c
 }
 
 enum rf_code rf_normal_apply(const struct rf_normal *n, struct rf_pattern_work *w, const char *s, size_t len,
-                             struct rf_buf *out, size_t *head, struct rf_err *e)
+                             size_t most, struct rf_buf *out, size_t *head, struct rf_err *e)
 {
 	struct rf_buf one = { 0 }, two = { 0 };
 	enum rf_code rc = RF_OK;
 
 	if (!n->first)
-		return add(out, s, len, e);
+		return add(&(struct sink){ out, most }, s, len, e);
 	for (const struct step *step = n->first; step && rc == RF_OK; step = step->next) {
 		struct rf_buf *to = step->next ? &two : out, swap;
 
-		if ((rc = follow(step, w, s, len, head, e)) == RF_OK)
-			rc = apply(step, w, s, len, to, e);
+		if ((rc = follow(step, w, s, len, most, head, e)) == RF_OK)
+			rc = apply(step, w, s, len, &(struct sink){ to, most }, e);
 		if (step->next) {
 			swap = one, one = two, two = swap;
 			two.n = 0;
@@ -540,5 +566,7 @@ enum rf_code rf_normal_apply(const struct rf_normal *n, struct rf_pattern_work *
 	}
 	rf_buf_free(&one);
 	rf_buf_free(&two);
-	return rc;
+	return rc == RF_EDATA ? rf_blame(e, "the normalizer") : rc;
 }
+
+size_t rf_growth_most(size_t n) { return RF_GROWTH_TIMES * n + RF_GROWTH_MORE; }

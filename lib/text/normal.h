@@ -18,11 +18,17 @@ void rf_normal_free(struct rf_normal *n);
 /* Checks for the normalizer Prepend, which adds a blank's mark before a text. */
 bool rf_normal_prepends(const struct rf_normal *n);
 
-/* Appends the normalized form of a piece of valid UTF-8 to out.  *head: how many bytes of the piece, and then
- * of the result, stem from the first character of the document.  Errors: RF_EDATA: a pattern fails;
- * RF_ENOMEM. */
+/* The most that a tokenizer's steps make of a text: this many times its bytes, and more for a short text.
+ * Unicode's forms make up to 11 times the bytes, a mark for a blank 3 times. */
+enum { RF_GROWTH_TIMES = 16, RF_GROWTH_MORE = 1 << 16 };
+/* Returns the most bytes that may become of n bytes of text. */
+size_t rf_growth_most(size_t n);
+
+/* Appends the normalized form of a piece of valid UTF-8 to out, which is empty.  most: the bytes that each
+ * step may make.  *head: how many bytes of the piece, and then of the result, stem from the first character
+ * of the document.  Errors: RF_EDATA: a pattern fails, or a step would make more bytes; RF_ENOMEM. */
 enum rf_code rf_normal_apply(const struct rf_normal *n, struct rf_pattern_work *w, const char *s, size_t len,
-                             struct rf_buf *out, size_t *head, struct rf_err *e);
+                             size_t most, struct rf_buf *out, size_t *head, struct rf_err *e);
 
 /* Checks for a value that is missing or null. */
 bool rf_is_absent(const struct rf_jvalue *v);
@@ -54,9 +60,10 @@ enum rf_code rf_character_read(const struct rf_jvalue *object, const char *key, 
 enum rf_code rf_pattern_read(struct rf_pattern **p, const struct rf_jvalue *json, struct rf_err *e);
 enum rf_code rf_string_read(const struct rf_jvalue *object, const char *key, char **text, size_t *n,
                             struct rf_err *e);
-/* Replaces each match in s by `with`. */
+/* Appends s to `to`, with each match replaced by `with`.  most: the bytes that `to` may have in all.  Errors:
+ * RF_EDATA: a pattern fails, or the limit is exceeded; RF_ENOMEM. */
 enum rf_code rf_pattern_replace(const struct rf_pattern *p, struct rf_pattern_work *w, const char *s,
-                                size_t n, const char *with, size_t with_n, struct rf_buf *out,
-                                struct rf_err *e);
+                                size_t n, const char *with, size_t with_n, size_t most,
+                                struct rf_buf *to, struct rf_err *e);
 
 #endif

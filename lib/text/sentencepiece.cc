@@ -33,7 +33,7 @@ bool adds_blank(const sentencepiece::SentencePieceProcessor &sp)
 }
 }
 
-rf_sentencepiece *rf_sentencepiece_open(const char *path, char *why, size_t size)
+rf_sentencepiece *rf_sentencepiece_open(const void *model, size_t n, char *why, size_t size)
 {
 	processor *p = nullptr;
 
@@ -41,7 +41,8 @@ rf_sentencepiece *rf_sentencepiece_open(const char *path, char *why, size_t size
 	try {
 		p = new processor;
 		p->sp.SetEncodeExtraOptions(""); // no <s>, whatever the model says
-		const sentencepiece::util::Status status = p->sp.Load(path);
+		const sentencepiece::util::Status status =
+			p->sp.LoadFromSerializedProto(absl::string_view(static_cast<const char *>(model), n));
 		if (status.ok() && p->sp.GetPieceSize() > 0) {
 			p->vocab = p->sp.GetPieceSize();
 			p->bos = p->sp.bos_id();

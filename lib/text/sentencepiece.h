@@ -15,8 +15,9 @@ struct rf_sentencepiece {
 	bool prefix_space;       /* a blank is added to each text */
 };
 
-/* Reads a tokenizer.model.  NULL: why (size bytes) says why not; "" for too little memory. */
-struct rf_sentencepiece *rf_sentencepiece_open(const char *path, char *why, size_t size);
+/* Reads the n bytes of a tokenizer.model, which rf_sentencepiece_check() has passed.  NULL: why (size bytes)
+ * says why not; "" for too little memory. */
+struct rf_sentencepiece *rf_sentencepiece_open(const void *model, size_t n, char *why, size_t size);
 void rf_sentencepiece_close(struct rf_sentencepiece *sp);
 
 /* The ids of n bytes of text, malloc'd; *count may be 0.  NULL: too little memory.  Several threads may call

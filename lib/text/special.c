@@ -9,7 +9,7 @@
 #include "text/normal.h"
 #include "text/special.h"
 
-enum { MAX_FILE = 64 << 20, MAX_TOKENS = 10000 };
+enum { MAX_TOKENS = 10000 };
 enum { CONFIG, MAP, ADDED, FILES };
 
 static const char *const file_names[FILES] = { "tokenizer_config.json", "special_tokens_map.json",
@@ -60,7 +60,7 @@ static enum rf_code open_sidecar(struct sidecar *f, const char *path, const char
 	if (snprintf(file, sizeof file, "%.*s%s", (int)(rf_file_name(path) - path), path, name) >=
 	    (int)sizeof file)
 		return rf_fail(e, RF_EIO, "%s: the path is too long", name);
-	if ((rc = rf_file_read_optional(file, MAX_FILE, &f->text, &n, e)) == RF_OK && f->text &&
+	if ((rc = rf_file_read_optional(file, RF_MOST_TOKENIZER, &f->text, &n, e)) == RF_OK && f->text &&
 	    ((rc = rf_jscan_check(f->text, n, &f->all, e)) != RF_OK || !rf_jscan_is_object(&f->all))) {
 		if (rc == RF_OK)
 			rf_fail(e, RF_EMODEL, "the file is %s, not an object", rf_jscan_kind(&f->all));

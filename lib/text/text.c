@@ -187,13 +187,17 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
 static enum rf_code next_file(struct rf_text *t, struct rf_err *e)
 {
 	const char *path = t->paths[t->next++];
+	enum rf_code rc;
 
 	if (t->lines)
 		t->passed += rf_lines_bytes(t->lines);
 	rf_lines_close(t->lines);
 	t->format = format_of(&t->o, path);
 	t->whole = false;
-	return rf_lines_open(&t->lines, path, t->o.max_record, e);
+	rc = rf_lines_open(&t->lines, path, t->o.max_record, e);
+	if (rc == RF_OK)
+		rf_lines_advise(t->lines);
+	return rc;
 }
 
 enum rf_code rf_text_open(struct rf_text **out, const struct rf_text_options *o, char *const *paths,

@@ -16,8 +16,6 @@
 #include "model/config.h"
 #include "text/tokenizer_kind.h"
 
-enum { MAX_FILE = 64 << 20 };
-
 static const struct rf_tokenizer_kind *const kinds[] = { &rf_tokenizer_kind_bytes, &rf_tokenizer_kind_json,
                                                  &rf_tokenizer_kind_sentencepiece };
 
@@ -64,7 +62,7 @@ static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 	struct rf_lines *l;
 	char *s;
 	size_t n;
-	enum rf_code rc = rf_lines_open(&l, path, MAX_FILE, e);
+	enum rf_code rc = rf_lines_open_file(&l, path, RF_MOST_TOKENIZER, e);
 
 	if (rc != RF_OK)
 		return rc;
@@ -159,7 +157,7 @@ static enum rf_code hash_file(const char *file, char hash[17], struct rf_err *e)
 {
 	const size_t n = strlen(file);
 
-	return n >= 6 && !strcmp(file + n - 6, ".model") ? rf_file_hash_file(file, hash, e)
+	return n >= 6 && !strcmp(file + n - 6, ".model") ? rf_file_hash_file(file, RF_MOST_TOKENIZER, hash, e)
 	                                                 : rf_tokenizer_kind_json.hash(file, hash, e);
 }
 
@@ -169,15 +167,11 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 	char file[4096], name[80];
 	struct rf_tokenizer *t;
 	enum rf_code rc;
-	struct stat st;
 	bool found;
 
 	*hash = 0;
 	if ((rc = find_file(dir, rf_tokenizer_files, file, &found, e)) != RF_OK || !found)
 		return rc;
-	if (stat(file, &st) == 0 && st.st_size > MAX_FILE)
-		return rf_fail(e, RF_EMODEL, "%s: the file has %lld bytes, more than the limit of %d", file,
-		               (long long)st.st_size, MAX_FILE);
 	/* a config names a kind, but not what a kind finds in the files next to it */
 	if (strcmp(rf_file_name(file), "tokenizer_config.json"))
 		return hash_file(file, hash, e);
@@ -207,19 +201,17 @@ static enum rf_code locate(const char *path, char file[4096], char name[80], str
 	if (snprintf(file, 4096, "%s", path) >= 4096)
 		return rf_fail(e, RF_ENOINPUT, "%s: the path is too long",
 		               rf_quote(q, sizeof q, path, strlen(path)));
-	if (stat(path, &st))
-		return rf_fail(e, RF_ENOINPUT, "%s: %s", rf_quote(q, sizeof q, path, strlen(path)),
-		               strerror(errno));
-	if (S_ISDIR(st.st_mode) && (rc = find_file(path, rf_tokenizer_files, file, &found, e)) != RF_OK)
+	if (stat(path, &st) || !S_ISDIR(st.st_mode))
+		rc = rf_file_check(path, RF_MOST_TOKENIZER, e);
+	else
+		rc = find_file(path, rf_tokenizer_files, file, &found, e);
+	if (rc != RF_OK)
 		return rc;
 	if (!found)
 		return rf_fail(e, RF_EMODEL,
 		               "%s: there is no tokenizer here (tokenizer.json, tokenizer.model, "
 		               "tokenizer_config.json); the byte tokenizer needs no files (rf-tokenize "
 		               "--bytes, rf-dump --tokenizer bytes)",
-		               rf_quote(q, sizeof q, path, strlen(path)));
-	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-		return rf_fail(e, RF_EMODEL, "%s: not a regular file (a tokenizer's file is read twice)",
 		               rf_quote(q, sizeof q, path, strlen(path)));
 	n = strlen(file);
 	return n >= 6 && !strcmp(file + n - 6, ".model") ? RF_OK : read_name(file, name, e);
@@ -270,7 +262,7 @@ static enum rf_code read_model(const char *path, struct rf_config *cfg, char fil
                                struct rf_err *e)
 {
 	static const char *const names[] = { "config.json", NULL };
-	char dir[4096], generation[4096];
+	char generation[4096];
 	enum rf_code rc;
 	struct stat st;
 
@@ -285,10 +277,10 @@ static enum rf_code read_model(const char *path, struct rf_config *cfg, char fil
 		return rc;
 	if ((rc = rf_config_read(cfg, file, e)) != RF_OK)
 		return rc;
-	if ((rc = rf_file_directory(dir, file, e)) == RF_OK &&
-	    (rc = rf_file_join(generation, dir, "generation_config.json", e)) == RF_OK)
-		rc = rf_config_read_generation(cfg, generation, e);
-	return rc;
+	if (snprintf(generation, sizeof generation, "%.*sgeneration_config.json",
+	             (int)(rf_file_name(file) - file), file) >= (int)sizeof generation)
+		return rf_fail(e, RF_EIO, "%.100s...: the path is too long", file);
+	return rf_config_read_generation(cfg, generation, e);
 }
 
 enum rf_code rf_tokenizer_model(const char *path, struct rf_config *cfg, char file[4096], bool *found,

@@ -26,7 +26,7 @@
 #include "text/special.h"
 #include "text/tokenizer_kind.h"
 
-enum { MAX_FILE = 64 << 20 };
+enum { MOST_TEXT = 1 << 30 }; /* of ids that are decoded together, in bytes */
 
 /* Scratch memory of one call. */
 struct work {
@@ -44,6 +44,7 @@ struct json {
 	struct rf_pieces *pieces;
 	struct rf_decoders *decoders;
 	int other_ids, other_flags; /* the tokens that other files give another id, other flags */
+	size_t matches;            /* bytes of the texts by which added tokens are found */
 	int last;                  /* the largest id of an added token; -1: there is none */
 	char unlike[300];          /* a warning: the Rust library gives added tokens other ids; "": none */
 	struct rf_id_list before;  /* the ids that the post-processor puts before a text */
@@ -190,14 +191,20 @@ static enum rf_code set_match(struct json *j, struct rf_added_token *t, struct r
 	if (!w)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if (t->normalized)
-		rc = rf_normal_apply(j->normal, w, t->text, t->n, &normal, &head, e);
+		rc = rf_normal_apply(j->normal, w, t->text, t->n, rf_growth_most(t->n), &normal, &head, e);
 	else
 		rf_buf_add(&normal, t->text, t->n);
 	rf_pattern_work_free(w);
 	free(t->match);
 	t->match = (char *)normal.p;
 	t->match_n = normal.n;
-	return rc == RF_OK && normal.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : rc;
+	j->matches += normal.n;
+	if (rc == RF_OK && normal.failed)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (rc == RF_OK && j->matches > RF_MOST_TOKENIZER)
+		return rf_fail(e, RF_EDATA, "the normalizer makes more than %d bytes of the added tokens",
+		               RF_MOST_TOKENIZER);
+	return rc;
 }
 
 static enum rf_code read_flags(const struct rf_jvalue *v, struct rf_added_token *t, struct rf_err *e)
@@ -267,6 +274,9 @@ static enum rf_code read_added_token(struct json *j, const struct rf_jvalue *v, 
 			rc = rf_fail(e, RF_EDATA, "the id %d of the added token '%s' occurs twice", a.id, q);
 	if (rc == RF_OK && a.n && a.id != given && id_of(j, a.text, a.n) >= 0)
 		rc = rf_fail(e, RF_EMODEL, "the added token '%s' has the id %d, but %d, too", q, a.id, given);
+	else if (rc == RF_OK && a.n && a.id == given && id_of(j, a.text, a.n) < 0 &&
+	         rf_bpe_text(j->bpe, a.id, &n))
+		rc = rf_fail(e, RF_EMODEL, "the id %d of the added token '%s' is another token's", a.id, q);
 	else if (rc == RF_OK && a.n && a.id != given && rf_bpe_text(j->bpe, a.id, &n))
 		rc = rf_fail(e, RF_EMODEL,
 		             "the id %d of the added token '%s' is another token's; tokenizers and "
@@ -338,6 +348,7 @@ static enum rf_code add_special(struct rf_tokenizer *t, const struct rf_special_
 	struct rf_added_token *a = NULL;
 	char q[60], *text;
 	enum rf_code rc;
+	size_t n;
 	int id;
 
 	for (int i = 0; i < j->added.n && !a; i++)
@@ -360,6 +371,10 @@ static enum rf_code add_special(struct rf_tokenizer *t, const struct rf_special_
 		return RF_OK; /* find_name() reports it */
 	if (id >= RF_BPE_TOKENS)
 		return rf_fail(e, RF_EMODEL, "%s: there is no id left for the token '%s'", s->file, q);
+	if (!a && rf_bpe_id(j->bpe, s->text, s->n) < 0 && rf_bpe_text(j->bpe, id, &n))
+		return rf_fail(e, RF_EMODEL, "%s: the id %d, which the token '%s' would get as the next one, is "
+		                             "another token's (add the token to tokenizer.json)", s->file, id,
+		               q);
 	if (!a) {
 		if (!(text = malloc(s->n + 1)))
 			return rf_fail(e, RF_ENOMEM, "out of memory");
@@ -473,24 +488,28 @@ static void limit_json(struct rf_tokenizer *t, int vocab)
 	t->vocab = vocab_of(j);
 }
 
-/* Reads tokenizer.json without building anything of it, and calls f for its outermost object. */
-static enum rf_code scan(const char *path, void (*f)(const struct rf_jvalue *file, void *arg), void *arg,
-                         struct rf_err *e)
+/* A tokenizer.json in memory.  It is read once, so its hash is that of the text from which its tokenizer is
+ * made, even if another program replaces the file meanwhile. */
+struct text { struct rf_lines *l; char *s; size_t n; };
+
+static enum rf_code read_text(struct text *t, const char *path, struct rf_err *e)
+{
+	enum rf_code rc = rf_lines_open_file(&t->l, path, RF_MOST_TOKENIZER, e);
+
+	return rc == RF_OK ? rf_lines_rest(t->l, &t->s, &t->n, e) : rc;
+}
+
+/* Reads the text without building anything of it, and calls f for its outermost object. */
+static enum rf_code scan(const struct text *t, const char *path,
+                         void (*f)(const struct rf_jvalue *file, void *arg), void *arg, struct rf_err *e)
 {
 	struct rf_jvalue file;
-	struct rf_lines *l = NULL;
-	enum rf_code rc;
-	char *text;
-	size_t n;
+	enum rf_code rc = rf_jscan_check(t->s, t->n, &file, e);
 
-	if ((rc = rf_lines_open(&l, path, MAX_FILE, e)) == RF_OK &&
-	    (rc = rf_lines_rest(l, &text, &n, e)) == RF_OK) {
-		if ((rc = rf_jscan_check(text, n, &file, e)) != RF_OK)
-			rf_blame(e, "%s", path);
-		else if (rf_jscan_is_object(&file))
-			f(&file, arg);
-	}
-	rf_lines_close(l);
+	if (rc != RF_OK)
+		rf_blame(e, "%s", path);
+	else if (rf_jscan_is_object(&file))
+		f(&file, arg);
 	return rc;
 }
 
@@ -534,12 +553,15 @@ static enum rf_code end_json(const char *path, struct rf_end_token *eos, struct 
 {
 	struct rf_special s;
 	struct end end;
+	struct text t = { NULL, NULL, 0 };
 	enum rf_code rc = rf_special_read(&s, path, e);
 
 	*eos = (struct rf_end_token){ -1, s.eos.file };
 	end.text = s.eos.text;
-	if (rc == RF_OK && s.eos.text && (rc = scan(path, find_end, &end, e)) == RF_OK)
+	if (rc == RF_OK && s.eos.text && (rc = read_text(&t, path, e)) == RF_OK &&
+	    (rc = scan(&t, path, find_end, &end, e)) == RF_OK)
 		eos->id = end.id < 0 ? RF_TOKENIZER_OPEN : end.id; /* a file next to it adds the token */
+	rf_lines_close(t.l);
 	rf_special_free(&s);
 	return rc;
 }
@@ -564,19 +586,18 @@ static void leave_new(const struct rf_jvalue *file, void *arg)
 	}
 }
 
-/* Hashes the file.  If files next to it add tokens or change them, these go into the hash, too, since they
- * change ids. */
-static enum rf_code hash_json(const char *path, char hash[17], struct rf_err *e)
+/* Hashes the text.  If files next to tokenizer.json add tokens or change them, these go into the hash, too,
+ * since they change ids. */
+static enum rf_code hash_text(const struct text *t, const char *path, char hash[17], struct rf_err *e)
 {
-	enum rf_code rc = rf_file_hash_file(path, hash, e);
 	struct rf_buf all = { 0 };
 	struct rf_special s;
+	enum rf_code rc;
 
-	if (rc != RF_OK)
-		return rc;
+	rf_lines_hash(t->l, hash);
 	if ((rc = rf_special_read(&s, path, e)) == RF_OK && (rc = rf_special_add_names(&s, e)) == RF_OK &&
 	    s.n)
-		rc = scan(path, leave_new, &s, e);
+		rc = scan(t, path, leave_new, &s, e);
 	if (s.split)
 		rf_print(&all, "split_special_tokens ");
 	for (int i = 0; i < s.n && rc == RF_OK; i++)
@@ -596,29 +617,35 @@ static enum rf_code hash_json(const char *path, char hash[17], struct rf_err *e)
 	return rc;
 }
 
+static enum rf_code hash_json(const char *path, char hash[17], struct rf_err *e)
+{
+	struct text t;
+	enum rf_code rc = read_text(&t, path, e);
+
+	if (rc == RF_OK)
+		rc = hash_text(&t, path, hash, e);
+	rf_lines_close(t.l);
+	return rc;
+}
+
 static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct rf_err *e)
 {
 	struct json *j = calloc(1, sizeof *j);
 	struct rf_jvalue file;
-	struct rf_lines *l;
+	struct text text;
 	enum rf_code rc;
-	char *s;
-	size_t n;
 
 	if (!(t->data = j))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	j->last = -1;
 	pthread_mutex_init(&j->lock, NULL);
-	if ((rc = hash_json(path, t->hash, e)) != RF_OK ||
-	    (rc = rf_lines_open(&l, path, MAX_FILE, e)) != RF_OK)
-		return rc;
-	if ((rc = rf_lines_rest(l, &s, &n, e)) == RF_OK) {
-		if ((rc = rf_jscan_check_strict(s, n, &file, e)) == RF_OK)
+	if ((rc = read_text(&text, path, e)) == RF_OK && (rc = hash_text(&text, path, t->hash, e)) == RF_OK) {
+		if ((rc = rf_jscan_check_strict(text.s, text.n, &file, e)) == RF_OK)
 			rc = read_file(j, &file, e);
 		if (rc != RF_OK)
 			rf_blame(e, "%s", path);
 	}
-	rf_lines_close(l);
+	rf_lines_close(text.l);
 	if (rc != RF_OK)
 		return rc;
 	if (*j->unlike)
@@ -683,12 +710,16 @@ static void give_work(struct json *j, struct work *w)
 	pthread_mutex_unlock(&j->lock);
 }
 
-struct call { struct json *j; struct work *w; struct rf_id_list ids; };
+/* left: the bytes that the normalizer may still make of the text; most: the ids that it may have. */
+struct call { struct json *j; struct work *w; struct rf_id_list ids; size_t left, most; };
 
 static enum rf_code encode_piece(void *to, const char *piece, size_t n, struct rf_err *e)
 {
 	struct call *c = to;
 
+	if (c->ids.n > c->most)
+		return rf_fail(e, RF_EDATA, "the pre-tokenizer makes more than %zu tokens of the text",
+		               c->most);
 	return rf_bpe_encode(c->j->bpe, c->w->bpe, piece, n, &c->ids, e);
 }
 
@@ -724,7 +755,8 @@ static enum rf_code encode_between(struct call *c, const char *s, size_t n, bool
 	if (at_start)
 		head = rf_utf8_next(s, n, &first);
 	c->w->normal.n = 0;
-	rc = rf_normal_apply(c->j->normal, c->w->pattern, s, n, &c->w->normal, &head, e);
+	rc = rf_normal_apply(c->j->normal, c->w->pattern, s, n, c->left, &c->w->normal, &head, e);
+	c->left -= c->w->normal.n < c->left ? c->w->normal.n : c->left;
 	return rc == RF_OK ? encode_normal(c, (char *)c->w->normal.p, c->w->normal.n, head, e) : rc;
 }
 
@@ -765,13 +797,16 @@ static enum rf_code encode_json(const struct rf_tokenizer *t, const char *text, 
                                 size_t *count, size_t *cap, struct rf_err *e)
 {
 	struct json *j = t->data;
-	struct call c = { j, take_work(j), { *ids, *count, *cap } };
+	struct call c = { j, take_work(j), { *ids, *count, *cap }, 0, 0 };
 	enum rf_code rc;
 
 	if (!c.w)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	if ((rc = make_valid(&c.w->valid, &text, &n, e)) == RF_OK)
+	if ((rc = make_valid(&c.w->valid, &text, &n, e)) == RF_OK) {
+		c.left = rf_growth_most(n);
+		c.most = c.ids.n + c.left;
 		rc = encode_text(&c, text, n, e);
+	}
 	give_work(j, c.w);
 	*ids = c.ids.p;
 	*cap = c.ids.cap;
@@ -805,6 +840,9 @@ static enum rf_code tokens_of(const struct rf_tokenizer *t, const int32_t *ids, 
 			s = added->text, n = added->n;
 		else if (!(s = rf_bpe_text(j->bpe, ids[i], &n)))
 			continue; /* a hole between ids, as the reference has it */
+		if (to->text.n > MOST_TEXT)
+			return rf_fail(e, RF_EDATA, "the text of %zu tokens is longer than %d bytes", count,
+			               MOST_TEXT);
 		if (to->n && !rf_decoders_count(j->decoders))
 			rf_buf_add(&to->text, " ", 1);
 		rf_buf_add(&to->text, s, n);

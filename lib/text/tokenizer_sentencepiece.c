@@ -8,6 +8,7 @@
 #include "io/file.h"
 #include "text/bpe.h"
 #include "text/sentencepiece.h"
+#include "text/sentencepiece_check.h"
 #include "text/special.h"
 #include "text/tokenizer_kind.h"
 
@@ -67,16 +68,22 @@ static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struc
 
 static enum rf_code open_model(struct rf_tokenizer *t, const char *path, struct rf_err *e)
 {
-	enum rf_code rc = rf_file_hash_file(path, t->hash, e);
-	struct rf_sentencepiece *sp;
-	char why[100], q[200];
+	struct rf_sentencepiece *sp = NULL;
+	char why[100], q[200], *model;
+	size_t n;
+	enum rf_code rc = rf_file_read(path, RF_MOST_TOKENIZER, &model, &n, e);
 
 	if (rc != RF_OK)
 		return rc;
-	if (!(sp = rf_sentencepiece_open(path, why, sizeof why)))
-		return *why ? rf_fail(e, RF_EDATA, "%s: not a SentencePiece model: %s",
-		                      rf_quote(q, sizeof q, path, strlen(path)), why)
-		            : rf_fail(e, RF_ENOMEM, "out of memory");
+	rf_file_hash(model, n, t->hash);
+	if ((rc = rf_sentencepiece_check(model, n, e)) == RF_OK &&
+	    !(sp = rf_sentencepiece_open(model, n, why, sizeof why)))
+		rc = *why ? rf_fail(e, RF_EDATA, "%s", why) : rf_fail(e, RF_ENOMEM, "out of memory");
+	free(model);
+	if (rc == RF_EDATA)
+		rf_blame(e, "%s: not a SentencePiece model", rf_quote(q, sizeof q, path, strlen(path)));
+	if (rc != RF_OK)
+		return rc;
 	t->data = sp;
 	t->vocab = sp->vocab;
 	t->eos = (struct rf_end_token){ sp->eos, "tokenizer.model" };

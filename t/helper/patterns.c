@@ -17,7 +17,7 @@ static void show_text(const struct rf_pattern *p, struct rf_pattern_work *w, con
 	size_t at, end;
 	bool found;
 
-	if (rf_pattern_replace(p, w, s, n, "-", 1, &out, NULL) != RF_OK) {
+	if (rf_pattern_replace(p, w, s, n, "-", 1, SIZE_MAX, &out, NULL) != RF_OK) {
 		puts("fails");
 		rf_buf_free(&out);
 		return;

@@ -397,7 +397,7 @@ static void test_lines(void)
 		big[m + 1] = '\n';
 		put_file("f", big, m + 2);
 		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before]) &&
-		   strstr(err.msg, "longer than 100000 bytes (raise --max-record)"),
+		   !strcmp(strstr(err.msg, "longer"), "longer than 100000 bytes"),
 		   "a line of one byte more");
 		put_file("f", big, m + 1);
 		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before]),
