@@ -93,8 +93,10 @@ files_of() {
 		printf '%s\n' "$text" >&2
 		return 64
 	}
-	# shell_words leaves nothing in it that a shell would run
-	eval "files=($text)"
+	# shell_words leaves nothing in it that a shell would run; in files=($text) it would compute the subscript
+	# of a name such as [x]=y
+	eval "set -- $text"
+	files=("$@")
 }
 
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
