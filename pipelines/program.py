@@ -108,6 +108,18 @@ def handle_signals():
             signal.signal(number, killed)
 
 
+class Printed(io.FileIO):
+    """Standard output, which keeps its failure: argparse, for one, passes over it."""
+    failure = None
+
+    def write(self, data):
+        try:
+            return super().write(data)
+        except OSError as error:
+            Printed.failure = error
+            raise
+
+
 class Said(io.FileIO):
     """Standard error, of which nothing is known to be read: a terminal that is gone ends no work."""
 
@@ -123,7 +135,8 @@ def open_standard_files():
     what is written to standard output then fails, as it does in C, and what is said is lost."""
     hold_standard_descriptors()
     sys.stdin = sys.stdin or open(os.devnull)
-    sys.stdout = sys.stdout or open(1, "w", closefd=False)
+    sys.stdout = io.TextIOWrapper(io.BufferedWriter(Printed(1, "w", closefd=False)), encoding="utf-8",
+                                  errors="surrogateescape", line_buffering=os.isatty(1))
     sys.stderr = io.TextIOWrapper(Said(2, "w", closefd=False), errors="backslashreplace", line_buffering=True,
                                   write_through=True)
 
@@ -142,6 +155,8 @@ def finish(main):
         with open(os.devnull, "w") as nothing:  # else Python would try again, and complain
             os.dup2(nothing.fileno(), 1)
         raise
+    if Printed.failure:
+        raise Printed.failure
     if not isinstance(status, int):
         raise Failure(1, status)
     return status

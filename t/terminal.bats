@@ -141,3 +141,11 @@ odd_stream() {
 	sed 's/\r//g; s/\x1b\[K//g; s/\x1b\[[0-9]A//g' tty >shown
 	harmless shown
 }
+
+@test "terminal: the programs in Python and in C take the same characters for unsafe" {
+	ranges() { grep -oE '0x[0-9A-F]+, 0x[0-9A-F]+' | tr -d ' ' | paste -sd' '; }
+	sed -n '/unsafe\[\] = {/,/};/p' "$ROOT/lib/base/utf8.c" | ranges >c
+	sed -n '/^UNSAFE = /,/\]$/p' "$ROOT/pipelines/program.py" | ranges >python
+	[ "$(wc -w <c)" -ge 12 ]
+	cmp c python
+}
