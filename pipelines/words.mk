@@ -53,7 +53,8 @@ $(if $(wrong),$(error $(wrong)))
 # Where the programs are, in the tree and where they are installed.
 RF_BIN ?= $(abspath $(dir $(firstword $(wildcard $(HERE)../bin/rf-loop $(HERE)../../bin/rf-loop) \
           $(HERE)../bin/rf-loop)))
-export PATH := $(RF_BIN):$(PATH)
+# What comes from the environment is no text of make.
+export PATH := $(if $(filter environment,$(origin RF_BIN)),$(value RF_BIN),$(RF_BIN)):$(value PATH)
 
 # STEPS counted batches.  The old word still works where the new one is not given.
 ifeq ($(origin STEPS),command line)
