@@ -35,6 +35,9 @@
 #     COMPUTE=         options of the programs that have a model, as '--device cuda --dtype bf16'
 #     PHASE            what messages begin with, instead of RUN
 #
+# DATA and QA may name several files, with blanks between, patterns, and names in quotes.  A name may have any
+# character but a control character; for a $ two are typed, and RUN has no blank.
+#
 # It may be stopped at any moment; the same words go on, with the step of MODEL that they began with.  Other
 # words need another RUN, but for RULES, METRIC, BY, AGAINST and COMPUTE: scores and report are made again
 # each time.

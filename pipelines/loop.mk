@@ -62,6 +62,10 @@
 #     MEMORY      plan for a machine with this much memory, such as 24G, instead of this machine
 #
 #
+# CORPUS, and DATA of posttrain.mk and testtime.mk, may name several files, with blanks between, patterns such
+# as 'data/*.jsonl', and names in quotes.  A name may have any character but a control character; for a $ two
+# are typed, and RUN has no blank.  Only words that hold commands or options are run.
+#
 # Words are taken from the command line, and none from the environment.  Training may be stopped at any
 # moment: the same words go on, and a larger BATCHES goes further.  Until the first batch is done, other words
 # for the same RUN are accepted, and so are other files of text, and other scripts or settings that a stage's

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Names and values in the pipelines: no name of a user, and no text of a file, is a program or acts on a reader.
+# Names and values in the pipelines: no name of a user, and no text of a file, is run or acts on a reader.
 
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
@@ -11,7 +11,8 @@ setup_file() {
 		  "intermediate_size": 24, "vocab_size": 384, "eos_token_id": 1 }
 	END
 	rf-init --config "$P/config.json" --tokenizer bytes --seed 1 "$P/ckpt"
-	seq 12 | jq -c '{text: "which number is \(.) of those in this text, and \(.) again, and once more \(.)?",
+	seq 12 | jq -c '{
+		text: "which number is \(.) of those in this text, and \(.) again, and once more \(.)?",
 		prompt: "which number is \(.) of all of the numbers that there are in it? ",
 		answer: "number \(.)\n", answers: ["number \(.)"], task: "qa_1"}' >"$P/q.jsonl"
 }
@@ -117,12 +118,14 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 # hostile N: questions of tasks and lengths that are programs, markup or controls, N of each task
 hostile() {
 	jq -cn --argjson n "$1" '["a'\''b\"c", "<script>alert(1)</script>", "![x](http://y/z.png)",
-		"[x](javascript:alert(1))", "\u001b[31mred\u202e\u009b", "x|y", "a\tb\nc\u0000d", "50%d %s",
-		"`touch PWN`", "$(touch PWN)", "_em_ *b* {/Bold x} ^a @", "N" * 3000, "niah_single_1", "-dash",
-		"NaN", "\"q", "&amp;", "\\", "# h"] | to_entries[] | .key as $i | .value as $task
-		| range($n) as $j | {prompt: "q\($i)? ", answers: ["n"], dataset: $task, task: $task,
-			all_classes: null, depth: ($i % 10 / 10), length: (["4'\'').system(\"touch PWN\").('\''",
-				"4\"; system(\"touch PWN\"); x=\"", 2048, "`touch PWN`", "8%dk"][($i + $j) % 5])}'
+		"[x](javascript:alert(1))", "\u001b[31mred\u202e\u009b", "x|y", "a\tb\nc\u0000d",
+		"50%d %s", "`touch PWN`", "$(touch PWN)", "_em_ *b* {/Bold x} ^a @", "N" * 3000,
+		"niah_single_1", "-dash", "NaN", "\"q", "&amp;", "\\", "# h"]
+		| to_entries[] | .key as $i | .value as $task | range($n) as $j
+		| {prompt: "q\($i)? ", answers: ["n"], dataset: $task, task: $task, all_classes: null,
+			depth: ($i % 10 / 10), length: (["4'\'').system(\"touch PWN\").('\''",
+				"4\"; system(\"touch PWN\"); x=\"", 2048, "`touch PWN`",
+				"8%dk"][($i + $j) % 5])}'
 }
 
 @test "names: evaluate.mk shows tasks and lengths of a file as they are, and none of them acts" {
@@ -173,7 +176,8 @@ seen() {
 # drawn FIGURE: the texts of a figure of the copy, drawn as SVG, a line for each
 drawn() {
 	(cd seen && FORMAT=svg gnuplot "$ROOT/pipelines/style.gp" "$ROOT/pipelines/$1.gp" && cat ./*.svg) |
-		grep -o '<text>.*</text>' | sed 's/<[^>]*>//g; s/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&amp;/\&/g'
+		grep -o '<text>.*</text>' |
+		sed 's/<[^>]*>//g; s/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&amp;/\&/g'
 }
 
 @test "names: figures draw names as they are, long ones cut, and a bar for each of many tasks" {
@@ -182,8 +186,9 @@ drawn() {
 	seen phase evaluate RUN="e'{x}_1" MODEL="$P/ckpt" SUITE=files DATA=h.jsonl METRIC=part MAX_NEW=2 \
 		META_KEY=length,depth >said
 	drawn suite-bars >texts
-	for name in "a'b\"c" '<script>alert(1)</script>' '\u001b[31mred\u202e\u009b' 'a\tb\nc\u0000d' '50%d %s' \
-		'`touch PWN`' '_em_ *b* {/Bold x} ^a @' 'niah_single_1' NaN '"q' '&amp;' '\' mean; do
+	for name in "a'b\"c" '<script>alert(1)</script>' '\u001b[31mred\u202e\u009b' \
+		'a\tb\nc\u0000d' '50%d %s' '`touch PWN`' '_em_ *b* {/Bold x} ^a @' \
+		'niah_single_1' NaN '"q' '&amp;' '\' mean; do
 		grep -qxF -- "$name" texts || { printf '%s is not in:\n' "$name" && cat texts; return 1; }
 	done
 	grep -qx 'N\{39\}…' texts
@@ -194,7 +199,8 @@ drawn() {
 	grep -qx 'N\{23\}…' texts
 	grep -qxF '8%dk' texts
 	# 200 tasks with depths: a bar and a panel for each
-	jq -cn 'range(200) | {prompt: "q? ", answers: ["n"], task: "task \(.)", length: 1024, depth: 0.5}' >many.jsonl
+	jq -cn 'range(200) | {prompt: "q? ", answers: ["n"], task: "task \(.)", length: 1024, depth: 0.5}' \
+		>many.jsonl
 	seen phase evaluate RUN=many MODEL="$P/ckpt" SUITE=files DATA=many.jsonl METRIC=part MAX_NEW=1 \
 		META_KEY=length,depth BY=task >said
 	[ "$(drawn suite-bars | grep -c '^task [0-9]*$')" -eq 200 ]
@@ -214,14 +220,15 @@ noted() {
 	printf '{"step":%d,"loss/ntp":%d}\n' 1 2 2 1 >"./$1/log.jsonl"
 }
 
-@test "names: curves.mk and entropy.mk draw what any names stand for, and what others put in runs is not run" {
+@test "names: curves.mk, entropy.mk: any names are drawn, and names in the runs of others are not run" {
 	need_gnuplot
 	noted "$odd"
 	noted 'r\t2'
 	noted x=1
 	out="o=1' ;touch PWN\" \$(touch PWN)"
 	seen phase curves RUNS="r\\t2 x=1" OUT="$(typed "$out")" LABELS="a'.system('touch PWN').'; b{x}_1^2@&"
-	[ "$(cut -f 1,2,5 "$out/curves.tsv" | tail -n +2 | paste -sd,)" = 'r\t2	1	2,r\t2	2	1,x=1	1	2,x=1	2	1' ]
+	[ "$(cut -f 1,2,5 "$out/curves.tsv" | tail -n +2 | tr '\t' ' ' | paste -sd,)" = \
+		'r\t2 1 2,r\t2 2 1,x=1 1 2,x=1 2 1' ]
 	drawn curves >texts
 	grep -qxF "a'.system('touch PWN').'" texts
 	grep -qxF 'b{x}_1^2@&' texts
@@ -252,8 +259,8 @@ noted() {
 		jq -Rsc '{"t;touch PWN": .}' "$ROOT/man/rf-cat.1" >"texts/$i '\$(touch PWN).jsonl"
 	done
 	cp "$P/config.json" "$odd.json"
-	phase demo RUN=demo CORPUS='texts/*.jsonl' TEXT_KEY='t;touch PWN' CONFIG="$(typed "$odd").json" HOLD_OUT=2 \
-		LEN=256 POSITIONS=4 WARM_STEPS=80 BATCHES=1 BATCH=4 MINI_BATCH=2 >said 2>&1
+	phase demo RUN=demo CORPUS='texts/*.jsonl' TEXT_KEY='t;touch PWN' CONFIG="$(typed "$odd").json" \
+		HOLD_OUT=2 LEN=256 POSITIONS=4 WARM_STEPS=80 BATCHES=1 BATCH=4 MINI_BATCH=2 >said 2>&1
 	grep -qF '| text | texts/\*.jsonl |' demo/report.md
 	grep -q '^| refine, n 1 |\|^| ReFINE, n 1 |' demo/report.md
 	mkdir -p base/corpus
@@ -268,8 +275,9 @@ noted() {
 }
 
 @test "names: what a pipeline cannot take is refused by name, with status 2, before anything is begun" {
-	for word in 'RUN=a b' 'RUN=$(shell touch PWN)' $'RUN=a\nb' $'RUN=a\tb' $'MODEL=a\033[31m' $'DATA=a\302\233' \
-		$'CORPUS=a\342\200\256b' 'MODEL=~/m' 'TEXT_KEY=$(shell touch PWN)' 'RUN=`$`'; do
+	for word in 'RUN=a b' 'RUN=$(shell touch PWN)' $'RUN=a\nb' $'RUN=a\tb' $'MODEL=a\033[31m' \
+		$'DATA=a\302\233' $'CORPUS=a\342\200\256b' 'MODEL=~/m' \
+		'TEXT_KEY=$(shell touch PWN)' 'RUN=`$`'; do
 		run -2 phase midtrain RUN=r MODEL="$P/ckpt" CORPUS="$P/q.jsonl" "$word"
 		[ "${#lines[@]}" -eq 1 ]
 		[[ "$output" == *"*** ${word%%=*}"* ]]
@@ -302,14 +310,14 @@ noted() {
 	nothing_ran
 }
 
-@test "names: pipelines in a folder with a blank or a quote are refused in a sentence that names the folder" {
+@test "names: pipelines in a folder with a blank or a quote are refused, and the folder is named" {
 	for name in 'a b' "a'b" 'a;b' 'a$b'; do
 		cp -a "$ROOT/pipelines" "../$name"
 		for file in midtrain posttrain testtime evaluate curves entropy study demo demo-phases; do
 			run -2 make -s -f "../$name/$file.mk" RUN=r
 			[ "${#lines[@]}" -eq 1 ]
-			[[ "$output" == *"'../$name/"*"': "*' a path without blanks'* ||
-				"$output" == *"'../$name/': the pipelines do not work in a folder whose path has "* ]]
+			[[ "$output" == *"'../$name/"*"': "*' a path without blanks'* || "$output" == \
+				*"'../$name/': the pipelines do not work in a folder whose path has "* ]]
 		done
 		rm -r "../$name"
 	done
@@ -334,6 +342,7 @@ noted() {
 	expect 'm[1].txt' 'm[1].txt'
 	expect 'm[1]*' m1.txt
 	expect '{p,q}.txt none' $'p.txt\nq.txt\nnone'
+	# shellcheck disable=SC2088
 	expect '~/f ~root #c d#e' "$HOME/f"$'\n~root\n#c\nd#e'
 	expect 'a\ b;c' 'a b;c'
 	expect '$(touch PWN) `touch PWN` ;touch PWN &touch >PWN <PWN |touch' \
@@ -348,7 +357,8 @@ noted() {
 }
 
 @test "evaluate.sh: writes the same tables whatever the name of its output is" {
-	rf-tokenize --bytes --max-len 64 --min-len 64 --truncate split "$ROOT/man/rf-cat.1" --format text 2>err |
+	rf-tokenize --bytes --format text --max-len 64 --min-len 64 --truncate split "$ROOT/man/rf-cat.1" \
+		2>err |
 		rf-cat --range 0:3 | rf-select --mode uniform --chunks 2 --draw-step 0 -o p.rf
 	RF_BIN=$RF_BIN "$ROOT/pipelines/evaluate.sh" "$P/ckpt" p.rf a=1 </dev/null
 	RF_BIN=$RF_BIN "$ROOT/pipelines/evaluate.sh" "$P/ckpt" p.rf plain
