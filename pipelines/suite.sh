@@ -55,7 +55,7 @@ noted() {
 needle() {
 	local options=(--task "$1" --length "${LENGTH:-4k}" -n "$SAMPLES" --seed "$SEED" --tokenizer "$MODEL")
 	local file
-	[ -z "$HAYSTACK" ] || options+=(--haystack "$HAYSTACK")
+	for file in ${haystack[@]+"${haystack[@]}"}; do options+=(--haystack "$file"); done
 	for file in ${qa[@]+"${qa[@]}"}; do options+=(--qa "$file"); done
 	# a task that was named must fit; without a name, only tasks that fit are asked
 	[ -n "$TASK" ] && [ "$TASK" != all ] || options+=(--skip-short)
@@ -256,6 +256,9 @@ command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (make deps)'
 # shellcheck disable=SC2153  # a word of evaluate.mk
 files_of DATA "$DATA"
 data=(${files[@]+"${files[@]}"})
+files_of HAYSTACK "$HAYSTACK"
+haystack=(${files[@]+"${files[@]}"})
+[ ${#haystack[@]} -le 1 ] || die 64 "HAYSTACK='$HAYSTACK': it must be one text"
 files_of QA "$QA"
 qa=(${files[@]+"${files[@]}"})
 tasks=
@@ -278,11 +281,9 @@ flock -n 9 || {
 }
 rm -f "$RUN"/.*.tmp-*
 words() {
-	local texts=()
-	[ -z "$HAYSTACK" ] || texts=("$HAYSTACK")
 	# shellcheck disable=SC2086  # several names
 	"$here/same-words.sh" "$RUN/words" MODEL $FIXED -- ${data[@]+"${data[@]}"} \
-		${texts[@]+"${texts[@]}"} ${qa[@]+"${qa[@]}"}
+		${haystack[@]+"${haystack[@]}"} ${qa[@]+"${qa[@]}"}
 }
 answered=("$RUN"/answers/batch-*.rf)
 if [ ! -e "${answered[0]}" ] && ! words 2>/dev/null; then

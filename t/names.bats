@@ -51,6 +51,11 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 	[ "$(weights ./-two)" = "$(weights plain)" ]
 	phase midtrain RUN=dash MODEL="$P/ckpt" CORPUS='-x*.jsonl' "${small[@]}" BATCHES=2
 	[ "$(weights dash)" = "$(weights plain)" ]
+	# held-out sequences
+	rf-cat --range 0:2 -o "eval ;'.rf" dash/data/corpus.rf
+	phase midtrain RUN='e%v*' MODEL="$P/ckpt" CORPUS="$P/q.jsonl" "${small[@]}" \
+		EVAL="eval ;'.rf" KEEP_BEST=nll
+	[ "$(jq -c .step 'e%v*/eval.jsonl' | paste -sd' ')" = '0 2' ]
 	phase midtrain plan "${words[@]:0:1}" LEN=1000 COMPUTE='--threads 1' >said
 	grep -q '^together ' said
 	nothing_ran
@@ -103,6 +108,10 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 	echo '{"question": "Who?", "answers": ["no"], "context": "He is no."}' >"$odd.qa"
 	phase evaluate RUN=needle MODEL="$P/ckpt" TASK=niah_single_2,qa_1 LENGTH=1k SAMPLES=1 MAX_NEW=2 \
 		HAYSTACK="$(typed "$odd").txt" QA="$(typed "$odd").qa" >said
+	cp "$odd.txt" 'two words.txt'
+	phase evaluate RUN=quoted MODEL="$P/ckpt" TASK=niah_single_2 LENGTH=1k SAMPLES=1 MAX_NEW=2 \
+		HAYSTACK="'two words.txt'" >said
+	cmp <(zstd -dc quoted/questions.jsonl.zst) <(zstd -dc needle/questions.jsonl.zst | head -n 1)
 	[ "$(jq -c .task needle/scores.jsonl | paste -sd' ')" = '"niah_single_2" "qa_1" "mean"' ]
 	# RULER's files, and a length that is an expression for a shell
 	mkdir -p 'x;touch PWN/1024/vt'
