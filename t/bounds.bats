@@ -172,3 +172,40 @@ models() {
 		--tokenizer bytes --adjectives line
 	[[ "$output" != *--max-record* ]]
 }
+
+# texts PRED REFERENCE [MORE]: a line of a file of predictions, its values as expressions of jq
+texts() { jq -nc "{task: \"x\", pred: ($1), answers: [$2]${3:+, $3}}"; }
+
+@test "bounds: rf-score refuses a question that takes too long with 65, and names line, metric and lengths" {
+	words='[range(150000) | . % 977 | tostring] | join(" ")'
+	texts '"ab" * 150000' '"ba" * 150000 + "c"' >chars.jsonl
+	texts "$words" "\"w \" + ($words)" >words.jsonl
+	# METRIC FILE LENGTHS
+	while read -r metric file said; do
+		texts '"a"' '"a"' | cat - "$file.jsonl" >in.jsonl
+		bounded 65 "in.jsonl: line 2: the metric $metric takes too long for a prediction of $said" \
+			rf-score --metric "$metric" in.jsonl
+	done <<-'END'
+		levenshtein chars 300000 characters and 1 reference, of which reference 1 has 300001
+		rouge words 583059 characters and 1 reference, of which reference 1 has 583061
+	END
+	for metric in f1 all part; do
+		for file in chars words; do
+			run -0 bash -c 'ulimit -v 600000; timeout 20 "$@"' x rf-score --metric $metric $file.jsonl
+		done
+	done
+}
+
+@test "bounds: rf-score compares 20,000 words with as many by ROUGE-L in little memory" {
+	texts '[range(20000) | . % 977 | tostring] | join(" ")' '[range(20000) | . * 7 % 983 | tostring] | join(" ")' \
+		>words.jsonl
+	run -0 bash -c 'ulimit -v 600000; rf-score --metric rouge words.jsonl'
+	[ "$(jq .score <<<"$output")" = 21.326530112249596 ]
+}
+
+@test "bounds: the fuzzing corpora of readers of tokenizers, scores and needles pass their fuzz targets" {
+	for target in sentencepiece sidecars score needle; do
+		[ -x "$RF_UNITS/fuzz/$target" ] || skip "the fuzz targets are not built"
+		replay "$target" "$ROOT/t/fuzz/corpus/$target"/*
+	done
+}

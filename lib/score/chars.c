@@ -7,6 +7,8 @@
 #include "base/utf8.h"
 #include "score/chars.h"
 
+enum { SHORT = 16 }; /* a text so short is compared at every place */
+
 static const char nul[] = "\xc0\x80"; /* stands for a NUL */
 enum { NUL_BYTES = sizeof nul - 1 };
 
@@ -212,12 +214,36 @@ bool rf_chars_equal(struct rf_chars a, struct rf_chars b)
 	return a.n == b.n && (!a.n || !memcmp(a.c, b.c, a.n * sizeof *a.c));
 }
 
-bool rf_chars_in(struct rf_chars what, struct rf_chars s)
+/* Searches by Knuth, Morris and Pratt (SIAM J. Comput. 6, 1977): in linear time. */
+static bool search(struct rf_region *p, struct rf_chars what, struct rf_chars s, bool *in)
 {
-	if (!what.n)
-		return true;
-	for (; s.n >= what.n; s.c++, s.n--)
-		if (*s.c == *what.c && !memcmp(s.c, what.c, what.n * sizeof *s.c))
-			return true;
-	return false;
+	/* back[i]: the longest beginning of `what` that ends before its i-th character, but not at its start */
+	size_t *back = rf_region_alloc(p, what.n + 1, sizeof *back), k = 0;
+
+	if (!back)
+		return false;
+	back[0] = back[1] = 0;
+	for (size_t i = 1; i < what.n; i++) {
+		while (k && what.c[i] != what.c[k])
+			k = back[k];
+		back[i + 1] = k += what.c[i] == what.c[k];
+	}
+	k = 0;
+	for (size_t i = 0; i < s.n && k < what.n; i++) {
+		while (k && s.c[i] != what.c[k])
+			k = back[k];
+		k += s.c[i] == what.c[k];
+	}
+	*in = k == what.n;
+	return true;
+}
+
+bool rf_chars_in(struct rf_region *p, struct rf_chars what, struct rf_chars s, bool *in)
+{
+	*in = !what.n;
+	if (what.n > SHORT)
+		return search(p, what, s, in);
+	for (; s.n >= what.n && !*in; s.c++, s.n--)
+		*in = *s.c == *what.c && !memcmp(s.c, what.c, what.n * sizeof *s.c);
+	return true;
 }

@@ -42,7 +42,8 @@ struct rf_chars rf_chars_skip(struct rf_chars s, int32_t c);
  * is no c. */
 struct rf_chars rf_chars_until(struct rf_chars s, int32_t c, struct rf_chars *rest);
 bool rf_chars_equal(struct rf_chars a, struct rf_chars b);
-/* Whether `what` occurs in s; the empty text occurs in any. */
-bool rf_chars_in(struct rf_chars what, struct rf_chars s);
+/* Stores in *in whether `what` occurs in s, in linear time; the empty text occurs in any.  Returns false if
+ * memory runs out. */
+bool rf_chars_in(struct rf_region *p, struct rf_chars what, struct rf_chars s, bool *in);
 
 #endif

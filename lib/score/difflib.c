@@ -26,7 +26,7 @@ static int by_character(const void *x, const void *y, void *arg)
 }
 
 /* Where each character of b comes again, and each of a comes first. */
-static bool prepare(struct matcher *m, struct rf_region *p)
+static enum rf_code prepare(struct matcher *m, struct rf_region *p, struct rf_steps *steps)
 {
 	int nb = (int)m->b.n, na = (int)m->a.n;
 	int *sorted = rf_region_alloc(p, m->b.n, sizeof *sorted);
@@ -36,7 +36,7 @@ static bool prepare(struct matcher *m, struct rf_region *p)
 	m->before = rf_region_alloc(p, m->b.n + 1, sizeof *m->before);
 	m->here = rf_region_alloc(p, m->b.n + 1, sizeof *m->here);
 	if (!sorted || !m->next || !m->first || !m->before || !m->here)
-		return false;
+		return RF_ENOMEM;
 	for (int j = 0; j < nb; j++)
 		sorted[j] = j;
 	qsort_r(sorted, m->b.n, sizeof *sorted, by_character, (void *)m->b.c);
@@ -54,27 +54,33 @@ static bool prepare(struct matcher *m, struct rf_region *p)
 		}
 		for (end = lo; end < nb && m->b.c[sorted[end]] == m->a.c[i];)
 			end++;
+		if (!rf_steps_take(steps, (uint64_t)(end - lo)))
+			return RF_EDATA;
 		m->first[i] = end == lo || (nb >= 200 && end - lo > nb / 100 + 1) ? -1 : sorted[lo];
 	}
-	return true;
+	return RF_OK;
 }
 
-static struct block longest(struct matcher *m, int a0, int a1, int b0, int b1)
+/* Finds the longest block.  Takes a step for each character of b, and for each pair that matches. */
+static struct block longest(struct matcher *m, struct rf_steps *steps, int a0, int a1, int b0, int b1)
 {
 	struct block best = { a0, b0, 0 };
 
 	memset(m->before + b0, 0, (size_t)(b1 - b0 + 1) * sizeof *m->before);
-	for (int i = a0; i < a1; i++) {
-		int *swap = m->before;
+	for (int i = a0; i < a1 && rf_steps_take(steps, (uint64_t)(b1 - b0)); i++) {
+		int *swap = m->before, pairs = 0;
 		memset(m->here + b0, 0, (size_t)(b1 - b0 + 1) * sizeof *m->here);
 		for (int j = m->first[i]; j >= 0 && j < b1; j = m->next[j]) {
 			int n;
+
+			pairs++;
 			if (j < b0)
 				continue;
 			n = m->here[j + 1] = (j > b0 ? m->before[j] : 0) + 1;
 			if (n > best.n)
 				best = (struct block){ i - n + 1, j - n + 1, n };
 		}
+		rf_steps_take(steps, (uint64_t)pairs);
 		m->before = m->here;
 		m->here = swap;
 	}
@@ -90,22 +96,29 @@ static struct block longest(struct matcher *m, int a0, int a1, int b0, int b1)
 	return best;
 }
 
-bool rf_difflib_ratio(struct rf_region *p, struct rf_chars a, struct rf_chars b, double *ratio)
+enum rf_code rf_difflib_ratio(struct rf_region *p, struct rf_steps *steps, struct rf_chars a,
+                              struct rf_chars b, double *ratio)
 {
 	struct matcher m = { .a = a, .b = b };
 	struct { int a0, a1, b0, b1; } *todo;
 	size_t n = 0;
 	double matched = 0;
+	enum rf_code rc;
 
 	/* what is left to do are pieces of a that do not touch, each with a block between them */
-	if (!prepare(&m, p) || !(todo = rf_region_alloc(p, a.n + 1, sizeof *todo)))
-		return false;
+	if ((rc = prepare(&m, p, steps)) != RF_OK)
+		return rc;
+	if (!(todo = rf_region_alloc(p, a.n + 1, sizeof *todo)))
+		return RF_ENOMEM;
 	todo[n].a0 = todo[n].b0 = 0;
 	todo[n].a1 = (int)a.n;
 	todo[n++].b1 = (int)b.n;
 	while (n) {
 		int a0 = todo[--n].a0, a1 = todo[n].a1, b0 = todo[n].b0, b1 = todo[n].b1;
-		struct block k = longest(&m, a0, a1, b0, b1);
+		struct block k = longest(&m, steps, a0, a1, b0, b1);
+
+		if (!steps->left)
+			return RF_EDATA;
 		if (!k.n)
 			continue;
 		matched += k.n;
@@ -123,16 +136,19 @@ bool rf_difflib_ratio(struct rf_region *p, struct rf_chars a, struct rf_chars b,
 		}
 	}
 	*ratio = 2.0 * matched / (double)(a.n + b.n);
-	return true;
+	return RF_OK;
 }
 
-bool rf_levenshtein_ratio(struct rf_region *p, struct rf_chars a, struct rf_chars b, double *ratio)
+enum rf_code rf_levenshtein_ratio(struct rf_region *p, struct rf_steps *steps, struct rf_chars a,
+                                  struct rf_chars b, double *ratio)
 {
 	/* the longest common subsequences with b's beginnings */
 	int *row = rf_region_alloc(p, b.n + 1, sizeof *row);
 
 	if (!row)
-		return false;
+		return RF_ENOMEM;
+	if (!rf_steps_take(steps, (uint64_t)a.n * b.n))
+		return RF_EDATA;
 	memset(row, 0, (b.n + 1) * sizeof *row);
 	for (size_t i = 0; i < a.n; i++)
 		for (size_t j = 0, diagonal = 0; j < b.n; j++) {
@@ -144,5 +160,5 @@ bool rf_levenshtein_ratio(struct rf_region *p, struct rf_chars a, struct rf_char
 			diagonal = up;
 		}
 	*ratio = 2.0 * row[b.n] / (double)(a.n + b.n);
-	return true;
+	return RF_OK;
 }

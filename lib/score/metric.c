@@ -1,5 +1,6 @@
 /* metric.c -- what each task is scored by, and the metrics that need no file of their own. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "score/metric.h"
@@ -66,6 +67,14 @@ static const struct task *find(const char *name)
 	return NULL;
 }
 
+bool rf_steps_take(struct rf_steps *steps, uint64_t n)
+{
+	const bool enough = n <= steps->left;
+
+	steps->left -= enough ? n : steps->left;
+	return enough;
+}
+
 /* ---- metrics of words ---------------------------------------------------------------------- */
 
 static bool ascii_punctuation(int32_t c)
@@ -111,36 +120,63 @@ static bool plain_words(struct rf_words *to, struct rf_region *p, struct rf_char
 	return rf_chars_words(to, p, bare);
 }
 
-static bool f1(struct rf_region *p, struct rf_chars pred, struct rf_chars reference, double *score)
+static int in_order(const void *x, const void *y)
 {
-	struct rf_words a, b;
+	const struct rf_chars *a = x, *b = y;
+
+	if (a->n != b->n)
+		return a->n < b->n ? -1 : 1;
+	return a->n ? memcmp(a->c, b->c, a->n * sizeof *a->c) : 0;
+}
+
+/* Counts the words that both texts have, each as often as in both. */
+static double shared(struct rf_words a, struct rf_words b)
+{
 	double same = 0;
+
+	if (a.n && b.n) {
+		qsort(a.word, a.n, sizeof *a.word, in_order);
+		qsort(b.word, b.n, sizeof *b.word, in_order);
+	}
+	for (size_t i = 0, j = 0; i < a.n && j < b.n;) {
+		const int order = in_order(&a.word[i], &b.word[j]);
+
+		same += !order;
+		i += order <= 0;
+		j += order >= 0;
+	}
+	return same;
+}
+
+static enum rf_code f1(struct rf_region *p, struct rf_steps *steps, struct rf_chars pred,
+                       struct rf_chars reference, double *score)
+{
+	enum { SORTING = 128 }; /* steps for a word */
+	struct rf_words a, b;
+	double same;
 
 	*score = 0;
 	if (!plain_words(&a, p, pred) || !plain_words(&b, p, reference))
-		return false;
-	for (size_t i = 0; i < a.n; i++)
-		for (size_t j = 0; j < b.n; j++)
-			if (b.word[j].n && rf_chars_equal(a.word[i], b.word[j])) {
-				b.word[j].n = 0; /* counted once */
-				same++;
-				break;
-			}
-	if (same > 0) {
+		return RF_ENOMEM;
+	if (!rf_steps_take(steps, SORTING * (uint64_t)(a.n + b.n)))
+		return RF_EDATA;
+	if ((same = shared(a, b)) > 0) {
 		double precision = same / (double)a.n, recall = same / (double)b.n;
 		*score = (2 * precision * recall) / (precision + recall);
 	}
-	return true;
+	return RF_OK;
 }
 
-static bool contains(struct rf_region *p, struct rf_chars pred, struct rf_chars reference, double *score)
+static enum rf_code contains(struct rf_region *p, struct rf_chars pred, struct rf_chars reference,
+                             double *score)
 {
 	struct rf_chars a, b;
+	bool in;
 
-	if (!rf_chars_lower(&a, p, pred) || !rf_chars_lower(&b, p, reference))
-		return false;
-	*score = rf_chars_in(b, a);
-	return true;
+	if (!rf_chars_lower(&a, p, pred) || !rf_chars_lower(&b, p, reference) || !rf_chars_in(p, b, a, &in))
+		return RF_ENOMEM;
+	*score = in;
+	return RF_OK;
 }
 
 /* ---- metrics of numbers, classes, code ----------------------------------------------------- */
@@ -207,26 +243,34 @@ static const char *const trec[] = {
 
 /* The published program walks over the list of classes while it removes from it, and so passes over the one
  * behind a removed one; scores depend on that. */
-static bool class_named(const struct rf_answered *a, struct rf_region *p, struct rf_chars pred,
-                        struct rf_chars reference, double *score)
+static enum rf_code class_named(const struct rf_answered *a, struct rf_region *p, struct rf_steps *steps,
+                                struct rf_chars pred, struct rf_chars reference, double *score)
 {
 	const char *const *name = a->class_ ? a->class_ : trec;
 	int all = a->class_ ? a->classes : (int)(sizeof trec / sizeof *trec), n = 0, same;
 	struct rf_chars *found = rf_region_alloc(p, (size_t)all, sizeof *found), one;
-	bool named = false;
+	bool named = false, in;
 
 	if (!found)
-		return false;
+		return RF_ENOMEM;
 	for (int i = 0; i < all; i++) {
-		if (!rf_chars_of(&one, p, name[i]))
-			return false;
-		if (rf_chars_in(one, pred))
+		if (!rf_chars_of(&one, p, name[i]) || !rf_chars_in(p, one, pred, &in))
+			return RF_ENOMEM;
+		if (in)
 			found[n++] = one;
+		if (!rf_steps_take(steps, pred.n + one.n))
+			return RF_EDATA;
 	}
 	for (int i = 0; i < n; i++) {
 		one = found[i];
-		if (!rf_chars_in(one, reference) || rf_chars_equal(one, reference))
+		if (!rf_chars_in(p, one, reference, &in))
+			return RF_ENOMEM;
+		if (!rf_steps_take(steps, reference.n + one.n))
+			return RF_EDATA;
+		if (!in || rf_chars_equal(one, reference))
 			continue;
+		if (!rf_steps_take(steps, (uint64_t)n))
+			return RF_EDATA;
 		for (same = 0; !rf_chars_equal(found[same], one);)
 			same++; /* the first of that name goes */
 		memmove(found + same, found + same + 1, (size_t)(--n - same) * sizeof *found);
@@ -234,7 +278,7 @@ static bool class_named(const struct rf_answered *a, struct rf_region *p, struct
 	for (int i = 0; i < n; i++)
 		named |= rf_chars_equal(found[i], reference);
 	*score = named ? 1.0 / n : 0;
-	return true;
+	return RF_OK;
 }
 
 /* The first line without a comment's or a quote's sign; of none, nothing by official rules, all by
@@ -255,18 +299,19 @@ static struct rf_chars line_of_code(struct rf_chars pred, enum rf_rules rules)
 	return rules == RF_RULES_REFINE ? pred : (struct rf_chars){ NULL, 0 };
 }
 
-static bool code(bool (*alike)(struct rf_region *, struct rf_chars, struct rf_chars, double *),
-                 struct rf_region *p, struct rf_chars line, struct rf_chars reference, double *score)
+static enum rf_code code(enum rf_metric metric, struct rf_region *p, struct rf_steps *steps,
+                         struct rf_chars line, struct rf_chars reference, double *score)
 {
-	double ratio;
+	double ratio = 0;
+	enum rf_code rc;
 
 	*score = rf_chars_equal(line, reference);
 	if (*score > 0 || !line.n || !reference.n)
-		return true;
-	if (!alike(p, line, reference, &ratio))
-		return false;
+		return RF_OK;
+	rc = metric == RF_METRIC_CODE ? rf_difflib_ratio(p, steps, line, reference, &ratio)
+	                              : rf_levenshtein_ratio(p, steps, line, reference, &ratio);
 	*score = nearbyint(100 * ratio) / 100; /* halves to even */
-	return true;
+	return rc;
 }
 
 /* ---- a question ---------------------------------------------------------------------------- */
@@ -292,17 +337,23 @@ static bool lines_of(struct rf_chars *s, struct rf_region *p)
 	return true;
 }
 
-static bool compare(enum rf_metric metric, const struct rf_answered *a, struct rf_region *p,
-                    struct rf_chars pred, struct rf_chars reference, double *score)
+/* Each comparison reads both texts some times. */
+enum { READINGS = 8 };
+
+static enum rf_code compare(enum rf_metric metric, const struct rf_answered *a, struct rf_region *p,
+                            struct rf_steps *steps, struct rf_chars pred, struct rf_chars reference,
+                            double *score)
 {
+	if (!rf_steps_take(steps, READINGS * (uint64_t)(pred.n + reference.n)))
+		return RF_EDATA;
 	switch (metric) {
-	case RF_METRIC_F1: return f1(p, pred, reference, score);
-	case RF_METRIC_ROUGE: return rf_rouge_l(p, pred, reference, score);
-	case RF_METRIC_CLASS: return class_named(a, p, pred, reference, score);
-	case RF_METRIC_CODE: return code(rf_difflib_ratio, p, pred, reference, score);
-	case RF_METRIC_LEVENSHTEIN: return code(rf_levenshtein_ratio, p, pred, reference, score);
-	case RF_METRIC_COUNT: *score = numbers_that_are(pred, reference); return true;
-	case RF_METRIC_RETRIEVAL: *score = numbers_that_are(pred, paragraph(reference)); return true;
+	case RF_METRIC_F1: return f1(p, steps, pred, reference, score);
+	case RF_METRIC_ROUGE: return rf_rouge_l(p, steps, pred, reference, score);
+	case RF_METRIC_CLASS: return class_named(a, p, steps, pred, reference, score);
+	case RF_METRIC_CODE:
+	case RF_METRIC_LEVENSHTEIN: return code(metric, p, steps, pred, reference, score);
+	case RF_METRIC_COUNT: *score = numbers_that_are(pred, reference); return RF_OK;
+	case RF_METRIC_RETRIEVAL: *score = numbers_that_are(pred, paragraph(reference)); return RF_OK;
 	default: return contains(p, pred, reference, score);
 	}
 }
@@ -333,14 +384,41 @@ static size_t pieces(const struct rf_answered *a)
 	return n;
 }
 
+static enum rf_code no_memory(struct rf_err *e) { return rf_fail(e, RF_ENOMEM, "out of memory (a score)"); }
+
+/* Compares with one reference.  The memory of the comparison is released after it. */
+static enum rf_code score_one(struct rf_verdict *v, const struct rf_answered *a, struct rf_steps *steps,
+                              struct rf_chars pred, struct rf_chars reference, double *score,
+                              struct rf_err *e)
+{
+	static const char words[] = RF_METRIC_WORDS;
+	const char *name = words;
+	struct rf_region scratch = { NULL };
+	enum rf_code rc = compare(v->metric, a, &scratch, steps, pred, reference, score);
+
+	rf_region_free(&scratch);
+	if (rc == RF_OK)
+		return RF_OK;
+	if (rc != RF_EDATA)
+		return no_memory(e);
+	for (enum rf_metric m = RF_METRIC_AUTO; m < v->metric; m++)
+		name = strchr(name, '|') + 1;
+	return rf_fail(e, RF_EDATA,
+	               "the metric %.*s takes too long for a prediction of %zu characters and %d reference%s, "
+	               "of which reference %d has %zu (more than 2^32 steps in all)",
+	               (int)strcspn(name, "|"), name, pred.n, a->answers, a->answers == 1 ? "" : "s",
+	               v->references + 1, reference.n);
+}
+
 enum rf_code rf_metric_score(const struct rf_scoring *how, const struct rf_answered *a, struct rf_region *p,
                              struct rf_verdict *v, struct rf_err *e)
 {
 	const struct task *t = a->task ? find(a->task) : NULL;
 	struct rf_chars pred, rest, reference;
 	char q[80];
+	struct rf_steps steps = { RF_METRIC_STEPS };
 	double sum = 0, best = 0, x = 0;
-	bool ok;
+	enum rf_code rc;
 
 	*v = (struct rf_verdict){ .metric = how->metric != RF_METRIC_AUTO ? how->metric
 	                                  : t ? t->metric : RF_METRIC_AUTO };
@@ -350,11 +428,12 @@ enum rf_code rf_metric_score(const struct rf_scoring *how, const struct rf_answe
 		               : rf_fail(e, RF_EDATA, "there is no task: name a metric with --metric");
 	if (a->answers < 1)
 		return rf_fail(e, RF_EDATA, "there are no references to compare with");
-	ok = (v->of = rf_region_alloc(p, pieces(a), sizeof *v->of)) && rf_chars_of(&pred, p, a->pred) &&
-	     prepare(how, v->metric, t, p, &pred);
-	for (int i = 0; i < a->answers && ok; i++) {
-		if (!(ok = rf_chars_of(&rest, p, a->answer[i])))
-			break;
+	if (!(v->of = rf_region_alloc(p, pieces(a), sizeof *v->of)) || !rf_chars_of(&pred, p, a->pred) ||
+	    !prepare(how, v->metric, t, p, &pred))
+		return no_memory(e);
+	for (int i = 0; i < a->answers; i++) {
+		if (!rf_chars_of(&rest, p, a->answer[i]))
+			return no_memory(e);
 		do {
 			/* refine's data keep references in one string, with '|' between them, so one that
 			   has a '|' falls apart */
@@ -362,14 +441,13 @@ enum rf_code rf_metric_score(const struct rf_scoring *how, const struct rf_answe
 			rest.c = NULL;
 			if (how->rules == RF_RULES_REFINE)
 				reference = rf_chars_until(reference, '|', &rest);
-			ok = compare(v->metric, a, p, pred, reference, &x);
+			if ((rc = score_one(v, a, &steps, pred, reference, &x, e)) != RF_OK)
+				return rc;
 			sum += x;
 			best = x > best ? x : best;
 			v->of[v->references++] = x;
-		} while (rest.c && ok);
+		} while (rest.c);
 	}
-	if (!ok)
-		return rf_fail(e, RF_ENOMEM, "out of memory (a score)");
 	v->score = v->metric == RF_METRIC_ALL ? sum / v->references : best;
 	return RF_OK;
 }

@@ -57,14 +57,25 @@ struct rf_verdict {
 };
 
 /* p: memory for the verdict and the way to it.  Errors: RF_EDATA: there is no task or none that has a metric,
- * or no reference; RF_ENOMEM. */
+ * no reference, or the comparisons take more than RF_METRIC_STEPS; RF_ENOMEM. */
 enum rf_code rf_metric_score(const struct rf_scoring *how, const struct rf_answered *a, struct rf_region *p,
                              struct rf_verdict *v, struct rf_err *e);
 
-/* The parts that have files of their own; false: memory ran out. */
-bool rf_rouge_l(struct rf_region *p, struct rf_chars pred, struct rf_chars reference, double *f);
+/* The steps that a comparison may still take, such as cells of a table.  A question may take
+ * RF_METRIC_STEPS, which is a table of 65536 words by as many and takes some seconds. */
+#define RF_METRIC_STEPS (UINT64_C(1) << 32)
+struct rf_steps { uint64_t left; };
+/* Takes n steps.  Returns false, and leaves no step, if fewer are left. */
+bool rf_steps_take(struct rf_steps *steps, uint64_t n);
+
+/* The parts that have files of their own.  p: memory that the caller frees.  Errors, without a sentence:
+ * RF_ENOMEM; RF_EDATA: there are too few steps. */
+enum rf_code rf_rouge_l(struct rf_region *p, struct rf_steps *steps, struct rf_chars pred,
+                        struct rf_chars reference, double *f);
 /* 2M/(|a| + |b|), M as difflib.SequenceMatcher(None, a, b) matches; neither is empty */
-bool rf_difflib_ratio(struct rf_region *p, struct rf_chars a, struct rf_chars b, double *ratio);
-bool rf_levenshtein_ratio(struct rf_region *p, struct rf_chars a, struct rf_chars b, double *ratio);
+enum rf_code rf_difflib_ratio(struct rf_region *p, struct rf_steps *steps, struct rf_chars a,
+                              struct rf_chars b, double *ratio);
+enum rf_code rf_levenshtein_ratio(struct rf_region *p, struct rf_steps *steps, struct rf_chars a,
+                                  struct rf_chars b, double *ratio);
 
 #endif

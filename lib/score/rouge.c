@@ -78,35 +78,77 @@ static bool cut(struct sentences *to, struct rf_region *p, struct rf_chars s, st
 	return true;
 }
 
-/* Marks the words of a longest common subsequence of a and b; returns how many were not marked before.  Of
- * equal ways back the one that leaves out b's word is taken. */
-static size_t common(const struct sentence *a, const struct sentence *b, int *table, char *marked)
+/* Fills the row of the table that belongs to a's word from the row above it. */
+static void fill(int *t, const int *up, int word, const struct sentence *b)
 {
-	size_t row = b->n + 1, i, j, more = 0;
+	t[0] = 0;
+	for (size_t j = 1; j <= b->n; j++)
+		t[j] = word == b->word[j - 1] ? up[j - 1] + 1 : up[j] > t[j - 1] ? up[j] : t[j - 1];
+}
 
-	memset(table, 0, row * sizeof *table);
-	for (i = 1; i <= a->n; i++) {
-		int *t = table + i * row, *up = t - row;
-		for (t[0] = 0, j = 1; j <= b->n; j++)
-			t[j] = a->word[i - 1] == b->word[j - 1] ? up[j - 1] + 1
-			     : up[j] > t[j - 1]                 ? up[j] : t[j - 1];
+/* Returns the rows of a block of the table.  A small table is one block. */
+static size_t rows_of(const struct sentence *a, const struct sentence *b)
+{
+	size_t rows = 1;
+
+	if ((a->n + 1) * (b->n + 1) <= 1 << 20)
+		return a->n;
+	while (rows * rows < a->n)
+		rows++;
+	return rows;
+}
+
+/* Returns the numbers that common() needs: the first row of each block, and one block. */
+static size_t room(const struct sentence *a, const struct sentence *b)
+{
+	const size_t rows = rows_of(a, b);
+
+	return (a->n / rows + 1 + rows + 1) * (b->n + 1);
+}
+
+/* Marks the words of a longest common subsequence of a and b; returns how many were not marked before.  Of
+ * equal ways back the one that leaves out b's word is taken.  The table's way back is followed in blocks of
+ * rows: of each block the row above it is kept, from which the block is filled again. */
+static size_t common(const struct sentence *a, const struct sentence *b, int *kept, char *marked)
+{
+	const size_t row = b->n + 1, rows = rows_of(a, b), last = (a->n - 1) / rows;
+	int *block = kept + (a->n / rows + 1) * row;
+	size_t i, j, more = 0;
+
+	memset(kept, 0, row * sizeof *kept);
+	for (size_t k = 0; k < last; k++) {
+		memcpy(block, kept + k * row, row * sizeof *block);
+		for (i = 0; i < rows; i++)
+			fill(block + (i + 1) * row, block + i * row, a->word[k * rows + i], b);
+		memcpy(kept + (k + 1) * row, block + rows * row, row * sizeof *block);
 	}
-	for (i = a->n, j = b->n; i && j;) {
-		const int *t = table + i * row, *up = t - row;
-		if (a->word[i - 1] == b->word[j - 1]) {
-			more += !marked[a->word[i - 1]];
-			marked[a->word[i - 1]] = 1;
-			i--;
-			j--;
-		} else if (up[j] > t[j - 1])
-			i--;
-		else
-			j--;
+	i = a->n;
+	j = b->n;
+	for (size_t k = last + 1; k-- > 0 && j;) {
+		const size_t from = k * rows;
+
+		memcpy(block, kept + k * row, row * sizeof *block);
+		for (size_t n = 0; n < i - from; n++)
+			fill(block + (n + 1) * row, block + n * row, a->word[from + n], b);
+		while (i > from && j) {
+			const int *t = block + (i - from) * row, *up = t - row;
+
+			if (a->word[i - 1] == b->word[j - 1]) {
+				more += !marked[a->word[i - 1]];
+				marked[a->word[i - 1]] = 1;
+				i--;
+				j--;
+			} else if (up[j] > t[j - 1])
+				i--;
+			else
+				j--;
+		}
 	}
 	return more;
 }
 
-bool rf_rouge_l(struct rf_region *p, struct rf_chars pred, struct rf_chars reference, double *f)
+enum rf_code rf_rouge_l(struct rf_region *p, struct rf_steps *steps, struct rf_chars pred,
+                        struct rf_chars reference, double *f)
 {
 	struct vocabulary v;
 	struct sentences hyp, ref;
@@ -117,17 +159,20 @@ bool rf_rouge_l(struct rf_region *p, struct rf_chars pred, struct rf_chars refer
 	*f = 0;
 	if (!vocabulary(&v, p, pred.n + reference.n + 2) || !cut(&hyp, p, pred, &v) ||
 	    !cut(&ref, p, reference, &v))
-		return false;
+		return RF_ENOMEM;
 	if (!hyp.n || !ref.n)
-		return true;
+		return RF_OK;
 	for (size_t i = 0; i < ref.n; i++)
-		for (size_t j = 0; j < hyp.n; j++)
-			if ((ref.of[i].n + 1) * (hyp.of[j].n + 1) > longest)
-				longest = (ref.of[i].n + 1) * (hyp.of[j].n + 1);
+		for (size_t j = 0; j < hyp.n; j++) {
+			if (!rf_steps_take(steps, (uint64_t)(ref.of[i].n + 1) * (hyp.of[j].n + 1)))
+				return RF_EDATA;
+			if (room(&ref.of[i], &hyp.of[j]) > longest)
+				longest = room(&ref.of[i], &hyp.of[j]);
+		}
 	table = rf_region_alloc(p, longest, sizeof *table);
 	marked = rf_region_alloc(p, v.n, 1);
 	if (!table || !marked)
-		return false;
+		return RF_ENOMEM;
 	memset(marked, 0, v.n);
 	for (size_t i = 0; i < ref.n; i++)
 		for (size_t j = 0; j < hyp.n; j++)
@@ -135,5 +180,5 @@ bool rf_rouge_l(struct rf_region *p, struct rf_chars pred, struct rf_chars refer
 	double precision = (double)union_lcs / (double)hyp.distinct;
 	double recall = (double)union_lcs / (double)ref.distinct;
 	*f = 2.0 * ((precision * recall) / (precision + recall + 1e-8));
-	return true;
+	return RF_OK;
 }

@@ -1,0 +1,86 @@
+/* needle -- any bytes as a file of rf-needle: questions, templates, or words.  What is accepted can be used.
+ * The first byte chooses which; the rest is the file. */
+#define _GNU_SOURCE /* memfd_create */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/utf8.h"
+#include "needle/task.h"
+#include "needle/template.h"
+#include "needle/words.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void insist(bool good, const char *what)
+{
+	if (!good) {
+		fprintf(stderr, "needle: %s\n", what);
+		abort();
+	}
+}
+
+static void templates(const char *path)
+{
+	struct rf_templates t;
+	struct rf_fill fill = { .s = { NULL } };
+	struct rf_buf out = { 0 };
+
+	for (int b = 0; b < RF_BLANKS; b++)
+		fill.s[b] = "word";
+	if (rf_templates_open(&t, path, NULL) == RF_OK)
+		for (int w = 0; w < RF_WORDINGS; w++) {
+			const size_t begin = out.n, at = rf_template_fill(&t, (enum rf_wording)w, &fill, &out);
+
+			insist(!out.failed && begin + at <= out.n, "a place outside of the text");
+			insist(!memchr(out.p + begin, 0, out.n - begin), "a NUL");
+		}
+	rf_buf_free(&out);
+	rf_templates_free(&t);
+}
+
+static void words(const char *path)
+{
+	struct rf_vocabulary w;
+	struct rf_buf out = { 0 };
+
+	if (rf_vocabulary_open(&w, path, NULL, NULL) == RF_OK) {
+		const uint64_t n = rf_vocabulary_pairs(&w);
+
+		insist(n > 0, "no pairs");
+		rf_vocabulary_pair(&w, n - 1, &out);
+		insist(!out.failed && rf_utf8(out.p, out.n), "a pair that is not UTF-8");
+	}
+	rf_buf_free(&out);
+	rf_vocabulary_free(&w);
+}
+
+static void questions(const char *path)
+{
+	struct rf_questions q;
+
+	if (rf_questions_open(&q, path, NULL, NULL) == RF_OK)
+		insist(q.n > 0, "no questions");
+	rf_questions_free(&q);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	void (*const read[])(const char *path) = { questions, templates, words };
+	char path[40];
+	int fd;
+
+	if (!size)
+		return 0;
+	fd = memfd_create("file", MFD_CLOEXEC);
+	insist(fd >= 0 && write(fd, data + 1, size - 1) == (ssize_t)(size - 1), "memfd");
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	read[data[0] % 3](path);
+	close(fd);
+	return 0;
+}

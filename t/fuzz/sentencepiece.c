@@ -1,0 +1,79 @@
+/* sentencepiece -- any bytes as a tokenizer.model: what is accepted gives ids of its vocabulary for any text,
+ * and these ids a text of UTF-8.  The first byte is the length of the text, which follows; the rest is the
+ * model.
+ *
+ * The bytes do not pass through a file: the check and the library are called as tokenizer_sentencepiece.c
+ * calls them. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/sentencepiece.h"
+#include "text/sentencepiece_check.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void insist(bool good, const char *what)
+{
+	if (!good) {
+		fprintf(stderr, "sentencepiece: %s\n", what);
+		abort();
+	}
+}
+
+static void encode(const struct rf_sentencepiece *sp, const char *text, size_t n)
+{
+	size_t count, len;
+	int32_t *ids = rf_sentencepiece_encode(sp, text, n, &count);
+	char *back;
+
+	if (!ids)
+		return;
+	for (size_t i = 0; i < count; i++)
+		insist(ids[i] >= 0 && ids[i] < sp->vocab, "an id outside the vocabulary");
+	if ((back = rf_sentencepiece_decode(sp, ids, count, &len)))
+		insist(!back[len], "a text without its end");
+	free(back);
+	free(ids);
+}
+
+/* Texts that follow any path of a trie: all bytes, and each byte often. */
+static void encode_bytes(const struct rf_sentencepiece *sp, uint8_t first)
+{
+	char text[600];
+
+	for (size_t i = 0; i < 256; i++)
+		text[i] = (char)(i + first);
+	encode(sp, text, 256);
+	memset(text, first, sizeof text);
+	encode(sp, text, sizeof text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const size_t n = size ? data[0] : 0;
+	struct rf_sentencepiece *sp;
+	char why[100];
+
+	if (size < 1 + n || rf_sentencepiece_check(data + 1 + n, size - 1 - n, NULL) != RF_OK)
+		return 0;
+	/* too little memory is no reason to refuse here */
+	if (!(sp = rf_sentencepiece_open(data + 1 + n, size - 1 - n, why, sizeof why))) {
+		insist(*why, "out of memory");
+		return 0;
+	}
+	insist(sp->vocab > 0 && sp->bos < sp->vocab && sp->eos < sp->vocab, "the vocabulary's size");
+	encode(sp, (const char *)data + 1, n);
+	encode_bytes(sp, n ? data[1] : 0);
+	for (int id = 0; id < sp->vocab && id < 300; id++) {
+		const char *name = rf_sentencepiece_control(sp, id);
+
+		insist(rf_sentencepiece_byte(sp, id) < 256, "a byte");
+		if (name)
+			rf_sentencepiece_id(sp, name, strlen(name));
+	}
+	rf_sentencepiece_close(sp);
+	return 0;
+}

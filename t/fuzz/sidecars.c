@@ -1,0 +1,127 @@
+/* sidecars -- any bytes as the files next to a tokenizer.json: what is accepted gives ids of the vocabulary,
+ * the same ones and the same hash each time.
+ *
+ * The bytes are four files with a NUL between them: tokenizer_config.json, special_tokens_map.json,
+ * added_tokens.json, generation_config.json; an empty one does not exist.  They lie in a folder of /dev/shm,
+ * next to a tokenizer.json and a config.json that do not change. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model/config.h"
+#include "text/tokenizer.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { FILES = 4 };
+static const char *const names[FILES] = { "tokenizer_config.json", "special_tokens_map.json",
+                                          "added_tokens.json", "generation_config.json" };
+static char folder[100];
+
+static void insist(bool good, const char *what)
+{
+	if (!good) {
+		fprintf(stderr, "sidecars: %s\n", what);
+		abort();
+	}
+}
+
+static void put(const char *name, const void *text, size_t n)
+{
+	char path[200];
+	int fd;
+
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	if (!n) {
+		unlink(path);
+		return;
+	}
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	insist(fd >= 0 && write(fd, text, n) == (ssize_t)n && !close(fd), "writing a file");
+}
+
+static void clean(void)
+{
+	for (int i = 0; i < FILES; i++)
+		put(names[i], NULL, 0);
+	put("tokenizer.json", NULL, 0);
+	put("config.json", NULL, 0);
+	rmdir(folder);
+}
+
+static void begin(void)
+{
+	static const char tokenizer[] =
+		"{\"added_tokens\":[{\"id\":5,\"content\":\"<e>\",\"special\":true,\"single_word\":false,"
+		"\"lstrip\":false,\"rstrip\":false,\"normalized\":false},{\"id\":6,\"content\":\"<f>\","
+		"\"special\":false,\"single_word\":false,\"lstrip\":true,\"rstrip\":false,\"normalized\":true}],"
+		"\"normalizer\":{\"type\":\"Lowercase\"},"
+		"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"<\":1,\"e\":2,\">\":3,\"b\":4},\"merges\":[]}}";
+	static const char config[] =
+		"{\"model_type\":\"delta_net\",\"hidden_size\":32,\"num_hidden_layers\":1,\"num_heads\":2,"
+		"\"hidden_ratio\":2,\"vocab_size\":384,\"eos_token_id\":1,\"conv_size\":4}";
+
+	snprintf(folder, sizeof folder, "/dev/shm/rf-fuzz-sidecars-XXXXXX");
+	insist(mkdtemp(folder) != NULL, "a folder");
+	atexit(clean);
+	put("tokenizer.json", tokenizer, sizeof tokenizer - 1);
+	put("config.json", config, sizeof config - 1);
+}
+
+static void encode(const struct rf_tokenizer *t)
+{
+	static const char text[] = "ab<e> <f> <g>  <E>[PAD]b";
+	int32_t *ids = NULL;
+	size_t count = 0, cap = 0, len;
+	char *back;
+
+	insist(rf_tokenizer_eos(t) < rf_tokenizer_vocab(t), "the end token");
+	if (rf_tokenizer_encode(t, text, sizeof text - 1, &ids, &count, &cap, NULL) == RF_OK) {
+		for (size_t i = 0; i < count; i++)
+			insist(ids[i] >= 0 && ids[i] < rf_tokenizer_vocab(t), "an id outside the vocabulary");
+		if (rf_tokenizer_decode(t, ids, count, &back, &len, NULL) == RF_OK)
+			free(back);
+	}
+	free(ids);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char path[4096], hash[17];
+	struct rf_end_token eos;
+	struct rf_tokenizer *t;
+	struct rf_config cfg;
+	enum rf_code rc;
+	bool found;
+
+	if (!*folder)
+		begin();
+	for (int i = 0; i < FILES; i++) {
+		const uint8_t *end = size ? memchr(data, 0, size) : NULL;
+		const size_t n = end ? (size_t)(end - data) : size;
+
+		put(names[i], data, n);
+		data += n + (end != NULL);
+		size -= n + (end != NULL);
+	}
+	rc = rf_tokenizer_open(&t, folder, NULL);
+	insist(rc == RF_OK || rc == RF_EMODEL || rc == RF_EDATA, "neither a tokenizer nor a description of one");
+	if (rc == RF_OK) {
+		encode(t);
+		insist(rf_tokenizer_hash_dir(folder, hash, NULL) == RF_OK &&
+		       !strcmp(hash, rf_tokenizer_hash(t)), "two hashes");
+		insist(rf_tokenizer_end(folder, &eos, NULL) == RF_OK && eos.id == rf_tokenizer_eos(t),
+		       "two end tokens");
+		rf_tokenizer_free(t);
+	}
+	if (rf_tokenizer_model(folder, &cfg, path, &found, NULL) == RF_OK)
+		for (int i = 0; i < cfg.eos_count; i++)
+			insist(cfg.eos[i] >= 0 && cfg.eos[i] < cfg.vocab, "an end token outside the vocabulary");
+	rf_config_free(&cfg);
+	return 0;
+}
