@@ -549,6 +549,25 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 	[ "$(ls -A)" = $'again\nbefore\nin\nlocked\nother\nout\nrun\nwant' ]
 }
 
+@test "train: --weights-out carries the newest step's files if the step that it began with was removed" {
+	batch 1:50 2:40 >in
+	cp -a "$M" m
+	echo a note >m/notes.txt
+	rf-init --from m run
+	rf-ntp -m run --lr 1e-2 in
+	rf-ntp -m run --lr 1e-2 --weights-out want in
+	mkfifo late
+	rf-ntp -m run --lr 1e-2 --weights-out out late &
+	exec 8>late
+	until ls -l "/proc/$!/fd" | grep -q step-000001; do sleep .01; done
+	rf-ntp -m run --lr 1e-2 --keep 1 in
+	[ "$(ls -d run/step-*)" = run/step-000002 ]
+	cat in >&8
+	exec 8>&-
+	wait $!
+	diff -r want out
+}
+
 @test "train: every program takes what --weights-out wrote, and no run or export inherits its list" {
 	batch 1:50 2:40 >in
 	cp -r "$M" m

@@ -276,6 +276,56 @@ static enum rf_code carry(void *writer, const char *dir, const char *name, const
 	return copy_as(w, dir, name, w->p->card && !strcmp(name, CARD) ? FORMER_CARD : name, e);
 }
 
+/* Removes the files that were written so far. */
+static void begin_again(struct writer *w)
+{
+	const char *name;
+	char path[4096];
+	json_t *file;
+
+	json_object_foreach(w->files, name, file)
+		if (rf_file_join(path, w->dir, name, NULL) == RF_OK)
+			unlink(path);
+	json_object_clear(w->files);
+}
+
+/* Finds the newest step of the run that this step belonged to.  Returns false if there is none, or if it is
+ * another model's, as after the run was replaced by another run. */
+static bool newer_step(const struct rf_ckpt *at, char dir[4096])
+{
+	struct rf_ckpt newest;
+	char run[4096];
+	bool same;
+
+	snprintf(run, sizeof run, "%.*s", rf_run_of_step(at->dir), at->dir);
+	if (!*run || rf_ckpt_open(&newest, run, NULL) != RF_OK)
+		return false;
+	same = !strcmp(newest.arch, at->arch) && !strcmp(newest.tokenizer, at->tokenizer);
+	strcpy(dir, newest.dir);
+	rf_ckpt_close(&newest);
+	return same;
+}
+
+/* Copies the files that are carried along.  If a trainer has removed the step since it was opened (--keep),
+ * they are those of the newest step: the steps of a run differ in none of them. */
+static enum rf_code carry_all(struct writer *w, struct rf_err *e)
+{
+	const struct rf_ckpt *from = w->p->from;
+	char dir[4096], gone[4096];
+	enum rf_code rc;
+	struct stat st;
+
+	strcpy(dir, from->dir);
+	while ((rc = each_carried(dir, carry, w, e)) != RF_OK && from->in_run && stat(dir, &st) < 0 &&
+	       errno == ENOENT) {
+		strcpy(gone, dir);
+		if (!newer_step(from, dir) || !strcmp(dir, gone))
+			break;
+		begin_again(w);
+	}
+	return rc;
+}
+
 static enum rf_code add_size(void *sum, const char *dir, const char *name, const struct stat *st,
                              struct rf_err *e)
 {
@@ -473,7 +523,7 @@ static enum rf_code write_all(struct writer *w, struct rf_err *e)
 	if (room < want)
 		return rf_fail(e, RF_EIO, "%s: a checkpoint needs %llu bytes, but only %llu are free", w->dir,
 		               (unsigned long long)want, (unsigned long long)room);
-	if (p->from && (rc = each_carried(p->from->dir, carry, w, e)) != RF_OK)
+	if (p->from && (rc = carry_all(w, e)) != RF_OK)
 		return rc;
 	if (p->tokenizer && (rc = write_tokenizer(w, p->tokenizer, e)) != RF_OK)
 		return rc;
