@@ -356,6 +356,7 @@ noted() {
 	expect 'a\ b;c' 'a b;c'
 	expect '$(touch PWN) `touch PWN` ;touch PWN &touch >PWN <PWN |touch' \
 		$'$(touch\nPWN)\n`touch\nPWN`\n;touch\nPWN\n&touch\n>PWN\n<PWN\n|touch'
+	expect '[a[$(touch>PWN)]]=x [5]=y' $'[a[$(touch>PWN)]]=x\n[5]=y'
 	expect '"$(touch PWN)\"`touch PWN`\\" '\''$(touch PWN)'\' $'$(touch PWN)"`touch PWN`\\\n$(touch PWN)'
 	[ "$("$ROOT/pipelines/files.sh" DATA="data/*.jsonl 'a b'.txt  c")" = "data/*.jsonl 'a b'.txt  c" ]
 	for word in "'a" '"a' 'a\'; do

@@ -321,6 +321,14 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ ! -e run/stop ]
 }
 
+@test "rf-loop: a file stop that is made while --make works ends the loop before its first batch" {
+	run -75 loop run --data run/data/own.rf --make 'touch "$RUN/stop"; rf-cat -o "$DATA" corpus.rf'
+	[[ "$output" == *"0 of 3 batches are done: stopped, as the run's file 'stop' asked"* ]]
+	[ ! -e run/stop ]
+	loop run --data run/data/own.rf --make 'touch "$RUN/stop"; rf-cat -o "$DATA" corpus.rf'
+	[ "$(wc -l <run/data/times.tsv)" -eq 3 ]
+}
+
 @test "rf-loop: data that the model cannot read are refused before the first batch, and nothing is left" {
 	jq '.vocab_size = 200' "$P/config.json" >small.json
 	rf-init --config small.json --seed 1 small

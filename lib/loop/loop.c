@@ -696,20 +696,10 @@ static void say_line(const struct rf_loop *l)
 	rf_buf_free(&p);
 }
 
-/* Removes RUN/stop; *there: whether the file existed. */
-static enum rf_code take_stop(const struct rf_loop *l, bool *there, struct rf_err *e)
-{
-	char path[4096];
-	enum rf_code rc = rf_loop_file(l, "stop", path, e);
-
-	*there = rc == RF_OK && !access(path, F_OK);
-	return *there ? rf_file_remove(path, e) : rc;
-}
-
 static enum rf_code obey_stop(struct rf_loop *l, struct rf_err *e)
 {
 	bool there;
-	enum rf_code rc = take_stop(l, &there, e);
+	enum rf_code rc = rf_loop_take_stop(l, &there, e);
 
 	l->stopped = rc == RF_OK && there;
 	return rc != RF_OK || !there
@@ -758,7 +748,6 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc;
 	int64_t all;
-	bool asked = false;
 
 	unsetenv("ORDER");
 	unsetenv("FROM");
@@ -767,12 +756,7 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	unsetenv("OUTPUT");
 	if ((rc = rf_loop_live_open(l, e)) != RF_OK ||
 	    (rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK ||
-	    (rc = rf_loop_begin(l, e)) != RF_OK || (rc = take_stop(l, &asked, e)) != RF_OK)
-		return rc;
-	if (asked) /* perhaps by the job that was ended before this one */
-		rf_loop_say(l, "the run's file 'stop' is older than this start and was removed: the loop "
-		               "goes on");
-	if ((rc = do_after(l, e)) != RF_OK)
+	    (rc = rf_loop_begin(l, e)) != RF_OK || (rc = do_after(l, e)) != RF_OK)
 		return rc;
 	all = l->epochs * rf_loop_per_epoch(l);
 	if (!rf_loop_per_epoch(l) && (l->epochs || l->done < l->batches))

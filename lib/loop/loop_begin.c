@@ -763,17 +763,32 @@ static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_b
 	return rc == RF_OK ? rf_loop_look(l, e) : rc;
 }
 
+enum rf_code rf_loop_take_stop(const struct rf_loop *l, bool *there, struct rf_err *e)
+{
+	char path[4096];
+	enum rf_code rc = rf_loop_file(l, "stop", path, e);
+
+	*there = rc == RF_OK && !access(path, F_OK);
+	return *there ? rf_file_remove(path, e) : rc;
+}
+
 enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
 {
 	struct rf_buf words = { 0 }, told = { 0 };
 	char path[4096];
-	bool cut = false;
+	bool cut = false, asked = false;
 	enum rf_code rc;
 
 	if ((rc = check(l, e)) != RF_OK || (rc = note_scripts(l, &l->noted, e)) != RF_OK ||
 	    (rc = rf_loop_file(l, "data", path, e)) != RF_OK ||
-	    (rc = make_folders(path, e)) != RF_OK || (rc = take_turn(l, e)) != RF_OK)
+	    (rc = make_folders(path, e)) != RF_OK || (rc = take_turn(l, e)) != RF_OK ||
+	    (rc = rf_loop_take_stop(l, &asked, e)) != RF_OK)
 		return rc;
+	/* A job that ended before this one may have left it.  What is made later, such as while --make works,
+	   is meant for this loop. */
+	if (asked)
+		rf_loop_say(l, "the run's file 'stop' is older than this start and was removed: the loop "
+		               "goes on");
 	if ((rc = rf_loop_file(l, "data/status", path, e)) == RF_OK) {
 		/* the last loop was killed, perhaps between a commit and its line in times.tsv */
 		cut = access(path, F_OK) < 0;

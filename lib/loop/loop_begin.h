@@ -68,6 +68,9 @@ enum rf_code rf_loop_live_begin(struct rf_loop *l, struct rf_err *e);
 enum rf_code rf_loop_live_end(struct rf_loop *l, enum rf_code rc, struct rf_err *e);
 bool rf_loop_live_may(const struct rf_loop *l);
 
+/* Removes RUN/stop; *there: whether the file existed. */
+enum rf_code rf_loop_take_stop(const struct rf_loop *l, bool *there, struct rf_err *e);
+
 /* Begins a loop.  Checks what can be checked before anything is made, takes the lock, compares or writes the
  * run's words, and makes what is missing: the run's first step, the data.  Afterwards at, done, sequences and
  * hash are set. */
