@@ -56,6 +56,20 @@ job() { bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a "$@" 2>err; }
 	[ ! -e a/data/vain ]
 }
 
+@test "slurm.sbatch: a lock that another loop holds requeues the job" {
+	mkdir -p a/data
+	run -75 flock a/data/.lock bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a
+	[ "$(cat asked)" = 'requeue 7' ]
+	run -2 job
+	[ "$(cat asked)" = 'requeue 7' ]
+}
+
+@test "slurm.sbatch: a warning before the run exists ends the job, which says why" {
+	run -75 job DO="kill -USR1 \$\$(ps -o ppid= \$\$PPID); exec sleep 60"
+	[[ "$(cat err)" == *'a: warned of its end before the run began: not queued again (--time)'* ]]
+	[ ! -s asked ]
+}
+
 @test "slurm.sbatch: a RUN/stop that the job did not make ends the job without a requeue" {
 	note='75\tasked: the same command continues from here'
 	run -75 job DO="mkdir -p a/data; printf '$note' >a/data/status; exit 2"
