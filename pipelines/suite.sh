@@ -264,7 +264,7 @@ qa=(${files[@]+"${files[@]}"})
 tasks=
 [ "$SUITE" != needle ] || tasks=$(needle_tasks)
 [ -e "$MODEL/latest" ] || [ -e "$MODEL/config.json" ] || die 66 "MODEL=$MODEL: no checkpoint or run"
-[ -z "$AGAINST" ] || [ -e "$AGAINST/scores.jsonl" ] ||
+[ -z "$AGAINST" ] || [ -f "$AGAINST/scores.jsonl" ] ||
 	die 66 "AGAINST=$AGAINST: no scores of an evaluation"
 # before anything is made: METRIC must exist, and TASK must have one
 case $SUITE in

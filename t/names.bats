@@ -253,6 +253,14 @@ noted() {
 	noted $'esc\033[31m'
 	run -2 phase curves RUNS='esc*' OUT=no
 	[[ "$output" == *'esc\u001b[31m has a control character'* ]]
+	for name in eval.jsonl log.jsonl eval.words; do
+		noted fifo
+		rm -f "fifo/$name"
+		mkfifo "fifo/$name"
+		run -2 timeout 20 make -s -f "$ROOT/pipelines/curves.mk" RUNS=fifo OUT=no
+		[[ "$output" == *"fifo/$name is not a regular file"* ]]
+		rm -r fifo
+	done
 	# a stream
 	rf-entropy -m "$P/ckpt" v.rf | rf-select --margin 4 -o "$odd.rf"
 	phase entropy STREAM="$(typed "$odd").rf" OUT="$(typed "$out")"
