@@ -559,7 +559,7 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 	mkfifo late
 	rf-ntp -m run --lr 1e-2 --weights-out out late &
 	exec 8>late
-	until ls -l "/proc/$!/fd" | grep -q step-000001; do sleep .01; done
+	until [ "$(find "/proc/$!/fd" -lname "*/step-000001/*")" ]; do sleep .01; done
 	rf-ntp -m run --lr 1e-2 --keep 1 in
 	[ "$(ls -d run/step-*)" = run/step-000002 ]
 	cat in >&8
