@@ -14,9 +14,9 @@ It is lm-eval's command line with one more --model, and needs neither torch nor 
     max_gen_toks=N    tokens to write where a task does not say it; default: 256; 0 writes none
     options=WORDS     options of every program that runs the model: options=--threads 2 --dtype bf16
 
-Exit status: 0 done, 64 usage, 69 lm-eval or a program is missing, 70 lm-eval failed, 71 out of memory, 74 writing
-failed, otherwise that of the program that failed, which has said why.  A signal, and the reader of the output
-who has left, end it as they end other programs (143, 141).
+Exit status: 0 done, 64 usage, 69 lm-eval or a program is missing, 70 lm-eval failed, 71 out of memory, 74
+writing failed, otherwise that of the program that failed, which has said why.  A signal, and the reader of
+the output who has left, end it as they end other programs (143, 141).
 """
 import json
 import os
@@ -67,8 +67,8 @@ class RfTools(LM):
     def pipe(self, lines, *stages):
         """Returns the head and the bodies of the records that a pipe of programs makes of the lines.
 
-        A program that fails has said why, so its exit status ends lm-eval.  If it was the last one, those before
-        it may have ended by SIGPIPE, which says nothing.
+        A program that fails has said why, so its exit status ends lm-eval.  If it was the last one, those
+        before it may have ended by SIGPIPE, which says nothing.
         """
         with tempfile.TemporaryFile() as before:
             before.writelines(json.dumps(line).encode() + b"\n" for line in lines)

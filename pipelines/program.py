@@ -3,8 +3,8 @@
     import program
     program.run("name.py", main)        # main() returns, or raises Failure(status, sentence)
 
-An error is one line on standard error, "name.py: sentence", in which no name can control a terminal.  The exit
-status is that of sysexits.h.  A standard descriptor that is closed is never taken by another file.
+An error is one line on standard error, "name.py: sentence", in which no name can control a terminal.  The
+exit status is that of sysexits.h.  A standard descriptor that is closed is never taken by another file.
 """
 import errno
 import fcntl
@@ -131,8 +131,8 @@ class Said(io.FileIO):
 
 
 def open_standard_files():
-    """Gives Python the standard files that it lacks where a descriptor was closed, for libraries that use them:
-    what is written to standard output then fails, as it does in C, and what is said is lost."""
+    """Gives Python the standard files that it lacks where a descriptor was closed, for libraries that use
+    them: what is written to standard output then fails, as it does in C, and what is said is lost."""
     hold_standard_descriptors()
     sys.stdin = sys.stdin or open(os.devnull)
     sys.stdout = io.TextIOWrapper(io.BufferedWriter(Printed(1, "w", closefd=False)), encoding="utf-8",

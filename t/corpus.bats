@@ -178,7 +178,7 @@ stand_in() {
 		import json, types, time
 		class ParquetFile:
 		    def __init__(self, source):
-		        self.rows = [json.loads(line) for line in (source if hasattr(source, "read") else open(source))]
+		        self.rows = [json.loads(line) for line in source]
 		        self.schema_arrow = types.SimpleNamespace(names=list(self.rows[0]))
 		    def __enter__(self): return self
 		    def __exit__(self, *of): pass
@@ -195,7 +195,7 @@ stand_in() {
 	echo '{"a":1,"wait":1}' | sed 'p;p;p' >slow.parquet
 }
 
-@test "corpus: parquet.py -o replaces a file or a link, and writes a device, a FIFO or a descriptor directly" {
+@test "corpus: parquet.py -o replaces a file or a link, and writes devices, FIFOs and descriptors directly" {
 	stand_in
 	parquet -o new in.parquet
 	cmp want new
@@ -204,9 +204,11 @@ stand_in() {
 	ln -s nowhere broken
 	for name in link broken; do
 		parquet -o $name in.parquet
-		[ ! -L $name ] && cmp want $name
+		[ ! -L $name ]
+		cmp want $name
 	done
-	[ "$(cat target)" = old ] && [ ! -e nowhere ]
+	[ "$(cat target)" = old ]
+	[ ! -e nowhere ]
 	parquet -o - in.parquet | cmp want -
 	[ ! -e ./- ]
 	parquet -o ./- in.parquet
@@ -217,17 +219,20 @@ stand_in() {
 	cat fifo >got &
 	parquet -o fifo in.parquet
 	wait
-	cmp want got && [ -p fifo ]
+	cmp want got
+	[ -p fifo ]
 	cat fifo | zstd -dc >got &
 	ln -s fifo fifo.zst
 	parquet -o fifo.zst in.parquet
 	wait
-	cmp want got && [ -L fifo.zst ]
+	cmp want got
+	[ -L fifo.zst ]
 	mkdir folder
 	ln -s folder to-folder
 	for name in '' . .. / folder folder/ to-folder new/ nowhere/; do
 		run -64 --separate-stderr parquet -o "$name" in.parquet
-		[ ${#stderr_lines[@]} -eq 1 ] && [ -z "$output" ]
+		[ ${#stderr_lines[@]} -eq 1 ]
+		[ -z "$output" ]
 	done
 	[ -z "$(find . -name '.*tmp*')" ]
 	# with root's rights, those of the system only when it is known that a device stays
@@ -252,7 +257,9 @@ stand_in() {
 			status=0
 			wait $! || status=$?
 			[ "$status" -eq $((128 + $(kill -l $signal))) ]
-			[ -z "$(find . -name '.*tmp*')" ] && [ "$(cat out)" = old ] && [ ! -e out.zst ]
+			[ -z "$(find . -name '.*tmp*')" ]
+			[ "$(cat out)" = old ]
+			[ ! -e out.zst ]
 		done
 	done
 	# the reader leaves
@@ -271,7 +278,8 @@ stand_in() {
 		: >out
 		: >err
 		eval "python3 \"\$ROOT/pipelines/parquet.py\" $2 $3" || status=$?
-		! grep -q Traceback out err && [ "$status" -eq "$1" ] || { echo "$*: $status"; cat out err; return 1; }
+		! grep -q Traceback out err && [ "$status" -eq "$1" ] ||
+			{ echo "$*: $status"; cat out err; return 1; }
 	}
 	for closed in '<&- 2>&-' '2>/dev/full'; do
 		ends 0 in.parquet ">out $closed"
@@ -316,7 +324,8 @@ stand_in() {
 	run -74 --separate-stderr parquet -o "none/$name" in.parquet
 	[ "$stderr" = "parquet.py: none/$shown: No such file or directory" ]
 	run -64 --separate-stderr parquet "--${name// /}" in.parquet
-	[ "${#stderr_lines[@]}" -eq 1 ] && [[ "$stderr" == *"${shown// /}"* ]]
+	[ "${#stderr_lines[@]}" -eq 1 ]
+	[[ "$stderr" == *"${shown// /}"* ]]
 	run -65 --separate-stderr parquet --columns "$name" in.parquet
 	[ "$stderr" = "parquet.py: in.parquet: there is no column '$shown' (there are: a)" ]
 	jq -nc --arg o "${name%?}" '{($o): 5}' >odd.parquet

@@ -320,8 +320,8 @@ left() {
 	mkdir only-lock && echo mine >only-lock/.lock
 	left good && ln -s good link
 	echo mine >file
-	for folder in trained fresh noted ckpt empty-mark long-mark folder-mark link-mark notes inside deeper \
-		stateless temporary other-lock other-latest other-step only-lock link link/ file; do
+	for folder in trained fresh noted ckpt empty-mark long-mark folder-mark link-mark notes inside \
+		deeper stateless temporary other-lock other-latest other-step only-lock link link/ file; do
 		before=$(tree ${folder%/})
 		run -64 rf-ntp -m run --live $folder many.rf
 		[[ "$output" == *"rf-ntp: ${folder%/}: "*--live* ]] || { echo "$folder: $output"; return 1; }
@@ -329,7 +329,9 @@ left() {
 	done
 	[ -e good/latest/state.json ]
 	rf-ntp -m run --live good many.rf
-	[ ! -e good ] && [ -L link ] && [ "$(jq .commits run/latest/state.json)" -eq 2 ]
+	[ ! -e good ]
+	[ -L link ]
+	[ "$(jq .commits run/latest/state.json)" -eq 2 ]
 	mkdir empty
 	: >empty/.lock # killed before it had written more
 	runs other
@@ -350,7 +352,7 @@ left() {
 	for input in missing nothing text folder "$P/some.rf" other.rf; do
 		for live in leftover empty absent; do
 			run rf-ntp -m run --live $live $input
-			[[ $status -ge 64 && $status -le 66 ]] || { echo "$input: $status $output"; return 1; }
+			[[ $status -ge 64 && $status -le 66 ]] || { echo "$input: $output"; return 1; }
 			[ "$before" = "$(tree leftover)" ]
 			rmdir empty && mkdir empty
 			[ ! -e absent ]
@@ -586,7 +588,8 @@ left() {
 	left "$name-abcdef"
 	phase --batches $((++batches))
 	[ "$(tail -n 1 names)" = "$name" ]
-	[ ! -e "$name" ] && [ ! -e "$name-abcdef" ]
+	[ ! -e "$name" ]
+	[ ! -e "$name-abcdef" ]
 }
 
 @test "LIVE: a loop whose programs are killed, or which is killed itself, goes on to the same bytes" {

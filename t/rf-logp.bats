@@ -392,8 +392,9 @@ except SystemExit as e: print(e.code)' >out
 		    import __main__
 		    kind, said = sys.argv[1:3]
 		    how = {"bin": os.environ["RF_BIN"], "options": "--threads 1"}
+		    asked = lambda new: [types.SimpleNamespace(args=("abc", new))]
 		    ask = lambda new, **k: __main__.RfTools(
-		        **{"model": "ckpt", **how, **k}).generate_until([types.SimpleNamespace(args=("abc", new))])
+		        **{"model": "ckpt", **how, **k}).generate_until(asked(new))
 		    print("text", file=sys.stderr)
 		    if kind == "refuse": ask({"until": [said + "\0"]})
 		    elif kind == "fail": ask({}, model="none" + said)
@@ -405,20 +406,20 @@ except SystemExit as e: print(e.code)' >out
 		    else: ask({"max_gen_toks": 3}), print("data")
 	END
 	export PYTHONPATH=$PWD RF_BIN
+	adapter=$ROOT/pipelines/lm_eval_adapter.py
 	# ends STATUS SENTENCE ARGUMENT ARGUMENT [REDIRECTION...]: also with each of these
 	ends() {
 		local status closed
 		for closed in '' "${@:5}"; do
 			status=0
 			: >out && : >err
-			eval "python3 \"\$ROOT/pipelines/lm_eval_adapter.py\" \"\${@:3:2}\" >out 2>err $closed" ||
-				status=$?
+			eval "python3 \"\$adapter\" \"\${@:3:2}\" >out 2>err $closed" || status=$?
 			if [[ "$1" = 0 && "$closed" = *'>&- 2'* || "$1" = 0 && "$closed" = '>'* ]]; then
 				[ "$status" -eq 74 ]
 			else
 				[ "$status" -eq "$1" ]
 			fi || { echo "$* $closed: $status"; cat -v err; return 1; }
-			! grep -q 'Traceback\|Exception ignored\|lm_eval_adapter' out || { cat out; return 1; }
+			! grep -q 'Traceback\|Exception ignored\|adapter' out || { cat out; return 1; }
 			! grep -q 'Traceback\|Exception ignored' err || { cat err; return 1; }
 			[ -n "$closed" ] || [[ "$(<err)" == *$2 ]] || { cat -v err; return 1; }
 		done
@@ -427,19 +428,19 @@ except SystemExit as e: print(e.code)' >out
 	shown='\\x1b]0;x\\x07\\u009b\\n\\u202e'
 	closed=('<&- 2>&-' '<&- >&- 2>&-' '>/dev/full 2>/dev/full')
 	ends 0 'rf-tokenize: *' answer x "${closed[@]}" '<&-' '2>/dev/full'
-	ends 64 'lm_eval_adapter.py: until=*: a text that is written has no NUL, so none can end it' refuse "$odd" \
-		"${closed[@]}"
+	ends 64 'lm_eval_adapter.py: until=*: a text that is written has no NUL, so none can end it' \
+		refuse "$odd" "${closed[@]}"
 	ends 66 $'\nrf-tokenize: none\\\\x1b]0;x*: No such file or directory*' fail "$odd"
 	ends 64 $'\nrf-generate: --temperature: *' late x
 	ends 69 "lm_eval_adapter.py: none$shown/rf-tokenize: No such file or directory *" lack "$odd"
 	ends 64 text usage x
 	ends 70 'lm_eval_adapter.py: internal error: KeyError: *' raise "$odd" "${closed[@]}"
-	run -0 bash -c 'python3 "$1" print 300000 2>/dev/null | head -c 1 >/dev/null; echo ${PIPESTATUS[0]}' - \
-		"$ROOT/pipelines/lm_eval_adapter.py"
+	run -0 bash -c 'python3 "$1" print 300000 2>/dev/null | head -c 1 >/dev/null
+		echo ${PIPESTATUS[0]}' - "$adapter"
 	[ "$output" = 141 ]
 	rm -r lm_eval
 	echo 'raise ImportError("none")' >lm_eval.py
-	run -69 python3 "$ROOT/pipelines/lm_eval_adapter.py"
+	run -69 python3 "$adapter"
 	[ "$output" = 'lm_eval_adapter.py: lm-eval is missing: pip install lm-eval (none)' ]
 }
 

@@ -1,9 +1,9 @@
 /* live.c -- the folder in which a trainer publishes its weights.
  *
- * The folder must never be taken for one if it is somebody's work, and must be known again after a kill at
- * any moment.  So its mark is written before the first step and removed after the last one, and whatever is in
- * a folder with the mark is compared with what a trainer writes.  The mark is the note of the trainer: `trainer`
- * and, until the first step is published, `.trainer`. */
+ * A folder with a user's work must never be taken for one, and the folder must be known again after a kill at
+ * any moment.  So its mark is written before the first step and removed after the last one, and every entry
+ * of a folder with the mark is compared with what a trainer writes.  The mark is the note of the trainer:
+ * `trainer` and, until the first step is published, `.trainer`. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -154,8 +154,8 @@ static enum rf_code look(const char *path, bool *left, struct rf_err *e)
 		    (rc = check_entry(path, name, e)) == RF_OK && !*left && strcmp(name, ".lock") &&
 		    strcmp(name, EARLY))
 			rc = rf_fail(e, RF_EUSAGE,
-			             "%s: it holds '%s', but not the file '" NOTE "' that --live writes, so it "
-			             "may be a run: name another folder for --live",
+			             "%s: it holds '%s', but not the file '" NOTE "' that --live writes, so "
+			             "it may be a run: name another folder for --live",
 			             path, name);
 		free(list[i]);
 	}
@@ -188,8 +188,8 @@ static enum rf_code plain_path(char to[4096], const char *path, struct rf_err *e
 
 /* ---- making and removing ------------------------------------------------------------------- */
 
-/* Removes a step, or another entry.  The name of a step goes first, as when a run is pruned: a step that keeps
- * its name is complete. */
+/* Removes a step, or another entry.  The name of a step goes first, as when a run is pruned: a step that
+ * keeps its name is complete. */
 static enum rf_code remove_entry(const char *path, const char *entry, struct rf_err *e)
 {
 	char name[4096], temp[4096];
@@ -197,7 +197,8 @@ static enum rf_code remove_entry(const char *path, const char *entry, struct rf_
 
 	if (rc != RF_OK)
 		return rc;
-	if (rf_step_number(entry) < 0 || rf_tempfile_name(temp, name, NULL) != RF_OK || rename(name, temp) < 0)
+	if (rf_step_number(entry) < 0 || rf_tempfile_name(temp, name, NULL) != RF_OK ||
+	    rename(name, temp) < 0)
 		strcpy(temp, name);
 	return rf_file_remove(temp, e);
 }

@@ -33,8 +33,8 @@ void rf_lock_release(struct rf_lock *l);
  * lock of its note until it ends, so another process knows whether it lives, also in another container, on
  * another machine that shares the file system, and after a power failure. */
 
-/* Creates this process's note, which may then be renamed.  *fd: the descriptor that holds the lock; when it is
- * closed the process no longer counts as alive.  Errors: RF_EIO, also if path exists. */
+/* Creates this process's note, which may then be renamed.  *fd: the descriptor that holds the lock; when it
+ * is closed the process no longer counts as alive.  Errors: RF_EIO, also if path exists. */
 enum rf_code rf_process_note(const char *path, int *fd, struct rf_err *e);
 /* Returns whether the process that wrote the note lives; false if there is no note. */
 bool rf_process_lives(const char *path);

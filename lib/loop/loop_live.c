@@ -30,7 +30,8 @@ static void discard_leftovers(const char *base)
 	bool left;
 	int n;
 
-	if (rf_file_directory(folder, base, NULL) != RF_OK || (n = scandir(folder, &list, NULL, alphasort)) < 0)
+	if (rf_file_directory(folder, base, NULL) != RF_OK ||
+	    (n = scandir(folder, &list, NULL, alphasort)) < 0)
 		return;
 	for (int i = 0; i < n; i++) {
 		/* without the mark it may be a folder that another loop has just made */

@@ -114,8 +114,8 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e);
 /* Notes for the log how many commits old they are.  Errors: RF_EDATA: the stream's rollouts were made by
  * weights that are too old (--stale), or unknown. */
 enum rf_code rf_trainer_check_weights(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
-/* With --live, looks at the number of a batch, which is the first that is read of it.  If a killed trainer left
- * weights in the folder, publishes the run's instead.  Errors: RF_EDATA: another batch is next; those of
+/* With --live, looks at the number of a batch, which is the first that is read of it.  If a killed trainer
+ * left weights in the folder, publishes the run's instead.  Errors: RF_EDATA: another batch is next; those of
  * rf_live_open(). */
 enum rf_code rf_trainer_expects(struct rf_trainer *t, int64_t batch, struct rf_err *e);
 /* Begins a batch.  Looks at whose share the stream is.  Errors: RF_EDATA: not this rank's, or of other
