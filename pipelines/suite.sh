@@ -183,7 +183,7 @@ file_of() { printf '%s/answers/batch-%06d.rf\n' "$RUN" "$1"; }
 # answer BATCH: that file, and a line of times
 answer() {
 	local new=$RUN/answers/.new.rf at=${EPOCHREALTIME/[.,]/}
-	FROM=$(($1 * BATCH)) TO=$(last "$1") STEP=$step QUESTIONS=$RUN/questions.rf OUTPUT=$new \
+	FROM=$(($1 * BATCH)) TO=$(last "$1") STEP=$weights QUESTIONS=$RUN/questions.rf OUTPUT=$new \
 		bash -eu -o pipefail -c \
 		'rf-cat --range "$FROM:$TO" "$QUESTIONS" | '"$GENERATE"' -m "$STEP" $COMPUTE -o "$OUTPUT"'
 	at=$((${EPOCHREALTIME/[.,]/} - at))
@@ -199,6 +199,25 @@ answer() {
 	[ -z "$(tail -c 1 "$RUN/times.tsv" 2>/dev/null)" ] || echo >>"$RUN/times.tsv"
 	printf '%d\t%d\n' "$1" "$at" >>"$RUN/times.tsv"
 	mv "$new" "$(file_of "$1")"
+}
+
+# hold: links the files of the run's step into RUN/weights until all questions are answered, because the run may
+# remove the step meanwhile.  Where the file system cannot do that, they are read where they are.
+hold() {
+	local new=$RUN/.weights.tmp-$$
+	[ -e "$MODEL/latest" ] && [ ! -e "$RUN/weights" ] || return 0
+	cp -al -- "$step" "$new" 2>/dev/null && mv -- "$new" "$RUN/weights"
+	rm -rf -- "$new"
+}
+
+# find_weights: sets weights, the folder of the weights that answer
+find_weights() {
+	[ ! -e "$step/config.json" ] || hold
+	weights=$RUN/weights
+	[ -e "$weights" ] || weights=$step
+	[ -e "$weights/config.json" ] ||
+		die 66 "$(shown "$step") is gone, by which the first questions were answered: name another RUN" \
+			"for the newest step, or restore this one"
 }
 
 answers() {
@@ -221,6 +240,7 @@ answers() {
 	[ ${#left[@]} -gt 0 ] || return 0
 	[ "$ready" -eq 0 ] || say "$ready of $n questions are answered"
 	score --check "$RUN/questions.rf" >/dev/null
+	find_weights
 	for batch in "${left[@]}"; do
 		answer "$batch"
 		read_now=$((read_now + $(tokens $((batch * BATCH)) "$(last "$batch")")))
@@ -228,6 +248,7 @@ answers() {
 		say "$ready of $n questions," \
 			"$((EPOCHSECONDS - began)) s$(left $((unread - read_now)))"
 	done
+	rm -rf "$RUN/weights"
 }
 
 # ---- scores --------------------------------------------------------------------------------
@@ -291,15 +312,20 @@ if [ ! -e "${answered[0]}" ] && ! words 2>/dev/null; then
 	rm -f "$RUN"/{words,step,made,tokenized,questions.rf,questions.jsonl.zst}
 fi
 words
-# A run trains on, so the step is that of the first time.
-if [ ! -e "$RUN/step" ]; then
-	step=$MODEL
-	[ ! -e "$MODEL/latest" ] || step=$MODEL/$(readlink -- "$MODEL/latest")
+# A run trains on and removes old steps, also while this links the newest one.
+if [ ! -e "$RUN/step" ] ||
+	{ [ ! -e "${answered[0]}" ] && [ ! -e "$RUN/weights" ] && [ ! -e "$(<"$RUN/step")/config.json" ]; }; then
+	rm -rf "$RUN/weights"
+	for _ in 1 2 3 4 5; do
+		step=$MODEL
+		[ ! -e "$MODEL/latest" ] || step=$MODEL/$(readlink -- "$MODEL/latest")
+		hold
+		[ ! -e "$RUN/weights" ] && [ ! -e "$step/config.json" ] || break
+	done
 	printf '%s\n' "$step" >"$RUN/step.tmp"
 	mv "$RUN/step.tmp" "$RUN/step"
 fi
 step=$(<"$RUN/step")
-[ -e "$step/config.json" ] || die 66 "$(shown "$step") is gone, by which the first questions were answered"
 
 [ -e "$RUN/questions.rf" ] || questions
 answers

@@ -381,8 +381,14 @@ ruler() {
 	needles RUN=new "${words[@]}"
 	[ "$(cat new/step)" = model/step-000001 ]
 	rm -r model/step-000000
+	needles RUN=run "${words[@]}"
+	rm run/answers/batch-000001.rf
 	run -2 needles RUN=run "${words[@]}"
-	[[ "$output" == *'run: model/step-000000 is gone, by which the first questions were answered'* ]]
+	[[ "$output" == *'run: model/step-000000 is gone, by which the first questions were answered: name'* ]]
+	# no question was answered yet
+	rm run/answers/*
+	needles RUN=run "${words[@]}"
+	[ "$(cat run/step)" = model/step-000001 ]
 	# a checkpoint that became another
 	cp -r "$P/ckpt" ckpt
 	words[0]=MODEL=ckpt
@@ -393,6 +399,32 @@ ruler() {
 	run -2 needles RUN=other "${words[@]}"
 	[[ "$output" == *'other: ckpt has other weights than when the first questions were answered'* ]]
 	[ ! -e other/answers/batch-000001.rf ]
+}
+
+@test "evaluate.mk: a step that the run removes meanwhile answers all questions" {
+	rf-init --from "$P/ckpt" model
+	words=(MODEL=model TASK=vt SAMPLES=4 BATCH=2 GENERATE='rf-generate --max-new 2')
+	needles RUN=want "${words[@]}"
+	mkdir bin
+	printf '#!/bin/sh\nrm -rf model/step-000000\nexec rf-generate --max-new 2 "$@"\n' >bin/removes
+	chmod +x bin/removes
+	words[4]="GENERATE=$PWD/bin/removes"
+	needles RUN=run "${words[@]}"
+	cmp run/each.jsonl want/each.jsonl
+	[ ! -e model/step-000000 ]
+	[ ! -e run/weights ]
+	# also while the questions are made
+	rm -r model
+	rf-init --from "$P/ckpt" model
+	cat >bin/removes <<-END
+		#!/bin/sh
+		rf-ntp -m model --keep 1 --lr 1e-2 "$P/want/questions.rf" >&2
+		exec rf-needle "\$@"
+	END
+	words[4]='GENERATE=rf-generate --max-new 2'
+	needles RUN=early "${words[@]}" NEEDLE="$PWD/bin/removes"
+	cmp early/each.jsonl want/each.jsonl
+	[ ! -e model/step-000000 ]
 }
 
 @test "evaluate.mk: missing, unknown and malformed words are named in the error, and nothing is begun" {
