@@ -64,6 +64,10 @@ ranked() {
 keep() {
 	local at kept='' gone='' said why
 	said=$(printf '%s: KEEP_BEST=%s' "${PHASE:-$RUN}" "$KEEP_BEST")
+	if [ -e "$RUN/best" ] && [ ! -L "$RUN/best" ]; then
+		printf '%s: %s/best is no link that KEEP_BEST made: move it away\n' "$said" "$RUN" >&2
+		exit 73
+	fi
 	for at in $(ranked); do
 		kept=$(printf 'step-%06d' "$at")
 		[ "$(readlink "$RUN/best" || true)" != "best-$kept" ] || return 0

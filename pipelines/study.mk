@@ -163,12 +163,15 @@ PARTS  := $(call of,base,model) $(GRID) $(call of,mid,$(MIDS)) $(call of,post,$(
           $(call of,testtime,$(TTTS)) $(call of,ideas,$(IDEAS))
 parts_of = $(filter $(RUN)/$(1)/%,$(PARTS))
 
-# By a second make, so that JOBS of them run at once whatever the first was told.
+# By a second make, so that JOBS of them run at once whatever the first was told.  Fewer sequences would have no
+# needle among them.
 PHASES = base grid mid post testtime ideas
 study: report
 report $(PHASES):
-	@$(HERE)numbers.sh 1 $(call values,JOBS LEN LESSONS SHORT PRE MID POST TTT ASK PRE_BATCH BATCH MINI \
-		TTT_BATCH TTT_MINI)
+	@$(HERE)numbers.sh 1 $(call values,JOBS LEN LESSONS SHORT TTT PRE_BATCH BATCH MINI TTT_BATCH TTT_MINI)
+	$(HERE)numbers.sh 20 $(call values,PRE MID)
+	$(HERE)numbers.sh 8 $(call values,POST)
+	$(HERE)numbers.sh 4 $(call values,ASK)
 	$(HERE)same-words.sh '$(RUN)/words' $(WORDS) --
 	MAKEFLAGS= $(MAKE) --no-print-directory -j '$(JOBS)' -f $(HERE)study.mk parts-$@ \
 		$(foreach v,$(given),$(call quote,$(v)=$(typed_$(v))))

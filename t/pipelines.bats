@@ -752,6 +752,13 @@ prompts() {
 	mv eval.jsonl run/
 	midtrain RUN=run EVAL=valid.rf KEEP_STEPS=1 KEEP_BEST=nll BATCHES=4 2>err
 	[ "$(kept)" = "step-000008 $(printf 'best-step-%06d' "$best")" ]
+	# a folder of somebody's is not replaced
+	mv run/best run/link
+	mkdir run/best
+	run -2 midtrain RUN=run EVAL=valid.rf KEEP_STEPS=1 KEEP_BEST=nll BATCHES=4
+	[[ "$output" == *'KEEP_BEST=nll: run/best is no link that KEEP_BEST made: move it away'* ]]
+	rmdir run/best
+	mv run/link run/best
 	for words in KEEP_BEST=loss 'KEEP_BEST=nll EVAL=' KEEP_STEPS=0 'KEEP_BEST=reward EVAL_REWARD='; do
 		run -2 midtrain RUN=run EVAL=valid.rf BATCHES=5 $words
 	done

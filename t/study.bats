@@ -184,6 +184,8 @@ study() {
 	# other words are refused, unknown ones too
 	run -2 study MID=40
 	[[ "$output" == *'study/words: the run was started with other settings'* ]]
+	run -2 study RUN=new MID=16
+	[[ "$output" == *"MID='16': it must be a whole number, 20 or more"* ]]
 	run -2 study MIDDS=1
 	[[ "$output" == *'unknown variable MIDDS'* ]]
 }

@@ -99,7 +99,7 @@ enum rf_code rf_ckpt_write_moments(const char *path, const struct rf_params *par
 		rc = write_kind(fd, &file, kinds[0], params, own, m, transfer, block, e);
 	if (rc == RF_OK)
 		rc = write_kind(fd, &file, kinds[1], params, own, v, transfer, block, e);
-	if (rc == RF_OK && fsync(fd) < 0)
+	if (rc == RF_OK && rf_file_sync(fd) < 0)
 		rc = rf_fail(e, RF_EIO, "sync: %s", strerror(errno));
 	if (fd >= 0 && close(fd) < 0 && rc == RF_OK)
 		rc = rf_fail(e, RF_EIO, "close: %s", strerror(errno));
