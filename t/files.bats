@@ -39,7 +39,7 @@ tiny() {
 	rf-tokenize --bytes -o c.rf a.jsonl
 }
 
-@test "files: rf-tokenize names the kind of an entry that is not a regular file, for each file of a tokenizer" {
+@test "files: rf-tokenize names the kind of each entry of a tokenizer that is not a regular file" {
 	mkdir tok
 	zstd -dcq "$G/tokenizer/qwen2.json.zst" >tokenizer.json
 	for name in tokenizer.json tokenizer.model tokenizer_config.json special_tokens_map.json \
@@ -72,13 +72,16 @@ tiny() {
 			rm -f "ckpt/state.json"
 			[ "$name" != model.safetensors.index.json ] || rm -f ckpt/model.safetensors
 			entry "$kind" "ckpt/$name"
-			for tool in 'rf-entropy -m ckpt c.rf' 'rf-generate -m ckpt --max-new 1 c.rf' \
+			for words in 'rf-entropy -m ckpt c.rf' 'rf-generate -m ckpt --max-new 1 c.rf' \
 				'rf-init --from ckpt run' 'rf-dump --check ckpt'; do
-				[[ "$name" != token* || "$tool" == rf-dump* || "$tool" == rf-init* ]] || continue
-				run timeout 10 $tool 2>&1 </dev/null
-				[ "$status" -eq 78 ] || { echo "$tool, $name, $kind: $status: $output"; return 1; }
+				[[ "$name" != token* || "$words" == rf-dump* || "$words" == rf-init* ]] ||
+					continue
+				read -ra tool <<<"$words"
+				run timeout 10 "${tool[@]}" 2>&1 </dev/null
+				[ "$status" -eq 78 ] ||
+					{ echo "$words, $name, $kind: $status: $output"; return 1; }
 				[[ "$output" == *"$name"*"$kind"* ]] ||
-					{ echo "$tool, $name, $kind: $output"; return 1; }
+					{ echo "$words, $name, $kind: $output"; return 1; }
 				[ ! -e run ]
 			done
 		done

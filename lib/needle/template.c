@@ -140,7 +140,8 @@ static enum rf_code cut(struct rf_template *t, enum rf_wording what, const char 
 			if (b == RF_CONTEXT && have & B(CONTEXT))
 				return rf_fail(e, RF_EDATA, "{context} occurs twice");
 			if (t->pieces == MAX_BLANKS)
-				return rf_fail(e, RF_EDATA, "there are more than %d words in braces", MAX_BLANKS);
+				return rf_fail(e, RF_EDATA, "there are more than %d words in braces",
+				               MAX_BLANKS);
 			have |= 1u << b;
 			t->piece[t->pieces].n = out - t->piece[t->pieces].at;
 			t->piece[t->pieces++].blank = b;

@@ -217,7 +217,7 @@ bool rf_chars_equal(struct rf_chars a, struct rf_chars b)
 /* Searches by Knuth, Morris and Pratt (SIAM J. Comput. 6, 1977): in linear time. */
 static bool search(struct rf_region *p, struct rf_chars what, struct rf_chars s, bool *in)
 {
-	/* back[i]: the longest beginning of `what` that ends before its i-th character, but not at its start */
+	/* back[i]: the longest beginning of `what` that ends before its i-th character but later begins */
 	size_t *back = rf_region_alloc(p, what.n + 1, sizeof *back), k = 0;
 
 	if (!back)

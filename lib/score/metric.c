@@ -404,8 +404,8 @@ static enum rf_code score_one(struct rf_verdict *v, const struct rf_answered *a,
 	for (enum rf_metric m = RF_METRIC_AUTO; m < v->metric; m++)
 		name = strchr(name, '|') + 1;
 	return rf_fail(e, RF_EDATA,
-	               "the metric %.*s takes too long for a prediction of %zu characters and %d reference%s, "
-	               "of which reference %d has %zu (more than 2^32 steps in all)",
+	               "the metric %.*s takes too long for a prediction of %zu characters and %d "
+	               "reference%s, of which reference %d has %zu (more than 2^32 steps in all)",
 	               (int)strcspn(name, "|"), name, pred.n, a->answers, a->answers == 1 ? "" : "s",
 	               v->references + 1, reference.n);
 }

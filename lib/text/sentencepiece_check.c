@@ -260,7 +260,7 @@ static enum rf_code read_piece(struct symbols *s, struct bytes piece, struct rf_
 			text = f.bytes;
 		else if (f.number == TYPE && f.type == VARINT && (int32_t)f.value > 0 &&
 		         (int32_t)f.value <= TYPES)
-			type = (int32_t)f.value; /* protobuf cuts the number and passes over other words, too */
+			type = (int32_t)f.value; /* protobuf cuts the number, too, and skips others */
 	if (rc != RF_EOF)
 		return not_protobuf(e);
 	if (type != USER_DEFINED || !text.n)

@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 
-/* The limits.  The first two are the sizes of arrays of libsentencepiece, which it does not check either. */
+/* The limits.  The first two are sizes of arrays that libsentencepiece does not check either. */
 enum {
 	RF_CHARSMAP_PREFIXES = 32,     /* rules of a charsmap that begin one another */
 	RF_SYMBOL_PREFIXES = 64,       /* user-defined symbols that begin one another */

@@ -372,9 +372,9 @@ static enum rf_code add_special(struct rf_tokenizer *t, const struct rf_special_
 	if (id >= RF_BPE_TOKENS)
 		return rf_fail(e, RF_EMODEL, "%s: there is no id left for the token '%s'", s->file, q);
 	if (!a && rf_bpe_id(j->bpe, s->text, s->n) < 0 && rf_bpe_text(j->bpe, id, &n))
-		return rf_fail(e, RF_EMODEL, "%s: the id %d, which the token '%s' would get as the next one, is "
-		                             "another token's (add the token to tokenizer.json)", s->file, id,
-		               q);
+		return rf_fail(e, RF_EMODEL,
+		               "%s: the id %d, which the token '%s' would get as the next one, is another "
+		               "token's (add the token to tokenizer.json)", s->file, id, q);
 	if (!a) {
 		if (!(text = malloc(s->n + 1)))
 			return rf_fail(e, RF_ENOMEM, "out of memory");

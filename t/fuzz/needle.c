@@ -35,7 +35,8 @@ static void templates(const char *path)
 		fill.s[b] = "word";
 	if (rf_templates_open(&t, path, NULL) == RF_OK)
 		for (int w = 0; w < RF_WORDINGS; w++) {
-			const size_t begin = out.n, at = rf_template_fill(&t, (enum rf_wording)w, &fill, &out);
+			const size_t begin = out.n;
+			const size_t at = rf_template_fill(&t, (enum rf_wording)w, &fill, &out);
 
 			insist(!out.failed && begin + at <= out.n, "a place outside of the text");
 			insist(!memchr(out.p + begin, 0, out.n - begin), "a NUL");

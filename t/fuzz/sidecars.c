@@ -59,9 +59,11 @@ static void begin(void)
 	static const char tokenizer[] =
 		"{\"added_tokens\":[{\"id\":5,\"content\":\"<e>\",\"special\":true,\"single_word\":false,"
 		"\"lstrip\":false,\"rstrip\":false,\"normalized\":false},{\"id\":6,\"content\":\"<f>\","
-		"\"special\":false,\"single_word\":false,\"lstrip\":true,\"rstrip\":false,\"normalized\":true}],"
+		"\"special\":false,\"single_word\":false,\"lstrip\":true,\"rstrip\":false,"
+		"\"normalized\":true}],"
 		"\"normalizer\":{\"type\":\"Lowercase\"},"
-		"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"<\":1,\"e\":2,\">\":3,\"b\":4},\"merges\":[]}}";
+		"\"model\":{\"type\":\"BPE\","
+		"\"vocab\":{\"a\":0,\"<\":1,\"e\":2,\">\":3,\"b\":4},\"merges\":[]}}";
 	static const char config[] =
 		"{\"model_type\":\"delta_net\",\"hidden_size\":32,\"num_hidden_layers\":1,\"num_heads\":2,"
 		"\"hidden_ratio\":2,\"vocab_size\":384,\"eos_token_id\":1,\"conv_size\":4}";
@@ -110,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size -= n + (end != NULL);
 	}
 	rc = rf_tokenizer_open(&t, folder, NULL);
-	insist(rc == RF_OK || rc == RF_EMODEL || rc == RF_EDATA, "neither a tokenizer nor a description of one");
+	insist(rc == RF_OK || rc == RF_EMODEL || rc == RF_EDATA, "neither a tokenizer nor a bad one");
 	if (rc == RF_OK) {
 		encode(t);
 		insist(rf_tokenizer_hash_dir(folder, hash, NULL) == RF_OK &&
@@ -121,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (rf_tokenizer_model(folder, &cfg, path, &found, NULL) == RF_OK)
 		for (int i = 0; i < cfg.eos_count; i++)
-			insist(cfg.eos[i] >= 0 && cfg.eos[i] < cfg.vocab, "an end token outside the vocabulary");
+			insist(cfg.eos[i] >= 0 && cfg.eos[i] < cfg.vocab, "an end token out of range");
 	rf_config_free(&cfg);
 	return 0;
 }
