@@ -6,7 +6,7 @@
 
 It is lm-eval's command line with one more --model, and needs neither torch nor a GPU.  The model's arguments:
 
-    model=PATH        a run or a checkpoint
+    model=PATH        a run or a checkpoint; of a run the step that it has at the beginning, for all requests
     bin=DIR           where the programs are; default: those of $PATH
     tokenizer=PATH    default: the model's
     max_length=N      tokens that the model may read at once; default: any number.  Written tokens count,
@@ -54,6 +54,10 @@ class RfTools(LM):
     def __init__(self, model, bin="", tokenizer=None, max_length=None, max_gen_toks=256, options="",
                  device=None, batch_size=None, max_batch_size=None):
         super().__init__()  # lm-eval always passes the last three; the programs know better
+        model = str(model)
+        latest = os.path.join(model, "latest")
+        if os.path.islink(latest):  # the run may train on
+            model = os.path.join(model, os.readlink(latest))
         self.bin, self.tokenizer = bin, str(tokenizer or model)
         self.max_length = None if max_length is None else int(max_length)
         self.max_gen_toks = 256 if max_gen_toks is None else int(max_gen_toks)
@@ -62,7 +66,7 @@ class RfTools(LM):
         if self.max_gen_toks < 0:
             raise Refused(f"max_gen_toks={max_gen_toks}: "
                              "the number of tokens to write must not be negative")
-        self.run_model = ["-m", str(model), *shlex.split(str(options))]
+        self.run_model = ["-m", model, *shlex.split(str(options))]
 
     def pipe(self, lines, *stages):
         """Returns the head and the bodies of the records that a pipe of programs makes of the lines.
@@ -157,9 +161,10 @@ class RfTools(LM):
             until = [s for s in ([until] if isinstance(until, str) else until) if s]
             if any("\0" in s for s in until):
                 raise Refused(f"until={until}: a text that is written has no NUL, so none can end it")
-            new = next((int(how[k]) for k in ("max_gen_toks", "max_new_tokens", "max_tokens",
-                                              "max_completion_tokens") if how.get(k) is not None),
-                       self.max_gen_toks)
+            if any("\ud800" <= c <= "\udfff" for s in until for c in s):
+                raise Refused(f"until={until}: half a character is no text")
+            how = options_of(how)
+            new = int(next((how[k] for k in NEW if k in how), self.max_gen_toks))
             if new < 0 or (self.max_length is not None and new >= self.max_length):
                 raise Refused(f"max_gen_toks={new} tokens are to be written, which must be 0 or more" +
                                  (f" and fewer than max_length={self.max_length}, so that the model can "
@@ -168,7 +173,6 @@ class RfTools(LM):
                 for i in asked:
                     texts[i] = ""
                 continue
-            how = {key: value for key, value in how.items() if value is not None}
             drawn = how.get("do_sample", how.get("temperature", 0) > 0)
             options = [f"--stop={s}" for s in until[:16]] + ["--max-new", str(new)]
             options += ["--temperature", str(how.get("temperature", 1.0))] if drawn else []
@@ -195,6 +199,35 @@ class RfTools(LM):
         for request, result in zip(requests, results, strict=True):
             self.cache_hook.add_partial(kind, request.args, result)
         return results
+
+
+NEW = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+NUMBERS = (*NEW, "temperature", "top_k", "top_p")
+# options of other programs, with the values by which they change nothing
+NEUTRAL = {"num_beams": 1, "num_return_sequences": 1, "repetition_penalty": 1, "length_penalty": 1,
+           "min_p": 0, "typical_p": 1, "presence_penalty": 0, "frequency_penalty": 0,
+           "no_repeat_ngram_size": 0, "min_new_tokens": 0, "min_length": 0}
+
+
+def options_of(how):
+    """Returns a request's options, numbers as numbers.  One that would change the text and that rf-generate
+    does not have is refused."""
+    options = {}
+    for key, value in how.items():
+        if value is None or key in ("until", "use_cache", "pad_token_id", "eos_token_id", "early_stopping"):
+            continue
+        if key in NUMBERS:
+            try:
+                options[key] = float(value) if key in ("temperature", "top_p") else int(value)
+            except (TypeError, ValueError, OverflowError):
+                raise Refused(f"{key}={value!r} is not a number") from None
+            if options[key] != options[key]:
+                raise Refused(f"{key}={value!r} is not a number")
+        elif key == "do_sample":
+            options[key] = bool(value)
+        elif key not in NEUTRAL or value != NEUTRAL[key]:
+            raise Refused(f"{key}={value!r}: rf-generate cannot do that")
+    return options
 
 
 def array(numbers, *shape):

@@ -163,8 +163,8 @@ PARTS  := $(call of,base,model) $(GRID) $(call of,mid,$(MIDS)) $(call of,post,$(
           $(call of,testtime,$(TTTS)) $(call of,ideas,$(IDEAS))
 parts_of = $(filter $(RUN)/$(1)/%,$(PARTS))
 
-# By a second make, so that JOBS of them run at once whatever the first was told.  Fewer sequences would have no
-# needle among them.
+# By a second make, so that JOBS of them run at once whatever the first was told.  Fewer sequences would have
+# no needle among them.
 PHASES = base grid mid post testtime ideas
 study: report
 report $(PHASES):

@@ -201,8 +201,8 @@ answer() {
 	mv "$new" "$(file_of "$1")"
 }
 
-# hold: links the files of the run's step into RUN/weights until all questions are answered, because the run may
-# remove the step meanwhile.  Where the file system cannot do that, they are read where they are.
+# hold: links the files of the run's step into RUN/weights until all questions are answered, because the run
+# may remove the step meanwhile.  Where the file system cannot do that, they are read where they are.
 hold() {
 	local new=$RUN/.weights.tmp-$$
 	[ -e "$MODEL/latest" ] && [ ! -e "$RUN/weights" ] || return 0
@@ -216,8 +216,8 @@ find_weights() {
 	weights=$RUN/weights
 	[ -e "$weights" ] || weights=$step
 	[ -e "$weights/config.json" ] ||
-		die 66 "$(shown "$step") is gone, by which the first questions were answered: name another RUN" \
-			"for the newest step, or restore this one"
+		die 66 "$(shown "$step") is gone, by which the first questions were answered:" \
+			"name another RUN for the newest step, or restore this one"
 }
 
 answers() {
@@ -313,8 +313,9 @@ if [ ! -e "${answered[0]}" ] && ! words 2>/dev/null; then
 fi
 words
 # A run trains on and removes old steps, also while this links the newest one.
-if [ ! -e "$RUN/step" ] ||
-	{ [ ! -e "${answered[0]}" ] && [ ! -e "$RUN/weights" ] && [ ! -e "$(<"$RUN/step")/config.json" ]; }; then
+if [ ! -e "$RUN/step" ] || {
+	[ ! -e "${answered[0]}" ] && [ ! -e "$RUN/weights" ] && [ ! -e "$(<"$RUN/step")/config.json" ]
+}; then
 	rm -rf "$RUN/weights"
 	for _ in 1 2 3 4 5; do
 		step=$MODEL

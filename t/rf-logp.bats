@@ -376,6 +376,38 @@ print(said(lambda: ask({"max_gen_toks": 1, "until": ["a\0b"]})))' >out
 	[[ "$(sed -n 2p out)" == until=*': a text that is written has no NUL, so none can end it' ]]
 }
 
+@test "lm_eval_adapter: options that rf-generate lacks, and values that are no numbers, are refused by name" {
+	adapter 'ask = lambda how: A().generate_until([I("abc", {"max_gen_toks": 3} | how)])
+want = ask({})
+for none in {"num_beams": 1}, {"repetition_penalty": 1.0}, {"pad_token_id": 5}, {"temperature": "0"}:
+    assert ask(none) == want, none
+for how in {"num_beams": 4}, {"repetition_penalty": 1.2}, {"bad_words_ids": [[1]]}, {"temperature": "warm"}, \
+        {"temperature": float("nan")}, {"top_k": [1]}, {"until": ["\ud800"]}:
+    print(said(lambda: ask(how)))' >out
+	diff - out <<-'END'
+		num_beams=4: rf-generate cannot do that
+		repetition_penalty=1.2: rf-generate cannot do that
+		bad_words_ids=[[1]]: rf-generate cannot do that
+		temperature='warm' is not a number
+		temperature=nan is not a number
+		top_k=[1] is not a number
+		until=['\ud800']: half a character is no text
+	END
+}
+
+@test "lm_eval_adapter: a run answers all requests by one step, also when it trains meanwhile" {
+	adapter pass
+	rf-init --from ckpt run
+	echo '{"text": "a b c a b c a b c"}' | rf-tokenize --bytes -o c.rf
+	adapter 'import subprocess
+a = lm_eval_adapter.RfTools("run", bin="'"$RF_BIN"'", options="--threads 1")
+before = a.loglikelihood([I("a b", " c")])
+subprocess.run(["rf-ntp", "-m", "run", "--lr", "1e-2", "c.rf"], check=True)
+assert a.loglikelihood([I("a b", " c")]) == before
+b = lm_eval_adapter.RfTools("run", bin="'"$RF_BIN"'", options="--threads 1")
+assert b.loglikelihood([I("a b", " c")]) != before'
+}
+
 @test "lm_eval_adapter: a program that fails ends lm-eval with its status, without a traceback" {
 	adapter 'how = {"max_gen_toks": 1, "do_sample": True, "temperature": 1e-5}
 try: A().generate_until([I("abc", how)])
