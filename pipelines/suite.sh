@@ -205,7 +205,7 @@ answer() {
 # may remove the step meanwhile.  Where the file system cannot do that, they are read where they are.
 hold() {
 	local new=$RUN/.weights.tmp-$$
-	[ -e "$MODEL/latest" ] && [ ! -e "$RUN/weights" ] || return 0
+	if [ ! -e "$MODEL/latest" ] || [ -e "$RUN/weights" ]; then return 0; fi
 	cp -al -- "$step" "$new" 2>/dev/null && mv -- "$new" "$RUN/weights"
 	rm -rf -- "$new"
 }
@@ -321,7 +321,7 @@ if [ ! -e "$RUN/step" ] || {
 		step=$MODEL
 		[ ! -e "$MODEL/latest" ] || step=$MODEL/$(readlink -- "$MODEL/latest")
 		hold
-		[ ! -e "$RUN/weights" ] && [ ! -e "$step/config.json" ] || break
+		if [ -e "$RUN/weights" ] || [ -e "$step/config.json" ]; then break; fi
 	done
 	printf '%s\n' "$step" >"$RUN/step.tmp"
 	mv "$RUN/step.tmp" "$RUN/step"
