@@ -99,8 +99,8 @@ first='' drawn='' left_out=''
 for i in "${!runs[@]}"; do
 	run=$(plain "${runs[i]}")
 	[ -e "$run/latest" ] ||
-		die 66 "${runs[i]} is not a run (blanks in RUNS separate runs; a name with a blank stands in" \
-			"quotes)"
+		die 66 "${runs[i]} is not a run (blanks in RUNS separate runs; a name with a blank stands" \
+			"in quotes)"
 	if [ -n "$EVAL" ]; then
 		RUN=$run "$here/eval-step.sh" check
 		for step in "$run"/step-*; do

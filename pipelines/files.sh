@@ -93,8 +93,8 @@ files_of() {
 		printf '%s\n' "$text" >&2
 		return 64
 	}
-	# shell_words leaves nothing in it that a shell would run; in files=($text) it would compute the subscript
-	# of a name such as [x]=y
+	# shell_words leaves nothing in it that a shell would run; in files=($text) it would compute the
+	# subscript of a name such as [x]=y
 	eval "set -- $text"
 	files=("$@")
 }
