@@ -277,7 +277,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ ! -e run/data/status ]
 }
 
-@test "rf-loop: a line that commits nothing or twice is an error, and so is a commit or a removal by --after" {
+@test "rf-loop: a line that commits nothing or twice, and --after that commits or removes, are errors" {
 	L='rf-cat "$ORDER" >/dev/null' run -70 loop run
 	[[ "$output" == *"batch 1: no stage failed, but the line did not train the run"* ]]
 	L='rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"; rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"' \
@@ -288,7 +288,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	for command in 'rm -r "$STEP"' 'rm -r "$RUN"' 'mv "$RUN" "$RUN.moved"'; do
 		rm -rf gone
 		run -65 loop gone --after "$command"
-		[[ "$output" == *"batch 1 was done, but the command after it (--after) removed what it had made: gone"* ]]
+		what='the command after it (--after) removed what it had made: gone is'
+		[[ "$output" == *"batch 1 was done, but $what"* ]]
 	done
 }
 

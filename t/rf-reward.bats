@@ -452,7 +452,7 @@ echoes() {
 		text|the answer to record id 1: total[0][1] is not a finite number
 		list|the answer to record id 1: '[1, 2]' is not a JSON object
 		blank|the answer to record id 1: '' is not a JSON object: '[' or '{' expected near end of file
-		nul|the answer to record id 1: '{"id": 1\x00, "total": [[1, 1], [1, 1]]}' is not a JSON object: it has a NUL
+		nul|the answer to record id 1: '{"id": 1\x00}' is not a JSON object: it has a NUL
 		twice|the answer to record id 3: it has the id 1
 		skip|the answer to record id 1: it has the id 3
 		endless|the command printed a line of more than 16 MiB

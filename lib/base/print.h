@@ -28,10 +28,10 @@ void rf_print_clear(struct rf_buf *p);       /* empties the buffer and resets `f
  * become \uNNNN, or \UNNNNNNNN above U+FFFF.  Bytes that are not UTF-8 become U+FFFD.  If `quotes` is set, "
  * becomes \". */
 void rf_print_safe(struct rf_buf *p, const void *s, size_t n, bool quotes);
-/* Copies a line for a terminal, with its NUL, into a buffer of `size` bytes: the same escapes, but a backslash
- * stays, since the names in a message may be quoted already (rf_quote()), and a byte that is not UTF-8 becomes
- * \xNN, so that a file can be found by its name.  A text that does not fit ends in "...".  Nothing is
- * allocated.  Returns the length.  Every message and every line of progress goes through here. */
+/* Copies a line for a terminal, with its NUL, into a buffer of `size` bytes: the same escapes, but a
+ * backslash stays, since the names in a message may be quoted already (rf_quote()), and a byte that is not
+ * UTF-8 becomes \xNN, so that a file can be found by its name.  A text that does not fit ends in "...".
+ * Nothing is allocated.  Returns the length.  Every message and every line of progress goes through here. */
 size_t rf_print_line(char *to, size_t size, const void *s, size_t n);
 /* Appends a valid JSON text.  Characters that a terminal obeys or cannot show, which can occur only in its
  * strings, are replaced by JSON escapes. */

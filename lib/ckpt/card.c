@@ -397,7 +397,8 @@ enum rf_code rf_card(const struct rf_ckpt *c, char **text, struct rf_err *e)
 	*text = NULL;
 	if (!c->in_run)
 		return RF_OK;
-	/* not by the step's folder where its name says the run: a trainer may have removed the step meanwhile */
+	/* not by the step's folder where its name says the run: a trainer may have removed the step
+	   meanwhile */
 	snprintf(run, sizeof run, "%.*s", rf_run_of_step(c->dir), c->dir);
 	if ((!*run && (rc = rf_file_join(run, c->dir, "..", e)) != RF_OK) ||
 	    (rc = rf_manifest_read(run, &lines, e)) != RF_OK)

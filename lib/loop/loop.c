@@ -547,8 +547,8 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 		return rc;
 	if (l->done < done)
 		return rf_fail(e, RF_EDATA,
-		               "batch %" PRId64 " was done, but the command after it (--after) removed what it "
-		               "had made: %s is %s now",
+		               "batch %" PRId64 " was done, but the command after it (--after) removed what "
+		               "it had made: %s is %s now",
 		               done, l->run, l->done ? "at an earlier batch" : "as before the first batch");
 	if (l->done > done)
 		return rf_fail(e, RF_ENUMERIC,

@@ -58,9 +58,9 @@ void rf_loop_report(const struct rf_loop *l);
  * for the next line's weights.  Its name depends only on the run and the user; if another folder or file has
  * that name, a few random letters follow it, so that no other user can prevent it.  Before that, the folders
  * that killed trainers of the run left are removed.  rf_loop_live_span: how many batches the next line has.
- * rf_loop_live_begin and _end: before and after it; while it works, what it has done is reported, and if its trainer is gone and others stand
- * still, it is ended.  rc: how it ended.  rf_loop_live_may: whether what the run is at may have been
- * committed by a line that was cut. */
+ * rf_loop_live_begin and _end: before and after it; while it works, what it has done is reported, and if its
+ * trainer is gone and others stand still, it is ended.  rc: how it ended.  rf_loop_live_may: whether what the
+ * run is at may have been committed by a line that was cut. */
 enum rf_code rf_loop_live_open(struct rf_loop *l, struct rf_err *e);
 enum rf_code rf_loop_live_folder(struct rf_loop *l, struct rf_err *e);
 int64_t rf_loop_live_span(const struct rf_loop *l);

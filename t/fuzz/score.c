@@ -26,7 +26,7 @@ static void insist(bool good, const char *what)
 /* Checks that each line is a JSON object; each: with a score from 0 to 1. */
 static void check_lines(struct rf_buf *b, bool each)
 {
-	const char *line = (const char *)b->p, *end = line + b->n;
+	const char *line = b->n ? (const char *)b->p : "", *end = line + b->n;
 
 	for (const char *newline; line < end; line = newline + 1) {
 		json_t *object, *score;

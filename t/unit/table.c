@@ -46,7 +46,8 @@ static void test_line(void)
 		const bool whole = size > strlen(shown);
 
 		cut &= n < size && n == strlen(to) &&
-		       !strcmp(to + n - (whole ? 0 : 3), whole ? "" : "...") && !strncmp(to, shown, whole ? n : n - 3) &&
+		       !strcmp(to + n - (whole ? 0 : 3), whole ? "" : "...") &&
+		       !strncmp(to, shown, whole ? n : n - 3) &&
 		       (whole || !strchr("\\xu0128", n > 3 ? to[n - 4] : 'a'));
 	}
 	ok(cut, "a line that does not fit ends after a whole character");
