@@ -101,6 +101,9 @@ for i in "${!runs[@]}"; do
 	[ -e "$run/latest" ] ||
 		die 66 "${runs[i]} is not a run (blanks in RUNS separate runs; a name with a blank stands" \
 			"in quotes)"
+	for file in "$run"/{eval.jsonl,log.jsonl,eval.words,eval-reward.words}; do
+		[ ! -e "$file" ] || [ -f "$file" ] || die 66 "$(shown "$file") is not a regular file"
+	done
 	if [ -n "$EVAL" ]; then
 		RUN=$run "$here/eval-step.sh" check
 		for step in "$run"/step-*; do
@@ -109,9 +112,6 @@ for i in "${!runs[@]}"; do
 			RUN=$run STEP=$step AT=$at "$here/eval-step.sh" only
 		done
 	fi
-	for file in "$run"/{eval.jsonl,log.jsonl,eval.words,eval-reward.words}; do
-		[ ! -e "$file" ] || [ -f "$file" ] || die 66 "$(shown "$file") is not a regular file"
-	done
 	[ -e "$run/eval.jsonl" ] || [ -e "$run/log.jsonl" ] ||
 		die 66 "$run has neither eval.jsonl nor log.jsonl: EVAL=valid.rf writes the first"
 	[ -e "$run/eval.words" ] || continue

@@ -12,10 +12,12 @@
 # exists.
 # eval-step.sh keep -- only RUN/best, for a KEEP_BEST that RUN's lines were not made with.
 # eval-step.sh only -- only the line of STEP, whatever its batch, with the rollouts that RUN's lines are
-# about.
+# about, if only programs of rf-tools make them: RUN may be somebody else's, so no other command of it is run.
 set -euo pipefail
 export LC_ALL=C
-here=$(dirname "$0")
+here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+# shellcheck source=pipelines/shown.sh
+. "$here/shown.sh"
 
 case $EVAL in -*) EVAL=./$EVAL ;; esac # else programs would take it for an option
 
@@ -120,8 +122,31 @@ if [ "${1:-}" = check ]; then
 	fi
 	exit 0
 fi
-if [ "${1:-}" = only ] && [ -e "$RUN/eval-reward.words" ]; then
+# own LINE: succeeds if each stage is a program of rf-tools with plain words, which runs and writes nothing else
+own() {
+	local stage word words
+	while IFS= read -r stage; do
+		read -ra words <<<"$stage"
+		[[ ${words[0]-} =~ ^rf-(cat|select|rollout|reward)$ ]] || return 1
+		for word in "${words[@]:1}"; do
+			case $word in
+			# shellcheck disable=SC2016  # as the line has them
+			'"$EVAL"' | '"$1"' | '$COMPUTE' | '$FOLLOW') ;;
+			-o* | --o* | --ex*) return 1 ;;
+			*) [[ $word =~ ^[-A-Za-z0-9_.,:=+/]+$ ]] || return 1 ;;
+			esac
+		done
+	done < <(tr '|' '\n' <<<"$1")
+}
+
+if [ "${1:-}" = only ] && [ -f "$RUN/eval-reward.words" ]; then
 	eval_line=$(sed -n 's/^eval_line=//p' <"$RUN/eval-reward.words")
+	if ! own "$eval_line"; then
+		printf '%s\n' "$(shown "$RUN/eval-reward.words"): the rewards are made by a command that is not one of" \
+			"rf-tools, so it is not run, and the line of $(shown "${STEP##*/}") has no reward" |
+			paste -sd' ' >&2
+		eval_line=''
+	fi
 fi
 export eval_line
 ended() { [ "$1" -eq 0 ] || printf "EVAL='%s': the evaluation failed (the reason is above)\n" "$EVAL" >&2; }

@@ -18,7 +18,7 @@ fi
 # as_word TEXT: prints it in quotes if a shell would not take it as one word as it is
 as_word() {
 	case $1 in
-	'' | '~'* | '#'* | *[\'\"\\\`\$\&\;\(\)\<\>\|\*\?\[\{[:space:]]*)
+	'' | '~'* | *[=:]'~'* | '#'* | *[\'\"\\\`\$\&\;\(\)\<\>\|\*\?\[\{[:space:]]*)
 		printf "'%s'" "${1//\'/\'\\\'\'}"
 		;;
 	*) printf '%s' "$1" ;;
@@ -51,6 +51,10 @@ shell_words() {
 		return 64
 	fi
 	for ((i = 0; i < ${#value}; i++)); do
+		if [[ ${value:i} =~ ^[A-Za-z0-9_./,:=+@%-]+ ]]; then # at once, for long lists
+			text+=${BASH_REMATCH[0]} begun=1 i=$((i + ${#BASH_REMATCH[0]} - 1))
+			continue
+		fi
 		c=${value:i:1} next=${value:i+1:1}
 		if [ "$quote" = "'" ]; then
 			[ "$c" != "'" ] || quote=''
@@ -69,7 +73,10 @@ shell_words() {
 			[\'\"]) quote=$c ;;
 			[\$\`\;\&\|\<\>\(\)]) c="\\$c" ;;
 			'#') [ -n "$begun" ] || c="\\$c" ;;
-			'~') [ -n "$begun" ] || [[ $next == ['/ '] || -z $next ]] || c="\\$c" ;;
+			'~')
+				[ "$begun" ] || [[ $next == ['/ '] || -z $next ]] || c="\\$c"
+				[[ $text != *[=:] ]] || c="\\$c"
+				;;
 			esac
 		fi
 		begun=1

@@ -6,7 +6,7 @@
 
 It is lm-eval's command line with one more --model, and needs neither torch nor a GPU.  The model's arguments:
 
-    model=PATH        a run or a checkpoint; of a run the step that it has at the beginning, for all requests
+    model=PATH        a run or a checkpoint; for a run, the step that is its newest at the start
     bin=DIR           where the programs are; default: those of $PATH
     tokenizer=PATH    default: the model's
     max_length=N      tokens that the model may read at once; default: any number.  Written tokens count,

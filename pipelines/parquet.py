@@ -6,8 +6,8 @@
 Published data of questions comes as parquet: a row per question, with columns such as prompt (a string),
 answers (a list of strings), task and max_gen_tokens.  Each row becomes one line, an object with the columns
 as keys, in the order of the files and of their rows.  The lines go to standard output, or to FILE, compressed
-if its name ends in .zst.  A file appears whole or not at all, and a link is replaced; what is not a regular
-file, such as a FIFO, a device or /dev/stdout, is written directly; "-" is standard output.
+if its name ends in .zst.  A file appears whole or not at all, and a link is replaced.  A FIFO, a device or
+/dev/stdout is written directly.  "-" is standard output.
 
 --columns takes only these, in this order; otherwise all columns are taken.  A value may be a string, a
 number, a boolean, null, a list of such, or a struct.  Bytes, dates and numbers that are not finite have no

@@ -1,4 +1,4 @@
-"""program.py -- what the Python programs here share with those in C: their messages, outputs and ends.
+"""program.py -- messages, outputs and exits of the Python programs, as those in C have them.
 
     import program
     program.run("name.py", main)        # main() returns, or raises Failure(status, sentence)
@@ -121,7 +121,7 @@ class Printed(io.FileIO):
 
 
 class Said(io.FileIO):
-    """Standard error, of which nothing is known to be read: a terminal that is gone ends no work."""
+    """Standard error.  A failed write does not end the program."""
 
     def write(self, data):
         try:
@@ -163,7 +163,7 @@ def finish(main):
 
 
 def run(name, main):
-    """Runs a program and ends it.  Whatever main() raises becomes one line and an exit status."""
+    """Runs a program and ends it.  An exception of main() becomes one line and an exit status."""
     status = 0
     try:
         status = finish(main)

@@ -206,7 +206,7 @@ answer() {
 hold() {
 	local new=$RUN/.weights.tmp-$$
 	if [ ! -e "$MODEL/latest" ] || [ -e "$RUN/weights" ]; then return 0; fi
-	cp -al -- "$step" "$new" 2>/dev/null && mv -- "$new" "$RUN/weights"
+	cp -al -- "$step" "$new" 2>/dev/null && [ -e "$new/config.json" ] && mv -- "$new" "$RUN/weights"
 	rm -rf -- "$new"
 }
 
@@ -237,7 +237,10 @@ answers() {
 			unread=$((unread + $(tokens $((batch * BATCH)) "$(last "$batch")")))
 		fi
 	done
-	[ ${#left[@]} -gt 0 ] || return 0
+	if [ ${#left[@]} -eq 0 ]; then
+		rm -rf "$RUN/weights"
+		return 0
+	fi
 	[ "$ready" -eq 0 ] || say "$ready of $n questions are answered"
 	score --check "$RUN/questions.rf" >/dev/null
 	find_weights
@@ -300,7 +303,7 @@ flock -n 9 || {
 	say "waiting for another evaluation that works on $RUN"
 	flock 9
 }
-rm -f "$RUN"/.*.tmp-*
+rm -rf -- "$RUN"/.*.tmp-*
 words() {
 	# shellcheck disable=SC2086  # several names
 	"$here/same-words.sh" "$RUN/words" MODEL $FIXED -- ${data[@]+"${data[@]}"} \

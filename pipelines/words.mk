@@ -29,31 +29,36 @@ given_as = $(call quote,$(1)=$(subst $$,$$$$,$(2)))
 special = ' " \ ` $$ & ; ( ) < > | * ? [ {
 arg     = $(call as_word,$($(1)))
 as_word = $(if $(call needs_quotes,$(1)),$(call quote,$(1)),$(1))
-needs_quotes = $(strip $(call has,$(special),$(1)) $(word 2,x$(1)x) $(filter ~% \#%,$(1)) $(if $(1),,empty))
+needs_quotes = $(strip $(call has,$(special),$(1)) $(word 2,x$(1)x) $(filter ~% \#%,$(1)) \
+               $(findstring =~,$(1)) $(findstring :~,$(1)) $(if $(1),,empty))
 has     = $(strip $(foreach c,$(1),$(findstring $(c),$(2))))
 
 # The commands of a recipe begin with the path of the pipelines.
 $(if $(call has,$(special) = : \#,$(HERE)),$(error \
 '$(HERE)': the pipelines do not work in a folder whose path has $(call has,$(special) = : \#,$(HERE))))
 $(foreach f,$(MAKEFILE_LIST),$(if $(wildcard $(f)),,$(error \
-'$(strip $(MAKEFILE_LIST))': make splits the path of a makefile at a blank, so name a path without blanks)))
+'$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile for something else, so name another path)))
 
 # typed_NAME is the value as it was typed, which a pipeline may replace by another.
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $(v))),$(v)))
 $(foreach v,$(given),$(eval typed_$(v) := $$(value $(v))))
 building := MAKEFLAGS SHELL CC CFLAGS CPPFLAGS LDFLAGS CUDA CUDA_ARCHS NVCC
 commands := TOKENIZE ENTROPY SELECT ROLLOUT REWARD TRAIN EVALUATE EVAL_REWARD EVAL_SELECT EVAL_ROLLOUT \
-            GENERATE NEEDLE ANSWER AFTER LAUNCH OPTIM COMPUTE SHARES REST REWARD_OPTIONS $(COMMANDS)
+            GENERATE NEEDLE ANSWER AFTER LAUNCH OPTIM COMPUTE SHARES REST REWARD_OPTIONS \
+            $(if $(filter file,$(origin COMMANDS)),$(COMMANDS))
 plain   := $(filter-out $(commands) $(building),$(given))
 $(foreach v,$(plain),$(if $(findstring $(newline),$(typed_$(v))),$(error \
 $(v): a word of a pipeline must not have a control character, and this one has a newline)))
 wrong   := $(if $(plain),$(shell $(HERE)names.sh $(foreach v,$(plain),$(call quote,$(v)=$(typed_$(v))))))
+checked := $(if $(plain),$(.SHELLSTATUS),0)
 $(if $(wrong),$(error $(wrong)))
+$(if $(filter 0,$(checked)),,$(error \
+the words cannot be checked, because they are too long for a command or $(HERE)names.sh cannot run))
 
 # Where the programs are, in the tree and where they are installed.
 RF_BIN ?= $(abspath $(dir $(firstword $(wildcard $(HERE)../bin/rf-loop $(HERE)../../bin/rf-loop) \
           $(HERE)../bin/rf-loop)))
-# What comes from the environment is no text of make.
+# make does not expand values from the environment.
 export PATH := $(if $(filter environment,$(origin RF_BIN)),$(value RF_BIN),$(RF_BIN)):$(value PATH)
 
 # STEPS counted batches.  The old word still works where the new one is not given.
@@ -89,7 +94,8 @@ one_of = $(if $(and $(filter 1,$(words $($(1)))),$(filter $(2),$($(1)))),,$(erro
 
 # files_of WORD: the files that the word names, as words of a shell (files.sh)
 files_of     = $(call files_or_why,$(shell $(HERE)files.sh $(call quote,$(1)=$($(1)))))
-files_or_why = $(if $(filter 0,$(.SHELLSTATUS)),$(1),$(error $(1)))
+files_or_why = $(if $(filter 0,$(.SHELLSTATUS)),$(1),$(error $(or $(1),the list of files is too long for \
+               a command: give a pattern in quotes, such as 'data/*.jsonl')))
 
 # LEN=16k is LEN=16384.
 long = $(shell numfmt --from=iec $(call quote,$(subst k,K,$(1))) 2>/dev/null)

@@ -189,8 +189,8 @@ texts() { jq -nc "{task: \"x\", pred: ($1), answers: [$2]${3:+, $3}}"; }
 		bounded 65 "in.jsonl: line 2: the metric $metric takes too long for a prediction of $said" \
 			rf-score --metric "$metric" in.jsonl
 	done <<-'END'
-		levenshtein chars 300000 characters and 1 reference, of which reference 1 has 300001
-		rouge words 583059 characters and 1 reference, of which reference 1 has 583061
+		levenshtein chars 300000 characters and reference 1, which has 300001
+		rouge words 583059 characters and reference 1, which has 583061
 	END
 	for metric in f1 all part; do
 		for file in chars words; do

@@ -374,7 +374,7 @@ left() {
 	[ "$(cat "$LIVE/notes")" = mine ]
 }
 
-@test "live: a killed trainer counts as dead after the next boot and in another container, at once" {
+@test "live: a killed trainer counts as dead immediately, also after the next boot and in another container" {
 	runs a b
 	each a 0:10 5
 	here=$(sh -c 'echo "$(cat /proc/sys/kernel/random/boot_id),$(readlink /proc/$$/ns/pid)"')
@@ -556,7 +556,7 @@ left() {
 	[[ "$output" == *"--commit-every: '0' is neither"* ]]
 }
 
-@test "LIVE: a name in memory that something else has taken is left alone, and another is used" {
+@test "LIVE: the loop keeps a foreign folder with its name in memory, and uses another name" {
 	line='echo "$LIVE" >>names; rf-cat --range $FROM:$TO --batch $SIZE --first-batch $BATCH "$ORDER" |
 		rf-ntp -m "$RUN" --at $AT --live "$LIVE"'
 	phase() {

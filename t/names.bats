@@ -61,7 +61,7 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 	nothing_ran
 }
 
-@test "names: a run with ordinary names is begun by the same words as ever" {
+@test "names: a run with ordinary names is begun by the same words as before" {
 	phase midtrain RUN=run MODEL="$P/ckpt" CORPUS="$P/*.jsonl" BATCH=4 MINI_BATCH=2 BATCHES=1
 	make="rf-tokenize --tokenizer $P/ckpt --text-key text --max-len 16384 --truncate split --min-len 64"
 	grep -qxF "make=$make -o \"\$DATA\" -- $P/*.jsonl" run/data/words
@@ -250,14 +250,22 @@ noted() {
 	mkdir -p 'r/step-1+b[$(touch PWN)]'
 	phase curves RUNS=r OUT=r-curves EVAL=v.rf
 	[ "$(jq -c .step r/eval.jsonl)" = 0 ]
+	# commands that it notes
+	for line in 'touch PWN; cat "$EVAL"' 'rf-cat "$EVAL" | rf-reward --exec ./PWN' 'rf-cat -o PWN "$EVAL"' \
+		'rf-cat "$EVAL" $(touch PWN)' 'rf-cat "$EVAL" >PWN' 'rf-cat "$EVAL" & touch PWN'; do
+		rm r/eval.jsonl
+		printf 'eval_line=%s\n' "$line" >r/eval-reward.words
+		seen phase curves RUNS=r OUT=r-curves EVAL=v.rf 2>err
+		grep -q 'the rewards are made by a command that is not one of rf-tools, so it is not run' err
+	done
 	noted $'esc\033[31m'
 	run -2 phase curves RUNS='esc*' OUT=no
 	[[ "$output" == *'esc\u001b[31m has a control character'* ]]
-	for name in eval.jsonl log.jsonl eval.words; do
+	for name in {eval,log}.jsonl eval.words eval-reward.words; do
 		noted fifo
 		rm -f "fifo/$name"
 		mkfifo "fifo/$name"
-		run -2 timeout 20 make -s -f "$ROOT/pipelines/curves.mk" RUNS=fifo OUT=no
+		run -2 timeout 20 make -s -f "$ROOT/pipelines/curves.mk" RUNS=fifo OUT=no EVAL=v.rf
 		[[ "$output" == *"fifo/$name is not a regular file"* ]]
 		rm -r fifo
 	done
@@ -291,7 +299,7 @@ noted() {
 	nothing_ran
 }
 
-@test "names: what a pipeline cannot take is refused by name, with status 2, before anything is begun" {
+@test "names: pipelines refuse control characters, single dollar signs and ~ before they begin anything" {
 	for word in 'RUN=a b' 'RUN=$(shell touch PWN)' $'RUN=a\nb' $'RUN=a\tb' $'MODEL=a\033[31m' \
 		$'DATA=a\302\233' $'CORPUS=a\342\200\256b' 'MODEL=~/m' \
 		'TEXT_KEY=$(shell touch PWN)' 'RUN=`$`'; do
@@ -315,6 +323,12 @@ noted() {
 		run -2 phase study "$word"
 		[[ "$output" == *"${word%%=*} must not contain "*", because targets are named after it: '"* ]]
 	done
+	# words that fit on no command line of a shell are not taken unchecked
+	long=$(printf "%40000s" '' | tr ' ' "'")
+	run -2 phase midtrain RUN=r MODEL=m DATA=x.rf TEXT_KEY='$(shell touch PWN)' PHASE="$long"
+	[[ "$output" == *'the words cannot be checked, because they are too long for a command'* ]]
+	COMMANDS=TEXT_KEY run -2 phase midtrain RUN=r MODEL=m DATA=x.rf TEXT_KEY='$(shell touch PWN)'
+	[[ "$output" == *"TEXT_KEY='"*"two for one"* ]]
 	run -2 phase demo-phases BASE='a;b' MODEL="$P/ckpt"
 	[[ "$output" == *'BASE must not contain ;, because targets are named after it'* ]]
 	run -2 phase midtrain RUN=r MODEL="$P/ckpt" CORPUS="'x"
@@ -371,6 +385,10 @@ noted() {
 		run -64 files "$word"
 		[[ "$output" == "DATA='$word': a quote is not closed, or a backslash ends it"* ]]
 	done
+	expect 'q=~root a:~/b' $'q=~root\na:~/b'
+	list=$(printf 'no-file-%d.jsonl ' {1..3000})
+	[ "$(timeout 20 bash -c '. "$1/pipelines/files.sh"; files_of DATA "$2"; echo ${#files[@]}' x "$ROOT" \
+		"$list")" -eq 3000 ]
 	nothing_ran
 }
 

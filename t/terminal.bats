@@ -95,7 +95,7 @@ odd_stream() {
 		else . end' "$1"
 }
 
-@test "terminal: what rf-dump and rf-score print of streams, runs and answers is escaped" {
+@test "terminal: rf-dump and rf-score escape texts of streams, runs and answers" {
 	jq -nc '{question: $ENV.odd, answers: [$ENV.odd], task: $ENV.odd, ($ENV.odd): $ENV.odd}' >asked.jsonl
 	rf-tokenize -m "$P/ckpt" --prompt-key question --answers-key answers --meta-key "task,$odd" \
 		-o asked.rf asked.jsonl

@@ -196,7 +196,7 @@ size_t rf_print_line(char *to, size_t size, const void *s, size_t n)
 		len = rf_utf8_next(u + i, n - i, &c);
 		k = show(one, u + i, len, c);
 		if (w + k >= size) {
-			w = fits + (size_t)snprintf(to + fits, size - fits, "...");
+			w = size < sizeof "..." ? 0 : fits + (size_t)snprintf(to + fits, size - fits, "...");
 			break;
 		}
 		memcpy(to + w, one, k);

@@ -54,7 +54,7 @@ static json_t *listed_files(const char *step)
 	return files;
 }
 
-/* Checks one file of a step.  files: the names that are its own; NULL: any. */
+/* Checks one file of a step.  files: those that its state.json lists; NULL: any. */
 static enum rf_code check_file(const char *folder, const char *step, const char *name, const json_t *files,
                                struct rf_err *e)
 {
@@ -300,7 +300,7 @@ static enum rf_code take_folder(struct rf_live *l, struct rf_err *e)
 	if ((rc = lock(&l->lock, path, e)) != RF_OK)
 		return rc;
 	if ((rc = look(path, &left, e)) != RF_OK) {
-		close(l->lock); /* what came meanwhile is not the trainer's */
+		close(l->lock); /* another program wrote to the folder meanwhile */
 		l->lock = -1;
 		return rc;
 	}

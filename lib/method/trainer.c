@@ -266,7 +266,7 @@ static enum rf_code open_here(struct rf_trainer *t, struct rf_err *e)
 	if (t->live && !t->ranks.local) {
 		bool left;
 
-		/* leftovers are removed when the input turns out to be one (rf_trainer_expects()) */
+		/* rf_trainer_expects() removes leftovers after it has read the first mark of the input */
 		if ((rc = rf_live_look(t->live, &left, e)) == RF_OK && !left)
 			rc = publish_first(t, e);
 	}

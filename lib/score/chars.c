@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "score/chars.h"
 
-enum { SHORT = 16 }; /* a text so short is compared at every place */
+enum { SHORT = 16 }; /* a text of at most this length is compared at every place */
 
 static const char nul[] = "\xc0\x80"; /* stands for a NUL */
 enum { NUL_BYTES = sizeof nul - 1 };

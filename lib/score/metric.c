@@ -337,7 +337,7 @@ static bool lines_of(struct rf_chars *s, struct rf_region *p)
 	return true;
 }
 
-/* Each comparison reads both texts some times. */
+/* Each comparison reads both texts several times. */
 enum { READINGS = 8 };
 
 static enum rf_code compare(enum rf_metric metric, const struct rf_answered *a, struct rf_region *p,
@@ -404,10 +404,9 @@ static enum rf_code score_one(struct rf_verdict *v, const struct rf_answered *a,
 	for (enum rf_metric m = RF_METRIC_AUTO; m < v->metric; m++)
 		name = strchr(name, '|') + 1;
 	return rf_fail(e, RF_EDATA,
-	               "the metric %.*s takes too long for a prediction of %zu characters and %d "
-	               "reference%s, of which reference %d has %zu (more than 2^32 steps in all)",
-	               (int)strcspn(name, "|"), name, pred.n, a->answers, a->answers == 1 ? "" : "s",
-	               v->references + 1, reference.n);
+	               "the metric %.*s takes too long for a prediction of %zu characters and reference %d, "
+	               "which has %zu (more than 2^32 steps in all)",
+	               (int)strcspn(name, "|"), name, pred.n, v->references + 1, reference.n);
 }
 
 enum rf_code rf_metric_score(const struct rf_scoring *how, const struct rf_answered *a, struct rf_region *p,

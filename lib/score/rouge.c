@@ -108,7 +108,7 @@ static size_t room(const struct sentence *a, const struct sentence *b)
 
 /* Marks the words of a longest common subsequence of a and b; returns how many were not marked before.  Of
  * equal ways back the one that leaves out b's word is taken.  The table's way back is followed in blocks of
- * rows: of each block the row above it is kept, from which the block is filled again. */
+ * rows.  The row above each block is kept, and the block is filled again from that row. */
 static size_t common(const struct sentence *a, const struct sentence *b, int *kept, char *marked)
 {
 	const size_t row = b->n + 1, rows = rows_of(a, b), last = (a->n - 1) / rows;

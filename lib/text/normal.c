@@ -243,7 +243,7 @@ void rf_normal_free(struct rf_normal *n)
 
 /* ---- steps --------------------------------------------------------------------------------- */
 
-/* Where a step puts its text, and the most bytes that are then there. */
+/* The buffer of a step's text, and the most bytes that it may have. */
 struct sink { struct rf_buf *to; size_t most; };
 
 static enum rf_code too_long(struct rf_err *e)

@@ -16,7 +16,7 @@
 
 struct bytes { const unsigned char *p; size_t n; };
 
-/* A field of a message; of wire type 0 the value, of type 2 the bytes. */
+/* A field of a message: its value for wire type 0, its bytes for type 2. */
 struct field { uint32_t number, type; uint64_t value; struct bytes bytes; };
 
 enum { VARINT, FIXED64, LENGTH, FIXED32 = 5 };
@@ -121,7 +121,7 @@ static enum rf_code check_text(const struct map *m, uint32_t at, struct rf_err *
 	               m->what, RF_CHARSMAP_TEXT);
 }
 
-/* Enters what is below the unit: its own key, and the most of its children. */
+/* Notes the height and the keys below the unit: its own key, and the most of its children. */
 static enum rf_code finish(struct map *m, size_t at, struct below most, bool root, struct rf_err *e)
 {
 	const uint32_t unit = unit_at(m, at);
