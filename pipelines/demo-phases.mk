@@ -25,7 +25,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
 $(if $(wildcard $(HERE)words.mk),,$(error \
-'$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile for something else, so name another path))
+'$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile \
+for something else, so name another path))
 
 RUN       = runs/phases
 BASE      = runs/midtrain

@@ -29,7 +29,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
 $(if $(wildcard $(HERE)words.mk),,$(error \
-'$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile for something else, so name another path))
+'$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile \
+for something else, so name another path))
 
 ARCH        = delta_net
 RUN         = runs/midtrain$(if $(filter-out delta_net,$(ARCH)),-$(ARCH))

@@ -122,15 +122,16 @@ if [ "${1:-}" = check ]; then
 	fi
 	exit 0
 fi
-# own LINE: succeeds if each stage is a program of rf-tools with plain words, which runs and writes nothing else
+# own LINE: succeeds if each stage is a program of rf-tools with plain words, which runs and writes nothing
+# else
 own() {
 	local stage word words
 	while IFS= read -r stage; do
 		read -ra words <<<"$stage"
 		[[ ${words[0]-} =~ ^rf-(cat|select|rollout|reward)$ ]] || return 1
 		for word in "${words[@]:1}"; do
-			case $word in
 			# shellcheck disable=SC2016  # as the line has them
+			case $word in
 			'"$EVAL"' | '"$1"' | '$COMPUTE' | '$FOLLOW') ;;
 			-o* | --o* | --ex*) return 1 ;;
 			*) [[ $word =~ ^[-A-Za-z0-9_.,:=+/]+$ ]] || return 1 ;;
@@ -142,9 +143,9 @@ own() {
 if [ "${1:-}" = only ] && [ -f "$RUN/eval-reward.words" ]; then
 	eval_line=$(sed -n 's/^eval_line=//p' <"$RUN/eval-reward.words")
 	if ! own "$eval_line"; then
-		printf '%s\n' "$(shown "$RUN/eval-reward.words"): the rewards are made by a command that is not one of" \
-			"rf-tools, so it is not run, and the line of $(shown "${STEP##*/}") has no reward" |
-			paste -sd' ' >&2
+		printf '%s: the rewards are made by a command that is not one of rf-tools, %s %s %s\n' \
+			"$(shown "$RUN/eval-reward.words")" 'so it is not run, and the line of' \
+			"$(shown "${STEP##*/}")" 'has no reward' >&2
 		eval_line=''
 	fi
 fi

@@ -31,7 +31,8 @@
 
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
 $(if $(wildcard $(HERE)words.mk),,$(error \
-'$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile for something else, so name another path))
+'$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile \
+for something else, so name another path))
 include $(HERE)questions.mk
 
 BATCH         = 64

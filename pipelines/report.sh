@@ -150,7 +150,8 @@ phases() {
 }
 # The words that make midtrain was given, to be typed again.
 words() {
-	sed -n "s/\\$/&&/g; s/'/'\\\\''/g; s/^\([A-Z_]*\)=\(.*\)\$/ \1='\2'/p" "$run/words" | tr -d '\n' | shown_lines
+	sed -n "s/\\$/&&/g; s/'/'\\\\''/g; s/^\([A-Z_]*\)=\(.*\)\$/ \1='\2'/p" "$run/words" |
+		tr -d '\n' | shown_lines
 }
 
 report() {

@@ -37,7 +37,8 @@ has     = $(strip $(foreach c,$(1),$(findstring $(c),$(2))))
 $(if $(call has,$(special) = : \#,$(HERE)),$(error \
 '$(HERE)': the pipelines do not work in a folder whose path has $(call has,$(special) = : \#,$(HERE))))
 $(foreach f,$(MAKEFILE_LIST),$(if $(wildcard $(f)),,$(error \
-'$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile for something else, so name another path)))
+'$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile \
+for something else, so name another path)))
 
 # typed_NAME is the value as it was typed, which a pipeline may replace by another.
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $(v))),$(v)))

@@ -342,12 +342,12 @@ noted() {
 }
 
 @test "names: pipelines in a folder with a blank or a quote are refused, and the folder is named" {
-	for name in 'a b' "a'b" 'a;b' 'a$b'; do
+	for name in 'a b' "a'b" 'a;b' 'a$b' 'a[1]'; do
 		cp -a "$ROOT/pipelines" "../$name"
 		for file in midtrain posttrain testtime evaluate curves entropy study demo demo-phases; do
 			run -2 make -s -f "../$name/$file.mk" RUN=r
 			[ "${#lines[@]}" -eq 1 ]
-			[[ "$output" == *"'../$name/"*"': "*' a path without blanks'* || "$output" == \
+			[[ "$output" == *"'../$name/"*"': "*' so name another path'* || "$output" == \
 				*"'../$name/': the pipelines do not work in a folder whose path has "* ]]
 		done
 		rm -r "../$name"
