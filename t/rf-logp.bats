@@ -416,7 +416,7 @@ except SystemExit as e: print(e.code)' >out
 	grep -q '^rf-generate: --temperature: 1e-05 is neither 0 nor a number' err
 }
 
-@test "lm_eval_adapter: as a program it ends with one sentence and a documented status, also with closed files" {
+@test "lm_eval_adapter: as a program it ends with one sentence and a status, also with closed files" {
 	adapter 'pass'
 	cat >lm_eval/__main__.py <<-'END'
 		import os, sys, types

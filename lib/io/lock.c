@@ -2,7 +2,8 @@
  * holder from a later process with the same number.
  *
  * A number means nothing in another container, and nothing after the next boot.  So only a message names the
- * process by its number.  The kernel says whether it lives, because it releases the lock of a dead process. */
+ * process by its number.  The kernel says whether it lives, because it releases the lock of a dead
+ * process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
