@@ -252,7 +252,8 @@ noted() {
 	[ "$(jq -c .step r/eval.jsonl)" = 0 ]
 	# commands that it notes
 	for line in 'touch PWN; cat "$EVAL"' 'rf-cat "$EVAL" | rf-reward --exec ./PWN' \
-		'rf-cat -o PWN "$EVAL"' 'rf-cat "$EVAL" $(touch PWN)' 'rf-cat "$EVAL" >PWN' 'rf-cat "$EVAL" & touch PWN'; do
+		'rf-cat -o PWN "$EVAL"' \
+		'rf-cat "$EVAL" $(touch PWN)' 'rf-cat "$EVAL" >PWN' 'rf-cat "$EVAL" & touch PWN'; do
 		rm r/eval.jsonl
 		printf 'eval_line=%s\n' "$line" >r/eval-reward.words
 		seen phase curves RUNS=r OUT=r-curves EVAL=v.rf 2>err
