@@ -11,8 +11,8 @@
 # line, EVAL may be any file whose first sequence EVALUATE can evaluate with RUN, or with MODEL before RUN
 # exists.
 # eval-step.sh keep -- only RUN/best, for a KEEP_BEST that RUN's lines were not made with.
-# eval-step.sh only -- only the line of STEP, whatever its batch, with the rollouts that RUN's lines are
-# about, if only programs of rf-tools make them: RUN may be somebody else's, so no other command of it is run.
+# eval-step.sh only -- only the line of STEP, whatever its batch.  RUN may come from elsewhere, so the command
+# that RUN notes for its rewards is run only if all its stages are programs of rf-tools.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
@@ -38,10 +38,13 @@ rewards() {
 				| tojson | "," + .[1:-1] else "" end'
 }
 
+# has_line STEP: succeeds if RUN has the whole line of this step
+has_line() { grep -q "^{\"step\":$1,.*}\$" "$RUN/eval.jsonl" 2>/dev/null; }
+
 # line DIR STEP: adds the line of this step, made by the weights in DIR, in the order of steps
 line() {
 	local said rewarded
-	! grep -q "^{\"step\":$2,.*}\$" "$RUN/eval.jsonl" 2>/dev/null || return 0
+	! has_line "$2" || return 0
 	# shellcheck disable=SC2086  # options
 	said=$(bash -eu -o pipefail -c "$EVALUATE"' "$@"' evaluate -m "$1" ${COMPUTE:-} "$EVAL")
 	rewarded=$(rewards "$1")
@@ -108,22 +111,8 @@ first() {
 	}
 }
 
-if [ "${1:-}" = check ]; then
-	if [ ! -f "$EVAL" ]; then
-		printf "EVAL='%s': it must be a file of sequences, as valid.rf\n" "$EVAL" >&2
-		exit 66
-	fi
-	if [ -s "$RUN/eval.jsonl" ]; then
-		[ ! -e "$RUN/eval.words" ] || words
-	elif [ -e "$RUN/latest" ]; then
-		first "$RUN"
-	elif [ -e "${2:-}" ]; then
-		first "$2"
-	fi
-	exit 0
-fi
-# own LINE: succeeds if each stage is a program of rf-tools with plain words, which runs and writes nothing
-# else
+# own LINE: succeeds if each stage is a program of rf-tools with plain words, which starts no other program
+# and writes only to the next stage
 own() {
 	local stage word words
 	while IFS= read -r stage; do
@@ -140,10 +129,25 @@ own() {
 	done < <(tr '|' '\n' <<<"$1")
 }
 
+if [ "${1:-}" = check ]; then
+	if [ ! -f "$EVAL" ]; then
+		printf "EVAL='%s': it must be a file of sequences, as valid.rf\n" "$EVAL" >&2
+		exit 66
+	fi
+	if [ -s "$RUN/eval.jsonl" ]; then
+		[ ! -e "$RUN/eval.words" ] || words
+	elif [ -e "$RUN/latest" ]; then
+		first "$RUN"
+	elif [ -e "${2:-}" ]; then
+		first "$2"
+	fi
+	exit 0
+fi
 if [ "${1:-}" = only ] && [ -f "$RUN/eval-reward.words" ]; then
 	eval_line=$(sed -n 's/^eval_line=//p' <"$RUN/eval-reward.words")
 	if ! own "$eval_line"; then
-		printf '%s: the rewards are made by a command that is not one of rf-tools, %s %s %s\n' \
+		has_line "$AT" ||
+			printf '%s: the rewards are made by a command that is not one of rf-tools, %s %s %s\n' \
 			"$(shown "$RUN/eval-reward.words")" 'so it is not run, and the line of' \
 			"$(shown "${STEP##*/}")" 'has no reward' >&2
 		eval_line=''

@@ -131,8 +131,8 @@ class Said(io.FileIO):
 
 
 def open_standard_files():
-    """Gives Python the standard files that it lacks where a descriptor was closed, for libraries that use
-    them: what is written to standard output then fails, as it does in C, and what is said is lost."""
+    """Opens the standard files whose descriptors were closed, because libraries use them.  Writing to
+    standard output then fails, as it does in C.  Messages are lost."""
     hold_standard_descriptors()
     sys.stdin = sys.stdin or open(os.devnull)
     sys.stdout = io.TextIOWrapper(io.BufferedWriter(Printed(1, "w", closefd=False)), encoding="utf-8",

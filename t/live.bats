@@ -18,7 +18,7 @@ setup() {
 	load ranks
 	LIVE=$BATS_TEST_TMPDIR/live
 }
-# What a test has in memory goes with it.
+# Removes the folders in memory that a test made.
 teardown() { [ -z "${name:-}" ] || rm -rf "$name" "$name"-*; }
 runs() { for run; do rf-init --from "$P/ckpt" "$run"; done; }
 

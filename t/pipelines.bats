@@ -752,7 +752,7 @@ prompts() {
 	mv eval.jsonl run/
 	midtrain RUN=run EVAL=valid.rf KEEP_STEPS=1 KEEP_BEST=nll BATCHES=4 2>err
 	[ "$(kept)" = "step-000008 $(printf 'best-step-%06d' "$best")" ]
-	# a folder of somebody's is not replaced
+	# a folder that KEEP_BEST did not make is not replaced
 	mv run/best run/link
 	mkdir run/best
 	run -2 midtrain RUN=run EVAL=valid.rf KEEP_STEPS=1 KEEP_BEST=nll BATCHES=4

@@ -784,7 +784,7 @@ enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
 	    (rc = make_folders(path, e)) != RF_OK || (rc = take_turn(l, e)) != RF_OK ||
 	    (rc = rf_loop_take_stop(l, &asked, e)) != RF_OK)
 		return rc;
-	/* A job that ended before this one may have left it.  What is made later, such as while --make works,
+	/* An earlier job may have left the file.  One that is made from now on, such as while --make works,
 	   is meant for this loop. */
 	if (asked)
 		rf_loop_say(l, "the run's file 'stop' is older than this start and was removed: the loop "

@@ -1,4 +1,4 @@
-/* needle -- any bytes as a file of rf-needle: questions, templates, or words.  What is accepted can be used.
+/* needle -- any bytes as a file of rf-needle: questions, templates, or words.  An accepted file can be used.
  * The first byte chooses which; the rest is the file. */
 #define _GNU_SOURCE /* memfd_create */
 #include <stdbool.h>
