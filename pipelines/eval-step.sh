@@ -147,9 +147,10 @@ if [ "${1:-}" = only ] && [ -f "$RUN/eval-reward.words" ]; then
 	eval_line=$(sed -n 's/^eval_line=//p' <"$RUN/eval-reward.words")
 	if ! own "$eval_line"; then
 		has_line "$AT" ||
-			printf '%s: the rewards are made by a command that is not one of rf-tools, %s %s %s\n' \
-			"$(shown "$RUN/eval-reward.words")" 'so it is not run, and the line of' \
-			"$(shown "${STEP##*/}")" 'has no reward' >&2
+			printf '%s: the rewards are made by a command that is not one of %s %s %s\n' \
+				"$(shown "$RUN/eval-reward.words")" \
+				'rf-tools, so it is not run, and the line of' \
+				"$(shown "${STEP##*/}")" 'has no reward' >&2
 		eval_line=''
 	fi
 fi
