@@ -363,7 +363,7 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_attn_bwd(H, O)    O(cache_len) H(q) H(k) H(v) O(cache_k) O(cache_v) H(o) H(lse) H(d_o) H(dq) \
                                   H(dk) H(dv) O(dcache_k) O(dcache_v)
 #define HANDLES_head_fwd(H, O)    H(h) H(w) O(target) O(entropy) O(logp) O(top)
-#define HANDLES_ce_grad(H, O)     H(z) H(target) H(coef) O(logp)
+#define HANDLES_head_bwd(H, O)    H(h) H(w) H(target) H(coef) O(entropy) O(logp) O(top) H(z) H(dh) H(dw)
 #define HANDLES_sample(H, O)      H(z) O(banned_ids) H(u) H(token) H(logp)
 #define HANDLES_dot(H, O)         H(x) H(y) H(out)
 #define HANDLES_adamw(H, O)       H(w) H(m) H(v) H(g)

@@ -297,7 +297,7 @@ void rf_cpu_prepare(struct rf_dev *d, const struct rf_workspace *need)
 		munmap(p, bytes);
 }
 
-/* Logits of 256 rows are still in a cache when they become their gradient. */
+/* Those that head_bwd works on at a time (head.c). */
 int rf_cpu_logit_rows(int vocab)
 {
 	(void)vocab;

@@ -1,5 +1,5 @@
 /* head.c -- the language model's head: entropies and log-probabilities without ever holding all logits, the
- * gradient of the cross-entropy, and drawing.
+ * gradient, and drawing.
  *
  * Forward, logits are computed in tiles of TILE_ROWS x TILE_COLS, and each row of a tile is folded into three
  * numbers.  With m the largest logit so far:
@@ -18,14 +18,18 @@ struct stat { double s, t; float m, top_z, target_z; int32_t top; };
 struct head {
 	struct rf_dev *dev;
 	int rows, d, N, parts, group; /* group: rows that are multiplied by a part together */
+	bool transpose;              /* tiles of w */
 	float inv_temp;
 	const float *h;
 	char *half;                  /* h rounded to bf16, if products are; else NULL */
 	const float *w;
 	const int32_t *target;
-	struct stat *stat;           /* (rows, parts) */
+	struct stat *stat;           /* (rows, parts); at last the first of a row has that of all its parts */
 	float *entropy, *logp;
 	int32_t *top;
+	/* of the gradient; else NULL: all logits, which become it */
+	float *z;
+	const float *coef;
 };
 
 /* Folds n logits, of columns j, j+1, ..., into a row's numbers. */
@@ -76,11 +80,10 @@ static void head_tile(void *arg, int tile, int thread)
 	const struct head *a = arg;
 	int part = tile % a->parts, last = (part + 1) * PART < a->N ? (part + 1) * PART : a->N;
 	int first = tile / a->parts * a->group, end = first + a->group < a->rows ? first + a->group : a->rows;
-	bool transpose = !a->half && a->rows >= 2 * TILE_ROWS;
 	size_t bytes = (size_t)cpu_of(a->dev)->rounded;
 	const int ldt = cpu_apart(TILE_COLS);
 	float *z = rf_cpu_scratch(a->dev, thread,
-	                          (TILE_ROWS * TILE_COLS + (transpose ? (size_t)ldt * (size_t)a->d : 0)) * 4);
+	                          (TILE_ROWS * TILE_COLS + (a->transpose ? (size_t)ldt * (size_t)a->d : 0)) * 4);
 	float *transposed = z + TILE_ROWS * TILE_COLS;
 
 	if (!z)
@@ -91,24 +94,26 @@ static void head_tile(void *arg, int tile, int thread)
 		int w = last - j < TILE_COLS ? last - j : TILE_COLS;
 		const float *b = a->w + (size_t)j * (size_t)a->d;
 
-		if (transpose)
+		if (a->transpose)
 			KERNEL(transpose)(b, w, a->d, a->d, transposed, ldt);
 		for (int r0 = first; r0 < end; r0 += TILE_ROWS) {
 			int n = end - r0 < TILE_ROWS ? end - r0 : TILE_ROWS;
 			int lda = a->half ? cpu_rounded_ld(a->dev, a->d) : a->d;
 			size_t at = (size_t)r0 * (size_t)lda;
+			float *to = a->z ? a->z + (size_t)r0 * (size_t)a->N + j : z;
+			const int ldc = a->z ? a->N : w;
 			struct cpu_product p = {
-				.m = n, .n = w, .k = a->d, .tb = !transpose, .weight = true,
+				.m = n, .n = w, .k = a->d, .tb = !a->transpose, .weight = true,
 				.forms = &KERNEL(forms), .rounded = cpu_of(a->dev)->rounded,
 				.a = a->half ? (const void *)(a->half + at * bytes) : a->h + at, .lda = lda,
-				.b = transpose ? transposed : b, .ldb = transpose ? ldt : a->d,
-				.c = z, .ldc = w
+				.b = a->transpose ? transposed : b, .ldb = a->transpose ? ldt : a->d,
+				.c = to, .ldc = ldc
 			};
 
 			rf_cpu_product(a->dev, thread, &p);
 			for (int r = 0; r < n; r++)
-				fold(&a->stat[(r0 + r) * a->parts + part], z + r * w, j, w, a->inv_temp,
-				     a->target ? a->target[r0 + r] : -1);
+				fold(&a->stat[(r0 + r) * a->parts + part], to + (size_t)r * (size_t)ldc, j, w,
+				     a->inv_temp, a->target ? a->target[r0 + r] : -1);
 		}
 	}
 }
@@ -116,7 +121,7 @@ static void head_tile(void *arg, int tile, int thread)
 /* Merges the parts of a row, in order, and writes its results. */
 static void finish(const struct head *a, int r)
 {
-	const struct stat *p = a->stat + r * a->parts;
+	struct stat *p = a->stat + r * a->parts;
 	struct stat x = p[0];
 
 	for (int i = 1; i < a->parts; i++) {
@@ -145,6 +150,7 @@ static void finish(const struct head *a, int r)
 		                     : 0;
 	if (a->top)
 		a->top[r] = x.top;
+	*p = x;
 }
 
 static void finish_tile(void *arg, int tile, int thread)
@@ -157,62 +163,95 @@ static void finish_tile(void *arg, int tile, int thread)
 		finish(a, r);
 }
 
-void KERNEL(head_fwd)(struct rf_dev *d, const struct rf_head_fwd *x)
+/* The numbers of all rows of a->h. */
+static void fold_rows(struct head *a)
 {
-	struct head a = { .dev = d, .rows = x->rows, .d = x->d, .N = x->N, .parts = (x->N + PART - 1) / PART,
-	                  .inv_temp = x->inv_temp,
-	                  .h = cpu_f32(d, x->h), .w = cpu_f32(d, x->w), .target = cpu_i32(d, x->target),
-	                  .entropy = cpu_f32(d, x->entropy), .logp = cpu_f32(d, x->logp),
-	                  .top = cpu_i32(d, x->top) };
-	size_t stats = (size_t)x->rows * (size_t)a.parts * sizeof *a.stat,
-	       half = (size_t)x->rows * (size_t)cpu_rounded_ld(d, x->d) * (size_t)cpu_of(d)->rounded;
+	struct rf_dev *d = a->dev;
+	size_t stats = (size_t)a->rows * (size_t)a->parts * sizeof *a->stat,
+	       half = (size_t)a->rows * (size_t)cpu_rounded_ld(d, a->d) * (size_t)cpu_of(d)->rounded;
 	char *mem = rf_cpu_scratch(d, -1, stats + half);
 
 	if (!mem)
 		return;
-	a.stat = (struct stat *)(void *)mem;
+	a->stat = (struct stat *)(void *)mem;
 	if (half) {
-		a.half = mem + stats;
-		KERNEL(round)(d, a.h, x->rows, x->d, x->d, a.half);
+		a->half = mem + stats;
+		KERNEL(round)(d, a->h, a->rows, a->d, a->d, a->half);
 	}
 	/* a small vocabulary has too few parts to share, so its rows are shared too, and it is transposed
 	 * anew for each group */
-	a.group = a.parts < 16 ? 2 * TILE_ROWS : a.rows;
-	cpu_tiles(d, a.parts * ((a.rows + a.group - 1) / a.group), head_tile, &a);
-	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, finish_tile, &a);
+	a->group = a->parts < 16 ? 2 * TILE_ROWS : a->rows;
+	cpu_tiles(d, a->parts * ((a->rows + a->group - 1) / a->group), head_tile, a);
+	cpu_tiles(d, (a->rows + ROWS_TILE - 1) / ROWS_TILE, finish_tile, a);
+}
+
+static bool transposes(struct rf_dev *d, int rows)
+{
+	return !cpu_of(d)->rounded && rows >= 2 * TILE_ROWS;
+}
+
+void KERNEL(head_fwd)(struct rf_dev *d, const struct rf_head_fwd *x)
+{
+	struct head a = { .dev = d, .rows = x->rows, .d = x->d, .N = x->N, .parts = (x->N + PART - 1) / PART,
+	                  .transpose = transposes(d, x->rows), .inv_temp = x->inv_temp,
+	                  .h = cpu_f32(d, x->h), .w = cpu_f32(d, x->w), .target = cpu_i32(d, x->target),
+	                  .entropy = cpu_f32(d, x->entropy), .logp = cpu_f32(d, x->logp),
+	                  .top = cpu_i32(d, x->top) };
+
+	fold_rows(&a);
 }
 
 /* ---- the gradient -------------------------------------------------------------------------- */
 
-struct ce { int N; float inv_temp; float *z; const int32_t *target; const float *coef; float *logp; };
-
-static void ce_row(void *arg, int r, int thread)
+static void gradient_row(void *arg, int r, int thread)
 {
-	const struct ce *a = arg;
+	const struct head *a = arg;
+	const struct stat *x = &a->stat[(size_t)r * (size_t)a->parts];
 	float *z = a->z + (size_t)r * (size_t)a->N, f;
-	int target = a->target[r];
-	struct stat x = { 0, 0, -INFINITY, -INFINITY, 0, 0 };
 
 	(void)thread;
-	fold(&x, z, 0, a->N, a->inv_temp, target);
-	if (a->logp)
-		a->logp[r] = (float)((double)x.target_z - (double)x.m - log(x.s));
-	f = (float)((double)a->coef[r] * (double)a->inv_temp / x.s);
+	f = (float)((double)a->coef[r] * (double)a->inv_temp / x->s);
 	if (a->coef[r] == 0) { /* not 0 times a NaN: a row that is not wanted must not matter */
 		memset(z, 0, (size_t)a->N * 4);
 		return;
 	}
 	for (int j = 0; j < a->N; j += VL)
-		vput(z, j, a->N, f * vexp(vget(z, j, a->N) * a->inv_temp - x.m));
-	z[target] -= a->coef[r] * a->inv_temp;
+		vput(z, j, a->N, f * vexp(vget(z, j, a->N) * a->inv_temp - x->m));
+	z[a->target[r]] -= a->coef[r] * a->inv_temp;
 }
 
-void KERNEL(ce_grad)(struct rf_dev *d, const struct rf_ce_grad *x)
-{
-	struct ce a = { x->N, x->inv_temp, cpu_f32(d, x->z), cpu_i32(d, x->target), cpu_f32(d, x->coef),
-	                cpu_f32(d, x->logp) };
+/* From row `first` on; NULL stays NULL. */
+#define FROM(x, first) ((x) ? (x) + (first) : NULL)
 
-	cpu_tiles(d, x->rows, ce_row, &a);
+/* As many rows at a time as have their logits in a cache when these become their gradient. */
+void KERNEL(head_bwd)(struct rf_dev *d, const struct rf_head_bwd *x)
+{
+	const int32_t *target = cpu_i32(d, x->target);
+	const float *h = cpu_f32(d, x->h), *coef = cpu_f32(d, x->coef);
+	float *entropy = cpu_f32(d, x->entropy), *logp = cpu_f32(d, x->logp), *z = cpu_f32(d, x->z);
+	int32_t *top = cpu_i32(d, x->top);
+
+	for (int r = 0; r < x->rows; r += TILE_ROWS) {
+		const int n = x->rows - r < TILE_ROWS ? x->rows - r : TILE_ROWS;
+		const size_t at = (size_t)r * (size_t)x->d;
+		struct head a = { .dev = d, .rows = n, .d = x->d, .N = x->N,
+		                  .parts = (x->N + PART - 1) / PART,
+		                  .transpose = transposes(d, x->rows), .inv_temp = x->inv_temp,
+		                  .h = h + at, .w = cpu_f32(d, x->w), .target = target + r,
+		                  .entropy = FROM(entropy, r), .logp = FROM(logp, r), .top = FROM(top, r),
+		                  .z = z, .coef = coef + r };
+
+		fold_rows(&a);
+		if (!a.stat)
+			return;
+		cpu_tiles(d, n, gradient_row, &a);
+		KERNEL(gemm)(d, &(struct rf_gemm){ .m = x->N, .n = x->d, .k = n, .ta = true, .add = true,
+		                                   .a = x->z, .lda = x->N, .b = rf_at(x->h, at),
+		                                   .ldb = x->d, .c = x->dw, .ldc = x->d });
+		KERNEL(gemm)(d, &(struct rf_gemm){ .m = n, .n = x->d, .k = x->N, .weight = true, .a = x->z,
+		                                   .lda = x->N, .b = x->w, .ldb = x->d,
+		                                   .c = rf_at(x->dh, at), .ldc = x->d });
+	}
 }
 
 /* ---- drawing ------------------------------------------------------------------------------- */

@@ -1,10 +1,10 @@
 /* head.cu -- the language model's head: entropies and log-probabilities without ever holding all logits, the
- * gradient of the cross-entropy, and drawing.
+ * gradient, and drawing.
  *
- * Forward, a piece of the logits at a time: at most ROWS rows, by as many columns as make PIECE numbers, 32
- * MB.  The product writes the piece, and fold reads it from the second-level cache (50 MB, 5.5 TB/s).  For
+ * Forward, a piece of the logits at a time: at most logit_rows() rows, by as many columns as make PIECE
+ * numbers, 32 MB.  The product writes the piece, and fold reads it from the second-level cache (50 MB, 5.5 TB/s).  For
  * 16384 rows, N = 32000 and d = 2048 the products take 2.7 ms at 800 TFLOP/s, and the 2.1 GB of logits 0.4 ms
- * from that cache; to memory and back they would take 1.4 ms more.  Since a piece has 2048 rows (ROWS), a
+ * from that cache; to memory and back they would take 1.4 ms more.  Since a piece has 2048 rows, a
  * product reads w once for all of them: 2 d N bytes against 4096 d N operations, at 3 TB/s an eighth of its
  * time.  A piece of the same size with 256 rows by all of a vocabulary of 250,000 would wait for w half of
  * the time.  w is rounded as a whole, so that it is the form that other products keep too; a piece begins
@@ -25,7 +25,7 @@
  * at few probabilities, a fourth of that. */
 #include "rounded.h"
 
-enum { WARPS = 8, LANE = 32, PART = 32 * LANE, ROWS = 2048, PIECE = 8 << 20, SELECT = 1024, BINS = 256 };
+enum { WARPS = 8, LANE = 32, PART = 32 * LANE, PIECE = 8 << 20, SELECT = 1024, BINS = 256 };
 typedef unsigned long long whole;
 
 /* What is known of the logits of one part.  z, id: the largest, and the lowest id that has it; allowed: the
@@ -192,64 +192,94 @@ static __global__ void finish(const struct part *part, int rows, int parts, floa
 static unsigned blocks_of(size_t warps) { return (unsigned)((warps + WARPS - 1) / WARPS); }
 static int parts_of(int N) { return (N + PART - 1) / PART; }
 
-/* ---- entropies and log-probabilities ------------------------------------------------------- */
+/* ---- entropies, log-probabilities, and their gradient ---------------------------------------- */
+
+/* Rows that are worked on at a time, and the columns that a product makes of them: rows in blocks of one size,
+ * and as many columns as fit.  Leading dimensions are multiples of PART. */
+struct blocks { int height, cols; };
+static struct blocks blocks_for(int rows, int N)
+{
+	const int tallest = rf_cuda_logit_rows(N), blocks = (rows + tallest - 1) / tallest,
+		  height = blocks == 1 ? rows : ((rows + blocks - 1) / blocks + 127) / 128 * 128,
+		  fit = PIECE / height / PART * PART, most = parts_of(N) * PART;
+
+	return { height, fit < most ? fit : most };
+}
+
+/* One block of rows, with the places where its logits go. */
+struct block {
+	int n, d, N, cols, parts;
+	float inv_temp;
+	rf_f32 h, w;
+	bool half;                   /* w is, as in gemm */
+	float *z;                    /* all logits, or a piece of them at a time */
+	bool all;
+	struct part *part;
+	float *target_z;
+	const int32_t *target;
+	struct results to;
+};
+
+/* The logits, and what is known of their rows. */
+static bool fold_block(struct rf_dev *d, const struct block *b)
+{
+	const bool rounds = d->math == RF_MATH_BF16;
+	const struct stored rows = { f32(b->h), b->n, b->d, b->d, 1, 0 };
+	const int ldz = b->all ? b->N : b->cols;
+	const bf16 *w = NULL;
+	struct copy h;
+
+	if (rounds && (!(w = b->half ? (const bf16 *)b->w : rf_cuda_rounded_weight(d, b->w, b->N, b->d)) ||
+	               !rf_cuda_rounded(d, &rows, NULL, &h)))
+		return false;
+	for (int j = 0; j < b->N; j += b->cols) {
+		const int m = b->N - j < b->cols ? b->N - j : b->cols;
+		float *z = b->all ? b->z + j : b->z;
+		struct rf_gemm g = {};
+
+		g.m = b->n, g.n = m, g.k = b->d, g.tb = true, g.lda = rounds ? h.ld : b->d;
+		g.ldb = b->d, g.ldc = ldz;
+		g.a = b->h, g.b = rf_at(b->w, (size_t)j * b->d), g.c = (rf_f32)z;
+		if (rounds)
+			rf_cuda_gemm_bf16(d, &g, h.p, w + (size_t)j * b->d, z);
+		else
+			rf_cuda_gemm(d, &g);
+		LAUNCH(d, fold, blocks_of((size_t)b->n * parts_of(m)), 32 * WARPS, 0, z, ldz, b->n, j, m,
+		       b->parts, b->inv_temp, b->target, ban(), b->part, b->target_z);
+	}
+	LAUNCH(d, finish, blocks_of(b->n), 32 * WARPS, 0, b->part, b->n, b->parts, b->inv_temp, b->target,
+	       b->target_z, b->to);
+	return true;
+}
 
 void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 {
 	const bool rounds = d->math == RF_MATH_BF16;
-	const int parts = parts_of(x->N), most = parts * PART, blocks = (x->rows + ROWS - 1) / ROWS;
-	const bf16 *w = NULL;
+	const int parts = parts_of(x->N);
 
 	if (!x->rows || !x->N || d->err.code != RF_OK)
 		return;
-	/* rows in blocks of one size, and as many columns as fit; leading dimensions are multiples of PART */
-	const int height = blocks == 1 ? x->rows : ((x->rows + blocks - 1) / blocks + 127) / 128 * 128,
-		  fit = PIECE / height / PART * PART;
-	const int cols = fit < most ? fit : most;
-	const size_t z_size = shared_size((size_t)height * cols, 4),
-		     part_size = shared_size((size_t)height * parts, sizeof(struct part));
-	char *room = (char *)rf_cuda_scratch(d, z_size + part_size + shared_size(height, 4));
+	const struct blocks size = blocks_for(x->rows, x->N);
+	const size_t z_size = shared_size((size_t)size.height * size.cols, 4),
+		     part_size = shared_size((size_t)size.height * parts, sizeof(struct part));
+	char *room = (char *)rf_cuda_scratch(d, z_size + part_size + shared_size(size.height, 4));
 
-	if (!room || (rounds && !rf_cuda_rounded_room(d, (size_t)height * x->d)) ||
-	    (rounds && !(w = x->half ? (const bf16 *)x->w
-	                                      : rf_cuda_rounded_weight(d, x->w, x->N, x->d))))
+	if (!room || (rounds && !rf_cuda_rounded_room(d, (size_t)size.height * x->d)))
 		return;
-	float *z = (float *)room, *target_z = (float *)(room + z_size + part_size);
-	struct part *part = (struct part *)(room + z_size);
+	for (int r = 0; r < x->rows; r += size.height) {
+		const int n = x->rows - r < size.height ? x->rows - r : size.height;
+		const struct block b = {
+			n, x->d, x->N, size.cols, parts, x->inv_temp, rf_at(x->h, (size_t)r * x->d), x->w,
+			x->half, (float *)room, false, (struct part *)(room + z_size),
+			(float *)(room + z_size + part_size), x->target ? i32(x->target) + r : NULL,
+			{ x->entropy ? f32(x->entropy) + r : NULL, x->logp ? f32(x->logp) + r : NULL,
+			  x->top ? i32(x->top) + r : NULL, NULL }
+		};
 
-	for (int r = 0; r < x->rows; r += height) {
-		const int n = x->rows - r < height ? x->rows - r : height;
-		const int32_t *target = x->target ? i32(x->target) + r : NULL;
-		const rf_f32 from = rf_at(x->h, (size_t)r * x->d);
-		const struct stored rows = { f32(from), n, x->d, x->d, 1, 0 };
-		struct copy h;
-
-		if (rounds && !rf_cuda_rounded(d, &rows, NULL, &h))
+		if (!fold_block(d, &b))
 			return;
-		for (int j = 0; j < x->N; j += cols) {
-			const int m = x->N - j < cols ? x->N - j : cols;
-			struct rf_gemm g = {};
-
-			g.m = n, g.n = m, g.k = x->d, g.tb = true, g.lda = rounds ? h.ld : x->d;
-			g.ldb = x->d, g.ldc = cols;
-			g.a = from, g.b = rf_at(x->w, (size_t)j * x->d), g.c = (rf_f32)z;
-			if (rounds)
-				rf_cuda_gemm_bf16(d, &g, h.p, w + (size_t)j * x->d, z);
-			else
-				rf_cuda_gemm(d, &g);
-			LAUNCH(d, fold, blocks_of((size_t)n * parts_of(m)), 32 * WARPS, 0, z, cols, n,
-			       j, m, parts, x->inv_temp, target, ban(), part, target_z);
-		}
-		const struct results to = { x->entropy ? f32(x->entropy) + r : NULL,
-		                            x->logp ? f32(x->logp) + r : NULL,
-		                            x->top ? i32(x->top) + r : NULL, NULL };
-
-		LAUNCH(d, finish, blocks_of(n), 32 * WARPS, 0, part, n, parts, x->inv_temp, target,
-		       target_z, to);
 	}
 }
-
-/* ---- the gradient -------------------------------------------------------------------------- */
 
 enum { CE_COLS = 2048, CE_THREADS = 256 };
 
@@ -271,29 +301,47 @@ static __global__ void ce_cols(float *z, bf16 *half, int N, float inv_temp, cons
 	}
 }
 
-void rf_cuda_ce_grad(struct rf_dev *d, const struct rf_ce_grad *x)
+/* By the blocks of head_fwd, whose products have the same sizes, and so the same bits. */
+void rf_cuda_head_bwd(struct rf_dev *d, const struct rf_head_bwd *x)
 {
-	const int parts = parts_of(x->N);
-	const size_t part_size = shared_size((size_t)x->rows * parts, sizeof(struct part)),
-		     row_size = shared_size(x->rows, sizeof(struct row));
-	char *room;
+	const int parts = parts_of(x->N), chunks = (x->N + CE_COLS - 1) / CE_COLS;
 
-	if (!x->rows || !x->N ||
-	    !(room = (char *)rf_cuda_scratch(d, part_size + row_size + (size_t)x->rows * 4)))
+	if (!x->rows || !x->N)
 		return;
-	struct part *part = (struct part *)room;
-	struct row *row = (struct row *)(room + part_size);
-	float *target_z = (float *)(room + part_size + row_size);
+	const struct blocks size = blocks_for(x->rows, x->N);
+	const size_t part_size = shared_size((size_t)size.height * parts, sizeof(struct part)),
+		     row_size = shared_size(size.height, sizeof(struct row));
 
-	LAUNCH(d, fold, blocks_of((size_t)x->rows * parts), 32 * WARPS, 0, f32(x->z), x->N, x->rows, 0,
-	       x->N, parts, x->inv_temp, i32(x->target), ban(), part, target_z);
-	const struct results to = { NULL, f32(x->logp), NULL, row };
+	for (int r = 0; r < x->rows; r += size.height) {
+		const int n = x->rows - r < size.height ? x->rows - r : size.height;
+		const rf_f32 h = rf_at(x->h, (size_t)r * x->d);
+		char *room = (char *)rf_cuda_scratch(d, part_size + row_size + shared_size(size.height, 4));
+		struct row *row = (struct row *)(room + part_size);
+		struct rf_gemm g = {};
 
-	LAUNCH(d, finish, blocks_of(x->rows), 32 * WARPS, 0, part, x->rows, parts, x->inv_temp,
-	       i32(x->target), target_z, to);
-	bf16 *half = rf_cuda_rounded_beside(d, f32(x->z), (size_t)x->rows, (size_t)x->N, (size_t)x->N, true);
-	LAUNCH(d, ce_cols, (unsigned)((x->N + CE_COLS - 1) / CE_COLS * (size_t)x->rows), CE_THREADS, 0,
-	       f32(x->z), half, x->N, x->inv_temp, row, i32(x->target), f32(x->coef));
+		if (!room || d->err.code != RF_OK)
+			return;
+		const struct block b = {
+			n, x->d, x->N, size.cols, parts, x->inv_temp, h, x->w, false, f32(x->z), true,
+			(struct part *)room, (float *)(room + part_size + row_size), i32(x->target) + r,
+			{ x->entropy ? f32(x->entropy) + r : NULL, x->logp ? f32(x->logp) + r : NULL,
+			  x->top ? i32(x->top) + r : NULL, row }
+		};
+
+		if (!fold_block(d, &b))
+			return;
+		bf16 *half = rf_cuda_rounded_beside(d, f32(x->z), (size_t)n, (size_t)x->N, (size_t)x->N, true);
+		LAUNCH(d, ce_cols, (unsigned)(chunks * (size_t)n), CE_THREADS, 0, f32(x->z), half, x->N,
+		       x->inv_temp, row, i32(x->target) + r, f32(x->coef) + r);
+		g.m = x->N, g.n = x->d, g.k = n, g.ta = true, g.add = true;
+		g.a = x->z, g.lda = x->N, g.b = h, g.ldb = x->d, g.c = x->dw, g.ldc = x->d;
+		rf_cuda_gemm(d, &g);
+		g = {};
+		g.m = n, g.n = x->d, g.k = x->N, g.weight = true;
+		g.a = x->z, g.lda = x->N, g.b = x->w, g.ldb = x->d;
+		g.c = rf_at(x->dh, (size_t)r * x->d), g.ldc = x->d;
+		rf_cuda_gemm(d, &g);
+	}
 }
 
 /* ---- drawing ------------------------------------------------------------------------------- */

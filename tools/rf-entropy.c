@@ -10,7 +10,8 @@ static enum rf_code measure(void *entropy, struct rf_record *r, struct rf_err *e
 int main(int argc, char *argv[])
 {
 	struct rf_engine engine = RF_ENGINE_DEFAULTS;
-	struct rf_entropy entropy = { .engine = &engine };
+	struct rf_work work;
+	struct rf_entropy entropy = { .work = &work };
 	struct rf_stage stage = RF_STAGE_DEFAULTS;
 	const char *keep = NULL;
 	struct rf_cli_filter filter = { .stage = &stage, .engine = &engine };
@@ -44,8 +45,7 @@ int main(int argc, char *argv[])
 	if (!rf_entropy_keep(&entropy, keep))
 		rf_die(EX_USAGE, "--keep: '%s' is not a list of 'hidden' and 'logits' (try --help)", keep);
 
-	engine.needs = rf_entropy_needs;
-	engine.stage = &entropy;
+	rf_work_init(&work, &engine, rf_entropy_use(&entropy));
 	rf_cli_filter_open(&filter, &cli, argv[1]);
 	do {
 		rf_engine_sign(&engine, &stage.head, false);

@@ -32,6 +32,7 @@ static enum rf_code generate(void *arg, struct rf_record *r, int n, int *bad, st
 int main(int argc, char *argv[])
 {
 	struct rf_engine engine = RF_ENGINE_DEFAULTS;
+	struct rf_work work;
 	struct rf_opt model[RF_ENGINE_OPTS], method[RF_GENERATE_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_cli cli = {
 		.name = "rf-generate",
@@ -46,7 +47,7 @@ int main(int argc, char *argv[])
 	};
 	struct rf_err err;
 
-	how.engine = &engine;
+	how.work = &work;
 	rf_engine_options(&engine, NULL, model);
 	rf_generate_options(&how, method);
 	rf_stage_options(&stage, NULL, stream);
@@ -57,8 +58,7 @@ int main(int argc, char *argv[])
 	if (rf_generate_ready(&how, &err) != RF_OK)
 		rf_die_err(&err);
 
-	engine.needs = rf_generate_needs;
-	engine.stage = &how;
+	rf_work_init(&work, &engine, rf_generate_use(&how));
 	engine.fits = fits;
 	if (rf_engine_open(&engine, NULL, false, &err) != RF_OK)
 		rf_die_err(&err);

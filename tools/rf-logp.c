@@ -5,7 +5,8 @@
 #include "method/logp.h"
 
 static struct rf_engine engine = RF_ENGINE_DEFAULTS;
-static struct rf_logp logp = { .engine = &engine };
+static struct rf_work work;
+static struct rf_logp logp = { .work = &work };
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 
 static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf_err *e)
@@ -41,8 +42,7 @@ int main(int argc, char *argv[])
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 
-	engine.needs = rf_logp_needs;
-	engine.stage = &logp;
+	rf_work_init(&work, &engine, rf_logp_use(&logp));
 	engine.fits = fits;
 	if (rf_engine_open(&engine, NULL, false, &err) != RF_OK)
 		rf_die_err(&err);

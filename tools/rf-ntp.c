@@ -8,7 +8,7 @@
 
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
-static struct rf_entropy entropy = { .engine = &trainer.engine }; /* of --eval */
+static struct rf_entropy entropy = { .work = &trainer.work }; /* of --eval */
 static struct rf_eval sum;
 
 static enum rf_code evaluate(void *arg, struct rf_record *r, struct rf_err *e)
@@ -43,8 +43,7 @@ static void eval_all(const struct rf_cli *cli, char *path)
 	struct rf_err err;
 
 	entropy.nll = stage.output != NULL;
-	trainer.engine.needs = rf_entropy_needs;
-	trainer.engine.stage = &entropy;
+	rf_work_init(&trainer.work, &trainer.engine, rf_entropy_use(&entropy));
 	if (rf_engine_open(&trainer.engine, NULL, false, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_cli_notes(&trainer.engine);

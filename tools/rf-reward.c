@@ -1,5 +1,4 @@
 /* rf-reward -- says how well each rollout agrees with the text. */
-#include <limits.h>
 #include <stdlib.h>
 
 #include "base/rng.h"
@@ -7,23 +6,21 @@
 #include "method/reward.h"
 #include "method/reward_exec.h"
 
-static struct {
-	int kind, shift, draw_step;
-	uint64_t seed, step;
-	unsigned long long seen, alone; /* records; those without another position */
-} how = { .draw_step = -1 };
+static struct rf_reward_settings how = RF_REWARD_DEFAULTS;
+static uint64_t step;
+static unsigned long long seen, alone; /* records; those without another position */
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static struct rf_reward_exec *exec;
 
 static enum rf_code reward(void *arg, struct rf_record *r, struct rf_err *e)
 {
-	bool alone = false;
-	enum rf_code rc = rf_reward_record(r, how.kind, how.shift, how.seed, how.step, &alone, e);
+	bool no_other = false;
+	enum rf_code rc = rf_reward_record(r, how.kind, how.shift, how.seed, step, &no_other, e);
 
 	(void)arg;
-	how.seen++;
-	stage.fit += r->rollout.tokens != NULL || alone;
-	how.alone += alone;
+	seen++;
+	stage.fit += r->rollout.tokens != NULL || no_other;
+	alone += no_other;
 	return rc;
 }
 
@@ -32,6 +29,12 @@ static enum rf_code ask(void *arg, struct rf_record *r, struct rf_err *e)
 	(void)arg;
 	rf_progress_doing(&stage.progress, "waiting for the command");
 	return rf_reward_exec_record(exec, r, rf_in_fd(stage.in), e);
+}
+
+static enum rf_code put(void *arg, struct rf_record *r, struct rf_err *e)
+{
+	(void)arg;
+	return rf_put(stage.out, r, e);
 }
 
 /* However the program ends, the command must not stay behind. */
@@ -45,17 +48,8 @@ int main(int argc, char *argv[])
 	int64_t n;
 	struct rf_reward_exec_settings settings = RF_REWARD_EXEC_DEFAULTS;
 	struct rf_opt exec_opts[RF_REWARD_EXEC_OPTS], stream[RF_STAGE_OPTS], follow[RF_STAGE_FOLLOW_OPTS];
-	char kinds[RF_REWARD_WORDS], name[RF_REWARD_EXEC_NAME];
-	const struct rf_opt opts[] = {
-		{ "kind", 0, RF_OPT_ENUM, &how.kind, 0, 0, rf_reward_kinds(kinds),
-		  "how the reward is computed", true },
-		{ "shift", 0, RF_OPT_INT, &how.shift, 0, 1 << 24, "n",
-		  "compare with the text at the n-th next chosen position: a chance baseline", true },
-		{ "seed", 0, RF_OPT_U64, &how.seed, 0, 0, "n", "random seed (for --kind random)", true },
-		{ "draw-step", 0, RF_OPT_INT, &how.draw_step, -1, INT_MAX, "n",
-		  "training step for the random numbers; -1: the model's", true },
-		{ .name = NULL },
-	};
+	char name[RF_REWARD_EXEC_NAME];
+	struct rf_opt opts[RF_REWARD_OPTS];
 	const struct rf_cli cli = {
 		.name = "rf-reward",
 		.usage = "[--kind kind | --exec command] [-o file] [options] [file]",
@@ -67,7 +61,7 @@ int main(int argc, char *argv[])
 	};
 	struct rf_err err;
 
-	how.kind = rf_reward_kind("cosine");
+	rf_reward_options(&how, opts);
 	rf_reward_exec_options(&settings, exec_opts);
 	rf_stage_options(&stage, NULL, stream);
 	rf_stage_follow_options(&stage, follow);
@@ -91,9 +85,9 @@ int main(int argc, char *argv[])
 	do {
 		rf_stage_create(&stage);
 		stage.told |= rf_head_asked(&stage.head, "rf-rollout", "rollouts", &n);
-		how.step = rf_draw_step(how.draw_step, stage.head.step);
+		step = rf_draw_step(how.draw_step, stage.head.step);
 		if (settings.command &&
-		    rf_reward_exec_start(&exec, &settings, &stage.head, stage.out, &err) != RF_OK)
+		    rf_reward_exec_start(&exec, &settings, &stage.head, put, NULL, &err) != RF_OK)
 			rf_die_err(&err);
 		rf_stage_each(&stage, reward, NULL);
 		rf_progress_doing(&stage.progress, "waiting for the command");
@@ -104,9 +98,9 @@ int main(int argc, char *argv[])
 	} while (rf_stage_again(&stage, &cli));
 	rf_stage_close(&stage);
 	rf_stage_fits(&stage, "rollouts", "rf-rollout", "");
-	if (how.alone)
+	if (alone)
 		rf_say("%llu of %llu sequences lost their rollouts: they have no other position for "
 		       "--shift %d",
-		       how.alone, how.seen, how.shift);
+		       alone, seen, how.shift);
 	return 0;
 }

@@ -22,6 +22,7 @@ int main(int argc, char *argv[])
 {
 	int64_t chunks;
 	struct rf_engine engine = RF_ENGINE_DEFAULTS;
+	struct rf_work work;
 	struct rf_cli_filter filter = { .stage = &stage, .engine = &engine };
 	struct rf_opt model[RF_ENGINE_OPTS], method[RF_ROLLOUT_OPTS], stream[RF_STAGE_OPTS],
 		follow[RF_STAGE_FOLLOW_OPTS], stale[RF_CLI_STALE_OPTS];
@@ -38,7 +39,7 @@ int main(int argc, char *argv[])
 		.max_args = 1,
 	};
 
-	rollouts.engine = &engine;
+	rollouts.work = &work;
 	rf_engine_options(&engine, NULL, model);
 	rf_rollout_options(&rollouts, method);
 	rf_stage_options(&stage, NULL, stream);
@@ -47,8 +48,7 @@ int main(int argc, char *argv[])
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 
-	engine.needs = rf_rollout_needs;
-	engine.stage = &rollouts;
+	rf_work_init(&work, &engine, rf_rollout_use(&rollouts));
 	engine.fits = fits;
 	rf_cli_filter_open(&filter, &cli, argv[1]);
 	if (!rollouts.score)

@@ -17,6 +17,7 @@
 #include "ckpt/manifest.h"
 #include "cli/cli_model.h"
 #include "engine/dry_run.h"
+#include "engine/work.h"
 #include "method/meet.h"
 #include "ranks/guard.h"
 #include "text/tokenizer.h"
@@ -71,7 +72,7 @@ static void check_head(const struct rf_stage *s, struct rf_engine *g)
 		rf_blame(&err, "%s", rf_in_name(s->in));
 		rf_die_err(&err);
 	}
-	if (rf_engine_ahead(g, rf_in_head(s->in), &err) != RF_OK)
+	if (rf_work_ahead(g, rf_in_head(s->in), &err) != RF_OK)
 		rf_die_err(&err);
 }
 

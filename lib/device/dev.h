@@ -264,9 +264,11 @@ struct rf_attn_bwd {
 struct rf_head_fwd { int rows, d, N; bool half; float inv_temp; rf_f32 h, w; rf_i32 target;
                      rf_f32 entropy, logp; rf_i32 top; };
 
-/* z (rows, N) becomes coef * inv_temp * (softmax(z inv_temp) - [target]), the gradient of -coef logp, and
- * zeros where coef is 0; logp (rows) is written unless it is NULL. */
-struct rf_ce_grad { int rows, N; float inv_temp; rf_f32 z; rf_i32 target; rf_f32 coef, logp; };
+/* The gradient of the sum of -coef logp over rows: dh (rows, d) =, dw (N, d) +=.  A row whose coef is 0 adds
+ * nothing, whatever its logits are.  The outputs of head_fwd, each of which may be NULL, have the bits that it
+ * gives for so many rows.  z: room for the logits of logit_rows() rows, or of all if there are less. */
+struct rf_head_bwd { int rows, d, N; float inv_temp; rf_f32 h, w; rf_i32 target; rf_f32 coef;
+                     rf_f32 entropy, logp; rf_i32 top; rf_f32 z, dh, dw; };
 
 /* Draws a token for each row, from the logits z[row / n] (., N): p = softmax(z inv_temp) without the banned
  * ids; of it the top_k most likely (0: all; the lowest ids of equals); of these the fewest, most likely
@@ -326,7 +328,7 @@ struct rf_axpy { size_t n; float scale; bool add, operand; rf_f32 x, y; };
 	X(gate_fwd) X(gate_bwd) X(delta_fwd) X(delta_bwd) X(decay_fwd) X(decay_bwd) \
 	X(feature_fwd) X(feature_bwd) X(rates_fwd) X(rates_bwd) X(learn_fwd) X(learn_bwd) \
 	X(momentum_fwd) X(momentum_bwd) X(length_fwd) X(length_bwd) X(renorm_fwd) X(renorm_bwd) \
-	X(diagonal) X(attn_fwd) X(attn_bwd) X(head_fwd) X(ce_grad) X(sample) X(dot) X(adamw) X(axpy) \
+	X(diagonal) X(attn_fwd) X(attn_bwd) X(head_fwd) X(head_bwd) X(sample) X(dot) X(adamw) X(axpy) \
 	X(sum_add) X(sum_take)
 
 /* What a program will ask of a device.  From it follows the memory that the device takes besides what is
@@ -431,7 +433,7 @@ struct rf_dev {
 
 /* The number of this table's version.  It also differs if the sizes of its structs do. */
 #define RF_PLUGIN_ABI \
-	((uint64_t)10 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
+	((uint64_t)11 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
 	 sizeof(struct rf_dev))
 
 /* Opens the device of that name: "cpu", "check", "cuda", or "auto", which takes a GPU if there is one, else

@@ -8,6 +8,7 @@
 
 #include "base/print.h"
 #include "engine/dry_run.h"
+#include "engine/work.h"
 #include "io/file.h"
 
 /* ---- outputs ------------------------------------------------------------------------------- */
@@ -91,7 +92,7 @@ static enum rf_code look(const struct rf_dry_run *d, struct rf_shape *s, struct 
 	if ((rc = rf_engine_check_head(d->engine, rf_in_head(in), e)) != RF_OK) {
 		rf_blame(e, "%s", rf_in_name(in));
 	} else {
-		if (rf_engine_expect(rf_in_head(in), s))
+		if (rf_work_expect(rf_in_head(in), s))
 			from->rollouts = "from the stream's history";
 		rc = first_record(d, in, s, from, e);
 	}
@@ -207,8 +208,8 @@ enum rf_code rf_dry_run(const struct rf_dry_run *d, char **text, struct rf_err *
 	*text = NULL;
 	shape.T = g->max_len ? g->max_len : g->segment;
 	if ((rc = check_outputs(d->opts, e)) != RF_OK || (rc = look(d, &shape, &from, e)) != RF_OK ||
-	    (rc = rf_engine_memory(g, &shape, &memory, e)) != RF_OK ||
-	    (rc = rf_engine_speed(g, &shape, &speed, e)) != RF_OK)
+	    (rc = rf_work_memory(g, &shape, &memory, e)) != RF_OK ||
+	    (rc = rf_work_speed(g, &shape, &speed, e)) != RF_OK)
 		return rc;
 	print_model(&out, g);
 	print_settings(&out, d);

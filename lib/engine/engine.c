@@ -1,15 +1,9 @@
-/* engine.c -- a model that is ready to work: weights on the device, and memory for one sequence and
- * its rollouts.
- *
- * The memory is one tree (tree.h) and one block of the stage's own.  Both are laid out for the largest value
- * of each dimension so far, and never shrink.  So if a stream's largest record is known in advance (--max-len
- * gives the length, the history the positions and rollouts), nothing is allocated after the first
- * reservation. */
+/* engine.c -- a model that is ready to work: the device, and the weights on it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/engine.h"
-#include "model/mixer.h"
+#include "engine/work.h"
 
 void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS])
 {
@@ -102,8 +96,6 @@ static enum rf_code load(struct rf_engine *g, struct rf_err *e)
 	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
 }
 
-static bool halved(const struct rf_engine *g) { return rf_model_halves(&g->dev, g->train); }
-
 /* Memory of the GPU that other programs of a pipeline take, which work on it at the same time: a filter has
  * the weights, the rounded copy of a head that is the embedding, and a segment's pass; and each program, this
  * one too, what the driver keeps for it. */
@@ -121,22 +113,24 @@ static enum rf_code choose_segment(struct rf_engine *g, struct rf_err *e)
 {
 	enum { LEAST = 2048, FILTER = 4096, TRAINER = 8192 };
 	const size_t all = g->dev.memory, taken = taken_by_others(g), room = all > taken ? all - taken : 0;
-	struct rf_demand need = { .grows = NULL };
+	struct rf_need need = { .grows = NULL };
+	const struct rf_use *use;
 	struct rf_memory memory;
 	enum rf_code rc;
 
-	if (!all || !g->needs) {
+	if (!all || !g->work) {
 		g->segment = LEAST;
 		return RF_OK;
 	}
+	use = &g->work->use;
 	for (g->segment = g->train ? TRAINER : FILTER; g->segment > LEAST; g->segment /= 2) {
 		struct rf_shape shape = RF_SHAPE_PAPER;
 
 		shape.T = g->max_len ? g->max_len : g->segment;
-		g->needs(g->stage, &shape, &need);
+		use->needs(use->stage, &shape, &need);
 		if (need.plan.recompute && g->segment > FILTER)
 			continue;
-		if ((rc = rf_engine_memory(g, &shape, &memory, e)) != RF_OK)
+		if ((rc = rf_work_memory(g, &shape, &memory, e)) != RF_OK)
 			return rc;
 		if (memory.all - memory.host <= room)
 			break;
@@ -200,20 +194,10 @@ enum rf_code rf_engine_renew(struct rf_engine *g, struct rf_ckpt *next, struct r
 	return same ? RF_OK : load(g, e);
 }
 
-void rf_engine_forget(struct rf_engine *g)
-{
-	rf_tree_free(g->tree);
-	if (g->extra)
-		g->dev.ops->release(&g->dev, g->extra);
-	g->tree = NULL;
-	g->extra = NULL;
-	g->extra_bytes = 0;
-	g->plan = (struct rf_plan){ .max_len = 0 };
-}
-
 void rf_engine_close(struct rf_engine *g)
 {
-	rf_engine_forget(g);
+	if (g->work)
+		rf_work_forget(g->work);
 	rf_model_free(&g->model);
 	rf_dev_close(&g->dev);
 	if (g->ckpt == &g->own)
@@ -269,179 +253,4 @@ void rf_engine_sign(const struct rf_engine *g, struct rf_head *h, bool draws)
 	memcpy(h->arch, g->ckpt->arch, sizeof h->arch);
 	memcpy(h->weights, g->ckpt->weights, sizeof h->weights);
 	h->step = g->ckpt->step;
-}
-
-/* ---- memory -------------------------------------------------------------------------------- */
-
-static int larger(int a, int b) { return a > b ? a : b; }
-static int smaller(int a, int b) { return a < b ? a : b; }
-
-/* The plan, with what the engine itself decides. */
-static struct rf_plan own_plan(const struct rf_engine *g, const struct rf_plan *want)
-{
-	struct rf_plan p = *want;
-
-	p.segment = rf_segment(g->segment);
-	p.max_len = larger(p.max_len, g->max_len);
-	return p;
-}
-
-/* Of the weights that rows are multiplied by: how many numbers, and the largest; and the widest row there is.
- * halved: those that products alone read need no rounded copy, and an embedding only if it is the head.
- * Embedding and head are not among the latter two: one is looked up, the other has blocks of its own. */
-static void weigh(const struct rf_params *p, int vocab, bool halved, struct rf_workspace *need)
-{
-	for (int i = 0; i < p->n; i++) {
-		const struct rf_param *w = &p->p[i];
-
-		if (w->ndim != 2)
-			continue;
-		if (!halved || (!w->product && (p->tied || w->shape[0] != vocab))) {
-			need->weights++;
-			need->matrices += w->count;
-		}
-		if (w->shape[0] == vocab)
-			continue;
-		need->largest = w->count > need->largest ? w->count : need->largest;
-		need->widest = larger(need->widest, larger(w->shape[0], w->shape[1]));
-	}
-}
-
-/* What the device takes in addition to a plan's tree and the weights. */
-static struct rf_workspace workspace_of(const struct rf_engine *g, const struct rf_plan *p)
-{
-	const struct rf_config *c = &g->ckpt->cfg;
-	struct rf_workspace need = { .d = c->d, .vocab = c->vocab, .train = g->train,
-	                             .rollouts = p->positions * p->n, .steps = p->k, .group = p->n,
-	                             .decode = p->decode };
-
-	weigh(&g->ckpt->params, c->vocab, halved(g), &need);
-	need.widest = larger(need.widest, 2 * c->ffn);
-	need.segment = smaller(p->segment, p->max_len);
-	need.rows = larger(need.segment, need.rollouts * need.steps);
-	for (int l = 0; l < c->layers; l++)
-		if (c->mixer[l]->workspace)
-			c->mixer[l]->workspace(c, &need);
-	return need;
-}
-
-enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, size_t extra,
-                               struct rf_err *e)
-{
-	struct rf_plan p = own_plan(g, want);
-	const struct rf_plan *old = &g->plan;
-	const int rollouts = p.decode ? p.positions * p.n : 0, steps = p.decode ? p.k : 0;
-	bool prepared = rollouts == g->now.rollouts && steps == g->now.steps;
-	enum rf_code rc;
-
-	if (!g->tree || p.train != old->train || p.recompute != old->recompute || p.decode != old->decode ||
-	    p.apart != old->apart || p.max_len > old->max_len || p.positions > old->positions ||
-	    p.n > old->n || p.k > old->k) {
-		p.max_len = larger(p.max_len, old->max_len);
-		p.positions = larger(p.positions, old->positions);
-		p.n = larger(p.n, old->n);
-		p.k = larger(p.k, old->k);
-		rf_tree_free(g->tree);
-		if ((rc = rf_tree_new(&g->tree, &g->model, &p, e)) != RF_OK)
-			return rc;
-		g->plan = p;
-		prepared = false;
-	}
-	if (!prepared) {
-		struct rf_workspace workspace = workspace_of(g, &g->plan);
-
-		workspace.now.rollouts = g->now.rollouts = rollouts;
-		workspace.now.steps = g->now.steps = steps;
-		g->dev.ops->prepare(&g->dev, &workspace);
-		if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
-			return rc;
-	}
-	if (extra > g->extra_bytes) {
-		if (g->extra)
-			g->dev.ops->release(&g->dev, g->extra);
-		g->extra_bytes = 0;
-		if (!(g->extra = g->dev.ops->alloc(&g->dev, extra)))
-			return rf_dev_sync(&g->dev, e);
-		g->extra_bytes = extra;
-	}
-	return RF_OK;
-}
-
-bool rf_engine_expect(const struct rf_head *h, struct rf_shape *shape)
-{
-	/* beyond them a stream's word does not decide an allocation */
-	enum { MOST = 1 << 16, MOST_TOKENS = 1 << 20 };
-	const struct { const char *tool, *option; int *to; } said[] = {
-		{ "rf-select", "chunks", &shape->c },
-		{ "rf-rollout", "rollouts", &shape->n },
-		{ "rf-rollout", "length", &shape->k },
-	};
-
-	const struct rf_shape before = *shape;
-	bool any = false;
-
-	for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
-		int64_t value;
-
-		if (rf_head_asked(h, said[i].tool, said[i].option, &value) && value > 0 && value <= MOST) {
-			*said[i].to = (int)value;
-			any = true;
-		}
-	}
-	if ((int64_t)shape->c * shape->n * shape->k <= MOST_TOKENS)
-		return any;
-	*shape = before;
-	return false;
-}
-
-enum rf_code rf_engine_ahead(struct rf_engine *g, const struct rf_head *h, struct rf_err *e)
-{
-	struct rf_shape shape = RF_SHAPE_PAPER;
-	struct rf_demand need = { .grows = NULL };
-
-	if (!g->max_len || !g->needs)
-		return RF_OK;
-	shape.T = g->max_len;
-	rf_engine_expect(h, &shape);
-	g->needs(g->stage, &shape, &need);
-	return rf_engine_reserve(g, &need.plan, need.extra, e);
-}
-
-size_t rf_engine_tree_bytes(const struct rf_engine *g, const struct rf_plan *want)
-{
-	struct rf_dev dev = g->dev; /* it is asked how large things are, not used */
-	struct rf_model bare = { .dev = &dev, .cfg = &g->ckpt->cfg, .params = &g->ckpt->params };
-	struct rf_plan p = own_plan(g, want);
-	size_t bytes = 0;
-
-	if (rf_model_bind(&bare, NULL) == RF_OK)
-		bytes = rf_tree_bytes(&bare, &p);
-	rf_model_unbind(&bare);
-	return bytes;
-}
-
-enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struct rf_memory *m,
-                              struct rf_err *e)
-{
-	/* code and libraries; oneDNN's products, compiled per thread */
-	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20 };
-	struct rf_workspace workspace;
-	struct rf_demand need = { .grows = NULL };
-	const struct rf_span own = own_part(g);
-	struct rf_plan p;
-	size_t tree;
-
-	g->needs(g->stage, shape, &need);
-	p = own_plan(g, &need.plan);
-	if (!(tree = rf_engine_tree_bytes(g, &p)))
-		return rf_fail(e, RF_ENOMEM, "out of memory (the plan of a sequence of %d tokens)",
-		               p.max_len);
-	workspace = workspace_of(g, &p);
-	m->weights = rf_model_bytes(&g->ckpt->params, g->train ? &own : NULL, halved(g)) + need.own;
-	m->pass = tree + need.extra;
-	m->device = g->dev.ops->workspace(&g->dev, &workspace);
-	m->host = PROGRAM + PER_THREAD * (size_t)g->dev.threads + need.host;
-	m->grows = need.grows;
-	m->all = m->weights + m->pass + m->device + m->host;
-	return RF_OK;
 }

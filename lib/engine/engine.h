@@ -1,11 +1,5 @@
-/* engine.h -- what every program with a model does before its first record: open the checkpoint and the
- * device, plan memory, load the weights; and plan again for longer sequences than expected.
- *
- * With --max-len, memory is added up and allocated before the first record is read.  It is planned for
- * sequences of that length, with as many positions and rollouts as the stream's history announces, or else as
- * in the paper of ReFINE (arXiv:2602.16704).  So memory runs out at the start or never.  A longer record is
- * refused when it is read.  Without --max-len, memory is planned for the first record (in a trainer, for the
- * first mini-batch), and again for a longer one. */
+/* engine.h -- what lasts as long as a program with a model: the device, the checkpoint, the weights.  Memory
+ * for sequences is that of struct rf_work (work.h), of which an engine may have several. */
 #ifndef RF_ENGINE_H
 #define RF_ENGINE_H
 
@@ -16,22 +10,9 @@
 #include "ckpt/ckpt.h"
 #include "device/dev.h"
 #include "model/model.h"
-#include "model/tree.h"
 #include "stream/stream.h"
 
-/* What memory is planned for: sequences of T tokens, c positions in each, n rollouts of k tokens at each
- * position. */
-struct rf_shape { int T, c, n, k; };
-#define RF_SHAPE_PAPER { .c = 8, .n = 1, .k = 5 }
-
-/* What a stage needs for a shape. */
-struct rf_demand {
-	struct rf_plan plan;
-	size_t extra;                /* device memory in addition to the tree: rf_engine_reserve() */
-	size_t own;                  /* device memory that the stage has allocated itself */
-	size_t host;                 /* host memory for the records that it holds and writes */
-	const char *grows;           /* what the plan cannot count, for --dry-run to say; NULL: nothing */
-};
+struct rf_work;
 
 struct rf_engine {
 	/* settings */
@@ -46,10 +27,7 @@ struct rf_engine {
 	   (rf_params_part()); 0: of all */
 	int part, parts;
 	/* the stage; set before the engine is opened */
-
-	/* computes what the stage needs for *shape; first overwrites what the stage itself decides of it */
-	void (*needs)(const void *stage, struct rf_shape *shape, struct rf_demand *need);
-	const void *stage;
+	struct rf_work *work;        /* what memory is planned for; rf_work_init() sets it */
 	bool response;               /* the stage also reads the response that follows a record's tokens */
 	/* whether the stage would accept this record of this stream, or else RF_EDATA; it may change the
 	   record.  --dry-run calls it for the first record.  NULL: rf_engine_check_record() decides */
@@ -61,11 +39,6 @@ struct rf_engine {
 	struct rf_dev dev;
 	struct rf_model model;
 	struct rf_transfer transfer; /* copies to and from device memory, for loading and saving */
-	struct rf_tree *tree;
-	struct rf_plan plan;         /* of the tree */
-	struct { int rollouts, steps; } now; /* what the device is prepared for: struct rf_workspace */
-	void *extra;                 /* device memory of the stage, besides the tree: rf_engine_reserve() */
-	size_t extra_bytes;
 	bool train;
 };
 #define RF_ENGINE_DEFAULTS { .device = NULL }
@@ -105,43 +78,5 @@ enum rf_code rf_engine_check_record(const struct rf_engine *g, const struct rf_r
  * the size of the vocabulary.  draws: the stage writes tokens that this model draws.  The model's vocabulary
  * may be larger than the tokenizer's (it is usually padded), so the head's then grows to it. */
 void rf_engine_sign(const struct rf_engine *g, struct rf_head *h, bool draws);
-
-/* Sets *shape to what a stream's history announces.  What it does not say, or says beyond reason, stays as it
- * is in *shape.  Returns whether it says anything. */
-bool rf_engine_expect(const struct rf_head *h, struct rf_shape *shape);
-/* With --max-len: allocates the memory that the stage needs for that length, before the first record.
- * Without: does nothing. */
-enum rf_code rf_engine_ahead(struct rf_engine *g, const struct rf_head *h, struct rf_err *e);
-/* Makes the tree large enough for the plan (with the engine's own segment), and g->extra for the stage.  What
- * was in either is lost if it grows. */
-enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, size_t extra,
-                               struct rf_err *e);
-
-/* Frees the tree and g->extra: what is reserved next does not have to hold what was reserved before. */
-void rf_engine_forget(struct rf_engine *g);
-/* Bytes of the tree that rf_engine_reserve() would make for this plan.  0: the plan is too large to count, or
- * out of memory. */
-size_t rf_engine_tree_bytes(const struct rf_engine *g, const struct rf_plan *want);
-
-/* What a program's memory is used for, in bytes. */
-struct rf_memory {
-	size_t all;
-	size_t weights;              /* with gradient, its exact sum, and moments, if it trains */
-	size_t pass;                 /* tree and extra */
-	size_t device;               /* what the device takes for operations: struct rf_workspace */
-	size_t host;                 /* the program, its libraries, and records */
-	const char *grows;           /* what is not counted; NULL: nothing */
-};
-/* Counts the memory that the stage needs for a shape, without allocating it on the device.  Errors:
- * RF_ENOMEM: it is more than can be counted. */
-enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struct rf_memory *m,
-                              struct rf_err *e);
-
-/* flops: what the stage computes for one sequence of a shape with its rollouts, in matrix products and
- * mixers.  per_second: the speed of the device, measured now with one product of the model (which takes some
- * hundredths of a second and some MiB). */
-struct rf_speed { double flops, per_second; };
-enum rf_code rf_engine_speed(struct rf_engine *g, struct rf_shape *shape, struct rf_speed *s,
-                             struct rf_err *e);
 
 #endif

@@ -1,6 +1,6 @@
 /* estimate.c -- how long a sequence will take: the stage's operations, and a product's measured speed. */
 #include "base/clock.h"
-#include "engine/engine.h"
+#include "engine/work.h"
 
 static int smaller(int a, int b) { return a < b ? a : b; }
 
@@ -37,16 +37,18 @@ static enum rf_code time_product(struct rf_engine *g, int rows, double *per_seco
 	return rc;
 }
 
-enum rf_code rf_engine_speed(struct rf_engine *g, struct rf_shape *shape, struct rf_speed *s,
+enum rf_code rf_work_speed(struct rf_engine *g, struct rf_shape *shape, struct rf_speed *s,
                              struct rf_err *e)
 {
 	struct rf_model bare = { .dev = &g->dev, .cfg = &g->ckpt->cfg, .params = &g->ckpt->params };
-	struct rf_demand need = { .grows = NULL };
+	const struct rf_use *use = &g->work->use;
+	struct rf_need need = { .grows = NULL };
 	const struct rf_plan *p = &need.plan;
 	int T = shape->T;
 	double rollout_rows;
 
-	g->needs(g->stage, shape, &need);
+	use->decide(use->stage, shape);
+	use->needs(use->stage, shape, &need);
 	if (rf_model_bind(&bare, e) != RF_OK)
 		return RF_ENOMEM;
 	/* a row of a rollout costs as much as a row of the sequence; where nothing is learned, only the rows

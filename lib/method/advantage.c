@@ -6,6 +6,21 @@
 
 #include "method/advantage.h"
 
+void rf_advantage_options(struct rf_advantage *a, struct rf_opt opts[RF_ADVANTAGE_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "group", 0, RF_OPT_ENUM, &a->group, 0, 0, RF_GROUP_WORDS,
+		  "rollouts to compare; auto: of a position, or of the sequence if n is 1", true },
+		{ "no-std", 0, RF_OPT_FLAG, &a->no_std, 0, 0, NULL,
+		  "do not divide advantages by the standard deviation", true },
+		{ "allow-single", 0, RF_OPT_FLAG, &a->allow_single, 0, 0, NULL,
+		  "accept groups of one rollout: the advantage is the reward", true },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_ADVANTAGE_OPTS);
+}
+
 static bool spread_free(const float *R, int G)
 {
 	for (int g = 1; g < G; g++)

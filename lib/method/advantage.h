@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "base/opt.h"
 #include "stream/record.h"
 
 enum rf_group { RF_GROUP_AUTO, RF_GROUP_SEQUENCE, RF_GROUP_POSITION };
@@ -15,6 +16,10 @@ struct rf_advantage {
 	bool no_std;         /* do not divide by the deviation */
 	bool allow_single;   /* a group of one rollout: A = R instead of an error */
 };
+
+/* --group --no-std --allow-single */
+enum { RF_ADVANTAGE_OPTS = 4 };
+void rf_advantage_options(struct rf_advantage *a, struct rf_opt opts[RF_ADVANTAGE_OPTS]);
 
 /* Computes the advantages A (G) of one group of G rewards, in double.  std is the sample deviation (divisor
  * G-1).  Two or more equal rewards give exactly 0.  Errors: RF_EDATA: G = 1, unless allow_single. */

@@ -28,47 +28,44 @@ bool rf_entropy_keep(struct rf_entropy *s, const char *words)
 	return true;
 }
 
-/* Device memory of the stage: one number per token each. */
-struct place { rf_f32 entropy, logp, z; rf_i32 target, top; };
-
-static size_t place(const struct rf_entropy *s, int T, void *base, struct place *p)
+static void place(void *stage, const struct rf_shape *shape, struct rf_arena *a)
 {
-	struct rf_arena a = { base, 0 };
-	size_t n = (size_t)T;
+	struct rf_entropy *s = stage;
+	struct rf_entropy_place *p = &s->at;
+	size_t n = (size_t)shape->T;
 
-	p->entropy = rf_arena_f32(&a, n);
-	p->logp = rf_arena_f32(&a, n);
-	p->target = rf_arena_i32(&a, n);
-	p->top = rf_arena_i32(&a, n);
-	p->z = s->logits ? rf_arena_f32(&a, (size_t)LOGIT_ROWS * (size_t)s->engine->ckpt->cfg.vocab) : NULL;
-	return a.used;
+	p->entropy = rf_arena_f32(a, n);
+	p->logp = rf_arena_f32(a, n);
+	p->target = rf_arena_i32(a, n);
+	p->top = rf_arena_i32(a, n);
+	p->z = s->logits ? rf_arena_f32(a, (size_t)LOGIT_ROWS * (size_t)s->work->engine->ckpt->cfg.vocab)
+	                 : NULL;
 }
 
-void rf_entropy_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need)
+static void decide(const void *stage, struct rf_shape *shape)
+{
+	(void)stage;
+	*shape = (struct rf_shape){ .T = shape->T };
+}
+
+static void needs(const void *stage, const struct rf_shape *shape, struct rf_need *need)
 {
 	const struct rf_entropy *s = stage;
-	const struct rf_config *c = &s->engine->ckpt->cfg;
+	const struct rf_config *c = &s->work->engine->ckpt->cfg;
 	size_t row = 3 + (s->hidden ? (size_t)c->d : 0) + (s->logits ? (size_t)c->vocab : 0);
-	struct place unused;
 
-	*shape = (struct rf_shape){ .T = shape->T };
-	*need = (struct rf_demand){ .plan = { .max_len = shape->T },
-	                          .extra = place(s, shape->T, NULL, &unused) };
+	need->plan = (struct rf_plan){ .max_len = shape->T };
 	need->host = 3 * (size_t)shape->T * row * 4; /* in the record, packed, compressed */
 }
 
-static enum rf_code reserve(struct rf_entropy *s, int T, struct rf_err *e)
+struct rf_use rf_entropy_use(struct rf_entropy *s)
 {
-	struct rf_shape shape = { .T = T > s->engine->max_len ? T : s->engine->max_len };
-	struct rf_demand need = { .grows = NULL };
-
-	rf_entropy_needs(s, &shape, &need);
-	return rf_engine_reserve(s->engine, &need.plan, need.extra, e);
+	return (struct rf_use){ s, decide, needs, place };
 }
 
 static void keep(struct rf_entropy *s, struct rf_record *r, rf_f32 hidden, int first, int rows, rf_f32 z)
 {
-	struct rf_model *m = &s->engine->model;
+	struct rf_model *m = &s->work->engine->model;
 	int d = m->cfg->d, N = m->cfg->vocab;
 
 	if (s->hidden)
@@ -83,55 +80,57 @@ static void keep(struct rf_entropy *s, struct rf_record *r, rf_f32 hidden, int f
 	}
 }
 
-static enum rf_code not_finite(struct rf_engine *g, int position, struct rf_err *e)
+static enum rf_code not_finite(struct rf_work *w, int position, struct rf_err *e)
 {
 	char why[100];
 
 	return rf_fail(e, RF_ENUMERIC, "the logits at position %d are not finite: %s", position,
-	               rf_tree_blame(g->tree, NULL, why) ? why : "the head overflows there");
+	               rf_tree_blame(w->tree, NULL, why) ? why : "the head overflows there");
 }
 
 enum rf_code rf_entropy_pass(struct rf_entropy *s, struct rf_record *r, float *entropy, float *logp,
                              int32_t *top, struct rf_err *e)
 {
-	struct rf_engine *g = s->engine;
+	struct rf_engine *g = s->work->engine;
 	struct rf_model *m = &g->model;
 	const struct rf_ops *ops = g->dev.ops;
-	struct place at;
+	const struct rf_entropy_place *at = &s->at;
+	struct rf_tree *t;
 	enum rf_code rc;
 
-	if ((rc = rf_engine_check_record(g, r, e)) != RF_OK || (rc = reserve(s, r->T, e)) != RF_OK)
+	if ((rc = rf_engine_check_record(g, r, e)) != RF_OK ||
+	    (rc = rf_work_reserve(s->work, &(struct rf_shape){ .T = r->T }, e)) != RF_OK)
 		return rc;
-	place(s, g->plan.max_len, g->extra, &at);
-	rf_tree_begin(g->tree, r->tokens, r->T, NULL, 0);
+	t = s->work->tree;
+	rf_tree_begin(t, r->tokens, r->T, NULL, 0);
 	if (logp) {
 		int32_t none = -1;
 		if (r->T > 1)
-			ops->upload(&g->dev, at.target, r->tokens + 1, (size_t)(r->T - 1) * 4);
-		ops->upload(&g->dev, rf_at_i32(at.target, (size_t)(r->T - 1)), &none, 4);
+			ops->upload(&g->dev, at->target, r->tokens + 1, (size_t)(r->T - 1) * 4);
+		ops->upload(&g->dev, rf_at_i32(at->target, (size_t)(r->T - 1)), &none, 4);
 	}
-	for (int i = 0; i < g->tree->segments; i++) {
-		size_t first = (size_t)rf_tree_first(g->tree, i);
-		int rows = rf_tree_rows(g->tree, i);
-		rf_f32 hidden = rf_tree_forward(g->tree, i);
+	for (int i = 0; i < t->segments; i++) {
+		size_t first = (size_t)rf_tree_first(t, i);
+		int rows = rf_tree_rows(t, i);
+		rf_f32 hidden = rf_tree_forward(t, i);
 
 		RF_RUN(m->dev, head_fwd, .rows = rows, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = 1,
 		       .h = hidden, .w = rf_w(m, m->head), .half = m->head.half,
-		       .target = logp ? rf_at_i32(at.target, first) : NULL,
-		       .entropy = rf_at(at.entropy, first), .logp = logp ? rf_at(at.logp, first) : NULL,
-		       .top = top ? rf_at_i32(at.top, first) : NULL);
-		keep(s, r, hidden, (int)first, rows, at.z);
+		       .target = logp ? rf_at_i32(at->target, first) : NULL,
+		       .entropy = rf_at(at->entropy, first), .logp = logp ? rf_at(at->logp, first) : NULL,
+		       .top = top ? rf_at_i32(at->top, first) : NULL);
+		keep(s, r, hidden, (int)first, rows, at->z);
 	}
-	ops->download(&g->dev, entropy, at.entropy, (size_t)r->T * 4);
+	ops->download(&g->dev, entropy, at->entropy, (size_t)r->T * 4);
 	if (logp)
-		ops->download(&g->dev, logp, at.logp, (size_t)r->T * 4);
+		ops->download(&g->dev, logp, at->logp, (size_t)r->T * 4);
 	if (top)
-		ops->download(&g->dev, top, at.top, (size_t)r->T * 4);
+		ops->download(&g->dev, top, at->top, (size_t)r->T * 4);
 	if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
 		return rc;
-	for (int t = 0; t < r->T; t++)
-		if (!isfinite(entropy[t]) || (logp && !isfinite(logp[t])))
-			return not_finite(g, t, e);
+	for (int i = 0; i < r->T; i++)
+		if (!isfinite(entropy[i]) || (logp && !isfinite(logp[i])))
+			return not_finite(s->work, i, e);
 	return RF_OK;
 }
 
@@ -154,9 +153,27 @@ void rf_entropy_nll(struct rf_record *r, const float *logp, const int32_t *top, 
 	r->correct = correct;
 }
 
+enum rf_code rf_entropy_fetch(struct rf_entropy *s, struct rf_record *r, struct rf_err *e)
+{
+	struct rf_dev *d = &s->work->engine->dev;
+	float *entropy = rf_entropy_array(r, (size_t)r->T, e);
+	enum rf_code rc;
+
+	if (!entropy)
+		return RF_ENOMEM;
+	d->ops->download(d, entropy, s->at.entropy, (size_t)r->T * 4);
+	if ((rc = rf_dev_sync(d, e)) != RF_OK)
+		return rc;
+	for (int i = 0; i < r->T; i++)
+		if (!isfinite(entropy[i]))
+			return not_finite(s->work, i, e);
+	r->entropy = entropy;
+	return RF_OK;
+}
+
 enum rf_code rf_entropy_record(struct rf_entropy *s, struct rf_record *r, struct rf_err *e)
 {
-	const struct rf_config *c = &s->engine->ckpt->cfg;
+	const struct rf_config *c = &s->work->engine->ckpt->cfg;
 	size_t T = (size_t)r->T;
 	float *entropy = rf_entropy_array(r, T, e), *logp = NULL, *nll = NULL, *correct = NULL;
 	int32_t *top = NULL;

@@ -69,7 +69,7 @@ enum rf_code rf_generate_ready(const struct rf_generate_settings *s, struct rf_e
 /* Without a tokenizer that is ours there is no text, but still tokens. */
 static enum rf_code open_models(struct rf_generate_settings *s, const struct rf_head *h, struct rf_err *e)
 {
-	const struct rf_ckpt *c = s->engine->ckpt;
+	const struct rf_ckpt *c = s->work->engine->ckpt;
 	enum rf_code rc;
 
 	if (*c->tokenizer) {
@@ -77,7 +77,7 @@ static enum rf_code open_models(struct rf_generate_settings *s, const struct rf_
 		/* a trainer may have removed the step since it was opened: the run's next has the same */
 		if (access(c->dir, F_OK) && errno == ENOENT) {
 			rf_tokenizer_free(s->words);
-			rc = rf_tokenizer_open(&s->words, s->engine->path, e);
+			rc = rf_tokenizer_open(&s->words, s->work->engine->path, e);
 		}
 		if (rc != RF_EMODEL)
 			return rc;
@@ -90,7 +90,7 @@ static enum rf_code open_models(struct rf_generate_settings *s, const struct rf_
 
 static enum rf_code fit_model(struct rf_generate_settings *s, struct rf_err *e)
 {
-	const struct rf_ckpt *c = s->engine->ckpt;
+	const struct rf_ckpt *c = s->work->engine->ckpt;
 	char file[4096];
 	enum rf_code rc = rf_file_join(file, c->dir, "config.json", e);
 
@@ -108,7 +108,7 @@ enum rf_code rf_generate_open(struct rf_generate_settings *s, const struct rf_he
 		return rc;
 	if (s->words && *h->tokenizer_hash && strcmp(h->tokenizer_hash, rf_tokenizer_hash(s->words)))
 		return rf_tokenizer_differs(h->tokenizer_hash, rf_tokenizer_hash(s->words),
-		                            s->tokenizer ? s->tokenizer : s->engine->ckpt->dir, e);
+		                            s->tokenizer ? s->tokenizer : s->work->engine->ckpt->dir, e);
 	if (!s->words && (s->stop.n || s->stop_key))
 		return rf_fail(e, RF_EUSAGE, "--stop%s needs a tokenizer, which --tokenizer gives: %s",
 		               s->stop.n ? "" : "-key",
@@ -124,104 +124,92 @@ void rf_generate_close(struct rf_generate_settings *s)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* Device memory of the stage, of nb = batch n rows. */
-struct place {
-	rf_f32 first; /* (nb, d): the prompts' last rows, each for all its samples */
-	rf_f32 z;     /* (nb, N): logits; only if tokens are drawn */
-	rf_f32 sure;  /* (nb): finite if the logits are */
-	rf_i32 token; /* (k, nb) */
-	rf_i32 zeros; /* (n) */
-	rf_f64 u;     /* (nb) */
-};
-
-static size_t place(const struct rf_generate_settings *s, int batch, int k, void *base, struct place *p)
+static void place(void *stage, const struct rf_shape *shape, struct rf_arena *a)
 {
-	struct rf_arena a = { base, 0 };
-	const struct rf_config *c = &s->engine->ckpt->cfg;
-	size_t nb = (size_t)batch * (size_t)s->n;
+	struct rf_generate_settings *s = stage;
+	struct rf_generate_place *p = &s->at;
+	const struct rf_config *c = &s->work->engine->ckpt->cfg;
+	size_t nb = (size_t)shape->c * (size_t)shape->n;
 
-	p->first = rf_arena_f32(&a, nb * (size_t)c->d);
-	p->sure = rf_arena_f32(&a, nb);
-	p->token = rf_arena_i32(&a, (size_t)k * nb);
-	p->zeros = rf_arena_i32(&a, (size_t)s->n);
-	p->u = rf_arena_f64(&a, nb);
-	p->z = s->temperature > 0 ? rf_arena_f32(&a, nb * (size_t)c->vocab) : NULL;
-	return a.used;
-}
-
-static struct rf_plan plan(const struct rf_generate_settings *s, int T, int batch, int k)
-{
-	return (struct rf_plan){ .max_len = T, .positions = batch, .n = s->n, .k = k, .decode = true,
-	                         .apart = true };
+	p->first = rf_arena_f32(a, nb * (size_t)c->d);
+	p->sure = rf_arena_f32(a, nb);
+	p->token = rf_arena_i32(a, (size_t)shape->k * nb);
+	p->zeros = rf_arena_i32(a, (size_t)shape->n);
+	p->u = rf_arena_f64(a, nb);
+	p->z = s->temperature > 0 ? rf_arena_f32(a, nb * (size_t)c->vocab) : NULL;
 }
 
 static int larger(int a, int b) { return a > b ? a : b; }
 
-/* Whether the memory of a plan is what may be taken without being asked for. */
-static bool modest(const struct rf_generate_settings *s, const struct rf_plan *p)
+/* Whether the memory for a shape is what may be taken without being asked for. */
+static bool modest(const struct rf_generate_settings *s, const struct rf_shape *shape)
 {
-	const size_t weights = rf_model_bytes(&s->engine->ckpt->params, NULL, false), least = (size_t)1 << 30;
-	struct place unused;
-	size_t bytes = rf_engine_tree_bytes(s->engine, p);
+	const struct rf_use use = rf_generate_use((struct rf_generate_settings *)s);
+	const size_t weights = rf_model_bytes(&s->work->engine->ckpt->params, NULL, false),
+	             least = (size_t)1 << 30, bytes = rf_work_bytes(s->work->engine, &use, shape);
 
-	return bytes &&
-	       bytes + place(s, p->positions, p->k, NULL, &unused) <= (weights > least ? weights : least);
+	return bytes && bytes <= (weights > least ? weights : least);
 }
 
 static int side_by_side(const struct rf_generate_settings *s, int T, int k)
 {
-	int batch = s->batch ? s->batch : MOST;
+	struct rf_shape shape = { T, s->batch ? s->batch : MOST, s->n, k };
 
-	for (; batch > 1 && !s->batch; batch--) {
-		struct rf_plan p = plan(s, T, batch, k);
-
-		if (modest(s, &p))
-			break;
-	}
-	return batch;
+	while (shape.c > 1 && !s->batch && !modest(s, &shape))
+		shape.c--;
+	return shape.c;
 }
 
 int rf_generate_most(const struct rf_generate_settings *s) { return s->batch ? s->batch : MOST; }
 
-void rf_generate_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need)
+static void decide(const void *stage, struct rf_shape *shape)
 {
 	const struct rf_generate_settings *s = stage;
-	size_t record, written, held;
-	struct place unused;
 
-	if (s->max_new_key)
-		need->grows = "and more for a record that may have more tokens by --max-new-key";
 	shape->n = s->n;
 	shape->k = s->max_new;
 	shape->c = side_by_side(s, shape->T, shape->k);
-	need->plan = plan(s, shape->T, shape->c, shape->k);
-	need->extra = place(s, shape->c, shape->k, NULL, &unused);
+}
+
+static void needs(const void *stage, const struct rf_shape *shape, struct rf_need *need)
+{
+	const struct rf_generate_settings *s = stage;
+	size_t record, written, held;
+
+	if (s->max_new_key)
+		need->grows = "and more for a record that may have more tokens by --max-new-key";
+	need->plan = (struct rf_plan){ .max_len = shape->T, .positions = shape->c, .n = shape->n,
+	                               .k = shape->k, .decode = true, .apart = true };
 	/* the records that are held back, with their generations, and one as it came and is written */
 	record = (size_t)shape->T * 4;
 	record = record > s->held ? record : s->held;
-	written = (size_t)s->n * (size_t)shape->k * 8;
+	written = (size_t)shape->n * (size_t)shape->k * 8;
 	held = (size_t)shape->c * record;
 	need->host = (held < HELD + record ? held : HELD + record) + (size_t)shape->c * written
 	           + 3 * record + 2 * written;
 }
 
-/* Makes room for a batch.  What was needed before is held on to only if both together are modest. */
-static enum rf_code reserve(const struct rf_generate_settings *s, const struct rf_plan *want,
-                            struct place *at, struct rf_err *e)
+struct rf_use rf_generate_use(struct rf_generate_settings *s)
 {
-	struct rf_engine *g = s->engine;
-	struct rf_plan both = *want;
+	return (struct rf_use){ s, decide, needs, place };
+}
+
+/* Makes room for a batch.  What was needed before is held on to only if both together are modest. */
+static enum rf_code reserve(const struct rf_generate_settings *s, const struct rf_shape *want,
+                            struct rf_err *e)
+{
+	struct rf_work *w = s->work;
+	const struct rf_shape *now = &w->shape,
+	                      both = { larger(want->T, now->T), larger(want->c, now->c), want->n,
+	                               larger(want->k, now->k) };
 	enum rf_code rc;
 
-	both.max_len = larger(want->max_len, g->plan.max_len);
-	both.positions = larger(want->positions, g->plan.positions);
-	both.k = larger(want->k, g->plan.k);
-	if (g->tree && !modest(s, &both) &&
-	    (want->max_len > g->plan.max_len || want->positions > g->plan.positions || want->k > g->plan.k))
-		rf_engine_forget(g);
-	if ((rc = rf_engine_reserve(g, want, place(s, want->positions, want->k, NULL, at), e)) == RF_OK)
-		place(s, want->positions, want->k, g->extra, at);
-	return rc;
+	if (w->tree && !modest(s, &both) && (want->T > now->T || want->c > now->c || want->k > now->k))
+		rf_work_forget(w);
+	if ((rc = rf_work_reserve(w, want, e)) != RF_OK)
+		return rc;
+	rf_work_decodes(w, want->c * want->n, want->k);
+	return rf_dev_sync(&w->engine->dev, e);
 }
 
 /* ---- the records --------------------------------------------------------------------------- */
@@ -299,12 +287,12 @@ enum rf_code rf_generate_check(const struct rf_generate_settings *s, const struc
 	rf_region_free(&region);
 	if (rc != RF_OK)
 		return rc;
-	return rf_engine_check_record(s->engine, &prompt, e);
+	return rf_engine_check_record(s->work->engine, &prompt, e);
 }
 
 int rf_generate_room(const struct rf_generate_settings *s, const struct rf_record *r, int n)
 {
-	int T = s->engine->max_len, k = 0, room;
+	int T = s->work->engine->max_len, k = 0, room;
 	size_t bytes = 0;
 
 	for (int i = 0; i < n; i++) {
@@ -333,7 +321,7 @@ struct job {
 	struct rf_record *r;
 	int batch, k;            /* records; the largest limit */
 	size_t nb;
-	struct place at;
+	struct rf_generate_place at;
 	struct sample *sample;   /* (nb) */
 	int32_t *token, *row;    /* (k, nb); (k): of one sample */
 	float *sure;             /* (nb) */
@@ -346,8 +334,8 @@ struct job {
 /* Runs all prompts; first = their last rows. */
 static void run_prompts(const struct job *job)
 {
-	struct rf_engine *g = job->s->engine;
-	struct rf_tree *t = g->tree;
+	struct rf_engine *g = job->s->work->engine;
+	struct rf_tree *t = job->s->work->tree;
 	size_t d = (size_t)g->ckpt->cfg.d, n = (size_t)job->s->n;
 
 	g->dev.ops->zero(&g->dev, job->at.zeros, n * 4);
@@ -370,8 +358,8 @@ static void run_prompts(const struct job *job)
 static void choose(const struct job *job, int j, rf_f32 h)
 {
 	const struct rf_generate_settings *s = job->s;
-	const struct place *at = &job->at;
-	struct rf_engine *g = s->engine;
+	const struct rf_generate_place *at = &job->at;
+	struct rf_engine *g = s->work->engine;
 	const struct rf_config *c = &g->ckpt->cfg;
 	uint64_t step = rf_draw_step(s->draw_step, g->ckpt->step);
 	rf_i32 token = rf_at_i32(at->token, (size_t)j * job->nb);
@@ -462,7 +450,7 @@ static enum rf_code read_text(const struct job *job, size_t b, struct rf_err *e)
 static enum rf_code read_step(struct job *job, int j, bool *open, struct rf_err *e)
 {
 	const struct rf_generate_settings *s = job->s;
-	struct rf_engine *g = s->engine;
+	struct rf_engine *g = s->work->engine;
 	int32_t *token = job->token + (size_t)j * job->nb;
 	enum rf_code rc;
 
@@ -498,7 +486,6 @@ static enum rf_code read_step(struct job *job, int j, bool *open, struct rf_err 
 
 static enum rf_code decode(struct job *job, struct rf_err *e)
 {
-	struct rf_engine *g = job->s->engine;
 	rf_f32 h = job->at.first;
 	bool open = true;
 	enum rf_code rc;
@@ -508,7 +495,7 @@ static enum rf_code decode(struct job *job, struct rf_err *e)
 		choose(job, j, h);
 		if ((rc = read_step(job, j, &open, e)) != RF_OK || !open)
 			return rc;
-		h = rf_tree_decode(g->tree, rf_at_i32(job->at.token, (size_t)j * job->nb));
+		h = rf_tree_decode(job->s->work->tree, rf_at_i32(job->at.token, (size_t)j * job->nb));
 	}
 }
 
@@ -541,7 +528,7 @@ static char *plain_text(struct rf_record *r, const char *s, size_t n)
 static enum rf_code keep(const struct job *job, int i, struct rf_err *e)
 {
 	const struct rf_generate_settings *s = job->s;
-	const struct rf_config *c = &s->engine->ckpt->cfg;
+	const struct rf_config *c = &s->work->engine->ckpt->cfg;
 	struct rf_record *r = &job->r[i];
 	size_t n = (size_t)s->n, m = 0;
 	struct rf_generation out = { .temperature = s->temperature, .n = s->n };
@@ -593,7 +580,7 @@ static enum rf_code blame(struct job *job, struct rf_err *e)
 		                               "(--batch 1)");
 	snprintf(what, sizeof what, "%s", e->msg);
 	return rf_fail(e, RF_ENUMERIC, "%.200s: %s", what,
-	               rf_tree_blame(job->s->engine->tree, job->at.token, why) ? why
+	               rf_tree_blame(job->s->work->tree, job->at.token, why) ? why
 	                                                                       : "the head overflows there");
 }
 
@@ -601,20 +588,20 @@ enum rf_code rf_generate_records(struct rf_generate_settings *s, struct rf_recor
                                  struct rf_err *e)
 {
 	struct job job = { .s = s, .r = r, .batch = count, .nb = (size_t)count * (size_t)s->n };
-	struct rf_plan want;
+	struct rf_shape want = { 0, count, s->n, 0 };
 	enum rf_code rc;
-	int T = 0;
 
 	*bad = 0; /* the one that takes most, if memory runs out */
 	for (int i = 0; i < count; i++) {
 		if (limit_of(s, &r[i]) > limit_of(s, &r[*bad]))
 			*bad = i;
-		T = larger(T, prompt_of(&r[i]));
-		job.k = larger(job.k, limit_of(s, &r[i]));
+		want.T = larger(want.T, prompt_of(&r[i]));
+		want.k = larger(want.k, limit_of(s, &r[i]));
 	}
-	want = plan(s, T, count, job.k);
-	if ((rc = reserve(s, &want, &job.at, e)) != RF_OK)
+	if ((rc = reserve(s, &want, e)) != RF_OK)
 		return rc;
+	job.at = s->at;
+	job.k = want.k;
 	job.sample = calloc(job.nb, sizeof *job.sample);
 	job.token = malloc((size_t)job.k * job.nb * sizeof *job.token);
 	job.row = malloc((size_t)job.k * sizeof *job.row);

@@ -6,12 +6,22 @@
 #ifndef RF_GENERATE_H
 #define RF_GENERATE_H
 
-#include "engine/engine.h"
+#include "engine/work.h"
 #include "stream/record.h"
 #include "text/tokenizer.h"
 
+/* Device memory of the stage, of nb = batch n rows. */
+struct rf_generate_place {
+	rf_f32 first; /* (nb, d): the prompts' last rows, each for all its samples */
+	rf_f32 z;     /* (nb, N): logits; only if tokens are drawn */
+	rf_f32 sure;  /* (nb): finite if the logits are */
+	rf_i32 token; /* (k, nb) */
+	rf_i32 zeros; /* (n) */
+	rf_f64 u;     /* (nb) */
+};
+
 struct rf_generate_settings {
-	struct rf_engine *engine;
+	struct rf_work *work;
 	/* tokens at most; with a key those that memory is planned for, before a record asks for more */
 	int max_new;
 	const char *max_new_key; /* NULL, or the key of meta that has each record's own number instead */
@@ -28,6 +38,7 @@ struct rf_generate_settings {
 	const char *tokenizer;   /* its file or directory, or the word `bytes`; NULL: the model's */
 	size_t held;             /* bytes of the first record, if memory is planned for it */
 	/* open */
+	struct rf_generate_place at;
 	struct rf_tokenizer *words; /* NULL: there is none, and generations have no text */
 	char warning[RF_TOKENIZER_WARNING]; /* about words and the model; "": none */
 	char note[200];          /* why the model's, which it has, is not opened; "": nothing to say */
@@ -47,9 +58,8 @@ enum rf_code rf_generate_ready(const struct rf_generate_settings *s, struct rf_e
 enum rf_code rf_generate_open(struct rf_generate_settings *s, const struct rf_head *h, struct rf_err *e);
 void rf_generate_close(struct rf_generate_settings *s);
 
-/* The memory that the stage needs for a shape (struct rf_engine, needs); stage: a struct
- * rf_generate_settings. */
-void rf_generate_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need);
+/* The stage's use of memory, for rf_work_init(). */
+struct rf_use rf_generate_use(struct rf_generate_settings *s);
 
 /* The most records that are decoded side by side, whatever they are. */
 int rf_generate_most(const struct rf_generate_settings *s);

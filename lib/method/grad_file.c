@@ -100,12 +100,13 @@ enum rf_code rf_grad_file_write(struct rf_train *t, const char *path, const char
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* One tensor of the file, checked; with `add` through the engine's block of stage memory, which the pass
+/* One tensor of the file, checked; with `add` through the stage's own block of device memory, which the pass
  * needs no more. */
-static enum rf_code take(struct rf_engine *g, const struct rf_tensor *x, const struct rf_param *q,
+static enum rf_code take(const struct rf_work *w, const struct rf_tensor *x, const struct rf_param *q,
                          float *block, bool add, struct rf_err *e)
 {
-	size_t most = add && g->extra_bytes / 4 < BLOCK ? g->extra_bytes / 4 : BLOCK;
+	struct rf_engine *g = w->engine;
+	size_t most = add && w->extra_bytes / 4 < BLOCK ? w->extra_bytes / 4 : BLOCK;
 	enum rf_code rc;
 
 	for (size_t at = 0; at < q->count; at += most) {
@@ -117,8 +118,8 @@ static enum rf_code take(struct rf_engine *g, const struct rf_tensor *x, const s
 			return rf_fail(e, RF_EDATA, "'%s' has a value that is not finite", q->name);
 		if (!add)
 			continue;
-		g->dev.ops->upload(&g->dev, g->extra, block, n * 4);
-		RF_RUN(&g->dev, axpy, .n = n, .scale = 1, .add = true, .x = g->extra,
+		g->dev.ops->upload(&g->dev, w->extra, block, n * 4);
+		RF_RUN(&g->dev, axpy, .n = n, .scale = 1, .add = true, .x = w->extra,
 		       .y = rf_at(g->model.g, q->offset + at));
 	}
 	return RF_OK;
@@ -151,7 +152,7 @@ static enum rf_code read_file(const struct rf_train *t, const char *path, const 
 		if (!x || !rf_same_shape(x, &p->p[i]))
 			rc = rf_fail(e, RF_EMODEL, "'%s' is missing or has another shape", p->p[i].name);
 		else
-			rc = take(t->engine, x, &p->p[i], block, add, e);
+			rc = take(t->work, x, &p->p[i], block, add, e);
 	}
 	if (rc != RF_OK)
 		rf_blame(e, "%s", path);

@@ -24,55 +24,44 @@ static int smaller(int a, int b) { return a < b ? a : b; }
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* Device memory of the stage.  A choice that is run alone has its values at the places of its tokens. */
-struct place {
-	rf_f32 last;             /* (d): row T-1 */
-	rf_f32 h;                /* (SIDE (LONG + 1), d): rows for the head */
-	rf_i32 from;             /* their places in what the tree returned */
-	rf_i32 target, top;      /* one number each for these rows, or for the tokens of a long choice */
-	rf_f32 logp;
-};
-
-/* What the records need: tokens of a sequence, choices side by side, rows of a choice. */
-struct size { int T, n, k; };
-
-static size_t values(struct size z)
+/* How many values a shape has: T tokens of a sequence, n choices side by side, k rows of each. */
+static size_t values(const struct rf_shape *z)
 {
-	size_t side = (size_t)z.n * ((size_t)z.k + 1);
+	size_t side = (size_t)z->n * ((size_t)z->k + 1);
 
-	return side > (size_t)z.T ? side : (size_t)z.T;
+	return side > (size_t)z->T ? side : (size_t)z->T;
 }
 
-static size_t place(const struct rf_logp *s, struct size z, void *base, struct place *p)
+static void place(void *stage, const struct rf_shape *z, struct rf_arena *a)
 {
-	struct rf_arena a = { base, 0 };
-	size_t d = (size_t)s->engine->ckpt->cfg.d, n = values(z), side = (size_t)z.n * ((size_t)z.k + 1);
+	struct rf_logp *s = stage;
+	struct rf_logp_place *p = &s->at;
+	size_t d = (size_t)s->work->engine->ckpt->cfg.d, n = values(z), side = (size_t)z->n * ((size_t)z->k + 1);
 
-	p->last = rf_arena_f32(&a, d);
-	p->h = rf_arena_f32(&a, side * d);
-	p->from = rf_arena_i32(&a, side);
-	p->target = rf_arena_i32(&a, n);
-	p->top = rf_arena_i32(&a, n);
-	p->logp = rf_arena_f32(&a, n);
-	return a.used;
+	p->last = rf_arena_f32(a, d);
+	p->h = rf_arena_f32(a, side * d);
+	p->from = rf_arena_i32(a, side);
+	p->target = rf_arena_i32(a, n);
+	p->top = rf_arena_i32(a, n);
+	p->logp = rf_arena_f32(a, n);
 }
 
-static struct rf_plan plan(struct size z)
+static void decide(const void *stage, struct rf_shape *shape)
 {
-	return (struct rf_plan){ .max_len = z.T, .positions = z.k > 0, .n = z.n, .k = z.k };
+	(void)stage;
+	*shape = (struct rf_shape){ shape->T, 1, SIDE, smaller(LONG, larger(shape->T - 1, 1)) };
 }
 
-void rf_logp_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need)
+static void needs(const void *stage, const struct rf_shape *z, struct rf_need *need)
 {
-	const struct rf_logp *s = stage;
-	struct size z = { shape->T, SIDE, smaller(LONG, larger(shape->T - 1, 1)) };
-	struct place unused;
+	(void)stage;
+	need->plan = (struct rf_plan){ .max_len = z->T, .positions = z->k > 0, .n = z->n, .k = z->k };
+	need->host = 4 * (size_t)z->T * 8;
+}
 
-	shape->c = 1;
-	shape->n = z.n;
-	shape->k = z.k;
-	*need = (struct rf_demand){ .plan = plan(z), .extra = place(s, z, NULL, &unused) };
-	need->host = 4 * (size_t)shape->T * 8;
+struct rf_use rf_logp_use(struct rf_logp *s)
+{
+	return (struct rf_use){ s, decide, needs, place };
 }
 
 /* ---- a record ------------------------------------------------------------------------------ */
@@ -87,10 +76,10 @@ static const int32_t *tokens_of(const struct rf_choice *c, int i)
 	return c->tokens + (size_t)i * (size_t)c->m;
 }
 
-static struct size size_of(const struct rf_record *r)
+static struct rf_shape shape_of(const struct rf_record *r)
 {
 	const struct rf_choice *c = &r->choice;
-	struct size z = { r->T, 1, 0 };
+	struct rf_shape z = { r->T, 1, 1, 0 };
 	int n = 0;
 
 	for (int i = 0; i < c->n; i++) {
@@ -109,7 +98,7 @@ static struct size size_of(const struct rf_record *r)
 struct job {
 	struct rf_logp *s;
 	const struct rf_record *r;
-	struct place at;
+	struct rf_logp_place at;
 	int *order, branches;    /* (n): the choices that are branches, the longest first */
 	int32_t *list, *top;     /* host memory: what is uploaded, the most likely tokens, */
 	float *value;            /* their log-probabilities */
@@ -132,7 +121,7 @@ static void sort(struct job *job)
  * at the places of the tokens from `first` on. */
 static void head(const struct job *job, rf_f32 h, size_t first, int rows)
 {
-	struct rf_engine *g = job->s->engine;
+	struct rf_engine *g = job->s->work->engine;
 	const struct rf_config *c = &g->ckpt->cfg;
 
 	g->dev.ops->upload(&g->dev, rf_at_i32(job->at.target, first), job->list, (size_t)rows * 4);
@@ -145,7 +134,7 @@ static void head(const struct job *job, rf_f32 h, size_t first, int rows)
 /* Fetches the values of n tokens. */
 static enum rf_code fetch(const struct job *job, size_t n, struct rf_err *e)
 {
-	struct rf_engine *g = job->s->engine;
+	struct rf_engine *g = job->s->work->engine;
 
 	g->dev.ops->download(&g->dev, job->value, job->at.logp, n * 4);
 	g->dev.ops->download(&g->dev, job->top, job->at.top, n * 4);
@@ -165,7 +154,7 @@ static void count(const struct job *job, struct sum *x, size_t at, int32_t token
 static enum rf_code keep(const struct job *job, int i, const struct sum *x, const int *order,
                          struct rf_err *e)
 {
-	struct rf_tree *t = job->s->engine->tree;
+	struct rf_tree *t = job->s->work->tree;
 	char why[100] = "the head overflows there";
 
 	job->logp[i] = (float)x->logp;
@@ -185,13 +174,13 @@ static enum rf_code keep(const struct job *job, int i, const struct sum *x, cons
 /* Runs the tokens up to row T-1, of which it keeps the hidden state. */
 static void trunk(const struct job *job)
 {
-	struct rf_engine *g = job->s->engine;
-	struct rf_tree *t = g->tree;
+	struct rf_engine *g = job->s->work->engine;
+	struct rf_tree *t = job->s->work->tree;
 	const int row = job->r->T - 1, d = g->ckpt->cfg.d;
 	rf_f32 h = NULL;
 	int last;
 
-	rf_tree_begin(t, job->r->tokens, job->r->T, &row, g->plan.positions ? 1 : 0);
+	rf_tree_begin(t, job->r->tokens, job->r->T, &row, job->s->work->plan.positions ? 1 : 0);
 	for (int i = 0; i < t->segments; i++)
 		h = rf_tree_forward(t, i);
 	last = rf_tree_rows(t, t->segments - 1) - 1;
@@ -202,7 +191,7 @@ static void trunk(const struct job *job)
 /* Copies the rows that job->list names to at.h, from the `first` on. */
 static void gather(const struct job *job, rf_f32 from, int first, int n)
 {
-	struct rf_engine *g = job->s->engine;
+	struct rf_engine *g = job->s->work->engine;
 	const int d = g->ckpt->cfg.d;
 
 	if (!n)
@@ -217,7 +206,7 @@ static void gather(const struct job *job, rf_f32 from, int first, int n)
 static enum rf_code branch(const struct job *job, const int *order, int nb, struct rf_err *e)
 {
 	const struct rf_choice *c = &job->r->choice;
-	struct rf_tree *t = job->s->engine->tree;
+	struct rf_tree *t = job->s->work->tree;
 	const int steps = rows_of(c, order[0]);
 	struct sum sum[SIDE];
 	int firsts = 0, n = 0;
@@ -290,7 +279,8 @@ static enum rf_code branches(const struct job *job, struct rf_err *e)
 static enum rf_code alone(const struct job *job, int i, struct rf_err *e)
 {
 	const struct rf_choice *c = &job->r->choice;
-	struct rf_engine *g = job->s->engine;
+	struct rf_engine *g = job->s->work->engine;
+	struct rf_tree *t = job->s->work->tree;
 	const int T = job->r->T, rows = T + rows_of(c, i), first = T - 1 + from_of(c, i);
 	const int32_t *own = tokens_of(c, i);
 	struct sum sum = { 0, true };
@@ -298,10 +288,10 @@ static enum rf_code alone(const struct job *job, int i, struct rf_err *e)
 
 	memcpy(job->list, job->r->tokens, (size_t)T * 4);
 	memcpy(job->list + T, own, (size_t)rows_of(c, i) * 4);
-	rf_tree_begin(g->tree, job->list, rows, NULL, 0);
-	for (int j = 0; j < g->tree->segments; j++) {
-		rf_f32 h = rf_tree_forward(g->tree, j);
-		int at = rf_tree_first(g->tree, j), end = at + rf_tree_rows(g->tree, j);
+	rf_tree_begin(t, job->list, rows, NULL, 0);
+	for (int j = 0; j < t->segments; j++) {
+		rf_f32 h = rf_tree_forward(t, j);
+		int at = rf_tree_first(t, j), end = at + rf_tree_rows(t, j);
 		int from = larger(at, first);
 
 		if (from >= end)
@@ -322,7 +312,7 @@ static enum rf_code alone(const struct job *job, int i, struct rf_err *e)
 
 enum rf_code rf_logp_check(const struct rf_logp *s, const struct rf_record *r, struct rf_err *e)
 {
-	const struct rf_engine *g = s->engine;
+	const struct rf_engine *g = s->work->engine;
 	const struct rf_choice *c = &r->choice;
 	enum rf_code rc = rf_engine_check_record(g, r, e);
 
@@ -364,19 +354,17 @@ enum rf_code rf_logp_record(struct rf_logp *s, struct rf_record *r, struct rf_er
 {
 	struct rf_choice *c = &r->choice;
 	struct job job = { .s = s, .r = r };
-	struct rf_plan want;
-	struct size z;
+	struct rf_shape z;
 	size_t n;
 	enum rf_code rc;
 
 	if ((rc = rf_logp_check(s, r, e)) != RF_OK || !c->tokens)
 		return rc;
-	z = size_of(r);
-	want = plan(z);
-	if ((rc = rf_engine_reserve(s->engine, &want, place(s, z, NULL, &job.at), e)) != RF_OK)
+	z = shape_of(r);
+	if ((rc = rf_work_reserve(s->work, &z, e)) != RF_OK)
 		return rc;
-	place(s, z, s->engine->extra, &job.at);
-	n = values(z);
+	job.at = s->at;
+	n = values(&z);
 	job.order = malloc((size_t)c->n * sizeof *job.order);
 	job.list = malloc(n * sizeof *job.list);
 	job.top = malloc(n * sizeof *job.top);

@@ -9,17 +9,27 @@
 #ifndef RF_LOGP_H
 #define RF_LOGP_H
 
-#include "engine/engine.h"
+#include "engine/work.h"
 #include "stream/record.h"
 
+/* Device memory of the stage.  A choice that is run alone has its values at the places of its tokens. */
+struct rf_logp_place {
+	rf_f32 last;             /* (d): row T-1 */
+	rf_f32 h;                /* (16 (256 + 1), d) at most: rows for the head */
+	rf_i32 from;             /* their places in what the tree returned */
+	rf_i32 target, top;      /* one number each for these rows, or for the tokens of a long choice */
+	rf_f32 logp;
+};
+
 struct rf_logp {
-	struct rf_engine *engine;
+	struct rf_work *work;
+	struct rf_logp_place at;
 	/* so far: choices; rows that passed through the model, and that one pass per choice would take */
 	uint64_t choices, rows, alone;
 };
 
-/* The memory that the stage needs for a shape (struct rf_engine, needs).  stage: a struct rf_logp. */
-void rf_logp_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need);
+/* The stage's use of memory, for rf_work_init(). */
+struct rf_use rf_logp_use(struct rf_logp *s);
 
 /* rf_logp_record() writes logp and greedy of r->choice; a record without choices passes unchanged.
  * rf_logp_check() only checks the record.  Errors: RF_EDATA: a token is outside the model's vocabulary, or

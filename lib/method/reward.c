@@ -3,6 +3,7 @@
  * The hidden states are compared at the same positions: h_pred[j] is the state at rollout token j, h_gt[j]
  * the state at the text's token in its place (paper, eq. 8). */
 #include <assert.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,6 +114,23 @@ char *rf_reward_kinds(char words[RF_REWARD_WORDS])
 		assert(n < RF_REWARD_WORDS);
 	}
 	return words;
+}
+
+void rf_reward_options(struct rf_reward_settings *s, struct rf_opt opts[RF_REWARD_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "kind", 0, RF_OPT_ENUM, &s->kind, 0, 0, rf_reward_kinds(s->words),
+		  "how the reward is computed", true },
+		{ "shift", 0, RF_OPT_INT, &s->shift, 0, 1 << 24, "n",
+		  "compare with the text at the n-th next chosen position: a chance baseline", true },
+		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "random seed (for --kind random)", true },
+		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
+		  "training step for the random numbers; -1: the model's", true },
+		{ .name = NULL },
+	};
+
+	s->kind = rf_reward_kind("cosine");
+	RF_OPT_FILL(opts, table, RF_REWARD_OPTS);
 }
 
 int rf_reward_kind(const char *name)

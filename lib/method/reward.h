@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/opt.h"
 #include "stream/record.h"
 
 /* Writes the names of what can be the total, "cosine|binary|..", to words, and returns words. */
@@ -23,6 +24,19 @@ enum { RF_REWARD_WORDS = 512 };
 char *rf_reward_kinds(char words[RF_REWARD_WORDS]);
 /* The index of a name in that list; -1: it is not there. */
 int rf_reward_kind(const char *name);
+
+struct rf_reward_settings {
+	int kind;            /* an index in the list of kinds */
+	int shift;           /* compare with the text at another position: rf_reward_record() */
+	uint64_t seed;
+	int draw_step;       /* training step for the draws of "random"; -1: the model's */
+	char words[RF_REWARD_WORDS]; /* of the table of options */
+};
+#define RF_REWARD_DEFAULTS { .draw_step = -1 }
+
+/* --kind, --shift, --seed, --draw-step */
+enum { RF_REWARD_OPTS = 5 };
+void rf_reward_options(struct rf_reward_settings *s, struct rf_opt opts[RF_REWARD_OPTS]);
 
 double rf_cosine(const float *a, const float *b, int d);                              /* of one position */
 int rf_levenshtein(const int32_t *a, int n, const int32_t *b, int m);                 /* n, m <= 65536 */

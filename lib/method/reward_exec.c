@@ -27,7 +27,8 @@ struct rf_reward_exec {
 	struct rf_reward_exec_settings s;
 	struct rf_exec *x;
 	struct rf_tokenizer *tokenizer; /* of the stream; NULL: not opened */
-	struct rf_out *out;
+	rf_reward_pass *pass;        /* what takes the records that are answered */
+	void *arg;
 	struct waiting *first, **last;
 	uint64_t bytes;         /* of the records in the queue */
 	bool heard;             /* it has given an answer, and that was right */
@@ -168,7 +169,8 @@ static enum rf_code send_head(struct rf_reward_exec *j, const struct rf_head *he
 }
 
 enum rf_code rf_reward_exec_start(struct rf_reward_exec **jp, const struct rf_reward_exec_settings *s,
-                                  const struct rf_head *head, struct rf_out *out, struct rf_err *e)
+                                  const struct rf_head *head, rf_reward_pass *pass, void *arg,
+                                  struct rf_err *e)
 {
 	struct rf_reward_exec *j;
 	char name[80];
@@ -183,7 +185,8 @@ enum rf_code rf_reward_exec_start(struct rf_reward_exec **jp, const struct rf_re
 	j->s = *s;
 	if (!s->kind)
 		j->s.kind = rf_reward_exec_name(s->command, j->name);
-	j->out = out;
+	j->pass = pass;
+	j->arg = arg;
 	j->last = &j->first;
 	/* without --text the command is only told where the tokenizer is, which must be the stream's */
 	if ((s->text || s->tokenizer) &&
@@ -394,7 +397,7 @@ static enum rf_code pass_on(struct rf_reward_exec *j, bool answered, struct rf_e
 	enum rf_code rc = RF_OK;
 
 	while (rc == RF_OK && j->first && (answered || !j->first->r.rollout.tokens)) {
-		rc = rf_put(j->out, &j->first->r, e);
+		rc = j->pass(j->arg, &j->first->r, e);
 		rf_meter_done(j->s.meter, j->first->r.T);
 		drop_first(j);
 		answered = false;

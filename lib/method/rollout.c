@@ -39,63 +39,50 @@ void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opt opts[RF_ROL
 	RF_OPT_FILL(opts, table, RF_ROLLOUT_OPTS);
 }
 
-/* Device memory of the stage.
- *
- *     kept          (c, k+1, d): hidden states of rows s-1 .. s+k-1 of every position
- *     token, logp   (k, c' n) of each group, of c' positions; the groups lie one after the other
- *     h_pred        (k, c' n, d) of each group, likewise
- *     first         (c', d): rows s-1 of the group's positions; if rollouts are scored (k+1, c' n, d): rows
- *                   s-1, and behind them the rollouts' own rows
- *     z             (c' n, N): logits */
-struct place {
-	rf_f32 kept, first, z, logp, h_pred;
-	rf_i32 token, from, to, banned;
-	rf_f64 u;
-};
-
-static size_t place(const struct rf_rollout_settings *s, int c, int n, int k, void *base, struct place *p)
+static void place(void *stage, const struct rf_shape *shape, struct rf_arena *a)
 {
-	struct rf_arena a = { base, 0 };
-	const struct rf_config *cfg = &s->engine->ckpt->cfg;
-	size_t nb = (size_t)c * (size_t)n, d = (size_t)cfg->d, kk = (size_t)k;
+	struct rf_rollout_settings *s = stage;
+	struct rf_rollout_place *p = &s->at;
+	const struct rf_config *cfg = &s->work->engine->ckpt->cfg;
+	size_t c = (size_t)shape->c, nb = c * (size_t)shape->n, d = (size_t)cfg->d, k = (size_t)shape->k;
 
-	p->kept = rf_arena_f32(&a, (size_t)c * (kk + 1) * d);
-	p->first = rf_arena_f32(&a, (s->score ? nb * (kk + 1) : (size_t)c) * d);
-	p->h_pred = rf_arena_f32(&a, nb * kk * d);
-	p->logp = rf_arena_f32(&a, nb * kk);
-	p->token = rf_arena_i32(&a, nb * kk);
-	p->from = rf_arena_i32(&a, (size_t)c * (kk + 1) + nb);
-	p->to = rf_arena_i32(&a, (size_t)c * (kk + 1));
-	p->banned = rf_arena_i32(&a, RF_MAX_EOS);
-	p->u = rf_arena_f64(&a, nb);
-	p->z = s->score ? NULL : rf_arena_f32(&a, nb * (size_t)cfg->vocab);
-	return a.used;
+	p->kept = rf_arena_f32(a, c * (k + 1) * d);
+	p->first = rf_arena_f32(a, (s->score ? nb * (k + 1) : c) * d);
+	p->h_pred = rf_arena_f32(a, nb * k * d);
+	p->logp = rf_arena_f32(a, nb * k);
+	p->token = rf_arena_i32(a, nb * k);
+	p->from = rf_arena_i32(a, c * (k + 1) + nb);
+	p->to = rf_arena_i32(a, c * (k + 1));
+	p->banned = rf_arena_i32(a, RF_MAX_EOS);
+	p->u = rf_arena_f64(a, nb);
+	p->z = s->score ? NULL : rf_arena_f32(a, nb * (size_t)cfg->vocab);
 }
 
-static void plan(const struct rf_rollout_settings *s, int T, int c, int n, int k, struct rf_plan *p,
-                 size_t *extra)
-{
-	struct place unused;
-
-	*p = (struct rf_plan){ .max_len = T, .positions = c, .n = n, .k = k, .decode = !s->score };
-	*extra = place(s, c, n, k, NULL, &unused);
-}
-
-void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need)
+static void decide(const void *stage, struct rf_shape *shape)
 {
 	const struct rf_rollout_settings *s = stage;
-	size_t c, n, k, d = (size_t)s->engine->ckpt->cfg.d;
 
 	if (!s->score) {
 		shape->n = s->n;
 		shape->k = s->k;
 	}
-	c = (size_t)shape->c;
-	n = (size_t)shape->n;
-	k = (size_t)shape->k;
-	plan(s, shape->T, shape->c, shape->n, shape->k, &need->plan, &need->extra);
+}
+
+static void needs(const void *stage, const struct rf_shape *shape, struct rf_need *need)
+{
+	const struct rf_rollout_settings *s = stage;
+	size_t c = (size_t)shape->c, n = (size_t)shape->n, k = (size_t)shape->k,
+	       d = (size_t)s->work->engine->ckpt->cfg.d;
+
+	need->plan = (struct rf_plan){ .max_len = shape->T, .positions = shape->c, .n = shape->n,
+	                               .k = shape->k, .decode = !s->score };
 	/* as fetched, in the record, packed, compressed */
 	need->host = 4 * (c * n * k * (2 + d) * 4 + c * k * d * 4 + (size_t)shape->T * 8);
+}
+
+struct rf_use rf_rollout_use(struct rf_rollout_settings *s)
+{
+	return (struct rf_use){ s, decide, needs, place };
 }
 
 /* A record at work.  Value j of rollout i at position p is at spot[p].at + j spot[p].step + i of token, logp
@@ -104,7 +91,8 @@ struct job {
 	const struct rf_rollout_settings *s;
 	const struct rf_record *r;
 	int n, k;
-	struct place at;
+	bool ran;                               /* the tree has run the sequence */
+	struct rf_rollout_place at;
 	struct spot { size_t at, step; } *spot; /* (c) */
 	int32_t *list;                          /* host memory for what is uploaded: these ... */
 	double *u;                              /* ... and (c n) */
@@ -118,8 +106,9 @@ struct group { const int *position; int positions; size_t nb, first; };
  * kept[p (k+1) + j]. */
 static void collect(const struct job *job, int i, rf_f32 hidden)
 {
-	struct rf_engine *g = job->s->engine;
-	int first = rf_tree_first(g->tree, i), rows = rf_tree_rows(g->tree, i), k = job->k, n = 0;
+	struct rf_engine *g = job->s->work->engine;
+	const struct rf_tree *t = job->s->work->tree;
+	int first = rf_tree_first(t, i), rows = rf_tree_rows(t, i), k = job->k, n = 0;
 	int32_t *from = job->list, *to = job->list + job->r->c * (k + 1);
 
 	for (int p = 0; p < job->r->c; p++)
@@ -141,7 +130,7 @@ static void collect(const struct job *job, int i, rf_f32 hidden)
 /* first (positions, or positions n, d) = rows s-1 of the group's positions, each `n` times */
 static void first_rows(const struct job *job, const struct group *x, int n)
 {
-	struct rf_engine *g = job->s->engine;
+	struct rf_engine *g = job->s->work->engine;
 	int rows = x->positions * n;
 
 	for (int b = 0; b < rows; b++)
@@ -153,7 +142,7 @@ static void first_rows(const struct job *job, const struct group *x, int n)
 
 static void ban(const struct job *job)
 {
-	struct rf_engine *g = job->s->engine;
+	struct rf_engine *g = job->s->work->engine;
 	const struct rf_config *c = &g->ckpt->cfg;
 
 	if (!c->eos_count)
@@ -167,15 +156,16 @@ static void ban(const struct job *job)
 static void draw(const struct job *job, const struct group *x)
 {
 	const struct rf_rollout_settings *s = job->s;
-	const struct place *at = &job->at;
-	struct rf_engine *g = s->engine;
+	const struct rf_rollout_place *at = &job->at;
+	struct rf_engine *g = s->work->engine;
 	const struct rf_config *c = &g->ckpt->cfg;
 	size_t nb = x->nb, d = (size_t)c->d;
 	uint64_t step = rf_draw_step(s->draw_step, g->ckpt->step);
 	rf_f32 h;
 
 	first_rows(job, x, 1);
-	rf_tree_decode_begin(g->tree, s->n);
+	rf_work_decodes(s->work, job->r->c * s->n, s->k);
+	rf_tree_decode_begin(s->work->tree, s->n);
 	h = at->first;
 	for (int j = 0; j < s->k; j++) {
 		size_t to = x->first + (size_t)j * nb;
@@ -193,17 +183,18 @@ static void draw(const struct job *job, const struct group *x)
 		       .top_k = s->top_k, .top_p = s->top_p, .banned = s->eos ? 0 : c->eos_count,
 		       .banned_ids = at->banned, .inv_temp = (float)(1 / s->temperature), .z = at->z,
 		       .u = at->u, .token = token, .logp = rf_at(at->logp, to));
-		h = rf_tree_decode(g->tree, token);
+		h = rf_tree_decode(s->work->tree, token);
 		RF_RUN(&g->dev, rows, .n = (int)nb, .d = c->d, .from = h, .to = rf_at(at->h_pred, to * d));
 	}
+	rf_work_decodes(s->work, 0, 0);
 }
 
 /* Values of the tokens that are there: a group's rollouts at once. */
 static void score(const struct job *job, const struct group *x)
 {
-	const struct place *at = &job->at;
+	const struct rf_rollout_place *at = &job->at;
 	const struct rf_rollout *o = &job->r->rollout;
-	struct rf_engine *g = job->s->engine;
+	struct rf_engine *g = job->s->work->engine;
 	const struct rf_config *c = &g->ckpt->cfg;
 	size_t nb = x->nb, d = (size_t)c->d, n = (size_t)job->n, k = (size_t)job->k;
 	rf_i32 token = rf_at_i32(at->token, x->first);
@@ -214,7 +205,7 @@ static void score(const struct job *job, const struct group *x)
 		for (size_t j = 0; j < k; j++)
 			job->list[j * nb + b] = o->tokens[((size_t)x->position[b / n] * n + b % n) * k + j];
 	g->dev.ops->upload(&g->dev, token, job->list, nb * k * 4);
-	h = rf_tree_branch(g->tree, job->n, job->k, job->list);
+	h = rf_tree_branch(job->s->work->tree, job->n, job->k, job->list);
 	RF_RUN(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h,
 	       .to = rf_at(at->h_pred, x->first * d));
 	/* token j comes from the row of token j-1, token 0 from row s-1: one list of rows, shifted
@@ -226,16 +217,19 @@ static void score(const struct job *job, const struct group *x)
 	       .target = token, .logp = rf_at(at->logp, x->first));
 }
 
-/* The pass over the sequence, and the rollouts of its positions as they are ready. */
+/* The pass over the sequence, or what it has kept, and the rollouts of the positions as they are ready. */
 static void pass(const struct job *job)
 {
-	struct rf_tree *t = job->s->engine->tree;
+	struct rf_tree *t = job->s->work->tree;
 	struct group x = { .first = 0 };
 
-	rf_tree_begin(t, job->r->tokens, job->r->T, job->row, job->r->c);
+	if (job->ran)
+		rf_tree_branch_off(t, job->row, job->r->c);
+	else
+		rf_tree_begin(t, job->r->tokens, job->r->T, job->row, job->r->c);
 	ban(job);
 	for (int i = 0; i < t->segments; i++) {
-		collect(job, i, rf_tree_forward(t, i));
+		collect(job, i, job->ran ? rf_tree_capture(t, i) : rf_tree_forward(t, i));
 		if (!(x.positions = rf_tree_ready(t, &x.position)))
 			continue;
 		x.nb = (size_t)(x.positions * job->n);
@@ -248,15 +242,15 @@ static void pass(const struct job *job)
 
 static const char *blame(const struct job *job, char why[100])
 {
-	return rf_tree_blame(job->s->engine->tree, job->at.token, why) ? why : "the model overflows there";
+	return rf_tree_blame(job->s->work->tree, job->at.token, why) ? why : "the model overflows there";
 }
 
 /* The device's results into the record's (c, n, k). */
 static enum rf_code fetch(const struct job *job, struct rf_record *r, struct rf_err *e)
 {
 	const struct rf_rollout_settings *s = job->s;
-	const struct place *at = &job->at;
-	struct rf_engine *g = s->engine;
+	const struct rf_rollout_place *at = &job->at;
+	struct rf_engine *g = s->work->engine;
 	size_t n = (size_t)job->n, kk = (size_t)job->k, nb = (size_t)r->c * n, d = (size_t)g->ckpt->cfg.d;
 	struct rf_rollout out = { .temperature = s->score ? r->rollout.temperature : s->temperature,
 	                          .n = job->n, .k = job->k, .d = (int)d };
@@ -320,7 +314,7 @@ enum rf_code rf_rollout_check(const struct rf_rollout_settings *s, const struct 
                               struct rf_err *e)
 {
 	int k = s->score ? r->rollout.k : s->k;
-	enum rf_code rc = rf_engine_check_record(s->engine, r, e);
+	enum rf_code rc = rf_engine_check_record(s->work->engine, r, e);
 
 	for (int p = 0; rc == RF_OK && r->positions && (!s->score || r->rollout.tokens) && p < r->c; p++)
 		if (r->positions[p] < 1 || r->positions[p] > r->T - k)
@@ -331,36 +325,52 @@ enum rf_code rf_rollout_check(const struct rf_rollout_settings *s, const struct 
 	return rc;
 }
 
-enum rf_code rf_rollout_record(struct rf_rollout_settings *s, struct rf_record *r, struct rf_err *e)
+/* With the place of everything known. */
+static enum rf_code run(struct job *job, struct rf_record *r, struct rf_err *e)
 {
-	struct rf_engine *g = s->engine;
+	size_t c = (size_t)r->c, nb = c * (size_t)job->n, k = (size_t)job->k;
+	enum rf_code rc;
+
+	job->list = malloc((2 * c * (k + 1) + nb * k + RF_MAX_EOS) * sizeof *job->list);
+	job->u = malloc(nb * sizeof *job->u);
+	job->row = malloc(c * sizeof *job->row);
+	job->spot = malloc(c * sizeof *job->spot);
+	if (job->list && job->u && job->row && job->spot) {
+		for (int p = 0; p < r->c; p++)
+			job->row[p] = r->positions[p] - 1;
+		pass(job);
+		rc = fetch(job, r, e);
+	} else {
+		rc = rf_fail(e, RF_ENOMEM, "out of memory (the rollouts of a record)");
+	}
+	free(job->list);
+	free(job->u);
+	free(job->row);
+	free(job->spot);
+	return rc;
+}
+
+static enum rf_code record(struct rf_rollout_settings *s, struct rf_record *r, bool ran, struct rf_err *e)
+{
 	struct job job = { .s = s, .r = r, .n = s->score ? r->rollout.n : s->n,
-	                   .k = s->score ? r->rollout.k : s->k };
-	size_t c = (size_t)r->c, nb = c * (size_t)job.n, k = (size_t)job.k, extra;
-	struct rf_plan want;
+	                   .k = s->score ? r->rollout.k : s->k, .ran = ran };
+	const struct rf_shape shape = { r->T, r->c, job.n, job.k };
 	enum rf_code rc;
 
 	if ((rc = rf_rollout_check(s, r, e)) != RF_OK || !r->positions || (s->score && !r->rollout.tokens))
 		return rc;
-	plan(s, r->T, r->c, job.n, job.k, &want, &extra);
-	if ((rc = rf_engine_reserve(g, &want, extra, e)) != RF_OK)
+	if ((rc = rf_work_reserve(s->work, &shape, e)) != RF_OK)
 		return rc;
-	place(s, r->c, job.n, job.k, g->extra, &job.at);
-	job.list = malloc((2 * c * (k + 1) + nb * k + RF_MAX_EOS) * sizeof *job.list);
-	job.u = malloc(nb * sizeof *job.u);
-	job.row = malloc(c * sizeof *job.row);
-	job.spot = malloc(c * sizeof *job.spot);
-	if (job.list && job.u && job.row && job.spot) {
-		for (int p = 0; p < r->c; p++)
-			job.row[p] = r->positions[p] - 1;
-		pass(&job);
-		rc = fetch(&job, r, e);
-	} else {
-		rc = rf_fail(e, RF_ENOMEM, "out of memory (the rollouts of a record)");
-	}
-	free(job.list);
-	free(job.u);
-	free(job.row);
-	free(job.spot);
-	return rc;
+	job.at = s->at;
+	return run(&job, r, e);
+}
+
+enum rf_code rf_rollout_record(struct rf_rollout_settings *s, struct rf_record *r, struct rf_err *e)
+{
+	return record(s, r, false, e);
+}
+
+enum rf_code rf_rollout_go_on(struct rf_rollout_settings *s, struct rf_record *r, struct rf_err *e)
+{
+	return record(s, r, true, e);
 }

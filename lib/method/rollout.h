@@ -7,11 +7,26 @@
 #ifndef RF_ROLLOUT_H
 #define RF_ROLLOUT_H
 
-#include "engine/engine.h"
+#include "engine/work.h"
 #include "stream/record.h"
 
+/* Device memory of the stage.
+ *
+ *     kept          (c, k+1, d): hidden states of rows s-1 .. s+k-1 of every position
+ *     token, logp   (k, c' n) of each group, of c' positions; the groups lie one after the other
+ *     h_pred        (k, c' n, d) of each group, likewise
+ *     first         (c', d): rows s-1 of the group's positions; if rollouts are scored (k+1, c' n, d): rows
+ *                   s-1, and behind them the rollouts' own rows
+ *     z             (c' n, N): logits */
+struct rf_rollout_place {
+	rf_f32 kept, first, z, logp, h_pred;
+	rf_i32 token, from, to, banned;
+	rf_f64 u;
+};
+
 struct rf_rollout_settings {
-	struct rf_engine *engine;
+	struct rf_work *work;
+	struct rf_rollout_place at;
 	int k, n;              /* tokens per rollout, rollouts per position */
 	double temperature, top_p;
 	int top_k;             /* 0: all */
@@ -27,9 +42,8 @@ struct rf_rollout_settings {
 enum { RF_ROLLOUT_OPTS = 10 };
 void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opt opts[RF_ROLLOUT_OPTS]);
 
-/* The memory that the stage needs for a shape (struct rf_engine, needs).  n and k are the shape's if they
- * come with the records (--score), else the options'.  stage: a struct rf_rollout_settings. */
-void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need);
+/* The stage's use of memory, for rf_work_init(). */
+struct rf_use rf_rollout_use(struct rf_rollout_settings *s);
 
 /* rf_rollout_record() writes r->rollout and removes reward and advantage.  A record without positions (with
  * --score: without rollout tokens) passes unchanged.  rf_rollout_check() only checks the record.  Errors:
@@ -37,5 +51,8 @@ void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_deman
 enum rf_code rf_rollout_check(const struct rf_rollout_settings *s, const struct rf_record *r,
                               struct rf_err *e);
 enum rf_code rf_rollout_record(struct rf_rollout_settings *s, struct rf_record *r, struct rf_err *e);
+/* The same where the tree has just run the record's sequence without positions, for training (tree.h,
+ * rf_tree_branch_off()).  The values are the same. */
+enum rf_code rf_rollout_go_on(struct rf_rollout_settings *s, struct rf_record *r, struct rf_err *e);
 
 #endif

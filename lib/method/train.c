@@ -1,13 +1,16 @@
 /* train.c -- the gradient of a mini-batch over trees, and AdamW.
  *
  * For each record:
- *     1. The sequence runs forward, then the rollouts that branch off it.
- *     2. The head computes the log-probabilities of the rows that the policy loss needs.  With the loss's
- *        derivatives these give the first gradients.
+ *     1. The segments of the sequence run forward.  The head computes their rows' next-token loss, and at once
+ *        its gradient: the weights of the loss are known before.  The gradient of the rows is kept.
+ *     2. The rollouts that branch off the sequence run forward, and the head computes the log-probabilities
+ *        that the policy loss needs.  With the loss's derivatives these give the rollouts' first gradients.
  *     3. The rollouts run backward.
- *     4. The segments of the sequence run backward, from the last to the first.  The next-token loss of a
- *        segment's rows is computed, and its gradient added, when the segment's turn comes.
- * Logits are never stored whole: the head works on blocks of rows. */
+ *     4. The segments of the sequence run backward, from the last to the first.
+ * Logits are never stored whole: the head works on blocks of rows.
+ *
+ * Between 1 and 2 nothing is needed but the rollouts, so they may be drawn there, from the same pass: the first
+ * mini-batch after the weights have changed can be computed ahead. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -67,63 +70,39 @@ double rf_train_lr(const struct rf_train *t, int64_t step)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* Device memory in addition to the tree.  The policy's rows are step-major: row (j, b) predicts token j of
- * rollout b, so rows (0, b) are rows s-1 of the sequence and rows (j, b) the rollouts' rows
- * j-1. */
-struct place {
-	rf_f32 z, dh;                 /* (logit_rows(), N), (segment, d) */
-	rf_f32 coef, logp;            /* (max_len) */
-	rf_i32 target;                /* (max_len) */
-	rf_f32 first, dfirst;         /* (c, d): rows s-1 and their gradient */
-	rf_f32 rows, drows;           /* (k c n, d) */
-	rf_f32 rl_coef, rl_logp;      /* (k c n) */
-	rf_i32 rl_target, from;       /* (k c n), (k c n + 2 c): lists of rows */
-};
-
-/* The head works on so many rows at a time. */
-static int logit_rows(const struct rf_train *t)
+void rf_train_place(struct rf_train *t, const struct rf_shape *shape, struct rf_arena *a)
 {
-	return t->engine->dev.ops->logit_rows(t->engine->ckpt->cfg.vocab);
-}
-
-static size_t place(const struct rf_train *t, int T, int segment, int c, int n, int k, void *base,
-                    struct place *p)
-{
-	struct rf_arena a = { base, 0 };
 	const struct rf_config *cfg = &t->engine->ckpt->cfg;
-	size_t d = (size_t)cfg->d, R = (size_t)c * (size_t)n * (size_t)k, C = (size_t)c;
+	struct rf_train_place *p = &t->at;
+	size_t d = (size_t)cfg->d, T = (size_t)shape->T, C = (size_t)shape->c,
+	       R = C * (size_t)shape->n * (size_t)shape->k;
 
-	p->z = rf_arena_f32(&a, (size_t)logit_rows(t) * (size_t)cfg->vocab);
-	p->dh = rf_arena_f32(&a, (size_t)segment * d);
-	p->coef = rf_arena_f32(&a, (size_t)T);
-	p->logp = rf_arena_f32(&a, (size_t)T);
-	p->target = rf_arena_i32(&a, (size_t)T);
-	p->first = rf_arena_f32(&a, C * d);
-	p->dfirst = rf_arena_f32(&a, C * d);
-	p->rows = rf_arena_f32(&a, R * d);
-	p->drows = rf_arena_f32(&a, R * d);
-	p->rl_coef = rf_arena_f32(&a, R);
-	p->rl_logp = rf_arena_f32(&a, R);
-	p->rl_target = rf_arena_i32(&a, R);
-	p->from = rf_arena_i32(&a, R + 2 * C);
-	return a.used;
+	p->z = rf_arena_f32(a, (size_t)t->engine->dev.ops->logit_rows(cfg->vocab) * (size_t)cfg->vocab);
+	p->dh = rf_arena_f32(a, T * d);
+	p->coef = rf_arena_f32(a, T);
+	p->logp = rf_arena_f32(a, T);
+	p->target = rf_arena_i32(a, T);
+	p->first = rf_arena_f32(a, C * d);
+	p->dfirst = rf_arena_f32(a, C * d);
+	p->rows = rf_arena_f32(a, R * d);
+	p->drows = rf_arena_f32(a, R * d);
+	p->rl_coef = rf_arena_f32(a, R);
+	p->rl_logp = rf_arena_f32(a, R);
+	p->rl_target = rf_arena_i32(a, R);
+	p->from = rf_arena_i32(a, R + 2 * C);
 }
 
-static void plan(const struct rf_train *t, int T, int c, int n, int k, struct rf_plan *p, size_t *extra)
-{
-	struct place unused;
-
-	*p = (struct rf_plan){ .max_len = T, .positions = c, .n = n, .k = k > 1 ? k - 1 : 0, .train = true,
-	                       .recompute = t->recompute == RF_RECOMPUTE_SEGMENT };
-	*extra = place(t, T, rf_segment(t->engine->segment), c, n, k, NULL, &unused);
-}
-
-void rf_train_needs(const struct rf_train *t, struct rf_shape *s, struct rf_demand *need)
+void rf_train_decide(const struct rf_train *t, struct rf_shape *shape)
 {
 	if (t->rl_coef == 0)
-		*s = (struct rf_shape){ .T = s->T };
-	*need = (struct rf_demand){ .host = 0 };
-	plan(t, s->T, s->c, s->n, s->k, &need->plan, &need->extra);
+		*shape = (struct rf_shape){ .T = shape->T };
+}
+
+void rf_train_needs(const struct rf_train *t, const struct rf_shape *s, struct rf_need *need)
+{
+	need->plan = (struct rf_plan){ .max_len = s->T, .positions = s->c, .n = s->n,
+	                               .k = s->k > 1 ? s->k - 1 : 0, .train = true,
+	                               .recompute = t->recompute == RF_RECOMPUTE_SEGMENT };
 	need->own = t->engine->ckpt->params.total *
 	            ((t->log_gradients ? 4u : 0u) + (t->sum == RF_SUM_EXACT ? 8u : 0u));
 }
@@ -156,48 +135,19 @@ enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e)
 
 static enum rf_code reserve(struct rf_train *t, struct rf_record *const *mini, int n, struct rf_err *e)
 {
-	/* nothing shrinks: what is not the tree's is laid out for the largest of each so far */
-	const struct rf_plan *old = &t->engine->plan;
-	int T = old->max_len > t->engine->max_len ? old->max_len : t->engine->max_len;
-	int c = old->positions, per = old->n, k = old->positions ? old->k + 1 : 0;
-	struct rf_plan p;
-	size_t extra;
+	struct rf_shape shape = { .T = 0 };
 
 	for (int i = 0; i < n; i++) {
 		const struct rf_record *r = mini[i];
-		T = r->T > T ? r->T : T;
+
+		shape.T = r->T > shape.T ? r->T : shape.T;
 		if (!r->rollout.tokens || t->rl_coef == 0)
 			continue;
-		c = r->c > c ? r->c : c;
-		per = r->rollout.n > per ? r->rollout.n : per;
-		k = r->rollout.k > k ? r->rollout.k : k;
+		shape.c = r->c > shape.c ? r->c : shape.c;
+		shape.n = r->rollout.n > shape.n ? r->rollout.n : shape.n;
+		shape.k = r->rollout.k > shape.k ? r->rollout.k : shape.k;
 	}
-	plan(t, T, c, per, k, &p, &extra);
-	return rf_engine_reserve(t->engine, &p, extra, e);
-}
-
-/* ---- the head ------------------------------------------------------------------------------ */
-
-/* Forward and backward of the head over rows whose loss is the sum of -coef log p[target]: their
- * log-probabilities, dh, and the head's gradient. */
-static void head(struct rf_train *t, const struct place *at, int rows, rf_f32 h, rf_i32 target, rf_f32 coef,
-                 double temperature, rf_f32 logp, rf_f32 dh)
-{
-	struct rf_model *m = &t->engine->model;
-	const int most = logit_rows(t);
-	size_t d = (size_t)m->cfg->d;
-
-	for (int i = 0; i < rows; i += most) {
-		int n = rows - i < most ? rows - i : most;
-		size_t first = (size_t)i;
-
-		rf_linear_fwd(m, m->head, RF_NO_WEIGHT, n, rf_at(h, first * d), at->z, 0, false);
-		RF_RUN(m->dev, ce_grad, .rows = n, .N = m->cfg->vocab, .inv_temp = (float)(1 / temperature),
-		       .z = at->z, .target = rf_at_i32(target, first), .coef = rf_at(coef, first),
-		       .logp = rf_at(logp, first));
-		rf_linear_bwd(m, m->head, RF_NO_WEIGHT, n, rf_at(h, first * d), at->z, 0,
-		              rf_at(dh, first * d), false);
-	}
+	return rf_work_reserve(t->work, &shape, e);
 }
 
 /* ---- one record ---------------------------------------------------------------------------- */
@@ -205,7 +155,6 @@ static void head(struct rf_train *t, const struct place *at, int rows, rf_f32 h,
 struct job {
 	struct rf_train *t;
 	const struct rf_record *r;
-	struct place at;
 	int c, n, k;                 /* 0 without rollouts */
 	double rl, ntp;              /* what the loss of one token weighs */
 	double ntp_share;            /* what it weighs in the mean L_NTP, up to a factor of the mini-batch */
@@ -237,8 +186,10 @@ static int ntp_count(const struct rf_train *t, const struct rf_record *r)
 static void at_positions(struct job *j, int i, rf_f32 rows, bool back)
 {
 	struct rf_engine *g = j->t->engine;
-	int first = rf_tree_first(g->tree, i), last = first + rf_tree_rows(g->tree, i), n = 0;
-	const rf_i32 row = j->at.from;
+	const struct rf_tree *t = j->t->work->tree;
+	const struct rf_train_place *at = &j->t->at;
+	int first = rf_tree_first(t, i), last = first + rf_tree_rows(t, i), n = 0;
+	const rf_i32 row = at->from;
 	rf_i32 position;
 
 	/* rows, and behind them positions: one upload, for each of which the GPU may have to wait */
@@ -253,18 +204,18 @@ static void at_positions(struct job *j, int i, rf_f32 rows, bool back)
 	g->dev.ops->upload(&g->dev, row, j->list, 2 * (size_t)n * 4);
 	position = rf_at_i32(row, (size_t)n);
 	if (back)
-		RF_RUN(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .add = true, .from = j->at.dfirst,
+		RF_RUN(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .add = true, .from = at->dfirst,
 		       .fi = position, .to = rows, .ti = row);
 	else
 		RF_RUN(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = rows, .fi = row,
-		       .to = j->at.first, .ti = position);
+		       .to = at->first, .ti = position);
 }
 
-__attribute__((format(printf, 3, 4))) static enum rf_code not_finite(struct rf_engine *g, struct rf_err *e,
+__attribute__((format(printf, 3, 4))) static enum rf_code not_finite(struct job *j, struct rf_err *e,
                                                                      const char *fmt, ...)
 {
 	char what[80], why[100];
-	bool known = rf_tree_blame(g->tree, NULL, why);
+	bool known = rf_tree_blame(j->t->work->tree, NULL, why);
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -282,7 +233,7 @@ static enum rf_code policy(struct job *j, struct rf_err *e)
 	size_t nb = (size_t)(j->c * j->n), R = nb * (size_t)j->k;
 	enum rf_code rc;
 
-	g->dev.ops->download(&g->dev, j->f32, j->at.rl_logp, R * 4);
+	g->dev.ops->download(&g->dev, j->f32, j->t->at.rl_logp, R * 4);
 	if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
 		return rc;
 	for (size_t b = 0; b < nb; b++)
@@ -293,7 +244,7 @@ static enum rf_code policy(struct job *j, struct rf_err *e)
 			                                           (double)j->r->advantage[b]);
 
 			if (!isfinite(logp))
-				return not_finite(g, e,
+				return not_finite(j, e,
 				                  "the log-probability of token %zu of rollout %zu", i, b);
 			*x = (float)(-j->rl * p.dlogp);
 			s->loss_rl += p.loss;
@@ -304,7 +255,7 @@ static enum rf_code policy(struct job *j, struct rf_err *e)
 			s->clamped += p.clamped;
 			s->ratio_max = p.ratio > s->ratio_max ? p.ratio : s->ratio_max;
 		}
-	g->dev.ops->upload(&g->dev, j->at.rl_coef, j->f32, R * 4);
+	g->dev.ops->upload(&g->dev, j->t->at.rl_coef, j->f32, R * 4);
 	return RF_OK;
 }
 
@@ -312,88 +263,129 @@ static enum rf_code policy(struct job *j, struct rf_err *e)
 static enum rf_code rollouts(struct job *j, struct rf_err *e)
 {
 	struct rf_engine *g = j->t->engine;
+	struct rf_tree *t = j->t->work->tree;
+	const struct rf_train_place *at = &j->t->at;
 	struct rf_model *m = &g->model;
 	const struct rf_rollout *o = &j->r->rollout;
+	const float inv_temp = (float)(1 / o->temperature);
 	size_t nb = (size_t)(j->c * j->n), d = (size_t)m->cfg->d, R = nb * (size_t)j->k;
 	enum rf_code rc;
 
 	for (size_t b = 0; b < nb; b++)
 		for (size_t i = 0; i < (size_t)j->k; i++)
 			j->list[i * nb + b] = o->tokens[b * (size_t)j->k + i];
-	g->dev.ops->upload(&g->dev, j->at.rl_target, j->list, R * 4);
+	g->dev.ops->upload(&g->dev, at->rl_target, j->list, R * 4);
 	if (j->k > 1) /* the last token's row predicts nothing that the loss needs */
 		RF_RUN(m->dev, rows, .n = (int)(R - nb), .d = m->cfg->d,
-		       .from = rf_tree_branch(g->tree, j->n, j->k - 1, j->list),
-		       .to = rf_at(j->at.rows, nb * d));
+		       .from = rf_tree_branch(t, j->n, j->k - 1, j->list),
+		       .to = rf_at(at->rows, nb * d));
 	for (size_t b = 0; b < nb; b++)
 		j->list[b] = (int32_t)b / j->n;
-	g->dev.ops->upload(&g->dev, j->at.from, j->list, nb * 4);
-	RF_RUN(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .from = j->at.first, .fi = j->at.from,
-	       .to = j->at.rows);
-	RF_RUN(m->dev, head_fwd, .rows = (int)R, .d = m->cfg->d, .N = m->cfg->vocab,
-	       .inv_temp = (float)(1 / o->temperature), .h = j->at.rows, .w = rf_w(m, m->head),
-	       .target = j->at.rl_target, .logp = j->at.rl_logp);
+	g->dev.ops->upload(&g->dev, at->from, j->list, nb * 4);
+	RF_RUN(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .from = at->first, .fi = at->from,
+	       .to = at->rows);
+	RF_RUN(m->dev, head_fwd, .rows = (int)R, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = inv_temp,
+	       .h = at->rows, .w = rf_w(m, m->head), .target = at->rl_target, .logp = at->rl_logp);
 	if ((rc = policy(j, e)) != RF_OK)
 		return rc;
-	head(j->t, &j->at, (int)R, j->at.rows, j->at.rl_target, j->at.rl_coef, o->temperature, NULL,
-	     j->at.drows);
-	g->dev.ops->zero(&g->dev, j->at.dfirst, (size_t)j->c * d * 4);
-	RF_RUN(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .add = true, .from = j->at.drows,
-	       .to = j->at.dfirst, .ti = j->at.from);
+	RF_RUN(m->dev, head_bwd, .rows = (int)R, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = inv_temp,
+	       .h = at->rows, .w = rf_w(m, m->head), .target = at->rl_target, .coef = at->rl_coef,
+	       .z = at->z, .dh = at->drows, .dw = rf_dw(m, m->head));
+	g->dev.ops->zero(&g->dev, at->dfirst, (size_t)j->c * d * 4);
+	RF_RUN(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .add = true, .from = at->drows,
+	       .to = at->dfirst, .ti = at->from);
 	if (j->k > 1)
-		rf_tree_backward_branch(g->tree, rf_at(j->at.drows, nb * d));
+		rf_tree_backward_branch(t, rf_at(at->drows, nb * d));
 	return RF_OK;
+}
+
+static bool has_ntp(const struct job *j) { return j->ntp != 0 && ntp_count(j->t, j->r); }
+
+/* Targets and weights of the next-token loss: row i predicts token i+1. */
+static void upload_targets(struct job *j)
+{
+	struct rf_engine *g = j->t->engine;
+	const struct rf_record *r = j->r;
+	const int T = r->T, from = ntp_first(j->t, r);
+
+	for (int i = 0; i < T; i++) {
+		j->list[i] = i + 1 < T ? r->tokens[i + 1] : 0;
+		j->f32[i] = i + 1 < T && i + 1 >= from ? (float)j->ntp : 0;
+	}
+	g->dev.ops->upload(&g->dev, j->t->at.target, j->list, (size_t)T * 4);
+	g->dev.ops->upload(&g->dev, j->t->at.coef, j->f32, (size_t)T * 4);
+}
+
+/* Segment i forward, and the head for its rows: the next-token loss's gradient of them, and of the head; and
+ * their entropies, unless that is NULL. */
+static rf_f32 segment(struct job *j, int i, rf_f32 entropy)
+{
+	struct rf_engine *g = j->t->engine;
+	struct rf_model *m = &g->model;
+	struct rf_tree *t = j->t->work->tree;
+	const struct rf_train_place *at = &j->t->at;
+	const size_t first = (size_t)rf_tree_first(t, i), d = (size_t)m->cfg->d;
+	const int rows = rf_tree_rows(t, i);
+	const rf_f32 hidden = rf_tree_forward(t, i), dh = rf_at(at->dh, first * d);
+
+	if (has_ntp(j)) {
+		RF_RUN(m->dev, head_bwd, .rows = rows, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = 1,
+		       .h = hidden, .w = rf_w(m, m->head), .target = rf_at_i32(at->target, first),
+		       .coef = rf_at(at->coef, first), .entropy = rf_at(entropy, first),
+		       .logp = rf_at(at->logp, first), .z = at->z, .dh = dh, .dw = rf_dw(m, m->head));
+		return hidden;
+	}
+	if (entropy)
+		RF_RUN(m->dev, head_fwd, .rows = rows, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = 1,
+		       .h = hidden, .w = rf_w(m, m->head), .entropy = rf_at(entropy, first));
+	g->dev.ops->zero(&g->dev, dh, (size_t)rows * d * 4);
+	return hidden;
+}
+
+/* The rest of a record's gradient, when its segments have run: the policy loss, and the way back. */
+static enum rf_code rest(struct job *j, struct rf_err *e)
+{
+	struct rf_train *t = j->t;
+	struct rf_engine *g = t->engine;
+	struct rf_tree *tree = t->work->tree;
+	const struct rf_record *r = j->r;
+	const size_t d = (size_t)g->ckpt->cfg.d;
+	enum rf_code rc;
+
+	if (j->c && (rc = rollouts(j, e)) != RF_OK)
+		return rc;
+	for (int i = tree->segments - 1; i >= 0; i--) {
+		const rf_f32 dh = rf_at(t->at.dh, (size_t)rf_tree_first(tree, i) * d);
+
+		at_positions(j, i, dh, true);
+		rf_tree_backward(tree, i, dh);
+	}
+	if (has_ntp(j)) {
+		g->dev.ops->download(&g->dev, j->f32, t->at.logp, (size_t)r->T * 4);
+		if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
+			return rc;
+		for (int i = ntp_first(t, r); i < r->T; i++) {
+			if (!isfinite(j->f32[i - 1]))
+				return not_finite(j, e, "the log-probability of token %d", i);
+			j->share->loss_ntp -= j->ntp_share * (double)j->f32[i - 1];
+		}
+	}
+	return rf_dev_sync(&g->dev, e);
 }
 
 /* The gradient of one record with the coefficients in j. */
 static enum rf_code record(struct job *j, struct rf_err *e)
 {
-	struct rf_train *t = j->t;
-	struct rf_engine *g = t->engine;
-	const struct rf_record *r = j->r;
-	int T = r->T, from = ntp_first(t, r);
-	bool ntp = j->ntp != 0 && ntp_count(t, r);
-	enum rf_code rc;
+	struct rf_tree *t = j->t->work->tree;
 
 	for (int s = 0; s < j->c; s++)
-		j->list[s] = r->positions[s] - 1;
-	rf_tree_begin(g->tree, r->tokens, T, j->list, j->c);
-	if (ntp) { /* row i predicts token i+1 */
-		for (int i = 0; i < T; i++) {
-			j->list[i] = i + 1 < T ? r->tokens[i + 1] : 0;
-			j->f32[i] = i + 1 < T && i + 1 >= from ? (float)j->ntp : 0;
-		}
-		g->dev.ops->upload(&g->dev, j->at.target, j->list, (size_t)T * 4);
-		g->dev.ops->upload(&g->dev, j->at.coef, j->f32, (size_t)T * 4);
-	}
-	for (int i = 0; i < g->tree->segments; i++)
-		at_positions(j, i, rf_tree_forward(g->tree, i), false);
-	if (j->c && (rc = rollouts(j, e)) != RF_OK)
-		return rc;
-	for (int i = g->tree->segments - 1; i >= 0; i--) {
-		rf_f32 hidden = rf_tree_again(g->tree, i);
-		size_t first = (size_t)rf_tree_first(g->tree, i);
-		int rows = rf_tree_rows(g->tree, i);
-
-		if (ntp)
-			head(t, &j->at, rows, hidden, rf_at_i32(j->at.target, first),
-			     rf_at(j->at.coef, first), 1, rf_at(j->at.logp, first), j->at.dh);
-		else
-			g->dev.ops->zero(&g->dev, j->at.dh, (size_t)rows * (size_t)g->ckpt->cfg.d * 4);
-		at_positions(j, i, j->at.dh, true);
-		rf_tree_backward(g->tree, i, j->at.dh);
-	}
-	if (ntp) {
-		g->dev.ops->download(&g->dev, j->f32, j->at.logp, (size_t)T * 4);
-		if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
-			return rc;
-		for (int i = from; i < T; i++) {
-			if (!isfinite(j->f32[i - 1]))
-				return not_finite(g, e, "the log-probability of token %d", i);
-			j->share->loss_ntp -= j->ntp_share * (double)j->f32[i - 1];
-		}
-	}
-	return rf_dev_sync(&g->dev, e);
+		j->list[s] = j->r->positions[s] - 1;
+	rf_tree_begin(t, j->r->tokens, j->r->T, j->list, j->c);
+	if (has_ntp(j))
+		upload_targets(j);
+	for (int i = 0; i < t->segments; i++)
+		at_positions(j, i, segment(j, i, NULL), false);
+	return rest(j, e);
 }
 
 /* ---- a mini-batch -------------------------------------------------------------------------- */
@@ -403,6 +395,13 @@ static int by_id(const void *a, const void *b)
 	const struct rf_record *const *x = a, *const *y = b;
 
 	return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
+}
+
+static int by_share(const void *a, const void *b)
+{
+	const struct rf_share *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
 }
 
 enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r, struct rf_err *e)
@@ -567,36 +566,87 @@ static bool fits(const struct rf_share *s, int n, float unit)
 	return all < RF_SUM_RANGE * (double)unit;
 }
 
+/* Makes j work on a record, with these weights of the two losses. */
+static void take(struct job *j, const struct rf_record *r, struct rf_share *share, double rl, double ntp)
+{
+	const struct rf_train *t = j->t;
+	const bool with = r->rollout.tokens && rl != 0;
+
+	j->r = r;
+	j->share = share;
+	j->c = with ? r->c : 0;
+	j->n = with ? r->rollout.n : 0;
+	j->k = with ? r->rollout.k : 0;
+	j->rl = rl;
+	j->ntp_share = t->mean == RF_MEAN_SEQUENCES && ntp_count(t, r) ? 1.0 / ntp_count(t, r) : 1;
+	j->ntp = ntp * j->ntp_share;
+}
+
+/* Clears the sum, or with --sum plain `to`, and what records' gradients are computed into. */
+static void clear(struct rf_train *t, rf_f32 to)
+{
+	struct rf_engine *g = t->engine;
+	const size_t total = g->ckpt->params.total;
+
+	if (t->sum == RF_SUM_EXACT)
+		g->dev.ops->zero(&g->dev, t->exact, total * 8);
+	else
+		g->model.g = to;
+	g->dev.ops->zero(&g->dev, g->model.g, total * 4);
+}
+
+/* What computing a record has added to its share. */
+static void add_computed(struct rf_share *s, const struct rf_share *from)
+{
+	s->loss_ntp = from->loss_ntp;
+	s->loss_rl = from->loss_rl;
+	s->kl = from->kl;
+	s->abs_diff = from->abs_diff;
+	s->ratio_max = from->ratio_max;
+	s->clipped = from->clipped;
+	s->dual = from->dual;
+	s->clamped = from->clamped;
+	s->largest = from->largest;
+}
+
+/* Takes over the records that were computed ahead, if they are these, with these weights of the losses. */
+static bool taken_over(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
+                       struct rf_share *shares, struct job *j)
+{
+	struct rf_share *own = t->ahead.share;
+	bool same = t->ahead.open && t->ahead.n == n && t->ahead.rl == rl && t->ahead.ntp == ntp;
+
+	t->ahead.open = false;
+	qsort(own, same ? (size_t)n : 0, sizeof *own, by_share);
+	for (int i = 0; i < n && same; i++)
+		same = own[i].id == mini[i]->id;
+	for (int i = 0; i < n && same; i++) {
+		add_computed(&shares[i], &own[i]);
+		rf_meter_done(j->meter, mini[i]->T);
+	}
+	j->began -= same ? t->ahead.seconds : 0;
+	return same;
+}
+
 /* One pass over the mini-batch with these weights of the two losses: into the exact sum, or with --sum plain
  * into `to`. */
 static enum rf_code compute(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
                             rf_f32 to, float unit, struct job *j, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
-	const size_t total = g->ckpt->params.total;
 	const bool exact = t->sum == RF_SUM_EXACT;
 	const rf_f32 own = g->model.g;
 	struct rf_share *shares = j->share;
 	enum rf_code rc = RF_OK;
 
-	if (exact)
-		g->dev.ops->zero(&g->dev, t->exact, total * 8);
-	else
-		g->model.g = to;
-	g->dev.ops->zero(&g->dev, g->model.g, total * 4);
+	if (taken_over(t, mini, n, rl, ntp, shares, j))
+		return RF_OK;
+	clear(t, to);
 	for (int i = 0; i < n && rc == RF_OK; i++) {
 		const struct rf_record *r = mini[i];
-		bool with = r->rollout.tokens && rl != 0;
 
-		j->r = r;
-		j->share = &shares[i];
-		j->c = with ? r->c : 0;
-		j->n = with ? r->rollout.n : 0;
-		j->k = with ? r->rollout.k : 0;
-		j->rl = rl;
-		j->ntp_share = t->mean == RF_MEAN_SEQUENCES && ntp_count(t, r) ? 1.0 / ntp_count(t, r) : 1;
-		j->ntp = ntp * j->ntp_share;
-		if (with || (ntp != 0 && ntp_count(t, r))) {
+		take(j, r, &shares[i], rl, ntp);
+		if (j->c || has_ntp(j)) {
 			if ((rc = record(j, e)) == RF_OK && exact)
 				rc = add_exactly(t, unit, j->share, e);
 			if (rc != RF_OK)
@@ -730,7 +780,7 @@ static enum rf_code apart(struct rf_train *t, struct rf_record *const *mini, int
 }
 
 /* Room for the largest record. */
-static enum rf_code room_for(struct job *j, struct rf_record *const *mini, int n, struct rf_err *e)
+static enum rf_code room_for(struct job *j, const struct rf_record *const *mini, int n, struct rf_err *e)
 {
 	size_t host = 64;
 
@@ -749,6 +799,19 @@ static enum rf_code room_for(struct job *j, struct rf_record *const *mini, int n
 	                                     : rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
 }
 
+/* The weights of the two losses of a token. */
+static double rl_of(const struct rf_train *t, const struct rf_totals *all)
+{
+	return all->rl_tokens ? t->rl_coef / (double)all->rl_tokens : 0;
+}
+
+static double ntp_of(const struct rf_train *t, const struct rf_totals *all)
+{
+	const double weight = ntp_weight(t, all);
+
+	return weight > 0 ? t->ntp_coef / weight : 0;
+}
+
 /* With the place of everything known: the gradient, and from the shares the figures. */
 static enum rf_code gradient(struct job *j, struct rf_record *const *sorted, int n,
                              const struct rf_totals *all, struct rf_train_stats *st, struct rf_err *e)
@@ -756,14 +819,9 @@ static enum rf_code gradient(struct job *j, struct rf_record *const *sorted, int
 	struct rf_train *t = j->t;
 	struct rf_engine *g = t->engine;
 	struct rf_train_stats apart_only = { .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN };
-	const double weight = ntp_weight(t, all);
-	const double rl = all->rl_tokens ? t->rl_coef / (double)all->rl_tokens : 0;
-	const double ntp = weight > 0 ? t->ntp_coef / weight : 0;
+	const double weight = ntp_weight(t, all), rl = rl_of(t, all), ntp = ntp_of(t, all);
 	enum rf_code rc;
 
-	if (n) /* who has no record needs no memory for one */
-		place(t, g->plan.max_len, g->tree->plan.segment, g->plan.positions, g->plan.n, g->plan.k + 1,
-		      g->extra, &j->at);
 	shares_of(t, sorted, n, j->share);
 	rc = t->log_gradients ? apart(t, sorted, n, rl, ntp, j, &apart_only, e)
 	                      : pass(t, sorted, n, rl, ntp, g->model.g, j, e);
@@ -793,7 +851,7 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini
 		if (n)
 			memcpy(sorted, mini, (size_t)n * sizeof *sorted);
 		qsort(sorted, (size_t)n, sizeof *sorted, by_id);
-		rc = room_for(&j, sorted, n, e);
+		rc = room_for(&j, (const struct rf_record *const *)sorted, n, e);
 	}
 	if (rc == RF_OK && n)
 		rc = reserve(t, sorted, n, e);
@@ -808,6 +866,115 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini
 	free(j.f32);
 	free(j.share);
 	free(j.all);
+	return rc;
+}
+
+/* ---- a mini-batch whose records come one by one ---------------------------------------------- */
+
+bool rf_train_ahead_needless(const struct rf_train *t) { return t->log_gradients; }
+
+enum rf_code rf_train_ahead(struct rf_train *t, const struct rf_totals *all, struct rf_err *e)
+{
+	enum rf_code rc = rf_train_open(t, e);
+
+	if (rc != RF_OK)
+		return rc;
+	clear(t, t->engine->model.g);
+	t->ahead.open = true;
+	t->ahead.rl = rl_of(t, all);
+	t->ahead.ntp = ntp_of(t, all);
+	t->ahead.n = 0;
+	t->ahead.seconds = 0;
+	return RF_OK;
+}
+
+static void free_room(struct job *j)
+{
+	free(j->list);
+	free(j->f32);
+	free(j->share);
+}
+
+enum rf_code rf_train_ahead_pass(struct rf_train *t, const struct rf_record *r, rf_f32 entropy,
+                                 struct rf_err *e)
+{
+	const double from = rf_now();
+	struct rf_tree *tree = t->work->tree;
+	struct job j = { .t = t };
+	enum rf_code rc = room_for(&j, &r, 1, e);
+
+	if (rc == RF_OK) {
+		take(&j, r, j.share, 0, t->ahead.ntp);
+		rf_tree_begin(tree, r->tokens, r->T, NULL, 0);
+		if (has_ntp(&j))
+			upload_targets(&j);
+		for (int i = 0; i < tree->segments; i++)
+			segment(&j, i, entropy);
+		rc = rf_dev_sync(&t->engine->dev, e);
+	}
+	free_room(&j);
+	t->ahead.seconds += rf_now() - from;
+	return rc;
+}
+
+/* Room for one more share. */
+static enum rf_code more_shares(struct rf_train *t, struct rf_err *e)
+{
+	const int room = t->ahead.room ? 2 * t->ahead.room : 64;
+	struct rf_share *more;
+
+	if (t->ahead.n < t->ahead.room)
+		return RF_OK;
+	if (!(more = realloc(t->ahead.share, (size_t)room * sizeof *more)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
+	t->ahead.share = more;
+	t->ahead.room = room;
+	return RF_OK;
+}
+
+/* Copies rows s-1 to where the policy loss reads them. */
+static void take_states(struct job *j, rf_f32 states, int apart)
+{
+	struct rf_engine *g = j->t->engine;
+
+	for (int s = 0; s < j->c; s++)
+		j->list[s] = s * apart;
+	g->dev.ops->upload(&g->dev, j->t->at.from, j->list, (size_t)j->c * 4);
+	RF_RUN(&g->dev, rows, .n = j->c, .d = g->ckpt->cfg.d, .from = states, .fi = j->t->at.from,
+	       .to = j->t->at.first);
+}
+
+enum rf_code rf_train_ahead_rest(struct rf_train *t, const struct rf_record *r, rf_f32 states, int apart,
+                                 struct rf_err *e)
+{
+	const double from = rf_now();
+	const bool plain = t->sum == RF_SUM_PLAIN;
+	struct rf_share *share;
+	struct job j = { .t = t };
+	enum rf_code rc = room_for(&j, &r, 1, e);
+
+	free(j.share);
+	/* in float32 the order of the sum counts */
+	if (plain && t->ahead.n && t->ahead.share[t->ahead.n - 1].id >= r->id)
+		t->ahead.open = false;
+	if (rc == RF_OK && t->ahead.open && (rc = more_shares(t, e)) == RF_OK) {
+		share = &t->ahead.share[t->ahead.n++];
+		*share = (struct rf_share){ .id = r->id };
+		take(&j, r, share, t->ahead.rl, t->ahead.ntp);
+		if (j.c)
+			take_states(&j, states, apart);
+		if (j.c || has_ntp(&j)) {
+			if ((rc = rest(&j, e)) == RF_OK && !plain)
+				rc = add_exactly(t, first_unit, share, e);
+		}
+		if (rc == RF_ENUMERIC || (!plain && too_large(share->largest, first_unit)))
+			t->ahead.open = false;
+		rc = rc == RF_ENUMERIC ? RF_OK : rc;
+	}
+	free(j.list);
+	free(j.f32);
+	rf_ranks_sign(t->ranks, "computes");
+	t->ahead.seconds += rf_now() - from;
 	return rc;
 }
 
@@ -876,6 +1043,10 @@ void rf_train_close(struct rf_train *t)
 	if (!d || !d->ops)
 		return;
 	rf_exchange_close(&t->exchange);
+	free(t->ahead.share);
+	t->ahead.share = NULL;
+	t->ahead.open = false;
+	t->ahead.room = 0;
 	d->ops->release(d, t->grad_rl);
 	d->ops->release(d, t->product);
 	d->ops->release(d, t->exact);

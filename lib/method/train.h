@@ -10,7 +10,7 @@
 #define RF_TRAIN_H
 
 #include "base/meter.h"
-#include "engine/engine.h"
+#include "engine/work.h"
 #include "method/exchange.h"
 #include "method/figures.h"
 #include "method/policy.h"
@@ -43,8 +43,22 @@ enum rf_sharded { RF_SHARD_NONE, RF_SHARD_OPTIMIZER };
 /* What a mini-batch has in all, whichever rank has it: the losses are means over these. */
 struct rf_totals { uint64_t records, ntp_tokens, ntp_sequences, rl_tokens, teaches; };
 
+/* Device memory besides tree and weights.  The policy's rows are step-major: row (j, b) predicts token j of
+ * rollout b, so rows (0, b) are rows s-1 of the sequence and rows (j, b) the rollouts' rows j-1. */
+struct rf_train_place {
+	rf_f32 z;                    /* logits of some rows */
+	rf_f32 dh;                   /* (T, d): the gradient of the hidden states */
+	rf_f32 coef, logp;           /* (T) */
+	rf_i32 target;               /* (T) */
+	rf_f32 first, dfirst;        /* (c, d): rows s-1 and their gradient */
+	rf_f32 rows, drows;          /* (k c n, d) */
+	rf_f32 rl_coef, rl_logp;     /* (k c n) */
+	rf_i32 rl_target, from;      /* (k c n), (k c n + 2 c): lists of rows */
+};
+
 struct rf_train {
 	struct rf_engine *engine;
+	struct rf_work *work;        /* on this engine */
 	struct rf_ranks *ranks;      /* who trains; each has some of a mini-batch's records, or none */
 	/* losses */
 	double rl_coef, ntp_coef;
@@ -68,6 +82,15 @@ struct rf_train {
 	rf_f64 product;              /* the result of an rf_dot, for each tile */
 	rf_i64 exact;                /* RF_SUM_EXACT: the sum of the records so far; NULL: nothing yet */
 	rf_f32 largest;              /* the largest number of the record's gradient */
+	struct rf_train_place at;
+	/* the gradient of records that were computed as they came: rf_train_ahead() */
+	struct {
+		bool open;
+		double rl, ntp;      /* the weights of the two losses */
+		struct rf_share *share; /* of each record: its id and what computing adds */
+		int n, room;
+		double seconds;
+	} ahead;
 };
 #define RF_TRAIN_DEFAULTS { .ranks = &rf_ranks_alone, .rl_coef = 0.2, .ntp_coef = 1, \
                             .policy = RF_POLICY_DEFAULTS, .lr = 1e-6, .betas = { 0.9, 0.999 }, \
@@ -102,6 +125,26 @@ void rf_train_totals(const struct rf_train *t, struct rf_record *const *mini, in
 enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini, int n,
                                const struct rf_totals *all, struct rf_train_stats *st, struct rf_err *e);
 
+/* A mini-batch may be computed as its records come, if no other was since the weights have changed, and then
+ * rf_train_gradient() need not compute them:
+ *
+ *     rf_train_ahead()        begins; all: what the mini-batch will have
+ *     rf_train_ahead_pass()   for each record, with tokens alone: the pass over its sequence, with the
+ *                             next-token loss; entropy (T), in device memory, becomes H at each position
+ *     rf_train_ahead_rest()   when the record has its advantages: the policy loss, and the gradient.
+ *                             states: its rows s-1, `apart` rows apart; NULL: it has no rollouts.  In
+ *                             between the tree may draw the rollouts, and nothing else
+ *
+ * Where what comes is not what was announced, or a gradient is too large for the first unit of the exact sum,
+ * or not finite, rf_train_gradient() computes all of it again, and says why.  So the bits are the same.
+ * rf_train_ahead_needless(): whether these settings make that certain. */
+enum rf_code rf_train_ahead(struct rf_train *t, const struct rf_totals *all, struct rf_err *e);
+enum rf_code rf_train_ahead_pass(struct rf_train *t, const struct rf_record *r, rf_f32 entropy,
+                                 struct rf_err *e);
+enum rf_code rf_train_ahead_rest(struct rf_train *t, const struct rf_record *r, rf_f32 states, int apart,
+                                 struct rf_err *e);
+bool rf_train_ahead_needless(const struct rf_train *t);
+
 /* Fills *st with the figures that need no model: counts, rewards, the records' entropies.  The others become
  * 0 or NaN.  Collective. */
 enum rf_code rf_train_describe(const struct rf_train *t, struct rf_record *const *mini, int n,
@@ -122,7 +165,10 @@ enum rf_code rf_train_square(struct rf_train *t, rf_f32 x, size_t n, double *sum
 /* Releases what rf_train_open() allocated. */
 void rf_train_close(struct rf_train *t);
 
-/* The memory that training needs for a shape; with rl_coef 0 the shape's rollouts are left out. */
-void rf_train_needs(const struct rf_train *t, struct rf_shape *s, struct rf_demand *need);
+/* What training needs for a shape, and its own memory, as struct rf_use has them.  With rl_coef 0 shapes have
+ * no rollouts: rf_train_decide(). */
+void rf_train_decide(const struct rf_train *t, struct rf_shape *shape);
+void rf_train_needs(const struct rf_train *t, const struct rf_shape *shape, struct rf_need *need);
+void rf_train_place(struct rf_train *t, const struct rf_shape *shape, struct rf_arena *a);
 
 #endif

@@ -116,7 +116,7 @@ static enum rf_code read_commit_every(struct rf_trainer *t, struct rf_err *e)
 }
 
 /* What training on such sequences takes; of the records of a mini-batch only what training reads is kept. */
-static void needs(const void *stage, struct rf_shape *s, struct rf_demand *need)
+static void needs(const void *stage, const struct rf_shape *s, struct rf_need *need)
 {
 	const struct rf_trainer *t = stage;
 	size_t rollouts;
@@ -131,6 +131,21 @@ static void needs(const void *stage, struct rf_shape *s, struct rf_demand *need)
 	                     ((size_t)s->T * (t->outer ? 12 : 8) + rollouts * 8)
 	           /* read: as it came, unpacked, as -o */
 	           + 3 * ((size_t)s->T * 8 + rollouts * (2 + 2 * (size_t)t->engine.ckpt->cfg.d) * 4);
+}
+
+static void decide(const void *stage, struct rf_shape *s)
+{
+	rf_train_decide(&((const struct rf_trainer *)stage)->train, s);
+}
+
+static void place(void *stage, const struct rf_shape *s, struct rf_arena *a)
+{
+	rf_train_place(&((struct rf_trainer *)stage)->train, s, a);
+}
+
+struct rf_use rf_trainer_use(struct rf_trainer *t)
+{
+	return (struct rf_use){ t, decide, needs, place };
 }
 
 /* What would fail at the end, when all is computed. */
@@ -294,8 +309,9 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	t->started = rf_now();
 	t->train.engine = &t->engine;
 	t->train.ranks = &t->ranks;
-	t->engine.needs = needs;
-	t->engine.stage = t;
+	t->train.work = &t->work;
+	if (!t->engine.work)
+		rf_work_init(&t->work, &t->engine, rf_trainer_use(t));
 	t->engine.response = t->outer == RF_OUTER_RESPONSE;
 	if ((rc = read_stale(t, e)) != RF_OK || (rc = read_commit_every(t, e)) != RF_OK ||
 	    (rc = check_settings(t, e)) != RF_OK)

@@ -59,6 +59,7 @@ struct rf_trainer {
 	   nothing */
 	json_t *made;
 	struct rf_engine engine;
+	struct rf_work work;         /* with another use than rf_trainer_use() if it is there before opening */
 	struct rf_train train;
 	struct rf_ranks ranks;       /* the processes that train the run together */
 	/* open */
@@ -102,6 +103,9 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 /* --ntp-coef --loss --mean --outer --allow-empty */
 enum { RF_TRAINER_LOSS_OPTS = 6 };
 void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_LOSS_OPTS]);
+
+/* The use of memory that training makes, which another may contain. */
+struct rf_use rf_trainer_use(struct rf_trainer *t);
 
 /* Of several ranks, 0 alone locks the run, writes the log and commits; but a failure of one, in any of these
  * functions, is a failure of all (meet.h).

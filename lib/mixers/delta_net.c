@@ -209,14 +209,24 @@ static void convolve(const struct rf_pass *p, int layer, const rf_f32 y[3])
 	m->dev->ops->conv_fwd(m->dev, &a);
 }
 
-/* The delta rule from q, k and v to u and o, and o's norm.  Going back it is done again, without captures: a
- * fiftieth of the time of both passes, and u and o would be a sixth of what is saved. */
-static void mix(const struct rf_pass *p, int layer, const rf_f32 y[3], int captures)
+/* Keeps the rows that the convolution reads, for captures. */
+static void keep_tails(const struct rf_pass *p, int layer)
+{
+	const struct rf_model *m = p->tree->model;
+	const struct rf_delta_config *c = &m->cfg->delta;
+	const struct state *s = p->tree->state[layer];
+	const struct save *k = p->save[layer];
+
+	RF_RUN(m->dev, tail_keep, .n = p->captures, .w = c->conv_size - 1, .d = column(c, 3), .x = k->x,
+	       .slots = s->tail, .row = p->cap_row, .slot = p->cap_slot);
+}
+
+/* The delta rule from q, k and v to u and o, with captures of the state. */
+static void apply(const struct rf_pass *p, int layer, const rf_f32 y[3], int captures)
 {
 	const struct rf_tree *t = p->tree;
 	const struct rf_model *m = t->model;
 	const struct rf_delta_config *c = &m->cfg->delta;
-	const struct weights *l = m->layer[layer].w;
 	const struct state *s = t->state[layer];
 	const struct save *k = p->save[layer];
 	const struct work *w = p->work[layer];
@@ -227,6 +237,19 @@ static void mix(const struct rf_pass *p, int layer, const rf_f32 y[3], int captu
 	       .S = s->S, .open = k->open, .start = p->start, .open_rows = p->branch ? p->open_rows : NULL,
 	       .captures = captures, .log_from = t->sequence_slots, .cap_row = p->cap_row,
 	       .cap_slot = p->cap_slot, .log = s->log);
+}
+
+/* The delta rule, and o's norm.  Going back it is done again, without captures: a fiftieth of the time of both
+ * passes, and u and o would be a sixth of what is saved. */
+static void mix(const struct rf_pass *p, int layer, const rf_f32 y[3], int captures)
+{
+	const struct rf_model *m = p->tree->model;
+	const struct rf_delta_config *c = &m->cfg->delta;
+	const struct weights *l = m->layer[layer].w;
+	const struct save *k = p->save[layer];
+	const struct work *w = p->work[layer];
+
+	apply(p, layer, y, captures);
 	RF_RUN(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps * c->heads, .d = c->V,
 	       .eps = (float)m->cfg->norm_eps, .operand = true, .x = w->o, .w = rf_w(m, l->norm),
 	       .gate = k->gate, .y = w->n);
@@ -256,8 +279,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 		rf_linear_fwd(m, l->g, RF_NO_WEIGHT, rows, x, k->gate, 0, false);
 	if (c->decay)
 		rf_linear_fwd(m, l->a, RF_NO_WEIGHT, rows, x, k->a, 0, false);
-	RF_RUN(m->dev, tail_keep, .n = p->captures, .w = w1, .d = C, .x = k->x, .slots = s->tail,
-	       .row = p->cap_row, .slot = p->cap_slot);
+	keep_tails(p, layer);
 	convolve(p, layer, y);
 	if (c->decay)
 		RF_RUN(m->dev, decay_fwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log),
@@ -265,6 +287,15 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 		       .g = rf_at(k->g, (size_t)p->decoded * (size_t)p->nb * (size_t)c->heads));
 	mix(p, layer, y, p->captures);
 	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, w->n, h, 0, true);
+}
+
+static void capture(struct rf_pass *p, int layer)
+{
+	const struct work *w = p->work[layer];
+
+	keep_tails(p, layer);
+	convolve(p, layer, w->y);
+	apply(p, layer, w->y, p->captures);
 }
 
 static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
@@ -339,6 +370,6 @@ static void workspace(const struct rf_config *c, struct rf_workspace *need)
 const struct rf_mixer rf_mixer_delta_net = {
 	.name = "delta_net", .weights_size = sizeof(struct weights), .state_size = sizeof(struct state),
 	.save_size = sizeof(struct save), .work_size = sizeof(struct work), .declare = declare,
-	.state = state, .save = save, .work = work, .fwd = fwd, .bwd = bwd, .flops = flops,
+	.state = state, .save = save, .work = work, .fwd = fwd, .capture = capture, .bwd = bwd, .flops = flops,
 	.workspace = workspace
 };

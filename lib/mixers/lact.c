@@ -319,6 +319,17 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, w->n, h, 0, true);
 }
 
+static void capture(struct rf_pass *p, int layer)
+{
+	struct rf_fast_rows x;
+
+	if (!rf_lact_captures(p))
+		return;
+	norms(p, layer);
+	x = features(p, layer);
+	rf_lact_capture(p, layer, &x);
+}
+
 /* From dx->y the gradients of the features, all in the pass's order. */
 static void fast_bwd(struct rf_pass *p, int layer)
 {
@@ -453,6 +464,6 @@ const struct rf_mixer rf_mixer_lact = {
 	.name = "lact", .weights_size = sizeof(struct rf_lact_weights),
 	.state_size = sizeof(struct rf_lact_state), .save_size = sizeof(struct rf_lact_save),
 	.work_size = sizeof(struct rf_lact_work), .declare = declare, .state = state, .save = save,
-	.work = work, .fwd = fwd, .bwd = bwd, .flops = flops, .workspace = workspace, .reads = reads,
+	.work = work, .fwd = fwd, .capture = capture, .bwd = bwd, .flops = flops, .workspace = workspace, .reads = reads,
 	.describe_overflow = describe_overflow
 };

@@ -54,6 +54,10 @@ int rf_lact_dsums(const struct rf_tree *t);
 void rf_lact_sequence_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x);
 void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
                           const struct rf_fast_rows *dx);
+/* Of a sequence's pass that has run: whether something is kept for its positions besides chunks' marks, which
+ * are kept anyway when training; and keeps it, as rf_lact_sequence_fwd() would have. */
+bool rf_lact_captures(const struct rf_pass *p);
+void rf_lact_capture(struct rf_pass *p, int layer, const struct rf_fast_rows *x);
 void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x);
 void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
                         const struct rf_fast_rows *dx);

@@ -33,16 +33,27 @@ static int room_at(const struct rf_tree *t, int i)
 	return chunk - 1 - t->position_row[i] % chunk;
 }
 
-static bool leaves(const struct rf_tree *t, int i) { return t->plan.k > room_at(t, i); }
+/* Whether rollouts at the i-th position may leave its chunk; and whether those that are trained on do. */
+static bool may_leave(const struct rf_tree *t, int i) { return t->plan.k > room_at(t, i); }
+static bool leaves(const struct rf_tree *t, int i) { return t->branch.steps > room_at(t, i); }
 
-/* The row after the last one of the chunk from which something is learned. */
+/* Whether a chunk follows, which reads what is learned from this one. */
+static bool is_followed(const struct rf_tree *t, int chunk)
+{
+	int C = rf_lact_config(t)->chunk;
+
+	return t->T - chunk * C > C;
+}
+
+/* The row after the last one of the chunk from which something is learned, by the chunks after it or by
+ * rollouts that are trained on. */
 static int learned_until(const struct rf_tree *t, int chunk)
 {
 	int C = rf_lact_config(t)->chunk, until = chunk * C;
 
-	if (t->T - until > C)
+	if (is_followed(t, chunk))
 		return until + C;
-	for (int i = t->own; i < t->positions; i++)
+	for (int i = 0; i < t->positions; i++)
 		if (leaves(t, i) && t->position_row[i] / C == chunk && t->position_row[i] >= until)
 			until = t->position_row[i] + 1;
 	return until;
@@ -136,11 +147,14 @@ static int dplace_of(const struct rf_tree *t, int chunk)
 	return branched >= 0 ? 2 + branched : chunk % 2;
 }
 
-/* The sums at a segment's start are kept where it is computed again; else one place is enough, and those of
- * the positions come behind it. */
+/* The sums at a segment's start are kept where it is computed again, or where positions are chosen when it has
+ * been and it may begin inside a chunk; else one place is enough.  Those of the positions come behind it. */
 static int sums_before(const struct rf_tree *t)
 {
-	return t->plan.train && t->plan.recompute ? t->segments_max + 1 : 1;
+	const struct rf_plan *p = &t->plan;
+	const bool inside = p->decode && p->segment % rf_lact_config(t)->chunk;
+
+	return p->train && (p->recompute || inside) ? t->segments_max + 1 : 1;
 }
 int rf_lact_sums(const struct rf_tree *t) { return sums_before(t) + t->plan.positions; }
 int rf_lact_dsums(const struct rf_tree *t) { return 1 + t->plan.positions; }
@@ -300,11 +314,11 @@ static void begin_bwd(struct rf_pass *p, int layer, const struct rf_fast *f)
 
 /* ---- the sequence -------------------------------------------------------------------------- */
 
-/* Rows [from, to) of one chunk, after the last of which the chunk may end, or rollouts branch off that leave
- * it. */
+/* Rows [from, to) of one chunk. */
 struct part { int chunk, from, to; bool opens, learns; };
 
-/* The part of a pass's rows that row `at` is in. */
+/* The part of a pass's rows that row `at` is in: all of the chunk's rows that the pass has.  So what is computed
+ * of them does not depend on the positions. */
 static struct part part_of(const struct rf_pass *p, int at)
 {
 	const struct rf_tree *t = p->tree;
@@ -312,7 +326,19 @@ static struct part part_of(const struct rf_pass *p, int at)
 	struct part x = { .chunk = chunk, .from = later(p->first_row, begins),
 	                  .to = end - begins > C ? begins + C : end };
 
-	for (int i = t->own; i < t->positions; i++) {
+	x.opens = x.from == begins && chunk;
+	/* the next segment's positions need the sums up to there */
+	x.learns = is_followed(t, chunk) || (t->plan.positions && end < t->T);
+	return x;
+}
+
+/* Going back it ends at positions whose rollouts leave the chunk, whose gradient is added there. */
+static struct part part_back(const struct rf_pass *p, int at)
+{
+	const struct rf_tree *t = p->tree;
+	struct part x = part_of(p, at);
+
+	for (int i = 0; i < t->positions; i++) {
 		int cut = t->position_row[i] + 1;
 
 		if (leaves(t, i) && cut <= at)
@@ -320,14 +346,35 @@ static struct part part_of(const struct rf_pass *p, int at)
 		else if (leaves(t, i))
 			x.to = earlier(x.to, cut);
 	}
-	x.opens = x.from == begins && chunk;
-	x.learns = x.from < learned_until(t, chunk);
+	x.opens = x.opens && x.from % rf_lact_config(t)->chunk == 0;
+	x.learns = x.from < learned_until(t, x.chunk);
 	return x;
 }
 
 static struct rf_fast_piece piece_of(const struct rf_pass *p, const struct part *x)
 {
 	return (struct rf_fast_piece){ (size_t)(x->from - p->first_row), x->to - x->from, 1 };
+}
+
+/* Keeps the sums at the positions in a part whose rollouts may leave the chunk: those of the rows before the
+ * part, and of its rows up to there.  now: the chunk's weights. */
+static void keep_sums(struct rf_pass *p, int layer, const struct rf_fast *f, const struct part *a,
+                      const struct rf_fast_rows *x, rf_f32 now, struct rf_fast_sum before)
+{
+	const struct rf_tree *t = p->tree;
+	const bool inside = a->from % f->c->chunk;
+
+	for (int i = t->own; i < t->positions; i++) {
+		const int row = t->position_row[i];
+		const struct part some = { .from = a->from, .to = row + 1 };
+		struct rf_fast_sum sum = position_sum(t, layer, i);
+
+		if (row < a->from || row >= a->to || !may_leave(t, i))
+			continue;
+		if (inside)
+			copy_sum(f, before, sum, false);
+		rf_fast_learn(f, piece_of(p, &some), x, now, sum, inside);
+	}
 }
 
 void rf_lact_sequence_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x)
@@ -357,11 +404,40 @@ void rf_lact_sequence_fwd(struct rf_pass *p, int layer, const struct rf_fast_row
 		if (!now)
 			now = rf_fast_weights(&f, &mark, w->w[0]);
 		rf_fast_apply(&f, piece_of(p, &a), x, now);
+		keep_sums(p, layer, &f, &a, x, now, sum);
 		if (a.learns)
 			rf_fast_learn(&f, piece_of(p, &a), x, now, sum, a.from % C);
-		for (int i = t->own; i < t->positions; i++)
-			if (leaves(t, i) && t->position_row[i] == a.to - 1)
-				copy_sum(&f, sum, position_sum(t, layer, i), false);
+		row = a.to;
+	}
+}
+
+/* Whether there are positions in rows [from, to) whose rollouts may leave their chunks. */
+static bool has_sums(const struct rf_tree *t, int from, int to)
+{
+	for (int i = 0; i < t->positions; i++)
+		if (may_leave(t, i) && t->position_row[i] >= from && t->position_row[i] < to)
+			return true;
+	return false;
+}
+
+bool rf_lact_captures(const struct rf_pass *p)
+{
+	return has_sums(p->tree, p->first_row, p->first_row + p->steps);
+}
+
+void rf_lact_capture(struct rf_pass *p, int layer, const struct rf_fast_rows *x)
+{
+	struct rf_tree *t = p->tree;
+	struct rf_lact_work *w = p->work[layer];
+	const struct rf_fast f = fast_of(p, layer);
+	const struct rf_fast_sum before = sequence_sum(t, layer, p->first_row / t->plan.segment);
+
+	for (int row = p->first_row; row < p->first_row + p->steps;) {
+		const struct part a = part_of(p, row);
+		const struct rf_fast_mark mark = mark_of(t, layer, a.chunk);
+
+		if (has_sums(t, a.from, a.to))
+			keep_sums(p, layer, &f, &a, x, rf_fast_weights(&f, &mark, w->w[0]), before);
 		row = a.to;
 	}
 }
@@ -396,7 +472,7 @@ void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_row
 	unlearned(&f, dx, (size_t)(earlier(end, later(p->first_row, learned)) - p->first_row),
 	          (size_t)p->steps);
 	for (int row = end - 1; row >= p->first_row;) {
-		struct part a = part_of(p, row);
+		struct part a = part_back(p, row);
 		struct rf_fast_mark mark = mark_of(t, layer, a.chunk), dmark = dmark_of(t, layer, a.chunk);
 		bool last = !now;
 

@@ -26,6 +26,9 @@ struct rf_mixer {
 	/* h += mixer(x) for the new rows of the pass; x, h (rows, d).  While rollouts are decoded, what was
 	   kept of their earlier rows is in save only. */
 	void (*fwd)(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h);
+	/* Keeps the states at the captures of a segment's pass that has run, as fwd would have: from what the
+	   pass has kept.  NULL: fwd keeps nothing for captures. */
+	void (*capture)(struct rf_pass *p, int layer);
 	/* Backward pass, given the mixer's input x and the gradient dh of its output: writes dx, and adds to
 	   the gradients of the weights and of the state that the rows began from. */
 	void (*bwd)(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx);

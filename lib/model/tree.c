@@ -80,6 +80,7 @@ static void place_work(struct rf_pass *p, struct rf_arena *a)
 
 static size_t place(struct rf_tree *t, char *base)
 {
+	struct rf_pass *const rollouts[2] = { &t->draw, &t->branch };
 	struct rf_arena a = { base, 0 };
 	size_t first, most;
 
@@ -89,17 +90,24 @@ static size_t place(struct rf_tree *t, char *base)
 	t->tokens = rf_arena_i32(&a, (size_t)t->plan.max_len);
 	for (int i = 0; i < t->passes; i++)
 		place_pass(&t->sequence[i], &a);
-	if (t->branch.max_nb)
-		place_pass(&t->branch, &a);
+	/* rollouts are drawn before they are trained on: both passes have the same place */
 	first = most = a.used;
+	for (int i = 0; i < 2; i++) {
+		a.used = first;
+		if (rollouts[i]->max_nb)
+			place_pass(rollouts[i], &a);
+		most = a.used > most ? a.used : most;
+	}
+	first = most;
 	for (int i = 0; i < t->passes; i++) {
 		a.used = first;
 		place_work(&t->sequence[i], &a);
 		most = a.used > most ? a.used : most;
 	}
-	if (t->branch.max_nb) {
+	for (int i = 0; i < 2; i++) {
 		a.used = first;
-		place_work(&t->branch, &a);
+		if (rollouts[i]->max_nb)
+			place_work(rollouts[i], &a);
 		most = a.used > most ? a.used : most;
 	}
 	return most;
@@ -142,11 +150,11 @@ static void free_layers(void **p)
 	free(p);
 }
 
-static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps)
+static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps, bool train)
 {
 	size_t L = (size_t)t->model->cfg->layers, slots = (size_t)t->plan.positions + 1, n = (size_t)nb;
 
-	*p = (struct rf_pass){ .tree = t, .max_nb = nb, .max_steps = steps, .train = t->plan.train };
+	*p = (struct rf_pass){ .tree = t, .max_nb = nb, .max_steps = steps, .train = train };
 	p->h = calloc(L + 1 + 2 * L, sizeof *p->h);
 	p->mid = p->h + L + 1;
 	p->mlp = p->mid + L;
@@ -187,6 +195,13 @@ static bool plan_cache(struct rf_tree *t)
 	return true;
 }
 
+/* The most rows of a rollout that is run at once.  The last token of one that was drawn needs no row to be
+ * trained on. */
+static int branch_rows(const struct rf_plan *plan)
+{
+	return !plan->decode ? plan->k : plan->train ? plan->k - 1 : 0;
+}
+
 /* A tree without its device memory. */
 static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 {
@@ -218,11 +233,15 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 	t->position_row = calloc((size_t)plan->positions * 4 + 1, sizeof *t->position_row);
 	ok = t->state && t->sequence && t->position_row;
 	for (int i = 0; ok && i < t->passes; i++)
-		ok = new_pass(&t->sequence[i], t, 1, segment < plan->max_len ? segment : plan->max_len);
-	if (ok && plan->positions && plan->k) {
-		ok = new_pass(&t->branch, t, nb, plan->k);
+		ok = new_pass(&t->sequence[i], t, 1, segment < plan->max_len ? segment : plan->max_len,
+		              plan->train);
+	if (ok && plan->positions && plan->k && plan->decode) {
+		ok = new_pass(&t->draw, t, nb, plan->k, false);
+		t->draw.branch = t->draw.decode = true;
+	}
+	if (ok && plan->positions && branch_rows(plan)) {
+		ok = new_pass(&t->branch, t, nb, branch_rows(plan), plan->train);
 		t->branch.branch = true;
-		t->branch.decode = plan->decode;
 	}
 	if (!ok) {
 		rf_tree_free(t);
@@ -280,6 +299,7 @@ void rf_tree_free(struct rf_tree *t)
 	for (int i = 0; t->sequence && i < t->passes; i++)
 		free_pass(&t->sequence[i]);
 	free_pass(&t->branch);
+	free_pass(&t->draw);
 	free_layers(t->state);
 	free(t->sequence);
 	free(t->position_row);
@@ -306,6 +326,18 @@ static void upload(struct rf_tree *t, rf_i32 to, const int *from, int n)
 		t->model->dev->ops->upload(t->model->dev, to, from, (size_t)n * sizeof *from);
 }
 
+static void begin(struct rf_tree *t, const int32_t *tokens, int T)
+{
+	t->T = T;
+	t->segments = (T + t->plan.segment - 1) / t->plan.segment;
+	t->slides = t->passing || T > t->kept_max;
+	t->held = -1;
+	t->ready = 0;
+	t->rollouts = NULL;
+	t->branch.steps = 0;
+	upload(t, t->tokens, tokens, T);
+}
+
 /* Rows that are no longer kept when segment i is run: the places of the others are counted from there. */
 static int gone(const struct rf_tree *t, int i)
 {
@@ -314,21 +346,9 @@ static int gone(const struct rf_tree *t, int i)
 	return t->slides && first > t->before_max ? first - t->before_max : 0;
 }
 
-static void begin(struct rf_tree *t, const int32_t *tokens, int T)
+static void branch_off(struct rf_tree *t, const int *row, int positions)
 {
-	t->T = T;
-	t->segments = (T + t->plan.segment - 1) / t->plan.segment;
-	t->slides = t->passing || T > t->kept_max;
-	t->held = -1;
-	t->branch.positions = t->branch.steps = t->branch.decoded = 0;
-	upload(t, t->tokens, tokens, T);
-}
-
-void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *row, int positions)
-{
-	begin(t, tokens, T);
 	t->positions = positions;
-	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
 	for (int i = 0; i < positions; i++) {
 		int j = i;
 
@@ -338,6 +358,13 @@ void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *r
 			t->order[j] = t->order[j - 1];
 		t->order[j] = i;
 	}
+}
+
+void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *row, int positions)
+{
+	begin(t, tokens, T);
+	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
+	branch_off(t, row, positions);
 }
 
 void rf_tree_clear(struct rf_tree *t)
@@ -359,29 +386,28 @@ void rf_tree_add(struct rf_tree *t, const int32_t *tokens, int T)
 /* Which positions' rollouts are ready after segment i. */
 static void make_ready(struct rf_tree *t, int i)
 {
-	struct rf_pass *p = &t->branch;
 	int first = rf_tree_first(t, i), end = first + rf_tree_rows(t, i), from = 0, to = 0;
 
 	if (!t->slides || t->plan.apart) {
-		p->positions = i + 1 == t->segments ? t->positions : 0;
-		p->position = t->all;
-		p->by_row = t->order;
+		t->ready = i + 1 == t->segments ? t->positions : 0;
+		t->ready_list = t->all;
+		t->ready_by_row = t->order;
 		return;
 	}
 	for (int j = 0; j < t->positions; j++) {
 		from += t->position_row[t->order[j]] < first;
 		to += t->position_row[t->order[j]] < end;
 	}
-	p->positions = to - from;
-	p->position = t->order + from;
-	p->by_row = t->all;
+	t->ready = to - from;
+	t->ready_list = t->order + from;
+	t->ready_by_row = t->all;
 }
 
 int rf_tree_ready(const struct rf_tree *t, const int **position)
 {
 	if (position)
-		*position = t->branch.position;
-	return t->branch.positions;
+		*position = t->ready_list;
+	return t->ready;
 }
 
 static void upload_lists(struct rf_pass *p)
@@ -424,11 +450,13 @@ static void aim(struct rf_tree *t, struct rf_pass *p, int segment)
 	upload_lists(p);
 }
 
-/* Makes the rollouts' pass begin: n at each position that is ready. */
-static void aim_branch(struct rf_tree *t, int n)
+/* Makes a pass over rollouts begin: n at each position that is ready. */
+static void aim_rollouts(struct rf_tree *t, struct rf_pass *p, int n)
 {
-	struct rf_pass *p = &t->branch;
-
+	t->rollouts = p;
+	p->positions = t->ready;
+	p->position = t->ready_list;
+	p->by_row = t->ready_by_row;
 	p->nb = p->positions * n;
 	p->n = n;
 	p->decoded = 0;
@@ -588,18 +616,34 @@ rf_f32 rf_tree_forward(struct rf_tree *t, int i)
 	return run(p, rf_at_i32(t->tokens, (size_t)p->first_row));
 }
 
-rf_f32 rf_tree_again(struct rf_tree *t, int i)
+static bool holds(const struct rf_tree *t, int i) { return t->passes > 1 || t->held == i; }
+
+void rf_tree_branch_off(struct rf_tree *t, const int *row, int positions)
 {
-	if (t->passes > 1 || t->held == i)
-		return final_norm(pass_of(t, i));
-	return rf_tree_forward(t, i);
+	t->ready = 0;
+	branch_off(t, row, positions);
+}
+
+rf_f32 rf_tree_capture(struct rf_tree *t, int i)
+{
+	const struct rf_model *m = t->model;
+	struct rf_pass *p = pass_of(t, i);
+
+	if (!holds(t, i))
+		return rf_tree_forward(t, i);
+	aim(t, p, i);
+	make_ready(t, i);
+	for (int l = 0; p->captures && l < m->cfg->layers; l++)
+		if (m->layer[l].mixer->capture)
+			m->layer[l].mixer->capture(p, l);
+	return final_norm(p);
 }
 
 rf_f32 rf_tree_branch(struct rf_tree *t, int n, int steps, const int32_t *tokens)
 {
 	struct rf_pass *p = &t->branch;
 
-	aim_branch(t, n);
+	aim_rollouts(t, p, n);
 	p->steps = steps;
 	upload(t, p->tokens, tokens, p->nb * steps);
 	return run(p, p->tokens);
@@ -607,12 +651,12 @@ rf_f32 rf_tree_branch(struct rf_tree *t, int n, int steps, const int32_t *tokens
 
 void rf_tree_decode_begin(struct rf_tree *t, int n)
 {
-	aim_branch(t, n);
+	aim_rollouts(t, &t->draw, n);
 }
 
 rf_f32 rf_tree_decode(struct rf_tree *t, rf_i32 tokens)
 {
-	struct rf_pass *p = &t->branch;
+	struct rf_pass *p = &t->draw;
 
 	p->decoded += p->steps;
 	p->steps = 1;
@@ -621,12 +665,10 @@ rf_f32 rf_tree_decode(struct rf_tree *t, rf_i32 tokens)
 
 /* ---- what is not finite -------------------------------------------------------------------- */
 
-/* Runs again the rollouts that are ready. */
-static void look_at_rollouts(struct rf_tree *t, int n, int steps, rf_i32 tokens)
+/* Runs again the rollouts that are ready, by the pass p. */
+static void look_at_rollouts(struct rf_tree *t, struct rf_pass *p, int n, int steps, rf_i32 tokens)
 {
-	struct rf_pass *p = &t->branch;
-
-	aim_branch(t, n);
+	aim_rollouts(t, p, n);
 	if (!p->decode) {
 		p->steps = steps;
 		run(p, tokens);
@@ -638,15 +680,16 @@ static void look_at_rollouts(struct rf_tree *t, int n, int steps, rf_i32 tokens)
 /* Runs again what was run since rf_tree_begin(), until something is found. */
 static void look_again(struct rf_tree *t, rf_i32 tokens)
 {
-	int n = t->branch.n, steps = t->branch.decoded + t->branch.steps;
+	struct rf_pass *p = t->rollouts;
+	int n = p ? p->n : 0, steps = p ? p->decoded + p->steps : 0;
 
 	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
 	for (int i = 0; i < t->segments && t->bad.layer < 0; i++) {
 		rf_tree_forward(t, i);
 		if (t->bad.layer >= 0 || !steps || !rf_tree_ready(t, NULL))
 			continue;
-		look_at_rollouts(t, n, steps, tokens);
-		tokens = rf_at_i32(tokens, (size_t)t->branch.nb * (size_t)steps);
+		look_at_rollouts(t, p, n, steps, tokens);
+		tokens = rf_at_i32(tokens, (size_t)p->nb * (size_t)steps);
 	}
 }
 
@@ -712,6 +755,8 @@ void rf_tree_backward(struct rf_tree *t, int i, rf_f32 dhidden)
 {
 	struct rf_pass *p = pass_of(t, i);
 
+	if (!holds(t, i))
+		rf_tree_forward(t, i);
 	back(p, rf_at_i32(t->tokens, (size_t)p->first_row), dhidden);
 	t->held = -1;
 }

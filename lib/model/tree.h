@@ -26,8 +26,10 @@
  *     rf_tree_begin(); with `apart` rf_tree_clear(), and for each sequence rf_tree_add()
  *     rf_tree_forward() for segments 0 .. segments-1; after each, if rf_tree_ready() has positions,
  *         rf_tree_branch() or rf_tree_decode_begin() and rf_tree_decode()
- *     when training: rf_tree_backward_branch(); then rf_tree_again() and rf_tree_backward() for segments
- *         segments-1 .. 0
+ *     or, when training, where positions are chosen by what the pass gave: rf_tree_begin() without positions
+ *         and rf_tree_forward(); then rf_tree_branch_off(), and rf_tree_capture() for segments 0 ..
+ *         segments-1, in the place of rf_tree_forward()
+ *     when training: rf_tree_backward_branch(); then rf_tree_backward() for segments segments-1 .. 0
  * Everything is queued on the device, and failures show at rf_dev_sync(). */
 #ifndef RF_TREE_H
 #define RF_TREE_H
@@ -48,7 +50,7 @@ struct rf_plan {
 	int positions;        /* most positions of a sequence */
 	int n;                /* most rollouts at a position */
 	int k;                /* most rows of a rollout */
-	bool decode;          /* rollouts are run token by token */
+	bool decode;          /* rollouts are run token by token; and when training, then all at once */
 	bool apart;           /* decode: each position has a sequence of its own */
 	bool train;           /* there will be a backward pass */
 	bool recompute;       /* train: keep only the states at the segments' starts, and run each again */
@@ -109,7 +111,8 @@ struct rf_tree {
 	void **state;                /* (layers), of the mixers' own types */
 	struct rf_pass *sequence;    /* (passes): one per segment if all are kept, else one */
 	int passes;
-	struct rf_pass branch;
+	struct rf_pass branch, draw; /* rollouts at once, and token by token */
+	struct rf_pass *rollouts;    /* the one of these that was run last; NULL: none */
 	void *memory;
 	size_t bytes, state_bytes;   /* of the memory; of the states, which come first in it */
 	/* for layers that read rows: most rows before a segment that they may read, and most rows that are
@@ -130,6 +133,10 @@ struct rf_tree {
 	/* (positions) each: row p = s - 1 of each position; the positions by ascending row; 0, 1, ...; the
 	   rows of its sequence that are kept no longer when its rollouts run */
 	int *position_row, *order, *all, *position_gone;
+	/* positions whose rollouts can run now: how many, which, and the indices into these by ascending
+	   row */
+	int ready;
+	const int *ready_list, *ready_by_row;
 	int own;                     /* the first position of the sequence that is run; 0 unless apart */
 	rf_i32 tokens;               /* (max_len) */
 	bool watch;                  /* rf_tree_blame() is checking every layer's output */
@@ -158,7 +165,7 @@ int rf_tree_rows(const struct rf_tree *t, int i);
 /* Runs segment i.  Returns its hidden states after the final norm, (rows, d), valid until the next call. */
 rf_f32 rf_tree_forward(struct rf_tree *t, int i);
 /* Returns the number of positions whose rollouts can run now, and must run before the next segment.
- * *position (NULL: not wanted) lists them; it is valid until the next rf_tree_forward() or rf_tree_again().
+ * *position (NULL: not wanted) lists them; it is valid until the next rf_tree_forward() or rf_tree_capture().
  * After the last segment of a sequence that does not slide, and of each where positions are apart, these are
  * all positions, in the order of rf_tree_begin() or rf_tree_add().  After each segment of another sequence
  * that slides they are the segment's positions, by ascending row. */
@@ -186,12 +193,17 @@ bool rf_tree_blame(struct rf_tree *t, rf_i32 tokens, char why[100]);
  * first chunk whose x is not finite is noted. */
 void rf_tree_found(struct rf_pass *p, int b, int chunk, rf_f32 x, size_t n);
 
+/* Training, of a sequence that does not slide.  rf_tree_branch_off(): rollouts branch off these rows of the
+ * sequence that was run, as if rf_tree_begin() had said so.  rf_tree_capture(): keeps the states at the
+ * positions in segment i, and returns the segment's hidden states, as if rf_tree_forward() were called: from
+ * what its pass has kept, or else it runs the segment again from the state at its start. */
+void rf_tree_branch_off(struct rf_tree *t, const int *row, int positions);
+rf_f32 rf_tree_capture(struct rf_tree *t, int i);
+
 /* Training.  dhidden is the gradient of the hidden states that were returned; its contents may be lost.  The
  * weights' gradients are added to the model's. */
 void rf_tree_backward_branch(struct rf_tree *t, rf_f32 dhidden);
-/* Returns the hidden states of segment i for its backward pass.  If its activations were not kept, it runs
- * the segment again from the state at its start. */
-rf_f32 rf_tree_again(struct rf_tree *t, int i);
+/* If the segment's activations were not kept, it is run again from the state at its start. */
 void rf_tree_backward(struct rf_tree *t, int i, rf_f32 dhidden);
 
 #endif

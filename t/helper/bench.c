@@ -5,8 +5,9 @@
  *                                     in between; the best of REPEAT after one that warms up (0: that one)
  *     bench MODEL forward|both T      one of these passes, once, and nothing beside it
  *     bench MODEL step T RECORDS [T2 RECORDS2]
- *                                     one ReFINE step, stage by stage: 8 positions, k 5, one mini-batch; and
- *                                     one of another size, by turns
+ *                                     one ReFINE step, stage by stage, and by turns as rf-step does it: 8
+ *                                     positions, k 5, one mini-batch or as many as BENCH_MINI records make;
+ *                                     and one of another size, by turns
  *     bench MODEL token STEPS T RECORDS T2 RECORDS2
  *                                     a token of rf-generate, of so many records side by side, behind prompts
  *                                     of T tokens; and one of another size, by turns
@@ -45,6 +46,7 @@
 #include "method/reward.h"
 #include "method/rollout.h"
 #include "method/select.h"
+#include "method/step.h"
 #include "method/train.h"
 
 extern void omp_set_num_threads(int);
@@ -103,6 +105,10 @@ static void show_operations(int passes)
 
 /* One that trains, and as in a pipeline one for each stage before it: memory is taken once, and kept. */
 static struct rf_engine g = RF_ENGINE_DEFAULTS, reader = RF_ENGINE_DEFAULTS, roller = RF_ENGINE_DEFAULTS;
+static struct rf_train training = RF_TRAIN_DEFAULTS;
+static struct rf_step fused = RF_STEP_DEFAULTS;
+static struct rf_rollout_settings rollouts = RF_ROLLOUT_DEFAULTS;
+static struct rf_work g_work, reader_work, roller_work;
 static struct rf_err e;
 
 /* The clock, once the device has done all that it was given. */
@@ -216,14 +222,35 @@ static void rate(const char *name, double work, double seconds, int T, double pr
 	printf("%8.0f tokens/s  %.3f s\n", T / seconds, seconds);
 }
 
-static struct rf_train trainer(void)
-{
-	struct rf_train t = RF_TRAIN_DEFAULTS;
+static void decide_training(const void *t, struct rf_shape *shape) { rf_train_decide(t, shape); }
 
-	t.engine = &g;
-	t.recompute = getenv("BENCH_RECOMPUTE") ? RF_RECOMPUTE_SEGMENT : RF_RECOMPUTE_NONE;
-	t.sum = getenv("BENCH_SUM") ? RF_SUM_PLAIN : RF_SUM_EXACT;
-	return t;
+static void needs_training(const void *t, const struct rf_shape *shape, struct rf_need *need)
+{
+	rf_train_needs(t, shape, need);
+}
+
+static void place_training(void *t, const struct rf_shape *shape, struct rf_arena *a)
+{
+	rf_train_place(t, shape, a);
+}
+
+/* Training in the memory of rf-step, or without rollouts in its own. */
+static void prepare_training(bool rolls)
+{
+	const char *n = getenv("BENCH_ROLLOUTS");
+
+	training.engine = &g;
+	training.work = &g_work;
+	training.recompute = getenv("BENCH_RECOMPUTE") ? RF_RECOMPUTE_SEGMENT : RF_RECOMPUTE_NONE;
+	training.sum = getenv("BENCH_SUM") ? RF_SUM_PLAIN : RF_SUM_EXACT;
+	if (!rolls)
+		training.rl_coef = 0;
+	fused.train = &training;
+	fused.base = (struct rf_use){ &training, decide_training, needs_training, place_training };
+	fused.rollouts.n = n ? atoi(n) : 1;
+	fused.select.draw_step = fused.rollouts.draw_step = fused.reward.draw_step = 0;
+	rollouts = fused.rollouts;
+	rf_work_init(&g_work, &g, rf_step_use(&fused, &g_work));
 }
 
 /* The loss of the last forward + backward. */
@@ -305,27 +332,26 @@ static void close_values(FILE *f)
 /* One pass without a product beside it, for a device that reckons what its launches take. */
 static void alone(int T, bool both)
 {
-	struct rf_entropy pass = { .engine = &reader, .nll = getenv("BENCH_VALUES") };
-	struct rf_train train = trainer();
+	struct rf_entropy pass = { .work = &reader_work, .nll = getenv("BENCH_VALUES") };
 	FILE *values = open_values();
 	struct rf_record r;
 
-	train.rl_coef = 0;
+	prepare_training(false);
+	rf_work_init(&reader_work, &reader, rf_entropy_use(&pass));
 	fill(&r, 0, T);
-	const double t = run_pass(both, &pass, &train, &r);
+	const double t = run_pass(both, &pass, &training, &r);
 	printf("%-20s %8.1f GFLOP/s  %8.4f s\n", both ? "forward + backward" : "forward",
 	       rf_model_flops(&g.model, T, T) * (both ? 3 : 1) / t / 1e9, t);
 	if (!both)
 		show_entropy(&r, values);
 	close_values(values);
-	rf_train_close(&train);
+	rf_train_close(&training);
 	rf_record_free(&r);
 }
 
 static void passes(int T, int repeat)
 {
-	struct rf_entropy pass = { .engine = &reader };
-	struct rf_train train = trainer();
+	struct rf_entropy pass = { .work = &reader_work };
 	struct rf_record r;
 	double flops = rf_model_flops(&g.model, T, T);
 	FILE *values = open_values();
@@ -333,7 +359,8 @@ static void passes(int T, int repeat)
 	double best[2] = { 1e9, 1e9 }, low = 0, t,
 	       top = cpu ? product(g.dev.threads, 8, false) : device_product(T);
 
-	train.rl_coef = 0;
+	prepare_training(false);
+	rf_work_init(&reader_work, &reader, rf_entropy_use(&pass));
 	fill(&r, 0, T);
 	for (int i = 0; i <= repeat; i++) /* the first warms up */
 		for (int k = 0; k < 2; k++) {
@@ -341,7 +368,7 @@ static void passes(int T, int repeat)
 			top = t > top ? t : top;
 			t = cpu && g.math == RF_MATH_BF16 ? product(g.dev.threads, 8, true) : 0;
 			low = t > low ? t : low;
-			t = run_pass(k, &pass, &train, &r);
+			t = run_pass(k, &pass, &training, &r);
 			if (i || !repeat)
 				best[k] = t < best[k] ? t : best[k];
 		}
@@ -359,60 +386,32 @@ static void passes(int T, int repeat)
 	rate("forward", flops, best[0], T, top);
 	rate("forward + backward", 3 * flops, best[1], T, top);
 	show_entropy(&r, values);
-	show_gradient(&train, values);
+	show_gradient(&training, values);
 	close_values(values);
-	rf_train_close(&train);
+	rf_train_close(&training);
 	rf_record_free(&r);
 }
 
 enum { STAGES = 6 };
+struct size { int T, n; };
 
-/* One ReFINE step on n records of T tokens; seconds of each stage. */
-static void step_once(int T, int n, double part[STAGES])
+static void must(enum rf_code rc)
 {
-	struct rf_entropy entropy = { .engine = &reader };
-	struct rf_select select = RF_SELECT_DEFAULTS;
-	struct rf_rollout_settings rollouts = RF_ROLLOUT_DEFAULTS;
-	struct rf_advantage advantage = { 0 };
-	struct rf_train train = trainer();
-	struct rf_train_stats st;
-	struct rf_record **batch = malloc((size_t)n * sizeof *batch);
-	double t;
-	bool skip;
+	if (rc != RF_OK)
+		die(&e);
+}
 
-	memset(part, 0, STAGES * sizeof *part);
-	rollouts.engine = &roller;
-	if (getenv("BENCH_ROLLOUTS"))
-		rollouts.n = atoi(getenv("BENCH_ROLLOUTS"));
-	for (int i = 0; i < n; i++) {
-		fill(batch[i] = malloc(sizeof **batch), (uint64_t)i, T);
-		t = rf_now();
-		if (rf_entropy_record(&entropy, batch[i], &e) != RF_OK)
-			die(&e);
-		part[0] += rf_now() - t;
-	}
-	for (int k = 1; k < 4; k++)
-		for (int i = 0; i < n; i++) {
-			t = rf_now();
-			if ((k == 1   ? rf_select_record(&select, 0, batch[i], &skip, &e)
-			     : k == 2 ? rf_rollout_record(&rollouts, batch[i], &e)
-			              : rf_reward_record(batch[i], 0, 0, 0, 0, NULL, &e)) !=
-			    RF_OK)
-				die(&e);
-			part[k] += rf_now() - t;
-		}
-	for (int i = 0; i < n; i++)
-		if (rf_advantage_record(&advantage, batch[i], NULL, &e) != RF_OK)
-			die(&e);
-	t = rf_now();
-	if (rf_train_gradient(&train, batch, n, NULL, &st, &e) != RF_OK)
-		die(&e);
-	part[4] = rf_now() - t;
-	t = rf_now();
-	if (rf_train_step(&train, 0, 0, &st, &e) != RF_OK)
-		die(&e);
-	part[5] = done() - t;
-	rf_train_close(&train);
+static struct rf_record **make_batch(const struct size *x)
+{
+	struct rf_record **batch = malloc((size_t)x->n * sizeof *batch);
+
+	for (int i = 0; i < x->n; i++)
+		fill(batch[i] = malloc(sizeof **batch), (uint64_t)i, x->T);
+	return batch;
+}
+
+static void free_batch(struct rf_record **batch, int n)
+{
 	for (int i = 0; i < n; i++) {
 		rf_record_free(batch[i]);
 		free(batch[i]);
@@ -420,48 +419,148 @@ static void step_once(int T, int n, double part[STAGES])
 	free(batch);
 }
 
-struct size { int T, n; };
+static int mini_of(const struct size *x)
+{
+	const char *mini = getenv("BENCH_MINI");
 
-static void show_step(const struct size *x, const double part[STAGES])
+	return mini ? atoi(mini) : x->n;
+}
+
+/* The optimizer steps of a batch; seconds of gradients and of AdamW. */
+static void optimize(struct rf_record **batch, const struct size *x, double *gradient, double *adamw)
+{
+	struct rf_train_stats st;
+
+	for (int i = 0, mini = mini_of(x); i < x->n; i += mini) {
+		double t = rf_now();
+
+		must(rf_train_gradient(&training, batch + i, x->n - i < mini ? x->n - i : mini, NULL, &st, &e));
+		*gradient += rf_now() - t;
+		t = rf_now();
+		must(rf_train_step(&training, 0, i, &st, &e));
+		*adamw += done() - t;
+	}
+}
+
+/* One ReFINE step on x->n records of x->T tokens, stage by stage; seconds of each stage. */
+static void step_once(const struct size *x, double part[STAGES])
+{
+	struct rf_entropy entropy = { .work = &reader_work };
+	struct rf_record **batch = make_batch(x);
+	bool skip;
+
+	memset(part, 0, STAGES * sizeof *part);
+	reader_work.use = rf_entropy_use(&entropy);
+	for (int k = 0; k < 4; k++)
+		for (int i = 0; i < x->n; i++) {
+			double t = rf_now();
+
+			must(k == 0   ? rf_entropy_record(&entropy, batch[i], &e)
+			     : k == 1 ? rf_select_record(&fused.select, 0, batch[i], &skip, &e)
+			     : k == 2 ? rf_rollout_record(&rollouts, batch[i], &e)
+			              : rf_reward_record(batch[i], 0, 0, 0, 0, NULL, &e));
+			part[k] += rf_now() - t;
+		}
+	for (int i = 0; i < x->n; i++)
+		must(rf_advantage_record(&fused.advantage, batch[i], NULL, &e));
+	optimize(batch, x, &part[4], &part[5]);
+	free_batch(batch, x->n);
+}
+
+/* The same as rf-step does it; returns its seconds. */
+static double fused_once(const struct size *x)
+{
+	struct rf_record **batch = make_batch(x);
+	struct rf_totals first;
+	const double from = rf_now();
+	double gradient = 0, adamw = 0, t;
+
+	rf_step_totals(&fused, batch, mini_of(x) < x->n ? mini_of(x) : x->n, &first);
+	must(rf_step_begin(&fused, &first, &e));
+	for (int i = 0; i < x->n; i++) {
+		struct rf_record *r = batch[i];
+
+		must(rf_step_entropy(&fused, r, i < mini_of(x), &e));
+		must(rf_step_select(&fused, r, &e));
+		must(rf_step_rollout(&fused, r, &e));
+		must(rf_step_reward(&fused, r, &e));
+		must(rf_step_advantage(&fused, r, &e));
+		must(rf_step_gradient(&fused, r, &e));
+	}
+	optimize(batch, x, &gradient, &adamw);
+	t = rf_now() - from;
+	free_batch(batch, x->n);
+	return t;
+}
+
+static double sum_of(const double part[STAGES])
 {
 	double all = 0;
 
 	for (int k = 0; k < STAGES; k++)
 		all += part[k];
-	printf("%-20s %8.3f s  %5.2f forward passes, %.3f us per token, %d x %d tokens\n", "step", all,
-	       all / *part, 1e6 * all / ((double)x->n * x->T), x->n, x->T);
+	return all;
 }
 
-/* Of each stage the least of two rounds: the round before them takes memory from the system, which
- * only a process of one step pays for as it does.  Two sizes take turns, so that what else the
- * machine does slows both. */
+static void show_step(const char *name, const struct size *x, double seconds, double forward)
+{
+	printf("%-20s %8.3f s  %5.2f forward passes, %.3f us per token, %d x %d tokens\n", name, seconds,
+	       seconds / forward, 1e6 * seconds / ((double)x->n * x->T), x->n, x->T);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The median of n numbers, which it sorts. */
+static double median(double *x, int n)
+{
+	qsort(x, (size_t)n, sizeof *x, by_size);
+	return (x[n / 2] + x[(n - 1) / 2]) / 2;
+}
+
+/* Medians of rounds, but for the first: it takes memory from the system, which only a process of one step pays
+ * for as it does.  Both ways, and two sizes, take turns, so that what else the machine does slows all alike. */
 static void step(const struct size *x, int sizes)
 {
 	static const char *const names[STAGES] = { "entropy (forward)", "select", "rollout", "reward",
 	                                           "gradient", "optimizer" };
-	enum { ROUNDS = 3 };
-	double best[2][STAGES], first = 0;
+	enum { ROUNDS = 6 };
+	double part[2][STAGES][ROUNDS], all[2][ROUNDS], at_once[2][ROUNDS], one[STAGES], first = 0, forward[2];
 
+	prepare_training(true);
+	rollouts.work = &roller_work;
+	rf_work_init(&reader_work, &reader, (struct rf_use){ NULL });
+	rf_work_init(&roller_work, &roller, rf_rollout_use(&rollouts));
 	for (int i = 0; i < ROUNDS; i++)
 		for (int j = 0; j < sizes; j++) {
-			double part[STAGES];
-
-			step_once(x[j].T, x[j].n, part);
-			for (int k = 0; k < STAGES; k++) {
-				first += i || j ? 0 : part[k];
-				best[j][k] = i < 2 || part[k] < best[j][k] ? part[k] : best[j][k];
-			}
+			step_once(&x[j], one);
+			for (int k = 0; k < STAGES; k++)
+				part[j][k][i] = one[k];
+			all[j][i] = sum_of(one);
+			first = i || j ? first : all[j][i];
 			if (!i)
 				memset(spent, 0, sizeof spent);
+			at_once[j][i] = fused_once(&x[j]);
 		}
-	for (int k = 0; k < STAGES; k++)
-		printf("%-20s %8.3f s  %5.2f forward passes\n", names[k], best[0][k], best[0][k] / *best[0]);
+	for (int j = 0; j < sizes; j++)
+		forward[j] = median(part[j][0] + 1, ROUNDS - 1);
+	for (int k = 0; k < STAGES; k++) {
+		const double t = k ? median(part[0][k] + 1, ROUNDS - 1) : forward[0];
+
+		printf("%-20s %8.3f s  %5.2f forward passes\n", names[k], t, t / forward[0]);
+	}
 	if (real && sizes == 1)
 		show_operations(ROUNDS - 1);
-	show_step(&x[0], best[0]);
+	for (int j = 0; j < sizes; j++) {
+		show_step("step", &x[j], median(all[j] + 1, ROUNDS - 1), forward[j]);
+		show_step("step in one program", &x[j], median(at_once[j] + 1, ROUNDS - 1), forward[j]);
+	}
 	printf("%-20s %8.3f s\n", "first step", first);
-	if (sizes > 1)
-		show_step(&x[1], best[1]);
+	rf_train_close(&training);
 }
 
 /* Records that are decoded side by side. */

@@ -123,66 +123,84 @@ static void head_ties(int R, int D, int N)
 	}
 }
 
-static void ce_grad(int nrows, int N, float inv_temp, bool with_logp)
+/* The gradient of the sum of -coef logp, and head_fwd's outputs with the bits that head_fwd gives. */
+static void head_gradient(int nrows, int d, int N, float inv_temp)
 {
-	size_t n = (size_t)nrows * (size_t)N;
+	const size_t n = (size_t)nrows, nh = n * (size_t)d, nw = (size_t)N * (size_t)d;
 
-	snprintf(label, sizeof label, "rows %d N %d inv_temp %g logp %d", nrows, N,
-	         (double)inv_temp, with_logp);
+	snprintf(label, sizeof label, "rows %d d %d N %d inv_temp %g", nrows, d, N, (double)inv_temp);
 	for (EACH_DEVICE) {
-		struct buf z = in(n, -5, 5), coef = in((size_t)nrows, -1, 1), logp = out((size_t)nrows);
-		int32_t *target = keep((size_t)nrows, sizeof *target);
-		rf_i32 targets = some_indices(target, nrows, N);
+		const int most = dev->ops->logit_rows(N);
+		const float width = 4 / sqrtf((float)d);
+		struct buf h = in(nh, -width, width), w = in(nw, -1, 1), coef = in(n, -1, 1);
+		struct buf z = out((size_t)(nrows < most ? nrows : most) * (size_t)N), dh = out(nh),
+		           dw = in(nw, -1, 1);
+		struct buf entropy[2] = { out(n), out(n) }, logp[2] = { out(n), out(n) };
+		int32_t *target = keep(n, sizeof *target), *top = keep(2 * n, sizeof *top);
+		rf_i32 targets = some_indices(target, nrows, N), tops[2] = { in_i32(top, nrows),
+		                                                             in_i32(top, nrows) };
+		num *H = NULL, *W = NULL, *L = NULL;
 
 		for (int i = 0; i < nrows; i += 4)
 			coef.h[i] = 0;
-		dev->ops->upload(dev, coef.m, coef.h, (size_t)nrows * sizeof(float));
-		RF_RUN(dev, ce_grad, .rows = nrows, .N = N, .inv_temp = inv_temp, .z = z.m, .target = targets,
-		       .coef = coef.m, .logp = with_logp ? logp.m : NULL);
-		num *Z = NULL, *L = NULL;
-		double *dz = NULL;
+		dev->ops->upload(dev, coef.m, coef.h, n * sizeof(float));
+		RF_RUN(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m,
+		       .target = targets, .entropy = entropy[0].m, .logp = logp[0].m, .top = tops[0]);
+		RF_RUN(dev, head_bwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m,
+		       .target = targets, .coef = coef.m, .entropy = entropy[1].m, .logp = logp[1].m,
+		       .top = tops[1], .z = z.m, .dh = dh.m, .dw = dw.m);
+		float *was = get(entropy[0]), *is = get(entropy[1]);
+		judge("head_bwd: entropies have the bits of head_fwd", memcmp(was, is, n * sizeof *is), 0);
+		free(was);
+		free(is);
+		was = get(logp[0]), is = get(logp[1]);
+		judge("head_bwd: logp has the bits of head_fwd", memcmp(was, is, n * sizeof *is), 0);
+		free(was);
+		free(is);
+		dev->ops->download(dev, top, tops[0], n * sizeof *top);
+		dev->ops->download(dev, top + n, tops[1], n * sizeof *top);
+		judge("head_bwd: top is that of head_fwd", memcmp(top, top + n, n * sizeof *top), 0);
 		if (first) {
-			Z = nums(z), L = room((size_t)nrows);
-			num *e = room((size_t)N);
+			num *e = room((size_t)N), *Z = room((size_t)N);
+
+			H = nums(h), W = nums(w), L = room(n);
 			for (int i = 0; i < nrows; i++) {
-				for (int j = 0; j < N; j++)
-					e[j] = exponential(scaled(Z[i * N + j], inv_temp));
-				L[i] = lin(inv_temp, Z[i * N + target[i]], -1, logarithm(sum(N, e, 1)), 0);
+				for (int j = 0; j < N; j++) {
+					Z[j] = dot(d, H + i * d, 1, W + j * d, 1);
+					e[j] = exponential(scaled(Z[j], inv_temp));
+				}
+				L[i] = lin(inv_temp, Z[target[i]], -1, logarithm(sum(N, e, 1)), 0);
 			}
 			for (int i = 0; i < nrows; i++)
 				coef.h[i] = -coef.h[i];
 			seed_back(L, coef);
 			go_back();
-			dz = gradients(Z, n, NULL);
 		}
-		values("ce_grad z", z, dz, GRADIENT);
-		if (with_logp)
-			values("ce_grad logp", logp, first ? values_of(L, (size_t)nrows) : NULL, VALUE);
-		if (first) {
-			float *h = get(z);
-			for (int j = 0; j < N; j++)
-				judge("ce_grad: coef 0 gives zeros", h[j] != 0, 0);
-			free(h);
-		}
+		values("head_bwd dh", dh, first ? gradients(H, nh, NULL) : NULL, GRADIENT);
+		values("head_bwd dw", dw, first ? gradients(W, nw, dw.h) : NULL, GRADIENT);
 	}
 }
 
 /* A row that is not wanted does not matter, whatever is in it. */
-static void ce_grad_unwanted(void)
+static void head_unwanted(void)
 {
-	enum { N = 1100 };
+	enum { D = 3, N = 1100 };
 
 	snprintf(label, sizeof label, "a NaN in a row of coef 0");
 	for (EACH_DEVICE) {
-		struct buf z = in(N, -1, 1), coef = in(1, 0, 0);
+		struct buf h = in(2 * D, -1, 1), w = in(N * D, -1, 1), coef = in(2, 0, 0), z = out(2 * N),
+		           dh = out(2 * D), dw = in(N * D, 0, 0);
 		const float nan = NAN;
-		const int32_t target = 2;
-		double *zeros = keep(N, sizeof *zeros);
+		const int32_t target[] = { 2, 5 };
+		double *zeros = keep(N * D, sizeof *zeros);
 
-		dev->ops->upload(dev, rf_at(z.m, 1050), &nan, sizeof nan);
-		RF_RUN(dev, ce_grad, .rows = 1, .N = N, .inv_temp = 1, .z = z.m, .target = in_i32(&target, 1),
-		       .coef = coef.m);
-		values("ce_grad: coef 0 gives zeros", z, zeros, 0);
+		dev->ops->upload(dev, rf_at(z.m, 7), &nan, sizeof nan);
+		dev->ops->upload(dev, rf_at(h.m, 1), &(float){ 1e30f }, sizeof nan);
+		dev->ops->upload(dev, rf_at(w.m, 1), &(float){ 1e30f }, sizeof nan);
+		RF_RUN(dev, head_bwd, .rows = 2, .d = D, .N = N, .inv_temp = 1, .h = h.m, .w = w.m,
+		       .target = in_i32(target, 2), .coef = coef.m, .z = z.m, .dh = dh.m, .dw = dw.m);
+		values("head_bwd dh: coef 0 gives zeros", dh, zeros, 0);
+		values("head_bwd dw: coef 0 gives zeros", dw, zeros, 0);
 	}
 }
 
@@ -520,7 +538,8 @@ static void nans(void)
 	for (int which = 0; which < 2; which++)
 		for (EACH_DEVICE) {
 			struct buf x = in(R * D, -1, 1), w = in(N * D, -1, 1), z = in(R * N, -1, 1),
-				   a = in(R, 0, 0), b = in(R, 0, 0);
+				   a = in(R, 0, 0), b = in(R, 0, 0), coef = in(R, 1, 1),
+				   dh = out(R * D), dw = in(N * D, 0, 0);
 			int32_t target[R] = { 1, 2, 3 };
 			double u[R] = { 0.1, 0.5, 0.9 }, sum = 0;
 			rf_i32 targets = in_i32(target, R), tokens = in_i32(target, R);
@@ -536,10 +555,12 @@ static void nans(void)
 			RF_RUN(dev, sample, .rows = R, .N = N, .inv_temp = 1, .top_p = 1, .z = z.m, .u = us,
 			       .token = tokens, .logp = b.m);
 			keeps_nan("sample logp", b);
-			RF_RUN(dev, ce_grad, .rows = R, .N = N, .inv_temp = 1, .z = z.m, .target = targets,
-			       .coef = x.m, .logp = b.m);
-			keeps_nan("ce_grad logp", b);
-			keeps_nan("ce_grad z", z);
+			RF_RUN(dev, head_bwd, .rows = R, .d = D, .N = N, .inv_temp = 1, .h = x.m, .w = w.m,
+			       .target = targets, .coef = coef.m, .logp = b.m, .z = z.m, .dh = dh.m,
+			       .dw = dw.m);
+			keeps_nan("head_bwd logp", b);
+			keeps_nan("head_bwd dh", dh);
+			keeps_nan("head_bwd dw", dw);
 			RF_RUN(dev, dot, .n = R * D, .x = x.m, .y = w.m, .out = out);
 			dev->ops->download(dev, &sum, out, sizeof sum);
 			judge("a NaN that goes in comes out", !isnan(sum), 0);
@@ -568,8 +589,8 @@ int main(int argc, char *argv[])
 	head_ties(20, 3, 7 * 5888);
 	for (int i = 0; i < COUNT(rows_of); i++)
 		for (int j = 0; j < COUNT(vocabs); j++) {
-			ce_grad(rows_of[i], vocabs[j], 1.3f, true);
-			ce_grad(rows_of[i], vocabs[j], 1, false);
+			head_gradient(rows_of[i], widths[(i + j) % COUNT(widths)], vocabs[j],
+			              (i + j) & 1 ? 1.3f : 1);
 			sample(rows_of[i], 1 + j, vocabs[j], 1, 0, 1, 0);
 		}
 	for (int i = 0; i < COUNT(vocabs); i++) {
@@ -588,8 +609,10 @@ int main(int argc, char *argv[])
 	}
 	sample_equals(9, 3, 100, 0, 0, true);
 	sample_nothing();
-	ce_grad(2, 40000, 1.1f, true);
-	ce_grad_unwanted();
+	head_gradient(2, 2, 40000, 1.1f);
+	head_gradient(600, 3, 70, 1); /* blocks of 256 on the CPU */
+	head_gradient(2500, 1, 20, 0.9f); /* and of 2048 on a GPU */
+	head_unwanted();
 	for (int i = 0; i < COUNT(sizes); i++) {
 		dots(sizes[i]);
 		adamw(sizes[i], 0);

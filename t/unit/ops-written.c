@@ -167,8 +167,8 @@ WRITER(adamw, RF_RUN(dev, adamw, .n = h->n, .scale = 1, .lr = .5, .b1 = .9, .b2 
                      .c2 = .1, .w = h->x, .m = ROOM(0), .v = ROOM(1), .g = h->y))
 WRITER(adamw_moment, RF_RUN(dev, adamw, .n = h->n, .scale = 1, .lr = .5, .b1 = .9, .b2 = .9, .eps = 1e-8,
                             .c1 = .1, .c2 = .1, .w = ROOM(0), .m = h->x, .v = ROOM(1), .g = h->y))
-WRITER(cross_entropy, RF_RUN(dev, ce_grad, ROWS, .N = h->width, .inv_temp = 1, .z = h->x, .target = h->target,
-                             .coef = h->w, .logp = ROOM(0)))
+WRITER(head_back, RF_RUN(dev, head_bwd, ROWS, .d = h->width, .N = h->rows, .inv_temp = 1, .h = h->y, .w = h->z,
+                         .target = h->target, .coef = h->w, .z = ROOM(0), .dh = h->x, .dw = ROOM(2)))
 
 static const struct { const char *name; void (*run)(const struct hands *); } writers[] = {
 #define W(name) { #name, name },
@@ -182,7 +182,7 @@ static const struct { const char *name; void (*run)(const struct hands *); } wri
 	W(attention_back_v) W(feature) W(feature_operand) W(feature_back) W(feature_back_operand)
 	W(rates) W(rates_back) W(learn_gu) W(learn_e) W(learn_back_gu) W(learn_back_dgu)
 	W(learn_back_e) W(learn_back_de) W(length_back) W(renorm) W(renorm_operand) W(renorm_back) W(momentum)
-	W(momentum_back) W(diagonal) W(adamw) W(cross_entropy) W(swiglu_back_dup)
+	W(momentum_back) W(diagonal) W(adamw) W(head_back) W(swiglu_back_dup)
 	W(norm_back_row_gate) W(conv_back_dweight) W(delta_u) W(attention_lse) W(rates_m)
 	W(rates_back_m) W(learn_back_dlr) W(learn_back_dm) W(renorm_back_dlength) W(length)
 	W(momentum_back_dm) W(adamw_moment)

@@ -53,6 +53,15 @@ static void mean_work(const struct rf_pass *p, int layer, struct rf_arena *a, vo
 	((struct mean_work *)work)->dm = p->train ? rf_arena_f32(a, mean_rows(p)) : NULL;
 }
 
+static void mean_capture(struct rf_pass *p, int layer)
+{
+	const struct mean_state *s = p->tree->state[layer];
+	const struct mean_save *k = p->save[layer];
+
+	RF_RUN(p->tree->model->dev, tail_keep, .n = p->captures, .w = 1, .d = p->tree->model->cfg->d, .x = k->m,
+	       .slots = s->m, .row = p->cap_row, .slot = p->cap_slot);
+}
+
 static void mean_fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 {
 	const struct rf_model *m = p->tree->model;
@@ -71,8 +80,7 @@ static void mean_fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 		RF_RUN(m->dev, axpy, .n = step, .scale = 1 - KEEPS, .add = true, .x = rf_at(x, j * step),
 		       .y = rf_at(now, j * step));
 	}
-	RF_RUN(m->dev, tail_keep, .n = p->captures, .w = 1, .d = m->cfg->d, .x = k->m, .slots = s->m,
-	       .row = p->cap_row, .slot = p->cap_slot);
+	mean_capture(p, layer);
 	rf_linear_fwd(m, w->o, RF_NO_WEIGHT, p->nb * p->steps, now, h, 0, true);
 }
 
@@ -110,7 +118,7 @@ static const struct rf_mixer running_mean = {
 	.name = "running_mean", .weights_size = sizeof(struct mean_weights),
 	.state_size = sizeof(struct mean_state), .save_size = sizeof(struct mean_save),
 	.work_size = sizeof(struct mean_work), .declare = mean_declare, .state = mean_state,
-	.save = mean_save, .work = mean_work, .fwd = mean_fwd, .bwd = mean_bwd, .flops = mean_flops
+	.save = mean_save, .work = mean_work, .fwd = mean_fwd, .capture = mean_capture, .bwd = mean_bwd, .flops = mean_flops
 };
 
 #undef KEEPS

@@ -27,6 +27,7 @@
 /* ---- a small model with every term of the equations alive ---------------------------------- */
 
 static struct rf_engine engine = RF_ENGINE_DEFAULTS;
+static struct rf_work work;
 static struct rf_ckpt ckpt;
 static struct rf_model *const m = &engine.model;
 static float *weights;
@@ -82,12 +83,8 @@ static void open_model(const char *name, const char *options, const struct rf_mi
 
 static void close_model(void)
 {
-	rf_tree_free(engine.tree);
-	engine.tree = NULL;
-	engine.plan = (struct rf_plan){ 0 };
-	engine.dev.ops->release(&engine.dev, engine.extra);
-	engine.extra = NULL;
-	engine.extra_bytes = 0;
+	if (work.engine)
+		rf_work_forget(&work);
 	rf_model_free(m);
 	free(weights);
 	rf_params_free(&ckpt.params);
@@ -145,11 +142,23 @@ static void log_probabilities(float *logp, const float *before, const int32_t *t
 	fetch(logp, logp_device, (size_t)rows);
 }
 
-/* The tree: forward, and backward from dtext, droll. */
-static void whole(struct result *r, int segment, bool recompute, int steps)
+/* Reads rows that are decoded token by token, which must not change what is trained on. */
+static void draw(struct rf_tree *t, int steps)
+{
+	rf_tree_decode_begin(t, ROLLOUTS);
+	for (int j = 0; j < steps; j++) {
+		engine.dev.ops->upload(&engine.dev, target_device, roll + j * POSITIONS * ROLLOUTS,
+		                       POSITIONS * ROLLOUTS * 4);
+		rf_tree_decode(t, target_device);
+	}
+}
+
+/* The tree: forward, and backward from dtext, droll.  late: the positions are not known before the sequence has
+ * run, and rollouts are drawn before they are trained on. */
+static void whole(struct result *r, int segment, bool recompute, bool late, int steps)
 {
 	const struct rf_plan plan = { .max_len = T, .segment = segment, .positions = POSITIONS, .n = ROLLOUTS,
-	                              .k = MOST, .train = true,
+	                              .k = MOST + late, .train = true, .decode = late,
 	                              .recompute = recompute };
 	size_t d = (size_t)ckpt.cfg.d, nb = POSITIONS * ROLLOUTS;
 	float *before = room(nb * (size_t)steps * d, 4);
@@ -157,19 +166,23 @@ static void whole(struct result *r, int segment, bool recompute, int steps)
 
 	must(rf_tree_new(&t, m, &plan, &err));
 	clear_gradient();
-	rf_tree_begin(t, text, T, position_row, POSITIONS);
+	rf_tree_begin(t, text, T, position_row, late ? 0 : POSITIONS);
+	for (int i = 0; late && i < t->segments; i++)
+		rf_tree_forward(t, i);
+	if (late)
+		rf_tree_branch_off(t, position_row, POSITIONS);
 	for (int i = 0; i < t->segments; i++) {
-		rf_f32 h = rf_tree_forward(t, i);
+		rf_f32 h = late ? rf_tree_capture(t, i) : rf_tree_forward(t, i);
 		fetch(r->text + (size_t)rf_tree_first(t, i) * d, h, (size_t)rf_tree_rows(t, i) * d);
 	}
+	if (late)
+		draw(t, steps + 1 < 4 ? steps + 1 : 4);
 	fetch(r->roll, rf_tree_branch(t, ROLLOUTS, steps, roll), nb * (size_t)steps * d);
 	engine.dev.ops->upload(&engine.dev, device, droll, nb * (size_t)steps * d * 4);
 	rf_tree_backward_branch(t, device);
 	for (int i = t->segments - 1; i >= 0; i--) {
 		size_t first = (size_t)rf_tree_first(t, i) * d, n = (size_t)rf_tree_rows(t, i) * d;
 
-		if (recompute)
-			rf_tree_again(t, i);
 		engine.dev.ops->upload(&engine.dev, device, dtext + first, n * 4);
 		rf_tree_backward(t, i, device);
 	}
@@ -371,6 +384,17 @@ static void same(const struct result *have, const struct result *expect, int ste
 	   worst, where);
 }
 
+/* Positions that were chosen when the sequence had run give the same bits. */
+static void equal(const struct result *after, const struct result *have, int steps, const char *how)
+{
+	size_t d = (size_t)ckpt.cfg.d, R = (size_t)steps * POSITIONS * ROLLOUTS;
+
+	ok(!memcmp(after->text, have->text, T * d * 4), "%s, %d steps, %s, late: text", label, steps, how);
+	ok(!memcmp(after->roll, have->roll, R * d * 4), "%s, %d steps, %s, late: rollouts", label, steps, how);
+	ok(!memcmp(after->grad, have->grad, ckpt.params.total * 4), "%s, %d steps, %s, late: gradients", label,
+	   steps, how);
+}
+
 /* Without a backward pass: where a text has a window that it leaves, it slides, and nothing else changes. */
 static void forward_only(const struct result *expect, int steps)
 {
@@ -411,7 +435,7 @@ static void exact(const char *name, const char *options, const struct rf_mixer *
                   int n)
 {
 	size_t d, R = MOST * POSITIONS * ROLLOUTS;
-	struct result expect, have;
+	struct result expect, have, after;
 	char how[80];
 
 	open_model(name, options, mixer);
@@ -424,6 +448,7 @@ static void exact(const char *name, const char *options, const struct rf_mixer *
 	d = (size_t)ckpt.cfg.d;
 	expect = new_result();
 	have = new_result();
+	after = new_result();
 	dtext = room(T * d, 4);
 	droll = room(R * d, 4);
 	device = engine.dev.ops->alloc(&engine.dev, R * d * 4);
@@ -443,11 +468,13 @@ static void exact(const char *name, const char *options, const struct rf_mixer *
 		apart(&expect, lengths[l]);
 		for (int s = 0; s < 3; s++)
 			for (int again = 0; again < 2; again++) {
-				whole(&have, segments[s], again, lengths[l]);
+				whole(&have, segments[s], again, false, lengths[l]);
+				whole(&after, segments[s], again, true, lengths[l]);
 				snprintf(how, sizeof how, "segments of %d%s",
 				         segments[s] < RF_CHUNK ? RF_CHUNK : segments[s],
 				         again ? ", recomputed" : "");
 				same(&have, &expect, lengths[l], how);
+				equal(&after, &have, lengths[l], how);
 			}
 		forward_only(&expect, lengths[l]);
 	}
@@ -458,6 +485,7 @@ static void exact(const char *name, const char *options, const struct rf_mixer *
 	free(droll);
 	free_result(&expect);
 	free_result(&have);
+	free_result(&after);
 	close_model();
 }
 
@@ -669,6 +697,21 @@ static void free_record(struct rf_record *r)
 	free(r->advantage);
 }
 
+static void decide(const void *train, struct rf_shape *shape)
+{
+	rf_train_decide(train, shape);
+}
+
+static void needs(const void *train, const struct rf_shape *shape, struct rf_need *need)
+{
+	rf_train_needs(train, shape, need);
+}
+
+static void place(void *train, const struct rf_shape *shape, struct rf_arena *a)
+{
+	rf_train_place(train, shape, a);
+}
+
 /* One of `every` tensors along a direction of its own; (4 D(h) - D(2h)) / 3 is free of the error in h^2. */
 static void slope(const char *name, const char *options, const struct rf_mixer *mixer, int from, int every)
 {
@@ -682,6 +725,8 @@ static void slope(const char *name, const char *options, const struct rf_mixer *
 	grad = room(ckpt.params.total, 4);
 	way = room(ckpt.params.total, 4);
 	t.engine = &engine;
+	t.work = &work;
+	rf_work_init(&work, &engine, (struct rf_use){ &t, decide, needs, place });
 	t.rl_coef = 0.7;
 	make_record(&r[0], 5, 70, 3, 2, 3);
 	make_record(&r[1], 3, 9, 0, 0, 0);
@@ -734,13 +779,6 @@ static void slope(const char *name, const char *options, const struct rf_mixer *
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-static void needs(const void *stage, struct rf_shape *shape, struct rf_demand *need)
-{
-	(void)stage;
-	*need = (struct rf_demand){ .plan = { .max_len = shape->T, .positions = shape->c, .n = shape->n,
-	                                    .k = shape->k - 1, .train = true } };
-}
-
 /* What --dry-run says is enough for a step of training, on the CPU also what its operations take besides. */
 static void planned(const char *name, const char *options, const struct rf_mixer *mixer)
 {
@@ -752,15 +790,16 @@ static void planned(const char *name, const char *options, const struct rf_mixer
 	size_t before = engine.dev.used, scratch = 0, extra, took;
 
 	open_model(name, options, mixer);
-	engine.needs = needs;
-	must(rf_engine_memory(&engine, &shape, &plan, &err));
 	t.engine = &engine;
+	t.work = &work;
+	rf_work_init(&work, &engine, (struct rf_use){ &t, decide, needs, place });
+	must(rf_work_memory(&engine, &shape, &plan, &err));
 	make_record(&r, 1, shape.T, shape.c, shape.n, shape.k);
 	set_old(&r);
 	must(rf_train_open(&t, &err));
 	extra = engine.dev.used - before - plan.weights;
 	losses(&t, batch, 1);
-	took = engine.dev.used - before - extra - engine.extra_bytes;
+	took = engine.dev.used - before - extra;
 	ok(took >= plan.weights + plan.pass && took <= plan.weights + plan.pass + BLOCKS * BLOCK,
 	   "%s: it takes the memory that is planned, %zu bytes of %zu", label, took,
 	   plan.weights + plan.pass);
@@ -771,7 +810,6 @@ static void planned(const char *name, const char *options, const struct rf_mixer
 	rf_train_close(&t);
 	free_record(&r);
 	close_model();
-	engine.needs = NULL;
 }
 
 /* Rows of sequences that lie apart are counted in int, and only where a layer reads rows. */

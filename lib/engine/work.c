@@ -1,0 +1,225 @@
+/* work.c -- the tree and the stage's own memory are each one block, laid out by functions that first count
+ * (arena.h), so what is counted here is what is allocated. */
+#include "engine/work.h"
+#include "model/mixer.h"
+
+static int larger(int a, int b) { return a > b ? a : b; }
+static int smaller(int a, int b) { return a < b ? a : b; }
+
+static struct rf_shape merged(struct rf_shape a, struct rf_shape b)
+{
+	return (struct rf_shape){ larger(a.T, b.T), larger(a.c, b.c), larger(a.n, b.n), larger(a.k, b.k) };
+}
+
+/* What the use needs for a shape, with what the engine itself decides of both. */
+static struct rf_need needs(const struct rf_engine *g, const struct rf_use *use, struct rf_shape *shape)
+{
+	struct rf_need need = { .grows = NULL };
+
+	shape->T = larger(shape->T, g->max_len);
+	use->needs(use->stage, shape, &need);
+	need.plan.segment = rf_segment(g->segment);
+	return need;
+}
+
+static size_t own_bytes(const struct rf_use *use, const struct rf_shape *shape)
+{
+	struct rf_arena a = { NULL, 0 };
+
+	use->place(use->stage, shape, &a);
+	return a.used;
+}
+
+/* Bytes of a tree of this plan; 0: too many to count, or out of memory. */
+static size_t tree_bytes(const struct rf_engine *g, const struct rf_plan *plan)
+{
+	struct rf_dev dev = g->dev; /* it is asked how large things are, not used */
+	struct rf_model bare = { .dev = &dev, .cfg = &g->ckpt->cfg, .params = &g->ckpt->params };
+	size_t bytes = 0;
+
+	if (rf_model_bind(&bare, NULL) == RF_OK)
+		bytes = rf_tree_bytes(&bare, plan);
+	rf_model_unbind(&bare);
+	return bytes;
+}
+
+/* Of the weights that rows are multiplied by: how many numbers, and the largest; and the widest row there is.
+ * halved: those that products alone read need no rounded copy, and an embedding only if it is the head.
+ * Embedding and head are not among the latter two: one is looked up, the other has blocks of its own. */
+static void weigh(const struct rf_params *p, int vocab, bool halved, struct rf_workspace *need)
+{
+	for (int i = 0; i < p->n; i++) {
+		const struct rf_param *w = &p->p[i];
+
+		if (w->ndim != 2)
+			continue;
+		if (!halved || (!w->product && (p->tied || w->shape[0] != vocab))) {
+			need->weights++;
+			need->matrices += w->count;
+		}
+		if (w->shape[0] == vocab)
+			continue;
+		need->largest = w->count > need->largest ? w->count : need->largest;
+		need->widest = larger(need->widest, larger(w->shape[0], w->shape[1]));
+	}
+}
+
+/* What the device takes in addition to a plan's tree and the weights. */
+static struct rf_workspace workspace_of(const struct rf_engine *g, const struct rf_plan *p)
+{
+	const struct rf_config *c = &g->ckpt->cfg;
+	struct rf_workspace need = { .d = c->d, .vocab = c->vocab, .train = g->train,
+	                             .rollouts = p->positions * p->n, .steps = p->k, .group = p->n,
+	                             .decode = p->decode };
+
+	weigh(&g->ckpt->params, c->vocab, rf_model_halves(&g->dev, g->train), &need);
+	need.widest = larger(need.widest, 2 * c->ffn);
+	need.segment = smaller(p->segment, p->max_len);
+	need.rows = larger(need.segment, need.rollouts * need.steps);
+	for (int l = 0; l < c->layers; l++)
+		if (c->mixer[l]->workspace)
+			c->mixer[l]->workspace(c, &need);
+	return need;
+}
+
+/* ---- reserving ----------------------------------------------------------------------------- */
+
+void rf_work_init(struct rf_work *w, struct rf_engine *g, struct rf_use use)
+{
+	*w = (struct rf_work){ .engine = g, .use = use };
+	g->work = w;
+}
+
+void rf_work_forget(struct rf_work *w)
+{
+	rf_tree_free(w->tree);
+	if (w->extra)
+		w->engine->dev.ops->release(&w->engine->dev, w->extra);
+	*w = (struct rf_work){ .engine = w->engine, .use = w->use };
+}
+
+void rf_work_decodes(struct rf_work *w, int rollouts, int steps)
+{
+	struct rf_dev *d = &w->engine->dev;
+	struct rf_workspace workspace = workspace_of(w->engine, &w->plan);
+
+	workspace.now.rollouts = rollouts;
+	workspace.now.steps = steps;
+	d->ops->prepare(d, &workspace);
+}
+
+/* Whether a tree for one plan does for another. */
+static bool covers(const struct rf_plan *a, const struct rf_plan *b)
+{
+	return a->train == b->train && a->recompute == b->recompute && a->decode == b->decode &&
+	       a->apart == b->apart && a->max_len >= b->max_len && a->positions >= b->positions &&
+	       a->n >= b->n && a->k >= b->k;
+}
+
+enum rf_code rf_work_reserve(struct rf_work *w, const struct rf_shape *want, struct rf_err *e)
+{
+	struct rf_engine *g = w->engine;
+	struct rf_shape shape = merged(w->shape, *want);
+	const struct rf_need need = needs(g, &w->use, &shape);
+	const size_t extra = own_bytes(&w->use, &shape);
+	struct rf_arena a;
+	enum rf_code rc;
+
+	if (!w->tree || !covers(&w->plan, &need.plan)) {
+		rf_tree_free(w->tree);
+		if ((rc = rf_tree_new(&w->tree, &g->model, &need.plan, e)) != RF_OK)
+			return rc;
+		w->plan = need.plan;
+		rf_work_decodes(w, 0, 0);
+		if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
+			return rc;
+	}
+	if (extra > w->extra_bytes) {
+		if (w->extra)
+			g->dev.ops->release(&g->dev, w->extra);
+		w->extra_bytes = 0;
+		if (!(w->extra = g->dev.ops->alloc(&g->dev, extra)))
+			return rf_dev_sync(&g->dev, e);
+		w->extra_bytes = extra;
+	}
+	w->shape = shape;
+	a = (struct rf_arena){ w->extra, 0 };
+	w->use.place(w->use.stage, &shape, &a);
+	return RF_OK;
+}
+
+/* ---- planning ------------------------------------------------------------------------------ */
+
+bool rf_work_expect(const struct rf_head *h, struct rf_shape *shape)
+{
+	/* beyond them a stream's word does not decide an allocation */
+	enum { MOST = 1 << 16, MOST_TOKENS = 1 << 20 };
+	const struct { const char *tool, *option; int *to; } said[] = {
+		{ "rf-select", "chunks", &shape->c },
+		{ "rf-rollout", "rollouts", &shape->n },
+		{ "rf-rollout", "length", &shape->k },
+	};
+
+	const struct rf_shape before = *shape;
+	bool any = false;
+
+	for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+		int64_t value;
+
+		if (rf_head_asked(h, said[i].tool, said[i].option, &value) && value > 0 && value <= MOST) {
+			*said[i].to = (int)value;
+			any = true;
+		}
+	}
+	if ((int64_t)shape->c * shape->n * shape->k <= MOST_TOKENS)
+		return any;
+	*shape = before;
+	return false;
+}
+
+enum rf_code rf_work_ahead(struct rf_engine *g, const struct rf_head *h, struct rf_err *e)
+{
+	struct rf_shape shape = RF_SHAPE_PAPER;
+
+	if (!g->max_len || !g->work)
+		return RF_OK;
+	shape.T = g->max_len;
+	rf_work_expect(h, &shape);
+	g->work->use.decide(g->work->use.stage, &shape);
+	return rf_work_reserve(g->work, &shape, e);
+}
+
+size_t rf_work_bytes(const struct rf_engine *g, const struct rf_use *use, const struct rf_shape *want)
+{
+	struct rf_shape shape = *want;
+	const struct rf_need need = needs(g, use, &shape);
+	const size_t tree = tree_bytes(g, &need.plan);
+
+	return tree ? tree + own_bytes(use, &shape) : 0;
+}
+
+enum rf_code rf_work_memory(const struct rf_engine *g, struct rf_shape *shape, struct rf_memory *m,
+                            struct rf_err *e)
+{
+	/* code and libraries; oneDNN's products, compiled per thread */
+	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20 };
+	const struct rf_use *use = &g->work->use;
+	const struct rf_span own = rf_params_part(&g->ckpt->params, g->part, g->parts ? g->parts : 1);
+	struct rf_workspace workspace;
+	struct rf_need need;
+
+	use->decide(use->stage, shape);
+	need = needs(g, use, shape);
+	if (!(m->pass = tree_bytes(g, &need.plan)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (the plan of a sequence of %d tokens)",
+		               need.plan.max_len);
+	m->pass += own_bytes(use, shape);
+	workspace = workspace_of(g, &need.plan);
+	m->weights = rf_model_bytes(&g->ckpt->params, g->train ? &own : NULL,
+	                            rf_model_halves(&g->dev, g->train)) + need.own;
+	m->device = g->dev.ops->workspace((struct rf_dev *)&g->dev, &workspace);
+	m->host = PROGRAM + PER_THREAD * (size_t)g->dev.threads + need.host;
+	m->grows = need.grows;
+	m->all = m->weights + m->pass + m->device + m->host;
+	return RF_OK;
+}

@@ -1,0 +1,122 @@
+/* step.c -- the stages on one record, one after the other, in one tree. */
+#include "method/step.h"
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+/* Every record is planned for with its rollouts: what they need must not be made anew in the middle of one. */
+static struct rf_shape whole(const struct rf_step *s, const struct rf_shape *shape)
+{
+	const bool rollouts = s->train->rl_coef != 0;
+
+	return (struct rf_shape){ shape->T, rollouts ? s->select.chunks : 0, rollouts ? s->rollouts.n : 0,
+	                          rollouts ? s->rollouts.k : 0 };
+}
+
+static void decide(const void *step, struct rf_shape *shape)
+{
+	*shape = whole(step, shape);
+}
+
+static void needs(const void *step, const struct rf_shape *shape, struct rf_need *need)
+{
+	const struct rf_step *s = step;
+	const struct rf_shape z = whole(s, shape);
+	struct rf_need rollouts = { .grows = NULL };
+
+	s->base.needs(s->base.stage, &z, need);
+	if (!z.c)
+		return;
+	rf_rollout_use((struct rf_rollout_settings *)&s->rollouts).needs(&s->rollouts, &z, &rollouts);
+	need->plan.decode = true;
+	need->plan.k = z.k;
+	need->host += rollouts.host + (size_t)s->held * ((size_t)z.T * 4 + (size_t)z.c * (size_t)z.n *
+	                                                 (size_t)z.k * 8);
+}
+
+static void place(void *step, const struct rf_shape *shape, struct rf_arena *a)
+{
+	struct rf_step *s = step;
+	const struct rf_shape z = whole(s, shape);
+	const struct rf_use entropy = rf_entropy_use(&s->entropy), rollouts = rf_rollout_use(&s->rollouts);
+
+	s->base.place(s->base.stage, &z, a);
+	if (!z.c)
+		return;
+	entropy.place(entropy.stage, &z, a);
+	rollouts.place(rollouts.stage, &z, a);
+}
+
+struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w)
+{
+	s->entropy.work = s->rollouts.work = w;
+	return (struct rf_use){ s, decide, needs, place };
+}
+
+/* ---- the first mini-batch ------------------------------------------------------------------- */
+
+void rf_step_totals(const struct rf_step *s, struct rf_record *const *r, int n, struct rf_totals *own)
+{
+	const uint64_t each = (uint64_t)s->select.chunks * (uint64_t)s->rollouts.n * (uint64_t)s->rollouts.k;
+
+	rf_train_totals(s->train, r, n, own);
+	own->rl_tokens = 0;
+	for (int i = 0; i < n && s->train->rl_coef != 0; i++)
+		own->rl_tokens += r[i]->T >= rf_select_least(&s->select) ? each : 0;
+}
+
+enum rf_code rf_step_begin(struct rf_step *s, const struct rf_totals *all, struct rf_err *e)
+{
+	s->missed = s->alone = 0;
+	return all ? rf_train_ahead(s->train, all, e) : RF_OK;
+}
+
+/* ---- one record ---------------------------------------------------------------------------- */
+
+enum rf_code rf_step_entropy(struct rf_step *s, struct rf_record *r, bool first, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	s->ahead = first && s->train->ahead.open;
+	if (!s->ahead)
+		return rf_entropy_record(&s->entropy, r, e);
+	if ((rc = rf_engine_check_record(s->train->engine, r, e)) != RF_OK ||
+	    (rc = rf_work_reserve(s->train->work, &(struct rf_shape){ .T = r->T }, e)) != RF_OK ||
+	    (rc = rf_train_ahead_pass(s->train, r, s->entropy.at.entropy, e)) != RF_OK)
+		return rc;
+	return rf_entropy_fetch(&s->entropy, r, e);
+}
+
+enum rf_code rf_step_select(struct rf_step *s, struct rf_record *r, struct rf_err *e)
+{
+	bool short_one;
+	enum rf_code rc = rf_select_record(&s->select, (uint64_t)s->select.draw_step, r, &short_one, e);
+
+	s->missed += rc == RF_OK && short_one;
+	return rc;
+}
+
+enum rf_code rf_step_rollout(struct rf_step *s, struct rf_record *r, struct rf_err *e)
+{
+	return rf_rollout_go_on(&s->rollouts, r, e);
+}
+
+enum rf_code rf_step_reward(struct rf_step *s, struct rf_record *r, struct rf_err *e)
+{
+	const struct rf_reward_settings *w = &s->reward;
+	bool alone = false;
+	enum rf_code rc = rf_reward_record(r, w->kind, w->shift, w->seed, (uint64_t)w->draw_step, &alone, e);
+
+	s->alone += alone;
+	return rc;
+}
+
+enum rf_code rf_step_advantage(struct rf_step *s, struct rf_record *r, struct rf_err *e)
+{
+	s->groups = (struct rf_group_stats){ 0, 0 };
+	return rf_advantage_record(&s->advantage, r, &s->groups, e);
+}
+
+enum rf_code rf_step_gradient(struct rf_step *s, struct rf_record *r, struct rf_err *e)
+{
+	return s->ahead ? rf_train_ahead_rest(s->train, r, s->rollouts.at.kept, s->rollouts.k + 1, e) : RF_OK;
+}

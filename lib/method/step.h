@@ -1,0 +1,60 @@
+/* step.h -- ReFINE's step where one process has the weights (arXiv:2602.16704): entropies, positions, rollouts,
+ * rewards, advantages and the gradient of a record from one pass over its sequence.
+ *
+ * For the records of the first mini-batch after the weights have changed, the pass that computes the entropies
+ * is the forward pass of the gradient: the head computes logits once, for the entropies and for the next-token
+ * loss.  Rollouts continue from states that are made again from what the pass has kept (tree.h,
+ * rf_tree_branch_off()).  For other records, whose gradient comes when the weights have moved, the pass is
+ * that of the entropies and the rollouts alone.
+ *
+ *     rf_step_begin()       before the first record of a batch
+ *     for each record:      rf_step_entropy(), rf_step_select(), rf_step_rollout(), rf_step_reward(),
+ *                           rf_step_advantage(), rf_step_gradient(), in this order
+ *
+ * The values are those of the separate stages (entropy.h, select.h, rollout.h, reward.h, advantage.h), bit by
+ * bit, and rf_train_gradient() takes over what rf_step_gradient() has computed. */
+#ifndef RF_STEP_H
+#define RF_STEP_H
+
+#include "method/advantage.h"
+#include "method/entropy.h"
+#include "method/reward.h"
+#include "method/rollout.h"
+#include "method/select.h"
+#include "method/train.h"
+
+struct rf_step {
+	/* settings */
+	struct rf_train *train;
+	struct rf_use base;          /* what training alone needs of memory: rf_trainer_use() */
+	int held;                    /* records that wait for their gradient, for the plan of memory */
+	struct rf_select select;     /* draw steps of select, rollouts and reward: at least 0 */
+	struct rf_rollout_settings rollouts;
+	struct rf_reward_settings reward;
+	struct rf_advantage advantage;
+	/* now */
+	struct rf_entropy entropy;
+	bool ahead;                  /* the record in hand is of the first mini-batch */
+	struct rf_group_stats groups; /* of the record in hand */
+	uint64_t missed, alone;      /* records that were too short; without another position for --shift */
+};
+#define RF_STEP_DEFAULTS { .select = RF_SELECT_DEFAULTS, .rollouts = RF_ROLLOUT_DEFAULTS, \
+                           .reward = RF_REWARD_DEFAULTS }
+
+/* The use of memory of all stages together; sets the stages' work. */
+struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w);
+
+/* What records will have once they have rollouts, as rf_train_totals() will say it. */
+void rf_step_totals(const struct rf_step *s, struct rf_record *const *r, int n, struct rf_totals *own);
+/* all: what all ranks' records of the first mini-batch will have; NULL: no gradient is computed ahead. */
+enum rf_code rf_step_begin(struct rf_step *s, const struct rf_totals *all, struct rf_err *e);
+
+/* Each writes what its stage writes.  first: the record is of the first mini-batch.  Errors: the stages'. */
+enum rf_code rf_step_entropy(struct rf_step *s, struct rf_record *r, bool first, struct rf_err *e);
+enum rf_code rf_step_select(struct rf_step *s, struct rf_record *r, struct rf_err *e);
+enum rf_code rf_step_rollout(struct rf_step *s, struct rf_record *r, struct rf_err *e);
+enum rf_code rf_step_reward(struct rf_step *s, struct rf_record *r, struct rf_err *e);
+enum rf_code rf_step_advantage(struct rf_step *s, struct rf_record *r, struct rf_err *e);
+enum rf_code rf_step_gradient(struct rf_step *s, struct rf_record *r, struct rf_err *e);
+
+#endif
