@@ -53,4 +53,4 @@ _rf_tools() {
 }
 
 complete -F _rf_tools rf-cat rf-dump rf-entropy rf-generate rf-grpo rf-init rf-logp rf-loop rf-needle rf-ntp \
-	rf-reward rf-rollout rf-score rf-select rf-tokenize
+	rf-reward rf-rollout rf-score rf-select rf-step rf-tokenize

@@ -28,8 +28,6 @@ cd "$dir"
 
 # shellcheck source=pipelines/bench-rows.sh
 . "$here/bench-rows.sh"
-# shellcheck source=pipelines/bench-lines.sh
-. "$here/bench-lines.sh"
 seconds() { "$bench" run "${2:-1}" bash -c "$1" | cut -d' ' -f1; }
 peak() { "$bench" run 1 bash -c "exec $1" | cut -d' ' -f2; }
 
@@ -382,7 +380,7 @@ tokens() {
 printf '%s on %s, %s cores, %s\n\n' "$arch" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
 	"$(nproc)" "$(uname -sr)"
 printf '%-62s %10s  %-8s\n' 'what' 'measured' 'must'
-all="passes steps bf16 lengths generate evaluation pipe loads lines sums peaks streams starts"
+all="passes steps bf16 lengths generate evaluation pipe loads sums peaks streams starts"
 all+="${TOKENIZERS:+ tokens}"
 for group in ${ONLY:-$all}; do
 	measure "$group"

@@ -93,7 +93,7 @@ rollouts() { sed -n 's/^eval_line=//; s/ | rf-reward .*//; 1p' <"$1/eval-reward.
 
 # rollout_words RUN: prints the two stages that draw the rollouts for the rewards in its lines
 # shellcheck disable=SC2016  # the variables of the line stay as they are
-rollout_words() { rollouts "$1" | sed 's/^rf-cat [^|]*| //; s/ \$FOLLOW//; s/ -m "$1".*//'; }
+rollout_words() { rollouts "$1" | sed 's/^rf-cat [^|]*| //; s/ -m "$1".*//'; }
 
 first='' drawn='' left_out=''
 for i in "${!runs[@]}"; do

@@ -121,7 +121,7 @@ own() {
 		for word in "${words[@]:1}"; do
 			# shellcheck disable=SC2016  # as the line has them
 			case $word in
-			'"$EVAL"' | '"$1"' | '$COMPUTE' | '$FOLLOW') ;;
+			'"$EVAL"' | '"$1"' | '$COMPUTE') ;;
 			-o* | --o* | --ex*) return 1 ;;
 			*) [[ $word =~ ^[-A-Za-z0-9_.,:=+/]+$ ]] || return 1 ;;
 			esac

@@ -26,12 +26,6 @@
 #                 --bind-to none', LAUNCH='srun --mpi=pmix -n 16'; see rf-ranks(7).  It may differ from call
 #                 to call: the bytes are the same for any number of ranks.  If TRAIN takes other steps than of
 #                 MINI_BATCH, SHARES='--mini-batch 8' must say the same as TRAIN
-#     LIVE=1      the programs are started once for all batches of an epoch, and hand weights on in memory;
-#                 the bytes are the same.  LIVE=/dev/shm/mine: in this folder.  All stages must know --follow
-#     COMMIT_EVERY=1
-#                 with LIVE, batches between two commits, or a time such as 10m; EVAL and AFTER come then
-#     STALE=0     with LIVE, commits by which rollouts' weights may be older: from 1 on, all stages work at
-#                 the same time
 #     EVAL        held-out sequences (.rf): RUN/eval.jsonl has a line for step 0 and for the step after each
 #                 EVERY=1 batches, with the loss and accuracy there; EVALUATE='rf-ntp --eval' says them.
 #                 A phase that trains with ReFINE also notes the mean reward of rollouts there: see
@@ -110,9 +104,6 @@ SEED       = 1
 KEEP       =
 COMPUTE    =
 LAUNCH     =
-LIVE       =
-COMMIT_EVERY = 1
-STALE      = 0
 EVAL       =
 EVERY      = 1
 EVALUATE   = rf-ntp --eval
@@ -150,11 +141,9 @@ include $(HERE)words.mk
 # What LINE is made of.  The sequences of the next batch; a stage that reads a stream and writes one; one that
 # also reads the model; one that computes rewards, by a program of ours or by any command; the trainer.  An
 # empty stage is left out, and blanks between the parts do not matter.
-next_batch   = rf-cat --range $$FROM:$$TO $${LIVE:+--batch $$SIZE --first-batch $$BATCH} \
-               $${SHARD:+$$SHARD $(SHARES)} "$$ORDER"
-stage        = $(if $(strip $(1)), | $(strip $(1)) $$FOLLOW)
-model_stage  = $(if $(strip $(1)),$(call stage,$(1)) -m "$${LIVE:-$$STEP}" $(stale) $$COMPUTE)
-stale        = $(if $(filter-out 0,$(STALE)),$${LIVE:+--stale $(call arg,STALE)})
+next_batch   = rf-cat --range $$FROM:$$TO $${SHARD:+$$SHARD $(SHARES)} "$$ORDER"
+stage        = $(if $(strip $(1)), | $(strip $(1)))
+model_stage  = $(if $(strip $(1)),$(call stage,$(1)) -m "$$STEP" $$COMPUTE)
 program      = $(notdir $(firstword $(1)))
 rewards      = $(if $(filter-out rf-%,$(call program,$(1))),rf-reward --exec \
                $(call quote,$(1)) $(strip $(REWARD_OPTIONS)) $(if $(filter -m --model --model=% \
@@ -167,9 +156,7 @@ all_steps    = $$((BATCHES * $(or $(shell $(HERE)steps.sh $(call quote,$(BATCH))
 fill         = $(if $(auto_steps),$(subst --total-steps auto,--total-steps $(all_steps),$(subst \
                --total-steps=auto,--total-steps auto,$(1))),$(1))
 trains       = $(call fill,$(1)) -m "$$RUN" $$COMPUTE $(call trainer_options,$(1)) $$KEEP_OPTIONS --at $$AT \
-               $$RANKS \
-               $(if $(filter rf-grpo,$(call program,$(1))),$(stale)) \
-               $${LIVE:+--live "$$LIVE" --commit-every $$COMMIT_EVERY} --log "$$RUN/log.jsonl"
+               $$RANKS --log "$$RUN/log.jsonl"
 # options of a trainer of rollouts that may change from call to call
 trainer_options = $(if $(filter rf-grpo,$(call program,$(1))),$$TRAIN_OPTIONS)
 # rf-grpo writes the stream that is kept, with advantages; any other trainer is given it.
@@ -209,7 +196,7 @@ as_typed  = <word>$(1)=$(subst $(newline),$(newline) ,$(typed_$(1)))
 typed     = PIPELINE=$(notdir $(firstword $(MAKEFILE_LIST))) $(foreach \
             v,$(sort $(filter-out RF_BIN,$(filter $(KNOWN) STEPS,$(given)))),$(call as_typed,$(v)))
 RF_WORDS  = $(subst <word>,$(newline),$(subst $() <word>,<word>,$(typed)))
-export RUN MODEL DATA BATCHES BATCH SEED COMPUTE LAUNCH COMMIT_EVERY PHASE LINE ANSWER ORDER EVAL EVERY \
+export RUN MODEL DATA BATCHES BATCH SEED COMPUTE LAUNCH PHASE LINE ANSWER ORDER EVAL EVERY \
        RF_WORDS EVALUATE make_data and_after lasts eval_line
 
 # The sentence of RUN/data/status if the run was stopped on request; make ends with it.
@@ -225,8 +212,6 @@ batches:
 	$(call need,LINE,the phase's file must assign it)
 	$(call need,RUN,where does the run go? RUN=runs/a)
 	$(call need,MODEL,which checkpoint? MODEL=ckpt)
-	$(if $(and $(LIVE),$(KEEP),$(filter-out rf-grpo,$(call program,$(TRAIN)))),$(error \
-		KEEP and LIVE need rf-grpo, which writes a file for each batch))
 	$(if $(and $(LAUNCH),$(KEEP),$(filter-out rf-grpo,$(call program,$(TRAIN)))),$(error \
 		KEEP and LAUNCH need rf-grpo, each rank of which writes a file of its own))
 	$(call one_of,NO_ROLLOUTS,stop train)
@@ -238,7 +223,7 @@ batches:
 	$(if $(own),,$(if $(filter command,$(origin SKIP_BAD)),$(error \
 		SKIP_BAD has no effect here: DATA='$(DATA)' is a stream, which has no bad lines)))
 	$(if $(own),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
-	@$(HERE)numbers.sh 0 $(call values,BATCHES SEED STALE $(if $(SKIP_BAD),SKIP_BAD))
+	@$(HERE)numbers.sh 0 $(call values,BATCHES SEED $(if $(SKIP_BAD),SKIP_BAD))
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS) $(if $(KEEP_STEPS),KEEP_STEPS))
 	@$(HERE)numbers.sh any $(call values,$(reals))
 	@$(HERE)stages.sh $(call values,$(STAGES))
@@ -258,8 +243,6 @@ batches:
 		--order "$$ORDER" --seed "$$SEED" \
 		$(if $(OUTPUTS),--outputs $(call arg,OUTPUTS) --count $(call arg,COUNT)) \
 		$(if $(and_after),--after "$$and_after") $(if $(LAUNCH),--launch "$$LAUNCH") \
-		$(if $(LIVE),--live $(if $(filter 1,$(LIVE)),auto,$(call quote,$(LIVE)))) \
-		$(if $(LIVE),--commit-every "$$COMMIT_EVERY") \
 		--stop-status 0 $(if $(KEEP),--keep-streams) --phase "$${PHASE:-$$RUN}" -- "$$LINE"
 
 plan:

@@ -24,7 +24,7 @@ for word; do
 		exit
 	fi
 	case $name in
-	RUN | MODEL | OUT | AGAINST | BASE | EVAL | STREAM | LIVE)
+	RUN | MODEL | OUT | AGAINST | BASE | EVAL | STREAM)
 		if [[ $value == '~'* ]]; then
 			# shellcheck disable=SC2016  # the name, not its value
 			printf '%s='\''%s'\'': make does not expand ~: write $HOME\n' "$name" "$value"

@@ -47,7 +47,7 @@ reals        += RL_COEF
 STAGES      += GENERATE
 $(call one_of,METHOD,refine ntp none)
 $(call one_of,INNER_STEPS,published matched)
-$(call one_of,RESET,no batch)$(call refuse,LIVE,a batch is answered before the next one begins)
+$(call one_of,RESET,no batch)
 
 carries      = $(filter no,$(RESET)$(filter none,$(METHOD)))
 TRAIN        = $(or $(train_$(METHOD)),rf-ntp) --mean $(call arg,MEAN)

@@ -53,7 +53,7 @@ model_and_text() {
 	cp -r "$P/want" demo/start
 	rf-tokenize --bytes --max-len 1000 -o demo/valid.rf --truncate right "$P"/text/*.txt 2>/dev/null
 	# as on a processor without matrix units, and on one that has them
-	cp "$ROOT"/pipelines/{bench-rows.sh,bench-lines.sh,bench-lines.awk,demo-delta_net.json} .
+	cp "$ROOT"/pipelines/{bench-rows.sh,demo-delta_net.json} .
 	sed 's,/proc/cpuinfo,/dev/null,' "$ROOT/pipelines/bench.sh" >bench.sh
 	echo 'flags : amx_bf16 amx_tile' >cpuinfo
 	sed "s,/proc/cpuinfo,$PWD/cpuinfo," "$ROOT/pipelines/bench.sh" >amx.sh
@@ -81,7 +81,6 @@ model_and_text() {
 	grep -qE '^rf-needle, 13 tasks .*, s +[0-9.]+ +<= 60 +(FALLS SHORT )?19500 prompts$' <<<"$output"
 	grep -qE '^rf-logp, 4 choices of 30 behind 80, rows apart over below +2\.[0-9]+ +>= 2 ' <<<"$output"
 	grep -qE '^rf-logp, 4 choices of 10 behind 600, rows apart over below +3\.[0-9]+ +>= 2 ' <<<"$output"
-	grep -qE '^a batch in a line for many \(--live\), over its computing +[-0-9.]+ +<= 1.03 ' <<<"$output"
 	[ "$(grep -c '^start of ' <<<"$output")" -eq 3 ]
 	[ "$(grep -c "over the weights " <<<"$output")" -eq 4 ]
 	mean=$(rf-entropy -m demo/start demo/valid.rf | rf-dump --json |
@@ -96,61 +95,6 @@ model_and_text() {
 	rf-cat --range 0:0 demo/valid.rf -o demo/valid.rf
 	ONLY=bf16 bench -1 bash bench.sh
 	grep -qE '^bf16 +FAILED$' <<<"$output"
-}
-
-@test "bench-lines.awk: what takes turns is counted in its own turns, without the first batch" {
-	printf '%s\n' '100 line' '110 apart' '114 line' '120 apart' '130 line' '140 apart' >turns
-	printf '%s\n' 101 109 >single
-	printf '%s\n' '000000 109' '000001 117' '000002 131' '000003 139.5' >published
-	# one record takes 1, nine take 3 before they stand still and 2 after it; beside the steps 1 and 2
-	printf '%s\n' 'rf-x 110 111 122' 'rf-y 122 123 125' 'rf-x 125 126 128' >stages
-	took() { awk -f "$ROOT/pipelines/bench-lines.awk" turns single published stages; }
-	run -0 took
-	[ "$(grep '^[a-z]' <<<"$output")" = "$(printf '%s\n' 'for one 8.0000 s' \
-		'beside one 3.5000 s' 'for many 6.2500 s' 'beside many 2.0000 s')" ]
-	[ "$(grep -c ' batch 00000' <<<"$output")" -eq 2 ]
-	printf '%s\n' 110 121 >single # rf-x the first time
-	took | grep -qx 'beside one 5.0000 s'
-	printf '%s\n' '000001 109' '000001 115' '000003 139.5' >published # one step was not seen
-	took | grep -qx 'for many 7.2500 s'
-	for step in 0 1; do # whichever is seen first
-		printf '%06d %s\n' $step 109 $((step + 2)) 131 >published
-		took | grep -qx 'for many 4.0000 s'
-	done
-	sed -i '2!d' published
-	run -1 took
-}
-
-@test "bench-lines.sh: of two commands by turns one stands still, and none stays behind if one fails" {
-	cat >turns.sh <<-END
-		set -eu -o pipefail
-		. "$ROOT/pipelines/bench-rows.sh"
-		. "$ROOT/pipelines/bench-lines.sh"
-		by() { by_turns "\$1" "\$2" none; }
-		measure by 'sleep .2; false' 'echo >rounds.out; echo \$\$ >>pids; sleep 99'
-		measure by 'echo \$\$ >>pids; sleep 99' 'sleep .1; false'
-		measure by 'sleep .2' 'echo >rounds.out; echo \$\$ >>pids; sleep 99'
-		measure by 'sleep .2' 'until [ -e over.out ]; do sleep .1; done; echo done'
-		ticks() { while [ ! -e over.out ]; do echo "\$EPOCHREALTIME \$1"; done; }
-		export -f ticks
-		measure by 'for n in {1..9}; do sleep .05; echo "\$EPOCHREALTIME line"; done >line.ticks' \
-			'ticks apart >apart.ticks'
-		finish
-	END
-	run -1 --separate-stderr bash turns.sh
-	[ "$(grep -c FAILED <<<"$output")" -eq 2 ]
-	grep -qx done <<<"$output"
-	[[ "$stderr" == *"the stages by themselves ended before the line"* ]]
-	[[ "$stderr" != *Killed* ]]
-	while read -r pid; do
-		run -1 pgrep -r R,S,T,D -g "$pid"
-	done <pids
-	[ "$(wc -l <pids)" -eq 3 ]
-	# each tick lies in a turn of its own, but for those of the moment before the first turn
-	[ "$(wc -l <line.ticks)" -eq 9 ]
-	[ "$(wc -l <apart.ticks)" -gt 9 ]
-	sed 's/$/ turn/' turns.out | sort -n - line.ticks apart.ticks |
-		awk '$3 { who = $2; next } who && $2 != who { bad++ } END { exit bad > 0 }'
 }
 
 @test "bench.sh: the tokens of records decoded side by side must be those of one by one" {

@@ -40,7 +40,7 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 	cp -a "$P/ckpt" "$odd"
 	jq -c '{"t'\''\"x;touch PWN": .text}' "$P/q.jsonl" >"$odd.jsonl"
 	words=(MODEL="$(typed "$odd")" TEXT_KEY="t'\"x;touch PWN" CORPUS="$(typed "$odd").jsonl")
-	phase midtrain RUN='r=1#(a)&`touch' "${words[@]}" "${small[@]}" LIVE="live ' ;touch"
+	phase midtrain RUN='r=1#(a)&`touch' "${words[@]}" "${small[@]}"
 	phase midtrain RUN='r=1#(a)&`touch' "${words[@]}" "${small[@]}" BATCHES=2
 	phase midtrain RUN=plain MODEL="$P/ckpt" CORPUS="$P/q.jsonl" "${small[@]}" BATCHES=2
 	[ "$(weights 'r=1#(a)&`touch')" = "$(weights plain)" ]
@@ -65,7 +65,7 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 	phase midtrain RUN=run MODEL="$P/ckpt" CORPUS="$P/*.jsonl" BATCH=4 MINI_BATCH=2 BATCHES=1
 	make="rf-tokenize --tokenizer $P/ckpt --text-key text --max-len 16384 --truncate split --min-len 64"
 	grep -qxF "make=$make -o \"\$DATA\" -- $P/*.jsonl" run/data/words
-	grep -qF ' | rf-rollout -k 5 -n 1 $FOLLOW -m ' run/data/words
+	grep -qF ' | rf-rollout -k 5 -n 1 -m ' run/data/words
 }
 
 @test "names: posttrain.mk, testtime.mk: files, streams, models and keys may have any name" {

@@ -492,7 +492,7 @@ prompts() {
 	}
 	phase RUN=want
 	[ "$(steps want)" = "$(steps "$P/want" | cut -f 1,2)"$'\t'"$(steps want | cut -f 3)" ]
-	grep -q '| rf-cat --part prompt $FOLLOW | rf-entropy ' want/data/words
+	grep -q '| rf-cat --part prompt | rf-entropy ' want/data/words
 	phase RUN=run BATCHES=1
 	phase RUN=run AFTER='kill -9 $PPID' || true
 	phase RUN=run

@@ -129,19 +129,6 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 	diff -r -x manifest.json one some
 }
 
-@test "ranks: --shard optimizer in a long line publishes and commits what a line for each batch does" {
-	many >in
-	larger one some
-	for b in 0 1 2; do
-		rf-cat --range $((4 * b)):$((4 * b + 4)) in | rf-ntp -m one --lr 1e-3 --at $b
-	done
-	mkdir published
-	in_line 2 'rf-cat --range 0:12 --batch 4 --first-batch 0 --shard auto --mini-batch 0 in |
-		rf-ntp -m some --lr 1e-3 --ranks mpi --shard optimizer --live published --commit-every 2'
-	diff -r one/latest some/latest
-	rf-dump --check some
-}
-
 @test "ranks: --shard optimizer, a rank that cannot write its moments ends all with 74, one unlike with 65" {
 	many >in
 	larger run other

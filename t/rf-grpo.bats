@@ -220,6 +220,22 @@ setup() {
 	done
 }
 
+@test "rf-grpo: -o with the name of a folder writes a file in it, with the name of the step before" {
+	batch 3:50 1:40 >in
+	runs a b
+	rf-grpo -m a -o want.rf in
+	mkdir out
+	for _ in 1 2; do rf-grpo -m b --stale any -o out in; done
+	cmp out/step-000000.rf want.rf
+	[ "$(ls out)" = $'step-000000.rf\nstep-000001.rf' ]
+	rf-dump --check out/step-000001.rf
+	ln -s out link
+	rf-grpo -m b --stale any -o link in
+	rf-dump --check out/step-000002.rf
+	run -64 rf-grpo -m b --stale any -o none/ in
+	[ "$(readlink b/latest)" = step-000003 ]
+}
+
 @test "rf-grpo: --grad-out writes the whole stream's gradient and leaves the run unchanged" {
 	batch 1:50 2:40 3:30 >in
 	runs run

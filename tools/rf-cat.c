@@ -4,7 +4,7 @@
 
 static struct rf_cat_options o = RF_CAT_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
-static struct rf_opt stream[RF_STAGE_OPTS], follow[RF_STAGE_FOLLOW_OPTS];
+static struct rf_opt stream[RF_STAGE_OPTS];
 static bool json;
 
 static struct rf_opt options[RF_CAT_OPTS], shares[RF_CAT_SHARE_OPTS];
@@ -22,7 +22,7 @@ static const struct rf_cli cli = {
 	.summary = "Joins, cuts, shuffles and repeats streams of sequence records; writes them from JSON.",
 	.example = "rf-cat --range 0:128 corpus.rf | rf-entropy -m RUN | rf-dump",
 	.also = "rf-dump(1), rf-tokenize(1), rf-stream(5)",
-	.opts = (const struct rf_opt *const[]){ options, shares, both, stream, follow, NULL },
+	.opts = (const struct rf_opt *const[]){ options, shares, both, stream, NULL },
 	.min_args = 0,
 	.max_args = -1,
 };
@@ -43,10 +43,6 @@ static void check_options(void)
 		rf_cli_without(options, "join-response", "cannot be combined with --split-response");
 	if (!o.share)
 		rf_cli_without(shares, NULL, "requires --shard");
-	if (!o.batch)
-		rf_cli_without(options, "first-batch", "requires --batch");
-	if (!o.follow)
-		rf_cli_without(follow, "follow-timeout", "requires --follow");
 	if (o.shard.steps)
 		rf_cli_without(shares, "mini-batch", "cannot be combined with --steps");
 	if (rf_cat_settle(&o, &err) != RF_OK)
@@ -65,27 +61,19 @@ static void from_json(int argc, char *argv[])
 	rf_progress_end(&stage.progress);
 }
 
-/* A batch, or all; the history says how as if there were no other. */
-static enum rf_code copy(struct rf_cat *cat, struct rf_out **out, bool many, struct rf_err *e)
+static enum rf_code copy(struct rf_cat *cat, struct rf_out **out, struct rf_err *e)
 {
 	struct rf_record *rec;
 	enum rf_code rc = RF_OK;
 
-	if (o.batch)
-		o.range = rf_cat_range(cat);
 	if (rf_cat_changes(cat))
 		rc = rf_cli_history(&cli, rf_cat_head(cat), e);
-	if (rc == RF_OK && many)
-		rc = rf_out_batch(*out, rf_cat_batch(cat), e);
 	if (rc == RF_OK)
-		rc = many ? rf_out_begin(*out, rf_cat_head(cat), e)
-		          : rf_out_open(out, stage.output, rf_cat_head(cat), e);
+		rc = rf_out_open(out, stage.output, rf_cat_head(cat), e);
 	while (rc == RF_OK && (rc = rf_cat_next(cat, &rec, e)) == RF_OK &&
 	       (rc = rf_put(*out, rec, e)) == RF_OK)
 		rf_meter_done(&stage.progress.meter, rec->T);
-	if (rc == RF_EOF && many)
-		rc = rf_out_end(*out, e);
-	return rc == RF_EOF ? RF_OK : rc;
+	return rc == RF_EOF ? rf_out_finish(*out, e) : rc;
 }
 
 int main(int argc, char *argv[])
@@ -93,37 +81,19 @@ int main(int argc, char *argv[])
 	struct rf_cat *cat;
 	struct rf_out *out;
 	struct rf_err err;
-	enum rf_code rc;
-	bool many;
 
 	rf_cat_options(&o, options, shares);
 	rf_stage_options(&stage, NULL, stream);
-	rf_stage_follow_options(&stage, follow);
 	argc = rf_cli_parse(&cli, argc, argv);
-	o.follow = stage.follow;
-	o.patience = rf_stage_patience(&stage);
-	o.watched = rf_stage_watched(&stage);
 	check_options();
 	o.max_record = stage.max_record;
 	o.meter = &stage.progress.meter;
 	rf_progress_begin(&stage.progress, cli.name, argv + 1, argc);
-	if (o.follow && argc > 1)
-		rf_die(EX_USAGE, "--follow reads one input, not %d", argc);
 	if (json) {
 		from_json(argc, argv);
 		return 0;
 	}
-	if (rf_cat_open(&cat, &o, argv + 1, argc, &err) != RF_OK)
-		rf_stage_fail(&stage, &err);
-	many = o.batch || o.follow;
-	if (many && rf_out_follow(&out, stage.output, o.follow ? stage.patience : 0, &err) != RF_OK)
-		rf_die_err(&err);
-	do
-		rc = copy(cat, &out, many, &err);
-	while (rc == RF_OK && (rc = rf_cat_again(cat, &err)) == RF_OK);
-	if (rc != RF_EOF)
-		rf_stage_fail(&stage, &err);
-	if (rf_out_finish(out, &err) != RF_OK)
+	if (rf_cat_open(&cat, &o, argv + 1, argc, &err) != RF_OK || copy(cat, &out, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_progress_end(&stage.progress);
 	rf_cat_close(cat);

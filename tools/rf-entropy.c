@@ -14,9 +14,7 @@ int main(int argc, char *argv[])
 	struct rf_entropy entropy = { .work = &work };
 	struct rf_stage stage = RF_STAGE_DEFAULTS;
 	const char *keep = NULL;
-	struct rf_cli_filter filter = { .stage = &stage, .engine = &engine };
-	struct rf_opt model[RF_ENGINE_OPTS], stream[RF_STAGE_OPTS], follow[RF_STAGE_FOLLOW_OPTS],
-		stale[RF_CLI_STALE_OPTS];
+	struct rf_opt model[RF_ENGINE_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_opt method[] = {
 		{ "nll", 0, RF_OPT_FLAG, &entropy.nll, 0, 0, NULL,
 		  "also write nll and correct of each next token", true },
@@ -32,27 +30,23 @@ int main(int argc, char *argv[])
 		.example = "rf-entropy -m RUN corpus.rf | rf-select | rf-rollout -m RUN | rf-reward | "
 	                   "rf-grpo -m RUN",
 		.also = "rf-select(1), rf-ntp(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, stream, follow, stale, NULL },
+		.opts = (const struct rf_opt *const[]){ model, method, stream, NULL },
 		.max_args = 1,
 	};
 
 	rf_engine_options(&engine, NULL, model);
 	rf_stage_options(&stage, NULL, stream);
-	rf_stage_follow_options(&stage, follow);
-	rf_cli_filter_options(&filter, stale);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (!rf_entropy_keep(&entropy, keep))
 		rf_die(EX_USAGE, "--keep: '%s' is not a list of 'hidden' and 'logits' (try --help)", keep);
 
 	rf_work_init(&work, &engine, rf_entropy_use(&entropy));
-	rf_cli_filter_open(&filter, &cli, argv[1]);
-	do {
-		rf_engine_sign(&engine, &stage.head, false);
-		rf_stage_create(&stage);
-		rf_stage_each(&stage, measure, &entropy);
-	} while (rf_cli_filter_again(&filter, &cli));
-	rf_stage_close(&stage);
+	rf_cli_filter_open(&stage, &cli, &engine, argv[1]);
+	rf_engine_sign(&engine, &stage.head, false);
+	rf_stage_create(&stage);
+	rf_stage_each(&stage, measure, &entropy);
+	rf_cli_filter_close(&stage, &engine);
 	rf_engine_close(&engine);
 	return 0;
 }

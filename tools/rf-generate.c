@@ -60,10 +60,7 @@ int main(int argc, char *argv[])
 
 	rf_work_init(&work, &engine, rf_generate_use(&how));
 	engine.fits = fits;
-	if (rf_engine_open(&engine, NULL, false, &err) != RF_OK)
-		rf_die_err(&err);
-	rf_cli_notes(&engine);
-	rf_cli_model_open(&stage, &cli, &engine, argv[1]);
+	rf_cli_filter_open(&stage, &cli, &engine, argv[1]);
 	if (rf_generate_open(&how, &stage.head, &err) != RF_OK) {
 		if (err.code == RF_EDATA)
 			rf_blame(&err, "%s", rf_in_name(stage.in));
@@ -77,9 +74,7 @@ int main(int argc, char *argv[])
 	rf_engine_sign(&engine, &stage.head, true);
 	rf_stage_create(&stage);
 	rf_stage_batches(&stage, &(struct rf_batches){ rf_generate_most(&how), check, room, generate }, NULL);
-	if (rf_dev_sync(&engine.dev, &err) != RF_OK)
-		rf_die_err(&err);
-	rf_stage_close(&stage);
+	rf_cli_filter_close(&stage, &engine);
 	if (*how.note)
 		rf_say("no text was written: %s", how.note);
 	rf_generate_close(&how);

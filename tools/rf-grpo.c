@@ -37,30 +37,11 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 int main(int argc, char *argv[])
 {
 	struct rf_train *train = &trainer.train;
-	struct rf_opt model[RF_ENGINE_OPTS], loss[RF_TRAINER_LOSS_OPTS],
-		trains[RF_CLI_TRAINER_OPTS], stream[RF_STAGE_OPTS];
-	const struct rf_opt policy[] = {
-		{ "rl-coef", 0, RF_OPT_REAL, &train->rl_coef, 0, 1e6, "c", "weight of the policy loss",
-		  true },
-		{ .name = NULL },
-	};
+	struct rf_opt model[RF_ENGINE_OPTS], loss[RF_TRAINER_LOSS_OPTS], policy[RF_TRAINER_POLICY_OPTS],
+		group[RF_ADVANTAGE_OPTS], trains[RF_CLI_TRAINER_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_opt method[] = {
-		{ "clip", 0, RF_OPT_REAL, &train->policy.clip, 0, 1, "eps",
-		  "clip the probability ratio to 1 - eps .. 1 + eps", true },
-		{ "dual-clip", 0, RF_OPT_REAL, &train->policy.dual_clip, 1, 1e6, "c",
-		  "where the advantage A is negative, the loss is at most -A c", true },
-		{ "group", 0, RF_OPT_ENUM, &advantage.group, 0, 0, RF_GROUP_WORDS,
-		  "rollouts to compare; auto: of a position, or of the sequence if n is 1", true },
-		{ "no-std", 0, RF_OPT_FLAG, &advantage.no_std, 0, 0, NULL,
-		  "do not divide advantages by the standard deviation", true },
-		{ "allow-single", 0, RF_OPT_FLAG, &advantage.allow_single, 0, 0, NULL,
-		  "accept groups of one rollout: the advantage is the reward", true },
 		{ "stale", 0, RF_OPT_TEXT, &trainer.stale, 0, 0, "n|any",
 		  "commits by which the rollouts' weights may be older; any: no check", false },
-		{ "need-rollouts", 0, RF_OPT_FLAG, &trainer.need_rollouts, 0, 0, NULL,
-		  "fail if no record of a batch has rollouts", false },
-		{ "log-gradients", 0, RF_OPT_FLAG, &train->log_gradients, 0, 0, NULL,
-		  "log norms and cosine of both losses' gradients; takes twice as long", false },
 		{ "grad-out", 0, RF_OPT_TEXT, &trainer.grad_out, 0, 0, "file",
 		  "write the gradient to this file instead of updating weights", false },
 		{ .name = NULL },
@@ -69,20 +50,18 @@ int main(int argc, char *argv[])
 		.name = "rf-grpo",
 		.usage = "-m run [--at step] [options] [file]\n"
 		         "       rf-grpo -m run --grad-out file [options] [file]\n"
-		         "       rf-grpo -m run --live dir [options] [file]\n"
 		         "       rf-grpo -m model --weights-out dir [options] [file]",
 		.summary = "Trains a run on a batch of rollouts (GRPO) and on its next tokens, and commits "
 	                   "the next step.",
 		.example = "... | rf-reward --kind cosine | rf-grpo -m RUN --at 0 --log RUN/log.jsonl",
 		.also = "rf-reward(1), rf-ntp(1), rf-init(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, policy, loss, method, trains, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model, policy, loss, group, method, trains, stream, NULL },
 		.sections = (const struct rf_cli_section[]){
 			{ "Method", "mini-batch steps records rl-coef ntp-coef loss mean outer clip "
 			            "dual-clip group no-std allow-single need-rollouts stale" },
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at keep keep-every allow-empty log log-gradients grad-out "
 			                   "weights-out output max-record" },
-			RF_CLI_LIVE,
 			RF_CLI_MACHINE, { NULL, NULL } },
 		.max_args = 1,
 	};
@@ -91,23 +70,23 @@ int main(int argc, char *argv[])
 	train->meter = &stage.progress.meter;
 	rf_engine_options(&trainer.engine, "run to train", model);
 	rf_trainer_loss_options(&trainer, loss);
-	rf_cli_trainer_options(&trainer, &stage, trains);
+	rf_trainer_policy_options(&trainer, policy);
+	rf_advantage_options(&advantage, group);
+	rf_cli_trainer_options(&trainer, trains);
 	rf_stage_options(&stage, "write the records with their advantages to this file", stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
-	rf_cli_trainer_settle(&trainer, &stage, trains, loss);
+	rf_cli_trainer_settle(&trainer, trains, loss);
 	if (!trainer.log)
-		rf_cli_without(method, "log-gradients", "requires --log");
+		rf_cli_without(policy, "log-gradients", "requires --log");
 
 	trainer.engine.fits = fits;
 	rf_cli_trainer_open(&trainer, &stage, &cli, argv[1]);
-	do {
-		rf_copy_open(&copy, &stage, &trainer);
-		rf_stage_each(&stage, take, NULL);
-		rf_copy_end(&copy);
-		rf_cli_commit(&trainer, &stage);
-	} while (copy.late.code == RF_OK && rf_cli_trainer_again(&trainer, &stage, &cli));
-	rf_cli_trainer_finish(&trainer, &stage);
+	rf_copy_open(&copy, &stage, &trainer);
+	rf_stage_each(&stage, take, NULL);
+	rf_copy_end(&copy);
+	rf_cli_commit(&trainer, &stage);
+	rf_stage_close(&stage);
 	rf_stage_fits(&stage, "rollouts", "rf-rollout",
 	              trainer.train.ntp_coef != 0 ? ": this was training on next tokens alone" : "");
 	rf_trainer_close(&trainer);

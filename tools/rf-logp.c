@@ -35,7 +35,6 @@ int main(int argc, char *argv[])
 		.opts = (const struct rf_opt *const[]){ model, stream, NULL },
 		.max_args = 1,
 	};
-	struct rf_err err;
 
 	rf_engine_options(&engine, NULL, model);
 	rf_stage_options(&stage, NULL, stream);
@@ -44,16 +43,11 @@ int main(int argc, char *argv[])
 
 	rf_work_init(&work, &engine, rf_logp_use(&logp));
 	engine.fits = fits;
-	if (rf_engine_open(&engine, NULL, false, &err) != RF_OK)
-		rf_die_err(&err);
-	rf_cli_notes(&engine);
-	rf_cli_model_open(&stage, &cli, &engine, argv[1]);
+	rf_cli_filter_open(&stage, &cli, &engine, argv[1]);
 	rf_engine_sign(&engine, &stage.head, false);
 	rf_stage_create(&stage);
 	rf_stage_each(&stage, measure, NULL);
-	if (rf_dev_sync(&engine.dev, &err) != RF_OK)
-		rf_die_err(&err);
-	rf_stage_close(&stage);
+	rf_cli_filter_close(&stage, &engine);
 	rf_stage_fits(&stage, "choices", "rf-tokenize --choices-key", "");
 	if (stage.fit)
 		rf_say("%" PRIu64 " choice%s of %" PRIu64 " record%s: %" PRIu64 " rows, where one pass per "

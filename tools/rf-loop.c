@@ -70,10 +70,6 @@ int main(int argc, char *argv[])
 		  "shell command to run after each commit", false },
 		{ "launch", 0, RF_OPT_TEXT, &loop.launch, 0, 0, "command",
 		  "start each line by this command, which makes ranks of it", false },
-		{ "live", 0, RF_OPT_TEXT, &loop.live, 0, 0, "dir|auto",
-		  "start a line for many batches, whose trainer publishes weights there", false },
-		{ "commit-every", 0, RF_OPT_TEXT, &loop.commit_every, 0, 0, "n|time",
-		  "with --live: $COMMIT_EVERY, batches or time between two commits", false },
 		{ "keep-streams", 0, RF_OPT_FLAG, &loop.keep_streams, 0, 0, NULL,
 		  "set $STREAM, so that the line keeps its streams", false },
 		{ "wait", 0, RF_OPT_FLAG, &loop.wait, 0, 0, NULL,
@@ -103,8 +99,6 @@ int main(int argc, char *argv[])
 		need(loop.outputs, "--outputs folder, for --count outputs");
 		rf_cli_without(others, "after", "cannot be combined with --count outputs");
 	}
-	if (!loop.live)
-		rf_cli_without(others, "commit-every", "requires --live");
 	if (loop.epochs)
 		rf_cli_without(corpus, "batches", "cannot be combined with --epochs");
 	if (loop.outputs && strchr(loop.outputs, '/'))

@@ -40,14 +40,10 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 static void eval_all(const struct rf_cli *cli, char *path)
 {
 	struct rf_buf line = { 0 };
-	struct rf_err err;
 
 	entropy.nll = stage.output != NULL;
 	rf_work_init(&trainer.work, &trainer.engine, rf_entropy_use(&entropy));
-	if (rf_engine_open(&trainer.engine, NULL, false, &err) != RF_OK)
-		rf_die_err(&err);
-	rf_cli_notes(&trainer.engine);
-	rf_cli_model_open(&stage, cli, &trainer.engine, path);
+	rf_cli_filter_open(&stage, cli, &trainer.engine, path);
 	rf_engine_sign(&trainer.engine, &stage.head, false);
 	if (stage.output)
 		rf_stage_create(&stage);
@@ -60,7 +56,7 @@ static void eval_all(const struct rf_cli *cli, char *path)
 	if (!sum.tokens && !trainer.allow_empty)
 		rf_die(EX_DATAERR, "%s: no tokens to evaluate (--allow-empty accepts it)",
 		       rf_in_name(stage.in));
-	rf_stage_close(&stage);
+	rf_cli_filter_close(&stage, &trainer.engine);
 	if (sum.none && trainer.train.loss)
 		rf_say("%" PRIu64 " of %" PRIu64 " records have no tokens after their prompt and were not "
 		       "counted (rf-tokenize --truncate left keeps answers)",
@@ -79,11 +75,9 @@ static void train(const struct rf_cli *cli, char *path)
 {
 	trainer.train.meter = &stage.progress.meter;
 	rf_cli_trainer_open(&trainer, &stage, cli, path);
-	do {
-		rf_stage_each(&stage, take, NULL);
-		rf_cli_commit(&trainer, &stage);
-	} while (rf_cli_trainer_again(&trainer, &stage, cli));
-	rf_cli_trainer_finish(&trainer, &stage);
+	rf_stage_each(&stage, take, NULL);
+	rf_cli_commit(&trainer, &stage);
+	rf_stage_close(&stage);
 	rf_trainer_close(&trainer);
 }
 
@@ -106,7 +100,6 @@ int main(int argc, char *argv[])
 	const struct rf_cli cli = {
 		.name = "rf-ntp",
 		.usage = "-m run [--at step] [options] [file]\n"
-		         "       rf-ntp -m run --live dir [options] [file]\n"
 		         "       rf-ntp -m model --weights-out dir [options] [file]\n"
 		         "       rf-ntp --eval -m model [options] [file]",
 		.summary = "Trains a run on next tokens and commits the next step; or evaluates a model.",
@@ -119,7 +112,6 @@ int main(int argc, char *argv[])
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at keep keep-every allow-empty log weights-out output "
 			                   "max-record" },
-			RF_CLI_LIVE,
 			RF_CLI_MACHINE, { NULL, NULL } },
 		.max_args = 1,
 	};
@@ -129,7 +121,7 @@ int main(int argc, char *argv[])
 	trainer.engine.fits = fits;
 	rf_engine_options(&trainer.engine, "run to train; with --eval a run or a checkpoint", model);
 	rf_trainer_loss_options(&trainer, loss);
-	rf_cli_trainer_options(&trainer, &stage, trains);
+	rf_cli_trainer_options(&trainer, trains);
 	rf_stage_options(&stage, "with --eval: write the records with nll and correct to this file", stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
@@ -142,7 +134,7 @@ int main(int argc, char *argv[])
 		eval_all(&cli, argv[1]);
 	} else {
 		rf_cli_without(stream, "output", "requires --eval");
-		rf_cli_trainer_settle(&trainer, &stage, trains, loss);
+		rf_cli_trainer_settle(&trainer, trains, loss);
 		train(&cli, argv[1]);
 	}
 	return 0;

@@ -46,8 +46,9 @@ static void stop_exec(void)
 int main(int argc, char *argv[])
 {
 	int64_t n;
+	bool told; /* rf-rollout has reported already why no record has rollouts */
 	struct rf_reward_exec_settings settings = RF_REWARD_EXEC_DEFAULTS;
-	struct rf_opt exec_opts[RF_REWARD_EXEC_OPTS], stream[RF_STAGE_OPTS], follow[RF_STAGE_FOLLOW_OPTS];
+	struct rf_opt exec_opts[RF_REWARD_EXEC_OPTS], stream[RF_STAGE_OPTS];
 	char name[RF_REWARD_EXEC_NAME];
 	struct rf_opt opts[RF_REWARD_OPTS];
 	const struct rf_cli cli = {
@@ -56,7 +57,7 @@ int main(int argc, char *argv[])
 		.summary = "Rewards each rollout by its agreement with the text, or by a command's answer.",
 		.example = "rf-rollout -m RUN selected.rf | rf-reward --kind hybrid | rf-grpo -m RUN --at 0",
 		.also = "rf-rollout(1), rf-grpo(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ opts, exec_opts, stream, follow, NULL },
+		.opts = (const struct rf_opt *const[]){ opts, exec_opts, stream, NULL },
 		.max_args = 1,
 	};
 	struct rf_err err;
@@ -64,7 +65,6 @@ int main(int argc, char *argv[])
 	rf_reward_options(&how, opts);
 	rf_reward_exec_options(&settings, exec_opts);
 	rf_stage_options(&stage, NULL, stream);
-	rf_stage_follow_options(&stage, follow);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (settings.model && settings.tokenizer)
@@ -82,22 +82,21 @@ int main(int argc, char *argv[])
 		stage.pass_on = ask;
 		atexit(stop_exec);
 	}
-	do {
-		rf_stage_create(&stage);
-		stage.told |= rf_head_asked(&stage.head, "rf-rollout", "rollouts", &n);
-		step = rf_draw_step(how.draw_step, stage.head.step);
-		if (settings.command &&
-		    rf_reward_exec_start(&exec, &settings, &stage.head, put, NULL, &err) != RF_OK)
-			rf_die_err(&err);
-		rf_stage_each(&stage, reward, NULL);
-		rf_progress_doing(&stage.progress, "waiting for the command");
-		if (exec && rf_reward_exec_finish(exec, &err) != RF_OK)
-			rf_die_err(&err);
-		rf_reward_exec_stop(exec);
-		exec = NULL;
-	} while (rf_stage_again(&stage, &cli));
+	rf_stage_create(&stage);
+	told = rf_head_asked(&stage.head, "rf-rollout", "rollouts", &n);
+	step = rf_draw_step(how.draw_step, stage.head.step);
+	if (settings.command &&
+	    rf_reward_exec_start(&exec, &settings, &stage.head, put, NULL, &err) != RF_OK)
+		rf_die_err(&err);
+	rf_stage_each(&stage, reward, NULL);
+	rf_progress_doing(&stage.progress, "waiting for the command");
+	if (exec && rf_reward_exec_finish(exec, &err) != RF_OK)
+		rf_die_err(&err);
+	rf_reward_exec_stop(exec);
+	exec = NULL;
 	rf_stage_close(&stage);
-	rf_stage_fits(&stage, "rollouts", "rf-rollout", "");
+	if (!told)
+		rf_stage_fits(&stage, "rollouts", "rf-rollout", "");
 	if (alone)
 		rf_say("%llu of %llu sequences lost their rollouts: they have no other position for "
 		       "--shift %d",

@@ -21,11 +21,10 @@ static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf
 int main(int argc, char *argv[])
 {
 	int64_t chunks;
+	bool told; /* rf-select has reported already why no record has positions */
 	struct rf_engine engine = RF_ENGINE_DEFAULTS;
 	struct rf_work work;
-	struct rf_cli_filter filter = { .stage = &stage, .engine = &engine };
-	struct rf_opt model[RF_ENGINE_OPTS], method[RF_ROLLOUT_OPTS], stream[RF_STAGE_OPTS],
-		follow[RF_STAGE_FOLLOW_OPTS], stale[RF_CLI_STALE_OPTS];
+	struct rf_opt model[RF_ENGINE_OPTS], method[RF_ROLLOUT_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_cli cli = {
 		.name = "rf-rollout",
 		.usage = "-m model [-k tokens] [-n rollouts] [-o file] [options] [file]\n"
@@ -35,7 +34,7 @@ int main(int argc, char *argv[])
 		.example = "rf-entropy -m RUN corpus.rf | rf-select -k 5 | rf-rollout -m RUN -k 5 -n 8 | "
 	                   "rf-reward",
 		.also = "rf-select(1), rf-reward(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, stream, follow, stale, NULL },
+		.opts = (const struct rf_opt *const[]){ model, method, stream, NULL },
 		.max_args = 1,
 	};
 
@@ -43,28 +42,24 @@ int main(int argc, char *argv[])
 	rf_engine_options(&engine, NULL, model);
 	rf_rollout_options(&rollouts, method);
 	rf_stage_options(&stage, NULL, stream);
-	rf_stage_follow_options(&stage, follow);
-	rf_cli_filter_options(&filter, stale);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 
 	rf_work_init(&work, &engine, rf_rollout_use(&rollouts));
 	engine.fits = fits;
-	rf_cli_filter_open(&filter, &cli, argv[1]);
-	if (!rollouts.score)
+	rf_cli_filter_open(&stage, &cli, &engine, argv[1]);
+	if (!rollouts.score) {
 		rf_cli_fit_end(&engine);
-	do {
-		if (!rollouts.score)
-			rf_cli_chosen_by(&stage, &engine);
-		rf_engine_sign(&engine, &stage.head, !rollouts.score);
-		rf_stage_create(&stage);
-		stage.told |= !rollouts.score && rf_head_asked(&stage.head, "rf-select", "chunks", &chunks);
-		rf_stage_each(&stage, roll, NULL);
-	} while (rf_cli_filter_again(&filter, &cli));
-	rf_stage_close(&stage);
+		rf_cli_chosen_by(&stage, &engine);
+	}
+	rf_engine_sign(&engine, &stage.head, !rollouts.score);
+	rf_stage_create(&stage);
+	told = rf_head_asked(&stage.head, "rf-select", "chunks", &chunks);
+	rf_stage_each(&stage, roll, NULL);
+	rf_cli_filter_close(&stage, &engine);
 	if (rollouts.score)
 		rf_stage_fits(&stage, "rollouts", "rf-rollout without --score", "");
-	else
+	else if (!told)
 		rf_stage_fits(&stage, "positions", "rf-select", "");
 	rf_engine_close(&engine);
 	return 0;

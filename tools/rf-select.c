@@ -24,31 +24,28 @@ int main(int argc, char *argv[])
 {
 	struct choice choice = { .how = RF_SELECT_DEFAULTS };
 	struct rf_stage stage = RF_STAGE_DEFAULTS;
-	struct rf_opt method[RF_SELECT_OPTS], stream[RF_STAGE_OPTS], follow[RF_STAGE_FOLLOW_OPTS];
+	struct rf_opt method[RF_SELECT_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_cli cli = {
 		.name = "rf-select",
 		.usage = "[-k n] [-o file] [options] [file]",
 		.summary = "Chooses one position per chunk of each sequence, where rollouts will start.",
 		.example = "rf-entropy -m RUN corpus.rf | rf-select --chunks 8 -k 5 | rf-rollout -m RUN",
 		.also = "rf-entropy(1), rf-rollout(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ method, stream, follow, NULL },
+		.opts = (const struct rf_opt *const[]){ method, stream, NULL },
 		.max_args = 1,
 	};
 
 	rf_select_options(&choice.how, method);
 	rf_stage_options(&stage, NULL, stream);
-	rf_stage_follow_options(&stage, follow);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (!choice.how.smooth)
 		choice.how.smooth = choice.how.k; /* so that the history says it */
 
 	rf_stage_open(&stage, &cli, argv[1]);
-	do {
-		rf_stage_create(&stage);
-		choice.step = rf_draw_step(choice.how.draw_step, stage.head.step);
-		rf_stage_each(&stage, choose, &choice);
-	} while (rf_stage_again(&stage, &cli));
+	rf_stage_create(&stage);
+	choice.step = rf_draw_step(choice.how.draw_step, stage.head.step);
+	rf_stage_each(&stage, choose, &choice);
 	rf_stage_close(&stage);
 	if (choice.missed)
 		rf_say("%llu of %llu sequences were too short and have no positions: --chunks, -k and "

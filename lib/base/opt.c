@@ -14,6 +14,27 @@ static const char *word(const char *words, int i, size_t *n)
 	return words;
 }
 
+/* Whether a word is among others that blanks separate. */
+static bool among(const char *words, const char *word)
+{
+	const size_t n = strlen(word);
+
+	for (const char *at = words; (at = strstr(at, word)); at += n)
+		if ((at == words || at[-1] == ' ') && (!at[n] || at[n] == ' '))
+			return true;
+	return false;
+}
+
+void rf_opt_leave_out(struct rf_opt *table, const char *names)
+{
+	struct rf_opt *to = table;
+
+	for (const struct rf_opt *o = table; o->name; o++)
+		if (!among(names, o->name))
+			*to++ = *o;
+	to->name = NULL;
+}
+
 int rf_opt_index(const char *words, const char *s)
 {
 	size_t n;

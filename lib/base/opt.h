@@ -51,6 +51,9 @@ enum { RF_OPT_RESULT = 1, RF_OPT_OF_BATCH = 2 };
 		memcpy(opts, table, sizeof(table)); \
 	} while (0)
 
+/* Takes options out of a table: those whose long names are in `names`, separated by blanks. */
+void rf_opt_leave_out(struct rf_opt *table, const char *names);
+
 /* The index of s among `words`, which look like "cpu|auto"; -1: it is none of them. */
 int rf_opt_index(const char *words, const char *s);
 

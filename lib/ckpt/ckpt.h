@@ -81,9 +81,6 @@ enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e);
 struct rf_head;
 enum rf_code rf_ckpt_check_head(const struct rf_ckpt *c, const struct rf_head *h, struct rf_err *e);
 void rf_ckpt_close(struct rf_ckpt *c);
-/* at becomes `to`, a later step of the same run, whose tensors it takes; its config and its table of
- * parameters stay where they are, for programs point into them. */
-void rf_ckpt_advance(struct rf_ckpt *at, struct rf_ckpt *to);
 
 /* A run that is open for training. */
 struct rf_run {
@@ -115,6 +112,8 @@ enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e);
 struct rf_commit {
 	int64_t step;             /* the number of the new step: optimizer steps since the run began */
 	int64_t updates;          /* how many of them changed the weights */
+	/* how many batches it is the commit of, by which state.json's `commits` grows; 0 counts as 1 */
+	int batches;
 	/* flat buffers in the order of r->at.params; m and v may be NULL (no moments yet) */
 	const float *weights, *m, *v;
 	/* where m and v are those of a part: which.  The others' moments are written by who has them, with
@@ -143,13 +142,6 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 enum rf_code rf_ckpt_write_moments(const char *path, const struct rf_params *params,
                                    const struct rf_span *own, const float *m, const float *v,
                                    const struct rf_transfer *transfer, struct rf_err *e);
-
-/* For a step that is held elsewhere (live.h), such as several that are written to the disk as one.
- * rf_run_pass(): r->at becomes what rf_run_commit() would make it, where the new weights have this hash; but
- * nothing is written.  rf_run_save(): writes the step that r->at is at by then, with c's buffers, as
- * rf_run_commit() would have.  Errors: RF_ENUMERIC: the weights have another hash. */
-void rf_run_pass(struct rf_run *r, const struct rf_commit *c, const char weights[17]);
-enum rf_code rf_run_save(struct rf_run *r, const struct rf_commit *c, struct rf_err *e);
 
 /* The functions below make a directory that appears whole or not at all.  stop (may be NULL): as in
  * struct rf_commit. */

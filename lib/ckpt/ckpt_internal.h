@@ -18,11 +18,6 @@ struct rf_state {
 	int64_t data_next;
 };
 
-/* What state.json says of a step that was opened. */
-void rf_state_of(const struct rf_ckpt *at, struct rf_state *s);
-/* Makes PATH/latest point to the step, by rename. */
-enum rf_code rf_run_point(const char *path, int64_t step, struct rf_err *e);
-
 /* A line of text, and then one for each other file of the directory (replace.c). */
 #define RF_CKPT_LIST ".weights-out"
 

@@ -640,21 +640,6 @@ void rf_ckpt_close(struct rf_ckpt *c)
 	*c = (struct rf_ckpt){ .dir = "" };
 }
 
-void rf_ckpt_advance(struct rf_ckpt *at, struct rf_ckpt *to)
-{
-	const struct rf_config cfg = at->cfg;
-	const struct rf_params params = at->params;
-	struct rf_tensors old = at->tensors;
-
-	rf_params_free(&to->params);
-	rf_config_free(&to->cfg);
-	*at = *to;
-	at->cfg = cfg;
-	at->params = params;
-	rf_tensors_close(&old);
-	*to = (struct rf_ckpt){ .dir = "" };
-}
-
 /* ---- values -------------------------------------------------------------------------------- */
 
 static bool finite(const float *x, size_t n)

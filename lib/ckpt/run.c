@@ -46,7 +46,8 @@ static enum rf_code remove_leftovers(const char *path, struct rf_err *e)
 	return rc;
 }
 
-enum rf_code rf_run_point(const char *path, int64_t step, struct rf_err *e)
+/* Makes PATH/latest point to the step, by rename. */
+static enum rf_code point(const char *path, int64_t step, struct rf_err *e)
 {
 	char latest[4096], temp[4096], name[32];
 	enum rf_code rc;
@@ -70,7 +71,7 @@ static enum rf_code repair_latest(const char *path, int64_t newest, struct rf_er
 		return rc;
 	if (readlink(latest, target, sizeof target - 1) >= 0 && !strcmp(target, name))
 		return RF_OK;
-	return rf_run_point(path, newest, e);
+	return point(path, newest, e);
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */
@@ -241,29 +242,20 @@ static enum rf_code prune(const char *path, int keep, int keep_every, struct rf_
 	return rc;
 }
 
-void rf_state_of(const struct rf_ckpt *at, struct rf_state *s)
+/* Returns what the step after `at` has in state.json. */
+static struct rf_state next_state(const struct rf_ckpt *at, const struct rf_commit *c)
 {
-	*s = (struct rf_state){ .step = at->step, .parent = at->parent, .commits = at->commits,
-	                        .updates = at->updates, .data_next = at->data_next,
-	                        .past_count = at->past_count - 1 };
-	memcpy(s->past, at->past + 1, sizeof s->past);
-	strcpy(s->data_hash, at->data_hash);
+	struct rf_state s = { .step = c->step, .parent = at->step, .updates = c->updates,
+	                      .commits = at->commits + (c->batches ? c->batches : 1),
+	                      .data_next = c->data_hash ? c->data_next : at->data_next };
+
+	s.past_count = at->past_count < RF_HASH_HISTORY ? at->past_count : RF_HASH_HISTORY;
+	memcpy(s.past, at->past, sizeof s.past);
+	strcpy(s.data_hash, c->data_hash ? c->data_hash : at->data_hash);
+	return s;
 }
 
-/* What the step after r->at has in state.json. */
-static void next_state(const struct rf_run *r, const struct rf_commit *c, struct rf_state *s)
-{
-	const struct rf_ckpt *at = &r->at;
-
-	*s = (struct rf_state){ .step = c->step, .parent = at->step, .commits = at->commits + 1,
-	                        .updates = c->updates };
-	s->past_count = at->past_count < RF_HASH_HISTORY ? at->past_count : RF_HASH_HISTORY;
-	memcpy(s->past, at->past, sizeof s->past);
-	strcpy(s->data_hash, c->data_hash ? c->data_hash : at->data_hash);
-	s->data_next = c->data_hash ? c->data_next : at->data_next;
-}
-
-/* What at says of itself as a step with this state. */
+/* What `at` says of itself as a step with this state. */
 static void move_state(struct rf_ckpt *at, const struct rf_state *s, const char *weights)
 {
 	at->step = s->step;
@@ -326,68 +318,37 @@ enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e)
 	return rc;
 }
 
-/* Writes a step with this state, and prunes.  expected: the hash that its weights have; NULL: any. */
-static enum rf_code write_step(struct rf_run *r, const struct rf_commit *c, const struct rf_state *s,
-                               const char *expected, struct rf_err *e)
+enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct rf_err *e)
 {
+	const struct rf_state s = next_state(&r->at, c);
 	struct rf_ckpt_contents p = {
 		.from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .weights = c->weights,
 		.dtype = RF_F32,
 		.m = c->m, .v = c->v, .own = c->own, .rest = c->rest, .rest_arg = c->rest_arg,
-		.transfer = c->transfer, .state = s, .stop = c->stop,
+		.transfer = c->transfer, .state = &s, .stop = c->stop,
 	};
 	char dir[4096], temp[4096], name[32], weights[17], moments[17] = "";
 	enum rf_code rc;
 	uint64_t bytes;
 
-	rf_step_name(name, s->step);
+	if (c->step <= r->at.step || c->keep < 1)
+		return rf_fail(e, RF_ENUMERIC, "%s: step %lld cannot be committed after step %lld", r->path,
+		               (long long)c->step, (long long)r->at.step);
+	rf_step_name(name, s.step);
 	if ((rc = rf_file_join(dir, r->path, name, e)) != RF_OK ||
 	    (rc = rf_tempfile_name(temp, dir, e)) != RF_OK)
 		return rc;
 	bytes = rf_ckpt_contents_bytes(&p);
-	if ((rc = rf_ckpt_contents_write(&p, temp, weights, moments, e)) != RF_OK)
+	if ((rc = rf_ckpt_contents_write(&p, temp, weights, moments, e)) != RF_OK ||
+	    (rc = rf_tempfile_publish(temp, dir, c->stop, e)) != RF_OK)
 		return rc;
-	if (expected && strcmp(weights, expected)) {
-		rf_file_remove(temp, NULL);
-		return rf_fail(e, RF_ENUMERIC, "%s: step %lld has weights %s, not %s", r->path,
-		               (long long)s->step, weights, expected);
-	}
-	if ((rc = rf_tempfile_publish(temp, dir, c->stop, e)) != RF_OK)
-		return rc;
-	move_state(&r->at, s, weights);
-	if ((rc = rf_run_point(r->path, s->step, e)) != RF_OK ||
+	move_state(&r->at, &s, weights);
+	if ((rc = point(r->path, s.step, e)) != RF_OK ||
 	    (rc = move_files(&r->at, dir, moments, e)) != RF_OK)
 		return rf_blame(e, "step %lld was committed, but something after it failed",
-		                (long long)s->step);
+		                (long long)s.step);
 	look_around(r, c, bytes);
 	return RF_OK;
-}
-
-enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct rf_err *e)
-{
-	struct rf_state s;
-
-	if (c->step <= r->at.step || c->keep < 1)
-		return rf_fail(e, RF_ENUMERIC, "%s: step %lld cannot be committed after step %lld", r->path,
-		               (long long)c->step, (long long)r->at.step);
-	next_state(r, c, &s);
-	return write_step(r, c, &s, NULL, e);
-}
-
-void rf_run_pass(struct rf_run *r, const struct rf_commit *c, const char weights[17])
-{
-	struct rf_state s;
-
-	next_state(r, c, &s);
-	move_state(&r->at, &s, weights);
-}
-
-enum rf_code rf_run_save(struct rf_run *r, const struct rf_commit *c, struct rf_err *e)
-{
-	struct rf_state s;
-
-	rf_state_of(&r->at, &s);
-	return write_step(r, c, &s, r->at.weights, e);
 }
 
 /* ---- beginning ----------------------------------------------------------------------------- */
@@ -441,7 +402,7 @@ static enum rf_code begin_at(const struct rf_ckpt_contents *p, const char *run, 
 	if (mkdir(temp, 0777) < 0)
 		return rf_fail(e, RF_EIO, "%s: create: %s", run, strerror(errno));
 	if ((rc = rf_ckpt_contents_write(p, step, NULL, NULL, e)) == RF_OK &&
-	    (rc = rf_run_point(temp, p->state->step, e)) == RF_OK)
+	    (rc = point(temp, p->state->step, e)) == RF_OK)
 		return rf_tempfile_publish(temp, run, p->stop, e);
 	rf_file_remove(temp, NULL);
 	return rc;

@@ -1,8 +1,16 @@
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/cli_copy.h"
 #include "io/steps.h"
+
+bool rf_copy_many(const struct rf_stage *s)
+{
+	struct stat st;
+
+	return s->output && stat(s->output, &st) == 0 && S_ISDIR(st.st_mode);
+}
 
 static void name_of(char name[4096], const struct rf_stage *s, const struct rf_trainer *t)
 {
@@ -12,8 +20,9 @@ static void name_of(char name[4096], const struct rf_stage *s, const struct rf_t
 	rf_step_name(step, t->step);
 	if (t->ranks.rank)
 		snprintf(suffix, sizeof suffix, ".%d", t->ranks.rank);
-	n = s->follow ? snprintf(name, 4096, "%s/%s.rf%s", s->output, step, suffix)
-	              : snprintf(name, 4096, "%s%s", s->output, suffix);
+	n = rf_copy_many(s)
+	            ? snprintf(name, 4096, "%s/%s.rf%s", s->output, step, suffix)
+	            : snprintf(name, 4096, "%s%s", s->output, suffix);
 	if (n >= 4096)
 		rf_die(EX_USAGE, "%s: the name is too long", s->output);
 }

@@ -11,9 +11,11 @@ struct rf_copy {
 	struct rf_err late;          /* why not */
 };
 
-/* Opens the output: s->output; of several ranks each writes its share, to FILE, FILE.1, FILE.2; of a long
- * stream each batch is a file in the folder s->output, called as the step before it.  Ends the program if it
- * cannot be opened, except where nobody reads standard output. */
+/* Whether s->output is an existing folder. */
+bool rf_copy_many(const struct rf_stage *s);
+/* Opens the output of a batch: s->output or, if that is an existing folder, a file in it with the name of the
+ * step before the batch, such as step-000012.rf.  Each of several ranks writes its share, to FILE, FILE.1,
+ * FILE.2.  Ends the program if the file cannot be opened, except where no program reads standard output. */
 void rf_copy_open(struct rf_copy *c, const struct rf_stage *s, const struct rf_trainer *t);
 enum rf_code rf_copy_put(struct rf_copy *c, const struct rf_record *r, struct rf_err *e);
 /* Closes it after the last record. */

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/cores.h"
-#include "ckpt/live.h"
 #include "ckpt/manifest.h"
 #include "cli/cli_model.h"
 #include "engine/dry_run.h"
@@ -84,75 +83,23 @@ void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_e
 	check_head(s, g);
 }
 
-/* ---- filters that follow a trainer --------------------------------------------------------- */
-
-void rf_cli_filter_options(struct rf_cli_filter *f, struct rf_opt opts[RF_CLI_STALE_OPTS])
+void rf_cli_filter_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_engine *g, char *path)
 {
-	const struct rf_opt table[] = {
-		{ "stale", 0, RF_OPT_INT, &f->stale, 0, RF_HASH_HISTORY, "n",
-		  "with --follow, use weights that are n commits older", false },
-		{ .name = NULL },
-	};
-
-	RF_OPT_FILL(opts, table, RF_CLI_STALE_OPTS);
-	f->stales = opts;
-}
-
-/* The weights for the batch. */
-static void wait_for_weights(const struct rf_cli_filter *f, struct rf_ckpt *c)
-{
-	struct rf_stage *s = f->stage;
-	const int64_t commits = rf_in_batch(s->in) - f->stale;
 	struct rf_err err;
 
-	rf_progress_doing(&s->progress, "waiting for the weights");
-	if (rf_live_wait(c, f->engine->path, commits > 0 ? commits : 0, s->patience, rf_stage_watched(s),
-	                 &err) != RF_OK)
-		rf_stage_fail(s, &err);
-}
-
-void rf_cli_filter_open(struct rf_cli_filter *f, const struct rf_cli *cli, char *path)
-{
-	struct rf_engine *g = f->engine;
-	struct rf_err err;
-
-	if (!f->stage->follow)
-		rf_cli_without(f->stales, NULL, "requires --follow");
-	if (f->stage->follow && g->dry_run)
-		rf_die(EX_USAGE,
-		       "--dry-run cannot be combined with --follow: say -m RUN, and leave --follow out");
-	if (f->stage->follow && !g->path)
-		rf_die(EX_USAGE, "missing option: -m DIR, the folder that the trainer's --live names");
-	if (f->stage->follow) {
-		rf_stage_open(f->stage, cli, path);
-		wait_for_weights(f, &g->own);
-	}
-	if (rf_engine_open(g, f->stage->follow ? &g->own : NULL, false, &err) != RF_OK)
+	if (rf_engine_open(g, NULL, false, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_cli_notes(g);
-	if (!f->stage->follow) {
-		rf_cli_model_open(f->stage, cli, g, path);
-		return;
-	}
-	rf_stage_head(f->stage, cli);
-	check_head(f->stage, g);
+	rf_cli_model_open(s, cli, g, path);
 }
 
-bool rf_cli_filter_again(struct rf_cli_filter *f, const struct rf_cli *cli)
+void rf_cli_filter_close(struct rf_stage *s, struct rf_engine *g)
 {
-	struct rf_ckpt next;
 	struct rf_err err;
 
-	/* a failure of the device may show only now */
-	if (rf_dev_sync(&f->engine->dev, &err) != RF_OK)
+	if (rf_dev_sync(&g->dev, &err) != RF_OK)
 		rf_die_err(&err);
-	if (!rf_stage_again(f->stage, cli))
-		return false;
-	wait_for_weights(f, &next);
-	if (rf_engine_renew(f->engine, &next, &err) != RF_OK)
-		rf_die_err(&err);
-	check_head(f->stage, f->engine);
-	return true;
+	rf_stage_close(s);
 }
 
 void rf_cli_chosen_by(const struct rf_stage *s, const struct rf_engine *g)
@@ -181,8 +128,7 @@ static void drain(const char *path)
 			poll(&(struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN }, 1, -1);
 }
 
-void rf_cli_trainer_options(struct rf_trainer *t, struct rf_stage *s,
-                            struct rf_opt opts[RF_CLI_TRAINER_OPTS])
+void rf_cli_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_CLI_TRAINER_OPTS])
 {
 	/* each ends by a row that the next one takes */
 	rf_trainer_options(t, opts);
@@ -190,20 +136,13 @@ void rf_cli_trainer_options(struct rf_trainer *t, struct rf_stage *s,
 	rf_train_options(&t->train, opts);
 	opts += RF_TRAIN_OPTS - 1;
 	rf_ranks_options(&t->ranks, opts);
-	opts += RF_RANKS_OPTS - 1;
-	rf_stage_patience_options(s, opts);
 }
 
-void rf_cli_trainer_settle(const struct rf_trainer *t, struct rf_stage *s, const struct rf_opt *trains,
+void rf_cli_trainer_settle(const struct rf_trainer *t, const struct rf_opt *trains,
                            const struct rf_opt *loss)
 {
 	static const char *const why = "cannot be combined with --weights-out, which commits nothing";
 
-	s->follow = t->live != NULL;
-	if (!t->live) {
-		rf_cli_without(trains, "commit-every", "requires --live");
-		rf_cli_without(trains, "follow-timeout", "requires --live");
-	}
 	if (!t->weights_out)
 		return;
 	rf_cli_without(trains, "at", why);
@@ -232,7 +171,6 @@ static void leave_ranks(void *arg)
 {
 	struct rf_trainer *t = arg;
 
-	rf_live_close(&t->published);
 	rf_ranks_close(&t->ranks);
 }
 
@@ -250,12 +188,7 @@ static void note_ranks(const struct rf_trainer *t)
 		       t->engine.threads, cores);
 }
 
-static enum rf_code expects(void *t, int64_t number, struct rf_err *e)
-{
-	return rf_trainer_expects(t, number, e);
-}
-
-static void begin(struct rf_trainer *t, struct rf_stage *s)
+void rf_cli_batch(struct rf_trainer *t, struct rf_stage *s)
 {
 	struct rf_err err;
 
@@ -330,8 +263,6 @@ void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct 
 	t->stop = &rf_cli_stop;
 	t->made = describe(cli);
 	rf_cli_at_failure(tell_ranks, leave_ranks, t);
-	s->on_batch = expects;
-	s->batch_arg = t;
 	if (rf_trainer_open(t, &err) != RF_OK)
 		rf_die_err(&err);
 	if (t->ranks.rank)
@@ -348,38 +279,42 @@ void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct 
 		rf_say("warning: the run is at step %" PRId64 ", and the learning rate is 0 after "
 		       "--total-steps %d: no weight changes", t->step, t->train.total_steps);
 	rf_cli_model_open(s, cli, &t->engine, path);
-	begin(t, s);
+	rf_cli_batch(t, s);
 }
 
-bool rf_cli_trainer_again(struct rf_trainer *t, struct rf_stage *s, const struct rf_cli *cli)
+static void remark(const struct rf_trainer *t)
 {
-	if (!s->follow)
-		return false;
-	rf_cli_uncatch();
-	if (!rf_stage_again(s, cli))
-		return false;
-	check_head(s, &t->engine);
-	begin(t, s);
-	return true;
-}
+	char text[300];
 
-void rf_cli_trainer_finish(struct rf_trainer *t, struct rf_stage *s)
-{
-	struct rf_err err;
-
-	rf_cli_catch();
-	if (rf_trainer_finish(t, &err) != RF_OK) {
-		rf_cli_stopped();
-		rf_die_err(&err);
-	}
-	rf_stage_close(s);
+	if (*rf_trainer_remark(t, text, sizeof text))
+		rf_say("%s", text);
 	if (*t->run.warning)
 		rf_say("%s: %s", t->run.path, t->run.warning);
 }
 
+void rf_cli_end(struct rf_trainer *t, struct rf_stage *s, bool last)
+{
+	struct rf_err err;
+	bool stopped;
+
+	if (rf_trainer_rest(t, &err) != RF_OK)
+		rf_die_err(&err);
+	rf_cli_catch();
+	rf_progress_doing(&s->progress, "committing");
+	if (rf_trainer_end(t, last, &stopped, &err) != RF_OK) {
+		rf_cli_stopped();
+		rf_die_err(&err);
+	}
+	if (!last)
+		rf_cli_uncatch();
+	remark(t);
+	if (stopped && !last)
+		rf_die(EX_TEMPFAIL, "%s: stopped after %" PRId64 " batches, as the run's file 'stop' asked: the "
+		       "same command continues from here", t->run.path, t->run.at.commits);
+}
+
 void rf_cli_commit(struct rf_trainer *t, struct rf_stage *s)
 {
-	char remark[300];
 	struct rf_err err;
 
 	if (rf_trainer_rest(t, &err) != RF_OK)
@@ -390,6 +325,5 @@ void rf_cli_commit(struct rf_trainer *t, struct rf_stage *s)
 		rf_cli_stopped();
 		rf_die_err(&err);
 	}
-	if (*rf_trainer_remark(t, remark, sizeof remark))
-		rf_say("%s", remark);
+	remark(t);
 }

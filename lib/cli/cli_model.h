@@ -11,7 +11,6 @@
 #define RF_CLI_OPTIMIZER { "Optimizer", "lr lr-schedule warmup total-steps betas adam-eps weight-decay " \
                                         "grad-clip on-nan recompute sum" }
 #define RF_CLI_RANKS { "Ranks", "ranks rank-timeout shard exchange" }
-#define RF_CLI_LIVE { "Long streams", "live commit-every follow-timeout" }
 #define RF_CLI_MACHINE { "Model and machine", "model device threads isa segment max-len dtype " \
                                               "deterministic dry-run progress" }
 
@@ -25,46 +24,36 @@ void rf_cli_fit_end(const struct rf_engine *g);
  * program. */
 void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_engine *g, char *path);
 
-/* A filter with a model, which may follow (s->follow): then g->path is where a trainer publishes its
- * weights, and each batch is for those of so many commits as its number says, less s->stale.
- * rf_cli_filter_open() opens engine and input, prints the engine's notes, and does what rf_cli_model_open()
- * does; rf_cli_filter_again() does rf_stage_again(), and renews the weights. */
-enum { RF_CLI_STALE_OPTS = 2 };
-struct rf_cli_filter {
-	struct rf_stage *stage;
-	struct rf_engine *engine;
-	int stale;                   /* --stale */
-	const struct rf_opt *stales; /* its table */
-};
-void rf_cli_filter_options(struct rf_cli_filter *f, struct rf_opt opts[RF_CLI_STALE_OPTS]);
-void rf_cli_filter_open(struct rf_cli_filter *f, const struct rf_cli *cli, char *path);
-bool rf_cli_filter_again(struct rf_cli_filter *f, const struct rf_cli *cli);
+/* Opens the engine of a filter and prints its notes, and does rf_cli_model_open(). */
+void rf_cli_filter_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_engine *g, char *path);
+/* Waits until the device has done its work, since a failure may show only then, and does rf_stage_close(). */
+void rf_cli_filter_close(struct rf_stage *s, struct rf_engine *g);
 
 /* To be called after rf_cli_model_open(): warns if the positions were chosen with other weights than this
  * model's. */
 void rf_cli_chosen_by(const struct rf_stage *s, const struct rf_engine *g);
 
-/* The options that only training has: those of rf_trainer_options(), rf_train_options(), rf_ranks_options()
- * and rf_stage_patience_options(), in one table. */
-enum { RF_CLI_TRAINER_OPTS = RF_TRAINER_OPTS + RF_TRAIN_OPTS + RF_RANKS_OPTS + RF_STAGE_PATIENCE_OPTS - 3 };
-void rf_cli_trainer_options(struct rf_trainer *t, struct rf_stage *s,
-                            struct rf_opt opts[RF_CLI_TRAINER_OPTS]);
-/* To be called after rf_cli_parse(): with --weights-out, options that only a commit has are refused; --live
- * makes the stage follow.  trains and loss: that table, and the one of rf_trainer_loss_options(). */
-void rf_cli_trainer_settle(const struct rf_trainer *t, struct rf_stage *s, const struct rf_opt *trains,
+/* The options that only training has: those of rf_trainer_options(), rf_train_options() and
+ * rf_ranks_options(), in one table. */
+enum { RF_CLI_TRAINER_OPTS = RF_TRAINER_OPTS + RF_TRAIN_OPTS + RF_RANKS_OPTS - 2 };
+void rf_cli_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_CLI_TRAINER_OPTS]);
+/* To be called after rf_cli_parse(): with --weights-out, refuses options that only a commit has.  trains and
+ * loss: that table, and the one of rf_trainer_loss_options(). */
+void rf_cli_trainer_settle(const struct rf_trainer *t, const struct rf_opt *trains,
                            const struct rf_opt *loss);
 /* Begins a trainer: ignores SIGPIPE, so that a reader that leaves cannot end the program before the commit,
  * opens the run and prints its notes, does rf_cli_model_open(), and looks at whose share the stream is.  If
  * the run is past --at, the program ends here with status 0.  path: the input; if it is a pipe, it is read to
  * its end even then. */
 void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct rf_cli *cli, char *path);
-/* Ends a trainer, after the end of its input: runs the last mini-batch and commits.  A signal may prevent the
+/* Begins the next batch of a stream that has several. */
+void rf_cli_batch(struct rf_trainer *t, struct rf_stage *s);
+/* Ends one of several batches, after its last record: runs the last mini-batch, and commits where that is due
+ * (rf_trainer_end()).  If the run was asked to stop, the program ends here. */
+void rf_cli_end(struct rf_trainer *t, struct rf_stage *s, bool last);
+/* Ends a batch, after its last record: runs the last mini-batch and commits.  A signal may prevent the
  * commit, but cannot leave half of it.  Then says which records taught nothing, and what the user should know
  * about the run. */
 void rf_cli_commit(struct rf_trainer *t, struct rf_stage *s);
-/* After that: goes on to the next batch of a long stream; false: there is none, or it is not long. */
-bool rf_cli_trainer_again(struct rf_trainer *t, struct rf_stage *s, const struct rf_cli *cli);
-/* After the last one: commits what is not, and does rf_stage_close(). */
-void rf_cli_trainer_finish(struct rf_trainer *t, struct rf_stage *s);
 
 #endif

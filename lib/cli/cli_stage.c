@@ -1,12 +1,9 @@
 /* cli_stage.c -- the loop that every filter is, written once: read, work, write; and the end record only
  * after all of it went well. */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "cli/cli_stage.h"
-#include "io/file.h"
 
 void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opt opts[RF_STAGE_OPTS])
 {
@@ -22,116 +19,48 @@ void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opt opts
 	rf_progress_options(&s->progress, opts + RF_STAGE_OPTS - RF_PROGRESS_OPTS);
 }
 
-void rf_stage_patience_options(struct rf_stage *s, struct rf_opt opts[RF_STAGE_PATIENCE_OPTS])
-{
-	const struct rf_opt table[] = {
-		{ "follow-timeout", 0, RF_OPT_INT, &s->patience, 0, 1 << 30, "seconds",
-		  "in a long stream, give up if nothing happens for so long; 0: never", RF_OPT_OF_BATCH },
-		{ .name = NULL },
-	};
-
-	RF_OPT_FILL(opts, table, RF_STAGE_PATIENCE_OPTS);
-}
-
-void rf_stage_follow_options(struct rf_stage *s, struct rf_opt opts[RF_STAGE_FOLLOW_OPTS])
-{
-	opts[0] = (struct rf_opt){ "follow", 0, RF_OPT_FLAG, &s->follow, 0, 0, NULL,
-		                   "read and write a long stream, batch after batch", false };
-	rf_stage_patience_options(s, opts + 1);
-	s->follows = opts;
-}
-
-void rf_stage_head(struct rf_stage *s, const struct rf_cli *cli)
-{
-	struct rf_err err;
-
-	rf_head_free(&s->head);
-	rf_head_init(&s->head);
-	if (rf_head_copy(&s->head, rf_in_head(s->in), &err) != RF_OK ||
-	    rf_cli_history(cli, &s->head, &err) != RF_OK)
-		rf_die_err(&err);
-}
-
-double rf_stage_patience(const struct rf_stage *s)
-{
-	return s->patience ? s->patience + 1 : 0;
-}
-
-int rf_stage_watched(const struct rf_stage *s)
-{
-	/* a trainer's output is no part of the pipeline */
-	return s->follow && !s->on_batch && !s->output ? STDOUT_FILENO : -1;
-}
-
-noreturn void rf_stage_fail(const struct rf_stage *s, const struct rf_err *e)
-{
-	if (rf_file_abandoned(rf_stage_watched(s)))
-		raise(SIGPIPE);
-	rf_die_err(e);
-}
-
-/* The mark of a batch was read: it goes on to the programs behind at once, and then the head is read. */
-static void begin_batch(struct rf_stage *s, const struct rf_cli *cli)
-{
-	const int64_t number = rf_in_batch(s->in);
-	struct rf_err err;
-
-	if (s->on_batch ? s->on_batch(s->batch_arg, number, &err) != RF_OK
-	                : rf_out_batch(s->out, number, &err) != RF_OK) {
-		rf_blame(&err, "%s", s->on_batch ? rf_in_name(s->in) : "the output");
-		rf_die_err(&err);
-	}
-	if (rf_in_begin(s->in, &err) != RF_OK)
-		rf_stage_fail(s, &err);
-	rf_stage_head(s, cli);
-}
-
 void rf_stage_open(struct rf_stage *s, const struct rf_cli *cli, char *path)
 {
 	struct rf_err err;
-	enum rf_code rc;
 
-	if (s->follows && !s->follow)
-		rf_cli_without(s->follows, "follow-timeout", "requires --follow");
-	rc = s->follow ? rf_in_follow(&s->in, path, s->max_record, rf_stage_patience(s), rf_stage_watched(s),
-	                              &err)
-	               : rf_in_open(&s->in, path, s->max_record, &err);
-	if (rc != RF_OK)
-		rf_stage_fail(s, &err);
-	if (s->follow && !s->on_batch && rf_out_follow(&s->out, s->output, s->patience, &err) != RF_OK)
-		rf_die_err(&err);
 	rf_head_init(&s->head);
-	if (s->follow)
-		begin_batch(s, cli);
-	else
-		rf_stage_head(s, cli);
+	if (rf_in_open(&s->in, path, s->max_record, &err) != RF_OK ||
+	    rf_head_copy(&s->head, rf_in_head(s->in), &err) != RF_OK ||
+	    rf_cli_history(cli, &s->head, &err) != RF_OK)
+		rf_die_err(&err);
 	rf_progress_begin(&s->progress, cli->name, &path, path != NULL);
 }
 
 void rf_stage_create(struct rf_stage *s)
 {
 	struct rf_err err;
-	enum rf_code rc = s->follow ? rf_out_begin(s->out, &s->head, &err)
-	                            : rf_out_open(&s->out, s->output, &s->head, &err);
 
-	if (rc != RF_OK)
+	if (rf_out_open(&s->out, s->output, &s->head, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_out_limit(s->out, s->max_record);
+}
+
+static enum rf_code next(struct rf_stage *s, struct rf_record **r, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	rf_progress_doing(&s->progress, "waiting for input");
+	if ((rc = rf_next(s->in, r, e)) != RF_OK)
+		return rc;
+	rf_meter_read(&s->progress.meter, rf_in_bytes(s->in));
+	s->records++;
+	return RF_OK;
 }
 
 /* Reads a record and calls f for it. */
 static enum rf_code take(struct rf_stage *s, rf_stage_fn *f, void *arg, struct rf_record **r,
                          struct rf_err *e)
 {
-	struct rf_progress *p = &s->progress;
-	enum rf_code rc;
+	enum rf_code rc = next(s, r, e);
 
-	rf_progress_doing(p, "waiting for input");
-	if ((rc = rf_next(s->in, r, e)) != RF_OK)
+	if (rc != RF_OK)
 		return rc;
-	rf_meter_read(&p->meter, rf_in_bytes(s->in));
-	s->records++;
-	rf_progress_doing(p, "computing");
+	rf_progress_doing(&s->progress, "computing");
 	if ((rc = f(arg, *r, e)) != RF_OK)
 		rf_in_blame(s->in, e);
 	return rc;
@@ -166,7 +95,7 @@ void rf_stage_each(struct rf_stage *s, rf_stage_fn *f, void *arg)
 	while ((rc = work(s, f, arg, &err)) == RF_OK)
 		;
 	if (rc != RF_EOF)
-		rf_stage_fail(s, &err);
+		rf_die_err(&err);
 	rf_progress_doing(&s->progress, "computing");
 }
 
@@ -234,26 +163,98 @@ void rf_stage_batches(struct rf_stage *s, const struct rf_batches *b, void *arg)
 	free(h.place);
 }
 
-bool rf_stage_again(struct rf_stage *s, const struct rf_cli *cli)
+/* ---- records that are read ahead ------------------------------------------------------------- */
+
+/* Makes room for n records and one more. */
+static enum rf_code room_for(struct rf_read *b, int n, struct rf_err *e)
 {
+	const size_t room = (size_t)n + (size_t)n / 2 + 8;
+	struct rf_record **r;
+	struct rf_place *place;
+
+	if (n < b->room)
+		return RF_OK;
+	if ((r = realloc(b->r, room * sizeof *r)))
+		b->r = r;
+	if ((place = realloc(b->place, room * sizeof *place)))
+		b->place = place;
+	if (!r || !place)
+		return rf_fail(e, RF_ENOMEM, "out of memory (a batch of %d records)", n);
+	for (size_t i = (size_t)b->room; i < room; i++)
+		b->r[i] = NULL;
+	b->room = (int)room;
+	return RF_OK;
+}
+
+static enum rf_code keep_record(struct rf_stage *s, struct rf_read *b, const struct rf_record *r,
+                                struct rf_err *e)
+{
+	enum rf_code rc = room_for(b, b->n + 1, e);
+	struct rf_record *copy;
+
+	if (rc != RF_OK || !(copy = malloc(sizeof *copy)))
+		return rc != RF_OK ? rc : rf_fail(e, RF_ENOMEM, "out of memory (a batch)");
+	rf_record_init(copy);
+	b->place[b->n] = rf_in_place(s->in);
+	b->r[b->n++] = copy;
+	return rf_record_copy(copy, r, e);
+}
+
+static void drop_record(struct rf_read *b, int i)
+{
+	rf_record_free(b->r[i]);
+	free(b->r[i]);
+	b->r[i] = NULL;
+}
+
+int rf_stage_read(struct rf_stage *s, struct rf_read *b, int most)
+{
+	enum rf_code rc = RF_OK;
+	struct rf_record *r;
 	struct rf_err err;
+
+	for (int i = 0; i < b->n; i++)
+		drop_record(b, i);
+	if (b->more) { /* it lies behind the others */
+		b->r[0] = b->r[b->n];
+		b->place[0] = b->place[b->n];
+		b->r[b->n] = b->n ? NULL : b->r[0];
+	}
+	b->n = b->more;
+	while (!b->ended && b->n <= most && (rc = next(s, &r, &err)) == RF_OK && (rc = keep_record(s, b, r, &err)) == RF_OK)
+		;
+	if (rc != RF_OK && rc != RF_EOF)
+		rf_die_err(&err);
+	b->ended |= rc == RF_EOF;
+	b->more = b->n > most;
+	b->n -= b->more;
+	return b->n;
+}
+
+enum rf_code rf_read_replace(struct rf_read *b, int i, const struct rf_record *r, struct rf_err *e)
+{
+	struct rf_record lean = *r, *copy = malloc(sizeof *copy);
 	enum rf_code rc;
 
-	if (!s->follow)
-		return false;
-	rf_progress_doing(&s->progress, "waiting for the next batch");
-	if ((s->out && rf_out_end(s->out, &err) != RF_OK) ||
-	    ((rc = rf_in_again(s->in, &err)) != RF_OK && rc != RF_EOF))
-		rf_stage_fail(s, &err);
-	if (rc == RF_EOF)
-		return false;
-	begin_batch(s, cli);
-	return true;
+	if (!copy)
+		return rf_fail(e, RF_ENOMEM, "out of memory (a batch)");
+	rf_record_hide(&lean);
+	rf_record_init(copy);
+	rc = rf_record_copy(copy, &lean, e);
+	drop_record(b, i);
+	b->r[i] = copy;
+	return rc;
+}
+
+noreturn void rf_stage_blame(const struct rf_stage *s, const struct rf_read *b, int i, struct rf_err *e)
+{
+	rf_in_blame_at(s->in, b->place[i], e);
+	rf_die_err(e);
 }
 
 void rf_stage_fits(const struct rf_stage *s, const char *what, const char *writer, const char *so)
 {
-	if (s->records && !s->fit && !s->told)
+	if (s->records && !s->fit)
 		rf_say("none of %" PRIu64 " record%s has %s (%s writes them)%s", s->records,
 		       s->records == 1 ? "" : "s", what, writer, so);
 }

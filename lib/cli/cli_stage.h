@@ -12,13 +12,6 @@ typedef enum rf_code rf_stage_fn(void *arg, struct rf_record *r, struct rf_err *
 struct rf_stage {
 	/* settings */
 	const char *output;          /* -o; NULL: standard output */
-	bool follow;                 /* the input is a long stream, and so is the output */
-	/* of a trainer, whose output is no part of the pipeline: looks at the number of a batch as soon as it
-	   is known; NULL: it is a filter */
-	enum rf_code (*on_batch)(void *arg, int64_t number, struct rf_err *e);
-	void *batch_arg;
-	int patience;                /* --follow-timeout: seconds; 0: for ever */
-	const struct rf_opt *follows; /* the table of these two; NULL: there is none */
 	uint64_t max_record;
 	struct rf_progress progress;
 	/* open */
@@ -27,37 +20,18 @@ struct rf_stage {
 	struct rf_out *out;
 	/* records read; those that have what the stage works on, which its function counts */
 	uint64_t records, fit;
-	bool told;                   /* an earlier stage has reported already why no record has it */
 	/* if not NULL, called instead of writing a record: rf-reward holds records back for its command */
 	rf_stage_fn *pass_on;
 };
-/* How long its input may keep it waiting: a second more than the writer of the input has, which knows better
- * what is missing. */
-double rf_stage_patience(const struct rf_stage *s);
-#define RF_STAGE_DEFAULTS { .max_record = RF_MAX_RECORD, .patience = 3600 }
+#define RF_STAGE_DEFAULTS { .max_record = RF_MAX_RECORD }
 
 /* The options -o, --max-record and --progress.  output: the help of -o; NULL: that of a stream. */
 enum { RF_STAGE_OPTS = 3 + RF_PROGRESS_OPTS - 1 };
 void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opt opts[RF_STAGE_OPTS]);
 
-/* --follow --follow-timeout; and the second alone, for a program that knows by another option that it
- * follows */
-enum { RF_STAGE_FOLLOW_OPTS = 3, RF_STAGE_PATIENCE_OPTS = 2 };
-void rf_stage_patience_options(struct rf_stage *s, struct rf_opt opts[RF_STAGE_PATIENCE_OPTS]);
-void rf_stage_follow_options(struct rf_stage *s, struct rf_opt opts[RF_STAGE_FOLLOW_OPTS]);
-
-/* The descriptor that a program which follows writes to, so that it does not wait when the programs behind it
- * have ended; -1: none.  rf_stage_fail() ends the program by e, or where nobody reads there as a write would
- * end it. */
-int rf_stage_watched(const struct rf_stage *s);
-noreturn void rf_stage_fail(const struct rf_stage *s, const struct rf_err *e);
-
 /* Opens the input (path NULL: standard input), makes the output's head and begins to show progress. */
 void rf_stage_open(struct rf_stage *s, const struct rf_cli *cli, char *path);
-/* Makes the output's head again: an option has its final value only now. */
-void rf_stage_head(struct rf_stage *s, const struct rf_cli *cli);
-/* Opens the output; s->head must be final by then.  Of a long stream, which is open already: writes the head
- * of a batch. */
+/* Opens the output; s->head must be final by then. */
 void rf_stage_create(struct rf_stage *s);
 
 /* Calls f for every record until the input ends; if there is an output and no pass_on, it then writes the
@@ -77,16 +51,26 @@ struct rf_batches {
 };
 void rf_stage_batches(struct rf_stage *s, const struct rf_batches *b, void *arg);
 
-/* Of a long stream, after all records of a batch: ends the batch in the output, and goes on to the next one
- * of the input, for which s->head is made anew.  Returns false if there is none; and of a stream that is not
- * long, with nothing done. */
-bool rf_stage_again(struct rf_stage *s, const struct rf_cli *cli);
+/* Records that are read before any is worked on. */
+struct rf_read {
+	struct rf_record **r;        /* copies, */
+	struct rf_place *place;      /* and where they were read */
+	int n, room;
+	bool more, ended;            /* another one follows, which has been read; the end record was read */
+};
+/* Reads up to `most` records into b, which must be empty or have been read before.  Returns their number.  The
+ * end record, or the record after them, has been read when it returns. */
+int rf_stage_read(struct rf_stage *s, struct rf_read *b, int most);
+/* Puts a copy of r without its hidden states in the place of the i-th of them, which may be r. */
+enum rf_code rf_read_replace(struct rf_read *b, int i, const struct rf_record *r, struct rf_err *e);
+/* Ends the program by a failure with the i-th of them. */
+noreturn void rf_stage_blame(const struct rf_stage *s, const struct rf_read *b, int i, struct rf_err *e);
 
 /* To be called at the end.  If none of the records had what the stage works on, says "none of 16 records has
- * positions (rf-select writes them)", followed by `so`, the consequence; but nothing if s->told is set. */
+ * positions (rf-select writes them)", followed by `so`, the consequence. */
 void rf_stage_fits(const struct rf_stage *s, const char *what, const char *writer, const char *so);
 
-/* Writes the output's end record, or closing mark, and closes output and input. */
+/* Writes the output's end record, and closes output and input. */
 void rf_stage_close(struct rf_stage *s);
 
 #endif

@@ -183,17 +183,6 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 	return load(g, e);
 }
 
-enum rf_code rf_engine_renew(struct rf_engine *g, struct rf_ckpt *next, struct rf_err *e)
-{
-	const bool same = !strcmp(next->weights, g->own.weights);
-
-	if (strcmp(next->arch, g->own.arch))
-		return rf_fail(e, RF_EMODEL, "%s: it is another model (%.12s) than before (%.12s)", next->dir,
-		               next->arch, g->own.arch);
-	rf_ckpt_advance(&g->own, next);
-	return same ? RF_OK : load(g, e);
-}
-
 void rf_engine_close(struct rf_engine *g)
 {
 	if (g->work)

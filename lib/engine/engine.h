@@ -60,9 +60,6 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opt
  * That is reckoned from all memory that the GPU has, not from what is free, so that the same program on the
  * same GPU always has the same bits. */
 enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, bool train, struct rf_err *e);
-/* For an engine that was opened on its own checkpoint: goes on with the weights of `next`, a later step of
- * the same run, which it takes.  Errors: RF_EMODEL: it is another model. */
-enum rf_code rf_engine_renew(struct rf_engine *g, struct rf_ckpt *next, struct rf_err *e);
 void rf_engine_close(struct rf_engine *g);
 
 /* Checks that a stream's vocabulary and tokenizer fit the model.  Errors: RF_EDATA: they do not, and the

@@ -232,10 +232,7 @@ static void wait_for(struct rf_child *c, pid_t first, int *status)
 			dead = true;
 		if (c->tick && rf_now() - ticked >= 1) {
 			ticked = rf_now();
-			if (c->tick(c->arg)) {
-				end(c, c->ended ? SIGKILL : SIGTERM);
-				c->ended = true;
-			}
+			c->tick(c->arg);
 		}
 	}
 }
@@ -245,7 +242,7 @@ enum rf_code rf_child_run(struct rf_child *c, char *const argv[], int *status, s
 	pid_t pid;
 
 	*status = 0;
-	c->asked = c->ended = false;
+	c->asked = false;
 	if (rf_child_pause(c, 0))
 		return RF_OK;
 	if ((pid = fork()) < 0)

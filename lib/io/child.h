@@ -20,12 +20,8 @@
 
 struct rf_child {
 	int signal;             /* the first signal received that ends us; 0: none */
-	/* if not NULL, called about once a second while a command runs; true: it is to be ended.  Then
-	 * `ended`
-	   is set */
-	bool (*tick)(void *arg);
+	void (*tick)(void *arg); /* if not NULL, called about once a second while a command runs */
 	void *arg;
-	bool ended;
 	bool asked;             /* the last command tried to read the terminal, so it was ended */
 	/* below: for child.c only */
 	_Atomic pid_t *group;   /* process group of the running command, 0: none; shared with the guard */

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "base/clock.h"
 #include "io/file.h"
 #include "io/jscan.h"
 
@@ -140,28 +138,6 @@ ssize_t rf_file_read_some(int fd, void *to, size_t n)
 		else if (errno != EINTR)
 			break;
 	return r;
-}
-
-bool rf_file_wait(int fd, short events, int watched, double seconds)
-{
-	const double until = rf_now() + seconds;
-	/* poll(2) passes over a negative descriptor */
-	struct pollfd p[] = { { .fd = fd, .events = events }, { .fd = watched } };
-	double left = seconds;
-	int n = 0;
-
-	while (n <= 0 && (seconds <= 0 || left > 0)) {
-		n = poll(p, 2, seconds <= 0 ? -1 : left < 1000 ? (int)ceil(left * 1000) : 1000000);
-		left = until - rf_now();
-	}
-	return n > 0;
-}
-
-bool rf_file_abandoned(int fd)
-{
-	struct pollfd p = { .fd = fd };
-
-	return poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
 }
 
 int rf_file_sync(int fd)

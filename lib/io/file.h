@@ -56,12 +56,6 @@ enum rf_code rf_file_hash_file(const char *path, uint64_t limit, char hex[17], s
 /* read(2) and fsync(2), repeated after a signal.  If fd does not block, rf_file_read_some() waits for
  * data. */
 ssize_t rf_file_read_some(int fd, void *to, size_t n);
-/* Waits until poll(2) reports one of these events for fd, or its end or failure, or until the reader of
- * the pipe `watched` has left (-1: there is no such pipe).  Returns false if that did not happen within
- * `seconds`; 0 waits forever. */
-bool rf_file_wait(int fd, short events, int watched, double seconds);
-/* Returns whether fd is a pipe whose reader has left; false for -1. */
-bool rf_file_abandoned(int fd);
 int rf_file_sync(int fd);
 /* Syncs a directory, so that its entries survive a power loss: path itself, or the directory that path is
  * in. */

@@ -165,8 +165,7 @@ enum rf_code rf_tempfile_create(struct rf_tempfile *f, const char *path, const v
 
 enum rf_code rf_tempfile_write(struct rf_tempfile *f, const void *data, size_t n, struct rf_err *e)
 {
-	/* what a pipe with room for anything takes without waiting, or a block */
-	const size_t most = f->patience > 0 ? PIPE_BUF : f->stop || f->hash ? BLOCK : 1 << 30;
+	const size_t most = f->stop || f->hash ? BLOCK : 1 << 30;
 	const char *p = data;
 	struct statvfs fs;
 	enum rf_code rc;
@@ -174,11 +173,6 @@ enum rf_code rf_tempfile_write(struct rf_tempfile *f, const void *data, size_t n
 	while (n) {
 		if ((rc = stopped(f->stop, f->name, e)) != RF_OK)
 			return rc;
-		if (f->patience > 0 && !rf_file_wait(f->fd, POLLOUT, -1, f->patience))
-			return rf_fail(e, RF_EBUSY,
-			               "%s: nothing was taken for %.0f s (--follow-timeout): its reader "
-			               "stands still",
-			               f->name, f->patience);
 		ssize_t w = write(f->fd, p, n < most ? n : most);
 		if (w >= 0) {
 			if (f->hash)

@@ -27,7 +27,6 @@ struct rf_tempfile {
 	uint64_t size;     /* bytes written so far */
 	void *hash;        /* XXH64 state over these bytes; NULL: not hashed */
 	const volatile sig_atomic_t *stop; /* set: stop writing; NULL: nobody sets it */
-	double patience;   /* seconds to wait until a pipe takes anything, else RF_EBUSY; 0: for ever */
 };
 
 /* Begins a file; path NULL or "-": standard output.  *stop (stop may be NULL) is read before each block is

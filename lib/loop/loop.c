@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sysexits.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -182,11 +181,7 @@ static void unset_line(void)
 	unsetenv("STREAM");
 	unsetenv("SHARD");
 	unsetenv("RANKS");
-	unsetenv("LIVE");
-	unsetenv("FOLLOW");
-	unsetenv("SIZE");
 	unsetenv("BATCHES");
-	unsetenv("COMMIT_EVERY");
 }
 
 static enum rf_code was_set(bool failed, struct rf_err *e)
@@ -284,11 +279,10 @@ static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096
 	return rf_loop_run(l, command, "rf-cat --shuffle", e);
 }
 
-/* Sets the variables for `count` batches from `batch` on: the file and the range of their records, and the
- * file for their output. */
-static enum rf_code set_range(struct rf_loop *l, int64_t batch, int64_t count, struct rf_err *e)
+/* Sets the variables for a batch: the file and the range of its records, and the file for its output. */
+static enum rf_code set_range(struct rf_loop *l, int64_t batch, struct rf_err *e)
 {
-	int64_t from = batch % rf_loop_per_epoch(l) * l->batch, to = from + count * l->batch;
+	int64_t from = batch % rf_loop_per_epoch(l) * l->batch, to = from + l->batch;
 	char order[4096], output[4096] = "";
 	enum rf_code rc;
 
@@ -300,47 +294,36 @@ static enum rf_code set_range(struct rf_loop *l, int64_t batch, int64_t count, s
 	                       set("OUTPUT", output), e);
 }
 
-/* Sets all variables that the line gets.  A line that lives for many batches gets the folder for their
- * streams, and another line gets the file for its stream. */
+/* Sets all variables that the line gets. */
 static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 {
 	char name[64], step[32], stream[4096] = "";
-	enum rf_code rc = set_range(l, l->done, l->span, e);
+	enum rf_code rc = set_range(l, l->done, e);
 
 	rf_step_name(step, l->at);
-	snprintf(name, sizeof name, l->live ? "streams" : "streams/%s.rf", step);
+	snprintf(name, sizeof name, "streams/%s.rf", step);
 	if (rc != RF_OK || (l->keep_streams && (rc = rf_loop_file(l, name, stream, e)) != RF_OK) ||
 	    (rc = was_set(set("STREAM", stream) || set("SHARD", l->launch ? "--shard auto" : "") ||
 	                          set("RANKS", l->launch ? "--ranks mpi" : "") ||
-	                          set("LIVE", l->live ? l->weights : "") ||
-	                          set("FOLLOW", l->live ? "--follow" : "") ||
-	                          set_number("SIZE", l->batch) || set_number("BATCHES", l->batches) ||
-	                          set("COMMIT_EVERY", l->commit_every),
+	                          set_number("BATCHES", l->batches),
 	                  e)) != RF_OK)
 		return rc;
 	return set_step(l, l->done, e);
 }
 
-/* Looks what a line has done, and notes what it did since `before`.  Some batches of a line that lived for
- * many may be noted already. */
+/* Looks what a line has done, and notes the time of the batch if it was done. */
 static enum rf_code note_batch(struct rf_loop *l, int64_t before, double began, struct rf_err *e)
 {
-	const int64_t noted = l->live ? l->done : before;
 	enum rf_code rc = rf_loop_look(l, e);
 
-	if (rc != RF_OK || l->done <= before || l->done > before + l->span || (l->live && l->done == noted))
-		return rc;
-	/* a line that failed may have been seen to do more than it committed */
-	if (l->done < noted)
-		return rf_loop_note_time(l, 0, e);
-	return rf_loop_note_time(l, (rf_now() - (l->live ? l->lived : began)) / (double)(l->done - noted), e);
+	return rc == RF_OK && l->done == before + 1 ? rf_loop_note_time(l, rf_now() - began, e) : rc;
 }
 
 /* Runs the line in a shell, which the launcher starts if there is one.  mpirun carries no variable to other
  * hosts, so the text that it runs declares the variables of the batch.  When a rank fails, the launcher sends
  * SIGTERM to the other ranks, whose programs then end as after any SIGTERM. */
-#define VARIABLES "RUN DATA STEP AT BATCH BATCHES ORDER FROM TO STREAM OUTPUT SHARD RANKS LIVE FOLLOW SIZE " \
-                  "COMMIT_EVERY COMPUTE TRAIN_OPTIONS KEEP_OPTIONS PATH RF_WORDS"
+#define VARIABLES "RUN DATA STEP AT BATCH BATCHES ORDER FROM TO STREAM OUTPUT SHARD RANKS COMPUTE " \
+                  "TRAIN_OPTIONS KEEP_OPTIONS PATH RF_WORDS"
 static enum rf_code run_line(struct rf_loop *l, const char *what, struct rf_err *e)
 {
 	static const char behind[] = " bash -o pipefail -c \"$(declare -p " VARIABLES " 2>/dev/null)\n"
@@ -361,8 +344,8 @@ static enum rf_code run_line(struct rf_loop *l, const char *what, struct rf_err 
 	return rc;
 }
 
-/* Runs the line for its batches.  Fails unless the run then has exactly their commits more, or with
- * --count outputs at least one output more. */
+/* Runs the line for the next batch.  Fails unless the run then has exactly one commit more, or with --count
+ * outputs at least one output more. */
 static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 {
 	const int64_t before = l->done;
@@ -370,27 +353,18 @@ static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 	char what[80];
 	enum rf_code rc;
 
-	l->span = l->live ? rf_loop_live_span(l) : 1;
 	snprintf(what, sizeof what, "batch %" PRId64 ": a stage", before + 1);
-	if ((rc = rf_loop_same_scripts(l, e)) != RF_OK || (rc = rf_loop_live_folder(l, e)) != RF_OK ||
-	    (rc = set_batch(l, e)) != RF_OK || (rc = rf_loop_live_begin(l, e)) != RF_OK)
+	if ((rc = rf_loop_same_scripts(l, e)) != RF_OK || (rc = set_batch(l, e)) != RF_OK)
 		return rc;
 	l->since = l->at;
 	began = rf_now(); /* an epoch's order was drawn for all its batches */
 	rc = run_line(l, what, e);
-	rc = rf_loop_live_end(l, rc, e);
 	if (rc != RF_OK) {
 		note_batch(l, before, began, NULL); /* it may have failed, or been ended, behind its commit */
 		return rc;
 	}
-	if ((rc = note_batch(l, before, began, e)) != RF_OK || l->done == before + l->span)
+	if ((rc = note_batch(l, before, began, e)) != RF_OK || l->done == before + 1)
 		return rc;
-	if (l->live)
-		return rf_fail(e, RF_ENUMERIC,
-		               "no stage failed, but the line, which had batches %" PRId64 " to %" PRId64
-		               " (rf-cat --batch $SIZE, rf-grpo --live \"$LIVE\"), trained %" PRId64
-		               " of them",
-		               before + 1, before + l->span, l->done - before);
 	if (l->count == RF_LOOP_OUTPUTS && l->done > before) /* those behind it were there */
 		return RF_OK;
 	return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 ": %s", before + 1,
@@ -455,7 +429,7 @@ enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_e
 	free(text);
 	if (l->done <= last || l->count == RF_LOOP_OUTPUTS)
 		return RF_OK;
-	if (cut && (l->done == last + 1 || rf_loop_live_may(l)))
+	if (cut && l->done == last + 1)
 		return rf_loop_note_time(l, 0, e);
 	return rf_fail(e, RF_EDATA,
 	               "another program has committed to the run: it has %" PRId64 " commits, and the loop "
@@ -541,7 +515,7 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 	snprintf(what, sizeof what,
 	         "batch %" PRId64 " is done, but the command after it (--after, EVAL or AFTER of a pipeline)",
 	         done);
-	if ((rc = make_outputs(l, e)) != RF_OK || (rc = set_range(l, done - 1, 1, e)) != RF_OK ||
+	if ((rc = make_outputs(l, e)) != RF_OK || (rc = set_range(l, done - 1, e)) != RF_OK ||
 	    (rc = set_step(l, done - 1, e)) != RF_OK || (rc = rf_loop_shell(l, l->after, what, e)) != RF_OK ||
 	    (rc = rf_loop_look(l, e)) != RF_OK)
 		return rc;
@@ -714,7 +688,6 @@ static enum rf_code obey_stop(struct rf_loop *l, struct rf_err *e)
 static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc = l->keep_streams ? make_folder(l, "streams", e) : RF_OK;
-	struct rf_err stop;
 
 	if (rc == RF_OK)
 		rc = make_outputs(l, e);
@@ -723,11 +696,8 @@ static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 	while (rc == RF_OK && l->done < l->batches) {
 		if ((rc = obey_stop(l, e)) != RF_OK)
 			return rc;
-		/* a line that lives for many batches obeys by itself, and fails */
 		if ((rc = work(l, e)) != RF_OK)
-			return l->live && l->status == EX_TEMPFAIL && obey_stop(l, &stop) == RF_EBUSY
-			               ? rf_fail(e, RF_EBUSY, "%s", stop.msg)
-			               : rc;
+			return rc;
 		rf_loop_report(l);
 		rc = do_after(l, e);
 	}
@@ -754,8 +724,7 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	unsetenv("TO");
 	unset_line();
 	unsetenv("OUTPUT");
-	if ((rc = rf_loop_live_open(l, e)) != RF_OK ||
-	    (rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK ||
+	if ((rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK ||
 	    (rc = rf_loop_begin(l, e)) != RF_OK || (rc = do_after(l, e)) != RF_OK)
 		return rc;
 	all = l->epochs * rf_loop_per_epoch(l);

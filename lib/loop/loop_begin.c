@@ -372,8 +372,8 @@ static void say_line(void *arg, char side, const char *line, size_t n)
 static bool is_free(const char *word)
 {
 	static const char *const names[] = { "RUN", "BATCHES", "STEPS", "EPOCHS", "PHASE", "COMPUTE",
-		                             "LAUNCH", "LIVE", "COMMIT_EVERY", "KEEP", "KEEP_STEPS",
-		                             "KEEP_BEST", "NO_ROLLOUTS", "EVAL", "EVERY", "AFTER", NULL };
+		                             "LAUNCH", "KEEP", "KEEP_STEPS", "KEEP_BEST",
+		                             "NO_ROLLOUTS", "EVAL", "EVERY", "AFTER", NULL };
 
 	for (const char *const *name = names; *name; name++)
 		if (!strcmp(word, *name))

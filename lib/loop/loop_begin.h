@@ -1,4 +1,4 @@
-/* loop_begin.h -- what loop.c, loop_begin.c and loop_live.c share. */
+/* loop_begin.h -- what loop.c and loop_begin.c share. */
 #ifndef RF_LOOP_BEGIN_H
 #define RF_LOOP_BEGIN_H
 
@@ -51,22 +51,6 @@ enum rf_code rf_loop_shell(struct rf_loop *l, const char *line, const char *what
 int64_t rf_loop_per_epoch(const struct rf_loop *l);
 /* Says which batch is done, through l->advance. */
 void rf_loop_report(const struct rf_loop *l);
-
-/* Lines that live for many batches; where l->live is NULL these do nothing.
- *
- * rf_loop_live_open: reads the settings.  rf_loop_live_folder: for --live auto, makes the folder in memory
- * for the next line's weights.  Its name depends only on the run and the user; if another folder or file has
- * that name, a few random letters follow it, so that no other user can prevent it.  Before that, the folders
- * that killed trainers of the run left are removed.  rf_loop_live_span: how many batches the next line has.
- * rf_loop_live_begin and _end: before and after it; while it works, what it has done is reported, and if its
- * trainer is gone and others stand still, it is ended.  rc: how it ended.  rf_loop_live_may: whether what the
- * run is at may have been committed by a line that was cut. */
-enum rf_code rf_loop_live_open(struct rf_loop *l, struct rf_err *e);
-enum rf_code rf_loop_live_folder(struct rf_loop *l, struct rf_err *e);
-int64_t rf_loop_live_span(const struct rf_loop *l);
-enum rf_code rf_loop_live_begin(struct rf_loop *l, struct rf_err *e);
-enum rf_code rf_loop_live_end(struct rf_loop *l, enum rf_code rc, struct rf_err *e);
-bool rf_loop_live_may(const struct rf_loop *l);
 
 /* Removes RUN/stop; *there: whether the file existed. */
 enum rf_code rf_loop_take_stop(const struct rf_loop *l, bool *there, struct rf_err *e);

@@ -6,7 +6,7 @@
 
 #include "method/meet.h"
 
-enum moment { LEAVING = -1, OPENING, BATCH, OUTER, ENDED, MOMENTS, WRITTEN, COMMITTED };
+enum moment { LEAVING = -1, OPENING, MORE, AHEAD, BATCH, OUTER, ENDED, MOMENTS, WRITTEN, COMMITTED };
 
 static uint64_t hash_text(const char *s) { return XXH64(s, strlen(s), 0); }
 
@@ -19,7 +19,7 @@ static uint64_t settings(const struct rf_trainer *t)
 		t->allow_empty, t->need_rollouts, n->rl_coef, n->ntp_coef, n->loss, n->mean, n->policy.clip,
 		n->policy.dual_clip, n->recompute, n->sum, n->shard, n->log_gradients, n->lr, n->betas[0],
 		n->betas[1], n->adam_eps, n->weight_decay, n->grad_clip, n->schedule, n->warmup,
-		n->total_steps, t->engine.segment, t->weights_out != NULL,
+		n->total_steps, t->engine.segment, t->weights_out != NULL, t->batch,
 	};
 
 	return XXH64(v, sizeof v, 0);
@@ -65,6 +65,15 @@ enum rf_code rf_meet_open(struct rf_trainer *t, enum rf_code code, struct rf_err
 	return vote(t, OPENING, 0, "the beginning", code, NULL, 0, NULL, e);
 }
 
+static void add_totals(struct rf_totals *all, const struct rf_totals *own)
+{
+	all->records += own->records;
+	all->ntp_tokens += own->ntp_tokens;
+	all->ntp_sequences += own->ntp_sequences;
+	all->rl_tokens += own->rl_tokens;
+	all->teaches |= own->teaches;
+}
+
 enum rf_code rf_meet_batch(struct rf_trainer *t, const struct rf_train *train, const struct rf_waiting *w,
                            bool outer, struct rf_meeting *all, struct rf_err *e)
 {
@@ -80,11 +89,7 @@ enum rf_code rf_meet_batch(struct rf_trainer *t, const struct rf_train *train, c
 	          &own, sizeof own, each, e);
 	*all = (struct rf_meeting){ .records = 0 };
 	for (int i = 0; rc == RF_OK && i < ranks; i++) {
-		all->totals.records += each[i].totals.records;
-		all->totals.ntp_tokens += each[i].totals.ntp_tokens;
-		all->totals.ntp_sequences += each[i].totals.ntp_sequences;
-		all->totals.rl_tokens += each[i].totals.rl_tokens;
-		all->totals.teaches |= each[i].totals.teaches;
+		add_totals(&all->totals, &each[i].totals);
 		all->records += each[i].records;
 		all->joined += each[i].joined;
 		all->groups.groups += each[i].groups.groups;
@@ -94,23 +99,54 @@ enum rf_code rf_meet_batch(struct rf_trainer *t, const struct rf_train *train, c
 	return rc;
 }
 
-enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, struct rf_meet_batch_end *mine,
-                            struct rf_err *e)
+enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, struct rf_err *e)
 {
-	struct rf_meet_batch_end *all;
-	enum rf_code rc;
+	return vote(t, COMMITTED, 0, "the commit", code, NULL, 0, NULL, e);
+}
 
-	if (!mine)
-		return vote(t, COMMITTED, 0, "the commit", code, NULL, 0, NULL, e);
-	if (!(all = calloc((size_t)t->ranks.ranks, sizeof *all)))
+/* Gathers `size` bytes of each rank, in *each, malloc'd. */
+static enum rf_code gather(struct rf_trainer *t, enum moment moment, const char *what, enum rf_code code,
+                           const void *mine, size_t size, void **each, struct rf_err *e)
+{
+	if (!(*each = calloc((size_t)t->ranks.ranks, size)))
 		return rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", t->ranks.ranks);
-	rc = vote(t, ENDED, t->run.at.commits, "the end of batch", code, mine, sizeof *mine, all, e);
-	for (int i = 1; rc == RF_OK && i < t->ranks.ranks; i++)
-		if (*all[i].weights && strcmp(all[i].weights, all->weights))
-			rc = rf_fail(e, RF_ENUMERIC, "rank %d has other weights than rank 0 after the batch",
-			             i);
-	*mine = *all;
-	free(all);
+	return vote(t, moment, t->batches, what, code, mine, size, *each, e);
+}
+
+enum rf_code rf_meet_more(struct rf_trainer *t, bool mine, bool *any, struct rf_err *e)
+{
+	void *each;
+	enum rf_code rc = gather(t, MORE, "the records of batch", RF_OK, &mine, sizeof mine, &each, e);
+
+	*any = false;
+	for (int i = 0; rc == RF_OK && i < t->ranks.ranks; i++)
+		*any |= ((bool *)each)[i];
+	free(each);
+	return rc;
+}
+
+enum rf_code rf_meet_ahead(struct rf_trainer *t, const struct rf_totals *mine, struct rf_totals *all,
+                           struct rf_err *e)
+{
+	void *each;
+	enum rf_code rc = gather(t, AHEAD, "the first mini-batch of batch", RF_OK, mine, sizeof *mine, &each,
+	                         e);
+
+	*all = (struct rf_totals){ .records = 0 };
+	for (int i = 0; rc == RF_OK && i < t->ranks.ranks; i++)
+		add_totals(all, &((struct rf_totals *)each)[i]);
+	free(each);
+	return rc;
+}
+
+enum rf_code rf_meet_end(struct rf_trainer *t, enum rf_code code, struct rf_meet_end *end, struct rf_err *e)
+{
+	void *each;
+	enum rf_code rc = gather(t, ENDED, "the end of batch", code, end, sizeof *end, &each, e);
+
+	if (rc == RF_OK)
+		*end = *(struct rf_meet_end *)each;
+	free(each);
 	return rc;
 }
 

@@ -23,13 +23,16 @@ enum rf_code rf_meet_open(struct rf_trainer *t, enum rf_code code, struct rf_err
  * has ended.  outer: it is that of the step on the responses. */
 enum rf_code rf_meet_batch(struct rf_trainer *t, const struct rf_train *train, const struct rf_waiting *w,
                            bool outer, struct rf_meeting *all, struct rf_err *e);
-/* After a batch.  mine: what this rank knows of it, or NULL; it becomes what rank 0 knows. */
-struct rf_meet_batch_end {
-	char weights[17];            /* published; "": not by this rank, and then it takes rank 0's */
-	bool save, stop;             /* they are to be written to the disk; and this was the last batch */
-};
-enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, struct rf_meet_batch_end *mine,
-                            struct rf_err *e);
+/* After the commit. */
+enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, struct rf_err *e);
+/* Whether any rank has records of the next batch. */
+enum rf_code rf_meet_more(struct rf_trainer *t, bool mine, bool *any, struct rf_err *e);
+/* What all ranks' records of a mini-batch will have, before they have it. */
+enum rf_code rf_meet_ahead(struct rf_trainer *t, const struct rf_totals *mine, struct rf_totals *all,
+                           struct rf_err *e);
+/* After one of several batches: *end becomes what rank 0 has decided: whether to commit, and to stop. */
+struct rf_meet_end { bool save, stop; };
+enum rf_code rf_meet_end(struct rf_trainer *t, enum rf_code code, struct rf_meet_end *end, struct rf_err *e);
 /* In the middle of a commit with --shard optimizer: rank 0 has begun the file of moments, path; the others
  * say NULL, and learn in which folder of the run it is: name.  Then, that each has written its part. */
 enum rf_code rf_meet_moments(struct rf_trainer *t, enum rf_code code, const char *path,

@@ -66,7 +66,6 @@ void rf_step_totals(const struct rf_step *s, struct rf_record *const *r, int n, 
 
 enum rf_code rf_step_begin(struct rf_step *s, const struct rf_totals *all, struct rf_err *e)
 {
-	s->missed = s->alone = 0;
 	return all ? rf_train_ahead(s->train, all, e) : RF_OK;
 }
 

@@ -36,7 +36,8 @@ struct rf_step {
 	struct rf_entropy entropy;
 	bool ahead;                  /* the record in hand is of the first mini-batch */
 	struct rf_group_stats groups; /* of the record in hand */
-	uint64_t missed, alone;      /* records that were too short; without another position for --shift */
+	/* so far: records that were too short; that have no other position for --shift */
+	uint64_t missed, alone;
 };
 #define RF_STEP_DEFAULTS { .select = RF_SELECT_DEFAULTS, .rollouts = RF_ROLLOUT_DEFAULTS, \
                            .reward = RF_REWARD_DEFAULTS }

@@ -8,6 +8,7 @@
  * The memory for this is taken at the start, because the end of an hour's work is too late to find that there
  * is too little: the step is written from the device one block at a time. */
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,10 +48,6 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 		  "if a gradient is not finite: stop, or count the step but skip it", false },
 		{ "log", 0, RF_OPT_TEXT, &t->log, 0, 0, "file",
 		  "append one line of JSON per optimizer step to this file", RF_OPT_OF_BATCH },
-		{ "live", 0, RF_OPT_TEXT, &t->live, 0, 0, "dir",
-		  "read a long stream, and publish the weights there after each batch", RF_OPT_OF_BATCH },
-		{ "commit-every", 0, RF_OPT_TEXT, &t->commit_every, 0, 0, "n|time",
-		  "with --live, commit every n batches, or every 10m; and the last", RF_OPT_OF_BATCH },
 		{ "weights-out", 0, RF_OPT_TEXT, &t->weights_out, 0, 0, "dir",
 		  "write a checkpoint there instead of a step; -m: any model", false },
 		{ .name = NULL },
@@ -79,17 +76,38 @@ void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER
 	RF_OPT_FILL(opts, table, RF_TRAINER_LOSS_OPTS);
 }
 
-static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
+void rf_trainer_policy_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_POLICY_OPTS])
 {
-	size_t n = strlen(t->stale);
-	uint64_t commits = INT64_MAX;
+	struct rf_train *train = &t->train;
+	const struct rf_opt table[] = {
+		{ "rl-coef", 0, RF_OPT_REAL, &train->rl_coef, 0, 1e6, "c", "weight of the policy loss",
+		  true },
+		{ "clip", 0, RF_OPT_REAL, &train->policy.clip, 0, 1, "eps",
+		  "clip the probability ratio to 1 - eps .. 1 + eps", true },
+		{ "dual-clip", 0, RF_OPT_REAL, &train->policy.dual_clip, 1, 1e6, "c",
+		  "where the advantage A is negative, the loss is at most -A c", true },
+		{ "need-rollouts", 0, RF_OPT_FLAG, &t->need_rollouts, 0, 0, NULL,
+		  "fail if no record of a batch has rollouts", false },
+		{ "log-gradients", 0, RF_OPT_FLAG, &train->log_gradients, 0, 0, NULL,
+		  "log norms and cosine of both losses' gradients; takes twice as long", false },
+		{ .name = NULL },
+	};
 
-	if (strcmp(t->stale, "any") && (!n || !rf_number(t->stale, n, &commits) || commits > INT64_MAX))
-		return rf_fail(e, RF_EUSAGE,
-		               "--stale: '%.40s' is neither a number of commits nor 'any' (try --help)",
-		               t->stale);
-	t->stale_commits = (int64_t)commits;
-	return RF_OK;
+	RF_OPT_FILL(opts, table, RF_TRAINER_POLICY_OPTS);
+}
+
+void rf_trainer_batch_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_BATCH_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "batch", 0, RF_OPT_INT, &t->batch, 0, 1 << 24, "n",
+		  "sequences whose rollouts are made by the same weights; 0: the whole stream",
+		  RF_OPT_RESULT },
+		{ "commit-every", 0, RF_OPT_TEXT, &t->commit_every, 0, 0, "n|time",
+		  "commit every n batches, or every 10m; and the last", RF_OPT_OF_BATCH },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_TRAINER_BATCH_OPTS);
 }
 
 /* "10", or "30s", "10m", "2h". */
@@ -97,10 +115,12 @@ static enum rf_code read_commit_every(struct rf_trainer *t, struct rf_err *e)
 {
 	static const struct { char unit; int seconds; } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 } };
 	const char *text = t->commit_every;
-	size_t n = strlen(text);
+	size_t n = text ? strlen(text) : 0;
 	uint64_t number = 0;
 	int unit = 0;
 
+	if (!text)
+		return RF_OK;
 	for (size_t i = 0; n && i < sizeof units / sizeof *units; i++)
 		if (text[n - 1] == units[i].unit)
 			unit = units[i].seconds;
@@ -112,6 +132,19 @@ static enum rf_code read_commit_every(struct rf_trainer *t, struct rf_err *e)
 		               text);
 	t->every = unit ? 0 : (int64_t)number;
 	t->every_seconds = (double)number * unit;
+	return RF_OK;
+}
+
+static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
+{
+	size_t n = strlen(t->stale);
+	uint64_t commits = INT64_MAX;
+
+	if (strcmp(t->stale, "any") && (!n || !rf_number(t->stale, n, &commits) || commits > INT64_MAX))
+		return rf_fail(e, RF_EUSAGE,
+		               "--stale: '%.40s' is neither a number of commits nor 'any' (try --help)",
+		               t->stale);
+	t->stale_commits = (int64_t)commits;
 	return RF_OK;
 }
 
@@ -196,14 +229,6 @@ static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
 	if (t->ranks.launch && t->train.sum != RF_SUM_EXACT)
 		return rf_fail(e, RF_EUSAGE,
 		               "--ranks requires --sum exact: only so the number of ranks changes nothing");
-	if (t->live && (t->grad_out || t->grad_in || t->weights_out || t->allow_empty || t->engine.dry_run))
-		return rf_fail(e, RF_EUSAGE, "--live cannot be combined with %s",
-		               t->grad_out       ? "--grad-out"
-		               : t->grad_in      ? "--grad-in"
-		               : t->weights_out  ? "--weights-out"
-		               : t->allow_empty  ? "--allow-empty: who waits for the weights after an empty "
-		                                   "batch would wait for ever"
-		                                 : "--dry-run: leave it out");
 	if (t->outer && t->grad_out)
 		return rf_fail(e, RF_EUSAGE,
 		               "--outer response cannot be combined with --grad-out: it follows the steps, "
@@ -212,6 +237,10 @@ static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
 		return rf_fail(e, RF_EUSAGE,
 		               "--outer response cannot be combined with --loss response: what a record has "
 		               "as a response is not among its tokens");
+	if (t->ranks.launch && t->batch && t->mini_batch && t->batch % t->mini_batch)
+		return rf_fail(e, RF_EUSAGE,
+		               "--batch must be a multiple of --mini-batch with --ranks: rf-cat --shard "
+		               "divides the stream by mini-batches");
 	if (t->train.schedule != RF_CONSTANT && t->train.total_steps <= t->train.warmup)
 		return rf_fail(e, RF_EUSAGE,
 		               "--lr-schedule cosine and linear require --total-steps to be more than "
@@ -237,13 +266,6 @@ static enum rf_code open_model(struct rf_trainer *t, struct rf_err *e)
 		return (dry && rf_is_config(path) ? rf_ckpt_of_config : rf_ckpt_open)(&t->run.at, path, e);
 	/* a dry run looks, and leaves the run to whoever trains it, as do all ranks but one */
 	return (dry || t->ranks.rank ? rf_run_look : rf_run_open)(&t->run, path, e);
-}
-
-/* Publishes the weights that the run is at: one rank of each host, since all ranks have the same weights. */
-static enum rf_code publish_first(struct rf_trainer *t, struct rf_err *e)
-{
-	return rf_live_open(&t->published, t->live, &t->run.at, (void *)t->engine.model.w,
-	                    &t->engine.transfer, e);
 }
 
 static enum rf_code open_here(struct rf_trainer *t, struct rf_err *e)
@@ -274,18 +296,9 @@ static enum rf_code open_here(struct rf_trainer *t, struct rf_err *e)
 		return rc;
 	if (t->grad_in && (rc = rf_grad_file_check(&t->train, t->grad_in, at->weights, e)) != RF_OK)
 		return rc;
-	if ((rc = rf_engine_open(&t->engine, at, true, e)) != RF_OK || t->engine.dry_run ||
-	    (rc = rf_train_open(&t->train, e)) != RF_OK)
+	if ((rc = rf_engine_open(&t->engine, at, true, e)) != RF_OK || t->engine.dry_run)
 		return rc;
-	t->saved_at = rf_now();
-	if (t->live && !t->ranks.local) {
-		bool left;
-
-		/* rf_trainer_expects() removes leftovers after it has read the first mark of the input */
-		if ((rc = rf_live_look(t->live, &left, e)) == RF_OK && !left)
-			rc = publish_first(t, e);
-	}
-	return rc;
+	return rf_train_open(&t->train, e);
 }
 
 /* Of the optimizer.  A dry run joins no others; it counts what a rank would keep if a launcher says how many
@@ -306,13 +319,15 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 {
 	enum rf_code rc;
 
-	t->started = rf_now();
+	t->started = t->saved_at = rf_now();
 	t->train.engine = &t->engine;
 	t->train.ranks = &t->ranks;
 	t->train.work = &t->work;
 	if (!t->engine.work)
 		rf_work_init(&t->work, &t->engine, rf_trainer_use(t));
 	t->engine.response = t->outer == RF_OUTER_RESPONSE;
+	if (!t->mini_batch)
+		t->mini_batch = t->batch;
 	if ((rc = read_stale(t, e)) != RF_OK || (rc = read_commit_every(t, e)) != RF_OK ||
 	    (rc = check_settings(t, e)) != RF_OK)
 		return rc;
@@ -348,23 +363,9 @@ static void begin_batch(struct rf_trainer *t)
 	t->part = 0;
 	t->began = rf_meet_began(t);
 	t->records = t->all_records = t->all_joined = t->all_rollouts = 0;
-	t->trained_on = 0;
+	t->trained_on = t->unsaved ? t->trained_on : 0;
 	t->mini_batches = t->skipped = t->taught_nothing = 0;
-	t->lines.n = 0;
-}
-
-enum rf_code rf_trainer_expects(struct rf_trainer *t, int64_t batch, struct rf_err *e)
-{
-	const long long commits = (long long)t->run.at.commits;
-
-	if (batch == commits) {
-		t->published.begun = true;
-		return t->ranks.local || t->published.lock >= 0 ? RF_OK : publish_first(t, e);
-	}
-	return rf_fail(e, RF_EDATA,
-	               "the stream has batch %lld, but %s has %lld commits, so batch %lld is next (rf-cat "
-	               "--first-batch numbers them)",
-	               (long long)batch, t->engine.path, commits, commits);
+	t->lines.n = t->unsaved ? t->lines.n : 0;
 }
 
 enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
@@ -468,8 +469,6 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 		{ "timing_s/reduce", st->reduce, true },
 		{ "timing_s/optimizer", st->optimizer, true },
 		{ "timing_s/spread", st->spread, t->ranks.ranks > 1 },
-		{ "timing_s/publish", t->publish_seconds, t->publish_seconds >= 0 },
-		{ "timing_s/commit", t->save_seconds, t->save_seconds >= 0 },
 		{ "timing_s/step", seconds, true },
 		{ "perf/throughput", seconds > 0 ? (double)st->tokens / seconds : 0, true },
 	};
@@ -487,7 +486,6 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 		rf_jline_real(&t->lines, rf_reward_key(key, st->part[i].name), st->part[i].value);
 	figures(&t->lines, rest, sizeof rest / sizeof *rest);
 	rf_jline_end(&t->lines);
-	t->publish_seconds = t->save_seconds = -1;
 	t->older = 0;
 	return t->lines.failed ? rf_fail(e, RF_ENOMEM, "out of memory (metrics)") : RF_OK;
 }
@@ -750,28 +748,23 @@ static enum rf_code moments_for_rank_0(struct rf_trainer *t, struct rf_err *e)
 	return rf_meet_written(t, rc, e);
 }
 
-/* What is committed; hash: room for that of the records. */
-static struct rf_commit what(struct rf_trainer *t, char hash[17])
+static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
 {
 	const struct rf_model *m = &t->engine.model;
-
-	snprintf(hash, 17, "%016llx", (unsigned long long)t->trained_on);
-	return (struct rf_commit){
+	char hash[17];
+	const struct rf_commit c = {
 		.step = t->step, .updates = t->updates, .weights = (void *)m->w, .m = (void *)m->m,
 		.v = (void *)m->v, .transfer = &t->engine.transfer,
 		.own = parted(t) ? &m->own : NULL, .rest = moments_of_others, .rest_arg = t,
-		.data_hash = hash, .data_next = t->run.at.data_next + (int64_t)t->all_records,
+		.data_hash = hash, .batches = t->unsaved,
+		.data_next = t->run.at.data_next +
+		             (int64_t)(t->unsaved ? t->unsaved_records : t->all_records),
 		.keep = t->keep, .keep_every = t->keep_every,
 		.stop = t->stop,
 	};
-}
-
-static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
-{
-	char hash[17];
-	const struct rf_commit c = what(t, hash);
 	enum rf_code rc;
 
+	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)t->trained_on);
 	if (t->ranks.rank)
 		return parted(t) && !t->weights_out ? moments_for_rank_0(t, e) : RF_OK;
 	if ((rc = check_weights(t, e)) == RF_OK)
@@ -827,95 +820,63 @@ enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 	return rc == RF_OK && t->outer && t->all_records ? outer_step(t, e) : rc;
 }
 
-/* ---- batches of a long stream -------------------------------------------------------------- */
-
-/* Writes the run's step to the disk, which only rank 0 does. */
-static enum rf_code save(struct rf_trainer *t, struct rf_err *e)
+enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e)
 {
-	const double from = rf_now();
-	char hash[17];
-	struct rf_commit c = what(t, hash);
-	enum rf_code rc = t->ranks.rank ? RF_OK : rf_made_note(t, e);
+	enum rf_code rc = RF_OK;
 
-	if (rc == RF_OK)
-		rc = !t->ranks.rank ? rf_run_save(&t->run, &c, e)
-		     : parted(t)    ? moments_for_rank_0(t, e)
-		                    : RF_OK;
+	if (t->all_records || t->unsaved)
+		rc = t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e)
+		                 : commit(t, e);
+	return rf_meet_commit(t, rc, e);
+}
 
-	rc = rf_meet_commit(t, rc, NULL, e);
-	t->unsaved = 0;
-	t->saved_at = rf_now();
-	t->save_seconds = t->saved_at - from;
-	return rc;
+/* ---- batches of a stream of many ------------------------------------------------------------- */
+
+int rf_trainer_share(const struct rf_trainer *t)
+{
+	if (!t->batch)
+		return INT_MAX;
+	if (t->ranks.ranks == 1)
+		return t->batch;
+	return t->batch / t->mini_batch * (int)rf_shard_count(&t->shard, t->mini_batch);
+}
+
+int rf_trainer_first(const struct rf_trainer *t, int n)
+{
+	const int64_t first = rf_shard_count(&t->shard, rf_shard_size(&t->shard, 0));
+
+	return first < n ? (int)first : n;
 }
 
 static bool asked_to_stop(const struct rf_trainer *t)
 {
 	char path[4096];
 
-	return rf_file_join(path, t->run.path, "stop", NULL) == RF_OK && access(path, F_OK) == 0;
+	return !t->weights_out && rf_file_join(path, t->run.path, "stop", NULL) == RF_OK &&
+	       access(path, F_OK) == 0;
 }
 
-/* What cannot be published need not be lost: it is committed, as if that had been the last batch; if rank 0
- * can do that alone. */
-static enum rf_code publish(struct rf_trainer *t, const struct rf_commit *c, struct rf_err *e)
+enum rf_code rf_trainer_end(struct rf_trainer *t, bool last, bool *stopped, struct rf_err *e)
 {
-	const double from = rf_now();
-	struct rf_commit some = *c;
+	struct rf_meet_end end = { .stop = asked_to_stop(t) };
 	enum rf_code rc;
 
-	/* those that rollouts may be made by, and the next */
-	some.keep = t->stale_commits < RF_HASH_HISTORY ? (int)t->stale_commits + 2 : 2;
-	rc = rf_live_publish(&t->published, &some, e);
-	t->publish_seconds = rf_now() - from;
-	if (rc != RF_OK && !t->ranks.rank && !parted(t) && rf_run_commit(&t->run, c, NULL) == RF_OK)
-		rf_blame(e, "step %lld was committed, but its weights could not be published",
-		         (long long)t->step);
+	if (t->all_records) {
+		t->unsaved++;
+		t->unsaved_records += t->all_records;
+	}
+	end.save = last || end.stop ||
+	           (t->every ? t->unsaved >= t->every : rf_now() - t->saved_at >= t->every_seconds);
+	rc = rf_meet_end(t, !end.save && !t->ranks.rank ? check_weights(t, e) : RF_OK, &end, e);
+	*stopped = end.stop;
+	t->batches++;
+	if (rc != RF_OK || !end.save)
+		return rc;
+	rc = rf_trainer_commit(t, e);
+	t->unsaved = 0;
+	t->unsaved_records = 0;
+	t->saved_at = rf_now();
 	return rc;
-}
-
-static enum rf_code end_batch(struct rf_trainer *t, struct rf_err *e)
-{
-	struct rf_meet_batch_end end = { .weights = "" };
-	char hash[17];
-	const struct rf_commit c = what(t, hash);
-	enum rf_code rc = t->ranks.rank ? RF_OK : check_weights(t, e);
-
-	if (rc == RF_OK && !t->ranks.rank)
-		rc = write_log(t, e);
-	if (rc == RF_OK && !t->ranks.local && (rc = publish(t, &c, e)) == RF_OK)
-		strcpy(end.weights, t->published.run.at.weights);
-	t->unsaved++;
-	end.stop = asked_to_stop(t);
-	end.save = end.stop || (t->every ? t->unsaved >= t->every
-	                                 : rf_now() - t->saved_at >= t->every_seconds);
-	if ((rc = rf_meet_commit(t, rc, &end, e)) != RF_OK)
-		return rc;
-	rf_run_pass(&t->run, &c, end.weights);
-	if (end.save && (rc = save(t, e)) != RF_OK)
-		return rc;
-	return end.stop ? rf_fail(e, RF_EBUSY,
-	                          "%s: stopped after %lld batches, as the run's file 'stop' asked: the same "
-	                          "command continues from here",
-	                          t->run.path, (long long)t->run.at.commits)
-	                : RF_OK;
-}
-
-enum rf_code rf_trainer_finish(struct rf_trainer *t, struct rf_err *e)
-{
-	return t->live && t->unsaved ? save(t, e) : RF_OK;
-}
-
-enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e)
-{
-	enum rf_code rc = RF_OK;
-
-	if (t->live)
-		return end_batch(t, e);
-	if (t->all_records)
-		rc = t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e)
-		                 : commit(t, e);
-	return rf_meet_commit(t, rc, NULL, e);
 }
 
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size)
@@ -945,7 +906,6 @@ void rf_trainer_close(struct rf_trainer *t)
 	rf_made_free(t);
 	rf_train_close(&t->train);
 	rf_engine_close(&t->engine);
-	rf_live_close(&t->published);
 	rf_run_close(&t->run);
 	rf_ranks_close(&t->ranks);
 }

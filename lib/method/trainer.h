@@ -3,10 +3,7 @@
  *
  * One stream is one batch: ceil(records / mini_batch) optimizer steps, or as many as asked for, with --outer
  * response one more, then one commit, which is made only after the stream's end record has been read.
- * Whatever happens before the commit leaves the run as it was.
- *
- * With --live a long stream is many batches.  After each the new weights are published in a folder (live.h),
- * where the programs before wait for them; to the disk go those after every n-th, and the last. */
+ * Whatever happens before the commit leaves the run as it was. */
 #ifndef RF_TRAINER_H
 #define RF_TRAINER_H
 
@@ -19,7 +16,6 @@
 #include "base/buf.h"
 #include "base/opt.h"
 #include "ckpt/ckpt.h"
-#include "ckpt/live.h"
 #include "engine/engine.h"
 #include "method/advantage.h"
 #include "method/train.h"
@@ -51,8 +47,8 @@ struct rf_trainer {
 	enum rf_on_nan on_nan;       /* what to do if a gradient is not finite */
 	const char *log;             /* the file to append metrics to */
 	const char *grad_in, *grad_out;
-	const char *live;            /* the folder to publish weights in; NULL: one stream is trained on */
-	const char *commit_every;    /* "10": batches; "10m", "30s", "2h": time; for --live */
+	int batch;                   /* rf-step: records of a batch; 0: the whole stream */
+	const char *commit_every;    /* rf-step: "10": batches; "10m", "30s", "2h": time; NULL: one batch */
 	const char *weights_out;     /* the directory of a checkpoint that is written instead of a commit */
 	const volatile sig_atomic_t *stop; /* as in struct rf_commit */
 	/* for the run's manifest (made.h): the program's entry, which the trainer releases; NULL:
@@ -66,12 +62,6 @@ struct rf_trainer {
 	bool done_before;            /* the run is already past --at, so there is nothing to do */
 	struct rf_run run;
 	json_t *start, *stages;      /* for the manifest: the run's beginning, the batch's history */
-	struct rf_live published;
-	int64_t every;               /* batches between commits to the disk, or 0: */
-	double every_seconds;
-	int64_t unsaved;             /* batches since the last one */
-	double saved_at;             /* when that was */
-	double publish_seconds, save_seconds; /* of the batch before; below 0: there was none */
 	int64_t step, updates;       /* optimizer steps; those of them that changed the weights */
 	struct rf_waiting mini;      /* the records of the current mini-batch */
 	/* --outer response: prompt and response of each record so far that has one, and nothing else of it */
@@ -84,25 +74,36 @@ struct rf_trainer {
 	uint64_t all_records, all_joined; /* of all ranks', and those with a response */
 	uint64_t all_rollouts;       /* rollout tokens of all ranks' records, so far */
 	int older;                   /* commits by which the mini-batch's rollouts are older, the most */
-	uint64_t trained_on;         /* a hash of the records that were trained on */
+	uint64_t trained_on;         /* a hash of the records that were trained on, since the last commit */
+	/* of a stream of many batches: */
+	int64_t every;               /* batches between commits, or 0: */
+	double every_seconds;
+	double saved_at;             /* when the last one was */
+	int unsaved;                 /* batches since then, */
+	uint64_t unsaved_records;    /* and their records, those of all ranks */
+	int64_t batches;             /* in all */
 	struct rf_group_stats groups; /* of the mini-batch */
 	int mini_batches, skipped, taught_nothing; /* all; gradient not finite; nothing to learn from */
 	struct rf_buf lines;         /* metrics that are not in the log yet */
 	double started;              /* the time of rf_trainer_open() */
 };
 #define RF_TRAINER_DEFAULTS { .at = -1, .stale = "0", .keep = 2, .run = { .lock = -1 }, \
-                              .published = RF_LIVE_DEFAULTS, .commit_every = "1", \
-                              .publish_seconds = -1, .save_seconds = -1, \
                               .ranks = RF_RANKS_DEFAULTS, \
                               .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS }
 
-/* --mini-batch --steps --records --at --keep --keep-every --on-nan --log --weights-out --live
- * --commit-every */
-enum { RF_TRAINER_OPTS = 12 };
+/* --mini-batch --steps --records --at --keep --keep-every --on-nan --log --weights-out */
+enum { RF_TRAINER_OPTS = 10 };
 void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS]);
 /* --ntp-coef --loss --mean --outer --allow-empty */
 enum { RF_TRAINER_LOSS_OPTS = 6 };
 void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_LOSS_OPTS]);
+
+/* --rl-coef --clip --dual-clip --need-rollouts --log-gradients */
+enum { RF_TRAINER_POLICY_OPTS = 6 };
+void rf_trainer_policy_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_POLICY_OPTS]);
+/* --batch --commit-every */
+enum { RF_TRAINER_BATCH_OPTS = 3 };
+void rf_trainer_batch_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_BATCH_OPTS]);
 
 /* The use of memory that training makes, which another may contain. */
 struct rf_use rf_trainer_use(struct rf_trainer *t);
@@ -118,10 +119,10 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e);
 /* Notes for the log how many commits old they are.  Errors: RF_EDATA: the stream's rollouts were made by
  * weights that are too old (--stale), or unknown. */
 enum rf_code rf_trainer_check_weights(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
-/* With --live, looks at the number of a batch, which is the first that is read of it.  If a killed trainer
- * left weights in the folder, publishes the run's instead.  Errors: RF_EDATA: another batch is next; those of
- * rf_live_open(). */
-enum rf_code rf_trainer_expects(struct rf_trainer *t, int64_t batch, struct rf_err *e);
+/* How many records this rank has of a batch; INT_MAX: all of the stream. */
+int rf_trainer_share(const struct rf_trainer *t);
+/* How many of the first n of these are of its first mini-batch. */
+int rf_trainer_first(const struct rf_trainer *t, int n);
 /* Begins a batch.  Looks at whose share the stream is.  Errors: RF_EDATA: not this rank's, or of other
  * mini-batches. */
 enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
@@ -134,13 +135,11 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
 enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e);
 /* Writes the metrics and commits the step, with --weights-out the checkpoint; or with --grad-out writes the
  * gradient alone.  If the stream had no records, does nothing.  The run's steps do not change before this.
- * t->stop is checked until what is written gets its name.
- *
- * With --live: publishes the weights, and commits if that is due.  Errors: RF_EBUSY: somebody has made the
- * file RUN/stop, so that all is committed, and that was the last batch. */
+ * t->stop is checked until what is written gets its name. */
 enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e);
-/* With --live, after the last batch: commits what is not. */
-enum rf_code rf_trainer_finish(struct rf_trainer *t, struct rf_err *e);
+/* Ends one of several batches: commits it, with those before it that are not, if that is due, if it is the last,
+ * or if the file RUN/stop exists, which then is in *stopped. */
+enum rf_code rf_trainer_end(struct rf_trainer *t, bool last, bool *stopped, struct rf_err *e);
 /* Writes a line about mini-batches that made no optimizer step to buf, and returns buf; "": there were
  * none. */
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size);

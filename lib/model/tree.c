@@ -629,7 +629,8 @@ rf_f32 rf_tree_capture(struct rf_tree *t, int i)
 	const struct rf_model *m = t->model;
 	struct rf_pass *p = pass_of(t, i);
 
-	if (!holds(t, i))
+	/* where segments are run again, what mixers keep of one depends on the positions */
+	if (t->plan.recompute || !holds(t, i))
 		return rf_tree_forward(t, i);
 	aim(t, p, i);
 	make_ready(t, i);

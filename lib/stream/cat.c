@@ -4,7 +4,6 @@
  * A shuffle sorts by a random number that is drawn for each record's id.  So the order depends on the seed
  * and on which records there are, but not on the order in which they arrived.  Each repetition draws new
  * numbers. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,10 +30,7 @@ struct rf_cat {
 	struct rf_head head;   /* of the first input; compared with the others' */
 	char *first;           /* its name */
 	struct rf_head shown;  /* the caller's copy */
-	uint64_t from, to;     /* the range, or a batch's part of it */
-	uint64_t end;          /* of the range */
-	char range[48];        /* of a batch, as a text */
-	int64_t batch;         /* its number */
+	uint64_t from, to;     /* the range */
 	uint64_t passed;       /* bytes of the inputs before this one */
 	uint64_t index;        /* of the next record of the joined inputs */
 	struct rf_ids ids;
@@ -68,15 +64,6 @@ static enum rf_code read_range(struct rf_cat *c, struct rf_err *e)
 		               "--range: '%s' is not I:J, I: or :J with I <= J",
 		               s);
 	return RF_OK;
-}
-
-/* A batch begins at c->from. */
-static void cut_range(struct rf_cat *c)
-{
-	const uint64_t batch = (uint64_t)c->o.batch;
-
-	c->to = c->end - c->from > batch ? c->from + batch : c->end;
-	snprintf(c->range, sizeof c->range, "%" PRIu64 ":%" PRIu64, c->from, c->to);
 }
 
 bool rf_cat_changes(const struct rf_cat *c)
@@ -137,11 +124,7 @@ static enum rf_code open_next(struct rf_cat *c, struct rf_err *e)
 		c->passed += rf_in_bytes(c->in);
 	rf_in_close(c->in);
 	c->in = NULL;
-	if (!c->o.follow)
-		rc = rf_in_open(&c->in, c->n ? c->paths[c->opened] : NULL, c->o.max_record, e);
-	else if ((rc = rf_in_follow(&c->in, c->n ? c->paths[0] : NULL, c->o.max_record, c->o.patience,
-	                            c->o.watched, e)) == RF_OK)
-		rc = rf_in_begin(c->in, e);
+	rc = rf_in_open(&c->in, c->n ? c->paths[c->opened] : NULL, c->o.max_record, e);
 	if (rc == RF_OK && c->opened++)
 		rc = heads_agree(c, e);
 	return rc;
@@ -179,8 +162,6 @@ static enum rf_code pull(struct rf_cat *c, struct rf_record **rec, struct rf_err
 	for (;;) {
 		if (c->index < c->from)
 			rc = skip(c, c->from - c->index, e);
-		else if (c->index >= c->to && c->to < c->end)
-			return RF_EOF; /* another batch follows */
 		else if (c->index >= c->to)
 			rc = skip(c, UINT64_MAX, e); /* to the end, so that its count is seen */
 		else if ((rc = rf_next(c->in, rec, e)) == RF_OK)
@@ -473,53 +454,6 @@ static enum rf_code make_head(struct rf_cat *c, struct rf_err *e)
 	return RF_OK;
 }
 
-const char *rf_cat_range(const struct rf_cat *c)
-{
-	return c->o.batch ? c->range : NULL;
-}
-
-int64_t rf_cat_batch(const struct rf_cat *c)
-{
-	return c->o.follow ? rf_in_batch(c->in) : c->batch;
-}
-
-/* The input's next batch, which may not be joined with those before. */
-static enum rf_code follow(struct rf_cat *c, struct rf_err *e)
-{
-	enum rf_code rc = rf_in_again(c->in, e);
-
-	if (rc != RF_OK || (rc = rf_in_begin(c->in, e)) != RF_OK)
-		return rc;
-	rf_head_free(&c->head);
-	c->index = 0;
-	return rf_head_copy(&c->head, rf_in_head(c->in), e);
-}
-
-enum rf_code rf_cat_again(struct rf_cat *c, struct rf_err *e)
-{
-	enum rf_code rc;
-
-	if (c->o.follow && (rc = follow(c, e)) != RF_OK)
-		return rc;
-	if (!c->o.follow && (!c->o.batch || c->to == c->end))
-		return RF_EOF;
-	c->batch++;
-	if (c->o.batch) {
-		c->from = c->to;
-		cut_range(c);
-	}
-	rf_ids_free(&c->ids);
-	c->ids = (struct rf_ids){ 0 };
-	if (c->next)
-		drop(&c->hand[c->next - 1]);
-	c->written = 0;
-	c->held = c->next = 0;
-	c->mini_batch = 0;
-	c->dealt = false;
-	rf_head_free(&c->shown);
-	return make_head(c, e);
-}
-
 enum rf_code rf_cat_open(struct rf_cat **to, const struct rf_cat_options *o, char *const *paths, int n,
                          struct rf_err *e)
 {
@@ -531,15 +465,11 @@ enum rf_code rf_cat_open(struct rf_cat **to, const struct rf_cat_options *o, cha
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	c->o = *o;
 	c->paths = paths;
-	c->batch = o->first_batch;
 	c->n = n;
 	c->round = -1;
 	rf_head_init(&c->head);
 	rf_head_init(&c->shown);
 	rc = read_range(c, e);
-	c->end = c->to;
-	if (rc == RF_OK && o->batch)
-		cut_range(c);
 	if (rc == RF_OK)
 		rc = open_next(c, e);
 	if (rc == RF_OK && !(c->first = strdup(rf_in_name(c->in))))

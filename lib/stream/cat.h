@@ -2,10 +2,7 @@
  *
  * The order is this: the inputs are joined; a range of their records is taken; each record is cut to its
  * prompt or response, or its response is split off or joined; the records are shuffled; the result is
- * repeated; new ids are assigned; of each mini-batch a rank's share remains.
- *
- * If the range is cut into batches, or the input has them, the output is as many streams, one after the
- * other, each as if there were no other part of it. */
+ * repeated; new ids are assigned; of each mini-batch a rank's share remains. */
 #ifndef RF_CAT_H
 #define RF_CAT_H
 
@@ -33,11 +30,6 @@ struct rf_cat_options {
 	int epoch;            /* number, from 0, of the seed's shuffled order; a repetition takes the next */
 	int repeat;           /* how often the records are written; above 1 implies renumber */
 	bool renumber;        /* assign ids 0, 1, 2, ... in the order of the output */
-	int batch;            /* records of each batch that the range is cut into; 0: it is not cut */
-	int first_batch;      /* the number of the first one */
-	bool follow;          /* the input is a long stream, and each batch of it is one of the output */
-	double patience;      /* as in rf_in_follow() */
-	int watched;
 	const char *share;    /* "r/R", "auto": whose share is written; NULL: all */
 	struct rf_shard shard; /* the share that is written; ranks 0 or 1: all */
 	uint64_t max_record;  /* bytes of a record's message at most */
@@ -46,7 +38,7 @@ struct rf_cat_options {
 #define RF_CAT_DEFAULTS { .seed = 1, .repeat = 1, .max_record = RF_MAX_RECORD, \
                           .shard = { .mini_batch = 32 } }
 
-enum { RF_CAT_OPTS = 12, RF_CAT_SHARE_OPTS = 4 };
+enum { RF_CAT_OPTS = 10, RF_CAT_SHARE_OPTS = 4 };
 /* shares: those that only --shard gives a meaning */
 void rf_cat_options(struct rf_cat_options *o, struct rf_opt opts[RF_CAT_OPTS],
                     struct rf_opt shares[RF_CAT_SHARE_OPTS]);
@@ -69,13 +61,6 @@ bool rf_cat_changes(const struct rf_cat *c);
  * RF_EDATA: two heads disagree, an id occurs twice and ids are not assigned anew, or the part to be kept of a
  * record is empty or not known, or a response cannot be split off or joined. */
 enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err *e);
-/* After RF_EOF: goes on to the next batch, whose head rf_cat_head() is then.  Returns RF_EOF if there is
- * none. */
-enum rf_code rf_cat_again(struct rf_cat *c, struct rf_err *e);
-/* The range of the batch, as o->range says one; NULL: the range was not cut. */
-const char *rf_cat_range(const struct rf_cat *c);
-/* The number of the batch. */
-int64_t rf_cat_batch(const struct rf_cat *c);
 void rf_cat_close(struct rf_cat *c);  /* c may be NULL */
 
 /* Reads the output of rf-dump --json from path (NULL or "-": standard input) and writes the stream that it

@@ -1,4 +1,3 @@
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,10 +22,6 @@ void rf_cat_options(struct rf_cat_options *o, struct rf_opt opts[RF_CAT_OPTS],
 		  "number of the epoch; each epoch of a seed has its own order", true },
 		{ "repeat", 0, RF_OPT_INT, &o->repeat, 1, 1 << 30, "N",
 		  "N epochs in one stream; implies --renumber", true },
-		{ "batch", 0, RF_OPT_INT, &o->batch, 0, INT_MAX, "n",
-		  "cut the range into batches of n records: a long stream; 0: do not", false },
-		{ "first-batch", 0, RF_OPT_INT, &o->first_batch, 0, INT_MAX, "N",
-		  "number of the first batch", false },
 		{ "shard", 0, RF_OPT_TEXT, &o->share, 0, 0, "r/R|auto",
 		  "only the share of rank r of R, from 0; auto: of this process", false },
 		{ .name = NULL },
@@ -65,18 +60,6 @@ static enum rf_code settle_share(struct rf_cat_options *o, struct rf_err *e)
 
 enum rf_code rf_cat_settle(struct rf_cat_options *o, struct rf_err *e)
 {
-	const char *colon = o->range ? strchr(o->range, ':') : NULL;
-
 	o->response = o->split ? RF_RESPONSE_SPLIT : o->join ? RF_RESPONSE_JOIN : RF_RESPONSE_STAYS;
-	if (o->batch && (!colon || !colon[1]))
-		return rf_fail(e, RF_EUSAGE, "--batch requires --range I:J, which is cut into batches");
-	if (o->batch && (o->shuffle || o->repeat > 1))
-		return rf_fail(e, RF_EUSAGE,
-		               "--batch cannot be combined with --shuffle and --repeat: it cuts what is in "
-		               "its order already");
-	if (o->follow && (o->batch || o->range || o->shuffle || o->repeat > 1))
-		return rf_fail(e, RF_EUSAGE,
-		               "--follow cannot be combined with --batch, --range, --shuffle and --repeat: "
-		               "they are for what becomes a long stream");
 	return o->share ? settle_share(o, e) : RF_OK;
 }

@@ -1,15 +1,11 @@
 /* stream.h -- reads and writes a stream of sequence records, in a pipe or a file: rf-stream(5).
  *
  *     stream := frame(head) frame(record)* frame(end)
- *     long   := (frame(batch) stream)* frame(close)
  *
  * Each message is one zstd frame, with content size and checksum, that contains one msgpack object [seq,
  * type, body].  A stream without its end record counts as truncated, whatever else it contains.  No number
  * that a stream claims decides an allocation before it has been checked.
- *
- * A long stream has batch after batch, each a stream by itself, for programs that are started once for all of
- * them (--follow).  Its batches are numbered one after the other; without its closing mark it is truncated,
- * though the batches that have ended are whole. */
+ */
 #ifndef RF_STREAM_H
 #define RF_STREAM_H
 
@@ -78,17 +74,6 @@ struct rf_in;
  * input cannot be opened; RF_EUSAGE: standard input is a terminal; RF_EDATA: it is not a stream (the sentence
  * says what it looks like), or its head is invalid; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_in_open(struct rf_in **in, const char *path, uint64_t max_record, struct rf_err *e);
-/* The same for a long stream, at the mark of its first batch, whose head rf_in_begin() reads.  patience:
- * seconds to wait for bytes, there and later, at most; 0: for ever.  watched: a descriptor to which the
- * caller writes; -1: none.  Errors: as well RF_EDATA: it is not long; RF_EBUSY: nothing came for so long, or
- * nobody reads there any more (rf_file_abandoned()). */
-enum rf_code rf_in_follow(struct rf_in **in, const char *path, uint64_t max_record, double patience,
-                          int watched, struct rf_err *e);
-enum rf_code rf_in_begin(struct rf_in *in, struct rf_err *e);
-/* After RF_EOF of rf_next(): reads the mark of the next batch.  Returns RF_EOF when it was the closing mark,
- * and nothing follows it.  Errors: those of rf_in_open(). */
-enum rf_code rf_in_again(struct rf_in *in, struct rf_err *e);
-int64_t rf_in_batch(const struct rf_in *in);             /* the number of the batch; -1: it is not long */
 const struct rf_head *rf_in_head(const struct rf_in *in);
 const char *rf_in_name(const struct rf_in *in);          /* "<stdin>" or the path */
 /* Reads the next record, valid until the next call.  Returns RF_EOF when the end record was read, its count
@@ -131,15 +116,6 @@ struct rf_out;
  * whole at rf_out_finish() or not at all; a FIFO or device is written directly.  Errors: RF_EUSAGE: the
  * output is a terminal, or path is a directory; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_out_open(struct rf_out **out, const char *path, const struct rf_head *head, struct rf_err *e);
-/* The same for a long stream, of which nothing is written yet; rf_out_batch() writes the mark of a batch,
- * rf_out_begin() its head, rf_out_end() its end record, and rf_out_finish() the closing mark.  A mark is
- * written as soon as it is known, so that it comes to all programs behind before they wait for anything.
- * patience: seconds to wait until a reader takes anything, at most; then a write is RF_EBUSY.  0: for ever.
- * */
-enum rf_code rf_out_follow(struct rf_out **out, const char *path, double patience, struct rf_err *e);
-enum rf_code rf_out_batch(struct rf_out *out, int64_t number, struct rf_err *e);
-enum rf_code rf_out_begin(struct rf_out *out, const struct rf_head *head, struct rf_err *e);
-enum rf_code rf_out_end(struct rf_out *out, struct rf_err *e);
 /* Sets how many bytes a message may have, RF_MAX_RECORD by default.  rf_put() refuses a larger record with
  * RF_EDATA, because the readers of the stream have such a limit too and would fail later. */
 void rf_out_limit(struct rf_out *out, uint64_t max_record);

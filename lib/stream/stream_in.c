@@ -6,8 +6,6 @@
  * arrived and by the limit, and a frame can be skipped without decompressing it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,12 +41,6 @@ struct rf_in {
 	unsigned char *msg;     /* the message in it */
 	size_t msg_n, msg_cap;
 
-	bool follow;            /* it is a long stream: */
-	double patience;        /* seconds to wait for bytes; 0: for ever */
-	int watched;            /* a descriptor that somebody must read; -1: none */
-	uint64_t marks;         /* read so far */
-	int64_t batch;          /* the number of the one that is read; -1: none */
-
 	enum state state;
 	enum rf_code failure;
 	uint64_t seq;           /* of the next message */
@@ -65,12 +57,6 @@ static enum rf_code read_some(struct rf_in *in, struct rf_err *e)
 {
 	ssize_t n;
 
-	if (in->follow && !rf_file_wait(in->fd, POLLIN, in->watched, in->patience))
-		return rf_fail(e, RF_EBUSY,
-		               "%s: nothing has come for %.0f s (--follow-timeout): its writer stands still",
-		               in->name, in->patience);
-	if (in->follow && rf_file_abandoned(in->watched))
-		return rf_fail(e, RF_EBUSY, "%s: nobody reads what is made of it any more", in->name);
 	if ((n = rf_file_read_some(in->fd, in->buf + in->have, in->cap - in->have)) < 0)
 		return rf_fail(e, RF_EIO, "%s: read: %s", in->name, strerror(errno));
 	in->have += (size_t)n;
@@ -157,13 +143,9 @@ static enum rf_code skip_tables(struct rf_in *in, struct rf_err *e)
  * the number seq. */
 static enum rf_code at(const struct rf_in *in, uint64_t seq, uint64_t offset, struct rf_err *e)
 {
-	char batch[40] = "";
-
-	if (in->batch >= 0)
-		snprintf(batch, sizeof batch, "batch %" PRId64 ", ", in->batch);
 	if (!seq)
-		return rf_blame(e, "%s: %shead (byte %llu)", in->name, batch, (unsigned long long)offset);
-	return rf_blame(e, "%s: %srecord %llu (byte %llu)", in->name, batch, (unsigned long long)seq,
+		return rf_blame(e, "%s: head (byte %llu)", in->name, (unsigned long long)offset);
+	return rf_blame(e, "%s: record %llu (byte %llu)", in->name, (unsigned long long)seq,
 	                (unsigned long long)offset);
 }
 
@@ -276,7 +258,7 @@ static enum rf_code next_frame(struct rf_in *in, struct rf_err *e)
 	in->frame_offset = in->offset;
 	if (rc != RF_OK || (rc = fill(in, 1, e)) != RF_OK)
 		return rc;
-	if (shorter(in, 1) && !in->seq && !in->follow)
+	if (shorter(in, 1) && !in->seq)
 		return rf_fail(e, RF_EDATA, "the stream is empty");
 	if (shorter(in, 1))
 		return rf_fail(e, RF_EDATA,
@@ -293,7 +275,7 @@ static enum rf_code next_frame(struct rf_in *in, struct rf_err *e)
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-const char *const rf_msg_types[] = { "head", "seq", "end", "batch", "close" };
+const char *const rf_msg_types[] = { "head", "seq", "end" };
 
 enum rf_code rf_msg_open(struct rf_msg *m, const void *msg, size_t n, struct rf_err *e)
 {
@@ -312,9 +294,9 @@ enum rf_code rf_msg_open(struct rf_msg *m, const void *msg, size_t n, struct rf_
 	rf_mp_next(&p, &it);
 	if (it.type != RF_MP_STR)
 		return rf_fail(e, RF_EDATA, "the message is not [seq, type, body]: type is not a string");
-	for (m->type = RF_MSG_HEAD; m->type <= RF_MSG_CLOSE && !rf_mp_is(&it, rf_msg_types[m->type]);)
+	for (m->type = RF_MSG_HEAD; m->type <= RF_MSG_END && !rf_mp_is(&it, rf_msg_types[m->type]);)
 		m->type++;
-	if (m->type > RF_MSG_CLOSE)
+	if (m->type > RF_MSG_END)
 		return rf_fail(e, RF_EDATA, "the message has the type '%s', which format %d does not define",
 		               rf_quote(quoted, sizeof quoted, it.data, it.n), RF_FORMAT);
 	m->body = p;
@@ -341,18 +323,6 @@ enum rf_code rf_end_decode(struct rf_end *end, struct rf_mp body, struct rf_err 
 	if (!v[1].p || rf_mp_next(&v[1], &hash) || hash.type != RF_MP_UINT)
 		return rf_fail(e, RF_EDATA, "the end record has no 'xxh64'");
 	*end = (struct rf_end){ count.u, hash.u };
-	return RF_OK;
-}
-
-enum rf_code rf_mark_decode(const struct rf_msg *m, int64_t *number, struct rf_err *e)
-{
-	const char *const key = m->type == RF_MSG_BATCH ? "number" : "count";
-	struct rf_mp_item it;
-	struct rf_mp v = rf_mp_get(m->body, key);
-
-	if (!v.p || rf_mp_next(&v, &it) || it.type != RF_MP_UINT || it.u > INT64_MAX)
-		return rf_fail(e, RF_EDATA, "the mark has no '%s'", key);
-	*number = (int64_t)it.u;
 	return RF_OK;
 }
 
@@ -383,7 +353,7 @@ static enum rf_code end_of_stream(struct rf_in *in, const struct rf_msg *m, stru
 		               (unsigned long long)end.count, (unsigned long long)in->seq - 1);
 	if (in->hashed && end.xxh64 != XXH64_digest(in->hash))
 		return rf_fail(e, RF_EDATA, "its hash does not match the records before it");
-	return in->follow ? RF_OK : nothing_follows(in, e); /* the next batch's mark may come later */
+	return nothing_follows(in, e);
 }
 
 /* Reads the next message and checks it as a message. */
@@ -397,11 +367,6 @@ static enum rf_code next_message(struct rf_in *in, struct rf_msg *m, struct rf_e
 		rc = rf_msg_open(m, in->msg, in->msg_n, e);
 	if (rc != RF_OK)
 		return rc;
-	if (m->type >= RF_MSG_BATCH)
-		return rf_fail(e, RF_EDATA,
-		               in->seq ? "a mark of a long stream comes before the end of its batch"
-		                       : "this is a long stream, of many batches, which only programs with "
-		                         "--follow and trainers with --live read");
 	if (m->seq != in->seq)
 		return rf_fail(e, RF_EDATA, "found record %llu where record %llu was expected",
 		               (unsigned long long)m->seq,
@@ -447,7 +412,7 @@ static enum rf_code advance(struct rf_in *in, struct rf_msg *m, struct rf_err *e
 	m->type = RF_MSG_SEQ;
 	if ((rc = next_message(in, m, e)) == RF_OK)
 		return RF_OK;
-	if (rc == RF_EIO || rc == RF_EBUSY)
+	if (rc == RF_EIO)
 		return failed(in, rc);
 	if (m->type == RF_MSG_END)
 		rf_blame(e, "%s: end record (byte %llu)", in->name, (unsigned long long)in->frame_offset);
@@ -667,83 +632,7 @@ static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
 	if (looks)
 		return rf_fail(e, RF_EDATA, "%s: not an rf stream: a zstd frame with other contents: %s",
 		               in->name, looks);
-	return rc == RF_EIO || rc == RF_EBUSY ? rc : at(in, 0, in->frame_offset, e);
-}
-
-/* Reads the mark of the next batch, or the closing one: RF_EOF. */
-static enum rf_code read_mark(struct rf_in *in, struct rf_err *e)
-{
-	struct rf_msg m;
-	int64_t number;
-	enum rf_code rc = skip_tables(in, e);
-
-	if (rc == RF_OK && shorter(in, 1))
-		rc = rf_fail(e, RF_EDATA,
-		             "the closing mark is missing (the long stream is truncated, or its writer "
-		             "died)");
-	if (rc != RF_OK || (rc = next_frame(in, e)) != RF_OK ||
-	    (rc = rf_msg_check(in->msg, in->msg_n, e)) != RF_OK ||
-	    (rc = rf_msg_open(&m, in->msg, in->msg_n, e)) != RF_OK)
-		return rc;
-	if (m.type < RF_MSG_BATCH)
-		return rf_fail(e, RF_EDATA,
-		               in->marks ? "a mark of a batch was expected here"
-		                         : "this is not a long stream, which begins with the mark of a "
-		                           "batch (rf-cat --batch writes one)");
-	if (m.seq != in->marks)
-		return rf_fail(e, RF_EDATA, "found mark %llu where mark %llu was expected",
-		               (unsigned long long)m.seq, (unsigned long long)in->marks);
-	if ((rc = rf_mark_decode(&m, &number, e)) != RF_OK)
-		return rc;
-	if (m.type == RF_MSG_CLOSE && (uint64_t)number != in->marks)
-		return rf_fail(e, RF_EDATA, "it counts %lld batches, but there are %llu", (long long)number,
-		               (unsigned long long)in->marks);
-	if (m.type == RF_MSG_BATCH && in->marks && number != in->batch + 1)
-		return rf_fail(e, RF_EDATA, "found batch %lld where batch %lld was expected",
-		               (long long)number, (long long)in->batch + 1);
-	if (m.type == RF_MSG_CLOSE)
-		return (rc = nothing_follows(in, e)) == RF_OK ? RF_EOF : rc;
-	in->marks++;
-	in->batch = number;
-	return RF_OK;
-}
-
-/* Of a long stream the next mark. */
-static enum rf_code next_mark(struct rf_in *in, struct rf_err *e)
-{
-	const uint64_t start = in->offset;
-	enum rf_code rc = read_mark(in, e);
-
-	if (rc != RF_OK && rc != RF_EOF && rc != RF_EIO && rc != RF_EBUSY)
-		rf_blame(e, "%s: mark (byte %llu)", in->name, (unsigned long long)start);
-	return rc;
-}
-
-enum rf_code rf_in_again(struct rf_in *in, struct rf_err *e)
-{
-	enum rf_code rc;
-
-	if (in->state == FAILED)
-		return rf_fail(e, in->failure, "%s: reading continued after a failure", in->name);
-	if ((rc = next_mark(in, e)) != RF_OK && rc != RF_EOF)
-		failed(in, rc);
-	return rc;
-}
-
-enum rf_code rf_in_begin(struct rf_in *in, struct rf_err *e)
-{
-	enum rf_code rc;
-
-	in->seq = 0;
-	in->hashed = true;
-	XXH64_reset(in->hash, 0);
-	rf_head_free(&in->head);
-	rf_head_init(&in->head);
-	in->state = HEAD_READ;
-	in->frame_offset = in->offset;
-	if ((rc = read_head(in, e)) != RF_OK)
-		failed(in, rc);
-	return rc;
+	return rc == RF_EIO ? rc : at(in, 0, in->frame_offset, e);
 }
 
 static enum rf_code begin(struct rf_in **to, struct rf_in *in, struct rf_err *e)
@@ -758,11 +647,7 @@ static enum rf_code begin(struct rf_in **to, struct rf_in *in, struct rf_err *e)
 	}
 	XXH64_reset(in->hash, 0);
 	in->hashed = true;
-	if ((rc = look_at_start(in, e)) == RF_OK)
-		rc = in->follow ? next_mark(in, e) : read_head(in, e);
-	if (rc == RF_EOF)
-		rc = rf_fail(e, RF_EDATA, "%s: the long stream has no batch", in->name);
-	if (rc != RF_OK) {
+	if ((rc = look_at_start(in, e)) != RF_OK || (rc = read_head(in, e)) != RF_OK) {
 		rf_in_close(in);
 		return rc;
 	}
@@ -777,7 +662,6 @@ static struct rf_in *fresh(const char *name, uint64_t max_record)
 	if (in) {
 		in->fd = -1;
 		in->file_size = -1;
-		in->batch = -1;
 		rf_quote(in->name, sizeof in->name, name, strlen(name));
 		in->max_record = max_record ? max_record : RF_MAX_RECORD;
 		rf_head_init(&in->head);
@@ -795,8 +679,7 @@ static int open_file(const char *path)
 	return fd;
 }
 
-static enum rf_code open_input(struct rf_in **to, const char *path, uint64_t max_record, bool follow,
-                               double patience, int watched, struct rf_err *e)
+enum rf_code rf_in_open(struct rf_in **to, const char *path, uint64_t max_record, struct rf_err *e)
 {
 	bool standard = !path || !strcmp(path, "-");
 	struct rf_in *in = fresh(standard ? "<stdin>" : path, max_record);
@@ -805,9 +688,6 @@ static enum rf_code open_input(struct rf_in **to, const char *path, uint64_t max
 	*to = NULL;
 	if (!in)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	in->follow = follow;
-	in->patience = patience;
-	in->watched = watched;
 	if (standard && isatty(STDIN_FILENO)) {
 		rf_in_close(in);
 		return rf_fail(e, RF_EUSAGE, "<stdin>: is a terminal: name a file, or pipe a stream into it");
@@ -827,17 +707,6 @@ static enum rf_code open_input(struct rf_in **to, const char *path, uint64_t max
 	if (S_ISREG(st.st_mode) && !lseek(in->fd, 0, SEEK_CUR))
 		in->file_size = st.st_size;
 	return begin(to, in, e);
-}
-
-enum rf_code rf_in_open(struct rf_in **to, const char *path, uint64_t max_record, struct rf_err *e)
-{
-	return open_input(to, path, max_record, false, 0, -1, e);
-}
-
-enum rf_code rf_in_follow(struct rf_in **to, const char *path, uint64_t max_record, double patience,
-                          int watched, struct rf_err *e)
-{
-	return open_input(to, path, max_record, true, patience, watched, e);
 }
 
 enum rf_code rf_in_open_bytes(struct rf_in **to, const void *data, size_t n, const char *name,
@@ -878,11 +747,6 @@ const struct rf_head *rf_in_head(const struct rf_in *in)
 const char *rf_in_name(const struct rf_in *in)
 {
 	return in->name;
-}
-
-int64_t rf_in_batch(const struct rf_in *in)
-{
-	return in->batch;
 }
 
 uint64_t rf_in_claimed(const struct rf_in *in)

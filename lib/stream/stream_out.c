@@ -22,8 +22,6 @@ struct rf_out {
 	uint64_t most;          /* bytes of a message */
 	int vocab;
 	bool ended;
-	bool follow;            /* it is a long stream: */
-	uint64_t marks;         /* written so far */
 };
 
 static void free_out(struct rf_out *out)
@@ -114,60 +112,19 @@ enum rf_code rf_out_open_messages(struct rf_out **to, const char *path, struct r
 	return RF_OK;
 }
 
-/* The head of a stream, which is the first of its messages. */
-static enum rf_code put_head(struct rf_out *out, const struct rf_head *head, struct rf_err *e)
-{
-	out->vocab = head->vocab;
-	out->ended = false;
-	out->seq = 0;
-	out->msg.n = 0;
-	XXH64_reset(out->hash, 0);
-	rf_head_encode(&out->msg, head);
-	return emit(out, e);
-}
-
 enum rf_code rf_out_open(struct rf_out **to, const char *path, const struct rf_head *head, struct rf_err *e)
 {
 	enum rf_code rc = rf_out_open_messages(to, path, e);
 
 	if (rc != RF_OK)
 		return rc;
-	if ((rc = put_head(*to, head, e)) != RF_OK) {
+	(*to)->vocab = head->vocab;
+	rf_head_encode(&(*to)->msg, head);
+	if ((rc = emit(*to, e)) != RF_OK) {
 		rf_out_abandon(*to);
 		*to = NULL;
 	}
 	return rc;
-}
-
-enum rf_code rf_out_follow(struct rf_out **to, const char *path, double patience, struct rf_err *e)
-{
-	enum rf_code rc = rf_out_open_messages(to, path, e);
-
-	if (rc == RF_OK) {
-		(*to)->follow = true;
-		(*to)->file.patience = patience;
-	}
-	return rc;
-}
-
-static enum rf_code put_mark(struct rf_out *out, enum rf_msg_type type, int64_t number, struct rf_err *e)
-{
-	out->msg.n = 0;
-	rf_mark_encode(&out->msg, out->marks, type, number);
-	return emit(out, e);
-}
-
-enum rf_code rf_out_batch(struct rf_out *out, int64_t number, struct rf_err *e)
-{
-	enum rf_code rc = put_mark(out, RF_MSG_BATCH, number, e);
-
-	out->marks++;
-	return rc;
-}
-
-enum rf_code rf_out_begin(struct rf_out *out, const struct rf_head *head, struct rf_err *e)
-{
-	return put_head(out, head, e);
 }
 
 void rf_out_limit(struct rf_out *out, uint64_t max_record)
@@ -201,12 +158,6 @@ static enum rf_code put_end(struct rf_out *out, struct rf_err *e)
 	return emit(out, e);
 }
 
-enum rf_code rf_out_end(struct rf_out *out, struct rf_err *e)
-{
-	out->ended = true;
-	return put_end(out, e);
-}
-
 static enum rf_code finish(struct rf_out *out, enum rf_code rc, struct rf_err *e)
 {
 	if (rc == RF_OK)
@@ -219,21 +170,7 @@ static enum rf_code finish(struct rf_out *out, enum rf_code rc, struct rf_err *e
 
 enum rf_code rf_out_finish(struct rf_out *out, struct rf_err *e)
 {
-	return finish(out, out->follow ? put_mark(out, RF_MSG_CLOSE, (int64_t)out->marks, e)
-	                               : put_end(out, e), e);
-}
-
-void rf_mark_encode(struct rf_buf *b, uint64_t seq, enum rf_msg_type type, int64_t number)
-{
-	msgpack_packer pk;
-
-	rf_pack_init(&pk, b);
-	msgpack_pack_array(&pk, 3);
-	msgpack_pack_uint64(&pk, seq);
-	rf_pack_text(&pk, rf_msg_types[type]);
-	msgpack_pack_map(&pk, 1);
-	rf_pack_text(&pk, type == RF_MSG_BATCH ? "number" : "count");
-	msgpack_pack_int64(&pk, number);
+	return finish(out, put_end(out, e), e);
 }
 
 void rf_end_encode(struct rf_buf *b, uint64_t seq, const struct rf_end *end)
@@ -253,7 +190,7 @@ void rf_end_encode(struct rf_buf *b, uint64_t seq, const struct rf_end *end)
 
 /* ---- messages as they are ------------------------------------------------------------------ */
 
-static enum rf_code put_message(struct rf_out *out, const void *msg, size_t n, struct rf_err *e)
+enum rf_code rf_put_message(struct rf_out *out, const void *msg, size_t n, struct rf_err *e)
 {
 	struct rf_end end;
 	struct rf_msg m;
@@ -265,8 +202,6 @@ static enum rf_code put_message(struct rf_out *out, const void *msg, size_t n, s
 		return rc;
 	if (out->ended)
 		return rf_fail(e, RF_EDATA, "a message follows the end record");
-	if (m.type >= RF_MSG_BATCH)
-		return rf_fail(e, RF_EDATA, "a mark of a long stream has no place in a stream of one batch");
 	if (m.seq != out->seq)
 		return rf_fail(e, RF_EDATA, "found record %llu where record %llu was expected",
 		               (unsigned long long)m.seq,
@@ -286,11 +221,6 @@ static enum rf_code put_message(struct rf_out *out, const void *msg, size_t n, s
 	out->msg.n = 0;
 	rf_buf_add(&out->msg, msg, n);
 	return emit(out, e);
-}
-
-enum rf_code rf_put_message(struct rf_out *out, const void *msg, size_t n, struct rf_err *e)
-{
-	return put_message(out, msg, n, e);
 }
 
 enum rf_code rf_out_close_messages(struct rf_out *out, struct rf_err *e)

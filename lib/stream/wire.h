@@ -9,9 +9,8 @@
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-/* The last two are marks of a long stream, which they divide. */
-enum rf_msg_type { RF_MSG_HEAD, RF_MSG_SEQ, RF_MSG_END, RF_MSG_BATCH, RF_MSG_CLOSE };
-extern const char *const rf_msg_types[RF_MSG_CLOSE + 1];
+enum rf_msg_type { RF_MSG_HEAD, RF_MSG_SEQ, RF_MSG_END };
+extern const char *const rf_msg_types[RF_MSG_END + 1];
 
 struct rf_msg { uint64_t seq; enum rf_msg_type type; struct rf_mp body; };
 
@@ -23,14 +22,10 @@ enum rf_code rf_msg_open(struct rf_msg *m, const void *msg, size_t n, struct rf_
 struct rf_end { uint64_t count, xxh64; };
 enum rf_code rf_end_decode(struct rf_end *end, struct rf_mp body, struct rf_err *e);
 
-/* What a mark says: the number of the batch behind it, or how many there were. */
-enum rf_code rf_mark_decode(const struct rf_msg *m, int64_t *number, struct rf_err *e);
-
 /* Append a whole message to b; b->failed is set if memory ran out. */
 void rf_head_encode(struct rf_buf *b, const struct rf_head *h);
 void rf_record_encode(struct rf_buf *b, uint64_t seq, const struct rf_record *r);
 void rf_end_encode(struct rf_buf *b, uint64_t seq, const struct rf_end *end);
-void rf_mark_encode(struct rf_buf *b, uint64_t seq, enum rf_msg_type type, int64_t number);
 
 /* Reads the body of a head that has passed rf_msg_check() into h, which must be initialised. */
 enum rf_code rf_head_decode(struct rf_head *h, struct rf_mp body, struct rf_err *e);

@@ -210,8 +210,6 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ ARRAY("<f4", "2,1", "-1,1"), ARRAY("<f4", "2", "-1,1"), "advantage does not have 2 dimensions" },
 	{ "\"other\":{\"x\":[1,{\"y\":\"z\"}]}", "\"other\":null", "'other' is nil" },
 	{ "\"seq\":1", "\"seq\":2", "found record 2 where record 1 was expected" },
-	{ "\"type\":\"seq\"", "\"type\":\"batch\"",
-	  "a mark of a long stream comes before the end of its batch" },
 	{ "\"type\":\"seq\"", "\"type\":\"head\"", "this is a second head" },
 };
 

@@ -504,8 +504,10 @@ static void test_run(void)
 	ok(moments && w[0] == 4 && w[r.at.params.total] == 2, "with its moments");
 	free(w);
 	for (int64_t step = 4; step < 24; step++)
-		train(&r, step, &(struct rf_commit){ .keep = 1, .keep_every = 10 }, &e);
-	ok(r.at.commits == 22 && r.at.past_count == RF_HASH_HISTORY + 1 && there("r/step-000010") &&
+		train(&r, step, &(struct rf_commit){ .keep = 1, .keep_every = 10,
+		                                    .batches = step == 4 ? 3 : 0 }, &e);
+	ok(r.at.commits == 24, "a commit of three batches counts as three (%lld)", (long long)r.at.commits);
+	ok( r.at.past_count == RF_HASH_HISTORY + 1 && there("r/step-000010") &&
 	           there("r/step-000020") && there("r/step-000023") && !there("r/step-000022") &&
 	           !there("r/step-000003"),
 	   "--keep and --keep-every (%s)", e.msg);

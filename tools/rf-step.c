@@ -1,0 +1,229 @@
+/* rf-step -- ReFINE's whole step in one program, batch after batch. */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "cli/cli_copy.h"
+#include "cli/cli_model.h"
+#include "method/meet.h"
+#include "method/reward_exec.h"
+#include "method/step.h"
+
+static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
+static struct rf_step step = RF_STEP_DEFAULTS;
+static struct rf_reward_exec_settings command = RF_REWARD_EXEC_DEFAULTS;
+static struct rf_reward_exec *exec; /* of the batch in hand; NULL: rewards are computed here */
+static struct rf_stage stage = RF_STAGE_DEFAULTS;
+static struct rf_copy copy;
+static struct rf_read batch;
+static struct rf_group_stats *groups; /* of the batch's records */
+static int learned;                   /* records of the batch that have their advantages */
+static int draw_step = -1;
+static struct rf_err err;
+
+static void must(enum rf_code rc)
+{
+	if (rc != RF_OK)
+		rf_die_err(&err);
+}
+
+/* However the program ends, the command must not stay behind. */
+static void stop_exec(void)
+{
+	rf_reward_exec_stop(exec);
+	exec = NULL;
+}
+
+static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf_err *e)
+{
+	(void)h;
+	rf_record_drop_rollout(r);
+	return rf_train_check(&trainer.train, r, e);
+}
+
+/* A record has its rewards: its advantages and, of the first mini-batch, its gradient. */
+static enum rf_code learn(void *arg, struct rf_record *r, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	(void)arg;
+	if ((rc = rf_step_advantage(&step, r, e)) != RF_OK || (rc = rf_step_gradient(&step, r, e)) != RF_OK ||
+	    (rc = rf_copy_put(&copy, r, e)) != RF_OK)
+		return rc;
+	stage.fit += r->rollout.tokens != NULL;
+	groups[learned] = step.groups;
+	return rf_read_replace(&batch, learned++, r, e);
+}
+
+/* Begins the rollouts of a batch; returns how many of its records are of the first mini-batch. */
+static int begin(void)
+{
+	const int first = rf_trainer_first(&trainer, batch.n);
+	const bool ahead = !command.command && !rf_train_ahead_needless(&trainer.train);
+	struct rf_totals own, all;
+
+	learned = 0;
+	if (!(groups = realloc(groups, ((size_t)batch.n + 1) * sizeof *groups)))
+		rf_die(EX_OSERR, "out of memory (a batch)");
+	step.select.draw_step = step.rollouts.draw_step = step.reward.draw_step =
+		(int)rf_draw_step(draw_step, trainer.step);
+	rf_step_totals(&step, batch.r, first, &own);
+	must(rf_meet_ahead(&trainer, &own, &all, &err));
+	must(rf_step_begin(&step, ahead ? &all : NULL, &err));
+	rf_engine_sign(&trainer.engine, &stage.head, true);
+	if (trainer.unsaved) /* the weights have no hash yet */
+		*stage.head.weights = 0;
+	stage.head.step = trainer.step;
+	rf_copy_open(&copy, &stage, &trainer);
+	if (command.command)
+		must(rf_reward_exec_start(&exec, &command, &stage.head, learn, NULL, &err));
+	return first;
+}
+
+/* The rollouts of a batch, by the weights as they are, with rewards and advantages. */
+static void roll_out(void)
+{
+	const int first = begin();
+
+	for (int i = 0; i < batch.n; i++) {
+		struct rf_record *r = batch.r[i];
+
+		if (fits(NULL, r, &err) != RF_OK ||
+		    rf_step_entropy(&step, r, i < first, &err) != RF_OK ||
+		    rf_step_select(&step, r, &err) != RF_OK ||
+		    rf_step_rollout(&step, r, &err) != RF_OK ||
+		    rf_step_reward(&step, r, &err) != RF_OK ||
+		    (exec ? rf_reward_exec_record(exec, r, -1, &err) : learn(NULL, r, &err)) != RF_OK)
+			rf_stage_blame(&stage, &batch, i, &err);
+	}
+	if (exec)
+		must(rf_reward_exec_finish(exec, &err));
+	stop_exec();
+	rf_copy_end(&copy);
+}
+
+/* A batch of the stream: rollouts, then an optimizer step for each mini-batch, then the commit.  Returns whether
+ * another batch follows. */
+static bool train(void)
+{
+	const bool rolls = trainer.train.rl_coef != 0;
+	bool more;
+
+	rf_stage_read(&stage, &batch, rf_trainer_share(&trainer));
+	must(rf_meet_more(&trainer, batch.more, &more, &err));
+	if (more && trainer.weights_out)
+		rf_die(EX_USAGE, "--weights-out takes one batch, but the stream has more than %d records "
+		                 "(--batch)", trainer.batch);
+	if (more && stage.output && !rf_copy_many(&stage))
+		rf_die(EX_USAGE, "-o: '%s' is for one batch, but the stream has more than %d records (--batch): "
+		                 "name an existing folder", stage.output, trainer.batch);
+	if (rolls)
+		roll_out();
+	for (int i = 0; i < batch.n; i++)
+		if ((!rolls && fits(NULL, batch.r[i], &err) != RF_OK) ||
+		    rf_trainer_add(&trainer, batch.r[i], rolls ? &groups[i] : NULL, &err) != RF_OK)
+			rf_stage_blame(&stage, &batch, i, &err);
+	rf_cli_end(&trainer, &stage, !more);
+	return more;
+}
+
+static void report(void)
+{
+	if (step.missed)
+		rf_say("%llu of %llu sequences were too short and have no positions: --chunks, -k and --margin "
+		       "need %d tokens", (unsigned long long)step.missed, (unsigned long long)stage.records,
+		       rf_select_least(&step.select));
+	if (step.alone)
+		rf_say("%llu of %llu sequences lost their rollouts: they have no other position for --shift %d",
+		       (unsigned long long)step.alone, (unsigned long long)stage.records, step.reward.shift);
+}
+
+int main(int argc, char *argv[])
+{
+	struct rf_opt model[RF_ENGINE_OPTS], select[RF_SELECT_OPTS], rollouts[RF_ROLLOUT_OPTS],
+		rewards[RF_REWARD_OPTS], exec_opts[RF_REWARD_EXEC_OPTS], policy[RF_TRAINER_POLICY_OPTS],
+		group[RF_ADVANTAGE_OPTS], loss[RF_TRAINER_LOSS_OPTS], batches[RF_TRAINER_BATCH_OPTS],
+		trains[RF_CLI_TRAINER_OPTS], stream[RF_STAGE_OPTS];
+	char name[RF_REWARD_EXEC_NAME];
+	const struct rf_opt draws[] = {
+		{ "seed", 0, RF_OPT_U64, &step.rollouts.seed, 0, 0, "n", "random seed", true },
+		{ "draw-step", 0, RF_OPT_INT, &draw_step, -1, INT_MAX, "n",
+		  "training step for the random numbers; -1: the model's", true },
+		{ .name = NULL },
+	};
+	const struct rf_cli cli = {
+		.name = "rf-step",
+		.usage = "-m run [--at step] [--batch n] [options] [file]\n"
+		         "       rf-step -m model --weights-out dir [options] [file]",
+		.summary = "Trains a run with ReFINE: rf-entropy to rf-grpo in one program, batch after batch.",
+		.example = "rf-cat --range 0:1280 corpus.rf | rf-step -m RUN --at 0 --batch 128 --mini-batch 32",
+		.also = "rf-grpo(1), rf-rollout(1), rf-reward(1), rf-stream(5)",
+		.opts = (const struct rf_opt *const[]){ model, select, rollouts, draws, rewards, exec_opts,
+		                                        policy, group, loss, batches, trains, stream, NULL },
+		.sections = (const struct rf_cli_section[]){
+			{ "Positions and rollouts", "chunks length smooth tau mode margin strict rollouts "
+			                            "temperature top-p top-k eos seed draw-step" },
+			{ "Rewards", "kind shift exec text tokenizer no-hidden kind-name timeout queue-limit" },
+			{ "Losses", "batch mini-batch rl-coef ntp-coef loss mean outer clip dual-clip group "
+			            "no-std allow-single need-rollouts" },
+			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
+			{ "Run and files", "at commit-every keep keep-every allow-empty log log-gradients "
+			                   "weights-out output max-record" },
+			RF_CLI_MACHINE, { NULL, NULL } },
+		.max_args = 1,
+	};
+
+	trainer.batch = 128;
+	trainer.mini_batch = 32;
+	trainer.commit_every = "1";
+	trainer.train.meter = command.meter = &stage.progress.meter;
+	step.train = &trainer.train;
+	step.base = rf_trainer_use(&trainer);
+	rf_engine_options(&trainer.engine, "run to train", model);
+	rf_select_options(&step.select, select);
+	rf_opt_leave_out(select, "length seed draw-step");
+	rf_rollout_options(&step.rollouts, rollouts);
+	rf_opt_leave_out(rollouts, "score seed draw-step");
+	rf_reward_options(&step.reward, rewards);
+	rf_opt_leave_out(rewards, "seed draw-step");
+	rf_reward_exec_options(&command, exec_opts);
+	rf_opt_leave_out(exec_opts, "model");
+	rf_trainer_policy_options(&trainer, policy);
+	rf_advantage_options(&step.advantage, group);
+	rf_trainer_loss_options(&trainer, loss);
+	rf_trainer_batch_options(&trainer, batches);
+	rf_cli_trainer_options(&trainer, trains);
+	rf_opt_leave_out(trains, "steps records");
+	rf_stage_options(&stage, "write the records with their advantages to this file", stream);
+	if (rf_cli_parse(&cli, argc, argv) == 0)
+		argv[1] = NULL;
+	rf_cli_trainer_settle(&trainer, trains, loss);
+	if (trainer.weights_out)
+		rf_cli_without(batches, "commit-every", "cannot be combined with --weights-out");
+	if (!trainer.log)
+		rf_cli_without(policy, "log-gradients", "requires --log");
+	if (command.command)
+		rf_cli_without(rewards, NULL, "cannot be combined with --exec");
+	else
+		rf_cli_without(exec_opts, NULL, "requires --exec");
+	if (command.command && !command.kind)
+		command.kind = rf_reward_exec_name(command.command, name);
+	command.model = command.tokenizer ? NULL : trainer.engine.path;
+	step.select.k = step.rollouts.k;
+	step.select.seed = step.reward.seed = step.rollouts.seed;
+	step.held = trainer.batch;
+
+	atexit(stop_exec);
+	rf_work_init(&trainer.work, &trainer.engine, rf_step_use(&step, &trainer.work));
+	trainer.engine.fits = fits;
+	rf_cli_trainer_open(&trainer, &stage, &cli, argv[1]);
+	rf_cli_fit_end(&trainer.engine);
+	while (train())
+		rf_cli_batch(&trainer, &stage);
+	rf_stage_close(&stage);
+	report();
+	rf_trainer_close(&trainer);
+	if (copy.late.code != RF_OK)
+		rf_die_err(&copy.late);
+	return 0;
+}
