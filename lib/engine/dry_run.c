@@ -65,7 +65,7 @@ static enum rf_code first_record(const struct rf_dry_run *d, struct rf_in *in, s
 		s->T = rf_engine_length(g, r);
 		from->length = "from the first record";
 	}
-	if (r->c) {
+	if (r->c && !g->work->use.decides_all) {
 		s->c = r->c;
 		from->rollouts = "from the first record";
 	}
@@ -84,7 +84,8 @@ static enum rf_code look(const struct rf_dry_run *d, struct rf_shape *s, struct 
 	struct rf_in *in;
 	enum rf_code rc;
 
-	*from = (struct source){ d->engine->max_len ? "--max-len" : "assumed", "assumed" };
+	*from = (struct source){ d->engine->max_len ? "--max-len" : "assumed",
+	                         d->engine->work->use.decides_all ? "from the options" : "assumed" };
 	if (!can_look(d->path))
 		return RF_OK;
 	if ((rc = rf_in_open(&in, d->path, d->max_record, e)) != RF_OK)
@@ -92,7 +93,7 @@ static enum rf_code look(const struct rf_dry_run *d, struct rf_shape *s, struct 
 	if ((rc = rf_engine_check_head(d->engine, rf_in_head(in), e)) != RF_OK) {
 		rf_blame(e, "%s", rf_in_name(in));
 	} else {
-		if (rf_work_expect(rf_in_head(in), s))
+		if (rf_work_expect(rf_in_head(in), s) && !d->engine->work->use.decides_all)
 			from->rollouts = "from the stream's history";
 		rc = first_record(d, in, s, from, e);
 	}

@@ -37,6 +37,7 @@ struct rf_use {
 	void (*needs)(const void *stage, const struct rf_shape *shape, struct rf_need *need);
 	/* lays out the stage's own device memory for a shape */
 	void (*place)(void *stage, const struct rf_shape *shape, struct rf_arena *a);
+	bool decides_all;            /* of c, n and k */
 };
 
 struct rf_work {

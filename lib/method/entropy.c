@@ -60,7 +60,7 @@ static void needs(const void *stage, const struct rf_shape *shape, struct rf_nee
 
 struct rf_use rf_entropy_use(struct rf_entropy *s)
 {
-	return (struct rf_use){ s, decide, needs, place };
+	return (struct rf_use){ s, decide, needs, place, false };
 }
 
 static void keep(struct rf_entropy *s, struct rf_record *r, rf_f32 hidden, int first, int rows, rf_f32 z)

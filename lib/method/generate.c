@@ -191,7 +191,7 @@ static void needs(const void *stage, const struct rf_shape *shape, struct rf_nee
 
 struct rf_use rf_generate_use(struct rf_generate_settings *s)
 {
-	return (struct rf_use){ s, decide, needs, place };
+	return (struct rf_use){ s, decide, needs, place, false };
 }
 
 /* Makes room for a batch.  What was needed before is held on to only if both together are modest. */

@@ -61,7 +61,7 @@ static void needs(const void *stage, const struct rf_shape *z, struct rf_need *n
 
 struct rf_use rf_logp_use(struct rf_logp *s)
 {
-	return (struct rf_use){ s, decide, needs, place };
+	return (struct rf_use){ s, decide, needs, place, false };
 }
 
 /* ---- a record ------------------------------------------------------------------------------ */

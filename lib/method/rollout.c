@@ -82,7 +82,7 @@ static void needs(const void *stage, const struct rf_shape *shape, struct rf_nee
 
 struct rf_use rf_rollout_use(struct rf_rollout_settings *s)
 {
-	return (struct rf_use){ s, decide, needs, place };
+	return (struct rf_use){ s, decide, needs, place, false };
 }
 
 /* A record at work.  Value j of rollout i at position p is at spot[p].at + j spot[p].step + i of token, logp

@@ -49,7 +49,7 @@ static void place(void *step, const struct rf_shape *shape, struct rf_arena *a)
 struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w)
 {
 	s->entropy.work = s->rollouts.work = w;
-	return (struct rf_use){ s, decide, needs, place };
+	return (struct rf_use){ s, decide, needs, place, true };
 }
 
 /* ---- the first mini-batch ------------------------------------------------------------------- */

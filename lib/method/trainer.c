@@ -178,7 +178,7 @@ static void place(void *stage, const struct rf_shape *s, struct rf_arena *a)
 
 struct rf_use rf_trainer_use(struct rf_trainer *t)
 {
-	return (struct rf_use){ t, decide, needs, place };
+	return (struct rf_use){ t, decide, needs, place, false };
 }
 
 /* What would fail at the end, when all is computed. */

@@ -246,7 +246,8 @@ static void prepare_training(bool rolls)
 	if (!rolls)
 		training.rl_coef = 0;
 	fused.train = &training;
-	fused.base = (struct rf_use){ &training, decide_training, needs_training, place_training };
+	fused.base = (struct rf_use){ &training, decide_training, needs_training,
+	                              place_training, false };
 	fused.rollouts.n = n ? atoi(n) : 1;
 	fused.select.draw_step = fused.rollouts.draw_step = fused.reward.draw_step = 0;
 	rollouts = fused.rollouts;
@@ -533,7 +534,7 @@ static void step(const struct size *x, int sizes)
 
 	prepare_training(true);
 	rollouts.work = &roller_work;
-	rf_work_init(&reader_work, &reader, (struct rf_use){ NULL });
+	rf_work_init(&reader_work, &reader, (struct rf_use){ .stage = NULL });
 	rf_work_init(&roller_work, &roller, rf_rollout_use(&rollouts));
 	for (int i = 0; i < ROUNDS; i++)
 		for (int j = 0; j < sizes; j++) {

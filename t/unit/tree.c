@@ -726,7 +726,7 @@ static void slope(const char *name, const char *options, const struct rf_mixer *
 	way = room(ckpt.params.total, 4);
 	t.engine = &engine;
 	t.work = &work;
-	rf_work_init(&work, &engine, (struct rf_use){ &t, decide, needs, place });
+	rf_work_init(&work, &engine, (struct rf_use){ &t, decide, needs, place, false });
 	t.rl_coef = 0.7;
 	make_record(&r[0], 5, 70, 3, 2, 3);
 	make_record(&r[1], 3, 9, 0, 0, 0);
@@ -792,7 +792,7 @@ static void planned(const char *name, const char *options, const struct rf_mixer
 	open_model(name, options, mixer);
 	t.engine = &engine;
 	t.work = &work;
-	rf_work_init(&work, &engine, (struct rf_use){ &t, decide, needs, place });
+	rf_work_init(&work, &engine, (struct rf_use){ &t, decide, needs, place, false });
 	must(rf_work_memory(&engine, &shape, &plan, &err));
 	make_record(&r, 1, shape.T, shape.c, shape.n, shape.k);
 	set_old(&r);
