@@ -421,7 +421,7 @@ midtrain() {
 	midtrain BATCHES=1 CORPUS="$PWD/corpus.jsonl" REWARD="python3 '$PWD/my reward.py'" 2>err ||
 		{ cat err; return 1; }
 	rf-init --from run --dtype bf16 out 2>err
-	run ! grep -nE '\$\{|\$FOLLOW|'"$PWD" out/README.md
+	run ! grep -nE '\$\{|'"$PWD" out/README.md
 	grep -qF ', 1 commit after its start.' out/README.md
 	grep -qF '`import fla`' out/README.md
 	grep -qF '| CORPUS | corpus.jsonl |' out/README.md
@@ -470,7 +470,7 @@ card() {
 		rf-x "python3 '/h/me/a b.py'" --x="/h/me/"|rf-x "python3 'a b.py'" --x="me/"
 		rf-x --x '["/h/a", "/h/b"]' >/h/c|rf-x --x '["a", "b"]' >c
 		${BODY:+eval "$BODY"}|
-		 $FOLLOW ${A:+ b} |
+		 ${A:+ b} |
 	END
 }
 

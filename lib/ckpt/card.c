@@ -76,7 +76,7 @@ static char *expansion(char *s, char **from, char **to)
 }
 
 /* Makes the line of a batch readable: leaves out ${NAME:+TEXT}, which the pipelines have for words that are
- * rarely given, and $FOLLOW; ${NAME:-TEXT} becomes TEXT, and several blanks become one. */
+ * rarely given; ${NAME:-TEXT} becomes TEXT, and several blanks become one. */
 static void simplify_line(char *s)
 {
 	char *const line = s, *to = s, *from, *end, *next, quote = 0;
@@ -88,8 +88,6 @@ static void simplify_line(char *s)
 				to += end - from;
 			}
 			s = next;
-		} else if (!quote && !strncmp(s, "$FOLLOW", 7)) {
-			s += 7;
 		} else if (!quote && strchr(" \t\n", *s)) {
 			s += strspn(s, " \t\n");
 			*to++ = ' ';

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "io/child.h"
@@ -76,57 +75,6 @@ static bool write_note(int fd)
 	n = snprintf(text, sizeof text, "%ld %llu %s\n", (long)getpid(), began, space);
 	return ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)n, 0) == n;
 }
-
-/* ---- the note of a process ----------------------------------------------------------------- */
-
-static int open_note(const char *path)
-{
-	return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-}
-
-bool rf_process_lives(const char *path)
-{
-	int fd = open_note(path);
-	/* the writer's lock is exclusive, so two readers do not take each other for it */
-	bool lives = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-
-	if (fd >= 0)
-		close(fd);
-	return lives;
-}
-
-bool rf_process_noted(const char *path)
-{
-	unsigned long long began;
-	char space[SPACE];
-	struct stat st;
-	int fd = open_note(path);
-	long pid;
-	bool noted = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size < NOTE &&
-	             read_note(fd, &pid, &began, space);
-
-	if (fd >= 0)
-		close(fd);
-	return noted;
-}
-
-enum rf_code rf_process_note(const char *path, int *fd, struct rf_err *e)
-{
-	enum rf_code rc;
-
-	if ((*fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)) < 0)
-		return rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno));
-	if ((rc = rf_file_lock(*fd, path, e)) == RF_OK && !write_note(*fd))
-		rc = rf_fail(e, RF_EIO, "%s: write: %s", path, strerror(errno));
-	if (rc != RF_OK) {
-		unlink(path);
-		close(*fd);
-		*fd = -1;
-	}
-	return rc;
-}
-
-/* ---- the lock ------------------------------------------------------------------------------ */
 
 enum rf_code rf_lock_try(struct rf_lock *l, const char *path, struct rf_err *e)
 {

@@ -28,17 +28,4 @@ enum rf_code rf_lock_try(struct rf_lock *l, const char *path, struct rf_err *e);
 /* Empties the file and releases the lock, if we hold it; closes the file. */
 void rf_lock_release(struct rf_lock *l);
 
-/* The note of a process is a file of one line, "PID START SPACE\n", as in a lock: the process number, its
- * start time in clock ticks, and the boot and container in which the number is valid.  The process holds the
- * lock of its note until it ends, so another process knows whether it lives, also in another container, on
- * another machine that shares the file system, and after a power failure. */
-
-/* Creates this process's note, which may then be renamed.  *fd: the descriptor that holds the lock; when it
- * is closed the process no longer counts as alive.  Errors: RF_EIO, also if path exists. */
-enum rf_code rf_process_note(const char *path, int *fd, struct rf_err *e);
-/* Returns whether the process that wrote the note lives; false if there is no note. */
-bool rf_process_lives(const char *path);
-/* Returns whether path is a note: a regular file, not a link, with such a line and nothing else. */
-bool rf_process_noted(const char *path);
-
 #endif

@@ -11,7 +11,7 @@
 struct call {
 	const struct rf_ranks_ops *ops;
 	bool leaves, well;
-	int rank, ranks, local;
+	int rank, ranks;
 	char why[RF_RANKS_WHY];
 	atomic_bool done;
 };
@@ -23,7 +23,7 @@ static void *make(void *arg)
 	if (c->leaves)
 		c->ops->close();
 	else
-		c->well = c->ops->open(&c->rank, &c->ranks, &c->local, c->why);
+		c->well = c->ops->open(&c->rank, &c->ranks, c->why);
 	atomic_store(&c->done, true);
 	return NULL;
 }
@@ -62,7 +62,6 @@ static enum rf_code number(struct rf_ranks *r, const struct call *c, const char 
 		rf_signs_close(r);
 	r->rank = c->rank;
 	r->ranks = c->ranks;
-	r->local = c->local;
 	return r->seen ? RF_OK : rf_signs_open(r, folder, e);
 }
 

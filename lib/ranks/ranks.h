@@ -27,7 +27,7 @@ enum rf_launch { RF_LAUNCH_NONE, RF_LAUNCH_MPI };
  * They return false on failure, with a sentence in `why`, which has room for RF_RANKS_WHY bytes. */
 enum { RF_RANKS_WHY = 200 };
 struct rf_ranks_ops {
-	bool (*open)(int *rank, int *ranks, int *local, char *why);
+	bool (*open)(int *rank, int *ranks, char *why);
 	/* mine: bytes[rank]; all: bytes[i] of rank i, at all + at[i] */
 	bool (*gather)(const void *mine, void *all, const int *bytes, const int *at, char *why);
 	bool (*sum)(int64_t *x, int n, char *why);      /* x becomes the sum of all ranks' x */
@@ -37,7 +37,7 @@ struct rf_ranks_ops {
 	void (*close)(void);
 };
 struct rf_ranks_plugin { uint64_t abi; const struct rf_ranks_ops *ops; };
-#define RF_RANKS_ABI ((uint64_t)1 << 32 | sizeof(struct rf_ranks_ops))
+#define RF_RANKS_ABI ((uint64_t)2 << 32 | sizeof(struct rf_ranks_ops))
 
 struct rf_ranks {
 	/* settings */
@@ -45,7 +45,6 @@ struct rf_ranks {
 	double timeout;              /* --rank-timeout, in seconds */
 	/* open */
 	int rank, ranks;             /* this one's number; how many there are */
-	int local;                   /* its number among those on its host */
 	bool parted;                 /* nothing more is exchanged */
 	int failed;                  /* after a vote: the first rank that failed; -1: none did */
 	struct rf_err why;           /* then how: "rank 3: ..." */

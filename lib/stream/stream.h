@@ -4,8 +4,7 @@
  *
  * Each message is one zstd frame, with content size and checksum, that contains one msgpack object [seq,
  * type, body].  A stream without its end record counts as truncated, whatever else it contains.  No number
- * that a stream claims decides an allocation before it has been checked.
- */
+ * that a stream claims decides an allocation before it has been checked. */
 #ifndef RF_STREAM_H
 #define RF_STREAM_H
 
@@ -90,9 +89,7 @@ struct rf_place rf_in_place(const struct rf_in *in);
 enum rf_code rf_in_blame_at(const struct rf_in *in, struct rf_place place, struct rf_err *e);
 uint64_t rf_in_count(const struct rf_in *in);            /* records read or skipped so far */
 uint64_t rf_in_bytes(const struct rf_in *in);            /* compressed bytes read or skipped so far */
-/* XXH64 of the messages read so far, without the end record */
-uint64_t rf_in_hash(const struct rf_in *in);
-/* after RF_EOF: the hash that the end record states */
+/* after RF_EOF: the hash of all messages that the end record states */
 uint64_t rf_in_claimed(const struct rf_in *in);
 /* The descriptor that rf_next() would wait for; -1 if unread bytes are buffered or the input has ended. */
 int rf_in_fd(const struct rf_in *in);

@@ -759,11 +759,6 @@ uint64_t rf_in_count(const struct rf_in *in)
 	return in->seq - 1 - (in->state == ENDED);
 }
 
-uint64_t rf_in_hash(const struct rf_in *in)
-{
-	return XXH64_digest(in->hash);
-}
-
 uint64_t rf_in_bytes(const struct rf_in *in)
 {
 	return in->offset;

@@ -23,9 +23,8 @@ static bool went_well(int code, char *why)
 	return false;
 }
 
-static bool mpi_open(int *rank, int *ranks, int *local, char *why)
+static bool mpi_open(int *rank, int *ranks, char *why)
 {
-	MPI_Comm host = MPI_COMM_NULL;
 	int given;
 
 	/* one thread opens and closes, another exchanges: one after the other */
@@ -36,14 +35,9 @@ static bool mpi_open(int *rank, int *ranks, int *local, char *why)
 		return false;
 	}
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-	if (!went_well(MPI_Comm_dup(MPI_COMM_WORLD, &all_ranks), why) ||
-	    !went_well(MPI_Comm_rank(all_ranks, rank), why) ||
-	    !went_well(MPI_Comm_size(all_ranks, ranks), why) ||
-	    !went_well(MPI_Comm_split_type(all_ranks, MPI_COMM_TYPE_SHARED, *rank, MPI_INFO_NULL, &host), why) ||
-	    !went_well(MPI_Comm_rank(host, local), why))
-		return false;
-	MPI_Comm_free(&host);
-	return true;
+	return went_well(MPI_Comm_dup(MPI_COMM_WORLD, &all_ranks), why) &&
+	       went_well(MPI_Comm_rank(all_ranks, rank), why) &&
+	       went_well(MPI_Comm_size(all_ranks, ranks), why);
 }
 
 static bool mpi_gather(const void *mine, void *all, const int *bytes, const int *at, char *why)
