@@ -26,6 +26,13 @@
 #                 --bind-to none', LAUNCH='srun --mpi=pmix -n 16'; see rf-ranks(7).  It may differ from call
 #                 to call: the bytes are the same for any number of ranks.  If TRAIN takes other steps than of
 #                 MINI_BATCH, SHARES='--mini-batch 8' must say the same as TRAIN
+#     FUSED=1     one program, rf-step, in the place of all stages from ENTROPY to TRAIN: the same bytes in less
+#                 time.  It takes the options of the stages, which must be the programs of rf-tools (REWARD also
+#                 a command for lines of JSON); what it cannot have is refused by name.  All batches of an epoch
+#                 are then one line
+#     COMMIT_EVERY=1
+#                 with FUSED, batches between two commits, or a time such as 30s, 10m, 2h; EVAL and AFTER come
+#                 after each commit, and need a number.  It may differ from call to call
 #     EVAL        held-out sequences (.rf): RUN/eval.jsonl has a line for step 0 and for the step after each
 #                 EVERY=1 batches, with the loss and accuracy there; EVALUATE='rf-ntp --eval' says them.
 #                 A phase that trains with ReFINE also notes the mean reward of rollouts there: see
@@ -104,6 +111,8 @@ SEED       = 1
 KEEP       =
 COMPUTE    =
 LAUNCH     =
+FUSED      =
+COMMIT_EVERY = 1
 EVAL       =
 EVERY      = 1
 EVALUATE   = rf-ntp --eval
@@ -161,12 +170,21 @@ trains       = $(call fill,$(1)) -m "$$RUN" $$COMPUTE $(call trainer_options,$(1
 trainer_options = $(if $(filter rf-grpo,$(call program,$(1))),$$TRAIN_OPTIONS)
 # rf-grpo writes the stream that is kept, with advantages; any other trainer is given it.
 kept         = if [ "$$STREAM" ]; then rf-cat -o "$$STREAM" && rf-cat "$$STREAM"; else cat; fi
+# one_program STAGES: with FUSED the program that does what these stages do, from ENTROPY to TRAIN.  fused are its
+# options.
+one_program  = $(if $(FUSED), | $(call fill,rf-step $(fused)) -m "$$RUN" $$COMPUTE \
+               $(call trainer_options,$(TRAIN)) $$KEEP_OPTIONS --at $$AT --batch $$SIZE $$RANKS \
+               --commit-every "$$COMMIT_EVERY" --log "$$RUN/log.jsonl" $${STREAM:+-o "$$STREAM"},$(1))
+fused        = $(eval fused := $$(call printed_or_why,$$(shell PATH=$$(call quote,$$(PATH)) $(HERE)fused.sh \
+               METHOD=$$(METHOD) $$(call values,KEEP REWARD_OPTIONS TRAIN) \
+               $$(call values,$$(filter-out $$(UNUSED),ENTROPY SELECT ROLLOUT REWARD)))))$(fused)
 trainer      = $(if $(filter rf-grpo,$(call program,$(1))), | $(trains) $${STREAM:+-o "$$STREAM"}, \
                | $(kept) | $(trains))
 
 # yes if DATA is what is made of CORPUS
 own       = $(if $(subst x$(RUN)/data/corpus.rf,,x$(DATA)),,yes)
 files     = $(eval files := $$(if $$(CORPUS),$$(call files_of,CORPUS)))$(files)
+also      = , since EVAL and AFTER come after each commit
 need      = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 # An option is added only where it is needed, because the command is one of the run's words.
 tokenizer = $(if $(filter -m -m% --model --model=% --tokenizer --tokenizer=% --bytes --vocab --vocab=% ids \
@@ -196,7 +214,7 @@ as_typed  = <word>$(1)=$(subst $(newline),$(newline) ,$(typed_$(1)))
 typed     = PIPELINE=$(notdir $(firstword $(MAKEFILE_LIST))) $(foreach \
             v,$(sort $(filter-out RF_BIN,$(filter $(KNOWN) STEPS,$(given)))),$(call as_typed,$(v)))
 RF_WORDS  = $(subst <word>,$(newline),$(subst $() <word>,<word>,$(typed)))
-export RUN MODEL DATA BATCHES BATCH SEED COMPUTE LAUNCH PHASE LINE ANSWER ORDER EVAL EVERY \
+export RUN MODEL DATA BATCHES BATCH SEED COMPUTE LAUNCH COMMIT_EVERY PHASE LINE ANSWER ORDER EVAL EVERY \
        RF_WORDS EVALUATE make_data and_after lasts eval_line
 
 # The sentence of RUN/data/status if the run was stopped on request; make ends with it.
@@ -214,6 +232,11 @@ batches:
 	$(call need,MODEL,which checkpoint? MODEL=ckpt)
 	$(if $(and $(LAUNCH),$(KEEP),$(filter-out rf-grpo,$(call program,$(TRAIN)))),$(error \
 		KEEP and LAUNCH need rf-grpo, each rank of which writes a file of its own))
+	$(if $(FUSED),$(call one_of,FUSED,1)$(if $(findstring rf-step,$(LINE)),,$(error \
+		FUSED=1: this phase has no line of rf-step)),$(if $(filter command,$(origin COMMIT_EVERY)),$(error \
+		COMMIT_EVERY needs FUSED=1: without it each batch is a line and a commit)))
+	$(if $(and $(ANSWER),$(filter-out 1,$(COMMIT_EVERY))),$(error \
+		COMMIT_EVERY is not possible here: a batch is answered before the next one begins))
 	$(call one_of,NO_ROLLOUTS,stop train)
 	$(if $(KEEP_BEST),$(call one_of,KEEP_BEST,nll accuracy reward))
 	$(if $(KEEP_BEST),$(if $(EVAL),,$(error \
@@ -226,6 +249,9 @@ batches:
 	@$(HERE)numbers.sh 0 $(call values,BATCHES SEED $(if $(SKIP_BAD),SKIP_BAD))
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS) $(if $(KEEP_STEPS),KEEP_STEPS))
 	@$(HERE)numbers.sh any $(call values,$(reals))
+	@[[ $$COMMIT_EVERY =~ ^[1-9][0-9]{0,8}$(if $(and_after),,[smh]?)$$ ]] || { printf "COMMIT_EVERY='%s': %s\n" \
+		"$$COMMIT_EVERY" 'it must be a number of batches$(if $(and_after),$(also), or a time such as 10m)' \
+		>&2; exit 64; }
 	@$(HERE)stages.sh $(call values,$(STAGES))
 	@$(HERE)scripts.sh $(call values,$(filter EVALUATE EVAL_%,$(STAGES))) >/dev/null
 	@$(if $(EVAL),$(HERE)eval-step.sh check "$$MODEL")
@@ -243,6 +269,7 @@ batches:
 		--order "$$ORDER" --seed "$$SEED" \
 		$(if $(OUTPUTS),--outputs $(call arg,OUTPUTS) --count $(call arg,COUNT)) \
 		$(if $(and_after),--after "$$and_after") $(if $(LAUNCH),--launch "$$LAUNCH") \
+		$(if $(and $(FUSED),$(filter commits,$(COUNT))),--many --commit-every "$$COMMIT_EVERY") \
 		--stop-status 0 $(if $(KEEP),--keep-streams) --phase "$${PHASE:-$$RUN}" -- "$$LINE"
 
 plan:
@@ -253,7 +280,9 @@ plan:
 	@$(HERE)numbers.sh any $(call values,$(reals))
 	@$(HERE)stages.sh $(call values,$(STAGES))
 	@LEN='$(LEN)' BATCHES=$(if $(lasts),,'$(BATCHES)') MEMORY=$(call quote,$(MEMORY)) \
-		$(HERE)plan.sh $(call values,$(filter-out EVALUATE EVAL_% $(UNUSED),$(STAGES)))
+		FUSED_TRAIN=$(call quote,$(if $(FUSED),$(TRAIN))) \
+		$(HERE)plan.sh $(call values,$(filter-out EVALUATE EVAL_% $(UNUSED) $(if $(FUSED),ENTROPY SELECT ROLLOUT \
+		REWARD TRAIN),$(STAGES))) $(if $(FUSED),$(call quote,FUSED=rf-step $(fused)))
 
 .DEFAULT_GOAL := train
 .DELETE_ON_ERROR:

@@ -46,5 +46,6 @@ EVAL_ROLLOUT = rf-rollout -k $(call arg,K) -n $(call arg,N) --draw-step 0
 
 NUMBERS += K N
 STAGES  += ENTROPY SELECT ROLLOUT REWARD TRAIN $(if $(EVAL),EVAL_REWARD EVAL_SELECT EVAL_ROLLOUT)
-LINE     = $(next_batch)$(call model_stage,$(ENTROPY))$(call stage,$(SELECT))$(call \
-           model_stage,$(ROLLOUT))$(call reward_stage,$(REWARD))$(call trainer,$(TRAIN))
+rollouts = $(call model_stage,$(ENTROPY))$(call stage,$(SELECT))$(call \
+           model_stage,$(ROLLOUT))$(call reward_stage,$(REWARD))
+LINE     = $(next_batch)$(call one_program,$(rollouts)$(call trainer,$(TRAIN)))

@@ -5,7 +5,8 @@
 #
 # $MODEL: a config, a checkpoint or a run; $LEN: tokens of the longest sequence; $COMPUTE: options of programs
 # with a model; $BATCH: sequences of a batch; $BATCHES: batches, or empty if that is not known; $MEMORY: the
-# memory that must do, such as 24G, or empty for what this machine has.
+# memory that must do, such as 24G, or empty for what this machine has; $FUSED_TRAIN: the trainer whose options
+# FUSED=COMMAND has, or empty.
 #
 # Each program states its memory and time under --dry-run.  The time is an estimate: the operations that the
 # model needs for a sequence of LEN tokens, divided by the speed of a matrix product now.
@@ -45,7 +46,7 @@ plan() {
 		name=${stage%%=*} command=${stage#*=} more=$2
 		read -r program _ <<<"$command" || continue
 		case ${program##*/} in
-		rf-grpo | rf-ntp)
+		rf-grpo | rf-ntp | rf-step)
 			more+=" $3"
 			# the schedule takes no memory
 			command=${command//--total-steps[ =]auto/--total-steps 1}
@@ -128,8 +129,8 @@ cure() {
 	local stage train='' recompute words='' segment='--segment 512' len
 	[ "$gpu" -eq 0 ] || segment='--segment 2048'
 	for stage in "${stages[@]}"; do
-		[[ $stage != TRAIN=* || $stage == *--recompute* ]] ||
-			train="${stage#TRAIN=} --recompute segment"
+		[[ $stage != @(TRAIN|FUSED)=* || $stage == *--recompute* ]] ||
+			train="${FUSED_TRAIN:-${stage#*=}} --recompute segment"
 	done
 	recompute=${train:+--recompute segment}
 	if [ -n "$train" ]; then

@@ -64,4 +64,5 @@ train_ntp     = rf-ntp $(OPTIM) $(if $(matched),,--mini-batch $(call arg,BATCH))
 train_sft     = rf-ntp $(OPTIM) $(if $(matched),$(as_many),--mini-batch $(call arg,BATCH)) --loss response
 
 SHARES        = $(if $(and $(matched),$(filter sft,$(METHOD))),$(as_many),$(of_step))
-LINE          = $(next_batch)$(if $(filter sft,$(METHOD)),, --split-response)$(adapt)$(call trainer,$(TRAIN))
+LINE          = $(next_batch)$(if $(filter sft,$(METHOD)),, --split-response)$(call \
+                one_program,$(adapt)$(call trainer,$(TRAIN)))

@@ -44,5 +44,4 @@ questions = rf-tokenize --tokenizer $(call arg,MODEL) --prompt-key $(call arg,PR
 matched   = $(filter matched,$(INNER_STEPS))
 of_step   = --mini-batch $(call arg,$(if $(matched)$(filter refine,$(METHOD)),MINI_BATCH,BATCH))
 only      = $(if $(filter refine,$(METHOD)),$(1))
-adapt     = $(call only,$(call model_stage,$(ENTROPY))$(call stage,$(SELECT))$(call \
-            model_stage,$(ROLLOUT))$(call reward_stage,$(REWARD)))
+adapt     = $(call only,$(rollouts))

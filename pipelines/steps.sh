@@ -31,7 +31,7 @@ value() {
 
 read -r program _ <<<"$command"
 default=0
-[ "${program##*/}" != rf-grpo ] || default=32
+[[ ${program##*/} != rf-@(grpo|step) ]] || default=32
 steps=$(value steps 0)
 mini=$(value mini-batch $default)
 if [ "$steps" -eq 0 ]; then

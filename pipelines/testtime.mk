@@ -53,17 +53,18 @@ carries      = $(filter no,$(RESET)$(filter none,$(METHOD)))
 TRAIN        = $(or $(train_$(METHOD)),rf-ntp) --mean $(call arg,MEAN)
 train_refine = rf-grpo $(OPTIM) --rl-coef $(call arg,RL_COEF)
 train_ntp    = rf-ntp $(OPTIM) $(if $(matched),,--mini-batch $(call arg,BATCH))
-prompts      = $(next_batch) --part prompt$(adapt)
+prompts      = $(next_batch) --part prompt
 answer       = $(next_batch) | $(GENERATE) -m $(1) $$COMPUTE -o "$$OUTPUT"
-reset        = rm -rf "$$RUN"/.adapted.tmp-* && $(prompts) | \
-               $(TRAIN) -m "$$STEP" $$COMPUTE $(call trainer_options,$(TRAIN)) \
+adapts       = $(prompts)$(if $(FUSED), | rf-step $(fused) --batch 0,$(adapt) | $(TRAIN))
+reset        = rm -rf "$$RUN"/.adapted.tmp-* && $(adapts) -m "$$STEP" $$COMPUTE $(call trainer_options,$(TRAIN)) \
                --weights-out "$$RUN/adapted" && \
-               $(next_batch) --part prompt | $(call quote,$(HERE)adapted.sh) && \
+               $(prompts) | $(call quote,$(HERE)adapted.sh) && \
                $(call answer,"$$RUN/adapted")
 
 OUTPUTS      = answers
 COUNT        = $(if $(carries),commits,outputs)
 ANSWER       = $(if $(carries),$(call answer,"$$STEP"))
+$(if $(and $(FUSED),$(filter none,$(METHOD))),$(error FUSED=1: METHOD=none trains nothing))
 $(if $(carries),,$(call refuse,KEEP EVAL AFTER LAUNCH,steps are for RESET=no and METHOD=refine or ntp only))
-LINE         = $(if $(carries),$(prompts)$(call trainer,$(TRAIN)),$(if $(filter \
+LINE         = $(if $(carries),$(prompts)$(call one_program,$(adapt)$(call trainer,$(TRAIN))),$(if $(filter \
                none,$(METHOD)),$(call answer,"$$STEP"),$(reset)))

@@ -95,6 +95,7 @@ one_of = $(if $(and $(filter 1,$(words $($(1)))),$(filter $(2),$($(1)))),,$(erro
 
 # files_of WORD: the files that the word names, as words of a shell (files.sh)
 files_of     = $(call files_or_why,$(shell $(HERE)files.sh $(call quote,$(1)=$($(1)))))
+printed_or_why = $(if $(filter 0,$(.SHELLSTATUS)),$(1),$(error $(1)))
 files_or_why = $(if $(filter 0,$(.SHELLSTATUS)),$(1),$(error $(or $(1),the list of files is too long for \
                a command: give a pattern in quotes, such as 'data/*.jsonl')))
 

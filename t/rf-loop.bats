@@ -890,3 +890,76 @@ at_each_call() {
 		[[ $stderr == *"few.rf has 3 sequences, fewer than a batch of 10 (--batch)" ]]
 	done
 }
+
+# A line that cuts its range into batches, and commits each; it stops as rf-step does.
+many='for ((i = FROM; i < TO; i += SIZE)); do
+	rf-cat --range $i:$((i + SIZE < TO ? i + SIZE : TO)) "$ORDER" |
+		rf-ntp -m "$RUN" --mini-batch 2 --log "$RUN/log.jsonl" </dev/stdin || exit
+	[ ! -e "$RUN/stop" ] || exit 75
+done'
+
+@test "rf-loop: --many runs a line for all batches that are left of an epoch, and notes each commit" {
+	# five batches in an epoch
+	rf-cat --range 0:22 -o few.rf corpus.rf
+	mv few.rf corpus.rf
+	loop want --batches 3 2>/dev/null
+	export L='echo "$FROM $TO $SIZE $BATCH $COMMIT_EVERY" >>line; cat "$RUN/data/line" >>line || true; '$many
+	loop run --batches 3 --many --commit-every 10m 2>said
+	[ "$(paste -sd' ' line)" = $'0 12 4 0 10m 0\t3' ]
+	same_run run want
+	[ ! -e run/data/line ]
+	[ "$(tail -n 1 run/data/times.tsv | cut -f 1,2)" = $'3\t6' ]
+	grep -q 'batch 3 of 3, step 6, loss ' said
+	# a line for each batch goes on where lines for many ended, and the reverse
+	loop run --batches 4
+	loop run --batches 7 --many
+	[ "$(tail -n +3 line | cut -d ' ' -f 1-3 | paste -sd' ')" = $'12 16 4 16 20 4 4\t5 0 8 4 5\t7' ]
+	# with --after a line ends where a commit is due
+	L='echo "$FROM $TO" >>ends; '$many loop b --batches 5 --many --commit-every 2 \
+		--after 'echo "$AT" >>after'
+	[ "$(paste -sd' ' <(cat ends after))" = '0 8 8 16 16 20 4 8 10' ]
+	run -64 loop c --many --commit-every 10m --after true
+	[[ "$output" == *'--after and --many require --commit-every to be a number of batches'* ]]
+	run -64 loop c --commit-every 2
+	[[ "$output" == *'--commit-every requires --many'* ]]
+	run -64 loop c --many --count outputs --outputs o
+	[[ "$output" == *'--many cannot be combined with --count outputs'* ]]
+	[ ! -e c ]
+}
+
+@test "rf-loop: --many reports each commit while its line works, and keeps streams in a folder" {
+	L='echo "$STREAM" >>line; '${many/rf-cat/sleep 1.2; rf-cat}
+	loop run --many --keep-streams 2>said
+	[ "$(cat line)" = run/streams ]
+	[ "$(grep -c 'batch [123] of 3, step [246], loss ' said)" -eq 3 ]
+	[ "$(cut -f 1,2 run/data/times.tsv | paste -sd' ')" = $'1\t2 2\t4 3\t6' ]
+	same_as_want run
+}
+
+@test "rf-loop: --many ends with 75 where its line obeyed RUN/stop, and fails if it trained fewer batches" {
+	L='[ "$BATCH" -gt 0 ] || touch "$RUN/stop"; '$many
+	run -75 loop run --many
+	[[ "$output" == *"1 of 3 batches are done: stopped, as the run's file 'stop' asked"* ]]
+	[ ! -e run/stop ]
+	loop run --many
+	same_as_want run
+	L="TO=8; $many" run -70 loop short --many
+	[[ "$output" == *'had batches 1 to 3 (rf-step --batch $SIZE), trained 2 of them'* ]]
+}
+
+@test "rf-loop: --many counts the batches of a line that was cut, and no others" {
+	export L=${many/done/'[ ! -e cut ] || [ "$i" -lt 4 ] || kill -9 $(cut -d " " -f 1 "$RUN/data/.lock")'$'\ndone'}
+	touch cut
+	run -137 bash -c 'loop run --many'
+	[ "$(cat run/data/line)" = $'0\t3' ]
+	rm cut
+	cp -r run other
+	loop run --many --wait
+	same_as_want run
+	[ ! -e run/data/line ]
+	# a commit that no line may have made
+	printf '5\t9\n' >other/data/line
+	rf-cat --range 0:4 corpus.rf | rf-ntp -m other --mini-batch 2
+	run -65 loop other --many --wait
+	[[ "$output" == *'another program has committed to the run'* ]]
+}

@@ -70,6 +70,10 @@ int main(int argc, char *argv[])
 		  "shell command to run after each commit", false },
 		{ "launch", 0, RF_OPT_TEXT, &loop.launch, 0, 0, "command",
 		  "start each line by this command, which makes ranks of it", false },
+		{ "many", 0, RF_OPT_FLAG, &loop.many, 0, 0, NULL,
+		  "start a line for all batches that are left of an epoch, which commits each", false },
+		{ "commit-every", 0, RF_OPT_TEXT, &loop.commit_every, 0, 0, "n|time",
+		  "with --many: $COMMIT_EVERY, batches or time between two commits", false },
 		{ "keep-streams", 0, RF_OPT_FLAG, &loop.keep_streams, 0, 0, NULL,
 		  "set $STREAM, so that the line keeps its streams", false },
 		{ "wait", 0, RF_OPT_FLAG, &loop.wait, 0, 0, NULL,
@@ -98,7 +102,10 @@ int main(int argc, char *argv[])
 	if (loop.count == RF_LOOP_OUTPUTS) {
 		need(loop.outputs, "--outputs folder, for --count outputs");
 		rf_cli_without(others, "after", "cannot be combined with --count outputs");
+		rf_cli_without(others, "many", "cannot be combined with --count outputs");
 	}
+	if (!loop.many)
+		rf_cli_without(others, "commit-every", "requires --many");
 	if (loop.epochs)
 		rf_cli_without(corpus, "batches", "cannot be combined with --epochs");
 	if (loop.outputs && strchr(loop.outputs, '/'))

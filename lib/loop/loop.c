@@ -13,9 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/print.h"
 #include "ckpt/ckpt.h"
 #include "io/file.h"
@@ -181,7 +183,9 @@ static void unset_line(void)
 	unsetenv("STREAM");
 	unsetenv("SHARD");
 	unsetenv("RANKS");
+	unsetenv("SIZE");
 	unsetenv("BATCHES");
+	unsetenv("COMMIT_EVERY");
 }
 
 static enum rf_code was_set(bool failed, struct rf_err *e)
@@ -279,10 +283,11 @@ static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096
 	return rf_loop_run(l, command, "rf-cat --shuffle", e);
 }
 
-/* Sets the variables for a batch: the file and the range of its records, and the file for its output. */
-static enum rf_code set_range(struct rf_loop *l, int64_t batch, struct rf_err *e)
+/* Sets the variables for the batches from `batch` to `end`: the file and the range of their records, and the
+ * file for the output. */
+static enum rf_code set_range(struct rf_loop *l, int64_t batch, int64_t end, struct rf_err *e)
 {
-	int64_t from = batch % rf_loop_per_epoch(l) * l->batch, to = from + l->batch;
+	int64_t from = batch % rf_loop_per_epoch(l) * l->batch, to = from + (end - batch) * l->batch;
 	char order[4096], output[4096] = "";
 	enum rf_code rc;
 
@@ -294,36 +299,48 @@ static enum rf_code set_range(struct rf_loop *l, int64_t batch, struct rf_err *e
 	                       set("OUTPUT", output), e);
 }
 
-/* Sets all variables that the line gets. */
+/* Sets all variables that the line gets.  A line for many batches gets the folder for their streams, and
+ * another line gets the file for its stream. */
 static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 {
 	char name[64], step[32], stream[4096] = "";
-	enum rf_code rc = set_range(l, l->done, e);
+	enum rf_code rc = set_range(l, l->done, l->end, e);
 
 	rf_step_name(step, l->at);
-	snprintf(name, sizeof name, "streams/%s.rf", step);
+	snprintf(name, sizeof name, l->many ? "streams" : "streams/%s.rf", step);
 	if (rc != RF_OK || (l->keep_streams && (rc = rf_loop_file(l, name, stream, e)) != RF_OK) ||
 	    (rc = was_set(set("STREAM", stream) || set("SHARD", l->launch ? "--shard auto" : "") ||
 	                          set("RANKS", l->launch ? "--ranks mpi" : "") ||
-	                          set_number("BATCHES", l->batches),
+	                          set_number("SIZE", l->batch) || set_number("BATCHES", l->batches) ||
+	                          set("COMMIT_EVERY", l->commit_every),
 	                  e)) != RF_OK)
 		return rc;
 	return set_step(l, l->done, e);
 }
 
-/* Looks what a line has done, and notes the time of the batch if it was done. */
-static enum rf_code note_batch(struct rf_loop *l, int64_t before, double began, struct rf_err *e)
+/* Notes that l->done batches are done, and the mean time of those after the first `noted` ones. */
+static enum rf_code note_batches(struct rf_loop *l, int64_t noted, struct rf_err *e)
 {
+	const double now = rf_now(), each = (now - l->seen) / (double)(l->done - noted);
+
+	l->seen = now;
+	return rf_loop_note_time(l, each, e);
+}
+
+/* Looks what a line has done, and notes the batches that are not noted yet. */
+static enum rf_code note_line(struct rf_loop *l, struct rf_err *e)
+{
+	const int64_t noted = l->done;
 	enum rf_code rc = rf_loop_look(l, e);
 
-	return rc == RF_OK && l->done == before + 1 ? rf_loop_note_time(l, rf_now() - began, e) : rc;
+	return rc == RF_OK && l->done > noted && l->done <= l->end ? note_batches(l, noted, e) : rc;
 }
 
 /* Runs the line in a shell, which the launcher starts if there is one.  mpirun carries no variable to other
  * hosts, so the text that it runs declares the variables of the batch.  When a rank fails, the launcher sends
  * SIGTERM to the other ranks, whose programs then end as after any SIGTERM. */
-#define VARIABLES "RUN DATA STEP AT BATCH BATCHES ORDER FROM TO STREAM OUTPUT SHARD RANKS COMPUTE " \
-                  "TRAIN_OPTIONS KEEP_OPTIONS PATH RF_WORDS"
+#define VARIABLES "RUN DATA STEP AT BATCH BATCHES ORDER FROM TO STREAM OUTPUT SHARD RANKS SIZE " \
+                  "COMMIT_EVERY COMPUTE TRAIN_OPTIONS KEEP_OPTIONS PATH RF_WORDS"
 static enum rf_code run_line(struct rf_loop *l, const char *what, struct rf_err *e)
 {
 	static const char behind[] = " bash -o pipefail -c \"$(declare -p " VARIABLES " 2>/dev/null)\n"
@@ -344,28 +361,122 @@ static enum rf_code run_line(struct rf_loop *l, const char *what, struct rf_err 
 	return rc;
 }
 
-/* Runs the line for the next batch.  Fails unless the run then has exactly one commit more, or with --count
+/* ---- lines for many batches ---------------------------------------------------------------- */
+
+/* Reads --commit-every. */
+static enum rf_code read_every(struct rf_loop *l, struct rf_err *e)
+{
+	uint64_t every = 0;
+
+	if (rf_number(l->commit_every, strlen(l->commit_every), &every) && every)
+		l->every = every < INT_MAX ? (int64_t)every : INT_MAX;
+	if (l->many && !l->every && l->after)
+		return rf_fail(e, RF_EUSAGE,
+		               "--after and --many require --commit-every to be a number of batches: a line "
+		               "ends after this number");
+	return RF_OK;
+}
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Returns the number of batches that are done when the next line has ended. */
+static int64_t next_end(const struct rf_loop *l)
+{
+	const int64_t epoch = rf_loop_per_epoch(l);
+	int64_t end = l->done + 1;
+
+	if (l->many)
+		end = smaller(l->batches, (l->done / epoch + 1) * epoch);
+	if (l->many && l->after)
+		end = smaller(end, (l->done / l->every + 1) * l->every);
+	return end;
+}
+
+/* Looks for a commit of the line while it works, and notes and reports its batches.  The last batch of a line
+ * is left to what follows the line. */
+static void watch(void *arg)
+{
+	struct rf_loop *l = arg;
+	const int64_t noted = l->done;
+	struct rf_run run;
+	int64_t newest;
+
+	if (rf_step_newest(l->path, &newest, NULL) != RF_OK || newest <= l->at ||
+	    rf_run_look(&run, l->path, NULL) != RF_OK)
+		return; /* it may be removed by the next commit */
+	if (run.at.commits > noted && run.at.commits < l->end) {
+		l->at = run.at.step;
+		l->done = run.at.commits;
+		note_batches(l, noted, NULL);
+		rf_loop_report(l);
+		l->since = l->at;
+	}
+	rf_run_close(&run);
+}
+
+/* Notes which batches the line may commit, and watches it. */
+static enum rf_code begin_line(struct rf_loop *l, struct rf_err *e)
+{
+	char text[80];
+
+	l->since = l->at;
+	l->seen = rf_now(); /* an epoch's order was drawn for all its batches */
+	if (!l->many)
+		return RF_OK;
+	snprintf(text, sizeof text, "%" PRId64 "\t%" PRId64 "\n", l->done, l->end);
+	l->child.tick = watch;
+	l->child.arg = l;
+	return rf_loop_note(l, "data/line", text, e);
+}
+
+/* Returns whether a line for many batches that was cut may have made the run's newest commit. */
+static bool line_may(const struct rf_loop *l)
+{
+	char *text = rf_loop_noted(l, "data/line");
+	long long from, to;
+	bool may = text && sscanf(text, "%lld %lld", &from, &to) == 2 && l->done > from && l->done <= to;
+
+	free(text);
+	return may;
+}
+
+enum rf_code rf_loop_drop_line(const struct rf_loop *l, struct rf_err *e)
+{
+	char path[4096];
+	enum rf_code rc = rf_loop_file(l, "data/line", path, e);
+
+	return rc == RF_OK ? rf_file_remove(path, e) : rc;
+}
+
+/* Runs the line for its batches.  Fails unless the run then has exactly their commits more, or with --count
  * outputs at least one output more. */
 static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 {
 	const int64_t before = l->done;
-	double began;
 	char what[80];
-	enum rf_code rc;
+	enum rf_code rc, noted;
 
+	l->end = next_end(l);
 	snprintf(what, sizeof what, "batch %" PRId64 ": a stage", before + 1);
-	if ((rc = rf_loop_same_scripts(l, e)) != RF_OK || (rc = set_batch(l, e)) != RF_OK)
+	if ((rc = rf_loop_same_scripts(l, e)) != RF_OK || (rc = set_batch(l, e)) != RF_OK ||
+	    (rc = begin_line(l, e)) != RF_OK)
 		return rc;
-	l->since = l->at;
-	began = rf_now(); /* an epoch's order was drawn for all its batches */
 	rc = run_line(l, what, e);
-	if (rc != RF_OK) {
-		note_batch(l, before, began, NULL); /* it may have failed, or been ended, behind its commit */
+	l->child.tick = NULL;
+	/* a line may have failed, or been ended, after a commit */
+	noted = note_line(l, rc == RF_OK ? e : NULL);
+	if (rc == RF_OK)
+		rc = noted;
+	if (noted == RF_OK && l->many)
+		rf_loop_drop_line(l, NULL);
+	if (rc != RF_OK || l->done == l->end)
 		return rc;
-	}
-	if ((rc = note_batch(l, before, began, e)) != RF_OK || l->done == before + 1)
-		return rc;
-	if (l->count == RF_LOOP_OUTPUTS && l->done > before) /* those behind it were there */
+	if (l->many)
+		return rf_fail(e, RF_ENUMERIC,
+		               "no stage failed, but the line, which had batches %" PRId64 " to %" PRId64
+		               " (rf-step --batch $SIZE), trained %" PRId64 " of them",
+		               before + 1, l->end, l->done - before);
+	if (l->count == RF_LOOP_OUTPUTS && l->done > before) /* the outputs after it existed */
 		return RF_OK;
 	return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 ": %s", before + 1,
 	               l->done != before             ? "more than one commit was made, or a step was removed"
@@ -429,7 +540,7 @@ enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_e
 	free(text);
 	if (l->done <= last || l->count == RF_LOOP_OUTPUTS)
 		return RF_OK;
-	if (cut && l->done == last + 1)
+	if (cut && (l->done == last + 1 || line_may(l)))
 		return rf_loop_note_time(l, 0, e);
 	return rf_fail(e, RF_EDATA,
 	               "another program has committed to the run: it has %" PRId64 " commits, and the loop "
@@ -515,7 +626,7 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 	snprintf(what, sizeof what,
 	         "batch %" PRId64 " is done, but the command after it (--after, EVAL or AFTER of a pipeline)",
 	         done);
-	if ((rc = make_outputs(l, e)) != RF_OK || (rc = set_range(l, done - 1, e)) != RF_OK ||
+	if ((rc = make_outputs(l, e)) != RF_OK || (rc = set_range(l, done - 1, done, e)) != RF_OK ||
 	    (rc = set_step(l, done - 1, e)) != RF_OK || (rc = rf_loop_shell(l, l->after, what, e)) != RF_OK ||
 	    (rc = rf_loop_look(l, e)) != RF_OK)
 		return rc;
@@ -688,6 +799,7 @@ static enum rf_code obey_stop(struct rf_loop *l, struct rf_err *e)
 static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc = l->keep_streams ? make_folder(l, "streams", e) : RF_OK;
+	struct rf_err stop;
 
 	if (rc == RF_OK)
 		rc = make_outputs(l, e);
@@ -696,8 +808,11 @@ static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 	while (rc == RF_OK && l->done < l->batches) {
 		if ((rc = obey_stop(l, e)) != RF_OK)
 			return rc;
+		/* a line for many batches obeys by itself, and fails */
 		if ((rc = work(l, e)) != RF_OK)
-			return rc;
+			return l->many && l->status == EX_TEMPFAIL && obey_stop(l, &stop) == RF_EBUSY
+			               ? rf_fail(e, RF_EBUSY, "%s", stop.msg)
+			               : rc;
 		rf_loop_report(l);
 		rc = do_after(l, e);
 	}
@@ -724,7 +839,8 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	unsetenv("TO");
 	unset_line();
 	unsetenv("OUTPUT");
-	if ((rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK ||
+	if ((rc = read_every(l, e)) != RF_OK ||
+	    (rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK ||
 	    (rc = rf_loop_begin(l, e)) != RF_OK || (rc = do_after(l, e)) != RF_OK)
 		return rc;
 	all = l->epochs * rf_loop_per_epoch(l);

@@ -8,6 +8,10 @@
  * that of the file.  Sequences left over at the end of an epoch, fewer than a batch, are not used in that
  * epoch, or (`rest`) are its last batch.
  *
+ * A line may be for many batches (`many`): it gets all that are left of an epoch as one range, and its trainer
+ * cuts the range into batches and commits every n-th of them, or at times.  With `after` a line ends where a
+ * commit is due.
+ *
  * Where batches are counted by their outputs, the line commits nothing: a batch is done when it has written
  * the file $OUTPUT, which appears whole or not at all.
  *
@@ -19,6 +23,7 @@
  *     RUN/data/made         size, modification time and name of the data that `make` made
  *     RUN/data/making       exists while `make` runs
  *     RUN/data/status       how the last loop ended: its exit status and why; absent while a loop works
+ *     RUN/data/line         which batches a line for many may commit; absent while none works
  *     RUN/stop              who makes it asks the loop to end after the batch; the loop removes it
  *     RUN/data/.lock        held by the loop, and by all that it starts (lock.h)
  *     RUN/streams/          streams that the line keeps
@@ -44,6 +49,8 @@ struct rf_loop {
 	const char *run, *from, *data, *line;
 	const char *make, *after;    /* shell command lines */
 	const char *launch;          /* that starts the line's shell, as many times as it says */
+	bool many;                   /* a line is for all batches that are left of an epoch */
+	const char *commit_every;    /* with many: number of batches, or time as 10m, between two commits */
 	const char *words;           /* further text that counts as one of the run's words */
 	const char *scripts;         /* names of files, one a line, that must not change within the run */
 	int batches, batch;          /* batches in all; sequences of a batch */
@@ -62,6 +69,9 @@ struct rf_loop {
 	int64_t at, done;            /* the newest step; the number of batches done */
 	int64_t since;               /* the step before the batches that are reported next */
 	uint64_t sequences, hash;    /* of the data: how many there are, and their hash */
+	int64_t every;               /* batches between two commits; 0: commit_every is a time */
+	int64_t end;                 /* the batches that are done when the line has ended */
+	double seen;                 /* when the line's last batch was seen to be done, or the line began */
 	bool measured;               /* sequences and hash are known */
 	struct rf_buf noted;         /* the words of the scripts as they were when the loop began */
 	bool stopped;                /* the loop ended because RUN/stop existed */
@@ -69,7 +79,7 @@ struct rf_loop {
 	char begun_from[4096];       /* without --from: what the run's words say it began from */
 	char path[4096], corpus[4096]; /* run and data, as paths that cannot be taken for an option */
 };
-#define RF_LOOP_DEFAULTS { .batches = 100, .batch = 128, .lock = RF_LOCK_NONE }
+#define RF_LOOP_DEFAULTS { .batches = 100, .batch = 128, .commit_every = "1", .lock = RF_LOCK_NONE }
 
 /* Works until l->batches batches are done, or somebody has made RUN/stop.  Returns the exit status: 0, the
  * status of the command that failed, 128 + N after signal N, or the one of e's code; e says why. */

@@ -372,7 +372,7 @@ static void say_line(void *arg, char side, const char *line, size_t n)
 static bool is_free(const char *word)
 {
 	static const char *const names[] = { "RUN", "BATCHES", "STEPS", "EPOCHS", "PHASE", "COMPUTE",
-		                             "LAUNCH", "KEEP", "KEEP_STEPS", "KEEP_BEST",
+		                             "LAUNCH", "COMMIT_EVERY", "KEEP", "KEEP_STEPS", "KEEP_BEST",
 		                             "NO_ROLLOUTS", "EVAL", "EVERY", "AFTER", NULL };
 
 	for (const char *const *name = names; *name; name++)
@@ -588,7 +588,7 @@ static void take_from(struct rf_loop *l, const struct rf_buf *told)
 static bool takes_rate(const struct rf_loop *l, const struct rf_buf *told, const struct rf_buf *words)
 {
 	char *was, *now;
-	const bool changed = rf_words_same_but(told, words, LATE, "line", "--lr", "rf-grpo rf-ntp", &was,
+	const bool changed = rf_words_same_but(told, words, LATE, "line", "--lr", "rf-grpo rf-ntp rf-step", &was,
 	                                       &now) && was && now;
 
 	if (changed && l->measured)
@@ -798,6 +798,8 @@ enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
 	if (rc == RF_OK && (rc = rf_loop_look(l, e)) == RF_OK &&
 	    (rc = rf_loop_file(l, "data/words", path, e)) == RF_OK && !access(path, F_OK))
 		rc = rf_loop_mend_history(l, cut, e);
+	if (rc == RF_OK)
+		rc = rf_loop_drop_line(l, e);
 	if (rc == RF_OK)
 		rc = prepare(l, &words, &told, e);
 	rf_buf_free(&words);

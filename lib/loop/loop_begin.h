@@ -47,6 +47,8 @@ enum rf_code rf_loop_run(struct rf_loop *l, char *const argv[], const char *what
 /* The same for a shell command line, any stage of which may fail (pipefail). */
 enum rf_code rf_loop_shell(struct rf_loop *l, const char *line, const char *what, struct rf_err *e);
 
+/* Removes the note of the batches that a line for many may commit. */
+enum rf_code rf_loop_drop_line(const struct rf_loop *l, struct rf_err *e);
 /* Batches of an epoch. */
 int64_t rf_loop_per_epoch(const struct rf_loop *l);
 /* Says which batch is done, through l->advance. */
