@@ -48,10 +48,10 @@ step() {
 	BENCH_SUM=plain "$bench" model step "$T" 1 >step.out
 	grep -v '^peak' step.out
 	row "$label: one step, in forward passes over the same tokens" \
-		"$(pick step.out 'step ' forward)" '<= 5.5' ''
+		"$(pick step.out 'step  ' forward)" '<= 5.5' ''
 	row "$label: memory of a step, GiB" "$(gib step.out)" "$most" ''
 	BENCH_SUM=plain BENCH_RECOMPUTE=1 "$bench" model step "$T" 1 >again.out
-	row "$label: with --recompute segment, in forward passes" "$(pick again.out 'step ' forward)" '' ''
+	row "$label: with --recompute segment, in forward passes" "$(pick again.out 'step  ' forward)" '' ''
 	row "$label: with --recompute segment, GiB" "$(gib again.out)" "$least" ''
 }
 gib() { awk -v m="$(pick "$1" 'of the GPU' MiB)" 'BEGIN { printf "%.2f", m / 1024 }'; }

@@ -122,11 +122,14 @@ steps() {
 		RF_ISA=$level "$bench" model step $sizes >step.out
 		grep -v '^peak' step.out # of both together; those of programs are below
 		row "$level: one step, in forward passes over the same tokens" \
-			"$(pick step.out 'step ' forward)" '<= 5.3' ''
+			"$(pick step.out 'step  ' forward)" '<= 5.3' ''
+		row "$level: in one program, one mini-batch" "$(pick step.out 'step in' forward)" '<= 3.7' ''
+		RF_ISA=$level BENCH_MINI=2 "$bench" model step 4096 8 >mini.out
+		row "$level: in one program, four mini-batches" "$(pick mini.out 'step in' forward)" '<= 4.5' ''
 		[ "$sizes" = '4096 8' ] || {
 			grep ' 32768 tokens' step.out >long.out
-			short=$(pick step.out 'step ' us)
-			long=$(pick long.out 'step ' us)
+			short=$(pick step.out 'step  ' us)
+			long=$(pick long.out 'step  ' us)
 			row 'seconds per token, T = 32768 over T = 4096, step' "$(ratio "$long" "$short")" \
 				"$flat" "$long us, $short us"
 		}

@@ -2,7 +2,7 @@
 # scaling.sh [FOLDER] -- what training by many ranks takes: a model of it, beside what 1, 2 and 4 ranks of
 # this machine take, and tables of what it says of clusters.
 #
-#     T(R) = ceil(B/R) record + optimizer + exchange(R) + (publish + commit / K) / mini-batches of a batch
+#     T(R) = ceil(B/R) record + optimizer + exchange(R) + (commit / K) / mini-batches of a batch
 #
 # B records of a mini-batch are shared among R ranks; then each adds its sum of gradients to the others', and
 # steps.  Where there are more ranks than cores, they share those.  On this machine a record's and an
@@ -16,7 +16,7 @@
 #     MEMORY=3e12        bytes a second of its memory, which the optimizer and the sum go through
 #     NODE=350e9 NETWORK=300e9 ALPHA=20e-6
 #                        bytes a second of an exchange within 8 ranks, and beyond; seconds of each step
-#     TMPFS=5e9 DISK=3e9 bytes a second at which weights are published and read again, and steps committed
+#     DISK=3e9           bytes a second at which steps are read and committed
 #     START=3            seconds in which the programs of a line start
 #
 # ONLY=measured or ONLY=reckoned: one half.  $RF_BIN: the programs.
@@ -26,7 +26,7 @@ here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 dir=${1:-build/scaling}
 PATH=$(realpath "${RF_BIN:-$here/../bin}"):$PATH
 : "${SUSTAINED:=300e12}" "${MEMORY:=3e12}" "${NODE:=350e9}" "${NETWORK:=300e9}" "${ALPHA:=20e-6}"
-: "${TMPFS:=5e9}" "${DISK:=3e9}" "${START:=3}"
+: "${DISK:=3e9}" "${START:=3}"
 : "${SIZES:=delta_net-1.3b gated_deltanet-400m lact-760m qwen3_5-0.8b}"
 
 # ---- this machine
@@ -98,11 +98,13 @@ measured() {
 counted() {
 	$2 -m "$here/configs/$1.json" --max-len 16384 --device cpu --dry-run </dev/null 2>/dev/null
 }
+# operations SIZE: by the separate programs, and by rf-step, whose first of four mini-batches needs no pass of
+# its own for the entropies
 operations() {
 	local program
 	for program in rf-entropy rf-rollout 'rf-grpo --recompute segment'; do
 		counted "$1" "$program" | sed -n 's/^time .*: \([0-9]*\) GFLOP.*/\1/p'
-	done | awk '{ s += $1 } END { printf "%.0f", s }'
+	done | awk 'NR == 1 { one = $1 } { s += $1 } END { printf "%.0f %.0f", s, s - one / 4 }'
 }
 reckoned() {
 	local size flop parameters
@@ -111,33 +113,34 @@ reckoned() {
 		parameters=$(counted "$size" rf-entropy | sed -n 's/.*, \([0-9]*\) parameters.*/\1/p')
 		echo "$size $flop $parameters"
 	done | awk -v sustained="$SUSTAINED" -v memory="$MEMORY" -v node="$NODE" \
-		-v network="$NETWORK" -v alpha="$ALPHA" -v tmpfs="$TMPFS" -v disk="$DISK" -v start="$START" '
+		-v network="$NETWORK" -v alpha="$ALPHA" -v disk="$DISK" -v start="$START" '
 		function log2(r) { return log(r) / log(2) }
-		# a mini-batch of b records by r ranks, four of them in a batch, a commit after each tenth
-		function seconds(b, r, live,   t) {
-			t = int((b + r - 1) / r) * (record + 24 * P / memory) + 40 * P / memory
+		# a mini-batch of b records by r ranks, four of them in a batch
+		function seconds(b, r, fused,   t) {
+			t = int((b + r - 1) / r) * (record[fused] + 24 * P / memory) + 40 * P / memory
 			if (r > 1)
 				t += 12 * P * (r - 1) / r / (r > 8 ? network : node) + alpha * log2(r)
-			# published, read by two programs at once, committed every tenth time; or read by
-			# three, with the moments, and committed
-			if (live)
-				return t + (8 * P / tmpfs + 12 * P / disk / 10) / 4
+			# committed after each tenth batch; or read by three programs, with the moments, and
+			# committed
+			if (fused)
+				return t + (12 * P / disk / 10) / 4
 			return t + (start + 32 * P / disk) / 4
 		}
-		{ size[NR] = $1; flop[NR] = $2 * 1e9; parameters[NR] = $3 }
+		{ size[NR] = $1; flop[NR, 0] = $2 * 1e9; flop[NR, 1] = $3 * 1e9; parameters[NR] = $4 }
 		END {
 			printf "\nReckoned: records of 16384 tokens; a mini-batch of 32, or (weak) of 32 "
 			print "for each 8 GPUs;"
 			printf "assumed: %g TFLOP/s a GPU, memory %g GB/s, exchange %g and %g GB/s; ",
 				sustained / 1e12, memory / 1e9, node / 1e9, network / 1e9
-			print "LIVE=1 COMMIT_EVERY=10"
+			print "FUSED=1 COMMIT_EVERY=10"
 			for (i = 1; i <= NR; i++) {
 				P = parameters[i]
-				record = flop[i] / sustained
+				record[0] = flop[i, 0] / sustained
+				record[1] = flop[i, 1] / sustained
 				one = seconds(32, 1, 1)
 				printf "\n%s: %.3g parameters, %.0f TFLOP and %.2f s a record\n\n",
-					size[i], P, flop[i] / 1e12, record
-				printf "| GPUs | step, s | efficiency | a line for each batch "
+					size[i], P, flop[i, 1] / 1e12, record[1]
+				printf "| GPUs | step, s | efficiency | separate programs "
 				print "| weak, s | efficiency | 200M tokens, h |"
 				print "|---|---|---|---|---|---|---|"
 				for (r = 1; r <= 64; r *= 2) {
