@@ -1,8 +1,6 @@
 /* rf-step -- ReFINE's whole step in one program, batch after batch. */
-#include <limits.h>
 #include <stdlib.h>
 
-#include "base/rng.h"
 #include "cli/cli_copy.h"
 #include "cli/cli_model.h"
 #include "method/meet.h"
@@ -18,7 +16,6 @@ static struct rf_copy copy;
 static struct rf_read batch;
 static struct rf_group_stats *groups; /* of the batch's records */
 static int learned;                   /* records of the batch that have their advantages */
-static int draw_step = -1;
 static struct rf_err err;
 
 static void must(enum rf_code rc)
@@ -65,11 +62,9 @@ static int begin(void)
 	learned = 0;
 	if (!(groups = realloc(groups, ((size_t)batch.n + 1) * sizeof *groups)))
 		rf_die(EX_OSERR, "out of memory (a batch)");
-	step.select.draw_step = step.rollouts.draw_step = step.reward.draw_step =
-		(int)rf_draw_step(draw_step, trainer.step);
 	rf_step_totals(&step, batch.r, first, &own);
 	must(rf_meet_ahead(&trainer, &own, &all, &err));
-	must(rf_step_begin(&step, ahead ? &all : NULL, &err));
+	must(rf_step_begin(&step, trainer.step, ahead ? &all : NULL, &err));
 	rf_engine_sign(&trainer.engine, &stage.head, true);
 	if (trainer.unsaved) /* the weights have no hash yet */
 		*stage.head.weights = 0;
@@ -127,30 +122,12 @@ static bool train(void)
 	return more;
 }
 
-static void report(void)
-{
-	if (step.missed)
-		rf_say("%llu of %llu sequences were too short and have no positions: --chunks, -k and --margin "
-		       "need %d tokens", (unsigned long long)step.missed, (unsigned long long)stage.records,
-		       rf_select_least(&step.select));
-	if (step.alone)
-		rf_say("%llu of %llu sequences lost their rollouts: they have no other position for --shift %d",
-		       (unsigned long long)step.alone, (unsigned long long)stage.records, step.reward.shift);
-}
-
 int main(int argc, char *argv[])
 {
-	struct rf_opt model[RF_ENGINE_OPTS], select[RF_SELECT_OPTS], rollouts[RF_ROLLOUT_OPTS],
-		rewards[RF_REWARD_OPTS], exec_opts[RF_REWARD_EXEC_OPTS], policy[RF_TRAINER_POLICY_OPTS],
-		group[RF_ADVANTAGE_OPTS], loss[RF_TRAINER_LOSS_OPTS], batches[RF_TRAINER_BATCH_OPTS],
+	struct rf_opt model[RF_ENGINE_OPTS], method[RF_STEP_OPTS], exec_opts[RF_REWARD_EXEC_OPTS],
+		policy[RF_TRAINER_POLICY_OPTS], loss[RF_TRAINER_LOSS_OPTS], batches[RF_TRAINER_BATCH_OPTS],
 		trains[RF_CLI_TRAINER_OPTS], stream[RF_STAGE_OPTS];
 	char name[RF_REWARD_EXEC_NAME];
-	const struct rf_opt draws[] = {
-		{ "seed", 0, RF_OPT_U64, &step.rollouts.seed, 0, 0, "n", "random seed", true },
-		{ "draw-step", 0, RF_OPT_INT, &draw_step, -1, INT_MAX, "n",
-		  "training step for the random numbers; -1: the model's", true },
-		{ .name = NULL },
-	};
 	const struct rf_cli cli = {
 		.name = "rf-step",
 		.usage = "-m run [--at step] [--batch n] [options] [file]\n"
@@ -158,8 +135,8 @@ int main(int argc, char *argv[])
 		.summary = "Trains a run with ReFINE: rf-entropy to rf-grpo in one program, batch after batch.",
 		.example = "rf-cat --range 0:1280 corpus.rf | rf-step -m RUN --at 0 --batch 128 --mini-batch 32",
 		.also = "rf-grpo(1), rf-rollout(1), rf-reward(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, select, rollouts, draws, rewards, exec_opts,
-		                                        policy, group, loss, batches, trains, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model, method, exec_opts, policy, loss, batches,
+		                                        trains, stream, NULL },
 		.sections = (const struct rf_cli_section[]){
 			{ "Positions and rollouts", "chunks length smooth tau mode margin strict rollouts "
 			                            "temperature top-p top-k eos seed draw-step" },
@@ -180,16 +157,10 @@ int main(int argc, char *argv[])
 	step.train = &trainer.train;
 	step.base = rf_trainer_use(&trainer);
 	rf_engine_options(&trainer.engine, "run to train", model);
-	rf_select_options(&step.select, select);
-	rf_opt_leave_out(select, "length seed draw-step");
-	rf_rollout_options(&step.rollouts, rollouts);
-	rf_opt_leave_out(rollouts, "score seed draw-step");
-	rf_reward_options(&step.reward, rewards);
-	rf_opt_leave_out(rewards, "seed draw-step");
+	rf_step_options(&step, method);
 	rf_reward_exec_options(&command, exec_opts);
 	rf_opt_leave_out(exec_opts, "model");
 	rf_trainer_policy_options(&trainer, policy);
-	rf_advantage_options(&step.advantage, group);
 	rf_trainer_loss_options(&trainer, loss);
 	rf_trainer_batch_options(&trainer, batches);
 	rf_cli_trainer_options(&trainer, trains);
@@ -202,17 +173,17 @@ int main(int argc, char *argv[])
 		rf_cli_without(batches, "commit-every", "cannot be combined with --weights-out");
 	if (!trainer.log)
 		rf_cli_without(policy, "log-gradients", "requires --log");
-	if (command.command)
-		rf_cli_without(rewards, NULL, "cannot be combined with --exec");
-	else
+	if (command.command) {
+		rf_cli_without(method, "kind", "cannot be combined with --exec");
+		rf_cli_without(method, "shift", "cannot be combined with --exec");
+	} else {
 		rf_cli_without(exec_opts, NULL, "requires --exec");
+	}
 	if (command.command && !command.kind)
 		command.kind = rf_reward_exec_name(command.command, name);
 	command.model = command.tokenizer ? NULL : trainer.engine.path;
-	step.select.k = step.rollouts.k;
-	step.select.seed = step.reward.seed = step.rollouts.seed;
+	rf_step_settle(&step);
 	step.held = trainer.batch;
-
 	atexit(stop_exec);
 	rf_work_init(&trainer.work, &trainer.engine, rf_step_use(&step, &trainer.work));
 	trainer.engine.fits = fits;
@@ -221,7 +192,7 @@ int main(int argc, char *argv[])
 	while (train())
 		rf_cli_batch(&trainer, &stage);
 	rf_stage_close(&stage);
-	report();
+	rf_step_remark(&step, stage.records, rf_say);
 	rf_trainer_close(&trainer);
 	if (copy.late.code != RF_OK)
 		rf_die_err(&copy.late);

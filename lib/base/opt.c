@@ -19,7 +19,7 @@ static bool among(const char *words, const char *word)
 {
 	const size_t n = strlen(word);
 
-	for (const char *at = words; (at = strstr(at, word)); at += n)
+	for (const char *at = words; *at && (at = strstr(at, word)); at += n)
 		if ((at == words || at[-1] == ' ') && (!at[n] || at[n] == ' '))
 			return true;
 	return false;

@@ -1,5 +1,48 @@
 /* step.c -- the stages on one record, one after the other, in one tree. */
+#include <limits.h>
+
+#include "base/rng.h"
 #include "method/step.h"
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+/* Appends a table to another, without some of its options; returns where the next goes. */
+static struct rf_opt *append(struct rf_opt *to, struct rf_opt *table, const char *without)
+{
+	rf_opt_leave_out(table, without);
+	while (table->name)
+		*to++ = *table++;
+	return to;
+}
+
+void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS])
+{
+	struct rf_opt select[RF_SELECT_OPTS], rollouts[RF_ROLLOUT_OPTS], reward[RF_REWARD_OPTS],
+		group[RF_ADVANTAGE_OPTS], *to = opts;
+	struct rf_opt draws[] = {
+		{ "seed", 0, RF_OPT_U64, &s->rollouts.seed, 0, 0, "n", "random seed", true },
+		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
+		  "training step for the random numbers; -1: the model's", true },
+		{ .name = NULL },
+	};
+
+	rf_select_options(&s->select, select);
+	rf_rollout_options(&s->rollouts, rollouts);
+	rf_reward_options(&s->reward, reward);
+	rf_advantage_options(&s->advantage, group);
+	to = append(to, select, "length seed draw-step");
+	to = append(to, rollouts, "score seed draw-step");
+	to = append(to, draws, "");
+	to = append(to, reward, "seed draw-step");
+	to = append(to, group, "");
+	to->name = NULL;
+}
+
+void rf_step_settle(struct rf_step *s)
+{
+	s->select.k = s->rollouts.k;
+	s->select.seed = s->reward.seed = s->rollouts.seed;
+}
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
@@ -64,8 +107,10 @@ void rf_step_totals(const struct rf_step *s, struct rf_record *const *r, int n, 
 		own->rl_tokens += r[i]->T >= rf_select_least(&s->select) ? each : 0;
 }
 
-enum rf_code rf_step_begin(struct rf_step *s, const struct rf_totals *all, struct rf_err *e)
+enum rf_code rf_step_begin(struct rf_step *s, int64_t step, const struct rf_totals *all, struct rf_err *e)
 {
+	s->select.draw_step = s->rollouts.draw_step = s->reward.draw_step =
+		(int)rf_draw_step(s->draw_step, step);
 	return all ? rf_train_ahead(s->train, all, e) : RF_OK;
 }
 
@@ -118,4 +163,16 @@ enum rf_code rf_step_advantage(struct rf_step *s, struct rf_record *r, struct rf
 enum rf_code rf_step_gradient(struct rf_step *s, struct rf_record *r, struct rf_err *e)
 {
 	return s->ahead ? rf_train_ahead_rest(s->train, r, s->rollouts.at.kept, s->rollouts.k + 1, e) : RF_OK;
+}
+
+void rf_step_remark(const struct rf_step *s, uint64_t records, void (*say)(const char *fmt, ...))
+{
+	const unsigned long long all = records, missed = s->missed, alone = s->alone;
+
+	if (missed)
+		say("%llu of %llu sequences were too short and have no positions: --chunks, -k and --margin need "
+		    "%d tokens", missed, all, rf_select_least(&s->select));
+	if (alone)
+		say("%llu of %llu sequences lost their rollouts: they have no other position for --shift %d", alone,
+		    all, s->reward.shift);
 }

@@ -28,7 +28,8 @@ struct rf_step {
 	struct rf_train *train;
 	struct rf_use base;          /* what training alone needs of memory: rf_trainer_use() */
 	int held;                    /* records that wait for their gradient, for the plan of memory */
-	struct rf_select select;     /* draw steps of select, rollouts and reward: at least 0 */
+	int draw_step;               /* training step for all random numbers; -1: the batch's */
+	struct rf_select select;
 	struct rf_rollout_settings rollouts;
 	struct rf_reward_settings reward;
 	struct rf_advantage advantage;
@@ -39,16 +40,23 @@ struct rf_step {
 	/* so far: records that were too short; that have no other position for --shift */
 	uint64_t missed, alone;
 };
-#define RF_STEP_DEFAULTS { .select = RF_SELECT_DEFAULTS, .rollouts = RF_ROLLOUT_DEFAULTS, \
+#define RF_STEP_DEFAULTS { .draw_step = -1, .select = RF_SELECT_DEFAULTS, .rollouts = RF_ROLLOUT_DEFAULTS, \
                            .reward = RF_REWARD_DEFAULTS }
+
+/* The options of the stages, each once: --length is one for positions and rollouts, --seed and --draw-step are
+ * for positions, rollouts and rewards.  rf_step_settle() is called when they have been read. */
+enum { RF_STEP_OPTS = 20 };
+void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS]);
+void rf_step_settle(struct rf_step *s);
 
 /* The use of memory of all stages together; sets the stages' work. */
 struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w);
 
 /* What records will have once they have rollouts, as rf_train_totals() will say it. */
 void rf_step_totals(const struct rf_step *s, struct rf_record *const *r, int n, struct rf_totals *own);
-/* all: what all ranks' records of the first mini-batch will have; NULL: no gradient is computed ahead. */
-enum rf_code rf_step_begin(struct rf_step *s, const struct rf_totals *all, struct rf_err *e);
+/* Begins a batch at this step of the run.  all: what all ranks' records of the first mini-batch will have;
+ * NULL: no gradient is computed ahead. */
+enum rf_code rf_step_begin(struct rf_step *s, int64_t step, const struct rf_totals *all, struct rf_err *e);
 
 /* Each writes what its stage writes.  first: the record is of the first mini-batch.  Errors: the stages'. */
 enum rf_code rf_step_entropy(struct rf_step *s, struct rf_record *r, bool first, struct rf_err *e);
@@ -57,5 +65,8 @@ enum rf_code rf_step_rollout(struct rf_step *s, struct rf_record *r, struct rf_e
 enum rf_code rf_step_reward(struct rf_step *s, struct rf_record *r, struct rf_err *e);
 enum rf_code rf_step_advantage(struct rf_step *s, struct rf_record *r, struct rf_err *e);
 enum rf_code rf_step_gradient(struct rf_step *s, struct rf_record *r, struct rf_err *e);
+
+/* Says how many of so many records got no positions or lost their rollouts, a line each, if any did. */
+void rf_step_remark(const struct rf_step *s, uint64_t records, void (*say)(const char *fmt, ...));
 
 #endif

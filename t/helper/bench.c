@@ -249,7 +249,6 @@ static void prepare_training(bool rolls)
 	fused.base = (struct rf_use){ &training, decide_training, needs_training,
 	                              place_training, false };
 	fused.rollouts.n = n ? atoi(n) : 1;
-	fused.select.draw_step = fused.rollouts.draw_step = fused.reward.draw_step = 0;
 	rollouts = fused.rollouts;
 	rf_work_init(&g_work, &g, rf_step_use(&fused, &g_work));
 }
@@ -477,7 +476,7 @@ static double fused_once(const struct size *x)
 	double gradient = 0, adamw = 0, t;
 
 	rf_step_totals(&fused, batch, mini_of(x) < x->n ? mini_of(x) : x->n, &first);
-	must(rf_step_begin(&fused, &first, &e));
+	must(rf_step_begin(&fused, 0, &first, &e));
 	for (int i = 0; i < x->n; i++) {
 		struct rf_record *r = batch[i];
 
