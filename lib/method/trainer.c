@@ -659,15 +659,23 @@ static enum rf_code step(struct rf_trainer *t, uint64_t *records, struct rf_err 
  * against each other.  The records have been counted by then. */
 static enum rf_code outer_step(struct rf_trainer *t, struct rf_err *e)
 {
-	struct rf_train train = t->train;
+	struct rf_train *train = &t->train;
+	const struct rf_train inner = *train;
 	uint64_t records;
+	enum rf_code rc;
 
-	train.rl_coef = 0;
-	train.ntp_coef = 1;
-	train.loss = RF_LOSS_RESPONSE;
-	train.log_gradients = false;
-	train.meter = NULL;
-	return optimize(t, &train, &t->joined, true, &records, e);
+	train->rl_coef = 0;
+	train->ntp_coef = 1;
+	train->loss = RF_LOSS_RESPONSE;
+	train->log_gradients = false;
+	train->meter = NULL;
+	rc = optimize(t, train, &t->joined, true, &records, e);
+	train->rl_coef = inner.rl_coef;
+	train->ntp_coef = inner.ntp_coef;
+	train->loss = inner.loss;
+	train->log_gradients = inner.log_gradients;
+	train->meter = inner.meter;
+	return rc;
 }
 
 /* How many records this rank has of the mini-batch that is collected. */
