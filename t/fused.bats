@@ -40,7 +40,7 @@ export ROOT RF_BIN
 same_run() { diff -r "$1/latest/" "$2/latest/" && diff <(figures "$1/log.jsonl") <(figures "$2/log.jsonl"); }
 # same_step A B: the newest steps are the same but for the hashes of the steps before, which fewer commits lack
 same_step() { diff -r -x state.json "$1/latest/" "$2/latest/" && diff <(state "$1") <(state "$2"); }
-state() { jq -c 'del(.xxh64, .ancestors, .history)' "$1/latest/state.json"; }
+state() { jq -c 'del(.xxh64, .past)' "$1/latest/state.json"; }
 # records RUN: prints what the streams of a run have, without the stages that made them
 records() {
 	for file in "$1"/streams/*.rf; do

@@ -137,6 +137,9 @@ struct rf_commit {
  * power loss. */
 enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct rf_err *e);
 
+/* Where another process has committed c with weights that have this hash: r->at becomes what it is there. */
+void rf_run_follow(struct rf_run *r, const struct rf_commit *c, const char weights[17]);
+
 /* Writes the moments of a part into the file that a commit with rest() has begun at path, and syncs it.
  * Errors: RF_EIO, RF_EMODEL: the file is not of these parameters. */
 enum rf_code rf_ckpt_write_moments(const char *path, const struct rf_params *params,

@@ -351,6 +351,13 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 	return RF_OK;
 }
 
+void rf_run_follow(struct rf_run *r, const struct rf_commit *c, const char weights[17])
+{
+	const struct rf_state s = next_state(&r->at, c);
+
+	move_state(&r->at, &s, weights);
+}
+
 /* ---- beginning ----------------------------------------------------------------------------- */
 
 static enum rf_code must_be_new(const char *run, struct rf_err *e)

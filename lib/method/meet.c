@@ -99,11 +99,6 @@ enum rf_code rf_meet_batch(struct rf_trainer *t, const struct rf_train *train, c
 	return rc;
 }
 
-enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, struct rf_err *e)
-{
-	return vote(t, COMMITTED, 0, "the commit", code, NULL, 0, NULL, e);
-}
-
 /* Gathers `size` bytes of each rank, in *each, malloc'd. */
 static enum rf_code gather(struct rf_trainer *t, enum moment moment, const char *what, enum rf_code code,
                            const void *mine, size_t size, void **each, struct rf_err *e)
@@ -146,6 +141,17 @@ enum rf_code rf_meet_end(struct rf_trainer *t, enum rf_code code, struct rf_meet
 
 	if (rc == RF_OK)
 		*end = *(struct rf_meet_end *)each;
+	free(each);
+	return rc;
+}
+
+enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, char weights[17], struct rf_err *e)
+{
+	void *each;
+	enum rf_code rc = gather(t, COMMITTED, "the commit of batch", code, t->run.at.weights, 17, &each, e);
+
+	if (rc == RF_OK)
+		memcpy(weights, each, 17);
 	free(each);
 	return rc;
 }

@@ -23,8 +23,8 @@ enum rf_code rf_meet_open(struct rf_trainer *t, enum rf_code code, struct rf_err
  * has ended.  outer: it is that of the step on the responses. */
 enum rf_code rf_meet_batch(struct rf_trainer *t, const struct rf_train *train, const struct rf_waiting *w,
                            bool outer, struct rf_meeting *all, struct rf_err *e);
-/* After the commit. */
-enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, struct rf_err *e);
+/* After the commit.  weights: becomes the hash of the run's, as rank 0 has it. */
+enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, char weights[17], struct rf_err *e);
 /* Whether any rank has records of the next batch. */
 enum rf_code rf_meet_more(struct rf_trainer *t, bool mine, bool *any, struct rf_err *e);
 /* What all ranks' records of a mini-batch will have, before they have it. */

@@ -756,11 +756,13 @@ static enum rf_code moments_for_rank_0(struct rf_trainer *t, struct rf_err *e)
 	return rf_meet_written(t, rc, e);
 }
 
-static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
+/* What is committed; hash: room for that of the records. */
+static struct rf_commit what(struct rf_trainer *t, char hash[17])
 {
 	const struct rf_model *m = &t->engine.model;
-	char hash[17];
-	const struct rf_commit c = {
+
+	snprintf(hash, 17, "%016llx", (unsigned long long)t->trained_on);
+	return (struct rf_commit){
 		.step = t->step, .updates = t->updates, .weights = (void *)m->w, .m = (void *)m->m,
 		.v = (void *)m->v, .transfer = &t->engine.transfer,
 		.own = parted(t) ? &m->own : NULL, .rest = moments_of_others, .rest_arg = t,
@@ -770,9 +772,14 @@ static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
 		.keep = t->keep, .keep_every = t->keep_every,
 		.stop = t->stop,
 	};
+}
+
+static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
+{
+	char hash[17];
+	const struct rf_commit c = what(t, hash);
 	enum rf_code rc;
 
-	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)t->trained_on);
 	if (t->ranks.rank)
 		return parted(t) && !t->weights_out ? moments_for_rank_0(t, e) : RF_OK;
 	if ((rc = check_weights(t, e)) == RF_OK)
@@ -830,12 +837,19 @@ enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 
 enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e)
 {
+	const bool any = t->all_records || t->unsaved;
+	char weights[17], hash[17];
+	struct rf_commit c;
 	enum rf_code rc = RF_OK;
 
-	if (t->all_records || t->unsaved)
+	if (any)
 		rc = t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e)
 		                 : commit(t, e);
-	return rf_meet_commit(t, rc, e);
+	if ((rc = rf_meet_commit(t, rc, weights, e)) != RF_OK || !any || !t->ranks.rank)
+		return rc;
+	c = what(t, hash);
+	rf_run_follow(&t->run, &c, weights);
+	return RF_OK;
 }
 
 /* ---- batches of a stream of many ------------------------------------------------------------- */
