@@ -40,7 +40,7 @@ export ROOT RF_BIN
 same_run() { diff -r "$1/latest/" "$2/latest/" && diff <(figures "$1/log.jsonl") <(figures "$2/log.jsonl"); }
 # same_step A B: the newest steps are the same but for the hashes of the steps before, which fewer commits lack
 same_step() { diff -r -x state.json "$1/latest/" "$2/latest/" && diff <(state "$1") <(state "$2"); }
-state() { jq -c 'del(.xxh64, .past)' "$1/latest/state.json"; }
+state() { jq -c 'del(.xxh64, .past, .parent)' "$1/latest/state.json"; }
 # records RUN: prints what the streams of a run have, without the stages that made them
 records() {
 	for file in "$1"/streams/*.rf; do
@@ -128,7 +128,8 @@ records() {
 	refused() {
 		run -2 midtrain RUN=no FUSED=1 "${@:2}"
 		[[ "$output" == *"FUSED=1: $1"* ]] || { echo "$1: $output"; return 1; }
-		[ ! -e no ] && [ ! -e ran ]
+		[ ! -e no ]
+		[ ! -e ran ]
 	}
 	refused "ENTROPY is 'touch ran', which is not rf-entropy: leave out FUSED" ENTROPY='touch ran'
 	refused "SELECT is 'my-select -k 5', which is not rf-select" SELECT='my-select -k 5'
