@@ -99,7 +99,7 @@ examples() {
 			n=$((n + 1))
 		done <shown
 	done
-	[ "$n" -ge 8 ]
+	[ "$n" -ge 7 ]
 }
 
 @test "man: all pages have the same date" {
