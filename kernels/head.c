@@ -83,7 +83,8 @@ static void head_tile(void *arg, int tile, int thread)
 	size_t bytes = (size_t)cpu_of(a->dev)->rounded;
 	const int ldt = cpu_apart(TILE_COLS);
 	float *z = rf_cpu_scratch(a->dev, thread,
-	                          (TILE_ROWS * TILE_COLS + (a->transpose ? (size_t)ldt * (size_t)a->d : 0)) * 4);
+	                          (TILE_ROWS * TILE_COLS +
+	                           (a->transpose ? (size_t)ldt * (size_t)a->d : 0)) * 4);
 	float *transposed = z + TILE_ROWS * TILE_COLS;
 
 	if (!z)

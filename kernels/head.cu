@@ -2,27 +2,27 @@
  * gradient, and drawing.
  *
  * Forward, a piece of the logits at a time: at most logit_rows() rows, by as many columns as make PIECE
- * numbers, 32 MB.  The product writes the piece, and fold reads it from the second-level cache (50 MB, 5.5 TB/s).  For
- * 16384 rows, N = 32000 and d = 2048 the products take 2.7 ms at 800 TFLOP/s, and the 2.1 GB of logits 0.4 ms
- * from that cache; to memory and back they would take 1.4 ms more.  Since a piece has 2048 rows, a
- * product reads w once for all of them: 2 d N bytes against 4096 d N operations, at 3 TB/s an eighth of its
- * time.  A piece of the same size with 256 rows by all of a vocabulary of 250,000 would wait for w half of
- * the time.  w is rounded as a whole, so that it is the form that other products keep too; a piece begins
- * inside it.
+ * numbers, 32 MB.  The product writes the piece, and fold reads it from the second-level cache (50 MB, 5.5
+ * TB/s).  For 16384 rows, N = 32000 and d = 2048 the products take 2.7 ms at 800 TFLOP/s, and the 2.1 GB of
+ * logits 0.4 ms from that cache; to memory and back they would take 1.4 ms more.  Since a piece has 2048
+ * rows, a product reads w once for all of them: 2 d N bytes against 4096 d N operations, at 3 TB/s an eighth
+ * of its time.  A piece of the same size with 256 rows by all of a vocabulary of 250,000 would wait for w
+ * half of the time.  w is rounded as a whole, so that it is the form that other products keep too; a piece
+ * begins inside it.
  *
  * A row's columns are folded in parts of PART, by one warp each, all in registers: with m the part's largest
- * logit, s = sum e^(z-m) and t = sum e^(z-m) (z-m).  finish merges a row's parts in a fixed order, in double;
- * the entropy is log s - t / s.  The parts depend on N alone, so results do not depend on how the pieces were
- * cut.  Gradient and drawing begin with the same two kernels.
+ * logit, s = sum e^(z-m) and t = sum e^(z-m) (z-m).  finish merges a row's parts in a fixed order, in
+ * double; the entropy is log s - t / s.  The parts depend on N alone, so results do not depend on how the
+ * pieces were cut.  Gradient and drawing begin with the same two kernels.
  *
  * Drawing.  Equal probabilities give equal draws on every device because no sum is rounded: each p, divided
  * by the largest that may be drawn, is a whole number of units 1 / RF_DRAW_WHOLE, and sums of whole numbers
- * do not depend on their order (dev.h).  So the sum of every part is computed, and a warp finds the part that
- * contains u total, 32 at a time, and then the id in it; a serial sum over N = 250,000 would take 2 ms.
+ * do not depend on their order (dev.h).  So the sum of every part is computed, and a warp finds the part
+ * that contains u total, 32 at a time, and then the id in it; a serial sum over N = 250,000 would take 2 ms.
  * top_k and top_p become one threshold each.  The bits of floats that are not negative are ordered like the
- * floats.  So the k-th largest p is found digit by digit from counts, and the p that reaches top_p from sums,
- * in four passes of a block over its row.  The first pass takes 45 us at this N, and later ones, which look
- * at few probabilities, a fourth of that. */
+ * floats.  So the k-th largest p is found digit by digit from counts, and the p that reaches top_p from
+ * sums, in four passes of a block over its row.  The first pass takes 45 us at this N, and later ones, which
+ * look at few probabilities, a fourth of that. */
 #include "rounded.h"
 
 enum { WARPS = 8, LANE = 32, PART = 32 * LANE, PIECE = 8 << 20, SELECT = 1024, BINS = 256 };
@@ -194,8 +194,8 @@ static int parts_of(int N) { return (N + PART - 1) / PART; }
 
 /* ---- entropies, log-probabilities, and their gradient ---------------------------------------- */
 
-/* Rows that are worked on at a time, and the columns that a product makes of them: rows in blocks of one size,
- * and as many columns as fit.  Leading dimensions are multiples of PART. */
+/* Rows that are worked on at a time, and the columns that a product makes of them: rows in blocks of one
+ * size, and as many columns as fit.  Leading dimensions are multiples of PART. */
 struct blocks { int height, cols; };
 static struct blocks blocks_for(int rows, int N)
 {
@@ -330,7 +330,8 @@ void rf_cuda_head_bwd(struct rf_dev *d, const struct rf_head_bwd *x)
 
 		if (!fold_block(d, &b))
 			return;
-		bf16 *half = rf_cuda_rounded_beside(d, f32(x->z), (size_t)n, (size_t)x->N, (size_t)x->N, true);
+		bf16 *half = rf_cuda_rounded_beside(d, f32(x->z), (size_t)n, (size_t)x->N, (size_t)x->N,
+		                                    true);
 		LAUNCH(d, ce_cols, (unsigned)(chunks * (size_t)n), CE_THREADS, 0, f32(x->z), half, x->N,
 		       x->inv_temp, row, i32(x->target) + r, f32(x->coef) + r);
 		g.m = x->N, g.n = x->d, g.k = n, g.ta = true, g.add = true;

@@ -55,7 +55,8 @@ int main(int argc, char *argv[])
 	                   "the next step.",
 		.example = "... | rf-reward --kind cosine | rf-grpo -m RUN --at 0 --log RUN/log.jsonl",
 		.also = "rf-reward(1), rf-ntp(1), rf-init(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, policy, loss, group, method, trains, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model, policy, loss, group, method, trains, stream,
+		                                        NULL },
 		.sections = (const struct rf_cli_section[]){
 			{ "Method", "mini-batch steps records rl-coef ntp-coef loss mean outer clip "
 			            "dual-clip group no-std allow-single need-rollouts stale" },

@@ -97,8 +97,8 @@ static void roll_out(void)
 	rf_copy_end(&copy);
 }
 
-/* A batch of the stream: rollouts, then an optimizer step for each mini-batch, then the commit.  Returns whether
- * another batch follows. */
+/* A batch of the stream: rollouts, then an optimizer step for each mini-batch, then the commit.  Returns
+ * whether another batch follows. */
 static bool train(void)
 {
 	const bool rolls = trainer.train.rl_coef != 0;
@@ -110,8 +110,8 @@ static bool train(void)
 		rf_die(EX_USAGE, "--weights-out takes one batch, but the stream has more than %d records "
 		                 "(--batch)", trainer.batch);
 	if (more && stage.output && !rf_copy_many(&stage))
-		rf_die(EX_USAGE, "-o: '%s' is for one batch, but the stream has more than %d records (--batch): "
-		                 "name an existing folder", stage.output, trainer.batch);
+		rf_die(EX_USAGE, "-o: '%s' is for one batch, but the stream has more than %d records "
+		                 "(--batch): name an existing folder", stage.output, trainer.batch);
 	if (rolls)
 		roll_out();
 	for (int i = 0; i < batch.n; i++)
@@ -132,15 +132,15 @@ int main(int argc, char *argv[])
 		.name = "rf-step",
 		.usage = "-m run [--at step] [--batch n] [options] [file]\n"
 		         "       rf-step -m model --weights-out dir [options] [file]",
-		.summary = "Trains a run with ReFINE: rf-entropy to rf-grpo in one program, batch after batch.",
-		.example = "rf-cat --range 0:1280 corpus.rf | rf-step -m RUN --at 0 --batch 128 --mini-batch 32",
+		.summary = "Trains with ReFINE: rf-entropy to rf-grpo in one program, batch after batch.",
+		.example = "rf-cat --range 0:640 corpus.rf | rf-step -m RUN --at 0 --mini-batch 32",
 		.also = "rf-grpo(1), rf-rollout(1), rf-reward(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model, method, exec_opts, policy, loss, batches,
 		                                        trains, stream, NULL },
 		.sections = (const struct rf_cli_section[]){
 			{ "Positions and rollouts", "chunks length smooth tau mode margin strict rollouts "
 			                            "temperature top-p top-k eos seed draw-step" },
-			{ "Rewards", "kind shift exec text tokenizer no-hidden kind-name timeout queue-limit" },
+			{ "Reward", "kind shift exec text tokenizer no-hidden kind-name timeout queue-limit" },
 			{ "Losses", "batch mini-batch rl-coef ntp-coef loss mean outer clip dual-clip group "
 			            "no-std allow-single need-rollouts" },
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,

@@ -309,8 +309,9 @@ void rf_cli_end(struct rf_trainer *t, struct rf_stage *s, bool last)
 		rf_cli_uncatch();
 	remark(t);
 	if (stopped && !last)
-		rf_die(EX_TEMPFAIL, "%s: stopped after %" PRId64 " batches, as the run's file 'stop' asked: the "
-		       "same command continues from here", t->run.path, t->run.at.commits);
+		rf_die(EX_TEMPFAIL,
+		       "%s: stopped after %" PRId64 " batches, as the run's file 'stop' asked: the same "
+		       "command continues from here", t->run.path, t->run.at.commits);
 }
 
 void rf_cli_commit(struct rf_trainer *t, struct rf_stage *s)

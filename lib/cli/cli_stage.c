@@ -221,7 +221,8 @@ int rf_stage_read(struct rf_stage *s, struct rf_read *b, int most)
 		b->r[b->n] = b->n ? NULL : b->r[0];
 	}
 	b->n = b->more;
-	while (!b->ended && b->n <= most && (rc = next(s, &r, &err)) == RF_OK && (rc = keep_record(s, b, r, &err)) == RF_OK)
+	while (!b->ended && b->n <= most && (rc = next(s, &r, &err)) == RF_OK &&
+	       (rc = keep_record(s, b, r, &err)) == RF_OK)
 		;
 	if (rc != RF_OK && rc != RF_EOF)
 		rf_die_err(&err);

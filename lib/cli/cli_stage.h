@@ -58,8 +58,8 @@ struct rf_read {
 	int n, room;
 	bool more, ended;            /* another one follows, which has been read; the end record was read */
 };
-/* Reads up to `most` records into b, which must be empty or have been read before.  Returns their number.  The
- * end record, or the record after them, has been read when it returns. */
+/* Reads up to `most` records into b, which must be empty or have been read before.  Returns their number.
+ * The end record, or the record after them, has been read when it returns. */
 int rf_stage_read(struct rf_stage *s, struct rf_read *b, int most);
 /* Puts a copy of r without its hidden states in the place of the i-th of them, which may be r. */
 enum rf_code rf_read_replace(struct rf_read *b, int i, const struct rf_record *r, struct rf_err *e);

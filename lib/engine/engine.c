@@ -113,7 +113,7 @@ static enum rf_code choose_segment(struct rf_engine *g, struct rf_err *e)
 {
 	enum { LEAST = 2048, FILTER = 4096, TRAINER = 8192 };
 	const size_t all = g->dev.memory, taken = taken_by_others(g), room = all > taken ? all - taken : 0;
-	struct rf_need need = { .grows = NULL };
+	struct rf_demand need = { .grows = NULL };
 	const struct rf_use *use;
 	struct rf_memory memory;
 	enum rf_code rc;

@@ -42,7 +42,7 @@ enum rf_code rf_work_speed(struct rf_engine *g, struct rf_shape *shape, struct r
 {
 	struct rf_model bare = { .dev = &g->dev, .cfg = &g->ckpt->cfg, .params = &g->ckpt->params };
 	const struct rf_use *use = &g->work->use;
-	struct rf_need need = { .grows = NULL };
+	struct rf_demand need = { .grows = NULL };
 	const struct rf_plan *p = &need.plan;
 	int T = shape->T;
 	double rollout_rows;

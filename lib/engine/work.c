@@ -12,9 +12,9 @@ static struct rf_shape merged(struct rf_shape a, struct rf_shape b)
 }
 
 /* What the use needs for a shape, with what the engine itself decides of both. */
-static struct rf_need needs(const struct rf_engine *g, const struct rf_use *use, struct rf_shape *shape)
+static struct rf_demand needs(const struct rf_engine *g, const struct rf_use *use, struct rf_shape *shape)
 {
-	struct rf_need need = { .grows = NULL };
+	struct rf_demand need = { .grows = NULL };
 
 	shape->T = larger(shape->T, g->max_len);
 	use->needs(use->stage, shape, &need);
@@ -120,7 +120,7 @@ enum rf_code rf_work_reserve(struct rf_work *w, const struct rf_shape *want, str
 {
 	struct rf_engine *g = w->engine;
 	struct rf_shape shape = merged(w->shape, *want);
-	const struct rf_need need = needs(g, &w->use, &shape);
+	const struct rf_demand need = needs(g, &w->use, &shape);
 	const size_t extra = own_bytes(&w->use, &shape);
 	struct rf_arena a;
 	enum rf_code rc;
@@ -192,7 +192,7 @@ enum rf_code rf_work_ahead(struct rf_engine *g, const struct rf_head *h, struct 
 size_t rf_work_bytes(const struct rf_engine *g, const struct rf_use *use, const struct rf_shape *want)
 {
 	struct rf_shape shape = *want;
-	const struct rf_need need = needs(g, use, &shape);
+	const struct rf_demand need = needs(g, use, &shape);
 	const size_t tree = tree_bytes(g, &need.plan);
 
 	return tree ? tree + own_bytes(use, &shape) : 0;
@@ -206,7 +206,7 @@ enum rf_code rf_work_memory(const struct rf_engine *g, struct rf_shape *shape, s
 	const struct rf_use *use = &g->work->use;
 	const struct rf_span own = rf_params_part(&g->ckpt->params, g->part, g->parts ? g->parts : 1);
 	struct rf_workspace workspace;
-	struct rf_need need;
+	struct rf_demand need;
 
 	use->decide(use->stage, shape);
 	need = needs(g, use, shape);

@@ -1,13 +1,14 @@
-/* work.h -- the memory in which sequences are computed: a tree (tree.h), and device memory of the stage's own.
+/* work.h -- the memory in which sequences are computed: a tree (tree.h), and device memory of the stage's
+ * own.
  *
- * It is laid out for the largest of each number of a shape so far, and never shrinks.  So if a stream's largest
- * record is known in advance, nothing is allocated after the first reservation.
+ * It is laid out for the largest of each number of a shape so far, and never shrinks.  So if a stream's
+ * largest record is known in advance, nothing is allocated after the first reservation.
  *
  * With --max-len, memory is added up and allocated before the first record is read.  It is planned for
- * sequences of that length, with as many positions and rollouts as the stream's history announces, or else as
- * in the paper of ReFINE (arXiv:2602.16704).  So memory runs out at the start or never.  A longer record is
- * refused when it is read.  Without --max-len, memory is planned for the first record (in a trainer, for the
- * first mini-batch), and again for a longer one. */
+ * sequences of that length, with as many positions and rollouts as the stream's history announces, or else
+ * as in the paper of ReFINE (arXiv:2602.16704).  So memory runs out at the start or never.  A longer record
+ * is refused when it is read.  Without --max-len, memory is planned for the first record (in a trainer, for
+ * the first mini-batch), and again for a longer one. */
 #ifndef RF_WORK_H
 #define RF_WORK_H
 
@@ -21,7 +22,7 @@ struct rf_shape { int T, c, n, k; };
 #define RF_SHAPE_PAPER { .c = 8, .n = 1, .k = 5 }
 
 /* What a stage needs for a shape. */
-struct rf_need {
+struct rf_demand {
 	struct rf_plan plan;
 	size_t own;                  /* device memory that the stage has allocated itself */
 	size_t host;                 /* host memory for the records that it holds and writes */
@@ -34,7 +35,7 @@ struct rf_use {
 	/* overwrites what the stage itself decides of the shape of the records to come */
 	void (*decide)(const void *stage, struct rf_shape *shape);
 	/* computes what the stage needs for a shape; *need is zeroed */
-	void (*needs)(const void *stage, const struct rf_shape *shape, struct rf_need *need);
+	void (*needs)(const void *stage, const struct rf_shape *shape, struct rf_demand *need);
 	/* lays out the stage's own device memory for a shape */
 	void (*place)(void *stage, const struct rf_shape *shape, struct rf_arena *a);
 	bool decides_all;            /* of c, n and k */

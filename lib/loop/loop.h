@@ -8,9 +8,9 @@
  * that of the file.  Sequences left over at the end of an epoch, fewer than a batch, are not used in that
  * epoch, or (`rest`) are its last batch.
  *
- * A line may be for many batches (`many`): it gets all that are left of an epoch as one range, and its trainer
- * cuts the range into batches and commits every n-th of them, or at times.  With `after` a line ends where a
- * commit is due.
+ * A line may be for many batches (`many`): it gets all that are left of an epoch as one range, and its
+ * trainer cuts the range into batches and commits every n-th of them, or at times.  With `after` a line ends
+ * where a commit is due.
  *
  * Where batches are counted by their outputs, the line commits nothing: a batch is done when it has written
  * the file $OUTPUT, which appears whole or not at all.

@@ -588,7 +588,8 @@ static void take_from(struct rf_loop *l, const struct rf_buf *told)
 static bool takes_rate(const struct rf_loop *l, const struct rf_buf *told, const struct rf_buf *words)
 {
 	char *was, *now;
-	const bool changed = rf_words_same_but(told, words, LATE, "line", "--lr", "rf-grpo rf-ntp rf-step", &was,
+	const bool changed = rf_words_same_but(told, words, LATE, "line", "--lr", "rf-grpo rf-ntp rf-step",
+	                                       &was,
 	                                       &now) && was && now;
 
 	if (changed && l->measured)

@@ -48,7 +48,7 @@ static void decide(const void *stage, struct rf_shape *shape)
 	*shape = (struct rf_shape){ .T = shape->T };
 }
 
-static void needs(const void *stage, const struct rf_shape *shape, struct rf_need *need)
+static void needs(const void *stage, const struct rf_shape *shape, struct rf_demand *need)
 {
 	const struct rf_entropy *s = stage;
 	const struct rf_config *c = &s->work->engine->ckpt->cfg;

@@ -171,7 +171,7 @@ static void decide(const void *stage, struct rf_shape *shape)
 	shape->c = side_by_side(s, shape->T, shape->k);
 }
 
-static void needs(const void *stage, const struct rf_shape *shape, struct rf_need *need)
+static void needs(const void *stage, const struct rf_shape *shape, struct rf_demand *need)
 {
 	const struct rf_generate_settings *s = stage;
 	size_t record, written, held;

@@ -36,7 +36,8 @@ static void place(void *stage, const struct rf_shape *z, struct rf_arena *a)
 {
 	struct rf_logp *s = stage;
 	struct rf_logp_place *p = &s->at;
-	size_t d = (size_t)s->work->engine->ckpt->cfg.d, n = values(z), side = (size_t)z->n * ((size_t)z->k + 1);
+	size_t d = (size_t)s->work->engine->ckpt->cfg.d, n = values(z),
+	       side = (size_t)z->n * ((size_t)z->k + 1);
 
 	p->last = rf_arena_f32(a, d);
 	p->h = rf_arena_f32(a, side * d);
@@ -52,7 +53,7 @@ static void decide(const void *stage, struct rf_shape *shape)
 	*shape = (struct rf_shape){ shape->T, 1, SIDE, smaller(LONG, larger(shape->T - 1, 1)) };
 }
 
-static void needs(const void *stage, const struct rf_shape *z, struct rf_need *need)
+static void needs(const void *stage, const struct rf_shape *z, struct rf_demand *need)
 {
 	(void)stage;
 	need->plan = (struct rf_plan){ .max_len = z->T, .positions = z->k > 0, .n = z->n, .k = z->k };

@@ -131,7 +131,8 @@ static void add_number(struct rf_buf *b, const char *key, const struct rf_head *
 {
 	int64_t value;
 
-	if (rf_head_asked(head, "rf-step", option, &value) || rf_head_asked(head, "rf-rollout", option, &value))
+	if (rf_head_asked(head, "rf-step", option, &value) ||
+	    rf_head_asked(head, "rf-rollout", option, &value))
 		rf_print(b, ",\"%s\":%lld", key, (long long)value);
 	else
 		rf_print(b, ",\"%s\":null", key);

@@ -45,10 +45,9 @@ char *rf_reward_exec_name(const char *command, char name[RF_REWARD_EXEC_NAME]);
 
 struct rf_reward_exec;
 
-/* Starts the command and sends it the head.  pass() gets each record with its answer, in order, and may change
- * it.  Errors: RF_EUSAGE: the
- * kind's name is malformed; RF_EDATA: the command prints a line before it got a record; those of
- * rf_reward_tokenizer(). */
+/* Starts the command and sends it the head.  pass() gets each record with its answer, in order, and may
+ * change it.  Errors: RF_EUSAGE: the kind's name is malformed; RF_EDATA: the command prints a line before it
+ * got a record; those of rf_reward_tokenizer(). */
 typedef enum rf_code rf_reward_pass(void *arg, struct rf_record *r, struct rf_err *e);
 enum rf_code rf_reward_exec_start(struct rf_reward_exec **j, const struct rf_reward_exec_settings *s,
                                   const struct rf_head *head, rf_reward_pass *pass, void *arg,

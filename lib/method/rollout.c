@@ -68,7 +68,7 @@ static void decide(const void *stage, struct rf_shape *shape)
 	}
 }
 
-static void needs(const void *stage, const struct rf_shape *shape, struct rf_need *need)
+static void needs(const void *stage, const struct rf_shape *shape, struct rf_demand *need)
 {
 	const struct rf_rollout_settings *s = stage;
 	size_t c = (size_t)shape->c, n = (size_t)shape->n, k = (size_t)shape->k,

@@ -46,7 +46,7 @@ void rf_step_settle(struct rf_step *s)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* Every record is planned for with its rollouts: what they need must not be made anew in the middle of one. */
+/* Every record is planned for with its rollouts, whose memory must not be made anew in the middle of one. */
 static struct rf_shape whole(const struct rf_step *s, const struct rf_shape *shape)
 {
 	const bool rollouts = s->train->rl_coef != 0;
@@ -60,11 +60,11 @@ static void decide(const void *step, struct rf_shape *shape)
 	*shape = whole(step, shape);
 }
 
-static void needs(const void *step, const struct rf_shape *shape, struct rf_need *need)
+static void needs(const void *step, const struct rf_shape *shape, struct rf_demand *need)
 {
 	const struct rf_step *s = step;
 	const struct rf_shape z = whole(s, shape);
-	struct rf_need rollouts = { .grows = NULL };
+	struct rf_demand rollouts = { .grows = NULL };
 
 	s->base.needs(s->base.stage, &z, need);
 	if (!z.c)
@@ -170,9 +170,9 @@ void rf_step_remark(const struct rf_step *s, uint64_t records, void (*say)(const
 	const unsigned long long all = records, missed = s->missed, alone = s->alone;
 
 	if (missed)
-		say("%llu of %llu sequences were too short and have no positions: --chunks, -k and --margin need "
-		    "%d tokens", missed, all, rf_select_least(&s->select));
+		say("%llu of %llu sequences were too short and have no positions: --chunks, -k and --margin "
+		    "need %d tokens", missed, all, rf_select_least(&s->select));
 	if (alone)
-		say("%llu of %llu sequences lost their rollouts: they have no other position for --shift %d", alone,
-		    all, s->reward.shift);
+		say("%llu of %llu sequences lost their rollouts: they have no other position for --shift %d",
+		    alone, all, s->reward.shift);
 }

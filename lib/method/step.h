@@ -1,18 +1,18 @@
-/* step.h -- ReFINE's step where one process has the weights (arXiv:2602.16704): entropies, positions, rollouts,
- * rewards, advantages and the gradient of a record from one pass over its sequence.
+/* step.h -- ReFINE's step where one process has the weights (arXiv:2602.16704): entropies, positions,
+ * rollouts, rewards, advantages and the gradient of a record from one pass over its sequence.
  *
- * For the records of the first mini-batch after the weights have changed, the pass that computes the entropies
- * is the forward pass of the gradient: the head computes logits once, for the entropies and for the next-token
- * loss.  Rollouts continue from states that are made again from what the pass has kept (tree.h,
- * rf_tree_branch_off()).  For other records, whose gradient comes when the weights have moved, the pass is
- * that of the entropies and the rollouts alone.
+ * For the records of the first mini-batch after the weights have changed, the pass that computes the
+ * entropies is the forward pass of the gradient: the head computes logits once, for the entropies and for
+ * the next-token loss.  Rollouts continue from states that are made again from what the pass has kept
+ * (tree.h, rf_tree_branch_off()).  For other records, whose gradient comes when the weights have moved, the
+ * pass is that of the entropies and the rollouts alone.
  *
  *     rf_step_begin()       before the first record of a batch
  *     for each record:      rf_step_entropy(), rf_step_select(), rf_step_rollout(), rf_step_reward(),
  *                           rf_step_advantage(), rf_step_gradient(), in this order
  *
- * The values are those of the separate stages (entropy.h, select.h, rollout.h, reward.h, advantage.h), bit by
- * bit, and rf_train_gradient() takes over what rf_step_gradient() has computed. */
+ * The values are those of the separate stages (entropy.h, select.h, rollout.h, reward.h, advantage.h), bit
+ * by bit, and rf_train_gradient() takes over what rf_step_gradient() has computed. */
 #ifndef RF_STEP_H
 #define RF_STEP_H
 
@@ -43,8 +43,8 @@ struct rf_step {
 #define RF_STEP_DEFAULTS { .draw_step = -1, .select = RF_SELECT_DEFAULTS, .rollouts = RF_ROLLOUT_DEFAULTS, \
                            .reward = RF_REWARD_DEFAULTS }
 
-/* The options of the stages, each once: --length is one for positions and rollouts, --seed and --draw-step are
- * for positions, rollouts and rewards.  rf_step_settle() is called when they have been read. */
+/* The options of the stages, each once: --length is one for positions and rollouts, --seed and --draw-step
+ * are for positions, rollouts and rewards.  rf_step_settle() is called when they have been read. */
 enum { RF_STEP_OPTS = 20 };
 void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS]);
 void rf_step_settle(struct rf_step *s);

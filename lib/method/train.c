@@ -1,7 +1,7 @@
 /* train.c -- the gradient of a mini-batch, and AdamW.
  *
- * The first mini-batch after the weights have changed can be computed as its records come: what is announced is
- * compared with what has come, and computed again where that differs. */
+ * The first mini-batch after the weights have changed can be computed as its records come: what is announced
+ * is compared with what has come, and computed again where that differs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +87,7 @@ void rf_train_decide(const struct rf_train *t, struct rf_shape *shape)
 		*shape = (struct rf_shape){ .T = shape->T };
 }
 
-void rf_train_needs(const struct rf_train *t, const struct rf_shape *s, struct rf_need *need)
+void rf_train_needs(const struct rf_train *t, const struct rf_shape *s, struct rf_demand *need)
 {
 	need->plan = (struct rf_plan){ .max_len = s->T, .positions = s->c, .n = s->n,
 	                               .k = s->k > 1 ? s->k - 1 : 0, .train = true,

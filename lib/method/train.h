@@ -168,7 +168,7 @@ void rf_train_close(struct rf_train *t);
 /* What training needs for a shape, and its own memory, as struct rf_use has them.  With rl_coef 0 shapes have
  * no rollouts: rf_train_decide(). */
 void rf_train_decide(const struct rf_train *t, struct rf_shape *shape);
-void rf_train_needs(const struct rf_train *t, const struct rf_shape *shape, struct rf_need *need);
+void rf_train_needs(const struct rf_train *t, const struct rf_shape *shape, struct rf_demand *need);
 void rf_train_place(struct rf_train *t, const struct rf_shape *shape, struct rf_arena *a);
 
 #endif

@@ -1,14 +1,14 @@
 /* train_record.c -- one record's gradient over its tree.
  *
- *     1. The segments of the sequence run forward.  The head computes their rows' next-token loss, and at once
- *        its gradient: the weights of the loss are known before.  The gradient of the rows is kept.
+ *     1. The segments of the sequence run forward.  The head computes their rows' next-token loss, and at
+ *        once its gradient: the weights of the loss are known before.  The gradient of the rows is kept.
  *     2. The rollouts that branch off the sequence run forward, and the head computes the log-probabilities
  *        that the policy loss needs.  With the loss's derivatives these give the rollouts' first gradients.
  *     3. The rollouts run backward.
  *     4. The segments of the sequence run backward, from the last to the first.
  *
- * Logits are never stored whole: the head works on blocks of rows.  Between 1 and 2 nothing is needed but the
- * rollouts, so they may be drawn there, from the same pass. */
+ * Logits are never stored whole: the head works on blocks of rows.  Between 1 and 2 nothing is needed but
+ * the rollouts, so they may be drawn there, from the same pass. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -233,7 +233,8 @@ enum rf_code rf_train_job_run(struct rf_train_job *j, struct rf_err *e)
 	return rf_train_job_rest(j, e);
 }
 
-void rf_train_job_take(struct rf_train_job *j, const struct rf_record *r, struct rf_share *share, double rl, double ntp)
+void rf_train_job_take(struct rf_train_job *j, const struct rf_record *r, struct rf_share *share, double rl,
+                       double ntp)
 {
 	const struct rf_train *t = j->t;
 	const bool with = r->rollout.tokens && rl != 0;
@@ -244,7 +245,9 @@ void rf_train_job_take(struct rf_train_job *j, const struct rf_record *r, struct
 	j->n = with ? r->rollout.n : 0;
 	j->k = with ? r->rollout.k : 0;
 	j->rl = rl;
-	j->ntp_share = t->mean == RF_MEAN_SEQUENCES && rf_train_ntp_count(t, r) ? 1.0 / rf_train_ntp_count(t, r) : 1;
+	j->ntp_share = t->mean == RF_MEAN_SEQUENCES && rf_train_ntp_count(t, r)
+	                       ? 1.0 / rf_train_ntp_count(t, r)
+	                       : 1;
 	j->ntp = ntp * j->ntp_share;
 }
 
@@ -259,7 +262,8 @@ void rf_train_job_states(struct rf_train_job *j, rf_f32 states, int apart)
 	       .to = j->t->at.first);
 }
 
-enum rf_code rf_train_job_room(struct rf_train_job *j, const struct rf_record *const *mini, int n, struct rf_err *e)
+enum rf_code rf_train_job_room(struct rf_train_job *j, const struct rf_record *const *mini, int n,
+                               struct rf_err *e)
 {
 	size_t host = 64;
 

@@ -31,9 +31,9 @@ bool rf_train_job_counts(const struct rf_train_job *j);
 
 /* Adds the record's gradient to the model's.  Errors: RF_ENUMERIC: a log-probability is not finite. */
 enum rf_code rf_train_job_run(struct rf_train_job *j, struct rf_err *e);
-/* The same in parts.  _pass: the sequence forward, and the next-token loss; entropy (T): NULL, or what becomes
- * the entropy at each position.  _states: the hidden states of rows s-1, `apart` rows apart.  _rest: the policy
- * loss, and all that runs backward. */
+/* The same in parts.  _pass: the sequence forward, and the next-token loss; entropy (T): NULL, or what
+ * becomes the entropy at each position.  _states: the hidden states of rows s-1, `apart` rows apart.  _rest:
+ * the policy loss, and all that runs backward. */
 void rf_train_job_pass(struct rf_train_job *j, rf_f32 entropy);
 void rf_train_job_states(struct rf_train_job *j, rf_f32 states, int apart);
 enum rf_code rf_train_job_rest(struct rf_train_job *j, struct rf_err *e);

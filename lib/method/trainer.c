@@ -149,7 +149,7 @@ static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
 }
 
 /* What training on such sequences takes; of the records of a mini-batch only what training reads is kept. */
-static void needs(const void *stage, const struct rf_shape *s, struct rf_need *need)
+static void needs(const void *stage, const struct rf_shape *s, struct rf_demand *need)
 {
 	const struct rf_trainer *t = stage;
 	size_t rollouts;

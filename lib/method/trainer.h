@@ -55,7 +55,8 @@ struct rf_trainer {
 	   nothing */
 	json_t *made;
 	struct rf_engine engine;
-	struct rf_work work;         /* with another use than rf_trainer_use() if it is there before opening */
+	/* with another use than rf_trainer_use() if it is there before opening */
+	struct rf_work work;
 	struct rf_train train;
 	struct rf_ranks ranks;       /* the processes that train the run together */
 	/* open */
@@ -137,8 +138,8 @@ enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e);
  * gradient alone.  If the stream had no records, does nothing.  The run's steps do not change before this.
  * t->stop is checked until what is written gets its name. */
 enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e);
-/* Ends one of several batches: commits it, with those before it that are not, if that is due, if it is the last,
- * or if the file RUN/stop exists, which then is in *stopped. */
+/* Ends one of several batches: commits it, with those before it that are not, if that is due, if it is the
+ * last, or if the file RUN/stop exists, which then is in *stopped. */
 enum rf_code rf_trainer_end(struct rf_trainer *t, bool last, bool *stopped, struct rf_err *e);
 /* Writes a line about mini-batches that made no optimizer step to buf, and returns buf; "": there were
  * none. */

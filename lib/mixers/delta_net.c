@@ -239,8 +239,8 @@ static void apply(const struct rf_pass *p, int layer, const rf_f32 y[3], int cap
 	       .cap_slot = p->cap_slot, .log = s->log);
 }
 
-/* The delta rule, and o's norm.  Going back it is done again, without captures: a fiftieth of the time of both
- * passes, and u and o would be a sixth of what is saved. */
+/* The delta rule, and o's norm.  Going back it is done again, without captures: a fiftieth of the time of
+ * both passes, and u and o would be a sixth of what is saved. */
 static void mix(const struct rf_pass *p, int layer, const rf_f32 y[3], int captures)
 {
 	const struct rf_model *m = p->tree->model;
@@ -370,6 +370,7 @@ static void workspace(const struct rf_config *c, struct rf_workspace *need)
 const struct rf_mixer rf_mixer_delta_net = {
 	.name = "delta_net", .weights_size = sizeof(struct weights), .state_size = sizeof(struct state),
 	.save_size = sizeof(struct save), .work_size = sizeof(struct work), .declare = declare,
-	.state = state, .save = save, .work = work, .fwd = fwd, .capture = capture, .bwd = bwd, .flops = flops,
+	.state = state, .save = save, .work = work, .fwd = fwd, .capture = capture, .bwd = bwd,
+	.flops = flops,
 	.workspace = workspace
 };

@@ -464,6 +464,7 @@ const struct rf_mixer rf_mixer_lact = {
 	.name = "lact", .weights_size = sizeof(struct rf_lact_weights),
 	.state_size = sizeof(struct rf_lact_state), .save_size = sizeof(struct rf_lact_save),
 	.work_size = sizeof(struct rf_lact_work), .declare = declare, .state = state, .save = save,
-	.work = work, .fwd = fwd, .capture = capture, .bwd = bwd, .flops = flops, .workspace = workspace, .reads = reads,
+	.work = work, .fwd = fwd, .capture = capture, .bwd = bwd, .flops = flops, .workspace = workspace,
+	.reads = reads,
 	.describe_overflow = describe_overflow
 };

@@ -147,8 +147,9 @@ static int dplace_of(const struct rf_tree *t, int chunk)
 	return branched >= 0 ? 2 + branched : chunk % 2;
 }
 
-/* The sums at a segment's start are kept where it is computed again, or where positions are chosen when it has
- * been and it may begin inside a chunk; else one place is enough.  Those of the positions come behind it. */
+/* The sums at a segment's start are kept where it is computed again, or where positions are chosen when it
+ * has been and it may begin inside a chunk; else one place is enough.  Those of the positions come behind
+ * it. */
 static int sums_before(const struct rf_tree *t)
 {
 	const struct rf_plan *p = &t->plan;
@@ -317,8 +318,8 @@ static void begin_bwd(struct rf_pass *p, int layer, const struct rf_fast *f)
 /* Rows [from, to) of one chunk. */
 struct part { int chunk, from, to; bool opens, learns; };
 
-/* The part of a pass's rows that row `at` is in: all of the chunk's rows that the pass has.  So what is computed
- * of them does not depend on the positions. */
+/* The part of a pass's rows that row `at` is in: all of the chunk's rows that the pass has.  So what is
+ * computed of them does not depend on the positions. */
 static struct part part_of(const struct rf_pass *p, int at)
 {
 	const struct rf_tree *t = p->tree;

@@ -224,7 +224,7 @@ static void rate(const char *name, double work, double seconds, int T, double pr
 
 static void decide_training(const void *t, struct rf_shape *shape) { rf_train_decide(t, shape); }
 
-static void needs_training(const void *t, const struct rf_shape *shape, struct rf_need *need)
+static void needs_training(const void *t, const struct rf_shape *shape, struct rf_demand *need)
 {
 	rf_train_needs(t, shape, need);
 }
@@ -434,7 +434,8 @@ static void optimize(struct rf_record **batch, const struct size *x, double *gra
 	for (int i = 0, mini = mini_of(x); i < x->n; i += mini) {
 		double t = rf_now();
 
-		must(rf_train_gradient(&training, batch + i, x->n - i < mini ? x->n - i : mini, NULL, &st, &e));
+		must(rf_train_gradient(&training, batch + i, x->n - i < mini ? x->n - i : mini, NULL, &st,
+		                       &e));
 		*gradient += rf_now() - t;
 		t = rf_now();
 		must(rf_train_step(&training, 0, i, &st, &e));
@@ -493,15 +494,6 @@ static double fused_once(const struct size *x)
 	return t;
 }
 
-static double sum_of(const double part[STAGES])
-{
-	double all = 0;
-
-	for (int k = 0; k < STAGES; k++)
-		all += part[k];
-	return all;
-}
-
 static void show_step(const char *name, const struct size *x, double seconds, double forward)
 {
 	printf("%-20s %8.3f s  %5.2f forward passes, %.3f us per token, %d x %d tokens\n", name, seconds,
@@ -522,14 +514,16 @@ static double median(double *x, int n)
 	return (x[n / 2] + x[(n - 1) / 2]) / 2;
 }
 
-/* Medians of rounds, but for the first: it takes memory from the system, which only a process of one step pays
- * for as it does.  Both ways, and two sizes, take turns, so that what else the machine does slows all alike. */
+/* Medians of rounds, but for the first: it takes memory from the system, which only a process of one step
+ * pays for as it does.  Both ways, and two sizes, take turns, so that what else the machine does slows all
+ * alike. */
 static void step(const struct size *x, int sizes)
 {
 	static const char *const names[STAGES] = { "entropy (forward)", "select", "rollout", "reward",
 	                                           "gradient", "optimizer" };
 	enum { ROUNDS = 6 };
-	double part[2][STAGES][ROUNDS], all[2][ROUNDS], at_once[2][ROUNDS], one[STAGES], first = 0, forward[2];
+	double part[2][STAGES][ROUNDS], all[2][ROUNDS], at_once[2][ROUNDS], one[STAGES], first = 0,
+	       forward[2];
 
 	prepare_training(true);
 	rollouts.work = &roller_work;
@@ -538,9 +532,9 @@ static void step(const struct size *x, int sizes)
 	for (int i = 0; i < ROUNDS; i++)
 		for (int j = 0; j < sizes; j++) {
 			step_once(&x[j], one);
+			all[j][i] = 0;
 			for (int k = 0; k < STAGES; k++)
-				part[j][k][i] = one[k];
-			all[j][i] = sum_of(one);
+				all[j][i] += part[j][k][i] = one[k];
 			first = i || j ? first : all[j][i];
 			if (!i)
 				memset(spent, 0, sizeof spent);
@@ -573,7 +567,6 @@ struct decoded {
 	double best;  /* seconds of a step: of n tokens */
 };
 
-/* The most probable tokens behind the rows h. */
 static void choose(const struct decoded *a, rf_f32 h)
 {
 	const struct rf_config *c = &g.ckpt->cfg;

@@ -167,8 +167,9 @@ WRITER(adamw, RF_RUN(dev, adamw, .n = h->n, .scale = 1, .lr = .5, .b1 = .9, .b2 
                      .c2 = .1, .w = h->x, .m = ROOM(0), .v = ROOM(1), .g = h->y))
 WRITER(adamw_moment, RF_RUN(dev, adamw, .n = h->n, .scale = 1, .lr = .5, .b1 = .9, .b2 = .9, .eps = 1e-8,
                             .c1 = .1, .c2 = .1, .w = ROOM(0), .m = h->x, .v = ROOM(1), .g = h->y))
-WRITER(head_back, RF_RUN(dev, head_bwd, ROWS, .d = h->width, .N = h->rows, .inv_temp = 1, .h = h->y, .w = h->z,
-                         .target = h->target, .coef = h->w, .z = ROOM(0), .dh = h->x, .dw = ROOM(2)))
+WRITER(head_back, RF_RUN(dev, head_bwd, ROWS, .d = h->width, .N = h->rows, .inv_temp = 1, .h = h->y,
+                         .w = h->z, .target = h->target, .coef = h->w, .z = ROOM(0), .dh = h->x,
+                         .dw = ROOM(2)))
 
 static const struct { const char *name; void (*run)(const struct hands *); } writers[] = {
 #define W(name) { #name, name },

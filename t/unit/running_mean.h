@@ -58,8 +58,8 @@ static void mean_capture(struct rf_pass *p, int layer)
 	const struct mean_state *s = p->tree->state[layer];
 	const struct mean_save *k = p->save[layer];
 
-	RF_RUN(p->tree->model->dev, tail_keep, .n = p->captures, .w = 1, .d = p->tree->model->cfg->d, .x = k->m,
-	       .slots = s->m, .row = p->cap_row, .slot = p->cap_slot);
+	RF_RUN(p->tree->model->dev, tail_keep, .n = p->captures, .w = 1, .d = p->tree->model->cfg->d,
+	       .x = k->m, .slots = s->m, .row = p->cap_row, .slot = p->cap_slot);
 }
 
 static void mean_fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
@@ -118,7 +118,8 @@ static const struct rf_mixer running_mean = {
 	.name = "running_mean", .weights_size = sizeof(struct mean_weights),
 	.state_size = sizeof(struct mean_state), .save_size = sizeof(struct mean_save),
 	.work_size = sizeof(struct mean_work), .declare = mean_declare, .state = mean_state,
-	.save = mean_save, .work = mean_work, .fwd = mean_fwd, .capture = mean_capture, .bwd = mean_bwd, .flops = mean_flops
+	.save = mean_save, .work = mean_work, .fwd = mean_fwd, .capture = mean_capture, .bwd = mean_bwd,
+	.flops = mean_flops
 };
 
 #undef KEEPS

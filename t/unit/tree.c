@@ -153,8 +153,8 @@ static void draw(struct rf_tree *t, int steps)
 	}
 }
 
-/* The tree: forward, and backward from dtext, droll.  late: the positions are not known before the sequence has
- * run, and rollouts are drawn before they are trained on. */
+/* The tree: forward, and backward from dtext, droll.  late: the positions are not known before the sequence
+ * has run, and rollouts are drawn before they are trained on. */
 static void whole(struct result *r, int segment, bool recompute, bool late, int steps)
 {
 	const struct rf_plan plan = { .max_len = T, .segment = segment, .positions = POSITIONS, .n = ROLLOUTS,
@@ -390,9 +390,10 @@ static void equal(const struct result *after, const struct result *have, int ste
 	size_t d = (size_t)ckpt.cfg.d, R = (size_t)steps * POSITIONS * ROLLOUTS;
 
 	ok(!memcmp(after->text, have->text, T * d * 4), "%s, %d steps, %s, late: text", label, steps, how);
-	ok(!memcmp(after->roll, have->roll, R * d * 4), "%s, %d steps, %s, late: rollouts", label, steps, how);
-	ok(!memcmp(after->grad, have->grad, ckpt.params.total * 4), "%s, %d steps, %s, late: gradients", label,
-	   steps, how);
+	ok(!memcmp(after->roll, have->roll, R * d * 4), "%s, %d steps, %s, late: rollouts", label, steps,
+	   how);
+	ok(!memcmp(after->grad, have->grad, ckpt.params.total * 4), "%s, %d steps, %s, late: gradients",
+	   label, steps, how);
 }
 
 /* Without a backward pass: where a text has a window that it leaves, it slides, and nothing else changes. */
@@ -702,7 +703,7 @@ static void decide(const void *train, struct rf_shape *shape)
 	rf_train_decide(train, shape);
 }
 
-static void needs(const void *train, const struct rf_shape *shape, struct rf_need *need)
+static void needs(const void *train, const struct rf_shape *shape, struct rf_demand *need)
 {
 	rf_train_needs(train, shape, need);
 }
