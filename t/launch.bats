@@ -125,24 +125,26 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 
 @test "scaling.sh: what it reckons follows from its words, and more GPUs than records do not help" {
 	export ONLY=reckoned SIZES=gated_deltanet-400m SUSTAINED=1e14 MEMORY=1e12 NODE=1e11 NETWORK=5e10
-	export TMPFS=1e10 DISK=1e9
+	export DISK=1e9
 	"$ROOT/pipelines/scaling.sh" >table
 	for program in rf-entropy rf-rollout 'rf-grpo --recompute segment'; do
 		$program -m "$ROOT/pipelines/configs/$SIZES.json" --max-len 16384 --device cpu \
 			--dry-run </dev/null
 	done | awk '
 		/^time/ { sub(/.*: /, ""); flop += $1 * 1e9 }
+		# rf-step computes the entropies in the forward pass of the first mini-batch of four
+		!one { one = flop }
 		/ parameters$/ { p = $(NF - 1) }
 		END {
-			record = flop / 1e14 + 24 * p / 1e12
+			record = (flop - one / 4) / 1e14 + 24 * p / 1e12
 			step = 40 * p / 1e12
-			ends = (8 * p / 1e10 + 12 * p / 1e9 / 10) / 4
+			ends = 12 * p / 1e9 / 10 / 4
 			printf "%.2f\n", 32 * record + step + ends
 			printf "%.2f\n", 4 * record + step + 12 * p * 7 / 8 / 1e11 + 3 * 20e-6 + ends
 			printf "%.2f\n", record + step + 12 * p * 31 / 32 / 5e10 + 5 * 20e-6 + ends
 		}' >want
 	for gpus in 1 8 32; do awk -v n=$gpus '$2 == n { print $4 }' table; done | diff want -
-	[ "$(awk '$2 == 32 || $2 == 64 { print $4 }' table | uniq | wc -l)" -eq 1 ]
+	awk '$2 == 32 { few = $4 } $2 == 64 { many = $4 } END { exit !(few > 0 && many >= few) }' table
 }
 
 @test "LAUNCH: with KEEP every rank keeps its share, and all shares together are the batch" {
