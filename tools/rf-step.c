@@ -101,8 +101,7 @@ static void roll_out(void)
  * whether another batch follows. */
 static bool train(void)
 {
-	const bool rolls = trainer.train.rl_coef != 0;
-	bool more;
+	bool rolls = trainer.train.rl_coef != 0, more;
 
 	rf_stage_read(&stage, &batch, rf_trainer_share(&trainer));
 	must(rf_meet_more(&trainer, batch.more, &more, &err));
@@ -124,7 +123,7 @@ static bool train(void)
 
 int main(int argc, char *argv[])
 {
-	struct rf_opt model[RF_ENGINE_OPTS], method[RF_STEP_OPTS], exec_opts[RF_REWARD_EXEC_OPTS],
+	struct rf_opt model[RF_ENGINE_OPTS], method[RF_STEP_OPTS], asks[RF_REWARD_EXEC_OPTS],
 		policy[RF_TRAINER_POLICY_OPTS], loss[RF_TRAINER_LOSS_OPTS], batches[RF_TRAINER_BATCH_OPTS],
 		trains[RF_CLI_TRAINER_OPTS], stream[RF_STAGE_OPTS];
 	char name[RF_REWARD_EXEC_NAME];
@@ -135,13 +134,14 @@ int main(int argc, char *argv[])
 		.summary = "Trains with ReFINE: rf-entropy to rf-grpo in one program, batch after batch.",
 		.example = "rf-cat --range 0:640 corpus.rf | rf-step -m RUN --at 0 --mini-batch 32",
 		.also = "rf-grpo(1), rf-rollout(1), rf-reward(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, exec_opts, policy, loss, batches,
-		                                        trains, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model, method, asks, policy, loss, batches, trains,
+		                                        stream, NULL },
 		.sections = (const struct rf_cli_section[]){
-			{ "Positions and rollouts", "chunks length smooth tau mode margin strict rollouts "
-			                            "temperature top-p top-k eos seed draw-step" },
-			{ "Reward", "kind shift exec text tokenizer no-hidden kind-name timeout queue-limit" },
-			{ "Losses", "batch mini-batch rl-coef ntp-coef loss mean outer clip dual-clip group "
+			{ "Positions", "chunks smooth tau mode margin strict" },
+			{ "Rollouts", "length rollouts temperature top-p top-k eos seed draw-step" },
+			{ "Rewards",
+			  "kind shift exec text tokenizer no-hidden kind-name timeout queue-limit" },
+			{ "Method", "batch mini-batch rl-coef ntp-coef loss mean outer clip dual-clip group "
 			            "no-std allow-single need-rollouts" },
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at commit-every keep keep-every allow-empty log log-gradients "
@@ -155,11 +155,10 @@ int main(int argc, char *argv[])
 	trainer.commit_every = "1";
 	trainer.train.meter = command.meter = &stage.progress.meter;
 	step.train = &trainer.train;
-	step.base = rf_trainer_use(&trainer);
 	rf_engine_options(&trainer.engine, "run to train", model);
 	rf_step_options(&step, method);
-	rf_reward_exec_options(&command, exec_opts);
-	rf_opt_leave_out(exec_opts, "model");
+	rf_reward_exec_options(&command, asks);
+	rf_opt_leave_out(asks, "model");
 	rf_trainer_policy_options(&trainer, policy);
 	rf_trainer_loss_options(&trainer, loss);
 	rf_trainer_batch_options(&trainer, batches);
@@ -177,7 +176,7 @@ int main(int argc, char *argv[])
 		rf_cli_without(method, "kind", "cannot be combined with --exec");
 		rf_cli_without(method, "shift", "cannot be combined with --exec");
 	} else {
-		rf_cli_without(exec_opts, NULL, "requires --exec");
+		rf_cli_without(asks, NULL, "requires --exec");
 	}
 	if (command.command && !command.kind)
 		command.kind = rf_reward_exec_name(command.command, name);
@@ -185,7 +184,8 @@ int main(int argc, char *argv[])
 	rf_step_settle(&step);
 	step.held = trainer.batch;
 	atexit(stop_exec);
-	rf_work_init(&trainer.work, &trainer.engine, rf_step_use(&step, &trainer.work));
+	rf_work_init(&trainer.work, &trainer.engine,
+	             rf_step_use(&step, &trainer.work, rf_trainer_use(&trainer)));
 	trainer.engine.fits = fits;
 	rf_cli_trainer_open(&trainer, &stage, &cli, argv[1]);
 	rf_cli_fit_end(&trainer.engine);

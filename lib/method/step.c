@@ -89,8 +89,9 @@ static void place(void *step, const struct rf_shape *shape, struct rf_arena *a)
 	rollouts.place(rollouts.stage, &z, a);
 }
 
-struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w)
+struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w, struct rf_use base)
 {
+	s->base = base;
 	s->entropy.work = s->rollouts.work = w;
 	return (struct rf_use){ s, decide, needs, place, true };
 }

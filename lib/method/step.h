@@ -26,7 +26,6 @@
 struct rf_step {
 	/* settings */
 	struct rf_train *train;
-	struct rf_use base;          /* what training alone needs of memory: rf_trainer_use() */
 	int held;                    /* records that wait for their gradient, for the plan of memory */
 	int draw_step;               /* training step for all random numbers; -1: the batch's */
 	struct rf_select select;
@@ -34,6 +33,7 @@ struct rf_step {
 	struct rf_reward_settings reward;
 	struct rf_advantage advantage;
 	/* now */
+	struct rf_use base;
 	struct rf_entropy entropy;
 	bool ahead;                  /* the record in hand is of the first mini-batch */
 	struct rf_group_stats groups; /* of the record in hand */
@@ -49,8 +49,8 @@ enum { RF_STEP_OPTS = 20 };
 void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS]);
 void rf_step_settle(struct rf_step *s);
 
-/* The use of memory of all stages together; sets the stages' work. */
-struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w);
+/* The use of memory of all stages together; sets the stages' work.  base: that of training alone. */
+struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w, struct rf_use base);
 
 /* What records will have once they have rollouts, as rf_train_totals() will say it. */
 void rf_step_totals(const struct rf_step *s, struct rf_record *const *r, int n, struct rf_totals *own);

@@ -238,6 +238,7 @@ static void place_training(void *t, const struct rf_shape *shape, struct rf_aren
 static void prepare_training(bool rolls)
 {
 	const char *n = getenv("BENCH_ROLLOUTS");
+	const struct rf_use base = { &training, decide_training, needs_training, place_training, false };
 
 	training.engine = &g;
 	training.work = &g_work;
@@ -246,11 +247,9 @@ static void prepare_training(bool rolls)
 	if (!rolls)
 		training.rl_coef = 0;
 	fused.train = &training;
-	fused.base = (struct rf_use){ &training, decide_training, needs_training,
-	                              place_training, false };
 	fused.rollouts.n = n ? atoi(n) : 1;
 	rollouts = fused.rollouts;
-	rf_work_init(&g_work, &g, rf_step_use(&fused, &g_work));
+	rf_work_init(&g_work, &g, rf_step_use(&fused, &g_work, base));
 }
 
 /* The loss of the last forward + backward. */
