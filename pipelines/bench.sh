@@ -125,7 +125,8 @@ steps() {
 			"$(pick step.out 'step  ' forward)" '<= 5.3' ''
 		row "$level: in one program, one mini-batch" "$(pick step.out 'step in' forward)" '<= 3.7' ''
 		RF_ISA=$level BENCH_MINI=2 "$bench" model step 4096 8 >mini.out
-		row "$level: in one program, four mini-batches" "$(pick mini.out 'step in' forward)" '<= 4.5' ''
+		row "$level: in one program, four mini-batches" \
+			"$(pick mini.out 'step in' forward)" '<= 4.5' ''
 		[ "$sizes" = '4096 8' ] || {
 			grep ' 32768 tokens' step.out >long.out
 			short=$(pick step.out 'step  ' us)

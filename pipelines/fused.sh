@@ -1,5 +1,6 @@
 #!/bin/bash
-# fused.sh METHOD=refine ENTROPY=... SELECT=... ROLLOUT=... REWARD=... REWARD_OPTIONS=... TRAIN=... KEEP=... --
+# fused.sh METHOD=refine ENTROPY=... SELECT=... ROLLOUT=... REWARD=... REWARD_OPTIONS=... TRAIN=... KEEP=...
+# --
 # prints the options with which rf-step(1) does what these commands of a pipeline do together (FUSED=1), as
 # words of the shell; or one sentence that names the word that rf-step cannot replace, with status 64.
 #
@@ -67,8 +68,8 @@ options() {
 # Options that rf-step has in another meaning, or that the pipeline gives it.
 not_of_stage() {
 	case $1 in
-	*:--model | *:--output | *:--dry-run | *:--help | *:--version | *:--stale | ENTROPY:--keep | TRAIN:--at | \
-		TRAIN:--log | TRAIN:--ranks | TRAIN:--weights-out) ;;
+	*:--model | *:--output | *:--dry-run | *:--help | *:--version | *:--stale | ENTROPY:--keep | \
+		TRAIN:--at | TRAIN:--log | TRAIN:--ranks | TRAIN:--weights-out) ;;
 	*) return 1 ;;
 	esac
 }
@@ -141,8 +142,8 @@ train_typed=("${typed[@]:1}") train_meant=("${meant[@]:1}")
 if [ "$trainer" = rf-ntp ]; then
 	for name in "${stages[@]}"; do
 		[[ -z ${word[$name]// } ]] ||
-			refuse "TRAIN is '${word[TRAIN]}', and $name is not empty: rf-step trains by rollouts" \
-				"in the place of rf-grpo, and without them in that of rf-ntp alone"
+			refuse "TRAIN is '${word[TRAIN]}', and $name is not empty: rf-step trains by" \
+				"rollouts in the place of rf-grpo, and without them in that of rf-ntp alone"
 	done
 	[ -z "${word[KEEP]}" ] || refuse "KEEP needs rf-grpo in TRAIN, whose records have advantages"
 	typed=("${train_typed[@]}") meant=("${train_meant[@]}")

@@ -26,10 +26,10 @@
 #                 --bind-to none', LAUNCH='srun --mpi=pmix -n 16'; see rf-ranks(7).  It may differ from call
 #                 to call: the bytes are the same for any number of ranks.  If TRAIN takes other steps than of
 #                 MINI_BATCH, SHARES='--mini-batch 8' must say the same as TRAIN
-#     FUSED=1     one program, rf-step, in the place of all stages from ENTROPY to TRAIN: the same bytes in less
-#                 time.  It takes the options of the stages, which must be the programs of rf-tools (REWARD also
-#                 a command for lines of JSON); what it cannot have is refused by name.  All batches of an epoch
-#                 are then one line
+#     FUSED=1     one program, rf-step, in the place of all stages from ENTROPY to TRAIN: the same bytes in
+#                 less time.  It takes the options of the stages, which must be the programs of rf-tools
+#                 (REWARD also a command for lines of JSON); what it cannot have is refused by name.  All
+#                 batches of an epoch are then one line
 #     COMMIT_EVERY=1
 #                 with FUSED, batches between two commits, or a time such as 30s, 10m, 2h; EVAL and AFTER come
 #                 after each commit, and need a number.  It may differ from call to call
@@ -170,8 +170,8 @@ trains       = $(call fill,$(1)) -m "$$RUN" $$COMPUTE $(call trainer_options,$(1
 trainer_options = $(if $(filter rf-grpo,$(call program,$(1))),$$TRAIN_OPTIONS)
 # rf-grpo writes the stream that is kept, with advantages; any other trainer is given it.
 kept         = if [ "$$STREAM" ]; then rf-cat -o "$$STREAM" && rf-cat "$$STREAM"; else cat; fi
-# one_program STAGES: with FUSED the program that does what these stages do, from ENTROPY to TRAIN.  fused are its
-# options.
+# one_program STAGES: with FUSED the program that does what these stages do, from ENTROPY to TRAIN.  fused are
+# its options.
 one_program  = $(if $(FUSED), | $(call fill,rf-step $(fused)) -m "$$RUN" $$COMPUTE \
                $(call trainer_options,$(TRAIN)) $$KEEP_OPTIONS --at $$AT --batch $$SIZE $$RANKS \
                --commit-every "$$COMMIT_EVERY" --log "$$RUN/log.jsonl" $${STREAM:+-o "$$STREAM"},$(1))
@@ -233,7 +233,8 @@ batches:
 	$(if $(and $(LAUNCH),$(KEEP),$(filter-out rf-grpo,$(call program,$(TRAIN)))),$(error \
 		KEEP and LAUNCH need rf-grpo, each rank of which writes a file of its own))
 	$(if $(FUSED),$(call one_of,FUSED,1)$(if $(findstring rf-step,$(LINE)),,$(error \
-		FUSED=1: this phase has no line of rf-step)),$(if $(filter command,$(origin COMMIT_EVERY)),$(error \
+		FUSED=1: this phase has no line of rf-step)),$(if \
+		$(filter command,$(origin COMMIT_EVERY)),$(error \
 		COMMIT_EVERY needs FUSED=1: without it each batch is a line and a commit)))
 	$(if $(and $(ANSWER),$(filter-out 1,$(COMMIT_EVERY))),$(error \
 		COMMIT_EVERY is not possible here: a batch is answered before the next one begins))
@@ -249,9 +250,10 @@ batches:
 	@$(HERE)numbers.sh 0 $(call values,BATCHES SEED $(if $(SKIP_BAD),SKIP_BAD))
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS) $(if $(KEEP_STEPS),KEEP_STEPS))
 	@$(HERE)numbers.sh any $(call values,$(reals))
-	@[[ $$COMMIT_EVERY =~ ^[1-9][0-9]{0,8}$(if $(and_after),,[smh]?)$$ ]] || { printf "COMMIT_EVERY='%s': %s\n" \
-		"$$COMMIT_EVERY" 'it must be a number of batches$(if $(and_after),$(also), or a time such as 10m)' \
-		>&2; exit 64; }
+	@[[ $$COMMIT_EVERY =~ ^[1-9][0-9]{0,8}$(if $(and_after),,[smh]?)$$ ]] || { \
+		printf "COMMIT_EVERY='%s': %s\n" "$$COMMIT_EVERY" \
+		'it must be a number of batches$(if $(and_after),$(also), or a time such as 10m)' >&2; \
+		exit 64; }
 	@$(HERE)stages.sh $(call values,$(STAGES))
 	@$(HERE)scripts.sh $(call values,$(filter EVALUATE EVAL_%,$(STAGES))) >/dev/null
 	@$(if $(EVAL),$(HERE)eval-step.sh check "$$MODEL")
@@ -281,8 +283,9 @@ plan:
 	@$(HERE)stages.sh $(call values,$(STAGES))
 	@LEN='$(LEN)' BATCHES=$(if $(lasts),,'$(BATCHES)') MEMORY=$(call quote,$(MEMORY)) \
 		FUSED_TRAIN=$(call quote,$(if $(FUSED),$(TRAIN))) \
-		$(HERE)plan.sh $(call values,$(filter-out EVALUATE EVAL_% $(UNUSED) $(if $(FUSED),ENTROPY SELECT ROLLOUT \
-		REWARD TRAIN),$(STAGES))) $(if $(FUSED),$(call quote,FUSED=rf-step $(fused)))
+		$(HERE)plan.sh $(call values,$(filter-out EVALUATE EVAL_% $(UNUSED) \
+		$(if $(FUSED),ENTROPY SELECT ROLLOUT REWARD TRAIN),$(STAGES))) \
+		$(if $(FUSED),$(call quote,FUSED=rf-step $(fused)))
 
 .DEFAULT_GOAL := train
 .DELETE_ON_ERROR:

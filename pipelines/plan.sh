@@ -5,8 +5,8 @@
 #
 # $MODEL: a config, a checkpoint or a run; $LEN: tokens of the longest sequence; $COMPUTE: options of programs
 # with a model; $BATCH: sequences of a batch; $BATCHES: batches, or empty if that is not known; $MEMORY: the
-# memory that must do, such as 24G, or empty for what this machine has; $FUSED_TRAIN: the trainer whose options
-# FUSED=COMMAND has, or empty.
+# memory that must do, such as 24G, or empty for what this machine has; $FUSED_TRAIN: the trainer whose
+# options FUSED=COMMAND has, or empty.
 #
 # Each program states its memory and time under --dry-run.  The time is an estimate: the operations that the
 # model needs for a sequence of LEN tokens, divided by the speed of a matrix product now.

@@ -56,7 +56,8 @@ train_ntp    = rf-ntp $(OPTIM) $(if $(matched),,--mini-batch $(call arg,BATCH))
 prompts      = $(next_batch) --part prompt
 answer       = $(next_batch) | $(GENERATE) -m $(1) $$COMPUTE -o "$$OUTPUT"
 adapts       = $(prompts)$(if $(FUSED), | rf-step $(fused) --batch 0,$(adapt) | $(TRAIN))
-reset        = rm -rf "$$RUN"/.adapted.tmp-* && $(adapts) -m "$$STEP" $$COMPUTE $(call trainer_options,$(TRAIN)) \
+reset        = rm -rf "$$RUN"/.adapted.tmp-* && $(adapts) -m "$$STEP" $$COMPUTE \
+               $(call trainer_options,$(TRAIN)) \
                --weights-out "$$RUN/adapted" && \
                $(prompts) | $(call quote,$(HERE)adapted.sh) && \
                $(call answer,"$$RUN/adapted")

@@ -25,8 +25,8 @@ setup() {
 	load ranks
 }
 
-# phase NAME WORD..., midtrain WORD..., posttrain WORD..., testtime WORD...: with the tiny model.  midtrain takes
-# seven batches, three in an epoch.
+# phase NAME WORD..., midtrain WORD..., posttrain WORD..., testtime WORD...: with the tiny model.  midtrain
+# takes seven batches, three in an epoch.
 phase() {
 	RF_BIN=$RF_BIN timeout 200 make -s -f "$ROOT/pipelines/$1.mk" MODEL="$P/ckpt" BATCH=6 MINI_BATCH=3 \
 		LR=1e-3 COMPUTE='--threads 1' "${@:2}"
@@ -38,7 +38,8 @@ export -f phase midtrain posttrain testtime
 export ROOT RF_BIN
 
 same_run() { diff -r "$1/latest/" "$2/latest/" && diff <(figures "$1/log.jsonl") <(figures "$2/log.jsonl"); }
-# same_step A B: the newest steps are the same but for the hashes of the steps before, which fewer commits lack
+# same_step A B: the newest steps are the same but for the hashes of the steps before, which fewer commits
+# lack
 same_step() { diff -r -x state.json "$1/latest/" "$2/latest/" && diff <(state "$1") <(state "$2"); }
 state() { jq -c 'del(.xxh64, .past, .parent)' "$1/latest/state.json"; }
 # records RUN: prints what the streams of a run have, without the stages that made them

@@ -111,7 +111,7 @@ form() {
 @test "README: the loop that it shows is that of rf-step" {
 	blocks c | sed 's/^\t*//' >loop
 	[ -s loop ]
-	sed 's/^\t*//' "$ROOT/tools/rf-step.c" | grep -Fx -A "$(($(wc -l <loop) - 1))" -- "$(head -n 1 loop)" |
-		tr '\n' '~' >source
+	sed 's/^\t*//' "$ROOT/tools/rf-step.c" |
+		grep -Fx -A "$(($(wc -l <loop) - 1))" -- "$(head -n 1 loop)" | tr '\n' '~' >source
 	grep -qF "$(sed 's/^ *//' loop | tr '\n' '~')" <(sed 's/~ */~/g' source)
 }

@@ -903,7 +903,8 @@ done'
 	rf-cat --range 0:22 -o few.rf corpus.rf
 	mv few.rf corpus.rf
 	loop want --batches 3 2>/dev/null
-	export L='echo "$FROM $TO $SIZE $BATCH $COMMIT_EVERY" >>line; cat "$RUN/data/line" >>line || true; '$many
+	export L='echo "$FROM $TO $SIZE $BATCH $COMMIT_EVERY" >>line
+		cat "$RUN/data/line" >>line || true; '$many
 	loop run --batches 3 --many --commit-every 10m 2>said
 	[ "$(paste -sd' ' line)" = $'0 12 4 0 10m 0\t3' ]
 	same_run run want
@@ -948,7 +949,8 @@ done'
 }
 
 @test "rf-loop: --many counts the batches of a line that was cut, and no others" {
-	export L=${many/done/'[ ! -e cut ] || [ "$i" -lt 4 ] || kill -9 $(cut -d " " -f 1 "$RUN/data/.lock")'$'\ndone'}
+	export L=${many/done/'[ ! -e cut ] || [ "$i" -lt 4 ] ||
+		kill -9 $(cut -d " " -f 1 "$RUN/data/.lock")'$'\ndone'}
 	touch cut
 	run -137 bash -c 'loop run --many'
 	[ "$(cat run/data/line)" = $'0\t3' ]

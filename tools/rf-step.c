@@ -4,7 +4,6 @@
 #include "cli/cli_copy.h"
 #include "cli/cli_model.h"
 #include "method/meet.h"
-#include "method/reward_exec.h"
 #include "method/step.h"
 
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
@@ -137,11 +136,11 @@ int main(int argc, char *argv[])
 		.opts = (const struct rf_opt *const[]){ model, method, asks, policy, loss, batches, trains,
 		                                        stream, NULL },
 		.sections = (const struct rf_cli_section[]){
-			{ "Positions", "chunks smooth tau mode margin strict" },
-			{ "Rollouts", "length rollouts temperature top-p top-k eos seed draw-step" },
+			{ "Positions and rollouts", "chunks length smooth tau mode margin strict rollouts "
+			                            "temperature top-p top-k eos seed draw-step" },
 			{ "Rewards",
 			  "kind shift exec text tokenizer no-hidden kind-name timeout queue-limit" },
-			{ "Method", "batch mini-batch rl-coef ntp-coef loss mean outer clip dual-clip group "
+			{ "Losses", "batch mini-batch rl-coef ntp-coef loss mean outer clip dual-clip group "
 			            "no-std allow-single need-rollouts" },
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at commit-every keep keep-every allow-empty log log-gradients "
@@ -181,7 +180,7 @@ int main(int argc, char *argv[])
 	if (command.command && !command.kind)
 		command.kind = rf_reward_exec_name(command.command, name);
 	command.model = command.tokenizer ? NULL : trainer.engine.path;
-	rf_step_settle(&step);
+	rf_step_settle(&step, &command);
 	step.held = trainer.batch;
 	atexit(stop_exec);
 	rf_work_init(&trainer.work, &trainer.engine,

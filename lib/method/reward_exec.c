@@ -126,13 +126,13 @@ static enum rf_code blame(const struct rf_reward_exec *j, struct rf_err *e)
 
 static enum rf_code collect(struct rf_reward_exec *j, int other, uint64_t rest, struct rf_err *e);
 
-/* Appends a key with a number, or null if the history does not have it. */
-static void add_number(struct rf_buf *b, const char *key, const struct rf_head *head, const char *option)
+/* Appends a key with a number: the one that is known, else that of the history, or null if it has none. */
+static void add_number(struct rf_buf *b, const char *key, int known, const struct rf_head *head,
+                       const char *option)
 {
-	int64_t value;
+	int64_t value = known;
 
-	if (rf_head_asked(head, "rf-step", option, &value) ||
-	    rf_head_asked(head, "rf-rollout", option, &value))
+	if (known || rf_head_asked(head, "rf-rollout", option, &value))
 		rf_print(b, ",\"%s\":%lld", key, (long long)value);
 	else
 		rf_print(b, ",\"%s\":null", key);
@@ -151,8 +151,8 @@ static enum rf_code send_head(struct rf_reward_exec *j, const struct rf_head *he
 		return rc;
 	rf_buf_add(&b, line, len - 1);
 	free(line);
-	add_number(&b, "k", head, "length");
-	add_number(&b, "n", head, "rollouts");
+	add_number(&b, "k", j->s.k, head, "length");
+	add_number(&b, "n", j->s.n, head, "rollouts");
 	rf_print_text(&b, ",\"tokenizer\":");
 	if (path && rf_utf8(path, strlen(path)))
 		rf_print_string(&b, path, strlen(path));

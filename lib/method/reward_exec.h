@@ -29,6 +29,7 @@ struct rf_reward_exec_settings {
 	const char *tokenizer;  /* the tokenizer's file or directory, or the word "bytes"; NULL: model's */
 	double timeout;         /* seconds to wait while the command is idle; 0: no limit */
 	uint64_t queue_limit;   /* bytes of records that may wait */
+	int n, k;               /* rollouts at a position, and their tokens; 0: as the head's history says */
 	struct rf_meter *meter; /* counts the records that were passed on; may be NULL */
 };
 #define RF_REWARD_EXEC_DEFAULTS { .timeout = 600, .queue_limit = UINT64_C(256) << 20 }

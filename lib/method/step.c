@@ -38,8 +38,10 @@ void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS])
 	to->name = NULL;
 }
 
-void rf_step_settle(struct rf_step *s)
+void rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *command)
 {
+	command->n = s->rollouts.n;
+	command->k = s->rollouts.k;
 	s->select.k = s->rollouts.k;
 	s->select.seed = s->reward.seed = s->rollouts.seed;
 }

@@ -19,6 +19,7 @@
 #include "method/advantage.h"
 #include "method/entropy.h"
 #include "method/reward.h"
+#include "method/reward_exec.h"
 #include "method/rollout.h"
 #include "method/select.h"
 #include "method/train.h"
@@ -47,7 +48,7 @@ struct rf_step {
  * are for positions, rollouts and rewards.  rf_step_settle() is called when they have been read. */
 enum { RF_STEP_OPTS = 20 };
 void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS]);
-void rf_step_settle(struct rf_step *s);
+void rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *command);
 
 /* The use of memory of all stages together; sets the stages' work.  base: that of training alone. */
 struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w, struct rf_use base);

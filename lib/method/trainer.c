@@ -32,7 +32,7 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 {
 	const struct rf_opt table[] = {
 		{ "mini-batch", 0, RF_OPT_INT, &t->mini_batch, 0, 1 << 24, "n",
-		  "sequences per optimizer step; 0: the whole stream", false },
+		  "sequences per optimizer step; 0: the whole batch", false },
 		{ "steps", 0, RF_OPT_INT, &t->steps, 0, 1 << 24, "n",
 		  "optimizer steps on the whole stream, instead of --mini-batch; 0: as that says",
 		  RF_OPT_OF_BATCH },
@@ -363,7 +363,7 @@ static void begin_batch(struct rf_trainer *t)
 	t->part = 0;
 	t->began = rf_meet_began(t);
 	t->records = t->all_records = t->all_joined = t->all_rollouts = 0;
-	t->trained_on = t->unsaved ? t->trained_on : 0;
+	t->trained_on = 0;
 	t->mini_batches = t->skipped = t->taught_nothing = 0;
 	t->lines.n = t->unsaved ? t->lines.n : 0;
 }

@@ -75,7 +75,7 @@ struct rf_trainer {
 	uint64_t all_records, all_joined; /* of all ranks', and those with a response */
 	uint64_t all_rollouts;       /* rollout tokens of all ranks' records, so far */
 	int older;                   /* commits by which the mini-batch's rollouts are older, the most */
-	uint64_t trained_on;         /* a hash of the records that were trained on, since the last commit */
+	uint64_t trained_on;         /* a hash of the records that were trained on */
 	/* of a stream of many batches: */
 	int64_t every;               /* batches between commits, or 0: */
 	double every_seconds;
