@@ -82,7 +82,7 @@ reckoned() { EMU_RECKON=$1 LD_PRELOAD=$RF_PLUGIN "$RF_UNITS/helper/bench" "${@:2
 	[ "$(grep -c '^kernel  ' out)" -eq 3 ]
 	[ "$(grep -c '^all  ' out)" -eq 3 ]
 	share='[0-9]+ ms \| [0-9]+ %'
-	grep -qE "^\| demo-delta_net \| [0-9]+ \| $share \| $share \| [0-9]+ ms \| [0-9.]+ \|\$" out ||
+	grep -qE "^\| demo-delta_net \| [0-9]+ \| $share \| $share \| [0-9]+ ms \| [0-9.]+ \| [0-9.]+ \|\$" out ||
 		{ tail -n 1 out; return 1; }
 	# without a step there is none, and what is known is kept
 	printf '#!/bin/sh\nexit 1\n' >bin/cuobjdump

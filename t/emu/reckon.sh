@@ -102,11 +102,12 @@ for config in "$@"; do
 	[ "${STEP:-yes}" = no ] || of "$name: a step" "$config" step "$T" 1
 	rows+=("$(awk -v name="$name" -v p="$product" -v a="$forward" -v b="$both" -v s="$seconds" -v t="$more" '
 		$1 == "rollout" { rollouts = sprintf("%.0f ms", 1e3 * $2) }
-		$1 == "step" { step = $4 }
-		END { printf "| %s | %.0f | %.0f ms | %.0f %% | %.0f ms | %.0f %% | %s | %s |\n", name, p, 1e3 * s,
-			a / p / 10, 1e3 * t, b / p / 10, rollouts, step }' "$build/reckoned.out")")
+		/^step  / { step = $4 }
+		/^step in one program / { once = $6 }
+		END { printf "| %s | %.0f | %.0f ms | %.0f %% | %.0f ms | %.0f %% | %s | %s | %s |\n", name, p,
+			1e3 * s, a / p / 10, 1e3 * t, b / p / 10, rollouts, step, once }' "$build/reckoned.out")")
 done
 echo "| T $T, segments of $BENCH_SEGMENT | product, TFLOP/s | forward | of it | forward + backward | of it |" \
-	"rollouts | step, in forward passes |"
-echo '|---|---|---|---|---|---|---|---|'
+	"rollouts | step, in forward passes | in one program |"
+echo '|---|---|---|---|---|---|---|---|---|'
 printf '%s\n' "${rows[@]}"

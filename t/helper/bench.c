@@ -520,7 +520,7 @@ static void step(const struct size *x, int sizes)
 {
 	static const char *const names[STAGES] = { "entropy (forward)", "select", "rollout", "reward",
 	                                           "gradient", "optimizer" };
-	enum { ROUNDS = 6 };
+	enum { ROUNDS = 4 };
 	double part[2][STAGES][ROUNDS], all[2][ROUNDS], at_once[2][ROUNDS], one[STAGES], first = 0,
 	       forward[2];
 
