@@ -478,7 +478,8 @@ clean:
 
 -include $(OBJ:.o=.d) $(BUILD)/lib/cli/version.d \
          $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d) \
-         $(wildcard $(BUILD)/cuda/*.d $(BUILD)/emu/*.d $(BUILD)/emu-race/*.d)
+         $(wildcard $(BUILD)/cuda/*.d $(BUILD)/emu/*.d $(BUILD)/emu-race/*.d \
+         $(BUILD)/emu-contracted/*.d)
 .PHONY: deps deps-arm64 deps-slurm midtrain posttrain testtime study \
         all units units-fuzz check check-all check-arm64 check-slurm cuda-report cuda-reckon gpu-bundle \
         bench tests fuzz lint install uninstall help clean

@@ -54,7 +54,7 @@ form() {
 		s/4k,8k/4k/; s/SAMPLES=5/SAMPLES=1/' >commands
 	[ "$(grep -c . commands)" -ge 20 ]
 	bash -eu -o pipefail commands >out 2>err </dev/null || { cat err; return 1; }
-	[ "$(rf-dump --tsv --rows step --columns step,commits --no-header RUN | tail -n 1)" = $'4\t1' ]
+	[ "$(rf-dump --tsv --rows step --columns step,commits --no-header RUN | tail -n 1)" = $'8\t3' ]
 	[ "$(cut -f 1 runs/curves/curves.tsv | sort | uniq -c | tr -s ' ' | paste -sd,)" = \
 		' 1 run, 5 runs/a, 5 runs/b, 5 runs/c, 5 runs/d, 5 runs/e' ]
 	[ "$(grep -c '^| niah_single_1 ' runs/q/report.md)" -eq 1 ]

@@ -103,7 +103,7 @@ for config in "$@"; do
 	rows+=("$(awk -v name="$name" -v p="$product" -v a="$forward" -v b="$both" -v s="$seconds" -v t="$more" '
 		$1 == "rollout" { rollouts = sprintf("%.0f ms", 1e3 * $2) }
 		/^step  / { step = $4 }
-		/^step in one program / { once = $6 }
+		/^step in one program / { once = $7 }
 		END { printf "| %s | %.0f | %.0f ms | %.0f %% | %.0f ms | %.0f %% | %s | %s | %s |\n", name, p,
 			1e3 * s, a / p / 10, 1e3 * t, b / p / 10, rollouts, step, once }' "$build/reckoned.out")")
 done
