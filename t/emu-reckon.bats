@@ -81,8 +81,8 @@ reckoned() { EMU_RECKON=$1 LD_PRELOAD=$RF_PLUGIN "$RF_UNITS/helper/bench" "${@:2
 	grep -qE '^[0-9a-f]+ 40 7\.5 norm_fwd<true, true>$' b/kernels.txt || { cat b/kernels.txt; return 1; }
 	[ "$(grep -c '^kernel  ' out)" -eq 3 ]
 	[ "$(grep -c '^all  ' out)" -eq 3 ]
-	share='[0-9]+ ms \| [0-9]+ %'
-	grep -qE "^\| demo-delta_net \| [0-9]+ \| $share \| $share \| [0-9]+ ms \| [0-9.]+ \| [0-9.]+ \|\$" out ||
+	share='[0-9]+ ms \| [0-9]+ %' steps='[0-9.]+ \| [0-9.]+'
+	grep -qE "^\| demo-delta_net \| [0-9]+ \| $share \| $share \| [0-9]+ ms \| $steps \|\$" out ||
 		{ tail -n 1 out; return 1; }
 	# without a step there is none, and what is known is kept
 	printf '#!/bin/sh\nexit 1\n' >bin/cuobjdump
