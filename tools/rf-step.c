@@ -55,7 +55,6 @@ static enum rf_code learn(void *arg, struct rf_record *r, struct rf_err *e)
 static int begin(void)
 {
 	const int first = rf_trainer_first(&trainer, batch.n);
-	const bool ahead = !command.command && !rf_train_ahead_needless(&trainer.train);
 	struct rf_totals own, all;
 
 	learned = 0;
@@ -63,7 +62,7 @@ static int begin(void)
 		rf_die(EX_OSERR, "out of memory (a batch)");
 	rf_step_totals(&step, batch.r, first, &own);
 	must(rf_meet_ahead(&trainer, &own, &all, &err));
-	must(rf_step_begin(&step, trainer.step, ahead ? &all : NULL, &err));
+	must(rf_step_begin(&step, trainer.step, command.command ? NULL : &all, &err));
 	rf_engine_sign(&trainer.engine, &stage.head, true);
 	if (trainer.unsaved) /* the weights have no hash yet */
 		*stage.head.weights = 0;

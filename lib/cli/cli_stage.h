@@ -61,7 +61,7 @@ struct rf_read {
 /* Reads up to `most` records into b, which must be empty or have been read before.  Returns their number.
  * The end record, or the record after them, has been read when it returns. */
 int rf_stage_read(struct rf_stage *s, struct rf_read *b, int most);
-/* Puts a copy of r without its hidden states in the place of the i-th of them, which may be r. */
+/* Replaces the i-th record by a copy of r that has no hidden states.  r may be that record. */
 enum rf_code rf_read_replace(struct rf_read *b, int i, const struct rf_record *r, struct rf_err *e);
 /* Ends the program by a failure with the i-th of them. */
 noreturn void rf_stage_blame(const struct rf_stage *s, const struct rf_read *b, int i, struct rf_err *e);

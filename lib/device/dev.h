@@ -265,8 +265,9 @@ struct rf_head_fwd { int rows, d, N; bool half; float inv_temp; rf_f32 h, w; rf_
                      rf_f32 entropy, logp; rf_i32 top; };
 
 /* The gradient of the sum of -coef logp over rows: dh (rows, d) =, dw (N, d) +=.  A row whose coef is 0 adds
- * nothing, whatever its logits are.  The outputs of head_fwd, each of which may be NULL, have the bits that
- * it gives for so many rows.  z: room for the logits of logit_rows() rows, or of all if there are less. */
+ * nothing, whatever its logits are.  entropy, logp and top may each be NULL.  Their bits are those that
+ * head_fwd gives for the same rows.  z has room for the logits of logit_rows() rows, or of `rows` if these
+ * are fewer. */
 struct rf_head_bwd { int rows, d, N; float inv_temp; rf_f32 h, w; rf_i32 target; rf_f32 coef;
                      rf_f32 entropy, logp; rf_i32 top; rf_f32 z, dh, dw; };
 

@@ -11,7 +11,7 @@ static struct rf_shape merged(struct rf_shape a, struct rf_shape b)
 	return (struct rf_shape){ larger(a.T, b.T), larger(a.c, b.c), larger(a.n, b.n), larger(a.k, b.k) };
 }
 
-/* What the use needs for a shape, with what the engine itself decides of both. */
+/* Returns what a use needs for a shape.  --max-len raises the shape's T, and the engine sets the segment. */
 static struct rf_demand needs(const struct rf_engine *g, const struct rf_use *use, struct rf_shape *shape)
 {
 	struct rf_demand need = { .grows = NULL };
@@ -43,7 +43,7 @@ static size_t tree_bytes(const struct rf_engine *g, const struct rf_plan *plan)
 	return bytes;
 }
 
-/* Of the weights that rows are multiplied by: how many numbers, and the largest; and the widest row there is.
+/* Counts the numbers of the weights that rows are multiplied by, and finds the largest and the widest row.
  * halved: those that products alone read need no rounded copy, and an embedding only if it is the head.
  * Embedding and head are not among the latter two: one is looked up, the other has blocks of its own. */
 static void weigh(const struct rf_params *p, int vocab, bool halved, struct rf_workspace *need)
@@ -64,7 +64,7 @@ static void weigh(const struct rf_params *p, int vocab, bool halved, struct rf_w
 	}
 }
 
-/* What the device takes in addition to a plan's tree and the weights. */
+/* Returns what the device will be asked for, besides a plan's tree and the weights. */
 static struct rf_workspace workspace_of(const struct rf_engine *g, const struct rf_plan *p)
 {
 	const struct rf_config *c = &g->ckpt->cfg;

@@ -16,12 +16,11 @@
 #include "engine/engine.h"
 #include "model/tree.h"
 
-/* What memory is planned for: sequences of T tokens, c positions in each, n rollouts of k tokens at each
- * position. */
+/* Memory is planned for sequences of T tokens with c positions, and n rollouts of k tokens at each. */
 struct rf_shape { int T, c, n, k; };
 #define RF_SHAPE_PAPER { .c = 8, .n = 1, .k = 5 }
 
-/* What a stage needs for a shape. */
+/* The memory that a stage needs for a shape. */
 struct rf_demand {
 	struct rf_plan plan;
 	size_t own;                  /* device memory that the stage has allocated itself */
@@ -54,23 +53,23 @@ struct rf_work {
 /* Begins without memory.  The engine plans for this use from now on (rf_engine_open(), rf_work_ahead(),
  * rf_work_memory()). */
 void rf_work_init(struct rf_work *w, struct rf_engine *g, struct rf_use use);
-/* Makes the memory large enough for a shape.  What was in it is lost if it grows. */
+/* Makes the memory large enough for a shape.  If it grows, its contents are lost. */
 enum rf_code rf_work_reserve(struct rf_work *w, const struct rf_shape *shape, struct rf_err *e);
-/* Prepares the device for decoding so many rollouts side by side, of so many rows each; 0, 0: for anything
- * else.  Only the record at hand may decide it, because the bits depend on it.  A failure shows at
+/* Prepares the device for decoding this number of rollouts side by side, of `steps` rows each; 0, 0: for
+ * anything else.  Only the record at hand may decide it, because the bits depend on it.  A failure shows at
  * rf_dev_sync(). */
 void rf_work_decodes(struct rf_work *w, int rollouts, int steps);
 /* Frees the memory: what is reserved next does not have to hold what was reserved before. */
 void rf_work_forget(struct rf_work *w);
 
-/* Sets *shape to what a stream's history announces.  What it does not say, or says beyond reason, stays as it
- * is in *shape.  Returns whether it says anything. */
+/* Sets the numbers of *shape that a stream's history has, but for those that are unreasonably large.  Returns
+ * whether it set any. */
 bool rf_work_expect(const struct rf_head *h, struct rf_shape *shape);
 /* With --max-len: allocates the memory that the engine's use needs for that length, before the first record.
  * Without: does nothing. */
 enum rf_code rf_work_ahead(struct rf_engine *g, const struct rf_head *h, struct rf_err *e);
 
-/* What a program's memory is used for, in bytes. */
+/* The parts of a program's memory, in bytes. */
 struct rf_memory {
 	size_t all;
 	size_t weights;              /* with gradient, its exact sum, and moments, if it trains */

@@ -27,7 +27,7 @@ enum rf_code rf_meet_batch(struct rf_trainer *t, const struct rf_train *train, c
 enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, char weights[17], struct rf_err *e);
 /* Whether any rank has records of the next batch. */
 enum rf_code rf_meet_more(struct rf_trainer *t, bool mine, bool *any, struct rf_err *e);
-/* What all ranks' records of a mini-batch will have, before they have it. */
+/* Adds up what each rank announces of its records of a mini-batch, before their rollouts exist. */
 enum rf_code rf_meet_ahead(struct rf_trainer *t, const struct rf_totals *mine, struct rf_totals *all,
                            struct rf_err *e);
 /* After one of several batches: *end becomes what rank 0 has decided: whether to commit, and to stop. */

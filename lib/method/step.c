@@ -48,7 +48,8 @@ void rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *command)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* Every record is planned for with its rollouts, whose memory must not be made anew in the middle of one. */
+/* Returns the shape with the rollouts that the options give.  The memory of a record must not grow between
+ * its pass and its rollouts. */
 static struct rf_shape whole(const struct rf_step *s, const struct rf_shape *shape)
 {
 	const bool rollouts = s->train->rl_coef != 0;

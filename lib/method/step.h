@@ -53,7 +53,7 @@ void rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *command);
 /* The use of memory of all stages together; sets the stages' work.  base: that of training alone. */
 struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w, struct rf_use base);
 
-/* What records will have once they have rollouts, as rf_train_totals() will say it. */
+/* Computes the totals that rf_train_totals() will give when the records have their rollouts. */
 void rf_step_totals(const struct rf_step *s, struct rf_record *const *r, int n, struct rf_totals *own);
 /* Begins a batch at this step of the run.  all: what all ranks' records of the first mini-batch will have;
  * NULL: no gradient is computed ahead. */

@@ -59,8 +59,9 @@ double rf_train_lr(const struct rf_train *t, int64_t step)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-void rf_train_place(struct rf_train *t, const struct rf_shape *shape, struct rf_arena *a)
+static void place(void *train, const struct rf_shape *shape, struct rf_arena *a)
 {
+	struct rf_train *t = train;
 	const struct rf_config *cfg = &t->engine->ckpt->cfg;
 	struct rf_train_place *p = &t->at;
 	size_t d = (size_t)cfg->d, T = (size_t)shape->T, C = (size_t)shape->c,
@@ -81,19 +82,28 @@ void rf_train_place(struct rf_train *t, const struct rf_shape *shape, struct rf_
 	p->from = rf_arena_i32(a, R + 2 * C);
 }
 
-void rf_train_decide(const struct rf_train *t, struct rf_shape *shape)
+static void decide(const void *train, struct rf_shape *shape)
 {
+	const struct rf_train *t = train;
+
 	if (t->rl_coef == 0)
 		*shape = (struct rf_shape){ .T = shape->T };
 }
 
-void rf_train_needs(const struct rf_train *t, const struct rf_shape *s, struct rf_demand *need)
+static void needs(const void *train, const struct rf_shape *s, struct rf_demand *need)
 {
+	const struct rf_train *t = train;
+
 	need->plan = (struct rf_plan){ .max_len = s->T, .positions = s->c, .n = s->n,
 	                               .k = s->k > 1 ? s->k - 1 : 0, .train = true,
 	                               .recompute = t->recompute == RF_RECOMPUTE_SEGMENT };
 	need->own = t->engine->ckpt->params.total *
 	            ((t->log_gradients ? 4u : 0u) + (t->sum == RF_SUM_EXACT ? 8u : 0u));
+}
+
+struct rf_use rf_train_use(struct rf_train *t)
+{
+	return (struct rf_use){ t, decide, needs, place, false };
 }
 
 /* Device memory that is there, or as much of it; NULL: none is wanted, or there is too little. */
@@ -601,13 +611,11 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini
 
 /* ---- a mini-batch whose records come one by one ---------------------------------------------- */
 
-bool rf_train_ahead_needless(const struct rf_train *t) { return t->log_gradients; }
-
 enum rf_code rf_train_ahead(struct rf_train *t, const struct rf_totals *all, struct rf_err *e)
 {
-	enum rf_code rc = rf_train_open(t, e);
+	enum rf_code rc = t->log_gradients ? RF_OK : rf_train_open(t, e);
 
-	if (rc != RF_OK)
+	if (rc != RF_OK || t->log_gradients)
 		return rc;
 	clear(t, t->engine->model.g);
 	t->ahead.open = true;

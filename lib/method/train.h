@@ -137,13 +137,12 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini
  *
  * Where what comes is not what was announced, or a gradient is too large for the first unit of the exact sum,
  * or not finite, rf_train_gradient() computes all of it again, and says why.  So the bits are the same.
- * rf_train_ahead_needless(): whether these settings make that certain. */
+ * With log_gradients that is certain, and rf_train_ahead() does nothing. */
 enum rf_code rf_train_ahead(struct rf_train *t, const struct rf_totals *all, struct rf_err *e);
 enum rf_code rf_train_ahead_pass(struct rf_train *t, const struct rf_record *r, rf_f32 entropy,
                                  struct rf_err *e);
 enum rf_code rf_train_ahead_rest(struct rf_train *t, const struct rf_record *r, rf_f32 states, int apart,
                                  struct rf_err *e);
-bool rf_train_ahead_needless(const struct rf_train *t);
 
 /* Fills *st with the figures that need no model: counts, rewards, the records' entropies.  The others become
  * 0 or NaN.  Collective. */
@@ -165,10 +164,7 @@ enum rf_code rf_train_square(struct rf_train *t, rf_f32 x, size_t n, double *sum
 /* Releases what rf_train_open() allocated. */
 void rf_train_close(struct rf_train *t);
 
-/* What training needs for a shape, and its own memory, as struct rf_use has them.  With rl_coef 0 shapes have
- * no rollouts: rf_train_decide(). */
-void rf_train_decide(const struct rf_train *t, struct rf_shape *shape);
-void rf_train_needs(const struct rf_train *t, const struct rf_shape *shape, struct rf_demand *need);
-void rf_train_place(struct rf_train *t, const struct rf_shape *shape, struct rf_arena *a);
+/* Training's use of memory, for rf_work_init().  With rl_coef 0 sequences have no rollouts. */
+struct rf_use rf_train_use(struct rf_train *t);
 
 #endif

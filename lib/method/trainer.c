@@ -148,13 +148,33 @@ static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
 	return RF_OK;
 }
 
-/* What training on such sequences takes; of the records of a mini-batch only what training reads is kept. */
-static void needs(const void *stage, const struct rf_shape *s, struct rf_demand *need)
+static struct rf_use training(const void *trainer)
 {
-	const struct rf_trainer *t = stage;
+	return rf_train_use(&((struct rf_trainer *)trainer)->train);
+}
+
+static void decide(const void *trainer, struct rf_shape *s)
+{
+	const struct rf_use use = training(trainer);
+
+	use.decide(use.stage, s);
+}
+
+static void place(void *trainer, const struct rf_shape *s, struct rf_arena *a)
+{
+	const struct rf_use use = training(trainer);
+
+	use.place(use.stage, s, a);
+}
+
+/* Adds to what training needs the records of a mini-batch, of which only what training reads is kept. */
+static void needs(const void *trainer, const struct rf_shape *s, struct rf_demand *need)
+{
+	const struct rf_use use = training(trainer);
+	const struct rf_trainer *t = trainer;
 	size_t rollouts;
 
-	rf_train_needs(&t->train, s, need);
+	use.needs(use.stage, s, need);
 	if (t->outer)
 		need->grows = "and, for --outer, 4 bytes of the host for each token of the stream, which "
 		              "stays to its end";
@@ -164,16 +184,6 @@ static void needs(const void *stage, const struct rf_shape *s, struct rf_demand 
 	                     ((size_t)s->T * (t->outer ? 12 : 8) + rollouts * 8)
 	           /* read: as it came, unpacked, as -o */
 	           + 3 * ((size_t)s->T * 8 + rollouts * (2 + 2 * (size_t)t->engine.ckpt->cfg.d) * 4);
-}
-
-static void decide(const void *stage, struct rf_shape *s)
-{
-	rf_train_decide(&((const struct rf_trainer *)stage)->train, s);
-}
-
-static void place(void *stage, const struct rf_shape *s, struct rf_arena *a)
-{
-	rf_train_place(&((struct rf_trainer *)stage)->train, s, a);
 }
 
 struct rf_use rf_trainer_use(struct rf_trainer *t)

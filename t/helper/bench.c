@@ -222,23 +222,10 @@ static void rate(const char *name, double work, double seconds, int T, double pr
 	printf("%8.0f tokens/s  %.3f s\n", T / seconds, seconds);
 }
 
-static void decide_training(const void *t, struct rf_shape *shape) { rf_train_decide(t, shape); }
-
-static void needs_training(const void *t, const struct rf_shape *shape, struct rf_demand *need)
-{
-	rf_train_needs(t, shape, need);
-}
-
-static void place_training(void *t, const struct rf_shape *shape, struct rf_arena *a)
-{
-	rf_train_place(t, shape, a);
-}
-
 /* Training in the memory of rf-step, or without rollouts in its own. */
 static void prepare_training(bool rolls)
 {
 	const char *n = getenv("BENCH_ROLLOUTS");
-	const struct rf_use base = { &training, decide_training, needs_training, place_training, false };
 
 	training.engine = &g;
 	training.work = &g_work;
@@ -249,7 +236,7 @@ static void prepare_training(bool rolls)
 	fused.train = &training;
 	fused.rollouts.n = n ? atoi(n) : 1;
 	rollouts = fused.rollouts;
-	rf_work_init(&g_work, &g, rf_step_use(&fused, &g_work, base));
+	rf_work_init(&g_work, &g, rf_step_use(&fused, &g_work, rf_train_use(&training)));
 }
 
 /* The loss of the last forward + backward. */

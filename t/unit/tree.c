@@ -698,21 +698,6 @@ static void free_record(struct rf_record *r)
 	free(r->advantage);
 }
 
-static void decide(const void *train, struct rf_shape *shape)
-{
-	rf_train_decide(train, shape);
-}
-
-static void needs(const void *train, const struct rf_shape *shape, struct rf_demand *need)
-{
-	rf_train_needs(train, shape, need);
-}
-
-static void place(void *train, const struct rf_shape *shape, struct rf_arena *a)
-{
-	rf_train_place(train, shape, a);
-}
-
 /* One of `every` tensors along a direction of its own; (4 D(h) - D(2h)) / 3 is free of the error in h^2. */
 static void slope(const char *name, const char *options, const struct rf_mixer *mixer, int from, int every)
 {
@@ -727,7 +712,7 @@ static void slope(const char *name, const char *options, const struct rf_mixer *
 	way = room(ckpt.params.total, 4);
 	t.engine = &engine;
 	t.work = &work;
-	rf_work_init(&work, &engine, (struct rf_use){ &t, decide, needs, place, false });
+	rf_work_init(&work, &engine, rf_train_use(&t));
 	t.rl_coef = 0.7;
 	make_record(&r[0], 5, 70, 3, 2, 3);
 	make_record(&r[1], 3, 9, 0, 0, 0);
@@ -793,7 +778,7 @@ static void planned(const char *name, const char *options, const struct rf_mixer
 	open_model(name, options, mixer);
 	t.engine = &engine;
 	t.work = &work;
-	rf_work_init(&work, &engine, (struct rf_use){ &t, decide, needs, place, false });
+	rf_work_init(&work, &engine, rf_train_use(&t));
 	must(rf_work_memory(&engine, &shape, &plan, &err));
 	make_record(&r, 1, shape.T, shape.c, shape.n, shape.k);
 	set_old(&r);
