@@ -287,6 +287,14 @@ asked() {
 	same_step a d
 }
 
+@test "rf-step: the log counts the seconds of what was computed before the step" {
+	sixteen >in
+	runs run
+	rf-step -m run "${ways[@]}" --batch 8 --mini-batch 4 --log log in 2>>said
+	jq -se 'length == 4 and all(.[]; .["timing_s/step"] >= .["timing_s/compute"]
+		and .["timing_s/step"] < 2 * (.["timing_s/compute"] + .["timing_s/optimizer"]) + 1)' log >/dev/null
+}
+
 # entry RUN: prints what a commit says of its step, but for the commits before it
 entry() { jq -c '[.step, .commits, .updates, .weights, .data]' "$1/latest/state.json"; }
 

@@ -89,7 +89,7 @@ struct rf_train {
 		double rl, ntp;      /* the weights of the two losses */
 		struct rf_share *share; /* of each record: its id and what computing adds */
 		int n, room;
-		double seconds;
+		double seconds;      /* that computing took since the last step */
 	} ahead;
 };
 #define RF_TRAIN_DEFAULTS { .ranks = &rf_ranks_alone, .rl_coef = 0.2, .ntp_coef = 1, \

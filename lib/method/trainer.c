@@ -609,7 +609,8 @@ static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struc
 	const char *grad_in = outer ? NULL : t->grad_in;
 	struct rf_train_stats st;
 	struct rf_meeting all;
-	const double from = rf_now(), waited = t->ranks.waited;
+	/* what was computed as the records came is a part of the step */
+	const double from = rf_now() - train->ahead.seconds, waited = t->ranks.waited;
 	enum rf_code rc = rf_meet_batch(t, train, w, outer, &all, e);
 
 	*records = rc == RF_OK ? all.totals.records : 0;
@@ -651,6 +652,7 @@ static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struc
 	note_records(t, &st);
 	st.wait = t->ranks.waited - waited;
 	rc = note(t, &st, outer, rf_now() - from, e);
+	train->ahead.seconds = 0;
 	t->step++;
 	t->groups = (struct rf_group_stats){ 0, 0 };
 	forget(w);
