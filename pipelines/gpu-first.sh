@@ -242,8 +242,8 @@ goes_on() {
 right() {
 	local names=(products written rows delta attention fast-weights head) unit config
 	for unit in "${names[@]}"; do
-		start 20 "right-$unit" "$units/unit/ops-$unit" cuda # in float32 and in bf16
-		start 20 "right-$unit-again" "$units/unit/ops-$unit" cuda
+		start 12 "right-$unit" "$units/unit/ops-$unit" cuda # in float32 and in bf16
+		start 12 "right-$unit-again" "$units/unit/ops-$unit" cuda
 	done
 	finish
 	for unit in "${names[@]}"; do
@@ -256,38 +256,38 @@ right() {
 }
 
 ceilings() {
-	part 12 products "$bench" - products "${sizes[@]}" "${rows[@]}"
-	part 25 cublas "$cublas" "${sizes[@]:0:2}" "${rows[@]}"
+	part 8 products "$bench" - products "${sizes[@]}" "${rows[@]}"
+	part 16 cublas "$cublas" "${sizes[@]:0:2}" "${rows[@]}"
 }
 
 delta() {
 	local t
 	for t in "${deltas[@]:0:2}"; do
-		part 6 "delta-$t" "$bench" - delta "$t" "${heads[@]}"
+		part 4 "delta-$t" "$bench" - delta "$t" "${heads[@]}"
 	done
-	part 6 delta-wide "$bench" - delta "$T" "${wide[@]}"
-	profiled 6 delta-profiled "$bench" - delta "$peers" "${heads[@]}"
+	part 4 delta-wide "$bench" - delta "$T" "${wide[@]}"
+	profiled 4 delta-profiled "$bench" - delta "$peers" "${heads[@]}"
 }
 
 # Times come from runs without events, which take time themselves.
 passes() {
 	local segment
 	for segment in "${segments[@]:0:2}"; do
-		BENCH_SEGMENT=$segment valued 9 "pass-$segment" "$bench" "$MODEL" pass "$T" 2
+		BENCH_SEGMENT=$segment valued 7 "pass-$segment" "$bench" "$MODEL" pass "$T" 2
 	done
-	BENCH_SEGMENT=$short profiled 8 "pass-$short-launches" "$bench" "$MODEL" pass "$T" 1
-	BENCH_SEGMENT=$short BENCH_DTYPE=f32 valued 14 pass-f32 "$bench" "$MODEL" pass "$T" 0
+	BENCH_SEGMENT=$short profiled 6 "pass-$short-launches" "$bench" "$MODEL" pass "$T" 1
+	BENCH_SEGMENT=$short BENCH_DTYPE=f32 valued 10 pass-f32 "$bench" "$MODEL" pass "$T" 0
 }
 
 # Three engines are on the GPU together, which neither the longest segments nor, without recomputation, the
 # exact sum leaves room for.
 steps() {
 	local -x BENCH_SEGMENT=$short
-	BENCH_RECOMPUTE=1 part 11 step-recompute "$bench" "$MODEL" step "$T" 1
+	BENCH_RECOMPUTE=1 part 13 step-recompute "$bench" "$MODEL" step "$T" 1
 	local -x BENCH_SUM=plain
-	part 10 step "$bench" "$MODEL" step "$T" 1
+	part 12 step "$bench" "$MODEL" step "$T" 1
 	BENCH_ROLLOUTS=8 part 12 step-n8 "$bench" "$MODEL" step "$T" 1
-	profiled 10 step-launches "$bench" "$MODEL" step "$T" 1
+	profiled 12 step-launches "$bench" "$MODEL" step "$T" 1
 }
 
 families() {
@@ -295,9 +295,9 @@ families() {
 	for config in "${families[@]}"; do
 		name=$(basename "$config" .json)
 		for segment in "$long" "$short"; do
-			BENCH_SEGMENT=$segment valued 8 "$name-$segment" "$bench" "$config" pass "$T" 2
+			BENCH_SEGMENT=$segment valued 7 "$name-$segment" "$bench" "$config" pass "$T" 2
 		done
-		BENCH_SEGMENT=$long profiled 7 "$name-launches" "$bench" "$config" pass "$T" 1
+		BENCH_SEGMENT=$long profiled 5 "$name-launches" "$bench" "$config" pass "$T" 1
 	done
 }
 
@@ -305,10 +305,10 @@ families() {
 lengths() {
 	local t segment
 	for segment in "${segments[@]:2}"; do
-		BENCH_SUM=plain BENCH_SEGMENT=$segment valued 9 "pass-$segment" "$bench" "$MODEL" pass "$T" 2
+		BENCH_SUM=plain BENCH_SEGMENT=$segment valued 7 "pass-$segment" "$bench" "$MODEL" pass "$T" 2
 	done
 	for t in "${deltas[@]:2}"; do
-		part 7 "delta-$t" "$bench" - delta "$t" "${heads[@]}"
+		part 5 "delta-$t" "$bench" - delta "$t" "${heads[@]}"
 	done
 	BENCH_SUM=plain BENCH_SEGMENT=${segments[2]:-$short} \
 		part 10 step-longer "$bench" "$MODEL" step "$T" 1
@@ -322,8 +322,8 @@ counted() {
 		-k "regex:$4" --filter-mode per-launch-config -c 1 "$bench" "$2.json" pass "$short" 0
 }
 counters() {
-	counted 30 counters "$MODEL" 'prepare|walk|read_out|ready|scan_bf16|back|conv_rows'
-	counted 30 counters-attention "$WINDOWED" 'attn|feature|learn'
+	counted 15 counters "$MODEL" 'prepare|walk|read_out|ready|scan_bf16|back|conv_rows'
+	counted 15 counters-attention "$WINDOWED" 'attn|feature|learn'
 }
 
 # Each of the tools that run side by side has ports of its own.  They leave the peer its time.
@@ -333,7 +333,7 @@ sanitizers() {
 		for unit in rows delta attention; do
 			[[ "$(compute-sanitizer --help 2>/dev/null)" != *--port* ]] ||
 				options=(--port $((port += 20)))
-			RF_EVERY=40 start 40 "$tool-$unit" compute-sanitizer "${options[@]}" --tool "$tool" \
+			RF_EVERY=40 start 20 "$tool-$unit" compute-sanitizer "${options[@]}" --tool "$tool" \
 				--error-exitcode 9 "$units/unit/ops-$unit" cuda
 		done
 	done

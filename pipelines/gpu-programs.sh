@@ -2,6 +2,7 @@
 # gpu-programs.sh BIN CONFIG -- compares the programs of BIN on the GPU with the same on the CPU.  A model
 # with random weights goes through rf-entropy, rf-rollout and rf-grpo --grad-out on both devices, in float32,
 # and the largest differences are printed.  The last column has the limit; the exit status is 1 beyond it.
+# A step of rf-step on the GPU must leave the bytes of the five programs.
 #
 # Entropies and log-probabilities differ in nats, gradients as a part of their largest number.  Rollouts whose
 # tokens differ have other log-probabilities.
@@ -70,4 +71,12 @@ for device in cpu cuda; do
 done
 read -r most top < <(differ column.cuda column.cpu)
 show gradient "$(awk -v a="$most" -v b="$top" 'BEGIN { print a == "nan" || b == 0 ? "nan" : a / b }')" 1e-4
+
+rf-entropy -m run --device cuda text | rf-select --chunks 4 | rf-rollout -m run -n 4 --device cuda |
+	rf-reward | rf-grpo -m run --device cuda --lr 1e-3 --weights-out piped
+rf-step -m run --device cuda --chunks 4 -n 4 --lr 1e-3 --weights-out stepped text
+other=0
+cmp -s {piped,stepped}/model.safetensors ||
+	other=$({ cmp -l {piped,stepped}/model.safetensors 2>&1 || true; } | wc -l)
+show 'rf-step, other bytes' "$other" 0
 exit $bad
