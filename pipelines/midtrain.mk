@@ -9,7 +9,10 @@
 #     make -f pipelines/midtrain.mk RUN=runs/d ... N=8
 #     make -f pipelines/midtrain.mk RUN=runs/e ... ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 #
-# The last one is the baseline, which trains on next tokens only.  A stage reads a stream and writes one.
+#     make -f pipelines/midtrain.mk RUN=runs/f ... FUSED=1
+#
+# The last but one is the baseline, which trains on next tokens only.  The last one trains by one program,
+# rf-step, in two thirds of the time, with the same bytes.  A stage reads a stream and writes one.
 # REWARD may also be a command that computes rewards from lines of JSON, which rf-reward --exec runs with
 # REWARD_OPTIONS: any command is taken for one unless it begins with a program of rf-tools.  A program that
 # reads and writes streams is REWARD='rf-cat | mine'.
