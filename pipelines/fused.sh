@@ -51,9 +51,8 @@ split() {
 }
 
 # options PROGRAM: prints a line for each name of its options: the long name, and 1 if it takes a value
-declare -A known
 options() {
-	[ -n "${known[$1]-}" ] || known[$1]=$("$1" --help | awk '/^  (-.,|   ) --/ {
+	"$1" --help | awk '/^  (-.,|   ) --/ {
 		rest = substr($0, index($0, "--"))
 		match(rest, /^--[a-z-]+/)
 		name = substr(rest, 1, RLENGTH)
@@ -61,8 +60,7 @@ options() {
 		print name, name, takes + 0
 		if (/^  -/)
 			print substr($0, 3, 2), name, takes + 0
-	}')
-	printf '%s\n' "${known[$1]}"
+	}'
 }
 
 # Options that rf-step has in another meaning, or that the pipeline gives it.
@@ -143,7 +141,7 @@ if [ "$trainer" = rf-ntp ]; then
 	for name in "${stages[@]}"; do
 		[[ -z ${word[$name]// } ]] ||
 			refuse "TRAIN is '${word[TRAIN]}', and $name is not empty: rf-step trains by" \
-				"rollouts in the place of rf-grpo, and without them in that of rf-ntp alone"
+				"rollouts like rf-grpo, or without ENTROPY to REWARD like rf-ntp"
 	done
 	[ -z "${word[KEEP]}" ] || refuse "KEEP needs rf-grpo in TRAIN, whose records have advantages"
 	typed=("${train_typed[@]}") meant=("${train_meant[@]}")
@@ -182,4 +180,5 @@ fi
 for option in --device --threads --isa --segment --max-len --dtype; do
 	same $option 'not given' ENTROPY ROLLOUT TRAIN
 done
+same --max-record 'not given' ENTROPY SELECT ROLLOUT REWARD TRAIN
 printf '%s\n' "${printed[*]-}"

@@ -258,7 +258,7 @@ setup() {
 	runs run
 	state >before
 	run -143 strace -qq -f -o trace -e inject=fsync:signal=TERM:when=1 rf-grpo -m run --grad-out g in
-	[ "$output" = "rf-grpo: interrupted before the commit; the run is unchanged" ]
+	[ "$output" = "rf-grpo: interrupted before the commit; the run is at its last commit" ]
 	grep -q SIGTERM trace
 	[ "$(ls -A)" = $'before\nin\nrun\ntrace' ]
 	state | cmp - before

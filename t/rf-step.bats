@@ -223,6 +223,15 @@ lines() { jq -c 'del(.body.history, .tokenizer)' "$1.lines"; }
 		[ "${#lines[@]}" -eq 1 ]
 		[ "$(readlink b/latest)" = step-000002 ]
 	done
+	# the record of a bad answer is named, not the one that was sent last
+	runs c
+	run -65 rf-step -m c "${ways[@]}" --batch 0 --progress \
+		--exec "$at_the_end | jq -c 'if .id == 2 then .total = [[0]] else . end'" in
+	[[ "${lines[-1]}" == "rf-step: --exec "*'record id 2'* && "${lines[-1]}" != *'(byte '* ]]
+	run -65 rf-step -m c "${ways[@]}" --batch 0 --group position --exec "$at_the_end" in
+	[[ "$output" == 'rf-step: in: record 1 (byte '* ]]
+	run -0 rf-step -m c "${ways[@]}" --batch 0 --progress --exec "$at_once" in
+	[[ "$output" == *' 13 records'* && "$output" != *' 26 records'* ]]
 }
 
 # asked FILE: sixteen texts with prompts of 20 tokens, whose rest is the response; some are all prompt
@@ -267,8 +276,12 @@ asked() {
 			rf-cat --range $range in |
 				rf-ntp -m a $how --lr 1e-3 --segment 64 --threads 1 --log a.log 2>>said
 		done
-		run -0 rf-step -m b "${ways[@]}" $how --rl-coef 0 --batch 6 --log b.log in
+		rm -rf b.rf
+		mkdir b.rf
+		run -0 rf-step -m b "${ways[@]}" $how --rl-coef 0 --batch 6 --log b.log -o b.rf in
 		[[ "$how" == *response ]] || [ -z "$output" ]
+		[ "$(find b.rf -type f | wc -l)" -eq 3 ]
+		rf-cat b.rf/* | records - | cmp - <(records in)
 		diff -r -x manifest.json a b
 		diff <(figures a.log) <(figures b.log)
 	done
@@ -291,8 +304,7 @@ asked() {
 	sixteen >in
 	runs run
 	rf-step -m run "${ways[@]}" --batch 8 --mini-batch 4 --log log in 2>>said
-	jq -se 'length == 4 and all(.[]; .["timing_s/step"] >= .["timing_s/compute"]
-		and .["timing_s/step"] < 2 * (.["timing_s/compute"] + .["timing_s/optimizer"]) + 1)' log >/dev/null
+	jq -se 'length == 4 and all(.[]; .["timing_s/step"] >= .["timing_s/compute"])' log >/dev/null
 }
 
 # entry RUN: prints what a commit says of its step, but for the commits before it
@@ -518,6 +530,11 @@ reach() {
 	[ ! -e log ]
 	[ ! -e out ]
 	run -65 rf-step -m run --at 3 --dry-run in
+	mkdir many
+	run -0 rf-step -m run -o many --dry-run in
+	run -74 rf-entropy -m "$M" -o many --dry-run in
+	run -0 rf-step -m run --batch 0 --dry-run in
+	[[ "$output" == *'for --batch 0'* ]]
 	run -74 rf-step -m run --log none/log --dry-run in
 }
 
@@ -620,6 +637,10 @@ joined() {
 		diff -r -x manifest.json a b
 		diff <(figures a.log) <(figures b.log)
 	done
+	# another option of the rollouts on one rank
+	run ! in_line 2 'rf-cat --shard auto --mini-batch 8 in |
+		rf-step -m b --ranks mpi --mini-batch 8 --seed $OMPI_COMM_WORLD_RANK'
+	[[ "$(cat said)$output" == *"rank 1 differs from rank 0 in its stream's head: this program or "* ]]
 }
 
 @test "rf-step: writes the bytes of the pipeline on the emulated GPU" {

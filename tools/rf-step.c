@@ -37,18 +37,16 @@ static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf
 	return rf_train_check(&trainer.train, r, e);
 }
 
-/* A record has its rewards: its advantages and, of the first mini-batch, its gradient. */
+/* Computes the advantages of a record that has its rewards and, if it is of the first mini-batch, its
+ * gradient.  Records come in the order of the batch, but with --exec later than they were sent. */
 static enum rf_code learn(void *arg, struct rf_record *r, struct rf_err *e)
 {
-	enum rf_code rc;
-
 	(void)arg;
-	if ((rc = rf_step_advantage(&step, r, e)) != RF_OK || (rc = rf_step_gradient(&step, r, e)) != RF_OK ||
-	    (rc = rf_copy_put(&copy, r, e)) != RF_OK)
-		return rc;
-	stage.fit += r->rollout.tokens != NULL;
-	groups[learned] = step.groups;
-	return rf_read_replace(&batch, learned++, r, e);
+	if (rf_step_advantage(&step, r, e) != RF_OK || rf_step_gradient(&step, r, e) != RF_OK ||
+	    rf_copy_put(&copy, r, e) != RF_OK || rf_read_replace(&batch, learned, r, e) != RF_OK)
+		rf_stage_blame(&stage, &batch, learned, e);
+	groups[learned++] = step.groups;
+	return RF_OK;
 }
 
 /* Begins the rollouts of a batch; returns how many of its records are of the first mini-batch. */
@@ -85,14 +83,13 @@ static void roll_out(void)
 		    rf_step_entropy(&step, r, i < first, &err) != RF_OK ||
 		    rf_step_select(&step, r, &err) != RF_OK ||
 		    rf_step_rollout(&step, r, &err) != RF_OK ||
-		    rf_step_reward(&step, r, &err) != RF_OK ||
-		    (exec ? rf_reward_exec_record(exec, r, -1, &err) : learn(NULL, r, &err)) != RF_OK)
+		    rf_step_reward(&step, r, &err) != RF_OK)
 			rf_stage_blame(&stage, &batch, i, &err);
+		must(exec ? rf_reward_exec_record(exec, r, -1, &err) : learn(NULL, r, &err));
 	}
 	if (exec)
 		must(rf_reward_exec_finish(exec, &err));
 	stop_exec();
-	rf_copy_end(&copy);
 }
 
 /* A batch of the stream: rollouts, then an optimizer step for each mini-batch, then the commit.  Returns
@@ -111,10 +108,14 @@ static bool train(void)
 		                 "(--batch): name an existing folder", stage.output, trainer.batch);
 	if (rolls)
 		roll_out();
+	else
+		rf_copy_open(&copy, &stage, &trainer);
 	for (int i = 0; i < batch.n; i++)
-		if ((!rolls && fits(NULL, batch.r[i], &err) != RF_OK) ||
+		if ((!rolls && (fits(NULL, batch.r[i], &err) != RF_OK ||
+		                rf_copy_put(&copy, batch.r[i], &err) != RF_OK)) ||
 		    rf_trainer_add(&trainer, batch.r[i], rolls ? &groups[i] : NULL, &err) != RF_OK)
 			rf_stage_blame(&stage, &batch, i, &err);
+	rf_copy_end(&copy);
 	rf_cli_end(&trainer, &stage, !more);
 	return more;
 }
@@ -151,7 +152,7 @@ int main(int argc, char *argv[])
 	trainer.batch = 128;
 	trainer.mini_batch = 32;
 	trainer.commit_every = "1";
-	trainer.train.meter = command.meter = &stage.progress.meter;
+	trainer.train.meter = &stage.progress.meter;
 	step.train = &trainer.train;
 	rf_engine_options(&trainer.engine, "run to train", model);
 	rf_step_options(&step, method);

@@ -157,7 +157,7 @@ void rf_cli_catch(void)
 void rf_cli_stopped(void)
 {
 	if (rf_cli_stop)
-		rf_die(128 + rf_cli_stop, "interrupted before the commit; the run is unchanged");
+		rf_die(128 + rf_cli_stop, "interrupted before the commit; the run is at its last commit");
 }
 
 void rf_cli_uncatch(void)

@@ -196,6 +196,9 @@ void rf_cli_batch(struct rf_trainer *t, struct rf_stage *s)
 		rf_blame(&err, "%s", rf_in_name(s->in));
 		rf_die_err(&err);
 	}
+	/* ranks compare the head with this program's options, too */
+	if (rf_head_hash(&s->head, &t->head, &err) != RF_OK)
+		rf_die_err(&err);
 }
 
 /* Its child has left a core file already, if any. */
@@ -282,7 +285,7 @@ void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct 
 	rf_cli_batch(t, s);
 }
 
-static void remark(const struct rf_trainer *t)
+static void remark(struct rf_trainer *t)
 {
 	char text[300];
 
@@ -290,6 +293,7 @@ static void remark(const struct rf_trainer *t)
 		rf_say("%s", text);
 	if (*t->run.warning)
 		rf_say("%s: %s", t->run.path, t->run.warning);
+	*t->run.warning = 0;
 }
 
 void rf_cli_end(struct rf_trainer *t, struct rf_stage *s, bool last)

@@ -13,7 +13,19 @@
 
 /* ---- outputs ------------------------------------------------------------------------------- */
 
-static enum rf_code check_outputs(const struct rf_opt *const *opts, struct rf_err *e)
+static enum rf_code check_output(const char *path, bool append, bool folder, struct rf_err *e)
+{
+	struct stat st;
+
+	if (!folder || stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+		return rf_file_can_write(path, append, e);
+	return access(path, W_OK | X_OK) == 0
+	               ? RF_OK
+	               : rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno));
+}
+
+/* folder: -o may be a folder, which gets a file for each batch. */
+static enum rf_code check_outputs(const struct rf_opt *const *opts, bool folder, struct rf_err *e)
 {
 	static const char *const writes[] = { "output", "log", "grad-out" };
 	enum rf_code rc = RF_OK;
@@ -22,8 +34,8 @@ static enum rf_code check_outputs(const struct rf_opt *const *opts, struct rf_er
 		for (const struct rf_opt *o = *opts; o->name && rc == RF_OK; o++)
 			for (size_t i = 0; i < sizeof writes / sizeof *writes && rc == RF_OK; i++)
 				if (!strcmp(o->name, writes[i]) && *(const char **)o->to)
-					rc = rf_file_can_write(*(const char **)o->to,
-					                       !strcmp(o->name, "log"), e);
+					rc = check_output(*(const char **)o->to, !strcmp(o->name, "log"),
+					                  folder && !strcmp(o->name, "output"), e);
 	return rc;
 }
 
@@ -208,7 +220,8 @@ enum rf_code rf_dry_run(const struct rf_dry_run *d, char **text, struct rf_err *
 
 	*text = NULL;
 	shape.T = g->max_len ? g->max_len : g->segment;
-	if ((rc = check_outputs(d->opts, e)) != RF_OK || (rc = look(d, &shape, &from, e)) != RF_OK ||
+	if ((rc = check_outputs(d->opts, g->train, e)) != RF_OK ||
+	    (rc = look(d, &shape, &from, e)) != RF_OK ||
 	    (rc = rf_work_memory(g, &shape, &memory, e)) != RF_OK ||
 	    (rc = rf_work_speed(g, &shape, &speed, e)) != RF_OK)
 		return rc;

@@ -1,14 +1,14 @@
 /* work.h -- the memory in which sequences are computed: a tree (tree.h), and device memory of the stage's
  * own.
  *
- * It is laid out for the largest of each number of a shape so far, and never shrinks.  So if a stream's
- * largest record is known in advance, nothing is allocated after the first reservation.
+ * It is laid out for the largest of each number of a shape so far, and shrinks only by rf_work_forget().  So
+ * if a stream's largest record is known in advance, nothing is allocated after the first reservation.
  *
- * With --max-len, memory is added up and allocated before the first record is read.  It is planned for
- * sequences of that length, with as many positions and rollouts as the stream's history announces, or else
- * as in the paper of ReFINE (arXiv:2602.16704).  So memory runs out at the start or never.  A longer record
- * is refused when it is read.  Without --max-len, memory is planned for the first record (in a trainer, for
- * the first mini-batch), and again for a longer one. */
+ * With --max-len, device memory is added up and allocated before the first record is read.  It is planned
+ * for sequences of that length, with as many positions and rollouts as the stage's options or the stream's
+ * history say, or else as in the paper of ReFINE (arXiv:2602.16704).  So it runs out at the start or never.
+ * A longer record is refused when it is read.  Without --max-len, memory is planned for the first record (in
+ * a trainer, for the first mini-batch), and again for a longer one. */
 #ifndef RF_WORK_H
 #define RF_WORK_H
 

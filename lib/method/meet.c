@@ -44,8 +44,8 @@ static enum rf_code vote(struct rf_trainer *t, enum moment moment, int64_t numbe
 			{ "weights (-m)", t->began },
 			{ "options", settings(t) },
 			{ "device or level of the instruction set (--device, --isa, --dtype)", device(t) },
-			{ "stream's head: the programs before it have other options, or another model",
-			  t->head },
+			{ "stream's head: this program or those before it have other options, or another "
+			  "model", t->head },
 			{ "last step", t->last_step },
 		},
 		.sames = 5,

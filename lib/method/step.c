@@ -42,6 +42,7 @@ void rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *command)
 {
 	command->n = s->rollouts.n;
 	command->k = s->rollouts.k;
+	s->commanded = command->command != NULL;
 	s->select.k = s->rollouts.k;
 	s->select.seed = s->reward.seed = s->rollouts.seed;
 }
@@ -68,6 +69,7 @@ static void needs(const void *step, const struct rf_shape *shape, struct rf_dema
 	const struct rf_step *s = step;
 	const struct rf_shape z = whole(s, shape);
 	struct rf_demand rollouts = { .grows = NULL };
+	size_t each;
 
 	s->base.needs(s->base.stage, &z, need);
 	if (!z.c)
@@ -75,8 +77,15 @@ static void needs(const void *step, const struct rf_shape *shape, struct rf_dema
 	rf_rollout_use((struct rf_rollout_settings *)&s->rollouts).needs(&s->rollouts, &z, &rollouts);
 	need->plan.decode = true;
 	need->plan.k = z.k;
-	need->host += rollouts.host + (size_t)s->held * ((size_t)z.T * 4 + (size_t)z.c * (size_t)z.n *
-	                                                 (size_t)z.k * 8);
+	/* of a record that is held; with --exec also its states, until the answer comes */
+	each = (size_t)z.c * (size_t)z.n * (size_t)z.k * 8 + (size_t)z.T * 8;
+	if (s->commanded)
+		each += (size_t)z.c * (size_t)(z.n + 1) * (size_t)z.k *
+		        (size_t)s->train->engine->ckpt->cfg.d * 4;
+	need->host += rollouts.host + (size_t)s->held * each;
+	if (!s->held && !need->grows)
+		need->grows = "and, for --batch 0, 8 bytes of the host for each token of the stream, which "
+		              "is one batch";
 }
 
 static void place(void *step, const struct rf_shape *shape, struct rf_arena *a)

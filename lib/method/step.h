@@ -4,8 +4,8 @@
  * For the records of the first mini-batch after the weights have changed, the pass that computes the
  * entropies is the forward pass of the gradient: the head computes logits once, for the entropies and for
  * the next-token loss.  Rollouts continue from states that are made again from what the pass has kept
- * (tree.h, rf_tree_branch_off()).  For other records, whose gradient comes when the weights have moved, the
- * pass is that of the entropies and the rollouts alone.
+ * (tree.h, rf_tree_branch_off()).  For the other records, whose gradient is computed by other weights, the
+ * pass serves only the entropies and the rollouts.
  *
  *     rf_step_begin()       before the first record of a batch
  *     for each record:      rf_step_entropy(), rf_step_select(), rf_step_rollout(), rf_step_reward(),
@@ -27,7 +27,8 @@
 struct rf_step {
 	/* settings */
 	struct rf_train *train;
-	int held;                    /* records that wait for their gradient, for the plan of memory */
+	int held;                    /* records of a batch, for the plan of memory; 0: all of the stream */
+	bool commanded;              /* a command computes the rewards */
 	int draw_step;               /* training step for all random numbers; -1: the batch's */
 	struct rf_select select;
 	struct rf_rollout_settings rollouts;
@@ -67,7 +68,7 @@ enum rf_code rf_step_reward(struct rf_step *s, struct rf_record *r, struct rf_er
 enum rf_code rf_step_advantage(struct rf_step *s, struct rf_record *r, struct rf_err *e);
 enum rf_code rf_step_gradient(struct rf_step *s, struct rf_record *r, struct rf_err *e);
 
-/* Says how many of so many records got no positions or lost their rollouts, a line each, if any did. */
+/* Says how many of `records` records got no positions, and how many lost their rollouts, a line each. */
 void rf_step_remark(const struct rf_step *s, uint64_t records, void (*say)(const char *fmt, ...));
 
 #endif

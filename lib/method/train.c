@@ -320,8 +320,8 @@ static enum rf_code add_exactly(struct rf_train *t, float unit, struct rf_share 
 		return rc;
 	if (!isfinite(largest))
 		return rf_fail(e, RF_ENUMERIC,
-		               "the gradient is not finite: nothing was changed (try a smaller --lr, or "
-		               "--on-nan skip)");
+		               "the gradient is not finite: the batch is not committed (try a smaller --lr, "
+		               "or --on-nan skip)");
 	s->largest = (double)largest;
 	return RF_OK;
 }
@@ -712,8 +712,8 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 	st->lr = rf_train_lr(t, step);
 	if (!isfinite(st->grad_norm))
 		return rf_fail(e, RF_ENUMERIC,
-		               "the gradient is not finite: nothing was changed (try a smaller --lr, or "
-		               "--on-nan skip)");
+		               "the gradient is not finite: the batch is not committed (try a smaller --lr, "
+		               "or --on-nan skip)");
 	scale = t->grad_clip / (st->grad_norm + 1e-6);
 	for (int i = 0, j; i < table->n; i = j) { /* neighbours with the same decay in one go */
 		const struct rf_param *p = &table->p[i];

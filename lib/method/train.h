@@ -106,11 +106,11 @@ void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS]);
 enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r, struct rf_err *e);
 
 /* Allocates the device memory that the functions below need in addition to the engine's.  They call it, too;
- * calling it earlier makes a lack of memory show early. */
+ * who calls it at the start learns at the start that there is too little. */
 enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e);
 
-/* Joins the devices of the ranks, behind rf_train_open() of each.  Collective.  Errors: rf_exchange_open()'s.
- * */
+/* Joins the devices of the ranks, after rf_train_open() of each.  Collective.  Errors: those of
+ * rf_exchange_open(). */
 enum rf_code rf_train_join(struct rf_train *t, struct rf_err *e);
 
 /* What these n records have.  teaches: whether anything can be learned from them: a token that counts in
@@ -125,7 +125,7 @@ void rf_train_totals(const struct rf_train *t, struct rf_record *const *mini, in
 enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini, int n,
                                const struct rf_totals *all, struct rf_train_stats *st, struct rf_err *e);
 
-/* A mini-batch may be computed as its records come, if no other was since the weights have changed, and then
+/* The first mini-batch after the weights have changed may be computed as its records come.  Then
  * rf_train_gradient() need not compute them:
  *
  *     rf_train_ahead()        begins; all: what the mini-batch will have
@@ -135,9 +135,9 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini
  *                             states: its rows s-1, `apart` rows apart; NULL: it has no rollouts.  In
  *                             between the tree may draw the rollouts, and nothing else
  *
- * Where what comes is not what was announced, or a gradient is too large for the first unit of the exact sum,
- * or not finite, rf_train_gradient() computes all of it again, and says why.  So the bits are the same.
- * With log_gradients that is certain, and rf_train_ahead() does nothing. */
+ * Where the records are not those that were announced, or a gradient is too large for the first unit of the
+ * exact sum, or not finite, rf_train_gradient() computes all of it again.  So the bits are the same.  With
+ * log_gradients it always does, and rf_train_ahead() does nothing. */
 enum rf_code rf_train_ahead(struct rf_train *t, const struct rf_totals *all, struct rf_err *e);
 enum rf_code rf_train_ahead_pass(struct rf_train *t, const struct rf_record *r, rf_f32 entropy,
                                  struct rf_err *e);

@@ -1,7 +1,7 @@
 /* trainer.c -- from a stream to the next step of a run (rf-design(7), The commit).
  *
  * Records are collected into mini-batches, each of which is one optimizer step in memory.  Nothing outside
- * changes before the end record has been read.  Then the log's lines are written, then a line of the manifest
+ * changes before the commit.  There the log's lines are written first, then a line of the manifest
  * if a part has changed, and then the new step.  So a step that a killed program computed may be in the log
  * twice, but no step is without its lines.
  *
@@ -381,7 +381,6 @@ static void begin_batch(struct rf_trainer *t)
 enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
 {
 	const struct rf_shard *own = &t->shard, *its = &h->shard;
-	enum rf_code rc;
 
 	begin_batch(t);
 
@@ -404,9 +403,7 @@ enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, str
 		return rf_fail(e, RF_EDATA,
 		               "the stream was divided by other mini-batches than are trained on (rf-cat and "
 		               "the trainer must have the same --mini-batch, --steps and --records)");
-	if (t->start && (rc = rf_made_stages(t, h, e)) != RF_OK)
-		return rc;
-	return rf_head_hash(h, &t->head, e);
+	return t->start ? rf_made_stages(t, h, e) : RF_OK;
 }
 
 enum rf_code rf_trainer_check_weights(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
@@ -738,8 +735,8 @@ static enum rf_code check_weights(struct rf_trainer *t, struct rf_err *e)
 
 	return rc != RF_OK || isfinite(square)
 	               ? rc
-	               : rf_fail(e, RF_ENUMERIC, "a weight is not finite after the step: nothing was "
-	                                         "committed (try a smaller --lr)");
+	               : rf_fail(e, RF_ENUMERIC, "a weight is not finite after the step: the batch "
+	                                         "is not committed (try a smaller --lr)");
 }
 
 static bool parted(const struct rf_trainer *t) { return t->engine.parts > 1; }

@@ -1,9 +1,10 @@
-/* trainer.h -- what rf-grpo and rf-ntp share: a run that is open for training, mini-batches from a stream,
- * the commit.
+/* trainer.h -- what rf-grpo, rf-ntp and rf-step share: a run that is open for training, mini-batches from a
+ * stream, the commit.
  *
- * One stream is one batch: ceil(records / mini_batch) optimizer steps, or as many as asked for, with --outer
- * response one more, then one commit, which is made only after the stream's end record has been read.
- * Whatever happens before the commit leaves the run as it was. */
+ * A batch is ceil(records / mini_batch) optimizer steps, or as many as asked for, with --outer response one
+ * more.  For rf-grpo and rf-ntp the stream is one batch; rf-step divides it.  A batch, or several together,
+ * is committed after the record after it, or the stream's end record, has been read.  Whatever happens before
+ * a commit leaves the run at the commit before. */
 #ifndef RF_TRAINER_H
 #define RF_TRAINER_H
 
@@ -33,9 +34,9 @@ struct rf_waiting { struct rf_record **r; int count, cap; };
 
 struct rf_trainer {
 	/* settings */
-	int mini_batch;              /* sequences per optimizer step; 0: the whole stream */
-	/* if not 0: the stream has that many records, which so many steps share as evenly as they can, in the
-	   place of mini_batch; of more steps than records, one for each */
+	int mini_batch;              /* sequences per optimizer step; 0: the whole batch */
+	/* if not 0: the stream has `expected` records, and `steps` optimizer steps share them as evenly as
+	   they can, instead of by mini_batch; if there are more steps than records, each record has one */
 	int expected, steps;
 	int at;                      /* step at which the run must be; -1: any */
 	const char *stale;           /* rf-grpo: how many commits old rollouts may be, or "any" */
