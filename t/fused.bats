@@ -162,6 +162,7 @@ records() {
 		ROLLOUT='rf-rollout --seed 3' REWARD='rf-reward --kind random'
 	refused '--draw-step is 2 in SELECT and -1 in ROLLOUT' SELECT='rf-select --draw-step 2'
 	refused '--segment is 64 in ENTROPY' ENTROPY='rf-entropy --segment 64'
+	refused '--max-record is not given in ENTROPY and 1M in TRAIN' TRAIN='rf-grpo --max-record 1M'
 	run -2 midtrain RUN=no FUSED=2
 	[[ "$output" == *"FUSED='2' is not one of 1"* ]]
 	run -2 posttrain RUN=no FUSED=1 METHOD=sft INNER_STEPS=matched
