@@ -1,7 +1,7 @@
 /* train.c -- the gradient of a mini-batch, and AdamW.
  *
- * The first mini-batch after the weights have changed can be computed as its records come: what is announced
- * is compared with what has come, and computed again where that differs. */
+ * The first mini-batch after the weights have changed can be computed as its records come.  If they are not
+ * those that were announced, it is computed again. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -600,7 +600,7 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini
 		rf_train_totals(t, mini, n, &own);
 		all = &own;
 	}
-	/* whoever failed tells the others, who wait for its figures */
+	/* a rank that failed tells the others, which wait for its figures */
 	rc = rc == RF_OK ? gradient(&j, sorted, n, all, st, e) : gather_shares(&j, 0, rc, e);
 	free(sorted);
 	rf_train_job_free(&j.one);

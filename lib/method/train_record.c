@@ -1,14 +1,14 @@
 /* train_record.c -- one record's gradient over its tree.
  *
- *     1. The segments of the sequence run forward.  The head computes their rows' next-token loss, and at
- *        once its gradient: the weights of the loss are known before.  The gradient of the rows is kept.
+ *     1. The segments of the sequence run forward.  The head computes their rows' next-token loss and, since
+ *        the loss's coefficients are known before the pass, its gradient.  The gradient of the rows is kept.
  *     2. The rollouts that branch off the sequence run forward, and the head computes the log-probabilities
  *        that the policy loss needs.  With the loss's derivatives these give the rollouts' first gradients.
  *     3. The rollouts run backward.
  *     4. The segments of the sequence run backward, from the last to the first.
  *
- * Logits are never stored whole: the head works on blocks of rows.  Between 1 and 2 nothing is needed but
- * the rollouts, so they may be drawn there, from the same pass. */
+ * Logits are never stored whole: the head works on blocks of rows.  The rollouts
+ * may be drawn between 1 and 2, from the same pass. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static void at_positions(struct rf_train_job *j, int i, rf_f32 rows, bool back)
 	const rf_i32 row = at->from;
 	rf_i32 position;
 
-	/* rows, and behind them positions: one upload, for each of which the GPU may have to wait */
+	/* rows and then positions go up together, since the GPU may have to wait for each upload */
 	for (int s = 0; s < j->c; s++)
 		if (j->r->positions[s] - 1 >= first && j->r->positions[s] - 1 < last) {
 			j->list[j->c + n] = s;

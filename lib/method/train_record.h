@@ -15,7 +15,7 @@ struct rf_train_job {
 	struct rf_share *share;      /* of the record in the figures */
 };
 
-/* How many tokens of a record count in L_NTP. */
+/* Returns how many tokens of a record count in L_NTP. */
 int rf_train_ntp_count(const struct rf_train *t, const struct rf_record *r);
 
 /* Takes host memory for the largest of these records; rf_train_job_free() frees it. */
@@ -26,7 +26,7 @@ void rf_train_job_free(struct rf_train_job *j);
 /* Makes j work on a record, whose figures go to *share, with these weights of the two losses. */
 void rf_train_job_take(struct rf_train_job *j, const struct rf_record *r, struct rf_share *share, double rl,
                        double ntp);
-/* Whether anything of the record counts in the losses. */
+/* Returns whether anything of the record counts in the losses. */
 bool rf_train_job_counts(const struct rf_train_job *j);
 
 /* Adds the record's gradient to the model's.  Errors: RF_ENUMERIC: a log-probability is not finite. */

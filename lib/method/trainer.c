@@ -265,8 +265,8 @@ static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
 	return RF_OK;
 }
 
-/* What is not to be trained is read as by any program: so a run may be trained meanwhile, and weights for
- * several batches may be made of it side by side. */
+/* Opens the model.  With --weights-out it is read as by any program, without the run's lock: so the run may
+ * be trained meanwhile, and weights for several batches may be made of it side by side. */
 static enum rf_code open_model(struct rf_trainer *t, struct rf_err *e)
 {
 	const char *path = t->engine.path;
