@@ -11,15 +11,15 @@ setup() {
 # reckoned TABLE ARGUMENTS...: bench's
 reckoned() { EMU_RECKON=$1 LD_PRELOAD=$RF_PLUGIN "$RF_UNITS/helper/bench" "${@:2}"; }
 
-@test "reckoned: products and copies take what others measured on an H100, as gpu-predicted.tsv has it" {
+@test "reckoned: products take what they took on an H100 to within a quarter, as gpu-predicted.tsv has it" {
 	reckoned table - products 2048 5632 32000 2048 >products
 	checked=0
-	while IFS=$'\t' read -r what part line unit _ least most _; do
+	while IFS=$'\t' read -r what part line unit measured _; do
 		# of its square one the size is another, and its copy fits L2
 		[ "$part" = products ] && [ "$line" != square ] && [ "$line" != copy ] || continue
-		grep -F "$line" products | head -n 1 | awk -v least="$least" -v most="$most" -v what="$what" '
+		grep -F "$line" products | head -n 1 | awk -v us="$measured" -v what="$what" '
 			{ for (i = 1; i <= NF; i++) if ($i == "us") got = $(i - 1) }
-			END { if (!got || got < least || got > most) { print what, got; exit 1 } }'
+			END { if (!got || got < us * .75 || got > us * 1.25) { print what, got; exit 1 } }'
 		checked=$((checked + 1))
 	done <"$ROOT/pipelines/gpu-predicted.tsv"
 	[ $checked -eq 5 ]
