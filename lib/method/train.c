@@ -376,7 +376,8 @@ static bool taken_over(struct rf_train *t, struct rf_record *const *mini, int n,
 	bool same = t->ahead.open && t->ahead.n == n && t->ahead.rl == rl && t->ahead.ntp == ntp;
 
 	t->ahead.open = false;
-	qsort(own, same ? (size_t)n : 0, sizeof *own, by_share);
+	if (same && n > 1)
+		qsort(own, (size_t)n, sizeof *own, by_share);
 	for (int i = 0; i < n && same; i++)
 		same = own[i].id == mini[i]->id;
 	for (int i = 0; i < n && same; i++) {
