@@ -26,7 +26,7 @@
 #                 --bind-to none', LAUNCH='srun --mpi=pmix -n 16'; see rf-ranks(7).  It may differ from call
 #                 to call: the bytes are the same for any number of ranks.  If TRAIN takes other steps than of
 #                 MINI_BATCH, SHARES='--mini-batch 8' must say the same as TRAIN
-#     FUSED=1     one program, rf-step, in the place of all stages from ENTROPY to TRAIN: the same bytes in
+#     FUSED=1     one program, rf-step, instead of all stages from ENTROPY to TRAIN: the same bytes in
 #                 less time.  It takes the options of the stages, which must be the programs of rf-tools
 #                 (REWARD also a command for lines of JSON); what it cannot have is refused by name.  All
 #                 batches of an epoch are then one line

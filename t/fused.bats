@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# FUSED=1: the phases of training by rf-step, one program in the place of five.
+# FUSED=1: rf-step trains in each phase instead of five programs.
 
 # A make of a test must not see the words of make check.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES

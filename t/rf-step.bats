@@ -6,7 +6,7 @@ setup() {
 	load ranks
 }
 
-# What most tests train with: short texts have several segments, and two positions each.
+# The options of most tests: short texts have several segments, and two positions each.
 ways=(--threads 1 --chunks 2 --margin 3 -k 3 --lr 1e-3 --segment 64)
 
 # sixteen: prints texts whose ids do not ascend; one has one token, and two are too short for positions
@@ -505,7 +505,7 @@ reach() {
 	run -66 rf-step -m nowhere in
 	run -0 rf-step -m run --allow-empty --log log "$G/stream/empty.rf"
 	state | cmp - before
-	# records without rollouts are said once, and trained on next tokens
+	# one message counts the records without rollouts, which are trained on next tokens
 	run -0 rf-step -m run --log log <(texts 40 1:4 2:5)
 	[[ "$output" == *'2 of 2 sequences were too short'* ]]
 	[ "$(jq -c '[.stepped, has("loss/rl")]' log)" = '[true,false]' ]
