@@ -319,7 +319,7 @@ ABREAST = $(if $(ALONE),,$(if $(findstring GNU,$(shell parallel --version 2>&1))
 AT_ISA = $(if $(ISA),RF_ISA=$(ISA))
 # Signals as a program expects them, also under nohup: some tests are about them.  The shell of programs that
 # start one is no user's.
-check: $(TOOLS) units $(if $(GPUS),$(PLUGIN))
+check: $(TOOLS) units $(MPI_PLUGIN) $(if $(GPUS),$(PLUGIN))
 	@$(if $(filter yes,$(CUDA)),,echo "CUDA was left out: no toolkit" >&2)
 	RF_BIN=$(abspath $(or $(EMULATED_BIN),$(BIN))) RF_UNITS=$(abspath $(or $(EMULATED_BIN),$(BUILD)/t)) \
 	RF_DEVICE=$(or $(DEVICE),cpu) RF_DTYPE=$(if $(filter cuda,$(DEVICE)),f32) $(AT_ISA) \
