@@ -5,7 +5,6 @@ setup() { load ../helper; }
 
 @test "units: random numbers, selection, rewards, advantages and policy loss pass their unit tests" {
 	unit method "$G"
-	unit rewards "$G"
 }
 @test "units: messages, records, JSON, tables and text pass their unit tests" {
 	unit rules
