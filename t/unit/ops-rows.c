@@ -38,37 +38,23 @@ static void exponentials(void)
 
 /* ---- rows -------------------------------------------------------------------------------------- */
 
-static void colsum(int rows, int d)
+/* gap: numbers between the rows of x */
+static void colsum(int rows, int d, int gap)
 {
-	snprintf(label, sizeof label, "rows %d d %d", rows, d);
+	const int ld = d + gap;
+
+	snprintf(label, sizeof label, "rows %d d %d gap %d", rows, d, gap);
 	for (EACH_DEVICE) {
-		struct buf x = in((size_t)rows * (size_t)d, -1, 1), y = in((size_t)d, -1, 1);
+		struct buf x = in((size_t)rows * (size_t)ld, -1, 1), y = in((size_t)d, -1, 1);
 		double *ref = keep((size_t)d, sizeof *ref);
 
-		RF_RUN(dev, colsum, .rows = rows, .d = d, .x = x.m, .y = y.m);
+		RF_RUN(dev, colsum, .rows = rows, .d = d, .ldx = gap ? ld : 0, .x = x.m, .y = y.m);
 		for (int i = 0; i < d; i++) {
 			ref[i] = y.h[i];
 			for (int j = 0; j < rows; j++)
-				ref[i] += x.h[j * d + i];
+				ref[i] += x.h[j * ld + i];
 		}
 		values("colsum", y, ref, VALUE);
-	}
-}
-
-static void colsum_apart(int n, int d, int gap)
-{
-	snprintf(label, sizeof label, "rows %d d %d gap %d", n, d, gap);
-	for (EACH_DEVICE) {
-		struct buf x = in((size_t)(n * (d + gap)), -1, 1), y = in((size_t)d, -1, 1);
-		double *want = keep(y.n, sizeof *want);
-
-		for (int j = 0; j < d; j++) {
-			want[j] = (double)y.h[j];
-			for (int i = 0; i < n; i++)
-				want[j] += (double)x.h[i * (d + gap) + j];
-		}
-		RF_RUN(dev, colsum, .rows = n, .d = d, .ldx = d + gap, .x = x.m, .y = y.m);
-		values("colsum of rows that do not touch", y, want, VALUE);
 	}
 }
 
@@ -97,14 +83,16 @@ static void embed(int rows, int d, int vocab)
 	}
 }
 
-static void rows(int n, int d, bool add, bool from_index, bool to_index)
+/* gf, gt: numbers between the rows of `from` and of `to` */
+static void rows(int n, int d, int gf, int gt, bool add, bool from_index, bool to_index)
 {
-	int many = n + 5;
+	const int many = n + 5, lf = d + gf, lt = d + gt;
 
-	snprintf(label, sizeof label, "n %d d %d add %d fi %d ti %d", n, d, add, from_index, to_index);
+	snprintf(label, sizeof label, "n %d d %d gaps %d %d add %d fi %d ti %d", n, d, gf, gt, add,
+	         from_index, to_index);
 	for (EACH_DEVICE) {
-		struct buf from = in((size_t)many * (size_t)d, -1, 1),
-			   to = in((size_t)many * (size_t)d, -1, 1);
+		struct buf from = in((size_t)many * (size_t)lf, -1, 1),
+			   to = in((size_t)many * (size_t)lt, -1, 1);
 		int32_t *fi = keep((size_t)n, sizeof *fi), *ti = keep((size_t)n, sizeof *ti);
 		rf_i32 from_i = some_indices(fi, n, many), to_i;
 		double *ref = keep(to.n, sizeof *ref);
@@ -116,34 +104,13 @@ static void rows(int n, int d, bool add, bool from_index, bool to_index)
 			ref[i] = to.h[i];
 		for (int i = 0; i < n; i++)
 			for (int j = 0; j < d; j++) {
-				double *t = &ref[(to_index ? ti[i] : i) * d + j];
-				*t = (add ? *t : 0) + from.h[(from_index ? fi[i] : i) * d + j];
+				double *t = &ref[(to_index ? ti[i] : i) * lt + j];
+				*t = (add ? *t : 0) + from.h[(from_index ? fi[i] : i) * lf + j];
 			}
-		RF_RUN(dev, rows, .n = n, .d = d, .add = add, .from = from.m, .to = to.m,
-		       .fi = from_index ? from_i : NULL, .ti = to_index ? to_i : NULL);
+		RF_RUN(dev, rows, .n = n, .d = d, .lf = gf ? lf : 0, .lt = gt ? lt : 0, .add = add,
+		       .from = from.m, .to = to.m, .fi = from_index ? from_i : NULL,
+		       .ti = to_index ? to_i : NULL);
 		values("rows", to, ref, VALUE);
-	}
-}
-
-static void rows_apart(int n, int d, int lf, int lt, bool add)
-{
-	snprintf(label, sizeof label, "n %d d %d lf %d lt %d add %d", n, d, lf, lt, add);
-	for (EACH_DEVICE) {
-		struct buf from = in((size_t)(n * lf), -1, 1), to = in((size_t)(n * lt), -1, 1);
-		double *want = keep(to.n, sizeof *want);
-		int32_t *fi = keep((size_t)n, sizeof *fi);
-
-		for (int i = 0; i < n; i++)
-			fi[i] = (i * 7 + 3) % n;
-		for (size_t i = 0; i < to.n; i++) {
-			size_t r = i / (size_t)lt, c = i % (size_t)lt;
-			want[i] = c >= (size_t)d ? (double)to.h[i]
-			                         : (add ? (double)to.h[i] : 0) +
-			                                   (double)from.h[(size_t)fi[r] * (size_t)lf + c];
-		}
-		RF_RUN(dev, rows, .n = n, .d = d, .lf = lf, .lt = lt, .add = add, .from = from.m, .to = to.m,
-		       .fi = in_i32(fi, n));
-		values("rows that do not touch", to, want, VALUE);
 	}
 }
 
@@ -205,48 +172,8 @@ static void tails(int nb, int per, int steps, int w, int d, bool one_slot)
 
 /* ---- norms and gates --------------------------------------------------------------------------- */
 
-static void rmsnorm(int nrows, int d, bool gated, bool add)
-{
-	size_t n = (size_t)nrows * (size_t)d;
-	float eps = 1e-5f;
-
-	snprintf(label, sizeof label, "rows %d d %d gate %d add %d", nrows, d, gated, add);
-	for (EACH_DEVICE) {
-		struct buf x = in(n, -1, 1), w = in((size_t)d, 0.5f, 1.5f), gate = in(n, -3, 3), y = out(n),
-			   dy = in(n, -1, 1);
-		struct buf dx = add ? in(n, -1, 1) : out(n), dw = in((size_t)d, -1, 1), dgate = out(n);
-
-		RF_RUN(dev, rmsnorm_fwd, .rows = nrows, .d = d, .eps = eps, .x = x.m, .w = w.m,
-		       .gate = gated ? gate.m : NULL, .y = y.m);
-		RF_RUN(dev, rmsnorm_bwd, .rows = nrows, .d = d, .eps = eps, .add = add, .x = x.m, .w = w.m,
-		       .gate = gated ? gate.m : NULL, .dy = dy.m, .dx = dx.m, .dw = dw.m,
-		       .dgate = gated ? dgate.m : NULL);
-		num *X = NULL, *Wt = NULL, *Gt = NULL, *Y = NULL;
-		if (first) {
-			X = nums(x), Wt = nums(w), Gt = nums(gate), Y = room(n);
-			for (int i = 0; i < nrows; i++) {
-				double mean;
-				num r = scaled(dot(d, X + i * d, 1, X + i * d, 1), 1. / d);
-				mean = val[r] + (double)eps;
-				r = un(r, 1 / sqrt(mean), -0.5 / (mean * sqrt(mean)));
-				for (int j = 0; j < d; j++) {
-					num z = mul(mul(X[i * d + j], r), Wt[j]);
-					Y[i * d + j] = gated ? mul(z, silu(Gt[i * d + j])) : z;
-				}
-			}
-			seed_back(Y, dy);
-			go_back();
-		}
-		values("rmsnorm_fwd", y, first ? values_of(Y, n) : NULL, VALUE);
-		values("rmsnorm_bwd dx", dx, first ? gradients(X, n, add ? dx.h : NULL) : NULL, GRADIENT);
-		values("rmsnorm_bwd dw", dw, first ? gradients(Wt, (size_t)d, dw.h) : NULL, GRADIENT);
-		if (gated)
-			values("rmsnorm_bwd dgate", dgate, first ? gradients(Gt, n, NULL) : NULL, GRADIENT);
-	}
-}
-
 /* gate: 0 none, 1 of y's shape, 2 one number per row */
-static void rmsnorm_apart(int rows, int d, int gap, bool plus_one, int gated, bool add)
+static void rmsnorm(int rows, int d, int gap, bool plus_one, int gated, bool add)
 {
 	int ldx = d + gap;
 	size_t n = (size_t)rows * (size_t)d, nx = (size_t)rows * (size_t)ldx,
@@ -256,9 +183,10 @@ static void rmsnorm_apart(int rows, int d, int gap, bool plus_one, int gated, bo
 	snprintf(label, sizeof label, "rows %d d %d gap %d plus one %d gate %d add %d", rows, d, gap,
 	         plus_one, gated, add);
 	for (EACH_DEVICE) {
-		struct buf x = in(nx, -1, 1), w = in((size_t)d, -0.5f, 0.5f), g = in(ng, -3, 3), y = out(n),
+		const float low = plus_one ? -0.5f : 0.5f;
+		struct buf x = in(nx, -1, 1), w = in((size_t)d, low, low + 1), g = in(ng, -3, 3), y = out(n),
 			   dy = in(n, -1, 1);
-		struct buf dx = in(nx, -1, 1), dw = in((size_t)d, -1, 1), dg = out(ng);
+		struct buf dx = add || gap ? in(nx, -1, 1) : out(nx), dw = in((size_t)d, -1, 1), dg = out(ng);
 		num *X = NULL, *W = NULL, *G = NULL, *Y = NULL;
 		double *want = NULL;
 
@@ -760,29 +688,29 @@ static void dense(void)
 	for (int i = 0; i < COUNT(rows_of); i++)
 		for (int j = 0; j < COUNT(widths); j++) {
 			int r = rows_of[i], d = widths[j];
-			colsum(r, d);
+			colsum(r, d, 0);
 			embed(r, d, vocabs[(i + j) % COUNT(vocabs)]);
 			for (int f = 0; f < 8; f++)
-				rows(r, d, f & 1, f & 2, f & 4);
+				rows(r, d, 0, 0, f & 1, f & 2, f & 4);
 			for (int f = 0; f < 4; f++)
-				rmsnorm(r, d, f & 1, f & 2);
+				rmsnorm(r, d, 0, false, f & 1, f & 2);
 		}
 	/* wider than a block takes at once, from any place on */
 	for (shift = 0; shift < 4; shift++) {
-		colsum(1500 + (int)shift, 33);
+		colsum(1500 + (int)shift, 33, 0);
 		embed(70, 600 + (int)shift, 40);
 		for (int f = 0; f < 8; f++)
-			rows(65, 40, f & 1, f & 2, f & 4);
+			rows(65, 40, 0, 0, f & 1, f & 2, f & 4);
 		for (int f = 0; f < 4; f++) {
-			rmsnorm(9, 40, f & 1, f & 2);
-			rmsnorm(5, 300, f & 1, f & 2);
-			rmsnorm(5, 2501 + (int)shift, f & 1, f & 2);
+			rmsnorm(9, 40, 0, false, f & 1, f & 2);
+			rmsnorm(5, 300, 0, false, f & 1, f & 2);
+			rmsnorm(5, 2501 + (int)shift, 0, false, f & 1, f & 2);
 		}
 		swiglu(400, 0, 0, true);
 		swiglu(400, 40, 4, true);
 	}
 	shift = 0;
-	rmsnorm(33000, 1, true, true);
+	rmsnorm(33000, 1, 0, false, 1, true);
 	for (int i = 0; i < COUNT(sizes); i++) {
 		swiglu(sizes[i], 0, 0, false);
 		swiglu(sizes[i], 0, 0, true);
@@ -811,20 +739,20 @@ static void with_gaps(void)
 			gate(n, d, j % 2 * 3, i % 2);
 			decay(n, j + 1, i % 2 ? 2 : 40);
 			for (int k = 0; k < 3; k++)
-				rmsnorm_apart(n, d, (i + j + k) % 2 * 5, (i + k) % 2, k, (j + k) % 2);
-			rmsnorm_apart(n, d, 0, true, 2, true);
-			rows_apart(n, d, d + 3, d + i, j % 2);
-			colsum_apart(n, d, 4);
+				rmsnorm(n, d, (i + j + k) % 2 * 5, (i + k) % 2, k, (j + k) % 2);
+			rmsnorm(n, d, 0, true, 2, true);
+			rows(n, d, 3, i, j % 2, true, false);
+			colsum(n, d, 4);
 		}
 	for (shift = 0; shift < 4; shift++) { /* from any place on */
 		gate(9, 40, 4, true);
 		for (int k = 0; k < 3; k++) {
-			rmsnorm_apart(9, 40, 4, true, k, true);
-			rmsnorm_apart(9, 300, 4, true, k, false);
+			rmsnorm(9, 40, 4, true, k, true);
+			rmsnorm(9, 300, 4, true, k, false);
 		}
-		rows_apart(9, 40, 44, 48, true);
-		rows_apart(9, 40, 44, 42, true);
-		rows_apart(9, 40, 42, 44, false);
+		rows(9, 40, 4, 8, true, true, false);
+		rows(9, 40, 4, 2, true, true, false);
+		rows(9, 40, 2, 4, false, true, false);
 		tails(1, 1, 8, 3, 40, false);
 		tails(7, 2, 3, 3, 600, false);
 		rope_apart(3, 9, 2, 16, 8, 4, 8);

@@ -203,22 +203,6 @@ static struct rf_gemm product_of(const struct hands *h, struct piece p, rf_f32 b
 		.sc = (size_t)(h->rows * N) };
 }
 
-static double *product_ref(const struct rf_gemm *g, size_t n, const float *a, const float *b)
-{
-	double *ref = keep(n, sizeof *ref);
-
-	for (int o = 0; o < g->batch; o++)
-		for (int i = 0; i < g->m; i++)
-			for (int j = 0; j < g->n; j++)
-				for (int l = 0; l < g->k; l++)
-					ref[(size_t)o * g->sc + (size_t)(i * g->ldc + j)] +=
-						operand(a[(size_t)o * g->sa + (size_t)(i * g->lda + l)],
-						        bf16) *
-						operand(b[(size_t)o * g->sb + (size_t)(j * g->ldb + l)],
-						        bf16);
-	return ref;
-}
-
 /* The products of x before and after it is written, the whole of it first. */
 static void written(int writer, int n_rows, int width)
 {
@@ -253,7 +237,7 @@ static void written(int writer, int n_rows, int width)
 
 			values(bf16 ? "gemm of what was just written, in bf16"
 			            : "gemm of what was just written",
-			       c[i], first ? product_ref(&g, c[i].n, now.h + width, b.h) : NULL,
+			       c[i], first ? gemm_ref(&g, now.h + width, b.h, c[i], NULL) : NULL,
 			       limit_of_product(bf16));
 		}
 		free(now.h);

@@ -436,6 +436,29 @@ static UNUSED double *gradients(const num *x, size_t n, const float *to)
 	return g;
 }
 
+/* Returns what a product, or a batch of them, makes of c; what lies between c's rows stays. */
+static UNUSED double *gemm_ref(const struct rf_gemm *g, const float *a, const float *b, struct buf c,
+                               const float *bias)
+{
+	const bool rounded = bf16 && !g->f32;
+	double *ref = keep(c.n, sizeof *ref);
+
+	for (size_t i = 0; i < c.n; i++)
+		ref[i] = c.h[i];
+	for (size_t o = 0; o < (size_t)(g->batch ? g->batch : 1); o++)
+		for (int i = 0; i < g->m; i++)
+			for (int j = 0; j < g->n; j++) {
+				const float *A = a + o * g->sa, *B = b + o * g->sb;
+				double *to = &ref[o * g->sc + (size_t)(i * g->ldc + j)];
+
+				*to = (g->add ? *to : 0) + (bias ? bias[j] : 0);
+				for (int l = 0; l < g->k; l++)
+					*to += operand(A[g->ta ? l * g->lda + i : i * g->lda + l], rounded) *
+					       operand(B[g->tb ? j * g->ldb + l : l * g->ldb + j], rounded);
+			}
+	return ref;
+}
+
 /* ---- the devices --------------------------------------------------------------------------- */
 
 struct device { const char *name; int threads; char title[40]; struct rf_dev d; };
