@@ -403,9 +403,9 @@ SYNTAX    = $(STD) -It $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$
 SHELL_TESTS = -S warning -e SC1010,SC2010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2238
 # What people wrote; of the RESULTS, what programs printed is as it was printed.
 WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
-            $(wildcard lib/*/*.h lib/*.awk kernels/*.h kernels/gpu/*.h kernels/*.sh t/unit/*.h t/emu/*.h \
-            t/emu/gpu/*.h t/*.bats t/cross/*.bats t/slurm/* t/*.bash t/helper/*.py t/helper/*.awk \
-            completion/* $(addprefix pipelines/*.,sh sbatch mk awk gp jq py) \
+            $(wildcard lib/*/*.h lib/*.awk kernels/*.h kernels/gpu/*.h kernels/*.sh t/unit/*.h t/fuzz/*.h \
+            t/emu/*.h t/emu/gpu/*.h t/*.bats t/cross/*.bats t/slurm/* t/*.bash t/helper/*.py \
+            t/helper/*.awk completion/* $(addprefix pipelines/*.,sh sbatch mk awk gp jq py) \
             examples/*.py man/* *.md t/README t/golden/*.md)
 MANY      = '$$2 != "total" && $$1 > most { print "lint: " $$2 " has " $$1 " lines, more than " most; n++ } \
             END { exit n > 0 }'

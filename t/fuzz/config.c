@@ -1,23 +1,9 @@
 /* config -- any bytes as config.json: what is accepted is within its limits, makes a table of weights, and
  * can be edited, and edited again without another change. */
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "fuzz/fuzz.h"
 #include "model/mixer.h"
 #include "model/model.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void insist(bool good, const char *what)
-{
-	if (!good) {
-		fprintf(stderr, "config: %s\n", what);
-		abort();
-	}
-}
 
 static void check(const struct rf_config *c)
 {

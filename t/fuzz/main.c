@@ -1,11 +1,8 @@
 /* main -- replays files through a fuzz target: what libFuzzer found once stays found.  `make fuzz` links
  * the same target with libFuzzer instead.  A failed promise aborts. */
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+
+#include "fuzz/fuzz.h"
 
 static const char *current;
 
@@ -16,8 +13,6 @@ static void name_file(int sig)
 	if (write(STDERR_FILENO, current, strlen(current)) < 0 || write(STDERR_FILENO, "\n", 1) < 0)
 		_exit(2);
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int main(int argc, char *argv[])
 {

@@ -1,29 +1,12 @@
 /* needle -- any bytes as a file of rf-needle: questions, templates, or words.  An accepted file can be used.
  * The first byte chooses which; the rest is the file. */
-#define _GNU_SOURCE /* memfd_create */
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/utf8.h"
+#include "fuzz/fuzz.h"
 #include "needle/task.h"
 #include "needle/template.h"
 #include "needle/words.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void insist(bool good, const char *what)
-{
-	if (!good) {
-		fprintf(stderr, "needle: %s\n", what);
-		abort();
-	}
-}
 
 static void templates(const char *path)
 {
@@ -78,9 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!size)
 		return 0;
-	fd = memfd_create("file", MFD_CLOEXEC);
-	insist(fd >= 0 && write(fd, data + 1, size - 1) == (ssize_t)(size - 1), "memfd");
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	fd = memory_file(data + 1, size - 1, path);
 	read[data[0] % 3](path);
 	close(fd);
 	return 0;

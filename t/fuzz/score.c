@@ -1,27 +1,10 @@
 /* score -- any bytes as JSON lines of predictions: by each metric, each question has a score from 0 to 1 or
  * is refused, and what the scores come to is JSON.  The first byte chooses metric and rules; the rest is the
  * file. */
-#define _GNU_SOURCE /* memfd_create */
 #include <jansson.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "fuzz/fuzz.h"
 #include "score/score.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void insist(bool good, const char *what)
-{
-	if (!good) {
-		fprintf(stderr, "score: %s\n", what);
-		abort();
-	}
-}
 
 /* Checks that each line is a JSON object; each: with a score from 0 to 1. */
 static void check_lines(struct rf_buf *b, bool each)
@@ -54,9 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!size)
 		return 0;
-	fd = memfd_create("predictions", MFD_CLOEXEC);
-	insist(fd >= 0 && write(fd, data + 1, size - 1) == (ssize_t)(size - 1), "memfd");
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	fd = memory_file(data + 1, size - 1, path);
 	s.how.metric = (enum rf_metric)((data[0] & 15) % RF_METRICS);
 	s.how.rules = data[0] & 16 ? RF_RULES_REFINE : RF_RULES_OFFICIAL;
 	s.task = data[0] & 32 ? "x" : NULL;

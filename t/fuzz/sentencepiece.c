@@ -4,24 +4,10 @@
  *
  * The bytes do not pass through a file: the check and the library are called as tokenizer_sentencepiece.c
  * calls them. */
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "fuzz/fuzz.h"
 #include "text/sentencepiece.h"
 #include "text/sentencepiece_check.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void insist(bool good, const char *what)
-{
-	if (!good) {
-		fprintf(stderr, "sentencepiece: %s\n", what);
-		abort();
-	}
-}
 
 static void encode(const struct rf_sentencepiece *sp, const char *text, size_t n)
 {

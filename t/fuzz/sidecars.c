@@ -4,32 +4,16 @@
  * The bytes are four files with a NUL between them: tokenizer_config.json, special_tokens_map.json,
  * added_tokens.json, generation_config.json; an empty one does not exist.  They lie in a folder of /dev/shm,
  * next to a tokenizer.json and a config.json that do not change. */
-#define _GNU_SOURCE
 #include <fcntl.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "fuzz/fuzz.h"
 #include "model/config.h"
 #include "text/tokenizer.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { FILES = 4 };
 static const char *const names[FILES] = { "tokenizer_config.json", "special_tokens_map.json",
                                           "added_tokens.json", "generation_config.json" };
 static char folder[100];
-
-static void insist(bool good, const char *what)
-{
-	if (!good) {
-		fprintf(stderr, "sidecars: %s\n", what);
-		abort();
-	}
-}
 
 static void put(const char *name, const void *text, size_t n)
 {

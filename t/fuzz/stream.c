@@ -3,26 +3,14 @@
  *
  * The first byte chooses which.  Messages begin with their length in two bytes. */
 #include <msgpack.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "fuzz/fuzz.h"
 #include "stream/msg.h"
 #include "stream/wire.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 enum { LIMIT = 1 << 20 };
-
-static void insist(bool good, const char *what)
-{
-	if (!good) {
-		fprintf(stderr, "stream: %s\n", what);
-		abort();
-	}
-}
 
 static bool same(const struct rf_buf *a, const struct rf_buf *b)
 {

@@ -1,22 +1,8 @@
 /* tensors -- any bytes as a safetensors file: what is accepted tiles its buffer, in order of name, and
  * every value can be read. */
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "ckpt/tensors.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void insist(bool good, const char *what)
-{
-	if (!good) {
-		fprintf(stderr, "tensors: %s\n", what);
-		abort();
-	}
-}
+#include "fuzz/fuzz.h"
 
 static void check(const struct rf_tensor *t, const uint8_t *data, size_t size)
 {

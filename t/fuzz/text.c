@@ -4,32 +4,16 @@
  *
  * The first byte chooses format and options, the second lengths; the rest is the file, whose length
  * chooses the options of prompts and the threads. */
-#define _GNU_SOURCE
 #include <jansson.h>
 #include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/utf8.h"
+#include "fuzz/fuzz.h"
 #include "io/jscan.h"
 #include "stream/stream.h"
 #include "text/sequences.h"
 #include "text/text.h"
 #include "text/tokenizer.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void insist(bool good, const char *what)
-{
-	if (!good) {
-		fprintf(stderr, "text: %s\n", what);
-		abort();
-	}
-}
 
 static void same(struct rf_jvalue *v, const json_t *j)
 {
@@ -195,10 +179,8 @@ static void read_documents(const uint8_t *data, size_t size, unsigned how, unsig
 	struct rf_err err;
 	enum rf_code rc;
 	uint64_t id = 0;
-	int fd = memfd_create("documents", MFD_CLOEXEC);
+	int fd = memory_file(data, size, path);
 
-	insist(fd >= 0 && write(fd, data, size) == (ssize_t)size, "memfd");
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	o.format = (enum rf_text_format)(1 + how % 3);
 	o.max_record = 1 << 16;
 	if (o.format == RF_TEXT_JSONL && how & 4) {

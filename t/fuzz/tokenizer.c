@@ -1,26 +1,9 @@
 /* tokenizer -- any bytes as a tokenizer.json: what is accepted gives ids of its vocabulary, and these a text.
  * The first line is the text that is encoded, the rest the file. */
-#define _GNU_SOURCE /* memfd_create */
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/utf8.h"
+#include "fuzz/fuzz.h"
 #include "text/tokenizer.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void insist(bool good, const char *what)
-{
-	if (!good) {
-		fprintf(stderr, "tokenizer: %s\n", what);
-		abort();
-	}
-}
 
 /* Every beginning of the ids has a text of UTF-8 without NUL. */
 static void read_back(const struct rf_tokenizer *t, const int32_t *ids, size_t count)
@@ -61,17 +44,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const uint8_t *end = size ? memchr(data, '\n', size) : NULL;
 	size_t n = end ? (size_t)(end - data) : 0;
-	int fd = memfd_create("tokenizer.json", MFD_CLOEXEC);
 	struct rf_tokenizer *t;
 	struct rf_err e;
 	char path[40];
+	int fd;
 
-	if (!end) {
-		close(fd);
+	if (!end)
 		return 0;
-	}
-	insist(fd >= 0 && write(fd, end + 1, size - n - 1) == (ssize_t)(size - n - 1), "memfd");
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	fd = memory_file(end + 1, size - n - 1, path);
 	if (rf_tokenizer_open(&t, path, &e) == RF_OK) {
 		use(t, (const char *)data, n);
 		rf_tokenizer_free(t);
