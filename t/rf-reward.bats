@@ -5,8 +5,6 @@ setup() {
 	J="python3 $ROOT/t/helper/judge.py"
 }
 
-records() { "$RF_UNITS/helper/records" "$@"; }
-
 # what judge.py says of the records 0 .. n-1 of `records make`
 judged() {
 	for ((id = 0; id < $1; id++)); do

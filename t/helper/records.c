@@ -2,12 +2,8 @@
  *
  * make N D STEP    N records with entropies; 2 positions, 2 rollouts of 3 tokens, hidden states of width D
  *                  (0: none); the third of every four has no positions; the model's step
- * reverse FILE     the same records, last one first
- * show FILE        id, positions, the reward's kind and total, the advantage: one line per record
- * same FILE FILE   fails unless the rewards of the first, with their parts, are those of the second to 1e-6,
- *                  whatever else differs */
+ * reverse FILE     the same records, last one first */
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,99 +82,31 @@ static int make(uint64_t n, int d, int64_t step)
 	return 0;
 }
 
-/* All records of a stream. */
-static struct rf_record *slurp(const char *path, struct rf_in **in, int *n)
-{
-	struct rf_record *all = NULL, *r;
-	enum rf_code rc;
-
-	must(rf_in_open(in, path, 0, &err));
-	for (*n = 0; (rc = rf_next(*in, &r, &err)) == RF_OK; ++*n) {
-		if (!(all = realloc(all, ((size_t)*n + 1) * sizeof *all)))
-			abort();
-		rf_record_init(&all[*n]);
-		must(rf_record_copy(&all[*n], r, &err));
-	}
-	must(rc == RF_EOF ? RF_OK : rc);
-	return all;
-}
-
-static void drop(struct rf_record *all, int n, struct rf_in *in)
-{
-	for (int i = 0; i < n; i++)
-		rf_record_free(&all[i]);
-	free(all);
-	rf_in_close(in);
-}
-
 static int reverse(const char *path)
 {
+	struct rf_record *all = NULL, *r;
 	struct rf_in *in;
 	struct rf_out *out;
+	enum rf_code rc;
 	int n;
-	struct rf_record *all = slurp(path, &in, &n);
 
+	must(rf_in_open(&in, path, 0, &err));
+	for (n = 0; (rc = rf_next(in, &r, &err)) == RF_OK; n++) {
+		if (!(all = realloc(all, ((size_t)n + 1) * sizeof *all)))
+			abort();
+		rf_record_init(&all[n]);
+		must(rf_record_copy(&all[n], r, &err));
+	}
+	must(rc == RF_EOF ? RF_OK : rc);
 	must(rf_out_open(&out, NULL, rf_in_head(in), &err));
-	for (int i = n - 1; i >= 0; i--)
-		must(rf_put(out, &all[i], &err));
+	while (n-- > 0) {
+		must(rf_put(out, &all[n], &err));
+		rf_record_free(&all[n]);
+	}
 	must(rf_out_finish(out, &err));
-	drop(all, n, in);
+	free(all);
+	rf_in_close(in);
 	return 0;
-}
-
-static int show(const char *path)
-{
-	struct rf_in *in;
-	int n;
-	struct rf_record *all = slurp(path, &in, &n);
-
-	for (int i = 0; i < n; i++) {
-		const struct rf_record *r = &all[i];
-
-		printf("%llu:", (unsigned long long)r->id);
-		for (int j = 0; j < r->c; j++)
-			printf(" %d", r->positions[j]);
-		if (r->reward.kind)
-			printf(" %s", r->reward.kind);
-		for (int j = 0; r->reward.kind && j < r->c * r->reward.n; j++)
-			printf(" %.9g", (double)r->reward.total[j]);
-		printf("%s\n", r->advantage ? " advantage" : "");
-	}
-	drop(all, n, in);
-	return 0;
-}
-
-static bool off(const float *a, const float *b, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (!(fabs((double)a[i] - b[i]) <= 1e-6))
-			return true;
-	return false;
-}
-
-static int same(const char *a, const char *b)
-{
-	struct rf_in *in[2];
-	int n, m, differ;
-	struct rf_record *x = slurp(a, &in[0], &n), *y = slurp(b, &in[1], &m);
-
-	differ = n != m;
-	for (int i = 0; i < n && !differ; i++) {
-		const struct rf_reward *p = &x[i].reward, *q = &y[i].reward;
-		int G = x[i].c * p->n;
-
-		differ = x[i].id != y[i].id || x[i].c != y[i].c || p->n != q->n || !p->kind != !q->kind;
-		if (!differ && p->kind)
-			differ = strcmp(p->kind, q->kind) || off(p->total, q->total, G);
-		for (int j = 0; !differ && p->kind && j < p->parts; j++)
-			differ = !rf_part(q, p->part[j].name) ||
-			         off(p->part[j].value, rf_part(q, p->part[j].name), G);
-		if (differ)
-			printf("record %d differs\n", i);
-	}
-	drop(x, n, in[0]);
-	drop(y, m, in[1]);
-	return differ;
 }
 
 int main(int argc, char *argv[])
@@ -187,9 +115,5 @@ int main(int argc, char *argv[])
 		return make(strtoull(argv[2], NULL, 10), atoi(argv[3]), atoi(argv[4]));
 	if (argc == 3 && !strcmp(argv[1], "reverse"))
 		return reverse(argv[2]);
-	if (argc == 3 && !strcmp(argv[1], "show"))
-		return show(argv[2]);
-	if (argc == 4 && !strcmp(argv[1], "same"))
-		return same(argv[2], argv[3]);
 	return 64;
 }
