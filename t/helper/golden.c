@@ -29,6 +29,7 @@
 #include "unit/must.h"
 #include "stream/stream.h"
 #include "unit/tap.h"
+#include "unit/values.h"
 
 /* It reads its few files and exits: what it allocates goes with it. */
 const char *__asan_default_options(void);
@@ -61,25 +62,12 @@ static int32_t *i32(const char *name, size_t *n)
 	return p;
 }
 
-static double largest(const float *x, size_t n)
-{
-	double top = 1e-12;
-
-	for (size_t i = 0; x && i < n; i++)
-		top = fmax(top, fabs((double)x[i]));
-	return top;
-}
-
 /* top: what differences are a part of. */
 static void compare(const char *name, const float *have, const float *expect, size_t n, double top,
                     double limit)
 {
-	double worst = 0;
+	const double worst = difference(have, expect, n);
 
-	for (size_t i = 0; i < n; i++) {
-		double d = fabs((double)have[i] - (double)expect[i]);
-		worst = d > worst || isnan(d) ? d : worst;
-	}
 	ok(worst <= limit * top, "%s %.1e", name, worst / top);
 }
 
@@ -151,36 +139,6 @@ static void make_stream(void)
 	must(rf_out_open(&out, NULL, &head, &err));
 	must(rf_put(out, &r, &err));
 	must(rf_out_finish(out, &err));
-}
-
-/* What a record has under a key: NULL and 0 for nothing. */
-static const float *value(const struct rf_record *r, const char *key, size_t *n)
-{
-	const struct rf_rollout *o = &r->rollout;
-	size_t T = (size_t)r->T, rolls = (size_t)r->c * (size_t)(o->tokens ? o->n : 0), k = (size_t)o->k,
-	       d = (size_t)o->d;
-	const struct { const char *key; const float *p; size_t n; } have[] = {
-		{ "entropy", r->entropy, T },
-		{ "nll", r->nll, T - 1 },
-		{ "hidden", r->hidden, T * (size_t)r->d },
-		{ "logits", r->logits, T * (size_t)r->N },
-		{ "rollout.logp", o->logp, rolls * k },
-		{ "rollout.h_pred", o->h_pred, rolls * k * d },
-		{ "rollout.h_gt", o->h_gt, (size_t)r->c * k * d },
-		{ "reward.cosine", rf_part(&r->reward, "cosine"), rolls },
-		{ "reward.binary", rf_part(&r->reward, "binary"), rolls },
-		{ "reward.edit", rf_part(&r->reward, "edit"), rolls },
-		{ "advantage", r->advantage, rolls },
-	};
-
-	*n = 0;
-	for (size_t i = 0; i < sizeof have / sizeof *have; i++)
-		if (!strcmp(have[i].key, key)) {
-			*n = have[i].n;
-			return have[i].p;
-		}
-	fprintf(stderr, "golden: no key '%s'\n", key);
-	exit(2);
 }
 
 static void values(const char *path, char **keys)

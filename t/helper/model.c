@@ -28,6 +28,7 @@
 #include "unit/must.h"
 #include "stream/stream.h"
 #include "unit/tap.h"
+#include "unit/values.h"
 
 /* It reads its few files and exits: what it allocates goes with it. */
 const char *__asan_default_options(void);
@@ -63,31 +64,6 @@ static int texts(int N, char **words)
 
 /* ---- two streams --------------------------------------------------------------------------- */
 
-static const float *value(const struct rf_record *r, const char *key, size_t *n)
-{
-	const struct rf_rollout *o = &r->rollout;
-	size_t T = (size_t)r->T, rolls = (size_t)r->c * (size_t)o->n, k = (size_t)o->k, d = (size_t)o->d;
-	const struct { const char *key; const float *p; size_t n; } have[] = {
-		{ "entropy", r->entropy, T },
-		{ "nll", r->nll, T - 1 },
-		{ "correct", r->correct, T - 1 },
-		{ "hidden", r->hidden, T * (size_t)r->d },
-		{ "logits", r->logits, T * (size_t)r->N },
-		{ "logp", o->logp, rolls * k },
-		{ "h_pred", o->h_pred, rolls * k * d },
-		{ "h_gt", o->h_gt, (size_t)r->c * k * d },
-		{ "advantage", r->advantage, rolls },
-	};
-
-	for (size_t i = 0; i < sizeof have / sizeof *have; i++)
-		if (!strcmp(have[i].key, key)) {
-			*n = have[i].n;
-			return have[i].p;
-		}
-	printf("Bail out! no key '%s'\n", key);
-	exit(2);
-}
-
 static void near(const char *a, const char *b, char **keys)
 {
 	struct rf_in *in[2];
@@ -102,17 +78,12 @@ static void near(const char *a, const char *b, char **keys)
 		for (char **k = keys; *k; k++) {
 			size_t n, m;
 			const float *p = value(x, *k, &n), *q = value(y, *k, &m);
-			double worst = 0, top = 1e-12;
 
 			if (!p && !q)
 				continue;
-			for (size_t i = 0; p && q && n == m && i < n; i++) {
-				double d = fabs((double)p[i] - (double)q[i]);
-				worst = d > worst || isnan(d) ? d : worst;
-				top = fmax(top, fabs((double)q[i]));
-			}
-			ok(p && q && n == m && worst <= 1e-5 * top, "id %llu: %s %.1e",
-			   (unsigned long long)x->id, *k, worst / top);
+			const double off = p && q && n == m ? distance(p, q, n) : NAN;
+
+			ok(off <= 1e-5, "id %llu: %s %.1e", (unsigned long long)x->id, *k, off);
 		}
 	}
 	other = rf_next(in[1], &y, &err);

@@ -23,6 +23,7 @@
 #include "unit/must.h"
 #include "unit/running_mean.h"
 #include "unit/tap.h"
+#include "unit/values.h"
 
 /* ---- a small model with every term of the equations alive ---------------------------------- */
 
@@ -347,18 +348,6 @@ static void plain_head(struct rf_dev *d, const struct rf_head_fwd *x)
 }
 
 /* ---- comparing ----------------------------------------------------------------------------- */
-
-static double distance(const float *have, const float *expect, size_t n)
-{
-	double worst = 0, top = 1e-12;
-
-	for (size_t i = 0; i < n; i++) {
-		double d = fabs((double)have[i] - (double)expect[i]);
-		worst = d > worst || isnan(d) ? d : worst;
-		top = fmax(top, fabs((double)expect[i]));
-	}
-	return worst / top;
-}
 
 static void same(const struct result *have, const struct result *expect, int steps, const char *how)
 {
