@@ -8,7 +8,7 @@ setup() { load ../helper; }
 }
 @test "units: messages, records, JSON, tables and text pass their unit tests" {
 	unit rules
-	unit json "$G"/stream/*.rf
+	unit json
 	unit table
 	unit text
 }
