@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "dump/topn.h"
 
 void rf_topn_begin(struct rf_topn *p, const struct rf_topn_spec *spec)
@@ -89,17 +90,10 @@ enum rf_code rf_topn_take(struct rf_topn *p, const struct rf_topn_row *row, stru
 		sift_down(p, 0);
 		return RF_OK;
 	}
-	if (p->n == p->cap) {
-		size_t cap = p->cap ? 2 * p->cap : 64, size;
-		struct rf_topn_row *bigger;
-
-		if (__builtin_mul_overflow(cap, sizeof *bigger, &size) || !(bigger = realloc(p->row, size))) {
-			free(row->text);
-			return rf_fail(e, RF_ENOMEM,
-			               "out of memory: %zu rows wait to be sorted (-n keeps fewer)", p->n);
-		}
-		p->row = bigger;
-		p->cap = cap;
+	if (!rf_grow(&p->row, p->n, &p->cap, sizeof *p->row)) {
+		free(row->text);
+		return rf_fail(e, RF_ENOMEM, "out of memory: %zu rows wait to be sorted (-n keeps fewer)",
+		               p->n);
 	}
 	p->row[p->n] = *row;
 	sift_up(p, p->n++);

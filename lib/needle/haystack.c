@@ -2,21 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "needle/task.h"
 #include "text/text.h"
 
 void rf_units_add(struct rf_units *u, const void *s, size_t n)
 {
-	size_t *end = u->end;
-
-	if (!u->failed && u->n == u->cap) {
-		u->cap = u->cap ? 2 * u->cap : 256;
-		if (!(end = realloc(u->end, u->cap * sizeof *end)))
-			u->failed = true;
-		else
-			u->end = end;
-	}
+	u->failed = u->failed || !rf_grow(&u->end, u->n, &u->cap, sizeof *u->end);
 	if (u->failed)
 		return;
 	if (u->n)

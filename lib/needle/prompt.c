@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/rng.h"
 #include "needle/task.h"
 #include "text/tokenizer.h"
@@ -60,16 +61,10 @@ void *rf_prompt_alloc(struct rf_prompt *s, size_t count, size_t size)
 
 const char *rf_prompt_text(struct rf_prompt *s, const void *text, size_t n)
 {
-	char *copy = rf_region_alloc(&s->memory, n + 1, 1);
+	const char *copy = rf_region_text(&s->memory, text, n);
 
-	if (!copy) {
-		s->failed = true;
-		return "";
-	}
-	if (n)
-		memcpy(copy, text, n);
-	copy[n] = 0;
-	return copy;
+	s->failed |= !copy;
+	return copy ? copy : "";
 }
 
 void rf_prompt_write(struct rf_prompt *s, enum rf_wording input, enum rf_wording prefix,
@@ -166,15 +161,7 @@ void rf_scatter(struct rf_buf *context, const struct rf_units *u, size_t n, cons
 
 void rf_order_add(struct rf_order *o, double u, uint32_t a, uint32_t b)
 {
-	struct rf_item *p = o->item;
-
-	if (!o->failed && o->n == o->cap) {
-		o->cap = o->cap ? 2 * o->cap : 1024;
-		if (!(p = realloc(o->item, o->cap * sizeof *p)))
-			o->failed = true;
-		else
-			o->item = p;
-	}
+	o->failed = o->failed || !rf_grow(&o->item, o->n, &o->cap, sizeof *o->item);
 	if (!o->failed)
 		o->item[o->n++] = (struct rf_item){ u, a, b };
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/rng.h"
 #include "needle/task.h"
 
@@ -27,17 +28,11 @@ static void drop(void *state)
 
 static void take(struct rf_prompt *s, struct qa *a, uint32_t paragraph)
 {
-	uint32_t *grown = a->other;
-
 	if (a->mine[paragraph])
 		return;
-	if (a->others == a->cap) {
-		a->cap = a->cap ? 2 * a->cap : 64;
-		if (!(grown = realloc(a->other, a->cap * sizeof *grown))) {
-			s->failed = true;
-			return;
-		}
-		a->other = grown;
+	if (!rf_grow(&a->other, a->others, &a->cap, sizeof *a->other)) {
+		s->failed = true;
+		return;
 	}
 	a->mine[paragraph] = true;
 	a->other[a->others++] = paragraph;

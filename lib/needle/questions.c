@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "base/ids.h"
+#include "base/memory.h"
 #include "io/jscan.h"
 #include "io/lines.h"
 #include "needle/task.h"
@@ -40,30 +41,16 @@ static enum rf_code add_paragraph(struct reading *r, struct rf_paragraph p, uint
 	uint64_t hash = XXH64(p.s, p.n, 0), before;
 	enum rf_code rc;
 
-	if (r->seen.total == r->cap) {
-		size_t cap = r->cap ? 2 * r->cap : 1024;
-		uint32_t *grown = realloc(r->kept, cap * sizeof *grown);
-
-		if (!grown)
-			return no_memory(e);
-		r->kept = grown;
-		r->cap = cap;
-	}
+	if (!rf_grow(&r->kept, r->seen.total, &r->cap, sizeof *r->kept))
+		return no_memory(e);
 	if ((rc = rf_ids_add(&r->seen, hash, &before, e)) != RF_OK)
 		return rc;
 	if (before) {
 		*which = r->kept[r->seen.total - 1] = r->kept[rf_ids_first(&r->seen, hash) - 1];
 		return RF_OK;
 	}
-	if (q->paragraphs == q->paragraphs_cap) {
-		size_t cap = q->paragraphs_cap ? 2 * q->paragraphs_cap : 1024;
-		struct rf_paragraph *grown = realloc(q->p, cap * sizeof *grown);
-
-		if (!grown)
-			return no_memory(e);
-		q->p = grown;
-		q->paragraphs_cap = cap;
-	}
+	if (!rf_grow(&q->p, q->paragraphs, &q->paragraphs_cap, sizeof *q->p))
+		return no_memory(e);
 	*which = r->kept[r->seen.total - 1] = (uint32_t)q->paragraphs;
 	q->p[q->paragraphs++] = p;
 	return RF_OK;
@@ -131,18 +118,12 @@ static enum rf_code read_question(struct reading *r, const struct rf_jvalue *lin
 		own[i].title = title;
 		rc = add_paragraph(r, own[i], &q.paragraph[i], e);
 	}
-	if (rc == RF_OK && r->to->n == r->to->cap) {
-		size_t cap = r->to->cap ? 2 * r->to->cap : 1024;
-		struct rf_question *grown = realloc(r->to->q, cap * sizeof *grown);
-
-		if (!grown)
-			return no_memory(e);
-		r->to->q = grown;
-		r->to->cap = cap;
-	}
-	if (rc == RF_OK)
-		r->to->q[r->to->n++] = q;
-	return rc;
+	if (rc != RF_OK)
+		return rc;
+	if (!rf_grow(&r->to->q, r->to->n, &r->to->cap, sizeof *r->to->q))
+		return no_memory(e);
+	r->to->q[r->to->n++] = q;
+	return RF_OK;
 }
 
 enum rf_code rf_questions_open(struct rf_questions *q, const char *path, struct rf_skip *skip,

@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include "base/ids.h"
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "io/lines.h"
 #include "needle/words.h"
@@ -16,25 +17,16 @@ static enum rf_code no_memory(struct rf_err *e) { return rf_fail(e, RF_ENOMEM, "
 static enum rf_code add(struct rf_region *memory, struct rf_ids *seen, const char *s, size_t n,
                         const char ***list, size_t *count, size_t *cap, struct rf_err *e)
 {
-	const char **grown;
 	uint64_t before;
-	char *copy;
 
 	if (rf_ids_add(seen, XXH64(s, n, 0), &before, e) != RF_OK)
 		return RF_ENOMEM;
 	if (before)
 		return RF_OK;
-	if (*count == *cap) {
-		*cap = *cap ? 2 * *cap : 512;
-		if (!(grown = realloc(*list, *cap * sizeof *grown)))
-			return no_memory(e);
-		*list = grown;
-	}
-	if (!(copy = rf_region_alloc(memory, n + 1, 1)))
+	if (!rf_grow(list, *count, cap, sizeof **list) ||
+	    !((*list)[*count] = rf_region_text(memory, s, n)))
 		return no_memory(e);
-	memcpy(copy, s, n);
-	copy[n] = 0;
-	(*list)[(*count)++] = copy;
+	++*count;
 	return RF_OK;
 }
 

@@ -6,6 +6,7 @@
 
 #include <xxhash.h>
 
+#include "base/memory.h"
 #include "base/print.h"
 #include "io/jscan.h"
 #include "io/json.h"
@@ -109,18 +110,6 @@ bool rf_score_is_jsonl(const struct rf_score_settings *s, const char *path)
 	       (n >= 10 && !strcmp(path + n - 10, ".jsonl.zst"));
 }
 
-/* Copies a string into a region; NULL: memory ran out. */
-static const char *in_region(struct rf_region *p, const char *s, size_t n)
-{
-	char *copy = rf_region_alloc(p, n + 1, 1);
-
-	if (copy) {
-		memcpy(copy, s, n);
-		copy[n] = 0;
-	}
-	return copy;
-}
-
 /* ---- a question's group -------------------------------------------------------------------- */
 
 /* The name of a question's group: the value of the first key of --by as JSON, and the values of the other
@@ -155,8 +144,8 @@ static enum rf_code name_group(struct rf_scorer *c, json_t *const value[KEYS], s
 	}
 	if (rc == RF_OK) {
 		rf_json_print(&others, rest);
-		name->first = first.failed ? NULL : in_region(&c->region, (const char *)first.p, first.n);
-		name->others = others.failed ? NULL : in_region(&c->region, (const char *)others.p, others.n);
+		name->first = first.failed ? NULL : rf_region_text(&c->region, first.p, first.n);
+		name->others = others.failed ? NULL : rf_region_text(&c->region, others.p, others.n);
 		rc = name->first && name->others ? RF_OK : no_memory(e);
 	}
 	rf_buf_free(&first);
@@ -188,7 +177,7 @@ static enum rf_code more(struct rf_scorer *c, const struct rf_verdict *v, int n,
 		json_object_set_new(line, c->shown[i], x ? x : json_null());
 	}
 	rf_json_print(&text, line);
-	*to = text.failed ? NULL : in_region(&c->tally.names, (const char *)text.p, text.n);
+	*to = text.failed ? NULL : rf_region_text(&c->tally.names, text.p, text.n);
 	rf_buf_free(&text);
 	json_decref(line);
 	return *to ? RF_OK : no_memory(e);
@@ -352,7 +341,7 @@ enum rf_code rf_scorer_record(struct rf_scorer *c, struct rf_record *r, struct r
 	for (int i = 0; i < c->shows; i++) {
 		x = rf_meta_json(r, c->shown[i]);
 		text = x ? json_dumps(x, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
-		shown[i] = text ? in_region(&c->region, text, strlen(text)) : NULL;
+		shown[i] = text ? rf_region_text(&c->region, text, strlen(text)) : NULL;
 		free(text);
 		json_decref(x);
 	}
@@ -513,7 +502,7 @@ static enum rf_code line(struct rf_scorer *c, const struct rf_jvalue *object, st
 		if ((rc = load(&show, c->shown[i], &json, e)) != RF_OK)
 			return rc;
 		json_decref(json);
-		if (!(shown[i] = show.s ? in_region(&c->region, show.s, show.n) : NULL) && show.s)
+		if (!(shown[i] = show.s ? rf_region_text(&c->region, show.s, show.n) : NULL) && show.s)
 			return no_memory(e);
 	}
 	how = v[ANSWERS].s ? ANSWERS : v[OUTPUTS].s ? OUTPUTS : ANSWER;

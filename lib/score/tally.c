@@ -3,28 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "score/tally.h"
 
 /* ---- groups -------------------------------------------------------------------------------- */
-
-static const char *keep(struct rf_region *p, const char *s)
-{
-	char *copy = rf_region_alloc(p, strlen(s) + 1, 1);
-
-	return copy ? strcpy(copy, s) : NULL;
-}
-
-/* Room for one more of `size` bytes; NULL: memory ran out. */
-static void *grow(void *p, size_t n, size_t *cap, size_t size)
-{
-	size_t more = *cap ? 2 * *cap : 16;
-
-	if (n < *cap)
-		return p;
-	if ((p = reallocarray(p, more, size)))
-		*cap = more;
-	return p;
-}
 
 struct rf_score_group *rf_tally_group(struct rf_tally *t, const char *first, const char *rest)
 {
@@ -33,11 +15,11 @@ struct rf_score_group *rf_tally_group(struct rf_tally *t, const char *first, con
 	for (size_t i = t->n; i-- > 0;)
 		if (!strcmp(t->group[i].first, first) && !strcmp(t->group[i].rest, rest))
 			return &t->group[i];
-	if (!(g = grow(t->group, t->n, &t->cap, sizeof *g)))
+	if (!rf_grow(&t->group, t->n, &t->cap, sizeof *g))
 		return NULL;
-	t->group = g;
-	g += t->n;
-	*g = (struct rf_score_group){ .first = keep(&t->names, first), .rest = keep(&t->names, rest) };
+	g = &t->group[t->n];
+	*g = (struct rf_score_group){ .first = rf_region_text(&t->names, first, strlen(first)),
+	                              .rest = rf_region_text(&t->names, rest, strlen(rest)) };
 	if (!g->first || !g->rest)
 		return NULL;
 	t->n++;
@@ -46,12 +28,9 @@ struct rf_score_group *rf_tally_group(struct rf_tally *t, const char *first, con
 
 enum rf_code rf_tally_add(struct rf_score_group *g, struct rf_scored s, struct rf_err *e)
 {
-	struct rf_scored *of = grow(g->of, g->n, &g->cap, sizeof *of);
-
-	if (!of)
+	if (!rf_grow(&g->of, g->n, &g->cap, sizeof *g->of))
 		return rf_fail(e, RF_ENOMEM, "out of memory (%zu scores)", g->n);
-	g->of = of;
-	of[g->n++] = s;
+	g->of[g->n++] = s;
 	return RF_OK;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/ids.h"
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/rng.h"
 #include "io/lines.h"
@@ -259,16 +260,9 @@ static enum rf_code gather(struct rf_cat *c, struct rf_err *e)
 		const void *frame;
 		size_t n;
 
-		if (c->waiting == c->wait_cap) {
-			size_t cap = c->wait_cap ? 2 * c->wait_cap : 256;
-			struct waiting *w = realloc(c->wait, cap * sizeof *w);
-			if (!w)
-				return rf_fail(e, RF_ENOMEM,
-				               "out of memory (%zu records to shuffle or repeat)",
-				               c->waiting);
-			c->wait = w;
-			c->wait_cap = cap;
-		}
+		if (!rf_grow(&c->wait, c->waiting, &c->wait_cap, sizeof *c->wait))
+			return rf_fail(e, RF_ENOMEM, "out of memory (%zu records to shuffle or repeat)",
+			               c->waiting);
 		rf_in_frame(c->in, &frame, &n);
 		c->wait[c->waiting++] = (struct waiting){ c->frames.n, n, rec->id, c->same, 0 };
 		rf_buf_add(&c->frames, frame, n);
@@ -353,16 +347,7 @@ static enum rf_code hold(struct rf_cat *c, const struct rf_record *r, struct rf_
 {
 	struct rf_record *copy;
 
-	if (c->held == c->hand_cap) {
-		size_t cap = c->hand_cap ? 2 * c->hand_cap : 64;
-		struct rf_record **more = realloc(c->hand, cap * sizeof *more);
-
-		if (!more)
-			return rf_fail(e, RF_ENOMEM, "out of memory (%zu records to deal)", c->held);
-		c->hand = more;
-		c->hand_cap = cap;
-	}
-	if (!(copy = malloc(sizeof *copy)))
+	if (!rf_grow(&c->hand, c->held, &c->hand_cap, sizeof *c->hand) || !(copy = malloc(sizeof *copy)))
 		return rf_fail(e, RF_ENOMEM, "out of memory (%zu records to deal)", c->held);
 	rf_record_init(copy);
 	c->hand[c->held++] = copy;

@@ -1,6 +1,7 @@
 /* meta.c -- from the messages of meta to JSON and to texts. */
 #include <string.h>
 
+#include "base/memory.h"
 #include "stream/meta.h"
 #include "stream/pack.h"
 
@@ -66,16 +67,12 @@ enum rf_code rf_meta_texts(const struct rf_record *r, const char *key, struct rf
 	if (!(list = rf_region_alloc(p, n, sizeof *list)))
 		return rf_fail(e, RF_ENOMEM, "out of memory (texts of meta)");
 	for (bool in = it.type == RF_MP_ARRAY; (uint32_t)to->n < n; to->n++) {
-		char *s;
 		if ((in && rf_mp_next(&m, &it)) || it.type != RF_MP_STR || memchr(it.data, 0, it.n))
 			return rf_fail(e, RF_EDATA, "meta's '%.40s' %s", key,
 			               it.type == RF_MP_STR ? "has a text with a NUL"
 			                                    : "is neither a text nor a list of texts");
-		if (!(s = rf_region_alloc(p, (size_t)it.n + 1, 1)))
+		if (!(list[to->n] = rf_region_text(p, it.data, it.n)))
 			return rf_fail(e, RF_ENOMEM, "out of memory (texts of meta)");
-		memcpy(s, it.data, it.n);
-		s[it.n] = 0;
-		list[to->n] = s;
 	}
 	to->s = list;
 	return RF_OK;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/print.h"
 #include "base/utf8.h"
@@ -29,32 +30,21 @@ enum { F4, I4, F2, I8, U1, DTYPES };
 
 /* ---- to JSON ------------------------------------------------------------------------------- */
 
-static void put(struct rf_buf *b, const char *s)
-{
-	rf_buf_add(b, s, strlen(s));
-}
-
 static void put_uint(struct rf_buf *b, uint64_t v)
 {
-	char s[32];
-
-	snprintf(s, sizeof s, v > (uint64_t)EXACT ? "\"%" PRIu64 "\"" : "%" PRIu64, v);
-	put(b, s);
+	rf_print(b, v > (uint64_t)EXACT ? "\"%" PRIu64 "\"" : "%" PRIu64, v);
 }
 
 static void put_int(struct rf_buf *b, int64_t v)
 {
-	char s[32];
-
-	snprintf(s, sizeof s, v < -EXACT ? "\"%" PRId64 "\"" : "%" PRId64, v);
-	put(b, s);
+	rf_print(b, v < -EXACT ? "\"%" PRId64 "\"" : "%" PRId64, v);
 }
 
 static void put_base64(struct rf_buf *b, const unsigned char *p, size_t n)
 {
 	static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-	put(b, "{\"base64\":\"");
+	rf_print_text(b, "{\"base64\":\"");
 	for (size_t i = 0; i < n; i += 3) {
 		uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) |
 		             (i + 2 < n ? p[i + 2] : 0u);
@@ -62,7 +52,7 @@ static void put_base64(struct rf_buf *b, const unsigned char *p, size_t n)
 		                 i + 2 < n ? digit[v & 63] : '=' };
 		rf_buf_add(b, four, 4);
 	}
-	put(b, "\"}");
+	rf_print_text(b, "\"}");
 }
 
 /* The integer beyond EXACT that this string would be taken for. */
@@ -126,7 +116,7 @@ static bool is_array(struct rf_mp m, const struct dtype **type, struct rf_mp *sh
 
 static void put_numbers(struct rf_buf *b, const struct dtype *type, const unsigned char *p, size_t n)
 {
-	put(b, "[");
+	rf_print_text(b, "[");
 	for (size_t i = 0; i < n; i += type->size, p += type->size) {
 		uint16_t half;
 		int32_t i4;
@@ -134,7 +124,7 @@ static void put_numbers(struct rf_buf *b, const struct dtype *type, const unsign
 		float f4;
 
 		if (i)
-			put(b, ",");
+			rf_print_text(b, ",");
 		switch (type - dtypes) {
 		case I4:
 			memcpy(&i4, p, 4);
@@ -159,7 +149,7 @@ static void put_numbers(struct rf_buf *b, const struct dtype *type, const unsign
 		}
 		rf_print_single(b, f4);
 	}
-	put(b, "]");
+	rf_print_text(b, "]");
 }
 
 /* A map that, written plainly, would be taken for another thing. */
@@ -192,28 +182,26 @@ static void put_map(struct rf_buf *b, struct rf_mp *m)
 	struct rf_mp_item it;
 
 	rf_mp_next(m, &it);
-	put(b, "{");
+	rf_print_text(b, "{");
 	for (uint32_t n = it.n; n; n--) {
 		rf_mp_next(m, &it);
 		rf_print_string(b, it.data, it.n);
-		put(b, ":");
+		rf_print_text(b, ":");
 		put_value(b, m);
 		if (n > 1)
-			put(b, ",");
+			rf_print_text(b, ",");
 	}
-	put(b, "}");
+	rf_print_text(b, "}");
 }
 
 static void put_array(struct rf_buf *b, const struct dtype *type, struct rf_mp shape,
                       const struct rf_mp_item *data)
 {
-	put(b, "{\"dtype\":\"");
-	put(b, type->name);
-	put(b, "\",\"shape\":");
+	rf_print(b, "{\"dtype\":\"%s\",\"shape\":", type->name);
 	put_value(b, &shape);
-	put(b, ",\"data\":");
+	rf_print_text(b, ",\"data\":");
 	put_numbers(b, type, data->data, data->n);
-	put(b, "}");
+	rf_print_text(b, "}");
 }
 
 static void put_value(struct rf_buf *b, struct rf_mp *m)
@@ -229,29 +217,29 @@ static void put_value(struct rf_buf *b, struct rf_mp *m)
 		return;
 	}
 	switch (it.type) {
-	case RF_MP_NIL:  put(b, "null"); break;
-	case RF_MP_BOOL: put(b, it.b ? "true" : "false"); break;
+	case RF_MP_NIL:  rf_print_text(b, "null"); break;
+	case RF_MP_BOOL: rf_print_text(b, it.b ? "true" : "false"); break;
 	case RF_MP_UINT: put_uint(b, it.u); break;
 	case RF_MP_INT:  put_int(b, it.i); break;
 	case RF_MP_REAL: rf_print_float(b, it.f); break;
 	case RF_MP_BIN:  put_base64(b, it.data, it.n); break;
 	case RF_MP_STR:
 		if (big_integer((const char *)it.data, it.n, &negative, &u)) {
-			put(b, "{\"literal\":");
+			rf_print_text(b, "{\"literal\":");
 			rf_print_string(b, it.data, it.n);
-			put(b, "}");
+			rf_print_text(b, "}");
 		} else {
 			rf_print_string(b, it.data, it.n);
 		}
 		break;
 	case RF_MP_ARRAY:
-		put(b, "[");
+		rf_print_text(b, "[");
 		for (uint32_t n = it.n; n; n--) {
 			put_value(b, m);
 			if (n > 1)
-				put(b, ",");
+				rf_print_text(b, ",");
 		}
-		put(b, "]");
+		rf_print_text(b, "]");
 		break;
 	case RF_MP_MAP:
 		*m = start;
@@ -259,9 +247,9 @@ static void put_value(struct rf_buf *b, struct rf_mp *m)
 			put_array(b, type, shape, &data);
 			rf_mp_skip(m);
 		} else if (ambiguous(start)) {
-			put(b, "{\"literal\":");
+			rf_print_text(b, "{\"literal\":");
 			put_map(b, m);
-			put(b, "}");
+			rf_print_text(b, "}");
 		} else {
 			put_map(b, m);
 		}
@@ -270,14 +258,8 @@ static void put_value(struct rf_buf *b, struct rf_mp *m)
 
 static enum rf_code give(struct rf_buf *b, char **line, size_t *len, struct rf_err *e)
 {
-	rf_buf_add(b, "", 1);
-	if (b->failed) {
-		rf_buf_free(b);
-		return rf_fail(e, RF_ENOMEM, "out of memory (a line of JSON)");
-	}
-	*line = (char *)b->p;
-	*len = b->n - 1;
-	return RF_OK;
+	return rf_buf_give(b, line, len) ? RF_OK
+	                                 : rf_fail(e, RF_ENOMEM, "out of memory (a line of JSON)");
 }
 
 enum rf_code rf_msg_to_json(const void *msg, size_t n, char **line, size_t *len, struct rf_err *e)
@@ -293,13 +275,13 @@ enum rf_code rf_msg_to_json(const void *msg, size_t n, char **line, size_t *len,
 	if (rc != RF_OK)
 		return rc;
 	rf_mp_next(&m, &it);
-	put(&b, "{\"seq\":");
+	rf_print_text(&b, "{\"seq\":");
 	put_value(&b, &m);
-	put(&b, ",\"type\":");
+	rf_print_text(&b, ",\"type\":");
 	put_value(&b, &m);
-	put(&b, ",\"body\":");
+	rf_print_text(&b, ",\"body\":");
 	put_map(&b, &m);
-	put(&b, "}");
+	rf_print_text(&b, "}");
 	return give(&b, line, len, e);
 }
 
@@ -316,11 +298,9 @@ static enum rf_code unnumbered(struct rf_buf *msg, char **line, size_t *len, str
 	}
 	if ((rc = rf_msg_check(msg->p, msg->n, e)) == RF_OK &&
 	    (rc = rf_msg_open(&parts, msg->p, msg->n, e)) == RF_OK) {
-		put(&b, "{\"type\":\"");
-		put(&b, rf_msg_types[parts.type]);
-		put(&b, "\",\"body\":");
+		rf_print(&b, "{\"type\":\"%s\",\"body\":", rf_msg_types[parts.type]);
 		put_map(&b, &parts.body);
-		put(&b, "}");
+		rf_print_text(&b, "}");
 		rc = give(&b, line, len, e);
 	}
 	rf_buf_free(msg);

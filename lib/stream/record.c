@@ -5,6 +5,7 @@
 
 #include <xxhash.h>
 
+#include "base/memory.h"
 #include "base/opt.h"
 #include "base/utf8.h"
 #include "stream/fields.h"
@@ -58,11 +59,11 @@ float *rf_part_add(struct rf_record *r, const char *name, struct rf_err *e)
 		rf_fail(e, RF_EDATA, "reward already has a part '%s'", name);
 	else if (w->parts == RF_PARTS)
 		rf_part_too_many(e);
-	else if (!(copy = rf_record_alloc(r, n + 1, 1)) ||
+	else if (!(copy = rf_region_text(&r->region, name, n)) ||
 	         !(value = rf_record_alloc(r, (size_t)r->c * (size_t)w->n, sizeof *value)))
 		rf_fail(e, RF_ENOMEM, "out of memory");
 	else {
-		w->part[w->parts++] = (struct rf_part){ strcpy(copy, name), value };
+		w->part[w->parts++] = (struct rf_part){ copy, value };
 		return value;
 	}
 	return NULL;

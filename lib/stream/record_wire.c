@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "stream/fields.h"
 #include "stream/wire.h"
 
@@ -106,19 +107,13 @@ static enum rf_code read_string(struct rf_record *r, const char *pre, const char
                                 const char **to, struct rf_err *e)
 {
 	struct rf_mp_item it;
-	char *s;
 
 	rf_mp_next(v, &it);
 	if (it.type != RF_MP_STR)
 		return rf_fail(e, RF_EDATA, "%s%s is not a string", pre, key);
 	if (memchr(it.data, 0, it.n))
 		return rf_fail(e, RF_EDATA, "%s%s contains a NUL", pre, key);
-	if (!(s = rf_record_alloc(r, (size_t)it.n + 1, 1)))
-		return no_memory(key, e);
-	memcpy(s, it.data, it.n);
-	s[it.n] = 0;
-	*to = s;
-	return RF_OK;
+	return (*to = rf_region_text(&r->region, it.data, it.n)) ? RF_OK : no_memory(key, e);
 }
 
 static enum rf_code read_texts(struct rf_record *r, const struct rf_field *f, const char *pre, struct rf_mp v,
@@ -171,10 +166,8 @@ static enum rf_code read_parts(struct rf_record *r, const struct rf_field *f, st
 		}
 		if (w->parts == RF_PARTS)
 			return rf_part_too_many(e);
-		if (!(name = rf_record_alloc(r, (size_t)key.n + 1, 1)))
+		if (!(name = rf_region_text(&r->region, key.data, key.n)))
 			return no_memory("parts", e);
-		memcpy(name, key.data, key.n);
-		name[key.n] = 0;
 		if (rf_part_has_key(name))
 			return rf_fail(e, RF_EDATA, "reward.parts has '%s', which is a key of reward itself",
 			               name);

@@ -23,6 +23,7 @@ struct rf_added_token {
 struct rf_added {
 	struct rf_added_token *t;
 	int n;
+	size_t cap;
 	bool split;              /* special tokens are not found, so they are ordinary text */
 };
 void rf_added_free(struct rf_added *a);

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/cores.h"
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "text/documents.h"
 
@@ -402,16 +403,11 @@ static enum rf_code own(struct job *j, struct rf_err *e)
 /* Room for one more document in the batch; NULL: out of memory. */
 static struct job *new_job(struct rf_documents *d)
 {
-	if (d->n == d->room) {
-		size_t room = d->room ? 2 * d->room : 1;
-		struct job *more = realloc(d->job, room * sizeof *more);
+	const size_t had = d->room;
 
-		if (!more)
-			return NULL;
-		memset(more + d->room, 0, (room - d->room) * sizeof *more);
-		d->job = more;
-		d->room = room;
-	}
+	if (!rf_grow(&d->job, d->n, &d->room, sizeof *d->job))
+		return NULL;
+	memset(d->job + had, 0, (d->room - had) * sizeof *d->job);
 	return &d->job[d->n];
 }
 

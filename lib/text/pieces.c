@@ -4,7 +4,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "base/buf.h"
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "text/normal.h"
 #include "text/pieces.h"
@@ -200,15 +200,8 @@ void rf_pieces_work_free(struct rf_pieces_work *w)
 
 static enum rf_code add(struct parts *a, size_t from, size_t end, bool match, struct rf_err *e)
 {
-	if (a->n == a->cap) {
-		size_t cap = 2 * a->cap + 64;
-		struct part *p = realloc(a->p, cap * sizeof *p);
-
-		if (!p)
-			return rf_fail(e, RF_ENOMEM, "out of memory");
-		a->p = p;
-		a->cap = cap;
-	}
+	if (!rf_grow(&a->p, a->n, &a->cap, sizeof *a->p))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
 	a->p[a->n++] = (struct part){ from, end, match };
 	return RF_OK;
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "text/sentencepiece_check.h"
 
 struct bytes { const unsigned char *p; size_t n; };
@@ -249,7 +250,7 @@ static int in_order(const void *a, const void *b)
 static enum rf_code read_piece(struct symbols *s, struct bytes piece, struct rf_err *e)
 {
 	enum { TEXT = 1, TYPE = 3, USER_DEFINED = 4, TYPES = 6 };
-	struct bytes text = { NULL, 0 }, *more;
+	struct bytes text = { NULL, 0 };
 	const unsigned char *nul;
 	struct field f;
 	enum rf_code rc;
@@ -265,11 +266,8 @@ static enum rf_code read_piece(struct symbols *s, struct bytes piece, struct rf_
 		return not_protobuf(e);
 	if (type != USER_DEFINED || !text.n)
 		return RF_OK;
-	if (s->n == s->cap) {
-		if (!(more = realloc(s->of, (s->cap = 2 * s->cap + 64) * sizeof *more)))
-			return rf_fail(e, RF_ENOMEM, "out of memory");
-		s->of = more;
-	}
+	if (!rf_grow(&s->of, s->n, &s->cap, sizeof *s->of))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
 	/* the library takes it for a C string */
 	if ((nul = memchr(text.p, 0, text.n)))
 		text.n = (size_t)(nul - text.p);

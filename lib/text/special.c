@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/warn.h"
 #include "io/file.h"
 #include "io/jscan.h"
@@ -32,7 +33,7 @@ struct field { struct rf_jvalue v; const char *key, *file; };
 
 /* The tokens that have keys of their own, such as image_token, in the order of a dictionary of Python: a
  * value that is put at a key again takes the place of the first one. */
-struct members { struct { struct rf_jvalue key; struct field token; } *m; int n, puts; };
+struct members { struct { struct rf_jvalue key; struct field token; } *m; int n, puts; size_t cap; };
 
 /* The lists of tokens; those that do not count name the field that counts instead. */
 struct lists {
@@ -166,7 +167,7 @@ static bool join_token(struct rf_special *s, const struct rf_special_token *t, b
 static enum rf_code add_token(struct rf_special *s, const struct rf_jvalue *v, enum origin from,
                               const char *key, int64_t id, const char *file, bool marks, struct rf_err *e)
 {
-	struct rf_special_token t, *all;
+	struct rf_special_token t;
 	enum rf_code rc;
 
 	if ((rc = read_token(&t, v, from, key, file, e)) != RF_OK || !t.text)
@@ -178,12 +179,8 @@ static enum rf_code add_token(struct rf_special *s, const struct rf_jvalue *v, e
 	}
 	if (s->n == MAX_TOKENS)
 		rc = rf_fail(e, RF_EMODEL, "%s: more than %d special tokens", file, MAX_TOKENS);
-	else if (!(s->n & (s->n - 1))) {
-		if ((all = realloc(s->t, (size_t)(s->n ? 2 * s->n : 1) * sizeof *all)))
-			s->t = all;
-		else
-			rc = rf_fail(e, RF_ENOMEM, "out of memory");
-	}
+	else if (!rf_grow(&s->t, (size_t)s->n, &s->cap, sizeof *s->t))
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	if (rc == RF_OK)
 		s->t[s->n++] = t;
 	else
@@ -336,11 +333,8 @@ static enum rf_code put(struct members *m, const struct rf_jvalue *key, const st
 	if (i == MAX_TOKENS)
 		return rf_fail(e, RF_EMODEL, "%s: more than %d special tokens", token->file, MAX_TOKENS);
 	if (i == m->n) {
-		void *all = realloc(m->m, (size_t)(m->n + 1) * sizeof *m->m);
-
-		if (!all)
+		if (!rf_grow(&m->m, (size_t)m->n, &m->cap, sizeof *m->m))
 			return rf_fail(e, RF_ENOMEM, "out of memory");
-		m->m = all;
 		m->m[m->n++].key = *key;
 	}
 	m->m[i].token = *token;
@@ -492,18 +486,16 @@ static enum rf_code keep_ignored(struct rf_special *s, const struct field *f, co
 {
 	struct rf_jvalue v = { NULL, 0 };
 	struct rf_special_token t;
-	struct rf_special_ignored *all;
 	enum rf_code rc = RF_OK;
 
 	while (rc == RF_OK && rf_jscan_next(&f->v, NULL, &v)) {
 		if (read_token(&t, &v, OF_LIST, f->key, f->file, NULL) != RF_OK || !t.text)
 			continue;
-		if (!(all = realloc(s->ignored, (size_t)(s->n_ignored + 1) * sizeof *all))) {
+		if (!rf_grow(&s->ignored, (size_t)s->n_ignored, &s->ignored_cap, sizeof *s->ignored)) {
 			free(t.text);
 			return rf_fail(e, RF_ENOMEM, "out of memory");
 		}
-		s->ignored = all;
-		all[s->n_ignored++] = (struct rf_special_ignored){ t.text, t.n, f->key, f->file,
+		s->ignored[s->n_ignored++] = (struct rf_special_ignored){ t.text, t.n, f->key, f->file,
 		                                                   instead->key, instead->file };
 	}
 	return rc;
@@ -598,26 +590,24 @@ enum rf_code rf_special_add_names(struct rf_special *s, struct rf_err *e)
 {
 	const struct rf_special_name *const names[] = { &s->eos, &s->bos };
 	const int n = s->n;
-	struct rf_special_token *t = realloc(s->t, (size_t)(n + 2) * sizeof *t);
 
-	if (!t)
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	s->t = t;
 	for (int i = 0; i < 2; i++) {
 		struct rf_special_token add = { .id = -1, .special = true };
 
 		if (!names[i]->text)
 			continue;
 		for (int k = 0; k < n; k++)
-			if (t[k].is_name && same_text(t[k].text, t[k].n, names[i]->text, names[i]->n))
-				add = t[k];
+			if (s->t[k].is_name &&
+			    same_text(s->t[k].text, s->t[k].n, names[i]->text, names[i]->n))
+				add = s->t[k];
 		add.is_name = false;
 		add.file = names[i]->file;
 		add.n = names[i]->n;
-		if (!(add.text = malloc(add.n + 1)))
+		if (!rf_grow(&s->t, (size_t)s->n, &s->cap, sizeof *s->t) ||
+		    !(add.text = malloc(add.n + 1)))
 			return rf_fail(e, RF_ENOMEM, "out of memory");
 		memcpy(add.text, names[i]->text, add.n + 1);
-		t[s->n++] = add;
+		s->t[s->n++] = add;
 	}
 	return RF_OK;
 }

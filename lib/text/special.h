@@ -55,6 +55,7 @@ struct rf_special {
 	int n;
 	struct rf_special_ignored *ignored;
 	int n_ignored;
+	size_t cap, ignored_cap;
 	struct rf_special_name eos, bos;
 	int prefix_space;           /* add_prefix_space: 1, 0, or -1 if no file says it */
 	int split;                  /* split_special_tokens: 1: special tokens in a text are ordinary text */

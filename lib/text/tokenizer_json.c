@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/print.h"
 #include "base/utf8.h"
 #include "base/warn.h"
@@ -170,12 +171,9 @@ static enum rf_code read_model(struct json *j, const struct rf_jvalue *model, st
 /* Makes room for one more added token, *t. */
 static enum rf_code grow_added(struct json *j, struct rf_added_token **t, struct rf_err *e)
 {
-	struct rf_added_token *all = realloc(j->added.t, (size_t)(j->added.n + 1) * sizeof *all);
-
-	if (!all)
+	if (!rf_grow(&j->added.t, (size_t)j->added.n, &j->added.cap, sizeof *j->added.t))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	j->added.t = all;
-	*t = all + j->added.n++;
+	*t = &j->added.t[j->added.n++];
 	**t = (struct rf_added_token){ .id = -1 };
 	return RF_OK;
 }
