@@ -243,7 +243,7 @@ void rf_needle_close(struct rf_needle *n)
 	rf_units_free(&n->of.essay);
 	for (int i = 0; i < 2; i++)
 		rf_questions_free(&n->of.questions[i]);
-	free(n->of.ids);
+	free(n->of.ids.p);
 	rf_buf_free(&n->left);
 	rf_tokenizer_free(n->tokenizer);
 	free(n);

@@ -6,7 +6,6 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "needle/task.h"
-#include "text/tokenizer.h"
 
 uint64_t rf_prompt_key(const struct rf_prompt *s, enum rf_what purpose, uint64_t of)
 {
@@ -86,13 +85,13 @@ enum rf_code rf_count_tokens(struct rf_material *m, const struct rf_buf *text, s
 
 	if (text->failed)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	*n = m->bytes ? text->n : 0;
+	*n = text->n;
 	if (m->bytes)
 		return RF_OK;
-	if ((rc = rf_tokenizer_encode(m->tokenizer, (const char *)text->p, text->n, &m->ids, n, &m->ids_cap,
-	                              e)) != RF_OK)
-		return rc;
-	return RF_OK;
+	m->ids.n = 0;
+	rc = rf_tokenizer_encode(m->tokenizer, (const char *)text->p, text->n, &m->ids, e);
+	*n = m->ids.n;
+	return rc;
 }
 
 /* ---- needles in a haystack ------------------------------------------------------------------------- */

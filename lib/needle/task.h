@@ -17,8 +17,7 @@
 #include "io/skip.h"
 #include "needle/template.h"
 #include "needle/words.h"
-
-struct rf_tokenizer;
+#include "text/tokenizer.h"
 
 /* ---- units of haystack ---------------------------------------------------------------------------- */
 
@@ -88,8 +87,7 @@ struct rf_material {
 	struct rf_units noise, essay;
 	struct rf_questions questions[2];
 	int files;                       /* of questions */
-	int32_t *ids;                    /* scratch memory of counting */
-	size_t ids_cap;
+	struct rf_id_list ids;           /* scratch memory of counting */
 };
 
 /* Where a needle stands: `drawn` in [0, 1), and bytes of the context. */

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "text/tokenizer.h"
 
 enum { RF_BPE_TOKENS = 1 << 22, RF_BPE_LONGEST = 1 << 16 }; /* most ids; most bytes of a token's text */
 
@@ -21,10 +22,6 @@ struct rf_bpe_options {
 	bool ignore_merges;  /* a piece that is a token is that token, whatever the merges say */
 	int unk;             /* id of unknown characters; -1: they are left out */
 };
-
-/* ids: a growing array, as rf_tokenizer_encode() has it. */
-struct rf_id_list { int32_t *p; size_t n, cap; };
-enum rf_code rf_id_list_add(struct rf_id_list *ids, const int32_t *more, size_t n, struct rf_err *e);
 
 /* An empty vocabulary.  byte_level: symbols are bytes, and texts of tokens write each byte as a character of
  * its own (rf_bpe_bytes). */

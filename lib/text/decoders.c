@@ -44,19 +44,12 @@ static enum rf_code read_strip(struct decode_step *s, const struct rf_jvalue *js
 /* Reads a decoder that has the members of the pre-tokenizer of its name; two of them count. */
 static enum rf_code read_metaspace(struct decode_step *s, const struct rf_jvalue *json, struct rf_err *e)
 {
-	enum { ALWAYS, FIRST, NEVER };
-	static const char *const words[] = { "always", "first", "never", NULL };
-	enum rf_code rc = rf_character_read(json, "replacement", &s->text, &s->n, e);
-	bool prefix, unused;
-	int scheme;
+	enum rf_scheme scheme = RF_NEVER;
+	bool unused;
+	enum rf_code rc = rf_metaspace_read(json, &s->text, &s->n, &scheme, &unused, e);
 
-	/* files of before 2023 have a flag instead of the scheme */
-	if (rc != RF_OK || (rc = rf_flag_maybe(json, "add_prefix_space", true, &prefix, e)) != RF_OK ||
-	    (rc = rf_flag_maybe(json, "split", true, &unused, e)) != RF_OK ||
-	    (rc = rf_word_read(json, "prepend_scheme", words, prefix ? ALWAYS : NEVER, &scheme, e)) != RF_OK)
-		return rc;
-	s->drops_first = scheme != NEVER;
-	return RF_OK;
+	s->drops_first = scheme != RF_NEVER;
+	return rc;
 }
 
 /* Checks the members of a decoder that has those of the pre-tokenizer of its name; none of them counts. */
@@ -71,44 +64,15 @@ static enum rf_code check_byte_level(const struct rf_jvalue *json, struct rf_err
 	return rc;
 }
 
-static enum rf_code read_decoder(struct rf_decoders *d, const struct rf_jvalue *json, int depth,
-                                 struct rf_err *e)
+static enum rf_code read_decoder(void *decoders, const struct rf_jvalue *json, int kind, struct rf_err *e)
 {
-	static const char *const words[] = {"ByteLevel", "Metaspace", "Replace", "ByteFallback",
-	                                    "Fuse",      "Strip",     NULL};
+	struct rf_decoders *d = decoders;
 	struct decode_step *s = &d->step[d->n];
-	struct rf_jvalue v, list;
+	struct rf_jvalue v;
 	enum rf_code rc;
-	char *name, q[40];
-	size_t len;
-	int kind = 0;
 
-	if (!rf_jscan_is_object(json))
-		return rf_fail(e, RF_EDATA, "a decoder is %s, not an object", rf_jscan_kind(json));
-	if ((rc = rf_string_read(json, "type", &name, &len, e)) != RF_OK)
-		return rc;
-	if (!strcmp(name, "Sequence")) {
-		free(name);
-		if (depth > 8)
-			return rf_fail(e, RF_EDATA, "decoders are nested too deep");
-		if ((rc = rf_jscan_get(json, "decoders", &list, e)) != RF_OK)
-			return rc;
-		if (!rf_jscan_is_list(&list))
-			return rf_fail(e, RF_EDATA, "'decoders' is %s, not a list", rf_jscan_kind(&list));
-		for (v.s = NULL; rc == RF_OK && rf_jscan_next(&list, NULL, &v);)
-			rc = read_decoder(d, &v, depth + 1, e);
-		return rc;
-	}
-	while (words[kind] && strcmp(name, words[kind]))
-		kind++;
-	if (!words[kind])
-		rc = rf_fail(e, RF_EMODEL, "the decoder '%s' is not supported",
-		             rf_quote(q, sizeof q, name, len));
-	else if (d->n == DECODERS)
-		rc = rf_fail(e, RF_EMODEL, "more than %d decoders are not supported", DECODERS);
-	free(name);
-	if (rc != RF_OK)
-		return rc;
+	if (d->n == DECODERS)
+		return rf_fail(e, RF_EMODEL, "more than %d decoders are not supported", DECODERS);
 	d->n++;
 	s->kind = (enum decoder)kind;
 	switch (s->kind) {
@@ -125,12 +89,14 @@ static enum rf_code read_decoder(struct rf_decoders *d, const struct rf_jvalue *
 
 enum rf_code rf_decoders_read(struct rf_decoders **out, const struct rf_jvalue *json, struct rf_err *e)
 {
+	static const char *const types[] = { "ByteLevel", "Metaspace", "Replace", "ByteFallback",
+	                                     "Fuse",      "Strip",     NULL };
 	struct rf_decoders *d = calloc(1, sizeof *d);
 
 	*out = d;
 	if (!d)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	return rf_is_absent(json) ? RF_OK : read_decoder(d, json, 0, e);
+	return rf_parts_read(&(struct rf_parts){ "decoder", "decoders", types, read_decoder, d }, json, e);
 }
 
 void rf_decoders_free(struct rf_decoders *d)
@@ -158,7 +124,6 @@ static void byte_level(const struct rf_token_texts *from, struct rf_token_texts 
 {
 	char *room = malloc(from->text.n + 1); /* a decoder before this one may have joined all pieces */
 	struct rf_buf bytes = { 0 };
-	int32_t c;
 	size_t n;
 
 	for (size_t i = 0; i < from->n && room; i++) {
@@ -166,10 +131,7 @@ static void byte_level(const struct rf_token_texts *from, struct rf_token_texts 
 
 		rf_buf_add(&bytes, room, rf_bpe_bytes(s, n, room));
 	}
-	for (size_t i = 0, len; i < bytes.n; i += len) {
-		len = rf_utf8_next(bytes.p + i, bytes.n - i, &c);
-		rf_buf_add(&to->text, c < 0 ? (const void *)"\xEF\xBF\xBD" : bytes.p + i, c < 0 ? 3 : len);
-	}
+	rf_add_valid(&to->text, bytes.p, bytes.n, 0);
 	to->held = rf_utf8_unfinished(bytes.p, bytes.n) ? 3 : 0;
 	to->text.failed |= bytes.failed || !room;
 	free(room);

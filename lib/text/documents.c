@@ -24,12 +24,11 @@ struct job {
 	struct rf_encoded out;
 	struct rf_buf own;               /* what the document points to, if it is a copy */
 	const char **all;
-	int32_t *buf;                    /* ids */
-	size_t cap;
+	struct rf_id_list ids;
 	/* of choices: their ids; a context with what follows it; their lengths, and how much of these is
 	   context */
-	int32_t *choice, *whole, *size;
-	size_t choice_cap, whole_cap;
+	struct rf_id_list choice, whole;
+	int32_t *size;
 	bool failed;
 };
 
@@ -67,9 +66,9 @@ static void empty(struct job *j)
 {
 	rf_buf_free(&j->own);
 	free(j->all);
-	free(j->buf);
-	free(j->choice);
-	free(j->whole);
+	free(j->ids.p);
+	free(j->choice.p);
+	free(j->whole.p);
 	free(j->size);
 	*j = (struct job){ 0 };
 }
@@ -108,27 +107,9 @@ static enum rf_code take_ids(const struct rf_documents *d, struct rf_encoded *c,
 	return RF_OK;
 }
 
-static enum rf_code append(int32_t **ids, size_t *count, size_t *cap, const int32_t *more, size_t n,
-                           struct rf_err *e)
-{
-	if (*cap - *count < n) {
-		size_t want = *count + n + *count / 2;
-		int32_t *p = realloc(*ids, want * sizeof *p);
-
-		if (!p)
-			return rf_fail(e, RF_ENOMEM, "out of memory");
-		*ids = p;
-		*cap = want;
-	}
-	if (n)
-		memcpy(*ids + *count, more, n * sizeof *more);
-	*count += n;
-	return RF_OK;
-}
-
 /* Appends a text or a prompt, after the tokens that the user wants before it. */
-static enum rf_code begin(const struct rf_documents *d, const char *text, size_t n, int32_t **ids,
-                          size_t *count, size_t *cap, struct rf_err *e)
+static enum rf_code begin(const struct rf_documents *d, const char *text, size_t n, struct rf_id_list *ids,
+                          struct rf_err *e)
 {
 	const int32_t bos = rf_tokenizer_bos(d->tok), *before = &bos;
 	size_t many = d->o->bos == RF_BOS_YES;
@@ -136,8 +117,8 @@ static enum rf_code begin(const struct rf_documents *d, const char *text, size_t
 
 	if (d->o->bos == RF_BOS_AUTO)
 		before = rf_tokenizer_before(d->tok, &many);
-	rc = append(ids, count, cap, before, many, e);
-	return rc == RF_OK ? rf_tokenizer_encode(d->tok, text, n, ids, count, cap, e) : rc;
+	rc = rf_id_list_add(ids, before, many, e);
+	return rc == RF_OK ? rf_tokenizer_encode(d->tok, text, n, ids, e) : rc;
 }
 
 static enum rf_code encode_text(const struct rf_documents *d, struct job *j, struct rf_err *e)
@@ -147,16 +128,16 @@ static enum rf_code encode_text(const struct rf_documents *d, struct job *j, str
 	const int32_t eos = d->o->no_eos || (doc->is_prompt && !doc->answer) ? -1 : rf_tokenizer_eos(d->tok);
 	enum rf_code rc;
 
-	c->count = 0;
-	rc = begin(d, doc->text, doc->text_len, &j->buf, &c->count, &j->cap, e);
-	c->prompt = c->count;
+	j->ids.n = 0;
+	rc = begin(d, doc->text, doc->text_len, &j->ids, e);
+	c->prompt = j->ids.n;
 	if (rc == RF_OK && doc->answer)
-		rc = rf_tokenizer_encode(d->tok, doc->answer, doc->answer_len, &j->buf, &c->count, &j->cap,
-		                         e);
+		rc = rf_tokenizer_encode(d->tok, doc->answer, doc->answer_len, &j->ids, e);
 	c->ended = eos >= 0;
 	if (rc == RF_OK && c->ended)
-		rc = append(&j->buf, &c->count, &j->cap, &eos, 1, e);
-	c->ids = j->buf;
+		rc = rf_id_list_add(&j->ids, &eos, 1, e);
+	c->ids = j->ids.p;
+	c->count = j->ids.n;
 	return rc;
 }
 
@@ -176,7 +157,7 @@ static size_t stripped(const char *s, size_t n)
 	return n;
 }
 
-/* Sets the ids in j->buf to those of a context of n bytes, without the blanks at its end.  *own: how many
+/* Sets the ids in j->ids to those of a context of n bytes, without the blanks at its end.  *own: how many
  * these are; if there are none, one token stands for them. */
 static enum rf_code encode_context(const struct rf_documents *d, struct job *j, const char *text, size_t n,
                                    size_t *own, struct rf_err *e)
@@ -184,56 +165,56 @@ static enum rf_code encode_context(const struct rf_documents *d, struct job *j, 
 	const int32_t bos = rf_tokenizer_bos(d->tok), one = bos >= 0 ? bos : rf_tokenizer_eos(d->tok);
 	enum rf_code rc = RF_OK;
 
-	*own = 0;
+	j->ids.n = 0;
 	if (n)
-		rc = begin(d, text, stripped(text, n), &j->buf, own, &j->cap, e);
-	j->out.count = *own;
+		rc = begin(d, text, stripped(text, n), &j->ids, e);
+	*own = j->ids.n;
 	if (rc != RF_OK || *own)
 		return rc;
 	if (one < 0)
 		return rf_fail(e, RF_EDATA, "the prompt is empty, and the tokenizer has neither a bos nor an "
 		                            "end token to stand for it");
-	return append(&j->buf, &j->out.count, &j->cap, &one, 1, e);
+	return rf_id_list_add(&j->ids, &one, 1, e);
 }
 
 /* Appends to j->choice what choice i adds to its context, whose own ids are the first `own` of both texts':
  * what is left of these. */
 static enum rf_code encode_choice(const struct rf_documents *d, struct job *j, int i, const char *context,
-                                  size_t n, size_t own, size_t *count, struct rf_err *e)
+                                  size_t n, size_t own, struct rf_err *e)
 {
 	const struct rf_doc *doc = &j->out.doc;
 	struct rf_buf both = { 0 };
-	size_t whole = 0, skip = own;
+	size_t skip = own;
 	enum rf_code rc;
 
 	rf_buf_add(&both, context, n);
 	rf_buf_add(&both, doc->choice_prefix, strlen(doc->choice_prefix));
 	rf_buf_add(&both, doc->choice[i], strlen(doc->choice[i]));
+	j->whole.n = 0;
 	if (both.failed)
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	else if (own)
-		rc = begin(d, (const char *)both.p, both.n, &j->whole, &whole, &j->whole_cap, e);
+		rc = begin(d, (const char *)both.p, both.n, &j->whole, e);
 	else
-		rc = rf_tokenizer_encode(d->tok, (const char *)both.p, both.n, &j->whole, &whole,
-		                         &j->whole_cap, e);
+		rc = rf_tokenizer_encode(d->tok, (const char *)both.p, both.n, &j->whole, e);
 	rf_buf_free(&both);
 	if (rc != RF_OK)
 		return rc;
 	if (!own) /* the token that stands for the context may be what the text begins with */
-		skip = whole && j->whole[0] == j->buf[0];
-	if (whole <= skip)
+		skip = j->whole.n && j->whole.p[0] == j->ids.p[0];
+	if (j->whole.n <= skip)
 		return rf_fail(e, RF_EDATA, "choice %d has no token of its own behind the prompt", i);
-	j->out.length[i] += (int32_t)(whole - skip);
-	return append(&j->choice, count, &j->choice_cap, j->whole + skip, whole - skip, e);
+	j->out.length[i] += (int32_t)(j->whole.n - skip);
+	return rf_id_list_add(&j->choice, j->whole.p + skip, j->whole.n - skip, e);
 }
 
 /* Contexts that differ, each before its choice in j->choice: takes what they have in common out of it. */
 static enum rf_code share(struct job *j, struct rf_err *e)
 {
 	struct rf_encoded *c = &j->out;
-	const int32_t *first = j->choice, *p = first;
+	const int32_t *first = j->choice.p, *p = first;
 	size_t T = (size_t)c->from[0], at = 0;
-	int32_t *to = j->choice;
+	int32_t *to = j->choice.p;
 
 	for (int i = 0; i < c->doc.choices; i++) {
 		size_t n = 0;
@@ -246,12 +227,12 @@ static enum rf_code share(struct job *j, struct rf_err *e)
 	if (!T)
 		return rf_fail(e, RF_EDATA, "the contexts begin with different tokens: nothing can be shared "
 		                            "(--bos yes, or a line for each)");
-	c->count = 0;
-	enum rf_code rc = append(&j->buf, &c->count, &j->cap, first, T, e);
+	j->ids.n = 0;
+	enum rf_code rc = rf_id_list_add(&j->ids, first, T, e);
 	for (int i = 0; i < c->doc.choices && rc == RF_OK; i++) {
 		size_t n = (size_t)c->length[i];
 
-		memmove(to, j->choice + at + T, (n - T) * sizeof *to);
+		memmove(to, j->choice.p + at + T, (n - T) * sizeof *to);
 		to += n - T;
 		at += n;
 		c->length[i] -= (int32_t)T;
@@ -269,7 +250,7 @@ static enum rf_code encode_choices(const struct rf_documents *d, struct job *j, 
 	const struct rf_doc *doc = &c->doc;
 	const size_t n = (size_t)doc->choices;
 	int32_t *size = realloc(j->size, 2 * n * sizeof *size);
-	size_t count = 0, own = 0;
+	size_t own = 0;
 	enum rf_code rc = RF_OK;
 
 	if (!size)
@@ -277,6 +258,7 @@ static enum rf_code encode_choices(const struct rf_documents *d, struct job *j, 
 	c->length = j->size = size;
 	c->from = size + n;
 	c->contexts = false;
+	j->choice.n = 0;
 	memset(size, 0, 2 * n * sizeof *size);
 	for (int i = 0; i < doc->choices && rc == RF_OK; i++) {
 		const char *context = doc->context ? doc->context[i] : doc->text;
@@ -285,17 +267,17 @@ static enum rf_code encode_choices(const struct rf_documents *d, struct job *j, 
 		if (!i || doc->context)
 			rc = encode_context(d, j, context, len, &own, e);
 		if (rc == RF_OK && doc->context) {
-			c->from[i] = c->length[i] = (int32_t)c->count;
-			rc = append(&j->choice, &count, &j->choice_cap, j->buf, c->count, e);
+			c->from[i] = c->length[i] = (int32_t)j->ids.n;
+			rc = rf_id_list_add(&j->choice, j->ids.p, j->ids.n, e);
 		}
 		if (rc == RF_OK)
-			rc = encode_choice(d, j, i, context, len, own, &count, e);
+			rc = encode_choice(d, j, i, context, len, own, e);
 	}
 	if (rc == RF_OK && doc->context)
 		rc = share(j, e);
-	c->choice = j->choice;
-	c->ids = j->buf;
-	c->prompt = c->count;
+	c->choice = j->choice.p;
+	c->ids = j->ids.p;
+	c->prompt = c->count = j->ids.n;
 	return rc;
 }
 
@@ -460,7 +442,7 @@ enum rf_code rf_documents_next(struct rf_documents *d, struct rf_encoded **out, 
 
 	/* a long one that was handed out must not keep its memory, or every job could come to have as much */
 	if (j && d->threads > 1 &&
-	    j->own.cap + (j->cap + j->choice_cap + j->whole_cap) * sizeof *j->buf > KEPT)
+	    j->own.cap + (j->ids.cap + j->choice.cap + j->whole.cap) * sizeof *j->ids.p > KEPT)
 		empty(j);
 	if (d->at == d->n) {
 		if (d->rc == RF_OK)

@@ -142,48 +142,79 @@ enum rf_code rf_character_read(const struct rf_jvalue *object, const char *key, 
 	return RF_EDATA;
 }
 
-static enum rf_code read_step(struct rf_normal *n, const struct rf_jvalue *json, int depth, struct rf_err *e)
+enum rf_code rf_metaspace_read(const struct rf_jvalue *json, char **mark, size_t *n, enum rf_scheme *scheme,
+                               bool *split, struct rf_err *e)
 {
-	static const struct { const char *name; enum kind kind; utf8proc_option_t form; } known[] = {
-		{ "NFC", UNICODE, UTF8PROC_STABLE | UTF8PROC_COMPOSE },
-		{ "NFD", UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE },
-		{ "NFKC", UNICODE, UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT },
-		{ "NFKD", UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT },
-		{ "Lowercase", LOWERCASE, 0 }, { "Strip", STRIP, 0 },
-		{ "Prepend", PREPEND, 0 }, { "Replace", REPLACE, 0 },
-	};
-	struct rf_jvalue v, list;
-	struct step *s;
-	enum rf_code rc = RF_OK;
-	char *name, q[40];
-	size_t len, k = 0;
+	static const char *const words[] = { "always", "first", "never", NULL };
+	enum rf_code rc = rf_character_read(json, "replacement", mark, n, e);
+	bool prefix;
+	int i;
+
+	/* files of before 2023 have a flag instead of the scheme */
+	if (rc != RF_OK || (rc = rf_flag_maybe(json, "add_prefix_space", true, &prefix, e)) != RF_OK ||
+	    (rc = rf_word_read(json, "prepend_scheme", words, prefix ? RF_ALWAYS : RF_NEVER, &i, e)) != RF_OK)
+		return rc;
+	*scheme = (enum rf_scheme)i;
+	return rf_flag_maybe(json, "split", true, split, e);
+}
+
+static enum rf_code read_parts(const struct rf_parts *p, const struct rf_jvalue *json, int depth,
+                               struct rf_err *e)
+{
+	struct rf_jvalue list, v = { NULL, 0 };
+	enum rf_code rc;
+	char *type, q[40];
+	int kind = 0;
+	size_t n;
 
 	if (!rf_jscan_is_object(json))
-		return rf_fail(e, RF_EDATA, "a normalizer is %s, not an object", rf_jscan_kind(json));
-	if ((rc = rf_string_read(json, "type", &name, &len, e)) != RF_OK)
+		return rf_fail(e, RF_EDATA, "a %s is %s, not an object", p->what, rf_jscan_kind(json));
+	if ((rc = rf_string_read(json, "type", &type, &n, e)) != RF_OK)
 		return rc;
-	if (!strcmp(name, "Sequence")) {
-		free(name);
+	while (p->types[kind] && strcmp(type, p->types[kind]))
+		kind++;
+	if (!strcmp(type, "Sequence")) {
 		if (depth > 8)
-			return rf_fail(e, RF_EDATA, "normalizers are nested too deep");
-		if ((rc = rf_jscan_get(json, "normalizers", &list, e)) != RF_OK)
-			return rc;
-		if (!rf_jscan_is_list(&list))
-			return rf_fail(e, RF_EDATA, "'normalizers' is %s, not a list", rf_jscan_kind(&list));
-		for (v.s = NULL; rc == RF_OK && rf_jscan_next(&list, NULL, &v);)
-			rc = read_step(n, &v, depth + 1, e);
-		return rc;
+			rc = rf_fail(e, RF_EDATA, "%ss are nested too deep", p->what);
+		else if ((rc = rf_jscan_get(json, p->list, &list, e)) == RF_OK && !rf_jscan_is_list(&list))
+			rc = rf_fail(e, RF_EDATA, "'%s' is %s, not a list", p->list, rf_jscan_kind(&list));
+		while (rc == RF_OK && rf_jscan_next(&list, NULL, &v))
+			rc = read_parts(p, &v, depth + 1, e);
+	} else if (!p->types[kind]) {
+		rc = rf_fail(e, RF_EMODEL, "the %s '%s' is not supported", p->what,
+		             rf_quote(q, sizeof q, type, n));
+	} else {
+		rc = p->read(p->to, json, kind, e);
 	}
-	while (k < sizeof known / sizeof *known && strcmp(name, known[k].name))
-		k++;
-	if (k == sizeof known / sizeof *known)
-		rc = rf_fail(e, RF_EMODEL, "the normalizer '%s' is not supported",
-		             rf_quote(q, sizeof q, name, len));
-	free(name);
-	if (rc == RF_OK && n->n++ == STEPS)
-		rc = rf_fail(e, RF_EMODEL, "more than %d normalizers are not supported", STEPS);
-	if (rc != RF_OK)
-		return rc;
+	free(type);
+	return rc;
+}
+
+enum rf_code rf_parts_read(const struct rf_parts *p, const struct rf_jvalue *json, struct rf_err *e)
+{
+	return rf_is_absent(json) ? RF_OK : read_parts(p, json, 0, e);
+}
+
+static const char *const types[] = { "NFC",   "NFD",     "NFKC",    "NFKD", "Lowercase",
+                                     "Strip", "Prepend", "Replace", NULL };
+
+/* Reads the normalizer of types[k]. */
+static enum rf_code read_step(void *normal, const struct rf_jvalue *json, int k, struct rf_err *e)
+{
+	static const struct { enum kind kind; utf8proc_option_t form; } known[] = {
+		{ UNICODE, UTF8PROC_STABLE | UTF8PROC_COMPOSE },
+		{ UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE },
+		{ UNICODE, UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT },
+		{ UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT },
+		{ LOWERCASE, 0 }, { STRIP, 0 }, { PREPEND, 0 }, { REPLACE, 0 },
+	};
+	struct rf_normal *n = normal;
+	struct rf_jvalue v;
+	struct step *s;
+	enum rf_code rc = RF_OK;
+
+	if (n->n++ == STEPS)
+		return rf_fail(e, RF_EMODEL, "more than %d normalizers are not supported", STEPS);
 	if (!(s = calloc(1, sizeof *s)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	*n->last = s;
@@ -205,14 +236,13 @@ static enum rf_code read_step(struct rf_normal *n, const struct rf_jvalue *json,
 enum rf_code rf_normal_read(struct rf_normal **out, const struct rf_jvalue *json, struct rf_err *e)
 {
 	struct rf_normal *n = calloc(1, sizeof *n);
-	enum rf_code rc = RF_OK;
+	enum rf_code rc;
 
 	*out = n;
 	if (!n)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	n->last = &n->first;
-	if (json->s && *json->s != 'n')
-		rc = read_step(n, json, 0, e);
+	rc = rf_parts_read(&(struct rf_parts){ "normalizer", "normalizers", types, read_step, n }, json, e);
 	if (rc != RF_OK) {
 		rf_normal_free(n);
 		*out = NULL;
@@ -570,3 +600,14 @@ enum rf_code rf_normal_apply(const struct rf_normal *n, struct rf_pattern_work *
 }
 
 size_t rf_growth_most(size_t n) { return RF_GROWTH_TIMES * n + RF_GROWTH_MORE; }
+
+void rf_add_valid(struct rf_buf *to, const void *text, size_t n, int32_t least)
+{
+	const char *s = text;
+	int32_t c;
+
+	for (size_t i = 0, len; i < n; i += len) {
+		len = rf_utf8_next(s + i, n - i, &c);
+		rf_buf_add(to, c < least ? "\xEF\xBF\xBD" : s + i, c < least ? 3 : len);
+	}
+}

@@ -60,6 +60,28 @@ enum rf_code rf_character_read(const struct rf_jvalue *object, const char *key, 
 enum rf_code rf_pattern_read(struct rf_pattern **p, const struct rf_jvalue *json, struct rf_err *e);
 enum rf_code rf_string_read(const struct rf_jvalue *object, const char *key, char **text, size_t *n,
                             struct rf_err *e);
+/* Reads the members of Metaspace, which a pre-tokenizer and a decoder have: the mark of a blank, malloc'd, *n
+ * bytes; when a mark is put before a text; whether a mark begins a piece. */
+enum rf_scheme { RF_ALWAYS, RF_FIRST, RF_NEVER };
+enum rf_code rf_metaspace_read(const struct rf_jvalue *json, char **mark, size_t *n, enum rf_scheme *scheme,
+                               bool *split, struct rf_err *e);
+
+/* How a value of tokenizer.json is read that is null, one part, or a Sequence of parts.  what: "decoder";
+ * list: the key of a Sequence's list; types: those that are supported, with NULL at the end; read() reads one
+ * part into `to`; type: its index in types. */
+struct rf_parts {
+	const char *what, *list;
+	const char *const *types;
+	enum rf_code (*read)(void *to, const struct rf_jvalue *json, int type, struct rf_err *e);
+	void *to;
+};
+/* Reads the parts in their order.  Errors: RF_EMODEL: a part has another type, which the sentence names;
+ * RF_EDATA: it is malformed; those of p->read(). */
+enum rf_code rf_parts_read(const struct rf_parts *p, const struct rf_jvalue *json, struct rf_err *e);
+
+/* Appends text in which U+FFFD stands for each piece that is no character, and for a character below
+ * `least`. */
+void rf_add_valid(struct rf_buf *to, const void *s, size_t n, int32_t least);
 /* Appends s to `to`, with each match replaced by `with`.  most: the bytes that `to` may have in all.  Errors:
  * RF_EDATA: a pattern fails, or the limit is exceeded; RF_ENOMEM. */
 enum rf_code rf_pattern_replace(const struct rf_pattern *p, struct rf_pattern_work *w, const char *s,

@@ -161,7 +161,5 @@ enum rf_code rf_pattern_next(struct rf_matches *m, bool *found, size_t *at, size
 
 bool rf_is_white_space(int32_t c)
 {
-	return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-	       (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-	       c == 0x3000;
+	return rf_utf8_blank(c) && (c < 0x1C || c > 0x1F); /* Python's has four separators, too */
 }

@@ -11,7 +11,6 @@
 
 enum kind { SPLIT, DIGITS, METASPACE, BYTE_LEVEL };
 enum behavior { REMOVED, ISOLATED, MERGED_WITH_PREVIOUS, MERGED_WITH_NEXT, CONTIGUOUS };
-enum scheme { ALWAYS, FIRST, NEVER };
 enum { STEPS = 16 };
 
 struct step {
@@ -20,7 +19,7 @@ struct step {
 	bool invert;
 	struct rf_pattern *pattern;   /* of SPLIT; of BYTE_LEVEL, where it divides, GPT-2's */
 	bool individual;              /* of DIGITS */
-	enum scheme scheme;           /* of METASPACE */
+	enum rf_scheme scheme;           /* of METASPACE */
 	bool split;
 	char *mark;                   /* what stands for a blank */
 	size_t mark_n;
@@ -60,21 +59,6 @@ static enum rf_code read_split(struct step *s, const struct rf_jvalue *json, str
 	return rf_flag_read(json, "invert", false, &s->invert, e);
 }
 
-static enum rf_code read_metaspace(struct step *s, const struct rf_jvalue *json, struct rf_err *e)
-{
-	static const char *const words[] = { "always", "first", "never", NULL };
-	enum rf_code rc = rf_character_read(json, "replacement", &s->mark, &s->mark_n, e);
-	bool prefix;
-	int i;
-
-	/* files of before 2023 have a flag instead of the scheme */
-	if (rc != RF_OK || (rc = rf_flag_maybe(json, "add_prefix_space", true, &prefix, e)) != RF_OK ||
-	    (rc = rf_word_read(json, "prepend_scheme", words, prefix ? ALWAYS : NEVER, &i, e)) != RF_OK)
-		return rc;
-	s->scheme = (enum scheme)i;
-	return rf_flag_maybe(json, "split", true, &s->split, e);
-}
-
 static enum rf_code read_byte_level(struct step *s, const struct rf_jvalue *json, struct rf_err *e)
 {
 	static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
@@ -90,52 +74,24 @@ static enum rf_code read_byte_level(struct step *s, const struct rf_jvalue *json
 	return divides ? rf_pattern_new(&s->pattern, gpt2, sizeof gpt2 - 1, false, e) : RF_OK;
 }
 
-static enum rf_code read_step(struct rf_pieces *p, const struct rf_jvalue *json, int depth, struct rf_err *e)
-{
-	static const char *const words[] = { "Split", "Digits", "Metaspace", "ByteLevel", NULL };
-	struct rf_jvalue v, list;
-	struct step *s = &p->step[p->n];
-	enum rf_code rc;
-	char *name, q[40];
-	size_t len;
-	int kind = 0;
+static const char *const types[] = { "Split", "Digits", "Metaspace", "ByteLevel", NULL };
 
-	if (!rf_jscan_is_object(json))
-		return rf_fail(e, RF_EDATA, "a pre-tokenizer is %s, not an object", rf_jscan_kind(json));
-	if ((rc = rf_string_read(json, "type", &name, &len, e)) != RF_OK)
-		return rc;
-	if (!strcmp(name, "Sequence")) {
-		free(name);
-		if (depth > 8)
-			return rf_fail(e, RF_EDATA, "pre-tokenizers are nested too deep");
-		if ((rc = rf_jscan_get(json, "pretokenizers", &list, e)) != RF_OK)
-			return rc;
-		if (!rf_jscan_is_list(&list))
-			return rf_fail(e, RF_EDATA, "'pretokenizers' is %s, not a list",
-			               rf_jscan_kind(&list));
-		for (v.s = NULL; rc == RF_OK && rf_jscan_next(&list, NULL, &v);)
-			rc = read_step(p, &v, depth + 1, e);
-		return rc;
-	}
-	while (words[kind] && strcmp(name, words[kind]))
-		kind++;
-	if (!words[kind])
-		rc = rf_fail(e, RF_EMODEL, "the pre-tokenizer '%s' is not supported",
-		             rf_quote(q, sizeof q, name, len));
-	else if (rf_pieces_byte_level(p))
-		rc = rf_fail(e, RF_EMODEL, "the pre-tokenizer '%s' after ByteLevel is not supported",
-		             words[kind]);
-	else if (p->n == STEPS)
-		rc = rf_fail(e, RF_EMODEL, "more than %d pre-tokenizers are not supported", STEPS);
-	free(name);
-	if (rc != RF_OK)
-		return rc;
+static enum rf_code read_step(void *pieces, const struct rf_jvalue *json, int kind, struct rf_err *e)
+{
+	struct rf_pieces *p = pieces;
+	struct step *s = &p->step[p->n];
+
+	if (rf_pieces_byte_level(p))
+		return rf_fail(e, RF_EMODEL, "the pre-tokenizer '%s' after ByteLevel is not supported",
+		               types[kind]);
+	if (p->n == STEPS)
+		return rf_fail(e, RF_EMODEL, "more than %d pre-tokenizers are not supported", STEPS);
 	p->n++;
 	s->kind = (enum kind)kind;
 	if (s->kind == SPLIT)
 		return read_split(s, json, e);
 	if (s->kind == METASPACE)
-		return read_metaspace(s, json, e);
+		return rf_metaspace_read(json, &s->mark, &s->mark_n, &s->scheme, &s->split, e);
 	if (s->kind == BYTE_LEVEL)
 		return read_byte_level(s, json, e);
 	return rf_flag_read(json, "individual_digits", false, &s->individual, e);
@@ -144,13 +100,13 @@ static enum rf_code read_step(struct rf_pieces *p, const struct rf_jvalue *json,
 enum rf_code rf_pieces_read(struct rf_pieces **out, const struct rf_jvalue *json, struct rf_err *e)
 {
 	struct rf_pieces *p = calloc(1, sizeof *p);
-	enum rf_code rc = RF_OK;
+	enum rf_code rc;
 
 	*out = p;
 	if (!p)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	if (json->s && *json->s != 'n')
-		rc = read_step(p, json, 0, e);
+	rc = rf_parts_read(&(struct rf_parts){ "pre-tokenizer", "pretokenizers", types, read_step, p }, json,
+	                   e);
 	if (rc != RF_OK) {
 		rf_pieces_free(p);
 		*out = NULL;
@@ -178,7 +134,7 @@ int rf_pieces_prefix_space(const struct rf_pieces *p)
 		return p->step[p->n - 1].prefix_space;
 	for (int i = 0; i < p->n; i++)
 		if (p->step[i].kind == METASPACE)
-			return p->step[i].scheme != NEVER;
+			return p->step[i].scheme != RF_NEVER;
 	return -1;
 }
 
@@ -352,7 +308,7 @@ static enum rf_code metaspace(const struct walk *t, int i, const char *s, size_t
 	to->n = 0;
 	for (size_t k = 0; k < n && k < head; k++) /* blanks of the head become marks, too */
 		marks += s[k] == ' ';
-	if ((step->scheme == ALWAYS || (step->scheme == FIRST && head)) && n && *s != ' ' &&
+	if ((step->scheme == RF_ALWAYS || (step->scheme == RF_FIRST && head)) && n && *s != ' ' &&
 	    !begins_with(s, n, step->mark, m)) {
 		rf_buf_add(to, step->mark, m);
 		head += head ? m : 0;

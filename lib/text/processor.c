@@ -10,7 +10,11 @@
 #include "text/processor.h"
 
 /* In a list of parts: the mark of the text; the end of a part.  A list has at most MOST numbers. */
-enum { TEXT = -1, END = -2, MOST = 4096, DEPTH = 8 };
+enum { TEXT = -1, END = -2, MOST = 4096 };
+
+enum { BYTE_LEVEL, TEMPLATE, BERT, ROBERTA };
+static const char *const types[] = { "ByteLevel", "TemplateProcessing", "BertProcessing",
+                                     "RobertaProcessing", NULL };
 
 static size_t count(const struct rf_id_list *ids, int32_t id)
 {
@@ -171,40 +175,15 @@ static enum rf_code run_bert(const struct rf_jvalue *json, bool roberta, const s
 }
 
 /* Runs one post-processor on the parts, which it replaces. */
-static enum rf_code run(const struct rf_jvalue *json, int depth, struct rf_id_list *parts, struct rf_err *e)
+static enum rf_code run(void *of, const struct rf_jvalue *json, int type, struct rf_err *e)
 {
-	struct rf_jvalue list, v = { NULL, 0 };
-	struct rf_id_list to = { 0 };
+	struct rf_id_list *parts = of, to = { 0 };
 	enum rf_code rc;
-	char *type, q[40];
-	bool made = false;
-	size_t n;
 
-	if (!rf_jscan_is_object(json))
-		return rf_fail(e, RF_EDATA, "a post-processor is %s, not an object", rf_jscan_kind(json));
-	if ((rc = rf_string_read(json, "type", &type, &n, e)) != RF_OK)
-		return rc;
-	if (!strcmp(type, "Sequence")) {
-		if (depth == DEPTH)
-			rc = rf_fail(e, RF_EDATA, "post-processors are nested too deep");
-		else if ((rc = rf_jscan_get(json, "processors", &list, e)) == RF_OK &&
-		         !rf_jscan_is_list(&list))
-			rc = rf_fail(e, RF_EDATA, "'processors' is %s, not a list", rf_jscan_kind(&list));
-		while (rc == RF_OK && rf_jscan_next(&list, NULL, &v))
-			rc = run(&v, depth + 1, parts, e);
-	} else if (!strcmp(type, "TemplateProcessing")) {
-		rc = run_template(json, parts, &to, e);
-		made = true;
-	} else if (!strcmp(type, "BertProcessing") || !strcmp(type, "RobertaProcessing")) {
-		rc = run_bert(json, *type == 'R', parts, &to, e);
-		made = true;
-	} else if (strcmp(type, "ByteLevel")) {
-		rc = rf_fail(e, RF_EMODEL, "the post-processor '%s' is not supported",
-		             rf_quote(q, sizeof q, type, n));
-	}
-	free(type);
-	if (!made)
-		return rc;
+	if (type == BYTE_LEVEL)
+		return RF_OK;
+	rc = type == TEMPLATE ? run_template(json, parts, &to, e)
+	                      : run_bert(json, type == ROBERTA, parts, &to, e);
 	if (rc == RF_OK && count(&to, TEXT) != 1)
 		rc = rf_fail(e, RF_EMODEL, "a post-processor that puts the text %s is not supported",
 		             count(&to, TEXT) ? "several times" : "nowhere");
@@ -221,7 +200,8 @@ enum rf_code rf_processor_read(const struct rf_jvalue *json, struct rf_id_list *
 	if (rf_is_absent(json))
 		return RF_OK;
 	if ((rc = rf_id_list_add(&parts, (int32_t[]){ TEXT, END }, 2, e)) == RF_OK)
-		rc = run(json, 0, &parts, e);
+		rc = rf_parts_read(&(struct rf_parts){ "post-processor", "processors", types, run, &parts },
+		                   json, e);
 	for (size_t i = 0; rc == RF_OK && parts.p[i] != TEXT; i++)
 		if (parts.p[i] != END)
 			rc = rf_id_list_add(before, &parts.p[i], 1, e);

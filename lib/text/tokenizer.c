@@ -6,14 +6,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/buf.h"
-#include "base/utf8.h"
+#include "base/memory.h"
 #include "base/warn.h"
 #include "io/file.h"
 #include "io/jscan.h"
 #include "io/lines.h"
 #include "io/steps.h"
 #include "model/config.h"
+#include "text/normal.h"
 #include "text/tokenizer_kind.h"
 
 static const struct rf_tokenizer_kind *const kinds[] = { &rf_tokenizer_kind_bytes, &rf_tokenizer_kind_json,
@@ -527,11 +527,37 @@ const int32_t *rf_tokenizer_before(const struct rf_tokenizer *t, size_t *n)
 	return t->before;
 }
 
-
-enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
-                                 size_t *count, size_t *cap, struct rf_err *e)
+enum rf_code rf_id_list_add(struct rf_id_list *ids, const int32_t *more, size_t n, struct rf_err *e)
 {
-	return t->kind->encode(t, text, n, ids, count, cap, e);
+	size_t need, cap = ids->cap;
+
+	if (!n)
+		return RF_OK;
+	if (__builtin_add_overflow(ids->n, n, &need))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (need > cap) {
+		int32_t *p;
+
+		cap = need + need / 2 + 64;
+		if (cap > SIZE_MAX / sizeof *p || !(p = realloc(ids->p, cap * sizeof *p)))
+			return rf_fail(e, RF_ENOMEM, "out of memory");
+		ids->p = p;
+		ids->cap = cap;
+	}
+	memcpy(ids->p + ids->n, more, n * sizeof *more);
+	ids->n = need;
+	return RF_OK;
+}
+
+enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n,
+                                 struct rf_id_list *ids, struct rf_err *e)
+{
+	const size_t before = ids->n;
+	enum rf_code rc = t->kind->encode(t, text, n, ids, e);
+
+	if (rc != RF_OK)
+		ids->n = before;
+	return rc;
 }
 
 enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
@@ -542,17 +568,6 @@ enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *id
 	return t->kind->decode(t, ids, count, true, text, n, &held, e);
 }
 
-/* What is no character, or NUL, becomes U+FFFD. */
-static void add_valid(struct rf_buf *to, const char *s, size_t n)
-{
-	int32_t c;
-
-	for (size_t i = 0, len; i < n; i += len) {
-		len = rf_utf8_next(s + i, n - i, &c);
-		rf_buf_add(to, c <= 0 ? "\xEF\xBF\xBD" : s + i, c <= 0 ? 3 : len);
-	}
-}
-
 /* Makes the caller's text from the bytes s that a kind decoded, of which the last `held` may change.  Frees
  * s. */
 static enum rf_code hand_on(char *s, size_t len, size_t held, char **text, size_t *n, size_t *final,
@@ -561,18 +576,11 @@ static enum rf_code hand_on(char *s, size_t len, size_t held, char **text, size_
 	struct rf_buf out = { 0 };
 
 	held = held < len ? held : len;
-	add_valid(&out, s, len - held);
+	rf_add_valid(&out, s, len - held, 1);
 	*final = out.n;
-	add_valid(&out, s + len - held, held);
-	*n = out.n;
-	rf_buf_add(&out, "", 1);
+	rf_add_valid(&out, s + len - held, held, 1);
 	free(s);
-	if (out.failed) {
-		rf_buf_free(&out);
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	}
-	*text = (char *)out.p;
-	return RF_OK;
+	return rf_buf_give(&out, text, n) ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory");
 }
 
 enum rf_code rf_tokenizer_text(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,

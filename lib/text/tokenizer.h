@@ -98,10 +98,14 @@ enum rf_code rf_tokenizer_fit_copy(const char *dir, const struct rf_config *cfg,
 void rf_tokenizer_fit_end(const struct rf_end_token *eos, const struct rf_config *cfg, const char *config,
                           char warning[RF_TOKENIZER_WARNING]);
 
-/* Appends the ids of n bytes of text to the array *ids, which it reallocates: *count of its *cap elements are
- * used.  Errors: RF_EDATA: a pattern of the tokenizer fails on the text; RF_ENOMEM. */
-enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
-                                 size_t *count, size_t *cap, struct rf_err *e);
+/* A list of ids that grows; all zero: empty.  The caller frees ids->p. */
+struct rf_id_list { int32_t *p; size_t n, cap; };
+enum rf_code rf_id_list_add(struct rf_id_list *ids, const int32_t *more, size_t n, struct rf_err *e);
+
+/* Appends the ids of n bytes of text to the list, and none after a failure.  Errors: RF_EDATA: a pattern of
+ * the tokenizer fails on the text; RF_ENOMEM. */
+enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n,
+                                 struct rf_id_list *ids, struct rf_err *e);
 /* Converts ids to *n bytes of text, not escaped, malloc'd into *text with a NUL behind them.  Special tokens
  * become <pad>, <eos>, <unk>, <extra_id_N>.  Errors: RF_EDATA: an id is outside the vocabulary, or a pattern
  * of the tokenizer fails on the text; RF_ENOMEM. */

@@ -21,26 +21,19 @@ static enum rf_code open_bytes(struct rf_tokenizer *t, const char *path, struct 
 	return RF_OK;
 }
 
-static enum rf_code encode_bytes(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
-                                 size_t *count, size_t *cap, struct rf_err *e)
+static enum rf_code encode_bytes(const struct rf_tokenizer *t, const char *text, size_t n,
+                                 struct rf_id_list *ids, struct rf_err *e)
 {
-	size_t need, bytes;
+	int32_t some[256];
+	enum rf_code rc = RF_OK;
 
 	(void)t;
-	if (__builtin_add_overflow(*count, n, &need) || __builtin_add_overflow(need, 1, &need) ||
-	    __builtin_mul_overflow(need, sizeof **ids, &bytes))
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	if (need > *cap) {
-		int32_t *p = realloc(*ids, bytes);
-		if (!p)
-			return rf_fail(e, RF_ENOMEM, "out of memory (wanted %zu bytes)", bytes);
-		*ids = p;
-		*cap = need;
+	for (size_t i = 0, k; i < n && rc == RF_OK; i += k) {
+		for (k = 0; k < 256 && k < n - i; k++)
+			some[k] = (unsigned char)text[i + k] + RF_BYTES_FIRST;
+		rc = rf_id_list_add(ids, some, k, e);
 	}
-	for (size_t i = 0; i < n; i++)
-		(*ids)[*count + i] = (unsigned char)text[i] + RF_BYTES_FIRST;
-	*count += n;
-	return RF_OK;
+	return rc;
 }
 
 /* Decodes ids.  eos: the name of the end token; NULL: special tokens are left out. */

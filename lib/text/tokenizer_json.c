@@ -709,16 +709,16 @@ static void give_work(struct json *j, struct work *w)
 }
 
 /* left: the bytes that the normalizer may still make of the text; most: the ids that it may have. */
-struct call { struct json *j; struct work *w; struct rf_id_list ids; size_t left, most; };
+struct call { struct json *j; struct work *w; struct rf_id_list *ids; size_t left, most; };
 
 static enum rf_code encode_piece(void *to, const char *piece, size_t n, struct rf_err *e)
 {
 	struct call *c = to;
 
-	if (c->ids.n > c->most)
+	if (c->ids->n > c->most)
 		return rf_fail(e, RF_EDATA, "the pre-tokenizer makes more than %zu tokens of the text",
 		               c->most);
-	return rf_bpe_encode(c->j->bpe, c->w->bpe, piece, n, &c->ids, e);
+	return rf_bpe_encode(c->j->bpe, c->w->bpe, piece, n, c->ids, e);
 }
 
 /* A normalized text: its added tokens, and what lies between them. */
@@ -733,7 +733,7 @@ static enum rf_code encode_normal(struct call *c, const char *s, size_t n, size_
 			rc = rf_pieces_divide(c->j->pieces, c->w->pieces, c->w->pattern, s + done,
 			                      from - done, head > done ? head - done : 0, encode_piece, c, e);
 		if (rc == RF_OK)
-			rc = rf_id_list_add(&c->ids, &(int32_t){ t->id }, 1, e);
+			rc = rf_id_list_add(c->ids, &(int32_t){ t->id }, 1, e);
 		done = end;
 	}
 	if (rc == RF_OK && done < n)
@@ -766,7 +766,7 @@ static enum rf_code encode_text(struct call *c, const char *s, size_t n, struct 
 
 	while (rc == RF_OK && (t = rf_added_find(&c->j->added, false, s, n, &scan, done, &from, &end))) {
 		if ((rc = encode_between(c, s + done, from - done, !done, e)) == RF_OK)
-			rc = rf_id_list_add(&c->ids, &(int32_t){ t->id }, 1, e);
+			rc = rf_id_list_add(c->ids, &(int32_t){ t->id }, 1, e);
 		done = end;
 	}
 	return rc == RF_OK ? encode_between(c, s + done, n - done, !done, e) : rc;
@@ -775,15 +775,10 @@ static enum rf_code encode_text(struct call *c, const char *s, size_t n, struct 
 /* Bytes that are no character become U+FFFD. */
 static enum rf_code make_valid(struct rf_buf *to, const char **s, size_t *n, struct rf_err *e)
 {
-	int32_t c;
-
 	if (rf_utf8(*s, *n))
 		return RF_OK;
 	to->n = 0;
-	for (size_t i = 0, len; i < *n; i += len) {
-		len = rf_utf8_next(*s + i, *n - i, &c);
-		rf_buf_add(to, c < 0 ? "\xEF\xBF\xBD" : *s + i, c < 0 ? 3 : len);
-	}
+	rf_add_valid(to, *s, *n, 0);
 	if (to->failed)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	*s = (char *)to->p;
@@ -791,25 +786,21 @@ static enum rf_code make_valid(struct rf_buf *to, const char **s, size_t *n, str
 	return RF_OK;
 }
 
-static enum rf_code encode_json(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
-                                size_t *count, size_t *cap, struct rf_err *e)
+static enum rf_code encode_json(const struct rf_tokenizer *t, const char *text, size_t n,
+                                struct rf_id_list *ids, struct rf_err *e)
 {
 	struct json *j = t->data;
-	struct call c = { j, take_work(j), { *ids, *count, *cap }, 0, 0 };
+	struct call c = { j, take_work(j), ids, 0, 0 };
 	enum rf_code rc;
 
 	if (!c.w)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if ((rc = make_valid(&c.w->valid, &text, &n, e)) == RF_OK) {
 		c.left = rf_growth_most(n);
-		c.most = c.ids.n + c.left;
+		c.most = ids->n + c.left;
 		rc = encode_text(&c, text, n, e);
 	}
 	give_work(j, c.w);
-	*ids = c.ids.p;
-	*cap = c.ids.cap;
-	if (rc == RF_OK)
-		*count = c.ids.n;
 	return rc;
 }
 
@@ -861,20 +852,15 @@ static enum rf_code decode_json(const struct rf_tokenizer *t, const int32_t *ids
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	if (rc == RF_OK && (rc = tokens_of(t, ids, count, special, &texts, e)) == RF_OK)
 		rc = rf_decoders_apply(j->decoders, w->pattern, &texts, e);
-	rf_buf_add(&texts.text, "", 1);
-	if (rc == RF_OK && texts.text.failed)
-		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	if (w)
 		give_work(j, w);
 	free(texts.end);
-	if (rc != RF_OK) {
-		rf_buf_free(&texts.text);
-		return rc;
-	}
-	*text = (char *)texts.text.p;
-	*n = texts.text.n - 1;
 	*held = texts.held;
-	return RF_OK;
+	if (rc != RF_OK)
+		rf_buf_free(&texts.text);
+	else if (!rf_buf_give(&texts.text, text, n))
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	return rc;
 }
 
 static void close_json(struct rf_tokenizer *t)

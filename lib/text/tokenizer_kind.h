@@ -18,8 +18,8 @@ struct rf_tokenizer_kind {
 	enum rf_code (*end)(const char *path, struct rf_end_token *eos, struct rf_err *e);
 	/* forgets those tokens from this id on that t->own does not count; NULL: t->own counts all */
 	void (*limit)(struct rf_tokenizer *t, int vocab);
-	enum rf_code (*encode)(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
-	                       size_t *count, size_t *cap, struct rf_err *e);
+	enum rf_code (*encode)(const struct rf_tokenizer *t, const char *text, size_t n,
+	                       struct rf_id_list *ids, struct rf_err *e);
 	/* special: special tokens become their names, else nothing.  *held: bytes at the end that
 	   stand for an incomplete character */
 	enum rf_code (*decode)(const struct rf_tokenizer *t, const int32_t *ids, size_t count, bool special,

@@ -3,10 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "io/file.h"
-#include "text/bpe.h"
 #include "text/sentencepiece.h"
 #include "text/sentencepiece_check.h"
 #include "text/special.h"
@@ -91,22 +90,17 @@ static enum rf_code open_model(struct rf_tokenizer *t, const char *path, struct 
 	return read_special(t, path, e);
 }
 
-static enum rf_code encode_model(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
-                                 size_t *count, size_t *cap, struct rf_err *e)
+static enum rf_code encode_model(const struct rf_tokenizer *t, const char *text, size_t n,
+                                 struct rf_id_list *ids, struct rf_err *e)
 {
-	struct rf_id_list all = { *ids, *count, *cap };
 	size_t more;
 	int32_t *made = rf_sentencepiece_encode(t->data, text, n, &more);
 	enum rf_code rc;
 
 	if (!made)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	rc = rf_id_list_add(&all, made, more, e);
+	rc = rf_id_list_add(ids, made, more, e);
 	free(made);
-	*ids = all.p;
-	*cap = all.cap;
-	if (rc == RF_OK)
-		*count = all.n;
 	return rc;
 }
 
@@ -164,15 +158,8 @@ static enum rf_code decode_model(const struct rf_tokenizer *t, const int32_t *id
 		rf_buf_add(&out, run, len);
 		free(run);
 	}
-	rf_buf_add(&out, "", 1);
-	if (out.failed) {
-		rf_buf_free(&out);
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	}
-	*text = (char *)out.p;
-	*n = out.n - 1;
 	*held = 0; /* names follow, or the caller wants them */
-	return RF_OK;
+	return rf_buf_give(&out, text, n) ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory");
 }
 
 static void close_model(struct rf_tokenizer *t) { rf_sentencepiece_close(t->data); }

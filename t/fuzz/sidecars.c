@@ -62,18 +62,18 @@ static void begin(void)
 static void encode(const struct rf_tokenizer *t)
 {
 	static const char text[] = "ab<e> <f> <g>  <E>[PAD]b";
-	int32_t *ids = NULL;
-	size_t count = 0, cap = 0, len;
+	struct rf_id_list ids = { 0 };
+	size_t len;
 	char *back;
 
 	insist(rf_tokenizer_eos(t) < rf_tokenizer_vocab(t), "the end token");
-	if (rf_tokenizer_encode(t, text, sizeof text - 1, &ids, &count, &cap, NULL) == RF_OK) {
-		for (size_t i = 0; i < count; i++)
-			insist(ids[i] >= 0 && ids[i] < rf_tokenizer_vocab(t), "an id outside the vocabulary");
-		if (rf_tokenizer_decode(t, ids, count, &back, &len, NULL) == RF_OK)
+	if (rf_tokenizer_encode(t, text, sizeof text - 1, &ids, NULL) == RF_OK) {
+		for (size_t i = 0; i < ids.n; i++)
+			insist(ids.p[i] >= 0 && ids.p[i] < rf_tokenizer_vocab(t), "an id outside the vocabulary");
+		if (rf_tokenizer_decode(t, ids.p, ids.n, &back, &len, NULL) == RF_OK)
 			free(back);
 	}
-	free(ids);
+	free(ids.p);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

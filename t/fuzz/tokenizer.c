@@ -23,21 +23,21 @@ static void read_back(const struct rf_tokenizer *t, const int32_t *ids, size_t c
 
 static void use(const struct rf_tokenizer *t, const char *text, size_t n)
 {
-	int32_t *ids = NULL;
-	size_t count = 0, cap = 0, len;
+	struct rf_id_list ids = { 0 };
+	size_t len;
 	struct rf_err e;
 	char *back;
 
 	insist(rf_tokenizer_vocab(t) >= 0 && rf_tokenizer_eos(t) < rf_tokenizer_vocab(t),
 	       "the vocabulary's size");
-	if (rf_tokenizer_encode(t, text, n, &ids, &count, &cap, &e) == RF_OK) {
-		for (size_t i = 0; i < count; i++)
-			insist(ids[i] >= 0 && ids[i] < rf_tokenizer_vocab(t), "an id outside the vocabulary");
-		if (rf_tokenizer_decode(t, ids, count, &back, &len, &e) == RF_OK)
+	if (rf_tokenizer_encode(t, text, n, &ids, &e) == RF_OK) {
+		for (size_t i = 0; i < ids.n; i++)
+			insist(ids.p[i] >= 0 && ids.p[i] < rf_tokenizer_vocab(t), "an id outside the vocabulary");
+		if (rf_tokenizer_decode(t, ids.p, ids.n, &back, &len, &e) == RF_OK)
 			free(back);
-		read_back(t, ids, count);
+		read_back(t, ids.p, ids.n);
 	}
-	free(ids);
+	free(ids.p);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

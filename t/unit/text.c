@@ -76,9 +76,10 @@ static void test_bytes(void)
 {
 	struct rf_tokenizer *t;
 	char all[256], hash[17], *text;
-	int32_t *ids = NULL, special[] = { 0, 1, 2, 3 + 'x', 259, 383 }, bad[] = { -1, 384, INT32_MIN,
+	struct rf_id_list ids = { 0 };
+	int32_t special[] = { 0, 1, 2, 3 + 'x', 259, 383 }, bad[] = { -1, 384, INT32_MIN,
 	                                                                           INT32_MAX };
-	size_t count = 0, cap = 0, n;
+	size_t n;
 	bool good = true;
 
 	ok(rf_tokenizer_bytes(&t, &err) == RF_OK, "the byte tokenizer opens");
@@ -89,12 +90,12 @@ static void test_bytes(void)
 	for (int i = 0; i < 256; i++)
 		all[i] = (char)i;
 	for (int i = 0; i < 3; i++)
-		good = good && rf_tokenizer_encode(t, all, sizeof all, &ids, &count, &cap, &err) == RF_OK &&
-		       count == 256u * (unsigned)(i + 1);
-	for (size_t i = 0; i < count; i++)
-		good = good && ids[i] == (int32_t)(i % 256) + 3;
+		good = good && rf_tokenizer_encode(t, all, sizeof all, &ids, &err) == RF_OK &&
+		       ids.n == 256u * (unsigned)(i + 1);
+	for (size_t i = 0; i < ids.n; i++)
+		good = good && ids.p[i] == (int32_t)(i % 256) + 3;
 	ok(good, "every byte is its value + 3, and ids are appended");
-	good = rf_tokenizer_decode(t, ids + 256, 256, &text, &n, &err) == RF_OK && n == 256 &&
+	good = rf_tokenizer_decode(t, ids.p + 256, 256, &text, &n, &err) == RF_OK && n == 256 &&
 	       !memcmp(text, all, 256);
 	ok(good, "decoding what was encoded gives back every byte");
 	free(text);
@@ -109,7 +110,7 @@ static void test_bytes(void)
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		ok(rf_tokenizer_decode(t, &bad[i], 1, &text, &n, &err) == RF_EDATA,
 		   "id %d is outside the vocabulary", (int)bad[i]);
-	free(ids);
+	free(ids.p);
 	rf_tokenizer_free(t);
 }
 

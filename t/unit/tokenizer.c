@@ -33,20 +33,18 @@ static void show(const char *what, const json_t *text, const int32_t *ids, size_
 
 static bool encodes(const struct rf_tokenizer *t, const json_t *text, const int32_t *want, size_t n)
 {
-	int32_t *ids = NULL;
-	size_t count = 0, cap = 0;
+	struct rf_id_list ids = { 0 };
 	struct rf_err e;
 	bool same;
 
-	if (rf_tokenizer_encode(t, json_string_value(text), json_string_length(text), &ids, &count, &cap,
-	                        &e) != RF_OK)
+	if (rf_tokenizer_encode(t, json_string_value(text), json_string_length(text), &ids, &e) != RF_OK)
 		die(&e);
-	same = count == n && (!n || !memcmp(ids, want, n * sizeof *ids));
+	same = ids.n == n && (!n || !memcmp(ids.p, want, n * sizeof *ids.p));
 	if (!same) {
 		show("want", text, want, n);
-		show("have", text, ids, count);
+		show("have", text, ids.p, ids.n);
 	}
-	free(ids);
+	free(ids.p);
 	return same;
 }
 
