@@ -498,27 +498,6 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 	return words;
 }
 
-/* A number is one in the history too; anything else is its text. */
-static enum rf_code record(struct rf_head *head, const struct rf_opt *o, struct rf_err *e)
-{
-	const char *const name = o->name, *text;
-	char buf[RF_OPT_VALUE];
-	size_t n;
-
-	if (o->kind == RF_OPT_LIST)
-		return rf_head_option_list(head, name, o->to, e);
-	if (!(text = rf_opt_value(o, 17, buf, &n)))
-		return RF_OK;
-	switch (o->kind) {
-	case RF_OPT_FLAG: return rf_head_option_bool(head, name, *(bool *)o->to, e);
-	case RF_OPT_INT:  return rf_head_option_int(head, name, *(int *)o->to, e);
-	case RF_OPT_U64:
-	case RF_OPT_SIZE: return rf_head_option_uint(head, name, *(uint64_t *)o->to, e);
-	case RF_OPT_REAL: return rf_head_option_real(head, name, *(double *)o->to, e);
-	default:          return rf_head_option_text(head, name, text, n, e);
-	}
-}
-
 enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, struct rf_err *e)
 {
 	enum rf_code rc = rf_head_stage(head, cli->name, RF_VERSION, e);
@@ -526,6 +505,6 @@ enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, stru
 	for (const struct rf_opt *const *t = cli->opts; *t && rc == RF_OK; t++)
 		for (const struct rf_opt *o = *t; o->name && rc == RF_OK; o++)
 			if ((o->noted & RF_OPT_RESULT) && rf_cli_in_force(o))
-				rc = record(head, o, e);
+				rc = rf_head_option(head, o, e);
 	return rc;
 }

@@ -559,14 +559,19 @@ static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, 
 static enum rf_code put_head(struct rf_out *out, uint64_t *next, bool renumber, struct rf_head *head,
                              struct rf_err *e)
 {
-	static const char note[] = "changed outside";
+	bool json = true;
+	const char *note = "changed outside";
+	const struct rf_opt options[] = {
+		{ .name = "json", .kind = RF_OPT_FLAG, .to = &json },
+		{ .name = "renumber", .kind = RF_OPT_FLAG, .to = &renumber },
+		{ .name = "note", .kind = RF_OPT_TEXT, .to = &note },
+	};
 	struct rf_buf msg = { 0 };
-	enum rf_code rc;
+	enum rf_code rc = rf_head_stage(head, "rf-cat", RF_VERSION, e);
 
-	if ((rc = rf_head_stage(head, "rf-cat", RF_VERSION, e)) != RF_OK ||
-	    (rc = rf_head_option_bool(head, "json", true, e)) != RF_OK ||
-	    (rc = rf_head_option_bool(head, "renumber", renumber, e)) != RF_OK ||
-	    (rc = rf_head_option_text(head, "note", note, strlen(note), e)) != RF_OK)
+	for (int i = 0; i < 3 && rc == RF_OK; i++)
+		rc = rf_head_option(head, &options[i], e);
+	if (rc != RF_OK)
 		return rc;
 	rf_head_encode(&msg, head);
 	rc = msg.failed ? rf_fail(e, RF_ENOMEM, "out of memory")

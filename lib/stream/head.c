@@ -128,95 +128,45 @@ enum rf_code rf_head_stage(struct rf_head *h, const char *tool, const char *vers
 	return y->done.failed || y->stage.failed ? no_memory(e) : RF_OK;
 }
 
-/* Begins an option of the newest stage; its value is packed next. */
-static struct history *option(struct rf_head *h, msgpack_packer *pk, const char *name)
-{
-	struct history *y = h->history;
-
-	rf_pack_init(pk, &y->options);
-	rf_pack_text(pk, name);
-	y->option_count++;
-	return y;
-}
-
-static enum rf_code packed(const struct history *y, struct rf_err *e)
-{
-	return y->options.failed ? no_memory(e) : RF_OK;
-}
-
-enum rf_code rf_head_option_bool(struct rf_head *h, const char *name, bool v, struct rf_err *e)
-{
-	msgpack_packer pk;
-	struct history *y = option(h, &pk, name);
-
-	if (v)
-		msgpack_pack_true(&pk);
-	else
-		msgpack_pack_false(&pk);
-	return packed(y, e);
-}
-
-enum rf_code rf_head_option_int(struct rf_head *h, const char *name, int64_t v, struct rf_err *e)
-{
-	msgpack_packer pk;
-	struct history *y = option(h, &pk, name);
-
-	msgpack_pack_int64(&pk, v);
-	return packed(y, e);
-}
-
-enum rf_code rf_head_option_uint(struct rf_head *h, const char *name, uint64_t v, struct rf_err *e)
-{
-	msgpack_packer pk;
-	struct history *y = option(h, &pk, name);
-
-	msgpack_pack_uint64(&pk, v);
-	return packed(y, e);
-}
-
-enum rf_code rf_head_option_real(struct rf_head *h, const char *name, double v, struct rf_err *e)
-{
-	msgpack_packer pk;
-	struct history *y = option(h, &pk, name);
-
-	msgpack_pack_double(&pk, v);
-	return packed(y, e);
-}
-
 static enum rf_code not_text(const char *name, struct rf_err *e)
 {
 	return rf_fail(e, RF_EUSAGE, "--%s: the value is not UTF-8, which the stream's history needs", name);
 }
 
-enum rf_code rf_head_option_text(struct rf_head *h, const char *name, const char *s, size_t n,
-                                 struct rf_err *e)
+enum rf_code rf_head_option(struct rf_head *h, const struct rf_opt *o, struct rf_err *e)
 {
+	static const struct rf_opt_list none;
+	const struct rf_opt_list *list = o->kind == RF_OPT_LIST ? o->to : &none;
+	struct history *y = h->history;
+	char buf[RF_OPT_VALUE];
+	size_t n = 0;
+	const char *text = rf_opt_value(o, 17, buf, &n);
 	msgpack_packer pk;
-	struct history *y;
-
-	if (!rf_utf8(s, n))
-		return not_text(name, e);
-	y = option(h, &pk, name);
-	rf_pack_str(&pk, s, n);
-	return packed(y, e);
-}
-
-enum rf_code rf_head_option_list(struct rf_head *h, const char *name, const struct rf_opt_list *list,
-                                 struct rf_err *e)
-{
-	msgpack_packer pk;
-	struct history *y;
 
 	for (int i = 0; i < list->n; i++)
 		if (!rf_utf8(list->s[i], strlen(list->s[i])))
-			return not_text(name, e);
-	if (!list->n)
+			return not_text(o->name, e);
+	if (!text && !list->n)
 		return RF_OK;
-	y = option(h, &pk, name);
-	msgpack_pack_array(&pk, (size_t)list->n);
-	for (int i = 0; i < list->n; i++)
-		rf_pack_text(&pk, list->s[i]);
-	return packed(y, e);
+	if (text && !rf_utf8(text, n))
+		return not_text(o->name, e);
+	rf_pack_init(&pk, &y->options);
+	rf_pack_text(&pk, o->name);
+	y->option_count++;
+	switch (o->kind) {
+	case RF_OPT_FLAG: *text == 'y' ? msgpack_pack_true(&pk) : msgpack_pack_false(&pk); break;
+	case RF_OPT_INT:  msgpack_pack_int(&pk, *(const int *)o->to); break;
+	case RF_OPT_U64:
+	case RF_OPT_SIZE: msgpack_pack_uint64(&pk, *(const uint64_t *)o->to); break;
+	case RF_OPT_REAL: msgpack_pack_double(&pk, *(const double *)o->to); break;
+	case RF_OPT_LIST:
+		msgpack_pack_array(&pk, (size_t)list->n);
+		for (int i = 0; i < list->n; i++)
+			rf_pack_text(&pk, list->s[i]);
+		break;
+	default: rf_pack_str(&pk, text, n);
+	}
+	return y->options.failed ? no_memory(e) : RF_OK;
 }
 
 bool rf_head_asked(const struct rf_head *h, const char *tool, const char *option, int64_t *value)

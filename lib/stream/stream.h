@@ -45,18 +45,11 @@ void rf_head_free(struct rf_head *h);
 /* A hash of all that it says but the shard: heads of shares of one stream are equal in it.  Errors:
  * RF_ENOMEM. */
 enum rf_code rf_head_hash(const struct rf_head *h, uint64_t *hash, struct rf_err *e);
-/* rf_head_stage() appends a stage to the history; the other functions then add its options, in order.  A text
- * has n bytes.  Errors: RF_ENOMEM; RF_EUSAGE: a text is not UTF-8. */
+/* rf_head_stage() appends a stage to the history; rf_head_option() then adds its options, in order.  A flag
+ * and a number are that in the history too, a list is a list of texts, and any other value is its text.  An
+ * option without a value is left out.  Errors: RF_ENOMEM; RF_EUSAGE: a text is not UTF-8. */
 enum rf_code rf_head_stage(struct rf_head *h, const char *tool, const char *version, struct rf_err *e);
-enum rf_code rf_head_option_bool(struct rf_head *h, const char *name, bool v, struct rf_err *e);
-enum rf_code rf_head_option_int(struct rf_head *h, const char *name, int64_t v, struct rf_err *e);
-enum rf_code rf_head_option_uint(struct rf_head *h, const char *name, uint64_t v, struct rf_err *e);
-enum rf_code rf_head_option_real(struct rf_head *h, const char *name, double v, struct rf_err *e);
-enum rf_code rf_head_option_text(struct rf_head *h, const char *name, const char *s, size_t n,
-                                 struct rf_err *e);
-/* of an empty list nothing is said */
-enum rf_code rf_head_option_list(struct rf_head *h, const char *name, const struct rf_opt_list *list,
-                                 struct rf_err *e);
+enum rf_code rf_head_option(struct rf_head *h, const struct rf_opt *o, struct rf_err *e);
 
 /* *value: the whole number that the history records for an option of a tool; the newest stage counts.  It
  * tells what the records will probably be like before the first one has arrived.  The stage that is being

@@ -407,6 +407,22 @@ static void pass_through(void)
 	struct rf_err e = { 0 };
 	struct rf_record r, copy;
 	struct rf_head h, same;
+	int whole = -5;
+	uint64_t large = UINT64_MAX;
+	double real = 2;
+	bool yes = true;
+	const char *text = "x y", *bad = "\xff";
+	struct rf_opt_list list = { { "v", "w" }, 2 }, empty = { .n = 0 };
+	const struct rf_opt options[] = {
+		{ .name = "i", .kind = RF_OPT_INT, .to = &whole },
+		{ .name = "u", .kind = RF_OPT_U64, .to = &large },
+		{ .name = "r", .kind = RF_OPT_REAL, .to = &real },
+		{ .name = "b", .kind = RF_OPT_FLAG, .to = &yes },
+		{ .name = "t", .kind = RF_OPT_TEXT, .to = &text },
+		{ .name = "l", .kind = RF_OPT_LIST, .to = &list },
+		{ .name = "none", .kind = RF_OPT_LIST, .to = &empty },
+		{ .name = "t2", .kind = RF_OPT_TEXT, .to = &bad },
+	};
 	struct rf_buf a = { 0 }, b = { 0 };
 	struct rf_msg m;
 	void *msg = NULL;
@@ -469,13 +485,12 @@ static void pass_through(void)
 	free(msg);
 
 	rf_head_stage(&same, "rf-a", "0.1", &e);
-	rf_head_option_int(&same, "i", -5, &e);
-	rf_head_option_uint(&same, "u", UINT64_MAX, &e);
-	rf_head_option_real(&same, "r", 2, &e);
+	for (int i = 0; i < 3; i++)
+		rf_head_option(&same, &options[i], &e);
 	rf_head_stage(&same, "rf-b", "0.2", &e);
-	rf_head_option_bool(&same, "b", true, &e);
-	rf_head_option_text(&same, "t", "x\0y", 3, &e);
-	ok(rf_head_option_text(&same, "t2", "\xff", 1, &e) == RF_EUSAGE,
+	for (int i = 3; i < 7; i++)
+		rf_head_option(&same, &options[i], &e);
+	ok(rf_head_option(&same, &options[7], &e) == RF_EUSAGE,
 	   "an option that is not UTF-8 is refused: %s", e.msg);
 	strcpy(same.weights, "0000000000000004");
 	a.n = 0;
@@ -485,7 +500,7 @@ static void pass_through(void)
 	          "\"step\":3},"), "what is not known of a model goes with the model");
 	ok(strstr(json, "{\"a\":1.0}},{\"tool\":\"rf-a\",\"version\":\"0.1\",\"options\":{\"i\":-5,"
 	          "\"u\":\"18446744073709551615\",\"r\":2.0}},{\"tool\":\"rf-b\",\"version\":\"0.2\","
-	          "\"options\":{\"b\":true,\"t\":\"x\\u0000y\"}}],\"later\""),
+	          "\"options\":{\"b\":true,\"t\":\"x y\",\"l\":[\"v\",\"w\"]}}],\"later\""),
 	   "stages append themselves: %s", json);
 	free(json);
 	rf_head_free(&same);
