@@ -63,22 +63,18 @@ static enum rf_code size_of_dir(const char *dir, uint64_t *bytes, struct rf_err 
 	return RF_OK;
 }
 
-static enum rf_code read_step(struct rf_ckpt_text *x, const char *name, struct rf_err *e)
+static enum rf_code read_step(struct rf_ckpt_text *x, int64_t step, struct rf_err *e)
 {
-	struct rf_step *bigger = realloc(x->step, ((size_t)x->steps + 1) * sizeof *bigger), *s;
+	struct rf_step *s = &x->step[x->steps];
 	struct rf_ckpt *c = malloc(sizeof *c);
-	char path[4400];
+	char path[4400], name[32];
 	enum rf_code rc;
 	struct stat st;
 
-	if (bigger)
-		x->step = bigger;
-	if (!bigger || !c) {
-		free(c);
+	if (!c)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	}
+	rf_step_name(name, step);
 	snprintf(path, sizeof path, "%s/%s", x->path, name);
-	s = &x->step[x->steps];
 	if ((rc = rf_ckpt_open(c, path, e)) == RF_OK) {
 		s->step = c->step;
 		s->commits = c->commits;
@@ -95,19 +91,13 @@ static enum rf_code read_step(struct rf_ckpt_text *x, const char *name, struct r
 	return rc;
 }
 
-static int by_step(const void *a, const void *b)
-{
-	const struct rf_step *s = a, *t = b;
-
-	return (s->step > t->step) - (s->step < t->step);
-}
-
 /* Returns the step that the link `best` of a run points to, best-step-N; -1: there is no such link. */
-static int64_t best_step(int run)
+static int64_t best_step(const char *run)
 {
 	static const char prefix[] = "best-";
-	char to[100];
-	const ssize_t n = readlinkat(run, "best", to, sizeof to - 1);
+	char path[4096], to[100];
+	const bool fits = rf_file_join(path, run, "best", NULL) == RF_OK;
+	const ssize_t n = fits ? readlink(path, to, sizeof to - 1) : 0;
 
 	to[n > 0 ? n : 0] = 0;
 	return strncmp(to, prefix, sizeof prefix - 1) ? -1 : rf_step_number(to + sizeof prefix - 1);
@@ -116,22 +106,22 @@ static int64_t best_step(int run)
 /* Reads the steps of a run; a bare checkpoint has none. */
 static enum rf_code read_steps(struct rf_ckpt_text *x, struct rf_err *e)
 {
-	enum rf_code rc = RF_OK;
-	struct dirent *entry;
+	char latest[4096];
+	enum rf_code rc;
 	struct stat st;
-	DIR *d;
+	int64_t *step;
+	int n;
 
-	if (!(d = opendir(x->path)))
-		return rf_fail(e, RF_EIO, "%s: %s", x->name, strerror(errno));
-	if (!fstatat(dirfd(d), "latest", &st, AT_SYMLINK_NOFOLLOW) || *x->ckpt->lost)
-		while (rc == RF_OK && (entry = readdir(d)))
-			if (rf_step_number(entry->d_name) >= 0)
-				rc = read_step(x, entry->d_name, e);
+	if ((rc = rf_file_join(latest, x->path, "latest", e)) != RF_OK ||
+	    (lstat(latest, &st) && !*x->ckpt->lost) || (rc = rf_step_list(x->path, &step, &n, e)) != RF_OK)
+		return rc;
+	if (n && !(x->step = calloc((size_t)n, sizeof *x->step)))
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	for (int i = 0; i < n && rc == RF_OK; i++)
+		rc = read_step(x, step[i], e);
+	free(step);
 	if (x->steps)
-		x->best = best_step(dirfd(d));
-	closedir(d);
-	if (x->steps)
-		qsort(x->step, (size_t)x->steps, sizeof *x->step, by_step);
+		x->best = best_step(x->path);
 	return rc == RF_OK && x->steps ? rf_ranks_seen(x->path, &x->rank, &x->ranks, e) : rc;
 }
 
@@ -341,27 +331,16 @@ static void add_json(struct rf_buf *item, const json_t *v)
 	rf_buf_free(&text);
 }
 
-static void add_item(struct rf_flow *f, const char *key, const char *between, const json_t *v)
+/* between NULL: without the value. */
+static void add_item(struct rf_flow *f, const char *before, const char *key, const char *between,
+                     const json_t *v)
 {
 	struct rf_buf item = { 0 };
 
+	rf_print_text(&item, before);
 	rf_print_safe(&item, key, strlen(key), false);
-	rf_print_text(&item, between);
-	add_json(&item, v);
-	rf_flow_item(f, item.p, item.n, NULL);
-	f->p->failed |= item.failed;
-	rf_buf_free(&item);
-}
-
-/* Adds an option as it is typed. */
-static void add_option(struct rf_flow *f, const char *key, const json_t *v)
-{
-	struct rf_buf item = { 0 };
-
-	rf_print_text(&item, "--");
-	rf_print_safe(&item, key, strlen(key), false);
-	if (!json_is_true(v)) {
-		rf_print_text(&item, " ");
+	if (between) {
+		rf_print_text(&item, between);
 		add_json(&item, v);
 	}
 	rf_flow_item(f, item.p, item.n, NULL);
@@ -402,13 +381,13 @@ static void write_stages(const char *name, const json_t *stages, const json_t *b
 		const bool same = json_equal(tool, json_object_get(old, "tool"));
 
 		begin_part(&f, p, i ? "" : name, width);
-		add_item(&f, "", "", json_is_string(tool) ? tool : stage);
+		add_item(&f, "", "", "", json_is_string(tool) ? tool : stage);
 		json_object_foreach(json_is_string(tool) ? json_object_get(stage, "options") : NULL, key, v) {
 			const json_t *were = same ? json_object_get(old, "options") : NULL;
 			const json_t *was = json_object_get(were, key);
 
 			if (was ? !json_equal(v, was) : !is_off(v))
-				add_option(&f, key, v);
+				add_item(&f, "--", key, json_is_true(v) ? NULL : " ", v);
 		}
 		rf_flow_end(&f);
 	}
@@ -434,7 +413,7 @@ static void write_part(const char *name, const json_t *part, const json_t *befor
 		if (begun && !was && is_off(v))
 			continue;
 		if (!json_is_object(v)) {
-			add_item(&f, key, words ? "=" : " ", v);
+			add_item(&f, "", key, words ? "=" : " ", v);
 			continue;
 		}
 		const char *inner;
@@ -442,15 +421,15 @@ static void write_part(const char *name, const json_t *part, const json_t *befor
 
 		json_object_foreach(v, inner, one)
 			if (!json_equal(one, json_object_get(json_object_get(before, key), inner)))
-				add_item(&f, inner, " ", one);
+				add_item(&f, "", inner, " ", one);
 	}
 	json_array_foreach(part, i, v) {
 		const json_t *file = json_object_get(v, "file");
 
 		if (json_is_string(file))
-			add_item(&f, json_string_value(file), " xxh64 ", json_object_get(v, "xxh64"));
+			add_item(&f, "", json_string_value(file), " xxh64 ", json_object_get(v, "xxh64"));
 		else
-			add_item(&f, "", "", v);
+			add_item(&f, "", "", "", v);
 	}
 	rf_flow_end(&f);
 }
@@ -575,15 +554,8 @@ void rf_ckpt_text_print_row(const struct rf_ckpt_text *x, const struct rf_row *r
 
 static void write_json(json_t *o, struct rf_buf *p)
 {
-	struct rf_buf text = { 0 };
-
-	rf_json_print(&text, o);
-	rf_buf_add(&text, "", 1);
-	if (!text.failed)
-		rf_print_json(p, (const char *)text.p);
+	rf_json_print(p, o);
 	rf_print_text(p, "\n");
-	p->failed |= text.failed;
-	rf_buf_free(&text);
 	json_decref(o);
 }
 

@@ -164,17 +164,21 @@ static bool write_string(const char *s, struct rf_buf *p)
 	return s != NULL;
 }
 
-static bool write_file(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
-{
-	(void)g;
-	return write_string(w->file, p);
-}
-
-static bool write_source(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
-{
-	(void)g;
-	return write_string(w->rec->source, p);
-}
+#define TEXT(name, text) \
+	static bool write_##name(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p) \
+	{ \
+		(void)g; \
+		return write_string(text, p); \
+	}
+TEXT(file, w->file)
+TEXT(source, w->rec->source)
+TEXT(stop, w->sample < 0 ? NULL : w->rec->generation.stop[w->sample])
+TEXT(answer, w->rec->answers > 0 ? w->rec->answer[0] : NULL)
+TEXT(name, w->tensor->name)
+TEXT(dtype, rf_tensor_type(w->tensor))
+TEXT(host, w->rank->host)
+TEXT(doing, w->rank->doing)
+TEXT(weights, w->step->weights)
 
 static bool write_prefix(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
@@ -210,12 +214,6 @@ static bool write_text(const struct rf_row *w, const struct rf_token_text *g, st
 	return true;
 }
 
-static bool write_stop(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
-{
-	(void)g;
-	return write_string(w->sample < 0 ? NULL : w->rec->generation.stop[w->sample], p);
-}
-
 static bool write_written(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	if (w->sample >= 0)
@@ -235,24 +233,6 @@ static bool write_prompt(const struct rf_row *w, const struct rf_token_text *g, 
 	return true;
 }
 
-static bool write_answer(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
-{
-	(void)g;
-	return write_string(w->rec->answers > 0 ? w->rec->answer[0] : NULL, p);
-}
-
-static bool write_name(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
-{
-	(void)g;
-	return write_string(w->tensor->name, p);
-}
-
-static bool write_dtype(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
-{
-	(void)g;
-	return write_string(rf_tensor_type(w->tensor), p);
-}
-
 void rf_table_shape(const struct rf_tensor *t, struct rf_buf *p)
 {
 	if (!t->ndim)
@@ -266,24 +246,6 @@ static bool write_shape(const struct rf_row *w, const struct rf_token_text *g, s
 	(void)g;
 	rf_table_shape(w->tensor, p);
 	return true;
-}
-
-static bool write_host(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
-{
-	(void)g;
-	return write_string(w->rank->host, p);
-}
-
-static bool write_doing(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
-{
-	(void)g;
-	return write_string(w->rank->doing, p);
-}
-
-static bool write_weights(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
-{
-	(void)g;
-	return write_string(w->step->weights, p);
 }
 
 enum {
