@@ -98,11 +98,9 @@ static void ask_common(struct rf_prompt *s)
 static void make_example(struct rf_prompt *s, struct cwe *c)
 {
 	uint32_t words = c->large ? EXAMPLE_MOST : EXAMPLE_MOST / 2, from = COMMON;
-	const struct rf_template *joint = &s->of->wording.t[RF_CWE_JOINT];
+	const char *answers[EXAMPLE_COMMON];
 	struct rf_order o = { 0 };
-	struct rf_buf answers = { 0 }, out = { 0 };
-	struct rf_fill f = { .s = { NULL } };
-	char number[24];
+	struct rf_buf out = { 0 };
 
 	for (uint32_t w = from; w < from + words; w++)
 		add_times(s, &o, RF_FOR_EXAMPLE, w,
@@ -111,25 +109,11 @@ static void make_example(struct rf_prompt *s, struct cwe *c)
 	s->prompt.n = 0;
 	write_list(s, &o, from + words);
 	ask_common(s);
-	for (uint32_t i = 0; i < EXAMPLE_COMMON; i++) {
-		struct rf_fill one = { .s = { [RF_ANSWER] = word_of(s, c, from + i), [RF_I] = number } };
-
-		snprintf(number, sizeof number, "%u", i + 1);
-		if (i)
-			rf_buf_add(&answers, joint->text, joint->piece[0].n);
-		rf_template_fill(&s->of->wording, RF_CWE_ANSWER, &one, &answers);
-	}
-	f.s[RF_INPUT] = (char *)s->prompt.p;
-	f.n[RF_INPUT] = s->input;
-	f.s[RF_PREFIX] = (char *)s->prompt.p + s->input;
-	f.n[RF_PREFIX] = s->prompt.n - s->input;
-	f.s[RF_ANSWERS] = (char *)answers.p;
-	f.n[RF_ANSWERS] = answers.n;
-	if (!s->prompt.failed)
-		rf_template_fill(&s->of->wording, RF_CWE_EXAMPLE, &f, &out);
-	s->failed |= answers.failed || out.failed || s->prompt.failed || o.failed;
+	for (uint32_t i = 0; i < EXAMPLE_COMMON; i++)
+		answers[i] = word_of(s, c, from + i);
+	rf_prompt_example(s, RF_CWE_EXAMPLE, RF_CWE_ANSWER, RF_CWE_JOINT, answers, EXAMPLE_COMMON, &out);
+	s->failed |= o.failed;
 	c->worked = rf_prompt_text(s, out.p, out.n);
-	rf_buf_free(&answers);
 	rf_buf_free(&out);
 	rf_order_free(&o);
 }

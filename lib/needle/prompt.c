@@ -1,5 +1,6 @@
 /* prompt.c -- what all tasks need of a sample: draws, memory, the prompt, and how needles come to lie in a
  * haystack. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +78,34 @@ void rf_prompt_write(struct rf_prompt *s, enum rf_wording input, enum rf_wording
 	s->context_at = before + rf_template_fill(&s->of->wording, input, &with, &s->prompt);
 	s->input = s->prompt.n;
 	rf_template_fill(&s->of->wording, prefix, f, &s->prompt);
+}
+
+void rf_prompt_example(struct rf_prompt *s, enum rf_wording example, enum rf_wording answer,
+                       enum rf_wording joint, const char *const *answers, size_t n, struct rf_buf *out)
+{
+	const struct rf_template *between = &s->of->wording.t[joint];
+	struct rf_fill f = { .s = { NULL } };
+	struct rf_buf all = { 0 };
+	char number[24];
+
+	for (size_t i = 0; i < n; i++) {
+		struct rf_fill one = { .s = { [RF_ANSWER] = answers[i], [RF_I] = number } };
+
+		snprintf(number, sizeof number, "%zu", i + 1);
+		if (i)
+			rf_buf_add(&all, between->text, between->piece[0].n);
+		rf_template_fill(&s->of->wording, answer, &one, &all);
+	}
+	f.s[RF_INPUT] = (char *)s->prompt.p;
+	f.n[RF_INPUT] = s->input;
+	f.s[RF_PREFIX] = (char *)s->prompt.p + s->input;
+	f.n[RF_PREFIX] = s->prompt.n - s->input;
+	f.s[RF_ANSWERS] = (char *)all.p;
+	f.n[RF_ANSWERS] = all.n;
+	if (!s->prompt.failed)
+		rf_template_fill(&s->of->wording, example, &f, out);
+	s->failed |= all.failed || out->failed || s->prompt.failed;
+	rf_buf_free(&all);
 }
 
 enum rf_code rf_count_tokens(struct rf_material *m, const struct rf_buf *text, size_t *n, struct rf_err *e)

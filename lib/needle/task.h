@@ -132,6 +132,10 @@ const char *rf_prompt_text(struct rf_prompt *s, const void *text, size_t n);
 /* Writes the prompt: s->context and the other blanks in these two texts. */
 void rf_prompt_write(struct rf_prompt *s, enum rf_wording input, enum rf_wording prefix,
                       const struct rf_fill *f);
+/* Appends a worked example to `out`: the input and the prefix that rf_prompt_write() wrote, and n answers,
+ * worded one by one. */
+void rf_prompt_example(struct rf_prompt *s, enum rf_wording example, enum rf_wording answer,
+                       enum rf_wording joint, const char *const *answers, size_t n, struct rf_buf *out);
 /* *n: the tokens of a text, without special ones. */
 enum rf_code rf_count_tokens(struct rf_material *m, const struct rf_buf *text, size_t *n, struct rf_err *e);
 

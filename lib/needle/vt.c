@@ -81,31 +81,11 @@ static void write_chain(struct rf_prompt *s, struct chain *c, size_t n)
 static void write_example(struct rf_prompt *s, size_t n)
 {
 	struct vt *v = s->state;
-	struct rf_buf answers = { 0 }, out = { 0 };
-	const struct rf_template *joint = &s->of->wording.t[RF_VT_JOINT];
-	struct rf_fill f = { .s = { NULL } };
-	char number[8];
+	struct rf_buf out = { 0 };
 
-	for (int i = 0; i < NAMES; i++) {
-		struct rf_fill one = { .s = { [RF_ANSWER] = v->example.name[i], [RF_I] = number } };
-
-		snprintf(number, sizeof number, "%d", i + 1);
-		if (i)
-			rf_buf_add(&answers, joint->text, joint->piece[0].n);
-		rf_template_fill(&s->of->wording, RF_VT_ANSWER, &one, &answers);
-	}
 	s->prompt.n = s->context.n = 0;
 	write_chain(s, &v->example, n);
-	f.s[RF_INPUT] = (char *)s->prompt.p;
-	f.n[RF_INPUT] = s->input;
-	f.s[RF_PREFIX] = (char *)s->prompt.p + s->input;
-	f.n[RF_PREFIX] = s->prompt.n - s->input;
-	f.s[RF_ANSWERS] = (char *)answers.p;
-	f.n[RF_ANSWERS] = answers.n;
-	if (!s->prompt.failed)
-		rf_template_fill(&s->of->wording, RF_VT_EXAMPLE, &f, &out);
-	s->failed |= answers.failed || out.failed || s->prompt.failed;
-	rf_buf_free(&answers);
+	rf_prompt_example(s, RF_VT_EXAMPLE, RF_VT_ANSWER, RF_VT_JOINT, v->example.name, NAMES, &out);
 	rf_buf_free(&s->prompt);
 	s->prompt = out;
 }
