@@ -1,11 +1,13 @@
 /* msg.c -- checks whether an untrusted message is well-formed.
  *
- * The check is one pass with a stack of RF_MSG_DEPTH counters, and it allocates nothing.  Every length that
- * the message claims is compared with the bytes left before it is used, so the time is bounded by the number
- * of bytes.  The keys of a map are sorted in an array on the stack to find duplicates in n log n steps, even
- * for the largest map that RF_MSG_NODES allows. */
+ * The check is one pass with a stack of RF_MSG_DEPTH counters.  Every length that the message claims is
+ * compared with the bytes left before it is used, so the time is bounded by the number of bytes.  The keys of
+ * a map are sorted in an array on the stack to find duplicates in n log n steps; for that qsort_r(3) may need
+ * as much memory once more, at most 400 kB for the largest map that RF_MSG_NODES allows. */
+#define _GNU_SOURCE /* qsort_r */
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -23,32 +25,20 @@ static struct rf_mp_item key_at(const unsigned char *p, const unsigned char *end
 	return key;
 }
 
-static int compare(const unsigned char *a, const unsigned char *b, const unsigned char *end)
+static int compare(const void *a, const void *b, void *end)
 {
-	struct rf_mp_item x = key_at(a, end), y = key_at(b, end);
+	struct rf_mp_item x = key_at(*(const unsigned char *const *)a, end);
+	struct rf_mp_item y = key_at(*(const unsigned char *const *)b, end);
 	int order = memcmp(x.data, y.data, x.n < y.n ? x.n : y.n);
 
 	return order ? order : (x.n > y.n) - (x.n < y.n);
-}
-
-static void sift(const unsigned char **k, size_t i, size_t n, const unsigned char *end)
-{
-	for (size_t child; (child = 2 * i + 1) < n; i = child) {
-		const unsigned char *t = k[i];
-		if (child + 1 < n && compare(k[child], k[child + 1], end) < 0)
-			child++;
-		if (compare(t, k[child], end) >= 0)
-			return;
-		k[i] = k[child];
-		k[child] = t;
-	}
 }
 
 /* What is wrong with the keys of the map of n pairs that begins at m; its values are well-formed only as far
  * as the cursor can tell, the main loop looks at them later. */
 static const char *check_keys(struct rf_mp m, size_t n)
 {
-	const unsigned char *keys[RF_MSG_NODES / 2], *t;
+	const unsigned char *keys[RF_MSG_NODES / 2];
 	struct rf_mp_item it;
 	const char *why;
 
@@ -63,16 +53,9 @@ static const char *check_keys(struct rf_mp m, size_t n)
 		if ((why = rf_mp_skip_some(&m, RF_MSG_NODES)))
 			return why;
 	}
-	for (size_t i = n / 2; i-- > 0;)
-		sift(keys, i, n, m.end);
-	for (size_t i = n; i-- > 1;) {
-		t = keys[0];
-		keys[0] = keys[i];
-		keys[i] = t;
-		sift(keys, 0, i, m.end);
-	}
+	qsort_r(keys, n, sizeof *keys, compare, (void *)m.end);
 	for (size_t i = 1; i < n; i++)
-		if (!compare(keys[i - 1], keys[i], m.end))
+		if (!compare(&keys[i - 1], &keys[i], (void *)m.end))
 			return "a map key occurs twice";
 	return NULL;
 }

@@ -1,4 +1,4 @@
-/* msg.h -- checks untrusted msgpack without allocating, and converts a message to JSON and back.
+/* msg.h -- checks untrusted msgpack in bounded memory, and converts a message to JSON and back.
  *
  * The reader of msgpack-c trusts the lengths it finds (5 bytes can make it ask for 12 GiB), so it is not
  * used: messages are read with the cursor of pack.h, after they have passed rf_msg_check(). */
