@@ -2,7 +2,9 @@
  * of words): the words that the longest common subsequences of a sentence of the reference and one of the
  * prediction have, of all pairs together. */
 #include <string.h>
+#include <xxhash.h>
 
+#include "base/ids.h"
 #include "score/metric.h"
 
 /* A text's sentences as numbers of its words, the same number for the same word. */
@@ -12,38 +14,18 @@ struct sentences {
 	size_t distinct;
 };
 
-/* Distinct words, found by hash. */
-struct vocabulary { struct rf_chars *word; int *slot; size_t n, slots; };
-
-static bool vocabulary(struct vocabulary *v, struct rf_region *p, size_t words)
+/* The number of a word, which is the same for the same word, and at most the number of words so far; 0: memory
+ * ran out.  Words are told apart by their hashes. */
+static int number(struct rf_ids *words, struct rf_chars w)
 {
-	*v = (struct vocabulary){ .slots = 16 };
-	while (v->slots < 2 * words + 2)
-		v->slots *= 2;
-	if (!(v->word = rf_region_alloc(p, words + 1, sizeof *v->word)) ||
-	    !(v->slot = rf_region_alloc(p, v->slots, sizeof *v->slot)))
-		return false;
-	for (size_t i = 0; i < v->slots; i++)
-		v->slot[i] = -1;
-	return true;
+	uint64_t hash = XXH64(w.c, w.n * sizeof *w.c, 0), before;
+
+	return rf_ids_add(words, hash, &before, NULL) == RF_OK ? (int)rf_ids_first(words, hash) : 0;
 }
 
-static int number(struct vocabulary *v, struct rf_chars w)
-{
-	uint64_t h = 14695981039346656037u; /* FNV-1a */
-	size_t at;
-
-	for (size_t i = 0; i < w.n; i++)
-		h = (h ^ (uint32_t)w.c[i]) * 1099511628211u;
-	for (at = h & (v->slots - 1); v->slot[at] >= 0; at = (at + 1) & (v->slots - 1))
-		if (rf_chars_equal(v->word[v->slot[at]], w))
-			return v->slot[at];
-	v->word[v->n] = w;
-	return v->slot[at] = (int)v->n++;
-}
-
-/* Sentences end at dots; one of nothing but blanks has one word, the empty one. */
-static bool cut(struct sentences *to, struct rf_region *p, struct rf_chars s, struct vocabulary *v)
+/* Sentences end at dots; one of nothing but blanks has one word, the empty one.  most: the words of all
+ * texts. */
+static bool cut(struct sentences *to, struct rf_region *p, struct rf_chars s, struct rf_ids *ids, size_t most)
 {
 	struct rf_chars rest = s;
 	struct rf_words words;
@@ -53,10 +35,10 @@ static bool cut(struct sentences *to, struct rf_region *p, struct rf_chars s, st
 	for (size_t i = 0; i < s.n; i++)
 		pieces += s.c[i] == '.';
 	*to = (struct sentences){ rf_region_alloc(p, pieces, sizeof *to->of), 0, 0 };
-	seen = rf_region_alloc(p, v->slots, 1);
+	seen = rf_region_alloc(p, most + 1, 1);
 	if (!to->of || !seen)
 		return false;
-	memset(seen, 0, v->slots);
+	memset(seen, 0, most + 1);
 	while (rest.c) {
 		struct rf_chars piece = rf_chars_until(rest, '.', &rest);
 		struct sentence *of = &to->of[to->n];
@@ -69,7 +51,9 @@ static bool cut(struct sentences *to, struct rf_region *p, struct rf_chars s, st
 		if (!(of->word = rf_region_alloc(p, words.n, sizeof *of->word)))
 			return false;
 		for (of->n = 0; of->n < words.n; of->n++) {
-			int w = of->word[of->n] = number(v, words.word[of->n]);
+			int w = of->word[of->n] = number(ids, words.word[of->n]);
+			if (!w)
+				return false;
 			to->distinct += !seen[w];
 			seen[w] = 1;
 		}
@@ -147,18 +131,17 @@ static size_t common(const struct sentence *a, const struct sentence *b, int *ke
 	return more;
 }
 
-enum rf_code rf_rouge_l(struct rf_region *p, struct rf_steps *steps, struct rf_chars pred,
-                        struct rf_chars reference, double *f)
+static enum rf_code rouge(struct rf_region *p, struct rf_steps *steps, struct rf_chars pred,
+                          struct rf_chars reference, struct rf_ids *ids, double *f)
 {
-	struct vocabulary v;
+	const size_t most = pred.n + reference.n + 2;
 	struct sentences hyp, ref;
 	size_t longest = 0, union_lcs = 0;
 	char *marked;
 	int *table;
 
 	*f = 0;
-	if (!vocabulary(&v, p, pred.n + reference.n + 2) || !cut(&hyp, p, pred, &v) ||
-	    !cut(&ref, p, reference, &v))
+	if (!cut(&hyp, p, pred, ids, most) || !cut(&ref, p, reference, ids, most))
 		return RF_ENOMEM;
 	if (!hyp.n || !ref.n)
 		return RF_OK;
@@ -170,10 +153,10 @@ enum rf_code rf_rouge_l(struct rf_region *p, struct rf_steps *steps, struct rf_c
 				longest = room(&ref.of[i], &hyp.of[j]);
 		}
 	table = rf_region_alloc(p, longest, sizeof *table);
-	marked = rf_region_alloc(p, v.n, 1);
+	marked = rf_region_alloc(p, most + 1, 1);
 	if (!table || !marked)
 		return RF_ENOMEM;
-	memset(marked, 0, v.n);
+	memset(marked, 0, most + 1);
 	for (size_t i = 0; i < ref.n; i++)
 		for (size_t j = 0; j < hyp.n; j++)
 			union_lcs += common(&ref.of[i], &hyp.of[j], table, marked);
@@ -181,4 +164,14 @@ enum rf_code rf_rouge_l(struct rf_region *p, struct rf_steps *steps, struct rf_c
 	double recall = (double)union_lcs / (double)ref.distinct;
 	*f = 2.0 * ((precision * recall) / (precision + recall + 1e-8));
 	return RF_OK;
+}
+
+enum rf_code rf_rouge_l(struct rf_region *p, struct rf_steps *steps, struct rf_chars pred,
+                        struct rf_chars reference, double *f)
+{
+	struct rf_ids ids = { 0 };
+	enum rf_code rc = rouge(p, steps, pred, reference, &ids, f);
+
+	rf_ids_free(&ids);
+	return rc;
 }
