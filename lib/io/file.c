@@ -21,10 +21,10 @@
 
 enum { BLOCK = 1 << 20 };
 
-const char *rf_file_kind(mode_t mode)
+/* Returns a noun phrase for a file of this mode, such as "a FIFO". */
+static const char *kind_of(mode_t mode)
 {
 	switch (mode & S_IFMT) {
-	case S_IFREG: return "a regular file";
 	case S_IFDIR: return "a folder";
 	case S_IFIFO: return "a FIFO";
 	case S_IFSOCK: return "a socket";
@@ -35,7 +35,7 @@ const char *rf_file_kind(mode_t mode)
 
 static enum rf_code not_regular(const char *path, mode_t mode, struct rf_err *e)
 {
-	return rf_fail(e, RF_EMODEL, "%s: %s, not a regular file", path, rf_file_kind(mode));
+	return rf_fail(e, RF_EMODEL, "%s: %s, not a regular file", path, kind_of(mode));
 }
 
 /* Names the reason why an entry cannot be opened or inspected; error: errno of the attempt. */

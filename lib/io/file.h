@@ -21,8 +21,6 @@ enum {
 	RF_MOST_WORDS = 64 << 20,      /* the words with which a run was begun */
 };
 
-/* Returns a noun phrase for a file of this mode, such as "a FIFO" or "a regular file". */
-const char *rf_file_kind(mode_t mode);
 /* Opens a regular file for reading.  Links are followed; a FIFO does not block.  Errors: RF_ENOINPUT: there
  * is no entry of this name; RF_EMODEL: the entry is not a regular file, or a symbolic link that leads to no
  * file or to itself; RF_EIO: anything else. */

@@ -68,11 +68,6 @@ bool rf_chars_of(struct rf_chars *to, struct rf_region *p, const char *s)
 	return true;
 }
 
-bool rf_char_blank(int32_t c)
-{
-	return rf_utf8_blank(c);
-}
-
 bool rf_char_word(int32_t c)
 {
 	switch (utf8proc_category(c)) {
@@ -167,11 +162,11 @@ bool rf_chars_words(struct rf_words *to, struct rf_region *p, struct rf_chars s)
 	if (!word)
 		return false;
 	for (;;) {
-		while (i < s.n && rf_char_blank(s.c[i]))
+		while (i < s.n && rf_utf8_blank(s.c[i]))
 			i++;
 		if (i == s.n)
 			return true;
-		for (from = i; i < s.n && !rf_char_blank(s.c[i]);)
+		for (from = i; i < s.n && !rf_utf8_blank(s.c[i]);)
 			i++;
 		word[to->n++] = (struct rf_chars){ s.c + from, i - from };
 	}
@@ -179,9 +174,9 @@ bool rf_chars_words(struct rf_words *to, struct rf_region *p, struct rf_chars s)
 
 struct rf_chars rf_chars_strip(struct rf_chars s)
 {
-	while (s.n && rf_char_blank(s.c[s.n - 1]))
+	while (s.n && rf_utf8_blank(s.c[s.n - 1]))
 		s.n--;
-	while (s.n && rf_char_blank(*s.c)) {
+	while (s.n && rf_utf8_blank(*s.c)) {
 		s.c++;
 		s.n--;
 	}

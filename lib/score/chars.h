@@ -30,7 +30,6 @@ bool rf_chars_lower(struct rf_chars *to, struct rf_region *p, struct rf_chars s)
 /* str.split(): words between any of the 29 blanks that str.isspace() knows */
 bool rf_chars_words(struct rf_words *to, struct rf_region *p, struct rf_chars s);
 
-bool rf_char_blank(int32_t c);
 /* Whether re's \w matches: letters, numbers, '_' */
 bool rf_char_word(int32_t c);
 /* Whether re's \d matches */

@@ -299,7 +299,7 @@ static enum rf_code classes_of(struct rf_scorer *c, const struct rf_record *r, s
 	return rc;
 }
 
-enum rf_code rf_scorer_record(struct rf_scorer *c, struct rf_record *r, struct rf_err *e)
+static enum rf_code score_record(struct rf_scorer *c, struct rf_record *r, struct rf_err *e)
 {
 	struct rf_generation *made = &r->generation;
 	struct rf_answered a = { .answer = r->answer, .answers = r->answers };
@@ -357,7 +357,7 @@ enum rf_code rf_scorer_stream(struct rf_scorer *c, struct rf_in *in, struct rf_o
 
 	while ((rc = rf_next(in, &r, e)) == RF_OK) {
 		rf_meter_read(c->s->meter, rf_in_bytes(in));
-		if (rf_scorer_record(c, r, e) != RF_OK)
+		if (score_record(c, r, e) != RF_OK)
 			return rf_in_blame(in, e);
 		if (out && (rc = rf_put(out, r, e)) != RF_OK)
 			return rc;

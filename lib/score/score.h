@@ -45,11 +45,9 @@ void rf_scorer_close(struct rf_scorer *c);   /* c may be NULL */
 /* Whether a path is read as JSON lines; NULL or "-", standard input, only if the format says so. */
 bool rf_score_is_jsonl(const struct rf_score_settings *s, const char *path);
 
-/* Scores a record's samples; the question's score is their mean, and each sample's becomes its
- * generation.score.  Errors: RF_EDATA: there is no generation, text, reference, task or key of --by;
- * RF_ENOMEM. */
-enum rf_code rf_scorer_record(struct rf_scorer *c, struct rf_record *r, struct rf_err *e);
-/* Scores all records of an open stream, and writes them to `out` unless that is NULL. */
+/* Scores all records of an open stream, and writes them to `out` unless that is NULL.  A question's score is
+ * the mean of its samples' scores, and each of these becomes the sample's generation.score.  Errors: RF_EDATA:
+ * there is no generation, text, reference, task or key of --by; those of rf_next() and rf_put(). */
 enum rf_code rf_scorer_stream(struct rf_scorer *c, struct rf_in *in, struct rf_out *out, struct rf_err *e);
 /* Scores a file of JSON lines: the prediction in "pred", its references in "answers", "outputs" or "answer",
  * classes in "all_classes", the task in "task", "dataset" or "data_source", as the benchmarks' programs write

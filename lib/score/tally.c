@@ -58,7 +58,8 @@ static double within(double x, int df)
 	return df % 2 ? 2 / M_PI * (theta + sin(theta) * sum) : sin(theta) * sum;
 }
 
-double rf_student(double df)
+/* Returns the 0.975 quantile of Student's distribution with df >= 1 degrees of freedom. */
+static double student(double df)
 {
 	/* the quantile of the normal distribution, which is reached within 1e-4 from 10,000 on */
 	double low = 1.959963984540054, high = 13;
@@ -98,7 +99,8 @@ static double greatest(size_t x, size_t n)
 	return high;
 }
 
-void rf_exact(size_t x, size_t n, double *low, double *high)
+/* Returns in *low and *high the exact 95 % interval of a proportion, of which x in n >= 1 were observed. */
+static void exact(size_t x, size_t n, double *low, double *high)
 {
 	*low = 1 - greatest(n - x, n);
 	*high = greatest(x, n);
@@ -107,7 +109,7 @@ void rf_exact(size_t x, size_t n, double *low, double *high)
 /* Returns the mean with its interval.  least: the least possible mean; the greatest is 1. */
 static struct rf_mean interval(size_t n, double mean, double se, double df, double least)
 {
-	double t = df >= 1 ? rf_student(df) : NAN, low = mean - t * se, high = mean + t * se;
+	double t = df >= 1 ? student(df) : NAN, low = mean - t * se, high = mean + t * se;
 
 	return (struct rf_mean){ n, mean, se, low < least ? least : low, high > 1 ? 1 : high, false };
 }
@@ -143,7 +145,7 @@ struct rf_mean rf_tally_mean(const struct rf_score_group *g)
 	size_t right;
 
 	if (proportion(g, &right)) {
-		rf_exact(right, g->n, &m.low, &m.high);
+		exact(right, g->n, &m.low, &m.high);
 		m.proportions = true;
 	}
 	return m;

@@ -60,9 +60,4 @@ struct rf_pairs { struct rf_mean difference; size_t better, worse; };
 enum rf_code rf_tally_pairs(struct rf_score_group *a, struct rf_score_group *b, struct rf_pairs *p,
                             struct rf_err *e);
 
-/* Returns in *low and *high the exact 95 % interval of a proportion, of which x in n >= 1 were observed. */
-void rf_exact(size_t x, size_t n, double *low, double *high);
-/* The 0.975 quantile of Student's distribution with df >= 1 degrees of freedom. */
-double rf_student(double df);
-
 #endif

@@ -106,12 +106,6 @@ void rf_record_drop_generation(struct rf_record *r)
 	memset(&r->generation, 0, sizeof r->generation);
 }
 
-void rf_record_drop_logp(struct rf_record *r)
-{
-	r->choice.logp = NULL;
-	r->choice.greedy = NULL;
-}
-
 void rf_record_hide(struct rf_record *r)
 {
 	r->hidden = r->logits = r->rollout.h_pred = r->rollout.h_gt = NULL;
@@ -132,7 +126,8 @@ void rf_record_drop_computed(struct rf_record *r)
 	rf_record_hide(r);
 	rf_record_drop_rollout(r);
 	rf_record_drop_generation(r);
-	rf_record_drop_logp(r);
+	r->choice.logp = NULL;
+	r->choice.greedy = NULL;
 }
 
 enum rf_code rf_record_join(struct rf_record *r, struct rf_err *e)

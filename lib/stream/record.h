@@ -147,7 +147,6 @@ void rf_record_drop_rollout(struct rf_record *r);   /* and reward, advantage */
 void rf_record_drop_reward(struct rf_record *r);    /* and advantage */
 void rf_record_drop_advantage(struct rf_record *r);
 void rf_record_drop_generation(struct rf_record *r);
-void rf_record_drop_logp(struct rf_record *r);      /* of the choices, which stay */
 /* Removes all that a model computed: what was read from a text stays. */
 void rf_record_drop_computed(struct rf_record *r);
 
