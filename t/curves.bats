@@ -1,9 +1,6 @@
 #!/usr/bin/env bats
 # Evaluations along a run, EVAL of loop.mk, and curves.mk, which draws them; with a tiny model over bytes.
 
-# A make of a test is nobody's child: the words of make check are none of the pipelines'.
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
-
 setup_file() {
 	load helper
 	export P=$BATS_FILE_TMPDIR

@@ -2,9 +2,6 @@
 # The programs on a GPU: what is missing is said, what fails is seen, and results are those of the CPU.  The
 # GPU is the host's (t/emu); DEVICE=cuda runs all other tests of programs with a model on a real one.
 
-# A make of a test is nobody's child: the words of make check are none of the pipelines'.
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
-
 setup() {
 	load helper
 	load model

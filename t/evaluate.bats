@@ -1,9 +1,6 @@
 #!/usr/bin/env bats
 # evaluate.mk: from questions to scores, with a tiny model over bytes, or one that answers by a rule.
 
-# A make of a test is nobody's child: the words of make check are none of the pipelines'.
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
-
 setup_file() {
 	load helper
 	export P=$BATS_FILE_TMPDIR

@@ -1,8 +1,6 @@
 #!/usr/bin/env bats
 # FUSED=1: rf-step trains in each phase instead of five programs.
 
-# A make of a test must not see the words of make check.
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 export RF_DEVICE=cpu RF_DTYPE=f32
 
 setup_file() {

@@ -7,6 +7,8 @@ RF_UNITS=${RF_UNITS:-$ROOT/build/t}
 G=$ROOT/t/golden
 PATH=$RF_BIN:$PATH
 export LC_ALL=C
+# A make that a test starts must not see the words of make check.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 cd "$BATS_TEST_TMPDIR" || exit
 
 # unit NAME..., helper NAME..., replay NAME FILE...: runs a program of t/unit, of t/helper, a fuzz target

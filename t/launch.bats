@@ -1,9 +1,6 @@
 #!/usr/bin/env bats
 # Training phases by several ranks: LAUNCH, RUN/stop, and what a kill leaves.
 
-# A make of a test is nobody's child: the words of make check are none of the pipelines'.
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
-
 setup_file() {
 	load helper
 	load ranks

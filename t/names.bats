@@ -1,8 +1,6 @@
 #!/usr/bin/env bats
 # Names and values in the pipelines: no name of a user, and no text of a file, is run or acts on a reader.
 
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
-
 setup_file() {
 	load helper
 	export P=$BATS_FILE_TMPDIR

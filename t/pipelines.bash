@@ -1,9 +1,6 @@
 # Tests of the training pipelines share a tiny model over bytes, the manual pages as text, and a run of three
 # batches.  Load it after helper.
 
-# The pipelines must not see the words of make check.
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
-
 # text_model_and_run: makes $P/text, $P/ckpt and the run $P/want, which took $TOOK microseconds
 text_model_and_run() {
 	export P=$BATS_FILE_TMPDIR

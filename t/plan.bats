@@ -438,7 +438,6 @@ family() {
 	sums() {
 		awk '$NF == "MiB" { last = $(NF - 1); all += last } END { exit !(NR > 2 && all == 2 * last) }'
 	}
-	unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 	large=$ROOT/pipelines/configs/delta_net-340m.json
 	plan midtrain MODEL="$large" N=4 SELECT='rf-select --chunks 3 -k 5' >said
 	sums <said
@@ -462,7 +461,6 @@ family() {
 }
 
 @test "plan: make plan names the first words that make the memory fit" {
-	unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 	plan() {
 		make -s -f "$ROOT/pipelines/midtrain.mk" plan LEN=8000 COMPUTE='--threads 1' \
 			MODEL="$ROOT/pipelines/configs/delta_net-340m.json" ENTROPY= SELECT= ROLLOUT= \
@@ -501,7 +499,6 @@ family() {
 }
 
 @test "plan: make plan estimates the time of a batch and of the run from the programs' estimates" {
-	unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 	# a program that says how long a sequence takes
 	mkdir programs
 	for name in rf-entropy rf-rollout rf-grpo; do

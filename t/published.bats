@@ -2,9 +2,6 @@
 # A published model's own files: for each family a directory like those that are published, but for its sizes,
 # through all phases and out again.
 
-# A make of a test is nobody's child: the words of make check are none of the pipelines'.
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
-
 setup_file() {
 	load helper
 	export P=$BATS_FILE_TMPDIR

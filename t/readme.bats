@@ -5,7 +5,6 @@
 setup() {
 	load helper
 	cp -r "$ROOT/pipelines" "$ROOT/examples" .
-	unset MAKEFLAGS
 	export RF_BIN
 	# The two commands: the second leaves what make midtrain leaves, of a model and texts that are tiny.
 	make() {

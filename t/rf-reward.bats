@@ -613,7 +613,6 @@ echoes() {
 	[ -n "${RF_ALL:-}" ] || [ -e "$ROOT/build/librf.a" ] || skip "minutes: make check-all"
 	load model
 	export RF_DEVICE=cpu # the copy is built without the others
-	unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 	mkdir copy
 	cp -a "$ROOT"/{Makefile,lib,kernels,tools,t} copy
 	[ ! -e "$ROOT/build/librf.a" ] || cp -a "$ROOT/build" copy # what need not be compiled again

@@ -1,9 +1,6 @@
 #!/usr/bin/env bats
 # slurm.sbatch without a Slurm: how it ends, with a scontrol and an srun that only note what they are asked.
 
-# The pipelines must not see the words of make check.
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
-
 setup() {
 	load helper
 	mkdir fake pipelines

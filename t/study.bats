@@ -1,9 +1,6 @@
 #!/usr/bin/env bats
 # make study: what its models are asked, its figures and tables, and all of it at a size of seconds.
 
-# A make of a test is nobody's child: the words of make check are none of the pipelines'.
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
-
 setup() {
 	load helper
 	load model

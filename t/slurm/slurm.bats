@@ -1,9 +1,6 @@
 #!/usr/bin/env bats
 # make check-slurm: slurm.sbatch as a job of a Slurm that runs on this machine.
 
-# A make of a test is nobody's child: the words of make check are none of the pipelines'.
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
-
 have_slurm() { have_mpi && command -v slurmctld >/dev/null; }
 setup_file() {
 	load ../helper
