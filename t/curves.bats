@@ -4,9 +4,7 @@
 setup_file() {
 	load helper
 	export P=$BATS_FILE_TMPDIR
-	echo '{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 2,
-		"intermediate_size": 24, "vocab_size": 384, "eos_token_id": 1 }' >"$P/config.json"
-	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
+	tiny_model
 	rf-tokenize --bytes --format text --max-len 96 --truncate split -o "$P/train.rf" \
 		"$ROOT/man/rf-loop.1"
 	rf-tokenize --bytes --format text --max-len 200 --truncate right -o "$P/valid.rf" \

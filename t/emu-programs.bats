@@ -180,8 +180,7 @@ setup() {
 }
 
 @test "cuda, emulated: a NaN on the GPU is reported in the same words as on the CPU" {
-	cp -r "$M" m
-	chmod -R u+w m
+	copy_model "$M" m
 	"$RF_UNITS/helper/model" poke m model.layers.1.attn.o_proj.weight 3 3e38
 	texts 40 1:50 >in
 	run -70 rf-entropy -m m --device cuda --dtype f32 in

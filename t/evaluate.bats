@@ -4,9 +4,7 @@
 setup_file() {
 	load helper
 	export P=$BATS_FILE_TMPDIR
-	echo '{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 2,
-		"intermediate_size": 24, "vocab_size": 384, "eos_token_id": 1 }' >"$P/config.json"
-	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
+	tiny_model
 	yes 'The road went on. Few asked where it led to.' | head -n 60 >"$P/essay.txt"
 	# it finds what stands deep enough, and more in shorter texts; with RULE there are several such models
 	cat >"$P/rule" <<-'END'

@@ -30,9 +30,6 @@ sweep() {
 	done
 }
 
-# lines FILE: of a log, without what time decides; nothing where there is no file
-lines() { [ ! -e "$1" ] || jq -c 'del(.[keys[] | select(test("^timing_s|^perf"))])' "$1"; }
-
 # The run is the old one or the new one, byte for byte, and its log that of before or after; the same words
 # again make it the new one, and leave nothing else.
 prepare_run() {
@@ -41,8 +38,8 @@ prepare_run() {
 }
 judge_run() {
 	local step lines=
-	lines=$(lines log) || return 1
-	[ -z "$lines" ] || [ "$lines" = "$(lines new.log)" ] || return 1
+	[ ! -e log ] || lines=$(figures log) || return 1
+	[ -z "$lines" ] || [ "$lines" = "$(figures new.log)" ] || return 1
 	[ ! -e run/step-000001 ] || [ -n "$lines" ] || return 1
 	for step in run/step-*; do
 		diff -r "$step" "new/${step#run/}" || return 1

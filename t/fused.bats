@@ -35,7 +35,7 @@ testtime() { phase testtime DATA="$P/asked.jsonl" MAX_NEW=4 "$@"; }
 export -f phase midtrain posttrain testtime
 export ROOT RF_BIN
 
-same_run() { diff -r "$1/latest/" "$2/latest/" && diff <(figures "$1/log.jsonl") <(figures "$2/log.jsonl"); }
+same_run_and_log() { same_run "$1" "$2" && diff <(figures "$1/log.jsonl") <(figures "$2/log.jsonl"); }
 # same_step A B: the newest steps are the same but for the hashes of the steps before, which fewer commits
 # lack
 same_step() { diff -r -x state.json "$1/latest/" "$2/latest/" && diff <(state "$1") <(state "$2"); }
@@ -50,7 +50,7 @@ records() {
 
 @test "FUSED: mid-training ends at the same bytes, with any number of batches between two commits" {
 	midtrain RUN=a FUSED=1 KEEP=1
-	same_run a "$P/want"
+	same_run_and_log a "$P/want"
 	diff <(records a) <(records "$P/want")
 	[ "$(cat a/data/status)" = 0 ]
 	[ ! -e a/data/line ]
@@ -85,7 +85,7 @@ records() {
 		rm -rf a b
 		midtrain RUN=a "${these[@]}"
 		midtrain RUN=b "${these[@]}" FUSED=1
-		same_run a b || { echo "$words"; return 1; }
+		same_run_and_log a b || { echo "$words"; return 1; }
 	done
 	# the reward's script may not change within the run
 	midtrain RUN=c "${two[@]}" FUSED=1
@@ -101,13 +101,13 @@ records() {
 		rm -rf a b
 		posttrain RUN=a METHOD=$how
 		posttrain RUN=b METHOD=$how FUSED=1
-		same_run a b || { echo "$how"; return 1; }
+		same_run_and_log a b || { echo "$how"; return 1; }
 	done
 }
 
 @test "FUSED: test-time training gives the same answers, with and without RESET=batch" {
 	testtime RUN=carry FUSED=1
-	same_run carry "$P/carry"
+	same_run_and_log carry "$P/carry"
 	testtime RUN=reset FUSED=1 RESET=batch
 	diff "$P/reset/adapted.jsonl" reset/adapted.jsonl
 	for run in carry reset; do
@@ -119,7 +119,7 @@ records() {
 	done
 	testtime RUN=a METHOD=ntp
 	testtime RUN=b METHOD=ntp FUSED=1
-	same_run a b
+	same_run_and_log a b
 }
 
 @test "FUSED: a word that rf-step cannot replace is named before anything runs" {
@@ -191,7 +191,7 @@ records() {
 	wait || true
 	[ "$(cut -f 1 a/data/status)" = 75 ]
 	midtrain RUN=a FUSED=1
-	same_run a "$P/want"
+	same_run_and_log a "$P/want"
 }
 
 @test "FUSED: killed at any moment and started again a phase ends at the same bytes" {
@@ -212,13 +212,13 @@ records() {
 	midtrain RUN=b FUSED=1 BATCHES=2 LAUNCH="$(by 2)"
 	midtrain RUN=b FUSED=1 BATCHES=4
 	midtrain RUN=b FUSED=1 LAUNCH="$(by 2)"
-	same_run b "$P/want"
+	same_run_and_log b "$P/want"
 	for how in posttrain 'posttrain METHOD=ntp' testtime; do
 		rm -rf a b
 		read -r phase words <<<"$how"
 		$phase RUN=a $words
 		$phase RUN=b $words FUSED=1 LAUNCH="$(by 2)"
-		same_run a b || { echo "$how"; return 1; }
+		same_run_and_log a b || { echo "$how"; return 1; }
 	done
 }
 

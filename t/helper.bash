@@ -63,6 +63,24 @@ records() {
 	*) "$RF_UNITS/helper/records" "$@" ;;
 	esac
 }
+# tiny_model: makes $P/config.json of a model over bytes that trains within seconds, and $P/ckpt from it
+tiny_model() {
+	cat >"$P/config.json" <<-'END'
+		{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 2,
+		  "intermediate_size": 24, "vocab_size": 384, "eos_token_id": 1 }
+	END
+	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
+}
+# copy_model MODEL NAME: makes NAME, a copy of a model that may be changed, as those of t/golden may not be
+copy_model() {
+	rm -rf "$2"
+	cp -r "$1" "$2"
+	chmod -R u+w "$2"
+}
+# same_run A B: succeeds if the newest steps of two runs are the same bytes, moments of the optimizer too
+same_run() { diff -r "$1/latest/" "$2/latest/"; }
+# figures LOG: prints a log without the figures of time and of the number of ranks
+figures() { jq -c 'del(.[keys[] | select(test("^timing_s|^perf|^world$"))])' "$1"; }
 
 # listing PAGE N: prints the Nth file that the section EXAMPLES of a page of the manual shows
 listing() {

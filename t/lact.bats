@@ -22,8 +22,7 @@ setup() {
 }
 
 @test "lact: segments of 64 with chunks of 24 rows change no entropy, no rollout and no step" {
-	cp -r "$G/lact" odd
-	chmod -R u+w odd
+	copy_model "$G/lact" odd
 	sed -i 's/"lact_chunk_size": 16/"lact_chunk_size": 24/' odd/config.json
 	M=odd
 	texts 40 1:250 2:73 >in
@@ -47,9 +46,8 @@ setup() {
 }
 
 @test "lact: tensors that do not fit the config's fast weights exit 78 with one line that names one" {
-	cp -r "$M" low
-	cp -r "$G/lact-full-nope" whole
-	chmod -R u+w low whole
+	copy_model "$M" low
+	copy_model "$G/lact-full-nope" whole
 	sed -i 's/"w0_w2_low_rank": 4/"w0_w2_low_rank": -1/' low/config.json
 	sed -i 's/"w0_w2_low_rank": -1/"w0_w2_low_rank": 4/' whole/config.json
 	texts 40 1:20 >in
@@ -59,8 +57,7 @@ setup() {
 		[[ "$stderr" == *attn.w0* ]]
 	done
 	# a rank that is another than the tensors'
-	cp -r "$M" other
-	chmod -R u+w other
+	copy_model "$M" other
 	sed -i 's/"w0_w2_low_rank": 4/"w0_w2_low_rank": 3/' other/config.json
 	run -78 --separate-stderr rf-entropy -m other in
 	[ "${#stderr_lines[@]}" -eq 1 ]
@@ -70,9 +67,7 @@ setup() {
 @test "lact: an impossible chunk, window, head count or rank exits 78 with one line that names the key" {
 	texts 40 1:20 >in
 	while read -r key value; do
-		rm -rf m
-		cp -r "$M" m
-		chmod -R u+w m
+		copy_model "$M" m
 		sed -i "s/\"$key\": [^,]*/\"$key\": $value/" m/config.json
 		run -78 --separate-stderr rf-entropy -m m in
 		[ "${#stderr_lines[@]}" -eq 1 ]
@@ -89,8 +84,7 @@ setup() {
 @test "lact: fast weights that overflow exit 70 with one line that names the layer and the chunk" {
 	texts 40 1:100 >in
 	rf-entropy -m "$M" in | rf-select --chunks 2 -k 3 --margin 3 >chosen
-	cp -r "$M" m
-	chmod -R u+w m
+	copy_model "$M" m
 	# rates of 3e38: the first chunk's rows read weights that are well, and the next one's may, since they
 	# are rescaled; from these rows come weights that are not
 	"$RF_UNITS/helper/model" poke m model.layers.0.attn.lr_proj.bias 0 3e38
@@ -107,8 +101,7 @@ setup() {
 
 @test "lact: an overflow in attention is reported with its position and without a chunk" {
 	texts 40 1:100 >in
-	cp -r "$M" m
-	chmod -R u+w m
+	copy_model "$M" m
 	# a value is infinite in a row of the first chunk: so is the attention of that row, and what
 	# the next chunk reads
 	for i in {512..527}; do
@@ -121,8 +114,7 @@ setup() {
 # m: of the model, where token 39 has a rate that is infinite: only it has a number in column 0.
 # Texts do without it.
 infinite_rate() {
-	cp -r "$M" m
-	chmod -R u+w m
+	copy_model "$M" m
 	for token in {0..38}; do
 		"$RF_UNITS/helper/model" poke m model.embeddings.weight $((16 * token)) 0
 	done
@@ -193,8 +185,7 @@ token_39() {
 }
 
 @test "lact: --recompute segment keeps fewer chunks in memory and makes the same step" {
-	cp -r "$G/lact" short
-	chmod -R u+w short
+	copy_model "$G/lact" short
 	sed -i 's/"lact_chunk_size": 16/"lact_chunk_size": 8/' short/config.json
 	M=short
 	texts 40 1:400 2:150 | rf-entropy -m short | rf-select --chunks 4 -k 10 --margin 3 |

@@ -23,7 +23,6 @@ phase() {
 		LR=1e-3 COMPUTE='--threads 1' $([ "$1" = midtrain ] && echo BATCHES=3) "${@:2}"
 }
 by() { echo "mpirun --bind-to none -n $1"; }
-same_run() { diff -r "$1/latest/" "$2/latest/"; }
 
 @test "LAUNCH: a phase by any number of ranks, which may change, is the same bytes as by one process" {
 	for n in 2 3; do

@@ -12,8 +12,7 @@ setup() {
 	unit config
 }
 @test "model files: a generation_config.json that is no object or names no tokens is refused, with its name" {
-	cp -r "$G/delta" m
-	chmod -R u+w m
+	copy_model "$G/delta" m
 	for good in '{}' '{"eos_token_id":null}' '{"eos_token_id":39,"max_length":20}' '{"eos_token_id":[]}' \
 		'{"eos_token_id":[2,2,0,1,3,4,5,6,7,8,9,10,11,12,13,14,15]}'; do
 		echo "$good" >m/generation_config.json
@@ -116,9 +115,7 @@ qwen() {
 
 @test "model files: the frequencies of a rotary embedding, which older programs saved, are not read" {
 	for m in delta gated lact qwen; do
-		rm -rf m
-		cp -r "$G/$m" m
-		chmod -R u+w m
+		copy_model "$G/$m" m
 		add='import json, struct, sys
 b = open("m/model.safetensors", "rb").read()
 n = struct.unpack("<Q", b[:8])[0]

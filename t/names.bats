@@ -4,11 +4,7 @@
 setup_file() {
 	load helper
 	export P=$BATS_FILE_TMPDIR
-	cat >"$P/config.json" <<-'END'
-		{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 2,
-		  "intermediate_size": 24, "vocab_size": 384, "eos_token_id": 1 }
-	END
-	rf-init --config "$P/config.json" --tokenizer bytes --seed 1 "$P/ckpt"
+	tiny_model
 	seq 12 | jq -c '{
 		text: "which number is \(.) of those in this text, and \(.) again, and once more \(.)?",
 		prompt: "which number is \(.) of all of the numbers that there are in it? ",

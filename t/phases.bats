@@ -4,11 +4,7 @@
 setup_file() {
 	load helper
 	export P=$BATS_FILE_TMPDIR
-	cat >"$P/config.json" <<-'END'
-		{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 2,
-		  "intermediate_size": 24, "vocab_size": 384, "eos_token_id": 1 }
-	END
-	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
+	tiny_model
 	awk 'BEGIN {
 		srand(1)
 		split("red blue green tea sun moon", word, " ")
@@ -43,7 +39,6 @@ export -f posttrain testtime
 export ROOT RF_BIN
 
 steps() { rf-dump --tsv --rows step --columns step,commits --no-header "$1" | tail -n 1; }
-same_run() { diff -r "$1/latest/" "$2/latest/"; }
 # answered RUN...: id and tokens of what was written, by id
 answered() {
 	for file in "$1"/answers/*.rf; do

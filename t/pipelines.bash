@@ -8,11 +8,7 @@ text_model_and_run() {
 	for page in "$ROOT"/man/*.1; do
 		cp "$page" "$P/text/$(basename "$page").txt"
 	done
-	cat >"$P/config.json" <<-'END'
-		{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 2,
-		  "intermediate_size": 24, "vocab_size": 384, "eos_token_id": 1 }
-	END
-	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
+	tiny_model
 	local began=${EPOCHREALTIME/./}
 	midtrain RUN="$P/want" BATCHES=3
 	export TOOK=$((${EPOCHREALTIME/./} - began))

@@ -21,11 +21,6 @@ export -f demo
 
 steps() { rf-dump --tsv --rows step --columns step,commits,weights --no-header "$1" | tail -n 1; }
 
-# same_run A B: the newest steps of two runs are the same bytes, moments of the optimizer too
-same_run() {
-	diff -r "$1/latest/" "$2/latest/"
-}
-
 # share N D MICROSECONDS: so much of that time, for sleep
 share() { awk -v n="$1" -v d="$2" -v t="$3" 'BEGIN { printf "%.3f", n * t / d / 1e6 }'; }
 

@@ -353,8 +353,7 @@ family() {
 		same 74 $command -o none/out in
 	done
 	same 71 rf-rollout -m "$M" -n 65536 -k 65536 --max-len 100 texts
-	cp -r "$M" m
-	chmod -R u+w m
+	copy_model "$M" m
 	"$RF_UNITS/helper/model" poke m model.norm.weight 3 nan
 	for command in rf-entropy rf-rollout 'rf-ntp --eval'; do
 		same 70 $command -m m in

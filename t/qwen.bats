@@ -109,8 +109,7 @@ entropies() {
 	tensor drop good mtp.norm.weight
 	rf-init --from good run
 	# of a text model alone as well
-	cp -r "$G/qwen" alone
-	chmod -R u+w alone
+	copy_model "$G/qwen" alone
 	tensor add alone mtp.norm.weight
 	rf-init --from alone --dtype f32 alone-too
 	tensor add alone model.layers.0.more

@@ -38,15 +38,9 @@ ranks() {
 in_line() { ranks "$1" bash -o pipefail -c "trap : TERM; $2"; }
 # codes: of all ranks
 codes() { cat code.* | paste -sd' '; }
-# figures FILE: of a log, without those of time and of the number of ranks
-figures() { jq -c 'del(.[keys[] | select(test("^timing_s|^perf|^world$"))])' "$1"; }
 # $P/ckpt, a tiny model over bytes, and $P/text.rf, the pages of the manual, for phases of training
 tiny_model_and_text() {
-	cat >"$P/config.json" <<-'END'
-		{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 2,
-		  "intermediate_size": 24, "vocab_size": 384, "eos_token_id": 1 }
-	END
-	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
+	tiny_model
 	for page in "$ROOT"/man/*.1; do
 		head -c 3000 "$page" | jq -Rs '{text: .}' -c
 	done >"$P/text.jsonl"

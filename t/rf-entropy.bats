@@ -113,8 +113,7 @@ setup() {
 }
 
 @test "rf-entropy: a logit that overflows exits 70 and names the position, and no NaN is written" {
-	cp -r "$M" m
-	chmod -R u+w m
+	copy_model "$M" m
 	"$RF_UNITS/helper/model" poke m lm_head.weight 83 3e38
 	texts 40 1:2 2:80 >in
 	# the first row whose hidden state makes a logit infinite; minus infinity is a probability of 0
@@ -135,9 +134,7 @@ setup() {
 
 @test "rf-entropy: a weight that is NaN or infinite exits 70 and is named" {
 	for x in nan inf; do
-		rm -rf m
-		cp -r "$M" m
-		chmod -R u+w m
+		copy_model "$M" m
 		"$RF_UNITS/helper/model" poke m model.layers.1.attn.o_proj.weight 3 $x
 		run -70 rf-entropy -m m "$G/stream/tokens.rf"
 		[[ "$output" == *"model.layers.1.attn.o_proj.weight"* ]]
@@ -183,8 +180,7 @@ ${own:0:12} (if another program"*"rf-tokenize --tokenizer m/tokenizer"*")" ]]
 	run -66 rf-entropy -m "$M" nothing.rf
 	mkdir empty
 	run -66 rf-entropy -m empty "$G/stream/tokens.rf"
-	cp -r "$M" m
-	chmod -R u+w m
+	copy_model "$M" m
 	echo '{' >m/config.json
 	run -78 rf-entropy -m m "$G/stream/tokens.rf"
 	run -69 env RF_PLUGIN="$PWD/none" rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf"

@@ -331,8 +331,7 @@ ends() {
 }
 
 @test "rf-generate: a model that overflows exits 70 and names record, sample and layer" {
-	cp -r "$M" m
-	chmod -R u+w m
+	copy_model "$M" m
 	"$RF_UNITS/helper/model" poke m model.embeddings.weight $((12 * 16)) 3e38
 	texts 40 1:20 2:20 3:20 | edited 'if .type == "seq" then .body.tokens.data |= map(if . == 12 then 13
 		else . end) | if .body.id == 2 then .body.tokens.data[7] = 12 else . end else . end' >in

@@ -196,8 +196,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	run -74 rf-init --from "$G/delta" nowhere/a
 }
 @test "rf-init: warns of unknown config keys and of a missing lm_head.weight" {
-	cp -r "$G/delta-relu-tied" a
-	chmod -R u+w a
+	copy_model "$G/delta-relu-tied" a
 	sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false, "wheels": 4/' a/config.json
 	run -0 --separate-stderr rf-init --from a b
 	said='a: config.json has unknown keys, which have no effect: wheels; there is no lm_head.weight'

@@ -177,8 +177,7 @@ some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351)
 	said='): the sequence of 20 tokens and choice 1 of 4 tokens are together longer than --max-len '
 	[[ "$output" == 'rf-logp: questions: record 1 (byte '*"$said"* ]]
 	rf-logp -m "$M" --max-len 24 questions >out
-	cp -r "$M" m
-	chmod -R u+w m
+	copy_model "$M" m
 	"$RF_UNITS/helper/model" poke m model.embeddings.weight $((12 * 16)) 3e38
 	edited 'if .type == "seq" then .body.tokens.data |= map(if . == 12 then 13 else . end)
 		| .body.choice.tokens.data |= map(if . == 12 then 13 else . end) else . end' questions >in

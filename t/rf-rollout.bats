@@ -59,8 +59,7 @@ placed() {
 
 @test "rf-rollout: the tokens that end a sequence are drawn only with --eos" {
 	chosen 4 5 1:60 2:60 >in
-	cp -r "$M" m
-	chmod -R u+w m
+	copy_model "$M" m
 	sed -i 's/"eos_token_id": 2/"eos_token_id": [2, 5, 30]/' m/config.json
 	rf-rollout -m m -k 5 -n 100 in >out
 	[ "$(json out | jq '.rollout.tokens.data[] | select(. == 2 or . == 5 or . == 30)' | wc -l)" -eq 0 ]
@@ -293,8 +292,7 @@ placed() {
 }
 
 @test "rf-rollout: a model that overflows exits 70 and names the rollout and its position" {
-	cp -r "$M" m
-	chmod -R u+w m
+	copy_model "$M" m
 	"$RF_UNITS/helper/model" poke m lm_head.weight 83 3e38
 	run -70 --separate-stderr bash -c 'rf-rollout -m m -k 3 -n 8 "$0" >out' "$G/stream/rewarded.rf"
 	said='): the log-probability of rollout '

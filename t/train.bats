@@ -114,8 +114,7 @@ read_all() {
 
 @test "train: a gradient that is not finite exits 70 and changes nothing; --on-nan skip goes on" {
 	texts 40 1:50 2:40 >in
-	cp -r "$M" m
-	chmod -R u+w m
+	copy_model "$M" m
 	# the loss is as it was; on the way back the head's weights meet a coefficient of 1e6
 	"$RF_UNITS/helper/model" scale m lm_head.weight 1e36
 	"$RF_UNITS/helper/model" scale m model.norm.weight 1e-36
@@ -529,8 +528,7 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 		run -0 $trainer -m run --mini-batch 2 --lr 1e-2 --weights-out out --log log in
 		[ -z "$output" ]
 		same_weights out want
-		diff <(jq -c 'del(.[keys[] | select(test("^timing_s|^perf"))])' log) \
-			<(jq -c 'del(.[keys[] | select(test("^timing_s|^perf"))])' want.log)
+		diff <(figures log) <(figures want.log)
 		# a step is a model too
 		$trainer -m run/step-000001 --mini-batch 2 --lr 1e-2 --weights-out out in
 		same_weights out want
@@ -570,8 +568,7 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 
 @test "train: every program takes what --weights-out wrote, and no run or export inherits its list" {
 	batch 1:50 2:40 >in
-	cp -r "$M" m
-	chmod -R u+w m
+	copy_model "$M" m
 	echo notes >m/notes
 	rf-ntp -m m --lr 1e-2 --weights-out out in
 	[ "$(ls -A out)" = $'.weights-out\nconfig.json\nmodel.safetensors\nnotes' ]

@@ -56,7 +56,6 @@ until_is() {
 until_batches() {
 	until [ -e a/data/times.tsv ] && [ "$(wc -l <a/data/times.tsv)" -ge "$1" ]; do sleep .05; done
 }
-same_run() { diff -r "$1/latest/" "$2/latest/"; }
 
 @test "slurm.sbatch: several tasks, by srun --mpi=pmix, end at the bytes of one process" {
 	job -n 4 --
