@@ -23,6 +23,29 @@ shown() {
 	[ "$status" -eq 0 ] || { echo "$output"; return 1; }
 }
 
+# like TEXT WANT: succeeds if the text is WANT, in which three dots stand for any characters
+like() {
+	local want=$2 c
+	for c in '\' '*' '?' '['; do
+		want=${want//"$c"/"\\$c"}
+	done
+	# shellcheck disable=SC2053  # a pattern
+	[[ $1 == ${want//.../*} ]] || { echo "not '$2': $1"; return 1; }
+}
+
+# fails STATUS WANT COMMAND...: the command ends with this status, and with one line on standard error like WANT
+fails() {
+	run "-$1" --separate-stderr "${@:3}" || { echo "${*:3}: status $status: $stderr"; return 1; }
+	like "$stderr" "$2" || { echo "${*:3}"; return 1; }
+	[ "${#stderr_lines[@]}" -eq 1 ] || { echo "${*:3}: more than a line"; return 1; }
+}
+
+# refused STATUS WANT COMMAND...: the command ends with this status, and somewhere in what it says is WANT
+refused() {
+	run "-$1" "${@:3}" || { echo "${*:3}: status $status: $output"; return 1; }
+	like "$output" "...$2..." || { echo "${*:3}"; return 1; }
+}
+
 # edited FILTER [FILE]: a stream, its messages as the program of jq's makes them
 edited() { rf-dump --json "${2:--}" | jq -c "$1" | rf-cat --json; }
 

@@ -206,48 +206,36 @@ killed_again_and_again() {
 }
 
 @test "midtrain.mk: a missing, malformed or unknown variable is named in the error" {
-	run -2 midtrain RUN=
-	[[ "$output" == *"RUN is not set: where does the run go? RUN=runs/a"* ]]
-	run -2 midtrain RUN=run MODEL=
-	[[ "$output" == *"MODEL is not set"* ]]
-	run -2 midtrain RUN=run MODEL=nothing
-	[[ "$output" == *"rf-loop: run: nothing: "* ]]
-	[ ! -e run ]
-	run -2 midtrain RUN=run CORPUS=
-	[[ "$output" == *"CORPUS is not set"* ]]
-	run -2 midtrain RUN=run CORPUS='nothing/*.txt'
-	[[ "$output" == *"nothing/*.txt: No such file or directory"* ]]
-	run -2 midtrain RUN=run DATA=nothing.rf
-	[[ "$output" == *"nothing.rf: No such file or directory"* ]]
-	run -2 midtrain RUN=run SELECT=rf-selekt
-	[[ "$output" == *"SELECT: rf-selekt: command not found"* ]]
-	run -2 midtrain RUN=run TRAIN=
-	[[ "$output" == *"TRAIN is empty"* ]]
+	refuses() { # WANT WORD...
+		refused 2 "$1" midtrain RUN=run "${@:2}"
+		[ -z "$(ls)" ]
+	}
+	refuses 'RUN is not set: where does the run go? RUN=runs/a' RUN=
+	refuses 'MODEL is not set' MODEL=
+	refuses 'rf-loop: run: nothing: ' MODEL=nothing
+	refuses 'CORPUS is not set' CORPUS=
+	refuses 'nothing/*.txt: No such file or directory' CORPUS='nothing/*.txt'
+	refuses 'nothing.rf: No such file or directory' DATA=nothing.rf
+	refuses 'SELECT: rf-selekt: command not found' SELECT=rf-selekt
+	refuses 'TRAIN is empty' TRAIN=
 	for word in BATCHES=x BATCHES=-1 BATCHES=09 SEED=1e3 BATCH=0 MINI_BATCH=many LEN= K=0 N=1.5 \
 		BATCHES=9999999999999999999; do
-		run -2 midtrain RUN=run "$word"
-		[[ "$output" == *"${word%%=*}='${word#*=}': it must be a whole number"* ]]
+		refuses "${word%%=*}='${word#*=}': it must be a whole number" "$word"
 	done
-	run -2 midtrain RUN=run LR=abc
-	[[ "$output" == *"LR='abc': it must be a number, such as 1e-6"* ]]
+	refuses "LR='abc': it must be a number, such as 1e-6" LR=abc
 	for command in 'python3 nosuch.py' 'rf-reward --exec "python3 -u nosuch.py --config x"'; do
-		run -2 midtrain RUN=run REWARD="$command"
-		[[ "$output" == *"REWARD: nosuch.py: the script does not exist"* ]]
+		refuses 'REWARD: nosuch.py: the script does not exist' REWARD="$command"
 	done
-	[ ! -e run ]
 	for command in 'cd x && python3 y.py' 'cd x && bash -c "python3 y.py"' 'python3 -c "a b" y.py' \
 		'python3 -m x y.py' 'cat y.py'; do
 		"$ROOT/pipelines/scripts.sh" REWARD="$command"
 	done
-	run -2 midtrain RUN=run BATCHES=x CUDA=no CC=cc # words of building come along
-	[[ "$output" == *"BATCHES='x': it must be a whole number"* ]]
-	run -2 midtrain RUN=run SELCT='rf-select --mode uniform'
-	[[ "$output" == *"unknown variable SELCT: did you mean SELECT? (help explains all)"* ]]
-	run -2 midtrain RUN=run XYZ=1
-	[[ "$output" == *"unknown variable XYZ; the variables are RUN MODEL CORPUS DATA "*" SELECT "* ]]
-	run -2 midtrain RUN='runs/with space'
-	[[ "$output" == *"RUN contains a space"*"'runs/with space'"* ]]
-	[ -z "$(ls)" ]
+	# words of building come along
+	refuses "BATCHES='x': it must be a whole number" BATCHES=x CUDA=no CC=cc
+	refuses 'unknown variable SELCT: did you mean SELECT? (help explains all)' \
+		SELCT='rf-select --mode uniform'
+	refuses 'unknown variable XYZ; the variables are RUN MODEL CORPUS DATA ... SELECT ' XYZ=1
+	refuses "RUN contains a space...'runs/with space'" RUN='runs/with space'
 }
 
 @test "midtrain.mk: TOKENIZE gets the tokenizer of MODEL if it has none, and SKIP_BAD passes over bad lines" {
