@@ -156,10 +156,8 @@ questions() {
 	echo old >out.jsonl
 	run -65 parquet -o out.jsonl a.parquet bytes.parquet
 	[ "$(cat out.jsonl)" = old ]
-	run -64 --separate-stderr parquet -o a.parquet a.parquet
-	[ "$stderr" = "parquet.py: a.parquet is an input, so it cannot be the output" ]
-	run -74 --separate-stderr parquet -o nowhere/out a.parquet
-	[ "$stderr" = "parquet.py: nowhere/out: No such file or directory" ]
+	says 64 "parquet.py: a.parquet is an input, so it cannot be the output" parquet -o a.parquet a.parquet
+	says 74 "parquet.py: nowhere/out: No such file or directory" parquet -o nowhere/out a.parquet
 	run -74 --separate-stderr bash -c 'python3 "$1" a.parquet >/dev/full' - "$ROOT/pipelines/parquet.py"
 	[[ "$stderr" == "parquet.py: "*"No space left on device" ]]
 	yes a.parquet | head -n 50 >many
@@ -242,8 +240,7 @@ stand_in() {
 		[ -c null ]
 	fi
 	for name in /dev/stdout /dev/fd/1 /proc/self/fd/1; do parquet -o $name in.parquet | cmp want -; done
-	run -74 --separate-stderr parquet -o /dev/full in.parquet
-	[ "$stderr" = 'parquet.py: /dev/full: write: No space left on device' ]
+	says 74 'parquet.py: /dev/full: write: No space left on device' parquet -o /dev/full in.parquet
 }
 
 @test "corpus: parquet.py that is killed leaves no half file, and ends by the signal" {
@@ -316,16 +313,12 @@ stand_in() {
 	stand_in
 	name=$'a\e]0;x\a\xc2\x9b31m\nparquet.py: b\xe2\x80\xae\x7f\xff'
 	shown='a\x1b]0;x\x07\u009b31m\nparquet.py: b\u202e\x7f\xff'
-	run -66 --separate-stderr parquet "$name"
-	[ "$stderr" = "parquet.py: $shown: No such file or directory" ]
+	says 66 "parquet.py: $shown: No such file or directory" parquet "$name"
 	cp in.parquet "$name"
 	parquet -o "$name.out" "$name"
 	cmp want "$name.out"
-	run -74 --separate-stderr parquet -o "none/$name" in.parquet
-	[ "$stderr" = "parquet.py: none/$shown: No such file or directory" ]
-	run -64 --separate-stderr parquet "--${name// /}" in.parquet
-	[ "${#stderr_lines[@]}" -eq 1 ]
-	[[ "$stderr" == *"${shown// /}"* ]]
+	says 74 "parquet.py: none/$shown: No such file or directory" parquet -o "none/$name" in.parquet
+	says 64 "...${shown// /}..." parquet "--${name// /}" in.parquet
 	run -65 --separate-stderr parquet --columns "$name" in.parquet
 	[ "$stderr" = "parquet.py: in.parquet: there is no column '$shown' (there are: a)" ]
 	jq -nc --arg o "${name%?}" '{($o): 5}' >odd.parquet

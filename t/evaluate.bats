@@ -424,8 +424,7 @@ ruler() {
 
 @test "evaluate.mk: missing, unknown and malformed words are named in the error, and nothing is begun" {
 	try() {
-		run -2 evaluate RUN=no "${@:2}"
-		[[ "$output" == *"$1"* ]] || { echo "$output"; return 1; }
+		mentions 2 "$1" evaluate RUN=no "${@:2}"
 		[ ! -e no ]
 	}
 	try 'RUN is not set: where does it go? RUN=runs/e' RUN=
@@ -441,12 +440,10 @@ ruler() {
 	try "SAMPLES='x': it must be a whole number, 1 or more" SAMPLES=x
 	try "BATCH='0': it must be a whole number, 1 or more" BATCH=0
 	try 'GENERATE: rf-genrate: command not found' GENERATE=rf-genrate
-	run -2 evaluate RUN=no SUITE=longbench DATA=none.jsonl
-	[[ "$output" == *'none.jsonl: No such file or directory'* ]]
+	mentions 2 'none.jsonl: No such file or directory' evaluate RUN=no SUITE=longbench DATA=none.jsonl
 	mkdir mine
 	touch mine/file
-	run -2 evaluate RUN=mine
-	[[ "$output" == *'mine: it exists but is not an evaluation'* ]]
+	mentions 2 'mine: it exists but is not an evaluation' evaluate RUN=mine
 	[ "$(ls -A mine)" = file ]
 	SUITE=ruler LENGTH=7 SEED=x RULES=x TASK=none GENERATE=false real RUN=env BATCH=3
 	diff -r env/answers "$P/want/answers"
@@ -472,8 +469,7 @@ ruler() {
 
 @test "evaluate.mk: METRIC, TASK, BY and the tasks of the data are checked before anything is tokenized" {
 	try() {
-		run -2 evaluate RUN=no SUITE=files "${@:2}"
-		[[ "$output" == *"$1"* ]] || { echo "$output"; return 1; }
+		mentions 2 "$1" evaluate RUN=no SUITE=files "${@:2}"
 		[ ! -e no/questions.rf ]
 		[ ! -e no/tokenized ]
 		rm -rf no
@@ -483,11 +479,9 @@ ruler() {
 	try "the task 'own' has no metric here: METRIC= names one, such as METRIC=f1" DATA=q.jsonl TASK=own
 	try "--metric: 'nope' is not one of auto|f1" DATA=q.jsonl TASK=own METRIC=nope
 	try 'BY=task,len: questions do not keep the key len: META_KEY=len keeps it' DATA=q.jsonl BY=task,len
-	run -2 needles RUN=no METRIC=nope
-	[[ "$output" == *"--metric: 'nope' is not one of"* ]]
+	mentions 2 "--metric: 'nope' is not one of" needles RUN=no METRIC=nope
 	[ ! -e no ]
-	run -2 evaluate RUN=no SUITE=longbench DATA=q.jsonl MAX_NEW=1
-	[[ "$output" == *"the task 'mine' has no metric here"* ]]
+	mentions 2 "the task 'mine' has no metric here" evaluate RUN=no SUITE=longbench DATA=q.jsonl MAX_NEW=1
 	[ ! -e no/questions.rf ]
 	echo '{"prompt":"a","answers":["x"]}' >bare.jsonl
 	run -2 evaluate RUN=no SUITE=files DATA=bare.jsonl

@@ -47,9 +47,8 @@ stub() {
 
 @test "chat.py: a template that changes the prompt when an answer follows is an error that names the line" {
 	stub '"thinking " * add_generation_prompt + text'
-	run -65 --separate-stderr $chat folder \
+	says 65 "chat.py: line 1: the template changes the prompt when an answer follows" $chat folder \
 		<<<'{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}'
-	[ "$stderr" = "chat.py: line 1: the template changes the prompt when an answer follows" ]
 	[ -z "$output" ]
 }
 
@@ -89,9 +88,8 @@ stub() {
 		{"messages": [{"role": "user", "content": "no"}]}|the chat template fails: division by zero
 		\xff|'utf-8' codec can't decode byte 0xff in position 0: invalid start byte
 	END
-	run -74 --separate-stderr bash -c "$chat folder >/dev/full" \
+	says 74 'chat.py: [Errno 28] No space left on device' bash -c "$chat folder >/dev/full" \
 		<<<'{"messages": [{"role": "user", "content": "q"}]}'
-	[ "$stderr" = 'chat.py: [Errno 28] No space left on device' ]
 	echo 'raise ImportError("No module named x")' >transformers/__init__.py
 	fails 69 "Python's transformers cannot be loaded: No module named x" folder </dev/null
 }

@@ -125,8 +125,7 @@ records() {
 @test "FUSED: a word that rf-step cannot replace is named before anything runs" {
 	# refused SAID WORD...: the phase is refused with these words, and makes nothing
 	refused() {
-		run -2 midtrain RUN=no FUSED=1 "${@:2}"
-		[[ "$output" == *"FUSED=1: $1"* ]] || { echo "$1: $output"; return 1; }
+		mentions 2 "FUSED=1: $1" midtrain RUN=no FUSED=1 "${@:2}"
 		[ ! -e no ]
 		[ ! -e ran ]
 	}
@@ -161,18 +160,13 @@ records() {
 	refused '--draw-step is 2 in SELECT and -1 in ROLLOUT' SELECT='rf-select --draw-step 2'
 	refused '--segment is 64 in ENTROPY' ENTROPY='rf-entropy --segment 64'
 	refused '--max-record is not given in ENTROPY and 1M in TRAIN' TRAIN='rf-grpo --max-record 1M'
-	run -2 midtrain RUN=no FUSED=2
-	[[ "$output" == *"FUSED='2' is not one of 1"* ]]
-	run -2 posttrain RUN=no FUSED=1 METHOD=sft INNER_STEPS=matched
-	[[ "$output" == *"FUSED=1: TRAIN is '"*"'\$'"* ]]
-	run -2 posttrain RUN=no FUSED=1 METHOD=ntp KEEP=1
-	[[ "$output" == *'FUSED=1: KEEP needs rf-grpo in TRAIN'* ]]
-	run -2 testtime RUN=no FUSED=1 METHOD=none
-	[[ "$output" == *'FUSED=1: METHOD=none trains nothing'* ]]
+	mentions 2 "FUSED='2' is not one of 1" midtrain RUN=no FUSED=2
+	mentions 2 "FUSED=1: TRAIN is '...'\$'" posttrain RUN=no FUSED=1 METHOD=sft INNER_STEPS=matched
+	mentions 2 'FUSED=1: KEEP needs rf-grpo in TRAIN' posttrain RUN=no FUSED=1 METHOD=ntp KEEP=1
+	mentions 2 'FUSED=1: METHOD=none trains nothing' testtime RUN=no FUSED=1 METHOD=none
 	run -2 testtime RUN=no FUSED=1 COMMIT_EVERY=2
 	[[ "$output" == *'COMMIT_EVERY is not possible here: a batch is answered'* ]]
-	run -2 midtrain RUN=no COMMIT_EVERY=2
-	[[ "$output" == *'COMMIT_EVERY needs FUSED=1'* ]]
+	mentions 2 'COMMIT_EVERY needs FUSED=1' midtrain RUN=no COMMIT_EVERY=2
 	run -2 midtrain RUN=no FUSED=1 COMMIT_EVERY=0
 	[[ "$output" == *"COMMIT_EVERY='0': it must be a number of batches or a time such as 10m"* ]]
 	run -2 midtrain RUN=no FUSED=1 COMMIT_EVERY=10m AFTER=true

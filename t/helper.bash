@@ -33,15 +33,16 @@ like() {
 	[[ $1 == ${want//.../*} ]] || { echo "not '$2': $1"; return 1; }
 }
 
-# fails STATUS WANT COMMAND...: the command ends with this status, and with one line on standard error like WANT
-fails() {
+# says STATUS WANT COMMAND...: the command ends with this status, and its one line on standard error is like
+# WANT
+says() {
 	run "-$1" --separate-stderr "${@:3}" || { echo "${*:3}: status $status: $stderr"; return 1; }
 	like "$stderr" "$2" || { echo "${*:3}"; return 1; }
 	[ "${#stderr_lines[@]}" -eq 1 ] || { echo "${*:3}: more than a line"; return 1; }
 }
 
-# refused STATUS WANT COMMAND...: the command ends with this status, and somewhere in what it says is WANT
-refused() {
+# mentions STATUS WANT COMMAND...: the command ends with this status, and somewhere in what it prints is WANT
+mentions() {
 	run "-$1" "${@:3}" || { echo "${*:3}: status $status: $output"; return 1; }
 	like "$output" "...$2..." || { echo "${*:3}"; return 1; }
 }

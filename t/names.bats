@@ -254,8 +254,7 @@ noted() {
 		grep -q 'the rewards are made by a command that is not one of rf-tools, so it is not run' err
 	done
 	noted $'esc\033[31m'
-	run -2 phase curves RUNS='esc*' OUT=no
-	[[ "$output" == *'esc\u001b[31m has a control character'* ]]
+	mentions 2 'esc\u001b[31m has a control character' phase curves RUNS='esc*' OUT=no
 	for name in {eval,log}.jsonl eval.words eval-reward.words; do
 		noted fifo
 		rm -f "fifo/$name"
@@ -326,8 +325,7 @@ noted() {
 	[[ "$output" == *"TEXT_KEY='"*"two for one"* ]]
 	run -2 phase demo-phases BASE='a;b' MODEL="$P/ckpt"
 	[[ "$output" == *'BASE must not contain ;, because targets are named after it'* ]]
-	run -2 phase midtrain RUN=r MODEL="$P/ckpt" CORPUS="'x"
-	[[ "$output" == *"CORPUS=''x': a quote is not closed"* ]]
+	mentions 2 "CORPUS=''x': a quote is not closed" phase midtrain RUN=r MODEL="$P/ckpt" CORPUS="'x"
 	run -2 phase midtrain RUN=r MODEL="$P/ckpt" CORPUS='$$(touch PWN).jsonl'
 	[[ "$output" == *'$(touch: No such file or directory'* ]]
 	run -2 phase evaluate RUN=e MODEL="$P/ckpt" SUITE=files DATA='none*.jsonl'

@@ -103,8 +103,7 @@ answered() {
 	posttrain RUN=yes METHOD=sft BATCHES=1 EOS=yes
 	tokens() { rf-dump --json "$1/data/corpus.rf" | jq -c 'select(.type == "seq").body.tokens.data'; }
 	diff <(tokens no | jq -c '. + [1]') <(tokens yes)
-	run -2 posttrain RUN=other EOS=1
-	[[ "$output" == *"EOS='1' is not one of no yes"* ]]
+	mentions 2 "EOS='1' is not one of no yes" posttrain RUN=other EOS=1
 }
 
 @test "posttrain.mk, testtime.mk: the same bytes with any number of threads" {
@@ -342,8 +341,7 @@ short() {
 	[ "$(readlink run/latest)" = step-000004 ]
 	# next tokens alone were asked for
 	short ntp posttrain METHOD=ntp
-	run -2 short no midtrain NO_ROLLOUTS=x
-	[[ "$output" == *"NO_ROLLOUTS='x' is not one of stop train"* ]]
+	mentions 2 "NO_ROLLOUTS='x' is not one of stop train" short no midtrain NO_ROLLOUTS=x
 	[ ! -e no ]
 }
 
@@ -364,8 +362,7 @@ short() {
 	changes() { "${phase[@]}" REWARD="rf-cat | sh -c cat --lr $1" TRAIN="rf-ntp --lr $2" "${@:3}"; }
 	RF_BIN=$RF_BIN changes 1 1e-3 BATCHES=1 2>err
 	run -2 changes 2 1e-3 BATCHES=2
-	run -0 changes 1 2e-3 BATCHES=2
-	[[ "$output" == *'the learning rate changes from 1e-3 to 2e-3 after 1 batch'* ]]
+	mentions 0 'the learning rate changes from 1e-3 to 2e-3 after 1 batch' changes 1 2e-3 BATCHES=2
 }
 
 @test "phases: a start shows the words that were typed, and a refusal shows the words that differ" {

@@ -91,16 +91,14 @@ entropies() {
 		model.language_model.norm.weight; do
 		cp -r ckpt bad
 		tensor drop bad $name
-		run -78 --separate-stderr rf-entropy -m bad
-		[ "$stderr" = "rf-entropy: bad: tensors missing: $name" ]
+		says 78 "rf-entropy: bad: tensors missing: $name" rf-entropy -m bad
 		rm -r bad
 	done
 	for name in $L.0.self_attn.q_norm.weight $L.3.linear_attn.dt_bias $L.4.mlp.up_proj.weight \
 		model.language_model.x lm_head.bias; do
 		cp -r ckpt bad
 		tensor add bad $name
-		run -78 --separate-stderr rf-entropy -m bad
-		[ "$stderr" = "rf-entropy: bad: tensors unexpected: $name" ]
+		says 78 "rf-entropy: bad: tensors unexpected: $name" rf-entropy -m bad
 		rm -r bad
 	done
 	cp -r ckpt good
@@ -113,15 +111,13 @@ entropies() {
 	tensor add alone mtp.norm.weight
 	rf-init --from alone --dtype f32 alone-too
 	tensor add alone model.layers.0.more
-	run -78 --separate-stderr rf-entropy -m alone
-	[ "$stderr" = "rf-entropy: alone: tensors unexpected: model.layers.0.more" ]
+	says 78 "rf-entropy: alone: tensors unexpected: model.layers.0.more" rf-entropy -m alone
 }
 
 @test "qwen: an unsupported value in config.json exits 78 with one line that names it" {
 	try() {
 		jq "$1" "$G/qwen/config.json" >config.json
-		run -78 --separate-stderr rf-init --config config.json new
-		[ "$stderr" = "rf-init: config.json: $2" ] || { echo "$stderr"; return 1; }
+		says 78 "rf-init: config.json: $2" rf-init --config config.json new
 		[ ! -e new ]
 	}
 	try '.num_experts = 8' "'num_experts' must be absent or 0: only dense models are supported"

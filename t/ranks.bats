@@ -199,8 +199,7 @@ srun, or say --shard 0/2)" ]
 	for bad in 3/3 -1/2 x 1 1/2x; do
 		run -64 rf-cat --shard "$bad" in
 	done
-	run -64 rf-cat --mini-batch 4 in
-	[ "$output" = 'rf-cat: --mini-batch requires --shard (try --help)' ]
+	says 64 'rf-cat: --mini-batch requires --shard (try --help)' rf-cat --mini-batch 4 in
 }
 
 @test "ranks: a stream that is no share, another's, or of other mini-batches is refused by all" {

@@ -120,14 +120,11 @@ start() {
 @test "rf-cat --range: missing and truncated records are errors even where they would be skipped" {
 	rf-cat --renumber "$S/tokens.rf" "$S/tokens.rf" >all.rf
 	"$RF_UNITS/helper/lab" pick all.rf 0 1 2 3 4 5 6 8 9 >dropped.rf
-	run -65 rf-cat --range 0:2 -o c.rf dropped.rf
-	[[ "$output" == *"found record 9 where record 8 was expected" ]]
+	mentions 65 "found record 9 where record 8 was expected" rf-cat --range 0:2 -o c.rf dropped.rf
 	head -c -1 all.rf >cut.rf
-	run -65 rf-cat --range 0:2 -o c.rf cut.rf
-	[[ "$output" == *"the frame is truncated"* ]]
+	mentions 65 "the frame is truncated" rf-cat --range 0:2 -o c.rf cut.rf
 	"$RF_UNITS/helper/lab" pick all.rf 0 1 2 3 >cut.rf
-	run -65 rf-cat --range 0:1 -o c.rf cut.rf
-	[[ "$output" == *"the end record is missing"* ]]
+	mentions 65 "the end record is missing" rf-cat --range 0:1 -o c.rf cut.rf
 	[ ! -e c.rf ]
 }
 
@@ -237,14 +234,12 @@ start() {
 @test "rf-cat: an input that is missing, a directory or not readable exits 66 and is named" {
 	run -66 rf-cat nope.rf
 	[ "$output" = "rf-cat: nope.rf: No such file or directory" ]
-	run -66 rf-cat .
-	[ "$output" = "rf-cat: .: is a directory" ]
+	says 66 "rf-cat: .: is a directory" rf-cat .
 	run -66 rf-cat "$S/tokens.rf" nope.rf -o out.rf
 	[ ! -e out.rf ]
 	cp "$S/tokens.rf" closed.rf
 	chmod 0 closed.rf
-	run -66 bound rf-cat closed.rf
-	[ "$output" = "rf-cat: closed.rf: Permission denied" ]
+	says 66 "rf-cat: closed.rf: Permission denied" bound rf-cat closed.rf
 	cp "$S/tokens.rf" -- -x.rf
 	rf-cat -- -x.rf | rf-dump --check -q
 }
@@ -324,8 +319,7 @@ start() {
 		run -65 bash -c 'sed "$0" all | rf-cat --json --renumber -o c.rf' "$how"
 		[ ! -e c.rf ]
 	done
-	run -65 bash -c 'sed 3d all | rf-cat --json >/dev/null'
-	[[ "$output" == *"(--renumber assigns new numbers)" ]]
+	mentions 65 "(--renumber assigns new numbers)" bash -c 'sed 3d all | rf-cat --json >/dev/null'
 }
 
 @test "rf-cat --json: refuses a line that breaks a rule, and names its number" {
@@ -334,8 +328,7 @@ start() {
 		local words=$1
 		shift
 		"$@" <good >bad
-		run -65 rf-cat --json -o out.rf bad
-		[[ "$output" == "rf-cat: bad: $words"* ]] || { echo "$output"; return 1; }
+		says 65 "rf-cat: bad: $words..." rf-cat --json -o out.rf bad
 		[ ! -e out.rf ]
 	}
 	bad 'line 3: found record 3 where record 2 was expected' sed 3d
@@ -352,8 +345,7 @@ start() {
 	bad 'line 1: the stream has format 2, but this version of rf-tools reads format 1' \
 		sed '1s/"format":1/"format":2/'
 	bad 'line 3: not JSON: ' sed '1s/$/\n/;2s/}$//'
-	run -65 rf-cat --json -o out.rf "$S/tokens.rf"
-	[[ "$output" == *"tokens.rf: line 1: "* ]]
+	mentions 65 "tokens.rf: line 1: " rf-cat --json -o out.rf "$S/tokens.rf"
 	jq -c 'if .seq == 1 then .body.source = "x" * 200000 else . end' good >long
 	run -65 rf-cat --json --max-record 1k -o out.rf long
 	[[ "$output" == "rf-cat: long: line 2 is longer than "*"(raise --max-record)" ]]
@@ -383,6 +375,5 @@ start() {
 	[ ! -e out.rf ]
 	rf-dump --json "$S/tokens.rf" >good
 	run -74 rf-cat --json -o /dev/full good
-	run -64 script -qefc 'rf-cat --json good' /dev/null
-	[[ "$output" == *"<stdout>: is a terminal"* ]]
+	mentions 64 "<stdout>: is a terminal" script -qefc 'rf-cat --json good' /dev/null
 }

@@ -209,9 +209,8 @@ setup() {
 	rf-dump --json out | jq -se '.[0].body.history[-1].tool == "rf-grpo"' >/dev/null
 	rf-grpo -m b --mini-batch 2 -o - in | cmp - out
 	# a reader that has left does not end the training: that is said after the commit
-	run -74 --separate-stderr bash \
+	says 74 "rf-grpo: <stdout>: ..." bash \
 		-c 'trap "" PIPE; exec 4> >(true); wait $!; rf-grpo -m b --stale any -o - in >&4'
-	[[ "$stderr" == "rf-grpo: <stdout>: "* ]]
 	[ "$(readlink b/latest)" = step-000003 ]
 	# where it can be known before, nothing is trained
 	for out in /dev/full none/out.rf; do
@@ -406,8 +405,7 @@ rewards() {
 	rf-grpo -m other --stale any --lr 1e-2 "$G/stream/rewarded.rf"
 	same_step run other
 	# records without rollouts teach nothing to a policy
-	run -0 rf-grpo -m run --ntp-coef 0 "$G/stream/tokens.rf"
-	[[ "$output" == *"nothing to learn from"* ]]
+	mentions 0 "nothing to learn from" rf-grpo -m run --ntp-coef 0 "$G/stream/tokens.rf"
 }
 
 @test "rf-grpo: records without rollouts train the same weights as with rf-ntp" {
@@ -426,8 +424,7 @@ rewards() {
 	rf-entropy -m "$M" --nll in >nll
 	jq -n --slurpfile log log --slurpfile nll <(json nll) -e '$nll | map(.nll.data[29:][])
 		| length == 30 and (add / 30 - $log[0]["loss/ntp"] | fabs < 1e-5)' >/dev/null
-	run -65 rf-grpo -m run --stale any --loss response <(batch 1:50)
-	[[ "$output" == *"record 1 (byte "*"prompt_len"* ]]
+	mentions 65 "record 1 (byte ...prompt_len" rf-grpo -m run --stale any --loss response <(batch 1:50)
 }
 
 @test "rf-grpo: refuses a record without reward or logp, or with an unknown token, and says which" {

@@ -187,8 +187,7 @@ some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351)
 	said='): the log-probability of choice 1 is not finite: layer 0 overflows in choice 1 at position 2'
 	[[ "$stderr" == 'rf-logp: bad: record 2 (byte '*"$said"[0-9] ]]
 	edited 'if .body.id == 2 then .body.tokens.data[7] = 12 else . end' in >bad
-	run -70 --separate-stderr bash -c 'rf-logp -m m bad >out'
-	[[ "$stderr" == 'rf-logp: bad: record 3 (byte '*' overflows at position '* ]]
+	says 70 'rf-logp: bad: record 3 (byte ... overflows at position ...' bash -c 'rf-logp -m m bad >out'
 	run -65 rf-cat out
 }
 

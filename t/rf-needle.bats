@@ -326,8 +326,7 @@ counted() {
 	for range in 3 a:b 5:4 0:501 -1:; do
 		bad 64 "--range: '$range' is not I:J" --task vt --range $range
 	done
-	run -64 --separate-stderr rf-needle --task vt
-	[ "$stderr" = 'rf-needle: --tokenizer is missing (try --help)' ]
+	says 64 'rf-needle: --tokenizer is missing (try --help)' rf-needle --task vt
 	cp "$D/essay.txt" essay.txt
 	run -64 --separate-stderr needles --task niah_single_2 --haystack essay.txt -o essay.txt
 	cmp essay.txt "$D/essay.txt"

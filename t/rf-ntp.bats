@@ -153,13 +153,11 @@ prompted() {
 
 @test "rf-ntp: --eval without tokens to evaluate is an error, unless --allow-empty is given" {
 	for in in "$G/stream/empty.rf" <(texts 40 1:1); do
-		run -65 rf-ntp --eval -m "$M" "$in"
-		[[ "$output" == *"no tokens to evaluate"* ]]
+		mentions 65 "no tokens to evaluate" rf-ntp --eval -m "$M" "$in"
 	done
 	run -0 rf-ntp --eval -m "$M" --allow-empty "$G/stream/empty.rf"
 	jq -e '.tokens == 0' <<<"$output" >/dev/null
-	run -65 rf-ntp --eval -m "$M" --loss response <(texts 40 1:9)
-	[[ "$output" == *"prompt_len"* ]]
+	mentions 65 "prompt_len" rf-ntp --eval -m "$M" --loss response <(texts 40 1:9)
 }
 
 @test "rf-ntp: --eval --loss response says how many records have no tokens behind their prompt" {
@@ -189,8 +187,7 @@ prompted() {
 	done
 	run -64 rf-ntp -m run -o out in
 	[ "$output" = "rf-ntp: --output requires --eval (try --help)" ]
-	run -64 rf-ntp -m run --log - in
-	[[ "$output" == "rf-ntp: --log: '-' is not a file: "* ]]
+	says 64 "rf-ntp: --log: '-' is not a file: ..." rf-ntp -m run --log - in
 	[ ! -e ./- ]
 }
 

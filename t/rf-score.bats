@@ -84,8 +84,7 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	[ "$(rf-score --metric part --by task,of in.jsonl | cut -d, -f 1-3)" = \
 		'{"task":"a\u0000b","of":"c\u0000","n":1' ]
 	rf-score --metric part --each --show d in.jsonl | grep -qF '"d":["\u0000"]'
-	run -65 --separate-stderr rf-score in.jsonl
-	[[ $stderr == *"line 1: the task 'a\x00b' has no metric here: name one with --metric" ]]
+	says 65 "...line 1: the task 'a\x00b' has no metric here: name one with --metric" rf-score in.jsonl
 	# meta of a stream
 	made='"generation":{"temperature":0.0,"tokens":{"dtype":"<i4","shape":[1,1],"data":[100]},'
 	made+='"length":{"dtype":"<i4","shape":[1],"data":[1]},"stop":["eos"],"text":["x"]}'
@@ -256,22 +255,17 @@ interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring)
 	ln -s nowhere folder/6.rf
 	run -66 rf-score --against folder b.rf
 	[[ "$output" == "rf-score: folder/6.rf: "* ]]
-	run -66 rf-score --against none b.rf
-	[ "$output" = 'rf-score: none: the folder has no file *.rf' ]
+	says 66 'rf-score: none: the folder has no file *.rf' rf-score --against none b.rf
 	rf-cat --range 0:5 -o fewer.rf a.rf
-	run -65 --separate-stderr rf-score --against fewer.rf b.rf
-	[[ $stderr == *"the question 5 has an answer in one of both only" ]]
-	run -65 --separate-stderr rf-score --against b.rf fewer.rf
-	[[ $stderr == *"the question 5 has an answer in one of both only" ]]
+	says 65 "...the question 5 has an answer in one of both only" rf-score --against fewer.rf b.rf
+	says 65 "...the question 5 has an answer in one of both only" rf-score --against b.rf fewer.rf
 	sed 's/qasper/vt/' <(rf-dump --json a.rf) | rf-cat --json -o task.rf
 	rf-cat --shuffle a.rf task.rf 2>err -o both.rf || rf-cat --renumber --shuffle a.rf task.rf -o both.rf
 	run -65 --separate-stderr rf-score --against both.rf a.rf
 	[[ $stderr == *'--against has questions of "vt", and the input has none'* ]]
 	sed 's/"a b"/"a d"/' <(rf-dump --json a.rf) | rf-cat --json -o others.rf
-	run -65 --separate-stderr rf-score --against others.rf b.rf
-	[[ $stderr == *"the id 0 stands for two different questions" ]]
-	run -65 --separate-stderr rf-score --against a.rf --against a.rf b.rf
-	[[ $stderr == *"the id 0 occurs twice"* ]]
+	says 65 "...the id 0 stands for two different questions" rf-score --against others.rf b.rf
+	says 65 "...the id 0 occurs twice..." rf-score --against a.rf --against a.rf b.rf
 }
 
 @test "rf-score --each: says by the metric all which references were found, the mean over samples" {
@@ -337,8 +331,7 @@ interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring)
 		{"id":0,"depth":[0.25,1],"no":null,"of":{"a":["b",null,true]}}
 		{"id":1,"depth":[0.25,1],"no":null,"of":{"a":["b",null,true]}}
 	END
-	run -64 --separate-stderr rf-score --show depth in.jsonl
-	[ "$stderr" = "rf-score: --show is for the lines of --each" ]
+	says 64 "rf-score: --show is for the lines of --each" rf-score --show depth in.jsonl
 	run -64 --separate-stderr rf-score --each --show depth, in.jsonl
 	[ "$stderr" = "rf-score: --show takes 1 to 8 keys, separated by commas, not 'depth,'" ]
 	run -64 rf-score --each --against in.jsonl in.jsonl
@@ -354,8 +347,7 @@ interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring)
 	# scored anew by other rules
 	rf-score --rules refine -o again.rf out.rf >/dev/null
 	rf-dump --json again.rf | grep -q '"metric":"refine f1"'
-	run -64 --separate-stderr rf-score -o out.rf in.rf in.rf
-	[ "$stderr" = "rf-score: -o takes one input, not 2: rf-cat joins them" ]
+	says 64 "rf-score: -o takes one input, not 2: rf-cat joins them" rf-score -o out.rf in.rf in.rf
 }
 
 @test "rf-score: questions without answers, references, task or metric are errors that say so" {
@@ -386,8 +378,7 @@ NAME gives one to all questions; a task that is not one of the benchmarks also n
 	run -65 --separate-stderr rf-score none.rf
 	said='there is no generation: rf-generate writes it (--partial leaves such questions out)'
 	[[ $stderr == *"$said" ]]
-	run -65 --separate-stderr rf-score --partial none.rf
-	[ "$stderr" = 'rf-score: "qasper": none of its 2 questions has an answer' ]
+	says 65 'rf-score: "qasper": none of its 2 questions has an answer' rf-score --partial none.rf
 	answered 2 | rf-dump --json | sed 's/,"text":\["[a-z ]*"\]//' | rf-cat --json -o ids.rf
 	run -65 --separate-stderr rf-score ids.rf
 	[[ $stderr == *"the generation has no text: rf-generate writes it if the model has a tokenizer" ]]
@@ -420,6 +411,5 @@ NAME gives one to all questions; a task that is not one of the benchmarks also n
 		jq -c 'if .type == "seq" then .body.meta += {pred: "no", index: 9} else . end' |
 		rf-cat --json -o named.rf
 	rf-dump --pred --tokenizer bytes named.rf | jq -cS . | cmp - <(jq -cS . pred.jsonl)
-	run -64 --separate-stderr rf-dump --pred --tsv in.rf
-	[[ $stderr == *"--tsv cannot be combined with --pred"* ]]
+	says 64 "...--tsv cannot be combined with --pred..." rf-dump --pred --tsv in.rf
 }

@@ -378,8 +378,7 @@ reach() {
 	"$RF_UNITS/helper/lab" pick in {0..10} 12 >bad
 	rm -rf c
 	runs c
-	run -65 rf-step -m c "${how[@]}" bad
-	[[ "$output" == *'found record 12 where record 11 was expected'* ]]
+	mentions 65 'found record 12 where record 11 was expected' rf-step -m c "${how[@]}" bad
 	[ "$(jq .commits c/latest/state.json)" -eq 2 ]
 	# batches that were not committed are lost
 	rm -rf c
@@ -444,14 +443,12 @@ reach() {
 	runs run
 	how=("${ways[@]}" --batch 8 --mini-batch 4)
 	state >before
-	run -65 rf-step -m run --at 1 "${how[@]}" in
-	[ "$output" = 'rf-step: run is only at step 0, but --at is 1' ]
+	says 65 'rf-step: run is only at step 0, but --at is 1' rf-step -m run --at 1 "${how[@]}" in
 	state | cmp - before
 	rf-step -m run --at 0 "${how[@]}" in 2>>said
 	[ "$(readlink run/latest)" = step-000004 ]
 	state >after
-	run -0 rf-step -m run --at 0 "${how[@]}" in
-	[ "$output" = 'rf-step: already at step 4' ]
+	says 0 'rf-step: already at step 4' rf-step -m run --at 0 "${how[@]}" in
 	run -0 rf-step -m run --at 2 "${how[@]}" </dev/null
 	state | cmp - after
 }
@@ -506,8 +503,7 @@ reach() {
 	run -0 rf-step -m run --allow-empty --log log "$G/stream/empty.rf"
 	state | cmp - before
 	# one message counts the records without rollouts, which are trained on next tokens
-	run -0 rf-step -m run --log log <(texts 40 1:4 2:5)
-	[[ "$output" == *'2 of 2 sequences were too short'* ]]
+	mentions 0 '2 of 2 sequences were too short' rf-step -m run --log log <(texts 40 1:4 2:5)
 	[ "$(jq -c '[.stepped, has("loss/rl")]' log)" = '[true,false]' ]
 }
 
@@ -533,8 +529,7 @@ reach() {
 	mkdir many
 	run -0 rf-step -m run -o many --dry-run in
 	run -74 rf-entropy -m "$M" -o many --dry-run in
-	run -0 rf-step -m run --batch 0 --dry-run in
-	[[ "$output" == *'for --batch 0'* ]]
+	mentions 0 'for --batch 0' rf-step -m run --batch 0 --dry-run in
 	run -74 rf-step -m run --log none/log --dry-run in
 }
 

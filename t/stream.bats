@@ -60,8 +60,7 @@ python_reader() {
 	run -0 python3 reader.py <big.rf
 	[ "$output" = '0 [100 100 100 ... 100 100   1]' ]
 	head -c -20 big.rf >cut
-	run -1 python3 reader.py <cut
-	[[ "$output" == *"AssertionError: truncated" ]]
+	mentions 1 "AssertionError: truncated" python3 reader.py <cut
 }
 
 @test "rf-stream(5): the Python reader on the page raises both limits of msgpack and reports an empty input" {
@@ -71,8 +70,7 @@ python_reader() {
 		>zstandard.py
 	: >numpy.py
 	python_reader
-	run -1 env PYTHONPATH=. python3 reader.py </dev/null
-	[[ "$output" == *"AssertionError: truncated" ]]
+	mentions 1 "AssertionError: truncated" env PYTHONPATH=. python3 reader.py </dev/null
 }
 
 @test "rf-stream(5): the page lists every key of a record in the order in which it is written" {
@@ -106,20 +104,17 @@ python_reader() {
 	rf-cat --repeat 50 "$S/tokens.rf" >a.rf
 	mkfifo pipe
 	{ cat a.rf >pipe & cat a.rf >pipe; wait; } &
-	run -65 rf-cat -o out.rf pipe
-	[[ "$output" == "rf-cat: pipe: "* ]]
+	says 65 "rf-cat: pipe: ..." rf-cat -o out.rf pipe
 	wait
 }
 
 @test "stream: the name of a file is printed so that it cannot control a terminal" {
 	name=$'a\e[31mb\n.rf'
-	run -66 rf-cat "$name"
-	[ "$output" = 'rf-cat: a\x1b[31mb\n.rf: No such file or directory' ]
+	says 66 'rf-cat: a\x1b[31mb\n.rf: No such file or directory' rf-cat "$name"
 	echo x >"$name"
 	run -65 rf-cat -o out.rf "$name"
 	[[ "$output" == 'rf-cat: a\x1b[31mb\n.rf: not an rf stream: it looks like text'* ]]
-	run -74 rf-cat -o "$name/x" "$S/tokens.rf"
-	[[ "$output" == 'rf-cat: a\x1b[31mb\n.rf/x: '* ]]
+	says 74 'rf-cat: a\x1b[31mb\n.rf/x: ...' rf-cat -o "$name/x" "$S/tokens.rf"
 }
 
 @test "rf-cat -o: a descriptor like /dev/stdout is written to and never replaced" {
@@ -129,11 +124,9 @@ python_reader() {
 	cmp got.rf want.rf
 	[ -L /dev/stdout ]
 	rf-cat -o - "$S/tokens.rf" | cmp - want.rf
-	run -74 bash -c 'rf-cat "$1" >&-' _ "$S/tokens.rf"
-	[[ "$output" == *"<stdout>: "*"Bad file descriptor" ]]
+	mentions 74 "<stdout>: ...Bad file descriptor" bash -c 'rf-cat "$1" >&-' _ "$S/tokens.rf"
 	# standard input is not open: nothing takes its place
-	run -66 bash -c 'rf-cat -o out.rf <&-'
-	[[ "$output" == "rf-cat: <stdin>: Bad file descriptor" ]]
+	says 66 "rf-cat: <stdin>: Bad file descriptor" bash -c 'rf-cat -o out.rf <&-'
 	rf-cat -o out.rf "$S/tokens.rf" <&-
 	cmp out.rf want.rf
 }
@@ -245,9 +238,7 @@ sweep() {
 	done
 	# of a stream without checksums the frame is what is wrong
 	zstd -qdc "$G/stream/tokens.rf" | zstd -qc --no-check >in
-	run -65 rf-cat -o out in
-	[[ "$output" == *"which every frame of an rf stream"* ]]
+	mentions 65 "which every frame of an rf stream" rf-cat -o out in
 	zstd -qc --no-check <lines | head -c 20 >in
-	run -65 rf-cat -o out in
-	[[ "$output" == *"which every frame of an rf stream"* ]]
+	mentions 65 "which every frame of an rf stream" rf-cat -o out in
 }

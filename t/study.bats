@@ -86,8 +86,7 @@ facts() {
 		in.rf | rf-reward --exec "$P/surprise.sh" | json - |
 		jq -e '.reward.total.data[3:] == [0, 0, 0]' >/dev/null
 	unset STEP
-	run -65 --separate-stderr rf-reward --exec "$P/surprise.sh" -o none.rf in.rf
-	[[ "$stderr" == *'STEP: is not set'* ]]
+	says 65 '...STEP: is not set...' rf-reward --exec "$P/surprise.sh" -o none.rf in.rf
 }
 
 @test "study.awk: means over seeds, and differences seed by seed with Student's interval" {
@@ -179,10 +178,7 @@ study() {
 	cmp before study/figures.tsv
 	grep -q '^| ReFINE, n 1 |' study/report.md
 	# other words are refused, unknown ones too
-	run -2 study MID=40
-	[[ "$output" == *'study/words: the run was started with other settings'* ]]
-	run -2 study RUN=new MID=16
-	[[ "$output" == *"MID='16': it must be a whole number, 20 or more"* ]]
-	run -2 study MIDDS=1
-	[[ "$output" == *'unknown variable MIDDS'* ]]
+	mentions 2 'study/words: the run was started with other settings' study MID=40
+	mentions 2 "MID='16': it must be a whole number, 20 or more" study RUN=new MID=16
+	mentions 2 'unknown variable MIDDS' study MIDDS=1
 }

@@ -66,8 +66,7 @@ read_all() {
 	rf-grpo -m run --stale any in
 	# unknown ones
 	rf-dump --json in | jq -c 'del(.body.model)' | rf-cat --json >unknown
-	run -65 rf-grpo -m run --stale 3 unknown
-	[[ "$output" == *"does not say which weights made its rollouts"* ]]
+	mentions 65 "does not say which weights made its rollouts" rf-grpo -m run --stale 3 unknown
 	rf-grpo -m run --stale any unknown
 	for bad in some -1 1x ''; do
 		state >before
@@ -142,8 +141,7 @@ read_all() {
 		rf-cat --json >bad
 	runs run other
 	state >before
-	run -70 rf-grpo -m run --stale any --mini-batch 1 bad
-	[[ "$output" == *"id 2: the log-probability of token "* ]]
+	mentions 70 "id 2: the log-probability of token " rf-grpo -m run --stale any --mini-batch 1 bad
 	state | cmp - before
 	run -0 rf-grpo -m run --stale any --mini-batch 1 --on-nan skip --log log bad
 	[ "$output" = "rf-grpo: 1 of 3 mini-batches were skipped (their gradients were not finite)" ]
@@ -353,23 +351,17 @@ read_all() {
 	rf-ntp -m run in
 	rm -r run/step-000002
 	said="latest points to step-000002, which does not exist: the newest step is step-000001"
-	run -0 --separate-stderr rf-entropy -m run -o out in
-	[ "$stderr" = "rf-entropy: run/step-000001: $said" ]
+	says 0 "rf-entropy: run/step-000001: $said" rf-entropy -m run -o out in
 	[ "$(rf-dump --json out | head -n 1 | jq .body.model.step)" -eq 1 ]
-	run -0 --separate-stderr rf-ntp --eval -m run in
-	[ "$stderr" = "rf-ntp: run/step-000001: $said" ]
+	says 0 "rf-ntp: run/step-000001: $said" rf-ntp --eval -m run in
 	for form in "" "--json" "--rows step" "--tsv --rows step"; do
 		# shellcheck disable=SC2086
-		run -0 --separate-stderr rf-dump $form run
-		[ "$stderr" = "rf-dump: run: $said" ]
+		says 0 "rf-dump: run: $said" rf-dump $form run
 		[[ "$output" == *step*1* ]]
 	done
-	run -0 --separate-stderr rf-ntp -m run --dry-run in
-	[ "$stderr" = "rf-ntp: run/step-000001: $said" ]
-	run -0 --separate-stderr rf-init --from run other
-	[ "$stderr" = "rf-init: run: $said" ]
-	run -0 --separate-stderr rf-ntp -m run in
-	[ "$stderr" = "rf-ntp: run/step-000001: $said" ]
+	says 0 "rf-ntp: run/step-000001: $said" rf-ntp -m run --dry-run in
+	says 0 "rf-init: run: $said" rf-init --from run other
+	says 0 "rf-ntp: run/step-000001: $said" rf-ntp -m run in
 	[ "$(readlink run/latest)" = step-000002 ]
 	run -0 rf-ntp -m run in
 	[ -z "$output" ]
@@ -584,8 +576,7 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 	same_weights out export
 	rf-grpo -m run next
 	# its rollouts are not those of another's weights
-	run -65 rf-grpo -m m --weights-out out2 next
-	[[ "$output" == *"the rollouts were made by weights "* ]]
+	mentions 65 "the rollouts were made by weights " rf-grpo -m m --weights-out out2 next
 }
 
 @test "train: from a checkpoint, --weights-out begins with fresh moments, whatever batch came before" {
