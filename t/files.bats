@@ -24,8 +24,7 @@ kinds=('a FIFO' 'a device' 'a folder' 'a socket' 'that leads to itself' 'to a fi
 
 # refuses STATUS WORDS COMMAND...: fails in time with this status and one sentence that has the words
 refuses() {
-	run "-$1" timeout 10 "${@:3}" 2>&1 </dev/null
-	[[ "${#lines[@]}" -eq 1 && "$output" == *"$2"* ]] || { echo "${*:3}: $output"; return 1; }
+	says "$1" "...$2..." timeout 10 "${@:3}" </dev/null
 }
 
 config() {
@@ -49,9 +48,10 @@ tiny() {
 			mkdir tok
 			[ "$name" = tokenizer.model ] || cp tokenizer.json tok/
 			[ "$name" != generation_config.json ] || config >tok/config.json
+			# no other tokenizer takes the place of one that cannot be read
+			[ "$name" != tokenizer.json ] || cp "$G/tokenizer/tokenizer.model" tok/
 			entry "$kind" "tok/$name"
-			refuses 78 "tok/$name: " rf-tokenize -m tok -o out a.jsonl
-			[[ "$output" == *"$kind"* ]] || { echo "$name, $kind: $output"; return 1; }
+			refuses 78 "tok/$name: ...$kind" rf-tokenize -m tok -o out a.jsonl
 			[ ! -e out ]
 		done
 	done

@@ -26,7 +26,7 @@ shown() {
 # like TEXT WANT: succeeds if the text is WANT, in which three dots stand for any characters
 like() {
 	local want=$2 c
-	for c in '\' '*' '?' '['; do
+	for c in '\' '*' '?' '[' '('; do
 		want=${want//"$c"/"\\$c"}
 	done
 	# shellcheck disable=SC2053  # a pattern

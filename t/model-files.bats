@@ -23,15 +23,10 @@ setup() {
 		echo "{\"eos_token_id\":$bad}" >m/generation_config.json
 		says 78 "rf-dump: m/generation_config.json: $said" rf-dump m
 	done
-	for bad in '[]' '' '{"eos_token_id":1,"eos_token_id":2}' '{'; do
+	for bad in '[]' '{"eos_token_id":NaN}' '' '{"eos_token_id":1,"eos_token_id":2}' '{'; do
 		echo "$bad" >m/generation_config.json
 		says 78 "rf-dump: m/generation_config.json: ..." rf-dump m
 	done
-	rm m/generation_config.json
-	ln -s generation_config.json m/generation_config.json
-	run --separate-stderr rf-dump m
-	[ "$status" -ne 0 ]
-	[[ "$stderr" == "rf-dump: m/generation_config.json: "* ]]
 }
 # shards EDIT...: the checkpoint m of one shard and its index, each changed by these lines of Python: h is the
 # header, d the data, w the index's map, f the shard, add() a new tensor
@@ -111,21 +106,13 @@ qwen() {
 
 @test "model files: the frequencies of a rotary embedding, which older programs saved, are not read" {
 	for m in delta gated lact qwen; do
-		copy_model "$G/$m" m
-		add='import json, struct, sys
-b = open("m/model.safetensors", "rb").read()
-n = struct.unpack("<Q", b[:8])[0]
-h, d = json.loads(b[8:8 + n]), b[8 + n:]
-for name in sys.argv[1:]:
-    h[name] = dict(dtype="F32", shape=[1], data_offsets=[len(d), len(d) + 4])
-    d += bytes(4)
-j = json.dumps(h).encode()
-open("m/model.safetensors", "wb").write(struct.pack("<Q", len(j)) + j + d)'
-		python3 -c "$add" model.layers.{0,1}.self_attn.rotary_emb.inv_freq
+		cp "$G/$m/config.json" config.json
+		frequencies="$(printf 'add("model.layers.%d.self_attn.rotary_emb.inv_freq");' 0 1)"
+		shards "$frequencies"
 		run -0 --separate-stderr rf-dump --check m
 		said="2 tensors are not the model's and are not read; the first is"
 		[ "$stderr" = "rf-dump: m: $said 'model.layers.0.self_attn.rotary_emb.inv_freq'" ]
-		python3 -c "$add" model.layers.0.self_attn.rotary_emb.inv_freq.weight
+		shards "$frequencies" 'add("model.layers.0.self_attn.rotary_emb.inv_freq.weight")'
 		run -78 rf-dump --check m
 	done
 }

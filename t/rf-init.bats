@@ -88,6 +88,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	for config in "$ROOT"/pipelines/configs/*.json "$ROOT"/pipelines/demo-*.json; do
 		run -0 --separate-stderr rf-init --config "$config" --dry-run
 		[ -z "$stderr" ] || { echo "$stderr"; false; }
+		[[ "$output" == *parameters* ]]
 	done
 	for size in qwen3_5-0.8b:752393024 qwen3_5-9b:8953803264 lact-760m:797625312 \
 		gated_deltanet-400m:379888124 gated_deltanet-360m:357781928; do
@@ -208,27 +209,4 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	run -74 bash -c "ulimit -f 20; exec rf-init --from '$G/delta' a"
 	[ "$(ls)" = config.json ]
 	nothing_left
-}
-@test "rf-init: SIGTERM and SIGINT leave nothing behind" {
-	strace -f -o /dev/null true 2>/dev/null || skip "strace is not here, or may not trace"
-	export ASAN_OPTIONS=detect_leaks=0 # which cannot work under strace
-	for signal in TERM:143 INT:130; do
-		for k in 1 5 12 30; do
-			for how in "--config config.json" "--from $G/delta" "--from $G/delta --dtype bf16"; do
-				run -"${signal#*:}" strace -f -o /dev/null -e trace=write \
-					-e inject="write:signal=${signal%:*}:when=$k" rf-init $how a
-				[ "$(ls)" = config.json ]
-				nothing_left
-			done
-		done
-	done
-}
-
-@test "rf-init: --dry-run reads every shipped config and prints no warning" {
-	for c in "$ROOT"/pipelines/configs/*.json; do
-		run --separate-stderr rf-init --config "$c" --dry-run model
-		[ "$status" -eq 0 ]
-		[ -z "$stderr" ]
-		[[ "$output" = *parameters* ]]
-	done
 }

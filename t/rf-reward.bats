@@ -157,10 +157,6 @@ gone() {
 	[ -z "$stderr" ]
 }
 
-@test "rf-reward: is not linked with the libraries of models (oneDNN, OpenMP, CUDA)" {
-	run ! grep -q 'dnnl\|gomp\|cuda' <(ldd "$RF_BIN/rf-reward")
-}
-
 @test "rf-reward: mistakes on the command line exit 64" {
 	for o in "--kind cos" "--kind-name x" "--timeout -1" "--queue-limit x" "--exec=" \
 		"--exec true --kind-name a/b" "--shift -1" "--exec cat --shift 1" "--exec cat --kind hybrid" \

@@ -130,20 +130,10 @@ setup() {
 	cmp <(rf-select -k 4 in | records show -) <(rf-select -k 4 --smooth 5 in | records show -)
 }
 
-@test "rf-select: is not linked with the libraries of models (oneDNN, OpenMP, CUDA)" {
-	run ! grep -q 'dnnl\|gomp\|cuda' <(ldd "$RF_BIN/rf-select")
-}
-
 @test "rf-select: option values that make no sense exit 64" {
 	for o in "--chunks 0" "-k 0" "--tau 0" "--tau nan" "--margin -1" "--mode greedy" \
 		"--smooth -1" "--seed -1" "--step 1"; do
 		run -64 rf-select $o "$G/stream/empty.rf"
 	done
 	run -64 rf-select "$G/stream/empty.rf" "$G/stream/empty.rf"
-}
-
-@test "rf-select: the example of the man page runs" {
-	cp "$G/stream/tokens.rf" corpus.rf
-	eval "$(sed -n 's/^\.Dl \$ \(rf-select .*\)/\1/p' "$ROOT/man/rf-select.1")"
-	[ "$(records show uniform.rf | grep -c ': ')" -eq 4 ]
 }

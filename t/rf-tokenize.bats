@@ -642,17 +642,6 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	run -66 rf-tokenize --bytes --format text .
 }
 
-@test "rf-tokenize: names in its messages are escaped so that they cannot control a terminal" {
-	esc=$'a\e[31m'
-	echo '{' >"$esc.jsonl"
-	echo "{\"tokenizer_class\":\"\\u001b[31m\"}" >"$esc.json"
-	says 65 'rf-tokenize: a\x1b[31m.jsonl: line 1: not JSON...' rf-tokenize --bytes "$esc.jsonl"
-	says 64 "rf-tokenize: 'a\x1b[31m': unknown suffix ..." rf-tokenize --bytes "$esc"
-	says 66 'rf-tokenize: a\x1b[31m.txt: No such...' rf-tokenize --bytes "$esc.txt"
-	run -78 --separate-stderr rf-tokenize -m "$esc.json"
-	[[ "$stderr" == "rf-tokenize: a\x1b[31m.json: tokenizers of the kind '\x1b[31m' "* ]]
-}
-
 @test "rf-tokenize: damaged and truncated .zst files are errors" {
 	printf '{"text":"abcdefgh"}\n' | zstd -q >a.jsonl.zst
 	head -c 20 a.jsonl.zst >b.jsonl.zst

@@ -102,3 +102,10 @@ rooms() { awk -f "$ROOT/lib/rooms.awk" "$@"; }
 	[ "$(grep -o '^lint: [^ ]*' <<<"$output" | paste -sd' ')" = \
 		'lint: bad.bats:2: lint: bad.bats:3: lint: bad.bats:4: lint: bad.bats:5: lint: bad.bats:7:' ]
 }
+
+@test "programs: those that load no model are not linked with oneDNN, OpenMP and CUDA" {
+	for program in rf-dump rf-reward rf-select; do
+		run -0 ldd "$RF_BIN/$program"
+		[[ $output != *dnnl* && $output != *gomp* && $output != *cuda* ]]
+	done
+}

@@ -108,15 +108,6 @@ python_reader() {
 	wait
 }
 
-@test "stream: the name of a file is printed so that it cannot control a terminal" {
-	name=$'a\e[31mb\n.rf'
-	says 66 'rf-cat: a\x1b[31mb\n.rf: No such file or directory' rf-cat "$name"
-	echo x >"$name"
-	run -65 rf-cat -o out.rf "$name"
-	[[ "$output" == 'rf-cat: a\x1b[31mb\n.rf: not an rf stream: it looks like text'* ]]
-	says 74 'rf-cat: a\x1b[31mb\n.rf/x: ...' rf-cat -o "$name/x" "$S/tokens.rf"
-}
-
 @test "rf-cat -o: a descriptor like /dev/stdout is written to and never replaced" {
 	rf-cat "$S/tokens.rf" >want.rf
 	rf-cat -o /dev/stdout "$S/tokens.rf" | cmp - want.rf

@@ -202,16 +202,10 @@ hash() {
 	echo '{"eos_token": "<e>"}' >m/tokenizer_config.json
 	[ "$(ids a)" = '[0,5]' ]
 	echo a >a.txt
-	# FILE CONTENT WORDS; the content @ is a dangling link, the content % a link to itself
+	# FILE CONTENT WORDS
 	while read -r file content said; do
 		rm -f m/tokenizer_config.json m/*_map.json m/added_tokens.json
-		if [ "$content" = @ ]; then
-			ln -s nowhere "m/$file"
-		elif [ "$content" = % ]; then
-			ln -s "$file" "m/$file"
-		else
-			echo "${content//_/ }" >"m/$file"
-		fi
+		echo "${content//_/ }" >"m/$file"
 		run -78 --separate-stderr rf-tokenize --tokenizer m -o never a.txt
 		[ ! -e never ]
 		[ "${#stderr_lines[@]}" -eq 1 ]
@@ -221,8 +215,6 @@ hash() {
 		run -78 rf-dump -m m /dev/null
 	done <<-'END'
 		tokenizer_config.json {"eos_token":"<e>" at byte
-		tokenizer_config.json @ a symbolic link to a file that does not exist
-		tokenizer_config.json % a symbolic link that leads to itself
 		tokenizer_config.json {"eos\u005ftoken":"<f>"} the eos_token '<f>' is no token of tokenizer
 		tokenizer_config.json {"bos\u005ftoken":{"content":"<f>"}} the bos_token '<f>' is no token
 		tokenizer_config.json {"eos\u005ftoken":5} 'eos_token' is a number, not a token
@@ -234,22 +226,9 @@ hash() {
 		special_tokens_map.json {"unk\u005ftoken":{"content":"y","special":null}} is null, not true
 		tokenizer_config.json {"model\u005fspecific\u005fspecial\u005ftokens":[]} is a list, not
 		special_tokens_map.json {"eos\u005ftoken":"<e>" at byte
-		special_tokens_map.json @ a symbolic link
 		special_tokens_map.json {"eos\u005ftoken":"<f>"} the eos_token '<f>' is no token
 		added_tokens.json {"<n>":"five"} a string instead of an id
-		added_tokens.json @ a symbolic link
-		added_tokens.json % a symbolic link that leads to itself
 	END
-}
-
-@test "tokenizers: a tokenizer that is a dangling link is refused with status 78, despite other files" {
-	small m
-	cp "$G/tokenizer/tokenizer.model" m/
-	rm m/tokenizer.json
-	ln -s nowhere m/tokenizer.json
-	echo a >a.txt
-	run -78 --separate-stderr rf-tokenize --tokenizer m a.txt
-	[[ "$stderr" == "rf-tokenize: m/tokenizer.json: a symbolic link to a file that does not exist"* ]]
 }
 
 @test "tokenizers: tokens of the files next to tokenizer.json have the ids that transformers gives" {
@@ -639,13 +618,6 @@ tokenizer_config.json agree)" ]
 		run -0 --separate-stderr $command
 		[ -z "$stderr" ]
 	done
-	for content in '{"eos_token_id": [3,' '[]' '{"eos_token_id": NaN}' '{"eos_token_id": "x"}'; do
-		echo "$content" >ckpt/generation_config.json
-		says 78 "rf-rollout: ckpt/generation_config.json: ..." rf-rollout -m ckpt -o r.rf s.rf
-	done
-	rm ckpt/generation_config.json
-	ln -s nowhere ckpt/generation_config.json
-	run -78 rf-rollout -m ckpt -o r.rf s.rf
 }
 
 @test "tokenizers: decoders that join tokens come before ByteLevel, too" {
