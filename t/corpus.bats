@@ -251,9 +251,7 @@ stand_in() {
 			python3 "$ROOT/pipelines/parquet.py" -o $name slow.parquet &
 			until [ -n "$(find . -name ".$name.tmp-*")" ]; do sleep .02; done
 			kill -$signal $!
-			status=0
-			wait $! || status=$?
-			[ "$status" -eq $((128 + $(kill -l $signal))) ]
+			ended_by $signal $!
 			[ -z "$(find . -name '.*tmp*')" ]
 			[ "$(cat out)" = old ]
 			[ ! -e out.zst ]

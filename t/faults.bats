@@ -300,8 +300,7 @@ judge_out() {
 }
 
 @test "faults: --weights-out syncs all that it writes before the rename, and the rename before the end" {
-	! ldd "$(command -v rf-ntp)" | grep -q libasan || skip "a sanitizer does not work under strace"
-	strace -qq -o /dev/null true 2>/dev/null || skip "strace does not work here"
+	can_trace
 	texts 40 1:50 2:40 >in
 	for place in new replaced; do
 		rm -f trace.*

@@ -381,8 +381,7 @@ flip() {
 }
 
 @test "hazards: an export made while the run is being trained holds one whole step" {
-	command -v strace >/dev/null || skip "no strace(1)"
-	[[ "$RF_UNITS" != */sanitize/* ]] || skip "what looks for leaks cannot be traced"
+	can_trace
 	batch 1:50 >in
 	runs run
 	rf-ntp -m run --keep 1 in
@@ -407,9 +406,7 @@ flip() {
 			kill -$sig $!
 			sleep .1
 		} >in
-		status=0
-		wait $! || status=$?
-		[ "$status" -eq $((128 + $(kill -l $sig))) ] || { echo "$sig: $status"; false; }
+		ended_by $sig $!
 		[ -z "$(find . -name '.out*' -o -name out)" ] || { echo "$sig: $(ls -a)"; false; }
 	done
 }

@@ -121,6 +121,19 @@ bound() {
 	fi
 }
 
+# can_trace: skips the test if strace(1) cannot work here
+can_trace() {
+	! ldd "$(command -v rf-cat)" | grep -q libasan || skip "a sanitizer does not work under strace"
+	strace -qq -f -o /dev/null true 2>/dev/null || skip "strace does not work here"
+}
+
+# ended_by SIGNAL PID: waits for a process, which this signal has ended
+ended_by() {
+	local status=0
+	wait "$2" 2>/dev/null || status=$?
+	[ "$status" -eq $((128 + $(kill -l "$1"))) ] || { echo "$1: status $status"; return 1; }
+}
+
 # levels: those of the instruction set that this processor has, as --isa takes them, from its own down
 levels() { "$RF_UNITS/helper/bench" levels; }
 

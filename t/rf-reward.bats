@@ -101,38 +101,45 @@ gone() {
 	diff - <(records show b) <<<$'0:\n1:\n2:'
 }
 
-# 80 tokens in 8 chunks: with a margin of 20 the first two positions are 20 and the last two 60; of
-# 40 all are 20
-@test "rf-reward: --shift never compares a rollout with its own text, even where positions repeat" {
-	cat >echo.py <<-'END'
+# echoes FILE K: rollouts for a stream with positions: the truth, and its tokens from the next one on
+echoes() {
+	cat >echoes.py <<-'END'
 		import json, sys
+		array = lambda dtype, shape, data: {"dtype": dtype, "shape": shape, "data": data}
+		k = int(sys.argv[1])
 		for line in sys.stdin:
 		    m = json.loads(line)
 		    b = m["body"]
 		    if m["type"] == "seq":
-		        text, at, k = b["tokens"]["data"], b["positions"]["data"], 5
-		        array = lambda dtype, shape, data: {"dtype": dtype, "shape": shape, "data": data}
+		        text, at = b["tokens"]["data"], b["positions"]["data"]
+		        c = len(at)
+		        echo = [text[s + r + j] for s in at for r in (0, 1) for j in range(k)]
 		        b["rollout"] = {"temperature": 1.0,
-		            "tokens": array("<i4", [8, 1, k], [text[s + j] for s in at for j in range(k)]),
-		            "logp": array("<f4", [8, 1, k], [-1] * 8 * k),
-		            "h_pred": array("<f4", [8, 1, k, 1], [1] * 8 * k),
-		            "h_gt": array("<f4", [8, k, 1], [1] * 8 * k)}
+		            "tokens": array("<i4", [c, 2, k], echo),
+		            "logp": array("<f4", [c, 2, k], [-1] * len(echo)),
+		            "h_pred": array("<f4", [c, 2, k, 1], [1] * len(echo)),
+		            "h_gt": array("<f4", [c, k, 1], [1] * c * k)}
 		    print(json.dumps(m))
 	END
-	# 80 tokens in 8 chunks: with a margin of 20 the first two positions are 20 and the last two
-	# 60; of 40 all are 20
+	rf-dump --json "$1" | python3 echoes.py "$2" | rf-cat --json
+}
+
+# 80 tokens in 8 chunks: with a margin of 20 the first two positions are 20 and the last two 60; of
+# 40 all are 20
+@test "rf-reward: --shift never compares a rollout with its own text, even where positions repeat" {
 	for T in 80 40; do
 		tr -dc a-z <"$ROOT/README.md" | head -c $T >text.txt
-		rf-tokenize --bytes --no-eos text.txt | rf-select --mode uniform --chunks 8 |
-			rf-dump --json - | python3 echo.py |
-			rf-cat --json - >echo$T.rf
+		rf-tokenize --bytes --no-eos text.txt | rf-select --mode uniform --chunks 8 -o at.rf
+		echoes at.rf 5 >echo$T.rf
 		rf-dump --tsv --rows position --columns s --no-header echo$T.rf >at$T
 	done
 	[ "$(sort at40 | uniq -c | tr -s ' ')" = " 8 20" ]
 	[ "$(sort at80 | uniq -c | grep -c ' 2 [26]0')" -eq 2 ]
-	[ "$(rf-reward echo80.rf | rf-dump --tsv --columns binary,edit --no-header | sort -u)" = $'1\t1' ]
+	# the first rollout is the truth
+	truth() { rf-dump --tsv --columns binary,edit --no-header --where rollout=0; }
+	[ "$(rf-reward echo80.rf | truth | sort -u)" = $'1\t1' ]
 	for n in 1 2 5; do
-		rf-reward --shift $n echo80.rf | rf-dump --tsv --columns binary,edit --no-header >shifted
+		rf-reward --shift $n echo80.rf | truth >shifted
 		awk '$1 == 1 || $2 == 1 { bad = 1 } END { exit bad || NR != 8 }' shifted
 	done
 	run -0 --separate-stderr rf-reward --shift 1 -o none echo40.rf
@@ -294,29 +301,6 @@ gone() {
 	rf-reward --exec 'cat >seen' -o out "$G/stream/tokens.rf"
 	[ "$(jq -c .type seen)" = '"head"' ]
 	rf-reward --exec true -o out "$G/stream/tokens.rf"
-}
-
-# echoes FILE K: rollouts for a stream with positions: the truth, and its tokens from the next one on
-echoes() {
-	cat >echoes.py <<-'END'
-		import json, sys
-		array = lambda dtype, shape, data: {"dtype": dtype, "shape": shape, "data": data}
-		k = int(sys.argv[1])
-		for line in sys.stdin:
-		    m = json.loads(line)
-		    b = m["body"]
-		    if m["type"] == "seq":
-		        text, at = b["tokens"]["data"], b["positions"]["data"]
-		        c = len(at)
-		        echo = [text[s + r + j] for s in at for r in (0, 1) for j in range(k)]
-		        b["rollout"] = {"temperature": 1.0,
-		            "tokens": array("<i4", [c, 2, k], echo),
-		            "logp": array("<f4", [c, 2, k], [-1] * len(echo)),
-		            "h_pred": array("<f4", [c, 2, k, 1], [1] * len(echo)),
-		            "h_gt": array("<f4", [c, k, 1], [1] * c * k)}
-		    print(json.dumps(m))
-	END
-	rf-dump --json "$1" | python3 echoes.py "$2" | rf-cat --json
 }
 
 @test "rf-reward --exec --text: prefix and truth are the text, whatever the tokenizer and the position" {

@@ -130,11 +130,6 @@ traced() {
 	strace -qq -o trace -e "$1" rf-cat "${@:2}" >stdout 2>stderr || status=$?
 }
 
-can_trace() {
-	! ldd "$(command -v rf-cat)" | grep -q libasan || skip "a sanitizer does not work under strace"
-	strace -qq -o /dev/null true 2>/dev/null || skip "strace does not work here"
-}
-
 # sweep SYSCALL FAULT STATUS...: lets the k-th call fail, for every k; the status must be one of these
 sweep() {
 	local call=$1 fault=$2 k

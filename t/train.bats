@@ -227,10 +227,8 @@ read_all() {
 			taken run/.lock
 			sleep .02
 			kill -$sig $pid
-			rc=0
-			wait $pid || rc=$?
+			ended_by $sig $pid
 			exec 9>&-
-			[ $rc -eq $((128 + $(kill -l $sig))) ]
 			[ ! -s err ]
 			state | cmp - before
 		done
@@ -250,9 +248,7 @@ read_all() {
 		until read_all $pid; do sleep .01; done
 		sleep .05
 		kill -$sig $pid
-		rc=0
-		wait $pid || rc=$?
-		[ $rc -eq $((128 + $(kill -l $sig))) ]
+		ended_by $sig $pid
 		[ ! -s err ]
 		state | cmp - before
 		# the commit begins with the log, and that waits for its reader
@@ -263,10 +259,8 @@ read_all() {
 		sleep .5
 		kill -$sig $pid
 		head -c 65536 <&9 >zeros
-		rc=0
-		wait $pid || rc=$?
+		ended_by $sig $pid
 		exec 9>&-
-		[ $rc -eq $((128 + $(kill -l $sig))) ]
 		[ "$(cat err)" = "rf-ntp: interrupted before the commit; the run is at its last commit" ]
 		state | cmp - before
 	done
@@ -495,9 +489,7 @@ prompts() {
 		until read_all $pid; do sleep .01; done
 		sleep .05
 		kill -$sig $pid
-		rc=0
-		wait $pid 2>/dev/null || rc=$?
-		[ $rc -eq $((128 + $(kill -l $sig))) ]
+		ended_by $sig $pid
 		[ ! -s err ]
 		state | cmp - before
 	done
