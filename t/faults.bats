@@ -143,18 +143,15 @@ judge_run() {
 		[ "$(readlink run/latest)" = step-000001 ]
 		rm -rf run
 		runs run
-		run -0 --separate-stderr faulty RF_FAULT_FREE=900000000 $trainer
-		[ -z "$stderr" ]
+		quiet faulty RF_FAULT_FREE=900000000 $trainer
 		# a file system that does not count
 		rm -rf run
 		runs run
-		run -0 --separate-stderr faulty RF_FAULT_FREE=uncounted $trainer
-		[ -z "$stderr" ]
+		quiet faulty RF_FAULT_FREE=uncounted $trainer
 		# old steps in the lower layer of an overlay go all the same
 		rm -rf run
 		runs run
-		run -0 --separate-stderr faulty RF_FAULT_OVERLAY=1 $trainer --keep 1
-		[ -z "$stderr" ]
+		quiet faulty RF_FAULT_OVERLAY=1 $trainer --keep 1
 		[ "$(cd run && echo step-* .step*)" = "step-000001 .step*" ]
 		# a step that cannot be taken apart
 		rm -rf run

@@ -41,6 +41,14 @@ says() {
 	[ "${#stderr_lines[@]}" -eq 1 ] || { echo "${*:3}: more than a line"; return 1; }
 }
 
+# quiet COMMAND...: the command succeeds and says nothing on standard error; silent: it prints nothing at all
+quiet() {
+	run -0 --separate-stderr "$@" && [ -z "$stderr" ] || { echo "$*: status $status: $stderr"; return 1; }
+}
+silent() {
+	quiet "$@" && [ -z "$output" ] || { echo "$*: $output"; return 1; }
+}
+
 # mentions STATUS WANT COMMAND...: the command ends with this status, and somewhere in what it prints is WANT
 mentions() {
 	run "-$1" "${@:3}" || { echo "${*:3}: status $status: $output"; return 1; }

@@ -90,8 +90,7 @@ qwen() {
 			rm -rf r out
 			rf-init --from m r 2>err
 			[ "$(cat err)" = "rf-init: m: $warning" ]
-			run -0 --separate-stderr rf-entropy -m r in.rf -o out.rf
-			[ -z "$stderr" ]
+			quiet rf-entropy -m r in.rf -o out.rf
 			rf-init --from r --dtype bf16 out
 		done <<-'END'
 			w["mtp.fc.weight"] = f|1|mtp.fc.weight
@@ -182,8 +181,7 @@ qwen() {
 		else
 			shards 'rename("model.language_model.", "model.")'
 		fi
-		run -0 --separate-stderr rf-entropy -m m in.rf -o out.rf
-		[ -z "$stderr" ]
+		quiet rf-entropy -m m in.rf -o out.rf
 		cmp <(json out.rf) <(json right.rf)
 		rm -rf r
 		rf-init --from m r
@@ -195,8 +193,7 @@ qwen() {
 @test "model files: a __metadata__ of null counts as none" {
 	qwen model.
 	shards 'h["__metadata__"] = None'
-	run -0 --separate-stderr rf-dump --check m
-	[ -z "$stderr" ]
+	quiet rf-dump --check m
 }
 
 @test "model files: model.safetensors is read and an index next to it is ignored, with a warning" {
@@ -204,8 +201,7 @@ qwen() {
 	echo '{"weight_map": {"x": "y"}}' >m/model.safetensors.index.json
 	says 0 "rf-init: m: model.safetensors is read, and the index next to it is ignored" rf-init --from m r
 	says 0 "rf-dump: m: model.safetensors is read, and the index next to it is ignored" rf-dump --check m
-	run -0 --separate-stderr rf-dump --check r
-	[ -z "$stderr" ]
+	quiet rf-dump --check r
 }
 
 @test "model files: fresh weights have the distribution of the published code" {

@@ -133,16 +133,21 @@ killed_again_and_again() {
 	[[ "$stderr" != *STEPS* ]]
 }
 
-@test "midtrain.mk: REWARD may be any program that reads lines of JSON and prints rewards" {
-	cat >one.py <<-'END'
+# reward FILE REWARD: makes a program of Python whose reward for rollout j of position i is the expression
+reward() {
+	cat >"$1" <<-END
 		import json, sys
 		next(sys.stdin)
 		for line in sys.stdin:
 		    b = json.loads(line)["body"]
 		    c, n, k = b["rollout"]["tokens"]["shape"]
-		    total = [[float(i == 2) for j in range(n)] for i in range(c)]
-		    print(json.dumps({"id": b["id"], "total": total}))
+		    total = [[$2 for j in range(n)] for i in range(c)]
+		    print(json.dumps({"id": b["id"], "total": total}), flush=True)
 	END
+}
+
+@test "midtrain.mk: REWARD may be any program that reads lines of JSON and prints rewards" {
+	reward one.py 'float(i == 2)'
 	midtrain RUN=run BATCHES=1 KEEP=1 REWARD='python3 one.py'
 	[ "$(rf-dump --tsv --columns reward --no-header run/streams/step-000000.rf | head -n 8 |
 		paste -sd' ')" = "0 0 1 0 0 0 0 0" ]
@@ -548,8 +553,7 @@ prompts() {
 		$'sudo\napt-get update -q\nsudo\napt-get install -q -y --no-install-recommends bats jq' ]
 	rm log
 	printf '#!/bin/sh\necho installed\n' >stubs/dpkg-query
-	run -0 deps 1000
-	[ -z "$output" ]
+	silent deps 1000
 	[ ! -e log ]
 }
 
@@ -626,14 +630,7 @@ prompts() {
 }
 
 @test "midtrain.mk: a batch whose rewards teach nothing is named in its line" {
-	cat >same.py <<-'END'
-		import json, sys
-		next(sys.stdin)
-		for line in sys.stdin:
-		    body = json.loads(line)["body"]
-		    c, n, k = body["rollout"]["tokens"]["shape"]
-		    print(json.dumps({"id": body["id"], "total": [[1] * n] * c}), flush=True)
-	END
+	reward same.py 1
 	midtrain RUN=run BATCHES=1 REWARD='python3 same.py' 2>err
 	grep -q ', reward 1, nothing to learn in 4 of 4 groups, whose rewards are equal' err
 	run ! grep -q 'nothing to learn' <(midtrain RUN=other BATCHES=1 2>&1)

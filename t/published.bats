@@ -62,58 +62,30 @@ files_of() {
 	(cd "$1" && find . -type f ! -name '*.safetensors*' ! -name config.json ! -name state.json | sort)
 }
 
+# config_FAMILY: prints a config.json of pipelines/configs with small sizes, and with the other keys of a
+# published one
+small='.hidden_size = 16 | .num_hidden_layers = 2 | .use_cache = true'
 config_delta_net() {
-	cat <<-'END'
-		{
-		  "_name_or_path": "delta_net", "architectures": ["DeltaNetForCausalLM"], "attn": null,
-		  "attn_mode": "chunk", "bos_token_id": 1, "conv_size": 4, "eos_token_id": 2, "expand_k": 1,
-		  "expand_v": 1, "fuse_cross_entropy": true, "fuse_norm": true, "hidden_act": "swish",
-		  "hidden_ratio": 4, "hidden_size": 16, "initializer_range": 0.02, "intermediate_size": null,
-		  "max_position_embeddings": 2048, "model_type": "delta_net", "norm_eps": 1e-06,
-		  "norm_first": false, "num_heads": 2, "num_hidden_layers": 2, "pad_token_id": null,
-		  "qk_activation": "silu", "qk_norm": "l2", "share_conv_kernel": false,
-		  "tie_word_embeddings": false, "torch_dtype": "bfloat16", "transformers_version": "4.45.0",
-		  "use_beta": true, "use_cache": true, "use_elu": false, "use_gate": false,
-		  "use_output_norm": true, "use_rope": false, "use_short_conv": true, "vocab_size": 32000
-		}
-	END
+	jq "$small"' | .num_heads = 2 | . + {_name_or_path: "delta_net", attn_mode: "chunk",
+		fuse_cross_entropy: true, fuse_norm: true, norm_first: false, share_conv_kernel: false,
+		torch_dtype: "bfloat16", transformers_version: "4.45.0", use_elu: false,
+		use_output_norm: true, use_rope: false} | del(.allow_neg_eigval, .dtype)' \
+		"$ROOT/pipelines/configs/delta_net-1.3b.json"
 }
 config_gated_deltanet() {
-	cat <<-'END'
-		{
-		  "allow_neg_eigval": false, "architectures": ["GatedDeltaNetForCausalLM"], "attn": null,
-		  "attn_mode": "chunk", "attnres_block_size": null, "bos_token_id": 1, "conv_size": 4,
-		  "dtype": "bfloat16", "eos_token_id": 2, "expand_v": 2, "fuse_cross_entropy": true,
-		  "fuse_linear_cross_entropy": false, "fuse_norm": true, "fuse_swiglu": true, "head_dim": 6,
-		  "hidden_act": "swish", "hidden_ratio": 4, "hidden_size": 16, "initializer_range": 0.02,
-		  "intermediate_size": null, "max_position_embeddings": 2048, "model_type": "gated_deltanet",
-		  "norm_eps": 1e-06, "num_heads": 2, "num_hidden_layers": 2, "num_v_heads": null,
-		  "output_gate_activation": "swish", "pad_token_id": null, "tie_word_embeddings": false,
-		  "transformers_version": "5.23.0", "use_cache": true, "use_gate": true, "use_l2warp": false,
-		  "use_short_conv": true, "vocab_size": 32000
-		}
-	END
+	jq "$small"' | .num_heads = 2 | .head_dim = 6 | . + {attn_mode: "chunk", attnres_block_size: null,
+		fuse_cross_entropy: true, fuse_linear_cross_entropy: false, fuse_norm: true,
+		fuse_swiglu: true, output_gate_activation: "swish", transformers_version: "5.23.0",
+		use_l2warp: false}' "$ROOT/pipelines/configs/gated_deltanet-400m.json"
 }
 config_lact() {
-	cat <<-'END'
-		{
-		  "architectures": ["LaCTForCausalLM"], "attn_qk_norm": false,
-		  "auto_map": {"AutoConfig": "configuration_lact_swiglu.LaCTSWIGLUConfig",
-		    "AutoModelForCausalLM": "modeling_lact.LaCTForCausalLM"},
-		  "bos_token_id": 1, "elementwise_affine": true, "eos_token_id": 2,
-		  "fuse_cross_entropy": true, "fuse_norm": true, "fuse_swiglu": true, "fw_init_gain": 0.5,
-		  "hidden_act": "swish", "hidden_ratio": 4, "hidden_size": 16, "initializer_range": 0.006,
-		  "inter_multi": 1, "intermediate_size": null, "lact_chunk_size": 32,
-		  "last_layer_fuse_norm": true, "learnable_ttt_scale": true, "lr_dim": 1,
-		  "lr_parameterization": "mamba", "max_position_embeddings": 2048,
-		  "model_type": "lact_swiglu", "no_v_silu": false,
-		  "norm_eps": 1e-06, "num_attn_heads": 4, "num_hidden_layers": 2, "num_lact_heads": 2,
-		  "qkv_bias": false, "qkv_silu": true, "rope_theta": 1000000, "tie_word_embeddings": false,
-		  "torch_dtype": "bfloat16", "transformers_version": "4.51.3", "ttt_loss_type": "dot_product",
-		  "ttt_nope": false, "ttt_prenorm": false, "use_cache": true, "use_momentum": true,
-		  "use_muon": false, "vocab_size": 32000, "w0_w2_low_rank": 4, "window_size": 32
-		}
-	END
+	jq "$small"' | .num_attn_heads = 4 | .num_lact_heads = 2 | .w0_w2_low_rank = 4
+		| .lact_chunk_size = 32 | .window_size = 32 | . + {auto_map:
+			{AutoConfig: "configuration_lact_swiglu.LaCTSWIGLUConfig",
+				AutoModelForCausalLM: "modeling_lact.LaCTForCausalLM"},
+		elementwise_affine: true, fuse_cross_entropy: true, fuse_norm: true, fuse_swiglu: true,
+		last_layer_fuse_norm: true, max_position_embeddings: 2048, torch_dtype: "bfloat16",
+		transformers_version: "4.51.3"}' "$ROOT/pipelines/configs/lact-760m.json"
 }
 config_qwen() {
 	cat <<-'END'
@@ -196,10 +168,8 @@ texts_of_all() {
 # one_file FAMILY: $T/FAMILY is the published directory in bf16 again, without a step in between
 one_file() { [ -e "$T/$1" ] || rf-init --from $1 --dtype bf16 "$T/$1"; }
 nothing_said() {
-	run -0 --separate-stderr one_file $1
-	[ -z "$output$stderr" ] || { echo "$output$stderr"; false; }
-	run -0 --separate-stderr rf-entropy -m $1 --dry-run
-	[ -z "$stderr" ]
+	silent one_file $1
+	quiet rf-entropy -m $1 --dry-run
 	[ "$(ls $1/*.safetensors | wc -l)" -eq 3 ]
 	[ "$(ls "$T/$1"/model*.safetensors*)" = "$T/$1/model.safetensors" ]
 	published equal $1 "$T/$1"

@@ -627,8 +627,7 @@ X
 	run -0 rf-dump --check x.rf "$G/stream/empty.rf"
 	[ "$output" = "x.rf: ok, 3 records, $(stat -c %s x.rf) bytes
 $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
-	run -0 rf-dump --check -q x.rf "$G/stream/empty.rf"
-	[ -z "$output" ]
+	silent rf-dump --check -q x.rf "$G/stream/empty.rf"
 	head -c 500 x.rf >cut.rf
 	run -65 --separate-stderr rf-dump --check x.rf cut.rf "$G/stream/empty.rf"
 	[ "$output" = "x.rf: ok, 3 records, $(stat -c %s x.rf) bytes" ]
@@ -795,11 +794,9 @@ answers() {
 	RF_TOKENIZER=nowhere rf-dump --tokenizer "$of" in.rf | diff want -
 	[ "$(RF_TOKENIZER=$of rf-dump --rows token --json --where 'text~"h"' in.rf | wc -l)" = 3 ]
 	# output without text needs no tokenizer and names none
-	run -0 --separate-stderr env RF_TOKENIZER=nowhere rf-dump --tsv --rows token --columns t,token in.rf
-	[ -z "$stderr" ]
+	quiet env RF_TOKENIZER=nowhere rf-dump --tsv --rows token --columns t,token in.rf
 	RF_TOKENIZER=nowhere rf-dump --json in.rf >out
-	run -0 --separate-stderr rf-dump --tsv --rows token --columns t,token in.rf
-	[ -z "$stderr" ]
+	quiet rf-dump --tsv --rows token --columns t,token in.rf
 	RF_TOKENIZER='' rf-dump in.rf >out 2>err
 	says 66 "rf-dump: RF_TOKENIZER: nowhere..." env RF_TOKENIZER=nowhere rf-dump in.rf
 }

@@ -42,16 +42,13 @@ setup() {
 	run -0 rf-grpo -m run in
 	said='none of 2 records has rollouts (rf-rollout writes them): this was training on next tokens alone'
 	[ "$output" = "rf-grpo: $said" ]
-	run -0 rf-grpo -m run --rl-coef 0 in
-	[ -z "$output" ]
+	silent rf-grpo -m run --rl-coef 0 in
 	# some have, others not: as ever
 	rf-cat in <(batch 3:30) >mixed
-	run -0 bash -c 'rf-select --chunks 2 -k 3 --margin 3 in | rf-rollout -m "$0" -k 3 -o out' "$M"
-	[ -z "$output" ]
+	silent bash -c 'rf-select --chunks 2 -k 3 --margin 3 in | rf-rollout -m "$0" -k 3 -o out' "$M"
 	rm -rf run
 	runs run
-	run -0 rf-grpo -m run --stale any mixed
-	[ -z "$output" ]
+	silent rf-grpo -m run --stale any mixed
 }
 
 @test "rf-grpo: trains the same weights with any number of threads and on the check device" {

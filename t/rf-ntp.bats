@@ -40,8 +40,7 @@ prompted() {
 	texts 40 1:50 >in
 	runs run
 	falls='--lr 1e-2 --lr-schedule linear --total-steps 1'
-	run -0 --separate-stderr rf-ntp -m run $falls in
-	[ -z "$stderr" ]
+	quiet rf-ntp -m run $falls in
 	sum=$(cksum <run/latest/model.safetensors)
 	run -0 --separate-stderr rf-ntp -m run $falls in
 	said='the run is at step 1, and the learning rate is 0 after --total-steps 1: no weight changes'
@@ -52,8 +51,7 @@ prompted() {
 @test "rf-ntp: makes one optimizer step per stream, or one per mini-batch with --mini-batch" {
 	texts 40 1:50 2:60 3:9 >in
 	runs a b c
-	run -0 rf-ntp -m a in
-	[ -z "$output" ]
+	silent rf-ntp -m a in
 	[ "$(readlink a/latest)" = step-000001 ]
 	rf-ntp -m b --mini-batch 2 --log log in
 	[ "$(readlink b/latest)" = step-000002 ]
@@ -172,8 +170,7 @@ prompted() {
 	run -65 rf-ntp --eval -m "$M" --loss response <(rf-cat --range 0:1 mixed)
 	said='no record has tokens after its prompt'
 	[[ "$output" == *": $said (rf-tokenize --truncate left keeps answers; --allow-empty accepts it)" ]]
-	run -0 --separate-stderr rf-ntp --eval -m "$M" mixed
-	[ -z "$stderr" ]
+	quiet rf-ntp --eval -m "$M" mixed
 }
 
 @test "rf-ntp: options that would have no effect exit 64" {

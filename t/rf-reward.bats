@@ -91,8 +91,7 @@ gone() {
 
 @test "rf-reward: of two positions --shift 3 does what --shift 1 does, and --shift 2 leaves them out" {
 	records make 3 4 0 >in
-	run -0 --separate-stderr bash -c 'rf-reward --shift 1 in >a'
-	[ -z "$stderr" ]
+	quiet bash -c 'rf-reward --shift 1 in >a'
 	records same a <(rf-reward --shift 3 in)
 	run ! records same a <(rf-reward in)
 	run -0 --separate-stderr bash -c 'rf-reward --shift 2 in >b'
@@ -158,10 +157,8 @@ echoes() {
 	# which is said where it is so of all of them
 	[ "$(tail -n 1 err)" = "rf-reward: none of 4 records has rollouts (rf-rollout writes them)" ]
 	records make 3 4 1 >in
-	run -0 --separate-stderr rf-reward -o out in
-	[ -z "$stderr" ]
-	run -0 --separate-stderr rf-reward -o out "$G/stream/empty.rf"
-	[ -z "$stderr" ]
+	quiet rf-reward -o out in
+	quiet rf-reward -o out "$G/stream/empty.rf"
 }
 
 @test "rf-reward: mistakes on the command line exit 64" {
@@ -176,8 +173,7 @@ echoes() {
 	records make 9 4 0 >in
 	judged 9 >want
 	for mode in right buffered late ahead slow-start extra string-id spaces no-newline; do
-		run -0 --separate-stderr rf-reward --exec "$J $mode" -o out in
-		[ -z "$stderr" ]
+		quiet rf-reward --exec "$J $mode" -o out in
 		diff want <(records show out)
 	done
 	rf-reward --exec "$J right" --kind-name mine in >out

@@ -113,8 +113,7 @@ as_pipeline() {
 
 @test "rf-step: is silent when all is well" {
 	runs run
-	run -0 rf-step -m run "${ways[@]}" <(texts 40 1:30 2:40)
-	[ -z "$output" ]
+	silent rf-step -m run "${ways[@]}" <(texts 40 1:30 2:40)
 	[ "$(readlink run/latest)" = step-000001 ]
 }
 

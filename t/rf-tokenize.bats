@@ -39,6 +39,16 @@ bad() {
 	echo "${stderr%"$skips"}"
 }
 
+# bad_lines: of a table "LINE|OPTION...|MESSAGE" each line is refused with these options and this message
+bad_lines() {
+	local line options said
+	while IFS='|' read -r line options said; do
+		# shellcheck disable=SC2086  # words
+		[ "$(bad "$line" $options)" = "rf-tokenize: bad.jsonl: line 1: $said" ] ||
+			{ echo "$line: $(bad "$line" $options)"; return 1; }
+	done
+}
+
 @test "text: tokenizer, JSON scanner, line reader, decompression and cutting pass their unit tests" {
 	unit text
 }
@@ -295,21 +305,17 @@ pairs() {
 
 @test "rf-tokenize: choices that are no texts, or add nothing to their prompt, are errors with their line" {
 	key=(--prompt-key p --choices-key c)
-	at='rf-tokenize: bad.jsonl: line 1:'
-	[ "$(bad '{"p":"a","c":["b",1]}' "${key[@]}")" = "$at 'c' has a number at index 1, not a string" ]
-	[ "$(bad '{"p":"a","c":[]}' "${key[@]}")" = \
-		"$at 'c' is an empty list, not a string or a list of strings" ]
-	[ "$(bad '{"p":"a","c":["b",""]}' "${key[@]}")" = \
-		"$at choice 1 has no token of its own behind the prompt" ]
-	[ "$(bad '{"p":"a","c":["\u0000"]}' "${key[@]}")" = \
-		"$at 'c' contains a NUL, which only a text or prompt may contain" ]
-	[ "$(bad '{"p":"a"}' "${key[@]}")" = "$at the key 'c' is missing; the line has \"p\"" ]
-	[ "$(bad '{"p":1,"c":["b"]}' "${key[@]}")" = \
-		"$at 'p' is a number, not a string or a list of strings" ]
-	[ "$(bad '{"p":["a"],"c":["b","c"]}' "${key[@]}")" = \
-		"$at 'p' has 1 contexts, but there are 2 choices" ]
-	[ "$(bad '{"p":["a","b"],"c":["b","c"]}' "${key[@]}")" = "$at the contexts begin with different \
-tokens: nothing can be shared (--bos yes, or a line for each)" ]
+	bad_lines <<-END
+		{"p":"a","c":["b",1]}|${key[*]}|'c' has a number at index 1, not a string
+		{"p":"a","c":[]}|${key[*]}|'c' is an empty list, not a string or a list of strings
+		{"p":"a","c":["b",""]}|${key[*]}|choice 1 has no token of its own behind the prompt
+		{"p":"a","c":["\u0000"]}|${key[*]}|'c' contains a NUL, which only a text or prompt may contain
+		{"p":"a"}|${key[*]}|the key 'c' is missing; the line has "p"
+		{"p":1,"c":["b"]}|${key[*]}|'p' is a number, not a string or a list of strings
+		{"p":["a"],"c":["b","c"]}|${key[*]}|'p' has 1 contexts, but there are 2 choices
+	END
+	[ "$(bad '{"p":["a","b"],"c":["b","c"]}' "${key[@]}")" = "rf-tokenize: bad.jsonl: line 1: the \
+contexts begin with different tokens: nothing can be shared (--bos yes, or a line for each)" ]
 	mkdir m
 	zstd -qdc "$G/tokenizer/qwen2.json.zst" >m/tokenizer.json
 	printf '{"p":"","c":"a"}\n' >a.jsonl
@@ -381,40 +387,35 @@ tokens: nothing can be shared (--bos yes, or a line for each)" ]
 	said="line 2: not JSON: it ends at byte 12, where ',' or '}' was expected$skips"
 	[ "$stderr" = "rf-tokenize: a.jsonl: $said" ]
 	says 65 "rf-tokenize: <stdin>: $said" rf-tokenize --bytes <a.jsonl
+	bad_lines <<-'END'
+		hello||not JSON: byte 1 is 'h', where a value was expected
+		["a"]||the line is a list, not an object
+		{"a":1}||the key 'text' is missing; the line has "a"
+		{"text":1}||'text' is a number, not a string
+		{"text":null}||'text' is null, not a string
+		{"text":"a","text":"b"}||the key 'text' occurs twice
+		{"text":"a"}|--meta-key m|the key 'm' is missing; the line has "text"
+		{"text":"a","m":1e999}|--meta-key m|'m': a number does not fit into 64 bits
+		{"p":"a"}|--prompt-key p --answer-key a|the key 'a' is missing; the line has "p"
+		{"p":"a","a":["b",2]}|--prompt-key p --answer-key a|'a' has a number at index 1, not a string
+		{"p":"a"}|--prompt-key p --answers-key a|the key 'a' is missing; the line has "p"
+		{"p":"a"}|--prompt-key p --prompt-suffix-key s|the key 's' is missing; the line has "p"
+		{"p":"a","s":["b"]}|--prompt-key p --prompt-suffix-key s|'s' is a list, not a string
+	END
+	nul='contains a NUL, which only a text or prompt may contain'
+	strings='not a string or a list of strings'
+	bad_lines <<-END
+		{"text":"a","s":"\u0000"}|--source-key s|'s' $nul
+		{"p":"a","a":[]}|--prompt-key p --answer-key a|'a' is an empty list, $strings
+		{"p":"a","a":7}|--prompt-key p --answer-key a|'a' is a number, $strings
+		{"p":"a","a":[]}|--prompt-key p --answers-key a|'a' is an empty list, $strings
+		{"p":"a","a":"\u0000"}|--prompt-key p --answers-key a|'a' $nul
+	END
 	at="rf-tokenize: bad.jsonl: line 1:"
-	[ "$(bad 'hello')" = "$at not JSON: byte 1 is 'h', where a value was expected" ]
-	[ "$(bad '["a"]')" = "$at the line is a list, not an object" ]
-	[ "$(bad '{"a":1}')" = "$at the key 'text' is missing; the line has \"a\"" ]
+	[ "$(bad $'{"text":"\xff"}')" = "$at not JSON: byte 10 is '\\xff', where UTF-8 was expected" ]
 	[ "$(bad '{"messages":[]}' --prompt-key prompt)" = "$at the key 'prompt' is missing; the line has `
 		`\"messages\" (examples/chat.py makes prompts and answers of chats)" ]
-	[ "$(bad '{"text":1}')" = "$at 'text' is a number, not a string" ]
-	[ "$(bad '{"text":null}')" = "$at 'text' is null, not a string" ]
-	[ "$(bad '{"text":"a","text":"b"}')" = "$at the key 'text' occurs twice" ]
-	[ "$(bad $'{"text":"\xff"}')" = "$at not JSON: byte 10 is '\\xff', where UTF-8 was expected" ]
-	[ "$(bad '{"text":"a"}' --meta-key m)" = "$at the key 'm' is missing; the line has \"text\"" ]
 	[ "$(bad '{"text":"a","m":{"b":1,"b":2}}' --meta-key m | grep -c 'line 1: meta data: ')" = 1 ]
-	[ "$(bad '{"text":"a","m":1e999}' --meta-key m)" = \
-		"$at 'm': a number does not fit into 64 bits" ]
-	[ "$(bad '{"text":"a","s":"\u0000"}' --source-key s)" = \
-		"$at 's' contains a NUL, which only a text or prompt may contain" ]
-	[ "$(bad '{"p":"a"}' --prompt-key p --answer-key a)" = \
-		"$at the key 'a' is missing; the line has \"p\"" ]
-	[ "$(bad '{"p":"a","a":[]}' --prompt-key p --answer-key a)" = \
-		"$at 'a' is an empty list, not a string or a list of strings" ]
-	[ "$(bad '{"p":"a","a":["b",2]}' --prompt-key p --answer-key a)" = \
-		"$at 'a' has a number at index 1, not a string" ]
-	[ "$(bad '{"p":"a","a":7}' --prompt-key p --answer-key a)" = \
-		"$at 'a' is a number, not a string or a list of strings" ]
-	[ "$(bad '{"p":"a"}' --prompt-key p --answers-key a)" = \
-		"$at the key 'a' is missing; the line has \"p\"" ]
-	[ "$(bad '{"p":"a","a":[]}' --prompt-key p --answers-key a)" = \
-		"$at 'a' is an empty list, not a string or a list of strings" ]
-	[ "$(bad '{"p":"a","a":"\u0000"}' --prompt-key p --answers-key a)" = \
-		"$at 'a' contains a NUL, which only a text or prompt may contain" ]
-	[ "$(bad '{"p":"a"}' --prompt-key p --prompt-suffix-key s)" = \
-		"$at the key 's' is missing; the line has \"p\"" ]
-	[ "$(bad '{"p":"a","s":["b"]}' --prompt-key p --prompt-suffix-key s)" = \
-		"$at 's' is a list, not a string" ]
 }
 
 @test "rf-tokenize: token ids are taken as they are and must be below the size of the vocabulary" {
@@ -426,16 +427,15 @@ tokens: nothing can be shared (--bos yes, or a line for each)" ]
 	run -65 --separate-stderr rf-tokenize --vocab 31999 a.ids
 	said="'tokens' has 31999 at index 1, outside the vocabulary of 31999"
 	[ "$stderr" = "rf-tokenize: a.ids: line 1: $said$skips" ]
-	at="rf-tokenize: bad.jsonl: line 1:"
-	[ "$(bad '{"tokens":[1,384]}' --format ids)" = \
-		"$at 'tokens' has 384 at index 1, outside the vocabulary of 384" ]
-	[ "$(bad '{"tokens":[-1]}' --format ids)" = "$at 'tokens' has '-1' at index 0, not a token id" ]
-	[ "$(bad '{"tokens":[1.5]}' --format ids)" = "$at 'tokens' has '1.5' at index 0, not a token id" ]
-	[ "$(bad '{"tokens":[2147483648]}' --format ids)" = \
-		"$at 'tokens' has '2147483648' at index 0, not a token id" ]
-	[ "$(bad '{"tokens":["1"]}' --format ids)" = "$at 'tokens' has '\"1\"' at index 0, not a token id" ]
-	[ "$(bad '{"tokens":"1"}' --format ids)" = "$at 'tokens' is a string, not a list of token ids" ]
-	[ "$(bad '{"ids":[1]}' --format ids)" = "$at the key 'tokens' is missing; the line has \"ids\"" ]
+	bad_lines <<-'END'
+		{"tokens":[1,384]}|--format ids|'tokens' has 384 at index 1, outside the vocabulary of 384
+		{"tokens":[-1]}|--format ids|'tokens' has '-1' at index 0, not a token id
+		{"tokens":[1.5]}|--format ids|'tokens' has '1.5' at index 0, not a token id
+		{"tokens":[2147483648]}|--format ids|'tokens' has '2147483648' at index 0, not a token id
+		{"tokens":["1"]}|--format ids|'tokens' has '"1"' at index 0, not a token id
+		{"tokens":"1"}|--format ids|'tokens' is a string, not a list of token ids
+		{"ids":[1]}|--format ids|the key 'tokens' is missing; the line has "ids"
+	END
 }
 
 @test "rf-tokenize: a document over --max-len is an error that names it, unless --truncate cuts it" {
