@@ -159,9 +159,8 @@ flip() {
 	chmod +w run
 	[[ "$output" == *"Permission denied"* ]]
 	cp "$G/stream/tokens.rf" stream
-	run -64 rf-ntp -m run --log stream </dev/null
-	[ "$output" = \
-		"rf-ntp: --log: stream exists and is not a log, which begins with '{': use another name" ]
+	says 64 "rf-ntp: --log: stream exists and is not a log, which begins with '{': use another name" \
+		rf-ntp -m run --log stream </dev/null
 	cmp stream "$G/stream/tokens.rf"
 }
 
@@ -287,9 +286,8 @@ flip() {
 	batch 1:50 >in
 	runs run
 	for kib in 256 512; do
-		run -71 bash -c "ulimit -s $kib; rf-entropy --device cpu -m run in"
-		[ "$output" = \
-			"rf-entropy: the stack limit is $kib KiB, but 1024 KiB are needed (ulimit -s)" ]
+		says 71 "rf-entropy: the stack limit is $kib KiB, but 1024 KiB are needed (ulimit -s)" \
+			bash -c "ulimit -s $kib; rf-entropy --device cpu -m run in"
 	done
 	bash -c 'ulimit -s 1024; rf-entropy --device cpu -m run --threads 3 in' >out
 	rf-entropy --device cpu -m run in | cmp - out

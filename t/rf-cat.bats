@@ -232,8 +232,7 @@ start() {
 }
 
 @test "rf-cat: an input that is missing, a directory or not readable exits 66 and is named" {
-	run -66 rf-cat nope.rf
-	[ "$output" = "rf-cat: nope.rf: No such file or directory" ]
+	says 66 "rf-cat: nope.rf: No such file or directory" rf-cat nope.rf
 	says 66 "rf-cat: .: is a directory" rf-cat .
 	run -66 rf-cat "$S/tokens.rf" nope.rf -o out.rf
 	[ ! -e out.rf ]

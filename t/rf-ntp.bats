@@ -182,8 +182,7 @@ prompted() {
 		run -64 rf-ntp --eval -m run $how in
 		[ "$output" = "rf-ntp: ${how% *} cannot be combined with --eval (try --help)" ]
 	done
-	run -64 rf-ntp -m run -o out in
-	[ "$output" = "rf-ntp: --output requires --eval (try --help)" ]
+	says 64 "rf-ntp: --output requires --eval (try --help)" rf-ntp -m run -o out in
 	says 64 "rf-ntp: --log: '-' is not a file: ..." rf-ntp -m run --log - in
 	[ ! -e ./- ]
 }

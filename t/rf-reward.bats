@@ -94,9 +94,8 @@ gone() {
 	quiet bash -c 'rf-reward --shift 1 in >a'
 	records same a <(rf-reward --shift 3 in)
 	run ! records same a <(rf-reward in)
-	run -0 --separate-stderr bash -c 'rf-reward --shift 2 in >b'
-	[ "$stderr" = \
-		"rf-reward: 2 of 3 sequences lost their rollouts: they have no other position for --shift 2" ]
+	says 0 "rf-reward: 2 of 3 sequences lost their rollouts: they have no other position for --shift 2" \
+		bash -c 'rf-reward --shift 2 in >b'
 	diff - <(records show b) <<<$'0:\n1:\n2:'
 }
 
@@ -141,9 +140,8 @@ echoes() {
 		rf-reward --shift $n echo80.rf | truth >shifted
 		awk '$1 == 1 || $2 == 1 { bad = 1 } END { exit bad || NR != 8 }' shifted
 	done
-	run -0 --separate-stderr rf-reward --shift 1 -o none echo40.rf
-	[ "$stderr" = \
-		"rf-reward: 1 of 1 sequences lost their rollouts: they have no other position for --shift 1" ]
+	says 0 "rf-reward: 1 of 1 sequences lost their rollouts: they have no other position for --shift 1" \
+		rf-reward --shift 1 -o none echo40.rf
 	[ "$(rf-dump --check none)" = "none: ok, 1 record, $(stat -c %s none) bytes" ]
 	[ "$(rf-dump --json none |
 		jq -c 'select(.type == "seq") | .body | has("positions") or has("rollout")')" = false ]
