@@ -118,7 +118,6 @@ need   = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 unused = $(strip $(foreach word,$(others),$(if $(filter command,$(origin $(word))),$(word))))
 
 evaluate:
-	$(renamed)
 	$(check_words)
 	$(call need,RUN,where does it go? RUN=runs/e)
 	$(call need,MODEL,which checkpoint? MODEL=ckpt)

@@ -212,7 +212,7 @@ define newline
 endef
 as_typed  = <word>$(1)=$(subst $(newline),$(newline) ,$(typed_$(1)))
 typed     = PIPELINE=$(notdir $(firstword $(MAKEFILE_LIST))) $(foreach \
-            v,$(sort $(filter-out RF_BIN,$(filter $(KNOWN) STEPS,$(given)))),$(call as_typed,$(v)))
+            v,$(sort $(filter-out RF_BIN,$(filter $(KNOWN),$(given)))),$(call as_typed,$(v)))
 RF_WORDS  = $(subst <word>,$(newline),$(subst $() <word>,<word>,$(typed)))
 export RUN MODEL DATA BATCHES BATCH SEED COMPUTE LAUNCH COMMIT_EVERY PHASE LINE ANSWER ORDER EVAL EVERY \
        RF_WORDS EVALUATE make_data and_after lasts eval_line
@@ -223,7 +223,6 @@ train: batches
 	@$(if $(stopped),$(error $(RUN): $(stopped) (status 75)))
 
 batches:
-	$(renamed)
 	$(check_words)
 	$(if $(and $(batches_given),$(filter command,$(origin EPOCHS))),$(error \
 		BATCHES and EPOCHS cannot be combined: each says how many batches))

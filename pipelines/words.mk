@@ -1,7 +1,6 @@
 # words.mk -- read by each pipeline: where the programs are; check_words, which refuses a word on make's
-# command line that KNOWN does not have, because a misspelt variable would change nothing; words that were
-# renamed; and `help`, which prints the head of the file that was asked for, and of loop.mk where that is
-# read.
+# command line that KNOWN does not have, because a misspelt variable would change nothing; and
+# `help`, which prints the head of the file that was asked for, and of loop.mk where that is read.
 #
 # Names.  No value of a word is text that make or a shell runs, except the words that hold commands or their
 # options: `commands` below, and those of COMMANDS, which a file may assign before it reads this one.  A name
@@ -62,22 +61,13 @@ RF_BIN ?= $(abspath $(dir $(firstword $(wildcard $(HERE)../bin/rf-loop $(HERE)..
 # make does not expand values from the environment.
 export PATH := $(if $(filter environment,$(origin RF_BIN)),$(value RF_BIN),$(RF_BIN)):$(value PATH)
 
-# STEPS counted batches.  The old word still works where the new one is not given.
-ifeq ($(origin STEPS),command line)
-$(if $(filter command,$(origin BATCHES)),$(error STEPS is the old name of BATCHES: give one of them))
-override BATCHES := $(STEPS)
-$(shell echo 'STEPS is now called BATCHES, for it counts batches; steps are optimizer steps' >&2)
-endif
-batches_given = $(filter command override,$(origin BATCHES))
+batches_given = $(filter command,$(origin BATCHES))
 
-unknown  = $(filter-out $(KNOWN) STEPS RF_BIN $(building),$(given))
+unknown  = $(filter-out $(KNOWN) RF_BIN $(building),$(given))
 nearest  = $(shell $(HERE)nearest.sh $(call quote,$(1)) $(KNOWN))
 meant    = $(strip $(foreach v,$(unknown),$(call nearest,$(v))))
 check_words = $(if $(unknown),$(error unknown variable $(unknown)$(if $(meant),: did you mean \
 	$(meant)? (help explains all),; the variables are $(KNOWN))))
-
-renamed     = $(if $(filter command,$(origin ANSWERS_KEY)),$(error \
-	ANSWERS_KEY is now called ANSWER_KEY: ANSWER_KEY='$(ANSWERS_KEY)'))
 
 # names_of_targets WORD...: stops where a file cannot name targets after these words.
 odd              = : % = ! } ] \# $(special)

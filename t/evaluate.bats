@@ -486,11 +486,6 @@ ruler() {
 	echo '{"prompt":"a","answers":["x"]}' >bare.jsonl
 	run -2 evaluate RUN=no SUITE=files DATA=bare.jsonl
 	[[ "$output" == *"the key 'task' is missing"*" (TASK=name gives all questions a task)"* ]]
-	# the old name of a word
-	run -2 evaluate RUN=no SUITE=files DATA=q.jsonl ANSWERS_KEY=outputs
-	[[ "$output" == *"ANSWERS_KEY is now called ANSWER_KEY: ANSWER_KEY='outputs'"* ]]
-	run -2 make -s -f "$ROOT/pipelines/testtime.mk" RUN=no MODEL="$P/ckpt" DATA=q.jsonl ANSWERS_KEY=x
-	[[ "$output" == *"ANSWERS_KEY is now called ANSWER_KEY: ANSWER_KEY='x'"* ]]
 }
 
 @test "evaluate.mk: a tokenizer that is not bytes causes no warning of the programs that count tokens" {

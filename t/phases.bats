@@ -347,12 +347,12 @@ short() {
 
 @test "phases: words are noted as they were typed, whatever the pipeline makes of them" {
 	words() { jq -sc '[.[].words // empty] | last' run/manifest.json; }
-	posttrain RUN=run METHOD=ntp TRAIN='rf-ntp $(OPTIM)' STEPS=9 2>err
-	[ "$(words | jq -c '[.DATA, .TRAIN, .STEPS]')" = "[\"$P/data.jsonl\",\"rf-ntp \$(OPTIM)\",\"9\"]" ]
+	posttrain RUN=run METHOD=ntp TRAIN='rf-ntp $(OPTIM)' BATCHES=9 2>err
+	[ "$(words | jq -c '[.DATA, .TRAIN, .BATCHES]')" = "[\"$P/data.jsonl\",\"rf-ntp \$(OPTIM)\",\"9\"]" ]
 	cp "$P/data.jsonl" other.jsonl
-	run -2 posttrain RUN=run METHOD=ntp TRAIN='rf-ntp $(OPTIM)' DATA=other.jsonl STEPS=9
+	run -2 posttrain RUN=run METHOD=ntp TRAIN='rf-ntp $(OPTIM)' DATA=other.jsonl BATCHES=9
 	[[ "$output" == *"changed since the last batch: DATA $P/data.jsonl -> other.jsonl"$'\n'* ]]
-	posttrain RUN=run METHOD=ntp TRAIN='rf-ntp $(OPTIM)' LR=3e-3 STEPS=10 2>err
+	posttrain RUN=run METHOD=ntp TRAIN='rf-ntp $(OPTIM)' LR=3e-3 BATCHES=10 2>err
 	[ "$(words | jq -c '[.TRAIN, .LR]')" = '["rf-ntp $(OPTIM)","3e-3"]' ]
 }
 

@@ -123,16 +123,6 @@ killed_again_and_again() {
 	[[ "$output" == "TRAIN: --total-steps auto: "*" does not say a number with --mini-batch" ]]
 }
 
-@test "midtrain.mk: STEPS still sets BATCHES, with a message, and both together are an error" {
-	run -0 --separate-stderr midtrain RUN=run STEPS=1
-	[[ "$stderr" == *'STEPS is now called BATCHES, for it counts batches; steps are optimizer steps'* ]]
-	[ "$(cat run/log.jsonl | wc -l)" -eq 2 ]
-	mentions 2 'STEPS is the old name of BATCHES: give one of them' midtrain RUN=run STEPS=1 BATCHES=2
-	mentions 2 'BATCHES and EPOCHS cannot be combined' midtrain RUN=run STEPS=1 EPOCHS=2
-	run -0 --separate-stderr midtrain RUN=run BATCHES=1
-	[[ "$stderr" != *STEPS* ]]
-}
-
 # reward FILE REWARD: makes a program of Python whose reward for rollout j of position i is the expression
 reward() {
 	cat >"$1" <<-END

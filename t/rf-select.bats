@@ -29,16 +29,6 @@ setup() {
 	END
 }
 
-@test "rf-select: the old --k still works with a warning and gives the same bytes as -k and --length" {
-	records make 3 1 0 >in
-	rf-select -k 7 in >want
-	rf-select --length 7 in | cmp - want
-	run -0 --separate-stderr rf-select -o old --k 7 in
-	cmp old want
-	[[ "$stderr" == "rf-select: warning: option --k is now called --length; "* ]]
-	[ "$(rf-dump --json want | head -n 1 | jq '.body.history[-1].options.length')" -eq 7 ]
-}
-
 @test "rf-select: the order of the records does not change their positions" {
 	records make 50 1 0 >in
 	records reverse in >reversed

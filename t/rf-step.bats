@@ -495,6 +495,8 @@ reach() {
 	refused 64 'requires --exec' --text in
 	refused 64 "unknown option '--stale'" --stale 1 in
 	refused 64 "unknown option '--steps'" --steps 4 in
+	refused 64 "unknown option '--mini'" --mini 2 in
+	refused 64 '--strict takes no value' --strict=yes in
 	refused 64 '' --batch -1 in
 	refused 66 nowhere nowhere
 	run -64 rf-step -m "$M" in

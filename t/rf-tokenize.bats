@@ -485,21 +485,6 @@ contexts begin with different tokens: nothing can be shared (--bos yes, or a lin
 	counted "5 documents, 3 of them for training: $said"
 }
 
-@test "rf-tokenize: the old --hold-out and --held-out still work with a warning and give the same bytes" {
-	for t in a bbbb c d; do echo "{\"text\":\"$t\"}"; done >a.jsonl
-	rf-tokenize --bytes --valid-every 2 --split valid a.jsonl >new
-	run -0 --separate-stderr rf-tokenize --bytes -o old --hold-out=2 --held-out a.jsonl
-	cmp old new
-	said="the next release no longer takes the old name"
-	now() { echo "rf-tokenize: warning: option $1 is now called $2; $said"; }
-	[ "${stderr_lines[0]}" = "$(now --hold-out --valid-every)" ]
-	[ "${stderr_lines[1]}" = "$(now --held-out "--split valid")" ]
-	[ "${#stderr_lines[@]}" -eq 3 ]
-	run -64 --separate-stderr rf-tokenize --bytes --valid-every 2 --held-out=valid a.jsonl
-	[ "$stderr" = "rf-tokenize: --held-out takes no value (try --help)" ]
-	says 64 "rf-tokenize: unknown option '--held' (try --help)" rf-tokenize --bytes --held a.jsonl
-}
-
 @test "rf-tokenize: takes the tokenizer of a checkpoint, run or file, and names an unsupported kind" {
 	mkdir -p m run/step-000001 other sp empty
 	echo '{"tokenizer_class":"ByT5Tokenizer","extra_ids":125}' >m/tokenizer_config.json

@@ -16,7 +16,6 @@
 #include "base/print.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "cli/renamed.h"
 #include "io/skip.h"
 #include "io/tempfile.h"
 #include "stream/stream.h"
@@ -376,21 +375,6 @@ bool rf_cli_in_force(const struct rf_opt *o)
 	return !among(&idle, o);
 }
 
-/* An option by its name of the release before.  *value: the word that this name, a flag's then, stood for. */
-static const struct rf_opt *find_renamed(const struct rf_cli *cli, const char *option, size_t n,
-                                         const char **value)
-{
-	const struct rf_renamed *r = rf_renamed_from(cli->name, option + 2, n - 2);
-
-	if (!r)
-		unknown_option(option, n);
-	if ((*value = r->word) && option[n])
-		usage_error("%.*s takes no value", (int)n, option);
-	rf_say("warning: option --%s is now called --%s%s%s; the next release no longer takes the old name",
-	       r->was, r->name, r->word ? " " : "", r->word ? r->word : "");
-	return find(cli, r->name, strlen(r->name), 0);
-}
-
 /* A standard descriptor that is closed would be the next file's that is opened, and that file would get what
  * is said or written.  In its place stands what cannot be used, so that whoever uses it is told. */
 static void hold_standard_descriptors(void)
@@ -468,7 +452,7 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 		if (a[1] == '-') {
 			size_t n = strcspn(a + 2, "=");
 			if (!(o = find(cli, a + 2, n, 0)))
-				o = find_renamed(cli, a, n + 2, &value);
+				unknown_option(a, n + 2);
 			if (a[2 + n] == '=')
 				value = a + 3 + n;
 			if (value && o->kind == RF_OPT_FLAG)
