@@ -410,18 +410,16 @@ bool rf_state_hash(const json_t *root, char hex[17])
 	return text != NULL;
 }
 
-/* That it is of a format that is known, and says what was written. */
+/* Checks that state.json has the known format and the hash of its contents. */
 static enum rf_code check_state(const json_t *root, struct rf_err *e)
 {
 	char is[17], want[17];
 	int64_t format;
 
-	if (!get_count(json_object_get(root, "format"), &format) || format < 1 || format > RF_STATE_FORMAT)
+	if (!get_count(json_object_get(root, "format"), &format) || format != RF_STATE_FORMAT)
 		return rf_fail(e, RF_EMODEL,
-		               "its 'format' is not a number from 1 to %d, which this version of rf-tools "
-		               "reads", RF_STATE_FORMAT);
-	if (format == 1)
-		return RF_OK;
+		               "its 'format' is not %d, the number that this version of rf-tools reads",
+		               RF_STATE_FORMAT);
 	if (!get_hash(json_object_get(root, "xxh64"), want))
 		return rf_fail(e, RF_EMODEL, "its hash is malformed");
 	if (!rf_state_hash(root, is))
