@@ -112,7 +112,7 @@ take() {
 shared() {
 	case $1 in
 	--length | --seed | --draw-step | --device | --threads | --isa | --segment | --max-len | --dtype | \
-		--deterministic | --max-record) ;;
+		--max-record) ;;
 	*) return 1 ;;
 	esac
 }

@@ -12,7 +12,7 @@
                                         "grad-clip on-nan recompute sum" }
 #define RF_CLI_RANKS { "Ranks", "ranks rank-timeout shard exchange" }
 #define RF_CLI_MACHINE { "Model and machine", "model device threads isa segment max-len dtype " \
-                                              "deterministic dry-run progress" }
+                                              "dry-run progress" }
 
 /* Prints on stderr what the user should know about the checkpoint and the device. */
 void rf_cli_notes(const struct rf_engine *g);

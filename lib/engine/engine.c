@@ -26,8 +26,6 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opt
 		{ "dtype", 0, RF_OPT_ENUM, &g->math, 0, 0, RF_MATH_WORDS,
 		  "type of matrix product operands; auto: bf16 on a GPU, else f32",
 		  RF_OPT_RESULT | RF_OPT_OF_BATCH },
-		{ "deterministic", 0, RF_OPT_FLAG, &g->deterministic, 0, 0, NULL,
-		  "no effect: every device is deterministic; accepted for scripts", RF_OPT_OF_BATCH },
 		{ "dry-run", 0, RF_OPT_FLAG, &g->dry_run, 0, 0, NULL,
 		  "check everything, print settings, memory and estimated time, exit", RF_OPT_OF_BATCH },
 		{ .name = NULL },

@@ -21,7 +21,6 @@ struct rf_engine {
 	int threads, max_len;
 	int segment;                 /* 0: rf_engine_open() sets it: the comment there */
 	enum rf_math math;           /* once the engine is open: the device's */
-	bool deterministic;          /* no effect: every device is deterministic */
 	bool dry_run;
 	/* of a model that is trained, this process keeps the moments of the part-th of so many parts
 	   (rf_params_part()); 0: of all */
@@ -43,10 +42,10 @@ struct rf_engine {
 };
 #define RF_ENGINE_DEFAULTS { .device = NULL }
 
-/* -m, --device, --threads, --isa, --segment, --max-len, --dtype, --deterministic, --dry-run.  The default of
+/* -m, --device, --threads, --isa, --segment, --max-len, --dtype, --dry-run.  The default of
  * --device is $RF_DEVICE, else auto; the default of --isa is $RF_ISA, else auto.  model: the text of --help
  * for -m; NULL: a run or a checkpoint. */
-enum { RF_ENGINE_OPTS = 10 };
+enum { RF_ENGINE_OPTS = 9 };
 void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS]);
 
 /* Opens the device and the checkpoint at g->path, and loads the weights.  If `ckpt` is given, it is used
