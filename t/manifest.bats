@@ -312,10 +312,6 @@ midtrain() {
 	[ "$(rf-dump --json run | jq 'select(.type == "checkpoint").commits')" -lt 3 ]
 	cp before.py 'my reward.py'
 	midtrain BATCHES=3 2>/dev/null
-	# a run that was begun before scripts were noted goes on, and notes them
-	sed -i '/^script=/d' run/data/words
-	midtrain BATCHES=4 2>/dev/null
-	grep -q '^script=.*: my reward.py$' run/data/words
 	# before the first batch is done a script may change
 	rm -r run
 	run -2 midtrain BATCHES=1 TRAIN=false

@@ -294,7 +294,7 @@ enum rf_code rf_loop_same_scripts(const struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
-static void gather(const struct rf_loop *l, bool scripts, struct rf_buf *words)
+static void gather(const struct rf_loop *l, struct rf_buf *words)
 {
 	char number[32], name[4096];
 
@@ -304,13 +304,12 @@ static void gather(const struct rf_loop *l, bool scripts, struct rf_buf *words)
 	rf_words_add(words, "data", data_word(l, name));
 	rf_words_add(words, "make", l->make);
 	rf_words_add(words, "words", l->words);
-	if (scripts)
-		rf_buf_add(words, l->noted.p, l->noted.n);
+	rf_buf_add(words, l->noted.p, l->noted.n);
 	snprintf(number, sizeof number, "%d", l->batch);
 	rf_words_add(words, "batch", number);
 	snprintf(number, sizeof number, "%" PRIu64, l->seed);
 	rf_words_add(words, "seed", number);
-	/* said only where they are: runs that were begun without them go on */
+	/* the other words are written only where they are not the default */
 	if (l->order == RF_LOOP_FILE)
 		rf_words_add(words, "order", "file");
 	if (l->rest)
@@ -620,8 +619,7 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 {
 	char path[4096];
 	enum rf_code rc;
-	bool there, scripts;
-	size_t n;
+	bool there;
 
 	if ((rc = rf_loop_file(l, "data/words", path, e)) != RF_OK ||
 	    (rc = rf_words_read(told, path, &there, e)) != RF_OK)
@@ -630,23 +628,18 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 		take_from(l, told);
 	if (!there && (rc = take_over(l, e)) != RF_OK)
 		return rc;
-	/* a run without noted scripts gets them now */
-	rf_words_find(told, "script", &n);
-	scripts = !there || n;
-	gather(l, scripts, words);
-	if (there && has_history(l) && takes_rate(l, told, words)) {
-		gather(l, true, words);
+	gather(l, words);
+	if (there && has_history(l) && takes_rate(l, told, words))
 		return l->measured ? rf_words_write(words, path, e) : RF_OK;
-	}
 	if (there && !rf_words_same(told, words, LATE, say_nothing, NULL)) {
 		if (has_history(l))
 			return refuse(l, told, words, path, e);
 		if ((rc = drop(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK)
 			return rc;
-	} else if (there && told->n >= words->n && (scripts || !l->noted.n || !l->measured)) {
+		gather(l, words); /* drop() may have removed the data */
+	} else if (there && told->n >= words->n) {
 		return RF_OK;
 	}
-	gather(l, true, words);
 	return rf_words_write(words, path, e);
 }
 
