@@ -810,17 +810,6 @@ on_terminal() {
 	[[ "$output" == *"batch 4 of 22, step 8, loss "*", 3 h 36 min left"* ]]
 }
 
-@test "rf-loop: on a terminal it shows a bar in one line that is rewritten" {
-	command -v script >/dev/null || skip "no script(1)"
-	rm -rf run
-	SHELL=/bin/bash TERM=xterm script -qefc 'loop run --phase it' /dev/null </dev/null >shown
-	tr '\r' '\n' <shown >lines
-	grep -q '^\[########\.*\] it: batch 1 of 3, step 2, loss [0-9.]*, [0-9]* s left' lines
-	grep -q '^\[########################\] it: batch 3 of 3, step 6' lines
-	[ "$(grep -c '^rf-loop: it: batch [0-9]' lines)" -eq 0 ]
-	same_as_want run
-}
-
 @test "rf-loop: a batch waits for background processes of its line, except those in another session" {
 	L="$LINE; { sleep .3; echo late >>late; } & setsid sleep 1000 3>&- & echo \$! >>own" loop \
 		run --batches 2

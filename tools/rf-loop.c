@@ -1,10 +1,8 @@
 /* rf-loop -- takes a run through a corpus: one line of the shell and one commit per batch. */
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/progress.h"
 #include "loop/loop.h"
 
 static struct rf_loop loop = RF_LOOP_DEFAULTS;
@@ -15,16 +13,6 @@ static void say(const struct rf_loop *l, const char *text)
 {
 	(void)l;
 	rf_say("%s: %s", phase, text);
-}
-
-/* A bar where there is a terminal, else a line that stays. */
-static void advance(const struct rf_loop *l, const char *text)
-{
-	char line[400];
-
-	snprintf(line, sizeof line, "%s: %s", phase, text);
-	if (!rf_progress_bar(l->done, l->batches, line))
-		rf_say("%s", line);
 }
 
 static void need(const char *value, const char *option)
@@ -118,10 +106,8 @@ int main(int argc, char *argv[])
 		rf_die(EX_USAGE, "unexpected argument after the line: quote the line as one argument");
 	loop.line = argv[1];
 	loop.say = say;
-	loop.advance = advance;
 	phase = phase ? phase : loop.run;
 	status = rf_loop(&loop, &err);
-	rf_progress_bar(0, 0, NULL);
 	if (status == EX_TEMPFAIL && loop.stopped)
 		status = stop_status;
 	if (status)

@@ -747,7 +747,7 @@ void rf_loop_report(const struct rf_loop *l)
 	add_time(&p, (usual_time(l) + after) * (double)(l->batches - l->done));
 	rf_buf_add(&p, "", 1);
 	if (!p.failed)
-		l->advance(l, (char *)p.p);
+		l->say(l, (char *)p.p);
 	rf_buf_free(&p);
 }
 

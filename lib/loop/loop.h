@@ -62,7 +62,6 @@ struct rf_loop {
 	enum rf_loop_count count;    /* what says that a batch is done */
 	bool keep_streams, wait;
 	void (*say)(const struct rf_loop *l, const char *text);
-	void (*advance)(const struct rf_loop *l, const char *text); /* called after each batch: l->done */
 	/* below: for loop.c and loop_begin.c */
 	struct rf_child child;
 	struct rf_lock lock;

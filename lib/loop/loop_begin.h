@@ -51,7 +51,7 @@ enum rf_code rf_loop_shell(struct rf_loop *l, const char *line, const char *what
 enum rf_code rf_loop_drop_line(const struct rf_loop *l, struct rf_err *e);
 /* Batches of an epoch. */
 int64_t rf_loop_per_epoch(const struct rf_loop *l);
-/* Says which batch is done, through l->advance. */
+/* Says which batch is done. */
 void rf_loop_report(const struct rf_loop *l);
 
 /* Removes RUN/stop; *there: whether the file existed. */
