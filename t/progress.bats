@@ -1,6 +1,5 @@
 #!/usr/bin/env bats
-# The line that says how far a program is: --progress, where stderr is no terminal; and on a
-# terminal, of script(1).
+# The lines that say how far a program is: with --progress, and on a terminal, which script(1) makes.
 setup() {
 	load helper
 	load model
@@ -91,19 +90,20 @@ last() { tail -n 1 "$1"; }
 	grep -q 'of 4 records.*, waiting for the command$\|^rf-reward: 0 .*waiting for the command$' err
 }
 
-@test "progress: on a terminal each program of a pipe has a row of its own and clears it at the end" {
+@test "progress: on a terminal a program that works for seconds writes whole lines and one at the end" {
 	command -v script >/dev/null || skip "script is not here"
-	mkfifo gate
-	(sleep 1.2; cat "$T" >gate) &
-	TERM=xterm script -qefc "rf-cat gate | rf-cat >out" /dev/null </dev/null >tty
+	mkfifo gate{1,2}
+	for gate in gate1 gate2; do
+		(sleep 5.6; cat "$T" >$gate) &
+	done
+	# a program in the background writes none, and neither does one that ends soon
+	TERM=dumb script -qefc "bash -mc 'rf-select --mode uniform --chunks 2 -k 2 --margin 2 gate1 >/dev/null &
+		rf-cat gate2 | rf-dump --check && rf-cat $T >out'" /dev/null </dev/null >tty
 	rf-cat "$T" | cmp - out
-	tr '\r' '\n' <tty >lines
-	grep -q 'rf-cat: 0 records, waiting for input' lines
-	# one of them a row further down, and up again
-	grep -q $'\e\[1A' tty
-	# the last that each writes is the clearing of its line
-	[ "$(tr -d '\n' <lines | sed 's/\x1b\[1A//g' | tail -c 3)" = $'\e[K' ]
-	# a terminal that knows no cursor gets none
-	TERM=dumb script -qefc "sh -c 'sleep .6; cat $T' | rf-cat >out" /dev/null </dev/null >tty
-	[ ! -s tty ]
+	tr -d '\r' <tty >lines
+	grep -qx 'rf-cat: 0 records, waiting for input' lines
+	grep -qx 'rf-cat: 4 records, 197 tokens, [0-9]* tokens/s, [5-9]\.[0-9] s, ended' lines
+	[ "$(grep -c '^rf-cat: ' lines)" -eq 2 ]
+	run ! grep -q rf-select lines
+	run ! grep -q $'\e' lines
 }

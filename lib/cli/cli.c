@@ -38,7 +38,6 @@ static void say(const char *fmt, va_list ap)
 	length = rf_print_line(line, sizeof line - 1, text, strlen(text));
 	line[length++] = '\n';
 	fflush(stdout);
-	rf_progress_pause();
 	/* one write: the lines of the programs of a pipe do not mix */
 	if (write(STDERR_FILENO, line, length) < 0)
 		return;
@@ -80,6 +79,7 @@ noreturn void rf_die(int status, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(e.msg, sizeof e.msg, fmt, ap);
 	va_end(ap);
+	rf_progress_hush();
 	at_failure.tell = NULL; /* what fails within is told to nobody */
 	if (tell)
 		speaks = tell(at_failure.arg, &e);
@@ -105,7 +105,6 @@ void rf_say(const char *fmt, ...)
 	va_start(ap, fmt);
 	say(fmt, ap);
 	va_end(ap);
-	rf_progress_resume();
 }
 
 void rf_cli_skip(const char *sentence)
@@ -128,7 +127,6 @@ void rf_cli_finish(void)
 static void killed(int sig)
 {
 	rf_tempfile_unlink();
-	rf_progress_wipe();
 	signal(sig, SIG_DFL);
 	raise(sig);
 }
