@@ -107,19 +107,6 @@ line() {
 	done
 }
 
-@test "manifest: a line without parts is the beginning, and the next line is a change" {
-	runs run
-	texts 40 1:20 2:20 >in
-	rf-ntp -m run --threads 1 in
-	parts=$(line 1 'del(.event, .step, .time, .start, .data) | keys')
-	jq -c '{event, step, time}' $J >first
-	cp first $J
-	rf-ntp -m run --threads 1 in
-	head -n 1 $J | cmp - first
-	[ "$(line 2 '[.event, .step]')" = '["change",2]' ]
-	[ "$(line 2 'del(.event, .step, .time) | keys')" = "$parts" ]
-}
-
 @test "manifest: an unreadable file stops the trainer before it trains, and blank lines are skipped" {
 	runs run
 	texts 40 1:20 >in

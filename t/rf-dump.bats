@@ -237,14 +237,6 @@ X
 	! script -qec "rf-dump --color never x.rf" /dev/null </dev/null | grep -q $'\e' || false
 }
 
-@test "rf-dump: the name of a file in a table and in --check holds nothing that controls a terminal" {
-	example $'\e[31mx.rf'
-	rf-dump --tsv --columns file,id --rows record $'\e[31mx.rf' "$G/stream/tokens.rf" >got
-	only_text got
-	rf-dump --check $'\e[31mx.rf' >got
-	only_text got
-}
-
 @test "rf-dump: refuses a tokenizer that is not the stream's; without one it shows tokens as numbers" {
 	head_line '' | sed 's/"bytes"/"odd"/' >lines
 	{

@@ -47,6 +47,8 @@ tame() {
 	mkdir "$name"
 	: >"$name/empty"
 	echo '{"model_type": 5}' >"$name/config.json"
+	echo '{' >"$name/bad.jsonl"
+	jq -nc '{tokenizer_class: $ENV.odd}' >"$name/kind.json"
 	cp -r "$P/ckpt" odd && jq '.model_type = $ENV.odd' "$P/ckpt/config.json" >odd/config.json
 	for program in rf-cat rf-dump rf-reward rf-select rf-score; do
 		echo "65 $program \"\$name/empty\""
@@ -74,6 +76,8 @@ tame() {
 		64 rf-ntp -m "$P/ckpt" --loss "$name" "$P/text.rf"
 		66 rf-tokenize --bytes --format text "$name/none"
 		64 rf-tokenize --bytes "$name/none"
+		65 rf-tokenize --bytes -o bad.rf "$name/bad.jsonl"
+		78 rf-tokenize -m "$name/kind.json"
 		78 rf-init --config "$name/config.json" new
 		66 rf-init --from "$name/none" new
 		74 rf-cat -o "$name/none/x" "$P/text.rf"
@@ -103,13 +107,16 @@ odd_stream() {
 	rf-cat --range 0:2 "$P/text.rf" | rf-entropy -m "$P/ckpt" | rf-select --chunks 1 --margin 4 |
 		rf-rollout -m "$P/ckpt" -n 2 | rf-reward >rewarded.rf
 	odd_stream rewarded.rf >odd.rf
+	edited 'if .type == "head" then .body.tokenizer.kind = $ENV.odd[:20] else . end' odd.rf >kind.rf
+	cp odd.rf "$name.rf"
 	cp -r "$P/ckpt" model
 	jq '.[$ENV.odd] = $ENV.odd | .list = [$ENV.odd]' "$P/ckpt/config.json" >model/config.json
 	RF_WORDS="BATCH=$odd" rf-init --from model run
 	mkdir run/data
 	printf '65\t%s\n' "$name" >run/data/status
 	for one in odd.rf asked.rf said.rf rewarded.rf; do
-		for how in '' --head --json --tsv --csv --check; do
+		for how in '' --head --json --tsv --csv --check '--tsv --rows token' '--rows token' \
+			'--rows record'; do
 			echo "0 rf-dump --tokenizer bytes $how $one"
 		done
 	done >table
@@ -125,6 +132,10 @@ odd_stream() {
 		0 rf-score --metric part --by "task,$odd" pred.jsonl
 		0 rf-score --metric part --each pred.jsonl
 		64 rf-score --rules "$odd" pred.jsonl
+		0 rf-dump --tsv --rows record --columns file,source odd.rf "$name.rf"
+		0 rf-dump --check "$name.rf"
+		0 rf-dump kind.rf
+		64 rf-dump --rows tensor "$name.rf"
 		64 rf-dump --tsv --columns "$odd" odd.rf
 		64 rf-dump --where "$odd" odd.rf
 		0 rf-init --config model/config.json --dry-run x
