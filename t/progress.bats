@@ -97,13 +97,13 @@ last() { tail -n 1 "$1"; }
 		(sleep 5.6; cat "$T" >$gate) &
 	done
 	# a program in the background writes none, and neither does one that ends soon
-	TERM=dumb script -qefc "bash -mc 'rf-select --mode uniform --chunks 2 -k 2 --margin 2 gate1 >/dev/null &
+	TERM=dumb script -qefc "bash -mc 'rf-select --mode uniform --chunks 2 -k 2 --margin 2 gate1 >chosen &
 		rf-cat gate2 | rf-dump --check && rf-cat $T >out'" /dev/null </dev/null >tty
 	rf-cat "$T" | cmp - out
 	tr -d '\r' <tty >lines
 	grep -qx 'rf-cat: 0 records, waiting for input' lines
 	grep -qx 'rf-cat: 4 records, 197 tokens, [0-9]* tokens/s, [5-9]\.[0-9] s, ended' lines
 	[ "$(grep -c '^rf-cat: ' lines)" -eq 2 ]
-	run ! grep -q rf-select lines
+	run ! grep -q "^rf-select: " lines
 	run ! grep -q $'\e' lines
 }
