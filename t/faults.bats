@@ -13,10 +13,10 @@ setup() {
 # faulty NAME=VALUE COMMAND...: the command, with this fault
 faulty() { env LD_PRELOAD="$RF_UNITS/helper/fault.so" "$@"; }
 
-# sweep LEAST COMMAND...: for each call of the command that changes files, the command killed there.  Before
-# each time `prepare` is called, after it `judge`.
+# sweep LEAST COMMAND...: for each call of the command that changes files, the command killed there, or with
+# the fault HOW.  Before each time `prepare` is called, after it `judge`, with the command's status and output.
 sweep() {
-	local least=$1 k n
+	local least=$1 k n how=${HOW:-kill}
 	shift
 	prepare
 	rm -f calls
@@ -25,8 +25,9 @@ sweep() {
 	[ "$n" -ge "$least" ] || { echo "$n calls"; return 1; }
 	for ((k = 1 + RANDOM_START % EVERY; k <= n; k += EVERY)); do
 		prepare
-		run -137 faulty RF_FAULT=kill:$k "$@"
-		judge || { echo "$*: killed at call $k of $n, $(sed -n ${k}p calls)"; return 1; }
+		run faulty RF_FAULT=$how:$k "$@"
+		[ $how != kill ] || [ "$status" -eq 137 ]
+		judge || { echo "$*: $how at $k of $n, $(sed -n ${k}p calls): $status $output"; return 1; }
 	done
 }
 
@@ -112,22 +113,19 @@ judge_run() {
 
 @test "faults: SIGTERM at any call of rf-init leaves either nothing or the complete result" {
 	cp "$G/delta/config.json" .
+	prepare() { rm -rf a; }
+	judge() {
+		case $status in
+		0) diff -r a want ;;
+		143) [ ! -e a ] ;;
+		*) false ;;
+		esac && [ -z "$(find . -name '.*.tmp-*')" ]
+	}
+	EVERY=$((EVERY / 2 + 1))
 	for how in "--config config.json" "--from $G/delta" "--from $G/delta --dtype bf16"; do
-		rm -rf want calls
-		faulty RF_FAULT_LOG="$PWD/calls" rf-init $how want
-		n=$(wc -l <calls)
-		[ "$n" -ge 15 ]
-		for ((k = 1; k <= n; k += EVERY / 2 + 1)); do
-			rm -rf a
-			status=0
-			faulty RF_FAULT=term:$k rf-init $how a 2>message || status=$?
-			[ "$status" -eq 0 ] || [ "$status" -eq 143 ] ||
-				{ echo "$how, call $k: status $status"; return 1; }
-			[ "$status" -eq 0 ] && diff -r a want || [ ! -e a ] ||
-				{ echo "$how, call $k: half of it"; return 1; }
-			[ -z "$(find . -name '.*.tmp-*')" ] ||
-				{ echo "$how, call $k: leaves $(find . -name '.*.tmp-*')"; return 1; }
-		done
+		rm -rf want
+		rf-init $how want
+		HOW=term sweep 15 rf-init $how a
 	done
 }
 
@@ -211,69 +209,58 @@ judge_out() {
 	done
 }
 
-@test "faults: SIGTERM at any call of --weights-out leaves the old weights or the new, and nothing else" {
+# Prepares a checkpoint, `out`, in whose place --weights-out puts `new`.
+old_and_new() {
 	texts 40 1:50 2:40 >in
 	runs run
-	state run >before
 	rf-ntp -m "$M" --lr 1e-2 --weights-out was in
-	out="rf-ntp -m run --weights-out"
-	$out new in
-	cp -a was out
-	faulty RF_FAULT_LOG="$PWD/calls" $out out in
-	n=$(wc -l <calls)
-	[ "$n" -ge 15 ]
-	ended=
-	for ((k = 1; k <= n; k += EVERY / 2 + 1)); do
-		rm -rf out
+	rf-ntp -m run --weights-out new in
+	prepare() {
+		rm -rf out .out.tmp-*
 		cp -a was out
-		status=0
-		faulty RF_FAULT=term:$k $out out in 2>message || status=$?
+	}
+}
+
+@test "faults: SIGTERM at any call of --weights-out leaves the old weights or the new, and nothing else" {
+	old_and_new
+	state run >before
+	ended=
+	judge() {
 		ended+=" $status"
 		case $status in
 		0) diff -r out new ;;
-		143) diff -r out was && grep -q ': interrupted before the commit; the run ' message ;;
+		143) diff -r out was && grep -q ': interrupted before the commit; the run ' <<<"$output" ;;
 		*) false ;;
-		esac || { echo "call $k of $n: status $status"; return 1; }
-		[ -z "$(find . -name '.*.tmp-*')" ]
-	done
+		esac && [ -z "$(find . -name '.*.tmp-*')" ]
+	}
+	EVERY=$((EVERY / 2 + 1))
+	HOW=term sweep 15 rf-ntp -m run --weights-out out in
 	[[ "$ended" == *143* ]]
 	[[ "$ended" == *" 0"* ]]
 	state run | cmp - before
 }
 
 @test "faults: --weights-out removes no file that someone adds at any call, and says where it is" {
-	texts 40 1:50 2:40 >in
-	runs run
-	rf-ntp -m "$M" --lr 1e-2 --weights-out was in
-	out="rf-ntp -m run --weights-out"
-	$out new in
+	old_and_new
+	judge() {
+		ended+=" $status"
+		# where it was put, or where the message says
+		if [ ! -e out/theirs ]; then
+			said=$(sed 's/.*, which is \(.*\) now$/\1/' <<<"$output")
+			[ -e "$said/theirs" ]
+		fi || return 1
+		rm -f {out,.out.tmp-*}/theirs
+		case $status in
+		0) diff -r out new ;;
+		64) diff -r out was || diff -r out new ;;
+		*) false ;;
+		esac
+	}
+	EVERY=1
 	for how in '' RF_FAULT_EXCHANGE=1; do
-		cp -a was out
-		faulty RF_FAULT_LOG="$PWD/calls" $how $out out in
-		n=$(wc -l <calls)
-		rm calls
 		ended=
-		for ((k = 1; k <= n; k++)); do
-			rm -rf out .out.tmp-*
-			cp -a was out
-			status=0
-			RF_FAULT_FILE=out/theirs faulty RF_FAULT=make:$k $how $out out in 2>message ||
-				status=$?
-			ended+=" $status"
-			# where it was put, or where the message says
-			if [ ! -e out/theirs ]; then
-				said=$(sed 's/.*, which is \(.*\) now$/\1/' message)
-				[ -e "$said/theirs" ]
-			fi || { echo "call $k of $n: status $status"; cat message; return 1; }
-			rm -f {out,.out.tmp-*}/theirs
-			case $status in
-			0) diff -r out new ;;
-			64) diff -r out was || diff -r out new ;;
-			*) false ;;
-			esac || { echo "call $k of $n: status $status"; cat message; return 1; }
-		done
+		RF_FAULT_FILE=out/theirs HOW=make sweep 15 $how rf-ntp -m run --weights-out out in
 		[[ "$ended" == *64* ]]
-		rm -rf out .out.tmp-*
 	done
 }
 
