@@ -14,7 +14,7 @@ setup() {
 faulty() { env LD_PRELOAD="$RF_UNITS/helper/fault.so" "$@"; }
 
 # sweep LEAST COMMAND...: for each call of the command that changes files, the command killed there, or with
-# the fault HOW.  Before each time `prepare` is called, after it `judge`, with the command's status and output.
+# the fault HOW.  Before each time `prepare` is called, after it `judge`, with the status and the output.
 sweep() {
 	local least=$1 k n how=${HOW:-kill}
 	shift

@@ -86,7 +86,7 @@ facts() {
 		in.rf | rf-reward --exec "$P/surprise.sh" | json - |
 		jq -e '.reward.total.data[3:] == [0, 0, 0]' >/dev/null
 	unset STEP
-	says 65 '...STEP: is not set...' rf-reward --exec "$P/surprise.sh" -o none.rf in.rf
+	mentions 65 'STEP: is not set' rf-reward --exec "$P/surprise.sh" -o none.rf in.rf
 }
 
 @test "study.awk: means over seeds, and differences seed by seed with Student's interval" {
