@@ -69,32 +69,6 @@ messages() {
 # same_messages FILE: succeeds if standard input is a stream with the messages of FILE
 same_messages() { messages - | cmp - <(messages "$1"); }
 
-# records make N D STEP, records reverse FILE: a stream that t/helper/records.c makes
-# records show FILE: id, positions, the reward's kind and total, whether there is an advantage: one line per
-# record
-# records same FILE FILE: fails unless the rewards of the first, with their parts, are those of the second to
-# 1e-6, whatever else differs
-records() {
-	case $1 in
-	show)
-		rf-dump --json --no-hidden "$2" | jq -r 'select(.type == "seq").body
-			| "\(.id):\([.positions.data[]?, (.reward | .kind // empty, .total.data[]?),
-				(select(.advantage) | "advantage")] | map(" \(.)") | add // "")"'
-		;;
-	same)
-		jq -en --slurpfile a <(rf-dump --json --no-hidden "$2") \
-			--slurpfile b <(rf-dump --json --no-hidden "$3") '
-			[$a, $b | map(select(.type == "seq").body)]
-			| (.[0] | length) == (.[1] | length) and (transpose | all(
-				(map([.id, (.positions.data | length), .reward.kind]) | .[0] == .[1])
-				and (.[1].reward as $other | .[0].reward | . == null
-					or (. + .parts | del(.kind, .parts) | to_entries
-						| all([.value.data, ($other[.key] // $other.parts[.key]).data]
-							| transpose | all(.[0] - .[1] | fabs <= 1e-6))))))' >/dev/null
-		;;
-	*) "$RF_UNITS/helper/records" "$@" ;;
-	esac
-}
 # tiny_model: makes $P/config.json of a model over bytes that trains within seconds, and $P/ckpt from it
 tiny_model() {
 	cat >"$P/config.json" <<-'END'

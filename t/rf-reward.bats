@@ -2,6 +2,7 @@
 setup() {
 	load helper
 	load promises
+	load records
 	J="python3 $ROOT/t/helper/judge.py"
 }
 

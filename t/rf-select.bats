@@ -2,6 +2,7 @@
 setup() {
 	load helper
 	load promises
+	load records
 }
 
 @test "rf-select: keeps the promises of a filter" {
