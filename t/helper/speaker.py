@@ -1,25 +1,15 @@
 # speaker.py DIR TOKEN...: makes the fresh model in DIR write these tokens over and over, whatever it reads:
 # the blocks add nothing, and the head's row of each token answers the embedding of the one before.
-import json
 import struct
 import sys
 
+sys.dont_write_bytecode = True
+from qwen import read, write
+
 path = sys.argv[1] + "/model.safetensors"
 say = [int(word) for word in sys.argv[2:]]
-raw = bytearray(open(path, "rb").read())
-size = struct.unpack("<Q", raw[:8])[0]
-tensors = json.loads(raw[8:8 + size])
-tensors.pop("__metadata__", None)
-
-
-def put(name, values):
-    at = tensors[name]["data_offsets"]
-    assert at[1] - at[0] == 4 * len(values), name
-    raw[8 + size + at[0]:8 + size + at[1]] = struct.pack("<%df" % len(values), *values)
-
-
-for name, tensor in tensors.items():
-    shape = tensor["shape"]
+tensors = read(path)
+for name, (dtype, shape, data) in tensors.items():
     rows, columns = shape[0], shape[1] if len(shape) > 1 else 1
     values = [0.0] * rows * columns
     if "embeddings" in name:  # each token that is said has a direction of its own, all others the first
@@ -34,5 +24,6 @@ for name, tensor in tensors.items():
         values = [1.0] * rows
     elif "o_proj" not in name and "down_proj" not in name:
         continue
-    put(name, values)
-open(path, "wb").write(raw)
+    assert len(data) == 4 * len(values), name
+    tensors[name] = (dtype, shape, struct.pack("<%df" % len(values), *values))
+write(path, tensors)
