@@ -8,7 +8,7 @@
 
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
-static struct rf_entropy entropy = { .work = &trainer.work }; /* of --eval */
+static struct rf_entropy entropy = { .work = &trainer.work, .nll = true }; /* of --eval */
 static struct rf_eval sum;
 
 static enum rf_code evaluate(void *arg, struct rf_record *r, struct rf_err *e)
@@ -41,7 +41,6 @@ static void eval_all(const struct rf_cli *cli, char *path)
 {
 	struct rf_buf line = { 0 };
 
-	entropy.nll = stage.output != NULL;
 	rf_work_init(&trainer.work, &trainer.engine, rf_entropy_use(&entropy));
 	rf_cli_filter_open(&stage, cli, &trainer.engine, path);
 	rf_engine_sign(&trainer.engine, &stage.head, false);

@@ -88,8 +88,30 @@ static enum rf_code not_finite(struct rf_work *w, int position, struct rf_err *e
 	               rf_tree_blame(w->tree, NULL, why) ? why : "the head overflows there");
 }
 
-enum rf_code rf_entropy_pass(struct rf_entropy *s, struct rf_record *r, float *entropy, float *logp,
-                             int32_t *top, struct rf_err *e)
+/* Fetches what a pass has left on the device; logp and top may be NULL. */
+static enum rf_code fetch(struct rf_entropy *s, const struct rf_record *r, float *entropy, float *logp,
+                          int32_t *top, struct rf_err *e)
+{
+	struct rf_dev *d = &s->work->engine->dev;
+	enum rf_code rc;
+
+	d->ops->download(d, entropy, s->at.entropy, (size_t)r->T * 4);
+	if (logp)
+		d->ops->download(d, logp, s->at.logp, (size_t)r->T * 4);
+	if (top)
+		d->ops->download(d, top, s->at.top, (size_t)r->T * 4);
+	if ((rc = rf_dev_sync(d, e)) != RF_OK)
+		return rc;
+	for (int i = 0; i < r->T; i++)
+		if (!isfinite(entropy[i]) || (logp && !isfinite(logp[i])))
+			return not_finite(s->work, i, e);
+	return RF_OK;
+}
+
+/* One pass over the sequence: entropies, log-probabilities of the next tokens and the most likely next
+ * tokens, each (T); logp and top may be NULL. */
+static enum rf_code pass(struct rf_entropy *s, struct rf_record *r, float *entropy, float *logp, int32_t *top,
+                         struct rf_err *e)
 {
 	struct rf_engine *g = s->work->engine;
 	struct rf_model *m = &g->model;
@@ -121,20 +143,12 @@ enum rf_code rf_entropy_pass(struct rf_entropy *s, struct rf_record *r, float *e
 		       .top = top ? rf_at_i32(at->top, first) : NULL);
 		keep(s, r, hidden, (int)first, rows, at->z);
 	}
-	ops->download(&g->dev, entropy, at->entropy, (size_t)r->T * 4);
-	if (logp)
-		ops->download(&g->dev, logp, at->logp, (size_t)r->T * 4);
-	if (top)
-		ops->download(&g->dev, top, at->top, (size_t)r->T * 4);
-	if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
-		return rc;
-	for (int i = 0; i < r->T; i++)
-		if (!isfinite(entropy[i]) || (logp && !isfinite(logp[i])))
-			return not_finite(s->work, i, e);
-	return RF_OK;
+	return fetch(s, r, entropy, logp, top, e);
 }
 
-void *rf_entropy_array(struct rf_record *r, size_t n, struct rf_err *e)
+/* Memory for n numbers of 4 bytes, which lives as long as the record.  Returns NULL, with RF_ENOMEM in *e, if
+ * there is too little. */
+static void *array(struct rf_record *r, size_t n, struct rf_err *e)
 {
 	void *p = rf_record_alloc(r, n ? n : 1, 4);
 
@@ -143,56 +157,46 @@ void *rf_entropy_array(struct rf_record *r, size_t n, struct rf_err *e)
 	return p;
 }
 
-void rf_entropy_nll(struct rf_record *r, const float *logp, const int32_t *top, float *nll, float *correct)
-{
-	for (int t = 0; t + 1 < r->T; t++) {
-		nll[t] = -logp[t];
-		correct[t] = top[t] == r->tokens[t + 1];
-	}
-	r->nll = nll;
-	r->correct = correct;
-}
-
 enum rf_code rf_entropy_fetch(struct rf_entropy *s, struct rf_record *r, struct rf_err *e)
 {
-	struct rf_dev *d = &s->work->engine->dev;
-	float *entropy = rf_entropy_array(r, (size_t)r->T, e);
+	float *entropy = array(r, (size_t)r->T, e);
 	enum rf_code rc;
 
 	if (!entropy)
 		return RF_ENOMEM;
-	d->ops->download(d, entropy, s->at.entropy, (size_t)r->T * 4);
-	if ((rc = rf_dev_sync(d, e)) != RF_OK)
-		return rc;
-	for (int i = 0; i < r->T; i++)
-		if (!isfinite(entropy[i]))
-			return not_finite(s->work, i, e);
-	r->entropy = entropy;
-	return RF_OK;
+	if ((rc = fetch(s, r, entropy, NULL, NULL, e)) == RF_OK)
+		r->entropy = entropy;
+	return rc;
 }
 
 enum rf_code rf_entropy_record(struct rf_entropy *s, struct rf_record *r, struct rf_err *e)
 {
 	const struct rf_config *c = &s->work->engine->ckpt->cfg;
 	size_t T = (size_t)r->T;
-	float *entropy = rf_entropy_array(r, T, e), *logp = NULL, *nll = NULL, *correct = NULL;
+	float *entropy = array(r, T, e), *logp = NULL, *nll = NULL, *correct = NULL;
 	int32_t *top = NULL;
 	enum rf_code rc;
 
 	if (!entropy ||
-	    (s->nll && (!(logp = rf_entropy_array(r, T, e)) || !(nll = rf_entropy_array(r, T, e)) ||
-	                !(correct = rf_entropy_array(r, T, e)) || !(top = rf_entropy_array(r, T, e)))))
+	    (s->nll && (!(logp = array(r, T, e)) || !(nll = array(r, T, e)) ||
+	                !(correct = array(r, T, e)) || !(top = array(r, T, e)))))
 		return RF_ENOMEM;
-	if (s->hidden && !(r->hidden = rf_entropy_array(r, T * (size_t)c->d, e)))
+	if (s->hidden && !(r->hidden = array(r, T * (size_t)c->d, e)))
 		return RF_ENOMEM;
-	if (s->logits && !(r->logits = rf_entropy_array(r, T * (size_t)c->vocab, e)))
+	if (s->logits && !(r->logits = array(r, T * (size_t)c->vocab, e)))
 		return RF_ENOMEM;
 	r->d = r->hidden ? (s->hidden ? c->d : r->d) : 0;
 	r->N = r->logits ? (s->logits ? c->vocab : r->N) : 0;
-	if ((rc = rf_entropy_pass(s, r, entropy, logp, top, e)) != RF_OK)
+	if ((rc = pass(s, r, entropy, logp, top, e)) != RF_OK)
 		return rc;
 	r->entropy = entropy;
-	if (s->nll)
-		rf_entropy_nll(r, logp, top, nll, correct);
+	for (int t = 0; s->nll && t + 1 < r->T; t++) {
+		nll[t] = -logp[t];
+		correct[t] = top[t] == r->tokens[t + 1];
+	}
+	if (s->nll) {
+		r->nll = nll;
+		r->correct = correct;
+	}
 	return RF_OK;
 }

@@ -32,15 +32,4 @@ enum rf_code rf_entropy_record(struct rf_entropy *s, struct rf_record *r, struct
  * training (train.h).  Errors: as above. */
 enum rf_code rf_entropy_fetch(struct rf_entropy *s, struct rf_record *r, struct rf_err *e);
 
-/* The functions below are shared with evaluation (eval.c).  rf_entropy_pass(): one pass over the sequence
- * that gives entropies, log-probabilities of the next tokens and the most likely next tokens, each (T).  logp
- * and top may be NULL. */
-enum rf_code rf_entropy_pass(struct rf_entropy *s, struct rf_record *r, float *entropy, float *logp,
-                             int32_t *top, struct rf_err *e);
-/* Memory for n numbers of 4 bytes, which lives as long as the record.  Returns NULL, with RF_ENOMEM in *e, if
- * there is too little. */
-void *rf_entropy_array(struct rf_record *r, size_t n, struct rf_err *e);
-/* Sets r->nll and r->correct to the arrays nll and correct (T), and fills them from logp and top. */
-void rf_entropy_nll(struct rf_record *r, const float *logp, const int32_t *top, float *nll, float *correct);
-
 #endif

@@ -8,37 +8,27 @@
 enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool response, struct rf_eval *sum,
                             struct rf_err *e)
 {
-	size_t T = (size_t)r->T;
-	float *entropy = rf_entropy_array(r, T, e), *logp = rf_entropy_array(r, T, e),
-	      *nll = rf_entropy_array(r, T, e), *correct = rf_entropy_array(r, T, e);
-	int32_t *top = rf_entropy_array(r, T, e);
 	int from = response && r->prompt_len > 1 ? r->prompt_len : 1;
 	int count = r->T > from ? r->T - from : 0;
 	double weight = sum->mean == RF_MEAN_SEQUENCES && count ? 1.0 / count : 1;
 	enum rf_code rc;
 
-	if (!entropy || !logp || !nll || !correct || !top)
-		return RF_ENOMEM;
 	if (response && r->prompt_len < 0)
 		return rf_fail(e, RF_EDATA,
 		               "--loss response needs prompt_len, which the record lacks (rf-tokenize "
 		               "--prompt-key writes it)");
-	if ((rc = rf_entropy_pass(s, r, entropy, logp, top, e)) != RF_OK)
+	if ((rc = rf_entropy_record(s, r, e)) != RF_OK)
 		return rc;
 	for (int t = from; t < r->T; t++) {
-		sum->nll -= weight * (double)logp[t - 1];
-		sum->prob += weight * exp((double)logp[t - 1]);
-		sum->correct += weight * (top[t - 1] == r->tokens[t]);
+		sum->nll += weight * (double)r->nll[t - 1];
+		sum->prob += weight * exp(-(double)r->nll[t - 1]);
+		sum->correct += weight * (double)r->correct[t - 1];
 	}
 	if (count)
 		sum->weight += sum->mean == RF_MEAN_SEQUENCES ? 1 : count;
 	sum->tokens += (uint64_t)count;
 	sum->sequences++;
 	sum->none += !count;
-	if (s->nll) {
-		r->entropy = entropy;
-		rf_entropy_nll(r, logp, top, nll, correct);
-	}
 	return RF_OK;
 }
 

@@ -14,8 +14,9 @@ struct rf_eval {
 	uint64_t tokens, sequences, none; /* none: sequences without a token that counts */
 };
 
-/* Adds one sequence's tokens to *sum; with `response` only those from prompt_len on count.  With s->nll also
- * writes r->entropy, nll and correct.  Errors: RF_EDATA: `response`, but the record has no prompt_len. */
+/* Adds one sequence's tokens to *sum; with `response` only those from prompt_len on count.  s->nll must be
+ * set: also writes r->entropy, nll and correct.  Errors: RF_EDATA: `response`, but the record has no
+ * prompt_len. */
 enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool response, struct rf_eval *sum,
                             struct rf_err *e);
 /* Appends the means to a text, as a line of JSON. */

@@ -280,7 +280,6 @@ enum rf_code rf_train_job_room(struct rf_train_job *j, const struct rf_record *c
 	return j->list && j->f32 ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
 }
 
-
 void rf_train_job_free(struct rf_train_job *j)
 {
 	free(j->list);
