@@ -591,11 +591,6 @@ enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_
 	return RF_OK;
 }
 
-enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err *e)
-{
-	return rf_tensor_f32_part(t, 0, (size_t)t->count, out, e);
-}
-
 /* Memory for pieces of those that are elsewhere, *size bytes; NULL: out of memory. */
 static unsigned char *room_for(const struct rf_tensor *t, int n, size_t *size)
 {

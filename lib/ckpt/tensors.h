@@ -85,9 +85,8 @@ const char *rf_tensors_meta(const struct rf_tensors *t, const char *key);
 /* Reads n bytes of the tensor, beginning with byte `from`.  Errors: RF_EIO, also if the file has become
  * shorter since it was opened. */
 enum rf_code rf_tensor_read(const struct rf_tensor *t, uint64_t from, void *out, size_t n, struct rf_err *e);
-/* Convert F32, F16, BF16 or F64 elements to float32: all of them, or n, beginning with element `first`.
- * Errors: RF_EMODEL: another dtype. */
-enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err *e);
+/* Converts n F32, F16, BF16 or F64 elements, beginning with element `first`, to float32.  Errors: RF_EMODEL:
+ * another dtype. */
 enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_t n, float *out,
                                 struct rf_err *e);
 

@@ -56,7 +56,7 @@ static void add_part(struct rf_train_stats *st, const struct rf_part_sum *p)
 	st->part[at].rollouts += p->rollouts;
 }
 
-static int by_id(const void *a, const void *b)
+int rf_share_by_id(const void *a, const void *b)
 {
 	const struct rf_share *x = a, *y = b;
 
@@ -72,7 +72,7 @@ void rf_figures(struct rf_train_stats *st, struct rf_share *s, int n, double ntp
 
 	*st = (struct rf_train_stats){ .records = n, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN,
 	                               .grad_norm = NAN };
-	qsort(s, (size_t)n, sizeof *s, by_id);
+	qsort(s, (size_t)n, sizeof *s, rf_share_by_id);
 	for (int i = 0; i < n; i++) {
 		st->records_hash = XXH64(&s[i].hash, sizeof s[i].hash, st->records_hash);
 		st->tokens += s[i].tokens;

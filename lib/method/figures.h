@@ -36,6 +36,8 @@ struct rf_share {
 
 /* What a record adds before it was computed.  ntp_tokens, rl_tokens: as above. */
 void rf_share_of(struct rf_share *s, const struct rf_record *r, uint64_t ntp_tokens, uint64_t rl_tokens);
+/* Compares two shares by id, for qsort(). */
+int rf_share_by_id(const void *a, const void *b);
 
 enum { RF_PART_MEANS = 2 * RF_PARTS };
 

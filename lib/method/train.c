@@ -172,13 +172,6 @@ static int by_id(const void *a, const void *b)
 	return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
 }
 
-static int by_share(const void *a, const void *b)
-{
-	const struct rf_share *x = a, *y = b;
-
-	return (x->id > y->id) - (x->id < y->id);
-}
-
 enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r, struct rf_err *e)
 {
 	const struct rf_rollout *o = &r->rollout;
@@ -377,7 +370,7 @@ static bool taken_over(struct rf_train *t, struct rf_record *const *mini, int n,
 
 	t->ahead.open = false;
 	if (same && n > 1)
-		qsort(own, (size_t)n, sizeof *own, by_share);
+		qsort(own, (size_t)n, sizeof *own, rf_share_by_id);
 	for (int i = 0; i < n && same; i++)
 		same = own[i].id == mini[i]->id;
 	for (int i = 0; i < n && same; i++) {

@@ -56,7 +56,6 @@ static void state(const struct rf_tree *t, int layer, struct rf_arena *a, void *
 	rf_kv_state(t, &t->model->cfg->attn, a, s);
 }
 
-
 static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *save)
 {
 	const struct rf_attn_config *c = &p->tree->model->cfg->attn;

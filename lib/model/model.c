@@ -183,11 +183,6 @@ void rf_model_put(struct rf_model *m, size_t at, const float *from, size_t n)
 	}
 }
 
-void rf_model_upload(struct rf_model *m, const float *flat)
-{
-	rf_model_put(m, 0, flat, m->params->total);
-}
-
 void rf_model_free(struct rf_model *m)
 {
 	if (!m->dev)

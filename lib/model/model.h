@@ -53,9 +53,8 @@ double rf_model_flops(const struct rf_model *m, int T, int heads);
 bool rf_model_halves(const struct rf_dev *dev, bool train);
 /* Bytes of device memory that rf_model_init() allocates. */
 size_t rf_model_bytes(const struct rf_params *params, const struct rf_span *train, bool halved);
-/* Copies the weights, params->total floats, from the host to the device.  It may be called again.  _put: n
- * numbers of them, from the at-th on.  _clear: all become 0. */
-void rf_model_upload(struct rf_model *m, const float *flat);
+/* Copies n numbers of the weights, from the at-th on, from the host to the device.  It may be called again.
+ * _clear: all become 0. */
 void rf_model_put(struct rf_model *m, size_t at, const float *from, size_t n);
 void rf_model_clear(struct rf_model *m);
 void rf_model_free(struct rf_model *m);

@@ -24,7 +24,7 @@ static void check(const struct rf_tensor *t, const uint8_t *data, size_t size)
 	}
 	if (!(x = malloc(count * sizeof *x + 1)))
 		abort();
-	if (rf_tensor_f32(t, x, &e) != RF_OK)
+	if (rf_tensor_f32_part(t, 0, count, x, &e) != RF_OK)
 		insist(e.code == RF_EMODEL && t->dtype != RF_F32 && t->dtype != RF_F16 &&
 		               t->dtype != RF_BF16 && t->dtype != RF_F64,
 		       "not read");

@@ -47,7 +47,7 @@ static float *f32(const struct rf_tensors *t, const char *name, size_t *n)
 		return NULL;
 	*n = x->count;
 	p = room(x->count, sizeof *p);
-	must(rf_tensor_f32(x, p, &err));
+	must(rf_tensor_f32_part(x, 0, x->count, p, &err));
 	return p;
 }
 

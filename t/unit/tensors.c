@@ -291,6 +291,13 @@ static void test_half(void)
 
 /* ---- round trips --------------------------------------------------------------------------- */
 
+static enum rf_code floats(const struct rf_tensors *t, const char *name, float *x, struct rf_err *e)
+{
+	const struct rf_tensor *of = rf_tensors_find(t, name);
+
+	return rf_tensor_f32_part(of, 0, of->count, x, e);
+}
+
 static void test_round_trip(void)
 {
 	static const float f32[6] = { 0, -0.0f, 1.5f, 1e-40f, INFINITY, -3 };
@@ -341,17 +348,17 @@ static void test_round_trip(void)
 	ok(!strcmp(rf_tensors_meta(&t, "format"), "pt") &&
 	           !strcmp(rf_tensors_meta(&t, "weights"), extra[1]) && !rf_tensors_meta(&t, "x"),
 	   "metadata are kept");
-	ok(rf_tensor_f32(rf_tensors_find(&t, "c.f16"), x, &e) == RF_OK && x[0] == 0x1p-24f && x[1] == 1 &&
+	ok(floats(&t, "c.f16", x, &e) == RF_OK && x[0] == 0x1p-24f && x[1] == 1 &&
 	           x[2] == -65504 && signbit(x[3]),
 	   "f16 as float32");
-	ok(rf_tensor_f32(rf_tensors_find(&t, "a.bf16"), x, &e) == RF_OK && x[0] == 0x1p-133f && x[1] == -1,
+	ok(floats(&t, "a.bf16", x, &e) == RF_OK && x[0] == 0x1p-133f && x[1] == -1,
 	   "bf16 as float32");
-	ok(rf_tensor_f32(rf_tensors_find(&t, "e.f64"), x, &e) == RF_OK && isinf(x[0]) && x[1] == -2.5f &&
+	ok(floats(&t, "e.f64", x, &e) == RF_OK && isinf(x[0]) && x[1] == -2.5f &&
 	           x[2] == 0,
 	   "f64 as float32");
-	ok(rf_tensor_f32(rf_tensors_find(&t, "d.f32"), x, &e) == RF_OK && !memcmp(x, f32, sizeof f32),
+	ok(floats(&t, "d.f32", x, &e) == RF_OK && !memcmp(x, f32, sizeof f32),
 	   "f32 as it is");
-	ok(rf_tensor_f32(rf_tensors_find(&t, "f.i64"), x, &e) == RF_EMODEL && strstr(e.msg, "I64"),
+	ok(floats(&t, "f.i64", x, &e) == RF_EMODEL && strstr(e.msg, "I64"),
 	   "integers are not weights");
 
 	/* over the bytes as the specification says them */
@@ -374,10 +381,10 @@ static void test_round_trip(void)
 	   "the architecture's has model_type and no bytes");
 
 	ok(truncate("r.safetensors", 700) == 0 &&
-	           rf_tensor_f32(rf_tensors_find(&t, "c.f16"), x, &e) != RF_ENOMEM,
+	           floats(&t, "c.f16", x, &e) != RF_ENOMEM,
 	   "the file is cut while it is open");
 	ok(truncate("r.safetensors", 8) == 0 &&
-	           rf_tensor_f32(rf_tensors_find(&t, "d.f32"), x, &e) == RF_EIO &&
+	           floats(&t, "d.f32", x, &e) == RF_EIO &&
 	           strstr(e.msg, "shortened") &&
 	           rf_tensors_hash(t.t, t.n, NULL, two, &e) == RF_EIO &&
 	           rf_tensors_write("s.safetensors", t.t, t.n, NULL, &e) == RF_EIO &&

@@ -79,7 +79,7 @@ static void open_model(const char *name, const char *options, const struct rf_mi
 	const struct rf_span all = { 0, ckpt.params.total };
 
 	must(rf_model_init(m, &engine.dev, &ckpt.cfg, &ckpt.params, &all, &err));
-	rf_model_upload(m, weights);
+	rf_model_put(m, 0, weights, ckpt.params.total);
 }
 
 static void close_model(void)
