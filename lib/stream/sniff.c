@@ -34,7 +34,7 @@ static bool is_text(const unsigned char *p, size_t n)
 const char *rf_sniff(char *buf, size_t size, const void *data, size_t n)
 {
 	const unsigned char *p = data;
-	const char *packed;
+	const char *like;
 	size_t blank = 0;
 	char quoted[40];
 
@@ -43,16 +43,13 @@ const char *rf_sniff(char *buf, size_t size, const void *data, size_t n)
 		return NULL;
 	if (n < 4 && !memcmp(p, "\x28\xb5\x2f\xfd", n))
 		return NULL;
-	if ((packed = rf_magic_packed(p, n))) {
-		snprintf(buf, size, "it begins with %02x %02x, like %s", p[0], p[1], packed);
-		return buf;
-	}
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-		if (n >= kinds[i].n && !memcmp(p, kinds[i].magic, kinds[i].n)) {
-			snprintf(buf, size, "it begins with %02x %02x, like %s", p[0], p[1], kinds[i].name);
-			return buf;
-		}
-	if (n > 9 && p[8] == '{' && !p[6] && !p[7]) {
+	like = rf_magic_packed(p, n);
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !like; i++)
+		if (n >= kinds[i].n && !memcmp(p, kinds[i].magic, kinds[i].n))
+			like = kinds[i].name;
+	if (like) {
+		snprintf(buf, size, "it begins with %02x %02x, like %s", p[0], p[1], like);
+	} else if (n > 9 && p[8] == '{' && !p[6] && !p[7]) {
 		snprintf(buf, size, "it looks like safetensors");
 	} else if (is_text(p, n)) {
 		while (blank < n && strchr(" \t\r\n", p[blank]))

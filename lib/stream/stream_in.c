@@ -306,6 +306,17 @@ enum rf_code rf_msg_open(struct rf_msg *m, const void *msg, size_t n, struct rf_
 	return RF_OK;
 }
 
+enum rf_code rf_msg_expect(const struct rf_msg *m, uint64_t seq, struct rf_err *e)
+{
+	if (m->seq != seq)
+		return rf_fail(e, RF_EDATA, "found record %llu where record %llu was expected",
+		               (unsigned long long)m->seq, (unsigned long long)seq);
+	if (!m->seq != (m->type == RF_MSG_HEAD))
+		return rf_fail(e, RF_EDATA,
+		               m->seq ? "this is a second head" : "the first message is not a head");
+	return RF_OK;
+}
+
 enum rf_code rf_end_decode(struct rf_end *end, struct rf_mp body, struct rf_err *e)
 {
 	static const char *const keys[] = { "count", "xxh64" };
@@ -367,13 +378,8 @@ static enum rf_code next_message(struct rf_in *in, struct rf_msg *m, struct rf_e
 		rc = rf_msg_open(m, in->msg, in->msg_n, e);
 	if (rc != RF_OK)
 		return rc;
-	if (m->seq != in->seq)
-		return rf_fail(e, RF_EDATA, "found record %llu where record %llu was expected",
-		               (unsigned long long)m->seq,
-		               (unsigned long long)in->seq);
-	if (!m->seq != (m->type == RF_MSG_HEAD))
-		return rf_fail(e, RF_EDATA,
-		               m->seq ? "this is a second head" : "the first message is not a head");
+	if ((rc = rf_msg_expect(m, in->seq, e)) != RF_OK)
+		return rc;
 	if (m->type == RF_MSG_END)
 		rc = end_of_stream(in, m, e);
 	else

@@ -202,13 +202,8 @@ enum rf_code rf_put_message(struct rf_out *out, const void *msg, size_t n, struc
 		return rc;
 	if (out->ended)
 		return rf_fail(e, RF_EDATA, "a message follows the end record");
-	if (m.seq != out->seq)
-		return rf_fail(e, RF_EDATA, "found record %llu where record %llu was expected",
-		               (unsigned long long)m.seq,
-		               (unsigned long long)out->seq);
-	if (!m.seq != (m.type == RF_MSG_HEAD))
-		return rf_fail(e, RF_EDATA,
-		               m.seq ? "this is a second head" : "the first message is not a head");
+	if ((rc = rf_msg_expect(&m, out->seq, e)) != RF_OK)
+		return rc;
 	if (m.type == RF_MSG_END) {
 		if ((rc = rf_end_decode(&end, m.body, e)) != RF_OK)
 			return rc;

@@ -17,6 +17,8 @@ struct rf_msg { uint64_t seq; enum rf_msg_type type; struct rf_mp body; };
 /* Splits a message [seq, type, body] that has passed rf_msg_check().  Errors: RF_EDATA: it does not have this
  * form. */
 enum rf_code rf_msg_open(struct rf_msg *m, const void *msg, size_t n, struct rf_err *e);
+/* Checks that a message may be number seq of a stream.  Errors: RF_EDATA. */
+enum rf_code rf_msg_expect(const struct rf_msg *m, uint64_t seq, struct rf_err *e);
 
 /* An end record: number of records; XXH64 of all messages before it. */
 struct rf_end { uint64_t count, xxh64; };
