@@ -2,9 +2,11 @@
  *
  * The same parser checks a text and later skips over its values.  A cursor is only a pointer and a length, so
  * finding an element means scanning the elements before it again. */
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 #include "base/number.h"
 #include "base/utf8.h"
@@ -70,28 +72,15 @@ static bool number(struct scan *c)
 	return true;
 }
 
-static int hex_digit(unsigned char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-	                              : -1;
-}
-
 /* The four digits behind "\u"; -1: they are not there. */
 static long unit(const unsigned char *s, size_t n)
 {
-	long v = 0;
+	char digits[5] = { 0 };
 
-	if (n < 4)
-		return -1;
-	for (int i = 0; i < 4; i++) {
-		int d = hex_digit(s[i]);
-		if (d < 0)
+	for (size_t i = 0; i < 4; i++)
+		if (i == n || !isxdigit(s[i]))
 			return -1;
-		v = v << 4 | d;
-	}
-	return v;
+	return strtol(memcpy(digits, s, 4), NULL, 16);
 }
 
 /* Reads one escape (s[0] is the backslash) into at most 4 bytes of out; returns its length, 0 for a bad one.
@@ -100,6 +89,7 @@ static size_t escape(const unsigned char *s, size_t n, char *out, size_t *writte
 {
 	static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
 	const char *name;
+	size_t length = 6;
 	long u, low;
 
 	*written = 1;
@@ -115,26 +105,10 @@ static size_t escape(const unsigned char *s, size_t n, char *out, size_t *writte
 	if (u >= 0xd800 && u < 0xdc00 && n >= 12 && s[6] == '\\' && s[7] == 'u' &&
 	    (low = unit(s + 8, n - 8)) >= 0xdc00 && low < 0xe000) {
 		u = 0x10000 + ((u - 0xd800) << 10) + (low - 0xdc00);
-		out[0] = (char)(0xf0 | u >> 18);
-		out[1] = (char)(0x80 | (u >> 12 & 0x3f));
-		out[2] = (char)(0x80 | (u >> 6 & 0x3f));
-		out[3] = (char)(0x80 | (u & 0x3f));
-		*written = 4;
-		return 12;
+		length = 12;
 	}
-	if (u < 0x80) {
-		out[0] = (char)u;
-	} else if (u < 0x800) {
-		out[0] = (char)(0xc0 | u >> 6);
-		out[1] = (char)(0x80 | (u & 0x3f));
-		*written = 2;
-	} else {
-		out[0] = (char)(0xe0 | u >> 12);
-		out[1] = (char)(0x80 | (u >> 6 & 0x3f));
-		out[2] = (char)(0x80 | (u & 0x3f));
-		*written = 3;
-	}
-	return 6;
+	*written = (size_t)utf8proc_encode_char((int32_t)u, (unsigned char *)out);
+	return length;
 }
 
 /* Returns whether the bytes that escape() wrote are an unpaired surrogate, which is not UTF-8. */
