@@ -142,31 +142,6 @@ static int width_of(int32_t c)
 	return c < 0x300 ? 1 : utf8proc_charwidth(c);
 }
 
-void rf_print_safe(struct rf_buf *p, const void *s, size_t n, bool quotes)
-{
-	const unsigned char *u = s;
-	size_t len;
-	int32_t c;
-
-	for (size_t i = 0; i < n; i += len) {
-		len = rf_utf8_next(u + i, n - i, &c);
-		if (c < 0)
-			rf_print_text(p, "\xEF\xBF\xBD");
-		else if (c == '\\' || c == '\t' || c == '\n' || c == '\r' || (c == '"' && quotes))
-			rf_print(p, "\\%c",
-			               c == '\t'   ? 't'
-			               : c == '\n' ? 'n'
-			               : c == '\r' ? 'r'
-			                           : (int)c);
-		else if (c < 0x20 || c == 0x7F)
-			rf_print(p, "\\x%02x", (unsigned)c);
-		else if (c >= 0x80 && rf_utf8_unsafe(c))
-			rf_print(p, c > 0xFFFF ? "\\U%08x" : "\\u%04x", (unsigned)c);
-		else
-			rf_buf_add(p, u + i, len);
-	}
-}
-
 /* Writes a character, or a piece of one (c negative), as it is shown; returns the length. */
 static size_t show(char to[20], const unsigned char *u, size_t len, int32_t c)
 {
@@ -183,6 +158,24 @@ static size_t show(char to[20], const unsigned char *u, size_t len, int32_t c)
 	for (size_t i = 0; i < len; i++)
 		w += (size_t)snprintf(to + w, 20 - w, "\\x%02x", u[i]);
 	return w;
+}
+
+void rf_print_safe(struct rf_buf *p, const void *s, size_t n, bool quotes)
+{
+	const unsigned char *u = s;
+	char one[20];
+	size_t len;
+	int32_t c;
+
+	for (size_t i = 0; i < n; i += len) {
+		len = rf_utf8_next(u + i, n - i, &c);
+		if (c < 0)
+			rf_print_text(p, "\xEF\xBF\xBD");
+		else if (c == '\\' || (c == '"' && quotes))
+			rf_print(p, "\\%c", (int)c);
+		else
+			rf_buf_add(p, one, show(one, u + i, len, c));
+	}
 }
 
 size_t rf_print_line(char *to, size_t size, const void *s, size_t n)
