@@ -133,24 +133,6 @@ static json_t *make_line(bool begins, const json_t *before, const json_t *parts,
 	return line;
 }
 
-/* Replaces the file by its n bytes and a line. */
-static enum rf_code replace(const char *path, const char *old, size_t n, const char *line, struct rf_err *e)
-{
-	const bool open = n && old[n - 1] != '\n'; /* a user edited the file by hand */
-	struct rf_tempfile f;
-	enum rf_code rc;
-
-	if ((rc = rf_tempfile_open(&f, path, NULL, e)) != RF_OK)
-		return rc;
-	if ((!n || (rc = rf_tempfile_write(&f, old, n, e)) == RF_OK) &&
-	    (!open || (rc = rf_tempfile_write(&f, "\n", 1, e)) == RF_OK) &&
-	    (rc = rf_tempfile_write(&f, line, strlen(line), e)) == RF_OK &&
-	    (rc = rf_tempfile_write(&f, "\n", 1, e)) == RF_OK)
-		return rf_tempfile_commit(&f, NULL, e);
-	rf_tempfile_abandon(&f);
-	return rc;
-}
-
 enum rf_code rf_manifest_note(const char *run, const json_t *parts, const json_t *first, int64_t step,
                               struct rf_err *e)
 {
@@ -166,12 +148,13 @@ enum rf_code rf_manifest_note(const char *run, const json_t *parts, const json_t
 		before = rf_manifest_newest(lines);
 		line = !before ? NULL : make_line(!json_array_size(lines), before, parts, first, step,
 		                                  &needed);
+		rf_buf_add(&text, old, n);
+		if (n && old[n - 1] != '\n') /* a user edited the file by hand */
+			rf_buf_add(&text, "\n", 1);
 		rf_json_print(&text, line);
-		rf_buf_add(&text, "", 1);
-		if (text.failed)
-			rc = rf_fail(e, RF_ENOMEM, "out of memory");
-		else if (needed)
-			rc = replace(path, old, n, (const char *)text.p, e);
+		rf_buf_add(&text, "\n", 1);
+		if (text.failed || needed)
+			rc = rf_tempfile_save(&text, path, e);
 	}
 	rf_buf_free(&text);
 	free(old);

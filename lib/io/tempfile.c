@@ -226,6 +226,21 @@ void rf_tempfile_abandon(struct rf_tempfile *f)
 	forget(f);
 }
 
+enum rf_code rf_tempfile_save(const struct rf_buf *text, const char *path, struct rf_err *e)
+{
+	struct rf_tempfile f;
+	enum rf_code rc;
+
+	if (text->failed)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if ((rc = rf_tempfile_open(&f, path, NULL, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_tempfile_write(&f, text->p, text->n, e)) == RF_OK)
+		return rf_tempfile_commit(&f, NULL, e);
+	rf_tempfile_abandon(&f);
+	return rc;
+}
+
 /* ---- names --------------------------------------------------------------------------------- */
 
 enum rf_code rf_tempfile_name(char temp[4096], const char *path, struct rf_err *e)

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 /* A file that is being written. */
@@ -46,6 +47,9 @@ enum rf_code rf_tempfile_write(struct rf_tempfile *f, const void *data, size_t n
 enum rf_code rf_tempfile_commit(struct rf_tempfile *f, char hex[17], struct rf_err *e);
 /* Closes the file and removes it; what was written directly stays. */
 void rf_tempfile_abandon(struct rf_tempfile *f);
+/* Writes a whole file, which survives a power loss.  Errors: those of the functions above; RF_ENOMEM:
+ * text->failed is set. */
+enum rf_code rf_tempfile_save(const struct rf_buf *text, const char *path, struct rf_err *e);
 
 /* temp: an unused temporary name beside path, on the same file system: DIR/.NAME.tmp-PID, where DIR and NAME
  * are path's.  Errors: RF_EUSAGE: path ends in no name or is too long; RF_EIO: there are too many leftover

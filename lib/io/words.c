@@ -6,7 +6,6 @@
 
 #include "base/print.h"
 #include "io/file.h"
-#include "io/tempfile.h"
 #include "io/words.h"
 
 void rf_words_add(struct rf_buf *words, const char *name, const char *value)
@@ -34,21 +33,6 @@ enum rf_code rf_words_read(struct rf_buf *words, const char *path, bool *there, 
 	rf_buf_add(words, text, n);
 	free(text);
 	return words->failed ? rf_fail(e, RF_ENOMEM, "out of memory") : RF_OK;
-}
-
-enum rf_code rf_words_write(const struct rf_buf *words, const char *path, struct rf_err *e)
-{
-	struct rf_tempfile file;
-	enum rf_code rc;
-
-	if (words->failed)
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	if ((rc = rf_tempfile_open(&file, path, NULL, e)) != RF_OK)
-		return rc;
-	if ((rc = rf_tempfile_write(&file, words->p, words->n, e)) == RF_OK)
-		return rf_tempfile_commit(&file, NULL, e);
-	rf_tempfile_abandon(&file);
-	return rc;
 }
 
 /* The next line of [*p, end), and *p behind it. */

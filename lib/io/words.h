@@ -17,8 +17,6 @@ void rf_words_add(struct rf_buf *words, const char *name, const char *value);
 
 /* Reads the words of a file; if there is no such file, *there is false and there are no words. */
 enum rf_code rf_words_read(struct rf_buf *words, const char *path, bool *there, struct rf_err *e);
-/* Writes the file, which appears whole and survives a power loss. */
-enum rf_code rf_words_write(const struct rf_buf *words, const char *path, struct rf_err *e);
 
 /* The line of the word `name`, *n bytes without its newline; *n 0: there is no such word. */
 const char *rf_words_find(const struct rf_buf *words, const char *name, size_t *n);

@@ -23,6 +23,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "io/steps.h"
+#include "io/tempfile.h"
 #include "io/words.h"
 #include "loop/loop_begin.h"
 
@@ -145,7 +146,7 @@ enum rf_code rf_loop_note(const struct rf_loop *l, const char *name, const char 
 
 	rf_print_text(&b, text);
 	if (rc == RF_OK)
-		rc = rf_words_write(&b, path, e);
+		rc = rf_tempfile_save(&b, path, e);
 	rf_buf_free(&b);
 	return rc;
 }

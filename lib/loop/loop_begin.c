@@ -25,6 +25,7 @@
 #include "ckpt/manifest.h"
 #include "io/file.h"
 #include "io/steps.h"
+#include "io/tempfile.h"
 #include "io/words.h"
 #include "loop/loop_begin.h"
 #include "stream/stream.h"
@@ -630,7 +631,7 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 		return rc;
 	gather(l, words);
 	if (there && has_history(l) && takes_rate(l, told, words))
-		return l->measured ? rf_words_write(words, path, e) : RF_OK;
+		return l->measured ? rf_tempfile_save(words, path, e) : RF_OK;
 	if (there && !rf_words_same(told, words, LATE, say_nothing, NULL)) {
 		if (has_history(l))
 			return refuse(l, told, words, path, e);
@@ -640,7 +641,7 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 	} else if (there && told->n >= words->n) {
 		return RF_OK;
 	}
-	return rf_words_write(words, path, e);
+	return rf_tempfile_save(words, path, e);
 }
 
 /* ---- begin --------------------------------------------------------------------------------- */
