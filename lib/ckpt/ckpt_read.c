@@ -353,8 +353,7 @@ static bool get_count(const json_t *v, int64_t *to)
 static enum rf_code check_file(const char *dir, const char *name, const json_t *entry, bool all,
                                struct rf_err *e)
 {
-	const size_t len = strlen(name);
-	const bool tensors = len > 12 && !strcmp(name + len - 12, ".safetensors");
+	const bool tensors = rf_file_ends(name, strlen(name), ".safetensors");
 	char path[4096], want[17], is[17];
 	enum rf_code rc;
 	int64_t size;

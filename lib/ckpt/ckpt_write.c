@@ -182,11 +182,6 @@ static enum rf_code copy_as(struct writer *w, const char *from, const char *name
 	return rc;
 }
 
-static enum rf_code copy_file(struct writer *w, const char *from, const char *name, struct rf_err *e)
-{
-	return copy_as(w, from, name, name, e);
-}
-
 /* Files of a checkpoint that do not go with new weights: the old ones, in whatever form, and what
  * is written anew. */
 static bool stale(const char *name)
@@ -195,10 +190,9 @@ static bool stale(const char *name)
 		".safetensors", ".index.json", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx",
 		".gguf", NULL
 	};
-	size_t n = strlen(name);
 
 	for (const char *const *end = ends; *end; end++)
-		if (n >= strlen(*end) && !strcmp(name + n - strlen(*end), *end))
+		if (rf_file_ends(name, strlen(name), *end))
 			return true;
 	return !strcmp(name, "config.json") || !strcmp(name, "state.json");
 }
@@ -375,7 +369,7 @@ static enum rf_code write_tokenizer(struct writer *w, const char *tokenizer, str
 		return write_text(w, "tokenizer_config.json", byt5, e);
 	for (int i = 0; i < 2; i++)
 		for (const char *const *file = i ? others : rf_tokenizer_files; *file; file++) {
-			if ((rc = copy_file(w, tokenizer, *file, e)) != RF_OK && rc != RF_ENOINPUT)
+			if ((rc = copy_as(w, tokenizer, *file, *file, e)) != RF_OK && rc != RF_ENOINPUT)
 				return rc;
 			found |= rc == RF_OK && !i;
 		}

@@ -98,12 +98,8 @@ enum rf_code rf_run_lock(const char *run, int *lock, struct rf_err *e)
 int rf_run_of_step(const char *path)
 {
 	char last[32];
-	size_t n = strlen(path), name;
+	size_t name, n = rf_file_split(path, &name);
 
-	while (n > 1 && path[n - 1] == '/')
-		n--;
-	for (name = n; name > 0 && path[name - 1] != '/'; name--)
-		;
 	snprintf(last, sizeof last, "%.*s", (int)(n - name), path + name);
 	return name > 1 && (!strcmp(last, "latest") || rf_step_number(last) >= 0) ? (int)name - 1 : 0;
 }

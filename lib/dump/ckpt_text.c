@@ -24,9 +24,7 @@ enum { LABEL = 11, BLOCK = 1 << 14 };
 
 bool rf_ckpt_text_is(const char *path)
 {
-	static const char suffix[] = ".safetensors";
 	unsigned char start[9];
-	size_t n = strlen(path);
 	struct stat st;
 	uint64_t size;
 	bool read;
@@ -34,7 +32,7 @@ bool rf_ckpt_text_is(const char *path)
 
 	if (stat(path, &st))
 		return false;
-	if (S_ISDIR(st.st_mode) || (n >= sizeof suffix && !strcmp(path + n - (sizeof suffix - 1), suffix)))
+	if (S_ISDIR(st.st_mode) || rf_file_ends(path, strlen(path), ".safetensors"))
 		return true;
 	if (rf_file_open(path, &fd, &size, NULL) != RF_OK)
 		return false;

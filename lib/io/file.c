@@ -500,6 +500,13 @@ bool rf_file_inside(const char *path, const char *dir)
 	return rf_file_way(way, path, dir);
 }
 
+bool rf_file_ends(const char *path, size_t n, const char *end)
+{
+	const size_t m = strlen(end);
+
+	return n >= m && !memcmp(path + n - m, end, m);
+}
+
 bool rf_file_plain(const char *name)
 {
 	return *name && *name != '.' && *name != '-' && strlen(name) < 256 && !strchr(name, '/');

@@ -95,6 +95,8 @@ const char *rf_file_name(const char *path);
 /* out: the directory that contains path's last name, with the slash at its end; "." if path names no
  * directory.  Errors: RF_EIO: it is too long. */
 enum rf_code rf_file_directory(char out[4096], const char *path, struct rf_err *e);
+/* Returns whether the n bytes of a path end in `end`. */
+bool rf_file_ends(const char *path, size_t n, const char *end);
 /* Returns whether name is a plain file name: 1 to 255 bytes, no '/', and no '.' or '-' at its beginning. */
 bool rf_file_plain(const char *name);
 /* out: dir/name.  Errors: RF_EIO: it is too long. */

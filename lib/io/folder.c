@@ -10,9 +10,7 @@
 
 static int by_stream(const struct dirent *d)
 {
-	const size_t n = strlen(d->d_name);
-
-	return *d->d_name != '.' && n > 3 && !strcmp(d->d_name + n - 3, ".rf");
+	return *d->d_name != '.' && rf_file_ends(d->d_name, strlen(d->d_name), ".rf");
 }
 
 static int by_bytes(const struct dirent **a, const struct dirent **b)

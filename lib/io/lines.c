@@ -126,8 +126,7 @@ static enum rf_code fill(struct rf_lines *l, struct rf_err *e)
 static enum rf_code sniff(struct rf_lines *l, const char *path, struct rf_err *e)
 {
 	enum { MAGIC = 4 };
-	size_t n = strlen(path);
-	bool named = n >= 4 && !strcmp(path + n - 4, ".zst");
+	bool named = rf_file_ends(path, strlen(path), ".zst");
 	const char *packed;
 	enum rf_code rc;
 

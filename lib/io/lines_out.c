@@ -4,6 +4,7 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "io/file.h"
 #include "io/lines_out.h"
 #include "io/tempfile.h"
 
@@ -41,8 +42,7 @@ static enum rf_code pack(struct rf_lines_out *l, const void *data, size_t n, ZST
 
 enum rf_code rf_lines_out_open(struct rf_lines_out **to, const char *path, struct rf_err *e)
 {
-	size_t n = path ? strlen(path) : 0;
-	bool packed = n > 4 && !strcmp(path + n - 4, ".zst");
+	bool packed = path && rf_file_ends(path, strlen(path), ".zst");
 	struct rf_lines_out *l = calloc(1, sizeof *l);
 	enum rf_code rc;
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "io/file.h"
 #include "io/steps.h"
 
@@ -39,6 +40,7 @@ enum rf_code rf_step_list(const char *path, int64_t **steps, int *n, struct rf_e
 {
 	const struct dirent *d;
 	enum rf_code rc = RF_OK;
+	size_t cap = 0;
 	DIR *dir = opendir(path);
 
 	*steps = NULL;
@@ -47,16 +49,12 @@ enum rf_code rf_step_list(const char *path, int64_t **steps, int *n, struct rf_e
 		return rf_fail(e, errno == ENOENT || errno == ENOTDIR ? RF_ENOINPUT : RF_EIO, "%s: %s", path,
 		               strerror(errno));
 	for (errno = 0; rc == RF_OK && (d = readdir(dir)); errno = 0) {
-		int64_t step = rf_step_number(d->d_name), *more;
+		int64_t step = rf_step_number(d->d_name);
 
-		if (step < 0)
-			continue;
-		if ((more = realloc(*steps, ((size_t)*n + 1) * sizeof *more))) {
-			*steps = more;
-			more[(*n)++] = step;
-		} else {
+		if (step >= 0 && !rf_grow(steps, (size_t)*n, &cap, sizeof **steps))
 			rc = rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
-		}
+		else if (step >= 0)
+			(*steps)[(*n)++] = step;
 	}
 	if (rc == RF_OK && errno)
 		rc = rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "io/file.h"
 #include "needle/task.h"
 #include "text/text.h"
 
@@ -105,8 +106,8 @@ enum rf_code rf_units_read(struct rf_units *u, const char *path, struct rf_skip 
 
 	memset(u, 0, sizeof *u);
 	u->joint = ' ';
-	n -= n > 4 && !strcmp(path + n - 4, ".zst") ? 4 : 0;
-	if (!(n > 6 && (!strncmp(path + n - 6, ".jsonl", 6) || !strncmp(path + n - 6, "ndjson", 6))))
+	n -= rf_file_ends(path, n, ".zst") ? 4 : 0;
+	if (!rf_file_ends(path, n, ".jsonl") && !rf_file_ends(path, n, "ndjson"))
 		o.format = RF_TEXT_PLAIN;
 	if (!(paths[0] = strdup(path)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");

@@ -14,8 +14,8 @@ struct sentences {
 	size_t distinct;
 };
 
-/* The number of a word, which is the same for the same word, and at most the number of words so far; 0: memory
- * ran out.  Words are told apart by their hashes. */
+/* Returns the number of a word, which is the same for the same word, and at most the number of words so far.
+ * Words are told apart by their hashes.  0: memory ran out. */
 static int number(struct rf_ids *words, struct rf_chars w)
 {
 	uint64_t hash = XXH64(w.c, w.n * sizeof *w.c, 0), before;

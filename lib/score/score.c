@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/print.h"
+#include "io/file.h"
 #include "io/jscan.h"
 #include "io/json.h"
 #include "io/lines.h"
@@ -106,8 +107,7 @@ bool rf_score_is_jsonl(const struct rf_score_settings *s, const char *path)
 
 	if (s->format != RF_SCORE_BY_NAME)
 		return s->format == RF_SCORE_JSONL;
-	return (n >= 6 && !strcmp(path + n - 6, ".jsonl")) ||
-	       (n >= 10 && !strcmp(path + n - 10, ".jsonl.zst"));
+	return n && (rf_file_ends(path, n, ".jsonl") || rf_file_ends(path, n, ".jsonl.zst"));
 }
 
 /* ---- a question's group -------------------------------------------------------------------- */

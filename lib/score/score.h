@@ -46,8 +46,9 @@ void rf_scorer_close(struct rf_scorer *c);   /* c may be NULL */
 bool rf_score_is_jsonl(const struct rf_score_settings *s, const char *path);
 
 /* Scores all records of an open stream, and writes them to `out` unless that is NULL.  A question's score is
- * the mean of its samples' scores, and each of these becomes the sample's generation.score.  Errors: RF_EDATA:
- * there is no generation, text, reference, task or key of --by; those of rf_next() and rf_put(). */
+ * the mean of its samples' scores, and each of these becomes the sample's generation.score.  Errors:
+ * RF_EDATA: there is no generation, text, reference, task or key of --by; those of rf_next() and
+ * rf_put(). */
 enum rf_code rf_scorer_stream(struct rf_scorer *c, struct rf_in *in, struct rf_out *out, struct rf_err *e);
 /* Scores a file of JSON lines: the prediction in "pred", its references in "answers", "outputs" or "answer",
  * classes in "all_classes", the task in "task", "dataset" or "data_source", as the benchmarks' programs write

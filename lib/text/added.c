@@ -39,23 +39,12 @@ static bool is_word(int32_t c)
 	       (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
 }
 
-/* The character that ends before s + at, of which *len is the length. */
-static int32_t character_before(const char *s, size_t at, size_t *len)
-{
-	int32_t c = -1;
-
-	for (*len = 1; *len < 4 && *len < at && ((unsigned char)s[at - *len] & 0xC0) == 0x80;)
-		++*len;
-	rf_utf8_next(s + at - *len, *len, &c);
-	return c;
-}
-
 static bool alone(const char *s, size_t n, size_t from, size_t end)
 {
 	size_t len;
 	int32_t c;
 
-	if (from && is_word(character_before(s, from, &len)))
+	if (from && is_word(rf_character_before(s, from, &len)))
 		return false;
 	if (end == n)
 		return true;
@@ -100,7 +89,7 @@ const struct rf_added_token *rf_added_find(const struct rf_added *a, bool normal
 			i = *end - 1;
 			continue;
 		}
-		while (t->lstrip && *from > done && rf_is_white_space(character_before(s, *from, &len)))
+		while (t->lstrip && *from > done && rf_is_white_space(rf_character_before(s, *from, &len)))
 			*from -= len;
 		if (*from < done)
 			*from = done;

@@ -371,7 +371,7 @@ struct memory { char text[PIECE]; int32_t id[IDS]; uint8_t n, ids; };
 struct rf_bpe_work {
 	struct symbol *s;
 	struct found *heap;
-	size_t cap, heap_cap, heap_n;
+	size_t cap, heap_n;
 	int32_t *out;
 	struct memory *memory;      /* by hash; a newer piece takes the place of an older one */
 };

@@ -1,4 +1,5 @@
 /* decoders.c -- runs the decoders in their order; each changes the texts of tokens for the next one. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,19 +141,13 @@ static void byte_level(const struct rf_token_texts *from, struct rf_token_texts 
 	to->n = 1;
 }
 
-static int hex(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10
-	                                : c >= 'a' && c <= 'f'     ? c - 'a' + 10
-	                                                           : -1;
-}
-
 /* Returns the byte of a token such as "<0xE2>"; -1: it is another token. */
 static int fallback(const char *s, size_t n)
 {
-	if (n != 6 || memcmp(s, "<0x", 3) || s[5] != '>' || hex(s[3]) < 0 || hex(s[4]) < 0)
+	if (n != 6 || memcmp(s, "<0x", 3) || s[5] != '>' || !isxdigit((unsigned char)s[3]) ||
+	    !isxdigit((unsigned char)s[4]))
 		return -1;
-	return hex(s[3]) << 4 | hex(s[4]);
+	return (int)strtol((const char[]){ s[3], s[4], 0 }, NULL, 16);
 }
 
 static void end_run(struct rf_token_texts *to, struct rf_buf *run)

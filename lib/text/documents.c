@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "text/documents.h"
+#include "text/pattern.h"
 
 /* Of a batch: as much text for each thread as outweighs starting it, in so many documents that no thread is
  * left with a long one alone, but not more text than MOST, however few they are. */
@@ -146,14 +147,10 @@ static enum rf_code encode_text(const struct rf_documents *d, struct job *j, str
 /* Where the blanks at the end of a text begin. */
 static size_t stripped(const char *s, size_t n)
 {
-	int32_t c;
+	size_t len;
 
-	for (size_t m; n; n = m) {
-		for (m = n - 1; m && ((unsigned char)s[m] & 0xC0) == 0x80;)
-			m--;
-		if (rf_utf8_next(s + m, n - m, &c) != n - m || !rf_utf8_blank(c))
-			break;
-	}
+	while (n && rf_utf8_blank(rf_character_before(s, n, &len)))
+		n -= len;
 	return n;
 }
 

@@ -98,8 +98,9 @@ enum rf_code rf_flag_read(const struct rf_jvalue *object, const char *key, bool 
 	return rc == RF_OK ? rf_flag(&v, key, otherwise, flag, e) : rc;
 }
 
-enum rf_code rf_flag_maybe(const struct rf_jvalue *object, const char *key, bool otherwise, bool *flag,
-                           struct rf_err *e)
+/* Reads the value as rf_flag_read() does, but null counts as a missing value. */
+static enum rf_code flag_maybe(const struct rf_jvalue *object, const char *key, bool otherwise, bool *flag,
+                               struct rf_err *e)
 {
 	struct rf_jvalue v;
 	enum rf_code rc = rf_jscan_pick(object, &key, 1, &v, e);
@@ -151,11 +152,11 @@ enum rf_code rf_metaspace_read(const struct rf_jvalue *json, char **mark, size_t
 	int i;
 
 	/* files of before 2023 have a flag instead of the scheme */
-	if (rc != RF_OK || (rc = rf_flag_maybe(json, "add_prefix_space", true, &prefix, e)) != RF_OK ||
+	if (rc != RF_OK || (rc = flag_maybe(json, "add_prefix_space", true, &prefix, e)) != RF_OK ||
 	    (rc = rf_word_read(json, "prepend_scheme", words, prefix ? RF_ALWAYS : RF_NEVER, &i, e)) != RF_OK)
 		return rc;
 	*scheme = (enum rf_scheme)i;
-	return rf_flag_maybe(json, "split", true, split, e);
+	return flag_maybe(json, "split", true, split, e);
 }
 
 static enum rf_code read_parts(const struct rf_parts *p, const struct rf_jvalue *json, int depth,
@@ -236,18 +237,12 @@ static enum rf_code read_step(void *normal, const struct rf_jvalue *json, int k,
 enum rf_code rf_normal_read(struct rf_normal **out, const struct rf_jvalue *json, struct rf_err *e)
 {
 	struct rf_normal *n = calloc(1, sizeof *n);
-	enum rf_code rc;
 
 	*out = n;
 	if (!n)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	n->last = &n->first;
-	rc = rf_parts_read(&(struct rf_parts){ "normalizer", "normalizers", types, read_step, n }, json, e);
-	if (rc != RF_OK) {
-		rf_normal_free(n);
-		*out = NULL;
-	}
-	return rc;
+	return rf_parts_read(&(struct rf_parts){ "normalizer", "normalizers", types, read_step, n }, json, e);
 }
 
 bool rf_normal_prepends(const struct rf_normal *n)

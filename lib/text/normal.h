@@ -12,7 +12,7 @@ struct rf_normal;
 
 /* Reads "normalizer", whose value may be null.  Supported: Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip,
  * Prepend, Replace.  Errors: RF_EMODEL: another one, by its name; RF_EDATA: it is malformed;
- * RF_ENOMEM. */
+ * RF_ENOMEM.  The caller frees *n, also after a failure. */
 enum rf_code rf_normal_read(struct rf_normal **n, const struct rf_jvalue *json, struct rf_err *e);
 void rf_normal_free(struct rf_normal *n);
 /* Checks for the normalizer Prepend, which adds a blank's mark before a text. */
@@ -44,9 +44,6 @@ enum rf_code rf_flag(const struct rf_jvalue *v, const char *key, bool otherwise,
 /* Reads the value of a key of an object as rf_flag() does.  Errors: also RF_EDATA: the key occurs twice. */
 enum rf_code rf_flag_read(const struct rf_jvalue *object, const char *key, bool otherwise, bool *flag,
                           struct rf_err *e);
-/* Reads the value as rf_flag_read() does, but null counts as a missing value. */
-enum rf_code rf_flag_maybe(const struct rf_jvalue *object, const char *key, bool otherwise, bool *flag,
-                           struct rf_err *e);
 /* Stores in *i the index of the string at a key of an object among `words`, which end with NULL; `otherwise`
  * if the key is missing.  Errors: RF_EDATA: the value is not a string, or the key occurs twice; RF_EMODEL:
  * the string is none of the words. */

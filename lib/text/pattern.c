@@ -159,6 +159,15 @@ enum rf_code rf_pattern_next(struct rf_matches *m, bool *found, size_t *at, size
 	return RF_OK;
 }
 
+int32_t rf_character_before(const char *s, size_t at, size_t *len)
+{
+	int32_t c;
+
+	for (*len = 1; *len < 4 && *len < at && ((unsigned char)s[at - *len] & 0xC0) == 0x80;)
+		++*len;
+	return rf_utf8_next(s + at - *len, *len, &c) == *len ? c : -1;
+}
+
 bool rf_is_white_space(int32_t c)
 {
 	return rf_utf8_blank(c) && (c < 0x1C || c > 0x1F); /* Python's has four separators, too */

@@ -100,18 +100,12 @@ static enum rf_code read_step(void *pieces, const struct rf_jvalue *json, int ki
 enum rf_code rf_pieces_read(struct rf_pieces **out, const struct rf_jvalue *json, struct rf_err *e)
 {
 	struct rf_pieces *p = calloc(1, sizeof *p);
-	enum rf_code rc;
 
 	*out = p;
 	if (!p)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	rc = rf_parts_read(&(struct rf_parts){ "pre-tokenizer", "pretokenizers", types, read_step, p }, json,
-	                   e);
-	if (rc != RF_OK) {
-		rf_pieces_free(p);
-		*out = NULL;
-	}
-	return rc;
+	return rf_parts_read(&(struct rf_parts){ "pre-tokenizer", "pretokenizers", types, read_step, p },
+	                     json, e);
 }
 
 void rf_pieces_free(struct rf_pieces *p)

@@ -12,7 +12,7 @@ struct rf_pieces;
 
 /* Reads "pre_tokenizer", whose value may be null.  Supported: Sequence, ByteLevel (as the last one, which
  * makes the vocabulary byte-level), Split, Digits, Metaspace.  Errors: RF_EMODEL: another one, by its name;
- * RF_EDATA: it is malformed. */
+ * RF_EDATA: it is malformed; RF_ENOMEM.  The caller frees *p, also after a failure. */
 enum rf_code rf_pieces_read(struct rf_pieces **p, const struct rf_jvalue *json, struct rf_err *e);
 void rf_pieces_free(struct rf_pieces *p);
 bool rf_pieces_byte_level(const struct rf_pieces *p);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/region.h"
 #include "io/file.h"
 #include "io/jscan.h"
 #include "io/lines.h"
@@ -30,10 +31,7 @@ struct rf_text {
 	enum rf_text_format format;  /* of this file */
 	bool whole;                  /* it is a text file and was handed out */
 	struct rf_doc doc;
-	int32_t *ids;
-	size_t ids_cap;
-	const char **all, **choice, **context;
-	size_t all_cap, choice_cap, context_cap;
+	struct rf_region memory;     /* of the document's lists */
 	struct rf_buf meta, prompt, answer; /* the last two: what is made of two parts */
 	char source[600];
 };
@@ -69,13 +67,6 @@ void rf_text_option_table(struct rf_text_options *o, struct rf_opt opts[RF_TEXT_
 	RF_OPT_FILL(opts, table, RF_TEXT_OPTS);
 }
 
-static bool ends_in(const char *s, size_t n, const char *end)
-{
-	size_t m = strlen(end);
-
-	return n > m && !memcmp(s + n - m, end, m);
-}
-
 /* Returns the name of the program that compressed a file, by the file's suffix, if such files are not read;
  * else NULL. */
 static const char *packed_by_name(const char *path)
@@ -85,7 +76,7 @@ static const char *packed_by_name(const char *path)
 	};
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		if (ends_in(path, strlen(path), known[i].end))
+		if (rf_file_ends(path, strlen(path), known[i].end))
 			return known[i].program;
 	return NULL;
 }
@@ -103,10 +94,10 @@ static enum rf_text_format format_of(const struct rf_text_options *o, const char
 		return o->format;
 	if (!strcmp(path, "-"))
 		return RF_TEXT_JSONL;
-	if (ends_in(path, n, ".zst"))
+	if (rf_file_ends(path, n, ".zst"))
 		n -= 4;
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		if (ends_in(path, n, known[i].end))
+		if (rf_file_ends(path, n, known[i].end))
 			return known[i].format;
 	return RF_TEXT_BY_NAME;
 }
@@ -234,10 +225,7 @@ void rf_text_close(struct rf_text *t)
 	rf_buf_free(&t->meta);
 	rf_buf_free(&t->prompt);
 	rf_buf_free(&t->answer);
-	free(t->ids);
-	free(t->all);
-	free(t->choice);
-	free(t->context);
+	rf_region_free(&t->memory);
 	free(t);
 }
 
@@ -257,20 +245,6 @@ enum rf_code rf_doc_blame(const struct rf_doc *doc, struct rf_err *e)
 {
 	return doc->line ? rf_blame(e, "%s: line %llu", doc->name, (unsigned long long)doc->line)
 	                 : rf_blame(e, "%s", doc->name);
-}
-
-/* An array that a document points to, with room for n elements; NULL: out of memory. */
-static void *room(void *p, size_t *cap, size_t n, size_t size)
-{
-	size_t bytes;
-	void *q;
-
-	if (n <= *cap && p)
-		return p;
-	if (__builtin_mul_overflow(n + !n, size, &bytes) || !(q = realloc(p, bytes)))
-		return NULL;
-	*cap = n + !n;
-	return q;
 }
 
 static enum rf_code no_memory(struct rf_err *e)
@@ -341,14 +315,13 @@ static enum rf_code join(struct rf_buf *buf, const char *a, size_t n, const char
 	return buf->failed ? no_memory(e) : RF_OK;
 }
 
-/* A string, or the strings of a list: *n of them in *all, which grows.  They are unescaped in place. */
-static enum rf_code read_strings(const char *key, struct rf_jvalue *v, const char ***all, size_t *cap, int *n,
-                                 struct rf_err *e)
+/* A string, or the strings of a list: *n of them in *all, in memory of p.  They are unescaped in place. */
+static enum rf_code read_strings(const char *key, struct rf_jvalue *v, struct rf_region *p, const char ***all,
+                                 int *n, struct rf_err *e)
 {
 	struct rf_jvalue each = { NULL, 0 }, next = { NULL, 0 };
 	size_t count = rf_jscan_is_string(v);
 	enum rf_code rc = RF_OK;
-	const char **more;
 	char q[80];
 
 	rf_quote(q, sizeof q, key, strlen(key));
@@ -363,9 +336,8 @@ static enum rf_code read_strings(const char *key, struct rf_jvalue *v, const cha
 	if (count > MAX_VALUES)
 		return rf_fail(e, RF_EDATA, "'%s' has %zu strings, but a record can have at most %d", q,
 		               count, MAX_VALUES);
-	if (!(more = room(*all, cap, count, sizeof *more)))
+	if (!(*all = rf_region_alloc(p, count, sizeof **all)))
 		return no_memory(e);
-	*all = more;
 	*n = (int)count;
 	if (rf_jscan_is_string(v))
 		return name_text(v, key, *all, e);
@@ -374,7 +346,7 @@ static enum rf_code read_strings(const char *key, struct rf_jvalue *v, const cha
 	for (size_t i = 0; i < count && rc == RF_OK; i++) {
 		each = next;
 		rf_jscan_next(v, NULL, &next);
-		rc = name_text(&each, key, &more[i], e);
+		rc = name_text(&each, key, &(*all)[i], e);
 	}
 	return rc;
 }
@@ -382,15 +354,14 @@ static enum rf_code read_strings(const char *key, struct rf_jvalue *v, const cha
 static enum rf_code read_answers(struct rf_text *t, const char *key, struct rf_jvalue *v, struct rf_err *e)
 {
 	struct rf_doc *d = &t->doc;
-	enum rf_code rc = read_strings(key, v, &t->all, &t->all_cap, &d->answers, e);
+	enum rf_code rc = read_strings(key, v, &t->memory, &d->all, &d->answers, e);
 
-	d->all = t->all;
 	if (rc != RF_OK || !t->o.answer_key)
 		return rc;
-	d->answer = t->all[0];
-	d->answer_len = strlen(t->all[0]);
+	d->answer = d->all[0];
+	d->answer_len = strlen(d->answer);
 	if (t->o.answer_prefix)
-		rc = join(&t->answer, t->o.answer_prefix, strlen(t->o.answer_prefix), t->all[0],
+		rc = join(&t->answer, t->o.answer_prefix, strlen(t->o.answer_prefix), d->answer,
 		          d->answer_len, &d->answer, &d->answer_len, e);
 	return rc;
 }
@@ -402,14 +373,12 @@ static enum rf_code read_choices(struct rf_text *t, struct rf_jvalue *prompt, st
 	struct rf_doc *d = &t->doc;
 	int contexts;
 	char q[80];
-	enum rf_code rc = read_strings(t->o.choices_key, v, &t->choice, &t->choice_cap, &d->choices, e);
+	enum rf_code rc = read_strings(t->o.choices_key, v, &t->memory, &d->choice, &d->choices, e);
 
-	d->choice = t->choice;
 	d->choice_prefix = t->o.answer_prefix ? t->o.answer_prefix : "";
 	if (rc != RF_OK || rf_jscan_is_string(prompt))
 		return rc;
-	rc = read_strings(t->o.prompt_key, prompt, &t->context, &t->context_cap, &contexts, e);
-	d->context = t->context;
+	rc = read_strings(t->o.prompt_key, prompt, &t->memory, &d->context, &contexts, e);
 	if (rc == RF_OK && contexts != d->choices)
 		rc = rf_fail(e, RF_EDATA, "'%s' has %d contexts, but there are %d choices",
 		             rf_quote(q, sizeof q, t->o.prompt_key, strlen(t->o.prompt_key)), contexts,
@@ -547,10 +516,9 @@ static enum rf_code read_ids(struct rf_text *t, const struct rf_jvalue *v, struc
 	   too many */
 	for (size_t i = 0; i < v->n; i++)
 		n += v->s[i] == ',';
-	int32_t *ids = room(t->ids, &t->ids_cap, n + 1, sizeof *ids);
+	int32_t *ids = rf_region_alloc(&t->memory, n + 1, sizeof *ids);
 	if (!ids)
 		return no_memory(e);
-	t->ids = ids;
 	for (n = 0; rf_jscan_next(v, NULL, &each); n++) {
 		if (!rf_jscan_int(&each, &id) || id < 0 || id > INT32_MAX)
 			return rf_fail(e, RF_EDATA, "'tokens' has '%s' at index %zu, not a token id",
@@ -651,6 +619,7 @@ enum rf_code rf_text_next(struct rf_text *t, const struct rf_doc **doc, struct r
 	}
 	if (rc != RF_OK)
 		return rc;
+	rf_region_clear(&t->memory);
 	t->doc = (struct rf_doc){ .answers = -1, .name = rf_lines_name(t->lines) };
 	if (t->format != RF_TEXT_PLAIN)
 		t->doc.line = rf_lines_number(t->lines);

@@ -155,10 +155,9 @@ static const struct rf_tokenizer_kind *kind_of(const char *class)
 /* Hashes a tokenizer's file, which may be of a kind that is not supported. */
 static enum rf_code hash_file(const char *file, char hash[17], struct rf_err *e)
 {
-	const size_t n = strlen(file);
-
-	return n >= 6 && !strcmp(file + n - 6, ".model") ? rf_file_hash_file(file, RF_MOST_TOKENIZER, hash, e)
-	                                                 : rf_tokenizer_kind_json.hash(file, hash, e);
+	return rf_file_ends(file, strlen(file), ".model")
+	               ? rf_file_hash_file(file, RF_MOST_TOKENIZER, hash, e)
+	               : rf_tokenizer_kind_json.hash(file, hash, e);
 }
 
 enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err *e)
@@ -195,7 +194,6 @@ static enum rf_code locate(const char *path, char file[4096], char name[80], str
 	enum rf_code rc;
 	struct stat st;
 	bool found = true;
-	size_t n;
 
 	strcpy(name, "SentencePiece");
 	if (snprintf(file, 4096, "%s", path) >= 4096)
@@ -213,8 +211,7 @@ static enum rf_code locate(const char *path, char file[4096], char name[80], str
 		               "tokenizer_config.json); the byte tokenizer needs no files (rf-tokenize "
 		               "--bytes, rf-dump --tokenizer bytes)",
 		               rf_quote(q, sizeof q, path, strlen(path)));
-	n = strlen(file);
-	return n >= 6 && !strcmp(file + n - 6, ".model") ? RF_OK : read_name(file, name, e);
+	return rf_file_ends(file, strlen(file), ".model") ? RF_OK : read_name(file, name, e);
 }
 
 static enum rf_code open_once(struct rf_tokenizer **t, const char *path, char file[4096], struct rf_err *e)

@@ -228,12 +228,20 @@ static bool read_id(const struct rf_jvalue *v, int *id)
 	return true;
 }
 
-static int id_of(const struct json *j, const char *text, size_t n)
+/* Returns the added token with this text; NULL: there is none. */
+static struct rf_added_token *added(const struct json *j, const char *text, size_t n)
 {
 	for (int i = 0; i < j->added.n; i++)
 		if (j->added.t[i].n == n && !memcmp(j->added.t[i].text, text, n))
-			return j->added.t[i].id;
-	return rf_bpe_id(j->bpe, text, n);
+			return &j->added.t[i];
+	return NULL;
+}
+
+static int id_of(const struct json *j, const char *text, size_t n)
+{
+	const struct rf_added_token *t = added(j, text, n);
+
+	return t ? t->id : rf_bpe_id(j->bpe, text, n);
 }
 
 /* Returns the id that the Rust library gives a token that it adds: the one that the token has, else the
@@ -343,15 +351,12 @@ static bool changes(const struct rf_special_token *b, const struct rf_added_toke
 static enum rf_code add_special(struct rf_tokenizer *t, const struct rf_special_token *s, struct rf_err *e)
 {
 	struct json *j = t->data;
-	struct rf_added_token *a = NULL;
+	struct rf_added_token *a = added(j, s->text, s->n);
 	char q[60], *text;
 	enum rf_code rc;
 	size_t n;
 	int id;
 
-	for (int i = 0; i < j->added.n && !a; i++)
-		if (j->added.t[i].n == s->n && !memcmp(j->added.t[i].text, s->text, s->n))
-			a = &j->added.t[i];
 	rf_quote(q, sizeof q, s->text, s->n);
 	id = a ? a->id : next_id(j, s->text, s->n);
 	if (s->id >= 0 && s->id != id && !j->other_ids++)
@@ -410,16 +415,12 @@ static enum rf_code find_name(struct rf_tokenizer *t, const struct rf_special_na
 /* Notes the first token of a list that does not count and that is no added token. */
 static void note_ignored(struct rf_tokenizer *t, const struct rf_special *s)
 {
-	const struct json *j = t->data;
 	char q[60];
 
 	for (int i = 0; i < s->n_ignored; i++) {
 		const struct rf_special_ignored *g = &s->ignored[i];
-		bool known = false;
 
-		for (int k = 0; k < j->added.n; k++)
-			known |= j->added.t[k].n == g->n && !memcmp(j->added.t[k].text, g->text, g->n);
-		if (known)
+		if (added(t->data, g->text, g->n))
 			continue;
 		rf_warn(t->warning, sizeof t->warning,
 		        "%s of %s does not count next to %s of %s, as in transformers, so '%s' is not a "

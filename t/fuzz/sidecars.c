@@ -69,7 +69,8 @@ static void encode(const struct rf_tokenizer *t)
 	insist(rf_tokenizer_eos(t) < rf_tokenizer_vocab(t), "the end token");
 	if (rf_tokenizer_encode(t, text, sizeof text - 1, &ids, NULL) == RF_OK) {
 		for (size_t i = 0; i < ids.n; i++)
-			insist(ids.p[i] >= 0 && ids.p[i] < rf_tokenizer_vocab(t), "an id outside the vocabulary");
+			insist(ids.p[i] >= 0 && ids.p[i] < rf_tokenizer_vocab(t),
+			       "an id outside the vocabulary");
 		if (rf_tokenizer_decode(t, ids.p, ids.n, &back, &len, NULL) == RF_OK)
 			free(back);
 	}

@@ -32,7 +32,8 @@ static void use(const struct rf_tokenizer *t, const char *text, size_t n)
 	       "the vocabulary's size");
 	if (rf_tokenizer_encode(t, text, n, &ids, &e) == RF_OK) {
 		for (size_t i = 0; i < ids.n; i++)
-			insist(ids.p[i] >= 0 && ids.p[i] < rf_tokenizer_vocab(t), "an id outside the vocabulary");
+			insist(ids.p[i] >= 0 && ids.p[i] < rf_tokenizer_vocab(t),
+			       "an id outside the vocabulary");
 		if (rf_tokenizer_decode(t, ids.p, ids.n, &back, &len, &e) == RF_OK)
 			free(back);
 		read_back(t, ids.p, ids.n);
