@@ -22,8 +22,6 @@ struct rf_sequences {
 	struct rf_encoded *c;             /* the document whose pieces are being handed out */
 	size_t at, stop;                  /* those of its ids that are still to be handed out */
 	struct rf_record r;
-	int32_t *choice;                  /* the record's choices, each in a row as long as the longest */
-	size_t choice_cap;
 
 	struct counts count, before;      /* of documents; before the one in hand */
 	uint64_t sequences, tokens;
@@ -122,8 +120,6 @@ void rf_sequences_close(struct rf_sequences *s)
 {
 	if (!s)
 		return;
-	s->r.tokens = NULL;
-	free(s->choice);
 	rf_record_free(&s->r);
 	rf_documents_close(s->documents);
 	free(s);
@@ -279,21 +275,17 @@ static uint64_t message_size(const struct rf_record *r)
 	return n + (r->source ? strlen(r->source) : 0);
 }
 
-/* Fills the rows of the record's choices, whose number and longest are set. */
+/* Fills the rows of the record's choices, each as long as the longest; their number and that are set. */
 static enum rf_code fill_choices(struct rf_sequences *s, struct rf_err *e)
 {
 	struct rf_choice *to = &s->r.choice;
 	const struct rf_encoded *c = s->c;
 	const int32_t *from = c->choice;
 	size_t m = (size_t)to->m, need = (size_t)to->n * m;
-	int32_t *rows = s->choice;
+	int32_t *rows = rf_record_alloc(&s->r, need, sizeof *rows);
 
-	if (need > s->choice_cap) {
-		if (!(rows = realloc(rows, need * sizeof *rows)))
-			return rf_fail(e, RF_ENOMEM, "out of memory");
-		s->choice = rows;
-		s->choice_cap = need;
-	}
+	if (!rows)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
 	to->tokens = rows;
 	memset(rows, 0, need * sizeof *rows);
 	for (int i = 0; i < to->n; i++) {
@@ -326,6 +318,7 @@ static enum rf_code next_sequence(struct rf_sequences *s, const struct rf_record
 		        n, INT_MAX);
 		return blame(s, e);
 	}
+	rf_record_clear(r);
 	r->id = s->sequences;
 	r->T = (int)n;
 	r->tokens = s->c->ids + s->at;
