@@ -1,5 +1,5 @@
-/* json -- the JSON form: every kind of value that is hard to say in JSON comes back as the same bytes.  Prints
- * TAP. */
+/* json -- the JSON form: every kind of value that is hard to say in JSON comes back as the same bytes.
+ * Prints TAP. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
