@@ -1,6 +1,6 @@
 # words.mk -- read by each pipeline: where the programs are; check_words, which refuses a word on make's
-# command line that KNOWN does not have, because a misspelt variable would change nothing; and
-# `help`, which prints the head of the file that was asked for, and of loop.mk where that is read.
+# command line that KNOWN does not have, because a misspelt variable would change nothing; and `help`, which
+# prints the head of the file that was asked for, and of loop.mk where that is read.
 #
 # Names.  No value of a word is text that make or a shell runs, except the words that hold commands or their
 # options: `commands` below, and those of COMMANDS, which a file may assign before it reads this one.  A name

@@ -79,10 +79,10 @@ noreturn void rf_die(int status, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(e.msg, sizeof e.msg, fmt, ap);
 	va_end(ap);
-	rf_progress_hush();
 	at_failure.tell = NULL; /* what fails within is told to nobody */
 	if (tell)
 		speaks = tell(at_failure.arg, &e);
+	rf_progress_hush(); /* it may wait for a terminal, for which other ranks must not wait */
 	if (speaks)
 		say_text("%s", e.msg);
 	rf_tempfile_unlink();

@@ -1,6 +1,6 @@
 /* progress.c -- the lines are written by a thread of their own, because the program sits for minutes in one
  * product of matrices or one read(): all that the work does is turn counters.  So a terminal that is stopped
- * does not stop the work. */
+ * does not stop the work, only the end of the program. */
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>

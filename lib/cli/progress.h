@@ -36,8 +36,8 @@ void rf_progress_options(struct rf_progress *p, struct rf_opt opts[RF_PROGRESS_O
 void rf_progress_begin(struct rf_progress *p, const char *name, char *const *paths, int n);
 /* Sets what the program does now: "computing", "waiting for input". */
 void rf_progress_doing(struct rf_progress *p, const char *what);
-/* Writes no more lines: the process shall say nothing, or it has failed, and then its message is the last
- * line. */
+/* Writes no more lines from here on.  A process that has failed calls it before its message, which is then
+ * the last line. */
 void rf_progress_hush(void);
 /* Writes the last line and ends the display. */
 void rf_progress_end(struct rf_progress *p);

@@ -19,7 +19,7 @@ struct step {
 	bool invert;
 	struct rf_pattern *pattern;   /* of SPLIT; of BYTE_LEVEL, where it divides, GPT-2's */
 	bool individual;              /* of DIGITS */
-	enum rf_scheme scheme;           /* of METASPACE */
+	enum rf_scheme scheme;        /* of METASPACE */
 	bool split;
 	char *mark;                   /* what stands for a blank */
 	size_t mark_n;
