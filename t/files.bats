@@ -24,7 +24,8 @@ kinds=('a FIFO' 'a device' 'a folder' 'a socket' 'that leads to itself' 'to a fi
 
 # refuses STATUS WORDS COMMAND...: fails in time with this status and one sentence that has the words
 refuses() {
-	says "$1" "...$2..." timeout 10 "${@:3}" </dev/null
+	says "$1" "...$2..." timeout 10 "${@:3}" </dev/null || return 1
+	[ -z "$output" ] || { echo "$output"; return 1; }
 }
 
 config() {

@@ -113,6 +113,9 @@ line() {
 	printf '\n{"event":"begin","host":"x","step":1}\n \r\n' >$J
 	rf-ntp -m run --threads 1 in
 	[ "$(sed '/^\s*$/d' $J | jq -c .event | paste -sd' ')" = '"begin" "change"' ]
+	[ "$(sed -n 2p $J)" = '{"event":"begin","host":"x","step":1}' ]
+	[ "$(tail -n 1 $J | jq -c 'keys')" = \
+		'["device","event","host","libraries","program","stages","step","time"]' ]
 	rf-dump run | grep -c '^manifest' | grep -qx 2
 	# the stream never ends: an error that comes all the same came before it
 	echo '{"event":' >>$J

@@ -26,6 +26,7 @@ setup() {
 	for bad in '[]' '{"eos_token_id":NaN}' '' '{"eos_token_id":1,"eos_token_id":2}' '{'; do
 		echo "$bad" >m/generation_config.json
 		says 78 "rf-dump: m/generation_config.json: ..." rf-dump m
+		says 78 "rf-rollout: m/generation_config.json: ..." rf-rollout -m m "$G/stream/rewarded.rf"
 	done
 }
 # shards EDIT...: the checkpoint m of one shard and its index, each changed by these lines of Python: h is the

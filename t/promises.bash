@@ -222,7 +222,7 @@ promise_help() {
 	[ "$p_rc" -eq 0 ] && [ ! -s p.err ] && grep -q "^usage: $P_NAME " p.out ||
 		p_say "--help: no usage with exit status 0" || return
 	"${P_CMD[0]}" --version >p.out 2>p.err </dev/null || p_rc=$?
-	[ "$p_rc" -eq 0 ] &&
+	[ "$p_rc" -eq 0 ] && [ ! -s p.err ] &&
 		grep -qE "^$P_NAME [0-9]+\.[0-9]+ \(([0-9a-f]{7,}(-changed)?|unknown)\)$" p.out ||
 		p_say "--version: no version with exit status 0" || return
 	"${P_CMD[0]}" --help >/dev/full 2>p.err </dev/null || p_rc=$?

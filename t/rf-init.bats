@@ -200,3 +200,13 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	[ "$(ls)" = config.json ]
 	nothing_left
 }
+
+@test "rf-init: SIGINT leaves nothing behind" {
+	can_trace
+	for how in "--config config.json" "--from $G/delta" "--from $G/delta --dtype bf16"; do
+		run -130 strace -qq -f -o /dev/null -e trace=write -e inject=write:signal=INT:when=5 \
+			rf-init $how a
+		[ "$output" = "rf-init: interrupted" ]
+		[ "$(ls -A)" = config.json ]
+	done
+}

@@ -46,7 +46,6 @@ begin() {
 }
 
 steps() { rf-dump --tsv --rows step --columns step,commits --no-header "$1" | tail -n 1; }
-same_run() { diff -r "$1/latest/" "$2/latest/"; }
 same_as_want() { same_run "$1" "$P/want"; }
 
 # until_true COMMAND...: waits for it, up to a minute

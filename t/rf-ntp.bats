@@ -80,6 +80,10 @@ prompted() {
 			same_step a $run
 		done
 	done
+	# the last model was trained by the mean of sequences
+	runs f
+	rf-ntp --device cpu -m f --segment 128 in
+	run ! same_step a f
 }
 
 @test "rf-ntp: --eval prints the means of rf-entropy --nll, over all tokens or those of the response" {

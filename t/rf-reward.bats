@@ -161,7 +161,8 @@ echoes() {
 }
 
 @test "rf-reward: mistakes on the command line exit 64" {
-	for o in "--kind cos" "--kind-name x" "--timeout -1" "--queue-limit x" "--exec=" \
+	for o in "--kind cos" "--kind=" "--kind cosine|binary" "--kind-name x" "--timeout -1" \
+		"--queue-limit x" "--exec=" \
 		"--exec true --kind-name a/b" "--shift -1" "--exec cat --shift 1" "--exec cat --kind hybrid" \
 		"--exec cat --seed 1" "--timeout 3" "--no-hidden"; do
 		run -64 rf-reward $o "$G/stream/empty.rf"

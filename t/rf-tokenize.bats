@@ -33,10 +33,9 @@ counted() { [ "$(head -n 1 err)" = "rf-tokenize: $1" ]; }
 skips=' (--skip-bad N passes over N such lines)'
 bad() {
 	printf '%s\n' "$1" >bad.jsonl
-	run -65 --separate-stderr rf-tokenize --bytes -o never "${@:2}" bad.jsonl
-	[ ! -e never ]
-	[ "${#stderr_lines[@]}" -eq 1 ]
-	echo "${stderr%"$skips"}"
+	# chained, because a substitution of commands does not end with the first that fails
+	run -65 --separate-stderr rf-tokenize --bytes -o never "${@:2}" bad.jsonl &&
+		[ ! -e never ] && [ "${#stderr_lines[@]}" -eq 1 ] && echo "${stderr%"$skips"}"
 }
 
 # bad_lines: of a table "LINE|OPTION...|MESSAGE" each line is refused with these options and this message

@@ -2,7 +2,6 @@
 # No program writes a character to a terminal that the terminal obeys: in a name of a file, a key, a value, a
 # token, a config or a stream, such a character is written as an escape.
 
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 export RF_DEVICE=cpu RF_DTYPE=f32
 
 setup_file() {
@@ -122,6 +121,7 @@ odd_stream() {
 	done >table
 	printf '0 rf-dump %s\n' model run run/latest '--json model' '--tsv run' >>table
 	tame <table
+	[ "$(rf-dump --json model | jq -r 'first(.. | objects | .[$ENV.odd]? // empty)')" = "$odd" ]
 	jq -nc '{pred: $ENV.odd, answers: [$ENV.odd], task: $ENV.odd, id: $ENV.odd, ($ENV.odd): 5}' \
 		>pred.jsonl
 	tame <<-'END'
