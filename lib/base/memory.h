@@ -13,11 +13,11 @@
  * ran out. */
 bool rf_grow(void *list, size_t n, size_t *cap, size_t size);
 
-/* Returns a copy of n bytes with a NUL behind them, in memory of the region; NULL: memory ran out. */
+/* Returns a copy of n bytes, ended by a NUL, in memory of the region; NULL: memory ran out. */
 char *rf_region_text(struct rf_region *p, const void *s, size_t n);
 
-/* Gives the bytes of a buffer to the caller: *text is malloc'd, with a NUL behind its *n bytes (n may be
- * NULL).  Frees the buffer and returns false if memory ran out. */
+/* Gives the bytes of a buffer to the caller: *text is malloc'd, *n bytes long and ended by a NUL.  n may be
+ * NULL.  Frees the buffer and returns false if memory ran out. */
 bool rf_buf_give(struct rf_buf *b, char **text, size_t *n);
 
 #endif

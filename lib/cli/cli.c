@@ -82,7 +82,8 @@ noreturn void rf_die(int status, const char *fmt, ...)
 	at_failure.tell = NULL; /* what fails within is told to nobody */
 	if (tell)
 		speaks = tell(at_failure.arg, &e);
-	rf_progress_hush(); /* it may wait for a terminal, for which other ranks must not wait */
+	/* after the other ranks were told: this waits while a terminal is stopped */
+	rf_progress_hush();
 	if (speaks)
 		say_text("%s", e.msg);
 	rf_tempfile_unlink();

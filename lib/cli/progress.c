@@ -85,9 +85,9 @@ static int describe(const struct rf_progress *p, bool last, char *text, size_t s
 	                left, last ? "ended" : p->doing);
 }
 
-/* Writes a line.  A line that nobody asked for is written only if the program is in the foreground of its
- * terminal: a line of the background would stand among the output of another program, and a terminal with
- * tostop would stop the program. */
+/* Writes a line.  Without --progress only a program in the foreground of its terminal writes one: a line of
+ * the background would stand among the output of another program, and a terminal with tostop would stop the
+ * program. */
 static void show(struct rf_progress *p, bool last)
 {
 	char text[400];
@@ -102,8 +102,8 @@ static void show(struct rf_progress *p, bool last)
 	p->shown = true;
 }
 
-/* Returns the seconds until the next line.  A program that runs for an hour writes about 20 lines that nobody
- * asked for, the first after five seconds. */
+/* Returns the seconds until the next line.  Without --progress the first line comes after five seconds, and
+ * a program that runs for an hour writes about 20 lines. */
 static double interval(const struct rf_progress *p, double spent)
 {
 	return p->asked ? fmax(TICK, spent / 10) : fmax(5, spent * 0.4);

@@ -190,11 +190,11 @@ enum rf_code rf_entropy_record(struct rf_entropy *s, struct rf_record *r, struct
 	if ((rc = pass(s, r, entropy, logp, top, e)) != RF_OK)
 		return rc;
 	r->entropy = entropy;
-	for (int t = 0; s->nll && t + 1 < r->T; t++) {
-		nll[t] = -logp[t];
-		correct[t] = top[t] == r->tokens[t + 1];
-	}
 	if (s->nll) {
+		for (int t = 0; t + 1 < r->T; t++) {
+			nll[t] = -logp[t];
+			correct[t] = top[t] == r->tokens[t + 1];
+		}
 		r->nll = nll;
 		r->correct = correct;
 	}

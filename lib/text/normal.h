@@ -76,8 +76,8 @@ struct rf_parts {
  * RF_EDATA: it is malformed; those of p->read(). */
 enum rf_code rf_parts_read(const struct rf_parts *p, const struct rf_jvalue *json, struct rf_err *e);
 
-/* Appends text in which U+FFFD stands for each piece that is no character, and for a character below
- * `least`. */
+/* Appends n bytes of text.  U+FFFD replaces each byte sequence that is not a character, and each character
+ * below `least`. */
 void rf_add_valid(struct rf_buf *to, const void *s, size_t n, int32_t least);
 /* Appends s to `to`, with each match replaced by `with`.  most: the bytes that `to` may have in all.  Errors:
  * RF_EDATA: a pattern fails, or the limit is exceeded; RF_ENOMEM. */

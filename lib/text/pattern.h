@@ -42,7 +42,8 @@ struct rf_matches {
  * text. */
 enum rf_code rf_pattern_next(struct rf_matches *m, bool *found, size_t *at, size_t *end, struct rf_err *e);
 
-/* Returns the character that ends before s + at, at > 0, of which *len is the length; -1: none does. */
+/* Returns the character that ends right before s + at, and sets *len to its bytes; -1: these bytes are not a
+ * character.  at must be positive. */
 int32_t rf_character_before(const char *s, size_t at, size_t *len);
 /* Checks for Unicode's White_Space. */
 bool rf_is_white_space(int32_t c);
