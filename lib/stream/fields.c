@@ -6,6 +6,7 @@
 static const struct rf_field rollout_fields[] = {
 	{ "temperature", RF_OF_REAL, true,  RF_AT(rollout.temperature), NULL, NULL },
 	{ "tokens",      RF_OF_I4,   true,  RF_AT(rollout.tokens), "cnk",  NULL },
+	{ "length",      RF_OF_I4,   false, RF_AT(rollout.length), "cn",   NULL },
 	{ "logp",        RF_OF_F4,   false, RF_AT(rollout.logp),   "cnk",  NULL },
 	{ "h_pred",      RF_OF_F4,   false, RF_AT(rollout.h_pred), "cnkD", NULL },
 	{ "h_gt",        RF_OF_F4,   false, RF_AT(rollout.h_gt),   "ckD",  NULL },
@@ -19,6 +20,7 @@ static const struct rf_field reward_fields[] = {
 	{ "binary", RF_OF_PART,  false, 0, "cm", NULL },
 	{ "edit",   RF_OF_PART,  false, 0, "cm", NULL },
 	{ "parts",  RF_OF_PARTS, false, 0, "cm", NULL },
+	{ "per_token", RF_OF_F4, false, RF_AT(reward.per_token), "cmk", NULL },
 	{ NULL, 0, false, 0, NULL, NULL },
 };
 
@@ -65,6 +67,7 @@ static const struct rf_field record_fields[] = {
 	{ "rollout",    RF_OF_GROUP,  false, 0,                 NULL, &rollout },
 	{ "reward",     RF_OF_GROUP,  false, 0,                 NULL, &reward },
 	{ "advantage",  RF_OF_F4,     false, RF_AT(advantage),  "cn", NULL },
+	{ "advantage_per_token", RF_OF_F4, false, RF_AT(advantage_per_token), "cnk", NULL },
 	{ "generation", RF_OF_GROUP,  false, 0,                 NULL, &generation },
 	{ "choice",     RF_OF_GROUP,  false, 0,                 NULL, &choice },
 	{ NULL, 0, false, 0, NULL, NULL },

@@ -37,6 +37,8 @@ uint64_t rf_record_hash(const struct rf_record *r)
 		{ o->tokens, groups * k * 4 },
 		{ o->logp, o->logp ? groups * k * 4 : 0 }, { r->advantage, r->advantage ? groups * 4 : 0 },
 		{ &o->temperature, groups ? sizeof o->temperature : 0 },
+		{ o->length, o->length ? groups * 4 : 0 },
+		{ r->advantage_per_token, r->advantage_per_token ? groups * k * 4 : 0 },
 	};
 	uint64_t hash = 0;
 
@@ -44,6 +46,21 @@ uint64_t rf_record_hash(const struct rf_record *r)
 		if (parts[i].n)
 			hash = XXH64(parts[i].p, parts[i].n, hash);
 	return hash;
+}
+
+int rf_rollout_length(const struct rf_rollout *o, size_t b)
+{
+	return o->length ? o->length[b] : o->k;
+}
+
+uint64_t rf_rollout_tokens(const struct rf_record *r)
+{
+	const size_t rollouts = r->rollout.tokens ? (size_t)r->c * (size_t)r->rollout.n : 0;
+	uint64_t tokens = 0;
+
+	for (size_t b = 0; b < rollouts; b++)
+		tokens += (uint64_t)rf_rollout_length(&r->rollout, b);
+	return tokens;
 }
 
 float *rf_part_add(struct rf_record *r, const char *name, struct rf_err *e)
@@ -92,7 +109,7 @@ void rf_record_free(struct rf_record *r)
 
 void rf_record_drop_advantage(struct rf_record *r)
 {
-	r->advantage = NULL;
+	r->advantage = r->advantage_per_token = NULL;
 }
 
 void rf_record_drop_reward(struct rf_record *r)
@@ -343,6 +360,8 @@ static enum rf_code check_ints(const struct rf_record *r, const struct rf_field 
 {
 	if (f->at == RF_AT(positions))
 		return check_range(r->positions, n, 1, r->T, pre, f->key, e);
+	if (f->at == RF_AT(rollout.length))
+		return check_range(r->rollout.length, n, 1, (int64_t)r->rollout.k + 1, pre, f->key, e);
 	if (f->at == RF_AT(generation.length))
 		return check_range(r->generation.length, n, 1, (int64_t)r->generation.m + 1, pre, f->key, e);
 	if (f->at == RF_AT(choice.length))
@@ -440,8 +459,12 @@ enum rf_code rf_record_check(const struct rf_record *r, int vocab, struct rf_err
 		return rf_fail(e, RF_EDATA, "the record has a rollout but no positions");
 	if (r->reward.kind && !r->rollout.tokens)
 		return rf_fail(e, RF_EDATA, "the record has a reward but no rollout");
-	if (r->advantage && !r->rollout.tokens)
+	if ((r->advantage || r->advantage_per_token) && !r->rollout.tokens)
 		return rf_fail(e, RF_EDATA, "the record has an advantage but no rollout");
+	if (r->advantage && r->advantage_per_token)
+		return rf_fail(e, RF_EDATA,
+		               "the record has advantage and advantage_per_token, but only one of them is "
+		               "allowed");
 	if (!r->rollout.h_pred != !r->rollout.h_gt)
 		return rf_fail(e, RF_EDATA, "rollout has %s but no %s", r->rollout.h_pred ? "h_pred" : "h_gt",
 		               r->rollout.h_pred ? "h_gt" : "h_pred");

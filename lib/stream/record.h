@@ -21,6 +21,9 @@ struct rf_rollout {
 	double temperature;
 	int n, k, d;            /* d 0: there is neither h_pred nor h_gt */
 	int32_t *tokens;        /* (c, n, k); NULL: the record has no rollout */
+	/* (c, n), 1 to k: the rollout's own tokens, after which its rows of all arrays mean nothing;
+	   NULL: all are k */
+	int32_t *length;
 	/* (c, n, k), log-probability of each token at the temperature, nats; NULL: not known, as in rollouts
 	   made with other programs */
 	float *logp;
@@ -40,6 +43,7 @@ struct rf_reward {
 	float *total;           /* (c, n), the reward that is trained on */
 	int parts;              /* how many of part[] are used */
 	struct rf_part part[RF_PARTS]; /* their names are distinct */
+	float *per_token;       /* (c, n, k), the reward of each token; NULL: not known */
 	int unknowns;           /* how many keys of the map we do not know */
 	struct rf_raw unknown;  /* those keys and their values */
 };
@@ -99,6 +103,7 @@ struct rf_record {
 	struct rf_rollout rollout;
 	struct rf_reward reward;
 	float *advantage;       /* (c, n), n = rollout.n */
+	float *advantage_per_token; /* (c, n, k), instead of advantage */
 	struct rf_generation generation;
 	struct rf_choice choice;
 	int unknowns;           /* how many keys we do not know; they pass through unchanged */
@@ -117,8 +122,13 @@ void rf_record_free(struct rf_record *r);
 void *rf_record_alloc(struct rf_record *r, size_t count, size_t size);
 
 /* A hash of what training reads of it: id, tokens, prompt_len, response, positions, rollouts with their
- * log-probabilities, advantages. */
+ * lengths and log-probabilities, advantages. */
 uint64_t rf_record_hash(const struct rf_record *r);
+
+/* Returns how many tokens rollout b has; b = position n + rollout. */
+int rf_rollout_length(const struct rf_rollout *o, size_t b);
+/* Returns how many tokens all rollouts of the record have; 0: it has none. */
+uint64_t rf_rollout_tokens(const struct rf_record *r);
 
 /* Bytes of all that it points to. */
 size_t rf_record_bytes(const struct rf_record *r);

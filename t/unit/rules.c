@@ -22,6 +22,7 @@
 #define Z9(part) "\"z9\":" PART ",", "\"z9\":" part ","
 #define WRITTEN(tokens) ARRAY("<i4", "2,3", tokens)
 #define LENGTHS(two) ARRAY("<i4", "2", two)
+#define PER_TOKEN(shape) ARRAY("<f4", shape, "5,6,7,8")
 #define CHOSEN(length) ARRAY("<i4", "3", length)
 #define NAMED(name) "\"z9\":", "\"" name "\":"
 #define NO_NAME(shown) \
@@ -37,10 +38,11 @@ static const char good_record[] =
 	        ",\"logits\":" ARRAY("<f4", "6,2", "1,2,3,4,5,6,7,8,9,10,11,12")
 	",\"positions\":" ARRAY("<i4", "2", "1,3")
 	",\"rollout\":{\"temperature\":0.5,\"tokens\":" ARRAY("<i4", "2,1,2", "1,2,3,4")
+	        ",\"length\":" ARRAY("<i4", "2,1", "2,1")
 	        ",\"logp\":" ARRAY("<f4", "2,1,2", "-1,-2,-3,-4")
 	",\"h_pred\":" ARRAY("<f4", "2,1,2,1", "1,2,3,4") ",\"h_gt\":" ARRAY("<f4", "2,2,1", "1,2,3,4") "}"
 	",\"reward\":{\"kind\":\"edit\",\"total\":" TWO ",\"edit\":" TWO
-	",\"parts\":{\"z9\":" PART "," LONG PART "}}"
+	",\"parts\":{\"z9\":" PART "," LONG PART "},\"per_token\":" PER_TOKEN("2,1,2") "}"
 	",\"advantage\":" ARRAY("<f4", "2,1", "-1,1")
 	",\"generation\":{\"temperature\":0.0,\"tokens\":" WRITTEN("3,1,1,4,5,6")
 	        ",\"length\":" LENGTHS("2,3") ",\"stop\":[\"eos\",\"length\"],\"text\":[\"x\",\"\"]}"
@@ -154,7 +156,7 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	  "rollout.tokens: number 3 is 10" },
 	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), ARRAY("<i4", "2,0,2", ""), "rollout.tokens is empty" },
 	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), ARRAY("<i4", "2,2,2", "1,2,3,4,5,6,7,8"),
-	  "rollout.logp has the shape (2, 1, 2) where (2, 2, 2) was expected" },
+	  "rollout.length has the shape (2, 1) where (2, 2) was expected" },
 	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), "{\"dtype\":\"<i4\",\"shape\":[2,2147483647,2147483647],"
 	  "\"data\":{\"base64\":\"\"}}", "rollout.tokens has 0 bytes" },
 	{ ARRAY("<f4", "2,1,2", "-1,-2,-3,-4"), ARRAY("<f4", "2,1,1", "-1,-2"),
@@ -165,6 +167,18 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	  "\"data\":{\"base64\":\"\"}}", "rollout.h_pred has 0 bytes" },
 	{ ",\"h_gt\":" ARRAY("<f4", "2,2,1", "1,2,3,4"), "", "rollout has h_pred but no h_gt" },
 	{ "\"h_pred\":" ARRAY("<f4", "2,1,2,1", "1,2,3,4") ",", "", "rollout has h_gt but no h_pred" },
+	{ ARRAY("<i4", "2,1", "2,1"), ARRAY("<i4", "2,1", "2,0"),
+	  "rollout.length: number 1 is 0, outside 1 to 2" },
+	{ ARRAY("<i4", "2,1", "2,1"), ARRAY("<i4", "2,1", "3,1"),
+	  "rollout.length: number 0 is 3, outside 1 to 2" },
+	{ ARRAY("<i4", "2,1", "2,1"), ARRAY("<i4", "1,2", "2,1"),
+	  "rollout.length has the shape (1, 2) where (2, 1) was expected" },
+	{ PER_TOKEN("2,1,2"), PER_TOKEN("2,2,1"),
+	  "reward.per_token has the shape (2, 2, 1) where (2, 1, 2) was expected" },
+	{ "\"advantage\":" ARRAY("<f4", "2,1", "-1,1"), "\"advantage_per_token\":" PER_TOKEN("2,2,1"),
+	  "advantage_per_token has the shape (2, 2, 1) where (2, 1, 2) was expected" },
+	{ "\"advantage\":", "\"advantage_per_token\":" PER_TOKEN("2,1,2") ",\"advantage\":",
+	  "the record has advantage and advantage_per_token, but only one of them is allowed" },
 	{ "\"rollout\":{", "\"rollup\":{", "the record has a reward but no rollout" },
 	{ "\"kind\":\"edit\",", "", "reward has no 'kind'" },
 	{ "\"kind\":\"edit\"", "\"kind\":4", "reward.kind is not a string" },
@@ -175,7 +189,8 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	  "reward.edit has the shape (2, 1) where (2, 2) was expected" },
 	{ "\"total\":" TWO, "\"total\":" BYTES("AADAfwAAgD8="), "reward.total is NaN" },
 	{ Z9(FOUR), "reward.parts.z9 has the shape (2, 2) where (2, 1) was expected" },
-	{ "\"total\":" TWO ",\"edit\":" TWO ",\"parts\":{\"z9\":" PART "," LONG PART "}}",
+	{ "\"total\":" TWO ",\"edit\":" TWO ",\"parts\":{\"z9\":" PART "," LONG PART "},\"per_token\":"
+	  PER_TOKEN("2,1,2") "}",
 	  "\"total\":" FOUR "}", "reward has 2 numbers per position, but rollout has 1" },
 	{ "\"parts\":{", "\"parts\":[1],\"others\":{", "reward.parts is not a map" },
 	{ "\"parts\":{", "\"parts\":null,\"others\":{", "'parts' is nil" },

@@ -86,9 +86,9 @@ static int32_t *some_ints(struct rf_record *r, size_t n, uint32_t from, uint32_t
 	return v;
 }
 
-enum kind { TOKENS, ENTROPY, POSITIONS, ROLLOUT, REWARD, ADVANTAGE, GENERATION, CHOICE, KINDS };
+enum kind { TOKENS, ENTROPY, POSITIONS, ROLLOUT, REWARD, ADVANTAGE, GENERATION, CHOICE, PER_TOKEN, KINDS };
 static const char *const kind_names[] = { "tokens", "entropy", "positions", "rollout", "reward",
-                                          "advantage", "generation", "choice" };
+                                          "advantage", "generation", "choice", "per_token" };
 
 /* A record as it looks after the stage that writes this. */
 static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
@@ -138,6 +138,12 @@ static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
 			.from = some_ints(r, 2, 0, 2), .logp = some_floats(r, 2),
 			.greedy = some_ints(r, 2, 0, 2),
 		};
+	}
+	if (kind >= PER_TOKEN) {
+		r->rollout.length = some_ints(r, C * N, 1, K + 1);
+		r->reward.per_token = some_floats(r, C * N * K);
+		r->advantage = NULL;
+		r->advantage_per_token = some_floats(r, C * N * K);
 	}
 }
 
