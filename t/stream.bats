@@ -82,7 +82,7 @@ python_reader() {
 		rf-cat --json | rf-dump --json | jq -r 'select(.seq == 1).body | keys_unsorted[]' >written
 	sed -n '/^\.Sh RECORDS/,/^\.Ss/p' "$ROOT/man/rf-stream.5" |
 		sed -n 's/^\.It Li \([a-z_]*\) Ta.*/\1/p' | grep -v key >page
-	[ "$(wc -l <page)" -eq 18 ]
+	[ "$(wc -l <page)" -eq 19 ]
 	[ "$(grep -Fxf written page)" = "$(cat written)" ]
 }
 
