@@ -19,96 +19,13 @@
 #include <xxhash.h>
 
 #include "base/clock.h"
-#include "base/jline.h"
 #include "base/number.h"
 #include "io/file.h"
 #include "method/grad_file.h"
 #include "method/made.h"
 #include "method/meet.h"
-#include "method/reward.h"
+#include "method/train_log.h"
 #include "method/trainer.h"
-
-void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS])
-{
-	const struct rf_opt table[] = {
-		{ "mini-batch", 0, RF_OPT_INT, &t->mini_batch, 0, 1 << 24, "n",
-		  "sequences per optimizer step; 0: the whole batch", false },
-		{ "steps", 0, RF_OPT_INT, &t->steps, 0, 1 << 24, "n",
-		  "optimizer steps on the whole stream, instead of --mini-batch; 0: as that says",
-		  RF_OPT_OF_BATCH },
-		{ "records", 0, RF_OPT_INT, &t->expected, 0, 1 << 24, "n",
-		  "number of records that the stream must have; for --steps", RF_OPT_OF_BATCH },
-		{ "at", 0, RF_OPT_INT, &t->at, -1, 1 << 30, "step",
-		  "step the run must be at; if it is past that, nothing is done; -1: any", RF_OPT_OF_BATCH },
-		{ "keep", 0, RF_OPT_INT, &t->keep, 1, 1 << 30, "n", "number of newest steps to keep",
-		  RF_OPT_OF_BATCH },
-		{ "keep-every", 0, RF_OPT_INT, &t->keep_every, 0, 1 << 30, "n",
-		  "also keep steps whose number is a multiple of n; 0: none", RF_OPT_OF_BATCH },
-		{ "on-nan", 0, RF_OPT_ENUM, &t->on_nan, 0, 0, RF_ON_NAN_WORDS,
-		  "if a gradient is not finite: stop, or count the step but skip it", false },
-		{ "log", 0, RF_OPT_TEXT, &t->log, 0, 0, "file",
-		  "append one line of JSON per optimizer step to this file", RF_OPT_OF_BATCH },
-		{ "weights-out", 0, RF_OPT_TEXT, &t->weights_out, 0, 0, "dir",
-		  "write a checkpoint there instead of a step; -m: any model", false },
-		{ .name = NULL },
-	};
-
-	RF_OPT_FILL(opts, table, RF_TRAINER_OPTS);
-}
-
-void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_LOSS_OPTS])
-{
-	const struct rf_opt table[] = {
-		{ "ntp-coef", 0, RF_OPT_REAL, &t->train.ntp_coef, 0, 1e6, "c",
-		  "weight of the next-token loss", true },
-		{ "loss", 0, RF_OPT_ENUM, &t->train.loss, 0, 0, RF_LOSS_WORDS,
-		  "tokens that count in the next-token loss", true },
-		{ "mean", 0, RF_OPT_ENUM, &t->train.mean, 0, 0, RF_MEAN_WORDS,
-		  "next-token loss: mean of all tokens, or of the sequences' means", true },
-		{ "outer", 0, RF_OPT_ENUM, &t->outer, 0, 0, RF_OUTER_WORDS,
-		  "response: after all steps, one more on the records' responses", true },
-		{ "allow-empty", 0, RF_OPT_FLAG, &t->allow_empty, 0, 0, NULL,
-		  "do nothing if the stream is empty, instead of failing",
-		  RF_OPT_OF_BATCH },
-		{ .name = NULL },
-	};
-
-	RF_OPT_FILL(opts, table, RF_TRAINER_LOSS_OPTS);
-}
-
-void rf_trainer_policy_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_POLICY_OPTS])
-{
-	struct rf_train *train = &t->train;
-	const struct rf_opt table[] = {
-		{ "rl-coef", 0, RF_OPT_REAL, &train->rl_coef, 0, 1e6, "c", "weight of the policy loss",
-		  true },
-		{ "clip", 0, RF_OPT_REAL, &train->policy.clip, 0, 1, "eps",
-		  "clip the probability ratio to 1 - eps .. 1 + eps", true },
-		{ "dual-clip", 0, RF_OPT_REAL, &train->policy.dual_clip, 1, 1e6, "c",
-		  "where the advantage A is negative, the loss is at most -A c", true },
-		{ "need-rollouts", 0, RF_OPT_FLAG, &t->need_rollouts, 0, 0, NULL,
-		  "fail if no record of a batch has rollouts", false },
-		{ "log-gradients", 0, RF_OPT_FLAG, &train->log_gradients, 0, 0, NULL,
-		  "log norms and cosine of both losses' gradients; takes twice as long", false },
-		{ .name = NULL },
-	};
-
-	RF_OPT_FILL(opts, table, RF_TRAINER_POLICY_OPTS);
-}
-
-void rf_trainer_batch_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_BATCH_OPTS])
-{
-	const struct rf_opt table[] = {
-		{ "batch", 0, RF_OPT_INT, &t->batch, 0, 1 << 24, "n",
-		  "sequences whose rollouts are made by the same weights; 0: the whole stream",
-		  RF_OPT_RESULT },
-		{ "commit-every", 0, RF_OPT_TEXT, &t->commit_every, 0, 0, "n|time",
-		  "commit every n batches, or every 10m; and the last", RF_OPT_OF_BATCH },
-		{ .name = NULL },
-	};
-
-	RF_OPT_FILL(opts, table, RF_TRAINER_BATCH_OPTS);
-}
 
 /* "10", or "30s", "10m", "2h". */
 static enum rf_code read_commit_every(struct rf_trainer *t, struct rf_err *e)
@@ -427,82 +344,12 @@ enum rf_code rf_trainer_check_weights(struct rf_trainer *t, const struct rf_head
 	               h->weights, at->weights, (long long)t->stale_commits);
 }
 
-/* ---- metrics ------------------------------------------------------------------------------- */
-
-struct figure { const char *name; double v; bool shown; };
-
-static void figures(struct rf_buf *line, const struct figure *f, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (f[i].shown)
-			rf_jline_real(line, f[i].name, f[i].v);
-}
-
-/* outer: of the step on the responses, whose figures have names of their own. */
-static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, bool outer, double seconds,
-                         struct rf_err *e)
-{
-	const bool ntp = st->ntp_tokens && !outer, apart = t->train.log_gradients && !outer;
-	const struct figure rewards[] = {
-		{ "records", st->records, true },
-		{ "tokens", (double)st->tokens, true },
-		{ "rollouts", (double)st->rollouts, st->rollouts },
-		{ "rollouts/stale", t->older, t->older },
-		{ "reward/mean", st->reward, st->rollouts },
-	}, rest[] = {
-		{ "actor/entropy", st->entropy, !isnan(st->entropy) },
-		{ "group/count", t->groups.groups, st->rollouts },
-		{ "group/spread_free", t->groups.spread_free, st->rollouts },
-		{ "loss/rl", st->loss_rl, st->rl_tokens },
-		{ "loss/ntp", st->loss_ntp, ntp },
-		{ "actor/pg_loss_ttt", t->train.rl_coef * st->loss_rl, st->rl_tokens },
-		{ "actor/sft_loss_ttt", t->train.ntp_coef * st->loss_ntp, ntp },
-		{ "actor/sft_loss", st->loss_ntp, st->ntp_tokens && outer },
-		{ "actor/pg_clipfrac_ttt", st->clip_fraction, st->rl_tokens },
-		{ "actor/pg_clipfrac_lower_ttt", st->dual_fraction, st->rl_tokens },
-		{ "actor/ppo_kl_ttt", st->kl, st->rl_tokens },
-		{ "actor/ratio_max", st->ratio_max, st->rl_tokens },
-		{ "actor/clamped", (double)st->clamped, st->rl_tokens },
-		{ "training/rollout_logp_diff_mean", st->abs_diff, st->rl_tokens },
-		{ "actor/grad_norm_ttt", st->grad_norm, !outer },
-		{ "actor/grad_norm", st->grad_norm, outer },
-		{ "grad/rl_norm", st->norm_rl, apart },
-		{ "grad/ntp_norm", st->norm_ntp, apart },
-		{ "grad/cosine", st->grad_cosine, apart },
-		{ "actor/lr", st->lr, true },
-		{ "world", t->ranks.ranks, true },
-		{ "timing_s/compute", st->compute, true },
-		{ "timing_s/wait", st->wait, t->ranks.ranks > 1 },
-		{ "timing_s/reduce", st->reduce, true },
-		{ "timing_s/optimizer", st->optimizer, true },
-		{ "timing_s/spread", st->spread, t->ranks.ranks > 1 },
-		{ "timing_s/step", seconds, true },
-		{ "perf/throughput", seconds > 0 ? (double)st->tokens / seconds : 0, true },
-	};
-	char key[RF_REWARD_KEY];
-
-	if (!t->log)
-		return RF_OK;
-	rf_jline_begin(&t->lines);
-	rf_jline_int(&t->lines, "step", t->step);
-	rf_jline_bool(&t->lines, "stepped", st->stepped);
-	figures(&t->lines, rewards, sizeof rewards / sizeof *rewards);
-	if (st->rollouts)
-		rf_jline_text(&t->lines, "reward/kind", st->kind);
-	for (int i = 0; i < st->parts; i++)
-		rf_jline_real(&t->lines, rf_reward_key(key, st->part[i].name), st->part[i].value);
-	figures(&t->lines, rest, sizeof rest / sizeof *rest);
-	rf_jline_end(&t->lines);
-	t->older = 0;
-	return t->lines.failed ? rf_fail(e, RF_ENOMEM, "out of memory (metrics)") : RF_OK;
-}
+/* ---- mini-batches -------------------------------------------------------------------------- */
 
 static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
 {
 	return t->log && t->lines.n ? rf_file_append(t->log, t->lines.p, t->lines.n, e) : RF_OK;
 }
-
-/* ---- mini-batches -------------------------------------------------------------------------- */
 
 static enum rf_code keep(struct rf_waiting *w, const struct rf_record *r, struct rf_err *e)
 {
@@ -648,7 +495,7 @@ static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struc
 	t->last_step = XXH64(&st.weights_square, sizeof st.weights_square, t->last_step);
 	note_records(t, &st);
 	st.wait = t->ranks.waited - waited;
-	rc = note(t, &st, outer, rf_now() - from, e);
+	rc = rf_train_log(t, &st, outer, rf_now() - from, e);
 	train->ahead.seconds = 0;
 	t->step++;
 	t->groups = (struct rf_group_stats){ 0, 0 };
