@@ -10,6 +10,7 @@ static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static struct rf_copy copy;
 
 static struct rf_group_stats groups; /* of the record in hand */
+static unsigned long long replaced;  /* records whose own advantages were not used */
 
 /* Gives the record its advantages, and looks at whether it can be trained on. */
 static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf_err *e)
@@ -25,9 +26,11 @@ static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf
 
 static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 {
+	const bool had = r->advantage || r->advantage_per_token;
 	enum rf_code rc = fits(rf_in_head(stage.in), r, e);
 
 	(void)arg;
+	replaced += had && advantage.from != RF_FROM_STREAM;
 	if (rc != RF_OK)
 		return rc;
 	stage.fit += r->rollout.tokens || trainer.train.rl_coef == 0;
@@ -59,7 +62,7 @@ int main(int argc, char *argv[])
 		                                        NULL },
 		.sections = (const struct rf_cli_section[]){
 			{ "Method", "mini-batch steps records rl-coef ntp-coef loss mean outer clip "
-			            "dual-clip group no-std allow-single need-rollouts stale" },
+			            "dual-clip advantage group no-std allow-single need-rollouts stale" },
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at keep keep-every allow-empty log log-gradients grad-out "
 			                   "weights-out output max-record" },
@@ -78,6 +81,7 @@ int main(int argc, char *argv[])
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	rf_cli_trainer_settle(&trainer, trains, loss);
+	train->group = advantage.group;
 	if (!trainer.log)
 		rf_cli_without(policy, "log-gradients", "requires --log");
 
@@ -90,6 +94,9 @@ int main(int argc, char *argv[])
 	rf_stage_close(&stage);
 	rf_stage_fits(&stage, "rollouts", "rf-rollout",
 	              trainer.train.ntp_coef != 0 ? ": this was training on next tokens alone" : "");
+	if (replaced)
+		rf_say("the advantages that %llu records had were replaced (--advantage stream trains on "
+		       "them)", replaced);
 	rf_trainer_close(&trainer);
 	if (copy.late.code != RF_OK)
 		rf_die_err(&copy.late);

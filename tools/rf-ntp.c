@@ -11,22 +11,31 @@ static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static struct rf_entropy entropy = { .work = &trainer.work, .nll = true }; /* of --eval */
 static struct rf_eval sum;
 
-static enum rf_code evaluate(void *arg, struct rf_record *r, struct rf_err *e)
+static enum rf_code check(const struct rf_head *h, struct rf_record *r, struct rf_err *e)
 {
-	enum rf_code rc = rf_eval_record(&entropy, r, trainer.train.loss, &sum, e);
-
-	(void)arg;
-	if (rc == RF_OK && !stage.output)
-		rf_meter_done(&stage.progress.meter, r->T);
-	return rc;
+	if (rf_train_find_k(&trainer.train, h, e) != RF_OK)
+		return e->code;
+	sum.k = trainer.train.k;
+	return rf_train_check(&trainer.train, r, e);
 }
 
 /* Next tokens only, whatever the stream has. */
 static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf_err *e)
 {
-	(void)h;
 	rf_record_drop_rollout(r);
-	return rf_train_check(&trainer.train, r, e);
+	return check(h, r, e);
+}
+
+static enum rf_code evaluate(void *arg, struct rf_record *r, struct rf_err *e)
+{
+	enum rf_code rc = check(rf_in_head(stage.in), r, e);
+
+	(void)arg;
+	if (rc == RF_OK)
+		rc = rf_eval_record(&entropy, r, &sum, e);
+	if (rc == RF_OK && !stage.output)
+		rf_meter_done(&stage.progress.meter, r->T);
+	return rc;
 }
 
 static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
@@ -39,6 +48,10 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 /* --eval: one line of JSON; with -o also each record's nll. */
 static void eval_all(const struct rf_cli *cli, char *path)
 {
+	static const char *const needs[][2] = {
+		[RF_LOSS_RESPONSE] = { "tokens after the prompt", "rf-tokenize --truncate left keeps answers" },
+		[RF_LOSS_POSITIONS] = { "positions", "rf-select writes them" },
+	};
 	struct rf_buf line = { 0 };
 
 	rf_work_init(&trainer.work, &trainer.engine, rf_entropy_use(&entropy));
@@ -47,19 +60,16 @@ static void eval_all(const struct rf_cli *cli, char *path)
 	if (stage.output)
 		rf_stage_create(&stage);
 	rf_stage_each(&stage, evaluate, NULL);
-	if (!sum.tokens && sum.sequences && trainer.train.loss && !trainer.allow_empty)
-		rf_die(EX_DATAERR,
-		       "%s: no record has tokens after its prompt (rf-tokenize --truncate left keeps "
-		       "answers; --allow-empty accepts it)",
-		       rf_in_name(stage.in));
+	if (!sum.tokens && sum.sequences && sum.loss && !trainer.allow_empty)
+		rf_die(EX_DATAERR, "%s: no record has %s (%s; --allow-empty accepts it)",
+		       rf_in_name(stage.in), needs[sum.loss][0], needs[sum.loss][1]);
 	if (!sum.tokens && !trainer.allow_empty)
 		rf_die(EX_DATAERR, "%s: no tokens to evaluate (--allow-empty accepts it)",
 		       rf_in_name(stage.in));
 	rf_cli_filter_close(&stage, &trainer.engine);
-	if (sum.none && trainer.train.loss)
-		rf_say("%" PRIu64 " of %" PRIu64 " records have no tokens after their prompt and were not "
-		       "counted (rf-tokenize --truncate left keeps answers)",
-		       sum.none, sum.sequences);
+	if (sum.none && sum.loss)
+		rf_say("%" PRIu64 " of %" PRIu64 " records have no %s and were not counted (%s)", sum.none,
+		       sum.sequences, needs[sum.loss][0], needs[sum.loss][1]);
 	rf_eval_json(&sum, &line);
 	if (line.failed)
 		rf_die(EX_OSERR, "out of memory");
@@ -83,7 +93,7 @@ static void train(const struct rf_cli *cli, char *path)
 int main(int argc, char *argv[])
 {
 	bool eval = false;
-	struct rf_opt model[RF_ENGINE_OPTS], loss[RF_TRAINER_LOSS_OPTS],
+	struct rf_opt model[RF_ENGINE_OPTS], loss[RF_TRAINER_LOSS_OPTS], positions[RF_TRAINER_POSITION_OPTS],
 		trains[RF_CLI_TRAINER_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_opt method[] = {
 		{ "eval", 0, RF_OPT_FLAG, &eval, 0, 0, NULL,
@@ -105,9 +115,11 @@ int main(int argc, char *argv[])
 		.example = "rf-cat --range 0:32 corpus.rf | rf-ntp -m RUN --at 0;  rf-ntp --eval -m RUN "
 	                   "valid.rf",
 		.also = "rf-grpo(1), rf-init(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, loss, gradient, trains, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model, method, loss, positions, gradient, trains, stream,
+		                                        NULL },
 		.sections = (const struct rf_cli_section[]){
-			{ "Method", "eval loss mean mini-batch steps records ntp-coef outer grad-in" },
+			{ "Method", "eval loss length mean mini-batch steps records ntp-coef position-coef outer "
+			            "grad-in" },
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at keep keep-every allow-empty log weights-out output "
 			                   "max-record" },
@@ -120,6 +132,7 @@ int main(int argc, char *argv[])
 	trainer.engine.fits = fits;
 	rf_engine_options(&trainer.engine, "run to train; with --eval a run or a checkpoint", model);
 	rf_trainer_loss_options(&trainer, loss);
+	rf_trainer_position_options(&trainer, loss, positions);
 	rf_cli_trainer_options(&trainer, trains);
 	rf_stage_options(&stage, "with --eval: write the records with nll and correct to this file", stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
@@ -129,6 +142,8 @@ int main(int argc, char *argv[])
 		rf_cli_without(trains, NULL, "cannot be combined with --eval");
 		rf_cli_without(loss, "ntp-coef", "cannot be combined with --eval");
 		rf_cli_without(loss, "outer", "cannot be combined with --eval");
+		rf_cli_without(positions, "position-coef", "cannot be combined with --eval");
+		sum.loss = trainer.train.loss;
 		sum.mean = trainer.train.mean;
 		eval_all(&cli, argv[1]);
 	} else {

@@ -15,7 +15,7 @@ static struct rf_reward_exec *exec;
 static enum rf_code reward(void *arg, struct rf_record *r, struct rf_err *e)
 {
 	bool no_other = false;
-	enum rf_code rc = rf_reward_record(r, how.kind, how.shift, how.seed, step, &no_other, e);
+	enum rf_code rc = rf_reward_record(&how, step, r, &no_other, e);
 
 	(void)arg;
 	seen++;

@@ -139,9 +139,9 @@ int main(int argc, char *argv[])
 			{ "Positions and rollouts", "chunks length smooth tau mode margin strict rollouts "
 			                            "temperature top-p top-k eos seed draw-step" },
 			{ "Rewards",
-			  "kind shift exec text tokenizer no-hidden kind-name timeout queue-limit" },
-			{ "Losses", "batch mini-batch rl-coef ntp-coef loss mean outer clip dual-clip group "
-			            "no-std allow-single need-rollouts" },
+			  "kind shift per-token exec text tokenizer no-hidden kind-name timeout queue-limit" },
+			{ "Losses", "batch mini-batch rl-coef ntp-coef loss mean outer clip dual-clip "
+			            "advantage group no-std allow-single need-rollouts" },
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at commit-every keep keep-every allow-empty log log-gradients "
 			                   "weights-out output max-record" },
@@ -174,6 +174,7 @@ int main(int argc, char *argv[])
 	if (command.command) {
 		rf_cli_without(method, "kind", "cannot be combined with --exec");
 		rf_cli_without(method, "shift", "cannot be combined with --exec");
+		rf_cli_without(method, "per-token", "cannot be combined with --exec");
 	} else {
 		rf_cli_without(asks, NULL, "requires --exec");
 	}

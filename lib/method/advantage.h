@@ -1,4 +1,9 @@
-/* advantage.h -- rewards relative to their group: A = (R - mean) / (std + 1e-6), as in GRPO. */
+/* advantage.h -- rewards relative to their group, as in GRPO (Shao et al. 2024, arXiv:2402.03300).
+ *
+ * From the rewards of rollouts:  A = (R - mean) / (std + 1e-6), the same for each token of a rollout (section
+ * 4.1.2).  From the rewards of tokens:  r~ = (r - mean) / (std + 1e-6) over all tokens of the group, and the
+ * advantage of a token is the sum of r~ from it to the end of its rollout (section 4.1.3).  Or a program has
+ * written advantages into the stream, which stay as they are. */
 #ifndef RF_ADVANTAGE_H
 #define RF_ADVANTAGE_H
 
@@ -11,14 +16,18 @@
 enum rf_group { RF_GROUP_AUTO, RF_GROUP_SEQUENCE, RF_GROUP_POSITION };
 #define RF_GROUP_WORDS "auto|sequence|position"
 
+enum rf_advantage_from { RF_FROM_REWARD, RF_FROM_TOKEN, RF_FROM_STREAM };
+#define RF_FROM_WORDS "reward|token|stream"
+
 struct rf_advantage {
+	enum rf_advantage_from from;
 	enum rf_group group; /* AUTO: SEQUENCE when n = 1, else POSITION */
 	bool no_std;         /* do not divide by the deviation */
 	bool allow_single;   /* a group of one rollout: A = R instead of an error */
 };
 
-/* --group --no-std --allow-single */
-enum { RF_ADVANTAGE_OPTS = 4 };
+/* --advantage --group --no-std --allow-single */
+enum { RF_ADVANTAGE_OPTS = 5 };
 void rf_advantage_options(struct rf_advantage *a, struct rf_opt opts[RF_ADVANTAGE_OPTS]);
 
 /* Computes the advantages A (G) of one group of G rewards, in double.  std is the sample deviation (divisor
@@ -26,12 +35,22 @@ void rf_advantage_options(struct rf_advantage *a, struct rf_opt opts[RF_ADVANTAG
 enum rf_code rf_advantage_group(const struct rf_advantage *a, const float *R, int G, double *A,
                                 struct rf_err *e);
 
+/* Computes the advantages of all tokens of one group: rollouts from .. from + G - 1 of o, with the rewards r
+ * (c, n, k).  Writes the rewards of their tokens, one rollout after the other, each with its own length, to
+ * own, and the advantages to A; both have room for (G, k).  Errors: as rf_advantage_group(). */
+enum rf_code rf_advantage_tokens(const struct rf_advantage *a, const struct rf_rollout *o, const float *r,
+                                 size_t from, int G, float *own, double *A, struct rf_err *e);
+
+/* Returns how many rollouts each group of the record has. */
+int rf_advantage_size(enum rf_group group, const struct rf_record *r);
+
 /* spread_free: the number of groups of two or more equal rewards, from which nothing is learned. */
 struct rf_group_stats { int groups, spread_free; };
 
-/* Writes r->advantage and adds the record's groups to *st (may be NULL).  A record without rollouts passes
- * unchanged.  Errors: RF_EDATA: rollouts without reward, or a group of one; RF_ENUMERIC: float32 cannot hold
- * an advantage. */
+/* Writes r->advantage or r->advantage_per_token, and adds the record's groups to *st (may be NULL).  With
+ * RF_FROM_STREAM it only checks that the record has one of them.  A record without rollouts passes unchanged.
+ * Errors: RF_EDATA: rollouts without reward, without rewards of tokens, without advantages, or a group of one;
+ * RF_ENUMERIC: float32 cannot hold an advantage. */
 enum rf_code rf_advantage_record(const struct rf_advantage *a, struct rf_record *r, struct rf_group_stats *st,
                                  struct rf_err *e);
 

@@ -5,12 +5,20 @@
 #include "base/jline.h"
 #include "method/eval.h"
 
-enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool response, struct rf_eval *sum,
-                            struct rf_err *e)
+/* Adds token t, of which row t-1 has the loss. */
+static void add_token(struct rf_eval *sum, const struct rf_record *r, int t, double weight)
 {
-	int from = response && r->prompt_len > 1 ? r->prompt_len : 1;
-	int count = r->T > from ? r->T - from : 0;
-	double weight = sum->mean == RF_MEAN_SEQUENCES && count ? 1.0 / count : 1;
+	sum->nll += weight * (double)r->nll[t - 1];
+	sum->prob += weight * exp(-(double)r->nll[t - 1]);
+	sum->correct += weight * (double)r->correct[t - 1];
+}
+
+enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, struct rf_eval *sum, struct rf_err *e)
+{
+	const bool response = sum->loss == RF_LOSS_RESPONSE, positions = sum->loss == RF_LOSS_POSITIONS;
+	const int from = response && r->prompt_len > 1 ? r->prompt_len : 1, c = r->positions ? r->c : 0,
+	          count = positions ? c * sum->k : r->T > from ? r->T - from : 0;
+	const double weight = sum->mean == RF_MEAN_SEQUENCES && count ? 1.0 / count : 1;
 	enum rf_code rc;
 
 	if (response && r->prompt_len < 0)
@@ -19,11 +27,11 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool resp
 		               "--prompt-key writes it)");
 	if ((rc = rf_entropy_record(s, r, e)) != RF_OK)
 		return rc;
-	for (int t = from; t < r->T; t++) {
-		sum->nll += weight * (double)r->nll[t - 1];
-		sum->prob += weight * exp(-(double)r->nll[t - 1]);
-		sum->correct += weight * (double)r->correct[t - 1];
-	}
+	for (int t = from; !positions && t < r->T; t++)
+		add_token(sum, r, t, weight);
+	for (int i = 0; positions && i < c; i++)
+		for (int t = r->positions[i]; t < r->positions[i] + sum->k; t++)
+			add_token(sum, r, t, weight);
 	if (count)
 		sum->weight += sum->mean == RF_MEAN_SEQUENCES ? 1 : count;
 	sum->tokens += (uint64_t)count;

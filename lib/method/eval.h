@@ -8,17 +8,19 @@
 
 /* Sums over the tokens that count, in the order of the records. */
 struct rf_eval {
-	enum rf_mean mean;                /* the setting: what the means are of */
+	/* settings: what the means are of; the tokens that count; how many of them at each position */
+	enum rf_mean mean;
+	enum rf_loss_tokens loss;
+	int k;
 	double nll, correct, prob;        /* weighted; prob: probabilities of the text's tokens */
 	double weight;                    /* of all tokens */
 	uint64_t tokens, sequences, none; /* none: sequences without a token that counts */
 };
 
-/* Adds one sequence's tokens to *sum; with `response` only those from prompt_len on count.  s->nll must be
- * set: also writes r->entropy, nll and correct.  Errors: RF_EDATA: `response`, but the record has no
- * prompt_len. */
-enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool response, struct rf_eval *sum,
-                            struct rf_err *e);
+/* Adds those of a sequence's tokens that count to *sum.  s->nll must be set: also writes r->entropy, nll and
+ * correct.  The record must have passed rf_train_check() with the same settings.  Errors: RF_EDATA: tokens of
+ * the response count, but the record has no prompt_len. */
+enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, struct rf_eval *sum, struct rf_err *e);
 /* Appends the means to a text, as a line of JSON. */
 void rf_eval_json(const struct rf_eval *sum, struct rf_buf *line);
 

@@ -17,32 +17,89 @@ static void copy_name(char *to, const char *name, size_t most)
 	to[n] = 0;
 }
 
-void rf_share_of(struct rf_share *s, const struct rf_record *r, uint64_t ntp_tokens, uint64_t rl_tokens)
+/* Returns the spread of n numbers. */
+static struct rf_spread spread_of(const float *x, size_t n)
+{
+	struct rf_spread s = { .n = n };
+
+	for (size_t i = 0; i < n; i++)
+		s.sum += (double)x[i];
+	for (size_t i = 0; i < n; i++)
+		s.square += ((double)x[i] - s.sum / (double)n) * ((double)x[i] - s.sum / (double)n);
+	return s;
+}
+
+/* Adds the numbers of *b to those of *a (Chan et al. 1979). */
+static void add_spread(struct rf_spread *a, const struct rf_spread *b)
+{
+	if (a->n && b->n) {
+		const double n = (double)a->n, m = (double)b->n, apart = b->sum / m - a->sum / n;
+
+		a->square += apart * apart * n * m / (n + m);
+	}
+	a->n += b->n;
+	a->sum += b->sum;
+	a->square += b->square;
+}
+
+double rf_spread_mean(const struct rf_spread *s) { return s->n ? s->sum / (double)s->n : NAN; }
+
+double rf_spread_std(const struct rf_spread *s)
+{
+	return s->n > 1 ? sqrt(s->square / (double)(s->n - 1)) : NAN;
+}
+
+/* Adds the deviations of the record's groups, and how its rewards vary between positions and within them. */
+static void add_groups(struct rf_share *s, const struct rf_record *r, enum rf_group group)
+{
+	const struct rf_reward *w = &r->reward;
+	const size_t G = (size_t)rf_advantage_size(group, r), n = (size_t)w->n, all = (size_t)r->c * n;
+	struct rf_variance *v = &s->variance;
+
+	for (size_t from = 0; G > 1 && from < all; from += G) {
+		const struct rf_spread one = spread_of(w->total + from, G);
+
+		s->group_std += rf_spread_std(&one);
+		s->groups++;
+	}
+	if (n < 2 || r->c < 2)
+		return;
+	for (size_t from = 0; from < all; from += n) {
+		const struct rf_spread one = spread_of(w->total + from, n);
+		const double apart = rf_spread_mean(&one) - rf_spread_mean(&s->reward);
+
+		v->within += one.square;
+		v->between += (double)n * apart * apart;
+	}
+	v->within_df = all - (size_t)r->c;
+	v->between_df = (uint64_t)r->c - 1;
+	v->per = n * v->between_df;
+}
+
+void rf_share_of(struct rf_share *s, const struct rf_record *r, enum rf_group group,
+                 const struct rf_counts *count)
 {
 	const struct rf_reward *w = &r->reward;
 	const size_t rewarded = w->kind ? (size_t)r->c * (size_t)w->n : 0;
 
 	*s = (struct rf_share){ .id = r->id, .tokens = (uint64_t)r->T, .hash = rf_record_hash(r),
-	                        .ntp_tokens = ntp_tokens,
-	                        .rl_tokens = rl_tokens, .rollouts = rewarded,
+	                        .ntp_tokens = count->ntp, .position_tokens = count->positions,
+	                        .rl_tokens = count->rl,
 	                        .uncertain = r->entropy ? (uint64_t)r->T : 0, .parts = w->parts };
-	if (rewarded)
-		copy_name(s->kind, w->kind, RF_KIND_NAME);
 	for (uint64_t i = 0; i < s->uncertain; i++)
 		s->entropy += (double)r->entropy[i];
-	for (size_t b = 0; b < rewarded; b++)
-		s->reward += (double)w->total[b];
+	if (!rewarded)
+		return;
+	copy_name(s->kind, w->kind, RF_KIND_NAME);
+	s->reward = spread_of(w->total, rewarded);
+	add_groups(s, r, group);
 	for (int i = 0; i < w->parts; i++) {
-		struct rf_part_sum *to = &s->part[i];
-
-		copy_name(to->name, w->part[i].name, RF_PART_NAME);
-		to->rollouts = rewarded;
-		for (size_t b = 0; b < rewarded; b++)
-			to->value += (double)w->part[i].value[b];
+		copy_name(s->part[i].name, w->part[i].name, RF_PART_NAME);
+		s->part[i].of = spread_of(w->part[i].value, rewarded);
 	}
 }
 
-static void add_part(struct rf_train_stats *st, const struct rf_part_sum *p)
+static void add_part(struct rf_train_stats *st, const struct rf_part_spread *p)
 {
 	int at = 0;
 
@@ -52,8 +109,7 @@ static void add_part(struct rf_train_stats *st, const struct rf_part_sum *p)
 		return;
 	if (at == st->parts)
 		memcpy(st->part[st->parts++].name, p->name, sizeof p->name);
-	st->part[at].value += p->value;
-	st->part[at].rollouts += p->rollouts;
+	add_spread(&st->part[at].of, &p->of);
 }
 
 int rf_share_by_id(const void *a, const void *b)
@@ -65,10 +121,34 @@ int rf_share_by_id(const void *a, const void *b)
 
 static double per(double sum, double n) { return n > 0 ? sum / n : sum; }
 
+/* Returns the position's share of the variance of the rewards, from components that may not be negative. */
+static double position_share(const struct rf_variance *v)
+{
+	double within, between;
+
+	if (!v->within_df || !v->between_df)
+		return NAN;
+	within = v->within / (double)v->within_df;
+	between = (v->between / (double)v->between_df - within) / ((double)v->per / (double)v->between_df);
+	between = between > 0 ? between : 0;
+	return between + within > 0 ? between / (between + within) : NAN;
+}
+
+static void add_variance(struct rf_variance *a, const struct rf_variance *b)
+{
+	a->within += b->within;
+	a->between += b->between;
+	a->within_df += b->within_df;
+	a->between_df += b->between_df;
+	a->per += b->per;
+}
+
 void rf_figures(struct rf_train_stats *st, struct rf_share *s, int n, double ntp_weight)
 {
-	uint64_t uncertain = 0, clipped = 0, dual = 0;
-	double R;
+	uint64_t uncertain = 0, clipped = 0, dual = 0, groups = 0;
+	struct rf_spread reward = { .n = 0 };
+	struct rf_variance variance = { .within_df = 0 };
+	double R, group_std = 0;
 
 	*st = (struct rf_train_stats){ .records = n, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN,
 	                               .grad_norm = NAN };
@@ -78,18 +158,23 @@ void rf_figures(struct rf_train_stats *st, struct rf_share *s, int n, double ntp
 		st->tokens += s[i].tokens;
 		st->ntp_tokens += s[i].ntp_tokens;
 		st->ntp_sequences += s[i].ntp_tokens > 0;
+		st->position_tokens += s[i].position_tokens;
 		st->rl_tokens += s[i].rl_tokens;
-		st->rollouts += s[i].rollouts;
+		add_spread(&reward, &s[i].reward);
+		add_variance(&variance, &s[i].variance);
+		group_std += s[i].group_std;
+		groups += s[i].groups;
 		uncertain += s[i].uncertain;
 		st->entropy += s[i].entropy;
-		st->reward += s[i].reward;
 		if (*s[i].kind && strcmp(s[i].kind, st->kind))
 			strcpy(st->kind, *st->kind ? "mixed" : s[i].kind);
 		for (int k = 0; k < s[i].parts; k++)
 			add_part(st, &s[i].part[k]);
 		st->loss_ntp += s[i].loss_ntp;
+		st->loss_positions += s[i].loss_positions;
 		st->loss_rl += s[i].loss_rl;
 		st->kl += s[i].kl;
+		st->kl3 += s[i].kl3;
 		st->abs_diff += s[i].abs_diff;
 		st->ratio_max = s[i].ratio_max > st->ratio_max ? s[i].ratio_max : st->ratio_max;
 		clipped += s[i].clipped;
@@ -98,12 +183,16 @@ void rf_figures(struct rf_train_stats *st, struct rf_share *s, int n, double ntp
 	}
 	R = (double)st->rl_tokens;
 	st->entropy = uncertain ? st->entropy / (double)uncertain : NAN;
-	st->reward = per(st->reward, (double)st->rollouts);
-	for (int i = 0; i < st->parts; i++)
-		st->part[i].value = per(st->part[i].value, (double)st->part[i].rollouts);
+	st->rollouts = reward.n;
+	st->reward = reward.n ? rf_spread_mean(&reward) : 0;
+	st->reward_std = rf_spread_std(&reward);
+	st->group_std = groups ? group_std / (double)groups : NAN;
+	st->position_share = position_share(&variance);
 	st->loss_ntp = per(st->loss_ntp, ntp_weight);
+	st->loss_positions = per(st->loss_positions, (double)st->position_tokens);
 	st->loss_rl = per(st->loss_rl, R);
 	st->kl = per(st->kl, R);
+	st->kl3 = per(st->kl3, R);
 	st->abs_diff = per(st->abs_diff, R);
 	st->clip_fraction = per((double)clipped, R);
 	st->dual_fraction = per((double)dual, R);

@@ -19,10 +19,11 @@ static uint64_t settings(const struct rf_trainer *t)
 		t->allow_empty, t->need_rollouts, n->rl_coef, n->ntp_coef, n->loss, n->mean, n->policy.clip,
 		n->policy.dual_clip, n->recompute, n->sum, n->shard, n->log_gradients, n->lr, n->betas[0],
 		n->betas[1], n->adam_eps, n->weight_decay, n->grad_clip, n->schedule, n->warmup,
-		n->total_steps, t->engine.segment, t->weights_out != NULL, t->batch,
+		n->total_steps, t->engine.segment, t->weights_out != NULL, t->batch, n->position_coef, n->k,
+		n->group,
 	};
 
-	return XXH64(v, sizeof v, 0);
+	return XXH64(v, sizeof v, n->only ? hash_text(n->only) : 0);
 }
 
 static uint64_t device(const struct rf_trainer *t)
@@ -70,6 +71,7 @@ static void add_totals(struct rf_totals *all, const struct rf_totals *own)
 	all->records += own->records;
 	all->ntp_tokens += own->ntp_tokens;
 	all->ntp_sequences += own->ntp_sequences;
+	all->position_tokens += own->position_tokens;
 	all->rl_tokens += own->rl_tokens;
 	all->teaches |= own->teaches;
 }

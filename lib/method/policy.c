@@ -14,6 +14,7 @@ struct rf_policy_token rf_policy_token(const struct rf_policy *p, double logp, d
 
 	if (t.clamped)
 		log_ratio = log_ratio > 0 ? 20 : -20;
+	t.log_ratio = log_ratio;
 	t.ratio = r = exp(log_ratio);
 	plain = -A * r;
 	bound = -A * (r < 1 - p->clip ? 1 - p->clip : r > 1 + p->clip ? 1 + p->clip : r);

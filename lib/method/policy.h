@@ -17,6 +17,7 @@ struct rf_policy_token {
 	double loss;      /* l */
 	double dlogp;     /* dl / dlogp; 0 if a clip or the clamp is in effect */
 	double ratio;     /* r */
+	double log_ratio; /* log r, clamped */
 	bool clipped;     /* the clipped term was the larger one */
 	bool dual;        /* the dual clip was in effect */
 	bool clamped;     /* the log-ratio left [-20, 20] */

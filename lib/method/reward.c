@@ -14,7 +14,7 @@
 
 enum { MAX_K = 65536 };
 
-/* A rollout of k tokens and the text that it is compared with; of both the hidden states (k, d). */
+/* A rollout of k tokens, which are its own length, and the text that it is compared with; of both the hidden states (k, d). */
 struct pair {
 	const int32_t *rollout, *text;
 	const float *h_pred, *h_gt;
@@ -57,23 +57,26 @@ int rf_levenshtein(const int32_t *a, int n, const int32_t *b, int m)
 	return row[m];
 }
 
-static double cosine(const struct pair *p)
+static double cosine_at(const struct pair *p, int j)
 {
-	size_t d = (size_t)p->d;
-	double total = 0;
+	const size_t at = (size_t)j * (size_t)p->d;
 
-	for (size_t j = 0; j < (size_t)p->k; j++)
-		total += rf_cosine(p->h_pred + j * d, p->h_gt + j * d, p->d);
-	return total / p->k;
+	return rf_cosine(p->h_pred + at, p->h_gt + at, p->d);
 }
 
-static double binary(const struct pair *p)
+static double equal_at(const struct pair *p, int j)
 {
-	int equal = 0;
+	return p->rollout[j] == p->text[j];
+}
+
+/* Returns the mean of phi over the rollout's tokens (paper, eq. 8). */
+static double mean(const struct pair *p, double (*phi)(const struct pair *p, int j))
+{
+	double total = 0;
 
 	for (int j = 0; j < p->k; j++)
-		equal += p->rollout[j] == p->text[j];
-	return (double)equal / p->k;
+		total += phi(p, j);
+	return total / p->k;
 }
 
 static double edit(const struct pair *p)
@@ -81,15 +84,16 @@ static double edit(const struct pair *p)
 	return 1 - (double)rf_levenshtein(p->rollout, p->k, p->text, p->k) / p->k;
 }
 
-/* In this order parts are computed and kept. */
+/* In this order parts are computed and kept.  A part is a mean over tokens, or computed from the whole. */
 static const struct {
 	const char *name; /* as rf_part_named() has it */
+	double (*phi)(const struct pair *p, int j);
 	double (*of)(const struct pair *p);
-	const char *key;  /* of its mean in a log; NULL: "reward/NAME_mean" */
+	const char *key;  /* in a log; NULL: its name */
 } part[] = {
-	{ "cosine", cosine, "reward/cs_reward_mean" },
-	{ "binary", binary, "reward/binary_reward_mean" },
-	{ "edit",   edit,   "reward/edit_reward_mean" },
+	{ "cosine", cosine_at, NULL, "cs_reward" },
+	{ "binary", equal_at,  NULL, "binary_reward" },
+	{ "edit",   NULL,      edit, "edit_reward" },
 };
 
 /* Kinds are the parts, then these sums of two, then the control. */
@@ -123,6 +127,8 @@ void rf_reward_options(struct rf_reward_settings *s, struct rf_opt opts[RF_REWAR
 		  "how the reward is computed", true },
 		{ "shift", 0, RF_OPT_INT, &s->shift, 0, 1 << 24, "n",
 		  "compare with the text at the n-th next chosen position: a chance baseline", true },
+		{ "per-token", 0, RF_OPT_FLAG, &s->per_token, 0, 0, NULL,
+		  "also write the reward of each token", true },
 		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "random seed (for --kind random)", true },
 		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
 		  "training step for the random numbers; -1: the model's", true },
@@ -141,18 +147,21 @@ int rf_reward_kind(const char *name)
 	return -1;
 }
 
-char *rf_reward_key(char key[RF_REWARD_KEY], const char *name)
+char *rf_reward_key(char key[RF_REWARD_KEY], const char *name, const char *figure)
 {
-	snprintf(key, RF_REWARD_KEY, "reward/%s_mean", name);
-	for (int i = 0; i < PARTS; i++)
+	const char *in = "";
+
+	for (int i = 0; i < PARTS; i++) {
+		const char *own = part[i].key ? part[i].key : part[i].name;
+
 		if (!strcmp(part[i].name, name)) {
-			if (part[i].key)
-				snprintf(key, RF_REWARD_KEY, "%s", part[i].key);
+			snprintf(key, RF_REWARD_KEY, "reward/%s_%s", own, figure);
 			return key;
 		}
-	for (int i = 0; i < PARTS; i++)
-		if (part[i].key && !strcmp(part[i].key, key))
-			snprintf(key, RF_REWARD_KEY, "reward/part/%s_mean", name);
+		if (!strcmp(own, name))
+			in = "part/";
+	}
+	snprintf(key, RF_REWARD_KEY, "reward/%s%s_%s", in, name, figure);
 	return key;
 }
 
@@ -209,12 +218,24 @@ static enum rf_code find_texts(struct rf_record *r, int shift, int **texts, stru
 	return RF_OK;
 }
 
+/* Returns rollout g and the text that it is compared with, both as long as the rollout. */
+static struct pair pair_of(const struct rf_record *r, const int *texts, size_t g)
+{
+	const struct rf_rollout *o = &r->rollout;
+	const size_t k = (size_t)o->k, d = (size_t)o->d, at = (size_t)texts[g / (size_t)o->n];
+
+	return (struct pair){
+		.rollout = o->tokens + g * k, .text = r->tokens + r->positions[at],
+		.h_pred = o->h_pred + g * k * d, .h_gt = o->h_gt + at * k * d,
+		.k = rf_rollout_length(o, g), .d = o->d,
+	};
+}
+
 /* Computes the parts against the texts of these positions, and makes room for the total. */
 static enum rf_code compute_parts(struct rf_record *r, const char *kind, const int *texts, struct rf_err *e)
 {
-	const struct rf_rollout *o = &r->rollout;
 	struct rf_reward *w = &r->reward;
-	size_t n = (size_t)o->n, k = (size_t)o->k, d = (size_t)o->d, G = (size_t)r->c * n;
+	const size_t G = (size_t)r->c * (size_t)r->rollout.n;
 	float *value[PARTS];
 	char *name;
 
@@ -224,46 +245,88 @@ static enum rf_code compute_parts(struct rf_record *r, const char *kind, const i
 	if (!name || !w->total)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	w->kind = strcpy(name, kind);
-	w->n = o->n;
+	w->n = r->rollout.n;
 	for (int i = 0; i < PARTS; i++)
 		if (!(value[i] = rf_part_add(r, part[i].name, e)))
 			return e->code;
 	for (size_t g = 0; g < G; g++) {
-		size_t at = (size_t)texts[g / n];
-		const struct pair p = {
-			.rollout = o->tokens + g * k, .text = r->tokens + r->positions[at],
-			.h_pred = o->h_pred + g * k * d, .h_gt = o->h_gt + at * k * d, .k = o->k, .d = o->d,
-		};
+		const struct pair p = pair_of(r, texts, g);
 
 		for (int i = 0; i < PARTS; i++)
-			value[i][g] = (float)part[i].of(&p);
+			value[i][g] = (float)(part[i].phi ? mean(&p, part[i].phi) : part[i].of(&p));
 	}
 	return RF_OK;
 }
 
-/* Fills the total of a record whose parts are there. */
-static void choose(struct rf_record *r, int kind, uint64_t seed, uint64_t step)
+/* Returns the index of a kind's first part, and of its second or -1; -1 and -1 for "random". */
+static void parts_of(int kind, int of[2])
 {
-	const struct rf_reward *w = &r->reward;
-	size_t G = (size_t)r->c * (size_t)w->n, n = (size_t)w->n;
-	const float *a = NULL, *b = NULL;
-
-	if (kind < PARTS) {
-		a = rf_part(w, part[kind].name);
-	} else if (kind < RANDOM) {
-		a = rf_part(w, sum[kind - PARTS].of[0]);
-		b = rf_part(w, sum[kind - PARTS].of[1]);
-	}
-	for (size_t g = 0; g < G; g++)
-		if (a)
-			w->total[g] = b ? a[g] + b[g] : a[g];
-		else
-			w->total[g] = (float)rf_draw(
-				rf_draw_key(seed, RF_DRAW_REWARD, step, r->id, g / n, g % n), 0);
+	of[0] = kind < PARTS ? kind : -1;
+	of[1] = -1;
+	for (int i = 0; i < 2 && kind >= PARTS && kind < RANDOM; i++)
+		of[i] = rf_reward_kind(sum[kind - PARTS].of[i]);
 }
 
-enum rf_code rf_reward_record(struct rf_record *r, int kind, int shift, uint64_t seed,
-                              uint64_t step, bool *alone, struct rf_err *e)
+/* Returns the control's number for token j of rollout g. */
+static double random_at(const struct rf_reward_settings *s, uint64_t step, const struct rf_record *r,
+                        size_t g, int j)
+{
+	const size_t n = (size_t)r->reward.n;
+
+	return rf_draw(rf_draw_key(s->seed, RF_DRAW_REWARD, step, r->id, g / n, g % n), (uint32_t)j);
+}
+
+/* Fills the total of a record whose parts are there. */
+static void choose(struct rf_record *r, const struct rf_reward_settings *s, uint64_t step)
+{
+	const struct rf_reward *w = &r->reward;
+	const size_t G = (size_t)r->c * (size_t)w->n;
+	const float *a, *b;
+	int of[2];
+
+	parts_of(s->kind, of);
+	a = of[0] < 0 ? NULL : rf_part(w, part[of[0]].name);
+	b = of[1] < 0 ? NULL : rf_part(w, part[of[1]].name);
+	for (size_t g = 0; g < G; g++)
+		w->total[g] = !a ? (float)random_at(s, step, r, g, 0) : b ? a[g] + b[g] : a[g];
+}
+
+/* Writes the reward of each token.  The total of "random" becomes their mean, as that of the others is. */
+static enum rf_code compute_tokens(struct rf_record *r, const struct rf_reward_settings *s, uint64_t step,
+                                   const int *texts, struct rf_err *e)
+{
+	struct rf_reward *w = &r->reward;
+	const size_t G = (size_t)r->c * (size_t)w->n, k = (size_t)r->rollout.k;
+	int of[2];
+	float *to;
+
+	parts_of(s->kind, of);
+	for (int i = 0; i < 2; i++)
+		if (of[i] >= 0 && !part[of[i]].phi)
+			return rf_fail(e, RF_EDATA,
+			               "--per-token needs a kind that is a mean over tokens, and '%s' is not",
+			               kind_name(s->kind));
+	if (!(to = rf_reward_per_token_given(r, e)))
+		return e->code;
+	for (size_t g = 0; g < G; g++) {
+		const struct pair p = pair_of(r, texts, g);
+		double total = 0;
+
+		for (int j = 0; j < p.k; j++) {
+			double x = of[0] < 0 ? random_at(s, step, r, g, j) : part[of[0]].phi(&p, j);
+
+			x += of[1] < 0 ? 0 : part[of[1]].phi(&p, j);
+			to[g * k + (size_t)j] = (float)x;
+			total += x;
+		}
+		if (of[0] < 0)
+			w->total[g] = (float)(total / p.k);
+	}
+	return RF_OK;
+}
+
+enum rf_code rf_reward_record(const struct rf_reward_settings *s, uint64_t step, struct rf_record *r,
+                              bool *alone, struct rf_err *e)
 {
 	enum rf_code rc;
 	int *texts = NULL;
@@ -272,7 +335,7 @@ enum rf_code rf_reward_record(struct rf_record *r, int kind, int shift, uint64_t
 		*alone = false;
 	if (!r->rollout.tokens)
 		return RF_OK;
-	if ((rc = computable(r, e)) != RF_OK || (rc = find_texts(r, shift, &texts, e)) != RF_OK)
+	if ((rc = computable(r, e)) != RF_OK || (rc = find_texts(r, s->shift, &texts, e)) != RF_OK)
 		return rc;
 	if (!texts) {
 		*alone = true;
@@ -281,9 +344,22 @@ enum rf_code rf_reward_record(struct rf_record *r, int kind, int shift, uint64_t
 		r->c = 0;
 		return RF_OK;
 	}
-	if ((rc = compute_parts(r, kind_name(kind), texts, e)) == RF_OK)
-		choose(r, kind, seed, step);
-	return rc;
+	if ((rc = compute_parts(r, kind_name(s->kind), texts, e)) != RF_OK)
+		return rc;
+	choose(r, s, step);
+	return s->per_token ? compute_tokens(r, s, step, texts, e) : RF_OK;
+}
+
+float *rf_reward_per_token_given(struct rf_record *r, struct rf_err *e)
+{
+	const size_t size = (size_t)r->c * (size_t)r->rollout.n * (size_t)r->rollout.k;
+	float *to = rf_record_alloc(r, size, sizeof *to);
+
+	if (to)
+		memset(to, 0, size * sizeof *to);
+	else
+		rf_fail(e, RF_ENOMEM, "out of memory (rewards of tokens)");
+	return r->reward.per_token = to;
 }
 
 float *rf_reward_part_given(struct rf_record *r, const char *name, struct rf_err *e)

@@ -28,29 +28,32 @@ int rf_reward_kind(const char *name);
 struct rf_reward_settings {
 	int kind;            /* an index in the list of kinds */
 	int shift;           /* compare with the text at another position: rf_reward_record() */
+	bool per_token;      /* also write the reward of each token */
 	uint64_t seed;
 	int draw_step;       /* training step for the draws of "random"; -1: the model's */
 	char words[RF_REWARD_WORDS]; /* of the table of options */
 };
 #define RF_REWARD_DEFAULTS { .draw_step = -1 }
 
-/* --kind, --shift, --seed, --draw-step */
-enum { RF_REWARD_OPTS = 5 };
+/* --kind, --shift, --per-token, --seed, --draw-step */
+enum { RF_REWARD_OPTS = 6 };
 void rf_reward_options(struct rf_reward_settings *s, struct rf_opt opts[RF_REWARD_OPTS]);
 
 double rf_cosine(const float *a, const float *b, int d);                              /* of one position */
 int rf_levenshtein(const int32_t *a, int n, const int32_t *b, int m);                 /* n, m <= 65536 */
 
-/* Writes r->reward: all parts, and `kind` as the total.  Removes the advantages.  A record without rollouts
- * passes unchanged.  seed, step (the model's): for the draws of "random".
- * shift: not 0: each position's rollouts are compared with the text at another position of the record, which
+/* Writes r->reward: all parts, and s->kind as the total.  Removes the advantages.  A record without rollouts
+ * passes unchanged.  A rollout is compared up to its own length.  step (the model's): for the draws of
+ * "random", with s->seed.
+ * s->per_token: also writes r->reward.per_token, phi of eq. 8 for each token, whose mean is the total.
+ * s->shift: not 0: each position's rollouts are compared with the text at another position of the record, which
  * shows what they score without skill.  To find it, go `shift` places on in the ring of the record's distinct
  * positions, in the order of the text.  If that leads back to the same position, the record loses its
  * positions and rollouts, and *alone is set.  alone may be NULL only if shift is 0.
  * Errors: RF_EDATA: the rollouts have no h_pred or h_gt, or more than 65536 tokens each; or the text has no
- * room for them at a position. */
-enum rf_code rf_reward_record(struct rf_record *r, int kind, int shift, uint64_t seed,
-                              uint64_t step, bool *alone, struct rf_err *e);
+ * room for them at a position; or s->per_token, and the kind is no mean over tokens. */
+enum rf_code rf_reward_record(const struct rf_reward_settings *s, uint64_t step, struct rf_record *r,
+                              bool *alone, struct rf_err *e);
 
 /* Replaces the total that rf_reward_record() wrote, and the name of its kind, by those from elsewhere
  * (--exec); the parts stay.  total: (c, n).  Errors: RF_EDATA: a number is not finite as float32. */
@@ -61,9 +64,13 @@ enum rf_code rf_reward_record_given(struct rf_record *r, const char *kind, const
  * name. */
 float *rf_reward_part_given(struct rf_record *r, const char *name, struct rf_err *e);
 
-/* Writes the name of a part's mean in a log to key, and returns key: "reward/NAME_mean", or for the computed
- * parts the name in the published implementation.  Different parts have different keys. */
+/* Makes room for rewards of tokens from elsewhere and returns it: (c, n, k), all 0.  NULL: RF_ENOMEM. */
+float *rf_reward_per_token_given(struct rf_record *r, struct rf_err *e);
+
+/* Writes the name that a part's `figure`, "mean" or "std", has in a log to key, and returns key:
+ * "reward/NAME_mean", or for the computed parts the name in the published implementation, such as
+ * "reward/cs_reward_mean".  Different parts have different keys. */
 enum { RF_REWARD_KEY = RF_PART_NAME + 32 };
-char *rf_reward_key(char key[RF_REWARD_KEY], const char *name);
+char *rf_reward_key(char key[RF_REWARD_KEY], const char *name, const char *figure);
 
 #endif

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/rng.h"
 #include "device/arena.h"
@@ -18,7 +19,7 @@ void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opt opts[RF_ROL
 {
 	const struct rf_opt table[] = {
 		{ "length", 'k', RF_OPT_INT, &s->k, 1, 65536, "tokens",
-		  "tokens per rollout (every rollout has this length)", true },
+		  "tokens per rollout; with --eos it may end before", true },
 		{ "rollouts", 'n', RF_OPT_INT, &s->n, 1, 65536, "n", "rollouts per position", true },
 		{ "temperature", 0, RF_OPT_REAL, &s->temperature, 1e-3, 1e3, "t",
 		  "sampling temperature, also used for the log-probabilities", true },
@@ -26,8 +27,7 @@ void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opt opts[RF_ROL
 		  "sample from the most likely tokens, the fewest that sum up to p", true },
 		{ "top-k", 0, RF_OPT_INT, &s->top_k, 0, RF_MAX_VOCAB, "k",
 		  "sample from the k most likely tokens; 0: all", true },
-		{ "eos", 0, RF_OPT_FLAG, &s->eos, 0, 0, NULL, "allow the end-of-sequence token to be sampled",
-		  true },
+		{ "eos", 0, RF_OPT_FLAG, &s->eos, 0, 0, NULL, "allow end tokens to be sampled; a rollout ends with the first one", true },
 		{ "score", 0, RF_OPT_FLAG, &s->score, 0, 0, NULL,
 		  "sample nothing; score the rollouts of the input with this model", true },
 		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "random seed", true },
@@ -245,6 +245,54 @@ static const char *blame(const struct job *job, char why[100])
 	return rf_tree_blame(job->s->work->tree, job->at.token, why) ? why : "the model overflows there";
 }
 
+static bool is_end(const struct rf_config *c, int32_t token)
+{
+	for (int i = 0; i < c->eos_count; i++)
+		if (c->eos[i] == token)
+			return true;
+	return false;
+}
+
+/* Writes how many tokens each rollout has to out->length, unless all have k: up to the end token that was
+ * drawn, or as many as the record says. */
+static enum rf_code find_lengths(const struct job *job, struct rf_record *r, struct rf_rollout *out,
+                                 struct rf_err *e)
+{
+	const struct rf_rollout_settings *s = job->s;
+	const struct rf_config *c = &s->work->engine->ckpt->cfg;
+	const size_t nb = (size_t)r->c * (size_t)job->n, k = (size_t)job->k;
+
+	if (s->score ? !r->rollout.length : !s->eos)
+		return RF_OK;
+	if (!(out->length = rf_record_alloc(r, nb, sizeof *out->length)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (the rollouts of a record)");
+	if (s->score)
+		memcpy(out->length, r->rollout.length, nb * sizeof *out->length);
+	for (size_t b = 0; b < nb && !s->score; b++) {
+		size_t n = 1;
+
+		while (n < k && !is_end(c, out->tokens[b * k + n - 1]))
+			n++;
+		out->length[b] = (int32_t)n;
+	}
+	return RF_OK;
+}
+
+/* Fills the rows of rollouts after their ends. */
+static void clear_tails(const struct job *job, const struct rf_record *r, struct rf_rollout *out)
+{
+	const struct rf_rollout_settings *s = job->s;
+	const size_t nb = (size_t)r->c * (size_t)job->n, k = (size_t)job->k, d = (size_t)out->d;
+
+	for (size_t b = 0; b < nb; b++)
+		for (size_t j = (size_t)rf_rollout_length(out, b); j < k; j++) {
+			if (!s->score)
+				out->tokens[b * k + j] = out->tokens[b * k + j - 1];
+			out->logp[b * k + j] = 0;
+			memset(out->h_pred + (b * k + j) * d, 0, d * sizeof *out->h_pred);
+		}
+}
+
 /* The device's results into the record's (c, n, k). */
 static enum rf_code fetch(const struct job *job, struct rf_record *r, struct rf_err *e)
 {
@@ -287,6 +335,9 @@ static enum rf_code fetch(const struct job *job, struct rf_record *r, struct rf_
 	for (size_t p = 0; p < (size_t)r->c; p++)
 		for (size_t i = 0; i < kk * d; i++)
 			out.h_gt[p * kk * d + i] = kept[(p * (kk + 1) + 1) * d + i];
+	if ((rc = find_lengths(job, r, &out, e)) != RF_OK)
+		goto done;
+	clear_tails(job, r, &out);
 	for (size_t i = 0; i < nb * kk; i++)
 		if (!isfinite(out.logp[i])) {
 			rc = rf_fail(e, RF_ENUMERIC,

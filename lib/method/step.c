@@ -30,6 +30,7 @@ void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS])
 	rf_rollout_options(&s->rollouts, rollouts);
 	rf_reward_options(&s->reward, reward);
 	rf_advantage_options(&s->advantage, group);
+	group[0].arg = RF_STEP_FROM_WORDS;
 	to = append(to, select, "length seed draw-step");
 	to = append(to, rollouts, "score seed draw-step");
 	to = append(to, draws, "");
@@ -44,6 +45,7 @@ void rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *command)
 	command->k = s->rollouts.k;
 	s->commanded = command->command != NULL;
 	s->select.k = s->rollouts.k;
+	s->train->group = s->advantage.group;
 	s->select.seed = s->reward.seed = s->rollouts.seed;
 }
 
@@ -124,7 +126,8 @@ enum rf_code rf_step_begin(struct rf_step *s, int64_t step, const struct rf_tota
 {
 	s->select.draw_step = s->rollouts.draw_step = s->reward.draw_step =
 		(int)rf_draw_step(s->draw_step, step);
-	return all ? rf_train_ahead(s->train, all, e) : RF_OK;
+	/* how many tokens rollouts have that may end is not known before they are drawn */
+	return all && !s->rollouts.eos ? rf_train_ahead(s->train, all, e) : RF_OK;
 }
 
 /* ---- one record ---------------------------------------------------------------------------- */
@@ -161,7 +164,7 @@ enum rf_code rf_step_reward(struct rf_step *s, struct rf_record *r, struct rf_er
 {
 	const struct rf_reward_settings *w = &s->reward;
 	bool alone = false;
-	enum rf_code rc = rf_reward_record(r, w->kind, w->shift, w->seed, (uint64_t)w->draw_step, &alone, e);
+	enum rf_code rc = rf_reward_record(w, (uint64_t)w->draw_step, r, &alone, e);
 
 	s->alone += alone;
 	return rc;

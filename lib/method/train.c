@@ -2,6 +2,8 @@
  *
  * The first mini-batch after the weights have changed can be computed as its records come.  If they are not
  * those that were announced, it is computed again. */
+#include <fnmatch.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,8 @@ void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS])
 		  false },
 		{ "grad-clip", 0, RF_OPT_REAL, &t->grad_clip, 1e-12, 1e12, "norm",
 		  "clip the gradient to this global norm", false },
+		{ "train", 0, RF_OPT_TEXT, &t->only, 0, 0, "pattern,...",
+		  "train only the tensors whose names match, as in 'attn.w0*'", false },
 		{ "lr-schedule", 0, RF_OPT_ENUM, &t->schedule, 0, 0, RF_SCHEDULE_WORDS,
 		  "learning rate after the warm-up", false },
 		{ "warmup", 0, RF_OPT_INT, &t->warmup, 0, 1 << 30, "steps",
@@ -114,6 +118,59 @@ static void *memory(struct rf_train *t, void *there, bool wanted, size_t bytes)
 	return there || !wanted ? there : d->ops->alloc(d, bytes);
 }
 
+/* Returns whether a pattern of n bytes matches a tensor's name, or the part of it after one of its dots. */
+static bool matches(const char *pattern, size_t n, const char *name)
+{
+	char one[RF_MAX_NAME];
+
+	if (n >= sizeof one)
+		return false;
+	memcpy(one, pattern, n);
+	one[n] = 0;
+	for (const char *at = name;; at++) {
+		if (!fnmatch(one, at, 0))
+			return true;
+		if (!(at = strchr(at, '.')))
+			return false;
+	}
+}
+
+/* Returns the pattern after this one in a list with commas; NULL: it is the last. */
+static const char *next_pattern(const char *at)
+{
+	at += strcspn(at, ",");
+	return *at ? at + 1 : NULL;
+}
+
+/* Returns whether a tensor is trained (--train). */
+static bool trained(const struct rf_train *t, const struct rf_param *p)
+{
+	for (const char *at = t->only; at; at = next_pattern(at))
+		if (matches(at, strcspn(at, ","), p->name))
+			return true;
+	return !t->only;
+}
+
+/* Checks that each pattern of --train matches a tensor. */
+static enum rf_code check_only(const struct rf_train *t, struct rf_err *e)
+{
+	const struct rf_params *table = &t->engine->ckpt->params;
+
+	for (const char *at = t->only; at; at = next_pattern(at)) {
+		const size_t n = strcspn(at, ",");
+		bool any = false;
+
+		for (int i = 0; i < table->n && !any; i++)
+			any = matches(at, n, table->p[i].name);
+		if (!any)
+			return rf_fail(e, RF_EUSAGE,
+			               "--train: no tensor of the model matches '%.*s' (rf-dump lists them; the "
+			               "first is %s)",
+			               n < 80 ? (int)n : 80, at, table->p[0].name);
+	}
+	return RF_OK;
+}
+
 static size_t tiles(size_t n) { return (n + RF_DOT_TILE - 1) / RF_DOT_TILE; }
 
 enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e)
@@ -121,6 +178,8 @@ enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e)
 	const size_t total = t->engine->ckpt->params.total;
 	const bool exact = t->sum == RF_SUM_EXACT;
 
+	if (check_only(t, e) != RF_OK)
+		return e->code;
 	t->exchange.dev = &t->engine->dev;
 	t->exchange.ranks = t->ranks;
 	t->exchange.params = &t->engine->ckpt->params;
@@ -172,12 +231,42 @@ static int by_id(const void *a, const void *b)
 	return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
 }
 
+bool rf_train_needs_positions(const struct rf_train *t)
+{
+	return t->position_coef != 0 || t->loss == RF_LOSS_POSITIONS;
+}
+
+enum rf_code rf_train_find_k(struct rf_train *t, const struct rf_head *h, struct rf_err *e)
+{
+	int64_t k;
+
+	if (!rf_train_needs_positions(t) || t->k)
+		return RF_OK;
+	if (!rf_head_asked(h, "rf-select", "length", &k) || k < 1 || k > INT_MAX)
+		return rf_fail(e, RF_EDATA,
+		               "the stream does not say how many tokens count at each position: use --length");
+	t->k = (int)k;
+	return RF_OK;
+}
+
+/* Checks that the tokens which count at each position are in the text. */
+static enum rf_code check_positions(const struct rf_train *t, const struct rf_record *r, struct rf_err *e)
+{
+	for (int i = 0; rf_train_needs_positions(t) && i < (r->positions ? r->c : 0); i++)
+		if (r->positions[i] < 1 || r->positions[i] > r->T - t->k)
+			return rf_fail(e, RF_EDATA,
+			               "position %d is %d, but it must be at least 1 and leave room for %d "
+			               "tokens (--length) in the sequence of %d tokens",
+			               i, r->positions[i], t->k, r->T);
+	return RF_OK;
+}
+
 enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r, struct rf_err *e)
 {
 	const struct rf_rollout *o = &r->rollout;
 	enum rf_code rc = rf_engine_check_record(t->engine, r, e);
 
-	if (rc != RF_OK)
+	if (rc != RF_OK || (rc = check_positions(t, r, e)) != RF_OK)
 		return rc;
 	if (t->loss == RF_LOSS_RESPONSE && r->prompt_len < 0)
 		return rf_fail(e, RF_EDATA,
@@ -188,21 +277,32 @@ enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r,
 	if (!o->logp)
 		return rf_fail(e, RF_EDATA,
 		               "the rollouts have no log-probabilities (rf-rollout --score writes them)");
-	if (!r->advantage)
+	if (!r->advantage && !r->advantage_per_token)
 		return rf_fail(e, RF_EDATA, "the rollouts have no advantages");
 	return RF_OK;
 }
 
+/* Returns whether a token has an advantage other than 0. */
+static bool any_advantage(const struct rf_record *r)
+{
+	const size_t rollouts = (size_t)r->c * (size_t)r->rollout.n, k = (size_t)r->rollout.k;
+
+	for (size_t b = 0; b < rollouts; b++) {
+		if (r->advantage && r->advantage[b] != 0)
+			return true;
+		for (size_t j = 0; r->advantage_per_token && j < (size_t)rf_rollout_length(&r->rollout, b); j++)
+			if (r->advantage_per_token[b * k + j] != 0)
+				return true;
+	}
+	return false;
+}
+
 static bool teaches(const struct rf_train *t, const struct rf_record *r)
 {
-	if (t->ntp_coef != 0 && rf_train_ntp_count(t, r))
+	if ((t->ntp_coef != 0 && rf_train_ntp_count(t, r)) ||
+	    (t->position_coef != 0 && rf_train_position_count(t, r)))
 		return true;
-	if (t->rl_coef == 0 || !r->rollout.tokens || !r->advantage)
-		return false;
-	for (size_t b = 0; b < (size_t)r->c * (size_t)r->rollout.n; b++)
-		if (r->advantage[b] != 0)
-			return true;
-	return false;
+	return t->rl_coef != 0 && r->rollout.tokens && any_advantage(r);
 }
 
 /* The shares of records that were not computed yet. */
@@ -210,10 +310,13 @@ static void shares_of(const struct rf_train *t, struct rf_record *const *mini, i
 {
 	for (int i = 0; i < n; i++) {
 		const struct rf_record *r = mini[i];
-		const bool rl = t->rl_coef != 0 && r->rollout.tokens;
+		const struct rf_counts count = {
+			.ntp = t->ntp_coef != 0 ? (uint64_t)rf_train_ntp_count(t, r) : 0,
+			.positions = t->position_coef != 0 ? (uint64_t)rf_train_position_count(t, r) : 0,
+			.rl = t->rl_coef != 0 ? rf_rollout_tokens(r) : 0,
+		};
 
-		rf_share_of(&s[i], r, t->ntp_coef != 0 ? (uint64_t)rf_train_ntp_count(t, r) : 0,
-		            rl ? (uint64_t)r->c * (uint64_t)r->rollout.n * (uint64_t)r->rollout.k : 0);
+		rf_share_of(&s[i], r, t->group, &count);
 	}
 }
 
@@ -226,6 +329,7 @@ void rf_train_totals(const struct rf_train *t, struct rf_record *const *mini, in
 		shares_of(t, &mini[i], 1, &s);
 		own->ntp_tokens += s.ntp_tokens;
 		own->ntp_sequences += s.ntp_tokens > 0;
+		own->position_tokens += s.position_tokens;
 		own->rl_tokens += s.rl_tokens;
 		own->teaches |= teaches(t, mini[i]);
 	}
@@ -351,8 +455,10 @@ static void clear(struct rf_train *t, rf_f32 to)
 static void add_computed(struct rf_share *s, const struct rf_share *from)
 {
 	s->loss_ntp = from->loss_ntp;
+	s->loss_positions = from->loss_positions;
 	s->loss_rl = from->loss_rl;
 	s->kl = from->kl;
+	s->kl3 = from->kl3;
 	s->abs_diff = from->abs_diff;
 	s->ratio_max = from->ratio_max;
 	s->clipped = from->clipped;
@@ -362,11 +468,13 @@ static void add_computed(struct rf_share *s, const struct rf_share *from)
 }
 
 /* Takes over the records that were computed ahead, if they are these, with these weights of the losses. */
-static bool taken_over(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
+static bool taken_over(struct rf_train *t, struct rf_record *const *mini, int n, const struct rf_weights *w,
                        struct rf_share *shares, struct job *j)
 {
 	struct rf_share *own = t->ahead.share;
-	bool same = t->ahead.open && t->ahead.n == n && t->ahead.rl == rl && t->ahead.ntp == ntp;
+	const struct rf_weights *v = &t->ahead.w;
+	bool same = t->ahead.open && t->ahead.n == n && v->rl == w->rl && v->ntp == w->ntp &&
+	            v->positions == w->positions;
 
 	t->ahead.open = false;
 	if (same && n > 1)
@@ -381,10 +489,11 @@ static bool taken_over(struct rf_train *t, struct rf_record *const *mini, int n,
 	return same;
 }
 
-/* One pass over the mini-batch with these weights of the two losses: into the exact sum, or with --sum plain
+/* One pass over the mini-batch with these weights of the losses: into the exact sum, or with --sum plain
  * into `to`. */
-static enum rf_code compute(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
-                            rf_f32 to, float unit, struct job *j, struct rf_err *e)
+static enum rf_code compute(struct rf_train *t, struct rf_record *const *mini, int n,
+                            const struct rf_weights *w, rf_f32 to, float unit, struct job *j,
+                            struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
 	const bool exact = t->sum == RF_SUM_EXACT;
@@ -392,13 +501,13 @@ static enum rf_code compute(struct rf_train *t, struct rf_record *const *mini, i
 	struct rf_share *shares = j->share;
 	enum rf_code rc = RF_OK;
 
-	if (taken_over(t, mini, n, rl, ntp, shares, j))
+	if (taken_over(t, mini, n, w, shares, j))
 		return RF_OK;
 	clear(t, to);
 	for (int i = 0; i < n && rc == RF_OK; i++) {
 		const struct rf_record *r = mini[i];
 
-		rf_train_job_take(&j->one, r, &shares[i], rl, ntp);
+		rf_train_job_take(&j->one, r, &shares[i], w);
 		if (rf_train_job_counts(&j->one)) {
 			if ((rc = rf_train_job_run(&j->one, e)) == RF_OK && exact)
 				rc = add_exactly(t, unit, &shares[i], e);
@@ -416,22 +525,39 @@ static enum rf_code compute(struct rf_train *t, struct rf_record *const *mini, i
 }
 
 /* What a pass with these weights adds to shares is not in them yet. */
-static void begin_shares(struct rf_share *s, int n, double rl, double ntp)
+static void begin_shares(struct rf_share *s, int n, const struct rf_weights *w)
 {
 	for (int i = 0; i < n; i++) {
 		s[i].largest = 0;
-		if (ntp != 0)
+		if (w->ntp != 0)
 			s[i].loss_ntp = 0;
-		if (rl != 0) {
-			s[i].loss_rl = s[i].kl = s[i].abs_diff = s[i].ratio_max = 0;
+		if (w->positions != 0)
+			s[i].loss_positions = 0;
+		if (w->rl != 0) {
+			s[i].loss_rl = s[i].kl = s[i].kl3 = s[i].abs_diff = s[i].ratio_max = 0;
 			s[i].clipped = s[i].dual = s[i].clamped = 0;
 		}
 	}
 }
 
-/* `to` becomes the gradient of all ranks' records with these weights of the two losses, by the first unit
- * that suffices; of several ranks that share the optimizer, the own part of it. */
-static enum rf_code pass(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
+/* Sets the gradient of tensors that are not trained to 0. */
+static void clear_untrained(struct rf_train *t, rf_f32 grad)
+{
+	struct rf_engine *g = t->engine;
+	const struct rf_params *table = &g->ckpt->params;
+
+	for (int i = 0; t->only && i < table->n; i++) {
+		const struct rf_param *p = &table->p[i];
+		const struct rf_span here = rf_span_of(&g->model.own, p->offset, p->count);
+
+		if (here.n && !trained(t, p))
+			g->dev.ops->zero(&g->dev, rf_at(grad, here.first), here.n * sizeof(float));
+	}
+}
+
+/* `to` becomes the gradient of all ranks' records with these weights of the losses, by the first unit that
+ * suffices; of several ranks that share the optimizer, the own part of it. */
+static enum rf_code pass(struct rf_train *t, struct rf_record *const *mini, int n, const struct rf_weights *w,
                          rf_f32 to, struct job *j, struct rf_err *e)
 {
 	struct rf_meter *meter = j->meter;
@@ -441,23 +567,28 @@ static enum rf_code pass(struct rf_train *t, struct rf_record *const *mini, int 
 	enum rf_code rc;
 
 	for (;; unit *= next_unit) {
-		begin_shares(j->share, n, rl, ntp);
+		begin_shares(j->share, n, w);
 		j->began = rf_now();
-		rc = compute(t, mini, n, rl, ntp, to, unit, j, e);
+		rc = compute(t, mini, n, w, to, unit, j, e);
 		rc = gather_shares(j, n, rc, e);
 		j->meter = NULL; /* records count once */
 		if (rc != RF_OK || t->sum != RF_SUM_EXACT || fits(j->all, j->total, unit))
 			break;
 	}
 	j->meter = meter;
-	if (rc != RF_OK || t->sum != RF_SUM_EXACT)
+	if (rc != RF_OK)
 		return rc;
+	if (t->sum != RF_SUM_EXACT) {
+		clear_untrained(t, to);
+		return rf_dev_sync(&g->dev, e);
+	}
 	j->began = rf_now();
 	if ((rc = rf_exchange_sum(&t->exchange, t->exact, e)) != RF_OK)
 		return rc;
 	if (own->n)
 		RF_RUN(&g->dev, sum_take, .n = own->n, .unit = unit, .sum = rf_at_i64(t->exact, own->first),
 		       .y = rf_at(to, own->first));
+	clear_untrained(t, to);
 	rc = rf_dev_sync(&g->dev, e);
 	j->reduce += rf_now() - j->began;
 	return rc;
@@ -504,20 +635,24 @@ static double dot(struct rf_train *t, rf_f32 x, rf_f32 y, struct rf_err *e)
 	return rc == RF_OK ? s : NAN;
 }
 
-/* The two losses' gradients one after the other, to measure them apart; then their sum. */
-static enum rf_code apart(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
-                          struct job *j, struct rf_train_stats *st, struct rf_err *e)
+/* The gradients of the policy loss and of the next-token losses one after the other, to measure them apart;
+ * then their sum. */
+static enum rf_code apart(struct rf_train *t, struct rf_record *const *mini, int n,
+                          const struct rf_weights *w, struct job *j, struct rf_train_stats *st,
+                          struct rf_err *e)
 {
+	const struct rf_weights policy = { .rl = w->rl },
+	                        next = { .ntp = w->ntp, .positions = w->positions };
 	struct rf_engine *g = t->engine;
 	const struct rf_span *own = &g->model.own;
 	rf_f32 grad = g->model.g, grad_rl = t->grad_rl;
 	enum rf_code rc;
 
 	j->meter = NULL; /* the second pass counts */
-	rc = pass(t, mini, n, rl, 0, grad_rl, j, e);
+	rc = pass(t, mini, n, &policy, grad_rl, j, e);
 	j->meter = t->meter;
 	if (rc == RF_OK)
-		rc = pass(t, mini, n, 0, ntp, grad, j, e);
+		rc = pass(t, mini, n, &next, grad, j, e);
 	if (rc != RF_OK)
 		return rc;
 	st->norm_rl = sqrt(dot(t, grad_rl, grad_rl, e));
@@ -531,17 +666,15 @@ static enum rf_code apart(struct rf_train *t, struct rf_record *const *mini, int
 	return rf_dev_sync(&g->dev, e);
 }
 
-/* The weights of the two losses of a token. */
-static double rl_of(const struct rf_train *t, const struct rf_totals *all)
-{
-	return all->rl_tokens ? t->rl_coef / (double)all->rl_tokens : 0;
-}
+/* Returns the coefficient of a mean of `count` terms over their number; 0 if there are none. */
+static double each(double coef, double count) { return count > 0 ? coef / count : 0; }
 
-static double ntp_of(const struct rf_train *t, const struct rf_totals *all)
+/* The weights of the losses of a token. */
+static struct rf_weights weights_of(const struct rf_train *t, const struct rf_totals *all)
 {
-	const double weight = ntp_weight(t, all);
-
-	return weight > 0 ? t->ntp_coef / weight : 0;
+	return (struct rf_weights){ .rl = each(t->rl_coef, (double)all->rl_tokens),
+	                            .ntp = each(t->ntp_coef, ntp_weight(t, all)),
+	                            .positions = each(t->position_coef, (double)all->position_tokens) };
 }
 
 /* With the place of everything known: the gradient, and from the shares the figures. */
@@ -551,15 +684,15 @@ static enum rf_code gradient(struct job *j, struct rf_record *const *sorted, int
 	struct rf_train *t = j->t;
 	struct rf_engine *g = t->engine;
 	struct rf_train_stats apart_only = { .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN };
-	const double weight = ntp_weight(t, all), rl = rl_of(t, all), ntp = ntp_of(t, all);
+	const struct rf_weights w = weights_of(t, all);
 	enum rf_code rc;
 
 	shares_of(t, sorted, n, j->share);
-	rc = t->log_gradients ? apart(t, sorted, n, rl, ntp, j, &apart_only, e)
-	                      : pass(t, sorted, n, rl, ntp, g->model.g, j, e);
+	rc = t->log_gradients ? apart(t, sorted, n, &w, j, &apart_only, e)
+	                      : pass(t, sorted, n, &w, g->model.g, j, e);
 	if (rc != RF_OK)
 		return rc;
-	rf_figures(st, j->all, j->total, weight);
+	rf_figures(st, j->all, j->total, ntp_weight(t, all));
 	st->norm_rl = apart_only.norm_rl;
 	st->norm_ntp = apart_only.norm_ntp;
 	st->grad_cosine = apart_only.grad_cosine;
@@ -613,8 +746,7 @@ enum rf_code rf_train_ahead(struct rf_train *t, const struct rf_totals *all, str
 		return rc;
 	clear(t, t->engine->model.g);
 	t->ahead.open = true;
-	t->ahead.rl = rl_of(t, all);
-	t->ahead.ntp = ntp_of(t, all);
+	t->ahead.w = weights_of(t, all);
 	t->ahead.n = 0;
 	t->ahead.seconds = 0;
 	return RF_OK;
@@ -628,7 +760,7 @@ enum rf_code rf_train_ahead_pass(struct rf_train *t, const struct rf_record *r, 
 	enum rf_code rc = rf_train_job_room(&j, &r, 1, e);
 
 	if (rc == RF_OK) {
-		rf_train_job_take(&j, r, NULL, 0, t->ahead.ntp);
+		rf_train_job_take(&j, r, NULL, &(struct rf_weights){ .ntp = t->ahead.w.ntp });
 		rf_train_job_pass(&j, entropy);
 		rc = rf_dev_sync(&t->engine->dev, e);
 	}
@@ -667,7 +799,7 @@ enum rf_code rf_train_ahead_rest(struct rf_train *t, const struct rf_record *r, 
 	if (rc == RF_OK && t->ahead.open && (rc = more_shares(t, e)) == RF_OK) {
 		share = &t->ahead.share[t->ahead.n++];
 		*share = (struct rf_share){ .id = r->id };
-		rf_train_job_take(&j, r, share, t->ahead.rl, t->ahead.ntp);
+		rf_train_job_take(&j, r, share, &t->ahead.w);
 		if (j.c)
 			rf_train_job_states(&j, states, apart);
 		if (rf_train_job_counts(&j)) {
@@ -697,6 +829,7 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 	if ((rc = rf_train_open(t, e)) != RF_OK)
 		return rc;
 	err.code = RF_OK;
+	clear_untrained(t, m->g); /* --grad-in may have added to it */
 	sum = dot(t, m->g, m->g, &err);
 	if (err.code != RF_OK) {
 		*e = err;
@@ -714,11 +847,12 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 		struct rf_span here;
 		size_t last;
 
-		for (j = i + 1; j < table->n && table->p[j].decay == p->decay; j++)
+		for (j = i + 1; j < table->n && table->p[j].decay == p->decay &&
+		                trained(t, &table->p[j]) == trained(t, p); j++)
 			;
 		last = j < table->n ? table->p[j].offset : table->total;
 		here = rf_span_of(&m->own, p->offset, last - p->offset);
-		if (!here.n)
+		if (!here.n || !trained(t, p))
 			continue;
 		RF_RUN(&g->dev, adamw, .n = here.n, .scale = scale < 1 ? scale : 1, .lr = st->lr,
 		       .b1 = t->betas[0], .b2 = t->betas[1], .eps = t->adam_eps,

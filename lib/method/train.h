@@ -1,9 +1,14 @@
 /* train.h -- one optimizer step: the loss of a mini-batch, its gradient, AdamW.
  *
- *     L = rl_coef L_RL + ntp_coef L_NTP        L_RL:  mean over all rollout tokens (policy.h)
- *                                              L_NTP: mean of -log p(x[t+1] | x[0..t])
+ *     L = rl_coef L_RL + ntp_coef L_NTP + position_coef L_positions
  *
- * Both means are over the tokens of the whole mini-batch, or L_NTP is the mean of its sequences' means, so
+ *     L_RL         mean over all rollout tokens (policy.h)
+ *     L_NTP        mean of -log p(x[t+1] | x[0..t])
+ *     L_positions  the same mean over the k tokens x[s] .. x[s+k-1] of the text at each position s; tokens
+ *                  of several positions count as often.  Its gradient is that of L_RL for rollouts that are
+ *                  the text, with advantage 1: the teacher-forced control of ReFINE
+ *
+ * All means are over the tokens of the whole mini-batch, or L_NTP is the mean of its sequences' means, so
  * all its records are read before the first is computed.  They are then computed in the order of their ids,
  * so the result does not depend on the order in which they came. */
 #ifndef RF_TRAIN_H
@@ -16,12 +21,15 @@
 #include "method/policy.h"
 #include "ranks/ranks.h"
 #include "stream/record.h"
+#include "stream/stream.h"
 
 enum rf_schedule { RF_CONSTANT, RF_COSINE, RF_LINEAR };
 #define RF_SCHEDULE_WORDS "constant|cosine|linear"
-/* Which tokens count in L_NTP: all, or those of the response (t >= prompt_len). */
-enum rf_loss_tokens { RF_LOSS_ALL, RF_LOSS_RESPONSE };
+/* Which tokens count in L_NTP: all, those of the response (t >= prompt_len), or those that L_positions
+ * counts. */
+enum rf_loss_tokens { RF_LOSS_ALL, RF_LOSS_RESPONSE, RF_LOSS_POSITIONS };
 #define RF_LOSS_WORDS "all|response"
+#define RF_LOSS_WORDS_POSITIONS "all|response|positions" /* rf-ntp */
 /* What L_NTP is a mean of: all tokens that count, or the sequences' own means, which weigh the same however
  * long the sequences are. */
 enum rf_mean { RF_MEAN_TOKENS, RF_MEAN_SEQUENCES };
@@ -41,7 +49,10 @@ enum rf_sharded { RF_SHARD_NONE, RF_SHARD_OPTIMIZER };
 #define RF_SHARD_WORDS "none|optimizer"
 
 /* What a mini-batch has in all, whichever rank has it: the losses are means over these. */
-struct rf_totals { uint64_t records, ntp_tokens, ntp_sequences, rl_tokens, teaches; };
+struct rf_totals { uint64_t records, ntp_tokens, ntp_sequences, position_tokens, rl_tokens, teaches; };
+
+/* The weights of the losses of one token: their coefficients, over what the means are of. */
+struct rf_weights { double rl, ntp, positions; };
 
 /* Device memory besides tree and weights.  The policy's rows are step-major: row (j, b) predicts token j of
  * rollout b, so rows (0, b) are rows s-1 of the sequence and rows (j, b) the rollouts' rows j-1. */
@@ -61,10 +72,12 @@ struct rf_train {
 	struct rf_work *work;        /* on this engine */
 	struct rf_ranks *ranks;      /* who trains; each has some of a mini-batch's records, or none */
 	/* losses */
-	double rl_coef, ntp_coef;
+	double rl_coef, ntp_coef, position_coef;
+	int k;                       /* tokens of L_positions at each position; 0: not known yet */
 	enum rf_loss_tokens loss;
 	enum rf_mean mean;
 	struct rf_policy policy;
+	enum rf_group group;         /* of the advantages, for the figures */
 	enum rf_recompute recompute;
 	enum rf_sum sum;
 	enum rf_sharded shard;       /* the engine then has the part (engine.h) */
@@ -73,6 +86,7 @@ struct rf_train {
 	bool log_gradients;
 	/* optimizer */
 	double lr, betas[2], adam_eps, weight_decay, grad_clip;
+	const char *only;            /* patterns of the tensors that are trained; NULL: all */
 	enum rf_schedule schedule;
 	int warmup, total_steps;
 	/* device memory */
@@ -86,7 +100,7 @@ struct rf_train {
 	/* the gradient of records that were computed as they came: rf_train_ahead() */
 	struct {
 		bool open;
-		double rl, ntp;      /* the weights of the two losses */
+		struct rf_weights w;
 		struct rf_share *share; /* of each record: its id and what computing adds */
 		int n, room;
 		double seconds;      /* that computing took since the last step */
@@ -96,13 +110,19 @@ struct rf_train {
                             .policy = RF_POLICY_DEFAULTS, .lr = 1e-6, .betas = { 0.9, 0.999 }, \
                             .adam_eps = 1e-8, .weight_decay = 0.01, .grad_clip = 0.2 }
 
-/* --lr --betas --adam-eps --weight-decay --grad-clip --lr-schedule --warmup --total-steps --recompute
- * --sum --shard --exchange */
-enum { RF_TRAIN_OPTS = 13 };
+/* --lr --betas --adam-eps --weight-decay --grad-clip --train --lr-schedule --warmup --total-steps
+ * --recompute --sum --shard --exchange */
+enum { RF_TRAIN_OPTS = 14 };
 void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS]);
 
+/* Whether L_positions, or L_NTP over its tokens, is trained on. */
+bool rf_train_needs_positions(const struct rf_train *t);
+/* If so, and t->k is not known, takes it from the history of the stream: the length that rf-select was given.
+ * Errors: RF_EDATA: there is none. */
+enum rf_code rf_train_find_k(struct rf_train *t, const struct rf_head *h, struct rf_err *e);
+
 /* Checks that a record can be trained on: if rl_coef is not 0, rollouts need logp and advantage; --loss
- * response needs prompt_len.  Errors: RF_EDATA. */
+ * response needs prompt_len; positions need room for k tokens.  Errors: RF_EDATA. */
 enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r, struct rf_err *e);
 
 /* Allocates the device memory that the functions below need in addition to the engine's.  They call it, too;
@@ -114,7 +134,7 @@ enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e);
 enum rf_code rf_train_join(struct rf_train *t, struct rf_err *e);
 
 /* What these n records have.  teaches: whether anything can be learned from them: a token that counts in
- * L_NTP, and ntp_coef is not 0, or an advantage other than 0, and rl_coef is not 0. */
+ * L_NTP or L_positions, whose coefficient is not 0, or an advantage other than 0, and rl_coef is not 0. */
 void rf_train_totals(const struct rf_train *t, struct rf_record *const *mini, int n, struct rf_totals *own);
 
 /* Computes the gradient of a mini-batch into the model's gradient, which is cleared first; n: the records of

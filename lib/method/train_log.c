@@ -24,18 +24,23 @@ enum rf_code rf_train_log(struct rf_trainer *t, const struct rf_train_stats *st,
 		{ "rollouts", (double)st->rollouts, st->rollouts },
 		{ "rollouts/stale", t->older, t->older },
 		{ "reward/mean", st->reward, st->rollouts },
+		{ "reward/std", st->reward_std, !isnan(st->reward_std) },
 	}, rest[] = {
 		{ "actor/entropy", st->entropy, !isnan(st->entropy) },
-		{ "group/count", t->groups.groups, st->rollouts },
-		{ "group/spread_free", t->groups.spread_free, st->rollouts },
+		{ "group/count", t->groups.groups, t->groups.groups },
+		{ "group/spread_free", t->groups.spread_free, t->groups.groups },
+		{ "group/std", st->group_std, !isnan(st->group_std) },
+		{ "group/position_share", st->position_share, !isnan(st->position_share) },
 		{ "loss/rl", st->loss_rl, st->rl_tokens },
 		{ "loss/ntp", st->loss_ntp, ntp },
+		{ "loss/positions", st->loss_positions, st->position_tokens },
 		{ "actor/pg_loss_ttt", t->train.rl_coef * st->loss_rl, st->rl_tokens },
 		{ "actor/sft_loss_ttt", t->train.ntp_coef * st->loss_ntp, ntp },
 		{ "actor/sft_loss", st->loss_ntp, st->ntp_tokens && outer },
 		{ "actor/pg_clipfrac_ttt", st->clip_fraction, st->rl_tokens },
 		{ "actor/pg_clipfrac_lower_ttt", st->dual_fraction, st->rl_tokens },
 		{ "actor/ppo_kl_ttt", st->kl, st->rl_tokens },
+		{ "actor/kl3_ttt", st->kl3, st->rl_tokens },
 		{ "actor/ratio_max", st->ratio_max, st->rl_tokens },
 		{ "actor/clamped", (double)st->clamped, st->rl_tokens },
 		{ "training/rollout_logp_diff_mean", st->abs_diff, st->rl_tokens },
@@ -64,8 +69,14 @@ enum rf_code rf_train_log(struct rf_trainer *t, const struct rf_train_stats *st,
 	figures(&t->lines, rewards, sizeof rewards / sizeof *rewards);
 	if (st->rollouts)
 		rf_jline_text(&t->lines, "reward/kind", st->kind);
-	for (int i = 0; i < st->parts; i++)
-		rf_jline_real(&t->lines, rf_reward_key(key, st->part[i].name), st->part[i].value);
+	for (int i = 0; i < st->parts; i++) {
+		const struct rf_part_spread *p = &st->part[i];
+		const double std = rf_spread_std(&p->of);
+
+		rf_jline_real(&t->lines, rf_reward_key(key, p->name, "mean"), rf_spread_mean(&p->of));
+		if (!isnan(std))
+			rf_jline_real(&t->lines, rf_reward_key(key, p->name, "std"), std);
+	}
 	figures(&t->lines, rest, sizeof rest / sizeof *rest);
 	rf_jline_end(&t->lines);
 	t->older = 0;

@@ -22,10 +22,17 @@ static int ntp_first(const struct rf_train *t, const struct rf_record *r)  /* fi
 	return t->loss == RF_LOSS_RESPONSE && r->prompt_len > 1 ? r->prompt_len : 1;
 }
 
+int rf_train_position_count(const struct rf_train *t, const struct rf_record *r)
+{
+	return r->positions ? r->c * t->k : 0;
+}
+
 int rf_train_ntp_count(const struct rf_train *t, const struct rf_record *r)
 {
 	int n = r->T - ntp_first(t, r);
 
+	if (t->loss == RF_LOSS_POSITIONS)
+		return rf_train_position_count(t, r);
 	return n > 0 ? n : 0;
 }
 
@@ -71,12 +78,32 @@ __attribute__((format(printf, 3, 4))) static enum rf_code not_finite(struct rf_t
 	return rf_fail(e, RF_ENUMERIC, "%s is not finite%s%s", what, known ? ": " : "", known ? why : "");
 }
 
-/* The policy loss of the record's rollouts: reads their log-probabilities, writes -dL/dlogp per row. */
+/* Returns the advantage of token i of rollout b. */
+static double advantage(const struct rf_record *r, size_t b, size_t i)
+{
+	return (double)(r->advantage ? r->advantage[b]
+	                             : r->advantage_per_token[b * (size_t)r->rollout.k + i]);
+}
+
+/* Adds a token's policy loss and its figures to the record's. */
+static void add_token(struct rf_share *s, const struct rf_policy_token *p, double abs_diff)
+{
+	s->loss_rl += p->loss;
+	s->kl -= p->log_ratio;
+	s->kl3 += p->ratio - 1 - log(p->ratio);
+	s->abs_diff += abs_diff;
+	s->clipped += p->clipped;
+	s->dual += p->dual;
+	s->clamped += p->clamped;
+	s->ratio_max = p->ratio > s->ratio_max ? p->ratio : s->ratio_max;
+}
+
+/* Computes the policy loss of the record's rollouts: reads their log-probabilities, writes -dL/dlogp per row,
+ * 0 after a rollout's end. */
 static enum rf_code policy(struct rf_train_job *j, struct rf_err *e)
 {
 	struct rf_engine *g = j->t->engine;
 	const struct rf_rollout *o = &j->r->rollout;
-	struct rf_share *s = j->share;
 	size_t nb = (size_t)(j->c * j->n), R = nb * (size_t)j->k;
 	enum rf_code rc;
 
@@ -87,20 +114,18 @@ static enum rf_code policy(struct rf_train_job *j, struct rf_err *e)
 		for (size_t i = 0; i < (size_t)j->k; i++) {
 			float *x = &j->f32[i * nb + b];
 			double logp = (double)*x, old = (double)o->logp[b * (size_t)j->k + i];
-			struct rf_policy_token p = rf_policy_token(&j->t->policy, logp, old,
-			                                           (double)j->r->advantage[b]);
+			struct rf_policy_token p;
 
+			if (i >= (size_t)rf_rollout_length(o, b)) {
+				*x = 0;
+				continue;
+			}
+			p = rf_policy_token(&j->t->policy, logp, old, advantage(j->r, b, i));
 			if (!isfinite(logp))
 				return not_finite(j, e,
 				                  "the log-probability of token %zu of rollout %zu", i, b);
-			*x = (float)(-j->rl * p.dlogp);
-			s->loss_rl += p.loss;
-			s->kl += p.ratio - 1 - log(p.ratio);
-			s->abs_diff += fabs(logp - old);
-			s->clipped += p.clipped;
-			s->dual += p.dual;
-			s->clamped += p.clamped;
-			s->ratio_max = p.ratio > s->ratio_max ? p.ratio : s->ratio_max;
+			*x = (float)(-j->w.rl * p.dlogp);
+			add_token(j->share, &p, fabs(logp - old));
 		}
 	g->dev.ops->upload(&g->dev, j->t->at.rl_coef, j->f32, R * 4);
 	return RF_OK;
@@ -146,19 +171,27 @@ static enum rf_code rollouts(struct rf_train_job *j, struct rf_err *e)
 	return RF_OK;
 }
 
-static bool has_ntp(const struct rf_train_job *j) { return j->ntp != 0 && rf_train_ntp_count(j->t, j->r); }
+static bool has_ntp(const struct rf_train_job *j)
+{
+	return (j->w.ntp != 0 && rf_train_ntp_count(j->t, j->r)) ||
+	       (j->w.positions != 0 && rf_train_position_count(j->t, j->r));
+}
 
-/* Targets and weights of the next-token loss: row i predicts token i+1. */
+/* Uploads targets and weights of the next-token losses: row i predicts token i+1. */
 static void upload_targets(struct rf_train_job *j)
 {
 	struct rf_engine *g = j->t->engine;
 	const struct rf_record *r = j->r;
-	const int T = r->T, from = ntp_first(j->t, r);
+	const int T = r->T, from = j->t->loss == RF_LOSS_POSITIONS ? T : ntp_first(j->t, r);
+	const double at_position = j->w.positions + (j->t->loss == RF_LOSS_POSITIONS ? j->w.ntp : 0);
 
 	for (int i = 0; i < T; i++) {
 		j->list[i] = i + 1 < T ? r->tokens[i + 1] : 0;
-		j->f32[i] = i + 1 < T && i + 1 >= from ? (float)j->ntp : 0;
+		j->f32[i] = i + 1 < T && i + 1 >= from ? (float)j->w.ntp : 0;
 	}
+	for (int s = 0; at_position != 0 && s < (r->positions ? r->c : 0); s++)
+		for (int i = 0; i < j->t->k; i++)
+			j->f32[r->positions[s] + i - 1] += (float)at_position;
 	g->dev.ops->upload(&g->dev, j->t->at.target, j->list, (size_t)T * 4);
 	g->dev.ops->upload(&g->dev, j->t->at.coef, j->f32, (size_t)T * 4);
 }
@@ -189,12 +222,46 @@ static rf_f32 segment(struct rf_train_job *j, int i, rf_f32 entropy)
 	return hidden;
 }
 
+/* Adds token i's loss, of which row i-1 has the log-probability, to *sum. */
+static enum rf_code add_loss(struct rf_train_job *j, int i, double weight, double *sum, struct rf_err *e)
+{
+	const float logp = j->f32[i - 1];
+
+	if (!isfinite(logp))
+		return not_finite(j, e, "the log-probability of token %d", i);
+	*sum -= weight * (double)logp;
+	return RF_OK;
+}
+
+/* Adds the next-token losses of the record to its figures. */
+static enum rf_code next_token_losses(struct rf_train_job *j, struct rf_err *e)
+{
+	const struct rf_train *t = j->t;
+	struct rf_engine *g = t->engine;
+	const struct rf_record *r = j->r;
+	const bool positions = t->loss == RF_LOSS_POSITIONS;
+	struct rf_share *s = j->share;
+	enum rf_code rc;
+
+	g->dev.ops->download(&g->dev, j->f32, t->at.logp, (size_t)r->T * 4);
+	rc = rf_dev_sync(&g->dev, e);
+	for (int i = ntp_first(t, r); rc == RF_OK && !positions && j->w.ntp != 0 && i < r->T; i++)
+		rc = add_loss(j, i, j->ntp_share, &s->loss_ntp, e);
+	for (int p = 0; rc == RF_OK && p < (r->positions ? r->c : 0); p++)
+		for (int i = r->positions[p]; rc == RF_OK && i < r->positions[p] + t->k; i++) {
+			if (positions && j->w.ntp != 0)
+				rc = add_loss(j, i, j->ntp_share, &s->loss_ntp, e);
+			if (rc == RF_OK && j->w.positions != 0)
+				rc = add_loss(j, i, 1, &s->loss_positions, e);
+		}
+	return rc;
+}
+
 enum rf_code rf_train_job_rest(struct rf_train_job *j, struct rf_err *e)
 {
 	struct rf_train *t = j->t;
 	struct rf_engine *g = t->engine;
 	struct rf_tree *tree = t->work->tree;
-	const struct rf_record *r = j->r;
 	const size_t d = (size_t)g->ckpt->cfg.d;
 	enum rf_code rc;
 
@@ -206,17 +273,8 @@ enum rf_code rf_train_job_rest(struct rf_train_job *j, struct rf_err *e)
 		at_positions(j, i, dh, true);
 		rf_tree_backward(tree, i, dh);
 	}
-	if (has_ntp(j)) {
-		g->dev.ops->download(&g->dev, j->f32, t->at.logp, (size_t)r->T * 4);
-		if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
-			return rc;
-		for (int i = ntp_first(t, r); i < r->T; i++) {
-			if (!isfinite(j->f32[i - 1]))
-				return not_finite(j, e, "the log-probability of token %d", i);
-			j->share->loss_ntp -= j->ntp_share * (double)j->f32[i - 1];
-		}
-	}
-	return rf_dev_sync(&g->dev, e);
+	rc = has_ntp(j) ? next_token_losses(j, e) : RF_OK;
+	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
 }
 
 enum rf_code rf_train_job_run(struct rf_train_job *j, struct rf_err *e)
@@ -233,22 +291,22 @@ enum rf_code rf_train_job_run(struct rf_train_job *j, struct rf_err *e)
 	return rf_train_job_rest(j, e);
 }
 
-void rf_train_job_take(struct rf_train_job *j, const struct rf_record *r, struct rf_share *share, double rl,
-                       double ntp)
+void rf_train_job_take(struct rf_train_job *j, const struct rf_record *r, struct rf_share *share,
+                       const struct rf_weights *w)
 {
 	const struct rf_train *t = j->t;
-	const bool with = r->rollout.tokens && rl != 0;
+	const bool with = r->rollout.tokens && w->rl != 0;
 
 	j->r = r;
 	j->share = share;
 	j->c = with ? r->c : 0;
 	j->n = with ? r->rollout.n : 0;
 	j->k = with ? r->rollout.k : 0;
-	j->rl = rl;
+	j->w = *w;
 	j->ntp_share = t->mean == RF_MEAN_SEQUENCES && rf_train_ntp_count(t, r)
 	                       ? 1.0 / rf_train_ntp_count(t, r)
 	                       : 1;
-	j->ntp = ntp * j->ntp_share;
+	j->w.ntp *= j->ntp_share;
 }
 
 void rf_train_job_states(struct rf_train_job *j, rf_f32 states, int apart)

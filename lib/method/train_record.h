@@ -8,24 +8,25 @@ struct rf_train_job {
 	struct rf_train *t;
 	const struct rf_record *r;
 	int c, n, k;                 /* 0 without rollouts */
-	double rl, ntp;              /* what the loss of one token weighs */
+	struct rf_weights w;         /* of this record */
 	double ntp_share;            /* what it weighs in the mean L_NTP, up to a factor of the mini-batch */
 	int32_t *list;               /* host memory */
 	float *f32;
 	struct rf_share *share;      /* of the record in the figures */
 };
 
-/* Returns how many tokens of a record count in L_NTP. */
+/* Returns how many tokens of a record count in L_NTP, and in L_positions. */
 int rf_train_ntp_count(const struct rf_train *t, const struct rf_record *r);
+int rf_train_position_count(const struct rf_train *t, const struct rf_record *r);
 
 /* Takes host memory for the largest of these records; rf_train_job_free() frees it. */
 enum rf_code rf_train_job_room(struct rf_train_job *j, const struct rf_record *const *mini, int n,
                                struct rf_err *e);
 void rf_train_job_free(struct rf_train_job *j);
 
-/* Makes j work on a record, whose figures go to *share, with these weights of the two losses. */
-void rf_train_job_take(struct rf_train_job *j, const struct rf_record *r, struct rf_share *share, double rl,
-                       double ntp);
+/* Makes j work on a record, whose figures go to *share, with these weights of the losses. */
+void rf_train_job_take(struct rf_train_job *j, const struct rf_record *r, struct rf_share *share,
+                       const struct rf_weights *w);
 /* Returns whether anything of the record counts in the losses. */
 bool rf_train_job_counts(const struct rf_train_job *j);
 

@@ -160,6 +160,10 @@ static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
 		return rf_fail(e, RF_EUSAGE,
 		               "--outer response cannot be combined with --grad-out: it follows the steps, "
 		               "and --grad-out makes none");
+	if (t->train.position_coef != 0 && t->train.loss == RF_LOSS_POSITIONS)
+		return rf_fail(e, RF_EUSAGE,
+		               "--position-coef cannot be combined with --loss positions, which counts the same "
+		               "tokens");
 	if (t->outer && t->train.loss == RF_LOSS_RESPONSE)
 		return rf_fail(e, RF_EUSAGE,
 		               "--outer response cannot be combined with --loss response: what a record has "
@@ -289,7 +293,7 @@ static void begin_batch(struct rf_trainer *t)
 	forget(&t->joined);
 	t->part = 0;
 	t->began = rf_meet_began(t);
-	t->records = t->all_records = t->all_joined = t->all_rollouts = 0;
+	t->records = t->all_records = t->all_joined = t->all_rollouts = t->all_positions = 0;
 	t->trained_on = 0;
 	t->mini_batches = t->skipped = t->taught_nothing = 0;
 	t->lines.n = t->unsaved ? t->lines.n : 0;
@@ -320,6 +324,8 @@ enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, str
 		return rf_fail(e, RF_EDATA,
 		               "the stream was divided by other mini-batches than are trained on (rf-cat and "
 		               "the trainer must have the same --mini-batch, --steps and --records)");
+	if (rf_train_find_k(&t->train, h, e) != RF_OK)
+		return e->code;
 	return t->start ? rf_made_stages(t, h, e) : RF_OK;
 }
 
@@ -464,6 +470,8 @@ static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struc
 	t->all_joined = all.joined;
 	t->groups = all.groups;
 	t->all_rollouts += all.totals.rl_tokens;
+	t->all_positions += t->train.loss == RF_LOSS_POSITIONS ? all.totals.ntp_tokens
+	                                                       : all.totals.position_tokens;
 	if (!*records)
 		return RF_OK;
 	if (!t->grad_out && !grad_in && !all.totals.teaches) {
@@ -520,13 +528,14 @@ static enum rf_code outer_step(struct rf_trainer *t, struct rf_err *e)
 	uint64_t records;
 	enum rf_code rc;
 
-	train->rl_coef = 0;
+	train->rl_coef = train->position_coef = 0;
 	train->ntp_coef = 1;
 	train->loss = RF_LOSS_RESPONSE;
 	train->log_gradients = false;
 	train->meter = NULL;
 	rc = optimize(t, train, &t->joined, true, &records, e);
 	train->rl_coef = inner.rl_coef;
+	train->position_coef = inner.position_coef;
 	train->ntp_coef = inner.ntp_coef;
 	train->loss = inner.loss;
 	train->log_gradients = inner.log_gradients;
@@ -687,6 +696,10 @@ enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 		             "the pipelines' SELECT='rf-select -k 5 --margin 4'; without --need-rollouts, as "
 		             "with the pipelines' NO_ROLLOUTS=train, such a batch is trained on next tokens "
 		             "alone)",
+		             (unsigned long long)t->all_records);
+	if (rc == RF_OK && rf_train_needs_positions(&t->train) && t->all_records && !t->all_positions)
+		rc = rf_fail(e, RF_EDATA,
+		             "none of the batch's %llu records has positions (rf-select writes them)",
 		             (unsigned long long)t->all_records);
 	return rc == RF_OK && t->outer && t->all_records ? outer_step(t, e) : rc;
 }

@@ -74,7 +74,7 @@ struct rf_trainer {
 	uint64_t began, head, last_step; /* hashes of what is the same for all ranks: meet.h */
 	uint64_t records;            /* of this rank's stream, so far */
 	uint64_t all_records, all_joined; /* of all ranks', and those with a response */
-	uint64_t all_rollouts;       /* rollout tokens of all ranks' records, so far */
+	uint64_t all_rollouts, all_positions; /* tokens of all ranks' rollouts, and at positions, so far */
 	int older;                   /* commits by which the mini-batch's rollouts are older, the most */
 	uint64_t trained_on;         /* a hash of the records that were trained on */
 	/* of a stream of many batches: */
@@ -103,6 +103,10 @@ void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER
 /* --rl-coef --clip --dual-clip --need-rollouts --log-gradients */
 enum { RF_TRAINER_POLICY_OPTS = 6 };
 void rf_trainer_policy_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_POLICY_OPTS]);
+/* --position-coef --length; lets --loss of the other table be "positions", too */
+enum { RF_TRAINER_POSITION_OPTS = 3 };
+void rf_trainer_position_options(struct rf_trainer *t, struct rf_opt loss[RF_TRAINER_LOSS_OPTS],
+                                 struct rf_opt opts[RF_TRAINER_POSITION_OPTS]);
 /* --batch --commit-every */
 enum { RF_TRAINER_BATCH_OPTS = 3 };
 void rf_trainer_batch_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_BATCH_OPTS]);

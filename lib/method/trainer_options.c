@@ -69,6 +69,23 @@ void rf_trainer_policy_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAIN
 	RF_OPT_FILL(opts, table, RF_TRAINER_POLICY_OPTS);
 }
 
+void rf_trainer_position_options(struct rf_trainer *t, struct rf_opt loss[RF_TRAINER_LOSS_OPTS],
+                                 struct rf_opt opts[RF_TRAINER_POSITION_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "position-coef", 0, RF_OPT_REAL, &t->train.position_coef, 0, 1e6, "c",
+		  "also train on the text's tokens at each position, with this weight", true },
+		{ "length", 'k', RF_OPT_INT, &t->train.k, 0, 65536, "tokens",
+		  "tokens that count at each position; 0: as many as rf-select was given", true },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_TRAINER_POSITION_OPTS);
+	for (struct rf_opt *o = loss; o->name; o++)
+		if (!strcmp(o->name, "loss"))
+			o->arg = RF_LOSS_WORDS_POSITIONS;
+}
+
 void rf_trainer_batch_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_BATCH_OPTS])
 {
 	const struct rf_opt table[] = {

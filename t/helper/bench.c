@@ -445,7 +445,7 @@ static void step_once(const struct size *x, double part[STAGES])
 			must(k == 0   ? rf_entropy_record(&entropy, batch[i], &e)
 			     : k == 1 ? rf_select_record(&fused.select, 0, batch[i], &skip, &e)
 			     : k == 2 ? rf_rollout_record(&rollouts, batch[i], &e)
-			              : rf_reward_record(batch[i], 0, 0, 0, 0, NULL, &e));
+			              : rf_reward_record(&fused.reward, 0, batch[i], NULL, &e));
 			part[k] += rf_now() - t;
 		}
 	for (int i = 0; i < x->n; i++)

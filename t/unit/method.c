@@ -476,6 +476,11 @@ static void make_rewarded(struct rewarded *w)
 		}
 }
 
+static enum rf_code reward_by(struct rf_record *r, int kind, uint64_t seed, uint64_t step, struct rf_err *e)
+{
+	return rf_reward_record(&(struct rf_reward_settings){ .kind = kind, .seed = seed }, step, r, NULL, e);
+}
+
 /* Shifted by one of two positions, the rewards are those of rollouts that had each other's texts. */
 static void test_shift(struct rewarded *w)
 {
@@ -484,7 +489,7 @@ static void test_shift(struct rewarded *w)
 	int32_t first = w->positions[0];
 	const size_t bytes = sizeof *parts;
 
-	bool good = rf_reward_record(&w->r, rf_reward_kind("hybrid"), 3, 0, 0, NULL, &e) == RF_OK;
+	bool good = rf_reward_record(&(struct rf_reward_settings){ .kind = rf_reward_kind("hybrid"), .shift = 3 }, 0, &w->r, NULL, &e) == RF_OK;
 	memcpy(parts[0], w->r.reward.total, bytes);
 	memcpy(parts[1], part(w, "cosine"), bytes);
 	memcpy(parts[2], part(w, "edit"), bytes);
@@ -496,7 +501,7 @@ static void test_shift(struct rewarded *w)
 		gt[x] = gt[K * D + x];
 		gt[K * D + x] = h;
 	}
-	good = good && rf_reward_record(&w->r, rf_reward_kind("hybrid"), 0, 0, 0, NULL, &e) == RF_OK;
+	good = good && reward_by(&w->r, rf_reward_kind("hybrid"), 0, 0, &e) == RF_OK;
 	good = good && !memcmp(parts[0], w->r.reward.total, bytes) &&
 	       !memcmp(parts[1], part(w, "cosine"), bytes) && !memcmp(parts[2], part(w, "edit"), bytes);
 	ok(good && part(w, "cosine")[0] < 0.9999 && part(w, "edit")[0] < 1,
@@ -518,7 +523,7 @@ static void test_rewards(void)
 		make_rewarded(&w);
 		w.r.advantage = old;
 		int code = rf_reward_kind(kind[i].name);
-		bool good = rf_reward_record(&w.r, code, 0, 0, 0, NULL, &e) == RF_OK &&
+		bool good = reward_by(&w.r, code, 0, 0, &e) == RF_OK &&
 		            !strcmp(w.r.reward.kind, kind[i].name) && w.r.reward.n == 2 && !w.r.advantage;
 		for (int g = 0; good && g < 4; g++) {
 			good &= near(w.r.reward.total[g], g % 2 ? kind[i].bad : kind[i].good, 1e-6);
@@ -531,13 +536,13 @@ static void test_rewards(void)
 	}
 
 	make_rewarded(&w);
-	bool good = rf_reward_record(&w.r, rf_reward_kind("random"), 0, 3, 4, NULL, &e) == RF_OK;
+	bool good = reward_by(&w.r, rf_reward_kind("random"), 3, 4, &e) == RF_OK;
 	for (uint64_t g = 0; good && g < 4; g++)
 		good &= w.r.reward.total[g] ==
 		        (float)rf_draw(rf_draw_key(3, RF_DRAW_REWARD, 4, 9, g / 2, g % 2), 0);
 	ok(good && near(part(&w, "cosine")[1], -1, 1e-6),
 	   "reward: random is drawn for (seed, step, id, position, rollout)");
-	good = rf_reward_record(&w.r, rf_reward_kind("binary"), 0, 0, 0, NULL, &e) == RF_OK;
+	good = reward_by(&w.r, rf_reward_kind("binary"), 0, 0, &e) == RF_OK;
 	ok(good && !strcmp(w.r.reward.kind, "binary") && w.r.reward.total[0] == 1,
 	   "reward: computed again it replaces the old");
 
@@ -563,13 +568,13 @@ static void test_rewards(void)
 	test_shift(&w);
 
 	w.positions[1] = 10;
-	ok(rf_reward_record(&w.r, rf_reward_kind("binary"), 0, 0, 0, NULL, &e) == RF_EDATA,
+	ok(reward_by(&w.r, rf_reward_kind("binary"), 0, 0, &e) == RF_EDATA,
 	   "reward: a rollout beyond the text is an error");
 	rf_record_free(&w.r);
 
 	make_rewarded(&w);
 	w.r.rollout.tokens = NULL;
-	ok(rf_reward_record(&w.r, rf_reward_kind("cosine"), 0, 0, 0, NULL, &e) == RF_OK && !w.r.reward.kind &&
+	ok(reward_by(&w.r, rf_reward_kind("cosine"), 0, 0, &e) == RF_OK && !w.r.reward.kind &&
 	   rf_reward_record_given(&w.r, "mine", nan, &e) == RF_OK && !w.r.reward.kind,
 	   "reward: no rollouts, no reward, no error");
 	rf_record_free(&w.r);
@@ -699,7 +704,7 @@ static void test_names_of_figures(void)
 		strcpy(kind + cases[i].letters, cases[i].rest);
 		strcpy(want + cases[i].letters, cases[i].kept);
 		r.reward.kind = kind;
-		rf_share_of(&s, &r, 0, 0);
+		rf_share_of(&s, &r, RF_GROUP_AUTO, &(struct rf_counts){ 0 });
 		ok(!strcmp(s.kind, want), "figures: the kind %s is kept as %s", kind, s.kind);
 	}
 }
