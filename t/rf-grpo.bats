@@ -108,7 +108,8 @@ setup() {
 	done
 	same_step a b
 	# the first has the weights that made the rollouts, and the next have not
-	jq -se '.[0] | (.["actor/ratio_max"] - 1 | fabs < 1e-5) and .["actor/ppo_kl_ttt"] < 1e-9
+	jq -se '.[0] | (.["actor/ratio_max"] - 1 | fabs < 1e-5) and .["actor/kl3_ttt"] < 1e-9
+		and (.["actor/ppo_kl_ttt"] | fabs) < 1e-5
 		and .["training/rollout_logp_diff_mean"] < 1e-5' log >/dev/null
 	jq -se '.[1]["actor/ratio_max"] - 1 > 1e-7' \
 		<(runs c && rf-grpo -m c --lr 1e-2 --mini-batch 2 --log c.log in && cat c.log) >/dev/null
@@ -149,14 +150,15 @@ setup() {
 		| {"loss/rl": (map(.loss) | mean),
 			"actor/pg_clipfrac_ttt": (map(if .bound > .plain then 1 else 0 end) | mean),
 			"actor/pg_clipfrac_lower_ttt": (map(if .dual then 1 else 0 end) | mean),
-			"actor/ppo_kl_ttt": (map(.r - 1 - .d) | mean),
+			"actor/ppo_kl_ttt": (map(- .d) | mean),
+			"actor/kl3_ttt": (map(.r - 1 - .d) | mean),
 			"actor/ratio_max": (map(.r) | max),
 			"training/rollout_logp_diff_mean": (map(.d | fabs) | mean),
 			"actor/pg_loss_ttt": (0.5 * (map(.loss) | mean)),
 			"actor/sft_loss_ttt": (0.25 * $log[0]["loss/ntp"])}
 		| . as $want | map_values(fabs) | to_entries
 		| map((.value > 0) and ($log[0][.key] - $want[.key] | fabs) < 1e-5 * .value + 1e-7)
-		| length == 8 and all' >result
+		| length == 9 and all' >result
 	[ "$(cat result)" = true ]
 }
 
@@ -335,6 +337,129 @@ rewards() {
 	[ "$(json out | jq -c '.reward | [has("total", "cosine", "edit")]' | uniq)" = '[true,false,true]' ]
 	rf-grpo -m run --stale any --lr 0 -o out parts
 	[ "$(json out | jq -c .reward)" = "$(json parts | jq -c .reward)" ]
+}
+
+@test "rf-grpo: the log has the deviations of rewards and parts, within groups, and the position's share" {
+	texts 40 1:50 2:60 | rf-entropy -m "$M" | rf-select --chunks 4 -k 3 --margin 3 |
+		rf-rollout -m "$M" -k 3 -n 3 | rf-reward --kind hybrid -o in
+	for group in position sequence; do
+		rm -rf run log
+		runs run
+		rf-grpo -m run --group $group --log log in
+		# by sums of squares of a one-way analysis of variance, as the textbooks have them
+		jq -n --slurpfile log log --slurpfile in <(json in) --arg group $group -e '
+			def mean: add / length;
+			def squares: mean as $m | map((. - $m) * (. - $m)) | add;
+			def std: (squares / (length - 1)) | sqrt;
+			def places: [.reward.total.data | . as $x | range(0; length; 3) | $x[.:. + 3]];
+			$log[0] as $l | [$in[].reward] as $r
+			| (($in | map(places | map(squares) | add) | add) / 16) as $within
+			| (($in | map(places | map(mean) | 3 * squares) | add) / 6) as $between
+			| (($between - $within) / 3) as $position
+			| [($r | map(.total.data[]) | std) - $l["reward/std"],
+				($r | map(.cosine.data[]) | std) - $l["reward/cs_reward_std"],
+				($r | map(.binary.data[]) | std) - $l["reward/binary_reward_std"],
+				($r | map(.edit.data[]) | std) - $l["reward/edit_reward_std"],
+				(if $group == "position" then $in | map(places[] | std) | mean
+				else $r | map(.total.data | std) | mean end) - $l["group/std"],
+				$position / ($position + $within) - $l["group/position_share"]]
+			| length == 6 and all(fabs < 1e-6)' >/dev/null
+	done
+	jq -e '.["group/position_share"] > 0.01 and .["group/std"] > 0.01' log >/dev/null
+	# one rollout a position says nothing about the positions
+	texts 40 1:50 | rf-entropy -m run | rf-select --chunks 4 -k 3 --margin 3 | rf-rollout -m run -k 3 |
+		rf-reward | rf-grpo -m run --log one
+	jq -e '(has("group/position_share") | not) and has("group/std")' one >/dev/null
+}
+
+# given KEY JQ FILE: the stream with values of its own under KEY, one for each rollout or token
+given() {
+	edited "if .type == \"seq\" then .body |= (del(.advantage) | .rollout.tokens as \$t
+		| .$1 = {dtype: \"<f4\", shape: ($2), data: [range(($2) | reduce .[] as \$n (1; . * \$n))
+			| $3]}) else . end" "$4"
+}
+
+@test "rf-grpo: --advantage stream trains on the advantages that the stream has, per rollout or token" {
+	batch 1:50 2:40 >in
+	rf-rollout --help >/dev/null
+	runs a b c d e
+	rf-grpo -m a -o computed in
+	rf-grpo -m b --advantage stream computed
+	same_step a b
+	# the same numbers for each token of a rollout
+	edited 'if .type == "seq" then .body |= (.advantage.data as $a | del(.advantage)
+		| .advantage_per_token = {dtype: "<f4", shape: .rollout.tokens.shape,
+			data: [$a[] | ., ., .]}) else . end' computed >tokens
+	rf-grpo -m c --advantage stream tokens
+	same_step a c
+	# others train other weights
+	given advantage '$t.shape[:2]' '. % 3 - 1' in >other
+	rf-grpo -m d --advantage stream --log log -o out other
+	run ! same_step a d
+	[ "$(json out | jq -c .advantage)" = "$(json other | jq -c .advantage)" ]
+	jq -e '(has("group/count") or has("group/spread_free")) | not' log >/dev/null
+	# the loss at ratio 1 is minus the mean advantage of all tokens
+	given advantage_per_token '$t.shape' '. % 7 - 2' in >each
+	rf-grpo -m e --advantage stream --log log2 each
+	jq -n --slurpfile in <(json each) --slurpfile log log2 -e '[$in[].advantage_per_token.data[]]
+		| (add / length) + $log[0]["loss/rl"] | fabs < 1e-5' >/dev/null
+	mentions 65 "the record has rollouts but no advantages, which --advantage stream takes from it" \
+		rf-grpo -m a --stale any --advantage stream in
+}
+
+@test "rf-grpo: reports that it replaces the advantages of a stream" {
+	batch 1:50 2:40 >in
+	runs a b
+	rf-grpo -m a -o kept in
+	run -0 rf-grpo -m b kept
+	said="the advantages that 2 records had were replaced (--advantage stream trains on them)"
+	[ "$output" = "rf-grpo: $said" ]
+	same_step a b
+}
+
+@test "rf-grpo: --advantage token sums the standardized rewards of the tokens from each token on" {
+	texts 40 1:50 2:60 | rf-entropy -m "$M" | rf-select --chunks 2 -k 4 --margin 4 |
+		rf-rollout -m "$M" -k 4 -n 3 --eos | rf-reward --per-token -o in
+	runs a b
+	rf-grpo -m a --advantage token -o out in
+	[ "$(json out | jq -c 'has("advantage")' | uniq)" = false ]
+	jq -n --slurpfile in <(json out) -e '
+		def mean: add / length;
+		def std: mean as $m | (map((. - $m) * (. - $m)) | add / (length - 1)) | sqrt;
+		[$in[] | .reward.per_token.data as $r | .advantage_per_token.data as $A
+			| (.rollout.length.data // [range(6) | 4]) as $L
+			| range(2) | . * 3 as $g
+			| [range(3) | $g + . | . as $b | $r[$b * 4:][:$L[$b]]] as $rows
+			| ($rows | add | mean) as $m | ($rows | add | std) as $s
+			| range(3) as $i | range($L[$g + $i]) as $j
+			| ([$rows[$i][$j:][] | (. - $m) / ($s + 1e-6)] | add) - $A[($g + $i) * 4 + $j]]
+		| length > 30 and all(fabs < 1e-4)' >/dev/null
+	mentions 65 "the reward has no per_token, which --advantage token needs (rf-reward --per-token" \
+		rf-grpo -m b --advantage token <(rf-reward in)
+}
+
+@test "rf-grpo: tokens after the end of a rollout change neither loss nor weights" {
+	texts 40 1:50 2:60 | rf-entropy -m "$M" | rf-select --chunks 2 -k 4 --margin 4 |
+		rf-rollout -m "$M" -k 4 -n 3 -o full
+	# rollouts of 1 to 4 tokens, as a program may end them
+	edited 'if .type == "seq" then .body.rollout |= (.length = {dtype: "<i4", shape: [2, 3],
+		data: [1, 4, 2, 3, 1, 2]}) else . end' full | rf-reward --kind hybrid -o short
+	edited 'if .type == "seq" then .body.rollout |= ([.length.data[] as $n | range(4) | . >= $n] as $over
+		| .tokens.data |= [to_entries[] | if $over[.key] then 7 else .value end]
+		| .logp.data |= [to_entries[] | if $over[.key] then -3.0 else .value end]) else . end' short >other
+	runs a b
+	rf-grpo -m a --log a.log short
+	rf-grpo -m b --log b.log other
+	same_step a b
+	[ "$(figures a.log)" = "$(figures b.log)" ]
+	# rewards are of the tokens before the end
+	jq -n --slurpfile in <(json short) -e '[$in[] | .tokens.data as $x | .rollout as $o
+		| .positions.data as $s | .reward.binary.data as $R | range(6) as $b | $o.length.data[$b] as $n
+		| ([range($n) | if $o.tokens.data[$b * 4 + .] == $x[$s[$b / 3 | floor] + .] then 1 else 0 end]
+			| add / $n) - $R[$b]] | length == 12 and all(fabs < 1e-6)' >/dev/null
+	# and rf-rollout --score keeps the lengths
+	rf-rollout -m "$M" --score short | rf-reward --kind hybrid | json - | jq -c '[.rollout.length, .reward]' |
+		cmp - <(json short | jq -c '[.rollout.length, .reward]')
 }
 
 @test "rf-grpo: the log has at most 64 means of rewards, and more reward parts do not change the step" {

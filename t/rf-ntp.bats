@@ -162,17 +162,17 @@ prompted() {
 	mentions 65 "prompt_len" rf-ntp --eval -m "$M" --loss response <(texts 40 1:9)
 }
 
-@test "rf-ntp: --eval --loss response says how many records have no tokens behind their prompt" {
+@test "rf-ntp: --eval --loss response says how many records have no tokens after the prompt" {
 	# prompts of 40 and 9 tokens, and a record of 30
 	texts 40 1:30 2:30 | edited 'if .seq == 1 then .body.prompt_len = 30
 		elif .seq == 2 then .body.prompt_len = 9
 		else . end' >mixed
 	run -0 --separate-stderr rf-ntp --eval -m "$M" --loss response mixed
-	said='1 of 2 records have no tokens after their prompt and were not counted'
+	said='1 of 2 records have no tokens after the prompt and were not counted'
 	[ "$stderr" = "rf-ntp: $said (rf-tokenize --truncate left keeps answers)" ]
 	jq -e '.tokens == 21' <<<"$output" >/dev/null
 	run -65 rf-ntp --eval -m "$M" --loss response <(rf-cat --range 0:1 mixed)
-	said='no record has tokens after its prompt'
+	said='no record has tokens after the prompt'
 	[[ "$output" == *": $said (rf-tokenize --truncate left keeps answers; --allow-empty accepts it)" ]]
 	quiet rf-ntp --eval -m "$M" mixed
 }

@@ -609,9 +609,9 @@ echoes() {
 		}
 
 	END
-	echo '	{ "planted", planted, NULL },' >row
+	echo '	{ "planted", NULL, planted, NULL },' >row
 	sed -i -e '/^.\* In this order parts are computed/{e cat function
-		}' -e '/^	{ "edit", *edit,/r row' copy/lib/method/reward.c
+		}' -e '/^	{ "edit", /r row' copy/lib/method/reward.c
 	run diff -rq "$ROOT/lib" copy/lib
 	[ "${#lines[@]}" -eq 1 ]
 	[ "$(diff "$ROOT/lib/method/reward.c" copy/lib/method/reward.c | grep -c '^[<>]')" -eq 18 ]

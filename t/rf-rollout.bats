@@ -95,6 +95,28 @@ placed() {
 	done
 }
 
+@test "rf-rollout: with --eos a rollout ends with the first end token, and nothing after it has a value" {
+	chosen 4 5 1:60 2:60 >in
+	copy_model "$M" m
+	sed -i 's/"eos_token_id": 2/"eos_token_id": [2, 5, 30]/' m/config.json
+	rf-rollout -m m -k 5 -n 50 --eos in >out
+	json out | jq -se 'def ends: . == 2 or . == 5 or . == 30;
+		[.[].rollout | . as $o | range(200) as $b | $o.length.data[$b] as $n
+			| $o.tokens.data[$b * 5:][:5] as $t | $o.logp.data[$b * 5:][:5] as $p
+			| ($t[:$n - 1] | any(ends) | not) and ($n == 5 or ($t[$n - 1] | ends))
+				and ($t[$n:] | all(. == $t[$n - 1])) and ($p[$n:] | all(. == 0))
+				and ($p[:$n] | all(. < 0))]
+		| length == 400 and all' >/dev/null
+	json out | jq -se '[.[].rollout.length.data[]] | unique == [1, 2, 3, 4, 5]' >/dev/null
+	json out | jq -se '[.[].rollout | .h_pred.shape[3] as $d | .length.data as $n | .h_pred.data as $h
+		| range(200) as $b | $h[($b * 5 + $n[$b]) * $d:($b + 1) * 5 * $d] | all(. == 0)] | all' >/dev/null
+	rf-rollout -m m --score out >scored
+	helper model near scored out logp h_pred h_gt
+	cmp <(json out | jq -c .rollout.length) <(json scored | jq -c .rollout.length)
+	# without --eos all have k tokens, and records say nothing of lengths
+	rf-rollout -m m -k 5 in | json - | jq -se 'map(.rollout | has("length")) | any | not' >/dev/null
+}
+
 @test "rf-rollout: --score gives the values that were written when the rollouts were drawn" {
 	for m in delta delta-hybrid delta-gate-neg; do
 		M=$G/$m

@@ -208,7 +208,7 @@ static void draws(const char *dir, uint64_t seed, uint64_t step, struct sampler 
 		const struct rf_rollout *o = &r->rollout;
 
 		s.inv_temp = 1 / o->temperature;
-		for (size_t b = 0, i = 0; o->tokens && b < (size_t)(r->c * o->n); b++) {
+		for (size_t b = 0, i; o->tokens && b < (size_t)(r->c * o->n); b++) {
 			size_t position = b / (size_t)o->n, row = (size_t)r->positions[position] - 1,
 			       k = (size_t)o->k;
 
@@ -216,7 +216,8 @@ static void draws(const char *dir, uint64_t seed, uint64_t step, struct sampler 
 				for (size_t j = 0; j < k * d; j++, rows++)
 					stray += o->h_gt[position * k * d + j] !=
 					         r->hidden[(row + 1) * d + j];
-			for (size_t j = 0; j < k; j++, i++) {
+			i = b * k;
+			for (size_t j = 0; j < (size_t)rf_rollout_length(o, b); j++, i++) {
 				const float *h = j ? o->h_pred + (i - 1) * d : r->hidden + row * d;
 				double u = rf_draw(rf_draw_key(seed, RF_DRAW_ROLLOUT, step, r->id, position,
 				                               b % (size_t)o->n),
