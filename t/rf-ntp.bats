@@ -294,3 +294,66 @@ mean_of() {
 		rm nll?
 	done
 }
+
+# forced FILE: the stream with rollouts that are the text, one at each position, and advantages of 1
+forced() {
+	local ones='.body.advantage = {dtype: "<f4", shape: [3, 1], data: [1, 1, 1]}'
+	edited 'if .type == "seq" then .body |= (.tokens.data as $x | .positions.data as $s
+		| .rollout |= (.tokens.data = [$s[] as $p | range(4) | $x[$p + .]] | {temperature, tokens}))
+		else . end' "$1" | rf-rollout -m "$M" --score |
+		edited "if .type == \"seq\" then $ones else . end"
+}
+
+@test "rf-ntp: --loss positions trains on the text's tokens at each position, like rollouts that are the text" {
+	chosen 3 4 1:60 2:70 | rf-rollout -m "$M" -k 4 >in
+	forced in >forced
+	runs a b c d
+	rf-ntp -m a --loss positions --log a.log in
+	# the mean of what --nll says of these tokens
+	rf-entropy -m "$M" --nll in >nll
+	jq -n --slurpfile in <(json nll) --slurpfile log a.log -e '[$in[] | .nll.data as $x
+		| .positions.data[] as $s | range(4) | $x[$s + . - 1]]
+		| length == 24 and ((add / 24) - $log[0]["loss/ntp"] | fabs < 1e-5)' >/dev/null
+	rf-ntp --eval --loss positions -m "$M" in | jq --slurpfile log a.log -e '.tokens == 24
+		and .sequences == 2 and (.nll - $log[0]["loss/ntp"] | fabs < 1e-5)' >/dev/null
+	rf-grpo -m b --advantage stream --rl-coef 1 --ntp-coef 0 --log b.log forced
+	helper golden change b/latest a/latest "$M"
+	# next to the loss of all tokens
+	rf-ntp -m c --position-coef 0.2 --log c.log in
+	rf-grpo -m d --advantage stream --rl-coef 0.2 --log d.log forced
+	helper golden change d/latest c/latest "$M"
+	jq -se '(.[0]["loss/positions"] - .[1]["loss/ntp"] | fabs < 1e-5) and
+		(.[0]["loss/ntp"] - .[2]["loss/ntp"] | fabs < 1e-5)' c.log a.log d.log >/dev/null
+	# a token of two positions counts twice
+	edited 'if .type == "seq" then .body |= (.positions.data |= [.[0], .[0], .[2]]) else . end' in >twice
+	forced twice >forced
+	rm -rf a b
+	runs a b
+	rf-ntp -m a --loss positions twice
+	rf-grpo -m b --advantage stream --rl-coef 1 --ntp-coef 0 forced
+	helper golden change b/latest a/latest "$M"
+}
+
+@test "rf-ntp: refuses positions without room for their tokens, and a stream that has none" {
+	chosen 3 4 1:60 2:70 >in
+	runs run
+	cp -a run before
+	mentions 65 "leave room for 40 tokens (--length) in the sequence of 60 tokens" \
+		rf-ntp -m run --loss positions -k 40 in
+	texts 40 3:60 >plain
+	mentions 65 "the stream does not say how many tokens count at each position: use --length" \
+		rf-ntp -m run --loss positions plain
+	mentions 65 "none of the batch's 1 records has positions (rf-select writes them)" \
+		rf-ntp -m run --position-coef 0.2 -k 4 plain
+	mentions 65 "no record has positions (rf-select writes them; --allow-empty accepts it)" \
+		rf-ntp --eval -m run --loss positions -k 4 plain
+	mentions 64 "--position-coef cannot be combined with --loss positions, which counts the same tokens" \
+		rf-ntp -m run --loss positions --position-coef 0.2 in
+	mentions 64 "cannot be combined with --eval" rf-ntp --eval -m run --position-coef 0.2 in
+	diff -r -x .lock before run
+	rf-cat in plain >mixed
+	run -0 --separate-stderr rf-ntp --eval -m run --loss positions mixed
+	said='1 of 3 records have no positions and were not counted'
+	[ "$stderr" = "rf-ntp: $said (rf-select writes them)" ]
+	rf-ntp -m run --loss positions mixed
+}

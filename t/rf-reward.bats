@@ -64,6 +64,30 @@ gone() {
 	rf-reward in | cmp - cosine.rf
 }
 
+@test "rf-reward: --per-token writes a reward for each token, whose mean is the total" {
+	for kind in cosine binary hybrid random; do
+		rf-reward --per-token --kind $kind "$G/stream/rewarded.rf" -o out
+		rf-dump --json out | jq -se --arg kind $kind 'map(select(.type == "seq").body | select(.rollout))
+			| map(.rollout.tokens.shape as [$c, $n, $k] | .reward | .per_token as $r
+				| ($r.shape == [$c, $n, $k]) as $fits | .total.data | to_entries
+				| map($fits and (($r.data[.key * $k:][:$k] | add / $k) - .value | fabs < 1e-6)))
+			| flatten | length > 20 and all' >/dev/null
+		[ $kind = random ] || records same <(rf-reward --kind $kind out) \
+			<(rf-reward --kind $kind "$G/stream/rewarded.rf")
+	done
+	# binary's are 1 where the tokens are equal; those of random differ from token to token
+	rf-dump --json out | jq -se 'map(.body.reward.per_token.data[]?) | unique | length > 60' >/dev/null
+	rf-reward --per-token --kind binary "$G/stream/rewarded.rf" | rf-dump --json |
+		jq -se 'map(.body | select(.rollout)) | map(.tokens.data as $x | .positions.data as $s
+			| .rollout.tokens as $t | $t.shape as [$c, $n, $k] | .reward.per_token.data | to_entries
+			| map((.key % $k) as $j | (.key / $k / $n | floor) as $p
+				| .value == (if $t.data[.key] == $x[$s[$p] + $j] then 1 else 0 end)))
+			| flatten | length > 60 and all' >/dev/null
+	mentions 65 "--per-token needs a kind that is a mean over tokens, and 'edit' is not" \
+		rf-reward --per-token --kind edit "$G/stream/rewarded.rf"
+	mentions 64 "cannot be combined with --exec" rf-reward --per-token --exec cat "$G/stream/rewarded.rf"
+}
+
 @test "rf-reward: --kind random depends on seed, step, id, position and rollout alone" {
 	records make 30 1 5 >in
 	rf-reward --kind random in >a

@@ -24,7 +24,7 @@ share_out() {
 	while [ $# -gt 0 ]; do
 		words=("$1" "${2:-}")
 		case $1 in
-		--strict | --eos | --text | --no-hidden | --no-std | --allow-single | --log-gradients)
+		--strict | --eos | --per-token | --text | --no-hidden | --no-std | --allow-single | --log-gradients)
 			words=("$1")
 			;;
 		esac
@@ -39,7 +39,7 @@ share_out() {
 			choose+=("${words[@]}") rollout+=("${words[@]}") drawn+=("${words[@]}")
 			;;
 		--exec | --text | --no-hidden | --kind-name) command=1 reward+=("${words[@]}") ;;
-		--kind | --shift) reward+=("${words[@]}") ;;
+		--kind | --shift | --per-token) reward+=("${words[@]}") ;;
 		--device | --threads | --segment | --dtype) model+=("${words[@]}") ;;
 		*) trainer+=("${words[@]}") ;;
 		esac
@@ -153,6 +153,7 @@ as_pipeline() {
 @test "rf-step: writes the bytes of the pipeline with the other options of the five programs" {
 	sixteen >in
 	local n=0 models=(delta gated lact qwen delta-hybrid lact-muon)
+	set -f # '*' in a pattern
 	while read -r how; do
 		M=$G/${models[n++ % 6]}
 		# shellcheck disable=SC2086
@@ -167,6 +168,8 @@ as_pipeline() {
 		--ntp-coef 0.3 --rl-coef 2 --mean sequences --no-std -n 8 --group sequence
 		--clip 0.01 --dual-clip 1.5 -n 4 --lr 1e-2 --mini-batch 2 --dtype bf16
 		--group position --allow-single --kind binary --segment 128
+		--eos --per-token --advantage token -n 3 --kind hybrid --lr 1e-2
+		--per-token --advantage token --group sequence --no-std --train *.attn.* --kind random
 		--lr-schedule cosine --warmup 2 --total-steps 5 --betas .8,.9 --weight-decay .1 --grad-clip 1
 		--chunks 8 -k 5 --margin 20 --segment 0
 	END

@@ -671,3 +671,51 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 	run -64 rf-ntp -m run --steps 2 --records 5 --grad-out g in
 	[ "$(basename "$(readlink run/latest)")" = step-000008 ]
 }
+
+# tensors MODEL: prints the name and the bytes' hash of each tensor
+tensors() {
+	python3 - "$1" <<-'END'
+		import hashlib, json, sys
+		with open(sys.argv[1], "rb") as f:
+		    data = f.read()
+		n = int.from_bytes(data[:8], "little")
+		for name, t in sorted(json.loads(data[8:8 + n]).items()):
+		    if name != "__metadata__":
+		        a, b = t["data_offsets"]
+		        print(name, hashlib.md5(data[8 + n + a:8 + n + b]).hexdigest())
+	END
+}
+
+@test "train: --train PATTERN trains the tensors whose names match, and leaves all others and their moments" {
+	M=$G/lact
+	batch 1:50 2:40 >in
+	runs all some
+	# without a clip a tensor's step does not depend on the others
+	rf-grpo -m all --lr 1e-2 --grad-clip 1e9 in
+	rf-grpo -m some --lr 1e-2 --grad-clip 1e9 --train 'attn.w[02].*,model.layers.1.attn.w1' --log log in
+	tensors "$M/model.safetensors" >start
+	tensors all/latest/model.safetensors >every
+	tensors some/latest/model.safetensors >only
+	comm -13 start only >changed
+	cut -d ' ' -f 1 changed | paste -sd ' ' >names
+	[ "$(sed 's/model.layers/L/g' names)" = "$(printf '%s ' L.{0,1}.attn.w0.w_{left,right} \
+		L.1.attn.w1 L.{0,1}.attn.w2.w_{left,right} | tr ' ' '\n' | sort | paste -sd ' ' |
+		sed 's/^ //')" ]
+	[ -z "$(comm -13 every changed)" ]
+	# the norm that is clipped is that of their gradient
+	runs whole
+	rf-grpo -m whole --grad-out grad in
+	rf-dump --stats --tsv --rows tensor grad >stats
+	awk -F '\t' -v names="$(cat names)" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+		index(" " names " ", " " $at["name"] " ") { sum += $at["norm"] ^ 2 }
+		END { printf "%.17g\n", sqrt(sum) }' stats >norm
+	jq -e --argjson n "$(cat norm)" '.["actor/grad_norm_ttt"] / $n - 1 | fabs < 1e-4' log >/dev/null
+	rf-dump --stats --tsv --rows tensor some/latest/optim.safetensors | awk -F '\t' -v names="$(cat names)" '
+		NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+		{ sub(/^[^.]*\./, "", $at["name"]); trained = index(" " names " ", " " $at["name"] " ") > 0
+			if (trained != ($at["norm"] > 0)) { print $at["name"]; bad = 1 }
+			n += trained }
+		END { exit bad || n != 18 }'
+	says 64 "rf-grpo: --train: no tensor of the model matches 'attn.w9*' (rf-dump lists them; the first is \
+lm_head.weight)" rf-grpo -m some --train 'attn.w[02].*,attn.w9*' in
+}
