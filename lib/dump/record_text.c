@@ -358,6 +358,7 @@ static void rollout(struct rf_buf *p, const struct rf_record_text *s, const stru
 	const struct rf_rollout *o = &rec->rollout;
 	const struct rf_reward *y = &rec->reward;
 	size_t at = (size_t)row->i * (size_t)o->n + (size_t)row->r, first = at * (size_t)o->k;
+	const int length = rf_rollout_length(o, at);
 	struct rf_buf text = { 0 };
 	char name[40];
 	struct rf_flow f;
@@ -372,20 +373,22 @@ static void rollout(struct rf_buf *p, const struct rf_record_text *s, const stru
 	}
 	if (rec->advantage)
 		rf_flow_printf(&f, NULL, "advantage %+.3f", rec->advantage[at]);
-	if (o->logp && o->k) {
+	if (o->logp && length) {
 		double sum = 0;
-		for (int j = 0; j < o->k; j++)
+		for (int j = 0; j < length; j++)
 			sum += o->logp[first + (size_t)j];
-		rf_flow_printf(&f, NULL, "logp %.3f", sum / o->k);
+		rf_flow_printf(&f, NULL, "logp %.3f", sum / length);
 	}
+	if (o->length)
+		rf_flow_printf(&f, NULL, "length %d", length);
 	rf_flow_end(&f);
 	if (s->tokens.tokenizer) {
 		rf_print_fill(p, ' ', LABEL);
-		rf_token_text(&text, &s->tokens, o->tokens + first, o->k, false);
+		rf_token_text(&text, &s->tokens, o->tokens + first, length, false);
 		wrap(p, s, &text, false);
 	}
 	rf_flow_begin(&f, p, NULL, LABEL, s->width, TOKEN_LINES);
-	for (int j = 0; j < o->k; j++) {
+	for (int j = 0; j < length; j++) {
 		int32_t token = o->tokens[first + (size_t)j];
 		bool equal = row->t + 1 + j < rec->T && rec->tokens[row->t + 1 + j] == token;
 
@@ -395,6 +398,10 @@ static void rollout(struct rf_buf *p, const struct rf_record_text *s, const stru
 			rf_print_text(&text, "=");
 		if (o->logp)
 			rf_print(&text, " %.2f", o->logp[first + (size_t)j]);
+		if (y->per_token)
+			rf_print(&text, " reward %.2f", y->per_token[first + (size_t)j]);
+		if (rec->advantage_per_token)
+			rf_print(&text, " advantage %+.2f", rec->advantage_per_token[first + (size_t)j]);
 		rf_flow_item(&f, text.p, text.n, paint(s, equal ? EQUAL : DIFFER));
 		p->failed |= text.failed;
 	}

@@ -73,7 +73,6 @@ GET(rollout, whole_if(true, w->r))
 GET(n, whole_if(w->rec->rollout.tokens, w->rec->rollout.n))
 GET(k, whole_if(w->rec->rollout.tokens, w->rec->rollout.k))
 GET(reward, of_group(w, w->rec->reward.total, w->rec->reward.n))
-GET(advantage, of_group(w, w->rec->advantage, w->rec->rollout.n))
 GET(entropy_mean, real(w->entropy.mean))
 GET(entropy_max, real(w->entropy.max))
 GET(nll_mean, real(w->nll.mean))
@@ -86,9 +85,6 @@ GET(std, real(w->stats.std))
 GET(norm, real(w->stats.norm))
 GET(nonfinite, whole(w->stats.nonfinite))
 GET(sample, whole_if(true, w->sample))
-GET(length, w->choice >= 0   ? whole((uint64_t)w->rec->choice.length[w->choice])
-            : w->sample >= 0 ? whole((uint64_t)w->rec->generation.length[w->sample])
-                             : (struct value){ .is = MISSING })
 GET(choice, whole_if(true, w->choice))
 GET(from, whole_if(w->choice >= 0, w->rec->choice.from ? w->rec->choice.from[w->choice] : 0))
 GET(greedy, whole_if(w->rec->choice.greedy, w->rec->choice.greedy ? w->rec->choice.greedy[w->choice] : -1))
@@ -131,17 +127,44 @@ static struct value get_temperature(const struct rf_row *w)
 	return real(w->rec->rollout.tokens ? w->rec->rollout.temperature : NAN);
 }
 
-static struct value get_logp(const struct rf_row *w)
+/* Returns which rollout of the record the row is of. */
+static size_t rollout_of(const struct rf_row *w)
+{
+	return (size_t)w->i * (size_t)w->rec->rollout.n + (size_t)w->r;
+}
+
+/* Returns the mean of the numbers that the rollout's tokens have among those of all rollouts (c, n, k). */
+static struct value token_mean(const struct rf_row *w, const float *x)
 {
 	const struct rf_rollout *o = &w->rec->rollout;
 
+	if (w->r < 0 || !x)
+		return real(NAN);
+	return real(rf_range_of(x + rollout_of(w) * (size_t)o->k,
+	                        (size_t)rf_rollout_length(o, rollout_of(w))).mean);
+}
+
+static struct value get_logp(const struct rf_row *w)
+{
 	if (w->choice >= 0)
 		return element(w->rec->choice.logp, w->choice, w->rec->choice.n);
-	if (w->r < 0 || !o->logp)
-		return real(NAN);
-	return real(rf_range_of(o->logp + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k,
-	                     (size_t)o->k)
-	                    .mean);
+	return token_mean(w, w->rec->rollout.logp);
+}
+
+static struct value get_advantage(const struct rf_row *w)
+{
+	if (w->rec->advantage_per_token)
+		return token_mean(w, w->rec->advantage_per_token);
+	return of_group(w, w->rec->advantage, w->rec->rollout.n);
+}
+
+static struct value get_length(const struct rf_row *w)
+{
+	if (w->choice >= 0)
+		return whole((uint64_t)w->rec->choice.length[w->choice]);
+	if (w->sample >= 0)
+		return whole((uint64_t)w->rec->generation.length[w->sample]);
+	return whole_if(w->r >= 0, w->r >= 0 ? rf_rollout_length(&w->rec->rollout, rollout_of(w)) : -1);
 }
 
 /* of the position's rollouts, or of the record's */
@@ -199,9 +222,8 @@ static bool write_generated(const struct rf_row *w, const struct rf_token_text *
 	const struct rf_rollout *o = &w->rec->rollout;
 
 	if (w->r >= 0)
-		rf_token_text(p, g,
-		              o->tokens + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k, o->k,
-		              false);
+		rf_token_text(p, g, o->tokens + rollout_of(w) * (size_t)o->k,
+		              rf_rollout_length(o, rollout_of(w)), false);
 	return w->r >= 0;
 }
 
@@ -300,7 +322,7 @@ static const struct column {
 	{ "truth",        P | O,         P | O,         .write = write_truth, .tokens = true },
 	{ "text",         K | H,         K,             .write = write_text, .tokens = true },
 	{ "sample",       G,             G,             .get = get_sample },
-	{ "length",       G | H,         G | H,         .get = get_length },
+	{ "length",       O | G | H,     G | H,         .get = get_length },
 	{ "from",         H,             H,             .get = get_from },
 	{ "stop",         G,             G,             .write = write_stop },
 	{ "score",        G,             G,             .get = get_score },
