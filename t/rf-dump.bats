@@ -967,7 +967,8 @@ awkward() {
 			else . end' >in
 	run -0 rf-dump in
 	[[ "$output" == *'logp -1.500  length 2'*'5 -1.00 reward 0.50 advantage +1.00'*'6 -2.00 reward'* ]]
-	[[ "$output" != *'7 -3.00'* ]] && [[ "$output" == *'10 -6.00 reward 3.00 advantage +5.00'* ]]
+	[[ "$output" != *'7 -3.00'* ]]
+	[[ "$output" == *'10 -6.00 reward 3.00 advantage +5.00'* ]]
 	[ "$(rf-dump --tsv --no-header --columns length,logp,advantage,generated in)" = \
 		$'2\t-1.5\t-0.5\t5 6\n3\t-5\t4\t8 9 10' ]
 	[ "$(rf-dump --tsv --no-header --rows rollout --where 'length < 3' --columns rollout in)" = 0 ]
