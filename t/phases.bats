@@ -139,6 +139,10 @@ answered() {
 		rf-dump --json "$P/carry/answers/batch-00000$batch.rf" | jq -c .body.generation | diff - want
 	done
 	cmp hand/latest/model.safetensors "$P/carry/latest/model.safetensors"
+	# with RESET=batch only the first batch has the same answers
+	generations() { rf-dump --json "$P/$1/answers/batch-00000$2.rf" | jq -c .body.generation; }
+	[ "$(generations carry 0)" = "$(generations reset 0)" ]
+	[ "$(generations carry 2)" != "$(generations reset 2)" ]
 	# references stay beside the tokens
 	rf-dump --json "$P/carry/answers/batch-000000.rf" | jq -se '[.[] | select(.type == "seq").body]
 		| all((.answers | length) == 2 and .prompt_len == (.tokens.data | length))' >/dev/null
