@@ -48,10 +48,7 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 /* --eval: one line of JSON; with -o also each record's nll. */
 static void eval_all(const struct rf_cli *cli, char *path)
 {
-	static const char *const needs[][2] = {
-		[RF_LOSS_RESPONSE] = { "tokens after the prompt", "rf-tokenize --truncate left keeps answers" },
-		[RF_LOSS_POSITIONS] = { "positions", "rf-select writes them" },
-	};
+	const char *const *needs = rf_eval_needs[trainer.train.loss];
 	struct rf_buf line = { 0 };
 
 	rf_work_init(&trainer.work, &trainer.engine, rf_entropy_use(&entropy));
@@ -62,14 +59,14 @@ static void eval_all(const struct rf_cli *cli, char *path)
 	rf_stage_each(&stage, evaluate, NULL);
 	if (!sum.tokens && sum.sequences && sum.loss && !trainer.allow_empty)
 		rf_die(EX_DATAERR, "%s: no record has %s (%s; --allow-empty accepts it)",
-		       rf_in_name(stage.in), needs[sum.loss][0], needs[sum.loss][1]);
+		       rf_in_name(stage.in), needs[0], needs[1]);
 	if (!sum.tokens && !trainer.allow_empty)
 		rf_die(EX_DATAERR, "%s: no tokens to evaluate (--allow-empty accepts it)",
 		       rf_in_name(stage.in));
 	rf_cli_filter_close(&stage, &trainer.engine);
 	if (sum.none && sum.loss)
 		rf_say("%" PRIu64 " of %" PRIu64 " records have no %s and were not counted (%s)", sum.none,
-		       sum.sequences, needs[sum.loss][0], needs[sum.loss][1]);
+		       sum.sequences, needs[0], needs[1]);
 	rf_eval_json(&sum, &line);
 	if (line.failed)
 		rf_die(EX_OSERR, "out of memory");
@@ -99,9 +96,6 @@ int main(int argc, char *argv[])
 		{ "eval", 0, RF_OPT_FLAG, &eval, 0, 0, NULL,
 		  "evaluate only; print mean nll, accuracy and probability",
 		  RF_OPT_RESULT | RF_OPT_OF_BATCH },
-		{ .name = NULL },
-	};
-	const struct rf_opt gradient[] = {
 		{ "grad-in", 0, RF_OPT_TEXT, &trainer.grad_in, 0, 0, "file",
 		  "add the gradient in this file, written by rf-grpo --grad-out", false },
 		{ .name = NULL },
@@ -115,7 +109,7 @@ int main(int argc, char *argv[])
 		.example = "rf-cat --range 0:32 corpus.rf | rf-ntp -m RUN --at 0;  rf-ntp --eval -m RUN "
 	                   "valid.rf",
 		.also = "rf-grpo(1), rf-init(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, loss, positions, gradient, trains, stream,
+		.opts = (const struct rf_opt *const[]){ model, method, loss, positions, trains, stream,
 		                                        NULL },
 		.sections = (const struct rf_cli_section[]){
 			{ "Method", "eval loss length mean mini-batch steps records ntp-coef position-coef outer "
@@ -138,7 +132,7 @@ int main(int argc, char *argv[])
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (eval) {
-		rf_cli_without(gradient, NULL, "cannot be combined with --eval");
+		rf_cli_without(method, "grad-in", "cannot be combined with --eval");
 		rf_cli_without(trains, NULL, "cannot be combined with --eval");
 		rf_cli_without(loss, "ntp-coef", "cannot be combined with --eval");
 		rf_cli_without(loss, "outer", "cannot be combined with --eval");

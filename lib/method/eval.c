@@ -5,6 +5,11 @@
 #include "base/jline.h"
 #include "method/eval.h"
 
+const char *const rf_eval_needs[][2] = {
+	[RF_LOSS_RESPONSE] = { "tokens after the prompt", "rf-tokenize --truncate left keeps answers" },
+	[RF_LOSS_POSITIONS] = { "positions", "rf-select writes them" },
+};
+
 /* Adds token t, of which row t-1 has the loss. */
 static void add_token(struct rf_eval *sum, const struct rf_record *r, int t, double weight)
 {
