@@ -4,8 +4,8 @@
 # there, as a line of RUN/eval.jsonl; before the first of these lines, the line of step 0.  A step has one
 # line, however often the script is called or killed.
 #
-# KEEP_BEST=nll, accuracy or reward: RUN/best is then a copy of the best of these steps, by hard links: the
-# trainer removes old steps.
+# KEEP_BEST=nll, accuracy, ntp_accuracy or reward: RUN/best is then a copy of the best of these steps, by hard
+# links: the trainer removes old steps.  A line may also name ntp_accuracy probability.
 #
 # eval-step.sh check [MODEL] -- checks that EVAL exists and is what RUN's lines are about.  While RUN has no
 # line, EVAL may be any file whose first sequence EVALUATE can evaluate with RUN, or with MODEL before RUN
@@ -61,6 +61,7 @@ line() {
 ranked() {
 	sed -n '/}$/p' "$RUN/eval.jsonl" |
 		jq -sr --arg by "$KEEP_BEST" '($by | if . == "reward" then "reward/mean" else . end) as $key
+			| map(.ntp_accuracy //= .probability)
 			| map(select((.[$key] | type == "number") and (.step | type == "number")))
 			| sort_by(.[$key] * if $by == "nll" then 1 else -1 end)[].step'
 }

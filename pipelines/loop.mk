@@ -34,7 +34,7 @@
 #                 with FUSED, batches between two commits, or a time such as 30s, 10m, 2h; EVAL and AFTER come
 #                 after each commit, and need a number.  It may differ from call to call
 #     EVAL        held-out sequences (.rf): RUN/eval.jsonl has a line for step 0 and for the step after each
-#                 EVERY=1 batches, with the loss and accuracy there; EVALUATE='rf-ntp --eval' says them.
+#                 EVERY=1 batches, with the loss and accuracies there; EVALUATE='rf-ntp --eval' says them.
 #                 A phase that trains with ReFINE also notes the mean reward of rollouts there: see
 #                 EVAL_REWARD in midtrain.mk.  curves.mk draws them
 #     REWARD_OPTIONS='--text --no-hidden'
@@ -49,9 +49,9 @@
 #                 the newest steps that RUN keeps; it may differ from call to call
 #     KEEP_BEST=nll
 #                 with EVAL: RUN/best is the step with the lowest loss in RUN/eval.jsonl, however many steps
-#                 are kept.  accuracy and reward: the step with the highest value.  It may differ from call to
-#                 call: RUN/best is then the best of the steps that RUN still has, and a message names a
-#                 better one that it has not
+#                 are kept.  accuracy, ntp_accuracy and reward: the step with the highest value.  It may
+#                 differ from call to call: RUN/best is then the best of the steps that RUN still has, and a
+#                 message names a better one that it has not
 #     AFTER       a command that is run once after each batch, for the step $$STEP
 #     PHASE       what messages begin with, instead of RUN
 #
@@ -238,7 +238,7 @@ batches:
 	$(if $(and $(ANSWER),$(filter-out 1,$(COMMIT_EVERY))),$(error \
 		COMMIT_EVERY is not possible here: a batch is answered before the next one begins))
 	$(call one_of,NO_ROLLOUTS,stop train)
-	$(if $(KEEP_BEST),$(call one_of,KEEP_BEST,nll accuracy reward))
+	$(if $(KEEP_BEST),$(call one_of,KEEP_BEST,nll accuracy ntp_accuracy reward))
 	$(if $(KEEP_BEST),$(if $(EVAL),,$(error \
 		KEEP_BEST needs EVAL: the held-out sequences that steps are judged by)))
 	$(if $(filter reward,$(KEEP_BEST)),$(if $(eval_line),,$(error \

@@ -602,6 +602,14 @@ prompts() {
 	figures 6 null null
 	midtrain RUN=run EVAL=valid.rf EVAL_REWARD= KEEP_STEPS=2 KEEP_BEST=nll BATCHES=3 2>err
 	grep -q 'RUN/best stays as it is, because no line of RUN/eval.jsonl has this figure' err
+	for figures in '4 ntp_accuracy .3 6 probability .4' '4 probability .2 6 ntp_accuracy .1'; do
+		# shellcheck disable=SC2086  # several words
+		printf '{"step":%d,"%s":%s}\n' $figures >run/eval.jsonl
+		midtrain RUN=run EVAL=valid.rf EVAL_REWARD= KEEP_STEPS=2 KEEP_BEST=ntp_accuracy BATCHES=3 \
+			2>err
+		best >>bests
+	done
+	[ "$(paste -sd' ' bests)" = 'best-step-000006 best-step-000004' ]
 	# the beginning is kept although the trainer removes it before the first evaluation
 	rm -r run
 	midtrain RUN=run EVAL=valid.rf EVAL_REWARD= EVERY=3 KEEP_STEPS=2 KEEP_BEST=nll OPTIM='--lr 9' \

@@ -96,12 +96,17 @@ prompted() {
 			--argjson from "${what#*:}" -e '[$nll[] | .nll.data[$from:][]] as $n
 			| [$nll[] | .correct.data[$from:][]] as $c | $have[0]
 			| ([.nll - ($n | add / length), .accuracy - ($c | add / length),
-				.probability - ($n | map(- . | exp) | add / length),
+				.ntp_accuracy - ($n | map(- . | exp) | add / length),
 				(.nll | exp) - .perplexity] | all(fabs < 1e-5))
 			and .tokens == ($n | length) and .sequences == 5' >/dev/null
 	done
 	[ "$(wc -l <all)" -eq 1 ]
 	jq -e '.tokens == 387' all >/dev/null
+	# a record's column
+	rf-dump --tsv --rows record --columns ntp_accuracy --no-header nll >columns
+	json nll | jq -r '[.nll.data // [] | .[] | -. | exp] | if . == [] then "NaN" else add / length end' |
+		paste columns - | awk '$1 == "NaN" || $2 == "NaN" { wrong += $1 != $2; next }
+			{ d = $1 - $2; wrong += d * d > 1e-10 } END { exit wrong || NR != 5 }'
 	jq -e '.tokens == 311' response >/dev/null
 }
 
@@ -117,7 +122,7 @@ prompted() {
 			[$nll[] | {n: (.nll.data // [])[$from:], c: (.correct.data // [])[$from:]}
 				| select(.n | length > 0)] as $s | $have[0]
 			| ([.nll - ($s | map(.n | mean) | mean), .accuracy - ($s | map(.c | mean) | mean),
-				.probability - ($s | map(.n | map(- . | exp) | mean) | mean),
+				.ntp_accuracy - ($s | map(.n | map(- . | exp) | mean) | mean),
 				(.nll | exp) - .perplexity] | all(fabs < 1e-5))
 			and ($s | length) == $n and .tokens == ([$s[].n | length] | add)
 			and .sequences == 5' >/dev/null

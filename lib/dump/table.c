@@ -52,6 +52,18 @@ static struct value of_group(const struct rf_row *w, const float *x, int n)
 	return single(x[(size_t)w->i * (size_t)n + (size_t)w->r]);
 }
 
+/* the mean probability of the tokens; NaN without nll */
+static double mean_probability(const struct rf_record *rec)
+{
+	double sum = 0;
+
+	if (!rec->nll || rec->T < 2)
+		return NAN;
+	for (int t = 0; t < rec->T - 1; t++)
+		sum += exp(-(double)rec->nll[t]);
+	return sum / (rec->T - 1);
+}
+
 static struct value token_at(const struct rf_record *rec, int t)
 {
 	return t < 0 ? (struct value){ .is = MISSING } : whole((uint64_t)rec->tokens[t]);
@@ -77,6 +89,7 @@ GET(entropy_mean, real(w->entropy.mean))
 GET(entropy_max, real(w->entropy.max))
 GET(nll_mean, real(w->nll.mean))
 GET(accuracy, real(w->correct.mean))
+GET(ntp_accuracy, real(mean_probability(w->rec)))
 GET(count, whole(w->tensor->count))
 GET(min, real(w->stats.min))
 GET(max, real(w->stats.max))
@@ -316,6 +329,7 @@ static const struct column {
 	{ "entropy_max",  R | P | O | K, R,             .get = get_entropy_max },
 	{ "nll_mean",     R | P | O | K, R,             .get = get_nll_mean },
 	{ "accuracy",     R | P | O | K, R,             .get = get_accuracy },
+	{ "ntp_accuracy", R,             0,             .get = get_ntp_accuracy },
 	{ "source",       REC,           R | O,         .write = write_source },
 	{ "prefix",       P | O,         P | O,         .write = write_prefix, .tokens = true },
 	{ "generated",    O,             O,             .write = write_generated, .tokens = true },

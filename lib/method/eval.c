@@ -53,7 +53,7 @@ void rf_eval_json(const struct rf_eval *sum, struct rf_buf *line)
 	rf_jline_real(line, "nll", sum->nll / n);
 	rf_jline_real(line, "perplexity", exp(sum->nll / n));
 	rf_jline_real(line, "accuracy", sum->correct / n);
-	rf_jline_real(line, "probability", sum->prob / n);
+	rf_jline_real(line, "ntp_accuracy", sum->prob / n);
 	rf_jline_int(line, "tokens", (int64_t)sum->tokens);
 	rf_jline_int(line, "sequences", (int64_t)sum->sequences);
 	rf_jline_end(line);

@@ -23,7 +23,7 @@ struct rf_eval {
 enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, struct rf_eval *sum, struct rf_err *e);
 /* By the setting `loss`: what a record without a token that counts lacks, and what writes or keeps that. */
 extern const char *const rf_eval_needs[][2];
-/* Appends the means to a text, as a line of JSON. */
+/* Appends the means to a text, as a line of JSON, with the counts of tokens and sequences. */
 void rf_eval_json(const struct rf_eval *sum, struct rf_buf *line);
 
 #endif
