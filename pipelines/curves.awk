@@ -7,9 +7,10 @@
 #     training   the first figure of training; curves of training are smoothed
 #     smooth     values of a running mean, which is centred; at the ends of a curve it has fewer
 #     base       the curve from which differences are drawn; 0: none
+#     band       of a curve with several runs: range, from the lowest of them to the highest; deviation, one
+#                standard deviation to either side of their mean
 #
-# The value of a curve with several runs is their mean at the steps that all of them have, and its band one
-# standard deviation to either side.
+# The value of a curve with several runs is their mean at the steps that all of them have.
 BEGIN {
 	FS = OFS = "\t"
 	while ((getline line <"groups") > 0) {
@@ -53,21 +54,27 @@ function running_mean(p, r, width,    i, j, from, to, sum, mean)
 		value[p, r, i] = mean[i]
 }
 
-# collect: counts the runs of curve s that have the figure in `those`, and sums their values by step in sum,
-# count
-function collect(p, s,    r, i)
+# collect: counts the runs of curve s that have the figure in `those`, and puts the sum of their values, their
+# number, and the lowest and the highest value by step into sum, count, low and high
+function collect(p, s,    r, i, step)
 {
 	split("", sum)
 	split("", count)
 	split("", squares)
+	split("", low)
+	split("", high)
 	those = 0
 	for (r = 1; r <= runs; r++) {
 		if (curve[r] != s || !n[p, r])
 			continue
 		those++
 		for (i = 1; i <= n[p, r]; i++) {
-			sum[at[p, r, i]] += value[p, r, i]
-			count[at[p, r, i]]++
+			step = at[p, r, i]
+			sum[step] += value[p, r, i]
+			if (!count[step]++ || value[p, r, i] < low[step])
+				low[step] = value[p, r, i]
+			if (count[step] == 1 || value[p, r, i] > high[step])
+				high[step] = value[p, r, i]
 		}
 	}
 }
@@ -102,7 +109,13 @@ function draw(p, s,    r, i, step, mean, sd, last)
 		if (count[step] != those)
 			continue
 		mean = sum[step] / those
-		sd = those > 1 ? sqrt(squares[step] / (those - 1)) : 0
-		print step, mean, (those > 1 ? mean - sd : "NaN"), (those > 1 ? mean + sd : "NaN") >(p "." s)
+		if (those == 1) {
+			low[step] = high[step] = "NaN"
+		} else if (band == "deviation") {
+			sd = sqrt(squares[step] / (those - 1))
+			low[step] = mean - sd
+			high[step] = mean + sd
+		}
+		print step, mean, low[step], high[step] >(p "." s)
 	}
 }

@@ -2,22 +2,25 @@
 #
 #     make -f pipelines/midtrain.mk RUN=runs/a ... EVAL=valid.rf EVERY=10
 #     make -f pipelines/curves.mk RUNS='runs/a runs/b' OUT=runs/curves
-#     make -f pipelines/curves.mk RUNS='s1 s2 r1 r2' GROUP='SFT;SFT;ReFINE, n 1;ReFINE, n 1' BASELINE=SFT \
+#     make -f pipelines/curves.mk RUNS='runs/sft-* runs/refine-*' GROUP='SFT;ReFINE, n 1' BASELINE=SFT \
 #         SMOOTH=9 FORMAT=pdf OUT=figure
 #
-# OUT/curves.png has a panel for each of these figures that the runs have: loss and accuracy of held-out text,
-# and rewards of rollouts there, as each run's EVAL noted them; loss and rewards of training.  Rewards of
-# different kinds have panels of their own.  OUT/curves.tsv has the numbers as the runs noted them: a line for
-# each run and step, NaN where a value is missing.  The loss and reward of a step are those that its weights
-# had in training, before they were changed.
+# OUT/curves.png has a panel for each of these figures that the runs have: loss of held-out text, accuracy by
+# arg max and NTP accuracy there, and rewards of rollouts there, as each run's EVAL noted them; loss and
+# rewards of training.  The NTP accuracy is the paper's, the share of drawn tokens that are right: rf-ntp(1).
+# An eval.jsonl may also name it probability.  Rewards of different kinds have panels of their own.
+# OUT/curves.tsv has the numbers as the runs noted them: a line for each run and step, NaN where a value is
+# missing.  The loss and reward of a step are those that its weights had in training, before they changed.
 #
 #     RUNS     the runs, each with eval.jsonl (EVAL=) or log.jsonl or both, with blanks between; a name that
 #              has a blank stands in quotes, and a pattern is expanded: files.sh
 #     OUT      the folder of both files
 #     LABELS=  the names of the runs in the figure, with semicolons between; else the runs as they are given
-#     GROUP=   the name of each run's group, with semicolons between: the runs of a group, such as several
-#              seeds, become one curve: their mean at the steps that all of them have, in a band of one
-#              standard deviation to either side
+#     GROUP=   names of groups, with semicolons between: one for each name or pattern in RUNS, or one for each
+#              run.  The runs of a group, such as three seeds of one method, become one curve: their mean at
+#              the steps that all of them have, in a band
+#     BAND=range   the band of a group goes from the lowest of its runs to the highest, as the paper's error
+#              bars; deviation: it is one standard deviation to either side of the mean
 #     BASELINE=  a run, a label or a group: every curve is the difference from it at the same step
 #     SMOOTH=1   curves of training are running means over this many steps; those of held-out text never are
 #     FORMAT=png of the figure; svg, pdf
@@ -37,6 +40,7 @@ RUNS     =
 OUT      =
 LABELS   =
 GROUP    =
+BAND     = range
 BASELINE =
 SMOOTH   = 1
 FORMAT   = png
@@ -44,7 +48,7 @@ EVAL     =
 EVALUATE = rf-ntp --eval
 COMPUTE  =
 
-KNOWN := RUNS OUT LABELS GROUP BASELINE SMOOTH FORMAT EVAL EVALUATE COMPUTE
+KNOWN := RUNS OUT LABELS GROUP BAND BASELINE SMOOTH FORMAT EVAL EVALUATE COMPUTE
 include $(HERE)words.mk
 need = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 export $(KNOWN)
@@ -53,6 +57,7 @@ curves:
 	$(check_words)
 	$(call need,RUNS,which runs? RUNS='runs/a runs/b')
 	$(call need,OUT,where do the figure and its numbers go? OUT=runs/curves)
+	$(call one_of,BAND,range deviation)
 	@$(HERE)numbers.sh 1 $(call values,SMOOTH)
 	@$(HERE)stages.sh $(call values,EVALUATE)
 	@exec $(HERE)curves.sh

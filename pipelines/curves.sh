@@ -11,9 +11,24 @@ tool=curves
 
 # ---- words ---------------------------------------------------------------------------------
 
-# items WORD: splits a word at its semicolons into `list`, one part for each run, without blanks around it
+# parts_of_runs: sets `part_of` to the number of the name or pattern in RUNS that each run is of; to nothing
+# if blanks do not separate them, as in a name in quotes
+parts_of_runs() {
+	local words i number=() all=()
+	# shellcheck disable=SC2153  # a word of curves.mk
+	read -ra words <<<"$RUNS" || :
+	for i in "${!words[@]}"; do
+		files_of RUNS "${words[i]}" 2>/dev/null || return 0
+		all+=("${files[@]}")
+		number+=("${files[@]/*/$i}")
+	done
+	[ "${all[*]@Q}" != "${runs[*]@Q}" ] || part_of=("${number[@]}")
+}
+
+# items WORD: splits a word at its semicolons into `list`, one name for each run, without blanks around it.
+# The word has one for each run, or GROUP for each part of RUNS.
 items() {
-	local rest=${!1}\; part
+	local rest=${!1}\; part i named=()
 	list=()
 	while [ -n "$rest" ]; do
 		part=${rest%%;*}
@@ -24,9 +39,16 @@ items() {
 		[[ $part != *[[:cntrl:]]* ]] || die 64 "$1='${!1}': a name has a control character"
 		list+=("$part")
 	done
-	[ ${#list[@]} -eq ${#runs[@]} ] ||
-		die 64 "$1='${!1}' has ${#list[@]} names, but RUNS has ${#runs[@]} runs: one for each, with" \
-			"semicolons between"
+	[ ${#list[@]} -ne ${#runs[@]} ] || return 0
+	part_of=()
+	[ "$1" != GROUP ] || parts_of_runs
+	if [ ${#part_of[@]} -eq 0 ] || [ $((part_of[-1] + 1)) -ne ${#list[@]} ]; then
+		die 64 "$1='${!1}' has ${#list[@]} names, but RUNS has ${#runs[@]} runs: one for each," \
+			"with semicolons between$([ "$1" != GROUP ] ||
+				echo ', or one for each pattern in RUNS')"
+	fi
+	for i in "${part_of[@]}"; do named+=("${list[i]}"); done
+	list=("${named[@]}")
 }
 
 check_gnuplot
@@ -76,9 +98,10 @@ numbers() {
 		| .step as $step | (."reward/kind" // "" | tostring | gsub("[^-A-Za-z0-9_.+]"; "_")) as $kind
 		| if $file | endswith("/eval.jsonl") then
 			["1 nll", .nll], ["2 accuracy", .accuracy],
-			["3 held-out reward " + $kind, ."reward/mean"]
+			["3 ntp_accuracy", .ntp_accuracy // .probability],
+			["4 held-out reward " + $kind, ."reward/mean"]
 		else
-			["4 loss", ."loss/ntp"], ["5 reward " + $kind, ."reward/mean"]
+			["5 loss", ."loss/ntp"], ["6 reward " + $kind, ."reward/mean"]
 		end
 		| select(.[1] | type == "number")
 		| if .[1] | isnan or isinfinite then .[0] = "0" else . end
@@ -160,7 +183,7 @@ printf '%s\n' "${runs[@]}" >runs
 printf '%s\n' "${curves[@]}" | jq -rR -L "$here" 'include "shown"; caption' >names
 printf '%s\n' "${curve[@]}" >groups
 {
-	printf 'run\tstep\tnll\taccuracy\tloss\treward\tkind\theld_out_reward\theld_out_kind\n'
+	printf 'run\tstep\tnll\taccuracy\tntp_accuracy\tloss\treward\tkind\theld_out_reward\theld_out_kind\n'
 	awk -F '\t' -v OFS='\t' '
 		function cell(column) { return OFS ((key, column) in value ? value[key, column] : "NaN") }
 		{
@@ -174,29 +197,31 @@ printf '%s\n' "${curve[@]}" >groups
 		}
 		END {
 			for (key in seen)
-				print key cell(1) cell(2) cell(4) cell(5) cell("5kind") cell(3) cell("3kind")
+				print key cell(1) cell(2) cell(3) cell(5) cell(6) cell("6kind") cell(4) \
+					cell("4kind")
 		}' numbers | sort -t $'\t' -k 1,1n -k 2,2n | awk -F '\t' -v OFS='\t' '
 		FNR == NR { run[FNR] = $0; next }
 		{ $1 = run[$1]; print }' runs -
 } >curves.tsv
 
 # a panel for each figure, whose names sort as they are drawn
-cut -f 2 numbers | sort -u | sed "${left_out:+/^3 /d}" >figures
+cut -f 2 numbers | sort -u | sed "${left_out:+/^4 /d}" >figures
 [ -s figures ] || die 65 'nothing is left to draw'
-kinds=$(sed -n 's/^3 held-out reward //p' figures | paste -sd' ')
+kinds=$(sed -n 's/^4 held-out reward //p' figures | paste -sd' ')
 [[ $kinds != *' '* ]] ||
 	say "held-out rewards are of several kinds ($kinds), each with its own panel:" \
 		"EVAL_REWARD='rf-reward --kind cosine' gives all runs the same kind"
-sed -E 's/^1 .*/held-out loss, nats/; s/^2 .*/held-out accuracy/; s/^3 held-out reward /held-out reward: /
-	s/^4 .*/training loss, nats/; s/^5 reward /training reward: /; s/: $//' figures |
+sed -E 's/^1 .*/held-out loss, nats/; s/^2 .*/held-out accuracy (arg max)/
+	s/^3 .*/held-out NTP accuracy (drawn)/; s/^4 held-out reward /held-out reward: /
+	s/^5 .*/training loss, nats/; s/^6 reward /training reward: /; s/: $//' figures |
 	jq -rR -L "$here" 'include "shown"; caption(60)' >panels
 [ "$base" -eq 0 ] || sed -i "s/\$/, difference/" panels
-training=$(grep -nm 1 '^[45]' figures | cut -d : -f 1 || :)
+training=$(grep -nm 1 '^[56]' figures | cut -d : -f 1 || :)
 awk -F '\t' -v OFS='\t' 'FNR == NR { panel[$0] = FNR; next }
 	$2 in panel { $2 = panel[$2]; print }' figures numbers |
 	sort -t $'\t' -k 2,2n -k 1,1n -k 3,3n |
 	awk -v panels="$(wc -l <panels)" -v training="${training:-99}" -v smooth="$SMOOTH" -v base="$base" \
-		-f "$here/curves.awk"
+		-v band="$BAND" -f "$here/curves.awk"
 # gnuplot warns of a constant curve
 BASE=$base gnuplot "$here/style.gp" "$here/curves.gp" 2>said || {
 	cat said >&2

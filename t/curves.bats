@@ -211,24 +211,26 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	curves RUNS='a b' OUT=out/curves
 	python3 - >want <<-'END'
 		import json
-		print("run\tstep\tnll\taccuracy\tloss\treward\tkind\theld_out_reward\theld_out_kind")
+		print("run\tstep\tnll\taccuracy\tntp_accuracy\tloss\treward\tkind\t"
+		      "held_out_reward\theld_out_kind")
 		for run in "ab":
 		    held = {json.loads(l)["step"]: json.loads(l) for l in open(f"{run}/eval.jsonl")}
 		    log = {json.loads(l)["step"]: json.loads(l) for l in open(f"{run}/log.jsonl")}
 		    for step in sorted(held.keys() | log.keys()):
 		        h, l = held.get(step, {}), log.get(step, {})
-		        cells = h.get("nll"), h.get("accuracy"), l.get("loss/ntp"), l.get("reward/mean")
+		        cells = (h.get("nll"), h.get("accuracy"), h.get("ntp_accuracy"), l.get("loss/ntp"),
+		                 l.get("reward/mean"))
 		        cells = ["NaN" if c is None else f"{c:.6g}" for c in cells]
 		        mean = h.get("reward/mean")
 		        cells += [l.get("reward/kind", "NaN"), "NaN" if mean is None else f"{mean:.6g}",
 		                  h.get("reward/kind", "NaN")]
 		        print(run, step, *cells, sep="\t")
 	END
-	awk -F '\t' -v OFS='\t' 'NR > 1 { for (i = 3; i <= 8; i += 1 + (i == 6)) if ($i != "NaN")
+	awk -F '\t' -v OFS='\t' 'NR > 1 { for (i = 3; i <= 9; i += 1 + (i == 7)) if ($i != "NaN")
 		$i = sprintf("%.6g", $i) } { print }' out/curves/curves.tsv | diff want -
 	[ "$(wc -l <want)" -eq 22 ]
 	[ "$(head -c 4 out/curves/curves.png | tail -c 3)" = PNG ]
-	# loss, accuracy, loss and reward of training; without a reward a panel less
+	# loss, two accuracies, loss and reward of training; without rewards two panels fewer
 	height() { od -An -j 20 -N 4 -t u1 "$1" | awk '{ print $3 * 256 + $4 }'; }
 	four=$(height out/curves/curves.png)
 	run -0 curves RUNS=b OUT=b-alone
@@ -286,8 +288,8 @@ noted() {
 	for name in "b'c" 'd"e' -f 'g=h' 'i\j' 'k$(pwd)l' 'm`n' 'o{p}_q^r' '1' 's;t' 'ü' 'NaN' 'u%dv'; do
 		noted "$name" '{"step":1,"loss/ntp":2}' '{"step":2,"loss/ntp":1}'
 		curves RUNS="${name//\$/\$\$}" OUT="out of ${name//\$/\$\$}"
-		[ "$(tail -n 2 "out of $name/curves.tsv" | cut -f 1-5 | paste -sd,)" = \
-			"$name	1	NaN	NaN	2,$name	2	NaN	NaN	1" ]
+		[ "$(tail -n 2 "out of $name/curves.tsv" | cut -f 1-6 | paste -sd,)" = \
+			"$name	1	NaN	NaN	NaN	2,$name	2	NaN	NaN	NaN	1" ]
 		[ "$(ls -A "out of $name")" = $'curves.png\ncurves.tsv' ]
 	done
 	for name in '-out' 'a=b/c'; do
@@ -297,7 +299,7 @@ noted() {
 	noted 'two words' '{"step":1,"loss/ntp":2}'
 	for names in 'two words' "'two words' 1" '1 two\ words'; do
 		curves RUNS="$names" OUT=two
-		grep -qx "two words	1	NaN	NaN	2	.*" two/curves.tsv
+		grep -qx "two words	1	NaN	NaN	NaN	2	.*" two/curves.tsv
 	done
 	run -2 curves RUNS='two words 1' OUT=no
 	[[ "$output" == 'curves: two is not a run (blanks in RUNS separate runs; a name with a blank '* ]]
@@ -339,7 +341,7 @@ noted() {
 	noted some '{"step":1,"loss/ntp":NaN}' '{"step":2,"loss/ntp":1.5}' '{"step":3,"loss/ntp":-Infinity}'
 	curves RUNS=some OUT=out 2>err
 	grep -qx 'curves: some/log.jsonl: 2 of its values are NaN or infinite and are left out' err
-	[ "$(cut -f 2,5 out/curves.tsv | tail -n +2)" = $'2\t1.5' ]
+	[ "$(cut -f 2,6 out/curves.tsv | tail -n +2)" = $'2\t1.5' ]
 	# make would take the name for another one
 	for word in 'OUT=o$q' 'RUNS=so$me' 'EVAL=$(q)'; do
 		run -2 curves RUNS=some OUT=out "$word"
@@ -374,10 +376,59 @@ noted() {
 	[ "$(head -c 4 out/curves.pdf)" = %PDF ]
 }
 
-@test "curves.awk: smooths curves of training, subtracts the baseline, and gives means with one deviation" {
+@test "curves.mk: an eval.jsonl that names the NTP accuracy probability has the same panel" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	noted a
+	printf '{"step":%d,"nll":2,"accuracy":0.5,"%s":%s}\n' 0 probability 0.25 1 ntp_accuracy 0.375 \
+		>a/eval.jsonl
+	curves RUNS=a OUT=out FORMAT=svg
+	[ "$(cut -f 2-5 out/curves.tsv | tail -n +2 | paste -sd,)" = $'0\t2\t0.5\t0.25,1\t2\t0.5\t0.375' ]
+	sed 's/<[^>]*>//g' out/curves.svg >text
+	grep -qF 'held-out accuracy (arg max)' text
+	grep -qF 'held-out NTP accuracy (drawn)' text
+}
+
+@test "curves.mk: GROUP names the patterns of RUNS, and BAND says which band their runs have" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	mkdir stubs
+	# what is drawn
+	printf '#!/bin/sh\ncp names groups *.[0-9] "$KEPT"\nexec %q "$@"\n' "$(command -v gnuplot)" \
+		>stubs/gnuplot
+	chmod +x stubs/gnuplot
+	export PATH=$PWD/stubs:$PATH KEPT=$PWD
+	for seed in 1 2 3; do
+		noted runs/sft-$seed "{\"step\":1,\"loss/ntp\":$seed}"
+		noted runs/refine-$seed "{\"step\":1,\"loss/ntp\":$((seed * seed))}"
+	done
+	for runs in 'runs/sft-* runs/refine-*' 'runs/sft-{1,2,3} runs/refine-[1-3]'; do
+		rm -f names groups 1.[12]
+		curves RUNS="$runs" GROUP='SFT; ReFINE, n 1' OUT=out
+		[ "$(paste -sd, names)" = 'SFT,ReFINE, n 1' ]
+		[ "$(paste -sd' ' groups)" = '1 1 1 2 2 2' ]
+		[ "$(cat 1.1) $(awk '{ printf "%.3f %g %g", $2, $3, $4 }' 1.2)" = $'1\t2\t1\t3 4.667 1 9' ]
+	done
+	curves RUNS='runs/sft-* runs/refine-*' GROUP='SFT;ReFINE, n 1' OUT=out BAND=deviation
+	[ "$(cat 1.1)" = $'1\t2\t1\t3' ]
+	[ "$(awk '{ printf "%.3f %.3f", $3, $4 }' 1.2)" = '0.625 8.708' ]
+	# a name for each run, in another order
+	curves RUNS='runs/sft-* runs/refine-1' GROUP='a;b;a;b' OUT=out
+	[ "$(paste -sd' ' groups)" = '1 2 1 2' ]
+	for names in 'SFT;ReFINE;three' 'a;b;c;d;e'; do
+		run -2 curves RUNS='runs/sft-* runs/refine-*' GROUP="$names" OUT=no
+		[[ "${lines[0]}" == "curves: GROUP='$names' has "*' names, but RUNS has 6 runs: one for '* ]]
+		[[ "${lines[0]}" == *', or one for each pattern in RUNS' ]]
+	done
+	run -2 curves RUNS='runs/sft-* runs/refine-*' LABELS='SFT;ReFINE' OUT=no
+	[[ "${lines[0]}" == "curves: LABELS='SFT;ReFINE' has 2 names, but RUNS has 6 runs"* ]]
+	mentions 2 "BAND='sd' is not one of range deviation" curves RUNS='runs/sft-*' OUT=no BAND=sd
+	[ ! -e no ]
+}
+
+@test "curves.awk: smooths curves of training, subtracts the baseline, and gives means with a band" {
 	cat >points.py <<-'END'
-		import random, statistics as st
+		import random, statistics as st, sys
 		random.seed(1)
+		band = sys.argv[1]
 		# runs 1 and 2 are curve 1, runs 3, 4 and 5 curve 2; panel 1 is held-out, panel 2 training
 		curve = [1, 1, 2, 2, 2]
 		value = {(p, r, s): round(random.random(), 3) for p in (1, 2) for r in range(1, 6)
@@ -400,17 +451,21 @@ noted() {
 		            if all(s in run for run in of):
 		                v = [run[s] - base[s] for run in of]
 		                m, d = st.mean(v), st.stdev(v)
-		                line = f"{m + 0:.4f} {m - d:.4f} {m + d:.4f}"
-		                print(p, c, s, line.replace("-0.0000", "0.0000"))
+		                low, high = (m - d, m + d) if band == "deviation" else (min(v), max(v))
+		                line = f"{m + 0:.6f} {low:.6f} {high:.6f}"
+		                print(p, c, s, line.replace("-0.000000", "0.000000"))
 	END
-	python3 points.py >want
-	awk -v panels=2 -v training=2 -v smooth=3 -v base=1 -f "$ROOT/pipelines/curves.awk" numbers
-	for p in 1 2; do
-		for c in 1 2; do
-			awk -v p="$p" -v c="$c" \
-				'{ printf "%d %d %d %.4f %.4f %.4f\n", p, c, $1, $2, $3, $4 }' "$p.$c"
-		done
-	done | sed 's/-0\.0000/0.0000/g' | diff want -
+	for band in range deviation; do
+		python3 points.py $band >want
+		awk -v panels=2 -v training=2 -v smooth=3 -v base=1 -v band=$band \
+			-f "$ROOT/pipelines/curves.awk" numbers
+		for p in 1 2; do
+			for c in 1 2; do
+				awk -v at="$p $c" \
+					'{ printf "%s %d %.6f %.6f %.6f\n", at, $1, $2, $3, $4 }' "$p.$c"
+			done
+		done | sed 's/-0\.000000/0.000000/g' | diff want -
+	done
 	# a run alone has no band
 	echo 1 >groups
 	grep -P '^1\t1\t' numbers | awk -v panels=1 -v training=2 -v smooth=1 -v base=0 \

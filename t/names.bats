@@ -230,7 +230,7 @@ noted() {
 	noted x=1
 	out="o=1' ;touch PWN\" \$(touch PWN)"
 	seen phase curves RUNS="r\\t2 x=1" OUT="$(typed "$out")" LABELS="a'.system('touch PWN').'; b{x}_1^2@&"
-	[ "$(cut -f 1,2,5 "$out/curves.tsv" | tail -n +2 | tr '\t' ' ' | paste -sd,)" = \
+	[ "$(cut -f 1,2,6 "$out/curves.tsv" | tail -n +2 | tr '\t' ' ' | paste -sd,)" = \
 		'r\t2 1 2,r\t2 2 1,x=1 1 2,x=1 2 1' ]
 	drawn curves >texts
 	grep -qxF "a'.system('touch PWN').'" texts
