@@ -5,7 +5,8 @@
 # under random numbers that do not depend on the model (--draw-step 0), so that two models differ by
 # what they learned more than by luck.
 #
-#     OUT.documents.tsv   one line per document: next tokens' nll (nats) and accuracy; of its rollouts the
+#     OUT.documents.tsv   one line per document: next tokens' nll (nats), accuracy by arg max, and NTP
+#                         accuracy, the expected share of drawn tokens that are right; of its rollouts the
 #                         mean cosine and binary reward, and the cosine against the text of the document's
 #                         next position; a document that is too short for two different positions is left out
 #     OUT.rollouts.tsv    one line per rollout: these three
@@ -33,7 +34,7 @@ trap 'rm -f "$out".*.tmp' EXIT
 rf-entropy --nll -m "$model" ${COMPUTE:-} "$positions" |
 	rf-rollout -m "$model" ${COMPUTE:-} -k "${K:-5}" -n "${N:-1}" --draw-step 0 -o "$out.rf"
 
-rf-dump --tsv --rows record --columns id,nll_mean,accuracy,source "$out.rf" >"$out.records.tmp"
+rf-dump --tsv --rows record --columns id,nll_mean,accuracy,ntp_accuracy,source "$out.rf" >"$out.records.tmp"
 # what has no other position loses its rollouts here, so both tables have the same lines
 rf-reward --shift 1 "$out.rf" >"$out.shifted.tmp"
 rf-reward "$out.shifted.tmp" | rf-dump --tsv --rows rollout --columns id,cosine,binary >"$out.own.tmp"
@@ -44,8 +45,10 @@ paste "$out.own.tmp" "$out.other.tmp" >"$out.rollouts.tmp"
 awk -F '\t' -v OFS='\t' '
 	FNR == 1 { file++; next }
 	file == 1 { n[$1]++; cosine[$1] += $2; binary[$1] += $3; elsewhere[$1] += $4; next }
-	FNR == 2 { print "id", "nll", "accuracy", "cosine", "binary", "elsewhere", "document" }
-	n[$1] { print $1, $2, $3, cosine[$1] / n[$1], binary[$1] / n[$1], elsewhere[$1] / n[$1], $4 }
+	FNR == 2 {
+		print "id", "nll", "accuracy", "ntp_accuracy", "cosine", "binary", "elsewhere", "document"
+	}
+	n[$1] { print $1, $2, $3, $4, cosine[$1] / n[$1], binary[$1] / n[$1], elsewhere[$1] / n[$1], $5 }
 ' "$out.rollouts.tmp" "$out.records.tmp" >"$out.documents.tmp"
 
 if [ "$(wc -l <"$out.documents.tmp")" -lt 2 ]; then

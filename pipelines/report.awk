@@ -2,17 +2,24 @@
 #
 # Every figure is a mean over documents, and behind +- stands its standard error over documents.  Two models
 # saw the same documents, positions and random numbers, so that they are compared by the differences per
-# document, whose standard error is much smaller than that of either mean.
+# document, whose standard error is much smaller than that of either mean.  A model without a file has no row.
 BEGIN {
 	FS = "\t"
-	metrics = split("nll accuracy cosine binary elsewhere", metric, " ")
+	metrics = split("nll accuracy ntp_accuracy cosine binary elsewhere", metric, " ")
 	better["nll"] = -1
-	better["accuracy"] = better["cosine"] = better["binary"] = 1
-	models = split("start sft refine refine-n8 random", model, " ")
-	pairs = split("sft start refine sft refine-n8 sft random sft refine random refine-n8 random",
-		pair, " ")
+	better["accuracy"] = better["ntp_accuracy"] = better["cosine"] = better["binary"] = 1
+	label["nll"] = "nll"
+	label["accuracy"] = "accuracy (arg max)"
+	label["ntp_accuracy"] = "NTP accuracy (drawn)"
+	label["cosine"] = "cosine"
+	label["binary"] = "binary"
+	label["elsewhere"] = "cosine elsewhere"
+	models = split("start sft sft-published refine refine-n8 random", model, " ")
+	pairs = split("sft start sft-published sft refine sft refine-n8 sft random sft " \
+		"refine sft-published refine-n8 sft-published refine random refine-n8 random", pair, " ")
 	title["start"] = "start"
 	title["sft"] = "SFT"
+	title["sft-published"] = "SFT as published"
 	title["refine"] = "ReFINE, n 1"
 	title["refine-n8"] = "ReFINE, n 8"
 	title["random"] = "random rewards"
@@ -22,6 +29,7 @@ FNR == 1 {
 	name = FILENAME
 	sub(/^.*\//, "", name)
 	sub(/\.documents\.tsv$/, "", name)
+	evaluated[name]
 	next
 }
 {
@@ -46,8 +54,8 @@ function describe(a, b, name,    i, x, sum, squares) {
 	se = documents > 1 ? sqrt(squares / (documents - 1) / documents) : 0
 }
 
-function row(label, a, b,    i, line) {
-	line = "| " label " |"
+function row(first, a, b,    i, line) {
+	line = "| " first " |"
 	for (i = 1; i <= metrics; i++) {
 		describe(a, b, metric[i])
 		line = line sprintf(b == "" ? " %.4f ± %.4f |" : " %+.4f ± %.4f%s |", mean, se,
@@ -74,9 +82,9 @@ function compare(a, b,    m, name, differs, same) {
 			continue
 		describe(a, b, name)
 		if (star() == "")
-			same = same (same == "" ? "" : ", ") name
+			same = same (same == "" ? "" : ", ") label[name]
 		else
-			differs = differs sprintf("%s %s by %.4f (%s); ", name,
+			differs = differs sprintf("%s %s by %.4f (%s); ", label[name],
 				mean * better[name] > 0 ? "better" : "worse", size(mean),
 				se > 0 ? sprintf("%.1f standard errors", size(mean) / se) \
 				: "in every document")
@@ -90,17 +98,26 @@ function compare(a, b,    m, name, differs, same) {
 END {
 	if (!documents)
 		exit 1
-	heads = " | nll, nats | accuracy | cosine | binary | cosine elsewhere |"
+	heads = " | nll, nats |"
+	line = "|---|---|"
+	for (m = 2; m <= metrics; m++) {
+		heads = heads " " label[metric[m]] " |"
+		line = line "---|"
+	}
 	print "| held-out documents: " documents heads
-	print "|---|---|---|---|---|---|"
+	print line
 	for (m = 1; m <= models; m++)
-		row(title[model[m]], model[m], "")
+		if (model[m] in evaluated)
+			row(title[model[m]], model[m], "")
+	for (p = 1; p <= pairs; p += 2)
+		if (pair[p] in evaluated && pair[p + 1] in evaluated)
+			of[++compared] = p
 	print ""
 	print "| difference, by document" heads
-	print "|---|---|---|---|---|---|"
-	for (p = 1; p <= pairs; p += 2)
-		row(title[pair[p]] " - " title[pair[p + 1]], pair[p], pair[p + 1])
+	print line
+	for (p = 1; p <= compared; p++)
+		row(title[pair[of[p]]] " - " title[pair[of[p] + 1]], pair[of[p]], pair[of[p] + 1])
 	print ""
-	for (p = 1; p <= pairs; p += 2)
-		compare(pair[p], pair[p + 1])
+	for (p = 1; p <= compared; p++)
+		compare(pair[of[p]], pair[of[p] + 1])
 }

@@ -9,7 +9,10 @@ run=$1
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 # shellcheck source=pipelines/shown.sh
 . "$here/shown.sh"
-runs="sft refine refine-n8 random"
+runs=
+for name in sft sft-published refine refine-n8 random; do
+	[ ! -e "$run/$name/latest" ] || runs+=" $name"
+done
 tmp=$run/report.tmp
 rm -rf "$tmp"
 mkdir -p "$tmp"
@@ -43,11 +46,11 @@ log() {
 smooth() { awk -F '\t' -v width="$1" -v columns="${*:2}" -f "$here/running.awk"; }
 
 # Losses on the same batch differ less between runs than between batches: they are drawn as
-# differences from SFT's.
-for name in $runs; do
+# differences from SFT's.  SFT as published has other steps, so it is not among them.
+for name in sft refine refine-n8 random; do
 	log "$name" >"$tmp/$name.log"
 done
-for name in $runs; do
+for name in sft refine refine-n8 random; do
 	paste -- "$tmp/$name.log" "$tmp/sft.log" | awk -F '\t' -v OFS='\t' '{ print $1, $2 - $6, $3, $4 }' |
 		smooth 9 2 3 4 >"$tmp/$name.steps"
 done
@@ -57,6 +60,7 @@ for name in start $runs; do
 		{ own[bin($2)]++; other[bin($4)]++ }
 		END { for (i = 0; i < 80; i++) print (i + .5) / 40 - 1, 40 * own[i] / NR, 40 * other[i] / NR }
 	' >"$tmp/$name.bins"
+	echo "$name" >>"$tmp/models"
 done
 say "figures"
 cut -f 1-3 "$run/eval/entropy.tsv" >"$tmp/tokens"
@@ -144,9 +148,17 @@ versions() {
 }
 phases() {
 	local name
-	for name in train.rf valid.rf start $runs eval-{start,sft,refine,refine-n8,random}; do
+	for name in train.rf valid.rf start $runs eval-start ${runs// / eval-}; do
 		echo "| $name | $(seconds "$name") |"
 	done
+}
+# published_steps: a paragraph about the run that has other steps
+published_steps() {
+	[ -e "$run/sft-published/latest" ] || return 0
+	cat <<-END
+		- SFT as published takes one optimizer step per batch, as the authors' released trainer takes
+		  for SFT. All other runs take one per mini-batch.
+	END
 }
 # The words that make midtrain was given, to be typed again.
 words() {
@@ -171,10 +183,13 @@ report() {
 
 		$(cd -- "$run/eval" && awk -f "$here/report.awk" ./*.documents.tsv)
 
-		- nll, accuracy: of next tokens (bytes), in nats per token. cosine, binary: mean rewards of 4
-		  rollouts of 5 tokens at each of $POSITIONS positions per document, the same positions and
-		  random numbers for every model. cosine elsewhere: the same rollouts against the text of the
-		  document's next position, which is what no skill scores.
+		- nll: of next tokens (bytes), in nats. accuracy (arg max): the share of bytes that the model
+		  finds most likely. NTP accuracy (drawn): as in the paper, the share that is right when the
+		  model draws each byte; the expected value, so without the noise of drawing.
+		- cosine, binary: mean rewards of 4 rollouts of 5 tokens at each of $POSITIONS positions per
+		  document, the same positions and random numbers for every model. cosine elsewhere: the same
+		  rollouts against the text of the document's next position, which is what no skill scores.
+		$(published_steps)
 		- ± is the standard error over documents; * marks a difference beyond two of them. One
 		  difference in twenty is so large by chance.
 		- Each line is one training run with one seed (SEED=$SEED). Another seed would move it by more

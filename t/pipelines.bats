@@ -348,7 +348,7 @@ prompts() {
 	[ "$(grep -c '^| ' <<<"$output")" -eq 13 ]
 	for name in start sft refine refine-n8 random; do
 		[ "$(wc -l <demo/eval/$name.documents.tsv)" -ge 3 ]
-		cmp <(cut -f 1,7 demo/eval/$name.documents.tsv) <(cut -f 1,7 demo/eval/start.documents.tsv)
+		cmp <(cut -f 1,8 demo/eval/$name.documents.tsv) <(cut -f 1,8 demo/eval/start.documents.tsv)
 		[ "$name" = start ] || [ "$(steps demo/$name | cut -f 1,2)" = $'4\t2' ]
 		[ "$name" = start ] || cmp demo/$name/data/epoch-0.rf demo/sft/data/epoch-0.rf
 	done
@@ -503,24 +503,35 @@ prompts() {
 }
 
 @test "report.awk: computes means, standard errors and differences by document" {
-	row() { printf '%s\n' "$@" | awk -v OFS='\t' '{ print NR, $1, 0, 0.5, 0, 0, "d" NR }'; }
-	for name in start sft refine refine-n8 random; do
+	row() { printf '%s\n' "$@" | awk -v OFS='\t' '{ print NR, $1, 0, 0.25, 0.5, 0, 0, "d" NR }'; }
+	for name in start sft sft-published refine refine-n8 random; do
 		printf 'id\tnll\n' >$name.documents.tsv
 	done
 	row 1 2 3 6 >>start.documents.tsv
 	row 1 2 3 6 >>sft.documents.tsv
+	row 1 2 3 5 >>sft-published.documents.tsv
 	row 0.9 1.8 2.9 5.8 >>refine.documents.tsv
 	row 2 3 4 7 >>random.documents.tsv
 	row 1 2 3 7 >>refine-n8.documents.tsv
 	awk -f "$ROOT/pipelines/report.awk" ./*.documents.tsv >report
 	# sd of 1 2 3 6 is sqrt(14/3), of -.1 -.2 -.1 -.2 it is sqrt(1/300)
-	grep -q '^| SFT | 3.0000 ± 1.0801 | 0.0000 ± 0.0000 | 0.5000 ± 0.0000 |' report
+	grep -q '^| SFT | 3.0000 ± 1.0801 | 0.0000 ± 0.0000 | 0.2500 ± 0.0000 | 0.5000 ± 0.0000 |' report
+	[ "$(head -n 1 report)" = "| held-out documents: 4 | nll, nats | accuracy (arg max) | NTP accuracy\
+ (drawn) | cosine | binary | cosine elsewhere |" ]
+	[ "$(cut -d '|' -f 2 report | sed -n 3,8p | paste -sd,)" = \
+		' start , SFT , SFT as published , ReFINE, n 1 , ReFINE, n 8 , random rewards ' ]
+	grep -q '^| SFT as published - SFT | -0.2500 ± 0.2500 | +0.0000 ± 0.0000 |' report
+	grep -q '^| ReFINE, n 8 - SFT as published | +0.5000 ± 0.5000 |' report
 	grep -q '^| ReFINE, n 1 - SFT | -0.1500 ± 0.0289 \* | +0.0000 ± 0.0000 |' report
 	grep -q '^| ReFINE, n 8 - SFT | +0.2500 ± 0.2500 |' report
 	line='- ReFINE, n 1 against SFT: nll better by 0.1500 (5.2 standard errors)'
-	line+='; accuracy, cosine, binary: no difference beyond two standard errors.'
+	line+='; accuracy (arg max), NTP accuracy (drawn), cosine, binary: no difference beyond two standard'
+	line+=' errors.'
 	grep -qxF -- "$line" report
 	grep -q '^- random rewards against SFT: nll worse by 1.0000 (in every document);' report
+	# a model that was not evaluated has no row
+	rm sft-published.documents.tsv
+	awk -f "$ROOT/pipelines/report.awk" ./*.documents.tsv | diff - <(grep -v 'as published' report)
 }
 
 @test "make deps: installs missing packages as root or through sudo, and otherwise prints the command" {
