@@ -27,7 +27,9 @@
 #                      as rf-score has them; BY is task, and length where questions have one
 #     META_KEY=        more keys of lines that stay with the questions, for BY and rf-dump
 #     MAX_NEW=         new tokens of all answers, instead of the benchmark's number; SUITE=files has 32
-#     MAX_PROMPT=0     a longer prompt loses TRUNCATE=middle (left, right); 0: none is cut
+#     MAX_PROMPT=0     a longer prompt loses TRUNCATE=middle (left, right); drop: its question is left out,
+#                      and the report counts these; 0: none is cut.  MAX_PROMPT=16384 TRUNCATE=drop takes
+#                      the samples of at most 16 K tokens, as the paper does with LongBench
 #     BOS=no           whether prompts begin with the tokenizer's BOS, as rf-tokenize has it (auto, yes)
 #     TOKENIZE, GENERATE
 #                      the commands that make questions of lines and answers of questions, if others

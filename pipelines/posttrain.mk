@@ -15,9 +15,10 @@
 #     EPOCHS=1    passes over the data, with a last, smaller batch; BATCHES=n: this many batches instead
 #     PROMPT_KEY=prompt, ANSWER_KEY=answer, META_KEY=
 #                 the keys that TOKENIZE reads; of a prompt that has more than MAX_PROMPT=8160 tokens
-#                 TRUNCATE=left loses the beginning (right: the end, middle), of an answer with more than
-#                 MAX_ANSWER=32 the end, which a message counts.  ANSWER_BLANK=1: a blank before each answer,
-#                 for tokenizers that bring none, as byte-level ones, after prompts that end without
+#                 TRUNCATE=left loses the beginning (right: the end, middle; drop: the question is left
+#                 out), of an answer with more than MAX_ANSWER=32 the end, which a message counts.
+#                 ANSWER_BLANK=1: a blank before each answer, for tokenizers that bring none, as byte-level
+#                 ones, after prompts that end without
 #     EOS=no      yes: each answer ends with the tokenizer's end token, so the model learns to stop, as
 #                 answers of chats do.  no: rf-tokenize --no-eos, for responses of a known length
 #     EVALUATE='rf-ntp --eval --loss response'

@@ -132,7 +132,7 @@ notes() {
 	! grep -qs 'left out, too short' "$run/made" ||
 		echo "- $(markdown "$(grep -m 1 'left out, too short' "$run/made")"):" \
 		"means of different lengths are over different tasks"
-	[ ! -s "$run/tokenized" ] || echo "- $(markdown "$(tail -n 1 "$run/tokenized")")"
+	[ ! -e "$run/tokenized" ] || jq -rR -L "$here" 'include "shown"; "- " + markdown' "$run/tokenized"
 	[ -z "$AGAINST" ] || cat <<-END
 		- difference: to $(markdown "$AGAINST"), paired by question; * where the interval leaves out
 		  0. One in twenty does so by chance.

@@ -17,7 +17,8 @@
 #     ORDER=file       the order of the prompts; shuffle: SEED=1 draws one
 #     GENERATE         answers, with MAX_NEW=32 tokens at most; if it samples, --draw-step 0 pairs methods
 #     PROMPT_KEY=prompt, ANSWER_KEY=answers, META_KEY=, MAX_PROMPT=8160, TRUNCATE=middle
-#                      what TOKENIZE reads, and which part of a longer prompt is lost
+#                      what TOKENIZE reads, and which part of a longer prompt is lost; TRUNCATE=drop: all of
+#                      it, so that only prompts that fit are asked
 #     MEAN=tokens, RL_COEF=0.4
 #                      losses are means over tokens or sequences; the weight of the policy's
 #     ENTROPY, SELECT, ROLLOUT, REWARD, K=5, N=1

@@ -360,6 +360,16 @@ ruler() {
 	echo '{"prompt":"0123456789","answers":["x"],"task":"qasper"}' >long.jsonl
 	evaluate RUN=cut SUITE=files DATA=long.jsonl MAX_PROMPT=4 GENERATE="$P/rule"
 	[ "$(answered cut | jq -c '.tokens.data | map(. - 3) | implode')" = '"0189"' ]
+	# or its question is left out, and the report says how many
+	echo '{"prompt":"0123","answers":["x"],"task":"qasper"}' >>long.jsonl
+	evaluate RUN=drop SUITE=files DATA=long.jsonl MAX_PROMPT=4 TRUNCATE=drop GENERATE="$P/rule" 2>err
+	[ "$(answered drop | jq -c '.tokens.data | map(. - 3) | implode')" = '"0123"' ]
+	said='rf-tokenize: 1 prompt longer than 4 tokens was left out (--truncate drop)'
+	grep -qx -- "$said" err
+	grep -qx -- "- $said" drop/report.md
+	grep -qx -- '- rf-tokenize: 2 documents: 1 kept .*' drop/report.md
+	run -2 evaluate RUN=none SUITE=files DATA=long.jsonl MAX_PROMPT=3 TRUNCATE=drop GENERATE="$P/rule"
+	[[ "$output" == *'none: there are no questions'* ]]
 }
 
 @test "evaluate.mk: a run as MODEL is asked at the step where it was, and other weights are refused" {

@@ -46,6 +46,22 @@ answered() {
 	done | sort
 }
 
+@test "testtime.mk, posttrain.mk: TRUNCATE=drop asks and trains on only the prompts that fit" {
+	most=$(jq '.prompt | length' "$P/data.jsonl" | sort -n | sed -n 9p)
+	jq -c "select(.prompt | length <= $most)" "$P/data.jsonl" >short.jsonl
+	n=$(wc -l <short.jsonl)
+	said="rf-tokenize: $((18 - n)) prompts longer than $most tokens were left out (--truncate drop)"
+	testtime RUN=t METHOD=ntp MAX_PROMPT=$most TRUNCATE=drop 2>err
+	grep -qxF -- "$said" err
+	testtime RUN=short METHOD=ntp DATA=short.jsonl
+	[ "$(answered t | wc -l)" -eq "$n" ]
+	[ "$(answered t)" = "$(answered short)" ]
+	posttrain RUN=p METHOD=sft MAX_PROMPT=$most TRUNCATE=drop 2>err
+	grep -qxF -- "$said" err
+	rf-dump --tsv --rows record --columns T,prompt_len --no-header p/data/corpus.rf |
+		diff - <(jq -r '[(.prompt + .answer | length), (.prompt | length)] | @tsv' short.jsonl)
+}
+
 @test "posttrain.mk: each batch is the steps on the prompts, one on the responses, and one commit" {
 	[ "$(steps "$P/post")" = $'12\t3' ]
 	num='[0-9.e+-]*'

@@ -220,6 +220,42 @@ bad_lines() {
 	grep -q '"max-prompt":3,.*"truncate":"left"' out.json
 }
 
+@test "rf-tokenize: --truncate drop leaves out documents and prompts that are too long, and counts them" {
+	left_out() { tail -n 1 err | diff - <(echo "rf-tokenize: $1 left out (--truncate drop)"); }
+	printf '{"text":"%s"}\n' abc abcd abcde >a.jsonl
+	bodies --max-len 5 --truncate drop a.jsonl | cmp - <(tokens 0 abc. && tokens 1 abcd.)
+	counted "3 documents: 2 kept (0 of them cut), 1 dropped; 2 sequences of 9 tokens, 6 left out"
+	left_out '1 document longer than 5 tokens was'
+	bodies --max-len 5 --truncate drop --min-len 5 --threads 3 a.jsonl | cmp - <(tokens 0 abcd.)
+	counted "3 documents: 1 kept (0 of them cut), 2 dropped; 1 sequence of 5 tokens, 10 left out"
+	bodies --max-len 5 --truncate drop --no-eos a.jsonl >/dev/null
+	[ "$(wc -l <err)" -eq 1 ]
+	# of a prompt with its answer both count for --max-len, which sees an answer as --max-answer leaves it
+	printf '{"q":"%s","a":"%s"}\n' ab c abc cd abcd c a cdef >a.jsonl
+	with() { bodies --prompt-key q --answer-key a --truncate drop "$@" a.jsonl; }
+	as() { tokens "$1" "$2" ",\"prompt_len\":$3,\"answers\":[\"$4\"]"; }
+	with --max-len 5 | cmp - <(as 0 abc. 2 c)
+	left_out '3 documents longer than 5 tokens were'
+	with --max-len 5 --max-answer 2 | cmp - <(as 0 abc. 2 c && as 1 acd 1 cdef)
+	counted "4 documents: 2 kept (1 of them cut), 2 dropped; 2 sequences of 7 tokens, 15 left out"
+	sed -n '2,$p' err | diff - <(
+		echo 'rf-tokenize: 2 documents longer than 5 tokens were left out (--truncate drop)'
+		printf 'rf-tokenize: 1 of the answers had more than 2 tokens: they were cut and have no end '
+		echo 'token (raise --max-answer, or MAX_ANSWER of posttrain.mk)'
+	)
+	# for --max-prompt only the prompt counts
+	with --max-prompt 3 | cmp - <(as 0 abc. 2 c && as 1 abccd. 3 cd && as 2 acdef. 1 cdef)
+	left_out '1 prompt longer than 3 tokens was'
+	# choices are dropped with a prompt that does not leave room for the longest
+	printf '{"context":"%s","choice":["g","hij"]}\n' abcdef abc >a.jsonl
+	pairs --bytes --max-len 8 --truncate drop a.jsonl >out
+	diff out - <<<$'[[100,101,102],[106]]\n[[100,101,102],[107,108,109]]'
+	grep -q '^rf-tokenize: 1 document longer than 8 tokens was left out' err
+	# dropped documents keep their places in --valid-every
+	printf '{"text":"%s"}\n' abcde a b c >a.jsonl
+	bodies --max-len 5 --truncate drop --valid-every 2 --split valid a.jsonl | cmp - <(tokens 0 b.)
+}
+
 @test "rf-tokenize: --answer-prefix begins the answer's tokens, and is in none of the record's answers" {
 	printf '{"q":"a","a":["b","c"]}\n' >a.jsonl
 	as() { tokens 0 "$1" ',"prompt_len":1,"answers":["b","c"]'; }
@@ -845,12 +881,13 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	printf '{"prompt":"q","answers":["a","b"],"task":"t"}\n' | zstd -q >qa.jsonl.zst
 	printf '{"input":"q","answer_prefix":":","outputs":["a","b"]}\n' >ruler.jsonl
 	printf '{"question":"q","choices":["a","b"],"gold":1}\n' >arc.jsonl
+	jq -nc '(16384, 16385) as $n | {prompt: ("a" * $n), answers: ["b"]}' >longbench.jsonl
 	printf 'a "line"\nand one\n' >lines
 	printf '{"tokens":[31999]}\n' | zstd -q >corpus.ids.zst
 	man=$ROOT/man/rf-tokenize.1
 	sed -n '/^\.Sh EXAMPLES/,/^\.Sh SEE/p' "$man" |
 		sed -n '/^\.Bd/,/^\.Ed/{/^\./!{s/\\e$/\\/;p}}' >examples
-	[ "$(grep -c rf-tokenize examples)" = 10 ]
+	[ "$(grep -c rf-tokenize examples)" = 11 ]
 	grep -v -e parquet -e test.jsonl.zst -e chats examples >typed # examples.bats runs chat.py
 	command -v jq >/dev/null || sed -i '/jq/d' typed
 	bash -eu -o pipefail typed >out 2>err
@@ -858,4 +895,5 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	[ "$(rf-dump --json questions.rf | grep -c '"prompt_len":1,"answers":\["a","b"\]')" = 1 ]
 	[ "$(rf-dump --json train.rf | grep -c '"type":"seq"')" = 18 ]
 	[ "$(rf-dump --json valid.rf | grep -c '"type":"seq"')" = 4 ]
+	[ "$(rf-dump --tsv --rows record --columns T --no-header short.rf)" = 16384 ]
 }

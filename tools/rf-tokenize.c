@@ -83,7 +83,6 @@ int main(int argc, char *argv[])
 	cut.skip = &skip;
 	rf_progress_options(&progress, show);
 	int files = rf_cli_parse(&cli, argc, argv);
-
 	bad[0].noted = skip.most > 0; /* the history of a stream names it only where it matters */
 	for (int i = 1; i <= files; i++)
 		if (output && rf_file_same(output, argv[i]))
@@ -137,6 +136,8 @@ int main(int argc, char *argv[])
 		rf_die_err(&err);
 	rf_progress_end(&progress);
 	rf_say("%s", rf_sequences_summary(sequences, line, sizeof line));
+	if (rf_sequences_too_long(sequences, line, sizeof line))
+		rf_say("%s", line);
 	if (rf_sequences_shortened(sequences, line, sizeof line))
 		rf_say("%s", line);
 	rf_cli_skipped(&skip);

@@ -9,7 +9,7 @@
 #include "text/documents.h"
 #include "text/sequences.h"
 
-struct counts { uint64_t kept, split, cut, unanswered, dropped, left_out; };
+struct counts { uint64_t kept, split, cut, unanswered, dropped, too_long, left_out; };
 
 struct rf_sequences {
 	struct rf_sequences_options o;
@@ -39,7 +39,7 @@ void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opt
 		{ "min-len", 0, RF_OPT_INT, &o->min_len, 1, INT_MAX, "tokens",
 		  "drop shorter sequences", true },
 		{ "truncate", 0, RF_OPT_ENUM, &o->truncate, 0, 0, RF_TRUNCATE_WORDS,
-		  "what is too long: fail, cut off this side or the middle, or split", true },
+		  "what is too long: fail, cut off this side or the middle, split, or drop", true },
 		{ "bos", 0, RF_OPT_ENUM, &o->bos, 0, 0, RF_BOS_WORDS,
 		  "begin documents with the bos token; auto: with what the tokenizer puts there", true },
 		{ "no-eos", 0, RF_OPT_FLAG, &o->no_eos, 0, 0, NULL, "add no end token to a document", true },
@@ -72,7 +72,8 @@ static enum rf_code check_lengths(struct rf_sequences_options *o, struct rf_err 
 		return rf_fail(e, RF_EUSAGE, "--truncate split cannot be combined with --max-prompt");
 	else if (o->truncate != RF_TRUNCATE_ERROR && !o->max_len && !o->max_prompt)
 		return rf_fail(e, RF_EUSAGE, "--truncate requires --max-len or --max-prompt");
-	if (o->choices && o->max_len && o->truncate != RF_TRUNCATE_ERROR && o->truncate != RF_TRUNCATE_LEFT)
+	if (o->choices && o->max_len && o->truncate != RF_TRUNCATE_ERROR && o->truncate != RF_TRUNCATE_LEFT &&
+	    o->truncate != RF_TRUNCATE_DROP)
 		return rf_fail(e, RF_EUSAGE, "--choices-key: the choices follow the end of the prompt, of "
 		                             "which --max-len can only cut the left side");
 	return RF_OK;
@@ -130,6 +131,22 @@ int rf_sequences_vocab(const struct rf_sequences *s)
 	return s->vocab;
 }
 
+/* The ending of n things. */
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* The ids of the longest choice. */
+static size_t longest(const struct rf_encoded *c)
+{
+	int32_t n = 0;
+
+	for (int i = 0; i < c->doc.choices; i++)
+		n = c->length[i] > n ? c->length[i] : n;
+	return (size_t)n;
+}
+
 uint64_t rf_sequences_shortened(const struct rf_sequences *s, char *buf, size_t size)
 {
 	if (s->shortened)
@@ -140,17 +157,46 @@ uint64_t rf_sequences_shortened(const struct rf_sequences *s, char *buf, size_t 
 	return s->shortened;
 }
 
+uint64_t rf_sequences_too_long(const struct rf_sequences *s, char *buf, size_t size)
+{
+	uint64_t n = s->count.too_long;
+
+	if (n)
+		snprintf(buf, size, "%" PRIu64 " %s%s longer than %d tokens %s left out (--truncate drop)", n,
+		         s->o.max_prompt ? "prompt" : "document", plural(n),
+		         s->o.max_prompt ? s->o.max_prompt : s->o.max_len, n == 1 ? "was" : "were");
+	return n;
+}
+
+/* Returns how many ids the document in hand has when max_answer has cut its answer. */
+static size_t with_answer(const struct rf_sequences *s)
+{
+	const struct rf_encoded *c = s->c;
+	size_t max = (size_t)s->o.max_answer;
+
+	return c->doc.answer && max && c->count - c->prompt - c->ended > max ? c->prompt + max : c->count;
+}
+
+/* Returns whether the document in hand is to be left out because it, or its prompt, is too long. */
+static bool too_long(const struct rf_sequences *s)
+{
+	const struct rf_encoded *c = s->c;
+
+	if (s->o.truncate != RF_TRUNCATE_DROP)
+		return false;
+	if (s->o.max_prompt)
+		return c->doc.is_prompt && c->prompt > (size_t)s->o.max_prompt;
+	return with_answer(s) + longest(c) > (size_t)s->o.max_len;
+}
+
 /* Cuts the answer to max_answer ids, and the prompt to max_prompt; *lost: so many ids. */
 static enum rf_code cut_parts(struct rf_sequences *s, size_t *lost, struct rf_err *e)
 {
 	struct rf_encoded *c = s->c;
-	size_t before = c->count, max = (size_t)s->o.max_answer, first;
+	size_t before = c->count, max = (size_t)s->o.max_prompt, first;
 
-	if (c->doc.answer && max && c->count - c->prompt - c->ended > max) {
-		c->count = c->prompt + max;
-		s->shortened++;
-	}
-	max = (size_t)s->o.max_prompt;
+	c->count = with_answer(s);
+	s->shortened += c->count < before;
 	if (c->doc.is_prompt && max && c->prompt > max) {
 		if (s->o.truncate == RF_TRUNCATE_ERROR)
 			return rf_fail(e, RF_EDATA,
@@ -167,16 +213,6 @@ static enum rf_code cut_parts(struct rf_sequences *s, size_t *lost, struct rf_er
 	}
 	*lost = before - c->count;
 	return RF_OK;
-}
-
-/* The ids of the longest choice. */
-static size_t longest(const struct rf_encoded *c)
-{
-	int32_t n = 0;
-
-	for (int i = 0; i < c->doc.choices; i++)
-		n = c->length[i] > n ? c->length[i] : n;
-	return (size_t)n;
 }
 
 /* Choices continue what max_len leaves of the prompt, and the longest has to fit. */
@@ -204,9 +240,16 @@ static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 {
 	const struct rf_encoded *c = s->c;
 	size_t lost = 0, n, max, min = (size_t)s->o.min_len;
-	enum rf_code rc = cut_parts(s, &lost, e);
+	enum rf_code rc;
 
-	if (rc != RF_OK)
+	if (too_long(s)) {
+		s->at = s->stop = 0;
+		s->count.dropped++;
+		s->count.too_long++;
+		s->count.left_out += c->count;
+		return RF_OK;
+	}
+	if ((rc = cut_parts(s, &lost, e)) != RF_OK)
 		return rc;
 	n = c->count;
 	max = s->o.max_len && !c->doc.choices ? (size_t)s->o.max_len : n;
@@ -366,12 +409,6 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 uint64_t rf_sequences_documents(const struct rf_sequences *s)
 {
 	return s->count.kept + s->count.dropped + rf_documents_passed(s->documents);
-}
-
-/* The ending of n things. */
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
 }
 
 char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size)

@@ -13,12 +13,13 @@
 #include "text/tokenizer.h"
 
 /* What happens to a document that is longer than max_len, or to a prompt that is longer than max_prompt: LEFT
- * and RIGHT are the side that is cut off. */
+ * and RIGHT are the side that is cut off; DROP leaves out the whole document. */
 enum rf_truncate {
 	RF_TRUNCATE_UNSAID = -1, /* ERROR for a document, LEFT for a prompt */
-	RF_TRUNCATE_ERROR, RF_TRUNCATE_LEFT, RF_TRUNCATE_RIGHT, RF_TRUNCATE_SPLIT, RF_TRUNCATE_MIDDLE
+	RF_TRUNCATE_ERROR, RF_TRUNCATE_LEFT, RF_TRUNCATE_RIGHT, RF_TRUNCATE_SPLIT, RF_TRUNCATE_MIDDLE,
+	RF_TRUNCATE_DROP
 };
-#define RF_TRUNCATE_WORDS "error|left|right|split|middle"
+#define RF_TRUNCATE_WORDS "error|left|right|split|middle|drop"
 
 /* Which documents are taken: every valid_every-th one, beginning with the first, is for validation; the
  * others are for training. */
@@ -86,6 +87,10 @@ uint64_t rf_sequences_documents(const struct rf_sequences *s);
 /* Writes a sentence about the answers that were cut to max_answer so far into buf.  Returns how many there
  * are; 0: there is no sentence. */
 uint64_t rf_sequences_shortened(const struct rf_sequences *s, char *buf, size_t size);
+
+/* Writes a sentence about the documents or prompts that --truncate drop left out so far into buf.  Returns
+ * how many there are; 0: there is no sentence. */
+uint64_t rf_sequences_too_long(const struct rf_sequences *s, char *buf, size_t size);
 
 /* Writes the counts so far into buf and returns buf:
  *
