@@ -13,6 +13,8 @@
 #
 #     SUITE=needle     RULER's kinds of questions, which rf-needle makes: TASK=all or their names, LENGTH=4k
 #                      (512 or more, with commas between), SAMPLES=500 of each, SEED=42, NEEDLE=rf-needle.
+#                      NEEDLE='rf-needle --template ruler.json' asks in the words of RULER: ruler-words.py
+#                      writes that file.
 #                      Some tasks need HAYSTACK=a text, or QA=one or two files of questions; without them
 #                      TASK= takes the others.  A task that does not fit a length is left out there, and
 #                      named; one that TASK names must fit

@@ -287,6 +287,108 @@ counted() {
 	[[ "$(tail -n 1 text)" == "What is the code of "*"? The code of "*" is" ]]
 }
 
+@test "ruler-words.py: writes the words of an installed lm-eval as a template, and names what it lacks" {
+	words() { PYTHONPATH=$PWD python3 "$ROOT/pipelines/ruler-words.py" "$@"; }
+	mkdir -p lm_eval/tasks/ruler
+	: >lm_eval/__init__.py
+	cd lm_eval/tasks/ruler
+	# nothing of it is run
+	cat >prepare_niah.py <<-'END'
+		import nothing_that_exists
+		def generate_input_output(template):
+		    NEEDLE = "Here {key} has {value}, of {type_needle_v}."
+		    template = template.replace("Many", "One")
+		    template = template.replace("stand", "stands")
+		def generate_samples(type_needle_v, query):
+		    return {"index": 1, "gen_prefix": (f"The {type_needle_v[:-1]} of {query} is" if query else
+		            f"The {type_needle_v} of {query} are")}
+		def get_haystack(kind):
+		    if kind == "essay":
+		        haystack = open("essay").read()
+		    elif kind == "repeat":
+		        haystack = "Noise {and} more."
+	END
+	echo 'TEMPLATE = """Many {type_needle_v} stand here.\n{context}\nWhat of {query}?"""' >niah_utils.py
+	cat >vt_utils.py <<-'END'
+		CONFIG = {"tracking": {"template": "Track.\n{context}\nWhat is {query}?",
+		                       "answer_prefix": " Answer: {num_v} names are {query}: "}}
+		def generate_chains(names, n):
+		    this_chain = [f"SET {names[0]} TO {n + 1}"]
+		    this_chain.append(f"SET {names[1]} TO {names[0]} ")
+	END
+	echo 'CONFIG = {"template": "List: {context}\nWhich?", "answer_prefix": " Answer: these:"}' |
+		tee cwe_utils.py >fwe_utils.py
+	cat >qa_utils.py <<-'END'
+		CONFIG = {"template": "Read.\n\n{context}\n\nQuestion: {query}", "answer_prefix": "Answer:"}
+		DOCUMENT_PROMPT = "Text {i}:\n{document}"
+	END
+	cd - >/dev/null
+	words -o t.json
+	diff <(jq -S . t.json) - <<-'END'
+		{
+		  "cwe": {
+		    "answer_prefix": " Answer: these:",
+		    "example": "{input}{answer_prefix}{answers}\n",
+		    "input": "List: {context}\nWhich?"
+		  },
+		  "fwe": {
+		    "answer_prefix": " Answer: these:",
+		    "input": "List: {context}\nWhich?"
+		  },
+		  "niah": {
+		    "answer_prefix": " The {type_needle_v} of {query} are",
+		    "answer_prefix_one": " The {type_needle_v} of {query} is",
+		    "input": "Many {type_needle_v} stand here.\n{context}\nWhat of {query}?",
+		    "input_one": "One {type_needle_v} stands here.\n{context}\nWhat of {query}?",
+		    "needle": "Here {key} has {value}, of {type_needle_v}."
+		  },
+		  "noise": {
+		    "line": "Noise {{and}} more."
+		  },
+		  "qa": {
+		    "answer_prefix": " Answer:",
+		    "document": "Text {i}:\n{document}",
+		    "input": "Read.\n\n{context}\n\nQuestion: {query}"
+		  },
+		  "vt": {
+		    "answer_prefix": " Answer: {count} names are {query}:",
+		    "example": "{input}{answer_prefix}  {answers}\n\n\n\n",
+		    "first": "SET {name} TO {value}",
+		    "input": "Track.\n{context}\nWhat is {query}?",
+		    "next": "SET {name} TO {from}"
+		  }
+		}
+	END
+	needles --template t.json --task vt --length 2k -n 1 | jq -r .input >text
+	[ "$(head -n 1 text) $(tail -n 1 text | cut -d ' ' -f 1,2)" = 'Track. What is' ]
+	grep -qx 'Noise {and} more.' text
+	# what is not there
+	cd lm_eval/tasks/ruler
+	sed -i s/DOCUMENT/TEXT/ qa_utils.py
+	says 78 "ruler-words.py: $PWD/qa_utils.py: there is no text DOCUMENT_PROMPT (lm-eval 0.4.13 has it)" \
+		env PYTHONPATH="$OLDPWD" python3 "$ROOT/pipelines/ruler-words.py"
+	rm qa_utils.py
+	says 78 "ruler-words.py: $PWD/qa_utils.py: No such file or directory" \
+		env PYTHONPATH="$OLDPWD" python3 "$ROOT/pipelines/ruler-words.py" -o never
+	[ ! -e never ]
+	says 69 'ruler-words.py: lm-eval is not installed: pip install --no-deps lm-eval' \
+		python3 -S "$ROOT/pipelines/ruler-words.py"
+	says 64 'ruler-words.py: unrecognized arguments: x (try --help)' \
+		python3 "$ROOT/pipelines/ruler-words.py" x
+}
+
+@test "ruler-words.py: with its template prompts are those that the code of lm-eval builds" {
+	package=$(python3 -c 'import importlib.util as i; found = i.find_spec("lm_eval")
+if found: print(found.submodule_search_locations[0])')
+	[ -n "$package" ] || skip "lm-eval is not installed (pip install --no-deps lm-eval)"
+	python3 "$ROOT/pipelines/ruler-words.py" -o t.json
+	needles --template t.json --haystack "$D/essay.txt" --qa "$D/squad.jsonl" --qa "$D/hotpot.jsonl" \
+		--length 3k,8k -n 2 -o prompts.jsonl --task niah_single_1,niah_multikey_2,niah_multikey_3\
+,niah_multivalue,niah_multiquery,vt,cwe,fwe,qa_1,qa_2
+	python3 "$ROOT/t/helper/ruler.py" "$package" <prompts.jsonl >said
+	[ "$(cat said)" = "40 prompts are RULER's" ]
+}
+
 @test "rf-needle: the manual's jq makes questions of the published files" {
 	mandoc -T ascii -O width=1000 "$ROOT/man/rf-needle.1" | sed 's/.\x08//g' |
 		sed -n '/^ *jq -c/,/>[a-z]*\.jsonl$/p' >commands
