@@ -10,7 +10,7 @@ static struct rf_reward_settings how = RF_REWARD_DEFAULTS;
 static uint64_t step;
 static unsigned long long seen, alone; /* records; those without another position */
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
-static struct rf_reward_exec *exec;
+static struct rf_ask *exec;
 
 static enum rf_code reward(void *arg, struct rf_record *r, struct rf_err *e)
 {
@@ -28,7 +28,7 @@ static enum rf_code ask(void *arg, struct rf_record *r, struct rf_err *e)
 {
 	(void)arg;
 	rf_progress_doing(&stage.progress, "waiting for the command");
-	return rf_reward_exec_record(exec, r, rf_in_fd(stage.in), e);
+	return rf_ask_record(exec, r, rf_in_fd(stage.in), e);
 }
 
 static enum rf_code put(void *arg, struct rf_record *r, struct rf_err *e)
@@ -40,7 +40,7 @@ static enum rf_code put(void *arg, struct rf_record *r, struct rf_err *e)
 /* However the program ends, the command must not stay behind. */
 static void stop_exec(void)
 {
-	rf_reward_exec_stop(exec);
+	rf_ask_stop(exec);
 }
 
 int main(int argc, char *argv[])
@@ -49,7 +49,7 @@ int main(int argc, char *argv[])
 	bool told; /* rf-rollout has reported already why no record has rollouts */
 	struct rf_reward_exec_settings settings = RF_REWARD_EXEC_DEFAULTS;
 	struct rf_opt exec_opts[RF_REWARD_EXEC_OPTS], stream[RF_STAGE_OPTS];
-	char name[RF_REWARD_EXEC_NAME];
+	char name[RF_ASK_NAME];
 	struct rf_opt opts[RF_REWARD_OPTS];
 	const struct rf_cli cli = {
 		.name = "rf-reward",
@@ -67,32 +67,32 @@ int main(int argc, char *argv[])
 	rf_stage_options(&stage, NULL, stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
-	if (settings.model && settings.tokenizer)
+	if (settings.ask.model && settings.ask.tokenizer)
 		rf_cli_without(exec_opts, "model", "cannot be combined with --tokenizer");
-	if (settings.command)
+	if (settings.ask.command)
 		rf_cli_without(opts, NULL, "cannot be combined with --exec");
 	else
 		rf_cli_without(exec_opts, NULL, "requires --exec");
-	if (settings.command && !settings.kind)
-		settings.kind = rf_reward_exec_name(settings.command, name); /* for the history */
+	if (settings.ask.command && !settings.kind)
+		settings.kind = rf_reward_exec_name(settings.ask.command, name); /* for the history */
 
 	rf_stage_open(&stage, &cli, argv[1]);
-	if (settings.command) {
-		settings.meter = &stage.progress.meter;
+	if (settings.ask.command) {
+		settings.ask.meter = &stage.progress.meter;
 		stage.pass_on = ask;
 		atexit(stop_exec);
 	}
 	rf_stage_create(&stage);
 	told = rf_head_asked(&stage.head, "rf-rollout", "rollouts", &n);
 	step = rf_draw_step(how.draw_step, stage.head.step);
-	if (settings.command &&
+	if (settings.ask.command &&
 	    rf_reward_exec_start(&exec, &settings, &stage.head, put, NULL, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_stage_each(&stage, reward, NULL);
 	rf_progress_doing(&stage.progress, "waiting for the command");
-	if (exec && rf_reward_exec_finish(exec, &err) != RF_OK)
+	if (exec && rf_ask_finish(exec, &err) != RF_OK)
 		rf_die_err(&err);
-	rf_reward_exec_stop(exec);
+	rf_ask_stop(exec);
 	exec = NULL;
 	rf_stage_close(&stage);
 	if (!told)

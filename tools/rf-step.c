@@ -9,7 +9,7 @@
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
 static struct rf_step step = RF_STEP_DEFAULTS;
 static struct rf_reward_exec_settings command = RF_REWARD_EXEC_DEFAULTS;
-static struct rf_reward_exec *exec; /* of the batch in hand; NULL: rewards are computed here */
+static struct rf_ask *exec; /* of the batch in hand; NULL: rewards are computed here */
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static struct rf_copy copy;
 static struct rf_read batch;
@@ -26,7 +26,7 @@ static void must(enum rf_code rc)
 /* However the program ends, the command must not stay behind. */
 static void stop_exec(void)
 {
-	rf_reward_exec_stop(exec);
+	rf_ask_stop(exec);
 	exec = NULL;
 }
 
@@ -60,13 +60,13 @@ static int begin(void)
 		rf_die(EX_OSERR, "out of memory (a batch)");
 	rf_step_totals(&step, batch.r, first, &own);
 	must(rf_meet_ahead(&trainer, &own, &all, &err));
-	must(rf_step_begin(&step, trainer.step, command.command ? NULL : &all, &err));
+	must(rf_step_begin(&step, trainer.step, command.ask.command ? NULL : &all, &err));
 	rf_engine_sign(&trainer.engine, &stage.head, true);
 	if (trainer.unsaved) /* the weights have no hash yet */
 		*stage.head.weights = 0;
 	stage.head.step = trainer.step;
 	rf_copy_open(&copy, &stage, &trainer);
-	if (command.command)
+	if (command.ask.command)
 		must(rf_reward_exec_start(&exec, &command, &stage.head, learn, NULL, &err));
 	return first;
 }
@@ -85,10 +85,10 @@ static void roll_out(void)
 		    rf_step_rollout(&step, r, &err) != RF_OK ||
 		    rf_step_reward(&step, r, &err) != RF_OK)
 			rf_stage_blame(&stage, &batch, i, &err);
-		must(exec ? rf_reward_exec_record(exec, r, -1, &err) : learn(NULL, r, &err));
+		must(exec ? rf_ask_record(exec, r, -1, &err) : learn(NULL, r, &err));
 	}
 	if (exec)
-		must(rf_reward_exec_finish(exec, &err));
+		must(rf_ask_finish(exec, &err));
 	stop_exec();
 }
 
@@ -125,7 +125,7 @@ int main(int argc, char *argv[])
 	struct rf_opt model[RF_ENGINE_OPTS], method[RF_STEP_OPTS], asks[RF_REWARD_EXEC_OPTS],
 		policy[RF_TRAINER_POLICY_OPTS], loss[RF_TRAINER_LOSS_OPTS], batches[RF_TRAINER_BATCH_OPTS],
 		trains[RF_CLI_TRAINER_OPTS], stream[RF_STAGE_OPTS];
-	char name[RF_REWARD_EXEC_NAME];
+	char name[RF_ASK_NAME];
 	const struct rf_cli cli = {
 		.name = "rf-step",
 		.usage = "-m run [--at step] [--batch n] [options] [file]\n"
@@ -171,16 +171,16 @@ int main(int argc, char *argv[])
 		rf_cli_without(batches, "commit-every", "cannot be combined with --weights-out");
 	if (!trainer.log)
 		rf_cli_without(policy, "log-gradients", "requires --log");
-	if (command.command) {
+	if (command.ask.command) {
 		rf_cli_without(method, "kind", "cannot be combined with --exec");
 		rf_cli_without(method, "shift", "cannot be combined with --exec");
 		rf_cli_without(method, "per-token", "cannot be combined with --exec");
 	} else {
 		rf_cli_without(asks, NULL, "requires --exec");
 	}
-	if (command.command && !command.kind)
-		command.kind = rf_reward_exec_name(command.command, name);
-	command.model = command.tokenizer ? NULL : trainer.engine.path;
+	if (command.ask.command && !command.kind)
+		command.kind = rf_reward_exec_name(command.ask.command, name);
+	command.ask.model = command.ask.tokenizer ? NULL : trainer.engine.path;
 	rf_step_settle(&step, &command);
 	step.held = trainer.batch;
 	atexit(stop_exec);

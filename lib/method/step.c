@@ -41,9 +41,9 @@ void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS])
 
 void rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *command)
 {
-	command->n = s->rollouts.n;
-	command->k = s->rollouts.k;
-	s->commanded = command->command != NULL;
+	command->ask.n = s->rollouts.n;
+	command->ask.k = s->rollouts.k;
+	s->commanded = command->ask.command != NULL;
 	s->select.k = s->rollouts.k;
 	s->train->group = s->advantage.group;
 	s->select.seed = s->reward.seed = s->rollouts.seed;
