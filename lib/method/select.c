@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "method/select.h"
 
-enum { MAX_CHUNKS = 65536, MAX_K = 65536, MAX_MARGIN = 1 << 30 };
+enum { MAX_CHUNKS = 65536, MAX_K = 65536, MAX_MARGIN = 1 << 30, MAX_SHIFT = 65536 };
 
 void rf_select_options(struct rf_select *s, struct rf_opt opts[RF_SELECT_OPTS])
 {
@@ -26,6 +26,8 @@ void rf_select_options(struct rf_select *s, struct rf_opt opts[RF_SELECT_OPTS])
 		  "how a position is chosen", true },
 		{ "margin", 0, RF_OPT_INT, &s->margin, 0, MAX_MARGIN, "n",
 		  "least distance of a position from either end; nearer ones are moved", true },
+		{ "shift", 0, RF_OPT_INT, &s->shift, 0, MAX_SHIFT, "n",
+		  "tokens by which a rollout begins later; 1: the paper's index", true },
 		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "random seed", true },
 		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
 		  "training step for the random numbers; -1: the model's", true },
@@ -152,7 +154,8 @@ enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct r
 		case RF_SELECT_MAX:     t += extreme(r->entropy + i * n, n, 1); break;
 		case RF_SELECT_MIN:     t += extreme(r->entropy + i * n, n, -1); break;
 		}
-		start = t + 1 < first ? first : t + 1;
+		start = t + 1 + s->shift;
+		start = start < first ? first : start;
 		positions[i] = start > r->T - behind ? r->T - behind : start;
 	}
 	r->positions = positions;

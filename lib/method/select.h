@@ -1,7 +1,9 @@
 /* select.h -- which positions of a sequence get rollouts (ReFINE, arXiv:2602.16704, eq. 5).
  *
- * The entropies are smoothed, the sequence is cut into c equal chunks, and one position is drawn in each
- * chunk with probability softmax(smoothed H / tau). */
+ * The entropies are smoothed, the sequence is cut into c equal chunks, and in each chunk one row t is drawn
+ * with probability softmax(smoothed H / tau).  Row t is the uncertainty about token t + 1.  The rollout
+ * begins with this token, as in the published implementation, or `shift` tokens later: by eq. 4 of the paper
+ * it begins after this token, which is a shift of 1. */
 #ifndef RF_SELECT_H
 #define RF_SELECT_H
 
@@ -22,14 +24,15 @@ struct rf_select {
 	double tau;
 	enum rf_select_mode mode;
 	int margin;      /* tokens at either end of a sequence (T) that are never chosen */
+	int shift;       /* a rollout begins this many tokens after the token that its row is about */
 	uint64_t seed;
 	int draw_step;   /* training step for the random numbers; -1: the model's (rf_draw_step) */
 	bool strict;     /* a record that is too short is an error */
 };
 #define RF_SELECT_DEFAULTS { .chunks = 8, .k = 5, .tau = 1, .margin = 20, .draw_step = -1 }
 
-/* --chunks, -k (--length), --smooth, --tau, --mode, --margin, --seed, --draw-step, --strict */
-enum { RF_SELECT_OPTS = 10 };
+/* --chunks, -k (--length), --smooth, --tau, --mode, --margin, --shift, --seed, --draw-step, --strict */
+enum { RF_SELECT_OPTS = 11 };
 void rf_select_options(struct rf_select *s, struct rf_opt opts[RF_SELECT_OPTS]);
 
 /* out (T) = average pooling of H (T) with stride 1 and an odd kernel (an even one is made one wider).  The

@@ -1,5 +1,6 @@
 /* step.c -- the stages on one record, one after the other, in one tree. */
 #include <limits.h>
+#include <string.h>
 
 #include "base/rng.h"
 #include "method/step.h"
@@ -15,6 +16,14 @@ static struct rf_opt *append(struct rf_opt *to, struct rf_opt *table, const char
 	return to;
 }
 
+/* Gives an option of a table another name. */
+static void rename_option(struct rf_opt *table, const char *from, const char *to)
+{
+	for (; table->name; table++)
+		if (!strcmp(table->name, from))
+			table->name = to;
+}
+
 void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS])
 {
 	struct rf_opt select[RF_SELECT_OPTS], rollouts[RF_ROLLOUT_OPTS], reward[RF_REWARD_OPTS],
@@ -27,6 +36,7 @@ void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS])
 	};
 
 	rf_select_options(&s->select, select);
+	rename_option(select, "shift", "select-shift"); /* rf-reward has --shift */
 	rf_rollout_options(&s->rollouts, rollouts);
 	rf_reward_options(&s->reward, reward);
 	rf_advantage_options(&s->advantage, group);

@@ -46,8 +46,9 @@ struct rf_step {
                            .reward = RF_REWARD_DEFAULTS }
 
 /* The options of the stages, each once: --length is one for positions and rollouts, --seed and --draw-step
- * are for positions, rollouts and rewards.  rf_step_settle() is called when they have been read. */
-enum { RF_STEP_OPTS = 22 };
+ * are for positions, rollouts and rewards.  --shift of rf-select is --select-shift here, since rf-reward has
+ * an option of that name.  rf_step_settle() is called when they have been read. */
+enum { RF_STEP_OPTS = 23 };
 /* --advantage: the stream's advantages belong to older rollouts. */
 #define RF_STEP_FROM_WORDS "reward|token"
 void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS]);

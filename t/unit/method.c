@@ -242,6 +242,7 @@ static void test_short_sequences(void)
 			for (s.k = 1; s.k <= 4; s.k++)
 				for (int T = 1; T <= 16; T++) {
 					s.chunks = T % 2 ? 8 : 4;
+					s.shift = T % 3 == 2 ? T : T % 3;
 					int first = s.margin ? s.margin : 1,
 					    behind = s.k > s.margin ? s.k : s.margin;
 					bool want = T < s.chunks || T < first + behind;
@@ -258,7 +259,8 @@ static void test_short_sequences(void)
 					rf_record_free(&r);
 				}
 	ok(good,
-	   "selection: lengths 1 to 16, 4 and 8 chunks, margins 0 to 5: too short, or every rollout fits");
+	   "selection: lengths 1 to 16, 4 and 8 chunks, margins 0 to 5, shifts: too short, or every rollout "
+	   "fits");
 }
 
 static void test_extremes(void)
@@ -283,6 +285,12 @@ static void test_extremes(void)
 	ok(good && r.positions[0] == 4 && r.positions[1] == 20 && r.positions[2] == 21 &&
 	           r.positions[3] == 31,
 	   "selection: max takes the lowest of equals, and s = t + 1");
+	s.shift = 1;
+	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
+	ok(good && r.positions[0] == 5 && r.positions[1] == 21 && r.positions[2] == 22 &&
+	           r.positions[3] == 32,
+	   "selection: a shift of 1 is the index of the paper, s = t + 2");
+	s.shift = 0;
 	s.mode = RF_SELECT_MIN;
 	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
 	ok(good && r.positions[0] == 6 && r.positions[1] == 11 && r.positions[2] == 21 &&
