@@ -116,3 +116,17 @@ stub() {
 	rf-dump --json questions.rf | jq -c 'select(.type == "seq").body.answers' |
 		diff - <(printf '["%s"]\n' Blue Limmat)
 }
+
+@test "my_selection.py: uncertain tokens that begin a word become positions, at least k apart" {
+	listing rf-select.1 1 | diff "$ROOT/examples/my_selection.py" -
+	[ "$(wc -l <"$ROOT/examples/my_selection.py")" -le 25 ]
+	# the letters of a word are ever more uncertain, and most of all one within a word
+	rf-tokenize --bytes --no-eos - <<<'{"text": "some words of a text that goes on"}' 2>err |
+		edited 'if .type == "seq" then .body |= (.tokens.shape as $T | .entropy = {dtype: "<f4",
+			shape: $T, data: [range($T[0]) | if . == 6 then 9 else . / 100 end]}) else . end' >in
+	quiet rf-select --exec "python3 '$ROOT/examples/my_selection.py'" --text -k 5 -o out in
+	rf-dump --json out | jq -r 'select(.type == "seq").body.positions.data | sort | map(tostring) |
+		join(" ")' >have
+	# of the words, "a" is too near to "text"; "on" ends before a rollout does
+	[ "$(cat have)" = "5 11 16 21 26" ]
+}

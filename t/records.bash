@@ -1,4 +1,5 @@
-# What the tests of rf-select and rf-reward load: streams with positions, rollouts and rewards.
+# What the tests of rf-select and rf-reward load: streams with positions, rollouts and rewards, and whether a
+# command of --exec still runs.
 
 # records make N D STEP, records reverse FILE: a stream that t/helper/records.c makes
 # records show FILE: id, positions, the reward's kind and total, whether there is an advantage: one line per
@@ -29,4 +30,18 @@ records() {
 		;;
 	*) "$RF_UNITS/helper/records" "$@" ;;
 	esac
+}
+
+# running GROUP: succeeds if a process of this group runs (one that waits to be reaped does not)
+running() {
+	cat /proc/[0-9]*/stat 2>/dev/null |
+		awk -v g="$1" '{ sub(/^.*\) /, "") } $3 == g && $1 != "Z" { n++ } END { exit !n }'
+}
+# gone: waits until the group whose number is in the file pid is no more
+gone() {
+	for ((i = 0; i < 1000; i++)); do
+		running "$(cat pid)" || return 0
+		sleep .01
+	done
+	return 1
 }

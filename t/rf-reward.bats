@@ -17,20 +17,6 @@ judged() {
 	done
 }
 
-# whether a process of this group runs (one that waits to be reaped does not)
-running() {
-	cat /proc/[0-9]*/stat 2>/dev/null |
-		awk -v g="$1" '{ sub(/^.*\) /, "") } $3 == g && $1 != "Z" { n++ } END { exit !n }'
-}
-# gone: waits until the group whose number is in the file pid is no more
-gone() {
-	for ((i = 0; i < 1000; i++)); do
-		running "$(cat pid)" || return 0
-		sleep .01
-	done
-	return 1
-}
-
 @test "rf-reward: keeps the promises of a filter" {
 	PROMISE_CUTS=500 promises filter "$G/stream/rewarded.rf" rf-reward --kind hybrid
 }

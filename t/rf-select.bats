@@ -3,6 +3,15 @@ setup() {
 	load helper
 	load promises
 	load records
+	J="python3 $ROOT/t/helper/judge.py"
+}
+
+# chosen N: prints the positions that judge.py gives the records 0 .. N-1 of `records make`, as records show
+# does; rollouts have five tokens
+chosen() {
+	for ((id = 0; id < $1; id++)); do
+		echo "$id: $((60 + id % 7 - 5)) $((2 + id % 7)) 1 1"
+	done
 }
 
 @test "rf-select: keeps the promises of a filter" {
@@ -126,4 +135,230 @@ setup() {
 		run -64 rf-select $o "$G/stream/empty.rf"
 	done
 	run -64 rf-select "$G/stream/empty.rf" "$G/stream/empty.rf"
+}
+
+@test "rf-select: --shift moves each position towards the end, which holds it back" {
+	# with -k 1 and a margin of 1, only the end of the sequence limits a position
+	records make 8 1 0 >in
+	at() { rf-select --chunks 4 -k 1 --margin 1 "$@" in | rf-dump --json |
+		jq -c 'select(.type == "seq").body | [(.tokens.data | length), .positions.data]'; }
+	for mode in entropy uniform max; do
+		at --mode $mode >plain
+		at --mode $mode --shift 0 | cmp plain -
+		for n in 1 7 65536; do
+			at --mode $mode --shift $n >shifted
+			jq -c --argjson n $n '.[0] as $T | .[1] |= map([. + $n, $T - 1] | min)' plain |
+				cmp - shifted
+			run ! cmp plain shifted
+		done
+	done
+	for n in -1 65537 x; do
+		run -64 rf-select --shift $n in
+	done
+}
+
+@test "rf-select: --shift 1 begins a rollout after the token whose entropy is greatest, as eq. 4 says" {
+	# the row before token 31 is the uncertain one: H_t of the paper is about x_t
+	records make 1 1 0 | edited 'if .type == "seq" then
+		.body.entropy.data |= [range(length) | if . == 30 then 9 else 1 end] else . end' >in
+	at() { rf-select --chunks 1 --mode max "$@" in | records show -; }
+	[ "$(at)" = "0: 31" ]
+	[ "$(at --shift 1)" = "0: 32" ]
+}
+
+@test "rf-select --exec: keeps the promises of a filter" {
+	printf '%s\n' 's/.*"body":\{("id":[0-9]+).*/{\1,"positions":[4,1]}/p' >judge.sed
+	promises filter "$G/stream/tokens.rf" rf-select -k 2 --exec 'exec sed -unEf judge.sed'
+}
+
+@test "rf-select --exec: the command's positions are written in its order, whenever it answers" {
+	records make 9 4 0 >in
+	chosen 9 >want
+	for mode in right buffered late ahead slow-start extra string-id spaces no-newline; do
+		quiet rf-select --exec "$J $mode" -o out in
+		diff want <(records show out)
+	done
+	rf-dump --check -q out
+	# whole numbers may have a point
+	printf '%s\n' 's/.*"body":\{("id":[0-9]+).*/{\1,"positions":[4.0,1e1]}/p' >judge.sed
+	rf-select --exec 'sed -unEf judge.sed' in | records show - | diff - <(seq -f '%g: 4 10' 0 8)
+}
+
+@test "rf-select --exec: an empty list leaves a record without positions" {
+	records make 3 4 0 >in
+	printf '%s\n' 's/.*"body":\{"id":1,.*/{"id":1,"positions":[]}/p' \
+		's/.*"body":\{("id":[0-9]+).*/{\1,"positions":[7]}/p' >judge.sed
+	quiet rf-select --exec 'sed -unEf judge.sed' -o out in
+	diff - <(records show out) <<<$'0: 7\n1:\n2: 7'
+	[ "$(rf-dump --json out | jq -c 'select(.type == "seq").body | has("positions")' | paste -sd' ')" \
+		= "true false true" ]
+}
+
+@test "rf-select --exec: the command sees entropies, but no older positions, rollouts and rewards" {
+	records make 3 4 0 >in
+	rf-reward --exec "$J right" in >rewarded
+	rf-select --exec "tee seen | $J right" -m 'a "b"' -k 6 rewarded >out
+	[ "$(head -n 1 seen | jq -c 'del(.body)')" = '{"type":"head","k":6,"tokenizer":"a \"b\""}' ]
+	head -n 1 seen | jq -c .body >head.json
+	rf-dump --json out | sed -n 1p | jq -c .body | cmp - head.json
+	sed 1d seen | jq -se 'length == 3 and all((.body | keys_unsorted) == ["id", "tokens", "entropy"] and
+		.body.entropy.shape == .body.tokens.shape and (has("text") | not))' >/dev/null
+	rf-dump --json out | jq -se 'map(select(.type == "seq").body) |
+		all(.positions and .entropy and .rollout == null and .reward == null)' >/dev/null
+	# a stream without entropies is sent, too
+	rf-select -k 2 --exec "tee seen | $J right" "$G/stream/tokens.rf" | rf-dump --check -q -
+	sed 1d seen | jq -se 'length == 4 and all(.body.tokens and .body.entropy == null)' >/dev/null
+	# hidden states are sent without --no-hidden, and the stream keeps them
+	edited 'if .type == "seq" then .body.hidden = {dtype: "<f4", shape: [.body.tokens.shape[0], 1],
+		data: .body.entropy.data} else . end' in >hidden
+	rf-select --exec "tee seen | $J right" hidden >a
+	sed 1d seen | jq -se 'all(.body.hidden)' >/dev/null
+	rf-select --exec "tee seen | $J right" --no-hidden hidden >b
+	sed 1d seen | jq -se 'all(.body.hidden == null)' >/dev/null
+	cmp a b
+}
+
+@test "rf-select --exec: a sequence of at most k tokens is not asked about, and is counted" {
+	# the lengths of its sequences
+	rf-dump --json "$G/stream/tokens.rf" | jq 'select(.type == "seq").body.tokens.shape[0]' >lengths
+	least=$(sort -n lengths | head -n 1)
+	said="1 of 4 sequences were too short and have no positions: -k needs $((least + 1)) tokens"
+	says 0 "rf-select: $said" \
+		rf-select -k "$least" --exec "tee seen | $J right" -o out "$G/stream/tokens.rf"
+	[ "$(wc -l <seen)" -eq 4 ]
+	[ "$(records show out | grep -c ': ')" -eq 3 ]
+	quiet rf-select -k $((least - 1)) --exec "tee seen | $J right" -o out "$G/stream/tokens.rf"
+	[ "$(wc -l <seen)" -eq 5 ]
+	said="a sequence of $least tokens is too short: a position and a rollout of $least tokens need "
+	says 65 "rf-select: ...: record ... (byte ...): $said$((least + 1))" \
+		rf-select --strict -k "$least" --exec "$J right" -o none "$G/stream/tokens.rf"
+	[ ! -e none ]
+}
+
+@test "rf-select --exec --text: each token has its text, and together they are the sequence's text" {
+	text=' one two  three été 🙂🙂 naïve <b>x</b> "q" \n\t ÿ 日本語 the end of it, and more text'
+	jq -nc --arg text "$text" '{text: $text}' >doc.jsonl
+	for kind in bytes gpt2 llama2 llama3 model; do
+		mkdir $kind
+		case $kind in
+		model) cp "$G/tokenizer/tokenizer.model" model ;;
+		bytes) rf-tokenize --bytes doc.jsonl >doc.rf 2>/dev/null ;;
+		*) zstd -dcq "$G/tokenizer/$kind.json.zst" >$kind/tokenizer.json ;;
+		esac
+		[ $kind = bytes ] || rf-tokenize -m $kind doc.jsonl >doc.rf 2>/dev/null
+		rf-select --exec "tee seen | $J right" --text -m $kind -o out doc.rf
+		# some tokenizers drop the blank in front of a text's first word
+		sed 1d seen | jq -e --arg text "$text" '(.text | length) == .body.tokens.shape[0] and
+			(.text | add | ltrimstr(" ")) == ($text | ltrimstr(" "))' >/dev/null ||
+			{ echo $kind; sed 1d seen | jq -c .text; return 1; }
+		rf-select --exec "$J right" doc.rf | cmp out -
+	done
+	# a character of two bytes is the last one's; special tokens have no text
+	rf-tokenize --bytes - <<<'{"text": "aé"}' 2>/dev/null |
+		rf-select --exec "tee seen | $J right" -k 1 --text -o out
+	[ "$(sed 1d seen | jq -c .text)" = '["a","","é",""]' ]
+	# what is incomplete at the end
+	rf-tokenize --bytes - <<<'{"text": "aé"}' 2>/dev/null |
+		edited 'if .type == "seq" then .body.tokens = {dtype: "<i4", shape: [2], data: [100, 198]}
+			else . end' |
+		rf-select --exec "tee seen | $J right" -k 1 --text -o out
+	[ "$(sed 1d seen | jq -c .text)" = '["a","\ufffd"]' ] ||
+		[ "$(sed 1d seen | jq -c .text)" = '["a","�"]' ]
+	says 64 "rf-select: --text: the stream names no tokenizer: name one with -m or --tokenizer, or ..." \
+		rf-select --exec cat --text <(records make 1 1 0)
+	mkdir other
+	zstd -dcq "$G/tokenizer/gpt2.json.zst" >other/tokenizer.json
+	run -65 rf-select --exec cat --text -m other -o none doc.rf
+}
+
+@test "rf-select --exec: a malformed answer is an error that names the command, the record and the number" {
+	records make 4 4 0 >in
+	# wrong COMMAND WHAT
+	wrong() {
+		run -65 --separate-stderr rf-select --exec "$1" -o out in
+		[[ "$stderr" == "rf-select: --exec '"*"': $2" ]] || { echo "$1: $stderr"; return 1; }
+		[ "$(wc -l <<<"$stderr")" -eq 1 ]
+		[ ! -e out ]
+	}
+	first=" (the command's first line is the stream's head, which needs no answer)"
+	while IFS='|' read -r mode what; do
+		wrong "$J $mode" "$what"
+	done <<-END
+		id|the answer to record id 1: it has the id 2
+		no-id|the answer to record id 1: the key 'id' is missing
+		list|the answer to record id 1: '[1, 2]' is not a JSON object
+		nul|the answer to record id 1: '{"id": 1\x00}' is not a JSON object: it has a NUL
+		twice|the answer to record id 2: it has the id 1
+		skip|the answer to record id 1: it has the id 2
+		head|the answer to record id 0: it has the id null$first
+		die|the command exited with status 3 before it answered record id 1
+		last|the command exited with status 1 after its last answer
+		one-more|the command printed more lines than it got records: '{"id": 99, "total": []}'
+	END
+	range='but with 60 tokens in the sequence and 5 in a rollout it must be from 1 to 55'
+	while IFS='|' read -r positions what; do
+		wrong "read -r head; cat >/dev/null; echo '{\"id\":0$positions}'" \
+			"the answer to record id 0: $what"
+	done <<-END
+		|the list 'positions' is missing
+		,"positions":7|the list 'positions' is missing
+		,"positions":{"0":7}|the list 'positions' is missing
+		,"positions":[0]|positions[0] is 0, $range
+		,"positions":[55,1,56]|positions[2] is 56, $range
+		,"positions":[-3]|positions[0] is -3, $range
+		,"positions":[1,4294967297]|positions[1] is 4294967297, $range
+		,"positions":[1,1e300]|positions[1] is 1e+300, $range
+		,"positions":[1,2.5]|positions[1] is not a whole number
+		,"positions":[1,"2"]|positions[1] is not a whole number
+		,"positions":[[1]]|positions[0] is not a whole number
+		,"positions":[true]|positions[0] is not a whole number
+		,"positions":[null]|positions[0] is not a whole number
+	END
+	not='that is not finite, which JSON does not allow'
+	wrong 'read -r head; cat >/dev/null; echo "{\"id\":0,\"positions\":[NaN]}"' \
+		"the answer to record id 0: '{\"id\":0,\"positions\":[NaN]}' has a number $not"
+	# each record has its own length
+	[ "$(records show <(rf-select --exec "$J right" in) | cut -d' ' -f2 | paste -sd' ')" = "55 56 57 58" ]
+}
+
+@test "rf-select --exec: a command that hangs or leaves processes behind is ended" {
+	records make 4 4 0 >in
+	says 65 "rf-select: --exec ...: the command neither read nor wrote a byte for 0.3 s (--timeout)" \
+		rf-select -o out --timeout .3 --exec 'echo $$ >pid; sleep 61 & sleep 62' in
+	[ ! -e out ]
+	gone
+	run -65 rf-select -o out --exec 'echo $$ >pid; sleep 61 >&2 & echo oops' in
+	gone
+}
+
+@test "rf-select --exec: more than --queue-limit bytes of records without a first answer are an error" {
+	records make 400 1 0 >in
+	said=': the command has not answered yet, and more than 65536 bytes of records wait for it'
+	says 65 "rf-select: --exec ...$said: make it answer and flush earlier, or raise --queue-limit" \
+		rf-select -o out --queue-limit 64k --exec "$J late" in
+}
+
+@test "rf-select --exec: options of the draw are refused, and options of --exec need it" {
+	records make 1 1 0 >in
+	for o in "--chunks 8" "--smooth 1" "--tau 1" "--mode max" "--margin 1" "--shift 1" "--seed 1" \
+		"--draw-step 1"; do
+		says 64 "rf-select: ${o% *} cannot be combined with --exec (try --help)" \
+			rf-select --exec cat $o in
+	done
+	for o in --text "--model a" "--tokenizer bytes" --no-hidden "--timeout 1" "--queue-limit 1M"; do
+		says 64 "rf-select: ${o% *} requires --exec (try --help)" rf-select $o in
+	done
+	says 64 "rf-select: --model cannot be combined with --tokenizer (try --help)" \
+		rf-select --exec cat -m a --tokenizer bytes in
+}
+
+@test "rf-select --exec: the history has k and the name of the command's script, not the command" {
+	records make 2 1 0 >in
+	options() { rf-select --exec "$@" in | rf-dump --json | head -n 1 |
+		jq -c '.body.history[-1].options'; }
+	[ "$(options "$J right; : secret" -k 3)" = '{"length":3,"exec":"judge"}' ]
+	printf '%s\n' 's/.*"body":\{("id":[0-9]+).*/{\1,"positions":[4,1]}/p' >judge.sed
+	[ "$(options 'sed -unEf judge.sed')" = '{"length":5,"exec":"exec"}' ]
+	# rf-rollout reports it if no record has positions, since rf-select does not
+	run ! grep -q chunks <(rf-select --exec "$J right" in | rf-dump --json)
 }

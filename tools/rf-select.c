@@ -1,55 +1,127 @@
 /* rf-select -- chooses the positions of each sequence that get rollouts. */
+#include <stdlib.h>
+
 #include "base/rng.h"
 #include "cli/cli_stage.h"
 #include "method/select.h"
+#include "method/select_exec.h"
 
-struct choice {
-	struct rf_select how;
-	uint64_t step;
-	unsigned long long seen, missed; /* sequences; those that are too short */
-};
+static struct rf_select how = RF_SELECT_DEFAULTS;
+static struct rf_select_exec_settings command = RF_SELECT_EXEC_DEFAULTS;
+static struct rf_ask *exec; /* NULL: positions are drawn here */
+static uint64_t step;
+static unsigned long long seen, missed; /* sequences; those that are too short */
+static struct rf_stage stage = RF_STAGE_DEFAULTS;
 
 static enum rf_code choose(void *arg, struct rf_record *r, struct rf_err *e)
 {
-	struct choice *c = arg;
 	bool short_one;
-	enum rf_code rc = rf_select_record(&c->how, c->step, r, &short_one, e);
+	enum rf_code rc = exec ? rf_select_exec_record(&command, r, &short_one, e) :
+	                         rf_select_record(&how, step, r, &short_one, e);
 
-	c->seen++;
-	c->missed += short_one;
+	(void)arg;
+	seen++;
+	missed += short_one;
 	return rc;
+}
+
+static enum rf_code ask(void *arg, struct rf_record *r, struct rf_err *e)
+{
+	(void)arg;
+	rf_progress_doing(&stage.progress, "waiting for the command");
+	return rf_ask_record(exec, r, rf_in_fd(stage.in), e);
+}
+
+static enum rf_code put(void *arg, struct rf_record *r, struct rf_err *e)
+{
+	(void)arg;
+	return rf_put(stage.out, r, e);
+}
+
+/* However the program ends, the command must not stay behind. */
+static void stop_exec(void)
+{
+	rf_ask_stop(exec);
+	exec = NULL;
+}
+
+static void start_exec(void)
+{
+	struct rf_err err;
+
+	if (rf_select_exec_start(&exec, &command, &stage.head, put, NULL, &err) != RF_OK)
+		rf_die_err(&err);
+}
+
+static void finish_exec(void)
+{
+	struct rf_err err;
+
+	rf_progress_doing(&stage.progress, "waiting for the command");
+	if (rf_ask_finish(exec, &err) != RF_OK)
+		rf_die_err(&err);
+	stop_exec();
+}
+
+/* Options of the draw have no effect with --exec, nor those of --exec without it. */
+static void settle(struct rf_opt *method, struct rf_opt *asks)
+{
+	static const char *const drawn[] = { "chunks", "smooth", "tau", "mode", "margin", "shift", "seed",
+		                             "draw-step" };
+
+	if (command.ask.model && command.ask.tokenizer)
+		rf_cli_without(asks, "model", "cannot be combined with --tokenizer");
+	for (size_t i = 0; i < sizeof drawn / sizeof *drawn && command.ask.command; i++)
+		rf_cli_without(method, drawn[i], "cannot be combined with --exec");
+	if (!command.ask.command)
+		rf_cli_without(asks, NULL, "requires --exec");
+	else
+		rf_select_exec_note(&command, asks);
+	command.ask.k = how.k;
+	command.ask.meter = &stage.progress.meter;
+	command.strict = how.strict;
+	if (!how.smooth)
+		how.smooth = how.k; /* so that the history says it */
 }
 
 int main(int argc, char *argv[])
 {
-	struct choice choice = { .how = RF_SELECT_DEFAULTS };
-	struct rf_stage stage = RF_STAGE_DEFAULTS;
-	struct rf_opt method[RF_SELECT_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_opt method[RF_SELECT_OPTS], asks[RF_SELECT_EXEC_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_cli cli = {
 		.name = "rf-select",
-		.usage = "[-k n] [-o file] [options] [file]",
-		.summary = "Chooses one position per chunk of each sequence, where rollouts will start.",
+		.usage = "[-k n] [--exec command] [-o file] [options] [file]",
+		.summary = "Chooses the positions where rollouts start: one per chunk, or a command's answer.",
 		.example = "rf-entropy -m RUN corpus.rf | rf-select --chunks 8 -k 5 | rf-rollout -m RUN",
 		.also = "rf-entropy(1), rf-rollout(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ method, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ method, asks, stream, NULL },
 		.max_args = 1,
 	};
 
-	rf_select_options(&choice.how, method);
+	rf_select_options(&how, method);
+	rf_select_exec_options(&command, asks);
 	rf_stage_options(&stage, NULL, stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
-	if (!choice.how.smooth)
-		choice.how.smooth = choice.how.k; /* so that the history says it */
+	settle(method, asks);
 
 	rf_stage_open(&stage, &cli, argv[1]);
+	if (command.ask.command)
+		stage.pass_on = ask;
+	atexit(stop_exec);
 	rf_stage_create(&stage);
-	choice.step = rf_draw_step(choice.how.draw_step, stage.head.step);
-	rf_stage_each(&stage, choose, &choice);
+	step = rf_draw_step(how.draw_step, stage.head.step);
+	if (command.ask.command)
+		start_exec();
+	rf_stage_each(&stage, choose, NULL);
+	if (exec)
+		finish_exec();
 	rf_stage_close(&stage);
-	if (choice.missed)
+	if (missed && command.ask.command)
+		rf_say("%llu of %llu sequences were too short and have no positions: -k needs %d tokens",
+		       missed, seen, rf_select_exec_least(&command));
+	else if (missed)
 		rf_say("%llu of %llu sequences were too short and have no positions: --chunks, -k and "
 		       "--margin need %d tokens",
-		       choice.missed, choice.seen, rf_select_least(&choice.how));
+		       missed, seen, rf_select_least(&how));
 	return 0;
 }

@@ -5,10 +5,10 @@
  * {"id": .., ..}.  The other keys depend on the kind of question (reward_exec.h, select_exec.h); keys that
  * the kind does not know are ignored.
  *
- * A command may answer each line immediately, or only when its input has ended; records wait for their answers
- * in a queue.  If more than one waits, they exceed the queue's limit and the command has never answered, that
- * is an error.  If it has answered before, no more records are read until those that wait no longer exceed the
- * limit. */
+ * A command may answer each line immediately, or only when its input has ended; records wait for their
+ * answers in a queue.  If more than one waits, they exceed the queue's limit and the command has never
+ * answered, that is an error.  If it has answered before, no more records are read until those that wait no
+ * longer exceed the limit. */
 #ifndef RF_ASK_H
 #define RF_ASK_H
 
@@ -37,8 +37,8 @@ struct rf_ask_settings {
 };
 #define RF_ASK_DEFAULTS { .timeout = 600, .queue_limit = UINT64_C(256) << 20 }
 
-/* --exec, --text, --model, --tokenizer, --no-hidden, --timeout, --queue-limit.  exec, text: the help of --exec
- * and --text. */
+/* --exec, --text, --model, --tokenizer, --no-hidden, --timeout, --queue-limit.  exec, text: the help of
+ * --exec and --text. */
 enum { RF_ASK_OPTS = 8 };
 void rf_ask_options(struct rf_ask_settings *s, const char *exec, const char *text,
                     struct rf_opt opts[RF_ASK_OPTS]);
@@ -65,24 +65,24 @@ struct rf_ask_kind {
 	enum rf_code (*read)(const void *of, const json_t *answer, struct rf_record *r, struct rf_err *e);
 };
 
-/* Appends ',"key":' with a number: `known`, or if that is 0 the value of the option of this tool in the head's
- * history, or null if it has none. */
+/* Appends ',"key":' with a number: `known`, or if that is 0 the value of the option of this tool in the
+ * head's history, or null if it has none. */
 void rf_ask_add_number(struct rf_buf *line, const char *key, int known, const struct rf_head *head,
                        const char *tool, const char *option);
 
 struct rf_ask;
 
 /* Starts the command and sends it the head.  pass() gets each record with its answer, in order, and may
- * change it.  `of` must stay until rf_ask_stop().  Errors: RF_EDATA: the command prints a line before it got a
- * record; those of rf_ask_tokenizer(). */
+ * change it.  `of` must stay until rf_ask_stop().  Errors: RF_EDATA: the command prints a line before it got
+ * a record; those of rf_ask_tokenizer(). */
 typedef enum rf_code rf_ask_pass(void *arg, struct rf_record *r, struct rf_err *e);
 enum rf_code rf_ask_start(struct rf_ask **a, const struct rf_ask_settings *s, const struct rf_ask_kind *kind,
                           const void *of, const struct rf_head *head, rf_ask_pass *pass, void *arg,
                           struct rf_err *e);
 
-/* Sends a copy of a record to the command.  Then passes records on as their answers come, until the descriptor
- * `next` (rf_in_fd()) can be read; next < 0: does not wait for answers.  Errors: RF_EDATA: an answer is wrong
- * or missing. */
+/* Sends a copy of a record to the command.  Then passes records on as their answers come, until the
+ * descriptor `next` (rf_in_fd()) can be read; next < 0: does not wait for answers.  Errors: RF_EDATA: an
+ * answer is wrong or missing. */
 enum rf_code rf_ask_record(struct rf_ask *a, const struct rf_record *r, int next, struct rf_err *e);
 
 /* Ends the command's input and passes on the remaining records as they are answered.  Errors: RF_EDATA, also

@@ -1,0 +1,116 @@
+/* select_exec.c -- reads the positions of an answer. */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/print.h"
+#include "method/ask_text.h"
+#include "method/select_exec.h"
+
+enum { BEFORE = 4 }; /* tokens that are decoded together with the next one */
+
+void rf_select_exec_options(struct rf_select_exec_settings *s, struct rf_opt opts[RF_SELECT_EXEC_OPTS])
+{
+	rf_ask_options(&s->ask, "shell command that chooses the positions: JSON lines in and out",
+	               "send the text of each token to the command, too", opts);
+}
+
+void rf_select_exec_note(struct rf_select_exec_settings *s, struct rf_opt opts[RF_SELECT_EXEC_OPTS])
+{
+	s->noted = rf_ask_name(s->ask.command, s->name);
+	for (struct rf_opt *o = opts; o->name; o++)
+		if (o->to == &s->ask.command) {
+			o->to = &s->noted;
+			o->noted = RF_OPT_RESULT;
+		}
+}
+
+int rf_select_exec_least(const struct rf_select_exec_settings *s)
+{
+	return s->ask.k + 1;
+}
+
+enum rf_code rf_select_exec_record(const struct rf_select_exec_settings *s, struct rf_record *r,
+                                   bool *short_one, struct rf_err *e)
+{
+	rf_record_drop_rollout(r);
+	r->positions = NULL;
+	r->c = 0;
+	*short_one = r->T < rf_select_exec_least(s);
+	if (*short_one && s->strict)
+		return rf_fail(e, RF_EDATA,
+		               "a sequence of %d tokens is too short: a position and a rollout of %d tokens "
+		               "need %d", r->T, s->ask.k, rf_select_exec_least(s));
+	return RF_OK;
+}
+
+static bool asks(const void *of, const struct rf_record *r)
+{
+	return r->T >= rf_select_exec_least(of);
+}
+
+static void add_head(const void *of, const struct rf_head *head, struct rf_buf *line)
+{
+	const struct rf_select_exec_settings *s = of;
+
+	rf_ask_add_number(line, "k", s->ask.k, head, "rf-select", "length");
+}
+
+/* Appends the list of the tokens' texts, which together are the text of the sequence. */
+static enum rf_code add_text(const struct rf_tokenizer *t, const struct rf_record *r, struct rf_buf *line,
+                             struct rf_err *e)
+{
+	int32_t before[BEFORE + 1], room[BEFORE + 1];
+	enum rf_code rc = RF_OK;
+
+	rf_print_text(line, "[");
+	for (int i = 0; rc == RF_OK && i < r->T; i++) {
+		const int n = i < BEFORE ? i : BEFORE;
+
+		memcpy(before, r->tokens + i - n, (size_t)n * sizeof *before);
+		rf_print_text(line, i ? "," : "");
+		rc = rf_ask_add_after(line, t, before, n, r->tokens + i, 1, i + 1 < r->T, room, e);
+	}
+	rf_print_text(line, "]");
+	return rc;
+}
+
+static enum rf_code read_answer(const void *of, const json_t *answer, struct rf_record *r, struct rf_err *e)
+{
+	const struct rf_select_exec_settings *s = of;
+	const json_t *list = json_object_get(answer, "positions");
+	const size_t c = json_array_size(list);
+	const int last = r->T - s->ask.k;
+	int32_t *positions;
+
+	if (!json_is_array(list))
+		return rf_fail(e, RF_EDATA, "the list 'positions' is missing");
+	if (!c)
+		return RF_OK;
+	if (!(positions = rf_record_alloc(r, c, sizeof *positions)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	for (size_t i = 0; i < c; i++) {
+		const json_t *x = json_array_get(list, i);
+		const double value = json_number_value(x);
+
+		if (!json_is_number(x) || value != floor(value))
+			return rf_fail(e, RF_EDATA, "positions[%zu] is not a whole number", i);
+		if (value < 1 || value > last)
+			return rf_fail(e, RF_EDATA,
+			               "positions[%zu] is %.15g, but with %d tokens in the sequence and %d in "
+			               "a rollout it must be from 1 to %d", i, value, r->T, s->ask.k, last);
+		positions[i] = (int32_t)value;
+	}
+	r->positions = positions;
+	r->c = (int)c;
+	return RF_OK;
+}
+
+enum rf_code rf_select_exec_start(struct rf_ask **a, const struct rf_select_exec_settings *s,
+                                  const struct rf_head *head, rf_ask_pass *pass, void *arg, struct rf_err *e)
+{
+	static const struct rf_ask_kind kind = { asks, add_head, add_text, read_answer };
+
+	return rf_ask_start(a, &s->ask, &kind, s, head, pass, arg, e);
+}
