@@ -7,6 +7,7 @@
 # Commands are split into words as the shell does it, and nothing in them is run or expanded: a command must
 # be a program of rf-tools with plain options.  Their names come from --help of the program and of rf-step.
 # Options of several programs, such as -k, must say the same in all commands, since rf-step has them once.
+# --shift of rf-select is --select-shift of rf-step.
 set -euo pipefail
 export LC_ALL=C
 
@@ -67,7 +68,8 @@ options() {
 not_of_stage() {
 	case $1 in
 	*:--model | *:--output | *:--dry-run | *:--help | *:--version | *:--stale | ENTROPY:--keep | \
-		TRAIN:--at | TRAIN:--log | TRAIN:--ranks | TRAIN:--weights-out) ;;
+		SELECT:--exec | SELECT:--text | SELECT:--tokenizer | SELECT:--no-hidden | SELECT:--timeout | \
+		SELECT:--queue-limit | TRAIN:--at | TRAIN:--log | TRAIN:--ranks | TRAIN:--weights-out) ;;
 	*) return 1 ;;
 	esac
 }
@@ -76,7 +78,7 @@ printed=()
 declare -A said
 # take NAME PROGRAM: adds the options in `typed` and `meant`, which follow the program, to `printed`
 take() {
-	local name=$1 program=$2 i text value option long takes
+	local name=$1 program=$2 i text value option long takes joined
 	for ((i = 0; i < ${#typed[@]}; i++)); do
 		option=${meant[i]%%=*} text=${typed[i]} value=
 		[[ ${meant[i]} == --* ]] || option=${meant[i]:0:2}
@@ -84,8 +86,10 @@ take() {
 		long=$(options "$program" | awk -v name="$option" '$1 == name { print $2, $3 }')
 		takes=${long#* } long=${long% *}
 		[ -n "$long" ] || refuse "$name has $option, which $program does not have"
+		joined=$long
+		[ "$name:$long" != SELECT:--shift ] || joined=--select-shift
 		if not_of_stage "$name:$long" ||
-			! options rf-step | awk -v name="$long" '$1 == name { n++ } END { exit !n }'; then
+			! options rf-step | awk -v name="$joined" '$1 == name { n++ } END { exit !n }'; then
 			refuse "$name has $option, which rf-step cannot have from $name"
 		fi
 		if [ "$takes" = 1 ]; then
@@ -99,6 +103,7 @@ take() {
 				refuse "$name has $option without a value"
 			fi
 		fi
+		[ "$joined" = "$long" ] || text="$joined $(printf %q "$value")"
 		[ "$long" != --rl-coef ] || [[ ! $value =~ ^[+-]?0*\.?0*([eE].*)?$ ]] ||
 			refuse "$name has --rl-coef $value, with which rf-step makes no rollouts"
 		[ "${said[*:$long=$value]-}" ] || printed+=("$text")

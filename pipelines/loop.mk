@@ -28,8 +28,8 @@
 #                 MINI_BATCH, SHARES='--mini-batch 8' must say the same as TRAIN
 #     FUSED=1     one program, rf-step, instead of all stages from ENTROPY to TRAIN: the same bytes in
 #                 less time.  It takes the options of the stages, which must be the programs of rf-tools
-#                 (REWARD also a command for lines of JSON); what it cannot have is refused by name.  All
-#                 batches of an epoch are then one line
+#                 (only REWARD may be a command for lines of JSON); what it cannot have is refused by name.
+#                 All batches of an epoch are then one line
 #     COMMIT_EVERY=1
 #                 with FUSED, batches between two commits, or a time such as 30s, 10m, 2h; EVAL and AFTER come
 #                 after each commit, and need a number.  It may differ from call to call
@@ -41,6 +41,9 @@
 #                 options of rf-reward --exec where REWARD is a command for lines of JSON.  The command gets
 #                 text and tokens, but no hidden states; REWARD_OPTIONS= sends these instead of text,
 #                 REWARD_OPTIONS=--no-hidden tokens only, which needs no tokenizer
+#     SELECT_OPTIONS='--text --no-hidden'
+#                 options of rf-select --exec where SELECT is a command for lines of JSON.  The command gets
+#                 the text of each token, too; SELECT_OPTIONS=--no-hidden sends tokens and entropies only
 #     NO_ROLLOUTS=stop
 #                 a batch of which no record has rollouts, since all are too short for a position, ends a
 #                 phase that trains with ReFINE before it is trained; train: it is trained on next tokens
@@ -117,6 +120,7 @@ EVAL       =
 EVERY      = 1
 EVALUATE   = rf-ntp --eval
 REWARD_OPTIONS = --text --no-hidden
+SELECT_OPTIONS = --text --no-hidden
 NO_ROLLOUTS = stop
 KEEP_STEPS =
 KEEP_BEST  =
@@ -148,16 +152,19 @@ KNOWN = $(filter-out SHELL HERE NUMBERS STAGES UNUSED LINE KNOWN TRAIN_OPTIONS R
 include $(HERE)words.mk
 
 # What LINE is made of.  The sequences of the next batch; a stage that reads a stream and writes one; one that
-# also reads the model; one that computes rewards, by a program of ours or by any command; the trainer.  An
-# empty stage is left out, and blanks between the parts do not matter.
+# also reads the model; one that computes rewards or chooses positions, by a program of ours or by any
+# command; the trainer.  An empty stage is left out, and blanks between the parts do not matter.
 next_batch   = rf-cat --range $$FROM:$$TO $${SHARD:+$$SHARD $(SHARES)} "$$ORDER"
 stage        = $(if $(strip $(1)), | $(strip $(1)))
 model_stage  = $(if $(strip $(1)),$(call stage,$(1)) -m "$$STEP" $$COMPUTE)
 program      = $(notdir $(firstword $(1)))
-rewards      = $(if $(filter-out rf-%,$(call program,$(1))),rf-reward --exec \
-               $(call quote,$(1)) $(strip $(REWARD_OPTIONS)) $(if $(filter -m --model --model=% \
-               --tokenizer --tokenizer=%,$(REWARD_OPTIONS)),,-m "$$RUN"),$(1))
+# by_command PROGRAM,COMMAND,OPTIONS: COMMAND, or if that is no program of rf-tools, PROGRAM that runs it
+by_command   = $(if $(filter-out rf-%,$(call program,$(2))),$(1) --exec $(call quote,$(2)) $(strip $(3)) \
+               $(if $(filter -m --model --model=% --tokenizer --tokenizer=%,$(3)),,-m "$$RUN"),$(2))
+rewards      = $(call by_command,rf-reward,$(1),$(REWARD_OPTIONS))
 reward_stage = $(call stage,$(call rewards,$(1)))
+selects      = $(call by_command,rf-select -k $(call arg,K),$(1),$(SELECT_OPTIONS))
+select_stage = $(call stage,$(call selects,$(1)))
 # --total-steps auto in a trainer's command becomes the steps of all batches.
 auto_steps   = $(findstring --total-steps auto,$(subst --total-steps=auto,--total-steps auto,$(1)))
 all_steps    = $$((BATCHES * $(or $(shell $(HERE)steps.sh $(call quote,$(BATCH)) $(call quote,$(1))),$(error \
@@ -195,7 +202,7 @@ make_data = $(made_by) -o "$$DATA" -- $(files)
 lasts     = $(if $(batches_given),,$(EPOCHS))
 both      = $(if $(1),$(if $(2),$(1) && $(2),$(1)),$(2))
 # The rollouts of EVAL and their rewards, for the weights $1.
-eval_line = $(if $(strip $(EVAL_REWARD)),rf-cat $(eval_part) "$$EVAL"$(call stage,$(EVAL_SELECT)) | \
+eval_line = $(if $(strip $(EVAL_REWARD)),rf-cat $(eval_part) "$$EVAL"$(call select_stage,$(EVAL_SELECT)) | \
             $(strip $(EVAL_ROLLOUT)) -m "$$1" $$COMPUTE | $(strip $(call rewards,$(EVAL_REWARD))))
 evaluates = $(if $(EVAL),$(call quote,$(HERE)eval-step.sh))
 and_after = $(call both,$(ANSWER),$(call both,$(evaluates),$(AFTER)))

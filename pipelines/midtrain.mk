@@ -5,16 +5,18 @@
 # Each stage is a variable that holds a command, so an ablation is one word:
 #
 #     make -f pipelines/midtrain.mk RUN=runs/b ... SELECT='rf-select --mode uniform'
-#     make -f pipelines/midtrain.mk RUN=runs/c ... REWARD='python3 examples/my_reward.py'
-#     make -f pipelines/midtrain.mk RUN=runs/d ... N=8
-#     make -f pipelines/midtrain.mk RUN=runs/e ... ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
+#     make -f pipelines/midtrain.mk RUN=runs/c ... SELECT='python3 examples/my_selection.py'
+#     make -f pipelines/midtrain.mk RUN=runs/d ... REWARD='python3 examples/my_reward.py'
+#     make -f pipelines/midtrain.mk RUN=runs/e ... N=8
+#     make -f pipelines/midtrain.mk RUN=runs/f ... ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 #
-#     make -f pipelines/midtrain.mk RUN=runs/f ... FUSED=1
+#     make -f pipelines/midtrain.mk RUN=runs/g ... FUSED=1
 #
 # The last but one is the baseline, which trains on next tokens only.  The last one trains by one program,
 # rf-step, in two thirds of the time, with the same bytes.  A stage reads a stream and writes one.
 # REWARD may also be a command that computes rewards from lines of JSON, which rf-reward --exec runs with
-# REWARD_OPTIONS: any command is taken for one unless it begins with a program of rf-tools.  A program that
+# REWARD_OPTIONS: any command is taken for one unless it begins with a program of rf-tools.  SELECT may be a
+# command that chooses positions, which rf-select --exec runs with -k K and SELECT_OPTIONS.  A program that
 # reads and writes streams is REWARD='rf-cat | mine'.
 #
 #     ENTROPY, SELECT, ROLLOUT, REWARD, TRAIN   the stages, in the order of the pipe
@@ -49,6 +51,6 @@ EVAL_ROLLOUT = rf-rollout -k $(call arg,K) -n $(call arg,N) --draw-step 0
 
 NUMBERS += K N
 STAGES  += ENTROPY SELECT ROLLOUT REWARD TRAIN $(if $(EVAL),EVAL_REWARD EVAL_SELECT EVAL_ROLLOUT)
-rollouts = $(call model_stage,$(ENTROPY))$(call stage,$(SELECT))$(call \
+rollouts = $(call model_stage,$(ENTROPY))$(call select_stage,$(SELECT))$(call \
            model_stage,$(ROLLOUT))$(call reward_stage,$(REWARD))
 LINE     = $(next_batch)$(call one_program,$(rollouts)$(call trainer,$(TRAIN)))

@@ -44,7 +44,7 @@ given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $(v))),$(v))
 $(foreach v,$(given),$(eval typed_$(v) := $$(value $(v))))
 building := MAKEFLAGS SHELL CC CFLAGS CPPFLAGS LDFLAGS CUDA CUDA_ARCHS NVCC
 commands := TOKENIZE ENTROPY SELECT ROLLOUT REWARD TRAIN EVALUATE EVAL_REWARD EVAL_SELECT EVAL_ROLLOUT \
-            GENERATE NEEDLE ANSWER AFTER LAUNCH OPTIM COMPUTE SHARES REST REWARD_OPTIONS \
+            GENERATE NEEDLE ANSWER AFTER LAUNCH OPTIM COMPUTE SHARES REST REWARD_OPTIONS SELECT_OPTIONS \
             $(if $(filter file,$(origin COMMANDS)),$(COMMANDS))
 plain   := $(filter-out $(commands) $(building),$(given))
 $(foreach v,$(plain),$(if $(findstring $(newline),$(typed_$(v))),$(error \

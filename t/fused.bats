@@ -80,7 +80,10 @@ records() {
 		OPTIM='--mini-batch 4 --lr-schedule linear --warmup 1 --total-steps auto')
 	four=(BATCHES=2 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM) --mean sequences')
 	five=(BATCHES=2 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN=rf-ntp)
-	for words in one two three four five; do
+	# both rf-select and rf-reward have --shift
+	six=(BATCHES=2 SELECT='rf-select --chunks 2 --shift 1' REWARD='rf-reward --shift 1')
+	seven=(BATCHES=2 SELECT="rf-select --shift='2'")
+	for words in one two three four five six seven; do
 		declare -n these=$words
 		rm -rf a b
 		midtrain RUN=a "${these[@]}"
@@ -140,6 +143,11 @@ records() {
 	refused "SELECT is 'rf-select | rf-cat'" SELECT='rf-select | rf-cat'
 	refused "SELECT is 'rf-select \$(touch ran)'" SELECT='rf-select $$(touch ran)'
 	refused "SELECT is 'rf-select \"\`touch ran\`\"'" SELECT='rf-select "`touch ran`"'
+	refused 'SELECT has --exec, which rf-step cannot have' SELECT='rf-select --exec "python3 x.py"'
+	refused 'SELECT has --text, which rf-step cannot have' SELECT='rf-select --text --exec "cat"' \
+		REWARD=cat
+	refused "SELECT is 'python3 x.py', which is not rf-select" SELECT='python3 x.py'
+	refused 'SELECT has --select-shift' SELECT='rf-select --select-shift 1'
 	refused 'ENTROPY has --nll' ENTROPY='rf-entropy --nll'
 	refused 'ENTROPY has --keep' ENTROPY='rf-entropy --keep hidden'
 	refused 'ROLLOUT has --score' ROLLOUT='rf-rollout --score'

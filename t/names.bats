@@ -247,6 +247,7 @@ noted() {
 	# commands that it notes
 	for line in 'touch PWN; cat "$EVAL"' 'rf-cat "$EVAL" | rf-reward --exec ./PWN' \
 		'rf-cat -o PWN "$EVAL"' \
+		'rf-cat "$EVAL" | rf-select --exec ./PWN' \
 		'rf-cat "$EVAL" $(touch PWN)' 'rf-cat "$EVAL" >PWN' 'rf-cat "$EVAL" & touch PWN'; do
 		rm r/eval.jsonl
 		printf 'eval_line=%s\n' "$line" >r/eval-reward.words

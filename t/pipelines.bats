@@ -164,6 +164,40 @@ reward() {
 	mentions 2 "rf-reward: --exec 'false'" midtrain RUN=bad BATCHES=1 REWARD='false'
 }
 
+@test "midtrain.mk: SELECT may be any program that reads lines of JSON and prints positions" {
+	cat >two.py <<-'END'
+		import json, sys
+		k = json.loads(next(sys.stdin))["k"]
+		for line in sys.stdin:
+		    b = json.loads(line)["body"]
+		    last = b["tokens"]["shape"][0] - k
+		    print(json.dumps({"id": b["id"], "positions": [last, 3]}), flush=True)
+	END
+	midtrain RUN=run BATCHES=1 KEEP=1 K=4 SELECT='tee seen | python3 two.py'
+	rf-dump --json run/streams/step-000000.rf | jq -se 'map(select(.type == "seq").body) | all(
+		.positions.data == [(.tokens.data | length) - 4, 3] and .rollout.tokens.shape == [2, 1, 4])' \
+		>/dev/null
+	# it gets text and entropies, or what SELECT_OPTIONS say
+	[ "$(sed -n 1p seen | jq -c '[.type, .tokenizer, .k]')" = '["head","run",4]' ]
+	sed 1d seen | jq -se 'length > 1 and all((.text | length) == .body.entropy.shape[0])' >/dev/null
+	midtrain RUN=tokens BATCHES=1 K=4 SELECT='tee all | python3 two.py' \
+		SELECT_OPTIONS='--no-hidden -m ckpt'
+	same_run run tokens
+	sed 1d all | jq -se 'all(has("text") | not)' >/dev/null
+	[ "$(sed -n 1p all | jq -r .tokenizer)" = ckpt ]
+	midtrain RUN=same BATCHES=1 K=4 SELECT='rf-select -k 4 --exec "python3 two.py"'
+	same_run run same
+	# positions of held-out sequences
+	rf-cat --range 0:4 -o valid.rf run/data/corpus.rf
+	midtrain RUN=eval BATCHES=1 K=4 EVAL=valid.rf EVAL_SELECT='tee held | python3 two.py'
+	[ "$(wc -l <held)" -eq 5 ]
+	# the script may not change within the run
+	midtrain RUN=script BATCHES=1 SELECT='python3 two.py'
+	sed -i 's/, 3]/, 4]/' two.py
+	mentions 2 two.py midtrain RUN=script BATCHES=2 SELECT='python3 two.py'
+	mentions 2 "rf-select: --exec 'false'" midtrain RUN=bad BATCHES=1 SELECT=false
+}
+
 @test "midtrain.mk: with empty stages KEEP=1 keeps what the trainer read, and changes nothing in the run" {
 	midtrain RUN=run BATCHES=2 KEEP=1 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 	midtrain RUN=bare BATCHES=2 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
