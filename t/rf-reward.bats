@@ -234,6 +234,80 @@ echoes() {
 	rewards <(rf-reward out) | diff - <(rewards <(rf-reward in))
 }
 
+# ends FILE: gives the rollouts of a stream lengths, from 1 to k in turn
+ends() { edited 'if .body.rollout then .body.rollout |= (.tokens.shape as [$c, $n, $k] | .length = {
+	dtype: "<i4", shape: [$c, $n], data: [range($c * $n) | . % $k + 1]}) else . end' "$1"; }
+
+# tokens LIST WORDS: makes a program whose answer has rewards of tokens, the list for rollout g of L tokens, and
+# these words
+tokens() {
+	cat >tokens.py <<-END
+		import json, sys
+		next(sys.stdin)
+		for line in sys.stdin:
+		    b = json.loads(line)["body"]
+		    c, n, k = b["rollout"]["tokens"]["shape"]
+		    length = b["rollout"].get("length", {"data": [k] * c * n})["data"]
+		    each = [[($1) for g in range(i * n, i * n + n) for L in length[g:g + 1]] for i in range(c)]
+		    answer = {"id": b["id"], "per_token": each}
+		    answer.update($2)
+		    print(json.dumps(answer))
+	END
+}
+
+@test "rf-reward --exec: rewards of tokens are written, and without a total it is their mean" {
+	rewards() { rf-dump --json "$1" | jq -c 'select(.type == "seq").body | select(.reward)'; }
+	records make 5 4 0 >plain
+	ends plain >in
+	for file in plain in; do
+		# numbers after the end of a rollout are ignored, whatever they are
+		for list in '[g + t / 2 for t in range(L)]' \
+			'[g + t / 2 if t < L else ["x", float(9)][t % 2] for t in range(k)]'; do
+			tokens "$list" '{}'
+			rf-reward --exec 'python3 tokens.py' -o out $file
+			rf-dump --check -q out
+			rewards out | jq -se 'length == 4 and all(.rollout.tokens.shape as [$c, $n, $k] |
+				(.rollout.length.data // [range($c * $n) | $k]) as $L | .reward |
+				.per_token.shape == [$c, $n, $k] and .kind == "tokens" and
+				.per_token.data == [range($c * $n) as $g | range($k) |
+					if . < $L[$g] then $g + . / 2 else 0 end] and
+				.total.data == [range($c * $n) | . + ($L[.] - 1) / 4])' >/dev/null ||
+				{ rewards out; return 1; }
+		done
+	done
+	# a total of the command's stays, and parts are parts of rollouts
+	tokens '[0.5] * L' '{"total": [[7] * n] * c, "parts": {"p": [[1] * n] * c}}'
+	rf-reward --exec 'python3 tokens.py' -o out in
+	rewards out | jq -se 'all(.reward | (.total.data | unique) == [7] and .parts.p and
+		(.per_token.data | unique) == [0, 0.5])' >/dev/null
+	# an answer without them has none, even if the stream had some
+	rf-reward --exec "$J right" out | rf-dump --json |
+		jq -se 'all(.body.reward.per_token == null)' >/dev/null
+}
+
+@test "rf-reward --exec: malformed rewards of tokens are an error that names the number" {
+	records make 2 4 0 | ends - >in
+	while IFS='|' read -r list words what; do
+		tokens "$list" "$words"
+		run -65 --separate-stderr rf-reward --exec 'python3 tokens.py' -o out in
+		[[ "$stderr" == "rf-reward: --exec 'python3 tokens.py': the answer to record id 0: $what" ]] ||
+			{ echo "$list: $stderr"; return 1; }
+		[ ! -e out ]
+	done <<-'END'
+		[0] * (L + (g == 0))|{}|per_token[0][0] is not a list of 1 numbers, one per token
+		[0] * (k + (g == 3))|{}|per_token[1][1] is not a list of 1 numbers, one per token
+		[0] * L if g else 5|{}|per_token[0][0] is not a list of 1 numbers, one per token
+		["x" if g == 2 and t == 1 else 0 for t in range(L)]|{}|per_token[1][0][1] is not a finite number
+		[1e39] * L|{}|per_token[0][0][0] is not a finite number
+		0|{"per_token": each[:1]}|per_token has 1 lists, but the record has 2 positions
+		0|{"per_token": [each[0], [[0]]]}|per_token[0][0] is not a list of 1 numbers, one per token
+		[0] * L|{"per_token": [each[0], each[1][:1]]}|per_token[1] is not a list of 2 lists, one per rollout
+		[0] * L|{"per_token": 3}|per_token is not a list
+		[0] * L|{"total": None}|the list 'total' is missing
+		[0] * L|{"total": [[1, 2]]}|total has 1 lists, but the record has 2 positions
+	END
+}
+
 @test "rf-reward --exec: an invalid or repeated name of a part is an error" {
 	records make 4 4 0 >in
 	while IFS='|' read -r mode shown; do
@@ -348,6 +422,21 @@ echoes() {
 			[1, 100, 0, 499, 198, 100, 198, 3, 198, 172] else . end' >in
 	rf-reward --exec "tee seen | $J right" --text -o out in
 	[ "$(sed 1d seen | jq -c '.text[0].rollouts')" = '["a�","a��é"]' ]
+}
+
+@test "rf-reward --exec --text: the text of a rollout ends where the rollout ends" {
+	jq -nc '{text: "abcdefghijklmnopqrst"}' | rf-tokenize --bytes --no-eos 2>/dev/null >doc.rf
+	rf-select --mode uniform --chunks 2 -k 5 --margin 6 doc.rf -o at.rf
+	echoes at.rf 5 >all
+	texts() {
+		rf-reward --exec "tee seen | $J right" --text -o out "$1"
+		sed 1d seen | jq -c '.text[].rollouts'
+	}
+	texts all | jq -c '[.[0][:1], .[1][:2]], [.[0][:3], .[1][:4]]' >want
+	ends all >in
+	texts in >have
+	[ "$(sed -n 1p have)" = "$(sed -n 1p want)" ]
+	[ "$(sed -n 2p have)" = "$(sed -n 4p want)" ]
 }
 
 @test "rf-reward --exec --text: a stream whose tokenizer is not known, or another one, is an error" {

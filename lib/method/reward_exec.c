@@ -58,6 +58,47 @@ static enum rf_code read_numbers(const json_t *rows, const char *what, const str
 	return RF_OK;
 }
 
+/* Reads the rewards of tokens, c lists of n lists, into the record, and their mean for each rollout to
+ * `total`.  A list has a number for each of the k tokens, of which those after the rollout's end are ignored,
+ * or only for the rollout's own tokens. */
+static enum rf_code read_tokens(const json_t *rows, struct rf_record *r, double *total, struct rf_err *e)
+{
+	const struct rf_rollout *o = &r->rollout;
+	const size_t n = (size_t)o->n, k = (size_t)o->k;
+	float *to = rf_reward_per_token_given(r, e);
+
+	if (!to)
+		return e->code;
+	if (!json_is_array(rows))
+		return rf_fail(e, RF_EDATA, "per_token is not a list");
+	if (json_array_size(rows) != (size_t)r->c)
+		return rf_fail(e, RF_EDATA, "per_token has %zu lists, but the record has %d positions",
+		               json_array_size(rows), r->c);
+	for (size_t g = 0; g < (size_t)r->c * n; g++, to += k) {
+		const json_t *row = json_array_get(rows, g / n), *list = json_array_get(row, g % n), *x;
+		const size_t given = json_array_size(list), length = (size_t)rf_rollout_length(o, g);
+		double sum = 0;
+
+		if (json_array_size(row) != n)
+			return rf_fail(e, RF_EDATA, "per_token[%zu] is not a list of %zu lists, one per rollout",
+			               g / n, n);
+		if (!json_is_array(list) || (given != k && given != length))
+			return rf_fail(e, RF_EDATA,
+			               "per_token[%zu][%zu] is not a list of %zu numbers, one per token",
+			               g / n, g % n, length);
+		for (size_t t = 0; t < length; t++) {
+			x = json_array_get(list, t);
+			to[t] = (float)json_number_value(x);
+			if (!json_is_number(x) || !isfinite(to[t]))
+				return rf_fail(e, RF_EDATA, "per_token[%zu][%zu][%zu] is not a finite number",
+				               g / n, g % n, t);
+			sum += to[t];
+		}
+		total[g] = sum / (double)length;
+	}
+	return RF_OK;
+}
+
 /* Reads the parts of the reward that the command names itself. */
 static enum rf_code read_parts(json_t *parts, struct rf_record *r, double *value, struct rf_err *e)
 {
@@ -83,19 +124,24 @@ static enum rf_code read_parts(json_t *parts, struct rf_record *r, double *value
 	return RF_OK;
 }
 
-/* Reads the rewards of the rollouts, and their parts if the answer has any, into the record. */
+/* Reads the rewards of the rollouts into the record, with those of tokens and parts if the answer has any. */
 static enum rf_code read_answer(const void *of, const json_t *answer, struct rf_record *r, struct rf_err *e)
 {
 	const struct rf_reward_exec_settings *s = of;
 	json_t *total = json_object_get(answer, "total"), *parts = json_object_get(answer, "parts");
+	const json_t *tokens = json_object_get(answer, "per_token");
 	double *value;
-	enum rf_code rc;
+	enum rf_code rc = RF_OK;
 
-	if (!json_is_array(total))
+	if (!json_is_array(total) && (total || !tokens))
 		return rf_fail(e, RF_EDATA, "the list 'total' is missing");
 	if (!(value = calloc((size_t)r->c * (size_t)r->rollout.n, sizeof *value)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	if ((rc = read_numbers(total, "total", r, value, e)) == RF_OK)
+	if (tokens)
+		rc = read_tokens(tokens, r, value, e);
+	if (rc == RF_OK && total)
+		rc = read_numbers(total, "total", r, value, e);
+	if (rc == RF_OK)
 		rc = rf_reward_record_given(r, s->kind, value, e);
 	if (rc == RF_OK && parts)
 		rc = read_parts(parts, r, value, e);

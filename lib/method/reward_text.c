@@ -33,8 +33,8 @@ static enum rf_code add_position(struct rf_buf *b, const struct rf_tokenizer *t,
 	rf_print_text(b, ",\"rollouts\":[");
 	for (int j = 0; rc == RF_OK && j < o->n; j++) {
 		rf_print_text(b, j ? "," : "");
-		rc = rf_ask_add_after(b, t, ids, n, o->tokens + (first + (size_t)j) * (size_t)o->k, o->k,
-		                      false, room, e);
+		rc = rf_ask_add_after(b, t, ids, n, o->tokens + (first + (size_t)j) * (size_t)o->k,
+		                      rf_rollout_length(o, first + (size_t)j), false, room, e);
 	}
 	rf_print_text(b, "]}");
 	return rc;
