@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The programs in examples/.  examples/my_reward.py has its tests in rf-reward.bats.
+# The programs in examples/.  The tests of examples/my_reward.py are in rf-reward.bats.
 setup() {
 	load helper
 	chat="python3 $ROOT/examples/chat.py"
@@ -129,4 +129,22 @@ stub() {
 		join(" ")' >have
 	# of the words, "a" is too near to "text"; "on" ends before a rollout does
 	[ "$(cat have)" = "5 11 16 21 26" ]
+}
+
+@test "my_advantage.py: each rollout's advantage is its reward minus the mean of the others at its position" {
+	P=$PWD tiny_model
+	seq 400 | paste -sd' ' >text.txt
+	echo short >short.txt
+	rf-tokenize -m ckpt --max-len 200 --truncate split --min-len 5 -o texts.rf text.txt short.txt
+	rf-entropy -m ckpt texts.rf | rf-select --chunks 2 | rf-rollout -m ckpt -n 3 | rf-reward -o rewarded.rf
+	rf-dump --json rewarded.rf | python3 "$ROOT/examples/my_advantage.py" | rf-cat --json -o own.rf
+	rf-dump --check own.rf
+	records() { rf-dump --json "$1" | jq -c 'select(.type == "seq").body'; }
+	# one of the records is too short for positions
+	[ "$(records own.rf | jq -c 'has("advantage")' | sort | uniq -c | wc -l)" -eq 2 ]
+	diff <(records own.rf | jq -c 'del(.advantage)') <(records rewarded.rf)
+	records own.rf | jq -se 'map(select(.advantage)) | length > 3 and all(
+		.reward.total.data as $r | .advantage.data as $a | $a | length == 6 and all(range(6);
+			($r[. / 3 | floor * 3:][:3] | add) as $sum
+			| ($r[.] - ($sum - $r[.]) / 2 - $a[.]) | fabs < 1e-6))'
 }
