@@ -4,6 +4,7 @@
 
 setup() {
 	load helper
+	load pipelines
 	corpus=$ROOT/pipelines/corpus.sh
 }
 
@@ -168,25 +169,9 @@ questions() {
 	[ "$stderr" = "parquet.py: the program zstd is missing: install it, or name a file without .zst" ]
 }
 
-# stand_in: the converter reads JSON lines as if they were parquet, so it runs without pyarrow
+# stand_in: files for a converter without pyarrow: in.parquet and slow.parquet, and want, the lines of in.parquet
 stand_in() {
-	mkdir -p stubs/pyarrow
-	echo 'class ArrowException(Exception): pass' >stubs/pyarrow/__init__.py
-	cat >stubs/pyarrow/parquet.py <<-'END'
-		import json, types, time
-		class ParquetFile:
-		    def __init__(self, source):
-		        self.rows = [json.loads(line) for line in source]
-		        self.schema_arrow = types.SimpleNamespace(names=list(self.rows[0]))
-		    def __enter__(self): return self
-		    def __exit__(self, *of): pass
-		    def iter_batches(self, batch_size, columns):
-		        for row in self.rows:
-		            time.sleep(row.get("wait", 0))
-		            cell = lambda name, row=row: types.SimpleNamespace(to_pylist=lambda: [row[name]])
-		            yield types.SimpleNamespace(column=cell)
-	END
-	export PYTHONPATH=$PWD/stubs PYTHONDONTWRITEBYTECODE=1
+	pyarrow_stand_in
 	echo '{"a":"x\u009b31m\u202e\u007f"}' >in.parquet
 	# as it is in files and pipes
 	python3 -c 'print("{\"a\":\"x\\u009b31m\\u202e\\u007f\"}".encode().decode("unicode_escape"))' >want

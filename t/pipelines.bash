@@ -1,5 +1,5 @@
-# Tests of the training pipelines share a tiny model over bytes, the manual pages as text, and a run of three
-# batches.  Load it after helper.
+# Tests of the training pipelines share a tiny model over bytes, the manual pages as text, a run of three
+# batches, and a stand-in for pyarrow.  Load it after helper.
 
 # text_model_and_run: makes $P/text, $P/ckpt and the run $P/want, which took $TOOK microseconds
 text_model_and_run() {
@@ -20,4 +20,25 @@ midtrain() {
 		LEN=128 BATCH=4 MINI_BATCH=2 LR=1e-3 "$@"
 }
 export -f midtrain
+
+# pyarrow_stand_in: parquet.py reads JSON lines as if they were parquet, so it runs without pyarrow
+pyarrow_stand_in() {
+	mkdir -p stubs/pyarrow
+	echo 'class ArrowException(Exception): pass' >stubs/pyarrow/__init__.py
+	cat >stubs/pyarrow/parquet.py <<-'END'
+		import json, types, time
+		class ParquetFile:
+		    def __init__(self, source):
+		        self.rows = [json.loads(line) for line in source]
+		        self.schema_arrow = types.SimpleNamespace(names=list(self.rows[0]))
+		    def __enter__(self): return self
+		    def __exit__(self, *of): pass
+		    def iter_batches(self, batch_size, columns):
+		        for row in self.rows:
+		            time.sleep(row.get("wait", 0))
+		            cell = lambda name, row=row: types.SimpleNamespace(to_pylist=lambda: [row[name]])
+		            yield types.SimpleNamespace(column=cell)
+	END
+	export PYTHONPATH=$PWD/stubs PYTHONDONTWRITEBYTECODE=1
+}
 export ROOT RF_BIN
