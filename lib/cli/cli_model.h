@@ -9,7 +9,7 @@
 
 /* Sections of --help: one of all trainers, and one of all programs with a model. */
 #define RF_CLI_OPTIMIZER { "Optimizer", "lr lr-schedule warmup total-steps betas adam-eps weight-decay " \
-                                        "grad-clip on-nan recompute sum" }
+                                        "grad-clip train on-nan recompute sum" }
 #define RF_CLI_RANKS { "Ranks", "ranks rank-timeout shard exchange" }
 #define RF_CLI_MACHINE { "Model and machine", "model device threads isa segment max-len dtype " \
                                               "dry-run progress" }
