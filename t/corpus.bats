@@ -169,7 +169,8 @@ questions() {
 	[ "$stderr" = "parquet.py: the program zstd is missing: install it, or name a file without .zst" ]
 }
 
-# stand_in: files for a converter without pyarrow: in.parquet and slow.parquet, and want, the lines of in.parquet
+# stand_in: files for a converter without pyarrow: in.parquet, slow.parquet, and want, the lines of
+# in.parquet
 stand_in() {
 	pyarrow_stand_in
 	echo '{"a":"x\u009b31m\u202e\u007f"}' >in.parquet

@@ -136,7 +136,8 @@ stub() {
 	seq 400 | paste -sd' ' >text.txt
 	echo short >short.txt
 	rf-tokenize -m ckpt --max-len 200 --truncate split --min-len 5 -o texts.rf text.txt short.txt
-	rf-entropy -m ckpt texts.rf | rf-select --chunks 2 | rf-rollout -m ckpt -n 3 | rf-reward -o rewarded.rf
+	rf-entropy -m ckpt texts.rf | rf-select --chunks 2 | rf-rollout -m ckpt -n 3 |
+		rf-reward -o rewarded.rf
 	rf-dump --json rewarded.rf | python3 "$ROOT/examples/my_advantage.py" | rf-cat --json -o own.rf
 	rf-dump --check own.rf
 	records() { rf-dump --json "$1" | jq -c 'select(.type == "seq").body'; }
@@ -147,4 +148,8 @@ stub() {
 		.reward.total.data as $r | .advantage.data as $a | $a | length == 6 and all(range(6);
 			($r[. / 3 | floor * 3:][:3] | add) as $sum
 			| ($r[.] - ($sum - $r[.]) / 2 - $a[.]) | fabs < 1e-6))'
+	# the trainer takes them as they are
+	rf-init --from ckpt run
+	quiet rf-grpo -m run --advantage stream -o trained.rf own.rf
+	diff <(records trained.rf | jq -c .advantage) <(records own.rf | jq -c .advantage)
 }

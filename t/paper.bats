@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# pipelines/paper.md, the commands of the paper's runs: its blocks marked sh are run, with a tiny model and tiny
-# files in place of what they download.  A make of a phase is checked twice, by make -n and by its plan, which
-# runs the programs with --dry-run; only the training itself, and what reads its results, does not happen.
+# pipelines/paper.md, the commands of the paper's runs: its blocks marked sh are run with a tiny model and
+# tiny files instead of downloads.  Each make line of a phase is checked twice, by make -n and by its plan,
+# which runs the programs with --dry-run.  Nothing is trained.
 
 setup() {
 	load helper
@@ -24,7 +24,10 @@ setup() {
 hf() {
 	[ "$1" = download ]
 	case $2 in
-	*Slim*) mkdir -p slimpajama/data; echo '{"text": "long"}' >slimpajama/data/train-00000-of-00048.parquet ;;
+	*Slim*)
+		mkdir -p slimpajama/data
+		echo '{"text": "long"}' >slimpajama/data/train-00000-of-00048.parquet
+		;;
 	*lact*) mkdir -p models/lact_llm; cp -r ckpt models/lact_llm/760m ;;
 	*) cp -r ckpt models/delta_net ;;
 	esac
