@@ -492,6 +492,29 @@ the model only of 200" ]
 	[[ "$output" == *"the run: it has 1 commits, and the loop made only the first 0"* ]]
 }
 
+@test "rf-loop: --len reports a first batch of short sequences, and changes nothing else" {
+	rf-tokenize --bytes --format text -o data.rf <(head -c 39 "$ROOT/README.md") \
+		<(head -c 60 "$ROOT/README.md") 2>/dev/null
+	# with their end tokens 40 and 61: the mean is 50.5
+	said='the sequences of the first batch have 50 tokens on average, less than half of'
+	run -0 loop a --data data.rf --batch 2 --len 102 --len-advice 'do this'
+	[ "$(grep -cxF "rf-loop: a: $said 102 (do this)" <<<"$output")" = 1 ]
+	[ "$(grep -nF "$said" <<<"$output" | cut -d: -f1)" -lt \
+		"$(grep -n 'batch 1 of 3' <<<"$output" | cut -d: -f1)" ]
+	run -0 loop b --data data.rf --batch 2 --batches 1
+	for words in '' '--len 102'; do
+		run -0 loop b --data data.rf --batch 2 $words
+		[[ "$output" != *'on average'* ]]
+	done
+	same_run a b
+	run -0 loop c --data data.rf --batch 2 --batches 1 --len 101
+	[[ "$output" != *'on average'* ]]
+	run -0 loop d --data data.rf --batch 2 --batches 1 --len 2000
+	[ "$(grep -cxF "rf-loop: d: $said 2000" <<<"$output")" = 1 ]
+	run -64 loop e --len-advice x
+	[[ "$output" == *'--len-advice requires --len'* ]]
+}
+
 @test "rf-loop: settings may not change after the first commit, and what differs is shown" {
 	loop run --batches 1
 	while IFS='|' read -r shown words; do
@@ -516,7 +539,7 @@ the model only of 200" ]
 	[ "$(steps run)" = $'2\t1' ]
 	cp "$P/corpus.rf" .
 	# what is no word
-	loop run --batches 2 --keep-streams --after true --phase x --wait
+	loop run --batches 2 --keep-streams --after true --phase x --wait --len 99
 	# history counts, also where its steps were removed
 	rm -r run/step-00000[1-9]
 	ln -sfn step-000000 run/latest

@@ -43,6 +43,10 @@ int main(int argc, char *argv[])
 		  "order of the sequences: drawn for each epoch, or the file's", false },
 		{ "seed", 0, RF_OPT_U64, &loop.seed, 0, 0, "n",
 		  "random seed of the order of the sequences", false },
+		{ "len", 0, RF_OPT_INT, &loop.len, 0, INT_MAX, "n",
+		  "report a first batch with fewer than n / 2 tokens per sequence; 0: do not", false },
+		{ "len-advice", 0, RF_OPT_TEXT, &loop.len_advice, 0, 0, "text",
+		  "with --len: what the report says to do", false },
 		{ "words", 0, RF_OPT_TEXT, &loop.words, 0, 0, "text",
 		  "more text that must be the same when the run is continued", false },
 		{ "scripts", 0, RF_OPT_TEXT, &loop.scripts, 0, 0, "files",
@@ -94,6 +98,8 @@ int main(int argc, char *argv[])
 	}
 	if (!loop.many)
 		rf_cli_without(others, "commit-every", "requires --many");
+	if (!loop.len)
+		rf_cli_without(corpus, "len-advice", "requires --len");
 	if (loop.epochs)
 		rf_cli_without(corpus, "batches", "cannot be combined with --epochs");
 	if (loop.outputs && strchr(loop.outputs, '/'))

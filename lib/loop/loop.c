@@ -26,6 +26,7 @@
 #include "io/tempfile.h"
 #include "io/words.h"
 #include "loop/loop_begin.h"
+#include "stream/stream.h"
 
 /* ---- what both files need ------------------------------------------------------------------ */
 
@@ -449,6 +450,28 @@ enum rf_code rf_loop_drop_line(const struct rf_loop *l, struct rf_err *e)
 	return rc == RF_OK ? rf_file_remove(path, e) : rc;
 }
 
+/* Reports a first batch whose sequences have fewer tokens on average than half of l->len.  If they cannot be
+ * read, nothing is reported: the line reads them next, and its error says why. */
+static void say_short(const struct rf_loop *l)
+{
+	const char *order = getenv("ORDER");
+	struct rf_record *rec;
+	struct rf_in *in;
+	struct rf_err none;
+	double tokens = 0;
+	int n = 0;
+
+	if (!l->len || !order || rf_in_open(&in, order, UINT64_C(1) << 40, &none) != RF_OK)
+		return;
+	for (; n < l->batch && rf_next(in, &rec, &none) == RF_OK; n++)
+		tokens += rec->T + rec->response_len;
+	rf_in_close(in);
+	if (n && tokens / n < l->len / 2.0)
+		rf_loop_say(l, "the sequences of the first batch have %.0f tokens on average, less than half "
+		               "of %d%s%s%s", tokens / n, l->len, l->len_advice ? " (" : "",
+		            l->len_advice ? l->len_advice : "", l->len_advice ? ")" : "");
+}
+
 /* Runs the line for its batches.  Fails unless the run then has exactly their commits more, or with --count
  * outputs at least one output more. */
 static enum rf_code work(struct rf_loop *l, struct rf_err *e)
@@ -459,8 +482,11 @@ static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 
 	l->end = next_end(l);
 	snprintf(what, sizeof what, "batch %" PRId64 ": a stage", before + 1);
-	if ((rc = rf_loop_same_scripts(l, e)) != RF_OK || (rc = set_batch(l, e)) != RF_OK ||
-	    (rc = begin_line(l, e)) != RF_OK)
+	if ((rc = rf_loop_same_scripts(l, e)) != RF_OK || (rc = set_batch(l, e)) != RF_OK)
+		return rc;
+	if (!before)
+		say_short(l);
+	if ((rc = begin_line(l, e)) != RF_OK)
 		return rc;
 	rc = run_line(l, what, e);
 	l->child.tick = NULL;

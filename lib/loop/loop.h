@@ -60,6 +60,8 @@ struct rf_loop {
 	bool rest;                   /* the sequences that are left over are a batch, too */
 	const char *outputs;         /* folder in the run; NULL: there is no $OUTPUT */
 	enum rf_loop_count count;    /* what says that a batch is done */
+	int len;                     /* tokens that a sequence is meant to have; 0: not given */
+	const char *len_advice;      /* what to do if the first batch has less than half of that on average */
 	bool keep_streams, wait;
 	void (*say)(const struct rf_loop *l, const char *text);
 	/* below: for loop.c and loop_begin.c */
