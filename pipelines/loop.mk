@@ -130,13 +130,14 @@ MEMORY     =
 
 # Words of phases: how a batch is divided among ranks, by the steps that the trainer makes of it; --rest; the
 # order; what a batch makes in RUN, and whether it is done when that is there; the command that makes it after
-# a commit, which stays the same for all of the run.
+# a commit, which stays the same for all of the run; more checks of words.
 SHARES     = --mini-batch $(call arg,MINI_BATCH)
 REST       =
 ORDER      = shuffle
 OUTPUTS    =
 COUNT      = commits
 ANSWER     =
+checks     =
 
 # UNUSED are stages that the line leaves out, whatever their values.
 UNUSED  =
@@ -231,6 +232,7 @@ train: batches
 
 batches:
 	$(check_words)
+	$(checks)
 	$(if $(and $(batches_given),$(filter command,$(origin EPOCHS))),$(error \
 		BATCHES and EPOCHS cannot be combined: each says how many batches))
 	$(call need,LINE,the phase's file must assign it)
@@ -282,6 +284,7 @@ batches:
 
 plan:
 	$(check_words)
+	$(checks)
 	$(call need,MODEL,which checkpoint, or config? MODEL=ckpt)
 	@$(HERE)numbers.sh 0 $(call values,BATCHES)
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS))

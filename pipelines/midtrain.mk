@@ -8,7 +8,7 @@
 #     make -f pipelines/midtrain.mk RUN=runs/c ... SELECT='python3 examples/my_selection.py'
 #     make -f pipelines/midtrain.mk RUN=runs/d ... REWARD='python3 examples/my_reward.py'
 #     make -f pipelines/midtrain.mk RUN=runs/e ... N=8
-#     make -f pipelines/midtrain.mk RUN=runs/f ... ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
+#     make -f pipelines/midtrain.mk RUN=runs/f ... METHOD=ntp
 #
 #     make -f pipelines/midtrain.mk RUN=runs/g ... FUSED=1
 #
@@ -19,6 +19,13 @@
 # command that chooses positions, which rf-select --exec runs with -k K and SELECT_OPTIONS.  A program that
 # reads and writes streams is REWARD='rf-cat | mine'.
 #
+#     METHOD=refine    ReFINE
+#            ntp       next tokens alone, by rf-ntp: ENTROPY, SELECT, ROLLOUT and REWARD are left out.  It
+#                      trains as ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)' does
+#     INNER_STEPS=matched     ntp takes as many optimizer steps as refine, BATCH / MINI_BATCH for each batch
+#                 published   ntp takes one step for each batch, as the authors' released trainer does
+#                             (update_policy_sft_ttt); with the paper's batches ReFINE takes four, so this
+#                             baseline has a quarter of its steps
 #     ENTROPY, SELECT, ROLLOUT, REWARD, TRAIN   the stages, in the order of the pipe
 #     K=5, N=1    tokens of a rollout, and rollouts at each position, in the commands that SELECT and ROLLOUT
 #                 have unless you give others
@@ -36,6 +43,9 @@ $(if $(wildcard $(HERE)words.mk),,$(error \
 for something else, so name another path))
 include $(HERE)loop.mk
 
+METHOD      = refine
+INNER_STEPS = matched
+
 K       = 5
 N       = 1
 
@@ -43,7 +53,22 @@ ENTROPY = rf-entropy
 SELECT  = rf-select -k $(call arg,K)
 ROLLOUT = rf-rollout -k $(call arg,K) -n $(call arg,N)
 REWARD  = rf-reward --kind cosine
-TRAIN   = rf-grpo $(OPTIM)
+TRAIN   = $(if $(only),rf-grpo $(OPTIM),rf-ntp $(OPTIM)$(one_step))
+
+# What METHOD and INNER_STEPS mean: the methods that a phase has; the stages that a method leaves out; not
+# empty if the method has rollouts, and if it takes as many steps as one that has; the option of a trainer
+# that takes one step for each batch; how many sequences a step has.
+methods  = refine ntp
+checks   = $(call one_of,METHOD,$(methods))$(call one_of,INNER_STEPS,published matched)$(if $(and \
+           $(filter command,$(origin TRAIN)),$(filter command,$(origin INNER_STEPS))),$(error \
+           INNER_STEPS has no effect here: TRAIN='$(TRAIN)' says by --mini-batch how many steps it takes))
+UNUSED   = $(if $(only),,ENTROPY SELECT ROLLOUT REWARD)
+only     = $(filter refine,$(METHOD))
+matched  = $(filter matched,$(INNER_STEPS))
+one_step = $(if $(matched),, --mini-batch $(call arg,BATCH))
+of_step  = --mini-batch $(call arg,$(if $(matched)$(only),MINI_BATCH,BATCH))
+SHARES   = $(of_step)
+adapt    = $(if $(only),$(rollouts))
 
 EVAL_REWARD  = $(if $(filter REWARD,$(UNUSED)),,$(if $(strip $(ROLLOUT)),$(REWARD)))
 EVAL_SELECT  = rf-select --mode uniform -k $(call arg,K) --draw-step 0
@@ -53,4 +78,4 @@ NUMBERS += K N
 STAGES  += ENTROPY SELECT ROLLOUT REWARD TRAIN $(if $(EVAL),EVAL_REWARD EVAL_SELECT EVAL_ROLLOUT)
 rollouts = $(call model_stage,$(ENTROPY))$(call select_stage,$(SELECT))$(call \
            model_stage,$(ROLLOUT))$(call reward_stage,$(REWARD))
-LINE     = $(next_batch)$(call one_program,$(rollouts)$(call trainer,$(TRAIN)))
+LINE     = $(next_batch)$(call one_program,$(adapt)$(call trainer,$(TRAIN)))

@@ -10,15 +10,18 @@
 #     METHOD=refine    nested ReFINE: steps of ReFINE on the prompts, one on the responses
 #            ntp       nested next-token training: next tokens of the prompts, then of the responses
 #            sft       next tokens of the responses alone
-#     INNER_STEPS=published   ntp takes one step on the prompts, sft one in all, whatever MINI_BATCH is
-#                 matched     as many in all as refine takes, which is the fair control
+#     INNER_STEPS=matched     ntp and sft take as many optimizer steps for each batch as refine, which is the
+#                             fair control
+#                 published   ntp takes one step on the prompts and sft one in all, whatever MINI_BATCH is, as
+#                             the authors' released trainer does, while ReFINE takes BATCH / MINI_BATCH and
+#                             one more
 #     EPOCHS=1    passes over the data, with a last, smaller batch; BATCHES=n: this many batches instead
 #     PROMPT_KEY=prompt, ANSWER_KEY=answer, META_KEY=
-#                 the keys that TOKENIZE reads; of a prompt that has more than MAX_PROMPT=8160 tokens
-#                 TRUNCATE=left loses the beginning (right: the end, middle; drop: the question is left
-#                 out), of an answer with more than MAX_ANSWER=32 the end, which a message counts.
-#                 ANSWER_BLANK=1: a blank before each answer, for tokenizers that bring none, as byte-level
-#                 ones, after prompts that end without
+#                 the keys that TOKENIZE reads; of a prompt that has more than MAX_PROMPT=16352 tokens (the
+#                 authors' post-training script for 8 K has 8160) TRUNCATE=left loses the beginning (right:
+#                 the end, middle; drop: the question is left out), of an answer with more than
+#                 MAX_ANSWER=32 the end, which a message counts.  ANSWER_BLANK=1: a blank before each answer,
+#                 for tokenizers that bring none, as byte-level ones, after prompts that end without
 #     EOS=no      yes: each answer ends with the tokenizer's end token, so the model learns to stop, as
 #                 answers of chats do.  no: rf-tokenize --no-eos, for responses of a known length
 #     EVALUATE='rf-ntp --eval --loss response'
@@ -53,16 +56,19 @@ no_eos        = $(if $(filter no,$(EOS)),--no-eos)
 
 NUMBERS      += MAX_ANSWER
 reals        += RL_COEF
-$(call one_of,METHOD,refine ntp sft)
-$(call one_of,INNER_STEPS,published matched)
+methods       = refine ntp sft
+$(checks)
 $(call one_of,EOS,no yes)
 
 # Steps of a batch are ceil(its records / MINI_BATCH) + 1; sft takes the same with fewer sequences in each.
 as_many       = --records $$((TO - FROM)) --steps $$(((TO - FROM + $(MINI_BATCH) - 1) / $(MINI_BATCH) + 1))
 TRAIN         = $(train_$(METHOD)) --mean $(call arg,MEAN)
 train_refine  = rf-grpo $(OPTIM) --rl-coef $(call arg,RL_COEF) --outer response
-train_ntp     = rf-ntp $(OPTIM) $(if $(matched),,--mini-batch $(call arg,BATCH)) --outer response
-train_sft     = rf-ntp $(OPTIM) $(if $(matched),$(as_many),--mini-batch $(call arg,BATCH)) --loss response
+train_ntp     = rf-ntp $(OPTIM)$(one_step) --outer response
+train_sft     = rf-ntp $(OPTIM)$(if $(matched), $(as_many),$(one_step)) --loss response
+$(if $(and $(FUSED),$(filter sft,$(METHOD)),$(matched),$(filter file,$(origin TRAIN))),$(error FUSED=1: \
+METHOD=sft takes as many steps as ReFINE by options that rf-step does not have: leave out FUSED, or say \
+INNER_STEPS=published))
 
 SHARES        = $(if $(and $(matched),$(filter sft,$(METHOD))),$(as_many),$(of_step))
 LINE          = $(next_batch)$(if $(filter sft,$(METHOD)),, --split-response)$(call \

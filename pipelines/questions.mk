@@ -8,15 +8,11 @@ ANSWER_KEY   = answer
 META_KEY     =
 MAX_PROMPT   = 8160
 TRUNCATE     = left
-METHOD       = refine
-INNER_STEPS  = published
 MEAN         = tokens
 
 NUMBERS     += MAX_PROMPT $(if $(EPOCHS),EPOCHS)
 REST         = --rest
-UNUSED       = $(if $(filter refine,$(METHOD)),,ENTROPY SELECT ROLLOUT REWARD) \
-               $(if $(filter none,$(METHOD)),TRAIN)
-SHARES       = $(of_step)
+UNUSED       = $(if $(only),,ENTROPY SELECT ROLLOUT REWARD) $(if $(filter none,$(METHOD)),TRAIN)
 
 which_questions = $(error $(1): which questions? DATA=questions.jsonl)
 $(if $(filter command,$(origin CORPUS)),$(call which_questions,CORPUS is a word of mid-training))
@@ -41,7 +37,3 @@ refuse = $(foreach word,$(1),$(if $($(word)),$(error $(word) is not possible her
 questions = rf-tokenize --tokenizer $(call arg,MODEL) --prompt-key $(call arg,PROMPT_KEY) \
             --max-prompt $(call arg,MAX_PROMPT) --truncate $(call arg,TRUNCATE) $(no_eos) \
             $(if $(META_KEY),--meta-key $(call arg,META_KEY))
-matched   = $(filter matched,$(INNER_STEPS))
-of_step   = --mini-batch $(call arg,$(if $(matched)$(filter refine,$(METHOD)),MINI_BATCH,BATCH))
-only      = $(if $(filter refine,$(METHOD)),$(1))
-adapt     = $(call only,$(rollouts))

@@ -9,16 +9,19 @@
 #     METHOD=refine    ReFINE on the prompts
 #            ntp       next tokens of the prompts
 #            none      no training
-#     INNER_STEPS=published   ntp takes one step per batch, whatever MINI_BATCH is
-#                 matched     as many as refine, which is the fair control
+#     INNER_STEPS=matched     ntp takes as many optimizer steps for each batch as refine, which is the fair
+#                             control
+#                 published   ntp takes one step for each batch, whatever MINI_BATCH is, as the authors'
+#                             released trainer does, while ReFINE takes BATCH / MINI_BATCH
 #     RESET=no         weights and moments go on from batch to batch, as published
 #           batch      every batch begins at MODEL with fresh moments; its answers stay, but no step.
 #                      RUN/adapted.jsonl has the loss on a batch's prompts before and after
 #     ORDER=file       the order of the prompts; shuffle: SEED=1 draws one
 #     GENERATE         answers, with MAX_NEW=32 tokens at most; if it samples, --draw-step 0 pairs methods
-#     PROMPT_KEY=prompt, ANSWER_KEY=answers, META_KEY=, MAX_PROMPT=8160, TRUNCATE=middle
+#     PROMPT_KEY=prompt, ANSWER_KEY=answers, META_KEY=, MAX_PROMPT=16352, TRUNCATE=middle
 #                      what TOKENIZE reads, and which part of a longer prompt is lost; TRUNCATE=drop: all of
-#                      it, so that only prompts that fit are asked
+#                      it, so that only prompts that fit are asked.  The authors' test-time script has 16352,
+#                      too, and their post-training script for 8 K has 8160
 #     MEAN=tokens, RL_COEF=0.4
 #                      losses are means over tokens or sequences; the weight of the policy's
 #     ENTROPY, SELECT, ROLLOUT, REWARD, K=5, N=1
@@ -46,14 +49,14 @@ TOKENIZE     = $(questions) $(if $(ANSWER_KEY),--answers-key $(call arg,ANSWER_K
 NUMBERS     += MAX_NEW
 reals        += RL_COEF
 STAGES      += GENERATE
-$(call one_of,METHOD,refine ntp none)
-$(call one_of,INNER_STEPS,published matched)
+methods      = refine ntp none
+$(checks)
 $(call one_of,RESET,no batch)
 
 carries      = $(filter no,$(RESET)$(filter none,$(METHOD)))
 TRAIN        = $(or $(train_$(METHOD)),rf-ntp) --mean $(call arg,MEAN)
 train_refine = rf-grpo $(OPTIM) --rl-coef $(call arg,RL_COEF)
-train_ntp    = rf-ntp $(OPTIM) $(if $(matched),,--mini-batch $(call arg,BATCH))
+train_ntp    = rf-ntp $(OPTIM)$(one_step)
 prompts      = $(next_batch) --part prompt
 answer       = $(next_batch) | $(GENERATE) -m $(1) $$COMPUTE -o "$$OUTPUT"
 adapts       = $(prompts)$(if $(FUSED), | rf-step $(fused) --batch 0,$(adapt) | $(TRAIN))

@@ -100,7 +100,7 @@ records() {
 @test "FUSED: post-training ends at the same bytes with every method" {
 	posttrain RUN=a FUSED=1 COMMIT_EVERY=2
 	same_step a "$P/post"
-	for how in ntp 'ntp INNER_STEPS=matched' sft; do
+	for how in ntp 'ntp INNER_STEPS=published' 'sft INNER_STEPS=published'; do
 		rm -rf a b
 		posttrain RUN=a METHOD=$how
 		posttrain RUN=b METHOD=$how FUSED=1
@@ -169,7 +169,8 @@ records() {
 	refused '--segment is 64 in ENTROPY' ENTROPY='rf-entropy --segment 64'
 	refused '--max-record is not given in ENTROPY and 1M in TRAIN' TRAIN='rf-grpo --max-record 1M'
 	mentions 2 "FUSED='2' is not one of 1" midtrain RUN=no FUSED=2
-	mentions 2 "FUSED=1: TRAIN is '...'\$'" posttrain RUN=no FUSED=1 METHOD=sft INNER_STEPS=matched
+	mentions 2 'FUSED=1: METHOD=sft takes as many steps as ReFINE by options that rf-step does not have' \
+		posttrain RUN=no FUSED=1 METHOD=sft
 	mentions 2 'FUSED=1: KEEP needs rf-grpo in TRAIN' posttrain RUN=no FUSED=1 METHOD=ntp KEEP=1
 	mentions 2 'FUSED=1: METHOD=none trains nothing' testtime RUN=no FUSED=1 METHOD=none
 	run -2 testtime RUN=no FUSED=1 COMMIT_EVERY=2

@@ -51,14 +51,20 @@ by() { echo "mpirun --bind-to none -n $1"; }
 	diff <(ls a) <(ls b)
 }
 
-@test "LAUNCH: post-training and test-time training too, with every method and number of steps" {
-	for how in refine ntp 'ntp INNER_STEPS=matched' sft 'sft INNER_STEPS=matched'; do
+@test "LAUNCH: every phase too, with every method and number of steps" {
+	for steps in published matched; do
+		rm -rf a b
+		phase midtrain RUN=a DATA="$P/text.rf" BATCHES=2 METHOD=ntp INNER_STEPS=$steps
+		phase midtrain RUN=b DATA="$P/text.rf" BATCHES=2 METHOD=ntp INNER_STEPS=$steps LAUNCH="$(by 2)"
+		same_run a b
+	done
+	for how in refine ntp 'ntp INNER_STEPS=published' sft 'sft INNER_STEPS=published'; do
 		rm -rf a b
 		phase posttrain RUN=a DATA="$P/asked.jsonl" METHOD=$how
 		phase posttrain RUN=b DATA="$P/asked.jsonl" METHOD=$how LAUNCH="$(by 2)"
 		same_run a b
 	done
-	for how in refine 'ntp INNER_STEPS=matched' ntp; do
+	for how in refine 'ntp INNER_STEPS=published' ntp; do
 		rm -rf a b
 		phase testtime RUN=a DATA="$P/asked.jsonl" ANSWER_KEY= MAX_NEW=3 METHOD=$how
 		phase testtime RUN=b DATA="$P/asked.jsonl" ANSWER_KEY= MAX_NEW=3 METHOD=$how LAUNCH="$(by 2)"

@@ -95,10 +95,17 @@ answered() {
 		'false true false true false true' ]
 	rf-init --from "$P/ckpt" hand
 	rf-cat --range 0:8 sft-published/data/epoch-0.rf | rf-ntp -m hand --lr 1e-3 --loss response
-	posttrain RUN=one METHOD=sft BATCHES=1
+	posttrain RUN=one METHOD=sft INNER_STEPS=published BATCHES=1
 	same_run hand one
 	posttrain RUN=random REWARD='rf-reward --kind random' EPOCHS=2
 	[ "$(steps random)" = $'24\t6' ]
+	# without the word they take as many steps as ReFINE
+	posttrain RUN=sft METHOD=sft
+	same_run sft sft-matched
+	posttrain RUN=ntp METHOD=ntp
+	same_run ntp ntp-matched
+	mentions 2 "INNER_STEPS has no effect here: TRAIN='rf-ntp'" posttrain RUN=no METHOD=ntp TRAIN=rf-ntp \
+		INNER_STEPS=published
 	for bad in METHOD=none METHOD= INNER_STEPS=some MAX_ANSWER=x EPOCHS=-1; do
 		run -2 posttrain RUN=no $bad
 	done
@@ -199,7 +206,7 @@ answered() {
 					rf-reward --kind binary | rf-grpo -m "$P/ckpt" --mini-batch 4 \
 					--lr 1e-2 --rl-coef 0.4 --weights-out hand
 				;;
-			ntp) rf-ntp -m "$P/ckpt" --mini-batch 8 --lr 1e-2 --weights-out hand batch ;;
+			ntp) rf-ntp -m "$P/ckpt" --mini-batch 4 --lr 1e-2 --weights-out hand batch ;;
 			esac
 			rf-generate -m hand --max-new 5 batch | rf-dump --json | jq -c .body.generation >want
 			rf-dump --json $method/answers/batch-00000$batch.rf | jq -c .body.generation |
@@ -268,6 +275,8 @@ answered() {
 		testtime RUN=ntp-$inner METHOD=ntp INNER_STEPS=$inner
 		[ "$(steps ntp-$inner)" = "$want"$'\t3' ]
 	done
+	testtime RUN=ntp METHOD=ntp
+	same_run ntp ntp-matched
 	# GENERATE is a word of the run, which no other answers go on
 	testtime RUN=part BATCHES=1
 	run ! testtime RUN=part GENERATE='rf-generate --max-new 6'

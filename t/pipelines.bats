@@ -231,6 +231,39 @@ reward() {
 	[ "$(steps run)" != "$(steps "$P/want")" ]
 }
 
+@test "midtrain.mk: METHOD=ntp trains the baseline in as many steps as ReFINE, or one for each batch" {
+	midtrain RUN=old BATCHES=2 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
+	midtrain RUN=ntp BATCHES=2 METHOD=ntp
+	same_run old ntp
+	[ "$(steps ntp | cut -f 1,2)" = $'4\t2' ]
+	rm -r ntp
+	midtrain RUN=ntp BATCHES=2 METHOD=ntp INNER_STEPS=matched FUSED=1
+	same_run old ntp
+	# as published: one step, by which ranks must divide the batch
+	midtrain RUN=by-hand BATCHES=2 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp --lr 1e-3 --mini-batch 4'
+	midtrain RUN=one BATCHES=2 METHOD=ntp INNER_STEPS=published
+	same_run by-hand one
+	[ "$(steps one | cut -f 1,2)" = $'2\t2' ]
+	grep -q '^line=.*SHARD --mini-batch 4' one/data/words
+	grep -q '^line=.*SHARD --mini-batch 2' old/data/words
+	midtrain RUN=fused BATCHES=2 METHOD=ntp INNER_STEPS=published FUSED=1
+	same_run by-hand fused
+	midtrain RUN=falls BATCHES=2 METHOD=ntp INNER_STEPS=published \
+		OPTIM='--mini-batch 2 --lr 1e-3 --lr-schedule linear --total-steps auto'
+	[ "$(jq -sc 'map(.["actor/lr"] * 1e6 | round)' falls/log.jsonl)" = '[1000,500]' ]
+	# ReFINE takes the same steps whatever the word says
+	midtrain RUN=refine BATCHES=3 INNER_STEPS=published
+	same_run refine "$P/want"
+	run -0 midtrain plan METHOD=ntp BATCH=2
+	[ "$(sed -n '2,/^together/s/ .*//p' <<<"$output" | paste -sd' ')" = "TRAIN together" ]
+	for goal in batches plan; do
+		mentions 2 "METHOD='sft' is not one of refine ntp" midtrain $goal RUN=no METHOD=sft
+		mentions 2 "INNER_STEPS='1' is not one of published matched" midtrain $goal RUN=no INNER_STEPS=1
+	done
+	mentions 2 'INNER_STEPS has no effect here: TRAIN='"'rf-ntp'" midtrain RUN=no METHOD=ntp \
+		TRAIN=rf-ntp INNER_STEPS=published
+}
+
 @test "midtrain.mk: a missing, malformed or unknown variable is named in the error" {
 	refuses() { # WANT WORD...
 		mentions 2 "$1" midtrain RUN=run "${@:2}"

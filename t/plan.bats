@@ -440,7 +440,7 @@ family() {
 	done
 	grep -q '^GENERATE ' said
 	# stages that a method leaves out are not counted
-	plan posttrain MODEL="$M" METHOD=sft INNER_STEPS=matched >said
+	plan posttrain MODEL="$M" METHOD=sft >said
 	[ "$(sed -n '2,/^together/s/ .*//p' said | paste -sd' ')" = "TRAIN together" ]
 	plan testtime MODEL="$M" METHOD=none >said
 	[ "$(sed -n '2,/^together/s/ .*//p' said | paste -sd' ')" = "GENERATE together" ]
