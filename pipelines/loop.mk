@@ -9,6 +9,11 @@
 #                 JSON what TEXT_KEY=text names.  The default of mid-training is 'rf-tokenize --tokenizer
 #                 MODEL --text-key text --max-len 16384 --truncate split --min-len 64'.  Appended are -o
 #                 DATA, the files, and, for rf-tokenize with text and no tokenizer, -m MODEL
+#     LONG=1      the paper's sequences: texts of at least LEN tokens, the first LEN of each, and no end token:
+#                 '--max-len 16384 --truncate right --min-len 16384 --no-eos' in the default of TOKENIZE.
+#                 Without it every text of at least 64 tokens is trained on, in pieces of at most LEN.  If the
+#                 sequences of a run's first batch have less than half of LEN tokens on average, a message
+#                 says so
 #     SKIP_BAD=0  bad lines of CORPUS that are passed over, which a message counts, before it is an error:
 #                 rf-tokenize --skip-bad.  For another program in TOKENIZE it has no effect
 #     BATCHES=100 batches of the whole run; each is one commit.  EPOCHS=n: passes over the data instead
@@ -102,7 +107,8 @@ DATA       = $(RUN)/data/corpus.rf
 LEN        = 16384
 TEXT_KEY   = text
 TOKENIZE   = rf-tokenize --tokenizer $(call arg,MODEL) --text-key $(call arg,TEXT_KEY) \
-             --max-len $(call arg,LEN) --truncate split --min-len 64
+             --max-len $(call arg,LEN) $(pieces)
+LONG       =
 SKIP_BAD   =
 BATCHES    = 100
 EPOCHS     =
@@ -189,6 +195,11 @@ fused        = $(eval fused := $$(call printed_or_why,$$(shell PATH=$$(call quot
 trainer      = $(if $(filter rf-grpo,$(call program,$(1))), | $(trains) $${STREAM:+-o "$$STREAM"}, \
                | $(kept) | $(trains))
 
+# Which texts are taken, and what becomes of those of more than LEN tokens; what to do where sequences are
+# short.
+pieces    = $(if $(LONG),--truncate right --min-len $(call arg,LEN) --no-eos,--truncate split --min-len 64)
+advice    = LONG=1 takes only texts of at least LEN tokens, as the paper does; otherwise give a smaller LEN
+
 # yes if DATA is what is made of CORPUS
 own       = $(if $(subst x$(RUN)/data/corpus.rf,,x$(DATA)),,yes)
 files     = $(eval files := $$(if $$(CORPUS),$$(call files_of,CORPUS)))$(files)
@@ -252,6 +263,10 @@ batches:
 		KEEP_BEST needs EVAL: the held-out sequences that steps are judged by)))
 	$(if $(filter reward,$(KEEP_BEST)),$(if $(eval_line),,$(error \
 		KEEP_BEST=reward needs EVAL_REWARD: without it no rollouts of EVAL are rewarded)))
+	$(if $(LONG),$(call one_of,LONG,1)$(if $(own),,$(error \
+		LONG has no effect here: DATA='$(DATA)' is a stream whose sequences are made))$(if \
+		$(findstring $(pieces),$(TOKENIZE)),,$(error \
+		LONG has no effect here: TOKENIZE='$(TOKENIZE)' says by itself which texts it takes)))
 	$(if $(own),,$(if $(filter command,$(origin SKIP_BAD)),$(error \
 		SKIP_BAD has no effect here: DATA='$(DATA)' is a stream, which has no bad lines)))
 	$(if $(own),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
@@ -277,6 +292,7 @@ batches:
 		$${scripts:+--scripts "$$scripts"} \
 		$(if $(lasts),--epochs "$$lasts",--batches "$$BATCHES") --batch "$$BATCH" $(REST) \
 		--order "$$ORDER" --seed "$$SEED" \
+		$(if $(advice),--len $(call arg,LEN) --len-advice $(call quote,$(advice))) \
 		$(if $(OUTPUTS),--outputs $(call arg,OUTPUTS) --count $(call arg,COUNT)) \
 		$(if $(and_after),--after "$$and_after") $(if $(LAUNCH),--launch "$$LAUNCH") \
 		$(if $(and $(FUSED),$(filter commits,$(COUNT))),--many --commit-every "$$COMMIT_EVERY") \

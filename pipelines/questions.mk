@@ -6,7 +6,7 @@ include $(HERE)midtrain.mk
 PROMPT_KEY   = prompt
 ANSWER_KEY   = answer
 META_KEY     =
-MAX_PROMPT   = 8160
+MAX_PROMPT   = 16352
 TRUNCATE     = left
 MEAN         = tokens
 
@@ -33,6 +33,9 @@ no_eos = --no-eos
 
 # refuse WORDS,WHY: stops where one of them was given
 refuse = $(foreach word,$(1),$(if $($(word)),$(error $(word) is not possible here: $(2))))
+$(call refuse,LONG,it is a word of mid-training. MAX_PROMPT is the length of prompts)
+# of prompts no length is expected
+advice =
 
 questions = rf-tokenize --tokenizer $(call arg,MODEL) --prompt-key $(call arg,PROMPT_KEY) \
             --max-prompt $(call arg,MAX_PROMPT) --truncate $(call arg,TRUNCATE) $(no_eos) \

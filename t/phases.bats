@@ -180,13 +180,16 @@ answered() {
 }
 
 @test "testtime.mk, posttrain.mk: words that would change nothing are refused" {
-	for words in 'RESET=batch KEEP=1' 'METHOD=none KEEP=1' 'RESET=batch AFTER=true' 'BATCHES=1 EPOCHS=2' \
+	mentions 2 'LONG is not possible here: ' posttrain RUN=none LONG=1
+	for words in 'RESET=batch KEEP=1' 'LONG=1' 'METHOD=none KEEP=1' 'RESET=batch AFTER=true' 'BATCHES=1 EPOCHS=2' \
 		'CORPUS=x.jsonl' 'DATA='; do
 		run ! testtime RUN=none $words
 		[ ! -e none ]
 	done
 	# without references
-	testtime RUN=bare METHOD=none ANSWER_KEY=
+	testtime RUN=bare METHOD=none ANSWER_KEY= 2>err
+	run ! grep 'tokens on average' err
+	grep -q 'rf-tokenize .*--max-prompt 16352' err
 	[ "$(rf-dump --json bare/data/corpus.rf | grep -c '"answers"')" -eq 0 ]
 }
 

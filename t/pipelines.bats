@@ -264,6 +264,42 @@ reward() {
 		TRAIN=rf-ntp INNER_STEPS=published
 }
 
+@test "midtrain.mk: LONG=1 takes only texts of at least LEN tokens, cut to LEN, without an end token" {
+	mkdir text
+	for n in 127 128 129 700; do
+		head -c $n "$ROOT/README.md" >text/$n.txt
+	done
+	lengths() { rf-dump --tsv --rows record --columns T --no-header "$1/data/corpus.rf" | paste -sd' '; }
+	midtrain RUN=long LONG=1 CORPUS='text/*.txt' BATCH=2 BATCHES=1
+	[ "$(lengths long)" = '128 128 128' ]
+	rf-tokenize --tokenizer "$P/ckpt" --text-key text --max-len 128 --truncate right --min-len 128 \
+		--no-eos text/*.txt | rf-dump --json | jq -c .body.tokens |
+		diff - <(rf-dump --json long/data/corpus.rf | jq -c .body.tokens)
+	midtrain RUN=short CORPUS='text/*.txt' BATCH=2 BATCHES=1
+	[ "$(lengths short)" = '128 128 128 128 128 128 128 128' ]
+	mentions 2 "LONG='yes' is not one of 1" midtrain RUN=no LONG=yes
+	mentions 2 'LONG has no effect here: TOKENIZE=' midtrain RUN=no LONG=1 TOKENIZE='rf-tokenize --bytes'
+	mentions 2 'LONG has no effect here: DATA=' midtrain RUN=no LONG=1 CORPUS= DATA="$P/want/data/corpus.rf"
+	[ ! -e no ]
+}
+
+@test "midtrain.mk: a first batch of short sequences is reported once, with its mean, LEN and LONG" {
+	said() { grep -c 'tokens on average, less than half of' "$1" || true; }
+	jq -nc 'range(12) | {text: ("word" * (15 + 3 * (. % 3)))}' >short.jsonl
+	# 61, 73 and 85 tokens
+	midtrain RUN=run CORPUS=short.jsonl BATCHES=3 LEN=1k 2>err
+	[ "$(said err)" = 1 ]
+	grep -q '^rf-loop: run: the sequences of the first batch have [67][0-9] tokens on average, less than half '\
+'of 1024 (LONG=1 takes only texts of at least LEN tokens, ' err
+	midtrain RUN=run CORPUS=short.jsonl BATCHES=4 LEN=1k 2>err
+	[ "$(said err)" = 0 ]
+	# also for a stream, and whatever the number of batches in a line
+	midtrain RUN=stream CORPUS= DATA=run/data/corpus.rf BATCHES=3 LEN=200 FUSED=1 METHOD=ntp 2>err
+	[ "$(said err)" = 1 ]
+	midtrain RUN=enough CORPUS= DATA=run/data/corpus.rf BATCHES=1 LEN=120 METHOD=ntp 2>err
+	[ "$(said err)" = 0 ]
+}
+
 @test "midtrain.mk: a missing, malformed or unknown variable is named in the error" {
 	refuses() { # WANT WORD...
 		mentions 2 "$1" midtrain RUN=run "${@:2}"
