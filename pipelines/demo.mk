@@ -2,16 +2,18 @@
 # cores.
 #
 # A small model over bytes, by default a DeltaNet, is made and trained on next tokens, so that there is
-# something to improve.  From that one checkpoint four runs take the same data in the same order, the same
-# number of optimizer steps, the same learning rate:
+# something to improve.  From that one checkpoint five runs take the same data in the same order, the same
+# learning rate and, all but one, the same number of optimizer steps:
 #
-#     sft         next tokens alone: the baseline
-#     refine      ReFINE (arXiv:2602.16704): 8 positions, 1 rollout of 5 tokens, cosine reward,
-#                 grouped by sequence
-#     refine-n8   8 rollouts per position, grouped by position
-#     random      ReFINE with random rewards: the control that every claim of an effect needs
+#     sft             next tokens alone: the baseline
+#     sft-published   the same in one optimizer step for each batch, as the authors' released trainer takes
+#                     it, where all others take BATCH / MINI_BATCH
+#     refine          ReFINE (arXiv:2602.16704): 8 positions, 1 rollout of 5 tokens, cosine reward,
+#                     grouped by sequence
+#     refine-n8       8 rollouts per position, grouped by position
+#     random          ReFINE with random rewards: the control that every claim of an effect needs
 #
-# The checkpoint and the four are evaluated on held-out documents.  RUN/report.md says what came out.
+# The checkpoint and the five are evaluated on held-out documents.  RUN/report.md says what came out.
 #
 #     make midtrain                        text: the manuals of the package perl-doc
 #     make midtrain RUN=runs/mine CORPUS='data/*.jsonl.zst'
@@ -62,12 +64,13 @@ LR          = 3e-4
 OPTIM       = --mini-batch $(call arg,MINI_BATCH) --lr $(call arg,LR)
 comma      := ,
 
-MODELS := start sft refine refine-n8 random
+MODELS := start sft sft-published refine refine-n8 random
 RUNS   := $(filter-out start,$(MODELS))
 start     = ENTROPY= SELECT= ROLLOUT= REWARD= \
             TRAIN=$(call quote,rf-ntp --mini-batch 1 --lr $(call arg,WARM_LR) --betas 0.9$(comma)0.98 \
             --grad-clip 1 --warmup 50 --lr-schedule cosine --total-steps $(call arg,WARM_STEPS))
-sft       = ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN=$(call quote,rf-ntp $(OPTIM))
+sft       = METHOD=ntp $(call hand_on,MINI_BATCH LR)
+sft-published = $(sft) INNER_STEPS=published
 refine    = ENTROPY='rf-entropy' SELECT='rf-select' ROLLOUT='rf-rollout' REWARD='rf-reward --kind cosine' \
             TRAIN=$(call quote,rf-grpo $(OPTIM))
 refine-n8 = $(refine) ROLLOUT='rf-rollout -n 8'
@@ -83,7 +86,7 @@ export $(WORDS) BATCHES COMPUTE KEEP
 
 TIMED    = $(HERE)timed.sh '$(RUN)/phases'
 MIDTRAIN = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)midtrain.mk DATA='$(RUN)/train.rf' CORPUS= \
-           $(call hand_on,SEED COMPUTE)
+           $(call hand_on,SEED COMPUTE LEN)
 FILES   := $(if $(CORPUS),$(call files_of,CORPUS))
 TEXT     = $(or $(FILES),$(RUN)/corpus/*.txt)
 TOKENIZE = rf-tokenize --bytes --text-key $(call arg,TEXT_KEY) --source --max-len $(call arg,LEN) \

@@ -10,7 +10,7 @@ export LC_ALL=C
 
 [ $# -eq 1 ] || { echo 'usage: estimate.sh RUN' >&2; exit 64; }
 run=$1 here=$(dirname -- "$0")
-kinds=(start sft refine refine-n8 random)
+kinds=(start sft sft-published refine refine-n8 random)
 
 # timed NAME COUNT SIZE KIND SMALL: a line of the table: COUNT batches of SIZE sequences, estimated from the
 # batch of SMALL sequences that KIND was timed with
@@ -38,11 +38,12 @@ measure() {
 	{
 		timed start $((WARM_STEPS / 40)) 40 start 20
 		timed sft "$BATCHES" "$BATCH" sft 8
+		timed sft-published "$BATCHES" "$BATCH" sft 8
 		timed refine "$BATCHES" "$BATCH" refine 8
 		timed refine-n8 "$BATCHES" "$BATCH" refine-n8 8
 		timed random "$BATCHES" "$BATCH" refine 8
 		awk -v t=$((${EPOCHREALTIME/./} - began)) -v n="$documents" \
-			'BEGIN { printf "eval\t5\t%.2f\n", t / 1e6 * (n > 8 ? n / 8 : 1) }'
+			'BEGIN { printf "eval\t6\t%.2f\n", t / 1e6 * (n > 8 ? n / 8 : 1) }'
 	} >"$run/speed.tmp"
 	rm -rf "$run/speed"
 	mv "$run/speed.tmp" "$run/speed.tsv"

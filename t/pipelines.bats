@@ -445,16 +445,21 @@ prompts() {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	run -0 --separate-stderr demo RUN=demo
 	[[ "$stderr" == *"midtrain: about "*" to go"*"warm-up: batches 1 to 2 "* ]]
+	[[ "$stderr" != *'tokens on average'* ]]
 	[ "$(cut -f 1,2 demo/speed.tsv | paste -sd' ')" = \
-		$'start\t2 sft\t2 refine\t2 refine-n8\t2 random\t2 eval\t5' ]
+		$'start\t2 sft\t2 sft-published\t2 refine\t2 refine-n8\t2 random\t2 eval\t6' ]
 	[ ! -e demo/speed ]
-	[ "$(grep -c '^| ' <<<"$output")" -eq 13 ]
-	for name in start sft refine refine-n8 random; do
+	[ "$(grep -c '^| ' <<<"$output")" -eq 17 ]
+	for name in start sft sft-published refine refine-n8 random; do
 		[ "$(wc -l <demo/eval/$name.documents.tsv)" -ge 3 ]
 		cmp <(cut -f 1,8 demo/eval/$name.documents.tsv) <(cut -f 1,8 demo/eval/start.documents.tsv)
-		[ "$name" = start ] || [ "$(steps demo/$name | cut -f 1,2)" = $'4\t2' ]
 		[ "$name" = start ] || cmp demo/$name/data/epoch-0.rf demo/sft/data/epoch-0.rf
 	done
+	for name in sft refine refine-n8 random; do
+		[ "$(steps demo/$name | cut -f 1,2)" = $'4\t2' ]
+	done
+	[ "$(steps demo/sft-published | cut -f 1,2)" = $'2\t2' ]
+	grep -q '^| SFT as published - SFT | ' demo/report.md
 	[ "$(jq -c '.rollouts' demo/sft/log.jsonl demo/refine/log.jsonl demo/refine-n8/log.jsonl \
 		demo/random/log.jsonl | uniq -c | paste -sd' ' | tr -s ' ')" = \
 		" 4 null 4 16 4 128 4 16" ]
@@ -469,7 +474,8 @@ prompts() {
 	cp -a demo before
 	run -0 --separate-stderr demo RUN=demo
 	[ "$stderr" = \
-		"$(printf 'rf-loop: %s: 2 of 2 batches are done\n' warm-up sft refine refine-n8 random)" ]
+		"$(printf 'rf-loop: %s: 2 of 2 batches are done\n' warm-up sft sft-published refine refine-n8 \
+			random)" ]
 	diff -r before demo
 	mentions 2 "unknown variable STPES; the variables are RUN ARCH " demo RUN=demo STPES=3
 	mentions 2 "WARM_STEPS='x': it must be a whole number" demo RUN=demo WARM_STEPS=x
@@ -488,7 +494,7 @@ prompts() {
 	touch -d '1 hour' demo/eval/*.tsv demo/report.md
 	cp -a demo before
 	demo RUN=demo BATCHES=2
-	for name in sft refine refine-n8 random; do
+	for name in sft sft-published refine refine-n8 random; do
 		run ! cmp -s {before,demo}/eval/$name.documents.tsv
 	done
 	cmp {before,demo}/eval/start.documents.tsv
@@ -502,7 +508,7 @@ prompts() {
 	took=$((${EPOCHREALTIME/./} - began))
 	killed_again_and_again 'demo RUN=killed KEEP=1' "$took" 3
 	demo RUN=killed KEEP=1
-	for name in start sft refine refine-n8 random; do
+	for name in start sft sft-published refine refine-n8 random; do
 		same_run killed/$name before/$name
 		cmp killed/eval/$name.documents.tsv before/eval/$name.documents.tsv
 		cmp killed/eval/$name.rollouts.tsv before/eval/$name.rollouts.tsv
