@@ -5,12 +5,13 @@
 # it, and which word follows them there.  The model is the one that make midtrain begins from, which is
 # trained first if it is not there.
 #
-#     posttrain   from that model, with the same questions in the same order: SFT and nested SFT in as few
-#                 steps as published and in as many as ReFINE takes, nested ReFINE, and ReFINE with random
-#                 rewards
+#     posttrain   from that model, with the same questions in the same order: SFT and nested SFT in as many
+#                 optimizer steps as ReFINE takes and (sft-published, ntp-published) in as few as by the
+#                 authors' released trainer, nested ReFINE, and ReFINE with random rewards
 #     testtime    from the nested ReFINE of posttrain, on questions about other texts: none, next tokens in
-#                 as few steps as published and in as many as ReFINE takes, ReFINE, ReFINE with random
-#                 rewards, and ReFINE that begins at the same model for each batch
+#                 as many steps as ReFINE takes and (t-ntp-published) in as few as published, ReFINE, ReFINE
+#                 with random rewards, and next tokens and ReFINE that begin at the same model for each batch
+#                 (t-ntp-reset, t-reset)
 #
 # RUN/posttrain.md and RUN/testtime.md say what came out.  It may be stopped at any moment; the same words go
 # on.
@@ -46,20 +47,21 @@ TEST_MINI = 4
 LR        = 3e-4
 EPOCHS    = 1
 
-POSTS    := sft sft-matched ntp ntp-matched refine random
-sft         = METHOD=sft
-sft-matched = METHOD=sft INNER_STEPS=matched
-ntp         = METHOD=ntp
-ntp-matched = METHOD=ntp INNER_STEPS=matched
-refine      = METHOD=refine
-random      = METHOD=refine REWARD='rf-reward --kind random'
-TTTS     := none t-ntp t-ntp-matched t-refine t-random t-reset
-none        = METHOD=none
-t-ntp         = $(ntp)
-t-ntp-matched = $(ntp-matched)
-t-refine      = $(refine)
-t-random      = $(random)
-t-reset       = METHOD=refine RESET=batch
+POSTS    := sft sft-published ntp ntp-published refine random
+sft             = METHOD=sft
+sft-published   = METHOD=sft INNER_STEPS=published
+ntp             = METHOD=ntp
+ntp-published   = METHOD=ntp INNER_STEPS=published
+refine          = METHOD=refine
+random          = METHOD=refine REWARD='rf-reward --kind random'
+TTTS     := none t-ntp t-ntp-published t-refine t-random t-ntp-reset t-reset
+none            = METHOD=none
+t-ntp           = $(ntp)
+t-ntp-published = $(ntp-published)
+t-refine        = $(refine)
+t-random        = $(random)
+t-ntp-reset     = METHOD=ntp RESET=batch
+t-reset         = METHOD=refine RESET=batch
 
 WORDS := SEED EACH TESTS MAX_NEW BATCH MINI TEST_BATCH TEST_MINI LR EPOCHS
 KNOWN := RUN BASE MODEL COMPUTE $(WORDS) CC CFLAGS CPPFLAGS LDFLAGS
@@ -79,7 +81,7 @@ SCORE = $(HERE)answer.sh --max-new $(call arg,MAX_NEW)
 testtime: $(RUN)/testtime.md
 posttrain: $(RUN)/posttrain.md
 testtime posttrain:
-	@sed -n '/^## Figure/q; /^|/p; /^$$/p' "$<" && echo "$@: the report is $<"
+	@sed -n '/^## Figure/q; /^|/p; /^$$/p; /^- .* against/p' "$<" && echo "$@: the report is $<"
 
 words:
 	@$(HERE)numbers.sh 0 $(call values,SEED)

@@ -16,11 +16,11 @@ trap 'rm -rf "$tmp"' EXIT
 
 # The methods, what each is compared with, and where its answers are.
 if [ "$phase" = posttrain ]; then
-	names="start $POSTS" base=sft-matched
+	names="start $POSTS" base=sft
 	answers() { echo "$run/post/$1.rf"; }
 	steps() { if [ "$1" = start ]; then echo 0; else steps_of "$run/post/$1"; fi; }
 else
-	names=$TTTS base=t-ntp-matched
+	names=$TTTS base=t-ntp
 	answers() { ls "$run/test/$1"/answers/*.rf; }
 	steps() { steps_of "$run/test/$1"; }
 fi
@@ -51,6 +51,25 @@ one() {
 for name in $names; do
 	one "$name" >"$tmp/$name.tsv"
 done
+
+# against A B: a sentence with the differences of A from B, by question, with standard errors
+against() {
+	paste -- "$tmp/$1.tsv" "$tmp/$2.tsv" | awk -F '\t' -v a="$1" -v b="$2" '
+		{
+			x[1] = $2 - $5; x[2] = $3 - $6
+			for (i = 1; i <= 2; i++) { s[i] += x[i]; q[i] += x[i] * x[i] }
+		}
+		END {
+			for (i = 1; i <= 2; i++) {
+				mean = s[i] / NR
+				se = (q[i] - NR * mean * mean) / (NR - 1) / NR
+				se = se > 0 ? sqrt(se) : 0
+				said[i] = sprintf("%+.4f ± %.4f%s", mean, se,
+					mean > 2 * se || -mean > 2 * se ? "*" : "")
+			}
+			print "- " a " against " b ": nll " said[1] ", right " said[2] "."
+		}'
+}
 
 # table: means over questions, and differences from the base by question, with standard errors
 table() {
@@ -114,6 +133,7 @@ cat >"$tmp/report.md" <<-END
 
 	$(table)
 
+	$([ "$phase" = posttrain ] || against t-reset t-ntp-reset)
 	- $(wc -l <"$tmp/$base.tsv") questions about texts that were not trained on, made by a rule
 	  (pipelines/questions.awk): a passage, two words that stand together once in it, and the word that
 	  follows them. nll: of the right answer's bytes, in nats per byte. right: greedy answers, until the
@@ -121,9 +141,11 @@ cat >"$tmp/report.md" <<-END
 	- ± is the standard error over questions; * marks a difference beyond two of them. One difference in
 	  twenty is so large by chance. Each line is one run with one seed (SEED=$SEED), and seeds differ by
 	  more than these errors say.
-	- steps, s: optimizer steps of the run, of which t-reset keeps none, and the seconds of all batches,
-	  of none and t-reset with their answers. What ReFINE and its control with random rewards have in
-	  common is not due to the rewards.
+	- steps, s: optimizer steps of the run, of which t-ntp-reset and t-reset keep none, and the seconds of
+	  all batches, for none, t-ntp-reset and t-reset with their answers. What ReFINE and its control with
+	  random rewards have in common is not due to the rewards.
+	- sft-published, ntp-published, t-ntp-published: one optimizer step where ReFINE takes four (two at
+	  test time), as by the authors' released trainer. All others take as many as ReFINE.
 
 	## Figure
 

@@ -310,14 +310,25 @@ answered() {
 			RUN=demo EACH=3 TESTS=5 BATCH=4 MINI=2 TEST_BATCH=4 TEST_MINI=2 MAX_NEW=4 "$@"
 	}
 	run -0 --separate-stderr demo posttrain testtime
-	[ "$(grep -c '^| ' <<<"$output")" -eq 15 ]
-	for method in start sft sft-matched ntp ntp-matched refine random; do
+	[ "$(grep -c '^| ' <<<"$output")" -eq 16 ]
+	for method in start sft sft-published ntp ntp-published refine random; do
 		grep -q "^| $method | [0-9]* | [0-9]* | [0-9.]* ± [0-9.]* | " demo/posttrain.md
 	done
-	grep -q '^| sft-matched .* | |$' demo/posttrain.md
-	for method in none t-ntp t-ntp-matched t-refine t-random t-reset; do
+	grep -q '^| sft .* | |$' demo/posttrain.md
+	for method in none t-ntp t-ntp-published t-refine t-random t-ntp-reset t-reset; do
 		grep -q "^| $method | [0-9]* | " demo/testtime.md
 	done
+	# the steps of a phase are the same for all but those as published
+	for names in 'posttrain sft ntp refine random' 'testtime t-ntp t-refine t-random'; do
+		read -r phase names <<<"$names"
+		for name in $names; do sed -n "s/^| $name | \([0-9]*\) | .*/\1/p" demo/$phase.md; done |
+			sort -u >steps
+		[ "$(wc -l <steps)" -eq 1 ]
+	done
+	[ "$(sed -n 's/^| t-ntp-published | \([0-9]*\) | .*/\1/p' demo/testtime.md)" -lt "$(cat steps)" ]
+	number='[+-][0-9.]* ± [0-9.]*[*]\?'
+	grep -qx -e "- t-reset against t-ntp-reset: nll $number, right $number\." demo/testtime.md
+	run ! grep -q 't-ntp-reset: nll' demo/posttrain.md
 	for phase in posttrain testtime; do
 		[ "$(head -c 4 demo/$phase.png | tail -c 3)" = PNG ]
 		grep -q "]($phase.png)" demo/$phase.md
