@@ -64,11 +64,11 @@ function size(x) {
 }
 
 function show(x, figure) {
-	return sprintf(figure ~ /score/ ? "%.1f" : "%.4f", x)
+	return sprintf(figure ~ /score/ ? "%.1f" : figure ~ /points/ ? "%.2f" : "%.4f", x)
 }
 
 function signed(x, figure) {
-	return sprintf(figure ~ /score/ ? "%+.1f" : "%+.4f", x)
+	return (x < 0 ? "" : "+") show(x, figure)
 }
 
 function cell(phase, family, method, base_phase, base, figure,    s) {
@@ -265,26 +265,31 @@ BEGIN {
 	JUDGED = nll "=nll of answers;" scores "=greedy scores;text.nll=nll of text;" SHARP
 	sub(/text.entropy=entropy of text;/, "", JUDGED)
 
-	METHODS = "mid:sft=SFT;mid:refine=ReFINE, n 1;mid:refine-n8=ReFINE, n 8;mid:random=random rewards;" \
+	METHODS = "mid:sft=SFT;mid:sft-published=SFT as published;mid:refine=ReFINE, n 1;mid:refine-n8=ReFINE, n 8;mid:random=random rewards;" \
 		"mid:random-n8=random rewards, n 8"
 	ABLATIONS = "mid:refine=cosine, entropy, k 5, c 8;mid:binary=binary;mid:hybrid=hybrid;" \
 		"mid:edit=edit;" \
 		"mid:random=random rewards;mid:uniform=uniform positions;" \
-		"mid:max=positions of most entropy;" \
+		"mid:max=positions of most entropy;mid:min=positions of least entropy;" \
 		"mid:k3=k 3;mid:k7=k 7;mid:c2=2 chunks;mid:c4=4 chunks"
-	POSTS = "mid:refine=before;post:ntp=nested NTP;post:refine=nested ReFINE;post:random=random rewards"
+	POSTS = "mid:refine=before;post:sft=SFT, not nested;post:ntp=nested NTP;post:refine=nested ReFINE;post:random=random rewards"
 	TESTS = "testtime:none=none;testtime:ntp=NTP;testtime:refine=ReFINE;testtime:random=random rewards;" \
 		"testtime:ntp-reset=NTP, reset;testtime:refine-reset=ReFINE, reset"
-	DRAWN = "refine=ReFINE, n 1;refine-n8=ReFINE, n 8;random=random rewards;" \
+	DRAWN = "sft-published=SFT as published;refine=ReFINE, n 1;refine-n8=ReFINE, n 8;random=random rewards;" \
 		"random-n8=the same, n 8;uniform=uniform;" \
-		"max=most entropy;k3=k 3;k7=k 7;c2=2 chunks;c4=4 chunks;binary=binary;hybrid=hybrid;edit=edit"
+		"max=most entropy;min=least entropy;k3=k 3;k7=k 7;c2=2 chunks;c4=4 chunks;binary=binary;hybrid=hybrid;edit=edit"
 	comparisons = "SFT against the start:mid:sft:base:model;" \
+		"SFT as published against SFT:mid:sft-published:mid:sft;" \
 		"ReFINE, n 1, against SFT:mid:refine:mid:sft;" \
 		"ReFINE, n 8, against SFT:mid:refine-n8:mid:sft;" \
+		"ReFINE, n 1, against SFT as published:mid:refine:mid:sft-published;" \
+		"ReFINE, n 8, against SFT as published:mid:refine-n8:mid:sft-published;" \
 		"random rewards against SFT:mid:random:mid:sft;" \
 		"ReFINE, n 1, against random rewards:mid:refine:mid:random;" \
 		"ReFINE, n 8, against random rewards, n 8:mid:refine-n8:mid:random-n8;" \
 		"ReFINE, n 8, against ReFINE, n 1:mid:refine-n8:mid:refine;" \
+		"nested NTP against SFT, not nested:post:ntp:post:sft;" \
+		"nested ReFINE against SFT, not nested:post:refine:post:sft;" \
 		"nested ReFINE against nested NTP:post:refine:post:ntp;" \
 		"nested ReFINE against random rewards:post:refine:post:random;" \
 		"test-time ReFINE against none:testtime:refine:testtime:none;" \

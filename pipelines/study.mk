@@ -3,15 +3,17 @@
 #
 # A model of each family is pre-trained, for each seed, on text mixed with needles and with facts to recall
 # (study-data.sh), in which five tokens are words.  Then each line of the report is one training: from the
-# same model, on the same sequences in the same order, with as many optimizer steps.
+# same model, on the same sequences in the same order, with as many optimizer steps.  Only SFT as published
+# has fewer: one for each batch, as the authors' released trainer takes them.
 #
 #     base      the models: FAMILIES, each with SEEDS
 #     grid      learning rates LRS and coefficients COEFS of SFT, ReFINE n 1, ReFINE n 8 and random rewards,
 #               by the nll of answers on validation data, for the first seed.  What is best there is what each
 #               of them has from then on, and what differs from ReFINE n 1 in one word has its
-#     mid       mid-training: SFT; ReFINE as published; n 8; random rewards; uniform and max-entropy
-#               positions; k 3, 7; chunks 2, 4; binary, hybrid, edit rewards
-#     post      post-training from ReFINE's: nested NTP in as many steps, nested ReFINE, random rewards
+#     mid       mid-training: SFT; SFT as published; ReFINE as published; n 8; random rewards; uniform,
+#               max-entropy and min-entropy positions; k 3, 7; chunks 2, 4; binary, hybrid, edit rewards
+#     post      post-training from ReFINE's: SFT without nesting and nested NTP, both in as many steps, nested
+#               ReFINE, random rewards
 #     testtime  test-time training from nested ReFINE's: none, NTP in as many steps and ReFINE, carried on and
 #               reset, random rewards
 #     ideas     what might do better than ReFINE n 1, on validation data
@@ -82,16 +84,20 @@ grpo      = TRAIN="rf-grpo --mini-batch $(MINI) --lr $$lr $(mid_falls) --rl-coef
 kind      = rf-reward --seed $(seed) --kind $(1)
 
 # Mid-training: words of midtrain.mk; its settings are those of like(METHOD).
-MIDS          = sft refine refine-n8 random random-n8 uniform max k3 k7 c2 c4 binary hybrid edit
+MIDS          = sft sft-published refine refine-n8 random random-n8 uniform max min k3 k7 c2 c4 binary \
+                hybrid edit
 GRIDDED       = sft refine refine-n8 random
-like          = $(or $(filter $(GRIDDED),$(1)),$(if $(filter %-n8,$(1)),refine-n8,refine))
-mid-sft       = ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN="rf-ntp --mini-batch $(MINI) --lr $$lr $(mid_falls)"
+like          = $(or $(filter $(GRIDDED),$(1)),$(if $(filter sft%,$(1)),sft,$(if $(filter \
+                %-n8,$(1)),refine-n8,refine)))
+mid-sft       = METHOD=ntp OPTIM="--mini-batch $(MINI) --lr $$lr $(mid_falls)"
+mid-sft-published = METHOD=ntp INNER_STEPS=published OPTIM="--lr $$lr $(call falls,$(MID) / $(BATCH))"
 mid-refine    = $(call refine) $(grpo)
 mid-refine-n8 = $(call refine,,-n 8) $(grpo)
 mid-random    = $(call refine,,,$(call kind,random)) $(grpo)
 mid-random-n8 = $(call refine,,-n 8,$(call kind,random)) $(grpo)
 mid-uniform   = $(call refine,--mode uniform) $(grpo)
 mid-max       = $(call refine,--mode max) $(grpo)
+mid-min       = $(call refine,--mode min) $(grpo)
 mid-k3        = $(call refine,-k 3,-k 3) $(grpo)
 mid-k7        = $(call refine,-k 7,-k 7) $(grpo)
 mid-c2        = $(call refine,--chunks 2) $(grpo)
@@ -101,11 +107,12 @@ mid-hybrid    = $(call refine,,,$(call kind,hybrid)) $(grpo)
 mid-edit      = $(call refine,,,$(call kind,edit)) $(grpo)
 
 # Post-training and test time: words of posttrain.mk and testtime.mk.
-POSTS           = ntp refine random
+POSTS           = sft ntp refine random
 TTTS            = none ntp refine random ntp-reset refine-reset
 trained_as      = $(or $(filter refine random,$(firstword $(subst -, ,$(1)))),sft)
 by-none         = METHOD=none
-by-ntp          = METHOD=ntp INNER_STEPS=matched
+by-sft          = METHOD=sft
+by-ntp          = METHOD=ntp
 by-refine       = METHOD=refine RL_COEF="$$coef" $(call refine)
 by-random       = METHOD=refine RL_COEF="$$coef" $(call refine,,,$(call kind,random))
 by-ntp-reset    = $(by-ntp) RESET=batch
@@ -152,7 +159,7 @@ echo "study: $(part:$(RUN)/%=%): $$SECONDS s, $$done of $(words $(PARTS)) parts"
 endef
 # phase FILE,MODEL,DATA,SUFFIX: a run in the folder of the part, with SUFFIX behind its name
 phase   = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)$(1) $(call hand_on,COMPUTE) SEED=$(seed) \
-          MODEL=$(2) DATA=$(RUN)/data/$(3) RUN=$(part)$(4)
+          MODEL=$(2) DATA=$(RUN)/data/$(3) RUN=$(part)$(4) LEN=$(LEN)
 measure = $(HERE)study-measure.sh $(part) $(RUN)/data/$(1) $@ $(2)
 
 of      = $(foreach f,$(FAMILIES),$(foreach m,$(2),$(foreach s,$(SEEDS),$(RUN)/$(1)/$(f)/$(m)/$(s).tsv)))

@@ -140,6 +140,18 @@ random rewards." ]
 	[ "$output" = '- DeltaNet: of one seed nothing can be said.' ]
 }
 
+@test "make study: positions of least entropy are an ablation, and SFT as published has SFT's settings" {
+	run -0 make -n -f "$P/study.mk" RUN=study FAMILIES=delta_net SEEDS=1 \
+		study/mid/delta_net/{min,sft-published}/1.tsv
+	grep -A 1 'lr coef <study/chosen/' <<<"$output" >parts
+	[ "$(grep -o 'chosen/.*' parts | paste -sd' ')" = 'chosen/delta_net/refine chosen/delta_net/sft' ]
+	grep -q "RUN=study/mid/delta_net/min/1 .*SELECT='rf-select --seed 1 --mode min' " parts
+	grep -q 'RUN=study/mid/delta_net/sft-published/1 .*METHOD=ntp INNER_STEPS=published ' parts
+	printf 'mid\tdelta_net\t%s\t1\ttext.nll\t2\n' refine min >figures
+	run -0 awk -v table=ablations -f "$P/study.awk" figures
+	[[ "$output" == *'| positions of least entropy | | 2.0000 '* ]]
+}
+
 @test "study-choose.sh: the setting whose answers are most probable" {
 	mkdir -p g/refine_1e-4_0.2 g/refine_1e-3_0.05
 	printf 'facts-1.nll\t2\nneedle-1.nll\t3\n' >g/refine_1e-4_0.2/1.tsv
@@ -151,7 +163,8 @@ random rewards." ]
 study() {
 	RF_BIN=$RF_BIN make -s -f "$P/study.mk" RUN=study FAMILIES=delta_net SEEDS=1 LESSONS=20 SHORT=4 \
 		PRE=20 PRE_BATCH=20 WARMUP=1 MID=20 BATCH=10 MINI=5 POST=8 TTT=2 TTT_BATCH=2 TTT_MINI=1 \
-		ASK=4 LRS=1e-2 COEFS=0.2 MIDS='sft refine' POSTS=refine TTTS='none refine' \
+		ASK=4 LRS=1e-2 COEFS=0.2 MIDS='sft sft-published refine' POSTS='sft refine' \
+		TTTS='none refine' \
 		IDEAS='sft surprise' "$@"
 }
 
@@ -161,11 +174,16 @@ study() {
 	grep -q 'the report is study/report.md' log
 	cut -f 1-4 study/figures.tsv | sort -u | cut -f 1 >phases
 	[ "$(uniq -c phases | tr -s ' ' | paste -sd,)" = \
-		' 1 base, 4 grid, 2 ideas, 2 mid, 1 post, 2 testtime' ]
-	# as many steps of the same sequences for all
+		' 1 base, 4 grid, 2 ideas, 3 mid, 2 post, 2 testtime' ]
+	# as many steps of the same sequences for all, and for SFT as published one for each batch
 	for m in sft refine; do
 		readlink "study/mid/delta_net/$m/1/latest"
 	done | sort -u | cmp - <(echo step-000004)
+	[ "$(readlink study/mid/delta_net/sft-published/1/latest)" = step-000002 ]
+	[ "$(readlink study/post/delta_net/sft/1/latest)" = "$(readlink study/post/delta_net/refine/1/latest)" ]
+	for row in 'SFT as published' 'SFT, not nested'; do
+		grep -q "^| $row | [0-9]" study/report.md
+	done
 	# a figure of the table is the program's
 	nll=$(rf-ntp --eval --loss response -m study/mid/delta_net/refine/1 \
 		study/data/test/facts-2.ask.rf | jq .nll)
