@@ -14,6 +14,7 @@
 #     grid         the nll of answers on validation data, by learning rate and coefficient
 #     answer       whether ReFINE's answers are better than SFT's and than those of random rewards
 #     verdicts     a sentence for each comparison
+#     steps        SFT as published, SFT and ReFINE, of inner-steps.mk
 #     forest       differences from SFT of the nll of answers, drawn
 # Half the width of a 95 % interval in standard errors, by Student's distribution; from eleven seeds on by
 # the expansion of Abramowitz and Stegun, 26.7.5, which is off by less than 0.001 there.
@@ -61,6 +62,25 @@ function beyond() {
 
 function size(x) {
 	return x < 0 ? -x : x
+}
+
+# The table of inner-steps.mk: only differences, each of two methods.
+function steps(family,    i, j, r, c, row, column, part, line) {
+	r = split(PAIRS, row, ";")
+	c = split("nll accuracy.points ntp_accuracy.points", column, " ")
+	print "| held-out text | NLL, nats | arg max, points | NTP accuracy (drawn), points |\n|---|---|---|---|"
+	for (i = 1; i <= r; i++) {
+		split(row[i], part, "=")
+		line = "| " part[3] " |"
+		for (j = 1; j <= c; j++) {
+			if (!describe("mid", family, part[1], "mid", part[2], column[j]))
+				break
+			line = line " " signed(mean, column[j]) (n > 1 ? " ± " show(half, column[j]) : "") \
+				(beyond() ? " *" : "") " |"
+		}
+		if (j > c)
+			print line
+	}
 }
 
 function show(x, figure) {
@@ -275,6 +295,13 @@ BEGIN {
 	POSTS = "mid:refine=before;post:sft=SFT, not nested;post:ntp=nested NTP;post:refine=nested ReFINE;post:random=random rewards"
 	TESTS = "testtime:none=none;testtime:ntp=NTP;testtime:refine=ReFINE;testtime:random=random rewards;" \
 		"testtime:ntp-reset=NTP, reset;testtime:refine-reset=ReFINE, reset"
+	PAIRS = "sft=sft-published=SFT - SFT as published;" \
+		"refine-n8=sft-published=ReFINE n 8 - SFT as published;" \
+		"refine-n8=sft=ReFINE n 8 - SFT in as many steps;" \
+		"refine=sft-published=ReFINE n 1 - SFT as published;" \
+		"refine=sft=ReFINE n 1 - SFT in as many steps;" \
+		"forced=sft=teacher-forced at the same positions - SFT in as many steps;" \
+		"forced=refine-n8=teacher-forced at the same positions - ReFINE n 8"
 	DRAWN = "sft-published=SFT as published;refine=ReFINE, n 1;refine-n8=ReFINE, n 8;random=random rewards;" \
 		"random-n8=the same, n 8;uniform=uniform;" \
 		"max=most entropy;min=least entropy;k3=k 3;k7=k 7;c2=2 chunks;c4=4 chunks;binary=binary;hybrid=hybrid;edit=edit"
@@ -335,6 +362,8 @@ END {
 			print_table(f, ENVIRON["IDEA_ROWS"], "ideas", "sft", KNOWN ";" ALL)
 		else if (table == "grid")
 			settings(f)
+		else if (table == "steps")
+			steps(f)
 		else if (table == "answer")
 			answer(f)
 		else if (table == "verdicts")

@@ -564,6 +564,47 @@ prompts() {
 	[ "$(wc -l <demo/eval/entropy.tsv)" -gt 100 ]
 }
 
+@test "inner-steps.mk: a table of differences over orders of the data, each arm with its steps" {
+	mkdir base
+	rf-tokenize --bytes --max-len 128 --truncate split --min-len 64 -o base/train.rf "$P"/text/rf-[a-g]*.txt
+	rf-tokenize --bytes --max-len 128 --truncate right -o base/valid.rf "$P"/text/rf-[h-z]*.txt
+	table() {
+		make -s -f "$ROOT/pipelines/inner-steps.mk" BASE=base MODEL="$P/ckpt" RUN=run SEEDS='1 2' LEN=128 \
+			BATCHES=1 BATCH=4 MINI_BATCH=2 JOBS=2 LR=1e-2 "$@"
+	}
+	run -0 --separate-stderr table
+	[ "$(grep -c '^| ' <<<"$output")" -eq 8 ]
+	[[ "$output" == *'Optimizer steps: sft 2, sft-published 1, refine 2, refine-n8 2, forced 2.' ]]
+	diff run/inner-steps.md - <<<"$output"
+	# differences seed by seed and Student's interval, from what rf-ntp --eval prints
+	for seed in 1 2; do
+		rf-ntp --eval -m run/refine-n8/$seed --threads 1 base/valid.rf >eval
+		diff eval run/refine-n8/$seed.json
+		jq -s '.[0].nll - .[1].nll' run/refine-n8/$seed.json run/sft/$seed.json
+	done | awk '{ x[NR] = $1; m += $1 / 2 } END { for (i in x) s += (x[i] - m) ^ 2
+		h = 12.706 * sqrt(s / 2)
+		printf "| ReFINE n 8 - SFT in as many steps | %+.4f ± %.4f%s |", m, h,
+			m > h || -m > h ? " *" : "" }' >row
+	grep -qF "$(cat row)" run/inner-steps.md
+	# the same batches for all arms of a seed, and others for another seed
+	for arm in sft-published refine-n8 forced; do
+		cmp run/$arm/2/data/epoch-0.rf run/sft/2/data/epoch-0.rf
+	done
+	run ! cmp -s run/sft/1/data/epoch-0.rf run/sft/2/data/epoch-0.rf
+	# at the positions of ReFINE, without a rollout
+	grep -q '^line=.*rf-select -k 5 | .*rf-ntp .*--position-coef 0.2' run/forced/1/data/words
+	# the same words make nothing again, and what is lost is made again with the same bytes
+	cp -a run before
+	rm -r run/sft/1.json run/forced/2
+	run -0 --separate-stderr table
+	cmp before/inner-steps.md run/inner-steps.md
+	mentions 2 'run/words: the run was started with other settings' table BATCH=2
+	mentions 2 "unknown variable ARM" table ARM=sft
+	run -0 --separate-stderr table ARMS='sft refine'
+	[ "$(grep -c '^| ' <<<"$output")" -eq 2 ]
+	for bad in JOBS=x BATCHES=0 SEEDS='a:b'; do run ! table "$bad"; done
+}
+
 @test "evaluate.sh: the same weights at another step score the same, and other weights do not" {
 	rf-init --from "$P/want" again
 	rf-tokenize --bytes --max-len 128 --truncate right "$P"/text/*.txt |

@@ -1,0 +1,32 @@
+#!/bin/bash
+# inner-steps.sh RUN -- prints the table of RUN/inner-steps.md, which it makes of what inner-steps.mk found;
+# RUN/figures.tsv has all figures.  Settings come from the environment.
+set -euo pipefail
+export LC_ALL=C
+
+[ $# -eq 1 ] || { echo 'usage: inner-steps.sh RUN' >&2; exit 64; }
+run=$1
+here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+
+# `probability` is what an older rf-ntp calls ntp_accuracy
+for arm in $ARMS; do
+	for seed in $SEEDS; do
+		jq -r --arg arm "$arm" --arg seed "$seed" '
+			["nll", .nll], ["accuracy.points", 100 * .accuracy],
+			["ntp_accuracy.points", 100 * (.ntp_accuracy // .probability)]
+			| ["mid", "all", $arm, $seed] + . | @tsv' <"$run/$arm/$seed.json"
+	done
+done >"$run/figures.tsv.tmp"
+mv "$run/figures.tsv.tmp" "$run/figures.tsv"
+
+steps() { rf-dump --tsv --rows step --columns step --no-header "$run/$1/${SEEDS%% *}" | tail -n 1; }
+{
+	awk -v table=steps -f "$here/study.awk" <"$run/figures.tsv"
+	echo
+	echo "Differences seed by seed (seeds $SEEDS), each an order of the same texts. ± is half of the 95 %"
+	echo "interval over the seeds, and * marks an interval without 0. $BATCHES batches of $BATCH sequences,"
+	echo "mini-batches of $MINI_BATCH, learning rate $LR. Optimizer steps:" \
+		"$(for arm in $ARMS; do echo "$arm $(steps "$arm")"; done | paste -sd, | sed 's/,/, /g')."
+} >"$run/inner-steps.md.tmp"
+mv "$run/inner-steps.md.tmp" "$run/inner-steps.md"
+cat "$run/inner-steps.md"
