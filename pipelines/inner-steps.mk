@@ -1,16 +1,16 @@
-# inner-steps.mk -- what the number of optimizer steps changes in the comparison of ReFINE with SFT: a table of
-# differences in held-out text, with intervals over four orders of the data.
+# inner-steps.mk -- measures what the number of optimizer steps changes in the comparison of ReFINE with SFT:
+# prints a table of differences in held-out text, with intervals over four orders of the data.
 #
-# By the authors' released trainer SFT takes one optimizer step for each batch of mid-training, and ReFINE takes
-# BATCH / MINI_BATCH.  Each arm trains the model that make midtrain begins from, which is made if it is missing,
-# on the same batches of the same texts:
+# By the authors' released trainer SFT takes one optimizer step for each batch of mid-training, and ReFINE
+# takes BATCH / MINI_BATCH.  Each arm trains the model that make midtrain begins from, which is made if it is
+# missing, on the same batches of the same texts:
 #
 #     sft             next tokens alone, in as many steps as ReFINE: INNER_STEPS=matched
 #     sft-published   next tokens alone, in one step for each batch: INNER_STEPS=published
 #     refine          ReFINE, n 1
 #     refine-n8       ReFINE, n 8
-#     forced          next tokens and, weighted as ReFINE weights its rollouts, the text's own five tokens at the
-#                     positions that ReFINE chooses: the teacher-forced control, without any rollout
+#     forced          the teacher-forced control: next tokens, and with ReFINE's coefficient the text's own
+#                     five tokens at the positions that ReFINE chooses, without any rollout
 #
 # A seed is an order of the texts; differences are taken seed by seed.  The held-out texts are those of
 # make midtrain.

@@ -24,8 +24,8 @@ steps() { rf-dump --tsv --rows step --columns step --no-header "$run/$1/${SEEDS%
 	awk -v table=steps -f "$here/study.awk" <"$run/figures.tsv"
 	echo
 	echo "Differences seed by seed (seeds $SEEDS), each an order of the same texts. ± is half of the 95 %"
-	echo "interval over the seeds, and * marks an interval without 0. $BATCHES batches of $BATCH sequences,"
-	echo "mini-batches of $MINI_BATCH, learning rate $LR. Optimizer steps:" \
+	echo "interval over the seeds, and * marks an interval without 0. $BATCHES batches of $BATCH"
+	echo "sequences, mini-batches of $MINI_BATCH, learning rate $LR. Optimizer steps:" \
 		"$(for arm in $ARMS; do echo "$arm $(steps "$arm")"; done | paste -sd, | sed 's/,/, /g')."
 } >"$run/inner-steps.md.tmp"
 mv "$run/inner-steps.md.tmp" "$run/inner-steps.md"

@@ -9,7 +9,7 @@
 #                 JSON what TEXT_KEY=text names.  The default of mid-training is 'rf-tokenize --tokenizer
 #                 MODEL --text-key text --max-len 16384 --truncate split --min-len 64'.  Appended are -o
 #                 DATA, the files, and, for rf-tokenize with text and no tokenizer, -m MODEL
-#     LONG=1      the paper's sequences: texts of at least LEN tokens, the first LEN of each, and no end token:
+#     LONG=1      the paper's sequences: texts of at least LEN tokens, the first LEN of each, no end token:
 #                 '--max-len 16384 --truncate right --min-len 16384 --no-eos' in the default of TOKENIZE.
 #                 Without it every text of at least 64 tokens is trained on, in pieces of at most LEN.  If the
 #                 sequences of a run's first batch have less than half of LEN tokens on average, a message

@@ -82,8 +82,8 @@ cat >"$run/report.md.tmp" <<-END
 	draws. In parentheses stands the difference from the method that a table compares with, seed by seed,
 	and as ± half of its 95 % interval over the seeds; * marks an interval without 0. One in twenty is so
 	by chance. All lines of a table took as many optimizer steps on the same sequences in the same order:
-	$steps in mid-training. Only SFT as published takes one step for each batch, $((MID / BATCH)) of them, as
-	the authors' released trainer does.
+	$steps in mid-training. Only SFT as published takes one step for each batch, $((MID / BATCH)) in all,
+	as the authors' released trainer does.
 
 	Facts are asked for at the end of a text that states them, needles in a long text by rf-needle (below,
 	What was done). An answer's nll is that of the right answer, its score the share of the references

@@ -68,7 +68,8 @@ function size(x) {
 function steps(family,    i, j, r, c, row, column, part, line) {
 	r = split(PAIRS, row, ";")
 	c = split("nll accuracy.points ntp_accuracy.points", column, " ")
-	print "| held-out text | NLL, nats | arg max, points | NTP accuracy (drawn), points |\n|---|---|---|---|"
+	print "| held-out text | NLL, nats | arg max, points | NTP accuracy (drawn), points |"
+	print "|---|---|---|---|"
 	for (i = 1; i <= r; i++) {
 		split(row[i], part, "=")
 		line = "| " part[3] " |"
@@ -285,14 +286,16 @@ BEGIN {
 	JUDGED = nll "=nll of answers;" scores "=greedy scores;text.nll=nll of text;" SHARP
 	sub(/text.entropy=entropy of text;/, "", JUDGED)
 
-	METHODS = "mid:sft=SFT;mid:sft-published=SFT as published;mid:refine=ReFINE, n 1;mid:refine-n8=ReFINE, n 8;mid:random=random rewards;" \
+	METHODS = "mid:sft=SFT;mid:sft-published=SFT as published;mid:refine=ReFINE, n 1;" \
+		"mid:refine-n8=ReFINE, n 8;mid:random=random rewards;" \
 		"mid:random-n8=random rewards, n 8"
 	ABLATIONS = "mid:refine=cosine, entropy, k 5, c 8;mid:binary=binary;mid:hybrid=hybrid;" \
 		"mid:edit=edit;" \
 		"mid:random=random rewards;mid:uniform=uniform positions;" \
 		"mid:max=positions of most entropy;mid:min=positions of least entropy;" \
 		"mid:k3=k 3;mid:k7=k 7;mid:c2=2 chunks;mid:c4=4 chunks"
-	POSTS = "mid:refine=before;post:sft=SFT, not nested;post:ntp=nested NTP;post:refine=nested ReFINE;post:random=random rewards"
+	POSTS = "mid:refine=before;post:sft=SFT, not nested;post:ntp=nested NTP;" \
+		"post:refine=nested ReFINE;post:random=random rewards"
 	TESTS = "testtime:none=none;testtime:ntp=NTP;testtime:refine=ReFINE;testtime:random=random rewards;" \
 		"testtime:ntp-reset=NTP, reset;testtime:refine-reset=ReFINE, reset"
 	PAIRS = "sft=sft-published=SFT - SFT as published;" \
@@ -302,9 +305,11 @@ BEGIN {
 		"refine=sft=ReFINE n 1 - SFT in as many steps;" \
 		"forced=sft=teacher-forced at the same positions - SFT in as many steps;" \
 		"forced=refine-n8=teacher-forced at the same positions - ReFINE n 8"
-	DRAWN = "sft-published=SFT as published;refine=ReFINE, n 1;refine-n8=ReFINE, n 8;random=random rewards;" \
+	DRAWN = "sft-published=SFT as published;refine=ReFINE, n 1;" \
+		"refine-n8=ReFINE, n 8;random=random rewards;" \
 		"random-n8=the same, n 8;uniform=uniform;" \
-		"max=most entropy;min=least entropy;k3=k 3;k7=k 7;c2=2 chunks;c4=4 chunks;binary=binary;hybrid=hybrid;edit=edit"
+		"max=most entropy;min=least entropy;k3=k 3;k7=k 7;c2=2 chunks;" \
+		"c4=4 chunks;binary=binary;hybrid=hybrid;edit=edit"
 	comparisons = "SFT against the start:mid:sft:base:model;" \
 		"SFT as published against SFT:mid:sft-published:mid:sft;" \
 		"ReFINE, n 1, against SFT:mid:refine:mid:sft;" \

@@ -55,7 +55,8 @@ by() { echo "mpirun --bind-to none -n $1"; }
 	for steps in published matched; do
 		rm -rf a b
 		phase midtrain RUN=a DATA="$P/text.rf" BATCHES=2 METHOD=ntp INNER_STEPS=$steps
-		phase midtrain RUN=b DATA="$P/text.rf" BATCHES=2 METHOD=ntp INNER_STEPS=$steps LAUNCH="$(by 2)"
+		phase midtrain RUN=b DATA="$P/text.rf" BATCHES=2 METHOD=ntp INNER_STEPS=$steps \
+			LAUNCH="$(by 2)"
 		same_run a b
 	done
 	for how in refine ntp 'ntp INNER_STEPS=published' sft 'sft INNER_STEPS=published'; do

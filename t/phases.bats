@@ -181,8 +181,8 @@ answered() {
 
 @test "testtime.mk, posttrain.mk: words that would change nothing are refused" {
 	mentions 2 'LONG is not possible here: ' posttrain RUN=none LONG=1
-	for words in 'RESET=batch KEEP=1' 'LONG=1' 'METHOD=none KEEP=1' 'RESET=batch AFTER=true' 'BATCHES=1 EPOCHS=2' \
-		'CORPUS=x.jsonl' 'DATA='; do
+	for words in 'RESET=batch KEEP=1' 'LONG=1' 'METHOD=none KEEP=1' 'RESET=batch AFTER=true' \
+		'BATCHES=1 EPOCHS=2' 'CORPUS=x.jsonl' 'DATA='; do
 		run ! testtime RUN=none $words
 		[ ! -e none ]
 	done

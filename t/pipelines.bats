@@ -240,7 +240,8 @@ reward() {
 	midtrain RUN=ntp BATCHES=2 METHOD=ntp INNER_STEPS=matched FUSED=1
 	same_run old ntp
 	# as published: one step, by which ranks must divide the batch
-	midtrain RUN=by-hand BATCHES=2 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp --lr 1e-3 --mini-batch 4'
+	midtrain RUN=by-hand BATCHES=2 ENTROPY= SELECT= ROLLOUT= REWARD= \
+		TRAIN='rf-ntp --lr 1e-3 --mini-batch 4'
 	midtrain RUN=one BATCHES=2 METHOD=ntp INNER_STEPS=published
 	same_run by-hand one
 	[ "$(steps one | cut -f 1,2)" = $'2\t2' ]
@@ -258,7 +259,8 @@ reward() {
 	[ "$(sed -n '2,/^together/s/ .*//p' <<<"$output" | paste -sd' ')" = "TRAIN together" ]
 	for goal in batches plan; do
 		mentions 2 "METHOD='sft' is not one of refine ntp" midtrain $goal RUN=no METHOD=sft
-		mentions 2 "INNER_STEPS='1' is not one of published matched" midtrain $goal RUN=no INNER_STEPS=1
+		mentions 2 "INNER_STEPS='1' is not one of published matched" \
+			midtrain $goal RUN=no INNER_STEPS=1
 	done
 	mentions 2 'INNER_STEPS has no effect here: TRAIN='"'rf-ntp'" midtrain RUN=no METHOD=ntp \
 		TRAIN=rf-ntp INNER_STEPS=published
@@ -279,7 +281,8 @@ reward() {
 	[ "$(lengths short)" = '128 128 128 128 128 128 128 128' ]
 	mentions 2 "LONG='yes' is not one of 1" midtrain RUN=no LONG=yes
 	mentions 2 'LONG has no effect here: TOKENIZE=' midtrain RUN=no LONG=1 TOKENIZE='rf-tokenize --bytes'
-	mentions 2 'LONG has no effect here: DATA=' midtrain RUN=no LONG=1 CORPUS= DATA="$P/want/data/corpus.rf"
+	mentions 2 'LONG has no effect here: DATA=' midtrain RUN=no LONG=1 CORPUS= \
+		DATA="$P/want/data/corpus.rf"
 	[ ! -e no ]
 }
 
@@ -289,8 +292,8 @@ reward() {
 	# 61, 73 and 85 tokens
 	midtrain RUN=run CORPUS=short.jsonl BATCHES=3 LEN=1k 2>err
 	[ "$(said err)" = 1 ]
-	grep -q '^rf-loop: run: the sequences of the first batch have [67][0-9] tokens on average, less than half '\
-'of 1024 (LONG=1 takes only texts of at least LEN tokens, ' err
+	grep -q '^rf-loop: run: the sequences of the first batch have [67][0-9] tokens on average, less '\
+'than half of 1024 (LONG=1 takes only texts of at least LEN tokens, ' err
 	midtrain RUN=run CORPUS=short.jsonl BATCHES=4 LEN=1k 2>err
 	[ "$(said err)" = 0 ]
 	# also for a stream, and whatever the number of batches in a line
@@ -474,8 +477,8 @@ prompts() {
 	cp -a demo before
 	run -0 --separate-stderr demo RUN=demo
 	[ "$stderr" = \
-		"$(printf 'rf-loop: %s: 2 of 2 batches are done\n' warm-up sft sft-published refine refine-n8 \
-			random)" ]
+		"$(printf 'rf-loop: %s: 2 of 2 batches are done\n' warm-up sft sft-published refine \
+			refine-n8 random)" ]
 	diff -r before demo
 	mentions 2 "unknown variable STPES; the variables are RUN ARCH " demo RUN=demo STPES=3
 	mentions 2 "WARM_STEPS='x': it must be a whole number" demo RUN=demo WARM_STEPS=x
@@ -566,11 +569,12 @@ prompts() {
 
 @test "inner-steps.mk: a table of differences over orders of the data, each arm with its steps" {
 	mkdir base
-	rf-tokenize --bytes --max-len 128 --truncate split --min-len 64 -o base/train.rf "$P"/text/rf-[a-g]*.txt
+	rf-tokenize --bytes --max-len 128 --truncate split --min-len 64 -o base/train.rf \
+		"$P"/text/rf-[a-g]*.txt
 	rf-tokenize --bytes --max-len 128 --truncate right -o base/valid.rf "$P"/text/rf-[h-z]*.txt
 	table() {
-		make -s -f "$ROOT/pipelines/inner-steps.mk" BASE=base MODEL="$P/ckpt" RUN=run SEEDS='1 2' LEN=128 \
-			BATCHES=1 BATCH=4 MINI_BATCH=2 JOBS=2 LR=1e-2 "$@"
+		make -s -f "$ROOT/pipelines/inner-steps.mk" BASE=base MODEL="$P/ckpt" RUN=run \
+			SEEDS='1 2' LEN=128 BATCHES=1 BATCH=4 MINI_BATCH=2 JOBS=2 LR=1e-2 "$@"
 	}
 	run -0 --separate-stderr table
 	[ "$(grep -c '^| ' <<<"$output")" -eq 8 ]

@@ -180,7 +180,8 @@ study() {
 		readlink "study/mid/delta_net/$m/1/latest"
 	done | sort -u | cmp - <(echo step-000004)
 	[ "$(readlink study/mid/delta_net/sft-published/1/latest)" = step-000002 ]
-	[ "$(readlink study/post/delta_net/sft/1/latest)" = "$(readlink study/post/delta_net/refine/1/latest)" ]
+	[ "$(readlink study/post/delta_net/sft/1/latest)" = \
+		"$(readlink study/post/delta_net/refine/1/latest)" ]
 	for row in 'SFT as published' 'SFT, not nested'; do
 		grep -q "^| $row | [0-9]" study/report.md
 	done
