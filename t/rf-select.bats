@@ -157,7 +157,7 @@ chosen() {
 	done
 }
 
-@test "rf-select: --shift 1 begins a rollout after the token whose entropy is greatest, as eq. 4 says" {
+@test "rf-select: --shift 1 begins a rollout after the token whose entropy is greatest, as the paper says" {
 	# the row before token 31 is the uncertain one: H_t of the paper is about x_t
 	records make 1 1 0 | edited 'if .type == "seq" then
 		.body.entropy.data |= [range(length) | if . == 30 then 9 else 1 end] else . end' >in

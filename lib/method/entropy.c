@@ -1,4 +1,4 @@
-/* entropy.c -- H_t at every position in one forward pass (paper, eq. 4).
+/* entropy.c -- H_t at every position in one forward pass (paper, eq. 5).
  *
  * The sequence goes through the tree segment by segment.  The head reads each segment's hidden states block
  * by block and leaves only a few numbers per row.  So logits are never stored whole (except for --keep

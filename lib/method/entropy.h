@@ -1,5 +1,5 @@
 /* entropy.h -- the model's uncertainty at every position of a sequence, in one forward pass (ReFINE,
- * arXiv:2602.16704, eq. 4). */
+ * arXiv:2602.16704, eq. 5). */
 #ifndef RF_ENTROPY_H
 #define RF_ENTROPY_H
 

@@ -1,7 +1,7 @@
 /* reward.c -- how well rollouts agree with the text; computed in double, kept as float32.
  *
  * The hidden states are compared at the same positions: h_pred[j] is the state at rollout token j, h_gt[j]
- * the state at the text's token in its place (paper, eq. 8). */
+ * the state at the text's token in its place (paper, eq. 9). */
 #include <assert.h>
 #include <limits.h>
 #include <math.h>
@@ -69,7 +69,7 @@ static double equal_at(const struct pair *p, int j)
 	return p->rollout[j] == p->text[j];
 }
 
-/* Returns the mean of phi over the rollout's tokens (paper, eq. 8). */
+/* Returns the mean of phi over the rollout's tokens (paper, eq. 9). */
 static double mean(const struct pair *p, double (*phi)(const struct pair *p, int j))
 {
 	double total = 0;

@@ -1,4 +1,4 @@
-/* reward.h -- how well a rollout agrees with the text (ReFINE, arXiv:2602.16704, eq. 8, 10, 11).
+/* reward.h -- how well a rollout agrees with the text (ReFINE, arXiv:2602.16704, eq. 9, 11, 12).
  *
  *     cosine  mean_j  h_pred[j] . h_gt[j] / (max(|h_pred[j]|, 1e-8) max(|h_gt[j]|, 1e-8))
  *     binary  mean_j  [rollout token j = text token j]
@@ -45,7 +45,7 @@ int rf_levenshtein(const int32_t *a, int n, const int32_t *b, int m);           
 /* Writes r->reward: all parts, and s->kind as the total.  Removes the advantages.  A record without rollouts
  * passes unchanged.  A rollout is compared up to its own length.  step (the model's): for the draws of
  * "random", with s->seed.
- * s->per_token: also writes r->reward.per_token, phi of eq. 8 for each token, whose mean is the total.
+ * s->per_token: also writes r->reward.per_token, phi of eq. 9 for each token, whose mean is the total.
  * s->shift: not 0: each position's rollouts are compared with the text at another position of the record, which
  * shows what they score without skill.  To find it, go `shift` places on in the ring of the record's distinct
  * positions, in the order of the text.  If that leads back to the same position, the record loses its

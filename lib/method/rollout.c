@@ -1,4 +1,4 @@
-/* rollout.c -- continuations of a sequence at chosen positions (paper, eq. 6-7; rf-design(7), The tree).
+/* rollout.c -- continuations of a sequence at chosen positions (paper, eq. 7-8; rf-design(7), The tree).
  *
  * One pass over the sequence keeps the hidden states of rows s-1 .. s+k-1 of every position s.  Token 0 is
  * drawn from the first of them; the others are h_gt.  The rollouts of a group, which is all positions that

@@ -1,4 +1,4 @@
-/* rollout.h -- short continuations of a sequence at chosen positions (ReFINE, arXiv:2602.16704, eq. 6-7), in
+/* rollout.h -- short continuations of a sequence at chosen positions (ReFINE, arXiv:2602.16704, eq. 7-8), in
  * one pass over the sequence.
  *
  * A rollout at position s continues the prefix x[0..s-1]; its tokens stand at s, s+1, ...  The first is drawn

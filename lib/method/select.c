@@ -2,7 +2,7 @@
  *
  * One position per chunk spreads them over the sequence.  Within a chunk the draw prefers places where the
  * model is uncertain over the length of a rollout rather than at a single row, hence the smoothing (paper,
- * eq. 5).  The arg max and arg min of the ablation use the entropies without smoothing. */
+ * eq. 6).  The arg max and arg min of the ablation use the entropies without smoothing. */
 #include <limits.h>
 #include <math.h>
 

@@ -1,8 +1,8 @@
-/* select.h -- which positions of a sequence get rollouts (ReFINE, arXiv:2602.16704, eq. 5).
+/* select.h -- which positions of a sequence get rollouts (ReFINE, arXiv:2602.16704, eq. 6).
  *
  * The entropies are smoothed, the sequence is cut into c equal chunks, and in each chunk one row t is drawn
  * with probability softmax(smoothed H / tau).  Row t is the uncertainty about token t + 1.  The rollout
- * begins with this token, as in the published implementation, or `shift` tokens later: by eq. 4 of the paper
+ * begins with this token, as in the published implementation, or `shift` tokens later: by eq. 5 of the paper
  * it begins after this token, which is a shift of 1. */
 #ifndef RF_SELECT_H
 #define RF_SELECT_H
