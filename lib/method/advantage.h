@@ -49,8 +49,8 @@ struct rf_group_stats { int groups, spread_free; };
 
 /* Writes r->advantage or r->advantage_per_token, and adds the record's groups to *st (may be NULL).  With
  * RF_FROM_STREAM it only checks that the record has one of them.  A record without rollouts passes unchanged.
- * Errors: RF_EDATA: rollouts without reward, without rewards of tokens, without advantages, or a group of one;
- * RF_ENUMERIC: float32 cannot hold an advantage. */
+ * Errors: RF_EDATA: rollouts without reward, without rewards of tokens, without advantages, or a group of
+ * one; RF_ENUMERIC: float32 cannot hold an advantage. */
 enum rf_code rf_advantage_record(const struct rf_advantage *a, struct rf_record *r, struct rf_group_stats *st,
                                  struct rf_err *e);
 

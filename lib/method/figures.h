@@ -66,7 +66,7 @@ struct rf_train_stats {
 	double loss_ntp, loss_positions, loss_rl; /* without coefficients */
 	/* over rollouts: mean and standard deviation of the totals; NaN: there are too few */
 	double reward, reward_std;
-	double group_std;                  /* mean of the groups' standard deviations; NaN: no group has one */
+	double group_std;                  /* mean of the groups' standard deviations; NaN: there is none */
 	/* share of the variance of a sequence's rewards that is the position's own: s_b / (s_b + s_w), the
 	   variance components between positions and within them; NaN: there is one rollout per position */
 	double position_share;

@@ -14,7 +14,7 @@
 
 enum { MAX_K = 65536 };
 
-/* A rollout of k tokens, which are its own length, and the text that it is compared with; of both the hidden states (k, d). */
+/* A rollout, k its own length, and the text that it is compared with; of both the hidden states (k, d). */
 struct pair {
 	const int32_t *rollout, *text;
 	const float *h_pred, *h_gt;

@@ -46,8 +46,8 @@ int rf_levenshtein(const int32_t *a, int n, const int32_t *b, int m);           
  * passes unchanged.  A rollout is compared up to its own length.  step (the model's): for the draws of
  * "random", with s->seed.
  * s->per_token: also writes r->reward.per_token, phi of eq. 9 for each token, whose mean is the total.
- * s->shift: not 0: each position's rollouts are compared with the text at another position of the record, which
- * shows what they score without skill.  To find it, go `shift` places on in the ring of the record's distinct
+ * s->shift: not 0: each position's rollouts are compared with the text at another position of the record,
+ * which shows what they score without skill.  To find it, go `shift` places on in the ring of the record's distinct
  * positions, in the order of the text.  If that leads back to the same position, the record loses its
  * positions and rollouts, and *alone is set.  alone may be NULL only if shift is 0.
  * Errors: RF_EDATA: the rollouts have no h_pred or h_gt, or more than 65536 tokens each; or the text has no

@@ -80,8 +80,9 @@ static enum rf_code read_tokens(const json_t *rows, struct rf_record *r, double 
 		double sum = 0;
 
 		if (json_array_size(row) != n)
-			return rf_fail(e, RF_EDATA, "per_token[%zu] is not a list of %zu lists, one per rollout",
-			               g / n, n);
+			return rf_fail(e, RF_EDATA,
+			               "per_token[%zu] is not a list of %zu lists, one per rollout", g / n,
+			               n);
 		if (!json_is_array(list) || (given != k && given != length))
 			return rf_fail(e, RF_EDATA,
 			               "per_token[%zu][%zu] is not a list of %zu numbers, one per token",

@@ -1,10 +1,11 @@
 /* reward_exec.h -- rewards that a command computes: rf-reward --exec.
  *
  * The command is asked about each record with rollouts (ask.h).  Its answers are lines
- * {"id": .., "total": [[..]]}: c lists of n finite numbers.  With "per_token": [[[..]]], c lists of n lists of
- * numbers, an answer gives rewards of tokens: one number for each of the k tokens or, for a rollout that ends
- * earlier, for its own tokens; without "total" their mean is the total.  With "parts": {"NAME": [[..]], ..} an answer
- * adds parts, each of the same shape, to the computed parts.  Other keys are ignored. */
+ * {"id": .., "total": [[..]]}: c lists of n finite numbers.  With "per_token": [[[..]]], c lists of n lists
+ * of numbers, an answer gives rewards of tokens: one number for each of the k tokens or, for a rollout that
+ * ends earlier, for its own tokens; without "total" their mean is the total.  With "parts":
+ * {"NAME": [[..]], ..} an answer adds parts, each of the same shape, to the computed parts.  Other keys are
+ * ignored. */
 #ifndef RF_REWARD_EXEC_H
 #define RF_REWARD_EXEC_H
 

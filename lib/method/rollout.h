@@ -46,9 +46,9 @@ void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opt opts[RF_ROL
 struct rf_use rf_rollout_use(struct rf_rollout_settings *s);
 
 /* rf_rollout_record() writes r->rollout and removes reward and advantage.  A record without positions (with
- * --score: without rollout tokens) passes unchanged.  With s->eos a rollout ends with the first end token that
- * it draws, and the record gets lengths; --score keeps those that it has.  After a rollout's end its row of
- * tokens has end tokens, and logp and h_pred have 0.  rf_rollout_check() only checks the record.  Errors:
+ * --score: without rollout tokens) passes unchanged.  With s->eos a rollout ends with the first end token
+ * that it draws, and the record gets lengths; --score keeps those that it has.  After a rollout's end its row
+ * of tokens has end tokens, and logp and h_pred have 0.  rf_rollout_check() only checks the record.  Errors:
  * RF_EDATA: the k tokens at a position do not fit into the sequence; RF_ENUMERIC: NaN or Inf. */
 enum rf_code rf_rollout_check(const struct rf_rollout_settings *s, const struct rf_record *r,
                               struct rf_err *e);

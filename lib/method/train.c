@@ -164,8 +164,8 @@ static enum rf_code check_only(const struct rf_train *t, struct rf_err *e)
 			any = matches(at, n, table->p[i].name);
 		if (!any)
 			return rf_fail(e, RF_EUSAGE,
-			               "--train: no tensor of the model matches '%.*s' (rf-dump lists them; the "
-			               "first is %s)",
+			               "--train: no tensor of the model matches '%.*s' (rf-dump lists them; "
+			               "the first is %s)",
 			               n < 80 ? (int)n : 80, at, table->p[0].name);
 	}
 	return RF_OK;
@@ -244,7 +244,8 @@ enum rf_code rf_train_find_k(struct rf_train *t, const struct rf_head *h, struct
 		return RF_OK;
 	if (!rf_head_asked(h, "rf-select", "length", &k) || k < 1 || k > INT_MAX)
 		return rf_fail(e, RF_EDATA,
-		               "the stream does not say how many tokens count at each position: use --length");
+		               "the stream does not say how many tokens count at each position: use "
+		               "--length");
 	t->k = (int)k;
 	return RF_OK;
 }
@@ -290,8 +291,8 @@ static bool any_advantage(const struct rf_record *r)
 	for (size_t b = 0; b < rollouts; b++) {
 		if (r->advantage && r->advantage[b] != 0)
 			return true;
-		for (size_t j = 0; r->advantage_per_token && j < (size_t)rf_rollout_length(&r->rollout, b); j++)
-			if (r->advantage_per_token[b * k + j] != 0)
+		for (int j = 0; r->advantage_per_token && j < rf_rollout_length(&r->rollout, b); j++)
+			if (r->advantage_per_token[b * k + (size_t)j] != 0)
 				return true;
 	}
 	return false;

@@ -162,8 +162,8 @@ static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
 		               "and --grad-out makes none");
 	if (t->train.position_coef != 0 && t->train.loss == RF_LOSS_POSITIONS)
 		return rf_fail(e, RF_EUSAGE,
-		               "--position-coef cannot be combined with --loss positions, which counts the same "
-		               "tokens");
+		               "--position-coef cannot be combined with --loss positions, which counts the "
+		               "same tokens");
 	if (t->outer && t->train.loss == RF_LOSS_RESPONSE)
 		return rf_fail(e, RF_EUSAGE,
 		               "--outer response cannot be combined with --loss response: what a record has "
