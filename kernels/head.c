@@ -101,20 +101,25 @@ static void head_tile(void *arg, int tile, int thread)
 			int n = end - r0 < TILE_ROWS ? end - r0 : TILE_ROWS;
 			int lda = a->half ? cpu_rounded_ld(a->dev, a->d) : a->d;
 			size_t at = (size_t)r0 * (size_t)lda;
-			float *to = a->z ? a->z + (size_t)r0 * (size_t)a->N + j : z;
-			const int ldc = a->z ? a->N : w;
 			struct cpu_product p = {
 				.m = n, .n = w, .k = a->d, .tb = !a->transpose, .weight = true,
 				.forms = &KERNEL(forms), .rounded = cpu_of(a->dev)->rounded,
 				.a = a->half ? (const void *)(a->half + at * bytes) : a->h + at, .lda = lda,
 				.b = a->transpose ? transposed : b, .ldb = a->transpose ? ldt : a->d,
-				.c = to, .ldc = ldc
+				.c = z, .ldc = w
 			};
 
+			/* also if the caller wants z: for another ldc oneDNN may sum in another order */
 			rf_cpu_product(a->dev, thread, &p);
-			for (int r = 0; r < n; r++)
-				fold(&a->stat[(r0 + r) * a->parts + part], to + (size_t)r * (size_t)ldc, j, w,
-				     a->inv_temp, a->target ? a->target[r0 + r] : -1);
+			for (int r = 0; r < n; r++) {
+				const float *row = z + (size_t)r * (size_t)w;
+
+				fold(&a->stat[(r0 + r) * a->parts + part], row, j, w, a->inv_temp,
+				     a->target ? a->target[r0 + r] : -1);
+				if (a->z)
+					memcpy(a->z + (size_t)(r0 + r) * (size_t)a->N + j, row,
+					       (size_t)w * 4);
+			}
 		}
 	}
 }

@@ -957,13 +957,15 @@ awkward() {
 
 @test "rf-dump: shows a rollout up to its end, with the rewards and advantages of its tokens" {
 	load model
-	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 1 -k 3 --margin 3 | rf-rollout -m "$M" -k 3 -n 2 |
+	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 1 -k 3 --margin 3 |
+		rf-rollout -m "$M" -k 3 -n 2 |
 		edited 'if .type == "seq" then .body.rollout |= (.tokens.data = [5, 6, 7, 8, 9, 10]
 			| .logp.data = [-1, -2, -3, -4, -5, -6]
 			| .length = {dtype: "<i4", shape: [1, 2], data: [2, 3]}) else . end' |
 		rf-reward --per-token --kind random | edited 'if .type == "seq" then
 			.body.reward.per_token.data = [0.5, 1.5, 9, 1, 2, 3]
-			| .body.advantage_per_token = {dtype: "<f4", shape: [1, 2, 3], data: [1, -2, 9, 3, 4, 5]}
+			| .body.advantage_per_token = {dtype: "<f4", shape: [1, 2, 3],
+				data: [1, -2, 9, 3, 4, 5]}
 			else . end' >in
 	run -0 rf-dump in
 	[[ "$output" == *'logp -1.500  length 2'*'5 -1.00 reward 0.50 advantage +1.00'*'6 -2.00 reward'* ]]

@@ -446,7 +446,8 @@ given() {
 		data: [1, 4, 2, 3, 1, 2]}) else . end' full | rf-reward --kind hybrid -o short
 	edited 'if .type == "seq" then .body.rollout |= ([.length.data[] as $n | range(4) | . >= $n] as $over
 		| .tokens.data |= [to_entries[] | if $over[.key] then 7 else .value end]
-		| .logp.data |= [to_entries[] | if $over[.key] then -3.0 else .value end]) else . end' short >other
+		| .logp.data |= [to_entries[] | if $over[.key] then -3.0 else .value end])
+		else . end' short >other
 	runs a b
 	rf-grpo -m a --log a.log short
 	rf-grpo -m b --log b.log other
@@ -454,12 +455,14 @@ given() {
 	[ "$(figures a.log)" = "$(figures b.log)" ]
 	# rewards are of the tokens before the end
 	jq -n --slurpfile in <(json short) -e '[$in[] | .tokens.data as $x | .rollout as $o
-		| .positions.data as $s | .reward.binary.data as $R | range(6) as $b | $o.length.data[$b] as $n
+		| .positions.data as $s | .reward.binary.data as $R | range(6) as $b
+		| $o.length.data[$b] as $n
 		| ([range($n) | if $o.tokens.data[$b * 4 + .] == $x[$s[$b / 3 | floor] + .] then 1 else 0 end]
 			| add / $n) - $R[$b]] | length == 12 and all(fabs < 1e-6)' >/dev/null
 	# and rf-rollout --score keeps the lengths
-	rf-rollout -m "$M" --score short | rf-reward --kind hybrid | json - | jq -c '[.rollout.length, .reward]' |
-		cmp - <(json short | jq -c '[.rollout.length, .reward]')
+	rf-rollout -m "$M" --score short | rf-reward --kind hybrid -o scored
+	kept() { json "$1" | jq -c '[.rollout.length, .reward]'; }
+	cmp <(kept scored) <(kept short)
 }
 
 @test "rf-grpo: the log has at most 64 means of rewards, and more reward parts do not change the step" {

@@ -309,7 +309,7 @@ forced() {
 		edited "if .type == \"seq\" then $ones else . end"
 }
 
-@test "rf-ntp: --loss positions trains on the text's tokens at each position, like rollouts that are the text" {
+@test "rf-ntp: --loss positions trains like rf-grpo on rollouts that are the text, with advantages of 1" {
 	chosen 3 4 1:60 2:70 | rf-rollout -m "$M" -k 4 >in
 	forced in >forced
 	runs a b c d

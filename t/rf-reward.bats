@@ -53,10 +53,11 @@ judged() {
 @test "rf-reward: --per-token writes a reward for each token, whose mean is the total" {
 	for kind in cosine binary hybrid random; do
 		rf-reward --per-token --kind $kind "$G/stream/rewarded.rf" -o out
-		rf-dump --json out | jq -se --arg kind $kind 'map(select(.type == "seq").body | select(.rollout))
+		rf-dump --json out | jq -se '
+			map(select(.type == "seq").body | select(.rollout))
 			| map(.rollout.tokens.shape as [$c, $n, $k] | .reward | .per_token as $r
 				| ($r.shape == [$c, $n, $k]) as $fits | .total.data | to_entries
-				| map($fits and (($r.data[.key * $k:][:$k] | add / $k) - .value | fabs < 1e-6)))
+				| map(.value - ($r.data[.key * $k:][:$k] | add / $k) | $fits and fabs < 1e-6))
 			| flatten | length > 20 and all' >/dev/null
 		[ $kind = random ] || records same <(rf-reward --kind $kind out) \
 			<(rf-reward --kind $kind "$G/stream/rewarded.rf")
@@ -65,7 +66,8 @@ judged() {
 	rf-dump --json out | jq -se 'map(.body.reward.per_token.data[]?) | unique | length > 60' >/dev/null
 	rf-reward --per-token --kind binary "$G/stream/rewarded.rf" | rf-dump --json |
 		jq -se 'map(.body | select(.rollout)) | map(.tokens.data as $x | .positions.data as $s
-			| .rollout.tokens as $t | $t.shape as [$c, $n, $k] | .reward.per_token.data | to_entries
+			| .rollout.tokens as $t | $t.shape as [$c, $n, $k]
+			| .reward.per_token.data | to_entries
 			| map((.key % $k) as $j | (.key / $k / $n | floor) as $p
 				| .value == (if $t.data[.key] == $x[$s[$p] + $j] then 1 else 0 end)))
 			| flatten | length > 60 and all' >/dev/null
@@ -238,8 +240,8 @@ echoes() {
 ends() { edited 'if .body.rollout then .body.rollout |= (.tokens.shape as [$c, $n, $k] | .length = {
 	dtype: "<i4", shape: [$c, $n], data: [range($c * $n) | . % $k + 1]}) else . end' "$1"; }
 
-# tokens LIST WORDS: makes a program whose answer has rewards of tokens, the list for rollout g of L tokens, and
-# these words
+# tokens LIST WORDS: makes a program whose answer has rewards of tokens, the list for rollout g of L tokens,
+# and these words
 tokens() {
 	cat >tokens.py <<-END
 		import json, sys
@@ -248,7 +250,8 @@ tokens() {
 		    b = json.loads(line)["body"]
 		    c, n, k = b["rollout"]["tokens"]["shape"]
 		    length = b["rollout"].get("length", {"data": [k] * c * n})["data"]
-		    each = [[($1) for g in range(i * n, i * n + n) for L in length[g:g + 1]] for i in range(c)]
+		    each = [[($1) for g in range(i * n, i * n + n) for L in length[g:g + 1]]
+		            for i in range(c)]
 		    answer = {"id": b["id"], "per_token": each}
 		    answer.update($2)
 		    print(json.dumps(answer))
@@ -287,21 +290,21 @@ tokens() {
 
 @test "rf-reward --exec: malformed rewards of tokens are an error that names the number" {
 	records make 2 4 0 | ends - >in
+	said="rf-reward: --exec 'python3 tokens.py': the answer to record id 0"
 	while IFS='|' read -r list words what; do
 		tokens "$list" "$words"
 		run -65 --separate-stderr rf-reward --exec 'python3 tokens.py' -o out in
-		[[ "$stderr" == "rf-reward: --exec 'python3 tokens.py': the answer to record id 0: $what" ]] ||
-			{ echo "$list: $stderr"; return 1; }
+		[[ "$stderr" == "$said: $what" ]] || { echo "$list: $stderr"; return 1; }
 		[ ! -e out ]
 	done <<-'END'
 		[0] * (L + (g == 0))|{}|per_token[0][0] is not a list of 1 numbers, one per token
 		[0] * (k + (g == 3))|{}|per_token[1][1] is not a list of 1 numbers, one per token
 		[0] * L if g else 5|{}|per_token[0][0] is not a list of 1 numbers, one per token
-		["x" if g == 2 and t == 1 else 0 for t in range(L)]|{}|per_token[1][0][1] is not a finite number
+		["x"[:g == 2 and t] or 0 for t in range(L)]|{}|per_token[1][0][1] is not a finite number
 		[1e39] * L|{}|per_token[0][0][0] is not a finite number
 		0|{"per_token": each[:1]}|per_token has 1 lists, but the record has 2 positions
 		0|{"per_token": [each[0], [[0]]]}|per_token[0][0] is not a list of 1 numbers, one per token
-		[0] * L|{"per_token": [each[0], each[1][:1]]}|per_token[1] is not a list of 2 lists, one per rollout
+		[0] * L|{"per_token": [each[0], [0]]}|per_token[1] is not a list of 2 lists, one per rollout
 		[0] * L|{"per_token": 3}|per_token is not a list
 		[0] * L|{"total": None}|the list 'total' is missing
 		[0] * L|{"total": [[1, 2]]}|total has 1 lists, but the record has 2 positions

@@ -109,7 +109,8 @@ placed() {
 		| length == 400 and all' >/dev/null
 	json out | jq -se '[.[].rollout.length.data[]] | unique == [1, 2, 3, 4, 5]' >/dev/null
 	json out | jq -se '[.[].rollout | .h_pred.shape[3] as $d | .length.data as $n | .h_pred.data as $h
-		| range(200) as $b | $h[($b * 5 + $n[$b]) * $d:($b + 1) * 5 * $d] | all(. == 0)] | all' >/dev/null
+		| range(200) as $b | $h[($b * 5 + $n[$b]) * $d:($b + 1) * 5 * $d]
+		| all(. == 0)] | all' >/dev/null
 	rf-rollout -m m --score out >scored
 	helper model near scored out logp h_pred h_gt
 	cmp <(json out | jq -c .rollout.length) <(json scored | jq -c .rollout.length)

@@ -24,7 +24,8 @@ share_out() {
 	while [ $# -gt 0 ]; do
 		words=("$1" "${2:-}")
 		case $1 in
-		--strict | --eos | --per-token | --text | --no-hidden | --no-std | --allow-single | --log-gradients)
+		--strict | --eos | --per-token | --text | --no-hidden | --no-std | --allow-single | \
+			--log-gradients)
 			words=("$1")
 			;;
 		esac

@@ -710,12 +710,13 @@ tensors() {
 		index(" " names " ", " " $at["name"] " ") { sum += $at["norm"] ^ 2 }
 		END { printf "%.17g\n", sqrt(sum) }' stats >norm
 	jq -e --argjson n "$(cat norm)" '.["actor/grad_norm_ttt"] / $n - 1 | fabs < 1e-4' log >/dev/null
-	rf-dump --stats --tsv --rows tensor some/latest/optim.safetensors | awk -F '\t' -v names="$(cat names)" '
+	rf-dump --stats --tsv --rows tensor some/latest/optim.safetensors >moments
+	awk -F '\t' -v names="$(cat names)" '
 		NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
 		{ sub(/^[^.]*\./, "", $at["name"]); trained = index(" " names " ", " " $at["name"] " ") > 0
 			if (trained != ($at["norm"] > 0)) { print $at["name"]; bad = 1 }
 			n += trained }
-		END { exit bad || n != 18 }'
-	says 64 "rf-grpo: --train: no tensor of the model matches 'attn.w9*' (rf-dump lists them; the first is \
-lm_head.weight)" rf-grpo -m some --train 'attn.w[02].*,attn.w9*' in
+		END { exit bad || n != 18 }' moments
+	said="rf-grpo: --train: no tensor of the model matches 'attn.w9*' (rf-dump lists them; the first is "
+	says 64 "${said}lm_head.weight)" rf-grpo -m some --train 'attn.w[02].*,attn.w9*' in
 }

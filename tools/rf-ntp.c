@@ -112,8 +112,8 @@ int main(int argc, char *argv[])
 		.opts = (const struct rf_opt *const[]){ model, method, loss, positions, trains, stream,
 		                                        NULL },
 		.sections = (const struct rf_cli_section[]){
-			{ "Method", "eval loss length mean mini-batch steps records ntp-coef position-coef outer "
-			            "grad-in" },
+			{ "Method", "eval loss length mean mini-batch steps records ntp-coef "
+			            "position-coef outer grad-in" },
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at keep keep-every allow-empty log weights-out output "
 			                   "max-record" },

@@ -90,7 +90,7 @@ int main(int argc, char *argv[])
 	const struct rf_cli cli = {
 		.name = "rf-select",
 		.usage = "[-k n] [--exec command] [-o file] [options] [file]",
-		.summary = "Chooses the positions where rollouts start: one per chunk, or a command's answer.",
+		.summary = "Chooses the positions where rollouts start: one per chunk, or by a command.",
 		.example = "rf-entropy -m RUN corpus.rf | rf-select --chunks 8 -k 5 | rf-rollout -m RUN",
 		.also = "rf-entropy(1), rf-rollout(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ method, asks, stream, NULL },

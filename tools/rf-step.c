@@ -136,10 +136,10 @@ int main(int argc, char *argv[])
 		.opts = (const struct rf_opt *const[]){ model, method, asks, policy, loss, batches, trains,
 		                                        stream, NULL },
 		.sections = (const struct rf_cli_section[]){
-			{ "Positions and rollouts", "chunks length smooth tau mode margin select-shift strict "
-			  "rollouts temperature top-p top-k eos seed draw-step" },
-			{ "Rewards",
-			  "kind shift per-token exec text tokenizer no-hidden kind-name timeout queue-limit" },
+			{ "Positions and rollouts", "chunks length smooth tau mode margin select-shift "
+			  "strict rollouts temperature top-p top-k eos seed draw-step" },
+			{ "Rewards", "kind shift per-token exec text tokenizer no-hidden kind-name timeout "
+			             "queue-limit" },
 			{ "Losses", "batch mini-batch rl-coef ntp-coef loss mean outer clip dual-clip "
 			            "advantage group no-std allow-single need-rollouts" },
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,

@@ -47,9 +47,9 @@ int rf_levenshtein(const int32_t *a, int n, const int32_t *b, int m);           
  * "random", with s->seed.
  * s->per_token: also writes r->reward.per_token, phi of eq. 9 for each token, whose mean is the total.
  * s->shift: not 0: each position's rollouts are compared with the text at another position of the record,
- * which shows what they score without skill.  To find it, go `shift` places on in the ring of the record's distinct
- * positions, in the order of the text.  If that leads back to the same position, the record loses its
- * positions and rollouts, and *alone is set.  alone may be NULL only if shift is 0.
+ * which shows what they score without skill.  To find it, go `shift` places on in the ring of the record's
+ * distinct positions, in the order of the text.  If that leads back to the same position, the record loses
+ * its positions and rollouts, and *alone is set.  alone may be NULL only if shift is 0.
  * Errors: RF_EDATA: the rollouts have no h_pred or h_gt, or more than 65536 tokens each; or the text has no
  * room for them at a position; or s->per_token, and the kind is no mean over tokens. */
 enum rf_code rf_reward_record(const struct rf_reward_settings *s, uint64_t step, struct rf_record *r,

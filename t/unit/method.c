@@ -497,7 +497,9 @@ static void test_shift(struct rewarded *w)
 	int32_t first = w->positions[0];
 	const size_t bytes = sizeof *parts;
 
-	bool good = rf_reward_record(&(struct rf_reward_settings){ .kind = rf_reward_kind("hybrid"), .shift = 3 }, 0, &w->r, NULL, &e) == RF_OK;
+	const struct rf_reward_settings shifted = { .kind = rf_reward_kind("hybrid"), .shift = 3 };
+
+	bool good = rf_reward_record(&shifted, 0, &w->r, NULL, &e) == RF_OK;
 	memcpy(parts[0], w->r.reward.total, bytes);
 	memcpy(parts[1], part(w, "cosine"), bytes);
 	memcpy(parts[2], part(w, "edit"), bytes);
