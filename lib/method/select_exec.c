@@ -99,7 +99,8 @@ static enum rf_code read_answer(const void *of, const json_t *answer, struct rf_
 		if (value < 1 || value > last)
 			return rf_fail(e, RF_EDATA,
 			               "positions[%zu] is %.15g, but with %d tokens in the sequence and %d "
-			               "in a rollout it must be from 1 to %d", i, value, r->T, s->ask.k, last);
+			               "in a rollout it must be from 1 to %d", i, value, r->T, s->ask.k,
+			               last);
 		positions[i] = (int32_t)value;
 	}
 	r->positions = positions;
