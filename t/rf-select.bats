@@ -137,21 +137,23 @@ chosen() {
 	run -64 rf-select "$G/stream/empty.rf" "$G/stream/empty.rf"
 }
 
-@test "rf-select: --shift moves each position towards the end, which holds it back" {
-	# with -k 1 and a margin of 1, only the end of the sequence limits a position
+@test "rf-select: --shift N takes the entropy of row t - N for token t" {
 	records make 8 1 0 >in
-	at() { rf-select --chunks 4 -k 1 --margin 1 "$@" in | rf-dump --json |
-		jq -c 'select(.type == "seq").body | [(.tokens.data | length), .positions.data]'; }
+	at() { rf-select --chunks 4 -k 1 --margin 1 --smooth 1 "$@" | records show -; }
 	for mode in entropy uniform max; do
-		at --mode $mode >plain
-		at --mode $mode --shift 0 | cmp plain -
-		for n in 1 7 65536; do
-			at --mode $mode --shift $n >shifted
-			jq -c --argjson n $n '.[0] as $T | .[1] |= map([. + $n, $T - 1] | min)' plain |
-				cmp - shifted
-			run ! cmp plain shifted
+		at --mode $mode in >plain
+		at --mode $mode --shift 0 in | cmp plain -
+		for n in 1 7; do
+			# the same entropies, each N tokens later; the first tokens are never chosen
+			edited "if .type == \"seq\" then .body.entropy.data |=
+				[range($n) | -1000] + .[:length - $n] else . end" in >later
+			at --mode $mode --shift $n in >shifted
+			at --mode $mode later | cmp - shifted
+			[ $mode = uniform ] || run ! cmp plain shifted
 		done
 	done
+	# more than the sequence has
+	at --mode max --shift 65536 in >/dev/null
 	for n in -1 65537 x; do
 		run -64 rf-select --shift $n in
 	done

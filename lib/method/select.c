@@ -5,6 +5,7 @@
  * eq. 6).  The arg max and arg min of the ablation use the entropies without smoothing. */
 #include <limits.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/rng.h"
 #include "method/select.h"
@@ -27,7 +28,7 @@ void rf_select_options(struct rf_select *s, struct rf_opt opts[RF_SELECT_OPTS])
 		{ "margin", 0, RF_OPT_INT, &s->margin, 0, MAX_MARGIN, "n",
 		  "least distance of a position from either end; nearer ones are moved", true },
 		{ "shift", 0, RF_OPT_INT, &s->shift, 0, MAX_SHIFT, "n",
-		  "tokens by which a rollout begins later; 1: the paper's index", true },
+		  "choose token t by the entropy of row t - n; 1: the paper's index", true },
 		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "random seed", true },
 		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
 		  "training step for the random numbers; -1: the model's", true },
@@ -97,6 +98,21 @@ static int extreme(const float *H, int n, int sign)
 static int first_row(const struct rf_select *s) { return s->margin > 1 ? s->margin : 1; }
 static int rows_behind(const struct rf_select *s) { return s->k > s->margin ? s->k : s->margin; }
 
+/* Returns for each token t the entropy of row t - shift, and 0 for the first tokens; NULL: out of memory. */
+static const float *entropies_about(const struct rf_select *s, struct rf_record *r)
+{
+	const size_t T = (size_t)r->T, shift = s->shift < r->T ? (size_t)s->shift : T;
+	float *about;
+
+	if (!shift)
+		return r->entropy;
+	if ((about = rf_record_alloc(r, T, sizeof *about))) {
+		memset(about, 0, shift * sizeof *about);
+		memcpy(about + shift, r->entropy, (T - shift) * sizeof *about);
+	}
+	return about;
+}
+
 int rf_select_least(const struct rf_select *s)
 {
 	int both = first_row(s) + rows_behind(s);
@@ -111,6 +127,7 @@ enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct r
 	const int first = first_row(s), behind = rows_behind(s);
 	int n = r->T / s->chunks;
 	int32_t *positions;
+	const float *about;
 	double *H = NULL, *p = NULL;
 
 	*short_one = false;
@@ -136,26 +153,30 @@ enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct r
 		H = rf_record_alloc(r, (size_t)r->T, sizeof *H);
 		p = rf_record_alloc(r, (size_t)n, sizeof *p);
 	}
-	if (!positions || (s->mode == RF_SELECT_ENTROPY && (!H || !p)))
+	about = s->mode == RF_SELECT_UNIFORM ? NULL : entropies_about(s, r);
+	if (!positions || (s->mode == RF_SELECT_ENTROPY && (!H || !p)) ||
+	    (s->mode != RF_SELECT_UNIFORM && !about))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if (H)
-		rf_smooth(r->entropy, r->T, kernel, H);
+		rf_smooth(about, r->T, kernel, H);
 
 	for (int i = 0; i < s->chunks; i++) {
 		double u = rf_draw(rf_draw_key(s->seed, RF_DRAW_SELECT, step, r->id, (uint64_t)i, 0), 0);
-		int t = i * n, start;
+		/* a chunk's first tokens may have no entropy; then the last of it is chosen, at least */
+		int from = s->shift > i * n ? s->shift : i * n, t, start;
 
+		from = from < (i + 1) * n ? from : (i + 1) * n - 1;
+		t = from;
 		switch (s->mode) {
 		case RF_SELECT_ENTROPY:
-			rf_select_probabilities(H + i * n, n, s->tau, p);
-			t += rf_draw_index(p, n, u);
+			rf_select_probabilities(H + from, (i + 1) * n - from, s->tau, p);
+			t += rf_draw_index(p, (i + 1) * n - from, u);
 			break;
-		case RF_SELECT_UNIFORM: t += (int)(u * n); break;
-		case RF_SELECT_MAX:     t += extreme(r->entropy + i * n, n, 1); break;
-		case RF_SELECT_MIN:     t += extreme(r->entropy + i * n, n, -1); break;
+		case RF_SELECT_UNIFORM: t = i * n + (int)(u * n); break;
+		case RF_SELECT_MAX:     t += extreme(about + from, (i + 1) * n - from, 1); break;
+		case RF_SELECT_MIN:     t += extreme(about + from, (i + 1) * n - from, -1); break;
 		}
-		start = t + 1 + s->shift;
-		start = start < first ? first : start;
+		start = t + 1 < first ? first : t + 1;
 		positions[i] = start > r->T - behind ? r->T - behind : start;
 	}
 	r->positions = positions;

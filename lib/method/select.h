@@ -1,9 +1,9 @@
 /* select.h -- which positions of a sequence get rollouts (ReFINE, arXiv:2602.16704, eq. 6).
  *
- * The entropies are smoothed, the sequence is cut into c equal chunks, and in each chunk one row t is drawn
- * with probability softmax(smoothed H / tau).  Row t is the uncertainty about token t + 1.  The rollout
- * begins with this token, as in the published implementation, or `shift` tokens later: by eq. 5 of the paper
- * it begins after this token, which is a shift of 1. */
+ * The entropies are smoothed, the sequence is cut into c equal chunks, in each chunk one token t is drawn with
+ * probability softmax(smoothed H / tau), and the rollout begins with token t + 1.  In the published
+ * implementation H_t is row t, the uncertainty about the token with which the rollout begins.  In eq. 5 of the
+ * paper H_t is the uncertainty about token t itself: row t - shift with a shift of 1. */
 #ifndef RF_SELECT_H
 #define RF_SELECT_H
 
@@ -24,7 +24,7 @@ struct rf_select {
 	double tau;
 	enum rf_select_mode mode;
 	int margin;      /* tokens at either end of a sequence (T) that are never chosen */
-	int shift;       /* a rollout begins this many tokens after the token that its row is about */
+	int shift;       /* H_t is the entropy of row t - shift */
 	uint64_t seed;
 	int draw_step;   /* training step for the random numbers; -1: the model's (rf_draw_step) */
 	bool strict;     /* a record that is too short is an error */
