@@ -403,6 +403,10 @@ given() {
 	rf-grpo -m e --advantage stream --log log2 each
 	jq -n --slurpfile in <(json each) --slurpfile log log2 -e '[$in[].advantage_per_token.data[]]
 		| (add / length) + $log[0]["loss/rl"] | fabs < 1e-5' >/dev/null
+	for option in --group=sequence --no-std --allow-single; do
+		mentions 64 "${option%%=*} cannot be combined with --advantage stream" \
+			rf-grpo -m a --advantage stream "$option" other
+	done
 	mentions 65 "the record has rollouts but no advantages, which --advantage stream takes from it" \
 		rf-grpo -m a --stale any --advantage stream in
 }

@@ -346,8 +346,16 @@ forced() {
 	mentions 65 "leave room for 40 tokens (--length) in the sequence of 60 tokens" \
 		rf-ntp -m run --loss positions -k 40 in
 	texts 40 3:60 >plain
+	# whoever chose the positions, the history does not have it
+	edited 'if .type == "head" then del(.body.history) else . end' in >foreign
 	mentions 65 "the stream does not say how many tokens count at each position: use --length" \
-		rf-ntp -m run --loss positions plain
+		rf-ntp -m run --loss positions foreign
+	rf-rollout -m run -k 3 in >shorter
+	mentions 65 "the rollouts have 3 tokens, but the positions were chosen for 4: say with --length how" \
+		rf-ntp -m run --loss positions shorter
+	mentions 64 "--length requires --loss positions or --position-coef" rf-ntp -m run -k 4 in
+	mentions 64 "--loss positions cannot be combined with --ntp-coef 0, which leaves no loss" \
+		rf-ntp -m run --loss positions --ntp-coef 0 in
 	mentions 65 "none of the batch's 1 records has positions (rf-select writes them)" \
 		rf-ntp -m run --position-coef 0.2 -k 4 plain
 	mentions 65 "no record has positions (rf-select writes them; --allow-empty accepts it)" \
@@ -361,4 +369,9 @@ forced() {
 	said='1 of 3 records have no positions and were not counted'
 	[ "$stderr" = "rf-ntp: $said (rf-select writes them)" ]
 	rf-ntp -m run --loss positions mixed
+	# positions may repeat; the number of tokens that count has 64 bits
+	texts 40 1:3000 | rf-select --mode uniform --chunks 1 -k 2000 --margin 1 |
+		edited 'if .type == "seq" then .body.positions = {dtype: "<i4", shape: [1100000],
+			data: [range(1100000) | 1]} else . end' >many
+	rf-ntp --eval -m run --loss positions many | jq -e '.tokens == 2200000000 and .nll > 0' >/dev/null
 }

@@ -71,7 +71,7 @@ judged() {
 			| map((.key % $k) as $j | (.key / $k / $n | floor) as $p
 				| .value == (if $t.data[.key] == $x[$s[$p] + $j] then 1 else 0 end)))
 			| flatten | length > 60 and all' >/dev/null
-	mentions 65 "--per-token needs a kind that is a mean over tokens, and 'edit' is not" \
+	mentions 64 "--per-token needs a kind that is a mean over tokens, and 'edit' is not" \
 		rf-reward --per-token --kind edit "$G/stream/rewarded.rf"
 	mentions 64 "cannot be combined with --exec" rf-reward --per-token --exec cat "$G/stream/rewarded.rf"
 }
@@ -297,16 +297,16 @@ tokens() {
 		[[ "$stderr" == "$said: $what" ]] || { echo "$list: $stderr"; return 1; }
 		[ ! -e out ]
 	done <<-'END'
-		[0] * (L + (g == 0))|{}|per_token[0][0] is not a list of 1 numbers, one per token
-		[0] * (k + (g == 3))|{}|per_token[1][1] is not a list of 1 numbers, one per token
-		[0] * L if g else 5|{}|per_token[0][0] is not a list of 1 numbers, one per token
+		[0] * (L + (g == 0))|{}|per_token[0][0] is not a list of 1 numbers, one for each token
+		[0] * (k + (g == 3))|{}|per_token[1][1] is not a list of 1 numbers, one for each token
+		[0] * L if g else 5|{}|per_token[0][0] is not a list of 1 numbers, one for each token
 		["x"[:g == 2 and t] or 0 for t in range(L)]|{}|per_token[1][0][1] is not a finite number
 		[1e39] * L|{}|per_token[0][0][0] is not a finite number
 		0|{"per_token": each[:1]}|per_token has 1 lists, but the record has 2 positions
-		0|{"per_token": [each[0], [[0]]]}|per_token[0][0] is not a list of 1 numbers, one per token
+		0|{"per_token": [each[0], [0]]}|per_token[0][0] is not a list of 1 numbers, one for each token
 		[0] * L|{"per_token": [each[0], [0]]}|per_token[1] is not a list of 2 lists, one per rollout
 		[0] * L|{"per_token": 3}|per_token is not a list
-		[0] * L|{"total": None}|the list 'total' is missing
+		[0] * L|{"total": 3}|the list 'total' is missing
 		[0] * L|{"total": [[1, 2]]}|total has 1 lists, but the record has 2 positions
 	END
 }

@@ -718,5 +718,6 @@ tensors() {
 			n += trained }
 		END { exit bad || n != 18 }' moments
 	said="rf-grpo: --train: no tensor of the model matches 'attn.w9*' (rf-dump lists them; the first is "
+	says 64 "${said}lm_head.weight)" rf-grpo -m some --dry-run --train 'attn.w9*' in
 	says 64 "${said}lm_head.weight)" rf-grpo -m some --train 'attn.w[02].*,attn.w9*' in
 }

@@ -81,7 +81,12 @@ int main(int argc, char *argv[])
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	rf_cli_trainer_settle(&trainer, trains, loss);
-	train->group = advantage.group;
+	train->advantage = advantage;
+	if (advantage.from == RF_FROM_STREAM) {
+		rf_cli_without(group, "group", "cannot be combined with --advantage stream");
+		rf_cli_without(group, "no-std", "cannot be combined with --advantage stream");
+		rf_cli_without(group, "allow-single", "cannot be combined with --advantage stream");
+	}
 	if (!trainer.log)
 		rf_cli_without(policy, "log-gradients", "requires --log");
 

@@ -11,24 +11,17 @@ static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static struct rf_entropy entropy = { .work = &trainer.work, .nll = true }; /* of --eval */
 static struct rf_eval sum;
 
-static enum rf_code check(const struct rf_head *h, struct rf_record *r, struct rf_err *e)
-{
-	if (rf_train_find_k(&trainer.train, h, e) != RF_OK)
-		return e->code;
-	sum.k = trainer.train.k;
-	return rf_train_check(&trainer.train, r, e);
-}
-
-/* Next tokens only, whatever the stream has. */
 static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf_err *e)
 {
-	rf_record_drop_rollout(r);
-	return check(h, r, e);
+	enum rf_code rc = rf_train_find_k(&trainer.train, h, r, e);
+
+	sum.k = trainer.train.k;
+	return rc == RF_OK ? rf_train_check(&trainer.train, r, e) : rc;
 }
 
 static enum rf_code evaluate(void *arg, struct rf_record *r, struct rf_err *e)
 {
-	enum rf_code rc = check(rf_in_head(stage.in), r, e);
+	enum rf_code rc = fits(rf_in_head(stage.in), r, e);
 
 	(void)arg;
 	if (rc == RF_OK)
@@ -40,9 +33,11 @@ static enum rf_code evaluate(void *arg, struct rf_record *r, struct rf_err *e)
 
 static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 {
+	enum rf_code rc = fits(rf_in_head(stage.in), r, e);
+
 	(void)arg;
-	rf_record_drop_rollout(r);
-	return rf_trainer_add(&trainer, r, NULL, e);
+	rf_record_drop_rollout(r); /* next tokens only, whatever the stream has */
+	return rc == RF_OK ? rf_trainer_add(&trainer, r, NULL, e) : rc;
 }
 
 /* --eval: one line of JSON; with -o also each record's nll. */
@@ -131,6 +126,8 @@ int main(int argc, char *argv[])
 	rf_stage_options(&stage, "with --eval: write the records with nll and correct to this file", stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
+	if (!rf_train_needs_positions(&trainer.train))
+		rf_cli_without(positions, "length", "requires --loss positions or --position-coef");
 	if (eval) {
 		rf_cli_without(method, "grad-in", "cannot be combined with --eval");
 		rf_cli_without(trains, NULL, "cannot be combined with --eval");

@@ -73,6 +73,8 @@ int main(int argc, char *argv[])
 		rf_cli_without(opts, NULL, "cannot be combined with --exec");
 	else
 		rf_cli_without(exec_opts, NULL, "requires --exec");
+	if (rf_reward_check(&how, &err) != RF_OK)
+		rf_die_err(&err);
 	if (settings.ask.command && !settings.kind)
 		settings.kind = rf_reward_exec_name(settings.ask.command, name); /* for the history */
 

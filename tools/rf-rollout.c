@@ -20,7 +20,7 @@ static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf
 
 int main(int argc, char *argv[])
 {
-	int64_t chunks;
+	int64_t length;
 	bool told; /* rf-select has reported already why no record has positions */
 	struct rf_engine engine = RF_ENGINE_DEFAULTS;
 	struct rf_work work;
@@ -54,7 +54,7 @@ int main(int argc, char *argv[])
 	}
 	rf_engine_sign(&engine, &stage.head, !rollouts.score);
 	rf_stage_create(&stage);
-	told = rf_head_asked(&stage.head, "rf-select", "chunks", &chunks);
+	told = rf_head_asked(&stage.head, "rf-select", "length", &length);
 	rf_stage_each(&stage, roll, NULL);
 	rf_cli_filter_close(&stage, &engine);
 	if (rollouts.score)

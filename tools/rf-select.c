@@ -10,7 +10,8 @@ static struct rf_select how = RF_SELECT_DEFAULTS;
 static struct rf_select_exec_settings command = RF_SELECT_EXEC_DEFAULTS;
 static struct rf_ask *exec; /* NULL: positions are drawn here */
 static uint64_t step;
-static unsigned long long seen, missed; /* sequences; those that are too short */
+/* sequences; those that are too short; those for which the command chose nothing */
+static unsigned long long seen, missed, none;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 
 static enum rf_code choose(void *arg, struct rf_record *r, struct rf_err *e)
@@ -35,6 +36,7 @@ static enum rf_code ask(void *arg, struct rf_record *r, struct rf_err *e)
 static enum rf_code put(void *arg, struct rf_record *r, struct rf_err *e)
 {
 	(void)arg;
+	none += !r->positions && r->T >= rf_select_exec_least(&command);
 	return rf_put(stage.out, r, e);
 }
 
@@ -73,6 +75,8 @@ static void settle(struct rf_opt *method, struct rf_opt *asks)
 		rf_cli_without(asks, "model", "cannot be combined with --tokenizer");
 	for (size_t i = 0; i < sizeof drawn / sizeof *drawn && command.ask.command; i++)
 		rf_cli_without(method, drawn[i], "cannot be combined with --exec");
+	if (how.mode == RF_SELECT_UNIFORM)
+		rf_cli_without(method, "shift", "has no effect with --mode uniform");
 	if (!command.ask.command)
 		rf_cli_without(asks, NULL, "requires --exec");
 	else
@@ -123,5 +127,7 @@ int main(int argc, char *argv[])
 		rf_say("%llu of %llu sequences were too short and have no positions: --chunks, -k and "
 		       "--margin need %d tokens",
 		       missed, seen, rf_select_least(&how));
+	if (none)
+		rf_say("%llu of %llu sequences have no positions: the command chose none", none, seen);
 	return 0;
 }

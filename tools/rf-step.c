@@ -181,7 +181,7 @@ int main(int argc, char *argv[])
 	if (command.ask.command && !command.kind)
 		command.kind = rf_reward_exec_name(command.ask.command, name);
 	command.ask.model = command.ask.tokenizer ? NULL : trainer.engine.path;
-	rf_step_settle(&step, &command);
+	must(rf_step_settle(&step, &command, &err));
 	step.held = trainer.batch;
 	atexit(stop_exec);
 	rf_work_init(&trainer.work, &trainer.engine,

@@ -460,13 +460,14 @@ static void say_short(const struct rf_loop *l)
 	struct rf_err none;
 	double tokens = 0;
 	int n = 0;
+	enum rf_code rc = RF_OK;
 
 	if (!l->len || !order || rf_in_open(&in, order, UINT64_C(1) << 40, &none) != RF_OK)
 		return;
-	for (; n < l->batch && rf_next(in, &rec, &none) == RF_OK; n++)
+	for (; n < l->batch && (rc = rf_next(in, &rec, &none)) == RF_OK; n++)
 		tokens += rec->T + rec->response_len;
 	rf_in_close(in);
-	if (n && tokens / n < l->len / 2.0)
+	if (n && (rc == RF_OK || rc == RF_EOF) && tokens / n < l->len / 2.0)
 		rf_loop_say(l, "the sequences of the first batch have %.0f tokens on average, less than half "
 		               "of %d%s%s%s", tokens / n, l->len, l->len_advice ? " (" : "",
 		            l->len_advice ? l->len_advice : "", l->len_advice ? ")" : "");

@@ -86,7 +86,7 @@ enum rf_code rf_advantage_tokens(const struct rf_advantage *a, const struct rf_r
 	for (size_t g = from; g < from + (size_t)G; g++)
 		for (int j = 0; j < rf_rollout_length(o, g); j++)
 			own[N++] = r[g * k + (size_t)j];
-	if (G < 2 || N < 2)
+	if (G < 2)
 		for (int i = 0; i < N; i++)
 			A[i] = own[i];
 	else

@@ -44,7 +44,7 @@ enum rf_code rf_ask_decode(const struct rf_tokenizer *t, const int32_t *ids, int
 }
 
 enum rf_code rf_ask_add_after(struct rf_buf *b, const struct rf_tokenizer *t, int32_t *before, int n_before,
-                              const int32_t *ids, int n, bool more, int32_t *room, struct rf_err *e)
+                              const int32_t *ids, int n, int32_t *room, struct rf_err *e)
 {
 	char *prefix, *both;
 	size_t np, nb, from, final;
@@ -63,8 +63,6 @@ enum rf_code rf_ask_add_after(struct rf_buf *b, const struct rf_tokenizer *t, in
 	free(prefix);
 	if (rc != RF_OK)
 		return rc;
-	if (more)
-		nb = final < from ? from : final;
 	rf_print_string(b, both + from, nb - from);
 	free(both);
 	return RF_OK;

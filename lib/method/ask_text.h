@@ -26,10 +26,9 @@ enum rf_code rf_ask_decode(const struct rf_tokenizer *t, const int32_t *ids, int
  * that has room for n more.  The text of some tokens depends on the tokens before them: a tokenizer may drop
  * the blank in front of a text's first word, and a character may have bytes in two tokens.  So both are
  * decoded together, and the text of the tokens before is cut off: a character that begins in them and ends in
- * the n tokens belongs to the n tokens.  more: further tokens follow, so that bytes of an incomplete
- * character at the end are left to them; else these bytes become U+FFFD.
+ * the n tokens belongs to the n tokens.  Bytes of an incomplete character at the end become U+FFFD.
  * room: for n_before + n ids.  Errors: those of rf_tokenizer_text(). */
 enum rf_code rf_ask_add_after(struct rf_buf *b, const struct rf_tokenizer *t, int32_t *before, int n_before,
-                              const int32_t *ids, int n, bool more, int32_t *room, struct rf_err *e);
+                              const int32_t *ids, int n, int32_t *room, struct rf_err *e);
 
 #endif

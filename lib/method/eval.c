@@ -21,9 +21,10 @@ static void add_token(struct rf_eval *sum, const struct rf_record *r, int t, dou
 enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, struct rf_eval *sum, struct rf_err *e)
 {
 	const bool response = sum->loss == RF_LOSS_RESPONSE, positions = sum->loss == RF_LOSS_POSITIONS;
-	const int from = response && r->prompt_len > 1 ? r->prompt_len : 1, c = r->positions ? r->c : 0,
-	          count = positions ? c * sum->k : r->T > from ? r->T - from : 0;
-	const double weight = sum->mean == RF_MEAN_SEQUENCES && count ? 1.0 / count : 1;
+	const int from = response && r->prompt_len > 1 ? r->prompt_len : 1, c = r->positions ? r->c : 0;
+	const uint64_t count = positions      ? (uint64_t)c * (uint64_t)sum->k
+	                       : r->T > from ? (uint64_t)(r->T - from) : 0;
+	const double weight = sum->mean == RF_MEAN_SEQUENCES && count ? 1.0 / (double)count : 1;
 	enum rf_code rc;
 
 	if (response && r->prompt_len < 0)
@@ -38,8 +39,8 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, struct rf
 		for (int t = r->positions[i]; t < r->positions[i] + sum->k; t++)
 			add_token(sum, r, t, weight);
 	if (count)
-		sum->weight += sum->mean == RF_MEAN_SEQUENCES ? 1 : count;
-	sum->tokens += (uint64_t)count;
+		sum->weight += sum->mean == RF_MEAN_SEQUENCES ? 1 : (double)count;
+	sum->tokens += count;
 	sum->sequences++;
 	sum->none += !count;
 	return RF_OK;

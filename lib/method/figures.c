@@ -49,19 +49,46 @@ double rf_spread_std(const struct rf_spread *s)
 	return s->n > 1 ? sqrt(s->square / (double)(s->n - 1)) : NAN;
 }
 
-/* Adds the deviations of the record's groups, and how its rewards vary between positions and within them. */
-static void add_groups(struct rf_share *s, const struct rf_record *r, enum rf_group group)
+/* Returns the spread of the rewards of one group, from which its advantages were computed. */
+static struct rf_spread group_of(const struct rf_record *r, const struct rf_advantage *a, size_t from,
+                                 size_t G)
 {
-	const struct rf_reward *w = &r->reward;
-	const size_t G = (size_t)rf_advantage_size(group, r), n = (size_t)w->n, all = (size_t)r->c * n;
-	struct rf_variance *v = &s->variance;
+	const struct rf_rollout *o = &r->rollout;
+	struct rf_spread all = { .n = 0 };
 
+	if (a->from == RF_FROM_REWARD)
+		return spread_of(r->reward.total + from, G);
+	for (size_t g = from; g < from + G; g++) {
+		const struct rf_spread one = spread_of(r->reward.per_token + g * (size_t)o->k,
+		                                       (size_t)rf_rollout_length(o, g));
+
+		add_spread(&all, &one);
+	}
+	return all;
+}
+
+/* Adds the deviations of the record's groups. */
+static void add_groups(struct rf_share *s, const struct rf_record *r, const struct rf_advantage *a)
+{
+	const size_t G = (size_t)rf_advantage_size(a->group, r), all = (size_t)r->c * (size_t)r->reward.n;
+
+	if (a->from == RF_FROM_STREAM || (a->from == RF_FROM_TOKEN && !r->reward.per_token))
+		return;
 	for (size_t from = 0; G > 1 && from < all; from += G) {
-		const struct rf_spread one = spread_of(w->total + from, G);
+		const struct rf_spread one = group_of(r, a, from, G);
 
 		s->group_std += rf_spread_std(&one);
 		s->groups++;
 	}
+}
+
+/* Adds how the record's rewards vary between positions and within them. */
+static void add_positions(struct rf_share *s, const struct rf_record *r)
+{
+	const struct rf_reward *w = &r->reward;
+	const size_t n = (size_t)w->n, all = (size_t)r->c * n;
+	struct rf_variance *v = &s->variance;
+
 	if (n < 2 || r->c < 2)
 		return;
 	for (size_t from = 0; from < all; from += n) {
@@ -76,7 +103,7 @@ static void add_groups(struct rf_share *s, const struct rf_record *r, enum rf_gr
 	v->per = n * v->between_df;
 }
 
-void rf_share_of(struct rf_share *s, const struct rf_record *r, enum rf_group group,
+void rf_share_of(struct rf_share *s, const struct rf_record *r, const struct rf_advantage *a,
                  const struct rf_counts *count)
 {
 	const struct rf_reward *w = &r->reward;
@@ -92,7 +119,8 @@ void rf_share_of(struct rf_share *s, const struct rf_record *r, enum rf_group gr
 		return;
 	copy_name(s->kind, w->kind, RF_KIND_NAME);
 	s->reward = spread_of(w->total, rewarded);
-	add_groups(s, r, group);
+	add_groups(s, r, a);
+	add_positions(s, r);
 	for (int i = 0; i < w->parts; i++) {
 		copy_name(s->part[i].name, w->part[i].name, RF_PART_NAME);
 		s->part[i].of = spread_of(w->part[i].value, rewarded);

@@ -50,8 +50,8 @@ struct rf_share {
 /* How many tokens of a record count in each loss. */
 struct rf_counts { uint64_t ntp, positions, rl; };
 
-/* Writes what a record adds to the figures before it is computed.  group: which rollouts are compared. */
-void rf_share_of(struct rf_share *s, const struct rf_record *r, enum rf_group group,
+/* Writes what a record adds to the figures before it is computed.  a: how its advantages were computed. */
+void rf_share_of(struct rf_share *s, const struct rf_record *r, const struct rf_advantage *a,
                  const struct rf_counts *count);
 /* Compares two shares by id, for qsort(). */
 int rf_share_by_id(const void *a, const void *b);
@@ -66,7 +66,9 @@ struct rf_train_stats {
 	double loss_ntp, loss_positions, loss_rl; /* without coefficients */
 	/* over rollouts: mean and standard deviation of the totals; NaN: there are too few */
 	double reward, reward_std;
-	double group_std;                  /* mean of the groups' standard deviations; NaN: there is none */
+	/* mean of the groups' standard deviations, of the rewards that the advantages come from; NaN: there
+	   is none */
+	double group_std;
 	/* share of the variance of a sequence's rewards that is the position's own: s_b / (s_b + s_w), the
 	   variance components between positions and within them; NaN: there is one rollout per position */
 	double position_share;

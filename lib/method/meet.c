@@ -20,7 +20,7 @@ static uint64_t settings(const struct rf_trainer *t)
 		n->policy.dual_clip, n->recompute, n->sum, n->shard, n->log_gradients, n->lr, n->betas[0],
 		n->betas[1], n->adam_eps, n->weight_decay, n->grad_clip, n->schedule, n->warmup,
 		n->total_steps, t->engine.segment, t->weights_out != NULL, t->batch, n->position_coef, n->k,
-		n->group,
+		n->advantage.group, n->advantage.from,
 	};
 
 	return XXH64(v, sizeof v, n->only ? hash_text(n->only) : 0);

@@ -267,6 +267,19 @@ static void parts_of(int kind, int of[2])
 		of[i] = rf_reward_kind(sum[kind - PARTS].of[i]);
 }
 
+enum rf_code rf_reward_check(const struct rf_reward_settings *s, struct rf_err *e)
+{
+	int of[2];
+
+	parts_of(s->kind, of);
+	for (int i = 0; i < 2 && s->per_token; i++)
+		if (of[i] >= 0 && !part[of[i]].phi)
+			return rf_fail(e, RF_EUSAGE,
+			               "--per-token needs a kind that is a mean over tokens, and '%s' is not",
+			               kind_name(s->kind));
+	return RF_OK;
+}
+
 /* Returns the control's number for token j of rollout g. */
 static double random_at(const struct rf_reward_settings *s, uint64_t step, const struct rf_record *r,
                         size_t g, int j)
@@ -301,11 +314,6 @@ static enum rf_code compute_tokens(struct rf_record *r, const struct rf_reward_s
 	float *to;
 
 	parts_of(s->kind, of);
-	for (int i = 0; i < 2; i++)
-		if (of[i] >= 0 && !part[of[i]].phi)
-			return rf_fail(e, RF_EDATA,
-			               "--per-token needs a kind that is a mean over tokens, and '%s' is not",
-			               kind_name(s->kind));
 	if (!(to = rf_reward_per_token_given(r, e)))
 		return e->code;
 	for (size_t g = 0; g < G; g++) {

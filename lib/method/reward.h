@@ -51,9 +51,12 @@ int rf_levenshtein(const int32_t *a, int n, const int32_t *b, int m);           
  * distinct positions, in the order of the text.  If that leads back to the same position, the record loses
  * its positions and rollouts, and *alone is set.  alone may be NULL only if shift is 0.
  * Errors: RF_EDATA: the rollouts have no h_pred or h_gt, or more than 65536 tokens each; or the text has no
- * room for them at a position; or s->per_token, and the kind is no mean over tokens. */
+ * room for them at a position.  The settings must have passed rf_reward_check(). */
 enum rf_code rf_reward_record(const struct rf_reward_settings *s, uint64_t step, struct rf_record *r,
                               bool *alone, struct rf_err *e);
+
+/* Checks that the settings agree: with per_token the kind must be a mean over tokens.  Errors: RF_EUSAGE. */
+enum rf_code rf_reward_check(const struct rf_reward_settings *s, struct rf_err *e);
 
 /* Replaces the total that rf_reward_record() wrote, and the name of its kind, by those from elsewhere
  * (--exec); the parts stay.  total: (c, n).  Errors: RF_EDATA: a number is not finite as float32. */

@@ -85,7 +85,7 @@ static enum rf_code read_tokens(const json_t *rows, struct rf_record *r, double 
 			               n);
 		if (!json_is_array(list) || (given != k && given != length))
 			return rf_fail(e, RF_EDATA,
-			               "per_token[%zu][%zu] is not a list of %zu numbers, one per token",
+			               "per_token[%zu][%zu] is not a list of %zu numbers, one for each token",
 			               g / n, g % n, length);
 		for (size_t t = 0; t < length; t++) {
 			x = json_array_get(list, t);
@@ -134,6 +134,9 @@ static enum rf_code read_answer(const void *of, const json_t *answer, struct rf_
 	double *value;
 	enum rf_code rc = RF_OK;
 
+	/* many languages print what they do not have as null */
+	total = tokens && json_is_null(total) ? NULL : total;
+	tokens = json_is_null(tokens) ? NULL : tokens;
 	if (!json_is_array(total) && (total || !tokens))
 		return rf_fail(e, RF_EDATA, "the list 'total' is missing");
 	if (!(value = calloc((size_t)r->c * (size_t)r->rollout.n, sizeof *value)))

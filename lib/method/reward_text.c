@@ -29,12 +29,12 @@ static enum rf_code add_position(struct rf_buf *b, const struct rf_tokenizer *t,
 	free(prefix);
 	memcpy(ids, r->tokens + s - n, (size_t)n * sizeof *ids);
 	rf_print_text(b, ",\"truth\":");
-	rc = rf_ask_add_after(b, t, ids, n, r->tokens + s, o->k < r->T - s ? o->k : r->T - s, false, room, e);
+	rc = rf_ask_add_after(b, t, ids, n, r->tokens + s, o->k < r->T - s ? o->k : r->T - s, room, e);
 	rf_print_text(b, ",\"rollouts\":[");
 	for (int j = 0; rc == RF_OK && j < o->n; j++) {
 		rf_print_text(b, j ? "," : "");
 		rc = rf_ask_add_after(b, t, ids, n, o->tokens + (first + (size_t)j) * (size_t)o->k,
-		                      rf_rollout_length(o, first + (size_t)j), false, room, e);
+		                      rf_rollout_length(o, first + (size_t)j), room, e);
 	}
 	rf_print_text(b, "]}");
 	return rc;

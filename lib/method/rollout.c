@@ -27,7 +27,7 @@ void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opt opts[RF_ROL
 		  "sample from the most likely tokens, the fewest that sum up to p", true },
 		{ "top-k", 0, RF_OPT_INT, &s->top_k, 0, RF_MAX_VOCAB, "k",
 		  "sample from the k most likely tokens; 0: all", true },
-		{ "eos", 0, RF_OPT_FLAG, &s->eos, 0, 0, NULL, 
+		{ "eos", 0, RF_OPT_FLAG, &s->eos, 0, 0, NULL,
 		  "allow end tokens to be sampled; a rollout ends with the first one", true },
 		{ "score", 0, RF_OPT_FLAG, &s->score, 0, 0, NULL,
 		  "sample nothing; score the rollouts of the input with this model", true },

@@ -162,7 +162,7 @@ enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct r
 
 	for (int i = 0; i < s->chunks; i++) {
 		double u = rf_draw(rf_draw_key(s->seed, RF_DRAW_SELECT, step, r->id, (uint64_t)i, 0), 0);
-		/* a chunk's first tokens may have no entropy; then the last of it is chosen, at least */
+		/* the first `shift` tokens have no entropy; a chunk of them alone gives its last one */
 		int from = s->shift > i * n ? s->shift : i * n, t, start;
 
 		from = from < (i + 1) * n ? from : (i + 1) * n - 1;

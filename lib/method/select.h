@@ -1,9 +1,9 @@
 /* select.h -- which positions of a sequence get rollouts (ReFINE, arXiv:2602.16704, eq. 6).
  *
- * The entropies are smoothed, the sequence is cut into c equal chunks, in each chunk one token t is drawn with
- * probability softmax(smoothed H / tau), and the rollout begins with token t + 1.  In the published
- * implementation H_t is row t, the uncertainty about the token with which the rollout begins.  In eq. 5 of the
- * paper H_t is the uncertainty about token t itself: row t - shift with a shift of 1. */
+ * The entropies are smoothed, the sequence is cut into c equal chunks, in each chunk one token t is drawn
+ * with probability softmax(smoothed H / tau), and the rollout begins with token t + 1.  In the published
+ * implementation H_t is row t, the uncertainty about the token with which the rollout begins.  In eq. 5 of
+ * the paper H_t is the uncertainty about token t itself: row t - shift with a shift of 1. */
 #ifndef RF_SELECT_H
 #define RF_SELECT_H
 

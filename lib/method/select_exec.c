@@ -8,8 +8,6 @@
 #include "method/ask_text.h"
 #include "method/select_exec.h"
 
-enum { BEFORE = 4 }; /* tokens that are decoded together with the next one */
-
 void rf_select_exec_options(struct rf_select_exec_settings *s, struct rf_opt opts[RF_SELECT_EXEC_OPTS])
 {
 	rf_ask_options(&s->ask, "shell command that chooses the positions: JSON lines in and out",
@@ -57,22 +55,38 @@ static void add_head(const void *of, const struct rf_head *head, struct rf_buf *
 	rf_ask_add_number(line, "k", s->ask.k, head, "rf-select", "length");
 }
 
-/* Appends the list of the tokens' texts, which together are the text of the sequence. */
+/* Appends the list of the tokens' texts, which together are the text of the sequence.  A token is decoded with
+ * those before it, from the last but one place on at which a character was complete: so the blank of a word
+ * is seen, and a run of tokens for single bytes begins with a whole character. */
 static enum rf_code add_text(const struct rf_tokenizer *t, const struct rf_record *r, struct rf_buf *line,
                              struct rf_err *e)
 {
-	int32_t before[BEFORE + 1], room[BEFORE + 1];
-	enum rf_code rc = RF_OK;
+	int32_t *room = malloc((size_t)r->T * sizeof *room);
+	enum rf_code rc = room ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory (the text of a record)");
+	size_t bytes, final, done = 0; /* of the text from `from` on, what is printed */
+	int from = 0, complete = 0;
+	char *text;
 
 	rf_print_text(line, "[");
 	for (int i = 0; rc == RF_OK && i < r->T; i++) {
-		const int n = i < BEFORE ? i : BEFORE;
-
-		memcpy(before, r->tokens + i - n, (size_t)n * sizeof *before);
+		rc = rf_ask_decode(t, r->tokens + from, i + 1 - from, room, &text, &bytes, &final, e);
+		if (rc != RF_OK)
+			break;
+		final = i + 1 < r->T ? final : bytes;
 		rf_print_text(line, i ? "," : "");
-		rc = rf_ask_add_after(line, t, before, n, r->tokens + i, 1, i + 1 < r->T, room, e);
+		rf_print_string(line, text + (done < final ? done : final), done < final ? final - done : 0);
+		done = done < final ? final : done; /* an unfinished run of bytes may be all unfinished */
+		free(text);
+		if (final < bytes)
+			continue;
+		from = complete;
+		complete = i + 1;
+		rc = rf_ask_decode(t, r->tokens + from, i + 1 - from, room, &text, &done, &final, e);
+		if (rc == RF_OK)
+			free(text);
 	}
 	rf_print_text(line, "]");
+	free(room);
 	return rc;
 }
 

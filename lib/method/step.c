@@ -40,7 +40,11 @@ void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS])
 	rf_rollout_options(&s->rollouts, rollouts);
 	rf_reward_options(&s->reward, reward);
 	rf_advantage_options(&s->advantage, group);
-	group[0].arg = RF_STEP_FROM_WORDS;
+	for (struct rf_opt *o = group; o->name; o++)
+		if (!strcmp(o->name, "advantage")) {
+			o->arg = RF_STEP_FROM_WORDS;
+			o->help = "compute advantages from rewards of rollouts or tokens";
+		}
 	to = append(to, select, "length seed draw-step");
 	to = append(to, rollouts, "score seed draw-step");
 	to = append(to, draws, "");
@@ -49,14 +53,17 @@ void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS])
 	to->name = NULL;
 }
 
-void rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *command)
+enum rf_code rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *command, struct rf_err *e)
 {
 	command->ask.n = s->rollouts.n;
 	command->ask.k = s->rollouts.k;
 	s->commanded = command->ask.command != NULL;
 	s->select.k = s->rollouts.k;
-	s->train->group = s->advantage.group;
+	s->train->advantage = s->advantage;
 	s->select.seed = s->reward.seed = s->rollouts.seed;
+	if (s->advantage.from == RF_FROM_TOKEN && !s->reward.per_token && !s->commanded)
+		return rf_fail(e, RF_EUSAGE, "--advantage token requires --per-token or --exec");
+	return rf_reward_check(&s->reward, e);
 }
 
 /* ---- memory -------------------------------------------------------------------------------- */
@@ -90,7 +97,8 @@ static void needs(const void *step, const struct rf_shape *shape, struct rf_dema
 	need->plan.decode = true;
 	need->plan.k = z.k;
 	/* of a record that is held; with --exec also its states, until the answer comes */
-	each = (size_t)z.c * (size_t)z.n * (size_t)z.k * 8 + (size_t)z.T * 8;
+	each = (size_t)z.c * (size_t)z.n * (size_t)z.k * (s->advantage.from == RF_FROM_TOKEN ? 28 : 8) +
+	       (size_t)z.T * 8;
 	if (s->commanded)
 		each += (size_t)z.c * (size_t)(z.n + 1) * (size_t)z.k *
 		        (size_t)s->train->engine->ckpt->cfg.d * 4;

@@ -151,8 +151,7 @@ static bool trained(const struct rf_train *t, const struct rf_param *p)
 	return !t->only;
 }
 
-/* Checks that each pattern of --train matches a tensor. */
-static enum rf_code check_only(const struct rf_train *t, struct rf_err *e)
+enum rf_code rf_train_check_only(const struct rf_train *t, struct rf_err *e)
 {
 	const struct rf_params *table = &t->engine->ckpt->params;
 
@@ -178,8 +177,6 @@ enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e)
 	const size_t total = t->engine->ckpt->params.total;
 	const bool exact = t->sum == RF_SUM_EXACT;
 
-	if (check_only(t, e) != RF_OK)
-		return e->code;
 	t->exchange.dev = &t->engine->dev;
 	t->exchange.ranks = t->ranks;
 	t->exchange.params = &t->engine->ckpt->params;
@@ -236,18 +233,27 @@ bool rf_train_needs_positions(const struct rf_train *t)
 	return t->position_coef != 0 || t->loss == RF_LOSS_POSITIONS;
 }
 
-enum rf_code rf_train_find_k(struct rf_train *t, const struct rf_head *h, struct rf_err *e)
+enum rf_code rf_train_find_k(struct rf_train *t, const struct rf_head *h, const struct rf_record *r,
+                             struct rf_err *e)
 {
 	int64_t k;
 
-	if (!rf_train_needs_positions(t) || t->k)
+	if (!rf_train_needs_positions(t) || !r->positions)
 		return RF_OK;
-	if (!rf_head_asked(h, "rf-select", "length", &k) || k < 1 || k > INT_MAX)
+	if (r->rollout.tokens && t->k_found && r->rollout.k != t->k)
+		return rf_fail(e, RF_EDATA,
+		               "the rollouts have %d tokens, but the positions were chosen for %d: say with "
+		               "--length how many count", r->rollout.k, t->k);
+	if (t->k)
+		return RF_OK;
+	if ((!rf_head_asked(h, "rf-select", "length", &k) && !rf_head_asked(h, "rf-step", "length", &k)) ||
+	    k < 1 || k > INT_MAX)
 		return rf_fail(e, RF_EDATA,
 		               "the stream does not say how many tokens count at each position: use "
 		               "--length");
 	t->k = (int)k;
-	return RF_OK;
+	t->k_found = true;
+	return rf_train_find_k(t, h, r, e); /* with the record's rollouts */
 }
 
 /* Checks that the tokens which count at each position are in the text. */
@@ -312,12 +318,12 @@ static void shares_of(const struct rf_train *t, struct rf_record *const *mini, i
 	for (int i = 0; i < n; i++) {
 		const struct rf_record *r = mini[i];
 		const struct rf_counts count = {
-			.ntp = t->ntp_coef != 0 ? (uint64_t)rf_train_ntp_count(t, r) : 0,
-			.positions = t->position_coef != 0 ? (uint64_t)rf_train_position_count(t, r) : 0,
+			.ntp = t->ntp_coef != 0 ? rf_train_ntp_count(t, r) : 0,
+			.positions = t->position_coef != 0 ? rf_train_position_count(t, r) : 0,
 			.rl = t->rl_coef != 0 ? rf_rollout_tokens(r) : 0,
 		};
 
-		rf_share_of(&s[i], r, t->group, &count);
+		rf_share_of(&s[i], r, &t->advantage, &count);
 	}
 }
 

@@ -74,10 +74,11 @@ struct rf_train {
 	/* losses */
 	double rl_coef, ntp_coef, position_coef;
 	int k;                       /* tokens of L_positions at each position; 0: not known yet */
+	bool k_found;                /* in the history */
 	enum rf_loss_tokens loss;
 	enum rf_mean mean;
 	struct rf_policy policy;
-	enum rf_group group;         /* of the advantages, for the figures */
+	struct rf_advantage advantage; /* how they were computed, for the figures */
 	enum rf_recompute recompute;
 	enum rf_sum sum;
 	enum rf_sharded shard;       /* the engine then has the part (engine.h) */
@@ -117,9 +118,13 @@ void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS]);
 
 /* Whether L_positions, or L_NTP over its tokens, is trained on. */
 bool rf_train_needs_positions(const struct rf_train *t);
-/* If so, and t->k is not known, takes it from the history of the stream: the length that rf-select was given.
- * Errors: RF_EDATA: there is none. */
-enum rf_code rf_train_find_k(struct rf_train *t, const struct rf_head *h, struct rf_err *e);
+/* If so, and the record has positions, and t->k is not known, takes it from the history of the stream: the
+ * length that rf-select or rf-step was given.  r: the record as it came.  Errors: RF_EDATA: there is none, or
+ * the record's rollouts have another length. */
+enum rf_code rf_train_find_k(struct rf_train *t, const struct rf_head *h, const struct rf_record *r,
+                             struct rf_err *e);
+/* Checks that each pattern of t->only matches a tensor of the engine's model.  Errors: RF_EUSAGE. */
+enum rf_code rf_train_check_only(const struct rf_train *t, struct rf_err *e);
 
 /* Checks that a record can be trained on: if rl_coef is not 0, rollouts need logp and advantage; --loss
  * response needs prompt_len; positions need room for k tokens.  Errors: RF_EDATA. */

@@ -22,18 +22,18 @@ static int ntp_first(const struct rf_train *t, const struct rf_record *r)  /* fi
 	return t->loss == RF_LOSS_RESPONSE && r->prompt_len > 1 ? r->prompt_len : 1;
 }
 
-int rf_train_position_count(const struct rf_train *t, const struct rf_record *r)
+uint64_t rf_train_position_count(const struct rf_train *t, const struct rf_record *r)
 {
-	return r->positions ? r->c * t->k : 0;
+	return r->positions ? (uint64_t)r->c * (uint64_t)t->k : 0;
 }
 
-int rf_train_ntp_count(const struct rf_train *t, const struct rf_record *r)
+uint64_t rf_train_ntp_count(const struct rf_train *t, const struct rf_record *r)
 {
-	int n = r->T - ntp_first(t, r);
+	const int n = r->T - ntp_first(t, r);
 
 	if (t->loss == RF_LOSS_POSITIONS)
 		return rf_train_position_count(t, r);
-	return n > 0 ? n : 0;
+	return n > 0 ? (uint64_t)n : 0;
 }
 
 /* Copies the hidden states of rows s-1 out of segment i, or adds their gradient to the segment's. */
@@ -304,7 +304,7 @@ void rf_train_job_take(struct rf_train_job *j, const struct rf_record *r, struct
 	j->k = with ? r->rollout.k : 0;
 	j->w = *w;
 	j->ntp_share = t->mean == RF_MEAN_SEQUENCES && rf_train_ntp_count(t, r)
-	                       ? 1.0 / rf_train_ntp_count(t, r)
+	                       ? 1.0 / (double)rf_train_ntp_count(t, r)
 	                       : 1;
 	j->w.ntp *= j->ntp_share;
 }

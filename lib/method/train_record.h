@@ -16,8 +16,8 @@ struct rf_train_job {
 };
 
 /* Returns how many tokens of a record count in L_NTP, and in L_positions. */
-int rf_train_ntp_count(const struct rf_train *t, const struct rf_record *r);
-int rf_train_position_count(const struct rf_train *t, const struct rf_record *r);
+uint64_t rf_train_ntp_count(const struct rf_train *t, const struct rf_record *r);
+uint64_t rf_train_position_count(const struct rf_train *t, const struct rf_record *r);
 
 /* Takes host memory for the largest of these records; rf_train_job_free() frees it. */
 enum rf_code rf_train_job_room(struct rf_train_job *j, const struct rf_record *const *mini, int n,

@@ -160,6 +160,9 @@ static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
 		return rf_fail(e, RF_EUSAGE,
 		               "--outer response cannot be combined with --grad-out: it follows the steps, "
 		               "and --grad-out makes none");
+	if (t->train.ntp_coef == 0 && t->train.loss == RF_LOSS_POSITIONS)
+		return rf_fail(e, RF_EUSAGE,
+		               "--loss positions cannot be combined with --ntp-coef 0, which leaves no loss");
 	if (t->train.position_coef != 0 && t->train.loss == RF_LOSS_POSITIONS)
 		return rf_fail(e, RF_EUSAGE,
 		               "--position-coef cannot be combined with --loss positions, which counts the "
@@ -221,6 +224,8 @@ static enum rf_code open_here(struct rf_trainer *t, struct rf_err *e)
 		return rf_fail(e, RF_EDATA, "%s is only at step %lld, but --at is %d", t->engine.path,
 		               (long long)at->step, t->at);
 	t->engine.ckpt = at;
+	if ((rc = rf_train_check_only(&t->train, e)) != RF_OK)
+		return rc;
 	if (!t->weights_out && !t->engine.dry_run && (rc = rf_made_begin(t, e)) != RF_OK)
 		return rc;
 	if ((rc = check_places(t, e)) != RF_OK)
@@ -324,8 +329,6 @@ enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, str
 		return rf_fail(e, RF_EDATA,
 		               "the stream was divided by other mini-batches than are trained on (rf-cat and "
 		               "the trainer must have the same --mini-batch, --steps and --records)");
-	if (rf_train_find_k(&t->train, h, e) != RF_OK)
-		return e->code;
 	return t->start ? rf_made_stages(t, h, e) : RF_OK;
 }
 
@@ -408,7 +411,7 @@ static enum rf_code nothing_computed(const struct rf_train *train, const struct 
 {
 	enum rf_code rc = rf_train_describe(train, w->r, w->count, st, e);
 
-	st->rl_tokens = st->ntp_tokens = 0;
+	st->rl_tokens = st->ntp_tokens = st->position_tokens = 0;
 	return rc;
 }
 
@@ -568,6 +571,8 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
 	rf_record_drop_generation(&lean);
 	lean.choice = (struct rf_choice){ .tokens = NULL };
 	lean.nll = lean.correct = NULL;
+	if (t->train.advantage.from != RF_FROM_TOKEN) /* else the figures read them */
+		lean.reward.per_token = NULL;
 	lean.response = NULL;
 	lean.response_len = 0;
 	if ((rc = keep(&t->mini, &lean, e)) != RF_OK)

@@ -715,7 +715,7 @@ static void test_names_of_figures(void)
 		strcpy(kind + cases[i].letters, cases[i].rest);
 		strcpy(want + cases[i].letters, cases[i].kept);
 		r.reward.kind = kind;
-		rf_share_of(&s, &r, RF_GROUP_AUTO, &(struct rf_counts){ 0 });
+		rf_share_of(&s, &r, &(struct rf_advantage){ 0 }, &(struct rf_counts){ 0 });
 		ok(!strcmp(s.kind, want), "figures: the kind %s is kept as %s", kind, s.kind);
 	}
 }
