@@ -364,7 +364,8 @@ static void test_parts(void)
 		good = rf_table_open(&t, &bad[i], &e) == RF_OK && rf_table_meet(&t, rec, &e) == RF_EUSAGE;
 		ok(good && strstr(e.msg, ": unknown column 'brif'; the columns are file, record, ") &&
 		           strstr(e.msg, ", reward, cosine, binary, edit, brief, reward.nll, advantage,") &&
-		           strstr(e.msg, ", truth, length; if only other records have this part, use reward.brif"),
+		           strstr(e.msg, ", truth, length; if only other records have this part, use "
+		                         "reward.brif"),
 		   "%.60s", e.msg);
 		rec->reward.kind = NULL;
 		good = rf_table_open(&t, &bad[i], &e) == RF_OK && rf_table_meet(&t, rec, &e) == RF_OK;
