@@ -55,8 +55,8 @@ static void add_head(const void *of, const struct rf_head *head, struct rf_buf *
 	rf_ask_add_number(line, "k", s->ask.k, head, "rf-select", "length");
 }
 
-/* Appends the list of the tokens' texts, which together are the text of the sequence.  A token is decoded with
- * those before it, from the last but one place on at which a character was complete: so the blank of a
+/* Appends the list of the tokens' texts, which together are the text of the sequence.  A token is decoded
+ * with those before it, from the last but one place on at which a character was complete: so the blank of a
  * word is seen, and a run of tokens for single bytes begins with a whole character. */
 static enum rf_code add_text(const struct rf_tokenizer *t, const struct rf_record *r, struct rf_buf *line,
                              struct rf_err *e)
