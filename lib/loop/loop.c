@@ -874,8 +874,10 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	all = l->epochs * rf_loop_per_epoch(l);
 	if (!rf_loop_per_epoch(l) && (l->epochs || l->done < l->batches))
 		return rf_fail(e, RF_EDATA,
-		               "%s has %" PRIu64 " sequences, fewer than a batch of %d (--batch)", l->corpus,
-		               l->sequences, l->batch);
+		               "%s has %" PRIu64 " sequences, fewer than a batch of %d (--batch): give more "
+		               "text, a smaller batch (BATCH of a pipeline), or options that leave out less "
+		               "text (a smaller LEN with LONG=1, a larger MAX_PROMPT with TRUNCATE=drop)",
+		               l->corpus, l->sequences, l->batch);
 	if (l->epochs)
 		l->batches = all > INT_MAX ? INT_MAX : (int)all;
 	if (l->done > l->batches)
