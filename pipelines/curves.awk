@@ -6,7 +6,8 @@
 #     panels     the number of figures; a figure is the number of its panel
 #     training   the first figure of training; curves of training are smoothed
 #     smooth     values of a running mean, which is centred; at the ends of a curve it has fewer
-#     base       the curve from which differences are drawn; 0: none
+#     base       the curve from which differences are drawn; 0: none.  Runs of a curve that has as many as
+#                this one are paired with its runs, in their order; from others its mean is subtracted
 #     band       of a curve with several runs: range, from the lowest of them to the highest; deviation, one
 #                standard deviation to either side of their mean
 #
@@ -79,18 +80,30 @@ function collect(p, s,    r, i, step)
 	}
 }
 
-function subtract(p,    r, i, m)
+# subtract: makes the values of a panel differences from the base, at the steps that the base has
+function subtract(p,    r, i, m, j, step, pair, from, number)
 {
 	collect(p, base)
+	for (step in count)
+		if (count[step] == those)
+			from[0, step] = sum[step] / those
 	for (r = 1; r <= runs; r++) {
-		m = 0
-		for (i = 1; i <= n[p, r]; i++)
-			if (those && count[at[p, r, i]] == those) {
-				m++
-				at[p, r, m] = at[p, r, i]
-				value[p, r, m] = value[p, r, i] - sum[at[p, r, i]] / those
-			}
-		n[p, r] = m
+		number[r] = ++m[curve[r]]
+		if (curve[r] == base)
+			for (i = 1; i <= n[p, r]; i++)
+				from[number[r], at[p, r, i]] = value[p, r, i]
+	}
+	for (r = 1; r <= runs; r++) {
+		pair = members[curve[r]] == members[base] ? number[r] : 0
+		j = 0
+		for (i = 1; i <= n[p, r]; i++) {
+			step = at[p, r, i]
+			if (!((pair, step) in from))
+				continue
+			at[p, r, ++j] = step
+			value[p, r, j] = value[p, r, i] - from[pair, step]
+		}
+		n[p, r] = j
 	}
 }
 

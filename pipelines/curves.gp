@@ -1,6 +1,6 @@
 # curves.gp -- curves over training, a panel for each kind of figure: gnuplot style.gp curves.gp
 #
-# In the folder: panels, a line for each, its axis; names, a line for each curve; P.S, the points of curve S
+# In the folder: panels, a line for each, its title; names, a line for each curve; P.S, the points of curve S
 # in panel P: step, value, and the band's lower and upper edge, NaN where there is none.  BASE in the
 # environment: the curve from which the others are differences, or 0; a panel that only this curve has is left
 # out.
@@ -17,7 +17,8 @@ panels = words(shown)
 names = 0.1 + 0.16 * ((curves + 1) / 2)
 height = 0.25 + names + 1.75 * panels
 eval figure("curves", 3.5, height)
-set lmargin 11
+set lmargin 8
+set tmargin 1.5
 set rmargin 3
 set key at screen 0.5, screen 1 center top horizontal maxcols 2 samplen 2 spacing 1.1
 set multiplot
@@ -27,7 +28,7 @@ do for [i = 1:panels] {
 	p = int(word(shown, i))
 	set origin 0, high * (panels - i)
 	set size 1, high
-	set ylabel line("panels", p) noenhanced offset 1, 0
+	set label 1 line("panels", p) at screen 0.03, graph 1.11 left noenhanced
 	these = ""
 	do for [s = 1:curves] { if (rows(p, s)) { these = these.sprintf(" %d", s) } }
 	dots(s) = rows(p, s) > 40 ? 0 : 0.35

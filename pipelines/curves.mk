@@ -7,8 +7,9 @@
 #
 # OUT/curves.png has a panel for each of these figures that the runs have: loss of held-out text, accuracy by
 # arg max and NTP accuracy there, and rewards of rollouts there, as each run's EVAL noted them; loss and
-# rewards of training.  The NTP accuracy is the paper's, the share of drawn tokens that are right: rf-ntp(1).
-# An eval.jsonl may also name it probability.  Rewards of different kinds have panels of their own.
+# rewards of training.  The NTP accuracy is the share of drawn tokens that are right, as the authors' code
+# computes it; the paper does not define it: rf-ntp(1).  An eval.jsonl may also name it probability.  Rewards
+# of different kinds have panels of their own.
 # OUT/curves.tsv has the numbers as the runs noted them: a line for each run and step, NaN where a value is
 # missing.  The loss and reward of a step are those that its weights had in training, before they changed.
 #
@@ -17,11 +18,14 @@
 #     OUT      the folder of both files
 #     LABELS=  the names of the runs in the figure, with semicolons between; else the runs as they are given
 #     GROUP=   names of groups, with semicolons between: one for each name or pattern in RUNS, or one for each
-#              run.  The runs of a group, such as three seeds of one method, become one curve: their mean at
-#              the steps that all of them have, in a band
-#     BAND=range   the band of a group goes from the lowest of its runs to the highest, as the paper's error
-#              bars; deviation: it is one standard deviation to either side of the mean
-#     BASELINE=  a run, a label or a group: every curve is the difference from it at the same step
+#              run.  A group, such as three seeds of one method, is drawn as one curve, the mean of its runs
+#              at the steps that all of them have, with a band
+#     BAND=range   with GROUP, the band: from the lowest run to the highest, as the paper's error bars.
+#              deviation: one standard deviation to each side of the mean
+#     BASELINE=  a run, a label or a group: every curve is the difference from it at the same step.  From a
+#              group that has as many runs as the baseline, the baseline is subtracted run by run, in the
+#              order of RUNS: the first of one from the first of the other, and so on; so name the seeds of
+#              both in the same order.  From any other, the mean of the baseline is subtracted
 #     SMOOTH=1   curves of training are running means over this many steps; those of held-out text never are
 #     FORMAT=png of the figure; svg, pdf
 #     EVAL=    held-out sequences (.rf): what steps the runs still have is evaluated on these first, if their
@@ -58,6 +62,8 @@ curves:
 	$(call need,RUNS,which runs? RUNS='runs/a runs/b')
 	$(call need,OUT,where do the figure and its numbers go? OUT=runs/curves)
 	$(call one_of,BAND,range deviation)
+	$(if $(GROUP),,$(if $(filter command,$(origin BAND)),$(error \
+		BAND has no effect here: without GROUP a curve is one run and has no band)))
 	@$(HERE)numbers.sh 1 $(call values,SMOOTH)
 	@$(HERE)stages.sh $(call values,EVALUATE)
 	@exec $(HERE)curves.sh
