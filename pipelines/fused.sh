@@ -106,6 +106,8 @@ take() {
 		[ "$joined" = "$long" ] || text="$joined $(printf %q "$value")"
 		[ "$long" != --rl-coef ] || [[ ! $value =~ ^[+-]?0*\.?0*([eE].*)?$ ]] ||
 			refuse "$name has --rl-coef $value, with which rf-step makes no rollouts"
+		[ "$name:$long:$value" != TRAIN:--advantage:stream ] ||
+			refuse "$name has --advantage stream, and rf-step computes the advantages"
 		[ "${said[*:$long=$value]-}" ] || printed+=("$text")
 		said[$name:$long]=${value:-yes}
 		shared "$long" || continue
