@@ -9,11 +9,11 @@
 #                 JSON what TEXT_KEY=text names.  The default of mid-training is 'rf-tokenize --tokenizer
 #                 MODEL --text-key text --max-len 16384 --truncate split --min-len 64'.  Appended are -o
 #                 DATA, the files, and, for rf-tokenize with text and no tokenizer, -m MODEL
-#     LONG=1      the paper's sequences: texts of at least LEN tokens, the first LEN of each, no end token:
-#                 '--max-len 16384 --truncate right --min-len 16384 --no-eos' in the default of TOKENIZE.
-#                 Without it every text of at least 64 tokens is trained on, in pieces of at most LEN.  If the
-#                 sequences of a run's first batch have less than half of LEN tokens on average, a message
-#                 says so
+#     LONG=1      mid-training only: the paper's sequences, which are the first LEN tokens of texts that have
+#                 at least LEN, without an end token: '--max-len 16384 --truncate right --min-len 16384
+#                 --no-eos' in the default of TOKENIZE.  Without LONG every text of at least 64 tokens is
+#                 trained on, in pieces of at most LEN.  If the sequences of a run's first batch have less
+#                 than half of LEN tokens on average, a message says so
 #     SKIP_BAD=0  bad lines of CORPUS that are passed over, which a message counts, before it is an error:
 #                 rf-tokenize --skip-bad.  For another program in TOKENIZE it has no effect
 #     BATCHES=100 batches of the whole run; each is one commit.  EPOCHS=n: passes over the data instead
@@ -39,9 +39,9 @@
 #                 with FUSED, batches between two commits, or a time such as 30s, 10m, 2h; EVAL and AFTER come
 #                 after each commit, and need a number.  It may differ from call to call
 #     EVAL        held-out sequences (.rf): RUN/eval.jsonl has a line for step 0 and for the step after each
-#                 EVERY=1 batches, with the loss and accuracies there; EVALUATE='rf-ntp --eval' says them.
-#                 A phase that trains with ReFINE also notes the mean reward of rollouts there: see
-#                 EVAL_REWARD in midtrain.mk.  curves.mk draws them
+#                 EVERY=1 batches, with the loss and accuracies there.  The command in EVALUATE, by default
+#                 'rf-ntp --eval', computes them.  A phase that trains with ReFINE also notes the mean reward
+#                 of rollouts there: see EVAL_REWARD in midtrain.mk.  curves.mk draws them
 #     REWARD_OPTIONS='--text --no-hidden'
 #                 options of rf-reward --exec where REWARD is a command for lines of JSON.  The command gets
 #                 text and tokens, but no hidden states; REWARD_OPTIONS= sends these instead of text,
@@ -115,7 +115,7 @@ EPOCHS     =
 BATCH      = 128
 MINI_BATCH = 32
 LR         = 1e-6
-OPTIM      = --mini-batch $(call arg,MINI_BATCH) --lr $(call arg,LR)
+OPTIM      = --mini-batch $(step_size) --lr $(call arg,LR)
 SEED       = 1
 KEEP       =
 COMPUTE    =
@@ -134,10 +134,11 @@ AFTER      =
 PHASE      = $(RUN)
 MEMORY     =
 
-# Words of phases: how a batch is divided among ranks, by the steps that the trainer makes of it; --rest; the
-# order; what a batch makes in RUN, and whether it is done when that is there; the command that makes it after
-# a commit, which stays the same for all of the run; more checks of words.
-SHARES     = --mini-batch $(call arg,MINI_BATCH)
+# Words of phases: the sequences of a step; how a batch is divided among ranks, by the steps that the trainer
+# makes of it; --rest; the order; what a batch makes in RUN, and whether it is done when that exists; the
+# command that makes it after a commit, which stays the same for all of the run; more checks of words.
+step_size  = $(call arg,MINI_BATCH)
+SHARES     = --mini-batch $(step_size)
 REST       =
 ORDER      = shuffle
 OUTPUTS    =
@@ -198,7 +199,9 @@ trainer      = $(if $(filter rf-grpo,$(call program,$(1))), | $(trains) $${STREA
 # Which texts are taken, and what becomes of those of more than LEN tokens; what to do where sequences are
 # short.
 pieces    = $(if $(LONG),--truncate right --min-len $(call arg,LEN) --no-eos,--truncate split --min-len 64)
-advice    = LONG=1 takes only texts of at least LEN tokens, as the paper does; otherwise give a smaller LEN
+advice    = $(if $(and $(own),$(findstring $(pieces),$(TOKENIZE))),$(longer),$(smaller))
+longer    = LONG=1 takes only texts of at least LEN tokens, as the paper does; otherwise give a smaller LEN
+smaller   = LEN is the length that sequences are expected to have: give a smaller LEN
 
 # yes if DATA is what is made of CORPUS
 own       = $(if $(subst x$(RUN)/data/corpus.rf,,x$(DATA)),,yes)
@@ -251,19 +254,21 @@ batches:
 	$(call need,MODEL,which checkpoint? MODEL=ckpt)
 	$(if $(and $(LAUNCH),$(KEEP),$(filter-out rf-grpo,$(call program,$(TRAIN)))),$(error \
 		KEEP and LAUNCH need rf-grpo, each rank of which writes a file of its own))
-	$(if $(FUSED),$(call one_of,FUSED,1)$(if $(findstring rf-step,$(LINE)),,$(error \
+	$(if $(FUSED),$(call switch,FUSED)$(if $(findstring rf-step,$(LINE)),,$(error \
 		FUSED=1: this phase has no line of rf-step)),$(if \
 		$(filter command,$(origin COMMIT_EVERY)),$(error \
 		COMMIT_EVERY needs FUSED=1: without it each batch is a line and a commit)))
 	$(if $(and $(ANSWER),$(filter-out 1,$(COMMIT_EVERY))),$(error \
 		COMMIT_EVERY is not possible here: a batch is answered before the next one begins))
 	$(call one_of,NO_ROLLOUTS,stop train)
+	$(if $(filter probability,$(KEEP_BEST)),$(error \
+		KEEP_BEST='probability': this figure is called ntp_accuracy))
 	$(if $(KEEP_BEST),$(call one_of,KEEP_BEST,nll accuracy ntp_accuracy reward))
 	$(if $(KEEP_BEST),$(if $(EVAL),,$(error \
 		KEEP_BEST needs EVAL: the held-out sequences that steps are judged by)))
 	$(if $(filter reward,$(KEEP_BEST)),$(if $(eval_line),,$(error \
 		KEEP_BEST=reward needs EVAL_REWARD: without it no rollouts of EVAL are rewarded)))
-	$(if $(LONG),$(call one_of,LONG,1)$(if $(own),,$(error \
+	$(if $(LONG),$(call switch,LONG)$(if $(own),,$(error \
 		LONG has no effect here: DATA='$(DATA)' is a stream whose sequences are made))$(if \
 		$(findstring $(pieces),$(TOKENIZE)),,$(error \
 		LONG has no effect here: TOKENIZE='$(TOKENIZE)' says by itself which texts it takes)))

@@ -26,6 +26,7 @@
 #                 published   ntp takes one step for each batch, as the authors' released trainer does
 #                             (update_policy_sft_ttt); with the paper's batches ReFINE takes four, so this
 #                             baseline has a quarter of its steps
+#                             For refine the word has no effect, so a script may give it for all methods
 #     ENTROPY, SELECT, ROLLOUT, REWARD, TRAIN   the stages, in the order of the pipe
 #     K=5, N=1    tokens of a rollout, and rollouts at each position, in the commands that SELECT and ROLLOUT
 #                 have unless you give others
@@ -56,8 +57,8 @@ REWARD  = rf-reward --kind cosine
 TRAIN   = $(if $(only),rf-grpo $(OPTIM),rf-ntp $(OPTIM)$(one_step))
 
 # What METHOD and INNER_STEPS mean: the methods that a phase has; the stages that a method leaves out; not
-# empty if the method has rollouts, and if it takes as many steps as one that has; the option of a trainer
-# that takes one step for each batch; how many sequences a step has.
+# empty if the method has rollouts, and if it takes as many steps as one that has; how many sequences a step
+# has; the option of a trainer that takes one step for each batch, where OPTIM does not have this option.
 methods  = refine ntp
 checks   = $(call one_of,METHOD,$(methods))$(call one_of,INNER_STEPS,published matched)$(if $(and \
            $(filter command,$(origin TRAIN)),$(filter command,$(origin INNER_STEPS))),$(error \
@@ -65,8 +66,9 @@ checks   = $(call one_of,METHOD,$(methods))$(call one_of,INNER_STEPS,published m
 UNUSED   = $(if $(only),,ENTROPY SELECT ROLLOUT REWARD)
 only     = $(filter refine,$(METHOD))
 matched  = $(filter matched,$(INNER_STEPS))
-one_step = $(if $(matched),, --mini-batch $(call arg,BATCH))
-of_step  = --mini-batch $(call arg,$(if $(matched)$(only),MINI_BATCH,BATCH))
+step_size = $(call arg,$(if $(matched)$(only),MINI_BATCH,BATCH))
+of_step  = --mini-batch $(step_size)
+one_step = $(if $(matched)$(findstring $(of_step) ,$(OPTIM) ),, $(of_step))
 SHARES   = $(of_step)
 adapt    = $(if $(only),$(rollouts))
 

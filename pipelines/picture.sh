@@ -27,6 +27,6 @@ check_gnuplot() {
 	command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (make deps)'
 	case $FORMAT in
 	png | svg | pdf) ;;
-	*) die 64 "FORMAT='$FORMAT' is not one of png svg pdf" ;;
+	*) die 64 "FORMAT='$FORMAT' is not one of png|svg|pdf" ;;
 	esac
 }

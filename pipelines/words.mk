@@ -81,7 +81,9 @@ endif
 
 # one_of WORD,LIST: stops where the value of the word is not one of the list
 one_of = $(if $(and $(filter 1,$(words $($(1)))),$(filter $(2),$($(1)))),,$(error \
-	$(1)='$($(1))' is not one of $(2)))
+	$(1)='$($(1))' is not one of $(subst $() ,|,$(strip $(2)))))
+# switch WORD: stops where the value of the word is not 1 or empty
+switch = $(if $(subst x1,,x$(or $($(1)),1)),$(error $(1)='$($(1))': it must be 1 or empty))
 
 # files_of WORD: the files that the word names, as words of a shell (files.sh)
 files_of     = $(call files_or_why,$(shell $(HERE)files.sh $(call quote,$(1)=$($(1)))))

@@ -363,7 +363,7 @@ noted() {
 	try "'x' names two curves of LABELS: GROUP= draws several runs as one" LABELS='x;x'
 	try 'LABELS and GROUP cannot be combined' LABELS='x;y' GROUP='x;y'
 	try "BASELINE='c' is not one of RUNS, LABELS or GROUP" BASELINE=c
-	try "FORMAT='gif' is not one of png svg pdf" FORMAT=gif
+	try "FORMAT='gif' is not one of png|svg|pdf" FORMAT=gif
 	mentions 2 "SMOOTH='0': it must be a whole number, 1 or more" curves RUNS='a b' OUT=no SMOOTH=0
 	curves RUNS='a b' OUT=out FORMAT=svg LABELS=' SFT & "x" ; ReFINE, n {1}_2 '
 	# every name and axis stands in the figure as it is; rewards of two kinds have two panels
@@ -372,6 +372,8 @@ noted() {
 		'training reward: cosine' 'training reward: binary'; do
 		grep -qF "$said" text || { cat text; return 1; }
 	done
+	# names of panels are titles: beside their axes they would run into each other
+	run ! grep -q 'rotate(-90' out/curves.svg
 	curves RUNS='a b' OUT=out FORMAT=pdf GROUP='x;x' BASELINE=x
 	[ "$(head -c 4 out/curves.pdf)" = %PDF ]
 }
@@ -410,6 +412,12 @@ noted() {
 	curves RUNS='runs/sft-* runs/refine-*' GROUP='SFT;ReFINE, n 1' OUT=out BAND=deviation
 	[ "$(cat 1.1)" = $'1\t2\t1\t3' ]
 	[ "$(awk '{ printf "%.3f %.3f", $3, $4 }' 1.2)" = '0.625 8.708' ]
+	# run by run: each run of ReFINE minus that of SFT with its seed
+	curves RUNS='runs/sft-* runs/refine-*' GROUP='SFT;ReFINE, n 1' BASELINE=SFT OUT=out
+	[ "$(cat 1.1) $(awk '{ printf "%.3f %g %g", $2, $3, $4 }' 1.2)" = $'1\t0\t0\t0 2.667 0 6' ]
+	# two runs have no pairs among three: from these the mean is subtracted
+	curves RUNS='runs/sft-* runs/refine-[23]' GROUP='SFT;ReFINE, n 1' BASELINE=SFT OUT=out
+	[ "$(cat 1.1) $(cat 1.2)" = $'1\t0\t0\t0 1\t4.5\t2\t7' ]
 	# a name for each run, in another order
 	curves RUNS='runs/sft-* runs/refine-1' GROUP='a;b;a;b' OUT=out
 	[ "$(paste -sd' ' groups)" = '1 2 1 2' ]
@@ -420,18 +428,21 @@ noted() {
 	done
 	run -2 curves RUNS='runs/sft-* runs/refine-*' LABELS='SFT;ReFINE' OUT=no
 	[[ "${lines[0]}" == "curves: LABELS='SFT;ReFINE' has 2 names, but RUNS has 6 runs"* ]]
-	mentions 2 "BAND='sd' is not one of range deviation" curves RUNS='runs/sft-*' OUT=no BAND=sd
+	mentions 2 "BAND='sd' is not one of range|deviation" curves RUNS='runs/sft-*' OUT=no BAND=sd
+	mentions 2 'BAND has no effect here: without GROUP a curve is one run' curves RUNS='runs/sft-*' \
+		OUT=no BAND=range
 	[ ! -e no ]
 }
 
-@test "curves.awk: smooths curves of training, subtracts the baseline, and gives means with a band" {
+@test "curves.awk: smooths training, subtracts the baseline run by run, and gives means with a band" {
 	cat >points.py <<-'END'
 		import random, statistics as st, sys
 		random.seed(1)
 		band = sys.argv[1]
-		# runs 1 and 2 are curve 1, runs 3, 4 and 5 curve 2; panel 1 is held-out, panel 2 training
-		curve = [1, 1, 2, 2, 2]
-		value = {(p, r, s): round(random.random(), 3) for p in (1, 2) for r in range(1, 6)
+		# runs 1 and 3 are curve 1, runs 2, 4 and 5 curve 2, runs 6 and 7 curve 3; panel 1 is
+		# held-out, panel 2 training
+		curve = [1, 2, 1, 2, 2, 3, 3]
+		value = {(p, r, s): round(random.random(), 3) for p in (1, 2) for r in range(1, 8)
 		         for s in range(0, 12, 3 - p) if not (r == 4 and s == 6)}
 		with open("numbers", "w") as f:
 		    for (p, r, s), v in sorted(value.items()):
@@ -443,13 +454,15 @@ noted() {
 		    near = lambda i: steps[max(0, i - 1):i + 2] if p == 2 else [steps[i]]
 		    return {s: st.mean(value[p, r, t] for t in near(i)) for i, s in enumerate(steps)}
 		for p in (1, 2):
-		    runs = {r: smoothed(p, r) for r in range(1, 6)}
-		    base = {s: st.mean((runs[1][s], runs[2][s])) for s in runs[1]}
-		    for c in (1, 2):
-		        of = [runs[r] for r in runs if curve[r - 1] == c]
-		        for s in sorted(of[0]):
-		            if all(s in run for run in of):
-		                v = [run[s] - base[s] for run in of]
+		    runs = {r: smoothed(p, r) for r in range(1, 8)}
+		    # curves 1 and 3 have pairs in curve 1, and curve 2 has none
+		    base = {r: runs[b] for r, b in ((1, 1), (3, 3), (6, 1), (7, 3))}
+		    base |= {r: {s: st.mean((runs[1][s], runs[3][s])) for s in runs[1]} for r in (2, 4, 5)}
+		    for c in (1, 2, 3):
+		        of = [r for r in runs if curve[r - 1] == c]
+		        for s in sorted(runs[of[0]]):
+		            if all(s in runs[r] for r in of):
+		                v = [runs[r][s] - base[r][s] for r in of]
 		                m, d = st.mean(v), st.stdev(v)
 		                low, high = (m - d, m + d) if band == "deviation" else (min(v), max(v))
 		                line = f"{m + 0:.6f} {low:.6f} {high:.6f}"
@@ -457,10 +470,10 @@ noted() {
 	END
 	for band in range deviation; do
 		python3 points.py $band >want
-		awk -v panels=2 -v training=2 -v smooth=3 -v base=1 -v band=$band \
+		awk -v OFMT=%.9g -v panels=2 -v training=2 -v smooth=3 -v base=1 -v band=$band \
 			-f "$ROOT/pipelines/curves.awk" numbers
 		for p in 1 2; do
-			for c in 1 2; do
+			for c in 1 2 3; do
 				awk -v at="$p $c" \
 					'{ printf "%s %d %.6f %.6f %.6f\n", at, $1, $2, $3, $4 }' "$p.$c"
 			done
@@ -518,7 +531,7 @@ entropy() { RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/entropy.mk" "$@"; }
 	try 'entropy: x.rf: no record has the id 99' STREAM=x.rf ID=99
 	try 'entropy: none.rf: the stream has no record' STREAM=none.rf
 	try "entropy: STREAM='no.rf': it must be a file" STREAM=no.rf
-	try "entropy: FORMAT='gif' is not one of png svg pdf" STREAM=x.rf FORMAT=gif
+	try "entropy: FORMAT='gif' is not one of png|svg|pdf" STREAM=x.rf FORMAT=gif
 	try "ID='x': it must be a whole number" STREAM=x.rf ID=x
 	head -c 200 x.rf >cut.rf
 	mentions 2 'rf-dump: cut.rf: ...Error 65' entropy STREAM=cut.rf OUT=out

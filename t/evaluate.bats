@@ -440,8 +440,8 @@ ruler() {
 	try 'RUN is not set: where does it go? RUN=runs/e' RUN=
 	try 'MODEL is not set: which checkpoint? MODEL=ckpt' MODEL=
 	try 'no: MODEL=nothing: no checkpoint or run' MODEL=nothing
-	try "SUITE='x' is not one of needle ruler longbench files" SUITE=x
-	try "RULES='x' is not one of official refine" RULES=x
+	try "SUITE='x' is not one of needle|ruler|longbench|files" SUITE=x
+	try "RULES='x' is not one of official|refine" RULES=x
 	try 'unknown variable SUIT: did you mean SUITE? (help explains all)' SUIT=ruler
 	try 'unknown variable XYZ; the variables are RUN MODEL SUITE TASK' XYZ=1
 	try 'DATA: SUITE=needle has no use for that' DATA=x

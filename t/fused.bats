@@ -152,6 +152,9 @@ records() {
 	refused 'ENTROPY has --keep' ENTROPY='rf-entropy --keep hidden'
 	refused 'ROLLOUT has --score' ROLLOUT='rf-rollout --score'
 	refused 'ROLLOUT has --shift' ROLLOUT='rf-rollout --shift 1'
+	refused 'TRAIN has --advantage stream, and rf-step computes the advantages: leave out FUSED' \
+		TRAIN='rf-grpo --advantage=stream'
+	refused 'TRAIN has --advantage stream' TRAIN='rf-grpo --advantage stream'
 	refused 'TRAIN has --stale' TRAIN='rf-grpo --stale any'
 	refused 'TRAIN has --steps' TRAIN='rf-grpo --steps 2'
 	refused 'TRAIN has --grad-out' TRAIN='rf-grpo --grad-out ran'
@@ -168,7 +171,7 @@ records() {
 	refused '--draw-step is 2 in SELECT and -1 in ROLLOUT' SELECT='rf-select --draw-step 2'
 	refused '--segment is 64 in ENTROPY' ENTROPY='rf-entropy --segment 64'
 	refused '--max-record is not given in ENTROPY and 1M in TRAIN' TRAIN='rf-grpo --max-record 1M'
-	mentions 2 "FUSED='2' is not one of 1" midtrain RUN=no FUSED=2
+	mentions 2 "FUSED='2': it must be 1 or empty" midtrain RUN=no FUSED=2
 	mentions 2 'FUSED=1: METHOD=sft takes as many steps as ReFINE by options that rf-step does not have' \
 		posttrain RUN=no FUSED=1 METHOD=sft
 	mentions 2 'FUSED=1: KEEP needs rf-grpo in TRAIN' posttrain RUN=no FUSED=1 METHOD=ntp KEEP=1

@@ -247,6 +247,9 @@ reward() {
 	[ "$(steps one | cut -f 1,2)" = $'2\t2' ]
 	grep -q '^line=.*SHARD --mini-batch 4' one/data/words
 	grep -q '^line=.*SHARD --mini-batch 2' old/data/words
+	# the trainer has the option once
+	grep -q '^line=.* rf-ntp --mini-batch 4 --lr 1e-3 -m ' one/data/words
+	grep -q '^line=.* rf-ntp --mini-batch 2 --lr 1e-3 -m ' old/data/words
 	midtrain RUN=fused BATCHES=2 METHOD=ntp INNER_STEPS=published FUSED=1
 	same_run by-hand fused
 	midtrain RUN=falls BATCHES=2 METHOD=ntp INNER_STEPS=published \
@@ -258,8 +261,8 @@ reward() {
 	run -0 midtrain plan METHOD=ntp BATCH=2
 	[ "$(sed -n '2,/^together/s/ .*//p' <<<"$output" | paste -sd' ')" = "TRAIN together" ]
 	for goal in batches plan; do
-		mentions 2 "METHOD='sft' is not one of refine ntp" midtrain $goal RUN=no METHOD=sft
-		mentions 2 "INNER_STEPS='1' is not one of published matched" \
+		mentions 2 "METHOD='sft' is not one of refine|ntp" midtrain $goal RUN=no METHOD=sft
+		mentions 2 "INNER_STEPS='1' is not one of published|matched" \
 			midtrain $goal RUN=no INNER_STEPS=1
 	done
 	mentions 2 'INNER_STEPS has no effect here: TRAIN='"'rf-ntp'" midtrain RUN=no METHOD=ntp \
@@ -279,14 +282,19 @@ reward() {
 		diff - <(rf-dump --json long/data/corpus.rf | jq -c .body.tokens)
 	midtrain RUN=short CORPUS='text/*.txt' BATCH=2 BATCHES=1
 	[ "$(lengths short)" = '128 128 128 128 128 128 128 128' ]
-	mentions 2 "LONG='yes' is not one of 1" midtrain RUN=no LONG=yes
+	for word in yes 0; do
+		mentions 2 "LONG='$word': it must be 1 or empty" midtrain RUN=no LONG=$word
+	done
 	mentions 2 'LONG has no effect here: TOKENIZE=' midtrain RUN=no LONG=1 TOKENIZE='rf-tokenize --bytes'
 	mentions 2 'LONG has no effect here: DATA=' midtrain RUN=no LONG=1 CORPUS= \
 		DATA="$P/want/data/corpus.rf"
 	[ ! -e no ]
+	mentions 2 ' has 0 sequences, fewer than a batch of 2 (--batch): give more text, a smaller batch '\
+'(BATCH of a pipeline), or options that leave out less text (a smaller LEN with LONG=1, ' \
+		midtrain RUN=none LONG=1 LEN=1k CORPUS='text/*.txt' BATCH=2 BATCHES=1
 }
 
-@test "midtrain.mk: a first batch of short sequences is reported once, with its mean, LEN and LONG" {
+@test "midtrain.mk: a first batch of short sequences is reported once, with its mean and what to do" {
 	said() { grep -c 'tokens on average, less than half of' "$1" || true; }
 	jq -nc 'range(12) | {text: ("word" * (15 + 3 * (. % 3)))}' >short.jsonl
 	# 61, 73 and 85 tokens
@@ -299,6 +307,9 @@ reward() {
 	# also for a stream, and whatever the number of batches in a line
 	midtrain RUN=stream CORPUS= DATA=run/data/corpus.rf BATCHES=3 LEN=200 FUSED=1 METHOD=ntp 2>err
 	[ "$(said err)" = 1 ]
+	grep -q 'half of 200 (LEN is the length that sequences are expected to have: give a smaller LEN)' err
+	midtrain RUN=own CORPUS=short.jsonl BATCHES=1 LEN=1k TOKENIZE='rf-tokenize --bytes' METHOD=ntp 2>err
+	grep -q 'half of 1024 (LEN is the length that sequences are expected to have: ' err
 	midtrain RUN=enough CORPUS= DATA=run/data/corpus.rf BATCHES=1 LEN=120 METHOD=ntp 2>err
 	[ "$(said err)" = 0 ]
 }
@@ -735,6 +746,8 @@ prompts() {
 	[[ "$output" == *'KEEP_BEST=nll: run/best is no link that KEEP_BEST made: move it away'* ]]
 	rmdir run/best
 	mv run/link run/best
+	mentions 2 "KEEP_BEST='probability': this figure is called ntp_accuracy" \
+		midtrain RUN=run EVAL=valid.rf BATCHES=5 KEEP_BEST=probability
 	for words in KEEP_BEST=loss 'KEEP_BEST=nll EVAL=' KEEP_STEPS=0 'KEEP_BEST=reward EVAL_REWARD='; do
 		run -2 midtrain RUN=run EVAL=valid.rf BATCHES=5 $words
 	done
