@@ -5,13 +5,24 @@
 # it, and which word follows them there.  The model is the one that make midtrain begins from, which is
 # trained first if it is not there.
 #
-#     posttrain   from that model, with the same questions in the same order: SFT and nested SFT in as many
-#                 optimizer steps as ReFINE takes and (sft-published, ntp-published) in as few as by the
-#                 authors' released trainer, nested ReFINE, and ReFINE with random rewards
-#     testtime    from the nested ReFINE of posttrain, on questions about other texts: none, next tokens in
-#                 as many steps as ReFINE takes and (t-ntp-published) in as few as published, ReFINE, ReFINE
-#                 with random rewards, and next tokens and ReFINE that begin at the same model for each batch
-#                 (t-ntp-reset, t-reset)
+# posttrain begins at that model; all of its runs take the same questions in the same order:
+#
+#     sft             SFT: next tokens of the answers, in as many optimizer steps as ReFINE
+#     sft-published   the same in as few steps as the authors' released trainer takes
+#     ntp             nested SFT: next tokens of the prompts, then of the answers, in as many steps as ReFINE
+#     ntp-published   the same in as few steps as published
+#     refine          nested ReFINE: ReFINE on the prompts, then next tokens of the answers
+#     random          nested ReFINE with random rewards: the control
+#
+# testtime begins at refine, and asks questions about other texts:
+#
+#     none            no training
+#     t-ntp           next tokens of the prompts, in as many steps as ReFINE
+#     t-ntp-published the same in as few steps as published
+#     t-refine        ReFINE on the prompts
+#     t-random        ReFINE with random rewards: the control
+#     t-ntp-reset     next tokens, each batch from the same model
+#     t-reset         ReFINE, each batch from the same model
 #
 # RUN/posttrain.md and RUN/testtime.md say what came out.  It may be stopped at any moment; the same words go
 # on.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# inner-steps.sh RUN -- prints the table of RUN/inner-steps.md, which it makes of what inner-steps.mk found;
+# inner-steps.sh RUN -- prints the table of RUN/inner-steps.md, computed from the results of inner-steps.mk;
 # RUN/figures.tsv has all figures.  Settings come from the environment.
 set -euo pipefail
 export LC_ALL=C

@@ -15,13 +15,18 @@
 #                 published   ntp takes one step on the prompts and sft one in all, whatever MINI_BATCH is, as
 #                             the authors' released trainer does, while ReFINE takes BATCH / MINI_BATCH and
 #                             one more
+#                             For refine the word has no effect
 #     EPOCHS=1    passes over the data, with a last, smaller batch; BATCHES=n: this many batches instead
 #     PROMPT_KEY=prompt, ANSWER_KEY=answer, META_KEY=
-#                 the keys that TOKENIZE reads; of a prompt that has more than MAX_PROMPT=16352 tokens (the
-#                 authors' post-training script for 8 K has 8160) TRUNCATE=left loses the beginning (right:
-#                 the end, middle; drop: the question is left out), of an answer with more than
-#                 MAX_ANSWER=32 the end, which a message counts.  ANSWER_BLANK=1: a blank before each answer,
-#                 for tokenizers that bring none, as byte-level ones, after prompts that end without
+#                 the keys that TOKENIZE reads
+#     TRUNCATE=left, MAX_PROMPT=16352, MAX_ANSWER=32
+#                 TRUNCATE says what a prompt of more than MAX_PROMPT tokens loses: left, middle or right is
+#                 the part; with drop the whole question is left out.  An answer of more than MAX_ANSWER
+#                 tokens loses its end.  A message counts such prompts and answers.  The authors'
+#                 post-training script for 8 K has MAX_PROMPT=8160
+#     ANSWER_BLANK=1
+#                 a blank before each answer, for tokenizers that bring none, as byte-level ones, after
+#                 prompts that end without
 #     EOS=no      yes: each answer ends with the tokenizer's end token, so the model learns to stop, as
 #                 answers of chats do.  no: rf-tokenize --no-eos, for responses of a known length
 #     EVALUATE='rf-ntp --eval --loss response'

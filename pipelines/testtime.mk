@@ -13,15 +13,16 @@
 #                             control
 #                 published   ntp takes one step for each batch, whatever MINI_BATCH is, as the authors'
 #                             released trainer does, while ReFINE takes BATCH / MINI_BATCH
+#                             For refine and none the word has no effect
 #     RESET=no         weights and moments go on from batch to batch, as published
 #           batch      every batch begins at MODEL with fresh moments; its answers stay, but no step.
 #                      RUN/adapted.jsonl has the loss on a batch's prompts before and after
 #     ORDER=file       the order of the prompts; shuffle: SEED=1 draws one
 #     GENERATE         answers, with MAX_NEW=32 tokens at most; if it samples, --draw-step 0 pairs methods
 #     PROMPT_KEY=prompt, ANSWER_KEY=answers, META_KEY=, MAX_PROMPT=16352, TRUNCATE=middle
-#                      what TOKENIZE reads, and which part of a longer prompt is lost; TRUNCATE=drop: all of
-#                      it, so that only prompts that fit are asked.  The authors' test-time script has 16352,
-#                      too, and their post-training script for 8 K has 8160
+#                      what TOKENIZE reads, and which part of a longer prompt is lost.  TRUNCATE=drop leaves
+#                      out prompts that are longer than MAX_PROMPT; they are not asked.  The authors'
+#                      test-time script has 16352, too, and their post-training script for 8 K has 8160
 #     MEAN=tokens, RL_COEF=0.4
 #                      losses are means over tokens or sequences; the weight of the policy's
 #     ENTROPY, SELECT, ROLLOUT, REWARD, K=5, N=1
