@@ -10,9 +10,10 @@ lm_eval/tasks/ruler.  Its files are read and not run, so nothing that they impor
     python3 pipelines/ruler-words.py -o ruler.json
     rf-needle --template ruler.json --task niah_single_1 --length 4k -n 1 --tokenizer bytes
 
-Prompts and answer prefixes are RULER's for all thirteen tasks.  What a template cannot change stays as
-rf-needle has it: the keys are of its own words, an assignment of vt stands on a line of its own, where RULER
-puts it at the beginning of a line of noise, and the depths of needles are drawn from all places.
+Prompts and answer prefixes are then RULER's for all thirteen tasks, with two exceptions: an assignment of vt
+stands on a line of its own, where RULER puts it at the beginning of a line of noise, and in cwe a worked
+example precedes the question; the package makes that example, but its prompt lacks it.  Keys, values, words
+and places stay those that rf-needle draws.
 
 Exit status: 0 done, 64 usage, 69 lm-eval is not installed, 74 writing failed, 78 lm-eval has other files.
 """
