@@ -17,6 +17,8 @@ for line in sys.stdin:
     if message["type"] == "seq" and "reward" in message["body"]:
         total = message["body"]["reward"]["total"]
         c, n = total["shape"]
+        if n < 2:
+            sys.exit("my_advantage.py: n must be at least 2 (rf-rollout -n 4)")
         at = [total["data"][i * n:(i + 1) * n] for i in range(c)]
         message["body"]["advantage"] = {"dtype": "<f4", "shape": [c, n],
                                         "data": [a for rewards in at for a in leave_one_out(rewards)]}

@@ -17,7 +17,7 @@
 # REWARD may also be a command that computes rewards from lines of JSON, which rf-reward --exec runs with
 # REWARD_OPTIONS: any command is taken for one unless it begins with a program of rf-tools.  SELECT may be a
 # command that chooses positions, which rf-select --exec runs with -k K and SELECT_OPTIONS.  A program that
-# reads and writes streams is REWARD='rf-cat | mine'.
+# reads and writes streams is REWARD='rf-cat | mine'.  examples/my_advantage.py is one: rf-grpo(1).
 #
 #     METHOD=refine    ReFINE
 #            ntp       next tokens alone, by rf-ntp: ENTROPY, SELECT, ROLLOUT and REWARD are left out.  It
