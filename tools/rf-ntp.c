@@ -89,8 +89,7 @@ int main(int argc, char *argv[])
 		trains[RF_CLI_TRAINER_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_opt method[] = {
 		{ "eval", 0, RF_OPT_FLAG, &eval, 0, 0, NULL,
-		  "evaluate only; print nll, accuracy (arg max) and ntp_accuracy (expected share of "
-		  "drawn tokens that are right)",
+		  "evaluate; accuracy: arg max; ntp_accuracy: expected share of drawn tokens that are right",
 		  RF_OPT_RESULT | RF_OPT_OF_BATCH },
 		{ "grad-in", 0, RF_OPT_TEXT, &trainer.grad_in, 0, 0, "file",
 		  "add the gradient in this file, written by rf-grpo --grad-out", false },
