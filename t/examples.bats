@@ -152,4 +152,8 @@ stub() {
 	rf-init --from ckpt run
 	quiet rf-grpo -m run --advantage stream -o trained.rf own.rf
 	diff <(records trained.rf | jq -c .advantage) <(records own.rf | jq -c .advantage)
+	# one rollout has no others
+	rf-rollout -m ckpt -n 1 rewarded.rf | rf-reward | rf-dump --json >one.json
+	says 1 'my_advantage.py: n must be at least 2 (rf-rollout -n 4)' \
+		python3 "$ROOT/examples/my_advantage.py" <one.json
 }
