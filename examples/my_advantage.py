@@ -20,6 +20,7 @@ for line in sys.stdin:
         if n < 2:
             sys.exit("my_advantage.py: n must be at least 2 (rf-rollout -n 4)")
         at = [total["data"][i * n:(i + 1) * n] for i in range(c)]
+        message["body"].pop("advantage_per_token", None)  # a record has one of the two
         message["body"]["advantage"] = {"dtype": "<f4", "shape": [c, n],
                                         "data": [a for rewards in at for a in leave_one_out(rewards)]}
     print(json.dumps(message))
