@@ -373,7 +373,7 @@ noted() {
 		grep -qF "$said" text || { cat text; return 1; }
 	done
 	# names of panels are titles: beside their axes they would run into each other
-	run ! grep -q 'rotate(-90' out/curves.svg
+	run ! grep -q 'rotate(270)' out/curves.svg
 	curves RUNS='a b' OUT=out FORMAT=pdf GROUP='x;x' BASELINE=x
 	[ "$(head -c 4 out/curves.pdf)" = %PDF ]
 }
