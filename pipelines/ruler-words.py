@@ -91,7 +91,7 @@ class File:
             elif names:
                 text += "{" + names.pop(0) + "}"
             else:
-                raise self.missing("text with so few values")
+                raise self.missing("text with this number of values")
         return text
 
 

@@ -346,7 +346,7 @@ forced() {
 	mentions 65 "leave room for 40 tokens (--length) in the sequence of 60 tokens" \
 		rf-ntp -m run --loss positions -k 40 in
 	texts 40 3:60 >plain
-	# whoever chose the positions, the history does not have it
+	# positions of another program, of which the history says nothing
 	edited 'if .type == "head" then del(.body.history) else . end' in >foreign
 	mentions 65 "the stream does not say how many tokens count at each position: use --length" \
 		rf-ntp -m run --loss positions foreign

@@ -25,13 +25,9 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, struct rf
 	const uint64_t count = positions      ? (uint64_t)c * (uint64_t)sum->k
 	                       : r->T > from ? (uint64_t)(r->T - from) : 0;
 	const double weight = sum->mean == RF_MEAN_SEQUENCES && count ? 1.0 / (double)count : 1;
-	enum rf_code rc;
+	const enum rf_code rc = rf_entropy_record(s, r, e);
 
-	if (response && r->prompt_len < 0)
-		return rf_fail(e, RF_EDATA,
-		               "--loss response needs prompt_len, which the record lacks (rf-tokenize "
-		               "--prompt-key writes it)");
-	if ((rc = rf_entropy_record(s, r, e)) != RF_OK)
+	if (rc != RF_OK)
 		return rc;
 	for (int t = from; !positions && t < r->T; t++)
 		add_token(sum, r, t, weight);

@@ -18,8 +18,8 @@ struct rf_eval {
 };
 
 /* Adds those of a sequence's tokens that count to *sum.  s->nll must be set: also writes r->entropy, nll and
- * correct.  The record must have passed rf_train_check() with the same settings.  Errors: RF_EDATA: tokens of
- * the response count, but the record has no prompt_len. */
+ * correct.  The record must have passed rf_train_check() with the same settings.  Errors: those of
+ * rf_entropy_record(). */
 enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, struct rf_eval *sum, struct rf_err *e);
 /* By the setting `loss`: what a record without a token that counts lacks, and what writes or keeps that. */
 extern const char *const rf_eval_needs[][2];

@@ -380,14 +380,6 @@ static void choose(const struct job *job, int j, rf_f32 h)
 	       .token = token, .logp = at->sure);
 }
 
-static bool is_end(const struct rf_config *c, int32_t token)
-{
-	for (int i = 0; i < c->eos_count; i++)
-		if (c->eos[i] == token)
-			return true;
-	return false;
-}
-
 /* Where the first of the strings begins in the first n bytes of a text, if before `first`. */
 static size_t stops_at(const char *const *stop, int stops, const char *text, size_t n, size_t first)
 {
@@ -469,7 +461,7 @@ static enum rf_code read_step(struct job *job, int j, bool *open, struct rf_err 
 			return rf_fail(e, RF_ENUMERIC, "the logits of token %d of sample %zu are not finite",
 			               j, b % (size_t)s->n);
 		x->length++;
-		if (!s->ignore_eos && is_end(&g->ckpt->cfg, token[b])) {
+		if (!s->ignore_eos && rf_config_ends(&g->ckpt->cfg, token[b])) {
 			x->ended = true;
 			x->why = RF_STOP_EOS;
 		} else if (x->length == x->limit) {

@@ -246,14 +246,6 @@ static const char *blame(const struct job *job, char why[100])
 	return rf_tree_blame(job->s->work->tree, job->at.token, why) ? why : "the model overflows there";
 }
 
-static bool is_end(const struct rf_config *c, int32_t token)
-{
-	for (int i = 0; i < c->eos_count; i++)
-		if (c->eos[i] == token)
-			return true;
-	return false;
-}
-
 /* Writes how many tokens each rollout has to out->length, unless all have k: up to the end token that was
  * drawn, or as many as the record says. */
 static enum rf_code find_lengths(const struct job *job, struct rf_record *r, struct rf_rollout *out,
@@ -272,7 +264,7 @@ static enum rf_code find_lengths(const struct job *job, struct rf_record *r, str
 	for (size_t b = 0; b < nb && !s->score; b++) {
 		size_t n = 1;
 
-		while (n < k && !is_end(c, out->tokens[b * k + n - 1]))
+		while (n < k && !rf_config_ends(c, out->tokens[b * k + n - 1]))
 			n++;
 		out->length[b] = (int32_t)n;
 	}

@@ -16,12 +16,12 @@ static struct rf_opt *append(struct rf_opt *to, struct rf_opt *table, const char
 	return to;
 }
 
-/* Gives an option of a table another name. */
-static void rename_option(struct rf_opt *table, const char *from, const char *to)
+/* Returns the option of this name, which the table must have. */
+static struct rf_opt *option(struct rf_opt *table, const char *name)
 {
-	for (; table->name; table++)
-		if (!strcmp(table->name, from))
-			table->name = to;
+	while (strcmp(table->name, name))
+		table++;
+	return table;
 }
 
 void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS])
@@ -36,15 +36,12 @@ void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS])
 	};
 
 	rf_select_options(&s->select, select);
-	rename_option(select, "shift", "select-shift"); /* rf-reward has --shift */
+	option(select, "shift")->name = "select-shift"; /* rf-reward has --shift */
 	rf_rollout_options(&s->rollouts, rollouts);
 	rf_reward_options(&s->reward, reward);
 	rf_advantage_options(&s->advantage, group);
-	for (struct rf_opt *o = group; o->name; o++)
-		if (!strcmp(o->name, "advantage")) {
-			o->arg = RF_STEP_FROM_WORDS;
-			o->help = "compute advantages from rewards of rollouts or tokens";
-		}
+	option(group, "advantage")->arg = RF_STEP_FROM_WORDS;
+	option(group, "advantage")->help = "compute advantages from rewards of rollouts or tokens";
 	to = append(to, select, "length seed draw-step");
 	to = append(to, rollouts, "score seed draw-step");
 	to = append(to, draws, "");

@@ -673,7 +673,7 @@ static enum rf_code apart(struct rf_train *t, struct rf_record *const *mini, int
 	return rf_dev_sync(&g->dev, e);
 }
 
-/* Returns the coefficient of a mean of `count` terms over their number; 0 if there are none. */
+/* Divides the coefficient of a mean by the number of its terms; returns 0 without terms. */
 static double each(double coef, double count) { return count > 0 ? coef / count : 0; }
 
 /* The weights of the losses of a token. */

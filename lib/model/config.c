@@ -255,3 +255,11 @@ enum rf_code rf_config_text(const struct rf_config *cfg, const char *dtype, bool
 	}
 	return rc;
 }
+
+bool rf_config_ends(const struct rf_config *c, int32_t token)
+{
+	for (int i = 0; i < c->eos_count; i++)
+		if (c->eos[i] == token)
+			return true;
+	return false;
+}

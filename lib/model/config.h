@@ -119,4 +119,7 @@ bool rf_config_expects(const struct rf_config *cfg, const char *name);
 enum rf_code rf_config_text(const struct rf_config *cfg, const char *dtype, bool tied, char **text,
                             struct rf_err *e);
 
+/* Returns whether a token ends a text. */
+bool rf_config_ends(const struct rf_config *c, int32_t token);
+
 #endif
