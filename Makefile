@@ -392,7 +392,7 @@ units-fuzz: $(REPLAYS)
 # forked end.
 CLANG    := $(firstword $(foreach c,clang-14 clang,$(shell command -v $(c))))
 SOURCES   = $(wildcard lib/*/*.c kernels/*.c tools/*.c t/unit/*.c t/helper/*.c t/fuzz/*.c)
-QUIET     = $(filter-out lib/cli/% lib/io/child.c, \
+QUIET     = $(filter-out lib/cli/% lib/proc/child.c, \
             $(wildcard lib/*/*.c kernels/*.c kernels/*.h kernels/gpu/*.h)) $(CU)
 ROOMS     = $(wildcard lib/*/*.[ch] lib/*/*.cc kernels/*.[ch] kernels/*.cu kernels/gpu/*.h tools/*.c)
 TOP_ISA  := $(lastword $(ISAS))
@@ -403,7 +403,7 @@ SYNTAX    = $(STD) -It $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$
 SHELL_TESTS = -S warning -e SC1010,SC2010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2238
 # What people wrote; of the RESULTS, what programs printed is as it was printed.
 WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
-            $(wildcard lib/*/*.h lib/*.awk kernels/*.h kernels/gpu/*.h kernels/*.sh t/unit/*.h t/fuzz/*.h \
+            $(wildcard lib/*/*.h t/lint/*.awk kernels/*.h kernels/gpu/*.h kernels/*.sh t/unit/*.h t/fuzz/*.h \
             t/emu/*.h t/emu/gpu/*.h t/*.bats t/cross/*.bats t/slurm/* t/*.bash t/helper/*.py \
             t/helper/*.awk completion/* $(addprefix pipelines/*.,sh sbatch mk awk gp jq py) \
             examples/*.py man/* *.md t/README t/golden/*.md)
@@ -418,16 +418,16 @@ lint:
 	@mandoc -T lint -W warning man/*
 	@shellcheck -x pipelines/*.sh pipelines/*.sbatch t/slurm/*.sh kernels/*.sh completion/*.bash .ci/run
 	@shellcheck $(SHELL_TESTS) t/*.bats t/cross/*.bats t/slurm/*.bats t/*.bash
-	@awk -f lib/rooms.awk $(ROOMS)
-	@awk -f lib/lengths.awk $(ROOMS)
-	@awk -f lib/tests.awk t/*.bats t/cross/*.bats t/slurm/*.bats
+	@awk -f t/lint/rooms.awk $(ROOMS)
+	@awk -f t/lint/lengths.awk $(ROOMS)
+	@awk -f t/lint/tests.awk t/*.bats t/cross/*.bats t/slurm/*.bats
 	@! grep -nE '(^|[^a-z_])(v?f?printf|f?puts|f?putc|putchar|perror|_?[eE]xit|abort) *\(' $(QUIET) || \
 		{ echo "lint: lib/ neither prints nor exits"; exit 1; }
 	@wc -l $(filter-out tools/rf-step.c,$(wildcard tools/*.c)) | awk -v most=150 $(MANY)
 	@wc -l tools/rf-step.c | awk -v most=200 $(MANY)
 	@wc -l $(WRITTEN) | awk -v most=1000 $(MANY)
-	@LC_ALL=C awk -f lib/width.awk $(WRITTEN)
-	@awk -f lib/words.awk $(WRITTEN)
+	@LC_ALL=C awk -f t/lint/width.awk $(WRITTEN)
+	@awk -f t/lint/words.awk $(WRITTEN)
 
 # Completions are found by the name of a command, so each program has a link.
 share = $(DESTDIR)$(PREFIX)/share

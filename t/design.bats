@@ -48,7 +48,7 @@ folders='completion|kernels|lib|man|pipelines|t|tools'
 
 @test "rf-design(7): the page names each room of lib, in the order that make lint enforces" {
 	sed -n '/^\.Sh ROOMS/,/^\.El/s/^\.It Li \([a-z]*\) Ta .*/\1/p' "$page" >rooms
-	sed -n 's/.*floors = "\(.*\)"/\1/p' "$ROOT/lib/rooms.awk" | tr -s ', ' '\n\n' | diff - rooms
+	sed -n 's/.*floors = "\(.*\)"/\1/p' "$ROOT/t/lint/rooms.awk" | tr -s ', ' '\n\n' | diff - rooms
 	sort rooms | diff <(cd "$ROOT/lib" && ls -d -- */ | tr -d / | sort) -
 }
 

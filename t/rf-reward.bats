@@ -713,10 +713,10 @@ tokens() {
 	END
 	echo '	{ "planted", NULL, planted, NULL },' >row
 	sed -i -e '/^.\* In this order parts are computed/{e cat function
-		}' -e '/^	{ "edit", /r row' copy/lib/method/reward.c
+		}' -e '/^	{ "edit", /r row' copy/lib/refine/reward.c
 	run diff -rq "$ROOT/lib" copy/lib
 	[ "${#lines[@]}" -eq 1 ]
-	[ "$(diff "$ROOT/lib/method/reward.c" copy/lib/method/reward.c | grep -c '^[<>]')" -eq 18 ]
+	[ "$(diff "$ROOT/lib/refine/reward.c" copy/lib/refine/reward.c | grep -c '^[<>]')" -eq 18 ]
 	make -s -C copy CUDA=no SANITIZE= FUZZER= CROSS= bin/rf-reward bin/rf-dump bin/rf-grpo
 
 	# of few tokens, so that they repeat

@@ -2,7 +2,7 @@
 # What make lint enforces: the order of rooms, the length of functions and of lines.
 setup() { load helper; }
 
-rooms() { awk -f "$ROOT/lib/rooms.awk" "$@"; }
+rooms() { awk -f "$ROOT/t/lint/rooms.awk" "$@"; }
 
 @test "rooms: make lint refuses an include from a room that is not below, and names the line" {
 	mkdir -p lib/base lib/stream lib/model kernels
@@ -57,8 +57,8 @@ rooms() { awk -f "$ROOT/lib/rooms.awk" "$@"; }
 	}
 	of 120 | tee fits.c fits.cu >fits.h
 	of 121 | tee long.c >long.cu
-	awk -f "$ROOT/lib/lengths.awk" fits.*
-	run awk -f "$ROOT/lib/lengths.awk" fits.c long.c fits.h long.cu
+	awk -f "$ROOT/t/lint/lengths.awk" fits.*
+	run awk -f "$ROOT/t/lint/lengths.awk" fits.c long.c fits.h long.cu
 	[ "$status" -eq 1 ]
 	[ "${#lines[@]}" -eq 2 ]
 	[ "${lines[0]}" = "lint: long.c:139: a function of 121 lines, more than 120" ]
@@ -66,7 +66,7 @@ rooms() { awk -f "$ROOT/lib/rooms.awk" "$@"; }
 }
 
 @test "source: make lint refuses a line of more than 110 columns, with tab stops of 8, and names the line" {
-	width() { LC_ALL=C awk -f "$ROOT/lib/width.awk" "$@"; }
+	width() { LC_ALL=C awk -f "$ROOT/t/lint/width.awk" "$@"; }
 	line=$(printf '%0110d' 0)
 	printf '%s\n' "$line" $'\t'"${line:8}" $'\t1234567\t'"${line:16}" $'1234567\t'"${line:8}" >good
 	printf '%s\n' "${line//0/ü}" >>good
@@ -81,7 +81,7 @@ rooms() { awk -f "$ROOT/lib/rooms.awk" "$@"; }
 
 @test "source: make lint refuses a word that gave way to another, and says which" {
 	printf '%s\n' 'every site of it' 'a website, a_site, besides' "The SITES" >one.c
-	run awk -f "$ROOT/lib/words.awk" one.c
+	run awk -f "$ROOT/t/lint/words.awk" one.c
 	[ "$status" -eq 1 ]
 	[ "${#lines[@]}" -eq 2 ]
 	[ "${lines[0]}" = "lint: one.c:1: 'site' gave way to 'position'" ]
@@ -94,10 +94,10 @@ rooms() { awk -f "$ROOT/lib/rooms.awk" "$@"; }
 			'if [ a ] && [ b ]; then' 'cmp a <(cd b && ls)' '[ "$(cd "$b" && ls)" = "a && b" ]'
 		printf '\t%s\n' '[ a ] &&' '[ b ] ||' 'return' 'first && second | \' 'cmp - third'
 	} >good.bats
-	awk -f "$ROOT/lib/tests.awk" good.bats
+	awk -f "$ROOT/t/lint/tests.awk" good.bats
 	printf '\t%s\n' 'x=1' '[ a ] && [ b ]' '[[ "$output" == *a ]] && [ ! -e b ]' 'cmp 1 2 && cmp 1 3' \
 		'[ a ] &&' '[ b ]' 'same_step a b \' '&& same_step a c' >bad.bats
-	run awk -f "$ROOT/lib/tests.awk" bad.bats
+	run awk -f "$ROOT/t/lint/tests.awk" bad.bats
 	[ "$status" -eq 1 ]
 	[ "$(grep -o '^lint: [^ ]*' <<<"$output" | paste -sd' ')" = \
 		'lint: bad.bats:2: lint: bad.bats:3: lint: bad.bats:4: lint: bad.bats:5: lint: bad.bats:7:' ]

@@ -1,6 +1,6 @@
 /* rf-entropy -- the model's uncertainty at every position, in one forward pass. */
 #include "cli/cli_model.h"
-#include "method/entropy.h"
+#include "refine/entropy.h"
 
 static enum rf_code measure(void *entropy, struct rf_record *r, struct rf_err *e)
 {

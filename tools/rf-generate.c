@@ -1,6 +1,6 @@
 /* rf-generate -- writes what a model says behind each prompt. */
 #include "cli/cli_model.h"
-#include "method/generate.h"
+#include "decode/generate.h"
 
 static struct rf_generate_settings how = RF_GENERATE_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;

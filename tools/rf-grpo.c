@@ -2,7 +2,7 @@
  * AdamW, commit. */
 #include "cli/cli_copy.h"
 #include "cli/cli_model.h"
-#include "method/advantage.h"
+#include "refine/advantage.h"
 
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
 static struct rf_advantage advantage;

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "cli/cli_model.h"
-#include "method/logp.h"
+#include "decode/logp.h"
 
 static struct rf_engine engine = RF_ENGINE_DEFAULTS;
 static struct rf_work work;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/cli_model.h"
-#include "method/eval.h"
+#include "decode/eval.h"
 
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;

@@ -3,8 +3,8 @@
 
 #include "base/rng.h"
 #include "cli/cli_stage.h"
-#include "method/reward.h"
-#include "method/reward_exec.h"
+#include "refine/reward.h"
+#include "refine/reward_exec.h"
 
 static struct rf_reward_settings how = RF_REWARD_DEFAULTS;
 static uint64_t step;

@@ -1,6 +1,6 @@
 /* rf-rollout -- continues each sequence at its chosen positions, or scores continuations that are there. */
 #include "cli/cli_model.h"
-#include "method/rollout.h"
+#include "refine/rollout.h"
 
 static struct rf_rollout_settings rollouts = RF_ROLLOUT_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;

@@ -3,8 +3,8 @@
 
 #include "base/rng.h"
 #include "cli/cli_stage.h"
-#include "method/select.h"
-#include "method/select_exec.h"
+#include "refine/select.h"
+#include "refine/select_exec.h"
 
 static struct rf_select how = RF_SELECT_DEFAULTS;
 static struct rf_select_exec_settings command = RF_SELECT_EXEC_DEFAULTS;

@@ -3,8 +3,8 @@
 
 #include "cli/cli_copy.h"
 #include "cli/cli_model.h"
-#include "method/meet.h"
-#include "method/step.h"
+#include "train/meet.h"
+#include "train/step.h"
 
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
 static struct rf_step step = RF_STEP_DEFAULTS;

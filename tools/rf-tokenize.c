@@ -7,7 +7,7 @@
 #include "stream/stream.h"
 #include "text/sequences.h"
 #include "text/text.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 static bool bytes;
 static const char *model, *output;

@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "base/half.h"
-#include "ckpt/ckpt_internal.h"
 #include "base/warn.h"
+#include "ckpt/ckpt_internal.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "model/model.h"
 #include "stream/stream.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 enum { LOAD = 1 << 18 };
 

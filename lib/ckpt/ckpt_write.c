@@ -17,7 +17,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "io/tempfile.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 enum { BLOCK = 1 << 16, SLACK = 1 << 20 };
 #define CARD        "README.md"

@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/init.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 static uint64_t key_of(uint64_t seed, int tensor, uint64_t element)
 {

@@ -26,7 +26,7 @@
 #include "base/err.h"
 #include "model/config.h"
 #include "model/params.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 /* Writes fresh weights to flat, t->total floats; the padding is zeroed. */
 void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat);

@@ -4,7 +4,7 @@
 #define RF_CLI_COPY_H
 
 #include "cli/cli_stage.h"
-#include "method/trainer.h"
+#include "train/trainer.h"
 
 struct rf_copy {
 	struct rf_out *out;          /* NULL: there is no -o, or nobody reads it any more */

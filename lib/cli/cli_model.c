@@ -17,9 +17,9 @@
 #include "cli/cli_model.h"
 #include "engine/dry_run.h"
 #include "engine/work.h"
-#include "method/meet.h"
 #include "ranks/guard.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
+#include "train/meet.h"
 
 void rf_cli_notes(const struct rf_engine *g)
 {

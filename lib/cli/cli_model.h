@@ -5,7 +5,7 @@
 
 #include "cli/cli_stage.h"
 #include "engine/engine.h"
-#include "method/trainer.h"
+#include "train/trainer.h"
 
 /* Sections of --help: one of all trainers, and one of all programs with a model. */
 #define RF_CLI_OPTIMIZER { "Optimizer", "lr lr-schedule warmup total-steps betas adam-eps weight-decay " \

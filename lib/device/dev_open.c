@@ -5,7 +5,7 @@
 
 #include "base/cores.h"
 #include "device/dev.h"
-#include "device/plugin.h"
+#include "device/dev_plugin.h"
 
 static enum rf_code open_cpu(struct rf_dev *d, bool check, struct rf_err *e)
 {

@@ -19,7 +19,7 @@
 #include "ckpt/tensors.h"
 #include "ranks/ranks.h"
 #include "stream/record.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 enum rf_row_kind {
 	/* of a record: its rollouts, else its positions, else itself; of a checkpoint: its tensors */

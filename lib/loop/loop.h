@@ -36,8 +36,8 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "io/child.h"
-#include "io/lock.h"
+#include "proc/child.h"
+#include "proc/lock.h"
 
 enum rf_loop_order { RF_LOOP_SHUFFLE, RF_LOOP_FILE };
 #define RF_LOOP_ORDER_WORDS "shuffle|file"

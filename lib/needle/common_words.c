@@ -2,7 +2,7 @@
  * given: common English words of lower-case letters, each once, in alphabetical order. */
 #include <stddef.h>
 
-#include "needle/words.h"
+#include "needle/vocabulary.h"
 
 const char *const rf_adjectives[] = {
 	"able", "absent", "active", "actual", "agile", "alert", "amber", "ample", "ancient", "angular",

@@ -7,7 +7,7 @@
 #include "base/print.h"
 #include "needle/needle.h"
 #include "needle/task.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 enum { SHORTEST = 512, LONGEST = 16 << 20, LENGTHS = 64, TRIES = 64 };
 

@@ -16,8 +16,8 @@
 #include "base/region.h"
 #include "io/skip.h"
 #include "needle/template.h"
-#include "needle/words.h"
-#include "text/tokenizer.h"
+#include "needle/vocabulary.h"
+#include "tokenizer/tokenizer.h"
 
 /* ---- units of haystack ---------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include "io/jscan.h"
 #include "io/lines.h"
 #include "needle/template.h"
-#include "text/normal.h"
+#include "tokenizer/normal.h"
 
 enum { MAX_FILE = 1 << 20, MAX_BLANKS = 32 };
 

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "io/plugin.h"
+#include "io/shared_object.h"
 #include "ranks/join.h"
 #include "ranks/sign.h"
 

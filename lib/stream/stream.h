@@ -14,8 +14,8 @@
 
 #include "base/err.h"
 #include "base/opt.h"
+#include "ranks/shard.h"
 #include "stream/record.h"
-#include "stream/shard.h"
 
 #define RF_VERSION "0.1"
 #define RF_FORMAT 1

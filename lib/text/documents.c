@@ -15,7 +15,7 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "text/documents.h"
-#include "text/pattern.h"
+#include "tokenizer/pattern.h"
 
 /* Of a batch: as much text for each thread as outweighs starting it, in so many documents that no thread is
  * left with a long one alone, but not more text than MOST, however few they are. */

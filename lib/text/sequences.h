@@ -10,7 +10,7 @@
 #include "io/skip.h"
 #include "stream/record.h"
 #include "text/text.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 /* What happens to a document that is longer than max_len, or to a prompt that is longer than max_prompt: LEFT
  * and RIGHT are the side that is cut off; DROP leaves out the whole document. */

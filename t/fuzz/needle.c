@@ -6,7 +6,7 @@
 #include "fuzz/fuzz.h"
 #include "needle/task.h"
 #include "needle/template.h"
-#include "needle/words.h"
+#include "needle/vocabulary.h"
 
 static void templates(const char *path)
 {

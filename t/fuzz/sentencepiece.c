@@ -6,8 +6,8 @@
  * calls them. */
 
 #include "fuzz/fuzz.h"
-#include "text/sentencepiece.h"
-#include "text/sentencepiece_check.h"
+#include "tokenizer/sentencepiece.h"
+#include "tokenizer/sentencepiece_check.h"
 
 static void encode(const struct rf_sentencepiece *sp, const char *text, size_t n)
 {

@@ -8,7 +8,7 @@
 
 #include "fuzz/fuzz.h"
 #include "model/config.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 enum { FILES = 4 };
 static const char *const names[FILES] = { "tokenizer_config.json", "special_tokens_map.json",

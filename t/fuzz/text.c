@@ -13,7 +13,7 @@
 #include "stream/stream.h"
 #include "text/sequences.h"
 #include "text/text.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 static void same(struct rf_jvalue *v, const json_t *j)
 {

@@ -3,7 +3,7 @@
 
 #include "base/utf8.h"
 #include "fuzz/fuzz.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 /* Every beginning of the ids has a text of UTF-8 without NUL. */
 static void read_back(const struct rf_tokenizer *t, const int32_t *ids, size_t count)

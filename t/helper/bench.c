@@ -41,13 +41,13 @@
 #include "base/half.h"
 #include "ckpt/init.h"
 #include "device_cpu.h"
-#include "method/advantage.h"
-#include "method/entropy.h"
-#include "method/reward.h"
-#include "method/rollout.h"
-#include "method/select.h"
-#include "method/step.h"
-#include "method/train.h"
+#include "refine/advantage.h"
+#include "refine/entropy.h"
+#include "refine/reward.h"
+#include "refine/rollout.h"
+#include "refine/select.h"
+#include "train/step.h"
+#include "train/train.h"
 
 extern void omp_set_num_threads(int);
 

@@ -25,7 +25,7 @@
 
 #include "ckpt/ckpt.h"
 #include "ckpt/tensors.h"
-#include "method/train.h"
+#include "train/train.h"
 #include "unit/must.h"
 #include "stream/stream.h"
 #include "unit/tap.h"

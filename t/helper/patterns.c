@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "io/lines.h"
-#include "text/normal.h"
+#include "tokenizer/normal.h"
 #include "unit/must.h"
 
 static void show_text(const struct rf_pattern *p, struct rf_pattern_work *w, const char *s, size_t n)

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io/exec.h"
+#include "proc/exec.h"
 #include "unit/tap.h"
 
 static struct rf_err err;

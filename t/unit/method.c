@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "method/advantage.h"
-#include "method/figures.h"
-#include "method/policy.h"
-#include "method/reward.h"
-#include "method/select.h"
+#include "refine/advantage.h"
+#include "train/figures.h"
+#include "refine/policy.h"
+#include "refine/reward.h"
+#include "refine/select.h"
 #include "unit/tap.h"
 
 static bool near(double a, double b, double tolerance)

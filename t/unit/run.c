@@ -14,7 +14,7 @@
 #include "ckpt/ckpt_internal.h"
 #include "dump/ckpt_text.h"
 #include "io/file.h"
-#include "method/trainer.h"
+#include "train/trainer.h"
 #include "unit/small_trainer.h"
 #include "unit/tap.h"
 

@@ -16,7 +16,7 @@
 #include "unit/tap.h"
 #include "text/sequences.h"
 #include "text/text.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 static struct rf_err err;
 

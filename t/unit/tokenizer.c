@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/utf8.h"
 #include "io/lines.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "unit/tap.h"
 
 enum { MOST = 1 << 24 };

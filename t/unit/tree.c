@@ -18,7 +18,7 @@
 #include "base/rng.h"
 #include "ckpt/init.h"
 #include "cpu.h"
-#include "method/train.h"
+#include "train/train.h"
 #include "model/tree.h"
 #include "unit/must.h"
 #include "unit/running_mean.h"

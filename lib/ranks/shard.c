@@ -1,0 +1,29 @@
+#include "ranks/shard.h"
+
+/* Where the i-th of the steps ends: at the first record of which i/steps of all have come. */
+static int64_t end_of(const struct rf_shard *s, int64_t i)
+{
+	return (i * s->records + s->steps - 1) / s->steps;
+}
+
+int64_t rf_shard_size(const struct rf_shard *s, int64_t i)
+{
+	if (s->steps)
+		return end_of(s, i + 1) - end_of(s, i);
+	return s->mini_batch ? s->mini_batch : INT64_MAX;
+}
+
+int rf_shard_rank(const struct rf_shard *s, int64_t place)
+{
+	const int at = (int)(place % s->ranks);
+
+	return place / s->ranks % 2 ? s->ranks - 1 - at : at;
+}
+
+int64_t rf_shard_count(const struct rf_shard *s, int64_t n)
+{
+	const int64_t rounds = n / s->ranks, left = n % s->ranks;
+	const int at = rounds % 2 ? s->ranks - 1 - s->rank : s->rank;
+
+	return rounds + (at < left);
+}

@@ -1,0 +1,195 @@
+/* advantage.c -- advantages within a group.
+ *
+ * Whether all rewards are equal is found by comparing them.  Otherwise the rounding error of their mean could
+ * be divided by a deviation of almost 0, and noise of 1e-8 would become advantages of 1. */
+#include <math.h>
+#include <string.h>
+
+#include "refine/advantage.h"
+
+void rf_advantage_options(struct rf_advantage *a, struct rf_opt opts[RF_ADVANTAGE_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "advantage", 0, RF_OPT_ENUM, &a->from, 0, 0, RF_FROM_WORDS,
+		  "compute advantages from rewards of rollouts or tokens, or take the stream's", true },
+		{ "group", 0, RF_OPT_ENUM, &a->group, 0, 0, RF_GROUP_WORDS,
+		  "rollouts to compare; auto: of a position, or of the sequence if n is 1", true },
+		{ "no-std", 0, RF_OPT_FLAG, &a->no_std, 0, 0, NULL,
+		  "do not divide advantages by the standard deviation", true },
+		{ "allow-single", 0, RF_OPT_FLAG, &a->allow_single, 0, 0, NULL,
+		  "accept groups of one rollout: the advantage is the reward", true },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_ADVANTAGE_OPTS);
+}
+
+int rf_advantage_size(enum rf_group group, const struct rf_record *r)
+{
+	const int n = r->rollout.n;
+
+	return group == RF_GROUP_SEQUENCE || (group == RF_GROUP_AUTO && n == 1) ? r->c * n : n;
+}
+
+static bool spread_free(const float *R, int G)
+{
+	for (int g = 1; g < G; g++)
+		if (R[g] != R[0])
+			return false;
+	return G > 1;
+}
+
+static enum rf_code refuse_single(struct rf_err *e)
+{
+	return rf_fail(e, RF_EDATA,
+	               "a group of one rollout has nothing to compare it with (use more rollouts, another "
+	               "--group, or --allow-single)");
+}
+
+/* A (G) = (R - mean) / (std + 1e-6), or with no_std without the division. */
+static void standardize(const struct rf_advantage *a, const float *R, int G, double *A)
+{
+	double mean = 0, square = 0, scale = 1;
+	const bool equal = spread_free(R, G);
+
+	for (int g = 0; g < G; g++)
+		mean += R[g];
+	mean /= G;
+	for (int g = 0; g < G; g++)
+		square += (R[g] - mean) * (R[g] - mean);
+	if (!a->no_std)
+		scale = sqrt(square / (G - 1)) + 1e-6;
+	for (int g = 0; g < G; g++)
+		A[g] = equal ? 0 : (R[g] - mean) / scale;
+}
+
+enum rf_code rf_advantage_group(const struct rf_advantage *a, const float *R, int G, double *A,
+                                struct rf_err *e)
+{
+	if (G < 2 && !a->allow_single)
+		return refuse_single(e);
+	if (G < 2)
+		A[0] = R[0];
+	else
+		standardize(a, R, G, A);
+	return RF_OK;
+}
+
+enum rf_code rf_advantage_tokens(const struct rf_advantage *a, const struct rf_rollout *o, const float *r,
+                                 size_t from, int G, float *own, double *A, struct rf_err *e)
+{
+	const size_t k = (size_t)o->k;
+	int N = 0;
+
+	if (G < 2 && !a->allow_single)
+		return refuse_single(e);
+	for (size_t g = from; g < from + (size_t)G; g++)
+		for (int j = 0; j < rf_rollout_length(o, g); j++)
+			own[N++] = r[g * k + (size_t)j];
+	if (G < 2)
+		for (int i = 0; i < N; i++)
+			A[i] = own[i];
+	else
+		standardize(a, own, N, A);
+	/* from the last token back: a token's own and all after it in its rollout */
+	for (size_t g = from + (size_t)G, i = (size_t)N; g-- > from;)
+		for (int j = rf_rollout_length(o, g) - 1; j >= 0; j--) {
+			i--;
+			A[i] += j + 1 < rf_rollout_length(o, g) ? A[i + 1] : 0;
+		}
+	return RF_OK;
+}
+
+/* Rounds an advantage to float32. */
+static enum rf_code keep(float *to, double A, double reward, struct rf_err *e)
+{
+	*to = (float)A;
+	return isfinite(*to) ? RF_OK
+	                     : rf_fail(e, RF_ENUMERIC,
+	                               "the advantage of reward %g is %g, which float32 cannot hold", reward,
+	                               A);
+}
+
+/* Writes one advantage for each rollout. */
+static enum rf_code of_rollouts(const struct rf_advantage *a, struct rf_record *r, int G,
+                                struct rf_group_stats *st, struct rf_err *e)
+{
+	const int total = r->c * r->rollout.n;
+	float *out = rf_record_alloc(r, (size_t)total, sizeof *out);
+	double *A = rf_record_alloc(r, (size_t)G, sizeof *A);
+	enum rf_code rc = RF_OK;
+
+	if (!out || !A)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	for (int from = 0; from < total; from += G) {
+		const float *R = r->reward.total + from;
+
+		rc = rf_advantage_group(a, R, G, A, e);
+		for (int g = 0; rc == RF_OK && g < G; g++)
+			rc = keep(&out[from + g], A[g], (double)R[g], e);
+		if (rc != RF_OK)
+			return rc;
+		st->groups++;
+		st->spread_free += spread_free(R, G);
+	}
+	r->advantage = out;
+	return RF_OK;
+}
+
+/* Writes one advantage for each token; 0 after the end of a rollout. */
+static enum rf_code of_tokens(const struct rf_advantage *a, struct rf_record *r, int G,
+                              struct rf_group_stats *st, struct rf_err *e)
+{
+	const struct rf_rollout *o = &r->rollout;
+	const size_t total = (size_t)r->c * (size_t)o->n, k = (size_t)o->k;
+	float *out = rf_record_alloc(r, total * k, sizeof *out), *own;
+	double *A = rf_record_alloc(r, (size_t)G * k, sizeof *A);
+	enum rf_code rc;
+
+	own = rf_record_alloc(r, (size_t)G * k, sizeof *own);
+	if (!out || !A || !own)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	memset(out, 0, total * k * sizeof *out);
+	for (size_t from = 0; from < total; from += (size_t)G) {
+		int i = 0;
+
+		rc = rf_advantage_tokens(a, o, r->reward.per_token, from, G, own, A, e);
+		for (size_t g = from; rc == RF_OK && g < from + (size_t)G; g++)
+			for (int j = 0; rc == RF_OK && j < rf_rollout_length(o, g); j++, i++)
+				rc = keep(&out[g * k + (size_t)j], A[i], (double)own[i], e);
+		if (rc != RF_OK)
+			return rc;
+		st->groups++;
+		st->spread_free += spread_free(own, i);
+	}
+	r->advantage_per_token = out;
+	return RF_OK;
+}
+
+enum rf_code rf_advantage_record(const struct rf_advantage *a, struct rf_record *r, struct rf_group_stats *st,
+                                 struct rf_err *e)
+{
+	struct rf_group_stats unused;
+	const int G = rf_advantage_size(a->group, r);
+
+	if (!r->rollout.tokens)
+		return RF_OK;
+	if (a->from == RF_FROM_STREAM)
+		return r->advantage || r->advantage_per_token
+		               ? RF_OK
+		               : rf_fail(e, RF_EDATA,
+		                         "the record has rollouts but no advantages, which --advantage "
+		                         "stream takes from it");
+	if (!r->reward.kind)
+		return rf_fail(e, RF_EDATA, "the record has rollouts but no reward (rf-reward writes it)");
+	if (r->reward.n != r->rollout.n)
+		return rf_fail(e, RF_EDATA, "reward has %d numbers per position, but rollout has %d",
+		               r->reward.n, r->rollout.n);
+	if (a->from == RF_FROM_TOKEN && !r->reward.per_token)
+		return rf_fail(e, RF_EDATA,
+		               "the reward has no per_token, which --advantage token needs (rf-reward "
+		               "--per-token writes it)");
+	rf_record_drop_advantage(r);
+	st = st ? st : &unused;
+	return (a->from == RF_FROM_TOKEN ? of_tokens : of_rollouts)(a, r, G, st, e);
+}

@@ -1,0 +1,453 @@
+/* ask.c -- a queue of records that wait for a command's answers.
+ *
+ * A command may answer a line immediately, or some lines later, or all of them at the end, and we cannot know
+ * which.  So after each record that we send we wait for whichever comes first, an answer or the next
+ * record. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/print.h"
+#include "base/utf8.h"
+#include "proc/exec.h"
+#include "refine/ask.h"
+#include "refine/ask_text.h"
+#include "stream/msg.h"
+
+struct waiting {
+	struct waiting *next;
+	struct rf_record r;
+	uint64_t bytes;
+};
+
+struct rf_ask {
+	struct rf_ask_settings s;
+	const struct rf_ask_kind *kind;
+	const void *of;
+	struct rf_exec *x;
+	struct rf_tokenizer *tokenizer; /* of the stream; NULL: not opened */
+	rf_ask_pass *pass;           /* takes the records that are answered */
+	void *arg;
+	struct waiting *first, **last;
+	uint64_t bytes;         /* of the records in the queue */
+	bool heard;             /* it has given an answer, and that was right */
+};
+
+void rf_ask_options(struct rf_ask_settings *s, const char *exec, const char *text,
+                    struct rf_opt opts[RF_ASK_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "exec", 0, RF_OPT_TEXT, &s->command, 0, 0, "command", exec, false },
+		{ "text", 0, RF_OPT_FLAG, &s->text, 0, 0, NULL, text, false },
+		{ "model", 'm', RF_OPT_TEXT, &s->model, 0, 0, "dir",
+		  "run or checkpoint whose tokenizer to use for --text", false },
+		{ "tokenizer", 0, RF_OPT_TEXT, &s->tokenizer, 0, 0, "file|bytes",
+		  "tokenizer file or directory for --text; bytes: the byte tokenizer", false },
+		{ "no-hidden", 0, RF_OPT_FLAG, &s->no_hidden, 0, 0, NULL,
+		  "send records to the command without hidden states and logits", false },
+		{ "timeout", 0, RF_OPT_REAL, &s->timeout, 0, 1e9, "s",
+		  "seconds to wait while the command is idle; 0: no limit", false },
+		{ "queue-limit", 0, RF_OPT_SIZE, &s->queue_limit, 0, 0, "size",
+		  "most bytes of records to hold until the command answers them", false },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_ASK_OPTS);
+}
+
+bool rf_ask_is_name(const char *name, size_t n)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+
+	return n && n < RF_ASK_NAME && strspn(name, letters) >= n;
+}
+
+/* Returns the length of the suffix that marks n bytes as a script's name; 0: there is none. */
+static size_t script_suffix(const char *s, size_t n)
+{
+	static const char *const suffix[] = { ".py", ".sh", ".bash", ".pl", ".rb",
+		                              ".lua", ".js", ".jl", ".R" };
+
+	for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
+		const size_t m = strlen(suffix[i]);
+
+		if (n > m && !memcmp(s + n - m, suffix[i], m))
+			return m;
+	}
+	return 0;
+}
+
+char *rf_ask_name(const char *command, char name[RF_ASK_NAME])
+{
+	static const char between[] = " \t\n'\"|;&()<>=/";
+	size_t n, m;
+
+	strcpy(name, "exec");
+	for (const char *s = command; *(s += strspn(s, between)); s += n) {
+		n = strcspn(s, between);
+		if (s[n] == '/' || !(m = script_suffix(s, n)))
+			continue;
+		if (rf_ask_is_name(s, n - m)) {
+			memcpy(name, s, n - m);
+			name[n - m] = 0;
+		}
+		break;
+	}
+	return name;
+}
+
+/* Adds a hint about the head, unless an answer was right: a program that mistakes the head for a record dies,
+ * or answers with something else than JSON or without an id. */
+static void hint(const struct rf_ask *a, struct rf_err *e)
+{
+	static const char text[] =
+		" (the command's first line is the stream's head, which needs no answer)";
+	size_t n = strlen(e->msg);
+
+	if (!a->heard && n + sizeof text <= sizeof e->msg)
+		memcpy(e->msg + n, text, sizeof text);
+}
+
+/* Puts the command's name in front of a sentence about it. */
+static enum rf_code blame(const struct rf_ask *a, struct rf_err *e)
+{
+	char name[80];
+
+	return rf_blame(e, "--exec '%s'", rf_quote(name, sizeof name, a->s.command, strlen(a->s.command)));
+}
+
+static enum rf_code collect(struct rf_ask *a, int other, uint64_t rest, struct rf_err *e);
+
+void rf_ask_add_number(struct rf_buf *line, const char *key, int known, const struct rf_head *head,
+                       const char *tool, const char *option)
+{
+	int64_t value = known;
+
+	if (known || rf_head_asked(head, tool, option, &value))
+		rf_print(line, ",\"%s\":%lld", key, (long long)value);
+	else
+		rf_print(line, ",\"%s\":null", key);
+}
+
+/* Makes a buffer a line that rf_exec_send() takes over.  what: the line, in a message. */
+static enum rf_code take_line(struct rf_buf *b, char **line, size_t *len, const char *what, struct rf_err *e)
+{
+	*len = b->n;
+	rf_buf_add(b, "", 1);
+	if (b->failed) {
+		rf_buf_free(b);
+		return rf_fail(e, RF_ENOMEM, "out of memory (%s)", what);
+	}
+	*line = (char *)b->p;
+	return RF_OK;
+}
+
+/* Sends the head, with the keys of the kind and where the tokenizer is. */
+static enum rf_code send_head(struct rf_ask *a, const struct rf_head *head, struct rf_err *e)
+{
+	const char *path = a->s.tokenizer ? a->s.tokenizer : a->s.model;
+	struct rf_buf b = { 0 };
+	enum rf_code rc;
+	char *line;
+	size_t len;
+
+	if ((rc = rf_head_to_json(head, &line, &len, e)) != RF_OK)
+		return rc;
+	rf_buf_add(&b, line, len - 1);
+	free(line);
+	a->kind->add_head(a->of, head, &b);
+	rf_print_text(&b, ",\"tokenizer\":");
+	if (path && rf_utf8(path, strlen(path)))
+		rf_print_string(&b, path, strlen(path));
+	else
+		rf_print_text(&b, "null");
+	rf_print_text(&b, "}");
+	if ((rc = take_line(&b, &line, &len, "a line of JSON", e)) != RF_OK)
+		return rc;
+	rf_exec_send(a->x, line, len);
+	return collect(a, RF_EXEC_NOW, UINT64_MAX, e);
+}
+
+enum rf_code rf_ask_start(struct rf_ask **ap, const struct rf_ask_settings *s, const struct rf_ask_kind *kind,
+                          const void *of, const struct rf_head *head, rf_ask_pass *pass, void *arg,
+                          struct rf_err *e)
+{
+	struct rf_ask *a;
+
+	*ap = NULL;
+	if (!(a = calloc(1, sizeof *a)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	a->s = *s;
+	a->kind = kind;
+	a->of = of;
+	a->pass = pass;
+	a->arg = arg;
+	a->last = &a->first;
+	/* without --text the command is only told where the tokenizer is, which must be the stream's */
+	if ((s->text || s->tokenizer) &&
+	    rf_ask_tokenizer(&a->tokenizer, head, s->tokenizer, s->model, e) != RF_OK)
+		rf_blame(e, s->text ? "--text" : "--tokenizer");
+	else if (rf_exec_start(&a->x, s->command, s->timeout, e) != RF_OK)
+		blame(a, e);
+	else if (send_head(a, head, e) == RF_OK) {
+		*ap = a;
+		return RF_OK;
+	}
+	rf_ask_stop(a);
+	return e->code;
+}
+
+/* Takes the first record out of the queue. */
+static void drop_first(struct rf_ask *a)
+{
+	struct waiting *w = a->first;
+
+	a->first = w->next;
+	if (!a->first)
+		a->last = &a->first;
+	a->bytes -= w->bytes;
+	rf_record_free(&w->r);
+	free(w);
+}
+
+void rf_ask_stop(struct rf_ask *a)
+{
+	if (!a)
+		return;
+	rf_exec_stop(a->x);
+	while (a->first)
+		drop_first(a);
+	rf_tokenizer_free(a->tokenizer);
+	free(a);
+}
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+/* Returns whether an answer's id is this one: a number or, as our JSON writes ids above 2^53, a string. */
+static bool same_id(const json_t *id, uint64_t want)
+{
+	char text[24];
+
+	if (json_is_integer(id))
+		return json_integer_value(id) >= 0 && (uint64_t)json_integer_value(id) == want;
+	snprintf(text, sizeof text, "%llu", (unsigned long long)want);
+	return json_is_string(id) && !strcmp(json_string_value(id), text);
+}
+
+/* Returns whether a line that is not JSON has NaN or Infinity where a number could stand, as several
+ * languages print them. */
+static bool not_a_number(const char *line, size_t len)
+{
+	static const char *const words[] = { "NaN", "nan", "Infinity", "inf" };
+
+	for (size_t i = 1; i < len; i++)
+		for (size_t w = 0; w < sizeof words / sizeof *words && strchr("[,:- ", line[i - 1]); w++)
+			if (len - i >= strlen(words[w]) && !memcmp(line + i, words[w], strlen(words[w])))
+				return true;
+	return false;
+}
+
+/* Reads the first record's answer. */
+static enum rf_code read_first_answer(struct rf_ask *a, const char *line, size_t len,
+                                      struct rf_err *e)
+{
+	struct rf_record *r = &a->first->r;
+	char shown[60], why[100];
+	json_error_t je = { .text = "it has a NUL" }; /* jansson loses one after a number */
+	const bool nul = memchr(line, 0, len);
+	json_t *answer = nul ? NULL : json_loadb(line, len, JSON_REJECT_DUPLICATES, &je), *id;
+	enum rf_code rc = RF_OK;
+	bool of_head = false; /* it may be the answer to the head */
+
+	if (!answer && not_a_number(line, len)) {
+		rc = rf_fail(e, RF_EDATA, "'%s' has a number that is not finite, which JSON does not allow",
+		             rf_quote(shown, sizeof shown, line, len));
+	} else if (!answer && json_error_code(&je) == json_error_duplicate_key) {
+		rc = rf_fail(e, RF_EDATA, "'%s' has a key twice: %s",
+		             rf_quote(shown, sizeof shown, line, len),
+		             rf_quote(why, sizeof why, je.text, strlen(je.text)));
+	} else if (!json_is_object(answer)) {
+		of_head = true;
+		rc = rf_fail(e, RF_EDATA, "'%s' is not a JSON object%s%s",
+		             rf_quote(shown, sizeof shown, line, len), answer ? "" : ": ",
+		             answer ? "" : rf_quote(why, sizeof why, je.text, strlen(je.text)));
+	} else if (!(id = json_object_get(answer, "id"))) {
+		of_head = true;
+		rc = rf_fail(e, RF_EDATA, "the key 'id' is missing");
+	} else if (!same_id(id, r->id)) {
+		char *text = json_dumps(id, JSON_ENCODE_ANY | JSON_COMPACT);
+
+		of_head = json_is_null(id);
+		rc = rf_fail(e, RF_EDATA, "it has the id %s",
+		             text ? rf_quote(shown, sizeof shown, text, strlen(text)) : "?");
+		free(text);
+	} else {
+		rc = a->kind->read(a->of, answer, r, e);
+	}
+	if (rc != RF_OK) {
+		rf_blame(e, "the answer to record id %llu", (unsigned long long)r->id);
+		if (of_head)
+			hint(a, e);
+		blame(a, e);
+	}
+	a->heard |= rc == RF_OK;
+	json_decref(answer);
+	return rc;
+}
+
+static enum rf_code unanswered(struct rf_ask *a, struct rf_err *e)
+{
+	bool well;
+	const char *fate = rf_exec_fate(a->x, RF_EXEC_LAST_WORDS, &well);
+
+	rf_fail(e, RF_EDATA, "the command %s before it answered record id %llu", fate,
+	        (unsigned long long)a->first->r.id);
+	hint(a, e);
+	return blame(a, e);
+}
+
+static enum rf_code too_many(struct rf_ask *a, const char *line, size_t len, struct rf_err *e)
+{
+	char shown[60];
+
+	rf_fail(e, RF_EDATA, "the command printed more lines than it got records: '%s'",
+	        rf_quote(shown, sizeof shown, line, len));
+	hint(a, e);
+	return blame(a, e);
+}
+
+/* Passes on the records at the head of the queue that need no answer, or no further answer. */
+static enum rf_code pass_on(struct rf_ask *a, bool answered, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	while (rc == RF_OK && a->first && (answered || !a->kind->asks(a->of, &a->first->r))) {
+		rc = a->pass(a->arg, &a->first->r, e);
+		rf_meter_done(a->s.meter, a->first->r.T);
+		drop_first(a);
+		answered = false;
+	}
+	return rc;
+}
+
+/* Reads answers until at most `rest` bytes of records wait, or until `other` says, as for
+ * rf_exec_receive(). */
+static enum rf_code collect(struct rf_ask *a, int other, uint64_t rest, struct rf_err *e)
+{
+	enum rf_code rc = pass_on(a, false, e);
+	const char *line;
+	size_t len;
+
+	while (rc == RF_OK && (a->bytes > rest || rf_exec_sending(a->x))) {
+		if ((rc = rf_exec_receive(a->x, other, &line, &len, e)) == RF_EOF)
+			return a->first ? unanswered(a, e) : RF_OK;
+		if (rc != RF_OK)
+			return blame(a, e);
+		if (!line)
+			break;
+		if (!a->first)
+			return too_many(a, line, len, e);
+		if ((rc = read_first_answer(a, line, len, e)) == RF_OK)
+			rc = pass_on(a, true, e);
+	}
+	return rc;
+}
+
+/* ---- questions ----------------------------------------------------------------------------- */
+
+/* Returns about how many bytes a record occupies while it waits. */
+static uint64_t size_of(const struct rf_record *r)
+{
+	const struct rf_rollout *o = &r->rollout;
+	uint64_t T = (uint64_t)r->T, c = (uint64_t)r->c, n = (uint64_t)o->n, k = (uint64_t)o->k, floats,
+		 bytes;
+
+	floats = T * (uint64_t)(2 + !!r->nll + !!r->correct + r->d + r->N) + c;
+	if (o->tokens)
+		floats += c * n * k * (2 + (uint64_t)o->d + !!r->reward.per_token) + c * k * (uint64_t)o->d +
+		          c * n * (1 + (uint64_t)r->reward.parts + !!o->length);
+	bytes = sizeof(struct waiting) + 4 * floats + r->meta.size + r->unknown.size;
+	for (int i = 0; i < r->answers; i++)
+		bytes += strlen(r->answer[i]);
+	return bytes;
+}
+
+static enum rf_code send_record(struct rf_ask *a, const struct rf_record *r, struct rf_err *e)
+{
+	struct rf_record shown = *r;
+	struct rf_buf b = { 0 };
+	enum rf_code rc;
+	char *line;
+	size_t len;
+
+	if (a->s.no_hidden)
+		rf_record_hide(&shown);
+	if ((rc = rf_record_to_json(&shown, &line, &len, e)) != RF_OK)
+		return rc;
+	if (a->s.text) {
+		rf_buf_add(&b, line, len - 1);
+		free(line);
+		rf_print_text(&b, ",\"text\":");
+		if ((rc = a->kind->add_text(a->tokenizer, r, &b, e)) != RF_OK) {
+			rf_buf_free(&b);
+			return rc;
+		}
+		rf_print_text(&b, "}");
+		if ((rc = take_line(&b, &line, &len, "the text of a record", e)) != RF_OK)
+			return rc;
+	}
+	rf_exec_send(a->x, line, len);
+	return RF_OK;
+}
+
+enum rf_code rf_ask_record(struct rf_ask *a, const struct rf_record *r, int next, struct rf_err *e)
+{
+	struct waiting *w = calloc(1, sizeof *w);
+	enum rf_code rc;
+
+	if (!w)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	rf_record_init(&w->r);
+	if ((rc = rf_record_copy(&w->r, r, e)) != RF_OK) {
+		rf_record_free(&w->r);
+		free(w);
+		return rc;
+	}
+	a->bytes += w->bytes = size_of(r);
+	*a->last = w;
+	a->last = &w->next;
+	if (a->kind->asks(a->of, r) && (rc = send_record(a, r, e)) != RF_OK)
+		return rc;
+	if ((rc = collect(a, next < 0 ? RF_EXEC_NOW : next, 0, e)) != RF_OK)
+		return rc;
+	if (a->bytes <= a->s.queue_limit || !a->first->next)
+		return RF_OK;
+	if (a->heard)
+		return collect(a, RF_EXEC_ALONE, a->s.queue_limit, e);
+	rf_fail(e, RF_EDATA,
+	        "the command has not answered yet, and more than %llu bytes of records wait for it: make it "
+	        "answer and flush earlier, or raise --queue-limit", (unsigned long long)a->s.queue_limit);
+	return blame(a, e);
+}
+
+enum rf_code rf_ask_finish(struct rf_ask *a, struct rf_err *e)
+{
+	const char *line, *fate;
+	size_t len;
+	bool well;
+	enum rf_code rc;
+
+	rf_exec_close_input(a->x);
+	if ((rc = collect(a, RF_EXEC_ALONE, 0, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_exec_receive(a->x, RF_EXEC_ALONE, &line, &len, e)) == RF_OK)
+		return too_many(a, line, len, e);
+	if (rc != RF_EOF)
+		return blame(a, e);
+	fate = rf_exec_fate(a->x, a->s.timeout, &well);
+	if (!well) {
+		rf_fail(e, RF_EDATA, "the command %s after its last answer", fate);
+		return blame(a, e);
+	}
+	return RF_OK;
+}

@@ -1,0 +1,420 @@
+/* rollout.c -- continuations of a sequence at chosen positions (paper, eq. 7-8; rf-design(7), The tree).
+ *
+ * One pass over the sequence keeps the hidden states of rows s-1 .. s+k-1 of every position s.  Token 0 is
+ * drawn from the first of them; the others are h_gt.  The rollouts of a group, which is all positions that
+ * the tree has ready at once (tree.h; unless the sequence slides, all its positions, after the whole
+ * sequence), are decoded side by side, one row each per step.  If they are only scored, all their rows are
+ * one more pass.  In device memory the values of rollouts lie group by group, and within a group step by
+ * step. */
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "device/arena.h"
+#include "refine/rollout.h"
+
+void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opt opts[RF_ROLLOUT_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "length", 'k', RF_OPT_INT, &s->k, 1, 65536, "tokens",
+		  "tokens per rollout; with --eos it may end before", true },
+		{ "rollouts", 'n', RF_OPT_INT, &s->n, 1, 65536, "n", "rollouts per position", true },
+		{ "temperature", 0, RF_OPT_REAL, &s->temperature, 1e-3, 1e3, "t",
+		  "sampling temperature, also used for the log-probabilities", true },
+		{ "top-p", 0, RF_OPT_REAL, &s->top_p, 1e-6, 1, "p",
+		  "sample from the most likely tokens, the fewest that sum up to p", true },
+		{ "top-k", 0, RF_OPT_INT, &s->top_k, 0, RF_MAX_VOCAB, "k",
+		  "sample from the k most likely tokens; 0: all", true },
+		{ "eos", 0, RF_OPT_FLAG, &s->eos, 0, 0, NULL,
+		  "allow end tokens to be sampled; a rollout ends with the first one", true },
+		{ "score", 0, RF_OPT_FLAG, &s->score, 0, 0, NULL,
+		  "sample nothing; score the rollouts of the input with this model", true },
+		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "random seed", true },
+		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
+		  "training step for the random numbers; -1: the model's", true },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_ROLLOUT_OPTS);
+}
+
+static void place(void *stage, const struct rf_shape *shape, struct rf_arena *a)
+{
+	struct rf_rollout_settings *s = stage;
+	struct rf_rollout_place *p = &s->at;
+	const struct rf_config *cfg = &s->work->engine->ckpt->cfg;
+	size_t c = (size_t)shape->c, nb = c * (size_t)shape->n, d = (size_t)cfg->d, k = (size_t)shape->k;
+
+	p->kept = rf_arena_f32(a, c * (k + 1) * d);
+	p->first = rf_arena_f32(a, (s->score ? nb * (k + 1) : c) * d);
+	p->h_pred = rf_arena_f32(a, nb * k * d);
+	p->logp = rf_arena_f32(a, nb * k);
+	p->token = rf_arena_i32(a, nb * k);
+	p->from = rf_arena_i32(a, c * (k + 1) + nb);
+	p->to = rf_arena_i32(a, c * (k + 1));
+	p->banned = rf_arena_i32(a, RF_MAX_EOS);
+	p->u = rf_arena_f64(a, nb);
+	p->z = s->score ? NULL : rf_arena_f32(a, nb * (size_t)cfg->vocab);
+}
+
+static void decide(const void *stage, struct rf_shape *shape)
+{
+	const struct rf_rollout_settings *s = stage;
+
+	if (!s->score) {
+		shape->n = s->n;
+		shape->k = s->k;
+	}
+}
+
+static void needs(const void *stage, const struct rf_shape *shape, struct rf_demand *need)
+{
+	const struct rf_rollout_settings *s = stage;
+	size_t c = (size_t)shape->c, n = (size_t)shape->n, k = (size_t)shape->k,
+	       d = (size_t)s->work->engine->ckpt->cfg.d;
+
+	need->plan = (struct rf_plan){ .max_len = shape->T, .positions = shape->c, .n = shape->n,
+	                               .k = shape->k, .decode = !s->score };
+	/* as fetched, in the record, packed, compressed */
+	need->host = 4 * (c * n * k * (2 + d) * 4 + c * k * d * 4 + (size_t)shape->T * 8);
+}
+
+struct rf_use rf_rollout_use(struct rf_rollout_settings *s)
+{
+	return (struct rf_use){ s, decide, needs, place, false };
+}
+
+/* A record at work.  Value j of rollout i at position p is at spot[p].at + j spot[p].step + i of token, logp
+ * and (of d numbers) h_pred. */
+struct job {
+	const struct rf_rollout_settings *s;
+	const struct rf_record *r;
+	int n, k;
+	bool ran;                               /* the tree has run the sequence */
+	struct rf_rollout_place at;
+	struct spot { size_t at, step; } *spot; /* (c) */
+	int32_t *list;                          /* host memory for what is uploaded: these ... */
+	double *u;                              /* ... and (c n) */
+	int *row;                               /* (c): s-1 */
+};
+
+/* Positions whose rollouts are run side by side; first: where their values begin. */
+struct group { const int *position; int positions; size_t nb, first; };
+
+/* Hidden states of the rows of segment i that are wanted: row s-1+j of position p goes to
+ * kept[p (k+1) + j]. */
+static void collect(const struct job *job, int i, rf_f32 hidden)
+{
+	struct rf_engine *g = job->s->work->engine;
+	const struct rf_tree *t = job->s->work->tree;
+	int first = rf_tree_first(t, i), rows = rf_tree_rows(t, i), k = job->k, n = 0;
+	int32_t *from = job->list, *to = job->list + job->r->c * (k + 1);
+
+	for (int p = 0; p < job->r->c; p++)
+		for (int j = 0; j <= k; j++) {
+			int row = job->row[p] + j - first;
+			if (row >= 0 && row < rows) {
+				from[n] = row;
+				to[n++] = p * (k + 1) + j;
+			}
+		}
+	if (!n)
+		return;
+	g->dev.ops->upload(&g->dev, job->at.from, from, (size_t)n * 4);
+	g->dev.ops->upload(&g->dev, job->at.to, to, (size_t)n * 4);
+	RF_RUN(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = hidden, .fi = job->at.from,
+	       .to = job->at.kept, .ti = job->at.to);
+}
+
+/* first (positions, or positions n, d) = rows s-1 of the group's positions, each `n` times */
+static void first_rows(const struct job *job, const struct group *x, int n)
+{
+	struct rf_engine *g = job->s->work->engine;
+	int rows = x->positions * n;
+
+	for (int b = 0; b < rows; b++)
+		job->list[b] = x->position[b / n] * (job->k + 1);
+	g->dev.ops->upload(&g->dev, job->at.from, job->list, (size_t)rows * 4);
+	RF_RUN(&g->dev, rows, .n = rows, .d = g->ckpt->cfg.d, .from = job->at.kept, .fi = job->at.from,
+	       .to = job->at.first);
+}
+
+static void ban(const struct job *job)
+{
+	struct rf_engine *g = job->s->work->engine;
+	const struct rf_config *c = &g->ckpt->cfg;
+
+	if (!c->eos_count)
+		return;
+	for (int i = 0; i < c->eos_count; i++)
+		job->list[i] = c->eos[i];
+	g->dev.ops->upload(&g->dev, job->at.banned, job->list, (size_t)c->eos_count * 4);
+}
+
+/* Draws k tokens at every position of a group, one step of its rollouts after the other. */
+static void draw(const struct job *job, const struct group *x)
+{
+	const struct rf_rollout_settings *s = job->s;
+	const struct rf_rollout_place *at = &job->at;
+	struct rf_engine *g = s->work->engine;
+	const struct rf_config *c = &g->ckpt->cfg;
+	size_t nb = x->nb, d = (size_t)c->d;
+	uint64_t step = rf_draw_step(s->draw_step, g->ckpt->step);
+	rf_f32 h;
+
+	first_rows(job, x, 1);
+	rf_work_decodes(s->work, job->r->c * s->n, s->k);
+	rf_tree_decode_begin(s->work->tree, s->n);
+	h = at->first;
+	for (int j = 0; j < s->k; j++) {
+		size_t to = x->first + (size_t)j * nb;
+		rf_i32 token = rf_at_i32(at->token, to);
+
+		for (size_t b = 0; b < nb; b++) {
+			uint64_t i = (uint64_t)x->position[b / (size_t)s->n], n = b % (uint64_t)s->n;
+			job->u[b] = rf_draw(rf_draw_key(s->seed, RF_DRAW_ROLLOUT, step, job->r->id, i, n),
+			                    (uint32_t)j);
+		}
+		g->dev.ops->upload(&g->dev, at->u, job->u, nb * sizeof *job->u);
+		rf_linear_fwd(&g->model, g->model.head, RF_NO_WEIGHT, j ? (int)nb : x->positions, h, at->z,
+		              0, false);
+		RF_RUN(&g->dev, sample, .rows = (int)nb, .n = j ? 1 : s->n, .N = c->vocab,
+		       .top_k = s->top_k, .top_p = s->top_p, .banned = s->eos ? 0 : c->eos_count,
+		       .banned_ids = at->banned, .inv_temp = (float)(1 / s->temperature), .z = at->z,
+		       .u = at->u, .token = token, .logp = rf_at(at->logp, to));
+		h = rf_tree_decode(s->work->tree, token);
+		RF_RUN(&g->dev, rows, .n = (int)nb, .d = c->d, .from = h, .to = rf_at(at->h_pred, to * d));
+	}
+	rf_work_decodes(s->work, 0, 0);
+}
+
+/* Values of the tokens that are there: a group's rollouts at once. */
+static void score(const struct job *job, const struct group *x)
+{
+	const struct rf_rollout_place *at = &job->at;
+	const struct rf_rollout *o = &job->r->rollout;
+	struct rf_engine *g = job->s->work->engine;
+	const struct rf_config *c = &g->ckpt->cfg;
+	size_t nb = x->nb, d = (size_t)c->d, n = (size_t)job->n, k = (size_t)job->k;
+	rf_i32 token = rf_at_i32(at->token, x->first);
+	rf_f32 h;
+
+	first_rows(job, x, job->n);
+	for (size_t b = 0; b < nb; b++)
+		for (size_t j = 0; j < k; j++)
+			job->list[j * nb + b] = o->tokens[((size_t)x->position[b / n] * n + b % n) * k + j];
+	g->dev.ops->upload(&g->dev, token, job->list, nb * k * 4);
+	h = rf_tree_branch(job->s->work->tree, job->n, job->k, job->list);
+	RF_RUN(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h,
+	       .to = rf_at(at->h_pred, x->first * d));
+	/* token j comes from the row of token j-1, token 0 from row s-1: one list of rows, shifted
+	   by a step */
+	RF_RUN(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h, .to = rf_at(at->first, nb * d));
+	RF_RUN(&g->dev, head_fwd, .rows = (int)(nb * k), .d = c->d, .N = c->vocab,
+	       .inv_temp = (float)(1 / o->temperature), .h = at->first, .w = rf_w(&g->model, g->model.head),
+	       .half = g->model.head.half,
+	       .target = token, .logp = rf_at(at->logp, x->first));
+}
+
+/* The pass over the sequence, or what it has kept, and the rollouts of the positions as they are ready. */
+static void pass(const struct job *job)
+{
+	struct rf_tree *t = job->s->work->tree;
+	struct group x = { .first = 0 };
+
+	if (job->ran)
+		rf_tree_branch_off(t, job->row, job->r->c);
+	else
+		rf_tree_begin(t, job->r->tokens, job->r->T, job->row, job->r->c);
+	ban(job);
+	for (int i = 0; i < t->segments; i++) {
+		collect(job, i, job->ran ? rf_tree_capture(t, i) : rf_tree_forward(t, i));
+		if (!(x.positions = rf_tree_ready(t, &x.position)))
+			continue;
+		x.nb = (size_t)(x.positions * job->n);
+		for (int j = 0; j < x.positions; j++)
+			job->spot[x.position[j]] = (struct spot){ x.first + (size_t)(j * job->n), x.nb };
+		(job->s->score ? score : draw)(job, &x);
+		x.first += x.nb * (size_t)job->k;
+	}
+}
+
+static const char *blame(const struct job *job, char why[100])
+{
+	return rf_tree_blame(job->s->work->tree, job->at.token, why) ? why : "the model overflows there";
+}
+
+/* Writes how many tokens each rollout has to out->length, unless all have k: up to the end token that was
+ * drawn, or as many as the record says. */
+static enum rf_code find_lengths(const struct job *job, struct rf_record *r, struct rf_rollout *out,
+                                 struct rf_err *e)
+{
+	const struct rf_rollout_settings *s = job->s;
+	const struct rf_config *c = &s->work->engine->ckpt->cfg;
+	const size_t nb = (size_t)r->c * (size_t)job->n, k = (size_t)job->k;
+
+	if (s->score ? !r->rollout.length : !s->eos)
+		return RF_OK;
+	if (!(out->length = rf_record_alloc(r, nb, sizeof *out->length)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (the rollouts of a record)");
+	if (s->score)
+		memcpy(out->length, r->rollout.length, nb * sizeof *out->length);
+	for (size_t b = 0; b < nb && !s->score; b++) {
+		size_t n = 1;
+
+		while (n < k && !rf_config_ends(c, out->tokens[b * k + n - 1]))
+			n++;
+		out->length[b] = (int32_t)n;
+	}
+	return RF_OK;
+}
+
+/* Fills the rows of rollouts after their ends. */
+static void clear_tails(const struct job *job, const struct rf_record *r, struct rf_rollout *out)
+{
+	const struct rf_rollout_settings *s = job->s;
+	const size_t nb = (size_t)r->c * (size_t)job->n, k = (size_t)job->k, d = (size_t)out->d;
+
+	for (size_t b = 0; b < nb; b++)
+		for (size_t j = (size_t)rf_rollout_length(out, b); j < k; j++) {
+			if (!s->score)
+				out->tokens[b * k + j] = out->tokens[b * k + j - 1];
+			out->logp[b * k + j] = 0;
+			memset(out->h_pred + (b * k + j) * d, 0, d * sizeof *out->h_pred);
+		}
+}
+
+/* The device's results into the record's (c, n, k). */
+static enum rf_code fetch(const struct job *job, struct rf_record *r, struct rf_err *e)
+{
+	const struct rf_rollout_settings *s = job->s;
+	const struct rf_rollout_place *at = &job->at;
+	struct rf_engine *g = s->work->engine;
+	size_t n = (size_t)job->n, kk = (size_t)job->k, nb = (size_t)r->c * n, d = (size_t)g->ckpt->cfg.d;
+	struct rf_rollout out = { .temperature = s->score ? r->rollout.temperature : s->temperature,
+	                          .n = job->n, .k = job->k, .d = (int)d };
+	float *logp = malloc(nb * kk * 4), *h = malloc(nb * kk * d * 4),
+	      *kept = malloc((size_t)r->c * (kk + 1) * d * 4);
+	int32_t *token = malloc(nb * kk * 4);
+	enum rf_code rc = RF_ENOMEM;
+	char why[100];
+
+	out.tokens = rf_record_alloc(r, nb * kk, 4);
+	out.logp = rf_record_alloc(r, nb * kk, 4);
+	out.h_pred = rf_record_alloc(r, nb * kk * d, 4);
+	out.h_gt = rf_record_alloc(r, (size_t)r->c * kk * d, 4);
+	if (!logp || !h || !kept || !token || !out.tokens || !out.logp || !out.h_pred || !out.h_gt) {
+		rf_fail(e, RF_ENOMEM, "out of memory (the rollouts of a record)");
+		goto done;
+	}
+	g->dev.ops->download(&g->dev, logp, at->logp, nb * kk * 4);
+	g->dev.ops->download(&g->dev, token, at->token, nb * kk * 4);
+	g->dev.ops->download(&g->dev, h, at->h_pred, nb * kk * d * 4);
+	g->dev.ops->download(&g->dev, kept, at->kept, (size_t)r->c * (kk + 1) * d * 4);
+	if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
+		goto done;
+	for (size_t b = 0; b < nb; b++)
+		for (size_t j = 0; j < kk; j++) {
+			const struct spot *x = &job->spot[b / n];
+			size_t from = x->at + j * x->step + b % n;
+
+			out.tokens[b * kk + j] = token[from];
+			out.logp[b * kk + j] = logp[from];
+			for (size_t i = 0; i < d; i++)
+				out.h_pred[(b * kk + j) * d + i] = h[from * d + i];
+		}
+	for (size_t p = 0; p < (size_t)r->c; p++)
+		for (size_t i = 0; i < kk * d; i++)
+			out.h_gt[p * kk * d + i] = kept[(p * (kk + 1) + 1) * d + i];
+	if ((rc = find_lengths(job, r, &out, e)) != RF_OK)
+		goto done;
+	clear_tails(job, r, &out);
+	for (size_t i = 0; i < nb * kk; i++)
+		if (!isfinite(out.logp[i])) {
+			rc = rf_fail(e, RF_ENUMERIC,
+			             "the log-probability of rollout %zu at position %d is not finite: %s",
+			             i / kk, r->positions[i / kk / n], blame(job, why));
+			goto done;
+		}
+	for (size_t i = 0; i < nb * kk * d; i++)
+		if (!isfinite(out.h_pred[i])) {
+			rc = rf_fail(e, RF_ENUMERIC, "a hidden state of rollout %zu is not finite: %s",
+			             i / kk / d, blame(job, why));
+			goto done;
+		}
+	rf_record_drop_rollout(r);
+	r->rollout = out;
+done:
+	free(logp);
+	free(h);
+	free(kept);
+	free(token);
+	return rc;
+}
+
+enum rf_code rf_rollout_check(const struct rf_rollout_settings *s, const struct rf_record *r,
+                              struct rf_err *e)
+{
+	int k = s->score ? r->rollout.k : s->k;
+	enum rf_code rc = rf_engine_check_record(s->work->engine, r, e);
+
+	for (int p = 0; rc == RF_OK && r->positions && (!s->score || r->rollout.tokens) && p < r->c; p++)
+		if (r->positions[p] < 1 || r->positions[p] > r->T - k)
+			rc = rf_fail(e, RF_EDATA,
+			             "position %d is %d, but it must be at least 1 and leave room for %d "
+			             "rollout tokens in the sequence of %d tokens (rf-select -k %d)",
+			             p, r->positions[p], k, r->T, k);
+	return rc;
+}
+
+/* With the place of everything known. */
+static enum rf_code run(struct job *job, struct rf_record *r, struct rf_err *e)
+{
+	size_t c = (size_t)r->c, nb = c * (size_t)job->n, k = (size_t)job->k;
+	enum rf_code rc;
+
+	job->list = malloc((2 * c * (k + 1) + nb * k + RF_MAX_EOS) * sizeof *job->list);
+	job->u = malloc(nb * sizeof *job->u);
+	job->row = malloc(c * sizeof *job->row);
+	job->spot = malloc(c * sizeof *job->spot);
+	if (job->list && job->u && job->row && job->spot) {
+		for (int p = 0; p < r->c; p++)
+			job->row[p] = r->positions[p] - 1;
+		pass(job);
+		rc = fetch(job, r, e);
+	} else {
+		rc = rf_fail(e, RF_ENOMEM, "out of memory (the rollouts of a record)");
+	}
+	free(job->list);
+	free(job->u);
+	free(job->row);
+	free(job->spot);
+	return rc;
+}
+
+static enum rf_code record(struct rf_rollout_settings *s, struct rf_record *r, bool ran, struct rf_err *e)
+{
+	struct job job = { .s = s, .r = r, .n = s->score ? r->rollout.n : s->n,
+	                   .k = s->score ? r->rollout.k : s->k, .ran = ran };
+	const struct rf_shape shape = { r->T, r->c, job.n, job.k };
+	enum rf_code rc;
+
+	if ((rc = rf_rollout_check(s, r, e)) != RF_OK || !r->positions || (s->score && !r->rollout.tokens))
+		return rc;
+	if ((rc = rf_work_reserve(s->work, &shape, e)) != RF_OK)
+		return rc;
+	job.at = s->at;
+	return run(&job, r, e);
+}
+
+enum rf_code rf_rollout_record(struct rf_rollout_settings *s, struct rf_record *r, struct rf_err *e)
+{
+	return record(s, r, false, e);
+}
+
+enum rf_code rf_rollout_go_on(struct rf_rollout_settings *s, struct rf_record *r, struct rf_err *e)
+{
+	return record(s, r, true, e);
+}

@@ -1,0 +1,209 @@
+/* step.c -- the stages on one record, one after the other, in one tree. */
+#include <limits.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "train/step.h"
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+/* Appends a table to another, without some of its options; returns where the next goes. */
+static struct rf_opt *append(struct rf_opt *to, struct rf_opt *table, const char *without)
+{
+	rf_opt_leave_out(table, without);
+	while (table->name)
+		*to++ = *table++;
+	return to;
+}
+
+/* Returns the option of this name, which the table must have. */
+static struct rf_opt *option(struct rf_opt *table, const char *name)
+{
+	while (strcmp(table->name, name))
+		table++;
+	return table;
+}
+
+void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS])
+{
+	struct rf_opt select[RF_SELECT_OPTS], rollouts[RF_ROLLOUT_OPTS], reward[RF_REWARD_OPTS],
+		group[RF_ADVANTAGE_OPTS], *to = opts;
+	struct rf_opt draws[] = {
+		{ "seed", 0, RF_OPT_U64, &s->rollouts.seed, 0, 0, "n", "random seed", true },
+		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
+		  "training step for the random numbers; -1: the model's", true },
+		{ .name = NULL },
+	};
+
+	rf_select_options(&s->select, select);
+	option(select, "shift")->name = "select-shift"; /* rf-reward has --shift */
+	rf_rollout_options(&s->rollouts, rollouts);
+	rf_reward_options(&s->reward, reward);
+	rf_advantage_options(&s->advantage, group);
+	option(group, "advantage")->arg = RF_STEP_FROM_WORDS;
+	option(group, "advantage")->help = "compute advantages from rewards of rollouts or tokens";
+	to = append(to, select, "length seed draw-step");
+	to = append(to, rollouts, "score seed draw-step");
+	to = append(to, draws, "");
+	to = append(to, reward, "seed draw-step");
+	to = append(to, group, "");
+	to->name = NULL;
+}
+
+enum rf_code rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *command, struct rf_err *e)
+{
+	command->ask.n = s->rollouts.n;
+	command->ask.k = s->rollouts.k;
+	s->commanded = command->ask.command != NULL;
+	s->select.k = s->rollouts.k;
+	s->train->advantage = s->advantage;
+	s->select.seed = s->reward.seed = s->rollouts.seed;
+	if (s->advantage.from == RF_FROM_TOKEN && !s->reward.per_token && !s->commanded)
+		return rf_fail(e, RF_EUSAGE, "--advantage token requires --per-token or --exec");
+	return rf_reward_check(&s->reward, e);
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+/* Returns the shape with the rollouts that the options give.  The memory of a record must not grow between
+ * its pass and its rollouts. */
+static struct rf_shape whole(const struct rf_step *s, const struct rf_shape *shape)
+{
+	const bool rollouts = s->train->rl_coef != 0;
+
+	return (struct rf_shape){ shape->T, rollouts ? s->select.chunks : 0, rollouts ? s->rollouts.n : 0,
+	                          rollouts ? s->rollouts.k : 0 };
+}
+
+static void decide(const void *step, struct rf_shape *shape)
+{
+	*shape = whole(step, shape);
+}
+
+static void needs(const void *step, const struct rf_shape *shape, struct rf_demand *need)
+{
+	const struct rf_step *s = step;
+	const struct rf_shape z = whole(s, shape);
+	struct rf_demand rollouts = { .grows = NULL };
+	size_t each;
+
+	s->base.needs(s->base.stage, &z, need);
+	if (!z.c)
+		return;
+	rf_rollout_use((struct rf_rollout_settings *)&s->rollouts).needs(&s->rollouts, &z, &rollouts);
+	need->plan.decode = true;
+	need->plan.k = z.k;
+	/* of a record that is held; with --exec also its states, until the answer comes */
+	each = (size_t)z.c * (size_t)z.n * (size_t)z.k * (s->advantage.from == RF_FROM_TOKEN ? 28 : 8) +
+	       (size_t)z.T * 8;
+	if (s->commanded)
+		each += (size_t)z.c * (size_t)(z.n + 1) * (size_t)z.k *
+		        (size_t)s->train->engine->ckpt->cfg.d * 4;
+	need->host += rollouts.host + (size_t)s->held * each;
+	if (!s->held && !need->grows)
+		need->grows = "and, for --batch 0, 8 bytes of the host for each token of the stream, which "
+		              "is one batch";
+}
+
+static void place(void *step, const struct rf_shape *shape, struct rf_arena *a)
+{
+	struct rf_step *s = step;
+	const struct rf_shape z = whole(s, shape);
+	const struct rf_use entropy = rf_entropy_use(&s->entropy), rollouts = rf_rollout_use(&s->rollouts);
+
+	s->base.place(s->base.stage, &z, a);
+	if (!z.c)
+		return;
+	entropy.place(entropy.stage, &z, a);
+	rollouts.place(rollouts.stage, &z, a);
+}
+
+struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w, struct rf_use base)
+{
+	s->base = base;
+	s->entropy.work = s->rollouts.work = w;
+	return (struct rf_use){ s, decide, needs, place, true };
+}
+
+/* ---- the first mini-batch ------------------------------------------------------------------- */
+
+void rf_step_totals(const struct rf_step *s, struct rf_record *const *r, int n, struct rf_totals *own)
+{
+	const uint64_t each = (uint64_t)s->select.chunks * (uint64_t)s->rollouts.n * (uint64_t)s->rollouts.k;
+
+	rf_train_totals(s->train, r, n, own);
+	own->rl_tokens = 0;
+	for (int i = 0; i < n && s->train->rl_coef != 0; i++)
+		own->rl_tokens += r[i]->T >= rf_select_least(&s->select) ? each : 0;
+}
+
+enum rf_code rf_step_begin(struct rf_step *s, int64_t step, const struct rf_totals *all, struct rf_err *e)
+{
+	s->select.draw_step = s->rollouts.draw_step = s->reward.draw_step =
+		(int)rf_draw_step(s->draw_step, step);
+	/* how many tokens rollouts have that may end is not known before they are drawn */
+	return all && !s->rollouts.eos ? rf_train_ahead(s->train, all, e) : RF_OK;
+}
+
+/* ---- one record ---------------------------------------------------------------------------- */
+
+enum rf_code rf_step_entropy(struct rf_step *s, struct rf_record *r, bool first, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	s->ahead = first && s->train->ahead.open;
+	if (!s->ahead)
+		return rf_entropy_record(&s->entropy, r, e);
+	if ((rc = rf_engine_check_record(s->train->engine, r, e)) != RF_OK ||
+	    (rc = rf_work_reserve(s->train->work, &(struct rf_shape){ .T = r->T }, e)) != RF_OK ||
+	    (rc = rf_train_ahead_pass(s->train, r, s->entropy.at.entropy, e)) != RF_OK)
+		return rc;
+	return rf_entropy_fetch(&s->entropy, r, e);
+}
+
+enum rf_code rf_step_select(struct rf_step *s, struct rf_record *r, struct rf_err *e)
+{
+	bool short_one;
+	enum rf_code rc = rf_select_record(&s->select, (uint64_t)s->select.draw_step, r, &short_one, e);
+
+	s->missed += rc == RF_OK && short_one;
+	return rc;
+}
+
+enum rf_code rf_step_rollout(struct rf_step *s, struct rf_record *r, struct rf_err *e)
+{
+	return rf_rollout_go_on(&s->rollouts, r, e);
+}
+
+enum rf_code rf_step_reward(struct rf_step *s, struct rf_record *r, struct rf_err *e)
+{
+	const struct rf_reward_settings *w = &s->reward;
+	bool alone = false;
+	enum rf_code rc = rf_reward_record(w, (uint64_t)w->draw_step, r, &alone, e);
+
+	s->alone += alone;
+	return rc;
+}
+
+enum rf_code rf_step_advantage(struct rf_step *s, struct rf_record *r, struct rf_err *e)
+{
+	s->groups = (struct rf_group_stats){ 0, 0 };
+	return rf_advantage_record(&s->advantage, r, &s->groups, e);
+}
+
+enum rf_code rf_step_gradient(struct rf_step *s, struct rf_record *r, struct rf_err *e)
+{
+	return s->ahead ? rf_train_ahead_rest(s->train, r, s->rollouts.at.kept, s->rollouts.k + 1, e) : RF_OK;
+}
+
+void rf_step_remark(const struct rf_step *s, uint64_t records, void (*say)(const char *fmt, ...))
+{
+	const unsigned long long all = records, missed = s->missed, alone = s->alone;
+
+	if (missed)
+		say("%llu of %llu sequences were too short and have no positions: --chunks, -k and --margin "
+		    "need %d tokens", missed, all, rf_select_least(&s->select));
+	if (alone)
+		say("%llu of %llu sequences lost their rollouts: they have no other position for --shift %d",
+		    alone, all, s->reward.shift);
+}

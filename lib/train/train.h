@@ -1,0 +1,195 @@
+/* train.h -- one optimizer step: the loss of a mini-batch, its gradient, AdamW.
+ *
+ *     L = rl_coef L_RL + ntp_coef L_NTP + position_coef L_positions
+ *
+ *     L_RL         mean over all rollout tokens (policy.h)
+ *     L_NTP        mean of -log p(x[t+1] | x[0..t])
+ *     L_positions  the same mean over the k tokens x[s] .. x[s+k-1] of the text at each position s; tokens
+ *                  of several positions count as often.  Its gradient is that of L_RL for rollouts that are
+ *                  the text, with advantage 1: the teacher-forced control of ReFINE
+ *
+ * All means are over the tokens of the whole mini-batch, or L_NTP is the mean of its sequences' means, so
+ * all its records are read before the first is computed.  They are then computed in the order of their ids,
+ * so the result does not depend on the order in which they came. */
+#ifndef RF_TRAIN_H
+#define RF_TRAIN_H
+
+#include "base/meter.h"
+#include "engine/work.h"
+#include "ranks/exchange.h"
+#include "ranks/ranks.h"
+#include "refine/policy.h"
+#include "stream/record.h"
+#include "stream/stream.h"
+#include "train/figures.h"
+
+enum rf_schedule { RF_CONSTANT, RF_COSINE, RF_LINEAR };
+#define RF_SCHEDULE_WORDS "constant|cosine|linear"
+/* Which tokens count in L_NTP: all, those of the response (t >= prompt_len), or those that L_positions
+ * counts. */
+enum rf_loss_tokens { RF_LOSS_ALL, RF_LOSS_RESPONSE, RF_LOSS_POSITIONS };
+#define RF_LOSS_WORDS "all|response"
+#define RF_LOSS_WORDS_POSITIONS "all|response|positions" /* rf-ntp */
+/* What L_NTP is a mean of: all tokens that count, or the sequences' own means, which weigh the same however
+ * long the sequences are. */
+enum rf_mean { RF_MEAN_TOKENS, RF_MEAN_SEQUENCES };
+#define RF_MEAN_WORDS "tokens|sequences"
+/* Which activations are not kept, but computed again for the backward pass. */
+enum rf_recompute { RF_RECOMPUTE_NONE, RF_RECOMPUTE_SEGMENT };
+#define RF_RECOMPUTE_WORDS "none|segment"
+/* How the gradients of the records of a mini-batch are added up.  EXACT: as whole numbers (sum_add in dev.h),
+ * which gives the same bits for any order and any division of the records; it takes 8 bytes for each weight.
+ * PLAIN: in float32, in the order of the ids. */
+enum rf_sum { RF_SUM_EXACT, RF_SUM_PLAIN };
+#define RF_SUM_WORDS "exact|plain"
+
+/* What each rank keeps and computes of the optimizer: all of it, or a part of the moments, with which it
+ * steps that part of the weights; the bits are the same. */
+enum rf_sharded { RF_SHARD_NONE, RF_SHARD_OPTIMIZER };
+#define RF_SHARD_WORDS "none|optimizer"
+
+/* What a mini-batch has in all, whichever rank has it: the losses are means over these. */
+struct rf_totals { uint64_t records, ntp_tokens, ntp_sequences, position_tokens, rl_tokens, teaches; };
+
+/* The weights of the losses of one token: their coefficients, over what the means are of. */
+struct rf_weights { double rl, ntp, positions; };
+
+/* Device memory besides tree and weights.  The policy's rows are step-major: row (j, b) predicts token j of
+ * rollout b, so rows (0, b) are rows s-1 of the sequence and rows (j, b) the rollouts' rows j-1. */
+struct rf_train_place {
+	rf_f32 z;                    /* logits of some rows */
+	rf_f32 dh;                   /* (T, d): the gradient of the hidden states */
+	rf_f32 coef, logp;           /* (T) */
+	rf_i32 target;               /* (T) */
+	rf_f32 first, dfirst;        /* (c, d): rows s-1 and their gradient */
+	rf_f32 rows, drows;          /* (k c n, d) */
+	rf_f32 rl_coef, rl_logp;     /* (k c n) */
+	rf_i32 rl_target, from;      /* (k c n), (k c n + 2 c): lists of rows */
+};
+
+struct rf_train {
+	struct rf_engine *engine;
+	struct rf_work *work;        /* on this engine */
+	struct rf_ranks *ranks;      /* who trains; each has some of a mini-batch's records, or none */
+	/* losses */
+	double rl_coef, ntp_coef, position_coef;
+	int k;                       /* tokens of L_positions at each position; 0: not known yet */
+	bool k_found;                /* in the history */
+	enum rf_loss_tokens loss;
+	enum rf_mean mean;
+	struct rf_policy policy;
+	struct rf_advantage advantage; /* how they were computed, for the figures */
+	enum rf_recompute recompute;
+	enum rf_sum sum;
+	enum rf_sharded shard;       /* the engine then has the part (engine.h) */
+	struct rf_exchange exchange; /* settings: the carrier; rf_train_join() opens it */
+	struct rf_meter *meter;      /* counts the records that are done; may be NULL */
+	bool log_gradients;
+	/* optimizer */
+	double lr, betas[2], adam_eps, weight_decay, grad_clip;
+	const char *only;            /* patterns of the tensors that are trained; NULL: all */
+	enum rf_schedule schedule;
+	int warmup, total_steps;
+	/* device memory */
+
+	/* log_gradients: the gradient of L_RL, while the model's own buffer holds that of L_NTP */
+	rf_f32 grad_rl;
+	rf_f64 product;              /* the result of an rf_dot, for each tile */
+	rf_i64 exact;                /* RF_SUM_EXACT: the sum of the records so far; NULL: nothing yet */
+	rf_f32 largest;              /* the largest number of the record's gradient */
+	struct rf_train_place at;
+	/* the gradient of records that were computed as they came: rf_train_ahead() */
+	struct {
+		bool open;
+		struct rf_weights w;
+		struct rf_share *share; /* of each record: its id and what computing adds */
+		int n, room;
+		double seconds;      /* that computing took since the last step */
+	} ahead;
+};
+#define RF_TRAIN_DEFAULTS { .ranks = &rf_ranks_alone, .rl_coef = 0.2, .ntp_coef = 1, \
+                            .policy = RF_POLICY_DEFAULTS, .lr = 1e-6, .betas = { 0.9, 0.999 }, \
+                            .adam_eps = 1e-8, .weight_decay = 0.01, .grad_clip = 0.2 }
+
+/* --lr --betas --adam-eps --weight-decay --grad-clip --train --lr-schedule --warmup --total-steps
+ * --recompute --sum --shard --exchange */
+enum { RF_TRAIN_OPTS = 14 };
+void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS]);
+
+/* Whether L_positions, or L_NTP over its tokens, is trained on. */
+bool rf_train_needs_positions(const struct rf_train *t);
+/* If so, and the record has positions, and t->k is not known, takes it from the history of the stream: the
+ * length that rf-select or rf-step was given.  r: the record as it came.  Errors: RF_EDATA: there is none, or
+ * the record's rollouts have another length. */
+enum rf_code rf_train_find_k(struct rf_train *t, const struct rf_head *h, const struct rf_record *r,
+                             struct rf_err *e);
+/* Checks that each pattern of t->only matches a tensor of the engine's model.  Errors: RF_EUSAGE. */
+enum rf_code rf_train_check_only(const struct rf_train *t, struct rf_err *e);
+
+/* Checks that a record can be trained on: if rl_coef is not 0, rollouts need logp and advantage; --loss
+ * response needs prompt_len; positions need room for k tokens.  Errors: RF_EDATA. */
+enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r, struct rf_err *e);
+
+/* Allocates the device memory that the functions below need in addition to the engine's.  They call it, too;
+ * who calls it at the start learns at the start that there is too little. */
+enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e);
+
+/* Joins the devices of the ranks, after rf_train_open() of each.  Collective.  Errors: those of
+ * rf_exchange_open(). */
+enum rf_code rf_train_join(struct rf_train *t, struct rf_err *e);
+
+/* What these n records have.  teaches: whether anything can be learned from them: a token that counts in
+ * L_NTP or L_positions, whose coefficient is not 0, or an advantage other than 0, and rl_coef is not 0. */
+void rf_train_totals(const struct rf_train *t, struct rf_record *const *mini, int n, struct rf_totals *own);
+
+/* Computes the gradient of a mini-batch into the model's gradient, which is cleared first; n: the records of
+ * it that are this rank's; all: what all ranks' have (NULL: there are no others).  The records must have
+ * passed rf_train_check().  Fills *st, except for the figures of the step.  Errors: RF_ENUMERIC: a
+ * log-probability is not finite; of the exact sum also: a record's gradient is not.  Collective (ranks.h): a
+ * rank's failure is all ranks'. */
+enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini, int n,
+                               const struct rf_totals *all, struct rf_train_stats *st, struct rf_err *e);
+
+/* The first mini-batch after the weights have changed may be computed as its records come.  Then
+ * rf_train_gradient() need not compute them:
+ *
+ *     rf_train_ahead()        begins; all: what the mini-batch will have
+ *     rf_train_ahead_pass()   for each record, with tokens alone: the pass over its sequence, with the
+ *                             next-token loss; entropy (T), in device memory, becomes H at each position
+ *     rf_train_ahead_rest()   when the record has its advantages: the policy loss, and the gradient.
+ *                             states: its rows s-1, `apart` rows apart; NULL: it has no rollouts.  In
+ *                             between the tree may draw the rollouts, and nothing else
+ *
+ * Where the records are not those that were announced, or a gradient is too large for the first unit of the
+ * exact sum, or not finite, rf_train_gradient() computes all of it again.  So the bits are the same.  With
+ * log_gradients it always does, and rf_train_ahead() does nothing. */
+enum rf_code rf_train_ahead(struct rf_train *t, const struct rf_totals *all, struct rf_err *e);
+enum rf_code rf_train_ahead_pass(struct rf_train *t, const struct rf_record *r, rf_f32 entropy,
+                                 struct rf_err *e);
+enum rf_code rf_train_ahead_rest(struct rf_train *t, const struct rf_record *r, rf_f32 states, int apart,
+                                 struct rf_err *e);
+
+/* Fills *st with the figures that need no model: counts, rewards, the records' entropies.  The others become
+ * 0 or NaN.  Collective. */
+enum rf_code rf_train_describe(const struct rf_train *t, struct rf_record *const *mini, int n,
+                               struct rf_train_stats *st, struct rf_err *e);
+
+/* The learning rate of optimizer step `step`, counted from 0. */
+double rf_train_lr(const struct rf_train *t, int64_t step);
+
+/* One AdamW step with the model's gradient.  step: for the learning rate; updates: how many AdamW steps there
+ * were before.  Writes the step's figures to *st, and adds to st->reduce what the ranks take to exchange the
+ * weights.  Errors: RF_ENUMERIC: the gradient's norm is not finite; nothing has changed. */
+enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, struct rf_train_stats *st,
+                           struct rf_err *e);
+
+/* The sum of the squares of n weights, or of their gradients, from x on: finite if each of them is. */
+enum rf_code rf_train_square(struct rf_train *t, rf_f32 x, size_t n, double *sum, struct rf_err *e);
+
+/* Releases what rf_train_open() allocated. */
+void rf_train_close(struct rf_train *t);
+
+/* Training's use of memory, for rf_work_init().  With rl_coef 0 sequences have no rollouts. */
+struct rf_use rf_train_use(struct rf_train *t);
+
+#endif

@@ -1,0 +1,84 @@
+/* train_log.c -- the line that each optimizer step has in the log. */
+#include <math.h>
+
+#include "base/jline.h"
+#include "refine/reward.h"
+#include "train/train_log.h"
+
+struct figure { const char *name; double v; bool shown; };
+
+static void figures(struct rf_buf *line, const struct figure *f, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (f[i].shown)
+			rf_jline_real(line, f[i].name, f[i].v);
+}
+
+enum rf_code rf_train_log(struct rf_trainer *t, const struct rf_train_stats *st, bool outer, double seconds,
+                          struct rf_err *e)
+{
+	const bool ntp = st->ntp_tokens && !outer, apart = t->train.log_gradients && !outer;
+	const struct figure rewards[] = {
+		{ "records", st->records, true },
+		{ "tokens", (double)st->tokens, true },
+		{ "rollouts", (double)st->rollouts, st->rollouts },
+		{ "rollouts/stale", t->older, t->older },
+		{ "reward/mean", st->reward, st->rollouts },
+		{ "reward/std", st->reward_std, !isnan(st->reward_std) },
+	}, rest[] = {
+		{ "actor/entropy", st->entropy, !isnan(st->entropy) },
+		{ "group/count", t->groups.groups, t->groups.groups },
+		{ "group/spread_free", t->groups.spread_free, t->groups.groups },
+		{ "group/std", st->group_std, !isnan(st->group_std) },
+		{ "group/position_share", st->position_share, !isnan(st->position_share) },
+		{ "loss/rl", st->loss_rl, st->rl_tokens },
+		{ "loss/ntp", st->loss_ntp, ntp },
+		{ "loss/positions", st->loss_positions, st->position_tokens },
+		{ "actor/pg_loss_ttt", t->train.rl_coef * st->loss_rl, st->rl_tokens },
+		{ "actor/sft_loss_ttt", t->train.ntp_coef * st->loss_ntp, ntp },
+		{ "actor/sft_loss", st->loss_ntp, st->ntp_tokens && outer },
+		{ "actor/pg_clipfrac_ttt", st->clip_fraction, st->rl_tokens },
+		{ "actor/pg_clipfrac_lower_ttt", st->dual_fraction, st->rl_tokens },
+		{ "actor/ppo_kl_ttt", st->kl, st->rl_tokens },
+		{ "actor/kl3_ttt", st->kl3, st->rl_tokens },
+		{ "actor/ratio_max", st->ratio_max, st->rl_tokens },
+		{ "actor/clamped", (double)st->clamped, st->rl_tokens },
+		{ "training/rollout_logp_diff_mean", st->abs_diff, st->rl_tokens },
+		{ "actor/grad_norm_ttt", st->grad_norm, !outer },
+		{ "actor/grad_norm", st->grad_norm, outer },
+		{ "grad/rl_norm", st->norm_rl, apart },
+		{ "grad/ntp_norm", st->norm_ntp, apart },
+		{ "grad/cosine", st->grad_cosine, apart },
+		{ "actor/lr", st->lr, true },
+		{ "world", t->ranks.ranks, true },
+		{ "timing_s/compute", st->compute, true },
+		{ "timing_s/wait", st->wait, t->ranks.ranks > 1 },
+		{ "timing_s/reduce", st->reduce, true },
+		{ "timing_s/optimizer", st->optimizer, true },
+		{ "timing_s/spread", st->spread, t->ranks.ranks > 1 },
+		{ "timing_s/step", seconds, true },
+		{ "perf/throughput", seconds > 0 ? (double)st->tokens / seconds : 0, true },
+	};
+	char key[RF_REWARD_KEY];
+
+	if (!t->log)
+		return RF_OK;
+	rf_jline_begin(&t->lines);
+	rf_jline_int(&t->lines, "step", t->step);
+	rf_jline_bool(&t->lines, "stepped", st->stepped);
+	figures(&t->lines, rewards, sizeof rewards / sizeof *rewards);
+	if (st->rollouts)
+		rf_jline_text(&t->lines, "reward/kind", st->kind);
+	for (int i = 0; i < st->parts; i++) {
+		const struct rf_part_spread *p = &st->part[i];
+		const double std = rf_spread_std(&p->of);
+
+		rf_jline_real(&t->lines, rf_reward_key(key, p->name, "mean"), rf_spread_mean(&p->of));
+		if (!isnan(std))
+			rf_jline_real(&t->lines, rf_reward_key(key, p->name, "std"), std);
+	}
+	figures(&t->lines, rest, sizeof rest / sizeof *rest);
+	rf_jline_end(&t->lines);
+	t->older = 0;
+	return t->lines.failed ? rf_fail(e, RF_ENOMEM, "out of memory (metrics)") : RF_OK;
+}

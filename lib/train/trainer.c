@@ -1,0 +1,807 @@
+/* trainer.c -- from a stream to the next step of a run (rf-design(7), The commit).
+ *
+ * Records are collected into mini-batches, each of which is one optimizer step in memory.  Nothing outside
+ * changes before the commit.  There the log's lines are written first, then a line of the manifest
+ * if a part has changed, and then the new step.  So a step that a killed program computed may be in the log
+ * twice, but no step is without its lines.
+ *
+ * The memory for this is taken at the start, because the end of an hour's work is too late to find that there
+ * is too little: the step is written from the device one block at a time. */
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "io/file.h"
+#include "train/grad_file.h"
+#include "train/made.h"
+#include "train/meet.h"
+#include "train/train_log.h"
+#include "train/trainer.h"
+
+/* "10", or "30s", "10m", "2h". */
+static enum rf_code read_commit_every(struct rf_trainer *t, struct rf_err *e)
+{
+	static const struct { char unit; int seconds; } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 } };
+	const char *text = t->commit_every;
+	size_t n = text ? strlen(text) : 0;
+	uint64_t number = 0;
+	int unit = 0;
+
+	if (!text)
+		return RF_OK;
+	for (size_t i = 0; n && i < sizeof units / sizeof *units; i++)
+		if (text[n - 1] == units[i].unit)
+			unit = units[i].seconds;
+	n -= unit != 0;
+	if (!n || !rf_number(text, n, &number) || !number || number > 1 << 30)
+		return rf_fail(e, RF_EUSAGE,
+		               "--commit-every: '%.40s' is neither a number of batches nor a time such as "
+		               "30s, 10m or 2h",
+		               text);
+	t->every = unit ? 0 : (int64_t)number;
+	t->every_seconds = (double)number * unit;
+	return RF_OK;
+}
+
+static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
+{
+	size_t n = strlen(t->stale);
+	uint64_t commits = INT64_MAX;
+
+	if (strcmp(t->stale, "any") && (!n || !rf_number(t->stale, n, &commits) || commits > INT64_MAX))
+		return rf_fail(e, RF_EUSAGE,
+		               "--stale: '%.40s' is neither a number of commits nor 'any' (try --help)",
+		               t->stale);
+	t->stale_commits = (int64_t)commits;
+	return RF_OK;
+}
+
+static struct rf_use training(const void *trainer)
+{
+	return rf_train_use(&((struct rf_trainer *)trainer)->train);
+}
+
+static void decide(const void *trainer, struct rf_shape *s)
+{
+	const struct rf_use use = training(trainer);
+
+	use.decide(use.stage, s);
+}
+
+static void place(void *trainer, const struct rf_shape *s, struct rf_arena *a)
+{
+	const struct rf_use use = training(trainer);
+
+	use.place(use.stage, s, a);
+}
+
+/* Adds to what training needs the records of a mini-batch, of which only what training reads is kept. */
+static void needs(const void *trainer, const struct rf_shape *s, struct rf_demand *need)
+{
+	const struct rf_use use = training(trainer);
+	const struct rf_trainer *t = trainer;
+	size_t rollouts;
+
+	use.needs(use.stage, s, need);
+	if (t->outer)
+		need->grows = "and, for --outer, 4 bytes of the host for each token of the stream, which "
+		              "stays to its end";
+	rollouts = (size_t)s->c * (size_t)s->n * (size_t)s->k;
+	need->host = (size_t)(t->steps ? (t->expected + t->steps - 1) / t->steps
+	                      : t->mini_batch ? t->mini_batch : 1) *
+	                     ((size_t)s->T * (t->outer ? 12 : 8) + rollouts * 8)
+	           /* read: as it came, unpacked, as -o */
+	           + 3 * ((size_t)s->T * 8 + rollouts * (2 + 2 * (size_t)t->engine.ckpt->cfg.d) * 4);
+}
+
+struct rf_use rf_trainer_use(struct rf_trainer *t)
+{
+	return (struct rf_use){ t, decide, needs, place, false };
+}
+
+/* What would fail at the end, when all is computed. */
+static enum rf_code check_places(const struct rf_trainer *t, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+	char first = '{';
+	struct stat st;
+	int fd;
+
+	if (t->log && (rc = rf_file_can_write(t->log, true, e)) != RF_OK)
+		return rc;
+	if (t->log && stat(t->log, &st) == 0 && S_ISREG(st.st_mode) &&
+	    (fd = open(t->log, O_RDONLY | O_CLOEXEC)) >= 0) {
+		if (read(fd, &first, 1) < 0)
+			first = '{'; /* appending tells */
+		close(fd);
+	}
+	if (first != '{')
+		return rf_fail(e, RF_EUSAGE,
+		               "--log: %s exists and is not a log, which begins with '{': use another name",
+		               t->log);
+	if (t->grad_out)
+		return rf_grad_file_place(t->grad_out, t->engine.path, e);
+	if (t->weights_out)
+		return rf_ckpt_can_replace(&t->run.at, t->weights_out, e);
+	return t->run.at.config_only ? RF_OK : rf_run_can_commit(&t->run, e);
+}
+
+/* Options that contradict each other. */
+static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
+{
+	if (t->weights_out && t->grad_out)
+		return rf_fail(e, RF_EUSAGE,
+		               "--weights-out cannot be combined with --grad-out, which changes no weights");
+	if (!t->steps != !t->expected)
+		return rf_fail(e, RF_EUSAGE,
+		               "--steps and --records require each other: the records are shared among the "
+		               "steps");
+	if (t->steps && (t->grad_out || t->grad_in))
+		return rf_fail(e, RF_EUSAGE,
+		               "--steps cannot be combined with --grad-out and --grad-in, which are of one "
+		               "step");
+	if (t->ranks.launch && (t->grad_out || t->grad_in))
+		return rf_fail(e, RF_EUSAGE,
+		               "--ranks cannot be combined with --grad-out and --grad-in, which are of one "
+		               "process");
+	if (t->ranks.launch && t->train.sum != RF_SUM_EXACT)
+		return rf_fail(e, RF_EUSAGE,
+		               "--ranks requires --sum exact: only so the number of ranks changes nothing");
+	if (t->outer && t->grad_out)
+		return rf_fail(e, RF_EUSAGE,
+		               "--outer response cannot be combined with --grad-out: it follows the steps, "
+		               "and --grad-out makes none");
+	if (t->train.ntp_coef == 0 && t->train.loss == RF_LOSS_POSITIONS)
+		return rf_fail(e, RF_EUSAGE,
+		               "--loss positions cannot be combined with --ntp-coef 0, which leaves no loss");
+	if (t->train.position_coef != 0 && t->train.loss == RF_LOSS_POSITIONS)
+		return rf_fail(e, RF_EUSAGE,
+		               "--position-coef cannot be combined with --loss positions, which counts the "
+		               "same tokens");
+	if (t->outer && t->train.loss == RF_LOSS_RESPONSE)
+		return rf_fail(e, RF_EUSAGE,
+		               "--outer response cannot be combined with --loss response: what a record has "
+		               "as a response is not among its tokens");
+	if (t->ranks.launch && t->batch && t->mini_batch && t->batch % t->mini_batch)
+		return rf_fail(e, RF_EUSAGE,
+		               "--batch must be a multiple of --mini-batch with --ranks: rf-cat --shard "
+		               "divides the stream by mini-batches");
+	if (t->train.schedule != RF_CONSTANT && t->train.total_steps <= t->train.warmup)
+		return rf_fail(e, RF_EUSAGE,
+		               "--lr-schedule cosine and linear require --total-steps to be more than "
+		               "--warmup (%d)",
+		               t->train.warmup);
+	if (t->log && !strcmp(t->log, "-"))
+		return rf_fail(e, RF_EUSAGE,
+		               "--log: '-' is not a file: name one ('./-' for one named '-')");
+	if (!t->engine.path)
+		return rf_fail(e, RF_EUSAGE,
+		               "missing option: -m RUN (rf-init --from CHECKPOINT RUN begins a run)");
+	return RF_OK;
+}
+
+/* Opens the model.  With --weights-out it is read as by any program, without the run's lock: so the run may
+ * be trained meanwhile, and weights for several batches may be made of it side by side. */
+static enum rf_code open_model(struct rf_trainer *t, struct rf_err *e)
+{
+	const char *path = t->engine.path;
+	const bool dry = t->engine.dry_run;
+
+	if (t->weights_out)
+		return (dry && rf_is_config(path) ? rf_ckpt_of_config : rf_ckpt_open)(&t->run.at, path, e);
+	/* a dry run looks, and leaves the run to whoever trains it, as do all ranks but one */
+	return (dry || t->ranks.rank ? rf_run_look : rf_run_open)(&t->run, path, e);
+}
+
+static enum rf_code open_here(struct rf_trainer *t, struct rf_err *e)
+{
+	const struct rf_ckpt *at = &t->run.at;
+	enum rf_code rc;
+
+	if ((rc = open_model(t, e)) != RF_OK)
+		return rc;
+	t->step = at->step;
+	t->updates = at->updates;
+	if (t->at > at->parent && at->step > t->at)
+		return rf_fail(e, RF_EDATA,
+		               "%s went from step %lld to step %lld: --at %d is not one of its steps, so "
+		               "nothing was trained",
+		               t->engine.path, (long long)at->parent, (long long)at->step, t->at);
+	if (t->at >= 0 && at->step > t->at) {
+		t->done_before = true;
+		return RF_OK;
+	}
+	if (t->at >= 0 && at->step < t->at)
+		return rf_fail(e, RF_EDATA, "%s is only at step %lld, but --at is %d", t->engine.path,
+		               (long long)at->step, t->at);
+	t->engine.ckpt = at;
+	if ((rc = rf_train_check_only(&t->train, e)) != RF_OK)
+		return rc;
+	if (!t->weights_out && !t->engine.dry_run && (rc = rf_made_begin(t, e)) != RF_OK)
+		return rc;
+	if ((rc = check_places(t, e)) != RF_OK)
+		return rc;
+	if (t->grad_in && (rc = rf_grad_file_check(&t->train, t->grad_in, at->weights, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_engine_open(&t->engine, at, true, e)) != RF_OK || t->engine.dry_run)
+		return rc;
+	return rf_train_open(&t->train, e);
+}
+
+/* Of the optimizer.  A dry run joins no others; it counts what a rank would keep if a launcher says how many
+ * there are. */
+static void take_part(struct rf_trainer *t)
+{
+	int rank, ranks;
+
+	t->engine.part = t->ranks.rank;
+	t->engine.parts = t->ranks.ranks;
+	if (t->engine.dry_run && t->ranks.launch && rf_ranks_launched(&rank, &ranks, NULL) == RF_OK) {
+		t->engine.part = rank;
+		t->engine.parts = ranks;
+	}
+}
+
+enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	t->started = t->saved_at = rf_now();
+	t->train.engine = &t->engine;
+	t->train.ranks = &t->ranks;
+	t->train.work = &t->work;
+	if (!t->engine.work)
+		rf_work_init(&t->work, &t->engine, rf_trainer_use(t));
+	t->engine.response = t->outer == RF_OUTER_RESPONSE;
+	if (!t->mini_batch)
+		t->mini_batch = t->batch;
+	if ((rc = read_stale(t, e)) != RF_OK || (rc = read_commit_every(t, e)) != RF_OK ||
+	    (rc = check_settings(t, e)) != RF_OK)
+		return rc;
+	if (!t->engine.dry_run && (rc = rf_ranks_open(&t->ranks, t->engine.path, e)) != RF_OK)
+		return rc;
+	if (t->train.shard == RF_SHARD_OPTIMIZER)
+		take_part(t);
+	if (t->ranks.rank)
+		t->log = NULL;
+	t->shard = (struct rf_shard){ .rank = t->ranks.rank, .ranks = t->ranks.ranks, .steps = t->steps,
+	                              .records = t->expected };
+	if (!t->steps && !t->grad_out && !t->grad_in)
+		t->shard.mini_batch = t->mini_batch;
+	rc = open_here(t, e);
+	if (t->engine.dry_run || (rc = rf_meet_open(t, rc, e)) != RF_OK || t->done_before)
+		return rc;
+	return rf_train_join(&t->train, e);
+}
+
+static void forget(struct rf_waiting *w)
+{
+	for (int i = 0; i < w->count; i++) {
+		rf_record_free(w->r[i]);
+		free(w->r[i]);
+	}
+	w->count = 0;
+}
+
+/* Nothing of the batch before is left. */
+static void begin_batch(struct rf_trainer *t)
+{
+	forget(&t->joined);
+	t->part = 0;
+	t->began = rf_meet_began(t);
+	t->records = t->all_records = t->all_joined = t->all_rollouts = t->all_positions = 0;
+	t->trained_on = 0;
+	t->mini_batches = t->skipped = t->taught_nothing = 0;
+	t->lines.n = t->unsaved ? t->lines.n : 0;
+}
+
+enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
+{
+	const struct rf_shard *own = &t->shard, *its = &h->shard;
+
+	begin_batch(t);
+
+	if (own->ranks == 1 && its->ranks)
+		return rf_fail(e, RF_EDATA,
+		               "the stream is the share of rank %d of %d (rf-cat --shard): train all shares "
+		               "together (--ranks mpi), or the whole stream",
+		               its->rank, its->ranks);
+	if (own->ranks > 1 && !its->ranks)
+		return rf_fail(e, RF_EDATA,
+		               "there are %d ranks, but the stream is not a share for one of them (rf-cat "
+		               "--shard auto makes it)",
+		               own->ranks);
+	if (own->ranks > 1 && (its->rank != own->rank || its->ranks != own->ranks))
+		return rf_fail(e, RF_EDATA,
+		               "the stream is the share of rank %d of %d, but this is rank %d of %d",
+		               its->rank, its->ranks, own->rank, own->ranks);
+	if (own->ranks > 1 && (its->mini_batch != own->mini_batch || its->steps != own->steps ||
+	                       its->records != own->records))
+		return rf_fail(e, RF_EDATA,
+		               "the stream was divided by other mini-batches than are trained on (rf-cat and "
+		               "the trainer must have the same --mini-batch, --steps and --records)");
+	return t->start ? rf_made_stages(t, h, e) : RF_OK;
+}
+
+enum rf_code rf_trainer_check_weights(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
+{
+	const struct rf_ckpt *at = &t->run.at;
+
+	if (t->stale_commits == INT64_MAX || at->config_only)
+		return RF_OK;
+	if (!h->weights[0])
+		return rf_fail(e, RF_EDATA,
+		               "the stream does not say which weights made its rollouts (--stale any "
+		               "accepts them)");
+	for (int i = 0; i < at->past_count && i <= t->stale_commits; i++)
+		if (!strcmp(at->past[i], h->weights)) {
+			t->older = i > t->older ? i : t->older;
+			return RF_OK;
+		}
+	return rf_fail(e, RF_EDATA,
+	               "the rollouts were made by weights %.12s, but the run is at %.12s (make them again, "
+	               "or raise --stale, which is %lld)",
+	               h->weights, at->weights, (long long)t->stale_commits);
+}
+
+/* ---- mini-batches -------------------------------------------------------------------------- */
+
+static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
+{
+	return t->log && t->lines.n ? rf_file_append(t->log, t->lines.p, t->lines.n, e) : RF_OK;
+}
+
+static enum rf_code keep(struct rf_waiting *w, const struct rf_record *r, struct rf_err *e)
+{
+	struct rf_record *copy;
+	enum rf_code rc;
+
+	if (w->count == w->cap) {
+		int n = w->cap ? 2 * w->cap : 64;
+		struct rf_record **more = realloc(w->r, (size_t)n * sizeof *more);
+
+		if (!more)
+			return rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
+		w->r = more;
+		w->cap = n;
+	}
+	if (!(copy = malloc(sizeof *copy)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
+	rf_record_init(copy);
+	if ((rc = rf_record_copy(copy, r, e)) != RF_OK) {
+		rf_record_free(copy);
+		free(copy);
+		return rc;
+	}
+	w->r[w->count++] = copy;
+	return RF_OK;
+}
+
+/* The stream may be a pipe, and the outer step comes when it has ended: of each record its tokens stay. */
+static enum rf_code keep_joined(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e)
+{
+	struct rf_record part, whole;
+	enum rf_code rc;
+
+	rf_record_init(&part);
+	rf_record_init(&whole);
+	part.id = r->id;
+	part.T = r->T;
+	part.tokens = r->tokens;
+	part.response = r->response;
+	part.response_len = r->response_len;
+	if ((rc = rf_record_copy(&whole, &part, e)) == RF_OK && (rc = rf_record_join(&whole, e)) == RF_OK)
+		rc = keep(&t->joined, &whole, e);
+	rf_record_free(&whole);
+	return rc;
+}
+
+/* The figures of a mini-batch without a step: its losses are not among them. */
+static enum rf_code nothing_computed(const struct rf_train *train, const struct rf_waiting *w,
+                                     struct rf_train_stats *st, struct rf_err *e)
+{
+	enum rf_code rc = rf_train_describe(train, w->r, w->count, st, e);
+
+	st->rl_tokens = st->ntp_tokens = st->position_tokens = 0;
+	return rc;
+}
+
+/* Whether a gradient that is not finite costs its mini-batch alone.  All ranks know of it and go on, unless
+ * one has left. */
+static bool skips(struct rf_trainer *t, enum rf_code rc)
+{
+	if (rc != RF_ENUMERIC || t->on_nan != RF_ON_NAN_SKIP || t->grad_out ||
+	    t->engine.dev.err.code != RF_OK || t->ranks.left)
+		return false;
+	t->ranks.parted = false;
+	t->ranks.failed = -1;
+	return true;
+}
+
+static enum rf_code train_on(struct rf_trainer *t, struct rf_train *train, const struct rf_waiting *w,
+                             const struct rf_totals *all, const char *grad_in, struct rf_train_stats *st,
+                             struct rf_err *e)
+{
+	enum rf_code rc = rf_train_gradient(train, w->r, w->count, all, st, e);
+	double from = rf_now();
+
+	if (rc == RF_OK && grad_in)
+		rc = rf_grad_file_add(train, grad_in, t->run.at.weights, e);
+	if (rc == RF_OK && !t->grad_out) {
+		const double reduced = st->reduce;
+
+		rc = rf_train_step(train, t->step, t->updates, st, e);
+		st->optimizer = rf_now() - from - (st->reduce - reduced);
+	}
+	return rc;
+}
+
+/* A hash of all records that were trained on, those of a mini-batch in the order of their ids, whoever had
+ * them. */
+static void note_records(struct rf_trainer *t, const struct rf_train_stats *st)
+{
+	const uint64_t both[] = { t->trained_on, st->records_hash };
+
+	t->trained_on = XXH64(both, sizeof both, 0);
+}
+
+/* One optimizer step on the records that wait, by these settings.  outer: it is the one on the responses.
+ * *records: how many there were, of all ranks; 0: there was no step. */
+static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struct rf_waiting *w, bool outer,
+                             uint64_t *records, struct rf_err *e)
+{
+	const char *grad_in = outer ? NULL : t->grad_in;
+	struct rf_train_stats st;
+	struct rf_meeting all;
+	/* what was computed as the records came is a part of the step */
+	const double from = rf_now() - train->ahead.seconds, waited = t->ranks.waited;
+	enum rf_code rc = rf_meet_batch(t, train, w, outer, &all, e);
+
+	*records = rc == RF_OK ? all.totals.records : 0;
+	if (rc != RF_OK)
+		return rc;
+	t->all_records = all.records;
+	t->all_joined = all.joined;
+	t->groups = all.groups;
+	t->all_rollouts += all.totals.rl_tokens;
+	t->all_positions += t->train.loss == RF_LOSS_POSITIONS ? all.totals.ntp_tokens
+	                                                       : all.totals.position_tokens;
+	if (!*records)
+		return RF_OK;
+	if (!t->grad_out && !grad_in && !all.totals.teaches) {
+		/* AdamW would move by its momentum and decay even so: there is no step, but the number counts
+		 * on, or a loop that waits for it would stand still */
+		rc = nothing_computed(train, w, &st, e);
+		t->taught_nothing++;
+		for (int i = 0; i < w->count; i++)
+			rf_meter_done(train->meter, w->r[i]->T);
+	} else {
+		rc = train_on(t, train, w, &all.totals, grad_in, &st, e);
+		if (rc == RF_OK && t->grad_out) {
+			forget(w);
+			return RF_OK;
+		}
+		if (skips(t, rc)) {
+			rc = nothing_computed(train, w, &st, e);
+			t->skipped++;
+		}
+	}
+	if (rc != RF_OK)
+		return rc;
+	t->updates += st.stepped;
+	if (st.stepped)
+		rf_meter_step(t->train.meter, st.ntp_tokens && !outer ? st.loss_ntp : NAN,
+		              st.rl_tokens ? st.loss_rl : NAN);
+	t->mini_batches++;
+	t->last_step = XXH64(&st.grad_norm, sizeof st.grad_norm, t->last_step);
+	t->last_step = XXH64(&st.weights_square, sizeof st.weights_square, t->last_step);
+	note_records(t, &st);
+	st.wait = t->ranks.waited - waited;
+	rc = rf_train_log(t, &st, outer, rf_now() - from, e);
+	train->ahead.seconds = 0;
+	t->step++;
+	t->groups = (struct rf_group_stats){ 0, 0 };
+	forget(w);
+	return rc;
+}
+
+static enum rf_code step(struct rf_trainer *t, uint64_t *records, struct rf_err *e)
+{
+	do
+		t->part++;
+	while (!rf_shard_size(&t->shard, t->part));
+	return optimize(t, &t->train, &t->mini, false, records, e);
+}
+
+/* The loss is that of rf-ntp --loss response, with no coefficient: those weigh the losses of the steps before
+ * against each other.  The records have been counted by then. */
+static enum rf_code outer_step(struct rf_trainer *t, struct rf_err *e)
+{
+	struct rf_train *train = &t->train;
+	const struct rf_train inner = *train;
+	uint64_t records;
+	enum rf_code rc;
+
+	train->rl_coef = train->position_coef = 0;
+	train->ntp_coef = 1;
+	train->loss = RF_LOSS_RESPONSE;
+	train->log_gradients = false;
+	train->meter = NULL;
+	rc = optimize(t, train, &t->joined, true, &records, e);
+	train->rl_coef = inner.rl_coef;
+	train->position_coef = inner.position_coef;
+	train->ntp_coef = inner.ntp_coef;
+	train->loss = inner.loss;
+	train->log_gradients = inner.log_gradients;
+	train->meter = inner.meter;
+	return rc;
+}
+
+/* How many records this rank has of the mini-batch that is collected. */
+static int64_t share(const struct rf_trainer *t)
+{
+	return rf_shard_count(&t->shard, rf_shard_size(&t->shard, t->part));
+}
+
+enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
+                            const struct rf_group_stats *groups, struct rf_err *e)
+{
+	struct rf_record lean = *r;
+	uint64_t records;
+	enum rf_code rc = rf_train_check(&t->train, r, e);
+
+	rf_ranks_sign(&t->ranks, "reads");
+	while (rc == RF_OK && !share(t)) /* the others' */
+		rc = step(t, &records, e);
+	if (rc == RF_OK && t->outer && r->response)
+		rc = keep_joined(t, r, e);
+	if (rc != RF_OK)
+		return rc;
+	/* a whole mini-batch waits: without what training does not read */
+	rf_record_hide(&lean);
+	rf_record_drop_generation(&lean);
+	lean.choice = (struct rf_choice){ .tokens = NULL };
+	lean.nll = lean.correct = NULL;
+	if (t->train.advantage.from != RF_FROM_TOKEN) /* else the figures read them */
+		lean.reward.per_token = NULL;
+	lean.response = NULL;
+	lean.response_len = 0;
+	if ((rc = keep(&t->mini, &lean, e)) != RF_OK)
+		return rc;
+	t->records++;
+	if (groups) {
+		t->groups.groups += groups->groups;
+		t->groups.spread_free += groups->spread_free;
+	}
+	return t->mini.count == share(t) ? step(t, &records, e) : RF_OK;
+}
+
+/* ---- the commit ---------------------------------------------------------------------------- */
+
+/* A step that made a weight infinite must not become one. */
+static enum rf_code check_weights(struct rf_trainer *t, struct rf_err *e)
+{
+	double square;
+	const struct rf_model *m = &t->engine.model;
+	enum rf_code rc = rf_train_square(&t->train, m->w, m->params->total, &square, e);
+
+	return rc != RF_OK || isfinite(square)
+	               ? rc
+	               : rf_fail(e, RF_ENUMERIC, "a weight is not finite after the step: the batch "
+	                                         "is not committed (try a smaller --lr)");
+}
+
+static bool parted(const struct rf_trainer *t) { return t->engine.parts > 1; }
+
+/* Rank 0 has begun the file of moments and written its part: the others write theirs. */
+static enum rf_code moments_of_others(void *trainer, const char *path, struct rf_err *e)
+{
+	char name[RF_VOTE_BYTES];
+	enum rf_code rc = rf_meet_moments(trainer, RF_OK, path, name, e);
+
+	return rc == RF_OK ? rf_meet_written(trainer, RF_OK, e) : rc;
+}
+
+static enum rf_code moments_for_rank_0(struct rf_trainer *t, struct rf_err *e)
+{
+	const struct rf_model *m = &t->engine.model;
+	char name[RF_VOTE_BYTES], dir[4096], path[4096];
+	enum rf_code rc = rf_meet_moments(t, RF_OK, NULL, name, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if ((rc = rf_file_join(dir, t->run.path, name, e)) == RF_OK &&
+	    (rc = rf_file_join(path, dir, "optim.safetensors", e)) == RF_OK)
+		rc = rf_ckpt_write_moments(path, m->params, &m->own, (void *)m->m, (void *)m->v,
+		                           &t->engine.transfer, e);
+	return rf_meet_written(t, rc, e);
+}
+
+/* What is committed; hash: room for that of the records. */
+static struct rf_commit what(struct rf_trainer *t, char hash[17])
+{
+	const struct rf_model *m = &t->engine.model;
+
+	snprintf(hash, 17, "%016llx", (unsigned long long)t->trained_on);
+	return (struct rf_commit){
+		.step = t->step, .updates = t->updates, .weights = (void *)m->w, .m = (void *)m->m,
+		.v = (void *)m->v, .transfer = &t->engine.transfer,
+		.own = parted(t) ? &m->own : NULL, .rest = moments_of_others, .rest_arg = t,
+		.data_hash = hash, .batches = t->unsaved,
+		.data_next = t->run.at.data_next +
+		             (int64_t)(t->unsaved ? t->unsaved_records : t->all_records),
+		.keep = t->keep, .keep_every = t->keep_every,
+		.stop = t->stop,
+	};
+}
+
+static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
+{
+	char hash[17];
+	const struct rf_commit c = what(t, hash);
+	enum rf_code rc;
+
+	if (t->ranks.rank)
+		return parted(t) && !t->weights_out ? moments_for_rank_0(t, e) : RF_OK;
+	if ((rc = check_weights(t, e)) == RF_OK)
+		rc = write_log(t, e);
+	if (rc == RF_OK && !t->weights_out)
+		rc = rf_made_note(t, e);
+	if (rc != RF_OK)
+		return rc;
+	return t->weights_out
+	               ? rf_ckpt_replace(&t->run.at, c.weights, c.transfer, t->weights_out, t->stop, e)
+	               : rf_run_commit(&t->run, &c, e);
+}
+
+/* What all records together must be. */
+static enum rf_code check_records(const struct rf_trainer *t, struct rf_err *e)
+{
+	const unsigned long long n = t->all_records;
+
+	if (!n)
+		return t->allow_empty ? RF_OK
+		                      : rf_fail(e, RF_EDATA,
+		                                "the stream has no records, so there is nothing to learn "
+		                                "from (--allow-empty accepts it)");
+	if (t->expected && n != (unsigned long long)t->expected)
+		return rf_fail(e, RF_EDATA, "the stream has %llu records, not %d (--records)", n,
+		               t->expected);
+	if (t->outer && !t->all_joined)
+		return rf_fail(e, RF_EDATA,
+		               "none of %llu record%s has a response, so there is nothing for --outer "
+		               "response to learn from (rf-cat --split-response makes it)",
+		               n, n == 1 ? "" : "s");
+	return RF_OK;
+}
+
+enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
+{
+	uint64_t records = 1;
+	enum rf_code rc = RF_OK;
+
+	/* until nobody has any: the ranks' last shares need not be of the same mini-batch */
+	while (rc == RF_OK && records)
+		rc = step(t, &records, e);
+	if (rc == RF_OK)
+		rc = check_records(t, e);
+	if (rc == RF_OK && t->need_rollouts && t->train.rl_coef != 0 && t->all_records && !t->all_rollouts)
+		rc = rf_fail(e, RF_EDATA,
+		             "none of the batch's %llu records has rollouts, so the batch was not trained "
+		             "(use longer records, or smaller --margin, --chunks and -k of rf-select, as in "
+		             "the pipelines' SELECT='rf-select -k 5 --margin 4'; without --need-rollouts, as "
+		             "with the pipelines' NO_ROLLOUTS=train, such a batch is trained on next tokens "
+		             "alone)",
+		             (unsigned long long)t->all_records);
+	if (rc == RF_OK && rf_train_needs_positions(&t->train) && t->all_records && !t->all_positions)
+		rc = rf_fail(e, RF_EDATA,
+		             "none of the batch's %llu records has positions (rf-select writes them)",
+		             (unsigned long long)t->all_records);
+	return rc == RF_OK && t->outer && t->all_records ? outer_step(t, e) : rc;
+}
+
+enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e)
+{
+	const bool any = t->all_records || t->unsaved;
+	char weights[17], hash[17];
+	struct rf_commit c;
+	enum rf_code rc = RF_OK;
+
+	if (any)
+		rc = t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e)
+		                 : commit(t, e);
+	if ((rc = rf_meet_commit(t, rc, weights, e)) != RF_OK || !any || !t->ranks.rank)
+		return rc;
+	c = what(t, hash);
+	rf_run_follow(&t->run, &c, weights);
+	return RF_OK;
+}
+
+/* ---- batches of a stream of many ------------------------------------------------------------- */
+
+int rf_trainer_share(const struct rf_trainer *t)
+{
+	if (!t->batch)
+		return INT_MAX;
+	if (t->ranks.ranks == 1)
+		return t->batch;
+	return t->batch / t->mini_batch * (int)rf_shard_count(&t->shard, t->mini_batch);
+}
+
+int rf_trainer_first(const struct rf_trainer *t, int n)
+{
+	const int64_t first = rf_shard_count(&t->shard, rf_shard_size(&t->shard, 0));
+
+	return first < n ? (int)first : n;
+}
+
+static bool asked_to_stop(const struct rf_trainer *t)
+{
+	char path[4096];
+
+	return !t->weights_out && rf_file_join(path, t->run.path, "stop", NULL) == RF_OK &&
+	       access(path, F_OK) == 0;
+}
+
+enum rf_code rf_trainer_end(struct rf_trainer *t, bool last, bool *stopped, struct rf_err *e)
+{
+	struct rf_meet_end end = { .stop = asked_to_stop(t) };
+	enum rf_code rc;
+
+	if (t->all_records) {
+		t->unsaved++;
+		t->unsaved_records += t->all_records;
+	}
+	end.save = last || end.stop ||
+	           (t->every ? t->unsaved >= t->every : rf_now() - t->saved_at >= t->every_seconds);
+	rc = rf_meet_end(t, !end.save && !t->ranks.rank ? check_weights(t, e) : RF_OK, &end, e);
+	*stopped = end.stop;
+	t->batches++;
+	if (rc != RF_OK || !end.save)
+		return rc;
+	rc = rf_trainer_commit(t, e);
+	t->unsaved = 0;
+	t->unsaved_records = 0;
+	t->saved_at = rf_now();
+	return rc;
+}
+
+const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size)
+{
+	char taught[120] = "", skipped[120] = "";
+
+	if (t->taught_nothing)
+		snprintf(taught, sizeof taught,
+		         "%d of %d mini-batches had nothing to learn from (no token for the next-token "
+		         "loss, every advantage 0)",
+		         t->taught_nothing, t->mini_batches);
+	if (t->skipped)
+		snprintf(skipped, sizeof skipped,
+		         "%d of %d mini-batches were skipped (their gradients were not finite)", t->skipped,
+		         t->mini_batches);
+	snprintf(buf, size, "%s%s%s", taught, *taught && *skipped ? ", " : "", skipped);
+	return buf;
+}
+
+void rf_trainer_close(struct rf_trainer *t)
+{
+	forget(&t->mini);
+	forget(&t->joined);
+	free(t->mini.r);
+	free(t->joined.r);
+	rf_buf_free(&t->lines);
+	rf_made_free(t);
+	rf_train_close(&t->train);
+	rf_engine_close(&t->engine);
+	rf_run_close(&t->run);
+	rf_ranks_close(&t->ranks);
+}

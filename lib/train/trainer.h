@@ -1,0 +1,154 @@
+/* trainer.h -- what rf-grpo, rf-ntp and rf-step share: a run that is open for training, mini-batches from a
+ * stream, the commit.
+ *
+ * A batch is ceil(records / mini_batch) optimizer steps, or as many as asked for, with --outer response one
+ * more.  For rf-grpo and rf-ntp the stream is one batch; rf-step divides it.  A batch, or several together,
+ * is committed after the record after it, or the stream's end record, has been read.  Whatever happens before
+ * a commit leaves the run at the commit before. */
+#ifndef RF_TRAINER_H
+#define RF_TRAINER_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "base/opt.h"
+#include "ckpt/ckpt.h"
+#include "engine/engine.h"
+#include "ranks/ranks.h"
+#include "refine/advantage.h"
+#include "stream/record.h"
+#include "train/train.h"
+
+enum rf_on_nan { RF_ON_NAN_FAIL, RF_ON_NAN_SKIP };
+#define RF_ON_NAN_WORDS "fail|skip"
+/* What follows the steps on the tokens: one step on the responses, by the weights as they are then. */
+enum rf_outer { RF_OUTER_NONE, RF_OUTER_RESPONSE };
+#define RF_OUTER_WORDS "none|response"
+
+/* Copies of records, which wait for their optimizer step. */
+struct rf_waiting { struct rf_record **r; int count, cap; };
+
+struct rf_trainer {
+	/* settings */
+	int mini_batch;              /* sequences per optimizer step; 0: the whole batch */
+	/* if not 0: the stream has `expected` records, and `steps` optimizer steps share them as evenly as
+	   they can, instead of by mini_batch; if there are more steps than records, each record has one */
+	int expected, steps;
+	int at;                      /* step at which the run must be; -1: any */
+	const char *stale;           /* rf-grpo: how many commits old rollouts may be, or "any" */
+	int64_t stale_commits;       /* the same as a number; "any": INT64_MAX */
+	int keep, keep_every;        /* as in struct rf_commit */
+	bool allow_empty;            /* accept a stream without records */
+	bool need_rollouts;          /* with rl_coef, refuse a batch no record of which has rollouts */
+	enum rf_outer outer;
+	enum rf_on_nan on_nan;       /* what to do if a gradient is not finite */
+	const char *log;             /* the file to append metrics to */
+	const char *grad_in, *grad_out;
+	int batch;                   /* rf-step: records of a batch; 0: the whole stream */
+	const char *commit_every;    /* rf-step: "10": batches; "10m", "30s", "2h": time; NULL: one batch */
+	const char *weights_out;     /* the directory of a checkpoint that is written instead of a commit */
+	const volatile sig_atomic_t *stop; /* as in struct rf_commit */
+	/* for the run's manifest (made.h): the program's entry, which the trainer releases; NULL:
+	   nothing */
+	json_t *made;
+	struct rf_engine engine;
+	/* with another use than rf_trainer_use() if it is there before opening */
+	struct rf_work work;
+	struct rf_train train;
+	struct rf_ranks ranks;       /* the processes that train the run together */
+	/* open */
+	bool done_before;            /* the run is already past --at, so there is nothing to do */
+	struct rf_run run;
+	json_t *start, *stages;      /* for the manifest: the run's beginning, the batch's history */
+	int64_t step, updates;       /* optimizer steps; those of them that changed the weights */
+	struct rf_waiting mini;      /* the records of the current mini-batch */
+	/* --outer response: prompt and response of each record so far that has one, and nothing else of it */
+	struct rf_waiting joined;
+	struct rf_shard shard;       /* what this rank has of each mini-batch */
+	int64_t part;                /* the number of the mini-batch that is collected */
+	int64_t met;                 /* how often the ranks met for one */
+	uint64_t began, head, last_step; /* hashes of what is the same for all ranks: meet.h */
+	uint64_t records;            /* of this rank's stream, so far */
+	uint64_t all_records, all_joined; /* of all ranks', and those with a response */
+	uint64_t all_rollouts, all_positions; /* tokens of all ranks' rollouts, and at positions, so far */
+	int older;                   /* commits by which the mini-batch's rollouts are older, the most */
+	uint64_t trained_on;         /* a hash of the records that were trained on */
+	/* of a stream of many batches: */
+	int64_t every;               /* batches between commits, or 0: */
+	double every_seconds;
+	double saved_at;             /* when the last one was */
+	int unsaved;                 /* batches since then, */
+	uint64_t unsaved_records;    /* and their records, those of all ranks */
+	int64_t batches;             /* in all */
+	struct rf_group_stats groups; /* of the mini-batch */
+	int mini_batches, skipped, taught_nothing; /* all; gradient not finite; nothing to learn from */
+	struct rf_buf lines;         /* metrics that are not in the log yet */
+	double started;              /* the time of rf_trainer_open() */
+};
+#define RF_TRAINER_DEFAULTS { .at = -1, .stale = "0", .keep = 2, .run = { .lock = -1 }, \
+                              .ranks = RF_RANKS_DEFAULTS, \
+                              .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS }
+
+/* --mini-batch --steps --records --at --keep --keep-every --on-nan --log --weights-out */
+enum { RF_TRAINER_OPTS = 10 };
+void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS]);
+/* --ntp-coef --loss --mean --outer --allow-empty */
+enum { RF_TRAINER_LOSS_OPTS = 6 };
+void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_LOSS_OPTS]);
+
+/* --rl-coef --clip --dual-clip --need-rollouts --log-gradients */
+enum { RF_TRAINER_POLICY_OPTS = 6 };
+void rf_trainer_policy_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_POLICY_OPTS]);
+/* --position-coef --length; lets --loss of the other table be "positions", too */
+enum { RF_TRAINER_POSITION_OPTS = 3 };
+void rf_trainer_position_options(struct rf_trainer *t, struct rf_opt loss[RF_TRAINER_LOSS_OPTS],
+                                 struct rf_opt opts[RF_TRAINER_POSITION_OPTS]);
+/* --batch --commit-every */
+enum { RF_TRAINER_BATCH_OPTS = 3 };
+void rf_trainer_batch_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_BATCH_OPTS]);
+
+/* The use of memory that training makes, which another may contain. */
+struct rf_use rf_trainer_use(struct rf_trainer *t);
+
+/* Of several ranks, 0 alone locks the run, writes the log and commits; but a failure of one, in any of these
+ * functions, is a failure of all (meet.h).
+ *
+ * Locks the run, checks --at, --grad-in and the places of all outputs, opens device and model, and allocates
+ * the optimizer's memory.  With --dry-run everything is checked, but nothing is locked, allocated or changed.
+ * With --weights-out the model may be any, and it is only read.  If the run is already past --at, sets
+ * t->done_before and does nothing more. */
+enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e);
+/* Notes for the log how many commits old they are.  Errors: RF_EDATA: the stream's rollouts were made by
+ * weights that are too old (--stale), or unknown. */
+enum rf_code rf_trainer_check_weights(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
+/* How many records this rank has of a batch; INT_MAX: all of the stream. */
+int rf_trainer_share(const struct rf_trainer *t);
+/* How many of the first n of these are of its first mini-batch. */
+int rf_trainer_first(const struct rf_trainer *t, int n);
+/* Begins a batch.  Looks at whose share the stream is.  Errors: RF_EDATA: not this rank's, or of other
+ * mini-batches. */
+enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
+/* Adds a copy of r to the mini-batch, and makes an optimizer step when this rank's share of it is full.
+ * groups: of its advantages, for the log; NULL: it has none. */
+enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
+                            const struct rf_group_stats *groups, struct rf_err *e);
+/* Call it after the end record: makes the optimizer step of the last mini-batch, and the outer step.  Errors:
+ * RF_EDATA: there were no records, or --outer response and no response. */
+enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e);
+/* Writes the metrics and commits the step, with --weights-out the checkpoint; or with --grad-out writes the
+ * gradient alone.  If the stream had no records, does nothing.  The run's steps do not change before this.
+ * t->stop is checked until what is written gets its name. */
+enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e);
+/* Ends one of several batches: commits it, with those before it that are not, if that is due, if it is the
+ * last, or if the file RUN/stop exists, which then is in *stopped. */
+enum rf_code rf_trainer_end(struct rf_trainer *t, bool last, bool *stopped, struct rf_err *e);
+/* Writes a line about mini-batches that made no optimizer step to buf, and returns buf; "": there were
+ * none. */
+const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size);
+void rf_trainer_close(struct rf_trainer *t);
+
+#endif

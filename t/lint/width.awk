@@ -1,0 +1,15 @@
+# width.awk -- no line is wider than 110 columns, as make lint enforces: LC_ALL=C awk -f t/lint/width.awk FILE...
+#
+# A tab goes to the next multiple of 8.  Of a character of several bytes one counts.
+{
+	line = $0
+	gsub(/[\200-\277]/, "", line)
+	while ((at = index(line, "\t")) > 0)
+		line = substr(line, 1, at - 1) substr("        ", 1, 8 - (at - 1) % 8) substr(line, at + 1)
+	if (length(line) > 110) {
+		print "lint: " FILENAME ":" FNR ": " length(line) " columns, more than 110"
+		bad = 1
+	}
+}
+
+END { exit bad }

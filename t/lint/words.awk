@@ -1,0 +1,33 @@
+# words.awk -- words that gave way to the field's, as make lint enforces: awk -f t/lint/words.awk FILE...
+#
+# One word for one thing: rf-design(7), GLOSSARY.  The left word, in any case of letters, stands nowhere any
+# more; the right one does.
+BEGIN {
+	instead["site"] = instead["sites"] = "position"
+	instead["doomed"] = "tempfile"
+	instead["rf_beside"] = "rf_workspace"
+	instead["rf_reach"] = "rf_transfer"
+	instead["rf_begin"] = "rf_initializer"
+	instead["rf_need"] = "rf_demand"
+	instead["rf_judge"] = "rf_reward_exec"
+	instead["rf_attend"] = "rf_kv"
+	instead["rf_disk"] = "rf_file"
+	instead["rf_page"] = "rf_print"
+	instead["hangs below"] = instead["hang below"] = "branches from"
+	instead["who asks"] = "whoever asks"
+	instead["what of"] = "which of, or a sentence with a subject"
+	instead["one's own"] = "your own"
+	instead["distrusts"] = "checks"
+}
+
+FILENAME !~ /(words\.awk|t\/source\.bats)$/ {
+	line = " " tolower($0) " "
+	gsub(/[^a-z0-9_']+/, " ", line)
+	for (word in instead)
+		if (index(line, " " word " ")) {
+			print "lint: " FILENAME ":" FNR ": '" word "' gave way to '" instead[word] "'"
+			bad = 1
+		}
+}
+
+END { exit bad }
