@@ -122,10 +122,10 @@ GPUS      := $(if $(filter yes,$(CUDA)),$(shell nvidia-smi --query-gpu=compute_c
              2>/dev/null | sed -n 's/^\([89]\|1[0-9]\)\.\([0-9]\)$$/\1\2/p' | sort -nu))
 CUDA_ARCHS ?= $(or $(GPUS),80 86 89 90 100 120)
 comma     := ,
-CU        := $(wildcard kernels/*.cu)
+CU        := $(wildcard kernels/*.cu kernels/cuda/*.cu)
 CU_NAMES  = -DRF_CUDA_ARCHS='"$(patsubst %$(comma),%,$(CUDA_ARCHS:%=sm_%$(comma)))"'
 NVCC_FLAGS = -std=c++17 -O3 -lineinfo --Werror all-warnings -Xptxas -v \
-             -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Ilib -Ikernels $(CU_NAMES) \
+             -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Ilib -Ikernels -Ikernels/cuda $(CU_NAMES) \
              $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a$(comma)code=sm_$a) \
              -gencode arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS))
 EMU_FLAGS  = -std=c++17 -O$(if $(SANITIZE)$(FUZZER),1,2) -g -fPIC -fvisibility=hidden -fno-strict-aliasing \
@@ -157,8 +157,8 @@ TOOLS   = $(patsubst tools/%.c,$(BIN)/%,$(wildcard tools/rf-*.c))
 FAULT   = $(BUILD)/t/helper/fault.so
 UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(filter-out t/helper/fault.c,$(wildcard t/unit/*.c t/helper/*.c)))
 REPLAYS = $(patsubst t/%.c,$(BUILD)/t/%,$(filter-out t/fuzz/main.c,$(wildcard t/fuzz/*.c)))
-ONCE    = $(addprefix kernels/,gemm.c pool.c device_cpu.c device_check.c)
-KERNELS = $(filter-out $(ONCE),$(wildcard kernels/*.c))
+ONCE    = $(addprefix kernels/,gemm.c cpu/pool.c cpu/device_cpu.c) t/check/device_check.c
+KERNELS = $(filter-out $(ONCE),$(wildcard kernels/*.c kernels/cpu/*.c))
 CC_FILES = $(wildcard lib/*/*.cc) # what a library in C++ is called through
 LIB     = $(filter-out lib/cli/version.c,$(wildcard lib/*/*.c))
 OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(LIB) $(ONCE)) $(CC_FILES:%.cc=$(BUILD)/%.o) \
@@ -366,8 +366,8 @@ cuda-report: $(BUILD)/rf-cuda.so $(BUILD)/rf-cuda-host.so $(BUILD)/t/helper/laun
 		EMU_LAUNCHES=$(BUILD)/launches-$$kib EMU_SHARED=$$kib EMU_SMS=132 \
 			RF_PLUGIN=$(BUILD)/rf-cuda-host.so $(BUILD)/t/helper/launches || exit; \
 	done
-	@SPILLS=$(SPILLS) kernels/report.sh $(BUILD)/cuda $(BUILD)/rf-cuda-host.so $(BUILD)/launches-227 \
-		$(BUILD)/launches-99
+	@SPILLS=$(SPILLS) kernels/cuda/report.sh $(BUILD)/cuda $(BUILD)/rf-cuda-host.so \
+		$(BUILD)/launches-227 $(BUILD)/launches-99
 cuda-reckon: $(BUILD)/rf-cuda.so $(BUILD)/rf-cuda-reckon.so $(BUILD)/t/helper/bench
 	@t/emu/reckon.sh $(BUILD) $(or $(CONFIGS),$(wildcard pipelines/configs/*.json))
 gpu-bundle: all units
@@ -391,10 +391,12 @@ units-fuzz: $(REPLAYS)
 # lib/ and kernels/ neither print nor exit: that is for main(), by lib/cli; in child.c processes that it
 # forked end.
 CLANG    := $(firstword $(foreach c,clang-14 clang,$(shell command -v $(c))))
-SOURCES   = $(wildcard lib/*/*.c kernels/*.c tools/*.c t/unit/*.c t/helper/*.c t/fuzz/*.c)
+SOURCES   = $(wildcard lib/*/*.c kernels/*.c kernels/cpu/*.c tools/*.c t/check/*.c t/unit/*.c t/helper/*.c \
+            t/fuzz/*.c)
 QUIET     = $(filter-out lib/cli/% lib/proc/child.c, \
-            $(wildcard lib/*/*.c kernels/*.c kernels/*.h kernels/gpu/*.h)) $(CU)
-ROOMS     = $(wildcard lib/*/*.[ch] lib/*/*.cc kernels/*.[ch] kernels/*.cu kernels/gpu/*.h tools/*.c)
+            $(wildcard lib/*/*.c kernels/*.[ch] kernels/c*/*.[ch] kernels/cuda/gpu/*.h t/check/*.c)) $(CU)
+ROOMS     = $(wildcard lib/*/*.[ch] lib/*/*.cc kernels/*.[ch] kernels/*.cu kernels/c*/*.* \
+            kernels/cuda/gpu/*.h tools/*.c)
 TOP_ISA  := $(lastword $(ISAS))
 EMULATOR  = $(wildcard t/emu/*.cu t/emu/*.cpp t/helper/*.cpp $(if $(EMU_NCCL),t/emu/nccl/*.cpp))
 SYNTAX    = $(STD) -It $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
@@ -403,8 +405,9 @@ SYNTAX    = $(STD) -It $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$
 SHELL_TESTS = -S warning -e SC1010,SC2010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2238
 # What people wrote; of the RESULTS, what programs printed is as it was printed.
 WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
-            $(wildcard lib/*/*.h t/lint/*.awk kernels/*.h kernels/gpu/*.h kernels/*.sh t/unit/*.h t/fuzz/*.h \
-            t/emu/*.h t/emu/gpu/*.h t/*.bats t/cross/*.bats t/slurm/* t/*.bash t/helper/*.py \
+            $(wildcard lib/*/*.h kernels/*.h kernels/c*/*.h kernels/cuda/gpu/*.h kernels/cuda/*.sh \
+            t/lint/*.awk t/unit/*.h t/fuzz/*.h t/emu/*.h t/emu/gpu/*.h \
+            t/*.bats t/cross/*.bats t/slurm/* t/*.bash t/helper/*.py \
             t/helper/*.awk completion/* $(addprefix pipelines/*.,sh sbatch mk awk gp jq py) \
             examples/*.py man/* *.md t/README t/golden/*.md)
 MANY      = '$$2 != "total" && $$1 > most { print "lint: " $$2 " has " $$1 " lines, more than " most; n++ } \
@@ -416,7 +419,8 @@ lint:
 	@$(if $(filter yes,$(CUDA)),$(CXX) $(EMU_FLAGS) -Werror -fsyntax-only -x c++ $(CU) $(EMULATOR), \
 		echo "lint: no CUDA toolkit")
 	@mandoc -T lint -W warning man/*
-	@shellcheck -x pipelines/*.sh pipelines/*.sbatch t/slurm/*.sh kernels/*.sh completion/*.bash .ci/run
+	@shellcheck -x pipelines/*.sh pipelines/*.sbatch t/slurm/*.sh kernels/cuda/*.sh completion/*.bash \
+		.ci/run
 	@shellcheck $(SHELL_TESTS) t/*.bats t/cross/*.bats t/slurm/*.bats t/*.bash
 	@awk -f t/lint/rooms.awk $(ROOMS)
 	@awk -f t/lint/lengths.awk $(ROOMS)
@@ -478,8 +482,7 @@ clean:
 
 -include $(OBJ:.o=.d) $(BUILD)/lib/cli/version.d \
          $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d) \
-         $(wildcard $(BUILD)/cuda/*.d $(BUILD)/emu/*.d $(BUILD)/emu-race/*.d \
-         $(BUILD)/emu-contracted/*.d)
+         $(wildcard $(foreach d,cuda emu emu-race emu-contracted,$(BUILD)/$d/*.d $(BUILD)/$d/cuda/*.d))
 .PHONY: deps deps-arm64 deps-slurm midtrain posttrain testtime study \
         all units units-fuzz check check-all check-arm64 check-slurm cuda-report cuda-reckon gpu-bundle \
         bench tests fuzz lint install uninstall help clean

@@ -1,8 +1,8 @@
 /* act.c -- gates: SwiGLU, a sigmoid, and the decay of Gated DeltaNet, forward and backward. */
 #include <math.h>
 
-#include "cpu.h"
-#include "vec.h"
+#include "cpu/cpu.h"
+#include "cpu/vec.h"
 
 struct swiglu { size_t n, d, ld; const float *gate, *up, *dy; float *dgate, *dup, *y; };
 enum { SPAN = 1 << 14 };

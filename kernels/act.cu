@@ -5,7 +5,7 @@
  * sigmoid, 30 instructions per 14 bytes, needs a third of what the multiprocessors can do in that time.
  * Decays are one number per row and head, in double: 0.26 M of them at T 16384, which takes no time to
  * speak of. */
-#include "sweep.h"
+#include "cuda/sweep.h"
 
 /* ---- SwiGLU -------------------------------------------------------------------------------- */
 

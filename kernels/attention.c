@@ -30,8 +30,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu.h"
-#include "product.h"
+#include "cpu/cpu.h"
+#include "cpu/product.h"
 
 enum { BR = 64, PAD = ROWS_PAD };       /* rows of a block; widths are padded to a multiple of PAD */
 

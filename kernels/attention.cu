@@ -28,8 +28,8 @@
  * In float32 the same kernels multiply without matrix units, on smaller blocks that need at most 99 KB. */
 #include <climits>
 
-#include "cuda.h"
-#include "warp.h"
+#include "cuda/cuda.h"
+#include "cuda/warp.h"
 
 #define NEVER (-1e30f) /* below all scores, and finite, so that NEVER - NEVER is 0 */
 

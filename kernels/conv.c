@@ -2,8 +2,8 @@
  *
  * Step j of sequence b is row j nb + b of y.  Its tap i reads row (j + i) nb + b of x, where the w-1 earlier
  * steps come first, so no row needs special treatment. */
-#include "cpu.h"
-#include "vec.h"
+#include "cpu/cpu.h"
+#include "cpu/vec.h"
 
 struct conv {
 	struct rf_dev *dev;

@@ -14,7 +14,7 @@
  *
  * For dweight each warp sums over its own rows.  That makes at most PARTS partial sums, whose division
  * depends on the shape alone, and they are added in order: 17 MB at this size, 8 % of the traffic. */
-#include "sweep.h"
+#include "cuda/sweep.h"
 
 enum { WARPS = 8, PARTS = 512, WIDEST = 256, CUT = 128, LONGEST = 64 };
 

@@ -28,8 +28,8 @@
  * U.  A term that has a factor exp(c_t - c_s) adds its product with its gradient to dc_t, and subtracts it
  * from dc_s; dg_t = dc_t + dc_{t+1} + ... to the end of the chunk.  (The diagonals of D are left out: they
  * would cancel, but for their rounding.) */
-#include "cpu.h"
-#include "product.h"
+#include "cpu/cpu.h"
+#include "cpu/product.h"
 
 /* rows of a chunk; rows of a block of its triangles, and the multiple to which widths are rounded up */
 enum { C = 64, BLOCK = 16 };

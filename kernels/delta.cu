@@ -43,7 +43,7 @@
  * k and u (64 KB), while a running state would have to be read and written (128 KB).  With `open`, the state
  * S0 is moved forward every 64 steps. */
 #include "delta_tile.h"
-#include "warp.h"
+#include "cuda/warp.h"
 
 enum { THREADS = 256, LT = CHUNK + 4, PIECE = 1024, NARROW = 32 };
 

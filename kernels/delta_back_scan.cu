@@ -1,7 +1,7 @@
 /* delta_back_scan.cu -- the gradients of the gated delta rule from chunk to chunk, and the states between
  * chunks (delta_back.cu has the plan). */
 #include "delta_back.h"
-#include "warp.h"
+#include "cuda/warp.h"
 
 /* ---- states -------------------------------------------------------------------------------- */
 

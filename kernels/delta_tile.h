@@ -6,7 +6,7 @@
 #ifndef RF_DELTA_TILE_H
 #define RF_DELTA_TILE_H
 
-#include "tile.h"
+#include "cuda/tile.h"
 
 enum { CHUNK = 64 };
 

@@ -2,8 +2,8 @@
  * chunk learns from, and the row-wise parts of an update, forward and backward. */
 #include <math.h>
 
-#include "cpu.h"
-#include "vec.h"
+#include "cpu/cpu.h"
+#include "cpu/vec.h"
 
 /* ---- features ------------------------------------------------------------------------------ */
 

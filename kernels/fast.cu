@@ -9,7 +9,7 @@
  * a fast weight, of which there are few, 4 heads of 3 x 384 x 768, 14 MB: 0.02 ms.  Their rows are long, and
  * there may be as few as 12.  So rows of more than 1024 numbers are cut into tiles, whose sums are computed
  * by one kernel and used by the next; one block per row would take ten times as long. */
-#include "sweep.h"
+#include "cuda/sweep.h"
 
 enum { WARPS = 8, KEPT = 4 }; /* KEPT: fours of a head's numbers that a lane holds */
 

@@ -24,8 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu.h"
-#include "device_cpu.h"
+#include "cpu/cpu.h"
+#include "cpu/device_cpu.h"
 
 extern void omp_set_num_threads(int); /* Debian's oneDNN is built with OpenMP; its header wants -fopenmp */
 

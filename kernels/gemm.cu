@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "rounded.h"
-#include "sweep.h"
+#include "cuda/rounded.h"
+#include "cuda/sweep.h"
 
 #include <cublas_v2.h>
 

@@ -7,8 +7,8 @@
  *     s = sum e^(z-m),  t = sum e^(z-m) (z-m),  entropy = log s - t / s */
 #include <stdlib.h>
 
-#include "cpu.h"
-#include "vec.h"
+#include "cpu/cpu.h"
+#include "cpu/vec.h"
 
 /* the vocabulary is divided among the threads in parts */
 enum { TILE_ROWS = 256, TILE_COLS = 256, PART = 5 * TILE_COLS };

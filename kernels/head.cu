@@ -23,7 +23,7 @@
  * floats.  So the k-th largest p is found digit by digit from counts, and the p that reaches top_p from
  * sums, in four passes of a block over its row.  The first pass takes 45 us at this N, and later ones, which
  * look at few probabilities, a fourth of that. */
-#include "rounded.h"
+#include "cuda/rounded.h"
 
 enum { WARPS = 8, LANE = 32, PART = 32 * LANE, PIECE = 8 << 20, SELECT = 1024, BINS = 256 };
 typedef unsigned long long whole;

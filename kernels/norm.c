@@ -2,8 +2,8 @@
 #include <float.h>
 #include <math.h>
 
-#include "cpu.h"
-#include "vec.h"
+#include "cpu/cpu.h"
+#include "cpu/vec.h"
 
 struct norm {
 	int rows, d;

@@ -13,7 +13,7 @@
  * such rows. */
 #include <type_traits>
 
-#include "sweep.h"
+#include "cuda/sweep.h"
 
 struct norm {
 	int rows, d, per;              /* per: rows of a strip */

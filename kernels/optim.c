@@ -1,8 +1,8 @@
 /* optim.c -- what the optimizer does to flat buffers. */
 #include <string.h>
 
-#include "cpu.h"
-#include "vec.h"
+#include "cpu/cpu.h"
+#include "cpu/vec.h"
 
 /* Elements of a tile. */
 enum { SPAN = RF_DOT_TILE };

@@ -3,7 +3,7 @@
  * They are bound by memory.  AdamW reads w, m, v, g and writes w, m, v: 28 bytes per parameter, 12 ms for
  * 1.3e9 parameters.  dot reads 4 or 8 bytes, 2 to 4 ms, with three operations in double per number, a fifth
  * of what an H100 can do in that time. */
-#include "sweep.h"
+#include "cuda/sweep.h"
 
 enum { SPAN = RF_DOT_TILE, THREADS = 256, ADDERS = 1024 };
 

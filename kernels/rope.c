@@ -1,8 +1,8 @@
 /* rope.c -- rotary embedding (Su et al. 2021, arXiv:2104.09864): rotates column i with i + rotary / 2. */
 #include <math.h>
 
-#include "cpu.h"
-#include "vec.h"
+#include "cpu/cpu.h"
+#include "cpu/vec.h"
 
 struct rope {
 	struct rf_dev *d;

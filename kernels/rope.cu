@@ -6,7 +6,7 @@
  * double, for 1 M angles at 64 frequencies.  An H100 does 33 TFLOP/s of those, a card with a 64th of
  * float32's rate 1.  Frequencies are powers, which would cost ten times as much, so a block keeps its own for
  * all rows that it goes through. */
-#include "sweep.h"
+#include "cuda/sweep.h"
 
 struct rope {
 	int nb, rows, heads, D, half, rotary, from; /* rotary: columns that are rotated, 2 half */

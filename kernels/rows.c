@@ -1,6 +1,6 @@
 /* rows.c -- whole rows: embeddings, gathering and scattering, the rows before a sequence, sums of columns. */
-#include "cpu.h"
-#include "vec.h"
+#include "cpu/cpu.h"
+#include "cpu/vec.h"
 
 /* A tile is columns [tile COLS, ...) of all rows.  So rows that are added to the same target are added in
  * their order, whatever the number of threads. */

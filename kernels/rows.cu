@@ -12,7 +12,7 @@
  * and 30 ms of a pass of 20 s for T 2^20 with 30000.  The walk is as long as the most frequent token's chain,
  * 5 % of T: at 0.3 us per link 0.25 ms and 15 ms, by one block per 512 columns while other blocks do the
  * rest. */
-#include "sweep.h"
+#include "cuda/sweep.h"
 
 /* ---- moving -------------------------------------------------------------------------------- */
 

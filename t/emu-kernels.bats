@@ -80,7 +80,7 @@ side_by_side() {
 	mkdir few many
 	cp "$records/head.ptxas" few
 	sed 's/Used [0-9]* registers/Used 255 registers/' "$records/head.ptxas" >many/head.ptxas
-	report() { SPILLS=600 "$ROOT/kernels/report.sh" "$1" "$RF_PLUGIN" launches launches; }
+	report() { SPILLS=600 "$ROOT/kernels/cuda/report.sh" "$1" "$RF_PLUGIN" launches launches; }
 	run -0 report few
 	mentions 1 'report.sh: no block of select_rows fits on sm_' report many
 }

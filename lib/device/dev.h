@@ -459,7 +459,7 @@ void rf_dev_fail(struct rf_dev *d, enum rf_code code, const char *fmt, ...)
 enum rf_code rf_cpu_isa(const char *name, struct rf_err *e);
 /* Its name, with "+bf16" or "+amx" if products use such instructions. */
 const char *rf_cpu_level(void);
-/* The CPU's table, and that of the checking device (kernels/device_check.c), which computes with the
+/* The CPU's table, and that of the checking device (t/check/device_check.c), which computes with the
  * former. */
 const struct rf_ops *rf_cpu_ops(void);
 extern const struct rf_ops rf_ops_check;

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cuda.h"
+#include "cuda/cuda.h"
 #include <gpu/ptx.h>
 #include "unit/tap.h"
 

@@ -40,7 +40,7 @@
 #include "base/clock.h"
 #include "base/half.h"
 #include "ckpt/init.h"
-#include "device_cpu.h"
+#include "cpu/device_cpu.h"
 #include "refine/advantage.h"
 #include "refine/entropy.h"
 #include "refine/reward.h"

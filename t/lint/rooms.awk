@@ -6,20 +6,22 @@
 # same floor do not know each other.  kernels/ may include what lies in or below the device's room, tools/
 # everything but t/.
 BEGIN {
-	floors = "base,io,proc,device,model,ranks mixers,stream tokenizer,text ckpt,engine,refine,train,decode dump loop score needle,cli"
+	floors = "base,io,proc,device,model,ranks mixers,stream tokenizer,text ckpt,engine,refine,train," \
+		"decode dump loop score needle,cli"
 	n = split(floors, floor, ",")
 	for (i = 1; i <= n; i++) {
 		m = split(floor[i], rooms, " ")
 		for (j = 1; j <= m; j++)
 			at[rooms[j]] = i
 	}
+	at["cpu"] = at["cuda"] = at["device"] + 0.4  # kernels/cpu, kernels/cuda
 	at["kernels"] = at["device"] + 0.5
 	at["tools"] = n + 1
 }
 
 FNR == 1 {
 	split(FILENAME, path, "/")
-	room = path[1] == "lib" ? path[2] : path[1]
+	room = path[1] == "lib" || path[2] ~ /^c(pu|uda)$/ ? path[2] : path[1]
 	if (!(room in at))
 		complain(FILENAME ": " room " is no room of t/lint/rooms.awk")
 }

@@ -5,7 +5,7 @@
 #include <float.h>
 
 #include "unit/ops.h"
-#include "vec.h"
+#include "cpu/vec.h"
 
 enum { SLOTS = 5 }; /* of tails */
 

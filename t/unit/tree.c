@@ -17,7 +17,7 @@
 
 #include "base/rng.h"
 #include "ckpt/init.h"
-#include "cpu.h"
+#include "cpu/cpu.h"
 #include "train/train.h"
 #include "model/tree.h"
 #include "unit/must.h"

@@ -1,4 +1,4 @@
-/* launch.h -- kernels/gpu/launch.h as the emulator has it: CUDA's words, how a kernel is launched, and its
+/* launch.h -- kernels/cuda/gpu/launch.h as the emulator has it: CUDA's words, how a kernel is launched, and its
  * dynamic shared memory. */
 #ifndef EMU_GPU_LAUNCH_H
 #define EMU_GPU_LAUNCH_H

@@ -1,4 +1,4 @@
-/* ptx.h -- the functions of kernels/gpu/ptx.h as the emulator has them. */
+/* ptx.h -- the functions of kernels/cuda/gpu/ptx.h as the emulator has them. */
 #ifndef EMU_GPU_PTX_H
 #define EMU_GPU_PTX_H
 

@@ -4,7 +4,7 @@
 #ifndef RF_TILE_H
 #define RF_TILE_H
 
-#include "cuda.h"
+#include "cuda/cuda.h"
 #include <gpu/ptx.h>
 
 /* c (m, n) = (add: +=) a (m, k) b (k, n), row-major, la, lb, lc elements from row to row; TA: a is stored

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "cuda.h"
+#include "cuda/cuda.h"
 
 enum { NEEDS_DRIVER = CUDART_VERSION };
 

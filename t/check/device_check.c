@@ -18,8 +18,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cpu.h"
-#include "device_cpu.h"
+#include "cpu/cpu.h"
+#include "cpu/device_cpu.h"
 
 /* No valid address on x86-64; on arm64, which ignores the top byte, one of the kernel's. */
 #define SKEW ((uintptr_t)0x5afe << 48)

@@ -11,7 +11,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "cuda.h"
+#include "cuda/cuda.h"
 
 enum { PAIRS = 4096, ENTRIES = 1024, NAME = 64 };
 struct entry {

@@ -1,18 +1,20 @@
 #!/bin/bash
 # report.sh RECORDS PLUGIN LAUNCHES LAUNCHES-99 -- a table of the CUDA kernels, for make cuda-report.
-# RECORDS: a folder with what ptxas -v said of each; LAUNCHES: how each is launched where a block may have 227
-# KiB of shared memory, or in LAUNCHES-99 on cards with 99: an address in PLUGIN (the kernels on the host),
-# threads, bytes of dynamic shared memory, blocks.  Of several ways to launch a kernel the one with the fewest
-# threads on a multiprocessor is shown; warps: how many each of 132 multiprocessors has of the first, which is
-# that of a segment, where there may be fewer than fit.  Fails if a kernel spills: moves more than SPILLS
-# bytes, 0 unless set, between registers and memory for want of registers.
+#
+# RECORDS is a folder with the output of ptxas -v for each file.  LAUNCHES lists how each kernel is launched
+# where a block may have 227 KiB of shared memory, and LAUNCHES-99 the same for cards with 99 KiB: an address
+# in PLUGIN (the kernels on the host), threads, bytes of dynamic shared memory, blocks.  If a kernel is
+# launched in several ways, the one with the fewest threads on a multiprocessor is shown.  "warps" is the
+# number of warps that each of 132 multiprocessors has from the first launch, that of a segment; fewer than
+# fit may run there.  The script fails if a kernel spills: if it moves more than SPILLS bytes (0 unless set)
+# between registers and memory.
 set -euo pipefail
 
 {
 	nm "$2" | awk '{ print "symbol", $1, $NF }'
 	sed 's/^/launch /' "$3"
 	sed 's/^/launch99 /' "$4"
-	sed 's/^/ptxas /' "$1"/*.ptxas
+	find "$1" -name '*.ptxas' | sort | xargs sed 's/^/ptxas /'
 } | awk '
 function least(a, b) { return a < b ? a : b }
 function up(n, by) { return int((n + by - 1) / by) * by }

@@ -7,7 +7,7 @@
 #ifndef RF_SWEEP_H
 #define RF_SWEEP_H
 
-#include "cuda.h"
+#include "cuda/cuda.h"
 
 #include <gpu/ptx.h>
 

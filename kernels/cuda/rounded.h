@@ -3,7 +3,7 @@
 #ifndef RF_ROUNDED_H
 #define RF_ROUNDED_H
 
-#include "cuda.h"
+#include "cuda/cuda.h"
 
 /* A matrix in memory: `rows` rows of `cols` numbers, ld apart; `batch` of such, `apart` floats apart. */
 struct stored { const float *p; int rows, cols, ld, batch; size_t apart; };

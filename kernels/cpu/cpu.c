@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu.h"
-#include "device_cpu.h"
+#include "cpu/cpu.h"
+#include "cpu/device_cpu.h"
 
 void KERNEL(gemm)(struct rf_dev *d, const struct rf_gemm *a)
 {

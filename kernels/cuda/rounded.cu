@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "rounded.h"
-#include "sweep.h"
+#include "cuda/rounded.h"
+#include "cuda/sweep.h"
 
 /* A weight's copy.  stale: the weight has changed since; own: its memory is not part of `kept`. */
 struct kept { struct side of; bf16 *to; struct kept *next; bool stale, own; };

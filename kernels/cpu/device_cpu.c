@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "cpu.h"
-#include "device_cpu.h"
+#include "cpu/cpu.h"
+#include "cpu/device_cpu.h"
 
 #if defined(__x86_64__)
 extern const struct rf_ops rf_cpu_ops_x86_64, rf_cpu_ops_x86_64_v3, rf_cpu_ops_x86_64_v4;

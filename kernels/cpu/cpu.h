@@ -1,7 +1,7 @@
 /* cpu.h -- what the CPU's kernels share: how an operation's function is named, threads, and scratch memory.
  *
  * Every file of kernels/ is compiled once per level of the instruction set (RF_ISA); KERNEL(name) is a symbol
- * of that level.  kernels/cpu.c puts the operations of each level into one table. */
+ * of that level.  kernels/cpu/cpu.c puts the operations of each level into one table. */
 #ifndef RF_CPU_H
 #define RF_CPU_H
 
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "device/dev.h"
-#include "pool.h"
+#include "cpu/pool.h"
 
 #define RF_PASTE2(a, b) a##_##b
 #define RF_PASTE(a, b) RF_PASTE2(a, b)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "pool.h"
+#include "cpu/pool.h"
 
 struct rf_pool {
 	int threads;

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 
-#include "cuda.h"
+#include "cuda/cuda.h"
 
 #if __has_include(<nccl.h>)
 #include <nccl.h>

@@ -11,7 +11,7 @@
 #ifndef RF_WARP_H
 #define RF_WARP_H
 
-#include "tile.h"
+#include "cuda/tile.h"
 
 /* ---- products ------------------------------------------------------------------------------ */
 

@@ -1,7 +1,7 @@
 /* operands.c -- the forms in which gemm.c gives operands to oneDNN: rounded to bf16, and transposed. */
 #include "base/half.h"
-#include "cpu.h"
-#include "vec.h"
+#include "cpu/cpu.h"
+#include "cpu/vec.h"
 
 typedef uint32_t vu __attribute__((vector_size(VL * 4)));
 typedef uint16_t vh __attribute__((vector_size(VL * 2)));

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "vec.h"
+#include "cpu/vec.h"
 
 /* With 16 registers, a block of C is 4 x 3 vectors, with 32 it is 8 x 3; the other registers hold a row of B
  * and the number of A by which it is multiplied.  With fewer sums than the latency of the multipliers
