@@ -308,8 +308,11 @@ units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) $(CUBLAS_WAYS) $(
 
 TESTS ?= t
 # The longest first: side by side, none of them is left over at the end.
-LONGEST = $(patsubst %,t/%.bats,tree emu-kernels emu-programs plan rf-loop pipelines ops)
-FILES   = $(if $(filter-out t,$(TESTS)),$(TESTS),$(LONGEST) $(filter-out $(LONGEST),$(wildcard t/*.bats)))
+LONGEST = $(patsubst %,t/%.bats,exact/tree gpu/emu-kernels gpu/emu-programs tools/plan tools/rf-loop \
+          pipelines/pipelines exact/ops)
+TEST_ROOMS = tools pipelines exact files gpu docs lint
+FILES   = $(if $(filter-out t,$(TESTS)),$(TESTS),$(LONGEST) $(filter-out $(LONGEST), \
+          $(wildcard $(TEST_ROOMS:%=t/%/*.bats))))
 # All files: one on each core, where there is GNU parallel for it; but there is only one GPU.
 JOBS   = $(shell nproc)
 ALONE  = $(filter-out t $(if $(CROSS),$(EMULATED)),$(TESTS))$(filter cuda,$(DEVICE))$(filter 1,$(JOBS))
@@ -334,7 +337,7 @@ check-all: export RF_ALL = 1
 check-all: check
 
 # What an emulator can run in minutes; left out are tests that trace, preload or kill programs.
-EMULATED = $(addprefix t/,golden.bats cross/figures.bats cross/units.bats cross/same.bats)
+EMULATED = $(addprefix t/,exact/golden.bats cross/figures.bats cross/units.bats cross/same.bats)
 check-arm64: export RF_HOST = $(abspath bin)
 check-arm64: $(TOOLS)
 	@$(MAKE) --no-print-directory CROSS=arm64 TESTS='$(EMULATED)' check
@@ -407,7 +410,7 @@ SHELL_TESTS = -S warning -e SC1010,SC2010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2
 WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
             $(wildcard lib/*/*.h kernels/*.h kernels/c*/*.h kernels/cuda/gpu/*.h kernels/cuda/*.sh \
             t/lint/*.awk t/unit/*.h t/fuzz/*.h t/emu/*.h t/emu/gpu/*.h \
-            t/*.bats t/cross/*.bats t/slurm/* t/*.bash t/helper/*.py \
+            t/*/*.bats t/slurm/*.sh t/*.bash t/helper/*.py \
             t/helper/*.awk completion/* $(addprefix pipelines/*.,sh sbatch mk awk gp jq py) \
             examples/*.py man/* *.md t/README t/golden/*.md)
 MANY      = '$$2 != "total" && $$1 > most { print "lint: " $$2 " has " $$1 " lines, more than " most; n++ } \
@@ -421,10 +424,10 @@ lint:
 	@mandoc -T lint -W warning man/*
 	@shellcheck -x pipelines/*.sh pipelines/*.sbatch t/slurm/*.sh kernels/cuda/*.sh completion/*.bash \
 		.ci/run
-	@shellcheck $(SHELL_TESTS) t/*.bats t/cross/*.bats t/slurm/*.bats t/*.bash
+	@shellcheck $(SHELL_TESTS) t/*/*.bats t/*.bash
 	@awk -f t/lint/rooms.awk $(ROOMS)
 	@awk -f t/lint/lengths.awk $(ROOMS)
-	@awk -f t/lint/tests.awk t/*.bats t/cross/*.bats t/slurm/*.bats
+	@awk -f t/lint/tests.awk t/*/*.bats
 	@! grep -nE '(^|[^a-z_])(v?f?printf|f?puts|f?putc|putchar|perror|_?[eE]xit|abort) *\(' $(QUIET) || \
 		{ echo "lint: lib/ neither prints nor exits"; exit 1; }
 	@wc -l $(filter-out tools/rf-step.c,$(wildcard tools/*.c)) | awk -v most=150 $(MANY)

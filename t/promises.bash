@@ -42,7 +42,7 @@ promise() {
 		export -f "${f?}"
 	done
 	export RF_UNITS G PATH PROMISE_RESET PROMISE_STATE PROMISE_GATHERS PROMISE_MIB PROMISE_CUTS
-	bash "$BATS_TEST_DIRNAME/promises.bash" "$@"
+	bash "$ROOT/t/promises.bash" "$@"
 }
 
 # The same in that shell.

@@ -1,0 +1,65 @@
+#!/usr/bin/env bats
+# make install and uninstall.
+setup() { load ../helper; }
+
+@test "install: everything goes below DESTDIR and an absolute PREFIX, and make uninstall removes all of it" {
+	place="$PWD/a root"
+	mkdir -p "$place/opt/rf/bin"
+	touch "$place/opt/rf/bin/other"
+	make -s -C "$ROOT" -o all install DESTDIR="$place" PREFIX=/opt/rf >/dev/null
+	cd "$place/opt/rf"
+	for program in "$RF_BIN"/rf-*; do
+		name=${program##*/}
+		cmp "$program" "bin/$name"
+		cmp "$ROOT/man/$name.1" "share/man/man1/$name.1"
+		grep -q "$name" "share/bash-completion/completions/$name"
+	done
+	[ ! -e "$RF_UNITS/../rf-cuda.so" ] || cmp "$RF_UNITS/../rf-cuda.so" lib/rf-tools/rf-cuda.so
+	[ -e share/man/man5/rf-stream.5 ]
+	[ -e share/man/man7/rf-tools.7 ]
+	[ -x share/rf-tools/stages.sh ]
+	[ ! -x share/rf-tools/midtrain.mk ]
+	diff -r "$ROOT/examples" share/rf-tools/examples
+	make -s -C "$ROOT" uninstall DESTDIR="$place" PREFIX=/opt/rf >/dev/null
+	[ "$(cd "$place" && find . ! -type d)" = ./opt/rf/bin/other ]
+	[ ! -e "$place/opt/rf/share/rf-tools" ]
+	mentions 2 "PREFIX='rf' must begin with /" make -s -C "$ROOT" -o all install PREFIX=rf
+}
+
+@test "install: the installed pipelines train and evaluate although no program is on the PATH" {
+	make -s -C "$ROOT" -o all install DESTDIR="$PWD/root" PREFIX=/rf >/dev/null
+	share=$PWD/root/rf/share/rf-tools
+	yes 'Fast weights are a memory that is written by gradient steps.' | head -n 40 >text.txt
+	echo '{ "model_type": "delta_net", "hidden_size": 8, "num_hidden_layers": 1, "num_heads": 1,
+		"intermediate_size": 8, "vocab_size": 384, "eos_token_id": 1 }' >config.json
+	rf-init --config config.json ckpt
+	alone() { env -u MAKEFLAGS -u RF_BIN PATH=/usr/bin:/bin "$@"; }
+	mentions 2 "RUN is not set" alone make -s -f "$share/midtrain.mk"
+	alone make -s -f "$share/midtrain.mk" RUN=run MODEL=ckpt CORPUS=text.txt LEN=64 BATCHES=1 BATCH=2 \
+		MINI_BATCH=1
+	[ -e run/latest ]
+	rf-tokenize --bytes --max-len 64 --truncate right text.txt 2>/dev/null |
+		rf-select --mode uniform --chunks 2 -o positions.rf
+	alone "$share/evaluate.sh" run positions.rf out
+	[ "$(wc -l <out.documents.tsv)" -eq 2 ]
+	command -v gnuplot >/dev/null || return 0
+	alone make -s -f "$share/evaluate.mk" RUN=e MODEL=run TASK=vt LENGTH=1k SAMPLES=1 MAX_NEW=1
+	[ -e e/report.md ]
+	[ -e e/heat.png ]
+}
+
+@test "make: the plugin is built for the GPUs of this machine, and the tests need it only with one" {
+	[ -n "$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)" ] ||
+		skip 'there is no CUDA toolkit'
+	mkdir fake
+	for says in '9.0\n9.0\n8.6\n' '7.5\nNVIDIA-SMI has failed\n'; do
+		printf '#!/bin/sh\nprintf "%s"\n' "$says" >fake/nvidia-smi
+		chmod +x fake/nvidia-smi
+		PATH=$PWD/fake:$PATH env -u CUDA_ARCHS -u CUDA make -C "$ROOT" -n check BUILD="$PWD/build" \
+			BIN="$PWD/bin" TESTS=t/none.bats >out 2>/dev/null
+		grep -oE 'code=sm_[0-9]+' out | sort -u | paste -sd' ' >>archs
+		grep -c 'compiling the CUDA kernels for sm_86 sm_90 ' out >>told || :
+	done
+	diff archs - <<<$'code=sm_86 code=sm_90\n'
+	diff told - <<<$'1\n0'
+}

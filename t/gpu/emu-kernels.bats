@@ -1,0 +1,86 @@
+#!/usr/bin/env bats
+# The CUDA kernels on the emulated GPU (t/emu): every operation of the table in three orders of blocks, warps
+# and threads, once with contracted multiply-adds, and once where every access is checked for races.
+# DEVICE=cuda and t/gpu/emu-programs.bats are about programs.
+setup() {
+	load ../helper
+	[ -e "$RF_UNITS/../rf-cuda-host.so" ] || skip "CUDA was left out: no toolkit"
+	export RF_PLUGIN=$RF_UNITS/../rf-cuda-host.so
+}
+
+# in_all_orders NAME [EVERY]: a unit program's numbers are right on a GPU of 132 multiprocessors, in all of
+# its cases or in one of EVERY, and in a third of these on one of 4 multiprocessors, in two more orders, to
+# the same bits.  make check-all runs all cases.  Under sanitizers it is slow.
+in_all_orders() {
+	local every=${2:-1} failed=
+	[ -z "${RF_ALL:-}" ] || every=1
+	[[ "$RF_UNITS" != */sanitize/* ]] || every=12
+	export RF_UNITS
+	printf '%s\n' "fwd $every 132" "rev $((3 * every)) 4" "rand:1 $((3 * every)) 4" |
+		xargs -P 2 -L 1 sh -c 'EMU_ORDER=$1 RF_EVERY=$2 EMU_SMS=$3 \
+			"$RF_UNITS/unit/$0" cuda >"$1" 2>&1 || echo "not ok in order $1" >>"$1"' "$1"
+	for order in fwd rev rand:1; do
+		! grep '^not ok in order' "$order" || { grep -v '^ok' "$order"; failed=1; }
+	done
+	[ -z "${RF_SHOW:-}" ] || sed 's/^/# /' fwd >&3
+	[ -z "$failed" ]
+	[ "$(grep -h '^# bits' rev rand:1 | sort -u | wc -l)" -eq 1 ]
+}
+
+# side_by_side PLUGIN EVERY: all unit programs with another build of the kernels, in one of EVERY cases
+side_by_side() {
+	local every=$2
+	[ -z "${RF_ALL:-}" ] || every=$(($2 / 2))
+	export RF_UNITS RF_PLUGIN=$RF_UNITS/../rf-cuda-$1.so RF_EVERY=$every
+	printf '%s\n' ops-{products,written,rows,delta,attention,fast-weights,head} |
+		xargs -P 2 -I '{}' sh -c '"$RF_UNITS/unit/$1" cuda >"$1" 2>&1 || touch failed' _ '{}'
+	[ ! -e failed ] || { grep -v '^ok' ops*; false; }
+}
+
+@test "cuda, emulated: products agree with double precision, in any order of threads" {
+	in_all_orders ops-products 2
+}
+@test "cuda, emulated: what an operation has written is what products multiply, rounded or not" {
+	in_all_orders ops-written
+}
+@test "cuda, emulated: norms, gates, convolutions and rotary embeddings agree with double precision" {
+	in_all_orders ops-rows 2
+}
+@test "cuda, emulated: the delta rule agrees with double precision, in segments and step by step" {
+	in_all_orders ops-delta 3
+}
+@test "cuda, emulated: attention agrees with double precision, with windows, caches and step by step" {
+	in_all_orders ops-attention 3
+}
+@test "cuda, emulated: the operations of fast weights agree with double precision" {
+	in_all_orders ops-fast-weights
+}
+@test "cuda, emulated: the head, sampling and the optimizer agree with double precision" {
+	in_all_orders ops-head 2
+}
+@test "cuda, emulated: all operations agree with double precision with contracted multiply-adds" {
+	[[ "$RF_UNITS" != */sanitize/* ]] || skip "not under sanitizers"
+	grep -qw fma /proc/cpuinfo || skip "this processor has no fused multiply-adds"
+	side_by_side contracted 9
+}
+@test "cuda, emulated: no operation lets two threads touch the same memory without a barrier" {
+	[[ "$RF_UNITS" != */sanitize/* ]] || skip "not under sanitizers"
+	EMU_SMS=132 side_by_side race 12
+}
+@test "cuda, emulated: the emulator finds every planted kernel bug and accepts the corrected kernels" {
+	for order in fwd rev rand:1; do
+		EMU_ORDER=$order shown emu/bugs
+		[ ! -e "$RF_UNITS/emu/bugs-race" ] || EMU_ORDER=$order shown emu/bugs-race
+	done
+}
+@test "cuda-report: a kernel of which no block fits on a multiprocessor fails the report" {
+	local records=$RF_UNITS/../cuda
+	[ -e "$records/head.ptxas" ] || skip "the plugin was not built here"
+	EMU_LAUNCHES=launches EMU_SMS=132 helper launches
+	mkdir few many
+	cp "$records/head.ptxas" few
+	sed 's/Used [0-9]* registers/Used 255 registers/' "$records/head.ptxas" >many/head.ptxas
+	report() { SPILLS=600 "$ROOT/kernels/cuda/report.sh" "$1" "$RF_PLUGIN" launches launches; }
+	run -0 report few
+	mentions 1 'report.sh: no block of select_rows fits on sm_' report many
+}

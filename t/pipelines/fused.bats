@@ -1,0 +1,240 @@
+#!/usr/bin/env bats
+# FUSED=1: rf-step trains in each phase instead of five programs.
+
+export RF_DEVICE=cpu RF_DTYPE=f32
+
+setup_file() {
+	load ../helper
+	load ../ranks
+	export P=$BATS_FILE_TMPDIR
+	tiny_model_and_text
+	rf-cat --range 0:22 -o "$P/some.rf" "$P/text.rf"
+	for i in $(seq 13); do
+		jq -nc --arg i "$i" '{prompt: ("Words: red blue and \($i) more. " * 2), answer: " \($i)",
+			answers: [" \($i)"]}'
+	done >"$P/asked.jsonl"
+	midtrain RUN="$P/want" KEEP=1
+	posttrain RUN="$P/post"
+	testtime RUN="$P/carry"
+	testtime RUN="$P/reset" RESET=batch
+}
+setup() {
+	load ../helper
+	load ../ranks
+}
+
+# phase NAME WORD..., midtrain WORD..., posttrain WORD..., testtime WORD...: with the tiny model.  midtrain
+# takes seven batches, three in an epoch.
+phase() {
+	RF_BIN=$RF_BIN timeout 200 make -s -f "$ROOT/pipelines/$1.mk" MODEL="$P/ckpt" BATCH=6 MINI_BATCH=3 \
+		LR=1e-3 COMPUTE='--threads 1' "${@:2}"
+}
+midtrain() { phase midtrain DATA="$P/some.rf" BATCHES=7 "$@"; }
+posttrain() { phase posttrain DATA="$P/asked.jsonl" "$@"; }
+testtime() { phase testtime DATA="$P/asked.jsonl" MAX_NEW=4 "$@"; }
+export -f phase midtrain posttrain testtime
+export ROOT RF_BIN
+
+same_run_and_log() { same_run "$1" "$2" && diff <(figures "$1/log.jsonl") <(figures "$2/log.jsonl"); }
+# same_step A B: the newest steps are the same but for the hashes of the steps before, which fewer commits
+# lack
+same_step() { diff -r -x state.json "$1/latest/" "$2/latest/" && diff <(state "$1") <(state "$2"); }
+state() { jq -c 'del(.xxh64, .past, .parent)' "$1/latest/state.json"; }
+# records RUN: prints what the streams of a run have, without the stages that made them
+records() {
+	for file in "$1"/streams/*.rf; do
+		echo "${file##*/}"
+		rf-dump --json "$file" | jq -c 'del(.body.history, .body.xxh64)'
+	done
+}
+
+@test "FUSED: mid-training ends at the same bytes, with any number of batches between two commits" {
+	midtrain RUN=a FUSED=1 KEEP=1
+	same_run_and_log a "$P/want"
+	diff <(records a) <(records "$P/want")
+	[ "$(cat a/data/status)" = 0 ]
+	[ ! -e a/data/line ]
+	# in pieces
+	midtrain RUN=b FUSED=1 BATCHES=2
+	midtrain RUN=b FUSED=1 BATCHES=4 COMMIT_EVERY=9
+	midtrain RUN=b FUSED=1 COMMIT_EVERY=1h
+	same_step b "$P/want"
+	# what follows each commit
+	midtrain RUN=c FUSED=1 COMMIT_EVERY=2 AFTER='echo "$$AT" >>c/after' EVAL="$P/some.rf"
+	[ "$(paste -sd' ' c/after)" = '4 6 8 12 14' ]
+	[ "$(jq -c .step c/eval.jsonl | paste -sd' ')" = '0 4 6 8 12 14' ]
+	same_step c "$P/want"
+}
+
+@test "FUSED: the options of the stages and rewards by a command give the same bytes" {
+	cat >reward.sh <<-'END'
+		sed -u 1d | jq -c --unbuffered '{id: .body.id, total: (.body.rollout.tokens.shape as $s
+			| .body.rollout.tokens.data as $t
+			| [range($s[0]) as $i | [range($s[1]) as $j | $t[($i * $s[1] + $j) * $s[2]]]])}'
+	END
+	one=(BATCHES=2 N=2 K=3 "SELECT=rf-select -k 3 --chunks 2 --mode uniform" "ENTROPY=rf-entropy")
+	two=(BATCHES=2 REWARD='bash "reward.sh"' SELECT='rf-select --margin=10 --seed 7'
+		ROLLOUT='rf-rollout -n2 --temperature 2 --seed 7' REWARD_OPTIONS=--no-hidden)
+	three=(BATCHES=2 REWARD='rf-reward --kind "random" --seed 2' SELECT='rf-select --seed 2'
+		ROLLOUT='rf-rollout --seed=2'
+		OPTIM='--mini-batch 4 --lr-schedule linear --warmup 1 --total-steps auto')
+	four=(BATCHES=2 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM) --mean sequences')
+	five=(BATCHES=2 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN=rf-ntp)
+	# both rf-select and rf-reward have --shift
+	six=(BATCHES=2 SELECT='rf-select --chunks 2 --shift 1' REWARD='rf-reward --shift 1')
+	seven=(BATCHES=2 SELECT="rf-select --shift='2'")
+	for words in one two three four five six seven; do
+		declare -n these=$words
+		rm -rf a b
+		midtrain RUN=a "${these[@]}"
+		midtrain RUN=b "${these[@]}" FUSED=1
+		same_run_and_log a b || { echo "$words"; return 1; }
+	done
+	# the reward's script may not change within the run
+	midtrain RUN=c "${two[@]}" FUSED=1
+	echo true >>reward.sh
+	run -2 midtrain RUN=c "${two[@]}" FUSED=1 BATCHES=3
+	[[ "$output" == *reward.sh* ]]
+}
+
+@test "FUSED: post-training ends at the same bytes with every method" {
+	posttrain RUN=a FUSED=1 COMMIT_EVERY=2
+	same_step a "$P/post"
+	for how in ntp 'ntp INNER_STEPS=published' 'sft INNER_STEPS=published'; do
+		rm -rf a b
+		posttrain RUN=a METHOD=$how
+		posttrain RUN=b METHOD=$how FUSED=1
+		same_run_and_log a b || { echo "$how"; return 1; }
+	done
+}
+
+@test "FUSED: test-time training gives the same answers, with and without RESET=batch" {
+	testtime RUN=carry FUSED=1
+	same_run_and_log carry "$P/carry"
+	testtime RUN=reset FUSED=1 RESET=batch
+	diff "$P/reset/adapted.jsonl" reset/adapted.jsonl
+	for run in carry reset; do
+		[ "$(find $run/answers -name 'batch-*.rf' | wc -l)" -eq 3 ]
+		for file in $run/answers/*.rf; do
+			cmp <(rf-dump --json "$file" | jq -c 'select(.type == "seq")') \
+				<(rf-dump --json "$P/$file" | jq -c 'select(.type == "seq")')
+		done
+	done
+	testtime RUN=a METHOD=ntp
+	testtime RUN=b METHOD=ntp FUSED=1
+	same_run_and_log a b
+}
+
+@test "FUSED: a word that rf-step cannot replace is named before anything runs" {
+	# refused SAID WORD...: the phase is refused with these words, and makes nothing
+	refused() {
+		mentions 2 "FUSED=1: $1" midtrain RUN=no FUSED=1 "${@:2}"
+		[ ! -e no ]
+		[ ! -e ran ]
+	}
+	refused "ENTROPY is 'touch ran', which is not rf-entropy: leave out FUSED" ENTROPY='touch ran'
+	refused "SELECT is 'my-select -k 5', which is not rf-select" SELECT='my-select -k 5'
+	refused "ROLLOUT is './rf-rollout', which is not rf-rollout" ROLLOUT=./rf-rollout
+	refused "REWARD is 'rf-cat', which is not rf-reward" REWARD=rf-cat
+	refused "TRAIN is 'my-train', which is not rf-grpo or rf-ntp" TRAIN=my-train
+	refused "ENTROPY is empty" ENTROPY= SELECT='rf-select --mode uniform'
+	refused "TRAIN is 'rf-ntp', and ENTROPY is not empty" TRAIN=rf-ntp
+	refused "SELECT is 'rf-select; touch ran'" SELECT='rf-select; touch ran'
+	refused "SELECT is 'rf-select | rf-cat'" SELECT='rf-select | rf-cat'
+	refused "SELECT is 'rf-select \$(touch ran)'" SELECT='rf-select $$(touch ran)'
+	refused "SELECT is 'rf-select \"\`touch ran\`\"'" SELECT='rf-select "`touch ran`"'
+	refused 'SELECT has --exec, which rf-step cannot have' SELECT='rf-select --exec "python3 x.py"'
+	refused 'SELECT has --text, which rf-step cannot have' SELECT='rf-select --text --exec "cat"' \
+		REWARD=cat
+	refused "SELECT is 'python3 x.py', which is not rf-select" SELECT='python3 x.py'
+	refused 'SELECT has --select-shift' SELECT='rf-select --select-shift 1'
+	refused 'ENTROPY has --nll' ENTROPY='rf-entropy --nll'
+	refused 'ENTROPY has --keep' ENTROPY='rf-entropy --keep hidden'
+	refused 'ROLLOUT has --score' ROLLOUT='rf-rollout --score'
+	refused 'ROLLOUT has --shift' ROLLOUT='rf-rollout --shift 1'
+	refused 'TRAIN has --advantage stream, and rf-step computes the advantages: leave out FUSED' \
+		TRAIN='rf-grpo --advantage=stream'
+	refused 'TRAIN has --advantage stream' TRAIN='rf-grpo --advantage stream'
+	refused 'TRAIN has --stale' TRAIN='rf-grpo --stale any'
+	refused 'TRAIN has --steps' TRAIN='rf-grpo --steps 2'
+	refused 'TRAIN has --grad-out' TRAIN='rf-grpo --grad-out ran'
+	refused 'TRAIN has --at' TRAIN='rf-grpo --at 3'
+	refused 'TRAIN has --rl-coef 0.0' TRAIN='rf-grpo --rl-coef 0.0'
+	refused "TRAIN has 'x'" TRAIN='rf-grpo x'
+	refused 'TRAIN has --lr without a value' TRAIN='rf-grpo --lr'
+	refused 'REWARD has -m' REWARD='rf-reward --exec cat --text -m x'
+	refused 'REWARD_OPTIONS has -m' REWARD='cat' REWARD_OPTIONS='--text -m x'
+	refused '--length is 6 in SELECT and 5 in ROLLOUT' SELECT='rf-select -k 6'
+	refused '--seed is 0 in SELECT and 4 in ROLLOUT' ROLLOUT='rf-rollout --seed 4'
+	refused '--seed is 3 in SELECT and 0 in REWARD' SELECT='rf-select --seed 3' \
+		ROLLOUT='rf-rollout --seed 3' REWARD='rf-reward --kind random'
+	refused '--draw-step is 2 in SELECT and -1 in ROLLOUT' SELECT='rf-select --draw-step 2'
+	refused '--segment is 64 in ENTROPY' ENTROPY='rf-entropy --segment 64'
+	refused '--max-record is not given in ENTROPY and 1M in TRAIN' TRAIN='rf-grpo --max-record 1M'
+	mentions 2 "FUSED='2': it must be 1 or empty" midtrain RUN=no FUSED=2
+	mentions 2 'FUSED=1: METHOD=sft takes as many steps as ReFINE by options that rf-step does not have' \
+		posttrain RUN=no FUSED=1 METHOD=sft
+	mentions 2 'FUSED=1: KEEP needs rf-grpo in TRAIN' posttrain RUN=no FUSED=1 METHOD=ntp KEEP=1
+	mentions 2 'FUSED=1: METHOD=none trains nothing' testtime RUN=no FUSED=1 METHOD=none
+	run -2 testtime RUN=no FUSED=1 COMMIT_EVERY=2
+	[[ "$output" == *'COMMIT_EVERY is not possible here: a batch is answered'* ]]
+	mentions 2 'COMMIT_EVERY needs FUSED=1' midtrain RUN=no COMMIT_EVERY=2
+	run -2 midtrain RUN=no FUSED=1 COMMIT_EVERY=0
+	[[ "$output" == *"COMMIT_EVERY='0': it must be a number of batches or a time such as 10m"* ]]
+	run -2 midtrain RUN=no FUSED=1 COMMIT_EVERY=10m AFTER=true
+	[[ "$output" == *"COMMIT_EVERY='10m': it must be a number of batches, since EVAL and AFTER"* ]]
+	[ ! -e no ]
+}
+
+@test "FUSED: RUN/stop ends the run after a batch, and the same words go on to the same bytes" {
+	midtrain RUN=a FUSED=1 BATCHES=1
+	midtrain RUN=a FUSED=1 COMMIT_EVERY=9 >/dev/null 2>&1 &
+	for ((i = 0; i < 500; i++)); do
+		touch a/stop
+		[ "$(cut -f 1 a/data/status 2>/dev/null)" != 75 ] || break
+		sleep .02
+	done
+	wait || true
+	[ "$(cut -f 1 a/data/status)" = 75 ]
+	midtrain RUN=a FUSED=1
+	same_run_and_log a "$P/want"
+}
+
+@test "FUSED: killed at any moment and started again a phase ends at the same bytes" {
+	[ -n "${RF_ALL:-}" ] && times=200 || times=3
+	for phase in 'midtrain want' 'posttrain post' 'testtime carry' 'testtime reset RESET=batch'; do
+		read -r phase name words <<<"$phase"
+		run python3 "$ROOT/t/helper/kill-phase.py" $times "$RANDOM" "$P/$name" \
+			"$phase" FUSED=1 $words
+		[ "$output" = "$times kills" ] || { echo "$output"; false; }
+	done
+}
+
+@test "FUSED: with LAUNCH any number of ranks ends at the same bytes" {
+	have_mpi || skip 'MPI was left out'
+	by() { echo "mpirun --bind-to none -n $1"; }
+	midtrain RUN=a FUSED=1 COMMIT_EVERY=2 LAUNCH="$(by 3)"
+	same_step a "$P/want"
+	midtrain RUN=b FUSED=1 BATCHES=2 LAUNCH="$(by 2)"
+	midtrain RUN=b FUSED=1 BATCHES=4
+	midtrain RUN=b FUSED=1 LAUNCH="$(by 2)"
+	same_run_and_log b "$P/want"
+	for how in posttrain 'posttrain METHOD=ntp' testtime; do
+		rm -rf a b
+		read -r phase words <<<"$how"
+		$phase RUN=a $words
+		$phase RUN=b $words FUSED=1 LAUNCH="$(by 2)"
+		same_run_and_log a b || { echo "$how"; return 1; }
+	done
+}
+
+@test "FUSED: plan has one program, and names the words of TRAIN with which it fits" {
+	plan() {
+		phase midtrain plan LEN=8000 MODEL="$ROOT/pipelines/configs/delta_net-340m.json" FUSED=1 "$@"
+	}
+	plan MEMORY=900G >said
+	[ "$(sed -n '2,/^together/s/ .*//p' said | paste -sd' ')" = 'FUSED together' ]
+	most=$(($(sed -n 's/^together *\([0-9]*\) MiB$/\1/p' said) - 1))
+	plan MEMORY=${most}M >said
+	grep -q "^fits .* MiB with TRAIN='rf-grpo --mini-batch 3 --lr 1e-3 --recompute segment'" said
+}

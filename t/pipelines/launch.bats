@@ -1,0 +1,160 @@
+#!/usr/bin/env bats
+# Training phases by several ranks: LAUNCH, RUN/stop, and what a kill leaves.
+
+setup_file() {
+	load ../helper
+	load ../ranks
+	have_mpi || return 0
+	export P=$BATS_FILE_TMPDIR
+	tiny_model_and_text
+	for i in $(seq 18); do
+		jq -nc --arg i "$i" '{prompt: ("Words: red blue and \($i) more. " * 2), answer: " \($i)"}'
+	done >"$P/asked.jsonl"
+	phase midtrain RUN="$P/want" DATA="$P/text.rf"
+}
+setup() {
+	load ../helper
+	load ../ranks
+	have_mpi || skip 'MPI was left out'
+}
+# phase NAME WORD...: with the tiny model, three batches
+phase() {
+	RF_BIN=$RF_BIN timeout 200 make -s -f "$ROOT/pipelines/$1.mk" MODEL="$P/ckpt" BATCH=6 MINI_BATCH=3 \
+		LR=1e-3 COMPUTE='--threads 1' $([ "$1" = midtrain ] && echo BATCHES=3) "${@:2}"
+}
+by() { echo "mpirun --bind-to none -n $1"; }
+
+@test "LAUNCH: a phase by any number of ranks, which may change, is the same bytes as by one process" {
+	for n in 2 3; do
+		phase midtrain RUN=a DATA="$P/text.rf" BATCHES=2 LAUNCH="$(by $n)" KEEP=1
+		[ "$(jq .world a/log.jsonl | sort -u)" = "$n" ]
+		[ "$(ls a/streams | wc -l)" -eq $((2 * n)) ]
+		phase midtrain RUN=a DATA="$P/text.rf" BATCHES=3 LAUNCH="$(by $((5 - n)))"
+		same_run "$P/want" a
+		diff <(figures "$P/want/log.jsonl") <(figures a/log.jsonl)
+		rm -r a
+	done
+	phase midtrain RUN=a DATA="$P/text.rf" BATCHES=1
+	phase midtrain RUN=a DATA="$P/text.rf" LAUNCH="$(by 2)"
+	same_run "$P/want" a
+	[ ! -e a/.ranks ]
+}
+
+@test "LAUNCH: the words of a batch reach a line that is started with another environment" {
+	local words=(DATA="$P/text.rf" KEEP_STEPS=9)
+	words+=(OPTIM='--mini-batch 3 --lr 1e-3 --lr-schedule linear --total-steps auto')
+	elsewhere="env -i HOME=$HOME PATH=/usr/bin:/bin RF_MPI=$RF_MPI OMPI_ALLOW_RUN_AS_ROOT=1"
+	phase midtrain RUN=a "${words[@]}"
+	phase midtrain RUN=b "${words[@]}" \
+		LAUNCH="$elsewhere OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 $(by 1)"
+	same_run a b
+	diff <(ls a) <(ls b)
+}
+
+@test "LAUNCH: every phase too, with every method and number of steps" {
+	for steps in published matched; do
+		rm -rf a b
+		phase midtrain RUN=a DATA="$P/text.rf" BATCHES=2 METHOD=ntp INNER_STEPS=$steps
+		phase midtrain RUN=b DATA="$P/text.rf" BATCHES=2 METHOD=ntp INNER_STEPS=$steps \
+			LAUNCH="$(by 2)"
+		same_run a b
+	done
+	for how in refine ntp 'ntp INNER_STEPS=published' sft 'sft INNER_STEPS=published'; do
+		rm -rf a b
+		phase posttrain RUN=a DATA="$P/asked.jsonl" METHOD=$how
+		phase posttrain RUN=b DATA="$P/asked.jsonl" METHOD=$how LAUNCH="$(by 2)"
+		same_run a b
+	done
+	for how in refine 'ntp INNER_STEPS=published' ntp; do
+		rm -rf a b
+		phase testtime RUN=a DATA="$P/asked.jsonl" ANSWER_KEY= MAX_NEW=3 METHOD=$how
+		phase testtime RUN=b DATA="$P/asked.jsonl" ANSWER_KEY= MAX_NEW=3 METHOD=$how LAUNCH="$(by 2)"
+		same_run a b
+		diff -r a/answers b/answers
+	done
+}
+
+@test "LAUNCH: what cannot be launched is refused, and a rank's failure is the loop's status" {
+	run -2 phase testtime RUN=a DATA="$P/asked.jsonl" ANSWER_KEY= RESET=batch LAUNCH="$(by 2)"
+	[[ "$output" == *'LAUNCH is not possible here'* ]]
+	run -2 phase midtrain RUN=a DATA="$P/text.rf" KEEP=1 LAUNCH="$(by 2)" TRAIN='rf-ntp --mini-batch 3' \
+		ENTROPY= SELECT= ROLLOUT= REWARD=
+	[[ "$output" == *'KEEP and LAUNCH need rf-grpo'* ]]
+	run -2 phase midtrain RUN=a DATA="$P/text.rf" LAUNCH="$(by 2)" SHARES='--mini-batch 4'
+	[[ "$output" == *'divided by other mini-batches'* ]]
+	[[ "$(cat a/data/status)" == $'65\tbatch 1: a stage failed'* ]]
+	run -2 phase midtrain RUN=b DATA="$P/text.rf" LAUNCH='/nowhere/mpirun'
+	[[ "$(cat b/data/status)" == $'127\tbatch 1: a stage failed'* ]]
+}
+
+@test "LAUNCH: killed at any moment, with whatever number of ranks it goes on, it ends at the same bytes" {
+	local n=${RF_ALL:+40}
+	for i in $(seq "${n:-3}"); do
+		rm -rf a
+		[ -n "${RF_ALL:-}" ] && by=(2 3 1) || by=($((1 + i % 3)) $((1 + (i + 1) % 3)))
+		for ranks in "${by[@]}"; do
+			setsid make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" BATCH=6 MINI_BATCH=3 \
+				LR=1e-3 COMPUTE='--threads 1' RUN=a DATA="$P/text.rf" BATCHES=3 \
+				LAUNCH="$(by $ranks)" 2>/dev/null &
+			sleep "$(awk -v s=$i$ranks 'BEGIN { srand(s); print .2 + 1.3 * rand() }')"
+			case $((i % 3)) in
+			0) pkill -KILL -s $! . || true ;;
+			1) pkill -TERM -s $! -x rf-loop || true ;;
+			2) pkill -KILL -s $! -x rf-loop || true ;;
+			esac
+			wait $! || true
+		done
+		phase midtrain RUN=a DATA="$P/text.rf" LAUNCH="$(by 2)" 2>/dev/null
+		same_run "$P/want" a
+	done
+}
+
+@test "RUN/stop: the loop ends with 75 after the batch, the command goes on, and a start removes it" {
+	phase midtrain RUN=a DATA="$P/text.rf" BATCHES=1
+	touch a/stop
+	run -2 phase midtrain RUN=a DATA="$P/text.rf" \
+		AFTER='[ "$$BATCH" != 1 ] || touch "$$RUN/stop"'
+	[[ "$output" == *"2 of 3 batches are done: stopped, as the run's file 'stop' asked: the same "* ]]
+	[[ "$(cat a/data/status)" == $'75\t2 of 3 batches'* ]]
+	# make ends with this sentence, too, without an error number
+	said="a: 2 of 3 batches are done: stopped, as the run's file 'stop' asked: "
+	[[ "${lines[-1]}" == *"$said"*"(status 75)"* ]]
+	[[ "$output" != *'Error 75'* ]]
+	[ ! -e a/stop ]
+	phase midtrain RUN=a DATA="$P/text.rf"
+	same_run "$P/want" a
+	[ "$(cat a/data/status)" = 0 ]
+}
+
+@test "scaling.sh: what it reckons follows from its words, and more GPUs than records do not help" {
+	export ONLY=reckoned SIZES=gated_deltanet-400m SUSTAINED=1e14 MEMORY=1e12 NODE=1e11 NETWORK=5e10
+	export DISK=1e9
+	"$ROOT/pipelines/scaling.sh" >table
+	for program in rf-entropy rf-rollout 'rf-grpo --recompute segment'; do
+		$program -m "$ROOT/pipelines/configs/$SIZES.json" --max-len 16384 --device cpu \
+			--dry-run </dev/null
+	done | awk '
+		/^time/ { sub(/.*: /, ""); flop += $1 * 1e9 }
+		# rf-step computes the entropies in the forward pass of the first mini-batch of four
+		!one { one = flop }
+		/ parameters$/ { p = $(NF - 1) }
+		END {
+			record = (flop - one / 4) / 1e14 + 24 * p / 1e12
+			step = 40 * p / 1e12
+			ends = 12 * p / 1e9 / 10 / 4
+			printf "%.2f\n", 32 * record + step + ends
+			printf "%.2f\n", 4 * record + step + 12 * p * 7 / 8 / 1e11 + 3 * 20e-6 + ends
+			printf "%.2f\n", record + step + 12 * p * 31 / 32 / 5e10 + 5 * 20e-6 + ends
+		}' >want
+	for gpus in 1 8 32; do awk -v n=$gpus '$2 == n { print $4 }' table; done | diff want -
+	awk '$2 == 32 { few = $4 } $2 == 64 { many = $4 } END { exit !(few > 0 && many >= few) }' table
+}
+
+@test "LAUNCH: with KEEP every rank keeps its share, and all shares together are the batch" {
+	run -0 --separate-stderr phase midtrain RUN=a DATA="$P/text.rf" BATCHES=1 KEEP=1 LAUNCH="$(by 2)"
+	[[ "$stderr" == *'a: every rank keeps its share of a batch: a/streams/step-*.rf*'* ]]
+	[ "$(ls a/streams | paste -sd' ')" = 'step-000000.rf step-000000.rf.1' ]
+	phase midtrain RUN=b DATA="$P/text.rf" BATCHES=1 KEEP=1
+	ids() { rf-dump --tsv --rows rollout --columns id,i,reward,advantage --no-header "$@" | sort; }
+	diff <(ids a/streams/step-000000.rf*) <(ids b/streams/step-000000.rf)
+}

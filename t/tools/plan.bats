@@ -1,0 +1,508 @@
+#!/usr/bin/env bats
+# Memory and settings before the first record: --max-len and --dry-run of the programs that load a model.
+setup() {
+	load ../helper
+	load ../model
+}
+
+# Each program with a model; trainers train `run`.
+programs() {
+	printf '%s\n' "rf-entropy -m $M" "rf-rollout -m $M -k 3" "rf-generate -m $M" "rf-logp -m $M" \
+		"rf-rollout -m $M --score" "rf-ntp --eval -m $M" 'rf-ntp -m run' 'rf-grpo -m run'
+}
+# Address space of a process, in MiB.
+size() { awk '/^VmSize/ { print int($2 / 1024) }' "/proc/$1/status" 2>/dev/null || echo 0; }
+# The figures of the line `memory`, in MiB: all, weights, pass, workspace, program and records.
+memory() { awk '/^memory/ { gsub(/[^0-9 ]/, ""); $1 = $1; print }' <<<"$output"; }
+plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu}" = cpu ]; }
+
+@test "plan: every program with a model refuses a record longer than --max-len and says where it is" {
+	batch 1:50 2:61 3:40 >in
+	runs run
+	while read -r command; do
+		name=${command%% *}
+		run -65 bash -c "$command --max-len 60 in >out"
+		said='): the sequence has 61 tokens, more than --max-len 60 '
+		said+='(raise it, or cut with rf-tokenize --max-len and --truncate)'
+		[[ "$output" =~ ^"$name: in: record 2 (byte "[0-9]+"$said"$ ]] || { echo "$output"; false; }
+		run -0 bash -c "$command --max-len 61 in >out"
+		rm -rf run
+		runs run
+	done < <(programs)
+}
+
+@test "plan: with --max-len every program takes its memory before the first record is read" {
+	batch 1:50 >in
+	"$RF_UNITS/helper/lab" pick in 0 >head
+	runs run
+	mkfifo fifo
+	while read -r command; do
+		for planned in '' '--max-len 400000 --segment 100032'; do
+			exec 9<>fifo
+			cat head >&9
+			$command $planned fifo >out 2>err 9>&- &
+			pid=$!
+			most=0
+			# 100 MiB more than without, which is reached soon or never
+			for ((i = 0; i < ${planned:+20}10 && most < ${planned:+$base + }100; i++)); do
+				sleep .03
+				now=$(size $pid)
+				[ "${now:-0}" -le "$most" ] || most=$now
+			done
+			kill -9 $pid && wait $pid 2>/dev/null || true
+			exec 9>&-
+			[ -n "$planned" ] || base=$most
+		done
+		[ $((most - base)) -ge 100 ] ||
+			{ echo "$command: $base MiB, $most MiB with --max-len"; cat err; false; }
+	done < <(programs)
+}
+
+@test "plan: --dry-run takes positions and rollouts from the stream's history or its first record" {
+	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 3 -k 4 --margin 3 |
+		rf-rollout -m "$M" -k 4 -n 6 | rf-reward >in
+	runs run
+	"$RF_UNITS/helper/lab" pick in 0 >head
+	"$RF_UNITS/helper/lab" end head >empty
+	run -0 rf-grpo -m run --dry-run empty
+	[[ "$output" == *" 3 positions, 6 rollouts of 4 tokens at each (from the stream's history)"* ]]
+	mentions 0 " 3 positions, 6 rollouts of 4 tokens at each" rf-rollout -m "$M" --score --dry-run empty
+	mentions 0 " 3 positions, 7 rollouts of 2 tokens at each" rf-rollout -m "$M" -n 7 -k 2 --dry-run empty
+	# a history that says too much decides nothing
+	edited '(.body.history[]? | select(.tool == "rf-rollout").options)
+		|= (.rollouts = 60000 | .length = 60000)' empty >liar
+	mentions 0 " 8 positions, 1 rollouts of 5 tokens at each (assumed)" rf-grpo -m run --dry-run liar
+	# the first record knows better, but only a file can be looked into, be it standard input
+	mentions 0 "up to 2048 tokens (assumed)... at each (assumed)" rf-grpo -m run --dry-run <(cat in)
+	run -0 bash -c 'rf-grpo -m run --dry-run <in && rf-grpo -m run --dry-run - <in >again && {
+		rf-grpo -m run --dry-run >first
+		rf-dump --check
+	} <in'
+	first='up to 50 tokens (from the first record)'
+	[[ "$output" == *"$first"*" at each (from the first record)"*"<stdin>: ok, 1 record, "* ]]
+	run -0 rf-grpo -m run --dry-run <(cat in)
+	# a record without positions does not say how many others have
+	texts 40 1:50 >plain
+	run -0 rf-grpo -m run --dry-run plain
+	[[ "$output" == *"$first"*" 8 positions, 1 rollouts of 5 tokens at each (assumed)"* ]]
+	rf-dump --json in | jq -c 'if .seq == 0 then del(.body.history) else . end' | rf-cat --json >bare
+	mentions 0 "$first... 3 positions, 6 rollouts of 4 tokens at each (from the first record)" \
+		rf-grpo -m run --dry-run bare
+}
+
+# check PROGRAM...: a run of it over `in` holds at most what --dry-run says, and hardly less.  Of the model m
+# and the run `run`.
+check() {
+	run -0 "$@" --dry-run in
+	set -- "$(memory | cut -d' ' -f1)" "$@"
+	[ "$1" -gt 30 ] # a thread more takes MiB more
+	"$RF_UNITS/helper/lab" peak $(($1 * 85 / 100))-$(($1 * 115 / 100)) "${@:2}" in >out
+}
+# begins CASE [FILTER]: m and `run`, of that case's family, large enough to be measured; in: rewarded rollouts
+# of texts, of which the first is so long
+longest=$(( ${RF_ALL:+1} + 0 ? 1024 : 640))
+begins() {
+	jq ".hidden_size = 256 | .num_hidden_layers = 4 | .intermediate_size = 704 | .vocab_size = 4000
+		| ${2:-.}" "$G/$1/config.json" >config.json
+	rf-init --config config.json m
+	rf-init --from m run
+	texts 4000 1:$longest 2:$((longest - 200)) | rf-entropy -m m | rf-select | rf-rollout -m m -n 4 |
+		rf-reward >in
+}
+
+@test "plan: --dry-run states the peak memory with a DeltaNet model to within 15 percent" {
+	plain || skip "the device's own bookkeeping is not counted"
+	begins delta
+	for dtype in f32 bf16; do
+		check rf-entropy -m m --dtype $dtype
+		check rf-rollout -m m -n 4 --dtype $dtype
+		check rf-generate -m m --batch 2 -n 3 --dtype $dtype
+		check rf-grpo -m run --stale any --dtype $dtype
+		check rf-ntp -m run --dtype $dtype --recompute segment --segment 256
+	done
+	check rf-grpo -m run --stale any --log-gradients --log log
+	check rf-grpo -m run --stale any --grad-out g
+	# prompts are short, and what is planned for are prompts with their responses
+	texts 4000 1:$longest 2:$((longest - 200)) | edited 'if .type == "seq"
+		then .body.prompt_len = 100 else . end' | rf-cat --split-response -o in
+	check rf-ntp -m run --outer response
+	run -0 rf-ntp -m run --outer response --dry-run in
+	[[ "$output" == *' and, for --outer, 4 bytes of the host for each token of the stream, '* ]]
+	[[ "$output" == *" sequences up to $longest tokens (from the first record) "* ]]
+}
+
+@test "plan: --dry-run counts the form that weights have for few rollouts, which a later record may have" {
+	plain || skip "the device's own bookkeeping is not counted"
+	jq '.hidden_size = 512 | .num_hidden_layers = 4 | .intermediate_size = 1408 | .vocab_size = 4000' \
+		"$G/delta/config.json" >config.json
+	rf-init --config config.json m
+	texts 4000 1:128 2:100 | rf-entropy -m m | rf-select -k 16 | edited 'if .body.id == 2
+		then .body.positions |= {dtype, shape: [1], data: .data[:1]} else . end' >in
+	check rf-rollout -m m -k 16 -n 5
+}
+
+# family CASE FILTER: the same of another family, in less detail
+family() {
+	plain || skip "the device's own bookkeeping is not counted"
+	begins "$@"
+	for dtype in f32 bf16; do
+		check rf-entropy -m m --dtype $dtype
+		check rf-grpo -m run --stale any --dtype $dtype
+	done
+	check rf-rollout -m m -n 4
+	check rf-generate -m m --batch 2 -n 2 --max-new 40
+	check rf-ntp -m run --recompute segment --segment 64
+}
+
+@test "plan: --dry-run states the peak memory with a Qwen3.5 model to within 15 percent" {
+	family qwen '.linear_key_head_dim = 64 | .linear_value_head_dim = 128 | .head_dim = 128'
+}
+
+@test "plan: --dry-run states the peak memory with a Gated DeltaNet model to within 15 percent" {
+	family gated '.head_dim = 96'
+}
+
+@test "plan: --dry-run states the peak memory with a LaCT model to within 15 percent" {
+	family lact '.w0_w2_low_rank = 32 | .lact_chunk_size = 256 | .window_size = 256'
+	# of texts that slide past their windows
+	check rf-entropy -m m --segment 128
+	check rf-rollout -m m -n 4 --segment 128
+	check rf-rollout -m m --score --segment 128
+}
+
+@test "plan: records that rf-generate holds take no more than planned, whatever else they have in them" {
+	plain || skip "the device's own bookkeeping is not counted"
+	texts 40 1:20000 | rf-entropy -m "$M" --keep logits | rf-cat --repeat 40 -o in
+	rf-generate -m "$M" --max-new 2 --batch 1 in >want
+	for batch in 0 40; do
+		run -0 rf-generate -m "$M" --max-new 2 --batch $batch --dry-run in
+		planned=$(memory | cut -d' ' -f1)
+		[ "$planned" -lt 120 ] # all 40 of them are 122 MiB
+		"$RF_UNITS/helper/lab" peak 1-$((planned * 115 / 100)) \
+			rf-generate -m "$M" --max-new 2 --batch $batch in >out
+		cmp out want
+	done
+}
+
+@test "plan: with windows, the memory without a backward pass grows with the text by a few bytes per token" {
+	# MiB of a pass over so many tokens
+	pass() {
+		"$@" --dry-run </dev/null |
+			awk '/^memory/ { for (i = 1; i <= NF; i++) if ($i == "pass") print int($(i + 1)) }'
+	}
+	cp "$ROOT/pipelines/configs/lact-760m.json" lact.json
+	jq '.attn = {layers: [3, 7], num_heads: 16, window_size: 1000}' \
+		"$ROOT/pipelines/configs/delta_net-1.3b.json" >hybrid.json
+	for config in lact hybrid; do
+		for command in rf-entropy rf-rollout 'rf-rollout --score'; do
+			short=$(pass $command -m $config.json --max-len 8192)
+			long=$(pass $command -m $config.json --max-len 262144)
+			echo "$config, $command: $short MiB, $long MiB"
+			[ "$short" -gt 100 ]
+			# 4 bytes per token, and 16 of rf-entropy's
+			[ $((long - short)) -le 6 ]
+		done
+	done
+}
+
+@test "plan: --dry-run states the peak memory with a LaCT model and Muon to within 15 percent" {
+	family lact-muon '.w0_w2_low_rank = 32 | .lact_chunk_size = 256 | .window_size = 256'
+}
+
+@test "plan: --dry-run estimates the time of a sequence as its operations over the speed of a product" {
+	texts 40 1:500 2:7 >in
+	runs run
+	# operations "GFLOP" of a command's sequence; the time is that over the speed
+	operations() {
+		run -0 "$@" --dry-run in
+		awk '/^time / { ok = NF > 10 && $3 > 0 && $13 > 0 && $9 / $13 < 1.1 * $3 && $9 / $13 > .9 * $3
+			print $9 } END { exit !ok }' <<<"$output"
+	}
+	forward=$(operations rf-entropy -m "$M")
+	train=$(operations rf-ntp -m run)
+	again=$(operations rf-ntp -m run --recompute segment)
+	awk -v f="$forward" -v t="$train" \
+		-v a="$again" 'BEGIN { exit !(t / f > 2.9 && t / f < 3.1 && a / f > 3.9 && a / f < 4.1) }'
+	# per row 2 (weights + 3 K V H a layer), counted by hand: 6176 parameters, of which the
+	# embedding is no matrix
+	awk -v f="$forward" 'BEGIN { exit !(f > 500 * 2 * 4800 / 1e9 && f < 500 * 2 * 6200 / 1e9) }'
+}
+
+@test "plan: --dry-run of rf-generate plans for the first record's limit, and prints options with effect" {
+	texts 40 1:20 2:30 | edited 'if .type == "seq" then .body.meta.most = .body.id * 70 else . end' >in
+	run -0 rf-generate -m "$M" --max-new-key most --batch 2 --dry-run in
+	[[ "$output" == *" 2 positions, 1 rollouts of 70 tokens at each "* ]]
+	[[ "$output" == *$' and more for a record that may have more tokens by --max-new-key\n'* ]]
+	grep -qE '^ +--max-new-key +most$' <<<"$output"
+	run ! grep -E '^ +--max-new ' <<<"$output"
+	run -0 rf-generate -m "$M" --max-new 70 --batch 2 --dry-run in
+	[[ "$output" == *" 2 positions, 1 rollouts of 70 tokens at each "* ]]
+	grep -qE '^ +--max-new +70$' <<<"$output"
+	run ! grep 'and more for' <<<"$output"
+	# what runs out is said of the record that asks for it
+	texts 40 1:20 2:30 | edited 'if .type == "seq" then .body.meta.most = 1 + (.body.id - 1) * 1048575
+		else . end' >in
+	run -71 bash -c 'rf-generate -m "$0" -n 65536 --max-new-key most --max-len 30 in >out' "$M"
+	[[ "$output" == 'rf-generate: in: record 2 (byte '*'): '* ]] || { echo "$output"; false; }
+}
+
+@test "plan: --dry-run prints every setting with the value that the run would use" {
+	runs run
+	run -0 rf-grpo -m run --dry-run --lr 3e-5 --clip 0.1 --mini-batch 7 --group position --betas 0.8,0.9
+	for line in 'lr 3e-05' 'clip 0.1' 'dual-clip 3' 'mini-batch 7' 'group position' 'betas 0.8,0.9' \
+		'rl-coef 0.2' 'ntp-coef 1' 'no-std no' 'stale 0' 'segment [1-9][0-9]*'; do
+		grep -qE "^ +--${line% *} +${line#* }$" <<<"$output" || { echo "no $line"; false; }
+	done
+	run -0 rf-rollout -m "$M" --dry-run -n 64 --temperature 0.5 --eos
+	for line in 'rollouts 64' 'length 5' 'temperature 0.5' 'eos yes' 'top-p 1' 'seed 0'; do
+		grep -qE "^ +--${line% *} +${line#* }$" <<<"$output" || { echo "no $line"; false; }
+	done
+	[[ "$output" == *"device     "*", products in f32"* ]]
+	mentions 0 " in segments of 128 rows" rf-entropy -m "$M" --dry-run --segment 100
+}
+
+@test "plan: --dry-run with a config.json states what it does with the model made from that config" {
+	jq '.num_hidden_layers = 2 | .vocab_size = 384' \
+		"$ROOT/pipelines/configs/gated_deltanet-400m.json" >c.json
+	rf-init --config c.json m
+	rf-init --from m run
+	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 |
+		rf-rollout -m "$M" -k 3 -n 2 | rf-reward >in
+	while read -r model program; do
+		# shellcheck disable=SC2086  # words
+		diff <($program -m c.json --max-len 5000 --dry-run in | grep -v ^time) \
+			<($program -m $model --max-len 5000 --dry-run in | grep -v ^time) >out || true
+		[ "$(grep -c '^[<>]' out)" -eq 2 ] || { cat out; false; }
+		grep -q '^< model      c.json, a config, without weights$' out
+	done <<-END
+		m rf-entropy
+		m rf-rollout
+		m rf-rollout --score
+		run rf-grpo --stale any
+		run rf-ntp
+		m rf-ntp --eval
+	END
+	# which is for looking only
+	run -78 rf-entropy -m c.json in
+	[ "$output" = "rf-entropy: c.json: not a directory (a checkpoint is a directory with config.json)" ]
+	# and a config is refused as in a checkpoint
+	sed 's/"num_heads": [0-9]*/"num_heads": 0/' c.json >odd.json
+	for program in rf-entropy rf-grpo; do
+		run -78 $program -m odd.json --dry-run in
+		[[ "$output" == "$program: odd.json: "*num_heads* ]] || { echo "$output"; false; }
+	done
+}
+
+@test "plan: --dry-run works for every stage with every config in pipelines/configs" {
+	for config in "$ROOT"/pipelines/configs/*.json; do
+		for program in rf-entropy rf-rollout rf-grpo rf-ntp; do
+			quiet $program -m "$config" --max-len 16384 --dry-run </dev/null
+			[[ "$output" == *" parameters"*"memory     "*": weights"*"time       about "* ]]
+		done
+	done
+}
+
+@test "plan: --dry-run fails with the same status and the same line as the run would" {
+	batch 1:50 >in
+	texts 40 1:50 >texts
+	runs run other
+	rf-grpo -m run --grad-out g in
+	state >before
+	# same STATUS COMMAND...: fails with the same line with --dry-run and without, and changes nothing
+	same() {
+		local status=$1 said
+		shift
+		run -"$status" bash -c '"$@" --dry-run >out' _ "$@"
+		said=$output
+		run -"$status" bash -c '"$@" >out' _ "$@"
+		# what a write will say is not known before: of a file the name
+		[ "$status" -ne 74 ] ||
+			{ said=$(cut -d: -f1,2 <<<"$said") output=$(cut -d: -f1,2 <<<"$output"); }
+		[ "$said" = "$output" ] || { echo "$said"; echo "$output"; return 1; }
+		[ -n "$said" ]
+		state | cmp - before
+	}
+	for trainer in rf-grpo rf-ntp; do
+		same 64 $trainer -m "$M" in
+		same 66 $trainer -m nowhere in
+		same 65 $trainer -m run --at 3 in
+		same 74 $trainer -m run --log none/log in
+		same 64 $trainer -m run --device gpu in
+		RF_PLUGIN=$PWD/none same 69 $trainer -m run --device cuda in
+	done
+	same 74 rf-grpo -m run -o none/out in
+	same 64 rf-grpo -m run --outer response --grad-out g in
+	same 66 rf-ntp -m run --grad-in nowhere in
+	same 78 rf-ntp -m run --grad-in "$M/config.json" in
+	texts 41 1:9 >wide
+	for command in "rf-entropy -m $M" "rf-rollout -m $M" "rf-generate -m $M" "rf-logp -m $M" \
+		"rf-ntp --eval -m $M" 'rf-ntp -m run' 'rf-grpo -m run'; do
+		same 65 $command wide
+		same 65 $command --max-len 49 in
+		same 66 $command no.rf
+		same 65 $command "$M/config.json"
+	done
+	for command in "rf-entropy -m $M" "rf-rollout -m $M" "rf-generate -m $M"; do
+		same 74 $command -o none/out in
+	done
+	same 71 rf-rollout -m "$M" -n 65536 -k 65536 --max-len 100 texts
+	copy_model "$M" m
+	"$RF_UNITS/helper/model" poke m model.norm.weight 3 nan
+	for command in rf-entropy rf-rollout 'rf-ntp --eval'; do
+		same 70 $command -m m in
+	done
+	# what is refused of the first record
+	rf-select --mode uniform --chunks 2 -k 3 --margin 3 texts | rf-rollout -m "$M" -k 3 >unrewarded
+	same 65 rf-grpo -m run unrewarded
+	same 65 rf-grpo -m run --loss response in
+	same 65 rf-ntp -m run --loss response in
+	same 65 rf-ntp --eval -m run --loss response in
+	same 65 rf-rollout -m run -k 45 in
+	"$RF_UNITS/helper/lab" pick in 0 >head
+	rf-init --config "$M/config.json" --seed 9 foreign
+	rf-rollout -m foreign -k 3 -n 3 in |
+		rf-reward >stale
+	same 65 rf-grpo -m run stale
+	# a run that is past --at; another's gradient
+	rf-ntp -m other texts
+	says 0 "rf-ntp: already at step 1" rf-ntp -m other --at 0 --dry-run texts
+	mentions 65 "g: the gradient was computed with weights " rf-ntp -m other --grad-in g --dry-run texts
+	flock run/.lock rf-ntp -m run --dry-run in
+	state | cmp - before
+}
+
+@test "plan: an unknown --device exits 64, and only --device auto explains why it takes the CPU" {
+	run -64 rf-entropy -m "$M" --device gpu "$G/stream/tokens.rf"
+	[[ "$output" == "rf-entropy: unknown device 'gpu': use cpu, cuda or auto" ]]
+	run -64 env RF_DEVICE=gpu rf-entropy -m "$M" "$G/stream/tokens.rf"
+	for how in 'rf-entropy --device auto' 'env RF_DEVICE=auto rf-entropy'; do
+		run -0 env RF_PLUGIN="$PWD/none" bash -c "$how -m $M $G/stream/tokens.rf >out"
+		[[ "$output" =~ ^"rf-entropy: device cpu: the CUDA plugin cannot be loaded: " ]]
+	done
+	for how in 'env -u RF_DEVICE rf-entropy' 'env RF_DEVICE= rf-entropy' 'rf-entropy --device cpu'; do
+		silent bash -c "$how -m $M $G/stream/tokens.rf >out"
+	done
+}
+
+@test "plan: --isa sets the level of the instruction set, and a level that is missing is an error" {
+	at() { sed -n 's/^device     cpu, [0-9]* threads, \(.*\), products in .*/\1/p' <<<"$output"; }
+	show() { run -0 "$@" rf-entropy --device cpu -m "$M" --dry-run; }
+	show env -u RF_ISA
+	most=$(at)
+	[ -n "$most" ]
+	for level in $(levels); do
+		show env RF_ISA=$level
+		[ "$(at)" = "${level/#auto/$most}" ]
+		run -0 env RF_ISA=none rf-entropy --device cpu -m "$M" --dry-run --isa $level
+		[ "$(at)" = "${level/#auto/$most}" ]
+		# the history does not tell it
+		rf-entropy --device cpu -m "$M" --isa $level "$G/stream/tokens.rf" | rf-dump --head |
+			sed 1d >head.$level
+		run ! grep isa head.$level
+	done
+	# the library of matrix products says so of itself
+	! grep -qx x86_64 <(levels) || ONEDNN_VERBOSE=1 rf-entropy --device cpu -m "$M" --isa x86_64 \
+		-o out "$G/stream/tokens.rf" | grep 'info,cpu,isa:Intel SSE4.1$'
+	for how in auto ''; do
+		show env RF_ISA=$how
+		[ "$(at)" = "$most" ]
+	done
+	for how in '--isa 3' '--isa x86_64_v9'; do
+		run -64 rf-entropy --device cpu -m "$M" $how "$G/stream/tokens.rf"
+		said="unknown instruction set level '${how#* }' (--isa and RF_ISA take auto, "
+		[[ "$output" == "rf-entropy: $said"*")" ]]
+	done
+	run -64 env RF_ISA=sse rf-entropy --device check -m "$M" "$G/stream/tokens.rf"
+	# the highest of them all, where this processor lacks it
+	if [ "$(uname -m)" = x86_64 ] && ! levels | grep -q x86_64_v4; then
+		says 69 "rf-entropy: this processor lacks x86_64_v4 and supports at most $most (--isa,..." \
+			rf-entropy --device cpu -m "$M" --isa x86_64_v4 "$G/stream/tokens.rf"
+	fi
+}
+
+@test "plan: make plan adds up what the programs of each phase hold, by what they say to each other" {
+	plan() { make -s -f "$ROOT/pipelines/$1.mk" plan LEN=1000 COMPUTE='--threads 1' "${@:2}"; }
+	# its figures, of which the last is the others' sum
+	sums() {
+		awk '$NF == "MiB" { last = $(NF - 1); all += last } END { exit !(NR > 2 && all == 2 * last) }'
+	}
+	large=$ROOT/pipelines/configs/delta_net-340m.json
+	plan midtrain MODEL="$large" N=4 SELECT='rf-select --chunks 3 -k 5' >said
+	sums <said
+	grep -qE '^ROLLOUT +sequences up to 1000, segments of [0-9]+, 3 x 4 x 5 +[0-9]+ MiB$' said
+	grep -qE '^TRAIN +sequences up to 1000, segments of [0-9]+, 3 x 4 x 5 +[0-9]+ MiB$' said
+	runs run
+	plan midtrain MODEL=run ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN=rf-ntp >said
+	[ "$(grep -c ' MiB$' said)" -eq 2 ]
+	for phase in posttrain testtime; do
+		plan $phase MODEL="$M" METHOD=refine >said
+		sums <said
+	done
+	grep -q '^GENERATE ' said
+	# stages that a method leaves out are not counted
+	plan posttrain MODEL="$M" METHOD=sft >said
+	[ "$(sed -n '2,/^together/s/ .*//p' said | paste -sd' ')" = "TRAIN together" ]
+	plan testtime MODEL="$M" METHOD=none >said
+	[ "$(sed -n '2,/^together/s/ .*//p' said | paste -sd' ')" = "GENERATE together" ]
+	run -2 plan midtrain MODEL="$M" LEN=0
+	run -2 plan midtrain
+}
+
+@test "plan: make plan names the first words that make the memory fit" {
+	plan() {
+		make -s -f "$ROOT/pipelines/midtrain.mk" plan LEN=8000 COMPUTE='--threads 1' \
+			MODEL="$ROOT/pipelines/configs/delta_net-340m.json" ENTROPY= SELECT= ROLLOUT= \
+			TRAIN="${train:-rf-ntp}" "$@"
+	}
+	needs() { sed -n 's/^together *\([0-9]*\) MiB$/\1/p'; }
+	# tried SAID: plan's words, typed as they are, need what plan says, which is no more than there is
+	tried() {
+		words=$(sed -n 's/^fits .* MiB with //p' "$1")
+		mib=$(sed -n 's/^fits *\([0-9]*\) MiB .*/\1/p' "$1")
+		eval "plan MEMORY=100G ${words//\$\$/\\\$\\\$}" >again
+		[ "$(needs <again)" -eq "$mib" ]
+		[ "$mib" -le "$2" ]
+		grep -q '^memory     102400 MiB: it fits$' again
+	}
+	plan MEMORY=100G >all
+	run ! grep '^fits' all
+	most=$(($(needs <all) - 1))
+	plan MEMORY=${most}M >said
+	grep -qx "memory     $most MiB: it DOES NOT FIT" said
+	grep -qx "fits       [0-9]* MiB with TRAIN='rf-ntp --recompute segment'" said
+	tried said $most
+	# less and less: shorter segments, then shorter sequences, then nothing
+	most=$((mib - 1))
+	plan MEMORY=${most}M >said
+	grep -q " with TRAIN='rf-ntp --recompute segment' COMPUTE='--threads 1 --segment 512'$" said
+	tried said $most
+	most=$((mib - 1))
+	plan MEMORY=${most}M >said
+	grep -qE " COMPUTE='--threads 1 --segment 512' LEN=[1-9][0-9]*$" said
+	tried said $most
+	plan MEMORY=1G >said
+	grep -qx 'fits       not, whatever the words: the model itself needs more memory' said
+	mentions 2 "MEMORY='much': it must be a size from 1M on, such as 24G" plan MEMORY=much
+}
+
+@test "plan: make plan estimates the time of a batch and of the run from the programs' estimates" {
+	# a program that says how long a sequence takes
+	mkdir programs
+	for name in rf-entropy rf-rollout rf-grpo; do
+		printf '#!/bin/sh\n"%s" "$@" | sed "s/^time .*/time       about 1.5 s for it/"\n' \
+			"$RF_BIN/$name" >programs/$name
+		chmod +x programs/$name
+	done
+	plan() {
+		make -s -f "$ROOT/pipelines/midtrain.mk" plan LEN=100 MODEL="$M" \
+			ENTROPY="$PWD/programs/rf-entropy" ROLLOUT="$PWD/programs/rf-rollout" \
+			TRAIN="$PWD/programs/rf-grpo" "$@" | sed -n 's/^time *//p'
+	}
+	[ "$(plan BATCH=2 BATCHES=3)" = \
+		"about 9 s for a batch of 2 sequences of 100 tokens, 27 s for 3 batches" ]
+	[ "$(plan BATCH=100 BATCHES=10)" = \
+		"about 8 min for a batch of 100 sequences of 100 tokens, 75 min for 10 batches" ]
+	[ "$(plan BATCH=1000 BATCHES=100)" = \
+		"about 75 min for a batch of 1000 sequences of 100 tokens, 5 days for 100 batches" ]
+	[ "$(plan BATCH=2 EPOCHS=3)" = "about 9 s for a batch of 2 sequences of 100 tokens" ]
+}
