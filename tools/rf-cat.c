@@ -4,15 +4,14 @@
 
 static struct rf_cat_options o = RF_CAT_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
-static struct rf_opt stream[RF_STAGE_OPTS];
 static bool json;
 
-static struct rf_opt options[RF_CAT_OPTS], shares[RF_CAT_SHARE_OPTS];
+static struct rf_opts options, shares, stream;
 static const struct rf_opt both[] = {
-	{ "renumber", 0, RF_OPT_FLAG, &o.renumber, 0, 0, NULL,
-	  "renumber ids from 0 in output order; with --json: messages", true },
-	{ "json", 0, RF_OPT_FLAG, &json, 0, 0, NULL, "read JSON lines in the form of rf-dump --json", false },
-	{ 0 },
+	OPT_FLAG("renumber", &o.renumber, "renumber ids from 0 in output order; with --json: messages",
+		.noted = RF_OPT_RESULT),
+	OPT_FLAG("json", &json, "read JSON lines in the form of rf-dump --json"),
+	OPT_END,
 };
 
 static const struct rf_cli cli = {
@@ -22,7 +21,7 @@ static const struct rf_cli cli = {
 	.summary = "Joins, cuts, shuffles and repeats streams of sequence records; writes them from JSON.",
 	.example = "rf-cat --range 0:128 corpus.rf | rf-entropy -m RUN | rf-dump",
 	.also = "rf-dump(1), rf-tokenize(1), rf-stream(5)",
-	.opts = (const struct rf_opt *const[]){ options, shares, both, stream, NULL },
+	.opts = (const struct rf_opt *const[]){ options.row, shares.row, both, stream.row, NULL },
 	.min_args = 0,
 	.max_args = -1,
 };
@@ -33,18 +32,18 @@ static void check_options(void)
 	struct rf_err err;
 
 	if (!o.shuffle) {
-		rf_cli_without(options, "seed", "requires --shuffle");
-		rf_cli_without(options, "epoch", "requires --shuffle");
+		rf_cli_without(options.row, "seed", "requires --shuffle");
+		rf_cli_without(options.row, "epoch", "requires --shuffle");
 	}
 	if (o.split || o.join)
-		rf_cli_without(options, "part",
+		rf_cli_without(options.row, "part",
 		               "cannot be combined with --split-response and --join-response");
 	if (o.split)
-		rf_cli_without(options, "join-response", "cannot be combined with --split-response");
+		rf_cli_without(options.row, "join-response", "cannot be combined with --split-response");
 	if (!o.share)
-		rf_cli_without(shares, NULL, "requires --shard");
+		rf_cli_without(shares.row, NULL, "requires --shard");
 	if (o.shard.steps)
-		rf_cli_without(shares, "mini-batch", "cannot be combined with --steps");
+		rf_cli_without(shares.row, "mini-batch", "cannot be combined with --steps");
 	if (rf_cat_settle(&o, &err) != RF_OK)
 		rf_die_err(&err);
 }
@@ -55,7 +54,8 @@ static void from_json(int argc, char *argv[])
 
 	if (argc > 1)
 		rf_die(EX_USAGE, "--json reads one file, not %d: join the streams afterwards", argc);
-	rf_cli_without(options, NULL, "cannot be combined with --json: pipe the result into another rf-cat");
+	rf_cli_without(options.row, NULL,
+	               "cannot be combined with --json: pipe the result into another rf-cat");
 	if (rf_cat_json(argc ? argv[1] : NULL, stage.output, &o, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_progress_end(&stage.progress);
@@ -82,8 +82,8 @@ int main(int argc, char *argv[])
 	struct rf_out *out;
 	struct rf_err err;
 
-	rf_cat_options(&o, options, shares);
-	rf_stage_options(&stage, NULL, stream);
+	rf_cat_options(&o, &options, &shares);
+	rf_stage_options(&stage, NULL, &stream);
 	argc = rf_cli_parse(&cli, argc, argv);
 	check_options();
 	o.max_record = stage.max_record;

@@ -25,66 +25,56 @@ int main(int argc, char *argv[])
 	bool json = false, tsv = false, csv = false, pred = false;
 	int colour = RF_COLOUR_AUTO, rows = RF_ROWS_AUTO, n;
 	struct rf_progress progress = { .asked = false };
-	struct rf_opt show[RF_PROGRESS_OPTS];
+	struct rf_opts show = { 0 };
 	struct rf_err err;
 
 	const struct rf_opt forms[] = {
-		{ "json", 0, RF_OPT_FLAG, &json, 0, 0, NULL,
-		  "print JSON lines, which rf-cat --json reads", false },
-		{ "tsv", 0, RF_OPT_FLAG, &tsv, 0, 0, NULL,
-		  "print a table: column names, then one line per row", false },
-		{ "csv", 0, RF_OPT_FLAG, &csv, 0, 0, NULL,
-		  "print the table with commas, and with quotes around texts", false },
-		{ "pred", 0, RF_OPT_FLAG, &pred, 0, 0, NULL,
-		  "print samples as JSON lines with the benchmarks' own field names", false },
-		{ "head", 0, RF_OPT_FLAG, &d.head, 0, 0, NULL,
-		  "print only the head: model, options, history", false },
-		{ "check", 0, RF_OPT_FLAG, &d.check, 0, 0, NULL,
-		  "only verify, and report the files that are whole", false },
-		{ "no-drain", 0, RF_OPT_FLAG, &d.no_drain, 0, 0, NULL,
-		  "do not read a pipe to its end after -n or --head", false },
-		{ .name = NULL },
+		OPT_FLAG("json", &json, "print JSON lines, which rf-cat --json reads"),
+		OPT_FLAG("tsv", &tsv, "print a table: column names, then one line per row"),
+		OPT_FLAG("csv", &csv, "print the table with commas, and with quotes around texts"),
+		OPT_FLAG("pred", &pred,
+			"print samples as JSON lines with the benchmarks' own field names"),
+		OPT_FLAG("head", &d.head, "print only the head: model, options, history"),
+		OPT_FLAG("check", &d.check, "only verify, and report the files that are whole"),
+		OPT_FLAG("no-drain", &d.no_drain, "do not read a pipe to its end after -n or --head"),
+		OPT_END,
 	};
 	const struct rf_opt of_check[] = {
-		{ "quiet", 'q', RF_OPT_FLAG, &d.quiet, 0, 0, NULL,
-		  "do not report files that are whole", false },
-		{ .name = NULL },
+		OPT_FLAG("quiet", &d.quiet, "do not report files that are whole", .letter = 'q'),
+		OPT_END,
 	};
 	const struct rf_opt of_table[] = {
-		{ "columns", 0, RF_OPT_TEXT, &d.table.columns, 0, 0, "NAME,...",
-		  "columns of --tsv or --csv, in this order", false },
-		{ "no-header", 0, RF_OPT_FLAG, &d.no_header, 0, 0, NULL, "omit the column names", false },
-		{ .name = NULL },
+		OPT_TEXT("columns", &d.table.columns, "NAME,...",
+			"columns of --tsv or --csv, in this order"),
+		OPT_FLAG("no-header", &d.no_header, "omit the column names"),
+		OPT_END,
 	};
 	const struct rf_opt of_json[] = {
-		{ "no-hidden", 0, RF_OPT_FLAG, &d.no_hidden, 0, 0, NULL,
-		  "leave hidden states and logits out of --json", false },
-		{ .name = NULL },
+		OPT_FLAG("no-hidden", &d.no_hidden, "leave hidden states and logits out of --json"),
+		OPT_END,
 	};
 	const struct rf_opt picks[] = {
-		{ "rows", 0, RF_OPT_ENUM, &rows, 0, 0, RF_ROWS_WORDS, "what a row stands for", false },
-		{ "where", 0, RF_OPT_TEXT, &d.table.where, 0, 0, "CONDITIONS",
-		  "only rows that meet these, such as 'reward<0.1,text~\"word\"'", false },
-		{ "sort", 0, RF_OPT_TEXT, &d.table.sort, 0, 0, "[-]COLUMN",
-		  "sort rows by this column; with - in descending order", false },
-		{ "sample", 0, RF_OPT_U64, &d.sample, 0, 0, "N", "only N random rows; 0: all", false },
-		{ "seed", 0, RF_OPT_U64, &d.seed, 0, 0, "N", "random seed of --sample", false },
-		{ "first", 'n', RF_OPT_U64, &d.first, 0, 0, "N", "only the first N rows; 0: all", false },
-		{ "stats", 0, RF_OPT_FLAG, &d.table.stats, 0, 0, NULL,
-		  "show min, max, mean, std and norm of tensors", false },
-		{ .name = NULL },
+		OPT_ENUM("rows", &rows, RF_ROWS_WORDS, "what a row stands for"),
+		OPT_TEXT("where", &d.table.where, "CONDITIONS",
+			"only rows that meet these, such as 'reward<0.1,text~\"word\"'"),
+		OPT_TEXT("sort", &d.table.sort, "[-]COLUMN",
+			"sort rows by this column; with - in descending order"),
+		OPT_U64("sample", &d.sample, "N", "only N random rows; 0: all"),
+		OPT_U64("seed", &d.seed, "N", "random seed of --sample"),
+		OPT_U64("first", &d.first, "N", "only the first N rows; 0: all", .letter = 'n'),
+		OPT_FLAG("stats", &d.table.stats, "show min, max, mean, std and norm of tensors"),
+		OPT_END,
 	};
 	const struct rf_opt looks[] = {
-		{ "model", 'm', RF_OPT_TEXT, &d.model, 0, 0, "DIR",
-		  "run or checkpoint whose tokenizer to use", false },
-		{ "tokenizer", 0, RF_OPT_TEXT, &d.tokenizer, 0, 0, "FILE|bytes",
-		  "tokenizer file or directory; bytes: the byte tokenizer", false },
-		{ "context", 0, RF_OPT_INT, &d.show.tokens.context, 1, 100000, "N",
-		  "number of tokens to show before a position", false },
-		{ "color", 0, RF_OPT_ENUM, &colour, 0, 0, RF_COLOUR_WORDS, "auto: colours on a terminal",
-		  false },
-		{ "max-record", 0, RF_OPT_SIZE, &d.max_record, 0, 0, "size", "refuse larger records", false },
-		{ .name = NULL },
+		OPT_TEXT("model", &d.model, "DIR", "run or checkpoint whose tokenizer to use",
+			.letter = 'm'),
+		OPT_TEXT("tokenizer", &d.tokenizer, "FILE|bytes",
+			"tokenizer file or directory; bytes: the byte tokenizer"),
+		OPT_INT("context", &d.show.tokens.context, 1, 100000, "N",
+			"number of tokens to show before a position"),
+		OPT_ENUM("color", &colour, RF_COLOUR_WORDS, "auto: colours on a terminal"),
+		OPT_SIZE("max-record", &d.max_record, "size", "refuse larger records"),
+		OPT_END,
 	};
 	const struct rf_cli cli = {
 		.name = "rf-dump",
@@ -94,11 +84,11 @@ int main(int argc, char *argv[])
 		.example = "rf-dump --where 'reward<0.1' --sort reward -n 20 rewarded.rf",
 		.also = "rf-cat(1), rf-stream(5), rf-tools(7)",
 		.opts = (const struct rf_opt *const[]){ forms, of_check, of_table, of_json, picks, looks,
-	                                               show, NULL },
+	                                               show.row, NULL },
 		.max_args = -1,
 	};
 
-	rf_progress_options(&progress, show);
+	rf_progress_options(&progress, &show);
 	n = rf_cli_parse(&cli, argc, argv);
 	const char *why = d.check ? "cannot be combined with --check"
 	                : pred ? "cannot be combined with --pred"

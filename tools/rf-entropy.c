@@ -14,13 +14,13 @@ int main(int argc, char *argv[])
 	struct rf_entropy entropy = { .work = &work };
 	struct rf_stage stage = RF_STAGE_DEFAULTS;
 	const char *keep = NULL;
-	struct rf_opt model[RF_ENGINE_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_opts model = { 0 }, stream = { 0 };
 	const struct rf_opt method[] = {
-		{ "nll", 0, RF_OPT_FLAG, &entropy.nll, 0, 0, NULL,
-		  "also write nll and correct of each next token", true },
-		{ "keep", 0, RF_OPT_TEXT, &keep, 0, 0, "hidden,logits",
-		  "also write these in full (for small models)", true },
-		{ .name = NULL },
+		OPT_FLAG("nll", &entropy.nll, "also write nll and correct of each next token",
+			.noted = RF_OPT_RESULT),
+		OPT_TEXT("keep", &keep, "hidden,logits", "also write these in full (for small models)",
+			.noted = RF_OPT_RESULT),
+		OPT_END,
 	};
 	const struct rf_cli cli = {
 		.name = "rf-entropy",
@@ -30,12 +30,12 @@ int main(int argc, char *argv[])
 		.example = "rf-entropy -m RUN corpus.rf | rf-select | rf-rollout -m RUN | rf-reward | "
 	                   "rf-grpo -m RUN",
 		.also = "rf-select(1), rf-ntp(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model.row, method, stream.row, NULL },
 		.max_args = 1,
 	};
 
-	rf_engine_options(&engine, NULL, model);
-	rf_stage_options(&stage, NULL, stream);
+	rf_engine_options(&engine, NULL, &model);
+	rf_stage_options(&stage, NULL, &stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (!rf_entropy_keep(&entropy, keep))

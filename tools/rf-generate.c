@@ -33,7 +33,7 @@ int main(int argc, char *argv[])
 {
 	struct rf_engine engine = RF_ENGINE_DEFAULTS;
 	struct rf_work work;
-	struct rf_opt model[RF_ENGINE_OPTS], method[RF_GENERATE_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_opts model = { 0 }, method = { 0 }, stream = { 0 };
 	const struct rf_cli cli = {
 		.name = "rf-generate",
 		.usage = "-m model [--max-new tokens | --max-new-key key] [-n samples] [-o file] [options] "
@@ -42,19 +42,19 @@ int main(int argc, char *argv[])
 		.example = "rf-tokenize --tokenizer RUN --prompt-key question data.jsonl | "
 	                   "rf-generate -m RUN | rf-dump",
 		.also = "rf-tokenize(1), rf-dump(1), rf-rollout(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ method, stream, model, NULL },
+		.opts = (const struct rf_opt *const[]){ method.row, stream.row, model.row, NULL },
 		.max_args = 1,
 	};
 	struct rf_err err;
 
 	how.work = &work;
-	rf_engine_options(&engine, NULL, model);
-	rf_generate_options(&how, method);
-	rf_stage_options(&stage, NULL, stream);
+	rf_engine_options(&engine, NULL, &model);
+	rf_generate_options(&how, &method);
+	rf_stage_options(&stage, NULL, &stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (how.max_new_key)
-		rf_cli_without(method, "max-new", "cannot be combined with --max-new-key");
+		rf_cli_without(method.row, "max-new", "cannot be combined with --max-new-key");
 	if (rf_generate_ready(&how, &err) != RF_OK)
 		rf_die_err(&err);
 

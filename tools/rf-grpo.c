@@ -40,14 +40,14 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 int main(int argc, char *argv[])
 {
 	struct rf_train *train = &trainer.train;
-	struct rf_opt model[RF_ENGINE_OPTS], loss[RF_TRAINER_LOSS_OPTS], policy[RF_TRAINER_POLICY_OPTS],
-		group[RF_ADVANTAGE_OPTS], trains[RF_CLI_TRAINER_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_opts model = { 0 }, loss = { 0 }, policy = { 0 }, group = { 0 },
+		trains = { 0 }, stream = { 0 };
 	const struct rf_opt method[] = {
-		{ "stale", 0, RF_OPT_TEXT, &trainer.stale, 0, 0, "n|any",
-		  "commits by which the rollouts' weights may be older; any: no check", false },
-		{ "grad-out", 0, RF_OPT_TEXT, &trainer.grad_out, 0, 0, "file",
-		  "write the gradient to this file instead of updating weights", false },
-		{ .name = NULL },
+		OPT_TEXT("stale", &trainer.stale, "n|any",
+			"commits by which the rollouts' weights may be older; any: no check"),
+		OPT_TEXT("grad-out", &trainer.grad_out, "file",
+			"write the gradient to this file instead of updating weights"),
+		OPT_END,
 	};
 	const struct rf_cli cli = {
 		.name = "rf-grpo",
@@ -58,8 +58,8 @@ int main(int argc, char *argv[])
 	                   "the next step.",
 		.example = "... | rf-reward --kind cosine | rf-grpo -m RUN --at 0 --log RUN/log.jsonl",
 		.also = "rf-reward(1), rf-ntp(1), rf-init(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, policy, loss, group, method, trains, stream,
-		                                        NULL },
+		.opts = (const struct rf_opt *const[]){ model.row, policy.row, loss.row, group.row, method,
+		                                        trains.row, stream.row, NULL },
 		.sections = (const struct rf_cli_section[]){
 			{ "Method", "mini-batch steps records rl-coef ntp-coef loss mean outer clip "
 			            "dual-clip advantage group no-std allow-single need-rollouts stale" },
@@ -72,23 +72,23 @@ int main(int argc, char *argv[])
 
 	trainer.mini_batch = 32;
 	train->meter = &stage.progress.meter;
-	rf_engine_options(&trainer.engine, "run to train", model);
-	rf_trainer_loss_options(&trainer, loss);
-	rf_trainer_policy_options(&trainer, policy);
-	rf_advantage_options(&advantage, group);
-	rf_cli_trainer_options(&trainer, trains);
-	rf_stage_options(&stage, "write the records with their advantages to this file", stream);
+	rf_engine_options(&trainer.engine, "run to train", &model);
+	rf_trainer_loss_options(&trainer, &loss);
+	rf_trainer_policy_options(&trainer, &policy);
+	rf_advantage_options(&advantage, &group);
+	rf_cli_trainer_options(&trainer, &trains);
+	rf_stage_options(&stage, "write the records with their advantages to this file", &stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
-	rf_cli_trainer_settle(&trainer, trains, loss);
+	rf_cli_trainer_settle(&trainer, trains.row, loss.row);
 	train->advantage = advantage;
 	if (advantage.from == RF_FROM_STREAM) {
-		rf_cli_without(group, "group", "cannot be combined with --advantage stream");
-		rf_cli_without(group, "no-std", "cannot be combined with --advantage stream");
-		rf_cli_without(group, "allow-single", "cannot be combined with --advantage stream");
+		rf_cli_without(group.row, "group", "cannot be combined with --advantage stream");
+		rf_cli_without(group.row, "no-std", "cannot be combined with --advantage stream");
+		rf_cli_without(group.row, "allow-single", "cannot be combined with --advantage stream");
 	}
 	if (!trainer.log)
-		rf_cli_without(policy, "log-gradients", "requires --log");
+		rf_cli_without(policy.row, "log-gradients", "requires --log");
 
 	trainer.engine.fits = fits;
 	rf_cli_trainer_open(&trainer, &stage, &cli, argv[1]);

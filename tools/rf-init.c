@@ -102,21 +102,18 @@ static void from(const char *dir)
 int main(int argc, char *argv[])
 {
 	const struct rf_opt opts[] = {
-		{ "config", 0, RF_OPT_TEXT, &opt.config, 0, 0, "file",
-		  "make a fresh checkpoint from this config.json", false },
-		{ "seed", 0, RF_OPT_U64, &opt.seed, 0, 0, "n",
-		  "with --config: random seed of the weights", false },
-		{ "tokenizer", 0, RF_OPT_TEXT, &opt.tokenizer, 0, 0, "bytes|dir",
-		  "with --config: tokenizer of the checkpoint", false },
-		{ "from", 0, RF_OPT_TEXT, &opt.from, 0, 0, "model", "begin a run from this checkpoint or run",
-		  false },
-		{ "moments", 0, RF_OPT_FLAG, &opt.moments, 0, 0, NULL,
-		  "with --from: keep the step's number and the optimizer's moments, too", false },
-		{ "dtype", 0, RF_OPT_ENUM, &opt.dtype, 0, 0, "f32|bf16|f16",
-		  "with --from: export a checkpoint of this type instead", false },
-		{ "dry-run", 0, RF_OPT_FLAG, &opt.dry_run, 0, 0, NULL,
-		  "write nothing; print the number of parameters and bytes", false },
-		{ .name = NULL },
+		OPT_TEXT("config", &opt.config, "file", "make a fresh checkpoint from this config.json"),
+		OPT_U64("seed", &opt.seed, "n", "with --config: random seed of the weights"),
+		OPT_TEXT("tokenizer", &opt.tokenizer, "bytes|dir",
+			"with --config: tokenizer of the checkpoint"),
+		OPT_TEXT("from", &opt.from, "model", "begin a run from this checkpoint or run"),
+		OPT_FLAG("moments", &opt.moments,
+			"with --from: keep the step's number and the optimizer's moments, too"),
+		OPT_ENUM("dtype", &opt.dtype, "f32|bf16|f16",
+			"with --from: export a checkpoint of this type instead"),
+		OPT_FLAG("dry-run", &opt.dry_run,
+			"write nothing; print the number of parameters and bytes"),
+		OPT_END,
 	};
 	const struct rf_cli cli = {
 		.name = "rf-init",

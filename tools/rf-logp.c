@@ -24,7 +24,7 @@ static enum rf_code measure(void *arg, struct rf_record *r, struct rf_err *e)
 
 int main(int argc, char *argv[])
 {
-	struct rf_opt model[RF_ENGINE_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_opts model = { 0 }, stream = { 0 };
 	const struct rf_cli cli = {
 		.name = "rf-logp",
 		.usage = "-m model [-o file] [options] [file]",
@@ -32,12 +32,12 @@ int main(int argc, char *argv[])
 		.example = "rf-tokenize -m RUN --prompt-key question --choices-key choices data.jsonl | "
 	                   "rf-logp -m RUN | rf-dump",
 		.also = "rf-tokenize(1), rf-dump(1), rf-entropy(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model.row, stream.row, NULL },
 		.max_args = 1,
 	};
 
-	rf_engine_options(&engine, NULL, model);
-	rf_stage_options(&stage, NULL, stream);
+	rf_engine_options(&engine, NULL, &model);
+	rf_stage_options(&stage, NULL, &stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 

@@ -11,9 +11,9 @@ static struct rf_progress progress;
 static const char *output;
 
 static const struct rf_opt own[] = {
-	{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file",
-	  "write to this file, not to stdout; compressed if named .zst", false },
-	{ .name = NULL },
+	OPT_TEXT("output", &output, "file",
+		"write to this file, not to stdout; compressed if named .zst", .letter = 'o'),
+	OPT_END,
 };
 
 static void keep_input(const char *input)
@@ -24,7 +24,7 @@ static void keep_input(const char *input)
 
 int main(int argc, char *argv[])
 {
-	struct rf_opt needles[RF_NEEDLE_OPTS], bad[RF_SKIP_OPTS], show[RF_PROGRESS_OPTS];
+	struct rf_opts needles = { 0 }, bad = { 0 }, show = { 0 };
 	const struct rf_cli cli = {
 		.name = "rf-needle",
 		.usage = "--task name,... --tokenizer bytes|dir|file [-o file] [options]",
@@ -32,7 +32,7 @@ int main(int argc, char *argv[])
 		.example = "rf-needle --task niah_single_1,vt --length 4k,8k --tokenizer ckpt -o "
 	                   "needles.jsonl.zst",
 		.also = "rf-tokenize(1), rf-generate(1), rf-score(1)",
-		.opts = (const struct rf_opt *const[]){needles, bad, own, show, NULL},
+		.opts = (const struct rf_opt *const[]){needles.row, bad.row, own, show.row, NULL},
 		.sections =
 			(const struct rf_cli_section[]){{"Samples",
 	                                                 "task length samples skip-short range digits seed "
@@ -49,10 +49,10 @@ int main(int argc, char *argv[])
 	enum rf_code rc;
 	int tokens;
 
-	rf_needle_options(&how, needles);
-	rf_skip_options(&skip, bad);
+	rf_needle_options(&how, &needles);
+	rf_skip_options(&skip, &bad);
 	how.skip = &skip;
-	rf_progress_options(&progress, show);
+	rf_progress_options(&progress, &show);
 	rf_cli_parse(&cli, argc, argv);
 	keep_input(how.tokenizer);
 	keep_input(how.haystack);

@@ -85,15 +85,15 @@ static void train(const struct rf_cli *cli, char *path)
 int main(int argc, char *argv[])
 {
 	bool eval = false;
-	struct rf_opt model[RF_ENGINE_OPTS], loss[RF_TRAINER_LOSS_OPTS], positions[RF_TRAINER_POSITION_OPTS],
-		trains[RF_CLI_TRAINER_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_opts model = { 0 }, loss = { 0 }, positions = { 0 }, trains = { 0 }, stream = { 0 };
 	const struct rf_opt method[] = {
-		{ "eval", 0, RF_OPT_FLAG, &eval, 0, 0, NULL,
-		  "evaluate; accuracy: arg max; ntp_accuracy: expected share of drawn tokens that are right",
-		  RF_OPT_RESULT | RF_OPT_OF_BATCH },
-		{ "grad-in", 0, RF_OPT_TEXT, &trainer.grad_in, 0, 0, "file",
-		  "add the gradient in this file, written by rf-grpo --grad-out", false },
-		{ .name = NULL },
+		OPT_FLAG("eval", &eval,
+			"evaluate; accuracy: arg max; ntp_accuracy: expected share of drawn tokens that are "
+			"right",
+			.noted = RF_OPT_RESULT | RF_OPT_OF_BATCH),
+		OPT_TEXT("grad-in", &trainer.grad_in, "file",
+			"add the gradient in this file, written by rf-grpo --grad-out"),
+		OPT_END,
 	};
 	const struct rf_cli cli = {
 		.name = "rf-ntp",
@@ -104,8 +104,8 @@ int main(int argc, char *argv[])
 		.example = "rf-cat --range 0:32 corpus.rf | rf-ntp -m RUN --at 0;  rf-ntp --eval -m RUN "
 	                   "valid.rf",
 		.also = "rf-grpo(1), rf-init(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, loss, positions, trains, stream,
-		                                        NULL },
+		.opts = (const struct rf_opt *const[]){ model.row, method, loss.row, positions.row,
+		                                        trains.row, stream.row, NULL },
 		.sections = (const struct rf_cli_section[]){
 			{ "Method", "eval loss length mean mini-batch steps records ntp-coef "
 			            "position-coef outer grad-in" },
@@ -119,27 +119,27 @@ int main(int argc, char *argv[])
 	trainer.train.rl_coef = 0;
 	trainer.train.engine = &trainer.engine;
 	trainer.engine.fits = fits;
-	rf_engine_options(&trainer.engine, "run to train; with --eval a run or a checkpoint", model);
-	rf_trainer_loss_options(&trainer, loss);
-	rf_trainer_position_options(&trainer, loss, positions);
-	rf_cli_trainer_options(&trainer, trains);
-	rf_stage_options(&stage, "with --eval: write the records with nll and correct to this file", stream);
+	rf_engine_options(&trainer.engine, "run to train; with --eval a run or a checkpoint", &model);
+	rf_trainer_loss_options(&trainer, &loss);
+	rf_trainer_position_options(&trainer, &loss, &positions);
+	rf_cli_trainer_options(&trainer, &trains);
+	rf_stage_options(&stage, "with --eval: write the records with nll and correct to this file", &stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (!rf_train_needs_positions(&trainer.train))
-		rf_cli_without(positions, "length", "requires --loss positions or --position-coef");
+		rf_cli_without(positions.row, "length", "requires --loss positions or --position-coef");
 	if (eval) {
 		rf_cli_without(method, "grad-in", "cannot be combined with --eval");
-		rf_cli_without(trains, NULL, "cannot be combined with --eval");
-		rf_cli_without(loss, "ntp-coef", "cannot be combined with --eval");
-		rf_cli_without(loss, "outer", "cannot be combined with --eval");
-		rf_cli_without(positions, "position-coef", "cannot be combined with --eval");
+		rf_cli_without(trains.row, NULL, "cannot be combined with --eval");
+		rf_cli_without(loss.row, "ntp-coef", "cannot be combined with --eval");
+		rf_cli_without(loss.row, "outer", "cannot be combined with --eval");
+		rf_cli_without(positions.row, "position-coef", "cannot be combined with --eval");
 		sum.loss = trainer.train.loss;
 		sum.mean = trainer.train.mean;
 		eval_all(&cli, argv[1]);
 	} else {
-		rf_cli_without(stream, "output", "requires --eval");
-		rf_cli_trainer_settle(&trainer, trains, loss);
+		rf_cli_without(stream.row, "output", "requires --eval");
+		rf_cli_trainer_settle(&trainer, trains.row, loss.row);
 		train(&cli, argv[1]);
 	}
 	return 0;

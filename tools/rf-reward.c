@@ -48,31 +48,30 @@ int main(int argc, char *argv[])
 	int64_t n;
 	bool told; /* rf-rollout has reported already why no record has rollouts */
 	struct rf_reward_exec_settings settings = RF_REWARD_EXEC_DEFAULTS;
-	struct rf_opt exec_opts[RF_REWARD_EXEC_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_opts opts = { 0 }, exec_opts = { 0 }, stream = { 0 };
 	char name[RF_ASK_NAME];
-	struct rf_opt opts[RF_REWARD_OPTS];
 	const struct rf_cli cli = {
 		.name = "rf-reward",
 		.usage = "[--kind kind | --exec command] [-o file] [options] [file]",
 		.summary = "Rewards each rollout by its agreement with the text, or by a command's answer.",
 		.example = "rf-rollout -m RUN selected.rf | rf-reward --kind hybrid | rf-grpo -m RUN --at 0",
 		.also = "rf-rollout(1), rf-grpo(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ opts, exec_opts, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ opts.row, exec_opts.row, stream.row, NULL },
 		.max_args = 1,
 	};
 	struct rf_err err;
 
-	rf_reward_options(&how, opts);
-	rf_reward_exec_options(&settings, exec_opts);
-	rf_stage_options(&stage, NULL, stream);
+	rf_reward_options(&how, &opts);
+	rf_reward_exec_options(&settings, &exec_opts);
+	rf_stage_options(&stage, NULL, &stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (settings.ask.model && settings.ask.tokenizer)
-		rf_cli_without(exec_opts, "model", "cannot be combined with --tokenizer");
+		rf_cli_without(exec_opts.row, "model", "cannot be combined with --tokenizer");
 	if (settings.ask.command)
-		rf_cli_without(opts, NULL, "cannot be combined with --exec");
+		rf_cli_without(opts.row, NULL, "cannot be combined with --exec");
 	else
-		rf_cli_without(exec_opts, NULL, "requires --exec");
+		rf_cli_without(exec_opts.row, NULL, "requires --exec");
 	if (rf_reward_check(&how, &err) != RF_OK)
 		rf_die_err(&err);
 	if (settings.ask.command && !settings.kind)

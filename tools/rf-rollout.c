@@ -24,7 +24,7 @@ int main(int argc, char *argv[])
 	bool told; /* rf-select has reported already why no record has positions */
 	struct rf_engine engine = RF_ENGINE_DEFAULTS;
 	struct rf_work work;
-	struct rf_opt model[RF_ENGINE_OPTS], method[RF_ROLLOUT_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_opts model = { 0 }, method = { 0 }, stream = { 0 };
 	const struct rf_cli cli = {
 		.name = "rf-rollout",
 		.usage = "-m model [-k tokens] [-n rollouts] [-o file] [options] [file]\n"
@@ -34,14 +34,14 @@ int main(int argc, char *argv[])
 		.example = "rf-entropy -m RUN corpus.rf | rf-select -k 5 | rf-rollout -m RUN -k 5 -n 8 | "
 	                   "rf-reward",
 		.also = "rf-select(1), rf-reward(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model.row, method.row, stream.row, NULL },
 		.max_args = 1,
 	};
 
 	rollouts.work = &work;
-	rf_engine_options(&engine, NULL, model);
-	rf_rollout_options(&rollouts, method);
-	rf_stage_options(&stage, NULL, stream);
+	rf_engine_options(&engine, NULL, &model);
+	rf_rollout_options(&rollouts, &method);
+	rf_stage_options(&stage, NULL, &stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 

@@ -13,9 +13,9 @@ static struct rf_skip skip = { .first = rf_cli_skip };
 static struct rf_opt_list others;
 
 static const struct rf_opt compare[] = {
-	{ "against", 0, RF_OPT_LIST, &others, 0, 0, "path",
-	  "other answers to the same questions: also the difference, paired", false },
-	{ .name = NULL },
+	OPT_LIST("against", &others, "path",
+		"other answers to the same questions: also the difference, paired"),
+	OPT_END,
 };
 
 static void score(struct rf_scorer *c, const char *path, const struct rf_cli *cli)
@@ -54,14 +54,14 @@ static void score(struct rf_scorer *c, const char *path, const struct rf_cli *cl
 
 int main(int argc, char *argv[])
 {
-	struct rf_opt rules[RF_SCORE_OPTS], bad[RF_SKIP_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_opts rules = { 0 }, bad = { 0 }, stream = { 0 };
 	const struct rf_cli cli = {
 		.name = "rf-score",
 		.usage = "[--rules rules] [--by keys] [--against path] [-o file] [options] [file ...]",
 		.summary = "Scores answers by the rules of RULER and LongBench: means, errors, differences.",
 		.example = "rf-generate -m RUN questions.rf | rf-score --by task,length",
 		.also = "rf-generate(1), rf-needle(1), rf-dump(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ rules, compare, bad, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ rules.row, compare, bad.row, stream.row, NULL },
 		.max_args = -1,
 	};
 	struct rf_scorer *mine, *theirs = NULL;
@@ -71,9 +71,9 @@ int main(int argc, char *argv[])
 	enum rf_code rc;
 	int n;
 
-	rf_score_options(&how, rules);
-	rf_skip_options(&skip, bad);
-	rf_stage_options(&stage, "write the records, with the score of each sample", stream);
+	rf_score_options(&how, &rules);
+	rf_skip_options(&skip, &bad);
+	rf_stage_options(&stage, "write the records, with the score of each sample", &stream);
 	n = rf_cli_parse(&cli, argc, argv);
 	if (how.each && others.n)
 		rf_cli_without(compare, "against", "cannot be combined with --each");
@@ -83,7 +83,7 @@ int main(int argc, char *argv[])
 	if (stage.output && n > 1)
 		rf_die(EX_USAGE, "-o takes one input, not %d: rf-cat joins them", n);
 	if (skip.most && others.n)
-		rf_cli_without(bad, NULL,
+		rf_cli_without(bad.row, NULL,
 		               "cannot be combined with --against, which pairs lines by their order");
 	how.skip = &skip;
 	how.max_record = stage.max_record;

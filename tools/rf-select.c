@@ -66,19 +66,19 @@ static void finish_exec(void)
 }
 
 /* Options of the draw have no effect with --exec, nor those of --exec without it. */
-static void settle(struct rf_opt *method, struct rf_opt *asks)
+static void settle(struct rf_opts *method, struct rf_opts *asks)
 {
 	static const char *const drawn[] = { "chunks", "smooth", "tau", "mode", "margin", "shift", "seed",
 		                             "draw-step" };
 
 	if (command.ask.model && command.ask.tokenizer)
-		rf_cli_without(asks, "model", "cannot be combined with --tokenizer");
+		rf_cli_without(asks->row, "model", "cannot be combined with --tokenizer");
 	for (size_t i = 0; i < sizeof drawn / sizeof *drawn && command.ask.command; i++)
-		rf_cli_without(method, drawn[i], "cannot be combined with --exec");
+		rf_cli_without(method->row, drawn[i], "cannot be combined with --exec");
 	if (how.mode == RF_SELECT_UNIFORM)
-		rf_cli_without(method, "shift", "has no effect with --mode uniform");
+		rf_cli_without(method->row, "shift", "has no effect with --mode uniform");
 	if (!command.ask.command)
-		rf_cli_without(asks, NULL, "requires --exec");
+		rf_cli_without(asks->row, NULL, "requires --exec");
 	else
 		rf_select_exec_note(&command, asks);
 	command.ask.k = how.k;
@@ -90,23 +90,23 @@ static void settle(struct rf_opt *method, struct rf_opt *asks)
 
 int main(int argc, char *argv[])
 {
-	struct rf_opt method[RF_SELECT_OPTS], asks[RF_SELECT_EXEC_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_opts method = { 0 }, asks = { 0 }, stream = { 0 };
 	const struct rf_cli cli = {
 		.name = "rf-select",
 		.usage = "[-k n] [--exec command] [-o file] [options] [file]",
 		.summary = "Chooses the positions where rollouts start: one per chunk, or by a command.",
 		.example = "rf-entropy -m RUN corpus.rf | rf-select --chunks 8 -k 5 | rf-rollout -m RUN",
 		.also = "rf-entropy(1), rf-rollout(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ method, asks, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ method.row, asks.row, stream.row, NULL },
 		.max_args = 1,
 	};
 
-	rf_select_options(&how, method);
-	rf_select_exec_options(&command, asks);
-	rf_stage_options(&stage, NULL, stream);
+	rf_select_options(&how, &method);
+	rf_select_exec_options(&command, &asks);
+	rf_stage_options(&stage, NULL, &stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
-	settle(method, asks);
+	settle(&method, &asks);
 
 	rf_stage_open(&stage, &cli, argv[1]);
 	if (command.ask.command)

@@ -122,9 +122,8 @@ static bool train(void)
 
 int main(int argc, char *argv[])
 {
-	struct rf_opt model[RF_ENGINE_OPTS], method[RF_STEP_OPTS], asks[RF_REWARD_EXEC_OPTS],
-		policy[RF_TRAINER_POLICY_OPTS], loss[RF_TRAINER_LOSS_OPTS], batches[RF_TRAINER_BATCH_OPTS],
-		trains[RF_CLI_TRAINER_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_opts model = { 0 }, method = { 0 }, asks = { 0 }, policy = { 0 }, loss = { 0 },
+		batches = { 0 }, trains = { 0 }, stream = { 0 };
 	char name[RF_ASK_NAME];
 	const struct rf_cli cli = {
 		.name = "rf-step",
@@ -133,8 +132,9 @@ int main(int argc, char *argv[])
 		.summary = "Trains with ReFINE: rf-entropy to rf-grpo in one program, batch after batch.",
 		.example = "rf-cat --range 0:640 corpus.rf | rf-step -m RUN --at 0 --mini-batch 32",
 		.also = "rf-grpo(1), rf-rollout(1), rf-reward(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, asks, policy, loss, batches, trains,
-		                                        stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model.row, method.row, asks.row, policy.row,
+		                                        loss.row, batches.row, trains.row,
+		                                        stream.row, NULL },
 		.sections = (const struct rf_cli_section[]){
 			{ "Positions and rollouts", "chunks length smooth tau mode margin select-shift "
 			  "strict rollouts temperature top-p top-k eos seed draw-step" },
@@ -154,29 +154,29 @@ int main(int argc, char *argv[])
 	trainer.commit_every = "1";
 	trainer.train.meter = &stage.progress.meter;
 	step.train = &trainer.train;
-	rf_engine_options(&trainer.engine, "run to train", model);
-	rf_step_options(&step, method);
-	rf_reward_exec_options(&command, asks);
-	rf_opt_leave_out(asks, "model");
-	rf_trainer_policy_options(&trainer, policy);
-	rf_trainer_loss_options(&trainer, loss);
-	rf_trainer_batch_options(&trainer, batches);
-	rf_cli_trainer_options(&trainer, trains);
-	rf_opt_leave_out(trains, "steps records");
-	rf_stage_options(&stage, "write the records with their advantages to this file", stream);
+	rf_engine_options(&trainer.engine, "run to train", &model);
+	rf_step_options(&step, &method);
+	rf_reward_exec_options(&command, &asks);
+	rf_opts_remove(&asks, "model");
+	rf_trainer_policy_options(&trainer, &policy);
+	rf_trainer_loss_options(&trainer, &loss);
+	rf_trainer_batch_options(&trainer, &batches);
+	rf_cli_trainer_options(&trainer, &trains);
+	rf_opts_remove(&trains, "steps records");
+	rf_stage_options(&stage, "write the records with their advantages to this file", &stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
-	rf_cli_trainer_settle(&trainer, trains, loss);
+	rf_cli_trainer_settle(&trainer, trains.row, loss.row);
 	if (trainer.weights_out)
-		rf_cli_without(batches, "commit-every", "cannot be combined with --weights-out");
+		rf_cli_without(batches.row, "commit-every", "cannot be combined with --weights-out");
 	if (!trainer.log)
-		rf_cli_without(policy, "log-gradients", "requires --log");
+		rf_cli_without(policy.row, "log-gradients", "requires --log");
 	if (command.ask.command) {
-		rf_cli_without(method, "kind", "cannot be combined with --exec");
-		rf_cli_without(method, "shift", "cannot be combined with --exec");
-		rf_cli_without(method, "per-token", "cannot be combined with --exec");
+		rf_cli_without(method.row, "kind", "cannot be combined with --exec");
+		rf_cli_without(method.row, "shift", "cannot be combined with --exec");
+		rf_cli_without(method.row, "per-token", "cannot be combined with --exec");
 	} else {
-		rf_cli_without(asks, NULL, "requires --exec");
+		rf_cli_without(asks.row, NULL, "requires --exec");
 	}
 	if (command.ask.command && !command.kind)
 		command.kind = rf_reward_exec_name(command.ask.command, name);

@@ -18,18 +18,16 @@ static struct rf_skip skip = { .first = rf_cli_skip };
 static struct rf_progress progress;
 
 static const struct rf_opt own[] = {
-	{ "bytes", 0, RF_OPT_FLAG, &bytes, 0, 0, NULL,
-	  "use bytes as tokens: id = byte + 3, end 1, vocabulary 384", true },
-	{ "tokenizer", 0, RF_OPT_TEXT, &model, 0, 0, "path",
-	  "tokenizer of a checkpoint or run, or a tokenizer file", false },
-	{ "model", 'm', RF_OPT_TEXT, &model, 0, 0, "path", "same as --tokenizer", false },
-	{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file",
-	  "write to this file, not to stdout; it appears whole or not at all", false },
-	{ 0 },
+	OPT_FLAG("bytes", &bytes, "use bytes as tokens: id = byte + 3, end 1, vocabulary 384",
+		.noted = RF_OPT_RESULT),
+	OPT_TEXT("tokenizer", &model, "path", "tokenizer of a checkpoint or run, or a tokenizer file"),
+	OPT_TEXT("model", &model, "path", "same as --tokenizer", .letter = 'm'),
+	OPT_TEXT("output", &output, "file",
+		"write to this file, not to stdout; it appears whole or not at all", .letter = 'o'),
+	OPT_END,
 };
-static struct rf_opt text_opts[RF_TEXT_OPTS], cut_opts[RF_SEQUENCES_OPTS], bad[RF_SKIP_OPTS],
-                     show[RF_PROGRESS_OPTS];
-static const struct rf_opt *const opts[] = { own, text_opts, cut_opts, bad, show, NULL };
+static struct rf_opts text_opts, cut_opts, bad, show;
+static const struct rf_opt *const opts[] = { own, text_opts.row, cut_opts.row, bad.row, show.row, NULL };
 
 static const struct rf_cli cli = {
 	.name = "rf-tokenize",
@@ -77,23 +75,23 @@ int main(int argc, char *argv[])
 	bool has_text, has_ids;
 	char line[400], warning[RF_TOKENIZER_WARNING] = "";
 
-	rf_text_option_table(&texts, text_opts);
-	rf_sequences_option_table(&cut, cut_opts);
-	rf_skip_options(&skip, bad);
+	rf_text_option_table(&texts, &text_opts);
+	rf_sequences_option_table(&cut, &cut_opts);
+	rf_skip_options(&skip, &bad);
 	cut.skip = &skip;
-	rf_progress_options(&progress, show);
+	rf_progress_options(&progress, &show);
 	int files = rf_cli_parse(&cli, argc, argv);
-	bad[0].noted = skip.most > 0; /* the history of a stream names it only where it matters */
+	bad.row[0].noted = skip.most > 0; /* the history of a stream names it only where it matters */
 	for (int i = 1; i <= files; i++)
 		if (output && rf_file_same(output, argv[i]))
 			rf_die(EX_USAGE, "%s is an input, so it cannot be the output", output);
 	if (texts.prompt_key)
-		rf_cli_without(text_opts, "text-key", "cannot be combined with --prompt-key");
+		rf_cli_without(text_opts.row, "text-key", "cannot be combined with --prompt-key");
 	cut.choices = texts.choices_key != NULL;
 	if (!texts.prompt_key)
-		rf_cli_without(cut_opts, "max-prompt", "requires --prompt-key");
+		rf_cli_without(cut_opts.row, "max-prompt", "requires --prompt-key");
 	if (!texts.answer_key)
-		rf_cli_without(cut_opts, "max-answer", "requires --answer-key");
+		rf_cli_without(cut_opts.row, "max-answer", "requires --answer-key");
 	if (bytes && model)
 		rf_die(EX_USAGE, "--bytes cannot be combined with --tokenizer (try --help)");
 	if (bytes && rf_tokenizer_bytes(&tok, &err) != RF_OK)

@@ -1,12 +1,13 @@
-/* opt.c -- the value of an option, for whoever shows or records it. */
+/* opt.c -- tables of options, and the value of an option as text. */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "base/opt.h"
 
-/* The word of an ENUM whose index is i. */
-static const char *word(const char *words, int i, size_t *n)
+/* Returns the word of an ENUM whose index is i. */
+static const char *word_at(const char *words, int i, size_t *n)
 {
 	while (i--)
 		words = strchr(words, '|') + 1;
@@ -14,8 +15,8 @@ static const char *word(const char *words, int i, size_t *n)
 	return words;
 }
 
-/* Whether a word is among others that blanks separate. */
-static bool among(const char *words, const char *word)
+/* Returns whether a word is in a list of words separated by blanks. */
+static bool has_word(const char *words, const char *word)
 {
 	const size_t n = strlen(word);
 
@@ -25,14 +26,35 @@ static bool among(const char *words, const char *word)
 	return false;
 }
 
-void rf_opt_leave_out(struct rf_opt *table, const char *names)
+void rf_opts_add(struct rf_opts *opts, const struct rf_opt *rows)
 {
-	struct rf_opt *to = table;
+	while (rows->name) {
+		assert(opts->n < RF_OPTS_MOST);
+		opts->row[opts->n++] = *rows++;
+	}
+	opts->row[opts->n] = (struct rf_opt)OPT_END;
+}
 
-	for (const struct rf_opt *o = table; o->name; o++)
-		if (!among(names, o->name))
-			*to++ = *o;
-	to->name = NULL;
+struct rf_opt *rf_opts_find(struct rf_opts *opts, const char *name)
+{
+	int i = 0;
+
+	while (strcmp(opts->row[i].name, name)) {
+		i++;
+		assert(i < opts->n);
+	}
+	return &opts->row[i];
+}
+
+void rf_opts_remove(struct rf_opts *opts, const char *names)
+{
+	int n = 0;
+
+	for (int i = 0; i < opts->n; i++)
+		if (!has_word(names, opts->row[i].name))
+			opts->row[n++] = opts->row[i];
+	opts->n = n;
+	opts->row[n] = (struct rf_opt)OPT_END;
 }
 
 int rf_opt_index(const char *words, const char *s)
@@ -66,7 +88,7 @@ const char *rf_opt_value(const struct rf_opt *o, int digits, char buf[RF_OPT_VAL
 	case RF_OPT_PAIR: snprintf(buf, RF_OPT_VALUE, "%.*g,%.*g", digits, x[0], digits, x[1]); break;
 	case RF_OPT_TEXT: text = *(const char *const *)o->to; break;
 	case RF_OPT_LIST: return NULL;
-	case RF_OPT_ENUM: return *(const int *)o->to < 0 ? NULL : word(o->arg, *(const int *)o->to, n);
+	case RF_OPT_ENUM: return *(const int *)o->to < 0 ? NULL : word_at(o->arg, *(const int *)o->to, n);
 	}
 	*n = text ? strlen(text) : 0;
 	return text;

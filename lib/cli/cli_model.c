@@ -128,13 +128,10 @@ static void drain(const char *path)
 			poll(&(struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN }, 1, -1);
 }
 
-void rf_cli_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_CLI_TRAINER_OPTS])
+void rf_cli_trainer_options(struct rf_trainer *t, struct rf_opts *opts)
 {
-	/* each ends by a row that the next one takes */
 	rf_trainer_options(t, opts);
-	opts += RF_TRAINER_OPTS - 1;
 	rf_train_options(&t->train, opts);
-	opts += RF_TRAIN_OPTS - 1;
 	rf_ranks_options(&t->ranks, opts);
 }
 

@@ -35,8 +35,7 @@ void rf_cli_chosen_by(const struct rf_stage *s, const struct rf_engine *g);
 
 /* The options that only training has: those of rf_trainer_options(), rf_train_options() and
  * rf_ranks_options(), in one table. */
-enum { RF_CLI_TRAINER_OPTS = RF_TRAINER_OPTS + RF_TRAIN_OPTS + RF_RANKS_OPTS - 2 };
-void rf_cli_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_CLI_TRAINER_OPTS]);
+void rf_cli_trainer_options(struct rf_trainer *t, struct rf_opts *opts);
 /* To be called after rf_cli_parse(): with --weights-out, refuses options that only a commit has.  trains and
  * loss: that table, and the one of rf_trainer_loss_options(). */
 void rf_cli_trainer_settle(const struct rf_trainer *t, const struct rf_opt *trains,

@@ -5,18 +5,19 @@
 
 #include "cli/cli_stage.h"
 
-void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opt opts[RF_STAGE_OPTS])
+void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		{ "output", 'o', RF_OPT_TEXT, &s->output, 0, 0, "file",
-		  output ? output : "write to this file, not to stdout; it appears whole or not at all",
-		  RF_OPT_OF_BATCH },
-		{ "max-record", 0, RF_OPT_SIZE, &s->max_record, 0, 0, "size", "refuse larger records",
-		  RF_OPT_OF_BATCH },
+		OPT_TEXT("output", &s->output, "file",
+			output ? output : "write to this file, not to stdout; it appears whole or not at all",
+			.letter = 'o', .noted = RF_OPT_OF_BATCH),
+		OPT_SIZE("max-record", &s->max_record, "size", "refuse larger records",
+			.noted = RF_OPT_OF_BATCH),
+		OPT_END,
 	};
 
-	RF_OPT_FILL(opts, table, RF_STAGE_OPTS - RF_PROGRESS_OPTS);
-	rf_progress_options(&s->progress, opts + RF_STAGE_OPTS - RF_PROGRESS_OPTS);
+	rf_opts_add(opts, table);
+	rf_progress_options(&s->progress, opts);
 }
 
 void rf_stage_open(struct rf_stage *s, const struct rf_cli *cli, char *path)

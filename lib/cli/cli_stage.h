@@ -26,8 +26,7 @@ struct rf_stage {
 #define RF_STAGE_DEFAULTS { .max_record = RF_MAX_RECORD }
 
 /* The options -o, --max-record and --progress.  output: the help of -o; NULL: that of a stream. */
-enum { RF_STAGE_OPTS = 3 + RF_PROGRESS_OPTS - 1 };
-void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opt opts[RF_STAGE_OPTS]);
+void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opts *opts);
 
 /* Opens the input (path NULL: standard input), makes the output's head and begins to show progress. */
 void rf_stage_open(struct rf_stage *s, const struct rf_cli *cli, char *path);

@@ -20,15 +20,16 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rf_progress *current; /* the one that is shown */
 static bool hushed;
 
-void rf_progress_options(struct rf_progress *p, struct rf_opt opts[RF_PROGRESS_OPTS])
+void rf_progress_options(struct rf_progress *p, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		{ "progress", 0, RF_OPT_FLAG, &p->asked, 0, 0, NULL,
-		  "show progress from the start, even if stderr is not a terminal", RF_OPT_OF_BATCH },
-		{ .name = NULL },
+		OPT_FLAG("progress", &p->asked,
+			"show progress from the start, even if stderr is not a terminal",
+			.noted = RF_OPT_OF_BATCH),
+		OPT_END,
 	};
 
-	RF_OPT_FILL(opts, table, RF_PROGRESS_OPTS);
+	rf_opts_add(opts, table);
 }
 
 /* ---- a line -------------------------------------------------------------------------------- */

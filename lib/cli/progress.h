@@ -28,8 +28,7 @@ struct rf_progress {
 };
 
 /* --progress */
-enum { RF_PROGRESS_OPTS = 2 };
-void rf_progress_options(struct rf_progress *p, struct rf_opt opts[RF_PROGRESS_OPTS]);
+void rf_progress_options(struct rf_progress *p, struct rf_opts *opts);
 
 /* Shows progress from here on, if stderr is a terminal or --progress was given.  paths: the n inputs; n 0:
  * standard input.  A program does this once; p and the strings must stay valid until rf_progress_end(). */

@@ -23,37 +23,41 @@ enum { MOST = 32, MOST_NEW = 1 << 20 };
 /* No more are read where those that are held take so many bytes: hidden states and logits pass through. */
 enum { HELD = 64 << 20 };
 
-void rf_generate_options(struct rf_generate_settings *s, struct rf_opt opts[RF_GENERATE_OPTS])
+void rf_generate_options(struct rf_generate_settings *s, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		{"max-new", 0, RF_OPT_INT, &s->max_new, 1, MOST_NEW, "tokens", "write at most so many tokens",
-	         true},
-		{"max-new-key", 0, RF_OPT_TEXT, &s->max_new_key, 0, 0, "key",
-	         "key of meta with each record's own --max-new", true},
-		{"samples", 'n', RF_OPT_INT, &s->n, 1, 65536, "n", "samples of each prompt", true},
-		{"temperature", 0, RF_OPT_REAL, &s->temperature, 0, 1e3, "t",
-	         "sampling temperature; 0: the most likely token", true},
-		{"top-k", 0, RF_OPT_INT, &s->top_k, 0, RF_MAX_VOCAB, "k",
-	         "sample from the k most likely tokens; 0: all", true},
-		{"top-p", 0, RF_OPT_REAL, &s->top_p, 1e-6, 1, "p",
-	         "sample from the most likely tokens, the fewest that sum up to p", true},
-		{"ignore-eos", 0, RF_OPT_FLAG, &s->ignore_eos, 0, 0, NULL,
-	         "do not stop at the model's end tokens", true},
-		{"stop", 0, RF_OPT_LIST, &s->stop, 0, 0, "string",
-	         "stop when the text has this string; may be given several times", true},
-		{"stop-key", 0, RF_OPT_TEXT, &s->stop_key, 0, 0, "key",
-	         "key of meta with each record's own stop strings, besides those of --stop", true},
-		{"seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "random seed", true},
-		{"draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
-	         "training step for the random numbers; -1: the model's", true},
-		{"batch", 0, RF_OPT_INT, &s->batch, 0, 4096, "records",
-	         "records to decode side by side; 0: as memory allows, at most 32", false},
-		{"tokenizer", 0, RF_OPT_TEXT, &s->tokenizer, 0, 0, "FILE|bytes",
-	         "tokenizer of the text; default: the model's", false},
-		{.name = NULL},
+		OPT_INT("max-new", &s->max_new, 1, MOST_NEW, "tokens", "write at most so many tokens",
+			.noted = RF_OPT_RESULT),
+		OPT_TEXT("max-new-key", &s->max_new_key, "key",
+			"key of meta with each record's own --max-new", .noted = RF_OPT_RESULT),
+		OPT_INT("samples", &s->n, 1, 65536, "n", "samples of each prompt", .letter = 'n',
+			.noted = RF_OPT_RESULT),
+		OPT_REAL("temperature", &s->temperature, 0, 1e3, "t",
+			"sampling temperature; 0: the most likely token", .noted = RF_OPT_RESULT),
+		OPT_INT("top-k", &s->top_k, 0, RF_MAX_VOCAB, "k",
+			"sample from the k most likely tokens; 0: all", .noted = RF_OPT_RESULT),
+		OPT_REAL("top-p", &s->top_p, 1e-6, 1, "p",
+			"sample from the most likely tokens, the fewest that sum up to p",
+			.noted = RF_OPT_RESULT),
+		OPT_FLAG("ignore-eos", &s->ignore_eos, "do not stop at the model's end tokens",
+			.noted = RF_OPT_RESULT),
+		OPT_LIST("stop", &s->stop, "string",
+			"stop when the text has this string; may be given several times",
+			.noted = RF_OPT_RESULT),
+		OPT_TEXT("stop-key", &s->stop_key, "key",
+			"key of meta with each record's own stop strings, besides those of --stop",
+			.noted = RF_OPT_RESULT),
+		OPT_U64("seed", &s->seed, "n", "random seed", .noted = RF_OPT_RESULT),
+		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",
+			"training step for the random numbers; -1: the model's", .noted = RF_OPT_RESULT),
+		OPT_INT("batch", &s->batch, 0, 4096, "records",
+			"records to decode side by side; 0: as memory allows, at most 32"),
+		OPT_TEXT("tokenizer", &s->tokenizer, "FILE|bytes",
+			"tokenizer of the text; default: the model's"),
+		OPT_END,
 	};
 
-	RF_OPT_FILL(opts, table, RF_GENERATE_OPTS);
+	rf_opts_add(opts, table);
 }
 
 enum rf_code rf_generate_ready(const struct rf_generate_settings *s, struct rf_err *e)

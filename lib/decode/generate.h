@@ -47,8 +47,7 @@ struct rf_generate_settings {
 
 /* --max-new, --max-new-key, -n (--samples), --temperature, --top-k, --top-p, --ignore-eos, --stop,
  * --stop-key, --seed, --draw-step, --batch, --tokenizer */
-enum { RF_GENERATE_OPTS = 14 };
-void rf_generate_options(struct rf_generate_settings *s, struct rf_opt opts[RF_GENERATE_OPTS]);
+void rf_generate_options(struct rf_generate_settings *s, struct rf_opts *opts);
 
 /* Checks the settings.  Errors: RF_EUSAGE. */
 enum rf_code rf_generate_ready(const struct rf_generate_settings *s, struct rf_err *e);

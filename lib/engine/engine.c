@@ -5,33 +5,35 @@
 #include "engine/engine.h"
 #include "engine/work.h"
 
-void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS])
+void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		{ "model", 'm', RF_OPT_TEXT, &g->path, 0, 0, "path",
-		  model ? model : "a run (its latest step) or a checkpoint directory", RF_OPT_OF_BATCH },
-		{ "device", 0, RF_OPT_TEXT, &g->device, 0, 0, "cpu|cuda|auto",
-		  "device to compute on; auto: a GPU if there is one", RF_OPT_OF_BATCH },
-		{ "threads", 0, RF_OPT_INT, &g->threads, 0, 1024, "n",
-		  "number of threads; 0: one per available processor", RF_OPT_OF_BATCH },
-		{ "isa", 0, RF_OPT_TEXT, &g->isa, 0, 0, "level",
-		  "highest instruction set level to use, such as x86_64_v3; auto: all there are",
-		  RF_OPT_OF_BATCH },
-		{ "segment", 0, RF_OPT_INT, &g->segment, 0, 1 << 24, "rows",
-		  "tokens to process at once; memory grows with it; 0: what suits the device",
-		  RF_OPT_OF_BATCH },
-		{ "max-len", 0, RF_OPT_INT, &g->max_len, 0, 1 << 30, "tokens",
-		  "plan memory for this length, refuse longer sequences; 0: plan as needed",
-		  RF_OPT_OF_BATCH },
-		{ "dtype", 0, RF_OPT_ENUM, &g->math, 0, 0, RF_MATH_WORDS,
-		  "type of matrix product operands; auto: bf16 on a GPU, else f32",
-		  RF_OPT_RESULT | RF_OPT_OF_BATCH },
-		{ "dry-run", 0, RF_OPT_FLAG, &g->dry_run, 0, 0, NULL,
-		  "check everything, print settings, memory and estimated time, exit", RF_OPT_OF_BATCH },
-		{ .name = NULL },
+		OPT_TEXT("model", &g->path, "path",
+			model ? model : "a run (its latest step) or a checkpoint directory",
+			.letter = 'm', .noted = RF_OPT_OF_BATCH),
+		OPT_TEXT("device", &g->device, "cpu|cuda|auto",
+			"device to compute on; auto: a GPU if there is one", .noted = RF_OPT_OF_BATCH),
+		OPT_INT("threads", &g->threads, 0, 1024, "n",
+			"number of threads; 0: one per available processor", .noted = RF_OPT_OF_BATCH),
+		OPT_TEXT("isa", &g->isa, "level",
+			"highest instruction set level to use, such as x86_64_v3; auto: all there are",
+			.noted = RF_OPT_OF_BATCH),
+		OPT_INT("segment", &g->segment, 0, 1 << 24, "rows",
+			"tokens to process at once; memory grows with it; 0: what suits the device",
+			.noted = RF_OPT_OF_BATCH),
+		OPT_INT("max-len", &g->max_len, 0, 1 << 30, "tokens",
+			"plan memory for this length, refuse longer sequences; 0: plan as needed",
+			.noted = RF_OPT_OF_BATCH),
+		OPT_ENUM("dtype", &g->math, RF_MATH_WORDS,
+			"type of matrix product operands; auto: bf16 on a GPU, else f32",
+			.noted = RF_OPT_RESULT | RF_OPT_OF_BATCH),
+		OPT_FLAG("dry-run", &g->dry_run,
+			"check everything, print settings, memory and estimated time, exit",
+			.noted = RF_OPT_OF_BATCH),
+		OPT_END,
 	};
 
-	RF_OPT_FILL(opts, table, RF_ENGINE_OPTS);
+	rf_opts_add(opts, table);
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */

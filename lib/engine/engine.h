@@ -45,8 +45,7 @@ struct rf_engine {
 /* -m, --device, --threads, --isa, --segment, --max-len, --dtype, --dry-run.  The default of
  * --device is $RF_DEVICE, else auto; the default of --isa is $RF_ISA, else auto.  model: the text of --help
  * for -m; NULL: a run or a checkpoint. */
-enum { RF_ENGINE_OPTS = 9 };
-void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS]);
+void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opts *opts);
 
 /* Opens the device and the checkpoint at g->path, and loads the weights.  If `ckpt` is given, it is used
  * instead; a trainer passes the step of the run that it has locked.  With --dry-run the weights are read and

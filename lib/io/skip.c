@@ -4,20 +4,20 @@
 
 #include "io/skip.h"
 
-void rf_skip_options(struct rf_skip *s, struct rf_opt opts[RF_SKIP_OPTS])
+void rf_skip_options(struct rf_skip *s, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		{ "skip-bad", 0, RF_OPT_U64, &s->most, 0, 0, "n",
-		  "pass over up to n bad lines, and report how many there were", false },
-		{ .name = NULL },
+		OPT_U64("skip-bad", &s->most, "n",
+			"pass over up to n bad lines, and report how many there were"),
+		OPT_END,
 	};
 
-	RF_OPT_FILL(opts, table, RF_SKIP_OPTS);
+	rf_opts_add(opts, table);
 }
 
 /* Adds to a sentence how many bad lines --skip-bad allowed, or that it passes over such lines.  A sentence
  * that names an option already says what to do, and a sentence that is too long stays as it is. */
-static void hint(const struct rf_skip *s, struct rf_err *e)
+static void add_hint(const struct rf_skip *s, struct rf_err *e)
 {
 	const size_t n = strlen(e->msg);
 	char text[80] = " (--skip-bad N passes over N such lines)";
@@ -37,7 +37,7 @@ enum rf_code rf_skip_line(struct rf_skip *s, enum rf_code rc, struct rf_err *e)
 		return rc;
 	if (s->n == s->most) {
 		if (e)
-			hint(s, e);
+			add_hint(s, e);
 		return rc;
 	}
 	if (!s->n++ && s->first)

@@ -14,8 +14,7 @@ struct rf_skip {
 	void (*first)(const char *sentence);  /* gets the sentence about the first one; may be NULL */
 };
 
-enum { RF_SKIP_OPTS = 2 };
-void rf_skip_options(struct rf_skip *s, struct rf_opt opts[RF_SKIP_OPTS]);
+void rf_skip_options(struct rf_skip *s, struct rf_opts *opts);
 
 /* Decides about a failure that concerns one line, after which the next line can be read.  Returns RF_OK, and
  * counts the line, if it may be passed over.  Otherwise returns rc, and adds to e's sentence that --skip-bad

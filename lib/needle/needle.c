@@ -29,7 +29,7 @@ const struct rf_task rf_tasks[] = {
 	{ "fwe", 11, 50, .draw = rf_fwe_draw, .render = rf_fwe_render },
 	{ "qa_1", 12, 32, .questions = 1, .draw = rf_qa_draw, .render = rf_qa_render },
 	{ "qa_2", 13, 32, .questions = 2, .draw = rf_qa_draw, .render = rf_qa_render },
-	{ .name = NULL },
+	OPT_END,
 };
 
 enum { TASKS = sizeof rf_tasks / sizeof *rf_tasks - 1 };
@@ -48,35 +48,37 @@ struct rf_needle {
 	struct rf_buf left;               /* the tasks left out, as text with a 0 at its end; or empty */
 };
 
-void rf_needle_options(struct rf_needle_settings *s, struct rf_opt opts[RF_NEEDLE_OPTS])
+void rf_needle_options(struct rf_needle_settings *s, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		{ "task", 0, RF_OPT_TEXT, &s->tasks, 0, 0, "name,...", "tasks, or all", true },
-		{ "length", 0, RF_OPT_TEXT, &s->lengths, 0, 0, "tokens,...",
-		  "lengths of prompt and answer together; suffixes k, M", true },
-		{ "samples", 'n', RF_OPT_INT, &s->n, 1, INT_MAX, "n",
-		  "samples of each task and length", true },
-		{ "range", 0, RF_OPT_TEXT, &s->range, 0, 0, "I:J",
-		  "only samples I to J-1, counted from 0", true },
-		{ "digits", 0, RF_OPT_INT, &s->digits, 3, 9, "n", "digits of the numbers that are values",
-		  true },
-		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "random seed", true },
-		{ "tokenizer", 0, RF_OPT_TEXT, &s->tokenizer, 0, 0, "bytes|dir|file",
-		  "tokenizer of a checkpoint or run, or a tokenizer file", true },
-		{ "haystack", 0, RF_OPT_TEXT, &s->haystack, 0, 0, "file",
-		  "text for the tasks with an essay: text or jsonl", true },
-		{ "qa", 0, RF_OPT_LIST, &s->qa, 0, 0, "file",
-		  "questions of qa_1; a second one: of qa_2", true },
-		{ "adjectives", 0, RF_OPT_TEXT, &s->adjectives, 0, 0, "file", "words, one per line", true },
-		{ "nouns", 0, RF_OPT_TEXT, &s->nouns, 0, 0, "file", "words, one per line", true },
-		{ "template", 0, RF_OPT_TEXT, &s->templates, 0, 0, "file",
-		  "other words for the prompts: JSON", true },
-		{ "skip-short", 0, RF_OPT_FLAG, &s->skip_short, 0, 0, NULL,
-		  "leave out a task where a length is too short for it, and report it", true },
-		{ .name = NULL },
+		OPT_TEXT("task", &s->tasks, "name,...", "tasks, or all", .noted = RF_OPT_RESULT),
+		OPT_TEXT("length", &s->lengths, "tokens,...",
+			"lengths of prompt and answer together; suffixes k, M", .noted = RF_OPT_RESULT),
+		OPT_INT("samples", &s->n, 1, INT_MAX, "n", "samples of each task and length",
+			.letter = 'n', .noted = RF_OPT_RESULT),
+		OPT_TEXT("range", &s->range, "I:J", "only samples I to J-1, counted from 0",
+			.noted = RF_OPT_RESULT),
+		OPT_INT("digits", &s->digits, 3, 9, "n", "digits of the numbers that are values",
+			.noted = RF_OPT_RESULT),
+		OPT_U64("seed", &s->seed, "n", "random seed", .noted = RF_OPT_RESULT),
+		OPT_TEXT("tokenizer", &s->tokenizer, "bytes|dir|file",
+			"tokenizer of a checkpoint or run, or a tokenizer file", .noted = RF_OPT_RESULT),
+		OPT_TEXT("haystack", &s->haystack, "file",
+			"text for the tasks with an essay: text or jsonl", .noted = RF_OPT_RESULT),
+		OPT_LIST("qa", &s->qa, "file", "questions of qa_1; a second one: of qa_2",
+			.noted = RF_OPT_RESULT),
+		OPT_TEXT("adjectives", &s->adjectives, "file", "words, one per line",
+			.noted = RF_OPT_RESULT),
+		OPT_TEXT("nouns", &s->nouns, "file", "words, one per line", .noted = RF_OPT_RESULT),
+		OPT_TEXT("template", &s->templates, "file", "other words for the prompts: JSON",
+			.noted = RF_OPT_RESULT),
+		OPT_FLAG("skip-short", &s->skip_short,
+			"leave out a task where a length is too short for it, and report it",
+			.noted = RF_OPT_RESULT),
+		OPT_END,
 	};
 
-	RF_OPT_FILL(opts, table, RF_NEEDLE_OPTS);
+	rf_opts_add(opts, table);
 }
 
 /* ---- what is asked for ---------------------------------------------------------------------------- */

@@ -26,8 +26,7 @@ struct rf_needle_settings {
 };
 #define RF_NEEDLE_DEFAULTS { .lengths = "4k", .n = 500, .seed = 42, .digits = 7 }
 
-enum { RF_NEEDLE_OPTS = 14 };
-void rf_needle_options(struct rf_needle_settings *s, struct rf_opt opts[RF_NEEDLE_OPTS]);
+void rf_needle_options(struct rf_needle_settings *s, struct rf_opts *opts);
 
 struct rf_needle;
 

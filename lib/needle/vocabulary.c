@@ -1,4 +1,5 @@
-/* vocabulary.c -- reads lists of words.  What is in a list twice, or in both, is found by the hash of its text. */
+/* vocabulary.c -- reads lists of words.  A word that is in a list twice, or in both lists, is found by the
+ * hash of its text. */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

@@ -13,17 +13,19 @@
 
 struct rf_ranks rf_ranks_alone = RF_RANKS_DEFAULTS;
 
-void rf_ranks_options(struct rf_ranks *r, struct rf_opt opts[RF_RANKS_OPTS])
+void rf_ranks_options(struct rf_ranks *r, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		{ "ranks", 0, RF_OPT_ENUM, &r->launch, 0, 0, RF_LAUNCH_WORDS,
-		  "train together with the other processes that mpirun or srun started", RF_OPT_OF_BATCH },
-		{ "rank-timeout", 0, RF_OPT_REAL, &r->timeout, 0.1, 1e9, "seconds",
-		  "how long to wait for a rank that shows no sign of life", RF_OPT_OF_BATCH },
-		{ .name = NULL },
+		OPT_ENUM("ranks", &r->launch, RF_LAUNCH_WORDS,
+			"train together with the other processes that mpirun or srun started",
+			.noted = RF_OPT_OF_BATCH),
+		OPT_REAL("rank-timeout", &r->timeout, 0.1, 1e9, "seconds",
+			"how long to wait for a rank that shows no sign of life",
+			.noted = RF_OPT_OF_BATCH),
+		OPT_END,
 	};
 
-	RF_OPT_FILL(opts, table, RF_RANKS_OPTS);
+	rf_opts_add(opts, table);
 }
 
 /* ---- the plugin ---------------------------------------------------------------------------- */

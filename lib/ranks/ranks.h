@@ -60,8 +60,7 @@ struct rf_ranks {
 extern struct rf_ranks rf_ranks_alone; /* who never had others; it does not change */
 
 /* --ranks --rank-timeout */
-enum { RF_RANKS_OPTS = 3 };
-void rf_ranks_options(struct rf_ranks *r, struct rf_opt opts[RF_RANKS_OPTS]);
+void rf_ranks_options(struct rf_ranks *r, struct rf_opts *opts);
 
 /* Joins the others.  folder: a directory on a file system that all ranks see; a file there for each,
  * folder/.ranks/ with the rank's number, is its sign of life.  Errors: RF_EDEVICE: there is no plugin, or it

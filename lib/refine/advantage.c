@@ -7,21 +7,24 @@
 
 #include "refine/advantage.h"
 
-void rf_advantage_options(struct rf_advantage *a, struct rf_opt opts[RF_ADVANTAGE_OPTS])
+void rf_advantage_options(struct rf_advantage *a, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		{ "advantage", 0, RF_OPT_ENUM, &a->from, 0, 0, RF_FROM_WORDS,
-		  "compute advantages from rewards of rollouts or tokens, or take the stream's", true },
-		{ "group", 0, RF_OPT_ENUM, &a->group, 0, 0, RF_GROUP_WORDS,
-		  "rollouts to compare; auto: of a position, or of the sequence if n is 1", true },
-		{ "no-std", 0, RF_OPT_FLAG, &a->no_std, 0, 0, NULL,
-		  "do not divide advantages by the standard deviation", true },
-		{ "allow-single", 0, RF_OPT_FLAG, &a->allow_single, 0, 0, NULL,
-		  "accept groups of one rollout: the advantage is the reward", true },
-		{ .name = NULL },
+		OPT_ENUM("advantage", &a->from, RF_FROM_WORDS,
+			"compute advantages from rewards of rollouts or tokens, or take the stream's",
+			.noted = RF_OPT_RESULT),
+		OPT_ENUM("group", &a->group, RF_GROUP_WORDS,
+			"rollouts to compare; auto: of a position, or of the sequence if n is 1",
+			.noted = RF_OPT_RESULT),
+		OPT_FLAG("no-std", &a->no_std, "do not divide advantages by the standard deviation",
+			.noted = RF_OPT_RESULT),
+		OPT_FLAG("allow-single", &a->allow_single,
+			"accept groups of one rollout: the advantage is the reward",
+			.noted = RF_OPT_RESULT),
+		OPT_END,
 	};
 
-	RF_OPT_FILL(opts, table, RF_ADVANTAGE_OPTS);
+	rf_opts_add(opts, table);
 }
 
 int rf_advantage_size(enum rf_group group, const struct rf_record *r)

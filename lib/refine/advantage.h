@@ -27,8 +27,7 @@ struct rf_advantage {
 };
 
 /* --advantage --group --no-std --allow-single */
-enum { RF_ADVANTAGE_OPTS = 5 };
-void rf_advantage_options(struct rf_advantage *a, struct rf_opt opts[RF_ADVANTAGE_OPTS]);
+void rf_advantage_options(struct rf_advantage *a, struct rf_opts *opts);
 
 /* Computes the advantages A (G) of one group of G rewards, in double.  std is the sample deviation (divisor
  * G-1).  Two or more equal rewards give exactly 0.  Errors: RF_EDATA: G = 1, unless allow_single. */

@@ -34,25 +34,25 @@ struct rf_ask {
 };
 
 void rf_ask_options(struct rf_ask_settings *s, const char *exec, const char *text,
-                    struct rf_opt opts[RF_ASK_OPTS])
+                    struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		{ "exec", 0, RF_OPT_TEXT, &s->command, 0, 0, "command", exec, false },
-		{ "text", 0, RF_OPT_FLAG, &s->text, 0, 0, NULL, text, false },
-		{ "model", 'm', RF_OPT_TEXT, &s->model, 0, 0, "dir",
-		  "run or checkpoint whose tokenizer to use for --text", false },
-		{ "tokenizer", 0, RF_OPT_TEXT, &s->tokenizer, 0, 0, "file|bytes",
-		  "tokenizer file or directory for --text; bytes: the byte tokenizer", false },
-		{ "no-hidden", 0, RF_OPT_FLAG, &s->no_hidden, 0, 0, NULL,
-		  "send records to the command without hidden states and logits", false },
-		{ "timeout", 0, RF_OPT_REAL, &s->timeout, 0, 1e9, "s",
-		  "seconds to wait while the command is idle; 0: no limit", false },
-		{ "queue-limit", 0, RF_OPT_SIZE, &s->queue_limit, 0, 0, "size",
-		  "most bytes of records to hold until the command answers them", false },
-		{ .name = NULL },
+		OPT_TEXT("exec", &s->command, "command", exec),
+		OPT_FLAG("text", &s->text, text),
+		OPT_TEXT("model", &s->model, "dir",
+			"run or checkpoint whose tokenizer to use for --text", .letter = 'm'),
+		OPT_TEXT("tokenizer", &s->tokenizer, "file|bytes",
+			"tokenizer file or directory for --text; bytes: the byte tokenizer"),
+		OPT_FLAG("no-hidden", &s->no_hidden,
+			"send records to the command without hidden states and logits"),
+		OPT_REAL("timeout", &s->timeout, 0, 1e9, "s",
+			"seconds to wait while the command is idle; 0: no limit"),
+		OPT_SIZE("queue-limit", &s->queue_limit, "size",
+			"most bytes of records to hold until the command answers them"),
+		OPT_END,
 	};
 
-	RF_OPT_FILL(opts, table, RF_ASK_OPTS);
+	rf_opts_add(opts, table);
 }
 
 bool rf_ask_is_name(const char *name, size_t n)

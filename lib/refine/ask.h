@@ -39,9 +39,8 @@ struct rf_ask_settings {
 
 /* --exec, --text, --model, --tokenizer, --no-hidden, --timeout, --queue-limit.  exec, text: the help of
  * --exec and --text. */
-enum { RF_ASK_OPTS = 8 };
 void rf_ask_options(struct rf_ask_settings *s, const char *exec, const char *text,
-                    struct rf_opt opts[RF_ASK_OPTS]);
+                    struct rf_opts *opts);
 
 /* Returns whether n bytes are a name as it is for rf_ask_name(): up to 64 letters, digits, '-', '_', '.'. */
 bool rf_ask_is_name(const char *name, size_t n);

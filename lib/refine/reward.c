@@ -120,23 +120,25 @@ char *rf_reward_kinds(char words[RF_REWARD_WORDS])
 	return words;
 }
 
-void rf_reward_options(struct rf_reward_settings *s, struct rf_opt opts[RF_REWARD_OPTS])
+void rf_reward_options(struct rf_reward_settings *s, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		{ "kind", 0, RF_OPT_ENUM, &s->kind, 0, 0, rf_reward_kinds(s->words),
-		  "how the reward is computed", true },
-		{ "shift", 0, RF_OPT_INT, &s->shift, 0, 1 << 24, "n",
-		  "compare with the text at the n-th next chosen position: a chance baseline", true },
-		{ "per-token", 0, RF_OPT_FLAG, &s->per_token, 0, 0, NULL,
-		  "also write the reward of each token", true },
-		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "random seed (for --kind random)", true },
-		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
-		  "training step for the random numbers; -1: the model's", true },
-		{ .name = NULL },
+		OPT_ENUM("kind", &s->kind, rf_reward_kinds(s->words), "how the reward is computed",
+			.noted = RF_OPT_RESULT),
+		OPT_INT("shift", &s->shift, 0, 1 << 24, "n",
+			"compare with the text at the n-th next chosen position: a chance baseline",
+			.noted = RF_OPT_RESULT),
+		OPT_FLAG("per-token", &s->per_token, "also write the reward of each token",
+			.noted = RF_OPT_RESULT),
+		OPT_U64("seed", &s->seed, "n", "random seed (for --kind random)",
+			.noted = RF_OPT_RESULT),
+		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",
+			"training step for the random numbers; -1: the model's", .noted = RF_OPT_RESULT),
+		OPT_END,
 	};
 
 	s->kind = rf_reward_kind("cosine");
-	RF_OPT_FILL(opts, table, RF_REWARD_OPTS);
+	rf_opts_add(opts, table);
 }
 
 int rf_reward_kind(const char *name)

@@ -36,8 +36,7 @@ struct rf_reward_settings {
 #define RF_REWARD_DEFAULTS { .draw_step = -1 }
 
 /* --kind, --shift, --per-token, --seed, --draw-step */
-enum { RF_REWARD_OPTS = 6 };
-void rf_reward_options(struct rf_reward_settings *s, struct rf_opt opts[RF_REWARD_OPTS]);
+void rf_reward_options(struct rf_reward_settings *s, struct rf_opts *opts);
 
 double rf_cosine(const float *a, const float *b, int d);                              /* of one position */
 int rf_levenshtein(const int32_t *a, int n, const int32_t *b, int m);                 /* n, m <= 65536 */

@@ -10,19 +10,18 @@
 #include "refine/reward_exec.h"
 #include "refine/reward_text.h"
 
-void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opts[RF_REWARD_EXEC_OPTS])
+void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opts *opts)
 {
-	const struct rf_opt kind = { "kind-name", 0, RF_OPT_TEXT, &s->kind, 0, 0, "name",
-		"name of the command's rewards in the stream; default: its script's, or exec", true };
-	struct rf_opt ask[RF_ASK_OPTS];
+	const struct rf_opt table[] = {
+		OPT_TEXT("kind-name", &s->kind, "name",
+			"name of the command's rewards in the stream; default: its script's, or exec",
+			.noted = RF_OPT_RESULT),
+		OPT_END,
+	};
 
 	rf_ask_options(&s->ask, "shell command that computes the rewards: JSON lines in and out",
-	               "send the text of prefixes, truths and rollouts to the command, too", ask);
-	for (int i = 0; i < RF_ASK_OPTS; i++) {
-		*opts++ = ask[i];
-		if (ask[i].name && !strcmp(ask[i].name, "no-hidden"))
-			*opts++ = kind;
-	}
+	               "send the text of prefixes, truths and rollouts to the command, too", opts);
+	rf_opts_add(opts, table);
 }
 
 char *rf_reward_exec_name(const char *command, char name[RF_ASK_NAME])

@@ -18,8 +18,7 @@ struct rf_reward_exec_settings {
 #define RF_REWARD_EXEC_DEFAULTS { .ask = RF_ASK_DEFAULTS }
 
 /* --exec, --text, --model, --tokenizer, --no-hidden, --kind-name, --timeout, --queue-limit */
-enum { RF_REWARD_EXEC_OPTS = RF_ASK_OPTS + 1 };
-void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opts[RF_REWARD_EXEC_OPTS]);
+void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opts *opts);
 
 /* Writes the name that a command's rewards have by default, and returns it: rf_ask_name(), or "exec" if that
  * is the name of a computed reward. */

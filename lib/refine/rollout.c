@@ -15,29 +15,35 @@
 #include "device/arena.h"
 #include "refine/rollout.h"
 
-void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opt opts[RF_ROLLOUT_OPTS])
+void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		{ "length", 'k', RF_OPT_INT, &s->k, 1, 65536, "tokens",
-		  "tokens per rollout; with --eos it may end before", true },
-		{ "rollouts", 'n', RF_OPT_INT, &s->n, 1, 65536, "n", "rollouts per position", true },
-		{ "temperature", 0, RF_OPT_REAL, &s->temperature, 1e-3, 1e3, "t",
-		  "sampling temperature, also used for the log-probabilities", true },
-		{ "top-p", 0, RF_OPT_REAL, &s->top_p, 1e-6, 1, "p",
-		  "sample from the most likely tokens, the fewest that sum up to p", true },
-		{ "top-k", 0, RF_OPT_INT, &s->top_k, 0, RF_MAX_VOCAB, "k",
-		  "sample from the k most likely tokens; 0: all", true },
-		{ "eos", 0, RF_OPT_FLAG, &s->eos, 0, 0, NULL,
-		  "allow end tokens to be sampled; a rollout ends with the first one", true },
-		{ "score", 0, RF_OPT_FLAG, &s->score, 0, 0, NULL,
-		  "sample nothing; score the rollouts of the input with this model", true },
-		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "random seed", true },
-		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
-		  "training step for the random numbers; -1: the model's", true },
-		{ .name = NULL },
+		OPT_INT("length", &s->k, 1, 65536, "tokens",
+			"tokens per rollout; with --eos it may end before", .letter = 'k',
+			.noted = RF_OPT_RESULT),
+		OPT_INT("rollouts", &s->n, 1, 65536, "n", "rollouts per position", .letter = 'n',
+			.noted = RF_OPT_RESULT),
+		OPT_REAL("temperature", &s->temperature, 1e-3, 1e3, "t",
+			"sampling temperature, also used for the log-probabilities",
+			.noted = RF_OPT_RESULT),
+		OPT_REAL("top-p", &s->top_p, 1e-6, 1, "p",
+			"sample from the most likely tokens, the fewest that sum up to p",
+			.noted = RF_OPT_RESULT),
+		OPT_INT("top-k", &s->top_k, 0, RF_MAX_VOCAB, "k",
+			"sample from the k most likely tokens; 0: all", .noted = RF_OPT_RESULT),
+		OPT_FLAG("eos", &s->eos,
+			"allow end tokens to be sampled; a rollout ends with the first one",
+			.noted = RF_OPT_RESULT),
+		OPT_FLAG("score", &s->score,
+			"sample nothing; score the rollouts of the input with this model",
+			.noted = RF_OPT_RESULT),
+		OPT_U64("seed", &s->seed, "n", "random seed", .noted = RF_OPT_RESULT),
+		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",
+			"training step for the random numbers; -1: the model's", .noted = RF_OPT_RESULT),
+		OPT_END,
 	};
 
-	RF_OPT_FILL(opts, table, RF_ROLLOUT_OPTS);
+	rf_opts_add(opts, table);
 }
 
 static void place(void *stage, const struct rf_shape *shape, struct rf_arena *a)

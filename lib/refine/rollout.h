@@ -39,8 +39,7 @@ struct rf_rollout_settings {
 #define RF_ROLLOUT_DEFAULTS { .k = 5, .n = 1, .temperature = 1, .top_p = 1, .draw_step = -1 }
 
 /* -k (--length), -n (--rollouts), --temperature, --top-p, --top-k, --eos, --score, --seed, --draw-step */
-enum { RF_ROLLOUT_OPTS = 10 };
-void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opt opts[RF_ROLLOUT_OPTS]);
+void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opts *opts);
 
 /* The stage's use of memory, for rf_work_init(). */
 struct rf_use rf_rollout_use(struct rf_rollout_settings *s);

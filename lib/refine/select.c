@@ -12,32 +12,35 @@
 
 enum { MAX_CHUNKS = 65536, MAX_K = 65536, MAX_MARGIN = 1 << 30, MAX_SHIFT = 65536 };
 
-void rf_select_options(struct rf_select *s, struct rf_opt opts[RF_SELECT_OPTS])
+void rf_select_options(struct rf_select *s, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		{ "chunks", 0, RF_OPT_INT, &s->chunks, 1, MAX_CHUNKS, "n",
-		  "chunks per sequence; one position is chosen in each", true },
-		{ "length", 'k', RF_OPT_INT, &s->k, 1, MAX_K, "tokens",
-		  "tokens per rollout; they must fit after a position", true },
-		{ "smooth", 0, RF_OPT_INT, &s->smooth, 0, MAX_K, "n",
-		  "width of the moving average over entropies; 0: as -k", true },
-		{ "tau", 0, RF_OPT_REAL, &s->tau, 1e-6, 1e6, "x",
-		  "temperature of the softmax over the averaged entropies", true },
-		{ "mode", 0, RF_OPT_ENUM, &s->mode, 0, 0, RF_SELECT_WORDS,
-		  "how a position is chosen", true },
-		{ "margin", 0, RF_OPT_INT, &s->margin, 0, MAX_MARGIN, "n",
-		  "least distance of a position from either end; nearer ones are moved", true },
-		{ "shift", 0, RF_OPT_INT, &s->shift, 0, MAX_SHIFT, "n",
-		  "choose token t by the entropy of row t - n; 1: the paper's index", true },
-		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "random seed", true },
-		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
-		  "training step for the random numbers; -1: the model's", true },
-		{ "strict", 0, RF_OPT_FLAG, &s->strict, 0, 0, NULL,
-		  "fail if a sequence is too short", false },
-		{ .name = NULL },
+		OPT_INT("chunks", &s->chunks, 1, MAX_CHUNKS, "n",
+			"chunks per sequence; one position is chosen in each", .noted = RF_OPT_RESULT),
+		OPT_INT("length", &s->k, 1, MAX_K, "tokens",
+			"tokens per rollout; they must fit after a position", .letter = 'k',
+			.noted = RF_OPT_RESULT),
+		OPT_INT("smooth", &s->smooth, 0, MAX_K, "n",
+			"width of the moving average over entropies; 0: as -k", .noted = RF_OPT_RESULT),
+		OPT_REAL("tau", &s->tau, 1e-6, 1e6, "x",
+			"temperature of the softmax over the averaged entropies",
+			.noted = RF_OPT_RESULT),
+		OPT_ENUM("mode", &s->mode, RF_SELECT_WORDS, "how a position is chosen",
+			.noted = RF_OPT_RESULT),
+		OPT_INT("margin", &s->margin, 0, MAX_MARGIN, "n",
+			"least distance of a position from either end; nearer ones are moved",
+			.noted = RF_OPT_RESULT),
+		OPT_INT("shift", &s->shift, 0, MAX_SHIFT, "n",
+			"choose token t by the entropy of row t - n; 1: the paper's index",
+			.noted = RF_OPT_RESULT),
+		OPT_U64("seed", &s->seed, "n", "random seed", .noted = RF_OPT_RESULT),
+		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",
+			"training step for the random numbers; -1: the model's", .noted = RF_OPT_RESULT),
+		OPT_FLAG("strict", &s->strict, "fail if a sequence is too short"),
+		OPT_END,
 	};
 
-	RF_OPT_FILL(opts, table, RF_SELECT_OPTS);
+	rf_opts_add(opts, table);
 }
 
 void rf_smooth(const float *H, int T, int kernel, double *out)

@@ -32,8 +32,7 @@ struct rf_select {
 #define RF_SELECT_DEFAULTS { .chunks = 8, .k = 5, .tau = 1, .margin = 20, .draw_step = -1 }
 
 /* --chunks, -k (--length), --smooth, --tau, --mode, --margin, --shift, --seed, --draw-step, --strict */
-enum { RF_SELECT_OPTS = 11 };
-void rf_select_options(struct rf_select *s, struct rf_opt opts[RF_SELECT_OPTS]);
+void rf_select_options(struct rf_select *s, struct rf_opts *opts);
 
 /* out (T) = average pooling of H (T) with stride 1 and an odd kernel (an even one is made one wider).  The
  * zeros beyond both ends count in the mean. */

@@ -8,16 +8,16 @@
 #include "refine/ask_text.h"
 #include "refine/select_exec.h"
 
-void rf_select_exec_options(struct rf_select_exec_settings *s, struct rf_opt opts[RF_SELECT_EXEC_OPTS])
+void rf_select_exec_options(struct rf_select_exec_settings *s, struct rf_opts *opts)
 {
 	rf_ask_options(&s->ask, "shell command that chooses the positions: JSON lines in and out",
 	               "send the text of each token to the command, too", opts);
 }
 
-void rf_select_exec_note(struct rf_select_exec_settings *s, struct rf_opt opts[RF_SELECT_EXEC_OPTS])
+void rf_select_exec_note(struct rf_select_exec_settings *s, struct rf_opts *opts)
 {
 	s->noted = rf_ask_name(s->ask.command, s->name);
-	for (struct rf_opt *o = opts; o->name; o++)
+	for (struct rf_opt *o = opts->row; o->name; o++)
 		if (o->to == &s->ask.command) {
 			o->to = &s->noted;
 			o->noted = RF_OPT_RESULT;

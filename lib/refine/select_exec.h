@@ -18,10 +18,9 @@ struct rf_select_exec_settings {
 #define RF_SELECT_EXEC_DEFAULTS { .ask = RF_ASK_DEFAULTS }
 
 /* --exec, --text, --model, --tokenizer, --no-hidden, --timeout, --queue-limit */
-enum { RF_SELECT_EXEC_OPTS = RF_ASK_OPTS };
-void rf_select_exec_options(struct rf_select_exec_settings *s, struct rf_opt opts[RF_SELECT_EXEC_OPTS]);
+void rf_select_exec_options(struct rf_select_exec_settings *s, struct rf_opts *opts);
 /* Makes the history say the name of the command's script, rf_ask_name(), as the value of --exec. */
-void rf_select_exec_note(struct rf_select_exec_settings *s, struct rf_opt opts[RF_SELECT_EXEC_OPTS]);
+void rf_select_exec_note(struct rf_select_exec_settings *s, struct rf_opts *opts);
 
 /* Returns the tokens that a sequence needs. */
 int rf_select_exec_least(const struct rf_select_exec_settings *s);

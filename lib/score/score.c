@@ -26,30 +26,29 @@ struct rf_scorer {
 	struct rf_region region;      /* of one question */
 };
 
-void rf_score_options(struct rf_score_settings *s, struct rf_opt opts[RF_SCORE_OPTS])
+void rf_score_options(struct rf_score_settings *s, struct rf_opts *opts)
 {
-	const struct rf_opt table[RF_SCORE_OPTS] = {
-		{ "rules", 0, RF_OPT_ENUM, &s->how.rules, 0, 0, RF_RULES_WORDS,
-		  "whose rules: the benchmarks' own, or those of ReFINE's program", true },
-		{ "metric", 0, RF_OPT_ENUM, &s->how.metric, 0, 0, RF_METRIC_WORDS,
-		  "auto: the one of each question's task", true },
-		{ "task", 0, RF_OPT_TEXT, &s->task, 0, 0, "NAME", "task of questions that name none", true },
-		{ "by", 0, RF_OPT_TEXT, &s->by, 0, 0, "KEY,...",
-		  "keys of meta: a line for each of their values", false },
-		{ "partial", 0, RF_OPT_FLAG, &s->partial, 0, 0, NULL,
-		  "leave out questions without an answer, and say how many", false },
-		{ "check", 0, RF_OPT_FLAG, &s->check, 0, 0, NULL,
-		  "read no answers: whether each question can be scored", false },
-		{ "each", 0, RF_OPT_FLAG, &s->each, 0, 0, NULL, "print a line for each question instead",
-		  false },
-		{ "show", 0, RF_OPT_TEXT, &s->show, 0, 0, "KEY,...",
-		  "with --each: print the values of these keys of meta too", false },
-		{ "format", 0, RF_OPT_ENUM, &s->format, 0, 0, RF_SCORE_WORDS,
-		  "format of the input; name: by the file name", false },
-		{ .name = NULL },
+	const struct rf_opt table[] = {
+		OPT_ENUM("rules", &s->how.rules, RF_RULES_WORDS,
+			"whose rules: the benchmarks' own, or those of ReFINE's program",
+			.noted = RF_OPT_RESULT),
+		OPT_ENUM("metric", &s->how.metric, RF_METRIC_WORDS,
+			"auto: the one of each question's task", .noted = RF_OPT_RESULT),
+		OPT_TEXT("task", &s->task, "NAME", "task of questions that name none",
+			.noted = RF_OPT_RESULT),
+		OPT_TEXT("by", &s->by, "KEY,...", "keys of meta: a line for each of their values"),
+		OPT_FLAG("partial", &s->partial,
+			"leave out questions without an answer, and say how many"),
+		OPT_FLAG("check", &s->check, "read no answers: whether each question can be scored"),
+		OPT_FLAG("each", &s->each, "print a line for each question instead"),
+		OPT_TEXT("show", &s->show, "KEY,...",
+			"with --each: print the values of these keys of meta too"),
+		OPT_ENUM("format", &s->format, RF_SCORE_WORDS,
+			"format of the input; name: by the file name"),
+		OPT_END,
 	};
 
-	memcpy(opts, table, sizeof table);
+	rf_opts_add(opts, table);
 }
 
 static enum rf_code no_memory(struct rf_err *e) { return rf_fail(e, RF_ENOMEM, "out of memory (a score)"); }

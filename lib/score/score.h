@@ -32,8 +32,7 @@ struct rf_score_settings {
 };
 #define RF_SCORE_DEFAULTS { .by = "task", .max_record = RF_MAX_RECORD }
 
-enum { RF_SCORE_OPTS = 10 };
-void rf_score_options(struct rf_score_settings *s, struct rf_opt opts[RF_SCORE_OPTS]);
+void rf_score_options(struct rf_score_settings *s, struct rf_opts *opts);
 
 struct rf_scorer;
 

@@ -38,10 +38,8 @@ struct rf_cat_options {
 #define RF_CAT_DEFAULTS { .seed = 1, .repeat = 1, .max_record = RF_MAX_RECORD, \
                           .shard = { .mini_batch = 32 } }
 
-enum { RF_CAT_OPTS = 10, RF_CAT_SHARE_OPTS = 4 };
 /* shares: those that only --shard gives a meaning */
-void rf_cat_options(struct rf_cat_options *o, struct rf_opt opts[RF_CAT_OPTS],
-                    struct rf_opt shares[RF_CAT_SHARE_OPTS]);
+void rf_cat_options(struct rf_cat_options *o, struct rf_opts *opts, struct rf_opts *shares);
 /* Sets what follows from the options.  Errors: RF_EUSAGE: they contradict each other, or name no share. */
 enum rf_code rf_cat_settle(struct rf_cat_options *o, struct rf_err *e);
 

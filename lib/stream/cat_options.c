@@ -4,39 +4,39 @@
 #include "ranks/ranks.h"
 #include "stream/cat.h"
 
-void rf_cat_options(struct rf_cat_options *o, struct rf_opt opts[RF_CAT_OPTS],
-                    struct rf_opt shares[RF_CAT_SHARE_OPTS])
+void rf_cat_options(struct rf_cat_options *o, struct rf_opts *opts, struct rf_opts *shares)
 {
 	const struct rf_opt table[] = {
-		{ "range", 0, RF_OPT_TEXT, &o->range, 0, 0, "I:J",
-		  "only records I to J-1 of all inputs; the first is record 0", true },
-		{ "part", 0, RF_OPT_ENUM, &o->part, 0, 0, RF_PART_WORDS, "part of each record to keep",
-		  true },
-		{ "split-response", 0, RF_OPT_FLAG, &o->split, 0, 0, NULL,
-		  "put what follows each prompt into the key response", true },
-		{ "join-response", 0, RF_OPT_FLAG, &o->join, 0, 0, NULL,
-		  "append the key response to the tokens again", true },
-		{ "shuffle", 0, RF_OPT_FLAG, &o->shuffle, 0, 0, NULL, "shuffle the records", true },
-		{ "seed", 0, RF_OPT_U64, &o->seed, 0, 0, "N", "random seed of the shuffle", true },
-		{ "epoch", 0, RF_OPT_INT, &o->epoch, 0, 1 << 30, "N",
-		  "number of the epoch; each epoch of a seed has its own order", true },
-		{ "repeat", 0, RF_OPT_INT, &o->repeat, 1, 1 << 30, "N",
-		  "N epochs in one stream; implies --renumber", true },
-		{ "shard", 0, RF_OPT_TEXT, &o->share, 0, 0, "r/R|auto",
-		  "only the share of rank r of R, from 0; auto: of this process", false },
-		{ .name = NULL },
+		OPT_TEXT("range", &o->range, "I:J",
+			"only records I to J-1 of all inputs; the first is record 0",
+			.noted = RF_OPT_RESULT),
+		OPT_ENUM("part", &o->part, RF_PART_WORDS, "part of each record to keep",
+			.noted = RF_OPT_RESULT),
+		OPT_FLAG("split-response", &o->split,
+			"put what follows each prompt into the key response", .noted = RF_OPT_RESULT),
+		OPT_FLAG("join-response", &o->join, "append the key response to the tokens again",
+			.noted = RF_OPT_RESULT),
+		OPT_FLAG("shuffle", &o->shuffle, "shuffle the records", .noted = RF_OPT_RESULT),
+		OPT_U64("seed", &o->seed, "N", "random seed of the shuffle", .noted = RF_OPT_RESULT),
+		OPT_INT("epoch", &o->epoch, 0, 1 << 30, "N",
+			"number of the epoch; each epoch of a seed has its own order",
+			.noted = RF_OPT_RESULT),
+		OPT_INT("repeat", &o->repeat, 1, 1 << 30, "N",
+			"N epochs in one stream; implies --renumber", .noted = RF_OPT_RESULT),
+		OPT_TEXT("shard", &o->share, "r/R|auto",
+			"only the share of rank r of R, from 0; auto: of this process"),
+		OPT_END,
 	}, divides[] = {
-		{ "mini-batch", 0, RF_OPT_INT, &o->shard.mini_batch, 0, 1 << 24, "n",
-		  "sequences that are divided among the ranks; 0: the whole stream", false },
-		{ "steps", 0, RF_OPT_INT, &o->shard.steps, 0, 1 << 24, "n",
-		  "so many mini-batches of --records in all, instead of --mini-batch", false },
-		{ "records", 0, RF_OPT_INT, &o->shard.records, 0, 1 << 24, "n",
-		  "number of records, for --steps", false },
-		{ .name = NULL },
+		OPT_INT("mini-batch", &o->shard.mini_batch, 0, 1 << 24, "n",
+			"sequences that are divided among the ranks; 0: the whole stream"),
+		OPT_INT("steps", &o->shard.steps, 0, 1 << 24, "n",
+			"so many mini-batches of --records in all, instead of --mini-batch"),
+		OPT_INT("records", &o->shard.records, 0, 1 << 24, "n", "number of records, for --steps"),
+		OPT_END,
 	};
 
-	RF_OPT_FILL(opts, table, RF_CAT_OPTS);
-	RF_OPT_FILL(shares, divides, RF_CAT_SHARE_OPTS);
+	rf_opts_add(opts, table);
+	rf_opts_add(shares, divides);
 }
 
 /* --shard, as the trainers of the ranks will see it. */

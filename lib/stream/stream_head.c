@@ -1,4 +1,5 @@
-/* stream_head.c -- the head of a stream: facts about its records, and the history of the stages that made them. */
+/* stream_head.c -- the head of a stream: facts about its records, and the history of the stages that made
+ * them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

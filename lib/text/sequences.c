@@ -27,34 +27,38 @@ struct rf_sequences {
 	uint64_t sequences, tokens;
 };
 
-void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opts[RF_SEQUENCES_OPTS])
+void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		{ "max-len", 0, RF_OPT_INT, &o->max_len, 0, INT_MAX, "tokens",
-		  "longest sequence; 0: the whole document", true },
-		{ "max-prompt", 0, RF_OPT_INT, &o->max_prompt, 0, INT_MAX, "tokens",
-		  "keep the end of a longer prompt, or what --truncate says; 0: all", true },
-		{ "max-answer", 0, RF_OPT_INT, &o->max_answer, 0, INT_MAX, "tokens",
-		  "keep the beginning of a longer answer; 0: all", true },
-		{ "min-len", 0, RF_OPT_INT, &o->min_len, 1, INT_MAX, "tokens",
-		  "drop shorter sequences", true },
-		{ "truncate", 0, RF_OPT_ENUM, &o->truncate, 0, 0, RF_TRUNCATE_WORDS,
-		  "what is too long: fail, cut off this side or the middle, split, or drop", true },
-		{ "bos", 0, RF_OPT_ENUM, &o->bos, 0, 0, RF_BOS_WORDS,
-		  "begin documents with the bos token; auto: with what the tokenizer puts there", true },
-		{ "no-eos", 0, RF_OPT_FLAG, &o->no_eos, 0, 0, NULL, "add no end token to a document", true },
-		{ "valid-every", 0, RF_OPT_INT, &o->valid_every, 0, INT_MAX, "n",
-		  "every n-th document is for validation; 0: none", true },
-		{ "split", 0, RF_OPT_ENUM, &o->split, 0, 0, RF_SPLIT_WORDS,
-		  "with --valid-every: which documents to take", true },
-		{ "vocab", 0, RF_OPT_INT, &o->vocab, 0, INT_MAX, "n",
-		  "vocabulary size of ids without a tokenizer; 0: not given", true },
-		{ "threads", 0, RF_OPT_INT, &o->threads, 0, 1024, "n",
-		  "number of threads; 0: one per available processor", false },
-		{ .name = NULL },
+		OPT_INT("max-len", &o->max_len, 0, INT_MAX, "tokens",
+			"longest sequence; 0: the whole document", .noted = RF_OPT_RESULT),
+		OPT_INT("max-prompt", &o->max_prompt, 0, INT_MAX, "tokens",
+			"keep the end of a longer prompt, or what --truncate says; 0: all",
+			.noted = RF_OPT_RESULT),
+		OPT_INT("max-answer", &o->max_answer, 0, INT_MAX, "tokens",
+			"keep the beginning of a longer answer; 0: all", .noted = RF_OPT_RESULT),
+		OPT_INT("min-len", &o->min_len, 1, INT_MAX, "tokens", "drop shorter sequences",
+			.noted = RF_OPT_RESULT),
+		OPT_ENUM("truncate", &o->truncate, RF_TRUNCATE_WORDS,
+			"what is too long: fail, cut off this side or the middle, split, or drop",
+			.noted = RF_OPT_RESULT),
+		OPT_ENUM("bos", &o->bos, RF_BOS_WORDS,
+			"begin documents with the bos token; auto: with what the tokenizer puts there",
+			.noted = RF_OPT_RESULT),
+		OPT_FLAG("no-eos", &o->no_eos, "add no end token to a document", .noted = RF_OPT_RESULT),
+		OPT_INT("valid-every", &o->valid_every, 0, INT_MAX, "n",
+			"every n-th document is for validation; 0: none", .noted = RF_OPT_RESULT),
+		OPT_ENUM("split", &o->split, RF_SPLIT_WORDS,
+			"with --valid-every: which documents to take", .noted = RF_OPT_RESULT),
+		OPT_INT("vocab", &o->vocab, 0, INT_MAX, "n",
+			"vocabulary size of ids without a tokenizer; 0: not given",
+			.noted = RF_OPT_RESULT),
+		OPT_INT("threads", &o->threads, 0, 1024, "n",
+			"number of threads; 0: one per available processor"),
+		OPT_END,
 	};
 
-	RF_OPT_FILL(opts, table, RF_SEQUENCES_OPTS);
+	rf_opts_add(opts, table);
 }
 
 static enum rf_code check_lengths(struct rf_sequences_options *o, struct rf_err *e)

@@ -52,8 +52,7 @@ struct rf_sequences_options {
 #define RF_SEQUENCES_DEFAULTS { .min_len = 1, .truncate = RF_TRUNCATE_UNSAID, .threads = 1 }
 
 /* Fills opts with the options that set *o. */
-enum { RF_SEQUENCES_OPTS = 12 };
-void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opts[RF_SEQUENCES_OPTS]);
+void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opts *opts);
 
 struct rf_sequences;
 

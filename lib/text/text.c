@@ -36,35 +36,40 @@ struct rf_text {
 	char source[600];
 };
 
-void rf_text_option_table(struct rf_text_options *o, struct rf_opt opts[RF_TEXT_OPTS])
+void rf_text_option_table(struct rf_text_options *o, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		{ "format", 0, RF_OPT_ENUM, &o->format, 0, 0, RF_TEXT_WORDS,
-		  "format of the files; name: by file name, jsonl for stdin", true },
-		{ "text-key", 0, RF_OPT_TEXT, &o->text_key, 0, 0, "key", "jsonl: key of the text", true },
-		{ "prompt-key", 0, RF_OPT_TEXT, &o->prompt_key, 0, 0, "key",
-		  "jsonl: key of the prompt, read instead of a text", true },
-		{ "prompt-suffix-key", 0, RF_OPT_TEXT, &o->prompt_suffix_key, 0, 0, "key",
-		  "jsonl: key of a text that the prompt ends with", true },
-		{ "answer-key", 0, RF_OPT_TEXT, &o->answer_key, 0, 0, "key",
-		  "jsonl: key of the answer, or of a list; the first follows the prompt", true },
-		{ "answer-prefix", 0, RF_OPT_TEXT, &o->answer_prefix, 0, 0, "string",
-		  "put this before the answer that follows the prompt", true },
-		{ "answers-key", 0, RF_OPT_TEXT, &o->answers_key, 0, 0, "key",
-		  "jsonl: key of answers to keep in the record, none of them as tokens", true },
-		{ "choices-key", 0, RF_OPT_TEXT, &o->choices_key, 0, 0, "key",
-		  "jsonl: key of texts to compare, each of which continues the prompt", true },
-		{ "meta-key", 0, RF_OPT_TEXT, &o->meta_key, 0, 0, "key[,key...]",
-		  "keep the values of these keys as metadata", true },
-		{ "source-key", 0, RF_OPT_TEXT, &o->source_key, 0, 0, "key",
-		  "keep the value of this key as the source", true },
-		{ "source", 0, RF_OPT_FLAG, &o->source, 0, 0, NULL, "keep file:line as the source", true },
-		{ "max-record", 0, RF_OPT_SIZE, &o->max_record, 0, 0, "size",
-		  "refuse longer lines, text files and records", false },
-		{ .name = NULL },
+		OPT_ENUM("format", &o->format, RF_TEXT_WORDS,
+			"format of the files; name: by file name, jsonl for stdin",
+			.noted = RF_OPT_RESULT),
+		OPT_TEXT("text-key", &o->text_key, "key", "jsonl: key of the text",
+			.noted = RF_OPT_RESULT),
+		OPT_TEXT("prompt-key", &o->prompt_key, "key",
+			"jsonl: key of the prompt, read instead of a text", .noted = RF_OPT_RESULT),
+		OPT_TEXT("prompt-suffix-key", &o->prompt_suffix_key, "key",
+			"jsonl: key of a text that the prompt ends with", .noted = RF_OPT_RESULT),
+		OPT_TEXT("answer-key", &o->answer_key, "key",
+			"jsonl: key of the answer, or of a list; the first follows the prompt",
+			.noted = RF_OPT_RESULT),
+		OPT_TEXT("answer-prefix", &o->answer_prefix, "string",
+			"put this before the answer that follows the prompt", .noted = RF_OPT_RESULT),
+		OPT_TEXT("answers-key", &o->answers_key, "key",
+			"jsonl: key of answers to keep in the record, none of them as tokens",
+			.noted = RF_OPT_RESULT),
+		OPT_TEXT("choices-key", &o->choices_key, "key",
+			"jsonl: key of texts to compare, each of which continues the prompt",
+			.noted = RF_OPT_RESULT),
+		OPT_TEXT("meta-key", &o->meta_key, "key[,key...]",
+			"keep the values of these keys as metadata", .noted = RF_OPT_RESULT),
+		OPT_TEXT("source-key", &o->source_key, "key",
+			"keep the value of this key as the source", .noted = RF_OPT_RESULT),
+		OPT_FLAG("source", &o->source, "keep file:line as the source", .noted = RF_OPT_RESULT),
+		OPT_SIZE("max-record", &o->max_record, "size",
+			"refuse longer lines, text files and records"),
+		OPT_END,
 	};
 
-	RF_OPT_FILL(opts, table, RF_TEXT_OPTS);
+	rf_opts_add(opts, table);
 }
 
 /* Returns the name of the program that compressed a file, by the file's suffix, if such files are not read;

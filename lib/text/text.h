@@ -36,8 +36,7 @@ struct rf_text_options {
 #define RF_TEXT_DEFAULTS { .text_key = "text", .max_record = RF_MAX_RECORD }
 
 /* Fills opts with the options that set *o. */
-enum { RF_TEXT_OPTS = 13 };
-void rf_text_option_table(struct rf_text_options *o, struct rf_opt opts[RF_TEXT_OPTS]);
+void rf_text_option_table(struct rf_text_options *o, struct rf_opts *opts);
 
 /* One document; it and all that it points to are valid until the next call. */
 struct rf_doc {

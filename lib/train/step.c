@@ -7,47 +7,33 @@
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-/* Appends a table to another, without some of its options; returns where the next goes. */
-static struct rf_opt *append(struct rf_opt *to, struct rf_opt *table, const char *without)
+void rf_step_options(struct rf_step *s, struct rf_opts *opts)
 {
-	rf_opt_leave_out(table, without);
-	while (table->name)
-		*to++ = *table++;
-	return to;
-}
-
-/* Returns the option of this name, which the table must have. */
-static struct rf_opt *option(struct rf_opt *table, const char *name)
-{
-	while (strcmp(table->name, name))
-		table++;
-	return table;
-}
-
-void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS])
-{
-	struct rf_opt select[RF_SELECT_OPTS], rollouts[RF_ROLLOUT_OPTS], reward[RF_REWARD_OPTS],
-		group[RF_ADVANTAGE_OPTS], *to = opts;
-	struct rf_opt draws[] = {
-		{ "seed", 0, RF_OPT_U64, &s->rollouts.seed, 0, 0, "n", "random seed", true },
-		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
-		  "training step for the random numbers; -1: the model's", true },
-		{ .name = NULL },
+	struct rf_opts select = { 0 }, rollouts = { 0 }, reward = { 0 }, group = { 0 };
+	struct rf_opt *from;
+	const struct rf_opt draws[] = {
+		OPT_U64("seed", &s->rollouts.seed, "n", "random seed", .noted = RF_OPT_RESULT),
+		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",
+			"training step for the random numbers; -1: the model's", .noted = RF_OPT_RESULT),
+		OPT_END,
 	};
 
-	rf_select_options(&s->select, select);
-	option(select, "shift")->name = "select-shift"; /* rf-reward has --shift */
-	rf_rollout_options(&s->rollouts, rollouts);
-	rf_reward_options(&s->reward, reward);
-	rf_advantage_options(&s->advantage, group);
-	option(group, "advantage")->arg = RF_STEP_FROM_WORDS;
-	option(group, "advantage")->help = "compute advantages from rewards of rollouts or tokens";
-	to = append(to, select, "length seed draw-step");
-	to = append(to, rollouts, "score seed draw-step");
-	to = append(to, draws, "");
-	to = append(to, reward, "seed draw-step");
-	to = append(to, group, "");
-	to->name = NULL;
+	rf_select_options(&s->select, &select);
+	rf_opts_remove(&select, "length seed draw-step");
+	rf_opts_find(&select, "shift")->name = "select-shift"; /* rf-reward has --shift */
+	rf_rollout_options(&s->rollouts, &rollouts);
+	rf_opts_remove(&rollouts, "score seed draw-step");
+	rf_reward_options(&s->reward, &reward);
+	rf_opts_remove(&reward, "seed draw-step");
+	rf_advantage_options(&s->advantage, &group);
+	from = rf_opts_find(&group, "advantage");
+	from->arg = RF_STEP_FROM_WORDS;
+	from->help = "compute advantages from rewards of rollouts or tokens";
+	rf_opts_add(opts, select.row);
+	rf_opts_add(opts, rollouts.row);
+	rf_opts_add(opts, draws);
+	rf_opts_add(opts, reward.row);
+	rf_opts_add(opts, group.row);
 }
 
 enum rf_code rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *command, struct rf_err *e)

@@ -49,10 +49,9 @@ struct rf_step {
  * are for positions, rollouts and rewards.  --shift of rf-select is --select-shift here, since rf-reward has
  * an option of that name.  rf_step_settle() is called when they have been read.
  * Errors: RF_EUSAGE: options that contradict each other. */
-enum { RF_STEP_OPTS = 23 };
 /* --advantage: the stream's advantages belong to older rollouts. */
 #define RF_STEP_FROM_WORDS "reward|token"
-void rf_step_options(struct rf_step *s, struct rf_opt opts[RF_STEP_OPTS]);
+void rf_step_options(struct rf_step *s, struct rf_opts *opts);
 enum rf_code rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *command, struct rf_err *e);
 
 /* The use of memory of all stages together; sets the stages' work.  base: that of training alone. */

@@ -12,40 +12,40 @@
 #include "device/arena.h"
 #include "train/train_record.h"
 
-void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS])
+void rf_train_options(struct rf_train *t, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		{ "lr", 0, RF_OPT_REAL, &t->lr, 0, 1e3, "rate", "learning rate", false },
-		{ "betas", 0, RF_OPT_PAIR, t->betas, 0, 0.9999999, "b1,b2",
-		  "AdamW decay rates of the first and second moment", false },
+		OPT_REAL("lr", &t->lr, 0, 1e3, "rate", "learning rate"),
+		OPT_PAIR("betas", t->betas, 0, 0.9999999, "b1,b2",
+			"AdamW decay rates of the first and second moment"),
 		/* not 0: a weight that no gradient has reached would be divided by it */
-		{ "adam-eps", 0, RF_OPT_REAL, &t->adam_eps, 1e-30, 1, "eps",
-		  "AdamW epsilon", false },
-		{ "weight-decay", 0, RF_OPT_REAL, &t->weight_decay, 0, 1e3, "d", "AdamW weight decay",
-		  false },
-		{ "grad-clip", 0, RF_OPT_REAL, &t->grad_clip, 1e-12, 1e12, "norm",
-		  "clip the gradient to this global norm", false },
-		{ "train", 0, RF_OPT_TEXT, &t->only, 0, 0, "pattern,...",
-		  "train only the tensors whose names match, as in 'attn.w0*'", false },
-		{ "lr-schedule", 0, RF_OPT_ENUM, &t->schedule, 0, 0, RF_SCHEDULE_WORDS,
-		  "learning rate after the warm-up", false },
-		{ "warmup", 0, RF_OPT_INT, &t->warmup, 0, 1 << 30, "steps",
-		  "linear warm-up, in optimizer steps", false },
-		{ "total-steps", 0, RF_OPT_INT, &t->total_steps, 0, 1 << 30, "steps",
-		  "optimizer step at which cosine and linear reach a learning rate of 0", false },
-		{ "recompute", 0, RF_OPT_ENUM, &t->recompute, 0, 0, RF_RECOMPUTE_WORDS,
-		  "segment: recompute activations for less memory; a sixth slower", RF_OPT_OF_BATCH },
-		{ "sum", 0, RF_OPT_ENUM, &t->sum, 0, 0, RF_SUM_WORDS,
-		  "how records' gradients add up; plain: less memory, other bits in another order", true },
-		{ "shard", 0, RF_OPT_ENUM, &t->shard, 0, 0, RF_SHARD_WORDS,
-		  "optimizer: each of several ranks keeps a part of AdamW's moments", RF_OPT_OF_BATCH },
-		{ "exchange", 0, RF_OPT_ENUM, &t->exchange.carrier, 0, 0, RF_CARRIER_WORDS,
-		  "what ranks exchange gradients by; auto: NCCL where each has a GPU of its own",
-		  RF_OPT_OF_BATCH },
-		{ .name = NULL },
+		OPT_REAL("adam-eps", &t->adam_eps, 1e-30, 1, "eps", "AdamW epsilon"),
+		OPT_REAL("weight-decay", &t->weight_decay, 0, 1e3, "d", "AdamW weight decay"),
+		OPT_REAL("grad-clip", &t->grad_clip, 1e-12, 1e12, "norm",
+			"clip the gradient to this global norm"),
+		OPT_TEXT("train", &t->only, "pattern,...",
+			"train only the tensors whose names match, as in 'attn.w0*'"),
+		OPT_ENUM("lr-schedule", &t->schedule, RF_SCHEDULE_WORDS,
+			"learning rate after the warm-up"),
+		OPT_INT("warmup", &t->warmup, 0, 1 << 30, "steps", "linear warm-up, in optimizer steps"),
+		OPT_INT("total-steps", &t->total_steps, 0, 1 << 30, "steps",
+			"optimizer step at which cosine and linear reach a learning rate of 0"),
+		OPT_ENUM("recompute", &t->recompute, RF_RECOMPUTE_WORDS,
+			"segment: recompute activations for less memory; a sixth slower",
+			.noted = RF_OPT_OF_BATCH),
+		OPT_ENUM("sum", &t->sum, RF_SUM_WORDS,
+			"how records' gradients add up; plain: less memory, other bits in another order",
+			.noted = RF_OPT_RESULT),
+		OPT_ENUM("shard", &t->shard, RF_SHARD_WORDS,
+			"optimizer: each of several ranks keeps a part of AdamW's moments",
+			.noted = RF_OPT_OF_BATCH),
+		OPT_ENUM("exchange", &t->exchange.carrier, RF_CARRIER_WORDS,
+			"what ranks exchange gradients by; auto: NCCL where each has a GPU of its own",
+			.noted = RF_OPT_OF_BATCH),
+		OPT_END,
 	};
 
-	RF_OPT_FILL(opts, table, RF_TRAIN_OPTS);
+	rf_opts_add(opts, table);
 }
 
 double rf_train_lr(const struct rf_train *t, int64_t step)

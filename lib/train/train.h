@@ -113,8 +113,7 @@ struct rf_train {
 
 /* --lr --betas --adam-eps --weight-decay --grad-clip --train --lr-schedule --warmup --total-steps
  * --recompute --sum --shard --exchange */
-enum { RF_TRAIN_OPTS = 14 };
-void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS]);
+void rf_train_options(struct rf_train *t, struct rf_opts *opts);
 
 /* Whether L_positions, or L_NTP over its tokens, is trained on. */
 bool rf_train_needs_positions(const struct rf_train *t);

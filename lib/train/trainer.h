@@ -94,22 +94,16 @@ struct rf_trainer {
                               .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS }
 
 /* --mini-batch --steps --records --at --keep --keep-every --on-nan --log --weights-out */
-enum { RF_TRAINER_OPTS = 10 };
-void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS]);
+void rf_trainer_options(struct rf_trainer *t, struct rf_opts *opts);
 /* --ntp-coef --loss --mean --outer --allow-empty */
-enum { RF_TRAINER_LOSS_OPTS = 6 };
-void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_LOSS_OPTS]);
+void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opts *opts);
 
 /* --rl-coef --clip --dual-clip --need-rollouts --log-gradients */
-enum { RF_TRAINER_POLICY_OPTS = 6 };
-void rf_trainer_policy_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_POLICY_OPTS]);
+void rf_trainer_policy_options(struct rf_trainer *t, struct rf_opts *opts);
 /* --position-coef --length; lets --loss of the other table be "positions", too */
-enum { RF_TRAINER_POSITION_OPTS = 3 };
-void rf_trainer_position_options(struct rf_trainer *t, struct rf_opt loss[RF_TRAINER_LOSS_OPTS],
-                                 struct rf_opt opts[RF_TRAINER_POSITION_OPTS]);
+void rf_trainer_position_options(struct rf_trainer *t, struct rf_opts *loss, struct rf_opts *opts);
 /* --batch --commit-every */
-enum { RF_TRAINER_BATCH_OPTS = 3 };
-void rf_trainer_batch_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_BATCH_OPTS]);
+void rf_trainer_batch_options(struct rf_trainer *t, struct rf_opts *opts);
 
 /* The use of memory that training makes, which another may contain. */
 struct rf_use rf_trainer_use(struct rf_trainer *t);
