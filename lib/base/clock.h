@@ -2,6 +2,7 @@
 #ifndef RF_CLOCK_H
 #define RF_CLOCK_H
 
-double rf_now(void); /* seconds since an unspecified moment; changing the system's date has no effect */
+/* Returns the seconds since an unspecified moment.  Changing the system's date has no effect. */
+double rf_now(void);
 
 #endif

@@ -1,3 +1,4 @@
+/* cores.c -- counts the processors that this process may use. */
 #define _GNU_SOURCE
 #include <sched.h>
 

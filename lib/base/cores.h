@@ -2,7 +2,7 @@
 #ifndef RF_CORES_H
 #define RF_CORES_H
 
-/* Processors that this process may use, at least 1. */
+/* Returns the number of processors that this process may use, at least 1. */
 int rf_cores(void);
 
 #endif

@@ -1,6 +1,5 @@
-/* err.c -- failures in words.  The function that finds a failure writes the sentence; each caller on the way
- * up puts in front of it what only that caller knows, such as the record or the file.  So a sentence reads
- * from the outside in. */
+/* err.c -- failures in words.  The function that finds a failure writes the sentence.  Each caller on the way
+ * up prepends the detail that only this caller knows, such as the record or the file. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +47,7 @@ enum { CODES = sizeof status / sizeof *status };
 
 int rf_exit_status(enum rf_code code)
 {
-	/* an error that nobody filled in is a bug of ours, and says so */
+	/* an error without a code is a bug in these programs, and its message says so */
 	return (size_t)code < CODES ? status[code] : status[RF_ENUMERIC];
 }
 

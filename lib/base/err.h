@@ -16,7 +16,7 @@ enum rf_code {
 	RF_EDATA,    /* a stream or text is malformed or truncated, or does not match what is needed */
 	RF_ENOINPUT, /* an input does not exist or cannot be opened */
 	RF_EDEVICE,  /* the device does not exist, or it failed */
-	RF_ENUMERIC, /* NaN, infinity, or a bug of ours */
+	RF_ENUMERIC, /* NaN, infinity, or a bug in these programs */
 	RF_ENOMEM,   /* memory ran out, or a limit would be exceeded */
 	RF_EIO,      /* a read or write failed; the sentence says why (errno) */
 	RF_EBUSY,    /* another process holds the lock: try again */
@@ -33,14 +33,13 @@ struct rf_err {
 enum rf_code rf_fail(struct rf_err *e, enum rf_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Puts the formatted text and ": " in front of e's sentence.  Returns e's code; if e is NULL the code is not
- * known, and RF_ENUMERIC is returned. */
+/* Prepends the formatted text and ": " to e's sentence.  Returns e's code, or RF_ENUMERIC if e is NULL. */
 enum rf_code rf_blame(struct rf_err *e, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The exit status (sysexits.h) for a code, and the code for a status; for one that is none of them
- * RF_EBUSY. */
+/* Returns the exit status (sysexits.h) for a code. */
 int rf_exit_status(enum rf_code code);
+/* Returns the code for a status; RF_EBUSY if no code has that status. */
 enum rf_code rf_exit_code(int status);
 
 /* Writes the n bytes of s into buf as printable ASCII: other bytes become \n or \xNN, and "..." marks text

@@ -17,7 +17,7 @@ struct rf_meter {
 	_Atomic double first_ntp;  /* the loss of the first step, as ntp */
 };
 
-/* In these functions m may be NULL: nobody reads the counters. */
+/* m may be NULL in these functions, if no thread reads the counters. */
 
 /* Counts one record that was read.  bytes: the total read so far. */
 static inline void rf_meter_read(struct rf_meter *m, uint64_t bytes)

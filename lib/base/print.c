@@ -53,8 +53,9 @@ void rf_print(struct rf_buf *p, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Appends a number in the form "-1.25e-07" as the format %.*g writes it: plainly, unless its exponent is
- * below -4 or not below the precision, which is `least` or the number of digits. */
+/* Appends a number that is given in the form "-1.25e-07", as the format %.*g writes it: without an exponent,
+ * unless the exponent is below -4 or not below the precision.  The precision is `least` or the number of
+ * digits, whichever is larger. */
 static void print_general(struct rf_buf *p, const char *s, size_t n, int least)
 {
 	static const char zeros[] = "0.000";
@@ -111,8 +112,8 @@ void rf_print_single(struct rf_buf *p, float x)
 		rf_print_text(p, signbit(x) ? "-0.0" : "0");
 		return;
 	}
-	/* a decimal next to the middle of two float32s may be that middle as a double, and then become the
-	 * other */
+	/* a decimal close to the midpoint of two float32s may be read as exactly the midpoint in double
+	 * precision, and then rounded to the other float32 */
 	if ((float)rf_shortest_read(text, n) != x)
 		for (int digits = 1; digits <= FLT_DECIMAL_DIG; digits++) {
 			n = (size_t)snprintf(text, sizeof text, "%.*e", digits - 1, (double)x);
@@ -136,13 +137,14 @@ void rf_print_clear(struct rf_buf *p)
 
 /* ---- characters ---------------------------------------------------------------------------- */
 
-/* A letter of Latin, and what stands in for bytes that are no character, takes one column. */
+/* Returns the columns that a character takes on a terminal.  Latin letters, and U+FFFD for invalid bytes,
+ * take one. */
 static int width_of(int32_t c)
 {
 	return c < 0x300 ? 1 : utf8proc_charwidth(c);
 }
 
-/* Writes a character, or a piece of one (c negative), as it is shown; returns the length. */
+/* Writes a character, or an invalid piece (c negative), in its safe form.  Returns the length. */
 static size_t show(char to[20], const unsigned char *u, size_t len, int32_t c)
 {
 	size_t w = 0;

@@ -17,8 +17,8 @@ void rf_print(struct rf_buf *p, const char *fmt, ...) __attribute__((format(prin
  * numbers have no point. */
 void rf_print_real(struct rf_buf *p, double x);
 void rf_print_single(struct rf_buf *p, float x);
-/* Appends x as rf_print_real() does, but 1 as 1.0: the text has a point or an exponent, so that no reader
- * takes the number for an integer. */
+/* Appends x as rf_print_real() does, but always with a point or an exponent (1 as 1.0), so that readers do
+ * not take the number for an integer. */
 void rf_print_float(struct rf_buf *p, double x);
 void rf_print_fill(struct rf_buf *p, char c, size_t n);
 void rf_print_clear(struct rf_buf *p);       /* empties the buffer and resets `failed`; keeps the memory */
@@ -36,14 +36,14 @@ size_t rf_print_line(char *to, size_t size, const void *s, size_t n);
 /* Appends a valid JSON text.  Characters that a terminal obeys or cannot show, which can occur only in its
  * strings, are replaced by JSON escapes. */
 void rf_print_json(struct rf_buf *p, const char *text);
-/* Appends n bytes of UTF-8 as a string of JSON, with its quotes.  Bytes that are not UTF-8 become U+FFFD.
- * Characters that a terminal obeys or cannot show are escaped, so that no string can feign a line that it is
- * not. */
+/* Appends n bytes of UTF-8 as a JSON string, with its quotes.  Bytes that are not UTF-8 become U+FFFD.
+ * Characters that a terminal obeys or cannot show are escaped, so that a string cannot imitate another
+ * line. */
 void rf_print_string(struct rf_buf *p, const void *s, size_t n);
 
-/* The number of terminal columns that n bytes of safe text take. */
+/* Returns the number of terminal columns that n bytes of safe text take. */
 int rf_columns(const void *s, size_t n);
-/* The number of bytes of the longest beginning (head) or end (tail) of a safe text that takes at most
+/* Return the number of bytes of the longest beginning (head) or end (tail) of a safe text that takes at most
  * `columns` columns. */
 size_t rf_columns_head(const void *s, size_t n, int columns);
 size_t rf_columns_tail(const void *s, size_t n, int columns);

@@ -1,4 +1,5 @@
-/* region.c -- blocks, each as large as all before it: a region that is cleared comes to rest in one. */
+/* region.c -- a list of blocks, each as large as all earlier ones together.  rf_region_clear() keeps the
+ * largest, so after a few rounds of equal work a region needs only one block. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -7,7 +8,7 @@
 struct rf_region_block {
 	struct rf_region_block *next;
 	size_t size, used;
-	unsigned char *data; /* 64-byte aligned, behind this */
+	unsigned char *data; /* 64-byte aligned, after this struct */
 };
 
 void *rf_region_alloc(struct rf_region *p, size_t count, size_t piece)

@@ -1,4 +1,4 @@
-/* region.h -- many pieces of memory that are released at once. */
+/* region.h -- many pieces of memory that are released together. */
 #ifndef RF_REGION_H
 #define RF_REGION_H
 
@@ -6,7 +6,8 @@
 
 struct rf_region { struct rf_region_block *newest; }; /* all zero: empty */
 
-/* Uninitialised memory for `count` things of `size` bytes, 64-byte aligned; NULL: memory ran out. */
+/* Returns uninitialised memory for `count` elements of `size` bytes, 64-byte aligned; NULL: memory ran
+ * out. */
 void *rf_region_alloc(struct rf_region *p, size_t count, size_t size);
 size_t rf_region_used(const struct rf_region *p); /* bytes of all pieces, each rounded up */
 void rf_region_clear(struct rf_region *p);       /* releases the pieces but keeps some memory for the next */

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* What a number is drawn for. */
+/* The purpose of a random number. */
 enum rf_purpose { RF_DRAW_SELECT = 1, RF_DRAW_ROLLOUT, RF_DRAW_SHUFFLE, RF_DRAW_WEIGHTS, RF_DRAW_REWARD,
                   RF_DRAW_GENERATE, RF_DRAW_NEEDLE };
 
@@ -22,8 +22,8 @@ uint64_t rf_draw_key(uint64_t seed, enum rf_purpose purpose, uint64_t step, uint
  * (j, 0, 0, 0); the number is (out0 * 2^21 + (out1 >> 11)) / 2^53. */
 double rf_draw(uint64_t key, uint32_t j);
 
-/* The step that random numbers are drawn for.  given: --draw-step, or -1 if that was not given; then it is
- * the model's step, or 0 if the model has none (model < 0). */
+/* Returns the training step that random numbers are drawn for: `given` (--draw-step) unless it is -1, else
+ * the model's step, or 0 if the model has no step (model < 0). */
 uint64_t rf_draw_step(int given, int64_t model);
 
 #endif

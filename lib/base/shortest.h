@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-enum { RF_SHORTEST = 40 }; /* bytes that are always enough */
+enum { RF_SHORTEST = 40 }; /* bytes of the longest decimal, with its NUL */
 
 /* Writes a finite x with the fewest digits that read back as the same double, or the same float32, in the
  * form "-1.25e-07", followed by a NUL.  Returns the length. */

@@ -52,7 +52,7 @@ size_t rf_utf8_unfinished(const void *s, size_t n)
 	for (size_t k = 1; k <= 3 && k <= n; k++) {
 		const unsigned char *p = (const unsigned char *)s + (n - k);
 
-		if ((*p & 0xC0) != 0x80) /* the first byte of a character, if of any */
+		if ((*p & 0xC0) != 0x80) /* only the first byte of a character may be here */
 			return *p >= 0xC2 && *p <= 0xF4 && rf_utf8_next(p, k, &c) == k && c < 0 ? k : 0;
 	}
 	return 0;

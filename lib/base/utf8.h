@@ -10,16 +10,16 @@
  * Returns its length in bytes.  If no character begins at s, *c is -1 and the return value, at least 1, is
  * the length of the longest piece that could have begun one. */
 size_t rf_utf8_next(const void *s, size_t n, int32_t *c);
-/* Whether all n bytes are UTF-8. */
+/* Returns whether all n bytes are UTF-8. */
 bool rf_utf8(const void *s, size_t n);
-/* How many bytes at the end begin a character that is not whole yet: 0 to 3. */
+/* Returns the number of bytes at the end that begin an incomplete character: 0 to 3. */
 size_t rf_utf8_unfinished(const void *s, size_t n);
 
-/* Whether c, a character above 127, controls a terminal, changes the direction of writing or is invisible, so
- * that a line containing it could be mistaken for another. */
+/* Returns whether c, a character above 127, controls a terminal, changes the direction of writing or is
+ * invisible, so that a line containing it could be mistaken for another. */
 bool rf_utf8_unsafe(int32_t c);
 
-/* Whether Python's str.isspace() knows c: 29 characters. */
+/* Returns whether c is one of the 29 characters for which Python's str.isspace() is true. */
 bool rf_utf8_blank(int32_t c);
 
 #endif

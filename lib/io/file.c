@@ -1,6 +1,6 @@
 /* file.c -- file operations that handle EINTR, short reads and writes, and syncing.  Files are read with
- * pread(2) and not through a mapping, so that a file which somebody else cuts short causes an error and not a
- * SIGBUS. */
+ * pread(2) and not through a mapping, so that a file which another program cuts short causes an error and not
+ * a SIGBUS. */
 #define _GNU_SOURCE /* memrchr */
 #include <dirent.h>
 #include <errno.h>
@@ -61,7 +61,7 @@ enum rf_code rf_file_open(const char *path, int *fd, uint64_t *size, struct rf_e
 	enum rf_code rc = RF_OK;
 	struct stat st;
 
-	/* O_NONBLOCK: a FIFO must not hang us before we see that it is one */
+	/* O_NONBLOCK: opening a FIFO must not block before fstat() recognizes it */
 	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (*fd < 0)
 		return no_entry(path, errno, e);
@@ -362,7 +362,7 @@ enum rf_code rf_file_can_write(const char *path, bool append, struct rf_err *e)
 	                                : RF_OK;
 }
 
-/* Writes until all is written; *left: what is not. */
+/* Writes all bytes.  *left: the number of bytes that were not written. */
 static int write_all(int fd, const char *p, size_t *left)
 {
 	while (*left) {
@@ -378,7 +378,7 @@ static int write_all(int fd, const char *p, size_t *left)
 	return 0;
 }
 
-static enum rf_code append(const char *path, int fd, const void *data, size_t n, struct rf_err *e)
+static enum rf_code append_bytes(const char *path, int fd, const void *data, size_t n, struct rf_err *e)
 {
 	struct stat st;
 	size_t left = n;
@@ -386,7 +386,8 @@ static enum rf_code append(const char *path, int fd, const void *data, size_t n,
 
 	if ((error = write_all(fd, data, &left)) != 0) {
 		rf_fail(e, RF_EIO, "%s: write: %s", path, strerror(error));
-		/* ours is at the end, unless another appended meanwhile, whose lines are not ours to cut */
+		/* these bytes are the last ones, unless another program appended meanwhile: its lines must
+		   stay */
 		if (left < n && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
 		    (lseek(fd, 0, SEEK_CUR) != st.st_size ||
 		     ftruncate(fd, st.st_size - (off_t)(n - left)) < 0))
@@ -398,9 +399,9 @@ static enum rf_code append(const char *path, int fd, const void *data, size_t n,
 	                                         : RF_OK;
 }
 
-/* Ends a last line that has no newline.  A line of JSON that was cut, by a crash or a full disk, is removed,
- * for no reader of the log could read past it, and so is a line that ends in the NUL bytes that a power loss
- * leaves; any other line gets its newline. */
+/* Ends a last line that has no newline.  A line of JSON that was cut by a crash or a full disk is removed,
+ * because no reader of the log could read past it.  A line that ends in the NUL bytes that a power loss
+ * leaves is removed, too.  Any other line gets its newline. */
 static enum rf_code end_last_line(const char *path, int fd, struct rf_err *e)
 {
 	char *line = NULL, *newline = NULL, last;
@@ -412,7 +413,7 @@ static enum rf_code end_last_line(const char *path, int fd, struct rf_err *e)
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size ||
 	    rf_file_pread(fd, &last, 1, (uint64_t)st.st_size - 1, NULL) != RF_OK || last == '\n')
 		return RF_OK;
-	/* a larger end of the file, until the whole last line is in it */
+	/* read a larger and larger end of the file until it contains the whole last line */
 	do {
 		free(line);
 		n = (uint64_t)st.st_size / 2 > n ? 2 * n : (size_t)st.st_size;
@@ -431,7 +432,7 @@ static enum rf_code end_last_line(const char *path, int fd, struct rf_err *e)
 		if (ftruncate(fd, st.st_size - (off_t)n) < 0)
 			rc = rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
 	} else if (rc == RF_OK) {
-		rc = append(path, fd, "\n", 1, e);
+		rc = append_bytes(path, fd, "\n", 1, e);
 	}
 	free(line);
 	return rc;
@@ -441,7 +442,7 @@ enum rf_code rf_file_append(const char *path, const void *data, size_t n, struct
 {
 	const int flags = O_CREAT | O_APPEND | O_CLOEXEC;
 	struct stat st;
-	/* a FIFO is only written, for it must wait for its reader, and so is a file that cannot be read */
+	/* O_WRONLY for a FIFO, so that the open waits for its reader, and for a file that cannot be read */
 	const bool fifo = !stat(path, &st) && !S_ISREG(st.st_mode);
 	int fd = fifo ? -1 : open(path, O_RDWR | flags, 0666);
 	const bool readable = fd >= 0;
@@ -449,10 +450,10 @@ enum rf_code rf_file_append(const char *path, const void *data, size_t n, struct
 
 	if (!readable && (fd = open(path, O_WRONLY | flags, 0666)) < 0)
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
-	/* until the file is closed, no other program is in the middle of a line */
+	/* while this program holds the lock, no other program is in the middle of a line */
 	if (!fifo && flock(fd, LOCK_EX) == 0 && readable)
 		rc = end_last_line(path, fd, e);
-	if (rc != RF_OK || (rc = append(path, fd, data, n, e)) != RF_OK) {
+	if (rc != RF_OK || (rc = append_bytes(path, fd, data, n, e)) != RF_OK) {
 		close(fd);
 		return rc;
 	}

@@ -9,16 +9,16 @@
 
 #include "base/err.h"
 
-/* The most bytes of a file that a program reads whole from a folder that others may have made. */
+/* Limits, in bytes, for files that a program reads whole from a folder which may come from elsewhere. */
 enum {
 	RF_MOST_CONFIG = 1 << 20,      /* config.json, generation_config.json */
-	RF_MOST_TOKENIZER = 64 << 20,  /* a file of a tokenizer, packed and unpacked, and of special tokens */
+	RF_MOST_TOKENIZER = 64 << 20,  /* a tokenizer's file, packed and unpacked, and its special tokens */
 	RF_MOST_MANIFEST = 16 << 20,   /* a list of a checkpoint's files */
 	RF_MOST_HEADER = 16 << 20,     /* the index of a checkpoint's shards, and the header of a shard */
 	RF_MOST_STATE = 1 << 20,       /* state.json */
 	RF_MOST_CARD = 1 << 20,        /* README.md */
 	RF_MOST_LIST = 1 << 20,        /* the list of files that a write replaces */
-	RF_MOST_WORDS = 64 << 20,      /* the words with which a run was begun */
+	RF_MOST_WORDS = 64 << 20,      /* the words of a run (words.h) */
 };
 
 /* Opens a regular file for reading.  Links are followed; a FIFO does not block.  Errors: RF_ENOINPUT: there
@@ -32,7 +32,7 @@ enum rf_code rf_file_check(const char *path, uint64_t limit, struct rf_err *e);
 enum rf_code rf_file_pread(int fd, void *to, size_t n, uint64_t at, struct rf_err *e);
 /* Writes all n bytes at offset `at`.  Errors: RF_EIO. */
 enum rf_code rf_file_pwrite(int fd, const void *from, size_t n, uint64_t at, struct rf_err *e);
-/* Reads a whole file of at most `limit` bytes into *text, malloc'd and with a NUL behind its *n bytes.
+/* Reads a whole file of at most `limit` bytes into *text, malloc'd and with a NUL after its *n bytes.
  * Errors: those of rf_file_open() and rf_file_pread(); RF_EMODEL: the file is longer than limit;
  * RF_ENOMEM. */
 enum rf_code rf_file_read(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e);
@@ -46,9 +46,10 @@ enum rf_code rf_file_optional(const char *path, bool *exists, struct rf_err *e);
  * rf_file_optional(); RF_ENOMEM. */
 enum rf_code rf_file_read_optional(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e);
 
-/* XXH64 (seed 0), as 16 hex digits, of n bytes and of a whole file. */
+/* Computes XXH64 (seed 0) of n bytes, as 16 hex digits. */
 void rf_file_hash(const void *p, size_t n, char hex[17]);
-/* Errors of the second: those of rf_file_open(); RF_EMODEL: the file is longer than `limit` bytes. */
+/* Computes the same of a whole file.  Errors: those of rf_file_open(); RF_EMODEL: the file is longer than
+ * `limit` bytes. */
 enum rf_code rf_file_hash_file(const char *path, uint64_t limit, char hex[17], struct rf_err *e);
 
 /* read(2) and fsync(2), repeated after a signal.  If fd does not block, rf_file_read_some() waits for
@@ -60,22 +61,21 @@ int rf_file_sync(int fd);
 enum rf_code rf_file_sync_dir(const char *path, struct rf_err *e);
 enum rf_code rf_file_sync_parent(const char *path, struct rf_err *e);
 /* Removes a file, a link, or a directory with its contents, at most 4 levels deep.  Links are not followed.
- * It is no error if nothing is there. */
+ * A missing entry is not an error. */
 enum rf_code rf_file_remove(const char *path, struct rf_err *e);
 
-/* *bytes: the space available to us on the file system of path; UINT64_MAX if it does not count its
- * blocks. */
+/* Stores in *bytes the space that is available to this user on path's file system; UINT64_MAX if the file
+ * system does not count its blocks. */
 enum rf_code rf_file_space(const char *path, uint64_t *bytes, struct rf_err *e);
 /* Checks, without writing, whether a file at path could be created or replaced or, with `append`, appended
- * to.  The answer can still turn out wrong.  "-" is standard output, which always passes.  Something there
- * that is not a regular file, such as a FIFO, would be written directly, so it must be writable itself.
- * Errors: RF_EIO. */
+ * to.  A later write can still fail.  "-" is standard output, which always passes.  An entry that is not a
+ * regular file, such as a FIFO, is written directly, so it must be writable itself.  Errors: RF_EIO. */
 enum rf_code rf_file_can_write(const char *path, bool append, struct rf_err *e);
 /* Appends lines to a file, which is created if needed, and syncs it.  The lines are given to one write(2), so
  * that two programs sharing the file do not interleave theirs.  A last line without a newline is ended first:
  * if it is JSON that was cut or ends in NULs, it is removed, whatever its length, otherwise it gets its
- * newline.  If the write fails midway, what it wrote is cut off again, because the next line would be glued
- * to it; that is not possible if another program has appended meanwhile.  Errors: RF_EIO, RF_ENOMEM. */
+ * newline.  If the write fails midway, its bytes are cut off again, because the next line would be glued to
+ * them, unless another program has appended meanwhile.  Errors: RF_EIO, RF_ENOMEM. */
 enum rf_code rf_file_append(const char *path, const void *data, size_t n, struct rf_err *e);
 /* Locks an open file with flock(2), without waiting.  Errors: RF_EBUSY: another process holds the lock;
  * RF_EIO. */
@@ -84,7 +84,7 @@ enum rf_code rf_file_lock(int fd, const char *path, struct rf_err *e);
 bool rf_file_same(const char *a, const char *b);
 /* Returns whether path is dir or lies in it, with all links resolved; false if one of them does not exist. */
 bool rf_file_inside(const char *path, const char *dir);
-/* As rf_file_inside(); if true, out is the path from dir: "" or "/a/b". */
+/* Returns the same as rf_file_inside().  If it is true, out is the path from dir: "" or "/a/b". */
 bool rf_file_way(char out[4096], const char *path, const char *dir);
 
 /* Returns the length of path without the slashes at its end.  *name: the offset at which its last name
@@ -92,14 +92,14 @@ bool rf_file_way(char out[4096], const char *path, const char *dir);
 size_t rf_file_split(const char *path, size_t *name);
 /* Returns the part of path after its last slash, as a pointer into path. */
 const char *rf_file_name(const char *path);
-/* out: the directory that contains path's last name, with the slash at its end; "." if path names no
- * directory.  Errors: RF_EIO: it is too long. */
+/* Writes to out the directory that contains path's last name, with the slash at its end; "." if path names no
+ * directory.  Errors: RF_EIO: the result is too long. */
 enum rf_code rf_file_directory(char out[4096], const char *path, struct rf_err *e);
 /* Returns whether the n bytes of a path end in `end`. */
 bool rf_file_ends(const char *path, size_t n, const char *end);
 /* Returns whether name is a plain file name: 1 to 255 bytes, no '/', and no '.' or '-' at its beginning. */
 bool rf_file_plain(const char *name);
-/* out: dir/name.  Errors: RF_EIO: it is too long. */
+/* Writes dir/name to out.  Errors: RF_EIO: the result is too long. */
 enum rf_code rf_file_join(char out[4096], const char *dir, const char *name, struct rf_err *e);
 
 #endif

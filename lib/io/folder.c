@@ -18,7 +18,7 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static enum rf_code add(struct rf_folder *f, const char *path, struct rf_err *e)
+static enum rf_code add_path(struct rf_folder *f, const char *path, struct rf_err *e)
 {
 	if (!(f->path[f->n] = strdup(path)))
 		return rf_fail(e, RF_ENOMEM, "out of memory (names of files)");
@@ -26,7 +26,7 @@ static enum rf_code add(struct rf_folder *f, const char *path, struct rf_err *e)
 	return RF_OK;
 }
 
-static enum rf_code room(struct rf_folder *f, int n, struct rf_err *e)
+static enum rf_code reserve_paths(struct rf_folder *f, int n, struct rf_err *e)
 {
 	f->path = calloc((size_t)n, sizeof *f->path);
 	return f->path ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory (names of files)");
@@ -47,15 +47,15 @@ enum rf_code rf_folder_open(struct rf_folder *f, const char *path, struct rf_err
 
 	*f = (struct rf_folder){ 0 };
 	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-		return (rc = room(f, 1, e)) == RF_OK ? add(f, path, e) : rc;
+		return (rc = reserve_paths(f, 1, e)) == RF_OK ? add_path(f, path, e) : rc;
 	if ((n = scandir(path, &list, by_stream, by_bytes)) < 0)
 		return rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
-	rc = n ? room(f, n, e) : no_files(path, e);
+	rc = n ? reserve_paths(f, n, e) : no_files(path, e);
 	for (int i = 0; i < n; i++) {
-		/* opening reports a link that leads nowhere */
+		/* the list keeps a link that leads nowhere: opening it reports the error */
 		if (rc == RF_OK && (rc = rf_file_join(name, path, list[i]->d_name, e)) == RF_OK &&
 		    (stat(name, &st) || S_ISREG(st.st_mode)))
-			rc = add(f, name, e);
+			rc = add_path(f, name, e);
 		free(list[i]);
 	}
 	free(list);

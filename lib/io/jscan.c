@@ -15,65 +15,65 @@
 struct scan {
 	const unsigned char *s;
 	size_t n, i;
-	const char *wrong;   /* what should have been at i */
-	size_t left;         /* values that may still come */
-	bool over;           /* more of them, or deeper */
-	bool strict;         /* nothing passes that RFC 8259 lacks */
+	const char *wrong;   /* the sentence about the error at i */
+	size_t left;         /* number of values that are still allowed */
+	bool over;           /* the text has more values, or is nested deeper */
+	bool strict;         /* only RFC 8259, without the additions of Python's json */
 };
 
-static bool wrong(struct scan *c, const char *what)
+static bool fail_at(struct scan *c, const char *what)
 {
 	if (!c->wrong)
 		c->wrong = what;
 	return false;
 }
 
-static void space(struct scan *c)
+static void skip_space(struct scan *c)
 {
 	while (c->i < c->n &&
 	       (c->s[c->i] == ' ' || c->s[c->i] == '\n' || c->s[c->i] == '\r' || c->s[c->i] == '\t'))
 		c->i++;
 }
 
-static bool at(const struct scan *c, char what)
+static bool is_at(const struct scan *c, char what)
 {
 	return c->i < c->n && c->s[c->i] == (unsigned char)what;
 }
 
-static bool take(struct scan *c, char what)
+static bool accept(struct scan *c, char what)
 {
-	if (!at(c, what))
+	if (!is_at(c, what))
 		return false;
 	c->i++;
 	return true;
 }
 
-static bool digits(struct scan *c)
+static bool scan_digits(struct scan *c)
 {
 	size_t start = c->i;
 
 	while (c->i < c->n && c->s[c->i] >= '0' && c->s[c->i] <= '9')
 		c->i++;
-	return c->i > start || wrong(c, "a digit");
+	return c->i > start || fail_at(c, "a digit");
 }
 
-static bool number(struct scan *c)
+static bool scan_number(struct scan *c)
 {
-	take(c, '-');
-	if (!take(c, '0') && !digits(c))
+	accept(c, '-');
+	if (!accept(c, '0') && !scan_digits(c))
 		return false;
-	if (take(c, '.') && !digits(c))
+	if (accept(c, '.') && !scan_digits(c))
 		return false;
-	if (take(c, 'e') || take(c, 'E')) {
-		if (!take(c, '+'))
-			take(c, '-');
-		return digits(c);
+	if (accept(c, 'e') || accept(c, 'E')) {
+		if (!accept(c, '+'))
+			accept(c, '-');
+		return scan_digits(c);
 	}
 	return true;
 }
 
-/* The four digits behind "\u"; -1: they are not there. */
-static long unit(const unsigned char *s, size_t n)
+/* Returns the number in the four hex digits after "\u"; -1: they are missing. */
+static long read_unit(const unsigned char *s, size_t n)
 {
 	char digits[5] = { 0 };
 
@@ -85,7 +85,7 @@ static long unit(const unsigned char *s, size_t n)
 
 /* Reads one escape (s[0] is the backslash) into at most 4 bytes of out; returns its length, 0 for a bad one.
  * An unpaired surrogate is read like a character; is_half() recognizes it. */
-static size_t escape(const unsigned char *s, size_t n, char *out, size_t *written)
+static size_t read_escape(const unsigned char *s, size_t n, char *out, size_t *written)
 {
 	static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
 	const char *name;
@@ -100,10 +100,10 @@ static size_t escape(const unsigned char *s, size_t n, char *out, size_t *writte
 		*out = values[name - names];
 		return 2;
 	}
-	if (s[1] != 'u' || (u = unit(s + 2, n - 2)) < 0)
+	if (s[1] != 'u' || (u = read_unit(s + 2, n - 2)) < 0)
 		return 0;
 	if (u >= 0xd800 && u < 0xdc00 && n >= 12 && s[6] == '\\' && s[7] == 'u' &&
-	    (low = unit(s + 8, n - 8)) >= 0xdc00 && low < 0xe000) {
+	    (low = read_unit(s + 8, n - 8)) >= 0xdc00 && low < 0xe000) {
 		u = 0x10000 + ((u - 0xd800) << 10) + (low - 0xdc00);
 		length = 12;
 	}
@@ -111,20 +111,20 @@ static size_t escape(const unsigned char *s, size_t n, char *out, size_t *writte
 	return length;
 }
 
-/* Returns whether the bytes that escape() wrote are an unpaired surrogate, which is not UTF-8. */
+/* Returns whether the bytes that read_escape() wrote are an unpaired surrogate, which is not UTF-8. */
 static bool is_half(const char out[4])
 {
 	return (unsigned char)out[0] == 0xed && (unsigned char)out[1] >= 0xa0;
 }
 
-static bool string(struct scan *c)
+static bool scan_string(struct scan *c)
 {
 	char out[4];
 	size_t len, written;
 	int32_t code;
 
-	if (!take(c, '"'))
-		return wrong(c, "a string");
+	if (!accept(c, '"'))
+		return fail_at(c, "a string");
 	while (c->i < c->n) {
 		unsigned char b = c->s[c->i];
 		if (b == '"') {
@@ -132,107 +132,107 @@ static bool string(struct scan *c)
 			return true;
 		}
 		if (b < 0x20)
-			return wrong(c, "an escaped control character");
+			return fail_at(c, "an escaped control character");
 		if (b == '\\') {
-			if (!(len = escape(c->s + c->i, c->n - c->i, out, &written)))
-				return wrong(c, "a JSON escape");
+			if (!(len = read_escape(c->s + c->i, c->n - c->i, out, &written)))
+				return fail_at(c, "a JSON escape");
 			if (c->strict && is_half(out))
-				return wrong(c, "a whole surrogate pair");
+				return fail_at(c, "a whole surrogate pair");
 		} else if (b < 0x80) {
 			len = 1;
 		} else if (len = rf_utf8_next(c->s + c->i, c->n - c->i, &code), code < 0) {
-			return wrong(c, "UTF-8");
+			return fail_at(c, "UTF-8");
 		}
 		c->i += len;
 	}
-	return wrong(c, "the end of the string");
+	return fail_at(c, "the end of the string");
 }
 
-static bool word(struct scan *c, const char *w)
+static bool scan_word(struct scan *c, const char *w)
 {
 	size_t n = strlen(w);
 
 	if (c->n - c->i < n || memcmp(c->s + c->i, w, n))
-		return wrong(c, "a value");
+		return fail_at(c, "a value");
 	c->i += n;
 	return true;
 }
 
-static bool value(struct scan *c, int depth);
+static bool scan_value(struct scan *c, int depth);
 
-static bool container(struct scan *c, int depth)
+static bool scan_container(struct scan *c, int depth)
 {
-	bool object = at(c, '{');
+	bool object = is_at(c, '{');
 	char close = object ? '}' : ']';
 
 	if (depth == 0) {
 		c->over = true;
-		return wrong(c, "shallower nesting");
+		return fail_at(c, "shallower nesting");
 	}
 	c->i++;
-	space(c);
-	if (take(c, close))
+	skip_space(c);
+	if (accept(c, close))
 		return true;
 	do {
-		space(c);
+		skip_space(c);
 		if (object) {
-			if (!at(c, '"'))
-				return wrong(c, "a key in quotes");
-			if (!string(c))
+			if (!is_at(c, '"'))
+				return fail_at(c, "a key in quotes");
+			if (!scan_string(c))
 				return false;
-			space(c);
-			if (!take(c, ':'))
-				return wrong(c, "':'");
-			space(c);
+			skip_space(c);
+			if (!accept(c, ':'))
+				return fail_at(c, "':'");
+			skip_space(c);
 		}
-		if (!value(c, depth - 1))
+		if (!scan_value(c, depth - 1))
 			return false;
-		space(c);
-	} while (take(c, ','));
-	return take(c, close) || wrong(c, object ? "',' or '}'" : "',' or ']'");
+		skip_space(c);
+	} while (accept(c, ','));
+	return accept(c, close) || fail_at(c, object ? "',' or '}'" : "',' or ']'");
 }
 
-static bool value(struct scan *c, int depth)
+static bool scan_value(struct scan *c, int depth)
 {
 	if (c->i == c->n)
-		return wrong(c, "a value");
+		return fail_at(c, "a value");
 	if (!c->left--) {
 		c->over = true;
 		return false;
 	}
 	switch (c->s[c->i]) {
 	case '{':
-	case '[': return container(c, depth);
-	case '"': return string(c);
-	case 't': return word(c, "true");
-	case 'f': return word(c, "false");
-	case 'n': return word(c, "null");
-	case 'N': return c->strict ? wrong(c, "a value") : word(c, "NaN");
-	case 'I': return c->strict ? wrong(c, "a value") : word(c, "Infinity");
+	case '[': return scan_container(c, depth);
+	case '"': return scan_string(c);
+	case 't': return scan_word(c, "true");
+	case 'f': return scan_word(c, "false");
+	case 'n': return scan_word(c, "null");
+	case 'N': return c->strict ? fail_at(c, "a value") : scan_word(c, "NaN");
+	case 'I': return c->strict ? fail_at(c, "a value") : scan_word(c, "Infinity");
 	case '-':
 		if (!c->strict && c->i + 1 < c->n && c->s[c->i + 1] == 'I')
-			return word(c, "-Infinity");
-		return number(c);
+			return scan_word(c, "-Infinity");
+		return scan_number(c);
 	case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8': case '9':
-		return number(c);
+		return scan_number(c);
 	default:
-		return wrong(c, "a value");
+		return fail_at(c, "a value");
 	}
 }
 
-static enum rf_code check(char *s, size_t n, bool strict, struct rf_jvalue *v, struct rf_err *e)
+static enum rf_code check_text(char *s, size_t n, bool strict, struct rf_jvalue *v, struct rf_err *e)
 {
 	struct scan c = { .s = (unsigned char *)s, .n = n, .left = SIZE_MAX, .strict = strict };
 	size_t start;
 
-	space(&c);
+	skip_space(&c);
 	start = c.i;
-	if (value(&c, RF_JSCAN_DEPTH)) {
+	if (scan_value(&c, RF_JSCAN_DEPTH)) {
 		*v = (struct rf_jvalue){ s + start, c.i - start };
-		space(&c);
+		skip_space(&c);
 		if (c.i == n)
 			return RF_OK;
-		wrong(&c, "the end");
+		fail_at(&c, "the end");
 	}
 	*v = (struct rf_jvalue){ NULL, 0 };
 	if (!c.i && n >= 3 && !memcmp(s, "\xef\xbb\xbf", 3))
@@ -249,20 +249,20 @@ static enum rf_code check(char *s, size_t n, bool strict, struct rf_jvalue *v, s
 
 enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_err *e)
 {
-	return check(s, n, false, v, e);
+	return check_text(s, n, false, v, e);
 }
 
 enum rf_code rf_jscan_check_strict(char *s, size_t n, struct rf_jvalue *v, struct rf_err *e)
 {
-	return check(s, n, true, v, e);
+	return check_text(s, n, true, v, e);
 }
 
 bool rf_jscan_within(const char *s, size_t n, int depth, size_t values)
 {
 	struct scan c = { .s = (const unsigned char *)s, .n = n, .left = values };
 
-	space(&c);
-	value(&c, depth);
+	skip_space(&c);
+	scan_value(&c, depth);
 	return !c.over;
 }
 
@@ -274,7 +274,7 @@ static bool is_broken(const struct rf_jvalue *v)
 	size_t written;
 
 	while ((at = memchr(at, '\\', (size_t)(end - at)))) {
-		at += escape(at, (size_t)(end - at), out, &written);
+		at += read_escape(at, (size_t)(end - at), out, &written);
 		if (is_half(out))
 			return true;
 	}
@@ -307,21 +307,21 @@ bool rf_jscan_next(const struct rf_jvalue *of, struct rf_jvalue *key, struct rf_
 
 	if (v->s)
 		c.i = (size_t)(v->s + v->n - of->s);
-	space(&c);
-	take(&c, ',');
-	space(&c);
-	if (at(&c, ']') || at(&c, '}'))
+	skip_space(&c);
+	accept(&c, ',');
+	skip_space(&c);
+	if (is_at(&c, ']') || is_at(&c, '}'))
 		return false;
 	if (key) {
 		key->s = of->s + c.i;
-		string(&c);
+		scan_string(&c);
 		key->n = (size_t)(of->s + c.i - key->s);
-		space(&c);
-		take(&c, ':');
-		space(&c);
+		skip_space(&c);
+		accept(&c, ':');
+		skip_space(&c);
 	}
 	v->s = of->s + c.i;
-	value(&c, RF_JSCAN_DEPTH);
+	scan_value(&c, RF_JSCAN_DEPTH);
 	v->n = (size_t)(of->s + c.i - v->s);
 	return true;
 }
@@ -368,7 +368,7 @@ bool rf_jscan_equals(const struct rf_jvalue *v, const char *w)
 
 	for (size_t i = 1, len, written; i < v->n - 1; i += len) {
 		if (s[i] == '\\') {
-			len = escape(s + i, v->n - 1 - i, out, &written);
+			len = read_escape(s + i, v->n - 1 - i, out, &written);
 		} else {
 			len = written = 1;
 			out[0] = (char)s[i];
@@ -395,7 +395,7 @@ char *rf_jscan_text(struct rf_jvalue *v, size_t *n)
 		i += plain;
 		if (!next)
 			break;
-		i += escape(s + i, v->n - 1 - i, out, &written);
+		i += read_escape(s + i, v->n - 1 - i, out, &written);
 		memcpy(to, out, written);
 		to += written;
 	}
@@ -404,8 +404,8 @@ char *rf_jscan_text(struct rf_jvalue *v, size_t *n)
 	return v->s;
 }
 
-/* The digits of a whole number; false: it has a fraction or an exponent, or does not fit. */
-static bool whole(const struct rf_jvalue *v, bool *negative, uint64_t *u)
+/* Reads the digits of a whole number.  Returns false if it has a fraction or an exponent, or does not fit. */
+static bool read_whole(const struct rf_jvalue *v, bool *negative, uint64_t *u)
 {
 	*negative = v->s[0] == '-';
 	return rf_number(v->s + *negative, v->n - *negative, u);
@@ -416,7 +416,7 @@ bool rf_jscan_int(const struct rf_jvalue *v, int64_t *i)
 	bool negative;
 	uint64_t u;
 
-	if (!whole(v, &negative, &u) || u > (uint64_t)INT64_MAX + negative)
+	if (!read_whole(v, &negative, &u) || u > (uint64_t)INT64_MAX + negative)
 		return false;
 	*i = negative ? -(int64_t)(u - (u > 0)) - (u > 0) : (int64_t)u;
 	return true;
@@ -426,7 +426,7 @@ bool rf_jscan_uint(const struct rf_jvalue *v, uint64_t *u)
 {
 	bool negative;
 
-	return whole(v, &negative, u) && (!negative || *u == 0);
+	return read_whole(v, &negative, u) && (!negative || *u == 0);
 }
 
 bool rf_jscan_real(const struct rf_jvalue *v, double *x)
@@ -435,12 +435,12 @@ bool rf_jscan_real(const struct rf_jvalue *v, double *x)
 	bool negative;
 	uint64_t u;
 
-	/* a double that is written with more digits than this is written badly */
+	/* no double needs more digits than this */
 	if ((v->s[0] != '-' && (v->s[0] < '0' || v->s[0] > '9')) || v->n >= sizeof buf)
 		return false;
 	memcpy(buf, v->s, v->n);
 	buf[v->n] = 0;
-	if (!buf[strcspn(buf, ".eE")] && !whole(v, &negative, &u))
+	if (!buf[strcspn(buf, ".eE")] && !read_whole(v, &negative, &u))
 		return false;
 	*x = strtod(buf, &end);
 	return *end == 0 && isfinite(*x);

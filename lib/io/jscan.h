@@ -29,11 +29,10 @@ struct rf_jvalue {
  * deep; *v is that value.  The functions below take only values of a text that passed.  Errors: RF_EDATA; the
  * sentence says what is wrong at which byte, counted from 1. */
 enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_err *e);
-/* Checks the same, and that the text has nothing that RFC 8259 lacks: for texts of which every value is
- * read. */
+/* Checks the same and refuses the additions of Python's json.  For texts in which every value is read. */
 enum rf_code rf_jscan_check_strict(char *s, size_t n, struct rf_jvalue *v, struct rf_err *e);
 
-/* Whether a text of n bytes, up to where it stops being valid JSON, has at most `values` values and
+/* Returns whether a text of n bytes, up to where it stops being valid JSON, has at most `values` values and
  * containers nested at most `depth` deep.  The text need not have been checked. */
 bool rf_jscan_within(const char *s, size_t n, int depth, size_t values);
 
@@ -59,10 +58,10 @@ enum rf_code rf_jscan_pick(const struct rf_jvalue *object, const char *const *ke
 
 /* Returns whether a string, with its escapes resolved, equals a word. */
 bool rf_jscan_equals(const struct rf_jvalue *string, const char *word);
-/* Removes a string's quotes and escapes in place (the text never grows) and puts a NUL behind it.  The
- * value is no longer JSON after that.  Returns the text; *n is its length in bytes, among which there may
- * be NULs.  An unpaired surrogate becomes three bytes that are not UTF-8: a caller that did not ask
- * rf_jscan_is_string() before, as for the key of an object, must check that. */
+/* Removes a string's quotes and escapes in place (the text never grows) and puts a NUL after it.  The value
+ * is no longer JSON after that.  Returns the text; *n is its length in bytes.  The text may contain NULs.  An
+ * unpaired surrogate becomes three bytes that are not UTF-8: a caller that has not checked the value by
+ * rf_jscan_is_string(), such as for the key of an object, must expect them. */
 char *rf_jscan_text(struct rf_jvalue *string, size_t *n);
 /* Reads a number that has neither fraction nor exponent and fits the type; false for anything else. */
 bool rf_jscan_int(const struct rf_jvalue *v, int64_t *i);

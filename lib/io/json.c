@@ -1,6 +1,6 @@
-/* json.c -- JSON files with jansson, and its values as text.  It is strict enough for us, but allocates 50
- * bytes for each byte of "[[],[],[], ...", so the values are counted before it gets the text.  It writes
- * reals with 17 digits, such as 0.16666700000000001, so they are written here. */
+/* json.c -- reads JSON files with jansson, and writes its values.  jansson allocates 50 bytes for each byte
+ * of "[[],[],[], ...", so the values are counted before it gets the text.  It writes reals with 17 digits,
+ * such as 0.16666700000000001, so reals are written here. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "io/jscan.h"
 #include "io/json.h"
 
-static enum rf_code parse(json_t **root, const char *text, size_t n, int depth, size_t flags,
+static enum rf_code parse_text(json_t **root, const char *text, size_t n, int depth, size_t flags,
                           struct rf_err *e)
 {
 	const char *nul = memchr(text, 0, n);
@@ -17,7 +17,7 @@ static enum rf_code parse(json_t **root, const char *text, size_t n, int depth, 
 	char q[120];
 
 	*root = NULL;
-	/* jansson loses one after a number */
+	/* jansson does not report a NUL after a number */
 	if (nul)
 		return rf_fail(e, RF_EMODEL, "bad JSON at byte %td: a NUL", nul - text);
 	if (!rf_jscan_within(text, n, depth, RF_JSON_NODES))
@@ -40,12 +40,12 @@ static enum rf_code parse(json_t **root, const char *text, size_t n, int depth, 
 
 enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth, struct rf_err *e)
 {
-	return parse(root, text, n, depth, 0, e);
+	return parse_text(root, text, n, depth, 0, e);
 }
 
 enum rf_code rf_json_parse_nul(json_t **root, const char *text, size_t n, int depth, struct rf_err *e)
 {
-	return parse(root, text, n, depth, JSON_ALLOW_NUL, e);
+	return parse_text(root, text, n, depth, JSON_ALLOW_NUL, e);
 }
 
 static void print_scalar(struct rf_buf *to, const json_t *v)

@@ -19,8 +19,8 @@ enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth,
 enum rf_code rf_json_parse_nul(json_t **root, const char *text, size_t n, int depth, struct rf_err *e);
 
 /* Appends a value as JSON without blanks.  In strings, control characters and those that rf_print_json()
- * escapes are written as \uNNNN; reals have the fewest digits that read back the same, and a point or an
- * exponent.  value NULL, or memory that runs out: to->failed is set. */
+ * escapes are written as \uNNNN.  Reals have the fewest digits that read back the same, and a point or an
+ * exponent.  If value is NULL or memory runs out, to->failed is set. */
 void rf_json_print(struct rf_buf *to, const json_t *value);
 
 #endif

@@ -23,16 +23,16 @@ struct rf_lines {
 	int fd;
 	size_t max;
 	uint64_t number, bytes;
-	bool ended;                 /* no more text will come */
-	bool broken;                /* reading failed, so there is no next line */
+	bool ended;                 /* the end of the file was reached */
+	bool broken;                /* a read failed, so no further line can be read */
 	bool overlong;              /* at `begin` is the rest of a line that was too long */
 	const char *advice;         /* the end of a sentence about a line that is too long */
-	XXH64_state_t *hash;        /* of the bytes of the file; NULL: not wanted */
+	XXH64_state_t *hash;        /* hash of the file's bytes; NULL: not wanted */
 	char *buf;
 	size_t cap, begin, seen, end;
 
 	ZSTD_DCtx *zstd;            /* NULL: plain text */
-	unsigned char *packed;      /* what was read and not yet decompressed */
+	unsigned char *packed;      /* bytes that were read and not yet decompressed */
 	ZSTD_inBuffer in;
 	bool packed_ended, frame_open;
 };
@@ -69,8 +69,8 @@ static enum rf_code unpack_some(struct rf_lines *l, void *p, size_t n, size_t *g
 			l->in.pos = 0;
 			l->packed_ended = l->in.size == 0;
 		}
-		/* at the end there may still be text inside the decompressor, but only while a frame is open:
-		 * called without input between two frames it would begin another */
+		/* At the end of the file the decompressor may still hold text, but only while a frame is
+		 * open: a call without input between two frames would begin another frame. */
 		if (l->in.pos == l->in.size && !l->frame_open)
 			break;
 		left = ZSTD_decompressStream(l->zstd, &out, &l->in);
@@ -96,7 +96,7 @@ static enum rf_code fill_buffer(struct rf_lines *l, struct rf_err *e)
 		l->begin = 0;
 	}
 	if (l->end == l->cap) {
-		/* one byte over the bound, to see that it is passed, or for the newline */
+		/* one byte above the limit, for the newline or to notice that the limit is exceeded */
 		size_t cap = l->cap > l->max / 2 ? l->max + 1 : l->cap * 2;
 		char *buf = realloc(l->buf, cap + 1);
 		if (!buf)
@@ -114,7 +114,7 @@ static enum rf_code fill_buffer(struct rf_lines *l, struct rf_err *e)
 }
 
 /* Reads more bytes after `end`.  Sets l->ended at the end of the file. */
-static enum rf_code fill(struct rf_lines *l, struct rf_err *e)
+static enum rf_code fill_more(struct rf_lines *l, struct rf_err *e)
 {
 	enum rf_code rc = fill_buffer(l, e);
 
@@ -122,8 +122,8 @@ static enum rf_code fill(struct rf_lines *l, struct rf_err *e)
 	return rc;
 }
 
-/* Looks at the first bytes, and goes on with a decompressor where they say so. */
-static enum rf_code sniff(struct rf_lines *l, const char *path, struct rf_err *e)
+/* Reads the first bytes, and sets up a decompressor if they begin a zstd file. */
+static enum rf_code sniff_format(struct rf_lines *l, const char *path, struct rf_err *e)
 {
 	enum { MAGIC = 4 };
 	bool named = rf_file_ends(path, strlen(path), ".zst");
@@ -131,7 +131,7 @@ static enum rf_code sniff(struct rf_lines *l, const char *path, struct rf_err *e
 	enum rf_code rc;
 
 	while (l->end < MAGIC && !l->ended)
-		if ((rc = fill(l, e)) != RF_OK)
+		if ((rc = fill_more(l, e)) != RF_OK)
 			return rc;
 	if ((packed = rf_magic_packed(l->buf, l->end)))
 		return rf_fail(e, RF_EDATA, "%s: compressed with %s: decompress it, or compress it with zstd",
@@ -153,8 +153,8 @@ static enum rf_code sniff(struct rf_lines *l, const char *path, struct rf_err *e
 	return RF_OK;
 }
 
-/* Makes the reader of a file that is not open yet. */
-static enum rf_code begin(struct rf_lines **out, const char *path, size_t max, struct rf_err *e)
+/* Allocates the reader of a file that is not open yet. */
+static enum rf_code make_reader(struct rf_lines **out, const char *path, size_t max, struct rf_err *e)
 {
 	struct rf_lines *l = calloc(1, sizeof *l);
 
@@ -172,7 +172,7 @@ static enum rf_code begin(struct rf_lines **out, const char *path, size_t max, s
 enum rf_code rf_lines_open(struct rf_lines **out, const char *path, size_t max, struct rf_err *e)
 {
 	const bool standard = !path || !strcmp(path, "-");
-	enum rf_code rc = begin(out, standard ? "<stdin>" : path, max, e);
+	enum rf_code rc = make_reader(out, standard ? "<stdin>" : path, max, e);
 	struct rf_lines *l = *out;
 	struct stat st;
 
@@ -181,7 +181,7 @@ enum rf_code rf_lines_open(struct rf_lines **out, const char *path, size_t max, 
 	else if (rc == RF_OK && !fstat(l->fd, &st) && S_ISDIR(st.st_mode))
 		rc = rf_fail(e, RF_ENOINPUT, "%s: %s", l->name, strerror(EISDIR));
 	else if (rc == RF_OK)
-		rc = sniff(l, standard ? l->name : path, e);
+		rc = sniff_format(l, standard ? l->name : path, e);
 	if (rc == RF_OK)
 		return RF_OK;
 	rf_lines_close(l);
@@ -191,7 +191,7 @@ enum rf_code rf_lines_open(struct rf_lines **out, const char *path, size_t max, 
 
 enum rf_code rf_lines_open_file(struct rf_lines **out, const char *path, size_t max, struct rf_err *e)
 {
-	enum rf_code rc = begin(out, path, max, e);
+	enum rf_code rc = make_reader(out, path, max, e);
 	struct rf_lines *l = *out;
 	uint64_t size;
 
@@ -202,7 +202,7 @@ enum rf_code rf_lines_open_file(struct rf_lines **out, const char *path, size_t 
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	if (rc == RF_OK) {
 		XXH64_reset(l->hash, 0);
-		rc = sniff(l, path, e);
+		rc = sniff_format(l, path, e);
 	}
 	if (rc == RF_OK)
 		return RF_OK;
@@ -249,15 +249,15 @@ uint64_t rf_lines_bytes(const struct rf_lines *l)
 	return l->bytes;
 }
 
-/* Passes over the rest of a line that was too long. */
-static enum rf_code pass_rest(struct rf_lines *l, struct rf_err *e)
+/* Skips the rest of a line that was too long. */
+static enum rf_code skip_rest(struct rf_lines *l, struct rf_err *e)
 {
 	enum rf_code rc;
 	char *newline;
 
 	while (!(newline = memchr(l->buf + l->seen, '\n', l->end - l->seen)) && !l->ended) {
 		l->begin = l->seen = l->end;
-		if ((rc = fill(l, e)) != RF_OK)
+		if ((rc = fill_more(l, e)) != RF_OK)
 			return rc;
 	}
 	l->begin = l->seen = newline ? (size_t)(newline - l->buf) + 1 : l->end;
@@ -270,7 +270,7 @@ enum rf_code rf_lines_next(struct rf_lines *l, char **line, size_t *n, struct rf
 	enum rf_code rc;
 	char *newline;
 
-	if (l->overlong && (rc = pass_rest(l, e)) != RF_OK)
+	if (l->overlong && (rc = skip_rest(l, e)) != RF_OK)
 		return rc;
 	while (!(newline = memchr(l->buf + l->seen, '\n', l->end - l->seen))) {
 		l->seen = l->end;
@@ -282,7 +282,7 @@ enum rf_code rf_lines_next(struct rf_lines *l, char **line, size_t *n, struct rf
 		}
 		if (l->ended)
 			break;
-		if ((rc = fill(l, e)) != RF_OK)
+		if ((rc = fill_more(l, e)) != RF_OK)
 			return rc;
 	}
 	if (!newline && l->begin == l->end)
@@ -338,7 +338,7 @@ enum rf_code rf_lines_rest(struct rf_lines *l, char **text, size_t *n, struct rf
 	enum rf_code rc;
 
 	while (!l->ended && l->end - l->begin <= l->max)
-		if ((rc = fill(l, e)) != RF_OK)
+		if ((rc = fill_more(l, e)) != RF_OK)
 			return rc;
 	if (l->end - l->begin > l->max)
 		return rf_fail(e, RF_EDATA, "%s: the text is longer than %zu bytes%s", l->name, l->max,

@@ -19,8 +19,8 @@ enum rf_code rf_lines_open(struct rf_lines **l, const char *path, size_t max, st
 /* Opens a file as rf_lines_open() does, but only a regular file of at most `max` bytes, such as a folder
  * from elsewhere holds.  Errors: also those of rf_file_open(); RF_EMODEL: the file is longer. */
 enum rf_code rf_lines_open_file(struct rf_lines **l, const char *path, size_t max, struct rf_err *e);
-/* Lets the sentence about a line or a text that is too long name the option --max-record, for a program that
- * sets max by this option. */
+/* Makes the sentence about a line or a text that is too long name the option --max-record.  For programs
+ * whose max is this option's value. */
 void rf_lines_advise(struct rf_lines *l);
 /* Computes XXH64, as 16 hex digits, of the bytes read so far of a file that rf_lines_open_file() opened; of
  * the whole file after rf_lines_rest(). */
@@ -43,8 +43,8 @@ enum rf_code rf_lines_next_written(struct rf_lines *l, char **line, size_t *n, s
 enum rf_code rf_lines_next_object(struct rf_lines *l, struct rf_jvalue *object, struct rf_err *e);
 /* Returns whether the last failure concerned one line only, so that the next line can be read. */
 bool rf_lines_goes_on(const struct rf_lines *l);
-/* Puts the place of the line read last, "name: line 17: ", in front of the sentence of a failure that was
- * found in it.  Returns e's code. */
+/* Prepends the place of the line read last, "name: line 17: ", to the sentence about a failure that was found
+ * in it.  Returns e's code. */
 enum rf_code rf_lines_blame(const struct rf_lines *l, struct rf_err *e);
 /* Reads the rest of the file as one piece. */
 enum rf_code rf_lines_rest(struct rf_lines *l, char **text, size_t *n, struct rf_err *e);

@@ -1,4 +1,5 @@
-/* lines_out.c -- the temporary file of tempfile.h behind one frame of zstd with a checksum. */
+/* lines_out.c -- writes text to a temporary file (tempfile.h), as it is or as one zstd frame with a
+ * checksum. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static void free_out(struct rf_lines_out *l)
 	free(l);
 }
 
-static enum rf_code pack(struct rf_lines_out *l, const void *data, size_t n, ZSTD_EndDirective how,
+static enum rf_code write_packed(struct rf_lines_out *l, const void *data, size_t n, ZSTD_EndDirective how,
                          struct rf_err *e)
 {
 	ZSTD_inBuffer in = { data, n, 0 };
@@ -65,12 +66,13 @@ enum rf_code rf_lines_out_open(struct rf_lines_out **to, const char *path, struc
 
 enum rf_code rf_lines_out_put(struct rf_lines_out *l, const void *data, size_t n, struct rf_err *e)
 {
-	return l->zstd ? pack(l, data, n, ZSTD_e_continue, e) : rf_tempfile_write(&l->file, data, n, e);
+	return l->zstd ? write_packed(l, data, n, ZSTD_e_continue, e)
+	               : rf_tempfile_write(&l->file, data, n, e);
 }
 
 enum rf_code rf_lines_out_finish(struct rf_lines_out *l, struct rf_err *e)
 {
-	enum rf_code rc = l->zstd ? pack(l, NULL, 0, ZSTD_e_end, e) : RF_OK;
+	enum rf_code rc = l->zstd ? write_packed(l, NULL, 0, ZSTD_e_end, e) : RF_OK;
 
 	if (rc == RF_OK)
 		rc = rf_tempfile_commit(&l->file, NULL, e);

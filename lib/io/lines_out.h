@@ -13,7 +13,7 @@ struct rf_lines_out;
 enum rf_code rf_lines_out_open(struct rf_lines_out **l, const char *path, struct rf_err *e);
 /* Writes n bytes.  Errors: RF_EIO, RF_ENOMEM. */
 enum rf_code rf_lines_out_put(struct rf_lines_out *l, const void *data, size_t n, struct rf_err *e);
-/* Makes the file appear, and frees l in any case.  Errors: RF_EIO, RF_ENOMEM; then there is no file. */
+/* Makes the file appear, and frees l in any case.  Errors: RF_EIO, RF_ENOMEM; no file appears then. */
 enum rf_code rf_lines_out_finish(struct rf_lines_out *l, struct rf_err *e);
 
 #endif

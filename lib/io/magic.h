@@ -1,4 +1,4 @@
-/* magic.h -- what a file that is compressed with zstd begins with (RFC 8878, section 3.1). */
+/* magic.h -- the first bytes of a zstd file (RFC 8878, section 3.1) and of other compressed files. */
 #ifndef RF_MAGIC_H
 #define RF_MAGIC_H
 
@@ -19,8 +19,8 @@ static inline bool rf_magic_zstd(const void *bytes)
 {
 	return !memcmp(bytes, "\x28\xb5\x2f\xfd", 4) || rf_magic_skippable(bytes);
 }
-/* Returns the name of the program that compressed a file that begins with these n bytes, if the file is not
- * read here; else NULL. */
+/* Returns the name of the program (gzip, bzip2, xz, lz4) that compressed a file with these first n bytes;
+ * NULL if the bytes are of no such file. */
 static inline const char *rf_magic_packed(const void *bytes, size_t n)
 {
 	const unsigned char *p = bytes;

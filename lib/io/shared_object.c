@@ -7,15 +7,15 @@
 
 #include "io/shared_object.h"
 
-static bool is_there(char path[RF_PLUGIN_PATH], const char *dir, const char *sub, const char *name)
+static bool exists_in(char path[RF_PLUGIN_PATH], const char *dir, const char *sub, const char *name)
 {
 	int n = snprintf(path, RF_PLUGIN_PATH, "%s%s%s", dir, sub, name);
 
 	return n > 0 && n < RF_PLUGIN_PATH && access(path, R_OK) == 0;
 }
 
-/* Beside the program. */
-static bool is_near(const char *name, char path[RF_PLUGIN_PATH])
+/* Looks for the file in the folders near the program. */
+static bool exists_near_program(const char *name, char path[RF_PLUGIN_PATH])
 {
 	char dir[4096];
 	ssize_t n = readlink("/proc/self/exe", dir, sizeof dir - 1);
@@ -24,7 +24,7 @@ static bool is_near(const char *name, char path[RF_PLUGIN_PATH])
 		return false;
 	dir[n] = 0;
 	*(strrchr(dir, '/') + 1) = 0;
-	return is_there(path, dir, "../lib/rf-tools/", name) || is_there(path, dir, "../build/", name);
+	return exists_in(path, dir, "../lib/rf-tools/", name) || exists_in(path, dir, "../build/", name);
 }
 
 enum rf_code rf_plugin_find(const struct rf_plugin_kind *k, const char **path, char found[RF_PLUGIN_PATH],
@@ -34,7 +34,7 @@ enum rf_code rf_plugin_find(const struct rf_plugin_kind *k, const char **path, c
 	if (*path && **path)
 		return RF_OK;
 	*path = found;
-	if (is_near(k->file, found))
+	if (exists_near_program(k->file, found))
 		return RF_OK;
 	return rf_fail(e, RF_EDEVICE,
 	               "no %s plugin: %s is neither in ../lib/rf-tools nor in ../build, relative to the "

@@ -80,7 +80,7 @@ enum rf_code rf_step_newest(const char *path, int64_t *newest, struct rf_err *e)
 	return rc;
 }
 
-/* Where latest points, as a name; "" where it is not there. */
+/* Reads the name that the link `latest` points to; "" if the link does not exist. */
 static enum rf_code read_latest(const char *run, char name[64], struct rf_err *e)
 {
 	char file[4096], q[80];

@@ -17,7 +17,7 @@
 #include "io/file.h"
 #include "io/tempfile.h"
 
-/* A temporary's name: at most this much of the file's own name, so that a long one has room for the rest. */
+/* Bytes of the file's own name in a temporary name, so that the parts around it fit for a long name, too. */
 enum { NAME_PART = 200, TRIES = 1000, BLOCK = 1 << 20 };
 
 const int rf_ending[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGXCPU,
@@ -25,8 +25,8 @@ const int rf_ending[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SI
 
 static struct { char path[4096]; volatile sig_atomic_t armed; } places[RF_TEMPFILES];
 
-/* The place that path has now; -1: there is none free. */
-static int note(const char *path)
+/* Puts path into the table.  Returns its index; -1: the table is full. */
+static int list_path(const char *path)
 {
 	for (int i = 0; i < RF_TEMPFILES; i++)
 		if (!places[i].armed) {
@@ -38,7 +38,7 @@ static int note(const char *path)
 	return -1;
 }
 
-static void forget(struct rf_tempfile *f)
+static void unlist(struct rf_tempfile *f)
 {
 	if (f->place >= 0)
 		places[f->place].armed = 0;
@@ -60,14 +60,14 @@ static enum rf_code io_error(const struct rf_tempfile *f, const char *what, stru
 	return rf_fail(e, RF_EIO, "%s: %s: %s", f->name, what, strerror(errno));
 }
 
-static enum rf_code stopped(const volatile sig_atomic_t *stop, const char *name, struct rf_err *e)
+static enum rf_code check_stop(const volatile sig_atomic_t *stop, const char *name, struct rf_err *e)
 {
 	return stop && *stop ? rf_fail(e, RF_EIO, "%s: interrupted", name) : RF_OK;
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-/* Opens what must not be there. */
+/* Creates a file that must not exist. */
 static int open_new(const char *path)
 {
 	int fd;
@@ -78,7 +78,7 @@ static int open_new(const char *path)
 	return fd;
 }
 
-/* The signals that end a program wait while a file exists that has no place yet. */
+/* Blocks the signals that end a program, while a temporary file exists that is not in the table yet. */
 static void hold_signals(sigset_t *old)
 {
 	sigset_t set;
@@ -100,7 +100,7 @@ static enum rf_code open_temporary(struct rf_tempfile *f, const char *path, stru
 			break;
 		hold_signals(&old);
 		if ((f->fd = open_new(f->at)) >= 0)
-			f->place = note(f->at);
+			f->place = list_path(f->at);
 		sigprocmask(SIG_SETMASK, &old, NULL);
 		if (f->fd >= 0)
 			return RF_OK;
@@ -109,7 +109,7 @@ static enum rf_code open_temporary(struct rf_tempfile *f, const char *path, stru
 	return rc == RF_OK ? io_error(f, "cannot create a temporary file beside it", e) : rc;
 }
 
-/* A name of one of the process's own descriptors, whatever that is open on. */
+/* Returns whether path names one of the process's own descriptors. */
 static bool is_descriptor(const char *path)
 {
 	return !strcmp(path, "/dev/stdout") || !strcmp(path, "/dev/stderr") ||
@@ -153,7 +153,7 @@ enum rf_code rf_tempfile_create(struct rf_tempfile *f, const char *path, const v
 	XXH64_reset(f->hash, 0);
 	if ((f->fd = open_new(path)) < 0) {
 		io_error(f, "create", e);
-		forget(f);
+		unlist(f);
 		return RF_EIO;
 	}
 	strcpy(f->at, path);
@@ -170,7 +170,7 @@ enum rf_code rf_tempfile_write(struct rf_tempfile *f, const void *data, size_t n
 	enum rf_code rc;
 
 	while (n) {
-		if ((rc = stopped(f->stop, f->name, e)) != RF_OK)
+		if ((rc = check_stop(f->stop, f->name, e)) != RF_OK)
 			return rc;
 		ssize_t w = write(f->fd, p, n < most ? n : most);
 		if (w >= 0) {
@@ -202,7 +202,7 @@ enum rf_code rf_tempfile_commit(struct rf_tempfile *f, char hex[17], struct rf_e
 	if (close(fd) && errno != EINTR && rc == RF_OK)
 		rc = io_error(f, "close", e);
 	if (fd == STDOUT_FILENO)
-		/* so that no later file becomes standard output */
+		/* keep descriptor 1 in use, so that no file opened later becomes standard output */
 		(void)!open("/dev/null", O_WRONLY);
 	if (rc != RF_OK) {
 		rf_tempfile_abandon(f);
@@ -212,7 +212,7 @@ enum rf_code rf_tempfile_commit(struct rf_tempfile *f, char hex[17], struct rf_e
 		rc = rf_tempfile_publish(f->at, f->to, f->stop, e);
 	if (hex)
 		snprintf(hex, 17, "%016llx", (unsigned long long)XXH64_digest(f->hash));
-	forget(f);
+	unlist(f);
 	return rc;
 }
 
@@ -223,7 +223,7 @@ void rf_tempfile_abandon(struct rf_tempfile *f)
 	f->fd = -1;
 	if (*f->at)
 		unlink(f->at);
-	forget(f);
+	unlist(f);
 }
 
 enum rf_code rf_tempfile_save(const struct rf_buf *text, const char *path, struct rf_err *e)
@@ -252,8 +252,7 @@ enum rf_code rf_tempfile_name(char temp[4096], const char *path, struct rf_err *
 
 	if (n == name || !strcmp(path + name, ".") || !strcmp(path + name, ".."))
 		return rf_fail(e, RF_EUSAGE, "'%s' does not end in the name of something new", path);
-	/* the number of a process comes again, in a container at once, and one that was killed
-	   leaves its file */
+	/* process numbers are reused, in a container soon, and a killed process leaves its file */
 	for (int i = 1; i < TRIES; i++) {
 		if (snprintf(temp, 4096, "%.*s.%.*s.tmp-%ld%s", (int)name, path, part, path + name,
 		             (long)getpid(), again) >= 4096)
@@ -270,7 +269,7 @@ enum rf_code rf_tempfile_name(char temp[4096], const char *path, struct rf_err *
 enum rf_code rf_tempfile_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop,
                                  struct rf_err *e)
 {
-	enum rf_code rc = stopped(stop, path, e);
+	enum rf_code rc = check_stop(stop, path, e);
 
 	if (rc == RF_OK && rename(temp, path) < 0)
 		rc = rf_fail(e, RF_EIO, "%s: rename: %s", path, strerror(errno));
@@ -283,15 +282,15 @@ enum rf_code rf_tempfile_publish(const char *temp, const char *path, const volat
 	return rc;
 }
 
-/* What was at path is at temp then. */
-static int change_places(const char *temp, const char *path)
+/* Exchanges the entries at temp and path. */
+static int exchange_names(const char *temp, const char *path)
 {
 	char aside[4096];
 	int error;
 
 	if (renameat2(AT_FDCWD, temp, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
 		return 0;
-	if (errno != EINVAL && errno != ENOSYS) /* those of a file system that cannot */
+	if (errno != EINVAL && errno != ENOSYS) /* the file system cannot exchange two entries */
 		return -1;
 	if (rf_tempfile_name(aside, path, NULL) != RF_OK) {
 		errno = EEXIST;
@@ -311,9 +310,9 @@ static int change_places(const char *temp, const char *path)
 enum rf_code rf_tempfile_exchange(const char *temp, const char *path, const volatile sig_atomic_t *stop,
                                   struct rf_err *e)
 {
-	enum rf_code rc = stopped(stop, path, e);
+	enum rf_code rc = check_stop(stop, path, e);
 
-	if (rc == RF_OK && change_places(temp, path) < 0)
+	if (rc == RF_OK && exchange_names(temp, path) < 0)
 		rc = rf_fail(e, RF_EIO, "%s: rename: %s", path, strerror(errno));
 	if (rc != RF_OK) {
 		rf_file_remove(temp, NULL);

@@ -27,7 +27,7 @@ struct rf_tempfile {
 	int place;         /* index in the table of files that a signal removes; -1: not in it */
 	uint64_t size;     /* bytes written so far */
 	void *hash;        /* XXH64 state over these bytes; NULL: not hashed */
-	const volatile sig_atomic_t *stop; /* set: stop writing; NULL: nobody sets it */
+	const volatile sig_atomic_t *stop; /* stop writing once it is set; may be NULL */
 };
 
 /* Begins a file; path NULL or "-": standard output.  *stop (stop may be NULL) is read before each block is
@@ -51,8 +51,8 @@ void rf_tempfile_abandon(struct rf_tempfile *f);
  * text->failed is set. */
 enum rf_code rf_tempfile_save(const struct rf_buf *text, const char *path, struct rf_err *e);
 
-/* temp: an unused temporary name beside path, on the same file system: DIR/.NAME.tmp-PID, where DIR and NAME
- * are path's.  Errors: RF_EUSAGE: path ends in no name or is too long; RF_EIO: there are too many leftover
+/* Writes to temp an unused temporary name in path's directory: DIR/.NAME.tmp-PID, where DIR and NAME are
+ * path's.  Errors: RF_EUSAGE: path ends in no name or is too long; RF_EIO: there are too many leftover
  * names. */
 enum rf_code rf_tempfile_name(char temp[4096], const char *path, struct rf_err *e);
 /* Renames temp to path and syncs path's directory.  If *stop is set or the renaming fails, temp is removed
@@ -60,8 +60,9 @@ enum rf_code rf_tempfile_name(char temp[4096], const char *path, struct rf_err *
 enum rf_code rf_tempfile_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop,
                                  struct rf_err *e);
 
-/* The same where there is something at path already, which is at temp then: the two change places in one
- * moment, or where the file system cannot do that, one after the other, with nothing at path in between. */
+/* Does the same if path exists: temp and path are exchanged, so the old content is then at temp.  On a file
+ * system that cannot exchange them atomically they are renamed one after the other, and path is missing in
+ * between. */
 enum rf_code rf_tempfile_exchange(const char *temp, const char *path, const volatile sig_atomic_t *stop,
                                   struct rf_err *e);
 

@@ -1,5 +1,5 @@
-/* words.c -- a run's words.  They are compared line by line, wherever a line stands: a list of files that
- * has grown by one differs in one line. */
+/* words.c -- a run's words.  Lines are compared as a set, so a list of files that has grown by one file
+ * differs in one line. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ enum rf_code rf_words_read(struct rf_buf *words, const char *path, bool *there, 
 	return words->failed ? rf_fail(e, RF_ENOMEM, "out of memory") : RF_OK;
 }
 
-/* The next line of [*p, end), and *p behind it. */
+/* Returns the next line of [*p, end) and advances *p past it. */
 static const char *next_line(const char **p, const char *end, size_t *n)
 {
 	const char *line = *p, *stop;
@@ -48,8 +48,8 @@ static const char *next_line(const char **p, const char *end, size_t *n)
 	return line;
 }
 
-/* Where a word begins, or the end of all. */
-static const char *word(const struct rf_buf *words, const char *name)
+/* Returns where the line of a word begins; the end of all lines if there is no such word. */
+static const char *word_start(const struct rf_buf *words, const char *name)
 {
 	const char *p = (const char *)words->p, *end = p + words->n, *line;
 	size_t n, size = strlen(name);
@@ -62,14 +62,14 @@ static const char *word(const struct rf_buf *words, const char *name)
 
 const char *rf_words_find(const struct rf_buf *words, const char *name, size_t *n)
 {
-	const char *line = word(words, name), *p = line;
+	const char *line = word_start(words, name), *p = line;
 
 	*n = 0;
 	next_line(&p, (const char *)words->p + words->n, n);
 	return line;
 }
 
-static bool has(const char *from, const char *end, const char *line, size_t n)
+static bool has_line(const char *from, const char *end, const char *line, size_t n)
 {
 	const char *other;
 	size_t m;
@@ -80,8 +80,8 @@ static bool has(const char *from, const char *end, const char *line, size_t n)
 	return false;
 }
 
-/* Lines of [a, a_end) that [b, b_end) has not. */
-static bool lacks(const char *a, const char *a_end, const char *b, const char *b_end, char side,
+/* Reports the lines of [a, a_end) that are missing in [b, b_end). */
+static bool report_missing(const char *a, const char *a_end, const char *b, const char *b_end, char side,
                   rf_words_fn *differ, void *arg)
 {
 	const char *line;
@@ -89,7 +89,7 @@ static bool lacks(const char *a, const char *a_end, const char *b, const char *b
 	size_t n;
 
 	while ((line = next_line(&a, a_end, &n)))
-		if (!has(b, b_end, line, n)) {
+		if (!has_line(b, b_end, line, n)) {
 			differ(arg, side, line, n);
 			any = true;
 		}
@@ -103,7 +103,7 @@ bool rf_words_same(const struct rf_buf *a, const struct rf_buf *b, const char *l
 {
 	const char *from_a = (const char *)a->p, *end_a = from_a + a->n;
 	const char *from_b = (const char *)b->p, *end_b = from_b + b->n;
-	const char *late_a = word(a, late), *late_b = word(b, late);
+	const char *late_a = word_start(a, late), *late_b = word_start(b, late);
 	bool other;
 
 	if (late_a == end_a || late_b == end_b) {
@@ -112,23 +112,23 @@ bool rf_words_same(const struct rf_buf *a, const struct rf_buf *b, const char *l
 	}
 	if (end_a - from_a == end_b - from_b && !memcmp(from_a, from_b, (size_t)(end_a - from_a)))
 		return true;
-	other = lacks(from_a, end_a, from_b, end_b, '<', differ, arg);
-	if (!lacks(from_b, end_b, from_a, end_a, '>', differ, arg) && !other)
+	other = report_missing(from_a, end_a, from_b, end_b, '<', differ, arg);
+	if (!report_missing(from_b, end_b, from_a, end_a, '>', differ, arg) && !other)
 		differ(arg, '>', IN_ORDER, strlen(IN_ORDER));
 	return false;
 }
 
-static void ignore(void *arg, char side, const char *line, size_t n)
+static void ignore_line(void *arg, char side, const char *line, size_t n)
 {
 	(void)arg, (void)side, (void)line, (void)n;
 }
 
-/* Returns where the value of a word begins; its end, after the lines that continue it, is *end.  Without
- * the word both are the same. */
+/* Returns where the value of a word begins; *end is its end, after the lines that continue it.  If the word
+ * does not exist, the two are equal. */
 static const char *value_of(const struct rf_buf *words, const char *name, const char **end)
 {
 	const char *const stop = (const char *)words->p + words->n;
-	const char *const line = word(words, name), *p = line;
+	const char *const line = word_start(words, name), *p = line;
 	size_t n;
 
 	while (p < stop && (p == line || *p == ' '))
@@ -145,7 +145,7 @@ struct walk {
 	bool counts;                   /* the program is one of those whose option counts */
 };
 
-/* Returns where the word at p ends: a quotation, $(...) and `...` belong to it with all that is in them. */
+/* Returns the end of the shell word at p.  Quotations, $(...) and `...` belong to the word as a whole. */
 static const char *word_end(const char *p, const char *end)
 {
 	char quote = 0;
@@ -185,7 +185,7 @@ static bool is_listed(const char *s, size_t n, const char *list)
 	return false;
 }
 
-/* Skips what stands between two words; a command ends at an operator or at the end of a line. */
+/* Skips blanks and operators between two words.  A command ends at an operator or at the end of a line. */
 static void skip_gap(struct walk *w)
 {
 	for (; w->p < w->end && strchr(" \t\n|;&()<>\\", *w->p); w->p++) {
@@ -228,8 +228,8 @@ static const char *next_value(struct walk *w, size_t *n)
 	return NULL;
 }
 
-/* Copies words, and writes the values of the option in one word as '*'. */
-static void mask(const struct rf_buf *from, struct walk w, struct rf_buf *to)
+/* Copies all words, with '*' in place of the option's values in the walk's word. */
+static void copy_masked(const struct rf_buf *from, struct walk w, struct rf_buf *to)
 {
 	const char *p = (const char *)from->p, *value;
 	size_t n;
@@ -254,9 +254,9 @@ bool rf_words_same_but(const struct rf_buf *a, const struct rf_buf *b, const cha
 	*was = *now = NULL;
 	v.p = value_of(a, name, &v.end);
 	w.p = value_of(b, name, &w.end);
-	mask(a, v, &x);
-	mask(b, w, &y);
-	same = !x.failed && !y.failed && rf_words_same(&x, &y, late, ignore, NULL);
+	copy_masked(a, v, &x);
+	copy_masked(b, w, &y);
+	same = !x.failed && !y.failed && rf_words_same(&x, &y, late, ignore_line, NULL);
 	while (same && (p = next_value(&v, &n)) && (q = next_value(&w, &m)))
 		if (n != m || memcmp(p, q, n)) {
 			*was = strndup(p, n);

@@ -1,13 +1,13 @@
 /* child.c -- one command at a time as a process group, and the guard.
  *
- * While a command runs, every event that we wait for is a signal, and all these signals are blocked until
- * sigtimedwait() takes them.  So none is lost, and none interrupts code that is not prepared for it.
- * Processes of the command that lose their parent become our children (PR_SET_CHILD_SUBREAPER), so that we
- * see when the whole group has ended.
+ * While a command runs, this process waits only for signals.  They are blocked until sigtimedwait() takes
+ * them, so no signal is lost and none interrupts code that is not prepared for it.  Processes of the command
+ * that lose their parent become children of this process (PR_SET_CHILD_SUBREAPER), so that it notices when
+ * the whole group has ended.
  *
- * We may be killed at any instruction, also between starting a command and noting its process group for the
- * guard.  Therefore the command's own first process writes the group where the guard reads it, and continues
- * only if we are still alive after that. */
+ * This process may be killed at any instruction, also after starting a command and before recording its
+ * process group for the guard.  Therefore the command's first process writes the group to the memory that
+ * the guard reads, and continues only if this process is still alive after that. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -39,7 +39,7 @@ bool rf_child_seen(pid_t pid, char *state, unsigned long long *began)
 	n = rf_file_read_some(fd, text, sizeof text - 1);
 	close(fd);
 	text[n < 0 ? 0 : n] = 0;
-	/* its name may hold anything, but comes before */
+	/* the process's name may contain any byte; the fields that are read come after its last ')' */
 	if (!(p = strrchr(text, ')')) || sscanf(p, ") %c", state) != 1)
 		return false;
 	for (int field = 2; field < 22; field++)
@@ -49,24 +49,24 @@ bool rf_child_seen(pid_t pid, char *state, unsigned long long *began)
 	return true;
 }
 
-static void tell(const struct rf_child *c, int sig)
+static void send_signal(const struct rf_child *c, int sig)
 {
-	pid_t group = *c->group; /* once: it may become 0 meanwhile, which would mean our own */
+	pid_t group = *c->group; /* read once: it may become 0 meanwhile, and kill(0) is for our own group */
 
 	if (group)
 		kill(-group, sig);
 }
 
-/* What is stopped cannot end, so it is continued behind the signal. */
-static void end(const struct rf_child *c, int sig)
+/* Sends the group a signal that ends it, and continues it: a stopped process cannot end. */
+static void end_group(const struct rf_child *c, int sig)
 {
-	tell(c, sig);
-	tell(c, SIGCONT);
+	send_signal(c, sig);
+	send_signal(c, SIGCONT);
 }
 
 /* ---- the guard ----------------------------------------------------------------------------- */
 
-static bool stopped(pid_t pid)
+static bool is_stopped(pid_t pid)
 {
 	unsigned long long began;
 	char state;
@@ -74,8 +74,8 @@ static bool stopped(pid_t pid)
 	return rf_child_seen(pid, &state, &began) && state == 'T';
 }
 
-/* SIGUSR1 says that our parent has died; that it has is seen by getppid(). */
-static noreturn void guard(const struct rf_child *c)
+/* Runs the guard.  SIGUSR1 arrives when the parent has died; getppid() confirms the death. */
+static noreturn void run_guard(const struct rf_child *c)
 {
 	static const int deaf[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE };
 	bool held = false;
@@ -89,16 +89,16 @@ static noreturn void guard(const struct rf_child *c)
 	sigprocmask(SIG_SETMASK, &death, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGUSR1);
 	while (getppid() == c->self) {
-		bool hold = stopped(c->self);
+		bool hold = is_stopped(c->self);
 
-		if (hold) /* again each time: a command may just have begun */
-			tell(c, SIGSTOP);
+		if (hold) /* repeated each time, because a command may have started since */
+			send_signal(c, SIGSTOP);
 		else if (held)
-			tell(c, SIGCONT);
+			send_signal(c, SIGCONT);
 		held = hold;
 		sigtimedwait(&death, NULL, &look);
 	}
-	end(c, SIGTERM);
+	end_group(c, SIGTERM);
 	_exit(0);
 }
 
@@ -108,7 +108,7 @@ static void block_signals(struct rf_child *c)
 {
 	struct sigaction hup;
 
-	signal(SIGCHLD, SIG_DFL); /* where a parent ignored it, there would be no exit status */
+	signal(SIGCHLD, SIG_DFL); /* if it were ignored, there would be no exit status */
 	sigemptyset(&c->ends);
 	sigaddset(&c->ends, SIGINT);
 	sigaddset(&c->ends, SIGTERM);
@@ -130,7 +130,7 @@ enum rf_code rf_child_open(struct rf_child *c, struct rf_err *e)
 	if ((c->guard = fork()) < 0)
 		return rf_fail(e, RF_ENOMEM, "fork: %s", strerror(errno));
 	if (!c->guard)
-		guard(c);
+		run_guard(c);
 	return RF_OK;
 }
 
@@ -145,7 +145,7 @@ void rf_child_close(struct rf_child *c)
 
 /* ---- a command ----------------------------------------------------------------------------- */
 
-static noreturn void become(const struct rf_child *c, char *const argv[])
+static noreturn void run_command(const struct rf_child *c, char *const argv[])
 {
 	static const int handled[] = { SIGINT, SIGTERM, SIGXFSZ, SIGPIPE };
 	int null;
@@ -153,10 +153,10 @@ static noreturn void become(const struct rf_child *c, char *const argv[])
 	setpgid(0, 0);
 	*c->group = getpid();
 	if (getppid() != c->self)
-		_exit(EXIT_FAILURE); /* nobody is left to wait for it */
+		_exit(EXIT_FAILURE); /* the parent is gone */
 	for (size_t i = 0; i < sizeof handled / sizeof *handled; i++)
 		signal(handled[i], SIG_DFL);
-	/* its messages are written, though it is in the background of the terminal */
+	/* let the command write messages although it is in the terminal's background */
 	signal(SIGTTOU, SIG_IGN);
 	if (sigismember(&c->ends, SIGHUP))
 		signal(SIGHUP, SIG_DFL);
@@ -169,30 +169,30 @@ static noreturn void become(const struct rf_child *c, char *const argv[])
 	_exit(errno == ENOENT ? 127 : 126);
 }
 
-/* Ends the group when the first signal comes; make(1) hands on one that we had already, so only a later one
- * kills. */
-static void interrupt(struct rf_child *c, int sig)
+/* Ends the group by SIGTERM at the first signal, and kills it at a second one.  make(1) sends a second copy
+ * of the first signal at almost the same time, so a signal counts as a second one only after a second. */
+static void end_on_signal(struct rf_child *c, int sig)
 {
 	if (!c->signal) {
 		c->signal = sig;
 		c->since = rf_now();
-		end(c, SIGTERM);
+		end_group(c, SIGTERM);
 	} else if (rf_now() - c->since >= 1) {
-		tell(c, SIGKILL);
+		send_signal(c, SIGKILL);
 	}
 }
 
-/* It wants to read the terminal and may not: so it would stay for ever. */
-static void refuse(struct rf_child *c)
+/* Ends a command that wants to read the terminal: it may not, and would stay stopped forever. */
+static void refuse_terminal(struct rf_child *c)
 {
 	if (!c->asked)
-		end(c, SIGTERM);
+		end_group(c, SIGTERM);
 	c->asked = true;
 }
 
-/* Takes the dead; whether the command's first process is among them.  Of the guard, if somebody killed it,
- * the number is forgotten, since another process may get it. */
-static bool reap(struct rf_child *c, pid_t first, int *status)
+/* Reaps children that have ended.  Returns whether the command's first process is among them.  If the guard
+ * was killed, its process number is forgotten, since another process may get it. */
+static bool reap_children(struct rf_child *c, pid_t first, int *status)
 {
 	bool dead = false;
 	pid_t pid;
@@ -201,7 +201,7 @@ static bool reap(struct rf_child *c, pid_t first, int *status)
 	while ((pid = waitpid(-1, &how, WNOHANG | WUNTRACED)) > 0 || (pid < 0 && errno == EINTR))
 		if (WIFSTOPPED(how)) {
 			if (WSTOPSIG(how) == SIGTTIN)
-				refuse(c);
+				refuse_terminal(c);
 		} else if (pid == c->guard) {
 			c->guard = 0;
 		} else if (pid == first) {
@@ -211,24 +211,25 @@ static bool reap(struct rf_child *c, pid_t first, int *status)
 	return dead;
 }
 
-static bool alive(pid_t group)
+static bool group_is_alive(pid_t group)
 {
 	return !kill(-group, 0) || errno == EPERM;
 }
 
-/* A process that nobody tells us of, since its parent lives in another group, is asked for once a second. */
-static void wait_for(struct rf_child *c, pid_t first, int *status)
+/* Waits until the whole group has ended.  No signal arrives for a process whose parent lives in another
+ * group, so the group is checked once a second, too. */
+static void wait_for_group(struct rf_child *c, pid_t first, int *status)
 {
 	static const struct timespec second = { .tv_sec = 1 };
 	double ticked = rf_now();
 	bool dead = false;
 
-	while (!dead || alive(first)) {
+	while (!dead || group_is_alive(first)) {
 		int sig = sigtimedwait(&c->all, NULL, dead || c->tick ? &second : NULL);
 
 		if (sig > 0 && sig != SIGCHLD)
-			interrupt(c, sig);
-		if (reap(c, first, status))
+			end_on_signal(c, sig);
+		if (reap_children(c, first, status))
 			dead = true;
 		if (c->tick && rf_now() - ticked >= 1) {
 			ticked = rf_now();
@@ -248,10 +249,10 @@ enum rf_code rf_child_run(struct rf_child *c, char *const argv[], int *status, s
 	if ((pid = fork()) < 0)
 		return rf_fail(e, RF_ENOMEM, "fork: %s", strerror(errno));
 	if (!pid)
-		become(c, argv);
-	setpgid(pid, pid); /* as it does itself: whoever comes first */
+		run_command(c, argv);
+	setpgid(pid, pid); /* the child calls it too: either may run first */
 	*c->group = pid;
-	wait_for(c, pid, status);
+	wait_for_group(c, pid, status);
 	*c->group = 0;
 	return RF_OK;
 }
@@ -265,6 +266,6 @@ bool rf_child_pause(struct rf_child *c, double seconds)
 	while (!c->signal && (sig = sigtimedwait(&c->ends, NULL, &t)) < 0 && errno == EINTR)
 		;
 	if (!c->signal && sig > 0)
-		interrupt(c, sig);
+		end_on_signal(c, sig);
 	return c->signal;
 }

@@ -1,9 +1,9 @@
 /* exec.c -- a child process that answers lines with lines.
  *
- * Two programs that are joined by two pipes deadlock as soon as both pipes are full: we would sleep in
- * write() while the command sleeps in its own write().  So our writing end does not block, and one poll()
- * watches both pipes.  After a command has closed its input we still read its output to the end, because its
- * last words, or its exit status, say why. */
+ * Two programs that are joined by two pipes deadlock as soon as both pipes are full: each would sleep in its
+ * write().  So the writing end here does not block, and one poll() watches both pipes.  After a command has
+ * closed its input, its output is still read to the end, because its last lines or its exit status may
+ * explain why. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,16 +20,16 @@
 #include "proc/exec.h"
 
 struct rf_exec {
-	pid_t pid;              /* also its group's; 0: not started */
-	int to, from;           /* our ends of the pipes; -1: closed */
+	pid_t pid;              /* the command's process and process group; 0: not started */
+	int to, from;           /* this end of each pipe; -1: closed */
 	double timeout;
-	bool deaf;              /* it closed its input */
-	char *out;              /* the line that is on its way, with its newline; NULL: none */
+	bool deaf;              /* the command closed its input */
+	char *out;              /* the line that is being sent, with its newline; NULL: none */
 	size_t out_size, sent;
-	/* bytes read; [used, filled) are not yet handed out, none before `scanned` is a newline */
+	/* bytes read: [used, filled) are not yet returned, and no byte before `scanned` is a newline */
 	char *in;
 	size_t used, scanned, filled, size;
-	bool closed;            /* its output */
+	bool closed;            /* the command closed its output */
 	char fate[80];
 };
 
@@ -42,8 +42,8 @@ enum { DEADLY = sizeof deadly / sizeof *deadly };
 static volatile pid_t group;
 static struct sigaction before[DEADLY];
 
-/* Kills the command, then lets the signal do what it would have done without it. */
-static void killed(int sig)
+/* Kills the command, then lets the signal have its default effect on this process. */
+static void on_signal(int sig)
 {
 	if (group)
 		kill(-group, SIGKILL);
@@ -53,9 +53,9 @@ static void killed(int sig)
 	raise(sig);
 }
 
-static void guard(pid_t pid)
+static void guard_command(pid_t pid)
 {
-	struct sigaction sa = { .sa_handler = killed };
+	struct sigaction sa = { .sa_handler = on_signal };
 
 	group = pid;
 	for (int i = 0; i < DEADLY; i++) {
@@ -65,7 +65,7 @@ static void guard(pid_t pid)
 	}
 }
 
-static void unguard(void)
+static void unguard_command(void)
 {
 	group = 0;
 	for (int i = 0; i < DEADLY; i++)
@@ -74,8 +74,8 @@ static void unguard(void)
 
 /* ---- start and end ------------------------------------------------------------------------- */
 
-/* A pipe whose ends are above the standard three, so that they can become these in the child in any order,
- * and are closed in it. */
+/* Makes a pipe whose ends are above the three standard descriptors, so that the child can copy them there in
+ * any order.  The ends are closed in the child. */
 static int pipe_above(int fd[2])
 {
 	int raw[2];
@@ -89,7 +89,7 @@ static int pipe_above(int fd[2])
 	return fd[0] < 0 || fd[1] < 0 ? -1 : 0;
 }
 
-static int spawn(pid_t *pid, const char *command, int in, int out)
+static int spawn_shell(pid_t *pid, const char *command, int in, int out)
 {
 	char *const argv[] = { (char *)"sh", (char *)"-c", (char *)command, NULL };
 	posix_spawn_file_actions_t files;
@@ -131,15 +131,15 @@ enum rf_code rf_exec_start(struct rf_exec **xp, const char *command, double time
 	if (!x)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	x->timeout = timeout;
-	signal(SIGCHLD, SIG_DFL); /* where a parent ignored it, there would be no exit status */
+	signal(SIGCHLD, SIG_DFL); /* if it were ignored, there would be no exit status */
 	if (pipe_above(to) || pipe_above(from) || fcntl(to[1], F_SETFL, O_NONBLOCK))
 		rc = errno;
 	sigemptyset(&hold);
 	for (int i = 0; i < DEADLY; i++)
 		sigaddset(&hold, deadly[i]);
-	sigprocmask(SIG_BLOCK, &hold, &old); /* none between the start and guard() */
-	if (!rc && !(rc = spawn(&x->pid, command, to[0], from[1])))
-		guard(x->pid);
+	sigprocmask(SIG_BLOCK, &hold, &old); /* until the command is guarded */
+	if (!rc && !(rc = spawn_shell(&x->pid, command, to[0], from[1])))
+		guard_command(x->pid);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	if (to[0] >= 0)
 		close(to[0]);
@@ -172,7 +172,7 @@ const char *rf_exec_fate(struct rf_exec *x, double patience, bool *well)
 
 	*well = false;
 	rf_exec_close_input(x);
-	/* it is not reaped yet: so long its number is its group's, which rf_exec_stop() kills */
+	/* the command is not reaped here, so that its number stays valid for rf_exec_stop() */
 	while ((rc = waitid(P_PID, (id_t)x->pid, &end, WEXITED | WNOHANG | WNOWAIT)) ? errno == EINTR
 	                                                                             : !end.si_pid) {
 		if (patience > 0 && rf_now() - start > patience)
@@ -197,7 +197,7 @@ void rf_exec_stop(struct rf_exec *x)
 		kill(-x->pid, SIGKILL);
 		while (waitpid(x->pid, NULL, 0) < 0 && errno == EINTR)
 			continue;
-		unguard();
+		unguard_command();
 	}
 	rf_exec_close_input(x);
 	if (x->from >= 0)
@@ -213,7 +213,7 @@ void rf_exec_send(struct rf_exec *x, char *line, size_t len)
 {
 	free(x->out);
 	x->out = line;
-	x->out[len] = '\n'; /* in the place of the 0 that ends the string */
+	x->out[len] = '\n'; /* replaces the NUL that ends the string */
 	x->out_size = len + 1;
 	x->sent = 0;
 }
@@ -223,16 +223,16 @@ bool rf_exec_sending(const struct rf_exec *x)
 	return x->out && !x->closed;
 }
 
-static void sent(struct rf_exec *x)
+static void finish_sending(struct rf_exec *x)
 {
 	free(x->out);
 	x->out = NULL;
 }
 
-/* Writes what the pipe takes; whether anything moved. */
-static bool push(struct rf_exec *x)
+/* Writes as much as the pipe takes.  Returns whether any byte was written. */
+static bool write_some(struct rf_exec *x)
 {
-	void (*old)(int) = signal(SIGPIPE, SIG_IGN); /* a command that left is no reason to die */
+	void (*old)(int) = signal(SIGPIPE, SIG_IGN); /* survive a command that has ended */
 	ssize_t n = write(x->to, x->out + x->sent, x->out_size - x->sent);
 	int error = errno;
 
@@ -241,17 +241,17 @@ static bool push(struct rf_exec *x)
 		if (error == EAGAIN || error == EINTR)
 			return false;
 		x->deaf = true;
-		sent(x);
+		finish_sending(x);
 		return true;
 	}
 	x->sent += (size_t)n;
 	if (x->sent == x->out_size)
-		sent(x);
+		finish_sending(x);
 	return n > 0;
 }
 
-/* Reads what there is; whether anything moved. */
-static enum rf_code pull(struct rf_exec *x, bool *moved, struct rf_err *e)
+/* Reads the available bytes.  *moved: whether there were any. */
+static enum rf_code read_some(struct rf_exec *x, bool *moved, struct rf_err *e)
 {
 	ssize_t n;
 
@@ -264,7 +264,7 @@ static enum rf_code pull(struct rf_exec *x, bool *moved, struct rf_err *e)
 	if (x->filled >= RF_EXEC_MAX_LINE)
 		return rf_fail(e, RF_EDATA, "the command printed a line of more than %d MiB",
 		               RF_EXEC_MAX_LINE >> 20);
-	if (x->size - x->filled < 4096) { /* one byte more than is read: for the 0 behind a last line */
+	if (x->size - x->filled < 4096) { /* one byte stays free, for the NUL after a last line */
 		size_t size = x->size ? 2 * x->size : 65536;
 		char *in = realloc(x->in, size);
 
@@ -283,8 +283,9 @@ static enum rf_code pull(struct rf_exec *x, bool *moved, struct rf_err *e)
 	return RF_OK;
 }
 
-/* The next whole line of what was read; at its end also one without a newline. */
-static bool take(struct rf_exec *x, const char **line, size_t *len)
+/* Takes the next whole line of the bytes read.  After the end of the output, a last line without a newline
+ * counts as whole. */
+static bool take_line(struct rf_exec *x, const char **line, size_t *len)
 {
 	char *end = x->filled > x->scanned ? memchr(x->in + x->scanned, '\n', x->filled - x->scanned) : NULL;
 
@@ -303,7 +304,7 @@ static bool take(struct rf_exec *x, const char **line, size_t *len)
 
 enum rf_code rf_exec_receive(struct rf_exec *x, int other, const char **line, size_t *len, struct rf_err *e)
 {
-	double last = rf_now(); /* when a byte moved */
+	double last = rf_now(); /* time of the last byte sent or received */
 
 	*line = NULL;
 	for (;;) {
@@ -313,12 +314,12 @@ enum rf_code rf_exec_receive(struct rf_exec *x, int other, const char **line, si
 		enum rf_code rc;
 		int n, ms;
 
-		if (take(x, line, len))
+		if (take_line(x, line, len))
 			return RF_OK;
 		if (x->closed)
 			return RF_EOF;
 		if (x->deaf)
-			sent(x);
+			finish_sending(x);
 		alone = x->out || other == RF_EXEC_ALONE;
 		if (alone)
 			ms = patience <= 0 ? -1
@@ -338,10 +339,10 @@ enum rf_code rf_exec_receive(struct rf_exec *x, int other, const char **line, si
 				continue;
 			return rf_fail(e, RF_EIO, "poll: %s", strerror(errno));
 		}
-		if (p[0].revents && (rc = pull(x, &moved, e)) != RF_OK)
+		if (p[0].revents && (rc = read_some(x, &moved, e)) != RF_OK)
 			return rc;
 		if (p[1].revents)
-			moved |= push(x);
+			moved |= write_some(x);
 		if (moved)
 			last = rf_now();
 		else if (!alone)

@@ -1,9 +1,8 @@
-/* lock.c -- a lock on a file that notes its holder by process number and start time: the start time tells the
- * holder from a later process with the same number.
+/* lock.c -- a lock on a file that records its holder's process number and start time.  The start time
+ * distinguishes the holder from a later process with the same number.
  *
- * A number means nothing in another container, and nothing after the next boot.  So only a message names the
- * process by its number.  The kernel says whether it lives, because it releases the lock of a dead
- * process. */
+ * A process number is valid only in one container and until the next boot.  So the number serves only for
+ * messages.  The lock itself is the kernel's, which releases the lock of a dead process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,8 +16,8 @@
 
 enum { SPACE = 120, NOTE = 200 };
 
-/* In which numbers of processes mean the same: the system since it started, and the namespace of a
- * container. */
+/* Writes the name of the space in which process numbers are valid: the system's boot and the container's
+ * namespace. */
 static void this_space(char space[SPACE])
 {
 	char boot[40] = "-", names[60];
@@ -45,8 +44,8 @@ static bool read_note(int fd, long *pid, unsigned long long *began, char space[S
 	return sscanf(text, "%ld %llu %119s%n", pid, began, space, &end) == 3 && !strcmp(text + end, "\n");
 }
 
-/* Returns the process that is noted in the file, if it lives; a zombie does not.  0: none.  *away: it cannot
- * be seen from here. */
+/* Returns the process recorded in the file if it lives (a zombie does not), else 0.  *away: the process is on
+ * another machine or in another container. */
 static pid_t noted_process(int fd, bool *away)
 {
 	unsigned long long noted, began;
@@ -80,7 +79,7 @@ enum rf_code rf_lock_try(struct rf_lock *l, const char *path, struct rf_err *e)
 {
 	enum rf_code rc;
 
-	/* not closed in commands: they hold it too */
+	/* commands inherit the descriptor, so they hold the lock too */
 	if (l->fd < 0 && (l->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666)) < 0)
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
 	if ((rc = rf_file_lock(l->fd, path, e)) == RF_EBUSY)
@@ -88,7 +87,7 @@ enum rf_code rf_lock_try(struct rf_lock *l, const char *path, struct rf_err *e)
 	if (rc != RF_OK)
 		return rc;
 	l->held = true;
-	write_note(l->fd); /* the lock holds without it */
+	write_note(l->fd); /* without the note the lock is still held */
 	return RF_OK;
 }
 

@@ -13,9 +13,9 @@
 
 struct rf_lock {
 	int fd;         /* -1: not open */
-	bool held;      /* we hold the lock */
-	/* another, living process that holds the lock; 0: it is away, it has not written its number yet, or
-	   it has died but processes that it started live on */
+	bool held;      /* this process holds the lock */
+	/* another, living process that holds the lock; 0: the holder is away, has not written its number yet,
+	   or has died while processes that it started still live */
 	pid_t holder;
 	/* the holder is on another machine or in another container: its process is not visible from here */
 	bool away;
@@ -25,7 +25,7 @@ struct rf_lock {
 /* Tries once to take the lock; it may be called again.  Errors: RF_EBUSY: another process holds it, and
  * l->holder and l->away say which; RF_EIO. */
 enum rf_code rf_lock_try(struct rf_lock *l, const char *path, struct rf_err *e);
-/* Empties the file and releases the lock, if we hold it; closes the file. */
+/* Empties the file and releases the lock, if it is held; closes the file. */
 void rf_lock_release(struct rf_lock *l);
 
 #endif
