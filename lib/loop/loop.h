@@ -15,13 +15,11 @@
  * Where batches are counted by their outputs, the line commits nothing: a batch is done when it has written
  * the file $OUTPUT, which appears whole or not at all.
  *
- *     RUN/data/words        what the run was begun with (words.h); fixed from the first commit on
+ *     RUN/data/words        the settings that the run was begun with (words.h)
  *     RUN/data/epoch-0.rf   the data in the order of the epoch
  *     RUN/data/times.tsv    a line for each batch: its number from 1, the step after it, microseconds;
  *                           it tells the loop's own commits from those of others
  *     RUN/data/after        the number of commits after which `after` last succeeded, and its microseconds
- *     RUN/data/made         size, modification time and name of the data that `make` made
- *     RUN/data/making       exists while `make` runs
  *     RUN/data/status       how the last loop ended: its exit status and why; absent while a loop works
  *     RUN/data/line         which batches a line for many may commit; absent while none works
  *     RUN/stop              who makes it asks the loop to end after the batch; the loop removes it

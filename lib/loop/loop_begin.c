@@ -1,13 +1,11 @@
 /* loop_begin.c -- all that comes before a run's first batch.
  *
- * A run is begun by its words: those in RUN/data/words made RUN/data and all batches.  From the first
- * commit on they stand. Before it nothing is lost by others, and most first words have a mistake in them:
- * what they prepared is dropped, and the new ones begin.  All of that happens under the loop's lock, which
- * commands inherit: where a killed loop left one behind, its commit comes first, and then the words that it
- * was made by stand.
+ * A run is begun by its words, which RUN/data/words keeps: a start with other words is refused.  All of this
+ * happens under the loop's lock, which commands inherit: if a killed loop left a command behind, the command's
+ * commit comes first.
  *
- * The order makes an end at any moment harmless: what is prepared goes before the words that made it, and
- * comes after them; of the checkpoint, the folder's rename is what counts. */
+ * The order of the steps makes a kill at any moment harmless: the words are written before the data and the
+ * first step are made, and the first step appears by the rename of its folder. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -430,122 +428,7 @@ static void say_nothing(void *arg, char side, const char *line, size_t n)
 	(void)arg, (void)side, (void)line, (void)n;
 }
 
-/* ---- what other words prepared ------------------------------------------------------------- */
-
-/* Removes the files that a loop makes in the run, and the run's step 0 if it can be made again.  All other
- * files there are the user's. */
-static enum rf_code drop_files(const struct rf_loop *l, struct rf_err *e)
-{
-	static const char *const names[] = { "log.jsonl", "manifest.json", "data/begun", "data/times.tsv",
-	                                     "data/after", "data/status", NULL };
-	static const char *const of_start[] = { "latest", "step-000000", NULL };
-	char path[4096];
-	enum rf_code rc = rf_loop_drop_orders(l, NULL, e);
-
-	for (const char *const *name = names; rc == RF_OK && *name; name++)
-		if ((rc = rf_loop_file(l, *name, path, e)) == RF_OK)
-			rc = rf_file_remove(path, e);
-	for (const char *const *name = of_start; rc == RF_OK && l->from && *name; name++)
-		if ((rc = rf_loop_file(l, *name, path, e)) == RF_OK)
-			rc = rf_file_remove(path, e);
-	return rc;
-}
-
-/* Removes the stream of the batch that was not done, and the folder if it holds no other stream. */
-static enum rf_code drop_stream(const struct rf_loop *l, struct rf_err *e)
-{
-	char step[32], name[64], path[4096];
-	enum rf_code rc;
-
-	rf_step_name(step, l->at);
-	snprintf(name, sizeof name, "streams/%s.rf", step);
-	if ((rc = rf_loop_file(l, name, path, e)) != RF_OK || (rc = rf_file_remove(path, e)) != RF_OK ||
-	    (rc = rf_loop_file(l, "streams", path, e)) != RF_OK)
-		return rc;
-	rmdir(path);
-	return RF_OK;
-}
-
-#define MAKING "data/making" /* there while data are made: a loop that finds it was ended meanwhile */
-#define MADE   "data/made"   /* of data that were made, and so may be made anew */
-
-/* Writes the size, modification time and name of the data, by which data of --make are recognized. */
-static enum rf_code describe(const struct rf_loop *l, char text[5000], struct rf_err *e)
-{
-	char name[4096];
-	struct stat st;
-	enum rf_code rc = data_name(l, name, e);
-
-	if (rc == RF_OK && stat(l->corpus, &st) < 0)
-		rc = rf_fail(e, RF_ENOINPUT, "%s: %s", l->corpus, strerror(errno));
-	if (rc == RF_OK)
-		snprintf(text, 5000, "%lld %lld.%09ld %s", (long long)st.st_size,
-		         (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, name);
-	return rc;
-}
-
-static enum rf_code forget(const struct rf_loop *l, const char *note, struct rf_err *e)
-{
-	char path[4096];
-	enum rf_code rc = rf_loop_file(l, note, path, e);
-
-	return rc == RF_OK ? rf_file_remove(path, e) : rc;
-}
-
-/* Removes the data if --make made them and can make them again, and if they have not changed since. */
-static enum rf_code drop_made(const struct rf_loop *l, bool *dropped, struct rf_err *e)
-{
-	char now[5000], *made = rf_loop_noted(l, MADE);
-
-	*dropped = made && l->make && describe(l, now, NULL) == RF_OK && !strcmp(made, now) &&
-	           unlink(l->corpus) == 0;
-	free(made);
-	return forget(l, MADE, e);
-}
-
-/* Removes what the old settings prepared.  The caller also holds the lock of the trainers, because a
- * trainer may have been started by hand. */
-static enum rf_code drop_prepared(struct rf_loop *l, struct rf_err *e)
-{
-	enum rf_code rc;
-	bool dropped;
-
-	if ((rc = rf_loop_look(l, e)) != RF_OK)
-		return rc;
-	if (l->done)
-		return rf_fail(e, RF_EBUSY,
-		               "meanwhile a batch was committed with the settings in RUN/data/words, which "
-		               "are fixed now");
-	rf_loop_say(l, "the settings have changed before any batch was done: what the old ones prepared is "
-	               "removed");
-	if ((rc = drop_stream(l, e)) != RF_OK || (rc = drop_made(l, &dropped, e)) != RF_OK)
-		return rc;
-	return drop_files(l, e);
-}
-
-static enum rf_code drop(struct rf_loop *l, struct rf_err *e)
-{
-	enum rf_code rc;
-	int lock;
-
-	if (l->from && (rc = check_from(l, e)) != RF_OK)
-		return rc;
-	if ((rc = rf_run_lock(l->path, &lock, e)) == RF_EBUSY)
-		return rf_fail(e, RF_EBUSY, "a trainer is working on the run; try again when it has ended");
-	if (rc != RF_OK)
-		return rc;
-	rc = drop_prepared(l, e);
-	close(lock);
-	return rc;
-}
-
-/* Returns whether a batch was done, even if its step was removed by hand. */
-static bool has_history(const struct rf_loop *l)
-{
-	char path[4096];
-
-	return l->done || rf_loop_file(l, "data/times.tsv", path, NULL) != RF_OK || !access(path, F_OK);
-}
+/* ---- the run's words ------------------------------------------------------------------------ */
 
 /* Takes over a run without words: its commits count as batches.  Refuses a run with drawn orders, because
  * no word tells to which data they belong. */
@@ -614,33 +497,28 @@ static enum rf_code refuse(const struct rf_loop *l, const struct rf_buf *told, c
 	               path, d.shown ? " (<) than now (>)" : "", l->path, l->path, l->path);
 }
 
-/* Compares the run's words with those of this call, and writes the new ones.  If they differ, what the old
- * ones prepared is removed, or the call is refused if a batch was done. */
+/* Compares the run's words with those of this call, and writes the new ones.  Errors: RF_EDATA: they differ, and
+ * data or a step were made by the old ones. */
 static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told, struct rf_err *e)
 {
 	char path[4096];
 	enum rf_code rc;
-	bool there;
+	bool there, begun;
 
 	if ((rc = rf_loop_file(l, "data/words", path, e)) != RF_OK ||
-	    (rc = rf_words_read(told, path, &there, e)) != RF_OK)
+	    (rc = rf_words_read(told, path, &there, e)) != RF_OK || (rc = rf_loop_begun(l, &begun, e)) != RF_OK)
 		return rc;
 	if (!l->from && there)
 		take_from(l, told);
 	if (!there && (rc = take_over(l, e)) != RF_OK)
 		return rc;
 	gather(l, words);
-	if (there && has_history(l) && takes_rate(l, told, words))
+	if (there && takes_rate(l, told, words))
 		return l->measured ? rf_tempfile_save(words, path, e) : RF_OK;
-	if (there && !rf_words_same(told, words, LATE, say_nothing, NULL)) {
-		if (has_history(l))
-			return refuse(l, told, words, path, e);
-		if ((rc = drop(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK)
-			return rc;
-		gather(l, words); /* drop() may have removed the data */
-	} else if (there && told->n >= words->n) {
+	if (there && (begun || l->measured) && !rf_words_same(told, words, LATE, say_nothing, NULL))
+		return refuse(l, told, words, path, e);
+	if (there && told->n >= words->n && rf_words_same(told, words, LATE, say_nothing, NULL))
 		return RF_OK;
-	}
 	return rf_tempfile_save(words, path, e);
 }
 
@@ -690,72 +568,33 @@ static enum rf_code check_start(const struct rf_loop *l, struct rf_err *e)
 
 static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
 {
-	char text[5000];
 	enum rf_code rc;
 
 	if (!l->make)
 		return rf_fail(e, RF_ENOINPUT, "%s: the data file no longer exists", l->corpus);
 	rf_loop_say(l, "%s", l->make);
-	if ((rc = rf_loop_note(l, MAKING, "", e)) != RF_OK)
-		return rc;
 	rc = rf_loop_shell(l, l->make, "making the data (--make, TOKENIZE of a pipeline)", e);
-	if (rc != RF_OK) {
-		if (unlink(l->corpus) == 0 || errno == ENOENT)
-			forget(l, MAKING, NULL);
-		return rc;
-	}
-	if (access(l->corpus, F_OK) < 0)
-		return rf_fail(e, RF_ENOINPUT,
-		               "%s: the command of --make succeeded but did not create this file", l->corpus);
-	if ((rc = describe(l, text, e)) != RF_OK || (rc = rf_loop_note(l, MADE, text, e)) != RF_OK)
-		return rc;
-	return forget(l, MAKING, e);
-}
-
-/* Removes the data if --make was ended before they were a whole stream. */
-static enum rf_code drop_half(struct rf_loop *l, struct rf_err *e)
-{
-	char *making = rf_loop_noted(l, MAKING);
-	enum rf_code rc = RF_OK;
-
-	if (!making)
-		return RF_OK;
-	free(making);
-	if (l->make && (rc = measure(l, e)) == RF_EDATA)
-		rc = unlink(l->corpus) < 0 ? rf_fail(e, RF_EIO, "%s: remove: %s", l->corpus, strerror(errno))
-		                           : RF_OK;
-	return rc == RF_OK ? forget(l, MAKING, e) : rc;
-}
-
-/* Counts the records of the data.  If --make made unusable data, they are removed, so that a corrected
- * --make can make them. */
-static enum rf_code measure_made(struct rf_loop *l, struct rf_err *e)
-{
-	enum rf_code rc = measure(l, e);
-	bool dropped;
-
-	if (rc == RF_EDATA && drop_made(l, &dropped, NULL) == RF_OK && dropped)
-		rf_blame(e, "--make created unusable data, which was removed");
+	if (rc == RF_OK && access(l->corpus, F_OK) < 0)
+		rc = rf_fail(e, RF_ENOINPUT,
+		             "%s: the command of --make succeeded but did not create this file", l->corpus);
 	return rc;
 }
 
-/* Prepares the words, the start of the run and the data.  If the data were missing, a second pass checks
- * the data that were made, and writes the words that depend on them. */
+/* Prepares the words, the data and the first step, in this order.  If the data were missing, a second pass
+ * checks the data that were made and writes the words that depend on them. */
 static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told, struct rf_err *e)
 {
 	enum rf_code rc;
 
-	if ((rc = drop_half(l, e)) != RF_OK)
+	if ((rc = rf_loop_look(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK ||
+	    (rc = settle(l, words, told, e)) != RF_OK)
 		return rc;
-	do {
-		if ((rc = rf_loop_look(l, e)) != RF_OK || (rc = measure_made(l, e)) != RF_OK ||
-		    (rc = settle(l, words, told, e)) != RF_OK || (rc = check_start(l, e)) != RF_OK ||
-		    (rc = begin_run(l, e)) != RF_OK)
-			return rc;
-		if (!l->measured)
-			rc = make_data(l, e);
-	} while (rc == RF_OK && !l->measured);
-	return rc == RF_OK ? rf_loop_look(l, e) : rc;
+	if (!l->measured && ((rc = make_data(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK ||
+	                     (rc = settle(l, words, told, e)) != RF_OK))
+		return rc;
+	if ((rc = check_start(l, e)) != RF_OK || (rc = begin_run(l, e)) != RF_OK)
+		return rc;
+	return rf_loop_look(l, e);
 }
 
 enum rf_code rf_loop_take_stop(const struct rf_loop *l, bool *there, struct rf_err *e)

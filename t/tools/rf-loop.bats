@@ -336,9 +336,10 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ "$output" = "rf-loop: run: corpus.rf does not fit small: the stream has a vocabulary of 384, but \
 the model only of 200" ]
 	[ ! -e run ]
-	# data that --make makes are checked when they are made, and another model makes its own
+	# data of --make are checked when they are made
 	run -65 loop run --from small --data run/data/own.rf --make 'rf-cat -o "$DATA" corpus.rf'
 	[[ "$output" == *'own.rf does not fit small: '* ]]
+	rm -r run
 	loop run --data run/data/own.rf --make 'rf-cat -o "$DATA" corpus.rf'
 	same_as_want run
 }
@@ -440,20 +441,17 @@ the model only of 200" ]
 		kill -9 "$(guard run)"
 		kill -9 "$loop"
 		wait "$shell" || true
-		# other words wait too, and go by whether it was committed
+		# a start with other words waits, too
 		begin run --seed 1
 		until_true said \
 			'rf-loop: run: a loop that has ended left processes behind: waiting until they end'
 		touch go
+		ended 65
+		said 'run/data/words: the run was started with other settings'
 		if $end; then
-			ended 65
-			said 'run/data/words: the run was started with other settings'
 			[ "$(steps run)" = $'2\t1' ]
 			loop run
 			same_as_want run
-		else
-			ended 1
-			said 'the settings have changed before any batch was done: what the old ones'
 		fi
 	done
 }
@@ -515,7 +513,7 @@ the model only of 200" ]
 	[[ "$output" == *'--len-advice requires --len'* ]]
 }
 
-@test "rf-loop: settings may not change after the first commit, and what differs is shown" {
+@test "rf-loop: a start with other settings is refused, and the message shows what differs" {
 	loop run --batches 1
 	while IFS='|' read -r shown words; do
 		eval "run -65 loop run --batches 2 $words"
@@ -553,45 +551,25 @@ the model only of 200" ]
 	[[ "$output" == *'run: <  two'*'run: >  2'* ]]
 }
 
-@test "rf-loop: until a batch is done settings may change, and nothing made with the old ones stays" {
-	rf-init --config "$P/config.json" --seed 2 wrong
-	L='echo "{}" >>"$RUN/log.jsonl"; touch "$STREAM"; false' run -1 loop run --from wrong --keep-streams
-	[ -e run/streams/step-000000.rf ]
-	run -66 loop run --from nothing
-	cmp run/step-000000/model.safetensors wrong/model.safetensors
-	run -0 loop run
-	said='run: the settings have changed before any batch was done: what the old ones prepared is removed'
-	[[ "$output" == *"$said"* ]]
-	same_as_want run
-	diff <(cd run && find . | sort) <(cd "$P/want" && find . | sort)
-	[ "$(jq .step run/log.jsonl | paste -sd' ')" = "0 1 2 3 4 5" ]
-}
-
-@test "rf-loop: files that it did not make stay, wherever they are and whatever settings change" {
-	mkdir -p exp/data/raw
-	cp corpus.rf exp/data/train.rf
-	touch exp/data/valid.rf exp/data/raw/text exp/data/notes
-	run -1 rf-loop -m exp --from ckpt --data exp/data/train.rf --batches 3 --batch 4 -- false
-	for data in exp/data/train.rf "$PWD/exp/data/train.rf" exp/data/../data/train.rf; do
-		run -3 rf-loop -m exp --from ckpt --data "$data" --batches 3 --batch 4 --keep-streams \
-			-- 'touch "$STREAM"; exit 3'
-		touch exp/streams/mine
-	done
-	run -0 rf-loop -m exp --from ckpt --data exp/data/train.rf --batches 3 --batch 4 -- "$LINE"
-	[ -e exp/data/valid.rf ]
-	[ -e exp/data/raw/text ]
-	[ -e exp/data/notes ]
-	[ -e exp/streams/mine ]
-	[ ! -e exp/streams/step-000000.rf ]
-	cmp corpus.rf exp/data/train.rf
-	same_as_want exp
+@test "rf-loop: settings may change until data or a step exist, and no file is removed for them" {
+	mv corpus.rf source.rf
+	run -7 loop run --seed 7 --make 'exit 7'
+	L=false run -1 loop run --make 'rf-cat -o "$DATA" source.rf'
+	cp -a run before
+	L=false run -65 loop run --make 'rf-cat -o "$DATA" source.rf' --seed 7
+	[[ "$output" == *"> seed=7"*"run/data/words: the run was started with other settings"* ]]
+	rm before/data/status run/data/status
+	diff -r before run
+	cmp corpus.rf source.rf
 }
 
 @test "rf-loop: --from is not needed for a run that exists" {
-	again() { rf-loop -m run --data corpus.rf --batches 3 --batch 4 "$@" -- "${L:-$LINE}"; }
+	again() { rf-loop -m run --data corpus.rf --batches 3 --batch 4 "$@" -- "$L"; }
+	export L="[ -e go ] && { $LINE; }"
 	run -64 again
-	L=false run -1 loop run
-	L=false run -1 again
+	run -1 loop run
+	run -1 again
+	touch go
 	again
 	same_as_want run
 	run -65 again --seed 7
@@ -633,22 +611,13 @@ the model only of 200" ]
 	[ "$output" = "rf-loop: the line after -- is empty (try --help)" ]
 }
 
-@test "rf-loop: a file of --make that is no stream is removed so that --make can run again" {
+@test "rf-loop: a file of --make that is not a stream is refused, and may be removed and made again" {
 	mv corpus.rf source.rf
 	run -65 loop run --make 'echo hello >"$DATA"'
-	[[ "$output" == *"--make created unusable data, which was removed"* ]]
-	[ ! -e corpus.rf ]
+	[[ "$output" == *"corpus.rf: not an rf stream"* ]]
+	rm corpus.rf
 	loop run --make 'rf-cat -o "$DATA" source.rf'
 	same_as_want run
-}
-
-@test "rf-loop: with changed settings a run without batches begins from the checkpoint as it is now" {
-	L=false run -1 loop run
-	rf-init --config "$P/config.json" --seed 9 new
-	rm -r ckpt
-	mv new ckpt
-	L=false run -1 loop run --seed 3
-	cmp run/step-000000/model.safetensors ckpt/model.safetensors
 }
 
 @test "rf-loop: refuses to go on when its data were exchanged while it works" {
@@ -679,24 +648,6 @@ the model only of 200" ]
 	same_as_want late
 }
 
-@test "rf-loop: removes a file that --make made only if it is still the same file" {
-	make='rf-cat --range 0:9 corpus.rf -o "$DATA"'
-	L=false run -1 loop run --data n.rf --make "$make"
-	cp corpus.rf n.rf
-	L=false run -1 loop run --data ./n.rf --seed 1 --make "$make"
-	cmp corpus.rf n.rf
-	L=false run -1 loop run --data other.rf --seed 2 --make "$make"
-	L=false run -1 loop run --data corpus.rf --seed 3
-	[ -e other.rf ]
-	cmp corpus.rf n.rf
-	# of a copy of a run the copy's data go, and no others
-	L=false run -1 loop first --data first/data/own.rf --make "$make"
-	cp -a first second
-	run -1 loop second --data second/data/own.rf --make "false # $make"
-	[ -e first/data/own.rf ]
-	[ ! -e second/data/own.rf ]
-}
-
 @test "rf-loop: refuses an order of data that no data/words describes, and leaves other files alone" {
 	rf-init --from ckpt run
 	mkdir run/data
@@ -717,26 +668,6 @@ the model only of 200" ]
 	done
 	loop run --words $'a\nb\nc'
 	same_as_want run
-}
-
-@test "rf-loop: data that --make did not finish are made anew, and finished data are kept" {
-	mv corpus.rf source.rf
-	L=$LINE run -5 loop run --make 'head -c 300 source.rf >"$DATA"; exit 5'
-	[ ! -e corpus.rf ]
-	make='head -c 300 source.rf >"$DATA"; touch here; until [ -e go ]; do sleep .02; done
-		cat source.rf >"$DATA"'
-	begin run --make "$make"
-	until_true test -e here
-	kill -9 "$(holder run)"
-	ended 137
-	[ "$(stat -c %s corpus.rf)" -eq 300 ]
-	touch go
-	loop run --make "$make"
-	same_as_want run
-	# those that are whole are other words' to make anew, but nobody's who was given them
-	L=false run -1 loop other --make 'rf-cat -o "$DATA" source.rf'
-	L=false run -1 loop other
-	cmp corpus.rf source.rf
 }
 
 # on_terminal LINE: what rf-loop says of it on a terminal, and its status; SHELL is whose script(1)
@@ -878,13 +809,6 @@ at_each_call() {
 	loop first --batches 1
 	prepare() { rm -rf run; cp -a first run; }
 	at_each_call TERM
-	at_each_call KILL
-}
-
-@test "rf-loop: killed while changed settings replace the old ones, the run still begins cleanly" {
-	rf-init --config "$P/config.json" --seed 2 wrong
-	L='echo "{}" >>"$RUN/log.jsonl"; false' run -1 loop first --from wrong
-	prepare() { rm -rf run; cp -a first run; }
 	at_each_call KILL
 }
 
