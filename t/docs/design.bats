@@ -57,8 +57,8 @@ folders='completion|kernels|lib|man|pipelines|t|tools'
 	for what in reward mixer tokenizer device stage phase; do
 		awk -v what="$what" '/^\.S[hs] / { on = $0 == ".Ss How to add a " what } on' "$page" >list
 		grep -q '^\.It Pa ' list
-		grep -q '^What tells you:' list
-		grep -q '^Nothing tells you ' list
+		grep -q '^Checks that find a mistake:' list
+		grep -q '^No check finds ' list
 	done
 }
 
