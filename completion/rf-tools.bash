@@ -1,7 +1,8 @@
-# Bash completion for the programs of rf-tools.  It asks the program itself: options, and the words that an
-# option takes, are those of its --help, so that there is nothing here to keep up to date.
+# Bash completion for the programs of rf-tools.  It takes the options of a program, and the words that an
+# option takes, from the program's --help, so this file needs no change when a program changes.
 
-# _rf_options COMMAND: a line per name of an option, and behind a tab what it takes.
+# _rf_options COMMAND: prints a line for each name of an option: the name, a tab, and the values that the
+# option takes.
 _rf_options() {
 	"$1" --help 2>/dev/null | awk '/^  (-.,|   ) --/ {
 		rest = substr($0, index($0, "--"))
@@ -25,7 +26,7 @@ _rf_tools() {
 	COMPREPLY=()
 	options=$(_rf_options "$1")
 
-	# --option=value comes as three words
+	# bash divides --option=value into three words
 	if [ "$word" = = ]; then
 		word=
 	elif [ "$before" = = ] && [ "$COMP_CWORD" -gt 1 ]; then
