@@ -1,42 +1,44 @@
-# make                build bin/*, and with the CUDA toolkit the plugin for GPUs
-#                         CUDA_ARCHS='80 90': for these architectures; otherwise for those of this machine's
-#                         GPUs, and without a GPU for six, which takes some minutes on two cores
+# make                builds bin/*, and with the CUDA toolkit the plugin for GPUs
+#                         CUDA_ARCHS='80 90': for these architectures.  The default is the architectures of
+#                         this machine's GPUs; without a GPU six of them, which take some minutes on two cores
 #                         CUDA=no: without the plugin
-# make deps           install the distribution's packages that it needs
-# make deps-arm64     those too that make check-arm64 needs: compiler, emulator, and libraries in
+# make deps           installs the packages of the distribution that the build needs
+# make deps-arm64     also installs the compiler and the emulator for make check-arm64, and libraries in
 #                     build/arm64/root
-# make deps-slurm     those too that make check-slurm needs: Slurm and munge
-# make midtrain       the method on real text, start to report: pipelines/demo.mk
-#                         ARCH=delta_net, gated_deltanet, lact_swiglu, qwen3_5_text: with which model, also of
-#                         make bench
+# make deps-slurm     also installs Slurm and munge for make check-slurm
+# make midtrain       runs the method on real text and writes a report: pipelines/demo.mk
+#                         ARCH=delta_net, gated_deltanet, lact_swiglu or qwen3_5_text: the kind of model; also
+#                         for make bench
 # make posttrain, make testtime
-#                     the other two phases, on questions about that text: pipelines/demo-phases.mk
-# make study          is a model better for ReFINE? small models, controls, three seeds: pipelines/study.mk
-#                         QUICK=1: whether all of it works, in some minutes instead of hours
-# make check          builds what the tests need, and runs all tests: about twenty minutes on two
-#                     cores
-#                         TESTS=t/x.bats: some; DEVICE=cuda: on a GPU; ISA=x86_64: as on an older processor;
-#                         DEVICE=check: on the checking device (guarded memory, delayed errors)
-# make check-all      the exhaustive ones too
+#                     run the other two phases on questions about that text: pipelines/demo-phases.mk
+# make study          tests whether ReFINE makes a model better: small models, controls, three seeds:
+#                     pipelines/study.mk
+#                         QUICK=1: only test that the study works, in some minutes instead of hours
+# make check          builds and runs all tests; takes about twenty minutes on two cores
+#                         TESTS=t/x.bats: only these files; DEVICE=cuda: on a GPU; ISA=x86_64: as on an older
+#                         processor; DEVICE=check: on the checking device (guarded memory, delayed errors)
+# make check-all      also runs the exhaustive tests
 #                         SANITIZE=1: with ASan and UBSan
-# make check-arm64    what an emulator can run of the tests, on programs for arm64, and whether their streams
-#                     are the same bytes
-#                         make check CROSS=arm64 TESTS=t/x.bats: some
-# make check-slurm    training as a job of Slurm, by a Slurm that is started on this machine, as root
-# make lint           warnings as errors by two compilers, man pages, shell, the rules of the source
-# make fuzz           each t/fuzz/*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
-# make cuda-report    the CUDA kernels' registers, spills, shared memory, blocks and warps on a
-#                     multiprocessor; fails above SPILLS=600 bytes spilled
-# make cuda-reckon    what passes and a step of the shipped models would take on an H100, kernel by kernel, as
-#                     reckoned by the emulated GPU: t/emu/reckon.sh.  Needs code for sm_90
+# make check-arm64    runs the tests that an emulator can run, with programs for arm64, and checks that the
+#                     streams are the same bytes
+#                         make check CROSS=arm64 TESTS=t/x.bats: only these files
+# make check-slurm    tests training as a job of Slurm; starts a Slurm on this machine, as root
+# make lint           checks the warnings of two compilers, the manual, shell scripts, and the rules of the
+#                     source
+# make fuzz           runs each t/fuzz/*.c for FUZZ_TIME=60 seconds; keeps its findings in build/fuzz
+# make cuda-report    prints registers, spills, shared memory, blocks and warps on a multiprocessor for each
+#                     CUDA kernel; fails if a kernel spills more than SPILLS=600 bytes
+# make cuda-reckon    estimates the time of passes and of a step of the shipped models on an H100, kernel by
+#                     kernel, with the emulated GPU: t/emu/reckon.sh.  Needs code for sm_90
 #                         CONFIGS=pipelines/configs/lact-760m.json T=16384 SEGMENT=8192 LINES=20 STEP=no
-# make gpu-bundle     build/gpu-bundle.tar.gz, for a bare machine with a GPU: pipelines/gpu-first.md
-#                         CUDA_ARCHS=90: of this architecture alone
-# make bench          speed and memory, in one run
+# make gpu-bundle     makes build/gpu-bundle.tar.gz, for a bare machine with a GPU: pipelines/gpu-first.md
+#                         CUDA_ARCHS=90: only for this architecture
+# make bench          measures speed and memory
 #                         DEVICE=cuda: on a GPU; ISA=x86_64_v3: from that level down;
-#                         ONLY='passes steps': some of it, pipelines/bench.sh
-# make help           these lines; also of the files in pipelines: make -f pipelines/midtrain.mk help
-# make install        also uninstall
+#                         ONLY='passes steps': only these parts, see pipelines/bench.sh
+# make help           prints these lines; files in pipelines have such a help, too:
+#                     make -f pipelines/midtrain.mk help
+# make install, make uninstall
 #                         PREFIX=/usr/local DESTDIR=
 
 SHELL := /bin/bash
@@ -44,7 +46,8 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-# Packages come before all else, -j or not, for the compiler is asked below what it can do.
+# Installs packages before anything else, also with -j, because commands below ask the compiler for its
+# features.
 ifneq ($(filter deps deps-arm64 deps-slurm,$(MAKECMDGOALS)),)
 ifeq ($(findstring n,$(firstword -$(MAKEFLAGS))),)
 $(if $(shell for kind in '' $(patsubst deps-%,%,$(filter deps-%,$(MAKECMDGOALS))); do \
@@ -53,8 +56,7 @@ $(if $(shell for kind in '' $(patsubst deps-%,%,$(filter deps-%,$(MAKECMDGOALS))
 endif
 endif
 
-# As many jobs as there are cores, unless -j says how many; but `make clean check` is one thing after the
-# other.
+# Runs one job for each core unless -j is given; but the goals of `make clean check` run one after the other.
 ifeq ($(MAKELEVEL)$(word 2,$(filter-out deps,$(MAKECMDGOALS))),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
@@ -71,7 +73,7 @@ BUILD   := build$(if $(CROSS),/$(CROSS))$(if $(SANITIZE),/sanitize)$(if $(FUZZER
 BIN     := $(if $(CROSS)$(SANITIZE)$(FUZZER),$(BUILD)/bin,bin)
 
 # For another machine: Debian's cross compiler, the libraries that deps.sh unpacks, and an emulator, which
-# tests call by the commands in $(EMULATED_BIN).
+# tests start through the commands in $(EMULATED_BIN).
 EMULATED_BIN :=
 ifneq ($(CROSS),)
 TRIPLET_arm64 = aarch64-linux-gnu
@@ -97,27 +99,27 @@ SAN_FLAGS = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 SAN   = $(if $(SANITIZE)$(FUZZER),$(SAN_FLAGS)) $(if $(FUZZER),-fsanitize=fuzzer-no-link)
 ALL_CFLAGS = $(STD) $(WARN) $(CFLAGS) $(HARD) $(SAN) -MMD -MP
 CXX_ALL = -std=c++17 -D_DEFAULT_SOURCE -Ilib -Wall -Wextra $(CFLAGS) $(HARD) $(SAN) -MMD -MP
-# Kernels: -O3, multiply-adds contracted, errno and floating-point traps unused; never -ffast-math, which
-# would let the compiler reorder sums.
+# Flags of the kernels: -O3, contracted multiply-adds, no errno and no floating-point traps; never
+# -ffast-math, which would let the compiler reorder sums.
 KERNEL_CFLAGS = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 LDLIBS = -lzstd -lmsgpackc -ljansson -lxxhash -lutf8proc -lonig -lsentencepiece -lstdc++ -ldnnl -lgomp \
          -lpthread -ldl -lm
 
-# The kernels are compiled once per level of the instruction set, and the device takes the highest that the
-# processor has.
+# The kernels are compiled once for each level of the instruction set; the device takes the highest level that
+# the processor has.
 MACHINE := $(shell $(CC) -dumpmachine | cut -d- -f1)
 ISAS := $(if $(filter x86_64,$(MACHINE)),x86_64 x86_64_v3 x86_64_v4,base)
 ISA_x86_64    = -march=x86-64
 ISA_x86_64_v3 = -march=x86-64-v3
 ISA_x86_64_v4 = -march=x86-64-v4 -mprefer-vector-width=512
 
-# The CUDA backend is one shared object, which only a program that is asked for it loads; CUDA=no leaves it
-# out.  The same kernels compiled for the host are what tests run: <gpu/launch.h> and <gpu/ptx.h> are then
-# those of t/emu, which -I names first.
+# The CUDA backend is one shared object, which a program loads only for --device cuda or auto; CUDA=no leaves
+# it out.  Tests run the same kernels compiled for the host: <gpu/launch.h> and <gpu/ptx.h> then come from
+# t/emu, which -I names first.
 NVCC  ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA  ?= $(if $(NVCC),yes,no)
 CUDA_HOME  = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
-# The architectures of this machine's GPUs, or of all that the kernels are for.
+# The architectures of this machine's GPUs, or all architectures that the kernels support.
 GPUS      := $(if $(filter yes,$(CUDA)),$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader \
              2>/dev/null | sed -n 's/^\([89]\|1[0-9]\)\.\([0-9]\)$$/\1\2/p' | sort -nu))
 CUDA_ARCHS ?= $(or $(GPUS),80 86 89 90 100 120)
@@ -131,12 +133,12 @@ NVCC_FLAGS = -std=c++17 -O3 -lineinfo --Werror all-warnings -Xptxas -v \
 EMU_FLAGS  = -std=c++17 -O$(if $(SANITIZE)$(FUZZER),1,2) -g -fPIC -fvisibility=hidden -fno-strict-aliasing \
              -Wall -Wextra -Wpedantic -Wno-unknown-pragmas -It/emu -Ilib -Ikernels -It \
              -isystem $(CUDA_HOME)/include $(CU_NAMES)
-# Kernels, which in the second form tell t/emu/race.cpp of every access: at -O1 g++ would leave out
-# p[i] = f().
+# Flags of the emulated kernels.  EMU_RACE reports every memory access to t/emu/race.cpp; at -O1 g++ would not
+# report p[i] = f().
 EMU_CHECKS = -fsanitize=alignment,bounds
 EMU_RACE   = -fsanitize=thread $(EMU_CHECKS)
-# Contracts multiply-adds to one rounding, as nvcc does, if the processor has such an instruction.  The checks
-# above would keep the compiler from contracting instances of a kernel differently.
+# Contracts multiply-adds to one rounding, as nvcc does, if the processor has such an instruction.  This build
+# has no EMU_CHECKS: with them the compiler would contract all instances of a kernel alike, as nvcc need not.
 CONTRACTED := $(if $(shell grep -m 1 -w fma /proc/cpuinfo),-mfma -ffp-contract=fast)
 PLUGIN     = $(if $(filter yes,$(CUDA)),$(if $(SANITIZE)$(FUZZER),,$(BUILD)/rf-cuda.so))
 RACE_TOO    = $(if $(SANITIZE)$(FUZZER),,$(1))
@@ -147,8 +149,8 @@ CUBLAS_WAYS = $(if $(filter yes,$(CUDA)),$(BUILD)/t/emu/cublas $(call RACE_TOO,$
 EMU_NCCL    = $(if $(filter yes,$(CUDA)),$(if $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h), \
               $(BUILD)/t/emu/libnccl.so))
 
-# Ranks speak through MPI, in a shared object that only a trainer which is told to loads; MPI=no leaves it
-# out.
+# Ranks communicate through MPI, in a shared object that a trainer loads only for --ranks mpi; MPI=no leaves
+# it out.
 MPICC ?= $(shell command -v mpicc)
 MPI   ?= $(if $(CROSS),no,$(if $(MPICC),yes,no))
 MPI_PLUGIN = $(if $(filter yes,$(MPI)),$(BUILD)/rf-mpi.so)
@@ -157,36 +159,36 @@ TOOLS   = $(patsubst tools/%.c,$(BIN)/%,$(wildcard tools/rf-*.c))
 FAULT   = $(BUILD)/t/helper/fault.so
 UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(filter-out t/helper/fault.c,$(wildcard t/unit/*.c t/helper/*.c)))
 REPLAYS = $(patsubst t/%.c,$(BUILD)/t/%,$(filter-out t/fuzz/main.c,$(wildcard t/fuzz/*.c)))
-ONCE    = $(addprefix kernels/,gemm.c cpu/pool.c cpu/device_cpu.c) t/check/device_check.c
-KERNELS = $(filter-out $(ONCE),$(wildcard kernels/*.c kernels/cpu/*.c))
-CC_FILES = $(wildcard lib/*/*.cc) # what a library in C++ is called through
+ONCE    = $(addprefix kernels/,gemm.c pool.c device_cpu.c device_check.c)
+KERNELS = $(filter-out $(ONCE),$(wildcard kernels/*.c))
+CC_FILES = $(wildcard lib/*/*.cc) # interfaces in C to libraries in C++
 LIB     = $(filter-out lib/cli/version.c,$(wildcard lib/*/*.c))
 OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(LIB) $(ONCE)) $(CC_FILES:%.cc=$(BUILD)/%.o) \
           $(foreach i,$(ISAS),$(KERNELS:kernels/%.c=$(BUILD)/kernels/%.$(i).o))
 
 all: $(TOOLS) $(PLUGIN) $(MPI_PLUGIN)
 
-# The one object that names the commit is apart from the library, so that a commit rebuilds nothing else.
+# The object that names the commit is not in the library, so that a commit rebuilds nothing else.
 $(BIN)/%: $(BUILD)/tools/%.o $(BUILD)/lib/cli/version.o $(BUILD)/librf.a
 	@mkdir -p $(@D)
 	$(CC) -pie $(SAN) $(LDFLAGS) -Wl,--as-needed -Wl,-z,relro,-z,now -o $@ $^ $(LDLIBS)
 $(BUILD)/t/%: $(BUILD)/t/%.o $(BUILD)/librf.a
 	$(CC) -pie $(SAN) $(LDFLAGS) -Wl,--as-needed -o $@ $^ $(LDLIBS)
-# What libFuzzer drives, and without it a program that replays files.
+# Programs that libFuzzer drives; without libFuzzer, programs that replay files.
 $(BUILD)/t/fuzz/%: $(BUILD)/t/fuzz/%.o $(if $(FUZZER),,$(BUILD)/t/fuzz/main.o) $(BUILD)/librf.a
 	$(if $(FUZZER),$(CXX) -fsanitize=fuzzer,$(CC)) -pie $(SAN) $(LDFLAGS) -Wl,--as-needed \
 		-o $@ $^ $(LDLIBS)
-# As an emulated program is called: tests need no binfmt.
+# Scripts that start a program in the emulator, so that tests need no binfmt.
 $(BUILD)/run/%: $(BUILD)/flags
 	@mkdir -p $(@D)
 	printf '#!/bin/sh\nexec %s %s "$$@"\n' '$(EMULATE)' \
 		$(abspath $(if $(filter rf-%,$*),$(BIN),$(BUILD)/t)/$*) >$@
 	chmod +x $@
-# Preloaded into a program, it lets its calls go wrong.
+# A library that is preloaded into a program and makes its calls fail.
 $(FAULT): t/helper/fault.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(STD) $(WARN) $(CFLAGS) -fPIC -shared -o $@ $<
-# Their headers are named from here: "unit/tap.h".
+# Tests name their headers relative to t: "unit/tap.h".
 $(BUILD)/t/%.o: STD += -It
 $(BUILD)/librf.a: $(OBJ)
 	rm -f $@
@@ -206,7 +208,7 @@ $(BUILD)/kernels/%.$(1).o: kernels/%.c $(BUILD)/flags
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
-# Says once what takes minutes, and how to have less of it.
+# Prints once which architectures are compiled, which takes minutes, and how to compile fewer.
 cuda_note = $(if $(cuda_said),,$(eval cuda_said := yes)$(info compiling the CUDA kernels for \
             $(CUDA_ARCHS:%=sm_%) (CUDA_ARCHS=90: for one architecture; CUDA=no: none)))
 $(BUILD)/cuda/%.o: kernels/%.cu $(BUILD)/cuda.flags
@@ -257,7 +259,7 @@ $(BUILD)/t/emu/bugs: $(BUILD)/emu/bugs.o $(EMU)
 $(BUILD)/t/emu/bugs-race: $(BUILD)/emu-race/bugs.o $(EMU) $(BUILD)/emu/tsan.o $(BUILD)/emu/race.o
 	@mkdir -p $(@D)
 	$(CXX) -o $@ $^ -ldl
-# Without a plugin: for a GPU, and for the emulated one.
+# The same program without a plugin, for a GPU and for the emulated GPU.
 $(BUILD)/t/helper/cublas: t/helper/cublas.cpp $(BUILD)/cuda.flags
 	@mkdir -p $(@D)
 	$(NVCC) -std=c++17 -cudart static -o $@ $< -lcublas -lcublasLt
@@ -268,13 +270,13 @@ $(BUILD)/t/emu/libnccl.so: t/emu/nccl/nccl.cpp t/emu/emu_rt.h $(BUILD)/cuda.flag
 	@mkdir -p $(@D)
 	$(CXX) $(EMU_FLAGS) $(SAN) -shared -o $@ $< -lpthread
 
-# Everything is built anew when the flags change.
+# Everything is built again when the flags change.
 FLAGS := $(CC) $(ALL_CFLAGS) | $(CXX) $(CXX_ALL) | $(KERNEL_CFLAGS) | $(LDLIBS) | $(ISAS)
 ifneq ($(FLAGS),$(file <$(BUILD)/flags))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
 endif
-# The commit of the sources, and whether they differ from it.
+# The commit of the sources, with -changed if the sources differ from it.
 SOURCE_OF = git -c safe.directory='*'
 COMMIT := $(shell [ ! -e .git ] || $(SOURCE_OF) rev-parse --short=7 HEAD 2>/dev/null)
 COMMIT := $(or $(COMMIT),unknown)$(if $(COMMIT),$(shell \
@@ -307,21 +309,19 @@ units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) $(CUBLAS_WAYS) $(
                      $(patsubst $(BUILD)/t/%,$(EMULATED_BIN)/%,$(UNITS) $(REPLAYS)))
 
 TESTS ?= t
-# The longest first: side by side, none of them is left over at the end.
-LONGEST = $(patsubst %,t/%.bats,exact/tree gpu/emu-kernels gpu/emu-programs tools/plan tools/rf-loop \
-          pipelines/pipelines exact/ops)
-TEST_ROOMS = tools pipelines exact files gpu docs lint
-FILES   = $(if $(filter-out t,$(TESTS)),$(TESTS),$(LONGEST) $(filter-out $(LONGEST), \
-          $(wildcard $(TEST_ROOMS:%=t/%/*.bats))))
-# All files: one on each core, where there is GNU parallel for it; but there is only one GPU.
+# The longest files start first, so that no long file is left for the end when files run in parallel.
+LONGEST = $(patsubst %,t/%.bats,tree emu-kernels emu-programs plan rf-loop pipelines ops)
+FILES   = $(if $(filter-out t,$(TESTS)),$(TESTS),$(LONGEST) $(filter-out $(LONGEST),$(wildcard t/*.bats)))
+# All files run in parallel, one on each core, if GNU parallel is installed.  On a GPU they run one after the
+# other, because there is only one GPU.
 JOBS   = $(shell nproc)
 ALONE  = $(filter-out t $(if $(CROSS),$(EMULATED)),$(TESTS))$(filter cuda,$(DEVICE))$(filter 1,$(JOBS))
 ABREAST = $(if $(ALONE),,$(if $(findstring GNU,$(shell parallel --version 2>&1)), \
           --jobs $(JOBS) --no-parallelize-within-files))
-# Empty: as the environment has it.
+# Without ISA, RF_ISA of the environment applies.
 AT_ISA = $(if $(ISA),RF_ISA=$(ISA))
-# Signals as a program expects them, also under nohup: some tests are about them.  The shell of programs that
-# start one is no user's.
+# The tests get the default actions of signals, also under nohup, because some tests are about signals.
+# Programs that start a shell get /bin/sh, not the user's shell.
 check: $(TOOLS) units $(MPI_PLUGIN) $(if $(GPUS),$(PLUGIN))
 	@$(if $(filter yes,$(CUDA)),,echo "CUDA was left out: no toolkit" >&2)
 	RF_BIN=$(abspath $(or $(EMULATED_BIN),$(BIN))) RF_UNITS=$(abspath $(or $(EMULATED_BIN),$(BUILD)/t)) \
@@ -329,15 +329,15 @@ check: $(TOOLS) units $(MPI_PLUGIN) $(if $(GPUS),$(PLUGIN))
 		env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL --default-signal SHELL=/bin/sh \
 		bats $(ABREAST) $(BATSFLAGS) $(FILES)
 
-# Their names, in that order.
+# Prints the files of tests in the order in which they run.
 tests:
 	@printf '%s\n' $(FILES)
 
 check-all: export RF_ALL = 1
 check-all: check
 
-# What an emulator can run in minutes; left out are tests that trace, preload or kill programs.
-EMULATED = $(addprefix t/,exact/golden.bats cross/figures.bats cross/units.bats cross/same.bats)
+# Tests that an emulator can run in minutes, without those that trace, preload or kill programs.
+EMULATED = $(addprefix t/,golden.bats cross/figures.bats cross/units.bats cross/same.bats)
 check-arm64: export RF_HOST = $(abspath bin)
 check-arm64: $(TOOLS)
 	@$(MAKE) --no-print-directory CROSS=arm64 TESTS='$(EMULATED)' check
@@ -345,7 +345,7 @@ check-arm64: $(TOOLS)
 check-slurm: $(TOOLS)
 	@$(MAKE) --no-print-directory TESTS=t/slurm/slurm.bats check
 
-# The demonstration's model, where it is there.
+# The model of the demonstration, if it exists.
 of_arch = $(if $(filter-out delta_net,$(ARCH)),-$(ARCH))
 DEMO ?= $(if $(wildcard runs/midtrain$(of_arch)/start/latest),$(patsubst %/valid.rf,%, \
         $(wildcard runs/midtrain$(of_arch)/valid.rf)))
@@ -360,8 +360,8 @@ bench: $(TOOLS) units
 		pipelines/bench.sh $(BUILD)/bench$(of_arch)
 endif
 
-# The kernels of delta_back*.cu hold more sums than there are registers: at most 24 numbers of a thread lie in
-# memory, which its nearest cache holds.  No other kernel spills more than 32 bytes.
+# The kernels of delta_back*.cu need more sums than there are registers.  A thread spills at most 24 numbers,
+# which the nearest cache holds.  No other kernel spills more than 32 bytes.
 SPILLS ?= 600
 ifeq ($(CUDA),yes)
 cuda-report: $(BUILD)/rf-cuda.so $(BUILD)/rf-cuda-host.so $(BUILD)/t/helper/launches
@@ -380,7 +380,8 @@ cuda-report cuda-reckon gpu-bundle:
 	@echo "CUDA was left out: no toolkit"
 endif
 
-# New inputs go to build/fuzz/NAME, crashes beside them; the corpus of the repository is only read.
+# New inputs are written to build/fuzz/NAME, and crashes next to this folder; the corpus of the repository is
+# only read.
 FUZZ_TIME ?= 60
 fuzz:
 	@$(MAKE) --no-print-directory CC=clang CXX=clang++ FUZZER=1 units-fuzz
@@ -391,8 +392,8 @@ fuzz:
 	done
 units-fuzz: $(REPLAYS)
 
-# lib/ and kernels/ neither print nor exit: that is for main(), by lib/cli; in child.c processes that it
-# forked end.
+# lib/ and kernels/ neither print nor exit; only main() does, through lib/cli.  Processes that child.c forks
+# may exit.
 CLANG    := $(firstword $(foreach c,clang-14 clang,$(shell command -v $(c))))
 SOURCES   = $(wildcard lib/*/*.c kernels/*.c kernels/cpu/*.c tools/*.c t/check/*.c t/unit/*.c t/helper/*.c \
             t/fuzz/*.c)
@@ -403,10 +404,10 @@ ROOMS     = $(wildcard lib/*/*.[ch] lib/*/*.cc kernels/*.[ch] kernels/*.cu kerne
 TOP_ISA  := $(lastword $(ISAS))
 EMULATOR  = $(wildcard t/emu/*.cu t/emu/*.cpp t/helper/*.cpp $(if $(EMU_NCCL),t/emu/nccl/*.cpp))
 SYNTAX    = $(STD) -It $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
-# Of tests: words that are split on purpose, variables that bats sets, names that are words of the shell, bats
-# stops by itself.
+# Warnings that do not apply to tests: words that are split on purpose, variables that bats sets, names that
+# are words of the shell, and commands whose failure stops a test without a check.
 SHELL_TESTS = -S warning -e SC1010,SC2010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2238
-# What people wrote; of the RESULTS, what programs printed is as it was printed.
+# Files that people wrote.  RESULTS is not one of them, because it shows the output of programs as printed.
 WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
             $(wildcard lib/*/*.h kernels/*.h kernels/c*/*.h kernels/cuda/gpu/*.h kernels/cuda/*.sh \
             t/lint/*.awk t/unit/*.h t/fuzz/*.h t/emu/*.h t/emu/gpu/*.h \
@@ -436,7 +437,7 @@ lint:
 	@LC_ALL=C awk -f t/lint/width.awk $(WRITTEN)
 	@awk -f t/lint/words.awk $(WRITTEN)
 
-# Completions are found by the name of a command, so each program has a link.
+# The shell finds a completion by the name of its command, so each program has a symbolic link.
 share = $(DESTDIR)$(PREFIX)/share
 plugins = $(DESTDIR)$(PREFIX)/lib/rf-tools
 absolute = $(if $(filter /%,$(PREFIX)),,$(error \
