@@ -9,7 +9,7 @@
 /* Sums over the tokens that count, in the order of the records. */
 struct rf_eval {
 	/* settings: what the means are of; the tokens that count; how many of them at each position */
-	enum rf_mean mean;
+	enum rf_loss_mean mean;
 	enum rf_loss_tokens loss;
 	int k;
 	double nll, correct, prob;        /* weighted; prob: probabilities of the text's tokens */

@@ -63,7 +63,7 @@ static enum rf_code size_of_dir(const char *dir, uint64_t *bytes, struct rf_err 
 
 static enum rf_code read_step(struct rf_ckpt_text *x, int64_t step, struct rf_err *e)
 {
-	struct rf_step *s = &x->step[x->steps];
+	struct rf_saved_step *s = &x->step[x->steps];
 	struct rf_ckpt *c = malloc(sizeof *c);
 	char path[4400], name[32];
 	enum rf_code rc;
@@ -305,7 +305,7 @@ static void write_config(const char *text, int width, struct rf_buf *p)
 	json_decref(config);
 }
 
-static void write_step(const struct rf_step *s, struct rf_buf *p)
+static void write_step(const struct rf_saved_step *s, struct rf_buf *p)
 {
 	rf_print(p, "step %lld  commits %lld  weights %s  %llu bytes\n", (long long)s->step,
 	         (long long)s->commits, s->weights, (unsigned long long)s->bytes);
@@ -568,7 +568,7 @@ static json_t *text_or_null(const char *s)
 	return *s ? json_string(s) : json_null();
 }
 
-static json_t *step_object(const struct rf_step *s)
+static json_t *step_object(const struct rf_saved_step *s)
 {
 	return json_pack("{s:s, s:I, s:I, s:o, s:I}", "type", "step", "step", (json_int_t)s->step,
 	                 "commits", (json_int_t)s->commits, "weights", text_or_null(s->weights),

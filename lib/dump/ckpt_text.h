@@ -19,7 +19,7 @@ struct rf_ckpt_text {
 	struct rf_ckpt *ckpt;
 	struct rf_tensors file;
 	const struct rf_tensors *tensors;
-	struct rf_step *step;     /* the steps of a run, ascending */
+	struct rf_saved_step *step; /* the steps of a run, ascending */
 	int steps;
 	int64_t best;             /* the step of the run's link `best`; -1: there is none */
 	struct rf_rank_sign *rank; /* the ranks that train it now, ascending */

@@ -37,7 +37,7 @@ struct rf_range rf_range_of(const float *x, size_t n); /* x may be NULL: there a
 /* Statistics of a tensor's elements, computed in double and in their order. */
 struct rf_stats { double min, max, mean, std, norm; uint64_t nonfinite; };
 
-struct rf_step { int64_t step, commits; char weights[17]; uint64_t bytes; };
+struct rf_saved_step { int64_t step, commits; char weights[17]; uint64_t bytes; };
 
 struct rf_row {
 	const char *file;         /* the file it comes from */
@@ -50,7 +50,7 @@ struct rf_row {
 	int choice;               /* -1: none */
 	const struct rf_tensor *tensor;
 	struct rf_stats stats;
-	const struct rf_step *step;
+	const struct rf_saved_step *step;
 	const struct rf_rank_sign *rank;
 };
 

@@ -27,7 +27,7 @@ void rf_advantage_options(struct rf_advantage *a, struct rf_opts *opts)
 	rf_opts_add(opts, table);
 }
 
-int rf_advantage_size(enum rf_group group, const struct rf_record *r)
+int rf_advantage_size(enum rf_advantage_group group, const struct rf_record *r)
 {
 	const int n = r->rollout.n;
 

@@ -13,7 +13,7 @@
 #include "base/opt.h"
 #include "stream/record.h"
 
-enum rf_group { RF_GROUP_AUTO, RF_GROUP_SEQUENCE, RF_GROUP_POSITION };
+enum rf_advantage_group { RF_GROUP_AUTO, RF_GROUP_SEQUENCE, RF_GROUP_POSITION };
 #define RF_GROUP_WORDS "auto|sequence|position"
 
 enum rf_advantage_from { RF_FROM_REWARD, RF_FROM_TOKEN, RF_FROM_STREAM };
@@ -21,7 +21,7 @@ enum rf_advantage_from { RF_FROM_REWARD, RF_FROM_TOKEN, RF_FROM_STREAM };
 
 struct rf_advantage {
 	enum rf_advantage_from from;
-	enum rf_group group; /* AUTO: SEQUENCE when n = 1, else POSITION */
+	enum rf_advantage_group group; /* AUTO: SEQUENCE when n = 1, else POSITION */
 	bool no_std;         /* do not divide by the deviation */
 	bool allow_single;   /* a group of one rollout: A = R instead of an error */
 };
@@ -41,7 +41,7 @@ enum rf_code rf_advantage_tokens(const struct rf_advantage *a, const struct rf_r
                                  size_t from, int G, float *own, double *A, struct rf_err *e);
 
 /* Returns how many rollouts each group of the record has. */
-int rf_advantage_size(enum rf_group group, const struct rf_record *r);
+int rf_advantage_size(enum rf_advantage_group group, const struct rf_record *r);
 
 /* spread_free: the number of groups of two or more equal rewards, from which nothing is learned. */
 struct rf_group_stats { int groups, spread_free; };

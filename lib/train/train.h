@@ -32,7 +32,7 @@ enum rf_loss_tokens { RF_LOSS_ALL, RF_LOSS_RESPONSE, RF_LOSS_POSITIONS };
 #define RF_LOSS_WORDS_POSITIONS "all|response|positions" /* rf-ntp */
 /* What L_NTP is a mean of: all tokens that count, or the sequences' own means, which weigh the same however
  * long the sequences are. */
-enum rf_mean { RF_MEAN_TOKENS, RF_MEAN_SEQUENCES };
+enum rf_loss_mean { RF_MEAN_TOKENS, RF_MEAN_SEQUENCES };
 #define RF_MEAN_WORDS "tokens|sequences"
 /* Which activations are not kept, but computed again for the backward pass. */
 enum rf_recompute { RF_RECOMPUTE_NONE, RF_RECOMPUTE_SEGMENT };
@@ -76,7 +76,7 @@ struct rf_train {
 	int k;                       /* tokens of L_positions at each position; 0: not known yet */
 	bool k_found;                /* in the history */
 	enum rf_loss_tokens loss;
-	enum rf_mean mean;
+	enum rf_loss_mean mean;
 	struct rf_policy policy;
 	struct rf_advantage advantage; /* how they were computed, for the figures */
 	enum rf_recompute recompute;
