@@ -414,6 +414,14 @@ WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
             t/*/*.bats t/slurm/*.sh t/*.bash t/helper/*.py \
             t/helper/*.awk completion/* $(addprefix pipelines/*.,sh sbatch mk awk gp jq py) \
             examples/*.py man/* *.md t/README t/golden/*.md)
+# All that people wrote as prose, and all that has a first comment.
+PROSE     = $(sort Makefile $(wildcard .ci/run *.md NEWS pipelines/RESULTS t/README) \
+            $(call written,c h cc cu cpp sh bash bats mk awk jq gp py sbatch 1 5 7 md))
+BEGUN     = $(sort $(call written,c h cc cu cpp sh awk))
+written   = $(shell find lib kernels tools man pipelines examples completion t -type f \
+            $(foreach x,$(1),-name '*.$(x)' -o) -false)
+# The last commit before subjects had a rule.
+SUBJECTS_SINCE = 53b0d0f
 MANY      = '$$2 != "total" && $$1 > most { print "lint: " $$2 " has " $$1 " lines, more than " most; n++ } \
             END { exit n > 0 }'
 lint:
@@ -434,8 +442,17 @@ lint:
 	@wc -l $(filter-out tools/rf-step.c,$(wildcard tools/*.c)) | awk -v most=150 $(MANY)
 	@wc -l tools/rf-step.c | awk -v most=200 $(MANY)
 	@wc -l $(WRITTEN) | awk -v most=1000 $(MANY)
-	@LC_ALL=C awk -f t/lint/width.awk $(WRITTEN)
-	@awk -f t/lint/words.awk $(WRITTEN)
+	@LC_ALL=C awk -f lib/width.awk $(filter-out %.md,$(WRITTEN))
+	@awk -f lib/words.awk $(WRITTEN)
+	@awk -v allowed=t/lint/prose.allowed -f t/lint/prose.awk $(PROSE)
+	@awk -f t/lint/unique.awk $(BEGUN)
+	@{ $(SOURCE_OF) log --no-merges --format='%h %s' $(SUBJECTS_SINCE).. 2>/dev/null || :; } | \
+		LC_ALL=C awk -f t/lint/subject.awk
+
+# Lowers the allowances of t/lint/prose.allowed to what is found now; it raises none.
+prose-allowed:
+	@awk -v counts=1 -v allowed=t/lint/prose.allowed -f t/lint/prose.awk $(PROSE) >t/lint/prose.new
+	@mv t/lint/prose.new t/lint/prose.allowed
 
 # The shell finds a completion by the name of its command, so each program has a symbolic link.
 share = $(DESTDIR)$(PREFIX)/share
@@ -489,4 +506,4 @@ clean:
          $(wildcard $(foreach d,cuda emu emu-race emu-contracted,$(BUILD)/$d/*.d $(BUILD)/$d/cuda/*.d))
 .PHONY: deps deps-arm64 deps-slurm midtrain posttrain testtime study \
         all units units-fuzz check check-all check-arm64 check-slurm cuda-report cuda-reckon gpu-bundle \
-        bench tests fuzz lint install uninstall help clean
+        bench tests fuzz lint prose-allowed install uninstall help clean

@@ -1,0 +1,44 @@
+# unique.awk -- checks unique names and first comments: awk -f t/lint/unique.awk FILE...
+#
+# No two headers have the same guard.  No two files define the same tag rf_... of a struct, union or enum.  No
+# two sources and no two headers of lib/ and tools/ have the same name, and no two of kernels/, where x.c and
+# x.cu are one operation on two devices.  The first line is a comment, or
+# names an interpreter and is followed by one.
+BEGIN {
+	# pairs that are still to be renamed
+	kept["plugin.c"] = kept["plugin.h"] = kept["words.c"] = kept["words.h"] = 1
+}
+
+function twice(what, name, seen) {
+	if (name in seen && seen[name] != FILENAME) {
+		print "lint: " FILENAME ":" FNR ": " what " " name " is also in " seen[name]
+		bad = 1
+	} else
+		seen[name] = FILENAME
+}
+
+FNR == 1 {
+	guard = ""
+	first = /^#!/ ? 2 : 1
+	base = FILENAME
+	sub(/.*\//, "", base)
+	if (FILENAME ~ /^(lib|tools)\/.*\.[ch]$/ && !(base in kept))
+		twice("a file called", base, in_lib)
+	if (FILENAME ~ /^kernels\/.*\.[ch]$/)
+		twice("a file called", base, in_kernels)
+}
+
+FNR == first && (FILENAME ~ /\.(sh|awk)$/ ? !/^# ?[^ ]/ : !/^\/[*\/] ?[^ ]/) {
+	print "lint: " FILENAME ":" FNR ": no comment says what the file is for"
+	bad = 1
+}
+
+FILENAME ~ /\.h$/ && guard == "" && /^#ifndef / {
+	guard = $2
+	twice("the guard", guard, guards)
+}
+
+# A device's .cu defines what its .c defines.
+FILENAME !~ /\.cu$/ && /^(struct|union|enum) rf_[a-z0-9_]+ \{/ { twice("the tag", $2, tags) }
+
+END { exit bad }
