@@ -37,7 +37,7 @@ plain() {
 		Returns the bytes that the record adds.
 		What does a record add?
 		The run's folder has so many files that listing takes long.
-		The rows lie so far apart from others that `what is there` cannot be read.
+		The rows lie ld floats apart from others, and `what is there` is not read.
 		Of course the message "nobody" is quoted.
 		It's as long as the model's context, and the state of the others.
 	END

@@ -40,8 +40,10 @@ function clause(s, question,    t, l) {
 		found("said", t)
 	if (l ~ / (that|what|which|who) (is|are|was|were) there /)
 		found("there", t)
-	gsub(/ (apart from|left behind|leaves? behind|(far|farther|further|tells?|told) apart) /, " ", l)
-	if (l ~ / (behind|besides?|reckon[a-z]*|apart) /)
+	# rows may lie n floats apart
+	gsub(/ (left|leaves?) behind /, " ", l)
+	if (l ~ / (behind|besides?|reckon[a-z]*) / ||
+	    l ~ / (is|are|be|lies?|lay|stands?|counted|taken|takes?|kept|keeps?|held|sequences) apart /)
 		found("word", t)
 }
 

@@ -9,8 +9,8 @@ function bad(why) {
 }
 
 BEGIN {
-	n = split("the a an what who whoever whose which where when how why of for in on at by to from with " \
-	          "as and or no not none each every all it this that these there two", word, " ")
+	n = split("the a an what who whose which where when how why of for in on at by to from with " \
+	          "as and or no not none each every all it this that these", word, " ")
 	for (i = 1; i <= n; i++)
 		not_verb[word[i]] = 1
 	n = split("embed exceed feed need seed shed speed bring ring string bias alias focus", word, " ")
