@@ -78,7 +78,7 @@ folders='completion|kernels|lib|man|pipelines|t|tools'
 
 @test "source: nothing refers to a document that is not in the repository" {
 	cd "$ROOT"
-	tree=(README.md Makefile .ci completion kernels lib man pipelines t tools)
+	tree=(README.md CONTRIBUTING.md Makefile .ci completion kernels lib man pipelines t tools)
 	run ! grep -rInE '(^|[^A-Z-])DESIG[N]([^A-Z]|$)' "${tree[@]}"
 	grep -rIohE '\b[A-Z]+\.md\b' "${tree[@]}" | sort -u >"$BATS_TEST_TMPDIR/names"
 	for name in $(cat "$BATS_TEST_TMPDIR/names"); do
