@@ -418,7 +418,7 @@ WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
 PROSE     = $(sort Makefile $(wildcard .ci/run *.md NEWS pipelines/RESULTS t/README) \
             $(call written,c h cc cu cpp sh bash bats mk awk jq gp py sbatch 1 5 7 md))
 BEGUN     = $(sort $(call written,c h cc cu cpp sh awk))
-written   = $(shell find lib kernels tools man pipelines examples completion t -type f \
+written   = $(shell find $(wildcard lib kernels tools man pipelines examples completion t) -type f \
             $(foreach x,$(1),-name '*.$(x)' -o) -false)
 # The last commit before subjects had a rule.
 SUBJECTS_SINCE = 53b0d0f
