@@ -442,8 +442,8 @@ lint:
 	@wc -l $(filter-out tools/rf-step.c,$(wildcard tools/*.c)) | awk -v most=150 $(MANY)
 	@wc -l tools/rf-step.c | awk -v most=200 $(MANY)
 	@wc -l $(WRITTEN) | awk -v most=1000 $(MANY)
-	@LC_ALL=C awk -f lib/width.awk $(filter-out %.md,$(WRITTEN))
-	@awk -f lib/words.awk $(WRITTEN)
+	@LC_ALL=C awk -f t/lint/width.awk $(filter-out %.md,$(WRITTEN))
+	@awk -f t/lint/words.awk $(WRITTEN)
 	@awk -v allowed=t/lint/prose.allowed -f t/lint/prose.awk $(PROSE)
 	@awk -f t/lint/unique.awk $(BEGUN)
 	@{ $(SOURCE_OF) log --no-merges --format='%h %s' $(SUBJECTS_SINCE).. 2>/dev/null || :; } | \

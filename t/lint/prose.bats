@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # What make lint enforces of prose, of commit subjects and of names: t/lint.
-setup() { load helper; }
+setup() { load ../helper; }
 
 prose() { awk "${@:2}" -f "$ROOT/t/lint/prose.awk" $1; }
 subjects() { sed 's/^/1234567 /' | awk -f "$ROOT/t/lint/subject.awk"; }
