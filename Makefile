@@ -159,8 +159,8 @@ TOOLS   = $(patsubst tools/%.c,$(BIN)/%,$(wildcard tools/rf-*.c))
 FAULT   = $(BUILD)/t/helper/fault.so
 UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(filter-out t/helper/fault.c,$(wildcard t/unit/*.c t/helper/*.c)))
 REPLAYS = $(patsubst t/%.c,$(BUILD)/t/%,$(filter-out t/fuzz/main.c,$(wildcard t/fuzz/*.c)))
-ONCE    = $(addprefix kernels/,gemm.c pool.c device_cpu.c device_check.c)
-KERNELS = $(filter-out $(ONCE),$(wildcard kernels/*.c))
+ONCE    = $(addprefix kernels/,gemm.c cpu/pool.c cpu/device_cpu.c) t/check/device_check.c
+KERNELS = $(filter-out $(ONCE),$(wildcard kernels/*.c kernels/cpu/*.c))
 CC_FILES = $(wildcard lib/*/*.cc) # interfaces in C to libraries in C++
 LIB     = $(filter-out lib/cli/version.c,$(wildcard lib/*/*.c))
 OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(LIB) $(ONCE)) $(CC_FILES:%.cc=$(BUILD)/%.o) \
@@ -310,8 +310,11 @@ units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) $(CUBLAS_WAYS) $(
 
 TESTS ?= t
 # The longest files start first, so that no long file is left for the end when files run in parallel.
-LONGEST = $(patsubst %,t/%.bats,tree emu-kernels emu-programs plan rf-loop pipelines ops)
-FILES   = $(if $(filter-out t,$(TESTS)),$(TESTS),$(LONGEST) $(filter-out $(LONGEST),$(wildcard t/*.bats)))
+LONGEST = $(patsubst %,t/%.bats,exact/tree gpu/emu-kernels gpu/emu-programs tools/plan tools/rf-loop \
+          pipelines/pipelines exact/ops)
+TEST_ROOMS = tools pipelines exact files gpu docs lint
+FILES   = $(if $(filter-out t,$(TESTS)),$(TESTS),$(LONGEST) $(filter-out $(LONGEST), \
+          $(wildcard $(TEST_ROOMS:%=t/%/*.bats))))
 # All files run in parallel, one on each core, if GNU parallel is installed.  On a GPU they run one after the
 # other, because there is only one GPU.
 JOBS   = $(shell nproc)
@@ -337,7 +340,7 @@ check-all: export RF_ALL = 1
 check-all: check
 
 # Tests that an emulator can run in minutes, without those that trace, preload or kill programs.
-EMULATED = $(addprefix t/,golden.bats cross/figures.bats cross/units.bats cross/same.bats)
+EMULATED = $(addprefix t/,exact/golden.bats cross/figures.bats cross/units.bats cross/same.bats)
 check-arm64: export RF_HOST = $(abspath bin)
 check-arm64: $(TOOLS)
 	@$(MAKE) --no-print-directory CROSS=arm64 TESTS='$(EMULATED)' check

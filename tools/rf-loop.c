@@ -24,47 +24,47 @@ static void need(const char *value, const char *option)
 int main(int argc, char *argv[])
 {
 	const struct rf_opt corpus[] = {
-		OPT_TEXT("model", &loop.run, "run", "run to train; it is begun if it does not exist",
+		OPT_TEXT("model", &loop.set.run, "run", "run to train; it is begun if it does not exist",
 			.letter = 'm'),
-		OPT_TEXT("from", &loop.from, "model", "checkpoint or run from which to begin the run"),
-		OPT_TEXT("data", &loop.data, "file", "stream of sequences to train on"),
-		OPT_TEXT("make", &loop.make, "command",
+		OPT_TEXT("from", &loop.set.from, "model", "checkpoint or run from which to begin the run"),
+		OPT_TEXT("data", &loop.set.data, "file", "stream of sequences to train on"),
+		OPT_TEXT("make", &loop.set.make, "command",
 			"shell command that makes the data if they do not exist"),
-		OPT_INT("batches", &loop.batches, 0, INT_MAX, "n",
+		OPT_INT("batches", &loop.set.batches, 0, INT_MAX, "n",
 			"number of batches in all, those already done included"),
-		OPT_INT("epochs", &loop.epochs, 0, INT_MAX, "n",
+		OPT_INT("epochs", &loop.set.epochs, 0, INT_MAX, "n",
 			"in place of --batches: so many times all of the data; 0: not so"),
-		OPT_INT("batch", &loop.batch, 1, INT_MAX, "n", "sequences per batch"),
-		OPT_FLAG("rest", &loop.rest,
+		OPT_INT("batch", &loop.set.batch, 1, INT_MAX, "n", "sequences per batch"),
+		OPT_FLAG("rest", &loop.set.rest,
 			"an epoch's last sequences, fewer than a batch, are one too"),
-		OPT_ENUM("order", &loop.order, RF_LOOP_ORDER_WORDS,
+		OPT_ENUM("order", &loop.set.order, RF_LOOP_ORDER_WORDS,
 			"order of the sequences: drawn for each epoch, or the file's"),
-		OPT_U64("seed", &loop.seed, "n", "random seed of the order of the sequences"),
-		OPT_INT("len", &loop.len, 0, INT_MAX, "n",
+		OPT_U64("seed", &loop.set.seed, "n", "random seed of the order of the sequences"),
+		OPT_INT("len", &loop.set.len, 0, INT_MAX, "n",
 			"report a first batch with fewer than n / 2 tokens per sequence; 0: do not"),
-		OPT_TEXT("len-advice", &loop.len_advice, "text",
+		OPT_TEXT("len-advice", &loop.set.len_advice, "text",
 			"with --len: what the report says to do"),
-		OPT_TEXT("words", &loop.words, "text",
+		OPT_TEXT("words", &loop.set.words, "text",
 			"more text that must be the same when the run is continued"),
-		OPT_TEXT("scripts", &loop.scripts, "files",
+		OPT_TEXT("scripts", &loop.set.scripts, "files",
 			"files, one a line, that must not change while the run goes on"),
 		OPT_END,
 	};
 	const struct rf_opt others[] = {
-		OPT_TEXT("outputs", &loop.outputs, "folder",
+		OPT_TEXT("outputs", &loop.set.outputs, "folder",
 			"in the run: $OUTPUT is a file there, for each batch"),
-		OPT_ENUM("count", &loop.count, RF_LOOP_COUNT_WORDS,
+		OPT_ENUM("count", &loop.set.count, RF_LOOP_COUNT_WORDS,
 			"a batch is done when it is committed, or when $OUTPUT is there"),
-		OPT_TEXT("after", &loop.after, "command", "shell command to run after each commit"),
-		OPT_TEXT("launch", &loop.launch, "command",
+		OPT_TEXT("after", &loop.set.after, "command", "shell command to run after each commit"),
+		OPT_TEXT("launch", &loop.set.launch, "command",
 			"start each line by this command, which makes ranks of it"),
-		OPT_FLAG("many", &loop.many,
+		OPT_FLAG("many", &loop.set.many,
 			"start a line for all batches that are left of an epoch, which commits each"),
-		OPT_TEXT("commit-every", &loop.commit_every, "n|time",
+		OPT_TEXT("commit-every", &loop.set.commit_every, "n|time",
 			"with --many: $COMMIT_EVERY, batches or time between two commits"),
-		OPT_FLAG("keep-streams", &loop.keep_streams,
+		OPT_FLAG("keep-streams", &loop.set.keep_streams,
 			"set $STREAM, so that the line keeps its streams"),
-		OPT_FLAG("wait", &loop.wait, "if another loop works on the run, wait for its end"),
+		OPT_FLAG("wait", &loop.set.wait, "if another loop works on the run, wait for its end"),
 		OPT_INT("stop-status", &stop_status, 0, 255, "n",
 			"exit status after the run's file 'stop' ended the loop"),
 		OPT_TEXT("phase", &phase, "name", "name at the start of messages; default: the run"),
@@ -83,30 +83,30 @@ int main(int argc, char *argv[])
 	int words = rf_cli_parse(&cli, argc, argv), status;
 	struct rf_err err;
 
-	need(loop.run, "-m run");
-	need(loop.data, "--data file");
-	if (loop.count == RF_LOOP_OUTPUTS) {
-		need(loop.outputs, "--outputs folder, for --count outputs");
+	need(loop.set.run, "-m run");
+	need(loop.set.data, "--data file");
+	if (loop.set.count == RF_LOOP_OUTPUTS) {
+		need(loop.set.outputs, "--outputs folder, for --count outputs");
 		rf_cli_without(others, "after", "cannot be combined with --count outputs");
 		rf_cli_without(others, "many", "cannot be combined with --count outputs");
 	}
-	if (!loop.many)
+	if (!loop.set.many)
 		rf_cli_without(others, "commit-every", "requires --many");
-	if (!loop.len)
+	if (!loop.set.len)
 		rf_cli_without(corpus, "len-advice", "requires --len");
-	if (loop.epochs)
+	if (loop.set.epochs)
 		rf_cli_without(corpus, "batches", "cannot be combined with --epochs");
-	if (loop.outputs && strchr(loop.outputs, '/'))
-		rf_die(EX_USAGE, "--outputs: '%s' is not the name of a folder", loop.outputs);
+	if (loop.set.outputs && strchr(loop.set.outputs, '/'))
+		rf_die(EX_USAGE, "--outputs: '%s' is not the name of a folder", loop.set.outputs);
 	if (words == 1 && !*argv[1])
 		rf_die(EX_USAGE, "the line after -- is empty (try --help)");
 	if (!words)
 		rf_die(EX_USAGE, "missing argument: the line to run, after -- (try --help)");
 	if (words > 1)
 		rf_die(EX_USAGE, "unexpected argument after the line: quote the line as one argument");
-	loop.line = argv[1];
-	loop.say = say;
-	phase = phase ? phase : loop.run;
+	loop.set.line = argv[1];
+	loop.set.say = say;
+	phase = phase ? phase : loop.set.run;
 	status = rf_loop(&loop, &err);
 	if (status == EX_TEMPFAIL && loop.stopped)
 		status = stop_status;

@@ -38,7 +38,7 @@ void rf_loop_say(const struct rf_loop *l, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	l->say(l, text);
+	l->set.say(l, text);
 }
 
 enum rf_code rf_loop_file(const struct rf_loop *l, const char *name, char *out, struct rf_err *e)
@@ -60,7 +60,7 @@ static enum rf_code output_name(const struct rf_loop *l, int64_t batch, char pat
 {
 	char name[4096];
 
-	snprintf(name, sizeof name, "%.3000s/batch-%06" PRId64 ".rf", l->outputs, batch);
+	snprintf(name, sizeof name, "%.3000s/batch-%06" PRId64 ".rf", l->set.outputs, batch);
 	return rf_loop_file(l, name, path, e);
 }
 
@@ -94,7 +94,7 @@ enum rf_code rf_loop_look(struct rf_loop *l, struct rf_err *e)
 	if (*run.at.warning)
 		rf_loop_say(l, "%s", run.at.warning);
 	rf_run_close(&run);
-	if (l->count == RF_LOOP_COMMITS)
+	if (l->set.count == RF_LOOP_COMMITS)
 		return RF_OK;
 	if (l->done)
 		return rf_fail(e, RF_EDATA,
@@ -197,9 +197,9 @@ static enum rf_code was_set(bool failed, struct rf_err *e)
 
 int64_t rf_loop_per_epoch(const struct rf_loop *l)
 {
-	const uint64_t batch = (uint64_t)l->batch;
+	const uint64_t batch = (uint64_t)l->set.batch;
 
-	return (int64_t)((l->sequences + (l->rest ? batch - 1 : 0)) / batch);
+	return (int64_t)((l->sequences + (l->set.rest ? batch - 1 : 0)) / batch);
 }
 
 /* Sets the variables that both the line and --after get: the newest step, its number and the batch. */
@@ -271,10 +271,10 @@ static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096
 	                          (char *)"--epoch", number, (char *)"-o", order, l->corpus, NULL };
 	enum rf_code rc;
 
-	snprintf(seed, sizeof seed, "%" PRIu64, l->seed);
+	snprintf(seed, sizeof seed, "%" PRIu64, l->set.seed);
 	snprintf(number, sizeof number, "%" PRId64, epoch);
 	snprintf(name, sizeof name, "data/epoch-%" PRId64 ".rf", epoch);
-	if (l->order == RF_LOOP_FILE) {
+	if (l->set.order == RF_LOOP_FILE) {
 		snprintf(order, 4096, "%s", l->corpus);
 		return rf_loop_same_data(l, e);
 	}
@@ -289,13 +289,13 @@ static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096
  * file for the output. */
 static enum rf_code set_range(struct rf_loop *l, int64_t batch, int64_t end, struct rf_err *e)
 {
-	int64_t from = batch % rf_loop_per_epoch(l) * l->batch, to = from + (end - batch) * l->batch;
+	int64_t from = batch % rf_loop_per_epoch(l) * l->set.batch, to = from + (end - batch) * l->set.batch;
 	char order[4096], output[4096] = "";
 	enum rf_code rc;
 
 	to = to < (int64_t)l->sequences ? to : (int64_t)l->sequences;
 	if ((rc = draw_order(l, batch / rf_loop_per_epoch(l), order, e)) != RF_OK ||
-	    (l->outputs && (rc = output_name(l, batch, output, e)) != RF_OK))
+	    (l->set.outputs && (rc = output_name(l, batch, output, e)) != RF_OK))
 		return rc;
 	return was_set(set("ORDER", order) || set_number("FROM", from) || set_number("TO", to) ||
 	                       set("OUTPUT", output), e);
@@ -309,12 +309,12 @@ static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 	enum rf_code rc = set_range(l, l->done, l->end, e);
 
 	rf_step_name(step, l->at);
-	snprintf(name, sizeof name, l->many ? "streams" : "streams/%s.rf", step);
-	if (rc != RF_OK || (l->keep_streams && (rc = rf_loop_file(l, name, stream, e)) != RF_OK) ||
-	    (rc = was_set(set("STREAM", stream) || set("SHARD", l->launch ? "--shard auto" : "") ||
-	                          set("RANKS", l->launch ? "--ranks mpi" : "") ||
-	                          set_number("SIZE", l->batch) || set_number("BATCHES", l->batches) ||
-	                          set("COMMIT_EVERY", l->commit_every),
+	snprintf(name, sizeof name, l->set.many ? "streams" : "streams/%s.rf", step);
+	if (rc != RF_OK || (l->set.keep_streams && (rc = rf_loop_file(l, name, stream, e)) != RF_OK) ||
+	    (rc = was_set(set("STREAM", stream) || set("SHARD", l->set.launch ? "--shard auto" : "") ||
+	                          set("RANKS", l->set.launch ? "--ranks mpi" : "") ||
+	                          set_number("SIZE", l->set.batch) || set_number("BATCHES", l->set.batches) ||
+	                          set("COMMIT_EVERY", l->set.commit_every),
 	                  e)) != RF_OK)
 		return rc;
 	return set_step(l, l->done, e);
@@ -350,15 +350,15 @@ static enum rf_code run_line(struct rf_loop *l, const char *what, struct rf_err 
 	struct rf_buf text = { 0 };
 	enum rf_code rc;
 
-	if (!l->launch)
-		return rf_loop_shell(l, l->line, what, e);
-	rf_print_text(&text, l->launch);
+	if (!l->set.launch)
+		return rf_loop_shell(l, l->set.line, what, e);
+	rf_print_text(&text, l->set.launch);
 	rf_buf_add(&text, behind, sizeof behind);
 	if (text.failed)
 		rc = rf_fail(e, RF_ENOMEM, "out of memory (the line)");
 	else
 		rc = rf_loop_run(l, (char *const[]){ (char *)"bash", (char *)"-c", (char *)text.p,
-		                                     (char *)l->line, NULL }, what, e);
+		                                     (char *)l->set.line, NULL }, what, e);
 	rf_buf_free(&text);
 	return rc;
 }
@@ -370,9 +370,9 @@ static enum rf_code read_every(struct rf_loop *l, struct rf_err *e)
 {
 	uint64_t every = 0;
 
-	if (rf_number(l->commit_every, strlen(l->commit_every), &every) && every)
+	if (rf_number(l->set.commit_every, strlen(l->set.commit_every), &every) && every)
 		l->every = every < INT_MAX ? (int64_t)every : INT_MAX;
-	if (l->many && !l->every && l->after)
+	if (l->set.many && !l->every && l->set.after)
 		return rf_fail(e, RF_EUSAGE,
 		               "--after and --many require --commit-every to be a number of batches: a line "
 		               "ends after this number");
@@ -387,9 +387,9 @@ static int64_t next_end(const struct rf_loop *l)
 	const int64_t epoch = rf_loop_per_epoch(l);
 	int64_t end = l->done + 1;
 
-	if (l->many)
-		end = smaller(l->batches, (l->done / epoch + 1) * epoch);
-	if (l->many && l->after)
+	if (l->set.many)
+		end = smaller(l->set.batches, (l->done / epoch + 1) * epoch);
+	if (l->set.many && l->set.after)
 		end = smaller(end, (l->done / l->every + 1) * l->every);
 	return end;
 }
@@ -423,7 +423,7 @@ static enum rf_code begin_line(struct rf_loop *l, struct rf_err *e)
 
 	l->since = l->at;
 	l->seen = rf_now(); /* an epoch's order was drawn for all its batches */
-	if (!l->many)
+	if (!l->set.many)
 		return RF_OK;
 	snprintf(text, sizeof text, "%" PRId64 "\t%" PRId64 "\n", l->done, l->end);
 	l->child.tick = watch;
@@ -450,8 +450,8 @@ enum rf_code rf_loop_drop_line(const struct rf_loop *l, struct rf_err *e)
 	return rc == RF_OK ? rf_file_remove(path, e) : rc;
 }
 
-/* Reports a first batch whose sequences have fewer tokens on average than half of l->len.  If they cannot be
- * read, nothing is reported: the line reads them next, and its error says why. */
+/* Reports a first batch whose sequences have fewer tokens on average than half of l->set.len.  If they
+ * cannot be read, nothing is reported: the line reads them next, and its error says why. */
 static void say_short(const struct rf_loop *l)
 {
 	const char *order = getenv("ORDER");
@@ -462,15 +462,15 @@ static void say_short(const struct rf_loop *l)
 	int n = 0;
 	enum rf_code rc = RF_OK;
 
-	if (!l->len || !order || rf_in_open(&in, order, UINT64_C(1) << 40, &none) != RF_OK)
+	if (!l->set.len || !order || rf_in_open(&in, order, UINT64_C(1) << 40, &none) != RF_OK)
 		return;
-	for (; n < l->batch && (rc = rf_next(in, &rec, &none)) == RF_OK; n++)
+	for (; n < l->set.batch && (rc = rf_next(in, &rec, &none)) == RF_OK; n++)
 		tokens += rec->T + rec->response_len;
 	rf_in_close(in);
-	if (n && (rc == RF_OK || rc == RF_EOF) && tokens / n < l->len / 2.0)
+	if (n && (rc == RF_OK || rc == RF_EOF) && tokens / n < l->set.len / 2.0)
 		rf_loop_say(l, "the sequences of the first batch have %.0f tokens on average, less than half "
-		               "of %d%s%s%s", tokens / n, l->len, l->len_advice ? " (" : "",
-		            l->len_advice ? l->len_advice : "", l->len_advice ? ")" : "");
+		               "of %d%s%s%s", tokens / n, l->set.len, l->set.len_advice ? " (" : "",
+		            l->set.len_advice ? l->set.len_advice : "", l->set.len_advice ? ")" : "");
 }
 
 /* Runs the line for its batches.  Fails unless the run then has exactly their commits more, or with --count
@@ -495,21 +495,24 @@ static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 	noted = note_line(l, rc == RF_OK ? e : NULL);
 	if (rc == RF_OK)
 		rc = noted;
-	if (noted == RF_OK && l->many)
+	if (noted == RF_OK && l->set.many)
 		rf_loop_drop_line(l, NULL);
 	if (rc != RF_OK || l->done == l->end)
 		return rc;
-	if (l->many)
+	if (l->set.many)
 		return rf_fail(e, RF_ENUMERIC,
 		               "no stage failed, but the line, which had batches %" PRId64 " to %" PRId64
 		               " (rf-step --batch $SIZE), trained %" PRId64 " of them",
 		               before + 1, l->end, l->done - before);
-	if (l->count == RF_LOOP_OUTPUTS && l->done > before) /* the outputs after it existed */
+	if (l->set.count == RF_LOOP_OUTPUTS && l->done > before) /* the outputs after it existed */
 		return RF_OK;
-	return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 ": %s", before + 1,
-	               l->done != before             ? "more than one commit was made, or a step was removed"
-	               : l->count == RF_LOOP_OUTPUTS ? "no stage failed, but the line did not write $OUTPUT"
-	                                             : "no stage failed, but the line did not train the run");
+	if (l->done != before)
+		return rf_fail(e, RF_ENUMERIC,
+		               "batch %" PRId64 ": more than one commit was made, or a step was removed",
+		               before + 1);
+	return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 ": no stage failed, but the line did not %s",
+	               before + 1,
+	               l->set.count == RF_LOOP_OUTPUTS ? "write $OUTPUT" : "train the run");
 }
 
 /* ---- times --------------------------------------------------------------------------------- */
@@ -566,7 +569,7 @@ enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_e
 		}
 	}
 	free(text);
-	if (l->done <= last || l->count == RF_LOOP_OUTPUTS)
+	if (l->done <= last || l->set.count == RF_LOOP_OUTPUTS)
 		return RF_OK;
 	if (cut && (l->done == last + 1 || line_may(l)))
 		return rf_loop_note_time(l, 0, e);
@@ -618,10 +621,10 @@ static enum rf_code make_outputs(const struct rf_loop *l, struct rf_err *e)
 	enum rf_code rc;
 	int n = 0;
 
-	if (!l->outputs)
+	if (!l->set.outputs)
 		return RF_OK;
-	if ((rc = make_folder(l, l->outputs, e)) == RF_OK &&
-	    (rc = rf_loop_file(l, l->outputs, folder, e)) == RF_OK &&
+	if ((rc = make_folder(l, l->set.outputs, e)) == RF_OK &&
+	    (rc = rf_loop_file(l, l->set.outputs, folder, e)) == RF_OK &&
 	    (n = scandir(folder, &list, by_unfinished, alphasort)) < 0)
 		return rf_fail(e, RF_EIO, "%s: %s", folder, strerror(errno));
 	for (int i = 0; i < n && rc == RF_OK; i++)
@@ -637,7 +640,7 @@ static bool output_there(const struct rf_loop *l)
 {
 	char output[4096];
 
-	return !l->outputs || output_name(l, l->done - 1, output, NULL) != RF_OK || !access(output, F_OK);
+	return !l->set.outputs || output_name(l, l->done - 1, output, NULL) != RF_OK || !access(output, F_OK);
 }
 
 static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
@@ -647,7 +650,7 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 	char text[80], what[160];
 	enum rf_code rc;
 
-	if (!l->after || !done || !rf_loop_per_epoch(l) ||
+	if (!l->set.after || !done || !rf_loop_per_epoch(l) ||
 	    (after_done(l, &before) == done && output_there(l)))
 		return RF_OK;
 	unset_line();
@@ -655,14 +658,16 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 	         "batch %" PRId64 " is done, but the command after it (--after, EVAL or AFTER of a pipeline)",
 	         done);
 	if ((rc = make_outputs(l, e)) != RF_OK || (rc = set_range(l, done - 1, done, e)) != RF_OK ||
-	    (rc = set_step(l, done - 1, e)) != RF_OK || (rc = rf_loop_shell(l, l->after, what, e)) != RF_OK ||
+	    (rc = set_step(l, done - 1, e)) != RF_OK ||
+	    (rc = rf_loop_shell(l, l->set.after, what, e)) != RF_OK ||
 	    (rc = rf_loop_look(l, e)) != RF_OK)
 		return rc;
 	if (l->done < done)
 		return rf_fail(e, RF_EDATA,
 		               "batch %" PRId64 " was done, but the command after it (--after) removed what "
 		               "it had made: %s is %s now",
-		               done, l->run, l->done ? "at an earlier batch" : "as before the first batch");
+		               done, l->set.run,
+		               l->done ? "at an earlier batch" : "as before the first batch");
 	if (l->done > done)
 		return rf_fail(e, RF_ENUMERIC,
 		               "batch %" PRId64 " is done, but the command after it (--after) committed to "
@@ -768,14 +773,14 @@ void rf_loop_report(const struct rf_loop *l)
 	struct rf_buf p = { 0 };
 	double after = 0;
 
-	if (l->after)
+	if (l->set.after)
 		after_done(l, &after);
-	rf_print(&p, "batch %" PRId64 " of %d, step %" PRId64, l->done, l->batches, l->at);
+	rf_print(&p, "batch %" PRId64 " of %d, step %" PRId64, l->done, l->set.batches, l->at);
 	add_figures(l, &p);
-	add_time(&p, (usual_time(l) + after) * (double)(l->batches - l->done));
+	add_time(&p, (usual_time(l) + after) * (double)(l->set.batches - l->done));
 	rf_buf_add(&p, "", 1);
 	if (!p.failed)
-		l->say(l, (char *)p.p);
+		l->set.say(l, (char *)p.p);
 	rf_buf_free(&p);
 }
 
@@ -793,10 +798,11 @@ static enum rf_code plain_path(char out[4096], const char *path, struct rf_err *
  * whole line is in RUN/data/words. */
 static void say_line(const struct rf_loop *l)
 {
-	const char *typed = getenv("RF_WORDS"), *text = typed && *typed ? typed : l->line;
+	const char *typed = getenv("RF_WORDS"), *text = typed && *typed ? typed : l->set.line;
 	struct rf_buf p = { 0 };
 
-	rf_print(&p, "batches %" PRId64 " to %d of %d sequences each: ", l->done + 1, l->batches, l->batch);
+	rf_print(&p, "batches %" PRId64 " to %d of %d sequences each: ", l->done + 1, l->set.batches,
+	         l->set.batch);
 	if (text == typed && !strncmp(text, "PIPELINE=", 9))
 		text += 9;
 	for (; *text; text++)
@@ -805,7 +811,7 @@ static void say_line(const struct rf_loop *l)
 		p.n--;
 	rf_buf_add(&p, "", 1);
 	if (!p.failed)
-		l->say(l, (char *)p.p);
+		l->set.say(l, (char *)p.p);
 	rf_buf_free(&p);
 }
 
@@ -820,25 +826,25 @@ static enum rf_code obey_stop(struct rf_loop *l, struct rf_err *e)
 	               : rf_fail(e, RF_EBUSY,
 	                         "%" PRId64 " of %d batches are done: stopped, as the run's file 'stop' "
 	                         "asked: the same command continues from here",
-	                         l->done, l->batches);
+	                         l->done, l->set.batches);
 }
 
 /* Trains the batches that are left, one line after another. */
 static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 {
-	enum rf_code rc = l->keep_streams ? make_folder(l, "streams", e) : RF_OK;
+	enum rf_code rc = l->set.keep_streams ? make_folder(l, "streams", e) : RF_OK;
 	struct rf_err stop;
 
 	if (rc == RF_OK)
 		rc = make_outputs(l, e);
 	if (rc == RF_OK)
 		say_line(l);
-	while (rc == RF_OK && l->done < l->batches) {
+	while (rc == RF_OK && l->done < l->set.batches) {
 		if ((rc = obey_stop(l, e)) != RF_OK)
 			return rc;
 		/* a line for many batches obeys by itself, and fails */
 		if ((rc = work(l, e)) != RF_OK)
-			return l->many && l->status == EX_TEMPFAIL && obey_stop(l, &stop) == RF_EBUSY
+			return l->set.many && l->status == EX_TEMPFAIL && obey_stop(l, &stop) == RF_EBUSY
 			               ? rf_fail(e, RF_EBUSY, "%s", stop.msg)
 			               : rc;
 		rf_loop_report(l);
@@ -871,23 +877,23 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	    (rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK ||
 	    (rc = rf_loop_begin(l, e)) != RF_OK || (rc = do_after(l, e)) != RF_OK)
 		return rc;
-	all = l->epochs * rf_loop_per_epoch(l);
-	if (!rf_loop_per_epoch(l) && (l->epochs || l->done < l->batches))
+	all = l->set.epochs * rf_loop_per_epoch(l);
+	if (!rf_loop_per_epoch(l) && (l->set.epochs || l->done < l->set.batches))
 		return rf_fail(e, RF_EDATA,
 		               "%s has %" PRIu64 " sequences, fewer than a batch of %d (--batch): give more "
 		               "text, a smaller batch (BATCH of a pipeline), or options that leave out less "
 		               "text (a smaller LEN with LONG=1, a larger MAX_PROMPT with TRUNCATE=drop)",
-		               l->corpus, l->sequences, l->batch);
-	if (l->epochs)
-		l->batches = all > INT_MAX ? INT_MAX : (int)all;
-	if (l->done > l->batches)
+		               l->corpus, l->sequences, l->set.batch);
+	if (l->set.epochs)
+		l->set.batches = all > INT_MAX ? INT_MAX : (int)all;
+	if (l->done > l->set.batches)
 		rf_loop_say(l, "%" PRId64 " batches are done, more than the %d asked for", l->done,
-		            l->batches);
-	else if (l->done == l->batches)
-		rf_loop_say(l, "%" PRId64 " of %d batches are done", l->done, l->batches);
-	if (l->done >= l->batches)
+		            l->set.batches);
+	else if (l->done == l->set.batches)
+		rf_loop_say(l, "%" PRId64 " of %d batches are done", l->done, l->set.batches);
+	if (l->done >= l->set.batches)
 		turn_latest(l);
-	return l->done < l->batches ? advance(l, e) : RF_OK;
+	return l->done < l->set.batches ? advance(l, e) : RF_OK;
 }
 
 /* Notes how the loop ended, unless another loop works on the run. */
@@ -913,8 +919,9 @@ int rf_loop(struct rf_loop *l, struct rf_err *e)
 	enum rf_code rc;
 	int status;
 
-	if ((rc = plain_path(l->path, l->run, e)) != RF_OK ||
-	    (rc = plain_path(l->corpus, l->data, e)) != RF_OK || (rc = rf_child_open(&l->child, e)) != RF_OK)
+	if ((rc = plain_path(l->path, l->set.run, e)) != RF_OK ||
+	    (rc = plain_path(l->corpus, l->set.data, e)) != RF_OK ||
+	    (rc = rf_child_open(&l->child, e)) != RF_OK)
 		return rf_exit_status(rc);
 	rc = go(l, e);
 	status = rc == RF_OK ? 0 : l->status ? l->status : rf_exit_status(rc);

@@ -1,8 +1,8 @@
 /* loop_begin.c -- all that comes before a run's first batch.
  *
  * A run is begun by its words, which RUN/data/words keeps: a start with other words is refused.  All of this
- * happens under the loop's lock, which commands inherit: if a killed loop left a command behind, the command's
- * commit comes first.
+ * happens under the loop's lock, which commands inherit: if a killed loop left a command behind, the
+ * command's commit comes first.
  *
  * The order of the steps makes a kill at any moment harmless: the words are written before the data and the
  * first step are made, and the first step appears by the rename of its folder. */
@@ -69,10 +69,10 @@ static enum rf_code check_from(const struct rf_loop *l, struct rf_err *e)
 	struct rf_ckpt c;
 	enum rf_code rc;
 
-	if (!l->from)
+	if (!l->set.from)
 		return rf_fail(e, RF_EUSAGE,
 		               "missing option: --from model, since the run does not exist yet");
-	if ((rc = rf_ckpt_open(&c, l->from, e)) == RF_OK)
+	if ((rc = rf_ckpt_open(&c, l->set.from, e)) == RF_OK)
 		rf_ckpt_close(&c);
 	return rc;
 }
@@ -126,7 +126,7 @@ static enum rf_code check(const struct rf_loop *l, struct rf_err *e)
 
 	if (rc != RF_OK)
 		return rc;
-	if (!l->make && access(l->corpus, R_OK) < 0)
+	if (!l->set.make && access(l->corpus, R_OK) < 0)
 		return rf_fail(e, RF_ENOINPUT, "%s: %s", l->corpus, strerror(errno));
 	if ((rc = check_data(l, e)) != RF_OK)
 		return rc;
@@ -142,7 +142,7 @@ static enum rf_code check(const struct rf_loop *l, struct rf_err *e)
 		                     "%s: it exists but is not a run: name a new directory", l->path);
 	}
 	/* data that --make made may be made again for this model */
-	return (rc = check_from(l, e)) == RF_OK && !l->make ? check_fit(l, l->from, e) : rc;
+	return (rc = check_from(l, e)) == RF_OK && !l->set.make ? check_fit(l, l->set.from, e) : rc;
 }
 
 /* ---- one at a time ------------------------------------------------------------------------- */
@@ -157,12 +157,12 @@ static enum rf_code take_turn(struct rf_loop *l, struct rf_err *e)
 	for (int tries = 0; rc == RF_OK; tries++) {
 		if ((rc = rf_lock_try(&l->lock, path, e)) != RF_EBUSY)
 			return rc;
-		if (l->lock.holder && !l->wait)
+		if (l->lock.holder && !l->set.wait)
 			return rf_fail(e, RF_EBUSY,
 			               "another loop, process %ld, is working on the run: try again "
 			               "when it has ended (rf-loop --wait waits)",
 			               (long)l->lock.holder);
-		if (l->lock.away && !l->wait)
+		if (l->lock.away && !l->set.wait)
 			return rf_fail(e, RF_EBUSY,
 			               "a loop on another machine or in another container is working on the "
 			               "run or left processes behind: try again when they have ended "
@@ -242,7 +242,7 @@ static enum rf_code data_name(const struct rf_loop *l, char out[4096], struct rf
 /* Returns the word `data`: the path as it was given or, for data inside the run, the name above. */
 static const char *data_word(const struct rf_loop *l, char name[4096])
 {
-	return data_name(l, name, NULL) == RF_OK && !strncmp(name, "RUN/", 4) ? name : l->data;
+	return data_name(l, name, NULL) == RF_OK && !strncmp(name, "RUN/", 4) ? name : l->set.data;
 }
 
 /* Appends a word for each script, with its size and hash. */
@@ -253,7 +253,7 @@ static enum rf_code note_scripts(const struct rf_loop *l, struct rf_buf *words, 
 	struct stat st;
 	size_t n;
 
-	for (const char *p = l->scripts ? l->scripts : ""; *p; p += n + (p[n] == '\n')) {
+	for (const char *p = l->set.scripts ? l->set.scripts : ""; *p; p += n + (p[n] == '\n')) {
 		if (!(n = strcspn(p, "\n")))
 			continue;
 		if (n >= sizeof name)
@@ -288,7 +288,7 @@ enum rf_code rf_loop_same_scripts(const struct rf_loop *l, struct rf_err *e)
 		rc = rf_fail(e, RF_EDATA,
 		             "%s: the script has changed since the run was begun: put it back as it was, or "
 		             "begin another run with this one's weights (--from %s, MODEL=%s)",
-		             name, l->run, l->run);
+		             name, l->set.run, l->set.run);
 	rf_buf_free(&now);
 	return rc;
 }
@@ -298,24 +298,24 @@ static void gather(const struct rf_loop *l, struct rf_buf *words)
 	char number[32], name[4096];
 
 	rf_print_clear(words);
-	rf_words_add(words, "line", l->line);
-	rf_words_add(words, "from", l->from);
+	rf_words_add(words, "line", l->set.line);
+	rf_words_add(words, "from", l->set.from);
 	rf_words_add(words, "data", data_word(l, name));
-	rf_words_add(words, "make", l->make);
-	rf_words_add(words, "words", l->words);
+	rf_words_add(words, "make", l->set.make);
+	rf_words_add(words, "words", l->set.words);
 	rf_buf_add(words, l->noted.p, l->noted.n);
-	snprintf(number, sizeof number, "%d", l->batch);
+	snprintf(number, sizeof number, "%d", l->set.batch);
 	rf_words_add(words, "batch", number);
-	snprintf(number, sizeof number, "%" PRIu64, l->seed);
+	snprintf(number, sizeof number, "%" PRIu64, l->set.seed);
 	rf_words_add(words, "seed", number);
 	/* the other words are written only where they are not the default */
-	if (l->order == RF_LOOP_FILE)
+	if (l->set.order == RF_LOOP_FILE)
 		rf_words_add(words, "order", "file");
-	if (l->rest)
+	if (l->set.rest)
 		rf_words_add(words, "rest", "yes");
-	if (l->outputs)
-		rf_words_add(words, "outputs", l->outputs);
-	if (l->count == RF_LOOP_OUTPUTS)
+	if (l->set.outputs)
+		rf_words_add(words, "outputs", l->set.outputs);
+	if (l->set.count == RF_LOOP_OUTPUTS)
 		rf_words_add(words, "count", "outputs");
 	if (!l->measured)
 		return;
@@ -462,7 +462,7 @@ static void take_from(struct rf_loop *l, const struct rf_buf *told)
 	if (n > name && n - name < sizeof l->begun_from) {
 		memcpy(l->begun_from, line + name, n - name);
 		l->begun_from[n - name] = 0;
-		l->from = l->begun_from;
+		l->set.from = l->begun_from;
 	}
 }
 
@@ -497,8 +497,8 @@ static enum rf_code refuse(const struct rf_loop *l, const struct rf_buf *told, c
 	               path, d.shown ? " (<) than now (>)" : "", l->path, l->path, l->path);
 }
 
-/* Compares the run's words with those of this call, and writes the new ones.  Errors: RF_EDATA: they differ, and
- * data or a step were made by the old ones. */
+/* Compares the run's words with those of this call, and writes the new ones.  Errors: RF_EDATA: they differ,
+ * and data or a step were made by the old ones. */
 static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told, struct rf_err *e)
 {
 	char path[4096];
@@ -506,9 +506,10 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 	bool there, begun;
 
 	if ((rc = rf_loop_file(l, "data/words", path, e)) != RF_OK ||
-	    (rc = rf_words_read(told, path, &there, e)) != RF_OK || (rc = rf_loop_begun(l, &begun, e)) != RF_OK)
+	    (rc = rf_words_read(told, path, &there, e)) != RF_OK ||
+	    (rc = rf_loop_begun(l, &begun, e)) != RF_OK)
 		return rc;
-	if (!l->from && there)
+	if (!l->set.from && there)
 		take_from(l, told);
 	if (!there && (rc = take_over(l, e)) != RF_OK)
 		return rc;
@@ -537,7 +538,7 @@ static enum rf_code move(const struct rf_loop *l, const char *from, const char *
 static enum rf_code begin_run(struct rf_loop *l, struct rf_err *e)
 {
 	char begun[4096];
-	char *const command[] = { (char *)"rf-init", (char *)"--from", (char *)l->from, begun, NULL };
+	char *const command[] = { (char *)"rf-init", (char *)"--from", (char *)l->set.from, begun, NULL };
 	enum rf_code rc;
 	bool there;
 
@@ -562,18 +563,18 @@ static enum rf_code check_start(const struct rf_loop *l, struct rf_err *e)
 	if (!l->measured || l->done)
 		return RF_OK;
 	rc = rf_loop_begun(l, &there, e);
-	there = there && (!l->from || access(l->from, F_OK) < 0);
-	return rc == RF_OK ? check_fit(l, there ? l->path : l->from, e) : rc;
+	there = there && (!l->set.from || access(l->set.from, F_OK) < 0);
+	return rc == RF_OK ? check_fit(l, there ? l->path : l->set.from, e) : rc;
 }
 
 static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc;
 
-	if (!l->make)
+	if (!l->set.make)
 		return rf_fail(e, RF_ENOINPUT, "%s: the data file no longer exists", l->corpus);
-	rf_loop_say(l, "%s", l->make);
-	rc = rf_loop_shell(l, l->make, "making the data (--make, TOKENIZE of a pipeline)", e);
+	rf_loop_say(l, "%s", l->set.make);
+	rc = rf_loop_shell(l, l->set.make, "making the data (--make, TOKENIZE of a pipeline)", e);
 	if (rc == RF_OK && access(l->corpus, F_OK) < 0)
 		rc = rf_fail(e, RF_ENOINPUT,
 		             "%s: the command of --make succeeded but did not create this file", l->corpus);
