@@ -26,7 +26,7 @@ static const struct rf_cli cli = {
 	.max_args = -1,
 };
 
-/* Options that only others give a meaning. */
+/* Refuses options that have no effect with the others. */
 static void check_options(void)
 {
 	struct rf_err err;

@@ -35,12 +35,12 @@ int main(int argc, char *argv[])
 		OPT_FLAG("pred", &pred,
 			"print samples as JSON lines with the benchmarks' own field names"),
 		OPT_FLAG("head", &d.head, "print only the head: model, options, history"),
-		OPT_FLAG("check", &d.check, "only verify, and report the files that are whole"),
+		OPT_FLAG("check", &d.check, "only verify, and report the complete files"),
 		OPT_FLAG("no-drain", &d.no_drain, "do not read a pipe to its end after -n or --head"),
 		OPT_END,
 	};
 	const struct rf_opt of_check[] = {
-		OPT_FLAG("quiet", &d.quiet, "do not report files that are whole", .letter = 'q'),
+		OPT_FLAG("quiet", &d.quiet, "do not report complete files", .letter = 'q'),
 		OPT_END,
 	};
 	const struct rf_opt of_table[] = {
@@ -117,7 +117,7 @@ int main(int argc, char *argv[])
 	d.show.colour = rf_terminal_colours(colour);
 	d.show.width = rf_terminal_width();
 	d.meter = &progress.meter;
-	if (progress.asked || !isatty(STDOUT_FILENO)) /* what is shown there shows how far it is */
+	if (progress.asked || !isatty(STDOUT_FILENO)) /* on a terminal the output itself shows progress */
 		rf_progress_begin(&progress, cli.name, argv + 1, n);
 
 	const char *const standard_input[] = { "-" };

@@ -1,4 +1,4 @@
-/* rf-entropy -- the model's uncertainty at every position, in one forward pass. */
+/* rf-entropy -- computes the model's uncertainty at every position, in one forward pass. */
 #include "cli/cli_model.h"
 #include "refine/entropy.h"
 

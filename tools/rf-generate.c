@@ -1,4 +1,4 @@
-/* rf-generate -- writes what a model says behind each prompt. */
+/* rf-generate -- continues each prompt by sampling from a model. */
 #include "cli/cli_model.h"
 #include "decode/generate.h"
 
@@ -38,7 +38,7 @@ int main(int argc, char *argv[])
 		.name = "rf-generate",
 		.usage = "-m model [--max-new tokens | --max-new-key key] [-n samples] [-o file] [options] "
 		         "[file]",
-		.summary = "Writes what a model says behind each prompt: tokens and, with a tokenizer, text.",
+		.summary = "Continues each prompt with a model: writes tokens and, with a tokenizer, text.",
 		.example = "rf-tokenize --tokenizer RUN --prompt-key question data.jsonl | "
 	                   "rf-generate -m RUN | rf-dump",
 		.also = "rf-tokenize(1), rf-dump(1), rf-rollout(1), rf-stream(5)",

@@ -1,5 +1,4 @@
-/* rf-grpo -- one batch of rollouts becomes optimizer steps: advantages, policy loss, next-token loss,
- * AdamW, commit. */
+/* rf-grpo -- trains on one batch of rollouts: advantages, policy loss, next-token loss, AdamW, commit. */
 #include "cli/cli_copy.h"
 #include "cli/cli_model.h"
 #include "refine/advantage.h"
@@ -9,10 +8,10 @@ static struct rf_advantage advantage;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static struct rf_copy copy;
 
-static struct rf_group_stats groups; /* of the record in hand */
-static unsigned long long replaced;  /* records whose own advantages were not used */
+static struct rf_group_stats groups; /* groups of the current record */
+static unsigned long long replaced;  /* number of records whose own advantages were not used */
 
-/* Gives the record its advantages, and looks at whether it can be trained on. */
+/* Computes the record's advantages, and checks that it can be trained on. */
 static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf_err *e)
 {
 	enum rf_code rc;
@@ -44,7 +43,7 @@ int main(int argc, char *argv[])
 		trains = { 0 }, stream = { 0 };
 	const struct rf_opt method[] = {
 		OPT_TEXT("stale", &trainer.stale, "n|any",
-			"commits by which the rollouts' weights may be older; any: no check"),
+			"accept rollouts from weights up to n commits old; any: do not check"),
 		OPT_TEXT("grad-out", &trainer.grad_out, "file",
 			"write the gradient to this file instead of updating weights"),
 		OPT_END,

@@ -61,8 +61,7 @@ static void fresh(const char *dir)
 	rf_config_free(&cfg);
 }
 
-/* *gone: the step that was read is not there any more, since a trainer has committed another and keeps
- * few. */
+/* Copies the newest step.  *gone: a trainer has committed another step meanwhile and removed this one. */
 static enum rf_code copy_from(const char *dir, bool *gone, struct rf_err *e)
 {
 	enum rf_dtype dtype = opt.dtype < 0 ? RF_F32 : dtypes[opt.dtype];

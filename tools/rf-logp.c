@@ -1,4 +1,4 @@
-/* rf-logp -- the log-probability of every choice, all below one pass over what they continue. */
+/* rf-logp -- computes the log-probability of every choice, with one pass over the text that they continue. */
 #include <inttypes.h>
 
 #include "cli/cli_model.h"
@@ -28,7 +28,7 @@ int main(int argc, char *argv[])
 	const struct rf_cli cli = {
 		.name = "rf-logp",
 		.usage = "-m model [-o file] [options] [file]",
-		.summary = "Computes how probable each choice is behind the text that all of them continue.",
+		.summary = "Computes how probable each choice is after the text that all choices continue.",
 		.example = "rf-tokenize -m RUN --prompt-key question --choices-key choices data.jsonl | "
 	                   "rf-logp -m RUN | rf-dump",
 		.also = "rf-tokenize(1), rf-dump(1), rf-entropy(1), rf-stream(5)",

@@ -1,4 +1,4 @@
-/* rf-needle -- prompts whose answers are hidden in a long context. */
+/* rf-needle -- writes prompts whose answers are hidden in a long context. */
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "io/file.h"

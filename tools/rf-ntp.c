@@ -1,4 +1,4 @@
-/* rf-ntp -- next-token prediction: training, and evaluation. */
+/* rf-ntp -- trains on next tokens, and evaluates. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,11 +36,11 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 	enum rf_code rc = fits(rf_in_head(stage.in), r, e);
 
 	(void)arg;
-	rf_record_drop_rollout(r); /* next tokens only, whatever the stream has */
+	rf_record_drop_rollout(r); /* train on next tokens only, even if the stream has rollouts */
 	return rc == RF_OK ? rf_trainer_add(&trainer, r, NULL, e) : rc;
 }
 
-/* --eval: one line of JSON; with -o also each record's nll. */
+/* Evaluates (--eval): prints one line of JSON, and with -o writes each record's nll. */
 static void eval_all(const struct rf_cli *cli, char *path)
 {
 	const char *const *needs = rf_eval_needs[trainer.train.loss];

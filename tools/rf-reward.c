@@ -1,4 +1,4 @@
-/* rf-reward -- says how well each rollout agrees with the text. */
+/* rf-reward -- computes how well each rollout agrees with the text. */
 #include <stdlib.h>
 
 #include "base/rng.h"
@@ -8,7 +8,7 @@
 
 static struct rf_reward_settings how = RF_REWARD_DEFAULTS;
 static uint64_t step;
-static unsigned long long seen, alone; /* records; those without another position */
+static unsigned long long seen, alone; /* number of records, and of those without another position */
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static struct rf_ask *exec;
 
@@ -37,7 +37,7 @@ static enum rf_code put(void *arg, struct rf_record *r, struct rf_err *e)
 	return rf_put(stage.out, r, e);
 }
 
-/* However the program ends, the command must not stay behind. */
+/* Stops the command, however this program ends. */
 static void stop_exec(void)
 {
 	rf_ask_stop(exec);

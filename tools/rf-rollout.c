@@ -1,4 +1,4 @@
-/* rf-rollout -- continues each sequence at its chosen positions, or scores continuations that are there. */
+/* rf-rollout -- continues each sequence at its chosen positions, or scores existing continuations. */
 #include "cli/cli_model.h"
 #include "refine/rollout.h"
 

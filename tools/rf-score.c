@@ -1,4 +1,4 @@
-/* rf-score -- says how well answers agree with their references, by the benchmarks' rules. */
+/* rf-score -- scores answers against their references, by the rules of the benchmarks. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static struct rf_opt_list others;
 
 static const struct rf_opt compare[] = {
 	OPT_LIST("against", &others, "path",
-		"other answers to the same questions: also the difference, paired"),
+		"other answers to the same questions; also print the paired differences"),
 	OPT_END,
 };
 

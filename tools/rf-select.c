@@ -10,7 +10,7 @@ static struct rf_select how = RF_SELECT_DEFAULTS;
 static struct rf_select_exec_settings command = RF_SELECT_EXEC_DEFAULTS;
 static struct rf_ask *exec; /* NULL: positions are drawn here */
 static uint64_t step;
-/* sequences; those that are too short; those for which the command chose nothing */
+/* number of sequences; of those that are too short; of those for which the command chose no position */
 static unsigned long long seen, missed, none;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 
@@ -40,7 +40,7 @@ static enum rf_code put(void *arg, struct rf_record *r, struct rf_err *e)
 	return rf_put(stage.out, r, e);
 }
 
-/* However the program ends, the command must not stay behind. */
+/* Stops the command, however this program ends. */
 static void stop_exec(void)
 {
 	rf_ask_stop(exec);
@@ -65,7 +65,7 @@ static void finish_exec(void)
 	stop_exec();
 }
 
-/* Options of the draw have no effect with --exec, nor those of --exec without it. */
+/* Refuses options of the draw with --exec, and options of --exec without it. */
 static void settle(struct rf_opts *method, struct rf_opts *asks)
 {
 	static const char *const drawn[] = { "chunks", "smooth", "tau", "mode", "margin", "shift", "seed",
@@ -85,7 +85,7 @@ static void settle(struct rf_opts *method, struct rf_opts *asks)
 	command.ask.meter = &stage.progress.meter;
 	command.strict = how.strict;
 	if (!how.smooth)
-		how.smooth = how.k; /* so that the history says it */
+		how.smooth = how.k; /* so that the history has the value */
 }
 
 int main(int argc, char *argv[])

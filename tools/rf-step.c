@@ -9,12 +9,12 @@
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
 static struct rf_step step = RF_STEP_DEFAULTS;
 static struct rf_reward_exec_settings command = RF_REWARD_EXEC_DEFAULTS;
-static struct rf_ask *exec; /* of the batch in hand; NULL: rewards are computed here */
+static struct rf_ask *exec; /* the command of the current batch; NULL: rewards are computed here */
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static struct rf_copy copy;
 static struct rf_read batch;
-static struct rf_group_stats *groups; /* of the batch's records */
-static int learned;                   /* records of the batch that have their advantages */
+static struct rf_group_stats *groups; /* groups of the batch's records */
+static int learned;                   /* number of records of the batch that have advantages */
 static struct rf_err err;
 
 static void must(enum rf_code rc)
@@ -23,7 +23,7 @@ static void must(enum rf_code rc)
 		rf_die_err(&err);
 }
 
-/* However the program ends, the command must not stay behind. */
+/* Stops the command, however this program ends. */
 static void stop_exec(void)
 {
 	rf_ask_stop(exec);
@@ -37,8 +37,8 @@ static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf
 	return rf_train_check(&trainer.train, r, e);
 }
 
-/* Computes the advantages of a record that has its rewards and, if it is of the first mini-batch, its
- * gradient.  Records come in the order of the batch, but with --exec later than they were sent. */
+/* Computes the advantages of a record with rewards and, for the first mini-batch, its gradient.  Records come
+ * in the order of the batch; with --exec they come later than they were sent. */
 static enum rf_code learn(void *arg, struct rf_record *r, struct rf_err *e)
 {
 	(void)arg;
@@ -49,7 +49,7 @@ static enum rf_code learn(void *arg, struct rf_record *r, struct rf_err *e)
 	return RF_OK;
 }
 
-/* Begins the rollouts of a batch; returns how many of its records are of the first mini-batch. */
+/* Begins the rollouts of a batch.  Returns the number of its records in the first mini-batch. */
 static int begin(void)
 {
 	const int first = rf_trainer_first(&trainer, batch.n);
@@ -62,7 +62,7 @@ static int begin(void)
 	must(rf_meet_ahead(&trainer, &own, &all, &err));
 	must(rf_step_begin(&step, trainer.step, command.ask.command ? NULL : &all, &err));
 	rf_engine_sign(&trainer.engine, &stage.head, true);
-	if (trainer.unsaved) /* the weights have no hash yet */
+	if (trainer.unsaved) /* weights that were not saved have no hash yet */
 		*stage.head.weights = 0;
 	stage.head.step = trainer.step;
 	rf_copy_open(&copy, &stage, &trainer);
@@ -71,7 +71,7 @@ static int begin(void)
 	return first;
 }
 
-/* The rollouts of a batch, by the weights as they are, with rewards and advantages. */
+/* Computes the rollouts of a batch with the current weights, their rewards and their advantages. */
 static void roll_out(void)
 {
 	const int first = begin();
@@ -92,8 +92,8 @@ static void roll_out(void)
 	stop_exec();
 }
 
-/* A batch of the stream: rollouts, then an optimizer step for each mini-batch, then the commit.  Returns
- * whether another batch follows. */
+/* Trains on a batch of the stream: rollouts, then an optimizer step for each mini-batch, then the commit.
+ * Returns whether another batch follows. */
 static bool train(void)
 {
 	bool rolls = trainer.train.rl_coef != 0, more;

@@ -1,4 +1,4 @@
-/* rf-tokenize -- text to token sequences: the head of every pipe. */
+/* rf-tokenize -- turns text into sequences of tokens, for the head of every pipe. */
 #include <stdio.h>
 
 #include "cli/cli.h"
@@ -48,8 +48,8 @@ static const struct rf_cli cli = {
 	.max_args = -1,
 };
 
-/* Ids need no tokenizer, only its name and how many ids there are: so it may be of a kind that we do not
- * have, or missing from a model. */
+/* Fills the head for a file of ids.  Ids need only the tokenizer's name and number of ids, so the tokenizer
+ * may be missing, or of a kind that these programs cannot read. */
 static void take_ids_of(struct rf_head *head)
 {
 	struct rf_err err;
@@ -81,7 +81,7 @@ int main(int argc, char *argv[])
 	cut.skip = &skip;
 	rf_progress_options(&progress, &show);
 	int files = rf_cli_parse(&cli, argc, argv);
-	bad.row[0].noted = skip.most > 0; /* the history of a stream names it only where it matters */
+	bad.row[0].noted = skip.most > 0; /* the history has --skip-bad only if it was given */
 	for (int i = 1; i <= files; i++)
 		if (output && rf_file_same(output, argv[i]))
 			rf_die(EX_USAGE, "%s is an input, so it cannot be the output", output);

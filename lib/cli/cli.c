@@ -1,5 +1,5 @@
-/* cli.c -- the command line, from tables.  Written by hand rather than on getopt_long because that accepts
- * abbreviations, and an abbreviation in a script changes its meaning with the next release. */
+/* cli.c -- reads the command line by tables of options.  getopt_long is not used because it accepts
+ * abbreviations, and an abbreviation in a script changes its meaning when a new option begins alike. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ enum { MAX_OPTS = 64 };
 struct options { const struct rf_opt *opt[MAX_OPTS]; int n; };
 static struct options given, idle;
 
-static void say(const char *fmt, va_list ap)
+static void write_message(const char *fmt, va_list ap)
 {
 	char text[sizeof (struct rf_err) + 100], line[PIPE_BUF];
 	int n = snprintf(text, sizeof text, "%s: ", progname);
@@ -38,7 +38,7 @@ static void say(const char *fmt, va_list ap)
 	length = rf_print_line(line, sizeof line - 1, text, strlen(text));
 	line[length++] = '\n';
 	fflush(stdout);
-	/* one write: the lines of the programs of a pipe do not mix */
+	/* a single write, so that lines of several programs in a pipe do not mix */
 	if (write(STDERR_FILENO, line, length) < 0)
 		return;
 }
@@ -64,7 +64,7 @@ static void say_text(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say(fmt, ap);
+	write_message(fmt, ap);
 	va_end(ap);
 }
 
@@ -79,10 +79,10 @@ noreturn void rf_die(int status, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(e.msg, sizeof e.msg, fmt, ap);
 	va_end(ap);
-	at_failure.tell = NULL; /* what fails within is told to nobody */
+	at_failure.tell = NULL; /* a failure inside tell() must not call it again */
 	if (tell)
 		speaks = tell(at_failure.arg, &e);
-	/* after the other ranks were told: this waits while a terminal is stopped */
+	/* only after the other ranks were told, because this waits while a terminal is stopped */
 	rf_progress_hush();
 	if (speaks)
 		say_text("%s", e.msg);
@@ -104,7 +104,7 @@ void rf_say(const char *fmt, ...)
 	if (hushed)
 		return;
 	va_start(ap, fmt);
-	say(fmt, ap);
+	write_message(fmt, ap);
 	va_end(ap);
 }
 
@@ -125,14 +125,14 @@ void rf_cli_finish(void)
 		rf_die(EX_IOERR, "<stdout>: write: %s", strerror(errno));
 }
 
-static void killed(int sig)
+static void kill_cleanly(int sig)
 {
 	rf_tempfile_unlink();
 	signal(sig, SIG_DFL);
 	raise(sig);
 }
 
-static void stopped(int sig)
+static void note_stop(int sig)
 {
 	rf_cli_stop = sig;
 }
@@ -149,7 +149,7 @@ static void on_signals(void (*handler)(int))
 
 void rf_cli_catch(void)
 {
-	on_signals(stopped);
+	on_signals(note_stop);
 }
 
 void rf_cli_stopped(void)
@@ -160,7 +160,7 @@ void rf_cli_stopped(void)
 
 void rf_cli_uncatch(void)
 {
-	on_signals(killed);
+	on_signals(kill_cleanly);
 	if (rf_cli_stop)
 		rf_die(128 + rf_cli_stop, "interrupted after a batch");
 }
@@ -186,7 +186,7 @@ static noreturn void unknown_option(const char *option, size_t n)
 	usage_error("unknown option '%s'", rf_quote((char[80]){ 0 }, 80, option, n));
 }
 
-static const struct rf_opt *find(const struct rf_cli *cli, const char *name, size_t n, char letter)
+static const struct rf_opt *find_option(const struct rf_cli *cli, const char *name, size_t n, char letter)
 {
 	for (const struct rf_opt *const *t = cli->opts; *t; t++)
 		for (const struct rf_opt *o = *t; o->name; o++)
@@ -228,7 +228,7 @@ static void help_sections(const struct rf_cli *cli)
 		printf("%s%s:\n", s == cli->sections ? "" : "\n", s->heading);
 		for (const char *name = s->options; *name; name += strspn(name, " ")) {
 			size_t n = strcspn(name, " ");
-			const struct rf_opt *o = find(cli, name, n, 0);
+			const struct rf_opt *o = find_option(cli, name, n, 0);
 
 			assert(o);
 			help_option(o);
@@ -237,7 +237,7 @@ static void help_sections(const struct rf_cli *cli)
 	}
 }
 
-static noreturn void help(const struct rf_cli *cli)
+static noreturn void print_help(const struct rf_cli *cli)
 {
 	printf("usage: %s %s\n\n%s\n\n", cli->name, cli->usage, cli->summary);
 	if (cli->sections)
@@ -253,8 +253,8 @@ static noreturn void help(const struct rf_cli *cli)
 	exit(0);
 }
 
-/* A number and its suffix; the suffixes k, M, G are powers of 1024. */
-static bool whole(const char *s, uint64_t max, uint64_t *v)
+/* Reads a whole number with an optional suffix; k, M and G are powers of 1024. */
+static bool read_whole(const char *s, uint64_t max, uint64_t *v)
 {
 	size_t n = strspn(s, "0123456789");
 	const char *end = s + n;
@@ -270,7 +270,7 @@ static bool whole(const char *s, uint64_t max, uint64_t *v)
 	return true;
 }
 
-static bool real(const char *s, char stop, double min, double max, double *v, const char **rest)
+static bool read_real(const char *s, char stop, double min, double max, double *v, const char **rest)
 {
 	char *end;
 
@@ -279,15 +279,15 @@ static bool real(const char *s, char stop, double min, double max, double *v, co
 	errno = 0;
 	*v = strtod(s, &end);
 	*rest = end;
-	/* nor what strtod() takes for hexadecimal, or what is too small to be held */
+	/* refuses hexadecimal numbers, which strtod() accepts, and numbers that are too small for a double */
 	return end != s && !errno && !memchr(s, 'x', (size_t)(end - s)) &&
 	       !memchr(s, 'X', (size_t)(end - s)) && *end == stop && isfinite(*v) && *v >= min && *v <= max;
 }
 
-/* A name of one letter is an option like -k, which --k is too. */
+/* Returns the dashes before an option's name in messages: one before a single letter. */
 static const char *dashes(const struct rf_opt *o) { return o->name[1] ? "--" : "-"; }
 
-static void set(const struct rf_opt *o, const char *s)
+static void set_option(const struct rf_opt *o, const char *s)
 {
 	uint64_t u;
 	const char *rest;
@@ -300,8 +300,8 @@ static void set(const struct rf_opt *o, const char *s)
 		*(bool *)o->to = true;
 		return;
 	case RF_OPT_INT:
-		if (*s == '-' ? !whole(s + 1, 1ull << 31, &u) || -(double)u < o->min
-		              : !whole(s, (uint64_t)(o->max < 0 ? 0 : o->max), &u) ||
+		if (*s == '-' ? !read_whole(s + 1, 1ull << 31, &u) || -(double)u < o->min
+		              : !read_whole(s, (uint64_t)(o->max < 0 ? 0 : o->max), &u) ||
 		                        (double)u < o->min)
 			usage_error("%s%s: '%s' is not a whole number from %.0f to %.0f", dashes(o), o->name,
 			            s, o->min, o->max);
@@ -309,19 +309,20 @@ static void set(const struct rf_opt *o, const char *s)
 		return;
 	case RF_OPT_U64:
 	case RF_OPT_SIZE:
-		/* a size times a small number still fits */
-		if (!whole(s, o->kind == RF_OPT_SIZE ? 1ull << 50 : ~0ull, &u))
+		/* the limit of a size leaves room for products with small numbers */
+		if (!read_whole(s, o->kind == RF_OPT_SIZE ? 1ull << 50 : ~0ull, &u))
 			usage_error("%s%s: '%s' is not a whole number%s", dashes(o), o->name, s,
 			            o->kind == RF_OPT_SIZE ? " of at most 1024 tebibytes" : "");
 		*(uint64_t *)o->to = u;
 		return;
 	case RF_OPT_REAL:
-		if (!real(s, 0, o->min, o->max, p, &rest))
+		if (!read_real(s, 0, o->min, o->max, p, &rest))
 			usage_error("%s%s: '%s' is not a number from %.9g to %.9g", dashes(o), o->name, s,
 			            o->min, o->max);
 		return;
 	case RF_OPT_PAIR:
-		if (!real(s, ',', o->min, o->max, &x, &rest) || !real(rest + 1, 0, o->min, o->max, &y, &rest))
+		if (!read_real(s, ',', o->min, o->max, &x, &rest) ||
+		    !read_real(rest + 1, 0, o->min, o->max, &y, &rest))
 			usage_error("%s%s: '%s' is not a pair of numbers from %.9g to %.9g, like 0.9,0.999",
 			            dashes(o), o->name, s, o->min, o->max);
 		p[0] = x;
@@ -342,7 +343,7 @@ static void set(const struct rf_opt *o, const char *s)
 	}
 }
 
-static bool among(const struct options *list, const struct rf_opt *o)
+static bool is_listed(const struct options *list, const struct rf_opt *o)
 {
 	for (int i = 0; i < list->n; i++)
 		if (list->opt[i] == o)
@@ -350,9 +351,9 @@ static bool among(const struct options *list, const struct rf_opt *o)
 	return false;
 }
 
-static void note(struct options *list, const struct rf_opt *o)
+static void add_to_list(struct options *list, const struct rf_opt *o)
 {
-	if (among(list, o))
+	if (is_listed(list, o))
 		return;
 	assert(list->n < MAX_OPTS);
 	list->opt[list->n++] = o;
@@ -363,19 +364,20 @@ void rf_cli_without(const struct rf_opt *table, const char *name, const char *wh
 	for (const struct rf_opt *o = table; o->name; o++) {
 		if (name && strcmp(name, o->name))
 			continue;
-		if (among(&given, o))
+		if (is_listed(&given, o))
 			usage_error("%s%s %s", dashes(o), o->name, why);
-		note(&idle, o);
+		add_to_list(&idle, o);
 	}
 }
 
 bool rf_cli_in_force(const struct rf_opt *o)
 {
-	return !among(&idle, o);
+	return !is_listed(&idle, o);
 }
 
-/* A standard descriptor that is closed would be the next file's that is opened, and that file would get what
- * is said or written.  In its place stands what cannot be used, so that whoever uses it is told. */
+/* Opens /dev/null for each standard descriptor that is closed, in the direction that the descriptor is not
+ * used in, so that using it is an error.  Otherwise the next opened file would get this descriptor, and
+ * messages or records would be written to it. */
 static void hold_standard_descriptors(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
@@ -383,13 +385,12 @@ static void hold_standard_descriptors(void)
 			_exit(EX_IOERR);
 }
 
-/* oneDNN's remarks go to standard output, where nothing but the program's own may go: they are heard where
- * that goes to a file. */
+/* Turns off oneDNN's messages, which go to standard output, unless the program's output goes to a file. */
 static void silence_library(const struct rf_cli *cli)
 {
-	const struct rf_opt *o = find(cli, "output", 6, 0);
+	const struct rf_opt *o = find_option(cli, "output", 6, 0);
 
-	if (!find(cli, "device", 6, 0)) /* no model: it may start others that have one */
+	if (!find_option(cli, "device", 6, 0)) /* a program without a model may start others that have one */
 		return;
 	if (o && *(const char **)o->to && strcmp(*(const char **)o->to, "-"))
 		return;
@@ -397,7 +398,8 @@ static void silence_library(const struct rf_cli *cli)
 	unsetenv("ONEDNN_VERBOSE");
 }
 
-/* Paths and the like lie on the stack, and where that may not grow a program would end without a word. */
+/* Checks that the stack may grow.  Paths and the like lie on the stack, and a program that exceeds its limit
+ * would end without a message. */
 static void need_stack(void)
 {
 	enum { LEAST = 1 << 20, GOOD = 8 << 20 };
@@ -425,8 +427,8 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 	sigaddset(&pipe, SIGPIPE);
 	sigprocmask(SIG_UNBLOCK, &pipe, NULL);
 	signal(SIGPIPE, SIG_DFL);
-	signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a failed write, not a death */
-	on_signals(killed);
+	signal(SIGXFSZ, SIG_IGN); /* exceeding the file-size limit fails the write, and does not kill */
+	on_signals(kill_cleanly);
 
 	for (int i = 1; i < argc; i++) {
 		char *a = argv[i];
@@ -442,7 +444,7 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 			break;
 		}
 		if (!strcmp(a, "--help"))
-			help(cli);
+			print_help(cli);
 		if (!strcmp(a, "--version")) {
 			printf("%s %s (%s)\n", cli->name, rf_cli_version, rf_cli_built_from);
 			rf_cli_finish();
@@ -450,14 +452,14 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 		}
 		if (a[1] == '-') {
 			size_t n = strcspn(a + 2, "=");
-			if (!(o = find(cli, a + 2, n, 0)))
+			if (!(o = find_option(cli, a + 2, n, 0)))
 				unknown_option(a, n + 2);
 			if (a[2 + n] == '=')
 				value = a + 3 + n;
 			if (value && o->kind == RF_OPT_FLAG)
 				usage_error("%s%s takes no value", dashes(o), o->name);
 		} else {
-			if (!(o = find(cli, NULL, 0, a[1])))
+			if (!(o = find_option(cli, NULL, 0, a[1])))
 				unknown_option(a, strlen(a));
 			if (a[2] && o->kind == RF_OPT_FLAG)
 				unknown_option(a, strlen(a));
@@ -469,8 +471,8 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 				usage_error("%s%s needs a value", dashes(o), o->name);
 			value = argv[++i];
 		}
-		set(o, value);
-		note(&given, o);
+		set_option(o, value);
+		add_to_list(&given, o);
 	}
 	silence_library(cli);
 	if (words < cli->min_args)

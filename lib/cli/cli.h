@@ -48,11 +48,11 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[]);
  * To be called after rf_cli_parse(). */
 void rf_cli_without(const struct rf_opt *table, const char *name, const char *why);
 
-/* Whether an option has an effect, as far as rf_cli_without() was told. */
+/* Returns whether an option has an effect: whether rf_cli_without() was not called for it. */
 bool rf_cli_in_force(const struct rf_opt *o);
 
-/* Appends {tool, version, options} to the head's history: the value of every option whose `result` is set and
- * that has an effect. */
+/* Appends {tool, version, options} to the head's history: the value of every option that changes results
+ * (RF_OPT_RESULT) and has an effect. */
 enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, struct rf_err *e);
 
 /* SIGTERM, SIGINT and SIGHUP remove unfinished files and kill the program.  After rf_cli_catch(), which a
@@ -61,30 +61,29 @@ enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, stru
 extern volatile sig_atomic_t rf_cli_stop;
 void rf_cli_catch(void);
 void rf_cli_stopped(void);
-/* After the commit, where the program goes on: signals kill it again, or have done so by now. */
+/* Lets signals kill the program again, for a program that goes on after the commit.  If a signal came during
+ * the commit, the program ends here. */
 void rf_cli_uncatch(void);
-/* Ignores SIGPIPE: a trainer whose output nobody reads any more finishes its commit before it reports
- * that. */
+/* Ignores SIGPIPE, so that a trainer whose reader has ended finishes its commit before it reports that. */
 void rf_cli_ignore_pipe(void);
 
-/* Of several processes that do one thing together, one speaks: after this rf_say() and the progress are
- * silent. */
+/* Silences rf_say() and the progress of this process.  Only one of several ranks prints messages. */
 void rf_cli_hush(void);
-/* When the program ends by a failure, tell is called once before that is said, so that others can be told; it
- * may change the failure, whose code decides the exit status then, and says whether this process speaks of
- * it.  part is called after that, with nothing left to do but to exit. */
+/* Sets the functions that are called when the program ends by a failure.  tell() is called before the message
+ * is printed, to inform other ranks.  It may change the failure, whose code then decides the exit status, and
+ * returns whether this process prints the message.  part() is called last, right before the exit. */
 void rf_cli_at_failure(bool (*tell)(void *arg, struct rf_err *e), void (*part)(void *arg), void *arg);
 
 /* Writes one line to stderr, "rf-name: ...", removes unfinished files and exits; status: from
  * <sysexits.h>. */
 noreturn void rf_die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The same for a failure of the library: prints its message and exits with its status. */
+/* Ends the program with the message and status of a failure of the library. */
 noreturn void rf_die_err(const struct rf_err *e);
 /* Writes one line to stderr and returns. */
 void rf_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* For struct rf_skip: rf_cli_skip warns of the first bad line that is passed over.  rf_cli_skipped, which is
- * called after success, reports how many lines were passed over, if any. */
+/* Warns of the first bad line that is skipped (struct rf_skip). */
 void rf_cli_skip(const char *sentence);
+/* Reports the number of lines that were skipped, if any.  Called after success. */
 void rf_cli_skipped(const struct rf_skip *s);
 /* Flushes stdout and checks that everything was written; every program that prints calls it last. */
 void rf_cli_finish(void);

@@ -1,3 +1,4 @@
+/* cli_copy.c -- writes the records that a trainer trains on. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,7 +13,7 @@ bool rf_copy_many(const struct rf_stage *s)
 	return s->output && stat(s->output, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static void name_of(char name[4096], const struct rf_stage *s, const struct rf_trainer *t)
+static void output_name(char name[4096], const struct rf_stage *s, const struct rf_trainer *t)
 {
 	char step[32], suffix[16] = "";
 	int n;
@@ -33,7 +34,7 @@ void rf_copy_open(struct rf_copy *c, const struct rf_stage *s, const struct rf_t
 
 	if (!s->output || c->late.code != RF_OK)
 		return;
-	name_of(name, s, t);
+	output_name(name, s, t);
 	if (rf_out_open(&c->out, name, &s->head, &c->late) != RF_OK &&
 	    (c->late.code != RF_EIO || strcmp(name, "-")))
 		rf_die_err(&c->late);

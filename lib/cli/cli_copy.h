@@ -1,5 +1,6 @@
-/* cli_copy.h -- what a trainer writes with -o: the records as it trains on them.  A reader that leaves, or a
- * disk that is full, does not end the training: it is said after the commit.  Only tools/ includes this. */
+/* cli_copy.h -- the output of a trainer's -o: the records as it trains on them.  If the reader ends or the
+ * disk is full, the training goes on, and the failure is reported after the commit.  Only tools/ includes
+ * this. */
 #ifndef RF_CLI_COPY_H
 #define RF_CLI_COPY_H
 
@@ -7,18 +8,18 @@
 #include "train/trainer.h"
 
 struct rf_copy {
-	struct rf_out *out;          /* NULL: there is no -o, or nobody reads it any more */
-	struct rf_err late;          /* why not */
+	struct rf_out *out;          /* NULL: there is no -o, or writing failed */
+	struct rf_err late;          /* the failure, reported after the commit */
 };
 
-/* Whether s->output is an existing folder. */
+/* Returns whether s->output is an existing folder. */
 bool rf_copy_many(const struct rf_stage *s);
 /* Opens the output of a batch: s->output or, if that is an existing folder, a file in it with the name of the
  * step before the batch, such as step-000012.rf.  Each of several ranks writes its share, to FILE, FILE.1,
  * FILE.2.  Ends the program if the file cannot be opened, except where no program reads standard output. */
 void rf_copy_open(struct rf_copy *c, const struct rf_stage *s, const struct rf_trainer *t);
 enum rf_code rf_copy_put(struct rf_copy *c, const struct rf_record *r, struct rf_err *e);
-/* Closes it after the last record. */
+/* Closes the output after the last record. */
 void rf_copy_end(struct rf_copy *c);
 
 #endif

@@ -1,5 +1,6 @@
-/* cli_model.c -- a trainer has one moment at which anything changes: before it a signal ends the program and
- * the run is as it was, after it all is done, and what is said of it comes then. */
+/* cli_model.c -- how programs with a model begin and end.  A trainer changes its run only by the commit:
+ * before the commit a signal ends the program and the run is as it was, and messages about the run come
+ * after it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -49,7 +50,7 @@ void rf_cli_fit_end(const struct rf_engine *g)
 		rf_say("warning: %s", warning);
 }
 
-noreturn static void dry_run(const struct rf_cli *cli, struct rf_engine *g, const char *path,
+noreturn static void print_dry_run(const struct rf_cli *cli, struct rf_engine *g, const char *path,
                              uint64_t max_record)
 {
 	const struct rf_dry_run dry = { g, cli->opts, rf_cli_in_force, path, max_record };
@@ -78,7 +79,7 @@ static void check_head(const struct rf_stage *s, struct rf_engine *g)
 void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_engine *g, char *path)
 {
 	if (g->dry_run)
-		dry_run(cli, g, path, s->max_record);
+		print_dry_run(cli, g, path, s->max_record);
 	rf_stage_open(s, cli, path);
 	check_head(s, g);
 }
@@ -112,9 +113,9 @@ void rf_cli_chosen_by(const struct rf_stage *s, const struct rf_engine *g)
 		       rf_in_name(s->in), h->weights, g->path, g->ckpt->weights);
 }
 
-/* Reads what an input that is a pipe still brings, and drops it: to leave would kill the programs before us
- * by SIGPIPE, and a pipeline that has done all that it should would fail. */
-static void drain(const char *path)
+/* Reads a pipe to its end and discards the bytes.  Without this the programs before this one would be killed
+ * by SIGPIPE, and a pipeline that has done all of its work would fail. */
+static void drain_input(const char *path)
 {
 	static char waste[1 << 16];
 	struct stat st;
@@ -124,7 +125,7 @@ static void drain(const char *path)
 		return;
 	while ((n = read(STDIN_FILENO, waste, sizeof waste)) > 0 ||
 	       (n < 0 && (errno == EINTR || errno == EAGAIN)))
-		if (n < 0 && errno == EAGAIN) /* someone made it non-blocking */
+		if (n < 0 && errno == EAGAIN) /* another program made the pipe non-blocking */
 			poll(&(struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN }, 1, -1);
 }
 
@@ -145,25 +146,26 @@ void rf_cli_trainer_settle(const struct rf_trainer *t, const struct rf_opt *trai
 	rf_cli_without(trains, "at", why);
 	rf_cli_without(trains, "keep", why);
 	rf_cli_without(trains, "keep-every", why);
-	/* else the weights of an earlier batch would pass for those of an empty one */
+	/* otherwise the weights of an earlier batch could be mistaken for those of an empty one */
 	rf_cli_without(loss, "allow-empty", "cannot be combined with --weights-out, which needs records");
 }
 
-/* The others wait where they meet next: they are told, and all end alike.  Rank 0 says why; if nobody could
- * be told, every rank does. */
+/* Informs the other ranks, which wait for this one, so that all end alike.  Rank 0 prints the reason; if no
+ * rank could be informed, every rank does. */
 static bool tell_ranks(void *arg, struct rf_err *e)
 {
 	struct rf_trainer *t = arg;
 
 	rf_meet_leave(t, e->code, e);
-	if (t->ranks.failed >= 0) /* not where this rank was when it was told */
+	if (t->ranks.failed >= 0) /* the message of the rank that failed, not of this one */
 		*e = t->ranks.why;
-	/* the first that is gone makes a launcher kill the others, who shall end as it does */
+	/* the launcher kills the others as soon as one rank has ended; let them end with the same status */
 	signal(SIGTERM, SIG_IGN);
 	return t->ranks.failed < 0 || t->ranks.rank == 0;
 }
 
-/* None is gone before rank 0 has spoken: a launcher soon kills those that do not end by SIGTERM. */
+/* Waits until rank 0 has printed its message: the launcher kills the other ranks soon after the first one has
+ * ended. */
 static void leave_ranks(void *arg)
 {
 	struct rf_trainer *t = arg;
@@ -171,7 +173,7 @@ static void leave_ranks(void *arg)
 	rf_ranks_close(&t->ranks);
 }
 
-/* What makes ranks useless, and is no error. */
+/* Warns of settings with which ranks are of no use. */
 static void note_ranks(const struct rf_trainer *t)
 {
 	const int cores = rf_cores(), mini = t->shard.mini_batch;
@@ -193,13 +195,13 @@ void rf_cli_batch(struct rf_trainer *t, struct rf_stage *s)
 		rf_blame(&err, "%s", rf_in_name(s->in));
 		rf_die_err(&err);
 	}
-	/* ranks compare the head with this program's options, too */
+	/* the ranks also compare the options of this program in the head */
 	if (rf_head_hash(&s->head, &t->head, &err) != RF_OK)
 		rf_die_err(&err);
 }
 
-/* Its child has left a core file already, if any. */
-static void end_by(int sig)
+/* Ends this process by the signal that ended its child, without another core file. */
+static void end_by_signal(int sig)
 {
 	sigset_t set;
 
@@ -211,8 +213,8 @@ static void end_by(int sig)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* Goes on in a child, if there are ranks; this process ends as that does. */
-static void guard(struct rf_trainer *t)
+/* Continues in a child process if there are ranks; this process waits and ends as the child does. */
+static void start_guard(struct rf_trainer *t)
 {
 	struct rf_err err;
 	int status;
@@ -222,14 +224,14 @@ static void guard(struct rf_trainer *t)
 	if (rf_ranks_guard(&t->ranks, &status, &err) != RF_OK)
 		rf_die_err(&err);
 	if (status > 128)
-		end_by(status - 128);
+		end_by_signal(status - 128);
 	if (status >= 0)
 		_exit(status);
 }
 
 /* Returns the manifest's entry for this program: the options that have an effect, and the words of the
  * pipeline, lines NAME=VALUE in $RF_WORDS. */
-static json_t *describe(const struct rf_cli *cli)
+static json_t *describe_options(const struct rf_cli *cli)
 {
 	const char *words = getenv("RF_WORDS"), *text;
 	json_t *options = json_object(), *typed = NULL, *made;
@@ -258,10 +260,10 @@ void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct 
 {
 	struct rf_err err;
 
-	guard(t);
+	start_guard(t);
 	rf_cli_ignore_pipe();
 	t->stop = &rf_cli_stop;
-	t->made = describe(cli);
+	t->made = describe_options(cli);
 	rf_cli_at_failure(tell_ranks, leave_ranks, t);
 	if (rf_trainer_open(t, &err) != RF_OK)
 		rf_die_err(&err);
@@ -269,7 +271,7 @@ void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct 
 		rf_cli_hush();
 	if (t->done_before) {
 		rf_say("already at step %" PRId64, t->step);
-		drain(path);
+		drain_input(path);
 		rf_ranks_close(&t->ranks);
 		exit(0);
 	}
@@ -282,7 +284,7 @@ void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct 
 	rf_cli_batch(t, s);
 }
 
-static void remark(struct rf_trainer *t)
+static void print_remarks(struct rf_trainer *t)
 {
 	char text[300];
 
@@ -308,7 +310,7 @@ void rf_cli_end(struct rf_trainer *t, struct rf_stage *s, bool last)
 	}
 	if (!last)
 		rf_cli_uncatch();
-	remark(t);
+	print_remarks(t);
 	if (stopped && !last)
 		rf_die(EX_TEMPFAIL,
 		       "%s: stopped after %" PRId64 " batches, as the run's file 'stop' asked: the same "
@@ -327,5 +329,5 @@ void rf_cli_commit(struct rf_trainer *t, struct rf_stage *s)
 		rf_cli_stopped();
 		rf_die_err(&err);
 	}
-	remark(t);
+	print_remarks(t);
 }

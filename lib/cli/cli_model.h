@@ -1,5 +1,5 @@
-/* cli_model.h -- what programs with a model share.  Only tools/ includes this.  A failure in any of these
- * functions ends the program. */
+/* cli_model.h -- the beginning and end of programs with a model.  Only tools/ includes this.  A failure in
+ * any of these functions ends the program. */
 #ifndef RF_CLI_MODEL_H
 #define RF_CLI_MODEL_H
 
@@ -14,7 +14,7 @@
 #define RF_CLI_MACHINE { "Model and machine", "model device threads isa segment max-len dtype " \
                                               "dry-run progress" }
 
-/* Prints on stderr what the user should know about the checkpoint and the device. */
+/* Prints notes about the checkpoint and the device on stderr. */
 void rf_cli_notes(const struct rf_engine *g);
 /* Warns if the tokenizer in the model's folder ends a text with another token than the model.  Ends the
  * program if a file next to the tokenizer cannot be read. */
@@ -26,33 +26,33 @@ void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_e
 
 /* Opens the engine of a filter and prints its notes, and does rf_cli_model_open(). */
 void rf_cli_filter_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_engine *g, char *path);
-/* Waits until the device has done its work, since a failure may show only then, and does rf_stage_close(). */
+/* Waits until the device has done its work, because a failure may show only then, and does
+ * rf_stage_close(). */
 void rf_cli_filter_close(struct rf_stage *s, struct rf_engine *g);
 
-/* To be called after rf_cli_model_open(): warns if the positions were chosen with other weights than this
- * model's. */
+/* Warns, after rf_cli_model_open(), if the positions were chosen with other weights than those of this
+ * model. */
 void rf_cli_chosen_by(const struct rf_stage *s, const struct rf_engine *g);
 
-/* The options that only training has: those of rf_trainer_options(), rf_train_options() and
- * rf_ranks_options(), in one table. */
+/* Adds the options that only training has: those of rf_trainer_options(), rf_train_options() and
+ * rf_ranks_options(). */
 void rf_cli_trainer_options(struct rf_trainer *t, struct rf_opts *opts);
-/* To be called after rf_cli_parse(): with --weights-out, refuses options that only a commit has.  trains and
- * loss: that table, and the one of rf_trainer_loss_options(). */
+/* Refuses, after rf_cli_parse(), options that have no effect with --weights-out because nothing is committed.
+ * trains, loss: the tables of rf_cli_trainer_options() and rf_trainer_loss_options(). */
 void rf_cli_trainer_settle(const struct rf_trainer *t, const struct rf_opt *trains,
                            const struct rf_opt *loss);
-/* Begins a trainer: ignores SIGPIPE, so that a reader that leaves cannot end the program before the commit,
- * opens the run and prints its notes, does rf_cli_model_open(), and looks at whose share the stream is.  If
- * the run is past --at, the program ends here with status 0.  path: the input; if it is a pipe, it is read to
- * its end even then. */
+/* Begins a trainer: ignores SIGPIPE, so that a reader that ends cannot end the program before the commit,
+ * opens the run and prints its notes, does rf_cli_model_open(), and checks that the stream is this rank's
+ * share.  If the run is past --at, the program ends here with status 0; an input that is a pipe is read to
+ * its end even then.  path: the input. */
 void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct rf_cli *cli, char *path);
 /* Begins the next batch of a stream that has several. */
 void rf_cli_batch(struct rf_trainer *t, struct rf_stage *s);
-/* Ends one of several batches, after its last record: runs the last mini-batch, and commits where that is due
- * (rf_trainer_end()).  If the run was asked to stop, the program ends here. */
+/* Ends one of several batches, after its last record: runs the last mini-batch, and commits if a commit is
+ * due (rf_trainer_end()).  If RUN/stop exists, the program ends here. */
 void rf_cli_end(struct rf_trainer *t, struct rf_stage *s, bool last);
 /* Ends a batch, after its last record: runs the last mini-batch and commits.  A signal may prevent the
- * commit, but cannot leave half of it.  Then says which records taught nothing, and what the user should know
- * about the run. */
+ * commit, but cannot leave half of it.  Then reports records without effect, and notes about the run. */
 void rf_cli_commit(struct rf_trainer *t, struct rf_stage *s);
 
 #endif

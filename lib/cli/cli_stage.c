@@ -1,5 +1,5 @@
-/* cli_stage.c -- the loop that every filter is, written once: read, work, write; and the end record only
- * after all of it went well. */
+/* cli_stage.c -- the loop of every filter: reads a record, works on it, and writes it.  The end record is
+ * written only if all of this succeeded. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -41,7 +41,7 @@ void rf_stage_create(struct rf_stage *s)
 	rf_out_limit(s->out, s->max_record);
 }
 
-static enum rf_code next(struct rf_stage *s, struct rf_record **r, struct rf_err *e)
+static enum rf_code read_next(struct rf_stage *s, struct rf_record **r, struct rf_err *e)
 {
 	enum rf_code rc;
 
@@ -54,10 +54,10 @@ static enum rf_code next(struct rf_stage *s, struct rf_record **r, struct rf_err
 }
 
 /* Reads a record and calls f for it. */
-static enum rf_code take(struct rf_stage *s, rf_stage_fn *f, void *arg, struct rf_record **r,
+static enum rf_code read_and_call(struct rf_stage *s, rf_stage_fn *f, void *arg, struct rf_record **r,
                          struct rf_err *e)
 {
-	enum rf_code rc = next(s, r, e);
+	enum rf_code rc = read_next(s, r, e);
 
 	if (rc != RF_OK)
 		return rc;
@@ -67,7 +67,7 @@ static enum rf_code take(struct rf_stage *s, rf_stage_fn *f, void *arg, struct r
 	return rc;
 }
 
-static enum rf_code put(struct rf_stage *s, struct rf_record *r, struct rf_err *e)
+static enum rf_code put_record(struct rf_stage *s, struct rf_record *r, struct rf_err *e)
 {
 	enum rf_code rc;
 
@@ -77,15 +77,15 @@ static enum rf_code put(struct rf_stage *s, struct rf_record *r, struct rf_err *
 	return rc;
 }
 
-/* One record's way. */
-static enum rf_code work(struct rf_stage *s, rf_stage_fn *f, void *arg, struct rf_err *e)
+/* Reads a record, calls f, and writes the record. */
+static enum rf_code work_on_record(struct rf_stage *s, rf_stage_fn *f, void *arg, struct rf_err *e)
 {
 	struct rf_record *r;
-	enum rf_code rc = take(s, f, arg, &r, e);
+	enum rf_code rc = read_and_call(s, f, arg, &r, e);
 
 	if (rc != RF_OK)
 		return rc;
-	return s->pass_on ? s->pass_on(arg, r, e) : s->out ? put(s, r, e) : RF_OK;
+	return s->pass_on ? s->pass_on(arg, r, e) : s->out ? put_record(s, r, e) : RF_OK;
 }
 
 void rf_stage_each(struct rf_stage *s, rf_stage_fn *f, void *arg)
@@ -93,17 +93,17 @@ void rf_stage_each(struct rf_stage *s, rf_stage_fn *f, void *arg)
 	struct rf_err err;
 	enum rf_code rc;
 
-	while ((rc = work(s, f, arg, &err)) == RF_OK)
+	while ((rc = work_on_record(s, f, arg, &err)) == RF_OK)
 		;
 	if (rc != RF_EOF)
 		rf_die_err(&err);
 	rf_progress_doing(&s->progress, "computing");
 }
 
-/* Copies of records, since the input keeps only the last, and where they were read. */
+/* Copies of records and the places where they were read; the input itself keeps only its last record. */
 struct held { struct rf_record *r; struct rf_place *place; int n; };
 
-/* Works on all that are held, writes them, and holds none. */
+/* Works on all held records, writes them, and empties the list. */
 static enum rf_code run_held(struct rf_stage *s, struct held *h, const struct rf_batches *b, void *arg,
                              struct rf_err *e)
 {
@@ -117,15 +117,15 @@ static enum rf_code run_held(struct rf_stage *s, struct held *h, const struct rf
 		return rf_in_blame_at(s->in, h->place[bad], e);
 	for (int i = 0; i < h->n; i++) {
 		if (rc == RF_OK)
-			rc = put(s, &h->r[i], e);
+			rc = put_record(s, &h->r[i], e);
 		rf_record_free(&h->r[i]);
 	}
 	h->n = 0;
 	return rc;
 }
 
-/* Holds a record, and works on the others first if they have no room for it. */
-static enum rf_code hold(struct rf_stage *s, struct held *h, const struct rf_batches *b, void *arg,
+/* Adds a record to the list; if it has no room there, first works on the records in the list. */
+static enum rf_code hold_record(struct rf_stage *s, struct held *h, const struct rf_batches *b, void *arg,
                          const struct rf_record *r, struct rf_err *e)
 {
 	int n = h->n;
@@ -156,8 +156,8 @@ void rf_stage_batches(struct rf_stage *s, const struct rf_batches *b, void *arg)
 		rc = rf_fail(&err, RF_ENOMEM, "out of memory (%d records)", b->most);
 	for (int i = 0; i < b->most && rc == RF_OK; i++)
 		rf_record_init(&h.r[i]);
-	while (rc == RF_OK && (rc = take(s, b->check, arg, &r, &err)) == RF_OK)
-		rc = hold(s, &h, b, arg, r, &err);
+	while (rc == RF_OK && (rc = read_and_call(s, b->check, arg, &r, &err)) == RF_OK)
+		rc = hold_record(s, &h, b, arg, r, &err);
 	if (rc != RF_EOF || run_held(s, &h, b, arg, &err) != RF_OK)
 		rf_die_err(&err);
 	free(h.r);
@@ -166,7 +166,7 @@ void rf_stage_batches(struct rf_stage *s, const struct rf_batches *b, void *arg)
 
 /* ---- records that are read ahead ------------------------------------------------------------- */
 
-/* Makes room for n records and one more. */
+/* Makes room for n + 1 records. */
 static enum rf_code room_for(struct rf_read *b, int n, struct rf_err *e)
 {
 	const size_t room = (size_t)n + (size_t)n / 2 + 8;
@@ -216,13 +216,13 @@ int rf_stage_read(struct rf_stage *s, struct rf_read *b, int most)
 
 	for (int i = 0; i < b->n; i++)
 		drop_record(b, i);
-	if (b->more) { /* it lies behind the others */
+	if (b->more) { /* the record read ahead comes after the others */
 		b->r[0] = b->r[b->n];
 		b->place[0] = b->place[b->n];
 		b->r[b->n] = b->n ? NULL : b->r[0];
 	}
 	b->n = b->more;
-	while (!b->ended && b->n <= most && (rc = next(s, &r, &err)) == RF_OK &&
+	while (!b->ended && b->n <= most && (rc = read_next(s, &r, &err)) == RF_OK &&
 	       (rc = keep_record(s, b, r, &err)) == RF_OK)
 		;
 	if (rc != RF_OK && rc != RF_EOF)

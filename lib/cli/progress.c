@@ -1,5 +1,5 @@
-/* progress.c -- the lines are written by a thread of their own, because the program sits for minutes in one
- * product of matrices or one read(): all that the work does is turn counters.  So a terminal that is stopped
+/* progress.c -- shows progress.  A thread of its own writes the lines, because the program may spend minutes
+ * in one matrix product or one read(); the working thread only advances counters.  So a stopped terminal
  * does not stop the work, only the end of the program. */
 #include <inttypes.h>
 #include <math.h>
@@ -17,7 +17,7 @@
 #define TICK 0.25 /* seconds */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rf_progress *current; /* the one that is shown */
+static struct rf_progress *current; /* the progress that is shown */
 static bool hushed;
 
 void rf_progress_options(struct rf_progress *p, struct rf_opts *opts)
@@ -34,8 +34,8 @@ void rf_progress_options(struct rf_progress *p, struct rf_opts *opts)
 
 /* ---- a line -------------------------------------------------------------------------------- */
 
-/* How much of all there is to do is done, as far as one can know: the part that was read, times the part of
- * it that is done; 0: unknown. */
+/* Returns an estimate of the part of all work that is done: the part of the input that was read, times the
+ * part of the read records that is done; 0: unknown. */
 static double part_done(const struct rf_progress *p, uint64_t done, uint64_t records)
 {
 	uint64_t bytes = p->meter.bytes;
@@ -63,13 +63,13 @@ static void describe_losses(const struct rf_meter *m, bool last, char *text, siz
 		snprintf(text + n, size - (size_t)n, ", loss/rl %.3g", rl);
 }
 
-static int describe(const struct rf_progress *p, bool last, char *text, size_t size)
+static int describe_progress(const struct rf_progress *p, bool last, char *text, size_t size)
 {
 	uint64_t done = p->meter.done, records = p->meter.records, tokens = p->meter.tokens;
 	double spent = rf_now() - p->from, part;
 	char of[32] = "", losses[120], rate[80] = "", left[40] = "";
 
-	if (records < done) /* both turn while we look */
+	if (records < done) /* both counters advance between the two reads */
 		records = done;
 	if (done != records)
 		snprintf(of, sizeof of, " of %" PRIu64, records);
@@ -86,20 +86,20 @@ static int describe(const struct rf_progress *p, bool last, char *text, size_t s
 	                left, last ? "ended" : p->doing);
 }
 
-/* Writes a line.  Without --progress only a program in the foreground of its terminal writes one: a line of
- * the background would stand among the output of another program, and a terminal with tostop would stop the
- * program. */
-static void show(struct rf_progress *p, bool last)
+/* Writes a line.  Without --progress only a program in the foreground of its terminal writes lines: a line
+ * from the background would appear in the middle of another program's output, and a terminal with tostop
+ * would stop the program. */
+static void show_line(struct rf_progress *p, bool last)
 {
 	char text[400];
 	int n;
 
 	if (hushed || (!p->asked && tcgetpgrp(STDERR_FILENO) != getpgrp()))
 		return;
-	n = describe(p, last, text, sizeof text - 1);
+	n = describe_progress(p, last, text, sizeof text - 1);
 	text[n++] = '\n';
 	if (write(STDERR_FILENO, text, (size_t)n) < 0)
-		return; /* a terminal that is gone ends no work */
+		return; /* the work goes on if the terminal is gone */
 	p->shown = true;
 }
 
@@ -120,7 +120,7 @@ static void *keep_showing(void *arg)
 	pthread_mutex_lock(&lock);
 	while (current == p) {
 		if ((spent = rf_now() - p->from) >= next) {
-			show(p, false);
+			show_line(p, false);
 			next = spent + interval(p, spent);
 		}
 		pthread_mutex_unlock(&lock);
@@ -133,7 +133,7 @@ static void *keep_showing(void *arg)
 
 /* ---- begin and end ------------------------------------------------------------------------- */
 
-/* Bytes of all inputs, if all are regular files. */
+/* Returns the number of bytes of all inputs if all are regular files; 0: unknown. */
 static uint64_t size_of(char *const *paths, int n)
 {
 	uint64_t sum = 0;
@@ -169,7 +169,7 @@ void rf_progress_begin(struct rf_progress *p, const char *name, char *const *pat
 	p->from = rf_now();
 	current = p;
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the thread that works */
+	pthread_sigmask(SIG_SETMASK, &all, &old); /* the working thread gets all signals */
 	if (!pthread_create(&thread, NULL, keep_showing, p))
 		pthread_detach(thread);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -177,14 +177,14 @@ void rf_progress_begin(struct rf_progress *p, const char *name, char *const *pat
 
 void rf_progress_doing(struct rf_progress *p, const char *what)
 {
-	p->doing = what; /* without the lock: a terminal that stands still must not stop the work */
+	p->doing = what; /* without the lock, because a stopped terminal must not stop the work */
 }
 
 void rf_progress_end(struct rf_progress *p)
 {
 	pthread_mutex_lock(&lock);
 	if (p == current && (p->asked || p->shown))
-		show(p, true);
+		show_line(p, true);
 	current = NULL;
 	pthread_mutex_unlock(&lock);
 }

@@ -1,12 +1,12 @@
-/* progress.h -- lines on stderr that say how far a program is and what it waits for.  Only tools/ includes
+/* progress.h -- lines on stderr that show how far a program is and what it waits for.  Only tools/ includes
  * this.
  *
  *     rf-rollout: 12 records, 24576 tokens, 3504 tokens/s, 41 s left, waiting for input
  *     rf-ntp: 40 of 128 records, 2 steps, loss/ntp 2.1874, 81920 tokens, 812 tokens/s, 240 s left, computing
  *
- * With --progress a program writes them from the start, at growing intervals, and one at the end.  Without
- * the option they come only on a terminal that the program has in the foreground, and only if the program
- * works for five seconds or longer. */
+ * With --progress a program writes such lines from the start, at growing intervals, and one at the end.
+ * Without the option a program writes them only in the foreground of a terminal, and only if it works for
+ * five seconds or longer. */
 #ifndef RF_PROGRESS_H
 #define RF_PROGRESS_H
 
@@ -18,8 +18,8 @@
 
 struct rf_progress {
 	bool asked;                   /* --progress */
-	struct rf_meter meter;        /* the code that does the work counts in it */
-	/* below: for progress.c */
+	struct rf_meter meter;        /* the counters that the working code advances */
+	/* below: for progress.c only */
 	const char *name;
 	_Atomic(const char *) doing;
 	uint64_t size;                /* bytes of all inputs; 0: unknown */
@@ -27,7 +27,7 @@ struct rf_progress {
 	bool shown;                   /* a line was written */
 };
 
-/* --progress */
+/* Adds --progress. */
 void rf_progress_options(struct rf_progress *p, struct rf_opts *opts);
 
 /* Shows progress from here on, if stderr is a terminal or --progress was given.  paths: the n inputs; n 0:

@@ -1,4 +1,4 @@
-/* terminal.c -- colours and width. */
+/* terminal.c -- asks for the terminal's colours and width. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>

@@ -26,7 +26,7 @@ enum { HELD = 64 << 20 };
 void rf_generate_options(struct rf_generate_settings *s, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		OPT_INT("max-new", &s->max_new, 1, MOST_NEW, "tokens", "write at most so many tokens",
+		OPT_INT("max-new", &s->max_new, 1, MOST_NEW, "tokens", "write at most this many tokens",
 			.noted = RF_OPT_RESULT),
 		OPT_TEXT("max-new-key", &s->max_new_key, "key",
 			"key of meta with each record's own --max-new", .noted = RF_OPT_RESULT),
@@ -51,7 +51,7 @@ void rf_generate_options(struct rf_generate_settings *s, struct rf_opts *opts)
 		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",
 			"training step for the random numbers; -1: the model's", .noted = RF_OPT_RESULT),
 		OPT_INT("batch", &s->batch, 0, 4096, "records",
-			"records to decode side by side; 0: as memory allows, at most 32"),
+			"records to decode together; 0: as many as memory allows, at most 32"),
 		OPT_TEXT("tokenizer", &s->tokenizer, "FILE|bytes",
 			"tokenizer of the text; default: the model's"),
 		OPT_END,

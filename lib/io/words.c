@@ -137,6 +137,13 @@ static const char *value_of(const struct rf_buf *words, const char *name, const 
 	return line == stop ? stop : line + strlen(name) + 1;
 }
 
+bool rf_words_same_word(const struct rf_buf *a, const struct rf_buf *b, const char *name)
+{
+	const char *a_end, *b_end, *x = value_of(a, name, &a_end), *y = value_of(b, name, &b_end);
+
+	return a_end - x == b_end - y && !memcmp(x, y, (size_t)(a_end - x));
+}
+
 /* A walk through the words of a shell's commands. */
 struct walk {
 	const char *p, *end;

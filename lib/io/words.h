@@ -22,6 +22,9 @@ enum rf_code rf_words_read(struct rf_buf *words, const char *path, bool *there, 
 /* Returns the line of the word `name`, *n bytes without its newline; *n 0: there is no such word. */
 const char *rf_words_find(const struct rf_buf *words, const char *name, size_t *n);
 
+/* Returns whether the word `name` has the same value in a and b, all of its lines included. */
+bool rf_words_same_word(const struct rf_buf *a, const struct rf_buf *b, const char *name);
+
 /* Returns whether a and b are equal except for the values of an option, such as "--lr", in the word `name`,
  * whose value is shell commands.  The option is recognized in commands whose program is one of `programs`,
  * such as "rf-grpo rf-ntp", and not inside quotations.  *was and *now become the first values that differ,

@@ -1,13 +1,12 @@
-/* loop.c -- a run taken through a corpus.
+/* loop.c -- trains a run on a corpus, batch after batch.
  *
- * Nothing is remembered between two batches but what the run itself says: what is next is looked up each
- * time.  The line gets all that depends on it through the environment, so that it is the same text for
- * every batch, and a word of the run. */
+ * Between two batches the loop remembers nothing: it reads from the run which batch is next.  The line gets
+ * the batch through the environment, so its text is the same for every batch and can be one of the run's
+ * words. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,14 +20,12 @@
 #include "base/print.h"
 #include "ckpt/ckpt.h"
 #include "io/file.h"
-#include "io/json.h"
 #include "io/steps.h"
 #include "io/tempfile.h"
-#include "io/words.h"
-#include "loop/loop_begin.h"
+#include "loop/loop_internal.h"
 #include "stream/stream.h"
 
-/* ---- what both files need ------------------------------------------------------------------ */
+/* ---- files and commands -------------------------------------------------------------------- */
 
 void rf_loop_say(const struct rf_loop *l, const char *fmt, ...)
 {
@@ -55,7 +52,7 @@ enum rf_code rf_loop_begun(const struct rf_loop *l, bool *begun, struct rf_err *
 	return rc == RF_ENOINPUT ? RF_OK : rc;
 }
 
-/* Writes the path of the file that the batch with this number, from 0, is written to. */
+/* Writes the path of the output file of a batch; the first batch is 0. */
 static enum rf_code output_name(const struct rf_loop *l, int64_t batch, char path[4096], struct rf_err *e)
 {
 	char name[4096];
@@ -69,7 +66,7 @@ static enum rf_code count_outputs(struct rf_loop *l, int64_t before, struct rf_e
 	char path[4096];
 	enum rf_code rc = RF_OK;
 
-	/* what was counted before is there still, or all is counted again */
+	/* count again from 0 if the last output that was counted is gone */
 	if (before && (rc = output_name(l, before - 1, path, e)) == RF_OK && !access(path, F_OK))
 		l->done = before;
 	while (rc == RF_OK && (rc = output_name(l, l->done, path, e)) == RF_OK && !access(path, F_OK))
@@ -166,7 +163,7 @@ char *rf_loop_noted(const struct rf_loop *l, const char *name)
 /* ---- the batch ----------------------------------------------------------------------------- */
 
 /* Sets a variable in the environment of commands.  Returns whether that failed. */
-static bool set(const char *name, const char *value)
+static bool set_variable(const char *name, const char *value)
 {
 	return setenv(name, value, 1) != 0;
 }
@@ -176,7 +173,7 @@ static bool set_number(const char *name, int64_t n)
 	char text[32];
 
 	snprintf(text, sizeof text, "%" PRId64, n);
-	return set(name, text);
+	return set_variable(name, text);
 }
 
 /* Removes the variables that only the line gets. */
@@ -190,7 +187,7 @@ static void unset_line(void)
 	unsetenv("COMMIT_EVERY");
 }
 
-static enum rf_code was_set(bool failed, struct rf_err *e)
+static enum rf_code check_set(bool failed, struct rf_err *e)
 {
 	return failed ? rf_fail(e, RF_ENOMEM, "out of memory (the environment)") : RF_OK;
 }
@@ -211,14 +208,15 @@ static enum rf_code set_step(const struct rf_loop *l, int64_t batch, struct rf_e
 	rf_step_name(name, l->at);
 	if ((rc = rf_loop_file(l, name, step, e)) != RF_OK)
 		return rc;
-	return was_set(set("STEP", step) || set_number("AT", l->at) || set_number("BATCH", batch), e);
+	return check_set(set_variable("STEP", step) || set_number("AT", l->at) || set_number("BATCH", batch),
+	                 e);
 }
 
 bool rf_loop_is_order(const char *name)
 {
 	size_t n;
 
-	name += *name == '.'; /* what a killed rf-cat left */
+	name += *name == '.'; /* a file that a killed rf-cat left */
 	if (strncmp(name, "epoch-", 6) || !(n = strspn(name + 6, "0123456789")))
 		return false;
 	return !strcmp(name + 6 + n, ".rf") || !strncmp(name + 6 + n, ".rf.tmp-", 8);
@@ -244,7 +242,8 @@ void rf_loop_free_orders(struct dirent **list, int n)
 	free(list);
 }
 
-enum rf_code rf_loop_drop_orders(const struct rf_loop *l, const char *spared, struct rf_err *e)
+/* Removes these files, except the one called `spared`, such as data/epoch-0.rf. */
+static enum rf_code drop_orders(const struct rf_loop *l, const char *spared, struct rf_err *e)
 {
 	struct dirent **list;
 	int n = rf_loop_orders(l, &list, e);
@@ -254,7 +253,7 @@ enum rf_code rf_loop_drop_orders(const struct rf_loop *l, const char *spared, st
 		char name[300], path[4096];
 
 		snprintf(name, sizeof name, "data/%s", list[i]->d_name);
-		if ((!spared || strcmp(name, spared)) && (rc = rf_loop_file(l, name, path, e)) == RF_OK)
+		if (strcmp(name, spared) && (rc = rf_loop_file(l, name, path, e)) == RF_OK)
 			rc = rf_file_remove(path, e);
 	}
 	rf_loop_free_orders(list, n);
@@ -262,8 +261,7 @@ enum rf_code rf_loop_drop_orders(const struct rf_loop *l, const char *spared, st
 }
 
 /* Writes the path of the file with the data in the order of an epoch.  Draws the order if the file is
- * missing, and removes the orders of other epochs.  With --order file it is the path of the data
- * themselves. */
+ * missing, and removes the orders of other epochs.  With --order file the path is that of the data. */
 static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096], struct rf_err *e)
 {
 	char name[64], seed[32], number[32];
@@ -279,7 +277,7 @@ static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096
 		return rf_loop_same_data(l, e);
 	}
 	if ((rc = rf_loop_file(l, name, order, e)) != RF_OK ||
-	    (rc = rf_loop_drop_orders(l, name, e)) != RF_OK || !access(order, F_OK) ||
+	    (rc = drop_orders(l, name, e)) != RF_OK || !access(order, F_OK) ||
 	    (rc = rf_loop_same_data(l, e)) != RF_OK)
 		return rc;
 	return rf_loop_run(l, command, "rf-cat --shuffle", e);
@@ -297,8 +295,8 @@ static enum rf_code set_range(struct rf_loop *l, int64_t batch, int64_t end, str
 	if ((rc = draw_order(l, batch / rf_loop_per_epoch(l), order, e)) != RF_OK ||
 	    (l->set.outputs && (rc = output_name(l, batch, output, e)) != RF_OK))
 		return rc;
-	return was_set(set("ORDER", order) || set_number("FROM", from) || set_number("TO", to) ||
-	                       set("OUTPUT", output), e);
+	return check_set(set_variable("ORDER", order) || set_number("FROM", from) || set_number("TO", to) ||
+	                       set_variable("OUTPUT", output), e);
 }
 
 /* Sets all variables that the line gets.  A line for many batches gets the folder for their streams, and
@@ -311,16 +309,17 @@ static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 	rf_step_name(step, l->at);
 	snprintf(name, sizeof name, l->set.many ? "streams" : "streams/%s.rf", step);
 	if (rc != RF_OK || (l->set.keep_streams && (rc = rf_loop_file(l, name, stream, e)) != RF_OK) ||
-	    (rc = was_set(set("STREAM", stream) || set("SHARD", l->set.launch ? "--shard auto" : "") ||
-	                          set("RANKS", l->set.launch ? "--ranks mpi" : "") ||
+	    (rc = check_set(set_variable("STREAM", stream) ||
+	                          set_variable("SHARD", l->set.launch ? "--shard auto" : "") ||
+	                          set_variable("RANKS", l->set.launch ? "--ranks mpi" : "") ||
 	                          set_number("SIZE", l->set.batch) || set_number("BATCHES", l->set.batches) ||
-	                          set("COMMIT_EVERY", l->set.commit_every),
+	                          set_variable("COMMIT_EVERY", l->set.commit_every),
 	                  e)) != RF_OK)
 		return rc;
 	return set_step(l, l->done, e);
 }
 
-/* Notes that l->done batches are done, and the mean time of those after the first `noted` ones. */
+/* Records that l->done batches are done, with the mean time of the batches after the first `noted`. */
 static enum rf_code note_batches(struct rf_loop *l, int64_t noted, struct rf_err *e)
 {
 	const double now = rf_now(), each = (now - l->seen) / (double)(l->done - noted);
@@ -329,7 +328,8 @@ static enum rf_code note_batches(struct rf_loop *l, int64_t noted, struct rf_err
 	return rf_loop_note_time(l, each, e);
 }
 
-/* Looks what a line has done, and notes the batches that are not noted yet. */
+/* Finds out which batches a line has finished, and records them in data/times.tsv if they are missing
+ * there. */
 static enum rf_code note_line(struct rf_loop *l, struct rf_err *e)
 {
 	const int64_t noted = l->done;
@@ -338,22 +338,22 @@ static enum rf_code note_line(struct rf_loop *l, struct rf_err *e)
 	return rc == RF_OK && l->done > noted && l->done <= l->end ? note_batches(l, noted, e) : rc;
 }
 
-/* Runs the line in a shell, which the launcher starts if there is one.  mpirun carries no variable to other
- * hosts, so the text that it runs declares the variables of the batch.  When a rank fails, the launcher sends
- * SIGTERM to the other ranks, whose programs then end as after any SIGTERM. */
+/* Runs the line in a shell; with --launch the launcher starts this shell on every rank.  mpirun does not pass
+ * variables to other hosts, so the shell's text declares the variables of the batch.  When a rank fails, the
+ * launcher sends SIGTERM to the other ranks, and their programs end. */
 #define VARIABLES "RUN DATA STEP AT BATCH BATCHES ORDER FROM TO STREAM OUTPUT SHARD RANKS SIZE " \
                   "COMMIT_EVERY COMPUTE TRAIN_OPTIONS KEEP_OPTIONS PATH RF_WORDS"
 static enum rf_code run_line(struct rf_loop *l, const char *what, struct rf_err *e)
 {
-	static const char behind[] = " bash -o pipefail -c \"$(declare -p " VARIABLES " 2>/dev/null)\n"
-	                             "trap : TERM\n$0\"";
+	static const char shell[] = " bash -o pipefail -c \"$(declare -p " VARIABLES " 2>/dev/null)\n"
+	                            "trap : TERM\n$0\"";
 	struct rf_buf text = { 0 };
 	enum rf_code rc;
 
 	if (!l->set.launch)
 		return rf_loop_shell(l, l->set.line, what, e);
 	rf_print_text(&text, l->set.launch);
-	rf_buf_add(&text, behind, sizeof behind);
+	rf_buf_add(&text, shell, sizeof shell);
 	if (text.failed)
 		rc = rf_fail(e, RF_ENOMEM, "out of memory (the line)");
 	else
@@ -394,9 +394,9 @@ static int64_t next_end(const struct rf_loop *l)
 	return end;
 }
 
-/* Looks for a commit of the line while it works, and notes and reports its batches.  The last batch of a line
- * is left to what follows the line. */
-static void watch(void *arg)
+/* Looks for a commit of the line while the line works, and records and reports its batches.  The last batch
+ * is reported after the line has ended. */
+static void watch_line(void *arg)
 {
 	struct rf_loop *l = arg;
 	const int64_t noted = l->done;
@@ -405,7 +405,7 @@ static void watch(void *arg)
 
 	if (rf_step_newest(l->path, &newest, NULL) != RF_OK || newest <= l->at ||
 	    rf_run_look(&run, l->path, NULL) != RF_OK)
-		return; /* it may be removed by the next commit */
+		return; /* the next commit may remove this step meanwhile */
 	if (run.at.commits > noted && run.at.commits < l->end) {
 		l->at = run.at.step;
 		l->done = run.at.commits;
@@ -416,23 +416,22 @@ static void watch(void *arg)
 	rf_run_close(&run);
 }
 
-/* Notes which batches the line may commit, and watches it. */
+/* Records which batches the line may commit, and begins to watch the line. */
 static enum rf_code begin_line(struct rf_loop *l, struct rf_err *e)
 {
 	char text[80];
 
 	l->since = l->at;
-	l->seen = rf_now(); /* an epoch's order was drawn for all its batches */
+	l->seen = rf_now(); /* now, because drawing an epoch's order is not part of a batch's time */
 	if (!l->set.many)
 		return RF_OK;
 	snprintf(text, sizeof text, "%" PRId64 "\t%" PRId64 "\n", l->done, l->end);
-	l->child.tick = watch;
+	l->child.tick = watch_line;
 	l->child.arg = l;
 	return rf_loop_note(l, "data/line", text, e);
 }
 
-/* Returns whether a line for many batches that was cut may have made the run's newest commit. */
-static bool line_may(const struct rf_loop *l)
+bool rf_loop_line_may(const struct rf_loop *l)
 {
 	char *text = rf_loop_noted(l, "data/line");
 	long long from, to;
@@ -473,9 +472,9 @@ static void say_short(const struct rf_loop *l)
 		            l->set.len_advice ? l->set.len_advice : "", l->set.len_advice ? ")" : "");
 }
 
-/* Runs the line for its batches.  Fails unless the run then has exactly their commits more, or with --count
- * outputs at least one output more. */
-static enum rf_code work(struct rf_loop *l, struct rf_err *e)
+/* Runs the line for its batches.  Fails unless the line made exactly the commits of these batches or, with
+ * --count outputs, at least one output. */
+static enum rf_code run_batches(struct rf_loop *l, struct rf_err *e)
 {
 	const int64_t before = l->done;
 	char what[80];
@@ -504,7 +503,7 @@ static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 		               "no stage failed, but the line, which had batches %" PRId64 " to %" PRId64
 		               " (rf-step --batch $SIZE), trained %" PRId64 " of them",
 		               before + 1, l->end, l->done - before);
-	if (l->set.count == RF_LOOP_OUTPUTS && l->done > before) /* the outputs after it existed */
+	if (l->set.count == RF_LOOP_OUTPUTS && l->done > before) /* later outputs existed already */
 		return RF_OK;
 	if (l->done != before)
 		return rf_fail(e, RF_ENUMERIC,
@@ -515,87 +514,7 @@ static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 	               l->set.count == RF_LOOP_OUTPUTS ? "write $OUTPUT" : "train the run");
 }
 
-/* ---- times --------------------------------------------------------------------------------- */
-
-enum { RECENT = 9 }; /* batches whose times an estimate is made of */
-
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-enum rf_code rf_loop_note_time(const struct rf_loop *l, double seconds, struct rf_err *e)
-{
-	char path[4096], line[100];
-	enum rf_code rc = rf_loop_file(l, "data/times.tsv", path, e);
-	int n = snprintf(line, sizeof line, "%" PRId64 "\t%" PRId64 "\t%.0f\n", l->done, l->at,
-	                 seconds * 1e6);
-
-	return rc == RF_OK ? rf_file_append(path, line, (size_t)n, e) : rc;
-}
-
-/* Returns the median of the seconds of the last batches, including batches of earlier loops.  One slow batch
- * does not move the median. */
-static double usual_time(const struct rf_loop *l)
-{
-	double recent[RECENT], seconds;
-	char *text = rf_loop_noted(l, "data/times.tsv");
-	int n = 0;
-
-	for (char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (sscanf(line, "%*d\t%*d\t%lf", &seconds) == 1 && seconds > 0)
-			recent[n++ % RECENT] = seconds / 1e6;
-	}
-	free(text);
-	n = n < RECENT ? n : RECENT;
-	qsort(recent, (size_t)n, sizeof *recent, by_size);
-	return n ? (recent[n / 2] + recent[(n - 1) / 2]) / 2 : 0;
-}
-
-enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_err *e)
-{
-	char *text = rf_loop_noted(l, "data/times.tsv");
-	long long batch, step, last = 0, last_step = 0;
-
-	/* of steps that were removed the lines are still there */
-	for (char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (sscanf(line, "%lld\t%lld", &batch, &step) == 2 && step <= l->at && batch > last) {
-			last = batch;
-			last_step = step;
-		}
-	}
-	free(text);
-	if (l->done <= last || l->set.count == RF_LOOP_OUTPUTS)
-		return RF_OK;
-	if (cut && (l->done == last + 1 || line_may(l)))
-		return rf_loop_note_time(l, 0, e);
-	return rf_fail(e, RF_EDATA,
-	               "another program has committed to the run: it has %" PRId64 " commits, and the loop "
-	               "made only the first %lld, up to step %lld: remove the steps after that one, or use "
-	               "another run",
-	               l->done, last, last_step);
-}
-
-/* ---- what is done after a commit ----------------------------------------------------------- */
-
-/* Returns the number of commits after which --after last succeeded, 0 if it never did; *seconds: how long it
- * took. */
-static int64_t after_done(const struct rf_loop *l, double *seconds)
-{
-	char *text = rf_loop_noted(l, "data/after");
-	long long commits = 0;
-
-	*seconds = 0;
-	if (text)
-		sscanf(text, "%lld %lf", &commits, seconds);
-	free(text);
-	*seconds /= 1e6;
-	return commits;
-}
+/* ---- after a commit ------------------------------------------------------------------------ */
 
 static enum rf_code make_folder(const struct rf_loop *l, const char *name, struct rf_err *e)
 {
@@ -634,9 +553,9 @@ static enum rf_code make_outputs(const struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
-/* Returns whether the output of the newest batch still exists, or there is no output.  Outputs of older
+/* Returns whether the output of the newest batch exists, or the loop has no outputs.  Outputs of older
  * batches cannot be made again. */
-static bool output_there(const struct rf_loop *l)
+static bool has_output(const struct rf_loop *l)
 {
 	char output[4096];
 
@@ -651,7 +570,7 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 	enum rf_code rc;
 
 	if (!l->set.after || !done || !rf_loop_per_epoch(l) ||
-	    (after_done(l, &before) == done && output_there(l)))
+	    (rf_loop_after_done(l, &before) == done && has_output(l)))
 		return RF_OK;
 	unset_line();
 	snprintf(what, sizeof what,
@@ -677,116 +596,10 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 	return rf_loop_note(l, "data/after", text, e);
 }
 
-/* ---- progress ------------------------------------------------------------------------------ */
-
-/* The mean of a figure over lines of the log. */
-struct figure { const char *key, *name; double sum; int n; };
-
-static void add_figure(struct figure *f, const json_t *line)
-{
-	const json_t *v = json_object_get(line, f->key);
-
-	if (json_is_number(v)) {
-		f->sum += json_number_value(v);
-		f->n++;
-	}
-}
-
-/* Cuts the last line off a text and parses it.  A line that is not JSON, as a crash leaves it, is passed
- * over. Returns NULL if there is no line of JSON. */
-static json_t *last_line(char *text, uint64_t *n)
-{
-	json_t *figures = NULL;
-	char *line;
-
-	while (*n && !figures) {
-		while (*n && text[*n - 1] == '\n')
-			--*n;
-		text[*n] = 0;
-		for (line = text + *n; line > text && line[-1] != '\n'; line--)
-			;
-		*n = (uint64_t)(line - text);
-		if (rf_json_parse(&figures, line, strlen(line), 16, NULL) != RF_OK)
-			figures = NULL;
-	}
-	return figures;
-}
-
-enum { LAST_LINES = 4 << 20 };
-
-/* Adds the figures of the steps since the last report, means over their mini-batches; a step on responses has
- * a loss of its own.  The lines are read backwards from the last one, because a batch that was trained again
- * after a kill also has older lines for the same steps. */
-static void add_figures(const struct rf_loop *l, struct rf_buf *p)
-{
-	struct figure figure[] = { { "loss/ntp", "loss", 0, 0 }, { "reward/mean", "reward", 0, 0 },
-		                   { "actor/sft_loss", "loss of responses", 0, 0 } };
-	struct figure all = { "group/count", NULL, 0, 0 }, equal = { "group/spread_free", NULL, 0, 0 };
-	const int figures = sizeof figure / sizeof *figure;
-	char path[4096], *text = NULL;
-	uint64_t size, n;
-	int64_t next = l->at - 1;
-	json_t *line;
-	int fd;
-
-	if (rf_loop_file(l, "log.jsonl", path, NULL) != RF_OK ||
-	    rf_file_open(path, &fd, &size, NULL) != RF_OK)
-		return;
-	n = size < LAST_LINES ? size : LAST_LINES;
-	if ((text = malloc((size_t)n + 1)) && rf_file_pread(fd, text, (size_t)n, size - n, NULL) == RF_OK)
-		while (next >= l->since && (line = last_line(text, &n))) {
-			const bool ours = json_integer_value(json_object_get(line, "step")) == next--;
-
-			for (int i = 0; i < figures && ours; i++)
-				add_figure(&figure[i], line);
-			if (ours) {
-				add_figure(&all, line);
-				add_figure(&equal, line);
-			}
-			json_decref(line);
-			if (!ours)
-				break;
-		}
-	close(fd);
-	free(text);
-	for (int i = 0; i < figures; i++)
-		if (figure[i].n)
-			rf_print(p, ", %s %.4g", figure[i].name, figure[i].sum / figure[i].n);
-	if (equal.sum > 0 && 2 * equal.sum >= all.sum)
-		rf_print(p, ", nothing to learn in %.0f of %.0f groups, whose rewards are equal", equal.sum,
-		         all.sum);
-}
-
-static void add_time(struct rf_buf *p, double seconds)
-{
-	if (seconds < 100)
-		rf_print(p, ", %.0f s left", seconds);
-	else if (seconds < 100 * 60)
-		rf_print(p, ", %.0f min left", seconds / 60);
-	else
-		rf_print(p, ", %.0f h %.0f min left", floor(seconds / 3600),
-		         floor(fmod(seconds, 3600) / 60));
-}
-
-void rf_loop_report(const struct rf_loop *l)
-{
-	struct rf_buf p = { 0 };
-	double after = 0;
-
-	if (l->set.after)
-		after_done(l, &after);
-	rf_print(&p, "batch %" PRId64 " of %d, step %" PRId64, l->done, l->set.batches, l->at);
-	add_figures(l, &p);
-	add_time(&p, (usual_time(l) + after) * (double)(l->set.batches - l->done));
-	rf_buf_add(&p, "", 1);
-	if (!p.failed)
-		l->set.say(l, (char *)p.p);
-	rf_buf_free(&p);
-}
-
 /* ---- the loop ------------------------------------------------------------------------------ */
 
-/* Writes the path in a form that no command takes for an option. */
+/* Copies the path, with "./" before a path that begins with a dash, so that commands do not take it for an
+ * option. */
 static enum rf_code plain_path(char out[4096], const char *path, struct rf_err *e)
 {
 	if (snprintf(out, 4096, "%s%s", *path == '-' ? "./" : "", path) >= 4096)
@@ -794,8 +607,8 @@ static enum rf_code plain_path(char out[4096], const char *path, struct rf_err *
 	return RF_OK;
 }
 
-/* Reports the start in one line: the words that were typed for a pipeline, or else the loop's line.  The
- * whole line is in RUN/data/words. */
+/* Reports the start in one line: the words that the user typed for a pipeline, or else the loop's line.
+ * RUN/data/words has the whole line. */
 static void say_line(const struct rf_loop *l)
 {
 	const char *typed = getenv("RF_WORDS"), *text = typed && *typed ? typed : l->set.line;
@@ -815,6 +628,7 @@ static void say_line(const struct rf_loop *l)
 	rf_buf_free(&p);
 }
 
+/* Ends the loop if RUN/stop exists.  Errors: RF_EBUSY: it exists. */
 static enum rf_code obey_stop(struct rf_loop *l, struct rf_err *e)
 {
 	bool there;
@@ -842,8 +656,8 @@ static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 	while (rc == RF_OK && l->done < l->set.batches) {
 		if ((rc = obey_stop(l, e)) != RF_OK)
 			return rc;
-		/* a line for many batches obeys by itself, and fails */
-		if ((rc = work(l, e)) != RF_OK)
+		/* a line for many batches looks for RUN/stop itself, and fails with this status */
+		if ((rc = run_batches(l, e)) != RF_OK)
 			return l->set.many && l->status == EX_TEMPFAIL && obey_stop(l, &stop) == RF_EBUSY
 			               ? rf_fail(e, RF_EBUSY, "%s", stop.msg)
 			               : rc;
@@ -853,9 +667,10 @@ static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
-/* Turns `latest` to the newest step, as a trainer does when it opens the run.  A trainer that was killed
- * after its commit may have left `latest` at the step before, and after the last batch no trainer follows. */
-static void turn_latest(const struct rf_loop *l)
+/* Points `latest` to the newest step, as a trainer does when it opens the run.  A trainer that was killed
+ * after its commit may have left `latest` at the step before, and after the last batch no trainer
+ * follows. */
+static void update_latest(const struct rf_loop *l)
 {
 	struct rf_run run;
 
@@ -863,7 +678,7 @@ static void turn_latest(const struct rf_loop *l)
 		rf_run_close(&run);
 }
 
-static enum rf_code go(struct rf_loop *l, struct rf_err *e)
+static enum rf_code run_loop(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc;
 	int64_t all;
@@ -874,7 +689,7 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	unset_line();
 	unsetenv("OUTPUT");
 	if ((rc = read_every(l, e)) != RF_OK ||
-	    (rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK ||
+	    (rc = check_set(set_variable("RUN", l->path) || set_variable("DATA", l->corpus), e)) != RF_OK ||
 	    (rc = rf_loop_begin(l, e)) != RF_OK || (rc = do_after(l, e)) != RF_OK)
 		return rc;
 	all = l->set.epochs * rf_loop_per_epoch(l);
@@ -892,11 +707,11 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	else if (l->done == l->set.batches)
 		rf_loop_say(l, "%" PRId64 " of %d batches are done", l->done, l->set.batches);
 	if (l->done >= l->set.batches)
-		turn_latest(l);
+		update_latest(l);
 	return l->done < l->set.batches ? advance(l, e) : RF_OK;
 }
 
-/* Notes how the loop ended, unless another loop works on the run. */
+/* Records in data/status how the loop ended, unless another loop works on the run. */
 static void note_end(struct rf_loop *l, int status, const struct rf_err *e)
 {
 	struct rf_buf text = { 0 };
@@ -923,7 +738,7 @@ int rf_loop(struct rf_loop *l, struct rf_err *e)
 	    (rc = plain_path(l->corpus, l->set.data, e)) != RF_OK ||
 	    (rc = rf_child_open(&l->child, e)) != RF_OK)
 		return rf_exit_status(rc);
-	rc = go(l, e);
+	rc = run_loop(l, e);
 	status = rc == RF_OK ? 0 : l->status ? l->status : rf_exit_status(rc);
 	note_end(l, status, e);
 	rf_child_close(&l->child);

@@ -1,29 +1,29 @@
 /* loop.h -- trains a run on a corpus: for each batch, one shell command line that makes one commit.
  *
- * The run itself says which batch is next: it knows how many commits it has.  The line reads the weights of
- * exactly that step and tells its trainer which step to expect.  So the loop may be killed at any moment:
- * started again with the same words, it uses every batch exactly once and ends with the same bytes.
+ * The number of the run's commits decides which batch is next.  The line reads the weights of exactly that
+ * step and tells its trainer which step to expect.  So the loop may be killed at any moment: started again
+ * with the same words, it uses every batch exactly once and ends with the same bytes.
  *
- * A batch is the next `batch` sequences of the data, in an order that is drawn anew for each epoch, or in
- * that of the file.  Sequences left over at the end of an epoch, fewer than a batch, are not used in that
- * epoch, or (`rest`) are its last batch.
+ * A batch is the next `batch` sequences of the data.  Their order is drawn for each epoch, or is that of the
+ * file.  Sequences that are left over at the end of an epoch, fewer than a batch, are its last batch with
+ * `rest`, and are otherwise not used in that epoch.
  *
- * A line may be for many batches (`many`): it gets all that are left of an epoch as one range, and its
- * trainer cuts the range into batches and commits every n-th of them, or at times.  With `after` a line ends
- * where a commit is due.
+ * With `many` a line gets all batches that are left of an epoch as one range.  Its trainer cuts the range
+ * into batches, and commits every n-th batch or after a time.  With `after` such a line ends where a commit
+ * is due.
  *
- * Where batches are counted by their outputs, the line commits nothing: a batch is done when it has written
- * the file $OUTPUT, which appears whole or not at all.
+ * If outputs count as batches, the line commits nothing: a batch is done when the line has written the file
+ * $OUTPUT, which appears whole or not at all.
  *
  *     RUN/data/words        the settings that the run was begun with (words.h)
  *     RUN/data/epoch-0.rf   the data in the order of the epoch
  *     RUN/data/times.tsv    a line for each batch: its number from 1, the step after it, microseconds;
- *                           it tells the loop's own commits from those of others
+ *                           commits that are missing here were made by other programs
  *     RUN/data/after        the number of commits after which `after` last succeeded, and its microseconds
  *     RUN/data/status       how the last loop ended: its exit status and why; absent while a loop works
- *     RUN/data/line         which batches a line for many may commit; absent while none works
- *     RUN/stop              who makes it asks the loop to end after the batch; the loop removes it
- *     RUN/data/.lock        held by the loop, and by all that it starts (lock.h)
+ *     RUN/data/line         the batches that a line for many may commit; absent while no such line works
+ *     RUN/stop              a request to end after the current batch; the loop removes the file
+ *     RUN/data/.lock        held by the loop, and by all programs that it starts (lock.h)
  *     RUN/streams/          streams that the line keeps
  *     RUN/OUTPUTS/          files batch-000000.rf, ..., that the line or `after` writes as $OUTPUT */
 #ifndef RF_LOOP_H

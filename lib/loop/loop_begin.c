@@ -1,4 +1,4 @@
-/* loop_begin.c -- all that comes before a run's first batch.
+/* loop_begin.c -- prepares a run before its first batch.
  *
  * A run is begun by its words, which RUN/data/words keeps: a start with other words is refused.  All of this
  * happens under the loop's lock, which commands inherit: if a killed loop left a command behind, the
@@ -18,14 +18,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/print.h"
 #include "ckpt/ckpt.h"
-#include "ckpt/manifest.h"
 #include "io/file.h"
 #include "io/steps.h"
 #include "io/tempfile.h"
-#include "io/words.h"
-#include "loop/loop_begin.h"
+#include "loop/loop_internal.h"
 #include "stream/stream.h"
 
 /* ---- folders ------------------------------------------------------------------------------- */
@@ -44,7 +41,7 @@ static enum rf_code make_folders(const char *path, struct rf_err *e)
 	}
 }
 
-/* Returns whether a folder holds anything but the folder that a loop makes first. */
+/* Returns whether a folder holds any entry except `data`, which a loop makes first. */
 static bool is_foreign(const char *path)
 {
 	struct dirent **list;
@@ -62,7 +59,7 @@ static bool is_foreign(const char *path)
 	return foreign || (n < 0 && errno == ENOTDIR);
 }
 
-/* ---- what can be told at once -------------------------------------------------------------- */
+/* ---- checks before any file is made -------------------------------------------------------- */
 
 static enum rf_code check_from(const struct rf_loop *l, struct rf_err *e)
 {
@@ -97,7 +94,8 @@ static enum rf_code check_fit(const struct rf_loop *l, const char *model, struct
 	return rc;
 }
 
-/* Checks that the data are a regular file, or missing, and that no order of the loop's would replace them. */
+/* Checks that the data are a regular file, or missing, and do not have the name of a file that the loop
+ * replaces. */
 static enum rf_code check_data(const struct rf_loop *l, struct rf_err *e)
 {
 	char folder[4096], data[4096];
@@ -118,7 +116,7 @@ static enum rf_code check_data(const struct rf_loop *l, struct rf_err *e)
 	return RF_OK;
 }
 
-static enum rf_code check(const struct rf_loop *l, struct rf_err *e)
+static enum rf_code check_settings(const struct rf_loop *l, struct rf_err *e)
 {
 	char lock[4096];
 	enum rf_code rc = rf_loop_file(l, "data/.lock", lock, e);
@@ -141,15 +139,15 @@ static enum rf_code check(const struct rf_loop *l, struct rf_err *e)
 		           : rf_fail(e, RF_EDATA,
 		                     "%s: it exists but is not a run: name a new directory", l->path);
 	}
-	/* data that --make made may be made again for this model */
+	/* data of --make are checked after the words were compared */
 	return (rc = check_from(l, e)) == RF_OK && !l->set.make ? check_fit(l, l->set.from, e) : rc;
 }
 
-/* ---- one at a time ------------------------------------------------------------------------- */
+/* ---- the lock ------------------------------------------------------------------------------ */
 
-/* Takes the loop's lock, and with --wait waits for it.  The first try may come after a holder took the
- * lock and before it wrote its process id, so the first try is not reported. */
-static enum rf_code take_turn(struct rf_loop *l, struct rf_err *e)
+/* Takes the loop's lock, and with --wait waits for it.  At the first try a holder may have taken the lock but
+ * not yet written its process number, so the first try is not reported. */
+static enum rf_code take_lock(struct rf_loop *l, struct rf_err *e)
 {
 	char path[4096];
 	enum rf_code rc = rf_loop_file(l, "data/.lock", path, e);
@@ -183,10 +181,10 @@ static enum rf_code take_turn(struct rf_loop *l, struct rf_err *e)
 
 /* ---- data ---------------------------------------------------------------------------------- */
 
-enum { AT_ONCE = 4096 }; /* records between two looks for a signal */
+enum { SKIPPED = 4096 }; /* records between two checks for a signal */
 
-/* Counts the records of the data without reading them, and notes in l->measured whether the data exist. */
-static enum rf_code measure(struct rf_loop *l, struct rf_err *e)
+/* Counts the records of the data without reading them.  l->measured becomes whether the data exist. */
+static enum rf_code count_data(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc;
 	struct rf_in *in;
@@ -196,7 +194,7 @@ static enum rf_code measure(struct rf_loop *l, struct rf_err *e)
 		return RF_OK;
 	if ((rc = rf_in_open(&in, l->corpus, UINT64_C(1) << 40, e)) != RF_OK)
 		return rc;
-	while ((rc = rf_skip(in, AT_ONCE, e)) == RF_OK && (rc = rf_loop_go_on(l, 0, e)) == RF_OK)
+	while ((rc = rf_skip(in, SKIPPED, e)) == RF_OK && (rc = rf_loop_go_on(l, 0, e)) == RF_OK)
 		;
 	l->measured = rc == RF_EOF;
 	l->sequences = rf_in_count(in);
@@ -208,7 +206,7 @@ static enum rf_code measure(struct rf_loop *l, struct rf_err *e)
 enum rf_code rf_loop_same_data(struct rf_loop *l, struct rf_err *e)
 {
 	const uint64_t sequences = l->sequences, hash = l->hash;
-	enum rf_code rc = measure(l, e);
+	enum rf_code rc = count_data(l, e);
 
 	if (rc == RF_OK && !l->measured)
 		return rf_fail(e, RF_ENOINPUT, "%s: the data file no longer exists", l->corpus);
@@ -217,315 +215,9 @@ enum rf_code rf_loop_same_data(struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
-/* ---- words --------------------------------------------------------------------------------- */
-
-#define LATE "sequences" /* known only when the data are there */
-
-/* Writes a name of the data that does not depend on where the next loop is started: an absolute path or,
- * for data inside the run, RUN/ and the path from there, because a run may be moved. */
-static enum rf_code data_name(const struct rf_loop *l, char out[4096], struct rf_err *e)
-{
-	char folder[4096], way[4096], below[4100], real[PATH_MAX];
-	enum rf_code rc = rf_file_directory(folder, l->corpus, e);
-
-	if (rc != RF_OK)
-		return rc;
-	if (rf_file_way(way, folder, l->path)) {
-		snprintf(below, sizeof below, "RUN%s", way);
-		return rf_file_join(out, below, rf_file_name(l->corpus), e);
-	}
-	if (!realpath(folder, real))
-		return rf_fail(e, RF_EIO, "%s: %s", folder, strerror(errno));
-	return rf_file_join(out, real, rf_file_name(l->corpus), e);
-}
-
-/* Returns the word `data`: the path as it was given or, for data inside the run, the name above. */
-static const char *data_word(const struct rf_loop *l, char name[4096])
-{
-	return data_name(l, name, NULL) == RF_OK && !strncmp(name, "RUN/", 4) ? name : l->set.data;
-}
-
-/* Appends a word for each script, with its size and hash. */
-static enum rf_code note_scripts(const struct rf_loop *l, struct rf_buf *words, struct rf_err *e)
-{
-	char name[4096], value[4200], hex[17];
-	enum rf_code rc;
-	struct stat st;
-	size_t n;
-
-	for (const char *p = l->set.scripts ? l->set.scripts : ""; *p; p += n + (p[n] == '\n')) {
-		if (!(n = strcspn(p, "\n")))
-			continue;
-		if (n >= sizeof name)
-			return rf_fail(e, RF_EUSAGE, "--scripts: the path of a file is too long");
-		snprintf(name, sizeof name, "%.*s", (int)n, p);
-		if (stat(name, &st) < 0)
-			return rf_fail(e, RF_ENOINPUT, "%s: %s (--scripts)", name, strerror(errno));
-		if ((rc = rf_file_hash_file(name, UINT64_MAX, hex, e)) != RF_OK)
-			return rc;
-		snprintf(value, sizeof value, "%lld bytes, xxh64 %s: %s", (long long)st.st_size, hex, name);
-		rf_words_add(words, "script", value);
-	}
-	return words->failed ? rf_fail(e, RF_ENOMEM, "out of memory") : RF_OK;
-}
-
-/* Copies to `name` the file of the first word that only `now` has. */
-static void name_changed(void *name, char side, const char *line, size_t n)
-{
-	const char *file = memchr(line, ':', n);
-
-	if (side == '>' && file && !*(char *)name)
-		snprintf(name, 4096, "%.*s", (int)(line + n - file - 2), file + 2);
-}
-
-enum rf_code rf_loop_same_scripts(const struct rf_loop *l, struct rf_err *e)
-{
-	struct rf_buf now = { 0 };
-	char name[4096] = "";
-	enum rf_code rc = note_scripts(l, &now, e);
-
-	if (rc == RF_OK && !rf_words_same(&l->noted, &now, "", name_changed, name))
-		rc = rf_fail(e, RF_EDATA,
-		             "%s: the script has changed since the run was begun: put it back as it was, or "
-		             "begin another run with this one's weights (--from %s, MODEL=%s)",
-		             name, l->set.run, l->set.run);
-	rf_buf_free(&now);
-	return rc;
-}
-
-static void gather(const struct rf_loop *l, struct rf_buf *words)
-{
-	char number[32], name[4096];
-
-	rf_print_clear(words);
-	rf_words_add(words, "line", l->set.line);
-	rf_words_add(words, "from", l->set.from);
-	rf_words_add(words, "data", data_word(l, name));
-	rf_words_add(words, "make", l->set.make);
-	rf_words_add(words, "words", l->set.words);
-	rf_buf_add(words, l->noted.p, l->noted.n);
-	snprintf(number, sizeof number, "%d", l->set.batch);
-	rf_words_add(words, "batch", number);
-	snprintf(number, sizeof number, "%" PRIu64, l->set.seed);
-	rf_words_add(words, "seed", number);
-	/* the other words are written only where they are not the default */
-	if (l->set.order == RF_LOOP_FILE)
-		rf_words_add(words, "order", "file");
-	if (l->set.rest)
-		rf_words_add(words, "rest", "yes");
-	if (l->set.outputs)
-		rf_words_add(words, "outputs", l->set.outputs);
-	if (l->set.count == RF_LOOP_OUTPUTS)
-		rf_words_add(words, "count", "outputs");
-	if (!l->measured)
-		return;
-	snprintf(number, sizeof number, "%" PRIu64, l->sequences);
-	rf_words_add(words, LATE, number);
-	snprintf(number, sizeof number, "%016" PRIx64, l->hash);
-	rf_words_add(words, "hash", number);
-}
-
-/* Two lists of words that differ: those of the run, and those of this call. */
-struct difference {
-	const struct rf_loop *l;
-	const struct rf_buf *told, *now;
-	bool words_said, shown; /* the words that were typed were reported, and a line was */
-};
-
-enum { SHOWN_WHOLE = 100 }; /* bytes that two values may share and still be shown in full */
-
-/* Reports a line that the other words lack.  If they have another value of the same name, and both values
- * share more than SHOWN_WHOLE bytes, only the stages of the pipe that differ are shown. */
-static void say_line(void *arg, char side, const char *line, size_t n)
-{
-	struct difference *d = arg;
-	const char *equals = memchr(line, '=', n), *other;
-	size_t m = 0, from = 0, to = 0;
-	char name[64];
-
-	if (equals && (size_t)(equals - line) < sizeof name) {
-		snprintf(name, sizeof name, "%.*s", (int)(equals - line), line);
-		other = rf_words_find(side == '<' ? d->now : d->told, name, &m);
-		/* the words that were typed say it shorter */
-		if (m && d->words_said && (!strcmp(name, "line") || !strcmp(name, "make")))
-			return;
-		while (from < n && from < m && line[from] == other[from])
-			from++;
-		while (to < n - from && m > from + to && line[n - 1 - to] == other[m - 1 - to])
-			to++;
-		while (from && line[from - 1] != '|')
-			from--;
-		while (to && line[n - to] != '|')
-			to--;
-	}
-	d->shown = true;
-	if (from + to <= SHOWN_WHOLE)
-		rf_loop_say(d->l, "%c %.*s", side, (int)n, line);
-	else
-		rf_loop_say(d->l, "%c %s=%s%.*s%s", side, name, from ? "... |" : "", (int)(n - from - to),
-		            line + from, to ? "| ..." : "");
-}
-
-/* Returns whether a change of this word of a pipeline is never a reason to refuse a run. */
-static bool is_free(const char *word)
-{
-	static const char *const names[] = { "RUN", "BATCHES", "STEPS", "EPOCHS", "PHASE", "COMPUTE",
-		                             "LAUNCH", "COMMIT_EVERY", "KEEP", "KEEP_STEPS", "KEEP_BEST",
-		                             "NO_ROLLOUTS", "EVAL", "EVERY", "AFTER", NULL };
-
-	for (const char *const *name = names; *name; name++)
-		if (!strcmp(word, *name))
-			return true;
-	return false;
-}
-
-/* Adds "NAME old -> new" for each word of a whose value in b is another one; swapped: a has the new values.
- * Words that both have are added only if a has the old values. */
-static void add_changes(struct rf_buf *p, const json_t *a, const json_t *b, bool swapped)
-{
-	static const char none[] = "(not given)";
-	const json_t *value;
-	const char *name;
-
-	json_object_foreach((json_t *)a, name, value) {
-		const char *here = json_string_value(value);
-		const char *there = json_string_value(json_object_get(b, name));
-
-		if (here && !is_free(name) && (there ? !swapped && strcmp(here, there) : true))
-			rf_print(p, "%s%s %s -> %s", p->n ? ", " : "", name, swapped ? none : here,
-			         swapped ? here : there ? there : none);
-	}
-}
-
-/* Reports which words of the pipeline differ from those that the run's manifest has.  Returns false if it
- * reported nothing: the words are the same, or the pipeline or the manifest has no words. */
-static bool say_changes(const struct rf_loop *l)
-{
-	const char *text = getenv("RF_WORDS");
-	json_t *lines = NULL, *newest = NULL, *now = NULL, *told;
-	struct rf_buf p = { 0 };
-	bool said;
-
-	if (text && *text && rf_manifest_typed(text, &now, NULL) == RF_OK &&
-	    rf_manifest_read(l->path, &lines, NULL) == RF_OK && (newest = rf_manifest_newest(lines)) &&
-	    (told = json_object_get(newest, "words"))) {
-		add_changes(&p, told, now, false);
-		add_changes(&p, now, told, true);
-	}
-	rf_buf_add(&p, "", 1);
-	said = !p.failed && p.n > 1;
-	if (said)
-		rf_loop_say(l, "changed since the last batch: %s", (char *)p.p);
-	json_decref(lines);
-	json_decref(newest);
-	json_decref(now);
-	rf_buf_free(&p);
-	return said;
-}
-
-static void say_nothing(void *arg, char side, const char *line, size_t n)
-{
-	(void)arg, (void)side, (void)line, (void)n;
-}
-
-/* ---- the run's words ------------------------------------------------------------------------ */
-
-/* Takes over a run without words: its commits count as batches.  Refuses a run with drawn orders, because
- * no word tells to which data they belong. */
-static enum rf_code take_over(struct rf_loop *l, struct rf_err *e)
-{
-	struct dirent **list;
-	int n = rf_loop_orders(l, &list, e);
-	enum rf_code rc = n < 0 ? RF_EIO : RF_OK;
-
-	if (n > 0)
-		rc = rf_fail(e, RF_EDATA,
-		             "%s/data/%s: RUN/data/words, which says to which data this file belongs, is "
-		             "missing: move the file away", l->path,
-		             list[0]->d_name);
-	rf_loop_free_orders(list, n);
-	if (rc != RF_OK || !l->done)
-		return rc;
-	rf_loop_say(l, l->done == 1
-	               ? "the run has %" PRId64 " commit that no loop made: it counts as a batch"
-	               : "the run has %" PRId64 " commits that no loop made: they count as batches",
-	            l->done);
-	return rf_loop_note_time(l, 0, e);
-}
-
-/* Takes --from out of the run's words, so that the user need not repeat it for an existing run. */
-static void take_from(struct rf_loop *l, const struct rf_buf *told)
-{
-	size_t n, name = strlen("from=");
-	const char *line = rf_words_find(told, "from", &n);
-
-	if (n > name && n - name < sizeof l->begun_from) {
-		memcpy(l->begun_from, line + name, n - name);
-		l->begun_from[n - name] = 0;
-		l->set.from = l->begun_from;
-	}
-}
-
-/* Returns whether only the trainer's learning rate has changed.  It may change within a run, and the manifest
- * has the step at which it changed. */
-static bool takes_rate(const struct rf_loop *l, const struct rf_buf *told, const struct rf_buf *words)
-{
-	char *was, *now;
-	const bool changed = rf_words_same_but(told, words, LATE, "line", "--lr", "rf-grpo rf-ntp rf-step",
-	                                       &was,
-	                                       &now) && was && now;
-
-	if (changed && l->measured)
-		rf_loop_say(l, "the learning rate changes from %s to %s after %" PRId64 " batch%s", was, now,
-		            l->done, l->done == 1 ? "" : "es");
-	free(was);
-	free(now);
-	return changed;
-}
-
-/* Refuses words that differ from those of the run, and reports what differs. */
-static enum rf_code refuse(const struct rf_loop *l, const struct rf_buf *told, const struct rf_buf *words,
-                           const char *path, struct rf_err *e)
-{
-	struct difference d = { l, told, words, say_changes(l), false };
-
-	rf_words_same(told, words, LATE, say_line, &d);
-	return rf_fail(e, RF_EDATA,
-	               "%s: the run was started with other settings or data%s: use the same, or remove %s "
-	               "completely, or begin another run with this one's weights (--from %s, MODEL=%s; it "
-	               "reads the data from the beginning, with another seed in another order)",
-	               path, d.shown ? " (<) than now (>)" : "", l->path, l->path, l->path);
-}
-
-/* Compares the run's words with those of this call, and writes the new ones.  Errors: RF_EDATA: they differ,
- * and data or a step were made by the old ones. */
-static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told, struct rf_err *e)
-{
-	char path[4096];
-	enum rf_code rc;
-	bool there, begun;
-
-	if ((rc = rf_loop_file(l, "data/words", path, e)) != RF_OK ||
-	    (rc = rf_words_read(told, path, &there, e)) != RF_OK ||
-	    (rc = rf_loop_begun(l, &begun, e)) != RF_OK)
-		return rc;
-	if (!l->set.from && there)
-		take_from(l, told);
-	if (!there && (rc = take_over(l, e)) != RF_OK)
-		return rc;
-	gather(l, words);
-	if (there && takes_rate(l, told, words))
-		return l->measured ? rf_tempfile_save(words, path, e) : RF_OK;
-	if (there && (begun || l->measured) && !rf_words_same(told, words, LATE, say_nothing, NULL))
-		return refuse(l, told, words, path, e);
-	if (there && told->n >= words->n && rf_words_same(told, words, LATE, say_nothing, NULL))
-		return RF_OK;
-	return rf_tempfile_save(words, path, e);
-}
-
 /* ---- begin --------------------------------------------------------------------------------- */
 
-static enum rf_code move(const struct rf_loop *l, const char *from, const char *to, struct rf_err *e)
+static enum rf_code move_entry(const struct rf_loop *l, const char *from, const char *to, struct rf_err *e)
 {
 	char old[4096], new[4096];
 	enum rf_code rc;
@@ -547,14 +239,14 @@ static enum rf_code begin_run(struct rf_loop *l, struct rf_err *e)
 	if ((rc = rf_loop_file(l, "data/begun", begun, e)) != RF_OK ||
 	    (rc = rf_file_remove(begun, e)) != RF_OK ||
 	    (rc = rf_loop_run(l, command, "rf-init", e)) != RF_OK ||
-	    (rc = move(l, "data/begun/latest", "latest", e)) != RF_OK ||
-	    (rc = move(l, "data/begun/step-000000", "step-000000", e)) != RF_OK ||
+	    (rc = move_entry(l, "data/begun/latest", "latest", e)) != RF_OK ||
+	    (rc = move_entry(l, "data/begun/step-000000", "step-000000", e)) != RF_OK ||
 	    (rc = rf_file_remove(begun, e)) != RF_OK)
 		return rc;
 	return rf_file_sync_dir(l->path, e);
 }
 
-/* Checks the data against the model that the run begins with, by the name that the user gave. */
+/* Checks that the data fit the model that the run begins with.  Messages name the model as the user did. */
 static enum rf_code check_start(const struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc;
@@ -583,15 +275,16 @@ static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
 
 /* Prepares the words, the data and the first step, in this order.  If the data were missing, a second pass
  * checks the data that were made and writes the words that depend on them. */
-static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told, struct rf_err *e)
+static enum rf_code prepare_run(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told,
+                                struct rf_err *e)
 {
 	enum rf_code rc;
 
-	if ((rc = rf_loop_look(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK ||
-	    (rc = settle(l, words, told, e)) != RF_OK)
+	if ((rc = rf_loop_look(l, e)) != RF_OK || (rc = count_data(l, e)) != RF_OK ||
+	    (rc = rf_loop_settle_words(l, words, told, e)) != RF_OK)
 		return rc;
-	if (!l->measured && ((rc = make_data(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK ||
-	                     (rc = settle(l, words, told, e)) != RF_OK))
+	if (!l->measured && ((rc = make_data(l, e)) != RF_OK || (rc = count_data(l, e)) != RF_OK ||
+	                     (rc = rf_loop_settle_words(l, words, told, e)) != RF_OK))
 		return rc;
 	if ((rc = check_start(l, e)) != RF_OK || (rc = begin_run(l, e)) != RF_OK)
 		return rc;
@@ -614,29 +307,31 @@ enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
 	bool cut = false, asked = false;
 	enum rf_code rc;
 
-	if ((rc = check(l, e)) != RF_OK || (rc = note_scripts(l, &l->noted, e)) != RF_OK ||
+	if ((rc = check_settings(l, e)) != RF_OK || (rc = rf_loop_note_scripts(l, &l->noted, e)) != RF_OK ||
 	    (rc = rf_loop_file(l, "data", path, e)) != RF_OK ||
-	    (rc = make_folders(path, e)) != RF_OK || (rc = take_turn(l, e)) != RF_OK ||
+	    (rc = make_folders(path, e)) != RF_OK || (rc = take_lock(l, e)) != RF_OK ||
 	    (rc = rf_loop_take_stop(l, &asked, e)) != RF_OK)
 		return rc;
-	/* An earlier job may have left the file.  One that is made from now on, such as while --make works,
-	   is meant for this loop. */
+	/* An earlier job may have left the file.  A file that is made from now on, such as while --make
+	   works, stops this loop. */
 	if (asked)
 		rf_loop_say(l, "the run's file 'stop' is older than this start and was removed: the loop "
 		               "goes on");
 	if ((rc = rf_loop_file(l, "data/status", path, e)) == RF_OK) {
-		/* the last loop was killed, perhaps between a commit and its line in times.tsv */
+		/* without a status the last loop was killed, perhaps between a commit and its line in
+		   times.tsv */
 		cut = access(path, F_OK) < 0;
 		rc = rf_file_remove(path, e);
 	}
-	/* before words are refused, which is noted as this loop's end, and hides that the last one was cut */
+	/* This comes before words are refused: a refusal writes data/status, after which no later start can
+	   tell that the last loop was killed. */
 	if (rc == RF_OK && (rc = rf_loop_look(l, e)) == RF_OK &&
 	    (rc = rf_loop_file(l, "data/words", path, e)) == RF_OK && !access(path, F_OK))
 		rc = rf_loop_mend_history(l, cut, e);
 	if (rc == RF_OK)
 		rc = rf_loop_drop_line(l, e);
 	if (rc == RF_OK)
-		rc = prepare(l, &words, &told, e);
+		rc = prepare_run(l, &words, &told, e);
 	rf_buf_free(&words);
 	rf_buf_free(&told);
 	return rc;

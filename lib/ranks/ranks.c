@@ -20,7 +20,7 @@ void rf_ranks_options(struct rf_ranks *r, struct rf_opts *opts)
 			"train together with the other processes that mpirun or srun started",
 			.noted = RF_OPT_OF_BATCH),
 		OPT_REAL("rank-timeout", &r->timeout, 0.1, 1e9, "seconds",
-			"how long to wait for a rank that shows no sign of life",
+			"seconds to wait for a rank that does not respond",
 			.noted = RF_OPT_OF_BATCH),
 		OPT_END,
 	};

@@ -31,7 +31,7 @@ void rf_select_options(struct rf_select *s, struct rf_opts *opts)
 			"least distance of a position from either end; nearer ones are moved",
 			.noted = RF_OPT_RESULT),
 		OPT_INT("shift", &s->shift, 0, MAX_SHIFT, "n",
-			"choose token t by the entropy of row t - n; 1: the paper's index",
+			"choose token t by the entropy of row t - n; 1: the index of the paper",
 			.noted = RF_OPT_RESULT),
 		OPT_U64("seed", &s->seed, "n", "random seed", .noted = RF_OPT_RESULT),
 		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",

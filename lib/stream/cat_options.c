@@ -28,9 +28,9 @@ void rf_cat_options(struct rf_cat_options *o, struct rf_opts *opts, struct rf_op
 		OPT_END,
 	}, divides[] = {
 		OPT_INT("mini-batch", &o->shard.mini_batch, 0, 1 << 24, "n",
-			"sequences that are divided among the ranks; 0: the whole stream"),
+			"sequences that the ranks divide among themselves; 0: the whole stream"),
 		OPT_INT("steps", &o->shard.steps, 0, 1 << 24, "n",
-			"so many mini-batches of --records in all, instead of --mini-batch"),
+			"split --records into n mini-batches, instead of --mini-batch"),
 		OPT_INT("records", &o->shard.records, 0, 1 << 24, "n", "number of records, for --steps"),
 		OPT_END,
 	};

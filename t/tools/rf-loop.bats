@@ -482,7 +482,7 @@ the model only of 200" ]
 	{ until [ -e go ]; do sleep .05; done; cat four.rf; } | rf-ntp -m run --at 0 3>&- &
 	taken run/.lock
 	run -75 loop run
-	[[ "$output" == *"a trainer is working on the run; try again when it has ended"* ]]
+	[[ "$output" == *"batch 1: a stage failed with status 75"* ]]
 	touch go
 	wait $!
 	[ "$(steps run | cut -f 2)" -eq 1 ]
@@ -551,16 +551,20 @@ the model only of 200" ]
 	[[ "$output" == *'run: <  two'*'run: >  2'* ]]
 }
 
-@test "rf-loop: settings may change until data or a step exist, and no file is removed for them" {
+@test "rf-loop: before the first batch settings may change if nothing was prepared with the old ones" {
 	mv corpus.rf source.rf
 	run -7 loop run --seed 7 --make 'exit 7'
 	L=false run -1 loop run --make 'rf-cat -o "$DATA" source.rf'
 	cp -a run before
-	L=false run -65 loop run --make 'rf-cat -o "$DATA" source.rf' --seed 7
-	[[ "$output" == *"> seed=7"*"run/data/words: the run was started with other settings"* ]]
+	for words in '--seed 7' '--from run' '--order file' '--data source.rf' '--make true'; do
+		L=false run -65 loop run --make 'rf-cat -o "$DATA" source.rf' $words
+		[[ "$output" == *"run/data/words: the run was started with other settings"* ]]
+	done
 	rm before/data/status run/data/status
 	diff -r before run
 	cmp corpus.rf source.rf
+	loop run --make 'rf-cat -o "$DATA" source.rf' --words other
+	same_as_want run
 }
 
 @test "rf-loop: --from is not needed for a run that exists" {
