@@ -25,8 +25,6 @@
 #include "io/file.h"
 #include "proc/child.h"
 
-static const struct timespec look = { .tv_nsec = 200000000 }; /* how often the guard does */
-
 bool rf_child_seen(pid_t pid, char *state, unsigned long long *began)
 {
 	char path[40], text[1000], *p;
@@ -66,19 +64,10 @@ static void end_group(const struct rf_child *c, int sig)
 
 /* ---- the guard ----------------------------------------------------------------------------- */
 
-static bool is_stopped(pid_t pid)
-{
-	unsigned long long began;
-	char state;
-
-	return rf_child_seen(pid, &state, &began) && state == 'T';
-}
-
 /* Runs the guard.  SIGUSR1 arrives when the parent has died; getppid() confirms the death. */
 static noreturn void run_guard(const struct rf_child *c)
 {
 	static const int deaf[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE };
-	bool held = false;
 	sigset_t death;
 
 	for (size_t i = 0; i < sizeof deaf / sizeof *deaf; i++)
@@ -88,16 +77,8 @@ static noreturn void run_guard(const struct rf_child *c)
 	sigaddset(&death, SIGUSR1);
 	sigprocmask(SIG_SETMASK, &death, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGUSR1);
-	while (getppid() == c->self) {
-		bool hold = is_stopped(c->self);
-
-		if (hold) /* repeated each time, because a command may have started since */
-			send_signal(c, SIGSTOP);
-		else if (held)
-			send_signal(c, SIGCONT);
-		held = hold;
-		sigtimedwait(&death, NULL, &look);
-	}
+	while (getppid() == c->self)
+		sigwaitinfo(&death, NULL);
 	end_group(c, SIGTERM);
 	_exit(0);
 }
@@ -106,15 +87,18 @@ static noreturn void run_guard(const struct rf_child *c)
 
 static void block_signals(struct rf_child *c)
 {
-	struct sigaction hup;
+	struct sigaction old;
 
 	signal(SIGCHLD, SIG_DFL); /* if it were ignored, there would be no exit status */
 	sigemptyset(&c->ends);
 	sigaddset(&c->ends, SIGINT);
 	sigaddset(&c->ends, SIGTERM);
-	if (!sigaction(SIGHUP, NULL, &hup) && hup.sa_handler != SIG_IGN)
+	if (!sigaction(SIGHUP, NULL, &old) && old.sa_handler != SIG_IGN)
 		sigaddset(&c->ends, SIGHUP);
-	c->all = c->ends;
+	c->users = c->ends;
+	if (!sigaction(SIGTSTP, NULL, &old) && old.sa_handler != SIG_IGN)
+		sigaddset(&c->users, SIGTSTP);
+	c->all = c->users;
 	sigaddset(&c->all, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &c->all, &c->before);
 }
@@ -182,6 +166,23 @@ static void end_on_signal(struct rf_child *c, int sig)
 	}
 }
 
+/* Stops the group and this process.  Continues the group when this process is continued. */
+static void stop_with_group(const struct rf_child *c)
+{
+	send_signal(c, SIGSTOP);
+	kill(c->self, SIGSTOP);
+	send_signal(c, SIGCONT);
+}
+
+/* Acts on a signal that a user or a program sent. */
+static void obey_signal(struct rf_child *c, int sig)
+{
+	if (sig == SIGTSTP)
+		stop_with_group(c);
+	else
+		end_on_signal(c, sig);
+}
+
 /* Ends a command that wants to read the terminal: it may not, and would stay stopped forever. */
 static void refuse_terminal(struct rf_child *c)
 {
@@ -228,7 +229,7 @@ static void wait_for_group(struct rf_child *c, pid_t first, int *status)
 		int sig = sigtimedwait(&c->all, NULL, dead || c->tick ? &second : NULL);
 
 		if (sig > 0 && sig != SIGCHLD)
-			end_on_signal(c, sig);
+			obey_signal(c, sig);
 		if (reap_children(c, first, status))
 			dead = true;
 		if (c->tick && rf_now() - ticked >= 1) {
@@ -261,11 +262,10 @@ bool rf_child_pause(struct rf_child *c, double seconds)
 {
 	double whole = floor(seconds);
 	struct timespec t = { .tv_sec = (time_t)whole, .tv_nsec = (long)((seconds - whole) * 1e9) };
-	int sig = 0;
+	int sig;
 
-	while (!c->signal && (sig = sigtimedwait(&c->ends, NULL, &t)) < 0 && errno == EINTR)
-		;
-	if (!c->signal && sig > 0)
-		end_on_signal(c, sig);
+	while (!c->signal && ((sig = sigtimedwait(&c->users, NULL, &t)) > 0 || errno == EINTR))
+		if (sig > 0)
+			obey_signal(c, sig);
 	return c->signal;
 }

@@ -5,9 +5,8 @@
  * interrupts anything.  The first one sends SIGTERM to the command's whole group; another that comes a second
  * or more after the first kills the group.  A command is over when all processes of its group have ended.
  *
- * If this process is killed, the guard ends the group.  If this process is stopped or continued, the guard
- * stops or continues the group within a fifth of a second: SIGSTOP cannot be caught, so the guard polls the
- * state of this process that often. */
+ * If this process is killed, the guard ends the group.  SIGTSTP (Ctrl-Z) stops the group and then this process;
+ * SIGCONT continues both.  SIGSTOP, which cannot be caught, stops only this process. */
 #ifndef RF_CHILD_H
 #define RF_CHILD_H
 
@@ -27,7 +26,8 @@ struct rf_child {
 	_Atomic pid_t *group;   /* process group of the running command, 0: none; shared with the guard */
 	pid_t self, guard;      /* this process and the guard; guard 0: it has died */
 	sigset_t before;        /* the signal mask that commands get */
-	sigset_t ends, all;     /* the signals that end this process; those and SIGCHLD */
+	sigset_t ends;          /* the signals that end this process */
+	sigset_t users, all;    /* those and SIGTSTP; those and SIGCHLD */
 	double since;           /* when the first of `ends` came */
 };
 

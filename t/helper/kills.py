@@ -8,7 +8,7 @@ import atexit, os, random, shutil, signal, subprocess, sys, time
 COUNT, SEED = int(sys.argv[1]), int(sys.argv[2])
 BATCHES, LIMIT = 5, 10
 LINE = 'rf-cat --range $FROM:$TO "$ORDER" | rf-ntp -m "$RUN" --at $AT --mini-batch 2 --log "$RUN/log.jsonl"'
-HOW = ["KILL", "KILL", "TERM", "INT", "HUP", "STOP CONT", "STOP KILL", "STOP TERM CONT", "STOP CONT INT"]
+HOW = ["KILL", "KILL", "TERM", "INT", "HUP", "TSTP CONT", "TSTP KILL", "TSTP TERM CONT", "STOP CONT INT"]
 
 
 def start(run):
@@ -64,7 +64,7 @@ def strike(loop, how):
 		if name == "CONT":
 			time.sleep(rng.uniform(0, 0.4))
 		loop.send_signal(getattr(signal, "SIG" + name))
-	last = [n for n in how.split() if n not in ("STOP", "CONT")]
+	last = [n for n in how.split() if n not in ("STOP", "TSTP", "CONT")]
 	number = getattr(signal, "SIG" + last[-1]) if last else 0
 	return (0, -number, 128 + number) # -number: killed, or hit before it was ready
 

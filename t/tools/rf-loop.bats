@@ -393,7 +393,7 @@ the model only of 200" ]
 	until_true test -e here
 	loop=$(holder run)
 	stage=$(pgrep -P "$loop" -x bash)
-	for signal in STOP STOP; do
+	for signal in TSTP TSTP; do
 		kill -$signal "$loop"
 		until_true is "$loop" T
 		until_true is "$stage" T
@@ -401,7 +401,7 @@ the model only of 200" ]
 		until_true is "$stage" S
 	done
 	# stopped, then ended
-	kill -STOP "$loop"
+	kill -TSTP "$loop"
 	until_true is "$stage" T
 	kill -TERM "$loop"
 	kill -CONT "$loop"
@@ -413,7 +413,7 @@ the model only of 200" ]
 }
 
 @test "rf-loop: killing the loop, running or stopped, ends its pipeline" {
-	for how in KILL 'STOP KILL'; do
+	for how in KILL 'TSTP KILL'; do
 		rm -f here
 		L=$(waiting) begin run
 		until_true test -e here
@@ -738,17 +738,15 @@ on_terminal() {
 	same_as_want run
 }
 
-@test "rf-loop: while a line runs, the loop uses no processor and its guard next to none" {
+@test "rf-loop: while a line runs, neither the loop nor its guard uses processor time" {
 	L=$(waiting) begin run
 	until_true test -e here
 	loop=$(holder run) guard=$(guard run)
 	until_true is "$loop" S
 	switches() { awk '/ctxt/ { n += $2 } END { print n }' "/proc/$1/status"; }
-	before=$(switches "$loop") looks=$(switches "$guard")
+	before=$(switches "$loop"),$(switches "$guard")
 	sleep 2
-	[ "$(switches "$loop")" -eq "$before" ]
-	[ "$(($(switches "$guard") - looks))" -le 40 ]
-	[ "$(($(field "$guard" 14) + $(field "$guard" 15)))" -le 2 ] # hundredths of a second
+	[ "$(switches "$loop"),$(switches "$guard")" = "$before" ]
 	touch go
 	ended 0
 }
