@@ -366,7 +366,7 @@ static uint64_t size_of(const struct rf_record *r)
 	if (o->tokens)
 		floats += c * n * k * (2 + (uint64_t)o->d + !!r->reward.per_token) + c * k * (uint64_t)o->d +
 		          c * n * (1 + (uint64_t)r->reward.parts + !!o->length);
-	bytes = sizeof(struct waiting) + 4 * floats + r->meta.size + r->unknown.size;
+	bytes = sizeof(struct waiting) + 4 * floats + r->meta.size + r->unknown.pairs.size;
 	for (int i = 0; i < r->answers; i++)
 		bytes += strlen(r->answer[i]);
 	return bytes;

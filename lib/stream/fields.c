@@ -1,82 +1,96 @@
-/* fields.c -- the tables of a record's keys, and the way from a key to its value in the struct. */
+/* fields.c -- the table of a record's keys, and the way from a key to its value in struct rf_record. */
 #include <string.h>
 
 #include "stream/fields.h"
 
+/* ---- the table ----------------------------------------------------------------------------- */
+
+#define FIELD(key, type, needed, member, shape, rule_) \
+	{ key, type, needed, RF_AT(member), shape, .rule = rule_ }
+#define FIELD_UP_TO(key, type, needed, member, shape, limit_) \
+	{ key, type, needed, RF_AT(member), shape, .rule = RF_RULE_UP_TO, .limit = limit_ }
+#define PART(key) \
+	{ key, RF_OF_PART, false, 0, "cm", .rule = RF_RULE_FINITE }
+#define PARTS(key) \
+	{ key, RF_OF_PARTS, false, 0, "cm", .rule = RF_RULE_PARTS }
+#define GROUP(map) \
+	{ #map, RF_OF_GROUP, false, 0, NULL, .group = &map }
+#define RF_AT(member) offsetof(struct rf_record, member)
+enum { OPTIONAL = false, NEEDED = true };
+
 static const struct rf_field rollout_fields[] = {
-	{ "temperature", RF_OF_REAL, true,  RF_AT(rollout.temperature), NULL, NULL },
-	{ "tokens",      RF_OF_I4,   true,  RF_AT(rollout.tokens), "cnk",  NULL },
-	{ "length",      RF_OF_I4,   false, RF_AT(rollout.length), "cn",   NULL },
-	{ "logp",        RF_OF_F4,   false, RF_AT(rollout.logp),   "cnk",  NULL },
-	{ "h_pred",      RF_OF_F4,   false, RF_AT(rollout.h_pred), "cnkD", NULL },
-	{ "h_gt",        RF_OF_F4,   false, RF_AT(rollout.h_gt),   "ckD",  NULL },
-	{ NULL, 0, false, 0, NULL, NULL },
+	/*    key            type         needed    member               shape   rule */
+	FIELD("temperature", RF_OF_REAL,  NEEDED,   rollout.temperature, NULL,   RF_RULE_ABOVE_0),
+	FIELD("tokens",      RF_OF_I4,    NEEDED,   rollout.tokens,      "cnk",  RF_RULE_TOKENS),
+	FIELD_UP_TO("length", RF_OF_I4,   OPTIONAL, rollout.length,      "cn",   'k'),
+	FIELD("logp",        RF_OF_F4,    OPTIONAL, rollout.logp,        "cnk",  RF_RULE_FINITE),
+	FIELD("h_pred",      RF_OF_F4,    OPTIONAL, rollout.h_pred,      "cnkD", RF_RULE_FINITE),
+	FIELD("h_gt",        RF_OF_F4,    OPTIONAL, rollout.h_gt,        "ckD",  RF_RULE_FINITE),
+	{ .key = NULL },
 };
 
 static const struct rf_field reward_fields[] = {
-	{ "kind",   RF_OF_TEXT,  true,  RF_AT(reward.kind), NULL, NULL },
-	{ "total",  RF_OF_F4,    false, RF_AT(reward.total), "cm", NULL },
-	{ "cosine", RF_OF_PART,  false, 0, "cm", NULL },
-	{ "binary", RF_OF_PART,  false, 0, "cm", NULL },
-	{ "edit",   RF_OF_PART,  false, 0, "cm", NULL },
-	{ "parts",  RF_OF_PARTS, false, 0, "cm", NULL },
-	{ "per_token", RF_OF_F4, false, RF_AT(reward.per_token), "cmk", NULL },
-	{ NULL, 0, false, 0, NULL, NULL },
+	FIELD("kind",        RF_OF_TEXT,  NEEDED,   reward.kind,         NULL,   RF_RULE_UTF8),
+	FIELD("total",       RF_OF_F4,    OPTIONAL, reward.total,        "cm",   RF_RULE_FINITE),
+	PART("cosine"),
+	PART("binary"),
+	PART("edit"),
+	PARTS("parts"),
+	FIELD("per_token",   RF_OF_F4,    OPTIONAL, reward.per_token,    "cmk",  RF_RULE_FINITE),
+	{ .key = NULL },
 };
 
 static const struct rf_field generation_fields[] = {
-	{ "temperature", RF_OF_REAL,  true, RF_AT(generation.temperature), NULL, NULL },
-	{ "tokens",      RF_OF_I4,    true, RF_AT(generation.tokens), "gl", NULL },
-	{ "length",      RF_OF_I4,    true, RF_AT(generation.length), "g",  NULL },
-	{ "stop",        RF_OF_TEXTS, true, RF_AT(generation.stop),   "g",  NULL },
-	{ "text",        RF_OF_TEXTS, false, RF_AT(generation.text),  "g",  NULL },
-	{ "score",       RF_OF_F4,    false, RF_AT(generation.score), "g",  NULL },
-	{ "metric",      RF_OF_TEXT,  false, RF_AT(generation.metric), NULL, NULL },
-	{ NULL, 0, false, 0, NULL, NULL },
+	FIELD("temperature", RF_OF_REAL,  NEEDED,   generation.temperature, NULL, RF_RULE_FROM_0),
+	FIELD("tokens",      RF_OF_I4,    NEEDED,   generation.tokens,   "gl",   RF_RULE_TOKENS),
+	FIELD_UP_TO("length", RF_OF_I4,   NEEDED,   generation.length,   "g",    'l'),
+	FIELD("stop",        RF_OF_TEXTS, NEEDED,   generation.stop,     "g",    RF_RULE_STOP),
+	FIELD("text",        RF_OF_TEXTS, OPTIONAL, generation.text,     "g",    RF_RULE_UTF8),
+	FIELD("score",       RF_OF_F4,    OPTIONAL, generation.score,    "g",    RF_RULE_FINITE),
+	FIELD("metric",      RF_OF_TEXT,  OPTIONAL, generation.metric,   NULL,   RF_RULE_UTF8),
+	{ .key = NULL },
 };
 
 static const struct rf_field choice_fields[] = {
-	{ "tokens", RF_OF_I4, true,  RF_AT(choice.tokens), "qw", NULL },
-	{ "length", RF_OF_I4, true,  RF_AT(choice.length), "q",  NULL },
-	{ "from",   RF_OF_I4, false, RF_AT(choice.from),   "q",  NULL },
-	{ "logp",   RF_OF_F4, false, RF_AT(choice.logp),   "q",  NULL },
-	{ "greedy", RF_OF_I4, false, RF_AT(choice.greedy), "q",  NULL },
-	{ NULL, 0, false, 0, NULL, NULL },
+	FIELD("tokens",      RF_OF_I4,    NEEDED,   choice.tokens,       "qw",   RF_RULE_TOKENS),
+	FIELD_UP_TO("length", RF_OF_I4,   NEEDED,   choice.length,       "q",    'w'),
+	FIELD("from",        RF_OF_I4,    OPTIONAL, choice.from,         "q",    RF_RULE_CONTEXT),
+	FIELD("logp",        RF_OF_F4,    OPTIONAL, choice.logp,         "q",    RF_RULE_FINITE),
+	FIELD("greedy",      RF_OF_I4,    OPTIONAL, choice.greedy,       "q",    RF_RULE_BITS),
+	{ .key = NULL },
 };
 
-#define GROUP(map, there) \
-	{ #map, #map ".", map##_fields, RF_AT(map.there), RF_AT(map.unknowns), RF_AT(map.unknown) }
+#define MAP(map, there) { #map, #map ".", map##_fields, RF_AT(map.there), RF_AT(map.unknown) }
 
-static const struct rf_group rollout = GROUP(rollout, tokens), reward = GROUP(reward, kind),
-                             generation = GROUP(generation, tokens), choice = GROUP(choice, tokens);
+static const struct rf_group rollout = MAP(rollout, tokens), reward = MAP(reward, kind),
+                             generation = MAP(generation, tokens), choice = MAP(choice, tokens);
 
 static const struct rf_field record_fields[] = {
-	{ "id",         RF_OF_ID,     true,  RF_AT(id),         NULL, NULL },
-	{ "tokens",     RF_OF_I4,     true,  RF_AT(tokens),     "T",  NULL },
-	{ "response",   RF_OF_I4,     false, RF_AT(response),   "r",  NULL },
-	{ "prompt_len", RF_OF_LENGTH, false, RF_AT(prompt_len), NULL, NULL },
-	{ "answers",    RF_OF_TEXTS,  false, RF_AT(answer),     "a",  NULL },
-	{ "source",     RF_OF_TEXT,   false, RF_AT(source),     NULL, NULL },
-	{ "meta",       RF_OF_MAP,    false, RF_AT(meta),       NULL, NULL },
-	{ "entropy",    RF_OF_F4,     false, RF_AT(entropy),    "T",  NULL },
-	{ "nll",        RF_OF_F4,     false, RF_AT(nll),        "t",  NULL },
-	{ "correct",    RF_OF_F4,     false, RF_AT(correct),    "t",  NULL },
-	{ "hidden",     RF_OF_F4,     false, RF_AT(hidden),     "Td", NULL },
-	{ "logits",     RF_OF_F4,     false, RF_AT(logits),     "TN", NULL },
-	{ "positions",  RF_OF_I4,     false, RF_AT(positions),  "c",  NULL },
-	{ "rollout",    RF_OF_GROUP,  false, 0,                 NULL, &rollout },
-	{ "reward",     RF_OF_GROUP,  false, 0,                 NULL, &reward },
-	{ "advantage",  RF_OF_F4,     false, RF_AT(advantage),  "cn", NULL },
-	{ "advantage_per_token", RF_OF_F4, false, RF_AT(advantage_per_token), "cnk", NULL },
-	{ "generation", RF_OF_GROUP,  false, 0,                 NULL, &generation },
-	{ "choice",     RF_OF_GROUP,  false, 0,                 NULL, &choice },
-	{ NULL, 0, false, 0, NULL, NULL },
+	FIELD("id",          RF_OF_ID,    NEEDED,   id,                  NULL,   RF_RULE_NONE),
+	FIELD("tokens",      RF_OF_I4,    NEEDED,   tokens,              "T",    RF_RULE_TOKENS),
+	FIELD("response",    RF_OF_I4,    OPTIONAL, response,            "r",    RF_RULE_TOKENS),
+	FIELD("prompt_len",  RF_OF_LENGTH, OPTIONAL, prompt_len,         NULL,   RF_RULE_PROMPT),
+	FIELD("answers",     RF_OF_TEXTS, OPTIONAL, answer,              "a",    RF_RULE_UTF8),
+	FIELD("source",      RF_OF_TEXT,  OPTIONAL, source,              NULL,   RF_RULE_UTF8),
+	FIELD("meta",        RF_OF_MAP,   OPTIONAL, meta,                NULL,   RF_RULE_MAP),
+	FIELD("entropy",     RF_OF_F4,    OPTIONAL, entropy,             "T",    RF_RULE_FINITE),
+	FIELD("nll",         RF_OF_F4,    OPTIONAL, nll,                 "t",    RF_RULE_FINITE),
+	FIELD("correct",     RF_OF_F4,    OPTIONAL, correct,             "t",    RF_RULE_FINITE),
+	FIELD("hidden",      RF_OF_F4,    OPTIONAL, hidden,              "Td",   RF_RULE_FINITE),
+	FIELD("logits",      RF_OF_F4,    OPTIONAL, logits,              "TN",   RF_RULE_FINITE),
+	FIELD_UP_TO("positions", RF_OF_I4, OPTIONAL, positions,          "c",    't'),
+	GROUP(rollout),
+	GROUP(reward),
+	FIELD("advantage",   RF_OF_F4,    OPTIONAL, advantage,           "cn",   RF_RULE_FINITE),
+	FIELD("advantage_per_token", RF_OF_F4, OPTIONAL, advantage_per_token, "cnk", RF_RULE_FINITE),
+	GROUP(generation),
+	GROUP(choice),
+	{ .key = NULL },
 };
 
-const struct rf_group rf_record_group = { "record", "", record_fields, RF_AT(tokens), RF_AT(unknowns),
-                                          RF_AT(unknown) };
+const struct rf_group rf_record_group = { "record", "", record_fields, RF_AT(tokens), RF_AT(unknown) };
 
-/* ---- sizes --------------------------------------------------------------------------------- */
+/* ---- sizes and values ---------------------------------------------------------------------- */
 
 int *rf_field_size(struct rf_record *r, char letter)
 {
@@ -104,33 +118,61 @@ int rf_field_size_now(const struct rf_record *r, char letter)
 	return letter == 't' ? r->T - 1 : *rf_field_size((struct rf_record *)r, letter);
 }
 
-bool rf_field_count(const struct rf_record *r, const struct rf_field *f, size_t *n)
+/* Sets the shape and the count of the value. */
+static void set_shape(const struct rf_record *r, const char *letters, struct rf_value *v)
 {
-	*n = 4;
-	for (const char *l = f->dims; *l; l++)
-		if (__builtin_mul_overflow(*n, (size_t)rf_field_size_now(r, *l), n) || *n > PTRDIFF_MAX)
-			return false;
-	*n /= 4;
-	return true;
+	size_t bytes = sizeof(float);
+	bool fits = true;
+
+	for (; letters[v->ndim]; v->ndim++) {
+		v->shape[v->ndim] = rf_field_size_now(r, letters[v->ndim]);
+		fits = fits && !__builtin_mul_overflow(bytes, (size_t)v->shape[v->ndim], &bytes) &&
+		       bytes <= PTRDIFF_MAX;
+	}
+	v->count = fits ? bytes / sizeof(float) : SIZE_MAX;
 }
 
-/* ---- values -------------------------------------------------------------------------------- */
-
-void *rf_field_get(const struct rf_record *r, const struct rf_field *f)
+/* Returns the pointer that is stored at an offset of the record. */
+static void *pointer_at(const struct rf_record *r, size_t at)
 {
 	void *p;
 
-	if (f->kind == RF_OF_PART)
-		return rf_part(&r->reward, f->key);
-	memcpy(&p, (const char *)r + f->at, sizeof p);
+	memcpy(&p, (const char *)r + at, sizeof p);
 	return p;
+}
+
+bool rf_field_value(const struct rf_record *r, const struct rf_field *f, struct rf_value *v)
+{
+	*v = (struct rf_value){ .p = (char *)r + f->at };
+	if (f->shape)
+		set_shape(r, f->shape, v);
+	switch (f->type) {
+	case RF_OF_ID:
+	case RF_OF_REAL:
+		return true;
+	case RF_OF_LENGTH:
+		return *(int *)v->p >= 0;
+	case RF_OF_MAP:
+		return ((struct rf_raw *)v->p)->data != NULL;
+	case RF_OF_GROUP:
+		return pointer_at(r, f->group->there) != NULL;
+	case RF_OF_PARTS:
+		return rf_parts_in_map(&r->reward) > 0;
+	case RF_OF_PART:
+		return (v->p = rf_part(&r->reward, f->key)) != NULL;
+	case RF_OF_TEXTS:
+		v->p = pointer_at(r, f->at);
+		return f->at == RF_AT(answer) ? r->answers >= 0 : v->p != NULL; /* there may be no answers */
+	default:
+		return (v->p = pointer_at(r, f->at)) != NULL;
+	}
 }
 
 void rf_field_set(struct rf_record *r, const struct rf_field *f, void *p)
 {
 	struct rf_reward *w = &r->reward;
 
-	if (f->kind == RF_OF_PART) {
+	if (f->type == RF_OF_PART) {
 		int i = rf_part_find(w, f->key);
 
 		w->part[i] = (struct rf_part){ f->key, p };
@@ -140,39 +182,9 @@ void rf_field_set(struct rf_record *r, const struct rf_field *f, void *p)
 	}
 }
 
-double *rf_field_real(const struct rf_record *r, const struct rf_field *f)
+struct rf_unknown *rf_group_unknown(const struct rf_record *r, const struct rf_group *g)
 {
-	return (double *)((char *)r + f->at);
-}
-
-struct rf_raw *rf_group_unknown(const struct rf_record *r, const struct rf_group *g, int **count)
-{
-	char *p = (char *)r;
-
-	*count = (int *)(p + g->unknowns);
-	return (struct rf_raw *)(p + g->unknown);
-}
-
-static bool group_there(const struct rf_record *r, const struct rf_group *g)
-{
-	void *p;
-
-	memcpy(&p, (const char *)r + g->there, sizeof p);
-	return p != NULL;
-}
-
-bool rf_field_there(const struct rf_record *r, const struct rf_field *f)
-{
-	switch (f->kind) {
-	case RF_OF_ID:
-	case RF_OF_REAL:   return true;
-	case RF_OF_LENGTH: return r->prompt_len >= 0;
-	case RF_OF_TEXTS:  return f->at == RF_AT(answer) ? r->answers >= 0 : rf_field_get(r, f) != NULL;
-	case RF_OF_MAP:    return r->meta.data != NULL;
-	case RF_OF_GROUP:  return group_there(r, f->group);
-	case RF_OF_PARTS:  return rf_parts_in_map(&r->reward) > 0;
-	default:        return rf_field_get(r, f) != NULL;
-	}
+	return (struct rf_unknown *)((char *)r + g->unknown);
 }
 
 /* ---- parts of a reward --------------------------------------------------------------------- */
@@ -191,7 +203,7 @@ bool rf_part_named(const char *name, size_t n)
 const char *rf_part_known(int i)
 {
 	for (const struct rf_field *f = reward_fields; f->key; f++)
-		if (f->kind == RF_OF_PART && !i--)
+		if (f->type == RF_OF_PART && !i--)
 			return f->key;
 	return NULL;
 }

@@ -1,76 +1,100 @@
-/* fields.h -- the keys of a record: one table for each of its maps.
+/* fields.h -- the keys of a record as one table: for each key its type, its member of struct rf_record, its
+ * shape and the rule that its value must keep.
  *
- * A table gives for every key its kind, its place in the struct and its dimensions; reading, checking,
- * copying and writing all follow these tables, in their order, which is that of rf-stream(5).  A dimension is
- * a letter: the first array that has it sets its size, and later arrays must agree.
+ * Checking, reading, writing and copying a record are one walk over this table each (record_check.c,
+ * record_wire.c, record.c), in the order of the table, which is the order of rf-stream(5).  A walk looks up a
+ * field's value with rf_field_value().
  *
- * The parts of a reward are a list of names.  Three of them, those of the first version of the format, have
- * keys of their own in the reward; all others are in its map `parts`.  In memory they are all alike. */
+ * A shape is a string of letters, one for each dimension.  The first array that is read sets the size that a
+ * letter stands for, and later arrays must agree.
+ *
+ * In memory the parts of a reward are one list of names.  In a stream cosine, binary and edit are keys of the
+ * reward, and all other parts are keys of its map `parts`. */
 #ifndef RF_FIELDS_H
 #define RF_FIELDS_H
 
 #include "stream/record.h"
 
-enum rf_kind {
-	RF_OF_ID,
-	RF_OF_LENGTH,
-	RF_OF_TEXT,
-	RF_OF_TEXTS,
-	RF_OF_MAP,
-	RF_OF_REAL,
-	RF_OF_I4,
-	RF_OF_F4,
-	RF_OF_GROUP,
-	RF_OF_PART,
-	RF_OF_PARTS,
+enum rf_field_type {
+	RF_OF_ID,               /* uint64_t */
+	RF_OF_LENGTH,           /* int; -1: absent */
+	RF_OF_REAL,             /* double */
+	RF_OF_TEXT,             /* const char *; NULL: absent */
+	RF_OF_TEXTS,            /* const char **, as many as the shape says */
+	RF_OF_MAP,              /* struct rf_raw */
+	RF_OF_I4,               /* int32_t * */
+	RF_OF_F4,               /* float * */
+	RF_OF_GROUP,            /* a map with a table of its own */
+	RF_OF_PART,             /* float *, the part of the reward that has the key's name */
+	RF_OF_PARTS,            /* all other parts of the reward */
+};
+
+enum rf_field_rule {
+	RF_RULE_NONE,
+	RF_RULE_FINITE,         /* each number is finite */
+	RF_RULE_ABOVE_0,        /* finite and above 0 */
+	RF_RULE_FROM_0,         /* finite, 0 or more */
+	RF_RULE_TOKENS,         /* token ids: 0 or more, below the vocabulary */
+	RF_RULE_UP_TO,          /* 1 to the size that `limit` stands for */
+	RF_RULE_BITS,           /* 0 or 1 */
+	RF_RULE_CONTEXT,        /* of a choice: 0 or more, below its length */
+	RF_RULE_PROMPT,         /* no more than there are tokens */
+	RF_RULE_UTF8,
+	RF_RULE_STOP,           /* UTF-8, and one of RF_STOP_WORDS */
+	RF_RULE_MAP,            /* a valid map of msgpack */
+	RF_RULE_PARTS,          /* valid names that are distinct, finite numbers */
 };
 
 struct rf_group;
 
 struct rf_field {
 	const char *key;             /* NULL: the end of the table */
-	enum rf_kind kind;
-	bool needed;                 /* without it the map says nothing */
-	size_t at;                   /* offset in struct rf_record; a part is found by its name */
-	const char *dims;            /* of texts and arrays */
-	const struct rf_group *group; /* of a map */
+	enum rf_field_type type;
+	bool needed;                 /* whether a map without the key is refused */
+	size_t at;                   /* offset of the member in struct rf_record; unused for groups, parts */
+	const char *shape;           /* NULL: neither an array nor a list */
+	enum rf_field_rule rule;
+	char limit;                  /* for RF_RULE_UP_TO */
+	const struct rf_group *group; /* for RF_OF_GROUP */
 };
 
-/* A map of keys: the record itself, or one in it. */
+/* A map of keys: the record itself, or a map inside it. */
 struct rf_group {
-	const char *name, *prefix;   /* "rollout", "rollout."; of the record "record", "" */
+	const char *name, *prefix;   /* "rollout", "rollout."; for the record "record", "" */
 	const struct rf_field *fields;
 	size_t there;                /* offset of the pointer that is NULL where the map is absent */
-	size_t unknowns, unknown;    /* offsets of the keys that we do not know */
+	size_t unknown;              /* offset of the struct rf_unknown */
 };
 
 extern const struct rf_group rf_record_group;
 enum { RF_FIELDS_MAX = 20 };         /* keys of a map, at most */
 
-/* The offset of a member, by which a field is recognized. */
-#define RF_AT(member) offsetof(struct rf_record, member)
+/* The value that a record has for a field. */
+struct rf_value {
+	void *p;                     /* the array, list, text or member; not used for groups and parts */
+	int ndim, shape[4];          /* of an array or a list */
+	size_t count;                /* numbers or texts; SIZE_MAX: more than memory can hold */
+};
 
-/* The size that a letter stands for; NULL: of t (T - 1), which has none of its own. */
-int *rf_field_size(struct rf_record *r, char letter);
-int rf_field_size_now(const struct rf_record *r, char letter);
-/* Numbers in an array, of a map of parts in each; false: more than fit in memory. */
-bool rf_field_count(const struct rf_record *r, const struct rf_field *f, size_t *n);
-
-bool rf_field_there(const struct rf_record *r, const struct rf_field *f);
-/* The pointer of an array, of texts or of a text. */
-void *rf_field_get(const struct rf_record *r, const struct rf_field *f);
+/* Finds the value of a field in a record.  Returns false if the value is absent; its shape is set all the same.
+ * The caller may write through v->p only if it may change the record. */
+bool rf_field_value(const struct rf_record *r, const struct rf_field *f, struct rf_value *v);
+/* Makes p the record's array, list or text for a field. */
 void rf_field_set(struct rf_record *r, const struct rf_field *f, void *p);
-double *rf_field_real(const struct rf_record *r, const struct rf_field *f);
-/* The keys of the map that we do not know, and how many they are. */
-struct rf_raw *rf_group_unknown(const struct rf_record *r, const struct rf_group *g, int **count);
+/* Returns the member that a letter of a shape stands for; NULL for t, which is T - 1. */
+int *rf_field_size(struct rf_record *r, char letter);
+/* Returns the size that a letter of a shape stands for. */
+int rf_field_size_now(const struct rf_record *r, char letter);
+/* Returns the unknown keys of a map of the record. */
+struct rf_unknown *rf_group_unknown(const struct rf_record *r, const struct rf_group *g);
 
-/* The place of the part with this name in w->part[]; w->parts if there is none. */
+/* Returns the index of the part with this name in w->part[]; w->parts if there is none. */
 int rf_part_find(const struct rf_reward *w, const char *name);
-/* Whether the part has a key of its own in the reward. */
+/* Returns whether the part has a key of its own in the reward. */
 bool rf_part_has_key(const char *name);
-/* How many have none. */
+/* Returns how many parts of the reward have no key of their own. */
 int rf_parts_in_map(const struct rf_reward *w);
-/* RF_EDATA, with the sentence. */
+/* Return RF_EDATA, with a sentence in e. */
 enum rf_code rf_part_bad_name(const char *name, size_t n, struct rf_err *e);
 enum rf_code rf_part_too_many(struct rf_err *e);
 

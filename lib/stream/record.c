@@ -1,15 +1,11 @@
-/* record.c -- a record's memory: made, copied, emptied, checked. */
+/* record.c -- the memory of a record: allocates, copies and removes its values. */
 #include <limits.h>
-#include <math.h>
 #include <string.h>
 
 #include <xxhash.h>
 
 #include "base/memory.h"
-#include "base/opt.h"
-#include "base/utf8.h"
 #include "stream/fields.h"
-#include "stream/msg.h"
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
@@ -181,55 +177,46 @@ static void *dup(struct rf_record *r, const void *data, size_t n, bool *ok)
 	return p;
 }
 
-/* The parts in the map; the list is a copy already and points into the old record. */
-static void copy_parts(struct rf_record *to, const struct rf_field *f, bool *ok)
+/* Copies the parts that have no key of their own.  The list of parts is already a copy, but its entries still
+ * point into the old record. */
+static void copy_parts(struct rf_record *to, size_t count, bool *ok)
 {
-	size_t size;
-
-	if (!rf_field_count(to, f, &size)) {
-		*ok = false;
-		return;
-	}
-	for (int i = 0; i < to->reward.parts; i++) {
+	for (int i = 0; i < to->reward.parts && *ok; i++) {
 		struct rf_part *p = &to->reward.part[i];
 
 		if (rf_part_has_key(p->name))
 			continue;
 		p->name = dup(to, p->name, strlen(p->name) + 1, ok);
-		p->value = dup(to, p->value, 4 * size, ok);
-		if (!*ok)
-			return;
+		p->value = dup(to, p->value, count * sizeof *p->value, ok);
 	}
 }
 
-static const char **copy_texts(struct rf_record *to, const char *const *from, int n, bool *ok)
+static const char **copy_texts(struct rf_record *to, const char *const *from, size_t n, bool *ok)
 {
-	const char **copy = rf_record_alloc(to, (size_t)n, sizeof *copy);
+	const char **copy = rf_record_alloc(to, n, sizeof *copy);
 
-	for (int i = 0; i < n && (*ok = *ok && copy); i++)
+	for (size_t i = 0; i < n && (*ok = *ok && copy); i++)
 		copy[i] = dup(to, from[i], strlen(from[i]) + 1, ok);
 	*ok = *ok && copy;
 	return copy;
 }
 
+/* Copies what the members of a map point to.  The members themselves are already copies. */
 static void copy_fields(struct rf_record *to, const struct rf_record *from, const struct rf_group *g,
                         bool *ok)
 {
-	struct rf_raw *raw;
-	int *n;
-	size_t size;
+	struct rf_unknown *unknown = rf_group_unknown(to, g);
+	struct rf_value v;
 
-	for (const struct rf_field *f = g->fields; f->key; f++) {
-		if (!rf_field_there(from, f))
+	for (const struct rf_field *f = g->fields; f->key && *ok; f++) {
+		if (!rf_field_value(from, f, &v))
 			continue;
-		switch (f->kind) {
+		switch (f->type) {
 		case RF_OF_TEXT:
-			rf_field_set(to, f,
-			             dup(to, rf_field_get(from, f), strlen(rf_field_get(from, f)) + 1, ok));
+			rf_field_set(to, f, dup(to, v.p, strlen(v.p) + 1, ok));
 			break;
 		case RF_OF_TEXTS:
-			rf_field_set(to, f, copy_texts(to, rf_field_get(from, f),
-			                               rf_field_size_now(from, *f->dims), ok));
+			rf_field_set(to, f, copy_texts(to, v.p, v.count, ok));
 			break;
 		case RF_OF_MAP:
 			to->meta.data = dup(to, from->meta.data, from->meta.size, ok);
@@ -237,24 +224,24 @@ static void copy_fields(struct rf_record *to, const struct rf_record *from, cons
 		case RF_OF_I4:
 		case RF_OF_F4:
 		case RF_OF_PART:
-			if (rf_field_count(from, f, &size))
-				rf_field_set(to, f, dup(to, rf_field_get(from, f), 4 * size, ok));
-			else
-				*ok = false;
+			if ((*ok = v.count != SIZE_MAX))
+				rf_field_set(to, f, dup(to, v.p, 4 * v.count, ok));
 			break;
 		case RF_OF_GROUP:
 			copy_fields(to, from, f->group, ok);
 			break;
 		case RF_OF_PARTS:
-			copy_parts(to, f, ok);
+			if ((*ok = v.count != SIZE_MAX))
+				copy_parts(to, v.count, ok);
 			break;
-		default:
+		case RF_OF_ID:
+		case RF_OF_LENGTH:
+		case RF_OF_REAL:
 			break;
 		}
 	}
-	raw = rf_group_unknown(to, g, &n);
-	if (*n)
-		raw->data = dup(to, raw->data, raw->size, ok);
+	if (unknown->n && *ok)
+		unknown->pairs.data = dup(to, unknown->pairs.data, unknown->pairs.size, ok);
 }
 
 enum rf_code rf_record_copy(struct rf_record *to, const struct rf_record *from, struct rf_err *e)
@@ -273,210 +260,4 @@ enum rf_code rf_record_copy(struct rf_record *to, const struct rf_record *from, 
 		               (unsigned long long)from->id);
 	}
 	return RF_OK;
-}
-
-/* ---- checking ------------------------------------------------------------------------------ */
-
-static enum rf_code check_floats(const float *x, size_t n, const char *pre, const char *key, struct rf_err *e)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!isfinite(x[i]))
-			return rf_fail(e, RF_EDATA, "%s%s is %s (number %zu)", pre, key,
-			               isnan(x[i]) ? "NaN" : "infinite", i);
-	return RF_OK;
-}
-
-static enum rf_code check_range(const int32_t *x, size_t n, int64_t min, int64_t end, const char *pre,
-                               const char *key, struct rf_err *e)
-{
-	for (size_t i = 0; i < n; i++)
-		if (x[i] < min || x[i] >= end)
-			return rf_fail(e, RF_EDATA, "%s%s: number %zu is %ld, outside %lld to %lld", pre, key,
-			               i, (long)x[i], (long long)min, (long long)end - 1);
-	return RF_OK;
-}
-
-static enum rf_code check_raw(struct rf_raw raw, const char *key, struct rf_err *e)
-{
-	const unsigned char *p = raw.data;
-
-	if (rf_msg_check(raw.data, raw.size, e) != RF_OK)
-		return rf_blame(e, "%s", key);
-	if (*p >> 4 != 8 && *p != 0xde && *p != 0xdf)
-		return rf_fail(e, RF_EDATA, "%s is not a map", key);
-	return RF_OK;
-}
-
-/* How many numbers the array has, which must be some and not too many. */
-static enum rf_code check_size(const struct rf_record *r, const struct rf_field *f, const char *pre,
-                               const char *key, size_t *n, struct rf_err *e)
-{
-	for (const char *l = f->dims; *l; l++)
-		if (rf_field_size_now(r, *l) < (*l != 't'))
-			return rf_fail(e, RF_EDATA, "%s%s is empty", pre, key);
-	if (!rf_field_count(r, f, n) || *n > UINT32_MAX / 4)
-		return rf_fail(e, RF_EIO,
-		               "%s%s has 4 GiB or more, which no message can hold: use shorter sequences",
-		               pre,
-		               key);
-	return RF_OK;
-}
-
-static enum rf_code check_parts(const struct rf_record *r, const struct rf_field *f, struct rf_err *e)
-{
-	const struct rf_reward *w = &r->reward;
-	enum rf_code rc = RF_OK;
-	size_t n;
-
-	for (int i = 0; i < w->parts && rc == RF_OK; i++) {
-		const struct rf_part *p = &w->part[i];
-
-		if (!rf_part_named(p->name, strlen(p->name))) {
-			rf_part_bad_name(p->name, strlen(p->name), e);
-			return rf_blame(e, "reward.parts");
-		}
-		if (rf_part_find(w, p->name) < i)
-			return rf_fail(e, RF_EDATA, "reward has the part '%s' twice", p->name);
-		if (!rf_part_has_key(p->name) &&
-		    (rc = check_size(r, f, "reward.parts.", p->name, &n, e)) == RF_OK)
-			rc = check_floats(p->value, n, "reward.parts.", p->name, e);
-	}
-	return rc;
-}
-
-/* A choice has a token of its own. */
-static enum rf_code check_from(const struct rf_choice *c, struct rf_err *e)
-{
-	for (int i = 0; i < c->n; i++)
-		if (c->from[i] < 0 || c->from[i] >= c->length[i])
-			return rf_fail(e, RF_EDATA, "choice.from: number %d is %ld, outside 0 to %ld", i,
-			               (long)c->from[i], (long)c->length[i] - 1);
-	return RF_OK;
-}
-
-/* Token ids, but for what has bounds of its own. */
-static enum rf_code check_ints(const struct rf_record *r, const struct rf_field *f, size_t n, int vocab,
-                               const char *pre, struct rf_err *e)
-{
-	if (f->at == RF_AT(positions))
-		return check_range(r->positions, n, 1, r->T, pre, f->key, e);
-	if (f->at == RF_AT(rollout.length))
-		return check_range(r->rollout.length, n, 1, (int64_t)r->rollout.k + 1, pre, f->key, e);
-	if (f->at == RF_AT(generation.length))
-		return check_range(r->generation.length, n, 1, (int64_t)r->generation.m + 1, pre, f->key, e);
-	if (f->at == RF_AT(choice.length))
-		return check_range(r->choice.length, n, 1, (int64_t)r->choice.m + 1, pre, f->key, e);
-	if (f->at == RF_AT(choice.from))
-		return check_from(&r->choice, e);
-	if (f->at == RF_AT(choice.greedy))
-		return check_range(r->choice.greedy, n, 0, 2, pre, f->key, e);
-	return check_range(rf_field_get(r, f), n, 0, vocab ? vocab : INT64_C(1) << 31, pre, f->key, e);
-}
-
-static enum rf_code check_texts(const struct rf_record *r, const struct rf_field *f, const char *pre,
-                                struct rf_err *e)
-{
-	const char *const *text = rf_field_get(r, f);
-
-	for (int i = 0; i < rf_field_size_now(r, *f->dims); i++) {
-		if (!rf_utf8(text[i], strlen(text[i])))
-			return rf_fail(e, RF_EDATA, "%s%s: number %d is not UTF-8", pre, f->key, i);
-		if (f->at == RF_AT(generation.stop) && rf_opt_index(RF_STOP_WORDS, text[i]) < 0)
-			return rf_fail(e, RF_EDATA, "%s%s: number %d is not one of %s", pre, f->key, i,
-			               RF_STOP_WORDS);
-	}
-	return RF_OK;
-}
-
-static enum rf_code check_real(const struct rf_record *r, const struct rf_field *f, const char *pre,
-                               struct rf_err *e)
-{
-	const double x = *rf_field_real(r, f);
-	const bool greedy = f->at == RF_AT(generation.temperature);
-
-	if (isfinite(x) && (x > 0 || (greedy && x == 0)))
-		return RF_OK;
-	return rf_fail(e, RF_EDATA, "%s%s is %g, not a number %s", pre, f->key, x,
-	               greedy ? "of 0 or more" : "above 0");
-}
-
-static enum rf_code check_fields(const struct rf_record *r, const struct rf_group *g, int vocab,
-                                 struct rf_err *e)
-{
-	const char *pre = g->prefix;
-	enum rf_code rc = RF_OK;
-	size_t n;
-
-	for (const struct rf_field *f = g->fields; f->key && rc == RF_OK; f++) {
-		if (!rf_field_there(r, f))
-			continue;
-		switch (f->kind) {
-		case RF_OF_I4:
-		case RF_OF_F4:
-		case RF_OF_PART:
-			if ((rc = check_size(r, f, pre, f->key, &n, e)) != RF_OK)
-				return rc;
-			rc = f->kind == RF_OF_I4 ? check_ints(r, f, n, vocab, pre, e)
-			                      : check_floats(rf_field_get(r, f), n, pre, f->key, e);
-			break;
-		case RF_OF_TEXT:
-			if (!rf_utf8(rf_field_get(r, f), strlen(rf_field_get(r, f))))
-				rc = rf_fail(e, RF_EDATA, "%s%s is not UTF-8", pre, f->key);
-			break;
-		case RF_OF_TEXTS:
-			rc = check_texts(r, f, pre, e);
-			break;
-		case RF_OF_LENGTH:
-			if (r->prompt_len > r->T)
-				rc = rf_fail(e, RF_EDATA,
-				             "prompt_len is %d, but the sequence has only %d tokens",
-				             r->prompt_len, r->T);
-			break;
-		case RF_OF_MAP:
-			rc = check_raw(r->meta, f->key, e);
-			break;
-		case RF_OF_REAL:
-			rc = check_real(r, f, pre, e);
-			break;
-		case RF_OF_GROUP:
-			rc = check_fields(r, f->group, vocab, e);
-			break;
-		case RF_OF_PARTS:
-			rc = check_parts(r, f, e);
-			break;
-		case RF_OF_ID:
-			break;
-		}
-	}
-	return rc;
-}
-
-enum rf_code rf_record_check(const struct rf_record *r, int vocab, struct rf_err *e)
-{
-	if (!r->tokens)
-		return rf_fail(e, RF_EDATA, "the record has no 'tokens'");
-	if (r->rollout.tokens && !r->positions)
-		return rf_fail(e, RF_EDATA, "the record has a rollout but no positions");
-	if (r->reward.kind && !r->rollout.tokens)
-		return rf_fail(e, RF_EDATA, "the record has a reward but no rollout");
-	if ((r->advantage || r->advantage_per_token) && !r->rollout.tokens)
-		return rf_fail(e, RF_EDATA, "the record has an advantage but no rollout");
-	if (r->advantage && r->advantage_per_token)
-		return rf_fail(e, RF_EDATA,
-		               "the record has advantage and advantage_per_token, but only one of them is "
-		               "allowed");
-	if (!r->rollout.h_pred != !r->rollout.h_gt)
-		return rf_fail(e, RF_EDATA, "rollout has %s but no %s", r->rollout.h_pred ? "h_pred" : "h_gt",
-		               r->rollout.h_pred ? "h_gt" : "h_pred");
-	if (r->reward.kind && !r->reward.total)
-		return rf_fail(e, RF_EDATA, "reward has no 'total'");
-	if (r->reward.kind && r->reward.n != r->rollout.n)
-		return rf_fail(e, RF_EDATA, "reward has %d numbers per position, but rollout has %d",
-		               r->reward.n,
-		               r->rollout.n);
-	if (r->response && r->prompt_len >= 0)
-		return rf_fail(e, RF_EDATA,
-		               "the record has a response and prompt_len, but only one of them is "
-		               "allowed");
-	return check_fields(r, &rf_record_group, vocab, e);
 }

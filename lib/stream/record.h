@@ -17,6 +17,12 @@
 
 struct rf_raw { const void *data; size_t size; }; /* msgpack bytes exactly as read; data NULL: absent */
 
+/* The keys of a map that this version does not know.  They pass through unchanged. */
+struct rf_unknown {
+	int n;                  /* number of keys */
+	struct rf_raw pairs;    /* the keys and their values, one after the other */
+};
+
 struct rf_rollout {
 	double temperature;
 	int n, k, d;            /* d 0: there is neither h_pred nor h_gt */
@@ -29,8 +35,7 @@ struct rf_rollout {
 	float *logp;
 	float *h_pred;          /* (c, n, k, d), hidden states along the rollouts */
 	float *h_gt;            /* (c, k, d), hidden states along the text itself */
-	int unknowns;           /* how many keys of the map we do not know */
-	struct rf_raw unknown;  /* those keys and their values */
+	struct rf_unknown unknown;
 };
 
 enum { RF_PARTS = 32, RF_PART_NAME = 32 }; /* at most: parts of a reward, bytes of a part's name */
@@ -44,8 +49,7 @@ struct rf_reward {
 	int parts;              /* how many of part[] are used */
 	struct rf_part part[RF_PARTS]; /* their names are distinct */
 	float *per_token;       /* (c, n, k), the reward of each token; NULL: not known */
-	int unknowns;           /* how many keys of the map we do not know */
-	struct rf_raw unknown;  /* those keys and their values */
+	struct rf_unknown unknown;
 };
 
 /* What a model wrote behind the prompt. */
@@ -58,8 +62,7 @@ struct rf_generation {
 	const char **text;      /* (n), without special tokens; NULL: there was no tokenizer */
 	float *score;           /* (n), 0 to 1, how well it answers; NULL: not known */
 	const char *metric;     /* of the scores, with its rules: "official f1"; NULL: there are none */
-	int unknowns;           /* how many keys of the map we do not know */
-	struct rf_raw unknown;  /* those keys and their values */
+	struct rf_unknown unknown;
 };
 
 /* Continuations of the tokens whose probabilities are compared.  A choice may begin with tokens that are
@@ -71,8 +74,7 @@ struct rf_choice {
 	int32_t *from;          /* (n), below length: so many are context; NULL: none of any */
 	float *logp;            /* (n), sum of the log-probabilities from there on, nats; NULL: not known */
 	int32_t *greedy;        /* (n), 1: each of these tokens is the most likely one, else 0 */
-	int unknowns;           /* how many keys of the map we do not know */
-	struct rf_raw unknown;  /* those keys and their values */
+	struct rf_unknown unknown;
 };
 
 /* Why a generation ended: with an end token, because it had as many tokens as it may, with a stop string. */
@@ -106,8 +108,7 @@ struct rf_record {
 	float *advantage_per_token; /* (c, n, k), instead of advantage */
 	struct rf_generation generation;
 	struct rf_choice choice;
-	int unknowns;           /* how many keys we do not know; they pass through unchanged */
-	struct rf_raw unknown;  /* those keys and their values, one after the other */
+	struct rf_unknown unknown;
 	struct rf_region region;    /* what all of these point into */
 };
 

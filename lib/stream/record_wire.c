@@ -16,22 +16,21 @@ static enum rf_code no_memory(const char *key, struct rf_err *e)
 	return rf_fail(e, RF_ENOMEM, "out of memory (%s)", key);
 }
 
-/* The shape as text for a message: "(4, 3)". */
-static const char *shape_text(char *buf, size_t size, const uint64_t *shape, int n)
+/* Writes a shape as messages show it: "(4, 3)". */
+static const char *shape_text(char *buf, size_t size, const int *shape, int n)
 {
 	int w = snprintf(buf, size, "(");
 
 	for (int i = 0; i < n && (size_t)w < size; i++)
-		w += snprintf(buf + w, size - (size_t)w, "%s%llu", i ? ", " : "",
-		              (unsigned long long)shape[i]);
+		w += snprintf(buf + w, size - (size_t)w, "%s%d", i ? ", " : "", shape[i]);
 	if ((size_t)w < size)
 		snprintf(buf + w, size - (size_t)w, ")");
 	return buf;
 }
 
-/* Takes {dtype, shape, data} apart; what is wrong with it, or NULL.  The data's length is not yet
- * compared. */
-static const char *open_array(struct rf_mp v, const char *dtype, uint64_t *shape, int ndim,
+/* Reads the shape and the data of {dtype, shape, data}.  Returns NULL, or what is wrong with it.  The caller
+ * must compare the length of the data with the shape. */
+static const char *open_array(struct rf_mp v, const char *dtype, int *shape, int ndim,
                               struct rf_mp_item *data)
 {
 	struct rf_mp_item it;
@@ -59,7 +58,7 @@ static const char *open_array(struct rf_mp v, const char *dtype, uint64_t *shape
 		rf_mp_next(&v, &it);
 		if (it.type != RF_MP_UINT || it.u > INT32_MAX)
 			return "has a size that is not a whole number below 2^31";
-		shape[i] = it.u;
+		shape[i] = (int)it.u;
 	}
 	rf_mp_next(&v, &it);
 	if (!rf_mp_is(&it, "data"))
@@ -68,38 +67,40 @@ static const char *open_array(struct rf_mp v, const char *dtype, uint64_t *shape
 	return data->type == RF_MP_BIN ? NULL : "has data that are not binary";
 }
 
-/* Reads an array into memory of the record's; key is what it is called, of a part not what the field is. */
+/* Reads an array into memory that belongs to the record.  key: the name for messages, which for a part of the
+ * reward is not the field's key. */
 static enum rf_code read_array(struct rf_record *r, const struct rf_field *f, const char *pre,
                                const char *key, struct rf_mp v, void **to, struct rf_err *e)
 {
-	uint64_t shape[4], want[4];
-	int ndim = (int)strlen(f->dims);
+	const int ndim = (int)strlen(f->shape);
 	struct rf_mp_item data;
-	const char *why = open_array(v, f->kind == RF_OF_I4 ? "<i4" : "<f4", shape, ndim, &data);
+	struct rf_value want;
+	int shape[4];
+	const char *why = open_array(v, f->type == RF_OF_I4 ? "<i4" : "<f4", shape, ndim, &data);
 	char a[80], b[80];
-	size_t n;
 
 	if (why)
 		return rf_fail(e, RF_EDATA, "%s%s %s", pre, key, why);
 	for (int i = 0; i < ndim; i++) {
-		int *size = rf_field_size(r, f->dims[i]);
-		/* it would say nothing, and 0 stands for a size that is not known yet */
+		int *size = rf_field_size(r, f->shape[i]);
+		/* an empty array says nothing, and a size of 0 is one that is not yet known */
 		if (size && !shape[i])
 			return rf_fail(e, RF_EDATA, "%s%s is empty", pre, key);
 		if (size && !*size)
-			*size = (int)shape[i];
-		want[i] = (uint64_t)rf_field_size_now(r, f->dims[i]);
+			*size = shape[i];
 	}
-	if (memcmp(shape, want, (size_t)ndim * sizeof *shape))
+	rf_field_value(r, f, &want);
+	if (memcmp(shape, want.shape, (size_t)ndim * sizeof *shape))
 		return rf_fail(e, RF_EDATA, "%s%s has the shape %s where %s was expected", pre, key,
-		               shape_text(a, sizeof a, shape, ndim), shape_text(b, sizeof b, want, ndim));
-	if (!rf_field_count(r, f, &n) || 4 * n != data.n)
+		               shape_text(a, sizeof a, shape, ndim),
+		               shape_text(b, sizeof b, want.shape, ndim));
+	if (want.count == SIZE_MAX || 4 * want.count != data.n)
 		return rf_fail(e, RF_EDATA, "%s%s has %lu bytes of data, which does not match its shape %s",
 		               pre, key, (unsigned long)data.n, shape_text(a, sizeof a, shape, ndim));
-	if (!(*to = rf_record_alloc(r, n, 4)))
+	if (!(*to = rf_record_alloc(r, want.count, 4)))
 		return no_memory(key, e);
-	if (n)
-		memcpy(*to, data.data, 4 * n);
+	if (want.count)
+		memcpy(*to, data.data, data.n);
 	return RF_OK;
 }
 
@@ -119,7 +120,7 @@ static enum rf_code read_string(struct rf_record *r, const char *pre, const char
 static enum rf_code read_texts(struct rf_record *r, const struct rf_field *f, const char *pre, struct rf_mp v,
                                struct rf_err *e)
 {
-	int *size = rf_field_size(r, *f->dims);
+	int *size = rf_field_size(r, *f->shape);
 	struct rf_mp_item it;
 	enum rf_code rc = RF_OK;
 	const char **text;
@@ -141,7 +142,7 @@ static enum rf_code read_texts(struct rf_record *r, const struct rf_field *f, co
 	return rc;
 }
 
-/* The map of parts, behind those that have keys of their own. */
+/* Reads the map of the parts that have no key of their own. */
 static enum rf_code read_parts(struct rf_record *r, const struct rf_field *f, struct rf_mp map,
                                struct rf_err *e)
 {
@@ -183,14 +184,16 @@ static enum rf_code read_fields(struct rf_record *r, const struct rf_group *g, s
 static enum rf_code read_field(struct rf_record *r, const struct rf_field *f, const char *pre, struct rf_mp v,
                                struct rf_err *e)
 {
+	const size_t size = (size_t)(v.end - v.p);
 	struct rf_mp at = v;
 	struct rf_mp_item it;
+	struct rf_value value;
 	enum rf_code rc;
 	const char *text;
 	void *p;
 
 	rf_mp_next(&at, &it);
-	switch (f->kind) {
+	switch (f->type) {
 	case RF_OF_ID:
 		if (it.type != RF_MP_UINT)
 			return rf_fail(e, RF_EDATA, "id is not a whole number of 0 or more");
@@ -204,7 +207,8 @@ static enum rf_code read_field(struct rf_record *r, const struct rf_field *f, co
 	case RF_OF_REAL:
 		if (it.type != RF_MP_REAL && it.type != RF_MP_UINT)
 			return rf_fail(e, RF_EDATA, "%s%s is not a number", pre, f->key);
-		*rf_field_real(r, f) = it.type == RF_MP_REAL ? it.f : (double)it.u;
+		rf_field_value(r, f, &value);
+		*(double *)value.p = it.type == RF_MP_REAL ? it.f : (double)it.u;
 		return RF_OK;
 	case RF_OF_TEXT:
 		if ((rc = read_string(r, pre, f->key, &v, &text, e)) == RF_OK)
@@ -213,44 +217,46 @@ static enum rf_code read_field(struct rf_record *r, const struct rf_field *f, co
 	case RF_OF_TEXTS:
 		return read_texts(r, f, pre, v, e);
 	case RF_OF_MAP:
-		if (!(p = rf_record_alloc(r, (size_t)(v.end - v.p), 1)))
+		if (!(p = rf_record_alloc(r, size, 1)))
 			return no_memory(f->key, e);
-		memcpy(p, v.p, (size_t)(v.end - v.p));
-		r->meta = (struct rf_raw){ p, (size_t)(v.end - v.p) };
+		r->meta = (struct rf_raw){ memcpy(p, v.p, size), size };
 		return RF_OK;
 	case RF_OF_GROUP:
 		return read_fields(r, f->group, v, e);
 	case RF_OF_PARTS:
 		return read_parts(r, f, v, e);
-	default:
+	case RF_OF_I4:
+	case RF_OF_F4:
+	case RF_OF_PART:
 		if ((rc = read_array(r, f, pre, f->key, v, &p, e)) == RF_OK)
 			rf_field_set(r, f, p);
 		return rc;
 	}
+	return RF_OK;
 }
 
 static enum rf_code read_fields(struct rf_record *r, const struct rf_group *g, struct rf_mp map,
                                 struct rf_err *e)
 {
 	const struct rf_field *fields = g->fields;
+	struct rf_unknown *unknown = rf_group_unknown(r, g);
 	const char *keys[RF_FIELDS_MAX];
 	struct rf_mp v[RF_FIELDS_MAX];
-	struct rf_buf unknown = { 0 };
+	struct rf_buf pairs = { 0 };
 	enum rf_code rc;
 	void *copy;
-	int n = 0, *unknowns;
-	struct rf_raw *raw = rf_group_unknown(r, g, &unknowns);
+	int n = 0;
 
 	for (; fields[n].key; n++)
 		keys[n] = fields[n].key;
-	rc = rf_map_sort(map, g->name, keys, n, v, &unknown, unknowns, e);
-	if (rc == RF_OK && unknown.n) {
-		if ((copy = rf_record_alloc(r, unknown.n, 1)))
-			*raw = (struct rf_raw){ memcpy(copy, unknown.p, unknown.n), unknown.n };
+	rc = rf_map_sort(map, g->name, keys, n, v, &pairs, &unknown->n, e);
+	if (rc == RF_OK && pairs.n) {
+		if ((copy = rf_record_alloc(r, pairs.n, 1)))
+			unknown->pairs = (struct rf_raw){ memcpy(copy, pairs.p, pairs.n), pairs.n };
 		else
 			rc = no_memory("unknown keys", e);
 	}
-	rf_buf_free(&unknown);
+	rf_buf_free(&pairs);
 	for (int i = 0; i < n && rc == RF_OK; i++)
 		if (v[i].p)
 			rc = read_field(r, &fields[i], g->prefix, v[i], e);
@@ -271,67 +277,68 @@ enum rf_code rf_record_decode(struct rf_record *r, const void *msg, size_t n, in
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-static void pack_numbers(msgpack_packer *pk, const struct rf_record *r, const struct rf_field *f,
+static void pack_numbers(msgpack_packer *pk, const struct rf_field *f, const struct rf_value *v,
                          const void *p)
 {
-	int shape[4];
-	size_t n;
-
-	for (int i = 0; f->dims[i]; i++)
-		shape[i] = rf_field_size_now(r, f->dims[i]);
-	rf_field_count(r, f, &n);
-	rf_pack_array(pk, f->kind == RF_OF_I4 ? "<i4" : "<f4", (int)strlen(f->dims), shape, p, 4 * n);
+	rf_pack_array(pk, f->type == RF_OF_I4 ? "<i4" : "<f4", v->ndim, v->shape, p, 4 * v->count);
 }
 
-static void pack_parts(msgpack_packer *pk, const struct rf_record *r, const struct rf_field *f)
+static void pack_parts(msgpack_packer *pk, const struct rf_reward *w, const struct rf_field *f,
+                       const struct rf_value *v)
 {
-	const struct rf_reward *w = &r->reward;
-
 	msgpack_pack_map(pk, (size_t)rf_parts_in_map(w));
 	for (int i = 0; i < w->parts; i++)
 		if (!rf_part_has_key(w->part[i].name)) {
 			rf_pack_text(pk, w->part[i].name);
-			pack_numbers(pk, r, f, w->part[i].value);
+			pack_numbers(pk, f, v, w->part[i].value);
 		}
 }
 
-static void pack_texts(msgpack_packer *pk, const char *const *text, int n)
+static void pack_texts(msgpack_packer *pk, const char *const *text, size_t n)
 {
-	msgpack_pack_array(pk, (size_t)n);
-	for (int i = 0; i < n; i++)
+	msgpack_pack_array(pk, n);
+	for (size_t i = 0; i < n; i++)
 		rf_pack_text(pk, text[i]);
+}
+
+static void pack_fields(struct rf_buf *b, const struct rf_record *r, const struct rf_group *g);
+
+/* Appends a value that exists. */
+static void pack_field(struct rf_buf *b, msgpack_packer *pk, const struct rf_record *r,
+                       const struct rf_field *f, const struct rf_value *v)
+{
+	switch (f->type) {
+	case RF_OF_ID:     msgpack_pack_uint64(pk, *(const uint64_t *)v->p); break;
+	case RF_OF_LENGTH: msgpack_pack_int(pk, *(const int *)v->p); break;
+	case RF_OF_REAL:   msgpack_pack_double(pk, *(const double *)v->p); break;
+	case RF_OF_TEXT:   rf_pack_text(pk, v->p); break;
+	case RF_OF_TEXTS:  pack_texts(pk, v->p, v->count); break;
+	case RF_OF_MAP:    rf_buf_add(b, r->meta.data, r->meta.size); break;
+	case RF_OF_GROUP:  pack_fields(b, r, f->group); break;
+	case RF_OF_PARTS:  pack_parts(pk, &r->reward, f, v); break;
+	case RF_OF_I4:
+	case RF_OF_F4:
+	case RF_OF_PART:   pack_numbers(pk, f, v, v->p); break;
+	}
 }
 
 static void pack_fields(struct rf_buf *b, const struct rf_record *r, const struct rf_group *g)
 {
-	int *unknowns;
-	const struct rf_raw *raw = rf_group_unknown(r, g, &unknowns);
-	size_t keys = (size_t)*unknowns;
+	const struct rf_unknown *unknown = rf_group_unknown(r, g);
+	size_t keys = (size_t)unknown->n;
+	struct rf_value v;
 	msgpack_packer pk;
 
 	for (const struct rf_field *f = g->fields; f->key; f++)
-		keys += rf_field_there(r, f);
+		keys += rf_field_value(r, f, &v);
 	rf_pack_init(&pk, b);
 	msgpack_pack_map(&pk, keys);
-	for (const struct rf_field *f = g->fields; f->key; f++) {
-		if (!rf_field_there(r, f))
-			continue;
-		rf_pack_text(&pk, f->key);
-		switch (f->kind) {
-		case RF_OF_ID:     msgpack_pack_uint64(&pk, r->id); break;
-		case RF_OF_LENGTH: msgpack_pack_int(&pk, r->prompt_len); break;
-		case RF_OF_REAL:   msgpack_pack_double(&pk, *rf_field_real(r, f)); break;
-		case RF_OF_TEXT:   rf_pack_text(&pk, rf_field_get(r, f)); break;
-		case RF_OF_TEXTS:
-			pack_texts(&pk, rf_field_get(r, f), rf_field_size_now(r, *f->dims));
-			break;
-		case RF_OF_MAP:    rf_buf_add(b, r->meta.data, r->meta.size); break;
-		case RF_OF_GROUP:  pack_fields(b, r, f->group); break;
-		case RF_OF_PARTS:  pack_parts(&pk, r, f); break;
-		default:     pack_numbers(&pk, r, f, rf_field_get(r, f));
+	for (const struct rf_field *f = g->fields; f->key; f++)
+		if (rf_field_value(r, f, &v)) {
+			rf_pack_text(&pk, f->key);
+			pack_field(b, &pk, r, f, &v);
 		}
-	}
-	rf_buf_add(b, raw->data, raw->size);
+	rf_buf_add(b, unknown->pairs.data, unknown->pairs.size);
 }
 
 void rf_record_encode(struct rf_buf *b, uint64_t seq, const struct rf_record *r)
