@@ -10,13 +10,14 @@
 #include "stream/msg.h"
 #include "stream/wire.h"
 
-/* The history as packed stages; the newest one stays open until the next begins or the head is written, since
- * options are added to it.  Besides, keys that we do not know inside `tokenizer` and `model`. */
+/* The parts of a head that its users do not see. */
 struct history {
-	struct rf_buf done, stage, options;
-	uint32_t stages, option_count;
-	bool open;
-	struct rf_buf tokenizer, model;
+	struct rf_buf done;         /* packed stages that have ended */
+	uint32_t stages;            /* number of them */
+	bool open;                  /* whether the newest stage may still get options: */
+	struct rf_buf stage, options; /* its packed pairs before `options`, and the pairs of `options` */
+	uint32_t option_count;
+	struct rf_buf tokenizer, model; /* packed pairs of these maps whose keys are unknown */
 	int tokenizer_unknowns, model_unknowns;
 	char arch[17], weights[17]; /* the model that the unknown keys belong to */
 	int64_t step;
@@ -53,6 +54,7 @@ static enum rf_code no_memory(struct rf_err *e)
 	return rf_fail(e, RF_ENOMEM, "out of memory (head)");
 }
 
+/* Returns the history, which is made if the head has none; NULL if memory ran out. */
 static struct history *history(struct rf_head *h)
 {
 	if (!h->history)
@@ -96,6 +98,7 @@ enum rf_code rf_head_copy(struct rf_head *to, const struct rf_head *from, struct
 
 /* ---- history ------------------------------------------------------------------------------- */
 
+/* Appends the open stage. */
 static void pack_stage(struct rf_buf *to, const struct history *y)
 {
 	msgpack_packer pk;
@@ -192,6 +195,7 @@ bool rf_head_asked(const struct rf_head *h, const char *tool, const char *option
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
+/* Returns whether the head still names the model that the unknown keys belong to. */
 static bool same_model(const struct rf_head *h, const struct history *y)
 {
 	return !strcmp(h->arch, y->arch) && !strcmp(h->weights, y->weights) && h->step == y->step;
