@@ -76,8 +76,8 @@ struct rf_value {
 	size_t count;                /* numbers or texts; SIZE_MAX: more than memory can hold */
 };
 
-/* Finds the value of a field in a record.  Returns false if the value is absent; its shape is set all the same.
- * The caller may write through v->p only if it may change the record. */
+/* Finds the value of a field in a record.  Returns false if the value is absent; its shape is set all the
+ * same.  The caller may write through v->p only if it may change the record. */
 bool rf_field_value(const struct rf_record *r, const struct rf_field *f, struct rf_value *v);
 /* Makes p the record's array, list or text for a field. */
 void rf_field_set(struct rf_record *r, const struct rf_field *f, void *p);

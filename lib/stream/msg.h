@@ -1,7 +1,7 @@
 /* msg.h -- checks untrusted msgpack in bounded memory, and converts a message to JSON and back.
  *
- * The reader of msgpack-c trusts the lengths it finds (5 bytes can make it ask for 12 GiB), so it is not
- * used: messages are read with the cursor of pack.h, after they have passed rf_msg_check(). */
+ * The reader of msgpack-c trusts the lengths it finds (5 bytes can make it ask for 12 GiB).  So messages are
+ * read with the cursor of pack.h, after they have passed rf_msg_check(). */
 #ifndef RF_MSG_H
 #define RF_MSG_H
 
@@ -17,14 +17,14 @@ enum { RF_MSG_DEPTH = 8, RF_MSG_NODES = 100000 };
  * byte. */
 enum rf_code rf_msg_check(const void *msg, size_t n, struct rf_err *e);
 
-/* Writes one message as a line of JSON, {"seq":0,"type":"head","body":{...}}, malloc'd into *line without a
- * newline but with a NUL behind its *len bytes.  The order of keys and the difference between integers and
+/* Writes one message as a line of JSON, {"seq":0,"type":"head","body":{...}}.  *line is malloc'd, without a
+ * newline, and a NUL follows its *len bytes.  The order of keys and the difference between integers and
  * floats survive; rf_msg_from_json() gives back the same bytes.  Errors: RF_EDATA: msg is not a valid
  * message; RF_ENOMEM. */
 enum rf_code rf_msg_to_json(const void *msg, size_t n, char **line, size_t *len, struct rf_err *e);
 
-/* The inverse: converts one line to a msgpack object, malloc'd into *msg, which passes rf_msg_check().  The
- * line may come from anywhere.  Errors: RF_EDATA, RF_ENOMEM. */
+/* Converts one line to a msgpack object, malloc'd into *msg, that passes rf_msg_check(): the inverse of
+ * rf_msg_to_json().  The line may come from anywhere.  Errors: RF_EDATA, RF_ENOMEM. */
 enum rf_code rf_msg_from_json(const char *line, size_t len, void **msg, size_t *n, struct rf_err *e);
 
 /* Write a record or a head as rf_msg_to_json() does, but without "seq" (for --exec):
