@@ -1,8 +1,8 @@
-/* cat.c -- joins, cuts, shuffles and repeats streams.  Records pass one at a time, unless they are shuffled
- * or repeated: then all of them are kept in memory, as the compressed frames in which they arrived.
+/* cat.c -- joins, cuts, shuffles and repeats streams.  Records pass one at a time.  If they are shuffled or
+ * repeated, all of them are kept in memory, as the compressed frames in which they arrived.
  *
  * A shuffle sorts by a random number that is drawn for each record's id.  So the order depends on the seed
- * and on which records there are, but not on the order in which they arrived.  Each repetition draws new
+ * and on the set of records, but not on the order in which they arrived.  Each repetition draws new
  * numbers. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@
 #include "stream/wire.h"
 
 struct waiting {
-	size_t offset, size;   /* its frame, in frames */
-	uint64_t id, same;     /* how many records with this id came before it */
+	size_t offset, size;   /* where its frame is in `frames` */
+	uint64_t id, same;     /* same: number of records with this id that came before it */
 	double key;
 };
 
@@ -28,25 +28,25 @@ struct rf_cat {
 	char *const *paths;
 	int n, opened;
 	struct rf_in *in;
-	struct rf_head head;   /* of the first input; compared with the others' */
-	char *first;           /* its name */
-	struct rf_head shown;  /* the caller's copy */
+	struct rf_head head;   /* head of the first input, with which the other heads must agree */
+	char *first;           /* name of the first input */
+	struct rf_head shown;  /* head of the output, which the caller may change */
 	uint64_t from, to;     /* the range */
 	uint64_t passed;       /* bytes of the inputs before this one */
-	uint64_t index;        /* of the next record of the joined inputs */
+	uint64_t index;        /* index of the next record in the joined inputs */
 	struct rf_ids ids;
-	uint64_t same;         /* of the record read last */
+	uint64_t same;         /* as in struct waiting, for the record read last */
 	uint64_t written;
 	bool gathered;
 	struct rf_buf frames;
 	struct waiting *wait;
 	size_t waiting, wait_cap, at;
 	int round;
-	/* of a share: the records of the mini-batch that are in it, and which comes next */
+	/* for a share: the records of the mini-batch that are in the share, and the index of the next one */
 	struct rf_record **hand;
 	size_t held, hand_cap, next;
-	int64_t mini_batch;    /* the number of the one that is dealt next */
-	bool dealt;            /* the last one was */
+	int64_t mini_batch;    /* number of the next mini-batch to deal */
+	bool dealt;            /* whether the last mini-batch was dealt */
 };
 
 /* ---- options ------------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ static enum rf_code same_number(const struct rf_cat *c, const char *what, int64_
 	return RF_OK;
 }
 
-/* What a head lacks is not compared. */
+/* Compares the values that both heads have. */
 static enum rf_code heads_agree(const struct rf_cat *c, struct rf_err *e)
 {
 	const struct rf_head *a = &c->head, *b = rf_in_head(c->in);
@@ -117,6 +117,7 @@ static enum rf_code heads_agree(const struct rf_cat *c, struct rf_err *e)
 	return rc == RF_OK ? same_number(c, "model step", a->step, b->step, -1, e) : rc;
 }
 
+/* Opens the next input, and compares its head with the first one. */
 static enum rf_code open_next(struct rf_cat *c, struct rf_err *e)
 {
 	enum rf_code rc;
@@ -133,6 +134,7 @@ static enum rf_code open_next(struct rf_cat *c, struct rf_err *e)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
+/* Skips n records of the input. */
 static enum rf_code skip(struct rf_cat *c, uint64_t n, struct rf_err *e)
 {
 	uint64_t before = rf_in_count(c->in);
@@ -142,7 +144,7 @@ static enum rf_code skip(struct rf_cat *c, uint64_t n, struct rf_err *e)
 	return rc;
 }
 
-/* Looks at an id before it is passed on. */
+/* Counts an id, and refuses an id that occurs twice unless new ids are assigned. */
 static enum rf_code note_id(struct rf_cat *c, uint64_t id, struct rf_err *e)
 {
 	enum rf_code rc = rf_ids_add(&c->ids, id, &c->same, e);
@@ -155,7 +157,7 @@ static enum rf_code note_id(struct rf_cat *c, uint64_t id, struct rf_err *e)
 	return rc;
 }
 
-/* The next record of the joined inputs that is in the range. */
+/* Reads the next record of the joined inputs that is in the range. */
 static enum rf_code pull(struct rf_cat *c, struct rf_record **rec, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
@@ -164,7 +166,7 @@ static enum rf_code pull(struct rf_cat *c, struct rf_record **rec, struct rf_err
 		if (c->index < c->from)
 			rc = skip(c, c->from - c->index, e);
 		else if (c->index >= c->to)
-			rc = skip(c, UINT64_MAX, e); /* to the end, so that its count is seen */
+			rc = skip(c, UINT64_MAX, e); /* to the end, which verifies the count */
 		else if ((rc = rf_next(c->in, rec, e)) == RF_OK)
 			break;
 		if (rc == RF_EOF) {
@@ -177,7 +179,7 @@ static enum rf_code pull(struct rf_cat *c, struct rf_record **rec, struct rf_err
 	}
 	c->index++;
 	rf_meter_read(c->o.meter, c->passed + rf_in_bytes(c->in));
-	/* the other inputs may not say a vocabulary */
+	/* the head of a later input may lack the vocabulary */
 	if (rf_in_head(c->in)->vocab != c->head.vocab && rf_record_check(*rec, c->head.vocab, e) != RF_OK)
 		return rf_in_blame(c->in, e);
 	return note_id(c, (*rec)->id, e);
@@ -192,6 +194,7 @@ static enum rf_code no_prompt_len(const struct rf_record *r, const char *option,
 	               (unsigned long long)r->id, option);
 }
 
+/* Cuts a record to its prompt or its response. */
 static enum rf_code cut(struct rf_record *r, enum rf_record_part part, struct rf_err *e)
 {
 	if (part == RF_PART_ALL)
@@ -212,6 +215,7 @@ static enum rf_code cut(struct rf_record *r, enum rf_record_part part, struct rf
 	return RF_OK;
 }
 
+/* Moves the tokens after the prompt to the response. */
 static enum rf_code split(struct rf_record *r, struct rf_err *e)
 {
 	if (r->prompt_len < 0)
@@ -228,6 +232,7 @@ static enum rf_code split(struct rf_record *r, struct rf_err *e)
 	return RF_OK;
 }
 
+/* Appends the response to the prompt. */
 static enum rf_code join(struct rf_record *r, struct rf_err *e)
 {
 	enum rf_code rc;
@@ -251,6 +256,7 @@ static enum rf_code change(const struct rf_cat_options *o, struct rf_record *r, 
 
 /* ---- waiting ------------------------------------------------------------------------------- */
 
+/* Keeps the frames of all records. */
 static enum rf_code gather(struct rf_cat *c, struct rf_err *e)
 {
 	struct rf_record *rec;
@@ -273,7 +279,7 @@ static enum rf_code gather(struct rf_cat *c, struct rf_err *e)
 	if (rc != RF_EOF)
 		return rc;
 	c->gathered = true;
-	c->at = c->waiting; /* the end of no round yet */
+	c->at = c->waiting; /* so that the first round begins */
 	return RF_OK;
 }
 
@@ -300,6 +306,7 @@ static void shuffle(struct rf_cat *c)
 		qsort(c->wait, c->waiting, sizeof *c->wait, by_key);
 }
 
+/* Decodes the next of the records that were kept, round after round. */
 static enum rf_code next_waiting(struct rf_cat *c, struct rf_record **rec, struct rf_err *e)
 {
 	enum rf_code rc = c->gathered ? RF_OK : gather(c, e);
@@ -319,7 +326,7 @@ static enum rf_code next_waiting(struct rf_cat *c, struct rf_record **rec, struc
 	return rf_in_reread(c->in, c->frames.p + w->offset, w->size, rec, e);
 }
 
-/* The next record of the whole output. */
+/* Reads the next record of the output of all ranks. */
 static enum rf_code next_of_all(struct rf_cat *c, struct rf_record **rec, struct rf_err *e)
 {
 	bool waits = c->o.shuffle || c->o.repeat > 1;
@@ -343,6 +350,7 @@ static void drop(struct rf_record **r)
 	*r = NULL;
 }
 
+/* Keeps a copy of a record of the mini-batch. */
 static enum rf_code hold(struct rf_cat *c, const struct rf_record *r, struct rf_err *e)
 {
 	struct rf_record *copy;
@@ -364,7 +372,7 @@ static int longest_first(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Of the next mini-batch this rank's records, in the order of the stream. */
+/* Takes the next mini-batch, and keeps this rank's records of it, in the order of the stream. */
 static enum rf_code deal(struct rf_cat *c, struct rf_err *e)
 {
 	const struct rf_shard *s = &c->o.shard;
@@ -389,7 +397,7 @@ static enum rf_code deal(struct rf_cat *c, struct rf_err *e)
 	qsort(sorted, c->held, sizeof *sorted, longest_first);
 	for (size_t place = 0; place < c->held; place++)
 		if (rf_shard_rank(s, (int64_t)place) != s->rank)
-			sorted[place]->T = 0; /* another's */
+			sorted[place]->T = 0; /* marks a record of another rank */
 	free(sorted);
 	for (size_t i = 0; i < c->held; i++)
 		if (c->hand[i]->T)
@@ -420,7 +428,7 @@ enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-/* The head of the output, as far as it is not the caller's. */
+/* Makes the head of the output, to which the caller may add. */
 static enum rf_code make_head(struct rf_cat *c, struct rf_err *e)
 {
 	const struct rf_cat_options *o = &c->o;
@@ -430,7 +438,7 @@ static enum rf_code make_head(struct rf_cat *c, struct rf_err *e)
 		return rc;
 	if (o->shard.ranks > 1)
 		c->shown.shard = o->shard;
-	else if (rf_cat_changes(c)) /* what is made of shares is none */
+	else if (rf_cat_changes(c)) /* a stream made of shares is not a share */
 		c->shown.shard = (struct rf_shard){ 0 };
 	if (o->part != RF_PART_ALL || o->response != RF_RESPONSE_STAYS) {
 		c->shown.arch[0] = c->shown.weights[0] = 0;
@@ -490,7 +498,7 @@ void rf_cat_close(struct rf_cat *c)
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
-/* What a message must be beyond its form: a head, or a record with an id of its own. */
+/* Checks a message beyond its form: a head must be valid, and a record must be valid and have a new id. */
 static enum rf_code check_message(struct rf_head *head, struct rf_record *rec, struct rf_ids *ids,
                                   const void *msg, size_t n, struct rf_err *e)
 {
@@ -517,7 +525,7 @@ static enum rf_code out_of_order(uint64_t found, uint64_t expected, struct rf_er
 	               (unsigned long long)found, (unsigned long long)expected);
 }
 
-/* Writes the next message, which says that it is that one; with `renumber` whatever it says. */
+/* Writes the next message, whose number must be *next.  With `renumber` it gets that number. */
 static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, const void *msg, size_t n,
                              struct rf_err *e)
 {
@@ -555,7 +563,7 @@ static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, 
 	return rc;
 }
 
-/* Writes the head, with a stage that notes that the stream may have been changed outside of rf-tools. */
+/* Writes the head, with a stage whose note says that the stream was changed outside of rf-tools. */
 static enum rf_code put_head(struct rf_out *out, uint64_t *next, bool renumber, struct rf_head *head,
                              struct rf_err *e)
 {
@@ -580,7 +588,7 @@ static enum rf_code put_head(struct rf_out *out, uint64_t *next, bool renumber, 
 	return rc;
 }
 
-/* Writes a message; if it is the head, from `head`, which is decoded already. */
+/* Writes a message.  The head is written from `head`, which is already decoded. */
 static enum rf_code put_either(struct rf_out *out, uint64_t *next, bool renumber, struct rf_head *head,
                                const void *msg, size_t n, struct rf_err *e)
 {
@@ -609,7 +617,7 @@ static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, const
 		void *msg = NULL;
 		size_t size;
 
-		rec.T = 0; /* until a record is decoded */
+		rec.T = 0; /* tells whether the line is a record */
 		if ((rc = rf_msg_from_json(line, n, &msg, &size, e)) == RF_OK)
 			rc = check_message(&head, &rec, &ids, msg, size, e);
 		if (rc == RF_OK)

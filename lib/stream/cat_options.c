@@ -1,3 +1,4 @@
+/* cat_options.c -- the options of rf-cat. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,7 +40,7 @@ void rf_cat_options(struct rf_cat_options *o, struct rf_opts *opts, struct rf_op
 	rf_opts_add(shares, divides);
 }
 
-/* --shard, as the trainers of the ranks will see it. */
+/* Reads --shard, which must agree with the options of the trainers that read the shares. */
 static enum rf_code settle_share(struct rf_cat_options *o, struct rf_err *e)
 {
 	struct rf_shard *s = &o->shard;

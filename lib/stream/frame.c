@@ -4,6 +4,7 @@
  * decompressing it; the functions of libzstd for that are not part of its stable interface. */
 #include "stream/wire.h"
 
+/* Returns the unsigned number in n bytes, least significant first. */
 static uint64_t little(const unsigned char *p, size_t n)
 {
 	uint64_t v = 0;
@@ -15,6 +16,7 @@ static uint64_t little(const unsigned char *p, size_t n)
 
 static const unsigned char dictionary_bytes[4] = { 0, 1, 2, 4 };
 
+/* Returns how many bytes of a header state the content size. */
 static size_t content_bytes(unsigned descriptor)
 {
 	static const unsigned char bytes[4] = { 0, 2, 4, 8 };

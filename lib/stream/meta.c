@@ -1,10 +1,11 @@
-/* meta.c -- from the messages of meta to JSON and to texts. */
+/* meta.c -- converts the msgpack of a record's meta to JSON and to texts. */
 #include <string.h>
 
 #include "base/memory.h"
 #include "stream/meta.h"
 #include "stream/pack.h"
 
+/* Returns the bytes of a key's value, or of all of meta if key is NULL. */
 static struct rf_mp find(const struct rf_record *r, const char *key)
 {
 	const unsigned char *meta = r->meta.data;
@@ -13,7 +14,8 @@ static struct rf_mp find(const struct rf_record *r, const char *key)
 	return meta && key ? rf_mp_get(all, key) : all;
 }
 
-/* The next value of a message that was checked, so the depth is bounded; NULL: memory ran out. */
+/* Converts the next value.  The depth is bounded because the message was checked.  Returns NULL if memory ran
+ * out. */
 static json_t *value(struct rf_mp *m)
 {
 	struct rf_mp_item it;

@@ -16,6 +16,7 @@
 
 static const char too_many[] = "more than 100000 values in one message";
 
+/* Returns the key that begins at p. */
 static struct rf_mp_item key_at(const unsigned char *p, const unsigned char *end)
 {
 	struct rf_mp m = { p, end };
@@ -34,8 +35,8 @@ static int compare(const void *a, const void *b, void *end)
 	return order ? order : (x.n > y.n) - (x.n < y.n);
 }
 
-/* What is wrong with the keys of the map of n pairs that begins at m; its values are well-formed only as far
- * as the cursor can tell, the main loop looks at them later. */
+/* Checks the keys of a map of n pairs that begins at m.  Returns NULL, or what is wrong with them.  The
+ * values are only skipped; the main loop checks them later. */
 static const char *check_keys(struct rf_mp m, size_t n)
 {
 	const unsigned char *keys[RF_MSG_NODES / 2];
@@ -60,6 +61,7 @@ static const char *check_keys(struct rf_mp m, size_t n)
 	return NULL;
 }
 
+/* Returns NULL, or what is wrong with the object; m is then where the mistake is. */
 static const char *check(struct rf_mp *m)
 {
 	uint64_t left[RF_MSG_DEPTH] = { 0 };

@@ -1,8 +1,9 @@
 /* msg_json.c -- converts a message to a line of JSON and back: rf-stream(5), "JSON form".
  *
- * It works on the msgpack values, not on records, so that the order of keys, unknown keys and the difference
- * between integers and floats survive.  What JSON lacks is written as an object with one key: {"base64": ..}
- * is binary, {"literal": ..} is a string or map that would otherwise be taken for something else. */
+ * The conversion works on the msgpack values, not on records, so the order of keys, unknown keys and the
+ * difference between integers and floats survive.  A value that JSON lacks is written as an object with one
+ * key: {"base64": ..} is binary, {"literal": ..} is a string or map that would otherwise be taken for
+ * another value. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -20,7 +21,8 @@
 #include "stream/msg.h"
 #include "stream/wire.h"
 
-/* Integers beyond this are strings: readers of JSON that have only doubles would change them. */
+/* The largest integer that is written as a number.  Readers of JSON that have only doubles would change a
+ * larger one, so it is written as a string. */
 static const int64_t EXACT = INT64_C(1) << 53;
 
 static const struct dtype { const char *name; size_t size; } dtypes[] = {
@@ -55,7 +57,7 @@ static void put_base64(struct rf_buf *b, const unsigned char *p, size_t n)
 	rf_print_text(b, "\"}");
 }
 
-/* The integer beyond EXACT that this string would be taken for. */
+/* Returns whether a string would be read as an integer beyond EXACT: then *v is its absolute value. */
 static bool big_integer(const char *s, size_t n, bool *negative, uint64_t *v)
 {
 	size_t sign = n && *s == '-';
@@ -66,7 +68,7 @@ static bool big_integer(const char *s, size_t n, bool *negative, uint64_t *v)
 	       (!*negative || *v <= UINT64_C(1) << 63);
 }
 
-/* Whether a map is an array whose numbers JSON can hold; its numbers then. */
+/* Returns whether a map is an array whose numbers JSON can hold, and its parts. */
 static bool is_array(struct rf_mp m, const struct dtype **type, struct rf_mp *shape, struct rf_mp_item *data)
 {
 	struct rf_mp_item it, key;
@@ -152,7 +154,7 @@ static void put_numbers(struct rf_buf *b, const struct dtype *type, const unsign
 	rf_print_text(b, "]");
 }
 
-/* A map that, written plainly, would be taken for another thing. */
+/* Returns whether a map that is written as an object would be read as another value. */
 static bool ambiguous(struct rf_mp m)
 {
 	struct rf_mp_item it, key;
@@ -256,6 +258,7 @@ static void put_value(struct rf_buf *b, struct rf_mp *m)
 	}
 }
 
+/* Gives the buffer's text to the caller. */
 static enum rf_code give(struct rf_buf *b, char **line, size_t *len, struct rf_err *e)
 {
 	return rf_buf_give(b, line, len) ? RF_OK
@@ -285,7 +288,7 @@ enum rf_code rf_msg_to_json(const void *msg, size_t n, char **line, size_t *len,
 	return give(&b, line, len, e);
 }
 
-/* Writes an encoded message without its number, and frees it. */
+/* Writes an encoded message as JSON without its number, and frees the message. */
 static enum rf_code unnumbered(struct rf_buf *msg, char **line, size_t *len, struct rf_err *e)
 {
 	struct rf_buf b = { 0 };
@@ -325,7 +328,7 @@ enum rf_code rf_head_to_json(const struct rf_head *h, char **line, size_t *len, 
 
 /* ---- from JSON ----------------------------------------------------------------------------- */
 
-/* Elements of a list or object. */
+/* Returns how many elements a list or an object has. */
 static size_t elements(const struct rf_jvalue *of)
 {
 	struct rf_jvalue key, v = { NULL, 0 };
@@ -346,7 +349,8 @@ static int base64_digit(char c)
 	                              : -1;
 }
 
-/* Decodes over the text, which never grows. */
+/* Appends the bytes that base64 stands for.  They are decoded in place, since they are shorter than the
+ * text. */
 static enum rf_code pack_base64(msgpack_packer *pk, struct rf_jvalue *v, struct rf_err *e)
 {
 	size_t n, pads, w = 0;
@@ -372,7 +376,7 @@ static enum rf_code pack_base64(msgpack_packer *pk, struct rf_jvalue *v, struct 
 	return RF_OK;
 }
 
-/* One number of an array, into p. */
+/* Stores one number of an array at p.  Returns false if it does not fit the type. */
 static bool number(const struct dtype *type, struct rf_jvalue *v, unsigned char *p)
 {
 	bool big = false, negative = false;
@@ -413,7 +417,7 @@ static enum rf_code pack_numbers(msgpack_packer *pk, const struct dtype *type, c
 	unsigned char *out;
 	size_t i = 0;
 
-	/* a number takes a byte of text at least, so this is no more than 8 times the line */
+	/* a number takes at least one byte of text, so this is at most 8 times the line */
 	if (n > UINT32_MAX / type->size)
 		return rf_fail(e, RF_EDATA, "an array has 4 GiB or more, which no message can hold");
 	if (!(out = malloc(n * type->size + 1)))
@@ -474,7 +478,7 @@ static enum rf_code pack_map(struct rf_buf *b, const struct rf_jvalue *o, int de
 	rf_pack_init(&pk, b);
 	msgpack_pack_map(&pk, elements(o));
 	while (rc == RF_OK && rf_jscan_next(o, &key, &v)) {
-		struct rf_jvalue each = v; /* what is decoded is written over: v is where to go on from */
+		struct rf_jvalue each = v; /* decoding writes over it; v is where the scan continues */
 		size_t n;
 		const char *s = rf_jscan_text(&key, &n);
 		rf_pack_str(&pk, s, n);
@@ -483,7 +487,8 @@ static enum rf_code pack_map(struct rf_buf *b, const struct rf_jvalue *o, int de
 	return rc;
 }
 
-/* The value of a key; s NULL: it is not there (or twice, which rf_msg_check() will refuse). */
+/* Returns the value of a key.  s is NULL if the object lacks the key or has it twice, which rf_msg_check()
+ * will refuse. */
 static struct rf_jvalue member(const struct rf_jvalue *o, const char *key)
 {
 	struct rf_jvalue v;
@@ -621,7 +626,7 @@ enum rf_code rf_msg_from_json(const char *line, size_t len, void **msg, size_t *
 {
 	struct rf_buf b = { 0 };
 	struct rf_jvalue root;
-	char *copy = malloc(len + 1); /* strings are decoded where they stand */
+	char *copy = malloc(len + 1); /* strings are decoded in place */
 	enum rf_code rc;
 
 	if (!copy)

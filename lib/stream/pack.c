@@ -1,13 +1,12 @@
-/* pack.c -- msgpack at the level of bytes.  A message is a sequence of items, each of which begins with its
- * type and length.  The cursor takes one item at a time and compares every length with the bytes left, so
- * that nothing is allocated or skipped because of an unchecked length.  A table says how many bytes follow
- * each of the 32 first bytes 0xc0 to 0xdf. */
+/* pack.c -- reads msgpack one item at a time.  Each item begins with its type and length.  The cursor
+ * compares every length with the bytes left, so nothing is allocated or skipped because of an unchecked
+ * length.  A table says how many bytes follow each of the 32 first bytes 0xc0 to 0xdf. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "stream/pack.h"
 
-/* The unsigned number in n bytes, most significant first. */
+/* Returns the unsigned number in n bytes, most significant first. */
 static uint64_t number(const unsigned char *p, int n)
 {
 	uint64_t v = 0;
@@ -38,8 +37,8 @@ static void real_item(struct rf_mp_item *it, uint64_t bits, bool single)
 	}
 }
 
-/* The item that begins with tag; v: the number in the bytes behind that, of the first bytes that
- * have some. */
+/* Makes the item that begins with the byte tag.  v: the number in the bytes that follow the tag, if any
+ * do. */
 static void make_item(struct rf_mp_item *it, unsigned tag, uint64_t v)
 {
 	if (tag < 0x80) {
@@ -75,7 +74,7 @@ static void make_item(struct rf_mp_item *it, unsigned tag, uint64_t v)
 
 const char *rf_mp_next(struct rf_mp *m, struct rf_mp_item *it)
 {
-	/* bytes that follow the first one, for 0xc0 .. 0xdf: of a length or of a number */
+	/* bytes of a length or a number that follow the first bytes 0xc0 .. 0xdf */
 	static const signed char follow[32] = {
 		0, -1, 0, 0, 1, 2, 4, -2, -2, -2, 4, 8, 1, 2, 4, 8,
 		1, 2, 4, 8, -2, -2, -2, -2, -2, 1, 2, 4, 2, 4, 2, 4,

@@ -167,6 +167,7 @@ enum rf_code rf_record_join(struct rf_record *r, struct rf_err *e)
 
 /* ---- copying ------------------------------------------------------------------------------- */
 
+/* Returns a copy of n bytes that belongs to the record.  Clears *ok if memory ran out. */
 static void *dup(struct rf_record *r, const void *data, size_t n, bool *ok)
 {
 	void *p = rf_record_alloc(r, n, 1);
@@ -191,6 +192,7 @@ static void copy_parts(struct rf_record *to, size_t count, bool *ok)
 	}
 }
 
+/* Returns a copy of n texts that belongs to the record.  Clears *ok if memory ran out. */
 static const char **copy_texts(struct rf_record *to, const char *const *from, size_t n, bool *ok)
 {
 	const char **copy = rf_record_alloc(to, n, sizeof *copy);

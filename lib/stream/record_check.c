@@ -8,6 +8,7 @@
 #include "stream/fields.h"
 #include "stream/msg.h"
 
+/* Checks that n numbers are finite. */
 static enum rf_code check_floats(const float *x, size_t n, const char *pre, const char *key, struct rf_err *e)
 {
 	for (size_t i = 0; i < n; i++)
@@ -17,6 +18,7 @@ static enum rf_code check_floats(const float *x, size_t n, const char *pre, cons
 	return RF_OK;
 }
 
+/* Checks that n numbers are at least min and below end. */
 static enum rf_code check_range(const int32_t *x, size_t n, int64_t min, int64_t end, const char *pre,
                                const char *key, struct rf_err *e)
 {
@@ -27,6 +29,7 @@ static enum rf_code check_range(const int32_t *x, size_t n, int64_t min, int64_t
 	return RF_OK;
 }
 
+/* Checks that the bytes are a valid map of msgpack. */
 static enum rf_code check_map(struct rf_raw raw, const char *key, struct rf_err *e)
 {
 	const unsigned char *p = raw.data;

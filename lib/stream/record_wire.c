@@ -1,4 +1,5 @@
-/* record_wire.c -- reads a record from msgpack, and writes it. */
+/* record_wire.c -- reads a record from the bytes of its message, and appends its message to a buffer.  Each
+ * is one walk over the table of fields. */
 #include <stdio.h>
 #include <string.h>
 
@@ -104,6 +105,7 @@ static enum rf_code read_array(struct rf_record *r, const struct rf_field *f, co
 	return RF_OK;
 }
 
+/* Reads a string into memory that belongs to the record, and moves v past it. */
 static enum rf_code read_string(struct rf_record *r, const char *pre, const char *key, struct rf_mp *v,
                                 const char **to, struct rf_err *e)
 {
@@ -117,6 +119,7 @@ static enum rf_code read_string(struct rf_record *r, const char *pre, const char
 	return (*to = rf_region_text(&r->region, it.data, it.n)) ? RF_OK : no_memory(key, e);
 }
 
+/* Reads a list of strings, as many as the field's size says if that is known. */
 static enum rf_code read_texts(struct rf_record *r, const struct rf_field *f, const char *pre, struct rf_mp v,
                                struct rf_err *e)
 {
@@ -178,6 +181,7 @@ static enum rf_code read_parts(struct rf_record *r, const struct rf_field *f, st
 	return rc;
 }
 
+/* Reads the values of a map.  Its unknown keys are kept as bytes. */
 static enum rf_code read_fields(struct rf_record *r, const struct rf_group *g, struct rf_mp map,
                                 struct rf_err *e);
 

@@ -1,5 +1,5 @@
-/* sniff.c -- tells a user who piped the wrong thing into a program what it looks like.  Common formats are
- * recognized by their magic numbers, text by its characters. */
+/* sniff.c -- tells a user who piped the wrong input into a program what that input looks like.  Common
+ * formats are recognized by their magic numbers, text by its characters. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,8 @@ static const struct { const char *magic; size_t n; const char *name; } kinds[] =
 	{ "\x80\x05", 2, "a Python pickle" }, { "ARROW1", 6, "Arrow" },
 };
 
-/* The first bytes are text: UTF-8 (a character may be cut at the end) without control characters. */
+/* Returns whether the first bytes are text: UTF-8 without control characters.  The last character may be
+ * cut. */
 static bool is_text(const unsigned char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

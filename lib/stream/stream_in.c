@@ -1,9 +1,9 @@
 /* stream_in.c -- reads a stream.
  *
- * The blocks of a frame are walked as its bytes arrive, which finds its end.  The size that the frame claims
- * is accepted only if its blocks can contain that much and --max-record allows it.  Then the frame is
- * decompressed in one piece, and libzstd verifies its checksum.  So memory is bounded by the bytes that
- * arrived and by the limit, and a frame can be skipped without decompressing it. */
+ * The reader follows the block headers of a frame as its bytes arrive, and so finds the frame's end.  It
+ * accepts the size that the frame claims only if the blocks can contain that much and --max-record allows
+ * it.  Then the frame is decompressed in one piece, and libzstd verifies its checksum.  So memory is bounded
+ * by the bytes that arrived and by the limit, and a frame can be skipped without decompressing it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,14 +25,14 @@ enum { READ_SIZE = 256 << 10 };
 enum state { HEAD_READ, RECORDS, ENDED, FAILED };
 
 struct rf_in {
-	int fd;                 /* -1: all of it is in memory */
-	char name[200];         /* for messages, fit for a terminal */
+	int fd;                 /* -1: the whole stream is in memory */
+	char name[200];         /* name for messages, safe to show on a terminal */
 	uint64_t max_record;
 	off_t file_size;        /* -1: not a regular file */
 
 	unsigned char *buf;     /* compressed bytes [at, have) */
 	size_t at, have, cap;
-	uint64_t offset;        /* of buf[at] in the stream */
+	uint64_t offset;        /* offset of buf[at] in the stream */
 	bool eof;
 
 	size_t frame;           /* length of the frame read last, which ends at buf[at] */
@@ -43,10 +43,10 @@ struct rf_in {
 
 	enum state state;
 	enum rf_code failure;
-	uint64_t seq;           /* of the next message */
-	bool hashed;            /* no message was skipped so far */
+	uint64_t seq;           /* number of the next message */
+	bool hashed;            /* whether all messages so far are in the hash: none was skipped */
 	XXH64_state_t *hash;
-	uint64_t claimed;       /* what the end record says it is */
+	uint64_t claimed;       /* the hash that the end record states */
 	struct rf_head head;
 	struct rf_record rec;
 };
@@ -64,7 +64,7 @@ static enum rf_code read_some(struct rf_in *in, struct rf_err *e)
 	return RF_OK;
 }
 
-/* Makes n bytes available at buf[at], or all that there are. */
+/* Reads until n bytes are available at buf[at], or the input has ended. */
 static enum rf_code fill(struct rf_in *in, size_t n, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
@@ -91,12 +91,14 @@ static enum rf_code fill(struct rf_in *in, size_t n, struct rf_err *e)
 	return rc;
 }
 
+/* Moves past n bytes. */
 static void take(struct rf_in *in, size_t n)
 {
 	in->at += n;
 	in->offset += n;
 }
 
+/* Returns whether fewer than n bytes are available. */
 static bool shorter(const struct rf_in *in, size_t n)
 {
 	return in->have - in->at < n;
@@ -107,14 +109,14 @@ static enum rf_code truncated(struct rf_err *e)
 	return rf_fail(e, RF_EDATA, "the frame is truncated (the stream was cut, or its writer died)");
 }
 
-/* Passes over skippable frames, which hold no message: other tools put them before, between and after the
- * frames. */
+/* Moves past skippable frames, which hold no message.  Other tools put them before, between and after the
+ * frames of a stream. */
 static enum rf_code skip_tables(struct rf_in *in, struct rf_err *e)
 {
 	enum { HEADER = 8 };
 	enum rf_code rc = RF_OK;
 
-	/* waits only for as many bytes as every frame of the stream has */
+	/* waits only for as many bytes as each frame of a stream has */
 	while ((rc = fill(in, 1, e)) == RF_OK && !shorter(in, 1) && in->buf[in->at] >> 4 == 5 &&
 	       (rc = fill(in, HEADER, e)) == RF_OK && !shorter(in, 4) &&
 	       rf_magic_skippable(in->buf + in->at)) {
@@ -139,8 +141,8 @@ static enum rf_code skip_tables(struct rf_in *in, struct rf_err *e)
 
 /* ---- where --------------------------------------------------------------------------------- */
 
-/* Says in front of e's sentence which message it is about: the one that begins at `offset` and has
- * the number seq. */
+/* Puts the place of a message before e's sentence: the message that begins at `offset` and has the number
+ * seq. */
 static enum rf_code at(const struct rf_in *in, uint64_t seq, uint64_t offset, struct rf_err *e)
 {
 	if (!seq)
@@ -166,6 +168,7 @@ enum rf_code rf_in_blame(const struct rf_in *in, struct rf_err *e)
 
 /* ---- frames -------------------------------------------------------------------------------- */
 
+/* Reads the header of the next frame, and checks it against the limits. */
 static enum rf_code header(struct rf_in *in, struct rf_frame *f, struct rf_err *e)
 {
 	enum rf_code rc = fill(in, 5, e);
@@ -193,7 +196,7 @@ static enum rf_code header(struct rf_in *in, struct rf_frame *f, struct rf_err *
 	return RF_OK;
 }
 
-/* Gathers a whole frame at buf[at], *n bytes. */
+/* Reads a whole frame of *n bytes to buf[at]. */
 static enum rf_code gather(struct rf_in *in, struct rf_frame *f, size_t *n, struct rf_err *e)
 {
 	enum rf_code rc = header(in, f, e);
@@ -224,6 +227,7 @@ static enum rf_code gather(struct rf_in *in, struct rf_frame *f, size_t *n, stru
 	return rc;
 }
 
+/* Decompresses a frame of n bytes to in->msg. */
 static enum rf_code decompress(struct rf_in *in, const void *frame, size_t n, uint64_t content,
                                struct rf_err *e)
 {
@@ -248,6 +252,7 @@ static enum rf_code decompress(struct rf_in *in, const void *frame, size_t n, ui
 	return RF_OK;
 }
 
+/* Reads and decompresses the next frame. */
 static enum rf_code next_frame(struct rf_in *in, struct rf_err *e)
 {
 	struct rf_frame f;
@@ -337,7 +342,7 @@ enum rf_code rf_end_decode(struct rf_end *end, struct rf_mp body, struct rf_err 
 	return RF_OK;
 }
 
-/* Nothing may follow the end of all. */
+/* Checks that nothing follows the end record but skippable frames. */
 static enum rf_code nothing_follows(struct rf_in *in, struct rf_err *e)
 {
 	enum rf_code rc = skip_tables(in, e);
@@ -351,6 +356,7 @@ static enum rf_code nothing_follows(struct rf_in *in, struct rf_err *e)
 	return RF_OK;
 }
 
+/* Checks the end record m, and that the stream ends after it. */
 static enum rf_code end_of_stream(struct rf_in *in, const struct rf_msg *m, struct rf_err *e)
 {
 	struct rf_end end;
@@ -388,7 +394,7 @@ static enum rf_code next_message(struct rf_in *in, struct rf_msg *m, struct rf_e
 	return rc;
 }
 
-/* A failure is final: whatever is called next fails likewise. */
+/* Keeps a failure, so that every later call fails in the same way. */
 static enum rf_code failed(struct rf_in *in, enum rf_code rc)
 {
 	in->state = FAILED;
@@ -396,7 +402,7 @@ static enum rf_code failed(struct rf_in *in, enum rf_code rc)
 	return rc;
 }
 
-/* Whether messages may follow: a failure stays one, and the end stays the end. */
+/* Begins reading a message.  Fails after a failure, and returns RF_EOF after the end. */
 static enum rf_code go_on(struct rf_in *in, struct rf_err *e)
 {
 	if (in->state == FAILED)
@@ -407,7 +413,7 @@ static enum rf_code go_on(struct rf_in *in, struct rf_err *e)
 	return RF_OK;
 }
 
-/* Reads the next message; on failure e says where. */
+/* Reads the next message.  On failure e says where. */
 static enum rf_code advance(struct rf_in *in, struct rf_msg *m, struct rf_err *e)
 {
 	uint64_t seq = in->seq;
@@ -490,7 +496,7 @@ enum rf_code rf_in_reread(struct rf_in *in, const void *frame, size_t n, struct 
 
 /* ---- skipping ------------------------------------------------------------------------------ */
 
-/* Passes over n bytes of a regular file; *cut: it ends before. */
+/* Moves past n bytes of a regular file.  Sets *cut if the file ends before. */
 static enum rf_code pass(struct rf_in *in, uint64_t n, bool *cut, struct rf_err *e)
 {
 	size_t have = in->have - in->at;
@@ -507,7 +513,7 @@ static enum rf_code pass(struct rf_in *in, uint64_t n, bool *cut, struct rf_err 
 	return RF_OK;
 }
 
-/* Passes over one frame, unread. */
+/* Moves past one frame without decompressing it. */
 static enum rf_code pass_frame(struct rf_in *in, struct rf_err *e)
 {
 	struct rf_block b = { 0 };
@@ -554,7 +560,7 @@ enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
 					at(in, in->seq, start, e);
 				return failed(in, rc);
 			}
-			/* the last frame of the file must be the end record: it is read */
+			/* the last frame of the file must be the end record, which is read */
 			in->at = in->have = 0;
 			in->eof = false;
 			in->offset = start;
@@ -574,9 +580,9 @@ enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-/* What a zstd frame that is none of ours begins with, as zstd(1) would give it out; 0: nothing that can be
- * read.  The stream decoder does without what we want of a frame, and its memory is bounded by the window
- * that we allow. */
+/* Decompresses the start of a zstd frame that a stream cannot have, for rf_sniff().  Returns how many bytes
+ * it has; 0 if it cannot be read.  The decoder needs neither a content size nor a checksum, and the window
+ * that it may have bounds its memory. */
 static size_t peek(struct rf_in *in, unsigned char *out, size_t size)
 {
 	ZSTD_DStream *zstd = ZSTD_createDStream();
@@ -593,7 +599,7 @@ static size_t peek(struct rf_in *in, unsigned char *out, size_t size)
 	return to.pos;
 }
 
-/* What comes first may be anything, so a failure says what it looks like. */
+/* Looks at the first bytes of the input, which may be anything.  A failure says what they look like. */
 static enum rf_code look_at_start(struct rf_in *in, struct rf_err *e)
 {
 	enum rf_code rc = fill(in, 4, e);
@@ -606,7 +612,8 @@ static enum rf_code look_at_start(struct rf_in *in, struct rf_err *e)
 		return rf_fail(e, RF_EDATA,
 		               "%s: the stream is empty (the program that writes it produced nothing)",
 		               in->name);
-	/* more only if it is no stream: a head may be shorter, and all that comes for a while */
+	/* reads more only if this is not a stream: a head may be shorter, and nothing may follow for a
+	 * while */
 	if (rf_sniff(buf, sizeof buf, in->buf + in->at, in->have - in->at) &&
 	    (rc = fill(in, RF_SNIFF, e)) != RF_OK)
 		return rc;
@@ -641,6 +648,7 @@ static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
 	return rc == RF_EIO ? rc : at(in, 0, in->frame_offset, e);
 }
 
+/* Reads the head of a new input, which is closed if that fails. */
 static enum rf_code begin(struct rf_in **to, struct rf_in *in, struct rf_err *e)
 {
 	enum rf_code rc;
@@ -661,6 +669,7 @@ static enum rf_code begin(struct rf_in **to, struct rf_in *in, struct rf_err *e)
 	return RF_OK;
 }
 
+/* Returns an input that nothing was read from; NULL if memory ran out. */
 static struct rf_in *fresh(const char *name, uint64_t max_record)
 {
 	struct rf_in *in = calloc(1, sizeof *in);
@@ -699,7 +708,7 @@ enum rf_code rf_in_open(struct rf_in **to, const char *path, uint64_t max_record
 		return rf_fail(e, RF_EUSAGE, "<stdin>: is a terminal: name a file, or pipe a stream into it");
 	}
 	in->fd = standard ? STDIN_FILENO : open_file(path);
-	/* as one that was closed is held */
+	/* a standard input that was closed is replaced by a descriptor that can only be written to */
 	if (standard && (fcntl(STDIN_FILENO, F_GETFL) & O_ACCMODE) == O_WRONLY) {
 		rf_in_close(in);
 		return rf_fail(e, RF_ENOINPUT, "<stdin>: %s", strerror(EBADF));

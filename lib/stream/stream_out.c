@@ -1,4 +1,4 @@
-/* stream_out.c -- writes a stream: each message is one frame and is written at once. */
+/* stream_out.c -- writes a stream.  Each message is compressed to one frame, which is written immediately. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,12 +14,12 @@ enum { LEVEL = 1 };
 struct rf_out {
 	struct rf_tempfile file;
 	ZSTD_CCtx *zstd;
-	struct rf_buf msg;      /* the message, before compression */
+	struct rf_buf msg;      /* the message before compression */
 	unsigned char *frame;
 	size_t frame_cap;
-	uint64_t seq;           /* of the next message */
+	uint64_t seq;           /* number of the next message */
 	XXH64_state_t *hash;
-	uint64_t most;          /* bytes of a message */
+	uint64_t most;          /* largest number of bytes in a message */
 	int vocab;
 	bool ended;
 };
@@ -136,7 +136,7 @@ enum rf_code rf_put(struct rf_out *out, const struct rf_record *rec, struct rf_e
 {
 	enum rf_code rc = rf_record_check(rec, out->vocab, e);
 
-	if (rc == RF_EDATA) /* the stage's own numbers */
+	if (rc == RF_EDATA) /* the stage computed wrong numbers */
 		rc = e->code = RF_ENUMERIC;
 	if (rc == RF_OK) {
 		out->msg.n = 0;
@@ -149,6 +149,7 @@ enum rf_code rf_put(struct rf_out *out, const struct rf_record *rec, struct rf_e
 	return emit(out, e);
 }
 
+/* Writes the end record. */
 static enum rf_code put_end(struct rf_out *out, struct rf_err *e)
 {
 	struct rf_end end = { out->seq - 1, XXH64_digest(out->hash) };
@@ -158,6 +159,7 @@ static enum rf_code put_end(struct rf_out *out, struct rf_err *e)
 	return emit(out, e);
 }
 
+/* Closes the output, whose file appears only if rc is RF_OK, and frees it. */
 static enum rf_code finish(struct rf_out *out, enum rf_code rc, struct rf_err *e)
 {
 	if (rc == RF_OK)
