@@ -1,5 +1,5 @@
-/* ckpt_text.c -- runs, checkpoints and files of tensors: what stands in them, as text, JSON and
- * statistics. */
+/* ckpt_text.c -- reads runs, checkpoints and files of tensors, computes statistics of their tensors, and
+ * writes them as text and JSON. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -38,8 +38,8 @@ bool rf_ckpt_text_is(const char *path)
 		return false;
 	read = rf_file_pread(fd, start, sizeof start, 0, NULL) == RF_OK;
 	close(fd);
-	/* the length of its header, at most 16 MiB, in eight bytes; a stream's first four are a far
-	   larger number */
+	/* eight bytes with the length of the header, at most 16 MiB; the first four bytes of a stream are a
+	   far larger number */
 	return read && !start[4] && !start[5] && !start[6] && !start[7] && start[8] == '{';
 }
 
@@ -61,6 +61,7 @@ static enum rf_code size_of_dir(const char *dir, uint64_t *bytes, struct rf_err 
 	return RF_OK;
 }
 
+/* Reads a step of a run, and appends it to x->step. */
 static enum rf_code read_step(struct rf_ckpt_text *x, int64_t step, struct rf_err *e)
 {
 	struct rf_saved_step *s = &x->step[x->steps];
@@ -83,7 +84,7 @@ static enum rf_code read_step(struct rf_ckpt_text *x, int64_t step, struct rf_er
 	free(c);
 	if (rc == RF_OK)
 		x->steps++;
-	/* a trainer may have removed it since its name was read */
+	/* a trainer may have removed the step since its name was read */
 	else if (stat(path, &st) && errno == ENOENT)
 		rc = RF_OK;
 	return rc;
@@ -196,7 +197,7 @@ static bool is_float(enum rf_dtype t)
 	return t == RF_F32 || t == RF_F16 || t == RF_BF16 || t == RF_F64;
 }
 
-/* The elements from `at` on, as many as fit; returns how many. */
+/* Reads the elements from `at` on, up to BLOCK of them, and sets *n to their number. */
 static enum rf_code read_block(const struct rf_tensor *t, uint64_t at, float *out, size_t *n,
                                struct rf_err *e)
 {
@@ -229,7 +230,7 @@ enum rf_code rf_ckpt_text_stats(const struct rf_tensor *t, struct rf_stats *out,
 	}
 	out->mean = sum / (double)t->count;
 	out->norm = sqrt(squares);
-	/* in a second pass: the mean of squares less the square of the mean would lose what is small */
+	/* in a second pass: the mean of squares minus the square of the mean would lose small differences */
 	for (uint64_t at = 0; at < t->count; at += n) {
 		if ((rc = read_block(t, at, x, &n, e)) != RF_OK)
 			goto out;
@@ -266,7 +267,7 @@ enum rf_code rf_ckpt_text_check(struct rf_ckpt_text *x, struct rf_err *e)
 	enum rf_code rc;
 	struct stat st;
 
-	/* a trainer may have committed and removed the step in hand: then there is a newer one */
+	/* a trainer may have removed this step after a commit: then a newer step exists */
 	while ((rc = check_once(x, e)) != RF_OK && x->is_ckpt && stat(x->ckpt->dir, &st) && errno == ENOENT) {
 		const char *path = x->path;
 
@@ -279,7 +280,7 @@ enum rf_code rf_ckpt_text_check(struct rf_ckpt_text *x, struct rf_err *e)
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-/* The keys of config.json that hold one value. */
+/* Writes the keys of config.json whose value is not a list or an object. */
 static void write_config(const char *text, int width, struct rf_buf *p)
 {
 	json_t *config = json_loads(text, 0, NULL), *v;
@@ -313,7 +314,7 @@ static void write_step(const struct rf_saved_step *s, struct rf_buf *p)
 
 /* ---- the manifest -------------------------------------------------------------------------- */
 
-/* Adds a string without quotes, another value as JSON, and "-" for a value that the line does not have. */
+/* Appends a string without quotes, any other value as JSON, and "-" for a value that the line lacks. */
 static void add_json(struct rf_buf *item, const json_t *v)
 {
 	struct rf_buf text = { 0 };
@@ -329,7 +330,7 @@ static void add_json(struct rf_buf *item, const json_t *v)
 	rf_buf_free(&text);
 }
 
-/* between NULL: without the value. */
+/* Adds an item: the key and, unless between is NULL, the value. */
 static void add_item(struct rf_flow *f, const char *before, const char *key, const char *between,
                      const json_t *v)
 {
@@ -358,7 +359,7 @@ static void begin_part(struct rf_flow *f, struct rf_buf *p, const char *name, in
 	rf_buf_free(&label);
 }
 
-/* Returns whether a value is empty or says no. */
+/* Returns whether a value is absent, null, false or the empty string. */
 static bool is_off(const json_t *v)
 {
 	return !v || json_is_false(v) || json_is_null(v) || (json_is_string(v) && !json_string_length(v));
@@ -407,7 +408,7 @@ static void write_part(const char *name, const json_t *part, const json_t *befor
 
 		if (json_equal(v, was) || json_is_null(v))
 			continue;
-		/* rf-loop was not told of it; a word without a value leaves a stage out */
+		/* rf-loop was not given this word; a word that was set and is now empty is shown */
 		if (begun && !was && is_off(v))
 			continue;
 		if (!json_is_object(v)) {
@@ -557,7 +558,7 @@ static void write_json(json_t *o, struct rf_buf *p)
 	json_decref(o);
 }
 
-/* JSON has no NaN and no Inf. */
+/* Returns a number, or null for NaN and infinity, which JSON lacks. */
 static json_t *number(double x)
 {
 	return isfinite(x) ? json_real(x) : json_null();

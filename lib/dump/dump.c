@@ -1,8 +1,8 @@
-/* dump.c -- from files to what is shown of them.
+/* dump.c -- reads files and writes their rows.
  *
- * A file is opened, its rows are offered one after the other, and each goes out at once unless --sort or
- * --sample make it wait.  With --json the rows of a stream are its messages, and a record is chosen when one
- * of its rows is. */
+ * A file is opened, and its rows are offered one after the other.  A row is written immediately unless
+ * --sort or --sample makes it wait.  With --json the rows of a stream are its messages, and a record is
+ * shown if one of its rows meets the conditions. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,24 +25,24 @@ enum { FULL = 64 << 10 }; /* bytes in the output buffer at which it is written *
 struct job {
 	struct rf_dump *d;
 	struct rf_table table;
-	bool has_table;           /* and of which kind: */
-	bool of_tensors;
-	bool headed;              /* TSV: its first line is in the output buffer */
-	/* the tokenizer of an option, that of the environment, and that of bytes; NULL: not opened */
+	bool has_table;           /* whether the table is open */
+	bool of_tensors;          /* whether its rows are of a checkpoint */
+	bool headed;              /* whether the header line is in the output buffer */
+	/* tokenizers of an option, of the environment and for bytes; NULL: not opened */
 	struct rf_tokenizer *given, *fallback, *bytes;
-	bool numbers;             /* tokens of the stream in hand were shown as numbers */
-	bool other;               /* the stream in hand was made with another tokenizer than `fallback` */
+	bool numbers;             /* whether tokens of this stream were shown as numbers */
+	bool other;               /* whether this stream was made with another tokenizer than `fallback` */
 	struct rf_topn pick;
-	struct rf_buf text, out;  /* text of the row in hand; the output buffer: what is written next */
-	uint64_t order, shown;
-	uint64_t record, position; /* whose headings were shown last */
-	uint64_t records;         /* of all files so far */
-	uint64_t offered, matched; /* rows of all files; those that --where lets through */
+	struct rf_buf text, out;  /* text of this row; output buffer */
+	uint64_t order, shown;    /* numbers of rows that were offered, and shown */
+	uint64_t record, position; /* record and position whose headings were shown last */
+	uint64_t records;         /* records of all files so far */
+	uint64_t offered, matched; /* rows of all files; rows that met the conditions of --where */
 	int file;
 	uint64_t passed;          /* bytes of the streams before this one */
 };
 
-/* Keeps the first thing that the reader should know. */
+/* Sets the note for the user, unless there is one already. */
 static void __attribute__((format(printf, 2, 3))) note(struct job *j, const char *fmt, ...)
 {
 	va_list ap;
@@ -56,7 +56,7 @@ static void __attribute__((format(printf, 2, 3))) note(struct job *j, const char
 
 /* ---- rows on their way out ----------------------------------------------------------------- */
 
-/* Writes what is in the output buffer, and empties it. */
+/* Writes and empties the output buffer. */
 static enum rf_code flush(struct job *j, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
@@ -69,7 +69,7 @@ static enum rf_code flush(struct job *j, struct rf_err *e)
 	return rc;
 }
 
-/* Adds a row's text to the output buffer, without the headings that the row before it had too. */
+/* Adds the text of a row to the output buffer, without the headings that the row before it also had. */
 static enum rf_code emit(struct job *j, const struct rf_topn_row *row, struct rf_err *e)
 {
 	bool same = j->shown && row->lead && j->record == row->record;
@@ -84,13 +84,13 @@ static enum rf_code emit(struct job *j, const struct rf_topn_row *row, struct rf
 	return j->out.n < FULL ? RF_OK : flush(j, e);
 }
 
-/* A file's name as text shows it; in messages it is quoted as well. */
+/* Returns the name of a file for text and messages. */
 static const char *name_of(const char *path)
 {
 	return strcmp(path, "-") ? path : "<stdin>";
 }
 
-/* Says which of several files comes now, as head(1) does. */
+/* Writes the name of the next of several files, as head(1) does. */
 static void title(struct job *j, const char *path)
 {
 	if (!j->d->table.files || j->d->form != RF_DUMP_TEXT)
@@ -100,6 +100,7 @@ static void title(struct job *j, const char *path)
 	rf_print_text(&j->out, " <==\n");
 }
 
+/* Returns whether all rows that -n allows were shown. */
 static bool done(const struct job *j)
 {
 	return j->d->first && !rf_topn_holds(&j->pick) && j->shown == j->d->first;
@@ -113,6 +114,7 @@ static void begin_pick(struct job *j)
 	j->shown = 0;
 }
 
+/* Writes the rows that waited. */
 static enum rf_code end_pick(struct job *j, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
@@ -127,8 +129,8 @@ static enum rf_code end_pick(struct job *j, struct rf_err *e)
 	return rc == RF_OK ? flush(j, e) : rc;
 }
 
-/* What decides whether a row is in the sample: which of the files it is in, its id and its place in the
- * record, not where the record stands. */
+/* Returns the random number that decides whether a row is in the sample.  It depends on the number of the
+ * file, the id and the place of the row in its record, not on the place of the record in the stream. */
 static double draw(const struct job *j, uint64_t id, const struct rf_row *row)
 {
 	uint64_t i = row && row->i >= 0 ? (uint64_t)row->i : 0, r = row && row->r >= 0 ? (uint64_t)row->r : 0;
@@ -139,7 +141,7 @@ static double draw(const struct job *j, uint64_t id, const struct rf_row *row)
 	               : 0;
 }
 
-/* The row whose text is in j->text goes out, or waits. */
+/* Writes the row whose text is in j->text, or keeps it until end_pick(). */
 static enum rf_code pass(struct job *j, struct rf_topn_row *row, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
@@ -160,13 +162,14 @@ static enum rf_code pass(struct job *j, struct rf_topn_row *row, struct rf_err *
 	return rc;
 }
 
-/* One more record of a stream has been read. */
+/* Counts a record of a stream for the progress. */
 static void count(struct job *j, const struct rf_in *in, int tokens)
 {
 	rf_meter_read(j->d->meter, j->passed + rf_in_bytes(in));
 	rf_meter_done(j->d->meter, tokens);
 }
 
+/* Returns whether a row meets the conditions of --where, and counts it. */
 static bool matches(struct job *j, const struct rf_row *row)
 {
 	bool match = rf_table_match(&j->table, &j->d->show.tokens, row);
@@ -205,7 +208,7 @@ static void say_nothing_found(struct job *j)
 		note(j, "--where '%s': no row matches (%s)", where, all);
 }
 
-/* The first line of a table, once. */
+/* Writes the header line of a table, once. */
 static void head_table(struct job *j)
 {
 	if (j->d->form == RF_DUMP_TABLE && !j->d->no_header && !j->headed)
@@ -213,7 +216,8 @@ static void head_table(struct job *j)
 	j->headed = true;
 }
 
-/* After the last row; where that was not the last of the files, nobody knows what the rest has. */
+/* Ends the table after the last row.  If -n ended the dump, the columns are not checked: the records that
+ * were not read may have them. */
 static enum rf_code end_table(struct job *j, struct rf_err *e)
 {
 	enum rf_code rc = done(j) ? RF_OK : rf_table_end(&j->table, e);
@@ -226,6 +230,7 @@ static enum rf_code end_table(struct job *j, struct rf_err *e)
 
 /* ---- a stream ------------------------------------------------------------------------------ */
 
+/* Shows the rows of a record that meet the conditions. */
 static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err *e)
 {
 	enum rf_row_kind rows = j->d->table.rows;
@@ -256,7 +261,8 @@ static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err 
 	return rc == RF_OK ? flush(j, e) : rc;
 }
 
-/* Reads on to the end of a pipe, so that its writer ends well and what is wrong with it is seen. */
+/* Returns whether to read a pipe to its end, so that its writer does not fail and mistakes in the rest are
+ * found. */
 static bool must_drain(const struct job *j, const char *path)
 {
 	struct stat st;
@@ -284,8 +290,9 @@ static enum rf_code open_tokenizer(struct job *j, struct rf_tokenizer **t, const
 	return rc;
 }
 
-/* Chooses the tokenizer that an option gave, which must be the stream's; else the stream's own if it is built
- * in; else that of the environment if it is the stream's. */
+/* Chooses the tokenizer that shows the stream's tokens: the tokenizer of an option, with which the stream
+ * must have been made; else the stream's tokenizer if it is built in; else the tokenizer of the environment,
+ * if the stream was made with it. */
 static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, struct rf_err *e)
 {
 	const struct rf_head *h = rf_in_head(in);
@@ -305,7 +312,7 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 		j->d->show.tokens.tokenizer = j->bytes;
 		return RF_OK;
 	}
-	if (j->d->model) /* the model has none, which this reports */
+	if (j->d->model) /* fails and reports that the model has no tokenizer */
 		return rf_tokenizer_open(&j->given, j->d->model, e);
 	if (!shown || !j->d->fallback)
 		return RF_OK;
@@ -318,7 +325,7 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 	return RF_OK;
 }
 
-/* Notes that the text of a stream's tokens would have needed its tokenizer. */
+/* Notes that the stream's tokenizer would be needed to show its tokens as text. */
 static void note_numbers(struct job *j, const struct rf_in *in)
 {
 	const struct rf_head *h = rf_in_head(in);
@@ -361,7 +368,7 @@ static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path,
 	return rc == RF_EOF ? RF_OK : rc;
 }
 
-/* A message as a line of JSON; with --no-hidden a record without its hidden states. */
+/* Writes a message as a line of JSON, with --no-hidden a record without its hidden states. */
 static enum rf_code to_json(const struct job *j, const void *msg, size_t size, char **line, size_t *len,
                             struct rf_err *e)
 {
@@ -454,7 +461,7 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 	rf_record_init(&rec);
 	begin_pick(j);
 	for (uint64_t n = 0; !done(j) && (rc = rf_next_message(in, &msg, &size, e)) == RF_OK; n++) {
-		ended = n && rf_in_count(in) < n; /* that was the end record */
+		ended = n && rf_in_count(in) < n; /* whether the message is the end record */
 		if (ended && some)
 			continue;
 		if (!some || n == 0)
@@ -463,7 +470,7 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 			rf_in_blame(in, e);
 		if (rc != RF_OK || (rc = flush(j, e)) != RF_OK)
 			break;
-		if (n && rf_in_count(in) == n) /* not the head, not the end record */
+		if (n && rf_in_count(in) == n) /* neither the head nor the end record */
 			count(j, in, 0);
 	}
 	if (done(j) && rc == RF_OK && must_drain(j, path))
@@ -473,7 +480,8 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 	if (rc != RF_EOF && rc != RF_OK)
 		return rc;
 	note_numbers(j, in);
-	/* of what was read to its end; with the count of the whole, so that a part is not taken for it */
+	/* the end record is shown if it was read; it counts all records, so the lines are not taken for
+	 * all */
 	if ((rc = end_pick(j, e)) == RF_OK && ended && some && (rc = write_message(j, msg, size, e)) == RF_OK)
 		rc = flush(j, e);
 	return rc;
@@ -567,7 +575,7 @@ static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_er
 
 /* ---- --check ------------------------------------------------------------------------------- */
 
-/* A stream that breaks is broken whatever its ids are, so a double one is told at the end. */
+/* Reads a whole stream.  An id that occurs twice is reported at the end, since damage is more important. */
 static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err *e)
 {
 	uint64_t before, twice = 0, id = 0, n;
@@ -631,7 +639,7 @@ static enum rf_code check(struct job *j, const char *path, struct rf_err *e)
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-/* The columns fit the first file, and so must the others. */
+/* Opens the table for the first file, and checks that each later file is of the same kind. */
 static enum rf_code fit_table(struct job *j, const char *path, bool tensors, struct rf_err *e)
 {
 	struct rf_table_spec spec = j->d->table;

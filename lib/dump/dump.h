@@ -12,14 +12,15 @@
 #include "dump/table.h"
 #include "dump/topn.h"
 
-/* TABLE: TSV, or CSV if `table` says so; PRED: samples of generations as lines of JSON for other programs */
+/* TABLE: TSV, or CSV if `table` says so.  PRED: samples of generations as lines of JSON for other
+ * programs. */
 enum rf_dump_form { RF_DUMP_TEXT, RF_DUMP_JSON, RF_DUMP_TABLE, RF_DUMP_PRED };
 
 struct rf_dump {
 	enum rf_dump_form form;
-	bool head;                /* print only the head; text or JSON */
-	bool check;               /* print only whether each file is sound, one line per file */
-	bool quiet;               /* with check: do not print that either */
+	bool head;                /* print only the head, as text or JSON */
+	bool check;               /* print only whether each file is valid, one line per file */
+	bool quiet;               /* with check: print nothing */
 	struct rf_table_spec table;
 	uint64_t sample, first;   /* numbers of rows (topn.h); 0: all */
 	uint64_t seed;
@@ -29,17 +30,17 @@ struct rf_dump {
 	struct rf_record_text show; /* rf_dump() sets its tokenizer */
 	const char *model;        /* a run or checkpoint that has the tokenizer; NULL: none */
 	const char *tokenizer;    /* the tokenizer's file or directory, or the word `bytes`; NULL: none */
-	/* the tokenizer of streams whose own one is not built in, if neither is given and the text of tokens
-	   is needed, and its name in messages; NULL: none */
+	/* a tokenizer, and its name in messages, for streams whose own tokenizer is not built in; used only
+	   if the text of tokens is needed and neither model nor tokenizer is given; NULL: none */
 	const char *fallback, *fallback_name;
 	uint64_t max_record;
-	struct rf_meter *meter;   /* counts the records and bytes read; may be NULL */
+	struct rf_meter *meter;   /* counter of the records and bytes read; may be NULL */
 
-	/* Writes text that consists of whole lines; a failure ends the dump. */
+	/* writes text that consists of whole lines; a failure ends the dump */
 	enum rf_code (*write)(void *to, const char *text, size_t n, struct rf_err *e);
 	void *to;
 
-	char note[1600];          /* out: a remark for the user; "" for none */
+	char note[1600];          /* out: a note for the user; "": none */
 };
 
 /* Dumps the files in order; "-" is standard input.  Returns RF_OK or the first failure. */

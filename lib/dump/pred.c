@@ -1,4 +1,4 @@
-/* pred.c -- a superset of the fields of RULER's (scripts/pred) and LongBench's (pred.py) files. */
+/* pred.c -- makes lines with all keys of the files of RULER (scripts/pred) and of LongBench (pred.py). */
 #include <jansson.h>
 #include <stdlib.h>
 
@@ -37,7 +37,7 @@ enum rf_code rf_pred_line(struct rf_buf *p, const struct rf_token_text *w, const
 	json_object_set_new(o, "all_classes", json_null());
 	json_object_set_new(o, "length", json_integer(prompt));
 	all = rf_meta_json(r, NULL);
-	json_object_update(o, all); /* what follows is of the model, whatever the question's keys are named */
+	json_object_update(o, all); /* before the keys below, which replace keys of meta with these names */
 	json_decref(all);
 	json_object_set_new(o, "index", json_integer((json_int_t)r->id));
 	json_object_set_new(o, "input", json_stringn(input ? input : "", n));

@@ -6,10 +6,10 @@
 #include "base/print.h"
 #include "dump/table.h"
 
-/* Appends the line of the row's sample: what meta has, and index, input, pred, outputs and others, as RULER's
- * programs have them, and answers, all_classes and length, as LongBench's.  The input is the prompt's text,
- * "" without a tokenizer.  Errors: RF_EDATA: the generation has no text; a token is outside the vocabulary;
- * RF_ENOMEM. */
+/* Appends the line of the row's sample.  It has the keys of meta, the keys index, input, pred, outputs and
+ * others of RULER's programs, and the keys answers, all_classes and length of LongBench's programs.  The
+ * input is the text of the prompt, "" without a tokenizer.  Errors: RF_EDATA: the generation has no text, or
+ * a token is outside the vocabulary; RF_ENOMEM. */
 enum rf_code rf_pred_line(struct rf_buf *p, const struct rf_token_text *w, const struct rf_row *row,
                           struct rf_err *e);
 

@@ -1,5 +1,5 @@
-/* record_text.c -- what a researcher wants to read of a record: where the text was left, what the model wrote
- * there, what the text says, how that was rewarded and how sure the model was of each token. */
+/* record_text.c -- shows a record to a researcher: the positions at which rollouts begin, the text of the
+ * rollouts and the true text, their rewards, and how sure the model was of each token. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,8 @@ static const char *paint(const struct rf_record_text *s, const char *colour)
 
 /* ---- text that has to fit ------------------------------------------------------------------ */
 
-/* Safe text in quotes (numbers stand without), its beginning or its end if it is too long. */
+/* Appends a safe text in quotes, or numbers without quotes.  If the text is too long, appends its beginning
+ * or, with tail, its end. */
 static void fit(struct rf_buf *p, const struct rf_record_text *s, const struct rf_buf *text, int columns,
                 bool tail)
 {
@@ -40,7 +41,8 @@ static void fit(struct rf_buf *p, const struct rf_record_text *s, const struct r
 	p->failed |= text->failed;
 }
 
-/* The same behind a label, over several lines; more: the text goes on where it ends. */
+/* Appends a safe text after a label, over several lines.  more: whether the text continues after its end
+ * here. */
 static void wrap(struct rf_buf *p, const struct rf_record_text *s, const struct rf_buf *text, bool more)
 {
 	const char *q = s->tokens.tokenizer ? "\"" : "", *t = (const char *)text->p;
@@ -65,6 +67,7 @@ static void wrap(struct rf_buf *p, const struct rf_record_text *s, const struct 
 	p->failed |= text->failed;
 }
 
+/* Adds an item: a name and a text in quotes, which is cut if it is too long. */
 static void item_text(struct rf_flow *f, const char *name, const char *value, const char *colour)
 {
 	int most = f->width - 20 < CUT ? f->width - 20 : CUT;
@@ -94,7 +97,7 @@ static void write_string(struct rf_buf *p, const struct rf_mp_item *s)
 	rf_print_text(p, "\"");
 }
 
-/* The next value, of a message that rf_msg_check() has seen (so the depth is bounded). */
+/* Appends the next value.  The depth is bounded because the message has passed rf_msg_check(). */
 static void write_value(struct rf_buf *p, struct rf_mp *m)
 {
 	struct rf_mp_item it;
@@ -136,7 +139,7 @@ static bool get_string(struct rf_mp map, const char *word, struct rf_mp_item *s)
 	return v.p && !rf_mp_next(&v, s) && s->type == RF_MP_STR;
 }
 
-/* A word of a shell's command line. */
+/* Appends a word as the shell reads it. */
 static void write_word(struct rf_buf *p, const struct rf_mp_item *word)
 {
 	static const char plain[] =
@@ -159,6 +162,7 @@ static void write_word(struct rf_buf *p, const struct rf_mp_item *word)
 	rf_print_text(p, simple ? "" : "'");
 }
 
+/* Appends an option as it is typed. */
 static void write_option(struct rf_buf *p, const struct rf_mp_item *name, struct rf_mp value)
 {
 	struct rf_mp after = value;
@@ -183,7 +187,7 @@ static void write_option(struct rf_buf *p, const struct rf_mp_item *name, struct
 	if (it.type == RF_MP_BOOL)
 		return;
 	rf_print_text(p, " ");
-	if (it.type != RF_MP_STR) { /* of lists and maps too no part is the shell's */
+	if (it.type != RF_MP_STR) { /* also quoted for the shell */
 		write_value(&text, &value);
 		it.data = text.p;
 		it.n = (uint32_t)text.n;
@@ -193,7 +197,7 @@ static void write_option(struct rf_buf *p, const struct rf_mp_item *name, struct
 	rf_buf_free(&text);
 }
 
-/* Writes {tool, version, options} as a command, with the version, and a note if there is one, as its
+/* Writes {tool, version, options} as a command.  The version, and a note if there is one, become a
  * comment. */
 static void write_stage(struct rf_buf *p, struct rf_mp stage)
 {
@@ -228,7 +232,7 @@ static void write_stage(struct rf_buf *p, struct rf_mp stage)
 	rf_print_text(p, "\n");
 }
 
-/* A key of the head; a map's keys and values follow one another on the line. */
+/* Writes a key of the head and its value.  The keys and values of a map follow one another on the line. */
 static void write_entry(struct rf_buf *p, const struct rf_mp_item *key, struct rf_mp value)
 {
 	struct rf_mp in = value, v;
@@ -273,6 +277,7 @@ void rf_record_text_head(struct rf_buf *p, struct rf_mp body)
 
 /* ---- a record ------------------------------------------------------------------------------ */
 
+/* Writes the heading of a record. */
 static void heading(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
@@ -328,6 +333,7 @@ static void heading(struct rf_buf *p, const struct rf_record_text *s, const stru
 	}
 }
 
+/* Writes the heading of a position: the text before it and the true text after it. */
 static void position(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
@@ -352,6 +358,7 @@ static void position(struct rf_buf *p, const struct rf_record_text *s, const str
 	rf_buf_free(&text);
 }
 
+/* Writes a rollout: its numbers, its text, and each of its tokens. */
 static void rollout(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
@@ -409,7 +416,8 @@ static void rollout(struct rf_buf *p, const struct rf_record_text *s, const stru
 	rf_buf_free(&text);
 }
 
-/* One token with what is known of the prediction behind it: the text up to it, a bar, what follows. */
+/* Writes a token on one line: the numbers of the prediction after it, the text up to the token, a bar, and
+ * the text that follows. */
 static void token(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
@@ -440,7 +448,7 @@ static void token(struct rf_buf *p, const struct rf_record_text *s, const struct
 	rf_buf_free(&text);
 }
 
-/* The rows where the model knew least what comes next, the highest entropy first. */
+/* Writes the tokens after which the model was least certain, the highest entropy first. */
 static void uncertain(struct rf_buf *p, const struct rf_record_text *s, struct rf_row row)
 {
 	const float *H = row.rec->entropy;
@@ -460,6 +468,7 @@ static void uncertain(struct rf_buf *p, const struct rf_record_text *s, struct r
 	}
 }
 
+/* Writes the beginning of the text. */
 static void beginning(struct rf_buf *p, const struct rf_record_text *s, const struct rf_record *rec)
 {
 	struct rf_buf text = { 0 };
@@ -470,7 +479,7 @@ static void beginning(struct rf_buf *p, const struct rf_record_text *s, const st
 	rf_buf_free(&text);
 }
 
-/* The end of what a generation or a choice continues. */
+/* Writes the end of the prompt that a generation or a choice continues. */
 static void prompt(struct rf_buf *p, const struct rf_record_text *s, const struct rf_record *rec)
 {
 	struct rf_buf text = { 0 };
@@ -523,6 +532,7 @@ static void choice(struct rf_buf *p, const struct rf_record_text *s, const struc
 	rf_buf_free(&text);
 }
 
+/* Writes all rows of a record, or the tokens that say most about a record without rows. */
 static void whole_record(struct rf_buf *p, const struct rf_record_text *s, struct rf_row row)
 {
 	const struct rf_record *rec = row.rec;

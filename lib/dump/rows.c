@@ -1,4 +1,4 @@
-/* rows.c -- lists the rows of a record, and decodes their tokens. */
+/* rows.c -- counts and lists the rows of a record, and shows their tokens as text. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,8 @@ void rf_row_at(struct rf_row *row, enum rf_row_kind rows, uint64_t index)
 
 /* ---- tokens as text ------------------------------------------------------------------------ */
 
-/* Appends the text of tokens.  A token that the tokenizer does not know is its number in angle brackets. */
+/* Appends the text of tokens.  A token that the tokenizer does not know becomes its number in angle brackets.
+ * cut: whether the tokens may begin inside a character. */
 static void decode(struct rf_buf *p, const struct rf_tokenizer *t, const int32_t *ids, int n, bool cut,
                    bool quotes)
 {
@@ -88,7 +89,7 @@ static void decode(struct rf_buf *p, const struct rf_tokenizer *t, const int32_t
 	size_t len = 0, at = 0;
 
 	if (rf_tokenizer_decode(t, ids, (size_t)n, &text, &len, NULL) == RF_OK) {
-		/* a tail may begin inside a character: its rest is no error of the text */
+		/* the rest of a character at the start is not an error of the text */
 		while (cut && at < 3 && at < len && ((unsigned char)text[at] & 0xC0) == 0x80)
 			at++;
 		rf_print_safe(p, text + at, len - at, quotes);

@@ -1,6 +1,6 @@
-/* table.c -- the columns, as one list: what each is called, which rows have it, how it is got.  The
- * first line of a table, its cells, --where, --sort and the error that names the known columns all
- * come from this list. */
+/* table.c -- the columns as one list: the name of each, the rows that have it, the function that gets its
+ * value.  The header line of a table, its cells, --where, --sort and the error that names the known columns
+ * all come from this list. */
 #define _GNU_SOURCE /* memmem */
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static struct value element(const float *x, int at, int n)
 	return x && at >= 0 && at < n ? single(x[at]) : (struct value){ .is = MISSING };
 }
 
-/* element (i, r) of one of the arrays (c, n) */
+/* Returns element (i, r) of an array (c, n). */
 static struct value of_group(const struct rf_row *w, const float *x, int n)
 {
 	if (!x || w->r < 0 || w->r >= n)
@@ -52,7 +52,7 @@ static struct value of_group(const struct rf_row *w, const float *x, int n)
 	return single(x[(size_t)w->i * (size_t)n + (size_t)w->r]);
 }
 
-/* the mean probability of the tokens; NaN without nll */
+/* Returns the mean probability of the tokens; NaN without nll. */
 static double mean_probability(const struct rf_record *rec)
 {
 	double sum = 0;
@@ -110,7 +110,8 @@ GET(rank, whole_if(true, w->rank->rank))
 GET(exchanges, whole(w->rank->calls))
 GET(process, whole_if(true, w->rank->pid))
 
-/* By the clock of this machine, which a file system on a network need not have. */
+/* Returns the seconds since the rank wrote its sign, by the clock of this machine.  A network file system may
+ * have another clock. */
 static struct value get_age(const struct rf_row *w)
 {
 	struct timespec now;
@@ -140,13 +141,13 @@ static struct value get_temperature(const struct rf_row *w)
 	return real(w->rec->rollout.tokens ? w->rec->rollout.temperature : NAN);
 }
 
-/* Returns which rollout of the record the row is of. */
+/* Returns the index of the row's rollout among all rollouts of the record. */
 static size_t rollout_of(const struct rf_row *w)
 {
 	return (size_t)w->i * (size_t)w->rec->rollout.n + (size_t)w->r;
 }
 
-/* Returns the mean of the numbers that the rollout's tokens have among those of all rollouts (c, n, k). */
+/* Returns the mean of the numbers of the rollout's tokens in an array (c, n, k). */
 static struct value token_mean(const struct rf_row *w, const float *x)
 {
 	const struct rf_rollout *o = &w->rec->rollout;
@@ -180,7 +181,7 @@ static struct value get_length(const struct rf_row *w)
 	return whole_if(w->r >= 0, w->r >= 0 ? rf_rollout_length(&w->rec->rollout, rollout_of(w)) : -1);
 }
 
-/* of the position's rollouts, or of the record's */
+/* Returns the range of the rewards of the position, or of the record for a row without a position. */
 static struct rf_range rewards(const struct rf_row *w)
 {
 	const struct rf_reward *y = &w->rec->reward;
@@ -291,13 +292,13 @@ enum {
 
 static const struct column {
 	const char *name;
-	int has, shown;           /* rows that have it; rows whose table shows it unasked */
+	int has, shown;           /* rows that have the column; rows whose tables show it by default */
 	struct value (*get)(const struct rf_row *);
-	/* for a column of text: appends the text; false: the row has none */
+	/* for a column of text: appends the text; false: the row has no text */
 	bool (*write)(const struct rf_row *, const struct rf_token_text *, struct rf_buf *);
-	bool stats;               /* computed of a tensor's elements */
-	bool parts;               /* behind it stand those of the reward */
-	bool tokens;              /* it is the text of tokens */
+	bool stats;               /* whether the value is computed from a tensor's elements */
+	bool parts;               /* whether the parts of the reward follow the column */
+	bool tokens;              /* whether the value is the text of tokens */
 } columns[] = {
 	{ "file",         ALL,           0,             .write = write_file },
 	{ "record",       REC,           0,             .get = get_record },
@@ -367,7 +368,8 @@ static const struct column {
 static const int COLUMNS = sizeof columns / sizeof *columns;
 _Static_assert(sizeof columns / sizeof *columns + RF_MAX_PARTS <= RF_MAX_COLUMNS, "RF_MAX_COLUMNS");
 
-/* A column is a place in this list; behind its end the table's parts follow. */
+/* Returns the name of a column.  A column is an index in the list, or a part of the table if it is COLUMNS or
+ * more. */
 static const char *name_of(const struct rf_table *t, int column)
 {
 	return column < COLUMNS ? columns[column].name : t->part[column - COLUMNS].head;
@@ -386,7 +388,7 @@ static struct value value_of(const struct rf_table *t, int column, const struct 
 static const char in_reward[] = "reward.";
 enum { IN_REWARD = sizeof in_reward - 1 };
 
-/* The place of a name in the list, whatever rows have it; -1: it is not there. */
+/* Returns the index of a name in the list, whichever rows have the column; -1 if the list lacks it. */
 static int find_listed(const char *name, size_t n)
 {
 	for (int i = 0; i < COLUMNS; i++)
@@ -395,6 +397,7 @@ static int find_listed(const char *name, size_t n)
 	return -1;
 }
 
+/* Returns whether a part has a key of its own in the reward. */
 static bool is_known(const char *name, size_t n)
 {
 	const char *known;
@@ -405,13 +408,13 @@ static bool is_known(const char *name, size_t n)
 	return false;
 }
 
-/* What is before a part's name in that of its column: nothing, unless another column has that name. */
+/* Returns the prefix of a part's column: none, unless another column has the name of the part. */
 static const char *before(const char *name, size_t n)
 {
 	return find_listed(name, n) < 0 ? "" : in_reward;
 }
 
-/* The column of a part, which is a new one where there was none.  -1: there are too many. */
+/* Returns the column of a part, which is added if the table lacks it; -1 if there are too many parts. */
 static int part_column(struct rf_table *t, const char *name, size_t n, const char *option)
 {
 	struct rf_table_part *p;
@@ -441,7 +444,8 @@ static int mask_of(const struct rf_table *t)
 	return 1 << t->rows;
 }
 
-/* The parts' columns: of the known ones, which are always there, then of the record's (NULL: none) others. */
+/* Appends the names of the parts' columns: first the parts with their own keys, then the other parts of the
+ * record (NULL: none). */
 static void list_parts(const struct rf_record *rec, struct rf_buf *to)
 {
 	const struct rf_reward *y = rec ? &rec->reward : NULL;
@@ -456,7 +460,7 @@ static void list_parts(const struct rf_record *rec, struct rf_buf *to)
 	}
 }
 
-/* RF_EUSAGE, with the columns that there are. */
+/* Returns RF_EUSAGE, with a sentence that lists the known columns. */
 static enum rf_code no_column(const struct rf_table *t, const struct rf_record *rec, const char *option,
                               const char *name, size_t n, struct rf_err *e)
 {
@@ -477,6 +481,7 @@ static enum rf_code no_column(const struct rf_table *t, const struct rf_record *
 	return RF_EUSAGE;
 }
 
+/* Finds the column with a name of n bytes that an option has. */
 static enum rf_code find(struct rf_table *t, const char *option, const char *name, size_t n, int *found,
                          struct rf_err *e)
 {
@@ -512,12 +517,13 @@ static size_t name_length(const char *s)
 }
 
 enum { LT, LE, GT, GE, EQ, NE, HAS, LACKS };
-static const struct { const char *word; int op; } operators[] = { /* the longer of two first */
+/* If a word begins with another one, it stands before that one. */
+static const struct { const char *word; int op; } operators[] = {
 	{ "<=", LE }, { ">=", GE }, { "!=", NE }, { "==", EQ }, { "!~", LACKS }, { "<", LT }, { ">", GT },
 	{ "=", EQ }, { "~", HAS },
 };
 
-/* Reads a text in quotes, in which two quotes stand for one, and moves *s after it.  Errors: RF_EUSAGE,
+/* Reads a text in quotes, in which two quotes stand for one quote, and moves *s after it.  Errors: RF_EUSAGE,
  * without a sentence: no such text begins there; RF_ENOMEM. */
 static enum rf_code read_quoted(const char **s, struct rf_table_term *term, struct rf_err *e)
 {
@@ -565,7 +571,7 @@ static enum rf_code read_operand(const char **s, struct rf_table_term *term, str
 	return RF_OK;
 }
 
-/* One comparison at *s; *s is moved behind it and what joins it to the next. */
+/* Reads one condition at *s, and moves *s after it and after the comma or the "and" that follows. */
 static enum rf_code read_term(struct rf_table *t, const char **s, struct rf_err *e)
 {
 	struct rf_table_term *term = &t->term[t->terms];
@@ -627,6 +633,7 @@ static enum rf_code read_columns(struct rf_table *t, const char *s, struct rf_er
 	}
 }
 
+/* Appends the column of a part, unless the table shows it already. */
 static void show_part(struct rf_table *t, const char *name)
 {
 	int column = part_column(t, name, strlen(name), NULL);
@@ -638,6 +645,7 @@ static void show_part(struct rf_table *t, const char *name)
 		t->column[t->columns++] = column;
 }
 
+/* Makes the default columns the table's columns. */
 static void show_unasked(struct rf_table *t, const struct rf_table_spec *spec)
 {
 	t->unasked = true;
@@ -655,7 +663,7 @@ static void show_unasked(struct rf_table *t, const struct rf_table_spec *spec)
 	}
 }
 
-/* The record's parts, behind those that are there. */
+/* Inserts the columns of the record's parts after the existing columns of parts. */
 static void show_parts(struct rf_table *t, const struct rf_reward *y)
 {
 	int behind[RF_MAX_COLUMNS], last = t->columns - 1, n;
@@ -732,7 +740,8 @@ enum rf_code rf_table_end(const struct rf_table *t, struct rf_err *e)
 	return RF_OK;
 }
 
-/* Puts the text from `from` to p's end between quotes, and doubles the quotes in it (RFC 4180). */
+/* Puts the text from offset `from` to the end of p between quotes, and doubles the quotes in it (RFC
+ * 4180). */
 static void quote(struct rf_buf *p, size_t from)
 {
 	struct rf_buf text = { 0 };
@@ -763,7 +772,8 @@ void rf_table_names(const struct rf_table *t, struct rf_buf *p)
 	rf_print_text(p, "\n");
 }
 
-/* digits: of a real number; what is computed of float32s has no more than 7. */
+/* Appends a value.  digits: of a real number; a number that is computed from float32 values has at most 7.
+ * Returns false if the value is missing. */
 static bool write_value(struct rf_buf *p, struct value v, int digits, bool csv)
 {
 	switch (v.is) {
@@ -854,7 +864,7 @@ static bool number_holds(const struct rf_table *t, struct rf_table_term *term, c
 	}
 }
 
-/* Returns whether a condition on a text holds, which is about the text as a table shows it. */
+/* Returns whether a condition holds for a text, as a table shows the text. */
 static bool text_holds(struct rf_table *t, struct rf_table_term *term, const struct rf_token_text *w,
                        const struct rf_row *row)
 {

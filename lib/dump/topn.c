@@ -1,6 +1,7 @@
-/* topn.c -- a bounded heap.  A sample of N rows is the N rows with the smallest random numbers, and the first
- * N of a sorted table are the N smallest by key: in both cases the largest of those kept so far stands at the
- * top of a heap and goes when a smaller one comes, so memory is that of N rows however long the stream is. */
+/* topn.c -- a bounded heap.  A sample of N rows is the N rows with the smallest random numbers, and the
+ * first N rows of a sorted table are the N rows with the smallest keys.  In both cases a heap keeps the N
+ * smallest rows so far.  Its first row is the largest of them, which is dropped when a smaller row comes.
+ * So memory is that of N rows, however long the stream is. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -41,12 +42,13 @@ static int by_key(const struct rf_topn_key *a, const struct rf_topn_key *b)
 	return d ? d : by_order(a, b);
 }
 
-/* While rows come: the sample is found first, whatever the order in which it will be shown. */
+/* Compares two rows while rows come: by random number for a sample, whatever order it will be shown in. */
 static int rank(const struct rf_topn *p, const struct rf_topn_key *a, const struct rf_topn_key *b)
 {
 	return p->spec.sample ? by_draw(a, b) : by_key(a, b);
 }
 
+/* Returns how many rows are kept. */
 static uint64_t room(const struct rf_topn *p)
 {
 	return p->spec.sample ? p->spec.sample : p->spec.first ? p->spec.first : UINT64_MAX;
