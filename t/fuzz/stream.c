@@ -1,7 +1,7 @@
-/* stream -- any bytes as a stream, as messages behind right checksums (else no fuzzer gets past those), as
- * one message, as a line of JSON.  Whatever is accepted is written again and must come back the same.
- *
- * The first byte chooses which.  Messages begin with their length in two bytes. */
+/* stream -- fuzzes the reader of streams.  The first byte of the input decides how the rest is read: as a
+ * stream, as messages to which right checksums are added (which no fuzzer would find), as one message, or as
+ * a line of JSON.  Each message begins with its length in two bytes.  Everything that is accepted is written
+ * again and must be the same when it is read. */
 #include <msgpack.h>
 #include <xxhash.h>
 #include <zstd.h>
@@ -17,7 +17,7 @@ static bool same(const struct rf_buf *a, const struct rf_buf *b)
 	return a->n == b->n && !memcmp(a->p, b->p, a->n);
 }
 
-/* A record that was accepted keeps the rules, and what is written of it is read as the same. */
+/* Checks that a record that was accepted keeps the rules, and is the same after it was written and read. */
 static void settle(const struct rf_record *r, int vocab)
 {
 	struct rf_buf a = { 0 }, b = { 0 };
@@ -120,7 +120,7 @@ static void read_messages(const uint8_t *data, size_t size)
 	XXH64_freeState(x);
 }
 
-/* A message's JSON gives back a message, and that one's JSON the same message. */
+/* Checks that a message converted to JSON and back twice is the same message both times. */
 static void through_json(const void *msg, size_t n)
 {
 	struct rf_err e;

@@ -1,4 +1,4 @@
-/* json -- the JSON form: every kind of value that is hard to say in JSON comes back as the same bytes.
+/* json -- tests the JSON form: every kind of value that JSON lacks comes back as the same bytes.
  * Prints TAP. */
 #include <float.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "stream/wire.h"
 #include "unit/tap.h"
 
-/* There and back: NULL, or what went wrong. */
+/* Converts a message to JSON and back.  Returns NULL, or what went wrong. */
 static const char *round_trip(const void *msg, size_t n, char **line)
 {
 	static struct rf_err e;
@@ -33,7 +33,7 @@ static const char *round_trip(const void *msg, size_t n, char **line)
 static struct rf_buf buf;
 static msgpack_packer pk;
 
-/* A message whose body is {"x": <what is packed next>}. */
+/* Begins a message with the body {"x": VALUE}.  The caller packs the value next. */
 static void begin(void)
 {
 	buf.n = 0;
@@ -45,7 +45,8 @@ static void begin(void)
 	rf_pack_text(&pk, "x");
 }
 
-/* The value packed since begin() is written as `want` (NULL: whatever), and comes back. */
+/* Checks that the value packed since begin() is written as `want` (NULL: any text), and is the same when it
+ * is read again. */
 static void value(const char *name, const char *want)
 {
 	char *line = NULL, *x;
@@ -149,8 +150,8 @@ static void reals(void)
 	ok(!bad, "20000 random doubles come back: %d do not", (int)bad);
 }
 
-/* Returns whether a text has the fewest digits that give the number back in both ways of reading.  With up to
- * six digits a number is written as with six, which says 922330 instead of 9.2233e+05. */
+/* Returns whether a text has the fewest digits from which both ways of reading get the number back.  A
+ * number that needs fewer than six digits is written as with six: 922330 instead of 9.2233e+05. */
 static bool is_shortest(const char *text, float f)
 {
 	char fewest[40];
@@ -170,7 +171,7 @@ static void singles(void)
 		{ 1, "1" }, { -0.0f, "-0.0" }, { 0, "0" }, { 0.1f, "0.1" }, { 0.166667f, "0.166667" },
 		{ 1.0f / 3, "0.33333334" }, { 1e-45f, "1e-45" }, { 16777216, "16777216" },
 		{ 3.4028235e38f, "3.4028235e+38" },
-		/* as a double it is the middle of two float32s, and rounds to the other */
+		/* read as a double it lies in the middle of two float32s, and is rounded to the other one */
 		{ 7.038531e-26f, "7.0385307e-26" },
 	};
 	uint64_t x = 88172645463325252, bad = 0, longer = 0;

@@ -1,7 +1,7 @@
-/* rules -- what a record, a head, a message must be: each rule of rf-stream(5) broken alone, behind right
- * checksums, is refused in words that name the key.  The checker is compared with msgpack-c on half a million
- * damaged messages.
- * Reading and writing again changes nothing.  Prints TAP. */
+/* rules -- tests the rules that a record, a head and a message must keep.  Each rule of rf-stream(5) is
+ * broken alone, with right checksums, and the error must name the key.  The checker is compared with
+ * msgpack-c on half a million damaged messages.  Reading and writing again must change nothing.  Prints
+ * TAP. */
 #include <math.h>
 #include <msgpack.h>
 #include <sys/resource.h>
@@ -13,7 +13,7 @@
 
 #define ARRAY(dtype, shape, data) "{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data\":[" data "]}"
 
-/* one of the parts in the map of them */
+/* the value of a part in the map of parts */
 #define PART ARRAY("<f4", "2,1", "-0.25,1")
 #define TWO ARRAY("<f4", "2,1", "0.5,1")
 #define FOUR ARRAY("<f4", "2,2", "1,2,3,4")
@@ -266,7 +266,7 @@ static const struct { const char *from, *to, *words; } broken_heads[] = {
 	{ "\"type\":\"head\"", "\"type\":\"seq\"", "the first message is not a head" },
 };
 
-/* text with its first `from` replaced */
+/* Copies a text with its first `from` replaced. */
 static void replace(char *to, size_t size, const char *text, const char *from, const char *with)
 {
 	char old[4000];
@@ -292,7 +292,7 @@ static void add_line(struct made *m, const char *line)
 	free(msg);
 }
 
-/* Reads a stream of this head and record (NULL: none). */
+/* Reads a stream with this head and this record (NULL: none). */
 static enum rf_code read_lines(const char *head, const char *record, struct rf_err *e)
 {
 	struct made m = { 0 };
@@ -334,7 +334,7 @@ static void rules(void)
 	   "a head need only say its format");
 }
 
-/* Of parts only so many are read, and written; one in the map twice is refused as any key is. */
+/* Checks how many parts a reward may have, and their names. */
 static void parts(void)
 {
 	struct rf_err e = { 0 };
@@ -523,7 +523,7 @@ static void pass_through(void)
 	rf_buf_free(&b);
 }
 
-/* Row 45: a message of 4 GiB or more is refused by the writer, before anything looks at the numbers. */
+/* Checks that the writer refuses a message of 4 GiB or more before it reads the numbers. */
 static void too_large(void)
 {
 	struct rf_record r;
@@ -614,7 +614,7 @@ static void hostile(void)
 	   after.ru_maxrss - before.ru_maxrss);
 }
 
-/* Damages messages: what the checker lets pass, msgpack-c reads, and reads as long. */
+/* Damages messages: msgpack-c must read each message that passes the checker, and find the same length. */
 static void differential(void)
 {
 	enum { ROUNDS = 60000 };
@@ -643,7 +643,7 @@ static void differential(void)
 			size_t n = b.n - (noise() % 8 == 0 ? noise() % b.n : 0), off = 0;
 			memcpy(copy, b.p, n);
 			for (uint32_t hits = noise() % 4; hits; hits--) {
-				/* near the front, where there is structure */
+				/* half of them near the front, where the structure is */
 				size_t at = noise() % (noise() % 2 ? n : n < 40 ? n : 40);
 				copy[at] = (unsigned char)(noise() % 2 ? noise()
 				                           : copy[at] ^ 1u << noise() % 8);

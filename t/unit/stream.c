@@ -1,9 +1,13 @@
-/* stream EVERY [STREAM...] -- a stream that was damaged on its way is refused, or is still the same stream:
- * every truncation, every flip of a bit and many pairs, bytes changed, lost, added, exchanged and blanked, or
- * one in EVERY of each; every frame dropped, doubled, swapped, put in the place of another stream's.  Streams
- * of ours, one of each kind, and those that are named.  EVERY is prime to 2 and 3, so that all bits of bytes
- * and all changes have their turn.  Then reading as such: from pipes that trickle, past signals, with frames
- * skipped.  Writes files into the current folder.  Prints TAP. */
+/* stream EVERY [STREAM...] -- tests that a damaged stream is refused, or is still the same stream.
+ *
+ * The streams are one of each kind, and the files STREAM.  Each is cut at every byte, gets every bit flipped
+ * and many pairs of bits, and has bytes changed, lost, added, exchanged and blanked; only one in EVERY of
+ * these is tried.  EVERY has no common divisor with 2 and 3, so all bits of bytes and all changes are
+ * tried.  Each frame is also dropped, doubled, swapped with each other frame, and replaced by a frame of
+ * another stream.
+ *
+ * The rest tests reading and writing: pipes that give single bytes, signals, skipped frames, a killed
+ * writer.  Writes files into the current folder.  Prints TAP. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -25,7 +29,7 @@ static struct { long refused, same, other, crooked; } tally;
 static long cases;
 static size_t every;
 
-/* Reads damaged bytes.  Whatever is handed out before the failure must be what was written. */
+/* Reads damaged bytes.  Each record that is read before the failure must be one that was written. */
 static void judge(const void *data, size_t n)
 {
 	uint64_t hash[MOST];
@@ -55,7 +59,7 @@ static void report(const char *what, const char *kind, bool may_be_same)
 	memset(&tally, 0, sizeof tally);
 }
 
-/* Bytes that are lost, added, exchanged and blanked. */
+/* Loses, adds, exchanges and blanks bytes. */
 static void damage_bytes(const char *name, const unsigned char *p, size_t n)
 {
 	enum { BLANK = 16 };
@@ -74,7 +78,8 @@ static void damage_bytes(const char *name, const unsigned char *p, size_t n)
 		memcpy(q + i / 2 + 1, p + i / 2, n - i / 2);
 		judge(q, n + 1);
 	}
-	/* by chance a header in the longer form, where the old one's first byte is the size of the window */
+	/* may be the same stream: a header can become the longer form, in which the next byte is the
+	 * window */
 	report("a byte added", name, true);
 	for (size_t i = 0; i + 1 < n; i += every) {
 		memcpy(q, p, n);
@@ -145,7 +150,7 @@ static void damage(const char *name, unsigned char *p, size_t n)
 	report("one byte more", name, false);
 }
 
-/* The frames of m in this order. */
+/* Reads the frames of m in this order. */
 static void judge_frames(const struct made *m, const int *order, int n)
 {
 	struct rf_buf b = { 0 };
@@ -187,8 +192,8 @@ static void frames(enum kind kind)
 	made_free(&m);
 }
 
-/* Parts of another stream of the same kind, whole in themselves: what is of the other is handed out, but
- * never to the end. */
+/* Reads a stream in which a part is replaced by a part of another stream of the same kind.  Records of the
+ * other stream may be read, but the end record must be refused. */
 static void judge_splice(const struct made *a, const struct made *b, size_t a_from, size_t a_to,
                          size_t b_from, size_t b_to)
 {
@@ -221,11 +226,11 @@ static void splices(enum kind kind)
 	some_stream(&a, kind, RECORDS);
 	some_stream(&b, kind, RECORDS);
 	read_hashes(a.bytes.p, a.bytes.n, truth.hash, MOST, &truth.count, &e);
-	for (int i = 1; i < a.frames; i++) /* the heads are the same */
+	for (int i = 1; i < a.frames; i++) /* from 1: both streams have the same head */
 		for (int k = 1; k < b.frames; k++)
 			judge_splice(&a, &b, a.at[i], a.at[i + 1], b.at[k], b.at[k + 1]);
 	report("each frame in the place of another stream's", kind_names[kind], false);
-	/* up to the first difference it is b that is read, and rightly */
+	/* a cut before the first difference gives all of b, which is valid */
 	while (a.bytes.p[first] == b.bytes.p[first])
 		first++;
 	for (size_t i = first + 1; i < a.bytes.n; i += every)
@@ -236,7 +241,7 @@ static void splices(enum kind kind)
 	made_free(&b);
 }
 
-/* ---- frames that are not ours -------------------------------------------------------------- */
+/* ---- frames that a stream cannot have ------------------------------------------------------ */
 
 static void refuse(const char *name, const void *frame, size_t n, const char *words)
 {
@@ -253,7 +258,7 @@ static void refuse(const char *name, const void *frame, size_t n, const char *wo
 	made_free(&m);
 }
 
-/* Checks that skippable frames before, between and after the frames of a stream change nothing else. */
+/* Checks that skippable frames before, between and after the frames of a stream change nothing. */
 static void tables(void)
 {
 	static const unsigned char some[] = "\x50\x2a\x4d\x18\3\0\0\0abc\x5f\x2a\x4d\x18\0\0\0\0";
@@ -327,7 +332,7 @@ static void foreign(void)
 	refuse("a window of 2 GiB", "\x28\xb5\x2f\xfd\xc4\xa8\1\0\0\0\0\0\0\0", 14, "window");
 	refuse("a segment of 9 MiB", "\x28\xb5\x2f\xfd\xa4\0\0\x90\0", 9, "window");
 
-	/* 2048 blocks of 128 KiB of zeros in 8 KiB: within the limit, so it costs what it claims, once */
+	/* 2048 blocks of 128 KiB of zeros in 8 KiB: within the limit, so memory for them is allocated once */
 	memcpy(bomb, "\x28\xb5\x2f\xfd\xc4\x38\0\0\0\x10\0\0\0\0", 14);
 	for (int i = 0; i < 2048; i++)
 		memcpy(bomb + 14 + 4 * i, i < 2047 ? "\2\0\20\0" : "\3\0\20\0", 4);
@@ -344,7 +349,7 @@ static void on_alarm(int sig)
 	(void)sig;
 }
 
-/* A writer that gives one byte at a time, a reader that is interrupted all the while, and does not block. */
+/* Reads from a writer that gives one byte at a time, while signals interrupt the reader. */
 static void trickle(bool nonblocking)
 {
 	struct made m = { 0 };
@@ -391,7 +396,7 @@ static void trickle(bool nonblocking)
 	made_free(&m);
 }
 
-/* Standard output that does not block, a reader that is slow. */
+/* Writes to a standard output that does not block and has a slow reader. */
 static void full_pipe(void)
 {
 	struct rf_record r;
@@ -444,7 +449,7 @@ static void full_pipe(void)
 
 /* ---- skipping ------------------------------------------------------------------------------ */
 
-/* Skips n records of what is on standard input or in the file, then reads on. */
+/* Skips n records of standard input or of the file, then reads on. */
 static void skip(const char *path, const char *how, uint64_t n, uint64_t records)
 {
 	struct rf_record *r;
@@ -499,7 +504,7 @@ static void skipping(void)
 	dup2(saved, STDIN_FILENO);
 	close(saved);
 
-	/* skipped frames are not understood, but they are counted, and the end must be there */
+	/* skipped frames are not decompressed, but they are counted, and the end record must exist */
 	for (size_t cut = 1; cut < m.bytes.n; cut += 97) {
 		save("stream.rf", m.bytes.p, cut);
 		rc = rf_in_open(&in, "stream.rf", 0, &e);
@@ -514,7 +519,7 @@ static void skipping(void)
 	rf_buf_free(&m.bytes);
 	XXH64_freeState(m.hash);
 
-	/* a large frame is passed by seeking */
+	/* a large frame is skipped by seeking */
 	memset(&m, 0, sizeof m);
 	some_head(&m);
 	{
@@ -558,7 +563,7 @@ static void last_will(int sig)
 	_exit(128 + sig);
 }
 
-/* A program that writes two files at once, and is killed. */
+/* Checks that the unfinished files of a killed program are removed, also if it has more than RF_TEMPFILES. */
 static void killed_writer(void)
 {
 	struct rf_tempfile f[RF_TEMPFILES + 1];

@@ -10,14 +10,15 @@
 #include "stream/msg.h"
 #include "stream/wire.h"
 
-/* A stream that is being made: its bytes, and where each frame begins. */
+/* A stream in memory: its bytes, and where each frame begins. */
 struct made {
 	struct rf_buf bytes;
-	size_t at[64];         /* at[frames] is the length */
+	size_t at[64];         /* offset of each frame; at[frames] is the length of the stream */
 	int frames;
 	XXH64_state_t *hash;
 };
 
+/* Appends a frame. */
 static void made_frame(struct made *m, const void *msg, size_t n)
 {
 	size_t cap = ZSTD_compressBound(n), size;
@@ -33,6 +34,7 @@ static void made_frame(struct made *m, const void *msg, size_t n)
 	ZSTD_freeCCtx(z);
 }
 
+/* Appends a frame whose message counts for the hash of the end record. */
 static void made_message(struct made *m, const void *msg, size_t n)
 {
 	if (!m->hash)
@@ -41,7 +43,7 @@ static void made_message(struct made *m, const void *msg, size_t n)
 	made_frame(m, msg, n);
 }
 
-/* An end record that fits. */
+/* Appends an end record with the right count and hash. */
 static void made_end(struct made *m)
 {
 	struct rf_buf b = { 0 };
@@ -59,7 +61,7 @@ static void made_free(struct made *m)
 	memset(m, 0, sizeof *m);
 }
 
-/* Numbers for tests, the same every time. */
+/* Returns the next of a fixed sequence of random numbers. */
 static uint32_t noise(void)
 {
 	static uint32_t x = 2463534242;
@@ -90,7 +92,7 @@ enum kind { TOKENS, ENTROPY, POSITIONS, ROLLOUT, REWARD, ADVANTAGE, GENERATION, 
 static const char *const kind_names[] = { "tokens", "entropy", "positions", "rollout", "reward",
                                           "advantage", "generation", "choice", "per_token" };
 
-/* A record as it looks after the stage that writes this. */
+/* Makes a record as the stage writes it that adds values of this kind. */
 static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
 {
 	enum { C = 2, N = 2, K = 2, D = 2 };
@@ -180,8 +182,8 @@ static inline void some_stream(struct made *m, enum kind kind, int records)
 	rf_record_free(&r);
 }
 
-/* The hash of all that a reader hands out: of the head, then of each record; up to `most`.  Returns
- * how it ended. */
+/* Reads a stream, and stores the hash of its head and of each record, up to `most` hashes.  Returns how
+ * reading ended. */
 static enum rf_code read_hashes(const void *data, size_t n, uint64_t *hash, int most, int *count,
                                 struct rf_err *e)
 {

@@ -1,5 +1,5 @@
-/* table -- what rf-dump is made of: text that is safe to show, columns and conditions, the pick
- * of rows.  TAP. */
+/* table -- tests the parts of rf-dump: text that is safe to show, columns and conditions, the choice of rows.
+ * Prints TAP. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,7 +21,8 @@ static bool is(const struct rf_buf *b, const char *want)
 	return same;
 }
 
-/* A line of a message: a backslash stays, and bytes that are no character can be read. */
+/* Checks lines of messages: a backslash stays as it is, and bytes that are not a character are shown as
+ * hex. */
 static void test_line(void)
 {
 	static const struct { const char *in; size_t n; const char *out; } c[] = {
@@ -90,7 +91,8 @@ static void test_safe(void)
 	rf_buf_free(&b);
 }
 
-/* Whatever goes in: printable, without control characters, and the same when made safe once more. */
+/* Checks that any bytes become printable text without control characters, which is the same when it is made
+ * safe again. */
 static void test_safe_any(void)
 {
 	bool good = true, again = true;
@@ -308,7 +310,7 @@ static void test_where(void)
 	   "sort and columns that are not there");
 }
 
-/* Parts that a table is not told of before it meets them: their columns, and which names are mistakes. */
+/* Checks parts that a table learns from records: their columns, and the names that are mistakes. */
 static void test_parts(void)
 {
 	static float brief[C * N] = { 0.5f, 2, 3, 4 }, nll[C * N] = { 7, 8, 9, 10 };
@@ -433,7 +435,7 @@ static int by_order(const void *a, const void *b)
 	return x->order < y->order ? -1 : 1;
 }
 
-/* Against sorting all rows at once. */
+/* Compares the choice of rows with sorting all rows. */
 static void test_pick(void)
 {
 	enum { MOST = 200 };
