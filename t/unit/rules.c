@@ -329,9 +329,9 @@ static void rules(void)
 	replace(line, sizeof line, good_record, "\"temperature\":0.5", "\"temperature\":1");
 	ok(read_lines(good_head, line, &e) == RF_EOF, "a temperature may be an integer");
 	replace(line, sizeof line, good_record, ",\"logp\":" ARRAY("<f4", "2,1,2", "-1,-2,-3,-4"), "");
-	ok(read_lines(good_head, line, &e) == RF_EOF, "rollouts that were made elsewhere have no logp");
+	ok(read_lines(good_head, line, &e) == RF_EOF, "rollouts of another program may lack logp");
 	ok(read_lines("{\"seq\":0,\"type\":\"head\",\"body\":{\"format\":1}}", good_record, &e) == RF_EOF,
-	   "a head need only say its format");
+	   "a head needs only a format");
 }
 
 /* Checks how many parts a reward may have, and their names. */
@@ -348,7 +348,7 @@ static void parts(void)
 	for (int i = 3; i < RF_PARTS; i++)
 		snprintf(more + strlen(more), sizeof more - strlen(more), "\"p%d\":" PART ",", i);
 	replace(line, sizeof line, good_record, "\"z9\":", strcat(more, "\"z9\":"));
-	ok(read_lines(good_head, line, &e) == RF_EOF, "as many parts as there may be are read: %s", e.msg);
+	ok(read_lines(good_head, line, &e) == RF_EOF, "the largest number of parts is read: %s", e.msg);
 	replace(line, sizeof line, good_record, "\"z9\":", strcat(more, PART ",\"z10\":"));
 	ok(read_lines(good_head, line, &e) == RF_EDATA && strstr(e.msg, ": reward has more than 32 parts"),
 	   "%s", e.msg);
@@ -380,7 +380,7 @@ static void parts(void)
 	ok(rf_record_check(&r, 40, &e) == RF_EDATA && strstr(e.msg, "reward.parts.xy is infinite (number 1)"),
 	   "a writer refuses it: %s", e.msg);
 	ok(!strcmp(rf_part_known(0), "cosine") && !strcmp(rf_part_known(2), "edit") && !rf_part_known(3),
-	   "three parts are known");
+	   "three parts have keys of their own");
 	rf_record_free(&r);
 }
 
@@ -410,7 +410,7 @@ static void ends(void)
 		some_head(&m);
 		add_line(&m, some[i].line);
 		rc = read_hashes(m.bytes.p, m.bytes.n, hash, 4, &count, &e);
-		ok(rc == RF_EDATA && strstr(e.msg, some[i].words), "an end is refused: %s", e.msg);
+		ok(rc == RF_EDATA && strstr(e.msg, some[i].words), "an end record is refused: %s", e.msg);
 		made_free(&m);
 	}
 }
@@ -451,14 +451,14 @@ static void pass_through(void)
 	rf_record_decode(&r, m.body.p, (size_t)(m.body.end - m.body.p), 10, &e);
 	rf_record_encode(&a, 1, &r);
 	ok(a.n == n && !memcmp(a.p, msg, n),
-	   "a record with every key, and one that is not known, is written as it was read");
+	   "a record with every key and an unknown key is written as it was read");
 	ok(rf_record_copy(&copy, &r, &e) == RF_OK, "it is copied");
 	for (int i = 0; i < r.reward.parts; i++)
 		r.reward.part[i].value[0] = 9;
 	*strchr(r.reward.part[2].name, 'B') = 'b';
 	rf_record_free(&r);
 	rf_record_encode(&b, 1, &copy);
-	ok(a.n == b.n && !memcmp(a.p, b.p, a.n), "the copy is the same, and its own");
+	ok(a.n == b.n && !memcmp(a.p, b.p, a.n), "the copy is the same, with its own memory");
 	free(msg);
 
 	replace(line, sizeof line, good_record, "\"body\":{\"id\":5,", "\"body\":{\"zeta\":[1.5,\"\",{}],");
@@ -481,7 +481,7 @@ static void pass_through(void)
 	   strstr(json, "},\"sampler\":\"nucleus\"},\"reward\":{\"kind\":\"mine\",\"total\":" PART
 	                ",\"edit\":" PART
 	                ",\"parts\":{\"z9\":" PART "," LONG),
-	   "come out in the table's order, the unknown ones behind, as they were");
+	   "are written in the order of the table, then the unknown keys unchanged");
 	free(json);
 	free(msg);
 	rf_record_free(&copy);
@@ -512,11 +512,11 @@ static void pass_through(void)
 	rf_head_encode(&a, &same);
 	rf_msg_to_json(a.p, a.n, &json, &n, &e);
 	ok(strstr(json, "\"model\":{\"arch\":\"0000000000000001\",\"weights\":\"0000000000000004\","
-	          "\"step\":3},"), "what is not known of a model goes with the model");
+	          "\"step\":3},"), "unknown keys of a model are removed with the model");
 	ok(strstr(json, "{\"a\":1.0}},{\"tool\":\"rf-a\",\"version\":\"0.1\",\"options\":{\"i\":-5,"
 	          "\"u\":\"18446744073709551615\",\"r\":2.0}},{\"tool\":\"rf-b\",\"version\":\"0.2\","
 	          "\"options\":{\"b\":true,\"t\":\"x y\",\"l\":[\"v\",\"w\"]}}],\"later\""),
-	   "stages append themselves: %s", json);
+	   "stages are appended to the history: %s", json);
 	free(json);
 	rf_head_free(&same);
 	rf_buf_free(&a);
@@ -580,7 +580,7 @@ static void hostile(void)
 	ok(rf_msg_check("\x91\x91\x91\x91\x91\x91\x91\x91\x01", 9, &e) == RF_OK, "8 deep is read");
 	ok(rf_msg_check("\x93\1\2", 3, &e) == RF_EDATA && strstr(e.msg,
 	                                                         "claims more elements than there are bytes"),
-	   "a count is compared with the bytes that are left: %s", e.msg);
+	   "a count is compared with the bytes left: %s", e.msg);
 
 	/* the largest map there can be, its last two keys equal, and unequal */
 	for (int twice = 0; twice < 2; twice++) {
@@ -610,7 +610,7 @@ static void hostile(void)
 	ok(rf_msg_check(b.p, b.n, &e) == RF_OK, "100000 values are read");
 	rf_buf_free(&b);
 	getrusage(RUSAGE_SELF, &after);
-	ok(after.ru_maxrss - before.ru_maxrss < 32 << 10, "all that needs no memory: %ld KiB more",
+	ok(after.ru_maxrss - before.ru_maxrss < 32 << 10, "these checks need no memory: %ld KiB more",
 	   after.ru_maxrss - before.ru_maxrss);
 }
 

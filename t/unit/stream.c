@@ -126,7 +126,7 @@ static void damage(const char *name, unsigned char *p, size_t n)
 		judge(p, n);
 		p[i / 3] = old;
 	}
-	report("a byte another, three times", name, true);
+	report("a byte changed, three times", name, true);
 	for (size_t i = 0; i < 4 * n; i += every) {
 		size_t a = noise() % (8 * n),
 		       b = i % 2 ? noise() % (8 * n) : (a + 1 + noise() % 32) % (8 * n);
@@ -147,7 +147,7 @@ static void damage(const char *name, unsigned char *p, size_t n)
 		}
 		free(longer);
 	}
-	report("one byte more", name, false);
+	report("a byte added at the end", name, false);
 }
 
 /* Reads the frames of m in this order. */
@@ -229,14 +229,14 @@ static void splices(enum kind kind)
 	for (int i = 1; i < a.frames; i++) /* from 1: both streams have the same head */
 		for (int k = 1; k < b.frames; k++)
 			judge_splice(&a, &b, a.at[i], a.at[i + 1], b.at[k], b.at[k + 1]);
-	report("each frame in the place of another stream's", kind_names[kind], false);
+	report("each frame replaced by each frame of another stream", kind_names[kind], false);
 	/* a cut before the first difference gives all of b, which is valid */
 	while (a.bytes.p[first] == b.bytes.p[first])
 		first++;
 	for (size_t i = first + 1; i < a.bytes.n; i += every)
 		if (i < b.bytes.n)
 			judge_splice(&a, &b, i, a.bytes.n, i, b.bytes.n);
-	report("the front of one, the back of another", kind_names[kind], true);
+	report("the front of one stream and the back of another", kind_names[kind], true);
 	made_free(&a);
 	made_free(&b);
 }
@@ -279,7 +279,7 @@ static void tables(void)
 	good = read_hashes(m.bytes.p, m.bytes.n, plain, MOST, &count, &e) == RF_EOF &&
 	       read_hashes(b.p, b.n, with, MOST, &again, &e) == RF_EOF;
 	ok(good && count == again && !memcmp(plain, with, (size_t)count * sizeof *plain),
-	   "skippable frames among those of a stream are passed over: %s", good ? "yes" : e.msg);
+	   "skippable frames between the frames of a stream have no effect: %s", good ? "yes" : e.msg);
 	rf_buf_free(&b);
 	made_free(&m);
 }
@@ -338,7 +338,7 @@ static void foreign(void)
 		memcpy(bomb + 14 + 4 * i, i < 2047 ? "\2\0\20\0" : "\3\0\20\0", 4);
 	before = peak();
 	refuse("256 MiB of zeros in 8 KiB", bomb, 14 + 4 * 2048 + 4, "the frame is damaged");
-	ok(peak() - before <= (UINT64_C(300) << 20), "they cost %zu MiB", (peak() - before) >> 20);
+	ok(peak() - before <= (UINT64_C(300) << 20), "they take %zu MiB", (peak() - before) >> 20);
 	ZSTD_freeCCtx(z);
 }
 
@@ -388,7 +388,7 @@ static void trickle(bool nonblocking)
 	}
 	setitimer(ITIMER_REAL, &never, NULL);
 	ok(rc == RF_EOF && records == RECORDS,
-	   "a pipe that gives single bytes%s, under signals, is read whole: %s",
+	   "a pipe that gives single bytes%s is read to its end while signals arrive: %s",
 	   nonblocking ? ", not blocking" : "", rc == RF_EOF ? "yes" : e.msg);
 	dup2(saved, STDIN_FILENO);
 	close(saved);
@@ -442,7 +442,7 @@ static void full_pipe(void)
 	dup2(saved, STDOUT_FILENO);
 	close(saved);
 	waitpid(pid, &status, 0);
-	ok(rc == RF_OK && status == 0, "a pipe that is full, and does not block, is written whole: %s",
+	ok(rc == RF_OK && status == 0, "a full pipe that does not block gets the whole stream: %s",
 	   rc == RF_OK ? "yes" : e.msg);
 	rf_record_free(&r);
 }
@@ -469,7 +469,7 @@ static void skip(const char *path, const char *how, uint64_t n, uint64_t records
 		        rf_in_count(in) == records;
 		rf_in_close(in);
 	}
-	ok(right, "%s: of %d records %d are skipped: %s", how, (int)records, (int)n, right ? "yes" : e.msg);
+	ok(right, "%s: %d records, %d of them skipped: %s", how, (int)records, (int)n, right ? "yes" : e.msg);
 }
 
 static void save(const char *path, const void *p, size_t n)
@@ -515,7 +515,7 @@ static void skipping(void)
 		if (rc != RF_EDATA)
 			break;
 	}
-	ok(rc == RF_EDATA, "a truncated file is truncated for one who skips: %s", e.msg);
+	ok(rc == RF_EDATA, "a truncated file is refused when its records are skipped: %s", e.msg);
 	rf_buf_free(&m.bytes);
 	XXH64_freeState(m.hash);
 
@@ -585,7 +585,7 @@ static void killed_writer(void)
 	}
 	waitpid(pid, &status, 0);
 	ok(WEXITSTATUS(status) == 128 + SIGTERM && access(f[0].at, F_OK) && access(f[1].at, F_OK),
-	   "a signal takes both of two unfinished files along");
+	   "a signal that kills a program removes its two unfinished files");
 	rf_tempfile_abandon(&f[0]);
 	rf_tempfile_abandon(&f[1]);
 
@@ -599,11 +599,11 @@ static void killed_writer(void)
 	rf_tempfile_unlink();
 	ok(access(f[0].at, F_OK) && !access("half-1", F_OK) && access(f[2].at, F_OK) &&
 	           !access(f[RF_TEMPFILES].at, F_OK),
-	   "what is no longer temporary stays, and places do not overflow");
+	   "a committed file stays, and more files than places are removed");
 	snprintf(last, sizeof last, "%s", f[RF_TEMPFILES].at);
 	for (int i = 0; i <= RF_TEMPFILES; i++)
 		rf_tempfile_abandon(&f[i]);
-	ok(access(last, F_OK), "what found no place goes with its file");
+	ok(access(last, F_OK), "a file that has no place is removed when it is abandoned");
 	unlink("half-1");
 }
 
@@ -632,6 +632,6 @@ int main(int argc, char *argv[])
 	skipping();
 	killed_writer();
 	ok(rf_fail(NULL, RF_EIO, "no") == RF_EIO && rf_blame(NULL, "where") != RF_OK,
-	   "a caller need not want the sentence");
+	   "a caller may pass no place for the sentence");
 	return tap_end();
 }

@@ -125,8 +125,8 @@ static void test_safe_any(void)
 		rf_buf_free(&b);
 		rf_buf_free(&twice);
 	}
-	ok(good, "20000 random strings come out printable, and fit where they are cut");
-	ok(again, "what came out is UTF-8: it passes unchanged");
+	ok(good, "20000 random strings become printable, and fit where they are cut");
+	ok(again, "the result is UTF-8 that is unchanged when it is made safe again");
 }
 
 static void test_columns(void)
@@ -135,8 +135,8 @@ static void test_columns(void)
 	ok(rf_columns("\xe4\xbd\xa0\xe5\xa5\xbd", 6) == 4, "columns of wide characters");
 	ok(rf_columns("e\xcc\x81", 3) == 1, "columns of a mark over a letter");
 	ok(rf_columns("\xe0\xb8\x81\xe0\xb8\xb1", 6) == 1, "columns of a mark over a letter of Thai");
-	ok(rf_columns("\xe2\x8c\x9a", 3) == 2, "columns of a picture among signs of one column");
-	ok(rf_columns("a\x01\xff", 3) == 3, "columns of what is no character");
+	ok(rf_columns("\xe2\x8c\x9a", 3) == 2, "columns of an emoji");
+	ok(rf_columns("a\x01\xff", 3) == 3, "columns of bytes that are not a character");
 	ok(rf_columns_head("\xe4\xbd\xa0\xe5\xa5\xbd", 6, 3) == 3 &&
 	           rf_columns_tail("\xe4\xbd\xa0\xe5\xa5\xbd", 6, 3) == 3,
 	   "a wide character is shown whole or not at all");
@@ -152,11 +152,11 @@ static void test_flow(void)
 		rf_flow_printf(&f, NULL, "%d%d", i, i);
 	rf_flow_end(&f);
 	ok(is(&b, "ab  00  11\n    22  33  ... and 2 more\n"),
-	   "items flow over lines, and what is left out is said");
+	   "items flow over lines, and the number of omitted items is shown");
 	rf_print_clear(&b);
 	rf_flow_begin(&f, &b, "ab", 4, 12, 0);
 	rf_flow_end(&f);
-	ok(is(&b, "ab\n"), "a label alone");
+	ok(is(&b, "ab\n"), "a label without items");
 	rf_buf_free(&b);
 }
 
@@ -229,7 +229,7 @@ static void test_rows(void)
 	line(&b, RF_ROWS_ROLLOUT, "position,s,entropy,nll,rollout,reward,binary,cosine,advantage,truth",
 	     &row, 2);
 	ok(is(&b, "1\t5\t4\t2\t0\t-1\t0.1\tNaN\tNaN\t15\n"),
-	   "a rollout beyond the text, and parts that are not there");
+	   "a rollout longer than the text, and parts that the record lacks");
 	line(&b, RF_ROWS_RECORD, "T,n,k,entropy_mean,entropy_max,nll_mean,accuracy,prompt_len,source",
 	     &row, 0);
 	ok(is(&b, "6\t2\t2\t2.5\t5\t1.2\tNaN\tNaN\tNaN\n"), "a record's columns");
@@ -254,7 +254,7 @@ static void test_rows(void)
 	rf_row_of(&row, "x.rf", 3, rec);
 	line(&b, RF_ROWS_AUTO, "T,position,entropy,prefix", &row, 0);
 	ok(is(&b, "6\tNaN\tNaN\tNaN\n") && rf_row_count(rec, RF_ROWS_AUTO) == 1,
-	   "without positions the record is the row");
+	   "a record without positions is one row");
 	line(&b, RF_ROWS_TOKEN, "chosen", &row, 0);
 	ok(is(&b, "NaN\n"), "without positions nothing is chosen");
 	rf_buf_free(&b);
@@ -307,7 +307,7 @@ static void test_where(void)
 	   rf_table_open(&t, &(struct rf_table_spec){ .sort = "-" }, &e) == RF_EUSAGE &&
 	   rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,,k" }, &e) == RF_EUSAGE &&
 	   rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,bytes" }, &e) == RF_EUSAGE,
-	   "sort and columns that are not there");
+	   "unknown columns in --sort and --columns are refused");
 }
 
 /* Checks parts that a table learns from records: their columns, and the names that are mistakes. */
@@ -327,21 +327,21 @@ static void test_parts(void)
 	rf_row_of(&row, "", 0, rec);
 	line(&b, RF_ROWS_ROLLOUT, "nll,brief,reward.nll,reward.brief,reward.binary,binary,reward.none", &row,
 	     2);
-	ok(is(&b, "2\t3\t9\t3\t0.1\t0.1\tNaN\n"), "columns of parts, by their names and those in the reward");
+	ok(is(&b, "2\t3\t9\t3\t0.1\t0.1\tNaN\n"), "columns of parts, by name and with the prefix reward.");
 
 	rf_print_clear(&b);
 	bool good = rf_table_open(&t, &unasked, &e) == RF_OK && rf_table_meet(&t, rec, &e) == RF_OK;
 	rf_table_names(&t, &b);
 	ok(good && is(&b, "id\tposition\ts\tentropy\trollout\tk\treward\tcosine\tbinary\tedit\tbrief\t"
 	                  "reward.nll\tadvantage\tlogp\tsource\tprefix\tgenerated\ttruth\n"),
-	   "unasked the first record's parts are shown behind ours, and none takes another column's name");
+	   "by default the parts of the first record follow the known parts, and keep the names distinct");
 	rf_print_clear(&b);
 	rec->reward.part[1].name = "late";
 	good = rf_table_meet(&t, rec, &e) == RF_OK;
 	rf_row_at(&row, RF_ROWS_ROLLOUT, 0);
 	rf_table_line(&t, &numbers, &row, &b);
 	ok(good && strstr((char *)b.p, "\t0.5\tNaN\t0.2\tNaN\tNaN\t7\tNaN\t"),
-	   "those of later records are not");
+	   "parts of later records get no columns");
 	rec->reward.part[1].name = "brief";
 
 	static const struct { const char *where, *rows; } c[] = {
@@ -372,7 +372,7 @@ static void test_parts(void)
 		rec->reward.kind = NULL;
 		good = rf_table_open(&t, &bad[i], &e) == RF_OK && rf_table_meet(&t, rec, &e) == RF_OK;
 		good = good && rf_table_end(&t, &e) == RF_EUSAGE;
-		ok(good && strstr(e.msg, ", edit, advantage,"), "and where no record has rewards: %.60s",
+		ok(good && strstr(e.msg, ", edit, advantage,"), "also if no record has rewards: %.60s",
 		   e.msg);
 		rec->reward.kind = "edit";
 	}
@@ -386,14 +386,14 @@ static void test_parts(void)
 	good = rf_table_open(&t, &bad[1], &e) == RF_OK && rf_table_meet(&t, rec, &e) == RF_OK;
 	rec->reward.part[1].name = "brief";
 	ok(good && rf_table_meet(&t, rec, &e) == RF_OK && rf_table_end(&t, &e) == RF_OK,
-	   "a part of the first record with rewards is one, whatever the others have");
+	   "a part of the first record with rewards is known for all records");
 	static const char *const never[] = {
 		"", "a-b", "9z", "reward.", "reward.9z", "reward.a.b", "a.b", "mean", "chosen",
 		"a_name_of_more_than_thirty_two_ch", "reward.a_name_of_more_than_thirty_two_ch",
 	};
 	for (size_t i = 0; i < sizeof never / sizeof *never; i++)
 		ok(rf_table_open(&t, &(struct rf_table_spec){ .columns = never[i] }, &e) == RF_EUSAGE,
-		   "no part and no column: '%s'", never[i]);
+		   "neither a part nor a column: '%s'", never[i]);
 	ok(rf_table_open(&t, &(struct rf_table_spec){ .rows = RF_ROWS_RECORD, .columns = "brief" }, &e) ==
 	           RF_EUSAGE && rf_table_open(&t, &(struct rf_table_spec){ .rows = RF_ROWS_TENSOR,
 	           .columns = "reward.brief" }, &e) == RF_EUSAGE, "only rollouts have parts");
@@ -481,8 +481,8 @@ static void test_pick(void)
 			good &= p.row[i].key.order == key[i].order;
 		rf_topn_free(&p);
 	}
-	ok(good, "3000 picks as if all rows had been sorted at once");
-	ok(frugal, "no more rows wait than can be shown");
+	ok(good, "3000 choices of rows are the same as after sorting all rows");
+	ok(frugal, "no more rows are kept than can be shown");
 }
 
 static void test_print(void)
