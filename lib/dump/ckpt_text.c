@@ -559,7 +559,7 @@ static void write_json(json_t *o, struct rf_buf *p)
 }
 
 /* Returns a number, or null for NaN and infinity, which JSON lacks. */
-static json_t *number(double x)
+static json_t *json_number(double x)
 {
 	return isfinite(x) ? json_real(x) : json_null();
 }
@@ -635,11 +635,11 @@ void rf_ckpt_text_row_json(const struct rf_row *row, bool stats, struct rf_buf *
 	              rf_tensor_type(t), "shape", shape, "count", (json_int_t)t->count, "bytes",
 	              (json_int_t)t->bytes);
 	if (o && stats) {
-		json_object_set_new(o, "min", number(row->stats.min));
-		json_object_set_new(o, "max", number(row->stats.max));
-		json_object_set_new(o, "mean", number(row->stats.mean));
-		json_object_set_new(o, "std", number(row->stats.std));
-		json_object_set_new(o, "norm", number(row->stats.norm));
+		json_object_set_new(o, "min", json_number(row->stats.min));
+		json_object_set_new(o, "max", json_number(row->stats.max));
+		json_object_set_new(o, "mean", json_number(row->stats.mean));
+		json_object_set_new(o, "std", json_number(row->stats.std));
+		json_object_set_new(o, "norm", json_number(row->stats.norm));
 		json_object_set_new(o, "nonfinite", json_integer((json_int_t)row->stats.nonfinite));
 	}
 	write_json(o, p);

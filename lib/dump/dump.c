@@ -43,7 +43,7 @@ struct job {
 };
 
 /* Sets the note for the user, unless there is one already. */
-static void __attribute__((format(printf, 2, 3))) note(struct job *j, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3))) set_note(struct job *j, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -57,7 +57,7 @@ static void __attribute__((format(printf, 2, 3))) note(struct job *j, const char
 /* ---- rows on their way out ----------------------------------------------------------------- */
 
 /* Writes and empties the output buffer. */
-static enum rf_code flush(struct job *j, struct rf_err *e)
+static enum rf_code flush_output(struct job *j, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 
@@ -70,7 +70,7 @@ static enum rf_code flush(struct job *j, struct rf_err *e)
 }
 
 /* Adds the text of a row to the output buffer, without the headings that the row before it also had. */
-static enum rf_code emit(struct job *j, const struct rf_topn_row *row, struct rf_err *e)
+static enum rf_code add_row(struct job *j, const struct rf_topn_row *row, struct rf_err *e)
 {
 	bool same = j->shown && row->lead && j->record == row->record;
 	size_t skip = !same ? 0 : row->lead + (j->position == row->position ? row->lead_position : 0);
@@ -81,7 +81,7 @@ static enum rf_code emit(struct job *j, const struct rf_topn_row *row, struct rf
 	j->record = row->record;
 	j->position = row->position;
 	j->shown++;
-	return j->out.n < FULL ? RF_OK : flush(j, e);
+	return j->out.n < FULL ? RF_OK : flush_output(j, e);
 }
 
 /* Returns the name of a file for text and messages. */
@@ -91,7 +91,7 @@ static const char *name_of(const char *path)
 }
 
 /* Writes the name of the next of several files, as head(1) does. */
-static void title(struct job *j, const char *path)
+static void write_title(struct job *j, const char *path)
 {
 	if (!j->d->table.files || j->d->form != RF_DUMP_TEXT)
 		return;
@@ -101,7 +101,7 @@ static void title(struct job *j, const char *path)
 }
 
 /* Returns whether all rows that -n allows were shown. */
-static bool done(const struct job *j)
+static bool shown_enough(const struct job *j)
 {
 	return j->d->first && !rf_topn_holds(&j->pick) && j->shown == j->d->first;
 }
@@ -122,16 +122,16 @@ static enum rf_code end_pick(struct job *j, struct rf_err *e)
 	if (rf_topn_holds(&j->pick)) {
 		rf_topn_end(&j->pick);
 		for (size_t i = 0; i < j->pick.n && rc == RF_OK; i++)
-			rc = emit(j, &j->pick.row[i], e);
+			rc = add_row(j, &j->pick.row[i], e);
 	}
 	rf_topn_free(&j->pick);
 	j->shown = 0;
-	return rc == RF_OK ? flush(j, e) : rc;
+	return rc == RF_OK ? flush_output(j, e) : rc;
 }
 
 /* Returns the random number that decides whether a row is in the sample.  It depends on the number of the
  * file, the id and the place of the row in its record, not on the place of the record in the stream. */
-static double draw(const struct job *j, uint64_t id, const struct rf_row *row)
+static double draw_row(const struct job *j, uint64_t id, const struct rf_row *row)
 {
 	uint64_t i = row && row->i >= 0 ? (uint64_t)row->i : 0, r = row && row->r >= 0 ? (uint64_t)row->r : 0;
 	uint32_t t = row && row->i < 0 && row->t >= 0 ? (uint32_t)row->t : 0;
@@ -142,7 +142,7 @@ static double draw(const struct job *j, uint64_t id, const struct rf_row *row)
 }
 
 /* Writes the row whose text is in j->text, or keeps it until end_pick(). */
-static enum rf_code pass(struct job *j, struct rf_topn_row *row, struct rf_err *e)
+static enum rf_code show_or_keep(struct job *j, struct rf_topn_row *row, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 
@@ -151,7 +151,7 @@ static enum rf_code pass(struct job *j, struct rf_topn_row *row, struct rf_err *
 	if (j->text.failed) {
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	} else if (!rf_topn_holds(&j->pick)) {
-		rc = emit(j, row, e);
+		rc = add_row(j, row, e);
 	} else if (!(row->text = malloc(row->size ? row->size : 1))) {
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	} else {
@@ -163,14 +163,14 @@ static enum rf_code pass(struct job *j, struct rf_topn_row *row, struct rf_err *
 }
 
 /* Counts a record of a stream for the progress. */
-static void count(struct job *j, const struct rf_in *in, int tokens)
+static void count_record(struct job *j, const struct rf_in *in, int tokens)
 {
 	rf_meter_read(j->d->meter, j->passed + rf_in_bytes(in));
 	rf_meter_done(j->d->meter, tokens);
 }
 
 /* Returns whether a row meets the conditions of --where, and counts it. */
-static bool matches(struct job *j, const struct rf_row *row)
+static bool row_matches(struct job *j, const struct rf_row *row)
 {
 	bool match = rf_table_match(&j->table, &j->d->show.tokens, row);
 
@@ -198,18 +198,18 @@ static void say_nothing_found(struct job *j)
 		snprintf(all, sizeof all, "%llu record%s", (unsigned long long)j->records,
 		         j->records == 1 ? "" : "s");
 	if (!j->offered)
-		note(j, "no row: none of %s has %s", all,
-		     j->table.rows == RF_ROWS_POSITION ? "positions"
-		     : j->table.rows == RF_ROWS_SAMPLE ? "a generation"
-		     : j->table.rows == RF_ROWS_CHOICE ? "choices" : "rollouts");
+		set_note(j, "no row: none of %s has %s", all,
+		         j->table.rows == RF_ROWS_POSITION ? "positions"
+		         : j->table.rows == RF_ROWS_SAMPLE ? "a generation"
+		         : j->table.rows == RF_ROWS_CHOICE ? "choices" : "rollouts");
 	else if (missing)
-		note(j, "--where '%s': none of %s has '%s'", where, all, missing);
+		set_note(j, "--where '%s': none of %s has '%s'", where, all, missing);
 	else
-		note(j, "--where '%s': no row matches (%s)", where, all);
+		set_note(j, "--where '%s': no row matches (%s)", where, all);
 }
 
 /* Writes the header line of a table, once. */
-static void head_table(struct job *j)
+static void write_names(struct job *j)
 {
 	if (j->d->form == RF_DUMP_TABLE && !j->d->no_header && !j->headed)
 		rf_table_names(&j->table, &j->out);
@@ -220,12 +220,12 @@ static void head_table(struct job *j)
  * were not read may have them. */
 static enum rf_code end_table(struct job *j, struct rf_err *e)
 {
-	enum rf_code rc = done(j) ? RF_OK : rf_table_end(&j->table, e);
+	enum rf_code rc = shown_enough(j) ? RF_OK : rf_table_end(&j->table, e);
 
 	if (rc != RF_OK)
 		return rc;
-	head_table(j);
-	return flush(j, e);
+	write_names(j);
+	return flush_output(j, e);
 }
 
 /* ---- a stream ------------------------------------------------------------------------------ */
@@ -238,15 +238,15 @@ static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err 
 	enum rf_code rc = n ? rf_table_meet(&j->table, row->rec, e) : RF_OK;
 
 	if (rc == RF_OK && n)
-		head_table(j);
-	for (uint64_t i = 0; i < n && rc == RF_OK && !done(j); i++) {
+		write_names(j);
+	for (uint64_t i = 0; i < n && rc == RF_OK && !shown_enough(j); i++) {
 		struct rf_topn_row p = { .record = j->records };
 
 		rf_row_at(row, rows, i);
-		if (!matches(j, row))
+		if (!row_matches(j, row))
 			continue;
 		p.position = (uint64_t)row->i;
-		p.key = (struct rf_topn_key){ rf_table_key(&j->table, row), draw(j, row->rec->id, row),
+		p.key = (struct rf_topn_key){ rf_table_key(&j->table, row), draw_row(j, row->rec->id, row),
 		                              j->order++ };
 		if (rf_topn_holds(&j->pick) && !rf_topn_wants(&j->pick, &p.key))
 			continue;
@@ -256,9 +256,9 @@ static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err 
 			rc = rf_pred_line(&j->text, &j->d->show.tokens, row, e);
 		else
 			rf_record_text_row(&j->text, &j->d->show, rows, row, &p.lead, &p.lead_position);
-		rc = rc == RF_OK ? pass(j, &p, e) : rc;
+		rc = rc == RF_OK ? show_or_keep(j, &p, e) : rc;
 	}
-	return rc == RF_OK ? flush(j, e) : rc;
+	return rc == RF_OK ? flush_output(j, e) : rc;
 }
 
 /* Returns whether to read a pipe to its end, so that its writer does not fail and mistakes in the rest are
@@ -276,7 +276,7 @@ static bool must_drain(const struct job *j, const char *path)
 static void note_warning(struct job *j, const char *name, const struct rf_tokenizer *t)
 {
 	if (*rf_tokenizer_warning(t))
-		note(j, "%s: warning: %s", name, rf_tokenizer_warning(t));
+		set_note(j, "%s: warning: %s", name, rf_tokenizer_warning(t));
 }
 
 /* Opens the tokenizer that options name, and notes its warning. */
@@ -338,12 +338,12 @@ static void note_numbers(struct job *j, const struct rf_in *in)
 		return;
 	rf_quote(kind, sizeof kind, h->tokenizer_kind, strlen(h->tokenizer_kind));
 	if (j->other)
-		note(j, "%s: %s: its tokenizer is '%s' %s, not that of %s, "
+		set_note(j, "%s: %s: its tokenizer is '%s' %s, not that of %s, "
 		        "give it with --tokenizer or -m",
-		     rf_in_name(in), what, kind, h->tokenizer_hash, j->d->fallback_name);
+		         rf_in_name(in), what, kind, h->tokenizer_hash, j->d->fallback_name);
 	else
-		note(j, "%s: %s: its tokenizer is '%s', give it with --tokenizer, -m or RF_TOKENIZER",
-		     rf_in_name(in), what, kind);
+		set_note(j, "%s: %s: its tokenizer is '%s', give it with --tokenizer, -m or RF_TOKENIZER",
+		         rf_in_name(in), what, kind);
 }
 
 static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path, struct rf_err *e)
@@ -354,23 +354,23 @@ static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path,
 
 	if ((rc = choose_tokenizer(j, in, e)) != RF_OK)
 		return rc;
-	for (uint64_t n = 1; !done(j) && (rc = rf_next(in, &rec, e)) == RF_OK; n++) {
+	for (uint64_t n = 1; !shown_enough(j) && (rc = rf_next(in, &rec, e)) == RF_OK; n++) {
 		rf_row_of(&row, name_of(path), n, rec);
 		if ((rc = offer_rows(j, &row, e)) != RF_OK)
 			return rc;
 		j->records++;
-		count(j, in, rec->T);
+		count_record(j, in, rec->T);
 	}
 	note_numbers(j, in);
-	if (done(j) && must_drain(j, path))
+	if (shown_enough(j) && must_drain(j, path))
 		while ((rc = rf_next(in, &rec, e)) == RF_OK)
 			;
 	return rc == RF_EOF ? RF_OK : rc;
 }
 
 /* Writes a message as a line of JSON, with --no-hidden a record without its hidden states. */
-static enum rf_code to_json(const struct job *j, const void *msg, size_t size, char **line, size_t *len,
-                            struct rf_err *e)
+static enum rf_code message_json(const struct job *j, const void *msg, size_t size, char **line, size_t *len,
+                                 struct rf_err *e)
 {
 	struct rf_buf lean = { 0 };
 	struct rf_record rec;
@@ -412,31 +412,31 @@ static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t
 		return rc;
 	for (uint64_t i = 0, rows = rf_row_count(rec, j->d->table.rows); i < rows; i++) {
 		rf_row_at(&row, j->d->table.rows, i);
-		if (matches(j, &row)) {
+		if (row_matches(j, &row)) {
 			double key = rf_table_key(&j->table, &row);
 			if (!match || isnan(p.key.sort) || key < p.key.sort)
 				p.key.sort = key;
 			match = true;
 		}
 	}
-	p.key.draw = draw(j, rec->id, NULL);
+	p.key.draw = draw_row(j, rec->id, NULL);
 	p.key.order = j->order++;
 	j->records++;
 	if (!match || (rf_topn_holds(&j->pick) && !rf_topn_wants(&j->pick, &p.key)))
 		return RF_OK;
-	if ((rc = to_json(j, msg, size, &line, &len, e)) != RF_OK)
+	if ((rc = message_json(j, msg, size, &line, &len, e)) != RF_OK)
 		return rc;
 	rf_buf_add(&j->text, line, len);
 	rf_print_text(&j->text, "\n");
 	free(line);
-	return pass(j, &p, e);
+	return show_or_keep(j, &p, e);
 }
 
 static enum rf_code write_message(struct job *j, const void *msg, size_t size, struct rf_err *e)
 {
 	char *line;
 	size_t len;
-	enum rf_code rc = to_json(j, msg, size, &line, &len, e);
+	enum rf_code rc = message_json(j, msg, size, &line, &len, e);
 
 	if (rc != RF_OK)
 		return rc;
@@ -460,7 +460,7 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 		return rc;
 	rf_record_init(&rec);
 	begin_pick(j);
-	for (uint64_t n = 0; !done(j) && (rc = rf_next_message(in, &msg, &size, e)) == RF_OK; n++) {
+	for (uint64_t n = 0; !shown_enough(j) && (rc = rf_next_message(in, &msg, &size, e)) == RF_OK; n++) {
 		ended = n && rf_in_count(in) < n; /* whether the message is the end record */
 		if (ended && some)
 			continue;
@@ -468,12 +468,12 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 			rc = write_message(j, msg, size, e);
 		else if ((rc = offer_message(j, &rec, n, msg, size, e)) == RF_EDATA)
 			rf_in_blame(in, e);
-		if (rc != RF_OK || (rc = flush(j, e)) != RF_OK)
+		if (rc != RF_OK || (rc = flush_output(j, e)) != RF_OK)
 			break;
 		if (n && rf_in_count(in) == n) /* neither the head nor the end record */
-			count(j, in, 0);
+			count_record(j, in, 0);
 	}
-	if (done(j) && rc == RF_OK && must_drain(j, path))
+	if (shown_enough(j) && rc == RF_OK && must_drain(j, path))
 		while ((rc = rf_next_message(in, &msg, &size, e)) == RF_OK)
 			;
 	rf_record_free(&rec);
@@ -483,7 +483,7 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 	/* the end record is shown if it was read; it counts all records, so the lines are not taken for
 	 * all */
 	if ((rc = end_pick(j, e)) == RF_OK && ended && some && (rc = write_message(j, msg, size, e)) == RF_OK)
-		rc = flush(j, e);
+		rc = flush_output(j, e);
 	return rc;
 }
 
@@ -501,11 +501,11 @@ static enum rf_code dump_head(struct job *j, struct rf_in *in, const char *path,
 	if (j->d->form == RF_DUMP_JSON) {
 		rc = write_message(j, msg, size, e);
 	} else {
-		title(j, path);
+		write_title(j, path);
 		rf_record_text_head(&j->out, m.body);
 	}
 	if (rc == RF_OK)
-		rc = flush(j, e);
+		rc = flush_output(j, e);
 	if (must_drain(j, path))
 		while (rc == RF_OK)
 			rc = rf_next_message(in, &msg, &size, e);
@@ -523,16 +523,16 @@ static enum rf_code offer_inspected(struct job *j, const struct rf_ckpt_text *x,
 
 	if (row->tensor && stats && (rc = rf_ckpt_text_stats(row->tensor, &row->stats, e)) != RF_OK)
 		return rc;
-	if (!matches(j, row))
+	if (!row_matches(j, row))
 		return RF_OK;
-	p.key = (struct rf_topn_key){ rf_table_key(&j->table, row), draw(j, id, NULL), j->order++ };
+	p.key = (struct rf_topn_key){ rf_table_key(&j->table, row), draw_row(j, id, NULL), j->order++ };
 	if (j->d->form == RF_DUMP_TABLE)
 		rf_table_line(&j->table, &j->d->show.tokens, row, &j->text);
 	else if (j->d->form == RF_DUMP_JSON)
 		rf_ckpt_text_row_json(row, stats, &j->text);
 	else
 		rf_ckpt_text_print_row(x, row, stats, &j->text);
-	return pass(j, &p, e);
+	return show_or_keep(j, &p, e);
 }
 
 static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_err *e)
@@ -545,18 +545,18 @@ static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_er
 	if (rc != RF_OK)
 		return rc;
 	if (x.ckpt && *x.ckpt->lost)
-		note(j, "%s: %s", x.name, x.ckpt->lost);
+		set_note(j, "%s: %s", x.name, x.ckpt->lost);
 	if (j->d->form != RF_DUMP_TABLE) {
 		begin_pick(j);
-		title(j, path);
+		write_title(j, path);
 		if (!of_steps && !of_ranks && j->d->form == RF_DUMP_TEXT)
 			rf_ckpt_text_print(&x, j->d->show.width, &j->out);
 		else if (!of_steps && !of_ranks)
 			rf_ckpt_text_json(&x, &j->out);
-		rc = flush(j, e);
+		rc = flush_output(j, e);
 	}
 	rows = of_steps ? x.steps : of_ranks ? x.ranks : x.tensors->n;
-	for (int i = 0; i < rows && rc == RF_OK && !done(j); i++) {
+	for (int i = 0; i < rows && rc == RF_OK && !shown_enough(j); i++) {
 		struct rf_row row = { .file = path, .i = -1, .r = -1, .t = -1 };
 
 		if (of_steps)
@@ -589,7 +589,7 @@ static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err 
 			twice = rf_in_count(in);
 			id = rec->id;
 		}
-		count(j, in, rec->T);
+		count_record(j, in, rec->T);
 	}
 	if (rc == RF_EOF)
 		rc = !twice ? RF_OK
@@ -611,7 +611,7 @@ static enum rf_code check_inspected(struct job *j, const char *path, struct rf_e
 	if (rc != RF_OK)
 		return rc;
 	if (x.ckpt && *x.ckpt->unread)
-		note(j, "%s: %s", x.name, x.ckpt->unread);
+		set_note(j, "%s: %s", x.name, x.ckpt->unread);
 	rc = rf_ckpt_text_check(&x, e);
 	rf_print(&j->out, ": ok, %d tensor%s, %llu bytes\n", x.tensors->n,
 	         x.tensors->n == 1 ? "" : "s", (unsigned long long)x.bytes);
@@ -619,7 +619,7 @@ static enum rf_code check_inspected(struct job *j, const char *path, struct rf_e
 	return rc;
 }
 
-static enum rf_code check(struct job *j, const char *path, struct rf_err *e)
+static enum rf_code check_file(struct job *j, const char *path, struct rf_err *e)
 {
 	struct rf_in *in;
 	enum rf_code rc;
@@ -634,7 +634,7 @@ static enum rf_code check(struct job *j, const char *path, struct rf_err *e)
 	}
 	if (rc != RF_OK || j->d->quiet)
 		rf_print_clear(&j->out);
-	return rc == RF_OK ? flush(j, e) : rc;
+	return rc == RF_OK ? flush_output(j, e) : rc;
 }
 
 /* ---- files --------------------------------------------------------------------------------- */
@@ -666,8 +666,8 @@ static enum rf_code fit_table(struct job *j, const char *path, bool tensors, str
 	j->has_table = true;
 	j->of_tensors = tensors;
 	if (tensors)
-		head_table(j);
-	return flush(j, e);
+		write_names(j);
+	return flush_output(j, e);
 }
 
 static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)
@@ -701,8 +701,8 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 		rc = open_tokenizer(&j, &j.given, d->tokenizer, d->model, e);
 	d->table.files = d->show.files = n > 1;
 	begin_pick(&j);
-	for (; j.file < n && rc == RF_OK && !done(&j); j.file++)
-		rc = d->check ? check(&j, paths[j.file], e) : dump_file(&j, paths[j.file], e);
+	for (; j.file < n && rc == RF_OK && !shown_enough(&j); j.file++)
+		rc = d->check ? check_file(&j, paths[j.file], e) : dump_file(&j, paths[j.file], e);
 	if (rc == RF_OK && j.has_table)
 		rc = end_table(&j, e);
 	if (rc == RF_OK)

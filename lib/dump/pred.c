@@ -6,7 +6,7 @@
 #include "io/json.h"
 #include "stream/meta.h"
 
-static json_t *answers(const struct rf_record *r)
+static json_t *json_answers(const struct rf_record *r)
 {
 	json_t *list = json_array();
 
@@ -41,10 +41,10 @@ enum rf_code rf_pred_line(struct rf_buf *p, const struct rf_token_text *w, const
 	json_decref(all);
 	json_object_set_new(o, "index", json_integer((json_int_t)r->id));
 	json_object_set_new(o, "input", json_stringn(input ? input : "", n));
-	json_object_set_new(o, "outputs", answers(r));
+	json_object_set_new(o, "outputs", json_answers(r));
 	json_object_set_new(o, "pred", json_string(r->generation.text[row->sample]));
 	json_object_set_new(o, "others", json_object());
-	json_object_set_new(o, "answers", answers(r));
+	json_object_set_new(o, "answers", json_answers(r));
 	free(input);
 	rf_json_print(p, o);
 	rf_print_text(p, "\n");

@@ -14,7 +14,7 @@ enum { LABEL = 15, TEXT_LINES = 4, TOKEN_LINES = 8, TOP = 8, BEGINNING = 200, CU
 #define EQUAL  "32"
 #define DIFFER "33"
 
-static const char *paint(const struct rf_record_text *s, const char *colour)
+static const char *colour_of(const struct rf_record_text *s, const char *colour)
 {
 	return s->colour ? colour : NULL;
 }
@@ -23,8 +23,8 @@ static const char *paint(const struct rf_record_text *s, const char *colour)
 
 /* Appends a safe text in quotes, or numbers without quotes.  If the text is too long, appends its beginning
  * or, with tail, its end. */
-static void fit(struct rf_buf *p, const struct rf_record_text *s, const struct rf_buf *text, int columns,
-                bool tail)
+static void write_fitted(struct rf_buf *p, const struct rf_record_text *s, const struct rf_buf *text,
+                         int columns, bool tail)
 {
 	const char *q = s->tokens.tokenizer ? "\"" : "", *t = (const char *)text->p;
 	size_t n = text->n;
@@ -43,7 +43,8 @@ static void fit(struct rf_buf *p, const struct rf_record_text *s, const struct r
 
 /* Appends a safe text after a label, over several lines.  more: whether the text continues after its end
  * here. */
-static void wrap(struct rf_buf *p, const struct rf_record_text *s, const struct rf_buf *text, bool more)
+static void write_wrapped(struct rf_buf *p, const struct rf_record_text *s, const struct rf_buf *text,
+                          bool more)
 {
 	const char *q = s->tokens.tokenizer ? "\"" : "", *t = (const char *)text->p;
 	int columns = s->width - LABEL - 4;
@@ -68,7 +69,7 @@ static void wrap(struct rf_buf *p, const struct rf_record_text *s, const struct 
 }
 
 /* Adds an item: a name and a text in quotes, which is cut if it is too long. */
-static void item_text(struct rf_flow *f, const char *name, const char *value, const char *colour)
+static void add_text_item(struct rf_flow *f, const char *name, const char *value, const char *colour)
 {
 	int most = f->width - 20 < CUT ? f->width - 20 : CUT;
 	struct rf_buf safe = { 0 }, item = { 0 };
@@ -278,19 +279,19 @@ void rf_record_text_head(struct rf_buf *p, struct rf_mp body)
 /* ---- a record ------------------------------------------------------------------------------ */
 
 /* Writes the heading of a record. */
-static void heading(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
+static void write_heading(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
 	struct rf_flow f;
 
 	rf_flow_begin(&f, p, NULL, 0, s->width, 0);
 	if (s->files)
-		item_text(&f, "", row->file, paint(s, BOLD));
-	rf_flow_printf(&f, paint(s, BOLD), "record %llu", (unsigned long long)row->record);
+		add_text_item(&f, "", row->file, colour_of(s, BOLD));
+	rf_flow_printf(&f, colour_of(s, BOLD), "record %llu", (unsigned long long)row->record);
 	f.indent = 2; /* of the lines that follow */
-	rf_flow_printf(&f, paint(s, BOLD), "id %llu", (unsigned long long)rec->id);
+	rf_flow_printf(&f, colour_of(s, BOLD), "id %llu", (unsigned long long)rec->id);
 	if (rec->source)
-		item_text(&f, "", rec->source, paint(s, BOLD));
+		add_text_item(&f, "", rec->source, colour_of(s, BOLD));
 	rf_flow_printf(&f, NULL, "T %d", rec->T);
 	if (rec->prompt_len >= 0)
 		rf_flow_printf(&f, NULL, "prompt_len %d", rec->prompt_len);
@@ -306,7 +307,7 @@ static void heading(struct rf_buf *p, const struct rf_record_text *s, const stru
 		rf_flow_printf(&f, NULL, "n %d  k %d  temperature %g", rec->rollout.n, rec->rollout.k,
 		               rec->rollout.temperature);
 	if (rec->reward.kind)
-		item_text(&f, "reward", rec->reward.kind, NULL);
+		add_text_item(&f, "reward", rec->reward.kind, NULL);
 	if (!isnan(row->reward.mean))
 		rf_flow_printf(&f, NULL, "mean %.3f min %.3f max %.3f", row->reward.mean, row->reward.min,
 		               row->reward.max);
@@ -318,7 +319,7 @@ static void heading(struct rf_buf *p, const struct rf_record_text *s, const stru
 	if (rec->choice.tokens)
 		rf_flow_printf(&f, NULL, "choices %d", rec->choice.n);
 	for (int i = 0; i < rec->answers; i++)
-		item_text(&f, "answer", rec->answer[i], NULL);
+		add_text_item(&f, "answer", rec->answer[i], NULL);
 	rf_flow_end(&f);
 	if (rec->meta.data) {
 		struct rf_buf text = { 0 };
@@ -334,14 +335,14 @@ static void heading(struct rf_buf *p, const struct rf_record_text *s, const stru
 }
 
 /* Writes the heading of a position: the text before it and the true text after it. */
-static void position(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
+static void write_position(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
 	struct rf_buf text = { 0 };
 	struct rf_flow f;
 
 	rf_flow_begin(&f, p, NULL, 2, s->width, 0);
-	rf_flow_printf(&f, paint(s, PLACE), "position %d  s %d", row->i, row->t + 1);
+	rf_flow_printf(&f, colour_of(s, PLACE), "position %d  s %d", row->i, row->t + 1);
 	if (rec->entropy)
 		rf_flow_printf(&f, NULL, "entropy %.3f", rec->entropy[row->t]);
 	if (rec->nll)
@@ -349,17 +350,17 @@ static void position(struct rf_buf *p, const struct rf_record_text *s, const str
 	rf_flow_end(&f);
 	rf_print(p, "%-*s", LABEL, "    prefix");
 	rf_token_text_prefix(&text, &s->tokens, rec, row->t + 1);
-	fit(p, s, &text, s->width - LABEL, true);
+	write_fitted(p, s, &text, s->width - LABEL, true);
 	rf_print_text(p, "\n");
 	rf_print_clear(&text);
 	rf_print(p, "%-*s", LABEL, "    truth");
 	rf_token_text_truth(&text, &s->tokens, rec, row->t + 1);
-	wrap(p, s, &text, false);
+	write_wrapped(p, s, &text, false);
 	rf_buf_free(&text);
 }
 
 /* Writes a rollout: its numbers, its text, and each of its tokens. */
-static void rollout(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
+static void write_rollout(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
 	const struct rf_rollout *o = &rec->rollout;
@@ -374,7 +375,7 @@ static void rollout(struct rf_buf *p, const struct rf_record_text *s, const stru
 	rf_flow_begin(&f, p, name, LABEL, s->width, 0);
 	if (y->kind && row->r < y->n) {
 		size_t g = (size_t)row->i * (size_t)y->n + (size_t)row->r;
-		rf_flow_printf(&f, paint(s, BOLD), "reward %.3f", y->total[g]);
+		rf_flow_printf(&f, colour_of(s, BOLD), "reward %.3f", y->total[g]);
 		for (int i = 0; i < y->parts; i++)
 			rf_flow_printf(&f, NULL, "%s %.3f", y->part[i].name, y->part[i].value[g]);
 	}
@@ -392,7 +393,7 @@ static void rollout(struct rf_buf *p, const struct rf_record_text *s, const stru
 	if (s->tokens.tokenizer) {
 		rf_print_fill(p, ' ', LABEL);
 		rf_token_text(&text, &s->tokens, o->tokens + first, length, false);
-		wrap(p, s, &text, false);
+		write_wrapped(p, s, &text, false);
 	}
 	rf_flow_begin(&f, p, NULL, LABEL, s->width, TOKEN_LINES);
 	for (int j = 0; j < length; j++) {
@@ -409,7 +410,7 @@ static void rollout(struct rf_buf *p, const struct rf_record_text *s, const stru
 			rf_print(&text, " reward %.2f", y->per_token[first + (size_t)j]);
 		if (rec->advantage_per_token)
 			rf_print(&text, " advantage %+.2f", rec->advantage_per_token[first + (size_t)j]);
-		rf_flow_item(&f, text.p, text.n, paint(s, equal ? EQUAL : DIFFER));
+		rf_flow_item(&f, text.p, text.n, colour_of(s, equal ? EQUAL : DIFFER));
 		p->failed |= text.failed;
 	}
 	rf_flow_end(&f);
@@ -418,7 +419,7 @@ static void rollout(struct rf_buf *p, const struct rf_record_text *s, const stru
 
 /* Writes a token on one line: the numbers of the prediction after it, the text up to the token, a bar, and
  * the text that follows. */
-static void token(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
+static void write_token(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
 	struct rf_buf line = { 0 }, text = { 0 };
@@ -435,12 +436,12 @@ static void token(struct rf_buf *p, const struct rf_record_text *s, const struct
 	room = room < 20 ? 20 : room;
 	rf_print_text(&line, " ");
 	rf_token_text_prefix(&text, &s->tokens, rec, t + 1);
-	fit(&line, s, &text, room * 2 / 3, true);
+	write_fitted(&line, s, &text, room * 2 / 3, true);
 	rf_print_text(&line, " | ");
 	rf_print_clear(&text);
 	rf_token_text(&text, &s->tokens, rec->tokens + t + 1,
 	         rec->T - 1 - t < RF_AHEAD ? rec->T - 1 - t : RF_AHEAD, false);
-	fit(&line, s, &text, room / 3, false);
+	write_fitted(&line, s, &text, room / 3, false);
 	rf_print_text(&line, "\n");
 	rf_buf_add(p, line.p, line.n);
 	p->failed |= line.failed;
@@ -449,7 +450,7 @@ static void token(struct rf_buf *p, const struct rf_record_text *s, const struct
 }
 
 /* Writes the tokens after which the model was least certain, the highest entropy first. */
-static void uncertain(struct rf_buf *p, const struct rf_record_text *s, struct rf_row row)
+static void write_uncertain(struct rf_buf *p, const struct rf_record_text *s, struct rf_row row)
 {
 	const float *H = row.rec->entropy;
 	int top[TOP], n = 0;
@@ -464,34 +465,34 @@ static void uncertain(struct rf_buf *p, const struct rf_record_text *s, struct r
 	}
 	for (int j = 0; j < n; j++) {
 		row.t = top[j];
-		token(p, s, &row);
+		write_token(p, s, &row);
 	}
 }
 
 /* Writes the beginning of the text. */
-static void beginning(struct rf_buf *p, const struct rf_record_text *s, const struct rf_record *rec)
+static void write_beginning(struct rf_buf *p, const struct rf_record_text *s, const struct rf_record *rec)
 {
 	struct rf_buf text = { 0 };
 
 	rf_token_text(&text, &s->tokens, rec->tokens, rec->T < BEGINNING ? rec->T : BEGINNING, false);
 	rf_print(p, "%-*s", LABEL, "  text");
-	wrap(p, s, &text, rec->T > BEGINNING);
+	write_wrapped(p, s, &text, rec->T > BEGINNING);
 	rf_buf_free(&text);
 }
 
 /* Writes the end of the prompt that a generation or a choice continues. */
-static void prompt(struct rf_buf *p, const struct rf_record_text *s, const struct rf_record *rec)
+static void write_prompt(struct rf_buf *p, const struct rf_record_text *s, const struct rf_record *rec)
 {
 	struct rf_buf text = { 0 };
 
 	rf_token_text_prefix(&text, &s->tokens, rec, rec->prompt_len >= 0 ? rec->prompt_len : rec->T);
 	rf_print(p, "%-*s", LABEL, "  prompt");
-	fit(p, s, &text, s->width - LABEL, true);
+	write_fitted(p, s, &text, s->width - LABEL, true);
 	rf_print_text(p, "\n");
 	rf_buf_free(&text);
 }
 
-static void sample(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
+static void write_sample(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
 {
 	const struct rf_generation *g = &row->rec->generation;
 	struct rf_buf text = { 0 };
@@ -500,16 +501,16 @@ static void sample(struct rf_buf *p, const struct rf_record_text *s, const struc
 
 	snprintf(name, sizeof name, "  sample %d", row->sample);
 	rf_flow_begin(&f, p, name, LABEL, s->width, 0);
-	rf_flow_printf(&f, paint(s, BOLD), "%s", g->stop[row->sample]);
+	rf_flow_printf(&f, colour_of(s, BOLD), "%s", g->stop[row->sample]);
 	rf_flow_printf(&f, NULL, "length %d", g->length[row->sample]);
 	rf_flow_end(&f);
 	rf_print_fill(p, ' ', LABEL);
 	rf_token_text_sample(&text, &s->tokens, g, row->sample);
-	wrap(p, s, &text, false);
+	write_wrapped(p, s, &text, false);
 	rf_buf_free(&text);
 }
 
-static void choice(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
+static void write_choice(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
 {
 	const struct rf_choice *c = &row->rec->choice;
 	struct rf_buf text = { 0 };
@@ -519,7 +520,7 @@ static void choice(struct rf_buf *p, const struct rf_record_text *s, const struc
 	snprintf(name, sizeof name, "  choice %d", row->choice);
 	rf_flow_begin(&f, p, name, LABEL, s->width, 0);
 	if (c->logp)
-		rf_flow_printf(&f, paint(s, BOLD), "logp %.3f", c->logp[row->choice]);
+		rf_flow_printf(&f, colour_of(s, BOLD), "logp %.3f", c->logp[row->choice]);
 	if (c->greedy)
 		rf_flow_printf(&f, NULL, c->greedy[row->choice] ? "greedy" : "not greedy");
 	rf_flow_printf(&f, NULL, "length %d", c->length[row->choice]);
@@ -528,12 +529,12 @@ static void choice(struct rf_buf *p, const struct rf_record_text *s, const struc
 	rf_flow_end(&f);
 	rf_print_fill(p, ' ', LABEL);
 	rf_token_text_choice(&text, &s->tokens, c, row->choice);
-	wrap(p, s, &text, false);
+	write_wrapped(p, s, &text, false);
 	rf_buf_free(&text);
 }
 
 /* Writes all rows of a record, or the tokens that say most about a record without rows. */
-static void whole_record(struct rf_buf *p, const struct rf_record_text *s, struct rf_row row)
+static void write_record(struct rf_buf *p, const struct rf_record_text *s, struct rf_row row)
 {
 	const struct rf_record *rec = row.rec;
 	enum rf_row_kind rows = rec->rollout.tokens ? RF_ROWS_ROLLOUT : RF_ROWS_POSITION;
@@ -542,26 +543,26 @@ static void whole_record(struct rf_buf *p, const struct rf_record_text *s, struc
 	for (uint64_t i = 0; i < n; i++) {
 		rf_row_at(&row, rows, i);
 		if (row.r <= 0)
-			position(p, s, &row);
+			write_position(p, s, &row);
 		if (row.r >= 0)
-			rollout(p, s, &row);
+			write_rollout(p, s, &row);
 	}
 	if (rec->generation.tokens || rec->choice.tokens)
-		prompt(p, s, rec);
+		write_prompt(p, s, rec);
 	for (uint64_t i = 0; i < rf_row_count(rec, RF_ROWS_SAMPLE); i++) {
 		rf_row_at(&row, RF_ROWS_SAMPLE, i);
-		sample(p, s, &row);
+		write_sample(p, s, &row);
 	}
 	for (uint64_t i = 0; i < rf_row_count(rec, RF_ROWS_CHOICE); i++) {
 		rf_row_at(&row, RF_ROWS_CHOICE, i);
-		choice(p, s, &row);
+		write_choice(p, s, &row);
 	}
 	if (n || rec->generation.tokens || rec->choice.tokens)
 		return;
 	if (rec->entropy)
-		uncertain(p, s, row);
+		write_uncertain(p, s, row);
 	else
-		beginning(p, s, rec);
+		write_beginning(p, s, rec);
 }
 
 void rf_record_text_row(struct rf_buf *p, const struct rf_record_text *s, enum rf_row_kind rows,
@@ -569,26 +570,26 @@ void rf_record_text_row(struct rf_buf *p, const struct rf_record_text *s, enum r
 {
 	size_t at = p->n;
 
-	heading(p, s, row);
+	write_heading(p, s, row);
 	*lead = p->n - at;
 	*lead_position = 0;
 	if (row->r >= 0) {
-		position(p, s, row);
+		write_position(p, s, row);
 		*lead_position = p->n - at - *lead;
-		rollout(p, s, row);
+		write_rollout(p, s, row);
 	} else if (row->i >= 0) {
-		position(p, s, row);
+		write_position(p, s, row);
 	} else if (rows == RF_ROWS_TOKEN) {
-		token(p, s, row);
+		write_token(p, s, row);
 	} else if (rows == RF_ROWS_SAMPLE) {
-		prompt(p, s, row->rec);
+		write_prompt(p, s, row->rec);
 		*lead_position = p->n - at - *lead;
-		sample(p, s, row);
+		write_sample(p, s, row);
 	} else if (rows == RF_ROWS_CHOICE) {
-		prompt(p, s, row->rec);
+		write_prompt(p, s, row->rec);
 		*lead_position = p->n - at - *lead;
-		choice(p, s, row);
+		write_choice(p, s, row);
 	} else {
-		whole_record(p, s, *row);
+		write_record(p, s, *row);
 	}
 }

@@ -82,8 +82,8 @@ void rf_row_at(struct rf_row *row, enum rf_row_kind rows, uint64_t index)
 
 /* Appends the text of tokens.  A token that the tokenizer does not know becomes its number in angle brackets.
  * cut: whether the tokens may begin inside a character. */
-static void decode(struct rf_buf *p, const struct rf_tokenizer *t, const int32_t *ids, int n, bool cut,
-                   bool quotes)
+static void decode_tokens(struct rf_buf *p, const struct rf_tokenizer *t, const int32_t *ids, int n, bool cut,
+                          bool quotes)
 {
 	char *text = NULL;
 	size_t len = 0, at = 0;
@@ -97,7 +97,7 @@ static void decode(struct rf_buf *p, const struct rf_tokenizer *t, const int32_t
 		rf_print(p, "<%d>", (int)*ids);
 	} else {
 		for (int i = 0; i < n; i++)
-			decode(p, t, ids + i, 1, false, quotes);
+			decode_tokens(p, t, ids + i, 1, false, quotes);
 	}
 	free(text);
 }
@@ -107,7 +107,7 @@ static void show_tokens(struct rf_buf *p, const struct rf_token_text *w, const i
 {
 	if (w->tokenizer) {
 		rf_print_text(p, quotes ? "\"" : "");
-		decode(p, w->tokenizer, ids, n, cut, quotes);
+		decode_tokens(p, w->tokenizer, ids, n, cut, quotes);
 		rf_print_text(p, quotes ? "\"" : "");
 	} else {
 		for (int i = 0; i < n; i++)

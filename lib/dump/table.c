@@ -19,29 +19,29 @@ struct value {
 	double real;
 };
 
-static struct value whole(uint64_t v)
+static struct value whole_value(uint64_t v)
 {
 	return (struct value){ WHOLE, v, (double)v };
 }
 
-static struct value whole_if(bool there, int64_t v)
+static struct value whole_value_if(bool there, int64_t v)
 {
-	return there && v >= 0 ? whole((uint64_t)v) : (struct value){ .is = MISSING };
+	return there && v >= 0 ? whole_value((uint64_t)v) : (struct value){ .is = MISSING };
 }
 
-static struct value real(double v)
+static struct value real_value(double v)
 {
 	return isnan(v) ? (struct value){ .is = MISSING } : (struct value){ .is = REAL, .real = v };
 }
 
-static struct value single(float v)
+static struct value single_value(float v)
 {
 	return (struct value){ .is = SINGLE, .real = (double)v };
 }
 
-static struct value element(const float *x, int at, int n)
+static struct value element_at(const float *x, int at, int n)
 {
-	return x && at >= 0 && at < n ? single(x[at]) : (struct value){ .is = MISSING };
+	return x && at >= 0 && at < n ? single_value(x[at]) : (struct value){ .is = MISSING };
 }
 
 /* Returns element (i, r) of an array (c, n). */
@@ -49,7 +49,7 @@ static struct value of_group(const struct rf_row *w, const float *x, int n)
 {
 	if (!x || w->r < 0 || w->r >= n)
 		return (struct value){ .is = MISSING };
-	return single(x[(size_t)w->i * (size_t)n + (size_t)w->r]);
+	return single_value(x[(size_t)w->i * (size_t)n + (size_t)w->r]);
 }
 
 /* Returns the mean probability of the tokens; NaN without nll. */
@@ -66,49 +66,50 @@ static double mean_probability(const struct rf_record *rec)
 
 static struct value token_at(const struct rf_record *rec, int t)
 {
-	return t < 0 ? (struct value){ .is = MISSING } : whole((uint64_t)rec->tokens[t]);
+	return t < 0 ? (struct value){ .is = MISSING } : whole_value((uint64_t)rec->tokens[t]);
 }
 
 #define GET(name, ...) static struct value get_##name(const struct rf_row *w) { return __VA_ARGS__; }
-GET(record, whole(w->record))
-GET(id, whole(w->rec->id))
-GET(T, whole((uint64_t)w->rec->T))
-GET(prompt_len, whole_if(true, w->rec->prompt_len))
-GET(positions, whole((uint64_t)w->rec->c))
-GET(position, whole_if(true, w->i))
-GET(t, whole_if(true, w->t))
+GET(record, whole_value(w->record))
+GET(id, whole_value(w->rec->id))
+GET(T, whole_value((uint64_t)w->rec->T))
+GET(prompt_len, whole_value_if(true, w->rec->prompt_len))
+GET(positions, whole_value((uint64_t)w->rec->c))
+GET(position, whole_value_if(true, w->i))
+GET(t, whole_value_if(true, w->t))
 GET(token, token_at(w->rec, w->t))
-GET(entropy, element(w->rec->entropy, w->t, w->rec->T))
-GET(nll, element(w->rec->nll, w->t, w->rec->T - 1))
-GET(correct, element(w->rec->correct, w->t, w->rec->T - 1))
-GET(rollout, whole_if(true, w->r))
-GET(n, whole_if(w->rec->rollout.tokens, w->rec->rollout.n))
-GET(k, whole_if(w->rec->rollout.tokens, w->rec->rollout.k))
+GET(entropy, element_at(w->rec->entropy, w->t, w->rec->T))
+GET(nll, element_at(w->rec->nll, w->t, w->rec->T - 1))
+GET(correct, element_at(w->rec->correct, w->t, w->rec->T - 1))
+GET(rollout, whole_value_if(true, w->r))
+GET(n, whole_value_if(w->rec->rollout.tokens, w->rec->rollout.n))
+GET(k, whole_value_if(w->rec->rollout.tokens, w->rec->rollout.k))
 GET(reward, of_group(w, w->rec->reward.total, w->rec->reward.n))
-GET(entropy_mean, real(w->entropy.mean))
-GET(entropy_max, real(w->entropy.max))
-GET(nll_mean, real(w->nll.mean))
-GET(accuracy, real(w->correct.mean))
-GET(ntp_accuracy, real(mean_probability(w->rec)))
-GET(count, whole(w->tensor->count))
-GET(min, real(w->stats.min))
-GET(max, real(w->stats.max))
-GET(mean, real(w->stats.mean))
-GET(std, real(w->stats.std))
-GET(norm, real(w->stats.norm))
-GET(nonfinite, whole(w->stats.nonfinite))
-GET(sample, whole_if(true, w->sample))
-GET(choice, whole_if(true, w->choice))
-GET(from, whole_if(w->choice >= 0, w->rec->choice.from ? w->rec->choice.from[w->choice] : 0))
-GET(greedy, whole_if(w->rec->choice.greedy, w->rec->choice.greedy ? w->rec->choice.greedy[w->choice] : -1))
-GET(score, real(w->sample < 0 || !w->rec->generation.score ? NAN : w->rec->generation.score[w->sample]))
-GET(step, whole_if(true, w->step->step))
-GET(commits, whole_if(true, w->step->commits))
-GET(bytes, whole(w->step ? w->step->bytes : w->tensor->bytes))
+GET(entropy_mean, real_value(w->entropy.mean))
+GET(entropy_max, real_value(w->entropy.max))
+GET(nll_mean, real_value(w->nll.mean))
+GET(accuracy, real_value(w->correct.mean))
+GET(ntp_accuracy, real_value(mean_probability(w->rec)))
+GET(count, whole_value(w->tensor->count))
+GET(min, real_value(w->stats.min))
+GET(max, real_value(w->stats.max))
+GET(mean, real_value(w->stats.mean))
+GET(std, real_value(w->stats.std))
+GET(norm, real_value(w->stats.norm))
+GET(nonfinite, whole_value(w->stats.nonfinite))
+GET(sample, whole_value_if(true, w->sample))
+GET(choice, whole_value_if(true, w->choice))
+GET(from, whole_value_if(w->choice >= 0, w->rec->choice.from ? w->rec->choice.from[w->choice] : 0))
+GET(greedy, whole_value_if(w->rec->choice.greedy,
+                           w->rec->choice.greedy ? w->rec->choice.greedy[w->choice] : -1))
+GET(score, real_value(w->sample < 0 || !w->rec->generation.score ? NAN : w->rec->generation.score[w->sample]))
+GET(step, whole_value_if(true, w->step->step))
+GET(commits, whole_value_if(true, w->step->commits))
+GET(bytes, whole_value(w->step ? w->step->bytes : w->tensor->bytes))
 
-GET(rank, whole_if(true, w->rank->rank))
-GET(exchanges, whole(w->rank->calls))
-GET(process, whole_if(true, w->rank->pid))
+GET(rank, whole_value_if(true, w->rank->rank))
+GET(exchanges, whole_value(w->rank->calls))
+GET(process, whole_value_if(true, w->rank->pid))
 
 /* Returns the seconds since the rank wrote its sign, by the clock of this machine.  A network file system may
  * have another clock. */
@@ -117,12 +118,12 @@ static struct value get_age(const struct rf_row *w)
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	return real((double)now.tv_sec + (double)now.tv_nsec * 1e-9 - w->rank->written);
+	return real_value((double)now.tv_sec + (double)now.tv_nsec * 1e-9 - w->rank->written);
 }
 
 static struct value get_s(const struct rf_row *w)
 {
-	return whole_if(w->i >= 0, w->t + 1);
+	return whole_value_if(w->i >= 0, w->t + 1);
 }
 
 static struct value get_chosen(const struct rf_row *w)
@@ -131,14 +132,14 @@ static struct value get_chosen(const struct rf_row *w)
 
 	for (int i = 0; i < w->rec->c; i++)
 		chosen |= w->rec->positions[i] - 1 == w->t;
-	return whole_if(w->rec->positions != NULL, chosen);
+	return whole_value_if(w->rec->positions != NULL, chosen);
 }
 
 static struct value get_temperature(const struct rf_row *w)
 {
 	if (w->sample >= 0)
-		return real(w->rec->generation.temperature);
-	return real(w->rec->rollout.tokens ? w->rec->rollout.temperature : NAN);
+		return real_value(w->rec->generation.temperature);
+	return real_value(w->rec->rollout.tokens ? w->rec->rollout.temperature : NAN);
 }
 
 /* Returns the index of the row's rollout among all rollouts of the record. */
@@ -153,15 +154,15 @@ static struct value token_mean(const struct rf_row *w, const float *x)
 	const struct rf_rollout *o = &w->rec->rollout;
 
 	if (w->r < 0 || !x)
-		return real(NAN);
-	return real(rf_range_of(x + rollout_of(w) * (size_t)o->k,
-	                        (size_t)rf_rollout_length(o, rollout_of(w))).mean);
+		return real_value(NAN);
+	return real_value(rf_range_of(x + rollout_of(w) * (size_t)o->k,
+	                              (size_t)rf_rollout_length(o, rollout_of(w))).mean);
 }
 
 static struct value get_logp(const struct rf_row *w)
 {
 	if (w->choice >= 0)
-		return element(w->rec->choice.logp, w->choice, w->rec->choice.n);
+		return element_at(w->rec->choice.logp, w->choice, w->rec->choice.n);
 	return token_mean(w, w->rec->rollout.logp);
 }
 
@@ -175,14 +176,14 @@ static struct value get_advantage(const struct rf_row *w)
 static struct value get_length(const struct rf_row *w)
 {
 	if (w->choice >= 0)
-		return whole((uint64_t)w->rec->choice.length[w->choice]);
+		return whole_value((uint64_t)w->rec->choice.length[w->choice]);
 	if (w->sample >= 0)
-		return whole((uint64_t)w->rec->generation.length[w->sample]);
-	return whole_if(w->r >= 0, w->r >= 0 ? rf_rollout_length(&w->rec->rollout, rollout_of(w)) : -1);
+		return whole_value((uint64_t)w->rec->generation.length[w->sample]);
+	return whole_value_if(w->r >= 0, w->r >= 0 ? rf_rollout_length(&w->rec->rollout, rollout_of(w)) : -1);
 }
 
 /* Returns the range of the rewards of the position, or of the record for a row without a position. */
-static struct rf_range rewards(const struct rf_row *w)
+static struct rf_range reward_range(const struct rf_row *w)
 {
 	const struct rf_reward *y = &w->rec->reward;
 
@@ -190,9 +191,9 @@ static struct rf_range rewards(const struct rf_row *w)
 	                            : rf_range_of(y->total + (size_t)w->i * (size_t)y->n, (size_t)y->n);
 }
 
-GET(reward_mean, real(rewards(w).mean))
-static struct value get_reward_min(const struct rf_row *w)  { return real(rewards(w).min); }
-static struct value get_reward_max(const struct rf_row *w)  { return real(rewards(w).max); }
+GET(reward_mean, real_value(reward_range(w).mean))
+static struct value get_reward_min(const struct rf_row *w)  { return real_value(reward_range(w).min); }
+static struct value get_reward_max(const struct rf_row *w)  { return real_value(reward_range(w).max); }
 
 static bool write_string(const char *s, struct rf_buf *p)
 {
@@ -409,7 +410,7 @@ static bool is_known(const char *name, size_t n)
 }
 
 /* Returns the prefix of a part's column: none, unless another column has the name of the part. */
-static const char *before(const char *name, size_t n)
+static const char *part_prefix(const char *name, size_t n)
 {
 	return find_listed(name, n) < 0 ? "" : in_reward;
 }
@@ -428,7 +429,7 @@ static int part_column(struct rf_table *t, const char *name, size_t n, const cha
 	if (i == t->parts) {
 		*p = (struct rf_table_part){ .option = option };
 		memcpy(p->name, name, n);
-		snprintf(p->head, sizeof p->head, "%s%.*s", before(name, n), (int)n, name);
+		snprintf(p->head, sizeof p->head, "%s%.*s", part_prefix(name, n), (int)n, name);
 		t->parts++;
 	} else if (!option) {
 		p->option = NULL;
@@ -456,7 +457,7 @@ static void list_parts(const struct rf_record *rec, struct rf_buf *to)
 		const char *name = y->part[i].name;
 
 		if (!is_known(name, strlen(name)))
-			rf_print(to, ", %s%s", before(name, strlen(name)), name);
+			rf_print(to, ", %s%s", part_prefix(name, strlen(name)), name);
 	}
 }
 
@@ -482,8 +483,8 @@ static enum rf_code no_column(const struct rf_table *t, const struct rf_record *
 }
 
 /* Finds the column with a name of n bytes that an option has. */
-static enum rf_code find(struct rf_table *t, const char *option, const char *name, size_t n, int *found,
-                         struct rf_err *e)
+static enum rf_code find_column(struct rf_table *t, const char *option, const char *name, size_t n,
+                                int *found, struct rf_err *e)
 {
 	size_t skip = n > IN_REWARD && !memcmp(name, in_reward, IN_REWARD) ? IN_REWARD : 0;
 	bool sure = skip || is_known(name, n);
@@ -506,7 +507,7 @@ static bool is_text(int column)
 	return column < COLUMNS && columns[column].write;
 }
 
-static size_t blanks(const char *s)
+static size_t count_blanks(const char *s)
 {
 	return strspn(s, " \t");
 }
@@ -575,7 +576,7 @@ static enum rf_code read_operand(const char **s, struct rf_table_term *term, str
 static enum rf_code read_term(struct rf_table *t, const char **s, struct rf_err *e)
 {
 	struct rf_table_term *term = &t->term[t->terms];
-	const char *at = *s + blanks(*s), *name = at, *end;
+	const char *at = *s + count_blanks(*s), *name = at, *end;
 	size_t n = name_length(at), op;
 	char quoted[60];
 	enum rf_code rc;
@@ -583,15 +584,15 @@ static enum rf_code read_term(struct rf_table *t, const char **s, struct rf_err 
 	if (t->terms == RF_MAX_TERMS)
 		return rf_fail(e, RF_EUSAGE, "--where: more than %d comparisons", RF_MAX_TERMS);
 	at += n;
-	at += blanks(at);
+	at += count_blanks(at);
 	for (op = 0; op < sizeof operators / sizeof *operators; op++)
 		if (!strncmp(at, operators[op].word, strlen(operators[op].word)))
 			break;
 	if (!n || op == sizeof operators / sizeof *operators)
 		goto unreadable;
 	at += strlen(operators[op].word);
-	at += blanks(at);
-	if ((rc = find(t, "--where", name, n, &term->column, e)) != RF_OK)
+	at += count_blanks(at);
+	if ((rc = find_column(t, "--where", name, n, &term->column, e)) != RF_OK)
 		return rc;
 	term->op = operators[op].op;
 	t->terms++;
@@ -599,16 +600,16 @@ static enum rf_code read_term(struct rf_table *t, const char **s, struct rf_err 
 		goto unreadable;
 	if (rc != RF_OK)
 		return rc;
-	end = at + blanks(at);
+	end = at + count_blanks(at);
 	if (*end == ',')
 		*s = end + 1;
-	else if (end > at && !strncmp(end, "and", 3) && blanks(end + 3))
+	else if (end > at && !strncmp(end, "and", 3) && count_blanks(end + 3))
 		*s = end + 3;
 	else if (!*end)
 		*s = end;
 	else
 		goto unreadable;
-	if (end != *s && !(*s)[blanks(*s)])
+	if (end != *s && !(*s)[count_blanks(*s)])
 		goto unreadable;
 	return RF_OK;
 unreadable:
@@ -626,7 +627,7 @@ static enum rf_code read_columns(struct rf_table *t, const char *s, struct rf_er
 
 		if (t->columns == RF_MAX_COLUMNS)
 			return rf_fail(e, RF_EUSAGE, "--columns: more than %d columns", RF_MAX_COLUMNS);
-		if ((rc = find(t, "--columns", s, n, &t->column[t->columns++], e)) != RF_OK)
+		if ((rc = find_column(t, "--columns", s, n, &t->column[t->columns++], e)) != RF_OK)
 			return rc;
 		if (!*(s += n))
 			return RF_OK;
@@ -646,7 +647,7 @@ static void show_part(struct rf_table *t, const char *name)
 }
 
 /* Makes the default columns the table's columns. */
-static void show_unasked(struct rf_table *t, const struct rf_table_spec *spec)
+static void show_default(struct rf_table *t, const struct rf_table_spec *spec)
 {
 	t->unasked = true;
 	for (int i = 0; i < COLUMNS; i++) {
@@ -688,14 +689,14 @@ enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec,
 	if (spec->columns)
 		rc = read_columns(t, spec->columns, e);
 	else
-		show_unasked(t, spec);
+		show_default(t, spec);
 	if (spec->where && rc == RF_OK)
 		for (const char *s = spec->where; (rc = read_term(t, &s, e)) == RF_OK && *s;)
 			;
 	if (spec->sort && rc == RF_OK) {
 		t->descending = *spec->sort == '-';
-		rc = find(t, "--sort", spec->sort + t->descending, strlen(spec->sort + t->descending),
-		          &t->sort, e);
+		rc = find_column(t, "--sort", spec->sort + t->descending, strlen(spec->sort + t->descending),
+		                 &t->sort, e);
 		if (rc == RF_OK && is_text(t->sort))
 			rc = rf_fail(e, RF_EUSAGE, "--sort: column '%s' is text: rows are sorted by numbers",
 			             columns[t->sort].name);
@@ -742,7 +743,7 @@ enum rf_code rf_table_end(const struct rf_table *t, struct rf_err *e)
 
 /* Puts the text from offset `from` to the end of p between quotes, and doubles the quotes in it (RFC
  * 4180). */
-static void quote(struct rf_buf *p, size_t from)
+static void quote_text(struct rf_buf *p, size_t from)
 {
 	struct rf_buf text = { 0 };
 
@@ -767,7 +768,7 @@ void rf_table_names(const struct rf_table *t, struct rf_buf *p)
 		from = p->n;
 		rf_print_text(p, name);
 		if (t->csv && strpbrk(name, ",\""))
-			quote(p, from);
+			quote_text(p, from);
 	}
 	rf_print_text(p, "\n");
 }
@@ -813,7 +814,7 @@ void rf_table_line(const struct rf_table *t, const struct rf_token_text *w, cons
 		if (!there && !t->csv)
 			rf_print_text(p, "NaN");
 		else if (there && text && t->csv)
-			quote(p, from);
+			quote_text(p, from);
 	}
 	rf_print_text(p, "\n");
 }

@@ -18,7 +18,7 @@ bool rf_topn_holds(const struct rf_topn *p)
 	return p->spec.sort || p->spec.sample;
 }
 
-static int compare(double a, double b)
+static int compare_numbers(double a, double b)
 {
 	return isnan(a) || isnan(b) ? isnan(a) - isnan(b) : (a > b) - (a < b);
 }
@@ -30,36 +30,36 @@ static int by_order(const struct rf_topn_key *a, const struct rf_topn_key *b)
 
 static int by_draw(const struct rf_topn_key *a, const struct rf_topn_key *b)
 {
-	int d = compare(a->draw, b->draw);
+	int d = compare_numbers(a->draw, b->draw);
 
 	return d ? d : by_order(a, b);
 }
 
 static int by_key(const struct rf_topn_key *a, const struct rf_topn_key *b)
 {
-	int d = compare(a->sort, b->sort);
+	int d = compare_numbers(a->sort, b->sort);
 
 	return d ? d : by_order(a, b);
 }
 
 /* Compares two rows while rows come: by random number for a sample, whatever order it will be shown in. */
-static int rank(const struct rf_topn *p, const struct rf_topn_key *a, const struct rf_topn_key *b)
+static int compare_rows(const struct rf_topn *p, const struct rf_topn_key *a, const struct rf_topn_key *b)
 {
 	return p->spec.sample ? by_draw(a, b) : by_key(a, b);
 }
 
 /* Returns how many rows are kept. */
-static uint64_t room(const struct rf_topn *p)
+static uint64_t rows_kept(const struct rf_topn *p)
 {
 	return p->spec.sample ? p->spec.sample : p->spec.first ? p->spec.first : UINT64_MAX;
 }
 
 bool rf_topn_wants(const struct rf_topn *p, const struct rf_topn_key *key)
 {
-	return p->n < room(p) || rank(p, key, &p->row[0].key) < 0;
+	return p->n < rows_kept(p) || compare_rows(p, key, &p->row[0].key) < 0;
 }
 
-static void swap(struct rf_topn *p, size_t a, size_t b)
+static void swap_rows(struct rf_topn *p, size_t a, size_t b)
 {
 	struct rf_topn_row x = p->row[a];
 
@@ -69,24 +69,24 @@ static void swap(struct rf_topn *p, size_t a, size_t b)
 
 static void sift_up(struct rf_topn *p, size_t i)
 {
-	for (; i && rank(p, &p->row[i].key, &p->row[(i - 1) / 2].key) > 0; i = (i - 1) / 2)
-		swap(p, i, (i - 1) / 2);
+	for (; i && compare_rows(p, &p->row[i].key, &p->row[(i - 1) / 2].key) > 0; i = (i - 1) / 2)
+		swap_rows(p, i, (i - 1) / 2);
 }
 
 static void sift_down(struct rf_topn *p, size_t i)
 {
 	for (size_t child; (child = 2 * i + 1) < p->n; i = child) {
-		if (child + 1 < p->n && rank(p, &p->row[child + 1].key, &p->row[child].key) > 0)
+		if (child + 1 < p->n && compare_rows(p, &p->row[child + 1].key, &p->row[child].key) > 0)
 			child++;
-		if (rank(p, &p->row[child].key, &p->row[i].key) <= 0)
+		if (compare_rows(p, &p->row[child].key, &p->row[i].key) <= 0)
 			return;
-		swap(p, i, child);
+		swap_rows(p, i, child);
 	}
 }
 
 enum rf_code rf_topn_take(struct rf_topn *p, const struct rf_topn_row *row, struct rf_err *e)
 {
-	if (p->n == room(p)) {
+	if (p->n == rows_kept(p)) {
 		free(p->row[0].text);
 		p->row[0] = *row;
 		sift_down(p, 0);
@@ -102,7 +102,7 @@ enum rf_code rf_topn_take(struct rf_topn *p, const struct rf_topn_row *row, stru
 	return RF_OK;
 }
 
-static int sorted(const void *a, const void *b)
+static int by_sort(const void *a, const void *b)
 {
 	return by_key(&((const struct rf_topn_row *)a)->key, &((const struct rf_topn_row *)b)->key);
 }
@@ -115,7 +115,7 @@ static int as_they_came(const void *a, const void *b)
 void rf_topn_end(struct rf_topn *p)
 {
 	if (p->n)
-		qsort(p->row, p->n, sizeof *p->row, p->spec.sort ? sorted : as_they_came);
+		qsort(p->row, p->n, sizeof *p->row, p->spec.sort ? by_sort : as_they_came);
 	while (p->spec.first && p->n > p->spec.first)
 		free(p->row[--p->n].text);
 }

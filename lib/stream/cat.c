@@ -135,7 +135,7 @@ static enum rf_code open_next(struct rf_cat *c, struct rf_err *e)
 /* ---- reading ------------------------------------------------------------------------------- */
 
 /* Skips n records of the input. */
-static enum rf_code skip(struct rf_cat *c, uint64_t n, struct rf_err *e)
+static enum rf_code skip_records(struct rf_cat *c, uint64_t n, struct rf_err *e)
 {
 	uint64_t before = rf_in_count(c->in);
 	enum rf_code rc = rf_skip(c->in, n, e);
@@ -158,15 +158,15 @@ static enum rf_code note_id(struct rf_cat *c, uint64_t id, struct rf_err *e)
 }
 
 /* Reads the next record of the joined inputs that is in the range. */
-static enum rf_code pull(struct rf_cat *c, struct rf_record **rec, struct rf_err *e)
+static enum rf_code read_in_range(struct rf_cat *c, struct rf_record **rec, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 
 	for (;;) {
 		if (c->index < c->from)
-			rc = skip(c, c->from - c->index, e);
+			rc = skip_records(c, c->from - c->index, e);
 		else if (c->index >= c->to)
-			rc = skip(c, UINT64_MAX, e); /* to the end, which verifies the count */
+			rc = skip_records(c, UINT64_MAX, e); /* to the end, which verifies the count */
 		else if ((rc = rf_next(c->in, rec, e)) == RF_OK)
 			break;
 		if (rc == RF_EOF) {
@@ -195,7 +195,7 @@ static enum rf_code no_prompt_len(const struct rf_record *r, const char *option,
 }
 
 /* Cuts a record to its prompt or its response. */
-static enum rf_code cut(struct rf_record *r, enum rf_record_part part, struct rf_err *e)
+static enum rf_code cut_record(struct rf_record *r, enum rf_record_part part, struct rf_err *e)
 {
 	if (part == RF_PART_ALL)
 		return RF_OK;
@@ -216,7 +216,7 @@ static enum rf_code cut(struct rf_record *r, enum rf_record_part part, struct rf
 }
 
 /* Moves the tokens after the prompt to the response. */
-static enum rf_code split(struct rf_record *r, struct rf_err *e)
+static enum rf_code split_response(struct rf_record *r, struct rf_err *e)
 {
 	if (r->prompt_len < 0)
 		return no_prompt_len(r, "--split-response", e);
@@ -233,7 +233,7 @@ static enum rf_code split(struct rf_record *r, struct rf_err *e)
 }
 
 /* Appends the response to the prompt. */
-static enum rf_code join(struct rf_record *r, struct rf_err *e)
+static enum rf_code join_response(struct rf_record *r, struct rf_err *e)
 {
 	enum rf_code rc;
 
@@ -247,22 +247,22 @@ static enum rf_code join(struct rf_record *r, struct rf_err *e)
 	return rc;
 }
 
-static enum rf_code change(const struct rf_cat_options *o, struct rf_record *r, struct rf_err *e)
+static enum rf_code change_record(const struct rf_cat_options *o, struct rf_record *r, struct rf_err *e)
 {
-	return o->response == RF_RESPONSE_SPLIT  ? split(r, e)
-	       : o->response == RF_RESPONSE_JOIN ? join(r, e)
-	                                         : cut(r, o->part, e);
+	return o->response == RF_RESPONSE_SPLIT  ? split_response(r, e)
+	       : o->response == RF_RESPONSE_JOIN ? join_response(r, e)
+	                                         : cut_record(r, o->part, e);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------- */
 
 /* Keeps the frames of all records. */
-static enum rf_code gather(struct rf_cat *c, struct rf_err *e)
+static enum rf_code keep_frames(struct rf_cat *c, struct rf_err *e)
 {
 	struct rf_record *rec;
 	enum rf_code rc;
 
-	while ((rc = pull(c, &rec, e)) == RF_OK) {
+	while ((rc = read_in_range(c, &rec, e)) == RF_OK) {
 		const void *frame;
 		size_t n;
 
@@ -294,7 +294,7 @@ static int by_key(const void *a, const void *b)
 	return x->same < y->same ? -1 : x->same > y->same;
 }
 
-static void shuffle(struct rf_cat *c)
+static void shuffle_records(struct rf_cat *c)
 {
 	for (size_t i = 0; i < c->waiting; i++) {
 		struct waiting *w = &c->wait[i];
@@ -307,9 +307,9 @@ static void shuffle(struct rf_cat *c)
 }
 
 /* Decodes the next of the records that were kept, round after round. */
-static enum rf_code next_waiting(struct rf_cat *c, struct rf_record **rec, struct rf_err *e)
+static enum rf_code next_kept(struct rf_cat *c, struct rf_record **rec, struct rf_err *e)
 {
-	enum rf_code rc = c->gathered ? RF_OK : gather(c, e);
+	enum rf_code rc = c->gathered ? RF_OK : keep_frames(c, e);
 	const struct waiting *w;
 
 	if (rc != RF_OK)
@@ -321,7 +321,7 @@ static enum rf_code next_waiting(struct rf_cat *c, struct rf_record **rec, struc
 	if (!c->waiting || c->round == c->o.repeat)
 		return RF_EOF;
 	if (!c->at && c->o.shuffle)
-		shuffle(c);
+		shuffle_records(c);
 	w = &c->wait[c->at++];
 	return rf_in_reread(c->in, c->frames.p + w->offset, w->size, rec, e);
 }
@@ -330,9 +330,9 @@ static enum rf_code next_waiting(struct rf_cat *c, struct rf_record **rec, struc
 static enum rf_code next_of_all(struct rf_cat *c, struct rf_record **rec, struct rf_err *e)
 {
 	bool waits = c->o.shuffle || c->o.repeat > 1;
-	enum rf_code rc = waits ? next_waiting(c, rec, e) : pull(c, rec, e);
+	enum rf_code rc = waits ? next_kept(c, rec, e) : read_in_range(c, rec, e);
 
-	if (rc == RF_OK && (rc = change(&c->o, *rec, e)) != RF_OK)
+	if (rc == RF_OK && (rc = change_record(&c->o, *rec, e)) != RF_OK)
 		return waits ? rf_blame(e, "%s", rf_in_name(c->in)) : rf_in_blame(c->in, e);
 	if (rc == RF_OK && (c->o.renumber || c->o.repeat > 1))
 		(*rec)->id = c->written;
@@ -342,7 +342,7 @@ static enum rf_code next_of_all(struct rf_cat *c, struct rf_record **rec, struct
 
 /* ---- dealing ------------------------------------------------------------------------------- */
 
-static void drop(struct rf_record **r)
+static void free_record(struct rf_record **r)
 {
 	if (*r)
 		rf_record_free(*r);
@@ -351,7 +351,7 @@ static void drop(struct rf_record **r)
 }
 
 /* Keeps a copy of a record of the mini-batch. */
-static enum rf_code hold(struct rf_cat *c, const struct rf_record *r, struct rf_err *e)
+static enum rf_code hold_record(struct rf_cat *c, const struct rf_record *r, struct rf_err *e)
 {
 	struct rf_record *copy;
 
@@ -373,7 +373,7 @@ static int longest_first(const void *a, const void *b)
 }
 
 /* Takes the next mini-batch, and keeps this rank's records of it, in the order of the stream. */
-static enum rf_code deal(struct rf_cat *c, struct rf_err *e)
+static enum rf_code deal_mini_batch(struct rf_cat *c, struct rf_err *e)
 {
 	const struct rf_shard *s = &c->o.shard;
 	const int64_t size = rf_shard_size(s, c->mini_batch++);
@@ -383,7 +383,7 @@ static enum rf_code deal(struct rf_cat *c, struct rf_err *e)
 
 	c->held = c->next = 0;
 	while ((int64_t)c->held < size && (rc = next_of_all(c, &r, e)) == RF_OK &&
-	       (rc = hold(c, r, e)) == RF_OK)
+	       (rc = hold_record(c, r, e)) == RF_OK)
 		;
 	if (rc == RF_EOF)
 		c->dealt = true;
@@ -403,7 +403,7 @@ static enum rf_code deal(struct rf_cat *c, struct rf_err *e)
 		if (c->hand[i]->T)
 			c->hand[mine++] = c->hand[i];
 		else
-			drop(&c->hand[i]);
+			free_record(&c->hand[i]);
 	c->held = mine;
 	return RF_OK;
 }
@@ -415,9 +415,9 @@ enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err
 	if (c->o.shard.ranks <= 1)
 		return next_of_all(c, rec, e);
 	if (c->next)
-		drop(&c->hand[c->next - 1]);
+		free_record(&c->hand[c->next - 1]);
 	while (c->next == c->held && !c->dealt && rc == RF_OK)
-		rc = deal(c, e);
+		rc = deal_mini_batch(c, e);
 	if (rc != RF_OK)
 		return rc;
 	if (c->next == c->held)
@@ -490,7 +490,7 @@ void rf_cat_close(struct rf_cat *c)
 	rf_buf_free(&c->frames);
 	free(c->wait);
 	for (size_t i = c->next ? c->next - 1 : 0; i < c->held; i++)
-		drop(&c->hand[i]);
+		free_record(&c->hand[i]);
 	free(c->hand);
 	free(c->first);
 	free(c);
@@ -589,8 +589,8 @@ static enum rf_code put_head(struct rf_out *out, uint64_t *next, bool renumber, 
 }
 
 /* Writes a message.  The head is written from `head`, which is already decoded. */
-static enum rf_code put_either(struct rf_out *out, uint64_t *next, bool renumber, struct rf_head *head,
-                               const void *msg, size_t n, struct rf_err *e)
+static enum rf_code put_head_or_record(struct rf_out *out, uint64_t *next, bool renumber,
+                                       struct rf_head *head, const void *msg, size_t n, struct rf_err *e)
 {
 	struct rf_msg m;
 	enum rf_code rc = rf_msg_open(&m, msg, n, e);
@@ -621,7 +621,7 @@ static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, const
 		if ((rc = rf_msg_from_json(line, n, &msg, &size, e)) == RF_OK)
 			rc = check_message(&head, &rec, &ids, msg, size, e);
 		if (rc == RF_OK)
-			rc = put_either(out, &seq, o->renumber, &head, msg, size, e);
+			rc = put_head_or_record(out, &seq, o->renumber, &head, msg, size, e);
 		free(msg);
 		if (rc != RF_OK) {
 			if (rc == RF_EDATA)

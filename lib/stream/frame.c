@@ -5,7 +5,7 @@
 #include "stream/wire.h"
 
 /* Returns the unsigned number in n bytes, least significant first. */
-static uint64_t little(const unsigned char *p, size_t n)
+static uint64_t little_endian(const unsigned char *p, size_t n)
 {
 	uint64_t v = 0;
 
@@ -39,7 +39,7 @@ enum rf_code rf_frame_header(struct rf_frame *f, const unsigned char *p, struct 
 	size_t n = content_bytes(d);
 	uint64_t window;
 
-	if (little(p, 4) != 0xfd2fb528)
+	if (little_endian(p, 4) != 0xfd2fb528)
 		return rf_fail(e, RF_EDATA, "no zstd frame begins here (%02x %02x %02x %02x)", p[0], p[1],
 		               p[2], p[3]);
 	if (d >> 3 & 1)
@@ -55,7 +55,7 @@ enum rf_code rf_frame_header(struct rf_frame *f, const unsigned char *p, struct 
 		return rf_fail(e, RF_EDATA,
 		               "the zstd frame has no checksum, which every frame of an rf stream has");
 	f->header = rf_frame_header_size(p);
-	f->content = little(p + f->header - n, n) + (n == 2 ? 256 : 0);
+	f->content = little_endian(p + f->header - n, n) + (n == 2 ? 256 : 0);
 	window = single ? f->content : (UINT64_C(1) << (10 + (p[5] >> 3))) / 8 * (8 + (p[5] & 7));
 	f->block_max = window < RF_BLOCK_MAX ? window : RF_BLOCK_MAX;
 	f->window = window;
@@ -65,7 +65,7 @@ enum rf_code rf_frame_header(struct rf_frame *f, const unsigned char *p, struct 
 enum rf_code rf_block_header(struct rf_block *b, const struct rf_frame *f, const unsigned char p[3],
                              struct rf_err *e)
 {
-	uint32_t h = (uint32_t)little(p, 3), type = h >> 1 & 3;
+	uint32_t h = (uint32_t)little_endian(p, 3), type = h >> 1 & 3;
 
 	b->last = h & 1;
 	b->wire = type == 1 ? 1 : h >> 3;

@@ -6,7 +6,7 @@
 #include "stream/pack.h"
 
 /* Returns the bytes of a key's value, or of all of meta if key is NULL. */
-static struct rf_mp find(const struct rf_record *r, const char *key)
+static struct rf_mp find_value(const struct rf_record *r, const char *key)
 {
 	const unsigned char *meta = r->meta.data;
 	struct rf_mp all = { meta, meta ? meta + r->meta.size : NULL };
@@ -16,7 +16,7 @@ static struct rf_mp find(const struct rf_record *r, const char *key)
 
 /* Converts the next value.  The depth is bounded because the message was checked.  Returns NULL if memory ran
  * out. */
-static json_t *value(struct rf_mp *m)
+static json_t *json_value(struct rf_mp *m)
 {
 	struct rf_mp_item it;
 	json_t *v;
@@ -32,13 +32,13 @@ static json_t *value(struct rf_mp *m)
 	case RF_MP_ARRAY:
 		v = json_array();
 		for (uint32_t i = 0; i < it.n; i++)
-			json_array_append_new(v, value(m));
+			json_array_append_new(v, json_value(m));
 		return v;
 	case RF_MP_MAP:
 		v = json_object();
 		for (uint32_t i = 0; i < it.n; i++) {
-			json_t *key = value(m);
-			json_object_set_new(v, json_string_value(key), value(m));
+			json_t *key = json_value(m);
+			json_object_set_new(v, json_string_value(key), json_value(m));
 			json_decref(key);
 		}
 		return v;
@@ -48,15 +48,15 @@ static json_t *value(struct rf_mp *m)
 
 json_t *rf_meta_json(const struct rf_record *r, const char *key)
 {
-	struct rf_mp m = find(r, key);
+	struct rf_mp m = find_value(r, key);
 
-	return m.p ? value(&m) : NULL;
+	return m.p ? json_value(&m) : NULL;
 }
 
 enum rf_code rf_meta_texts(const struct rf_record *r, const char *key, struct rf_region *p,
                            struct rf_texts *to, struct rf_err *e)
 {
-	struct rf_mp m = find(r, key);
+	struct rf_mp m = find_value(r, key);
 	struct rf_mp_item it;
 	const char **list;
 	uint32_t n = 1;

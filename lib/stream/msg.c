@@ -26,7 +26,7 @@ static struct rf_mp_item key_at(const unsigned char *p, const unsigned char *end
 	return key;
 }
 
-static int compare(const void *a, const void *b, void *end)
+static int compare_keys(const void *a, const void *b, void *end)
 {
 	struct rf_mp_item x = key_at(*(const unsigned char *const *)a, end);
 	struct rf_mp_item y = key_at(*(const unsigned char *const *)b, end);
@@ -54,15 +54,15 @@ static const char *check_keys(struct rf_mp m, size_t n)
 		if ((why = rf_mp_skip_some(&m, RF_MSG_NODES)))
 			return why;
 	}
-	qsort_r(keys, n, sizeof *keys, compare, (void *)m.end);
+	qsort_r(keys, n, sizeof *keys, compare_keys, (void *)m.end);
 	for (size_t i = 1; i < n; i++)
-		if (!compare(&keys[i - 1], &keys[i], (void *)m.end))
+		if (!compare_keys(&keys[i - 1], &keys[i], (void *)m.end))
 			return "a map key occurs twice";
 	return NULL;
 }
 
 /* Returns NULL, or what is wrong with the object; m is then where the mistake is. */
-static const char *check(struct rf_mp *m)
+static const char *check_object(struct rf_mp *m)
 {
 	uint64_t left[RF_MSG_DEPTH] = { 0 };
 	struct rf_mp_item it;
@@ -108,7 +108,7 @@ static const char *check(struct rf_mp *m)
 enum rf_code rf_msg_check(const void *msg, size_t n, struct rf_err *e)
 {
 	struct rf_mp m = { msg, (const unsigned char *)msg + n };
-	const char *why = check(&m);
+	const char *why = check_object(&m);
 
 	if (why)
 		return rf_fail(e, RF_EDATA, "bad msgpack at byte %zu of the message: %s",

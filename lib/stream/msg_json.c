@@ -58,7 +58,7 @@ static void put_base64(struct rf_buf *b, const unsigned char *p, size_t n)
 }
 
 /* Returns whether a string would be read as an integer beyond EXACT: then *v is its absolute value. */
-static bool big_integer(const char *s, size_t n, bool *negative, uint64_t *v)
+static bool is_big_integer(const char *s, size_t n, bool *negative, uint64_t *v)
 {
 	size_t sign = n && *s == '-';
 
@@ -155,7 +155,7 @@ static void put_numbers(struct rf_buf *b, const struct dtype *type, const unsign
 }
 
 /* Returns whether a map that is written as an object would be read as another value. */
-static bool ambiguous(struct rf_mp m)
+static bool is_ambiguous(struct rf_mp m)
 {
 	struct rf_mp_item it, key;
 	struct rf_mp v;
@@ -226,7 +226,7 @@ static void put_value(struct rf_buf *b, struct rf_mp *m)
 	case RF_MP_REAL: rf_print_float(b, it.f); break;
 	case RF_MP_BIN:  put_base64(b, it.data, it.n); break;
 	case RF_MP_STR:
-		if (big_integer((const char *)it.data, it.n, &negative, &u)) {
+		if (is_big_integer((const char *)it.data, it.n, &negative, &u)) {
 			rf_print_text(b, "{\"literal\":");
 			rf_print_string(b, it.data, it.n);
 			rf_print_text(b, "}");
@@ -248,7 +248,7 @@ static void put_value(struct rf_buf *b, struct rf_mp *m)
 		if (is_array(start, &type, &shape, &data)) {
 			put_array(b, type, shape, &data);
 			rf_mp_skip(m);
-		} else if (ambiguous(start)) {
+		} else if (is_ambiguous(start)) {
 			rf_print_text(b, "{\"literal\":");
 			put_map(b, m);
 			rf_print_text(b, "}");
@@ -259,7 +259,7 @@ static void put_value(struct rf_buf *b, struct rf_mp *m)
 }
 
 /* Gives the buffer's text to the caller. */
-static enum rf_code give(struct rf_buf *b, char **line, size_t *len, struct rf_err *e)
+static enum rf_code give_line(struct rf_buf *b, char **line, size_t *len, struct rf_err *e)
 {
 	return rf_buf_give(b, line, len) ? RF_OK
 	                                 : rf_fail(e, RF_ENOMEM, "out of memory (a line of JSON)");
@@ -285,11 +285,11 @@ enum rf_code rf_msg_to_json(const void *msg, size_t n, char **line, size_t *len,
 	rf_print_text(&b, ",\"body\":");
 	put_map(&b, &m);
 	rf_print_text(&b, "}");
-	return give(&b, line, len, e);
+	return give_line(&b, line, len, e);
 }
 
 /* Writes an encoded message as JSON without its number, and frees the message. */
-static enum rf_code unnumbered(struct rf_buf *msg, char **line, size_t *len, struct rf_err *e)
+static enum rf_code write_unnumbered(struct rf_buf *msg, char **line, size_t *len, struct rf_err *e)
 {
 	struct rf_buf b = { 0 };
 	struct rf_msg parts;
@@ -304,7 +304,7 @@ static enum rf_code unnumbered(struct rf_buf *msg, char **line, size_t *len, str
 		rf_print(&b, "{\"type\":\"%s\",\"body\":", rf_msg_types[parts.type]);
 		put_map(&b, &parts.body);
 		rf_print_text(&b, "}");
-		rc = give(&b, line, len, e);
+		rc = give_line(&b, line, len, e);
 	}
 	rf_buf_free(msg);
 	return rc;
@@ -315,7 +315,7 @@ enum rf_code rf_record_to_json(const struct rf_record *r, char **line, size_t *l
 	struct rf_buf msg = { 0 };
 
 	rf_record_encode(&msg, 0, r);
-	return unnumbered(&msg, line, len, e);
+	return write_unnumbered(&msg, line, len, e);
 }
 
 enum rf_code rf_head_to_json(const struct rf_head *h, char **line, size_t *len, struct rf_err *e)
@@ -323,13 +323,13 @@ enum rf_code rf_head_to_json(const struct rf_head *h, char **line, size_t *len, 
 	struct rf_buf msg = { 0 };
 
 	rf_head_encode(&msg, h);
-	return unnumbered(&msg, line, len, e);
+	return write_unnumbered(&msg, line, len, e);
 }
 
 /* ---- from JSON ----------------------------------------------------------------------------- */
 
 /* Returns how many elements a list or an object has. */
-static size_t elements(const struct rf_jvalue *of)
+static size_t count_elements(const struct rf_jvalue *of)
 {
 	struct rf_jvalue key, v = { NULL, 0 };
 	size_t n = 0;
@@ -377,7 +377,7 @@ static enum rf_code pack_base64(msgpack_packer *pk, struct rf_jvalue *v, struct 
 }
 
 /* Stores one number of an array at p.  Returns false if it does not fit the type. */
-static bool number(const struct dtype *type, struct rf_jvalue *v, unsigned char *p)
+static bool store_number(const struct dtype *type, struct rf_jvalue *v, unsigned char *p)
 {
 	bool big = false, negative = false;
 	uint64_t u = 0;
@@ -398,7 +398,7 @@ static bool number(const struct dtype *type, struct rf_jvalue *v, unsigned char 
 	}
 	if (type == &dtypes[I8] && rf_jscan_is_string(v)) {
 		const char *s = rf_jscan_text(v, &n);
-		big = big_integer(s, n, &negative, &u) && (negative || u <= INT64_MAX);
+		big = is_big_integer(s, n, &negative, &u) && (negative || u <= INT64_MAX);
 		i = (int64_t)(negative ? 0 - u : u);
 	}
 	if (!big && !rf_jscan_int(v, &i))
@@ -424,7 +424,7 @@ static enum rf_code pack_numbers(msgpack_packer *pk, const struct dtype *type, c
 		return rf_fail(e, RF_ENOMEM, "out of memory (an array of %zu numbers)", n);
 	for (; rf_jscan_next(data, NULL, &v); i++) {
 		struct rf_jvalue each = v;
-		if (!number(type, &each, out + i * type->size))
+		if (!store_number(type, &each, out + i * type->size))
 			break;
 	}
 	if (i == n)
@@ -440,7 +440,7 @@ static enum rf_code pack_array(msgpack_packer *pk, const struct rf_jvalue *dtype
 {
 	const struct dtype *type = NULL;
 	struct rf_jvalue v = { NULL, 0 };
-	size_t n = elements(data);
+	size_t n = count_elements(data);
 	uint64_t need = 1, size;
 
 	for (int i = 0; rf_jscan_is_string(dtype) && i < DTYPES; i++)
@@ -454,7 +454,7 @@ static enum rf_code pack_array(msgpack_packer *pk, const struct rf_jvalue *dtype
 	rf_pack_text(pk, "dtype");
 	rf_pack_text(pk, type->name);
 	rf_pack_text(pk, "shape");
-	msgpack_pack_array(pk, elements(shape));
+	msgpack_pack_array(pk, count_elements(shape));
 	while (rf_jscan_next(shape, NULL, &v)) {
 		if (!rf_jscan_uint(&v, &size) || __builtin_mul_overflow(need, size, &need))
 			return rf_fail(e, RF_EDATA, "an array's shape is not a list of sizes");
@@ -476,7 +476,7 @@ static enum rf_code pack_map(struct rf_buf *b, const struct rf_jvalue *o, int de
 	msgpack_packer pk;
 
 	rf_pack_init(&pk, b);
-	msgpack_pack_map(&pk, elements(o));
+	msgpack_pack_map(&pk, count_elements(o));
 	while (rc == RF_OK && rf_jscan_next(o, &key, &v)) {
 		struct rf_jvalue each = v; /* decoding writes over it; v is where the scan continues */
 		size_t n;
@@ -489,7 +489,7 @@ static enum rf_code pack_map(struct rf_buf *b, const struct rf_jvalue *o, int de
 
 /* Returns the value of a key.  s is NULL if the object lacks the key or has it twice, which rf_msg_check()
  * will refuse. */
-static struct rf_jvalue member(const struct rf_jvalue *o, const char *key)
+static struct rf_jvalue find_member(const struct rf_jvalue *o, const char *key)
 {
 	struct rf_jvalue v;
 
@@ -517,7 +517,7 @@ static enum rf_code pack_literal(struct rf_buf *b, struct rf_jvalue *v, int dept
 static enum rf_code pack_object(struct rf_buf *b, const struct rf_jvalue *o, int depth, struct rf_err *e)
 {
 	struct rf_jvalue key, only = { NULL, 0 }, dtype, shape, data;
-	size_t n = elements(o);
+	size_t n = count_elements(o);
 	msgpack_packer pk;
 
 	rf_pack_init(&pk, b);
@@ -528,9 +528,9 @@ static enum rf_code pack_object(struct rf_buf *b, const struct rf_jvalue *o, int
 		if (rf_jscan_equals(&key, "literal"))
 			return pack_literal(b, &only, depth, e);
 	} else if (n == 3) {
-		dtype = member(o, "dtype");
-		shape = member(o, "shape");
-		data = member(o, "data");
+		dtype = find_member(o, "dtype");
+		shape = find_member(o, "shape");
+		data = find_member(o, "data");
 		if (dtype.s && shape.s && data.s && rf_jscan_is_list(&data))
 			return pack_array(&pk, &dtype, &shape, &data, e);
 	}
@@ -544,7 +544,7 @@ static enum rf_code pack_string(msgpack_packer *pk, struct rf_jvalue *v)
 	size_t n;
 	const char *s = rf_jscan_text(v, &n);
 
-	if (!big_integer(s, n, &negative, &u))
+	if (!is_big_integer(s, n, &negative, &u))
 		rf_pack_str(pk, s, n);
 	else if (negative)
 		msgpack_pack_int64(pk, (int64_t)(0 - u));
@@ -572,7 +572,7 @@ static enum rf_code pack_value(struct rf_buf *b, struct rf_jvalue *v, int depth,
 	case 't': msgpack_pack_true(&pk); return RF_OK;
 	case 'f': msgpack_pack_false(&pk); return RF_OK;
 	case '[':
-		msgpack_pack_array(&pk, elements(v));
+		msgpack_pack_array(&pk, count_elements(v));
 		while (rc == RF_OK && rf_jscan_next(v, NULL, &each)) {
 			struct rf_jvalue copy = each;
 			rc = pack_value(b, &copy, depth + 1, e);
@@ -604,10 +604,10 @@ static enum rf_code pack_line(struct rf_buf *b, const struct rf_jvalue *line, st
 		return rf_fail(e, RF_EDATA,
 		               "the line is %s, not {\"seq\":..,\"type\":..,\"body\":{..}}",
 		               rf_jscan_kind(line));
-	seq = member(line, "seq");
-	type = member(line, "type");
-	body = member(line, "body");
-	if (elements(line) != 3 || !seq.s || !type.s || !body.s || !rf_jscan_uint(&seq, &u) ||
+	seq = find_member(line, "seq");
+	type = find_member(line, "type");
+	body = find_member(line, "body");
+	if (count_elements(line) != 3 || !seq.s || !type.s || !body.s || !rf_jscan_uint(&seq, &u) ||
 	    !rf_jscan_is_string(&type) || !rf_jscan_is_object(&body))
 		return rf_fail(e, RF_EDATA,
 		               "the line is not {\"seq\":..,\"type\":..,\"body\":{..}}");

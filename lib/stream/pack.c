@@ -7,7 +7,7 @@
 #include "stream/pack.h"
 
 /* Returns the unsigned number in n bytes, most significant first. */
-static uint64_t number(const unsigned char *p, int n)
+static uint64_t big_endian(const unsigned char *p, int n)
 {
 	uint64_t v = 0;
 
@@ -92,7 +92,7 @@ const char *rf_mp_next(struct rf_mp *m, struct rf_mp_item *it)
 			return n == -1 ? "byte c1 does not begin a msgpack object" : "an extension type";
 		if (m->end - p < n)
 			return "the message is cut short";
-		v = number(p, n);
+		v = big_endian(p, n);
 		p += n;
 	}
 	memset(it, 0, sizeof *it);
@@ -160,7 +160,7 @@ struct rf_mp rf_mp_get(struct rf_mp map, const char *word)
 	return (struct rf_mp){ NULL, NULL };
 }
 
-static int add(void *b, const char *data, size_t n)
+static int add_bytes(void *b, const char *data, size_t n)
 {
 	rf_buf_add(b, data, n);
 	return 0;
@@ -168,7 +168,7 @@ static int add(void *b, const char *data, size_t n)
 
 void rf_pack_init(msgpack_packer *pk, struct rf_buf *b)
 {
-	msgpack_packer_init(pk, b, add);
+	msgpack_packer_init(pk, b, add_bytes);
 }
 
 void rf_pack_str(msgpack_packer *pk, const void *s, size_t n)

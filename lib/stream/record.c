@@ -168,7 +168,7 @@ enum rf_code rf_record_join(struct rf_record *r, struct rf_err *e)
 /* ---- copying ------------------------------------------------------------------------------- */
 
 /* Returns a copy of n bytes that belongs to the record.  Clears *ok if memory ran out. */
-static void *dup(struct rf_record *r, const void *data, size_t n, bool *ok)
+static void *copy_bytes(struct rf_record *r, const void *data, size_t n, bool *ok)
 {
 	void *p = rf_record_alloc(r, n, 1);
 
@@ -187,8 +187,8 @@ static void copy_parts(struct rf_record *to, size_t count, bool *ok)
 
 		if (rf_part_has_key(p->name))
 			continue;
-		p->name = dup(to, p->name, strlen(p->name) + 1, ok);
-		p->value = dup(to, p->value, count * sizeof *p->value, ok);
+		p->name = copy_bytes(to, p->name, strlen(p->name) + 1, ok);
+		p->value = copy_bytes(to, p->value, count * sizeof *p->value, ok);
 	}
 }
 
@@ -198,7 +198,7 @@ static const char **copy_texts(struct rf_record *to, const char *const *from, si
 	const char **copy = rf_record_alloc(to, n, sizeof *copy);
 
 	for (size_t i = 0; i < n && (*ok = *ok && copy); i++)
-		copy[i] = dup(to, from[i], strlen(from[i]) + 1, ok);
+		copy[i] = copy_bytes(to, from[i], strlen(from[i]) + 1, ok);
 	*ok = *ok && copy;
 	return copy;
 }
@@ -215,19 +215,19 @@ static void copy_fields(struct rf_record *to, const struct rf_record *from, cons
 			continue;
 		switch (f->type) {
 		case RF_OF_TEXT:
-			rf_field_set(to, f, dup(to, v.p, strlen(v.p) + 1, ok));
+			rf_field_set(to, f, copy_bytes(to, v.p, strlen(v.p) + 1, ok));
 			break;
 		case RF_OF_TEXTS:
 			rf_field_set(to, f, copy_texts(to, v.p, v.count, ok));
 			break;
 		case RF_OF_MAP:
-			to->meta.data = dup(to, from->meta.data, from->meta.size, ok);
+			to->meta.data = copy_bytes(to, from->meta.data, from->meta.size, ok);
 			break;
 		case RF_OF_I4:
 		case RF_OF_F4:
 		case RF_OF_PART:
 			if ((*ok = v.count != SIZE_MAX))
-				rf_field_set(to, f, dup(to, v.p, 4 * v.count, ok));
+				rf_field_set(to, f, copy_bytes(to, v.p, 4 * v.count, ok));
 			break;
 		case RF_OF_GROUP:
 			copy_fields(to, from, f->group, ok);
@@ -243,7 +243,7 @@ static void copy_fields(struct rf_record *to, const struct rf_record *from, cons
 		}
 	}
 	if (unknown->n && *ok)
-		unknown->pairs.data = dup(to, unknown->pairs.data, unknown->pairs.size, ok);
+		unknown->pairs.data = copy_bytes(to, unknown->pairs.data, unknown->pairs.size, ok);
 }
 
 enum rf_code rf_record_copy(struct rf_record *to, const struct rf_record *from, struct rf_err *e)

@@ -55,7 +55,7 @@ static enum rf_code no_memory(struct rf_err *e)
 }
 
 /* Returns the history, which is made if the head has none; NULL if memory ran out. */
-static struct history *history(struct rf_head *h)
+static struct history *get_history(struct rf_head *h)
 {
 	if (!h->history)
 		h->history = calloc(1, sizeof(struct history));
@@ -81,7 +81,7 @@ enum rf_code rf_head_copy(struct rf_head *to, const struct rf_head *from, struct
 	if (unknown.failed)
 		return no_memory(e);
 	if (y) {
-		struct history *z = history(to);
+		struct history *z = get_history(to);
 		if (!z)
 			return no_memory(e);
 		*z = *y;
@@ -113,7 +113,7 @@ static void pack_stage(struct rf_buf *to, const struct history *y)
 
 enum rf_code rf_head_stage(struct rf_head *h, const char *tool, const char *version, struct rf_err *e)
 {
-	struct history *y = history(h);
+	struct history *y = get_history(h);
 	msgpack_packer pk;
 
 	if (!y)
@@ -459,7 +459,7 @@ enum rf_code rf_head_decode(struct rf_head *h, struct rf_mp body, struct rf_err 
 	uint64_t u = 0;
 	enum rf_code rc;
 
-	if (!history(h))
+	if (!get_history(h))
 		return no_memory(e);
 	rc = rf_map_sort(body, "head", head_keys, HEAD_KEYS, v, &unknown, &h->unknowns, e);
 	h->unknown = (struct rf_raw){ unknown.p, unknown.n };

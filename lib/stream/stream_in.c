@@ -65,7 +65,7 @@ static enum rf_code read_some(struct rf_in *in, struct rf_err *e)
 }
 
 /* Reads until n bytes are available at buf[at], or the input has ended. */
-static enum rf_code fill(struct rf_in *in, size_t n, struct rf_err *e)
+static enum rf_code fill_buffer(struct rf_in *in, size_t n, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 
@@ -92,49 +92,49 @@ static enum rf_code fill(struct rf_in *in, size_t n, struct rf_err *e)
 }
 
 /* Moves past n bytes. */
-static void take(struct rf_in *in, size_t n)
+static void take_bytes(struct rf_in *in, size_t n)
 {
 	in->at += n;
 	in->offset += n;
 }
 
 /* Returns whether fewer than n bytes are available. */
-static bool shorter(const struct rf_in *in, size_t n)
+static bool has_fewer(const struct rf_in *in, size_t n)
 {
 	return in->have - in->at < n;
 }
 
-static enum rf_code truncated(struct rf_err *e)
+static enum rf_code frame_truncated(struct rf_err *e)
 {
 	return rf_fail(e, RF_EDATA, "the frame is truncated (the stream was cut, or its writer died)");
 }
 
 /* Moves past skippable frames, which hold no message.  Other tools put them before, between and after the
  * frames of a stream. */
-static enum rf_code skip_tables(struct rf_in *in, struct rf_err *e)
+static enum rf_code pass_skippable(struct rf_in *in, struct rf_err *e)
 {
 	enum { HEADER = 8 };
 	enum rf_code rc = RF_OK;
 
 	/* waits only for as many bytes as each frame of a stream has */
-	while ((rc = fill(in, 1, e)) == RF_OK && !shorter(in, 1) && in->buf[in->at] >> 4 == 5 &&
-	       (rc = fill(in, HEADER, e)) == RF_OK && !shorter(in, 4) &&
+	while ((rc = fill_buffer(in, 1, e)) == RF_OK && !has_fewer(in, 1) && in->buf[in->at] >> 4 == 5 &&
+	       (rc = fill_buffer(in, HEADER, e)) == RF_OK && !has_fewer(in, 4) &&
 	       rf_magic_skippable(in->buf + in->at)) {
 		const unsigned char *p = in->buf + in->at + 4;
 		size_t left;
 
-		if (shorter(in, HEADER))
-			return truncated(e);
+		if (has_fewer(in, HEADER))
+			return frame_truncated(e);
 		left = (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
-		take(in, HEADER);
-		while (left && (rc = fill(in, 1, e)) == RF_OK && !shorter(in, 1)) {
+		take_bytes(in, HEADER);
+		while (left && (rc = fill_buffer(in, 1, e)) == RF_OK && !has_fewer(in, 1)) {
 			size_t n = in->have - in->at < left ? in->have - in->at : left;
 
-			take(in, n);
+			take_bytes(in, n);
 			left -= n;
 		}
 		if (rc != RF_OK || left)
-			return rc != RF_OK ? rc : truncated(e);
+			return rc != RF_OK ? rc : frame_truncated(e);
 	}
 	return rc;
 }
@@ -143,7 +143,7 @@ static enum rf_code skip_tables(struct rf_in *in, struct rf_err *e)
 
 /* Puts the place of a message before e's sentence: the message that begins at `offset` and has the number
  * seq. */
-static enum rf_code at(const struct rf_in *in, uint64_t seq, uint64_t offset, struct rf_err *e)
+static enum rf_code blame_message(const struct rf_in *in, uint64_t seq, uint64_t offset, struct rf_err *e)
 {
 	if (!seq)
 		return rf_blame(e, "%s: head (byte %llu)", in->name, (unsigned long long)offset);
@@ -158,7 +158,7 @@ struct rf_place rf_in_place(const struct rf_in *in)
 
 enum rf_code rf_in_blame_at(const struct rf_in *in, struct rf_place place, struct rf_err *e)
 {
-	return at(in, place.record, place.byte, e);
+	return blame_message(in, place.record, place.byte, e);
 }
 
 enum rf_code rf_in_blame(const struct rf_in *in, struct rf_err *e)
@@ -169,20 +169,20 @@ enum rf_code rf_in_blame(const struct rf_in *in, struct rf_err *e)
 /* ---- frames -------------------------------------------------------------------------------- */
 
 /* Reads the header of the next frame, and checks it against the limits. */
-static enum rf_code header(struct rf_in *in, struct rf_frame *f, struct rf_err *e)
+static enum rf_code read_frame_header(struct rf_in *in, struct rf_frame *f, struct rf_err *e)
 {
-	enum rf_code rc = fill(in, 5, e);
+	enum rf_code rc = fill_buffer(in, 5, e);
 	size_t n;
 
 	if (rc != RF_OK)
 		return rc;
-	if (shorter(in, 5))
-		return truncated(e);
+	if (has_fewer(in, 5))
+		return frame_truncated(e);
 	n = rf_frame_header_size(in->buf + in->at);
-	if ((rc = fill(in, n, e)) != RF_OK)
+	if ((rc = fill_buffer(in, n, e)) != RF_OK)
 		return rc;
-	if (shorter(in, n))
-		return truncated(e);
+	if (has_fewer(in, n))
+		return frame_truncated(e);
 	if ((rc = rf_frame_header(f, in->buf + in->at, e)) != RF_OK)
 		return rc;
 	if (f->content > in->max_record)
@@ -197,18 +197,18 @@ static enum rf_code header(struct rf_in *in, struct rf_frame *f, struct rf_err *
 }
 
 /* Reads a whole frame of *n bytes to buf[at]. */
-static enum rf_code gather(struct rf_in *in, struct rf_frame *f, size_t *n, struct rf_err *e)
+static enum rf_code read_frame(struct rf_in *in, struct rf_frame *f, size_t *n, struct rf_err *e)
 {
-	enum rf_code rc = header(in, f, e);
+	enum rf_code rc = read_frame_header(in, f, e);
 	uint64_t most = 0;
 	struct rf_block b = { 0 };
 
 	*n = f->header;
 	while (rc == RF_OK && !b.last) {
-		if ((rc = fill(in, *n + 3, e)) != RF_OK)
+		if ((rc = fill_buffer(in, *n + 3, e)) != RF_OK)
 			return rc;
-		if (shorter(in, *n + 3))
-			return truncated(e);
+		if (has_fewer(in, *n + 3))
+			return frame_truncated(e);
 		if ((rc = rf_block_header(&b, f, in->buf + in->at + *n, e)) != RF_OK)
 			return rc;
 		*n += 3 + b.wire + (b.last ? 4 : 0);
@@ -216,10 +216,10 @@ static enum rf_code gather(struct rf_in *in, struct rf_frame *f, size_t *n, stru
 		if (*n > ZSTD_COMPRESSBOUND(in->max_record))
 			return rf_fail(e, RF_EDATA,
 			               "the frame has more bytes than --max-record allows for a record");
-		if ((rc = fill(in, *n, e)) != RF_OK)
+		if ((rc = fill_buffer(in, *n, e)) != RF_OK)
 			return rc;
-		if (shorter(in, *n))
-			return truncated(e);
+		if (has_fewer(in, *n))
+			return frame_truncated(e);
 	}
 	if (rc == RF_OK && f->content > most)
 		return rf_fail(e, RF_EDATA, "the record claims %llu bytes, but its blocks hold at most %llu",
@@ -228,8 +228,8 @@ static enum rf_code gather(struct rf_in *in, struct rf_frame *f, size_t *n, stru
 }
 
 /* Decompresses a frame of n bytes to in->msg. */
-static enum rf_code decompress(struct rf_in *in, const void *frame, size_t n, uint64_t content,
-                               struct rf_err *e)
+static enum rf_code decompress_frame(struct rf_in *in, const void *frame, size_t n, uint64_t content,
+                                     struct rf_err *e)
 {
 	size_t got;
 
@@ -259,21 +259,21 @@ static enum rf_code next_frame(struct rf_in *in, struct rf_err *e)
 	enum rf_code rc;
 	size_t n;
 
-	rc = skip_tables(in, e);
+	rc = pass_skippable(in, e);
 	in->frame_offset = in->offset;
-	if (rc != RF_OK || (rc = fill(in, 1, e)) != RF_OK)
+	if (rc != RF_OK || (rc = fill_buffer(in, 1, e)) != RF_OK)
 		return rc;
-	if (shorter(in, 1) && !in->seq)
+	if (has_fewer(in, 1) && !in->seq)
 		return rf_fail(e, RF_EDATA, "the stream is empty");
-	if (shorter(in, 1))
+	if (has_fewer(in, 1))
 		return rf_fail(e, RF_EDATA,
 		               "the %s is missing (the stream is truncated, or its writer died)",
 		               in->seq ? "end record" : "head");
-	if ((rc = gather(in, &f, &n, e)) != RF_OK)
+	if ((rc = read_frame(in, &f, &n, e)) != RF_OK)
 		return rc;
-	if ((rc = decompress(in, in->buf + in->at, n, f.content, e)) != RF_OK)
+	if ((rc = decompress_frame(in, in->buf + in->at, n, f.content, e)) != RF_OK)
 		return rc;
-	take(in, n);
+	take_bytes(in, n);
 	in->frame = n;
 	return RF_OK;
 }
@@ -343,21 +343,21 @@ enum rf_code rf_end_decode(struct rf_end *end, struct rf_mp body, struct rf_err 
 }
 
 /* Checks that nothing follows the end record but skippable frames. */
-static enum rf_code nothing_follows(struct rf_in *in, struct rf_err *e)
+static enum rf_code check_nothing_follows(struct rf_in *in, struct rf_err *e)
 {
-	enum rf_code rc = skip_tables(in, e);
+	enum rf_code rc = pass_skippable(in, e);
 
-	if (rc != RF_OK || (rc = fill(in, 4, e)) != RF_OK)
+	if (rc != RF_OK || (rc = fill_buffer(in, 4, e)) != RF_OK)
 		return rc;
-	if (!shorter(in, 4) && !memcmp(in->buf + in->at, "\x28\xb5\x2f\xfd", 4))
+	if (!has_fewer(in, 4) && !memcmp(in->buf + in->at, "\x28\xb5\x2f\xfd", 4))
 		return rf_fail(e, RF_EDATA, "another frame follows it (join streams with rf-cat)");
-	if (!shorter(in, 1))
+	if (!has_fewer(in, 1))
 		return rf_fail(e, RF_EDATA, "bytes follow it");
 	return RF_OK;
 }
 
 /* Checks the end record m, and that the stream ends after it. */
-static enum rf_code end_of_stream(struct rf_in *in, const struct rf_msg *m, struct rf_err *e)
+static enum rf_code check_end(struct rf_in *in, const struct rf_msg *m, struct rf_err *e)
 {
 	struct rf_end end;
 	enum rf_code rc = rf_end_decode(&end, m->body, e);
@@ -370,11 +370,11 @@ static enum rf_code end_of_stream(struct rf_in *in, const struct rf_msg *m, stru
 		               (unsigned long long)end.count, (unsigned long long)in->seq - 1);
 	if (in->hashed && end.xxh64 != XXH64_digest(in->hash))
 		return rf_fail(e, RF_EDATA, "its hash does not match the records before it");
-	return nothing_follows(in, e);
+	return check_nothing_follows(in, e);
 }
 
 /* Reads the next message and checks it as a message. */
-static enum rf_code next_message(struct rf_in *in, struct rf_msg *m, struct rf_err *e)
+static enum rf_code parse_message(struct rf_in *in, struct rf_msg *m, struct rf_err *e)
 {
 	enum rf_code rc = next_frame(in, e);
 
@@ -387,7 +387,7 @@ static enum rf_code next_message(struct rf_in *in, struct rf_msg *m, struct rf_e
 	if ((rc = rf_msg_expect(m, in->seq, e)) != RF_OK)
 		return rc;
 	if (m->type == RF_MSG_END)
-		rc = end_of_stream(in, m, e);
+		rc = check_end(in, m, e);
 	else
 		XXH64_update(in->hash, in->msg, in->msg_n);
 	in->seq++;
@@ -395,7 +395,7 @@ static enum rf_code next_message(struct rf_in *in, struct rf_msg *m, struct rf_e
 }
 
 /* Keeps a failure, so that every later call fails in the same way. */
-static enum rf_code failed(struct rf_in *in, enum rf_code rc)
+static enum rf_code keep_failure(struct rf_in *in, enum rf_code rc)
 {
 	in->state = FAILED;
 	in->failure = rc;
@@ -403,7 +403,7 @@ static enum rf_code failed(struct rf_in *in, enum rf_code rc)
 }
 
 /* Begins reading a message.  Fails after a failure, and returns RF_EOF after the end. */
-static enum rf_code go_on(struct rf_in *in, struct rf_err *e)
+static enum rf_code may_continue(struct rf_in *in, struct rf_err *e)
 {
 	if (in->state == FAILED)
 		return rf_fail(e, in->failure, "%s: reading continued after a failure", in->name);
@@ -414,29 +414,29 @@ static enum rf_code go_on(struct rf_in *in, struct rf_err *e)
 }
 
 /* Reads the next message.  On failure e says where. */
-static enum rf_code advance(struct rf_in *in, struct rf_msg *m, struct rf_err *e)
+static enum rf_code read_message(struct rf_in *in, struct rf_msg *m, struct rf_err *e)
 {
 	uint64_t seq = in->seq;
-	enum rf_code rc = go_on(in, e);
+	enum rf_code rc = may_continue(in, e);
 
 	if (rc != RF_OK)
 		return rc;
 	m->type = RF_MSG_SEQ;
-	if ((rc = next_message(in, m, e)) == RF_OK)
+	if ((rc = parse_message(in, m, e)) == RF_OK)
 		return RF_OK;
 	if (rc == RF_EIO)
-		return failed(in, rc);
+		return keep_failure(in, rc);
 	if (m->type == RF_MSG_END)
 		rf_blame(e, "%s: end record (byte %llu)", in->name, (unsigned long long)in->frame_offset);
 	else
-		at(in, seq, in->frame_offset, e);
-	return failed(in, rc);
+		blame_message(in, seq, in->frame_offset, e);
+	return keep_failure(in, rc);
 }
 
 enum rf_code rf_next(struct rf_in *in, struct rf_record **rec, struct rf_err *e)
 {
 	struct rf_msg m;
-	enum rf_code rc = advance(in, &m, e);
+	enum rf_code rc = read_message(in, &m, e);
 
 	if (rc != RF_OK)
 		return rc;
@@ -447,7 +447,7 @@ enum rf_code rf_next(struct rf_in *in, struct rf_record **rec, struct rf_err *e)
 	if ((rc = rf_record_decode(&in->rec, m.body.p, (size_t)(m.body.end - m.body.p), in->head.vocab, e)) !=
 	    RF_OK) {
 		rf_in_blame(in, e);
-		return failed(in, rc);
+		return keep_failure(in, rc);
 	}
 	*rec = &in->rec;
 	return RF_OK;
@@ -461,7 +461,7 @@ enum rf_code rf_next_message(struct rf_in *in, const void **msg, size_t *n, stru
 	if (in->state == HEAD_READ) {
 		in->state = RECORDS;
 	} else {
-		if ((rc = advance(in, &m, e)) != RF_OK)
+		if ((rc = read_message(in, &m, e)) != RF_OK)
 			return rc;
 		if (m.type == RF_MSG_END)
 			in->state = ENDED;
@@ -485,7 +485,7 @@ enum rf_code rf_in_reread(struct rf_in *in, const void *frame, size_t n, struct 
 	enum rf_code rc = rf_frame_header(&f, frame, e);
 
 	if (rc == RF_OK)
-		rc = decompress(in, frame, n, f.content, e);
+		rc = decompress_frame(in, frame, n, f.content, e);
 	if (rc == RF_OK)
 		rc = rf_msg_open(&m, in->msg, in->msg_n, e);
 	if (rc == RF_OK)
@@ -497,12 +497,12 @@ enum rf_code rf_in_reread(struct rf_in *in, const void *frame, size_t n, struct 
 /* ---- skipping ------------------------------------------------------------------------------ */
 
 /* Moves past n bytes of a regular file.  Sets *cut if the file ends before. */
-static enum rf_code pass(struct rf_in *in, uint64_t n, bool *cut, struct rf_err *e)
+static enum rf_code pass_bytes(struct rf_in *in, uint64_t n, bool *cut, struct rf_err *e)
 {
 	size_t have = in->have - in->at;
 
 	if (n <= have) {
-		take(in, (size_t)n);
+		take_bytes(in, (size_t)n);
 		return RF_OK;
 	}
 	*cut = *cut || n > (uint64_t)in->file_size - in->offset;
@@ -519,25 +519,25 @@ static enum rf_code pass_frame(struct rf_in *in, struct rf_err *e)
 	struct rf_block b = { 0 };
 	struct rf_frame f;
 	bool cut = false;
-	enum rf_code rc = header(in, &f, e);
+	enum rf_code rc = read_frame_header(in, &f, e);
 
 	if (rc == RF_OK)
-		rc = pass(in, f.header, &cut, e);
+		rc = pass_bytes(in, f.header, &cut, e);
 	while (rc == RF_OK && !b.last) {
-		if ((rc = fill(in, 3, e)) != RF_OK)
+		if ((rc = fill_buffer(in, 3, e)) != RF_OK)
 			return rc;
-		if (cut || shorter(in, 3))
-			return truncated(e);
+		if (cut || has_fewer(in, 3))
+			return frame_truncated(e);
 		if ((rc = rf_block_header(&b, &f, in->buf + in->at, e)) == RF_OK)
-			rc = pass(in, 3 + b.wire + (b.last ? 4 : 0), &cut, e);
+			rc = pass_bytes(in, 3 + b.wire + (b.last ? 4 : 0), &cut, e);
 	}
-	return rc == RF_OK && cut ? truncated(e) : rc;
+	return rc == RF_OK && cut ? frame_truncated(e) : rc;
 }
 
 enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
 {
 	struct rf_msg m;
-	enum rf_code rc = go_on(in, e);
+	enum rf_code rc = may_continue(in, e);
 
 	if (rc != RF_OK)
 		return rc;
@@ -546,10 +546,10 @@ enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
 
 		in->frame_offset = start;
 		if (in->file_size >= 0) {
-			if ((rc = skip_tables(in, e)) == RF_OK && !shorter(in, 1))
+			if ((rc = pass_skippable(in, e)) == RF_OK && !has_fewer(in, 1))
 				rc = pass_frame(in, e);
 			if (rc == RF_OK)
-				rc = skip_tables(in, e);
+				rc = pass_skippable(in, e);
 			if (rc == RF_OK && (uint64_t)in->file_size > in->offset) {
 				in->seq++;
 				in->hashed = false;
@@ -557,18 +557,18 @@ enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
 			}
 			if (rc != RF_OK) {
 				if (rc != RF_EIO)
-					at(in, in->seq, start, e);
-				return failed(in, rc);
+					blame_message(in, in->seq, start, e);
+				return keep_failure(in, rc);
 			}
 			/* the last frame of the file must be the end record, which is read */
 			in->at = in->have = 0;
 			in->eof = false;
 			in->offset = start;
 			if (lseek(in->fd, (off_t)start, SEEK_SET) < 0)
-				return failed(in,
-				              rf_fail(e, RF_EIO, "%s: seek: %s", in->name, strerror(errno)));
+				return keep_failure(in, rf_fail(e, RF_EIO, "%s: seek: %s", in->name,
+				                                strerror(errno)));
 		}
-		if ((rc = advance(in, &m, e)) != RF_OK)
+		if ((rc = read_message(in, &m, e)) != RF_OK)
 			return rc;
 		if (m.type == RF_MSG_END) {
 			in->state = ENDED;
@@ -583,13 +583,13 @@ enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
 /* Decompresses the start of a zstd frame that a stream cannot have, for rf_sniff().  Returns how many bytes
  * it has; 0 if it cannot be read.  The decoder needs neither a content size nor a checksum, and the window
  * that it may have bounds its memory. */
-static size_t peek(struct rf_in *in, unsigned char *out, size_t size)
+static size_t peek_foreign(struct rf_in *in, unsigned char *out, size_t size)
 {
 	ZSTD_DStream *zstd = ZSTD_createDStream();
 	ZSTD_outBuffer to = { out, size, 0 };
 	struct rf_err unused;
 
-	if (zstd && fill(in, RF_FRAME_HEADER_MAX + 3 + RF_BLOCK_MAX, &unused) == RF_OK &&
+	if (zstd && fill_buffer(in, RF_FRAME_HEADER_MAX + 3 + RF_BLOCK_MAX, &unused) == RF_OK &&
 	    !ZSTD_isError(ZSTD_DCtx_setParameter(zstd, ZSTD_d_windowLogMax, 23))) {
 		ZSTD_inBuffer from = { in->buf + in->at, in->have - in->at, 0 };
 		if (ZSTD_isError(ZSTD_decompressStream(zstd, &to, &from)))
@@ -602,20 +602,20 @@ static size_t peek(struct rf_in *in, unsigned char *out, size_t size)
 /* Looks at the first bytes of the input, which may be anything.  A failure says what they look like. */
 static enum rf_code look_at_start(struct rf_in *in, struct rf_err *e)
 {
-	enum rf_code rc = fill(in, 4, e);
+	enum rf_code rc = fill_buffer(in, 4, e);
 	const char *looks;
 	char buf[200];
 
 	if (rc != RF_OK)
 		return rc;
-	if (shorter(in, 1))
+	if (has_fewer(in, 1))
 		return rf_fail(e, RF_EDATA,
 		               "%s: the stream is empty (the program that writes it produced nothing)",
 		               in->name);
 	/* reads more only if this is not a stream: a head may be shorter, and nothing may follow for a
 	 * while */
 	if (rf_sniff(buf, sizeof buf, in->buf + in->at, in->have - in->at) &&
-	    (rc = fill(in, RF_SNIFF, e)) != RF_OK)
+	    (rc = fill_buffer(in, RF_SNIFF, e)) != RF_OK)
 		return rc;
 	if ((looks = rf_sniff(buf, sizeof buf, in->buf + in->at, in->have - in->at)))
 		return rf_fail(e, RF_EDATA, "%s: not an rf stream: %s", in->name, looks);
@@ -632,24 +632,24 @@ static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
 	char buf[200];
 	size_t n = 0;
 
-	if ((rc = next_message(in, &m, e)) == RF_OK) {
+	if ((rc = parse_message(in, &m, e)) == RF_OK) {
 		if ((rc = rf_head_decode(&in->head, m.body, e)) == RF_OK)
 			return RF_OK;
-		return at(in, 0, 0, e);
+		return blame_message(in, 0, 0, e);
 	}
 	if (rc == RF_EDATA && in->msg_n)
 		looks = in->msg[0] != 0x93 ? rf_sniff(buf, sizeof buf, in->msg, in->msg_n) : NULL;
-	else if (rc == RF_EDATA && !shorter(in, 5) && (n = peek(in, inside, sizeof inside)) &&
+	else if (rc == RF_EDATA && !has_fewer(in, 5) && (n = peek_foreign(in, inside, sizeof inside)) &&
 	         inside[0] != 0x93)
 		looks = rf_sniff(buf, sizeof buf, inside, n);
 	if (looks)
 		return rf_fail(e, RF_EDATA, "%s: not an rf stream: a zstd frame with other contents: %s",
 		               in->name, looks);
-	return rc == RF_EIO ? rc : at(in, 0, in->frame_offset, e);
+	return rc == RF_EIO ? rc : blame_message(in, 0, in->frame_offset, e);
 }
 
 /* Reads the head of a new input, which is closed if that fails. */
-static enum rf_code begin(struct rf_in **to, struct rf_in *in, struct rf_err *e)
+static enum rf_code begin_reading(struct rf_in **to, struct rf_in *in, struct rf_err *e)
 {
 	enum rf_code rc;
 
@@ -670,7 +670,7 @@ static enum rf_code begin(struct rf_in **to, struct rf_in *in, struct rf_err *e)
 }
 
 /* Returns an input that nothing was read from; NULL if memory ran out. */
-static struct rf_in *fresh(const char *name, uint64_t max_record)
+static struct rf_in *new_input(const char *name, uint64_t max_record)
 {
 	struct rf_in *in = calloc(1, sizeof *in);
 
@@ -697,7 +697,7 @@ static int open_file(const char *path)
 enum rf_code rf_in_open(struct rf_in **to, const char *path, uint64_t max_record, struct rf_err *e)
 {
 	bool standard = !path || !strcmp(path, "-");
-	struct rf_in *in = fresh(standard ? "<stdin>" : path, max_record);
+	struct rf_in *in = new_input(standard ? "<stdin>" : path, max_record);
 	struct stat st = { 0 };
 
 	*to = NULL;
@@ -721,13 +721,13 @@ enum rf_code rf_in_open(struct rf_in **to, const char *path, uint64_t max_record
 	}
 	if (S_ISREG(st.st_mode) && !lseek(in->fd, 0, SEEK_CUR))
 		in->file_size = st.st_size;
-	return begin(to, in, e);
+	return begin_reading(to, in, e);
 }
 
 enum rf_code rf_in_open_bytes(struct rf_in **to, const void *data, size_t n, const char *name,
                               uint64_t max_record, struct rf_err *e)
 {
-	struct rf_in *in = fresh(name, max_record);
+	struct rf_in *in = new_input(name, max_record);
 
 	*to = NULL;
 	if (!in)
@@ -735,7 +735,7 @@ enum rf_code rf_in_open_bytes(struct rf_in **to, const void *data, size_t n, con
 	in->buf = (unsigned char *)data;
 	in->have = in->cap = n;
 	in->eof = true;
-	return begin(to, in, e);
+	return begin_reading(to, in, e);
 }
 
 void rf_in_close(struct rf_in *in)

@@ -48,7 +48,7 @@ static enum rf_code no_memory(const struct rf_out *out, struct rf_err *e)
 }
 
 /* Compresses msg and writes it. */
-static enum rf_code emit(struct rf_out *out, struct rf_err *e)
+static enum rf_code write_message(struct rf_out *out, struct rf_err *e)
 {
 	size_t bound, n;
 
@@ -120,7 +120,7 @@ enum rf_code rf_out_open(struct rf_out **to, const char *path, const struct rf_h
 		return rc;
 	(*to)->vocab = head->vocab;
 	rf_head_encode(&(*to)->msg, head);
-	if ((rc = emit(*to, e)) != RF_OK) {
+	if ((rc = write_message(*to, e)) != RF_OK) {
 		rf_out_abandon(*to);
 		*to = NULL;
 	}
@@ -146,7 +146,7 @@ enum rf_code rf_put(struct rf_out *out, const struct rf_record *rec, struct rf_e
 	}
 	if (rc != RF_OK)
 		return rf_blame(e, "%s: record %llu", out->file.name, (unsigned long long)out->seq);
-	return emit(out, e);
+	return write_message(out, e);
 }
 
 /* Writes the end record. */
@@ -156,11 +156,11 @@ static enum rf_code put_end(struct rf_out *out, struct rf_err *e)
 
 	out->msg.n = 0;
 	rf_end_encode(&out->msg, out->seq, &end);
-	return emit(out, e);
+	return write_message(out, e);
 }
 
 /* Closes the output, whose file appears only if rc is RF_OK, and frees it. */
-static enum rf_code finish(struct rf_out *out, enum rf_code rc, struct rf_err *e)
+static enum rf_code close_output(struct rf_out *out, enum rf_code rc, struct rf_err *e)
 {
 	if (rc == RF_OK)
 		rc = rf_tempfile_commit(&out->file, NULL, e);
@@ -172,7 +172,7 @@ static enum rf_code finish(struct rf_out *out, enum rf_code rc, struct rf_err *e
 
 enum rf_code rf_out_finish(struct rf_out *out, struct rf_err *e)
 {
-	return finish(out, put_end(out, e), e);
+	return close_output(out, put_end(out, e), e);
 }
 
 void rf_end_encode(struct rf_buf *b, uint64_t seq, const struct rf_end *end)
@@ -217,7 +217,7 @@ enum rf_code rf_put_message(struct rf_out *out, const void *msg, size_t n, struc
 	}
 	out->msg.n = 0;
 	rf_buf_add(&out->msg, msg, n);
-	return emit(out, e);
+	return write_message(out, e);
 }
 
 enum rf_code rf_out_close_messages(struct rf_out *out, struct rf_err *e)
@@ -226,5 +226,5 @@ enum rf_code rf_out_close_messages(struct rf_out *out, struct rf_err *e)
 	                          ? RF_OK
 	                          : rf_fail(e, RF_EDATA, "%s: the end record is missing", out->file.name);
 
-	return finish(out, rc, e);
+	return close_output(out, rc, e);
 }
