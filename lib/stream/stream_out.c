@@ -175,21 +175,6 @@ enum rf_code rf_out_finish(struct rf_out *out, struct rf_err *e)
 	return close_output(out, put_end(out, e), e);
 }
 
-void rf_end_encode(struct rf_buf *b, uint64_t seq, const struct rf_end *end)
-{
-	msgpack_packer pk;
-
-	rf_pack_init(&pk, b);
-	msgpack_pack_array(&pk, 3);
-	msgpack_pack_uint64(&pk, seq);
-	rf_pack_text(&pk, "end");
-	msgpack_pack_map(&pk, 2);
-	rf_pack_text(&pk, "count");
-	msgpack_pack_uint64(&pk, end->count);
-	rf_pack_text(&pk, "xxh64");
-	msgpack_pack_uint64(&pk, end->xxh64);
-}
-
 /* ---- messages as they are ------------------------------------------------------------------ */
 
 enum rf_code rf_put_message(struct rf_out *out, const void *msg, size_t n, struct rf_err *e)
