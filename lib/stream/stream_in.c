@@ -1,46 +1,17 @@
-/* stream_in.c -- reads a stream.
- *
- * The reader follows the block headers of a frame as its bytes arrive, and so finds the frame's end.  It
- * accepts the size that the frame claims only if the blocks can contain that much and --max-record allows
- * it.  Then the frame is decompressed in one piece, and libzstd verifies its checksum.  So memory is bounded
- * by the bytes that arrived and by the limit, and a frame can be skipped without decompressing it. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
+/* stream_in.c -- reads the messages of a stream, and the records in them. */
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
-#include <zstd.h>
 
-#include "io/file.h"
 #include "io/magic.h"
+#include "stream/frame_in.h"
 #include "stream/msg.h"
 #include "stream/sniff.h"
 #include "stream/wire.h"
 
-enum { READ_SIZE = 256 << 10 };
-
 enum state { HEAD_READ, RECORDS, ENDED, FAILED };
 
 struct rf_in {
-	int fd;                 /* -1: the whole stream is in memory */
-	char name[200];         /* name for messages, safe to show on a terminal */
-	uint64_t max_record;
-	off_t file_size;        /* -1: not a regular file */
-
-	unsigned char *buf;     /* compressed bytes [at, have) */
-	size_t at, have, cap;
-	uint64_t offset;        /* offset of buf[at] in the stream */
-	bool eof;
-
-	size_t frame;           /* length of the frame read last, which ends at buf[at] */
-	uint64_t frame_offset;
-	ZSTD_DCtx *zstd;
-	unsigned char *msg;     /* the message in it */
-	size_t msg_n, msg_cap;
-
+	struct rf_frame_in frames;
 	enum state state;
 	enum rf_code failure;
 	uint64_t seq;           /* number of the next message */
@@ -51,94 +22,6 @@ struct rf_in {
 	struct rf_record rec;
 };
 
-/* ---- bytes --------------------------------------------------------------------------------- */
-
-static enum rf_code read_some(struct rf_in *in, struct rf_err *e)
-{
-	ssize_t n;
-
-	if ((n = rf_file_read_some(in->fd, in->buf + in->have, in->cap - in->have)) < 0)
-		return rf_fail(e, RF_EIO, "%s: read: %s", in->name, strerror(errno));
-	in->have += (size_t)n;
-	in->eof = !n;
-	return RF_OK;
-}
-
-/* Reads until n bytes are available at buf[at], or the input has ended. */
-static enum rf_code fill_buffer(struct rf_in *in, size_t n, struct rf_err *e)
-{
-	enum rf_code rc = RF_OK;
-
-	while (in->have - in->at < n && !in->eof && rc == RF_OK) {
-		if (in->at && (in->cap - in->at < n || in->cap - in->have < READ_SIZE / 4)) {
-			memmove(in->buf, in->buf + in->at, in->have - in->at);
-			in->have -= in->at;
-			in->at = 0;
-		}
-		if (in->cap - in->at < n || in->have == in->cap) {
-			size_t cap = in->cap ? 2 * in->cap : READ_SIZE;
-			unsigned char *p = realloc(in->buf, cap);
-			if (!p)
-				return rf_fail(e, RF_ENOMEM,
-				               "%s: out of memory (a frame of more than %zu bytes)",
-				               in->name, in->cap);
-			in->buf = p;
-			in->cap = cap;
-		} else {
-			rc = read_some(in, e);
-		}
-	}
-	return rc;
-}
-
-/* Moves past n bytes. */
-static void take_bytes(struct rf_in *in, size_t n)
-{
-	in->at += n;
-	in->offset += n;
-}
-
-/* Returns whether fewer than n bytes are available. */
-static bool has_fewer(const struct rf_in *in, size_t n)
-{
-	return in->have - in->at < n;
-}
-
-static enum rf_code frame_truncated(struct rf_err *e)
-{
-	return rf_fail(e, RF_EDATA, "the frame is truncated (the stream was cut, or its writer died)");
-}
-
-/* Moves past skippable frames, which hold no message.  Other tools put them before, between and after the
- * frames of a stream. */
-static enum rf_code pass_skippable(struct rf_in *in, struct rf_err *e)
-{
-	enum { HEADER = 8 };
-	enum rf_code rc = RF_OK;
-
-	/* waits only for as many bytes as each frame of a stream has */
-	while ((rc = fill_buffer(in, 1, e)) == RF_OK && !has_fewer(in, 1) && in->buf[in->at] >> 4 == 5 &&
-	       (rc = fill_buffer(in, HEADER, e)) == RF_OK && !has_fewer(in, 4) &&
-	       rf_magic_skippable(in->buf + in->at)) {
-		const unsigned char *p = in->buf + in->at + 4;
-		size_t left;
-
-		if (has_fewer(in, HEADER))
-			return frame_truncated(e);
-		left = (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
-		take_bytes(in, HEADER);
-		while (left && (rc = fill_buffer(in, 1, e)) == RF_OK && !has_fewer(in, 1)) {
-			size_t n = in->have - in->at < left ? in->have - in->at : left;
-
-			take_bytes(in, n);
-			left -= n;
-		}
-		if (rc != RF_OK || left)
-			return rc != RF_OK ? rc : frame_truncated(e);
-	}
-	return rc;
-}
-
 /* ---- where --------------------------------------------------------------------------------- */
 
 /* Puts the place of a message before e's sentence: the message that begins at `offset` and has the number
@@ -146,14 +29,14 @@ static enum rf_code pass_skippable(struct rf_in *in, struct rf_err *e)
 static enum rf_code blame_message(const struct rf_in *in, uint64_t seq, uint64_t offset, struct rf_err *e)
 {
 	if (!seq)
-		return rf_blame(e, "%s: head (byte %llu)", in->name, (unsigned long long)offset);
-	return rf_blame(e, "%s: record %llu (byte %llu)", in->name, (unsigned long long)seq,
+		return rf_blame(e, "%s: head (byte %llu)", rf_in_name(in), (unsigned long long)offset);
+	return rf_blame(e, "%s: record %llu (byte %llu)", rf_in_name(in), (unsigned long long)seq,
 	                (unsigned long long)offset);
 }
 
 struct rf_place rf_in_place(const struct rf_in *in)
 {
-	return (struct rf_place){ in->seq ? in->seq - 1 : 0, in->frame_offset };
+	return (struct rf_place){ in->seq ? in->seq - 1 : 0, in->frames.offset };
 }
 
 enum rf_code rf_in_blame_at(const struct rf_in *in, struct rf_place place, struct rf_err *e)
@@ -166,130 +49,19 @@ enum rf_code rf_in_blame(const struct rf_in *in, struct rf_err *e)
 	return rf_in_blame_at(in, rf_in_place(in), e);
 }
 
-/* ---- frames -------------------------------------------------------------------------------- */
-
-/* Reads the header of the next frame, and checks it against the limits. */
-static enum rf_code read_frame_header(struct rf_in *in, struct rf_frame *f, struct rf_err *e)
-{
-	enum rf_code rc = fill_buffer(in, 5, e);
-	size_t n;
-
-	if (rc != RF_OK)
-		return rc;
-	if (has_fewer(in, 5))
-		return frame_truncated(e);
-	n = rf_frame_header_size(in->buf + in->at);
-	if ((rc = fill_buffer(in, n, e)) != RF_OK)
-		return rc;
-	if (has_fewer(in, n))
-		return frame_truncated(e);
-	if ((rc = rf_frame_header(f, in->buf + in->at, e)) != RF_OK)
-		return rc;
-	if (f->content > in->max_record)
-		return rf_fail(e, RF_EDATA,
-		               "the record claims %llu bytes, more than the limit of %llu (raise "
-		               "--max-record)",
-		               (unsigned long long)f->content, (unsigned long long)in->max_record);
-	if (f->window > RF_WINDOW_MAX)
-		return rf_fail(e, RF_EDATA, "the frame has a window of %llu bytes, more than 8 MiB",
-		               (unsigned long long)f->window);
-	return RF_OK;
-}
-
-/* Reads a whole frame of *n bytes to buf[at]. */
-static enum rf_code read_frame(struct rf_in *in, struct rf_frame *f, size_t *n, struct rf_err *e)
-{
-	enum rf_code rc = read_frame_header(in, f, e);
-	uint64_t most = 0;
-	struct rf_block b = { 0 };
-
-	*n = f->header;
-	while (rc == RF_OK && !b.last) {
-		if ((rc = fill_buffer(in, *n + 3, e)) != RF_OK)
-			return rc;
-		if (has_fewer(in, *n + 3))
-			return frame_truncated(e);
-		if ((rc = rf_block_header(&b, f, in->buf + in->at + *n, e)) != RF_OK)
-			return rc;
-		*n += 3 + b.wire + (b.last ? 4 : 0);
-		most += b.most;
-		if (*n > ZSTD_COMPRESSBOUND(in->max_record))
-			return rf_fail(e, RF_EDATA,
-			               "the frame has more bytes than --max-record allows for a record");
-		if ((rc = fill_buffer(in, *n, e)) != RF_OK)
-			return rc;
-		if (has_fewer(in, *n))
-			return frame_truncated(e);
-	}
-	if (rc == RF_OK && f->content > most)
-		return rf_fail(e, RF_EDATA, "the record claims %llu bytes, but its blocks hold at most %llu",
-		               (unsigned long long)f->content, (unsigned long long)most);
-	return rc;
-}
-
-/* Decompresses a frame of n bytes to in->msg. */
-static enum rf_code decompress_frame(struct rf_in *in, const void *frame, size_t n, uint64_t content,
-                                     struct rf_err *e)
-{
-	size_t got;
-
-	if (content > in->msg_cap || !in->msg) {
-		size_t cap = content < 4096 ? 4096 : (size_t)content;
-		free(in->msg);
-		in->msg_cap = 0;
-		if (!(in->msg = malloc(cap)))
-			return rf_fail(e, RF_ENOMEM, "out of memory (a record of %llu bytes)",
-			               (unsigned long long)content);
-		in->msg_cap = cap;
-	}
-	got = ZSTD_decompressDCtx(in->zstd, in->msg, in->msg_cap, frame, n);
-	if (ZSTD_isError(got))
-		return rf_fail(e, RF_EDATA, "the frame is damaged (%s)", ZSTD_getErrorName(got));
-	if (got != content)
-		return rf_fail(e, RF_EDATA, "the frame is damaged (it holds %zu bytes, not %llu)", got,
-		               (unsigned long long)content);
-	in->msg_n = got;
-	return RF_OK;
-}
-
-/* Reads and decompresses the next frame. */
-static enum rf_code next_frame(struct rf_in *in, struct rf_err *e)
-{
-	struct rf_frame f;
-	enum rf_code rc;
-	size_t n;
-
-	rc = pass_skippable(in, e);
-	in->frame_offset = in->offset;
-	if (rc != RF_OK || (rc = fill_buffer(in, 1, e)) != RF_OK)
-		return rc;
-	if (has_fewer(in, 1) && !in->seq)
-		return rf_fail(e, RF_EDATA, "the stream is empty");
-	if (has_fewer(in, 1))
-		return rf_fail(e, RF_EDATA,
-		               "the %s is missing (the stream is truncated, or its writer died)",
-		               in->seq ? "end record" : "head");
-	if ((rc = read_frame(in, &f, &n, e)) != RF_OK)
-		return rc;
-	if ((rc = decompress_frame(in, in->buf + in->at, n, f.content, e)) != RF_OK)
-		return rc;
-	take_bytes(in, n);
-	in->frame = n;
-	return RF_OK;
-}
-
 /* ---- messages ------------------------------------------------------------------------------ */
 
 /* Checks that nothing follows the end record but skippable frames. */
 static enum rf_code check_nothing_follows(struct rf_in *in, struct rf_err *e)
 {
-	enum rf_code rc = pass_skippable(in, e);
+	struct rf_bytes *from = &in->frames.from;
+	enum rf_code rc = rf_frame_in_pass_skippable(&in->frames, e);
 
-	if (rc != RF_OK || (rc = fill_buffer(in, 4, e)) != RF_OK)
+	if (rc != RF_OK || (rc = rf_bytes_fill(from, 4, e)) != RF_OK)
 		return rc;
-	if (!has_fewer(in, 4) && !memcmp(in->buf + in->at, "\x28\xb5\x2f\xfd", 4))
+	if (!rf_bytes_fewer(from, 4) && rf_magic_zstd(rf_bytes_next(from)))
 		return rf_fail(e, RF_EDATA, "another frame follows it (join streams with rf-cat)");
-	if (!has_fewer(in, 1))
+	if (!rf_bytes_fewer(from, 1))
 		return rf_fail(e, RF_EDATA, "bytes follow it");
 	return RF_OK;
 }
@@ -314,12 +86,12 @@ static enum rf_code check_end(struct rf_in *in, const struct rf_msg *m, struct r
 /* Reads the next message and checks it as a message. */
 static enum rf_code parse_message(struct rf_in *in, struct rf_msg *m, struct rf_err *e)
 {
-	enum rf_code rc = next_frame(in, e);
+	enum rf_code rc = rf_frame_in_next(&in->frames, !in->seq, e);
 
 	if (rc == RF_OK)
-		rc = rf_msg_check(in->msg, in->msg_n, e);
+		rc = rf_msg_check(in->frames.msg, in->frames.msg_n, e);
 	if (rc == RF_OK)
-		rc = rf_msg_open(m, in->msg, in->msg_n, e);
+		rc = rf_msg_open(m, in->frames.msg, in->frames.msg_n, e);
 	if (rc != RF_OK)
 		return rc;
 	if ((rc = rf_msg_expect(m, in->seq, e)) != RF_OK)
@@ -327,7 +99,7 @@ static enum rf_code parse_message(struct rf_in *in, struct rf_msg *m, struct rf_
 	if (m->type == RF_MSG_END)
 		rc = check_end(in, m, e);
 	else
-		XXH64_update(in->hash, in->msg, in->msg_n);
+		XXH64_update(in->hash, in->frames.msg, in->frames.msg_n);
 	in->seq++;
 	return rc;
 }
@@ -344,7 +116,7 @@ static enum rf_code keep_failure(struct rf_in *in, enum rf_code rc)
 static enum rf_code may_continue(struct rf_in *in, struct rf_err *e)
 {
 	if (in->state == FAILED)
-		return rf_fail(e, in->failure, "%s: reading continued after a failure", in->name);
+		return rf_fail(e, in->failure, "%s: reading continued after a failure", rf_in_name(in));
 	if (in->state == ENDED)
 		return RF_EOF;
 	in->state = RECORDS;
@@ -365,9 +137,10 @@ static enum rf_code read_message(struct rf_in *in, struct rf_msg *m, struct rf_e
 	if (rc == RF_EIO)
 		return keep_failure(in, rc);
 	if (m->type == RF_MSG_END)
-		rf_blame(e, "%s: end record (byte %llu)", in->name, (unsigned long long)in->frame_offset);
+		rf_blame(e, "%s: end record (byte %llu)", rf_in_name(in),
+		         (unsigned long long)in->frames.offset);
 	else
-		blame_message(in, seq, in->frame_offset, e);
+		blame_message(in, seq, in->frames.offset, e);
 	return keep_failure(in, rc);
 }
 
@@ -404,15 +177,15 @@ enum rf_code rf_next_message(struct rf_in *in, const void **msg, size_t *n, stru
 		if (m.type == RF_MSG_END)
 			in->state = ENDED;
 	}
-	*msg = in->msg;
-	*n = in->msg_n;
+	*msg = in->frames.msg;
+	*n = in->frames.msg_n;
 	return RF_OK;
 }
 
 void rf_in_frame(const struct rf_in *in, const void **frame, size_t *n)
 {
-	*frame = in->buf + in->at - in->frame;
-	*n = in->frame;
+	*frame = rf_bytes_next(&in->frames.from) - in->frames.size;
+	*n = in->frames.size;
 }
 
 enum rf_code rf_in_reread(struct rf_in *in, const void *frame, size_t n, struct rf_record **rec,
@@ -423,9 +196,9 @@ enum rf_code rf_in_reread(struct rf_in *in, const void *frame, size_t n, struct 
 	enum rf_code rc = rf_frame_header(&f, frame, e);
 
 	if (rc == RF_OK)
-		rc = decompress_frame(in, frame, n, f.content, e);
+		rc = rf_frame_in_decompress(&in->frames, frame, n, f.content, e);
 	if (rc == RF_OK)
-		rc = rf_msg_open(&m, in->msg, in->msg_n, e);
+		rc = rf_msg_open(&m, in->frames.msg, in->frames.msg_n, e);
 	if (rc == RF_OK)
 		rc = rf_record_decode(&in->rec, m.body.p, (size_t)(m.body.end - m.body.p), in->head.vocab, e);
 	*rec = &in->rec;
@@ -434,42 +207,23 @@ enum rf_code rf_in_reread(struct rf_in *in, const void *frame, size_t n, struct 
 
 /* ---- skipping ------------------------------------------------------------------------------ */
 
-/* Moves past n bytes of a regular file.  Sets *cut if the file ends before. */
-static enum rf_code pass_bytes(struct rf_in *in, uint64_t n, bool *cut, struct rf_err *e)
+/* Skips the next frame of a regular file.  Moves back and clears *skipped if it is the last frame of the
+ * file, which must be the end record. */
+static enum rf_code skip_frame(struct rf_in *in, bool *skipped, struct rf_err *e)
 {
-	size_t have = in->have - in->at;
+	struct rf_bytes *from = &in->frames.from;
+	const uint64_t start = from->offset;
+	enum rf_code rc = rf_frame_in_pass_skippable(&in->frames, e);
 
-	if (n <= have) {
-		take_bytes(in, (size_t)n);
-		return RF_OK;
-	}
-	*cut = *cut || n > (uint64_t)in->file_size - in->offset;
-	in->at = in->have = 0;
-	in->offset += n;
-	if (lseek(in->fd, (off_t)(n - have), SEEK_CUR) < 0)
-		return rf_fail(e, RF_EIO, "%s: seek: %s", in->name, strerror(errno));
-	return RF_OK;
-}
-
-/* Moves past one frame without decompressing it. */
-static enum rf_code pass_frame(struct rf_in *in, struct rf_err *e)
-{
-	struct rf_block b = { 0 };
-	struct rf_frame f;
-	bool cut = false;
-	enum rf_code rc = read_frame_header(in, &f, e);
-
+	in->frames.offset = start;
+	if (rc == RF_OK && !rf_bytes_fewer(from, 1))
+		rc = rf_frame_in_pass(&in->frames, e);
 	if (rc == RF_OK)
-		rc = pass_bytes(in, f.header, &cut, e);
-	while (rc == RF_OK && !b.last) {
-		if ((rc = fill_buffer(in, 3, e)) != RF_OK)
-			return rc;
-		if (cut || has_fewer(in, 3))
-			return frame_truncated(e);
-		if ((rc = rf_block_header(&b, &f, in->buf + in->at, e)) == RF_OK)
-			rc = pass_bytes(in, 3 + b.wire + (b.last ? 4 : 0), &cut, e);
-	}
-	return rc == RF_OK && cut ? frame_truncated(e) : rc;
+		rc = rf_frame_in_pass_skippable(&in->frames, e);
+	if (rc != RF_OK)
+		return rc == RF_EIO ? rc : blame_message(in, in->seq, start, e);
+	*skipped = (uint64_t)from->file_size > from->offset;
+	return *skipped ? RF_OK : rf_bytes_rewind(from, start, e);
 }
 
 enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
@@ -480,31 +234,14 @@ enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
 	if (rc != RF_OK)
 		return rc;
 	while (n--) {
-		uint64_t start = in->offset;
+		bool skipped = false;
 
-		in->frame_offset = start;
-		if (in->file_size >= 0) {
-			if ((rc = pass_skippable(in, e)) == RF_OK && !has_fewer(in, 1))
-				rc = pass_frame(in, e);
-			if (rc == RF_OK)
-				rc = pass_skippable(in, e);
-			if (rc == RF_OK && (uint64_t)in->file_size > in->offset) {
-				in->seq++;
-				in->hashed = false;
-				continue;
-			}
-			if (rc != RF_OK) {
-				if (rc != RF_EIO)
-					blame_message(in, in->seq, start, e);
-				return keep_failure(in, rc);
-			}
-			/* the last frame of the file must be the end record, which is read */
-			in->at = in->have = 0;
-			in->eof = false;
-			in->offset = start;
-			if (lseek(in->fd, (off_t)start, SEEK_SET) < 0)
-				return keep_failure(in, rf_fail(e, RF_EIO, "%s: seek: %s", in->name,
-				                                strerror(errno)));
+		if (in->frames.from.file_size >= 0 && (rc = skip_frame(in, &skipped, e)) != RF_OK)
+			return keep_failure(in, rc);
+		if (skipped) {
+			in->seq++;
+			in->hashed = false;
+			continue;
 		}
 		if ((rc = read_message(in, &m, e)) != RF_OK)
 			return rc;
@@ -518,51 +255,34 @@ enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-/* Decompresses the start of a zstd frame that a stream cannot have, for rf_sniff().  Returns how many bytes
- * it has; 0 if it cannot be read.  The decoder needs neither a content size nor a checksum, and the window
- * that it may have bounds its memory. */
-static size_t peek_foreign(struct rf_in *in, unsigned char *out, size_t size)
-{
-	ZSTD_DStream *zstd = ZSTD_createDStream();
-	ZSTD_outBuffer to = { out, size, 0 };
-	struct rf_err unused;
-
-	if (zstd && fill_buffer(in, RF_FRAME_HEADER_MAX + 3 + RF_BLOCK_MAX, &unused) == RF_OK &&
-	    !ZSTD_isError(ZSTD_DCtx_setParameter(zstd, ZSTD_d_windowLogMax, 23))) {
-		ZSTD_inBuffer from = { in->buf + in->at, in->have - in->at, 0 };
-		if (ZSTD_isError(ZSTD_decompressStream(zstd, &to, &from)))
-			to.pos = 0;
-	}
-	ZSTD_freeDStream(zstd);
-	return to.pos;
-}
-
 /* Looks at the first bytes of the input, which may be anything.  A failure says what they look like. */
 static enum rf_code look_at_start(struct rf_in *in, struct rf_err *e)
 {
-	enum rf_code rc = fill_buffer(in, 4, e);
+	struct rf_bytes *from = &in->frames.from;
+	enum rf_code rc = rf_bytes_fill(from, 4, e);
 	const char *looks;
 	char buf[200];
 
 	if (rc != RF_OK)
 		return rc;
-	if (has_fewer(in, 1))
+	if (rf_bytes_fewer(from, 1))
 		return rf_fail(e, RF_EDATA,
 		               "%s: the stream is empty (the program that writes it produced nothing)",
-		               in->name);
+		               rf_in_name(in));
 	/* reads more only if this is not a stream: a head may be shorter, and nothing may follow for a
 	 * while */
-	if (rf_sniff(buf, sizeof buf, in->buf + in->at, in->have - in->at) &&
-	    (rc = fill_buffer(in, RF_SNIFF, e)) != RF_OK)
+	if (rf_sniff(buf, sizeof buf, rf_bytes_next(from), rf_bytes_left(from)) &&
+	    (rc = rf_bytes_fill(from, RF_SNIFF, e)) != RF_OK)
 		return rc;
-	if ((looks = rf_sniff(buf, sizeof buf, in->buf + in->at, in->have - in->at)))
-		return rf_fail(e, RF_EDATA, "%s: not an rf stream: %s", in->name, looks);
+	if ((looks = rf_sniff(buf, sizeof buf, rf_bytes_next(from), rf_bytes_left(from))))
+		return rf_fail(e, RF_EDATA, "%s: not an rf stream: %s", rf_in_name(in), looks);
 	return RF_OK;
 }
 
 /* Reads and checks the head. */
 static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
 {
+	struct rf_frame_in *f = &in->frames;
 	unsigned char inside[RF_SNIFF];
 	const char *looks = NULL;
 	struct rf_msg m;
@@ -575,117 +295,74 @@ static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
 			return RF_OK;
 		return blame_message(in, 0, 0, e);
 	}
-	if (rc == RF_EDATA && in->msg_n)
-		looks = in->msg[0] != 0x93 ? rf_sniff(buf, sizeof buf, in->msg, in->msg_n) : NULL;
-	else if (rc == RF_EDATA && !has_fewer(in, 5) && (n = peek_foreign(in, inside, sizeof inside)) &&
-	         inside[0] != 0x93)
+	if (rc == RF_EDATA && f->msg_n)
+		looks = f->msg[0] != 0x93 ? rf_sniff(buf, sizeof buf, f->msg, f->msg_n) : NULL;
+	else if (rc == RF_EDATA && !rf_bytes_fewer(&f->from, 5) &&
+	         (n = rf_frame_in_peek(f, inside, sizeof inside)) && inside[0] != 0x93)
 		looks = rf_sniff(buf, sizeof buf, inside, n);
 	if (looks)
 		return rf_fail(e, RF_EDATA, "%s: not an rf stream: a zstd frame with other contents: %s",
-		               in->name, looks);
-	return rc == RF_EIO ? rc : blame_message(in, 0, in->frame_offset, e);
+		               rf_in_name(in), looks);
+	return rc == RF_EIO ? rc : blame_message(in, 0, f->offset, e);
 }
 
-/* Reads the head of a new input, which is closed if that fails. */
-static enum rf_code begin_reading(struct rf_in **to, struct rf_in *in, struct rf_err *e)
-{
-	enum rf_code rc;
-
-	in->zstd = ZSTD_createDCtx();
-	in->hash = XXH64_createState();
-	if (!in->zstd || !in->hash) {
-		rf_in_close(in);
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	}
-	XXH64_reset(in->hash, 0);
-	in->hashed = true;
-	if ((rc = look_at_start(in, e)) != RF_OK || (rc = read_head(in, e)) != RF_OK) {
-		rf_in_close(in);
-		return rc;
-	}
-	*to = in;
-	return RF_OK;
-}
-
-/* Returns an input that nothing was read from; NULL if memory ran out. */
-static struct rf_in *new_input(const char *name, uint64_t max_record)
+/* Returns an input without bytes; NULL if memory ran out. */
+static struct rf_in *new_input(uint64_t max_record, struct rf_err *e)
 {
 	struct rf_in *in = calloc(1, sizeof *in);
 
-	if (in) {
-		in->fd = -1;
-		in->file_size = -1;
-		rf_quote(in->name, sizeof in->name, name, strlen(name));
-		in->max_record = max_record ? max_record : RF_MAX_RECORD;
-		rf_head_init(&in->head);
-		rf_record_init(&in->rec);
+	if (!in) {
+		rf_fail(e, RF_ENOMEM, "out of memory");
+		return NULL;
 	}
-	return in;
+	in->frames.from.fd = -1;
+	in->hashed = true;
+	rf_head_init(&in->head);
+	rf_record_init(&in->rec);
+	if (rf_frame_in_init(&in->frames, max_record, e) == RF_OK && (in->hash = XXH64_createState())) {
+		XXH64_reset(in->hash, 0);
+		return in;
+	}
+	rf_in_close(in);
+	rf_fail(e, RF_ENOMEM, "out of memory");
+	return NULL;
 }
 
-static int open_file(const char *path)
+/* Reads the head of a new input unless rc is a failure.  Closes the input if either failed. */
+static enum rf_code begin_reading(struct rf_in **to, struct rf_in *in, enum rf_code rc, struct rf_err *e)
 {
-	int fd;
-
-	while ((fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)) < 0 && errno == EINTR)
-		;
-	return fd;
+	if (rc == RF_OK && (rc = look_at_start(in, e)) == RF_OK && (rc = read_head(in, e)) == RF_OK)
+		*to = in;
+	else
+		rf_in_close(in);
+	return rc;
 }
 
 enum rf_code rf_in_open(struct rf_in **to, const char *path, uint64_t max_record, struct rf_err *e)
 {
-	bool standard = !path || !strcmp(path, "-");
-	struct rf_in *in = new_input(standard ? "<stdin>" : path, max_record);
-	struct stat st = { 0 };
+	struct rf_in *in = new_input(max_record, e);
 
 	*to = NULL;
-	if (!in)
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	if (standard && isatty(STDIN_FILENO)) {
-		rf_in_close(in);
-		return rf_fail(e, RF_EUSAGE, "<stdin>: is a terminal: name a file, or pipe a stream into it");
-	}
-	in->fd = standard ? STDIN_FILENO : open_file(path);
-	/* a standard input that was closed is replaced by a descriptor that can only be written to */
-	if (standard && (fcntl(STDIN_FILENO, F_GETFL) & O_ACCMODE) == O_WRONLY) {
-		rf_in_close(in);
-		return rf_fail(e, RF_ENOINPUT, "<stdin>: %s", strerror(EBADF));
-	}
-	if (in->fd < 0 || fstat(in->fd, &st) || S_ISDIR(st.st_mode)) {
-		rf_fail(e, RF_ENOINPUT, "%s: %s", in->name,
-		        in->fd >= 0 && S_ISDIR(st.st_mode) ? "is a directory" : strerror(errno));
-		rf_in_close(in);
-		return RF_ENOINPUT;
-	}
-	if (S_ISREG(st.st_mode) && !lseek(in->fd, 0, SEEK_CUR))
-		in->file_size = st.st_size;
-	return begin_reading(to, in, e);
+	return in ? begin_reading(to, in, rf_bytes_open(&in->frames.from, path, e), e) : RF_ENOMEM;
 }
 
 enum rf_code rf_in_open_bytes(struct rf_in **to, const void *data, size_t n, const char *name,
                               uint64_t max_record, struct rf_err *e)
 {
-	struct rf_in *in = new_input(name, max_record);
+	struct rf_in *in = new_input(max_record, e);
 
 	*to = NULL;
 	if (!in)
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	in->buf = (unsigned char *)data;
-	in->have = in->cap = n;
-	in->eof = true;
-	return begin_reading(to, in, e);
+		return RF_ENOMEM;
+	rf_bytes_open_memory(&in->frames.from, data, n, name);
+	return begin_reading(to, in, RF_OK, e);
 }
 
 void rf_in_close(struct rf_in *in)
 {
 	if (!in)
 		return;
-	if (in->fd > STDIN_FILENO)
-		close(in->fd);
-	if (in->fd >= 0)
-		free(in->buf);
-	free(in->msg);
-	ZSTD_freeDCtx(in->zstd);
+	rf_frame_in_free(&in->frames);
 	XXH64_freeState(in->hash);
 	rf_head_free(&in->head);
 	rf_record_free(&in->rec);
@@ -699,7 +376,7 @@ const struct rf_head *rf_in_head(const struct rf_in *in)
 
 const char *rf_in_name(const struct rf_in *in)
 {
-	return in->name;
+	return in->frames.from.name;
 }
 
 uint64_t rf_in_claimed(const struct rf_in *in)
@@ -714,10 +391,12 @@ uint64_t rf_in_count(const struct rf_in *in)
 
 uint64_t rf_in_bytes(const struct rf_in *in)
 {
-	return in->offset;
+	return in->frames.from.offset;
 }
 
 int rf_in_fd(const struct rf_in *in)
 {
-	return in->have > in->at || in->eof ? -1 : in->fd;
+	const struct rf_bytes *from = &in->frames.from;
+
+	return rf_bytes_left(from) || from->eof ? -1 : from->fd;
 }
