@@ -69,9 +69,9 @@ enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err
 void rf_cat_close(struct rf_cat *c);  /* c may be NULL */
 
 /* Reads the output of rf-dump --json from path (NULL or "-": standard input) and writes its stream to `to`.
- * A stage of rf-cat with the note "changed outside" is added to the history.  Of the options only
- * max_record, meter and renumber have an effect.  With renumber the messages are numbered and counted again,
- * so records may be missing, added or reordered; their ids stay. */
+ * A stage of rf-cat with the note "changed outside" is added to the history.  Only the options max_record,
+ * meter and renumber have an effect.  With renumber the messages are numbered and counted again, so records
+ * may be missing, added or reordered; their ids stay. */
 enum rf_code rf_cat_json(const char *path, const char *to, const struct rf_cat_options *o, struct rf_err *e);
 
 #endif

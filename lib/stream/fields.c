@@ -7,8 +7,7 @@
 
 #define FIELD(key, type, needed, member, shape, rule_) \
 	{ key, type, needed, RF_AT(member), shape, .rule = rule_ }
-#define FIELD_UP_TO(key, type, needed, member, shape, limit_) \
-	{ key, type, needed, RF_AT(member), shape, .rule = RF_RULE_UP_TO, .limit = limit_ }
+#define UP_TO(letter) RF_RULE_UP_TO, .limit = letter
 #define PART(key) \
 	{ key, RF_OF_PART, false, 0, "cm", .rule = RF_RULE_FINITE }
 #define PARTS(key) \
@@ -22,7 +21,7 @@ static const struct rf_field rollout_fields[] = {
 	/*    key            type         needed    member               shape   rule */
 	FIELD("temperature", RF_OF_REAL,  NEEDED,   rollout.temperature, NULL,   RF_RULE_ABOVE_0),
 	FIELD("tokens",      RF_OF_I4,    NEEDED,   rollout.tokens,      "cnk",  RF_RULE_TOKENS),
-	FIELD_UP_TO("length", RF_OF_I4,   OPTIONAL, rollout.length,      "cn",   'k'),
+	FIELD("length",      RF_OF_I4,    OPTIONAL, rollout.length,      "cn",   UP_TO('k')),
 	FIELD("logp",        RF_OF_F4,    OPTIONAL, rollout.logp,        "cnk",  RF_RULE_FINITE),
 	FIELD("h_pred",      RF_OF_F4,    OPTIONAL, rollout.h_pred,      "cnkD", RF_RULE_FINITE),
 	FIELD("h_gt",        RF_OF_F4,    OPTIONAL, rollout.h_gt,        "ckD",  RF_RULE_FINITE),
@@ -43,7 +42,7 @@ static const struct rf_field reward_fields[] = {
 static const struct rf_field generation_fields[] = {
 	FIELD("temperature", RF_OF_REAL,  NEEDED,   generation.temperature, NULL, RF_RULE_FROM_0),
 	FIELD("tokens",      RF_OF_I4,    NEEDED,   generation.tokens,   "gl",   RF_RULE_TOKENS),
-	FIELD_UP_TO("length", RF_OF_I4,   NEEDED,   generation.length,   "g",    'l'),
+	FIELD("length",      RF_OF_I4,    NEEDED,   generation.length,   "g",    UP_TO('l')),
 	FIELD("stop",        RF_OF_TEXTS, NEEDED,   generation.stop,     "g",    RF_RULE_STOP),
 	FIELD("text",        RF_OF_TEXTS, OPTIONAL, generation.text,     "g",    RF_RULE_UTF8),
 	FIELD("score",       RF_OF_F4,    OPTIONAL, generation.score,    "g",    RF_RULE_FINITE),
@@ -53,7 +52,7 @@ static const struct rf_field generation_fields[] = {
 
 static const struct rf_field choice_fields[] = {
 	FIELD("tokens",      RF_OF_I4,    NEEDED,   choice.tokens,       "qw",   RF_RULE_TOKENS),
-	FIELD_UP_TO("length", RF_OF_I4,   NEEDED,   choice.length,       "q",    'w'),
+	FIELD("length",      RF_OF_I4,    NEEDED,   choice.length,       "q",    UP_TO('w')),
 	FIELD("from",        RF_OF_I4,    OPTIONAL, choice.from,         "q",    RF_RULE_CONTEXT),
 	FIELD("logp",        RF_OF_F4,    OPTIONAL, choice.logp,         "q",    RF_RULE_FINITE),
 	FIELD("greedy",      RF_OF_I4,    OPTIONAL, choice.greedy,       "q",    RF_RULE_BITS),
@@ -78,7 +77,7 @@ static const struct rf_field record_fields[] = {
 	FIELD("correct",     RF_OF_F4,    OPTIONAL, correct,             "t",    RF_RULE_FINITE),
 	FIELD("hidden",      RF_OF_F4,    OPTIONAL, hidden,              "Td",   RF_RULE_FINITE),
 	FIELD("logits",      RF_OF_F4,    OPTIONAL, logits,              "TN",   RF_RULE_FINITE),
-	FIELD_UP_TO("positions", RF_OF_I4, OPTIONAL, positions,          "c",    't'),
+	FIELD("positions",   RF_OF_I4,    OPTIONAL, positions,           "c",    UP_TO('t')),
 	GROUP(rollout),
 	GROUP(reward),
 	FIELD("advantage",   RF_OF_F4,    OPTIONAL, advantage,           "cn",   RF_RULE_FINITE),
@@ -87,6 +86,7 @@ static const struct rf_field record_fields[] = {
 	GROUP(choice),
 	{ .key = NULL },
 };
+_Static_assert(sizeof record_fields / sizeof *record_fields <= RF_FIELDS_MAX + 1, "RF_FIELDS_MAX");
 
 const struct rf_group rf_record_group = { "record", "", record_fields, RF_AT(tokens), RF_AT(unknown) };
 
