@@ -1,4 +1,4 @@
-/* act.h -- names that a model's configuration and a device share. */
+/* act.h -- activations and norms, which a model's configuration names and a device computes. */
 #ifndef RF_ACT_H
 #define RF_ACT_H
 

@@ -1,4 +1,4 @@
-/* arena.c -- pieces of one block of device memory, in order. */
+/* arena.c -- hands out consecutive pieces of one block of device memory. */
 #include "device/arena.h"
 
 enum { ALIGN = 64 };

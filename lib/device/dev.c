@@ -1,4 +1,4 @@
-/* dev.c -- what all devices share: the first failure sticks. */
+/* dev.c -- the functions that are the same for all devices: the first failure stays with the device. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>

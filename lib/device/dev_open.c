@@ -1,5 +1,5 @@
-/* dev_open.c -- which devices there are.  Apart from dev.c, so that a program which opens none is not linked
- * with their libraries and starts without them. */
+/* dev_open.c -- opens a device by its name.  This is not in dev.c, so that a program that opens no device is
+ * not linked with the devices' libraries and starts without them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static enum rf_code open_cuda(struct rf_dev *d, bool *none, struct rf_err *e)
 	return rc == RF_OK ? d->ops->open(d, e) : rc;
 }
 
-/* A GPU, else the processor. */
+/* Opens a GPU, or the CPU if there is none.  asked: the user named "auto". */
 static enum rf_code open_best(struct rf_dev *d, bool asked, const char **note, struct rf_err *e)
 {
 	static char said[sizeof e->msg + 40]; /* *note outlives this call */

@@ -1,5 +1,5 @@
-/* dev_plugin.c -- finds and loads rf-cuda.so.  Whether there is a driver at all is asked first: cuBLAS alone
- * takes longer to load than a program of ours to start, and most machines have no GPU. */
+/* dev_plugin.c -- finds and loads rf-cuda.so.  First the driver is looked for: loading cuBLAS takes longer
+ * than starting one of these programs, and most machines have no GPU. */
 #include <dlfcn.h>
 
 #include "device/dev_plugin.h"
@@ -26,7 +26,7 @@ enum rf_code rf_plugin_open(const struct rf_ops **ops, bool *none, struct rf_err
 	const void *table;
 	enum rf_code rc = rf_plugin_find(&kind, &path, found, e);
 
-	/* who names one expects a device of it */
+	/* a user who names a file expects a device from it, even without a driver */
 	*none = rc != RF_OK || (path == found && !has_driver());
 	if (rc != RF_OK)
 		return rc;
