@@ -7,8 +7,8 @@
 struct swiglu { size_t n, d, ld; const float *gate, *up, *dy; float *dgate, *dup, *y; };
 enum { SPAN = 1 << 14 };
 
-/* Where element i of gate and up lies; *n: how many elements from there on lie together, at most one
- * vector's. */
+/* Returns where element i of gate and up is.  *n: the number of adjacent elements from there on, at most one
+ * vector. */
 INLINE size_t swiglu_at(const struct swiglu *a, size_t i, size_t last, int *n)
 {
 	size_t row = i / a->d, left = (row + 1) * a->d;
@@ -126,7 +126,7 @@ void KERNEL(gate_bwd)(struct rf_dev *d, const struct rf_gate_bwd *x)
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, gate_bwd_tile, &a);
 }
 
-/* One number per row and head, in double, since errors of the logarithm add up along a chunk. */
+/* Decays: one number per row and head, in double, since errors of the logarithm add up along a chunk. */
 struct decay { int rows, H; const float *a, *A_log, *dt_bias, *dg; float *g, *da, *dA_log, *ddt_bias; };
 
 static void decay_fwd_tile(void *arg, int tile, int thread)
@@ -151,7 +151,7 @@ void KERNEL(decay_fwd)(struct rf_dev *d, const struct rf_decay_fwd *x)
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, decay_fwd_tile, &a);
 }
 
-/* One head; its sums run over the rows in their order. */
+/* Computes one head; its sums run over the rows in order. */
 static void decay_bwd_tile(void *arg, int h, int thread)
 {
 	const struct decay *a = arg;

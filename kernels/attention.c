@@ -1,4 +1,4 @@
-/* attention.c -- softmax attention in blocks, so that the scores are never stored whole.
+/* attention.c -- softmax attention in blocks, so that the complete matrix of scores is never stored.
  *
  * Forward: online softmax, Dao et al. 2022, arXiv:2205.14135.  Backward, with D_i = o_i . do_i and
  * p_ij = exp(s_ij - lse_i):
@@ -6,20 +6,20 @@
  *     ds_ij = p_ij (do_i . v_j - D_i)
  *     dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,  dv_j = sum_i p_ij do_i
  *
- * That takes five products of blocks, since s and p are formed once.
+ * That takes five products of blocks, since s and p are computed only once.
  *
  * A tile belongs to one key head and owns some blocks of 64 rows, the lanes: queries forward, keys backward.
- * It goes through blocks of 64 rows of the other side, the partners, and multiplies each by all of its own
- * blocks, so that a block of partners is packed once for all of them.  Lanes are stored transposed,
- * (width, 64), partners row by row, (64, width).  Then the products are
+ * It iterates over blocks of 64 rows of the other side, the partners, and multiplies each block by all of its
+ * own blocks, so each block of partners is packed only once.  Lanes are stored transposed, (width, 64),
+ * partners row by row, (64, width).  Then the products are
  *
  *     scores (64, n) = partners (64, width) lanes (width, n)
  *     sums (width, n) += partners' (width, 64) scores (64, n)
  *
- * and, for dq, scores times the lanes' rows.  The right operand is read by whole vectors, the left one number
- * by number, and a maximum or sum over the partners is one of vectors.
+ * and, for dq, scores times the lanes' rows.  The right operand is read in whole vectors, the left operand
+ * number by number, and a maximum or sum over the partners is computed on vectors.
  *
- * Backward, dk and dv belong to a tile, but dq is a sum over all keys.  The groups of keys are dealt out to a
+ * Backward, a tile owns its dk and dv, but dq is a sum over all keys.  The groups of keys are divided among a
  * fixed number of shares.  Each share has its own sums for all queries, which are added in order afterwards,
  * so no sum depends on the number of threads.
  *
@@ -33,7 +33,7 @@
 #include "cpu/cpu.h"
 #include "cpu/product.h"
 
-enum { BR = 64, PAD = ROWS_PAD };       /* rows of a block; widths are padded to a multiple of PAD */
+enum { BR = 64, PAD = ROWS_PAD };       /* BR: rows of a block; PAD: widths are padded to a multiple of PAD */
 
 #define NEVER (-1e30f)      /* a score below all others, and finite, so that NEVER - NEVER is 0 */
 
@@ -41,20 +41,20 @@ static int whole(int n, int of) { return (n + of - 1) / of * of; }
 
 /* ---- products of blocks -------------------------------------------------------------------- */
 
-/* s (partners, lanes) = partners' rows times lanes' rows; partners is rounded up to PAD. */
+/* Computes s (partners, lanes) = partners' rows times lanes' rows; partners is rounded up to PAD. */
 static void scores(int width, int pad, int partners, int lanes, const float *rows, const float *x, float *s)
 {
 	prod(false, whole(partners, PAD), lanes, width, rows, pad, x, BR, s, BR, SET);
 }
 
-/* y (width, lanes) += the sum over the partners of partner row times s. */
+/* Adds to y (width, lanes) the sum over the partners of partner row times s. */
 static void gather(int pad, int partners, int lanes, const float *rows, const float *s, float *y)
 {
 	prod(true, pad, lanes, partners, rows, pad, s, BR, y, BR, ADD);
 }
 
-/* y (partners, wide) += s (partners, lanes) times lanes' rows (lanes, wide); partners is rounded up
- * to PAD. */
+/* Adds to y (partners, wide) s (partners, lanes) times lanes' rows (lanes, wide); partners is rounded up to
+ * PAD. */
 static void spread(int wide, int partners, int lanes, const float *s, const float *rows, float *y)
 {
 	prod(false, whole(partners, PAD), wide, lanes, s, BR, rows, wide, y, wide, ADD);
@@ -71,7 +71,7 @@ static void pack_lanes(const float *const row[BR], int n, int width, int pad, fl
 			to[l * BR + i] = row[i][l] * scale;
 }
 
-/* Packs rows one below the other: to (n rounded up to PAD, pad). */
+/* Packs rows as rows: to (n rounded up to PAD, pad). */
 static void pack_rows(const float *const row[BR], int n, int width, int pad, float scale, float *to)
 {
 	for (int i = 0; i < n; i++, to += pad) {
@@ -90,15 +90,15 @@ static void unpack_lane(const float *from, int width, float scale, bool add, flo
 		row[l] = (add ? row[l] : 0) + from[l * BR] * scale;
 }
 
-/* ---- who reads whom ------------------------------------------------------------------------ */
+/* ---- which keys a query reads ------------------------------------------------------------------------ */
 
 struct attn {
 	struct rf_dev *d;
 	int nb, steps, decoded, H, G, D, window, longest;
 	int pad, wide;           /* D padded to PAD, and to whole vectors */
 	int rep, queries;        /* query heads per key head, queries per key head: nb steps rep */
-	int blocks;              /* the most that a tile owns */
-	int shares;              /* backward: shares among which the groups of keys are dealt */
+	int blocks;              /* largest number of blocks that a tile owns */
+	int shares;              /* backward: shares among which the groups of keys are divided */
 	float scale;
 	const int32_t *cache_start, *cache_len;
 	const float *q, *k, *v, *cache_k, *cache_v, *d_o;
@@ -107,25 +107,25 @@ struct attn {
 	float *dq, *dk, *dv, *dcache_k, *dcache_v;
 };
 
-enum { MOST = 4 };           /* most blocks of a tile: few enough to stay in a near cache */
+enum { MOST = 4 };           /* largest number of blocks of a tile, small enough to stay in a near cache */
 static int blocks_of(int pad) { return pad <= 64 ? MOST : pad <= 128 ? 2 : 1; }
-/* The number of tiles that `rows` rows make. */
+/* Returns the number of tiles that `rows` rows make. */
 static int groups_of(const struct attn *a, int rows)
 {
 	return (rows + a->blocks * BR - 1) / (a->blocks * BR);
 }
 
-/* A block of queries: each reads the keys lo..hi-1 of a source. */
+/* A block of queries, each of which reads the keys lo..hi-1 of a source. */
 struct queries {
 	int first, n;
 	int32_t lo[BR], hi[BR];
 	float top[BR], sum[BR];  /* forward: the softmax so far; backward: lse and D_i */
 };
 
-/* A block that the tile owns: (pad, 64) each; for keys also their rows untransposed, (64, wide). */
+/* A block that the tile owns: (pad, 64) each; for keys also the untransposed rows, (64, wide). */
 struct lanes { float *x, *y, *gx, *gy, *rows; };
 
-/* The memory that one thread works in. */
+/* The scratch memory of one thread. */
 struct work {
 	struct queries q[MOST];
 	struct lanes lane[MOST];
@@ -155,7 +155,8 @@ static struct work *work_of(const struct attn *a, int thread)
 	return w;
 }
 
-/* A source of keys for key head g: the rows of sequence b, or with b CACHE those before all sequences. */
+/* A source of keys for key head g: the rows of sequence b, or, with b CACHE, the rows before all
+ * sequences. */
 enum { CACHE = -1 };
 struct source { int b; size_t at, ld; const float *k, *v; };
 
@@ -175,7 +176,7 @@ static void key_rows(const struct source *s, const float *base, int first, int n
 		row[i] = base + s->at + (size_t)(first + i) * s->ld;
 }
 
-/* Query i of key head g is this row of q (R H, D). */
+/* Returns the row of q (R H, D) that is query i of key head g. */
 static size_t query(const struct attn *a, int g, int i)
 {
 	int b = i / (a->steps * a->rep), j = i / a->rep % a->steps;
@@ -189,9 +190,9 @@ static void query_rows(const struct attn *a, const float *base, int g, int first
 		row[i] = base + query(a, g, first + i) * (size_t)a->D;
 }
 
-/* Sets which keys of a source the queries of a block read, q->lo and q->hi, and the smallest key and the end
- * of all of them.  Queries of other sequences and lanes beyond the block read nothing.  Returns false if none
- * reads any. */
+/* Sets the range of a source's keys that each query of a block reads, q->lo and q->hi, and the first key
+ * (*least) and the end (*end) of all these ranges together.  Queries of other sequences and lanes beyond the
+ * block read no key.  Returns false if no query reads a key. */
 static bool reach(const struct attn *a, struct queries *q, int b, int *least, int *end)
 {
 	int per = a->steps * a->rep, first = q->first;
@@ -215,13 +216,13 @@ static bool reach(const struct attn *a, struct queries *q, int b, int *least, in
 		low = q->lo[i] < low ? q->lo[i] : low;
 		*end = q->hi[i] > *end ? q->hi[i] : *end;
 	}
-	/* whole blocks, or a query's sums would depend on what the others in its tile read */
+	/* only whole blocks: otherwise a query's sums would depend on what other queries of its tile read */
 	*least = *end ? low / BR * BR : 0;
 	return *end > 0;
 }
 
-/* The lanes l0..l1-1, whole vectors, that hold all queries that read one of the keys k0..k1-1: of sequences
- * whose keys lie apart few read the same. */
+/* Finds the lanes l0..l1-1, whole vectors, that hold all queries that read one of the keys k0..k1-1.  If the
+ * sequences' keys are in different places, only a few queries read the same key. */
 static void readers(const struct queries *q, int k0, int k1, int *l0, int *l1)
 {
 	int first = q->n, end = 0;
@@ -235,7 +236,7 @@ static void readers(const struct queries *q, int k0, int k1, int *l0, int *l1)
 	*l1 = whole(end, VL);
 }
 
-/* Whether none, some or all of the pairs (query in l0..l1-1, key in k0..k1-1) are read. */
+/* Tells whether none, some or all of the pairs (query in l0..l1-1, key in k0..k1-1) are read. */
 enum cover { NONE, SOME, ALL };
 static enum cover cover(const struct queries *q, int l0, int l1, int k0, int k1)
 {
@@ -251,7 +252,7 @@ static enum cover cover(const struct queries *q, int l0, int l1, int k0, int k1)
 /* ---- forward ------------------------------------------------------------------------------- */
 
 /* Adds a block of scores to the running softmax, for the lanes l0..l1-1 (multiples of 16).  The scores become
- * p; y and the sums that were taken with a lower maximum are scaled down. */
+ * p; y and the sums, which were computed with a lower maximum, are scaled down. */
 INLINE void soften(const struct attn *a, struct queries *q, float *scores, float *y, int key, int keys,
                    int l0, int l1, bool masked)
 {
@@ -286,7 +287,7 @@ INLINE void soften(const struct attn *a, struct queries *q, float *scores, float
 	}
 }
 
-/* Goes through the keys of a source that `blocks` blocks of queries read. */
+/* Adds the contribution of a source's keys to `blocks` blocks of queries. */
 static void attend(const struct attn *a, struct work *w, int g, int blocks, int b)
 {
 	struct source src = source_of(a, g, b);
@@ -387,9 +388,9 @@ void KERNEL(attn_fwd)(struct rf_dev *d, const struct rf_attn_fwd *p)
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-/* pt becomes p, and ps becomes ds = p (do . v - D); row i is a query, lane l is key `key` + l.  ds is 0 where
- * p is 1: a row that reads a single key has no slope, and the difference between do . v and D, which are
- * summed in different orders, would be rounding error. */
+/* Turns pt into p, and ps into ds = p (do .  v - D); row i is a query, lane l is key `key` + l.  ds is 0
+ * where p is 1: a row that reads a single key has no slope.  The difference between do .  v and D, which are
+ * summed in different orders, would only be rounding error. */
 INLINE void slope(const struct queries *q, float *ps, float *pt, int key, int lanes, bool masked)
 {
 	for (int i = 0; i < q->n; i++)
@@ -406,7 +407,7 @@ INLINE void slope(const struct queries *q, float *ps, float *pt, int key, int la
 		}
 }
 
-/* A group of keys of one source: as many blocks as a tile owns. */
+/* A group of keys of one source: the blocks of one tile. */
 struct group { int b, key, end; };
 
 static int groups(const struct attn *a) { return groups_of(a, a->longest) + a->nb * groups_of(a, a->steps); }
@@ -422,7 +423,8 @@ static struct group group_of(const struct attn *a, int i)
 	return x;
 }
 
-/* Whether some row reads one of these keys of the cache.  In a long cache with a window, few are read. */
+/* Checks whether some row reads one of these keys of the cache.  With a window, most keys of a long cache are
+ * not read. */
 static bool is_read(const struct attn *a, const struct group *x)
 {
 	for (int b = 0; b < a->nb; b++)
@@ -431,7 +433,7 @@ static bool is_read(const struct attn *a, const struct group *x)
 	return false;
 }
 
-/* Adds what a block of queries contributes to the sums of a group's keys, and what these keys contribute to
+/* Adds the contribution of a block of queries to dk and dv of a group's keys, and the keys' contribution to
  * dq. */
 static void slopes(const struct attn *a, struct work *w, int g, const struct group *x, float *dq)
 {
@@ -511,12 +513,13 @@ static void bwd_group(const struct attn *a, struct work *w, int g, const struct 
 	}
 }
 
-/* head_size: the numbers of a share's dq for one key head; the PAD rows at its end take the sums of rows that
- * do not exist.  share_size: for all key heads. */
+/* head_size: returns the number of floats of a share's dq for one key head; the PAD rows at its end receive
+ * the sums of rows that do not exist.  share_size: the same for all key heads. */
 static size_t head_size(const struct attn *a) { return ((size_t)a->queries + PAD) * (size_t)a->wide; }
 static size_t share_size(const struct attn *a) { return (size_t)a->G * head_size(a); }
 
-/* A share takes every shares-th group, so that each share has some of the keys that many queries read. */
+/* Computes one share of a key head.  A share has every shares-th group, so each share has some of the keys
+ * that many queries read. */
 static void bwd_tile(void *arg, int tile, int thread)
 {
 	const struct attn *a = arg;
@@ -551,7 +554,7 @@ static void dot_tile(void *arg, int tile, int thread)
 	}
 }
 
-/* dq of a block of queries: the sum over the shares. */
+/* Computes dq of a block of queries: the sum over the shares. */
 static void dq_tile(void *arg, int tile, int thread)
 {
 	const struct attn *a = arg;

@@ -11,13 +11,13 @@ struct conv {
 	enum rf_act act;
 	enum rf_norm norm;
 	float scale;
-	const float *x, *taps, *dy;    /* taps (w, d); NULL without convolution */
+	const float *x, *taps, *dy;    /* taps (w, d); NULL: no convolution */
 	float *y, *dx, *dz, *part;     /* part (tiles, w, d): each tile's share of dweight */
 	size_t ldz;
 };
 
-/* z, the value before the activation, of n columns of row r from j on.  Here and below n and w are constants
- * where speed depends on it: n is VL for a whole vector. */
+/* Returns z, the value before the activation, for n columns of row r from column j on.  Here and below,
+ * callers pass constants as n and w where speed depends on it: n is VL for a whole vector. */
 INLINE vf convolve(const struct conv *a, size_t r, int w, int j, int n)
 {
 	const float *x = a->x + r * (size_t)a->ldx + j;
@@ -31,7 +31,7 @@ INLINE vf convolve(const struct conv *a, size_t r, int w, int j, int n)
 	return z;
 }
 
-/* The activation and its slope. */
+/* Returns the activation and sets its slope. */
 INLINE vf act(enum rf_act kind, vf z, vf *slope)
 {
 	vf y;
@@ -54,10 +54,10 @@ INLINE vf act(enum rf_act kind, vf z, vf *slope)
 	}
 }
 
-/* The term of the norm's sum for x. */
+/* Returns the term of the norm's sum for x. */
 INLINE vf norm_of(enum rf_norm norm, vf x) { return norm == RF_NORM_L2 ? x * x : x; }
 
-/* The factor by which y = scale x / norm(x) multiplies x, from the norm's sum. */
+/* Returns the factor by which y = scale x / norm(x) multiplies x; sum: the norm's sum. */
 static float norm_factor(const struct conv *a, float sum)
 {
 	return a->norm == RF_NORM_L2    ? a->scale / sqrtf(sum + 1e-6f)
@@ -102,14 +102,14 @@ static void fwd_tile(void *arg, int tile, int thread)
 
 	(void)thread;
 	for (int r = tile * ROWS_TILE; r < last; r++)
-		/* what models use: with both known at compile time it takes a fifth less time */
+		/* the case of real models: with both known at compile time it takes a fifth less time */
 		if (a->w == 4 && a->act == RF_ACT_SILU)
 			fwd_row(a, (size_t)r, 4, RF_ACT_SILU);
 		else
 			fwd_row(a, (size_t)r, a->w, a->act);
 }
 
-/* weight (d, w) -> taps (w, d), in the caller's scratch memory at `to`. */
+/* Transposes weight (d, w) to taps (w, d), in the caller's scratch memory at `to`. */
 static const float *transpose(const float *weight, int d, int w, float *to)
 {
 	if (!weight)
@@ -172,7 +172,7 @@ INLINE void bwd_part(const struct conv *a, size_t r, int w, enum rf_act kind, in
 	*along += x * vget(a->dy + r * (size_t)a->d + j, 0, n);
 }
 
-/* dz of a row.  With n = x r for the L2 norm, and y = scale x / s for the sum:
+/* Computes dz of a row.  With n = x r for the L2 norm, and y = scale x / s for the sum:
  *
  *     L2:   dx = scale r (dy - n (n . dy))
  *     sum:  dx = (scale / s) (dy - (x . dy) / s) */
@@ -204,7 +204,7 @@ INLINE void dz_row(const struct conv *a, size_t r, int w, enum rf_act kind, floa
 	}
 }
 
-/* The tile's share of dweight: sums over its rows first .. last-1. */
+/* Computes the tile's share of dweight: sums over its rows first .. last-1. */
 static void dweight_of(const struct conv *a, int first, int last, float *part)
 {
 	for (int i = 0; i < a->w; i++)
@@ -236,7 +236,7 @@ static void dz_tile(void *arg, int tile, int thread)
 		dweight_of(a, first, last, a->part + (size_t)tile * (size_t)(a->w * a->d));
 }
 
-/* Row e of x was read by tap i of row e - i nb. */
+/* Computes dx.  Row e of x was read by tap i of row e - i nb. */
 static void dx_tile(void *arg, int tile, int thread)
 {
 	const struct conv *a = arg;

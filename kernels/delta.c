@@ -12,9 +12,9 @@
  *     S <- e_m S + K' diag(f) U
  *
  * The papers' W = (I + A)^-1 diag(beta) K is never formed: the triangular system is solved for U itself, in
- * blocks of 16 rows.  A row of U and O depends on earlier rows of the chunk alone, and each sum is taken in
- * the same order however many rows there are.  So if the k, u and g of a chunk's first rows are known, the
- * rows after them get the same bits as in a pass over the whole chunk.
+ * blocks of 16 rows.  A row of U and O depends only on earlier rows of the chunk, and each sum is computed in
+ * the same order for any number of rows.  So if the k, u and g of a chunk's first rows are known, the rows
+ * after them get the same bits as in a pass over the whole chunk.
  *
  * Backward, with dO and the gradient dS of the state after the chunk, and W = diag(beta) dR:
  *
@@ -24,25 +24,26 @@
  *     dK = diag(f) U dS' + (D * X)' Q - diag(e) W S' + (D * Z + (D * Z)') K
  *     dS <- e_m dS + Q' diag(e) dO - K' diag(e) W
  *
- * So the forward pass keeps nothing but U; the states at the chunks' first rows are computed again from K and
- * U.  A term that has a factor exp(c_t - c_s) adds its product with its gradient to dc_t, and subtracts it
- * from dc_s; dg_t = dc_t + dc_{t+1} + ... to the end of the chunk.  (The diagonals of D are left out: they
- * would cancel, but for their rounding.) */
+ * So the forward pass keeps only U; the states at the chunks' first rows are computed again from K and U.  A
+ * term that has a factor exp(c_t - c_s) adds its product with its gradient to dc_t, and subtracts it from
+ * dc_s; dg_t = dc_t + dc_{t+1} + ... to the end of the chunk.  (The diagonals of D are left out: they would
+ * cancel, but for their rounding.) */
 #include "cpu/cpu.h"
 #include "cpu/product.h"
 
-/* rows of a chunk; rows of a block of its triangles, and the multiple to which widths are rounded up */
+/* C: rows of a chunk.  BLOCK: rows of a block of its triangles, and the multiple to which widths are rounded
+ * up */
 enum { C = 64, BLOCK = 16 };
 
-/* prod() without transposing, compiled once: inlined at each of its calls it would be a hundred kilobytes. */
+/* Calls prod() without transposing.  Inlined at each call, prod() would take a hundred kilobytes of code. */
 static void product(int m, int n, int kd, const float *a, int lda, const float *b, int ldb, float *c, int ldc,
                     enum prod_mode mode)
 {
 	prod(false, m, n, kd, a, lda, b, ldb, c, ldc, mode);
 }
 
-/* t (n, ldt) = x' for x (m, n).  m is a multiple of 4, and n is rounded up to one: beyond n both matrices
- * have padding.  Works in squares of 4 x 4, by halves, rather than number by number. */
+/* Transposes x (m, n) to t (n, ldt).  m is a multiple of 4, and n is rounded up to a multiple of 4: beyond n
+ * both matrices have padding.  Exchanges halves of 4 x 4 squares, which is faster than single numbers. */
 static void transpose(const float *x, int m, int n, int ldx, float *t, int ldt)
 {
 	typedef float v4 __attribute__((vector_size(16)));
@@ -66,11 +67,13 @@ static void transpose(const float *x, int m, int n, int ldx, float *t, int ldt)
 		}
 }
 
-/* The memory for one head of one chunk; KP, VP: widths rounded up to 16, filled with zeros. */
+/* The memory for one head of one chunk.  KP, VP: widths rounded up to a multiple of 16; the padding is
+ * zero. */
 struct chunk {
-	int K, V, KP, VP, m, mp;           /* m rows, rounded up to 16: mp */
+	int K, V, KP, VP, m, mp;           /* m: rows; mp: m rounded up to a multiple of 16 */
 	int known;                         /* rows whose k and u are known */
-	bool led;                          /* kt, u and g hold the rows before a rollout, from the log */
+	bool led;                          /* kt, u and g begin with rows of the log, which come before a
+	                                      rollout's */
 	bool decay;
 	float *q, *k, *kt, *qt;            /* (C, KP), (C, KP), (KP, C), (KP, C) */
 	float *u, *o, *S;                  /* (C, VP), (C, VP), (KP, VP) */
@@ -81,7 +84,7 @@ struct chunk {
 	float *g, *hi, *lo, *e;
 	/* backward */
 	float *d_o, *du, *dv, *ut, *dq, *dk, *dS, *ST, *dST, *X, *Y, *T;
-	float *states;                     /* the first states of the chunks, (KP, VP) each */
+	float *states;                     /* the states at the chunks' first rows, (KP, VP) each */
 };
 
 static float *take(float **at, size_t n)
@@ -91,8 +94,8 @@ static float *take(float **at, size_t n)
 	return p;
 }
 
-/* Lays a chunk out in memory at `at` and returns its size in floats; at NULL: only counts.  chunks: how many
- * chunks' first states are kept. */
+/* Places a chunk's arrays in memory at `at` and returns their size in floats; at NULL: only counts.  chunks:
+ * the number of chunks whose first state is kept. */
 static size_t layout(struct chunk *c, int K, int V, bool back, int chunks, float *at)
 {
 	float *p = at;
@@ -138,7 +141,7 @@ static size_t layout(struct chunk *c, int K, int V, bool back, int chunks, float
 	return (size_t)(p - at);
 }
 
-/* Where row j of head h of sequence b begins in an array (rows, H, w): it is row j nb + b. */
+/* Returns where row j of head h of sequence b begins in an array (rows, H, w): it is row j nb + b. */
 static size_t place(int w, int H, int h, int nb, int b, int j)
 {
 	return (((size_t)j * (size_t)nb + (size_t)b) * (size_t)H + (size_t)h) * (size_t)w;
@@ -188,7 +191,7 @@ static void store_state(float *to, int V, const float *from, int K, int VP)
 		memcpy(to + i * V, from + i * VP, (size_t)V * 4);
 }
 
-/* Copies rows from .. to - 1 of k to the columns of kt. */
+/* Copies rows from .. to - 1 of k to columns of kt. */
 static void transpose_keys(struct chunk *c, int from, int to)
 {
 	while (from < to)
@@ -204,10 +207,10 @@ static void transpose_keys(struct chunk *c, int from, int to)
 
 /* ---- the decay ----------------------------------------------------------------------------- */
 
-/* e^x, but 0 where almost nothing would be left, since products with numbers near 1e-38 are slow. */
+/* Returns e^x, but 0 for x < -70, since products with numbers near 1e-38 are slow. */
 INLINE vf fade(vf x) { return vpick(vless(x, vset(-70.f)), vset(0), vexp(x)); }
 
-/* since: exp(c_t - c_s) for a vector of s from s on.  until: for a vector of t from t on. */
+/* Return exp(c_t - c_s).  since: for a vector of s from s on.  until: for a vector of t from t on. */
 INLINE vf since(const struct chunk *c, int t, int s)
 {
 	return fade(c->hi[t] - vload(c->hi + s) + (c->lo[t] - vload(c->lo + s)));
@@ -217,7 +220,7 @@ INLINE vf until(const struct chunk *c, int t, int s)
 	return fade(vload(c->hi + t) - c->hi[s] + (vload(c->lo + t) - c->lo[s]));
 }
 
-/* Computes c and e of all rows from g of the first m. */
+/* Computes c and e of all rows from g of the first m rows. */
 static void sum_up(struct chunk *c)
 {
 	double sum = 0;
@@ -250,8 +253,8 @@ static void left_over(const struct chunk *c, int last, float f[C])
 
 /* ---- triangles ----------------------------------------------------------------------------- */
 
-/* x = a b' for a (., w) and bt = b' (w, .), rows from .. to - 1, columns up to the end of the diagonal block
- * of 16. */
+/* Computes x = a b' for a (., w) and bt = b' (w, .): rows from .. to - 1, columns up to the end of the
+ * diagonal block of 16. */
 static void prod_lower(int from, int to, int w, const float *a, int lda, const float *bt, float *x)
 {
 	for (int i = from, next; i < to; i = next) {
@@ -262,7 +265,7 @@ static void prod_lower(int from, int to, int w, const float *a, int lda, const f
 }
 
 /* Makes x a lower triangle (strict: without the diagonal), rows from .. to - 1, columns up to the end of the
- * diagonal block: times f (unless NULL) by rows and D, zeros above. */
+ * diagonal block: multiplies by D and, unless f is NULL, each row by its f, and sets zeros above. */
 static void lower(const struct chunk *c, float *x, int from, int to, bool strict, const float *f)
 {
 	for (int i = from; i < to; i++)
@@ -278,7 +281,7 @@ static void lower(const struct chunk *c, float *x, int from, int to, bool strict
 		}
 }
 
-/* The same for x', which is upper: columns from the diagonal block on; f goes with the columns. */
+/* Does the same for x', which is upper: columns from the diagonal block on; f multiplies columns. */
 static void upper(const struct chunk *c, float *x, bool strict, const float *f)
 {
 	for (int i = 0; i < c->mp; i++)
@@ -294,7 +297,8 @@ static void upper(const struct chunk *c, float *x, bool strict, const float *f)
 		}
 }
 
-/* row (n) -= the sum over rows from .. to - 1 of x, each times its number in a; n is a multiple of 16. */
+/* Subtracts from row (n) the sum over rows from .. to - 1 of x, each times its number in a; n is a multiple
+ * of 16. */
 static void minus_rows(const float *a, int from, int to, const float *x, int n, float *row)
 {
 	enum { NV = 4 };
@@ -320,8 +324,8 @@ static void minus_rows(const float *a, int from, int to, const float *x, int n, 
 	}
 }
 
-/* Solves (I + A) X = X in place for rows known .. m - 1, given the rows before them; A is strictly lower; n
- * columns.  Works a block at a time. */
+/* Solves (I + A) X = X in place for rows known .. m - 1, given the rows before them, block by block.  A is
+ * strictly lower; X has n columns. */
 static void solve_lower(const float *A, float *x, int n, int known, int m)
 {
 	for (int g = known / BLOCK * BLOCK; g < m; g += BLOCK) {
@@ -369,7 +373,7 @@ static int key_head(const struct job *a, int h)
 	return h * a->G / a->H;
 }
 
-/* Sets beta of rows from .. to - 1 of the chunk, which are the rows from j on of b. */
+/* Sets beta of rows from .. to - 1 of the chunk; they are rows j and following of b. */
 static void load_beta(const struct job *a, struct chunk *c, int from, int to, int h, int b, int j)
 {
 	for (int i = from; i < to; i++) {
@@ -380,7 +384,7 @@ static void load_beta(const struct job *a, struct chunk *c, int from, int to, in
 	}
 }
 
-/* S <- the state after row n-1 of the chunk; overwrites c->o. */
+/* Sets S to the state after row n-1 of the chunk; overwrites c->o. */
 static void advance(struct chunk *c, float *S, int n)
 {
 	int K4 = (c->K + 3) / 4 * 4, VP = c->VP;  /* rows of kt beyond K are never read back */
@@ -434,7 +438,7 @@ static void load_rows(const struct job *a, struct chunk *c, int b, int h, int j0
 		c->beta[i] = 0;
 }
 
-/* Computes rows known .. m - 1 of u and o; the first of them is row j of v and o. */
+/* Computes rows known .. m - 1 of u and o; the first of these rows is row j of v and o. */
 static void forward_rows(const struct job *a, struct chunk *c, const float *S, int b, int h, int j)
 {
 	int VP = c->VP, KP = c->KP, known = c->known, from = known / 4 * 4, to = (c->m + 3) / 4 * 4;
@@ -465,7 +469,7 @@ static void forward_rows(const struct job *a, struct chunk *c, const float *S, i
 	store(a->o, a->V, a->H, h, a->nb, b, j, c->m - known, c->o + known * VP, VP, false);
 }
 
-/* Keeps the open chunk as it is after its first n rows in slot ls of the log. */
+/* Copies the open chunk, as it is after its first n rows, to slot ls of the log. */
 static void keep_log(const struct job *a, const struct chunk *c, const float *S, int ls, int h, int n)
 {
 	int kh = key_head(a, h);
@@ -478,7 +482,7 @@ static void keep_log(const struct job *a, const struct chunk *c, const float *S,
 		a->log.g[place(1, a->H, h, 1, 0, ls * C + i)] = c->g[i];
 }
 
-/* Stores the state after n rows of the chunk; the chunk goes on. */
+/* Stores the state after n rows of the chunk, without changing the chunk. */
 static void keep_state(const struct job *a, struct chunk *c, const float *S, float *to, int n)
 {
 	memcpy(c->Sn, S, (size_t)c->K * (size_t)c->VP * 4);
@@ -486,7 +490,7 @@ static void keep_state(const struct job *a, struct chunk *c, const float *S, flo
 	store_state(to, a->V, c->Sn, a->K, c->VP);
 }
 
-/* One sequence, from the state S0 at the first row of its chunk. */
+/* Computes one sequence, from the state S0 at the first row of its chunk. */
 static void forward(const struct job *a, struct chunk *c, const float *S0, int b, int h, int open_rows,
                     int ls)
 {
@@ -544,7 +548,7 @@ static void fwd_tile(void *arg, int tile, int thread)
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-/* dS += f times a slot's gradient. */
+/* Adds f times a slot's gradient to dS. */
 static void add_state(float *dS, int VP, const float *from, int K, int V, float f)
 {
 	for (int i = 0; i < K; i++)
@@ -562,8 +566,8 @@ static float row_dot(const float *x, const float *y, int n)
 	return vsum(s);
 }
 
-/* Adds what a state captured after n rows, with gradient `from`, contributes to du, dk and dc; overwrites dv,
- * T and dST. */
+/* Adds the contribution of a state that was captured after n rows, with gradient `from`, to du, dk and dc;
+ * overwrites dv, T and dST. */
 static void back_state(struct chunk *c, const float *from, int n, double *dc)
 {
 	int VP = c->VP, KP = c->KP, n4 = (n + 3) / 4 * 4;
@@ -749,7 +753,7 @@ static void load_back(const struct job *a, struct chunk *c, int b, int h, int j0
 	load_beta(a, c, 0, c->mp, h, b, j0);
 }
 
-/* One head and all sequences of a group. */
+/* Computes the gradients of one head and all sequences of a group. */
 static void backward(const struct job *a, struct chunk *c, int group, int h)
 {
 	size_t s0 = slot(a, a->start ? a->start[group] : 0, h), kv = (size_t)c->KP * (size_t)c->VP;
@@ -776,7 +780,7 @@ static void backward(const struct job *a, struct chunk *c, int group, int h)
 	}
 }
 
-/* One head of q and k and the heads of v that share it, in their order. */
+/* Computes one head of q and k and the heads of v that share it, in order. */
 static void bwd_tile(void *arg, int tile, int thread)
 {
 	const struct job *a = arg;

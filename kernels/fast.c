@@ -1,5 +1,5 @@
-/* fast.c -- LaCT's element-wise operations (its products use gemm): features of q, k and v, rates, what a
- * chunk learns from, and the row-wise parts of an update, forward and backward. */
+/* fast.c -- LaCT's element-wise operations (its products use gemm), forward and backward: features of q, k
+ * and v, rates, the operands of a chunk's update, and the row-wise parts of the update. */
 #include <math.h>
 
 #include "cpu/cpu.h"
@@ -39,7 +39,7 @@ static void feature_fwd_tile(void *arg, int tile, int thread)
 		}
 		if (!a->unit)
 			continue;
-		/* rounded only once, since every number of the head gets this error */
+		/* rounded only once, since this error goes into every number of the head */
 		r = (float)(1 / (sqrt((double)vsum(sum)) + (double)a->eps));
 		for (int j = 0; j < a->D; j += VL)
 			vput(y, j, a->D, vget(y, j, a->D) * r);
@@ -139,7 +139,7 @@ void KERNEL(feature_bwd)(struct rf_dev *d, const struct rf_feature_bwd *x)
 
 /* ---- rates --------------------------------------------------------------------------------- */
 
-/* In double: there are few numbers, and softplus ends near 0, where its logarithm loses digits. */
+/* Rates are computed in double: they are few, and softplus approaches 0, where its logarithm loses digits. */
 struct rates { int rows, H; double shift; float *lr, *m, *dlr, *dm; };
 
 static void rates_fwd_tile(void *arg, int tile, int thread)
@@ -164,7 +164,7 @@ void KERNEL(rates_fwd)(struct rf_dev *d, const struct rf_rates_fwd *x)
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, rates_fwd_tile, &a);
 }
 
-/* Where softplus has the value y, its slope is 1 - e^-y. */
+/* Computes the rates' gradients.  Where softplus has the value y, its slope is 1 - e^-y. */
 static void rates_bwd_tile(void *arg, int tile, int thread)
 {
 	const struct rates *a = arg;
@@ -188,7 +188,7 @@ void KERNEL(rates_bwd)(struct rf_dev *d, const struct rf_rates_bwd *x)
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, rates_bwd_tile, &a);
 }
 
-/* ---- what a chunk learns from -------------------------------------------------------------- */
+/* ---- the operands of an update -------------------------------------------------------------- */
 
 struct learn { int rows, H, E; size_t every; const float *lr, *dsum; float *gu, *e, *dgu, *de, *dlr, *dm; };
 enum { LEARN_TILE = 16 };
@@ -285,7 +285,7 @@ void KERNEL(learn_bwd)(struct rf_dev *d, const struct rf_learn_bwd *x)
 
 enum { SPAN = 1 << 14 };
 
-/* How many numbers of a vector at `at` are among the first n. */
+/* Returns how many numbers of the vector at `at` are among the first n. */
 #define LEFT_OF(n, at) ((n) - (at) < VL ? (int)((n) - (at)) : VL)
 
 struct momentum { size_t n, tiles; float by; const float *x, *p, *m, *dy; float *y, *dp; double *part; };
@@ -347,7 +347,7 @@ void KERNEL(momentum_bwd)(struct rf_dev *d, const struct rf_momentum_bwd *x)
 	}
 }
 
-/* Rows that may be as long as a matrix; a tile is as many rows as make SPAN numbers, or one row. */
+/* Rows that may be as long as a matrix.  A tile has one row, or several rows that make about SPAN numbers. */
 struct length { int rows, tile; size_t n; float eps; const float *x, *length, *dy, *dlength;
                 float *y, *dx, *dn; };
 
@@ -357,7 +357,7 @@ static void run_length(struct rf_dev *d, struct length a, void (*tile)(void *, i
 	cpu_tiles(d, (a.rows + a.tile - 1) / a.tile, tile, &a);
 }
 
-/* x . y; the sums of short runs are added in double. */
+/* Returns x .  y; the sums of short runs are added in double. */
 static double along(const float *x, const float *y, size_t n)
 {
 	enum { RUN = 1 << 10 };

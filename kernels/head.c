@@ -1,5 +1,5 @@
-/* head.c -- the language model's head: entropies and log-probabilities without ever holding all logits, the
- * gradient, and drawing.
+/* head.c -- the language model's head: entropies and log-probabilities without storing all logits, their
+ * gradient, and drawing of tokens.
  *
  * Forward, logits are computed in tiles of TILE_ROWS x TILE_COLS, and each row of a tile is folded into three
  * numbers.  With m the largest logit so far:
@@ -10,29 +10,30 @@
 #include "cpu/cpu.h"
 #include "cpu/vec.h"
 
-/* the vocabulary is divided among the threads in parts */
+/* the threads compute the vocabulary in parts */
 enum { TILE_ROWS = 256, TILE_COLS = 256, PART = 5 * TILE_COLS };
 
 struct stat { double s, t; float m, top_z, target_z; int32_t top; };
 
 struct head {
 	struct rf_dev *dev;
-	int rows, d, N, parts, group; /* group: rows that are multiplied by a part together */
-	bool transpose;              /* tiles of w */
+	int rows, d, N, parts, group; /* group: rows that one call multiplies by a part */
+	bool transpose;              /* whether tiles of w are transposed */
 	float inv_temp;
 	const float *h;
-	char *half;                  /* h rounded to bf16, if products are; else NULL */
+	char *half;                  /* h rounded to bf16, if products are in bf16; else NULL */
 	const float *w;
 	const int32_t *target;
-	struct stat *stat;           /* (rows, parts); at last the first of a row has that of all its parts */
+	struct stat *stat;           /* (rows, parts); at the end, a row's first part holds the merged
+	                                numbers */
 	float *entropy, *logp;
 	int32_t *top;
-	/* of the gradient; else NULL: all logits, which become it */
+	/* for the gradient: all logits, which become their gradient; else NULL */
 	float *z;
 	const float *coef;
 };
 
-/* Folds n logits, of columns j, j+1, ..., into a row's numbers. */
+/* Folds the n logits of columns j, j+1, ... into a row's numbers. */
 static void fold(struct stat *a, const float *z, int j, int n, float inv_temp, int target)
 {
 	vf m0 = vset(-INFINITY), s = vset(0), t = vset(0);
@@ -62,7 +63,7 @@ static void fold(struct stat *a, const float *z, int j, int n, float inv_temp, i
 		s += p;
 		t += p * x;
 	}
-	if (n % VL) { /* the padding counts as e^-87, which is nothing */
+	if (n % VL) { /* the padding counts as e^-87, which is negligible */
 		vf x = vmax(vload_n(z + n / VL * VL, n % VL, -INFINITY) * inv_temp - a->m, vset(-87)),
 		   p = vexp(x);
 		s += p;
@@ -74,7 +75,7 @@ static void fold(struct stat *a, const float *z, int j, int n, float inv_temp, i
 		a->target_z = z[target - j] * inv_temp;
 }
 
-/* One part of the vocabulary, for one group of rows. */
+/* Computes one part of the vocabulary for one group of rows. */
 static void head_tile(void *arg, int tile, int thread)
 {
 	const struct head *a = arg;
@@ -109,7 +110,8 @@ static void head_tile(void *arg, int tile, int thread)
 				.c = z, .ldc = w
 			};
 
-			/* also if the caller wants z: for another ldc oneDNN may sum in another order */
+			/* ldc is w even if the caller wants z: for another ldc oneDNN may sum in another
+			 * order */
 			rf_cpu_product(a->dev, thread, &p);
 			for (int r = 0; r < n; r++) {
 				const float *row = z + (size_t)r * (size_t)w;
@@ -169,7 +171,7 @@ static void finish_tile(void *arg, int tile, int thread)
 		finish(a, r);
 }
 
-/* The numbers of all rows of a->h. */
+/* Computes the numbers of all rows of a->h. */
 static void fold_rows(struct head *a)
 {
 	struct rf_dev *d = a->dev;
@@ -184,8 +186,8 @@ static void fold_rows(struct head *a)
 		a->half = mem + stats;
 		KERNEL(round)(d, a->h, a->rows, a->d, a->d, a->half);
 	}
-	/* a small vocabulary has too few parts to share, so its rows are shared too, and it is transposed
-	 * anew for each group */
+	/* a small vocabulary has too few parts for all threads, so its rows are divided too, and each group
+	 * transposes w again */
 	a->group = a->parts < 16 ? 2 * TILE_ROWS : a->rows;
 	cpu_tiles(d, a->parts * ((a->rows + a->group - 1) / a->group), head_tile, a);
 	cpu_tiles(d, (a->rows + ROWS_TILE - 1) / ROWS_TILE, finish_tile, a);
@@ -217,7 +219,7 @@ static void gradient_row(void *arg, int r, int thread)
 
 	(void)thread;
 	f = (float)((double)a->coef[r] * (double)a->inv_temp / x->s);
-	if (a->coef[r] == 0) { /* not 0 times a NaN: a row that is not wanted must not matter */
+	if (a->coef[r] == 0) { /* not 0 times a NaN: a row with coef 0 must have no effect */
 		memset(z, 0, (size_t)a->N * 4);
 		return;
 	}
@@ -226,10 +228,11 @@ static void gradient_row(void *arg, int r, int thread)
 	z[a->target[r]] -= a->coef[r] * a->inv_temp;
 }
 
-/* From row `first` on; NULL stays NULL. */
+/* The address of row `first` of x; NULL stays NULL. */
 #define FROM(x, first) ((x) ? (x) + (first) : NULL)
 
-/* As many rows at a time as have their logits in a cache when these become their gradient. */
+/* Computes a number of rows at a time whose logits are still in a cache when they are turned into their
+ * gradient. */
 void KERNEL(head_bwd)(struct rf_dev *d, const struct rf_head_bwd *x)
 {
 	const int32_t *target = cpu_i32(d, x->target);
@@ -266,7 +269,7 @@ struct draw { const struct rf_sample *x; struct rf_dev *dev; const float *z; con
               const double *u; int32_t *token; float *logp; };
 struct ranked { float p; int32_t id; };
 
-/* p as a whole number of units (dev.h), whose sums are exact; a NaN counts as 0. */
+/* Returns p as a whole number of units (dev.h), whose sums are exact; a NaN counts as 0. */
 static uint64_t weight_of(float p)
 {
 	return p > 0 ? (uint64_t)rintf((p < 1 ? p : 1) * RF_DRAW_WHOLE) : 0;
@@ -279,8 +282,8 @@ static int by_rank(const void *a, const void *b)
 	return x->p != y->p ? (x->p < y->p) - (x->p > y->p) : (x->id > y->id) - (x->id < y->id);
 }
 
-/* Keeps in p (N) the top_k most likely, and of these the fewest whose sum reaches top_p; the others become
- * 0. */
+/* Keeps the top_k most likely numbers of p (N), then the fewest of these whose sum reaches top_p; sets the
+ * others to 0. */
 static void cut(float *p, int N, int top_k, double top_p, struct ranked *rank)
 {
 	uint64_t total = 0, sum = 0;
@@ -339,7 +342,7 @@ static void draw_row(void *arg, int r, int thread)
 		if ((double)(sum += w) > a->u[r] * (double)total)
 			break;
 	}
-	if (token < 0 && x.s == x.s) /* otherwise the logits are NaN, and so is logp */
+	if (token < 0 && x.s == x.s) /* otherwise the logits are NaN, and logp is NaN */
 		rf_dev_fail(a->dev, RF_ENUMERIC,
 		            "nothing to draw from in row %d: every token is forbidden", r);
 	token = token < 0 ? 0 : token;

@@ -1,4 +1,4 @@
-/* norm.c -- RMSNorm, with a gate, forward and backward. */
+/* norm.c -- RMSNorm with an optional gate, forward and backward. */
 #include <float.h>
 #include <math.h>
 
@@ -20,8 +20,8 @@ static float inverse_rms(const float *x, int d, float eps)
 	double s[SUMS] = { 0 }, mean = 0;
 	int j = 0;
 
-	/* in double and rounded once: every number of the row gets this error, and gradients that cancel show
-	 * it */
+	/* in double and rounded only once: this error goes into every number of the row, and shows in
+	 * gradients that cancel */
 	for (; j + SUMS <= d; j += SUMS)
 		for (int i = 0; i < SUMS; i++)
 			s[i] += (double)x[j + i] * (double)x[j + i];
@@ -35,7 +35,7 @@ static float inverse_rms(const float *x, int d, float eps)
 	return (float)(1 / sqrt(mean));
 }
 
-/* gate's columns j .. of row i */
+/* Returns the gate's columns from j on of row i. */
 INLINE vf gate_at(const struct norm *a, int i, int j)
 {
 	return a->row_gate ? vset(a->gate[i]) : vget(a->gate + (size_t)i * (size_t)a->d, j, a->d);
@@ -71,7 +71,8 @@ void KERNEL(rmsnorm_fwd)(struct rf_dev *d, const struct rf_rmsnorm_fwd *x)
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, fwd_tile, &a);
 }
 
-/* With n = x r, r = 1 / rms:  dn = dy w,  dx = r (dn - n mean(dn n)),  dw = sum over rows of dy n. */
+/* Computes the gradients.  With n = x r, r = 1 / rms: dn = dy w, dx = r (dn - n mean(dn n)), dw = sum over
+ * rows of dy n. */
 static void bwd_tile(void *arg, int tile, int thread)
 {
 	const struct norm *a = arg;

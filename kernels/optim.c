@@ -1,20 +1,20 @@
-/* optim.c -- what the optimizer does to flat buffers. */
+/* optim.c -- the optimizer's operations on flat buffers: dot products, AdamW, sums, exact sums. */
 #include <string.h>
 
 #include "cpu/cpu.h"
 #include "cpu/vec.h"
 
-/* Elements of a tile. */
+/* elements of a tile */
 enum { SPAN = RF_DOT_TILE };
 
 struct job {
 	size_t n;
 	const float *x, *y;
-	double *part;                /* the sum of each tile */
+	double *part;                /* one sum per tile */
 	struct rf_adamw opt;
 	float *w, *m, *v, *out;
 	int64_t *sum;
-	uint32_t *largest;           /* of each tile */
+	uint32_t *largest;           /* one maximum per tile */
 	float scale;
 	bool add;
 };
@@ -90,7 +90,7 @@ void KERNEL(axpy)(struct rf_dev *d, const struct rf_axpy *x)
 	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), axpy_tile, &a);
 }
 
-/* The bits of |x|: as whole numbers they are in the order of the numbers, and NaN is above all. */
+/* Returns the bits of |x|.  As integers, bits have the order of the numbers, and NaN is above all numbers. */
 static uint32_t size_bits(float x)
 {
 	uint32_t bits;
@@ -101,7 +101,7 @@ static uint32_t size_bits(float x)
 
 static const uint32_t infinite = 0x7f800000;
 
-/* y rounded to a whole number, |y| < 2^51: there the numbers next to 2^52 + 2^51 are the whole ones. */
+/* Returns y rounded to an integer, for |y| < 2^51: near 2^52 + 2^51 every double is an integer. */
 static double whole(double y)
 {
 	const double magic = 6755399441055744.; /* 2^52 + 2^51 */
@@ -109,8 +109,8 @@ static double whole(double y)
 	return (y + magic) - magic;
 }
 
-/* No level below AVX-512 converts to 64 bits: units go in two parts, of 2^26 and of one, of which each fits
- * into 32. */
+/* Adds a tile.  No level below AVX-512 converts floats to 64-bit integers, so the number of units is split
+ * into a multiple of 2^26 and a rest, each of which fits into 32 bits. */
 static void sum_add_tile(void *arg, int tile, int thread)
 {
 	const struct job *a = arg;
@@ -118,7 +118,8 @@ static void sum_add_tile(void *arg, int tile, int thread)
 	const double units = 1 / (double)a->scale;
 	const float most = a->scale * (float)RF_SUM_MOST;
 	float *restrict x = a->out;
-	uint64_t *restrict sum = (uint64_t *)a->sum; /* a sum that is too large is not used, and wraps */
+	uint64_t *restrict sum = (uint64_t *)a->sum; /* unsigned, because a sum that is too large wraps; it is
+	                                                not used */
 	uint32_t largest = 0;
 
 	(void)thread;

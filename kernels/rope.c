@@ -8,13 +8,13 @@ struct rope {
 	struct rf_dev *d;
 	const struct rf_rope *a;
 	const double *freq;
-	int width;               /* columns of a head that are rotated */
+	int width;               /* rotated columns of a head */
 	size_t ldx, ldy;
 };
 
-/* c and s = cos and sin of at freq[i] for n frequencies; sign multiplies the sine.  The angle is reduced to
- * [-pi/4, pi/4] in double, since positions are large; in that range the polynomials of Cephes' sinf and cosf
- * are good to 1e-7. */
+/* Sets c and s to cos and sin of at freq[i] for n frequencies; sign multiplies the sine.  The angle is
+ * reduced to [-pi/4, pi/4] in double, since positions are large; in that range the polynomials of Cephes'
+ * sinf and cosf are good to 1e-7. */
 static void angles(double at, const double *freq, int n, float sign, float *restrict c, float *restrict s)
 {
 	const double half_pi = 1.57079632679489661923, round = 6755399441055744; /* 1.5 2^52 */

@@ -1,9 +1,10 @@
-/* rows.c -- whole rows: embeddings, gathering and scattering, the rows before a sequence, sums of columns. */
+/* rows.c -- operations on whole rows: embeddings, gathering and scattering, the rows before a sequence, sums
+ * of columns. */
 #include "cpu/cpu.h"
 #include "cpu/vec.h"
 
-/* A tile is columns [tile COLS, ...) of all rows.  So rows that are added to the same target are added in
- * their order, whatever the number of threads. */
+/* A tile is COLS columns of all rows.  So rows that have the same target are added in order, for any number
+ * of threads. */
 enum { COLS = 64 };
 
 struct job {
@@ -118,7 +119,7 @@ static void tile_colsum(void *arg, int tile, int thread)
 {
 	const struct colsum *a = arg;
 	int j0 = tile * COLS, w = a->d - j0 < COLS ? a->d - j0 : COLS;
-	double s[COLS] = { 0 }; /* double, since a sum of many rows may be far smaller than they are */
+	double s[COLS] = { 0 }; /* double, since a sum over many rows may be far smaller than its terms */
 
 	(void)thread;
 	for (int i = 0; i < a->rows; i++)

@@ -10,7 +10,7 @@ void KERNEL(gemm)(struct rf_dev *d, const struct rf_gemm *a)
 	rf_cpu_gemm(d, a, &KERNEL(forms));
 }
 
-/* One after the other: what is multiplied by one weight does not depend on the others. */
+/* Computes one product after the other: the product by one weight does not depend on the others. */
 void KERNEL(gemms)(struct rf_dev *d, const struct rf_gemms *x)
 {
 	size_t at = 0;

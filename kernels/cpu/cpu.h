@@ -1,4 +1,5 @@
-/* cpu.h -- what the CPU's kernels share: how an operation's function is named, threads, and scratch memory.
+/* cpu.h -- declarations that the CPU's kernels share: names of operations, threads, scratch memory, and
+ * products.
  *
  * Every file of kernels/ is compiled once per level of the instruction set (RF_ISA); KERNEL(name) is a symbol
  * of that level.  kernels/cpu/cpu.c puts the operations of each level into one table. */
@@ -20,25 +21,25 @@
 RF_OPS(X)
 #undef X
 
-/* Rows of a tile: the share that a thread takes at a time in row-wise operations.  The number is fixed, so
- * that partial sums over tiles do not depend on the number of threads. */
+/* Rows of a tile in row-wise operations; a thread computes one tile at a time.  The number is fixed, so
+ * partial sums over tiles do not depend on the number of threads. */
 enum { ROWS_TILE = 64 };
 
 struct rf_cpu {
 	struct rf_pool *pool;
-	uintptr_t skew;              /* address = handle - skew; not 0 on the device `check` */
-	/* bytes of a number that was rounded to bf16: 2, or 4 where no instruction takes bf16; 0: products
-	 * are float32 */
+	uintptr_t skew;              /* address = handle - skew; 0 except on the device `check` */
+	/* bytes of an operand that was rounded to bf16: 2, or 4 if the processor has no instructions for
+	 * bf16; 0: products are float32 */
 	int rounded;
 	bool lays;                   /* float32 weights are kept as (k, n) for products of few rows */
-	/* one for each thread, and one for the caller */
+	/* one element per thread, then one for the caller */
 	struct cpu_scratch { void *p; size_t size; } *scratch;
-	void *gemm;                  /* gemm.c: primitives and packed weights */
+	void *gemm;                  /* gemm.c: primitives and kept weights */
 };
 
 static inline struct rf_cpu *cpu_of(struct rf_dev *d) { return d->impl; }
 
-/* The address behind a handle; NULL stays NULL. */
+/* Return the address that a handle stands for; NULL stays NULL. */
 static inline float *cpu_f32(struct rf_dev *d, rf_f32 h)
 {
 	return h ? (float *)((uintptr_t)h - cpu_of(d)->skew) : NULL;
@@ -56,20 +57,19 @@ static inline int32_t *cpu_i32(struct rf_dev *d, rf_i32 h)
 	return h ? (int32_t *)((uintptr_t)h - cpu_of(d)->skew) : NULL;
 }
 
-/* Runs tiles on the device's threads (rf_pool_run), or nothing if the device has failed: the failed operation
- * may have left memory unwritten that later ones would use as indices. */
+/* Runs tiles on the device's threads (rf_pool_run).  Does nothing if the device has failed: the failed
+ * operation may have left memory unwritten that later operations would use as indices. */
 static inline void cpu_tiles(struct rf_dev *d, int tiles, void (*fn)(void *, int, int), void *arg)
 {
 	if (d->err.code == RF_OK)
 		rf_pool_run(cpu_of(d)->pool, tiles, fn, arg);
 }
 
-/* Attention's backward pass, with G key heads.
- * cpu_attn_shares: the number of shares in which the gradient of the queries is summed.  It makes at least 16
- * tiles, whatever the number of threads.
- * cpu_attn_part: the floats that this pass needs.  They hold the shares of the queries' gradient, where each
- * key head ends in ROWS_PAD unused rows and a row is padded to whole vectors, and one number per row and
- * head. */
+/* Attention's backward pass, with G key heads.  cpu_attn_shares: returns the number of shares in which the
+ * gradient of the queries is summed.  It makes at least 16 tiles, for any number of threads.  cpu_attn_part:
+ * returns the floats of scratch memory that this pass needs.  They hold the shares of the queries' gradient
+ * and one number per row and head.  In a share each key head ends in ROWS_PAD unused rows, and a row is
+ * padded to whole vectors. */
 enum { ROWS_PAD = 8 };
 static inline int cpu_attn_shares(int G) { return G < 16 ? (16 + G - 1) / G : 1; }
 static inline size_t cpu_attn_part(int shares, size_t rows, int H, int G, int D)
@@ -80,18 +80,17 @@ static inline size_t cpu_attn_part(int shares, size_t rows, int H, int G, int D)
 
 static inline double cpu_softplus(double x) { return x > 30 ? x : log1p(exp(x)); }
 
-/* Scratch memory of at least `bytes`, 64-byte aligned, which the thread's next operation uses again.  thread
- * -1: the caller's own, shared by all tiles of one operation.  NULL: there is too little memory, and the
- * device has failed. */
+/* Returns scratch memory of at least `bytes`, 64-byte aligned, which the thread's next operation uses again.
+ * thread -1: the caller's scratch memory, shared by all tiles of one operation.  NULL: there is too little
+ * memory, and the device has failed. */
 void *rf_cpu_scratch(struct rf_dev *d, int thread, size_t bytes);
 
-/* The floats from one row to the next in copies of rows of n float32s that are made for products.  If rows
- * lie a power of two apart, the numbers of a column share the same few sets of the nearest cache, and packing
- * them costs up to a third of the product. */
+/* Returns the distance in floats of rows of n floats in copies that are made for products.  If the distance
+ * is a power of two, the numbers of a column share a few sets of the nearest cache, and packing them takes up
+ * to a third of the product's time. */
 static inline int cpu_apart(int n) { return (n + 31) / 32 * 32 + 16; }
 
-/* gemm.c, the only file that calls oneDNN; compiled once, since oneDNN itself looks which processor it runs
- * on.
+/* Products (gemm.c).  gemm.c is compiled only once, since oneDNN itself adapts to the processor.
  *
  * The forms in which gemm.c gives operands to oneDNN, made by operands.c:
  *
@@ -101,7 +100,7 @@ static inline int cpu_apart(int n) { return (n + 31) / 32 * 32 + 16; }
  *     narrow     n floats to bf16
  *     widen      n numbers of bf16 to floats */
 struct cpu_forms {
-	/* rows of `to` lie cpu_rounded_ld() apart */
+	/* cpu_rounded_ld(): distance of rows in `to` */
 	void (*round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, void *to);
 	void (*transpose)(const float *b, int n, int k, int ldb, float *to, int ldt); /* (n, k) to (k, n) */
 	void (*narrow)(const float *from, size_t n, uint16_t *to);
@@ -113,7 +112,7 @@ void KERNEL(narrow)(const float *from, size_t n, uint16_t *to);
 void KERNEL(widen)(const uint16_t *from, size_t n, float *to);
 extern const struct cpu_forms KERNEL(forms);
 
-/* Numbers from one row of rounded operands to the next. */
+/* Returns the numbers from one row of a rounded operand to the next. */
 static inline int cpu_rounded_ld(struct rf_dev *d, int cols)
 {
 	return cpu_of(d)->rounded == 4 ? cpu_apart(cols) : cols;
@@ -121,7 +120,8 @@ static inline int cpu_rounded_ld(struct rf_dev *d, int cols)
 
 /* One product on the calling thread: C (m, n) = A (m, k) B (k, n) [+ C], like struct rf_gemm, but on
  * addresses.  rounded: 0, or the bytes per number of operands that the caller has rounded to bf16: A, and B
- * unless it is a weight.  A weight is passed as float32; the product rounds it and keeps it as bf16. */
+ * unless B is a weight.  A weight is passed as float32; the product rounds the weight and keeps it as
+ * bf16. */
 struct cpu_product {
 	int m, n, k;
 	bool ta, tb, add, weight;
@@ -134,18 +134,18 @@ struct cpu_product {
 };
 void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p);
 /* A weight that is kept as bf16 and multiplied as float32 is widened CPU_DEEP rows of (k, n) and CPU_WIDE
- * columns at a time.  Of a transposed A, CPU_SLAB columns are copied at a time.  B is copied for products of
- * CPU_MANY rows or more.  Where weights are kept as (k, n), products of up to CPU_FEW rows use them. */
+ * columns at a time.  A transposed A is copied CPU_SLAB columns at a time.  B is copied for products of at
+ * least CPU_MANY rows.  Weights that are kept as (k, n) are used by products of up to CPU_FEW rows. */
 enum { CPU_DEEP = 2048, CPU_WIDE = 256, CPU_SLAB = 4096, CPU_MANY = 512, CPU_FEW = 32 };
 void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *a, const struct cpu_forms *forms);
 void rf_cpu_gemm_free(struct rf_dev *d);
-/* To be called before the first product.  Limits oneDNN to a level of x86-64: to the instructions that the
- * kernels of that level are compiled for.  Levels of other architectures leave oneDNN as it is.  Returns
- * false if oneDNN does not accept the limit. */
+/* Limits oneDNN to a level of x86-64: to the instructions that the kernels of that level are compiled for.
+ * Levels of other architectures do not limit oneDNN.  Call it before the first product.  Returns false if
+ * oneDNN does not accept the limit. */
 bool rf_cpu_gemm_isa(const char *level);
-/* What oneDNN's products use beyond the levels: "+amx", "+bf16" or "". */
+/* Returns what oneDNN's products use beyond the levels: "+amx", "+bf16" or "". */
 const char *rf_cpu_gemm_beyond(void);
-/* [p, p + bytes) has changed or is released: drops the forms that were kept of weights there. */
+/* Drops the kept forms of weights in [p, p + bytes), which has changed or is released. */
 void rf_cpu_gemm_forget(struct rf_dev *d, const void *p, size_t bytes);
 
 #endif

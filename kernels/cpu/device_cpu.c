@@ -16,7 +16,7 @@ extern const struct rf_ops rf_cpu_ops_base;
 #define WORDS "auto, base"
 #endif
 
-/* The levels that the kernels are compiled for, in ascending order. */
+/* the levels that the kernels are compiled for, in ascending order */
 static const struct level { const char *name; const struct rf_ops *ops; } levels[] = {
 #if defined(__x86_64__)
 	{ "x86_64", &rf_cpu_ops_x86_64 }, { "x86_64_v3", &rf_cpu_ops_x86_64_v3 },
@@ -27,9 +27,9 @@ static const struct level { const char *name; const struct rf_ops *ops; } levels
 };
 enum { LEVELS = sizeof levels / sizeof *levels };
 
-/* The level that was chosen for the whole process, since oneDNN has one level per process. */
+/* the level that was chosen for the whole process, since oneDNN has one level per process */
 static const struct level *taken;
-static bool limited;             /* it was chosen by name, not by `auto` */
+static bool limited;             /* the level was chosen by name, not by `auto` */
 
 static bool supported(int level)
 {
@@ -142,9 +142,9 @@ void rf_cpu_close(struct rf_dev *d)
 	d->impl = NULL;
 }
 
-/* For large blocks, asks for pages of 2 MiB where the system has them (Linux gives them on request).  That
- * makes a pass over 4096 rows 2 to 5 % faster, since it walks through far more memory than the processor can
- * hold addresses of small pages for. */
+/* Allocates memory, large blocks in pages of 2 MiB if the system has them (Linux gives them on request).
+ * That makes a pass over 4096 rows 2 to 5 % faster: with small pages, the processor cannot hold the addresses
+ * of all pages that the pass uses. */
 void *rf_cpu_memory(size_t size)
 {
 	enum { PAGE = 2 << 20 };
@@ -158,7 +158,7 @@ void *rf_cpu_memory(size_t size)
 	return p;
 }
 
-/* A block's size is stored in front of it, so that release can count it. */
+/* bytes in front of a block, where its size is stored for rf_cpu_release() */
 enum { BEFORE = 64 };
 
 void *rf_cpu_alloc(struct rf_dev *d, size_t bytes)
@@ -219,23 +219,14 @@ void rf_cpu_sync(struct rf_dev *d)
 	(void)d;
 }
 
-/* The workspace is the largest memory that operations need, each computed at its place in kernels/.
- *
- * - Shared: a weight and rows that are copied, and the operands of a batch (gemm.c); operands rounded to bf16
- *   (gemm.c, head.c); the convolution's gradient (conv.c); the gradient of queries (attention.c).
- * - Per thread: the states of a head (delta.c), the probabilities to draw from and a part of the vocabulary
- *   (head.c), and small things, which are more in float32, where oneDNN packs parts of both operands.
- * - Weights kept for products of few rows (gemm.c).
- * - In bf16 also the weights in the form that products take, once for each way they are used, and per thread
- *   the part of a weight that is widened (gemm.c). */
-/* Whether float32 weights are kept as (k, n): worth it where a few rows are decoded side by side, and often
- * enough that making the copies, which takes about a step, does not count. */
+/* Tells whether float32 weights are kept as (k, n).  It is worth it if a step decodes a few rows, and if
+ * there are enough steps to outweigh making the copies, which takes about one step. */
 static bool lays(struct rf_dev *d, bool decode, int rollouts, int steps)
 {
 	return !cpu_of(d)->rounded && decode && rollouts > 1 && rollouts <= CPU_FEW && steps >= 16;
 }
 
-/* Whether they are for some record that is planned for: one may have fewer positions than others. */
+/* Tells whether lays() may hold for some record of a plan: a record may have fewer positions than others. */
 static bool may_lay(struct rf_dev *d, const struct rf_workspace *need)
 {
 	const int fewest = need->rollouts > 1 && need->group < 2 ? 2 : need->group;
@@ -243,6 +234,16 @@ static bool may_lay(struct rf_dev *d, const struct rf_workspace *need)
 	return lays(d, need->decode, fewest, need->steps);
 }
 
+/* The memory that operations need in addition to the program's allocations:
+ *
+ * - Shared by all threads: copies of a weight and of rows, and the operands of a batch (gemm.c); operands
+ *   rounded to bf16 (gemm.c, head.c); the convolution's gradient (conv.c); the gradient of queries
+ *   (attention.c).  The largest of these counts.
+ * - Per thread: the states of a head (delta.c), the probabilities to draw from and a part of the vocabulary
+ *   (head.c), and small buffers, which are larger in float32, where oneDNN packs parts of both operands.
+ * - Weights that are kept for products of few rows (gemm.c).
+ * - In bf16 also the weights in the form that products read, once for each way they are used, and per thread
+ *   the part of a weight that is widened (gemm.c). */
 size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *need)
 {
 	const size_t half = (size_t)cpu_of(d)->rounded;
@@ -250,7 +251,7 @@ size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *need)
 	const size_t deep = need->train || wide > CPU_DEEP ? CPU_DEEP : wide,
 		     apart = (size_t)cpu_apart(CPU_WIDE);
 	const size_t slab = wide < CPU_SLAB ? wide : CPU_SLAB, head = (size_t)need->vocab * (size_t)need->d;
-	/* many rollouts multiply by all of the head at once */
+	/* many rollouts multiply by the whole head in one product */
 	const size_t largest = need->rollouts >= CPU_MANY && head > need->largest ? head : need->largest;
 	size_t shared = half ? rows * wide * half * (need->train ? 2 : 1) : (largest + rows * wide) * 4,
 	       batch = need->operands * (half ? half : 4);
@@ -266,7 +267,7 @@ size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *need)
 		shared = rows * (wide + slab) * 4;
 	if (batch > shared)
 		shared = batch;
-	if (half != 2) /* what cpu_apart() adds to whole tiles and to the last one */
+	if (half != 2) /* the padding of cpu_apart() in whole tiles and in the last one */
 		shared += shared / 16 + (rows + wide) * 48 * 4;
 	if (queries > shared)
 		shared = queries;
@@ -275,9 +276,9 @@ size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *need)
 	return shared + thread * (size_t)d->threads + (half ? need->matrices * 2 * (need->train ? 2 : 1) : 0);
 }
 
-/* Takes nothing: each operation takes its memory when it first needs it, since host memory is not used before
- * it is written.  But it checks now that there is enough address space, because oneDNN does not report it
- * when it gets no memory. */
+/* Allocates nothing: each operation allocates its memory when it first needs it, since host memory takes no
+ * space before it is written.  Only checks that there is enough address space, because oneDNN does not report
+ * failed allocations. */
 void rf_cpu_prepare(struct rf_dev *d, const struct rf_workspace *need)
 {
 	enum { CODE = 16 << 20 }; /* for the code that oneDNN generates */
@@ -297,7 +298,7 @@ void rf_cpu_prepare(struct rf_dev *d, const struct rf_workspace *need)
 		munmap(p, bytes);
 }
 
-/* Those that head_bwd works on at a time (head.c). */
+/* Returns the rows that head_bwd computes together (head.c). */
 int rf_cpu_logit_rows(int vocab)
 {
 	(void)vocab;

@@ -1,11 +1,11 @@
-/* device_cpu.h -- the CPU as a device: functions that the checking device and tests use too. */
+/* device_cpu.h -- the CPU as a device: functions that the checking device and tests also use. */
 #ifndef RF_CPU_DEVICE_H
 #define RF_CPU_DEVICE_H
 
 #include "device/dev.h"
 
-/* Memory for the device's own use, 64-byte aligned; size: a multiple of 64.  free() releases it.  NULL: there
- * is none. */
+/* Allocates memory for the device's own use, 64-byte aligned; size: a multiple of 64.  free() releases it.
+ * Returns NULL if there is too little memory. */
 void *rf_cpu_memory(size_t size);
 
 enum rf_code rf_cpu_open(struct rf_dev *d, struct rf_err *e);

@@ -1,4 +1,5 @@
-/* operands.c -- the forms in which gemm.c gives operands to oneDNN: rounded to bf16, and transposed. */
+/* operands.c -- makes the forms in which gemm.c passes operands to oneDNN: rounded to bf16, and
+ * transposed. */
 #include "base/half.h"
 #include "cpu/cpu.h"
 #include "cpu/vec.h"
@@ -6,7 +7,7 @@
 typedef uint32_t vu __attribute__((vector_size(VL * 4)));
 typedef uint16_t vh __attribute__((vector_size(VL * 2)));
 
-/* Rounds like rf_f32_bf16(), whose 16 bits are the upper half here; the lower half is 0. */
+/* Rounds like rf_f32_bf16().  The 16 bits are the upper half of the result; the lower half is 0. */
 INLINE vu rounded(vf x)
 {
 	vu u = (vu)x, near = u + 0x7fff + (u >> 16 & 1), nan = u | 0x400000, is = (vu)(x == x);

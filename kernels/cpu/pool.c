@@ -1,3 +1,8 @@
+/* pool.c -- a pool of threads.
+ *
+ * A call of rf_pool_run() is a round.  The workers sleep until the number of the round changes.  Then each
+ * thread, the caller included, takes the next tile of the round until none is left, and the thread that ends
+ * the last tile wakes the caller. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,8 +23,9 @@ struct rf_pool {
 	void (*fn)(void *, int, int);
 	void *arg;
 	int tiles;
-	/* The round and its next tile in one word.  So a worker that wakes late, when the others have done
-	 * everything, cannot take a tile of another round, and nobody needs to wait for it. */
+	/* The round and its next tile in one word.  So a worker that wakes late, when the others have
+	 * computed all tiles, cannot take a tile of another round, and no thread needs to wait for that
+	 * worker. */
 	_Atomic uint64_t next;
 	atomic_int finished;
 	pthread_t *id;
@@ -33,7 +39,7 @@ static bool begun(struct rf_pool *p, uint32_t seen)
 }
 static bool ended(struct rf_pool *p, uint32_t tiles) { return (uint32_t)atomic_load(&p->finished) == tiles; }
 
-/* Waits until `is` holds, but not for long, and lets other programs run meanwhile. */
+/* Waits until `is` returns true, at most a tenth of a millisecond, and lets other programs run meanwhile. */
 static void linger(struct rf_pool *p, bool (*is)(struct rf_pool *p, uint32_t what), uint32_t what)
 {
 	const double patience = 1e-4, began = rf_now();
@@ -93,7 +99,7 @@ static void *worker(void *arg)
 
 struct rf_pool *rf_pool_new(int threads)
 {
-	enum { STACK = 8 << 20 }; /* independent of the system's limit, which is for main() */
+	enum { STACK = 8 << 20 }; /* does not depend on the system's limit, which is meant for main() */
 	struct rf_pool *p = calloc(1, sizeof *p);
 	pthread_attr_t attr;
 	sigset_t all, old;

@@ -1,9 +1,9 @@
-/* product.h -- small products of matrices that lie in the nearest caches: those of the delta rule's chunks
- * and of attention's blocks.
+/* product.h -- small products of matrices that are in the nearest caches, for the delta rule's chunks and for
+ * attention's blocks.
  *
  * A block of C, PROD_ROWS rows of a few vectors, is summed in registers.  Every element of C is one sum over
- * kd in ascending order, which starts with the element's old value (ADD, SUB).  How m, n and kd are cut
- * changes no bit of it. */
+ * kd in ascending order, which starts with the element's old value (ADD, SUB).  So the division of m, n and
+ * kd into blocks changes no bit. */
 #ifndef RF_PRODUCT_H
 #define RF_PRODUCT_H
 
@@ -17,8 +17,8 @@
 enum { PROD_ROWS = 4, PROD_TALL = VREGS == 32 ? 8 : 4, PROD_VECS = 3 };
 enum prod_mode { SET, ADD, SUB };
 
-/* C (rows, VL nv) =, += or -= A (rows, kd) B (kd, VL nv); trans: A is stored (kd, rows).  rows and nv must be
- * constants where this is inlined, so that s stays in registers. */
+/* Computes C (rows, VL nv) =, += or -= A (rows, kd) B (kd, VL nv); trans: A is stored (kd, rows).  Callers
+ * pass constants as rows and nv, so that s stays in registers. */
 INLINE void prod_block(int rows, int nv, bool trans, int kd, const float *a, int lda, const float *b, int ldb,
                        float *c, int ldc, enum prod_mode mode)
 {
@@ -50,7 +50,7 @@ INLINE void prod_block(int rows, int nv, bool trans, int kd, const float *a, int
 			vstore(c + i * ldc + VL * j, mode == SUB ? -s[i][j] : s[i][j]);
 }
 
-/* The same for VL nv columns of C and all m rows. */
+/* Computes VL nv columns of C and all m rows. */
 INLINE void prod_columns(int nv, bool trans, int m, int kd, const float *a, int lda, const float *b, int ldb,
                          float *c, int ldc, enum prod_mode mode)
 {
@@ -62,8 +62,8 @@ INLINE void prod_columns(int nv, bool trans, int m, int kd, const float *a, int 
 		prod_block(PROD_ROWS, nv, trans, kd, a + i * step, lda, b, ldb, c + i * ldc, ldc, mode);
 }
 
-/* C (m, n) =, += or -= A (m, kd) B (kd, n); m is a multiple of PROD_ROWS, n of VL; trans: A is stored
- * (kd, m). */
+/* Computes C (m, n) =, += or -= A (m, kd) B (kd, n); m is a multiple of PROD_ROWS, n of VL; trans: A is
+ * stored (kd, m). */
 INLINE void prod(bool trans, int m, int n, int kd, const float *a, int lda, const float *b, int ldb, float *c,
                  int ldc, enum prod_mode mode)
 {

@@ -1,8 +1,8 @@
 /* vec.h -- vectors of floats as wide as the processor's registers, in GCC's vector language, so that one
  * source serves every instruction set: VL is 16, 8 or 4.
  *
- * Vectors are never wider than a register, because GCC 12 keeps wider ones in memory and compares them number
- * by number: a product written with 16 floats took 29 times as long on AVX2, whose registers hold 8.
+ * Vectors are never wider than a register, because GCC 12 keeps wider vectors in memory and compares them
+ * number by number: a product written with 16 floats took 29 times as long on AVX2, whose registers hold 8.
  *
  * exp is a polynomial (relative error below 2e-7, tested), since the C library has a vector version only
  * under -ffast-math. */
@@ -23,7 +23,7 @@ enum { VL = 8 };
 #else
 enum { VL = 4 };
 #endif
-/* How many vector registers there are. */
+/* The number of vector registers. */
 enum { VREGS = VL == 16 ? 32 : 16 };
 typedef float vf __attribute__((vector_size(VL * 4)));
 typedef float vfu __attribute__((vector_size(VL * 4), aligned(4), may_alias));
@@ -39,14 +39,14 @@ INLINE vi vload_i(const int32_t *p)
 	memcpy(&x, p, sizeof x);
 	return x;
 }
-/* 0, 1, 2, ... */
+/* Returns 0, 1, 2, ... */
 INLINE vi vcount(void)
 {
 	static const int32_t lane[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
 	return vload_i(lane);
 }
 
-/* The first n numbers of a vector; the others read as `fill`. */
+/* Loads the first n numbers of a vector; the others become `fill`. */
 INLINE vf vload_n(const float *p, int n, float fill)
 {
 	vf x = vset(fill);
@@ -56,9 +56,9 @@ INLINE vf vload_n(const float *p, int n, float fill)
 INLINE void vstore_n(float *p, vf x, int n) { memcpy(p, &x, (size_t)n * 4); }
 INLINE vf vpick(vi mask, vf yes, vf no) { return (vf)(((vi)yes & mask) | ((vi)no & ~mask)); }
 INLINE vi vless(vf a, vf b) { return a < b; }
-/* Whether lo <= i < hi, for integers. */
+/* Compares integers: lo <= i < hi. */
 INLINE vi vwithin(vi lo, vi i, vi hi) { return (lo <= i) & (i < hi); }
-/* The larger and the smaller number.  If either operand is NaN the result is a (x86 returns its second
+/* Return the larger and the smaller number.  If an operand is NaN the result is a (x86 returns its second
  * operand), so pass the data as a. */
 #if defined __AVX512F__
 INLINE vf vmax(vf a, vf b) { return (vf)_mm512_max_ps((__m512)b, (__m512)a); }
@@ -74,8 +74,8 @@ INLINE vf vmax(vf a, vf b) { return vpick(a < b, b, a); }
 INLINE vf vmin(vf a, vf b) { return vpick(b < a, b, a); }
 #endif
 
-/* e^x: with x = n ln 2 + r, a polynomial of degree 7 in r times 2^n, which is built from its exponent bits.
- * Below -87 the result is about 1e-38 (never 0), above 88 about 1.6e38 (never Inf); NaN stays NaN. */
+/* Returns e^x: with x = n ln 2 + r, a polynomial of degree 7 in r times 2^n, which is built from its exponent
+ * bits.  Below -87 the result is about 1e-38 (never 0), above 88 about 1.6e38 (never Inf); NaN stays NaN. */
 INLINE vf vexp(vf x)
 {
 	vf c = vmax(vmin(x, vset(88.f)), vset(-87.f));
@@ -96,7 +96,7 @@ INLINE vf vexp(vf x)
 	return p * (vf)two_n;
 }
 
-/* The sum of all numbers, in a fixed tree by halves; vtop: the largest. */
+/* vsum: returns the sum of all numbers, in a fixed tree of halves.  vtop: returns the largest number. */
 INLINE float vsum(vf x)
 {
 	float a[VL];
@@ -123,8 +123,8 @@ INLINE vf vsilu_d(vf x)
 	return s * (1.f + x * (1.f - s));
 }
 
-/* A row of n numbers is worked on a vector at a time, for (j = 0; j < n; j += VL).  LEFT(j, n): how many
- * numbers of the vector at j are inside the row. */
+/* Loops over a row of n numbers go vector by vector: for (j = 0; j < n; j += VL).  LEFT(j, n): the numbers of
+ * the vector at j that are inside the row. */
 #define LEFT(i, n) ((n) - (i) < VL ? (n) - (i) : VL)
 INLINE vf vget(const float *p, int i, int n) { return n - i >= VL ? vload(p + i) : vload_n(p + i, n - i, 0); }
 INLINE void vput(float *p, int i, int n, vf x)
