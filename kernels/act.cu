@@ -1,19 +1,19 @@
 /* act.cu -- gates: SwiGLU, a sigmoid, and the decay of Gated DeltaNet, forward and backward.
  *
- * These operations are bound by memory.  SwiGLU moves 14 bytes per number forward and 30 backward, 2 and 6
- * of them rounded copies for products: 0.45 and 0.95 ms at T 16384 and F 5632 (369 MB a matrix).  A
+ * These operations are bound by memory.  SwiGLU moves 14 bytes per number forward and 30 backward, including
+ * 2 and 6 bytes of rounded copies for products: 0.45 and 0.95 ms at T 16384 and F 5632 (369 MB a matrix).  A
  * sigmoid, 30 instructions per 14 bytes, needs a third of what the multiprocessors can do in that time.
- * Decays are one number per row and head, in double: 0.26 M of them at T 16384, which takes no time to
- * speak of. */
+ * Decays are one number per row and head, in double: 0.26 M numbers at T 16384, which take negligible
+ * time. */
 #include "cuda/sweep.h"
 
 /* ---- SwiGLU -------------------------------------------------------------------------------- */
 
 struct swiglu {
-	size_t d, ld; /* the width of a row; the distance to the next row of gate and up */
+	size_t d, ld; /* d: width of a row; ld: distance of rows of gate and up */
 	const float *gate, *up, *dy;
 	float *dgate, *dup, *y;
-	bf16 *half, *dhalf; /* y rounded; dgate and dup side by side; NULL: not wanted */
+	bf16 *half, *dhalf; /* half: y rounded; dhalf: dgate and dup rounded, adjacent; NULL: not wanted */
 };
 
 struct swiglu_forward : swiglu {
@@ -57,7 +57,7 @@ struct swiglu_backward : swiglu {
 	}
 };
 
-/* Rows that touch are treated as one. */
+/* Rows without a gap between them are treated as one row. */
 template <class F>
 static void run_swiglu(struct rf_dev *d, const char *name, size_t n, int width, int ld, F f)
 {
@@ -176,7 +176,7 @@ void rf_cuda_gate_bwd(struct rf_dev *d, const struct rf_gate_bwd *a)
 
 /* ---- decays -------------------------------------------------------------------------------- */
 
-/* One number per row and head, in double, since errors of the logarithm add up along a chunk. */
+/* Decays: one number per row and head, in double, since errors of the logarithm add up along a chunk. */
 struct decay {
 	int H;
 	const float *a, *A_log, *dt_bias;
@@ -198,8 +198,8 @@ void rf_cuda_decay_fwd(struct rf_dev *d, const struct rf_decay_fwd *a)
 	sweep_by<1>(d, "decay_fwd", (size_t)a->rows, (size_t)a->H, f);
 }
 
-/* A block has 32 heads and `per` rows, of which it works on eight side by side.  part (strips, 2, H): the
- * shares of dA_log and ddt_bias that each strip of rows contributes. */
+/* A block has 32 heads and `per` rows, and computes eight rows at a time.  part (strips, 2, H): the
+ * contribution of each strip of rows to dA_log and ddt_bias. */
 enum { HEADS = 32, SIDE = 8 };
 
 static __global__ void __launch_bounds__(HEADS *SIDE)
@@ -207,7 +207,7 @@ static __global__ void __launch_bounds__(HEADS *SIDE)
                   const float *dg, float *da, double *part)
 {
 	SHARED(s);
-	double *side = s.take<double>(2 * HEADS * SIDE), sum[2] = { 0, 0 }; /* of dA_log, of ddt_bias */
+	double *side = s.take<double>(2 * HEADS * SIDE), sum[2] = { 0, 0 }; /* sums of dA_log and ddt_bias */
 	const int h = blockIdx.y * HEADS + threadIdx.x, first = blockIdx.x * per,
 		  last = first + per < rows ? first + per : rows;
 

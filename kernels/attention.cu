@@ -1,29 +1,30 @@
-/* attention.cu -- softmax attention in blocks, so that the scores are never stored whole.
+/* attention.cu -- softmax attention in blocks, so that the complete matrix of scores is never stored.
  *
- * The method is that of attention.c: online softmax forward.  Backward, p is computed again from lse, once by
- * blocks of queries (for dq) and once by blocks of keys (for dk, dv, and the cache's), so that every sum has
- * one owner and one order.  The queries of one key head are numbered by sequence, then by step, then by head.
- * So rollouts that share a prefix lie in one block, which reads the cache once for all of them.
+ * The method is the same as in attention.c: online softmax forward.  Backward, p is computed again from lse,
+ * once by blocks of queries (for dq) and once by blocks of keys (for dk, dv, dcache_k and dcache_v), so that
+ * every sum has one owner and one order.  The queries of one key head are numbered by sequence, then by step,
+ * then by head.  So rollouts that share a prefix are in one block, which reads the cache once for all of
+ * them.
  *
- * Keys come from two sources: the cache, and the rows of the pass, which are numbered by sequence too.  A
- * query thus reads one span of each source, and a block of keys may hold the keys of many short rollouts.
- * Blocks that nobody reads are skipped: by the ends of the spans, and where a block of queries mixes
- * sequences, by a check of each block.
+ * Keys come from two sources: the cache, and the rows of the pass, which are also numbered by sequence.  A
+ * query thus reads one range of each source, and a block of keys may hold the keys of many short rollouts.
+ * Blocks of keys that no query reads are skipped.  The ends of the ranges exclude most of them; if a block of
+ * queries mixes sequences, each block of keys is checked.
  *
  * Estimate for an H100.  Forward, a pair of a query and a key takes 4 D operations and one exp.  64 keys and
- * values come as 512 D bytes of float32 from the L2 cache and meet 128 queries: that is 64 operations per
- * byte, or 320 TFLOP/s at 5 TB/s.  The products are mma.sync on operands in shared memory, with sums in
- * registers.  Every 16 rows of a warp load a right operand again, 256 bytes per 4096 operations, so shared
- * memory (128 bytes a cycle) limits the products to 450 TFLOP/s.  At D = 64, exp (16 a cycle) takes 512
- * cycles for 128 x 64 pairs, in addition to 800 cycles for the products.  So a third of what matrix units
- * reach in dense products is possible: 1 ms for T = 16384, a window of 2048 and 32 heads of 64 (270 GFLOP).
- * While a block multiplies, the next keys or values are on their way into registers, if there is room for
- * them (D <= 128).  Backward takes 14 D operations per pair (the scores and do v twice, three sums).
+ * values are 512 D bytes of float32 from the L2 cache, for 128 queries: that is 64 operations per byte, or
+ * 320 TFLOP/s at 5 TB/s.  The products are mma.sync on operands in shared memory, with sums in registers.
+ * Every 16 rows of a warp load a right operand again, 256 bytes per 4096 operations, so shared memory (128
+ * bytes a cycle) limits the products to 450 TFLOP/s.  At D = 64, exp (16 a cycle) takes 512 cycles for 128 x
+ * 64 pairs, in addition to 800 cycles for the products.  So a third of the matrix units' speed in dense
+ * products is possible: 1 ms for T = 16384, a window of 2048 and 32 heads of 64 (270 GFLOP).  While a block
+ * multiplies, the next keys or values are loaded into registers, if there are enough registers (D <= 128).
+ * Backward takes 14 D operations per pair (the scores and do v twice, three sums).
  *
  * A step of rollouts has only nb H queries in all, but a long cache: 8 D bytes per key and key head, which
  * takes 0.3 ms for 10^5 keys and 8 heads of 128, if all multiprocessors read.  So if there are fewer blocks
- * than they can hold, the keys are split into parts, whose sums are merged in order (attn_merge).  The parts
- * take at most 130 KiB per multiprocessor.
+ * than the multiprocessors can hold, the keys are split into parts, whose sums are merged in order
+ * (attn_merge).  The parts take at most 130 KiB per multiprocessor.
  *
  * In float32 the same kernels multiply without matrix units, on smaller blocks that need at most 99 KB. */
 #include <climits>
@@ -49,9 +50,10 @@ template <> struct cut<float, 64> : cuts<4, 32, 32, 32, 32, 4, 3, 3, 4> {};
 template <> struct cut<float, 128> : cuts<4, 32, 32, 32, 32, 4, 2, 2, 2> {};
 template <> struct cut<float, 256> : cuts<2, 16, 16, 16, 16, 2, 2, 2, 3> {};
 
-/* Rows in shared memory are 16 bytes longer than needed, so that neighbours lie in different banks. */
+/* Returns the length of a row in shared memory: 16 bytes longer than needed, so that neighbours are in
+ * different banks. */
 template <class T> static __host__ __device__ constexpr int padded(int n) { return n + 16 / (int)sizeof(T); }
-/* The numbers of shared memory that turning a sum into a left operand needs: none in bf16. */
+/* Returns the numbers of shared memory that are needed to turn a sum into a left operand: 0 in bf16. */
 template <class T> static __host__ __device__ constexpr int room_size(int rows, int keys)
 {
 	return sizeof(T) == 4 ? rows * padded<T>(keys) : 0;
@@ -70,9 +72,9 @@ struct attn {
 	float *part, *part_top, *part_sum; /* (splits, R, H, D) and (splits, R, H): NULL without splits */
 };
 
-/* ---- who reads whom ------------------------------------------------------------------------ */
+/* ---- which keys a query reads ------------------------------------------------------------------------ */
 
-/* Query i of key head g is this row of q (R H, D). */
+/* Returns the row of q (R H, D) that is query i of key head g. */
 static __device__ __forceinline__ size_t query(const attn &a, int g, int i)
 {
 	const int head = g * a.rep + i % a.rep, at = i / a.rep;
@@ -97,7 +99,7 @@ static __device__ __forceinline__ span reads(const attn &a, int i, bool cache)
 static __device__ __forceinline__ bool meets(span s, int k0, int k1) { return s.lo < k1 && s.hi > k0; }
 static __device__ __forceinline__ bool holds(span s, int k0, int k1) { return s.lo <= k0 && s.hi >= k1; }
 
-/* Where row `key` of a source begins, in (., G, D). */
+/* Returns where row `key` of a source begins, in (., G, D). */
 static __device__ __forceinline__ size_t key_row(const attn &a, bool cache, int g, int key)
 {
 	const size_t row = cache || a.nb == 1 ? key : (size_t)(key % a.len) * a.nb + key / a.len;
@@ -131,7 +133,7 @@ template <int ROWS, int KEYS> struct tour {
 		least = end ? least / KEYS * KEYS : 0;
 	}
 
-	/* Returns the first step.  What it wrote to shared memory is visible to all threads. */
+	/* Returns the first step.  The ranges that it writes to shared memory are visible to all threads. */
 	__device__ __forceinline__ int begin(const attn &a, int first, int n)
 	{
 		const int i = threadIdx.x;
@@ -162,7 +164,7 @@ template <int ROWS, int KEYS> struct tour {
 		return seen[(in_cache(t) ? 0 : ROWS) + row];
 	}
 
-	/* The first step from t on that some query reads; all threads must call it together. */
+	/* Returns the first step from t on that some query reads.  All threads must call it together. */
 	__device__ __forceinline__ int next(int t) const
 	{
 		while (sparse && t < stop &&
@@ -200,8 +202,8 @@ static __device__ __forceinline__ void put_four(bf16 *to, float4 x, float by)
 	*(uint2 *)to = { two_bf16(x.x * by, x.y * by), two_bf16(x.z * by, x.w * by) };
 }
 
-/* n rows of keys or values of one source, from row `first` on.  If they lie at even distances (even), the
- * address of a row takes one multiplication. */
+/* n rows of keys or values of one source, from row `first` on.  If the distance between rows is constant
+ * (even), computing a row's address takes one multiplication. */
 struct key_rows {
 	const attn &a;
 	const float *base;
@@ -226,7 +228,7 @@ struct key_rows {
 	__device__ __forceinline__ bool all_near(int rows) const { return even && n >= rows; }
 };
 
-/* Rows that may lie anywhere. */
+/* Rows that may be anywhere. */
 template <class F> struct any_rows {
 	F at;
 
@@ -237,8 +239,9 @@ template <class F> struct any_rows {
 template <class F> static __device__ __forceinline__ any_rows<F> rows_at(F at) { return { at }; }
 
 /* Copies ROWS rows of up to DP columns to shared memory, with zeros in columns that do not exist, up to a
- * multiple of 16.  row(r) is the address of row r; NULL: there is none, and it reads as zeros.  If registers
- * allow it (EARLY), get() starts the loads, and put() stores what has arrived; else put() does both. */
+ * multiple of 16.  row(r) is the address of row r; NULL: the row does not exist and becomes zeros.  If
+ * registers allow it (EARLY), get() starts the loads, and put() stores the loaded numbers; else put() does
+ * both. */
 template <class T, int DP, int ROWS, int THREADS> struct fetch {
 	enum { N = ROWS * DP / 4 / THREADS, EARLY = sizeof(T) == 2 && N <= 8,
 	       CHUNK = EARLY ? N : N % 4 ? 1 : 4 };
@@ -356,7 +359,7 @@ template <int KEYS> struct sight {
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-/* exp(x), but 0 where the result is below 1e-38. */
+/* Returns exp(x), but 0 if the result is below 1e-38. */
 static __device__ __forceinline__ float expo(float x) { return exp2_ftz(x * 1.4426950408889634f); }
 
 static __device__ __forceinline__ float row_max(float x)
@@ -403,8 +406,8 @@ template <class T, int DP> static constexpr size_t fwd_shared()
 	       shared_size(2 * 16 * C::WARPS, sizeof(span));
 }
 
-/* A step of the online softmax: the scores become e^(p - top), where top is each row's maximum so far; o and
- * sum, which were taken with a lower maximum, are scaled down. */
+/* Computes a step of the online softmax: the scores become e^(p - top), where top is each row's maximum so
+ * far; o and sum, which were computed with a lower maximum, are scaled down. */
 template <int N, int M>
 static __device__ __forceinline__ void soften(float (&p)[N][4], float (&o)[M][4], float (&top)[2],
                                               float (&sum)[2])
@@ -414,8 +417,8 @@ static __device__ __forceinline__ void soften(float (&p)[N][4], float (&o)[M][4]
 	for (int i = 0; i < N; i++)
 		for (int e = 0; e < 4; e++)
 			most[e / 2] = fmaxf(most[e / 2], p[i][e]);
-	/* a row that has read nothing yet sums up e^(NEVER - NEVER); its first key scales that down to
-	 * nothing */
+	/* a row that has not read a key yet sums up e^(NEVER - NEVER); its first key scales that sum down to
+	 * 0 */
 	for (int half = 0; half < 2; half++)
 		most[half] = row_max(most[half]);
 	for (int i = 0; i < N; i++)
@@ -436,8 +439,8 @@ static __device__ __forceinline__ void soften(float (&p)[N][4], float (&o)[M][4]
 	sum[1] += all[1];
 }
 
-/* Writes a lane's part of o and lse, or, if the keys are split, of the parts from which attn_merge computes
- * them. */
+/* Writes a lane's part of o and lse, or, if the keys are split, of the sums from which attn_merge computes o
+ * and lse. */
 template <int M>
 static __device__ __forceinline__ void write_out(const attn &a, const lot &b, const float (&o)[M][4],
                                                  const float (&top)[2], float (&sum)[2])
@@ -501,7 +504,7 @@ static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::FWD
 		if (now.mine)
 			warp_product<true>(p, KEYS / 8, width, q + b.warp_row * LD, LD, k, LD);
 		next.put(a, values, v, 1);
-		__syncthreads(); /* v has arrived, k has been read */
+		__syncthreads(); /* v is complete, k is no longer needed */
 
 		const auto keys = step_rows(a, walk, b.g, a.k, a.cache_k, then < walk.stop ? then : t);
 		if (then < walk.stop)
@@ -513,13 +516,13 @@ static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::FWD
 		}
 		if (then < walk.stop)
 			next.put(a, keys, k, 1);
-		__syncthreads(); /* k has arrived, v has been read */
+		__syncthreads(); /* k is complete, v is no longer needed */
 		t = then;
 	}
 	write_out(a, b, o, top, sum);
 }
 
-/* Merges the parts of each row, in order; a warp has one row. */
+/* Merges the parts of each row, in order; a warp computes one row. */
 static __global__ void attn_merge(attn a, int splits)
 {
 	const size_t rows = (size_t)a.queries * a.G,
@@ -562,9 +565,9 @@ static __global__ void attn_dots(attn a)
 		a.dot[row] = sum;
 }
 
-/* ds = p (do . v - dot), but 0 where p is 1: a row that reads a single key has no slope, and the difference
- * between do . v and dot, which are summed in different orders and from differently rounded numbers, would be
- * rounding error. */
+/* Returns ds = p (do .  v - dot), but 0 if p is 1: a row that reads a single key has no slope.  The
+ * difference between do .  v and dot, which are summed in different orders and from differently rounded
+ * numbers, would only be rounding error. */
 static __device__ __forceinline__ float slope(float p, float dov, float dot)
 {
 	return p == 1 ? 0 : p * (dov - dot);
@@ -580,7 +583,7 @@ template <class T, int DP> static constexpr size_t dq_shared()
 	       shared_size(2 * 16 * C::WARPS, sizeof(span));
 }
 
-/* The gradient of a block of queries.  Values and keys take turns in the same shared memory. */
+/* Computes the gradient of a block of queries.  Values and keys use the same shared memory in turn. */
 template <class T, int DP>
 static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::DQ_BLOCKS) attn_dq(attn a)
 {
@@ -660,7 +663,7 @@ static __global__ void attn_dq_sum(attn a, int splits)
 
 /* ---- backward: the keys -------------------------------------------------------------------- */
 
-/* What dk and dv need to know of a query that reads. */
+/* The data of a query that dk and dv need. */
 struct alignas(16) reader { float lse, dot; span seen; };
 
 template <class T, int DP> static constexpr size_t dkv_shared()
@@ -696,7 +699,7 @@ static __device__ __forceinline__ bool look_up(const attn &a, int g, bool cache,
 }
 
 /* Computes p and ds of a warp's 16 keys and SOME queries, rounded; this lane's keys are `at` and at + 8.
- * whole: all queries of the block read all of its keys. */
+ * whole: all queries of the block read all of the block's keys. */
 template <class T, int DP, int SOME>
 static __device__ __forceinline__ void key_slopes(const T *k, const T *v, const T *q, const T *d_o, int width,
                                                   const reader *who, bool whole, int at, T *p, T *ds, int lr)
@@ -726,8 +729,8 @@ static __device__ __forceinline__ void key_slopes(const T *k, const T *v, const 
 	put_sum(ds, lr, y);
 }
 
-/* The gradients of OWN keys.  The warps that share 16 keys divide first the queries, then the columns, among
- * them. */
+/* Computes the gradients of OWN keys.  The warps that share 16 keys divide first the queries, then the
+ * columns, among them. */
 template <class T, int DP>
 static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>::DKV_BLOCKS) attn_dkv(attn a)
 {
@@ -752,8 +755,8 @@ static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>:
 	const bool cache = part < cached;
 	const int key = (cache ? part : part - cached) * OWN, end = cache ? a.longest : a.nb * a.len;
 	const int last = (key + OWN < end ? key + OWN : end) - 1;
-	/* all queries may read the cache; own rows are read from their own query on, to the end of the last
-	 * row's sequence or window */
+	/* all queries may read the cache; a row of the pass is read by queries from its own row on, to the
+	 * end of the last row's sequence or window */
 	const int reach = a.window && a.len - last % a.len > a.window ? last % a.len + a.window : a.len;
 	const int q0 = cache ? 0 : key * a.rep,
 		  q1 = cache ? a.queries : (last / a.len * a.len + reach) * a.rep;
@@ -800,7 +803,7 @@ static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>:
 		warp_product<false>(dv, cols, READERS, p + group * LR, LR, d_o + share * COLS, LD);
 		warp_product<false>(dk, cols, READERS, ds + group * LR, LR, q + share * COLS, LD);
 		/* q, do, p and ds are written again only after the next barrier; who and row were read before
-		 * the last one */
+		 * the last barrier */
 	}
 
 	const long long to0 = key_at(up) < 0 ? -1 : key_at(up) + share * COLS;
@@ -822,9 +825,10 @@ static bool rows_aligned(const attn &a)
 	return a.D % 4 == 0;
 }
 
-/* The number of parts into which the keys are split, so that each multiprocessor has two blocks; a part has
- * at least two steps, or fewer where sequences that are counted apart share their cache.  It depends on how
- * many sequences there are and on the longest, and so does how a row's sum is rounded. */
+/* Returns the number of parts into which the keys are split, so that each multiprocessor has two blocks.  A
+ * part has at least two steps; it may have fewer if sequences share a cache that is counted once for each.
+ * The number depends on the number of sequences and on the longest, and so does the rounding of a row's
+ * sum. */
 static int splits(struct rf_dev *d, const attn &a, long long blocks, int rows, int keys)
 {
 	const long long together = rows / (a.steps * (long long)a.rep) + 2,

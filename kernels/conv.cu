@@ -1,40 +1,40 @@
 /* conv.cu -- short convolution, activation and head norm in one pass over the rows, forward and backward.
  *
- * All of it is bound by memory.  At T = 16384, d = 2048 a matrix is 134 MB, 45 us at 3 TB/s.  Forward reads
- * one and writes one; backward reads x and dy and writes dx, 135 us; the multiplications and silu of each
- * number take a third of that.  So each number should be read once.  A warp owns a run of steps of one
- * sequence and the columns of one head.  It walks down the steps and holds the last w rows of x in registers,
- * every 32nd column in one lane, so a head's sum is one reduction in the warp.  Backward it holds the last w
- * rows of dz as well, so dx of a step needs no later step.  It computes the w-1 steps of dz before its run
- * again, 3 of 16 or 32, whose data its neighbour has just read into the cache.
+ * All kernels are bound by memory.  At T = 16384, d = 2048 a matrix is 134 MB, 45 us at 3 TB/s.  Forward
+ * reads one and writes one; backward reads x and dy and writes dx, 135 us; the multiplications and silu of
+ * each number take a third of that.  So each number should be read once.  A warp owns a run of steps of one
+ * sequence and the columns of one head.  It goes step by step and holds the last w rows of x in registers,
+ * every 32nd column in one lane, so a head's sum is one reduction in the warp.  Backward it also holds the
+ * last w rows of dz, so dx of a step needs no later step.  It computes the w-1 steps of dz before its run
+ * again, 3 of 16 or 32, whose data the neighbouring warp has just read into the cache.
  *
- * What a warp's registers cannot hold: a head of more than WIDEST columns gets the factors of its norms from
- * a separate pass (factors), and is then cut like rows without a norm.  A width w other than 1 or 4 keeps its
- * windows in local memory.
+ * A warp's registers cannot hold a head of more than WIDEST columns: a separate pass (factors) computes the
+ * factors of its norms, and the head is then cut like rows without a norm.  For a width w other than 1 or 4
+ * the windows are in local memory.
  *
- * For dweight each warp sums over its own rows.  That makes at most PARTS partial sums, whose division
- * depends on the shape alone, and they are added in order: 17 MB at this size, 8 % of the traffic. */
+ * For dweight each warp sums over its own rows.  That makes at most PARTS partial sums, whose number depends
+ * only on the shape, and they are added in order: 17 MB at this size, 8 % of the traffic. */
 #include "cuda/sweep.h"
 
 enum { WARPS = 8, PARTS = 512, WIDEST = 256, CUT = 128, LONGEST = 64 };
 
-/* Columns of x that have one weight.  They are `heads` of `head` each, and a head is cut into `pieces` of
- * `width`. */
+/* Columns of x that have one weight: `heads` heads of `head` columns each; a head is cut into `pieces` pieces
+ * of `width` columns. */
 struct side {
 	int at, d, heads, head, pieces, width;
 	enum rf_act act;
 	enum rf_norm norm;
 	float scale;
 	const float *weight, *dy;
-	const float2 *factor;         /* (R, heads); NULL: no norm, or the warp computes it */
+	const float2 *factor;         /* (R, heads); NULL: no norm, or the warp computes the factors */
 	float *y, *dweight;
-	unsigned end;                 /* the block behind its last one */
+	unsigned end;                 /* the block after the side's last block */
 };
 
 struct conv {
 	int nb, steps, ldx, w, sides, d; /* d: columns of all sides */
 	int run, runs, parts;
-	size_t each, tasks;           /* a task is a run of one sequence; a part has `each` tasks */
+	size_t each, tasks;           /* a task is a run of one sequence; each: tasks of a part */
 	const float *x;
 	float *dx, *part;             /* part (parts, w, d) */
 	struct side side[RF_SIDE];
@@ -64,8 +64,8 @@ static __device__ __forceinline__ float act_slope(enum rf_act kind, float z)
 	}
 }
 
-/* The norm of a head a, from s, the sum of a^2 (L2) or of a, and t, the sum of a dy.  x: the factor f by
- * which a is multiplied; y: m of
+/* Returns a head's norm as two numbers.  s: the sum of a^2 (L2) or of a; t: the sum of a dy.  x: the factor f
+ * by which a is multiplied; y: m of
  *
  *     L2:   da = f (dy - m a)
  *     sum:  da = f (dy - m) */
@@ -78,7 +78,7 @@ static __device__ __forceinline__ float2 norm_of(const struct side &c, float s, 
 	return make_float2(c.scale / sqrtf(s + 1e-6f), t / (s + 1e-6f));
 }
 
-/* The norms' factors; one warp for each row and head. */
+/* Computes the norms' factors, one warp for each row and head. */
 static __global__ void factors(const struct conv v, const struct side a, float2 *to)
 {
 	const size_t unit = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, row = unit / a.heads;
@@ -105,7 +105,8 @@ static __global__ void factors(const struct conv v, const struct side a, float2 
 		to[unit] = norm_of(a, s, t);
 }
 
-/* Whose the warp is; *task: the run or part that it has of this side, *group: the piece of columns. */
+/* Returns the side that the warp belongs to.  *task: the warp's run or part of this side; *group: its piece
+ * of columns. */
 static __device__ __forceinline__ const struct side &side_of(const struct conv &v, size_t *task, int *group)
 {
 	int i = 0;
@@ -120,7 +121,7 @@ static __device__ __forceinline__ const struct side &side_of(const struct conv &
 	return a;
 }
 
-/* The first of a warp's columns, and in *n how many it has. */
+/* Returns the first column of a warp, and in *n the number of its columns. */
 static __device__ __forceinline__ int columns(const struct side &a, int group, int *n)
 {
 	const int h = group / a.pieces, piece = group % a.pieces, left = a.head - piece * a.width;
@@ -129,7 +130,7 @@ static __device__ __forceinline__ int columns(const struct side &a, int group, i
 	return h * a.head + piece * a.width;
 }
 
-/* to[k] = p[32 k + lane] for n numbers; the others become 0. */
+/* Sets to[k] = p[32 k + lane] for n numbers; the others become 0. */
 template <int C> static __device__ __forceinline__ void load(float (&to)[C], const float *p, int n)
 {
 	const int lane = threadIdx.x % 32;
@@ -147,7 +148,7 @@ template <int C> static __device__ __forceinline__ void store(float *p, const fl
 			p[32 * k + lane] = from[k];
 }
 
-/* The last w rows that a warp has seen; x[i] is the row that tap i reads. */
+/* The last w rows that a warp has read; x[i] is the row that tap i reads. */
 template <int W, int C> struct window { float x[W][C]; };
 
 template <int W, int C>
@@ -184,7 +185,7 @@ static __device__ __forceinline__ void convolve(const struct window<W, C> &tap, 
 	}
 }
 
-/* W: w, or LONGEST for any w.  While one row is worked on, the next one is on its way. */
+/* W: w, or LONGEST for any w.  The next row is loaded while a row is computed. */
 template <int W, int C>
 static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows(const __grid_constant__ struct conv u)
 {
@@ -235,7 +236,7 @@ static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows(const __grid_c
 	}
 }
 
-/* dx of row e, which tap i of row e - i nb has read: dz.x[i] is the dz of that row. */
+/* Computes dx of row e, which tap i of row e - i nb has read: dz.x[i] is the dz of that row. */
 template <int W, int C>
 static __device__ __forceinline__ void give_back(const struct window<W, C> &tap, struct window<W, C> &dz,
                                                  int w, const float (&g)[C], float *dx, int n, bool write)
@@ -377,10 +378,11 @@ static int run_of(int steps, bool back)
 	return back && run < 32 ? 2 * run : run;
 }
 
-/* The columns that a warp of the kernel for heads of this width has. */
+/* Returns the columns of a warp in the kernel for heads of this width. */
 static int class_of(int width) { return width <= 64 ? 64 : width <= CUT ? CUT : WIDEST; }
 
-/* What sides without a norm are cut to: as wide as the others' kernel, since one is launched for all. */
+/* Returns the width to which sides without a norm are cut: that of the other sides' kernel, since one kernel
+ * computes all sides. */
 static int width_of(const struct rf_conv_part *part, int parts)
 {
 	int widest = 0;
@@ -394,7 +396,7 @@ static int width_of(const struct rf_conv_part *part, int parts)
 	return widest ? widest : CUT;
 }
 
-/* Decides how the columns of a side are cut. */
+/* Decides how the columns of a side are cut into pieces. */
 static void cut(struct side *a, int w, int width)
 {
 	const bool wide = a->norm != RF_NORM_NONE && a->head > WIDEST;
@@ -410,7 +412,7 @@ static void cut(struct side *a, int w, int width)
 	a->pieces = (a->head + a->width - 1) / a->width;
 }
 
-/* The sides and how their steps are cut; false: there is nothing to do. */
+/* Sets the sides and how their steps are cut.  Returns false if there is nothing to do. */
 static bool plan(struct conv *v, int nb, int steps, int ldx, int w, int parts,
                  const struct rf_conv_part *part, bool back)
 {
@@ -435,7 +437,7 @@ static bool plan(struct conv *v, int nb, int steps, int ldx, int w, int parts,
 	return nb && v->d;
 }
 
-/* Whether the factors of heads must be computed by a separate pass, since several warps share a head. */
+/* Tells whether a separate pass must compute the factors of heads, since several warps share a head. */
 static bool apart(const struct side *a) { return a->norm != RF_NORM_NONE && a->pieces > 1; }
 
 static size_t factors_size(const struct conv *v)
@@ -463,7 +465,7 @@ static void find_factors(struct rf_dev *d, struct conv *v, char *room)
 	}
 }
 
-/* Gives each side its blocks, for so many tasks or parts: how many in all. */
+/* Assigns blocks to each side, for `tasks` tasks or parts.  Returns the number of all blocks. */
 static unsigned share(struct conv *v, size_t tasks)
 {
 	unsigned n = 0;

@@ -72,8 +72,8 @@ static void transpose(const float *x, int m, int n, int ldx, float *t, int ldt)
 struct chunk {
 	int K, V, KP, VP, m, mp;           /* m: rows; mp: m rounded up to a multiple of 16 */
 	int known;                         /* rows whose k and u are known */
-	bool led;                          /* kt, u and g begin with rows of the log, which come before a
-	                                      rollout's */
+	bool led;                          /* kt, u and g begin with the log's rows, which precede a
+	                                      rollout */
 	bool decay;
 	float *q, *k, *kt, *qt;            /* (C, KP), (C, KP), (KP, C), (KP, C) */
 	float *u, *o, *S;                  /* (C, VP), (C, VP), (KP, VP) */

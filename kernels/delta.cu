@@ -1,8 +1,8 @@
 /* delta.cu -- the gated delta rule forward, in chunks of 64 rows (delta.c has the formulas; backward:
  * delta_back.cu).
  *
- * Passes of several rows.  With T = (I + A)^-1 of a chunk, W = T diag(beta e) K and U0 = T diag(beta) V need
- * no state, so there are three kernels:
+ * Passes of several rows.  With T = (I + A)^-1 of a chunk, W = T diag(beta e) K and U0 = T diag(beta) V do
+ * not depend on a state, so there are three kernels:
  *
  *     prepare   a block per chunk and head: A, its inverse, -W, U0 and K diag(f) to memory
  *     walk      chunk after chunk: U = U0 - W S, S <- e_m S + K' diag(f) U;
@@ -11,37 +11,38 @@
  *
  * Estimate for an H100 with bf16 operands, per chunk and head of width 128.  Products: 6 million
  * multiplications and additions, at 400 TFLOP/s (mma.sync) 30 ns of the whole GPU.  Memory: 64 rows of q, k,
- * v, u and o in float32, 160 KB; k and u a second time, and U0, 100 KB; -W, K and S, which one kernel writes
- * and another reads, 64 KB each way: 0.4 MB in all, at 3 TB/s 130 ns.  So read_out is bound by memory, and
- * prepare by instructions: some 6,000 of each of a block's 8 warps, of which 124 multiply matrices, 100 ns
- * where its bytes take 48 (make cuda-reckon).  A third of them is the inverse, in float32 (90,000
- * operations); and T is the sum of two bf16, the rounded number and the rounding error, which is necessary
- * because T multiplies rows that nearly cancel.
- * What goes from kernel to kernel is bf16 if operands are.  A long pass is done in pieces of 1024 chunks and
- * heads, so that this is 64 MB whatever the length, much of which stays in the 50 MB of L2.
+ * v, u and o in float32, 160 KB; k and u again, and U0, 100 KB; -W, K and S, which one kernel writes and
+ * another reads, 64 KB each way: 0.4 MB in all, at 3 TB/s 130 ns.  So read_out is bound by memory, and
+ * prepare by instructions: each of a block's 8 warps executes some 6,000, of which 124 multiply matrices.
+ * They take 100 ns, its bytes 48 (make cuda-reckon).  A third of the instructions compute the inverse, in
+ * float32 (90,000 operations).  T is stored as the sum of two bf16, the rounded number and the rounding
+ * error, which is necessary because T multiplies rows that nearly cancel.  Matrices that one kernel passes to
+ * another are bf16 if operands are.  A long pass is computed in pieces of 1024 chunks and heads, so that
+ * these matrices take 64 MB for any length, and much of that stays in the 50 MB of L2.
  *
  * walk is bound by latency.  At 16384 rows, 256 chunks follow each other; 16 heads are 16 states of 64 KB,
  * each of which must be spread over several SMs.  The columns of V are independent, so a warp works on 16 of
- * them.  Its S' (16, K) stays in registers as the accumulators of U' K, and these are the very operand that
- * S' W' needs (as P V in attention).  So a chunk is 128 matrix instructions without any exchange between
- * warps, some 1,200 cycles.  16 heads make 128 such warps.  Two of them form a block, so that W and K are
- * read four times from L2 (0.5 GB, 0.1 ms) and not eight times; the other warps of the block only load the
- * next chunk's.  256 chunks take about 0.24 ms, prepare and read_out of 16 heads 0.4 and 0.24 ms.
+ * them.  Its S' (16, K) stays in registers as the accumulators of U' K, which have the layout that the
+ * operand of S' W' needs (like P V in attention).  So a chunk takes 128 matrix instructions without any
+ * exchange between warps, some 1,200 cycles.  16 heads make 128 such warps.  Two of them form a block, so
+ * that W and K are read four times from L2 (0.5 GB, 0.1 ms) and not eight times; the other warps of the block
+ * only load W and K of the next chunk.  256 chunks take about 0.24 ms, prepare and read_out of 16 heads 0.4
+ * and 0.24 ms.
  *
- * In float32, for comparison, the products are computed from shared memory by 32 columns of V.  So are those
- * of heads narrower than 32, for which bf16 would bring nothing but errors.  Shared memory: up to width 128,
- * 95 KB; at width 256, 86 KB in bf16 (walk: 68, or twice that if it is there), 161 KB in float32, which
- * sm_86 and sm_89 do not have.
+ * In float32, which is for comparison, the products are computed from shared memory, 32 columns of V at a
+ * time.  Heads narrower than 32 are always computed this way: for them bf16 would only add errors.  Shared
+ * memory: up to width 128, 95 KB; at width 256, 86 KB in bf16 (walk: 68, or twice that if available), 161 KB
+ * in float32, which sm_86 and sm_89 do not have.
  *
  * Rollouts of several steps are computed the same way, each sequence from the state at its first row.  They
  * do not need the rows that a capture leaves in the log, since where chunks begin changes only the rounding.
- * One step behind the decoded rows (grow) is a sum
+ * One step after the decoded rows (grow) is a sum
  *
  *     S' k = e S0' k + sum over rows of f_s (k . k_s) u_s
  *
  * which never forms a state.  It reads S0 (64 KB, shared by the rollouts of a position) and up to 64 rows of
- * k and u (64 KB), while a running state would have to be read and written (128 KB).  With `open`, the state
- * S0 is moved forward every 64 steps. */
+ * k and u (64 KB); a running state would have to be read and written (128 KB).  With `open`, the state S0 is
+ * moved forward every 64 steps. */
 #include "delta_tile.h"
 #include "cuda/warp.h"
 
@@ -89,7 +90,7 @@ static __device__ __forceinline__ const float *first_state(const struct delta &a
 	return a.S + slot_at(a, a.start ? a.start[b / a.n] : 0, h);
 }
 
-/* The address of row j of head h of sequence b in an array (rows, H, w). */
+/* Returns the address of row j of head h of sequence b in an array (rows, H, w). */
 static __device__ __forceinline__ const float *row_at(const struct delta &a, const float *x, int w, int H,
                                                       int h, int b, int j)
 {
@@ -101,7 +102,7 @@ static __device__ __forceinline__ float beta_of(const struct delta &a, int h, in
 	return a.b ? a.beta_scale / (1.f + expf(-a.b[place(1, a.H, h, a.nb, b, j)])) : a.beta_scale;
 }
 
-/* ---- what needs no state ------------------------------------------------------------------- */
+/* ---- matrices that need no state ------------------------------------------------------------------- */
 
 template <class X> static size_t prepare_bytes(const struct delta *a)
 {
@@ -127,7 +128,7 @@ static __device__ void columns_times(X *to, X *rest, int lt, const float *t, con
 	}
 }
 
-/* to (mp, wp) = the rows of x, each times its factor, 16 bytes at a time. */
+/* Sets to (mp, wp) to the rows of x, each times its factor, 16 bytes at a time. */
 template <class X>
 static __device__ void rows_times(X *to, const X *x, int ld, const float *by, int mp, int wp)
 {
@@ -227,7 +228,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) prepare(
 
 /* ---- chunk after chunk --------------------------------------------------------------------- */
 
-/* Who loads: the threads from `first` on. */
+/* The threads that load: `count` threads from `first` on. */
 struct loaders { int first, count; };
 
 /* Starts to load -W and K of a chunk, rows of KP. */
@@ -248,7 +249,7 @@ static __device__ __forceinline__ void bring(const struct delta &a, const struct
 	copies_close();
 }
 
-/* The next capture of a sequence and its row; NO_ROW: there is none. */
+/* The next capture of a sequence and its row; NO_ROW: no further capture. */
 enum { NO_ROW = 0x7fffffff };
 struct upcoming { int next, row; };
 
@@ -257,11 +258,12 @@ static __device__ __forceinline__ upcoming capture_at(const struct delta &a, int
 	return { next, next < a.captures ? a.cap_row[next] : NO_ROW };
 }
 
-/* For chunk c, U = U0 - W S, written over U0, and S <- e_m S + K' diag(f) U.  Before that, S goes to `states`
- * and to the slots of the chunk's captures.  All are transposed, S' (16, KP) and U' (16, 64).  A lane has the
- * same rows of both.  U0 and e_m are on their way while S' W' is computed, if there are registers for them
- * (early).  full: the chunk has 64 rows, which as a constant leaves no branch between the loads and the
- * matrix instructions of a product: the loads of one step then run behind the products of the step before. */
+/* Computes chunk c: U = U0 - W S, written over U0, and S <- e_m S + K' diag(f) U.  First, S is written to
+ * `states` and to the slots of the chunk's captures.  All matrices are transposed, S' (16, KP) and U' (16,
+ * 64), and a lane has the same rows of both.  U0 and e_m are loaded while S' W' is computed, if there are
+ * registers for them (early).  full: the chunk has 64 rows.  As a constant this leaves no branch between the
+ * loads and the matrix instructions of a product: the loads of one step then overlap with the products of the
+ * step before. */
 template <int KP, bool full>
 static __device__ __forceinline__ void walk_chunk(const struct delta &a, const struct cell &c,
                                                   float (&S)[KP / 8][4], const lane_rows &r,
@@ -301,9 +303,9 @@ static __device__ __forceinline__ void walk_chunk(const struct delta &a, const s
 	sum_product<false>(S, KP / 8, U, mp / 8, kf, ld);
 }
 
-/* A block has one sequence and head, and each of its first `workers` warps has 16 columns of V.  stages: how
- * many chunks are in shared memory, 2 or 1; the other warps load them, if there are others.  A warp's
- * S' (16, KP) stays in its registers. */
+/* A block has one sequence and head, and each of its first `workers` warps has 16 columns of V.  stages: the
+ * number of chunks in shared memory, 2 or 1; the remaining warps, if any, load them.  A warp's S' (16, KP)
+ * stays in its registers. */
 template <int KP>
 static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, int workers, int stages)
 {
@@ -356,7 +358,7 @@ static size_t walk_f32_bytes(const struct delta *a)
 	       shared_size(CHUNK * LU, 4);
 }
 
-/* S' (32, KP) in shared memory <-> a state (K, V), from column v0 on. */
+/* Copy between S' (32, KP) in shared memory and a state (K, V), from column v0 on. */
 static __device__ void state_in(const struct delta &a, const float *from, float *s, int v0)
 {
 	for (int e = threadIdx.x; e < a.KP * COLS; e += THREADS) {
@@ -443,9 +445,9 @@ static __global__ void __launch_bounds__(THREADS) walk_f32(const struct delta a)
 		state_out(a, a.carry + (size_t)blockIdx.x * a.K * a.V, s, v0);
 }
 
-/* ---- what is read -------------------------------------------------------------------------- */
+/* ---- the output -------------------------------------------------------------------------- */
 
-/* The columns of V that are worked on at a time. */
+/* Returns the columns of V that are computed at a time. */
 template <class X> static __host__ __device__ constexpr int out_cols() { return sizeof(X) == 2 ? 64 : 32; }
 
 template <class X> static size_t read_out_bytes(const struct delta *a)
@@ -524,8 +526,8 @@ static size_t keep_bytes()
 	       2 * shared_size(CHUNK, 4);
 }
 
-/* to = e from + K' diag(f) U for n rows from row j on, for a tile of the states from row k0 and column v0 on;
- * `from` and `to` may be the same.  copy: unless NULL, gets the numbers of `from`. */
+/* Computes to = e from + K' diag(f) U for n rows from row j on, for a tile of the states from row k0 and
+ * column v0 on; `from` and `to` may be the same.  copy: unless NULL, receives the numbers of `from`. */
 static __device__ void move_on(const struct delta &a, const float *from, float *to, float *copy, int b, int h,
                                int j, int n, int k0, int v0)
 {
@@ -589,7 +591,7 @@ static __global__ void __launch_bounds__(128) keep_states(const struct delta a)
 		a.log.g[place(1, a.H, h, 1, 0, ls * CHUNK + e)] = a.g[place(1, a.H, h, 1, 0, j0 + e)];
 }
 
-/* The decoded rows have filled a chunk: moves the open state behind it. */
+/* Moves the open state to the end of a chunk that the decoded rows have filled. */
 static __global__ void __launch_bounds__(128) move_open(const struct delta a)
 {
 	const int b = blockIdx.x / a.H, h = blockIdx.x % a.H, j0 = a.decoded - CHUNK,
@@ -600,7 +602,7 @@ static __global__ void __launch_bounds__(128) move_open(const struct delta a)
 	        (int)blockIdx.y / cols * KEEP_K, (int)blockIdx.y % cols * KEEP_V);
 }
 
-/* ---- one row behind the decoded ones ------------------------------------------------------- */
+/* ---- one row after the decoded rows ------------------------------------------------------- */
 
 static size_t grow_bytes(const struct delta *a)
 {
@@ -608,8 +610,8 @@ static size_t grow_bytes(const struct delta *a)
 	       shared_size(33, 4);
 }
 
-/* A block has one sequence and head, and THREADS columns of V.  The decoded rows from `first` on are summed
- * up on top of the state at row `first`, 64 at a time, beginning with the last ones. */
+/* Computes one step.  A block has one sequence and head, and THREADS columns of V.  It adds the decoded rows
+ * from `first` on to the state at row `first`, 64 rows at a time, beginning with the last rows. */
 static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int first)
 {
 	SHARED(s);
@@ -625,7 +627,7 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 	const bool works = group < groups && col < a.V;
 	const float *S = first ? a.open + slot_at(a, b, h) : first_state(a, b, h);
 	const size_t apart = row_apart(a.V, a.H, a.nb), key_apart = row_apart(a.K, a.G, a.nb);
-	/* the sum of g after the rows at hand */
+	/* the sum of g after the current 64 rows */
 	double after = a.g ? (double)*row_at(a, a.g, 1, a.H, h, b, a.decoded) : 0;
 	float r = 0, o = 0, e, both = 0;
 
@@ -714,8 +716,8 @@ template <int KP> static void walk(struct rf_dev *d, const struct delta *a)
 	       workers, stages);
 }
 
-/* Sets the padded widths and the length of a piece in chunks, and lays out the memory between the kernels
- * from `scratch` on (NULL: only counts).  Returns its bytes. */
+/* Sets the padded widths and the length of a piece in chunks, and places the matrices that pass between the
+ * kernels in `scratch` (NULL: only counts).  Returns their bytes. */
 template <class X> static size_t lay_out(struct delta *a, int *piece, void *scratch)
 {
 	const int chunks = (a->steps + CHUNK - 1) / CHUNK, heads = a->nb * a->H,
@@ -734,7 +736,7 @@ template <class X> static size_t lay_out(struct delta *a, int *piece, void *scra
 	return at;
 }
 
-/* Whether operands are rounded to bf16; those of narrow heads never are. */
+/* Tells whether operands are rounded to bf16; operands of narrow heads never are. */
 static bool rounds(const struct rf_dev *d, int K) { return d->math == RF_MATH_BF16 && K >= NARROW; }
 
 size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_workspace *need, int nb, int steps)
@@ -788,7 +790,7 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 	a.cap_slot = i32(x->cap_slot);
 	a.captures = x->captures, a.log_from = x->log_from;
 	a.log.S = f32(x->log.S), a.log.k = f32(x->log.k), a.log.u = f32(x->log.u), a.log.g = f32(x->log.g);
-	/* no product multiplies states, nor what captures keep */
+	/* no product multiplies states or the numbers that captures keep */
 	const size_t step = (size_t)a.nb * a.H * a.V;
 	rf_cuda_all_wrote(d, a.steps * step, a.o, a.u + a.decoded * step);
 	if (x->decoded || (x->steps == 1 && !x->captures)) {

@@ -1,13 +1,13 @@
 /* delta_back.cu -- the gradients of the gated delta rule, in chunks of 64 rows; delta.c has the mathematics.
  *
- * With T = (I + A)^-1, everything that a chunk contributes to dR and to the gradient of its first state can
- * be computed before the gradients of states are known, except for two products.  With the gradient dS of the
+ * With T = (I + A)^-1, all contributions of a chunk to dR and to the gradient of its first state can be
+ * computed before the gradients of states are known, except for two products.  With the gradient dS of the
  * chunk's last state:
  *
  *     dR = (P T)' dO + (T' diag(f) K) dS = own + R dS
  *     dS <- e_m dS + Q' diag(e) dO - K' diag(e beta) dR = e_m dS + N + B' dR
  *
- * A capture in the chunk adds to `own` and to N, and to nothing else of these.  So there are three kernels:
+ * A capture in the chunk adds only to `own` and to N.  So there are three kernels:
  *
  *     ready   a block per chunk and head: T; own (into dv), R, B and N to memory (delta_back_ready.cu)
  *     scan    chunk after chunk, backward: the two products, dR and dS to memory;
@@ -21,23 +21,24 @@
  * instructions as prepare is (make cuda-reckon).  They hold products in registers, so that an SM can have two
  * blocks: 0.55 and 0.5 ms at 16384 rows and 16 heads.
  *
- * scan is bound by latency and cut like the forward pass (delta.cu): a warp has 16 columns of V and holds dS'
- * (16, K) in its registers, where an accumulator is the next product's operand.  That is 128 matrix
+ * scan is bound by latency and divided like the forward pass (delta.cu): a warp has 16 columns of V and holds
+ * dS' (16, K) in its registers, where an accumulator is the next product's operand.  That is 128 matrix
  * instructions a chunk, and 0.5 ms for 256 chunks.  The states at the chunks' first rows need no inverse,
- * only K and U; their squares of 64 by 64 are computed meanwhile on the SMs that are left.  In float32 scan
- * multiplies from shared memory, with 16 columns of V a block.
+ * only K and U; their squares of 64 by 64 are computed at the same time on the remaining SMs.  In float32
+ * scan multiplies from shared memory, with 16 columns of V a block.
  *
- * Long passes are done in pieces of 2048 chunks and heads, from the last to the first, so that they take a
- * quarter of a gigabyte (float32: half) whatever the length.  The states between pieces are computed first.
+ * Long passes are computed in pieces of 2048 chunks and heads, from the last to the first, so that they take
+ * a quarter of a gigabyte (float32: half a gigabyte) for any length.  The states between pieces are computed
+ * first.
  *
- * The sequences of a group follow each other in a block of scan, and so do the heads that share q and k in a
- * block of back.  So everything that is added to one place is added in order. */
+ * A block of scan computes the sequences of a group one after the other, and a block of back the heads that
+ * share q and k.  So all terms of a sum are added in order. */
 #include "delta_back.h"
 
 /* ---- the gradients ------------------------------------------------------------------------- */
 
-/* With two blocks on a multiprocessor, a thread has 128 registers.  sm_90's compiler then has to keep 16
- * numbers in memory, sm_100's 110; so for the latter it is one block. */
+/* With two blocks on a multiprocessor, a thread has 128 registers.  For sm_90 the compiler then keeps 16
+ * numbers in memory, for sm_100 it would keep 110; so sm_100 has one block. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
 enum { BACK_BLOCKS = 1 };
 #else
@@ -60,9 +61,9 @@ template <class X> struct board {
 	double *dc;      /* (64): the gradient of c */
 	float *room;     /* for block_sum */
 };
-enum { LE = CHUNK + 1 }; /* floats from row to row of the square that is laid over x and y */
+enum { LE = CHUNK + 1 }; /* floats from row to row of the square that shares the memory of x and y */
 
-/* For vw columns of V from v0 on: W = diag(beta) dR, written over dR in dv and to z, and U to y.  Adds dR . u
+/* For vw columns of V from v0 on, writes W = diag(beta) dR over dR in dv and to z, and U to y.  Adds dR .  u
  * of each row, the gradient of its beta, to sums. */
 template <class X>
 static __device__ __forceinline__ void weigh(const job<X> &a, const rows<X> &c, const board<X> &s, int v0,
@@ -98,8 +99,8 @@ static __device__ __forceinline__ void weigh(const job<X> &a, const rows<X> &c, 
 	});
 }
 
-/* From this warp's tiles of X and Z (Z below the diagonal): D * X to XD and - (D * Z + (D * Z)') to ZD; and
- * over x and y, what each pair of rows contributes to the gradient of its D. */
+/* Computes from this warp's tiles of X and Z (Z below the diagonal): D * X to XD, - (D * Z + (D * Z)') to ZD,
+ * and, in the memory of x and y, the contribution of each pair of rows to the gradient of its D. */
 template <class X>
 static __device__ __forceinline__ void put_squares(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                    const part &w, warp_tile<X> &xs, warp_tile<X> &zs)
@@ -127,8 +128,8 @@ static __device__ __forceinline__ void put_squares(const job<X> &a, const rows<X
 	});
 }
 
-/* Computes X = dO U' and Z = W U', and what follows from them alone: XD, ZD, db, and D's contribution to dc,
- * which is added for the later row and subtracted for the earlier one.  dR in dv becomes W. */
+/* Computes X = dO U' and Z = W U', and from them XD, ZD, db, and D's contribution to dc, which is added for
+ * the later row and subtracted for the earlier row.  dR in dv becomes W. */
 template <class X>
 static __device__ __forceinline__ void squares(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                const part &w)
@@ -171,8 +172,8 @@ static __device__ __forceinline__ void squares(const job<X> &a, const rows<X> &c
 	__syncthreads();
 }
 
-/* A function f(i, j): the number of q or k (`with`) at (i, j) of the warp's tile, for the columns from k0
- * on. */
+/* Returns a function f(i, j): the number of q or k (`with`) at (i, j) of the warp's tile, for the columns
+ * from k0 on. */
 template <class X>
 static __device__ __forceinline__ auto numbers_of(const job<X> &a, const rows<X> &c, const part &w, int k0,
                                                   const float *with)
@@ -184,15 +185,15 @@ static __device__ __forceinline__ auto numbers_of(const job<X> &a, const rows<X>
 	return [=](int i, int j) { return i < m && j < left ? with[i * apart + j] : 0.f; };
 }
 
-/* This thread's row of row sums that two halves of warps have written, for kw columns in all. */
+/* Returns this thread's row of the row sums that two halves of warps have written, for kw columns in all. */
 static __device__ __forceinline__ float both_halves(const float *from, int kw)
 {
 	return from[threadIdx.x] + (kw > 32 ? from[CHUNK + threadIdx.x] : 0.f);
 }
 
-/* dk += diag(f) U dS' for kw columns from k0 on, where dS is the gradient of the state after n of the chunk's
- * rows: that of capture `end`, or, if end < c.cap0, that of the state after the chunk.  Returns this thread's
- * part of the sum of S * dS. */
+/* Computes dk += diag(f) U dS' for kw columns from k0 on.  dS is the gradient of the state after n of the
+ * chunk's rows: the state of capture `end`, or, if end < c.cap0, the state after the chunk.  Returns this
+ * thread's part of the sum of S * dS. */
 template <class X>
 static __device__ __forceinline__ float add_end(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                 const part &w, int k0, int kw, int end, int n,
@@ -236,8 +237,8 @@ static __device__ __forceinline__ float add_end(const job<X> &a, const rows<X> &
 	return sum;
 }
 
-/* Does that for all captures and the state after the chunk, and adds what they contribute to dc.  Returns how
- * much of k . dk of this thread's row is already in dc. */
+/* Does that for all captures and the state after the chunk, and adds their contribution to dc.  Returns the
+ * part of k .  dk of this thread's row that is already in dc. */
 template <class X>
 static __device__ __forceinline__ float add_ends(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                  const part &w, int k0, int kw, warp_tile<X> &dk)
@@ -270,8 +271,8 @@ static __device__ __forceinline__ float add_ends(const job<X> &a, const rows<X> 
 	return was;
 }
 
-/* dq += diag(e) dO S' and dk -= diag(e) W S' for kw columns from k0 on, and adds to dc what all of dq and dk
- * so far contributes; was: the result of add_ends. */
+/* Computes dq += diag(e) dO S' and dk -= diag(e) W S' for kw columns from k0 on, and adds the contribution of
+ * dq and dk so far to dc.  was: the result of add_ends. */
 template <class X>
 static __device__ __forceinline__ void add_state(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                  const part &w, int k0, int kw, warp_tile<X> &dq,
@@ -320,8 +321,8 @@ static __device__ __forceinline__ void add_state(const job<X> &a, const rows<X> 
 			(double)both_halves(s.sums + 2 * CHUNK, kw) + (double)(both_halves(s.sums, kw) - was);
 }
 
-/* dq += X K and dk += X' Q + Z K for kw columns from k0 on.  Then dq and dk are written, or, unless this is
- * the first of the heads that share q and k, added to what the heads before have written. */
+/* Computes dq += X K and dk += X' Q + Z K for kw columns from k0 on.  The first of the heads that share q and
+ * k writes dq and dk; the others add to them. */
 template <class X>
 static __device__ __forceinline__ void add_rows(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                 const part &w, int k0, int kw, warp_tile<X> &dq,
@@ -352,7 +353,8 @@ static __device__ __forceinline__ void add_rows(const job<X> &a, const rows<X> &
 	__syncthreads();
 }
 
-/* A block has one chunk, and takes the heads that share q and k one after the other. */
+/* Computes the gradients.  A block has one chunk, and computes the heads that share q and k one after the
+ * other. */
 template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS) back(const job<X> a)
 {
 	SHARED(shared);
@@ -403,9 +405,9 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 
 /* ---- the operation ------------------------------------------------------------------------- */
 
-/* Sets the padded widths and the length of a piece in chunks, and lays out the memory between the kernels
- * from `scratch` on (NULL: only counts).  Returns its bytes.  dS: two arrays that take turns for the
- * gradients of the states between pieces. */
+/* Sets the padded widths and the length of a piece in chunks, and places the matrices that pass between the
+ * kernels in `scratch` (NULL: only counts).  Returns their bytes.  dS: two arrays that hold the gradients of
+ * the states between pieces in turn. */
 template <class X> static size_t lay_out(job<X> *a, float *dS[2], bool decays, void *scratch)
 {
 	const int heads = a->nb * a->H, most = PIECE / heads > 1 ? PIECE / heads : 1;

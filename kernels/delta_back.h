@@ -1,5 +1,5 @@
-/* delta_back.h -- what the kernels of delta_back.cu, delta_back_ready.cu and delta_back_scan.cu share: their
- * arguments, loading tiles of 64 by 64 into shared memory, and a chunk's decays. */
+/* delta_back.h -- declarations that the kernels of delta_back.cu, delta_back_ready.cu and delta_back_scan.cu
+ * share: arguments, loading tiles of 64 by 64 into shared memory, and a chunk's decays. */
 #ifndef RF_DELTA_BACK_H
 #define RF_DELTA_BACK_H
 
@@ -7,14 +7,14 @@
 
 enum {
 	THREADS = 256,
-	W = 64,         /* columns of K or V that are worked on at a time */
+	W = 64,         /* columns of K or V that are computed at a time */
 	LC = CHUNK + 4, /* floats from row to row of a square in float32 */
 	COLS = 16,      /* columns of V in a block of the float32 scan */
 	LV = COLS + 4,
 	PIECE = 2048
 };
 
-/* Numbers from row to row of a tile of operands in shared memory, which is at most 64 x 64. */
+/* Returns the numbers from row to row of a tile of operands in shared memory, which is at most 64 x 64. */
 template <class X> static __host__ __device__ constexpr int tile_ld() { return W + tile_pad<X>(); }
 
 template <class X> struct job {
@@ -28,20 +28,20 @@ template <class X> struct job {
 	int first, count, piece, KP, VP, rows;
 	unsigned states;                     /* blocks of scan that compute states instead */
 	/* for each chunk of the piece, (nb, H, count): R and B (rows, KP); N (VP, KP), which becomes the
-	 * gradient of the chunk's first state; behind (VP, KP), the state behind the chunk; ends, e_m; kk and
+	 * gradient of the chunk's first state; behind (VP, KP), the state after the chunk; ends, e_m; kk and
 	 * qk, with a decay, D * K K' and D * Q K' below the diagonal */
 	X *R, *B, *N, *behind;
 	float *ends, *kk, *qk;
 	/* (pieces - 1, nb, H, K, V): the first states of all pieces but the first */
 	float *carry;
-	/* (nb, H, K, V): the gradient of the state behind the piece; NULL: there is none */
+	/* (nb, H, K, V): the gradient of the state after the piece; NULL: that state has no gradient */
 	const float *after;
-	float *before;                       /* the same before the piece; NULL: it goes to a slot */
+	float *before;                       /* (nb, H, K, V): the gradient of the state before the piece;
+	                                        NULL: it is added to a slot */
 };
 
-/* The kernels of a piece: ready; scan, for `groups` groups of sequences.  And, to be launched before all
- * pieces: between, which computes the states between them, in one block for each of `squares` squares of 64
- * by 64. */
+/* Launch the kernels of a piece: ready; scan, for `groups` groups of sequences.  between is launched before
+ * all pieces: it computes the states between them, in one block for each of `squares` squares of 64 by 64. */
 void rf_cuda_delta_ready(struct rf_dev *d, const job<bf16> &a);
 void rf_cuda_delta_ready(struct rf_dev *d, const job<float> &a);
 void rf_cuda_delta_scan(struct rf_dev *d, const job<bf16> &a, int groups);
@@ -77,7 +77,7 @@ template <class X> static __device__ __forceinline__ size_t start_at(const job<X
 	return slot_at(a, a.start ? a.start[b / a.n] : 0, h);
 }
 
-/* The state at the first row of the piece, (K, V). */
+/* Returns the state at the first row of the piece, (K, V). */
 template <class X> static __device__ __forceinline__ const float *first_state(const job<X> &a, int b, int h)
 {
 	return a.first ? a.carry + slot_at(a, (a.first / a.piece - 1) * a.nb + b, h)
@@ -86,7 +86,8 @@ template <class X> static __device__ __forceinline__ const float *first_state(co
 
 /* ---- tiles --------------------------------------------------------------------------------- */
 
-/* Four numbers of a row that has `left` more, padded with zeros; wide: all four exist and are aligned. */
+/* Returns four numbers of a row that has `left` more, padded with zeros; wide: all four exist and are
+ * aligned. */
 static __device__ __forceinline__ float4 four(const float *x, int left, bool wide)
 {
 	if (left <= 0)
@@ -117,7 +118,7 @@ template <class F> static __device__ __forceinline__ void fours(int mp, int wp, 
 }
 
 /* Like load_tile, for tiles of at most 64 x 64, with each row multiplied by its factor (by NULL: 1).  A
- * thread has the loads of all its numbers on their way at once. */
+ * thread starts the loads of all its numbers together. */
 template <class X>
 static __device__ __forceinline__ void load(X *to, int ld, int mp, int wp, const float *from, size_t apart,
                                             int m, int w, const float *by)
@@ -136,8 +137,8 @@ static __device__ __forceinline__ void load(X *to, int ld, int mp, int wp, const
 	});
 }
 
-/* Copies a tile that an earlier kernel has written, `lf` numbers from row to row; it is there after
- * copies_wait<0>() and a barrier.  first: the threads from it on do that. */
+/* Starts to copy a tile that an earlier kernel has written, `lf` numbers from row to row; the copy is
+ * complete after copies_wait<0>() and a barrier.  The threads from `first` on do it. */
 template <class X>
 static __device__ __forceinline__ void bring(X *to, int ld, int mp, int wp, const X *from, int lf,
                                              int first = 0)
@@ -158,7 +159,7 @@ template <class F> static __device__ __forceinline__ void tile_each(int rows, in
 			f(i, j);
 }
 
-/* Calls f(row, sum) for each row of a warp's tile: the sum of the row's numbers times by(row, col). */
+/* Calls f(row, sum) for each row of a warp's tile; sum: the sum of the row's numbers times by(row, col). */
 template <class B, class F>
 static __device__ __forceinline__ void tile_row_sums(const warp_tile<bf16> &x, B by, F f)
 {
@@ -198,8 +199,8 @@ static __device__ __forceinline__ void tile_row_sums(const warp_tile<float> &x, 
 	}
 }
 
-/* The warp's part of a tile: 16 rows from i0 on and 32 columns from j0 on; half: which half of the
- * columns. */
+/* A warp's part of a tile: 16 rows from i0 on and 32 columns from j0 on; half: the half of the columns, 0 or
+ * 1. */
 struct part { int i0, j0, half; };
 
 static __device__ __forceinline__ part part_of_warp()
@@ -238,8 +239,8 @@ static __device__ __forceinline__ rows<X> rows_of(const job<X> &a, int which, in
 	return x;
 }
 
-/* Of each row: c = hi + lo; e = exp(c); beta; slope = 1 - sigmoid(b), so that dbeta/db = beta slope; f, the
- * decay from the row to a later one; minus = -e beta. */
+/* For each row: c = hi + lo; e = exp(c); beta; slope = 1 - sigmoid(b), so that dbeta/db = beta slope; f, the
+ * decay from the row to a later row; minus = -e beta. */
 struct gates { float *hi, *lo, *e, *beta, *slope, *f, *minus; };
 enum { GATES = 7 * CHUNK };
 
@@ -262,8 +263,7 @@ static __device__ __forceinline__ void left_over(const gates &t, bool decay, int
 		t.f[i] = i >= n ? 0.f : decay ? between(t, n - 1, i) : 1.f;
 }
 
-/* Computes all of them, with f for the state after the chunk.  There are barriers inside and one at the
- * end. */
+/* Computes all gates, with f for the state after the chunk.  Contains barriers, one at the end. */
 template <class X> static __device__ void load_gates(const job<X> &a, const gates &t, const struct cell &c)
 {
 	const int i = threadIdx.x - 32;

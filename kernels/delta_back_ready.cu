@@ -58,7 +58,7 @@ static __device__ __forceinline__ void pairs(const job<X> &a, const rows<X> &c, 
 	}
 }
 
-/* Turns A into T, and P into P T, both as operands. */
+/* Turns A into T, and P into P T, both stored as operands. */
 template <class X>
 static __device__ __forceinline__ void invert(const rows<X> &c, const board<X> &s, const part &w)
 {
@@ -104,7 +104,8 @@ static __device__ __forceinline__ void put_R(const job<X> &a, const rows<X> &c, 
 	}
 }
 
-/* own += T' diag(f) K dS for vw columns from v0 on, where dS is the gradient of the state of capture e. */
+/* Computes own += T' diag(f) K dS for vw columns from v0 on, where dS is the gradient of the state of capture
+ * e. */
 template <class X>
 static __device__ __forceinline__ void add_capture(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                    const part &w, int v0, int vw, int e, warp_tile<X> &own)
@@ -136,8 +137,8 @@ static __device__ __forceinline__ void add_capture(const job<X> &a, const rows<X
 	__syncthreads();
 }
 
-/* Writes vw rows of N from v0 on, which are columns of V, to memory: N = Q' diag(e) dO plus what the captures
- * contribute.  dO is at x. */
+/* Writes vw rows of N from v0 on, which are columns of V, to memory: N = Q' diag(e) dO plus the captures'
+ * contributions.  dO is at x. */
 template <class X>
 static __device__ __forceinline__ void put_N(const job<X> &a, const rows<X> &c, const board<X> &s,
                                              const part &w, int v0, int vw, X *N)

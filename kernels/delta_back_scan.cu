@@ -93,14 +93,15 @@ void rf_cuda_delta_between(struct rf_dev *d, const job<float> &a, unsigned squar
 
 /* ---- their gradients, chunk after chunk ---------------------------------------------------- */
 
-/* Where the gradient of the piece's first state (K, V) goes; if that is a slot, it is added there. */
+/* Returns where the gradient of the piece's first state (K, V) is written; if that is a slot, it is added
+ * there. */
 template <class X> static __device__ __forceinline__ float *goes_to(const job<X> &a, int b, int h)
 {
 	return a.before ? a.before + slot_at(a, b, h) : a.dS + start_at(a, b, h);
 }
 
 /* R and B of a chunk, and the rows of N for a block's columns of V, in shared memory.  The threads from
- * `idle` on, which compute nothing, load them. */
+ * `idle` on, which do not compute, load them. */
 struct stage { bf16 *R, *B, *N; };
 
 template <int KP>
@@ -135,9 +136,9 @@ static __device__ __forceinline__ void first_out(const job<bf16> &a, float *to, 
 		}
 }
 
-/* dR = own + R dS of chunk c, written over `own`; if the state after the chunk is not used, dR = own.  Both
- * are transposed, dS' (16, KP) and dR' (16, 64).  own is on its way while dS' R' is computed.  full: the
- * chunk has 64 rows, which as a constant leaves no branch in the products (walk_chunk() in delta.cu). */
+/* Computes dR = own + R dS of chunk c, written over `own`; if the state after the chunk is not used, dR =
+ * own.  Both are transposed, dS' (16, KP) and dR' (16, 64).  own is loaded while dS' R' is computed.  full:
+ * the chunk has 64 rows, which as a constant leaves no branch in the products (walk_chunk() in delta.cu). */
 template <int KP, bool full>
 static __device__ __forceinline__ void scan_rows(const job<bf16> &a, const struct cell &c,
                                                  float (&dR)[CHUNK / 8][4], const float (&dS)[KP / 8][4],
@@ -162,7 +163,7 @@ static __device__ __forceinline__ void scan_rows(const job<bf16> &a, const struc
 	}
 }
 
-/* dS <- e dS + N + B' dR, transposed; N: this lane's first number, in shared memory. */
+/* Computes dS <- e dS + N + B' dR, transposed; N: this lane's first number, in shared memory. */
 template <int KP>
 static __device__ __forceinline__ void scan_state(float (&dS)[KP / 8][4], float e, const bf16 *N,
                                                   const float (&dR)[CHUNK / 8][4], int mp, const bf16 *B)
@@ -183,7 +184,7 @@ static __device__ __forceinline__ void scan_state(float (&dS)[KP / 8][4], float 
 }
 
 /* A block has a group of sequences and a head, and each of its first `workers` warps has 16 columns of V.
- * stages: how many chunks are in shared memory, 2 or 1.  A warp's dS' (16, KP) stays in its registers. */
+ * stages: the number of chunks in shared memory, 2 or 1.  A warp's dS' (16, KP) stays in its registers. */
 template <int KP>
 static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, int workers, int stages)
 {
@@ -328,7 +329,7 @@ template <int KP> static void scan(struct rf_dev *d, const job<bf16> &a, int gro
 	const size_t room = (size_t)cuda_of(d)->sms;
 	int workers = 4;
 
-	/* as many blocks as there is room for beside those of the states: a multiprocessor holds one */
+	/* as many blocks as fit next to the blocks of the states: a multiprocessor holds one block */
 	while (workers > 1 && a.states + (size_t)groups * a.H * (warps * 2 / workers) <= room)
 		workers /= 2;
 	const size_t stage = 2 * shared_size(CHUNK * (KP + 8), 2) + shared_size(workers * 16 * (KP + 8), 2);

@@ -1,5 +1,6 @@
-/* delta_tile.h -- what the kernels of the delta rule share, forward (delta.cu) and backward (delta_back*.cu):
- * a chunk of 64 rows of one head in shared memory, its decays, and the inverse of its unit lower triangle.
+/* delta_tile.h -- functions that the kernels of the delta rule share, forward (delta.cu) and backward
+ * (delta_back*.cu), on a chunk of 64 rows of one head in shared memory: loading, decays, and the inverse of a
+ * unit lower triangle.
  *
  * All threads of a block must call these functions.  Rows and widths are padded with zeros to multiples of
  * 32. */
@@ -11,19 +12,20 @@
 enum { CHUNK = 64 };
 
 static inline __host__ __device__ int up32(int n) { return (n + 31) / 32 * 32; }
-/* The width to which keys are padded; rounds: for the kernels in bf16, which exist for three widths. */
+/* Returns the width to which keys are padded; rounds: for the kernels in bf16, which exist for three
+ * widths. */
 static inline int padded_keys(int K, bool rounds)
 {
 	return !rounds ? up32(K) : K <= 64 ? 64 : K <= 128 ? 128 : WIDEST_HEAD;
 }
-/* The head of q and k that head h of v reads. */
+/* Returns the head of q and k that head h of v reads. */
 static inline __host__ __device__ int key_head(int h, int G, int H) { return h * G / H; }
-/* Where row j of head h of sequence b begins in an array (rows, H, w). */
+/* Returns where row j of head h of sequence b begins in an array (rows, H, w). */
 static inline __host__ __device__ size_t place(int w, int H, int h, int nb, int b, int j)
 {
 	return (((size_t)j * (size_t)nb + (size_t)b) * (size_t)H + (size_t)h) * (size_t)w;
 }
-/* The distance from one row of such an array to the next. */
+/* Returns the distance from one row of such an array to the next. */
 static inline __host__ __device__ size_t row_apart(int w, int H, int nb)
 {
 	return (size_t)nb * (size_t)H * (size_t)w;
@@ -60,12 +62,13 @@ static __device__ void load_tile(X *to, int ld, int mp, int wp, const float *fro
 
 /* ---- decays -------------------------------------------------------------------------------- */
 
-/* e^x, but 0 where almost nothing would be left. */
+/* Returns e^x, but 0 for x < -70. */
 static __device__ __forceinline__ float fade(float x) { return x < -70.f ? 0.f : expf(x); }
 
-/* The running sums c_t of g, up to and including row t, as hi + lo, which keeps differences of large sums
- * exact.  64 rows are written; those from m on equal row m - 1.  g: of row 0, `apart` floats from row to row;
- * NULL: no decay, all sums are 0.  The first warp does it, in double; the caller needs a barrier after. */
+/* Computes the running sums c_t of g, up to and including row t, as hi + lo, which keeps differences of large
+ * sums exact.  It writes 64 rows; rows from m on equal row m - 1.  g: g of row 0, `apart` floats from row to
+ * row; NULL: no decay, all sums are 0.  The first warp computes, in double; the caller needs a barrier
+ * after. */
 static inline __device__ void sum_decays(const float *g, size_t apart, int m, float *hi, float *lo)
 {
 	const int lane = threadIdx.x;
@@ -91,7 +94,8 @@ static inline __device__ void sum_decays(const float *g, size_t apart, int m, fl
 	}
 }
 
-/* decay_between: exp(c_t - c_s) for t >= s.  decay_to: exp(c_t), the decay from the chunk's start. */
+/* decay_between: returns exp(c_t - c_s) for t >= s.  decay_to: returns exp(c_t), the decay from the chunk's
+ * start. */
 static __device__ __forceinline__ float decay_between(const float *hi, const float *lo, int t, int s)
 {
 	return fade(hi[t] - hi[s] + (lo[t] - lo[s]));
@@ -103,10 +107,10 @@ static __device__ __forceinline__ float decay_to(const float *hi, const float *l
 
 /* ---- the triangle -------------------------------------------------------------------------- */
 
-/* a (n, n) <- (I + a)^-1 in float32, for a strictly lower a, with zeros above; n is 32 or 64; room: 1024
- * floats.  First the blocks of 16 on the diagonal are inverted, one column per thread.  Then neighbours are
- * joined in pairs, up to two times: the inverse of [L1 0; A L2] is [T1 0; -T2 A T1 T2], where T1 and T2 are
- * the inverses of L1 and L2.  A barrier is needed before; there is one at the end. */
+/* Computes a (n, n) <- (I + a)^-1 in float32, for a strictly lower a with zeros above; n is 32 or 64; room:
+ * 1024 floats.  First the blocks of 16 on the diagonal are inverted, one column per thread.  Then neighbours
+ * are joined in pairs, up to two times: the inverse of [L1 0; A L2] is [T1 0; -T2 A T1 T2], where T1 and T2
+ * are the inverses of L1 and L2.  The caller needs a barrier before; there is one at the end. */
 static inline __device__ void invert_lower(float *a, int la, int n, float *room)
 {
 	const int t = threadIdx.x, c = t % 16;
@@ -153,7 +157,7 @@ static inline __device__ void invert_lower(float *a, int la, int n, float *room)
 	}
 }
 
-/* The number of the first capture whose row is at least j. */
+/* Returns the number of the first capture whose row is at least j. */
 static inline __device__ int capture_from(const int32_t *row, int captures, int j)
 {
 	int lo = 0, hi = captures;

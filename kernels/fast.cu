@@ -1,17 +1,17 @@
-/* fast.cu -- LaCT's element-wise operations (its products use gemm): features of q, k and v, rates, what a
- * chunk learns from, and the row-wise parts of an update, forward and backward.
+/* fast.cu -- LaCT's element-wise operations (its products use gemm), forward and backward: features of q, k
+ * and v, rates, the operands of a chunk's update, and the row-wise parts of the update.
  *
- * All are bound by memory.  Features: a warp has one head of a row; forward it keeps up to 512 of its
- * activations until their sum is known, backward it reads them twice, the second time from the first level
- * cache: 8 bytes per number forward, 16 backward, and 2 for what products read rounded; at T 16384 and d 1536
- * (101 MB a matrix) 0.09 and 0.15 ms.  What a chunk learns from: 30 bytes per number forward, 60 backward, a
- * fifth of them rounded; a warp computes the sums over a head's width.  Updates: 12 to 14 bytes per number of
- * a fast weight, of which there are few, 4 heads of 3 x 384 x 768, 14 MB: 0.02 ms.  Their rows are long, and
- * there may be as few as 12.  So rows of more than 1024 numbers are cut into tiles, whose sums are computed
- * by one kernel and used by the next; one block per row would take ten times as long. */
+ * All kernels are bound by memory.  Features: a warp has one head of a row.  Forward it keeps up to 512 of
+ * the head's activations until their sum is known; backward it reads them twice, the second time from the
+ * first level cache: 8 bytes per number forward, 16 backward, and 2 for a rounded copy; at T 16384 and d 1536
+ * (101 MB a matrix) 0.09 and 0.15 ms.  Operands of an update: 30 bytes per number forward, 60 backward, a
+ * fifth of them rounded copies; a warp computes the sums over a head's width.  Updates: 12 to 14 bytes per
+ * number of a fast weight, of which there are few, 4 heads of 3 x 384 x 768, 14 MB: 0.02 ms.  Their rows are
+ * long, and there may be as few as 12.  So rows of more than 1024 numbers are cut into tiles, whose sums are
+ * computed by one kernel and used by the next; one block per row would take ten times as long. */
 #include "cuda/sweep.h"
 
-enum { WARPS = 8, KEPT = 4 }; /* KEPT: fours of a head's numbers that a lane holds */
+enum { WARPS = 8, KEPT = 4 }; /* KEPT: how many times four of a head's numbers a lane holds */
 
 /* ---- features ------------------------------------------------------------------------------ */
 
@@ -20,11 +20,12 @@ struct feature {
 	bool silu, unit;
 	float eps;
 	const float *x, *scale, *offset, *dy;
-	float *y, *dx, *part; /* part (strips, 2, H D): the strips' shares of dscale and doffset */
+	float *y, *dx, *part; /* part (strips, 2, H D): each strip's share of dscale and doffset */
 	bf16 *half;           /* y or dx rounded; NULL: not wanted */
 };
 
-/* Four numbers of a row from j on: v = x, s = scale, z = x scale + offset, y = the activation of z. */
+/* Computes four numbers of a row from j on: v = x, s = scale, z = x scale + offset, y = the activation of
+ * z. */
 template <bool WIDE>
 static __device__ __forceinline__ void act(const struct feature &a, const float *x, int h, int j, some<4> &v,
                                            some<4> &s, some<4> &z, some<4> &y)
@@ -184,7 +185,7 @@ void rf_cuda_feature_fwd(struct rf_dev *d, const struct rf_feature_fwd *p)
 void rf_cuda_feature_bwd(struct rf_dev *d, const struct rf_feature_bwd *p)
 {
 	struct feature a = {};
-	/* mine: bytes of a warp */
+	/* mine: bytes of shared memory of a warp */
 	const size_t width = (size_t)p->H * p->D, mine = 2 * (size_t)p->D * sizeof(float);
 	const int warps = mine * WARPS <= (48 << 10) ? WARPS : mine * 2 <= (48 << 10) ? 2 : 1;
 
@@ -213,7 +214,7 @@ void rf_cuda_feature_bwd(struct rf_dev *d, const struct rf_feature_bwd *p)
 
 /* ---- rates --------------------------------------------------------------------------------- */
 
-/* In double: there are few numbers, and softplus ends near 0, where its logarithm loses digits. */
+/* Rates are computed in double: they are few, and softplus approaches 0, where its logarithm loses digits. */
 struct rates_forward {
 	double shift;
 	float *lr, *m;
@@ -227,7 +228,7 @@ struct rates_forward {
 	}
 };
 
-/* Where softplus has the value y, its slope is 1 - e^-y. */
+/* The rates' gradients.  Where softplus has the value y, its slope is 1 - e^-y. */
 struct rates_backward {
 	const float *lr, *m;
 	float *dlr, *dm;
@@ -259,16 +260,16 @@ void rf_cuda_rates_bwd(struct rf_dev *d, const struct rf_rates_bwd *a)
 	sweep_by<1>(d, "rates_bwd", 1, (size_t)a->rows * a->H, f);
 }
 
-/* ---- what a chunk learns from -------------------------------------------------------------- */
+/* ---- the operands of an update -------------------------------------------------------------- */
 
 struct learn {
 	int rows, H, E, every;
 	float *gu, *e;
 	const float *lr, *dsum;
 	float *dgu, *de, *dlr, *dm;
-	bf16 *gu_half, *e_half, *dgu_half, *de_half; /* gu, ... rounded; NULL: not wanted */
+	bf16 *gu_half, *e_half, *dgu_half, *de_half; /* gu, e, dgu, de rounded; NULL: not wanted */
 
-	/* Forward; i: row and head. */
+	/* Computes W numbers from j on, forward; i: row and head. */
 	template <int W> __device__ void at(size_t i, size_t j) const
 	{
 		const float *by = lr + 3 * lr_row(i);
@@ -298,7 +299,7 @@ struct learn {
 	}
 };
 
-/* Where the results' rounded forms go, all or none. */
+/* Sets where rounded copies of the results are written: all or none. */
 static void beside(struct rf_dev *d, const struct learn &a, float *gu, float *e, bf16 **gu_half,
                    bf16 **e_half)
 {
@@ -410,8 +411,8 @@ enum { SPAN = 1 << 12, THREADS = 256, SHORT = 1024, DOWN = 65535 };
 
 static size_t tiles_of(size_t n) { return (n + SPAN - 1) / SPAN; }
 
-/* Rows of n numbers: `along` sums over a row, and `apply` then works on it.  A thread has the four numbers at
- * i, i + step, ... */
+/* Rows of n numbers: `along` sums over a row, and `apply` then computes the row.  A thread has the four
+ * numbers at i, at i + step, ... */
 struct length {
 	int rows;
 	size_t n;
@@ -481,7 +482,7 @@ static __device__ __forceinline__ void apply(const struct length &a, size_t row,
 	}
 }
 
-/* Short rows: a warp has one. */
+/* Computes short rows: a warp has one row. */
 template <enum what WHAT, bool WIDE>
 static __global__ void __launch_bounds__(32 * WARPS) short_rows(struct length a)
 {
@@ -496,7 +497,7 @@ static __global__ void __launch_bounds__(32 * WARPS) short_rows(struct length a)
 	apply<WHAT, WIDE>(a, row, 4 * (size_t)lane, a.n, 128, (double)sum[0], (double)sum[1], lane == 0);
 }
 
-/* Long rows: a block has a tile of one.  This kernel sums, the next one uses the sums. */
+/* Long rows: a block has a tile of a row.  This kernel computes sums, the next kernel uses them. */
 template <bool WIDE>
 static __global__ void __launch_bounds__(THREADS) long_sums(struct length a, double *part)
 {
@@ -515,7 +516,7 @@ static __global__ void __launch_bounds__(THREADS) long_sums(struct length a, dou
 	}
 }
 
-/* The sum over a row's tiles; every thread gets it. */
+/* Returns the sum over a row's tiles to every thread. */
 static __device__ double whole(const double *part, size_t tiles, size_t apart, double *room)
 {
 	double sum = 0;

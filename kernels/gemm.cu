@@ -1,4 +1,5 @@
-/* gemm.cu -- matrix products, by cuBLAS; in bf16 those of rounded copies (rounded.cu). */
+/* gemm.cu -- matrix products with cuBLAS.  In bf16 it multiplies rounded copies of the operands
+ * (rounded.cu). */
 #include <cstdio>
 #include <cstdlib>
 
@@ -12,8 +13,8 @@ struct blas { cublasHandle_t handle; void *workspace; };
 
 static struct blas *blas_of(struct rf_dev *d) { return (struct blas *)cuda_of(d)->blas; }
 
-/* Checks what cuBLAS returned.  After a fault of a kernel the driver answers no call any more, so the device
- * is dead. */
+/* Checks the status that cuBLAS returned.  After a fault of a kernel the driver answers no more calls, so the
+ * device is dead. */
 static bool done(struct rf_dev *d, cublasStatus_t s, const char *what)
 {
 	cuda_of(d)->dead |= s == CUBLAS_STATUS_EXECUTION_FAILED;
@@ -23,7 +24,8 @@ static bool done(struct rf_dev *d, cublasStatus_t s, const char *what)
 	return s == CUBLAS_STATUS_SUCCESS;
 }
 
-/* The workspace is allocated here: with cuBLAS's own, equal bits from run to run are not guaranteed. */
+/* Opens cuBLAS.  The workspace is allocated here: with a workspace of cuBLAS, equal bits from run to run are
+ * not guaranteed. */
 enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e)
 {
 	struct blas *b = (struct blas *)calloc(1, sizeof *b);
@@ -64,7 +66,7 @@ void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_workspace *need)
 		rf_cuda_rounded_prepare(d, need);
 }
 
-/* Drops the rounded copies of what a product writes over. */
+/* Drops the rounded copies of numbers that a product overwrites. */
 static void written(struct rf_dev *d, const struct rf_gemm *g)
 {
 	rf_cuda_rounded_wrote(d, f32(g->c), (size_t)(g->batch ? g->batch - 1 : 0) * g->sc +
@@ -73,7 +75,8 @@ static void written(struct rf_dev *d, const struct rf_gemm *g)
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-/* For profiles: "product, n 64, k 96, bf16, b', added".  The rows and the batch are the grid. */
+/* Begins a product's entry in a profile, named like "product, n 64, k 96, bf16, b', added".  The rows and the
+ * batch are the grid. */
 static void begin_profile(struct rf_dev *d, const struct rf_gemm *g, cudaDataType type, bool add)
 {
 	char name[60];
@@ -85,7 +88,7 @@ static void begin_profile(struct rf_dev *d, const struct rf_gemm *g, cudaDataTyp
 	                      2. * g->m * g->n * g->k * (g->batch ? g->batch : 1));
 }
 
-/* cuBLAS takes matrices by columns, so it sees all of them transposed: C' = B' A'. */
+/* Calls cuBLAS.  It reads matrices column by column, so all matrices are transposed there: C' = B' A'. */
 static void product(struct rf_dev *d, const struct rf_gemm *g, cudaDataType type, const void *a, int lda,
                     size_t sa, const void *b, int ldb, size_t sb, float *c, bool add)
 {
@@ -133,7 +136,8 @@ void rf_cuda_gemm(struct rf_dev *d, const struct rf_gemm *g)
 	const int batch = g->batch ? g->batch : 1;
 	const struct stored a = { f32(g->a), g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, batch, g->sa };
 	const struct stored b = { f32(g->b), g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, batch, g->sb };
-	const bool by_weight = g->weight && b.ld == b.cols; /* one with gaps is no weight of a model */
+	const bool by_weight = g->weight && b.ld == b.cols; /* a matrix with gaps is not a weight of a
+	                                                       model */
 	bool add = g->add;
 
 	if (d->err.code != RF_OK || !g->m || !g->n || !batch)
@@ -167,7 +171,7 @@ void rf_cuda_gemm(struct rf_dev *d, const struct rf_gemm *g)
 		product(d, g, CUDA_R_16BF, x.p, x.ld, x.apart, y.p, y.ld, y.apart, f32(g->c), add);
 }
 
-/* Whether weights in bf16 lie one below the other. */
+/* Tells whether the weights in bf16 are stacked without gaps. */
 static bool touch(const struct rf_gemms *x)
 {
 	bool all = true;
@@ -177,7 +181,7 @@ static bool touch(const struct rf_gemms *x)
 	return all;
 }
 
-/* The products by the weights apart, or by one that has them all. */
+/* Computes one product for each weight, or a single product with a stack of all weights. */
 void rf_cuda_gemms(struct rf_dev *d, const struct rf_gemms *x)
 {
 	struct side w = { x->parts, x->k, {}, {} };

@@ -1,43 +1,43 @@
-/* head.cu -- the language model's head: entropies and log-probabilities without ever holding all logits, the
- * gradient, and drawing.
+/* head.cu -- the language model's head: entropies and log-probabilities without storing all logits, their
+ * gradient, and drawing of tokens.
  *
- * Forward, a piece of the logits at a time: at most logit_rows() rows, by as many columns as make PIECE
- * numbers, 32 MB.  The product writes the piece, and fold reads it from the second-level cache (50 MB, 5.5
- * TB/s).  For 16384 rows, N = 32000 and d = 2048 the products take 2.7 ms at 800 TFLOP/s, and the 2.1 GB of
- * logits 0.4 ms from that cache; to memory and back they would take 1.4 ms more.  Since a piece has 2048
- * rows, a product reads w once for all of them: 2 d N bytes against 4096 d N operations, at 3 TB/s an eighth
- * of its time.  A piece of the same size with 256 rows by all of a vocabulary of 250,000 would wait for w
- * half of the time.  w is rounded as a whole, so that it is the form that other products keep too; a piece
- * begins inside it.
+ * Forward, the logits are computed piece by piece: at most logit_rows() rows, by as many columns as make
+ * PIECE numbers, 32 MB.  The product writes the piece, and fold reads the piece from the second-level cache
+ * (50 MB, 5.5 TB/s).  For 16384 rows, N = 32000 and d = 2048 the products take 2.7 ms at 800 TFLOP/s, and the
+ * 2.1 GB of logits 0.4 ms from that cache; to memory and back they would take 1.4 ms more.  Since a piece has
+ * 2048 rows, a product reads w once for all of them: 2 d N bytes against 4096 d N operations, at 3 TB/s an
+ * eighth of its time.  A piece of the same size with 256 rows by all of a vocabulary of 250,000 would wait
+ * for w half of the time.  w is rounded as one matrix, so that other products share the rounded copy; a piece
+ * begins inside this copy.
  *
  * A row's columns are folded in parts of PART, by one warp each, all in registers: with m the part's largest
- * logit, s = sum e^(z-m) and t = sum e^(z-m) (z-m).  finish merges a row's parts in a fixed order, in
- * double; the entropy is log s - t / s.  The parts depend on N alone, so results do not depend on how the
- * pieces were cut.  Gradient and drawing begin with the same two kernels.
+ * logit, s = sum e^(z-m) and t = sum e^(z-m) (z-m).  finish merges a row's parts in a fixed order, in double;
+ * the entropy is log s - t / s.  The parts depend only on N, so results do not depend on how the pieces were
+ * cut.  Gradient and drawing begin with the same two kernels.
  *
  * Drawing.  Equal probabilities give equal draws on every device because no sum is rounded: each p, divided
  * by the largest that may be drawn, is a whole number of units 1 / RF_DRAW_WHOLE, and sums of whole numbers
- * do not depend on their order (dev.h).  So the sum of every part is computed, and a warp finds the part
- * that contains u total, 32 at a time, and then the id in it; a serial sum over N = 250,000 would take 2 ms.
+ * do not depend on their order (dev.h).  So the sum of every part is computed, and a warp finds the part that
+ * contains u total, 32 at a time, and then the id in it; a serial sum over N = 250,000 would take 2 ms.
  * top_k and top_p become one threshold each.  The bits of floats that are not negative are ordered like the
- * floats.  So the k-th largest p is found digit by digit from counts, and the p that reaches top_p from
- * sums, in four passes of a block over its row.  The first pass takes 45 us at this N, and later ones, which
- * look at few probabilities, a fourth of that. */
+ * floats.  So the k-th largest p is found digit by digit from counts, and the p that reaches top_p from sums,
+ * in four passes of a block over its row.  The first pass takes 45 us at this N; later passes, which read few
+ * probabilities, take a fourth of that. */
 #include "cuda/rounded.h"
 
 enum { WARPS = 8, LANE = 32, PART = 32 * LANE, PIECE = 8 << 20, SELECT = 1024, BINS = 256 };
 typedef unsigned long long whole;
 
-/* What is known of the logits of one part.  z, id: the largest, and the lowest id that has it; allowed: the
- * largest that may be drawn.  row: the same of a row. */
+/* part: the folded logits of one part.  z, id: the largest logit, and the lowest id that has it; allowed: the
+ * largest logit that may be drawn.  row: the folded logits of a row. */
 struct part { float s, t, z, allowed; int id; };
 struct row { double s; float z, allowed; };
-/* What may be drawn of a row: every p whose bits are larger than key, and those whose bits are equal to it,
- * up to id `last`. */
+/* The ids of a row that may be drawn: those whose p has larger bits than key, and those whose bits are equal
+ * to key, up to id `last`. */
 struct limit { unsigned key; int last; };
 struct ban { const int32_t *id; int n; };
 
-/* Bit i: id first + 32 i + lane is banned. */
+/* Returns bits: bit i is set if id first + 32 i + lane is banned. */
 static __device__ __forceinline__ unsigned banned_here(struct ban ban, int first)
 {
 	unsigned mask = 0;
@@ -60,8 +60,8 @@ static __device__ __forceinline__ whole warp_add(whole x)
 
 /* ---- folding ------------------------------------------------------------------------------- */
 
-/* Folds the `cols` columns of z, which are columns first.. of the logits, rows ld apart, into part
- * (rows, parts).  A NaN is never the largest, but it stays in s. */
+/* Folds the `cols` columns of z, which are columns first.. of the logits, rows ld apart, into part (rows,
+ * parts).  A NaN is never the largest logit, but it stays in s. */
 static __global__ void __launch_bounds__(32 * WARPS)
 	fold(const float *z, int ld, int rows, int first, int cols, int parts, float inv_temp,
              const int32_t *target, struct ban ban, struct part *part, float *target_z)
@@ -106,7 +106,7 @@ static __global__ void __launch_bounds__(32 * WARPS)
 		if (32 * i + lane < n) {
 			float v = (x[i] - top) * inv_temp, e;
 
-			v = v < -87 ? -87 : v; /* e^-87 is nothing, also times v */
+			v = v < -87 ? -87 : v; /* e^-87 is negligible, also times v */
 			e = expf(v);
 			s += e;
 			t += e * v;
@@ -120,7 +120,7 @@ static __global__ void __launch_bounds__(32 * WARPS)
 		target_z[r] = z[target[r] - first - j];
 }
 
-/* The merged sums of some parts; id < 0: of none. */
+/* The merged sums of some parts; id < 0: no part has been merged yet. */
 struct sums { double s, t; float z, allowed; int id; };
 
 static __device__ __forceinline__ void merge(struct sums &a, const struct sums &b, float inv_temp)
@@ -143,10 +143,10 @@ static __device__ __forceinline__ void merge(struct sums &a, const struct sums &
 	a.allowed = b.allowed > a.allowed ? b.allowed : a.allowed;
 }
 
-/* What finish writes for each row; NULL: not wanted. */
+/* The outputs of finish for each row; NULL: not wanted. */
 struct results { float *entropy, *logp; int32_t *top; struct row *row; };
 
-/* Merges a row's parts; one warp per row. */
+/* Merges a row's parts, one warp per row. */
 static __global__ void finish(const struct part *part, int rows, int parts, float inv_temp,
                               const int32_t *target, const float *target_z, struct results to)
 {
@@ -194,8 +194,8 @@ static int parts_of(int N) { return (N + PART - 1) / PART; }
 
 /* ---- entropies, log-probabilities, and their gradient ---------------------------------------- */
 
-/* Rows that are worked on at a time, and the columns that a product makes of them: rows in blocks of one
- * size, and as many columns as fit.  Leading dimensions are multiples of PART. */
+/* The size of the blocks in which logits are computed: `height` rows, and as many columns as fit.  Leading
+ * dimensions are multiples of PART. */
 struct blocks { int height, cols; };
 static struct blocks blocks_for(int rows, int N)
 {
@@ -206,13 +206,13 @@ static struct blocks blocks_for(int rows, int N)
 	return { height, fit < most ? fit : most };
 }
 
-/* One block of rows, with the places where its logits go. */
+/* One block of rows, and where its logits and sums are written. */
 struct block {
 	int n, d, N, cols, parts;
 	float inv_temp;
 	rf_f32 h, w;
-	bool half;                   /* w is, as in gemm */
-	float *z;                    /* all logits, or a piece of them at a time */
+	bool half;                   /* w is bf16, as in gemm */
+	float *z;                    /* all logits, or one piece of them */
 	bool all;
 	struct part *part;
 	float *target_z;
@@ -220,7 +220,7 @@ struct block {
 	struct results to;
 };
 
-/* The logits, and what is known of their rows. */
+/* Computes the logits of a block and folds them. */
 static bool fold_block(struct rf_dev *d, const struct block *b)
 {
 	const bool rounds = d->math == RF_MATH_BF16;
@@ -283,7 +283,7 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 
 enum { CE_COLS = 2048, CE_THREADS = 256 };
 
-/* half: where z is rounded too; NULL: it is not wanted. */
+/* half: a rounded copy of the gradient; NULL: not wanted. */
 static __global__ void ce_cols(float *z, bf16 *half, int N, float inv_temp, const struct row *row,
                                const int32_t *target, const float *coef)
 {
@@ -294,14 +294,14 @@ static __global__ void ce_cols(float *z, bf16 *half, int N, float inv_temp, cons
 
 	z += r * N;
 	for (int i = j + threadIdx.x; i < last; i += CE_THREADS) {
-		/* not 0 times a NaN: a row that is not wanted must not matter */
+		/* not 0 times a NaN: a row with coef 0 must have no effect */
 		z[i] = by == 0 ? 0 : f * expf((z[i] - top) * inv_temp) - (i == target[r] ? by * inv_temp : 0);
 		if (half)
 			half[r * N + i] = __float2bfloat16(z[i]);
 	}
 }
 
-/* By the blocks of head_fwd, whose products have the same sizes, and so the same bits. */
+/* Uses the blocks of head_fwd: the products have the same sizes, and so the same bits. */
 void rf_cuda_head_bwd(struct rf_dev *d, const struct rf_head_bwd *x)
 {
 	const int parts = parts_of(x->N), chunks = (x->N + CE_COLS - 1) / CE_COLS;
@@ -353,17 +353,17 @@ struct draw {
 	const float *z;
 	struct ban ban;
 	const struct row *row;        /* (rows / n) */
-	const struct limit *limit;    /* the same; NULL: all may be drawn */
+	const struct limit *limit;    /* (rows / n); NULL: all ids may be drawn */
 	whole *mass;                  /* (rows / n, parts) */
 };
 
-/* The whole number of units of p, which was divided by the largest that may be drawn. */
+/* Returns p as a whole number of units; p was divided by the largest p that may be drawn. */
 static __device__ __forceinline__ whole weight_of(float p)
 {
 	return p > 0 ? (whole)rintf(p * RF_DRAW_WHOLE) : 0;
 }
 
-/* The whole number of units of id j, whose logit is z; 0 if it may not be drawn. */
+/* Returns the whole number of units of id j, whose logit is z; 0 if the id may not be drawn. */
 static __device__ __forceinline__ whole allowed_weight(const struct draw &a, size_t q, int j, float z,
                                                        bool banned)
 {
@@ -380,7 +380,7 @@ static __device__ __forceinline__ whole allowed_weight(const struct draw &a, siz
 	return weight_of(p);
 }
 
-/* Sums the units of a part; one warp for each row of z and part. */
+/* Sums the units of a part, one warp for each row of z and part. */
 static __global__ void __launch_bounds__(32 * WARPS) weigh(struct draw a, int rows)
 {
 	const int lane = threadIdx.x % 32;
@@ -402,9 +402,9 @@ static __global__ void __launch_bounds__(32 * WARPS) weigh(struct draw a, int ro
 		a.mass[unit] = sum;
 }
 
-/* Finds the place among 32 weights, one in each lane, in ascending order: the first at which the running sum
- * exceeds x, else the last that is not 0 (-1: none), which u = 1 needs.  before: the sum before that
- * place. */
+/* A place among 32 weights, one in each lane.  at: the first lane at which the running sum exceeds x, else
+ * the last lane whose weight is not 0 (-1: all are 0), which u = 1 needs.  over: the sum exceeds x there.
+ * before: the sum of the weights before that lane. */
 struct stop { int at; bool over; whole before; };
 
 static __device__ __forceinline__ struct stop walk(whole w, double x, whole *sum)
@@ -427,7 +427,7 @@ static __device__ __forceinline__ struct stop walk(whole w, double x, whole *sum
 	return { at, over != 0, start + __shfl_sync(~0u, upto - w, at < 0 ? 0 : at) };
 }
 
-/* Draws; one warp per row finds first the part, then the id. */
+/* Draws a token.  One warp per row finds first the part, then the id. */
 static __global__ void choose(struct draw a, const double *u, int32_t *token, float *logp)
 {
 	const int lane = threadIdx.x % 32;
@@ -465,7 +465,7 @@ static __global__ void choose(struct draw a, const double *u, int32_t *token, fl
 	if (lane)
 		return;
 	token[r] = id < 0 ? 0 : id;
-	if (logp) /* NaN if there was nothing to draw from */
+	if (logp) /* NaN if no id could be drawn */
 		logp[r] = id < 0 ? NAN
 		                 : (float)(((double)a.z[q * a.N + id] - a.row[q].z) * a.inv_temp -
 		                           log(a.row[q].s));
@@ -473,8 +473,8 @@ static __global__ void choose(struct draw a, const double *u, int32_t *token, fl
 
 /* ---- what may be drawn --------------------------------------------------------------------- */
 
-/* A threshold: kept are the ids whose p has larger bits than key, and `ties` of those whose bits are equal to
- * it. */
+/* A threshold.  It keeps the ids whose p has larger bits than key, and `ties` of the ids whose bits are equal
+ * to key. */
 struct level { unsigned key, ties; };
 
 struct search {
@@ -486,8 +486,8 @@ struct search {
 	bool reached;
 };
 
-/* Finds the first bin, from the top, with which the count reaches k, or with k 0 the mass reaches top_p of
- * the whole.  Lane l has the bins 8 (31 - l) ..+7, so that ascending lanes mean descending bins. */
+/* Finds the first bin, from the top, with which the count reaches k, or, with k 0, the mass reaches top_p of
+ * the total. Lane l has the bins 8 (31 - l) ..+7, so that ascending lanes mean descending bins. */
 static __device__ void find_bin(struct search *s, unsigned k, double top_p, bool first)
 {
 	const int lane = threadIdx.x % 32, low = BINS - 8 - 8 * lane;
@@ -514,7 +514,7 @@ static __device__ void find_bin(struct search *s, unsigned k, double top_p, bool
 	n += s->above_count;
 	m += s->above_mass;
 	hit = __ballot_sync(~0u, n && (k ? n >= k : (double)m >= need));
-	__syncwarp(); /* one lane writes what the others have read */
+	__syncwarp(); /* one lane now overwrites numbers that the others have read */
 	if (lane == (hit ? __ffs((int)hit) - 1 : 0)) {
 		int bin = 7;
 
@@ -537,12 +537,12 @@ static __device__ void find_bin(struct search *s, unsigned k, double top_p, bool
 	}
 }
 
-/* Finds a threshold for row q: with k, that of the k most likely; with k 0, that of the fewest, most likely
- * first, whose sum reaches top_p.  All threads of a block. */
+/* Finds a threshold for row q.  With k: for the k most likely ids.  With k 0: for the most likely ids, as few
+ * as possible, whose sum reaches top_p.  All threads of a block call it. */
 static __device__ struct level select(const struct draw &a, size_t q, struct level kept, unsigned k,
                                       double top_p, struct search *s)
 {
-	static const int bits_of[4] = { 7, 8, 8, 7 }; /* the exponent, of p up to 1; the mantissa */
+	static const int bits_of[4] = { 7, 8, 8, 7 }; /* the exponent, for p up to 1; then the mantissa */
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 	const float top = a.row[q].allowed;
 	unsigned prefix = 0;
@@ -554,8 +554,8 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 	}
 	for (int digit = 0; digit < 4; digit++) {
 		const int bits = bits_of[digit], above = shift;
-		/* a logit below `bottom`, which allows for expf's error, is not above `kept` or has another
-		 * prefix */
+		/* the p of a logit below `bottom`, which allows for expf's error, is not above `kept` or has
+		 * another prefix */
 		const unsigned least = prefix << above > kept.key ? prefix << above : kept.key;
 		const float lowest = __int_as_float((int)least),
 			    bottom = lowest > 1e-12f ? logf(lowest) - 0.01f : -28;
@@ -591,7 +591,7 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 		if (warp == 0)
 			find_bin(s, k, top_p, digit == 0);
 		__syncthreads();
-		if (!s->reached) /* there are fewer than k: all stay */
+		if (!s->reached) /* there are fewer than k ids: all are kept */
 			return kept;
 		prefix = prefix << bits | s->prefix;
 	}
@@ -601,7 +601,7 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 
 		if (k)
 			low = high = k - s->above_count;
-		while (low < high) { /* the fewest that reach it */
+		while (low < high) { /* the smallest number that reaches it */
 			const unsigned middle = low + (high - low) / 2;
 
 			if ((double)(s->above_mass + middle * w) >= s->need)
@@ -617,7 +617,7 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 	return kept;
 }
 
-/* Finds the limits of what may be drawn; one block for each row of z. */
+/* Finds the limits of the ids that may be drawn, one block for each row of z. */
 static __global__ void __launch_bounds__(SELECT, 1)
 	select_rows(struct draw a, unsigned top_k, double top_p, struct limit *limit)
 {
@@ -636,8 +636,8 @@ static __global__ void __launch_bounds__(SELECT, 1)
 		kept = select(a, q, kept, 0, top_p, s);
 	if (threadIdx.x == 0)
 		limit[q] = { kept.key, -1 };
-	/* finds the last of the ties: each warp counts those in its part of the row, then one warp finds
-	 * it */
+	/* finds the last of the ties: each warp counts the ties in its part of the row, then one warp finds
+	 * the last */
 	for (int pass = 0; pass < 2; pass++) {
 		for (int part = first;
 		     part < end && (pass == 0 || (before < kept.ties && kept.ties <= before + ties));

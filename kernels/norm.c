@@ -8,7 +8,7 @@
 struct norm {
 	int rows, d;
 	size_t ldx;
-	float eps, one;                /* one: what is added to w */
+	float eps, one;                /* one: the number that is added to w */
 	bool add, row_gate;
 	const float *x, *w, *gate, *dy;
 	float *y, *dx, *dgate, *part;  /* part (tiles, d): each tile's share of dw */

@@ -1,16 +1,16 @@
-/* norm.cu -- RMSNorm, with a gate, forward and backward.
+/* norm.cu -- RMSNorm with an optional gate, forward and backward.
  *
- * Both are bound by memory.  Forward moves 8 bytes per number (12 with a gate), backward 12, 16 if dx is
- * added to, 24 with a gate, and 2 more for each result that products read rounded; at T 16384 and d 2048
- * (134 MB a matrix) that is 0.09 ms and 0.18 ms.  A row is read twice, the second time from the first level
- * cache: a warp has a row of up to 256 numbers (16 heads of 128 are a row of the model), a block a longer
- * one, with 8 numbers a thread.  The gradient of w, a sum over all rows, is taken along in shared memory,
- * where each thread adds to the columns that it works on anyway; a separate pass would read x and dy again,
- * 8 bytes more.  It leaves 1024 strips of rows, 8 MB to write and to add.
+ * Both are bound by memory.  Forward moves 8 bytes per number (12 with a gate); backward moves 12, 16 if it
+ * adds to dx, 24 with a gate; each rounded copy of a result takes 2 more.  At T 16384 and d 2048 (134 MB a
+ * matrix) that is 0.09 ms and 0.18 ms.  A row is read twice, the second time from the first level cache: a
+ * warp has a row of up to 256 numbers (16 heads of 128 are a row of the model), a block has a longer row,
+ * with 8 numbers per thread.  The gradient of w, a sum over all rows, is computed in the same pass, in shared
+ * memory, where each thread adds to the columns that it computes anyway; a separate pass would read x and dy
+ * again, 8 bytes more.  The result is one sum for each of 1024 strips of rows, 8 MB to write and to add.
  *
- * A gradient is a difference, and the narrower a row is, the less is left of it: for a row of one number only
- * eps / x^2.  So short rows whose width is no multiple of four are computed in double; no large tensor has
- * such rows. */
+ * A gradient is a difference of nearly equal numbers, and the narrower a row is, the smaller is the
+ * difference: for a row of one number only eps / x^2.  So short rows whose width is no multiple of four are
+ * computed in double; no large tensor has such rows. */
 #include <type_traits>
 
 #include "cuda/sweep.h"
@@ -18,23 +18,24 @@
 struct norm {
 	int rows, d, per;              /* per: rows of a strip */
 	size_t ldx;
-	float eps, one;                /* one: what is added to w */
+	float eps, one;                /* one: the number that is added to w */
 	bool add, row_gate;
 	const float *x, *w, *gate, *dy;
 	float *y, *dx, *dgate, *part;  /* part (strips, d): each strip's share of dw */
-	bf16 *half, *gate_half;        /* y or dx, and dgate, rounded, in rows of d; NULL: not wanted */
+	bf16 *half, *gate_half;        /* half: y or dx rounded; gate_half: dgate rounded; rows of d; NULL:
+	                                  not wanted */
 };
 
 enum { WARP_ROW = 256, WARPS = 8, MOST = 1024 };
 
-/* The number of this thread in its row, which is a warp's or a block's. */
+/* Returns the number of this thread within its row, which belongs to a warp or, with BLOCK, to a block. */
 template <bool BLOCK> static __device__ __forceinline__ int lane_of_row()
 {
 	return BLOCK ? threadIdx.x : threadIdx.x & 31;
 }
 template <bool BLOCK> static __device__ __forceinline__ int lanes_of_row() { return BLOCK ? blockDim.x : 32; }
 
-/* gate's numbers j .. of row i */
+/* Returns the gate's numbers from j on of row i. */
 template <bool WIDE> static __device__ __forceinline__ some<4> gate_at(const struct norm &a, int i, int j)
 {
 	if (a.row_gate) {
@@ -161,7 +162,7 @@ static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i,
 	}
 }
 
-/* A block has a strip of rows, and takes them one after the other, or with one warp per row. */
+/* A block has a strip of rows.  It computes them one after the other, or with one warp per row. */
 template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) norm_bwd(struct norm a)
 {
 	using real = typename std::conditional<BLOCK || WIDE, float, double>::type;
@@ -173,7 +174,7 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 
 	if (!BLOCK)
 		dw += warp * a.d;
-	/* a thread keeps these columns in all that follows */
+	/* a thread has the same columns in all loops below */
 	for (int j = 4 * lane_of_row<BLOCK>(); j < a.d; j += 4 * lanes_of_row<BLOCK>())
 		for (int k = j; k < j + 4 && k < a.d; k++)
 			dw[k] = 0;
@@ -198,7 +199,7 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 	}
 }
 
-/* The threads of a block that has one row at a time. */
+/* Returns the threads of a block that computes one row at a time. */
 static int block_of(int d)
 {
 	const int warps = (d + 8 * 32 - 1) / (8 * 32);

@@ -7,7 +7,7 @@
 
 enum { SPAN = RF_DOT_TILE, THREADS = 256, ADDERS = 1024 };
 
-/* A thread has the same numbers whether they are aligned or not. */
+/* Sums x y over a tile.  A thread has the same numbers whether they are aligned or not. */
 template <bool WIDE>
 static __global__ void __launch_bounds__(THREADS)
 	dot_tiles(size_t n, const float *x, const float *y, double *part)
@@ -119,10 +119,10 @@ void rf_cuda_axpy(struct rf_dev *d, const struct rf_axpy *a)
 
 /* ---- exact sums (dev.h) --------------------------------------------------------------------- */
 
-/* The bits of |x|: as whole numbers they are in the order of the numbers, and NaN is above all. */
+/* Returns the bits of |x|.  As integers, bits have the order of the numbers, and NaN is above all numbers. */
 static __device__ __forceinline__ unsigned size_bits(float x) { return __float_as_uint(x) & 0x7fffffffu; }
 
-/* The largest over the threads of a block; room: 32 numbers of shared memory. */
+/* Returns the largest x of all threads of a block; room: 32 numbers of shared memory. */
 static __device__ unsigned block_largest(unsigned x, unsigned *room)
 {
 	const int lane = threadIdx.x & 31, warps = blockDim.x >> 5;
@@ -152,7 +152,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 		for (int k = 0; k < 4; k++) {
 			most = max(most, size_bits(a[k]));
-			/* a power of two changes no digit of a float */
+			/* multiplying by a power of two changes no digit of a float */
 			if ((size_t)k < left && fabsf(a[k]) <= beyond)
 				sum[i + k] += __float2ll_rn(a[k] * units);
 			a[k] = 0;

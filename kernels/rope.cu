@@ -1,11 +1,11 @@
 /* rope.cu -- rotary embedding (Su et al. 2021, arXiv:2104.09864); column i is rotated with column
  * i + rotary / 2.
  *
- * It is bound by memory, 8 bytes per number, 10 if products read it: 0.09 ms at T 16384 and 2048 columns.  A
- * thread has one frequency of one row, for all heads, so each angle is computed once: about 10 operations in
- * double, for 1 M angles at 64 frequencies.  An H100 does 33 TFLOP/s of those, a card with a 64th of
- * float32's rate 1.  Frequencies are powers, which would cost ten times as much, so a block keeps its own for
- * all rows that it goes through. */
+ * It is bound by memory: 8 bytes per number, 10 with a rounded copy for products, 0.09 ms at T 16384 and 2048
+ * columns.  A thread has one frequency of one row, for all heads, so each angle is computed once: about 10
+ * operations in double, for 1 M angles at 64 frequencies.  An H100 does 33 TFLOP/s in double; a card that has
+ * a 64th of float32's rate does 1.  Frequencies are powers, which would cost ten times as much, so a block
+ * computes its frequencies once for all of its rows. */
 #include "cuda/sweep.h"
 
 struct rope {
@@ -21,8 +21,8 @@ struct rope {
 
 enum { THREADS = 256, AHEAD = 4 };
 
-/* cos and sin of a.  The angle is reduced to [-pi/4, pi/4] in double, since positions are large; in that
- * range the polynomials of Cephes' sinf and cosf are good to 1e-7. */
+/* Sets c and s to cos and sin of a.  The angle is reduced to [-pi/4, pi/4] in double, since positions are
+ * large; in that range the polynomials of Cephes' sinf and cosf are good to 1e-7. */
 static __device__ __forceinline__ void angle(double a, float *c, float *s)
 {
 	const double half_pi = 1.57079632679489661923, k = rint(a * (1 / half_pi));
@@ -38,7 +38,7 @@ static __device__ __forceinline__ void angle(double a, float *c, float *s)
 	*s = quarter & 2 ? -v : v;
 }
 
-/* ROUNDED: into a.to as well. */
+/* ROUNDED: also writes a rounded copy to a.to. */
 template <bool ROUNDED> static __global__ void __launch_bounds__(THREADS) turn_rows(struct rope a)
 {
 	SHARED(shared);

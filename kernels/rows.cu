@@ -1,17 +1,18 @@
-/* rows.cu -- whole rows: embeddings, gathering and scattering, the rows before a sequence, sums of columns.
+/* rows.cu -- operations on whole rows: embeddings, gathering and scattering, the rows before a sequence, sums
+ * of columns.
  *
- * All of it is bound by memory: 8 bytes per number moved, 12 per number added, 4 per number of a column's
+ * All kernels are bound by memory: 8 bytes per number moved, 12 per number added, 4 per number of a column's
  * sum.  At T 16384 and d 2048, 134 MB a matrix, that is 0.09, 0.13 and 0.05 ms.
  *
  * Rows are added to targets that occur several times (a gradient of embeddings) without sorting and without
- * atomics.  For each row, a warp looks backwards for the nearest row with the same target, which makes
- * chains.  Then a block takes each chain's first row, walks along the chain, and adds in the order of the
- * rows, as the CPU does, to the same bits.  The search of a frequent token's row ends soon; a first row reads
- * all indices before it.  The total, the sum over rows of min(T, 1 / frequency), is about T times the number
- * of distinct tokens, 4 bytes each from the cache: 0.26 GB and 0.1 ms for T 16384 with 4000 of them, 130 GB
- * and 30 ms of a pass of 20 s for T 2^20 with 30000.  The walk is as long as the most frequent token's chain,
- * 5 % of T: at 0.3 us per link 0.25 ms and 15 ms, by one block per 512 columns while other blocks do the
- * rest. */
+ * atomics.  For each row, a warp searches backwards for the nearest row with the same target, which makes
+ * chains.  Then a block starts at each chain's first row, follows the chain, and adds in the order of the
+ * rows, as the CPU does, with the same bits.  The search ends soon for a row of a frequent token; the first
+ * row of a chain reads all indices before it.  The total, the sum over rows of min(T, 1 / frequency), is
+ * about T times the number of distinct tokens, 4 bytes each from the cache: 0.26 GB and 0.1 ms for T 16384
+ * with 4000 distinct tokens, 130 GB and 30 ms of a pass of 20 s for T 2^20 with 30000.  The longest chain is
+ * that of the most frequent token, 5 % of T: at 0.3 us per link 0.25 ms and 15 ms, in one block per 512
+ * columns, while other blocks follow the other chains. */
 #include "cuda/sweep.h"
 
 /* ---- moving -------------------------------------------------------------------------------- */
@@ -42,8 +43,8 @@ struct moves {
 
 enum { LOOK = 4, WALK = 4, LINKERS = 256, WALKERS = 128 };
 
-/* first[i]: no row before i has the same target.  next[i]: the next row with the same target; if there is
- * none, it stays -1. */
+/* Links rows with the same target.  first[i]: no row before i has the same target.  next[i]: the next row
+ * with the same target; stays -1 if there is no such row. */
 static __global__ void __launch_bounds__(LINKERS)
 	link_rows(const int32_t *ti, int n, int32_t *next, int32_t *first)
 {
@@ -54,7 +55,7 @@ static __global__ void __launch_bounds__(LINKERS)
 		return;
 	place = ti[i];
 	for (int end = i; end > 0 && before < 0; end -= 32 * LOOK) {
-		bool same[LOOK]; /* all are loaded before the first one is looked at */
+		bool same[LOOK]; /* all are loaded before the first is compared */
 
 		for (int k = 0; k < LOOK; k++) {
 			const int at = end - 1 - 32 * k - lane;
@@ -75,7 +76,8 @@ static __global__ void __launch_bounds__(LINKERS)
 		next[before] = i;
 }
 
-/* A block has one row, and 4 WALKERS columns; it walks a chain if the row is its first. */
+/* Adds rows along chains.  A block has one row and 4 WALKERS columns; it follows a chain if the row is the
+ * chain's first. */
 template <bool WIDE>
 static __global__ void __launch_bounds__(WALKERS)
 	add_chain(struct moves m, size_t d, const int32_t *next, const int32_t *first)
@@ -109,8 +111,8 @@ static __global__ void __launch_bounds__(WALKERS)
 	give<WIDE>(to, d - j, sum);
 }
 
-/* Moves n rows of width `width`, of whose places rounded.cu has been told.  links: memory for 2 n indices, if
- * rows are added to targets that may occur several times. */
+/* Moves n rows of width `width`.  The caller has told rounded.cu where they are written.  links: memory for 2
+ * n indices, if rows are added to targets that may occur several times. */
 static void move_rows(struct rf_dev *d, const char *name, int n, int width, const struct moves &m,
                       int32_t *links)
 {
@@ -173,7 +175,7 @@ void rf_cuda_embed_bwd(struct rf_dev *d, const struct rf_embed_bwd *a)
 
 /* ---- the rows before a sequence -------------------------------------------------------------- */
 
-/* Which row of x and which row of the slots belong to row p of those that move. */
+/* Finds the row of x and the row of the slots for the p-th row that moves. */
 struct tails {
 	int w, nb, n;
 	bool keep;
@@ -224,8 +226,8 @@ void rf_cuda_tail_keep(struct rf_dev *d, const struct rf_tail_keep *a)
 
 /* ---- sums of columns ----------------------------------------------------------------------- */
 
-/* In double, since a sum of many rows may be far smaller than they are.  A block has 32 columns and `per`
- * rows, of which it takes eight side by side.  The same kernel adds up the sums of the strips. */
+/* Sums columns in double, since a sum over many rows may be far smaller than its terms.  A block has 32
+ * columns and `per` rows, and reads eight rows at a time.  The same kernel adds up the sums of the strips. */
 enum { COLS = 32, SIDE = 8, STRIP = 256, AHEAD = 4 };
 
 template <class T> static __global__ void __launch_bounds__(COLS * SIDE)

@@ -94,9 +94,9 @@ static inline int cpu_apart(int n) { return (n + 31) / 32 * 32 + 16; }
  *
  * The forms in which gemm.c gives operands to oneDNN, made by operands.c:
  *
- *     round      rows x cols floats, ld apart, rounded to bf16 (to nearest, ties to even), of
+ *     round rows x cols floats, distance of rows ld, rounded to bf16 (to nearest, ties to even), of
  *                cpu_of(d)->rounded bytes each; in 4 bytes the lower half is 0
- *     transpose  b (n, k), rows ldb apart, to (k, n), rows ldt apart
+ *     transpose b (n, k) to (k, n); ldb and ldt: distances of rows
  *     narrow     n floats to bf16
  *     widen      n numbers of bf16 to floats */
 struct cpu_forms {

@@ -1,5 +1,5 @@
-/* device_cuda.cu -- the GPU as a device: its memory, its failures, its table of operations, and what the
- * plugin exports. */
+/* device_cuda.cu -- the GPU as a device: its memory, its failures, its table of operations, and the table
+ * that the plugin exports. */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,7 +10,7 @@ enum { NEEDS_DRIVER = CUDART_VERSION };
 
 /* ---- failures ------------------------------------------------------------------------------ */
 
-/* After these errors the driver answers no call of this process any more. */
+/* Tells whether the driver answers no more calls of this process after this error. */
 static bool sticky(cudaError_t code)
 {
 	switch (code) {
@@ -54,8 +54,9 @@ bool rf_cuda_has_shared(struct rf_dev *d, size_t bytes, const char *kernel)
 	return false;
 }
 
-/* The driver keeps the last request for a kernel, so a smaller one must not follow a larger one.  The table
- * has the largest of each kernel; requests, and so this table, last as long as the process. */
+/* Asks the driver for shared memory.  The driver keeps the last request for a kernel, so a smaller request
+ * must not follow a larger one.  The table has the largest request of each kernel; requests, and so the
+ * table, last as long as the process. */
 bool rf_cuda_allowed(struct rf_dev *d, const void *kernel, size_t bytes, const char *name)
 {
 	enum { MOST = 256 };
@@ -97,14 +98,14 @@ static bool works(struct rf_dev *d)
 
 /* ---- staging ------------------------------------------------------------------------------- */
 
-/* Pinned memory of the host in parts, which are used in turn: while the GPU copies one, the host works on the
- * next, and waits only for the copies of the part that it comes to. */
+/* Pinned memory of the host, in parts that are used in turn: while the GPU copies one part, the host fills or
+ * empties the next, after waiting only for the copies of that part. */
 static const size_t STAGING = 8 << 20;
 enum { MOST_PARTS = 4 };
 struct rf_cuda_staging {
 	char *p;
 	int parts, now;
-	size_t filled;               /* of the part at hand */
+	size_t filled;               /* bytes used of the current part */
 	cudaEvent_t done[MOST_PARTS];
 };
 
@@ -189,7 +190,7 @@ static void close_gpu(struct rf_dev *d)
 		return;
 	rf_cuda_link_leave(d);
 	rf_cuda_profile_close(d);
-	if (!c->dead) { /* otherwise the end of the process frees it all */
+	if (!c->dead) { /* otherwise the end of the process frees all memory */
 		rf_cuda_gemm_close(d);
 		rf_cuda_give(d, c->scratch);
 		close_staging(c->up);
@@ -231,7 +232,7 @@ static enum rf_code open_gpu(struct rf_dev *d, struct rf_err *e)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* The sizes of allocations, since a release names only the address. */
+/* The size of an allocation, since a release passes only the address. */
 struct rf_cuda_block { void *p; size_t bytes; struct rf_cuda_block *next; };
 
 void *rf_cuda_take(struct rf_dev *d, size_t bytes, const char *what)
@@ -244,7 +245,7 @@ void *rf_cuda_take(struct rf_dev *d, size_t bytes, const char *what)
 		free(b);
 		if (!works(d))
 			return NULL;
-		cudaGetLastError(); /* clears the error, which would otherwise show at the next launch */
+		cudaGetLastError(); /* clears the error, which the next launch would otherwise report */
 		cudaMemGetInfo(&free_now, &all);
 		rf_dev_fail(d, RF_ENOMEM,
 		            "the GPU is out of memory: %zu MiB more are needed%s, %zu of its %zu MiB are "
@@ -307,7 +308,8 @@ void *rf_cuda_scratch(struct rf_dev *d, size_t bytes)
 	return c->scratch;
 }
 
-/* The next part of the memory for uploads, when the copies from it are done. */
+/* Waits until the copies from the next part of the memory for uploads have ended, and makes it the current
+ * part. */
 static bool next_part(struct rf_dev *d)
 {
 	struct rf_cuda *c = cuda_of(d);
@@ -320,7 +322,7 @@ static bool next_part(struct rf_dev *d)
 	return rf_cuda_ok(d, cudaEventSynchronize(s->done[s->now]), "upload");
 }
 
-/* It does not wait for the GPU, unless it is some parts ahead of it. */
+/* Copies to the device.  Waits for the GPU only if all parts of the pinned memory are in use. */
 static void upload(struct rf_dev *d, void *to, const void *from, size_t bytes)
 {
 	struct rf_cuda *c = cuda_of(d);
@@ -346,7 +348,7 @@ static void upload(struct rf_dev *d, void *to, const void *from, size_t bytes)
 
 static size_t piece_at(size_t at, size_t bytes) { return bytes - at < STAGING ? bytes - at : STAGING; }
 
-/* Begins to copy the piece of a download at `at`. */
+/* Begins to copy the piece of a download that begins at byte `at`. */
 static bool begin_piece(struct rf_dev *d, const char *from, size_t at, size_t bytes)
 {
 	struct rf_cuda *c = cuda_of(d);
@@ -370,7 +372,7 @@ static void download(struct rf_dev *d, void *to, const void *from, size_t bytes)
 		/* the GPU is one piece ahead */
 		well = well && (at + n == bytes || begin_piece(d, (const char *)from, at + n, bytes)) &&
 		       rf_cuda_ok(d, cudaEventSynchronize(s->done[i]), "download");
-		if (!well) { /* the failure shows at the next sync; nobody reads what was never there */
+		if (!well) { /* the failure shows at the next sync; the caller gets zeros */
 			memset((char *)to + at, 0, bytes - at);
 			return;
 		}
@@ -396,7 +398,7 @@ static void wait(struct rf_dev *d)
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
-/* The scratch memory of the delta rule, forward and in training also backward. */
+/* Returns the scratch memory of the delta rule, forward and, in training, backward. */
 static size_t delta_scratch(const struct rf_dev *d, const struct rf_workspace *need, int nb, int steps)
 {
 	const size_t forward = rf_cuda_delta_scratch(d, need, nb, steps);
@@ -404,10 +406,10 @@ static size_t delta_scratch(const struct rf_dev *d, const struct rf_workspace *n
 	return need->train ? larger(forward, rf_cuda_delta_back_scratch(d, need, nb, steps)) : forward;
 }
 
-/* The most scratch memory that an operation takes, each computed at its place: chunks of the delta rule that
- * are worked on at once, in a sequence and in rollouts (delta.cu); parts of an attention whose keys are split
- * (attention.cu); a piece of logits and what is kept of its rows (head.cu); partial sums of weights'
- * gradients (conv.cu, norm.cu, fast.cu); links between tokens (rows.cu). */
+/* Returns the largest scratch memory of an operation: chunks of the delta rule that are computed together, in
+ * a sequence and in rollouts (delta.cu); parts of an attention whose keys are split (attention.cu); a piece
+ * of logits and the folded numbers of its rows (head.cu); partial sums of weights' gradients (conv.cu,
+ * norm.cu, fast.cu); links between tokens (rows.cu). */
 static size_t scratch_of(struct rf_dev *d, const struct rf_workspace *need)
 {
 	enum { STRIPS = 1024, TAKEN = 512, PIECE = 8 << 20, HEAD_ROWS = 2048, KEPT = 24 };
@@ -436,8 +438,9 @@ static void prepare(struct rf_dev *d, const struct rf_workspace *need)
 	rf_cuda_gemm_prepare(d, need);
 }
 
-/* At a vocabulary of 32,000 the head's gradient, 262 MB, would be read and written for each 256 rows, in 6
- * times as long as the products of these rows take. */
+/* Returns the rows of logits that training computes together.  With 256 rows and a vocabulary of 32,000, the
+ * head's gradient, 262 MB, would be read and written for each 256 rows, which takes 6 times as long as the
+ * products of these rows. */
 int rf_cuda_logit_rows(int vocab)
 {
 	return vocab > 100000 ? 1024 : 2048;

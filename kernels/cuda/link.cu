@@ -1,12 +1,12 @@
-/* link.cu -- NCCL, which carries numbers from GPU to GPU: the data plane of ranks.
+/* link.cu -- sums and copies numbers between the GPUs of ranks, with NCCL.
  *
- * libnccl.so.2 is loaded when ranks are to be joined, from $RF_NCCL or where the loader looks; the program
- * that trains alone does without.  The communicator is one of those that do not wait: a call begins, and
- * done() asks first whether NCCL has put its work on the stream, then whether the stream has done it.  So a
- * rank that is gone is noticed by those that keep the time, and not by a call that never returns.
+ * libnccl.so.2 is loaded when ranks join, from $RF_NCCL or from the loader's path; a single process does not
+ * need it.  The communicator is non-blocking: a call only begins an operation, and done() asks first whether
+ * NCCL has put its work on the stream, then whether the stream has completed the work.  So no call hangs if a
+ * rank is lost: the callers of done() limit the time.
  *
- * Parts of unequal size are reduced to, and broadcast from, their ranks in one group: NCCL's ReduceScatter
- * and AllGather have equal ones only. */
+ * Parts of unequal size are reduced to, and broadcast from, their ranks in one group of calls: NCCL's
+ * ReduceScatter and AllGather accept only equal parts. */
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -50,7 +50,7 @@ static bool load(struct rf_cuda_link *l, char *why)
 	return !missing;
 }
 
-/* The device's, made when it is asked for first. */
+/* Returns the device's link, which is made by the first call. */
 static struct rf_cuda_link *link_of(struct rf_dev *d, char *why)
 {
 	struct rf_cuda *c = cuda_of(d);
@@ -66,7 +66,7 @@ static struct rf_cuda_link *link_of(struct rf_dev *d, char *why)
 	return NULL;
 }
 
-/* Whether a call has begun or done its work. */
+/* Tells whether a call has begun or completed its work. */
 static bool well(const struct rf_cuda_link *l, ncclResult_t code, const char *call, char *why)
 {
 	if (code == ncclSuccess || code == ncclInProgress)
@@ -181,10 +181,10 @@ void rf_cuda_link_leave(struct rf_dev *d)
 
 	if (!l)
 		return;
-	/* and not ncclCommDestroy(), which may wait for the others */
+	/* not ncclCommDestroy(), which may wait for the other ranks */
 	if (l->comm && !cuda_of(d)->dead)
 		l->CommAbort(l->comm);
-	free(l); /* the library stays: it has threads */
+	free(l); /* the library stays loaded: it has threads */
 	cuda_of(d)->link = NULL;
 }
 

@@ -1,9 +1,9 @@
-/* profile.cu -- what the time goes to, when RF_PROFILE asks: an event before and one behind each launch, and
- * at the device's close a table of kernels by their time.
+/* profile.cu -- measures the time of kernels, if RF_PROFILE is set: an event before and an event after each
+ * launch, and a table of kernels by their time when the device is closed.
  *
- * Launches are told apart by their names and grids, since a kernel's time means nothing without its size.
- * What the events themselves take lies between launches, not in them.  They are read when as many wait as
- * there are pairs, so that the host stays ahead of the GPU as it does without. */
+ * Launches are distinguished by names and grids, since a kernel's time is meaningless without its size.  The
+ * time of the events themselves falls between launches, not into them.  Events are read when all pairs are in
+ * use, so that the host stays ahead of the GPU as it does without a profile. */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,10 +23,10 @@ struct entry {
 struct rf_cuda_profile {
 	const char *path;
 	cudaEvent_t from[PAIRS], to[PAIRS];
-	int of[PAIRS], waiting;      /* the entry of each pair; how many pairs are to be read */
+	int of[PAIRS], waiting;      /* of: the entry of each pair; waiting: the number of pairs to read */
 	struct entry entry[ENTRIES];
 	int entries;
-	long long lost;              /* launches for which there was no entry */
+	long long lost;              /* launches that found the table full */
 };
 
 void rf_cuda_profile_open(struct rf_dev *d)
@@ -45,7 +45,7 @@ void rf_cuda_profile_open(struct rf_dev *d)
 			return;
 }
 
-/* Waits for what is launched, and adds up its times. */
+/* Waits for the launched kernels, and adds up their times. */
 static void read_pairs(struct rf_dev *d)
 {
 	struct rf_cuda_profile *p = cuda_of(d)->profile;
@@ -61,7 +61,8 @@ static void read_pairs(struct rf_dev *d)
 
 static bool same(const dim3 &a, const dim3 &b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
-/* The name as the source has it, without the parentheses around a template's. */
+/* Finds or makes the entry of a launch.  The name is that of the source, without the parentheses around a
+ * template. */
 static int entry_of(struct rf_cuda_profile *p, const char *name, dim3 grid, dim3 block)
 {
 	char text[NAME];
@@ -120,7 +121,7 @@ static int longest_first(const void *a, const void *b)
 static void line(int to, const char *text, int n)
 {
 	if (to >= 0 && n > 0 && write(to, text, (size_t)n) < 0)
-		return; /* a profile is no result: who asked for it sees that it is missing */
+		return; /* not an error: a profile is not a result, and the user sees that it is missing */
 }
 
 static void write_table(const struct rf_cuda_profile *p, int to)

@@ -1,11 +1,11 @@
-/* rounded.cu -- bf16 copies of what products multiply.
+/* rounded.cu -- bf16 copies of products' operands.
  *
- * To round an operand before a product moves 6 bytes per number, for which the product itself has 2 n
- * operations: at n = 2048, 1000 TFLOP/s and 3 TB/s it takes half as long as the product.  So a weight stays
- * rounded until it changes.  Other operands stay too, such as x, which q, k and v share, in memory that is
- * used round and round: until something writes to them, a kernel runs of which nobody said what it writes, or
- * the memory's turn has come.  And a kernel whose result products read writes it rounded besides, a third of
- * the bytes. */
+ * Rounding an operand before a product moves 6 bytes per number, for which the product itself has 2 n
+ * operations: at n = 2048, 1000 TFLOP/s and 3 TB/s rounding takes half as long as the product.  So the copy
+ * of a weight is kept until the weight changes.  Copies of other operands, such as x, which q, k and v share,
+ * are kept in a ring of memory.  Such a copy is dropped if a kernel writes to the operand, if a kernel runs
+ * that did not announce its output, or if the ring needs the memory.  And a kernel whose result products read
+ * also writes a rounded copy, which takes a third of the bytes. */
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -13,28 +13,28 @@
 #include "cuda/rounded.h"
 #include "cuda/sweep.h"
 
-/* A weight's copy.  stale: the weight has changed since; own: its memory is not part of `kept`. */
+/* A weight's copy.  stale: the weight has changed since; own: the copy's memory is not part of `kept`. */
 struct kept { struct side of; bf16 *to; struct kept *next; bool stale, own; };
-/* A copy of other numbers, and its place in the ring: n from `at` on.  of.p NULL: there is none. */
+/* A copy of other numbers, and its place in the ring: n numbers from `at` on.  of.p NULL: unused. */
 struct recent { struct stored of; size_t at, n; };
 
-/* ROUND: how many of the largest operand the ring holds.  A product has two, and a kernel writes at most
- * three times the largest of its copies: none of these is in the way of another.  Each begins where an
- * allocation could, ALIGN numbers apart, for which there is some SLACK. */
+/* ROUND: the ring holds the largest operand ROUND times.  A product has two operands, and a kernel writes at
+ * most three times the largest of its copies, so these never overwrite each other.  Each copy begins at a
+ * multiple of ALIGN numbers, like an allocation; SLACK: room for that. */
 enum { RECENT = 64, ROUND = 4, ALIGN = 128, SLACK = 8 * ALIGN, SLOTS = 1 << 10 };
 struct rf_cuda_rounded {
 	struct kept *weight[SLOTS];    /* hashed by address */
-	bf16 *kept;                    /* memory for weights, taken in advance */
-	size_t kept_size, kept_used;   /* its size, and what is used, in numbers */
+	bf16 *kept;                    /* memory for weights, allocated in advance */
+	size_t kept_size, kept_used;   /* size and used part of `kept`, in numbers */
 	struct recent recent[RECENT];
 	int turn;                      /* the next of them */
-	bf16 *ring;                    /* memory for them, used round and round */
-	size_t size, next;             /* its size; where the next copy goes */
+	bf16 *ring;                    /* memory for `recent`, used as a ring */
+	size_t size, next;             /* size of the ring; where the next copy begins */
 };
 
 static const char operands[] = " for operands in bf16";
 
-/* NULL: the device does not round, or memory was short. */
+/* Returns the device's copies; NULL: the device does not round, or there was too little memory. */
 static struct rf_cuda_rounded *rounded_of(struct rf_dev *d)
 {
 	struct rf_cuda *c = cuda_of(d);
@@ -48,8 +48,8 @@ static size_t aligned_up(size_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
 
 /* ---- rounding ------------------------------------------------------------------------------ */
 
-/* Rounds row i, counted over all of a batch.  The one division by `rows` serves W numbers, so that memory
- * stays the limit. */
+/* Rounds row i, counted over a whole batch.  One division by `rows` serves W numbers, so memory stays the
+ * limit. */
 struct rounding {
 	const float *from;
 	bf16 *to;
@@ -63,7 +63,7 @@ struct rounding {
 	}
 };
 
-/* Rows that follow each other without gaps. */
+/* Tells whether rows follow each other without gaps. */
 static bool is_whole(const struct stored *s)
 {
 	return s->ld == s->cols && (s->batch == 1 || s->apart == (size_t)s->rows * s->cols);
@@ -84,7 +84,7 @@ static void round_now(struct rf_dev *d, const struct stored *s, bf16 *to)
 
 /* ---- weights ------------------------------------------------------------------------------- */
 
-/* Whether a weight has numbers in [p, p + bytes). */
+/* Tells whether a weight has numbers in [p, p + bytes). */
 static bool touches(const struct kept *w, const void *p, size_t bytes)
 {
 	bool any = false;
@@ -98,8 +98,8 @@ static bool touches(const struct kept *w, const void *p, size_t bytes)
 	return any;
 }
 
-/* Drops the weights with numbers in [p, p + bytes), or all.  Memory of their own is released; places in
- * `kept` are released together with it. */
+/* Drops the copies of weights with numbers in [p, p + bytes), or of all weights.  Their own memory is
+ * released; memory in `kept` is released together with `kept`. */
 static void forget(struct rf_dev *d, struct rf_cuda_rounded *c, const void *p, size_t bytes, bool all)
 {
 	for (int i = 0; i < SLOTS; i++)
@@ -117,7 +117,8 @@ static void forget(struct rf_dev *d, struct rf_cuda_rounded *c, const void *p, s
 		}
 }
 
-/* Memory for a weight's n numbers, from what was taken in advance if enough is left. */
+/* Allocates memory for a weight's n numbers, from the memory that was allocated in advance if enough is
+ * left. */
 static bool weight_room(struct rf_dev *d, struct rf_cuda_rounded *c, struct kept *w, size_t n)
 {
 	n = aligned_up(n);
@@ -201,8 +202,8 @@ bool rf_cuda_rounded_room(struct rf_dev *d, size_t n)
 	return true;
 }
 
-/* A place for a copy, for which there is room; those that were there are gone.  keep: another copy's place,
- * which is passed by; NULL: there is none. */
+/* Takes a place in the ring for a copy; earlier copies in that place are dropped.  keep: a copy that must
+ * stay, whose place is skipped; NULL: none. */
 static struct recent *take_place(struct rf_cuda_rounded *c, const struct stored *s, const struct recent *keep)
 {
 	const size_t n = aligned_up(rf_numbers(s));
@@ -222,7 +223,8 @@ static struct recent *take_place(struct rf_cuda_rounded *c, const struct stored 
 	return r;
 }
 
-/* Heads that lie side by side in rows are one matrix, of which other products may see other heads or rows. */
+/* Turns a batch of heads that are adjacent in rows into one matrix, of which other products may use other
+ * heads or rows. */
 static struct stored flat(struct stored s)
 {
 	if (s.batch > 1 && s.apart == (size_t)s.cols && (size_t)s.ld >= s.apart * s.batch &&
@@ -231,9 +233,9 @@ static struct stored flat(struct stored s)
 	return s;
 }
 
-/* Whether a matrix (flat) lies in one that is rounded: the same numbers in rows of another width; columns of
- * it, of rows that follow each other or are as far apart each; or the whole of a batch with gaps.  *to is
- * then its copy. */
+/* Tells whether a matrix (flat) is part of a matrix that is rounded: the same numbers in rows of another
+ * width; columns of it, in all rows or in rows of constant distance; or a whole batch with gaps.  *to is then
+ * its copy. */
 static bool inside(const struct recent *r, const struct stored *s, const bf16 *ring, struct copy *to)
 {
 	const struct stored *of = &r->of;
@@ -257,8 +259,8 @@ static bool inside(const struct recent *r, const struct stored *s, const bf16 *r
 	       s->batch == of->batch && s->apart == of->apart;
 }
 
-/* For the emulator, which sees the device's memory: a copy that its original has left behind is a kernel that
- * did not say what it writes. */
+/* For the emulator, where the host sees the device's memory: checks that a copy still equals its original. If
+ * not, a kernel did not announce its output. */
 static bool is_current(const struct stored *s, const struct copy *to)
 {
 	for (int b = 0; RF_HOST_SEES && b < s->batch; b++)
@@ -319,7 +321,7 @@ bf16 *rf_cuda_rounded_beside(struct rf_dev *d, const float *p, size_t rows, size
 	return rounded_of(d)->ring + take_place(rounded_of(d), &s, NULL)->at;
 }
 
-/* ---- what is written ----------------------------------------------------------------------- */
+/* ---- announcements of output ----------------------------------------------------------------------- */
 
 void rf_cuda_rounded_stale(struct rf_dev *d)
 {
@@ -372,8 +374,8 @@ void rf_cuda_rounded_forget(struct rf_dev *d, const void *p, size_t bytes)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* The numbers of the largest operand that is not a weight: rows of an MLP, a block of logits, or of a batch
- * of products. */
+/* Returns the numbers of the largest operand that is not a weight: rows of an MLP, a block of logits, or a
+ * batch of products. */
 static size_t largest(const struct rf_workspace *need)
 {
 	const size_t z = need->train ? (size_t)rf_cuda_logit_rows(need->vocab) * need->vocab : 0;
@@ -383,7 +385,7 @@ static size_t largest(const struct rf_workspace *need)
 	return n > need->operands ? n : need->operands;
 }
 
-/* The numbers of all weights, each of which begins where an allocation could. */
+/* Returns the numbers that copies of all weights take, with the padding between them. */
 static size_t kept_for(const struct rf_workspace *need)
 {
 	return need->matrices + ALIGN * (size_t)need->weights;

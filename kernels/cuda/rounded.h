@@ -1,29 +1,32 @@
-/* rounded.h -- bf16 copies of what products multiply: rounded.cu has them, gemm.cu multiplies them.  What
- * kernels must say of what they write is in cuda.h. */
+/* rounded.h -- bf16 copies of products' operands: rounded.cu makes them, gemm.cu multiplies them.  cuda.h
+ * says how kernels announce their output. */
 #ifndef RF_ROUNDED_H
 #define RF_ROUNDED_H
 
 #include "cuda/cuda.h"
 
-/* A matrix in memory: `rows` rows of `cols` numbers, ld apart; `batch` of such, `apart` floats apart. */
+/* `batch` matrices in memory, `apart` floats from one to the next; each has `rows` rows of `cols` numbers, ld
+ * floats from one row to the next. */
 struct stored { const float *p; int rows, cols, ld, batch; size_t apart; };
-/* Weights one below the other: rows of as many numbers each, without gaps. */
+/* Stacked weights: all rows have `cols` numbers, without gaps. */
 struct side { int parts, cols; const float *p[RF_SIDE]; int rows[RF_SIDE]; };
-/* A copy: numbers from row to row, and from one matrix of a batch to the next. */
+/* A copy.  ld: numbers from row to row; apart: from one matrix of a batch to the next. */
 struct copy { const bf16 *p; int ld; size_t apart; };
 
 static inline size_t rf_numbers(const struct stored *s) { return (size_t)s->rows * s->cols * s->batch; }
 
-/* Makes room for operands of a product, or for the copies that one kernel writes: n is the numbers of the
- * largest.  Copies that were there may be lost.  false: there is too little memory, and the device failed. */
+/* Makes room for the operands of a product, or for the copies that one kernel writes; n: numbers of the
+ * largest.  Existing copies may be dropped.  Returns false if there is too little memory; the device has then
+ * failed. */
 bool rf_cuda_rounded_room(struct rf_dev *d, size_t n);
-/* The copy of an operand, made now unless there is one: valid until room for others is taken.  keep: the
- * product's other operand, which stays; NULL: there is none yet.  false: the device has failed. */
+/* Finds or makes the copy of an operand, which is valid until room for others is made.  keep: the copy of the
+ * product's other operand, which must stay; NULL: none yet.  Returns false if the device has failed. */
 bool rf_cuda_rounded(struct rf_dev *d, const struct stored *s, const struct copy *keep, struct copy *to);
-/* That of weights: valid until one of them changes.  NULL: the device has failed. */
+/* Returns the copy of stacked weights, which is valid until one of them changes.  NULL: the device has
+ * failed. */
 const bf16 *rf_cuda_rounded_side(struct rf_dev *d, const struct side *s);
 
-/* _workspace: the bytes that copies need for struct rf_workspace.  _prepare: takes them now. */
+/* _workspace: returns the bytes that copies need for struct rf_workspace.  _prepare: allocates them. */
 size_t rf_cuda_rounded_workspace(const struct rf_workspace *need);
 void rf_cuda_rounded_prepare(struct rf_dev *d, const struct rf_workspace *need);
 void rf_cuda_rounded_close(struct rf_dev *d);

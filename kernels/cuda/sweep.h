@@ -1,9 +1,9 @@
-/* sweep.h -- passes over memory, which is what all operations but products come down to: four numbers at a
- * time where they are aligned, enough threads to hide the latency of memory, sums in a fixed order.
+/* sweep.h -- passes over memory, which all operations except products consist of: four numbers at a time
+ * where they are aligned, enough threads to hide the latency of memory, sums in a fixed order.
  *
- * To keep an H100's memory busy, 3 TB/s times 0.7 us = 2 MB must be on their way.  132 x 2048 threads with 16
+ * To keep an H100's memory busy, 3 TB/s times 0.7 us = 2 MB must be in flight.  132 x 2048 threads with 16
  * bytes each make 4 MB.  So one load of four numbers per thread and operand is enough, if all threads that
- * fit are running; loads of single numbers, 1 MB per operand, come near. */
+ * fit are running; loads of single numbers, 1 MB per operand, are almost enough. */
 #ifndef RF_SWEEP_H
 #define RF_SWEEP_H
 
@@ -43,9 +43,9 @@ template <int N> static __device__ __forceinline__ void put(float *p, const some
 	}
 }
 
-/* take and give do the same at the end of a row, where only `left` numbers may remain: of four numbers the
- * missing ones read as 0 and are not written.  WIDE: none is missing, and the address is aligned.  A thread
- * has the same numbers either way, so sums do not depend on WIDE. */
+/* take and give do the same at the end of a row, where only `left` numbers remain: missing numbers read as 0
+ * and are not written.  WIDE: none is missing, and the address is aligned.  A thread has the same numbers
+ * either way, so sums do not depend on WIDE. */
 template <bool WIDE> static __device__ __forceinline__ some<4> take(const float *p, size_t left)
 {
 	some<4> x;
@@ -69,7 +69,7 @@ template <bool WIDE> static __device__ __forceinline__ void give(float *p, size_
 	}
 }
 
-/* The same rounded to bf16. */
+/* Stores numbers rounded to bf16. */
 template <int N> static __device__ __forceinline__ void put_bf16(bf16 *p, const some<N> &x)
 {
 	if constexpr (N == 4)
@@ -90,20 +90,20 @@ template <bool WIDE> static __device__ __forceinline__ void give_bf16(bf16 *p, s
 	}
 }
 
-/* Whether these addresses (NULL: none) allow loads of four numbers; rows must also lie a multiple of four
- * apart. */
+/* Tells whether these addresses (NULL: unused) allow loads of four numbers; the distance of rows must also be
+ * a multiple of four. */
 template <class... P> static inline bool aligned(const P *...p)
 {
 	return ((uintptr_t)0 | ... | (uintptr_t)p) % 16 == 0;
 }
 
-/* By the units for exp2 and 1 / x, to 3e-7 of itself for small x: a division as IEEE has it is a dozen
- * instructions and a branch, for each number of kernels that instructions may bind. */
+/* Returns sigmoid(x), computed by the units for exp2 and 1 / x, with a relative error of 3e-7 for small x.
+ * An IEEE division takes a dozen instructions and a branch per number, which could limit these kernels. */
 static __device__ __forceinline__ float sigmoid(float x)
 {
 	return quotient(1, 1 + exp2_ftz(-1.4426950408889634f * x));
 }
-/* d silu(x) / dx, where s = sigmoid(x) */
+/* Returns d silu(x) / dx, where s = sigmoid(x). */
 static __device__ __forceinline__ float silu_slope(float x, float s) { return s * (1.f + x * (1.f - s)); }
 static __device__ __forceinline__ double softplus(double x) { return x > 30 ? x : log1p(exp(x)); }
 
@@ -111,7 +111,7 @@ static __device__ __forceinline__ double softplus(double x) { return x > 30 ? x 
 
 enum { SWEEP = 256 };  /* threads of a block */
 
-/* Calls f.at<W>(i, j) for elements j .. j + W - 1 of row i, for all of them. */
+/* Calls f.at<W>(i, j), which computes elements j .. j + W - 1 of row i, for all elements. */
 template <int W, class F> static __global__ void __launch_bounds__(SWEEP) each(size_t rows, size_t cols, F f)
 {
 	for (size_t i = blockIdx.y * (size_t)blockDim.y + threadIdx.y; i < rows;
@@ -154,8 +154,8 @@ static void sweep(struct rf_dev *d, const char *name, size_t rows, size_t width,
 
 /* ---- sums of rows -------------------------------------------------------------------------- */
 
-/* N sums at once over the threads that share a row: a warp, or with BLOCK a block.  room: for BLOCK, 32 N
- * numbers of shared memory. */
+/* Computes N sums together over the threads that share a row: a warp, or, with BLOCK, a block.  room: for
+ * BLOCK, 32 N numbers of shared memory. */
 template <bool BLOCK, int N, class T> static __device__ __forceinline__ void row_sums(T (&x)[N], T *room)
 {
 	for (int k = 0; k < N; k++)
@@ -175,8 +175,8 @@ template <bool BLOCK, int N, class T> static __device__ __forceinline__ void row
 
 /* ---- sums of columns ----------------------------------------------------------------------- */
 
-/* Rows are cut into strips; one block sums the columns of one strip.  strip_rows(): the rows of a strip, at
- * least `least`, and enough for at most STRIPS strips. */
+/* Rows are divided into strips; one block sums the columns of one strip.  strip_rows(): returns the rows of a
+ * strip, at least `least`, and enough that there are at most STRIPS strips. */
 enum { STRIPS = 1024 };
 static inline int strip_rows(int rows, int least)
 {
@@ -185,14 +185,14 @@ static inline int strip_rows(int rows, int least)
 	return most > least ? most : least;
 }
 
-/* y[c step] += the sum over strips of x[., c] for x (strips, cols), rows ldx apart; in double, in a fixed
- * order. */
+/* Adds to y[c step] the sum over strips of x[., c] for x (strips, cols), in double and in a fixed order.
+ * ldx: distance of rows of x. */
 void rf_cuda_add_strips(struct rf_dev *d, const float *x, int strips, size_t cols, size_t ldx, float *y,
                         size_t step);
 void rf_cuda_add_strips(struct rf_dev *d, const double *x, int strips, size_t cols, size_t ldx, float *y,
                         size_t step);
-/* The same of x (strips, cols) in two levels, because a few columns would keep a few blocks busy for long.
- * room: rf_cuda_many_room() numbers. */
+/* Does the same for x (strips, cols) in two levels, because with a few columns a few blocks would be busy for
+ * long.  room: rf_cuda_many_room() numbers. */
 void rf_cuda_add_many(struct rf_dev *d, const float *x, int strips, size_t cols, double *room, float *y);
 static inline size_t rf_cuda_many_room(int strips, size_t cols) { return ((size_t)strips + 31) / 32 * cols; }
 

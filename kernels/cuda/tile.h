@@ -7,9 +7,9 @@
 #include "cuda/cuda.h"
 #include <gpu/ptx.h>
 
-/* c (m, n) = (add: +=) a (m, k) b (k, n), row-major, la, lb, lc elements from row to row; TA: a is stored
- * (k, m), TB: b is stored (n, k).  Rows begin at multiples of 16 bytes, tiles at multiples of 32.  The caller
- * needs a barrier before and after. */
+/* Computes c (m, n) = (add: +=) a (m, k) b (k, n), row-major, la, lb, lc elements from row to row; TA: a is
+ * stored (k, m), TB: b is stored (n, k).  Rows begin at multiples of 16 bytes, tiles at multiples of 32.  The
+ * caller needs a barrier before and after. */
 template <bool TA, bool TB>
 static __device__ void tile_product(int m, int n, int k, const bf16 *a, int la, const bf16 *b, int lb,
                                     float *c, int lc, bool add)
@@ -38,7 +38,7 @@ static __device__ void tile_product(int m, int n, int k, const bf16 *a, int la, 
 	}
 }
 
-/* The same in float32: each thread computes squares of four by four. */
+/* Does the same in float32: each thread computes squares of four by four. */
 template <bool TA, bool TB>
 static __device__ void tile_product(int m, int n, int k, const float *a, int la, const float *b, int lb,
                                     float *c, int lc, bool add)
@@ -69,15 +69,14 @@ static __device__ void tile_product(int m, int n, int k, const float *a, int la,
 
 /* ---- in registers -------------------------------------------------------------------------- */
 
-/* By how many numbers a row of a tile in shared memory is longer than its contents: 16 bytes, so that eight
- * rows lie in different banks. */
+/* Returns the numbers by which a row of a tile in shared memory is longer than its contents: 16 bytes, so
+ * that eight rows are in different banks. */
 template <class X> static __host__ __device__ constexpr int tile_pad() { return 16 / (int)sizeof(X); }
 
-/* 16 x 32 numbers of a product in the registers of a warp, where they can be worked on before they are
- * stored.
+/* 16 x 32 numbers of a product in the registers of a warp, where they can be changed before they are stored.
  * add: += a product.  a, b: the tile's corners; TA, TB, k, la, lb: as above; rows at multiples of 16 bytes.
- * each: calls f(row, column, number) for each number, in the lane that holds it.
- * pairs: calls f(row, column, number, next column's number); the column is even. */
+ * each: calls f(row, column, number) for each number, in the lane that holds it.  pairs: calls f(row, column,
+ * number, next column's number); the column is even. */
 template <class X> struct warp_tile;
 
 template <> struct warp_tile<bf16> {
@@ -133,7 +132,8 @@ template <> struct warp_tile<bf16> {
 	}
 };
 
-/* In float32 a lane has four rows, four apart, and two pairs of columns, sixteen apart. */
+/* In float32 a lane has four rows, at distances of four, and two pairs of columns, at a distance of
+ * sixteen. */
 template <> struct warp_tile<float> {
 	float x[4][4];
 
@@ -200,7 +200,7 @@ template <class F> static __device__ __forceinline__ void warp_tiles(int m, int 
 static __device__ __forceinline__ void round_to(bf16 *to, float x) { *to = __float2bfloat16(x); }
 static __device__ __forceinline__ void round_to(float *to, float x) { *to = x; }
 
-/* Stores two neighbouring numbers with one access; `to` must be aligned for it. */
+/* Rounds two neighbouring numbers and stores them with one access; `to` must be aligned for it. */
 static __device__ __forceinline__ void round_two(bf16 *to, float x, float y)
 {
 	*(uint32_t *)to = two_bf16(x, y);

@@ -6,8 +6,8 @@
  *
  *     (g, 8 n + 2 t), (g, 8 n + 2 t + 1), (g + 8, 8 n + 2 t), (g + 8, 8 n + 2 t + 1)
  *
- * This order is what mma.sync prescribes, so code may rely on it, unlike wmma's.  A row lies in the four
- * lanes of one g.  A sum that is rounded is the left operand of the next product, without moving a number. */
+ * This order is what mma.sync prescribes, so code may rely on it, unlike wmma's.  A row is in the four lanes
+ * of one g.  A rounded sum is the left operand of the next product, without moving a number. */
 #ifndef RF_WARP_H
 #define RF_WARP_H
 
@@ -15,7 +15,7 @@
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-/* Where this lane's part of a right operand begins; TB: b is stored (n, k), else (k, n). */
+/* Returns where this lane's part of a right operand begins; TB: b is stored (n, k), else (k, n). */
 template <bool TB> static __device__ __forceinline__ const bf16 *right_at(const bf16 *b, int lb)
 {
 	const int lane = threadIdx.x & 31;
@@ -24,7 +24,7 @@ template <bool TB> static __device__ __forceinline__ const bf16 *right_at(const 
 	               : (lane & 15) * lb + (lane >> 4) * 8);
 }
 
-/* c (16, nt 8) += a (16, 16) b[l..l+15] */
+/* Computes c (16, nt 8) += a (16, 16) b[l..l+15]. */
 template <bool TB, int N>
 static __device__ __forceinline__ void product_step(float (&c)[N][4], int nt, const uint32_t (&a)[4], int l,
                                                     const bf16 *b, int lb)
@@ -42,9 +42,9 @@ static __device__ __forceinline__ void product_step(float (&c)[N][4], int nt, co
 	}
 }
 
-/* c (16, nt 8) += a (16, k) b (k, nt 8); a and b in shared memory, row-major with la and lb elements from row
- * to row; TB: b is stored (nt 8, k).  k is a multiple of 16; nt is at most N, and even in bf16; rows begin at
- * multiples of 16 bytes. */
+/* Computes c (16, nt 8) += a (16, k) b (k, nt 8); a and b are in shared memory, row-major with la and lb
+ * elements from row to row; TB: b is stored (nt 8, k).  k is a multiple of 16; nt is at most N, and even in
+ * bf16; rows begin at multiples of 16 bytes. */
 template <bool TB, int N>
 static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, int k, const bf16 *a, int la,
                                                     const bf16 *b, int lb)
@@ -62,7 +62,7 @@ static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, in
 	}
 }
 
-/* The same in float32, four of k at a time, which are one load. */
+/* Does the same in float32, with four numbers along k at a time, which are one load. */
 template <bool TB, int N>
 static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, int k, const float *a, int la,
                                                     const float *b, int lb)
@@ -103,8 +103,8 @@ static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, in
 	}
 }
 
-/* c (16, nt 8) += p (16, kt 8) b (kt 8, nt 8), where p is a sum in registers, rounded for the product; b as
- * above, in shared memory.  nt and kt are even. */
+/* Computes c (16, nt 8) += p (16, kt 8) b (kt 8, nt 8), where p is a sum in registers, rounded for the
+ * product; b is in shared memory, as above.  nt and kt are even. */
 template <bool TB, int N, int K>
 static __device__ __forceinline__ void sum_product(float (&c)[N][4], int nt, const float (&p)[K][4], int kt,
                                                    const bf16 *b, int lb)
@@ -135,8 +135,8 @@ static __device__ __forceinline__ void put_sum(T *to, int ld, const float (&c)[N
 			round_to(to + (g + e / 2 * 8) * ld + n * 8 + 2 * t + e % 2, c[n][e]);
 }
 
-/* c (16, nt 8) += p (16, 8 K) b (8 K, nt 8), where p is a sum in registers.  room: (16, lr) numbers of shared
- * memory for this warp alone, lr a multiple of 4; not used in bf16. */
+/* Computes c (16, nt 8) += p (16, 8 K) b (8 K, nt 8), where p is a sum in registers.  room: (16, lr) numbers
+ * of shared memory for each warp, lr a multiple of 4; not used in bf16. */
 template <int N, int K>
 static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt, const float (&p)[K][4],
                                                        bf16 *, int, const bf16 *b, int lb)
@@ -156,11 +156,11 @@ static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt,
 
 /* ---- sums that lie transposed in memory ---------------------------------------------------- */
 
-/* What this lane holds of a warp's sum: two rows, first and first + 8, and whether each exists; and two of
- * every eight columns, from col on. */
+/* The part of a warp's sum that this lane holds: two rows, first and first + 8; has: whether each exists; and
+ * two of every eight columns, from col on. */
 struct lane_rows { int first, col; bool has[2]; };
 
-/* The lane's rows, if the warp's 16 rows begin at row `from` of `rows`. */
+/* Returns the lane's rows, if the warp's 16 rows begin at row `from` of `rows`. */
 static __device__ __forceinline__ lane_rows lane_rows_of(int from, int rows)
 {
 	const int first = from + (threadIdx.x & 31) / 4;
@@ -168,8 +168,8 @@ static __device__ __forceinline__ lane_rows lane_rows_of(int from, int rows)
 	return { first, (int)(threadIdx.x & 3) * 2, { first < rows, first + 8 < rows } };
 }
 
-/* Loads a sum whose column k lies in memory as row k: n rows, `apart` numbers from one to the next.  from:
- * this lane's first row in memory row 0.  Rows and columns that do not exist become zeros. */
+/* Loads a sum whose column k is row k in memory: n rows, `apart` numbers from one to the next.  from: this
+ * lane's first row, in memory row 0.  Rows and columns that do not exist become zeros. */
 template <int N>
 static __device__ __forceinline__ void transposed_in(float (&c)[N][4], const lane_rows &r, const float *from,
                                                      size_t apart, int n)
@@ -184,7 +184,7 @@ static __device__ __forceinline__ void transposed_in(float (&c)[N][4], const lan
 		}
 }
 
-/* Stores a sum there. */
+/* Stores such a sum. */
 template <int N>
 static __device__ __forceinline__ void transposed_out(float *to, size_t apart, int n, const float (&c)[N][4],
                                                       const lane_rows &r)
@@ -200,8 +200,8 @@ static __device__ __forceinline__ void transposed_out(float *to, size_t apart, i
 		}
 }
 
-/* Rounds a sum to memory where it is not transposed, ld numbers from row to row; to: this lane's first number
- * of its first row. */
+/* Rounds a sum and stores it without transposing, ld numbers from row to row; to: this lane's first number of
+ * its first row. */
 template <int N> static __device__ __forceinline__ void rounded_out(bf16 *to, int ld, const float (&c)[N][4])
 {
 #pragma unroll
@@ -211,7 +211,7 @@ template <int N> static __device__ __forceinline__ void rounded_out(bf16 *to, in
 	}
 }
 
-/* c = 0 */
+/* Sets c to 0. */
 template <int N> static __device__ __forceinline__ void zero(float (&c)[N][4])
 {
 #pragma unroll

@@ -1,4 +1,4 @@
-/* dev.h -- a device behind one table of operations.
+/* dev.h -- devices, each of which is one table of operations.
  *
  * Models and losses are written once, on this table.  Device memory is a handle of an incomplete type: host
  * code that indexes it does not compile.  Operations return nothing: the first failure stays with the device,
@@ -48,8 +48,8 @@ struct rf_dev;
  * adamw or an upload changes b, so a device may keep a copy of b in another form.  half: b is bf16 in memory,
  * without gaps, on a device that has such weights (rf_ops.halves).  f32: the operands stay float32 on a
  * device that rounds the operands of other products (RF_MATH_BF16), because the next operation amplifies the
- * error of this result.  batch: the number of products (0: one); consecutive products' operands lie sa, sb,
- * sc floats apart, and a batch has no bias. */
+ * error of this result.  batch: the number of products (0: one); sa, sb, sc: floats from one product's
+ * operands to the next; a batch has no bias. */
 struct rf_gemm {
 	int m, n, k;
 	bool ta, tb, add, weight, half, f32;
@@ -467,8 +467,8 @@ void rf_dev_fail(struct rf_dev *d, enum rf_code code, const char *fmt, ...)
 enum rf_code rf_cpu_isa(const char *name, struct rf_err *e);
 /* Returns the name of the chosen level, with "+bf16" or "+amx" if products use such instructions. */
 const char *rf_cpu_level(void);
-/* The CPU's table, and the table of the checking device (t/check/device_check.c), which computes on the
- * CPU's. */
+/* The CPU's table, and the table of the checking device (t/check/device_check.c), which computes with the
+ * CPU's kernels. */
 const struct rf_ops *rf_cpu_ops(void);
 extern const struct rf_ops rf_ops_check;
 /* Returns the name of the i-th level of this processor, from the highest down; NULL if i is too large. */

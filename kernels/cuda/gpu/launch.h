@@ -1,6 +1,5 @@
-/* launch.h -- launching a kernel and its dynamic shared memory, as nvcc has them.  The emulator of the tests
- * has its own header of this name, t/emu/gpu/launch.h; the compiler's -I decides which of the two
- * <gpu/launch.h> is. */
+/* launch.h -- how nvcc launches a kernel, and dynamic shared memory.  The emulator of the tests has its own
+ * header of this name, t/emu/gpu/launch.h; the compiler's -I decides which of the two <gpu/launch.h> is. */
 #ifndef RF_GPU_LAUNCH_H
 #define RF_GPU_LAUNCH_H
 
@@ -12,8 +11,8 @@
 #define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) \
 	(kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__)
 
-/* Allows the kernel more than 48 KB of shared memory, and has as much of a multiprocessor's memory be shared
- * as there is, for as many blocks as possible. */
+/* Allows the kernel more than 48 KB of shared memory, and prefers shared memory over cache, so that as many
+ * blocks as possible fit into a multiprocessor. */
 static inline cudaError_t rf_allow(const void *kernel, size_t bytes)
 {
 	const cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

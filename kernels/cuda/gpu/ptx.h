@@ -1,5 +1,5 @@
-/* ptx.h -- instructions that C++ has no words for, as functions.  The emulator of the tests has its own
- * header of this name with the same functions, t/emu/gpu/ptx.h; the compiler's -I decides which of the two
+/* ptx.h -- functions for instructions that C++ cannot express.  The emulator of the tests has its own header
+ * of this name with the same functions, t/emu/gpu/ptx.h; the compiler's -I decides which of the two
  * <gpu/ptx.h> is. */
 #ifndef RF_GPU_PTX_H
 #define RF_GPU_PTX_H
@@ -35,7 +35,7 @@ static __device__ __forceinline__ void load_four(uint32_t (&x)[4], const __nv_bf
 }
 
 /* Starts to copy 16 bytes to shared memory.  copies_close() makes a group of the copies started so far, and
- * copies_wait<n>() waits for all groups of this thread but the last n. */
+ * copies_wait<n>() waits for all groups of this thread except the last n. */
 static __device__ __forceinline__ void copy_16(void *to, const void *from)
 {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
@@ -51,8 +51,8 @@ template <int n> static __device__ __forceinline__ void copies_wait()
 	asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
 }
 
-/* 2^x, but 0 where the result is below 1e-38.  Otherwise as exact as exp2f, which is this instruction with
- * such results handled. */
+/* Returns 2^x, but 0 if the result is below 1e-38.  Otherwise as exact as exp2f, which is this instruction
+ * with such results handled. */
 static __device__ __forceinline__ float exp2_ftz(float x)
 {
 	float y;
@@ -61,7 +61,7 @@ static __device__ __forceinline__ float exp2_ftz(float x)
 	return y;
 }
 
-/* a / b to 2 units in the last place, and 0 where |b| is above 2^126. */
+/* Returns a / b to 2 units in the last place, and 0 if |b| is above 2^126. */
 static __device__ __forceinline__ float quotient(float a, float b) { return __fdividef(a, b); }
 
 #endif
