@@ -90,7 +90,7 @@ static void unpack_lane(const float *from, int width, float scale, bool add, flo
 		row[l] = (add ? row[l] : 0) + from[l * BR] * scale;
 }
 
-/* ---- which keys a query reads ------------------------------------------------------------------------ */
+/* ---- which keys a query reads -------------------------------------------------------------- */
 
 struct attn {
 	struct rf_dev *d;

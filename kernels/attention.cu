@@ -72,7 +72,7 @@ struct attn {
 	float *part, *part_top, *part_sum; /* (splits, R, H, D) and (splits, R, H): NULL without splits */
 };
 
-/* ---- which keys a query reads ------------------------------------------------------------------------ */
+/* ---- which keys a query reads -------------------------------------------------------------- */
 
 /* Returns the row of q (R H, D) that is query i of key head g. */
 static __device__ __forceinline__ size_t query(const attn &a, int g, int i)

@@ -102,7 +102,7 @@ static __device__ __forceinline__ float beta_of(const struct delta &a, int h, in
 	return a.b ? a.beta_scale / (1.f + expf(-a.b[place(1, a.H, h, a.nb, b, j)])) : a.beta_scale;
 }
 
-/* ---- matrices that need no state ------------------------------------------------------------------- */
+/* ---- matrices that need no state ----------------------------------------------------------- */
 
 template <class X> static size_t prepare_bytes(const struct delta *a)
 {
@@ -445,7 +445,7 @@ static __global__ void __launch_bounds__(THREADS) walk_f32(const struct delta a)
 		state_out(a, a.carry + (size_t)blockIdx.x * a.K * a.V, s, v0);
 }
 
-/* ---- the output -------------------------------------------------------------------------- */
+/* ---- the output ---------------------------------------------------------------------------- */
 
 /* Returns the columns of V that are computed at a time. */
 template <class X> static __host__ __device__ constexpr int out_cols() { return sizeof(X) == 2 ? 64 : 32; }
@@ -602,7 +602,7 @@ static __global__ void __launch_bounds__(128) move_open(const struct delta a)
 	        (int)blockIdx.y / cols * KEEP_K, (int)blockIdx.y % cols * KEEP_V);
 }
 
-/* ---- one row after the decoded rows ------------------------------------------------------- */
+/* ---- one row after the decoded rows -------------------------------------------------------- */
 
 static size_t grow_bytes(const struct delta *a)
 {

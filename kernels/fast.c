@@ -188,7 +188,7 @@ void KERNEL(rates_bwd)(struct rf_dev *d, const struct rf_rates_bwd *x)
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, rates_bwd_tile, &a);
 }
 
-/* ---- the operands of an update -------------------------------------------------------------- */
+/* ---- the operands of an update ------------------------------------------------------------- */
 
 struct learn { int rows, H, E; size_t every; const float *lr, *dsum; float *gu, *e, *dgu, *de, *dlr, *dm; };
 enum { LEARN_TILE = 16 };

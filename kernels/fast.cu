@@ -260,7 +260,7 @@ void rf_cuda_rates_bwd(struct rf_dev *d, const struct rf_rates_bwd *a)
 	sweep_by<1>(d, "rates_bwd", 1, (size_t)a->rows * a->H, f);
 }
 
-/* ---- the operands of an update -------------------------------------------------------------- */
+/* ---- the operands of an update ------------------------------------------------------------- */
 
 struct learn {
 	int rows, H, E, every;

@@ -192,7 +192,7 @@ static __global__ void finish(const struct part *part, int rows, int parts, floa
 static unsigned blocks_of(size_t warps) { return (unsigned)((warps + WARPS - 1) / WARPS); }
 static int parts_of(int N) { return (N + PART - 1) / PART; }
 
-/* ---- entropies, log-probabilities, and their gradient ---------------------------------------- */
+/* ---- entropies, log-probabilities, and their gradient -------------------------------------- */
 
 /* The size of the blocks in which logits are computed: `height` rows, and as many columns as fit.  Leading
  * dimensions are multiples of PART. */

@@ -39,7 +39,7 @@ struct moves {
 	}
 };
 
-/* ---- adding to targets that occur several times --------------------------------------------- */
+/* ---- adding to targets that occur several times -------------------------------------------- */
 
 enum { LOOK = 4, WALK = 4, LINKERS = 256, WALKERS = 128 };
 
@@ -173,7 +173,7 @@ void rf_cuda_embed_bwd(struct rf_dev *d, const struct rf_embed_bwd *a)
 	move_rows(d, "embed_bwd", a->rows, a->d, m, (int32_t *)rf_cuda_scratch(d, (size_t)a->rows * 8));
 }
 
-/* ---- the rows before a sequence -------------------------------------------------------------- */
+/* ---- the rows before a sequence ------------------------------------------------------------ */
 
 /* Finds the row of x and the row of the slots for the p-th row that moves. */
 struct tails {

@@ -321,7 +321,7 @@ bf16 *rf_cuda_rounded_beside(struct rf_dev *d, const float *p, size_t rows, size
 	return rounded_of(d)->ring + take_place(rounded_of(d), &s, NULL)->at;
 }
 
-/* ---- announcements of output ----------------------------------------------------------------------- */
+/* ---- announcements of output --------------------------------------------------------------- */
 
 void rf_cuda_rounded_stale(struct rf_dev *d)
 {

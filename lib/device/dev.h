@@ -457,7 +457,7 @@ enum rf_code rf_dev_sync(struct rf_dev *d, struct rf_err *e);
 void rf_dev_fail(struct rf_dev *d, enum rf_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* ---- the CPU -------------------------------------------------------------------------------- */
+/* ---- the CPU ------------------------------------------------------------------------------- */
 
 /* Chooses, for the whole process, the level of the instruction set that kernels and oneDNN use.  name: a
  * level's name, which limits both; or "auto": kernels use the highest level of this processor, and oneDNN any

@@ -1,16 +1,16 @@
-/* device_check.c -- the checking device: the CPU's kernels behind memory that the host cannot touch, with
- * errors that show as late as a GPU's.  Tests run on it, so that host code that would fail on a GPU fails
- * without one.
+/* device_check.c -- the checking device: the CPU's kernels on memory that the host cannot access, with errors
+ * that appear as late as on a GPU.  Tests run on it, so that host code that would fail on a GPU fails without
+ * one.
  *
  * - A handle is an address plus a skew that no user address has; if the host dereferences it, that is a
  *   fault.
  * - Every operation waits, with a copy of its arguments, until sync or download.  So host memory that is
- *   changed too late or freed too early shows, and failures are visible at sync only.
- * - Fresh memory is full of NaN.  It ends at a page that nobody may touch.  The unused bytes before it in its
- *   first page, and after it up to a multiple of 64, are checked for writes.  Released memory becomes
- *   inaccessible, and its addresses are not used again for a while.
- * - Every handle of an operation must lie in memory that is not released, and handles that the operation
- *   needs must not be NULL.
+ *   changed too late or freed too early shows, and failures are visible only at sync.
+ * - New memory is full of NaN.  It ends at an inaccessible page.  The unused bytes before it in its first
+ *   page, and after it up to a multiple of 64, are checked for writes.  Released memory becomes inaccessible,
+ *   and its addresses are not used again for a while.
+ * - Every handle of an operation must be in memory that is not released, and handles that the operation needs
+ *   must not be NULL.
  *
  * A fault in a kernel, like one in host code, ends the process: the debugger then shows where. */
 #include <stdlib.h>
@@ -21,17 +21,17 @@
 #include "cpu/cpu.h"
 #include "cpu/device_cpu.h"
 
-/* No valid address on x86-64; on arm64, which ignores the top byte, one of the kernel's. */
+/* not a valid address on x86-64; an address of the kernel on arm64, which ignores the top byte */
 #define SKEW ((uintptr_t)0x5afe << 48)
 
 enum { WATCHED = 0xa5, FRESH = 0xff, LONG = 16 << 20, GRAVES = 1000 };
 
-/* One allocation: pages whose last bytes are the caller's, between two pages that nobody may touch. */
+/* One allocation: pages whose last bytes belong to the caller, between two inaccessible pages. */
 struct area {
 	char *map, *at;          /* at: the caller's first byte */
 	size_t map_bytes, bytes;
 	bool released;           /* released by the host; the queue may still hold operations on it */
-	bool buried;             /* its pages are gone */
+	bool buried;             /* its pages are removed */
 };
 
 enum kind {
@@ -41,7 +41,7 @@ enum kind {
 #undef X
 };
 
-/* An entry of the queue; the bytes to upload or the operation's arguments follow it. */
+/* An entry of the queue, followed by the bytes to upload or the operation's arguments. */
 struct waiting {
 	enum kind kind;
 	void *to;
@@ -50,7 +50,7 @@ struct waiting {
 };
 
 struct check {
-	struct rf_dev cpu;       /* the device that does the work; its err is what sync will report */
+	struct rf_dev cpu;       /* the device that computes; sync reports its err */
 	size_t page;
 	struct area *area;
 	size_t areas, room, buried;
@@ -62,11 +62,11 @@ static struct check *check_of(struct rf_dev *d) { return d->impl; }
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* The allocation that a handle points into, if the host has not released it; NULL if there is none with
- * `bytes` bytes from there on. */
+/* Finds the allocation that a handle points into and that the host has not released.  Returns NULL if no
+ * allocation has `bytes` bytes from there on. */
 static struct area *area_of(struct check *c, const void *handle, size_t bytes)
 {
-	uintptr_t p = (uintptr_t)handle - SKEW; /* the end is a valid place too: of no rows */
+	uintptr_t p = (uintptr_t)handle - SKEW; /* the end is also valid: for 0 rows */
 
 	for (size_t i = c->areas; i-- > 0;) {
 		struct area *a = &c->area[i];
@@ -84,7 +84,7 @@ static bool untouched(const char *from, const char *to)
 	return true;
 }
 
-/* Fails the device if something wrote outside the caller's bytes. */
+/* Fails the device if an operation wrote outside the caller's bytes. */
 static void inspect(struct check *c, const struct area *a)
 {
 	if (!untouched(a->map + c->page, a->at) ||
@@ -126,8 +126,7 @@ static void *check_alloc(struct rf_dev *d, size_t bytes)
 	return a.at + SKEW;
 }
 
-/* Removes the pages but keeps the addresses reserved, so that an operation that still uses them ends in a
- * fault. */
+/* Removes the pages but reserves the addresses, so that an operation that still uses them faults. */
 static void bury(struct check *c, const char *at)
 {
 	size_t i = 0;
@@ -158,7 +157,7 @@ static void execute(struct check *c, struct waiting *w)
 		bury(c, w->to);
 		return;
 	}
-	if (c->cpu.err.code != RF_OK) /* as on a GPU: after a failure nothing runs any more */
+	if (c->cpu.err.code != RF_OK) /* as on a GPU: after a failure nothing runs */
 		return;
 	switch (w->kind) {
 	case UPLOAD:  rf_cpu_upload(&c->cpu, w->to, a, w->bytes); break;
@@ -255,7 +254,7 @@ static void check_release(struct rf_dev *d, void *p)
 	enqueue(c, RELEASE, a->at, 0, NULL, 0);
 }
 
-/* What waits in the queue, and every allocation's last pages. */
+/* Prepares the queue's memory, and the last pages of every allocation. */
 static void check_prepare(struct rf_dev *d, const struct rf_workspace *need)
 {
 	rf_cpu_prepare(&check_of(d)->cpu, need);
@@ -292,7 +291,7 @@ static void check_zero(struct rf_dev *d, void *to, size_t bytes)
 		enqueue(check_of(d), ZERO, to, bytes, NULL, 0);
 }
 
-/* After a failure the host gets NaN, and sync tells why. */
+/* Downloads.  After a failure the host gets NaN, and sync reports why. */
 static void check_download(struct rf_dev *d, void *to, const void *from, size_t bytes)
 {
 	struct check *c = check_of(d);
@@ -317,8 +316,9 @@ static void check_sync(struct rf_dev *d)
 		rf_dev_fail(d, c->cpu.err.code, "%s", c->cpu.err.msg);
 }
 
-/* The handles among an operation's arguments.  O: those that may be NULL (dev.h), or are not read if there is
- * nothing to do.  H: the others; if one is NULL, this device fails, even where the CPU would not. */
+/* The handles among an operation's arguments.  O: handles that may be NULL (dev.h), or are not read if there
+ * is nothing to compute.  H: the other handles; if one is NULL, this device fails, even where the CPU would
+ * not. */
 #define HANDLES_gemm(H, O)        H(a) H(b) H(c) O(bias)
 #define HANDLES_gemms(H, O)       H(a) H(c) H(b[0]) O(b[1]) O(b[2])
 #define HANDLES_colsum(H, O)      H(x) H(y)
@@ -331,7 +331,7 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_rmsnorm_bwd(H, O) H(x) H(w) O(gate) H(dy) H(dx) H(dw) O(dgate)
 #define HANDLES_swiglu_fwd(H, O)  H(gate) H(up) H(y)
 #define HANDLES_swiglu_bwd(H, O)  H(gate) H(up) H(dy) H(dgate) H(dup) O(y)
-#define LAST(n)                   part[a->parts > n ? n : 0] /* a part that is there */
+#define LAST(n)                   part[a->parts > n ? n : 0] /* an existing part */
 #define HANDLES_conv_fwd(H, O)    H(x) H(part[0].y) O(part[0].weight) H(LAST(1).y) O(LAST(1).weight) \
                                   H(LAST(2).y) O(LAST(2).weight)
 #define HANDLES_conv_bwd(H, O)    H(x) H(dx) H(part[0].dy) O(part[0].weight) O(part[0].dweight) \

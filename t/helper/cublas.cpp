@@ -1,6 +1,6 @@
-/* cublas -- what a layer's products take by each of cuBLAS's ways to them, of operands in bf16: what gemm.cu
- * may call, and what results in bf16 would bring.  It needs no plugin.  The shapes are those of bench -
- * products, which times what the plugin makes of them.
+/* cublas -- times a layer's products, with operands in bf16, by each of cuBLAS's functions.  It shows which
+ * function gemm.cu should call, and what results in bf16 would save.  It needs no plugin.  The shapes are
+ * those of `bench - products`, which times the plugin's products.
  *
  *     cublas D F ROWS...    width D, MLP F, for each number of rows: microseconds of
  *                           strided   cublasGemmStridedBatchedEx, a batch of one: what gemm.cu calls
@@ -11,8 +11,8 @@
  *                           and the best of the others as a part of the first, of results in float32 and of
  *                           those in bf16; at the end the same of all products together
  *
- * All see the same operands, and their results are compared before they are timed.  A way that fails or gives
- * another result counts as infinitely slow, and a line says so. */
+ * All functions get the same operands, and their results are compared before they are timed.  A function that
+ * fails or gives another result counts as infinitely slow, and a line reports it. */
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -58,7 +58,7 @@ void copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
 	check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
-/* cuBLAS takes matrices by columns, so it sees all of them transposed: C' = B' A'. */
+/* cuBLAS reads matrices column by column, so all matrices are transposed there: C' = B' A'. */
 int lda(const product &p) { return p.ta ? p.m : p.k; }
 int ldb(const product &p) { return p.tb ? p.k : p.n; }
 cublasOperation_t op(bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; }
@@ -79,7 +79,7 @@ cublasStatus_t ex(const product &p, cudaDataType type)
 	                    CUBLAS_GEMM_DEFAULT);
 }
 
-/* What cublasLtMatmul is told of a product, and what its heuristic names. */
+/* The description of a product for cublasLtMatmul, and the algorithms that its heuristic names. */
 struct plan {
 	cublasLtMatmulDesc_t how;
 	cublasLtMatrixLayout_t a, b, c;
@@ -136,7 +136,7 @@ cublasStatus_t by_lt(const product &p, const plan &l, int i)
 	                      workspace, WORKSPACE, stream);
 }
 
-/* The first numbers of C by one call, where C was zeros. */
+/* Returns the first numbers of C after one call, with C 0 before it. */
 template <class F> std::vector<float> sample(const product &p, cudaDataType type, const F &f)
 {
 	const size_t most = SAMPLE, n = (size_t)p.m * p.n < most ? (size_t)p.m * p.n : most;
@@ -152,7 +152,7 @@ template <class F> std::vector<float> sample(const product &p, cudaDataType type
 	return x;
 }
 
-/* Checks that x and y differ by rounding only. */
+/* Checks that x and y differ only by rounding. */
 bool agree(const std::vector<float> &x, const std::vector<float> &y)
 {
 	float most = 0, off = 0;
@@ -164,7 +164,7 @@ bool agree(const std::vector<float> &x, const std::vector<float> &y)
 	return most > 0 && off <= most / 100;
 }
 
-/* Microseconds of a call, the least of some rounds. */
+/* Returns the microseconds of a call, the minimum over some rounds. */
 template <class F> double timed(const F &f)
 {
 	cudaEvent_t from, to;
@@ -189,8 +189,8 @@ template <class F> double timed(const F &f)
 	return best;
 }
 
-/* Microseconds of one way to a product whose result is `right`; infinite if it fails or differs, which is
- * reported. */
+/* Returns the microseconds of one function for a product whose result is `right`; infinity if it fails or
+ * differs, which is reported. */
 template <class F>
 double time_of(const product &p, cudaDataType type, const std::vector<float> &right, const char *way,
                const F &f)
@@ -207,7 +207,8 @@ double time_of(const product &p, cudaDataType type, const std::vector<float> &ri
 	return INFINITY;
 }
 
-double spent[3]; /* by the first way, and by the best of the others, of results in float32 and in bf16 */
+double spent[3]; /* by the first function, and by the best of the others, with results in float32 and in
+                    bf16 */
 
 void show(const product &p)
 {

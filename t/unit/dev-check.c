@@ -1,4 +1,4 @@
-/* dev-check -- the device `check` does what it is for: it notices. */
+/* dev-check -- tests that the device `check` detects errors. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static void reopen(void)
 
 static rf_f32 floats(int n) { return d.ops->alloc(&d, (size_t)n * sizeof(float)); }
 
-/* What sync says after something that must not be. */
+/* Checks that sync fails with this code and a message that contains `what`. */
 static bool says(enum rf_code code, const char *what)
 {
 	bool silent = d.err.code == RF_OK, said = rf_dev_sync(&d, &e) == code && strstr(e.msg, what);
@@ -35,7 +35,7 @@ static bool says(enum rf_code code, const char *what)
 	return silent && said;
 }
 
-/* Does fn end the process? */
+/* Tells whether fn ends the process. */
 static bool dies(void (*fn)(void))
 {
 	int status;
@@ -69,8 +69,8 @@ static void copy(int n, rf_f32 x, rf_f32 y)
 static void write_far(void) { copy(33, floats(33), floats(16)); }
 static void nothing(void) { copy(16, floats(33), floats(16)); }
 
-/* What an operation that failed leaves unwritten may be a list of rows: the operations after it must not
- * follow it, on the CPU either. */
+/* Checks that operations after a failed one do not run, on the CPU either: the failed operation may have left
+ * a list of rows unwritten, which they would follow. */
 static void after_failure(void)
 {
 	const int32_t wild[] = { INT32_MAX, INT32_MIN };

@@ -4,8 +4,8 @@
 
 struct attn { int nb, steps, H, G, D, window, longest; };
 
-/* o and lse from q (R, H, D) and the keys and values of the cache, where sequence b begins at start[b] (NULL:
- * 0), and of the rows. */
+/* Computes o and lse from q (R, H, D) and the keys and values of the cache, where sequence b begins at
+ * start[b] (NULL: 0), and of the rows. */
 static void attn_ref(const struct attn *c, const int32_t *start, const int32_t *past, const num *q,
                      const num *k, const num *v, const num *ck, const num *cv, num *o, num *lse)
 {
@@ -38,7 +38,7 @@ static void attn_ref(const struct attn *c, const int32_t *start, const int32_t *
 		}
 }
 
-/* A row that reads one key alone has no slope, not even a rounded one. */
+/* Checks that a row that reads a single key has no slope, not even a rounding error. */
 static void no_slope(struct buf dq)
 {
 	float *h = get(dq);
@@ -55,7 +55,7 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 	struct attn c = { nb, steps, H, G, D, window, longest };
 	size_t nq = (size_t)(nb * steps * H) * (size_t)D, nk = (size_t)(nb * steps * G) * (size_t)D,
 	       row = (size_t)(G * D);
-	size_t begin = steps & 1;  /* where keys begin: not always where vectors do */
+	size_t begin = steps & 1;  /* where keys begin: not always at whole vectors */
 
 	snprintf(label, sizeof label, "nb %d steps %d H %d G %d D %d window %d longest %d", nb, steps, H, G,
 	         D, window, longest);
@@ -69,7 +69,7 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 		rf_i32 pasts;
 		num *Q = NULL, *K = NULL, *V = NULL, *CK = NULL, *CV = NULL, *O = NULL, *L = NULL;
 
-		for (int b = 0; b < 8; b++)     /* from none to all of the cache, in no order */
+		for (int b = 0; b < 8; b++)     /* from none to all of the cache, unordered */
 			past[b] = b == nb - 1 ? longest : longest * (b * 3 % 8) / 8;
 		pasts = in_i32(past, 8);
 		struct rf_attn_fwd f = { .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window,
@@ -114,18 +114,18 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 	}
 }
 
-/* ---- sequences that lie apart -------------------------------------------------------------- */
+/* ---- sequences in different places of a cache ---------------------------------------------- */
 
-/* The most sequences, and what stands in rows that nobody reads: a mistake must show, and yet 0 times it is
- * 0. */
+/* MOST: largest number of sequences.  UNREAD: the contents of rows that no query reads: large, so that a
+ * mistake shows, and finite, so that 0 times it is 0. */
 enum { MOST = 16 };
 #define UNREAD 1e30f
 
-/* Where each sequence's cache begins: in no order, samples of one prompt at the same row, and between the
- * rows of two prompts at least one that nobody reads.  Returns the rows of all. */
+/* Chooses where each sequence's cache begins: unordered, samples of one prompt at the same row, and at least
+ * one unread row between the rows of two prompts.  Returns the number of all rows. */
 static int lay_out(const struct attn *c, int samples, int32_t *start, int32_t *len)
 {
-	int prompts = (c->nb + samples - 1) / samples, rows = 64; /* the first is not at 0 */
+	int prompts = (c->nb + samples - 1) / samples, rows = 64; /* the first sequence is not at 0 */
 
 	for (int i = 0; i < prompts; i++) {
 		int at = (i * 7 + 1) % prompts,
@@ -140,7 +140,7 @@ static int lay_out(const struct attn *c, int samples, int32_t *start, int32_t *l
 	return rows;
 }
 
-/* Sequence b's rows of x (steps, nb, row), alone. */
+/* Returns only the rows of sequence b of x (steps, nb, row). */
 static struct buf alone(struct buf x, const struct attn *c, int b, size_t row)
 {
 	float *h = need((size_t)c->steps * row + FENCE, sizeof *h);
@@ -150,7 +150,7 @@ static struct buf alone(struct buf x, const struct attn *c, int b, size_t row)
 	return of(h, (size_t)c->steps * row);
 }
 
-/* The rows of the cache that sequence b reads, from row 128 on. */
+/* Returns the rows of the cache that sequence b reads, moved to row 128. */
 static struct buf moved(struct buf x, int start, int len, size_t row)
 {
 	size_t n = (size_t)(128 + len) * row;
@@ -162,7 +162,7 @@ static struct buf moved(struct buf x, int start, int len, size_t row)
 	return of(h, n);
 }
 
-/* All rows at once, or one after the other. */
+/* Runs all rows in one call, or one after the other. */
 static void run(struct rf_attn_fwd f, size_t row, bool stepwise)
 {
 	int steps = f.steps;
@@ -180,8 +180,8 @@ static void run(struct rf_attn_fwd f, size_t row, bool stepwise)
 	}
 }
 
-/* Sequence b alone, elsewhere in another cache, gives what it gives among the others, o: exactly on the CPU,
- * where no result may depend on what is computed beside it. */
+/* Checks that sequence b by itself, at another place of another cache, gives the same o as among the others:
+ * exactly on the CPU, where no result may depend on other sequences. */
 static void by_itself(const struct attn *c, int b, int32_t start, int32_t len, struct rf_attn_fwd f,
                       const struct buf in[5], const num *O, const float *o)
 {
@@ -264,7 +264,8 @@ static void apart(int nb, int samples, int steps, int H, int G, int D, int windo
 	}
 }
 
-/* Prompts of whole blocks and others, none, windows that end in the cache, behind it and before it. */
+/* Checks prompts that end at a block or not, no prompt, and windows that end in the cache, after it and
+ * before it. */
 static void aparts(void)
 {
 	apart(3, 1, 1, 2, 1, 16, 0, 192);
@@ -278,7 +279,7 @@ static void aparts(void)
 	apart(2, 2, 4, 3, 1, 72, 0, 129);
 	apart(6, 3, 1, 4, 2, 136, 100, 300);
 	apart(2, 1, 1, 2, 1, 64, 0, 1);
-	apart(2, 1, 2, 1, 1, 8, 0, 900);  /* few rows and so many keys that a GPU takes them in parts */
+	apart(2, 1, 2, 1, 1, 8, 0, 900);  /* few rows, and many keys, which a GPU splits into parts */
 }
 
 static void attns(void)
@@ -293,7 +294,7 @@ static void attns(void)
 	}
 	attn(1, 130, 1, 1, 64, 64, 130);
 	attn(1, 66, 1, 1, 128, 0, 3);
-	attn(1, 40, 3, 1, 80, 1, 0);      /* each row reads itself alone */
+	attn(1, 40, 3, 1, 80, 1, 0);      /* each row reads only itself */
 	attn(8, 5, 4, 2, 16, 0, 200);
 	attn(8, 5, 4, 4, 8, 7, 200);      /* windows that begin inside the branch, and in the cache */
 	attn(8, 1, 2, 1, 17, 0, 65);
@@ -307,8 +308,8 @@ static void attns(void)
 	attn(1, 2, 1, 1, 64, 0, 63);
 	attn(2, 300, 4, 2, 12, 65, 0);    /* blocks of keys that most later rows do not reach */
 	attn(2, 70, 2, 1, 8, INT32_MAX, 40);
-	attn(1, 300, 16, 16, 4, 90, 20);  /* so many key heads that the CPU sums each's in one place */
-	/* sixteen rows of which one alone does not read the first of 64 keys */
+	attn(1, 300, 16, 16, 4, 90, 20);  /* many key heads, so the CPU needs one share per head */
+	/* sixteen rows, only one of which does not read the first of 64 keys */
 	attn(1, 150, 1, 1, 8, 79, 0);
 	aparts();
 }
@@ -332,7 +333,7 @@ static void attns_bf16(void)
 	aparts();
 }
 
-/* In the output of the row that the NaN is in, whichever operand has it. */
+/* Checks that a NaN of any operand shows in the output of its row. */
 static void nans(void)
 {
 	enum { T = 70, H = 2, K = 8, D = H * K };

@@ -5,15 +5,15 @@
 enum { SLOTS = 9 };
 struct delta {
 	int nb, steps, n, H, G, K, V; /* G: heads of q and k, 0: H */
-	bool beta, forward_only; /* beta: b is there */
-	double beta_scale, decay; /* decay: the least g, 0: none */
-	int32_t start[8];        /* by sequence / n; one sequence from slot 0: NULL */
+	bool beta, forward_only; /* beta: b exists */
+	double beta_scale, decay; /* decay: the smallest g; 0: no decay */
+	int32_t start[8];        /* indexed by sequence / n; a single sequence from slot 0: NULL */
 	int captures;
 	int32_t cap_row[8], cap_slot[8];
 };
 
-/* From the numbers of the arrays to those of u, o; S: every slot's numbers, where captures replace what was
- * there.  The start states are those of before. */
+/* Computes u and o from the arrays' numbers.  S: the numbers of all slots, which captures replace; start
+ * states are the numbers before that. */
 static void delta_ref(const struct delta *c, const num *q, const num *k, const num *v, const num *b,
                       const num *g, num *S, num *u, num *o)
 {
@@ -52,7 +52,7 @@ static void delta_ref(const struct delta *c, const num *q, const num *k, const n
 		}
 }
 
-/* Rows of width K and length 1. */
+/* Returns rows of width K and length 1. */
 static struct buf directions(size_t rows, int K)
 {
 	struct buf k = in(rows * (size_t)K, -1, 1);
@@ -117,7 +117,7 @@ static void delta(struct delta c)
 		product_values("delta_fwd u", u, first ? values_of(U, u.n) : NULL, VALUE);
 		product_values("delta_fwd S", S, first ? values_of(after, S.n) : NULL, VALUE);
 
-		if (!c.captures) {      /* step by step is the same as all at once */
+		if (!c.captures) {      /* step by step gives the same as one call */
 			struct buf u1 = out(u.n), o1 = out(o.n);
 			f.u = u1.m;
 			f.S = S2.m;
@@ -152,7 +152,7 @@ static void delta(struct delta c)
 						dS.h[(size_t)c.cap_slot[i] * slot + x];
 			go_back();
 			more = gradients(before, S.n, dS.h);
-			/* the captures' own slots are read alone */
+			/* the captures' slots are only read */
 			for (int i = 0; i < c.captures; i++)
 				for (size_t x = 0; x < slot; x++)
 					more[(size_t)c.cap_slot[i] * slot + x] =
@@ -175,7 +175,7 @@ static void deltas(void)
 	static const struct { int K, V; } width[] = { { 4, 4 }, { 8, 8 }, { 8, 20 }, { 100, 8 }, { 20, 100 },
 	                                              { 128, 128 } };
 	static const struct delta other[] = {
-		/* captures at the first row, inside, at both sides of the chunks' ends, two at one row */
+		/* captures at the first row, inside, on both sides of the chunks' ends, two at one row */
 		{ .nb = 1, .steps = 130, .H = 2, .K = 8, .V = 8, .beta = true, .start = { 3 }, .captures = 8,
 		  .cap_row = { 0, 17, 63, 64, 64, 127, 128, 129 }, .cap_slot = { 8, 0, 1, 2, 7, 6, 5, 4 } },
 		/* branches that are long, wide, or both */
@@ -185,7 +185,7 @@ static void deltas(void)
 		  .start = { 2, 0, 1 } },
 		{ .nb = 3, .steps = 5, .H = 1, .K = 128, .V = 128, .beta = true, .start = { 2, 0, 1 } },
 		{ .nb = 2, .steps = 3, .H = 1, .K = 12, .V = 300, .beta = true, .start = { 2, 1 } },
-		/* every step a reflection: no b, and twice its beta */
+		/* every step is a reflection: no b, and beta is 2 */
 		{ .nb = 3, .steps = 17, .H = 2, .K = 8, .V = 4, .beta_scale = 2, .start = { 1, 2, 0 } },
 	};
 
@@ -199,7 +199,7 @@ static void deltas(void)
 		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 8, .V = 4 });
 		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 16, .V = 8, .beta = true,
 		                      .beta_scale = 2, .start = { 2 } });
-		/* the last state; some others */
+		/* a capture of the last state, and others */
 		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 8, .V = 8, .beta = true,
 		                      .captures = 1,
 			.cap_row = { T - 1 }, .cap_slot = { 1 } });
@@ -227,7 +227,7 @@ static void deltas(void)
 	}
 }
 
-/* With decays from none to all in one row, and heads that share q and k. */
+/* Checks decays from almost none to almost total in one row, and heads that share q and k. */
 static void decays(void)
 {
 	static const int lengths[] = { 1, 16, 17, 64, 65, 130 };
@@ -244,7 +244,7 @@ static void decays(void)
 		{ .nb = 8, .steps = 5, .n = 3, .H = 6, .G = 3, .K = 16, .V = 20, .decay = -0.3,
 		  .start = { 2, 1, 3 } },
 		{ .nb = 1, .steps = 100, .H = 1, .K = 128, .V = 128, .beta = true, .decay = -0.2 },
-		/* more heads and chunks than are done at once */
+		/* more heads and chunks than are computed together */
 		{ .nb = 1, .steps = 140, .H = 700, .G = 350, .K = 1, .V = 1, .beta = true, .decay = -0.3,
 		  .start = { 1 }, .captures = 4,
 		  .cap_row = { 5, 63, 127, 130 }, .cap_slot = { 4, 0, 2, 3 } },
@@ -261,8 +261,8 @@ static void decays(void)
 		delta(other[i]);
 }
 
-/* Gradients of wide heads, with rounded products as well: widths on both sides of 32, 64 and 128, ragged
- * ones, the largest. */
+/* Checks gradients of wide heads, also with rounded products: widths on both sides of 32, 64 and 128, odd
+ * widths, the largest. */
 static void wide_gradients(void)
 {
 	static const struct delta all[] = {
@@ -288,8 +288,8 @@ static void wide_gradients(void)
 		delta(all[i]);
 }
 
-/* Forward alone, where a tape would be too long, or where products are rounded: what a capture leaves in the
- * log as well. */
+/* Checks only the forward pass, where a tape would be too long or products are rounded, and the log of a
+ * capture. */
 static void delta_wide(struct delta c)
 {
 	size_t R = (size_t)c.nb * (size_t)c.steps, slot = (size_t)c.H * (size_t)c.K * (size_t)c.V,
@@ -386,14 +386,14 @@ static void delta_wide(struct delta c)
 static void wide_deltas(void)
 {
 	static const struct delta all[] = {
-		/* widths on both sides of 64 and 128, ragged ones, the largest */
+		/* widths on both sides of 64 and 128, odd widths, the largest */
 		{ .nb = 1, .steps = 200, .H = 2, .G = 1, .K = 128, .V = 128, .beta = true, .captures = 8,
 		  .cap_row = { 3, 63, 64, 70, 70, 127, 128, 199 }, .cap_slot = { 8, 1, 2, 7, 0, 6, 5, 4 } },
 		{ .nb = 3, .steps = 97, .n = 3, .H = 2, .K = 100, .V = 40, .beta = true, .decay = -1,
 		  .start = { 2 } },
 		{ .nb = 1, .steps = 65, .H = 1, .K = 256, .V = 256, .beta = true, .beta_scale = 2,
 		  .captures = 1, .cap_row = { 64 }, .cap_slot = { 2 } },
-		/* more heads than are done at once; not the first, for it is slow */
+		/* more heads than are computed together; not first, because it is slow */
 		{ .nb = 1, .steps = 130, .H = 513, .G = 171, .K = 32, .V = 5, .beta = true, .decay = -0.1,
 		  .start = { 3 }, .captures = 4,
 		  .cap_row = { 0, 63, 70, 129 }, .cap_slot = { 0, 1, 2, 8 } },
@@ -408,8 +408,8 @@ static void wide_deltas(void)
 		delta_wide(all[i]);
 }
 
-/* Sequences that go on where a text was captured give the text's bits, at once and step by step; on a GPU,
- * which may begin their chunks elsewhere, its numbers. */
+/* Checks that sequences that continue at a capture of a text give the text's bits, in one call and step by
+ * step.  A GPU may begin chunks elsewhere; there the numbers are equal except for rounding. */
 static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
 {
 	enum { T = 270, N = 130, AT = 8 };
@@ -496,7 +496,7 @@ static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
 	}
 }
 
-/* In the outputs of the row that the NaN is in, whichever operand has it. */
+/* Checks that a NaN of any operand shows in the outputs of its row. */
 static void nans(void)
 {
 	enum { T = 70, H = 2, K = 8, D = H * K };

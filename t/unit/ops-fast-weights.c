@@ -2,7 +2,7 @@
  * instead of cpu with 1, 2, 3 threads and check. */
 #include "unit/ops.h"
 
-/* a / (b + eps) */
+/* Returns a / (b + eps). */
 static num over(num a, num b, double eps)
 {
 	double s = 1 / (val[b] + eps);
@@ -84,7 +84,8 @@ static void feature(int rows, int H, int D, bool silu_too, bool unit, bool with_
 	}
 }
 
-/* A head of zeros has the feature 0 and, as its length has no slope there, no more gradient than dy / eps. */
+/* Checks that a head of zeros has the feature 0 and only the gradient dy / eps, since its length has no slope
+ * there. */
 static void feature_of_nothing(void)
 {
 	snprintf(label, sizeof label, "zeros");
@@ -137,9 +138,9 @@ static void rates(int rows, int H, bool momentum)
 	}
 }
 
-/* ---- what a chunk learns from -------------------------------------------------------------- */
+/* ---- the operands of an update ------------------------------------------------------------- */
 
-/* The forward operation's results, in the places of gu and e. */
+/* Computes the forward operation's results over gu and e. */
 static void learn_ref(int rows, int H, int E, int every, const num *gu, const num *e, const num *lr,
                       num *out_gu, num *out_e)
 {
@@ -182,7 +183,7 @@ static void learn(int rows, int H, int E, int every, bool momentum)
 			go_back();
 			want_lr = gradients(L, 3 * all, NULL);
 			want_m = keep(all, sizeof *want_m);
-			for (size_t i = 0; i < all; i++) { /* what lies between is left alone */
+			for (size_t i = 0; i < all; i++) { /* numbers between the rows do not change */
 				bool ours = i / (size_t)H % (size_t)every == 0;
 				want_m[i] = ours && momentum ? dsum.h[i % (size_t)H] : 9;
 				for (int k = 0; k < 3; k++)
@@ -227,7 +228,7 @@ static void momentum(int H, int n)
 		values("momentum_fwd", y, first ? values_of(Y, all) : NULL, VALUE);
 		values("momentum_bwd dp", dp, first ? gradients(P, all, dp.h) : NULL, GRADIENT);
 		values("momentum_bwd dm", dm, first ? gradients(M, (size_t)H, dm.h) : NULL, GRADIENT);
-		/* in the place of p, as one chunk's follows another's */
+		/* y is p, as for consecutive chunks */
 		RF_RUN(dev, momentum_fwd, .H = H, .n = (size_t)n, .by = 0.1f, .x = x.m, .p = p.m, .m = m.m,
 		       .y = p.m);
 		values("momentum_fwd in place", p, first ? values_of(Y, all) : NULL, VALUE);
@@ -296,7 +297,7 @@ static void diagonal(int mats, int rows, int cols, int apart)
 	}
 }
 
-/* ---- what a broken model must show --------------------------------------------------------- */
+/* ---- NaN ----------------------------------------------------------------------------------- */
 
 static void nans(void)
 {
@@ -328,7 +329,8 @@ int main(int argc, char *argv[])
 	for (int i = 0; i < COUNT(columns); i++)
 		for (int flags = 0; flags < 8; flags++)
 			feature(flags % 3 * 64 + 3, 1 + i % 3, columns[i], flags & 1, flags & 2, flags & 4);
-	for (shift = 0; shift < 4; shift++) { /* from any place on, and wider than a warp takes at once */
+	for (shift = 0; shift < 4; shift++) { /* arrays that begin anywhere, and rows wider than one access of
+	                                         a warp */
 		for (int flags = 1; flags < 8; flags += 2)
 			feature(9, 2, 40, flags & 1, flags & 2, flags & 4);
 		feature(35, 2, 300 + (int)shift, true, true, true);

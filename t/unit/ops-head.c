@@ -4,7 +4,7 @@
 
 /* ---- the head ------------------------------------------------------------------------------ */
 
-/* log sum_j e^{z_j t} over n numbers. */
+/* Returns log sum_j e^{z_j t} over n numbers. */
 static double log_sum(const double *z, int n, double t)
 {
 	double top = z[0], s = 0;
@@ -63,7 +63,7 @@ static void head(int nrows, int d, int N, float inv_temp)
 		memcpy(copy, top, n * sizeof *copy);
 		same_bits(top_name, copy, n * sizeof *copy);
 
-		/* each output may be absent, and the others are what they were */
+		/* each output may be absent, and the others have the same bits */
 		struct buf only = out(n);
 		RF_RUN(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m,
 		       .entropy = only.m);
@@ -81,11 +81,12 @@ static void heads(void)
 		for (int j = 0; j < COUNT(widths); j++)
 			head(rows_of[i], widths[j], vocabs[(i + j) % COUNT(vocabs)], (i + j) & 1 ? 0.7f : 1);
 	head(2, 5, 40000, 1);
-	head(2100, 3, 300, 0.8f); /* more rows, and more logits, than are held at once */
+	head(2100, 3, 300, 0.8f); /* more rows and logits than are computed together */
 	head(2000, 2, 4500, 1);
 }
 
-/* Small whole numbers, so that equal logits are equal: the lowest of them is the arg max. */
+/* Checks ties: the operands are small integers, so equal logits have equal bits, and the lowest id is the arg
+ * max. */
 static void head_ties(int R, int D, int N)
 {
 	const size_t n = (size_t)R;
@@ -99,7 +100,7 @@ static void head_ties(int R, int D, int N)
 		for (int i = 0; i < R * D; i++)
 			h.h[i] = roundf(h.h[i]);
 		for (int i = 0; i < N * D; i++)
-			w.h[i] = roundf(w.h[i % (N / 7 * D)]);   /* every row seven times */
+			w.h[i] = roundf(w.h[i % (N / 7 * D)]);   /* each row occurs seven times */
 		for (int i = 0; i < R; i++)
 			target[i] = i;
 		targets = in_i32(target, R);
@@ -123,7 +124,7 @@ static void head_ties(int R, int D, int N)
 	}
 }
 
-/* The gradient of the sum of -coef logp, and head_fwd's outputs with the bits that head_fwd gives. */
+/* Checks the gradient of the sum of -coef logp, and that the outputs have head_fwd's bits. */
 static void head_gradient(int nrows, int d, int N, float inv_temp)
 {
 	const size_t n = (size_t)nrows, nh = n * (size_t)d, nw = (size_t)N * (size_t)d;
@@ -181,7 +182,7 @@ static void head_gradient(int nrows, int d, int N, float inv_temp)
 	}
 }
 
-/* A row that is not wanted does not matter, whatever is in it. */
+/* Checks that a row with coef 0 has no effect, whatever it contains. */
 static void head_unwanted(void)
 {
 	enum { D = 3, N = 1100 };
@@ -214,7 +215,7 @@ static int more_likely(const void *a, const void *b)
 	return x->z != y->z ? (x->z < y->z ? 1 : -1) : x->id - y->id;
 }
 
-/* p (N): what may be drawn, 0 elsewhere; their sum is returned. */
+/* Sets p (N) to the probabilities of ids that may be drawn, 0 elsewhere, and returns their sum. */
 static double allowed(const double *z, int N, double inv_temp, int top_k, double top_p, const int32_t *banned,
                       int bans, double *p)
 {
@@ -240,8 +241,8 @@ static double allowed(const double *z, int N, double inv_temp, int top_k, double
 	return total;
 }
 
-/* All rows have the same logits and u = (i + 1/2) / rows, so each id comes rows p times, up to one; in the
- * first two rows u is 0 and just below 1. */
+/* Checks draws from equal rows with u = (i + 1/2) / rows: each id is drawn rows p times, give or take one.
+ * In the first two rows u is 0 and just below 1. */
 static void sample(int nrows, int per, int N, float inv_temp, int top_k, double top_p, int bans)
 {
 	snprintf(label, sizeof label, "rows %d per %d N %d inv_temp %g top_k %d top_p %g banned %d", nrows,
@@ -280,7 +281,7 @@ static void sample(int nrows, int per, int N, float inv_temp, int top_k, double 
 			judge("sample: an id that may be drawn", 0, 0);
 			for (int j = 0; j < token[i]; j++)
 				before += p[j];
-			/* u total lies in [before, before + p), give or take float32's rounding of p */
+			/* u total is in [before, before + p), except for float32's rounding of p */
 			judge("sample: the id at u",
 			      fmax(before - u[i] * total, u[i] * total - before - p[token[i]]), 1e-6);
 			lp[i] = zd[token[i]] * inv_temp - ls;
@@ -293,9 +294,9 @@ static void sample(int nrows, int per, int N, float inv_temp, int top_k, double 
 	}
 }
 
-/* Ids of equal logits have equal probabilities on every device, so what is drawn is known exactly:
- * in z's row q every third id from q on may be, the others are nothing beside them; what is banned
- * would be all but certain. */
+/* Checks draws that are known exactly, since ids of equal logits have equal probabilities on every device.
+ * In row q of z every third id from q on may be drawn; the others have negligible probabilities, and a banned
+ * id would be almost certain. */
 static void sample_equals(int nrows, int per, int N, int top_k, double top_p, bool ban)
 {
 	const int32_t banned[4] = { 3, N - 1, 3, N / 2 };
@@ -349,7 +350,7 @@ static void sample_equals(int nrows, int per, int N, int top_k, double top_p, bo
 	}
 }
 
-/* A row without anything to draw from says so. */
+/* Checks that a row in which no id may be drawn reports this. */
 static void sample_nothing(void)
 {
 	enum { N = 40 };
@@ -374,7 +375,7 @@ static void sample_nothing(void)
 			      token[1] < 0 || token[1] >= N, 0);
 			free(h);
 		}
-		if (strcmp(dev->ops->name, "cuda")) /* others fail for good */
+		if (strcmp(dev->ops->name, "cuda")) /* other devices stay failed */
 			continue;
 		int32_t all[N];
 		for (int i = 0; i < N; i++)
@@ -388,7 +389,7 @@ static void sample_nothing(void)
 	}
 }
 
-/* ---- the optimizer ----------------------------------------------------------------------------- */
+/* ---- the optimizer ------------------------------------------------------------------------- */
 
 static void dots(size_t n)
 {
@@ -463,8 +464,8 @@ static rf_i64 in_i64(const int64_t *x, size_t n)
 	return (rf_i64)(void *)(reals[nreals++] = on_device(x, n * sizeof *x));
 }
 
-/* Two terms whose sizes go from the smallest that count to the largest: as whole numbers, they add up without
- * error. */
+/* Checks sums of two terms whose sizes go from the smallest to the largest that count: as integers, they add
+ * up without error. */
 static void exact_sums(size_t n, int unit)
 {
 	const float by = ldexpf(1, unit);
@@ -503,7 +504,7 @@ static void exact_sums(size_t n, int unit)
 	}
 }
 
-/* What is too large, or no number, adds nothing and shows. */
+/* Checks that numbers that are too large, and NaN, add nothing and show in `largest`. */
 static void no_sums(size_t n, int unit)
 {
 	const float by = ldexpf(1, unit), bad[] = { NAN, -INFINITY, ldexpf(-1.0001f, unit + 56) };
@@ -530,7 +531,7 @@ static void no_sums(size_t n, int unit)
 		}
 }
 
-/* In every output, whichever input it is in. */
+/* Checks that a NaN of any input shows in every output. */
 static void nans(void)
 {
 	enum { R = 3, D = 20, N = 50 };
@@ -576,7 +577,7 @@ int main(int argc, char *argv[])
 	in_bf16(argc, argv, heads);
 	open_devices(argc, argv, RF_MATH_F32);
 	nans();
-	for (shift = 0; shift < 4; shift++) { /* from any place on */
+	for (shift = 0; shift < 4; shift++) { /* arrays that begin anywhere */
 		dots(40004);
 		adamw(400, 0.1);
 		axpy(400, true);
@@ -612,7 +613,7 @@ int main(int argc, char *argv[])
 	head_gradient(2, 2, 40000, 1.1f);
 	head_gradient(600, 3, 70, 1); /* blocks of 256 on the CPU */
 	head_gradient(57, 16, 384, 1); /* with AVX-512 oneDNN sums in another order for some ldc */
-	head_gradient(2500, 1, 20, 0.9f); /* and of 2048 on a GPU */
+	head_gradient(2500, 1, 20, 0.9f); /* blocks of 2048 on a GPU */
 	head_unwanted();
 	for (int i = 0; i < COUNT(sizes); i++) {
 		dots(sizes[i]);

@@ -20,7 +20,7 @@ static void full_table(void)
 		}
 }
 
-/* Memory: what was put comes back, also a part of it, and zeros. */
+/* Checks that download returns uploaded numbers, parts of them, and zeros. */
 static void memory(void)
 {
 	snprintf(label, sizeof label, "upload, zero a part, download");
@@ -38,7 +38,7 @@ static void memory(void)
 
 /* ---- products ---------------------------------------------------------------------------------- */
 
-/* What lies between the rows of C stays: it is finite, and compared. */
+/* Checks a product.  Numbers between the rows of C must not change: they are finite, and compared. */
 static void gemm(int m, int n, int k, bool ta, bool tb, bool add, bool with_bias, bool weight, int gap)
 {
 	snprintf(label, sizeof label, "m %d n %d k %d ta %d tb %d add %d bias %d weight %d gap %d", m, n, k,
@@ -74,13 +74,14 @@ static void gemms(void)
 	for (flags = 0; flags < 64; flags++)
 		gemm(65, 40, 17, flags & 1, flags & 2, flags & 4, flags & 8, flags & 16, flags & 32 ? 3 : 0);
 	gemm(1000, 384, 300, false, true, false, true, true, 0);
-	/* operands that are copied before they are multiplied, part by part */
+	/* operands that are copied in parts before the product */
 	gemm(520, 800, 16, false, true, true, true, true, 496);
 	gemm(520, 800, 16, false, false, false, false, true, 496);
 	gemm(4200, 300, 20, true, false, true, false, false, 0);
-	gemm(70, 20, 4100, false, true, true, false, true, 2); /* more than is widened of a weight at once */
+	gemm(70, 20, 4100, false, true, true, false, true, 2); /* more rows of a weight than are widened
+	                                                          together */
 	gemm(70, 20, 4100, false, false, false, false, true, 0);
-	/* rows a power of two apart, of which parts are copied */
+	/* the distance of rows is a power of two: parts are copied */
 	gemm(70, 512, 2100, false, false, true, false, true, 0);
 }
 
@@ -105,7 +106,7 @@ static void add_side(double *ref, const struct rf_gemms *g, const float *a, cons
 				}
 }
 
-/* Where the result is written over. */
+/* Clears the numbers of ref that the result overwrites. */
 static void clear_side(double *ref, const struct rf_gemms *g)
 {
 	size_t at = 0;
@@ -116,8 +117,8 @@ static void clear_side(double *ref, const struct rf_gemms *g)
 				ref[at + (size_t)(r * g->ldc + j)] = 0;
 }
 
-/* By several weights at once, side by side or apart; then by the columns that belong to the last weight
- * alone, which a device may have rounded before; then again, when one of the weights has changed. */
+/* Checks products with several weights, with adjacent or separate results; then with only the columns of the
+ * last weight, which a device may have rounded before; then again after one of the weights has changed. */
 static void sides(int m, int k, int parts, bool back, bool add, bool apart)
 {
 	static const int outs[RF_SIDE] = { 24, 40, 7 };
@@ -158,7 +159,7 @@ static void sides(int m, int k, int parts, bool back, bool add, bool apart)
 			if (first)
 				add_side(ref, &g, a.h, w);
 			dev->ops->gemms(dev, &g);
-			if (back) { /* before anything else runs */
+			if (back) { /* before any other operation */
 				RF_RUN(dev, gemm, .m = out, .n = k, .k = m, .ta = true, .add = true,
 				       .a = rf_at(n.m, last), .lda = ldn, .b = y.m, .ldb = k, .c = dw.m,
 				       .ldc = k);
@@ -192,7 +193,7 @@ static void all_sides(void)
 				sides(rows[i], 33, parts, flags & 2, flags & 1, flags & 4);
 }
 
-/* A weight that changed is a new weight, however it changed. */
+/* Checks that products use a weight's new numbers after any kind of change. */
 static void weights(void)
 {
 	enum { M = 65, N = 48, K = 40 };
@@ -234,7 +235,8 @@ static void weights(void)
 	}
 }
 
-/* An operand in bf16 is the number next to it, of two the even one: exactly what a product with 1 leaves. */
+/* Checks that an operand in bf16 is rounded to the nearest number, ties to even: a product with 1 shows it
+ * exactly. */
 static void rounds(bool weight)
 {
 	enum { M = 33, K = 40 };
@@ -245,7 +247,7 @@ static void rounds(bool weight)
 		double *ref = keep(c.n, sizeof *ref);
 
 		for (int i = 0; i < M * K; i++) {
-			if (i % 3 == 0) /* in the middle between two */
+			if (i % 3 == 0) /* halfway between two numbers */
 				a.h[i] = rf_bits_f32((rf_f32_bits(a.h[i]) & 0xffff0000) | 0x8000);
 			ref[i] = rf_bf16_f32(rf_f32_bf16(a.h[i]));
 		}
@@ -295,7 +297,7 @@ static void batches(bool f32)
 	batch(2, 300, 270, 17, false, true, false, 1, f32);
 }
 
-/* In the output, whichever operand it is in. */
+/* Checks that a NaN of any operand shows in the output. */
 static void nans(void)
 {
 	enum { R = 3, D = 20, N = 50 };

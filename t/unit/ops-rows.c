@@ -7,9 +7,9 @@
 #include "unit/ops.h"
 #include "cpu/vec.h"
 
-enum { SLOTS = 5 }; /* of tails */
+enum { SLOTS = 5 }; /* slots of tails */
 
-/* Compares without any device. */
+/* Checks vec.h's exp, without a device. */
 static void exponentials(void)
 {
 	double worst = 0, x = -87;
@@ -97,7 +97,7 @@ static void rows(int n, int d, int gf, int gt, bool add, bool from_index, bool t
 		rf_i32 from_i = some_indices(fi, n, many), to_i;
 		double *ref = keep(to.n, sizeof *ref);
 
-		for (int i = 0; i < n; i++)     /* with add some come again, without none does */
+		for (int i = 0; i < n; i++)     /* with add some indices occur twice, without add none does */
 			ti[i] = add ? i / 3 : many - 1 - i;
 		to_i = in_i32(ti, n);
 		for (size_t i = 0; i < to.n; i++)
@@ -114,7 +114,7 @@ static void rows(int n, int d, int gf, int gt, bool add, bool from_index, bool t
 	}
 }
 
-/* The w rows before each sequence come from slots and go to slots. */
+/* Checks that the w rows before each sequence are copied from slots and to slots. */
 static void tails(int nb, int per, int steps, int w, int d, bool one_slot)
 {
 	static const int32_t slot[] = { 3, 0, 4, 1 }, row[] = { 0, 2, 2, 6 };
@@ -172,7 +172,7 @@ static void tails(int nb, int per, int steps, int w, int d, bool one_slot)
 
 /* ---- norms and gates --------------------------------------------------------------------------- */
 
-/* gate: 0 none, 1 of y's shape, 2 one number per row */
+/* gated: 0: no gate, 1: a gate of y's shape, 2: one number per row */
 static void rmsnorm(int rows, int d, int gap, bool plus_one, int gated, bool add)
 {
 	int ldx = d + gap;
@@ -224,7 +224,7 @@ static void rmsnorm(int rows, int d, int gap, bool plus_one, int gated, bool add
 	}
 }
 
-/* d, gap: gate and up in rows of d numbers, so many beside them; 0: all lie together */
+/* d, gap: gate and up have rows of d numbers, with gap numbers between them; d 0: no gaps */
 static void swiglu(size_t n, int d, int gap, bool again)
 {
 	size_t row = d ? (size_t)d : n, ld = row + (size_t)gap, all = n / row * ld;
@@ -248,7 +248,7 @@ static void swiglu(size_t n, int d, int gap, bool again)
 			dG = gradients(G, all, NULL), dU = gradients(U, all, NULL);
 			for (size_t i = 0; i < all; i++)
 				if (i % ld >= row)
-					dG[i] = dU[i] = 9; /* left alone */
+					dG[i] = dU[i] = 9; /* must not change */
 		}
 		values("swiglu_fwd", y, first ? values_of(Y, n) : NULL, VALUE);
 		values("swiglu_bwd dgate", dgate, dG, GRADIENT);
@@ -281,7 +281,7 @@ static void gate(int rows, int d, int gap, bool again)
 			seed_back(Y, dy);
 			go_back();
 			want = gradients(G, ng, NULL);
-			for (size_t i = 0; i < ng; i++) /* what lies between is left alone */
+			for (size_t i = 0; i < ng; i++) /* numbers between the rows do not change */
 				want[i] = i % (size_t)ldg < (size_t)d ? want[i] : (double)dg.h[i];
 		}
 		values("gate_fwd", y, first ? values_of(Y, n) : NULL, VALUE);
@@ -378,8 +378,8 @@ static void conv(int nb, int steps, int d, int head, int w, enum rf_act act, enu
 	snprintf(label, sizeof label, "nb %d steps %d d %d head %d w %d act %d norm %d weight %d", nb, steps,
 	         d, head, w, act, norm, weighted);
 	for (EACH_DEVICE) {
-		/* x / sum x is tested where it is used: on positive numbers; and of many short heads some
-		 * would be almost 0, from where x / |x| makes any rounding large */
+		/* x / sum x is tested on positive numbers, as it is used; among many short heads some would
+		 * be almost 0, where x / |x| amplifies any rounding */
 		float lo = norm == 2 || n / (size_t)head > 2000 ? 0.5f : -1;
 		struct buf x = in(nx, lo, 1.5f), weight = in((size_t)(d * w), lo, 1), y = out(n),
 			   dy = in(n, -1, 1);
@@ -437,7 +437,8 @@ static void convs(void)
 	}
 }
 
-/* Rows that do not touch give the same bits as those that do, and what lies between is left alone. */
+/* Checks that rows with gaps give the same bits as rows without, and that numbers in the gaps do not
+ * change. */
 static void conv_apart(int nb, int steps, int d, int w, int gap, bool weighted, enum rf_norm norm)
 {
 	size_t D = (size_t)d, ld = (size_t)(d + gap), rows_n = (size_t)((w - 1 + steps) * nb),
@@ -483,8 +484,8 @@ static void conv_apart(int nb, int steps, int d, int w, int gap, bool weighted, 
 	}
 }
 
-/* Returns the largest difference of two arrays of as many numbers, as a part of the largest number: 0 only if
- * they have the same bits, and infinity where a number is NaN. */
+/* Returns the largest difference of two arrays of equal length, divided by the largest number: 0 only if they
+ * have the same bits, and infinity if a number is NaN. */
 static double difference(struct buf x, struct buf y)
 {
 	float *a = get(x), *b = get(y);
@@ -500,7 +501,7 @@ static double difference(struct buf x, struct buf y)
 	return isnan(diff) ? INFINITY : diff / most;
 }
 
-/* Parts side by side give the same numbers as one by one, and the same bits except on a GPU. */
+/* Checks that adjacent parts give the same numbers as single parts, and the same bits except on a GPU. */
 static void conv_side(int nb, int steps, int w, const struct rf_conv_part *part, int parts)
 {
 	size_t D = 0, rows_n = (size_t)((w - 1 + steps) * nb), R = (size_t)(nb * steps), at = 0;
@@ -551,7 +552,7 @@ static void conv_side(int nb, int steps, int w, const struct rf_conv_part *part,
 			differ = fmax(differ, difference(dw[0][i], dw[1][i]));
 		}
 		differ = fmax(differ, difference(dx[0], dx[1]));
-		/* a GPU's compiler may contract the instances of a kernel each in a way of its own */
+		/* a GPU's compiler may contract the instances of a kernel in different ways */
 		judge("convs side by side", differ, strcmp(dev->ops->name, "cuda") ? 0 : 1e-6);
 	}
 }
@@ -568,7 +569,7 @@ static void convs_side(void)
 
 	conv_side(1, 70, 4, (struct rf_conv_part[]){ q, k, v }, 3);
 	conv_side(3, 5, 4, (struct rf_conv_part[]){ v, q }, 2);
-	conv_side(2, 40, 4, (struct rf_conv_part[]){ q, wide, v }, 3); /* one with factors of its own */
+	conv_side(2, 40, 4, (struct rf_conv_part[]){ q, wide, v }, 3); /* one part has its own factors */
 	conv_side(1, 40, 9, (struct rf_conv_part[]){ wide, wide, k }, 3);
 }
 
@@ -651,7 +652,7 @@ static void rope_apart(int nb, int steps, int heads, int D, int rotary, int gx, 
 	}
 }
 
-/* In every output, whichever input it is in. */
+/* Checks that a NaN of any input shows in every output. */
 static void nans(void)
 {
 	enum { R = 3, D = 24, HEAD = 8 };
@@ -680,7 +681,7 @@ static void nans(void)
 		}
 }
 
-/* Rows that follow each other. */
+/* Checks rows without gaps. */
 static void dense(void)
 {
 	static const size_t sizes[] = { 1, 7, 16, 17, 512, 4097, 100003 };
@@ -695,7 +696,7 @@ static void dense(void)
 			for (int f = 0; f < 4; f++)
 				rmsnorm(r, d, 0, false, f & 1, f & 2);
 		}
-	/* wider than a block takes at once, from any place on */
+	/* arrays that begin anywhere, and rows wider than one access of a block */
 	for (shift = 0; shift < 4; shift++) {
 		colsum(1500 + (int)shift, 33, 0);
 		embed(70, 600 + (int)shift, 40);
@@ -727,7 +728,7 @@ static void dense(void)
 	rope(8, 130, 5, 66, 1000, true);
 }
 
-/* Rows with a gap between them. */
+/* Checks rows with a gap between them. */
 static void with_gaps(void)
 {
 	static const int heights[] = { 1, 63, 65, 130 }, columns[] = { 1, 7, 16, 40, 130 };
@@ -744,7 +745,7 @@ static void with_gaps(void)
 			rows(n, d, 3, i, j % 2, true, false);
 			colsum(n, d, 4);
 		}
-	for (shift = 0; shift < 4; shift++) { /* from any place on */
+	for (shift = 0; shift < 4; shift++) { /* arrays that begin anywhere */
 		gate(9, 40, 4, true);
 		for (int k = 0; k < 3; k++) {
 			rmsnorm(9, 40, 4, true, k, true);
@@ -768,7 +769,7 @@ static void with_gaps(void)
 		tails(4, 1, 2, w, 64, false);
 		tails(7, 2, 3, w, 9, false);
 	}
-	decay(1100, 40, 2); /* more rows and heads than are summed at once */
+	decay(1100, 40, 2); /* more rows and heads than are summed together */
 	for (int i = 0; i < 3; i++) {
 		rope_apart((int[]){ 1, 3, 4 }[i], 67, 2, 16, (int[]){ 2, 8, 16 }[i], i * 3, 5 - i);
 		rope_apart(1, 3, 3, 7, 4, i, 0);

@@ -1,17 +1,17 @@
-/* ops-written -- what an operation writes is what the next product multiplies: a device may have rounded it
- * before, or have it rounded by the operation itself, and must know that it has changed.  Arguments: the
- * devices, instead of cpu with 1, 2, 3 threads and check. */
+/* ops-written -- checks that a product multiplies the newest numbers.  A device may have rounded an operand
+ * earlier, or an operation may write its own rounded copy; the device must notice each change.  Arguments:
+ * the devices, instead of cpu with 1, 2, 3 threads and check. */
 #include "unit/ops.h"
 
 enum { N = 24, PIECES = 5 };
 
-/* The matrices at hand: x (rows, width), which the operation writes and products multiply, others like it,
- * and room of four times their size for what else is written. */
+/* The matrices of a case: x (rows, width), which the operation writes and products multiply, others of x's
+ * shape, and room of four times their size for other outputs. */
 struct hands { int rows, width, half; size_t n; rf_f32 x, y, z, w, room; rf_i32 index, target, slot; };
 
 #define WRITER(name, ...) static void name(const struct hands *h) { __VA_ARGS__; }
 #define ROWS .rows = h->rows
-#define SECOND rf_at(h->x, (size_t)h->width) /* row of x, from which on products multiply it */
+#define SECOND rf_at(h->x, (size_t)h->width) /* row of x at which products begin */
 #define ROOM(i) rf_at(h->room, (size_t)(i) * h->n)
 
 WRITER(rows, RF_RUN(dev, rows, .n = h->rows, .d = h->width, .from = h->y, .to = h->x))
@@ -190,8 +190,9 @@ static const struct { const char *name; void (*run)(const struct hands *); } wri
 #undef W
 };
 
-/* c (batch, m, N) of x's rows from the second on, every `every`-th, for `batch` heads that share its width,
- * times b (N, width), of which each head has its columns.  99: one row, and twice what it was rounded for. */
+/* A product c (batch, m, N) of x's rows from the second on, each `every`-th row, for `batch` heads that share
+ * its width, times b (N, width), of which each head has its columns.  99: one row, beyond the size for which
+ * copies were prepared. */
 struct piece { int every, batch; };
 static struct rf_gemm product_of(const struct hands *h, struct piece p, rf_f32 b, rf_f32 c)
 {
@@ -203,7 +204,7 @@ static struct rf_gemm product_of(const struct hands *h, struct piece p, rf_f32 b
 		.sc = (size_t)(h->rows * N) };
 }
 
-/* The products of x before and after it is written, the whole of it first. */
+/* Checks products of x before and after an operation writes x, first of the whole of x. */
 static void written(int writer, int n_rows, int width)
 {
 	static const struct piece piece[PIECES] = { { 1, 1 }, { 1, 2 }, { 2, 2 }, { 99, 2 }, { 99, 2 } };
@@ -244,8 +245,9 @@ static void written(int writer, int n_rows, int width)
 	}
 }
 
-/* More operands than there is room for among the copies: whichever is in another's way, each is right.  First
- * the oldest of those that fill the room is multiplied by one more; then by many, of many sizes. */
+/* Checks more operands than the memory for copies holds: each product is right, whichever copy was dropped.
+ * First the oldest of the operands that fill the memory is multiplied by a further one; then by many, of many
+ * sizes. */
 static void many(void)
 {
 	enum { OPERANDS = 20, CHAIN = 4, PRODUCTS = CHAIN + 3 * OPERANDS, R = 66, D = 520 };

@@ -1,12 +1,13 @@
-/* ops.h -- what the tests of a device's operations share.
+/* ops.h -- functions that the tests of a device's operations share.
  *
- * A case is a function that fills inputs from a fixed seed, calls operations on `dev`, and hands every output
- * to values() with what it should be in double precision.  It runs once on each device: on the first the
- * outputs are compared with the reference, on the others with the first one's bits.
+ * A case is a function that fills inputs from a fixed seed, calls operations on `dev`, and passes every
+ * output to values() with the expected numbers in double precision.  It runs once on each device: the outputs
+ * of the first device are compared with the reference, those of the other devices with the first device's
+ * bits.
  *
- * The reference of an operation is written once, forward, on a tape: every number is a node that knows the
- * nodes it came from and the derivatives, so that the exact gradient in double precision follows from going
- * back over it. */
+ * The reference of an operation is written once, forward, on a tape: every number is a node that knows its
+ * inputs and the derivatives, so that a pass backwards over the tape gives the exact gradient in double
+ * precision. */
 #ifndef RF_T_OPS_H
 #define RF_T_OPS_H
 
@@ -35,18 +36,18 @@ static UNUSED void *need(size_t n, size_t size)
 	return p;
 }
 
-/* sizes at which loops begin, end and are cut */
+/* sizes around which loops begin, end and are divided */
 static UNUSED const int rows_of[] = { 1, 3, 64, 65, 300 }, widths[] = { 1, 7, 16, 17, 40, 512 },
                         vocabs[] = { 40, 384, 1000 };
 
 static bool bf16;      /* the devices round the operands of products */
 
-/* A number as products take it; once it was rounded, the product is as exact as of others. */
+/* Returns a number as products read it; a product of rounded numbers is as exact as any product. */
 static UNUSED double operand(float x, bool rounded) { return rounded ? rf_bf16_f32(rf_f32_bf16(x)) : x; }
 
-/* ---- what came out ------------------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------------------------- */
 
-#define VALUE 1e-5     /* limits of an error, as a part of the largest number */
+#define VALUE 1e-5     /* limits of an error, divided by the largest number */
 #define GRADIENT 1e-4
 
 static struct { char name[48]; double limit, worst; int bad, bits; } line[100];
@@ -54,7 +55,7 @@ static int lines;
 static char label[200];
 static struct rf_dev *dev;
 static const char *dev_name;
-static const char *case_name = ""; /* the function of the case that runs */
+static const char *case_name = ""; /* the function of the current case */
 static bool first;     /* the device whose outputs are compared with the reference */
 
 static UNUSED int find_line(const char *name, double limit)
@@ -67,7 +68,7 @@ static UNUSED int find_line(const char *name, double limit)
 	return lines++;
 }
 
-/* Judges one error of `name`; the case at hand is `label`. */
+/* Judges one error of `name`; `label` is the current case. */
 static UNUSED void judge(const char *name, double error, double limit)
 {
 	int l = find_line(name, limit);
@@ -92,7 +93,8 @@ static UNUSED int print_lines(void)
 	return bad;
 }
 
-/* Ends the program, for a device that failed computes nothing more: prints the lines so far and why. */
+/* Prints the lines so far and the reason, and ends the program, since a failed device computes nothing
+ * more. */
 static UNUSED void bail_out(const char *why)
 {
 	print_lines();
@@ -103,14 +105,15 @@ static UNUSED void bail_out(const char *why)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* n numbers on the host and on the device; behind those on the device lie some that nobody may touch. */
+/* n numbers on the host and on the device; on the device FENCE numbers follow that no operation may
+ * change. */
 enum { BUFS = 64, FENCE = 16 };
 struct buf { size_t n; float *h; rf_f32 m; };
 static struct buf bufs[BUFS];
 static rf_i32 ints[BUFS];
 static rf_f64 reals[BUFS];
 static int nbufs, nints, nreals;
-static size_t shift;   /* arrays begin so many numbers behind a place that a device would choose */
+static size_t shift;   /* arrays begin this many numbers after an allocation's first byte */
 static unsigned long long seed;
 
 static UNUSED float uniform(float lo, float hi)
@@ -143,7 +146,7 @@ static UNUSED struct buf of(float *h, size_t n)
 	return b;
 }
 
-/* Uniform in [lo, hi); and n numbers that must be written: NaN until then. */
+/* in: n numbers, uniform in [lo, hi).  out: n numbers that an operation must write: NaN until then. */
 static UNUSED struct buf in(size_t n, float lo, float hi)
 {
 	float *h = need(n + FENCE, sizeof *h);
@@ -167,7 +170,7 @@ static UNUSED rf_i32 in_i32(const int32_t *x, int n)
 	return ints[nints++] = on_device(x, (size_t)n * sizeof *x);
 }
 
-/* n indices from 0 to below - 1, drawn anew. */
+/* Draws n indices from 0 to below - 1. */
 static UNUSED rf_i32 some_indices(int32_t *x, int n, int below)
 {
 	for (int i = 0; i < n; i++)
@@ -186,7 +189,7 @@ static UNUSED float *get(struct buf b)
 
 	dev->ops->download(dev, h, b.m, (b.n + FENCE) * sizeof *h);
 	if (dev->err.code != RF_OK)
-		bail_out(dev->err.msg); /* nothing was downloaded that could be judged */
+		bail_out(dev->err.msg); /* the downloaded numbers are invalid */
 	for (size_t i = b.n; i < b.n + FENCE; i++)
 		if (h[i] != 12345) {
 			judge("writes behind an array", 1, 0);
@@ -195,11 +198,11 @@ static UNUSED float *get(struct buf b)
 	return h;
 }
 
-/* What the first device gave, in order. */
+/* The outputs of the first device, in order. */
 enum { KEPT = 64 };
 static struct { void *p; size_t bytes; } kept[KEPT];
 static int nkept, next;
-static unsigned long long all_bits = 14695981039346656037ull; /* FNV-1a of what it gave in all cases */
+static unsigned long long all_bits = 14695981039346656037ull; /* FNV-1a of its outputs in all cases */
 
 static UNUSED void same_bits(const char *name, void *p, size_t bytes)
 {
@@ -216,15 +219,16 @@ static UNUSED void same_bits(const char *name, void *p, size_t bytes)
 	}
 }
 
-/* Returns the limit for products of operands that are rounded to bf16 or not: a GPU's matrix units cut sums
- * off where float32 rounds them.  It is neither VALUE nor GRADIENT, so limit_on_device() leaves it as it
+/* Returns the limit for products of operands that are rounded to bf16 or not: a GPU's matrix units truncate
+ * sums where float32 rounds them.  It is neither VALUE nor GRADIENT, so limit_on_device() leaves it as it
  * is. */
 static UNUSED double limit_of_product(bool rounded)
 {
 	return rounded && !strcmp(dev->ops->name, "cuda") ? 1.5e-4 : VALUE;
 }
 
-/* On a GPU the limits are tighter: elementwise operations and norms, what sums long rows, gradients. */
+/* Returns the limit on this device.  On a GPU the limits of elementwise operations, norms, sums of long rows
+ * and gradients are tighter. */
 static UNUSED double limit_on_device(const char *name, double limit)
 {
 	static const char *const sums[] = { "gemm", "delta", "attn", "head" };
@@ -237,15 +241,15 @@ static UNUSED double limit_on_device(const char *name, double limit)
 	return sum ? 1e-5 : 1e-6;
 }
 
-/* Compares b with ref (computed on the first device only): the largest difference, as a part of the
- * largest number, or of 1/100 if all are smaller (the inputs are around 1; what cancels is not held
- * to tighter limits). */
+/* Compares b with ref (which is computed only on the first device): judges the largest difference, divided by
+ * the largest number, or by 1/100 if all numbers are smaller (the inputs are around 1; results that cancel
+ * get no tighter limit). */
 static UNUSED void values(const char *name, struct buf b, const double *ref, double limit)
 {
 	float *h = get(b);
 	double part = limit_on_device(name, limit), diff = 0, most = part > 0 ? 1e-2 * limit / part : 1e-2;
 
-	for (size_t i = 0; first && i < b.n && !isnan(diff); i++) { /* a NaN stays the worst */
+	for (size_t i = 0; first && i < b.n && !isnan(diff); i++) { /* a NaN stays the worst difference */
 		double x = fabs(h[i] - ref[i]);
 		if (!(x <= diff))
 			diff = x;
@@ -256,7 +260,8 @@ static UNUSED void values(const char *name, struct buf b, const double *ref, dou
 	same_bits(name, h, b.n * sizeof *h);
 }
 
-/* A NaN that went in must come out: what swallows it turns a broken model into a plausible result. */
+/* Checks that a NaN among the inputs shows in b: an operation that hides a NaN turns a broken model into a
+ * plausible result. */
 static UNUSED void keeps_nan(const char *op, struct buf b)
 {
 	float *h = get(b);
@@ -289,7 +294,7 @@ static UNUSED num put(double x)
 	return nnum++;
 }
 
-/* The newest number depends on `from` with derivative by. */
+/* Records that the newest number depends on `from` with derivative `by`. */
 static UNUSED void depends(num from, double by)
 {
 	if (nedge == edge_room) {
@@ -318,7 +323,7 @@ static UNUSED num mul(num a, num b)
 	return y;
 }
 
-/* a x + b y + c */
+/* Returns a x + b y + c. */
 static UNUSED num lin(double a, num x, double b, num y, double c)
 {
 	num z = put(a * val[x] + b * val[y] + c);
@@ -327,7 +332,7 @@ static UNUSED num lin(double a, num x, double b, num y, double c)
 	return z;
 }
 
-/* a + b c */
+/* Returns a + b c. */
 static UNUSED num fused(num a, num b, num c)
 {
 	num y = put(val[a] + val[b] * val[c]);
@@ -381,7 +386,7 @@ static UNUSED num silu(num a)
 	return un(a, val[a] * s, s * (1 + val[a] * (1 - s)));
 }
 
-/* A case's arrays of numbers are freed with its tape. */
+/* A case's arrays of numbers, which are freed with its tape. */
 static void *case_mem[400];
 static int ncase_mem;
 
@@ -410,7 +415,7 @@ static UNUSED double *values_of(const num *x, size_t n)
 	return v;
 }
 
-/* The derivative of sum dy . y begins here; several outputs may follow each other. */
+/* Starts the derivative of sum dy .  y; call it once for each of several outputs. */
 static UNUSED void seed_back(const num *y, struct buf dy)
 {
 	if (!adj)
@@ -426,7 +431,7 @@ static UNUSED void go_back(void)
 			adj[edge[j].from] += adj[i] * edge[j].by;
 }
 
-/* The gradients of x, added to what was in `to` (NULL: nothing). */
+/* Returns the gradients of x, added to the numbers in `to` (NULL: 0). */
 static UNUSED double *gradients(const num *x, size_t n, const float *to)
 {
 	double *g = keep(n, sizeof *g);
@@ -436,7 +441,7 @@ static UNUSED double *gradients(const num *x, size_t n, const float *to)
 	return g;
 }
 
-/* Returns what a product, or a batch of them, makes of c; what lies between c's rows stays. */
+/* Returns c after a product, or a batch of products; numbers between c's rows do not change. */
 static UNUSED double *gemm_ref(const struct rf_gemm *g, const float *a, const float *b, struct buf c,
                                const float *bias)
 {
@@ -518,7 +523,7 @@ static bool left_out(const char *function)
 		i++;
 	of[i].name = function;
 	at = of[i].cases++;
-	return every > 1 && at && (at * 2654435761u >> 16) % every; /* scattered, for flags alternate */
+	return every > 1 && at && (at * 2654435761u >> 16) % every; /* scattered, because flags alternate */
 }
 
 /* for (EACH_DEVICE): the body is a case, which runs on each of the devices in turn. */
@@ -567,7 +572,7 @@ static UNUSED void end_case(void)
 			free(kept[--nkept].p);
 }
 
-/* A line of its own for what is made of rounded products, whose limit is higher. */
+/* Judges results of rounded products, which have a higher limit, on a separate line. */
 static UNUSED void product_values(const char *what, struct buf b, const double *ref, double limit)
 {
 	char name[60];
@@ -577,7 +582,7 @@ static UNUSED void product_values(const char *what, struct buf b, const double *
 	values(name, b, ref, rounds ? 1e-2 : limit);
 }
 
-/* Prints what was found; the exit status. */
+/* Prints the results; returns the exit status. */
 static UNUSED int finish(void)
 {
 	const int bad = print_lines();
