@@ -1,7 +1,7 @@
-/* bugs -- kernels that are wrong on purpose, each with its mended twin: the emulator finds the one and
- * says nothing of the other.  Never compiled for a GPU.  Each runs in a process of its own, since a fault is
- * the last thing that a process sees of its GPU.  Which build finds what: the plain one, the one that knows
- * of races, and the one with ASan and UBSan. */
+/* bugs -- kernels with deliberate bugs, each with a corrected twin: the emulator must report the first and
+ * accept the second.  Never compiled for a GPU.  Each kernel runs in its own process, since nothing runs on a
+ * GPU after a fault.  A table says which build finds which bug: the plain build, the build that finds races,
+ * and the build with ASan and UBSan. */
 #include <cstdio>
 #include <cstdlib>
 #include <sys/wait.h>
@@ -20,7 +20,7 @@ static const int build = SANITIZED;
 static const int build = PLAIN;
 #endif
 
-enum { N = 64 }; /* threads, unless said */
+enum { N = 64 }; /* threads, unless stated otherwise */
 
 static cudaStream_t stream;
 
@@ -77,7 +77,7 @@ template <bool wrong> static __global__ void no_syncwarp(float *o)
 	o[i] = s[i ^ 1];
 }
 
-/* What a shuffle brings is there; what was written before it need not be. */
+/* A shuffle's result is defined; memory that was written before the shuffle need not be visible. */
 template <bool wrong> static __global__ void shuffle_as_barrier(float *o)
 {
 	__shared__ float s[N];
@@ -137,7 +137,7 @@ template <bool wrong> static __global__ void divergent_barrier(float *o)
 	}
 }
 
-/* A thread that has returned keeps nobody waiting; one that waits for others does. */
+/* No thread waits for a thread that has returned; threads do wait for a lane that waits elsewhere. */
 template <bool wrong> static __global__ void lanes_missing(float *o)
 {
 	const int i = threadIdx.x;
@@ -236,7 +236,7 @@ template <bool wrong> static __global__ void misaligned_matrix(float *o)
 	o[threadIdx.x] = c[4 + threadIdx.x];
 }
 
-/* The thread itself has waited; the others' copies it sees behind a barrier alone. */
+/* A thread sees its own copies after waiting; it sees other threads' copies only after a barrier. */
 template <bool wrong> static __global__ void copies_of_others(const float *a, float *o)
 {
 	SHARED(shared);
@@ -297,13 +297,13 @@ template <bool wrong> static __global__ void fine(float *o)
 	o[threadIdx.x] = 1;
 }
 
-/* ---- which of them ------------------------------------------------------------------------- */
+/* ---- running them -------------------------------------------------------------------------- */
 
 static float *o, *a;
 static const float zeros[250] = {};
 
-/* Uploads a number and changes it when an event has come, which was recorded after the copy or, wrongly,
- * before it. */
+/* Uploads a number and changes it after an event, which was recorded after the copy or, wrongly, before
+ * it. */
 static void changed_too_early(bool wrong)
 {
 	float x = 1, y = 0;
@@ -385,7 +385,7 @@ static const struct bug { const char *name, *says; int found_by; void (*run)(boo
 	BUG("a release of what is not allocated", ALL, "not allocated", cudaFree(wrong ? a + 1 : a)),
 };
 
-/* What the emulator, or a sanitizer, says; nothing: "". */
+/* Finds the sentence that the emulator, or a sanitizer, prints for a bug; "" if it prints none. */
 static void sentence(const struct bug *b, bool wrong, char *said, size_t size)
 {
 	int fd[2];

@@ -1,6 +1,6 @@
-/* cublas.cpp -- the calls of cuBLAS that the plugin and t/helper/cublas.cpp make, by their definition, with
- * the checks of their arguments.  As on a GPU, the bits of a sum depend on the product's shape, and sums of
- * bf16 are cut off as matrix units do it.
+/* cublas.cpp -- the functions of cuBLAS that the plugin and t/helper/cublas.cpp call, computed by their
+ * definition, with checks of their arguments.  As on a GPU, the bits of a sum depend on the product's shape,
+ * and sums of bf16 are truncated as matrix units do it.
  *
  *     EMU_HOLE=ROWS    a product of at least this many rows leaves 16 x 16 of its numbers as they were, or 0
  *                      in new memory, like a kernel that forgets a tile of large matrices */
@@ -15,12 +15,12 @@
 
 namespace {
 
-/* One operand of a batch: rows that a sum runs along. */
+/* One operand of a batch; sums run along its rows. */
 struct operand { const void *p; cudaDataType type; bool transposed; int rows, cols, ld; long long apart; };
 
 size_t size_of(cudaDataType t) { return t == CUDA_R_32F ? 4 : 2; }
 
-/* Whether all of it is memory of the device. */
+/* Tells whether the whole matrix is memory of the device. */
 bool there(const void *p, cudaDataType type, long long stored_rows, long long stored_cols, int ld,
            long long apart, int batch)
 {
@@ -32,7 +32,7 @@ bool there(const void *p, cudaDataType type, long long stored_rows, long long st
 	return false;
 }
 
-/* Its i-th matrix in float32, row after row. */
+/* Copies the operand's i-th matrix to `to` in float32, row after row. */
 void fetch(std::vector<float> &to, const struct operand &o, long long i)
 {
 	to.resize((size_t)o.rows * (size_t)o.cols);
@@ -114,7 +114,7 @@ cublasStatus_t multiply(const struct operand &a, const struct operand &b, float 
 						((float *)c.p)[at] = 0;
 					continue;
 				}
-				/* where beta is 0 C is not read: it may hold NaN */
+				/* if beta is 0 C is not read: it may hold NaN */
 				if (c.type == CUDA_R_32F) {
 					float *to = (float *)c.p + at;
 
@@ -130,7 +130,7 @@ cublasStatus_t multiply(const struct operand &a, const struct operand &b, float 
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-/* A cublasHandle_t points to one. */
+/* The object that a cublasHandle_t points to. */
 struct handle { cudaStream_t stream; };
 struct handle *of(cublasHandle_t h) { return (struct handle *)(void *)h; }
 
@@ -190,8 +190,8 @@ cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperat
 
 /* ---- cublasLt ------------------------------------------------------------------------------ */
 
-/* The ways that the heuristic names: one whose state says that it cannot be used, and one that fails when it
- * is called. */
+/* The algorithms that the heuristic names.  The state of one says that it cannot be used, and one fails when
+ * it is called. */
 enum { LT_WELL, LT_UNUSABLE, LT_FAILS, LT_ALSO_WELL, LT_WAYS };
 
 struct lt_product { cublasOperation_t a, b; };

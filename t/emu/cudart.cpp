@@ -1,6 +1,6 @@
-/* cudart.cpp -- the few calls of the CUDA runtime that the plugin makes, on the host.  Memory of the device
- * is the host's, filled with bytes that make numbers NaN; copies that pass the end of an allocation are
- * faults.  What goes wrong on other machines can be asked for:
+/* cudart.cpp -- the functions of the CUDA runtime that the plugin calls, on the host.  The device's memory is
+ * host memory, filled with bytes that make numbers NaN; copies that pass the end of an allocation are faults.
+ * Environment variables select properties and failures of other machines:
  *
  *     EMU_DRIVER=12020   the driver's version; 0: there is none       EMU_DEVICES=0    no GPU
  *     EMU_SM=70          a GPU that there is no code for              EMU_MEMORY=n     n bytes of memory
@@ -29,17 +29,18 @@ std::map<const char *, size_t> blocks;
 size_t used;
 struct copy { void *to; const void *from; size_t n; };
 std::deque<struct copy> late;
-unsigned long long settled; /* copies that were done; late.front() is the next */
+unsigned long long settled; /* number of completed copies; late.front() is the next */
 
-/* When an event was recorded: the clock, and how many copies were asked for before; ever: whether it was. */
+/* When an event was recorded: the clock, and the number of copies begun before; ever: whether it was
+ * recorded. */
 struct event { double clock; unsigned long long copies; bool ever; };
 struct event *of(cudaEvent_t e) { return (struct event *)e; }
 
-const char *found, *found_end; /* the block that was looked for last */
+const char *found, *found_end; /* the block that was found last */
 
 emu::stream *of(cudaStream_t s) { return (emu::stream *)(void *)s; }
 
-/* Where numbers mean nothing, a terabyte may be asked for and little of it is touched: it is all zeros. */
+/* Allocates zeros.  If numbers are not computed, a program may allocate a terabyte and touch little of it. */
 void *take(size_t n)
 {
 	void *p;
@@ -60,9 +61,9 @@ void give(void *p, size_t n)
 
 size_t all() { return (size_t)emu::setting("EMU_MEMORY", 1LL << 40); }
 
-const size_t LIST = 2 << 20; /* bytes: what may be one */
+const size_t LIST = 2 << 20; /* bytes: largest copy that may be a list */
 
-/* Lists come, by which blocks choose their memory; the host reads zeros, for which it stops at nothing. */
+/* Copies lists, by which blocks choose their memory; the host reads zeros, which no check refuses. */
 void reckoned_copy(void *to, const void *from, size_t n, cudaMemcpyKind kind)
 {
 	const bool of_host = kind != cudaMemcpyDeviceToDevice;
@@ -216,7 +217,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 	return emu::fault(true);
 }
 
-/* An event has the host's clock when it was recorded, since all work but copies is done at once. */
+/* An event has the host's clock at the time of recording, since all work except copies is done
+ * immediately. */
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
 {
 	*e = (cudaEvent_t)new event{ 0, 0, false };
@@ -252,8 +254,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 	return emu::fault(true);
 }
 
-/* Waits for the copies before the event only: those after it may come later.  For an event that was never
- * recorded it does not wait at all. */
+/* Waits only for the copies before the event: copies after the event may be done later.  Does not wait for an
+ * event that was never recorded. */
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
 	settle_until(of(e)->copies);
@@ -283,7 +285,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
 
 	memset(p, 0, sizeof *p);
 	strcpy(p->name, "emulated");
-	/* each process has a GPU of its own, unless it is said which */
+	/* each process has a different GPU, unless EMU_UUID says which */
 	snprintf(p->uuid.bytes, sizeof p->uuid.bytes, "%lld", emu::setting("EMU_UUID", getpid()));
 	p->totalGlobalMem = all();
 	p->major = sm / 10;

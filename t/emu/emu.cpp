@@ -1,11 +1,11 @@
-/* emu.cpp -- runs a kernel's blocks one after the other, and the threads of a block as fibres: stacks of
- * their own, which take turns where they wait for each other, warp by warp.  A switch costs some ten
+/* emu.cpp -- runs a kernel's blocks one after the other, and the threads of a block as fibres.  A fibre has
+ * its own stack; the fibres switch where they wait for each other, warp by warp.  A switch costs some ten
  * instructions, a barrier of 256 threads a few microseconds.
  *
- * What it finds by itself: a launch that a GPU refuses; threads that wait for others which never come, or
- * meet at different barriers; shared memory that was not asked for.  The compiler's checks of alignment and
- * of the bounds of arrays arrive here too.  Shared memory begins as NaN.  ASan knows the fibres and the
- * strips between pieces of shared memory; race.cpp, where linked, is told of every access. */
+ * It detects a launch that a GPU refuses; threads that wait for others which never come, or meet at different
+ * barriers; shared memory that was not requested.  The compiler's checks of alignment and of array bounds
+ * also report here.  Shared memory begins as NaN.  ASan knows the fibres and the strips between pieces of
+ * shared memory; race.cpp, if linked, gets every access. */
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -29,7 +29,7 @@
 #define ASAN(x)
 #endif
 #ifndef __x86_64__
-#define EMU_UCONTEXT /* a hundred times slower: it asks the kernel for each switch */
+#define EMU_UCONTEXT /* a hundred times slower: each switch is a system call */
 #endif
 #ifdef EMU_UCONTEXT
 #include <ucontext.h>
@@ -51,15 +51,15 @@ struct copy { void *to; const void *from; int group; };
 
 struct fibre {
 	int thread = 0, warp = 0;
-	unsigned lane = 0;                      /* as a bit */
+	unsigned lane = 0;                      /* the lane as a bit */
 	uint3 idx{};
-	const char *file = "";                  /* where it waits, */
+	const char *file = "";                  /* where the thread waits, */
 	int line = 0;
-	unsigned mask = 0;                      /* for whom, and what they do together */
+	unsigned mask = 0;                      /* for which lanes, and what they do together */
 	warp_fn fn = nullptr;
 	bool orders = false;
-	std::vector<struct copy> copies;        /* on their way */
-	int groups = 0;                         /* of copies, closed */
+	std::vector<struct copy> copies;        /* copies in progress */
+	int groups = 0;                         /* closed groups of copies */
 	char *stack = nullptr;
 	size_t stack_size = STACK;
 #ifdef EMU_UCONTEXT
@@ -67,22 +67,22 @@ struct fibre {
 #else
 	void *sp = nullptr;
 #endif
-	void *fake_stack = nullptr;             /* ASan's */
+	void *fake_stack = nullptr;             /* of ASan */
 };
 
-/* Of a warp, in bits: the lanes that have not returned, those that may go on, those that have come
- * to an operation of the warp; of these the first, whether another waits for something else, and
- * what each brought. */
+/* A warp.  Bits: the lanes that have not returned (live), that may go on (ready), that have reached an
+ * operation of the warp (arrived).  first: the first of the lanes that arrived; mixed: another lane waits for
+ * something else; arg: the argument of each lane. */
 struct warp { unsigned live, ready, arrived; bool mixed; const fibre *first; void *arg[32]; };
 
 enum { FORWARD, REVERSE, RANDOM };
-fibre *fibres, scheduler, *current, *last;      /* last: who ran before */
+fibre *fibres, scheduler, *current, *last;      /* last: the fibre that ran before */
 struct warp warps[32];
-/* of the block; waiting: at its barrier; counted: what it gave */
+/* threads of the block; waiting: threads at the barrier; counted: the barrier's result */
 int threads, alive, waiting, yeses, counted;
-const fibre *first_waiting, *elsewhere;         /* elsewhere: at another barrier */
-std::vector<int> lanes;                         /* in the order in which they take turns, */
-size_t turn;                                    /* and whose it was */
+const fibre *first_waiting, *elsewhere;         /* elsewhere: a thread at another barrier */
+std::vector<int> lanes;                         /* in the order in which they run, */
+size_t turn;                                    /* and the position of the current lane */
 struct call running;
 size_t given;                                   /* bytes of dynamic shared memory */
 std::map<const void *, size_t> allowed;
@@ -93,7 +93,7 @@ std::mt19937 dice;
 
 cudaError_t fault_code = cudaSuccess, refused_code = cudaSuccess;
 std::string fault_said, refused_said;
-bool fault_comes;                               /* EMU_FAULT: it is seen when somebody waits */
+bool fault_comes;                               /* EMU_FAULT: the fault shows when the host waits */
 
 /* ---- fibres -------------------------------------------------------------------------------- */
 
@@ -123,7 +123,7 @@ emu_switch:
 )");
 #endif
 
-/* The first thing that a fibre does when its turn has come: ASan learns where we are. */
+/* Tells ASan which stack runs.  A fibre calls this first after each switch. */
 void switched(fibre &to)
 {
 	ASAN(const void *from; size_t size; __sanitizer_finish_switch_fiber(to.fake_stack, &from, &size);
@@ -143,7 +143,7 @@ __attribute__((noinline)) void switch_to(fibre &from, fibre &to)
 	switched(from);
 }
 
-/* Who of a warp comes next. */
+/* Returns the fibre of a warp that runs next. */
 fibre *next_lane(int w)
 {
 	for (size_t n = lanes.size(); warps[w].ready && n; n--) {
@@ -162,7 +162,7 @@ void go_on(fibre &from, fibre &to)
 	switch_to(from, to);
 }
 
-/* This thread waits, until others let it go on, or has returned. */
+/* Switches to another fibre, because this thread waits for others or has returned. */
 void pause()
 {
 	fibre &me = *current, *to = next_lane(me.warp);
@@ -212,7 +212,8 @@ void make_fibres()
 		f.context.uc_link = nullptr;
 		makecontext(&f.context, live_and_die, 0);
 #else
-		/* 8 modulo 16, as after a call; staggered, or the stacks share the sets of the cache */
+		/* 8 modulo 16, as after a call; staggered, because otherwise the stacks share sets of the
+		 * cache */
 		void **top = (void **)(f.stack + STACK - i * 208 % 8192) - 1;
 
 		*top = nullptr;
@@ -224,9 +225,9 @@ void make_fibres()
 	}
 }
 
-/* ---- those who wait ------------------------------------------------------------------------ */
+/* ---- waiting threads ----------------------------------------------------------------------- */
 
-/* Whether all lanes of mask that have not returned have come to the same operation. */
+/* Tells whether all lanes of mask that have not returned have reached the same operation. */
 bool all_here(int w, unsigned mask)
 {
 	const fibre *warp = fibres + 32 * w, *one = nullptr;
@@ -245,7 +246,7 @@ bool all_here(int w, unsigned mask)
 	return true;
 }
 
-/* If so, they do it and may go on. */
+/* If all have arrived, performs the operation and lets the lanes go on. */
 void meet_in_warp(int w, unsigned mask, bool orders)
 {
 	struct warp &it = warps[w];
@@ -256,7 +257,7 @@ void meet_in_warp(int w, unsigned mask, bool orders)
 	if (const warp_fn fn = fibres[32 * w + __builtin_ctz(here)].fn)
 		fn(it.arg, here);
 	if (orders && here == it.live)
-		now.warp_epoch[w]++; /* of a part of the warp: not modelled */
+		now.warp_epoch[w]++; /* a part of the warp: not modelled */
 	it.arrived &= ~here;
 	it.ready |= here;
 }
@@ -276,7 +277,7 @@ void meet_in_block()
 		w.ready = w.live;
 }
 
-/* The thread has returned from the kernel: others may have waited for that. */
+/* Handles a thread's return from the kernel: others may have waited for that. */
 void leave(fibre &me)
 {
 	struct warp &it = warps[me.warp];
@@ -355,7 +356,7 @@ void begin_block(size_t b)
 	}
 }
 
-/* Warp by warp: each goes on until all its threads wait for the block, or have returned. */
+/* Runs a block warp by warp: each warp runs until all its threads wait for the block, or have returned. */
 void run_block(size_t b)
 {
 	static std::vector<int> order_of_warps;
@@ -373,7 +374,7 @@ void run_block(size_t b)
 				go_on(scheduler, *f);
 				now.thread = -1;
 				if (fault_code)
-					return; /* the fibres stay where they are */
+					return; /* the fibres are abandoned */
 			}
 		}
 		if (!progress) {
@@ -400,7 +401,7 @@ std::string formatted(const char *fmt, va_list ap)
 	return s;
 }
 
-/* Takes the first fault; a thread that is at fault never goes on. */
+/* Records the first fault; a thread that caused a fault never goes on. */
 void stop(cudaError_t code, const std::string &what)
 {
 	if (!fault_code) {
@@ -414,7 +415,7 @@ void stop(cudaError_t code, const std::string &what)
 		switch_to(*current, scheduler);
 }
 
-/* A line for each way to launch a kernel: its address in the object that it is in, threads, bytes of dynamic
+/* Writes a line for each way to launch a kernel: its address in its shared object, threads, bytes of dynamic
  * shared memory, blocks. */
 void note(const struct call *c, size_t n, size_t bytes, size_t blocks)
 {
@@ -501,7 +502,7 @@ bool only_noted()
 
 bool computes() { return !only_noted() && !reckon_launch; }
 
-/* ---- what kernels call --------------------------------------------------------------------- */
+/* ---- functions that kernels call ----------------------------------------------------------- */
 
 void warp_op(unsigned mask, void *arg, warp_fn fn, bool orders, const char *file, int line)
 {
@@ -683,7 +684,7 @@ void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes)
 
 /* ---- the compiler's checks ----------------------------------------------------------------- */
 
-/* Of -fsanitize=alignment,bounds, which want a runtime: this is it, where no other is. */
+/* The runtime of -fsanitize=alignment,bounds, unless another sanitizer brings one. */
 #ifndef __SANITIZE_ADDRESS__
 namespace {
 struct place { const char *file; uint32_t line, column; };

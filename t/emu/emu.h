@@ -1,12 +1,11 @@
-/* emu.h -- what a kernel sees where a C++ compiler takes the place of nvcc: CUDA's words and
- * functions for the CPU.
+/* emu.h -- CUDA's keywords and functions for the CPU, for kernels that a C++ compiler compiles instead of
+ * nvcc.
  *
- * Blocks run one after the other, the threads of a block as fibres (emu.cpp), each until it waits
- * for others; so the words for where memory lies mean little: a block's shared memory is there
- * once.  The order in which blocks, warps and threads come is EMU_ORDER's: fwd, rev or rand:SEED,
- * and no kernel's result may depend on it.
+ * Blocks run one after the other, the threads of a block as fibres (emu.cpp), each until it waits for others.
+ * So the keywords for kinds of memory mean little: there is one block's shared memory.  EMU_ORDER sets the
+ * order of blocks, warps and threads: fwd, rev or rand:SEED; no kernel's result may depend on it.
  *
- * What a GPU would not forgive makes the operation fail, as it would there: see emu_rt.h. */
+ * An error that would fail on a GPU also fails here: see emu_rt.h. */
 #ifndef EMU_H
 #define EMU_H
 
@@ -16,7 +15,7 @@
 #include <cstring>
 #include <tuple>
 #include <type_traits>
-#include <cuda_runtime_api.h> /* before its words for where a function runs become empty */
+#include <cuda_runtime_api.h> /* before the keywords for where a function runs become empty */
 
 #undef __host__
 #undef __device__
@@ -32,11 +31,11 @@
 #ifdef __clang__
 #define __shared__ static
 #else
-#define __shared__ static __constinit /* else g++ guards arrays of bf16 by a flag */
+#define __shared__ static __constinit /* without __constinit g++ guards arrays of bf16 by a flag */
 #endif
 #define __launch_bounds__(...)
 #define __grid_constant__
-#include <cuda_bf16.h> /* types, conversions and operators work; __hfma, hexp and the shuffles of it do not */
+#include <cuda_bf16.h> /* its types, conversions and operators work; __hfma, hexp and shuffles do not */
 
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
@@ -44,46 +43,46 @@ static constexpr int warpSize = 32;
 
 namespace emu {
 
-/* The lanes of a warp that are named in mask meet at a line; the last to come runs fn on what each brought,
- * arg[lane], unless fn is NULL.  orders: what they wrote before is seen after, which is not so of shuffles
- * and votes. */
+/* Lets the lanes of mask meet at a line; the last lane to arrive runs fn on the arguments of all, arg[lane],
+ * unless fn is NULL.  orders: writes before the meeting are visible after it, unlike with shuffles and
+ * votes. */
 typedef void (*warp_fn)(void *const *arg, unsigned mask);
 void warp_op(unsigned mask, void *arg, warp_fn fn, bool orders, const char *file, int line);
-/* All threads of the block meet: how many came with yes. */
+/* Lets all threads of the block meet.  Returns how many passed yes. */
 int block_barrier(bool yes, const char *file, int line);
 
-/* Lane src's `in`, of size bytes, is this lane's `out`; bytes that make it NaN if src is not in mask. */
+/* Copies lane src's `in`, of size bytes, to this lane's `out`; bytes that make NaN if src is not in mask. */
 void shuffle(unsigned mask, const void *in, void *out, size_t size, int src, const char *file, int line);
-/* The lanes of mask that came with yes. */
+/* Returns the lanes of mask that passed yes. */
 unsigned vote(unsigned mask, bool yes, const char *file, int line);
-/* Compares `size` bytes at p with those at expected and, if equal, puts desired's there; else copies them to
+/* Compares `size` bytes at p with those at expected.  If equal, stores desired at p; else copies p to
  * expected. */
 bool cas(void *p, void *expected, const void *desired, size_t size);
 
-/* A piece of the block's dynamic shared memory, and between pieces a strip that nobody may touch.  What a
- * kernel takes twice from the beginning is the same memory, as it is on a GPU. */
+/* Hands out pieces of the block's dynamic shared memory, with inaccessible strips between them.  A second
+ * carver begins with the same memory, as on a GPU. */
 struct carver {
 	size_t at = 0, taken = 0;
 	void *piece(size_t bytes);
 	template <class T> T *take(int n) { return static_cast<T *>(piece(size_t(n) * sizeof(T))); }
 };
-/* cp.async: 16 bytes on their way to shared memory.  They come when the thread waits for their group: until
- * then there is NaN. */
+/* cp.async: starts to copy 16 bytes to shared memory.  The bytes arrive when the thread waits for their
+ * group; until then there is NaN. */
 void copy_16(void *to, const void *from);
 void copies_close();
 void copies_wait(int all_but);
 bool computes(); /* emu_rt.h */
-/* Lets the kernel fn have more than 48 KB of it. */
+/* Lets the kernel fn have more than 48 KB of shared memory. */
 void allow_smem(const void *fn, size_t bytes);
 
-/* The operation fails. */
+/* Fails the operation. */
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 struct call { const void *kernel; const char *name; void (*run)(void *args); void *args; size_t args_size;
               cudaStream_t stream; const char *file; int line; };
 void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes);
 
-/* Arguments are converted and copied once, as the driver does. */
+/* Converts and copies the arguments once, as the driver does. */
 template <class... P, class... A>
 void launch(const char *name, const char *file, int line, void (*kernel)(P...), dim3 grid, dim3 block,
             size_t bytes, cudaStream_t stream, A &&...a)
@@ -112,7 +111,7 @@ template <class T> T shuffled(unsigned mask, T v, int src, const char *file, int
 
 template <class T, class F> T changed(T *p, F f)
 {
-	T was{}, is; /* a first guess; cas() tells what there is */
+	T was{}, is; /* a first guess; cas() returns the contents */
 
 	do
 		is = f(was);
@@ -227,7 +226,7 @@ inline unsigned __float_as_uint(float f) { return (unsigned)__float_as_int(f); }
 inline long long __float2ll_rn(float x) { return llrintf(x); }
 inline float __ll2float_rn(long long x) { return (float)x; }
 
-/* glibc declares these itself: only a macro can take their place. */
+/* glibc declares these itself: only a macro can replace them. */
 #define __expf(x) expf(x)
 #define __logf(x) logf(x)
 #define __log2f(x) log2f(x)

@@ -1,5 +1,5 @@
-/* emu_mma.h -- matrix units: nvcuda::wmma of 16 x 16 x 16, bf16 to float, and what gpu/ptx.h calls for
- * mma.sync m16n8k16 and ldmatrix. */
+/* emu_mma.h -- matrix units: nvcuda::wmma of 16 x 16 x 16, bf16 to float, and the functions behind mma.sync
+ * m16n8k16 and ldmatrix in gpu/ptx.h. */
 #ifndef EMU_MMA_H
 #define EMU_MMA_H
 
@@ -8,7 +8,7 @@
 
 namespace emu {
 
-/* All lanes name the same matrix, where a load may begin: 32 bytes, and rows by 16. */
+/* Checks that all lanes name the same matrix, and the alignment of loads: 32 bytes, and 16 for rows. */
 void wmma_place(const void *p, unsigned ld, size_t size, const char *file, int line);
 void wmma_multiply(float *d, const __nv_bfloat16 *a, const __nv_bfloat16 *b, const float *c, const char *file,
                    int line);
@@ -27,8 +27,8 @@ struct row_major {};
 struct col_major {};
 enum layout_t { mem_row_major, mem_col_major };
 
-/* Element i of lane l is element 32 i + l of the tile: not as on any GPU, so that a kernel which relies on
- * the order of the elements fails. */
+/* A tile.  Element i of lane l is element 32 i + l of the tile.  No GPU has this order, so a kernel that
+ * relies on the order of the elements fails. */
 template <class Use, int M, int N, int K, class T, class Layout = void> struct fragment {
 	static_assert(M == 16 && N == 16 && K == 16, "16 x 16 x 16 is what there is here");
 	enum { num_elements = 8 };
@@ -48,8 +48,8 @@ inline size_t place(int i, unsigned ld, bool by_rows)
 	return by_rows ? (size_t)r * ld + c : (size_t)c * ld + r;
 }
 
-/* Lanes meet after they have loaded and before they store, so that a barrier which is missing before or after
- * it shows. */
+/* Lanes meet after they have loaded and before they store, so that a missing barrier before or after
+ * shows. */
 template <class Use, class T, class Layout>
 void load_matrix_sync(fragment<Use, 16, 16, 16, T, Layout> &f, const T *p, unsigned ld, EMU_AT)
 {

@@ -1,14 +1,14 @@
 /* race.cpp -- finds races, and shared memory that is read before it is written, exactly.
  *
- * Kernels are compiled with -fsanitize=thread, but linked with this instead of its runtime: the compiler's
- * calls arrive here with the address of every access.  Two accesses of a byte by different threads of a
+ * Kernels are compiled with -fsanitize=thread, but linked with this file instead of the sanitizer's runtime:
+ * the compiler's calls pass the address of every access.  Two accesses of a byte by different threads of a
  * launch, one of them a write, are a race unless a barrier lies between them: __syncthreads between any two
  * threads of a block, __syncwarp of all lanes between two of a warp, nothing between blocks.  Shuffles and
- * votes order no memory.  Values do not matter, nor does the order of the fibres: one run finds all that is
- * in its accesses.  And an access of memory that the device does not have is a fault.
+ * votes order no memory.  Values and the order of the fibres do not matter: one run finds all races among its
+ * accesses.  An access of memory that the device does not have is a fault.
  *
- * Not seen: memcpy of a size that is not constant.  False alarms: what one block hands to another by
- * __threadfence and an atomic; __syncwarp of a part of a warp. */
+ * Not detected: memcpy of a size that is not constant.  False alarms: data that one block passes to another
+ * by __threadfence and an atomic; __syncwarp of a part of a warp. */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,21 +26,21 @@ namespace {
 
 enum { READ, WRITE, ATOMIC };
 
-/* An access, and how many barriers its thread had passed. */
+/* An access, and the number of barriers that its thread had passed. */
 struct event { uint32_t pc, launch, block; uint16_t block_epoch, warp_epoch, thread; uint8_t kind; };
-/* What is remembered of a byte.  Of readers two, from different warps if there are such: whoever writes has a
- * race with one of them if with any. */
+/* The recorded accesses of a byte: the last write, and two reads, from different warps if possible.  A write
+ * that has a race with any reader has a race with one of these two. */
 struct cell { struct event written, read[2]; };
 
 enum { PAGE = 4096, CACHE = 256 };
-/* All accesses so far were of whole grains of 4, 2 or 1 bytes, 1 << shift, for each of which there
- * is a cell. */
+/* A page has a cell for each grain of 4, 2 or 1 bytes, 1 << shift.  All accesses so far were of whole
+ * grains. */
 struct page { uintptr_t no; unsigned shift; std::vector<struct cell> cells; };
 std::unordered_map<uintptr_t, std::unique_ptr<struct page>> pages;
 struct page *cache[CACHE];
 
-/* Where the shared object lies that the kernels are in, and its variables, of which shared memory that is not
- * dynamic is one. */
+/* Where the shared object with the kernels is loaded, and its variables, which include static shared
+ * memory. */
 uintptr_t object, object_end, data, data_end;
 
 struct page *page_of(uintptr_t no)
@@ -99,7 +99,7 @@ void find_object()
 	}, nullptr);
 }
 
-/* The lines of an address in the object, the innermost first; found by addr2line where that is installed. */
+/* Returns the source lines of an address in the object, the innermost first; needs addr2line. */
 std::string lines(uint32_t pc)
 {
 	char command[4300], line[600];
@@ -130,7 +130,8 @@ std::string described(const struct event &e)
 	       std::to_string(e.block) + " at " + lines(e.pc);
 }
 
-/* One thread, or a barrier in between.  Other blocks have other shared memory. */
+/* Tells whether two accesses are ordered: by one thread, or with a barrier in between.  Different blocks have
+ * different shared memory. */
 inline bool ordered(const struct event &a, const struct event &b, bool shared)
 {
 	if (a.launch != b.launch)

@@ -1,34 +1,35 @@
-/* reckon.cpp -- what the launches of a program would take on a GPU that is not here: a clock for the emulated
- * GPU.  For rf-cuda-reckon.so, whose kernels are those of rf-cuda-race.so, compiled to tell of every access.
+/* reckon.cpp -- estimates the time of a program's launches on a real GPU: a clock for the emulated GPU.  It
+ * is part of rf-cuda-reckon.so, whose kernels are compiled like those of rf-cuda-race.so, to report every
+ * access.
  *
- * Of the launches of a kernel with the same grid and sizes the first is looked at: some of its blocks are run
- * and counted.  The others take as long and are not run, nor are products computed, so numbers mean nothing;
- * but what programs of a model do next does not depend on them.  A launch takes the longest of
+ * For each kernel, grid and sizes the first launch is examined: some of its blocks are run and counted.
+ * Later launches get the same time and are not run, and products are not computed, so numbers are
+ * meaningless; but a program's launches do not depend on the numbers.  A launch takes the longest of
  *
  *     bytes         32-byte sectors that its blocks read and write, over what L2 gives; and what is left if
  *                   one that neighbours share is taken once, over what memory gives
- *     instructions  of all warps of a multiprocessor, which issues so many a cycle
+ *     instructions  of all warps of a multiprocessor, which issues a limited number a cycle
  *     longest warp  of those that come after each other
  *
- * and a product as many waves of tiles as there are over the multiprocessors, with the last one's results
- * written behind it.  Of a kernel's instructions those are counted here that move something, wait, or go to
- * the matrix units; how many others there are for each of the first two kinds, EMU_KERNELS says.  Between
- * launches is a gap, and the host launches no faster than it can: there is a clock of the GPU and one of the
- * host.
+ * and a product takes the waves of its tiles over the multiprocessors, plus writing the results of the last
+ * wave.  Only instructions that move data, wait, or use the matrix units are counted here; EMU_KERNELS gives
+ * the number of other instructions for each of the first two kinds.  There is a gap between launches, and a
+ * limit to how fast the host launches: there are a clock of the GPU and a clock of the host.
  *
- * The figures are an H100's (SXM), from what others measured on one: copies, products, what a launch takes.
- * What is in L2 when a launch begins is not known: of one that moves little no byte comes from memory.
- * Nothing is measured here; the hand reckoning of gpu-predicted.tsv is another estimate, no proof.
+ * The constants describe an H100 (SXM), from published measurements of copies, products and launches.  The
+ * contents of L2 at the beginning of a launch are not known: a launch that moves little is assumed to read
+ * all bytes from L2.  Nothing is measured here; the estimates in gpu-predicted.tsv are made by hand and do
+ * not prove this one.
  *
- * The table has launches; its sum is without gaps, copies from and to the host and zeros, which are in the
- * clock.
+ * The table lists launches; its sum does not include gaps, copies from and to the host and zeros, which the
+ * clock includes.
  *
  *     EMU_RECKON=FILE     where the table goes at the end
  *     EMU_KERNELS=FILE    of each kernel: its address in the shared object, registers, instructions for each
  *                         that is counted, name (reckon.sh)
  *
- * With LD_PRELOAD too, the program's own clock is the host's of these two, which stands still while the
- * program computes: not for one that waits until a time has come. */
+ * With LD_PRELOAD the program's clock is the host's clock of these two, which stands still while the program
+ * computes.  This is not for a program that waits until a given time. */
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -48,11 +49,12 @@ namespace {
 
 const double HZ = 1.75e9, MEMORY = 2.85e12, L2 = 4.0e12, PCIE = 25e9; /* cycles, bytes a second */
 const double TENSOR = 792e12, FLOAT = 45e12;   /* operations a second: bf16 and float32 */
-const double GAP = 1.6e-6, HOST = 3e-6, WAIT = 10e-6; /* seconds between launches; to launch one; to see
-                                                        * that all is done */
+const double GAP = 1.6e-6, HOST = 3e-6, WAIT = 10e-6; /* seconds between launches; to launch a kernel; to
+                                                        * notice that all work is complete */
 const double FITS = 30e6;                      /* bytes that stay in L2 from one launch to the next */
-const double EACH = 10;                        /* instructions for each that moves something or waits */
-const double ISSUED = 0.6;                     /* instructions a cycle, of a scheduler or of one warp */
+const double EACH = 10;                        /* instructions for each instruction that moves data or
+                                                  waits */
+const double ISSUED = 0.6;                     /* instructions per cycle, of a scheduler or of one warp */
 const int SAMPLES = 8, SECTOR = 32, MOST = 1024;
 
 double gpu, host = 1;                          /* the two clocks, seconds */
@@ -61,12 +63,12 @@ struct kind {
 	std::string name;
 	dim3 grid{}, block{ 0 };
 	int warps = 0;                         /* resident on a multiprocessor */
-	double bytes = 0, instructions = 0;    /* of a launch; of a block's warp, the longest of them */
-	double seconds = 0, most = 0;          /* most: of those that a line of the table is made of */
+	double bytes = 0, instructions = 0;    /* of a launch; of its longest warp */
+	double seconds = 0, most = 0;          /* most: the longest launch in a line of the table */
 	const char *by = "";
 	long long calls = 0;
 };
-/* By kernel, grid, block, shared memory, and the arguments that are no addresses. */
+/* Kinds of launches, by kernel, grid, block, shared memory, and the arguments that are not addresses. */
 std::map<std::tuple<const void *, unsigned, unsigned, unsigned, unsigned, size_t, std::vector<uint64_t>>,
          struct kind> launches;
 std::map<std::tuple<int, int, int, int, size_t, bool>, struct kind> products;
@@ -74,15 +76,16 @@ std::map<std::tuple<int, int, int, int, size_t, bool>, struct kind> products;
 /* The block that is counted. */
 bool counting;
 std::vector<uintptr_t> sectors[2];             /* read, written */
-int moved[MOST], matrix[MOST];                 /* by each thread: accesses and what it waits for; products */
-uintptr_t end[MOST];                           /* of its last access, and of what kind that was */
+int moved[MOST], matrix[MOST];                 /* of each thread: accesses and waits; products of matrix
+                                                  units */
+uintptr_t end[MOST];                           /* of each thread's last access, and its kind */
 int last[MOST];
 
 int setting(const char *name, int otherwise) { return (int)emu::setting(name, otherwise); }
 int sms() { return setting("EMU_SMS", emu::RECKONED_SMS); }
 double up(double n, double by) { return (double)(long long)((n + by - 1) / by); }
 
-/* What is known of a kernel's machine code. */
+/* Data of a kernel's machine code. */
 struct code { int registers; double each; std::string name; };
 
 struct code code_of(const void *kernel)
@@ -114,7 +117,8 @@ struct code code_of(const void *kernel)
 	return { 0, EACH, "" };
 }
 
-/* Blocks on a multiprocessor of sm_90: CUDA C Programming Guide, table "Technical Specifications". */
+/* Returns the blocks that fit on a multiprocessor of sm_90: CUDA C Programming Guide, table "Technical
+ * Specifications". */
 int fit(int threads, int regs, size_t shared)
 {
 	const int warps = (threads + 31) / 32;
@@ -136,7 +140,7 @@ void note(std::vector<uintptr_t> &x, uintptr_t sector)
 	static const size_t MANY = 1 << 20;
 
 	x.push_back(sector);
-	/* else it grows with what is read again and again */
+	/* otherwise repeated reads would make it grow */
 	if (x.size() >= MANY && x.size() == x.capacity()) {
 		sort_out(x);
 		x.reserve(2 * x.size());
@@ -145,7 +149,7 @@ void note(std::vector<uintptr_t> &x, uintptr_t sector)
 
 struct counted { std::vector<uintptr_t> sectors[2]; double all, longest; };
 
-/* Runs a block: its sectors, the instructions of all its warps and of the longest. */
+/* Runs a block and counts its sectors, and the instructions of all its warps and of the longest warp. */
 struct counted count(size_t block, int threads, double each, void (*run)(size_t))
 {
 	struct counted c{};
@@ -172,7 +176,7 @@ struct counted count(size_t block, int threads, double each, void (*run)(size_t)
 	return c;
 }
 
-/* The share of a's sectors that b has too. */
+/* Returns the share of a's sectors that b also has. */
 double shared_with(const std::vector<uintptr_t> &a, const std::vector<uintptr_t> &b)
 {
 	std::vector<uintptr_t> both;
@@ -183,7 +187,8 @@ double shared_with(const std::vector<uintptr_t> &a, const std::vector<uintptr_t>
 
 struct shares { double of[2]; };
 
-/* What a block and those `by` blocks before and behind it share of what they read and write, at the most. */
+/* Returns the largest share of its reads and writes that a block shares with the block `by` blocks before or
+ * after it. */
 struct shares shared_along(const struct counted &one, size_t block, size_t by, bool before, bool behind,
                            int threads, double each, void (*run)(size_t))
 {
@@ -200,16 +205,17 @@ struct shares shared_along(const struct counted &one, size_t block, size_t by, b
 	return s;
 }
 
-/* How many times a block's own sectors a side of n blocks has, of which every p-th share so much, and p in a
- * row so much of theirs. */
+/* Returns the number of different sectors of n blocks, divided by a block's sectors.  every: the share that
+ * each p-th block has in common; row: the share that p adjacent blocks have in common. */
 double times_along(double n, double p, double every, double row)
 {
 	return (1 + (p - 1) * (1 - row)) * (1 + (n / p - 1) * (1 - every));
 }
 
-/* Blocks far apart, for what a block does on average; and of one in the middle, and one behind it where a
- * grid has blocks of two kinds, those along each side of the grid: what they have in common is counted once.
- * If neighbours have little, they may be of different heads, and every so many of the same one. */
+/* Examines a launch.  It counts distant blocks, for the average of a block; and for a block in the middle,
+ * and the block after it if a grid has two kinds of blocks, its neighbours along each side of the grid:
+ * common sectors are counted once.  If neighbours have few common sectors, they may belong to different
+ * heads, and each n-th block to the same head. */
 void look(struct kind *k, const struct emu::call *c, dim3 grid, dim3 block, size_t shared,
           void (*run)(size_t))
 {
@@ -296,8 +302,8 @@ void take(double seconds)
 	gpu = std::max(gpu + GAP, host) + seconds;
 }
 
-/* The table, at the end of the process: launches of a kernel with one grid in one line, whose figures are
- * means over them. */
+/* Writes the table at the end of the process: one line for the launches of a kernel with one grid, with mean
+ * values. */
 void table()
 {
 	const char *path = getenv("EMU_RECKON");
@@ -354,7 +360,7 @@ struct at_end { ~at_end() { table(); } } at_end;
 
 }
 
-/* ---- what the emulator calls ----------------------------------------------------------------- */
+/* ---- functions that the emulator calls ------------------------------------------------------- */
 
 void emu::reckon_launch(const struct call *c, dim3 grid, dim3 block, size_t shared, void (*run)(size_t))
 {
@@ -393,7 +399,7 @@ void emu::reckon_product(int m, int n, int k, int batch, size_t size, bool adds)
 			x.seconds = x.bytes / (x.bytes > FITS ? MEMORY : L2);
 			x.by = "bytes";
 		}
-		x.seconds += 2e-6; /* until the first tile's operands are there */
+		x.seconds += 2e-6; /* until the first tile's operands have arrived */
 		snprintf(name, sizeof name, "product %d x %d x %d%s%s%s", n, m, k,
 		         batch > 1 ? ", " : "", batch > 1 ? (std::to_string(batch) + " of them").c_str() : "",
 		         adds ? ", added" : "");
@@ -450,7 +456,7 @@ extern "C" void emu_race_access(const void *at, size_t n, int kind, const void *
 				note(sectors[i], s);
 }
 
-/* The program's clock, where this is preloaded. */
+/* The program's clock, if this library is preloaded. */
 extern "C" __attribute__((visibility("default"))) int clock_gettime(clockid_t, struct timespec *t)
 {
 	t->tv_sec = (time_t)host;

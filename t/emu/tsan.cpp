@@ -1,5 +1,6 @@
-/* tsan.cpp -- what the compiler calls under -fsanitize=thread, with the address of every access: it goes to
- * emu_race_access() of the file that is linked beside this one, instead of that sanitizer's runtime. */
+/* tsan.cpp -- the functions that the compiler calls under -fsanitize=thread, with the address of every
+ * access.  They replace the sanitizer's runtime and call emu_race_access() of the other file that is
+ * linked. */
 #include "emu_rt.h"
 
 enum { READ, WRITE };

@@ -1,4 +1,5 @@
-/* warp.cpp -- what the lanes of a warp do together, by its definition: shuffles, votes, matrix units. */
+/* warp.cpp -- the operations that the lanes of a warp do together, by their definition: shuffles, votes,
+ * matrix units. */
 #include <cmath>
 
 #include "emu_mma.h"
@@ -14,7 +15,7 @@ void all_take_part(unsigned mask, const char *what)
 		emu::fail("%s: only lanes %08x take part", what, mask);
 }
 
-/* Element i of two that a word holds. */
+/* Returns element i of the two elements of a word. */
 float half_of(uint32_t word, int i)
 {
 	const uint32_t bits = i ? word & 0xFFFF0000u : word << 16;
@@ -24,7 +25,7 @@ float half_of(uint32_t word, int i)
 	return f;
 }
 
-/* d (16, n) += a (16, 16) b (16, n); b is given transposed. */
+/* Computes d (16, n) += a (16, 16) b (16, n); b is passed transposed. */
 template <int n> void multiply(float (&d)[16][n], const float (&a)[16][16], const float (&b)[n][16])
 {
 	for (int i = 0; i < 16; i++)
@@ -101,7 +102,7 @@ float cut_off_sum(const float *a, const float *b, int n, float c)
 		}
 		c = plain;
 		if (!(largest > 0x1p-80f && largest < 0x1p80f && plain - plain == 0))
-			continue; /* too small or large to be shifted, or NaN */
+			continue; /* too small or too large to shift, or NaN */
 		const int exponent = (int)(__float_as_uint(largest) >> 23) - 126; /* largest < 2^exponent */
 		const float scale = __uint_as_float((unsigned)(BITS - exponent + 127) << 23);
 
@@ -156,7 +157,7 @@ void wmma_multiply(float *d, const __nv_bfloat16 *a, const __nv_bfloat16 *b, con
 	}, false, file, line);
 }
 
-/* Where somebody counts, this is one instruction, however many accesses and meetings it is made of here. */
+/* Tells reckon.cpp, which counts, that `parts` accesses and meetings were one instruction. */
 static void one_instruction(int parts)
 {
 	if (reckon_met) {
@@ -165,7 +166,8 @@ static void one_instruction(int parts)
 	}
 }
 
-/* Which lane holds which element: PTX ISA, "Matrix Fragments for mma.m16n8k16", and ldmatrix. */
+/* Computes mma.sync.  For the lane of each element see PTX ISA, "Matrix Fragments for mma.m16n8k16", and
+ * ldmatrix. */
 void mma(float *d, const uint32_t *a, const uint32_t *b, const float *c, const char *file, int line)
 {
 	struct operands { float *d; const uint32_t *a, *b; const float *c; } mine = { d, a, b, c };
@@ -200,7 +202,7 @@ void ldmatrix(uint32_t *r, const void *row, int n, bool transposed, const char *
 	struct rows { uint16_t own[8]; uint32_t *r; int n; bool transposed; } mine = { {}, r, n, transposed };
 
 	one_instruction(lane() < 8 * n ? 2 : 1);
-	if (lane() < 8 * n) { /* each lane reads the row that it names, before they exchange */
+	if (lane() < 8 * n) { /* each lane reads the row that it names, before the lanes exchange */
 		if ((uintptr_t)row % 16)
 			fail("misaligned access at %s:%d: ldmatrix at %p", file, line, row);
 		if (emu_race_access)

@@ -1,5 +1,5 @@
-/* launch.h -- kernels/cuda/gpu/launch.h as the emulator has it: CUDA's words, how a kernel is launched, and its
- * dynamic shared memory. */
+/* launch.h -- the emulator's version of kernels/cuda/gpu/launch.h: CUDA's keywords, launches, and dynamic
+ * shared memory. */
 #ifndef EMU_GPU_LAUNCH_H
 #define EMU_GPU_LAUNCH_H
 

@@ -1,4 +1,4 @@
-/* ptx.h -- the functions of kernels/cuda/gpu/ptx.h as the emulator has them. */
+/* ptx.h -- the emulator's version of kernels/cuda/gpu/ptx.h. */
 #ifndef EMU_GPU_PTX_H
 #define EMU_GPU_PTX_H
 

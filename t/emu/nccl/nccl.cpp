@@ -1,13 +1,13 @@
-/* nccl.cpp -- the calls of NCCL that the plugin makes, between the processes of one machine that have an
- * emulated GPU each.  They meet in a file in memory, whose name is the communicator's.  As with NCCL's own
- * communicators that do not wait, a call only begins; a thread does the work, and the stream is busy until it
- * has.
+/* nccl.cpp -- the functions of NCCL that the plugin calls, between processes of one machine, each of which
+ * has an emulated GPU.  The processes meet in a file in memory, which has the communicator's name.  As with
+ * NCCL's non-blocking communicators, a call only begins an operation; a thread does the work, and the stream
+ * is busy until the thread has finished.
  *
- * It refuses what NCCL may answer with a deadlock or wrong numbers: calls that differ between ranks in kind,
- * count, type, operation, root or their place in a group; a call before the one before it has been put on the
- * stream; groups that do not pair; memory that is not the device's; two ranks with one GPU.
+ * It refuses calls to which NCCL may respond with a deadlock or wrong numbers: calls that differ between
+ * ranks in kind, count, type, operation, root or position in a group; a call before the previous call is on
+ * the stream; groups that do not pair; memory that is not the device's; two ranks with one GPU.
  *
- * What goes wrong on other machines can be asked for, of one rank and its n-th exchange:
+ * EMU_NCCL requests a failure of one rank at its n-th exchange:
  *
  *     EMU_NCCL=KIND:RANK:N    delay    it comes a second late          corrupt  a bit of its result is wrong
  *                             abort    it fails                        hang     it never comes
@@ -39,14 +39,14 @@ enum { RANKS = 16, ROOM = 1 << 16, WHY = 200 };
 enum kind : int { ALL_REDUCE, REDUCE, BROADCAST };
 const char *const names[] = { "ncclAllReduce", "ncclReduce", "ncclBroadcast" };
 
-/* What one rank calls for. */
+/* A rank's call. */
 struct call {
 	enum kind kind;
-	int type, op, root, group, nth;  /* the nth of a group; which group */
+	int type, op, root, group, nth;  /* nth: position in the group; group: number of the group */
 	uint64_t count;
 };
 
-/* What the processes share.  A rank says that it has come to step s of an exchange by came[rank] = s. */
+/* The memory that the processes share.  came[rank] = s: the rank has reached step s of an exchange. */
 struct board {
 	std::atomic<int> joined, failed;
 	std::atomic<uint64_t> came[RANKS];
@@ -73,8 +73,8 @@ struct ncclComm {
 
 namespace {
 
-int depth;                       /* of groups */
-std::vector<struct work> queued; /* in the group */
+int depth;                       /* nesting of groups */
+std::vector<struct work> queued; /* calls of the current group */
 ncclComm *of_group;
 cudaStream_t stream_of_group;
 
@@ -85,7 +85,7 @@ ncclResult_t fail(ncclComm *c, ncclResult_t code, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(last_error, sizeof last_error, fmt, ap);
 	va_end(ap);
-	if (c && c->board) { /* as over a network: the others see that a rank failed */
+	if (c && c->board) { /* as on a network: the other ranks notice the failure */
 		if (!c->board->failed)
 			snprintf(c->board->why, WHY, "rank %d failed", c->rank);
 		c->board->failed = 1;
@@ -97,7 +97,7 @@ ncclResult_t fail(ncclComm *c, ncclResult_t code, const char *fmt, ...)
 
 size_t size_of(int type) { return type == ncclInt64 ? 8 : 4; }
 
-/* Whether EMU_NCCL asks for this, of this rank and exchange. */
+/* Tells whether EMU_NCCL requests this failure of this rank and exchange. */
 bool asked(const ncclComm *c, const char *what)
 {
 	const char *s = getenv("EMU_NCCL");
@@ -109,7 +109,8 @@ bool asked(const ncclComm *c, const char *what)
 	       rank == c->rank && n == c->exchanges;
 }
 
-/* Until all have come to this step; false: one has failed, or this one is to end. */
+/* Waits until all ranks have reached this step.  Returns false if a rank has failed, or if this one must
+ * end. */
 bool meet(ncclComm *c)
 {
 	c->board->came[c->rank] = ++c->steps;
@@ -126,7 +127,7 @@ bool meet(ncclComm *c)
 	return true;
 }
 
-/* Whether all call for the same. */
+/* Tells whether all ranks make the same call. */
 bool agreed(ncclComm *c, struct call mine)
 {
 	struct call *all = c->board->calls;
@@ -154,7 +155,8 @@ bool agreed(ncclComm *c, struct call mine)
 	return true;
 }
 
-/* Some numbers: those of all ranks are on the board, and this one's result goes to `to`. */
+/* Computes some numbers: the numbers of all ranks are on the board, and this rank's result is written to
+ * `to`. */
 void take(const ncclComm *c, const struct call *call, size_t n, unsigned char *to)
 {
 	if (call->kind == BROADCAST) {
@@ -172,7 +174,7 @@ void take(const ncclComm *c, const struct call *call, size_t n, unsigned char *t
 	}
 }
 
-/* One exchange; false: the communicator has failed. */
+/* Does one exchange.  Returns false if the communicator has failed. */
 bool work(ncclComm *c, const struct work *w)
 {
 	const size_t size = size_of(w->call.type), most = ROOM / size;
@@ -207,10 +209,10 @@ bool work(ncclComm *c, const struct work *w)
 
 void work_all(ncclComm *c, std::vector<struct work> list)
 {
-	c->state = ncclSuccess; /* it is on the stream, where it may take long */
+	c->state = ncclSuccess; /* the call is on the stream, where it may take long */
 	for (const struct work &w : list)
 		if (!work(c, &w)) {
-			while (!c->left) /* a kernel waits, too, until it is aborted */
+			while (!c->left) /* as a kernel would, waits until the communicator is aborted */
 				usleep(1000);
 			break;
 		}
@@ -258,7 +260,7 @@ ncclResult_t begin(enum kind kind, const void *from, void *to, size_t count, int
 {
 	struct work w = { {}, from, to };
 
-	memset(&w.call, 0, sizeof w.call); /* its padding is compared too */
+	memset(&w.call, 0, sizeof w.call); /* the padding is compared, too */
 	w.call.kind = kind;
 	w.call.type = type;
 	w.call.op = op;
@@ -359,7 +361,7 @@ API ncclResult_t ncclCommAbort(ncclComm_t c)
 	c->left = true;
 	if (c->worker.joinable())
 		c->worker.join();
-	return ncclSuccess; /* the board stays: a thread that joins may still read it */
+	return ncclSuccess; /* the board stays mapped: a joining thread may still read it */
 }
 
 API const char *ncclGetErrorString(ncclResult_t code)
