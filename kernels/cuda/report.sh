@@ -19,7 +19,7 @@ set -euo pipefail
 function least(a, b) { return a < b ? a : b }
 function up(n, by) { return int((n + by - 1) / by) * by }
 function number(before) { return match($0, "[0-9]+ " before) ? substr($0, RSTART, RLENGTH) + 0 : 0 }
-# the threads that fit on a multiprocessor, and how many blocks of so many threads do: CUDA C Programming
+# the threads that fit on a multiprocessor, and how many blocks of that many threads fit: CUDA C Programming
 # Guide, table "Technical Specifications"
 function small(arch) { return arch == 86 || arch == 89 || arch == 120 }
 function most(arch) { return small(arch) ? 1536 : 2048 }

@@ -8,7 +8,7 @@
  *     EMU_UUID=1         which GPU it is; else each process has one of its own
  *     EMU_SHARED=99      KiB of shared memory that a block may have: 227 on sm_90, 163 on sm_80, 99 on sm_86
  *                        and sm_89
- *     EMU_FAULT=n        the n-th launch is an illegal access: whoever waits sees it, and all calls after it
+ *     EMU_FAULT=n        the n-th launch is an illegal access: the next wait, and all calls after it
  *                        fail */
 #include <cstdio>
 #include <cstdlib>

@@ -165,7 +165,7 @@ inline void access(struct cell &c, const struct event &e, const void *p, bool sh
 		return;
 	}
 	if (shared && (c.written.launch != e.launch || c.written.block != e.block))
-		emu::fail("shared memory that nobody has written: %p is %s", p, described(e).c_str());
+		emu::fail("shared memory that no thread has written: %p is %s", p, described(e).c_str());
 	if (ordered(c.read[0], e, shared))
 		c.read[0] = e;
 	else if (ordered(c.read[1], e, shared) ||

@@ -1,13 +1,13 @@
 #!/bin/bash
-# reckon.sh BUILD CONFIG... -- what passes of models and a step would take on an H100, kernel by kernel: for
-# make cuda-reckon.  Nothing is measured: t/emu/reckon.cpp says how it is reckoned.  BUILD has the plugin, the
-# records of ptxas, the emulated plugin that reckons, and t/helper/bench.
+# reckon.sh BUILD CONFIG... -- estimates the time of models' passes and of a step on an H100, kernel by
+# kernel, for make cuda-reckon.  Nothing is measured: t/emu/reckon.cpp describes the estimate.  BUILD has the
+# plugin, the records of ptxas, the emulated plugin with a clock, and t/helper/bench.
 #
-# T: tokens (16384).  SEGMENT: rows (8192).  LINES: of each table, the longest first (20).  STEP=no: passes
-# alone.
+# T: tokens (16384).  SEGMENT: rows (8192).  LINES: lines of each table, the longest first (20).  STEP=no:
+# only passes.
 #
-# How many instructions a kernel has for each that moves something or waits is read from its machine code, if
-# cuobjdump is there; otherwise it is 10 for all of them, and that is said.
+# cuobjdump, if installed, tells how many instructions a kernel has for each instruction that moves data or
+# waits; otherwise the number is 10 for all kernels, and a message says so.
 set -euo pipefail
 build=$1
 shift
@@ -18,15 +18,15 @@ T=${T:-16384}
 export RF_DEVICE=cuda RF_PLUGIN=$plugin EMU_KERNELS=$kernels BENCH_FRESH=zeros BENCH_DTYPE=bf16
 export BENCH_SEGMENT=${SEGMENT:-8192} BENCH_SUM=plain
 
-# known: of each kernel of the emulated plugin its address there, registers, instructions for each that moves
-# something or waits, and name
+# known: lists each kernel of the emulated plugin: address, registers, instructions for each that moves data
+# or waits, name
 known() {
 	{
 		nm "$plugin" | awk '{ print "symbol", $1, $NF }'
 		sed 's/^/ptxas /' "$build"/cuda/*.ptxas
 		! command -v cuobjdump >/dev/null || cuobjdump -arch sm_90 -sass "$build/rf-cuda.so" 2>/dev/null
 	} | awk '
-	# inner loops count for more: twice as much with each
+	# a loop counts twice for each level of nesting
 	function ratio(  i, all, some) {
 		for (i = 0; i < n; i++)
 			if (!matrix[i]) {
@@ -67,7 +67,7 @@ known() {
 	}' | c++filt | sed 's/^\([^ ]* [^ ]* [^ ]* \)void /\1/; s/([^()]*)$//'
 }
 
-# of TITLE COMMAND...: what the command says, and its table
+# of TITLE COMMAND...: prints the output of the command, and its table
 of() {
 	echo "$1"
 	EMU_RECKON=$build/reckoned.txt LD_PRELOAD=$plugin "$bench" "${@:2}" >"$build/reckoned.out"
@@ -76,7 +76,7 @@ of() {
 	tail -n 1 "$build/reckoned.txt"
 	echo
 }
-# figures NAME: of a pass, its GFLOP/s and seconds
+# figures NAME: prints the GFLOP/s and seconds of a pass
 figures() { sed -n "s,^$1  *\([0-9.]*\) GFLOP/s  *\([0-9.]*\) s.*,\1 \2,p" "$build/reckoned.out"; }
 
 if ! command -v cuobjdump >/dev/null; then

@@ -205,13 +205,13 @@ static void by_itself(const struct attn *c, int b, int32_t start, int32_t len, s
 	run(f, wide, true);
 	for (int j = 0; j < c->steps && first; j++)
 		memcpy(mine + (size_t)j * wide, O + (size_t)(j * c->nb + b) * wide, wide * sizeof *mine);
-	product_values("attn_fwd o, apart, alone", y, first ? values_of(mine, n) : NULL, VALUE);
+	product_values("attn_fwd o, separate, by itself", y, first ? values_of(mine, n) : NULL, VALUE);
 	h = get(y);
 	for (int j = 0; j < c->steps; j++)
 		differ |= memcmp(h + (size_t)j * wide, o + (size_t)(j * c->nb + b) * wide,
 		                 wide * sizeof *h) != 0;
 	if (strcmp(dev->ops->name, "cuda"))
-		judge("attn_fwd o, apart: bits as alone", differ, 0);
+		judge("attn_fwd o, separate: bits as by itself", differ, 0);
 	free(h);
 }
 
@@ -251,12 +251,13 @@ static void apart(int nb, int samples, int steps, int H, int G, int D, int windo
 			O = room(nq), L = room(lse.n);
 			attn_ref(&c, start, len, Q, K, V, CK, CV, O, L);
 		}
-		product_values("attn_fwd o, apart", o, first ? values_of(O, nq) : NULL, VALUE);
-		product_values("attn_fwd lse, apart", lse, first ? values_of(L, lse.n) : NULL, VALUE);
+		product_values("attn_fwd o, separate", o, first ? values_of(O, nq) : NULL, VALUE);
+		product_values("attn_fwd lse, separate", lse, first ? values_of(L, lse.n) : NULL, VALUE);
 		f.lse = NULL;
 		f.o = o1.m;
 		run(f, wide, true);
-		product_values("attn_fwd o, apart, step by step", o1, first ? values_of(O, nq) : NULL, VALUE);
+		product_values("attn_fwd o, separate, step by step", o1, first ? values_of(O, nq) : NULL,
+		               VALUE);
 		have = get(o1);
 		for (int b = 0; b < nb; b += nb < 4 ? 1 : nb / 4)
 			by_itself(&c, b, start[b], len[b], f, (struct buf[]){ q, k, v, ck, cv }, O, have);

@@ -524,9 +524,9 @@ static void no_sums(size_t n, int unit)
 			dev->ops->download(dev, sum, sums, n * sizeof *sum);
 			for (size_t k = 0; k < n; k++)
 				wrong += sum[k] != (k == n / 2 ? 0 : llrint((double)x.h[k] / (double)by));
-			judge("sum_add: what cannot be added is left out", (double)wrong, 0);
+			judge("sum_add: invalid terms add nothing", (double)wrong, 0);
 			most = get(largest);
-			judge("sum_add: what cannot be added shows", *most == want ? 0 : 1, 0);
+			judge("sum_add: invalid terms show", *most == want ? 0 : 1, 0);
 			free(most);
 		}
 }

@@ -192,7 +192,7 @@ static UNUSED float *get(struct buf b)
 		bail_out(dev->err.msg); /* the downloaded numbers are invalid */
 	for (size_t i = b.n; i < b.n + FENCE; i++)
 		if (h[i] != 12345) {
-			judge("writes behind an array", 1, 0);
+			judge("writes past an array", 1, 0);
 			break;
 		}
 	return h;
