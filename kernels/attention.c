@@ -388,8 +388,8 @@ void KERNEL(attn_fwd)(struct rf_dev *d, const struct rf_attn_fwd *p)
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-/* Turns pt into p, and ps into ds = p (do .  v - D); row i is a query, lane l is key `key` + l.  ds is 0
- * where p is 1: a row that reads a single key has no slope.  The difference between do .  v and D, which are
+/* Turns pt into p, and ps into ds = p (do . v - D); row i is a query, lane l is key `key` + l.  ds is 0
+ * where p is 1: a row that reads a single key has no slope.  The difference between do . v and D, which are
  * summed in different orders, would only be rounding error. */
 INLINE void slope(const struct queries *q, float *ps, float *pt, int key, int lanes, bool masked)
 {

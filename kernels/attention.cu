@@ -34,27 +34,46 @@
 
 #define NEVER (-1e30f) /* below all scores, and finite, so that NEVER - NEVER is 0 */
 
-/* The sizes of blocks, for heads of up to DP columns.  Forward and dq: WARPS warps of 16 queries each meet
- * KEYS (dq: DQ_KEYS) keys at a time.  dk and dv: OWN keys meet READERS queries at a time; of the OWN_WARPS
- * warps, several share 16 keys.  *_BLOCKS: how many blocks fit into a multiprocessor by their shared memory;
- * the compiler is told to use few enough registers for that. */
-template <int W, int K, int DQ_K, int O, int R, int O_W, int FWD, int DQ, int DKV> struct cuts {
-	enum { WARPS = W, KEYS = K, DQ_KEYS = DQ_K, OWN = O, READERS = R, OWN_WARPS = O_W };
-	enum { FWD_BLOCKS = FWD, DQ_BLOCKS = DQ, DKV_BLOCKS = DKV };
+/* The sizes of blocks, for heads of up to DP columns.
+ *
+ *     WARPS       forward and dq: warps of a block, each of which has 16 queries
+ *     KEYS        forward: keys that these queries meet at a time; DQ_KEYS: the same for dq
+ *     OWN         dk and dv: keys of a block
+ *     READERS     dk and dv: queries that these keys meet at a time
+ *     OWN_WARPS   dk and dv: warps of a block; several share 16 keys
+ *     *_BLOCKS    blocks that fit into a multiprocessor by their shared memory; the compiler is told to use
+ *                 few enough registers for that */
+template <class T, int DP> struct sizes;
+template <> struct sizes<bf16, 64> {
+	enum { WARPS = 8, KEYS = 64, DQ_KEYS = 32, OWN = 64, READERS = 64, OWN_WARPS = 8 };
+	enum { FWD_BLOCKS = 2, DQ_BLOCKS = 2, DKV_BLOCKS = 2 };
 };
-template <class T, int DP> struct cut;
-template <> struct cut<bf16, 64> : cuts<8, 64, 32, 64, 64, 8, 2, 2, 2> {};
-template <> struct cut<bf16, 128> : cuts<8, 64, 64, 64, 64, 8, 1, 1, 2> {};
-template <> struct cut<bf16, 256> : cuts<4, 32, 32, 32, 32, 4, 2, 2, 2> {};
-template <> struct cut<float, 64> : cuts<4, 32, 32, 32, 32, 4, 3, 3, 4> {};
-template <> struct cut<float, 128> : cuts<4, 32, 32, 32, 32, 4, 2, 2, 2> {};
-template <> struct cut<float, 256> : cuts<2, 16, 16, 16, 16, 2, 2, 2, 3> {};
+template <> struct sizes<bf16, 128> {
+	enum { WARPS = 8, KEYS = 64, DQ_KEYS = 64, OWN = 64, READERS = 64, OWN_WARPS = 8 };
+	enum { FWD_BLOCKS = 1, DQ_BLOCKS = 1, DKV_BLOCKS = 2 };
+};
+template <> struct sizes<bf16, 256> {
+	enum { WARPS = 4, KEYS = 32, DQ_KEYS = 32, OWN = 32, READERS = 32, OWN_WARPS = 4 };
+	enum { FWD_BLOCKS = 2, DQ_BLOCKS = 2, DKV_BLOCKS = 2 };
+};
+template <> struct sizes<float, 64> {
+	enum { WARPS = 4, KEYS = 32, DQ_KEYS = 32, OWN = 32, READERS = 32, OWN_WARPS = 4 };
+	enum { FWD_BLOCKS = 3, DQ_BLOCKS = 3, DKV_BLOCKS = 4 };
+};
+template <> struct sizes<float, 128> {
+	enum { WARPS = 4, KEYS = 32, DQ_KEYS = 32, OWN = 32, READERS = 32, OWN_WARPS = 4 };
+	enum { FWD_BLOCKS = 2, DQ_BLOCKS = 2, DKV_BLOCKS = 2 };
+};
+template <> struct sizes<float, 256> {
+	enum { WARPS = 2, KEYS = 16, DQ_KEYS = 16, OWN = 16, READERS = 16, OWN_WARPS = 2 };
+	enum { FWD_BLOCKS = 2, DQ_BLOCKS = 2, DKV_BLOCKS = 3 };
+};
 
 /* Returns the length of a row in shared memory: 16 bytes longer than needed, so that neighbours are in
  * different banks. */
 template <class T> static __host__ __device__ constexpr int padded(int n) { return n + 16 / (int)sizeof(T); }
 /* Returns the numbers of shared memory that are needed to turn a sum into a left operand: 0 in bf16. */
-template <class T> static __host__ __device__ constexpr int room_size(int rows, int keys)
+template <class T> static __host__ __device__ constexpr int scratch_size(int rows, int keys)
 {
 	return sizeof(T) == 4 ? rows * padded<T>(keys) : 0;
 }
@@ -83,9 +102,10 @@ static __device__ __forceinline__ size_t query(const attn &a, int g, int i)
 }
 
 /* The keys lo..hi-1 of a source. */
-struct span { int lo, hi; };
+struct key_range { int lo, hi; };
 
-static __device__ __forceinline__ span reads(const attn &a, int i, bool cache)
+/* Returns the keys of a source that query i reads. */
+static __device__ __forceinline__ key_range range_of(const attn &a, int i, bool cache)
 {
 	const int b = i / a.rep / a.steps, j = a.decoded + i / a.rep % a.steps;
 	const int cache_len = a.cache_len ? a.cache_len[b] : 0;
@@ -93,11 +113,17 @@ static __device__ __forceinline__ span reads(const attn &a, int i, bool cache)
 		  lo = a.window && pos + 1 > a.window ? pos + 1 - a.window : 0;
 	const int from = !cache ? b * a.len : a.cache_start ? a.cache_start[b] : 0;
 
-	return lo < hi ? span{ from + lo, from + hi } : span{ 0, 0 };
+	return lo < hi ? key_range{ from + lo, from + hi } : key_range{ 0, 0 };
 }
 
-static __device__ __forceinline__ bool meets(span s, int k0, int k1) { return s.lo < k1 && s.hi > k0; }
-static __device__ __forceinline__ bool holds(span s, int k0, int k1) { return s.lo <= k0 && s.hi >= k1; }
+static __device__ __forceinline__ bool overlaps(key_range r, int k0, int k1)
+{
+	return r.lo < k1 && r.hi > k0;
+}
+static __device__ __forceinline__ bool contains(key_range r, int k0, int k1)
+{
+	return r.lo <= k0 && r.hi >= k1;
+}
 
 /* Returns where row `key` of a source begins, in (., G, D). */
 static __device__ __forceinline__ size_t key_row(const attn &a, bool cache, int g, int key)
@@ -107,19 +133,19 @@ static __device__ __forceinline__ size_t key_row(const attn &a, bool cache, int 
 	return (row * a.G + g) * a.D;
 }
 
-/* The way of a block of ROWS queries through the keys that it reads, KEYS at a time: first the cache, then
- * the own rows.  A block takes part blockIdx.y of the way. */
-template <int ROWS, int KEYS> struct tour {
-	span *seen;        /* (2, ROWS) in shared memory */
-	int cached, from0, from1, end0, end1, stop;
-	bool sparse;       /* the queries are of several sequences: some steps may be read by none */
+/* The steps in which a block of ROWS queries reads keys, KEYS keys per step: first the cache, then the rows
+ * of the pass.  A block computes part blockIdx.y of the steps, which ends before step `stop`. */
+template <int ROWS, int KEYS> struct key_blocks {
+	key_range *ranges; /* (2, ROWS) in shared memory */
+	int cache_steps, from0, from1, end0, end1, stop;
+	bool sparse; /* the queries belong to several sequences: no query may read some steps */
 
-	__device__ __forceinline__ void ends(int source, int &least, int &end)
+	__device__ __forceinline__ void find_ends(int source, int &least, int &end)
 	{
 		least = INT_MAX;
 		end = 0;
 		for (int r = threadIdx.x & 31; r < ROWS; r += 32) {
-			const span s = seen[source * ROWS + r];
+			const key_range s = ranges[source * ROWS + r];
 
 			least = s.hi && s.lo < least ? s.lo : least;
 			end = s.hi > end ? s.hi : end;
@@ -134,42 +160,43 @@ template <int ROWS, int KEYS> struct tour {
 	}
 
 	/* Returns the first step.  The ranges that it writes to shared memory are visible to all threads. */
-	__device__ __forceinline__ int begin(const attn &a, int first, int n)
+	__device__ __forceinline__ int start(const attn &a, int first, int n)
 	{
 		const int i = threadIdx.x;
 
 		if (i < ROWS)
 			for (int source = 0; source < 2; source++)
-				seen[source * ROWS + i] = i < n ? reads(a, first + i, !source) : span{ 0, 0 };
+				ranges[source * ROWS + i] =
+					i < n ? range_of(a, first + i, !source) : key_range{ 0, 0 };
 		__syncthreads();
-		ends(0, from0, end0);
-		ends(1, from1, end1);
-		cached = (end0 - from0 + KEYS - 1) / KEYS;
+		find_ends(0, from0, end0);
+		find_ends(1, from1, end1);
+		cache_steps = (end0 - from0 + KEYS - 1) / KEYS;
 		sparse = first / a.rep / a.steps != (first + n - 1) / a.rep / a.steps;
 
-		const int all = cached + (end1 - from1 + KEYS - 1) / KEYS;
+		const int all = cache_steps + (end1 - from1 + KEYS - 1) / KEYS;
 
 		stop = (int)((long long)all * (blockIdx.y + 1) / gridDim.y);
-		return next((int)((long long)all * blockIdx.y / gridDim.y));
+		return next_read((int)((long long)all * blockIdx.y / gridDim.y));
 	}
 
-	__device__ __forceinline__ bool in_cache(int t) const { return t < cached; }
-	__device__ __forceinline__ int at(int t) const
+	__device__ __forceinline__ bool in_cache(int t) const { return t < cache_steps; }
+	__device__ __forceinline__ int first_key(int t) const
 	{
-		return in_cache(t) ? from0 + t * KEYS : from1 + (t - cached) * KEYS;
+		return in_cache(t) ? from0 + t * KEYS : from1 + (t - cache_steps) * KEYS;
 	}
-	__device__ __forceinline__ int end(int t) const { return in_cache(t) ? end0 : end1; }
-	__device__ __forceinline__ span of(int t, int row) const
+	__device__ __forceinline__ int end_key(int t) const { return in_cache(t) ? end0 : end1; }
+	__device__ __forceinline__ key_range range(int t, int row) const
 	{
-		return seen[(in_cache(t) ? 0 : ROWS) + row];
+		return ranges[(in_cache(t) ? 0 : ROWS) + row];
 	}
 
 	/* Returns the first step from t on that some query reads.  All threads must call it together. */
-	__device__ __forceinline__ int next(int t) const
+	__device__ __forceinline__ int next_read(int t) const
 	{
 		while (sparse && t < stop &&
 		       !__syncthreads_or((int)threadIdx.x < ROWS &&
-		                         meets(of(t, threadIdx.x), at(t), at(t) + KEYS)))
+		                         overlaps(range(t, threadIdx.x), first_key(t), first_key(t) + KEYS)))
 			t++;
 		return t;
 	}
@@ -192,14 +219,14 @@ static __device__ __forceinline__ float4 read_four(const float *row, int c, int 
 	return x;
 }
 
-static __device__ __forceinline__ void put_four(float *to, float4 x, float by)
+static __device__ __forceinline__ void store_four(float *to, float4 x, float factor)
 {
-	*(float4 *)to = { x.x * by, x.y * by, x.z * by, x.w * by };
+	*(float4 *)to = { x.x * factor, x.y * factor, x.z * factor, x.w * factor };
 }
 
-static __device__ __forceinline__ void put_four(bf16 *to, float4 x, float by)
+static __device__ __forceinline__ void store_four(bf16 *to, float4 x, float factor)
 {
-	*(uint2 *)to = { two_bf16(x.x * by, x.y * by), two_bf16(x.z * by, x.w * by) };
+	*(uint2 *)to = { two_bf16(x.x * factor, x.y * factor), two_bf16(x.z * factor, x.w * factor) };
 }
 
 /* n rows of keys or values of one source, from row `first` on.  If the distance between rows is constant
@@ -219,13 +246,13 @@ struct key_rows {
 	}
 	__device__ __forceinline__ const float *operator()(int r) const
 	{
-		return r >= n ? NULL : even ? near(r) : base + key_row(a, cache, g, first + r);
+		return r >= n ? NULL : even ? at_stride(r) : base + key_row(a, cache, g, first + r);
 	}
-	__device__ __forceinline__ const float *near(int r) const
+	__device__ __forceinline__ const float *at_stride(int r) const
 	{
 		return (const float *)((const char *)base + (size_t)(unsigned)r * (unsigned)(a.G * a.D * 4));
 	}
-	__device__ __forceinline__ bool all_near(int rows) const { return even && n >= rows; }
+	__device__ __forceinline__ bool all_at_stride(int rows) const { return even && n >= rows; }
 };
 
 /* Rows that may be anywhere. */
@@ -233,56 +260,62 @@ template <class F> struct any_rows {
 	F at;
 
 	__device__ __forceinline__ const float *operator()(int r) const { return at(r); }
-	__device__ __forceinline__ const float *near(int) const { return NULL; }
-	__device__ __forceinline__ bool all_near(int) const { return false; }
+	__device__ __forceinline__ const float *at_stride(int) const { return NULL; }
+	__device__ __forceinline__ bool all_at_stride(int) const { return false; }
 };
 template <class F> static __device__ __forceinline__ any_rows<F> rows_at(F at) { return { at }; }
 
 /* Copies ROWS rows of up to DP columns to shared memory, with zeros in columns that do not exist, up to a
  * multiple of 16.  row(r) is the address of row r; NULL: the row does not exist and becomes zeros.  If
- * registers allow it (EARLY), get() starts the loads, and put() stores the loaded numbers; else put() does
+ * registers allow it (EARLY), load() starts the loads, and store() stores the loaded numbers; else put() does
  * both. */
-template <class T, int DP, int ROWS, int THREADS> struct fetch {
-	enum { N = ROWS * DP / 4 / THREADS, EARLY = sizeof(T) == 2 && N <= 8,
-	       CHUNK = EARLY ? N : N % 4 ? 1 : 4 };
-	enum { APART = THREADS / (DP / 4) };
-	static_assert(THREADS % (DP / 4) == 0 && N * APART == ROWS, "a thread keeps its columns");
-	float4 x[CHUNK];
+template <class T, int DP, int ROWS, int THREADS> struct row_loader {
+	enum {
+		N = ROWS * DP / 4 / THREADS,
+		EARLY = sizeof(T) == 2 && N <= 8,
+		PART = EARLY   ? N
+		       : N % 4 ? 1
+		               : 4
+	};
+	enum { STRIDE = THREADS / (DP / 4) };
+	static_assert(THREADS % (DP / 4) == 0 && N * STRIDE == ROWS, "a thread keeps its columns");
+	float4 x[PART];
 
-	template <class R> __device__ __forceinline__ void some(const attn &a, int from, const R &row)
+	template <class R> __device__ __forceinline__ void load_part(const attn &a, int from, const R &row)
 	{
-		const int c = threadIdx.x % (DP / 4) * 4, first = threadIdx.x / (DP / 4) + from * APART;
+		const int c = threadIdx.x % (DP / 4) * 4, first = threadIdx.x / (DP / 4) + from * STRIDE;
 
-		if (row.all_near(ROWS) && a.vec && a.D == DP) {
+		if (row.all_at_stride(ROWS) && a.vec && a.D == DP) {
 #pragma unroll
-			for (int i = 0; i < CHUNK; i++)
-				x[i] = *(const float4 *)(row.near(first + i * APART) + c);
+			for (int i = 0; i < PART; i++)
+				x[i] = *(const float4 *)(row.at_stride(first + i * STRIDE) + c);
 			return;
 		}
 #pragma unroll
-		for (int i = 0; i < CHUNK; i++)
-			x[i] = read_four(row(first + i * APART), c, a.D, a.vec);
+		for (int i = 0; i < PART; i++)
+			x[i] = read_four(row(first + i * STRIDE), c, a.D, a.vec);
 	}
 
-	template <class R> __device__ __forceinline__ void get(const attn &a, const R &row)
+	template <class R> __device__ __forceinline__ void load(const attn &a, const R &row)
 	{
 		if (EARLY)
-			some(a, 0, row);
+			load_part(a, 0, row);
 	}
 
-	template <class R> __device__ __forceinline__ void put(const attn &a, const R &row, T *to, float by)
+	template <class R>
+	__device__ __forceinline__ void store(const attn &a, const R &row, T *to, float factor)
 	{
 		const int c = threadIdx.x % (DP / 4) * 4, first = threadIdx.x / (DP / 4);
 
 #pragma unroll 1
-		for (int from = 0; from < N; from += CHUNK) {
+		for (int from = 0; from < N; from += PART) {
 			if (!EARLY)
-				some(a, from, row);
+				load_part(a, from, row);
 			if (c < (a.D + 15) / 16 * 16) {
 #pragma unroll
-				for (int i = 0; i < CHUNK; i++)
-					put_four(to + (first + (from + i) * APART) * padded<T>(DP) + c,
-					         x[i], by);
+				for (int i = 0; i < PART; i++)
+					store_four(to + (first + (from + i) * STRIDE) * padded<T>(DP) + c,
+					           x[i], factor);
 			}
 		}
 	}
@@ -293,9 +326,9 @@ template <class T, int DP, int ROWS, int THREADS> struct fetch {
 /* A block's queries: n from `first` on, of key head g; blocks whose queries read most keys come first.  A
  * warp has 16 rows from warp_row on.  This lane holds two of them, up and low, and two of every eight
  * columns, from col on. */
-struct lot { int g, first, n, warp_row, up, low, col; };
+struct query_block { int g, first, n, warp_row, up, low, col; };
 
-template <int ROWS> static __device__ __forceinline__ lot lot_of(const attn &a)
+template <int ROWS> static __device__ __forceinline__ query_block query_block_of(const attn &a)
 {
 	const int first = ((int)(gridDim.x - 1 - blockIdx.x) / a.G) * ROWS, warp_row = threadIdx.x / 32 * 16,
 		  up = warp_row + (threadIdx.x & 31) / 4;
@@ -304,48 +337,50 @@ template <int ROWS> static __device__ __forceinline__ lot lot_of(const attn &a)
 		 up, up + 8, ((int)threadIdx.x & 3) * 2 };
 }
 
-/* Copies the lot's rows of x (R, H, D), times `by`, to shared memory. */
+/* Copies a block's rows of x (R, H, D), times `factor`, to shared memory. */
 template <class T, int DP, int ROWS, int THREADS>
-static __device__ __forceinline__ void bring_lot(const attn &a, const lot &b, const float *x, T *to, float by)
+static __device__ __forceinline__ void load_queries(const attn &a, const query_block &b, const float *x,
+                                                    T *to, float factor)
 {
-	fetch<T, DP, ROWS, THREADS> rows;
+	row_loader<T, DP, ROWS, THREADS> rows;
 	const auto row = rows_at([&](int r) {
 		return r < b.n ? x + query(a, b.g, b.first + r) * a.D : nullptr;
 	});
 
-	rows.get(a, row);
-	rows.put(a, row, to, by);
+	rows.load(a, row);
+	rows.store(a, row, to, factor);
 }
 
-/* The keys (or values) of step t of a lot's tour. */
+/* Returns the rows of keys (or values) of step t. */
 template <int ROWS, int KEYS>
-static __device__ __forceinline__ key_rows step_rows(const attn &a, const tour<ROWS, KEYS> &walk, int g,
-                                                     const float *own, const float *cached, int t)
+static __device__ __forceinline__ key_rows step_rows(const attn &a, const key_blocks<ROWS, KEYS> &blocks,
+                                                     int g, const float *own, const float *cached, int t)
 {
-	const bool cache = walk.in_cache(t);
+	const bool cache = blocks.in_cache(t);
 
-	return key_rows(a, cache ? cached : own, cache, g, walk.at(t), walk.end(t));
+	return key_rows(a, cache ? cached : own, cache, g, blocks.first_key(t), blocks.end_key(t));
 }
 
-/* What a lane's two rows read of the KEYS keys of step t.  mine: some row of the warp reads one of them;
- * whole: all its rows read all of them. */
-template <int KEYS> struct sight {
-	span up, low;
+/* The ranges of keys that a lane's two rows read, and the KEYS keys of step t.  any: some row of the warp
+ * reads one of the keys; all: all rows of the warp read all of them. */
+template <int KEYS> struct row_ranges {
+	key_range up, low;
 	int k0;
-	bool mine, whole;
+	bool any, all;
 
 	template <int ROWS>
-	__device__ __forceinline__ sight(const tour<ROWS, KEYS> &walk, const lot &b, int t)
-	    : up(walk.of(t, b.up)), low(walk.of(t, b.low)), k0(walk.at(t)),
-	      mine(__any_sync(~0u, meets(up, k0, k0 + KEYS) || meets(low, k0, k0 + KEYS))),
-	      whole(__all_sync(~0u, holds(up, k0, k0 + KEYS) && holds(low, k0, k0 + KEYS)))
+	__device__ __forceinline__ row_ranges(const key_blocks<ROWS, KEYS> &blocks, const query_block &b,
+	                                      int t)
+	    : up(blocks.range(t, b.up)), low(blocks.range(t, b.low)), k0(blocks.first_key(t)),
+	      any(__any_sync(~0u, overlaps(up, k0, k0 + KEYS) || overlaps(low, k0, k0 + KEYS))),
+	      all(__all_sync(~0u, contains(up, k0, k0 + KEYS) && contains(low, k0, k0 + KEYS)))
 	{
 	}
 
-	/* Sets x to `none` where the key is not read. */
-	__device__ __forceinline__ void hide(float (&x)[KEYS / 8][4], int col, float none) const
+	/* Sets x to `none` for keys that are not read. */
+	__device__ __forceinline__ void mask_unread(float (&x)[KEYS / 8][4], int col, float none) const
 	{
-		if (whole)
+		if (all)
 			return;
 		for (int i = 0; i < KEYS / 8; i++)
 			for (int e = 0; e < 4; e++) {
@@ -374,11 +409,12 @@ static __device__ __forceinline__ float row_sum(float x)
 	return x + __shfl_xor_sync(~0u, x, 2);
 }
 
-/* Writes a lane's part of 16 rows, times by0 (row up) and by1 (row low).  up, low: where these rows begin in
- * `to`; < 0: not written. */
+/* Writes a lane's part of 16 rows, times factor0 (row up) and factor1 (row low).  up, low: where these rows
+ * begin in `to`; < 0: not written. */
 template <int N>
 static __device__ __forceinline__ void write_rows(float *to, long long up, long long low, int D,
-                                                  const float (&c)[N][4], float by0, float by1, bool add)
+                                                  const float (&c)[N][4], float factor0, float factor1,
+                                                  bool add)
 {
 	const int col = (threadIdx.x & 3) * 2;
 
@@ -389,7 +425,7 @@ static __device__ __forceinline__ void write_rows(float *to, long long up, long 
 			const long long row = e < 2 ? up : low;
 
 			if (l < D && row >= 0) {
-				const float y = c[n][e] * (e < 2 ? by0 : by1);
+				const float y = c[n][e] * (e < 2 ? factor0 : factor1);
 
 				to[row + l] = add ? to[row + l] + y : y;
 			}
@@ -398,19 +434,19 @@ static __device__ __forceinline__ void write_rows(float *to, long long up, long 
 
 template <class T, int DP> static constexpr size_t fwd_shared()
 {
-	using C = cut<T, DP>;
+	using C = sizes<T, DP>;
 
 	return shared_size((16 * C::WARPS) * padded<T>(DP), sizeof(T)) +
 	       2 * shared_size(C::KEYS * padded<T>(DP), sizeof(T)) +
-	       shared_size(room_size<T>(16 * C::WARPS, C::KEYS), sizeof(T)) +
-	       shared_size(2 * 16 * C::WARPS, sizeof(span));
+	       shared_size(scratch_size<T>(16 * C::WARPS, C::KEYS), sizeof(T)) +
+	       shared_size(2 * 16 * C::WARPS, sizeof(key_range));
 }
 
 /* Computes a step of the online softmax: the scores become e^(p - top), where top is each row's maximum so
  * far; o and sum, which were computed with a lower maximum, are scaled down. */
 template <int N, int M>
-static __device__ __forceinline__ void soften(float (&p)[N][4], float (&o)[M][4], float (&top)[2],
-                                              float (&sum)[2])
+static __device__ __forceinline__ void update_softmax(float (&p)[N][4], float (&o)[M][4], float (&top)[2],
+                                                      float (&sum)[2])
 {
 	float most[2] = { top[0], top[1] }, all[2] = { 0, 0 };
 
@@ -442,7 +478,7 @@ static __device__ __forceinline__ void soften(float (&p)[N][4], float (&o)[M][4]
 /* Writes a lane's part of o and lse, or, if the keys are split, of the sums from which attn_merge computes o
  * and lse. */
 template <int M>
-static __device__ __forceinline__ void write_out(const attn &a, const lot &b, const float (&o)[M][4],
+static __device__ __forceinline__ void write_out(const attn &a, const query_block &b, const float (&o)[M][4],
                                                  const float (&top)[2], float (&sum)[2])
 {
 	const long long row0 = b.up < b.n ? (long long)query(a, b.g, b.first + b.up) : -1,
@@ -468,56 +504,63 @@ static __device__ __forceinline__ void write_out(const attn &a, const lot &b, co
 }
 
 template <class T, int DP>
-static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::FWD_BLOCKS) attn_forward(attn a)
+static __global__ void __launch_bounds__(sizes<T, DP>::WARPS * 32, sizes<T, DP>::FWD_BLOCKS)
+	attn_forward(attn a)
 {
-	enum { KEYS = cut<T, DP>::KEYS, ROWS = 16 * cut<T, DP>::WARPS, THREADS = 2 * ROWS, LD = padded<T>(DP),
-	       LR = padded<T>(KEYS) };
+	enum {
+		KEYS = sizes<T, DP>::KEYS,
+		ROWS = 16 * sizes<T, DP>::WARPS,
+		THREADS = 2 * ROWS,
+		LD = padded<T>(DP),
+		LR = padded<T>(KEYS)
+	};
 	SHARED(s);
 	T *q = s.take<T>(ROWS * LD), *k = s.take<T>(KEYS * LD), *v = s.take<T>(KEYS * LD);
-	T *room = s.take<T>(room_size<T>(ROWS, KEYS)) + (sizeof(T) == 4 ? threadIdx.x / 32 * 16 * LR : 0);
-	tour<ROWS, KEYS> walk;
-	fetch<T, DP, KEYS, THREADS> next;
-	const lot b = lot_of<ROWS>(a);
+	T *scratch =
+		s.take<T>(scratch_size<T>(ROWS, KEYS)) + (sizeof(T) == 4 ? threadIdx.x / 32 * 16 * LR : 0);
+	key_blocks<ROWS, KEYS> blocks;
+	row_loader<T, DP, KEYS, THREADS> loader;
+	const query_block b = query_block_of<ROWS>(a);
 	const int width = (a.D + 15) / 16 * 16;
 	float o[DP / 8][4], top[2] = { NEVER, NEVER }, sum[2] = { 0, 0 };
 
-	walk.seen = s.take<span>(2 * ROWS);
+	blocks.ranges = s.take<key_range>(2 * ROWS);
 	zero(o);
 
-	int t = walk.begin(a, b.first, b.n);
-	bring_lot<T, DP, ROWS, THREADS>(a, b, a.q, q, a.scale);
-	if (t < walk.stop) {
-		const auto row = step_rows(a, walk, b.g, a.k, a.cache_k, t);
+	int t = blocks.start(a, b.first, b.n);
+	load_queries<T, DP, ROWS, THREADS>(a, b, a.q, q, a.scale);
+	if (t < blocks.stop) {
+		const auto row = step_rows(a, blocks, b.g, a.k, a.cache_k, t);
 
-		next.get(a, row);
-		next.put(a, row, k, 1);
+		loader.load(a, row);
+		loader.store(a, row, k, 1);
 	}
 	__syncthreads();
-	while (t < walk.stop) {
-		const int then = walk.next(t + 1);
-		const sight<KEYS> now(walk, b, t);
-		const auto values = step_rows(a, walk, b.g, a.v, a.cache_v, t);
+	while (t < blocks.stop) {
+		const int next = blocks.next_read(t + 1);
+		const row_ranges<KEYS> read(blocks, b, t);
+		const auto values = step_rows(a, blocks, b.g, a.v, a.cache_v, t);
 		float p[KEYS / 8][4];
 
-		next.get(a, values);
+		loader.load(a, values);
 		zero(p);
-		if (now.mine)
+		if (read.any)
 			warp_product<true>(p, KEYS / 8, width, q + b.warp_row * LD, LD, k, LD);
-		next.put(a, values, v, 1);
+		loader.store(a, values, v, 1);
 		__syncthreads(); /* v is complete, k is no longer needed */
 
-		const auto keys = step_rows(a, walk, b.g, a.k, a.cache_k, then < walk.stop ? then : t);
-		if (then < walk.stop)
-			next.get(a, keys);
-		if (now.mine) {
-			now.hide(p, b.col, NEVER);
-			soften(p, o, top, sum);
-			warp_product_of(o, width / 8, p, room, LR, v, LD);
+		const auto keys = step_rows(a, blocks, b.g, a.k, a.cache_k, next < blocks.stop ? next : t);
+		if (next < blocks.stop)
+			loader.load(a, keys);
+		if (read.any) {
+			read.mask_unread(p, b.col, NEVER);
+			update_softmax(p, o, top, sum);
+			warp_product_of(o, width / 8, p, scratch, LR, v, LD);
 		}
-		if (then < walk.stop)
-			next.put(a, keys, k, 1);
+		if (next < blocks.stop)
+			loader.store(a, keys, k, 1);
 		__syncthreads(); /* k is complete, v is no longer needed */
-		t = then;
+		t = next;
 	}
 	write_out(a, b, o, top, sum);
 }
@@ -565,8 +608,8 @@ static __global__ void attn_dots(attn a)
 		a.dot[row] = sum;
 }
 
-/* Returns ds = p (do .  v - dot), but 0 if p is 1: a row that reads a single key has no slope.  The
- * difference between do .  v and dot, which are summed in different orders and from differently rounded
+/* Returns ds = p (do . v - dot), but 0 if p is 1: a row that reads a single key has no slope.  The
+ * difference between do . v and dot, which are summed in different orders and from differently rounded
  * numbers, would only be rounding error. */
 static __device__ __forceinline__ float slope(float p, float dov, float dot)
 {
@@ -575,26 +618,32 @@ static __device__ __forceinline__ float slope(float p, float dov, float dot)
 
 template <class T, int DP> static constexpr size_t dq_shared()
 {
-	using C = cut<T, DP>;
+	using C = sizes<T, DP>;
 
 	return 2 * shared_size((16 * C::WARPS) * padded<T>(DP), sizeof(T)) +
 	       shared_size(C::DQ_KEYS * padded<T>(DP), sizeof(T)) +
-	       shared_size(room_size<T>(16 * C::WARPS, C::DQ_KEYS), sizeof(T)) +
-	       shared_size(2 * 16 * C::WARPS, sizeof(span));
+	       shared_size(scratch_size<T>(16 * C::WARPS, C::DQ_KEYS), sizeof(T)) +
+	       shared_size(2 * 16 * C::WARPS, sizeof(key_range));
 }
 
 /* Computes the gradient of a block of queries.  Values and keys use the same shared memory in turn. */
 template <class T, int DP>
-static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::DQ_BLOCKS) attn_dq(attn a)
+static __global__ void __launch_bounds__(sizes<T, DP>::WARPS * 32, sizes<T, DP>::DQ_BLOCKS) attn_dq(attn a)
 {
-	enum { KEYS = cut<T, DP>::DQ_KEYS, ROWS = 16 * cut<T, DP>::WARPS, THREADS = 2 * ROWS,
-	       LD = padded<T>(DP), LR = padded<T>(KEYS) };
+	enum {
+		KEYS = sizes<T, DP>::DQ_KEYS,
+		ROWS = 16 * sizes<T, DP>::WARPS,
+		THREADS = 2 * ROWS,
+		LD = padded<T>(DP),
+		LR = padded<T>(KEYS)
+	};
 	SHARED(s);
 	T *q = s.take<T>(ROWS * LD), *d_o = s.take<T>(ROWS * LD), *kv = s.take<T>(KEYS * LD);
-	T *room = s.take<T>(room_size<T>(ROWS, KEYS)) + (sizeof(T) == 4 ? threadIdx.x / 32 * 16 * LR : 0);
-	tour<ROWS, KEYS> walk;
-	fetch<T, DP, KEYS, THREADS> next;
-	const lot b = lot_of<ROWS>(a);
+	T *scratch =
+		s.take<T>(scratch_size<T>(ROWS, KEYS)) + (sizeof(T) == 4 ? threadIdx.x / 32 * 16 * LR : 0);
+	key_blocks<ROWS, KEYS> blocks;
+	row_loader<T, DP, KEYS, THREADS> loader;
+	const query_block b = query_block_of<ROWS>(a);
 	const int width = (a.D + 15) / 16 * 16;
 	const long long row0 = b.up < b.n ? (long long)query(a, b.g, b.first + b.up) : -1,
 			row1 = b.low < b.n ? (long long)query(a, b.g, b.first + b.low) : -1;
@@ -602,43 +651,43 @@ static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::DQ_
 	const float dot[2] = { row0 < 0 ? 0 : a.dot[row0], row1 < 0 ? 0 : a.dot[row1] };
 	float dq[DP / 8][4];
 
-	walk.seen = s.take<span>(2 * ROWS);
+	blocks.ranges = s.take<key_range>(2 * ROWS);
 	zero(dq);
 
-	int t = walk.begin(a, b.first, b.n);
-	bring_lot<T, DP, ROWS, THREADS>(a, b, a.q, q, a.scale);
-	bring_lot<T, DP, ROWS, THREADS>(a, b, a.d_o, d_o, 1);
-	if (t < walk.stop)
-		next.get(a, step_rows(a, walk, b.g, a.v, a.cache_v, t));
-	while (t < walk.stop) {
-		const int then = walk.next(t + 1);
-		const sight<KEYS> now(walk, b, t);
-		const auto values = step_rows(a, walk, b.g, a.v, a.cache_v, t),
-			   keys = step_rows(a, walk, b.g, a.k, a.cache_k, t);
+	int t = blocks.start(a, b.first, b.n);
+	load_queries<T, DP, ROWS, THREADS>(a, b, a.q, q, a.scale);
+	load_queries<T, DP, ROWS, THREADS>(a, b, a.d_o, d_o, 1);
+	if (t < blocks.stop)
+		loader.load(a, step_rows(a, blocks, b.g, a.v, a.cache_v, t));
+	while (t < blocks.stop) {
+		const int next = blocks.next_read(t + 1);
+		const row_ranges<KEYS> read(blocks, b, t);
+		const auto values = step_rows(a, blocks, b.g, a.v, a.cache_v, t),
+			   keys = step_rows(a, blocks, b.g, a.k, a.cache_k, t);
 		float p[KEYS / 8][4], ds[KEYS / 8][4];
 
-		next.put(a, values, kv, 1);
+		loader.store(a, values, kv, 1);
 		__syncthreads();
-		next.get(a, keys);
+		loader.load(a, keys);
 		zero(p);
 		zero(ds);
-		if (now.mine)
+		if (read.any)
 			warp_product<true>(ds, KEYS / 8, width, d_o + b.warp_row * LD, LD, kv, LD);
 		__syncthreads();
-		next.put(a, keys, kv, 1);
+		loader.store(a, keys, kv, 1);
 		__syncthreads();
-		if (then < walk.stop)
-			next.get(a, step_rows(a, walk, b.g, a.v, a.cache_v, then));
-		if (now.mine) {
+		if (next < blocks.stop)
+			loader.load(a, step_rows(a, blocks, b.g, a.v, a.cache_v, next));
+		if (read.any) {
 			warp_product<true>(p, KEYS / 8, width, q + b.warp_row * LD, LD, kv, LD);
 			for (int i = 0; i < KEYS / 8; i++)
 				for (int e = 0; e < 4; e++)
 					ds[i][e] = slope(expo(p[i][e] - lse[e / 2]), ds[i][e], dot[e / 2]);
-			now.hide(ds, b.col, 0);
-			warp_product_of(dq, width / 8, ds, room, LR, kv, LD);
+			read.mask_unread(ds, b.col, 0);
+			warp_product_of(dq, width / 8, ds, scratch, LR, kv, LD);
 		}
 		__syncthreads();
-		t = then;
+		t = next;
 	}
 	if (a.part)
 		write_rows(a.part + (size_t)blockIdx.y * a.queries * a.G * a.D, row0 * a.D, row1 * a.D, a.D,
@@ -664,11 +713,11 @@ static __global__ void attn_dq_sum(attn a, int splits)
 /* ---- backward: the keys -------------------------------------------------------------------- */
 
 /* The data of a query that dk and dv need. */
-struct alignas(16) reader { float lse, dot; span seen; };
+struct alignas(16) reader { float lse, dot; key_range range; };
 
 template <class T, int DP> static constexpr size_t dkv_shared()
 {
-	using C = cut<T, DP>;
+	using C = sizes<T, DP>;
 
 	return 2 * shared_size(C::OWN * padded<T>(DP), sizeof(T)) +
 	       2 * shared_size(C::READERS * padded<T>(DP), sizeof(T)) +
@@ -676,11 +725,11 @@ template <class T, int DP> static constexpr size_t dkv_shared()
 	       shared_size(C::READERS, sizeof(reader)) + shared_size(C::READERS, sizeof(size_t));
 }
 
-/* Looks up READERS queries from `first` on, which exist if they are below `end`, in who and row.  Returns
+/* Looks up READERS queries from `first` on, which exist if they are below `end`, in readers and row.  Returns
  * whether one of them reads one of the keys key .. stop - 1. */
 template <int READERS>
-static __device__ __forceinline__ bool look_up(const attn &a, int g, bool cache, int first, int end, int key,
-                                               int stop, reader *who, size_t *row)
+static __device__ __forceinline__ bool load_readers(const attn &a, int g, bool cache, int first, int end,
+                                                    int key, int stop, reader *readers, size_t *row)
 {
 	bool any = false;
 
@@ -690,36 +739,37 @@ static __device__ __forceinline__ bool look_up(const attn &a, int g, bool cache,
 
 		if (i < end) {
 			row[threadIdx.x] = query(a, g, i);
-			x = { a.lse[row[threadIdx.x]], a.dot[row[threadIdx.x]], reads(a, i, cache) };
+			x = { a.lse[row[threadIdx.x]], a.dot[row[threadIdx.x]], range_of(a, i, cache) };
 		}
-		who[threadIdx.x] = x;
-		any = meets(x.seen, key, stop);
+		readers[threadIdx.x] = x;
+		any = overlaps(x.range, key, stop);
 	}
 	return __syncthreads_or(any);
 }
 
-/* Computes p and ds of a warp's 16 keys and SOME queries, rounded; this lane's keys are `at` and at + 8.
- * whole: all queries of the block read all of the block's keys. */
-template <class T, int DP, int SOME>
+/* Computes p and ds of a warp's 16 keys and WARP_READERS queries, rounded; this lane's keys are `at` and at +
+ * 8.  whole: all queries of the block read all of the block's keys. */
+template <class T, int DP, int WARP_READERS>
 static __device__ __forceinline__ void key_slopes(const T *k, const T *v, const T *q, const T *d_o, int width,
-                                                  const reader *who, bool whole, int at, T *p, T *ds, int lr)
+                                                  const reader *readers, bool whole, int at, T *p, T *ds,
+                                                  int lr)
 {
 	enum { LD = padded<T>(DP) };
 	const int col = (threadIdx.x & 3) * 2;
-	float x[SOME / 8][4], y[SOME / 8][4];
+	float x[WARP_READERS / 8][4], y[WARP_READERS / 8][4];
 
 	zero(x);
 	zero(y);
-	warp_product<true>(x, SOME / 8, width, k, LD, q, LD);
-	warp_product<true>(y, SOME / 8, width, v, LD, d_o, LD);
+	warp_product<true>(x, WARP_READERS / 8, width, k, LD, q, LD);
+	warp_product<true>(y, WARP_READERS / 8, width, v, LD, d_o, LD);
 #pragma unroll
-	for (int i = 0; i < SOME / 8; i++)
+	for (int i = 0; i < WARP_READERS / 8; i++)
 		for (int c = 0; c < 2; c++) {
-			const reader w = who[i * 8 + col + c];
+			const reader w = readers[i * 8 + col + c];
 
 			for (int e = c; e < 4; e += 2) {
 				const int key = at + e / 2 * 8;
-				const bool read = whole || (key >= w.seen.lo && key < w.seen.hi);
+				const bool read = whole || (key >= w.range.lo && key < w.range.hi);
 
 				x[i][e] = read ? expo(x[i][e] - w.lse) : 0;
 				y[i][e] = read ? slope(x[i][e], y[i][e], w.dot) : 0;
@@ -732,24 +782,25 @@ static __device__ __forceinline__ void key_slopes(const T *k, const T *v, const 
 /* Computes the gradients of OWN keys.  The warps that share 16 keys divide first the queries, then the
  * columns, among them. */
 template <class T, int DP>
-static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>::DKV_BLOCKS) attn_dkv(attn a)
+static __global__ void __launch_bounds__(sizes<T, DP>::OWN_WARPS * 32, sizes<T, DP>::DKV_BLOCKS)
+	attn_dkv(attn a)
 {
 	enum {
-		OWN = cut<T, DP>::OWN,
-		READERS = cut<T, DP>::READERS,
+		OWN = sizes<T, DP>::OWN,
+		READERS = sizes<T, DP>::READERS,
 		LD = padded<T>(DP),
 		LR = padded<T>(READERS),
-		WARPS = cut<T, DP>::OWN_WARPS,
+		WARPS = sizes<T, DP>::OWN_WARPS,
 		THREADS = 32 * WARPS,
-		SHARE = WARPS / (OWN / 16),
-		SOME = READERS / SHARE,
-		COLS = DP / SHARE
+		SHARERS = WARPS / (OWN / 16),
+		WARP_READERS = READERS / SHARERS,
+		COLS = DP / SHARERS
 	};
 	SHARED(s);
 	T *k = s.take<T>(OWN * LD), *v = s.take<T>(OWN * LD), *q = s.take<T>(READERS * LD),
 	  *d_o = s.take<T>(READERS * LD);
 	T *p = s.take<T>(OWN * LR), *ds = s.take<T>(OWN * LR);
-	reader *who = s.take<reader>(READERS);
+	reader *readers = s.take<reader>(READERS);
 	size_t *row = s.take<size_t>(READERS);
 	const int cached = (a.longest + OWN - 1) / OWN, g = blockIdx.x % a.G, part = blockIdx.x / a.G;
 	const bool cache = part < cached;
@@ -760,7 +811,7 @@ static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>:
 	const int reach = a.window && a.len - last % a.len > a.window ? last % a.len + a.window : a.len;
 	const int q0 = cache ? 0 : key * a.rep,
 		  q1 = cache ? a.queries : (last / a.len * a.len + reach) * a.rep;
-	const int warp = threadIdx.x / 32, group = warp / SHARE * 16, share = warp % SHARE;
+	const int warp = threadIdx.x / 32, group = warp / SHARERS * 16, share = warp % SHARERS;
 	const int up = group + (threadIdx.x & 31) / 4;
 	const int width = (a.D + 15) / 16 * 16,
 		  cols = (width - share * COLS < COLS ? width - share * COLS : COLS) / 8;
@@ -770,15 +821,15 @@ static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>:
 	const auto k_row = key_rows(a, cache ? a.cache_k : a.k, cache, g, key, last + 1);
 	const auto v_row = key_rows(a, cache ? a.cache_v : a.v, cache, g, key, last + 1);
 	float dk[COLS / 8][4], dv[COLS / 8][4];
-	fetch<T, DP, OWN, THREADS> keys;
-	fetch<T, DP, READERS, THREADS> queries;
+	row_loader<T, DP, OWN, THREADS> keys;
+	row_loader<T, DP, READERS, THREADS> queries;
 
 	zero(dk);
 	zero(dv);
-	keys.get(a, k_row);
-	keys.put(a, k_row, k, 1);
-	keys.get(a, v_row);
-	keys.put(a, v_row, v, 1);
+	keys.load(a, k_row);
+	keys.store(a, k_row, k, 1);
+	keys.load(a, v_row);
+	keys.store(a, v_row, v, 1);
 	for (int first = q0; first < q1; first += READERS) {
 		const auto q_row = rows_at([&](int r) {
 			return first + r < q1 ? a.q + row[r] * a.D : nullptr;
@@ -786,24 +837,26 @@ static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>:
 		const auto do_row = rows_at([&](int r) {
 			return first + r < q1 ? a.d_o + row[r] * a.D : nullptr;
 		});
-		if (!look_up<READERS>(a, g, cache, first, q1, key, last + 1, who, row))
+		if (!load_readers<READERS>(a, g, cache, first, q1, key, last + 1, readers, row))
 			continue;
-		queries.get(a, q_row);
-		queries.put(a, q_row, q, a.scale);
-		queries.get(a, do_row);
-		queries.put(a, do_row, d_o, 1);
+		queries.load(a, q_row);
+		queries.store(a, q_row, q, a.scale);
+		queries.load(a, do_row);
+		queries.store(a, do_row, d_o, 1);
 
 		const bool whole = !__syncthreads_or((int)threadIdx.x < READERS &&
-		                                     !holds(who[threadIdx.x].seen, key, key + OWN));
+		                                     !contains(readers[threadIdx.x].range, key, key + OWN));
 
-		key_slopes<T, DP, SOME>(k + group * LD, v + group * LD, q + share * SOME * LD,
-		                        d_o + share * SOME * LD, width, who + share * SOME, whole, key + up,
-		                        p + group * LR + share * SOME, ds + group * LR + share * SOME, LR);
+		key_slopes<T, DP, WARP_READERS>(k + group * LD, v + group * LD, q + share * WARP_READERS * LD,
+		                                d_o + share * WARP_READERS * LD, width,
+		                                readers + share * WARP_READERS, whole, key + up,
+		                                p + group * LR + share * WARP_READERS,
+		                                ds + group * LR + share * WARP_READERS, LR);
 		__syncthreads();
 		warp_product<false>(dv, cols, READERS, p + group * LR, LR, d_o + share * COLS, LD);
 		warp_product<false>(dk, cols, READERS, ds + group * LR, LR, q + share * COLS, LD);
-		/* q, do, p and ds are written again only after the next barrier; who and row were read before
-		 * the last barrier */
+		/* q, do, p and ds are written again only after the next barrier; readers and row were read
+		 * before the last barrier */
 	}
 
 	const long long to0 = key_at(up) < 0 ? -1 : key_at(up) + share * COLS;
@@ -829,7 +882,7 @@ static bool rows_aligned(const attn &a)
  * part has at least two steps; it may have fewer if sequences share a cache that is counted once for each.
  * The number depends on the number of sequences and on the longest, and so does the rounding of a row's
  * sum. */
-static int splits(struct rf_dev *d, const attn &a, long long blocks, int rows, int keys)
+static int splits_of(struct rf_dev *d, const attn &a, long long blocks, int rows, int keys)
 {
 	const long long together = rows / (a.steps * (long long)a.rep) + 2,
 			sequences = together < a.nb ? together : a.nb;
@@ -843,10 +896,10 @@ static int splits(struct rf_dev *d, const attn &a, long long blocks, int rows, i
 
 static int warps_grid(size_t rows) { return (int)((rows + 7) / 8); }
 
-template <class T, int DP> static void forward(struct rf_dev *d, attn a)
+template <class T, int DP> static void launch_forward(struct rf_dev *d, attn a)
 {
-	const int rows = 16 * cut<T, DP>::WARPS, blocks = (a.queries + rows - 1) / rows * a.G;
-	const int n = splits(d, a, blocks, rows, cut<T, DP>::KEYS);
+	const int rows = 16 * sizes<T, DP>::WARPS, blocks = (a.queries + rows - 1) / rows * a.G;
+	const int n = splits_of(d, a, blocks, rows, sizes<T, DP>::KEYS);
 	const size_t all = (size_t)a.queries * a.G;
 	const auto attn_forward_kernel = attn_forward<T, DP>;
 
@@ -861,11 +914,11 @@ template <class T, int DP> static void forward(struct rf_dev *d, attn a)
 		LAUNCH(d, attn_merge, warps_grid(all), 256, 0, a, n);
 }
 
-template <class T, int DP> static void backward(struct rf_dev *d, attn a)
+template <class T, int DP> static void launch_backward(struct rf_dev *d, attn a)
 {
-	const int rows = 16 * cut<T, DP>::WARPS, blocks = (a.queries + rows - 1) / rows * a.G;
-	const int own = cut<T, DP>::OWN, threads = 32 * cut<T, DP>::OWN_WARPS;
-	const int n = splits(d, a, blocks, rows, cut<T, DP>::DQ_KEYS);
+	const int rows = 16 * sizes<T, DP>::WARPS, blocks = (a.queries + rows - 1) / rows * a.G;
+	const int own = sizes<T, DP>::OWN, threads = 32 * sizes<T, DP>::OWN_WARPS;
+	const int n = splits_of(d, a, blocks, rows, sizes<T, DP>::DQ_KEYS);
 	const int parts = (a.longest + own - 1) / own + (a.nb * a.len + own - 1) / own;
 	const size_t all = (size_t)a.queries * a.G, numbers = all * a.D;
 	const size_t most = 16 * (size_t)cuda_of(d)->sms, grid = (numbers + 255) / 256;
@@ -882,10 +935,10 @@ template <class T, int DP> static void backward(struct rf_dev *d, attn a)
 	LAUNCH(d, attn_dkv_kernel, parts * a.G, threads, (dkv_shared<T, DP>()), a);
 }
 
-#define BY_TYPE(way, T, d, a) \
-	((a).D <= 64 ? way<T, 64>(d, a) : (a).D <= 128 ? way<T, 128>(d, a) : way<T, 256>(d, a))
-#define BY_WIDTH(way, d, a) \
-	((d)->math == RF_MATH_BF16 ? BY_TYPE(way, bf16, d, a) : BY_TYPE(way, float, d, a))
+#define CALL_FOR_TYPE(launch, T, d, a)                                                                       \
+	((a).D <= 64 ? launch<T, 64>(d, a) : (a).D <= 128 ? launch<T, 128>(d, a) : launch<T, 256>(d, a))
+#define CALL_FOR_WIDTH(launch, d, a)                                                                         \
+	((d)->math == RF_MATH_BF16 ? CALL_FOR_TYPE(launch, bf16, d, a) : CALL_FOR_TYPE(launch, float, d, a))
 
 void rf_cuda_attn_fwd(struct rf_dev *d, const struct rf_attn_fwd *p)
 {
@@ -906,7 +959,7 @@ void rf_cuda_attn_fwd(struct rf_dev *d, const struct rf_attn_fwd *p)
 	a.vec = rows_aligned(a);
 	rf_cuda_rounded_wrote(d, a.o, (size_t)a.queries * a.G * a.D);
 	rf_cuda_rounded_wrote(d, a.lse, (size_t)a.queries * a.G);
-	BY_WIDTH(forward, d, a);
+	CALL_FOR_WIDTH(launch_forward, d, a);
 }
 
 void rf_cuda_attn_bwd(struct rf_dev *d, const struct rf_attn_bwd *p)
@@ -930,5 +983,5 @@ void rf_cuda_attn_bwd(struct rf_dev *d, const struct rf_attn_bwd *p)
 	rf_cuda_rounded_wrote(d, a.dq, rows * a.rep);
 	rf_cuda_all_wrote(d, rows, a.dk, a.dv);
 	rf_cuda_all_wrote(d, cached, a.dcache_k, a.dcache_v);
-	BY_WIDTH(backward, d, a);
+	CALL_FOR_WIDTH(launch_backward, d, a);
 }

@@ -94,12 +94,12 @@ static __device__ __forceinline__ const float *first_state(const struct delta &a
 static __device__ __forceinline__ const float *row_at(const struct delta &a, const float *x, int w, int H,
                                                       int h, int b, int j)
 {
-	return x ? x + place(w, H, h, a.nb, b, j) : NULL;
+	return x ? x + row_offset(w, H, h, a.nb, b, j) : NULL;
 }
 
 static __device__ __forceinline__ float beta_of(const struct delta &a, int h, int b, int j)
 {
-	return a.b ? a.beta_scale / (1.f + expf(-a.b[place(1, a.H, h, a.nb, b, j)])) : a.beta_scale;
+	return a.b ? a.beta_scale / (1.f + expf(-a.b[row_offset(1, a.H, h, a.nb, b, j)])) : a.beta_scale;
 }
 
 /* ---- matrices that need no state ----------------------------------------------------------- */
@@ -113,24 +113,25 @@ template <class X> static size_t prepare_bytes(const struct delta *a)
 	       shared_size(1024, 4) + 4 * shared_size(CHUNK, 4);
 }
 
-/* to (mp, mp) = t diag(by), times sign; rest: the rounding error of `to`, unless it is `to` itself. */
+/* to (mp, mp) = t diag(factors), times sign; residual: the rounding error of `to`, unless it is `to`
+ * itself. */
 template <class X>
-static __device__ void columns_times(X *to, X *rest, int lt, const float *t, const float *by, int mp,
+static __device__ void scale_columns(X *to, X *residual, int lt, const float *t, const float *factors, int mp,
                                      float sign)
 {
 	for (int e = threadIdx.x; e < mp * mp; e += THREADS) {
 		const int i = e / mp, j = e % mp;
-		const float x = sign * t[i * LT + j] * by[j];
+		const float x = sign * t[i * LT + j] * factors[j];
 
 		round_to(to + i * lt + j, x);
-		if (rest != to)
-			round_to(rest + i * lt + j, x - (float)to[i * lt + j]);
+		if (residual != to)
+			round_to(residual + i * lt + j, x - (float)to[i * lt + j]);
 	}
 }
 
 /* Sets to (mp, wp) to the rows of x, each times its factor, 16 bytes at a time. */
 template <class X>
-static __device__ void rows_times(X *to, const X *x, int ld, const float *by, int mp, int wp)
+static __device__ void scale_rows(X *to, const X *x, int ld, const float *factors, int mp, int wp)
 {
 	constexpr int N = 16 / sizeof(X);
 
@@ -141,7 +142,7 @@ static __device__ void rows_times(X *to, const X *x, int ld, const float *by, in
 		*(uint4 *)part = *(const uint4 *)(x + i * ld + j);
 #pragma unroll
 		for (int l = 0; l < N; l++)
-			round_to(part + l, by[i] * (float)part[l]);
+			round_to(part + l, factors[i] * (float)part[l]);
 		*(uint4 *)(to + (size_t)i * wp + j) = *(const uint4 *)part;
 	}
 }
@@ -152,24 +153,24 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) prepare(
 	constexpr int pad = tile_pad<X>(), lt = CHUNK + pad;
 	const int ld = a.KP + pad, t = threadIdx.x;
 	X *x = s.template take<X>(CHUNK * ld), *tx = s.template take<X>(CHUNK * lt),
-	  *rest = sizeof(X) == 2 ? s.template take<X>(CHUNK * lt) : tx;
-	float *A = s.template take<float>(CHUNK * LT), *room = s.template take<float>(1024),
+	  *residual = sizeof(X) == 2 ? s.template take<X>(CHUNK * lt) : tx;
+	float *A = s.template take<float>(CHUNK * LT), *scratch = s.template take<float>(1024),
 	      *hi = s.template take<float>(CHUNK);
 	float *lo = s.template take<float>(CHUNK), *beta = s.template take<float>(CHUNK),
-	      *by = s.template take<float>(CHUNK);
+	      *factors = s.template take<float>(CHUNK);
 	const struct cell c = cell_of(a, blockIdx.x % a.chunks, blockIdx.x / a.chunks);
 	X *W = (X *)a.W + c.i * CHUNK * a.KP, *kf = (X *)a.kf + c.i * CHUNK * a.KP;
-	float *u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0);
-	const size_t apart = row_apart(a.V, a.H, a.nb);
+	float *u = a.u + row_offset(a.V, a.H, c.h, a.nb, c.b, c.j0);
+	const size_t stride = row_stride(a.V, a.H, a.nb);
 
-	load_tile(x, ld, c.mp, a.KP, row_at(a, a.k, a.K, a.G, c.kh, c.b, c.j0), row_apart(a.K, a.G, a.nb),
+	load_tile(x, ld, c.mp, a.KP, row_at(a, a.k, a.K, a.G, c.kh, c.b, c.j0), row_stride(a.K, a.G, a.nb),
 	          c.m, a.K);
-	sum_decays(row_at(a, a.g, 1, a.H, c.h, c.b, c.j0), row_apart(1, a.H, a.nb), c.m, hi, lo);
+	sum_decays(row_at(a, a.g, 1, a.H, c.h, c.b, c.j0), row_stride(1, a.H, a.nb), c.m, hi, lo);
 	if (t < CHUNK)
 		beta[t] = t < c.m ? beta_of(a, c.h, c.b, c.j0 + t) : 0.f;
 	__syncthreads();
 	if (t < CHUNK)
-		by[t] = t < c.m ? decay_between(hi, lo, c.m - 1, t) : 0.f;
+		factors[t] = t < c.m ? decay_between(hi, lo, c.m - 1, t) : 0.f;
 	if (t == 0)
 		a.ends[c.i] = decay_to(hi, lo, c.m - 1);
 	warp_tiles(c.mp, c.mp, [&](int i0, int j0) {
@@ -184,20 +185,20 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) prepare(
 		});
 	});
 	__syncthreads();
-	rows_times(kf, x, ld, by, c.mp, a.KP);
-	invert_lower(A, LT, c.mp, room);
+	scale_rows(kf, x, ld, factors, c.mp, a.KP);
+	invert_lower(A, LT, c.mp, scratch);
 	if (t < CHUNK)
-		by[t] = beta[t] * decay_to(hi, lo, t);
+		factors[t] = beta[t] * decay_to(hi, lo, t);
 	__syncthreads();
-	columns_times(tx, rest, lt, A, by, c.mp, -1);
+	scale_columns(tx, residual, lt, A, factors, c.mp, -1);
 	__syncthreads();
 	warp_tiles(c.mp, a.KP, [&](int i0, int j0) {
 		warp_tile<X> sum;
 
 		sum.zero();
 		sum.template add<false, false>(i0 + 16, tx + i0 * lt, lt, x + j0, ld);
-		if (rest != tx)
-			sum.template add<false, false>(i0 + 16, rest + i0 * lt, lt, x + j0, ld);
+		if (residual != tx)
+			sum.template add<false, false>(i0 + 16, residual + i0 * lt, lt, x + j0, ld);
 		sum.pairs([&](int i, int j, float y, float z) {
 			round_two(W + (size_t)(i0 + i) * a.KP + j0 + j, y, z);
 		});
@@ -206,21 +207,21 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) prepare(
 		const int width = min(a.KP, a.VP - v0);
 
 		__syncthreads(); /* x and tx are no longer read */
-		load_tile(x, ld, c.mp, width, row_at(a, a.v, a.V, a.H, c.h, c.b, c.j0) + v0, apart, c.m,
+		load_tile(x, ld, c.mp, width, row_at(a, a.v, a.V, a.H, c.h, c.b, c.j0) + v0, stride, c.m,
 		          min(width, a.V - v0));
 		if (v0 == 0)
-			columns_times(tx, rest, lt, A, beta, c.mp, 1);
+			scale_columns(tx, residual, lt, A, beta, c.mp, 1);
 		__syncthreads();
 		warp_tiles(c.mp, width, [&](int i0, int j0) {
 			warp_tile<X> sum;
 
 			sum.zero();
 			sum.template add<false, false>(i0 + 16, tx + i0 * lt, lt, x + j0, ld);
-			if (rest != tx)
-				sum.template add<false, false>(i0 + 16, rest + i0 * lt, lt, x + j0, ld);
+			if (residual != tx)
+				sum.template add<false, false>(i0 + 16, residual + i0 * lt, lt, x + j0, ld);
 			sum.each([&](int i, int j, float y) {
 				if (i0 + i < c.m && v0 + j0 + j < a.V)
-					u[(size_t)(i0 + i) * apart + v0 + j0 + j] = y;
+					u[(size_t)(i0 + i) * stride + v0 + j0 + j] = y;
 			});
 		});
 	}
@@ -233,14 +234,14 @@ struct loaders { int first, count; };
 
 /* Starts to load -W and K of a chunk, rows of KP. */
 template <int KP>
-static __device__ __forceinline__ void bring(const struct delta &a, const struct loaders &by, size_t i,
-                                             int mp, bf16 *W, bf16 *kf)
+static __device__ __forceinline__ void load_async(const struct delta &a, const struct loaders &loaders,
+                                                  size_t i, int mp, bf16 *W, bf16 *kf)
 {
 	const bf16 *from[2] = { (const bf16 *)a.W + i * CHUNK * KP, (const bf16 *)a.kf + i * CHUNK * KP };
 
-	if ((int)threadIdx.x < by.first)
+	if ((int)threadIdx.x < loaders.first)
 		return;
-	for (int e = (int)threadIdx.x - by.first; e < mp * (KP / 8); e += by.count) {
+	for (int e = (int)threadIdx.x - loaders.first; e < mp * (KP / 8); e += loaders.count) {
 		const int r = e / (KP / 8), j = e % (KP / 8) * 8;
 
 		copy_16(W + r * (KP + 8) + j, from[0] + r * KP + j);
@@ -271,30 +272,30 @@ static __device__ __forceinline__ void walk_chunk(const struct delta &a, const s
 {
 	constexpr int ld = KP + 8;
 	constexpr bool early = KP < 256;
-	const size_t apart = row_apart(a.V, a.H, a.nb);
+	const size_t stride = row_stride(a.V, a.H, a.nb);
 	const int m = full ? (int)CHUNK : c.m, mp = full ? (int)CHUNK : c.mp;
 	float *u, u0[CHUNK / 8][4], U[CHUNK / 8][4], e;
-	const auto bring_u0 = [&] {
-		u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;
-		transposed_in(u0, r, u, apart, m);
+	const auto load_u0 = [&] {
+		u = a.u + row_offset(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;
+		transposed_in(u0, r, u, stride, m);
 		e = a.ends[c.i];
 	};
 
 	if (early)
-		bring_u0();
+		load_u0();
 	zero(U);
 	rounded_out((bf16 *)a.states + (c.i * a.VP + r.first) * KP + r.col, KP, S);
 	for (; capture.row < c.j0 + c.m; capture = capture_at(a, capture.next + 1))
 		transposed_out(a.S + slot_at(a, a.cap_slot[capture.next], c.h) + r.first, a.V, a.K, S, r);
 	sum_product<true>(U, mp / 8, S, KP / 8, W, ld);
 	if (!early)
-		bring_u0();
+		load_u0();
 #pragma unroll
 	for (int n = 0; n < CHUNK / 8; n++)
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 			U[n][i] += u0[n][i];
-	transposed_out(u, apart, m, U, r);
+	transposed_out(u, stride, m, U, r);
 #pragma unroll
 	for (int n = 0; n < KP / 8; n++)
 #pragma unroll
@@ -313,9 +314,9 @@ static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, in
 	constexpr int tile = CHUNK * (KP + 8);
 	bf16 *W = s.template take<bf16>(stages * tile), *kf = s.template take<bf16>(stages * tile);
 	const int v0 = ((int)blockIdx.y * workers + (int)threadIdx.x / 32) * 16;
-	const bool works = (int)threadIdx.x / 32 < workers && v0 < a.VP;
+	const bool computes = (int)threadIdx.x / 32 < workers && v0 < a.VP;
 	const int working = workers * 32 < (int)blockDim.x ? workers * 32 : 0;
-	const struct loaders by = { working, (int)blockDim.x - working };
+	const struct loaders loaders = { working, (int)blockDim.x - working };
 	const lane_rows r = lane_rows_of(v0, a.V);
 	const float *from = a.first ? a.carry + (size_t)blockIdx.x * a.K * a.V
 	                            : first_state(a, blockIdx.x / a.H, blockIdx.x % a.H);
@@ -324,29 +325,29 @@ static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, in
 
 	if (a.captures)
 		capture = capture_at(a, capture_from(a.cap_row, a.captures, a.first * CHUNK));
-	transposed_in(S, r, from + r.first, a.V, works ? a.K : 0);
-	bring<KP>(a, by, cell_of(a, 0, blockIdx.x).i, cell_of(a, 0, blockIdx.x).mp, W, kf);
+	transposed_in(S, r, from + r.first, a.V, computes ? a.K : 0);
+	load_async<KP>(a, loaders, cell_of(a, 0, blockIdx.x).i, cell_of(a, 0, blockIdx.x).mp, W, kf);
 	for (int chunk = 0; chunk < a.chunks; chunk++) {
 		const struct cell c = cell_of(a, chunk, blockIdx.x);
-		const int stage = stages == 2 ? chunk & 1 : 0, then = stage ^ 1;
+		const int stage = stages == 2 ? chunk & 1 : 0, next_stage = stage ^ 1;
 
 		if (stages == 2 && chunk + 1 < a.chunks) {
-			bring<KP>(a, by, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp, W + then * tile,
-			          kf + then * tile);
+			load_async<KP>(a, loaders, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp,
+			               W + next_stage * tile, kf + next_stage * tile);
 			copies_wait<1>();
 		} else {
 			copies_wait<0>();
 		}
 		__syncthreads();
-		if (works && c.m == CHUNK)
+		if (computes && c.m == CHUNK)
 			walk_chunk<KP, true>(a, c, S, r, capture, W + stage * tile, kf + stage * tile);
-		else if (works)
+		else if (computes)
 			walk_chunk<KP, false>(a, c, S, r, capture, W + stage * tile, kf + stage * tile);
 		__syncthreads();
 		if (stages == 1 && chunk + 1 < a.chunks)
-			bring<KP>(a, by, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp, W, kf);
+			load_async<KP>(a, loaders, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp, W, kf);
 	}
-	if (works && (a.first + a.chunks) * CHUNK < a.steps)
+	if (computes && (a.first + a.chunks) * CHUNK < a.steps)
 		transposed_out(a.carry + (size_t)blockIdx.x * a.K * a.V + r.first, a.V, a.K, S, r);
 }
 
@@ -359,7 +360,7 @@ static size_t walk_f32_bytes(const struct delta *a)
 }
 
 /* Copy between S' (32, KP) in shared memory and a state (K, V), from column v0 on. */
-static __device__ void state_in(const struct delta &a, const float *from, float *s, int v0)
+static __device__ void load_state(const struct delta &a, const float *from, float *s, int v0)
 {
 	for (int e = threadIdx.x; e < a.KP * COLS; e += THREADS) {
 		const int k = e / COLS, j = e % COLS;
@@ -368,7 +369,7 @@ static __device__ void state_in(const struct delta &a, const float *from, float 
 	}
 }
 
-static __device__ void state_out(const struct delta &a, float *to, const float *s, int v0)
+static __device__ void store_state(const struct delta &a, float *to, const float *s, int v0)
 {
 	for (int e = threadIdx.x; e < a.K * COLS; e += THREADS) {
 		const int k = e / COLS, j = e % COLS;
@@ -378,7 +379,7 @@ static __device__ void state_out(const struct delta &a, float *to, const float *
 	}
 }
 
-static __device__ __forceinline__ void rows_in(const float *from, float *to, int mp, int KP)
+static __device__ __forceinline__ void load_rows(const float *from, float *to, int mp, int KP)
 {
 	for (int e = threadIdx.x; e < mp * (KP / 4); e += THREADS) {
 		const int i = e / (KP / 4), j = e % (KP / 4) * 4;
@@ -394,24 +395,25 @@ static __global__ void __launch_bounds__(THREADS) walk_f32(const struct delta a)
 	const int ld = a.KP + 4, v0 = blockIdx.y * COLS, h = blockIdx.x % a.H;
 	float *x = sm.take<float>(CHUNK * ld), *s = sm.take<float>(COLS * ld),
 	      *us = sm.take<float>(CHUNK * LU);
-	const size_t apart = row_apart(a.V, a.H, a.nb);
+	const size_t stride = row_stride(a.V, a.H, a.nb);
 	int next = a.captures ? capture_from(a.cap_row, a.captures, a.first * CHUNK) : 0;
 
-	state_in(a, a.first ? a.carry + (size_t)blockIdx.x * a.K * a.V : first_state(a, blockIdx.x / a.H, h),
-	         s, v0);
+	load_state(a,
+	           a.first ? a.carry + (size_t)blockIdx.x * a.K * a.V : first_state(a, blockIdx.x / a.H, h),
+	           s, v0);
 	for (int chunk = 0; chunk < a.chunks; chunk++) {
 		const struct cell c = cell_of(a, chunk, blockIdx.x);
-		float *u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + v0,
+		float *u = a.u + row_offset(a.V, a.H, c.h, a.nb, c.b, c.j0) + v0,
 		      *to = (float *)a.states + (c.i * a.VP + v0) * a.KP;
 		const float e = a.ends[c.i];
 
-		rows_in((const float *)a.W + c.i * CHUNK * a.KP, x, c.mp, a.KP);
-		load_tile(us, LU, c.mp, COLS, u, apart, c.m, min(COLS, a.V - v0));
+		load_rows((const float *)a.W + c.i * CHUNK * a.KP, x, c.mp, a.KP);
+		load_tile(us, LU, c.mp, COLS, u, stride, c.m, min(COLS, a.V - v0));
 		__syncthreads();
 		for (int i = threadIdx.x; i < COLS * a.KP; i += THREADS)
 			to[i] = s[i / a.KP * ld + i % a.KP];
 		for (; next < a.captures && a.cap_row[next] < c.j0 + c.m; next++)
-			state_out(a, a.S + slot_at(a, a.cap_slot[next], h), s, v0);
+			store_state(a, a.S + slot_at(a, a.cap_slot[next], h), s, v0);
 		warp_tiles(c.mp, COLS, [&](int i0, int j0) {
 			warp_tile<float> sum;
 
@@ -422,11 +424,11 @@ static __global__ void __launch_bounds__(THREADS) walk_f32(const struct delta a)
 				y += us[i * LU + j];
 				us[i * LU + j] = y;
 				if (i < c.m && v0 + j < a.V)
-					u[(size_t)i * apart + j] = y;
+					u[(size_t)i * stride + j] = y;
 			});
 		});
 		__syncthreads();
-		rows_in((const float *)a.kf + c.i * CHUNK * a.KP, x, c.mp, a.KP);
+		load_rows((const float *)a.kf + c.i * CHUNK * a.KP, x, c.mp, a.KP);
 		__syncthreads();
 		warp_tiles(COLS, a.KP, [&](int i0, int j0) {
 			warp_tile<float> sum;
@@ -442,7 +444,7 @@ static __global__ void __launch_bounds__(THREADS) walk_f32(const struct delta a)
 		__syncthreads();
 	}
 	if ((a.first + a.chunks) * CHUNK < a.steps)
-		state_out(a, a.carry + (size_t)blockIdx.x * a.K * a.V, s, v0);
+		store_state(a, a.carry + (size_t)blockIdx.x * a.K * a.V, s, v0);
 }
 
 /* ---- the output ---------------------------------------------------------------------------- */
@@ -469,12 +471,12 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) read_out
 	float *hi = s.template take<float>(CHUNK), *lo = s.template take<float>(CHUNK);
 	const struct cell c = cell_of(a, blockIdx.x % a.chunks, blockIdx.x / a.chunks);
 	const X *states = (const X *)a.states + c.i * a.VP * a.KP;
-	float *o = a.o + place(a.V, a.H, c.h, a.nb, c.b, c.j0);
-	const size_t apart = row_apart(a.V, a.H, a.nb), key_apart = row_apart(a.K, a.G, a.nb);
+	float *o = a.o + row_offset(a.V, a.H, c.h, a.nb, c.b, c.j0);
+	const size_t stride = row_stride(a.V, a.H, a.nb), key_stride = row_stride(a.K, a.G, a.nb);
 
-	load_tile(q, ld, c.mp, a.KP, row_at(a, a.q, a.K, a.G, c.kh, c.b, c.j0), key_apart, c.m, a.K);
-	load_tile(k, ld, c.mp, a.KP, row_at(a, a.k, a.K, a.G, c.kh, c.b, c.j0), key_apart, c.m, a.K);
-	sum_decays(row_at(a, a.g, 1, a.H, c.h, c.b, c.j0), row_apart(1, a.H, a.nb), c.m, hi, lo);
+	load_tile(q, ld, c.mp, a.KP, row_at(a, a.q, a.K, a.G, c.kh, c.b, c.j0), key_stride, c.m, a.K);
+	load_tile(k, ld, c.mp, a.KP, row_at(a, a.k, a.K, a.G, c.kh, c.b, c.j0), key_stride, c.m, a.K);
+	sum_decays(row_at(a, a.g, 1, a.H, c.h, c.b, c.j0), row_stride(1, a.H, a.nb), c.m, hi, lo);
 	__syncthreads();
 	warp_tiles(c.mp, c.mp, [&](int i0, int j0) {
 		warp_tile<X> sum;
@@ -498,7 +500,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) read_out
 
 			*(uint4 *)(S + i * ld + j) = *(const uint4 *)(states + (size_t)(v0 + i) * a.KP + j);
 		}
-		load_tile(us, lu, c.mp, w, row_at(a, a.u, a.V, a.H, c.h, c.b, c.j0) + v0, apart, c.m,
+		load_tile(us, lu, c.mp, w, row_at(a, a.u, a.V, a.H, c.h, c.b, c.j0) + v0, stride, c.m,
 		          min(w, a.V - v0));
 		__syncthreads();
 		warp_tiles(c.mp, w, [&](int i0, int j0) {
@@ -511,7 +513,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) read_out
 			sum.template add<false, false>(i0 + 16, P + i0 * lp, lp, us + j0, lu);
 			sum.each([&](int i, int j, float y) {
 				if (i0 + i < c.m && v0 + j0 + j < a.V)
-					o[(size_t)(i0 + i) * apart + v0 + j0 + j] = y;
+					o[(size_t)(i0 + i) * stride + v0 + j0 + j] = y;
 			});
 		});
 	}
@@ -528,8 +530,8 @@ static size_t keep_bytes()
 
 /* Computes to = e from + K' diag(f) U for n rows from row j on, for a tile of the states from row k0 and
  * column v0 on; `from` and `to` may be the same.  copy: unless NULL, receives the numbers of `from`. */
-static __device__ void move_on(const struct delta &a, const float *from, float *to, float *copy, int b, int h,
-                               int j, int n, int k0, int v0)
+static __device__ void advance_state(const struct delta &a, const float *from, float *to, float *copy, int b,
+                                     int h, int j, int n, int k0, int v0)
 {
 	SHARED(s);
 	constexpr int lk = KEEP_K + 4, lv = KEEP_V + 4;
@@ -537,10 +539,10 @@ static __device__ void move_on(const struct delta &a, const float *from, float *
 	      *lo = s.take<float>(CHUNK);
 
 	load_tile(k, lk, CHUNK, KEEP_K, row_at(a, a.k, a.K, a.G, key_head(h, a.G, a.H), b, j) + k0,
-	          row_apart(a.K, a.G, a.nb), n, min(KEEP_K, a.K - k0));
-	load_tile(u, lv, CHUNK, KEEP_V, row_at(a, a.u, a.V, a.H, h, b, j) + v0, row_apart(a.V, a.H, a.nb), n,
+	          row_stride(a.K, a.G, a.nb), n, min(KEEP_K, a.K - k0));
+	load_tile(u, lv, CHUNK, KEEP_V, row_at(a, a.u, a.V, a.H, h, b, j) + v0, row_stride(a.V, a.H, a.nb), n,
 	          min(KEEP_V, a.V - v0));
-	sum_decays(row_at(a, a.g, 1, a.H, h, b, j), row_apart(1, a.H, a.nb), n, hi, lo);
+	sum_decays(row_at(a, a.g, 1, a.H, h, b, j), row_stride(1, a.H, a.nb), n, hi, lo);
 	__syncthreads();
 	if (a.g) {
 		for (int e = threadIdx.x; e < n * KEEP_K; e += blockDim.x)
@@ -576,19 +578,20 @@ static __global__ void __launch_bounds__(128) keep_states(const struct delta a)
 	const bool logs = a.log.S && ls >= 0 && n % CHUNK;
 	float *S = a.S + slot_at(a, slot, h);
 
-	move_on(a, S, S, logs ? a.log.S + slot_at(a, ls, h) : NULL, 0, h, j0, n,
-	        (int)blockIdx.z / cols * KEEP_K, (int)blockIdx.z % cols * KEEP_V);
+	advance_state(a, S, S, logs ? a.log.S + slot_at(a, ls, h) : NULL, 0, h, j0, n,
+	              (int)blockIdx.z / cols * KEEP_K, (int)blockIdx.z % cols * KEEP_V);
 	if (!logs || blockIdx.z)
 		return;
 	for (int e = threadIdx.x; e < n * a.V; e += blockDim.x)
-		a.log.u[place(a.V, a.H, h, 1, 0, ls * CHUNK + e / a.V) + e % a.V] =
-			a.u[place(a.V, a.H, h, 1, 0, j0 + e / a.V) + e % a.V];
+		a.log.u[row_offset(a.V, a.H, h, 1, 0, ls * CHUNK + e / a.V) + e % a.V] =
+			a.u[row_offset(a.V, a.H, h, 1, 0, j0 + e / a.V) + e % a.V];
 	if (!h || key_head(h - 1, a.G, a.H) != kh) /* the first of its heads */
 		for (int e = threadIdx.x; e < n * a.K; e += blockDim.x)
-			a.log.k[place(a.K, a.G, kh, 1, 0, ls * CHUNK + e / a.K) + e % a.K] =
-				a.k[place(a.K, a.G, kh, 1, 0, j0 + e / a.K) + e % a.K];
+			a.log.k[row_offset(a.K, a.G, kh, 1, 0, ls * CHUNK + e / a.K) + e % a.K] =
+				a.k[row_offset(a.K, a.G, kh, 1, 0, j0 + e / a.K) + e % a.K];
 	for (int e = threadIdx.x; a.g && e < n; e += blockDim.x)
-		a.log.g[place(1, a.H, h, 1, 0, ls * CHUNK + e)] = a.g[place(1, a.H, h, 1, 0, j0 + e)];
+		a.log.g[row_offset(1, a.H, h, 1, 0, ls * CHUNK + e)] =
+			a.g[row_offset(1, a.H, h, 1, 0, j0 + e)];
 }
 
 /* Moves the open state to the end of a chunk that the decoded rows have filled. */
@@ -598,8 +601,8 @@ static __global__ void __launch_bounds__(128) move_open(const struct delta a)
 		  cols = (a.V + KEEP_V - 1) / KEEP_V;
 	float *open = a.open + slot_at(a, b, h);
 
-	move_on(a, j0 ? open : first_state(a, b, h), open, NULL, b, h, j0, CHUNK,
-	        (int)blockIdx.y / cols * KEEP_K, (int)blockIdx.y % cols * KEEP_V);
+	advance_state(a, j0 ? open : first_state(a, b, h), open, NULL, b, h, j0, CHUNK,
+	              (int)blockIdx.y / cols * KEEP_K, (int)blockIdx.y % cols * KEEP_V);
 }
 
 /* ---- one row after the decoded rows -------------------------------------------------------- */
@@ -619,35 +622,35 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 	      *os = s.take<float>(THREADS);
 	float *hi = s.take<float>(CHUNK), *lo = s.take<float>(CHUNK), *kk = s.take<float>(CHUNK),
 	      *qk = s.take<float>(CHUNK);
-	float *room = s.take<float>(33);
+	float *scratch = s.take<float>(33);
 	const int b = blockIdx.x / a.H, h = blockIdx.x % a.H, kh = key_head(h, a.G, a.H), t = threadIdx.x,
 		  warp = t / 32, lane = t & 31;
 	const int v0 = blockIdx.y * THREADS, width = min(THREADS, a.V - v0);
 	const int cols = up32(width), groups = THREADS / cols, group = t / cols, col = v0 + t % cols;
-	const bool works = group < groups && col < a.V;
+	const bool computes = group < groups && col < a.V;
 	const float *S = first ? a.open + slot_at(a, b, h) : first_state(a, b, h);
-	const size_t apart = row_apart(a.V, a.H, a.nb), key_apart = row_apart(a.K, a.G, a.nb);
+	const size_t stride = row_stride(a.V, a.H, a.nb), key_stride = row_stride(a.K, a.G, a.nb);
 	/* the sum of g after the current 64 rows */
 	double after = a.g ? (double)*row_at(a, a.g, 1, a.H, h, b, a.decoded) : 0;
-	float r = 0, o = 0, e, both = 0;
+	float r = 0, o = 0, e, k_dot_q = 0;
 
 	for (int i = t; i < a.K; i += THREADS) {
 		q[i] = row_at(a, a.q, a.K, a.G, kh, b, 0)[i];
 		k[i] = row_at(a, a.k, a.K, a.G, kh, b, a.decoded)[i];
-		both += q[i] * k[i];
+		k_dot_q += q[i] * k[i];
 	}
-	both = block_sum(both, room);
+	k_dot_q = block_sum(k_dot_q, scratch);
 	for (int end = a.decoded; end > first; end = (end - 1) / CHUNK * CHUNK) {
 		const int j = max((end - 1) / CHUNK * CHUNK, first), n = end - j;
 		const float *ks = row_at(a, a.k, a.K, a.G, kh, b, j), *u = row_at(a, a.u, a.V, a.H, h, b, j);
 
-		sum_decays(row_at(a, a.g, 1, a.H, h, b, j), row_apart(1, a.H, a.nb), n, hi, lo);
+		sum_decays(row_at(a, a.g, 1, a.H, h, b, j), row_stride(1, a.H, a.nb), n, hi, lo);
 		__syncthreads();
 		for (int i = warp; i < n; i += THREADS / 32) {
 			float x = 0, y = 0;
 
 			for (int l = lane; l < a.K; l += 32) {
-				const float z = ks[(size_t)i * key_apart + l];
+				const float z = ks[(size_t)i * key_stride + l];
 
 				x += z * k[l];
 				y += z * q[l];
@@ -655,17 +658,17 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 			x = warp_sum(x);
 			y = warp_sum(y);
 			if (lane == 0) {
-				const double behind = (double)hi[n - 1] - (double)hi[i] +
-				                      ((double)lo[n - 1] - (double)lo[i]);
-				const float f = fade((float)(after + behind));
+				const double decay_to_end = (double)hi[n - 1] - (double)hi[i] +
+				                            ((double)lo[n - 1] - (double)lo[i]);
+				const float f = fade((float)(after + decay_to_end));
 
 				kk[i] = f * x;
 				qk[i] = f * y;
 			}
 		}
 		__syncthreads();
-		for (int i = group; works && i < n; i += groups) {
-			const float x = u[(size_t)i * apart + col];
+		for (int i = group; computes && i < n; i += groups) {
+			const float x = u[(size_t)i * stride + col];
 
 			r += kk[i] * x;
 			o += qk[i] * x;
@@ -677,7 +680,7 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 	{
 		float x = 0, y = 0;
 
-		for (int i = group; works && i < a.K; i += groups) {
+		for (int i = group; computes && i < a.K; i += groups) {
 			const float z = S[(size_t)i * a.V + col];
 
 			x += k[i] * z;
@@ -696,14 +699,14 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 			o += os[i * cols + t];
 		}
 		u = beta_of(a, h, b, 0) * (row_at(a, a.v, a.V, a.H, h, b, 0)[v0 + t] - r);
-		a.u[place(a.V, a.H, h, a.nb, b, a.decoded) + v0 + t] = u;
-		a.o[place(a.V, a.H, h, a.nb, b, 0) + v0 + t] = o + both * u;
+		a.u[row_offset(a.V, a.H, h, a.nb, b, a.decoded) + v0 + t] = u;
+		a.o[row_offset(a.V, a.H, h, a.nb, b, 0) + v0 + t] = o + k_dot_q * u;
 	}
 }
 
 /* ---- the operation ------------------------------------------------------------------------- */
 
-template <int KP> static void walk(struct rf_dev *d, const struct delta *a)
+template <int KP> static void launch_walk(struct rf_dev *d, const struct delta *a)
 {
 	const size_t stage = 2 * shared_size(CHUNK * (KP + 8), 2);
 	const int warps = a->VP / 16, heads = a->nb * a->H,
@@ -718,7 +721,7 @@ template <int KP> static void walk(struct rf_dev *d, const struct delta *a)
 
 /* Sets the padded widths and the length of a piece in chunks, and places the matrices that pass between the
  * kernels in `scratch` (NULL: only counts).  Returns their bytes. */
-template <class X> static size_t lay_out(struct delta *a, int *piece, void *scratch)
+template <class X> static size_t place_buffers(struct delta *a, int *piece, void *scratch)
 {
 	const int chunks = (a->steps + CHUNK - 1) / CHUNK, heads = a->nb * a->H,
 		  most = PIECE / heads > 1 ? PIECE / heads : 1;
@@ -746,31 +749,31 @@ size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_workspace *
 
 	a.nb = nb, a.steps = steps, a.H = need->H, a.K = need->K, a.V = need->V;
 	return !nb || !need->H  ? 0
-	       : rounds(d, a.K) ? lay_out<bf16>(&a, &piece, NULL)
-	                        : lay_out<float>(&a, &piece, NULL);
+	       : rounds(d, a.K) ? place_buffers<bf16>(&a, &piece, NULL)
+	                        : place_buffers<float>(&a, &piece, NULL);
 }
 
-template <class X> static void text(struct rf_dev *d, struct delta *a)
+template <class X> static void run_sequence(struct rf_dev *d, struct delta *a)
 {
 	const bool small = sizeof(X) == 2;
 	const int chunks = (a->steps + CHUNK - 1) / CHUNK, heads = a->nb * a->H;
 	int piece;
-	void *scratch = rf_cuda_scratch(d, lay_out<X>(a, &piece, NULL));
+	void *scratch = rf_cuda_scratch(d, place_buffers<X>(a, &piece, NULL));
 
 	if (!scratch)
 		return;
-	lay_out<X>(a, &piece, scratch);
+	place_buffers<X>(a, &piece, scratch);
 	for (a->first = 0; a->first < chunks; a->first += piece) {
 		a->chunks = chunks - a->first < piece ? chunks - a->first : piece;
 		LAUNCH(d, prepare<X>, heads * a->chunks, THREADS, prepare_bytes<X>(a), *a);
 		if (!small)
 			LAUNCH(d, walk_f32, dim3(heads, a->VP / COLS), THREADS, walk_f32_bytes(a), *a);
 		else if (a->KP == 64)
-			walk<64>(d, a);
+			launch_walk<64>(d, a);
 		else if (a->KP == 128)
-			walk<128>(d, a);
+			launch_walk<128>(d, a);
 		else
-			walk<256>(d, a);
+			launch_walk<256>(d, a);
 		LAUNCH(d, read_out<X>, heads * a->chunks, THREADS, read_out_bytes<X>(a), *a);
 	}
 }
@@ -803,9 +806,9 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 		return;
 	}
 	if (rounds(d, x->K))
-		text<bf16>(d, &a);
+		run_sequence<bf16>(d, &a);
 	else
-		text<float>(d, &a);
+		run_sequence<float>(d, &a);
 	if (a.captures)
 		LAUNCH(d, keep_states, dim3(a.captures, a.H, tiles), 128, keep_bytes(), a);
 }

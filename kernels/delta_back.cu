@@ -53,34 +53,34 @@ template <class X> static size_t back_bytes()
 }
 
 /* A block's shared memory. */
-template <class X> struct board {
+template <class X> struct shared_arrays {
 	X *x, *y, *z;    /* operands, (64, 64) at most; y follows x */
 	X *XD, *ZD;      /* D * X and - (D * Z + (D * Z)') */
 	gates t;
 	float *sums;     /* (4, 64) */
 	double *dc;      /* (64): the gradient of c */
-	float *room;     /* for block_sum */
+	float *scratch;  /* for block_sum */
 };
 enum { LE = CHUNK + 1 }; /* floats from row to row of the square that shares the memory of x and y */
 
-/* For vw columns of V from v0 on, writes W = diag(beta) dR over dR in dv and to z, and U to y.  Adds dR .  u
+/* For vw columns of V from v0 on, writes W = diag(beta) dR over dR in dv and to z, and U to y.  Adds dR . u
  * of each row, the gradient of its beta, to sums. */
 template <class X>
-static __device__ __forceinline__ void weigh(const job<X> &a, const rows<X> &c, const board<X> &s, int v0,
-                                             int vw, bool wide)
+static __device__ __forceinline__ void load_w_and_u(const job<X> &a, const rows<X> &c,
+                                                    const shared_arrays<X> &s, int v0, int vw, bool wide)
 {
 	constexpr int L = tile_ld<X>();
 	float4 dr[4], us[4];
 
-	fours(c.mp, vw, [&](int i, int j, int r) {
+	each_four(c.mp, vw, [&](int i, int j, int r) {
 		const size_t at = i * c.sv + v0 + j;
 
-		dr[r] = i < c.m ? four(c.dv + at, a.V - v0 - j, wide) : make_float4(0, 0, 0, 0);
-		us[r] = i < c.m ? four(c.u + at, a.V - v0 - j, wide) : make_float4(0, 0, 0, 0);
+		dr[r] = i < c.m ? load_four(c.dv + at, a.V - v0 - j, wide) : make_float4(0, 0, 0, 0);
+		us[r] = i < c.m ? load_four(c.u + at, a.V - v0 - j, wide) : make_float4(0, 0, 0, 0);
 	});
-	fours(c.mp, vw, [&](int i, int j, int r) {
-		const float by = s.t.beta[i],
-			    w[4] = { by * dr[r].x, by * dr[r].y, by * dr[r].z, by * dr[r].w };
+	each_four(c.mp, vw, [&](int i, int j, int r) {
+		const float beta = s.t.beta[i],
+			    w[4] = { beta * dr[r].x, beta * dr[r].y, beta * dr[r].z, beta * dr[r].w };
 		float dot = dr[r].x * us[r].x + dr[r].y * us[r].y + dr[r].z * us[r].z + dr[r].w * us[r].w;
 
 		round_two(s.y + i * L + j, us[r].x, us[r].y);
@@ -102,8 +102,9 @@ static __device__ __forceinline__ void weigh(const job<X> &a, const rows<X> &c, 
 /* Computes from this warp's tiles of X and Z (Z below the diagonal): D * X to XD, - (D * Z + (D * Z)') to ZD,
  * and, in the memory of x and y, the contribution of each pair of rows to the gradient of its D. */
 template <class X>
-static __device__ __forceinline__ void put_squares(const job<X> &a, const rows<X> &c, const board<X> &s,
-                                                   const part &w, warp_tile<X> &xs, warp_tile<X> &zs)
+static __device__ __forceinline__ void store_squares(const job<X> &a, const rows<X> &c,
+                                                     const shared_arrays<X> &s, const warp_part &w,
+                                                     warp_tile<X> &xs, warp_tile<X> &zs)
 {
 	constexpr int L = tile_ld<X>();
 	const float *qk = a.g ? a.qk + c.i * CHUNK * CHUNK : NULL,
@@ -112,7 +113,7 @@ static __device__ __forceinline__ void put_squares(const job<X> &a, const rows<X
 
 	xs.each([&](int i, int j, float n) {
 		i += w.i0, j += w.j0;
-		round_to(s.XD + i * L + j, j <= i ? (a.g ? between(s.t, i, j) : 1.f) * n : 0.f);
+		round_to(s.XD + i * L + j, j <= i ? (a.g ? decay_between(s.t, i, j) : 1.f) * n : 0.f);
 		if (a.g)
 			E[i * LE + j] = j < i ? n * qk[i * CHUNK + j] : 0.f;
 	});
@@ -120,7 +121,7 @@ static __device__ __forceinline__ void put_squares(const job<X> &a, const rows<X
 		i += w.i0, j += w.j0;
 		if (a.g && j < i)
 			E[i * LE + j] -= n * kk[i * CHUNK + j];
-		n = j < i ? -(a.g ? between(s.t, i, j) : 1.f) * n : 0.f;
+		n = j < i ? -(a.g ? decay_between(s.t, i, j) : 1.f) * n : 0.f;
 		if (j <= i) {
 			round_to(s.ZD + i * L + j, n);
 			round_to(s.ZD + j * L + i, n);
@@ -131,12 +132,12 @@ static __device__ __forceinline__ void put_squares(const job<X> &a, const rows<X
 /* Computes X = dO U' and Z = W U', and from them XD, ZD, db, and D's contribution to dc, which is added for
  * the later row and subtracted for the earlier row.  dR in dv becomes W. */
 template <class X>
-static __device__ __forceinline__ void squares(const job<X> &a, const rows<X> &c, const board<X> &s,
-                                               const part &w)
+static __device__ __forceinline__ void compute_squares(const job<X> &a, const rows<X> &c,
+                                                       const shared_arrays<X> &s, const warp_part &w)
 {
 	constexpr int L = tile_ld<X>();
 	const int row = threadIdx.x;
-	const bool wide = is_wide(c.dv, c.sv, a.V) && is_wide(c.u, c.sv, a.V),
+	const bool wide = has_wide_rows(c.dv, c.sv, a.V) && has_wide_rows(c.u, c.sv, a.V),
 		   square = w.i0 < c.mp && w.j0 < c.mp;
 	warp_tile<X> xs, zs;
 
@@ -145,8 +146,8 @@ static __device__ __forceinline__ void squares(const job<X> &a, const rows<X> &c
 	for (int v0 = 0; v0 < a.VP; v0 += W) {
 		const int vw = min((int)W, a.VP - v0);
 
-		load(s.x, L, c.mp, vw, c.d_o + v0, c.sv, c.m, a.V - v0, NULL);
-		weigh(a, c, s, v0, vw, wide);
+		load_scaled(s.x, L, c.mp, vw, c.d_o + v0, c.sv, c.m, a.V - v0, NULL);
+		load_w_and_u(a, c, s, v0, vw, wide);
 		__syncthreads();
 		if (square && w.j0 < w.i0 + 16) {
 			xs.template add<false, true>(vw, s.x + w.i0 * L, L, s.y + w.j0 * L, L);
@@ -155,9 +156,9 @@ static __device__ __forceinline__ void squares(const job<X> &a, const rows<X> &c
 		__syncthreads();
 	}
 	if (a.db && row < c.m) /* dbeta / db = beta (1 - sigmoid(b)) */
-		a.db[place(1, a.H, c.h, a.nb, c.b, c.j0 + row)] = s.sums[row] * s.t.slope[row];
+		a.db[row_offset(1, a.H, c.h, a.nb, c.b, c.j0 + row)] = s.sums[row] * s.t.slope[row];
 	if (square)
-		put_squares(a, c, s, w, xs, zs);
+		store_squares(a, c, s, w, xs, zs);
 	__syncthreads();
 	if (a.g && row < c.mp) {
 		const float *E = (const float *)(const void *)s.x;
@@ -172,17 +173,17 @@ static __device__ __forceinline__ void squares(const job<X> &a, const rows<X> &c
 	__syncthreads();
 }
 
-/* Returns a function f(i, j): the number of q or k (`with`) at (i, j) of the warp's tile, for the columns
+/* Returns a function f(i, j): the number of q or k (x) at (i, j) of the warp's tile, for the columns
  * from k0 on. */
 template <class X>
-static __device__ __forceinline__ auto numbers_of(const job<X> &a, const rows<X> &c, const part &w, int k0,
-                                                  const float *with)
+static __device__ __forceinline__ auto numbers_of(const job<X> &a, const rows<X> &c, const warp_part &w,
+                                                  int k0, const float *x)
 {
 	const int m = c.m - w.i0, left = a.K - k0 - w.j0;
-	const size_t apart = c.sk;
+	const size_t stride = c.sk;
 
-	with += w.i0 * apart + k0 + w.j0;
-	return [=](int i, int j) { return i < m && j < left ? with[i * apart + j] : 0.f; };
+	x += w.i0 * stride + k0 + w.j0;
+	return [=](int i, int j) { return i < m && j < left ? x[i * stride + j] : 0.f; };
 }
 
 /* Returns this thread's row of the row sums that two halves of warps have written, for kw columns in all. */
@@ -195,33 +196,34 @@ static __device__ __forceinline__ float both_halves(const float *from, int kw)
  * chunk's rows: the state of capture `end`, or, if end < c.cap0, the state after the chunk.  Returns this
  * thread's part of the sum of S * dS. */
 template <class X>
-static __device__ __forceinline__ float add_end(const job<X> &a, const rows<X> &c, const board<X> &s,
-                                                const part &w, int k0, int kw, int end, int n,
+static __device__ __forceinline__ float add_end(const job<X> &a, const rows<X> &c, const shared_arrays<X> &s,
+                                                const warp_part &w, int k0, int kw, int end, int n,
                                                 warp_tile<X> &dk)
 {
 	constexpr int L = tile_ld<X>();
 	const bool own = end < c.cap0, transposed = own && c.c + 1 < a.count, /* (VP, KP) */
-		   works = w.i0 < c.mp && w.j0 < kw;
+		computes = w.i0 < c.mp && w.j0 < kw;
 	const float *dS = transposed ? NULL
 	                  : own  ? a.after + slot_at(a, c.b, c.h)
 	                         : a.dS + slot_at(a, a.cap_slot[end], c.h);
 	float sum = 0;
 
-	left_over(s.t, a.g, n);
+	set_decays_to(s.t, a.g, n);
 	__syncthreads();
 	for (int v0 = 0; v0 < a.VP; v0 += W) {
 		const int vw = min((int)W, a.VP - v0);
 
 		if (transposed)
-			bring(s.z, L, vw, kw, a.N + ((c.i + 1) * a.VP + v0) * a.KP + k0, a.KP);
+			load_async(s.z, L, vw, kw, a.N + ((c.i + 1) * a.VP + v0) * a.KP + k0, a.KP);
 		else
-			load(s.z, L, kw, vw, dS + (size_t)k0 * a.V + v0, a.V, a.K - k0, a.V - v0, NULL);
-		load(s.y, L, c.mp, vw, c.u + v0, c.sv, c.m, a.V - v0, s.t.f);
+			load_scaled(s.z, L, kw, vw, dS + (size_t)k0 * a.V + v0, a.V, a.K - k0, a.V - v0,
+			            NULL);
+		load_scaled(s.y, L, c.mp, vw, c.u + v0, c.sv, c.m, a.V - v0, s.t.f);
 		copies_wait<0>();
 		__syncthreads();
-		if (works && transposed)
+		if (computes && transposed)
 			dk.template add<false, false>(vw, s.y + w.i0 * L, L, s.z + w.j0, L);
-		else if (works)
+		else if (computes)
 			dk.template add<false, true>(vw, s.y + w.i0 * L, L, s.z + w.j0 * L, L);
 		if (a.g)
 			tile_each(transposed ? vw : kw, transposed ? kw : vw, [&](int i, int j) {
@@ -238,13 +240,13 @@ static __device__ __forceinline__ float add_end(const job<X> &a, const rows<X> &
 }
 
 /* Does that for all captures and the state after the chunk, and adds their contribution to dc.  Returns the
- * part of k .  dk of this thread's row that is already in dc. */
+ * part of k . dk of this thread's row that is already in dc. */
 template <class X>
-static __device__ __forceinline__ float add_ends(const job<X> &a, const rows<X> &c, const board<X> &s,
-                                                 const part &w, int k0, int kw, warp_tile<X> &dk)
+static __device__ __forceinline__ float add_ends(const job<X> &a, const rows<X> &c, const shared_arrays<X> &s,
+                                                 const warp_part &w, int k0, int kw, warp_tile<X> &dk)
 {
 	const int row = threadIdx.x;
-	float was = 0;
+	float counted = 0;
 
 	for (int end = a.first + c.c + 1 < a.chunks ? c.cap0 - 1 : c.cap0; end < c.cap1; end++) {
 		const int n = end < c.cap0 ? c.m : a.cap_row[end] - c.j0 + 1;
@@ -258,42 +260,43 @@ static __device__ __forceinline__ float add_ends(const job<X> &a, const rows<X> 
 		__syncthreads();
 		sum *= s.t.e[n - 1];
 		if (row < c.mp) {
-			const float now = both_halves(s.sums, kw);
+			const float sum_now = both_halves(s.sums, kw);
 
-			s.dc[row] -= (double)(now - was);
-			sum += now - was;
-			was = now;
+			s.dc[row] -= (double)(sum_now - counted);
+			sum += sum_now - counted;
+			counted = sum_now;
 		}
-		sum = block_sum(sum, s.room);
+		sum = block_sum(sum, s.scratch);
 		if (row == n - 1)
 			s.dc[row] += (double)sum;
 	}
-	return was;
+	return counted;
 }
 
 /* Computes dq += diag(e) dO S' and dk -= diag(e) W S' for kw columns from k0 on, and adds the contribution of
- * dq and dk so far to dc.  was: the result of add_ends. */
+ * dq and dk so far to dc.  counted: the result of add_ends. */
 template <class X>
-static __device__ __forceinline__ void add_state(const job<X> &a, const rows<X> &c, const board<X> &s,
-                                                 const part &w, int k0, int kw, warp_tile<X> &dq,
-                                                 warp_tile<X> &dk, float was)
+static __device__ __forceinline__ void add_state(const job<X> &a, const rows<X> &c, const shared_arrays<X> &s,
+                                                 const warp_part &w, int k0, int kw, warp_tile<X> &dq,
+                                                 warp_tile<X> &dk, float counted)
 {
 	constexpr int L = tile_ld<X>();
 	const int row = threadIdx.x;
-	const bool works = w.i0 < c.mp && w.j0 < kw;
+	const bool computes = w.i0 < c.mp && w.j0 < kw;
 
 	for (int v0 = 0; v0 < a.VP; v0 += W) {
 		const int vw = min((int)W, a.VP - v0);
 
 		if (c.S)
-			bring(s.z, L, vw, kw, c.S + (size_t)v0 * a.KP + k0, a.KP);
+			load_async(s.z, L, vw, kw, c.S + (size_t)v0 * a.KP + k0, a.KP);
 		else
-			load(s.z, L, kw, vw, c.S0 + (size_t)k0 * a.V + v0, a.V, a.K - k0, a.V - v0, NULL);
-		load(s.x, L, c.mp, vw, c.d_o + v0, c.sv, c.m, a.V - v0, s.t.e);
-		load(s.y, L, c.mp, vw, c.dv + v0, c.sv, c.m, a.V - v0, s.t.e);
+			load_scaled(s.z, L, kw, vw, c.S0 + (size_t)k0 * a.V + v0, a.V, a.K - k0, a.V - v0,
+			            NULL);
+		load_scaled(s.x, L, c.mp, vw, c.d_o + v0, c.sv, c.m, a.V - v0, s.t.e);
+		load_scaled(s.y, L, c.mp, vw, c.dv + v0, c.sv, c.m, a.V - v0, s.t.e);
 		copies_wait<0>();
 		__syncthreads();
-		if (works) {
+		if (computes) {
 			/* the product is subtracted */
 			dk.each([](int, int, float &n) { n = -n; });
 			if (c.S) {
@@ -309,7 +312,7 @@ static __device__ __forceinline__ void add_state(const job<X> &a, const rows<X> 
 	}
 	if (!a.g)
 		return;
-	if (works) {
+	if (computes) {
 		tile_row_sums(dq, numbers_of(a, c, w, k0, c.q),
 		              [&](int i, float x) { s.sums[(2 + w.half) * CHUNK + w.i0 + i] = x; });
 		tile_row_sums(dk, numbers_of(a, c, w, k0, c.k),
@@ -317,24 +320,24 @@ static __device__ __forceinline__ void add_state(const job<X> &a, const rows<X> 
 	}
 	__syncthreads();
 	if (row < c.mp)
-		s.dc[row] +=
-			(double)both_halves(s.sums + 2 * CHUNK, kw) + (double)(both_halves(s.sums, kw) - was);
+		s.dc[row] += (double)both_halves(s.sums + 2 * CHUNK, kw) +
+		             (double)(both_halves(s.sums, kw) - counted);
 }
 
 /* Computes dq += X K and dk += X' Q + Z K for kw columns from k0 on.  The first of the heads that share q and
  * k writes dq and dk; the others add to them. */
 template <class X>
-static __device__ __forceinline__ void add_rows(const job<X> &a, const rows<X> &c, const board<X> &s,
-                                                const part &w, int k0, int kw, warp_tile<X> &dq,
+static __device__ __forceinline__ void add_rows(const job<X> &a, const rows<X> &c, const shared_arrays<X> &s,
+                                                const warp_part &w, int k0, int kw, warp_tile<X> &dq,
                                                 warp_tile<X> &dk, bool first)
 {
 	constexpr int L = tile_ld<X>();
 
-	load(s.x, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, NULL);
-	load(s.y, L, c.mp, kw, c.q + k0, c.sk, c.m, a.K - k0, NULL);
+	load_scaled(s.x, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, NULL);
+	load_scaled(s.y, L, c.mp, kw, c.q + k0, c.sk, c.m, a.K - k0, NULL);
 	__syncthreads();
 	if (w.i0 < c.mp && w.j0 < kw) {
-		const auto put = [&](float *to) {
+		const auto adder = [&](float *to) {
 			return [&, to](int i, int j, float n) {
 				float *at = to + c.key + (w.i0 + i) * c.sk + k0 + w.j0 + j;
 
@@ -347,8 +350,8 @@ static __device__ __forceinline__ void add_rows(const job<X> &a, const rows<X> &
 		dk.template add<true, false>(c.mp - w.i0, s.XD + w.i0 * L + w.i0, L, s.y + w.i0 * L + w.j0,
 		                             L);
 		dk.template add<false, false>(c.mp, s.ZD + w.i0 * L, L, s.x + w.j0, L);
-		dq.each(put(a.dq));
-		dk.each(put(a.dk));
+		dq.each(adder(a.dq));
+		dk.each(adder(a.dk));
 	}
 	__syncthreads();
 }
@@ -358,17 +361,17 @@ static __device__ __forceinline__ void add_rows(const job<X> &a, const rows<X> &
 template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS) back(const job<X> a)
 {
 	SHARED(shared);
-	board<X> s;
+	shared_arrays<X> s;
 	s.x = shared.template take<X>(2 * CHUNK * tile_ld<X>());
 	s.y = s.x + CHUNK * tile_ld<X>();
 	s.z = shared.template take<X>(CHUNK * tile_ld<X>());
 	s.XD = shared.template take<X>(CHUNK * tile_ld<X>());
 	s.ZD = shared.template take<X>(CHUNK * tile_ld<X>());
-	s.t = carve(shared.template take<float>(GATES));
+	s.t = place_gates(shared.template take<float>(GATES));
 	s.sums = shared.template take<float>(4 * CHUNK);
 	s.dc = shared.template take<double>(CHUNK);
-	s.room = shared.template take<float>(33);
-	const part w = part_of_warp();
+	s.scratch = shared.template take<float>(33);
+	const warp_part w = part_of_warp();
 	const int row = threadIdx.x, share = a.H / a.G;
 	const int b = (int)(blockIdx.x / a.count) / a.G, kh = (int)(blockIdx.x / a.count) % a.G;
 
@@ -381,15 +384,15 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 			s.sums[row] = 0;
 		}
 		__syncthreads();
-		squares(a, c, s, w);
+		compute_squares(a, c, s, w);
 		for (int k0 = 0; k0 < a.KP; k0 += W) {
 			const int kw = min((int)W, a.KP - k0);
 			warp_tile<X> dq, dk;
 
 			dq.zero();
 			dk.zero();
-			const float was = add_ends(a, c, s, w, k0, kw, dk);
-			add_state(a, c, s, w, k0, kw, dq, dk, was);
+			const float counted = add_ends(a, c, s, w, k0, kw, dk);
+			add_state(a, c, s, w, k0, kw, dq, dk, counted);
 			add_rows(a, c, s, w, k0, kw, dq, dk, h == kh * share);
 		}
 		if (a.g && row < c.m) {
@@ -397,7 +400,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 
 			for (int i = c.m - 1; i >= row; i--)
 				sum += s.dc[i];
-			a.dg[place(1, a.H, h, a.nb, b, c.j0 + row)] = (float)sum;
+			a.dg[row_offset(1, a.H, h, a.nb, b, c.j0 + row)] = (float)sum;
 		}
 		__syncthreads();
 	}
@@ -408,7 +411,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 /* Sets the padded widths and the length of a piece in chunks, and places the matrices that pass between the
  * kernels in `scratch` (NULL: only counts).  Returns their bytes.  dS: two arrays that hold the gradients of
  * the states between pieces in turn. */
-template <class X> static size_t lay_out(job<X> *a, float *dS[2], bool decays, void *scratch)
+template <class X> static size_t place_buffers(job<X> *a, float *dS[2], bool decays, void *scratch)
 {
 	const int heads = a->nb * a->H, most = PIECE / heads > 1 ? PIECE / heads : 1;
 	size_t at = 0;
@@ -427,7 +430,7 @@ template <class X> static size_t lay_out(job<X> *a, float *dS[2], bool decays, v
 	a->B = rf_cuda_piece<X>(scratch, &at, cells * row);
 	a->N = rf_cuda_piece<X>(scratch, &at, cells * state);
 	a->R = rf_cuda_piece<X>(scratch, &at, a->chunks > 1 ? cells * row : 0);
-	a->behind = rf_cuda_piece<X>(scratch, &at, a->piece > 1 ? cells * state : 0);
+	a->states_after = rf_cuda_piece<X>(scratch, &at, a->piece > 1 ? cells * state : 0);
 	a->ends = rf_cuda_piece<float>(scratch, &at, cells);
 	a->kk = rf_cuda_piece<float>(scratch, &at, square);
 	a->qk = rf_cuda_piece<float>(scratch, &at, square);
@@ -443,7 +446,7 @@ template <class X> static size_t bytes_of(const struct rf_workspace *need, int n
 	float *dS[2];
 
 	a.nb = nb, a.steps = steps, a.H = need->H, a.K = need->K, a.V = need->V;
-	return !nb || !steps || !need->H ? 0 : lay_out<X>(&a, dS, true, NULL);
+	return !nb || !steps || !need->H ? 0 : place_buffers<X>(&a, dS, true, NULL);
 }
 
 size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_workspace *need, int nb, int steps)
@@ -451,7 +454,7 @@ size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_worksp
 	return d->math == RF_MATH_BF16 ? bytes_of<bf16>(need, nb, steps) : bytes_of<float>(need, nb, steps);
 }
 
-template <class X> static void run(struct rf_dev *d, const struct rf_delta_bwd *x)
+template <class X> static void launch_pieces(struct rf_dev *d, const struct rf_delta_bwd *x)
 {
 	const int n = x->n ? x->n : 1, groups = (x->nb + n - 1) / n, heads = x->nb * x->H;
 	job<X> a = {};
@@ -471,10 +474,10 @@ template <class X> static void run(struct rf_dev *d, const struct rf_delta_bwd *
 	rf_cuda_rounded_wrote(d, a.dv, rows * a.H * a.V);
 	rf_cuda_all_wrote(d, rows * a.H, a.db, a.dg);
 
-	void *scratch = rf_cuda_scratch(d, lay_out(&a, dS, a.g != NULL, NULL));
+	void *scratch = rf_cuda_scratch(d, place_buffers(&a, dS, a.g != NULL, NULL));
 	if (!scratch)
 		return;
-	lay_out(&a, dS, a.g != NULL, scratch);
+	place_buffers(&a, dS, a.g != NULL, scratch);
 
 	const int chunks = a.chunks, piece = a.piece, pieces = (chunks + piece - 1) / piece;
 	const unsigned squares = (unsigned)(heads * ((a.KP + W - 1) / W) * ((a.VP + W - 1) / W));
@@ -500,7 +503,7 @@ void rf_cuda_delta_bwd(struct rf_dev *d, const struct rf_delta_bwd *x)
 	if (!x->nb || !x->steps || !x->H || !rf_cuda_has_width(d, x->K, "keys"))
 		return;
 	if (d->math == RF_MATH_BF16)
-		run<bf16>(d, x);
+		launch_pieces<bf16>(d, x);
 	else
-		run<float>(d, x);
+		launch_pieces<float>(d, x);
 }

@@ -28,9 +28,9 @@ template <class X> struct job {
 	int first, count, piece, KP, VP, rows;
 	unsigned states;                     /* blocks of scan that compute states instead */
 	/* for each chunk of the piece, (nb, H, count): R and B (rows, KP); N (VP, KP), which becomes the
-	 * gradient of the chunk's first state; behind (VP, KP), the state after the chunk; ends, e_m; kk and
-	 * qk, with a decay, D * K K' and D * Q K' below the diagonal */
-	X *R, *B, *N, *behind;
+	 * gradient of the chunk's first state; states_after (VP, KP), the state after the chunk; ends, e_m;
+	 * kk and qk, with a decay, D * K K' and D * Q K' below the diagonal */
+	X *R, *B, *N, *states_after;
 	float *ends, *kk, *qk;
 	/* (pieces - 1, nb, H, K, V): the first states of all pieces but the first */
 	float *carry;
@@ -88,7 +88,7 @@ template <class X> static __device__ __forceinline__ const float *first_state(co
 
 /* Returns four numbers of a row that has `left` more, padded with zeros; wide: all four exist and are
  * aligned. */
-static __device__ __forceinline__ float4 four(const float *x, int left, bool wide)
+static __device__ __forceinline__ float4 load_four(const float *x, int left, bool wide)
 {
 	if (left <= 0)
 		return make_float4(0, 0, 0, 0);
@@ -97,14 +97,14 @@ static __device__ __forceinline__ float4 four(const float *x, int left, bool wid
 	return make_float4(x[0], left > 1 ? x[1] : 0.f, left > 2 ? x[2] : 0.f, left > 3 ? x[3] : 0.f);
 }
 
-static __device__ __forceinline__ bool is_wide(const float *x, size_t apart, int w)
+static __device__ __forceinline__ bool has_wide_rows(const float *x, size_t stride, int w)
 {
-	return w % 4 == 0 && apart % 4 == 0 && (size_t)x % 16 == 0;
+	return w % 4 == 0 && stride % 4 == 0 && (size_t)x % 16 == 0;
 }
 
 /* Calls f(i, j, r) for each group of four numbers of a tile (mp, wp) that belongs to this thread; wp is 32 or
  * 64; r counts the groups, at most four. */
-template <class F> static __device__ __forceinline__ void fours(int mp, int wp, F f)
+template <class F> static __device__ __forceinline__ void each_four(int mp, int wp, F f)
 {
 	const int shift = wp == 64 ? 4 : 3;
 
@@ -117,20 +117,20 @@ template <class F> static __device__ __forceinline__ void fours(int mp, int wp, 
 	}
 }
 
-/* Like load_tile, for tiles of at most 64 x 64, with each row multiplied by its factor (by NULL: 1).  A
+/* Like load_tile, for tiles of at most 64 x 64, with each row multiplied by its factor (factors NULL: 1).  A
  * thread starts the loads of all its numbers together. */
 template <class X>
-static __device__ __forceinline__ void load(X *to, int ld, int mp, int wp, const float *from, size_t apart,
-                                            int m, int w, const float *by)
+static __device__ __forceinline__ void load_scaled(X *to, int ld, int mp, int wp, const float *from,
+                                                   size_t stride, int m, int w, const float *factors)
 {
-	const bool wide = is_wide(from, apart, w);
+	const bool wide = has_wide_rows(from, stride, w);
 	float4 x[4];
 
-	fours(mp, wp, [&](int i, int j, int r) {
-		x[r] = i < m ? four(from + i * apart + j, w - j, wide) : make_float4(0, 0, 0, 0);
+	each_four(mp, wp, [&](int i, int j, int r) {
+		x[r] = i < m ? load_four(from + i * stride + j, w - j, wide) : make_float4(0, 0, 0, 0);
 	});
-	fours(mp, wp, [&](int i, int j, int r) {
-		const float f = by ? by[i] : 1.f;
+	each_four(mp, wp, [&](int i, int j, int r) {
+		const float f = factors ? factors[i] : 1.f;
 
 		round_two(to + (size_t)i * ld + j, f * x[r].x, f * x[r].y);
 		round_two(to + (size_t)i * ld + j + 2, f * x[r].z, f * x[r].w);
@@ -140,8 +140,8 @@ static __device__ __forceinline__ void load(X *to, int ld, int mp, int wp, const
 /* Starts to copy a tile that an earlier kernel has written, `lf` numbers from row to row; the copy is
  * complete after copies_wait<0>() and a barrier.  The threads from `first` on do it. */
 template <class X>
-static __device__ __forceinline__ void bring(X *to, int ld, int mp, int wp, const X *from, int lf,
-                                             int first = 0)
+static __device__ __forceinline__ void load_async(X *to, int ld, int mp, int wp, const X *from, int lf,
+                                                  int first = 0)
 {
 	constexpr int N = 16 / (int)sizeof(X);
 	const int n = wp / N;
@@ -159,9 +159,10 @@ template <class F> static __device__ __forceinline__ void tile_each(int rows, in
 			f(i, j);
 }
 
-/* Calls f(row, sum) for each row of a warp's tile; sum: the sum of the row's numbers times by(row, col). */
+/* Calls f(row, sum) for each row of a warp's tile; sum: the sum of the row's numbers times factor(row,
+ * col). */
 template <class B, class F>
-static __device__ __forceinline__ void tile_row_sums(const warp_tile<bf16> &x, B by, F f)
+static __device__ __forceinline__ void tile_row_sums(const warp_tile<bf16> &x, B factor, F f)
 {
 	const int lane = threadIdx.x & 31, row = lane / 4, col = lane % 4 * 2;
 
@@ -171,8 +172,8 @@ static __device__ __forceinline__ void tile_row_sums(const warp_tile<bf16> &x, B
 
 #pragma unroll
 		for (int n = 0; n < 4; n++)
-			sum += x.x[n][2 * r] * by(row + 8 * r, 8 * n + col) +
-			       x.x[n][2 * r + 1] * by(row + 8 * r, 8 * n + col + 1);
+			sum += x.x[n][2 * r] * factor(row + 8 * r, 8 * n + col) +
+			       x.x[n][2 * r + 1] * factor(row + 8 * r, 8 * n + col + 1);
 		sum += __shfl_xor_sync(~0u, sum, 1);
 		sum += __shfl_xor_sync(~0u, sum, 2);
 		if (lane % 4 == 0)
@@ -181,7 +182,7 @@ static __device__ __forceinline__ void tile_row_sums(const warp_tile<bf16> &x, B
 }
 
 template <class B, class F>
-static __device__ __forceinline__ void tile_row_sums(const warp_tile<float> &x, B by, F f)
+static __device__ __forceinline__ void tile_row_sums(const warp_tile<float> &x, B factor, F f)
 {
 	const int lane = threadIdx.x & 31, row = lane / 8, col = lane % 8 * 2;
 
@@ -191,7 +192,7 @@ static __device__ __forceinline__ void tile_row_sums(const warp_tile<float> &x, 
 
 #pragma unroll
 		for (int s = 0; s < 4; s++)
-			sum += x.x[r][s] * by(row + 4 * r, col + s / 2 * 16 + s % 2);
+			sum += x.x[r][s] * factor(row + 4 * r, col + s / 2 * 16 + s % 2);
 		for (int o = 1; o < 8; o *= 2)
 			sum += __shfl_xor_sync(~0u, sum, o);
 		if (lane % 8 == 0)
@@ -201,9 +202,9 @@ static __device__ __forceinline__ void tile_row_sums(const warp_tile<float> &x, 
 
 /* A warp's part of a tile: 16 rows from i0 on and 32 columns from j0 on; half: the half of the columns, 0 or
  * 1. */
-struct part { int i0, j0, half; };
+struct warp_part { int i0, j0, half; };
 
-static __device__ __forceinline__ part part_of_warp()
+static __device__ __forceinline__ warp_part part_of_warp()
 {
 	const int half = threadIdx.x / 32 % 2;
 
@@ -226,14 +227,15 @@ template <class X>
 static __device__ __forceinline__ rows<X> rows_of(const job<X> &a, int which, int b, int h, int kh)
 {
 	const struct cell c = cell_of(a, which, b, h);
-	const size_t key = place(a.K, a.G, kh, a.nb, b, c.j0), value = place(a.V, a.H, h, a.nb, b, c.j0);
+	const size_t key = row_offset(a.K, a.G, kh, a.nb, b, c.j0),
+		     value = row_offset(a.V, a.H, h, a.nb, b, c.j0);
 	rows<X> x;
 
 	static_cast<struct cell &>(x) = c;
-	x.key = key, x.sk = row_apart(a.K, a.G, a.nb), x.sv = row_apart(a.V, a.H, a.nb);
+	x.key = key, x.sk = row_stride(a.K, a.G, a.nb), x.sv = row_stride(a.V, a.H, a.nb);
 	x.q = a.q + key, x.k = a.k + key, x.d_o = a.d_o + value, x.u = a.u + value, x.dv = a.dv + value;
 	x.S0 = c.c ? NULL : first_state(a, b, h);
-	x.S = c.c ? a.behind + (c.i - 1) * a.VP * a.KP : NULL;
+	x.S = c.c ? a.states_after + (c.i - 1) * a.VP * a.KP : NULL;
 	x.cap0 = capture_from(a.cap_row, a.captures, c.j0);
 	x.cap1 = capture_from(a.cap_row, a.captures, c.j0 + c.m);
 	return x;
@@ -244,40 +246,40 @@ static __device__ __forceinline__ rows<X> rows_of(const job<X> &a, int which, in
 struct gates { float *hi, *lo, *e, *beta, *slope, *f, *minus; };
 enum { GATES = 7 * CHUNK };
 
-static __device__ __forceinline__ gates carve(float *p)
+static __device__ __forceinline__ gates place_gates(float *p)
 {
 	return { p, p + CHUNK, p + 2 * CHUNK, p + 3 * CHUNK, p + 4 * CHUNK, p + 5 * CHUNK, p + 6 * CHUNK };
 }
 
-static __device__ __forceinline__ float between(const gates &t, int later, int row)
+static __device__ __forceinline__ float decay_between(const gates &t, int later, int row)
 {
 	return decay_between(t.hi, t.lo, later, row);
 }
 
 /* Sets f of all rows, for the state after n rows. */
-static __device__ __forceinline__ void left_over(const gates &t, bool decay, int n)
+static __device__ __forceinline__ void set_decays_to(const gates &t, bool decay, int n)
 {
 	const int i = threadIdx.x;
 
 	if (i < CHUNK)
-		t.f[i] = i >= n ? 0.f : decay ? between(t, n - 1, i) : 1.f;
+		t.f[i] = i >= n ? 0.f : decay ? decay_between(t, n - 1, i) : 1.f;
 }
 
 /* Computes all gates, with f for the state after the chunk.  Contains barriers, one at the end. */
 template <class X> static __device__ void load_gates(const job<X> &a, const gates &t, const struct cell &c)
 {
 	const int i = threadIdx.x - 32;
-	const size_t row = place(1, a.H, c.h, a.nb, c.b, c.j0), apart = row_apart(1, a.H, a.nb);
+	const size_t row = row_offset(1, a.H, c.h, a.nb, c.b, c.j0), stride = row_stride(1, a.H, a.nb);
 
-	sum_decays(a.g ? a.g + row : NULL, apart, c.m, t.hi, t.lo);
+	sum_decays(a.g ? a.g + row : NULL, stride, c.m, t.hi, t.lo);
 	if (i >= 0 && i < CHUNK) {
-		const float z = a.b && i < c.m ? 1.f / (1.f + expf(-a.b[row + i * apart])) : 1.f;
+		const float z = a.b && i < c.m ? 1.f / (1.f + expf(-a.b[row + i * stride])) : 1.f;
 
 		t.beta[i] = i < c.m ? a.beta_scale * z : 0.f;
 		t.slope[i] = 1.f - z;
 	}
 	__syncthreads();
-	left_over(t, a.g, c.m);
+	set_decays_to(t, a.g, c.m);
 	if (threadIdx.x < CHUNK) {
 		const float e = a.g ? decay_to(t.hi, t.lo, threadIdx.x) : 1.f;
 

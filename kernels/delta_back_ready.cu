@@ -9,9 +9,9 @@ template <class X> static size_t ready_bytes()
 }
 
 /* A block's shared memory. */
-template <class X> struct board {
+template <class X> struct shared_arrays {
 	float *inv, *P;  /* inv: A, then T; P: P, then P T as operands */
-	float *room;     /* for invert_lower */
+	float *scratch;  /* for invert_lower */
 	X *x, *y;        /* operands, (64, 64) at most */
 	X *PT, *T;
 	gates t;
@@ -19,8 +19,8 @@ template <class X> struct board {
 
 /* Computes A and P, and writes B to memory; if rows decay, also D * K K' and D * Q K', which `back` needs. */
 template <class X>
-static __device__ __forceinline__ void pairs(const job<X> &a, const rows<X> &c, const board<X> &s,
-                                             const part &w, X *B)
+static __device__ __forceinline__ void compute_pairs(const job<X> &a, const rows<X> &c,
+                                                     const shared_arrays<X> &s, const warp_part &w, X *B)
 {
 	constexpr int L = tile_ld<X>();
 	warp_tile<X> kk, qk;
@@ -30,9 +30,9 @@ static __device__ __forceinline__ void pairs(const job<X> &a, const rows<X> &c, 
 	for (int k0 = 0; k0 < a.KP; k0 += W) {
 		const int kw = min((int)W, a.KP - k0);
 
-		load(s.x, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, NULL);
-		load(s.y, L, c.mp, kw, c.q + k0, c.sk, c.m, a.K - k0, NULL);
-		load(B + k0, a.KP, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, s.t.minus);
+		load_scaled(s.x, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, NULL);
+		load_scaled(s.y, L, c.mp, kw, c.q + k0, c.sk, c.m, a.K - k0, NULL);
+		load_scaled(B + k0, a.KP, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, s.t.minus);
 		__syncthreads();
 		if (w.i0 < c.mp && w.j0 < w.i0 + 16) {
 			kk.template add<false, true>(kw, s.x + w.i0 * L, L, s.x + w.j0 * L, L);
@@ -43,14 +43,14 @@ static __device__ __forceinline__ void pairs(const job<X> &a, const rows<X> &c, 
 	if (w.i0 < c.mp && w.j0 < c.mp) {
 		kk.each([&](int i, int j, float z) {
 			i += w.i0, j += w.j0;
-			z = j < i ? (a.g ? between(s.t, i, j) : 1.f) * z : 0.f;
+			z = j < i ? (a.g ? decay_between(s.t, i, j) : 1.f) * z : 0.f;
 			if (a.g)
 				a.kk[c.i * CHUNK * CHUNK + i * CHUNK + j] = z;
 			s.inv[i * LC + j] = s.t.beta[i] * z;
 		});
 		qk.each([&](int i, int j, float z) {
 			i += w.i0, j += w.j0;
-			z = j <= i ? (a.g ? between(s.t, i, j) : 1.f) * z : 0.f;
+			z = j <= i ? (a.g ? decay_between(s.t, i, j) : 1.f) * z : 0.f;
 			if (a.g)
 				a.qk[c.i * CHUNK * CHUNK + i * CHUNK + j] = z;
 			s.P[i * LC + j] = z;
@@ -60,13 +60,13 @@ static __device__ __forceinline__ void pairs(const job<X> &a, const rows<X> &c, 
 
 /* Turns A into T, and P into P T, both stored as operands. */
 template <class X>
-static __device__ __forceinline__ void invert(const rows<X> &c, const board<X> &s, const part &w)
+static __device__ __forceinline__ void invert(const rows<X> &c, const shared_arrays<X> &s, const warp_part &w)
 {
 	constexpr int L = tile_ld<X>();
 	const int i0 = w.i0, j0 = w.j0;
 	warp_tile<float> sum;
 
-	invert_lower(s.inv, LC, c.mp, s.room);
+	invert_lower(s.inv, LC, c.mp, s.scratch);
 	sum.zero();
 	if (i0 < c.mp && j0 < i0 + 16)
 		sum.template add<false, false>(i0 + 16 - j0, s.P + i0 * LC + j0, LC,
@@ -80,15 +80,15 @@ static __device__ __forceinline__ void invert(const rows<X> &c, const board<X> &
 
 /* Writes R = T' diag(f) K to memory. */
 template <class X>
-static __device__ __forceinline__ void put_R(const job<X> &a, const rows<X> &c, const board<X> &s,
-                                             const part &w, X *R)
+static __device__ __forceinline__ void store_R(const job<X> &a, const rows<X> &c, const shared_arrays<X> &s,
+                                               const warp_part &w, X *R)
 {
 	constexpr int L = tile_ld<X>();
 
 	for (int k0 = 0; k0 < a.KP; k0 += W) {
 		const int kw = min((int)W, a.KP - k0);
 
-		load(s.x, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, s.t.f);
+		load_scaled(s.x, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, s.t.f);
 		__syncthreads();
 		if (w.i0 < c.mp && w.j0 < kw) {
 			warp_tile<X> sum;
@@ -107,31 +107,32 @@ static __device__ __forceinline__ void put_R(const job<X> &a, const rows<X> &c, 
 /* Computes own += T' diag(f) K dS for vw columns from v0 on, where dS is the gradient of the state of capture
  * e. */
 template <class X>
-static __device__ __forceinline__ void add_capture(const job<X> &a, const rows<X> &c, const board<X> &s,
-                                                   const part &w, int v0, int vw, int e, warp_tile<X> &own)
+static __device__ __forceinline__ void add_capture(const job<X> &a, const rows<X> &c,
+                                                   const shared_arrays<X> &s, const warp_part &w, int v0,
+                                                   int vw, int e, warp_tile<X> &own)
 {
 	constexpr int L = tile_ld<X>();
-	const bool works = w.i0 < c.mp && w.j0 < vw;
+	const bool computes = w.i0 < c.mp && w.j0 < vw;
 	const float *dS = a.dS + slot_at(a, a.cap_slot[e], c.h) + v0;
 	warp_tile<X> sum;
 
 	sum.zero();
-	left_over(s.t, a.g, a.cap_row[e] - c.j0 + 1);
+	set_decays_to(s.t, a.g, a.cap_row[e] - c.j0 + 1);
 	__syncthreads();
 	for (int k0 = 0; k0 < a.KP; k0 += W) {
 		const int kw = min((int)W, a.KP - k0);
 
-		load(s.x, L, kw, vw, dS + (size_t)k0 * a.V, a.V, a.K - k0, a.V - v0, NULL);
-		load(s.y, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, s.t.f);
+		load_scaled(s.x, L, kw, vw, dS + (size_t)k0 * a.V, a.V, a.K - k0, a.V - v0, NULL);
+		load_scaled(s.y, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, s.t.f);
 		__syncthreads();
-		if (works)
+		if (computes)
 			sum.template add<false, false>(kw, s.y + w.i0 * L, L, s.x + w.j0, L);
 		__syncthreads();
 	}
-	if (works)
+	if (computes)
 		sum.each([&](int i, int j, float z) { round_to(s.y + (w.i0 + i) * L + w.j0 + j, z); });
 	__syncthreads();
-	if (works)
+	if (computes)
 		own.template add<true, false>(c.mp - w.i0, s.T + w.i0 * L + w.i0, L,
 		                              s.y + w.i0 * L + w.j0, L);
 	__syncthreads();
@@ -140,15 +141,15 @@ static __device__ __forceinline__ void add_capture(const job<X> &a, const rows<X
 /* Writes vw rows of N from v0 on, which are columns of V, to memory: N = Q' diag(e) dO plus the captures'
  * contributions.  dO is at x. */
 template <class X>
-static __device__ __forceinline__ void put_N(const job<X> &a, const rows<X> &c, const board<X> &s,
-                                             const part &w, int v0, int vw, X *N)
+static __device__ __forceinline__ void store_N(const job<X> &a, const rows<X> &c, const shared_arrays<X> &s,
+                                               const warp_part &w, int v0, int vw, X *N)
 {
 	constexpr int L = tile_ld<X>();
 
 	for (int k0 = 0; k0 < a.KP; k0 += W) {
 		const int kw = min((int)W, a.KP - k0);
 
-		load(s.y, L, c.mp, kw, c.q + k0, c.sk, c.m, a.K - k0, s.t.e);
+		load_scaled(s.y, L, c.mp, kw, c.q + k0, c.sk, c.m, a.K - k0, s.t.e);
 		__syncthreads();
 		if (w.i0 < vw && w.j0 < kw) {
 			warp_tile<X> sum;
@@ -157,12 +158,12 @@ static __device__ __forceinline__ void put_N(const job<X> &a, const rows<X> &c, 
 			sum.template add<true, false>(c.mp, s.x + w.i0, L, s.y + w.j0, L);
 			for (int e = c.cap0; e < c.cap1; e++) {
 				const float *dS = a.dS + slot_at(a, a.cap_slot[e], c.h),
-					    by = s.t.e[a.cap_row[e] - c.j0];
+					    decay = s.t.e[a.cap_row[e] - c.j0];
 
 				sum.each([&](int i, int j, float &z) {
 					const int v = v0 + w.i0 + i, k = k0 + w.j0 + j;
 
-					z += v < a.V && k < a.K ? by * dS[(size_t)k * a.V + v] : 0.f;
+					z += v < a.V && k < a.K ? decay * dS[(size_t)k * a.V + v] : 0.f;
 				});
 			}
 			sum.pairs([&](int i, int j, float y, float z) {
@@ -177,29 +178,29 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(co
 {
 	SHARED(shared);
 	constexpr int L = tile_ld<X>();
-	board<X> s;
+	shared_arrays<X> s;
 	s.inv = shared.template take<float>(CHUNK * LC);
 	s.P = shared.template take<float>(CHUNK * LC);
-	s.room = shared.template take<float>(1024);
+	s.scratch = shared.template take<float>(1024);
 	s.x = shared.template take<X>(CHUNK * L);
 	s.y = shared.template take<X>(CHUNK * L);
 	s.PT = (X *)(void *)s.P;
 	s.T = sizeof(X) == 4 ? (X *)(void *)s.inv : shared.template take<X>(CHUNK * L);
-	s.t = carve(shared.template take<float>(GATES));
-	const part w = part_of_warp();
+	s.t = place_gates(shared.template take<float>(GATES));
+	const warp_part w = part_of_warp();
 	const int bh = blockIdx.x / a.count, b = bh / a.H, h = bh % a.H;
 	const rows<X> c = rows_of(a, blockIdx.x % a.count, b, h, key_head(h, a.G, a.H));
 
 	X *B = a.B + c.i * a.rows * a.KP, *R = a.R + c.i * a.rows * a.KP, *N = a.N + c.i * a.VP * a.KP;
 
 	load_gates(a, s.t, c);
-	pairs(a, c, s, w, B);
+	compute_pairs(a, c, s, w, B);
 	if (threadIdx.x == 0)
 		a.ends[c.i] = s.t.e[c.m - 1];
 	__syncthreads();
 	invert(c, s, w);
 	if (a.first + c.c + 1 < a.chunks) /* the state after the chunk is used */
-		put_R(a, c, s, w, R);
+		store_R(a, c, s, w, R);
 	for (int v0 = 0; v0 < a.VP; v0 += W) {
 		const int vw = min((int)W, a.VP - v0);
 		warp_tile<X> own;
@@ -207,8 +208,8 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(co
 		own.zero();
 		for (int e = c.cap0; e < c.cap1; e++)
 			add_capture(a, c, s, w, v0, vw, e, own);
-		load(s.x, L, c.mp, vw, c.d_o + v0, c.sv, c.m, a.V - v0, NULL);
-		put_N(a, c, s, w, v0, vw, N);
+		load_scaled(s.x, L, c.mp, vw, c.d_o + v0, c.sv, c.m, a.V - v0, NULL);
+		store_N(a, c, s, w, v0, vw, N);
 		if (w.i0 < c.mp && w.j0 < vw) {
 			own.template add<true, false>(c.mp - w.i0, s.PT + w.i0 * L + w.i0, L,
 			                              s.x + w.i0 * L + w.j0, L);

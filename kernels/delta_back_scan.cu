@@ -24,13 +24,13 @@ template <class X> static __device__ void sum_states(const job<X> &a, unsigned b
 		  kw = min((int)W, a.KP - k0);
 	const int h = (int)(bh % a.H), b = (int)(bh / a.H), kh = key_head(h, a.G, a.H),
 		  i0 = threadIdx.x / 64 * 16, j0 = threadIdx.x / 32 % 2 * 32;
-	const size_t sk = row_apart(a.K, a.G, a.nb), sv = row_apart(a.V, a.H, a.nb);
+	const size_t sk = row_stride(a.K, a.G, a.nb), sv = row_stride(a.V, a.H, a.nb);
 	const float *from = first_state(a, b, h);
-	const bool works = i0 < vw && j0 < kw;
+	const bool computes = i0 < vw && j0 < kw;
 	warp_tile<X> S;
 
 	S.zero();
-	if (works)
+	if (computes)
 		S.each([&](int i, int j, float &z) {
 			if (v0 + i0 + i < a.V && k0 + j0 + j < a.K)
 				z = from[(size_t)(k0 + j0 + j) * a.V + v0 + i0 + i];
@@ -39,18 +39,19 @@ template <class X> static __device__ void sum_states(const job<X> &a, unsigned b
 		const int row = (a.first + c) * CHUNK;
 
 		if (a.g) {
-			sum_decays(a.g + place(1, a.H, h, a.nb, b, row), row_apart(1, a.H, a.nb), CHUNK,
+			sum_decays(a.g + row_offset(1, a.H, h, a.nb, b, row), row_stride(1, a.H, a.nb), CHUNK,
 			           hi, lo);
 			__syncthreads();
 			if (threadIdx.x < CHUNK)
 				f[threadIdx.x] = decay_between(hi, lo, CHUNK - 1, threadIdx.x);
 			__syncthreads();
 		}
-		load(x, L, CHUNK, kw, a.k + place(a.K, a.G, kh, a.nb, b, row) + k0, sk, CHUNK, a.K - k0,
-		     a.g ? f : NULL);
-		load(y, L, CHUNK, vw, a.u + place(a.V, a.H, h, a.nb, b, row) + v0, sv, CHUNK, a.V - v0, NULL);
+		load_scaled(x, L, CHUNK, kw, a.k + row_offset(a.K, a.G, kh, a.nb, b, row) + k0, sk, CHUNK,
+		            a.K - k0, a.g ? f : NULL);
+		load_scaled(y, L, CHUNK, vw, a.u + row_offset(a.V, a.H, h, a.nb, b, row) + v0, sv, CHUNK,
+		            a.V - v0, NULL);
 		__syncthreads();
-		if (works) {
+		if (computes) {
 			if (a.g) {
 				const float e = decay_to(hi, lo, CHUNK - 1);
 
@@ -58,7 +59,7 @@ template <class X> static __device__ void sum_states(const job<X> &a, unsigned b
 			}
 			S.template add<true, false>(CHUNK, y + i0, L, x + j0, L);
 			if (!pieces) {
-				X *to = a.behind + ((size_t)bh * a.count + c) * a.VP * a.KP;
+				X *to = a.states_after + ((size_t)bh * a.count + c) * a.VP * a.KP;
 
 				S.pairs([&](int i, int j, float y, float z) {
 					round_two(to + (size_t)(v0 + i0 + i) * a.KP + k0 + j0 + j, y, z);
@@ -95,7 +96,7 @@ void rf_cuda_delta_between(struct rf_dev *d, const job<float> &a, unsigned squar
 
 /* Returns where the gradient of the piece's first state (K, V) is written; if that is a slot, it is added
  * there. */
-template <class X> static __device__ __forceinline__ float *goes_to(const job<X> &a, int b, int h)
+template <class X> static __device__ __forceinline__ float *first_gradient(const job<X> &a, int b, int h)
 {
 	return a.before ? a.before + slot_at(a, b, h) : a.dS + start_at(a, b, h);
 }
@@ -105,22 +106,22 @@ template <class X> static __device__ __forceinline__ float *goes_to(const job<X>
 struct stage { bf16 *R, *B, *N; };
 
 template <int KP>
-static __device__ __forceinline__ void bring_all(const job<bf16> &a, const struct cell &c, const stage &to,
-                                                 int v0, int columns, int idle)
+static __device__ __forceinline__ void load_stage(const job<bf16> &a, const struct cell &c, const stage &to,
+                                                  int v0, int columns, int idle)
 {
 	if ((int)threadIdx.x < idle)
 		return;
 	if (a.first + c.c + 1 < a.chunks)
-		bring(to.R, KP + 8, c.mp, KP, a.R + c.i * a.rows * KP, KP, idle);
-	bring(to.B, KP + 8, c.mp, KP, a.B + c.i * a.rows * KP, KP, idle);
-	bring(to.N, KP + 8, min(columns, a.VP - v0), KP, a.N + (c.i * a.VP + v0) * KP, KP, idle);
+		load_async(to.R, KP + 8, c.mp, KP, a.R + c.i * a.rows * KP, KP, idle);
+	load_async(to.B, KP + 8, c.mp, KP, a.B + c.i * a.rows * KP, KP, idle);
+	load_async(to.N, KP + 8, min(columns, a.VP - v0), KP, a.N + (c.i * a.VP + v0) * KP, KP, idle);
 }
 
 /* Writes a warp's dS' (16, KP) as the gradient of the piece's first state (K, V), or adds it there.  to: this
  * lane's first column. */
 template <int KP>
-static __device__ __forceinline__ void first_out(const job<bf16> &a, float *to, const float (&dS)[KP / 8][4],
-                                                 const lane_rows &r)
+static __device__ __forceinline__ void store_first_gradient(const job<bf16> &a, float *to,
+                                                            const float (&dS)[KP / 8][4], const lane_rows &r)
 {
 #pragma unroll
 	for (int n = 0; n < KP / 8; n++)
@@ -144,11 +145,11 @@ static __device__ __forceinline__ void scan_rows(const job<bf16> &a, const struc
                                                  float (&dR)[CHUNK / 8][4], const float (&dS)[KP / 8][4],
                                                  const lane_rows &r, const bf16 *R)
 {
-	const size_t apart = row_apart(a.V, a.H, a.nb);
+	const size_t stride = row_stride(a.V, a.H, a.nb);
 	const int m = full ? (int)CHUNK : c.m, mp = full ? (int)CHUNK : c.mp;
-	float *dv = a.dv + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;
+	float *dv = a.dv + row_offset(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;
 
-	transposed_in(dR, r, dv, apart, m);
+	transposed_in(dR, r, dv, stride, m);
 	if (a.first + c.c + 1 < a.chunks) {
 		float sum[CHUNK / 8][4];
 
@@ -159,7 +160,7 @@ static __device__ __forceinline__ void scan_rows(const job<bf16> &a, const struc
 #pragma unroll
 			for (int l = 0; l < 4; l++)
 				dR[n][l] += sum[n][l];
-		transposed_out(dv, apart, m, dR, r);
+		transposed_out(dv, stride, m, dR, r);
 	}
 }
 
@@ -200,7 +201,7 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 	const unsigned parts = (a.VP / 16 + workers - 1) / workers, block = blockIdx.x - a.states;
 	const int first = (int)(block % parts) * workers * 16, v0 = first + (int)threadIdx.x / 32 * 16;
 	const int h = (int)(block / parts % a.H), group = (int)(block / parts / a.H);
-	const bool works = (int)threadIdx.x / 32 < workers && v0 < a.VP;
+	const bool computes = (int)threadIdx.x / 32 < workers && v0 < a.VP;
 	const lane_rows r = lane_rows_of(v0, a.V);
 	float dS[KP / 8][4], dR[CHUNK / 8][4];
 
@@ -209,41 +210,41 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 
 	for (int b = group * a.n; b < min((group + 1) * a.n, a.nb); b++) {
 		const float *from = a.after ? a.after + slot_at(a, b, h) + r.first : NULL;
-		int now = 0;
+		int current = 0;
 
-		transposed_in(dS, r, from, a.V, from && works ? a.K : 0);
-		bring_all<KP>(a, cell_of(a, a.count - 1, b, h), tile(0), first, workers * 16, workers * 32);
+		transposed_in(dS, r, from, a.V, from && computes ? a.K : 0);
+		load_stage<KP>(a, cell_of(a, a.count - 1, b, h), tile(0), first, workers * 16, workers * 32);
 		for (int i = a.count - 1; i >= 0; i--) {
 			const struct cell c = cell_of(a, i, b, h);
-			const stage here = tile(stages == 2 ? now : 0);
+			const stage loaded = tile(stages == 2 ? current : 0);
 
 			copies_wait<0>();
 			__syncthreads();
-			now ^= 1;
+			current ^= 1;
 			if (stages == 2 && i)
-				bring_all<KP>(a, cell_of(a, i - 1, b, h), tile(now), first, workers * 16,
-				              workers * 32);
-			if (works) {
+				load_stage<KP>(a, cell_of(a, i - 1, b, h), tile(current), first, workers * 16,
+				               workers * 32);
+			if (computes) {
 				const float e = a.ends[c.i];
-				const bf16 *mine = here.N + (r.first - first) * ld + r.col;
+				const bf16 *own_N = loaded.N + (r.first - first) * ld + r.col;
 
 				if (c.m == CHUNK) {
-					scan_rows<KP, true>(a, c, dR, dS, r, here.R);
-					scan_state<KP>(dS, e, mine, dR, CHUNK, here.B);
+					scan_rows<KP, true>(a, c, dR, dS, r, loaded.R);
+					scan_state<KP>(dS, e, own_N, dR, CHUNK, loaded.B);
 				} else {
-					scan_rows<KP, false>(a, c, dR, dS, r, here.R);
-					scan_state<KP>(dS, e, mine, dR, c.mp, here.B);
+					scan_rows<KP, false>(a, c, dR, dS, r, loaded.R);
+					scan_state<KP>(dS, e, own_N, dR, c.mp, loaded.B);
 				}
 				if (i)
 					rounded_out(a.N + (c.i * a.VP + r.first) * KP + r.col, KP, dS);
 				else
-					first_out<KP>(a, goes_to(a, b, h) + r.first, dS, r);
+					store_first_gradient<KP>(a, first_gradient(a, b, h) + r.first, dS, r);
 			}
 			if (stages == 1 || !i)
 				__syncthreads(); /* with two stages, the next barrier has the same effect */
 			if (stages == 1 && i)
-				bring_all<KP>(a, cell_of(a, i - 1, b, h), tile(0), first, workers * 16,
-				              workers * 32);
+				load_stage<KP>(a, cell_of(a, i - 1, b, h), tile(0), first, workers * 16,
+				               workers * 32);
 		}
 	}
 }
@@ -268,10 +269,10 @@ static __global__ void __launch_bounds__(THREADS) scan_f32(const job<float> a)
 	const unsigned parts = a.VP / COLS, block = blockIdx.x - a.states;
 	const int v0 = (int)(block % parts) * COLS, h = (int)(block / parts % a.H),
 		  group = (int)(block / parts / a.H);
-	const size_t apart = row_apart(a.V, a.H, a.nb);
+	const size_t stride = row_stride(a.V, a.H, a.nb);
 
 	for (int b = group * a.n; b < min((group + 1) * a.n, a.nb); b++) {
-		float *to = goes_to(a, b, h);
+		float *to = first_gradient(a, b, h);
 
 		tile_each(a.KP, COLS, [&](int k, int v) {
 			dS[k * LV + v] = a.after && k < a.K && v0 + v < a.V
@@ -280,28 +281,28 @@ static __global__ void __launch_bounds__(THREADS) scan_f32(const job<float> a)
 		});
 		for (int i = a.count - 1; i >= 0; i--) {
 			const struct cell c = cell_of(a, i, b, h);
-			float *dv = a.dv + place(a.V, a.H, h, a.nb, b, c.j0) + v0,
+			float *dv = a.dv + row_offset(a.V, a.H, h, a.nb, b, c.j0) + v0,
 			      *N = a.N + (c.i * a.VP + v0) * a.KP;
 			const float e = a.ends[c.i];
 
 			if (a.first + i + 1 < a.chunks) {
-				bring(R, ld, c.mp, a.KP, a.R + c.i * a.rows * a.KP, a.KP);
+				load_async(R, ld, c.mp, a.KP, a.R + c.i * a.rows * a.KP, a.KP);
 				tile_each(c.mp, COLS, [&](int j, int v) {
-					dR[j * LV + v] = j < c.m && v0 + v < a.V ? dv[j * apart + v] : 0.f;
+					dR[j * LV + v] = j < c.m && v0 + v < a.V ? dv[j * stride + v] : 0.f;
 				});
 				copies_wait<0>();
 				__syncthreads();
 				tile_product<false, false>(c.mp, COLS, a.KP, R, ld, dS, LV, dR, LV, true);
 				__syncthreads();
 				tile_each(c.m, min((int)COLS, a.V - v0),
-				          [&](int j, int v) { dv[j * apart + v] = dR[j * LV + v]; });
+				          [&](int j, int v) { dv[j * stride + v] = dR[j * LV + v]; });
 			} else {
 				tile_each(c.mp, COLS, [&](int j, int v) {
-					dR[j * LV + v] = j < c.m && v0 + v < a.V ? dv[j * apart + v] : 0.f;
+					dR[j * LV + v] = j < c.m && v0 + v < a.V ? dv[j * stride + v] : 0.f;
 				});
 				__syncthreads();
 			}
-			bring(B, ld, c.mp, a.KP, a.B + c.i * a.rows * a.KP, a.KP);
+			load_async(B, ld, c.mp, a.KP, a.B + c.i * a.rows * a.KP, a.KP);
 			tile_each(COLS, a.KP, [&](int v, int k) {
 				dS[k * LV + v] = e * dS[k * LV + v] + N[(size_t)v * a.KP + k];
 			});
@@ -322,15 +323,15 @@ static __global__ void __launch_bounds__(THREADS) scan_f32(const job<float> a)
 	}
 }
 
-template <int KP> static void scan(struct rf_dev *d, const job<bf16> &a, int groups)
+template <int KP> static void launch_scan(struct rf_dev *d, const job<bf16> &a, int groups)
 {
 	const size_t states = states_bytes<bf16>();
 	const int warps = a.VP / 16;
-	const size_t room = (size_t)cuda_of(d)->sms;
+	const size_t sms = (size_t)cuda_of(d)->sms;
 	int workers = 4;
 
 	/* as many blocks as fit next to the blocks of the states: a multiprocessor holds one block */
-	while (workers > 1 && a.states + (size_t)groups * a.H * (warps * 2 / workers) <= room)
+	while (workers > 1 && a.states + (size_t)groups * a.H * (warps * 2 / workers) <= sms)
 		workers /= 2;
 	const size_t stage = 2 * shared_size(CHUNK * (KP + 8), 2) + shared_size(workers * 16 * (KP + 8), 2);
 	const int stages = 2 * stage <= cuda_of(d)->most_shared ? 2 : 1;
@@ -342,11 +343,11 @@ template <int KP> static void scan(struct rf_dev *d, const job<bf16> &a, int gro
 void rf_cuda_delta_scan(struct rf_dev *d, const job<bf16> &a, int groups)
 {
 	if (a.KP == 64)
-		scan<64>(d, a, groups);
+		launch_scan<64>(d, a, groups);
 	else if (a.KP == 128)
-		scan<128>(d, a, groups);
+		launch_scan<128>(d, a, groups);
 	else
-		scan<256>(d, a, groups);
+		launch_scan<256>(d, a, groups);
 }
 
 void rf_cuda_delta_scan(struct rf_dev *d, const job<float> &a, int groups)

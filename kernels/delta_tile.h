@@ -21,22 +21,23 @@ static inline int padded_keys(int K, bool rounds)
 /* Returns the head of q and k that head h of v reads. */
 static inline __host__ __device__ int key_head(int h, int G, int H) { return h * G / H; }
 /* Returns where row j of head h of sequence b begins in an array (rows, H, w). */
-static inline __host__ __device__ size_t place(int w, int H, int h, int nb, int b, int j)
+static inline __host__ __device__ size_t row_offset(int w, int H, int h, int nb, int b, int j)
 {
 	return (((size_t)j * (size_t)nb + (size_t)b) * (size_t)H + (size_t)h) * (size_t)w;
 }
 /* Returns the distance from one row of such an array to the next. */
-static inline __host__ __device__ size_t row_apart(int w, int H, int nb)
+static inline __host__ __device__ size_t row_stride(int w, int H, int nb)
 {
 	return (size_t)nb * (size_t)H * (size_t)w;
 }
 
-/* Copies m rows of w numbers, `apart` floats from one to the next, into `to` (mp, wp), ld numbers from row to
- * row, and pads with zeros. */
+/* Copies m rows of w numbers, `stride` floats from one to the next, into `to` (mp, wp), ld numbers from row
+ * to row, and pads with zeros. */
 template <class X>
-static __device__ void load_tile(X *to, int ld, int mp, int wp, const float *from, size_t apart, int m, int w)
+static __device__ void load_tile(X *to, int ld, int mp, int wp, const float *from, size_t stride, int m,
+                                 int w)
 {
-	if (w % 4 == 0 && apart % 4 == 0 && (size_t)from % 16 == 0) {
+	if (w % 4 == 0 && stride % 4 == 0 && (size_t)from % 16 == 0) {
 		const int w4 = wp / 4;
 
 #pragma unroll 4
@@ -45,7 +46,7 @@ static __device__ void load_tile(X *to, int ld, int mp, int wp, const float *fro
 			float4 x = make_float4(0, 0, 0, 0);
 
 			if (i < m && j < w)
-				x = *(const float4 *)(from + (size_t)i * apart + j);
+				x = *(const float4 *)(from + (size_t)i * stride + j);
 			round_to(to + i * ld + j, x.x);
 			round_to(to + i * ld + j + 1, x.y);
 			round_to(to + i * ld + j + 2, x.z);
@@ -56,7 +57,7 @@ static __device__ void load_tile(X *to, int ld, int mp, int wp, const float *fro
 	for (int t = threadIdx.x; t < mp * wp; t += blockDim.x) {
 		const int i = t / wp, j = t % wp;
 
-		round_to(to + i * ld + j, i < m && j < w ? from[(size_t)i * apart + j] : 0.f);
+		round_to(to + i * ld + j, i < m && j < w ? from[(size_t)i * stride + j] : 0.f);
 	}
 }
 
@@ -66,16 +67,16 @@ static __device__ void load_tile(X *to, int ld, int mp, int wp, const float *fro
 static __device__ __forceinline__ float fade(float x) { return x < -70.f ? 0.f : expf(x); }
 
 /* Computes the running sums c_t of g, up to and including row t, as hi + lo, which keeps differences of large
- * sums exact.  It writes 64 rows; rows from m on equal row m - 1.  g: g of row 0, `apart` floats from row to
+ * sums exact.  It writes 64 rows; rows from m on equal row m - 1.  g: g of row 0, `stride` floats from row to
  * row; NULL: no decay, all sums are 0.  The first warp computes, in double; the caller needs a barrier
  * after. */
-static inline __device__ void sum_decays(const float *g, size_t apart, int m, float *hi, float *lo)
+static inline __device__ void sum_decays(const float *g, size_t stride, int m, float *hi, float *lo)
 {
 	const int lane = threadIdx.x;
 
 	if (lane < 32) {
-		const double x = g && 2 * lane < m ? (double)g[(size_t)(2 * lane) * apart] : 0;
-		const double y = g && 2 * lane + 1 < m ? (double)g[(size_t)(2 * lane + 1) * apart] : 0;
+		const double x = g && 2 * lane < m ? (double)g[(size_t)(2 * lane) * stride] : 0;
+		const double y = g && 2 * lane + 1 < m ? (double)g[(size_t)(2 * lane + 1) * stride] : 0;
 		double sum = x + y;
 
 		for (int o = 1; o < 32; o *= 2) {
@@ -107,11 +108,11 @@ static __device__ __forceinline__ float decay_to(const float *hi, const float *l
 
 /* ---- the triangle -------------------------------------------------------------------------- */
 
-/* Computes a (n, n) <- (I + a)^-1 in float32, for a strictly lower a with zeros above; n is 32 or 64; room:
- * 1024 floats.  First the blocks of 16 on the diagonal are inverted, one column per thread.  Then neighbours
- * are joined in pairs, up to two times: the inverse of [L1 0; A L2] is [T1 0; -T2 A T1 T2], where T1 and T2
- * are the inverses of L1 and L2.  The caller needs a barrier before; there is one at the end. */
-static inline __device__ void invert_lower(float *a, int la, int n, float *room)
+/* Computes a (n, n) <- (I + a)^-1 in float32, for a strictly lower a with zeros above; n is 32 or 64;
+ * scratch: 1024 floats.  First the blocks of 16 on the diagonal are inverted, one column per thread.  Then
+ * neighbours are joined in pairs, up to two times: the inverse of [L1 0; A L2] is [T1 0; -T2 A T1 T2], where
+ * T1 and T2 are the inverses of L1 and L2.  The caller needs a barrier before; there is one at the end. */
+static inline __device__ void invert_lower(float *a, int la, int n, float *scratch)
 {
 	const int t = threadIdx.x, c = t % 16;
 	float *block = a + t / 16 * 16 * (la + 1), x[16];
@@ -140,7 +141,7 @@ static inline __device__ void invert_lower(float *a, int la, int n, float *room)
 
 			for (int l = 0; l < s; l++)
 				sum += A[i * la + l] * T1[l * la + j];
-			room[e] = sum;
+			scratch[e] = sum;
 		}
 		__syncthreads();
 		for (int e = t; e < n / 2 * s; e += blockDim.x) {
@@ -150,7 +151,7 @@ static inline __device__ void invert_lower(float *a, int la, int n, float *room)
 			float sum = 0;
 
 			for (int l = 0; l < s; l++)
-				sum += T2[i * la + l] * room[p * s * s + l * s + j];
+				sum += T2[i * la + l] * scratch[p * s * s + l * s + j];
 			A[i * la + j] = -sum;
 		}
 		__syncthreads();

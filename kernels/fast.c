@@ -357,7 +357,7 @@ static void run_length(struct rf_dev *d, struct length a, void (*tile)(void *, i
 	cpu_tiles(d, (a.rows + a.tile - 1) / a.tile, tile, &a);
 }
 
-/* Returns x .  y; the sums of short runs are added in double. */
+/* Returns x . y; the sums of short runs are added in double. */
 static double along(const float *x, const float *y, size_t n)
 {
 	enum { RUN = 1 << 10 };

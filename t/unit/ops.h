@@ -415,7 +415,7 @@ static UNUSED double *values_of(const num *x, size_t n)
 	return v;
 }
 
-/* Starts the derivative of sum dy .  y; call it once for each of several outputs. */
+/* Starts the derivative of sum dy . y; call it once for each of several outputs. */
 static UNUSED void seed_back(const num *y, struct buf dy)
 {
 	if (!adj)
