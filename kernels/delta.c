@@ -72,7 +72,7 @@ static void transpose(const float *x, int m, int n, int ldx, float *t, int ldt)
 struct chunk {
 	int K, V, KP, VP, m, mp;           /* m: rows; mp: m rounded up to a multiple of 16 */
 	int known;                         /* rows whose k and u are known */
-	bool led;                          /* kt, u and g begin with the log's rows, which precede a
+	bool from_log;                     /* kt, u and g begin with the log's rows, which precede a
 	                                      rollout */
 	bool decay;
 	float *q, *k, *kt, *qt;            /* (C, KP), (C, KP), (KP, C), (KP, C) */
@@ -87,7 +87,7 @@ struct chunk {
 	float *states;                     /* the states at the chunks' first rows, (KP, VP) each */
 };
 
-static float *take(float **at, size_t n)
+static float *take_floats(float **at, size_t n)
 {
 	float *p = *at;
 	*at += (n + BLOCK - 1) / BLOCK * BLOCK;
@@ -96,7 +96,7 @@ static float *take(float **at, size_t n)
 
 /* Places a chunk's arrays in memory at `at` and returns their size in floats; at NULL: only counts.  chunks:
  * the number of chunks whose first state is kept. */
-static size_t layout(struct chunk *c, int K, int V, bool back, int chunks, float *at)
+static size_t place_chunk(struct chunk *c, int K, int V, bool back, int chunks, float *at)
 {
 	float *p = at;
 
@@ -107,63 +107,63 @@ static size_t layout(struct chunk *c, int K, int V, bool back, int chunks, float
 	size_t ck = (size_t)C * (size_t)c->KP, cv = (size_t)C * (size_t)c->VP,
 	       kv = (size_t)c->KP * (size_t)c->VP;
 
-	c->q = take(&p, ck);
-	c->k = take(&p, ck);
-	c->kt = take(&p, ck);
-	c->u = take(&p, cv);
-	c->o = take(&p, cv);
-	c->S = take(&p, kv);
-	c->Sn = take(&p, kv);
-	c->A = take(&p, C * C);
-	c->P = take(&p, C * C);
-	c->beta = take(&p, C);
-	c->sig = take(&p, C);
-	c->g = take(&p, C);
-	c->hi = take(&p, C);
-	c->lo = take(&p, C);
-	c->e = take(&p, C);
+	c->q = take_floats(&p, ck);
+	c->k = take_floats(&p, ck);
+	c->kt = take_floats(&p, ck);
+	c->u = take_floats(&p, cv);
+	c->o = take_floats(&p, cv);
+	c->S = take_floats(&p, kv);
+	c->Sn = take_floats(&p, kv);
+	c->A = take_floats(&p, C * C);
+	c->P = take_floats(&p, C * C);
+	c->beta = take_floats(&p, C);
+	c->sig = take_floats(&p, C);
+	c->g = take_floats(&p, C);
+	c->hi = take_floats(&p, C);
+	c->lo = take_floats(&p, C);
+	c->e = take_floats(&p, C);
 	if (back) {
-		c->qt = take(&p, ck);
-		c->d_o = take(&p, cv);
-		c->du = take(&p, cv);
-		c->dv = take(&p, cv);
-		c->ut = take(&p, cv);
-		c->dq = take(&p, ck);
-		c->dk = take(&p, ck);
-		c->dS = take(&p, kv);
-		c->ST = take(&p, kv);
-		c->dST = take(&p, kv);
-		c->X = take(&p, C * C);
-		c->Y = take(&p, C * C);
-		c->T = take(&p, ck);
-		c->states = take(&p, kv * (size_t)chunks);
+		c->qt = take_floats(&p, ck);
+		c->d_o = take_floats(&p, cv);
+		c->du = take_floats(&p, cv);
+		c->dv = take_floats(&p, cv);
+		c->ut = take_floats(&p, cv);
+		c->dq = take_floats(&p, ck);
+		c->dk = take_floats(&p, ck);
+		c->dS = take_floats(&p, kv);
+		c->ST = take_floats(&p, kv);
+		c->dST = take_floats(&p, kv);
+		c->X = take_floats(&p, C * C);
+		c->Y = take_floats(&p, C * C);
+		c->T = take_floats(&p, ck);
+		c->states = take_floats(&p, kv * (size_t)chunks);
 	}
 	return (size_t)(p - at);
 }
 
 /* Returns where row j of head h of sequence b begins in an array (rows, H, w): it is row j nb + b. */
-static size_t place(int w, int H, int h, int nb, int b, int j)
+static size_t row_offset(int w, int H, int h, int nb, int b, int j)
 {
 	return (((size_t)j * (size_t)nb + (size_t)b) * (size_t)H + (size_t)h) * (size_t)w;
 }
 
 /* Copies m rows from row j on, of head h of sequence b, from an array (rows, H, w) into `to` (m, wp), padded
  * with zeros. */
-static void load(float *to, int wp, int m, const float *from, int w, int H, int h, int nb, int b, int j)
+static void copy_in(float *to, int wp, int m, const float *from, int w, int H, int h, int nb, int b, int j)
 {
 	for (int i = 0; i < m; i++) {
-		const float *row = from + place(w, H, h, nb, b, j + i);
+		const float *row = from + row_offset(w, H, h, nb, b, j + i);
 
 		for (int l = 0; l < wp; l += VL)
 			vstore(to + i * wp + l, l < w ? vget(row, l, w) : vset(0));
 	}
 }
 
-static void store(float *to, int w, int H, int h, int nb, int b, int j, int m, const float *from, int wp,
-                  bool add)
+static void copy_out(float *to, int w, int H, int h, int nb, int b, int j, int m, const float *from, int wp,
+                     bool add)
 {
 	for (int i = 0; i < m; i++) {
-		float *row = to + place(w, H, h, nb, b, j + i);
+		float *row = to + row_offset(w, H, h, nb, b, j + i);
 
 		for (int l = 0; l < w; l += VL)
 			vput(row, l, w,
@@ -171,7 +171,7 @@ static void store(float *to, int w, int H, int h, int nb, int b, int j, int m, c
 	}
 }
 
-static void clear(float *x, int wp, int from, int to)
+static void clear_rows(float *x, int wp, int from, int to)
 {
 	if (from < to)
 		memset(x + from * wp, 0, (size_t)(to - from) * (size_t)wp * 4);
@@ -210,18 +210,19 @@ static void transpose_keys(struct chunk *c, int from, int to)
 /* Returns e^x, but 0 for x < -70, since products with numbers near 1e-38 are slow. */
 INLINE vf fade(vf x) { return vpick(vless(x, vset(-70.f)), vset(0), vexp(x)); }
 
-/* Return exp(c_t - c_s).  since: for a vector of s from s on.  until: for a vector of t from t on. */
-INLINE vf since(const struct chunk *c, int t, int s)
+/* Return exp(c_t - c_s).  decay_since: for a vector of s from s on.  decay_until: for a vector of t from t
+ * on. */
+INLINE vf decay_since(const struct chunk *c, int t, int s)
 {
 	return fade(c->hi[t] - vload(c->hi + s) + (c->lo[t] - vload(c->lo + s)));
 }
-INLINE vf until(const struct chunk *c, int t, int s)
+INLINE vf decay_until(const struct chunk *c, int t, int s)
 {
 	return fade(vload(c->hi + t) - c->hi[s] + (vload(c->lo + t) - c->lo[s]));
 }
 
 /* Computes c and e of all rows from g of the first m rows. */
-static void sum_up(struct chunk *c)
+static void sum_decays(struct chunk *c)
 {
 	double sum = 0;
 
@@ -236,8 +237,8 @@ static void sum_up(struct chunk *c)
 		vstore(c->e + j, fade(vload(c->hi + j) + vload(c->lo + j)));
 }
 
-/* scale_rows: multiplies each row from .. to - 1 of x (., n) by its factor.  left_over: sets f to the decay
- * from each row to row `last`, and 0 after it. */
+/* scale_rows: multiplies each row from .. to - 1 of x (., n) by its factor.  set_decays_to: sets f to the
+ * decay from each row to row `last`, and 0 after it. */
 static void scale_rows(float *x, int n, int from, int to, const float *f)
 {
 	for (int i = from; i < to; i++)
@@ -245,10 +246,10 @@ static void scale_rows(float *x, int n, int from, int to, const float *f)
 			vstore(x + i * n + j, f[i] * vload(x + i * n + j));
 }
 
-static void left_over(const struct chunk *c, int last, float f[C])
+static void set_decays_to(const struct chunk *c, int last, float f[C])
 {
 	for (int s = 0; s < C; s += VL)
-		vstore(f + s, s <= last ? since(c, last, s) : vset(0));
+		vstore(f + s, s <= last ? decay_since(c, last, s) : vset(0));
 }
 
 /* ---- triangles ----------------------------------------------------------------------------- */
@@ -266,7 +267,7 @@ static void prod_lower(int from, int to, int w, const float *a, int lda, const f
 
 /* Makes x a lower triangle (strict: without the diagonal), rows from .. to - 1, columns up to the end of the
  * diagonal block: multiplies by D and, unless f is NULL, each row by its f, and sets zeros above. */
-static void lower(const struct chunk *c, float *x, int from, int to, bool strict, const float *f)
+static void make_lower(const struct chunk *c, float *x, int from, int to, bool strict, const float *f)
 {
 	for (int i = from; i < to; i++)
 		for (int j = 0; j < i / BLOCK * BLOCK + BLOCK; j += VL) {
@@ -274,7 +275,7 @@ static void lower(const struct chunk *c, float *x, int from, int to, bool strict
 			if (f)
 				y *= f[i];
 			if (c->decay)
-				y *= since(c, i, j);
+				y *= decay_since(c, i, j);
 			vstore(x + i * C + j, vpick(vless(__builtin_convertvector(vcount(), vf) + (float)j,
 			                                  vset((float)(strict ? i : i + 1))),
 			                            y, vset(0)));
@@ -282,7 +283,7 @@ static void lower(const struct chunk *c, float *x, int from, int to, bool strict
 }
 
 /* Does the same for x', which is upper: columns from the diagonal block on; f multiplies columns. */
-static void upper(const struct chunk *c, float *x, bool strict, const float *f)
+static void make_upper(const struct chunk *c, float *x, bool strict, const float *f)
 {
 	for (int i = 0; i < c->mp; i++)
 		for (int j = i / BLOCK * BLOCK; j < c->mp; j += VL) {
@@ -290,7 +291,7 @@ static void upper(const struct chunk *c, float *x, bool strict, const float *f)
 			if (f)
 				y *= vload(f + j);
 			if (c->decay)
-				y *= until(c, j, i);
+				y *= decay_until(c, j, i);
 			vstore(x + i * C + j, vpick(vless(vset((float)(strict ? i : i - 1)),
 			                                  __builtin_convertvector(vcount(), vf) + (float)j),
 			                            y, vset(0)));
@@ -299,7 +300,7 @@ static void upper(const struct chunk *c, float *x, bool strict, const float *f)
 
 /* Subtracts from row (n) the sum over rows from .. to - 1 of x, each times its number in a; n is a multiple
  * of 16. */
-static void minus_rows(const float *a, int from, int to, const float *x, int n, float *row)
+static void subtract_rows(const float *a, int from, int to, const float *x, int n, float *row)
 {
 	enum { NV = 4 };
 	int j = 0;
@@ -336,7 +337,7 @@ static void solve_lower(const float *A, float *x, int n, int known, int m)
 			product((to + 3) / 4 * 4 - from4, n, g, A + (g + from4) * C, C, x, n,
 			        x + (g + from4) * n, n, SUB);
 		for (int i = from; i < to; i++)
-			minus_rows(A + (g + i) * C + g, 0, i, x + g * n, n, x + (g + i) * n);
+			subtract_rows(A + (g + i) * C + g, 0, i, x + g * n, n, x + (g + i) * n);
 	}
 }
 
@@ -348,7 +349,7 @@ static void solve_upper(const float *AT, float *x, int mp, int n)
 			product(BLOCK, n, mp - g - BLOCK, AT + g * C + g + BLOCK, C, x + (g + BLOCK) * n, n,
 			        x + g * n, n, SUB);
 		for (int i = BLOCK - 2; i >= 0; i--)
-			minus_rows(AT + (g + i) * C + g, i + 1, BLOCK, x + g * n, n, x + (g + i) * n);
+			subtract_rows(AT + (g + i) * C + g, i + 1, BLOCK, x + g * n, n, x + (g + i) * n);
 	}
 }
 
@@ -363,7 +364,7 @@ struct job {
 	struct { float *S, *k, *u, *g; } log;
 };
 
-static size_t slot(const struct job *a, int s, int h)
+static size_t slot_offset(const struct job *a, int s, int h)
 {
 	return ((size_t)s * (size_t)a->H + (size_t)h) * (size_t)a->K * (size_t)a->V;
 }
@@ -377,7 +378,8 @@ static int key_head(const struct job *a, int h)
 static void load_beta(const struct job *a, struct chunk *c, int from, int to, int h, int b, int j)
 {
 	for (int i = from; i < to; i++) {
-		vf s = vsigmoid(vset(a->b && i < c->m ? a->b[place(1, a->H, h, a->nb, b, j + i - from)] : 0));
+		vf s = vsigmoid(
+			vset(a->b && i < c->m ? a->b[row_offset(1, a->H, h, a->nb, b, j + i - from)] : 0));
 
 		c->sig[i] = s[0];
 		c->beta[i] = i >= c->m ? 0 : a->b ? a->beta_scale * s[0] : a->beta_scale;
@@ -385,14 +387,14 @@ static void load_beta(const struct job *a, struct chunk *c, int from, int to, in
 }
 
 /* Sets S to the state after row n-1 of the chunk; overwrites c->o. */
-static void advance(struct chunk *c, float *S, int n)
+static void advance_state(struct chunk *c, float *S, int n)
 {
 	int K4 = (c->K + 3) / 4 * 4, VP = c->VP;  /* rows of kt beyond K are never read back */
 	const float *u = c->u;
 	float f[C];
 
 	if (c->decay) {
-		left_over(c, n - 1, f);
+		set_decays_to(c, n - 1, f);
 		for (int i = 0; i < n; i++)
 			for (int j = 0; j < VP; j += VL)
 				vstore(c->o + i * VP + j, f[i] * vload(c->u + i * VP + j));
@@ -413,26 +415,26 @@ static void load_rows(const struct job *a, struct chunk *c, int b, int h, int j0
 	    fresh = j0 + c->known - open_rows - a->decoded;
 	int from4 = c->known / 4 * 4, m4 = (c->m + 3) / 4 * 4;
 
-	if (before && !c->led) {
-		load(c->k, c->KP, open_rows, a->log.k, a->K, a->G, kh, 1, 0, ls * C);
-		load(c->u, c->VP, open_rows, a->log.u, a->V, a->H, h, 1, 0, ls * C);
+	if (before && !c->from_log) {
+		copy_in(c->k, c->KP, open_rows, a->log.k, a->K, a->G, kh, 1, 0, ls * C);
+		copy_in(c->u, c->VP, open_rows, a->log.u, a->V, a->H, h, 1, 0, ls * C);
 		transpose_keys(c, 0, open_rows);
 		for (int i = 0; c->decay && i < open_rows; i++)
-			c->g[i] = a->log.g[place(1, a->H, h, 1, 0, ls * C + i)];
+			c->g[i] = a->log.g[row_offset(1, a->H, h, 1, 0, ls * C + i)];
 	}
-	c->led = before > 0;
-	load(c->k + before * c->KP, c->KP, c->m - before, a->k, a->K, a->G, kh, a->nb, b, own);
-	clear(c->k, c->KP, c->m, m4);
+	c->from_log = before > 0;
+	copy_in(c->k + before * c->KP, c->KP, c->m - before, a->k, a->K, a->G, kh, a->nb, b, own);
+	clear_rows(c->k, c->KP, c->m, m4);
 	transpose_keys(c, before, c->m);
-	load(c->u + before * c->VP, c->VP, c->known - before, a->u, a->V, a->H, h, a->nb, b, own);
+	copy_in(c->u + before * c->VP, c->VP, c->known - before, a->u, a->V, a->H, h, a->nb, b, own);
 	for (int i = before; c->decay && i < c->m; i++)
-		c->g[i] = a->g[place(1, a->H, h, a->nb, b, own + i - before)];
-	sum_up(c);
+		c->g[i] = a->g[row_offset(1, a->H, h, a->nb, b, own + i - before)];
+	sum_decays(c);
 	if (c->known == c->m)
 		return;
-	clear(c->q, c->KP, from4, c->known);
-	load(c->q + c->known * c->KP, c->KP, c->m - c->known, a->q, a->K, a->G, kh, a->nb, b, fresh);
-	clear(c->q, c->KP, c->m, m4);
+	clear_rows(c->q, c->KP, from4, c->known);
+	copy_in(c->q + c->known * c->KP, c->KP, c->m - c->known, a->q, a->K, a->G, kh, a->nb, b, fresh);
+	clear_rows(c->q, c->KP, c->m, m4);
 	load_beta(a, c, c->known, m4, h, b, fresh);
 	for (int i = from4; i < c->known; i++)
 		c->beta[i] = 0;
@@ -445,18 +447,18 @@ static void forward_rows(const struct job *a, struct chunk *c, const float *S, i
 
 	prod_lower(from, to, c->K, c->k, KP, c->kt, c->A);
 	prod_lower(from, to, c->K, c->q, KP, c->kt, c->P);
-	lower(c, c->A, from, to, true, c->beta);
-	lower(c, c->P, from, to, false, NULL);
+	make_lower(c, c->A, from, to, true, c->beta);
+	make_lower(c, c->P, from, to, false, NULL);
 	product(to - from, VP, c->K, c->k + from * KP, KP, S, VP, c->o + from * VP, VP, SET);
 	for (int i = known; i < c->m; i++) {
-		const float *v = a->v + place(c->V, a->H, h, a->nb, b, j + i - known);
+		const float *v = a->v + row_offset(c->V, a->H, h, a->nb, b, j + i - known);
 		float e = c->decay ? c->e[i] : 1;
 
 		for (int l = 0; l < VP; l += VL)
 			vstore(c->u + i * VP + l, c->beta[i] * ((l < c->V ? vget(v, l, c->V) : vset(0)) -
 			                                        e * vload(c->o + i * VP + l)));
 	}
-	clear(c->u, VP, c->m, to);
+	clear_rows(c->u, VP, c->m, to);
 	product(to - from, VP, c->K, c->q + from * KP, KP, S, VP, c->o + from * VP, VP, SET);
 	if (c->decay)
 		scale_rows(c->o, VP, from, to, c->e);
@@ -465,8 +467,8 @@ static void forward_rows(const struct job *a, struct chunk *c, const float *S, i
 		next = i / BLOCK * BLOCK + BLOCK < to ? i / BLOCK * BLOCK + BLOCK : to;
 		product(next - i, VP, next, c->P + i * C, C, c->u, VP, c->o + i * VP, VP, ADD);
 	}
-	store(a->u, a->V, a->H, h, a->nb, b, a->decoded + j, c->m - known, c->u + known * VP, VP, false);
-	store(a->o, a->V, a->H, h, a->nb, b, j, c->m - known, c->o + known * VP, VP, false);
+	copy_out(a->u, a->V, a->H, h, a->nb, b, a->decoded + j, c->m - known, c->u + known * VP, VP, false);
+	copy_out(a->o, a->V, a->H, h, a->nb, b, j, c->m - known, c->o + known * VP, VP, false);
 }
 
 /* Copies the open chunk, as it is after its first n rows, to slot ls of the log. */
@@ -474,31 +476,31 @@ static void keep_log(const struct job *a, const struct chunk *c, const float *S,
 {
 	int kh = key_head(a, h);
 
-	store_state(a->log.S + slot(a, ls, h), a->V, S, a->K, c->VP);
-	store(a->log.u, a->V, a->H, h, 1, 0, ls * C, n, c->u, c->VP, false);
+	store_state(a->log.S + slot_offset(a, ls, h), a->V, S, a->K, c->VP);
+	copy_out(a->log.u, a->V, a->H, h, 1, 0, ls * C, n, c->u, c->VP, false);
 	if (!h || key_head(a, h - 1) != kh) /* the first of its heads */
-		store(a->log.k, a->K, a->G, kh, 1, 0, ls * C, n, c->k, c->KP, false);
+		copy_out(a->log.k, a->K, a->G, kh, 1, 0, ls * C, n, c->k, c->KP, false);
 	for (int i = 0; c->decay && i < n; i++)
-		a->log.g[place(1, a->H, h, 1, 0, ls * C + i)] = c->g[i];
+		a->log.g[row_offset(1, a->H, h, 1, 0, ls * C + i)] = c->g[i];
 }
 
 /* Stores the state after n rows of the chunk, without changing the chunk. */
 static void keep_state(const struct job *a, struct chunk *c, const float *S, float *to, int n)
 {
 	memcpy(c->Sn, S, (size_t)c->K * (size_t)c->VP * 4);
-	advance(c, c->Sn, n);
+	advance_state(c, c->Sn, n);
 	store_state(to, a->V, c->Sn, a->K, c->VP);
 }
 
 /* Computes one sequence, from the state S0 at the first row of its chunk. */
-static void forward(const struct job *a, struct chunk *c, const float *S0, int b, int h, int open_rows,
-                    int ls)
+static void forward_sequence(const struct job *a, struct chunk *c, const float *S0, int b, int h,
+                             int open_rows, int ls)
 {
 	/* rows of the sequence, counted from its chunk's first row: before: those before the new ones; end:
 	 * all */
 	int before = open_rows + a->decoded, end = before + a->steps, next = 0;
 	int first = before > C ? (before - 1) / C * C : 0; /* the chunks before this row were filled */
-	float *open = a->open ? a->open + slot(a, b, h) : NULL;
+	float *open = a->open ? a->open + slot_offset(a, b, h) : NULL;
 	const float *S = open && first ? open : S0;
 
 	if (a->V != c->VP) {
@@ -515,17 +517,18 @@ static void forward(const struct job *a, struct chunk *c, const float *S0, int b
 			if (a->log.S && a->cap_slot[i] >= a->log_from && (a->cap_row[i] + 1) % C)
 				keep_log(a, c, S, a->cap_slot[i] - a->log_from, h, a->cap_row[i] + 1 - j0);
 		for (; next < a->captures && a->cap_row[next] < j0 + c->m - 1; next++)
-			keep_state(a, c, S, a->S + slot(a, a->cap_slot[next], h), a->cap_row[next] + 1 - j0);
+			keep_state(a, c, S, a->S + slot_offset(a, a->cap_slot[next], h),
+			           a->cap_row[next] + 1 - j0);
 		if (j0 + C >= end && next == a->captures)
 			break;
 		if (S != c->S)
 			memcpy(c->S, S, (size_t)a->K * (size_t)a->V * 4);
 		S = c->S;
-		advance(c, c->S, c->m);
+		advance_state(c, c->S, c->m);
 		if (open && c->known == C)
 			store_state(open, a->V, S, a->K, c->VP);
 		for (; next < a->captures && a->cap_row[next] == j0 + c->m - 1; next++)
-			store_state(a->S + slot(a, a->cap_slot[next], h), a->V, S, a->K, c->VP);
+			store_state(a->S + slot_offset(a, a->cap_slot[next], h), a->V, S, a->K, c->VP);
 	}
 }
 
@@ -534,16 +537,17 @@ static void fwd_tile(void *arg, int tile, int thread)
 	const struct job *a = arg;
 	int h = tile % a->H, group = tile / a->H;
 	int s = a->start ? a->start[group] : 0, open_rows = a->open_rows ? a->open_rows[group] : 0;
-	const float *S0 = open_rows ? a->log.S + slot(a, s - a->log_from, h) : a->S + slot(a, s, h);
+	const float *S0 =
+		open_rows ? a->log.S + slot_offset(a, s - a->log_from, h) : a->S + slot_offset(a, s, h);
 	struct chunk c = { .decay = a->g };
-	float *mem = rf_cpu_scratch(a->d, thread, layout(&c, a->K, a->V, false, 0, NULL) * 4);
+	float *mem = rf_cpu_scratch(a->d, thread, place_chunk(&c, a->K, a->V, false, 0, NULL) * 4);
 
 	if (!mem)
 		return;
-	layout(&c, a->K, a->V, false, 0, mem);
-	clear(c.kt, C, a->K, c.KP);
+	place_chunk(&c, a->K, a->V, false, 0, mem);
+	clear_rows(c.kt, C, a->K, c.KP);
 	for (int b = group * a->n; b < (group + 1) * a->n && b < a->nb; b++)
-		forward(a, &c, S0, b, h, open_rows, s - a->log_from);
+		forward_sequence(a, &c, S0, b, h, open_rows, s - a->log_from);
 }
 
 /* ---- backward ------------------------------------------------------------------------------ */
@@ -568,7 +572,7 @@ static float row_dot(const float *x, const float *y, int n)
 
 /* Adds the contribution of a state that was captured after n rows, with gradient `from`, to du, dk and dc;
  * overwrites dv, T and dST. */
-static void back_state(struct chunk *c, const float *from, int n, double *dc)
+static void back_capture(struct chunk *c, const float *from, int n, double *dc)
 {
 	int VP = c->VP, KP = c->KP, n4 = (n + 3) / 4 * 4;
 	float f[C];
@@ -579,7 +583,7 @@ static void back_state(struct chunk *c, const float *from, int n, double *dc)
 	product(n4, VP, c->K, c->k, KP, c->Sn, VP, c->dv, VP, SET);
 	product(n4, KP, c->V, c->u, VP, c->dST, KP, c->T, KP, SET);
 	if (c->decay) {
-		left_over(c, n - 1, f);
+		set_decays_to(c, n - 1, f);
 		scale_rows(c->dv, VP, 0, n, f);
 		scale_rows(c->T, KP, 0, n, f);
 		for (int r = 0; r < n; r++) {
@@ -598,7 +602,7 @@ static void back_state(struct chunk *c, const float *from, int n, double *dc)
 
 /* Adds to dc the contribution of D: x and y are upper triangles, one holding elements that have the factor
  * D_ts and the other their gradients. */
-static void back_between(const struct chunk *c, const float *x, const float *y, double sign, double *dc)
+static void back_decay(const struct chunk *c, const float *x, const float *y, double sign, double *dc)
 {
 	vf column[C / VL] = { 0 };
 
@@ -616,34 +620,49 @@ static void back_between(const struct chunk *c, const float *x, const float *y, 
 		dc[t] += sign * (double)column[t / VL][t % VL];
 }
 
-static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, int j0, int *next)
-{
-	int mp = c->mp, VP = c->VP, KP = c->KP, K4 = (c->K + 3) / 4 * 4, last, kh = key_head(a, h);
-	bool again = h && key_head(a, h - 1) == kh;  /* dq and dk are sums over the heads of v */
-	double dc[C] = { 0 };
-	float f[C];
+/* The backward pass of a chunk: one function for each line of the equations above.  The table says what each
+ * buffer holds after each step; a blank: the buffer does not change.  W = diag(beta) dR; with a decay, e and
+ * D differ from 1.
+ *
+ *           back_update      solve_dR   back_output    back_keys                back_state
+ *     A     A', upper
+ *     P     P', upper
+ *     du    dU               dR
+ *     dv    scratch          W          diag(e) W
+ *     d_o                               diag(e) dO
+ *     dq                                dQ
+ *     dk    diag(f) U dS'               + (D * X)' Q   dK
+ *     X                                 D * X          - (D * Z + (D * Z)')
+ *     Y                                 (D * X)'       - (D * Z)'
+ *     T     scratch                                    diag(e) W S'
+ *     dS                                                                        of the first state
+ *
+ * dc: the gradient of c, to which each step adds. */
 
-	for (; *next >= 0 && a->cap_row[*next] == j0 + c->m - 1; (*next)--)
-		add_state(c->dS, VP, a->dS + slot(a, a->cap_slot[*next], h), a->K, a->V, 1);
-	last = *next;
+/* Computes dU = P' dO + diag(f) K dS and the first term of dK, diag(f) U dS', including captures' terms.
+ * next: the last capture before the chunk's last row; becomes the last capture before the chunk. */
+static void back_update(const struct job *a, struct chunk *c, int h, int j0, int *next, double *dc)
+{
+	int mp = c->mp, VP = c->VP, KP = c->KP;
+	float f[C];
 
 	transpose(c->q, mp, c->K, KP, c->qt, C);
 	transpose(c->u, mp, c->V, VP, c->ut, C);
 	transpose(c->S, KP, c->V, VP, c->ST, KP);
 	transpose(c->dS, KP, c->V, VP, c->dST, KP);
 
-	/* A' and P' are upper: A[j][i] = k_j . k_i beta_i for i > j; a block of rows takes the columns from
-	 * its diagonal on */
+	/* A' and P' are upper: A[j][i] = k_j . k_i beta_i for i > j; a block of rows has the columns from its
+	 * diagonal on */
 	for (int i = 0; i < mp; i += BLOCK) {
 		product(BLOCK, mp - i, c->K, c->k + i * KP, KP, c->kt + i, C, c->A + i * C + i, C, SET);
 		product(BLOCK, mp - i, c->K, c->k + i * KP, KP, c->qt + i, C, c->P + i * C + i, C, SET);
 	}
-	upper(c, c->A, true, c->beta);
-	upper(c, c->P, false, NULL);
+	make_upper(c, c->A, true, c->beta);
+	make_upper(c, c->P, false, NULL);
 	product(mp, VP, c->K, c->k, KP, c->dS, VP, c->du, VP, SET);
 	product(mp, KP, c->V, c->u, VP, c->dST, KP, c->dk, KP, SET);
 	if (c->decay) {
-		left_over(c, c->m - 1, f);
+		set_decays_to(c, c->m - 1, f);
 		scale_rows(c->du, VP, 0, mp, f);
 		scale_rows(c->dk, KP, 0, mp, f);
 		for (int i = 0; i < c->m; i++) {
@@ -657,9 +676,16 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 	for (int i = 0; i < mp; i += BLOCK)
 		product(BLOCK, VP, mp - i, c->P + i * C + i, C, c->d_o + i * VP, VP, c->du + i * VP, VP, ADD);
 	for (; *next >= 0 && a->cap_row[*next] >= j0; (*next)--)
-		back_state(c, a->dS + slot(a, a->cap_slot[*next], h), a->cap_row[*next] - j0 + 1, dc);
+		back_capture(c, a->dS + slot_offset(a, a->cap_slot[*next], h), a->cap_row[*next] - j0 + 1,
+		             dc);
+}
 
-	solve_upper(c->A, c->du, mp, VP);  /* du is dR from here on */
+/* Solves (I + A)' dR = dU; stores dV = W and the gradient of b. */
+static void solve_dR(const struct job *a, struct chunk *c, int b, int h, int j0)
+{
+	int mp = c->mp, VP = c->VP;
+
+	solve_upper(c->A, c->du, mp, VP);
 	for (int i = 0; i < mp; i++) {
 		vf s = vset(0);
 		for (int j = 0; j < VP; j += VL) {
@@ -668,19 +694,25 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 			vstore(c->dv + i * VP + j, c->beta[i] * r);
 		}
 		if (a->db && i < c->m) /* dbeta / db = beta (1 - sigmoid(b)) */
-			a->db[place(1, a->H, h, a->nb, b, j0 + i)] = vsum(s) * (1 - c->sig[i]);
+			a->db[row_offset(1, a->H, h, a->nb, b, j0 + i)] = vsum(s) * (1 - c->sig[i]);
 	}
-	store(a->dv, a->V, a->H, h, a->nb, b, j0, c->m, c->dv, VP, false);
+	copy_out(a->dv, a->V, a->H, h, a->nb, b, j0, c->m, c->dv, VP, false);
+}
+
+/* Computes X = lower dO U', dQ = diag(e) dO S' + (D * X) K and the second term of dK, (D * X)' Q. */
+static void back_output(struct chunk *c, double *dc)
+{
+	int mp = c->mp, VP = c->VP, KP = c->KP;
 
 	prod_lower(0, mp, c->V, c->d_o, VP, c->ut, c->X);
 	transpose(c->X, mp, mp, C, c->Y, C);
 	if (c->decay) {
-		back_between(c, c->Y, c->P, 1, dc);
+		back_decay(c, c->Y, c->P, 1, dc);
 		scale_rows(c->d_o, VP, 0, mp, c->e);
 		scale_rows(c->dv, VP, 0, mp, c->e);
 	}
-	lower(c, c->X, 0, mp, false, NULL);
-	upper(c, c->Y, false, NULL);
+	make_lower(c, c->X, 0, mp, false, NULL);
+	make_upper(c, c->Y, false, NULL);
 	product(mp, KP, c->V, c->d_o, VP, c->ST, KP, c->dq, KP, SET);
 	for (int i = 0; c->decay && i < mp; i++)
 		dc[i] += (double)row_dot(c->q + i * KP, c->dq + i * KP, KP);
@@ -688,6 +720,12 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 		product(BLOCK, KP, i + BLOCK, c->X + i * C, C, c->k, KP, c->dq + i * KP, KP, ADD);
 	for (int i = 0; i < mp; i += BLOCK)
 		product(BLOCK, KP, mp - i, c->Y + i * C + i, C, c->q + i * KP, KP, c->dk + i * KP, KP, ADD);
+}
+
+/* Computes Z and the last terms of dK: - diag(e) W S' + (D * Z + (D * Z)') K. */
+static void back_keys(struct chunk *c, double *dc)
+{
+	int mp = c->mp, VP = c->VP, KP = c->KP;
 
 	if (c->decay) {
 		product(mp, KP, c->V, c->dv, VP, c->ST, KP, c->T, KP, SET);
@@ -703,60 +741,86 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 	prod_lower(0, mp, c->V, c->du, VP, c->ut, c->X);  /* - Z, still without beta and D */
 	transpose(c->X, mp, mp, C, c->Y, C);
 	if (c->decay)
-		back_between(c, c->Y, c->A, -1, dc);
-	lower(c, c->X, 0, mp, true, c->beta);
-	upper(c, c->Y, true, c->beta);
+		back_decay(c, c->Y, c->A, -1, dc);
+	make_lower(c, c->X, 0, mp, true, c->beta);
+	make_upper(c, c->Y, true, c->beta);
 	for (int i = 0; i < mp; i++)                      /* - (Z + Z'), both triangles */
 		for (int j = i / VL * VL; j < mp; j += VL)
 			vstore(c->X + i * C + j, j > i ? vload(c->Y + i * C + j)
 			                               : vload(c->X + i * C + j) + vload(c->Y + i * C + j));
 	product(mp, KP, mp, c->X, C, c->k, KP, c->dk, KP, SUB);
+}
+
+/* Computes dS <- e_m dS + Q' diag(e) dO - K' diag(e) W, including the chunk's captures: those after
+ * `before`, up to `last`. */
+static void back_state(const struct job *a, struct chunk *c, int h, int j0, int before, int last)
+{
+	int mp = c->mp, VP = c->VP, K4 = (c->K + 3) / 4 * 4;
 
 	for (int i = 0; c->decay && i < K4 * VP; i += VL)
 		vstore(c->dS + i, c->e[c->m - 1] * vload(c->dS + i));
 	product(K4, VP, mp, c->qt, C, c->d_o, VP, c->dS, VP, ADD);
 	product(K4, VP, mp, c->kt, C, c->dv, VP, c->dS, VP, SUB);
-	for (int i = last; i > *next; i--)
-		add_state(c->dS, VP, a->dS + slot(a, a->cap_slot[i], h), a->K, a->V,
+	for (int i = last; i > before; i--)
+		add_state(c->dS, VP, a->dS + slot_offset(a, a->cap_slot[i], h), a->K, a->V,
 		          c->decay ? c->e[a->cap_row[i] - j0] : 1);
-	store(a->dq, a->K, a->G, kh, a->nb, b, j0, c->m, c->dq, KP, again);
-	store(a->dk, a->K, a->G, kh, a->nb, b, j0, c->m, c->dk, KP, again);
+}
+
+/* Computes the gradients of a chunk.  c->dS: the gradient of the state after the chunk; becomes that of the
+ * state at its first row.  next: the last capture that is not after the chunk; becomes the last capture
+ * before the chunk. */
+static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, int j0, int *next)
+{
+	int last, kh = key_head(a, h);
+	bool shared = h && key_head(a, h - 1) == kh; /* dq and dk are sums over the heads of v */
+	double dc[C] = { 0 };
+
+	for (; *next >= 0 && a->cap_row[*next] == j0 + c->m - 1; (*next)--)
+		add_state(c->dS, c->VP, a->dS + slot_offset(a, a->cap_slot[*next], h), a->K, a->V, 1);
+	last = *next;
+	back_update(a, c, h, j0, next, dc);
+	solve_dR(a, c, b, h, j0);
+	back_output(c, dc);
+	back_keys(c, dc);
+	back_state(a, c, h, j0, *next, last);
+	copy_out(a->dq, a->K, a->G, kh, a->nb, b, j0, c->m, c->dq, c->KP, shared);
+	copy_out(a->dk, a->K, a->G, kh, a->nb, b, j0, c->m, c->dk, c->KP, shared);
 	if (c->decay)
 		for (int i = c->m - 1; i >= 0; i--) {
 			if (i < c->m - 1)
 				dc[i] += dc[i + 1];
-			a->dg[place(1, a->H, h, a->nb, b, j0 + i)] = (float)dc[i];
+			a->dg[row_offset(1, a->H, h, a->nb, b, j0 + i)] = (float)dc[i];
 		}
 }
 
-/* Loads what the backward pass of a chunk reads; only: just k, u and g. */
-static void load_back(const struct job *a, struct chunk *c, int b, int h, int j0, bool only)
+/* Loads the arrays that the backward pass of a chunk reads.  only_keys: loads only k, u and g. */
+static void load_back_rows(const struct job *a, struct chunk *c, int b, int h, int j0, bool only_keys)
 {
 	int kh = key_head(a, h);
 
 	c->m = a->steps - j0 < C ? a->steps - j0 : C;
 	c->mp = (c->m + BLOCK - 1) / BLOCK * BLOCK;
-	load(c->k, c->KP, c->m, a->k, a->K, a->G, kh, a->nb, b, j0);
-	load(c->u, c->VP, c->m, a->u, a->V, a->H, h, a->nb, b, j0);
-	clear(c->k, c->KP, c->m, c->mp);
-	clear(c->u, c->VP, c->m, c->mp);
+	copy_in(c->k, c->KP, c->m, a->k, a->K, a->G, kh, a->nb, b, j0);
+	copy_in(c->u, c->VP, c->m, a->u, a->V, a->H, h, a->nb, b, j0);
+	clear_rows(c->k, c->KP, c->m, c->mp);
+	clear_rows(c->u, c->VP, c->m, c->mp);
 	transpose(c->k, c->mp, c->K, c->KP, c->kt, C);
 	for (int i = 0; c->decay && i < c->m; i++)
-		c->g[i] = a->g[place(1, a->H, h, a->nb, b, j0 + i)];
-	sum_up(c);
-	if (only)
+		c->g[i] = a->g[row_offset(1, a->H, h, a->nb, b, j0 + i)];
+	sum_decays(c);
+	if (only_keys)
 		return;
-	load(c->q, c->KP, c->m, a->q, a->K, a->G, kh, a->nb, b, j0);
-	load(c->d_o, c->VP, c->m, a->d_o, a->V, a->H, h, a->nb, b, j0);
-	clear(c->q, c->KP, c->m, c->mp);
-	clear(c->d_o, c->VP, c->m, c->mp);
+	copy_in(c->q, c->KP, c->m, a->q, a->K, a->G, kh, a->nb, b, j0);
+	copy_in(c->d_o, c->VP, c->m, a->d_o, a->V, a->H, h, a->nb, b, j0);
+	clear_rows(c->q, c->KP, c->m, c->mp);
+	clear_rows(c->d_o, c->VP, c->m, c->mp);
 	load_beta(a, c, 0, c->mp, h, b, j0);
 }
 
 /* Computes the gradients of one head and all sequences of a group. */
-static void backward(const struct job *a, struct chunk *c, int group, int h)
+static void backward_group(const struct job *a, struct chunk *c, int group, int h)
 {
-	size_t s0 = slot(a, a->start ? a->start[group] : 0, h), kv = (size_t)c->KP * (size_t)c->VP;
+	size_t s0 = slot_offset(a, a->start ? a->start[group] : 0, h), kv = (size_t)c->KP * (size_t)c->VP;
 	int next = a->captures - 1;
 
 	for (int b = group * a->n; b < (group + 1) * a->n && b < a->nb; b++) {
@@ -764,14 +828,14 @@ static void backward(const struct job *a, struct chunk *c, int group, int h)
 		for (int i = 0; i + 1 < a->chunks; i++) {
 			float *S = c->states + (size_t)(i + 1) * kv;
 
-			load_back(a, c, b, h, i * C, true);
+			load_back_rows(a, c, b, h, i * C, true);
 			memcpy(S, S - kv, kv * 4);
-			advance(c, S, C);
+			advance_state(c, S, C);
 		}
 		memset(c->dS, 0, kv * 4);
 		for (int i = a->chunks - 1; i >= 0; i--) {
 			c->S = c->states + (size_t)i * kv;
-			load_back(a, c, b, h, i * C, false);
+			load_back_rows(a, c, b, h, i * C, false);
 			backward_chunk(a, c, b, h, i * C, &next);
 		}
 		for (int i = 0; i < a->K; i++)
@@ -786,17 +850,17 @@ static void bwd_tile(void *arg, int tile, int thread)
 	const struct job *a = arg;
 	int kh = tile % a->G, group = tile / a->G;
 	struct chunk c = { .decay = a->g };
-	float *mem = rf_cpu_scratch(a->d, thread, layout(&c, a->K, a->V, true, a->chunks, NULL) * 4);
+	float *mem = rf_cpu_scratch(a->d, thread, place_chunk(&c, a->K, a->V, true, a->chunks, NULL) * 4);
 
 	if (!mem)
 		return;
-	layout(&c, a->K, a->V, true, a->chunks, mem);
-	clear(c.kt, C, a->K, c.KP);
-	clear(c.qt, C, a->K, c.KP);
-	clear(c.states, c.VP, a->K, c.KP);
-	clear(c.Sn, c.VP, a->K, c.KP);
+	place_chunk(&c, a->K, a->V, true, a->chunks, mem);
+	clear_rows(c.kt, C, a->K, c.KP);
+	clear_rows(c.qt, C, a->K, c.KP);
+	clear_rows(c.states, c.VP, a->K, c.KP);
+	clear_rows(c.Sn, c.VP, a->K, c.KP);
 	for (int h = kh * (a->H / a->G); h < (kh + 1) * (a->H / a->G); h++)
-		backward(a, &c, group, h);
+		backward_group(a, &c, group, h);
 }
 
 void KERNEL(delta_fwd)(struct rf_dev *d, const struct rf_delta_fwd *x)
