@@ -288,26 +288,36 @@ enum { SPAN = 1 << 14 };
 /* Returns how many numbers of the vector at `at` are among the first n. */
 #define LEFT_OF(n, at) ((n) - (at) < VL ? (int)((n) - (at)) : VL)
 
-struct momentum { size_t n, tiles; float by; const float *x, *p, *m, *dy; float *y, *dp; double *part; };
+struct momentum {
+	size_t n, tiles;
+	float factor;
+	const float *x, *p, *m, *dy;
+	float *y, *dp;
+	double *part;
+};
 
 static void momentum_fwd_tile(void *arg, int tile, int thread)
 {
 	const struct momentum *a = arg;
 	size_t h = (size_t)tile / a->tiles, i = (size_t)tile % a->tiles * SPAN,
 	       last = i + SPAN < a->n ? i + SPAN : a->n;
-	float by = a->by * a->m[h];
+	float factor = a->factor * a->m[h];
 
 	(void)thread;
 	for (i += h * a->n, last += h * a->n; i < last; i += VL)
 		vput(a->y + i, 0, LEFT_OF(last, i),
-		     vget(a->x + i, 0, LEFT_OF(last, i)) + by * vget(a->p + i, 0, LEFT_OF(last, i)));
+		     vget(a->x + i, 0, LEFT_OF(last, i)) + factor * vget(a->p + i, 0, LEFT_OF(last, i)));
 }
 
 void KERNEL(momentum_fwd)(struct rf_dev *d, const struct rf_momentum_fwd *x)
 {
-	struct momentum a = { .n = x->n, .tiles = (x->n + SPAN - 1) / SPAN, .by = x->by,
-	                      .x = cpu_f32(d, x->x), .p = cpu_f32(d, x->p),
-	                      .m = cpu_f32(d, x->m), .y = cpu_f32(d, x->y) };
+	struct momentum a = { .n = x->n,
+		              .tiles = (x->n + SPAN - 1) / SPAN,
+		              .factor = x->factor,
+		              .x = cpu_f32(d, x->x),
+		              .p = cpu_f32(d, x->p),
+		              .m = cpu_f32(d, x->m),
+		              .y = cpu_f32(d, x->y) };
 
 	cpu_tiles(d, (int)((size_t)x->H * a.tiles), momentum_fwd_tile, &a);
 }
@@ -317,23 +327,27 @@ static void momentum_bwd_tile(void *arg, int tile, int thread)
 	const struct momentum *a = arg;
 	size_t h = (size_t)tile / a->tiles, i = (size_t)tile % a->tiles * SPAN,
 	       last = i + SPAN < a->n ? i + SPAN : a->n;
-	float by = a->by * a->m[h];
+	float factor = a->factor * a->m[h];
 	vf sum = vset(0);
 
 	(void)thread;
 	for (i += h * a->n, last += h * a->n; i < last; i += VL) {
 		vf dy = vget(a->dy + i, 0, LEFT_OF(last, i));
 		sum += dy * vget(a->p + i, 0, LEFT_OF(last, i));
-		vput(a->dp + i, 0, LEFT_OF(last, i), vget(a->dp + i, 0, LEFT_OF(last, i)) + by * dy);
+		vput(a->dp + i, 0, LEFT_OF(last, i), vget(a->dp + i, 0, LEFT_OF(last, i)) + factor * dy);
 	}
 	a->part[tile] = (double)vsum(sum);
 }
 
 void KERNEL(momentum_bwd)(struct rf_dev *d, const struct rf_momentum_bwd *x)
 {
-	struct momentum a = { .n = x->n, .tiles = (x->n + SPAN - 1) / SPAN, .by = x->by,
-	                      .p = cpu_f32(d, x->p), .m = cpu_f32(d, x->m),
-	                      .dy = cpu_f32(d, x->dy), .dp = cpu_f32(d, x->dp) };
+	struct momentum a = { .n = x->n,
+		              .tiles = (x->n + SPAN - 1) / SPAN,
+		              .factor = x->factor,
+		              .p = cpu_f32(d, x->p),
+		              .m = cpu_f32(d, x->m),
+		              .dy = cpu_f32(d, x->dy),
+		              .dp = cpu_f32(d, x->dp) };
 	float *dm = cpu_f32(d, x->dm);
 
 	if (!(a.part = rf_cpu_scratch(d, -1, (size_t)x->H * a.tiles * sizeof *a.part)))
@@ -343,7 +357,7 @@ void KERNEL(momentum_bwd)(struct rf_dev *d, const struct rf_momentum_bwd *x)
 		double sum = 0;
 		for (size_t t = 0; t < a.tiles; t++)
 			sum += a.part[(size_t)h * a.tiles + t];
-		dm[h] += (float)(sum * (double)x->by);
+		dm[h] += (float)(sum * (double)x->factor);
 	}
 }
 
@@ -397,13 +411,13 @@ static void length_bwd_tile(void *arg, int tile, int thread)
 
 	(void)thread;
 	for (int i = tile * a->tile; i < a->rows && i < (tile + 1) * a->tile; i++) {
-		float by = a->length[i] > 0 ? a->dlength[i] / a->length[i] : 0;
+		float factor = a->length[i] > 0 ? a->dlength[i] / a->length[i] : 0;
 		const float *x = a->x + (size_t)i * a->n;
 		float *dx = a->dx + (size_t)i * a->n;
 
 		for (size_t j = 0; j < a->n; j += VL)
 			vput(dx + j, 0, LEFT_OF(a->n, j),
-			     vget(dx + j, 0, LEFT_OF(a->n, j)) + by * vget(x + j, 0, LEFT_OF(a->n, j)));
+			     vget(dx + j, 0, LEFT_OF(a->n, j)) + factor * vget(x + j, 0, LEFT_OF(a->n, j)));
 	}
 }
 
@@ -422,11 +436,12 @@ static void renorm_fwd_tile(void *arg, int tile, int thread)
 	(void)thread;
 	for (int i = tile * a->tile; i < a->rows && i < (tile + 1) * a->tile; i++) {
 		const float *x = a->x + (size_t)i * a->n;
-		float *y = a->y + (size_t)i * a->n, by = (float)((a->length ? (double)a->length[i] : 1) /
-		                                                 (sqrt(along(x, x, a->n)) + (double)a->eps));
+		float *y = a->y + (size_t)i * a->n,
+		      factor = (float)((a->length ? (double)a->length[i] : 1) /
+		                       (sqrt(along(x, x, a->n)) + (double)a->eps));
 
 		for (size_t j = 0; j < a->n; j += VL)
-			vput(y + j, 0, LEFT_OF(a->n, j), by * vget(x + j, 0, LEFT_OF(a->n, j)));
+			vput(y + j, 0, LEFT_OF(a->n, j), factor * vget(x + j, 0, LEFT_OF(a->n, j)));
 	}
 }
 
@@ -449,12 +464,12 @@ static void renorm_bwd_tile(void *arg, int tile, int thread)
 		const float *x = a->x + (size_t)i * a->n, *dy = a->dy + (size_t)i * a->n;
 		double r = sqrt(along(x, x, a->n)), s = 1 / (r + (double)a->eps), dot = along(dy, x, a->n),
 		       L = a->length ? (double)a->length[i] : 1;
-		float *dx = a->dx + (size_t)i * a->n, by = (float)(L * s),
+		float *dx = a->dx + (size_t)i * a->n, factor = (float)(L * s),
 		      back = r > 0 ? (float)(L * dot * s * s / r) : 0;
 
 		for (size_t j = 0; j < a->n; j += VL)
 			vput(dx + j, 0, LEFT_OF(a->n, j),
-			     vget(dx + j, 0, LEFT_OF(a->n, j)) + by * vget(dy + j, 0, LEFT_OF(a->n, j)) -
+			     vget(dx + j, 0, LEFT_OF(a->n, j)) + factor * vget(dy + j, 0, LEFT_OF(a->n, j)) -
 			             back * vget(x + j, 0, LEFT_OF(a->n, j)));
 		if (a->dn)
 			a->dn[i] += (float)(dot * s);
@@ -469,7 +484,11 @@ void KERNEL(renorm_bwd)(struct rf_dev *d, const struct rf_renorm_bwd *x)
 	                               .dn = cpu_f32(d, x->dlength) }, renorm_bwd_tile);
 }
 
-struct diagonal { size_t apart, step; int n; float by, *y; };
+struct diagonal {
+	size_t stride, step;
+	int n;
+	float value, *y;
+};
 
 static void diagonal_tile(void *arg, int tile, int thread)
 {
@@ -477,14 +496,16 @@ static void diagonal_tile(void *arg, int tile, int thread)
 
 	(void)thread;
 	for (int i = 0; i < a->n; i++)
-		a->y[(size_t)tile * a->apart + (size_t)i * a->step] += a->by;
+		a->y[(size_t)tile * a->stride + (size_t)i * a->step] += a->value;
 }
 
 void KERNEL(diagonal)(struct rf_dev *d, const struct rf_diagonal *x)
 {
-	struct diagonal a = { .apart = x->apart, .step = (size_t)x->cols + 1,
-	                      .n = x->rows < x->cols ? x->rows : x->cols, .by = x->by,
-	                      .y = cpu_f32(d, x->y) };
+	struct diagonal a = { .stride = x->stride,
+		              .step = (size_t)x->cols + 1,
+		              .n = x->rows < x->cols ? x->rows : x->cols,
+		              .value = x->value,
+		              .y = cpu_f32(d, x->y) };
 
 	cpu_tiles(d, x->mats, diagonal_tile, &a);
 }

@@ -272,7 +272,7 @@ struct learn {
 	/* Computes W numbers from j on, forward; i: row and head. */
 	template <int W> __device__ void at(size_t i, size_t j) const
 	{
-		const float *by = lr + 3 * lr_row(i);
+		const float *rates = lr + 3 * lr_row(i);
 		float *g = gu + i * 2 * E + j, *u = g + E, *v = e + i * E + j;
 		some<W> x = get<W>(g), y = get<W>(u), z = get<W>(v);
 
@@ -280,9 +280,9 @@ struct learn {
 			const float s = sigmoid(x[k]), a = x[k] * s, slope = silu_slope(x[k], s), b = y[k],
 				    c = z[k];
 
-			x[k] = c * b * slope * by[0];
-			z[k] = a * b * by[1];
-			y[k] = c * a * by[2];
+			x[k] = c * b * slope * rates[0];
+			z[k] = a * b * rates[1];
+			y[k] = c * a * rates[2];
 		}
 		put<W>(g, x);
 		put<W>(u, y);
@@ -452,7 +452,7 @@ static __device__ __forceinline__ void apply(const struct length &a, size_t row,
                                              int step, double xx, double xy, bool leader)
 {
 	const double r = sqrt(xx), s = 1 / (r + (double)a.eps), L = a.length ? (double)a.length[row] : 1;
-	const float by = (float)(L * s), back = r > 0 ? (float)(L * xy * s * s / r) : 0;
+	const float factor = (float)(L * s), back = r > 0 ? (float)(L * xy * s * s / r) : 0;
 
 	if (WHAT == LENGTH) {
 		if (leader)
@@ -467,7 +467,7 @@ static __device__ __forceinline__ void apply(const struct length &a, size_t row,
 
 		if (WHAT == RENORM) {
 			for (int k = 0; k < 4; k++)
-				x[k] *= by;
+				x[k] *= factor;
 			give<WIDE>(a.y + row * a.n + i, left, x);
 			if (a.half)
 				give_bf16<WIDE>(a.half + row * a.n + i, left, x);
@@ -476,7 +476,7 @@ static __device__ __forceinline__ void apply(const struct length &a, size_t row,
 			some<4> dx = take<WIDE>(a.dx + row * a.n + i, left);
 
 			for (int k = 0; k < 4; k++)
-				dx[k] += by * dy[k] - back * x[k];
+				dx[k] += factor * dy[k] - back * x[k];
 			give<WIDE>(a.dx + row * a.n + i, left, dx);
 		}
 	}
@@ -604,12 +604,12 @@ struct length_back {
 
 	template <int W> __device__ void at(size_t row, size_t i) const
 	{
-		const float by = length[row] > 0 ? dlength[row] / length[row] : 0;
+		const float factor = length[row] > 0 ? dlength[row] / length[row] : 0;
 		const some<W> v = get<W>(x + row * n + i);
 		some<W> to = get<W>(dx + row * n + i);
 
 		for (int k = 0; k < W; k++)
-			to[k] += by * v[k];
+			to[k] += factor * v[k];
 		put<W>(dx + row * n + i, to);
 	}
 };
@@ -626,13 +626,13 @@ void rf_cuda_length_bwd(struct rf_dev *d, const struct rf_length_bwd *p)
 
 struct momentum {
 	size_t n;
-	float by;
+	float factor;
 	const float *x, *p, *m;
 	float *y;
 
 	template <int W> __device__ void at(size_t h, size_t i) const
 	{
-		const float c = by * m[h];
+		const float c = factor * m[h];
 		const some<W> was = get<W>(p + h * n + i);
 		some<W> v = get<W>(x + h * n + i);
 
@@ -644,7 +644,7 @@ struct momentum {
 
 void rf_cuda_momentum_fwd(struct rf_dev *d, const struct rf_momentum_fwd *a)
 {
-	const struct momentum f = { a->n, a->by, f32(a->x), f32(a->p), f32(a->m), f32(a->y) };
+	const struct momentum f = { a->n, a->factor, f32(a->x), f32(a->p), f32(a->m), f32(a->y) };
 
 	rf_cuda_rounded_wrote(d, f.y, (size_t)a->H * a->n);
 	sweep(d, "momentum_fwd", (size_t)a->H, a->n, aligned(f.x, f.p, f.y) && a->n % 4 == 0, f);
@@ -652,15 +652,15 @@ void rf_cuda_momentum_fwd(struct rf_dev *d, const struct rf_momentum_fwd *a)
 
 template <bool WIDE>
 static __global__ void __launch_bounds__(THREADS)
-	momentum_bwd(int H, size_t n, float by, const float *p, const float *m, const float *dy, float *dp,
-                     double *part)
+	momentum_bwd(int H, size_t n, float factor, const float *p, const float *m, const float *dy,
+                     float *dp, double *part)
 {
 	SHARED(s);
 	float *room = s.take<float>(32);
 	const size_t first = (size_t)blockIdx.x * SPAN, last = first + SPAN < n ? first + SPAN : n;
 
 	for (size_t h = blockIdx.y; h < (size_t)H; h += gridDim.y) {
-		const float c = by * m[h];
+		const float c = factor * m[h];
 		float sum[1] = { 0 };
 
 		for (size_t i = first + 4 * threadIdx.x; i < last; i += 4 * THREADS) {
@@ -681,13 +681,13 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 static __global__ void __launch_bounds__(THREADS)
-	momentum_sums(float by, size_t tiles, const double *part, float *dm)
+	momentum_sums(float factor, size_t tiles, const double *part, float *dm)
 {
 	SHARED(s);
 	const double sum = whole(part + blockIdx.x * tiles, tiles, 1, s.take<double>(33));
 
 	if (threadIdx.x == 0)
-		dm[blockIdx.x] += (float)(sum * (double)by);
+		dm[blockIdx.x] += (float)(sum * (double)factor);
 }
 
 void rf_cuda_momentum_bwd(struct rf_dev *d, const struct rf_momentum_bwd *a)
@@ -703,28 +703,28 @@ void rf_cuda_momentum_bwd(struct rf_dev *d, const struct rf_momentum_bwd *a)
 	rf_cuda_rounded_wrote(d, f32(a->dm), (size_t)a->H);
 	if (aligned(f32(a->p), f32(a->dy), f32(a->dp)) && a->n % 4 == 0)
 		LAUNCH(d, momentum_bwd<true>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n,
-		       a->by, f32(a->p), f32(a->m), f32(a->dy), f32(a->dp), part);
+		       a->factor, f32(a->p), f32(a->m), f32(a->dy), f32(a->dp), part);
 	else
 		LAUNCH(d, momentum_bwd<false>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n,
-		       a->by, f32(a->p), f32(a->m), f32(a->dy), f32(a->dp), part);
-	LAUNCH(d, momentum_sums, (unsigned)a->H, THREADS, shared_size(33, sizeof(double)), a->by, tiles,
+		       a->factor, f32(a->p), f32(a->m), f32(a->dy), f32(a->dp), part);
+	LAUNCH(d, momentum_sums, (unsigned)a->H, THREADS, shared_size(33, sizeof(double)), a->factor, tiles,
 	       part, f32(a->dm));
 }
 
 struct diagonal {
-	size_t apart, step;
-	float by, *y;
+	size_t stride, step;
+	float value, *y;
 
 	template <int W> __device__ void at(size_t matrix, size_t i) const
 	{
-		y[matrix * apart + i * step] += by;
+		y[matrix * stride + i * step] += value;
 	}
 };
 
 void rf_cuda_diagonal(struct rf_dev *d, const struct rf_diagonal *a)
 {
-	const struct diagonal f = { a->apart, (size_t)a->cols + 1, a->by, f32(a->y) };
+	const struct diagonal f = { a->stride, (size_t)a->cols + 1, a->value, f32(a->y) };
 
-	rf_cuda_rounded_wrote(d, f.y, (size_t)a->mats * a->apart);
+	rf_cuda_rounded_wrote(d, f.y, (size_t)a->mats * a->stride);
 	sweep_by<1>(d, "diagonal", (size_t)a->mats, (size_t)(a->rows < a->cols ? a->rows : a->cols), f);
 }

@@ -188,7 +188,7 @@ void rf_cuda_gemms(struct rf_dev *d, const struct rf_gemms *x)
 	struct rf_gemm all = {};
 	struct stored a;
 	struct copy rows;
-	const bool one = d->math == RF_MATH_BF16 && !x->apart && (!x->half || touch(x));
+	const bool one = d->math == RF_MATH_BF16 && !x->stride && (!x->half || touch(x));
 	size_t at = 0;
 	int N = 0;
 
@@ -205,7 +205,7 @@ void rf_cuda_gemms(struct rf_dev *d, const struct rf_gemms *x)
 		all.tb = !x->back, all.add = x->back && (x->add || i);
 		all.a = rf_at(x->a, x->back ? at : 0), all.c = rf_at(x->c, x->back ? 0 : at);
 		rf_cuda_gemm(d, &all);
-		at += x->apart ? x->apart : (size_t)x->n[i];
+		at += x->stride ? x->stride : (size_t)x->n[i];
 	}
 	if (!one || !N)
 		return;

@@ -15,7 +15,7 @@ void KERNEL(gemms)(struct rf_dev *d, const struct rf_gemms *x)
 {
 	size_t at = 0;
 
-	for (int i = 0; i < x->parts; at += x->apart ? x->apart : (size_t)x->n[i], i++)
+	for (int i = 0; i < x->parts; at += x->stride ? x->stride : (size_t)x->n[i], i++)
 		if (x->back)
 			RF_RUN(d, gemm, .m = x->m, .n = x->k, .k = x->n[i], .add = x->add || i,
 			       .weight = true, .a = rf_at(x->a, at), .lda = x->lda, .b = x->b[i],

@@ -61,11 +61,11 @@ struct rf_gemm {
 
 /* Product with up to RF_SIDE weights that share A.  W (N, k) is the weights b[i] (n[i], k), stacked: N is the
  * sum of n[i].  Either all weights are half or none is.  C (m, N) = A (m, k) W'; or, with `back`, C (m, k) =
- * A (m, N) W, + C with `add`.  apart: if not 0, the matrix of N columns is divided into one matrix (m, n[i])
- * for each weight, `apart` floats from one to the next. */
+ * A (m, N) W, + C with `add`.  stride: if not 0, the matrix of N columns is divided into one matrix (m, n[i])
+ * for each weight, `stride` floats from one to the next. */
 enum { RF_SIDE = 3 };
 struct rf_gemms { int m, k, parts; bool back, add, half; rf_f32 a, b[RF_SIDE], c; int n[RF_SIDE], lda, ldc;
-                  size_t apart; };
+                  size_t stride; };
 
 /* y (d) += sum over rows of x (rows, d): the gradient of a bias.  ldx: floats from one row of x to the next
  * (0: d). */
@@ -221,10 +221,10 @@ struct rf_rates_bwd { int rows, H; rf_f32 lr, m, dlr, dm; };
 struct rf_learn_fwd { int rows, H, E, every; rf_f32 gu, e, lr; };
 struct rf_learn_bwd { int rows, H, E, every; rf_f32 gu, e, lr, dgu, de, dlr, dm, dsum; };
 
-/* y = x + by m[h] p for each of H blocks of n numbers; y may be p.  bwd: dp += by m[h] dy, dm[h] += by sum of
- * dy p. */
-struct rf_momentum_fwd { int H; size_t n; float by; rf_f32 x, p, m, y; };
-struct rf_momentum_bwd { int H; size_t n; float by; rf_f32 p, m, dy, dp, dm; };
+/* y = x + factor m[h] p for each of H blocks of n numbers; y may be p.  bwd: dp += factor m[h] dy, dm[h] +=
+ * factor sum of dy p. */
+struct rf_momentum_fwd { int H; size_t n; float factor; rf_f32 x, p, m, y; };
+struct rf_momentum_bwd { int H; size_t n; float factor; rf_f32 p, m, dy, dp, dm; };
 
 /* y (rows) = |x|, rows of n numbers.  bwd: dx += . */
 struct rf_length_fwd { int rows; size_t n; rf_f32 x, y; };
@@ -234,8 +234,8 @@ struct rf_length_bwd { int rows; size_t n; rf_f32 x, y, dy, dx; };
 struct rf_renorm_fwd { int rows; size_t n; float eps; bool operand; rf_f32 x, length, y; };
 struct rf_renorm_bwd { int rows; size_t n; float eps; rf_f32 x, length, dy, dx, dlength; };
 
-/* y[i, i] += by for each of `mats` matrices (rows, cols).  apart: floats from one matrix to the next. */
-struct rf_diagonal { int mats, rows, cols; size_t apart; float by; rf_f32 y; };
+/* y[i, i] += value for each of `mats` matrices (rows, cols).  stride: floats from one matrix to the next. */
+struct rf_diagonal { int mats, rows, cols; size_t stride; float value; rf_f32 y; };
 
 /* ---- softmax attention --------------------------------------------------------------------- */
 

@@ -277,7 +277,8 @@ static void polynomial(const struct rf_fast *f, const struct stack *s, const flo
 	square_times(f, s, G, G, M, false);
 	RF_RUN(f->dev, axpy, .n = all, .scale = abc[2], .x = M, .y = M);
 	RF_RUN(f->dev, axpy, .n = all, .scale = abc[1], .add = true, .x = G, .y = M);
-	RF_RUN(f->dev, diagonal, .mats = s->mats, .rows = n, .cols = n, .apart = each, .by = abc[0], .y = M);
+	RF_RUN(f->dev, diagonal, .mats = s->mats, .rows = n, .cols = n, .stride = each, .value = abc[0],
+	       .y = M);
 }
 
 /* Both stacks of g to their orthogonal factors; returns where they are.  All steps are kept where there is
@@ -386,9 +387,8 @@ void rf_fast_update(const struct rf_fast *f, const struct rf_fast_mark *from, rf
 		struct stack s = stack_of(c, i);
 
 		RF_RUN(f->dev, momentum_fwd, .H = c->heads, .n = matrix(&s) * (size_t)(s.mats / c->heads),
-		       .by = 1 / (float)c->chunk, .x = rf_at(sum.w, s.at), .p = rf_at(from->p, s.at),
-		       .m = sum.m,
-		       .y = rf_at(to->p, s.at));
+		       .factor = 1 / (float)c->chunk, .x = rf_at(sum.w, s.at), .p = rf_at(from->p, s.at),
+		       .m = sum.m, .y = rf_at(to->p, s.at));
 	}
 	if (c->momentum) {
 		step = to->p;
@@ -425,9 +425,8 @@ void rf_fast_update_bwd(const struct rf_fast *f, const struct rf_fast_mark *from
 		struct stack s = stack_of(c, i);
 
 		RF_RUN(f->dev, momentum_bwd, .H = c->heads, .n = matrix(&s) * (size_t)(s.mats / c->heads),
-		       .by = 1 / (float)c->chunk, .p = rf_at(from->p, s.at), .m = to->m,
-		       .dy = rf_at(dstep, s.at),
-		       .dp = rf_at(dfrom->p, s.at), .dm = dsum.m);
+		       .factor = 1 / (float)c->chunk, .p = rf_at(from->p, s.at), .m = to->m,
+		       .dy = rf_at(dstep, s.at), .dp = rf_at(dfrom->p, s.at), .dm = dsum.m);
 	}
 	if (c->prenorm)
 		rf_fast_copy(f, n, dto->z, dfrom->z, true);

@@ -273,8 +273,8 @@ static void begin(struct rf_pass *p, int layer, const struct rf_fast *f)
 			       .sc = 2 * each);
 	}
 	if (rank)
-		RF_RUN(f->dev, diagonal, .mats = 2 * c->heads, .rows = c->E, .cols = c->D, .apart = each,
-		       .by = 0.5f, .y = z);
+		RF_RUN(f->dev, diagonal, .mats = 2 * c->heads, .rows = c->E, .cols = c->D, .stride = each,
+		       .value = 0.5f, .y = z);
 	rf_fast_copy(f, H * each, rf_w(m, l->w[1]), rf_at(z, 2 * H * each), false);
 	RF_RUN(f->dev, length_fwd, .rows = 2 * c->heads * c->E, .n = D, .x = z, .y = length);
 	RF_RUN(f->dev, length_fwd, .rows = c->heads * c->D, .n = E, .x = rf_at(z, 2 * H * each),

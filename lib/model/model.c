@@ -237,7 +237,7 @@ void rf_linears_fwd(const struct rf_model *m, const struct rf_weight *w, int par
 	g.lda = w->in;
 	g.c = y;
 	g.ldc = ldy;
-	g.apart = apart;
+	g.stride = apart;
 	m->dev->ops->gemms(m->dev, &g);
 }
 
@@ -253,7 +253,7 @@ void rf_linears_bwd(const struct rf_model *m, const struct rf_weight *w, int par
 	g.lda = ldy;
 	g.c = dx;
 	g.ldc = w->in;
-	g.apart = apart;
+	g.stride = apart;
 	m->dev->ops->gemms(m->dev, &g);
 	for (int i = 0; i < parts; at += apart ? apart : (size_t)w[i].out, i++)
 		rf_linear_bwd(m, w[i], RF_NO_WEIGHT, rows, x, rf_at(dy, at), ldy, NULL, false);

@@ -167,8 +167,8 @@ static void fast_weights(const struct model *m)
 	RF_RUN(d, learn_fwd, .rows = R, .H = H, .E = E, .every = 1, .gu = x, .e = x, .lr = x);
 	RF_RUN(d, learn_bwd, .rows = R, .H = H, .E = E, .every = 1, .gu = x, .e = x, .lr = x, .dgu = x,
 	       .de = x, .dlr = x, .dm = x, .dsum = x);
-	RF_RUN(d, momentum_fwd, .H = H, .n = n, .by = 1, .x = x, .p = x, .m = x, .y = x);
-	RF_RUN(d, momentum_bwd, .H = H, .n = n, .by = 1, .p = x, .m = x, .dy = x, .dp = x, .dm = x);
+	RF_RUN(d, momentum_fwd, .H = H, .n = n, .factor = 1, .x = x, .p = x, .m = x, .y = x);
+	RF_RUN(d, momentum_bwd, .H = H, .n = n, .factor = 1, .p = x, .m = x, .dy = x, .dp = x, .dm = x);
 	RF_RUN(d, length_fwd, .rows = H * E, .n = (size_t)D, .x = x, .y = x);
 	RF_RUN(d, length_bwd, .rows = H * E, .n = (size_t)D, .x = x, .y = x, .dy = x, .dx = x);
 	RF_RUN(d, renorm_fwd, .rows = H, .n = n, .eps = 1e-7f, .x = x, .y = x);
@@ -176,7 +176,7 @@ static void fast_weights(const struct model *m)
 	RF_RUN(d, renorm_fwd, .rows = H * E, .n = (size_t)D, .eps = 1e-5f, .x = x, .length = x, .y = x);
 	RF_RUN(d, renorm_bwd, .rows = H * E, .n = (size_t)D, .eps = 1e-5f, .x = x, .length = x, .dy = x,
 	       .dx = x, .dlength = x);
-	RF_RUN(d, diagonal, .mats = H, .rows = E, .cols = D, .apart = n, .by = 1, .y = x);
+	RF_RUN(d, diagonal, .mats = H, .rows = E, .cols = D, .stride = n, .value = 1, .y = x);
 }
 
 int main(void)

@@ -214,10 +214,10 @@ static void momentum(int H, int n)
 		struct buf dp = in(all, -1, 1), dm = in((size_t)H, -1, 1);
 		num *X = NULL, *P = NULL, *M = NULL, *Y = NULL;
 
-		RF_RUN(dev, momentum_fwd, .H = H, .n = (size_t)n, .by = 0.1f, .x = x.m, .p = p.m, .m = m.m,
-		       .y = y.m);
-		RF_RUN(dev, momentum_bwd, .H = H, .n = (size_t)n, .by = 0.1f, .p = p.m, .m = m.m, .dy = dy.m,
-		       .dp = dp.m, .dm = dm.m);
+		RF_RUN(dev, momentum_fwd, .H = H, .n = (size_t)n, .factor = 0.1f, .x = x.m, .p = p.m,
+		       .m = m.m, .y = y.m);
+		RF_RUN(dev, momentum_bwd, .H = H, .n = (size_t)n, .factor = 0.1f, .p = p.m, .m = m.m,
+		       .dy = dy.m, .dp = dp.m, .dm = dm.m);
 		if (first) {
 			X = nums(x), P = nums(p), M = nums(m), Y = room(all);
 			for (int i = 0; i < H * n; i++)
@@ -229,8 +229,8 @@ static void momentum(int H, int n)
 		values("momentum_bwd dp", dp, first ? gradients(P, all, dp.h) : NULL, GRADIENT);
 		values("momentum_bwd dm", dm, first ? gradients(M, (size_t)H, dm.h) : NULL, GRADIENT);
 		/* y is p, as for consecutive chunks */
-		RF_RUN(dev, momentum_fwd, .H = H, .n = (size_t)n, .by = 0.1f, .x = x.m, .p = p.m, .m = m.m,
-		       .y = p.m);
+		RF_RUN(dev, momentum_fwd, .H = H, .n = (size_t)n, .factor = 0.1f, .x = x.m, .p = p.m,
+		       .m = m.m, .y = p.m);
 		values("momentum_fwd in place", p, first ? values_of(Y, all) : NULL, VALUE);
 	}
 }
@@ -277,9 +277,9 @@ static void lengths(int rows, int n, bool given)
 	}
 }
 
-static void diagonal(int mats, int rows, int cols, int apart)
+static void diagonal(int mats, int rows, int cols, int stride)
 {
-	size_t all = (size_t)(mats * apart);
+	size_t all = (size_t)(mats * stride);
 
 	snprintf(label, sizeof label, "mats %d (%d, %d)", mats, rows, cols);
 	for (EACH_DEVICE) {
@@ -290,9 +290,9 @@ static void diagonal(int mats, int rows, int cols, int apart)
 			ref[i] = y.h[i];
 		for (int i = 0; i < mats; i++)
 			for (int j = 0; j < rows && j < cols; j++)
-				ref[i * apart + j * cols + j] += 0.5;
-		RF_RUN(dev, diagonal, .mats = mats, .rows = rows, .cols = cols, .apart = (size_t)apart,
-		       .by = 0.5f, .y = y.m);
+				ref[i * stride + j * cols + j] += 0.5;
+		RF_RUN(dev, diagonal, .mats = mats, .rows = rows, .cols = cols, .stride = (size_t)stride,
+		       .value = 0.5f, .y = y.m);
 		values("diagonal", y, ref, VALUE);
 	}
 }
@@ -310,7 +310,7 @@ static void nans(void)
 		keeps_nan("feature_fwd", y);
 		RF_RUN(dev, renorm_fwd, .rows = 1, .n = 40, .eps = 1e-5f, .x = bad.m, .y = y.m);
 		keeps_nan("renorm_fwd", y);
-		RF_RUN(dev, momentum_fwd, .H = 1, .n = 40, .by = 1, .x = good.m, .p = bad.m, .m = good.m,
+		RF_RUN(dev, momentum_fwd, .H = 1, .n = 40, .factor = 1, .x = good.m, .p = bad.m, .m = good.m,
 		       .y = y.m);
 		keeps_nan("momentum_fwd", y);
 		RF_RUN(dev, rates_fwd, .rows = 20, .H = 1, .shift = 0, .lr = lr.m);

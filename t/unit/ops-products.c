@@ -91,7 +91,7 @@ static void add_side(double *ref, const struct rf_gemms *g, const float *a, cons
 	const int ldn = g->back ? g->lda : g->ldc, ldk = g->back ? g->ldc : g->lda;
 	size_t at = 0;
 
-	for (int i = 0; i < g->parts; at += g->apart ? g->apart : (size_t)g->n[i], i++)
+	for (int i = 0; i < g->parts; at += g->stride ? g->stride : (size_t)g->n[i], i++)
 		for (int r = 0; r < g->m; r++)
 			for (int j = 0; j < g->n[i]; j++)
 				for (int l = 0; l < g->k; l++) {
@@ -111,7 +111,7 @@ static void clear_side(double *ref, const struct rf_gemms *g)
 {
 	size_t at = 0;
 
-	for (int i = 0; i < (g->back ? 1 : g->parts); at += g->apart ? g->apart : (size_t)g->n[i], i++)
+	for (int i = 0; i < (g->back ? 1 : g->parts); at += g->stride ? g->stride : (size_t)g->n[i], i++)
 		for (int r = 0; r < g->m; r++)
 			for (int j = 0; j < (g->back ? g->k : g->n[i]); j++)
 				ref[at + (size_t)(r * g->ldc + j)] = 0;
@@ -119,24 +119,29 @@ static void clear_side(double *ref, const struct rf_gemms *g)
 
 /* Checks products with several weights, with adjacent or separate results; then with only the columns of the
  * last weight, which a device may have rounded before; then again after one of the weights has changed. */
-static void sides(int m, int k, int parts, bool back, bool add, bool apart)
+static void sides(int m, int k, int parts, bool back, bool add, bool separate)
 {
 	static const int outs[RF_SIDE] = { 24, 40, 7 };
 	const int out = outs[parts - 1];
 	int N = 0;
 
-	snprintf(label, sizeof label, "m %d k %d parts %d back %d add %d apart %d", m, k, parts, back, add,
-	         apart);
+	snprintf(label, sizeof label, "m %d k %d parts %d back %d add %d separate %d", m, k, parts, back, add,
+	         separate);
 	for (int i = 0; i < parts; i++)
 		N += outs[i];
 	for (EACH_DEVICE) {
-		const int ldn = apart ? 43 : N + 3, ldk = k + 2;
-		struct rf_gemms g = { .m = m, .k = k, .parts = parts, .back = back, .add = back && add,
-		                      .apart = apart ? (size_t)m * 48 : 0, .lda = back ? ldn : ldk,
-		                      .ldc = back ? ldk : ldn };
-		struct buf n = in((size_t)(m * (apart ? parts * 48 : ldn)), -1, 1),
-		           x = in((size_t)(m * ldk), -1, 1), y = in((size_t)(m * k), -1, 1),
-		           dw = in((size_t)(out * k), -1, 1), w[RF_SIDE];
+		const int ldn = separate ? 43 : N + 3, ldk = k + 2;
+		struct rf_gemms g = { .m = m,
+			              .k = k,
+			              .parts = parts,
+			              .back = back,
+			              .add = back && add,
+			              .stride = separate ? (size_t)m * 48 : 0,
+			              .lda = back ? ldn : ldk,
+			              .ldc = back ? ldk : ldn };
+		struct buf n = in((size_t)(m * (separate ? parts * 48 : ldn)), -1, 1),
+			   x = in((size_t)(m * ldk), -1, 1), y = in((size_t)(m * k), -1, 1),
+			   dw = in((size_t)(out * k), -1, 1), w[RF_SIDE];
 		const struct buf a = back ? n : x, c = back ? x : n;
 		size_t last = 0;
 
@@ -144,7 +149,7 @@ static void sides(int m, int k, int parts, bool back, bool add, bool apart)
 			w[i] = in((size_t)(outs[i] * k), -1, 1);
 			g.b[i] = w[i].m;
 			g.n[i] = outs[i];
-			last += i + 1 == parts ? 0 : apart ? g.apart : (size_t)outs[i];
+			last += i + 1 == parts ? 0 : separate ? g.stride : (size_t)outs[i];
 		}
 		g.a = a.m;
 		g.c = c.m;

@@ -156,13 +156,14 @@ WRITER(renorm_back_dlength, RF_RUN(dev, renorm_bwd, LENGTH, .eps = 1e-5f, .x = h
                                    .dy = h->z,
                                    .dx = ROOM(0), .dlength = SECOND))
 WRITER(length, RF_RUN(dev, length_fwd, LENGTH, .x = h->y, .y = SECOND))
-WRITER(momentum, RF_RUN(dev, momentum_fwd, .H = 1, .n = h->n, .by = .5f, .x = h->y, .p = h->z, .m = h->w,
+WRITER(momentum, RF_RUN(dev, momentum_fwd, .H = 1, .n = h->n, .factor = .5f, .x = h->y, .p = h->z, .m = h->w,
                         .y = h->x))
-WRITER(momentum_back, RF_RUN(dev, momentum_bwd, .H = 1, .n = h->n, .by = .5f, .p = h->y, .m = h->w,
+WRITER(momentum_back, RF_RUN(dev, momentum_bwd, .H = 1, .n = h->n, .factor = .5f, .p = h->y, .m = h->w,
                              .dy = h->z, .dp = h->x, .dm = ROOM(0)))
-WRITER(momentum_back_dm, RF_RUN(dev, momentum_bwd, .H = 1, .n = h->n, .by = .5f, .p = h->y, .m = h->w,
+WRITER(momentum_back_dm, RF_RUN(dev, momentum_bwd, .H = 1, .n = h->n, .factor = .5f, .p = h->y, .m = h->w,
                                 .dy = h->z, .dp = ROOM(0), .dm = SECOND))
-WRITER(diagonal, RF_RUN(dev, diagonal, .mats = 1, ROWS, .cols = h->width, .apart = h->n, .by = 1, .y = h->x))
+WRITER(diagonal,
+       RF_RUN(dev, diagonal, .mats = 1, ROWS, .cols = h->width, .stride = h->n, .value = 1, .y = h->x))
 WRITER(adamw, RF_RUN(dev, adamw, .n = h->n, .scale = 1, .lr = .5, .b1 = .9, .b2 = .9, .eps = 1e-8, .c1 = .1,
                      .c2 = .1, .w = h->x, .m = ROOM(0), .v = ROOM(1), .g = h->y))
 WRITER(adamw_moment, RF_RUN(dev, adamw, .n = h->n, .scale = 1, .lr = .5, .b1 = .9, .b2 = .9, .eps = 1e-8,
