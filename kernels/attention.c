@@ -37,27 +37,28 @@ enum { BR = 64, PAD = ROWS_PAD };       /* BR: rows of a block; PAD: widths are 
 
 #define NEVER (-1e30f)      /* a score below all others, and finite, so that NEVER - NEVER is 0 */
 
-static int whole(int n, int of) { return (n + of - 1) / of * of; }
+static int round_up(int n, int of) { return (n + of - 1) / of * of; }
 
 /* ---- products of blocks -------------------------------------------------------------------- */
 
 /* Computes s (partners, lanes) = partners' rows times lanes' rows; partners is rounded up to PAD. */
-static void scores(int width, int pad, int partners, int lanes, const float *rows, const float *x, float *s)
+static void compute_scores(int width, int pad, int partners, int lanes, const float *rows, const float *x,
+                           float *s)
 {
-	prod(false, whole(partners, PAD), lanes, width, rows, pad, x, BR, s, BR, SET);
+	prod(false, round_up(partners, PAD), lanes, width, rows, pad, x, BR, s, BR, SET);
 }
 
 /* Adds to y (width, lanes) the sum over the partners of partner row times s. */
-static void gather(int pad, int partners, int lanes, const float *rows, const float *s, float *y)
+static void sum_over_partners(int pad, int partners, int lanes, const float *rows, const float *s, float *y)
 {
 	prod(true, pad, lanes, partners, rows, pad, s, BR, y, BR, ADD);
 }
 
 /* Adds to y (partners, wide) s (partners, lanes) times lanes' rows (lanes, wide); partners is rounded up to
  * PAD. */
-static void spread(int wide, int partners, int lanes, const float *s, const float *rows, float *y)
+static void sum_over_lanes(int wide, int partners, int lanes, const float *s, const float *rows, float *y)
 {
-	prod(false, whole(partners, PAD), wide, lanes, s, BR, rows, wide, y, wide, ADD);
+	prod(false, round_up(partners, PAD), wide, lanes, s, BR, rows, wide, y, wide, ADD);
 }
 
 /* ---- rows of a block ----------------------------------------------------------------------- */
@@ -107,8 +108,8 @@ struct attn {
 	float *dq, *dk, *dv, *dcache_k, *dcache_v;
 };
 
-enum { MOST = 4 };           /* largest number of blocks of a tile, small enough to stay in a near cache */
-static int blocks_of(int pad) { return pad <= 64 ? MOST : pad <= 128 ? 2 : 1; }
+enum { MOST_BLOCKS = 4 };    /* largest number of blocks of a tile, small enough to stay in a near cache */
+static int blocks_of(int pad) { return pad <= 64 ? MOST_BLOCKS : pad <= 128 ? 2 : 1; }
 /* Returns the number of tiles that `rows` rows make. */
 static int groups_of(const struct attn *a, int rows)
 {
@@ -126,21 +127,20 @@ struct queries {
 struct lanes { float *x, *y, *gx, *gy, *rows; };
 
 /* The scratch memory of one thread. */
-struct work {
-	struct queries q[MOST];
-	struct lanes lane[MOST];
+struct scratch {
+	struct queries q[MOST_BLOCKS];
+	struct lanes lane[MOST_BLOCKS];
 	float *px, *py;          /* (64, pad): partners */
 	float *s, *t;            /* (64, 64): partners x lanes */
 	const float *row[BR];
 };
 
-static struct work *work_of(const struct attn *a, int thread)
+static struct scratch *scratch_of(const struct attn *a, int thread)
 {
 	size_t block = (size_t)a->pad * BR, rows = (size_t)a->wide * BR, own = 4 * block + rows,
-	       head = (sizeof(struct work) + 63) / 64 * 64;
-	struct work *w = rf_cpu_scratch(a->d, thread,
-	                                head + ((size_t)a->blocks * own + 2 * block + 2 * BR * BR) *
-	                                                sizeof(float));
+	       head = (sizeof(struct scratch) + 63) / 64 * 64;
+	struct scratch *w = rf_cpu_scratch(
+		a->d, thread, head + ((size_t)a->blocks * own + 2 * block + 2 * BR * BR) * sizeof(float));
 	float *f;
 
 	if (!w)
@@ -177,7 +177,7 @@ static void key_rows(const struct source *s, const float *base, int first, int n
 }
 
 /* Returns the row of q (R H, D) that is query i of key head g. */
-static size_t query(const struct attn *a, int g, int i)
+static size_t query_row(const struct attn *a, int g, int i)
 {
 	int b = i / (a->steps * a->rep), j = i / a->rep % a->steps;
 
@@ -187,13 +187,13 @@ static size_t query(const struct attn *a, int g, int i)
 static void query_rows(const struct attn *a, const float *base, int g, int first, int n, const float *row[BR])
 {
 	for (int i = 0; i < n; i++)
-		row[i] = base + query(a, g, first + i) * (size_t)a->D;
+		row[i] = base + query_row(a, g, first + i) * (size_t)a->D;
 }
 
 /* Sets the range of a source's keys that each query of a block reads, q->lo and q->hi, and the first key
  * (*least) and the end (*end) of all these ranges together.  Queries of other sequences and lanes beyond the
  * block read no key.  Returns false if no query reads a key. */
-static bool reach(const struct attn *a, struct queries *q, int b, int *least, int *end)
+static bool set_ranges(const struct attn *a, struct queries *q, int b, int *least, int *end)
 {
 	int per = a->steps * a->rep, first = q->first;
 	int i = b == CACHE || b * per < first ? 0 : b * per - first, low = INT_MAX;
@@ -223,7 +223,7 @@ static bool reach(const struct attn *a, struct queries *q, int b, int *least, in
 
 /* Finds the lanes l0..l1-1, whole vectors, that hold all queries that read one of the keys k0..k1-1.  If the
  * sequences' keys are in different places, only a few queries read the same key. */
-static void readers(const struct queries *q, int k0, int k1, int *l0, int *l1)
+static void find_readers(const struct queries *q, int k0, int k1, int *l0, int *l1)
 {
 	int first = q->n, end = 0;
 
@@ -233,12 +233,12 @@ static void readers(const struct queries *q, int k0, int k1, int *l0, int *l1)
 			end = i + 1;
 		}
 	*l0 = first / VL * VL;
-	*l1 = whole(end, VL);
+	*l1 = round_up(end, VL);
 }
 
 /* Tells whether none, some or all of the pairs (query in l0..l1-1, key in k0..k1-1) are read. */
-enum cover { NONE, SOME, ALL };
-static enum cover cover(const struct queries *q, int l0, int l1, int k0, int k1)
+enum coverage { NONE, SOME, ALL };
+static enum coverage coverage_of(const struct queries *q, int l0, int l1, int k0, int k1)
 {
 	bool some = false, all = true;
 
@@ -253,11 +253,11 @@ static enum cover cover(const struct queries *q, int l0, int l1, int k0, int k1)
 
 /* Adds a block of scores to the running softmax, for the lanes l0..l1-1 (multiples of 16).  The scores become
  * p; y and the sums, which were computed with a lower maximum, are scaled down. */
-INLINE void soften(const struct attn *a, struct queries *q, float *scores, float *y, int key, int keys,
-                   int l0, int l1, bool masked)
+INLINE void update_softmax(const struct attn *a, struct queries *q, float *scores, float *y, int key,
+                           int keys, int l0, int l1, bool masked)
 {
 	for (int l = l0; l < l1; l += VL) {
-		vf was = vload(q->top + l), top = was, sum = vset(0), shrink;
+		vf old = vload(q->top + l), top = old, sum = vset(0), shrink;
 		vi lo = vload_i(q->lo + l), hi = vload_i(q->hi + l), i0 = lo - lo + key, moved;
 		int any = 0;
 
@@ -276,10 +276,10 @@ INLINE void soften(const struct attn *a, struct queries *q, float *scores, float
 			vstore(scores + i * BR + l, p);
 			sum += p;
 		}
-		shrink = vexp(was - top);
+		shrink = vexp(old - top);
 		vstore(q->sum + l, vload(q->sum + l) * shrink + sum);
 		vstore(q->top + l, top);
-		moved = was != top;
+		moved = old != top;
 		for (int i = 0; i < VL; i++)
 			any |= moved[i];
 		for (int i = 0; any && i < a->D; i++)
@@ -288,7 +288,7 @@ INLINE void soften(const struct attn *a, struct queries *q, float *scores, float
 }
 
 /* Adds the contribution of a source's keys to `blocks` blocks of queries. */
-static void attend(const struct attn *a, struct work *w, int g, int blocks, int b)
+static void read_source(const struct attn *a, struct scratch *w, int g, int blocks, int b)
 {
 	struct source src = source_of(a, g, b);
 	int least = 0, end = 0;
@@ -296,7 +296,7 @@ static void attend(const struct attn *a, struct work *w, int g, int blocks, int 
 	for (int i = 0; i < blocks; i++) {
 		int from, to;
 
-		if (!reach(a, &w->q[i], b, &from, &to))
+		if (!set_ranges(a, &w->q[i], b, &from, &to))
 			continue;
 		least = end && least < from ? least : from;
 		end = to > end ? to : end;
@@ -309,7 +309,7 @@ static void attend(const struct attn *a, struct work *w, int g, int blocks, int 
 			struct queries *q = &w->q[i];
 			int l0, l1;
 
-			readers(q, key, key + keys, &l0, &l1);
+			find_readers(q, key, key + keys, &l0, &l1);
 			if (l0 >= l1)
 				continue;
 			if (!packed) {
@@ -319,12 +319,12 @@ static void attend(const struct attn *a, struct work *w, int g, int blocks, int 
 				pack_rows(w->row, keys, a->D, a->pad, 1, w->py);
 				packed = true;
 			}
-			scores(a->D, a->pad, keys, l1 - l0, w->px, w->lane[i].x + l0, w->s + l0);
-			if (cover(q, l0, l1 < q->n ? l1 : q->n, key, key + keys) == ALL)
-				soften(a, q, w->s, w->lane[i].gy, key, keys, l0, l1, false);
+			compute_scores(a->D, a->pad, keys, l1 - l0, w->px, w->lane[i].x + l0, w->s + l0);
+			if (coverage_of(q, l0, l1 < q->n ? l1 : q->n, key, key + keys) == ALL)
+				update_softmax(a, q, w->s, w->lane[i].gy, key, keys, l0, l1, false);
 			else
-				soften(a, q, w->s, w->lane[i].gy, key, keys, l0, l1, true);
-			gather(a->pad, keys, l1 - l0, w->py, w->s + l0, w->lane[i].gy + l0);
+				update_softmax(a, q, w->s, w->lane[i].gy, key, keys, l0, l1, true);
+			sum_over_partners(a->pad, keys, l1 - l0, w->py, w->s + l0, w->lane[i].gy + l0);
 		}
 	}
 }
@@ -332,7 +332,7 @@ static void attend(const struct attn *a, struct work *w, int g, int blocks, int 
 static void fwd_tile(void *arg, int tile, int thread)
 {
 	const struct attn *a = arg;
-	struct work *w = work_of(a, thread);
+	struct scratch *w = scratch_of(a, thread);
 	int g = tile % a->G, per = a->steps * a->rep, blocks = 0;
 	/* the blocks that read most keys come first */
 	int first = (groups_of(a, a->queries) - 1 - tile / a->G) * a->blocks * BR, end = first;
@@ -354,12 +354,12 @@ static void fwd_tile(void *arg, int tile, int thread)
 		}
 	}
 	if (a->longest)
-		attend(a, w, g, blocks, CACHE);
+		read_source(a, w, g, blocks, CACHE);
 	for (int b = first / per; b <= (end - 1) / per; b++)
-		attend(a, w, g, blocks, b);
+		read_source(a, w, g, blocks, b);
 	for (int i = 0; i < end - first; i++) {
 		const struct queries *q = &w->q[i / BR];
-		size_t row = query(a, g, first + i);
+		size_t row = query_row(a, g, first + i);
 
 		unpack_lane(w->lane[i / BR].gy + i % BR, a->D, 1 / q->sum[i % BR], false,
 		            a->o + row * (size_t)a->D);
@@ -372,9 +372,9 @@ void KERNEL(attn_fwd)(struct rf_dev *d, const struct rf_attn_fwd *p)
 {
 	struct attn a = {
 		.d = d, .nb = p->nb, .steps = p->steps, .decoded = p->decoded, .H = p->H, .G = p->G,
-		.D = p->D, .window = p->window, .longest = p->longest, .pad = whole(p->D, PAD),
-		.wide = whole(p->D, VL), .rep = p->H / p->G,
-		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(whole(p->D, PAD)),
+		.D = p->D, .window = p->window, .longest = p->longest, .pad = round_up(p->D, PAD),
+		.wide = round_up(p->D, VL), .rep = p->H / p->G,
+		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(round_up(p->D, PAD)),
 		.scale = 1 / sqrtf((float)p->D), .cache_start = cpu_i32(d, p->cache_start),
 		.cache_len = cpu_i32(d, p->cache_len), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k),
 		.v = cpu_f32(d, p->v),
@@ -391,7 +391,7 @@ void KERNEL(attn_fwd)(struct rf_dev *d, const struct rf_attn_fwd *p)
 /* Turns pt into p, and ps into ds = p (do . v - D); row i is a query, lane l is key `key` + l.  ds is 0
  * where p is 1: a row that reads a single key has no slope.  The difference between do . v and D, which are
  * summed in different orders, would only be rounding error. */
-INLINE void slope(const struct queries *q, float *ps, float *pt, int key, int lanes, bool masked)
+INLINE void compute_slopes(const struct queries *q, float *ps, float *pt, int key, int lanes, bool masked)
 {
 	for (int i = 0; i < q->n; i++)
 		for (int l = 0; l < lanes; l += VL) {
@@ -435,23 +435,23 @@ static bool is_read(const struct attn *a, const struct group *x)
 
 /* Adds the contribution of a block of queries to dk and dv of a group's keys, and the keys' contribution to
  * dq. */
-static void slopes(const struct attn *a, struct work *w, int g, const struct group *x, float *dq)
+static void add_slopes(const struct attn *a, struct scratch *w, int g, const struct group *x, float *dq)
 {
 	struct queries *q = &w->q[0];
 	bool packed = false;
-	int least, most;
+	int first_key, end_key;
 
-	if (!reach(a, q, x->b, &least, &most))
+	if (!set_ranges(a, q, x->b, &first_key, &end_key))
 		return;
 	for (int key = x->key, i = 0; key < x->end; key += BR, i++) {
-		int keys = x->end - key < BR ? x->end - key : BR, lanes = whole(keys, VL);
+		int keys = x->end - key < BR ? x->end - key : BR, lanes = round_up(keys, VL);
 		const struct lanes *k = &w->lane[i];
-		enum cover c = cover(q, 0, q->n, key, key + keys);
+		enum coverage c = coverage_of(q, 0, q->n, key, key + keys);
 
 		if (c == NONE)
 			continue;
 		for (int j = 0; j < q->n && !packed; j++) {
-			size_t row = query(a, g, q->first + j);
+			size_t row = query_row(a, g, q->first + j);
 
 			q->top[j] = a->lse[row];
 			q->sum[j] = a->dot[row];
@@ -463,19 +463,19 @@ static void slopes(const struct attn *a, struct work *w, int g, const struct gro
 			pack_rows(w->row, q->n, a->D, a->pad, 1, w->py);
 			packed = true;
 		}
-		scores(a->D, a->pad, q->n, lanes, w->px, k->x, w->s);
-		scores(a->D, a->pad, q->n, lanes, w->py, k->y, w->t);
+		compute_scores(a->D, a->pad, q->n, lanes, w->px, k->x, w->s);
+		compute_scores(a->D, a->pad, q->n, lanes, w->py, k->y, w->t);
 		if (c == ALL)
-			slope(q, w->s, w->t, key, lanes, false);
+			compute_slopes(q, w->s, w->t, key, lanes, false);
 		else
-			slope(q, w->s, w->t, key, lanes, true);
-		gather(a->pad, q->n, lanes, w->px, w->s, k->gx);
-		gather(a->pad, q->n, lanes, w->py, w->t, k->gy);
-		spread(a->wide, q->n, keys, w->s, k->rows, dq);
+			compute_slopes(q, w->s, w->t, key, lanes, true);
+		sum_over_partners(a->pad, q->n, lanes, w->px, w->s, k->gx);
+		sum_over_partners(a->pad, q->n, lanes, w->py, w->t, k->gy);
+		sum_over_lanes(a->wide, q->n, keys, w->s, k->rows, dq);
 	}
 }
 
-static void bwd_group(const struct attn *a, struct work *w, int g, const struct group *x, float *dq)
+static void bwd_group(const struct attn *a, struct scratch *w, int g, const struct group *x, float *dq)
 {
 	/* all queries may read the cache; a sequence's own keys are read by queries from the group's first
 	 * row on, to the last one whose window includes the group's last row */
@@ -500,7 +500,7 @@ static void bwd_group(const struct attn *a, struct work *w, int g, const struct 
 	for (int first = q0; first < q1; first += BR) {
 		w->q[0].first = first;
 		w->q[0].n = q1 - first < BR ? q1 - first : BR;
-		slopes(a, w, g, x, dq + (size_t)first * (size_t)a->wide);
+		add_slopes(a, w, g, x, dq + (size_t)first * (size_t)a->wide);
 	}
 	for (int i = 0; i < x->end - x->key; i++) {
 		const struct lanes *k = &w->lane[i / BR];
@@ -523,7 +523,7 @@ static size_t share_size(const struct attn *a) { return (size_t)a->G * head_size
 static void bwd_tile(void *arg, int tile, int thread)
 {
 	const struct attn *a = arg;
-	struct work *w = work_of(a, thread);
+	struct scratch *w = scratch_of(a, thread);
 	int g = tile % a->G, share = tile / a->G;
 	float *dq = a->part + (size_t)share * share_size(a) + (size_t)g * head_size(a);
 
@@ -563,7 +563,7 @@ static void dq_tile(void *arg, int tile, int thread)
 	(void)thread;
 	for (int i = first; i < a->queries && i < first + BR; i++) {
 		const float *part = a->part + (size_t)g * head_size(a) + (size_t)i * (size_t)a->wide;
-		float *dq = a->dq + query(a, g, i) * (size_t)a->D;
+		float *dq = a->dq + query_row(a, g, i) * (size_t)a->D;
 
 		for (int l = 0; l < a->D; l += VL) {
 			vf sum = vload(part + l);
@@ -578,9 +578,10 @@ void KERNEL(attn_bwd)(struct rf_dev *d, const struct rf_attn_bwd *p)
 {
 	struct attn a = {
 		.d = d, .nb = p->nb, .steps = p->steps, .H = p->H, .G = p->G, .D = p->D,
-		.window = p->window, .longest = p->longest, .pad = whole(p->D, PAD), .wide = whole(p->D, VL),
+		.window = p->window, .longest = p->longest, .pad = round_up(p->D, PAD),
+		.wide = round_up(p->D, VL),
 		.rep = p->H / p->G,
-		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(whole(p->D, PAD)),
+		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(round_up(p->D, PAD)),
 		.shares = cpu_attn_shares(p->G),
 		.scale = 1 / sqrtf((float)p->D),
 		.cache_len = cpu_i32(d, p->cache_len), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k),

@@ -32,7 +32,7 @@ INLINE vf convolve(const struct conv *a, size_t r, int w, int j, int n)
 }
 
 /* Returns the activation and sets its slope. */
-INLINE vf act(enum rf_act kind, vf z, vf *slope)
+INLINE vf activate(enum rf_act kind, vf z, vf *slope)
 {
 	vf y;
 
@@ -67,7 +67,7 @@ static float norm_factor(const struct conv *a, float sum)
 
 INLINE vf fwd_part(const struct conv *a, size_t r, int w, enum rf_act kind, int j, int n, float *y)
 {
-	vf slope, z = act(kind, convolve(a, r, w, j, n), &slope);
+	vf slope, z = activate(kind, convolve(a, r, w, j, n), &slope);
 
 	vput(y + j, 0, n, z);
 	z = norm_of(a->norm, z);
@@ -162,7 +162,7 @@ void KERNEL(conv_fwd)(struct rf_dev *d, const struct rf_conv_fwd *x)
 INLINE void bwd_part(const struct conv *a, size_t r, int w, enum rf_act kind, int j, int n, float *y,
                      float *slope, vf *sum, vf *along)
 {
-	vf d, x = act(kind, convolve(a, r, w, j, n), &d);
+	vf d, x = activate(kind, convolve(a, r, w, j, n), &d);
 
 	vput(slope + j, 0, n, d);
 	vput(y + j, 0, n, x);

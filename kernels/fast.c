@@ -90,7 +90,7 @@ static void feature_bwd_tile(void *arg, int tile, int thread)
 }
 
 /* Separates scale and offset, which are stored in pairs. */
-static void columns(size_t d, const float *scale, const float *offset, float *to)
+static void separate_pairs(size_t d, const float *scale, const float *offset, float *to)
 {
 	for (size_t j = 0; j < d; j++) {
 		to[j] = scale ? scale[2 * j] : 1;
@@ -108,7 +108,7 @@ void KERNEL(feature_fwd)(struct rf_dev *d, const struct rf_feature_fwd *x)
 
 	if (!pairs)
 		return;
-	columns(width, cpu_f32(d, x->scale), cpu_f32(d, x->offset), pairs);
+	separate_pairs(width, cpu_f32(d, x->scale), cpu_f32(d, x->offset), pairs);
 	a.scale = pairs;
 	a.offset = pairs + width;
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, feature_fwd_tile, &a);
@@ -125,7 +125,7 @@ void KERNEL(feature_bwd)(struct rf_dev *d, const struct rf_feature_bwd *x)
 
 	if (!pairs)
 		return;
-	columns(width, cpu_f32(d, x->scale), cpu_f32(d, x->offset), pairs);
+	separate_pairs(width, cpu_f32(d, x->scale), cpu_f32(d, x->offset), pairs);
 	a.scale = pairs;
 	a.offset = pairs + width;
 	a.part = pairs + 2 * width;
@@ -372,7 +372,7 @@ static void run_length(struct rf_dev *d, struct length a, void (*tile)(void *, i
 }
 
 /* Returns x . y; the sums of short runs are added in double. */
-static double along(const float *x, const float *y, size_t n)
+static double long_dot(const float *x, const float *y, size_t n)
 {
 	enum { RUN = 1 << 10 };
 	double all = 0;
@@ -395,7 +395,7 @@ static void length_fwd_tile(void *arg, int tile, int thread)
 	(void)thread;
 	for (int i = tile * a->tile; i < a->rows && i < (tile + 1) * a->tile; i++) {
 		const float *x = a->x + (size_t)i * a->n;
-		a->y[i] = (float)sqrt(along(x, x, a->n));
+		a->y[i] = (float)sqrt(long_dot(x, x, a->n));
 	}
 }
 
@@ -438,7 +438,7 @@ static void renorm_fwd_tile(void *arg, int tile, int thread)
 		const float *x = a->x + (size_t)i * a->n;
 		float *y = a->y + (size_t)i * a->n,
 		      factor = (float)((a->length ? (double)a->length[i] : 1) /
-		                       (sqrt(along(x, x, a->n)) + (double)a->eps));
+		                       (sqrt(long_dot(x, x, a->n)) + (double)a->eps));
 
 		for (size_t j = 0; j < a->n; j += VL)
 			vput(y + j, 0, LEFT_OF(a->n, j), factor * vget(x + j, 0, LEFT_OF(a->n, j)));
@@ -462,8 +462,8 @@ static void renorm_bwd_tile(void *arg, int tile, int thread)
 	(void)thread;
 	for (int i = tile * a->tile; i < a->rows && i < (tile + 1) * a->tile; i++) {
 		const float *x = a->x + (size_t)i * a->n, *dy = a->dy + (size_t)i * a->n;
-		double r = sqrt(along(x, x, a->n)), s = 1 / (r + (double)a->eps), dot = along(dy, x, a->n),
-		       L = a->length ? (double)a->length[i] : 1;
+		double r = sqrt(long_dot(x, x, a->n)), s = 1 / (r + (double)a->eps),
+		       dot = long_dot(dy, x, a->n), L = a->length ? (double)a->length[i] : 1;
 		float *dx = a->dx + (size_t)i * a->n, factor = (float)(L * s),
 		      back = r > 0 ? (float)(L * dot * s * s / r) : 0;
 

@@ -41,7 +41,7 @@ struct primitive {
 };
 
 /* A weight that is kept in another form: bf16, packed as `like` takes it; bf16 as (k, n), to be widened;
- * float32 as (k, n), with rows cpu_apart(n) from each other. */
+ * float32 as (k, n), with rows cpu_row_stride(n) from each other. */
 enum form { PACKED, NARROWED, LAID };
 struct packed {
 	const float *b;
@@ -425,7 +425,7 @@ static bool make(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_
 	switch (w->form) {
 	case PACKED: return pack(d, g, thread, p, w->like, w->data);
 	case NARROWED: return narrow(d, &g->thread[thread], p, w->data);
-	case LAID: p->forms->transpose(p->b, p->n, p->k, p->ldb, w->data, cpu_apart(p->n)); return true;
+	case LAID: p->forms->transpose(p->b, p->n, p->k, p->ldb, w->data, cpu_row_stride(p->n)); return true;
 	}
 	return false;
 }
@@ -437,7 +437,7 @@ static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const stru
 	struct { const float *b; int n, k, ldb, tb; } key = { p->b, p->n, p->k, p->ldb, p->tb };
 	struct packed **at = &g->packed[hash(&key, sizeof key)], *w;
 	size_t bytes = form == PACKED ? dnnl_memory_desc_get_size(desc_of(like->b))
-	             : form == LAID   ? (size_t)cpu_apart(p->n) * (size_t)p->k * 4
+	               : form == LAID ? (size_t)cpu_row_stride(p->n) * (size_t)p->k * 4
 	                              : (size_t)p->n * (size_t)p->k * 2;
 	size_t size = (bytes + 63) / 64 * 64;
 
@@ -469,7 +469,7 @@ static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const stru
 static const float *widened(struct rf_dev *d, struct thread *t, const struct cpu_forms *forms,
                             const uint16_t *kept, int rows, int n)
 {
-	size_t ld = (size_t)cpu_apart(n);
+	size_t ld = (size_t)cpu_row_stride(n);
 
 	if (t->of == kept)
 		return t->wide;
@@ -568,7 +568,7 @@ static void in_depths(struct rf_dev *d, struct gemm *g, int thread, const struct
 {
 	enum { STEP = 512 };
 	const bool copies = !p->rounded && !p->tb && p->k > CPU_DEEP && p->ldb % 512 == 0;
-	const int ld = cpu_apart(p->n);
+	const int ld = cpu_row_stride(p->n);
 	float *to = copies ? wide(d, &g->thread[thread], (size_t)STEP * (size_t)ld) : NULL;
 
 	if (!copies)
@@ -623,7 +623,7 @@ static void by_widened(struct rf_dev *d, struct gemm *g, int thread, const struc
 		q.k = p->k - l < CPU_DEEP ? p->k - l : CPU_DEEP;
 		q.a = a_at(p, 0, l);
 		q.b = widened(d, &g->thread[thread], p->forms, w + (size_t)l * (size_t)p->n, q.k, p->n);
-		q.ldb = cpu_apart(p->n);
+		q.ldb = cpu_row_stride(p->n);
 		q.tb = q.weight = false;
 		q.add = p->add || l;
 		if (q.b)
@@ -637,7 +637,7 @@ static void by_laid(struct rf_dev *d, struct gemm *g, int thread, const struct c
 	struct cpu_product q = *p;
 
 	q.b = kept(d, g, thread, p, LAID, NULL);
-	q.ldb = cpu_apart(p->n);
+	q.ldb = cpu_row_stride(p->n);
 	q.tb = q.weight = false;
 	if (q.b)
 		pieces(d, g, thread, &q);
@@ -646,14 +646,14 @@ static void by_laid(struct rf_dev *d, struct gemm *g, int thread, const struct c
 void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
 {
 	const bool widens = p->weight && p->rounded == 4;
-	const bool laid = p->weight && !p->rounded && p->tb && p->m <= CPU_FEW && cpu_of(d)->lays;
+	const bool laid = p->weight && !p->rounded && p->tb && p->m <= CPU_FEW && cpu_of(d)->keeps_transposed;
 	struct gemm *g = gemm_of(d);
 
 	if (g)
 		(widens ? by_widened : laid ? by_laid : pieces)(d, g, thread, p);
 }
 
-/* A copy of an operand that several tiles share, with rows cpu_apart() from each other.  Of B, and of a
+/* A copy of an operand that several tiles share, with rows cpu_row_stride() from each other.  Of B, and of a
  * transposed A, a tile's columns lie together; of an A that is not transposed, whole rows do. */
 enum { LAID_ROWS = 512 };
 struct laid {
@@ -680,7 +680,7 @@ static int laid_tiles(const struct laid *x) { return (x->columns + x->tile - 1) 
 /* The distance of rows in the tile that begins at a column; the last tile may be narrower. */
 static int laid_ld(const struct laid *x, int column)
 {
-	return cpu_apart(x->columns - column < x->tile ? x->columns - column : x->tile);
+	return cpu_row_stride(x->columns - column < x->tile ? x->columns - column : x->tile);
 }
 
 static size_t laid_size(const struct laid *x)
@@ -688,13 +688,13 @@ static size_t laid_size(const struct laid *x)
 	int last = (laid_tiles(x) - 1) * x->tile;
 
 	return (size_t)x->rows *
-	       ((size_t)(laid_tiles(x) - 1) * (size_t)cpu_apart(x->tile) + (size_t)laid_ld(x, last));
+	       ((size_t)(laid_tiles(x) - 1) * (size_t)cpu_row_stride(x->tile) + (size_t)laid_ld(x, last));
 }
 
 static float *laid_at(const struct laid *x, size_t one, int row, int column)
 {
 	return x->to + one * laid_size(x) +
-	       (size_t)(column / x->tile) * (size_t)x->rows * (size_t)cpu_apart(x->tile) +
+	       (size_t)(column / x->tile) * (size_t)x->rows * (size_t)cpu_row_stride(x->tile) +
 	       (size_t)row * (size_t)laid_ld(x, column);
 }
 

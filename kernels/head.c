@@ -82,7 +82,7 @@ static void head_tile(void *arg, int tile, int thread)
 	int part = tile % a->parts, last = (part + 1) * PART < a->N ? (part + 1) * PART : a->N;
 	int first = tile / a->parts * a->group, end = first + a->group < a->rows ? first + a->group : a->rows;
 	size_t bytes = (size_t)cpu_of(a->dev)->rounded;
-	const int ldt = cpu_apart(TILE_COLS);
+	const int ldt = cpu_row_stride(TILE_COLS);
 	float *z = rf_cpu_scratch(a->dev, thread,
 	                          (TILE_ROWS * TILE_COLS +
 	                           (a->transpose ? (size_t)ldt * (size_t)a->d : 0)) * 4);
@@ -127,7 +127,7 @@ static void head_tile(void *arg, int tile, int thread)
 }
 
 /* Merges the parts of a row, in order, and writes its results. */
-static void finish(const struct head *a, int r)
+static void finish_row(const struct head *a, int r)
 {
 	struct stat *p = a->stat + r * a->parts;
 	struct stat x = p[0];
@@ -168,7 +168,7 @@ static void finish_tile(void *arg, int tile, int thread)
 
 	(void)thread;
 	for (int r = tile * ROWS_TILE; r < last; r++)
-		finish(a, r);
+		finish_row(a, r);
 }
 
 /* Computes the numbers of all rows of a->h. */
@@ -193,7 +193,7 @@ static void fold_rows(struct head *a)
 	cpu_tiles(d, (a->rows + ROWS_TILE - 1) / ROWS_TILE, finish_tile, a);
 }
 
-static bool transposes(struct rf_dev *d, int rows)
+static bool is_transposed(struct rf_dev *d, int rows)
 {
 	return !cpu_of(d)->rounded && rows >= 2 * TILE_ROWS;
 }
@@ -201,7 +201,7 @@ static bool transposes(struct rf_dev *d, int rows)
 void KERNEL(head_fwd)(struct rf_dev *d, const struct rf_head_fwd *x)
 {
 	struct head a = { .dev = d, .rows = x->rows, .d = x->d, .N = x->N, .parts = (x->N + PART - 1) / PART,
-	                  .transpose = transposes(d, x->rows), .inv_temp = x->inv_temp,
+	                  .transpose = is_transposed(d, x->rows), .inv_temp = x->inv_temp,
 	                  .h = cpu_f32(d, x->h), .w = cpu_f32(d, x->w), .target = cpu_i32(d, x->target),
 	                  .entropy = cpu_f32(d, x->entropy), .logp = cpu_f32(d, x->logp),
 	                  .top = cpu_i32(d, x->top) };
@@ -245,7 +245,7 @@ void KERNEL(head_bwd)(struct rf_dev *d, const struct rf_head_bwd *x)
 		const size_t at = (size_t)r * (size_t)x->d;
 		struct head a = { .dev = d, .rows = n, .d = x->d, .N = x->N,
 		                  .parts = (x->N + PART - 1) / PART,
-		                  .transpose = transposes(d, x->rows), .inv_temp = x->inv_temp,
+		                  .transpose = is_transposed(d, x->rows), .inv_temp = x->inv_temp,
 		                  .h = h + at, .w = cpu_f32(d, x->w), .target = target + r,
 		                  .entropy = FROM(entropy, r), .logp = FROM(logp, r), .top = FROM(top, r),
 		                  .z = z, .coef = coef + r };
@@ -284,7 +284,7 @@ static int by_rank(const void *a, const void *b)
 
 /* Keeps the top_k most likely numbers of p (N), then the fewest of these whose sum reaches top_p; sets the
  * others to 0. */
-static void cut(float *p, int N, int top_k, double top_p, struct ranked *rank)
+static void keep_likely(float *p, int N, int top_k, double top_p, struct ranked *rank)
 {
 	uint64_t total = 0, sum = 0;
 	int n = 0, keep = 0;
@@ -330,7 +330,8 @@ static void draw_row(void *arg, int r, int thread)
 		if (a->banned[i] >= 0 && a->banned[i] < N)
 			p[a->banned[i]] = 0;
 	if (a->x->top_k || a->x->top_p < 1)
-		cut(p, N, a->x->top_k, a->x->top_p, (struct ranked *)(void *)(p + (N + 15) / 16 * 16));
+		keep_likely(p, N, a->x->top_k, a->x->top_p,
+		            (struct ranked *)(void *)(p + (N + 15) / 16 * 16));
 	for (int i = 0; i < N; i++)
 		total += weight_of(p[i]);
 	for (int i = 0; i < N; i++) {

@@ -102,7 +102,7 @@ static uint32_t size_bits(float x)
 static const uint32_t infinite = 0x7f800000;
 
 /* Returns y rounded to an integer, for |y| < 2^51: near 2^52 + 2^51 every double is an integer. */
-static double whole(double y)
+static double to_integer(double y)
 {
 	const double magic = 6755399441055744.; /* 2^52 + 2^51 */
 
@@ -126,7 +126,7 @@ static void sum_add_tile(void *arg, int tile, int thread)
 	for (size_t i = first; i < last; i++) {
 		const uint32_t bits = size_bits(x[i]);
 		const double y = fabsf(x[i]) <= most ? (double)x[i] * units : 0;
-		const double high = whole(y * 0x1p-26), low = whole(y - high * 0x1p26);
+		const double high = to_integer(y * 0x1p-26), low = to_integer(y - high * 0x1p26);
 
 		sum[i] += (uint64_t)((int64_t)(int32_t)high * (1 << 26) + (int32_t)low);
 		x[i] = 0;

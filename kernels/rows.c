@@ -34,28 +34,28 @@ static void tile_cols(void *arg, int tile, int thread)
 	}
 }
 
-static void run(struct rf_dev *d, struct job a)
+static void move_rows(struct rf_dev *d, struct job a)
 {
 	cpu_tiles(d, (a.d + COLS - 1) / COLS, tile_cols, &a);
 }
 
 void KERNEL(rows)(struct rf_dev *d, const struct rf_rows *a)
 {
-	run(d, (struct job){ a->n, a->d, (size_t)(a->lf ? a->lf : a->d), (size_t)(a->lt ? a->lt : a->d),
-	                     a->add, cpu_f32(d, a->from),
-	                     cpu_f32(d, a->to), cpu_i32(d, a->fi), cpu_i32(d, a->ti) });
+	move_rows(d, (struct job){ a->n, a->d, (size_t)(a->lf ? a->lf : a->d), (size_t)(a->lt ? a->lt : a->d),
+	                           a->add, cpu_f32(d, a->from),
+	                           cpu_f32(d, a->to), cpu_i32(d, a->fi), cpu_i32(d, a->ti) });
 }
 
 void KERNEL(embed_fwd)(struct rf_dev *d, const struct rf_embed_fwd *a)
 {
-	run(d, (struct job){ a->rows, a->d, (size_t)a->d, (size_t)a->d, false, cpu_f32(d, a->w),
-	                     cpu_f32(d, a->y), cpu_i32(d, a->tokens), NULL });
+	move_rows(d, (struct job){ a->rows, a->d, (size_t)a->d, (size_t)a->d, false, cpu_f32(d, a->w),
+	                           cpu_f32(d, a->y), cpu_i32(d, a->tokens), NULL });
 }
 
 void KERNEL(embed_bwd)(struct rf_dev *d, const struct rf_embed_bwd *a)
 {
-	run(d, (struct job){ a->rows, a->d, (size_t)a->d, (size_t)a->d, true, cpu_f32(d, a->dy),
-	                     cpu_f32(d, a->dw), NULL, cpu_i32(d, a->tokens) });
+	move_rows(d, (struct job){ a->rows, a->d, (size_t)a->d, (size_t)a->d, true, cpu_f32(d, a->dy),
+	                           cpu_f32(d, a->dw), NULL, cpu_i32(d, a->tokens) });
 }
 
 struct tail {
@@ -66,7 +66,7 @@ struct tail {
 };
 
 /* Moves one row between x and a slot. */
-static void move(const struct tail *a, int j0, int w, size_t xrow, size_t srow)
+static void move_row(const struct tail *a, int j0, int w, size_t xrow, size_t srow)
 {
 	float *x = a->x + xrow * (size_t)a->d + j0, *s = a->slots + srow * (size_t)a->d + j0;
 	float *to = a->keep != a->back ? s : x, *from = a->keep != a->back ? x : s;
@@ -88,9 +88,10 @@ static void tile_tail(void *arg, int tile, int thread)
 		int s = !a->slot ? 0 : a->slot[a->keep ? i : i / a->n];
 
 		for (int j = 0; j < a->w; j++)
-			move(a, j0, w,
-			     a->keep ? (size_t)(a->row[i] + 1 + j) : (size_t)j * (size_t)a->nb + (size_t)i,
-			     (size_t)s * (size_t)a->w + (size_t)j);
+			move_row(a, j0, w,
+			         a->keep ? (size_t)(a->row[i] + 1 + j)
+			                 : (size_t)j * (size_t)a->nb + (size_t)i,
+			         (size_t)s * (size_t)a->w + (size_t)j);
 	}
 }
 

@@ -31,7 +31,7 @@ struct rf_cpu {
 	/* bytes of an operand that was rounded to bf16: 2, or 4 if the processor has no instructions for
 	 * bf16; 0: products are float32 */
 	int rounded;
-	bool lays;                   /* float32 weights are kept as (k, n) for products of few rows */
+	bool keeps_transposed;       /* float32 weights are kept as (k, n) for products of few rows */
 	/* one element per thread, then one for the caller */
 	struct cpu_scratch { void *p; size_t size; } *scratch;
 	void *gemm;                  /* gemm.c: primitives and kept weights */
@@ -88,7 +88,7 @@ void *rf_cpu_scratch(struct rf_dev *d, int thread, size_t bytes);
 /* Returns the distance in floats of rows of n floats in copies that are made for products.  If the distance
  * is a power of two, the numbers of a column share a few sets of the nearest cache, and packing them takes up
  * to a third of the product's time. */
-static inline int cpu_apart(int n) { return (n + 31) / 32 * 32 + 16; }
+static inline int cpu_row_stride(int n) { return (n + 31) / 32 * 32 + 16; }
 
 /* Products (gemm.c).  gemm.c is compiled only once, since oneDNN itself adapts to the processor.
  *
@@ -115,7 +115,7 @@ extern const struct cpu_forms KERNEL(forms);
 /* Returns the numbers from one row of a rounded operand to the next. */
 static inline int cpu_rounded_ld(struct rf_dev *d, int cols)
 {
-	return cpu_of(d)->rounded == 4 ? cpu_apart(cols) : cols;
+	return cpu_of(d)->rounded == 4 ? cpu_row_stride(cols) : cols;
 }
 
 /* One product on the calling thread: C (m, n) = A (m, k) B (k, n) [+ C], like struct rf_gemm, but on

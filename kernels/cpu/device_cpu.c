@@ -10,10 +10,10 @@
 
 #if defined(__x86_64__)
 extern const struct rf_ops rf_cpu_ops_x86_64, rf_cpu_ops_x86_64_v3, rf_cpu_ops_x86_64_v4;
-#define WORDS "auto, x86_64, x86_64_v3, x86_64_v4"
+#define LEVEL_NAMES "auto, x86_64, x86_64_v3, x86_64_v4"
 #else
 extern const struct rf_ops rf_cpu_ops_base;
-#define WORDS "auto, base"
+#define LEVEL_NAMES "auto, base"
 #endif
 
 /* the levels that the kernels are compiled for, in ascending order */
@@ -28,7 +28,7 @@ static const struct level { const char *name; const struct rf_ops *ops; } levels
 enum { LEVELS = sizeof levels / sizeof *levels };
 
 /* the level that was chosen for the whole process, since oneDNN has one level per process */
-static const struct level *taken;
+static const struct level *chosen;
 static bool limited;             /* the level was chosen by name, not by `auto` */
 
 static bool supported(int level)
@@ -55,15 +55,15 @@ static int highest(void)
 	return level;
 }
 
-static enum rf_code take(const struct level *level, bool by_name, struct rf_err *e)
+static enum rf_code choose_level(const struct level *level, bool by_name, struct rf_err *e)
 {
-	if (taken && (taken != level || limited != by_name))
+	if (chosen && (chosen != level || limited != by_name))
 		return rf_fail(e, RF_EUSAGE,
 		               "one process computes at one level, and this one does at %s already",
 		               rf_cpu_level());
-	if (!taken && by_name && !rf_cpu_gemm_isa(level->name))
+	if (!chosen && by_name && !rf_cpu_gemm_isa(level->name))
 		return rf_fail(e, RF_EDEVICE, "oneDNN cannot be limited to %s (--isa, RF_ISA)", level->name);
-	taken = level;
+	chosen = level;
 	limited = by_name;
 	return RF_OK;
 }
@@ -72,29 +72,30 @@ enum rf_code rf_cpu_isa(const char *name, struct rf_err *e)
 {
 	int level = 0;
 
-	if (!name && taken)
+	if (!name && chosen)
 		return RF_OK;
 	name = name ? name : getenv("RF_ISA");
 	if (!name || !*name || !strcmp(name, "auto"))
-		return take(&levels[highest()], false, e);
+		return choose_level(&levels[highest()], false, e);
 	while (level < LEVELS && strcmp(name, levels[level].name))
 		level++;
 	if (level == LEVELS)
 		return rf_fail(e, RF_EUSAGE,
-		               "unknown instruction set level '%.40s' (--isa and RF_ISA take " WORDS ")",
+		               "unknown instruction set level '%.40s' (--isa and RF_ISA take " LEVEL_NAMES
+		               ")",
 		               name);
 	if (!supported(level))
 		return rf_fail(e, RF_EDEVICE,
 		               "this processor lacks %s and supports at most %s (--isa, RF_ISA)", name,
 		               levels[highest()].name);
-	return take(&levels[level], true, e);
+	return choose_level(&levels[level], true, e);
 }
 
 const char *rf_cpu_level(void)
 {
 	static char name[40];
 
-	snprintf(name, sizeof name, "%s%s", taken->name, rf_cpu_gemm_beyond());
+	snprintf(name, sizeof name, "%s%s", chosen->name, rf_cpu_gemm_beyond());
 	return name;
 }
 
@@ -105,7 +106,7 @@ const char *rf_cpu_has(int i)
 
 const struct rf_ops *rf_cpu_ops(void)
 {
-	return taken->ops;
+	return chosen->ops;
 }
 
 enum rf_code rf_cpu_open(struct rf_dev *d, struct rf_err *e)
@@ -159,11 +160,11 @@ void *rf_cpu_memory(size_t size)
 }
 
 /* bytes in front of a block, where its size is stored for rf_cpu_release() */
-enum { BEFORE = 64 };
+enum { HEADER = 64 };
 
 void *rf_cpu_alloc(struct rf_dev *d, size_t bytes)
 {
-	size_t size = (bytes + BEFORE + 63) / 64 * 64;
+	size_t size = (bytes + HEADER + 63) / 64 * 64;
 	char *p = size > bytes ? rf_cpu_memory(size) : NULL;
 
 	if (!p) {
@@ -176,7 +177,7 @@ void *rf_cpu_alloc(struct rf_dev *d, size_t bytes)
 	memcpy(p, &size, sizeof size);
 	d->used += size;
 	d->peak = d->used > d->peak ? d->used : d->peak;
-	return p + BEFORE + cpu_of(d)->skew;
+	return p + HEADER + cpu_of(d)->skew;
 }
 
 void rf_cpu_release(struct rf_dev *d, void *p)
@@ -186,7 +187,7 @@ void rf_cpu_release(struct rf_dev *d, void *p)
 
 	if (!p)
 		return;
-	q -= BEFORE + cpu_of(d)->skew;
+	q -= HEADER + cpu_of(d)->skew;
 	memcpy(&size, q, sizeof size);
 	rf_cpu_gemm_forget(d, q, size);
 	d->used -= size;
@@ -221,17 +222,18 @@ void rf_cpu_sync(struct rf_dev *d)
 
 /* Tells whether float32 weights are kept as (k, n).  It is worth it if a step decodes a few rows, and if
  * there are enough steps to outweigh making the copies, which takes about one step. */
-static bool lays(struct rf_dev *d, bool decode, int rollouts, int steps)
+static bool keeps_transposed(struct rf_dev *d, bool decode, int rollouts, int steps)
 {
 	return !cpu_of(d)->rounded && decode && rollouts > 1 && rollouts <= CPU_FEW && steps >= 16;
 }
 
-/* Tells whether lays() may hold for some record of a plan: a record may have fewer positions than others. */
-static bool may_lay(struct rf_dev *d, const struct rf_workspace *need)
+/* Tells whether keeps_transposed() may hold for some record of a plan: a record may have fewer positions than
+ * others. */
+static bool may_keep_transposed(struct rf_dev *d, const struct rf_workspace *need)
 {
 	const int fewest = need->rollouts > 1 && need->group < 2 ? 2 : need->group;
 
-	return lays(d, need->decode, fewest, need->steps);
+	return keeps_transposed(d, need->decode, fewest, need->steps);
 }
 
 /* The memory that operations need in addition to the program's allocations:
@@ -249,15 +251,15 @@ size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *need)
 	const size_t half = (size_t)cpu_of(d)->rounded;
 	const size_t rows = (size_t)need->rows, wide = (size_t)need->widest;
 	const size_t deep = need->train || wide > CPU_DEEP ? CPU_DEEP : wide,
-		     apart = (size_t)cpu_apart(CPU_WIDE);
+		     stride = (size_t)cpu_row_stride(CPU_WIDE);
 	const size_t slab = wide < CPU_SLAB ? wide : CPU_SLAB, head = (size_t)need->vocab * (size_t)need->d;
 	/* many rollouts multiply by the whole head in one product */
 	const size_t largest = need->rollouts >= CPU_MANY && head > need->largest ? head : need->largest;
 	size_t shared = half ? rows * wide * half * (need->train ? 2 : 1) : (largest + rows * wide) * 4,
 	       batch = need->operands * (half ? half : 4);
 	size_t queries = 0;
-	size_t thread = (half == 2 ? 1 << 20 : (3 << 20) + apart * (size_t)need->d * 4) +
-	                (half == 4 ? deep * apart * 4 : 0) +
+	size_t thread = (half == 2 ? 1 << 20 : (3 << 20) + stride * (size_t)need->d * 4) +
+	                (half == 4 ? deep * stride * 4 : 0) +
 	                (need->train ? need->states * 4 : (size_t)need->vocab * 12);
 
 	if (need->train && need->kv_heads)
@@ -267,11 +269,11 @@ size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *need)
 		shared = rows * (wide + slab) * 4;
 	if (batch > shared)
 		shared = batch;
-	if (half != 2) /* the padding of cpu_apart() in whole tiles and in the last one */
+	if (half != 2) /* the padding of cpu_row_stride() in whole tiles and in the last one */
 		shared += shared / 16 + (rows + wide) * 48 * 4;
 	if (queries > shared)
 		shared = queries;
-	if (may_lay(d, need))
+	if (may_keep_transposed(d, need))
 		shared += (need->matrices + need->matrices / 8) * 4;
 	return shared + thread * (size_t)d->threads + (half ? need->matrices * 2 * (need->train ? 2 : 1) : 0);
 }
@@ -285,7 +287,7 @@ void rf_cpu_prepare(struct rf_dev *d, const struct rf_workspace *need)
 	size_t bytes = rf_cpu_workspace(d, need) + CODE, held = 0;
 	void *p;
 
-	cpu_of(d)->lays = lays(d, need->decode, need->now.rollouts, need->now.steps);
+	cpu_of(d)->keeps_transposed = keeps_transposed(d, need->decode, need->now.rollouts, need->now.steps);
 	for (int i = 0; i <= d->threads; i++)
 		held += cpu_of(d)->scratch[i].size;
 	bytes = bytes > held + CODE ? bytes - held : CODE;

@@ -43,7 +43,7 @@ void KERNEL(widen)(const uint16_t *from, size_t n, float *to)
 }
 
 /* Rounds to bf16 but stores float32. */
-static void coarsen(const float *from, size_t n, float *to)
+static void round_to_float(const float *from, size_t n, float *to)
 {
 	size_t i = 0;
 
@@ -68,7 +68,7 @@ static void round_tile(void *arg, int t, int thread)
 		if (a->bytes == 2)
 			KERNEL(narrow)(from, n, (uint16_t *)a->to + at);
 		else
-			coarsen(from, n, (float *)a->to + at);
+			round_to_float(from, n, (float *)a->to + at);
 	}
 }
 

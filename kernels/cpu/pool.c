@@ -33,23 +33,28 @@ struct rf_pool {
 
 struct worker { struct rf_pool *pool; int thread; };
 
-static bool begun(struct rf_pool *p, uint32_t seen)
+static bool has_begun(struct rf_pool *p, uint32_t seen)
 {
 	return (uint32_t)(atomic_load(&p->next) >> 32) != seen;
 }
-static bool ended(struct rf_pool *p, uint32_t tiles) { return (uint32_t)atomic_load(&p->finished) == tiles; }
-
-/* Waits until `is` returns true, at most a tenth of a millisecond, and lets other programs run meanwhile. */
-static void linger(struct rf_pool *p, bool (*is)(struct rf_pool *p, uint32_t what), uint32_t what)
+static bool has_ended(struct rf_pool *p, uint32_t tiles)
 {
-	const double patience = 1e-4, began = rf_now();
+	return (uint32_t)atomic_load(&p->finished) == tiles;
+}
 
-	while (!is(p, what) && rf_now() - began < patience)
+/* Waits until `is_done` returns true, at most a tenth of a millisecond, and lets other programs run
+ * meanwhile. */
+static void wait_a_while(struct rf_pool *p, bool (*is_done)(struct rf_pool *p, uint32_t value),
+                         uint32_t value)
+{
+	const double limit = 1e-4, began = rf_now();
+
+	while (!is_done(p, value) && rf_now() - began < limit)
 		sched_yield();
 }
 
-static void share(struct rf_pool *p, uint32_t round, int tiles, void (*fn)(void *, int, int), void *arg,
-                  int thread)
+static void run_tiles(struct rf_pool *p, uint32_t round, int tiles, void (*fn)(void *, int, int), void *arg,
+                      int thread)
 {
 	uint64_t s = atomic_load(&p->next);
 
@@ -89,8 +94,8 @@ static void *worker(void *arg)
 		job = p->arg;
 		tiles = p->tiles;
 		pthread_mutex_unlock(&p->lock);
-		share(p, seen, tiles, fn, job, w.thread);
-		linger(p, begun, seen);
+		run_tiles(p, seen, tiles, fn, job, w.thread);
+		wait_a_while(p, has_begun, seen);
 		pthread_mutex_lock(&p->lock);
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -167,8 +172,8 @@ void rf_pool_run(struct rf_pool *p, int tiles, void (*fn)(void *, int, int), voi
 	pthread_cond_broadcast(&p->work);
 	round = p->round;
 	pthread_mutex_unlock(&p->lock);
-	share(p, round, tiles, fn, arg, 0);
-	linger(p, ended, (uint32_t)tiles);
+	run_tiles(p, round, tiles, fn, arg, 0);
+	wait_a_while(p, has_ended, (uint32_t)tiles);
 	pthread_mutex_lock(&p->lock);
 	while (atomic_load(&p->finished) < tiles)
 		pthread_cond_wait(&p->done, &p->lock);
