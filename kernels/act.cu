@@ -19,23 +19,23 @@ struct swiglu {
 struct swiglu_forward : swiglu {
 	template <int W> __device__ void at(size_t i, size_t j) const
 	{
-		const some<W> g = get<W>(gate + i * ld + j), u = get<W>(up + i * ld + j);
-		some<W> out;
+		const numbers<W> g = load_numbers<W>(gate + i * ld + j), u = load_numbers<W>(up + i * ld + j);
+		numbers<W> out;
 
 		for (int k = 0; k < W; k++)
 			out[k] = g[k] * sigmoid(g[k]) * u[k];
-		put<W>(y + i * d + j, out);
+		store_numbers<W>(y + i * d + j, out);
 		if (half)
-			put_bf16<W>(half + i * d + j, out);
+			store_numbers_bf16<W>(half + i * d + j, out);
 	}
 };
 
 struct swiglu_backward : swiglu {
 	template <int W> __device__ void at(size_t i, size_t j) const
 	{
-		const some<W> g = get<W>(gate + i * ld + j), u = get<W>(up + i * ld + j),
-			      by = get<W>(dy + i * d + j);
-		some<W> dg, du, out;
+		const numbers<W> g = load_numbers<W>(gate + i * ld + j), u = load_numbers<W>(up + i * ld + j),
+				 by = load_numbers<W>(dy + i * d + j);
+		numbers<W> dg, du, out;
 
 		for (int k = 0; k < W; k++) {
 			const float s = sigmoid(g[k]);
@@ -44,16 +44,16 @@ struct swiglu_backward : swiglu {
 			du[k] = by[k] * g[k] * s;
 			out[k] = g[k] * s * u[k];
 		}
-		put<W>(dgate + i * ld + j, dg);
-		put<W>(dup + i * ld + j, du);
+		store_numbers<W>(dgate + i * ld + j, dg);
+		store_numbers<W>(dup + i * ld + j, du);
 		if (dhalf) {
-			put_bf16<W>(dhalf + i * 2 * d + j, dg);
-			put_bf16<W>(dhalf + i * 2 * d + d + j, du);
+			store_numbers_bf16<W>(dhalf + i * 2 * d + j, dg);
+			store_numbers_bf16<W>(dhalf + i * 2 * d + d + j, du);
 		}
 		if (y)
-			put<W>(y + i * d + j, out);
+			store_numbers<W>(y + i * d + j, out);
 		if (half)
-			put_bf16<W>(half + i * d + j, out);
+			store_numbers_bf16<W>(half + i * d + j, out);
 	}
 };
 
@@ -70,12 +70,12 @@ static void run_swiglu(struct rf_dev *d, const char *name, size_t n, int width, 
 	const size_t R = rows ? n / f.d : 1;
 
 	if (f.dgate && f.dup == f.dgate + f.d && f.ld == 2 * f.d) {
-		f.dhalf = rf_cuda_rounded_beside(d, f.dgate, R, 2 * f.d, f.ld, true);
+		f.dhalf = rf_cuda_rounded_copy(d, f.dgate, R, 2 * f.d, f.ld, true);
 	} else if (f.dgate) {
 		rf_cuda_all_wrote(d, (R - 1) * f.ld + f.d, f.dgate, f.dup);
 	}
 	if (f.y)
-		f.half = rf_cuda_rounded_beside(d, f.y, R, f.d, f.d, true);
+		f.half = rf_cuda_rounded_copy(d, f.y, R, f.d, f.d, true);
 	sweep(d, name, R, f.d,
 	      aligned(f.gate, f.up, f.dy, f.dgate, f.dup, f.y) && f.d % 4 == 0 && f.ld % 4 == 0, f);
 }
@@ -101,7 +101,7 @@ void rf_cuda_swiglu_bwd(struct rf_dev *d, const struct rf_swiglu_bwd *a)
 
 struct gate {
 	size_t d, ldg;
-	const float *x, *by, *dy; /* by: the gate */
+	const float *x, *gates, *dy;
 	float *y, *dx, *dgate;
 	bf16 *half; /* y rounded; NULL: not wanted */
 };
@@ -109,23 +109,23 @@ struct gate {
 struct gate_forward : gate {
 	template <int W> __device__ void at(size_t i, size_t j) const
 	{
-		const some<W> g = get<W>(by + i * ldg + j);
-		some<W> v = get<W>(x + i * d + j);
+		const numbers<W> g = load_numbers<W>(gates + i * ldg + j);
+		numbers<W> v = load_numbers<W>(x + i * d + j);
 
 		for (int k = 0; k < W; k++)
 			v[k] *= sigmoid(g[k]);
-		put<W>(y + i * d + j, v);
+		store_numbers<W>(y + i * d + j, v);
 		if (half)
-			put_bf16<W>(half + i * d + j, v);
+			store_numbers_bf16<W>(half + i * d + j, v);
 	}
 };
 
 struct gate_backward : gate {
 	template <int W> __device__ void at(size_t i, size_t j) const
 	{
-		const some<W> g = get<W>(by + i * ldg + j), v = get<W>(x + i * d + j),
-			      t = get<W>(dy + i * d + j);
-		some<W> dv, dg, out;
+		const numbers<W> g = load_numbers<W>(gates + i * ldg + j), v = load_numbers<W>(x + i * d + j),
+				 t = load_numbers<W>(dy + i * d + j);
+		numbers<W> dv, dg, out;
 
 		for (int k = 0; k < W; k++) {
 			const float s = sigmoid(g[k]);
@@ -134,12 +134,12 @@ struct gate_backward : gate {
 			dg[k] = t[k] * v[k] * s * (1.f - s);
 			out[k] = v[k] * s;
 		}
-		put<W>(dx + i * d + j, dv);
-		put<W>(dgate + i * ldg + j, dg);
+		store_numbers<W>(dx + i * d + j, dv);
+		store_numbers<W>(dgate + i * ldg + j, dg);
 		if (y)
-			put<W>(y + i * d + j, out);
+			store_numbers<W>(y + i * d + j, out);
 		if (half)
-			put_bf16<W>(half + i * d + j, out);
+			store_numbers_bf16<W>(half + i * d + j, out);
 	}
 };
 
@@ -152,16 +152,16 @@ template <class F> static void run_gate(struct rf_dev *d, const char *name, int 
 	rf_cuda_rounded_wrote(d, f.dx, (size_t)rows * f.d);
 	rf_cuda_rounded_wrote(d, f.dgate, (size_t)(rows - 1) * f.ldg + f.d);
 	if (f.y)
-		f.half = rf_cuda_rounded_beside(d, f.y, (size_t)rows, f.d, f.d, true);
+		f.half = rf_cuda_rounded_copy(d, f.y, (size_t)rows, f.d, f.d, true);
 	sweep(d, name, (size_t)rows, f.d,
-	      aligned(f.x, f.by, f.dy, f.y, f.dx, f.dgate) && f.d % 4 == 0 && f.ldg % 4 == 0, f);
+	      aligned(f.x, f.gates, f.dy, f.y, f.dx, f.dgate) && f.d % 4 == 0 && f.ldg % 4 == 0, f);
 }
 
 void rf_cuda_gate_fwd(struct rf_dev *d, const struct rf_gate_fwd *a)
 {
 	struct gate_forward f = {};
 
-	f.x = f32(a->x), f.by = f32(a->gate), f.y = f32(a->y);
+	f.x = f32(a->x), f.gates = f32(a->gate), f.y = f32(a->y);
 	run_gate(d, "gate_fwd", a->rows, a->d, a->ldg, f);
 }
 
@@ -169,8 +169,8 @@ void rf_cuda_gate_bwd(struct rf_dev *d, const struct rf_gate_bwd *a)
 {
 	struct gate_backward f = {};
 
-	f.x = f32(a->x), f.by = f32(a->gate), f.dy = f32(a->dy), f.dx = f32(a->dx), f.dgate = f32(a->dgate),
-	f.y = f32(a->y);
+	f.x = f32(a->x), f.gates = f32(a->gate), f.dy = f32(a->dy), f.dx = f32(a->dx),
+	f.dgate = f32(a->dgate), f.y = f32(a->y);
 	run_gate(d, "gate_bwd", a->rows, a->d, a->ldg, f);
 }
 

@@ -40,7 +40,7 @@ struct conv {
 	struct side side[RF_SIDE];
 };
 
-static __device__ __forceinline__ float act(enum rf_act kind, float z)
+static __device__ __forceinline__ float activate(enum rf_act kind, float z)
 {
 	switch (kind) {
 	case RF_ACT_SILU: return z * sigmoid(z);
@@ -94,7 +94,7 @@ static __global__ void factors(const struct conv v, const struct side a, float2 
 		for (int i = 0; i < v.w; i++)
 			z += (a.weight ? a.weight[(size_t)c * v.w + i] : 1) *
 			     v.x[(row + (size_t)i * v.nb) * v.ldx + a.at + c];
-		y = act(a.act, z);
+		y = activate(a.act, z);
 		s += a.norm == RF_NORM_L2 ? y * y : y;
 		if (a.dy)
 			t += y * a.dy[row * a.d + c];
@@ -122,7 +122,7 @@ static __device__ __forceinline__ const struct side &side_of(const struct conv &
 }
 
 /* Returns the first column of a warp, and in *n the number of its columns. */
-static __device__ __forceinline__ int columns(const struct side &a, int group, int *n)
+static __device__ __forceinline__ int columns_of(const struct side &a, int group, int *n)
 {
 	const int h = group / a.pieces, piece = group % a.pieces, left = a.head - piece * a.width;
 
@@ -165,7 +165,7 @@ static __device__ __forceinline__ void load_taps(const struct side &a, int w, in
 }
 
 template <int W, int C>
-static __device__ __forceinline__ void push(struct window<W, C> &v, int w, const float (&x)[C])
+static __device__ __forceinline__ void shift_in(struct window<W, C> &v, int w, const float (&x)[C])
 {
 	for (int i = 0; i + 1 < w; i++)
 		for (int k = 0; k < C; k++)
@@ -199,27 +199,27 @@ static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows(const __grid_c
 
 	if (task >= u.tasks)
 		return;
-	const int c = columns(a, group, &n), first = (int)(task / u.nb) * u.run,
+	const int c = columns_of(a, group, &n), first = (int)(task / u.nb) * u.run,
 		  last = first + u.run < u.steps ? first + u.run : u.steps;
-	const size_t b = task % u.nb, apart = (size_t)u.nb * u.ldx;
+	const size_t b = task % u.nb, stride = (size_t)u.nb * u.ldx;
 	const float *from = u.x + (first * (size_t)u.nb + b) * u.ldx + a.at + c;
 
 	load_taps(a, w, c, n, tap);
 	for (int i = 0; i + 1 < w; i++)
-		load(v.x[i + 1], from + i * apart, n);
-	from += (w - 1) * apart;
+		load(v.x[i + 1], from + i * stride, n);
+	from += (w - 1) * stride;
 	load(x, from, first < last ? n : 0);
 	for (int j = first; j < last; j++) {
 		const size_t row = j * (size_t)u.nb + b;
 		float2 f = make_float2(a.scale, 0);
 
-		push(v, w, x);
-		from += apart;
+		shift_in(v, w, x);
+		from += stride;
 		if (j + 1 < last)
 			load(x, from, n);
 		convolve(tap, v, w, z);
 		for (int k = 0; k < C; k++)
-			z[k] = act(a.act, z[k]);
+			z[k] = activate(a.act, z[k]);
 		if (a.factor)
 			f = a.factor[row * a.heads + group / a.pieces];
 		else if (a.norm != RF_NORM_NONE) {
@@ -238,8 +238,8 @@ static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows(const __grid_c
 
 /* Computes dx of row e, which tap i of row e - i nb has read: dz.x[i] is the dz of that row. */
 template <int W, int C>
-static __device__ __forceinline__ void give_back(const struct window<W, C> &tap, struct window<W, C> &dz,
-                                                 int w, const float (&g)[C], float *dx, int n, bool write)
+static __device__ __forceinline__ void store_dx(const struct window<W, C> &tap, struct window<W, C> &dz,
+                                                int w, const float (&g)[C], float *dx, int n, bool write)
 {
 	float s[C];
 
@@ -267,8 +267,8 @@ static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows_back(const __g
 
 	if (part >= (size_t)u.parts)
 		return;
-	const int c = columns(a, group, &n);
-	const size_t apart = (size_t)u.nb * u.ldx,
+	const int c = columns_of(a, group, &n);
+	const size_t stride = (size_t)u.nb * u.ldx,
 		     end = (part + 1) * u.each < u.tasks ? (part + 1) * u.each : u.tasks;
 
 	load_taps(a, w, c, n, tap);
@@ -287,18 +287,18 @@ static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows_back(const __g
 			for (int k = 0; k < C; k++)
 				dz.x[i][k] = 0;
 		for (int i = 0; i + 1 < w; i++)
-			load(v.x[i + 1], from + i * apart, n);
-		from += (w - 1) * apart;
+			load(v.x[i + 1], from + i * stride, n);
+		from += (w - 1) * stride;
 		load(x, from, first < last ? n : 0);
 		load(dy, back, first < last ? n : 0);
 		for (int j = first; j < last; j++) {
 			const size_t row = j * (size_t)u.nb + b;
 			float2 f = make_float2(a.scale, 0);
 
-			push(v, w, x);
+			shift_in(v, w, x);
 			for (int k = 0; k < C; k++)
 				g[k] = dy[k];
-			from += apart;
+			from += stride;
 			back += (size_t)u.nb * a.d;
 			if (j + 1 < last) {
 				load(x, from, n);
@@ -312,7 +312,7 @@ static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows_back(const __g
 
 				for (int k = 0; k < C; k++)
 					if (32 * k + lane < n) {
-						const float y = act(a.act, z[k]);
+						const float y = activate(a.act, z[k]);
 
 						s += a.norm == RF_NORM_L2 ? y * y : y;
 						t += y * g[k];
@@ -322,7 +322,7 @@ static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows_back(const __g
 			}
 			for (int k = 0; k < C; k++) {
 				if (a.norm == RF_NORM_L2)
-					g[k] -= f.y * act(a.act, z[k]);
+					g[k] -= f.y * activate(a.act, z[k]);
 				else if (a.norm == RF_NORM_SUM)
 					g[k] -= f.y;
 				g[k] *= f.x * act_slope(a.act, z[k]);
@@ -330,12 +330,12 @@ static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows_back(const __g
 			for (int i = 0; j >= own && i < w; i++)
 				for (int k = 0; k < C; k++)
 					sum.x[i][k] += g[k] * v.x[i][k];
-			give_back(tap, dz, w, g, u.dx + row * u.ldx + a.at + c, n, j >= own);
+			store_dx(tap, dz, w, g, u.dx + row * u.ldx + a.at + c, n, j >= own);
 		}
 		for (int k = 0; k < C; k++)
 			g[k] = 0;
 		for (int j = u.steps; last == u.steps && j < u.steps + w - 1; j++)
-			give_back(tap, dz, w, g, u.dx + (j * (size_t)u.nb + b) * u.ldx + a.at + c, n, true);
+			store_dx(tap, dz, w, g, u.dx + (j * (size_t)u.nb + b) * u.ldx + a.at + c, n, true);
 	}
 	for (int i = 0; u.part && i < w; i++)
 		store(u.part + (part * w + i) * u.d + a.at + c, sum.x[i], n);
@@ -345,8 +345,8 @@ static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows_back(const __g
  * threads per column. */
 static __global__ void sum_parts(const __grid_constant__ struct conv u)
 {
-	SHARED(room);
-	float *sum = room.take<float>(8 * 32);
+	SHARED(scratch);
+	float *sum = scratch.take<float>(8 * 32);
 	const int lane = threadIdx.x % 32, slice = threadIdx.x / 32, c = blockIdx.x / u.w * 32 + lane,
 		  i = blockIdx.x % u.w;
 	float s = 0;
@@ -397,7 +397,7 @@ static int width_of(const struct rf_conv_part *part, int parts)
 }
 
 /* Decides how the columns of a side are cut into pieces. */
-static void cut(struct side *a, int w, int width)
+static void divide_columns(struct side *a, int w, int width)
 {
 	const bool wide = a->norm != RF_NORM_NONE && a->head > WIDEST;
 
@@ -413,8 +413,8 @@ static void cut(struct side *a, int w, int width)
 }
 
 /* Sets the sides and how their steps are cut.  Returns false if there is nothing to do. */
-static bool plan(struct conv *v, int nb, int steps, int ldx, int w, int parts,
-                 const struct rf_conv_part *part, bool back)
+static bool set_sides(struct conv *v, int nb, int steps, int ldx, int w, int parts,
+                      const struct rf_conv_part *part, bool back)
 {
 	v->nb = nb, v->steps = steps, v->w = w, v->sides = parts;
 	for (int i = 0; i < parts; i++) {
@@ -427,7 +427,7 @@ static bool plan(struct conv *v, int nb, int steps, int ldx, int w, int parts,
 		a->weight = f32(p->weight), a->dweight = f32(p->dweight);
 		a->y = f32(p->y), a->dy = back ? f32(p->dy) : NULL;
 		if (a->d)
-			cut(a, w, width_of(part, parts));
+			divide_columns(a, w, width_of(part, parts));
 	}
 	v->ldx = ldx ? ldx : v->d;
 	v->run = w > 4 ? 4 * w : run_of(steps, back);
@@ -438,35 +438,35 @@ static bool plan(struct conv *v, int nb, int steps, int ldx, int w, int parts,
 }
 
 /* Tells whether a separate pass must compute the factors of heads, since several warps share a head. */
-static bool apart(const struct side *a) { return a->norm != RF_NORM_NONE && a->pieces > 1; }
+static bool needs_factors(const struct side *a) { return a->norm != RF_NORM_NONE && a->pieces > 1; }
 
 static size_t factors_size(const struct conv *v)
 {
 	size_t n = 0;
 
 	for (int i = 0; i < v->sides; i++)
-		if (apart(&v->side[i]))
+		if (needs_factors(&v->side[i]))
 			n += shared_size((size_t)v->steps * v->nb * v->side[i].heads, sizeof(float2));
 	return n;
 }
 
-static void find_factors(struct rf_dev *d, struct conv *v, char *room)
+static void find_factors(struct rf_dev *d, struct conv *v, char *scratch)
 {
 	const size_t rows = (size_t)v->steps * v->nb;
 
 	for (int i = 0; i < v->sides; i++) {
 		struct side *a = &v->side[i];
 
-		if (!apart(a))
+		if (!needs_factors(a))
 			continue;
-		LAUNCH(d, factors, blocks_of(rows * a->heads), 32 * WARPS, 0, *v, *a, (float2 *)room);
-		a->factor = (const float2 *)room;
-		room += shared_size(rows * a->heads, sizeof(float2));
+		LAUNCH(d, factors, blocks_of(rows * a->heads), 32 * WARPS, 0, *v, *a, (float2 *)scratch);
+		a->factor = (const float2 *)scratch;
+		scratch += shared_size(rows * a->heads, sizeof(float2));
 	}
 }
 
 /* Assigns blocks to each side, for `tasks` tasks or parts.  Returns the number of all blocks. */
-static unsigned share(struct conv *v, size_t tasks)
+static unsigned assign_blocks(struct conv *v, size_t tasks)
 {
 	unsigned n = 0;
 
@@ -492,15 +492,15 @@ static int widest(const struct conv &v)
 void rf_cuda_conv_fwd(struct rf_dev *d, const struct rf_conv_fwd *x)
 {
 	struct conv v = {};
-	char *room = NULL;
+	char *scratch = NULL;
 
-	if (!plan(&v, x->nb, x->steps, x->ldx, x->w, x->parts, x->part, false) || !x->steps)
+	if (!set_sides(&v, x->nb, x->steps, x->ldx, x->w, x->parts, x->part, false) || !x->steps)
 		return;
 	v.x = f32(x->x);
-	if (factors_size(&v) && !(room = (char *)rf_cuda_scratch(d, factors_size(&v))))
+	if (factors_size(&v) && !(scratch = (char *)rf_cuda_scratch(d, factors_size(&v))))
 		return;
-	find_factors(d, &v, room);
-	const unsigned blocks = share(&v, v.tasks);
+	find_factors(d, &v, scratch);
+	const unsigned blocks = assign_blocks(&v, v.tasks);
 	for (int i = 0; i < x->parts; i++)
 		rf_cuda_rounded_wrote(d, f32(x->part[i].y), (size_t)x->steps * x->nb * x->part[i].d);
 	LAUNCH(d, CONV(conv_rows), blocks, 32 * WARPS, 0, v);
@@ -509,10 +509,10 @@ void rf_cuda_conv_fwd(struct rf_dev *d, const struct rf_conv_fwd *x)
 void rf_cuda_conv_bwd(struct rf_dev *d, const struct rf_conv_bwd *x)
 {
 	struct conv v = {};
-	char *room = NULL;
+	char *scratch = NULL;
 	size_t sums = 0;
 
-	if (!plan(&v, x->nb, x->steps, x->ldx, x->w, x->parts, x->part, true))
+	if (!set_sides(&v, x->nb, x->steps, x->ldx, x->w, x->parts, x->part, true))
 		return;
 	v.x = f32(x->x), v.dx = f32(x->dx);
 	const bool weights = v.side[0].weight;
@@ -521,12 +521,12 @@ void rf_cuda_conv_bwd(struct rf_dev *d, const struct rf_conv_bwd *x)
 	v.parts = (int)((v.tasks + v.each - 1) / v.each);
 	if (weights)
 		sums = shared_size((size_t)v.parts * v.w * v.d, 4);
-	if (sums + factors_size(&v) && !(room = (char *)rf_cuda_scratch(d, sums + factors_size(&v))))
+	if (sums + factors_size(&v) && !(scratch = (char *)rf_cuda_scratch(d, sums + factors_size(&v))))
 		return;
-	find_factors(d, &v, room + sums);
+	find_factors(d, &v, scratch + sums);
 	if (weights)
-		v.part = (float *)room;
-	const unsigned blocks = share(&v, (size_t)v.parts);
+		v.part = (float *)scratch;
+	const unsigned blocks = assign_blocks(&v, (size_t)v.parts);
 	rf_cuda_rounded_wrote(d, v.dx, ((size_t)(v.w - 1 + v.steps) * v.nb - 1) * v.ldx + v.d);
 	LAUNCH(d, CONV(conv_rows_back), blocks, 32 * WARPS, 0, v);
 	for (int i = 0; i < x->parts; i++)

@@ -27,12 +27,12 @@ struct feature {
 /* Computes four numbers of a row from j on: v = x, s = scale, z = x scale + offset, y = the activation of
  * z. */
 template <bool WIDE>
-static __device__ __forceinline__ void act(const struct feature &a, const float *x, int h, int j, some<4> &v,
-                                           some<4> &s, some<4> &z, some<4> &y)
+static __device__ __forceinline__ void act(const struct feature &a, const float *x, int h, int j,
+                                           numbers<4> &v, numbers<4> &s, numbers<4> &z, numbers<4> &y)
 {
 	const size_t column = (size_t)h * a.D + j;
 
-	v = take<WIDE>(x + j, (size_t)(a.D - j));
+	v = load_four<WIDE>(x + j, (size_t)(a.D - j));
 	for (int k = 0; k < 4; k++) {
 		const bool is = WIDE || j + k < a.D;
 		const float offset = a.offset && is ? a.offset[2 * (column + k)] : 0.f;
@@ -53,17 +53,17 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) featur
 	const float *x = a.x + i * a.D;
 	const int h = (int)(i % a.H);
 	float sum[1] = { 0 }, r = 1;
-	some<4> v, s, z, y, kept[KEPT];
-	const auto sum_of = [&](const some<4> &of) {
+	numbers<4> v, s, z, y, kept[KEPT];
+	const auto sum_of = [&](const numbers<4> &of) {
 		for (int k = 0; k < 4; k++)
 			sum[0] += of[k] * of[k];
 	};
-	const auto put = [&](int j, some<4> &of) {
+	const auto put = [&](int j, numbers<4> &of) {
 		for (int k = 0; k < 4; k++)
 			of[k] *= r;
-		give<WIDE>(a.y + i * a.D + j, (size_t)(a.D - j), of);
+		store_four<WIDE>(a.y + i * a.D + j, (size_t)(a.D - j), of);
 		if (a.half)
-			give_bf16<WIDE>(a.half + i * a.D + j, (size_t)(a.D - j), of);
+			store_four_bf16<WIDE>(a.half + i * a.D + j, (size_t)(a.D - j), of);
 	};
 
 #pragma unroll
@@ -102,7 +102,7 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) featur
 	const int warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x & 31, h = blockIdx.y;
 	const int first = blockIdx.x * a.per, last = first + a.per < a.rows ? first + a.per : a.rows;
 	float *all = shared.take<float>(warps * 2 * a.D), *ds = all + warp * 2 * a.D, *db = ds + a.D;
-	some<4> v, s, z, y;
+	numbers<4> v, s, z, y;
 
 	for (int j = 4 * lane; j < a.D; j += 128)
 		for (int k = j; k < j + 4 && k < a.D; k++)
@@ -112,7 +112,7 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) featur
 		float sum[2] = { 0, 0 }, r = 1, c = 0; /* |z|^2, dy . z */
 
 		for (int j = 4 * lane; a.unit && j < a.D; j += 128) {
-			const some<4> dy = take<WIDE>(a.dy + at + j, (size_t)(a.D - j));
+			const numbers<4> dy = load_four<WIDE>(a.dy + at + j, (size_t)(a.D - j));
 
 			act<WIDE>(a, a.x + at, h, j, v, s, z, y);
 			for (int k = 0; k < 4; k++) {
@@ -129,8 +129,8 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) featur
 		}
 		for (int j = 4 * lane; j < a.D; j += 128) {
 			const size_t left = (size_t)(a.D - j);
-			const some<4> dy = take<WIDE>(a.dy + at + j, left);
-			some<4> dx = take<WIDE>(a.dx + at + j, left);
+			const numbers<4> dy = load_four<WIDE>(a.dy + at + j, left);
+			numbers<4> dx = load_four<WIDE>(a.dx + at + j, left);
 
 			act<WIDE>(a, a.x + at, h, j, v, s, z, y);
 			for (int k = 0; k < 4; k++) {
@@ -144,9 +144,9 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) featur
 					db[j + k] += g;
 				}
 			}
-			give<WIDE>(a.dx + at + j, left, dx);
+			store_four<WIDE>(a.dx + at + j, left, dx);
 			if (a.half)
-				give_bf16<WIDE>(a.half + at + j, left, dx);
+				store_four_bf16<WIDE>(a.half + at + j, left, dx);
 		}
 	}
 	if (!a.part)
@@ -175,7 +175,7 @@ void rf_cuda_feature_fwd(struct rf_dev *d, const struct rf_feature_fwd *p)
 
 	const size_t width = (size_t)a.H * a.D;
 
-	a.half = rf_cuda_rounded_beside(d, a.y, (size_t)a.rows, width, width, p->operand);
+	a.half = rf_cuda_rounded_copy(d, a.y, (size_t)a.rows, width, width, p->operand);
 	if (aligned(a.x, a.y) && a.D % 4 == 0)
 		LAUNCH(d, feature_fwd<true>, blocks, 32 * WARPS, 0, a);
 	else
@@ -201,7 +201,7 @@ void rf_cuda_feature_bwd(struct rf_dev *d, const struct rf_feature_bwd *p)
 
 	if (p->dscale && !(a.part = (float *)rf_cuda_scratch(d, (size_t)strips * 2 * width * sizeof *a.part)))
 		return;
-	a.half = rf_cuda_rounded_beside(d, a.dx, (size_t)a.rows, width, width, p->operand);
+	a.half = rf_cuda_rounded_copy(d, a.dx, (size_t)a.rows, width, width, p->operand);
 	if (aligned(a.x, a.dy, a.dx) && a.D % 4 == 0)
 		LAUNCH(d, feature_bwd<true>, grid, 32 * warps, shared, a);
 	else
@@ -274,7 +274,7 @@ struct learn {
 	{
 		const float *rates = lr + 3 * lr_row(i);
 		float *g = gu + i * 2 * E + j, *u = g + E, *v = e + i * E + j;
-		some<W> x = get<W>(g), y = get<W>(u), z = get<W>(v);
+		numbers<W> x = load_numbers<W>(g), y = load_numbers<W>(u), z = load_numbers<W>(v);
 
 		for (int k = 0; k < W; k++) {
 			const float s = sigmoid(x[k]), a = x[k] * s, slope = silu_slope(x[k], s), b = y[k],
@@ -284,14 +284,14 @@ struct learn {
 			z[k] = a * b * rates[1];
 			y[k] = c * a * rates[2];
 		}
-		put<W>(g, x);
-		put<W>(u, y);
-		put<W>(v, z);
+		store_numbers<W>(g, x);
+		store_numbers<W>(u, y);
+		store_numbers<W>(v, z);
 		if (!gu_half)
 			return;
-		put_bf16<W>(gu_half + i * 2 * E + j, x);
-		put_bf16<W>(gu_half + i * 2 * E + E + j, y);
-		put_bf16<W>(e_half + i * E + j, z);
+		store_numbers_bf16<W>(gu_half + i * 2 * E + j, x);
+		store_numbers_bf16<W>(gu_half + i * 2 * E + E + j, y);
+		store_numbers_bf16<W>(e_half + i * E + j, z);
 	}
 	__device__ size_t lr_row(size_t i) const
 	{
@@ -300,13 +300,13 @@ struct learn {
 };
 
 /* Sets where rounded copies of the results are written: all or none. */
-static void beside(struct rf_dev *d, const struct learn &a, float *gu, float *e, bf16 **gu_half,
-                   bf16 **e_half)
+static void find_rounded_copies(struct rf_dev *d, const struct learn &a, float *gu, float *e, bf16 **gu_half,
+                                bf16 **e_half)
 {
 	const size_t rows = (size_t)a.rows, width = (size_t)a.H * a.E;
 
-	*gu_half = rf_cuda_rounded_beside(d, gu, rows, 2 * width, 2 * width, true);
-	*e_half = rf_cuda_rounded_beside(d, e, rows, width, width, *gu_half != NULL);
+	*gu_half = rf_cuda_rounded_copy(d, gu, rows, 2 * width, 2 * width, true);
+	*e_half = rf_cuda_rounded_copy(d, e, rows, width, width, *gu_half != NULL);
 }
 
 void rf_cuda_learn_fwd(struct rf_dev *d, const struct rf_learn_fwd *p)
@@ -315,7 +315,7 @@ void rf_cuda_learn_fwd(struct rf_dev *d, const struct rf_learn_fwd *p)
 
 	a.rows = p->rows, a.H = p->H, a.E = p->E, a.every = p->every, a.gu = f32(p->gu), a.e = f32(p->e),
 	a.lr = f32(p->lr);
-	beside(d, a, a.gu, a.e, &a.gu_half, &a.e_half);
+	find_rounded_copies(d, a, a.gu, a.e, &a.gu_half, &a.e_half);
 	sweep(d, "learn_fwd", (size_t)a.rows * a.H, (size_t)a.E, aligned(a.gu, a.e) && a.E % 4 == 0, a);
 }
 
@@ -335,9 +335,10 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) learn_
 
 	for (int j = 4 * lane; j < a.E; j += 128) {
 		const size_t left = (size_t)(a.E - j);
-		some<4> G = take<WIDE>(g + j, left), U = take<WIDE>(u + j, left), V = take<WIDE>(e + j, left);
-		some<4> t0 = take<WIDE>(dg + j, left), t1 = take<WIDE>(de + j, left),
-			t2 = take<WIDE>(du + j, left);
+		numbers<4> G = load_four<WIDE>(g + j, left), U = load_four<WIDE>(u + j, left),
+			   V = load_four<WIDE>(e + j, left);
+		numbers<4> t0 = load_four<WIDE>(dg + j, left), t1 = load_four<WIDE>(de + j, left),
+			   t2 = load_four<WIDE>(du + j, left);
 
 		for (int k = 0; k < 4; k++) {
 			const float x = G[k], y = U[k], z = V[k], s = sigmoid(x), f = x * s,
@@ -355,22 +356,22 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) learn_
 			V[k] = f * y * r1;
 			U[k] = z * f * r2;
 		}
-		give<WIDE>(dg + j, left, t0);
-		give<WIDE>(du + j, left, t2);
-		give<WIDE>(de + j, left, t1);
-		give<WIDE>(g + j, left, G);
-		give<WIDE>(e + j, left, V);
-		give<WIDE>(u + j, left, U);
+		store_four<WIDE>(dg + j, left, t0);
+		store_four<WIDE>(du + j, left, t2);
+		store_four<WIDE>(de + j, left, t1);
+		store_four<WIDE>(g + j, left, G);
+		store_four<WIDE>(e + j, left, V);
+		store_four<WIDE>(u + j, left, U);
 		if (!a.gu_half)
 			continue;
 		bf16 *gh = a.gu_half + i * 2 * a.E + j, *dgh = a.dgu_half + i * 2 * a.E + j;
 
-		give_bf16<WIDE>(gh, left, G);
-		give_bf16<WIDE>(gh + a.E, left, U);
-		give_bf16<WIDE>(a.e_half + i * a.E + j, left, V);
-		give_bf16<WIDE>(dgh, left, t0);
-		give_bf16<WIDE>(dgh + a.E, left, t2);
-		give_bf16<WIDE>(a.de_half + i * a.E + j, left, t1);
+		store_four_bf16<WIDE>(gh, left, G);
+		store_four_bf16<WIDE>(gh + a.E, left, U);
+		store_four_bf16<WIDE>(a.e_half + i * a.E + j, left, V);
+		store_four_bf16<WIDE>(dgh, left, t0);
+		store_four_bf16<WIDE>(dgh + a.E, left, t2);
+		store_four_bf16<WIDE>(a.de_half + i * a.E + j, left, t1);
 	}
 	row_sums<false>(sum, (float *)NULL);
 	if (lane == 0) {
@@ -393,8 +394,8 @@ void rf_cuda_learn_bwd(struct rf_dev *d, const struct rf_learn_bwd *p)
 		return;
 	const unsigned blocks = (unsigned)((heads + WARPS - 1) / WARPS);
 
-	beside(d, a, a.gu, a.e, &a.gu_half, &a.e_half);
-	beside(d, a, a.dgu, a.de, &a.dgu_half, &a.de_half);
+	find_rounded_copies(d, a, a.gu, a.e, &a.gu_half, &a.e_half);
+	find_rounded_copies(d, a, a.dgu, a.de, &a.dgu_half, &a.de_half);
 	const size_t rates = ((size_t)(a.rows - 1) * a.every + 1) * a.H;
 	rf_cuda_rounded_wrote(d, a.dlr, rates * 3);
 	rf_cuda_rounded_wrote(d, a.dm, rates);
@@ -411,8 +412,8 @@ enum { SPAN = 1 << 12, THREADS = 256, SHORT = 1024, DOWN = 65535 };
 
 static size_t tiles_of(size_t n) { return (n + SPAN - 1) / SPAN; }
 
-/* Rows of n numbers: `along` sums over a row, and `apply` then computes the row.  A thread has the four
- * numbers at i, at i + step, ... */
+/* Rows of n numbers: `sum_row` sums over a row, and `compute_row` then computes the row.  A thread has the
+ * four numbers at i, at i + step, ... */
 struct length {
 	int rows;
 	size_t n;
@@ -424,16 +425,16 @@ struct length {
 
 /* Adds this thread's x . x and (if there is dy) dy . x of the numbers from .. to - 1 of a row. */
 template <bool WIDE>
-static __device__ __forceinline__ void along(const struct length &a, size_t row, size_t from, size_t to,
-                                             int step, float (&sum)[2])
+static __device__ __forceinline__ void sum_row(const struct length &a, size_t row, size_t from, size_t to,
+                                               int step, float (&sum)[2])
 {
 	for (size_t i = from; i < to; i += step) {
-		const some<4> x = take<WIDE>(a.x + row * a.n + i, to - i);
+		const numbers<4> x = load_four<WIDE>(a.x + row * a.n + i, to - i);
 
 		for (int k = 0; k < 4; k++)
 			sum[0] += x[k] * x[k];
 		if (a.dy) {
-			const some<4> dy = take<WIDE>(a.dy + row * a.n + i, to - i);
+			const numbers<4> dy = load_four<WIDE>(a.dy + row * a.n + i, to - i);
 
 			for (int k = 0; k < 4; k++)
 				sum[1] += x[k] * dy[k];
@@ -446,10 +447,10 @@ static __device__ __forceinline__ void along(const struct length &a, size_t row,
  *     dx = L (dy / (r + eps) - x (dy . x) / (r (r + eps)^2)),  dL = dy . x / (r + eps)
  *
  * LENGTH: only y = r. */
-enum what { LENGTH, RENORM, BACK };
-template <enum what WHAT, bool WIDE>
-static __device__ __forceinline__ void apply(const struct length &a, size_t row, size_t from, size_t to,
-                                             int step, double xx, double xy, bool leader)
+enum row_op { LENGTH, RENORM, BACK };
+template <enum row_op WHAT, bool WIDE>
+static __device__ __forceinline__ void compute_row(const struct length &a, size_t row, size_t from, size_t to,
+                                                   int step, double xx, double xy, bool leader)
 {
 	const double r = sqrt(xx), s = 1 / (r + (double)a.eps), L = a.length ? (double)a.length[row] : 1;
 	const float factor = (float)(L * s), back = r > 0 ? (float)(L * xy * s * s / r) : 0;
@@ -463,27 +464,27 @@ static __device__ __forceinline__ void apply(const struct length &a, size_t row,
 		a.dlength[row] += (float)(xy * s);
 	for (size_t i = from; i < to; i += step) {
 		const size_t left = to - i;
-		some<4> x = take<WIDE>(a.x + row * a.n + i, left);
+		numbers<4> x = load_four<WIDE>(a.x + row * a.n + i, left);
 
 		if (WHAT == RENORM) {
 			for (int k = 0; k < 4; k++)
 				x[k] *= factor;
-			give<WIDE>(a.y + row * a.n + i, left, x);
+			store_four<WIDE>(a.y + row * a.n + i, left, x);
 			if (a.half)
-				give_bf16<WIDE>(a.half + row * a.n + i, left, x);
+				store_four_bf16<WIDE>(a.half + row * a.n + i, left, x);
 		} else {
-			const some<4> dy = take<WIDE>(a.dy + row * a.n + i, left);
-			some<4> dx = take<WIDE>(a.dx + row * a.n + i, left);
+			const numbers<4> dy = load_four<WIDE>(a.dy + row * a.n + i, left);
+			numbers<4> dx = load_four<WIDE>(a.dx + row * a.n + i, left);
 
 			for (int k = 0; k < 4; k++)
 				dx[k] += factor * dy[k] - back * x[k];
-			give<WIDE>(a.dx + row * a.n + i, left, dx);
+			store_four<WIDE>(a.dx + row * a.n + i, left, dx);
 		}
 	}
 }
 
 /* Computes short rows: a warp has one row. */
-template <enum what WHAT, bool WIDE>
+template <enum row_op WHAT, bool WIDE>
 static __global__ void __launch_bounds__(32 * WARPS) short_rows(struct length a)
 {
 	const size_t row = (size_t)blockIdx.x * WARPS + threadIdx.x / 32;
@@ -492,9 +493,10 @@ static __global__ void __launch_bounds__(32 * WARPS) short_rows(struct length a)
 
 	if (row >= (size_t)a.rows)
 		return;
-	along<WIDE>(a, row, 4 * (size_t)lane, a.n, 128, sum);
+	sum_row<WIDE>(a, row, 4 * (size_t)lane, a.n, 128, sum);
 	row_sums<false>(sum, (float *)NULL);
-	apply<WHAT, WIDE>(a, row, 4 * (size_t)lane, a.n, 128, (double)sum[0], (double)sum[1], lane == 0);
+	compute_row<WHAT, WIDE>(a, row, 4 * (size_t)lane, a.n, 128, (double)sum[0], (double)sum[1],
+	                        lane == 0);
 }
 
 /* Long rows: a block has a tile of a row.  This kernel computes sums, the next kernel uses them. */
@@ -502,14 +504,14 @@ template <bool WIDE>
 static __global__ void __launch_bounds__(THREADS) long_sums(struct length a, double *part)
 {
 	SHARED(s);
-	float *room = s.take<float>(64);
+	float *scratch = s.take<float>(64);
 	const size_t first = (size_t)blockIdx.x * SPAN, last = first + SPAN < a.n ? first + SPAN : a.n;
 
 	for (size_t row = blockIdx.y; row < (size_t)a.rows; row += gridDim.y) {
 		float sum[2] = { 0, 0 };
 
-		along<WIDE>(a, row, first + 4 * threadIdx.x, last, 4 * THREADS, sum);
-		row_sums<true>(sum, room);
+		sum_row<WIDE>(a, row, first + 4 * threadIdx.x, last, 4 * THREADS, sum);
+		row_sums<true>(sum, scratch);
 		if (threadIdx.x == 0)
 			for (int k = 0; k < 2; k++)
 				part[(row * gridDim.x + blockIdx.x) * 2 + k] = (double)sum[k];
@@ -517,32 +519,32 @@ static __global__ void __launch_bounds__(THREADS) long_sums(struct length a, dou
 }
 
 /* Returns the sum over a row's tiles to every thread. */
-static __device__ double whole(const double *part, size_t tiles, size_t apart, double *room)
+static __device__ double sum_tiles(const double *part, size_t tiles, size_t stride, double *scratch)
 {
 	double sum = 0;
 
 	for (size_t i = threadIdx.x; i < tiles; i += THREADS)
-		sum += part[i * apart];
-	return block_sum(sum, room);
+		sum += part[i * stride];
+	return block_sum(sum, scratch);
 }
 
-template <enum what WHAT, bool WIDE>
+template <enum row_op WHAT, bool WIDE>
 static __global__ void __launch_bounds__(THREADS) long_rows(struct length a, size_t tiles, const double *part)
 {
 	SHARED(s);
-	double *room = s.take<double>(33);
+	double *scratch = s.take<double>(33);
 	const size_t first = (size_t)blockIdx.x * SPAN, last = first + SPAN < a.n ? first + SPAN : a.n;
 
 	for (size_t row = blockIdx.y; row < (size_t)a.rows; row += gridDim.y) {
-		const double xx = whole(part + row * tiles * 2, tiles, 2, room),
-			     xy = a.dy ? whole(part + row * tiles * 2 + 1, tiles, 2, room) : 0;
+		const double xx = sum_tiles(part + row * tiles * 2, tiles, 2, scratch),
+			     xy = a.dy ? sum_tiles(part + row * tiles * 2 + 1, tiles, 2, scratch) : 0;
 
-		apply<WHAT, WIDE>(a, row, first + 4 * threadIdx.x, last, 4 * THREADS, xx, xy,
-		                  blockIdx.x == 0 && threadIdx.x == 0);
+		compute_row<WHAT, WIDE>(a, row, first + 4 * threadIdx.x, last, 4 * THREADS, xx, xy,
+		                        blockIdx.x == 0 && threadIdx.x == 0);
 	}
 }
 
-template <enum what WHAT, bool WIDE> static void run_rows(struct rf_dev *d, const struct length &a)
+template <enum row_op WHAT, bool WIDE> static void run_rows(struct rf_dev *d, const struct length &a)
 {
 	const size_t tiles = tiles_of(a.n),
 		     shared = shared_size(64, sizeof(float)) + shared_size(33, sizeof(double));
@@ -561,7 +563,7 @@ template <enum what WHAT, bool WIDE> static void run_rows(struct rf_dev *d, cons
 	       tiles, part);
 }
 
-template <enum what WHAT> static void run_length(struct rf_dev *d, struct length a, bool operand)
+template <enum row_op WHAT> static void run_length(struct rf_dev *d, struct length a, bool operand)
 {
 	const size_t rows = (size_t)a.rows;
 
@@ -570,7 +572,7 @@ template <enum what WHAT> static void run_length(struct rf_dev *d, struct length
 	if (WHAT == LENGTH)
 		rf_cuda_rounded_wrote(d, a.y, rows);
 	if (WHAT == RENORM)
-		a.half = rf_cuda_rounded_beside(d, a.y, rows, a.n, a.n, operand);
+		a.half = rf_cuda_rounded_copy(d, a.y, rows, a.n, a.n, operand);
 	rf_cuda_rounded_wrote(d, a.dx, rows * a.n);
 	rf_cuda_rounded_wrote(d, a.dlength, rows);
 	if (aligned(a.x, a.dy, WHAT == LENGTH ? NULL : a.y, a.dx) && a.n % 4 == 0)
@@ -605,12 +607,12 @@ struct length_back {
 	template <int W> __device__ void at(size_t row, size_t i) const
 	{
 		const float factor = length[row] > 0 ? dlength[row] / length[row] : 0;
-		const some<W> v = get<W>(x + row * n + i);
-		some<W> to = get<W>(dx + row * n + i);
+		const numbers<W> v = load_numbers<W>(x + row * n + i);
+		numbers<W> to = load_numbers<W>(dx + row * n + i);
 
 		for (int k = 0; k < W; k++)
 			to[k] += factor * v[k];
-		put<W>(dx + row * n + i, to);
+		store_numbers<W>(dx + row * n + i, to);
 	}
 };
 
@@ -633,12 +635,12 @@ struct momentum {
 	template <int W> __device__ void at(size_t h, size_t i) const
 	{
 		const float c = factor * m[h];
-		const some<W> was = get<W>(p + h * n + i);
-		some<W> v = get<W>(x + h * n + i);
+		const numbers<W> was = load_numbers<W>(p + h * n + i);
+		numbers<W> v = load_numbers<W>(x + h * n + i);
 
 		for (int k = 0; k < W; k++)
 			v[k] += c * was[k];
-		put<W>(y + h * n + i, v);
+		store_numbers<W>(y + h * n + i, v);
 	}
 };
 
@@ -656,7 +658,7 @@ static __global__ void __launch_bounds__(THREADS)
                      float *dp, double *part)
 {
 	SHARED(s);
-	float *room = s.take<float>(32);
+	float *scratch = s.take<float>(32);
 	const size_t first = (size_t)blockIdx.x * SPAN, last = first + SPAN < n ? first + SPAN : n;
 
 	for (size_t h = blockIdx.y; h < (size_t)H; h += gridDim.y) {
@@ -665,16 +667,17 @@ static __global__ void __launch_bounds__(THREADS)
 
 		for (size_t i = first + 4 * threadIdx.x; i < last; i += 4 * THREADS) {
 			const size_t at = h * n + i, left = last - i;
-			const some<4> t = take<WIDE>(dy + at, left), was = take<WIDE>(p + at, left);
-			some<4> to = take<WIDE>(dp + at, left);
+			const numbers<4> t = load_four<WIDE>(dy + at, left),
+					 was = load_four<WIDE>(p + at, left);
+			numbers<4> to = load_four<WIDE>(dp + at, left);
 
 			for (int k = 0; k < 4; k++) {
 				sum[0] += t[k] * was[k];
 				to[k] += c * t[k];
 			}
-			give<WIDE>(dp + at, left, to);
+			store_four<WIDE>(dp + at, left, to);
 		}
-		row_sums<true>(sum, room);
+		row_sums<true>(sum, scratch);
 		if (threadIdx.x == 0)
 			part[h * gridDim.x + blockIdx.x] = (double)sum[0];
 	}
@@ -684,7 +687,7 @@ static __global__ void __launch_bounds__(THREADS)
 	momentum_sums(float factor, size_t tiles, const double *part, float *dm)
 {
 	SHARED(s);
-	const double sum = whole(part + blockIdx.x * tiles, tiles, 1, s.take<double>(33));
+	const double sum = sum_tiles(part + blockIdx.x * tiles, tiles, 1, s.take<double>(33));
 
 	if (threadIdx.x == 0)
 		dm[blockIdx.x] += (float)(sum * (double)factor);

@@ -15,7 +15,7 @@ static struct blas *blas_of(struct rf_dev *d) { return (struct blas *)cuda_of(d)
 
 /* Checks the status that cuBLAS returned.  After a fault of a kernel the driver answers no more calls, so the
  * device is dead. */
-static bool done(struct rf_dev *d, cublasStatus_t s, const char *what)
+static bool succeeded(struct rf_dev *d, cublasStatus_t s, const char *what)
 {
 	cuda_of(d)->dead |= s == CUBLAS_STATUS_EXECUTION_FAILED;
 	if (s != CUBLAS_STATUS_SUCCESS)
@@ -35,7 +35,7 @@ enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e)
 	if (!b || (s = cublasCreate(&b->handle)) != CUBLAS_STATUS_SUCCESS ||
 	    (s = cublasSetStream(b->handle, cuda_of(d)->stream)) != CUBLAS_STATUS_SUCCESS)
 		return rf_fail(e, RF_EDEVICE, "cuBLAS cannot be opened: %s", cublasGetStatusString(s));
-	if (!(b->workspace = rf_cuda_take(d, WORKSPACE, " for cuBLAS")) ||
+	if (!(b->workspace = rf_cuda_alloc(d, WORKSPACE, " for cuBLAS")) ||
 	    (s = cublasSetWorkspace(b->handle, b->workspace, WORKSPACE)) != CUBLAS_STATUS_SUCCESS)
 		return rf_fail(e, RF_ENOMEM, "the GPU has no memory for cuBLAS: %d MiB", WORKSPACE >> 20);
 	return RF_OK;
@@ -50,7 +50,7 @@ void rf_cuda_gemm_close(struct rf_dev *d)
 		return;
 	if (b->handle)
 		cublasDestroy(b->handle);
-	rf_cuda_give(d, b->workspace);
+	rf_cuda_free(d, b->workspace);
 	free(b);
 	cuda_of(d)->blas = NULL;
 }
@@ -67,7 +67,7 @@ void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_workspace *need)
 }
 
 /* Drops the rounded copies of numbers that a product overwrites. */
-static void written(struct rf_dev *d, const struct rf_gemm *g)
+static void drop_copies(struct rf_dev *d, const struct rf_gemm *g)
 {
 	rf_cuda_rounded_wrote(d, f32(g->c), (size_t)(g->batch ? g->batch - 1 : 0) * g->sc +
 	                                            (size_t)(g->m - 1) * g->ldc + g->n);
@@ -98,12 +98,12 @@ static void product(struct rf_dev *d, const struct rf_gemm *g, cudaDataType type
 
 	if (cuda_of(d)->profile)
 		begin_profile(d, g, type, add);
-	done(d,
-	     cublasGemmStridedBatchedEx(blas_of(d)->handle, tb, ta, g->n, g->m, g->k, &one, b, type, ldb,
-	                                (long long)sb, a, type, lda, (long long)sa, &beta, c, CUDA_R_32F,
-	                                g->ldc, (long long)g->sc, g->batch ? g->batch : 1, CUBLAS_COMPUTE_32F,
-	                                CUBLAS_GEMM_DEFAULT),
-	     "a product");
+	succeeded(d,
+	          cublasGemmStridedBatchedEx(blas_of(d)->handle, tb, ta, g->n, g->m, g->k, &one, b, type, ldb,
+	                                     (long long)sb, a, type, lda, (long long)sa, &beta, c, CUDA_R_32F,
+	                                     g->ldc, (long long)g->sc, g->batch ? g->batch : 1,
+	                                     CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+	          "a product");
 	if (cuda_of(d)->profile)
 		rf_cuda_profile_end(d);
 }
@@ -116,9 +116,9 @@ static __global__ void bias_rows(const float *bias, float *c, int n, int ldc, bo
 		y[j] = add ? y[j] + bias[j] : bias[j];
 }
 
-static __global__ void zero_rows(float *c, int n, int ldc, size_t apart)
+static __global__ void zero_rows(float *c, int n, int ldc, size_t stride)
 {
-	float *y = c + blockIdx.y * apart + (size_t)blockIdx.x * ldc;
+	float *y = c + blockIdx.y * stride + (size_t)blockIdx.x * ldc;
 
 	for (int j = threadIdx.x; j < n; j += blockDim.x)
 		y[j] = 0;
@@ -142,7 +142,7 @@ void rf_cuda_gemm(struct rf_dev *d, const struct rf_gemm *g)
 
 	if (d->err.code != RF_OK || !g->m || !g->n || !batch)
 		return;
-	written(d, g);
+	drop_copies(d, g);
 	if (!g->k && !add) {
 		RF_CUDA_LAUNCH(d, "zero_rows", zero_rows, dim3(g->m, batch), 256, 0, f32(g->c), g->n, g->ldc,
 		               g->sc);
@@ -155,7 +155,7 @@ void rf_cuda_gemm(struct rf_dev *d, const struct rf_gemm *g)
 	if (!g->k || d->err.code != RF_OK)
 		return;
 	if (!rounds) {
-		product(d, g, CUDA_R_32F, a.p, a.ld, a.apart, b.p, b.ld, b.apart, f32(g->c), add);
+		product(d, g, CUDA_R_32F, a.p, a.ld, a.stride, b.p, b.ld, b.stride, f32(g->c), add);
 		return;
 	}
 	const size_t left = rf_numbers(&a), right = g->half || by_weight ? 0 : rf_numbers(&b);
@@ -168,11 +168,11 @@ void rf_cuda_gemm(struct rf_dev *d, const struct rf_gemm *g)
 	else if (!g->half && !rf_cuda_rounded(d, &b, &x, &y))
 		return;
 	if (y.p)
-		product(d, g, CUDA_R_16BF, x.p, x.ld, x.apart, y.p, y.ld, y.apart, f32(g->c), add);
+		product(d, g, CUDA_R_16BF, x.p, x.ld, x.stride, y.p, y.ld, y.stride, f32(g->c), add);
 }
 
 /* Tells whether the weights in bf16 are stacked without gaps. */
-static bool touch(const struct rf_gemms *x)
+static bool are_stacked(const struct rf_gemms *x)
 {
 	bool all = true;
 
@@ -188,7 +188,7 @@ void rf_cuda_gemms(struct rf_dev *d, const struct rf_gemms *x)
 	struct rf_gemm all = {};
 	struct stored a;
 	struct copy rows;
-	const bool one = d->math == RF_MATH_BF16 && !x->stride && (!x->half || touch(x));
+	const bool one = d->math == RF_MATH_BF16 && !x->stride && (!x->half || are_stacked(x));
 	size_t at = 0;
 	int N = 0;
 
@@ -212,7 +212,7 @@ void rf_cuda_gemms(struct rf_dev *d, const struct rf_gemms *x)
 	all.m = x->m, all.n = x->back ? x->k : N, all.k = x->back ? N : x->k, all.tb = !x->back;
 	all.c = x->c, all.ldc = x->ldc;
 	a = { f32(x->a), x->m, all.k, x->lda, 1, 0 };
-	written(d, &all);
+	drop_copies(d, &all);
 	if (!rf_cuda_rounded_room(d, rf_numbers(&a)) || !rf_cuda_rounded(d, &a, NULL, &rows))
 		return;
 	const bf16 *b = x->half ? (const bf16 *)x->b[0] : rf_cuda_rounded_side(d, &w);

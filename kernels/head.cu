@@ -26,7 +26,7 @@
 #include "cuda/rounded.h"
 
 enum { WARPS = 8, LANE = 32, PART = 32 * LANE, PIECE = 8 << 20, SELECT = 1024, BINS = 256 };
-typedef unsigned long long whole;
+typedef unsigned long long draw_units;
 
 /* part: the folded logits of one part.  z, id: the largest logit, and the lowest id that has it; allowed: the
  * largest logit that may be drawn.  row: the folded logits of a row. */
@@ -51,7 +51,7 @@ static __device__ __forceinline__ unsigned banned_here(struct ban ban, int first
 	return mask;
 }
 
-static __device__ __forceinline__ whole warp_add(whole x)
+static __device__ __forceinline__ draw_units warp_add(draw_units x)
 {
 	for (int o = 16; o; o >>= 1)
 		x += __shfl_xor_sync(~0u, x, o);
@@ -262,16 +262,16 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 	const struct blocks size = blocks_for(x->rows, x->N);
 	const size_t z_size = shared_size((size_t)size.height * size.cols, 4),
 		     part_size = shared_size((size_t)size.height * parts, sizeof(struct part));
-	char *room = (char *)rf_cuda_scratch(d, z_size + part_size + shared_size(size.height, 4));
+	char *scratch = (char *)rf_cuda_scratch(d, z_size + part_size + shared_size(size.height, 4));
 
-	if (!room || (rounds && !rf_cuda_rounded_room(d, (size_t)size.height * x->d)))
+	if (!scratch || (rounds && !rf_cuda_rounded_room(d, (size_t)size.height * x->d)))
 		return;
 	for (int r = 0; r < x->rows; r += size.height) {
 		const int n = x->rows - r < size.height ? x->rows - r : size.height;
 		const struct block b = {
 			n, x->d, x->N, size.cols, parts, x->inv_temp, rf_at(x->h, (size_t)r * x->d), x->w,
-			x->half, (float *)room, false, (struct part *)(room + z_size),
-			(float *)(room + z_size + part_size), x->target ? i32(x->target) + r : NULL,
+			x->half, (float *)scratch, false, (struct part *)(scratch + z_size),
+			(float *)(scratch + z_size + part_size), x->target ? i32(x->target) + r : NULL,
 			{ x->entropy ? f32(x->entropy) + r : NULL, x->logp ? f32(x->logp) + r : NULL,
 			  x->top ? i32(x->top) + r : NULL, NULL }
 		};
@@ -290,12 +290,14 @@ static __global__ void ce_cols(float *z, bf16 *half, int N, float inv_temp, cons
 	const int chunks = (N + CE_COLS - 1) / CE_COLS, j = (int)(blockIdx.x % chunks) * CE_COLS,
 		  last = j + CE_COLS < N ? j + CE_COLS : N;
 	const size_t r = blockIdx.x / chunks;
-	const float by = coef[r], top = row[r].z, f = (float)((double)by * inv_temp / row[r].s);
+	const float factor = coef[r], top = row[r].z, f = (float)((double)factor * inv_temp / row[r].s);
 
 	z += r * N;
 	for (int i = j + threadIdx.x; i < last; i += CE_THREADS) {
 		/* not 0 times a NaN: a row with coef 0 must have no effect */
-		z[i] = by == 0 ? 0 : f * expf((z[i] - top) * inv_temp) - (i == target[r] ? by * inv_temp : 0);
+		z[i] = factor == 0
+		               ? 0
+		               : f * expf((z[i] - top) * inv_temp) - (i == target[r] ? factor * inv_temp : 0);
 		if (half)
 			half[r * N + i] = __float2bfloat16(z[i]);
 	}
@@ -315,23 +317,23 @@ void rf_cuda_head_bwd(struct rf_dev *d, const struct rf_head_bwd *x)
 	for (int r = 0; r < x->rows; r += size.height) {
 		const int n = x->rows - r < size.height ? x->rows - r : size.height;
 		const rf_f32 h = rf_at(x->h, (size_t)r * x->d);
-		char *room = (char *)rf_cuda_scratch(d, part_size + row_size + shared_size(size.height, 4));
-		struct row *row = (struct row *)(room + part_size);
+		char *scratch =
+			(char *)rf_cuda_scratch(d, part_size + row_size + shared_size(size.height, 4));
+		struct row *row = (struct row *)(scratch + part_size);
 		struct rf_gemm g = {};
 
-		if (!room || d->err.code != RF_OK)
+		if (!scratch || d->err.code != RF_OK)
 			return;
 		const struct block b = {
 			n, x->d, x->N, size.cols, parts, x->inv_temp, h, x->w, false, f32(x->z), true,
-			(struct part *)room, (float *)(room + part_size + row_size), i32(x->target) + r,
+			(struct part *)scratch, (float *)(scratch + part_size + row_size), i32(x->target) + r,
 			{ x->entropy ? f32(x->entropy) + r : NULL, x->logp ? f32(x->logp) + r : NULL,
 			  x->top ? i32(x->top) + r : NULL, row }
 		};
 
 		if (!fold_block(d, &b))
 			return;
-		bf16 *half = rf_cuda_rounded_beside(d, f32(x->z), (size_t)n, (size_t)x->N, (size_t)x->N,
-		                                    true);
+		bf16 *half = rf_cuda_rounded_copy(d, f32(x->z), (size_t)n, (size_t)x->N, (size_t)x->N, true);
 		LAUNCH(d, ce_cols, (unsigned)(chunks * (size_t)n), CE_THREADS, 0, f32(x->z), half, x->N,
 		       x->inv_temp, row, i32(x->target) + r, f32(x->coef) + r);
 		g.m = x->N, g.n = x->d, g.k = n, g.ta = true, g.add = true;
@@ -354,18 +356,18 @@ struct draw {
 	struct ban ban;
 	const struct row *row;        /* (rows / n) */
 	const struct limit *limit;    /* (rows / n); NULL: all ids may be drawn */
-	whole *mass;                  /* (rows / n, parts) */
+	draw_units *mass;             /* (rows / n, parts) */
 };
 
 /* Returns p as a whole number of units; p was divided by the largest p that may be drawn. */
-static __device__ __forceinline__ whole weight_of(float p)
+static __device__ __forceinline__ draw_units weight_of(float p)
 {
-	return p > 0 ? (whole)rintf(p * RF_DRAW_WHOLE) : 0;
+	return p > 0 ? (draw_units)rintf(p * RF_DRAW_WHOLE) : 0;
 }
 
 /* Returns the whole number of units of id j, whose logit is z; 0 if the id may not be drawn. */
-static __device__ __forceinline__ whole allowed_weight(const struct draw &a, size_t q, int j, float z,
-                                                       bool banned)
+static __device__ __forceinline__ draw_units allowed_weight(const struct draw &a, size_t q, int j, float z,
+                                                            bool banned)
 {
 	const float p = expf((z - a.row[q].allowed) * a.inv_temp);
 
@@ -386,7 +388,7 @@ static __global__ void __launch_bounds__(32 * WARPS) weigh(struct draw a, int ro
 	const int lane = threadIdx.x % 32;
 	const size_t unit = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, q = unit / a.parts;
 	const int first = (int)(unit % a.parts) * PART;
-	whole sum = 0;
+	draw_units sum = 0;
 
 	if (q >= (size_t)rows)
 		return;
@@ -405,16 +407,20 @@ static __global__ void __launch_bounds__(32 * WARPS) weigh(struct draw a, int ro
 /* A place among 32 weights, one in each lane.  at: the first lane at which the running sum exceeds x, else
  * the last lane whose weight is not 0 (-1: all are 0), which u = 1 needs.  over: the sum exceeds x there.
  * before: the sum of the weights before that lane. */
-struct stop { int at; bool over; whole before; };
+struct stop {
+	int at;
+	bool over;
+	draw_units before;
+};
 
-static __device__ __forceinline__ struct stop walk(whole w, double x, whole *sum)
+static __device__ __forceinline__ struct stop find_stop(draw_units w, double x, draw_units *sum)
 {
 	const int lane = threadIdx.x % 32;
-	const whole start = *sum;
-	whole upto = w;
+	const draw_units start = *sum;
+	draw_units upto = w;
 
 	for (int o = 1; o < 32; o *= 2) {
-		const whole lower = __shfl_up_sync(~0u, upto, o);
+		const draw_units lower = __shfl_up_sync(~0u, upto, o);
 
 		if (lane >= o)
 			upto += lower;
@@ -432,7 +438,7 @@ static __global__ void choose(struct draw a, const double *u, int32_t *token, fl
 {
 	const int lane = threadIdx.x % 32;
 	const size_t r = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, q = r / a.n;
-	whole total = 0, sum = 0, before = 0;
+	draw_units total = 0, sum = 0, before = 0;
 	struct stop stop = { -1, false, 0 };
 	int part = -1, id = -1;
 
@@ -444,7 +450,7 @@ static __global__ void choose(struct draw a, const double *u, int32_t *token, fl
 	const double x = u[r] * (double)total;
 
 	for (int i = 0; i < a.parts && !stop.over; i += 32) {
-		stop = walk(i + lane < a.parts ? a.mass[q * a.parts + i + lane] : 0, x, &sum);
+		stop = find_stop(i + lane < a.parts ? a.mass[q * a.parts + i + lane] : 0, x, &sum);
 		if (stop.at >= 0) {
 			part = i + stop.at;
 			before = stop.before;
@@ -457,8 +463,9 @@ static __global__ void choose(struct draw a, const double *u, int32_t *token, fl
 		for (int i = 0; i < LANE && !stop.over; i++) {
 			const int first = part * PART + 32 * i, j = first + lane;
 
-			stop = walk(j < a.N ? allowed_weight(a, q, j, a.z[q * a.N + j], banned >> i & 1) : 0,
-			            x, &before);
+			stop = find_stop(j < a.N ? allowed_weight(a, q, j, a.z[q * a.N + j], banned >> i & 1)
+			                         : 0,
+			                 x, &before);
 			id = stop.at < 0 ? id : first + stop.at;
 		}
 	}
@@ -479,9 +486,9 @@ struct level { unsigned key, ties; };
 
 struct search {
 	unsigned count[BINS];
-	whole mass[BINS];
+	draw_units mass[BINS];
 	unsigned prefix, above_count, ties; /* prefix: the digit's bin; above_*: sums of the bins above it */
-	whole above_mass;
+	draw_units above_mass;
 	double need;
 	bool reached;
 };
@@ -492,7 +499,7 @@ static __device__ void find_bin(struct search *s, unsigned k, double top_p, bool
 {
 	const int lane = threadIdx.x % 32, low = BINS - 8 - 8 * lane;
 	unsigned count = 0, n;
-	whole mass = 0, m;
+	draw_units mass = 0, m;
 	unsigned hit;
 
 	for (int i = 0; i < 8; i++) {
@@ -502,7 +509,7 @@ static __device__ void find_bin(struct search *s, unsigned k, double top_p, bool
 	n = count, m = mass;
 	for (int o = 1; o < 32; o *= 2) {
 		const unsigned higher = __shfl_up_sync(~0u, n, o);
-		const whole higher_mass = __shfl_up_sync(~0u, m, o);
+		const draw_units higher_mass = __shfl_up_sync(~0u, m, o);
 
 		if (lane >= o) {
 			n += higher;
@@ -522,7 +529,7 @@ static __device__ void find_bin(struct search *s, unsigned k, double top_p, bool
 		m -= mass;
 		for (; hit && bin > 0; bin--) {
 			const unsigned n1 = n + s->count[low + bin];
-			const whole m1 = m + s->mass[low + bin];
+			const draw_units m1 = m + s->mass[low + bin];
 
 			if (n1 && (k ? n1 >= k : (double)m1 >= need))
 				break;
@@ -539,8 +546,8 @@ static __device__ void find_bin(struct search *s, unsigned k, double top_p, bool
 
 /* Finds a threshold for row q.  With k: for the k most likely ids.  With k 0: for the most likely ids, as few
  * as possible, whose sum reaches top_p.  All threads of a block call it. */
-static __device__ struct level select(const struct draw &a, size_t q, struct level kept, unsigned k,
-                                      double top_p, struct search *s)
+static __device__ struct level find_threshold(const struct draw &a, size_t q, struct level kept, unsigned k,
+                                              double top_p, struct search *s)
 {
 	static const int bits_of[4] = { 7, 8, 8, 7 }; /* the exponent, for p up to 1; then the mantissa */
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -596,7 +603,7 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 		prefix = prefix << bits | s->prefix;
 	}
 	if (threadIdx.x == 0) {
-		const whole w = weight_of(__int_as_float((int)prefix));
+		const draw_units w = weight_of(__int_as_float((int)prefix));
 		unsigned low = 1, high = s->count[s->prefix];
 
 		if (k)
@@ -621,8 +628,8 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 static __global__ void __launch_bounds__(SELECT, 1)
 	select_rows(struct draw a, unsigned top_k, double top_p, struct limit *limit)
 {
-	SHARED(room);
-	struct search *s = room.take<struct search>(1);
+	SHARED(scratch);
+	struct search *s = scratch.take<struct search>(1);
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32,
 		  each = (a.parts + SELECT / 32 - 1) / (SELECT / 32);
 	const int first = warp * each, end = first + each < a.parts ? first + each : a.parts;
@@ -631,9 +638,9 @@ static __global__ void __launch_bounds__(SELECT, 1)
 	unsigned ties = 0, before = 0;
 
 	if (top_k)
-		kept = select(a, q, kept, top_k, 1, s);
+		kept = find_threshold(a, q, kept, top_k, 1, s);
 	if (top_p < 1)
-		kept = select(a, q, kept, 0, top_p, s);
+		kept = find_threshold(a, q, kept, 0, top_p, s);
 	if (threadIdx.x == 0)
 		limit[q] = { kept.key, -1 };
 	/* finds the last of the ties: each warp counts the ties in its part of the row, then one warp finds
@@ -687,20 +694,20 @@ void rf_cuda_sample(struct rf_dev *d, const struct rf_sample *x)
 	a.ban = { i32(x->banned_ids), x->banned };
 	const int rows = (a.rows + a.n - 1) / a.n;
 	const size_t units = (size_t)rows * a.parts, part_size = shared_size(units, sizeof(struct part)),
-		     mass_size = shared_size(units, sizeof(whole));
+		     mass_size = shared_size(units, sizeof(draw_units));
 	const size_t row_size = shared_size(rows, sizeof(struct row));
-	char *room;
+	char *scratch;
 
 	if (!x->rows || !x->N ||
-	    !(room = (char *)rf_cuda_scratch(d, part_size + mass_size + row_size +
-	                                                (cut ? rows * sizeof(struct limit) : 0))))
+	    !(scratch = (char *)rf_cuda_scratch(d, part_size + mass_size + row_size +
+	                                                   (cut ? rows * sizeof(struct limit) : 0))))
 		return;
-	struct part *part = (struct part *)room;
-	struct row *row = (struct row *)(room + part_size + mass_size);
-	struct limit *limit = (struct limit *)(room + part_size + mass_size + row_size);
+	struct part *part = (struct part *)scratch;
+	struct row *row = (struct row *)(scratch + part_size + mass_size);
+	struct limit *limit = (struct limit *)(scratch + part_size + mass_size + row_size);
 	const struct results to = { NULL, NULL, NULL, row };
 
-	a.mass = (whole *)(room + part_size);
+	a.mass = (draw_units *)(scratch + part_size);
 	a.row = row;
 	rf_cuda_rounded_wrote(d, f32(x->logp), (size_t)x->rows);
 	LAUNCH(d, fold, blocks_of(units), 32 * WARPS, 0, a.z, a.N, rows, 0, a.N, a.parts, a.inv_temp,

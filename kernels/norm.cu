@@ -36,19 +36,19 @@ template <bool BLOCK> static __device__ __forceinline__ int lane_of_row()
 template <bool BLOCK> static __device__ __forceinline__ int lanes_of_row() { return BLOCK ? blockDim.x : 32; }
 
 /* Returns the gate's numbers from j on of row i. */
-template <bool WIDE> static __device__ __forceinline__ some<4> gate_at(const struct norm &a, int i, int j)
+template <bool WIDE> static __device__ __forceinline__ numbers<4> gate_at(const struct norm &a, int i, int j)
 {
 	if (a.row_gate) {
 		const float z = a.gate[i];
 		return { { z, z, z, z } };
 	}
-	return take<WIDE>(a.gate + (size_t)i * a.d + j, (size_t)(a.d - j));
+	return load_four<WIDE>(a.gate + (size_t)i * a.d + j, (size_t)(a.d - j));
 }
 
 template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) norm_fwd(struct norm a)
 {
 	SHARED(s);
-	float *room = s.take<float>(32);
+	float *scratch = s.take<float>(32);
 	const int i = BLOCK ? blockIdx.x : blockIdx.x * WARPS + threadIdx.x / 32,
 		  step = 4 * lanes_of_row<BLOCK>();
 
@@ -58,30 +58,30 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 	float *y = a.y + (size_t)i * a.d, sum[1] = { 0 }, r;
 
 	for (int j = 4 * lane_of_row<BLOCK>(); j < a.d; j += step) {
-		const some<4> v = take<WIDE>(x + j, (size_t)(a.d - j));
+		const numbers<4> v = load_four<WIDE>(x + j, (size_t)(a.d - j));
 
 		for (int k = 0; k < 4; k++)
 			sum[0] += v[k] * v[k];
 	}
-	row_sums<BLOCK>(sum, room);
+	row_sums<BLOCK>(sum, scratch);
 	/* squares that overflow must not pass as numbers */
 	r = 1.f / sqrtf(sum[0] / (float)a.d + a.eps) + (sum[0] - sum[0]);
 	for (int j = 4 * lane_of_row<BLOCK>(); j < a.d; j += step) {
 		const size_t left = (size_t)(a.d - j);
-		const some<4> w = take<WIDE>(a.w + j, left);
-		some<4> v = take<WIDE>(x + j, left);
+		const numbers<4> w = load_four<WIDE>(a.w + j, left);
+		numbers<4> v = load_four<WIDE>(x + j, left);
 
 		for (int k = 0; k < 4; k++)
 			v[k] *= r * (w[k] + a.one);
 		if (a.gate) {
-			const some<4> z = gate_at<WIDE>(a, i, j);
+			const numbers<4> z = gate_at<WIDE>(a, i, j);
 
 			for (int k = 0; k < 4; k++)
 				v[k] *= z[k] * sigmoid(z[k]);
 		}
-		give<WIDE>(y + j, left, v);
+		store_four<WIDE>(y + j, left, v);
 		if (a.half)
-			give_bf16<WIDE>(a.half + (size_t)i * a.d + j, left, v);
+			store_four_bf16<WIDE>(a.half + (size_t)i * a.d + j, left, v);
 	}
 }
 
@@ -91,7 +91,7 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
  *
  * where dgate is summed over the row if the row has a single gate. */
 template <bool BLOCK, bool WIDE, class real>
-static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i, real *room, float *dw)
+static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i, real *scratch, float *dw)
 {
 	const int first = 4 * lane_of_row<BLOCK>(), step = 4 * lanes_of_row<BLOCK>();
 	const float *x = a.x + (size_t)i * a.ldx, *dy = a.dy + (size_t)i * a.d;
@@ -101,9 +101,9 @@ static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i,
 
 	for (int j = first; j < a.d; j += step) {
 		const size_t left = (size_t)(a.d - j);
-		const some<4> v = take<WIDE>(x + j, left), g = take<WIDE>(dy + j, left),
-			      w = take<WIDE>(a.w + j, left);
-		some<4> open = { { 1, 1, 1, 1 } }; /* silu(gate) */
+		const numbers<4> v = load_four<WIDE>(x + j, left), g = load_four<WIDE>(dy + j, left),
+				 w = load_four<WIDE>(a.w + j, left);
+		numbers<4> open = { { 1, 1, 1, 1 } }; /* silu(gate) */
 
 		if (gates) {
 			open = gate_at<WIDE>(a, i, j);
@@ -115,7 +115,7 @@ static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i,
 			sum[1] += (real)g[k] * open[k] * (w[k] + a.one) * v[k];
 		}
 	}
-	row_sums<BLOCK>(sum, room);
+	row_sums<BLOCK>(sum, scratch);
 	r = 1 / sqrt(sum[0] / a.d + a.eps) + (sum[0] - sum[0]);
 	m = sum[1] * r;
 	if (a.row_gate && a.gate) {
@@ -128,13 +128,13 @@ static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i,
 	m /= a.d;
 	for (int j = first; j < a.d; j += step) {
 		const size_t left = (size_t)(a.d - j);
-		const some<4> v = take<WIDE>(x + j, left), w = take<WIDE>(a.w + j, left);
-		const some<4> g = take<WIDE>(dy + j, left);
-		some<4> open = { { 1, 1, 1, 1 } }, to = { { 0, 0, 0, 0 } };
+		const numbers<4> v = load_four<WIDE>(x + j, left), w = load_four<WIDE>(a.w + j, left);
+		const numbers<4> g = load_four<WIDE>(dy + j, left);
+		numbers<4> open = { { 1, 1, 1, 1 } }, to = { { 0, 0, 0, 0 } };
 
 		if (a.gate) {
-			const some<4> z = gate_at<WIDE>(a, i, j);
-			some<4> dz;
+			const numbers<4> z = gate_at<WIDE>(a, i, j);
+			numbers<4> dz;
 
 			for (int k = 0; k < 4; k++) {
 				const float s = sigmoid(z[k]);
@@ -143,12 +143,12 @@ static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i,
 				open[k] = z[k] * s;
 			}
 			if (gates)
-				give<WIDE>(a.dgate + (size_t)i * a.d + j, left, dz);
+				store_four<WIDE>(a.dgate + (size_t)i * a.d + j, left, dz);
 			if (a.gate_half)
-				give_bf16<WIDE>(a.gate_half + (size_t)i * a.d + j, left, dz);
+				store_four_bf16<WIDE>(a.gate_half + (size_t)i * a.d + j, left, dz);
 		}
 		if (a.add)
-			to = take<WIDE>(dx + j, left);
+			to = load_four<WIDE>(dx + j, left);
 		for (int k = 0; k < 4; k++) {
 			const real n = v[k] * r, t = (real)g[k] * open[k];
 
@@ -156,9 +156,9 @@ static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i,
 			if (WIDE || (size_t)k < left)
 				dw[j + k] += (float)(t * n);
 		}
-		give<WIDE>(dx + j, left, to);
+		store_four<WIDE>(dx + j, left, to);
 		if (a.half)
-			give_bf16<WIDE>(a.half + (size_t)i * a.d + j, left, to);
+			store_four_bf16<WIDE>(a.half + (size_t)i * a.d + j, left, to);
 	}
 }
 
@@ -167,7 +167,7 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 {
 	using real = typename std::conditional<BLOCK || WIDE, float, double>::type;
 	SHARED(s);
-	real *room = s.take<real>(64);
+	real *scratch = s.take<real>(64);
 	float *dw = s.take<float>((BLOCK ? 1 : WARPS) * a.d);
 	const int warp = threadIdx.x / 32, first = blockIdx.x * a.per,
 		  last = first + a.per < a.rows ? first + a.per : a.rows;
@@ -179,7 +179,7 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 		for (int k = j; k < j + 4 && k < a.d; k++)
 			dw[k] = 0;
 	for (int i = BLOCK ? first : first + warp; i < last; i += BLOCK ? 1 : WARPS)
-		norm_bwd_row<BLOCK, WIDE, real>(a, i, room, dw);
+		norm_bwd_row<BLOCK, WIDE, real>(a, i, scratch, dw);
 	float *part = a.part + (size_t)blockIdx.x * a.d;
 
 	if (BLOCK) {
@@ -218,7 +218,7 @@ void rf_cuda_rmsnorm_fwd(struct rf_dev *d, const struct rf_rmsnorm_fwd *p)
 	a.one = p->plus_one, a.row_gate = p->row_gate;
 	a.x = f32(p->x), a.w = f32(p->w), a.gate = f32(p->gate), a.y = f32(p->y);
 	wide = aligned(a.x, a.w, a.row_gate ? NULL : a.gate, a.y) && a.d % 4 == 0 && a.ldx % 4 == 0;
-	a.half = rf_cuda_rounded_beside(d, a.y, (size_t)a.rows, (size_t)a.d, (size_t)a.d, p->operand);
+	a.half = rf_cuda_rounded_copy(d, a.y, (size_t)a.rows, (size_t)a.d, (size_t)a.d, p->operand);
 	const int blocks = (a.rows + WARPS - 1) / WARPS;
 	const size_t shared = shared_size(32, 4);
 
@@ -238,7 +238,7 @@ void rf_cuda_rmsnorm_bwd(struct rf_dev *d, const struct rf_rmsnorm_bwd *p)
 	struct norm a = {};
 	size_t size = 0;
 	double *sums;
-	void *room;
+	void *scratch;
 	int strips;
 	bool wide;
 
@@ -256,16 +256,16 @@ void rf_cuda_rmsnorm_bwd(struct rf_dev *d, const struct rf_rmsnorm_bwd *p)
 
 	rf_cuda_piece<float>(NULL, &size, parts);
 	rf_cuda_piece<double>(NULL, &size, many);
-	if (!(room = rf_cuda_scratch(d, size)))
+	if (!(scratch = rf_cuda_scratch(d, size)))
 		return;
 	size = 0;
-	a.part = rf_cuda_piece<float>(room, &size, parts);
-	sums = rf_cuda_piece<double>(room, &size, many);
-	a.half = rf_cuda_rounded_beside(d, a.dx, (size_t)a.rows, (size_t)a.d, a.ldx, p->operand);
+	a.part = rf_cuda_piece<float>(scratch, &size, parts);
+	sums = rf_cuda_piece<double>(scratch, &size, many);
+	a.half = rf_cuda_rounded_copy(d, a.dx, (size_t)a.rows, (size_t)a.d, a.ldx, p->operand);
 	if (a.gate) {
 		const size_t width = a.row_gate ? 1 : (size_t)a.d;
 
-		a.gate_half = rf_cuda_rounded_beside(d, a.dgate, (size_t)a.rows, width, width, !a.row_gate);
+		a.gate_half = rf_cuda_rounded_copy(d, a.dgate, (size_t)a.rows, width, width, !a.row_gate);
 	}
 	const size_t shared = shared_size(64, sizeof(double)) +
 	                      shared_size((size_t)(block ? 1 : WARPS) * a.d, 4);

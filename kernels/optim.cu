@@ -13,23 +13,23 @@ static __global__ void __launch_bounds__(THREADS)
 	dot_tiles(size_t n, const float *x, const float *y, double *part)
 {
 	SHARED(s);
-	double *room = s.take<double>(33), sum[4] = { 0, 0, 0, 0 }, all;
+	double *scratch = s.take<double>(33), sum[4] = { 0, 0, 0, 0 }, all;
 	const size_t first = (size_t)blockIdx.x * SPAN, last = first + SPAN < n ? first + SPAN : n;
 
 	for (size_t i = first + 4 * threadIdx.x; i < last; i += 4 * THREADS) {
-		some<4> a, b;
+		numbers<4> a, b;
 
 		if (last - i >= 4) {
-			a = take<WIDE>(x + i, 4);
-			b = take<WIDE>(y + i, 4);
+			a = load_four<WIDE>(x + i, 4);
+			b = load_four<WIDE>(y + i, 4);
 		} else {
-			a = take<false>(x + i, last - i);
-			b = take<false>(y + i, last - i);
+			a = load_four<false>(x + i, last - i);
+			b = load_four<false>(y + i, last - i);
 		}
 		for (int k = 0; k < 4; k++)
 			sum[k] += (double)a[k] * (double)b[k];
 	}
-	all = block_sum((sum[0] + sum[1]) + (sum[2] + sum[3]), room);
+	all = block_sum((sum[0] + sum[1]) + (sum[2] + sum[3]), scratch);
 	if (threadIdx.x == 0)
 		part[blockIdx.x] = all;
 }
@@ -54,8 +54,9 @@ struct adamw {
 
 	template <int W> __device__ void at(size_t, size_t i) const
 	{
-		const some<W> by = get<W>(g + i);
-		some<W> m1 = get<W>(m + i), m2 = get<W>(v + i), p = get<W>(w + i);
+		const numbers<W> by = load_numbers<W>(g + i);
+		numbers<W> m1 = load_numbers<W>(m + i), m2 = load_numbers<W>(v + i),
+			   p = load_numbers<W>(w + i);
 
 		for (int k = 0; k < W; k++) {
 			const float t = by[k] * scale;
@@ -64,9 +65,9 @@ struct adamw {
 			m2[k] = b2 * m2[k] + a2 * t * t;
 			p[k] -= lr * (decay * p[k] + m1[k] * r1 / (sqrtf(m2[k] * r2) + eps));
 		}
-		put<W>(m + i, m1);
-		put<W>(v + i, m2);
-		put<W>(w + i, p);
+		store_numbers<W>(m + i, m1);
+		store_numbers<W>(v + i, m2);
+		store_numbers<W>(w + i, p);
 	}
 };
 
@@ -92,10 +93,10 @@ struct axpy {
 
 	template <int W> __device__ void at(size_t, size_t i) const
 	{
-		some<W> v = get<W>(x + i);
+		numbers<W> v = load_numbers<W>(x + i);
 
 		if (add) {
-			const some<W> to = get<W>(y + i);
+			const numbers<W> to = load_numbers<W>(y + i);
 
 			for (int k = 0; k < W; k++)
 				v[k] = to[k] + scale * v[k];
@@ -103,16 +104,16 @@ struct axpy {
 			for (int k = 0; k < W; k++)
 				v[k] *= scale;
 		}
-		put<W>(y + i, v);
+		store_numbers<W>(y + i, v);
 		if (half)
-			put_bf16<W>(half + i, v);
+			store_numbers_bf16<W>(half + i, v);
 	}
 };
 
 void rf_cuda_axpy(struct rf_dev *d, const struct rf_axpy *a)
 {
 	const struct axpy f = { a->scale, a->add, f32(a->x), f32(a->y),
-	                        rf_cuda_rounded_beside(d, f32(a->y), 1, a->n, a->n, a->operand) };
+		                rf_cuda_rounded_copy(d, f32(a->y), 1, a->n, a->n, a->operand) };
 
 	sweep(d, "axpy", 1, a->n, aligned(f.x, f.y) && a->n % 4 == 0, f);
 }
@@ -122,17 +123,17 @@ void rf_cuda_axpy(struct rf_dev *d, const struct rf_axpy *a)
 /* Returns the bits of |x|.  As integers, bits have the order of the numbers, and NaN is above all numbers. */
 static __device__ __forceinline__ unsigned size_bits(float x) { return __float_as_uint(x) & 0x7fffffffu; }
 
-/* Returns the largest x of all threads of a block; room: 32 numbers of shared memory. */
-static __device__ unsigned block_largest(unsigned x, unsigned *room)
+/* Returns the largest x of all threads of a block; scratch: 32 numbers of shared memory. */
+static __device__ unsigned block_largest(unsigned x, unsigned *scratch)
 {
 	const int lane = threadIdx.x & 31, warps = blockDim.x >> 5;
 
 	for (int o = 16; o; o >>= 1)
 		x = max(x, __shfl_xor_sync(~0u, x, o));
 	if (lane == 0)
-		room[threadIdx.x >> 5] = x;
+		scratch[threadIdx.x >> 5] = x;
 	__syncthreads();
-	x = lane < warps ? room[lane] : 0;
+	x = lane < warps ? scratch[lane] : 0;
 	for (int o = 16; o; o >>= 1)
 		x = max(x, __shfl_xor_sync(~0u, x, o));
 	return x;
@@ -143,12 +144,12 @@ static __global__ void __launch_bounds__(THREADS)
 	sum_add_tiles(size_t n, float units, float beyond, float *x, long long *sum, unsigned *largest)
 {
 	SHARED(s);
-	unsigned *room = s.take<unsigned>(32), most = 0;
+	unsigned *scratch = s.take<unsigned>(32), most = 0;
 	const size_t first = (size_t)blockIdx.x * SPAN, last = first + SPAN < n ? first + SPAN : n;
 
 	for (size_t i = first + 4 * threadIdx.x; i < last; i += 4 * THREADS) {
 		const size_t left = last - i;
-		some<4> a = WIDE && left >= 4 ? take<true>(x + i, 4) : take<false>(x + i, left);
+		numbers<4> a = WIDE && left >= 4 ? load_four<true>(x + i, 4) : load_four<false>(x + i, left);
 
 		for (int k = 0; k < 4; k++) {
 			most = max(most, size_bits(a[k]));
@@ -158,11 +159,11 @@ static __global__ void __launch_bounds__(THREADS)
 			a[k] = 0;
 		}
 		if (WIDE && left >= 4)
-			give<true>(x + i, 4, a);
+			store_four<true>(x + i, 4, a);
 		else
-			give<false>(x + i, left, a);
+			store_four<false>(x + i, left, a);
 	}
-	most = block_largest(most, room);
+	most = block_largest(most, scratch);
 	if (threadIdx.x == 0)
 		largest[blockIdx.x] = most;
 }
@@ -170,11 +171,11 @@ static __global__ void __launch_bounds__(THREADS)
 static __global__ void __launch_bounds__(ADDERS) largest_of(size_t tiles, const unsigned *part, float *out)
 {
 	SHARED(s);
-	unsigned *room = s.take<unsigned>(32), most = size_bits(*out);
+	unsigned *scratch = s.take<unsigned>(32), most = size_bits(*out);
 
 	for (size_t i = threadIdx.x; i < tiles; i += ADDERS)
 		most = max(most, part[i]);
-	most = min(block_largest(most, room), 0x7f800000u); /* infinity */
+	most = min(block_largest(most, scratch), 0x7f800000u); /* infinity */
 	if (threadIdx.x == 0)
 		*out = __uint_as_float(most);
 }

@@ -112,8 +112,8 @@ void rf_cuda_rope(struct rf_dev *d, const struct rf_rope *p)
 		blocks = 8 * (size_t)cuda_of(d)->sms;
 	const dim3 grid((unsigned)blocks, (unsigned)((a.half + (int)x - 1) / (int)x)), block(x, THREADS / x);
 
-	a.to = rf_cuda_rounded_beside(d, a.y, (size_t)a.rows, (size_t)a.heads * a.D, a.ldy,
-	                              p->operand && 2 * a.half == a.D);
+	a.to = rf_cuda_rounded_copy(d, a.y, (size_t)a.rows, (size_t)a.heads * a.D, a.ldy,
+	                            p->operand && 2 * a.half == a.D);
 	if (a.to)
 		LAUNCH(d, turn_rows<true>, grid, block, shared_size(THREADS, sizeof(double)), a);
 	else

@@ -26,16 +26,16 @@ struct moves {
 
 	template <int W> __device__ void at(size_t i, size_t j) const
 	{
-		some<W> x = get<W>(from + (fi ? (size_t)fi[i] : i) * lf + j);
+		numbers<W> x = load_numbers<W>(from + (fi ? (size_t)fi[i] : i) * lf + j);
 		float *p = to + (ti ? (size_t)ti[i] : i) * lt + j;
 
 		if (add) {
-			const some<W> y = get<W>(p);
+			const numbers<W> y = load_numbers<W>(p);
 
 			for (int k = 0; k < W; k++)
 				x[k] = y[k] + x[k];
 		}
-		put<W>(p, x);
+		store_numbers<W>(p, x);
 	}
 };
 
@@ -88,11 +88,11 @@ static __global__ void __launch_bounds__(WALKERS)
 	if (!first[row] || j >= d)
 		return;
 	float *to = m.to + (size_t)m.ti[row] * m.lt + j;
-	some<4> sum = take<WIDE>(to, d - j);
+	numbers<4> sum = load_four<WIDE>(to, d - j);
 
 	for (int at = row; at >= 0;) {
 		int link[WALK];
-		some<4> x[WALK];
+		numbers<4> x[WALK];
 
 		for (int k = 0; k < WALK; k++) {
 			link[k] = at;
@@ -102,13 +102,13 @@ static __global__ void __launch_bounds__(WALKERS)
 			if (link[k] >= 0) {
 				const size_t from = (size_t)(m.fi ? m.fi[link[k]] : link[k]);
 
-				x[k] = take<WIDE>(m.from + from * m.lf + j, d - j);
+				x[k] = load_four<WIDE>(m.from + from * m.lf + j, d - j);
 			}
 		for (int k = 0; k < WALK; k++)
 			for (int l = 0; l < 4; l++)
 				sum[l] = link[k] >= 0 ? sum[l] + x[k][l] : sum[l];
 	}
-	give<WIDE>(to, d - j, sum);
+	store_four<WIDE>(to, d - j, sum);
 }
 
 /* Moves n rows of width `width`.  The caller has told rounded.cu where they are written.  links: memory for 2
@@ -288,12 +288,12 @@ void rf_cuda_add_strips(struct rf_dev *d, const double *x, int strips, size_t co
 	sum_strips(d, x, strips, cols, ldx, strips, nullptr, y, step);
 }
 
-void rf_cuda_add_many(struct rf_dev *d, const float *x, int strips, size_t cols, double *room, float *y)
+void rf_cuda_add_many(struct rf_dev *d, const float *x, int strips, size_t cols, double *scratch, float *y)
 {
 	const int sums = (int)(rf_cuda_many_room(strips, cols) / cols);
 
-	sum_strips(d, x, strips, cols, cols, 32, room, NULL, 0);
-	rf_cuda_add_strips(d, room, sums, cols, cols, y, 1);
+	sum_strips(d, x, strips, cols, cols, 32, scratch, NULL, 0);
+	rf_cuda_add_strips(d, scratch, sums, cols, cols, y, 1);
 }
 
 void rf_cuda_colsum(struct rf_dev *d, const struct rf_colsum *a)

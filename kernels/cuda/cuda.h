@@ -49,11 +49,11 @@ static inline double *f64(rf_f64 p) { return (double *)p; }
 static inline int32_t *i32(rf_i32 p) { return (int32_t *)p; }
 static inline int64_t *i64(rf_i64 p) { return (int64_t *)p; }
 
-/* rf_cuda_take: allocates device memory, which d->used counts; what: its purpose for the message of a
- * failure, " for ..." or "".  NULL: there is too little memory, and the device has failed.  rf_cuda_give
+/* rf_cuda_alloc: allocates device memory, which d->used counts; what: its purpose for the message of a
+ * failure, " for ..." or "".  NULL: there is too little memory, and the device has failed.  rf_cuda_free
  * releases the memory; returns false on failure. */
-void *rf_cuda_take(struct rf_dev *d, size_t bytes, const char *what);
-bool rf_cuda_give(struct rf_dev *d, void *p);
+void *rf_cuda_alloc(struct rf_dev *d, size_t bytes, const char *what);
+bool rf_cuda_free(struct rf_dev *d, void *p);
 
 /* Returns at least `bytes` of device memory, 256-byte aligned.  An operation may call it once, and the next
  * operation may get the same memory.  NULL: there is too little memory, and the device has failed. */
@@ -77,7 +77,7 @@ size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_worksp
  * _restart: a pass begins, and its copies must not depend on earlier copies: a product whose operand is part
  * of a larger copy may have other bits than a product of a separate copy.  _wrote: drops only the copies of
  * operands with numbers in [p, p + n), for a kernel that writes there; p may be NULL.  all_wrote: n numbers
- * at each p.  _beside: the same for a matrix (rows, cols) with distance ld, of which the kernel also writes a
+ * at each p.  _copy: the same for a matrix (rows, cols) with distance ld, of which the kernel also writes a
  * rounded copy if the copy is wanted and the device rounds.  Returns where, in rows without gaps; else NULL.
  * A kernel that writes several copies asks for the largest first, and for at most three times as many numbers
  * in all. */
@@ -88,8 +88,8 @@ template <class... P> static inline void rf_cuda_all_wrote(struct rf_dev *d, siz
 {
 	(rf_cuda_rounded_wrote(d, p, n), ...);
 }
-bf16 *rf_cuda_rounded_beside(struct rf_dev *d, const float *p, size_t rows, size_t cols, size_t ld,
-                             bool wanted);
+bf16 *rf_cuda_rounded_copy(struct rf_dev *d, const float *p, size_t rows, size_t cols, size_t ld,
+                           bool wanted);
 /* Like _wrote, and for weights with numbers in [p, p + bytes): _changed makes the next product round them
  * again, _forget drops their copies, since their memory is released. */
 void rf_cuda_rounded_changed(struct rf_dev *d, const void *p, size_t bytes);
@@ -160,7 +160,7 @@ bool rf_cuda_allowed(struct rf_dev *d, const void *kernel, size_t bytes, const c
 	} while (0)
 
 /* LAUNCH(d, kernel, grid, block, bytes of dynamic shared memory, arguments...).  The caller has announced the
- * kernel's output, if products may multiply it, by rf_cuda_rounded_wrote, _beside or _stale. */
+ * kernel's output, if products may multiply it, by rf_cuda_rounded_wrote, _copy or _stale. */
 #define LAUNCH(d, kernel, grid, block, bytes, ...) \
 	do { \
 		if ((d)->err.code != RF_OK) \
@@ -201,23 +201,23 @@ static __device__ __forceinline__ double warp_sum(double x)
 }
 
 /* Returns the sum over all threads of a block to every thread.  The number of threads is a multiple of 32.
- * room: 33 numbers of shared memory. */
-template <class T> static __device__ __forceinline__ T block_sum(T x, T *room)
+ * scratch: 33 numbers of shared memory. */
+template <class T> static __device__ __forceinline__ T block_sum(T x, T *scratch)
 {
 	const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
 
 	x = warp_sum(x);
 	if (lane == 0)
-		room[warp] = x;
+		scratch[warp] = x;
 	__syncthreads();
 	if (warp == 0) {
-		x = warp_sum(lane < warps ? room[lane] : T(0));
+		x = warp_sum(lane < warps ? scratch[lane] : T(0));
 		if (lane == 0)
-			room[32] = x;
+			scratch[32] = x;
 	}
 	__syncthreads();
-	x = room[32];
-	__syncthreads(); /* room may be used again */
+	x = scratch[32];
+	__syncthreads(); /* scratch may be used again */
 	return x;
 }
 

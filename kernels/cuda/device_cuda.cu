@@ -91,10 +91,7 @@ void rf_cuda_launched(struct rf_dev *d, const char *kernel)
 		rf_cuda_ok(d, cudaStreamSynchronize(c->stream), kernel);
 }
 
-static bool works(struct rf_dev *d)
-{
-	return d->err.code == RF_OK && !cuda_of(d)->dead;
-}
+static bool is_usable(struct rf_dev *d) { return d->err.code == RF_OK && !cuda_of(d)->dead; }
 
 /* ---- staging ------------------------------------------------------------------------------- */
 
@@ -139,7 +136,7 @@ static void close_staging(struct rf_cuda_staging *s)
 static __global__ void nothing() {}
 
 /* Finds the driver and the device, and checks that this plugin has code for it. */
-static enum rf_code look(struct rf_dev *d, struct rf_err *e)
+static enum rf_code find_device(struct rf_dev *d, struct rf_err *e)
 {
 	struct rf_cuda *c = cuda_of(d);
 	struct cudaDeviceProp prop;
@@ -192,7 +189,7 @@ static void close_gpu(struct rf_dev *d)
 	rf_cuda_profile_close(d);
 	if (!c->dead) { /* otherwise the end of the process frees all memory */
 		rf_cuda_gemm_close(d);
-		rf_cuda_give(d, c->scratch);
+		rf_cuda_free(d, c->scratch);
 		close_staging(c->up);
 		close_staging(c->down);
 		if (c->stream)
@@ -215,7 +212,7 @@ static enum rf_code open_gpu(struct rf_dev *d, struct rf_err *e)
 	if (d->math == RF_MATH_AUTO)
 		d->math = RF_MATH_BF16;
 	c->eager = eager && !strcmp(eager, "1");
-	if ((rc = look(d, e)) == RF_OK) {
+	if ((rc = find_device(d, e)) == RF_OK) {
 		if ((code = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)) != cudaSuccess ||
 		    (code = open_staging(&c->up, 4)) != cudaSuccess ||
 		    (code = open_staging(&c->down, 2)) != cudaSuccess)
@@ -235,15 +232,15 @@ static enum rf_code open_gpu(struct rf_dev *d, struct rf_err *e)
 /* The size of an allocation, since a release passes only the address. */
 struct rf_cuda_block { void *p; size_t bytes; struct rf_cuda_block *next; };
 
-void *rf_cuda_take(struct rf_dev *d, size_t bytes, const char *what)
+void *rf_cuda_alloc(struct rf_dev *d, size_t bytes, const char *what)
 {
 	struct rf_cuda_block *b = (struct rf_cuda_block *)malloc(sizeof *b);
 	size_t free_now = 0, all = 0;
 	void *p = NULL;
 
-	if (!works(d) || !b || cudaMalloc(&p, bytes ? bytes : 1) != cudaSuccess) {
+	if (!is_usable(d) || !b || cudaMalloc(&p, bytes ? bytes : 1) != cudaSuccess) {
 		free(b);
-		if (!works(d))
+		if (!is_usable(d))
 			return NULL;
 		cudaGetLastError(); /* clears the error, which the next launch would otherwise report */
 		cudaMemGetInfo(&free_now, &all);
@@ -261,7 +258,7 @@ void *rf_cuda_take(struct rf_dev *d, size_t bytes, const char *what)
 	return p;
 }
 
-bool rf_cuda_give(struct rf_dev *d, void *p)
+bool rf_cuda_free(struct rf_dev *d, void *p)
 {
 	struct rf_cuda *c = cuda_of(d);
 
@@ -278,32 +275,29 @@ bool rf_cuda_give(struct rf_dev *d, void *p)
 	return !p || c->dead || rf_cuda_ok(d, cudaFree(p), "release");
 }
 
-static void *alloc(struct rf_dev *d, size_t bytes)
-{
-	return rf_cuda_take(d, bytes, "");
-}
+static void *alloc(struct rf_dev *d, size_t bytes) { return rf_cuda_alloc(d, bytes, ""); }
 
 static void release(struct rf_dev *d, void *p)
 {
 	for (const struct rf_cuda_block *b = cuda_of(d)->blocks; b; b = b->next)
 		if (b->p == p)
 			rf_cuda_rounded_forget(d, p, b->bytes);
-	rf_cuda_give(d, p);
+	rf_cuda_free(d, p);
 }
 
 void *rf_cuda_scratch(struct rf_dev *d, size_t bytes)
 {
 	struct rf_cuda *c = cuda_of(d);
 
-	if (!works(d))
+	if (!is_usable(d))
 		return NULL;
 	if (bytes <= c->scratch_size)
 		return c->scratch;
 	/* queued kernels may still use the old memory */
 	if (!rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "a kernel before") ||
-	    !rf_cuda_give(d, c->scratch))
+	    !rf_cuda_free(d, c->scratch))
 		return NULL;
-	c->scratch = rf_cuda_take(d, bytes, " to work in");
+	c->scratch = rf_cuda_alloc(d, bytes, " to work in");
 	c->scratch_size = c->scratch ? bytes : 0;
 	return c->scratch;
 }
@@ -330,7 +324,7 @@ static void upload(struct rf_dev *d, void *to, const void *from, size_t bytes)
 
 	if (bytes)
 		rf_cuda_rounded_changed(d, to, bytes);
-	for (size_t at = 0, n; at < bytes && works(d); at += n) {
+	for (size_t at = 0, n; at < bytes && is_usable(d); at += n) {
 		char *part;
 
 		if (s->filled == STAGING && !next_part(d))
@@ -354,9 +348,11 @@ static bool begin_piece(struct rf_dev *d, const char *from, size_t at, size_t by
 	struct rf_cuda *c = cuda_of(d);
 	const size_t i = at / STAGING % 2;
 
-	return works(d) &&
-	       rf_cuda_ok(d, cudaMemcpyAsync(c->down->p + i * STAGING, from + at, piece_at(at, bytes),
-	                                     cudaMemcpyDeviceToHost, c->stream), "download") &&
+	return is_usable(d) &&
+	       rf_cuda_ok(d,
+	                  cudaMemcpyAsync(c->down->p + i * STAGING, from + at, piece_at(at, bytes),
+	                                  cudaMemcpyDeviceToHost, c->stream),
+	                  "download") &&
 	       rf_cuda_ok(d, cudaEventRecord(c->down->done[i], c->stream), "download");
 }
 
@@ -382,7 +378,7 @@ static void download(struct rf_dev *d, void *to, const void *from, size_t bytes)
 
 static void zero(struct rf_dev *d, void *to, size_t bytes)
 {
-	if (!bytes || !works(d))
+	if (!bytes || !is_usable(d))
 		return;
 	rf_cuda_rounded_changed(d, to, bytes);
 	rf_cuda_ok(d, cudaMemsetAsync(to, 0, bytes, cuda_of(d)->stream), "zero");

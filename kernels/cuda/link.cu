@@ -67,7 +67,7 @@ static struct rf_cuda_link *link_of(struct rf_dev *d, char *why)
 }
 
 /* Tells whether a call has begun or completed its work. */
-static bool well(const struct rf_cuda_link *l, ncclResult_t code, const char *call, char *why)
+static bool succeeded(const struct rf_cuda_link *l, ncclResult_t code, const char *call, char *why)
 {
 	if (code == ncclSuccess || code == ncclInProgress)
 		return true;
@@ -95,7 +95,7 @@ static bool name(struct rf_dev *d, unsigned char bytes[RF_LINK_NAME], char *why)
 	const struct rf_cuda_link *l = link_of(d, why);
 	ncclUniqueId id;
 
-	if (!l || !well(l, l->GetUniqueId(&id), "ncclGetUniqueId", why))
+	if (!l || !succeeded(l, l->GetUniqueId(&id), "ncclGetUniqueId", why))
 		return false;
 	memcpy(bytes, &id, sizeof id);
 	return true;
@@ -113,45 +113,47 @@ static bool join(struct rf_dev *d, const unsigned char bytes[RF_LINK_NAME], int 
 	config.blocking = 0;
 	l->rank = rank;
 	l->ranks = ranks;
-	return well(l, l->CommInitRankConfig(&l->comm, ranks, id, rank, &config), "ncclCommInitRankConfig",
-	            why);
+	return succeeded(l, l->CommInitRankConfig(&l->comm, ranks, id, rank, &config),
+	                 "ncclCommInitRankConfig", why);
 }
 
 static bool sum(struct rf_dev *d, rf_i64 x, size_t n, char *why)
 {
 	const struct rf_cuda_link *l = cuda_of(d)->link;
 
-	return well(l, l->AllReduce(i64(x), i64(x), n, ncclInt64, ncclSum, l->comm, cuda_of(d)->stream),
-	            "ncclAllReduce", why);
+	return succeeded(l, l->AllReduce(i64(x), i64(x), n, ncclInt64, ncclSum, l->comm, cuda_of(d)->stream),
+	                 "ncclAllReduce", why);
 }
 
 static bool sum_parts(struct rf_dev *d, rf_i64 x, const size_t *at, const size_t *n, char *why)
 {
 	const struct rf_cuda_link *l = cuda_of(d)->link;
-	bool all = well(l, l->GroupStart(), "ncclGroupStart", why);
+	bool all = succeeded(l, l->GroupStart(), "ncclGroupStart", why);
 
 	for (int i = 0; i < l->ranks && all; i++)
 		if (n[i])
-			all = well(l, l->Reduce(i64(x) + at[i], i64(x) + at[i], n[i], ncclInt64, ncclSum, i,
-			                        l->comm, cuda_of(d)->stream),
-			           "ncclReduce", why);
-	return all && well(l, l->GroupEnd(), "ncclGroupEnd", why);
+			all = succeeded(l,
+			                l->Reduce(i64(x) + at[i], i64(x) + at[i], n[i], ncclInt64, ncclSum, i,
+			                          l->comm, cuda_of(d)->stream),
+			                "ncclReduce", why);
+	return all && succeeded(l, l->GroupEnd(), "ncclGroupEnd", why);
 }
 
 static bool share(struct rf_dev *d, rf_f32 x, const size_t *at, const size_t *n, char *why)
 {
 	const struct rf_cuda_link *l = cuda_of(d)->link;
-	bool all = well(l, l->GroupStart(), "ncclGroupStart", why);
+	bool all = succeeded(l, l->GroupStart(), "ncclGroupStart", why);
 
 	for (int i = 0; i < l->ranks && all; i++) {
 		if (!n[i])
 			continue;
 		rf_cuda_rounded_changed(d, f32(x) + at[i], n[i] * sizeof(float));
-		all = well(l, l->Broadcast(f32(x) + at[i], f32(x) + at[i], n[i], ncclFloat32, i, l->comm,
-		                           cuda_of(d)->stream),
-		           "ncclBroadcast", why);
+		all = succeeded(l,
+		                l->Broadcast(f32(x) + at[i], f32(x) + at[i], n[i], ncclFloat32, i, l->comm,
+		                             cuda_of(d)->stream),
+		                "ncclBroadcast", why);
 	}
-	return all && well(l, l->GroupEnd(), "ncclGroupEnd", why);
+	return all && succeeded(l, l->GroupEnd(), "ncclGroupEnd", why);
 }
 
 static bool done(struct rf_dev *d, bool *is, char *why)
@@ -161,8 +163,8 @@ static bool done(struct rf_dev *d, bool *is, char *why)
 	cudaError_t code;
 
 	*is = false;
-	if (!well(l, l->CommGetAsyncError(l->comm, &state), "ncclCommGetAsyncError", why) ||
-	    !well(l, state, "NCCL", why))
+	if (!succeeded(l, l->CommGetAsyncError(l->comm, &state), "ncclCommGetAsyncError", why) ||
+	    !succeeded(l, state, "NCCL", why))
 		return false;
 	if (state == ncclInProgress)
 		return true;

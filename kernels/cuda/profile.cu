@@ -59,7 +59,7 @@ static void read_pairs(struct rf_dev *d)
 	p->waiting = 0;
 }
 
-static bool same(const dim3 &a, const dim3 &b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
+static bool same_launch(const dim3 &a, const dim3 &b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
 /* Finds or makes the entry of a launch.  The name is that of the source, without the parentheses around a
  * template. */
@@ -73,8 +73,8 @@ static int entry_of(struct rf_cuda_profile *p, const char *name, dim3 grid, dim3
 	if (*name == '(' && n && text[n - 1] == ')')
 		text[n - 1] = 0;
 	for (int i = 0; i < p->entries; i++)
-		if (!strcmp(p->entry[i].name, text) && same(p->entry[i].grid, grid) &&
-		    same(p->entry[i].block, block))
+		if (!strcmp(p->entry[i].name, text) && same_launch(p->entry[i].grid, grid) &&
+		    same_launch(p->entry[i].block, block))
 			return i;
 	if (p->entries == ENTRIES)
 		return -1;

@@ -54,19 +54,19 @@ struct rounding {
 	const float *from;
 	bf16 *to;
 	unsigned rows;
-	size_t cols, ld, apart;
+	size_t cols, ld, stride;
 
 	template <int W> __device__ void at(size_t i, size_t j) const
 	{
-		put_bf16<W>(to + i * cols + j,
-		            get<W>(from + (unsigned)i / rows * apart + (unsigned)i % rows * ld + j));
+		store_numbers_bf16<W>(to + i * cols + j, load_numbers<W>(from + (unsigned)i / rows * stride +
+		                                                         (unsigned)i % rows * ld + j));
 	}
 };
 
 /* Tells whether rows follow each other without gaps. */
 static bool is_whole(const struct stored *s)
 {
-	return s->ld == s->cols && (s->batch == 1 || s->apart == (size_t)s->rows * s->cols);
+	return s->ld == s->cols && (s->batch == 1 || s->stride == (size_t)s->rows * s->cols);
 }
 
 static void round_now(struct rf_dev *d, const struct stored *s, bf16 *to)
@@ -74,9 +74,9 @@ static void round_now(struct rf_dev *d, const struct stored *s, bf16 *to)
 	const bool whole = is_whole(s);
 	const size_t rows = whole ? 1 : (size_t)s->rows * s->batch,
 		     cols = whole ? rf_numbers(s) : (size_t)s->cols;
-	const struct rounding f = { s->p, to, whole ? 1 : (unsigned)s->rows, cols, (size_t)s->ld, s->apart };
+	const struct rounding f = { s->p, to, whole ? 1 : (unsigned)s->rows, cols, (size_t)s->ld, s->stride };
 
-	if (aligned(s->p, to) && cols % 4 == 0 && (whole || (s->ld % 4 == 0 && s->apart % 4 == 0)))
+	if (aligned(s->p, to) && cols % 4 == 0 && (whole || (s->ld % 4 == 0 && s->stride % 4 == 0)))
 		sweep_by<4>(d, "rounding", rows, cols / 4, f);
 	else
 		sweep_by<1>(d, "rounding", rows, cols, f);
@@ -100,7 +100,7 @@ static bool touches(const struct kept *w, const void *p, size_t bytes)
 
 /* Drops the copies of weights with numbers in [p, p + bytes), or of all weights.  Their own memory is
  * released; memory in `kept` is released together with `kept`. */
-static void forget(struct rf_dev *d, struct rf_cuda_rounded *c, const void *p, size_t bytes, bool all)
+static void drop_weights(struct rf_dev *d, struct rf_cuda_rounded *c, const void *p, size_t bytes, bool all)
 {
 	for (int i = 0; i < SLOTS; i++)
 		for (struct kept **at = &c->weight[i]; *at;) {
@@ -112,25 +112,25 @@ static void forget(struct rf_dev *d, struct rf_cuda_rounded *c, const void *p, s
 			}
 			*at = w->next;
 			if (w->own)
-				rf_cuda_give(d, w->to);
+				rf_cuda_free(d, w->to);
 			free(w);
 		}
 }
 
 /* Allocates memory for a weight's n numbers, from the memory that was allocated in advance if enough is
  * left. */
-static bool weight_room(struct rf_dev *d, struct rf_cuda_rounded *c, struct kept *w, size_t n)
+static bool alloc_weight(struct rf_dev *d, struct rf_cuda_rounded *c, struct kept *w, size_t n)
 {
 	n = aligned_up(n);
 	w->own = n > c->kept_size - c->kept_used;
 	if (w->own)
-		return (w->to = (bf16 *)rf_cuda_take(d, n * 2, operands));
+		return (w->to = (bf16 *)rf_cuda_alloc(d, n * 2, operands));
 	w->to = c->kept + c->kept_used;
 	c->kept_used += n;
 	return true;
 }
 
-static bool same(const struct side *a, const struct side *b)
+static bool same_weights(const struct side *a, const struct side *b)
 {
 	bool all = a->parts == b->parts && a->cols == b->cols;
 
@@ -149,12 +149,12 @@ const bf16 *rf_cuda_rounded_side(struct rf_dev *d, const struct side *s)
 		rf_dev_fail(d, RF_ENOMEM, "out of memory%s", operands);
 		return NULL;
 	}
-	for (w = *(at = &c->weight[(uintptr_t)s->p[0] / 256 % SLOTS]); w && !same(&w->of, s);)
+	for (w = *(at = &c->weight[(uintptr_t)s->p[0] / 256 % SLOTS]); w && !same_weights(&w->of, s);)
 		w = w->next;
 	for (int i = 0; i < s->parts; i++)
 		n += (size_t)s->rows[i] * s->cols;
 	if (!w) {
-		if (!(w = (struct kept *)calloc(1, sizeof *w)) || !weight_room(d, c, w, n)) {
+		if (!(w = (struct kept *)calloc(1, sizeof *w)) || !alloc_weight(d, c, w, n)) {
 			free(w);
 			return NULL;
 		}
@@ -196,7 +196,7 @@ bool rf_cuda_rounded_room(struct rf_dev *d, size_t n)
 	c->size = c->next = 0;
 	/* queued kernels may still read the old memory */
 	if (!rf_cuda_ok(d, cudaStreamSynchronize(cuda_of(d)->stream), "a kernel before") ||
-	    !rf_cuda_give(d, c->ring) || !(c->ring = (bf16 *)rf_cuda_take(d, size * 2, operands)))
+	    !rf_cuda_free(d, c->ring) || !(c->ring = (bf16 *)rf_cuda_alloc(d, size * 2, operands)))
 		return false;
 	c->size = size;
 	return true;
@@ -225,10 +225,10 @@ static struct recent *take_place(struct rf_cuda_rounded *c, const struct stored 
 
 /* Turns a batch of heads that are adjacent in rows into one matrix, of which other products may use other
  * heads or rows. */
-static struct stored flat(struct stored s)
+static struct stored flattened(struct stored s)
 {
-	if (s.batch > 1 && s.apart == (size_t)s.cols && (size_t)s.ld >= s.apart * s.batch &&
-	    s.apart * s.batch <= INT_MAX)
+	if (s.batch > 1 && s.stride == (size_t)s.cols && (size_t)s.ld >= s.stride * s.batch &&
+	    s.stride * s.batch <= INT_MAX)
 		s.cols *= s.batch, s.batch = 1;
 	return s;
 }
@@ -236,7 +236,7 @@ static struct stored flat(struct stored s)
 /* Tells whether a matrix (flat) is part of a matrix that is rounded: the same numbers in rows of another
  * width; columns of it, in all rows or in rows of constant distance; or a whole batch with gaps.  *to is then
  * its copy. */
-static bool inside(const struct recent *r, const struct stored *s, const bf16 *ring, struct copy *to)
+static bool is_inside(const struct recent *r, const struct stored *s, const bf16 *ring, struct copy *to)
 {
 	const struct stored *of = &r->of;
 
@@ -256,7 +256,7 @@ static bool inside(const struct recent *r, const struct stored *s, const bf16 *r
 	}
 	*to = { ring + r->at + at, s->cols, (size_t)s->rows * s->cols };
 	return !at && s->rows == of->rows && s->cols == of->cols && s->ld == of->ld &&
-	       s->batch == of->batch && s->apart == of->apart;
+	       s->batch == of->batch && s->stride == of->stride;
 }
 
 /* For the emulator, where the host sees the device's memory: checks that a copy still equals its original. If
@@ -266,9 +266,9 @@ static bool is_current(const struct stored *s, const struct copy *to)
 	for (int b = 0; RF_HOST_SEES && b < s->batch; b++)
 		for (int i = 0; i < s->rows; i++)
 			for (int j = 0; j < s->cols; j++) {
-				const bf16 as = __float2bfloat16(s->p[b * s->apart + (size_t)i * s->ld + j]);
+				const bf16 as = __float2bfloat16(s->p[b * s->stride + (size_t)i * s->ld + j]);
 
-				if (memcmp(&as, to->p + b * to->apart + (size_t)i * to->ld + j, sizeof as))
+				if (memcmp(&as, to->p + b * to->stride + (size_t)i * to->ld + j, sizeof as))
 					return false;
 			}
 	return true;
@@ -287,11 +287,11 @@ static const struct recent *place_of(const struct rf_cuda_rounded *c, const stru
 bool rf_cuda_rounded(struct rf_dev *d, const struct stored *s, const struct copy *keep, struct copy *to)
 {
 	struct rf_cuda_rounded *c = rounded_of(d);
-	const struct stored all = flat(*s);
+	const struct stored all = flattened(*s);
 	bool found = false;
 
 	for (int i = 0; i < RECENT && !found; i++)
-		found = inside(&c->recent[i], &all, c->ring, to);
+		found = is_inside(&c->recent[i], &all, c->ring, to);
 	if (found && !is_current(&all, to)) {
 		if (rf_cuda_ok(d, cudaStreamSynchronize(cuda_of(d)->stream), "a kernel before"))
 			rf_dev_fail(d, RF_EDEVICE, "a rounded operand is not what it was made of");
@@ -303,12 +303,11 @@ bool rf_cuda_rounded(struct rf_dev *d, const struct stored *s, const struct copy
 		round_now(d, &all, (bf16 *)to->p);
 	}
 	if (all.batch != s->batch)
-		to->apart = s->apart;
+		to->stride = s->stride;
 	return d->err.code == RF_OK;
 }
 
-bf16 *rf_cuda_rounded_beside(struct rf_dev *d, const float *p, size_t rows, size_t cols, size_t ld,
-                             bool wanted)
+bf16 *rf_cuda_rounded_copy(struct rf_dev *d, const float *p, size_t rows, size_t cols, size_t ld, bool wanted)
 {
 	const struct stored s = { p, (int)rows, (int)cols, (int)ld, 1, 0 };
 
@@ -348,7 +347,7 @@ void rf_cuda_rounded_wrote(struct rf_dev *d, const float *p, size_t n)
 		struct stored *s = &c->recent[i].of;
 
 		if (s->p && s->p < p + n &&
-		    s->p + (s->batch - 1) * s->apart + (size_t)(s->rows - 1) * s->ld + s->cols > p)
+		    s->p + (s->batch - 1) * s->stride + (size_t)(s->rows - 1) * s->ld + s->cols > p)
 			s->p = NULL;
 	}
 }
@@ -369,14 +368,14 @@ void rf_cuda_rounded_forget(struct rf_dev *d, const void *p, size_t bytes)
 
 	rf_cuda_rounded_wrote(d, (const float *)p, (bytes + 3) / 4);
 	if (c && !cuda_of(d)->dead)
-		forget(d, c, p, bytes, false);
+		drop_weights(d, c, p, bytes, false);
 }
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
 /* Returns the numbers of the largest operand that is not a weight: rows of an MLP, a block of logits, or a
  * batch of products. */
-static size_t largest(const struct rf_workspace *need)
+static size_t largest_operand(const struct rf_workspace *need)
 {
 	const size_t z = need->train ? (size_t)rf_cuda_logit_rows(need->vocab) * need->vocab : 0;
 	size_t n = (size_t)need->rows * need->widest;
@@ -386,25 +385,25 @@ static size_t largest(const struct rf_workspace *need)
 }
 
 /* Returns the numbers that copies of all weights take, with the padding between them. */
-static size_t kept_for(const struct rf_workspace *need)
+static size_t size_of_weights(const struct rf_workspace *need)
 {
 	return need->matrices + ALIGN * (size_t)need->weights;
 }
 
 size_t rf_cuda_rounded_workspace(const struct rf_workspace *need)
 {
-	return (kept_for(need) + ROUND * largest(need) + SLACK) * 2;
+	return (size_of_weights(need) + ROUND * largest_operand(need) + SLACK) * 2;
 }
 
 void rf_cuda_rounded_prepare(struct rf_dev *d, const struct rf_workspace *need)
 {
 	struct rf_cuda_rounded *c;
 
-	if (d->err.code != RF_OK || !rf_cuda_rounded_room(d, largest(need)))
+	if (d->err.code != RF_OK || !rf_cuda_rounded_room(d, largest_operand(need)))
 		return;
 	c = rounded_of(d);
-	if (!c->kept && (c->kept = (bf16 *)rf_cuda_take(d, kept_for(need) * 2, operands)))
-		c->kept_size = kept_for(need);
+	if (!c->kept && (c->kept = (bf16 *)rf_cuda_alloc(d, size_of_weights(need) * 2, operands)))
+		c->kept_size = size_of_weights(need);
 }
 
 void rf_cuda_rounded_close(struct rf_dev *d)
@@ -413,9 +412,9 @@ void rf_cuda_rounded_close(struct rf_dev *d)
 
 	if (!c)
 		return;
-	forget(d, c, NULL, 0, true);
-	rf_cuda_give(d, c->ring);
-	rf_cuda_give(d, c->kept);
+	drop_weights(d, c, NULL, 0, true);
+	rf_cuda_free(d, c->ring);
+	rf_cuda_free(d, c->kept);
 	free(c);
 	cuda_of(d)->rounded = NULL;
 }

@@ -5,13 +5,21 @@
 
 #include "cuda/cuda.h"
 
-/* `batch` matrices in memory, `apart` floats from one to the next; each has `rows` rows of `cols` numbers, ld
- * floats from one row to the next. */
-struct stored { const float *p; int rows, cols, ld, batch; size_t apart; };
+/* `batch` matrices in memory, `stride` floats from one to the next; each has `rows` rows of `cols` numbers,
+ * ld floats from one row to the next. */
+struct stored {
+	const float *p;
+	int rows, cols, ld, batch;
+	size_t stride;
+};
 /* Stacked weights: all rows have `cols` numbers, without gaps. */
 struct side { int parts, cols; const float *p[RF_SIDE]; int rows[RF_SIDE]; };
-/* A copy.  ld: numbers from row to row; apart: from one matrix of a batch to the next. */
-struct copy { const bf16 *p; int ld; size_t apart; };
+/* A copy.  ld: numbers from row to row; stride: from one matrix of a batch to the next. */
+struct copy {
+	const bf16 *p;
+	int ld;
+	size_t stride;
+};
 
 static inline size_t rf_numbers(const struct stored *s) { return (size_t)s->rows * s->cols * s->batch; }
 

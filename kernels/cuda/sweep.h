@@ -13,15 +13,15 @@
 
 /* ---- four numbers -------------------------------------------------------------------------- */
 
-template <int N> struct some {
+template <int N> struct numbers {
 	float v[N];
 	__device__ __forceinline__ float &operator[](int i) { return v[i]; }
 	__device__ __forceinline__ float operator[](int i) const { return v[i]; }
 };
 
-template <int N> static __device__ __forceinline__ some<N> get(const float *p)
+template <int N> static __device__ __forceinline__ numbers<N> load_numbers(const float *p)
 {
-	some<N> x;
+	numbers<N> x;
 
 	if constexpr (N == 4) {
 		const float4 q = *(const float4 *)p;
@@ -33,7 +33,7 @@ template <int N> static __device__ __forceinline__ some<N> get(const float *p)
 	return x;
 }
 
-template <int N> static __device__ __forceinline__ void put(float *p, const some<N> &x)
+template <int N> static __device__ __forceinline__ void store_numbers(float *p, const numbers<N> &x)
 {
 	if constexpr (N == 4) {
 		*(float4 *)p = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
@@ -43,25 +43,26 @@ template <int N> static __device__ __forceinline__ void put(float *p, const some
 	}
 }
 
-/* take and give do the same at the end of a row, where only `left` numbers remain: missing numbers read as 0
- * and are not written.  WIDE: none is missing, and the address is aligned.  A thread has the same numbers
- * either way, so sums do not depend on WIDE. */
-template <bool WIDE> static __device__ __forceinline__ some<4> take(const float *p, size_t left)
+/* load_four and store_four do the same at the end of a row, where only `left` numbers remain: missing numbers
+ * read as 0 and are not written.  WIDE: none is missing, and the address is aligned.  A thread has the same
+ * numbers either way, so sums do not depend on WIDE. */
+template <bool WIDE> static __device__ __forceinline__ numbers<4> load_four(const float *p, size_t left)
 {
-	some<4> x;
+	numbers<4> x;
 
 	if constexpr (WIDE)
-		x = get<4>(p);
+		x = load_numbers<4>(p);
 	else
 		for (int i = 0; i < 4; i++)
 			x.v[i] = (size_t)i < left ? p[i] : 0.f;
 	return x;
 }
 
-template <bool WIDE> static __device__ __forceinline__ void give(float *p, size_t left, const some<4> &x)
+template <bool WIDE>
+static __device__ __forceinline__ void store_four(float *p, size_t left, const numbers<4> &x)
 {
 	if constexpr (WIDE) {
-		put<4>(p, x);
+		store_numbers<4>(p, x);
 	} else {
 		for (int i = 0; i < 4; i++)
 			if ((size_t)i < left)
@@ -70,7 +71,7 @@ template <bool WIDE> static __device__ __forceinline__ void give(float *p, size_
 }
 
 /* Stores numbers rounded to bf16. */
-template <int N> static __device__ __forceinline__ void put_bf16(bf16 *p, const some<N> &x)
+template <int N> static __device__ __forceinline__ void store_numbers_bf16(bf16 *p, const numbers<N> &x)
 {
 	if constexpr (N == 4)
 		*(uint2 *)p = { two_bf16(x[0], x[1]), two_bf16(x[2], x[3]) };
@@ -79,10 +80,11 @@ template <int N> static __device__ __forceinline__ void put_bf16(bf16 *p, const 
 			p[i] = __float2bfloat16(x[i]);
 }
 
-template <bool WIDE> static __device__ __forceinline__ void give_bf16(bf16 *p, size_t left, const some<4> &x)
+template <bool WIDE>
+static __device__ __forceinline__ void store_four_bf16(bf16 *p, size_t left, const numbers<4> &x)
 {
 	if constexpr (WIDE) {
-		put_bf16<4>(p, x);
+		store_numbers_bf16<4>(p, x);
 	} else {
 		for (int i = 0; i < 4; i++)
 			if ((size_t)i < left)
@@ -121,7 +123,7 @@ template <int W, class F> static __global__ void __launch_bounds__(SWEEP) each(s
 			f.template at<W>(i, j * W);
 }
 
-/* Sweeps over `rows` rows of `cols` times W elements.  As with LAUNCH, rf_cuda_rounded_wrote or _beside
+/* Sweeps over `rows` rows of `cols` times W elements.  As with LAUNCH, rf_cuda_rounded_wrote or _copy
  * must know what f writes.  name: for the message of a failure. */
 template <int W, class F>
 static void sweep_by(struct rf_dev *d, const char *name, size_t rows, size_t cols, const F &f)
@@ -154,9 +156,9 @@ static void sweep(struct rf_dev *d, const char *name, size_t rows, size_t width,
 
 /* ---- sums of rows -------------------------------------------------------------------------- */
 
-/* Computes N sums together over the threads that share a row: a warp, or, with BLOCK, a block.  room: for
+/* Computes N sums together over the threads that share a row: a warp, or, with BLOCK, a block.  scratch: for
  * BLOCK, 32 N numbers of shared memory. */
-template <bool BLOCK, int N, class T> static __device__ __forceinline__ void row_sums(T (&x)[N], T *room)
+template <bool BLOCK, int N, class T> static __device__ __forceinline__ void row_sums(T (&x)[N], T *scratch)
 {
 	for (int k = 0; k < N; k++)
 		x[k] = warp_sum(x[k]);
@@ -165,11 +167,11 @@ template <bool BLOCK, int N, class T> static __device__ __forceinline__ void row
 
 		if (lane == 0)
 			for (int k = 0; k < N; k++)
-				room[(threadIdx.x >> 5) * N + k] = x[k];
+				scratch[(threadIdx.x >> 5) * N + k] = x[k];
 		__syncthreads();
 		for (int k = 0; k < N; k++)
-			x[k] = warp_sum(lane < warps ? room[lane * N + k] : T(0));
-		__syncthreads(); /* room may be used again */
+			x[k] = warp_sum(lane < warps ? scratch[lane * N + k] : T(0));
+		__syncthreads(); /* scratch may be used again */
 	}
 }
 
@@ -192,8 +194,8 @@ void rf_cuda_add_strips(struct rf_dev *d, const float *x, int strips, size_t col
 void rf_cuda_add_strips(struct rf_dev *d, const double *x, int strips, size_t cols, size_t ldx, float *y,
                         size_t step);
 /* Does the same for x (strips, cols) in two levels, because with a few columns a few blocks would be busy for
- * long.  room: rf_cuda_many_room() numbers. */
-void rf_cuda_add_many(struct rf_dev *d, const float *x, int strips, size_t cols, double *room, float *y);
+ * long.  scratch: rf_cuda_many_room() numbers. */
+void rf_cuda_add_many(struct rf_dev *d, const float *x, int strips, size_t cols, double *scratch, float *y);
 static inline size_t rf_cuda_many_room(int strips, size_t cols) { return ((size_t)strips + 31) / 32 * cols; }
 
 #endif

@@ -135,8 +135,8 @@ static __device__ __forceinline__ void put_sum(T *to, int ld, const float (&c)[N
 			round_to(to + (g + e / 2 * 8) * ld + n * 8 + 2 * t + e % 2, c[n][e]);
 }
 
-/* Computes c (16, nt 8) += p (16, 8 K) b (8 K, nt 8), where p is a sum in registers.  room: (16, lr) numbers
- * of shared memory for each warp, lr a multiple of 4; not used in bf16. */
+/* Computes c (16, nt 8) += p (16, 8 K) b (8 K, nt 8), where p is a sum in registers.  scratch: (16, lr)
+ * numbers of shared memory for each warp, lr a multiple of 4; not used in bf16. */
 template <int N, int K>
 static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt, const float (&p)[K][4],
                                                        bf16 *, int, const bf16 *b, int lb)
@@ -146,12 +146,12 @@ static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt,
 
 template <int N, int K>
 static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt, const float (&p)[K][4],
-                                                       float *room, int lr, const float *b, int lb)
+                                                       float *scratch, int lr, const float *b, int lb)
 {
-	put_sum(room, lr, p);
+	put_sum(scratch, lr, p);
 	__syncwarp();
-	warp_product<false>(c, nt, 8 * K, room, lr, b, lb);
-	__syncwarp(); /* room may be written again */
+	warp_product<false>(c, nt, 8 * K, scratch, lr, b, lb);
+	__syncwarp(); /* scratch may be written again */
 }
 
 /* ---- sums that lie transposed in memory ---------------------------------------------------- */
@@ -168,11 +168,11 @@ static __device__ __forceinline__ lane_rows lane_rows_of(int from, int rows)
 	return { first, (int)(threadIdx.x & 3) * 2, { first < rows, first + 8 < rows } };
 }
 
-/* Loads a sum whose column k is row k in memory: n rows, `apart` numbers from one to the next.  from: this
+/* Loads a sum whose column k is row k in memory: n rows, `stride` numbers from one to the next.  from: this
  * lane's first row, in memory row 0.  Rows and columns that do not exist become zeros. */
 template <int N>
 static __device__ __forceinline__ void transposed_in(float (&c)[N][4], const lane_rows &r, const float *from,
-                                                     size_t apart, int n)
+                                                     size_t stride, int n)
 {
 #pragma unroll
 	for (int i = 0; i < N; i++)
@@ -180,13 +180,13 @@ static __device__ __forceinline__ void transposed_in(float (&c)[N][4], const lan
 		for (int e = 0; e < 4; e++) {
 			const int k = i * 8 + r.col + e % 2;
 
-			c[i][e] = k < n && r.has[e / 2] ? from[(size_t)k * apart + e / 2 * 8] : 0.f;
+			c[i][e] = k < n && r.has[e / 2] ? from[(size_t)k * stride + e / 2 * 8] : 0.f;
 		}
 }
 
 /* Stores such a sum. */
 template <int N>
-static __device__ __forceinline__ void transposed_out(float *to, size_t apart, int n, const float (&c)[N][4],
+static __device__ __forceinline__ void transposed_out(float *to, size_t stride, int n, const float (&c)[N][4],
                                                       const lane_rows &r)
 {
 #pragma unroll
@@ -196,7 +196,7 @@ static __device__ __forceinline__ void transposed_out(float *to, size_t apart, i
 			const int k = i * 8 + r.col + e % 2;
 
 			if (k < n && r.has[e / 2])
-				to[(size_t)k * apart + e / 2 * 8] = c[i][e];
+				to[(size_t)k * stride + e / 2 * 8] = c[i][e];
 		}
 }
 
