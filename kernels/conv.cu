@@ -185,7 +185,7 @@ static __device__ __forceinline__ void convolve(const struct window<W, C> &tap, 
 	}
 }
 
-/* W: w, or LONGEST for any w.  The next row is loaded while a row is computed. */
+/* Computes y.  W: w, or LONGEST for any w.  The next row is loaded while a row is computed. */
 template <int W, int C>
 static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows(const __grid_constant__ struct conv u)
 {
@@ -341,7 +341,7 @@ static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows_back(const __g
 		store(u.part + (part * w + i) * u.d + a.at + c, sum.x[i], n);
 }
 
-/* dweight (d, w) of each side += the sum of the parts.  A block has 32 columns and one tap, with eight
+/* Adds the sum of the parts to dweight (d, w) of each side.  A block has 32 columns and one tap, with eight
  * threads per column. */
 static __global__ void sum_parts(const __grid_constant__ struct conv u)
 {

@@ -113,8 +113,8 @@ template <class X> static size_t prepare_bytes(const struct delta *a)
 	       shared_size(1024, 4) + 4 * shared_size(CHUNK, 4);
 }
 
-/* to (mp, mp) = t diag(factors), times sign; residual: the rounding error of `to`, unless it is `to`
- * itself. */
+/* Sets to (mp, mp) to t diag(factors), times sign, and residual to the rounding error of `to`, unless
+ * residual is `to`. */
 template <class X>
 static __device__ void scale_columns(X *to, X *residual, int lt, const float *t, const float *factors, int mp,
                                      float sign)
@@ -304,9 +304,9 @@ static __device__ __forceinline__ void walk_chunk(const struct delta &a, const s
 	sum_product<false>(S, KP / 8, U, mp / 8, kf, ld);
 }
 
-/* A block has one sequence and head, and each of its first `workers` warps has 16 columns of V.  stages: the
- * number of chunks in shared memory, 2 or 1; the remaining warps, if any, load them.  A warp's S' (16, KP)
- * stays in its registers. */
+/* Computes the chunks of a piece one after the other.  A block has one sequence and head, and each of its
+ * first `workers` warps has 16 columns of V.  stages: the number of chunks in shared memory, 2 or 1; the
+ * remaining warps, if any, load them.  A warp's S' (16, KP) stays in its registers. */
 template <int KP>
 static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, int workers, int stages)
 {
@@ -388,7 +388,8 @@ static __device__ __forceinline__ void load_rows(const float *from, float *to, i
 	}
 }
 
-/* A block has one sequence and head, and 32 columns of V. */
+/* Computes the chunks of a piece one after the other.  A block has one sequence and head, and 32 columns of
+ * V. */
 static __global__ void __launch_bounds__(THREADS) walk_f32(const struct delta a)
 {
 	SHARED(sm);

@@ -117,8 +117,8 @@ template <class F> static __device__ __forceinline__ void each_four(int mp, int 
 	}
 }
 
-/* Like load_tile, for tiles of at most 64 x 64, with each row multiplied by its factor (factors NULL: 1).  A
- * thread starts the loads of all its numbers together. */
+/* Loads a tile like load_tile, but of at most 64 x 64, with each row multiplied by its factor (factors NULL:
+ * 1).  A thread starts the loads of all its numbers together. */
 template <class X>
 static __device__ __forceinline__ void load_scaled(X *to, int ld, int mp, int wp, const float *from,
                                                    size_t stride, int m, int w, const float *factors)

@@ -184,8 +184,9 @@ static __device__ __forceinline__ void scan_state(float (&dS)[KP / 8][4], float 
 	sum_product<false>(dS, KP / 8, dR, mp / 8, B, ld);
 }
 
-/* A block has a group of sequences and a head, and each of its first `workers` warps has 16 columns of V.
- * stages: the number of chunks in shared memory, 2 or 1.  A warp's dS' (16, KP) stays in its registers. */
+/* Computes dR and dS of the chunks of a piece, from the last to the first.  A block has a group of sequences
+ * and a head, and each of its first `workers` warps has 16 columns of V.  stages: the number of chunks in
+ * shared memory, 2 or 1.  A warp's dS' (16, KP) stays in its registers. */
 template <int KP>
 static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, int workers, int stages)
 {
@@ -255,7 +256,8 @@ static size_t scan_f32_bytes(int rows, int KP)
 	       2 * shared_size((size_t)rows * (KP + 4), 4);
 }
 
-/* A block has a group of sequences and a head, and 16 columns of V. */
+/* Computes dR and dS of the chunks of a piece, from the last to the first.  A block has a group of sequences
+ * and a head, and 16 columns of V. */
 static __global__ void __launch_bounds__(THREADS) scan_f32(const job<float> a)
 {
 	if (blockIdx.x < a.states) {

@@ -46,7 +46,7 @@ static void feature_fwd_tile(void *arg, int tile, int thread)
 	}
 }
 
-/* With z the activation, n = |z|, y = z / (n + eps):
+/* Computes the gradients of features.  With z the activation, n = |z|, y = z / (n + eps):
  *
  *     dz = dy / (n + eps) - z (dy . z) / (n (n + eps)^2) */
 static void feature_bwd_tile(void *arg, int tile, int thread)
@@ -226,7 +226,8 @@ void KERNEL(learn_fwd)(struct rf_dev *d, const struct rf_learn_fwd *x)
 	cpu_tiles(d, (a.rows + LEARN_TILE - 1) / LEARN_TILE, learn_fwd_tile, &a);
 }
 
-/* silu' = s (1 + g (1 - s)),  silu'' = s (1 - s) (2 + g (1 - 2 s)). */
+/* Computes the gradients of an update's operands.  With s = sigmoid(g): silu' = s (1 + g (1 - s)), silu'' = s
+ * (1 - s) (2 + g (1 - 2 s)). */
 static void learn_bwd_tile(void *arg, int tile, int thread)
 {
 	const struct learn *a = arg;
@@ -452,7 +453,7 @@ void KERNEL(renorm_fwd)(struct rf_dev *d, const struct rf_renorm_fwd *x)
 	                               .y = cpu_f32(d, x->y) }, renorm_fwd_tile);
 }
 
-/* With r = |x|, y = x L / (r + eps):
+/* Computes the gradients of renorm.  With r = |x|, y = x L / (r + eps):
  *
  *     dx = L (dy / (r + eps) - x (dy . x) / (r (r + eps)^2)),  dL = dy . x / (r + eps) */
 static void renorm_bwd_tile(void *arg, int tile, int thread)

@@ -90,7 +90,7 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) featur
 	}
 }
 
-/* With z the activation, n = |z|, y = z / (n + eps):
+/* Computes the gradients of features.  With z the activation, n = |z|, y = z / (n + eps):
  *
  *     dz = dy / (n + eps) - z (dy . z) / (n (n + eps)^2)
  *
@@ -319,7 +319,8 @@ void rf_cuda_learn_fwd(struct rf_dev *d, const struct rf_learn_fwd *p)
 	sweep(d, "learn_fwd", (size_t)a.rows * a.H, (size_t)a.E, aligned(a.gu, a.e) && a.E % 4 == 0, a);
 }
 
-/* silu' = s (1 + g (1 - s)),  silu'' = s (1 - s) (2 + g (1 - 2 s)). */
+/* Computes the gradients of an update's operands.  With s = sigmoid(g): silu' = s (1 + g (1 - s)), silu'' = s
+ * (1 - s) (2 + g (1 - 2 s)). */
 template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) learn_bwd(struct learn a)
 {
 	const size_t i = (size_t)blockIdx.x * WARPS + threadIdx.x / 32;
@@ -499,7 +500,7 @@ static __global__ void __launch_bounds__(32 * WARPS) short_rows(struct length a)
 	                        lane == 0);
 }
 
-/* Long rows: a block has a tile of a row.  This kernel computes sums, the next kernel uses them. */
+/* Computes the sums of long rows, which the next kernel uses: a block has a tile of a row. */
 template <bool WIDE>
 static __global__ void __launch_bounds__(THREADS) long_sums(struct length a, double *part)
 {

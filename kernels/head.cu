@@ -283,7 +283,7 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 
 enum { CE_COLS = 2048, CE_THREADS = 256 };
 
-/* half: a rounded copy of the gradient; NULL: not wanted. */
+/* Turns logits into their gradient.  half: a rounded copy of the gradient; NULL: not wanted. */
 static __global__ void ce_cols(float *z, bf16 *half, int N, float inv_temp, const struct row *row,
                                const int32_t *target, const float *coef)
 {

@@ -85,7 +85,7 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 	}
 }
 
-/* With n = x r, r = 1 / rms, g = dy silu(gate):
+/* Computes the gradients of a row.  With n = x r, r = 1 / rms, g = dy silu(gate):
  *
  *     dx = r (g w - n mean(g w n)),  dw = sum over rows of g n,  dgate = dy n w silu'(gate)
  *
@@ -162,7 +162,8 @@ static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i,
 	}
 }
 
-/* A block has a strip of rows.  It computes them one after the other, or with one warp per row. */
+/* Computes the gradients.  A block has a strip of rows, which it computes one after the other, or with one
+ * warp per row. */
 template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) norm_bwd(struct norm a)
 {
 	using real = typename std::conditional<BLOCK || WIDE, float, double>::type;

@@ -38,7 +38,7 @@ static __device__ __forceinline__ void angle(double a, float *c, float *s)
 	*s = quarter & 2 ? -v : v;
 }
 
-/* ROUNDED: also writes a rounded copy to a.to. */
+/* Rotates rows.  ROUNDED: also writes a rounded copy to a.to. */
 template <bool ROUNDED> static __global__ void __launch_bounds__(THREADS) turn_rows(struct rope a)
 {
 	SHARED(shared);

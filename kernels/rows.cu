@@ -263,7 +263,7 @@ sum_columns(const T *x, int rows, size_t cols, size_t ldx, int per, double *part
 		y[c * step] = (float)((double)y[c * step] + sum);
 }
 
-/* part NULL: all rows are one strip. */
+/* Sums columns.  part NULL: all rows are one strip. */
 template <class T>
 static void sum_strips(struct rf_dev *d, const T *x, int rows, size_t cols, size_t ldx, int per, double *part,
                        float *y, size_t step)

@@ -236,7 +236,7 @@ static bool may_keep_transposed(struct rf_dev *d, const struct rf_workspace *nee
 	return keeps_transposed(d, need->decode, fewest, need->steps);
 }
 
-/* The memory that operations need in addition to the program's allocations:
+/* Returns the memory that operations need in addition to the program's allocations:
  *
  * - Shared by all threads: copies of a weight and of rows, and the operands of a batch (gemm.c); operands
  *   rounded to bf16 (gemm.c, head.c); the convolution's gradient (conv.c); the gradient of queries

@@ -44,7 +44,7 @@ bool rf_cpu_gemm_isa(const char *level)
 	return true;
 }
 
-/* A level of oneDNN is a set of bits, one for each feature that it has. */
+/* Tells whether oneDNN uses a level, which is a set of bits, one for each feature. */
 static bool has(dnnl_cpu_isa_t isa)
 {
 	return (dnnl_get_effective_cpu_isa() & isa) == isa;

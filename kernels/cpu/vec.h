@@ -116,7 +116,7 @@ INLINE float vtop(vf x)
 
 INLINE vf vsigmoid(vf x) { return 1.f / (1.f + vexp(-x)); }
 INLINE vf vsilu(vf x) { return x * vsigmoid(x); }
-/* d silu(x) / dx */
+/* Returns d silu(x) / dx. */
 INLINE vf vsilu_d(vf x)
 {
 	vf s = vsigmoid(x);

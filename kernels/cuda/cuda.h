@@ -108,7 +108,7 @@ void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_workspace *need);
  * leading dimensions in elements) and a float32 c. */
 void rf_cuda_gemm_bf16(struct rf_dev *d, const struct rf_gemm *shape, const bf16 *a, const bf16 *b, float *c);
 
-/* The rows whose logits training computes at a time: device_cuda.cu. */
+/* Returns the rows of logits that training computes together: device_cuda.cu. */
 int rf_cuda_logit_rows(int vocab);
 
 /* Returns the device memory that operations need in addition to allocations: device_cuda.cu. */

@@ -6,8 +6,8 @@
  *
  *     (g, 8 n + 2 t), (g, 8 n + 2 t + 1), (g + 8, 8 n + 2 t), (g + 8, 8 n + 2 t + 1)
  *
- * This order is what mma.sync prescribes, so code may rely on it, unlike wmma's.  A row is in the four lanes
- * of one g.  A rounded sum is the left operand of the next product, without moving a number. */
+ * This order is what mma.sync prescribes, so code may rely on it, unlike the order of wmma.  A row is in the
+ * four lanes of one g.  A rounded sum is the left operand of the next product, without moving a number. */
 #ifndef RF_WARP_H
 #define RF_WARP_H
 

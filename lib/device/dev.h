@@ -467,8 +467,8 @@ void rf_dev_fail(struct rf_dev *d, enum rf_code code, const char *fmt, ...)
 enum rf_code rf_cpu_isa(const char *name, struct rf_err *e);
 /* Returns the name of the chosen level, with "+bf16" or "+amx" if products use such instructions. */
 const char *rf_cpu_level(void);
-/* The CPU's table, and the table of the checking device (t/check/device_check.c), which computes with the
- * CPU's kernels. */
+/* Returns the CPU's table.  rf_ops_check: the table of the checking device (t/check/device_check.c), which
+ * computes with the CPU's kernels. */
 const struct rf_ops *rf_cpu_ops(void);
 extern const struct rf_ops rf_ops_check;
 /* Returns the name of the i-th level of this processor, from the highest down; NULL if i is too large. */

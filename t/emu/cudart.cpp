@@ -217,8 +217,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 	return emu::fault(true);
 }
 
-/* An event has the host's clock at the time of recording, since all work except copies is done
- * immediately. */
+/* Creates an event.  An event has the host's clock at the time of recording, since all work except copies is
+ * done immediately. */
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
 {
 	*e = (cudaEvent_t)new event{ 0, 0, false };

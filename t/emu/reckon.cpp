@@ -456,7 +456,7 @@ extern "C" void emu_race_access(const void *at, size_t n, int kind, const void *
 				note(sectors[i], s);
 }
 
-/* The program's clock, if this library is preloaded. */
+/* Replaces the program's clock, if this library is preloaded. */
 extern "C" __attribute__((visibility("default"))) int clock_gettime(clockid_t, struct timespec *t)
 {
 	t->tv_sec = (time_t)host;

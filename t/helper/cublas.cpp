@@ -58,7 +58,8 @@ void copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
 	check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
-/* cuBLAS reads matrices column by column, so all matrices are transposed there: C' = B' A'. */
+/* Return the distances of rows.  cuBLAS reads matrices column by column, so all matrices are transposed
+ * there: C' = B' A'. */
 int lda(const product &p) { return p.ta ? p.m : p.k; }
 int ldb(const product &p) { return p.tb ? p.k : p.n; }
 cublasOperation_t op(bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; }

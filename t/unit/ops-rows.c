@@ -83,7 +83,7 @@ static void embed(int rows, int d, int vocab)
 	}
 }
 
-/* gf, gt: numbers between the rows of `from` and of `to` */
+/* Checks rows that are copied or added.  gf, gt: numbers between the rows of `from` and of `to` */
 static void rows(int n, int d, int gf, int gt, bool add, bool from_index, bool to_index)
 {
 	const int many = n + 5, lf = d + gf, lt = d + gt;
@@ -172,7 +172,7 @@ static void tails(int nb, int per, int steps, int w, int d, bool one_slot)
 
 /* ---- norms and gates --------------------------------------------------------------------------- */
 
-/* gated: 0: no gate, 1: a gate of y's shape, 2: one number per row */
+/* Checks norms.  gated: 0: no gate, 1: a gate of y's shape, 2: one number per row */
 static void rmsnorm(int rows, int d, int gap, bool plus_one, int gated, bool add)
 {
 	int ldx = d + gap;
@@ -224,7 +224,7 @@ static void rmsnorm(int rows, int d, int gap, bool plus_one, int gated, bool add
 	}
 }
 
-/* d, gap: gate and up have rows of d numbers, with gap numbers between them; d 0: no gaps */
+/* Checks SwiGLU.  d, gap: gate and up have rows of d numbers, with gap numbers between them; d 0: no gaps */
 static void swiglu(size_t n, int d, int gap, bool again)
 {
 	size_t row = d ? (size_t)d : n, ld = row + (size_t)gap, all = n / row * ld;

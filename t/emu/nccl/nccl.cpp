@@ -5,7 +5,7 @@
  *
  * It refuses calls to which NCCL may respond with a deadlock or wrong numbers: calls that differ between
  * ranks in kind, count, type, operation, root or position in a group; a call before the previous call is on
- * the stream; groups that do not pair; memory that is not the device's; two ranks with one GPU.
+ * the stream; groups that do not pair; memory that is not on the device; two ranks with one GPU.
  *
  * EMU_NCCL requests a failure of one rank at its n-th exchange:
  *
