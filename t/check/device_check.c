@@ -31,7 +31,7 @@ struct area {
 	char *map, *at;          /* at: the caller's first byte */
 	size_t map_bytes, bytes;
 	bool released;           /* released by the host; the queue may still hold operations on it */
-	bool buried;             /* its pages are removed */
+	bool removed;            /* the pages are removed */
 };
 
 enum kind {
@@ -53,7 +53,7 @@ struct check {
 	struct rf_dev cpu;       /* the device that computes; sync reports its err */
 	size_t page;
 	struct area *area;
-	size_t areas, room, buried;
+	size_t areas, room, removed;
 	char *queue;
 	size_t used, size;
 };
@@ -76,7 +76,7 @@ static struct area *area_of(struct check *c, const void *handle, size_t bytes)
 	return NULL;
 }
 
-static bool untouched(const char *from, const char *to)
+static bool is_untouched(const char *from, const char *to)
 {
 	while (from < to)
 		if (*from++ != (char)WATCHED)
@@ -85,10 +85,10 @@ static bool untouched(const char *from, const char *to)
 }
 
 /* Fails the device if an operation wrote outside the caller's bytes. */
-static void inspect(struct check *c, const struct area *a)
+static void check_guards(struct check *c, const struct area *a)
 {
-	if (!untouched(a->map + c->page, a->at) ||
-	    !untouched(a->at + a->bytes, a->map + a->map_bytes - c->page))
+	if (!is_untouched(a->map + c->page, a->at) ||
+	    !is_untouched(a->at + a->bytes, a->map + a->map_bytes - c->page))
 		rf_dev_fail(&c->cpu, RF_ENUMERIC,
 		            "an operation wrote outside a block of %zu bytes of device memory", a->bytes);
 }
@@ -127,24 +127,24 @@ static void *check_alloc(struct rf_dev *d, size_t bytes)
 }
 
 /* Removes the pages but reserves the addresses, so that an operation that still uses them faults. */
-static void bury(struct check *c, const char *at)
+static void remove_pages(struct check *c, const char *at)
 {
 	size_t i = 0;
 
-	while (c->area[i].at != at || c->area[i].buried)
+	while (c->area[i].at != at || c->area[i].removed)
 		i++;
-	inspect(c, &c->area[i]);
+	check_guards(c, &c->area[i]);
 	rf_cpu_gemm_forget(&c->cpu, at, c->area[i].bytes);
 	mmap(c->area[i].map, c->area[i].map_bytes, PROT_NONE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	c->area[i].buried = true;
-	if (++c->buried <= GRAVES)
+	c->area[i].removed = true;
+	if (++c->removed <= GRAVES)
 		return;
-	for (i = 0; !c->area[i].buried; i++)
+	for (i = 0; !c->area[i].removed; i++)
 		;
 	munmap(c->area[i].map, c->area[i].map_bytes);
 	memmove(&c->area[i], &c->area[i + 1], (--c->areas - i) * sizeof *c->area);
-	c->buried--;
+	c->removed--;
 }
 
 /* ---- the queue ----------------------------------------------------------------------------- */
@@ -154,7 +154,7 @@ static void execute(struct check *c, struct waiting *w)
 	void *a = w + 1;
 
 	if (w->kind == RELEASE) {
-		bury(c, w->to);
+		remove_pages(c, w->to);
 		return;
 	}
 	if (c->cpu.err.code != RF_OK) /* as on a GPU: after a failure nothing runs */
@@ -169,7 +169,7 @@ static void execute(struct check *c, struct waiting *w)
 	}
 }
 
-static void drain(struct check *c)
+static void run_queue(struct check *c)
 {
 	struct waiting *w;
 
@@ -186,7 +186,7 @@ static void enqueue(struct check *c, enum kind kind, void *to, size_t bytes, con
 	struct waiting w = { .kind = kind, .to = to, .bytes = bytes, .next = (sizeof w + n + 15) / 16 * 16 };
 
 	if (c->used + w.next > LONG)
-		drain(c);
+		run_queue(c);
 	if (c->used + w.next > c->size) {
 		size_t size = 2 * (c->used + w.next);
 		char *more = realloc(c->queue, size);
@@ -265,14 +265,14 @@ static size_t check_workspace(struct rf_dev *d, const struct rf_workspace *need)
 	return rf_cpu_workspace(&check_of(d)->cpu, need) + 2 * LONG;
 }
 
-static bool lies(struct check *c, const char *op, const char *what, const void *handle, size_t bytes)
+static bool is_live(struct check *c, const char *op, const char *what, const void *handle, size_t bytes)
 {
 	if (handle && !area_of(c, handle, bytes))
 		rf_dev_fail(&c->cpu, RF_ENUMERIC, "%s: %s is not in live device memory", op, what);
 	return c->cpu.err.code == RF_OK;
 }
 
-static bool given(struct check *c, const char *op, const char *what, const void *handle)
+static bool is_given(struct check *c, const char *op, const char *what, const void *handle)
 {
 	if (!handle)
 		rf_dev_fail(&c->cpu, RF_ENUMERIC, "%s: %s is NULL", op, what);
@@ -281,13 +281,13 @@ static bool given(struct check *c, const char *op, const char *what, const void 
 
 static void check_upload(struct rf_dev *d, void *to, const void *from, size_t bytes)
 {
-	if (bytes && lies(check_of(d), "upload", "the target", to, bytes))
+	if (bytes && is_live(check_of(d), "upload", "the target", to, bytes))
 		enqueue(check_of(d), UPLOAD, to, bytes, from, bytes);
 }
 
 static void check_zero(struct rf_dev *d, void *to, size_t bytes)
 {
-	if (bytes && lies(check_of(d), "zero", "the target", to, bytes))
+	if (bytes && is_live(check_of(d), "zero", "the target", to, bytes))
 		enqueue(check_of(d), ZERO, to, bytes, NULL, 0);
 }
 
@@ -298,9 +298,9 @@ static void check_download(struct rf_dev *d, void *to, const void *from, size_t 
 
 	if (!bytes)
 		return;
-	drain(c);
+	run_queue(c);
 	memset(to, FRESH, bytes);
-	if (lies(c, "download", "the source", from, bytes))
+	if (is_live(c, "download", "the source", from, bytes))
 		rf_cpu_download(&c->cpu, to, from, bytes);
 }
 
@@ -308,10 +308,10 @@ static void check_sync(struct rf_dev *d)
 {
 	struct check *c = check_of(d);
 
-	drain(c);
+	run_queue(c);
 	for (size_t i = 0; i < c->areas; i++)
-		if (!c->area[i].buried)
-			inspect(c, &c->area[i]);
+		if (!c->area[i].removed)
+			check_guards(c, &c->area[i]);
 	if (c->cpu.err.code != RF_OK)
 		rf_dev_fail(d, c->cpu.err.code, "%s", c->cpu.err.msg);
 }
@@ -371,8 +371,8 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_sum_add(H, O)     H(x) H(largest) H(sum)
 #define HANDLES_sum_take(H, O)    H(sum) H(y)
 
-#define H(field) && given(c, op, #field, a->field) && lies(c, op, #field, a->field, 0)
-#define O(field) && lies(c, op, #field, a->field, 0)
+#define H(field) && is_given(c, op, #field, a->field) && is_live(c, op, #field, a->field, 0)
+#define O(field) && is_live(c, op, #field, a->field, 0)
 #define X(name) \
 	static void check_##name(struct rf_dev *d, const struct rf_##name *a) \
 	{ \

@@ -16,15 +16,15 @@
 namespace {
 
 /* One operand of a batch; sums run along its rows. */
-struct operand { const void *p; cudaDataType type; bool transposed; int rows, cols, ld; long long apart; };
+struct operand { const void *p; cudaDataType type; bool transposed; int rows, cols, ld; long long stride; };
 
 size_t size_of(cudaDataType t) { return t == CUDA_R_32F ? 4 : 2; }
 
 /* Tells whether the whole matrix is memory of the device. */
-bool there(const void *p, cudaDataType type, long long stored_rows, long long stored_cols, int ld,
-           long long apart, int batch)
+bool in_device_memory(const void *p, cudaDataType type, long long stored_rows, long long stored_cols, int ld,
+                      long long stride, int batch)
 {
-	const long long n = (batch - 1) * apart + (stored_rows - 1) * ld + stored_cols;
+	const long long n = (batch - 1) * stride + (stored_rows - 1) * ld + stored_cols;
 
 	if (emu::in_allocation(p, (size_t)n * size_of(type)))
 		return true;
@@ -33,12 +33,12 @@ bool there(const void *p, cudaDataType type, long long stored_rows, long long st
 }
 
 /* Copies the operand's i-th matrix to `to` in float32, row after row. */
-void fetch(std::vector<float> &to, const struct operand &o, long long i)
+void copy_matrix(std::vector<float> &to, const struct operand &o, long long i)
 {
 	to.resize((size_t)o.rows * (size_t)o.cols);
 	for (long long r = 0; r < o.rows; r++)
 		for (long long c = 0; c < o.cols; c++) {
-			const long long at = i * o.apart + (o.transposed ? c + r * o.ld : r + c * o.ld);
+			const long long at = i * o.stride + (o.transposed ? c + r * o.ld : r + c * o.ld);
 
 			to[(size_t)(r * o.cols + c)] = o.type == CUDA_R_32F ? ((const float *)o.p)[at] :
 				__bfloat162float(((const __nv_bfloat16 *)o.p)[at]);
@@ -74,7 +74,7 @@ bool in_hole(int r, int j, int n)
 	return rows && n >= rows && r < 16 && j >= n - 16;
 }
 
-struct result { void *p; cudaDataType type; int ld; long long apart; };
+struct result { void *p; cudaDataType type; int ld; long long stride; };
 
 cublasStatus_t multiply(const struct operand &a, const struct operand &b, float by, float keep,
                         const struct result &c, int batch, cudaStream_t stream)
@@ -95,17 +95,19 @@ cublasStatus_t multiply(const struct operand &a, const struct operand &b, float 
 		return CUBLAS_STATUS_SUCCESS;
 	}
 	if (emu::fault(false) || !emu::on_stream(stream, "a product") ||
-	    (k && !there(a.p, a.type, a.transposed ? m : k, a.transposed ? k : m, a.ld, a.apart, batch)) ||
-	    (k && !there(b.p, b.type, b.transposed ? n : k, b.transposed ? k : n, b.ld, b.apart, batch)) ||
-	    !there(c.p, c.type, n, m, c.ld, c.apart, batch))
+	    (k && !in_device_memory(a.p, a.type, a.transposed ? m : k, a.transposed ? k : m, a.ld, a.stride,
+	                            batch)) ||
+	    (k && !in_device_memory(b.p, b.type, b.transposed ? n : k, b.transposed ? k : n, b.ld, b.stride,
+	                            batch)) ||
+	    !in_device_memory(c.p, c.type, n, m, c.ld, c.stride, batch))
 		return CUBLAS_STATUS_EXECUTION_FAILED;
 	emu::settle();
 	for (long long i = 0; i < batch; i++) {
-		fetch(x, a, i);
-		fetch(y, b, i);
+		copy_matrix(x, a, i);
+		copy_matrix(y, b, i);
 		for (long long r = 0; r < m; r++)
 			for (long long j = 0; j < n; j++) {
-				const long long at = i * c.apart + r + j * c.ld;
+				const long long at = i * c.stride + r + j * c.ld;
 				const float sum = sum_of(&x[(size_t)(r * k)], &y[(size_t)(j * k)], m, n, k,
 				                         a.type == CUDA_R_32F);
 

@@ -41,7 +41,7 @@ const char *found, *found_end; /* the block that was found last */
 emu::stream *of(cudaStream_t s) { return (emu::stream *)(void *)s; }
 
 /* Allocates zeros.  If numbers are not computed, a program may allocate a terabyte and touch little of it. */
-void *take(size_t n)
+void *alloc_zeros(size_t n)
 {
 	void *p;
 
@@ -114,7 +114,7 @@ cudaError_t cudaMalloc(void **p, size_t n)
 {
 	if (emu::fault(false))
 		return emu::fault(false);
-	if (used + n > all() || !(*p = take(n)))
+	if (used + n > all() || !(*p = alloc_zeros(n)))
 		return emu::refuse(cudaErrorMemoryAllocation, "out of memory");
 	if (emu::computes())
 		memset(*p, 0xFF, n);

@@ -163,7 +163,7 @@ void go_on(fibre &from, fibre &to)
 }
 
 /* Switches to another fibre, because this thread waits for others or has returned. */
-void pause()
+void switch_away()
 {
 	fibre &me = *current, *to = next_lane(me.warp);
 
@@ -173,14 +173,14 @@ void pause()
 		switch_to(me, scheduler);
 }
 
-void leave(fibre &me);
+void handle_return(fibre &me);
 
 void live_and_die()
 {
 	for (switched(*current);;) {
 		running.run(running.args);
-		leave(*current);
-		pause();
+		handle_return(*current);
+		switch_away();
 	}
 }
 
@@ -278,7 +278,7 @@ void meet_in_block()
 }
 
 /* Handles a thread's return from the kernel: others may have waited for that. */
-void leave(fibre &me)
+void handle_return(fibre &me)
 {
 	struct warp &it = warps[me.warp];
 
@@ -402,7 +402,7 @@ std::string formatted(const char *fmt, va_list ap)
 }
 
 /* Records the first fault; a thread that caused a fault never goes on. */
-void stop(cudaError_t code, const std::string &what)
+void raise_fault(cudaError_t code, const std::string &what)
 {
 	if (!fault_code) {
 		fault_code = code;
@@ -417,7 +417,7 @@ void stop(cudaError_t code, const std::string &what)
 
 /* Writes a line for each way to launch a kernel: its address in its shared object, threads, bytes of dynamic
  * shared memory, blocks. */
-void note(const struct call *c, size_t n, size_t bytes, size_t blocks)
+void record_launch(const struct call *c, size_t n, size_t bytes, size_t blocks)
 {
 	static FILE *const file = fopen(getenv("EMU_LAUNCHES"), "w");
 	static std::set<std::tuple<const void *, size_t, size_t, size_t>> noted;
@@ -441,7 +441,7 @@ void fail(const char *fmt, ...)
 	va_start(ap, fmt);
 	const std::string what = formatted(fmt, ap);
 	va_end(ap);
-	stop(cudaErrorLaunchFailure, what);
+	raise_fault(cudaErrorLaunchFailure, what);
 }
 
 void illegal(const char *fmt, ...)
@@ -451,7 +451,7 @@ void illegal(const char *fmt, ...)
 	va_start(ap, fmt);
 	const std::string what = formatted(fmt, ap);
 	va_end(ap);
-	stop(cudaErrorIllegalAddress, what);
+	raise_fault(cudaErrorIllegalAddress, what);
 }
 
 cudaError_t refuse(cudaError_t code, const char *fmt, ...)
@@ -467,7 +467,7 @@ cudaError_t refuse(cudaError_t code, const char *fmt, ...)
 cudaError_t fault(bool waits)
 {
 	if (waits && fault_comes)
-		stop(cudaErrorIllegalAddress, "an illegal memory access was encountered");
+		raise_fault(cudaErrorIllegalAddress, "an illegal memory access was encountered");
 	return fault_code;
 }
 
@@ -529,7 +529,7 @@ void warp_op(unsigned mask, void *arg, warp_fn fn, bool orders, const char *file
 	it.ready &= ~me.lane;
 	meet_in_warp(me.warp, mask, orders);
 	if (!(it.ready & me.lane))
-		pause();
+		switch_away();
 }
 
 int block_barrier(bool yes, const char *file, int line)
@@ -550,7 +550,7 @@ int block_barrier(bool yes, const char *file, int line)
 	warps[me.warp].ready &= ~me.lane;
 	meet_in_block();
 	if (!(warps[me.warp].ready & me.lane))
-		pause();
+		switch_away();
 	return counted;
 }
 
@@ -650,7 +650,7 @@ void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes)
 	if (refused_code || !on_stream(c->stream, "a launch"))
 		return;
 	if (only_noted()) {
-		note(c, n, bytes, all);
+		record_launch(c, n, bytes, all);
 		return;
 	}
 	if (++now.launches == faulty) {

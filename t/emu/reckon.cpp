@@ -83,7 +83,7 @@ int last[MOST];
 
 int setting(const char *name, int otherwise) { return (int)emu::setting(name, otherwise); }
 int sms() { return setting("EMU_SMS", emu::RECKONED_SMS); }
-double up(double n, double by) { return (double)(long long)((n + by - 1) / by); }
+double round_up(double n, double by) { return (double)(long long)((n + by - 1) / by); }
 
 /* Data of a kernel's machine code. */
 struct code { int registers; double each; std::string name; };
@@ -135,7 +135,7 @@ void sort_out(std::vector<uintptr_t> &x)
 	x.erase(std::unique(x.begin(), x.end()), x.end());
 }
 
-void note(std::vector<uintptr_t> &x, uintptr_t sector)
+void record_sector(std::vector<uintptr_t> &x, uintptr_t sector)
 {
 	static const size_t MANY = 1 << 20;
 
@@ -216,8 +216,8 @@ double times_along(double n, double p, double every, double row)
  * and the block after it if a grid has two kinds of blocks, its neighbours along each side of the grid:
  * common sectors are counted once.  If neighbours have few common sectors, they may belong to different
  * heads, and each n-th block to the same head. */
-void look(struct kind *k, const struct emu::call *c, dim3 grid, dim3 block, size_t shared,
-          void (*run)(size_t))
+void examine(struct kind *k, const struct emu::call *c, dim3 grid, dim3 block, size_t shared,
+             void (*run)(size_t))
 {
 	const size_t blocks = (size_t)grid.x * grid.y * grid.z, side[3] = { grid.x, grid.y, grid.z };
 	const int threads = (int)(block.x * block.y * block.z), n = (int)std::min<size_t>(blocks, SAMPLES);
@@ -269,7 +269,7 @@ void look(struct kind *k, const struct emu::call *c, dim3 grid, dim3 block, size
 		bytes += own[w] * (double)blocks;
 	}
 	const int resident = fit(threads, code.registers, shared);
-	const double on_one = up((double)blocks, sms());
+	const double on_one = round_up((double)blocks, sms());
 
 	k->grid = grid;
 	k->block = block;
@@ -278,7 +278,7 @@ void look(struct kind *k, const struct emu::call *c, dim3 grid, dim3 block, size
 	k->instructions = longest;
 	memory = std::max(k->bytes > FITS ? k->bytes / MEMORY : 0, bytes / L2);
 	issue = on_one * all / 4 / ISSUED / HZ;
-	alone = up(on_one, resident) * longest / ISSUED / HZ;
+	alone = round_up(on_one, resident) * longest / ISSUED / HZ;
 	k->seconds = std::max(memory, std::max(issue, alone));
 	k->by = k->seconds == memory ? "bytes" : issue > alone ? "instructions" : "the longest warp";
 }
@@ -296,7 +296,7 @@ std::vector<uint64_t> sizes_in(const struct emu::call *c)
 	return all;
 }
 
-void take(double seconds)
+void add_time(double seconds)
 {
 	host += HOST;
 	gpu = std::max(gpu + GAP, host) + seconds;
@@ -368,8 +368,8 @@ void emu::reckon_launch(const struct call *c, dim3 grid, dim3 block, size_t shar
 	                     sizes_in(c) }];
 
 	if (!k.calls++)
-		look(&k, c, grid, block, shared, run);
-	take(k.seconds);
+		examine(&k, c, grid, block, shared, run);
+	add_time(k.seconds);
 }
 
 void emu::reckon_product(int m, int n, int k, int batch, size_t size, bool adds)
@@ -388,7 +388,8 @@ void emu::reckon_product(int m, int n, int k, int batch, size_t size, bool adds)
 		x.seconds = 1;
 		x.by = "products";
 		for (const auto &t : tiles) {
-			const double blocks = up(m, t.m) * up(n, t.n) * batch, waves = up(blocks, sms()),
+			const double blocks = round_up(m, t.m) * round_up(n, t.n) * batch,
+				     waves = round_up(blocks, sms()),
 				     pace = (size == 2 ? TENSOR : FLOAT) / sms() * t.pace;
 			const double s = waves * 2. * t.m * t.n * k / pace + (waves - 1) * 1.5e-6 +
 				std::min(results, sms() * (double)t.m * t.n * (adds ? 8 : 4)) / MEMORY;
@@ -405,13 +406,10 @@ void emu::reckon_product(int m, int n, int k, int batch, size_t size, bool adds)
 		         adds ? ", added" : "");
 		x.name = name;
 	}
-	take(x.seconds);
+	add_time(x.seconds);
 }
 
-void emu::reckon_bytes(size_t n, bool of_host)
-{
-	take((double)n / (of_host ? PCIE : MEMORY));
-}
+void emu::reckon_bytes(size_t n, bool of_host) { add_time((double)n / (of_host ? PCIE : MEMORY)); }
 
 void emu::reckon_sync()
 {
@@ -453,7 +451,7 @@ extern "C" void emu_race_access(const void *at, size_t n, int kind, const void *
 	for (uintptr_t s = p / SECTOR; s <= (p + n - 1) / SECTOR; s++)
 		for (int i = 0; i < 2; i++)
 			if ((i ? kind != 0 : kind != 1) && (sectors[i].empty() || sectors[i].back() != s))
-				note(sectors[i], s);
+				record_sector(sectors[i], s);
 }
 
 /* Replaces the program's clock, if this library is preloaded. */

@@ -98,7 +98,7 @@ ncclResult_t fail(ncclComm *c, ncclResult_t code, const char *fmt, ...)
 size_t size_of(int type) { return type == ncclInt64 ? 8 : 4; }
 
 /* Tells whether EMU_NCCL requests this failure of this rank and exchange. */
-bool asked(const ncclComm *c, const char *what)
+bool failure_requested(const ncclComm *c, const char *what)
 {
 	const char *s = getenv("EMU_NCCL");
 	char kind[20] = "";
@@ -111,7 +111,7 @@ bool asked(const ncclComm *c, const char *what)
 
 /* Waits until all ranks have reached this step.  Returns false if a rank has failed, or if this one must
  * end. */
-bool meet(ncclComm *c)
+bool wait_for_all(ncclComm *c)
 {
 	c->board->came[c->rank] = ++c->steps;
 	for (int i = 0; i < c->ranks; i++)
@@ -128,18 +128,18 @@ bool meet(ncclComm *c)
 }
 
 /* Tells whether all ranks make the same call. */
-bool agreed(ncclComm *c, struct call mine)
+bool calls_agree(ncclComm *c, struct call mine)
 {
 	struct call *all = c->board->calls;
 
-	if (asked(c, "count"))
+	if (failure_requested(c, "count"))
 		mine.count--;
-	mine.type = asked(c, "type") ? (int)ncclUint64 : mine.type;
-	mine.op = asked(c, "op") ? (int)ncclMax : mine.op;
-	mine.root += asked(c, "root");
-	mine.group += asked(c, "group");
+	mine.type = failure_requested(c, "type") ? (int)ncclUint64 : mine.type;
+	mine.op = failure_requested(c, "op") ? (int)ncclMax : mine.op;
+	mine.root += failure_requested(c, "root");
+	mine.group += failure_requested(c, "group");
 	all[c->rank] = mine;
-	if (!meet(c))
+	if (!wait_for_all(c))
 		return false;
 	for (int i = 0; i < c->ranks; i++)
 		if (memcmp(&all[i], &mine, sizeof mine)) {
@@ -157,7 +157,7 @@ bool agreed(ncclComm *c, struct call mine)
 
 /* Computes some numbers: the numbers of all ranks are on the board, and this rank's result is written to
  * `to`. */
-void take(const ncclComm *c, const struct call *call, size_t n, unsigned char *to)
+void compute_result(const ncclComm *c, const struct call *call, size_t n, unsigned char *to)
 {
 	if (call->kind == BROADCAST) {
 		memcpy(to, c->board->data[call->root], n * size_of(call->type));
@@ -175,33 +175,33 @@ void take(const ncclComm *c, const struct call *call, size_t n, unsigned char *t
 }
 
 /* Does one exchange.  Returns false if the communicator has failed. */
-bool work(ncclComm *c, const struct work *w)
+bool do_exchange(ncclComm *c, const struct work *w)
 {
 	const size_t size = size_of(w->call.type), most = ROOM / size;
 
 	c->exchanges++;
-	if (asked(c, "delay"))
+	if (failure_requested(c, "delay"))
 		usleep(1000000);
-	if (asked(c, "leave"))
+	if (failure_requested(c, "leave"))
 		raise(SIGKILL);
-	if (asked(c, "abort")) {
+	if (failure_requested(c, "abort")) {
 		fail(c, ncclSystemError, "a network card has failed");
 		return false;
 	}
-	while (asked(c, "hang") && !c->left)
+	while (failure_requested(c, "hang") && !c->left)
 		usleep(1000);
-	if (!agreed(c, w->call))
+	if (!calls_agree(c, w->call))
 		return false;
 	for (size_t at = 0; at < w->call.count; at += most) {
 		const size_t n = w->call.count - at < most ? w->call.count - at : most;
 
 		memcpy(c->board->data[c->rank], (const char *)w->from + at * size, n * size);
-		if (!meet(c))
+		if (!wait_for_all(c))
 			return false;
-		take(c, &w->call, n, (unsigned char *)w->to + at * size);
-		if (at == 0 && asked(c, "corrupt"))
+		compute_result(c, &w->call, n, (unsigned char *)w->to + at * size);
+		if (at == 0 && failure_requested(c, "corrupt"))
 			((unsigned char *)w->to)[6] ^= 1; /* 1, or 2^-7 of a float */
-		if (!meet(c))
+		if (!wait_for_all(c))
 			return false;
 	}
 	return true;
@@ -211,7 +211,7 @@ void work_all(ncclComm *c, std::vector<struct work> list)
 {
 	c->state = ncclSuccess; /* the call is on the stream, where it may take long */
 	for (const struct work &w : list)
-		if (!work(c, &w)) {
+		if (!do_exchange(c, &w)) {
 			while (!c->left) /* as a kernel would, waits until the communicator is aborted */
 				usleep(1000);
 			break;
@@ -292,19 +292,19 @@ void join(ncclComm *c, ncclUniqueId id, cudaDeviceProp prop)
 		return;
 	}
 	c->board = b;
-	if (asked(c, "join")) {
+	if (failure_requested(c, "join")) {
 		fail(c, ncclUnhandledCudaError, "no access to the GPU");
 		return;
 	}
 	memcpy(b->place[c->rank], prop.uuid.bytes, 16);
-	if (!meet(c))
+	if (!wait_for_all(c))
 		return;
 	for (int i = 0; i < c->ranks; i++)
 		if (i != c->rank && !memcmp(b->place[i], b->place[c->rank], 16)) {
 			fail(c, ncclInvalidUsage, "ranks %d and %d have one GPU", c->rank, i);
 			return;
 		}
-	if (!meet(c))
+	if (!wait_for_all(c))
 		return;
 	if (c->rank == 0)
 		unlink(id.internal);
