@@ -1,31 +1,24 @@
 /* tree.c -- the shared prefix: where its memory lies, and which rows a pass works on (idea: tree.h).
  *
- * All device memory of a tree is one block.  place() walks through it twice: once without a base address, to
- * count, and once to hand out the pieces.  Whatever a layer or pass does not have to keep while others run
- * shares its place with theirs. */
+ * All device memory of a tree is one block.  place_tree() walks through it twice: once without a base
+ * address, to count, and once to hand out the pieces.  Whatever a layer or pass does not have to keep while
+ * others run shares its place with theirs. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tree.h"
+#include "model/tree_pass.h"
 
-/* The numbers of a pass's lists, which lie one behind the other on the host and on the device: so they go
- * there at once. */
-static size_t lists_of(const struct rf_pass *p)
-{
-	return 4 * ((size_t)p->tree->plan.positions + 1) + 3 * (size_t)p->max_nb;
-}
-
-static rf_i32 list(const struct rf_pass *p, const int *on_host)
+static rf_i32 list_on_device(const struct rf_pass *p, const int *on_host)
 {
 	return rf_at_i32(p->lists, (size_t)(on_host - p->host.past_len));
 }
 
 /* What a pass keeps: per layer where there will be a backward pass or another step, else one place for
  * all. */
-static void place_pass(struct rf_pass *p, struct rf_arena *a)
+static void place_kept(struct rf_pass *p, struct rf_arena *a)
 {
 	const struct rf_model *m = p->tree->model;
 	size_t R = rf_pass_rows(p), d = (size_t)m->cfg->d, F = (size_t)m->cfg->ffn;
@@ -33,14 +26,14 @@ static void place_pass(struct rf_pass *p, struct rf_arena *a)
 	int L = m->cfg->layers;
 
 	p->tokens = rf_arena_i32(a, R);
-	p->lists = rf_arena_i32(a, lists_of(p));
-	p->past_len = list(p, p->host.past_len);
-	p->start = list(p, p->host.start);
-	p->open_rows = list(p, p->host.open_rows);
-	p->cap_row = list(p, p->host.cap_row);
-	p->cap_slot = list(p, p->host.cap_slot);
-	p->cache_len = list(p, p->host.cache_len);
-	p->cache_start = p->branch && p->tree->plan.apart ? list(p, p->host.cache_start) : NULL;
+	p->lists = rf_arena_i32(a, rf_pass_list_numbers(p));
+	p->past_len = list_on_device(p, p->host.past_len);
+	p->start = list_on_device(p, p->host.start);
+	p->open_rows = list_on_device(p, p->host.open_rows);
+	p->cap_row = list_on_device(p, p->host.cap_row);
+	p->cap_slot = list_on_device(p, p->host.cap_slot);
+	p->cache_len = list_on_device(p, p->host.cache_len);
+	p->cache_start = p->branch && p->tree->plan.apart ? list_on_device(p, p->host.cache_start) : NULL;
 	for (int l = 0; l <= L; l++) {
 		p->h[l] = p->train || !l ? rf_arena_f32(a, R * d) : p->h[0];
 		if (l == L)
@@ -78,7 +71,7 @@ static void place_work(struct rf_pass *p, struct rf_arena *a)
 	a->used = most;
 }
 
-static size_t place(struct rf_tree *t, char *base)
+static size_t place_tree(struct rf_tree *t, char *base)
 {
 	struct rf_pass *const rollouts[2] = { &t->draw, &t->branch };
 	struct rf_arena a = { base, 0 };
@@ -89,13 +82,13 @@ static size_t place(struct rf_tree *t, char *base)
 	t->state_bytes = a.used;
 	t->tokens = rf_arena_i32(&a, (size_t)t->plan.max_len);
 	for (int i = 0; i < t->passes; i++)
-		place_pass(&t->sequence[i], &a);
+		place_kept(&t->sequence[i], &a);
 	/* rollouts are drawn before they are trained on: both passes have the same place */
 	first = most = a.used;
 	for (int i = 0; i < 2; i++) {
 		a.used = first;
 		if (rollouts[i]->max_nb)
-			place_pass(rollouts[i], &a);
+			place_kept(rollouts[i], &a);
 		most = a.used > most ? a.used : most;
 	}
 	first = most;
@@ -114,7 +107,7 @@ static size_t place(struct rf_tree *t, char *base)
 }
 
 /* One of the sizes in a mixer's table, the one at offset `at`, rounded up to 16 bytes. */
-static size_t size_at(const struct rf_mixer *x, size_t at)
+static size_t mixer_size(const struct rf_mixer *x, size_t at)
 {
 	size_t size;
 
@@ -124,21 +117,21 @@ static size_t size_at(const struct rf_mixer *x, size_t at)
 
 /* Pointers to one block of zeroed memory per layer, of the size that its mixer wants; free() the first and
  * the array.  at: the offset of that size in struct rf_mixer. */
-static void **per_layer(const struct rf_model *m, size_t at)
+static void **new_layers(const struct rf_model *m, size_t at)
 {
 	size_t L = (size_t)m->cfg->layers, bytes = 0;
 	void **p = calloc(L, sizeof *p);
 	char *block;
 
 	for (size_t l = 0; l < L; l++)
-		bytes += size_at(m->layer[l].mixer, at);
+		bytes += mixer_size(m->layer[l].mixer, at);
 	if (!p || !(block = calloc(1, bytes + 1))) {
 		free(p);
 		return NULL;
 	}
 	for (size_t l = 0; l < L; l++) {
 		p[l] = block;
-		block += size_at(m->layer[l].mixer, at);
+		block += mixer_size(m->layer[l].mixer, at);
 	}
 	return p;
 }
@@ -158,9 +151,9 @@ static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps, bo
 	p->h = calloc(L + 1 + 2 * L, sizeof *p->h);
 	p->mid = p->h + L + 1;
 	p->mlp = p->mid + L;
-	p->save = per_layer(t->model, offsetof(struct rf_mixer, save_size));
-	p->work = per_layer(t->model, offsetof(struct rf_mixer, work_size));
-	if (!(p->host.past_len = calloc(lists_of(p) + n, sizeof *p->host.past_len)))
+	p->save = new_layers(t->model, offsetof(struct rf_mixer, save_size));
+	p->work = new_layers(t->model, offsetof(struct rf_mixer, work_size));
+	if (!(p->host.past_len = calloc(rf_pass_list_numbers(p) + n, sizeof *p->host.past_len)))
 		return false;
 	p->host.start = p->host.past_len + n;
 	p->host.open_rows = p->host.start + slots;
@@ -197,13 +190,13 @@ static bool plan_cache(struct rf_tree *t)
 
 /* The most rows of a rollout that is run at once.  The last token of one that was drawn needs no row to be
  * trained on. */
-static int branch_rows(const struct rf_plan *plan)
+static int most_branch_rows(const struct rf_plan *plan)
 {
 	return !plan->decode ? plan->k : plan->train ? plan->k - 1 : 0;
 }
 
 /* A tree without its device memory. */
-static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
+static struct rf_tree *new_without_memory(struct rf_model *m, const struct rf_plan *plan)
 {
 	struct rf_tree *t = calloc(1, sizeof *t);
 	int segment = rf_segment(plan->segment < plan->max_len ? plan->segment : plan->max_len);
@@ -228,7 +221,7 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 		free(t);
 		return NULL;
 	}
-	t->state = per_layer(m, offsetof(struct rf_mixer, state_size));
+	t->state = new_layers(m, offsetof(struct rf_mixer, state_size));
 	t->sequence = calloc((size_t)t->passes, sizeof *t->sequence);
 	t->position_row = calloc((size_t)plan->positions * 4 + 1, sizeof *t->position_row);
 	ok = t->state && t->sequence && t->position_row;
@@ -239,8 +232,8 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 		ok = new_pass(&t->draw, t, nb, plan->k, false);
 		t->draw.branch = t->draw.decode = true;
 	}
-	if (ok && plan->positions && branch_rows(plan)) {
-		ok = new_pass(&t->branch, t, nb, branch_rows(plan), plan->train);
+	if (ok && plan->positions && most_branch_rows(plan)) {
+		ok = new_pass(&t->branch, t, nb, most_branch_rows(plan), plan->train);
 		t->branch.branch = true;
 	}
 	if (!ok) {
@@ -252,13 +245,13 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 	t->position_gone = t->all + plan->positions;
 	for (int i = 0; i < plan->positions; i++)
 		t->all[i] = i;
-	t->bytes = place(t, NULL);
+	t->bytes = place_tree(t, NULL);
 	return t;
 }
 
 size_t rf_tree_bytes(struct rf_model *m, const struct rf_plan *plan)
 {
-	struct rf_tree *t = describe(m, plan);
+	struct rf_tree *t = new_without_memory(m, plan);
 	size_t bytes = t ? t->bytes : 0;
 
 	rf_tree_free(t);
@@ -268,7 +261,7 @@ size_t rf_tree_bytes(struct rf_model *m, const struct rf_plan *plan)
 enum rf_code rf_tree_new(struct rf_tree **out, struct rf_model *m, const struct rf_plan *plan,
                          struct rf_err *e)
 {
-	struct rf_tree *t = describe(m, plan);
+	struct rf_tree *t = new_without_memory(m, plan);
 
 	*out = NULL;
 	if (!t)
@@ -278,7 +271,7 @@ enum rf_code rf_tree_new(struct rf_tree **out, struct rf_model *m, const struct 
 		rf_tree_free(t);
 		return rf_dev_sync(m->dev, e);
 	}
-	place(t, t->memory);
+	place_tree(t, t->memory);
 	*out = t;
 	return RF_OK;
 }
@@ -320,13 +313,13 @@ int rf_tree_rows(const struct rf_tree *t, int i)
 	return t->T - first < t->plan.segment ? t->T - first : t->plan.segment;
 }
 
-static void upload(struct rf_tree *t, rf_i32 to, const int *from, int n)
+void rf_tree_upload(struct rf_tree *t, rf_i32 to, const int *from, int n)
 {
 	if (n)
 		t->model->dev->ops->upload(t->model->dev, to, from, (size_t)n * sizeof *from);
 }
 
-static void begin(struct rf_tree *t, const int32_t *tokens, int T)
+static void begin_sequence(struct rf_tree *t, const int32_t *tokens, int T)
 {
 	t->T = T;
 	t->segments = (T + t->plan.segment - 1) / t->plan.segment;
@@ -335,25 +328,25 @@ static void begin(struct rf_tree *t, const int32_t *tokens, int T)
 	t->ready = 0;
 	t->rollouts = NULL;
 	t->branch.steps = 0;
-	upload(t, t->tokens, tokens, T);
+	rf_tree_upload(t, t->tokens, tokens, T);
 }
 
 /* Rows that are no longer kept when segment i is run: the places of the others are counted from there. */
-static int gone(const struct rf_tree *t, int i)
+static int dropped_rows(const struct rf_tree *t, int i)
 {
 	int first = rf_tree_first(t, i);
 
 	return t->slides && first > t->before_max ? first - t->before_max : 0;
 }
 
-static void branch_off(struct rf_tree *t, const int *row, int positions)
+static void set_positions(struct rf_tree *t, const int *row, int positions)
 {
 	t->positions = positions;
 	for (int i = 0; i < positions; i++) {
 		int j = i;
 
 		t->position_row[i] = row[i];
-		t->position_gone[i] = gone(t, row[i] / t->plan.segment);
+		t->position_gone[i] = dropped_rows(t, row[i] / t->plan.segment);
 		for (; j && row[t->order[j - 1]] > row[i]; j--) /* few, and mostly in order */
 			t->order[j] = t->order[j - 1];
 		t->order[j] = i;
@@ -362,9 +355,9 @@ static void branch_off(struct rf_tree *t, const int *row, int positions)
 
 void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *row, int positions)
 {
-	begin(t, tokens, T);
+	begin_sequence(t, tokens, T);
 	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
-	branch_off(t, row, positions);
+	set_positions(t, row, positions);
 }
 
 void rf_tree_clear(struct rf_tree *t)
@@ -377,14 +370,14 @@ void rf_tree_add(struct rf_tree *t, const int32_t *tokens, int T)
 {
 	int i = t->positions++;
 
-	begin(t, tokens, T);
+	begin_sequence(t, tokens, T);
 	t->own = t->order[i] = i;
 	t->position_row[i] = T - 1;
-	t->position_gone[i] = gone(t, t->segments - 1);
+	t->position_gone[i] = dropped_rows(t, t->segments - 1);
 }
 
 /* Which positions' rollouts are ready after segment i. */
-static void make_ready(struct rf_tree *t, int i)
+static void set_ready(struct rf_tree *t, int i)
 {
 	int first = rf_tree_first(t, i), end = first + rf_tree_rows(t, i), from = 0, to = 0;
 
@@ -412,17 +405,17 @@ int rf_tree_ready(const struct rf_tree *t, const int **position)
 
 static void upload_lists(struct rf_pass *p)
 {
-	upload(p->tree, p->lists, p->host.past_len, (int)lists_of(p));
+	rf_tree_upload(p->tree, p->lists, p->host.past_len, (int)rf_pass_list_numbers(p));
 }
 
 /* The slot of the state at a segment's start. */
-static int slot(const struct rf_tree *t, int segment)
+static int start_slot(const struct rf_tree *t, int segment)
 {
 	return t->plan.train || !segment ? segment : 1;
 }
 
 /* Makes pass p work on a segment: the state it begins from, and the states to keep of its rows. */
-static void aim(struct rf_tree *t, struct rf_pass *p, int segment)
+static void set_segment_rows(struct rf_tree *t, struct rf_pass *p, int segment)
 {
 	int first = rf_tree_first(t, segment), rows = rf_tree_rows(t, segment), n = 0;
 
@@ -430,9 +423,9 @@ static void aim(struct rf_tree *t, struct rf_pass *p, int segment)
 	p->steps = rows;
 	p->decoded = 0;
 	p->first_row = first;
-	p->cached = first - gone(t, segment);
+	p->cached = first - dropped_rows(t, segment);
 	p->host.past_len[0] = first;
-	p->host.start[0] = slot(t, segment);
+	p->host.start[0] = start_slot(t, segment);
 	p->host.cache_len[0] = p->cached;
 	for (int j = t->own; j < t->positions; j++) {
 		int i = t->order[j], row = t->position_row[i];
@@ -444,14 +437,28 @@ static void aim(struct rf_tree *t, struct rf_pass *p, int segment)
 	}
 	if (segment + 1 < t->segments) {
 		p->host.cap_row[n] = rows - 1;
-		p->host.cap_slot[n++] = slot(t, segment + 1);
+		p->host.cap_slot[n++] = start_slot(t, segment + 1);
 	}
 	p->captures = n;
 	upload_lists(p);
 }
 
+struct rf_pass *rf_tree_pass(struct rf_tree *t, int i)
+{
+	return &t->sequence[t->passes > 1 ? i : 0];
+}
+
+struct rf_pass *rf_tree_set_segment(struct rf_tree *t, int i)
+{
+	struct rf_pass *p = rf_tree_pass(t, i);
+
+	set_segment_rows(t, p, i);
+	set_ready(t, i);
+	return p;
+}
+
 /* Makes a pass over rollouts begin: n at each position that is ready. */
-static void aim_rollouts(struct rf_tree *t, struct rf_pass *p, int n)
+void rf_pass_set_branches(struct rf_tree *t, struct rf_pass *p, int n)
 {
 	t->rollouts = p;
 	p->positions = t->ready;
@@ -480,14 +487,14 @@ static void aim_rollouts(struct rf_tree *t, struct rf_pass *p, int n)
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-static void copy(const struct rf_model *m, int rows, rf_f32 from, rf_f32 to)
+static void copy_rows(const struct rf_model *m, int rows, rf_f32 from, rf_f32 to)
 {
 	if (from != to)
 		RF_RUN(m->dev, rows, .n = rows, .d = m->cfg->d, .from = from, .to = to);
 }
 
 /* y = the norm of x, one of those of hidden states; and its gradient, added to dx where that is said. */
-static void norm(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 y)
+static void norm_fwd(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 y)
 {
 	const struct rf_model *m = p->tree->model;
 
@@ -495,7 +502,7 @@ static void norm(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 y
 	       .plus_one = m->cfg->norm_plus_one, .operand = true, .x = x, .w = rf_w(m, w), .y = y);
 }
 
-static void norm_back(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 dy, rf_f32 dx, bool add)
+static void norm_bwd(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 dy, rf_f32 dx, bool add)
 {
 	const struct rf_model *m = p->tree->model;
 
@@ -508,12 +515,12 @@ static rf_f32 final_norm(struct rf_pass *p)
 {
 	const struct rf_model *m = p->tree->model;
 
-	norm(p, m->norm, p->h[m->cfg->layers], p->hidden);
+	norm_fwd(p, m->norm, p->h[m->cfg->layers], p->hidden);
 	return p->hidden;
 }
 
 /* The first of n numbers that is not finite, n if none is; they are fetched a piece at a time. */
-static size_t first_bad(struct rf_tree *t, rf_f32 from, size_t n)
+static size_t first_not_finite(struct rf_tree *t, rf_f32 from, size_t n)
 {
 	enum { PIECE = 1024 };
 	float x[PIECE];
@@ -532,27 +539,29 @@ void rf_tree_found(struct rf_pass *p, int b, int chunk, rf_f32 x, size_t n)
 {
 	struct rf_tree *t = p->tree;
 
-	if (t->watch && t->bad.layer < 0 && p->bad_chunk[b] < 0 && first_bad(t, x, n) < n)
+	if (t->watch && t->bad.layer < 0 && p->bad_chunk[b] < 0 && first_not_finite(t, x, n) < n)
 		p->bad_chunk[b] = chunk;
 }
 
 /* Before a layer is run whose output is looked at. */
-static void forget_found(struct rf_pass *p)
+void rf_blame_layer(struct rf_pass *p)
 {
-	for (int b = 0; b < p->nb; b++)
+	for (int b = 0; p->tree->watch && b < p->nb; b++)
 		p->bad_chunk[b] = -1;
 }
 
 /* Notes the first row of a layer's output that is not finite. */
-static void look(struct rf_pass *p, int layer, rf_f32 h)
+void rf_blame_output(struct rf_pass *p, int layer, rf_f32 h)
 {
 	struct rf_tree *t = p->tree;
 	size_t d = (size_t)t->model->cfg->d, n = (size_t)p->nb * (size_t)p->steps * d;
-	size_t i = t->bad.layer < 0 ? first_bad(t, h, n) : n;
-	int row = (int)(i / d), b = row % p->nb;
+	size_t i = t->watch && t->bad.layer < 0 ? first_not_finite(t, h, n) : n;
+	int row, b;
 
 	if (i == n)
 		return;
+	row = (int)(i / d);
+	b = row % p->nb;
 	t->bad.layer = layer;
 	t->bad.rollout = p->branch ? p->position[b / p->n] * p->n + b % p->n : -1;
 	t->bad.row = p->host.past_len[b] + p->decoded + row / p->nb;
@@ -571,7 +580,7 @@ static struct mlp mlp_of(const struct rf_pass *p)
 	                                      : (struct mlp){ one, one, F };
 }
 
-static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
+rf_f32 rf_pass_fwd(struct rf_pass *p, rf_i32 tokens)
 {
 	const struct rf_model *m = p->tree->model;
 	const struct rf_config *c = m->cfg;
@@ -583,57 +592,47 @@ static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
 	for (int i = 0; i < c->layers; i++) {
 		const struct rf_layer *l = &m->layer[i];
 
-		if (p->tree->watch)
-			forget_found(p);
+		rf_blame_layer(p);
 		/* a norm right before the products by it: a device may write x in another form besides */
-		copy(m, rows, p->h[i], p->mid[i]);
-		norm(p, l->mixer_norm, p->h[i], p->x);
+		copy_rows(m, rows, p->h[i], p->mid[i]);
+		norm_fwd(p, l->mixer_norm, p->h[i], p->x);
 		l->mixer->fwd(p, i, p->x, p->mid[i]);
-		copy(m, rows, p->mid[i], p->h[i + 1]);
-		norm(p, l->mlp_norm, p->mid[i], p->x);
+		copy_rows(m, rows, p->mid[i], p->h[i + 1]);
+		norm_fwd(p, l->mlp_norm, p->mid[i], p->x);
 		rf_linears_fwd(m, l->gate_up, 2, rows, p->x, p->mlp[i], mlp.ld, mlp.apart);
 		RF_RUN(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .d = c->ffn, .ld = mlp.ld,
 		       .gate = p->mlp[i], .up = rf_at(p->mlp[i], mlp.up), .y = p->act);
 		rf_linear_fwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->h[i + 1], 0, true);
-		if (p->tree->watch)
-			look(p, i, p->h[i + 1]);
+		rf_blame_output(p, i, p->h[i + 1]);
 	}
 	return final_norm(p);
 }
 
-static struct rf_pass *pass_of(struct rf_tree *t, int i)
-{
-	return &t->sequence[t->passes > 1 ? i : 0];
-}
-
 rf_f32 rf_tree_forward(struct rf_tree *t, int i)
 {
-	struct rf_pass *p = pass_of(t, i);
+	struct rf_pass *p = rf_tree_set_segment(t, i);
 
-	aim(t, p, i);
-	make_ready(t, i);
 	t->held = i;
-	return run(p, rf_at_i32(t->tokens, (size_t)p->first_row));
+	return rf_pass_fwd(p, rf_at_i32(t->tokens, (size_t)p->first_row));
 }
 
-static bool holds(const struct rf_tree *t, int i) { return t->passes > 1 || t->held == i; }
+static bool holds_activations(const struct rf_tree *t, int i) { return t->passes > 1 || t->held == i; }
 
 void rf_tree_branch_off(struct rf_tree *t, const int *row, int positions)
 {
 	t->ready = 0;
-	branch_off(t, row, positions);
+	set_positions(t, row, positions);
 }
 
 rf_f32 rf_tree_capture(struct rf_tree *t, int i)
 {
 	const struct rf_model *m = t->model;
-	struct rf_pass *p = pass_of(t, i);
+	struct rf_pass *p;
 
 	/* where segments are run again, what mixers keep of one depends on the positions */
-	if (t->plan.recompute || !holds(t, i))
+	if (t->plan.recompute || !holds_activations(t, i))
 		return rf_tree_forward(t, i);
-	aim(t, p, i);
-	make_ready(t, i);
+	p = rf_tree_set_segment(t, i);
 	for (int l = 0; p->captures && l < m->cfg->layers; l++)
 		if (m->layer[l].mixer->capture)
 			m->layer[l].mixer->capture(p, l);
@@ -644,15 +643,15 @@ rf_f32 rf_tree_branch(struct rf_tree *t, int n, int steps, const int32_t *tokens
 {
 	struct rf_pass *p = &t->branch;
 
-	aim_rollouts(t, p, n);
+	rf_pass_set_branches(t, p, n);
 	p->steps = steps;
-	upload(t, p->tokens, tokens, p->nb * steps);
-	return run(p, p->tokens);
+	rf_tree_upload(t, p->tokens, tokens, p->nb * steps);
+	return rf_pass_fwd(p, p->tokens);
 }
 
 void rf_tree_decode_begin(struct rf_tree *t, int n)
 {
-	aim_rollouts(t, &t->draw, n);
+	rf_pass_set_branches(t, &t->draw, n);
 }
 
 rf_f32 rf_tree_decode(struct rf_tree *t, rf_i32 tokens)
@@ -661,25 +660,25 @@ rf_f32 rf_tree_decode(struct rf_tree *t, rf_i32 tokens)
 
 	p->decoded += p->steps;
 	p->steps = 1;
-	return run(p, tokens);
+	return rf_pass_fwd(p, tokens);
 }
 
 /* ---- what is not finite -------------------------------------------------------------------- */
 
 /* Runs again the rollouts that are ready, by the pass p. */
-static void look_at_rollouts(struct rf_tree *t, struct rf_pass *p, int n, int steps, rf_i32 tokens)
+static void run_branches_again(struct rf_tree *t, struct rf_pass *p, int n, int steps, rf_i32 tokens)
 {
-	aim_rollouts(t, p, n);
+	rf_pass_set_branches(t, p, n);
 	if (!p->decode) {
 		p->steps = steps;
-		run(p, tokens);
+		rf_pass_fwd(p, tokens);
 	}
 	for (int j = 0; p->decode && j < steps && t->bad.layer < 0; j++)
 		rf_tree_decode(t, rf_at_i32(tokens, (size_t)j * (size_t)p->nb));
 }
 
 /* Runs again what was run since rf_tree_begin(), until something is found. */
-static void look_again(struct rf_tree *t, rf_i32 tokens)
+static void run_again(struct rf_tree *t, rf_i32 tokens)
 {
 	struct rf_pass *p = t->rollouts;
 	int n = p ? p->n : 0, steps = p ? p->decoded + p->steps : 0;
@@ -689,7 +688,7 @@ static void look_again(struct rf_tree *t, rf_i32 tokens)
 		rf_tree_forward(t, i);
 		if (t->bad.layer >= 0 || !steps || !rf_tree_ready(t, NULL))
 			continue;
-		look_at_rollouts(t, p, n, steps, tokens);
+		run_branches_again(t, p, n, steps, tokens);
 		tokens = rf_at_i32(tokens, (size_t)p->nb * (size_t)steps);
 	}
 }
@@ -701,7 +700,7 @@ bool rf_tree_blame(struct rf_tree *t, rf_i32 tokens, char why[100])
 
 	t->watch = true;
 	t->bad.layer = -1;
-	look_again(t, tokens ? tokens : t->branch.tokens);
+	run_again(t, tokens ? tokens : t->branch.tokens);
 	t->watch = false;
 	if (t->bad.layer < 0)
 		return false;
@@ -717,14 +716,14 @@ bool rf_tree_blame(struct rf_tree *t, rf_i32 tokens, char why[100])
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-static void back(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
+static void pass_bwd(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 {
 	const struct rf_model *m = p->tree->model;
 	const struct rf_config *c = m->cfg;
 	const struct mlp mlp = mlp_of(p);
 	int rows = p->nb * p->steps;
 
-	norm_back(p, m->norm, p->h[c->layers], dhidden, p->dh, false);
+	norm_bwd(p, m->norm, p->h[c->layers], dhidden, p->dh, false);
 	for (int i = c->layers - 1; i >= 0; i--) {
 		const struct rf_layer *l = &m->layer[i];
 		const rf_f32 gate = p->mlp[i], up = rf_at(gate, mlp.up);
@@ -735,13 +734,13 @@ static void back(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 		RF_RUN(m->dev, swiglu_bwd, .n = (size_t)rows * (size_t)c->ffn, .d = c->ffn, .ld = mlp.ld,
 		       .gate = gate, .up = up, .dy = p->act, .dgate = gate, .dup = up, .y = p->act);
 		rf_linear_bwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->dh, 0, NULL, false);
-		norm(p, l->mlp_norm, p->mid[i], p->x);
+		norm_fwd(p, l->mlp_norm, p->mid[i], p->x);
 		rf_linears_bwd(m, l->gate_up, 2, rows, p->x, gate, mlp.ld, mlp.apart, p->dx, false);
-		norm_back(p, l->mlp_norm, p->mid[i], p->dx, p->dh, true);
+		norm_bwd(p, l->mlp_norm, p->mid[i], p->dx, p->dh, true);
 
-		norm(p, l->mixer_norm, p->h[i], p->x);
+		norm_fwd(p, l->mixer_norm, p->h[i], p->x);
 		l->mixer->bwd(p, i, p->x, p->dh, p->dx);
-		norm_back(p, l->mixer_norm, p->h[i], p->dx, p->dh, true);
+		norm_bwd(p, l->mixer_norm, p->h[i], p->dx, p->dh, true);
 	}
 	RF_RUN(m->dev, embed_bwd, .rows = rows, .d = c->d, .tokens = tokens, .dy = p->dh,
 	       .dw = rf_dw(m, m->embed));
@@ -749,15 +748,15 @@ static void back(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 
 void rf_tree_backward_branch(struct rf_tree *t, rf_f32 dhidden)
 {
-	back(&t->branch, t->branch.tokens, dhidden);
+	pass_bwd(&t->branch, t->branch.tokens, dhidden);
 }
 
 void rf_tree_backward(struct rf_tree *t, int i, rf_f32 dhidden)
 {
-	struct rf_pass *p = pass_of(t, i);
+	struct rf_pass *p = rf_tree_pass(t, i);
 
-	if (!holds(t, i))
+	if (!holds_activations(t, i))
 		rf_tree_forward(t, i);
-	back(p, rf_at_i32(t->tokens, (size_t)p->first_row), dhidden);
+	pass_bwd(p, rf_at_i32(t->tokens, (size_t)p->first_row), dhidden);
 	t->held = -1;
 }
