@@ -1,0 +1,177 @@
+/* tree_run.c -- the model: its layers over the rows of a pass, forward and backward.
+ *
+ *     h[0]   = embedding of the tokens
+ *     mid[i] = h[i] + mixer(norm(h[i]))
+ *     h[i+1] = mid[i] + down(silu(gate(x)) * up(x)),  x = norm(mid[i])
+ *     hidden = norm(h[layers])
+ *
+ * Products with the head's weights are not part of it: each stage needs other rows of them. */
+#include "model/tree_pass.h"
+
+static void copy_rows(const struct rf_model *m, int rows, rf_f32 from, rf_f32 to)
+{
+	if (from != to)
+		RF_RUN(m->dev, rows, .n = rows, .d = m->cfg->d, .from = from, .to = to);
+}
+
+/* y = the norm of x, one of those of hidden states; and its gradient, added to dx where that is said. */
+static void norm_fwd(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 y)
+{
+	const struct rf_model *m = p->tree->model;
+
+	RF_RUN(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps,
+	       .plus_one = m->cfg->norm_plus_one, .operand = true, .x = x, .w = rf_w(m, w), .y = y);
+}
+
+static void norm_bwd(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 dy, rf_f32 dx, bool add)
+{
+	const struct rf_model *m = p->tree->model;
+
+	RF_RUN(m->dev, rmsnorm_bwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps,
+	       .plus_one = m->cfg->norm_plus_one, .add = add, .operand = true, .x = x, .w = rf_w(m, w),
+	       .dy = dy, .dx = dx, .dw = rf_dw(m, w));
+}
+
+static rf_f32 final_norm(struct rf_pass *p)
+{
+	const struct rf_model *m = p->tree->model;
+
+	norm_fwd(p, m->norm, p->h[m->cfg->layers], p->hidden);
+	return p->hidden;
+}
+
+/* How gate and up lie in p->mlp[i]: side by side where a device multiplies by both weights at once, else one
+ * matrix behind the other.  up: where it begins; ld: numbers from row to row; apart: of rf_linears_fwd(). */
+struct mlp { size_t up, apart; int ld; };
+static struct mlp mlp_of(const struct rf_pass *p)
+{
+	const int F = p->tree->model->cfg->ffn;
+	const size_t one = rf_pass_rows(p) * (size_t)F;
+
+	return p->tree->model->dev->ops->side ? (struct mlp){ (size_t)F, 0, 2 * F }
+	                                      : (struct mlp){ one, one, F };
+}
+
+rf_f32 rf_pass_fwd(struct rf_pass *p, rf_i32 tokens)
+{
+	const struct rf_model *m = p->tree->model;
+	const struct rf_config *c = m->cfg;
+	const struct mlp mlp = mlp_of(p);
+	int rows = p->nb * p->steps;
+
+	RF_RUN(m->dev, embed_fwd, .rows = rows, .d = c->d, .tokens = tokens, .w = rf_w(m, m->embed),
+	       .y = p->h[0]);
+	for (int i = 0; i < c->layers; i++) {
+		const struct rf_layer *l = &m->layer[i];
+
+		rf_blame_layer(p);
+		/* a norm right before the products by it: a device may write x in another form besides */
+		copy_rows(m, rows, p->h[i], p->mid[i]);
+		norm_fwd(p, l->mixer_norm, p->h[i], p->x);
+		l->mixer->fwd(p, i, p->x, p->mid[i]);
+		copy_rows(m, rows, p->mid[i], p->h[i + 1]);
+		norm_fwd(p, l->mlp_norm, p->mid[i], p->x);
+		rf_linears_fwd(m, l->gate_up, 2, rows, p->x, p->mlp[i], mlp.ld, mlp.apart);
+		RF_RUN(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .d = c->ffn, .ld = mlp.ld,
+		       .gate = p->mlp[i], .up = rf_at(p->mlp[i], mlp.up), .y = p->act);
+		rf_linear_fwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->h[i + 1], 0, true);
+		rf_blame_output(p, i, p->h[i + 1]);
+	}
+	return final_norm(p);
+}
+
+static void pass_bwd(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
+{
+	const struct rf_model *m = p->tree->model;
+	const struct rf_config *c = m->cfg;
+	const struct mlp mlp = mlp_of(p);
+	int rows = p->nb * p->steps;
+
+	norm_bwd(p, m->norm, p->h[c->layers], dhidden, p->dh, false);
+	for (int i = c->layers - 1; i >= 0; i--) {
+		const struct rf_layer *l = &m->layer[i];
+		const rf_f32 gate = p->mlp[i], up = rf_at(gate, mlp.up);
+
+		RF_RUN(m->dev, gemm, .m = rows, .n = c->ffn, .k = c->d, .weight = true, .a = p->dh,
+		       .lda = c->d, .b = rf_w(m, l->down), .ldb = c->ffn, .c = p->act, .ldc = c->ffn);
+		/* in place: gate and up become their gradients, act the activation again */
+		RF_RUN(m->dev, swiglu_bwd, .n = (size_t)rows * (size_t)c->ffn, .d = c->ffn, .ld = mlp.ld,
+		       .gate = gate, .up = up, .dy = p->act, .dgate = gate, .dup = up, .y = p->act);
+		rf_linear_bwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->dh, 0, NULL, false);
+		norm_fwd(p, l->mlp_norm, p->mid[i], p->x);
+		rf_linears_bwd(m, l->gate_up, 2, rows, p->x, gate, mlp.ld, mlp.apart, p->dx, false);
+		norm_bwd(p, l->mlp_norm, p->mid[i], p->dx, p->dh, true);
+
+		norm_fwd(p, l->mixer_norm, p->h[i], p->x);
+		l->mixer->bwd(p, i, p->x, p->dh, p->dx);
+		norm_bwd(p, l->mixer_norm, p->h[i], p->dx, p->dh, true);
+	}
+	RF_RUN(m->dev, embed_bwd, .rows = rows, .d = c->d, .tokens = tokens, .dy = p->dh,
+	       .dw = rf_dw(m, m->embed));
+}
+
+/* ---- segments, rollouts ----------------------------------------------------------------------- */
+
+rf_f32 rf_tree_forward(struct rf_tree *t, int i)
+{
+	struct rf_pass *p = rf_tree_set_segment(t, i);
+
+	t->held = i;
+	return rf_pass_fwd(p, rf_at_i32(t->tokens, (size_t)p->first_row));
+}
+
+static bool holds_activations(const struct rf_tree *t, int i) { return t->passes > 1 || t->held == i; }
+
+rf_f32 rf_tree_capture(struct rf_tree *t, int i)
+{
+	const struct rf_model *m = t->model;
+	struct rf_pass *p;
+
+	/* where segments are run again, what mixers keep of one depends on the positions */
+	if (t->plan.recompute || !holds_activations(t, i))
+		return rf_tree_forward(t, i);
+	p = rf_tree_set_segment(t, i);
+	for (int l = 0; p->captures && l < m->cfg->layers; l++)
+		if (m->layer[l].mixer->capture)
+			m->layer[l].mixer->capture(p, l);
+	return final_norm(p);
+}
+
+rf_f32 rf_tree_branch(struct rf_tree *t, int n, int steps, const int32_t *tokens)
+{
+	struct rf_pass *p = &t->branch;
+
+	rf_pass_set_branches(t, p, n);
+	p->steps = steps;
+	rf_tree_upload(t, p->tokens, tokens, p->nb * steps);
+	return rf_pass_fwd(p, p->tokens);
+}
+
+void rf_tree_decode_begin(struct rf_tree *t, int n)
+{
+	rf_pass_set_branches(t, &t->draw, n);
+}
+
+rf_f32 rf_tree_decode(struct rf_tree *t, rf_i32 tokens)
+{
+	struct rf_pass *p = &t->draw;
+
+	p->decoded += p->steps;
+	p->steps = 1;
+	return rf_pass_fwd(p, tokens);
+}
+
+void rf_tree_backward_branch(struct rf_tree *t, rf_f32 dhidden)
+{
+	pass_bwd(&t->branch, t->branch.tokens, dhidden);
+}
+
+void rf_tree_backward(struct rf_tree *t, int i, rf_f32 dhidden)
+{
+	struct rf_pass *p = rf_tree_pass(t, i);
+
+	if (!holds_activations(t, i))
+		rf_tree_forward(t, i);
+	pass_bwd(p, rf_at_i32(t->tokens, (size_t)p->first_row), dhidden);
+	t->held = -1;
+}
