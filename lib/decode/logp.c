@@ -162,11 +162,11 @@ static enum rf_code keep(const struct job *job, int i, const struct sum *x, cons
 	job->greedy[i] = x->greedy;
 	if (isfinite(job->logp[i]))
 		return RF_OK;
-	if (rf_tree_blame(t, NULL, why) && t->bad.rollout >= 0 && order)
+	if (rf_tree_blame(t, NULL, why) && t->blame.rollout >= 0 && order)
 		return rf_fail(e, RF_ENUMERIC,
 		               "the log-probability of choice %d is not finite: layer %d overflows in choice "
 		               "%d at position %d",
-		               i, t->bad.layer, order[t->bad.rollout], t->bad.row);
+		               i, t->blame.layer, order[t->blame.rollout], t->blame.row);
 	return rf_fail(e, RF_ENUMERIC, "the log-probability of choice %d is not finite: %s", i, why);
 }
 

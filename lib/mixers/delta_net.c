@@ -218,7 +218,7 @@ static void keep_tails(const struct rf_pass *p, int layer)
 	const struct save *k = p->save[layer];
 
 	RF_RUN(m->dev, tail_keep, .n = p->captures, .w = c->conv_size - 1, .d = column(c, 3), .x = k->x,
-	       .slots = s->tail, .row = p->cap_row, .slot = p->cap_slot);
+	       .slots = s->tail, .row = p->list.cap_row, .slot = p->list.cap_slot);
 }
 
 /* The delta rule from q, k and v to u and o, with captures of the state. */
@@ -234,9 +234,10 @@ static void apply(const struct rf_pass *p, int layer, const rf_f32 y[3], int cap
 	RF_RUN(m->dev, delta_fwd, .nb = p->nb, .steps = p->steps, .decoded = p->decoded, .n = p->n,
 	       .H = c->heads, .G = c->qk_heads, .K = c->K, .V = c->V, .beta_scale = c->neg_eigval ? 2 : 1,
 	       .q = y[0], .k = y[1], .v = y[2], .b = k->b, .g = k->g, .u = p->decode ? k->u : w->u, .o = w->o,
-	       .S = s->S, .open = k->open, .start = p->start, .open_rows = p->branch ? p->open_rows : NULL,
-	       .captures = captures, .log_from = t->sequence_slots, .cap_row = p->cap_row,
-	       .cap_slot = p->cap_slot, .log = s->log);
+	       .S = s->S, .open = k->open, .start = p->list.start,
+	       .open_rows = p->branch ? p->list.open_rows : NULL, .captures = captures,
+	       .log_from = t->sequence_slots, .cap_row = p->list.cap_row, .cap_slot = p->list.cap_slot,
+	       .log = s->log);
 }
 
 /* The delta rule, and o's norm.  Going back it is done again, without captures: a fiftieth of the time of
@@ -270,7 +271,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 
 	if (!p->decoded)
 		RF_RUN(m->dev, tail_load, .nb = p->nb, .n = p->n, .w = w1, .d = C, .x = k->x,
-		       .slots = s->tail, .slot = p->start);
+		       .slots = s->tail, .slot = p->list.start);
 	/* all that x is multiplied by, one product behind the other: a device may keep x in another form */
 	rf_linears_fwd(m, l->proj, c->joint ? 1 : 3, rows, x, here, C, 0);
 	if (c->beta)
@@ -322,7 +323,8 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	       .G = c->qk_heads, .K = c->K, .V = c->V, .beta_scale = c->neg_eigval ? 2 : 1, .q = w->y[0],
 	       .k = w->y[1], .v = w->y[2], .b = k->b, .g = k->g, .u = w->u, .d_o = w->d_o, .dq = w->dy[0],
 	       .dk = w->dy[1], .dv = w->dy[2], .db = w->db, .dg = w->dg, .S = s->S, .dS = s->dS,
-	       .start = p->start, .captures = p->captures, .cap_row = p->cap_row, .cap_slot = p->cap_slot);
+	       .start = p->list.start, .captures = p->captures, .cap_row = p->list.cap_row,
+	       .cap_slot = p->list.cap_slot);
 	for (int i = 0; i < 3; i++) {
 		conv.part[i] = conv_of(m, l, i);
 		conv.part[i].dy = w->dy[i];
@@ -331,9 +333,9 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	m->dev->ops->conv_bwd(m->dev, &conv);
 	/* what later rows read of these comes back; what these read of earlier rows goes on */
 	RF_RUN(m->dev, tail_keep, .back = true, .n = p->captures, .w = w1, .d = C, .x = w->dx,
-	       .slots = s->dtail, .row = p->cap_row, .slot = p->cap_slot);
+	       .slots = s->dtail, .row = p->list.cap_row, .slot = p->list.cap_slot);
 	RF_RUN(m->dev, tail_load, .back = true, .nb = p->nb, .n = p->n, .w = w1, .d = C, .x = w->dx,
-	       .slots = s->dtail, .slot = p->start);
+	       .slots = s->dtail, .slot = p->list.start);
 	if (c->decay)
 		RF_RUN(m->dev, decay_bwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log),
 		       .dt_bias = rf_w(m, l->dt_bias), .dg = w->dg, .da = w->da, .dA_log = rf_dw(m, l->A_log),

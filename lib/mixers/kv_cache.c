@@ -8,9 +8,9 @@ void rf_kv_state(const struct rf_tree *t, const struct rf_attn_config *c, struct
                  struct rf_kv_state *s)
 {
 	int last = rf_tree_first(t, t->segments_max - 1),
-	    before = last < t->before_max ? last : t->before_max;
-	size_t rows = t->plan.apart ? (size_t)t->plan.positions * (size_t)t->apart
-	                            : (size_t)(t->passing ? before : t->kept_max);
+	    before = last < t->cache.before_max ? last : t->cache.before_max;
+	size_t rows = t->plan.apart ? (size_t)t->plan.positions * (size_t)t->cache.stride
+	                            : (size_t)(t->cache.transient ? before : t->cache.rows_max);
 	size_t n = rows * kv(c);
 
 	s->k = rf_arena_f32(a, n);
@@ -24,7 +24,9 @@ void rf_kv_state(const struct rf_tree *t, const struct rf_attn_config *c, struct
 void rf_kv_save(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a,
                 struct rf_kv_save *s)
 {
-	size_t R = rf_pass_rows(p), own = p->branch ? R : p->tree->passing ? (size_t)p->tree->kept_max : 0;
+	const struct rf_tree *t = p->tree;
+	size_t R = rf_pass_rows(p),
+	       own = p->branch ? R : t->cache.transient ? (size_t)t->cache.rows_max : 0;
 
 	s->q = rf_arena_f32(a, R * wide(c));
 	s->k = own ? rf_arena_f32(a, own * kv(c)) : NULL;
@@ -68,7 +70,7 @@ int rf_kv_reads(const struct rf_attn_config *c)
 /* The keys or values that are kept of the sequence that is run. */
 static rf_f32 own(const struct rf_tree *t, const struct rf_attn_config *c, rf_f32 kept)
 {
-	return rf_at(kept, (size_t)t->own * (size_t)t->apart * kv(c));
+	return rf_at(kept, (size_t)t->first_position * (size_t)t->cache.stride * kv(c));
 }
 
 /* The sequence's keys or values that the pass reads; of rollouts those of all sequences. */
@@ -107,7 +109,8 @@ void rf_kv_rotate(const struct rf_pass *p, const struct rf_attn_config *c, int h
 		return;
 	RF_RUN(p->tree->model->dev, rope, .nb = p->nb, .steps = p->steps, .heads = heads, .D = c->D,
 	       .rotary = c->rotary, .from = p->decoded, .inverse = how == RF_KV_BACK,
-	       .operand = how == RF_KV_OPERAND, .theta = c->theta, .past_len = p->past_len, .x = x, .y = y);
+	       .operand = how == RF_KV_OPERAND, .theta = c->theta, .past_len = p->list.past_len,
+	       .x = x, .y = y);
 }
 
 static void copy(const struct rf_pass *p, const struct rf_attn_config *c, int n, rf_f32 from, int first,
@@ -126,13 +129,13 @@ void rf_kv_slide(const struct rf_pass *p, const struct rf_attn_config *c, const 
 
 	if (p->branch || !t->slides || !p->first_row)
 		return;
-	if (t->passing) {
+	if (t->cache.transient) {
 		copy(p, c, n, s->k, 0, k->k, 0);
 		copy(p, c, n, s->v, 0, k->v, 0);
 		return;
 	}
 	/* what is gone now, and was not in the last segment; no copy reads what it writes */
-	by = p->first_row - p->cached - (last > t->before_max ? last - t->before_max : 0);
+	by = p->first_row - p->cached - (last > t->cache.before_max ? last - t->cache.before_max : 0);
 	for (int at = 0; by && at < n; at += by) {
 		rf_f32 k_rows = own(t, c, s->k), v_rows = own(t, c, s->v);
 
@@ -146,9 +149,9 @@ static void pass_on(const struct rf_pass *p, const struct rf_attn_config *c, con
                     const struct rf_kv_save *k)
 {
 	const struct rf_tree *t = p->tree;
-	int end = p->cached + p->steps, n = end < t->before_max ? end : t->before_max;
+	int end = p->cached + p->steps, n = end < t->cache.before_max ? end : t->cache.before_max;
 
-	if (p->branch || !t->passing || p->first_row + p->steps == t->T)
+	if (p->branch || !t->cache.transient || p->first_row + p->steps == t->T)
 		return;
 	copy(p, c, n, k->k, end - n, s->k, 0);
 	copy(p, c, n, k->v, end - n, s->v, 0);
@@ -163,9 +166,9 @@ void rf_kv_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct 
 	rf_kv_rotate(p, c, c->kv_heads, RF_KV_TURN, k->from_k ? k->from_k : new_k, new_k);
 	RF_RUN(p->tree->model->dev, attn_fwd, .nb = p->nb, .steps = p->steps, .decoded = p->decoded,
 	       .H = c->heads, .G = c->kv_heads, .D = c->D, .window = c->window, .longest = p->cached,
-	       .cache_start = p->cache_start, .cache_len = p->cache_len, .cache_k = cache(p, c, s->k, k->k),
-	       .cache_v = cache(p, c, s->v, k->v), .q = k->q, .k = first(p, c, s->k, k->k),
-	       .v = first(p, c, s->v, k->v), .o = k->o, .lse = k->lse);
+	       .cache_start = p->list.cache_start, .cache_len = p->list.cache_len,
+	       .cache_k = cache(p, c, s->k, k->k), .cache_v = cache(p, c, s->v, k->v), .q = k->q,
+	       .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v), .o = k->o, .lse = k->lse);
 	pass_on(p, c, s, k);
 }
 
@@ -176,7 +179,7 @@ void rf_kv_attend_bwd(struct rf_pass *p, const struct rf_attn_config *c, struct 
 	int rows = p->nb * p->steps;
 
 	RF_RUN(d, attn_bwd, .nb = p->nb, .steps = p->steps, .H = c->heads, .G = c->kv_heads, .D = c->D,
-	       .window = c->window, .longest = p->cached, .cache_len = p->cache_len, .q = k->q,
+	       .window = c->window, .longest = p->cached, .cache_len = p->list.cache_len, .q = k->q,
 	       .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v), .cache_k = s->k, .cache_v = s->v,
 	       .o = k->o, .lse = k->lse, .d_o = w->d_o, .dq = w->dq, .dk = w->dk, .dv = w->dv,
 	       .dcache_k = s->dk, .dcache_v = s->dv);

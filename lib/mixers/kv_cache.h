@@ -11,13 +11,14 @@
 #include "model/tree.h"
 
 struct rf_kv_state {
-	/* (kept rows, G, D) of the sequence; with rf_tree.passing only the rows before the next segment;
-	   where positions are apart, those of each of their sequences, tree->apart rows apart */
+	/* (kept rows, G, D) of the sequence; with rf_tree.cache.transient only the rows before the next
+	   segment; where positions are apart, those of each of their sequences, tree->cache.stride rows
+	   apart */
 	rf_f32 k, v, dk, dv;
 };
 struct rf_kv_save {
 	rf_f32 q, k, v, o, lse;      /* k, v of rollouts: all their rows; of the sequence: NULL or, with
-	                                rf_tree.passing, the kept rows */
+	                                rf_tree.cache.transient, the kept rows */
 	/* q and k of the new rows before rotation, if the caller keeps them; NULL: they are in q and k, and
 	   are rotated in place */
 	rf_f32 from_q, from_k;

@@ -30,7 +30,7 @@ static int room_at(const struct rf_tree *t, int i)
 {
 	int chunk = rf_lact_config(t)->chunk;
 
-	return chunk - 1 - t->position_row[i] % chunk;
+	return chunk - 1 - t->position.row[i] % chunk;
 }
 
 /* Whether rollouts at the i-th position may leave its chunk; and whether those that are trained on do. */
@@ -54,8 +54,8 @@ static int learned_until(const struct rf_tree *t, int chunk)
 	if (is_followed(t, chunk))
 		return until + C;
 	for (int i = 0; i < t->positions; i++)
-		if (leaves(t, i) && t->position_row[i] / C == chunk && t->position_row[i] >= until)
-			until = t->position_row[i] + 1;
+		if (leaves(t, i) && t->position.row[i] / C == chunk && t->position.row[i] >= until)
+			until = t->position.row[i] + 1;
 	return until;
 }
 
@@ -74,7 +74,7 @@ static int branched_of(const struct rf_tree *t, int chunk)
 	int C = rf_lact_config(t)->chunk, place = -1, last = -1;
 
 	for (int i = 0; i < t->positions; i++) {
-		int at = t->position_row[t->order[i]] / C;
+		int at = t->position.row[t->position.by_row[i]] / C;
 		if (at > chunk)
 			break;
 		place += at != last;
@@ -96,8 +96,9 @@ static int most_branched(const struct rf_tree *t)
 {
 	int most = earlier(t->plan.positions, chunks_of(t));
 
-	return t->kept_max < t->plan.max_len ? earlier(most, later(touched(t), chunks_in(t, t->kept_max)))
-	                                     : most;
+	if (t->cache.rows_max < t->plan.max_len)
+		most = earlier(most, later(touched(t), chunks_in(t, t->cache.rows_max)));
+	return most;
 }
 
 /* Places where segments are computed again: of chunks that are open when one begins, of those that have a
@@ -124,7 +125,7 @@ static int place_of(const struct rf_tree *t, int chunk)
 	if (t->plan.train && !again(t))
 		return chunk;
 	if (t->plan.apart)
-		return chunk == t->position_row[t->own] / C ? 1 + t->own : 0;
+		return chunk == t->position.row[t->first_position] / C ? 1 + t->first_position : 0;
 	branched = branched_of(t, chunk);
 	if (!t->plan.train)
 		return branched < 0 ? 0 : 1 + branched % most_branched(t);
@@ -171,7 +172,7 @@ static struct rf_fast_mark mark_of(const struct rf_tree *t, int layer, int chunk
 static struct rf_fast_mark position_mark(const struct rf_tree *t, int layer, int position)
 {
 	const struct rf_lact_state *s = t->state[layer];
-	int chunk = t->position_row[position] / rf_lact_config(t)->chunk;
+	int chunk = t->position.row[position] / rf_lact_config(t)->chunk;
 
 	return mark_at(rf_lact_config(t), s->z, s->p, s->m,
 	               t->plan.apart ? 1 + position : place_of(t, chunk), !chunk);
@@ -340,7 +341,7 @@ static struct part part_back(const struct rf_pass *p, int at)
 	struct part x = part_of(p, at);
 
 	for (int i = 0; i < t->positions; i++) {
-		int cut = t->position_row[i] + 1;
+		int cut = t->position.row[i] + 1;
 
 		if (leaves(t, i) && cut <= at)
 			x.from = later(x.from, cut);
@@ -365,8 +366,8 @@ static void keep_sums(struct rf_pass *p, int layer, const struct rf_fast *f, con
 	const struct rf_tree *t = p->tree;
 	const bool inside = a->from % f->c->chunk;
 
-	for (int i = t->own; i < t->positions; i++) {
-		const int row = t->position_row[i];
+	for (int i = t->first_position; i < t->positions; i++) {
+		const int row = t->position.row[i];
 		const struct part some = { .from = a->from, .to = row + 1 };
 		struct rf_fast_sum sum = position_sum(t, layer, i);
 
@@ -416,7 +417,7 @@ void rf_lact_sequence_fwd(struct rf_pass *p, int layer, const struct rf_fast_row
 static bool has_sums(const struct rf_tree *t, int from, int to)
 {
 	for (int i = 0; i < t->positions; i++)
-		if (may_leave(t, i) && t->position_row[i] >= from && t->position_row[i] < to)
+		if (may_leave(t, i) && t->position.row[i] >= from && t->position.row[i] < to)
 			return true;
 	return false;
 }
@@ -478,7 +479,7 @@ void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_row
 		bool last = !now;
 
 		for (int i = 0; i < t->positions; i++)
-			if (leaves(t, i) && t->position_row[i] == a.to - 1)
+			if (leaves(t, i) && t->position.row[i] == a.to - 1)
 				copy_sum(&f, position_dsum(t, layer, i), dsum, true);
 		if (!now)
 			now = rf_fast_weights(&f, &mark, w->w[0]);
@@ -561,7 +562,7 @@ static int leave_fwd(struct rf_pass *p, int layer, const struct rf_fast *f, cons
 		int ends = to - begins > C ? begins + C : to, first = later(begins, p->decoded);
 
 		rf_fast_update(f, &from, now, w->sum, &mark);
-		rf_tree_found(p, at * p->n + i, t->position_row[position] / C + n++, mark.z,
+		rf_tree_found(p, at * p->n + i, t->position.row[position] / C + n++, mark.z,
 		              rf_fast_size(f->c));
 		now = rf_fast_weights(f, &mark, w->w[1]);
 		if (x->y && first < ends)
@@ -598,7 +599,7 @@ static void leave_apart(struct rf_pass *p, int layer, const struct rf_fast *f, c
 		rf_fast_update(f, &own, now, w->sum, &own);
 	}
 	if ((row - room) % C == 0)
-		rf_tree_found(p, at * p->n + i, (t->position_row[position] + row) / C, own.z,
+		rf_tree_found(p, at * p->n + i, (t->position.row[position] + row) / C, own.z,
 		              rf_fast_size(f->c));
 	rf_fast_apply(f, steps_of(p, at, i, row, row + 1), x, rf_fast_weights(f, &own, w->w[1]));
 }
@@ -613,7 +614,7 @@ void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 
 	for (int j = 0, before = -1; j < p->positions; j++) {
 		int at = p->by_row[j], position = p->position[at],
-		    chunk = t->position_row[position] / f.c->chunk, room = room_at(t, position);
+		    chunk = t->position.row[position] / f.c->chunk, room = room_at(t, position);
 		struct rf_fast_mark mark = position_mark(t, layer, position);
 
 		if (chunk != before || t->plan.apart)
@@ -636,7 +637,7 @@ static void leave_bwd(struct rf_pass *p, int layer, const struct rf_fast *f, con
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
 	int position = p->position[at], C = f->c->chunk, room = room_at(t, position),
-	    chunk = t->position_row[position] / C;
+	    chunk = t->position.row[position] / C;
 	struct rf_fast_rows made = *x;
 	int n;
 
@@ -681,7 +682,7 @@ void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 	unlearned(&f, dx, 0, (size_t)p->nb * (size_t)p->steps);
 	for (int j = 0, before = -1; j < p->positions; j++) {
 		int at = p->by_row[j], position = p->position[at],
-		    chunk = t->position_row[position] / f.c->chunk, room = room_at(t, position);
+		    chunk = t->position.row[position] / f.c->chunk, room = room_at(t, position);
 		struct rf_fast_mark mark = mark_of(t, layer, chunk), dmark = dmark_of(t, layer, chunk);
 
 		if (chunk != before)

@@ -56,43 +56,57 @@ struct rf_plan {
 	bool recompute;       /* train: keep only the states at the segments' starts, and run each again */
 };
 
+/* The integers that kernels read of a pass, on the device. */
+struct rf_pass_lists {
+	rf_i32 all;                  /* the lists below, which are adjacent */
+	rf_i32 past_len;             /* (nb): rows of the sequence before rollout b, or before the segment */
+	rf_i32 start;                /* (positions): slots of the states where they begin; a segment: one */
+	rf_i32 open_rows;            /* (positions): rows of the open chunk (RF_CHUNK) before the first row of
+	                                the pass; a segment: one 0 */
+	rf_i32 cap_row, cap_slot;    /* (captures): the state after row cap_row[i] of the pass is kept in slot
+	                                cap_slot[i] */
+	rf_i32 cache_len;            /* (nb): rows of the sequence that rollout b reads in the KV cache */
+	rf_i32 cache_start;          /* (nb): the first of these rows, with plan.apart; else NULL */
+};
+
+/* The values between the mixers, in device memory.  Only h, mid and mlp are kept for the backward pass. */
+struct rf_pass_values {
+	rf_f32 *h;                   /* (layers + 1): the residual stream before each layer, after the last */
+	rf_f32 *mid;                 /* (layers): the residual stream between mixer and MLP */
+	rf_f32 *mlp;                 /* (layers): gate and up of the MLP (mlp_of() in tree_run.c) */
+	rf_f32 x;                    /* the input of a mixer or MLP */
+	rf_f32 act;                  /* the activation of an MLP */
+	rf_f32 hidden;               /* the hidden states after the final norm */
+	rf_f32 dh, dx;               /* gradients of the residual stream and of x */
+};
+
 /* Rows that are worked on together: a segment of the sequence (nb = 1), or the rollouts at some positions
  * (nb of them; row (j, b), step j of rollout b, is row j nb + b). */
 struct rf_pass {
 	struct rf_tree *tree;
-	int max_nb, max_steps;       /* what the memory is laid out for */
-	bool branch, decode, train;  /* branch: the rows are those of rollouts */
-	int nb, steps;               /* now: rollouts side by side, and new rows of each */
-	int decoded;                 /* rows of each that were run before */
-	int n;                       /* rollouts at each position: rollout b is at position[b / n] */
-	int positions;               /* number of positions; of a segment 0 */
-	const int *position;         /* (positions): which of the sequence's positions they are */
-	const int *by_row;           /* (positions): the indices into `position`, by ascending row */
-	int first_row;               /* of a segment: its first row, counted in the sequence */
-	rf_i32 tokens;               /* (nb steps) */
-	rf_i32 lists;                /* the lists below, one behind the other */
-	rf_i32 past_len;             /* (nb): rows of the sequence before rollout b, or before the segment */
-	rf_i32 start;                /* (positions): the slots where they begin; a segment has one entry */
-	/* (positions): rows of the open chunk (RF_CHUNK) before the pass's first row; a segment has one
-	   entry, 0 */
-	rf_i32 open_rows;
-	/* states to keep: after row cap_row[i] of the pass, in slot cap_slot[i] */
-	int captures;
-	rf_i32 cap_row, cap_slot;
-	int cached;                  /* the largest cache_len; a segment's own rows go behind them */
-	rf_i32 cache_len;            /* (nb): rows of the sequence that it reads in the KV cache */
-	rf_i32 cache_start;          /* (nb): the first of these, where sequences are apart; else NULL */
-	/* the same arrays on the host, for a mixer's decisions */
+	int max_nb, max_steps;       /* the most rollouts and steps for which there is memory */
+	bool branch;                 /* the rows are those of rollouts */
+	bool decode;                 /* rollouts run token by token */
+	bool train;                  /* there will be a backward pass */
+
+	/* the rows now */
+	int nb, steps;               /* rollouts side by side, and new rows of each */
+	int decoded;                 /* rows of each rollout that ran before */
+	int first_row;               /* a segment: its first row, counted in the sequence */
+	int positions, n;            /* positions, and rollouts at each: rollout b is at position[b / n] */
+	const int *position;         /* (positions): indices of the positions in the sequence */
+	const int *by_row;           /* (positions): indices into `position`, by ascending row */
+	int captures;                /* number of states to keep */
+	int cached;                  /* the largest cache_len; a segment's own rows follow them */
+	rf_i32 tokens;               /* (steps, nb) */
+	struct rf_pass_lists list;
+	/* the same lists on the host, for a mixer's decisions */
 	struct { int *past_len, *start, *open_rows, *cap_row, *cap_slot, *cache_len, *cache_start; } host;
 	int *bad_chunk;              /* (nb): the chunk that rf_tree_found() noted; -1: none */
-	rf_f32 *h, *mid;             /* (layers + 1), (layers): the residual stream before each layer, and
-	                                between its mixer and its MLP */
-	rf_f32 *mlp;                 /* (layers): gate and up of the MLPs: side by side, or one behind the
-	                                other (mlp_of() in tree.c) */
+
+	struct rf_pass_values values;
 	void **save;                 /* (layers), of the mixers' own types */
 	void **work;                 /* (layers), likewise; layers share most of this memory */
-	/* the input of mixer or MLP, the MLP's activation, the hidden states; gradients of h and x */
-	rf_f32 x, act, hidden, dh, dx;
 };
 
 /* The number of rows that a pass's memory is laid out for. */
@@ -102,6 +116,7 @@ static inline size_t rf_pass_rows(const struct rf_pass *p)
 }
 
 struct rf_tree {
+	/* fixed by the plan */
 	struct rf_model *model;
 	struct rf_plan plan;
 	int segments_max;
@@ -111,38 +126,40 @@ struct rf_tree {
 	void **state;                /* (layers), of the mixers' own types */
 	struct rf_pass *sequence;    /* (passes): one per segment if all are kept, else one */
 	int passes;
-	struct rf_pass branch, draw; /* rollouts at once, and token by token */
-	struct rf_pass *rollouts;    /* the one of these that was run last; NULL: none */
-	void *memory;
-	size_t bytes, state_bytes;   /* of the memory; of the states, which come first in it */
-	/* for layers that read rows: most rows before a segment that they may read, and most rows that are
-	   kept, including the segment's own */
-	int before_max, kept_max;
-	/* from one sequence's kept rows to the next one's, where positions are apart: whole chunks, so that
-	   blocks of keys are the same in each; else 0 */
-	int apart;
-	/* KV rows live only during the layer's pass, because the plan has no rollouts that would read them;
-	   rows that later segments need are copied out */
-	bool passing;
+	struct rf_pass branch, draw; /* rollouts in one go, and token by token */
+	struct { void *base; size_t bytes, state_bytes; } memory; /* the states come first */
+
+	/* the rows of the sequence that mixers keep which read rows (kv_cache.h) */
+	struct {
+		int before_max;      /* most rows before a segment that its rows may read */
+		int rows_max;        /* most rows that are kept, including the segment's own */
+		int stride;          /* plan.apart: rows from the cache of one sequence to that of the next:
+		                        whole chunks, so blocks of keys are the same in each; else 0 */
+		bool transient;      /* rows are kept only while their layer runs, because the plan has no
+		                        rollouts that read them; rows that later segments need are copied */
+	} cache;
+
 	/* the sequence */
 	int T, segments, positions;
-	/* only some of its rows are kept; always so with `passing`, whatever its length */
-	bool slides;
-	int held;                    /* the segment whose activations are in memory, if only one's are kept;
-	                                -1: none */
-	/* (positions) each: row p = s - 1 of each position; the positions by ascending row; 0, 1, ...; the
-	   rows of its sequence that are kept no longer when its rollouts run */
-	int *position_row, *order, *all, *position_gone;
-	/* positions whose rollouts can run now: how many, which, and the indices into these by ascending
-	   row */
-	int ready;
-	const int *ready_list, *ready_by_row;
-	int own;                     /* the first position of the sequence that is run; 0 unless apart */
 	rf_i32 tokens;               /* (max_len) */
-	bool watch;                  /* rf_tree_blame() is checking every layer's output */
-	/* where it saw the first number that is not finite.  layer -1: nowhere; rollout -1: in the
-	   sequence; chunk -1: the mixer noted none */
-	struct { int layer, rollout, row, chunk; } bad;
+	bool slides;                 /* only some of its rows are kept; always with cache.transient */
+	int held_segment;            /* passes = 1: the segment whose activations are in memory; -1: none */
+	int first_position;          /* the first position of the sequence that runs; 0 unless plan.apart */
+	struct {
+		int *row;            /* (positions): row p = s - 1 of each position */
+		int *by_row;         /* (positions): the positions by ascending row */
+		int *numbers;        /* (positions): 0, 1, ... */
+		int *dropped;        /* (positions): rows of its sequence that the cache no longer has when
+		                        its rollouts run */
+	} position;
+	/* the positions whose rollouts can run now: how many, which, and the indices into these by ascending
+	   row */
+	struct { int n; const int *position, *by_row; } ready;
+	struct rf_pass *rollouts;    /* branch or draw: the one that ran last; NULL: none */
+
+	/* rf_tree_blame(): whether it is checking, and where the first number is that is not finite.  layer
+	   -1: nowhere; rollout -1: in the sequence; chunk -1: the mixer noted none */
+	struct { bool on; int layer, rollout, row, chunk; } blame;
 };
 
 /* Bytes of device memory that a tree of this plan takes.  0: the plan is too large to count, or out of

@@ -25,14 +25,14 @@ void rf_tree_found(struct rf_pass *p, int b, int chunk, rf_f32 x, size_t n)
 {
 	struct rf_tree *t = p->tree;
 
-	if (t->watch && t->bad.layer < 0 && p->bad_chunk[b] < 0 && first_not_finite(t, x, n) < n)
+	if (t->blame.on && t->blame.layer < 0 && p->bad_chunk[b] < 0 && first_not_finite(t, x, n) < n)
 		p->bad_chunk[b] = chunk;
 }
 
 /* Before a layer is run whose output is looked at. */
 void rf_blame_layer(struct rf_pass *p)
 {
-	for (int b = 0; p->tree->watch && b < p->nb; b++)
+	for (int b = 0; p->tree->blame.on && b < p->nb; b++)
 		p->bad_chunk[b] = -1;
 }
 
@@ -41,17 +41,17 @@ void rf_blame_output(struct rf_pass *p, int layer, rf_f32 h)
 {
 	struct rf_tree *t = p->tree;
 	size_t d = (size_t)t->model->cfg->d, n = (size_t)p->nb * (size_t)p->steps * d;
-	size_t i = t->watch && t->bad.layer < 0 ? first_not_finite(t, h, n) : n;
+	size_t i = t->blame.on && t->blame.layer < 0 ? first_not_finite(t, h, n) : n;
 	int row, b;
 
 	if (i == n)
 		return;
 	row = (int)(i / d);
 	b = row % p->nb;
-	t->bad.layer = layer;
-	t->bad.rollout = p->branch ? p->position[b / p->n] * p->n + b % p->n : -1;
-	t->bad.row = p->host.past_len[b] + p->decoded + row / p->nb;
-	t->bad.chunk = p->bad_chunk[b];
+	t->blame.layer = layer;
+	t->blame.rollout = p->branch ? p->position[b / p->n] * p->n + b % p->n : -1;
+	t->blame.row = p->host.past_len[b] + p->decoded + row / p->nb;
+	t->blame.chunk = p->bad_chunk[b];
 }
 
 /* Runs again the rollouts that are ready, by the pass p. */
@@ -62,7 +62,7 @@ static void run_branches_again(struct rf_tree *t, struct rf_pass *p, int n, int 
 		p->steps = steps;
 		rf_pass_fwd(p, tokens);
 	}
-	for (int j = 0; p->decode && j < steps && t->bad.layer < 0; j++)
+	for (int j = 0; p->decode && j < steps && t->blame.layer < 0; j++)
 		rf_tree_decode(t, rf_at_i32(tokens, (size_t)j * (size_t)p->nb));
 }
 
@@ -72,10 +72,10 @@ static void run_again(struct rf_tree *t, rf_i32 tokens)
 	struct rf_pass *p = t->rollouts;
 	int n = p ? p->n : 0, steps = p ? p->decoded + p->steps : 0;
 
-	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
-	for (int i = 0; i < t->segments && t->bad.layer < 0; i++) {
+	t->model->dev->ops->zero(t->model->dev, t->memory.base, t->memory.state_bytes);
+	for (int i = 0; i < t->segments && t->blame.layer < 0; i++) {
 		rf_tree_forward(t, i);
-		if (t->bad.layer >= 0 || !steps || !rf_tree_ready(t, NULL))
+		if (t->blame.layer >= 0 || !steps || !rf_tree_ready(t, NULL))
 			continue;
 		run_branches_again(t, p, n, steps, tokens);
 		tokens = rf_at_i32(tokens, (size_t)p->nb * (size_t)steps);
@@ -87,18 +87,19 @@ bool rf_tree_blame(struct rf_tree *t, rf_i32 tokens, char why[100])
 	const struct rf_mixer *mixer;
 	int n;
 
-	t->watch = true;
-	t->bad.layer = -1;
+	t->blame.on = true;
+	t->blame.layer = -1;
 	run_again(t, tokens ? tokens : t->branch.tokens);
-	t->watch = false;
-	if (t->bad.layer < 0)
+	t->blame.on = false;
+	if (t->blame.layer < 0)
 		return false;
-	n = snprintf(why, 100, "layer %d overflows", t->bad.layer);
-	if (t->bad.rollout >= 0)
-		n += snprintf(why + n, 100 - (size_t)n, " in rollout %d", t->bad.rollout);
-	n += snprintf(why + n, 100 - (size_t)n, " at position %d", t->bad.row);
-	mixer = t->model->layer[t->bad.layer].mixer;
-	if (t->bad.chunk >= 0 && mixer->describe_overflow)
-		mixer->describe_overflow(t->model->cfg, t->bad.row, t->bad.chunk, why + n, 100 - (size_t)n);
+	n = snprintf(why, 100, "layer %d overflows", t->blame.layer);
+	if (t->blame.rollout >= 0)
+		n += snprintf(why + n, 100 - (size_t)n, " in rollout %d", t->blame.rollout);
+	n += snprintf(why + n, 100 - (size_t)n, " at position %d", t->blame.row);
+	mixer = t->model->layer[t->blame.layer].mixer;
+	if (t->blame.chunk >= 0 && mixer->describe_overflow)
+		mixer->describe_overflow(t->model->cfg, t->blame.row, t->blame.chunk, why + n,
+		                         100 - (size_t)n);
 	return true;
 }

@@ -11,7 +11,7 @@
 
 static rf_i32 list_on_device(const struct rf_pass *p, const int *on_host)
 {
-	return rf_at_i32(p->lists, (size_t)(on_host - p->host.past_len));
+	return rf_at_i32(p->list.all, (size_t)(on_host - p->host.past_len));
 }
 
 /* What a pass keeps: per layer where there will be a backward pass or another step, else one place for
@@ -19,25 +19,27 @@ static rf_i32 list_on_device(const struct rf_pass *p, const int *on_host)
 static void place_kept(struct rf_pass *p, struct rf_arena *a)
 {
 	const struct rf_model *m = p->tree->model;
+	struct rf_pass_values *v = &p->values;
 	size_t R = rf_pass_rows(p), d = (size_t)m->cfg->d, F = (size_t)m->cfg->ffn;
 	size_t first, most = 0;
 	int L = m->cfg->layers;
 
 	p->tokens = rf_arena_i32(a, R);
-	p->lists = rf_arena_i32(a, rf_pass_list_numbers(p));
-	p->past_len = list_on_device(p, p->host.past_len);
-	p->start = list_on_device(p, p->host.start);
-	p->open_rows = list_on_device(p, p->host.open_rows);
-	p->cap_row = list_on_device(p, p->host.cap_row);
-	p->cap_slot = list_on_device(p, p->host.cap_slot);
-	p->cache_len = list_on_device(p, p->host.cache_len);
-	p->cache_start = p->branch && p->tree->plan.apart ? list_on_device(p, p->host.cache_start) : NULL;
+	p->list.all = rf_arena_i32(a, rf_pass_list_numbers(p));
+	p->list.past_len = list_on_device(p, p->host.past_len);
+	p->list.start = list_on_device(p, p->host.start);
+	p->list.open_rows = list_on_device(p, p->host.open_rows);
+	p->list.cap_row = list_on_device(p, p->host.cap_row);
+	p->list.cap_slot = list_on_device(p, p->host.cap_slot);
+	p->list.cache_len = list_on_device(p, p->host.cache_len);
+	if (p->branch && p->tree->plan.apart)
+		p->list.cache_start = list_on_device(p, p->host.cache_start);
 	for (int l = 0; l <= L; l++) {
-		p->h[l] = p->train || !l ? rf_arena_f32(a, R * d) : p->h[0];
+		v->h[l] = p->train || !l ? rf_arena_f32(a, R * d) : v->h[0];
 		if (l == L)
 			break;
-		p->mid[l] = p->train ? rf_arena_f32(a, R * d) : p->h[0];
-		p->mlp[l] = p->train || !l ? rf_arena_f32(a, R * 2 * F) : p->mlp[0];
+		v->mid[l] = p->train ? rf_arena_f32(a, R * d) : v->h[0];
+		v->mlp[l] = p->train || !l ? rf_arena_f32(a, R * 2 * F) : v->mlp[0];
 	}
 	first = a->used;
 	for (int l = 0; l < L; l++) {
@@ -53,13 +55,14 @@ static void place_kept(struct rf_pass *p, struct rf_arena *a)
 static void place_work(struct rf_pass *p, struct rf_arena *a)
 {
 	const struct rf_model *m = p->tree->model;
+	struct rf_pass_values *v = &p->values;
 	size_t R = rf_pass_rows(p), d = (size_t)m->cfg->d, first, most;
 
-	p->x = rf_arena_f32(a, R * d);
-	p->act = rf_arena_f32(a, R * (size_t)m->cfg->ffn);
-	p->hidden = rf_arena_f32(a, R * d);
-	p->dh = p->train ? rf_arena_f32(a, R * d) : NULL;
-	p->dx = p->train ? rf_arena_f32(a, R * d) : NULL;
+	v->x = rf_arena_f32(a, R * d);
+	v->act = rf_arena_f32(a, R * (size_t)m->cfg->ffn);
+	v->hidden = rf_arena_f32(a, R * d);
+	v->dh = p->train ? rf_arena_f32(a, R * d) : NULL;
+	v->dx = p->train ? rf_arena_f32(a, R * d) : NULL;
 	first = most = a->used;
 	for (int l = 0; l < m->cfg->layers; l++) {
 		a->used = first;
@@ -77,7 +80,7 @@ static size_t place_tree(struct rf_tree *t, char *base)
 
 	for (int l = 0; l < t->model->cfg->layers; l++)
 		t->model->layer[l].mixer->state(t, l, &a, t->state[l]);
-	t->state_bytes = a.used;
+	t->memory.state_bytes = a.used;
 	t->tokens = rf_arena_i32(&a, (size_t)t->plan.max_len);
 	for (int i = 0; i < t->passes; i++)
 		place_kept(&t->sequence[i], &a);
@@ -146,9 +149,9 @@ static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps, bo
 	size_t L = (size_t)t->model->cfg->layers, slots = (size_t)t->plan.positions + 1, n = (size_t)nb;
 
 	*p = (struct rf_pass){ .tree = t, .max_nb = nb, .max_steps = steps, .train = train };
-	p->h = calloc(L + 1 + 2 * L, sizeof *p->h);
-	p->mid = p->h + L + 1;
-	p->mlp = p->mid + L;
+	p->values.h = calloc(L + 1 + 2 * L, sizeof *p->values.h);
+	p->values.mid = p->values.h + L + 1;
+	p->values.mlp = p->values.mid + L;
 	p->save = new_layers(t->model, offsetof(struct rf_mixer, save_size));
 	p->work = new_layers(t->model, offsetof(struct rf_mixer, work_size));
 	if (!(p->host.past_len = calloc(rf_pass_list_numbers(p) + n, sizeof *p->host.past_len)))
@@ -160,7 +163,7 @@ static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps, bo
 	p->host.cache_len = p->host.cap_slot + slots;
 	p->host.cache_start = p->host.cache_len + n;
 	p->bad_chunk = p->host.cache_start + n;
-	return p->h && p->save && p->work;
+	return p->values.h && p->save && p->work;
 }
 
 /* How many rows of the sequence mixers keep that read rows.  With a window, and without a backward pass,
@@ -175,14 +178,14 @@ static bool plan_cache(struct rf_tree *t)
 
 		window = reads > window ? reads : window;
 	}
-	t->before_max = t->kept_max = len;
+	t->cache.before_max = t->cache.rows_max = len;
 	if (!window || window == RF_ALL_ROWS || t->plan.train)
 		return window;
 	if (window <= len) /* in whole segments, if these divide it: so many rows then move at once */
-		t->before_max = rf_segment(window - 1) < len ? rf_segment(window - 1) : len;
-	if (t->before_max + t->plan.segment < len)
-		t->kept_max = t->before_max + t->plan.segment;
-	t->passing = !t->plan.positions;
+		t->cache.before_max = rf_segment(window - 1) < len ? rf_segment(window - 1) : len;
+	if (t->cache.before_max + t->plan.segment < len)
+		t->cache.rows_max = t->cache.before_max + t->plan.segment;
+	t->cache.transient = !t->plan.positions;
 	return true;
 }
 
@@ -214,15 +217,15 @@ static struct rf_tree *new_without_memory(struct rf_model *m, const struct rf_pl
 	t->sequence_slots = plan->train ? t->segments_max + 1 : 2;
 	t->slots = t->sequence_slots + plan->positions;
 	t->passes = plan->train && !plan->recompute ? t->segments_max : 1;
-	t->apart = plan_cache(t) && plan->apart ? rf_segment(t->kept_max) : 0;
-	if (__builtin_mul_overflow(plan->positions, t->apart, &kept)) { /* as those of all sequences */
+	t->cache.stride = plan_cache(t) && plan->apart ? rf_segment(t->cache.rows_max) : 0;
+	if (__builtin_mul_overflow(plan->positions, t->cache.stride, &kept)) { /* as those of all sequences */
 		free(t);
 		return NULL;
 	}
 	t->state = new_layers(m, offsetof(struct rf_mixer, state_size));
 	t->sequence = calloc((size_t)t->passes, sizeof *t->sequence);
-	t->position_row = calloc((size_t)plan->positions * 4 + 1, sizeof *t->position_row);
-	ok = t->state && t->sequence && t->position_row;
+	t->position.row = calloc((size_t)plan->positions * 4 + 1, sizeof *t->position.row);
+	ok = t->state && t->sequence && t->position.row;
 	for (int i = 0; ok && i < t->passes; i++)
 		ok = new_pass(&t->sequence[i], t, 1, segment < plan->max_len ? segment : plan->max_len,
 		              plan->train);
@@ -238,19 +241,19 @@ static struct rf_tree *new_without_memory(struct rf_model *m, const struct rf_pl
 		rf_tree_free(t);
 		return NULL;
 	}
-	t->order = t->position_row + plan->positions;
-	t->all = t->order + plan->positions;
-	t->position_gone = t->all + plan->positions;
+	t->position.by_row = t->position.row + plan->positions;
+	t->position.numbers = t->position.by_row + plan->positions;
+	t->position.dropped = t->position.numbers + plan->positions;
 	for (int i = 0; i < plan->positions; i++)
-		t->all[i] = i;
-	t->bytes = place_tree(t, NULL);
+		t->position.numbers[i] = i;
+	t->memory.bytes = place_tree(t, NULL);
 	return t;
 }
 
 size_t rf_tree_bytes(struct rf_model *m, const struct rf_plan *plan)
 {
 	struct rf_tree *t = new_without_memory(m, plan);
-	size_t bytes = t ? t->bytes : 0;
+	size_t bytes = t ? t->memory.bytes : 0;
 
 	rf_tree_free(t);
 	return bytes;
@@ -265,18 +268,18 @@ enum rf_code rf_tree_new(struct rf_tree **out, struct rf_model *m, const struct 
 	if (!t)
 		return rf_fail(e, RF_ENOMEM, "out of memory (the plan of a sequence of %d tokens)",
 		               plan->max_len);
-	if (!(t->memory = m->dev->ops->alloc(m->dev, t->bytes))) {
+	if (!(t->memory.base = m->dev->ops->alloc(m->dev, t->memory.bytes))) {
 		rf_tree_free(t);
 		return rf_dev_sync(m->dev, e);
 	}
-	place_tree(t, t->memory);
+	place_tree(t, t->memory.base);
 	*out = t;
 	return RF_OK;
 }
 
 static void free_pass(struct rf_pass *p)
 {
-	free(p->h);
+	free(p->values.h);
 	free_layers(p->save);
 	free_layers(p->work);
 	free(p->host.past_len);
@@ -286,13 +289,13 @@ void rf_tree_free(struct rf_tree *t)
 {
 	if (!t)
 		return;
-	t->model->dev->ops->release(t->model->dev, t->memory);
+	t->model->dev->ops->release(t->model->dev, t->memory.base);
 	for (int i = 0; t->sequence && i < t->passes; i++)
 		free_pass(&t->sequence[i]);
 	free_pass(&t->branch);
 	free_pass(&t->draw);
 	free_layers(t->state);
 	free(t->sequence);
-	free(t->position_row);
+	free(t->position.row);
 	free(t);
 }

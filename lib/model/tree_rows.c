@@ -24,9 +24,9 @@ static void begin_sequence(struct rf_tree *t, const int32_t *tokens, int T)
 {
 	t->T = T;
 	t->segments = (T + t->plan.segment - 1) / t->plan.segment;
-	t->slides = t->passing || T > t->kept_max;
-	t->held = -1;
-	t->ready = 0;
+	t->slides = t->cache.transient || T > t->cache.rows_max;
+	t->held_segment = -1;
+	t->ready.n = 0;
 	t->rollouts = NULL;
 	t->branch.steps = 0;
 	rf_tree_upload(t, t->tokens, tokens, T);
@@ -37,7 +37,7 @@ static int dropped_rows(const struct rf_tree *t, int i)
 {
 	int first = rf_tree_first(t, i);
 
-	return t->slides && first > t->before_max ? first - t->before_max : 0;
+	return t->slides && first > t->cache.before_max ? first - t->cache.before_max : 0;
 }
 
 static void set_positions(struct rf_tree *t, const int *row, int positions)
@@ -46,25 +46,25 @@ static void set_positions(struct rf_tree *t, const int *row, int positions)
 	for (int i = 0; i < positions; i++) {
 		int j = i;
 
-		t->position_row[i] = row[i];
-		t->position_gone[i] = dropped_rows(t, row[i] / t->plan.segment);
-		for (; j && row[t->order[j - 1]] > row[i]; j--) /* few, and mostly in order */
-			t->order[j] = t->order[j - 1];
-		t->order[j] = i;
+		t->position.row[i] = row[i];
+		t->position.dropped[i] = dropped_rows(t, row[i] / t->plan.segment);
+		for (; j && row[t->position.by_row[j - 1]] > row[i]; j--) /* few, and mostly in order */
+			t->position.by_row[j] = t->position.by_row[j - 1];
+		t->position.by_row[j] = i;
 	}
 }
 
 void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *row, int positions)
 {
 	begin_sequence(t, tokens, T);
-	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
+	t->model->dev->ops->zero(t->model->dev, t->memory.base, t->memory.state_bytes);
 	set_positions(t, row, positions);
 }
 
 void rf_tree_clear(struct rf_tree *t)
 {
 	t->positions = 0;
-	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
+	t->model->dev->ops->zero(t->model->dev, t->memory.base, t->memory.state_bytes);
 }
 
 void rf_tree_add(struct rf_tree *t, const int32_t *tokens, int T)
@@ -72,14 +72,14 @@ void rf_tree_add(struct rf_tree *t, const int32_t *tokens, int T)
 	int i = t->positions++;
 
 	begin_sequence(t, tokens, T);
-	t->own = t->order[i] = i;
-	t->position_row[i] = T - 1;
-	t->position_gone[i] = dropped_rows(t, t->segments - 1);
+	t->first_position = t->position.by_row[i] = i;
+	t->position.row[i] = T - 1;
+	t->position.dropped[i] = dropped_rows(t, t->segments - 1);
 }
 
 void rf_tree_branch_off(struct rf_tree *t, const int *row, int positions)
 {
-	t->ready = 0;
+	t->ready.n = 0;
 	set_positions(t, row, positions);
 }
 
@@ -89,30 +89,30 @@ static void set_ready(struct rf_tree *t, int i)
 	int first = rf_tree_first(t, i), end = first + rf_tree_rows(t, i), from = 0, to = 0;
 
 	if (!t->slides || t->plan.apart) {
-		t->ready = i + 1 == t->segments ? t->positions : 0;
-		t->ready_list = t->all;
-		t->ready_by_row = t->order;
+		t->ready.n = i + 1 == t->segments ? t->positions : 0;
+		t->ready.position = t->position.numbers;
+		t->ready.by_row = t->position.by_row;
 		return;
 	}
 	for (int j = 0; j < t->positions; j++) {
-		from += t->position_row[t->order[j]] < first;
-		to += t->position_row[t->order[j]] < end;
+		from += t->position.row[t->position.by_row[j]] < first;
+		to += t->position.row[t->position.by_row[j]] < end;
 	}
-	t->ready = to - from;
-	t->ready_list = t->order + from;
-	t->ready_by_row = t->all;
+	t->ready.n = to - from;
+	t->ready.position = t->position.by_row + from;
+	t->ready.by_row = t->position.numbers;
 }
 
 int rf_tree_ready(const struct rf_tree *t, const int **position)
 {
 	if (position)
-		*position = t->ready_list;
-	return t->ready;
+		*position = t->ready.position;
+	return t->ready.n;
 }
 
 static void upload_lists(struct rf_pass *p)
 {
-	rf_tree_upload(p->tree, p->lists, p->host.past_len, (int)rf_pass_list_numbers(p));
+	rf_tree_upload(p->tree, p->list.all, p->host.past_len, (int)rf_pass_list_numbers(p));
 }
 
 /* The slot of the state at a segment's start. */
@@ -134,8 +134,8 @@ static void set_segment_rows(struct rf_tree *t, struct rf_pass *p, int segment)
 	p->host.past_len[0] = first;
 	p->host.start[0] = start_slot(t, segment);
 	p->host.cache_len[0] = p->cached;
-	for (int j = t->own; j < t->positions; j++) {
-		int i = t->order[j], row = t->position_row[i];
+	for (int j = t->first_position; j < t->positions; j++) {
+		int i = t->position.by_row[j], row = t->position.row[i];
 
 		if (row >= first && row < first + rows) {
 			p->host.cap_row[n] = row - first;
@@ -168,9 +168,9 @@ struct rf_pass *rf_tree_set_segment(struct rf_tree *t, int i)
 void rf_pass_set_branches(struct rf_tree *t, struct rf_pass *p, int n)
 {
 	t->rollouts = p;
-	p->positions = t->ready;
-	p->position = t->ready_list;
-	p->by_row = t->ready_by_row;
+	p->positions = t->ready.n;
+	p->position = t->ready.position;
+	p->by_row = t->ready.by_row;
 	p->nb = p->positions * n;
 	p->n = n;
 	p->decoded = 0;
@@ -178,16 +178,17 @@ void rf_pass_set_branches(struct rf_tree *t, struct rf_pass *p, int n)
 	p->captures = 0;
 	p->cached = 0;
 	for (int b = 0; b < p->nb; b++) {
-		int i = p->position[b / n], past = t->position_row[i] + 1, end = past - t->position_gone[i];
+		int i = p->position[b / n], past = t->position.row[i] + 1;
+		int end = past - t->position.dropped[i];
 
 		p->host.past_len[b] = past;
 		p->host.cache_len[b] = end;
-		p->host.cache_start[b] = i * t->apart;
+		p->host.cache_start[b] = i * t->cache.stride;
 		p->cached = end > p->cached ? end : p->cached;
 	}
 	for (int i = 0; i < p->positions; i++) {
 		p->host.start[i] = t->sequence_slots + p->position[i];
-		p->host.open_rows[i] = (t->position_row[p->position[i]] + 1) % RF_CHUNK;
+		p->host.open_rows[i] = (t->position.row[p->position[i]] + 1) % RF_CHUNK;
 	}
 	upload_lists(p);
 }

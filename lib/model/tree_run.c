@@ -36,12 +36,13 @@ static rf_f32 final_norm(struct rf_pass *p)
 {
 	const struct rf_model *m = p->tree->model;
 
-	norm_fwd(p, m->norm, p->h[m->cfg->layers], p->hidden);
-	return p->hidden;
+	norm_fwd(p, m->norm, p->values.h[m->cfg->layers], p->values.hidden);
+	return p->values.hidden;
 }
 
-/* How gate and up lie in p->mlp[i]: side by side where a device multiplies by both weights at once, else one
- * matrix behind the other.  up: where it begins; ld: numbers from row to row; apart: of rf_linears_fwd(). */
+/* How gate and up lie in values.mlp[i]: side by side where a device multiplies by both weights at once, else
+ * one matrix behind the other.  up: where it begins; ld: numbers from row to row; apart: of
+ * rf_linears_fwd(). */
 struct mlp { size_t up, apart; int ld; };
 static struct mlp mlp_of(const struct rf_pass *p)
 {
@@ -56,26 +57,27 @@ rf_f32 rf_pass_fwd(struct rf_pass *p, rf_i32 tokens)
 {
 	const struct rf_model *m = p->tree->model;
 	const struct rf_config *c = m->cfg;
+	const struct rf_pass_values *v = &p->values;
 	const struct mlp mlp = mlp_of(p);
 	int rows = p->nb * p->steps;
 
 	RF_RUN(m->dev, embed_fwd, .rows = rows, .d = c->d, .tokens = tokens, .w = rf_w(m, m->embed),
-	       .y = p->h[0]);
+	       .y = v->h[0]);
 	for (int i = 0; i < c->layers; i++) {
 		const struct rf_layer *l = &m->layer[i];
 
 		rf_blame_layer(p);
 		/* a norm right before the products by it: a device may write x in another form besides */
-		copy_rows(m, rows, p->h[i], p->mid[i]);
-		norm_fwd(p, l->mixer_norm, p->h[i], p->x);
-		l->mixer->fwd(p, i, p->x, p->mid[i]);
-		copy_rows(m, rows, p->mid[i], p->h[i + 1]);
-		norm_fwd(p, l->mlp_norm, p->mid[i], p->x);
-		rf_linears_fwd(m, l->gate_up, 2, rows, p->x, p->mlp[i], mlp.ld, mlp.apart);
+		copy_rows(m, rows, v->h[i], v->mid[i]);
+		norm_fwd(p, l->mixer_norm, v->h[i], v->x);
+		l->mixer->fwd(p, i, v->x, v->mid[i]);
+		copy_rows(m, rows, v->mid[i], v->h[i + 1]);
+		norm_fwd(p, l->mlp_norm, v->mid[i], v->x);
+		rf_linears_fwd(m, l->gate_up, 2, rows, v->x, v->mlp[i], mlp.ld, mlp.apart);
 		RF_RUN(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .d = c->ffn, .ld = mlp.ld,
-		       .gate = p->mlp[i], .up = rf_at(p->mlp[i], mlp.up), .y = p->act);
-		rf_linear_fwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->h[i + 1], 0, true);
-		rf_blame_output(p, i, p->h[i + 1]);
+		       .gate = v->mlp[i], .up = rf_at(v->mlp[i], mlp.up), .y = v->act);
+		rf_linear_fwd(m, l->down, RF_NO_WEIGHT, rows, v->act, v->h[i + 1], 0, true);
+		rf_blame_output(p, i, v->h[i + 1]);
 	}
 	return final_norm(p);
 }
@@ -84,29 +86,30 @@ static void pass_bwd(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 {
 	const struct rf_model *m = p->tree->model;
 	const struct rf_config *c = m->cfg;
+	const struct rf_pass_values *v = &p->values;
 	const struct mlp mlp = mlp_of(p);
 	int rows = p->nb * p->steps;
 
-	norm_bwd(p, m->norm, p->h[c->layers], dhidden, p->dh, false);
+	norm_bwd(p, m->norm, v->h[c->layers], dhidden, v->dh, false);
 	for (int i = c->layers - 1; i >= 0; i--) {
 		const struct rf_layer *l = &m->layer[i];
-		const rf_f32 gate = p->mlp[i], up = rf_at(gate, mlp.up);
+		const rf_f32 gate = v->mlp[i], up = rf_at(gate, mlp.up);
 
-		RF_RUN(m->dev, gemm, .m = rows, .n = c->ffn, .k = c->d, .weight = true, .a = p->dh,
-		       .lda = c->d, .b = rf_w(m, l->down), .ldb = c->ffn, .c = p->act, .ldc = c->ffn);
+		RF_RUN(m->dev, gemm, .m = rows, .n = c->ffn, .k = c->d, .weight = true, .a = v->dh,
+		       .lda = c->d, .b = rf_w(m, l->down), .ldb = c->ffn, .c = v->act, .ldc = c->ffn);
 		/* in place: gate and up become their gradients, act the activation again */
 		RF_RUN(m->dev, swiglu_bwd, .n = (size_t)rows * (size_t)c->ffn, .d = c->ffn, .ld = mlp.ld,
-		       .gate = gate, .up = up, .dy = p->act, .dgate = gate, .dup = up, .y = p->act);
-		rf_linear_bwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->dh, 0, NULL, false);
-		norm_fwd(p, l->mlp_norm, p->mid[i], p->x);
-		rf_linears_bwd(m, l->gate_up, 2, rows, p->x, gate, mlp.ld, mlp.apart, p->dx, false);
-		norm_bwd(p, l->mlp_norm, p->mid[i], p->dx, p->dh, true);
+		       .gate = gate, .up = up, .dy = v->act, .dgate = gate, .dup = up, .y = v->act);
+		rf_linear_bwd(m, l->down, RF_NO_WEIGHT, rows, v->act, v->dh, 0, NULL, false);
+		norm_fwd(p, l->mlp_norm, v->mid[i], v->x);
+		rf_linears_bwd(m, l->gate_up, 2, rows, v->x, gate, mlp.ld, mlp.apart, v->dx, false);
+		norm_bwd(p, l->mlp_norm, v->mid[i], v->dx, v->dh, true);
 
-		norm_fwd(p, l->mixer_norm, p->h[i], p->x);
-		l->mixer->bwd(p, i, p->x, p->dh, p->dx);
-		norm_bwd(p, l->mixer_norm, p->h[i], p->dx, p->dh, true);
+		norm_fwd(p, l->mixer_norm, v->h[i], v->x);
+		l->mixer->bwd(p, i, v->x, v->dh, v->dx);
+		norm_bwd(p, l->mixer_norm, v->h[i], v->dx, v->dh, true);
 	}
-	RF_RUN(m->dev, embed_bwd, .rows = rows, .d = c->d, .tokens = tokens, .dy = p->dh,
+	RF_RUN(m->dev, embed_bwd, .rows = rows, .d = c->d, .tokens = tokens, .dy = v->dh,
 	       .dw = rf_dw(m, m->embed));
 }
 
@@ -116,11 +119,14 @@ rf_f32 rf_tree_forward(struct rf_tree *t, int i)
 {
 	struct rf_pass *p = rf_tree_set_segment(t, i);
 
-	t->held = i;
+	t->held_segment = i;
 	return rf_pass_fwd(p, rf_at_i32(t->tokens, (size_t)p->first_row));
 }
 
-static bool holds_activations(const struct rf_tree *t, int i) { return t->passes > 1 || t->held == i; }
+static bool holds_activations(const struct rf_tree *t, int i)
+{
+	return t->passes > 1 || t->held_segment == i;
+}
 
 rf_f32 rf_tree_capture(struct rf_tree *t, int i)
 {
@@ -173,5 +179,5 @@ void rf_tree_backward(struct rf_tree *t, int i, rf_f32 dhidden)
 	if (!holds_activations(t, i))
 		rf_tree_forward(t, i);
 	pass_bwd(p, rf_at_i32(t->tokens, (size_t)p->first_row), dhidden);
-	t->held = -1;
+	t->held_segment = -1;
 }

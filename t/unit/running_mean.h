@@ -59,7 +59,7 @@ static void mean_capture(struct rf_pass *p, int layer)
 	const struct mean_save *k = p->save[layer];
 
 	RF_RUN(p->tree->model->dev, tail_keep, .n = p->captures, .w = 1, .d = p->tree->model->cfg->d,
-	       .x = k->m, .slots = s->m, .row = p->cap_row, .slot = p->cap_slot);
+	       .x = k->m, .slots = s->m, .row = p->list.cap_row, .slot = p->list.cap_slot);
 }
 
 static void mean_fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
@@ -73,7 +73,7 @@ static void mean_fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 
 	if (!p->decoded)
 		RF_RUN(m->dev, tail_load, .nb = p->nb, .n = p->n, .w = 1, .d = m->cfg->d, .x = k->m,
-		       .slots = s->m, .slot = p->start);
+		       .slots = s->m, .slot = p->list.start);
 	for (size_t j = 0; j < (size_t)p->steps; j++) {
 		RF_RUN(m->dev, axpy, .n = step, .scale = KEEPS, .x = rf_at(before, j * step),
 		       .y = rf_at(now, j * step));
@@ -98,7 +98,7 @@ static void mean_bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 d
 	rf_linear_bwd(m, w->o, RF_NO_WEIGHT, p->nb * p->steps, rf_at(k->m, step), dh, 0, rf_at(dm, step),
 	              false);
 	RF_RUN(m->dev, tail_keep, .back = true, .n = p->captures, .w = 1, .d = m->cfg->d, .x = dm,
-	       .slots = s->dm, .row = p->cap_row, .slot = p->cap_slot);
+	       .slots = s->dm, .row = p->list.cap_row, .slot = p->list.cap_slot);
 	for (size_t j = (size_t)p->steps; j-- > 0;) {
 		RF_RUN(m->dev, axpy, .n = step, .scale = 1 - KEEPS, .x = rf_at(dm, (j + 1) * step),
 		       .y = rf_at(dx, j * step));
@@ -106,7 +106,7 @@ static void mean_bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 d
 		       .y = rf_at(dm, j * step));
 	}
 	RF_RUN(m->dev, tail_load, .back = true, .nb = p->nb, .n = p->n, .w = 1, .d = m->cfg->d, .x = dm,
-	       .slots = s->dm, .slot = p->start);
+	       .slots = s->dm, .slot = p->list.start);
 }
 
 static double mean_flops(const struct rf_config *c, int T)

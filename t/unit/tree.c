@@ -802,8 +802,8 @@ static void many_apart(void)
 		plan.max_len = 100;
 		plan.positions = 2;
 		must(rf_tree_new(&t, &engine.model, &plan, &err));
-		ok(t->apart == (of[i].reads ? 128 : 0), "%s: sequences apart are %d rows apart", label,
-		   t->apart);
+		ok(t->cache.stride == (of[i].reads ? 128 : 0), "%s: sequences apart are %d rows apart", label,
+		   t->cache.stride);
 		rf_tree_free(t);
 		plan.max_len = 524289;
 		plan.positions = 4096;
