@@ -465,6 +465,6 @@ const struct rf_mixer rf_mixer_lact = {
 	.state_size = sizeof(struct rf_lact_state), .save_size = sizeof(struct rf_lact_save),
 	.work_size = sizeof(struct rf_lact_work), .declare = declare, .state = state, .save = save,
 	.work = work, .fwd = fwd, .capture = capture, .bwd = bwd, .flops = flops, .workspace = workspace,
-	.reads = reads,
+	.reads = reads, .index_size = rf_lact_index_size, .set_index = rf_lact_set_index,
 	.describe_overflow = describe_overflow
 };

@@ -1,4 +1,5 @@
-/* lact.h -- what the LaCT mixer (lact.c) shares with lact_rows.c, which takes it through the chunks. */
+/* lact.h -- what the files of the LaCT mixer share: lact.c is the layer, lact_rows.c takes rows through the
+ * chunks, lact_slots.c chooses the slots of the chunks' marks and sums. */
 #ifndef RF_LACT_H
 #define RF_LACT_H
 
@@ -41,13 +42,31 @@ static inline const struct rf_lact_config *rf_lact_config(const struct rf_tree *
 	return &t->model->cfg->lact;
 }
 
-/* How many chunks' marks a layer keeps, how many sums, and how many gradients of each.  The marks of all
- * chunks are kept only for a backward pass.  With --recompute segment only these are: the marks of the chunks
- * that are open when a segment begins, of those with a position, and of one segment's chunks. */
+/* lact_slots.c: the slots of chunks in a layer's state. */
+
+/* Return the numbers of slots for marks, for sums, and for the gradients of each. */
 int rf_lact_marks(const struct rf_tree *t);
 int rf_lact_dmarks(const struct rf_tree *t);
 int rf_lact_sums(const struct rf_tree *t);
 int rf_lact_dsums(const struct rf_tree *t);
+
+/* The mixer's hooks index_size and set_index (mixer.h). */
+size_t rf_lact_index_size(const struct rf_tree *t);
+void rf_lact_set_index(const struct rf_tree *t, int *index);
+
+struct rf_lact_slots {
+	int *mark, *dmark;           /* (chunks): mark of each chunk of the sequence, and its gradient */
+	int *branched;               /* (chunks): number of the chunk among those with a position; -1: none */
+	int *sum;                    /* (segments + 1): sums of the open chunk where each segment begins, and
+	                                where the last one ends */
+	int *position_mark;          /* (positions): mark of the chunk that is open at each position */
+	int position_sum;            /* the first position's sums; those of the others follow */
+	int rollout_mark;            /* plan.apart: the first rollout's mark; those of the others follow */
+};
+/* Returns the slots of the sequence that runs. */
+struct rf_lact_slots rf_lact_slots(const struct rf_tree *t, int layer);
+
+/* lact_rows.c: the rows of a pass, chunk by chunk. */
 
 /* fwd: computes x->y from the other features, which are in the order of the fast weights.  bwd: from dx->y:
  * dx->q, k, v, lr, m =, and adds to the gradients of weights and state. */

@@ -6,18 +6,13 @@
  *     mark    M0        M1        M2        M3        M4     a chunk's weights z, momentum p, and m
  *     sums                            S         S            over the rows of the open chunk up to there
  *
- * Which marks and sums are kept follows from which rows read them.  A place is a slot in the layer's state.
  *     - Rows read the mark of their own chunk.  The first row of a chunk makes it, from the mark and the sums
  *       of the chunk before.
  *     - Rollouts read the mark of the chunk that is open at their position.  Those that leave that chunk also
  *       read the sums at their position.
  *     - The backward pass reads every mark again.
- * Without a backward pass there is one place for the chunk that is being run, and one for each chunk with a
- * position (place_of() > 0).  Where positions are apart there is one for each position, and behind these one
- * for each rollout: what follows a prompt may be many chunks long, and each step is one row.  With a backward
- * pass there is a place for every chunk; or, if segments are run again, for the chunks that are open at
- * segments' starts, for those with a position, and for those of one segment.  Gradients of marks have places
- * for two chunks and for those with a position (dplace_of()). */
+ *
+ * lact_slots.c says in which slot of the layer's state each mark and sum is. */
 #include "mixers/lact.h"
 
 static int earlier(int a, int b) { return a < b ? a : b; }
@@ -68,130 +63,37 @@ static struct rf_fast_mark mark_at(const struct rf_lact_config *c, rf_f32 z, rf_
 	                              first };
 }
 
-/* Of the chunks that have a position, the number of this one, from 0; -1: it has none. */
-static int branched_of(const struct rf_tree *t, int chunk)
+static struct rf_fast_mark state_mark(const struct rf_tree *t, int layer, int slot, bool first)
 {
-	int C = rf_lact_config(t)->chunk, place = -1, last = -1;
+	const struct rf_lact_state *s = t->state[layer];
 
-	for (int i = 0; i < t->positions; i++) {
-		int at = t->position.row[t->position.by_row[i]] / C;
-		if (at > chunk)
-			break;
-		place += at != last;
-		last = at;
-	}
-	return last == chunk ? place : -1;
+	return mark_at(rf_lact_config(t), s->z, s->p, s->m, slot, first);
 }
 
-static int chunks_in(const struct rf_tree *t, int rows) { return (rows - 1) / rf_lact_config(t)->chunk + 1; }
-static int chunks_of(const struct rf_tree *t) { return chunks_in(t, t->plan.max_len); }
-
-/* The most chunks that a segment touches, with the one that is open when it begins. */
-static int touched(const struct rf_tree *t) { return t->plan.segment / rf_lact_config(t)->chunk + 2; }
-
-/* The most chunks with a position that are read at one time: of a sequence that slides those of a segment,
- * for its rollouts are run after it, and these chunks follow one another; in the same memory a sequence that
- * is short enough is kept whole. */
-static int most_branched(const struct rf_tree *t)
-{
-	int most = earlier(t->plan.positions, chunks_of(t));
-
-	if (t->cache.rows_max < t->plan.max_len)
-		most = earlier(most, later(touched(t), chunks_in(t, t->cache.rows_max)));
-	return most;
-}
-
-/* Places where segments are computed again: of chunks that are open when one begins, of those that have a
- * position, and of those that one segment touches. */
-static int places_again(const struct rf_tree *t) { return t->segments_max + most_branched(t) + touched(t); }
-
-/* Whether that is what is kept; then no two segments begin in one chunk. */
-static bool again(const struct rf_tree *t)
-{
-	return t->plan.train && t->plan.recompute && places_again(t) < chunks_of(t);
-}
-
-int rf_lact_marks(const struct rf_tree *t)
-{
-	if (t->plan.apart)
-		return 1 + t->plan.positions * (1 + t->plan.n);
-	return !t->plan.train ? 1 + most_branched(t) : again(t) ? places_again(t) : chunks_of(t);
-}
-
-static int place_of(const struct rf_tree *t, int chunk)
-{
-	int C = rf_lact_config(t)->chunk, S = t->plan.segment, branched, next;
-
-	if (t->plan.train && !again(t))
-		return chunk;
-	if (t->plan.apart)
-		return chunk == t->position.row[t->first_position] / C ? 1 + t->first_position : 0;
-	branched = branched_of(t, chunk);
-	if (!t->plan.train)
-		return branched < 0 ? 0 : 1 + branched % most_branched(t);
-	/* the segment that begins after the chunk's first row */
-	next = chunk ? (int)((int64_t)chunk * C / S) + 1 : 0;
-	if (!chunk || (next < t->segments && (next * S - 1) / C == chunk))
-		return next;
-	return t->segments_max + (branched >= 0 ? branched : most_branched(t) + chunk % touched(t));
-}
-
-int rf_lact_dmarks(const struct rf_tree *t) { return earlier(2 + most_branched(t), chunks_of(t)); }
-
-/* The gradients': going back two chunks are at work, and rollouts have been at theirs before. */
-static int dplace_of(const struct rf_tree *t, int chunk)
-{
-	int branched = branched_of(t, chunk);
-
-	if (rf_lact_dmarks(t) == chunks_of(t))
-		return chunk;
-	return branched >= 0 ? 2 + branched : chunk % 2;
-}
-
-/* The sums at a segment's start are kept where it is computed again, or where positions are chosen when it
- * has been and it may begin inside a chunk; else one place is enough.  Those of the positions come behind
- * it. */
-static int sums_before(const struct rf_tree *t)
-{
-	const struct rf_plan *p = &t->plan;
-	const bool inside = p->decode && p->segment % rf_lact_config(t)->chunk;
-
-	return p->train && (p->recompute || inside) ? t->segments_max + 1 : 1;
-}
-int rf_lact_sums(const struct rf_tree *t) { return sums_before(t) + t->plan.positions; }
-int rf_lact_dsums(const struct rf_tree *t) { return 1 + t->plan.positions; }
-
+/* Returns the mark of a chunk of the sequence. */
 static struct rf_fast_mark mark_of(const struct rf_tree *t, int layer, int chunk)
 {
-	const struct rf_lact_state *s = t->state[layer];
-
-	return mark_at(rf_lact_config(t), s->z, s->p, s->m, place_of(t, chunk), !chunk);
+	return state_mark(t, layer, rf_lact_slots(t, layer).mark[chunk], !chunk);
 }
 
-/* The mark that rollouts begin with. */
+/* Returns the mark that rollouts at a position begin with. */
 static struct rf_fast_mark position_mark(const struct rf_tree *t, int layer, int position)
 {
-	const struct rf_lact_state *s = t->state[layer];
-	int chunk = t->position.row[position] / rf_lact_config(t)->chunk;
-
-	return mark_at(rf_lact_config(t), s->z, s->p, s->m,
-	               t->plan.apart ? 1 + position : place_of(t, chunk), !chunk);
+	return state_mark(t, layer, rf_lact_slots(t, layer).position_mark[position],
+	                  t->position.row[position] < rf_lact_config(t)->chunk);
 }
 
-/* Where positions are apart: the mark of the chunk that a rollout has begun itself. */
+/* plan.apart: returns the mark of the chunk that rollout i at a position has begun itself. */
 static struct rf_fast_mark rollout_mark(const struct rf_tree *t, int layer, int position, int i)
 {
-	const struct rf_lact_state *s = t->state[layer];
-
-	return mark_at(rf_lact_config(t), s->z, s->p, s->m,
-	               1 + t->plan.positions + position * t->plan.n + i, false);
+	return state_mark(t, layer, rf_lact_slots(t, layer).rollout_mark + position * t->plan.n + i, false);
 }
 
 static struct rf_fast_mark dmark_of(const struct rf_tree *t, int layer, int chunk)
 {
 	const struct rf_lact_state *s = t->state[layer];
 
-	return mark_at(rf_lact_config(t), s->dz, s->dp, NULL, dplace_of(t, chunk), !chunk);
+	return mark_at(rf_lact_config(t), s->dz, s->dp, NULL, rf_lact_slots(t, layer).dmark[chunk], !chunk);
 }
 
 static struct rf_fast_sum sum_at(const struct rf_lact_config *c, rf_f32 w, rf_f32 m, int i)
@@ -200,34 +102,42 @@ static struct rf_fast_sum sum_at(const struct rf_lact_config *c, rf_f32 w, rf_f3
 	                             rf_at(m, (size_t)i * (size_t)c->heads) };
 }
 
-/* The sums where the sequence has arrived, or (segment > 0, where that is kept) at a segment's start; at a
- * position; their gradients. */
+static struct rf_fast_sum state_sum(const struct rf_tree *t, int layer, int slot)
+{
+	const struct rf_lact_state *s = t->state[layer];
+
+	return sum_at(rf_lact_config(t), s->sum, s->msum, slot);
+}
+
+/* Returns the sums of the chunk that is open where a segment begins. */
 static struct rf_fast_sum sequence_sum(const struct rf_tree *t, int layer, int segment)
 {
-	const struct rf_lact_state *s = t->state[layer];
-
-	return sum_at(rf_lact_config(t), s->sum, s->msum, sums_before(t) > 1 ? segment : 0);
+	return state_sum(t, layer, rf_lact_slots(t, layer).sum[segment]);
 }
 
+/* Returns the sums up to a position. */
 static struct rf_fast_sum position_sum(const struct rf_tree *t, int layer, int position)
 {
-	const struct rf_lact_state *s = t->state[layer];
-
-	return sum_at(rf_lact_config(t), s->sum, s->msum, sums_before(t) + position);
+	return state_sum(t, layer, rf_lact_slots(t, layer).position_sum + position);
 }
 
-static struct rf_fast_sum sequence_dsum(const struct rf_tree *t, int layer)
+static struct rf_fast_sum dsum_at(const struct rf_tree *t, int layer, int slot)
 {
 	const struct rf_lact_state *s = t->state[layer];
 
-	return sum_at(rf_lact_config(t), s->dsum, s->dmsum, 0);
+	return sum_at(rf_lact_config(t), s->dsum, s->dmsum, slot);
+}
+
+/* Return the gradients of the sums of the chunk that the backward pass is in, and of those up to a
+ * position. */
+static struct rf_fast_sum sequence_dsum(const struct rf_tree *t, int layer)
+{
+	return dsum_at(t, layer, 0);
 }
 
 static struct rf_fast_sum position_dsum(const struct rf_tree *t, int layer, int position)
 {
-	const struct rf_lact_state *s = t->state[layer];
-
-	return sum_at(rf_lact_config(t), s->dsum, s->dmsum, 1 + position);
+	return dsum_at(t, layer, 1 + position);
 }
 
 static void copy_sum(const struct rf_fast *f, struct rf_fast_sum from, struct rf_fast_sum to, bool add)
@@ -495,7 +405,7 @@ void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_row
 					    dbefore = dmark_of(t, layer, a.chunk - 1);
 
 			/* no rollout has been there, but perhaps a later chunk */
-			if (branched_of(t, a.chunk - 1) < 0) {
+			if (rf_lact_slots(t, layer).branched[a.chunk - 1] < 0) {
 				zero(&f, dbefore.z, rf_fast_size(f.c));
 				zero(&f, dbefore.p, rf_fast_size(f.c));
 			}

@@ -23,6 +23,11 @@ struct rf_mixer {
 	void (*state)(const struct rf_tree *t, int layer, struct rf_arena *a, void *state);
 	void (*save)(const struct rf_pass *p, int layer, struct rf_arena *a, void *save);
 	void (*work)(const struct rf_pass *p, int layer, struct rf_arena *a, void *work);
+	/* If the layer finds its way in its state by integers on the host: returns how many, and sets them
+	   when a sequence begins or its positions are chosen.  They are in index[layer] of the tree.
+	   NULL: none. */
+	size_t (*index_size)(const struct rf_tree *t);
+	void (*set_index)(const struct rf_tree *t, int *index);
 	/* h += mixer(x) for the new rows of the pass; x, h (rows, d).  While rollouts are decoded, what was
 	   kept of their earlier rows is in save only. */
 	void (*fwd)(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h);

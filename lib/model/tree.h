@@ -124,6 +124,7 @@ struct rf_tree {
 	   the first segment starts, stays zero; without a backward pass the others share slot 1. */
 	int sequence_slots, slots;
 	void **state;                /* (layers), of the mixers' own types */
+	int **index;                 /* (layers): what a mixer's index_size() asks for (mixer.h); else NULL */
 	struct rf_pass *sequence;    /* (passes): one per segment if all are kept, else one */
 	int passes;
 	struct rf_pass branch, draw; /* rollouts in one go, and token by token */

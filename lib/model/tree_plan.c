@@ -144,6 +144,29 @@ static void free_layers(void **p)
 	free(p);
 }
 
+/* Allocates the indices of the layers' mixers.  Returns false without memory. */
+static bool new_indices(struct rf_tree *t)
+{
+	const struct rf_model *m = t->model;
+
+	if (!(t->index = calloc((size_t)m->cfg->layers, sizeof *t->index)))
+		return false;
+	for (int l = 0; l < m->cfg->layers; l++) {
+		const struct rf_mixer *x = m->layer[l].mixer;
+
+		if (x->index_size && !(t->index[l] = calloc(x->index_size(t), sizeof *t->index[l])))
+			return false;
+	}
+	return true;
+}
+
+static void free_indices(struct rf_tree *t)
+{
+	for (int l = 0; t->index && l < t->model->cfg->layers; l++)
+		free(t->index[l]);
+	free(t->index);
+}
+
 static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps, bool train)
 {
 	size_t L = (size_t)t->model->cfg->layers, slots = (size_t)t->plan.positions + 1, n = (size_t)nb;
@@ -225,7 +248,7 @@ static struct rf_tree *new_without_memory(struct rf_model *m, const struct rf_pl
 	t->state = new_layers(m, offsetof(struct rf_mixer, state_size));
 	t->sequence = calloc((size_t)t->passes, sizeof *t->sequence);
 	t->position.row = calloc((size_t)plan->positions * 4 + 1, sizeof *t->position.row);
-	ok = t->state && t->sequence && t->position.row;
+	ok = t->state && t->sequence && t->position.row && new_indices(t);
 	for (int i = 0; ok && i < t->passes; i++)
 		ok = new_pass(&t->sequence[i], t, 1, segment < plan->max_len ? segment : plan->max_len,
 		              plan->train);
@@ -295,6 +318,7 @@ void rf_tree_free(struct rf_tree *t)
 	free_pass(&t->branch);
 	free_pass(&t->draw);
 	free_layers(t->state);
+	free_indices(t);
 	free(t->sequence);
 	free(t->position.row);
 	free(t);

@@ -54,11 +54,22 @@ static void set_positions(struct rf_tree *t, const int *row, int positions)
 	}
 }
 
+/* Tells the mixers that the sequence or its positions are new. */
+static void set_indices(struct rf_tree *t)
+{
+	const struct rf_model *m = t->model;
+
+	for (int l = 0; l < m->cfg->layers; l++)
+		if (m->layer[l].mixer->set_index)
+			m->layer[l].mixer->set_index(t, t->index[l]);
+}
+
 void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *row, int positions)
 {
 	begin_sequence(t, tokens, T);
 	t->model->dev->ops->zero(t->model->dev, t->memory.base, t->memory.state_bytes);
 	set_positions(t, row, positions);
+	set_indices(t);
 }
 
 void rf_tree_clear(struct rf_tree *t)
@@ -75,12 +86,14 @@ void rf_tree_add(struct rf_tree *t, const int32_t *tokens, int T)
 	t->first_position = t->position.by_row[i] = i;
 	t->position.row[i] = T - 1;
 	t->position.dropped[i] = dropped_rows(t, t->segments - 1);
+	set_indices(t);
 }
 
 void rf_tree_branch_off(struct rf_tree *t, const int *row, int positions)
 {
 	t->ready.n = 0;
 	set_positions(t, row, positions);
+	set_indices(t);
 }
 
 /* Which positions' rollouts are ready after segment i. */
