@@ -15,8 +15,8 @@
  * lact_slots.c says in which slot of the layer's state each mark and sum is. */
 #include "mixers/lact.h"
 
-static int earlier(int a, int b) { return a < b ? a : b; }
-static int later(int a, int b) { return a > b ? a : b; }
+static int smaller(int a, int b) { return a < b ? a : b; }
+static int larger(int a, int b) { return a > b ? a : b; }
 
 /* ---- chunks, marks, sums ------------------------------------------------------------------- */
 
@@ -160,7 +160,7 @@ static struct rf_fast fast_of(struct rf_pass *p, int layer)
 
 /* ---- the first weights --------------------------------------------------------------------- */
 
-static void begin(struct rf_pass *p, int layer, const struct rf_fast *f)
+static void make_first_weights(struct rf_pass *p, int layer, const struct rf_fast *f)
 {
 	const struct rf_model *m = p->tree->model;
 	const struct rf_lact_weights *l = m->layer[layer].w;
@@ -192,7 +192,7 @@ static void begin(struct rf_pass *p, int layer, const struct rf_fast *f)
 	       .y = rf_at(length, 2 * H * E));
 }
 
-static void begin_bwd(struct rf_pass *p, int layer, const struct rf_fast *f)
+static void first_weights_bwd(struct rf_pass *p, int layer, const struct rf_fast *f)
 {
 	const struct rf_model *m = p->tree->model;
 	const struct rf_lact_weights *l = m->layer[layer].w;
@@ -235,7 +235,7 @@ static struct part part_of(const struct rf_pass *p, int at)
 {
 	const struct rf_tree *t = p->tree;
 	int C = rf_lact_config(t)->chunk, chunk = at / C, begins = chunk * C, end = p->first_row + p->steps;
-	struct part x = { .chunk = chunk, .from = later(p->first_row, begins),
+	struct part x = { .chunk = chunk, .from = larger(p->first_row, begins),
 	                  .to = end - begins > C ? begins + C : end };
 
 	x.opens = x.from == begins && chunk;
@@ -245,7 +245,7 @@ static struct part part_of(const struct rf_pass *p, int at)
 }
 
 /* Going back it ends at positions whose rollouts leave the chunk, whose gradient is added there. */
-static struct part part_back(const struct rf_pass *p, int at)
+static struct part part_bwd(const struct rf_pass *p, int at)
 {
 	const struct rf_tree *t = p->tree;
 	struct part x = part_of(p, at);
@@ -254,9 +254,9 @@ static struct part part_back(const struct rf_pass *p, int at)
 		int cut = t->position.row[i] + 1;
 
 		if (leaves(t, i) && cut <= at)
-			x.from = later(x.from, cut);
+			x.from = larger(x.from, cut);
 		else if (leaves(t, i))
-			x.to = earlier(x.to, cut);
+			x.to = smaller(x.to, cut);
 	}
 	x.opens = x.opens && x.from % rf_lact_config(t)->chunk == 0;
 	x.learns = x.from < learned_until(t, x.chunk);
@@ -299,7 +299,7 @@ void rf_lact_sequence_fwd(struct rf_pass *p, int layer, const struct rf_fast_row
 	rf_f32 now = NULL;
 
 	if (!p->first_row)
-		begin(p, layer, &f);
+		make_first_weights(p, layer, &f);
 	copy_sum(&f, sequence_sum(t, layer, segment), sum, false);
 	for (int row = p->first_row; row < p->first_row + p->steps;) {
 		struct part a = part_of(p, row);
@@ -354,21 +354,21 @@ void rf_lact_capture(struct rf_pass *p, int layer, const struct rf_fast_rows *x)
 	}
 }
 
-static void zero(const struct rf_fast *f, rf_f32 x, size_t n)
+static void zero_numbers(const struct rf_fast *f, rf_f32 x, size_t n)
 {
 	if (x && n)
 		f->dev->ops->zero(f->dev, x, n * 4);
 }
 
 /* Rows from which nothing is learned get no gradient from there. */
-static void unlearned(const struct rf_fast *f, const struct rf_fast_rows *dx, size_t first, size_t rows)
+static void zero_unlearned(const struct rf_fast *f, const struct rf_fast_rows *dx, size_t first, size_t rows)
 {
 	size_t H = (size_t)f->c->heads, d = H * (size_t)f->c->D;
 
-	zero(f, rf_at(dx->k, first * d), (rows - first) * d);
-	zero(f, rf_at(dx->v, first * d), (rows - first) * d);
-	zero(f, rf_at(dx->lr, first * H * 3), (rows - first) * H * 3);
-	zero(f, rf_at(dx->m, first * H), (rows - first) * H);
+	zero_numbers(f, rf_at(dx->k, first * d), (rows - first) * d);
+	zero_numbers(f, rf_at(dx->v, first * d), (rows - first) * d);
+	zero_numbers(f, rf_at(dx->lr, first * H * 3), (rows - first) * H * 3);
+	zero_numbers(f, rf_at(dx->m, first * H), (rows - first) * H);
 }
 
 void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
@@ -381,10 +381,10 @@ void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_row
 	struct rf_fast_sum dsum = sequence_dsum(t, layer);
 	rf_f32 now = NULL;
 
-	unlearned(&f, dx, (size_t)(earlier(end, later(p->first_row, learned)) - p->first_row),
+	zero_unlearned(&f, dx, (size_t)(smaller(end, larger(p->first_row, learned)) - p->first_row),
 	          (size_t)p->steps);
 	for (int row = end - 1; row >= p->first_row;) {
-		struct part a = part_back(p, row);
+		struct part a = part_bwd(p, row);
 		struct rf_fast_mark mark = mark_of(t, layer, a.chunk), dmark = dmark_of(t, layer, a.chunk);
 		bool last = !now;
 
@@ -406,15 +406,15 @@ void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_row
 
 			/* no rollout has been there, but perhaps a later chunk */
 			if (rf_lact_slots(t, layer).branched[a.chunk - 1] < 0) {
-				zero(&f, dbefore.z, rf_fast_size(f.c));
-				zero(&f, dbefore.p, rf_fast_size(f.c));
+				zero_numbers(&f, dbefore.z, rf_fast_size(f.c));
+				zero_numbers(&f, dbefore.p, rf_fast_size(f.c));
 			}
 			rf_fast_update_bwd(&f, &before, &dbefore, dsum, &mark, &dmark);
 		}
 		row = a.from - 1;
 	}
 	if (!p->first_row)
-		begin_bwd(p, layer, &f);
+		first_weights_bwd(p, layer, &f);
 }
 
 /* ---- rollouts ------------------------------------------------------------------------------ */
@@ -447,15 +447,15 @@ static struct rf_fast_piece steps_of(const struct rf_pass *p, int at, int i, int
 }
 
 /* The mark of the n-th chunk that a rollout begins; without a backward pass all take the same place. */
-static struct rf_fast_mark own_mark(const struct rf_pass *p, const struct rf_lact_work *w, int n)
+static struct rf_fast_mark begun_mark(const struct rf_pass *p, const struct rf_lact_work *w, int n)
 {
 	return mark_at(rf_lact_config(p->tree), w->z, w->p, w->m, p->train ? n : 0, false);
 }
 
 /* One rollout's rows beyond the chunk of its position, the pass's at-th: the chunks that it begins, and what
  * its new rows read of them (x->y NULL: only the former).  Returns their number. */
-static int leave_fwd(struct rf_pass *p, int layer, const struct rf_fast *f, const struct rf_fast_rows *x,
-                     int at, int i, rf_f32 w0)
+static int leave_chunk_fwd(struct rf_pass *p, int layer, const struct rf_fast *f,
+                           const struct rf_fast_rows *x, int at, int i, rf_f32 w0)
 {
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
@@ -468,8 +468,8 @@ static int leave_fwd(struct rf_pass *p, int layer, const struct rf_fast *f, cons
 	if (begins)
 		rf_fast_learn(f, steps_of(p, at, i, 0, begins), x, w0, w->sum, true);
 	while (begins < to) {
-		struct rf_fast_mark mark = own_mark(p, w, n);
-		int ends = to - begins > C ? begins + C : to, first = later(begins, p->decoded);
+		struct rf_fast_mark mark = begun_mark(p, w, n);
+		int ends = to - begins > C ? begins + C : to, first = larger(begins, p->decoded);
 
 		rf_fast_update(f, &from, now, w->sum, &mark);
 		rf_tree_found(p, at * p->n + i, t->position.row[position] / C + n++, mark.z,
@@ -487,8 +487,8 @@ static int leave_fwd(struct rf_pass *p, int layer, const struct rf_fast *f, cons
 
 /* The same for one new row, where the mark that was made last is kept: the chunk is learned from once, when
  * the row behind it comes. */
-static void leave_apart(struct rf_pass *p, int layer, const struct rf_fast *f, const struct rf_fast_rows *x,
-                        int at, int i, rf_f32 w0)
+static void leave_chunk_apart(struct rf_pass *p, int layer, const struct rf_fast *f,
+                              const struct rf_fast_rows *x, int at, int i, rf_f32 w0)
 {
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
@@ -531,18 +531,19 @@ void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 			now = rf_fast_weights(&f, &mark, w->w[0]);
 		before = chunk;
 		if (p->decoded < room)
-			rf_fast_apply(&f, steps_of(p, at, -1, p->decoded, earlier(to, room)), x, now);
+			rf_fast_apply(&f, steps_of(p, at, -1, p->decoded, smaller(to, room)), x, now);
 		for (int i = 0; i < p->n && to > room; i++)
 			if (t->plan.apart)
-				leave_apart(p, layer, &f, x, at, i, now);
+				leave_chunk_apart(p, layer, &f, x, at, i, now);
 			else
-				leave_fwd(p, layer, &f, x, at, i, now);
+				leave_chunk_fwd(p, layer, &f, x, at, i, now);
 	}
 }
 
 /* dw0: of the weights of the position's chunk. */
-static void leave_bwd(struct rf_pass *p, int layer, const struct rf_fast *f, const struct rf_fast_rows *x,
-                      const struct rf_fast_rows *dx, int at, int i, rf_f32 w0, rf_f32 dw0)
+static void leave_chunk_bwd(struct rf_pass *p, int layer, const struct rf_fast *f,
+                            const struct rf_fast_rows *x, const struct rf_fast_rows *dx, int at, int i,
+                            rf_f32 w0, rf_f32 dw0)
 {
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
@@ -552,23 +553,23 @@ static void leave_bwd(struct rf_pass *p, int layer, const struct rf_fast *f, con
 	int n;
 
 	made.y = NULL;
-	n = leave_fwd(p, layer, f, &made, at, i, w0);
+	n = leave_chunk_fwd(p, layer, f, &made, at, i, w0);
 	for (int j = n - 1; j >= 0; j--) {
 		int begins = room + j * C, ends = p->steps - begins > C ? begins + C : p->steps;
-		struct rf_fast_mark mark = own_mark(p, w, j),
-				    from = j ? own_mark(p, w, j - 1) : mark_of(t, layer, chunk);
+		struct rf_fast_mark mark = begun_mark(p, w, j),
+				    from = j ? begun_mark(p, w, j - 1) : mark_of(t, layer, chunk);
 		struct rf_fast_mark dmark = mark_at(f->c, w->dz, w->dp, NULL, j % 2, false);
 		struct rf_fast_mark dfrom = j ? mark_at(f->c, w->dz, w->dp, NULL, (j + 1) % 2, false)
 		                              : dmark_of(t, layer, chunk);
 		rf_f32 now = rf_fast_weights(f, &mark, w->w[1]);
 
 		if (j == n - 1) {
-			zero(f, dmark.z, rf_fast_size(f->c));
-			zero(f, dmark.p, rf_fast_size(f->c));
+			zero_numbers(f, dmark.z, rf_fast_size(f->c));
+			zero_numbers(f, dmark.p, rf_fast_size(f->c));
 		}
 		if (j) {
-			zero(f, dfrom.z, rf_fast_size(f->c));
-			zero(f, dfrom.p, rf_fast_size(f->c));
+			zero_numbers(f, dfrom.z, rf_fast_size(f->c));
+			zero_numbers(f, dfrom.p, rf_fast_size(f->c));
 		}
 		rf_fast_apply_bwd(f, steps_of(p, at, i, begins, ends), x, dx, now, w->dw[1], false);
 		if (j < n - 1)
@@ -589,7 +590,7 @@ void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 	const struct rf_fast f = fast_of(p, layer);
 	rf_f32 now = NULL;
 
-	unlearned(&f, dx, 0, (size_t)p->nb * (size_t)p->steps);
+	zero_unlearned(&f, dx, 0, (size_t)p->nb * (size_t)p->steps);
 	for (int j = 0, before = -1; j < p->positions; j++) {
 		int at = p->by_row[j], position = p->position[at],
 		    chunk = t->position.row[position] / f.c->chunk, room = room_at(t, position);
@@ -599,10 +600,10 @@ void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 			now = rf_fast_weights(&f, &mark, w->w[0]);
 		before = chunk;
 		if (room)
-			rf_fast_apply_bwd(&f, steps_of(p, at, -1, 0, earlier(p->steps, room)), x, dx, now,
+			rf_fast_apply_bwd(&f, steps_of(p, at, -1, 0, smaller(p->steps, room)), x, dx, now,
 			                  w->dw[0], false);
 		for (int i = 0; i < p->n && p->steps > room; i++)
-			leave_bwd(p, layer, &f, x, dx, at, i, now, w->dw[0]);
+			leave_chunk_bwd(p, layer, &f, x, dx, at, i, now, w->dw[0]);
 		if (room)
 			rf_fast_weights_bwd(&f, &mark, w->dw[0], &dmark);
 	}
