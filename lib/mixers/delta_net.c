@@ -11,7 +11,7 @@
 
 struct weights { struct rf_weight proj[3], conv[3], b, g, a, A_log, dt_bias, norm, o; };
 
-/* What the weights are called: of each three q, k, v, or the first alone for all. */
+/* The names of the weights: three for q, k and v, or one for a joint weight. */
 struct names { const char *mixer, *proj[3], *conv[3], *b, *g, *a, *norm, *o; };
 static const struct names apart = {
 	"attn", { "q_proj", "k_proj", "v_proj" }, { "q_conv1d", "k_conv1d", "v_conv1d" }, "b_proj", "g_proj",
@@ -31,11 +31,12 @@ struct state {
 struct save {
 	/* q, k, v before the convolution, ((w-1 + steps) nb, C): earlier rows in front */
 	rf_f32 x;
-	/* k after it, (R, G, K), and u, (R, H, V), where rollouts are decoded; else they are
-	   computed again */
+	/* rollouts that are decoded: k after the convolution, (R, G, K), and u, (R, H, V); else the
+	   backward pass computes them again */
 	rf_f32 k, u;
 	rf_f32 b, gate;              /* (R, H), (R, H, V) */
-	rf_f32 open;                 /* (nb, H, K, V): of rollouts that are decoded over more than a chunk */
+	rf_f32 open;                 /* (nb, H, K, V): state at the start of the open chunk, for rollouts that
+	                                are decoded over more than a chunk */
 	rf_f32 a, g;                 /* (R, H): the decay's logarithm, and what it is made of */
 };
 
@@ -45,17 +46,19 @@ struct work {
 	rf_f32 dy[3], dx, dn, d_o, dgate, db, dg, da;
 };
 
-static int width(const struct rf_delta_config *c, int i)  /* of q, k, v */
+/* Returns the columns of q, k or v. */
+static int width(const struct rf_delta_config *c, int i)
 {
 	return i == 2 ? c->heads * c->V : c->qk_heads * c->K;
 }
 
-static int column(const struct rf_delta_config *c, int i)  /* where they begin; of 3: C */
+/* Returns the column at which q, k or v begins; i = 3: C, the number of columns. */
+static int column(const struct rf_delta_config *c, int i)
 {
 	return i == 3 ? 2 * width(c, 0) + width(c, 2) : i * width(c, 0);
 }
 
-/* The part of a joint weight that is that of q, k or v. */
+/* Returns the part of a joint weight that belongs to q, k or v. */
 static struct rf_weight part(const struct rf_delta_config *c, struct rf_weight whole, int i, int in)
 {
 	whole.at += (size_t)column(c, i) * (size_t)in;
@@ -88,7 +91,7 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 		if (c->conv)
 			w->conv[i] = NORMAL(normal, n->conv[i], out, 1, c->conv_size);
 	}
-	if (c->joint) /* the convolution's weight is used in parts, the projection's whole */
+	if (c->joint) /* the weight of the convolution is used in parts, that of the projection as a whole */
 		for (int i = 3; i-- > 0;)
 			w->conv[i] = part(c, w->conv[0], i, c->conv_size);
 	if (c->beta)
@@ -130,7 +133,7 @@ static void state(const struct rf_tree *t, int layer, struct rf_arena *a, void *
 	s->dtail = t->plan.train ? rf_arena_f32(a, tail) : NULL;
 }
 
-/* Rows of a pass, and steps before them that the convolution reads. */
+/* Returns how many rows before those of the pass the convolution reads. */
 static size_t front_of(const struct rf_pass *p, const struct rf_delta_config *c)
 {
 	return (size_t)p->max_nb * (size_t)(c->conv_size - 1);
@@ -179,7 +182,7 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 	w->da = c->decay ? rf_arena_f32(a, R * (size_t)c->heads) : NULL;
 }
 
-/* The convolution, activation and head norm of q, k or v, as forward and backward pass have them. */
+/* Returns the convolution, activation and head norm of q, k or v, for the forward and the backward pass. */
 static struct rf_conv_part conv_of(const struct rf_model *m, const struct weights *l, int i)
 {
 	const struct rf_delta_config *c = &m->cfg->delta;
@@ -191,7 +194,7 @@ static struct rf_conv_part conv_of(const struct rf_model *m, const struct weight
 	                              .weight = rf_w(m, l->conv[i]) };
 }
 
-/* q, k and v after the convolution, for the new steps, which lie behind the `decoded` earlier ones. */
+/* Computes q, k and v after the convolution, for the new steps, which follow the `decoded` earlier ones. */
 static void convolve(const struct rf_pass *p, int layer, const rf_f32 y[3])
 {
 	const struct rf_model *m = p->tree->model;
@@ -209,7 +212,7 @@ static void convolve(const struct rf_pass *p, int layer, const rf_f32 y[3])
 	m->dev->ops->conv_fwd(m->dev, &a);
 }
 
-/* Keeps the rows that the convolution reads, for captures. */
+/* Keeps the rows that the convolution reads, for the captures. */
 static void keep_tails(const struct rf_pass *p, int layer)
 {
 	const struct rf_model *m = p->tree->model;
@@ -221,7 +224,7 @@ static void keep_tails(const struct rf_pass *p, int layer)
 	       .slots = s->tail, .row = p->list.cap_row, .slot = p->list.cap_slot);
 }
 
-/* The delta rule from q, k and v to u and o, with captures of the state. */
+/* Computes u and o from q, k and v by the delta rule, and captures the state. */
 static void apply(const struct rf_pass *p, int layer, const rf_f32 y[3], int captures)
 {
 	const struct rf_tree *t = p->tree;
@@ -240,8 +243,8 @@ static void apply(const struct rf_pass *p, int layer, const rf_f32 y[3], int cap
 	       .log = s->log);
 }
 
-/* The delta rule, and o's norm.  Going back it is done again, without captures: a fiftieth of the time of
- * both passes, and u and o would be a sixth of what is saved. */
+/* Computes the delta rule and the norm of o.  The backward pass repeats both, without captures.  That takes a
+ * fiftieth of the time of both passes, and keeping u and o would take a sixth of the saved memory. */
 static void mix(const struct rf_pass *p, int layer, const rf_f32 y[3], int captures)
 {
 	const struct rf_model *m = p->tree->model;
@@ -272,7 +275,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	if (!p->decoded)
 		RF_RUN(m->dev, tail_load, .nb = p->nb, .n = p->n, .w = w1, .d = C, .x = k->x,
 		       .slots = s->tail, .slot = p->list.start);
-	/* all that x is multiplied by, one product behind the other: a device may keep x in another form */
+	/* keep the products with x adjacent: the device may cache a rounded x */
 	rf_linears_fwd(m, l->proj, c->joint ? 1 : 3, rows, x, here, C, 0);
 	if (c->beta)
 		rf_linear_fwd(m, l->b, RF_NO_WEIGHT, rows, x, k->b, 0, false);
@@ -331,7 +334,7 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 		conv.part[i].dweight = rf_dw(m, l->conv[i]);
 	}
 	m->dev->ops->conv_bwd(m->dev, &conv);
-	/* what later rows read of these comes back; what these read of earlier rows goes on */
+	/* add the gradients from later rows, and pass on the gradients of earlier rows */
 	RF_RUN(m->dev, tail_keep, .back = true, .n = p->captures, .w = w1, .d = C, .x = w->dx,
 	       .slots = s->dtail, .row = p->list.cap_row, .slot = p->list.cap_slot);
 	RF_RUN(m->dev, tail_load, .back = true, .nb = p->nb, .n = p->n, .w = w1, .d = C, .x = w->dx,
@@ -350,7 +353,7 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 		rf_linear_bwd(m, l->a, RF_NO_WEIGHT, rows, x, w->da, 0, dx, true);
 }
 
-/* S' k, k u' and S' q of every row and head. */
+/* Counts S' k, k u' and S' q of every row and head. */
 static double flops(const struct rf_config *c, int T)
 {
 	return 2. * T * 3 * c->delta.heads * c->delta.K * c->delta.V;

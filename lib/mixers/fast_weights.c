@@ -1,12 +1,12 @@
-/* fast_weights.c -- the fast weights of LaCT.  See fast_weights.h.
+/* fast_weights.c -- the products, sums and updates of LaCT's fast weights (fast_weights.h).
  *
  * The heads are column ranges of the rows.  So each product is a batch over heads with strided operands, and
- * no head's data is copied. */
+ * no data is copied. */
 #include "mixers/fast_weights.h"
 
 static const float EPS = 1e-5f, EPS_MUON = 1e-7f;
 
-/* One of a block's two stacks: of w0 and w2, or of w1. */
+/* One of the two stacks of a block: w0 and w2 (i = 0), or w1 (i = 1). */
 struct stack { int mats, rows, cols; size_t at; };
 
 static struct stack stack_of(const struct rf_lact_config *c, int i)
@@ -60,16 +60,15 @@ void rf_fast_copy(const struct rf_fast *f, size_t n, rf_f32 from, rf_f32 to, boo
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
-/* Rows of the model's width in a product, of this and of compact buffers: the heads' parts, one
- * product each. */
+/* One product per head: the heads are columns of the rows, width() numbers in all. */
 #define HEADS(f) .batch = (f)->c->heads
 static size_t width(const struct rf_fast *f) { return (size_t)f->c->heads * (size_t)f->c->D; }
 
-/* Where the piece begins in rows of `each` numbers. */
+/* Returns where the piece begins in rows of `each` numbers. */
 static rf_f32 at(struct rf_fast_piece p, rf_f32 x, size_t each) { return rf_at(x, p.first * each); }
 static int apart(const struct rf_fast *f, struct rf_fast_piece p) { return p.every * f->c->heads * f->c->D; }
 
-/* gu = x [w0; w2]' */
+/* Computes gu = x [w0; w2]'. */
 static void make_gu(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 x, rf_f32 w, rf_f32 gu)
 {
 	int D = f->c->D, E = f->c->E;
@@ -80,7 +79,7 @@ static void make_gu(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 x, r
 	       .ldc = 2 * E * f->c->heads, .sc = 2 * (size_t)E);
 }
 
-/* h (E wide) = x w1, or from dy the gradient of silu(g) u. */
+/* Computes h = x w1, E columns a head; with dy for x, the gradient of silu(g) u. */
 static void times_w1(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 x, rf_f32 w1, rf_f32 h)
 {
 	int D = f->c->D, E = f->c->E;
@@ -91,7 +90,7 @@ static void times_w1(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 x, 
 	       .sc = (size_t)E);
 }
 
-/* y = (or +=) h w1' */
+/* Computes y = (add: +=) h w1'. */
 static void from_h(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 h, rf_f32 w1, rf_f32 y, bool add)
 {
 	int D = f->c->D, E = f->c->E;
@@ -101,7 +100,7 @@ static void from_h(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 h, rf
 	       .c = at(p, y, width(f)), .ldc = apart(f, p), .sc = (size_t)D);
 }
 
-/* x = (or +=) gu [w0; w2] */
+/* Computes x = (add: +=) gu [w0; w2]. */
 static void from_gu(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 gu, rf_f32 w, rf_f32 x, bool add)
 {
 	int D = f->c->D, E = f->c->E;
@@ -112,7 +111,7 @@ static void from_gu(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 gu, 
 	       .c = at(p, x, width(f)), .ldc = apart(f, p), .sc = (size_t)D);
 }
 
-/* [w0; w2] = (or +=) gu' x */
+/* Computes [w0; w2] = (add: +=) gu' x. */
 static void gu_by_x(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 gu, rf_f32 x, rf_f32 w, bool add)
 {
 	int D = f->c->D, E = f->c->E;
@@ -122,7 +121,7 @@ static void gu_by_x(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 gu, 
 	       .sb = (size_t)D, .c = w, .ldc = D, .sc = 2 * (size_t)E * (size_t)D);
 }
 
-/* w1 = (or +=) y' h */
+/* Computes w1 = (add: +=) y' h. */
 static void y_by_h(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 y, rf_f32 h, rf_f32 w1, bool add)
 {
 	int D = f->c->D, E = f->c->E;
@@ -214,9 +213,9 @@ void rf_fast_learn_bwd(const struct rf_fast *f, struct rf_fast_piece p, const st
 
 /* ---- Newton-Schulz ------------------------------------------------------------------------- */
 
-/* Five steps x <- (a + b G + c G G) x with G = x x', or the same from the right with G = x' x where
- * columns are fewer.  They raise small singular values to 1, and what rounding put there with them:
- * so operands stay float32. */
+/* Five steps x <- (a + b G + c G G) x with G = x x'; from the right with G = x' x, if there are fewer
+ * columns than rows.  The steps raise small singular values to 1, and with them rounding errors, so operands
+ * stay float32. */
 static const float muon[5][3] = {
 	{ 4.0848f, -6.8946f, 2.9270f }, { 3.9505f, -6.3029f, 2.6377f }, { 3.7418f, -5.5913f, 2.3037f },
 	{ 2.8769f, -3.1427f, 1.2046f }, { 2.8366f, -3.0525f, 1.2012f },
@@ -224,7 +223,7 @@ static const float muon[5][3] = {
 
 static int side_of(const struct stack *s) { return s->rows < s->cols ? s->rows : s->cols; }
 
-/* g = (or +=) x y' from the left, x' y from the right: a square of the shorter side. */
+/* Computes g = x y' from the left, or x' y from the right: a square matrix of the shorter side. */
 static void squared(const struct rf_fast *f, const struct stack *s, rf_f32 x, rf_f32 y, rf_f32 g)
 {
 	bool left = s->rows <= s->cols;
@@ -235,7 +234,7 @@ static void squared(const struct rf_fast *f, const struct stack *s, rf_f32 x, rf
 	       .sb = matrix(s), .c = g, .ldc = n, .sc = (size_t)n * (size_t)n);
 }
 
-/* y = (or +=) g x or g' x from the left, x g or x g' from the right. */
+/* Computes y = (add: +=) g x or g' x from the left, or x g or x g' from the right. */
 static void times(const struct rf_fast *f, const struct stack *s, rf_f32 g, bool transposed, rf_f32 x,
                   rf_f32 y, bool add)
 {
@@ -255,7 +254,7 @@ static void times(const struct rf_fast *f, const struct stack *s, rf_f32 g, bool
 	f->dev->ops->gemm(f->dev, &a);
 }
 
-/* c = (or +=) a b, squares. */
+/* Computes c = (add: +=) a b, all of them square. */
 static void square_times(const struct rf_fast *f, const struct stack *s, rf_f32 a, rf_f32 b, rf_f32 c,
                          bool add)
 {
@@ -266,7 +265,7 @@ static void square_times(const struct rf_fast *f, const struct stack *s, rf_f32 
 	       .lda = n, .sa = each, .b = b, .ldb = n, .sb = each, .c = c, .ldc = n, .sc = each);
 }
 
-/* G and M = a + b G + c G G of x. */
+/* Computes G of x, and M = a + b G + c G G. */
 static void polynomial(const struct rf_fast *f, const struct stack *s, const float abc[3], rf_f32 x, rf_f32 G,
                        rf_f32 M)
 {
@@ -281,8 +280,7 @@ static void polynomial(const struct rf_fast *f, const struct stack *s, const flo
 	       .y = M);
 }
 
-/* Both stacks of g to their orthogonal factors; returns where they are.  All steps are kept where there is
- * memory for it. */
+/* Makes both stacks of g orthogonal.  Returns where the result is.  When training, all steps are kept. */
 static rf_f32 orthogonal(const struct rf_fast *f, rf_f32 g)
 {
 	struct rf_fast_work *k = f->work;
@@ -303,7 +301,7 @@ static rf_f32 orthogonal(const struct rf_fast *f, rf_f32 g)
 	return k->x[5 % places];
 }
 
-/* dg += from dy, which stays.
+/* Adds to dg the gradient from dy, which is not changed.
  *     x1 = M x:             dM = dx1 x', dx = M dx1
  *     M = a + b G + c G G:  dG = b dM + c (dM G + G dM)
  *     G = x x':             dx += (dG + dG') x */
@@ -409,7 +407,7 @@ void rf_fast_update_bwd(const struct rf_fast *f, const struct rf_fast_mark *from
 {
 	const struct rf_lact_config *c = f->c;
 	size_t n = rf_fast_size(c);
-	rf_f32 dstep = c->momentum ? dto->p : dsum.w; /* what later chunks keep of it is there already */
+	rf_f32 dstep = c->momentum ? dto->p : dsum.w; /* has the gradient from later chunks */
 
 	if (!c->momentum)
 		f->dev->ops->zero(f->dev, dsum.w, n * 4);

@@ -9,7 +9,7 @@ struct weights { struct rf_weight proj[3], bias[3], norm[2], o; };
 
 struct save {
 	struct rf_kv_save a;
-	/* gated: q beside the gate, and k, before their norms; (R, H, 2 D), (R, G, D) */
+	/* gated: q and gate side by side, (R, H, 2 D), and k, (R, G, D), before their norms */
 	rf_f32 raw[2];
 };
 
@@ -19,10 +19,11 @@ struct work {
 	rf_f32 draw[2];
 };
 
-/* of q, k, v */
+/* Returns the heads of q, k or v (i = 0, 1, 2). */
 static int heads(const struct rf_attn_config *c, int i) { return i ? c->kv_heads : c->heads; }
-/* from head to head */
+/* Returns the columns from one head to the next in the projection of q, k or v. */
 static int stride(const struct rf_attn_config *c, int i) { return i == 0 && c->gated ? 2 * c->D : c->D; }
+/* Returns whether the projection is kept before its norm. */
 static bool raw(const struct rf_attn_config *c, int i) { return i < 2 && c->gated; }
 
 static void declare(struct rf_params *t, const struct rf_config *c, int layer, void *weights)
@@ -87,7 +88,7 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 		                     : NULL;
 }
 
-/* o times the gate, whose columns lie behind the query's; without one o itself. */
+/* Returns o times the gate, whose columns follow those of the query; without a gate o itself. */
 static rf_f32 gated(const struct rf_pass *p, int layer)
 {
 	const struct rf_model *m = p->tree->model;

@@ -1,4 +1,5 @@
-/* kv_cache.c -- softmax attention of rows that are already projected.  See kv_cache.h. */
+/* kv_cache.c -- where the keys and values of the sequence and of its rollouts are, and the operations that
+ * rotate and attend (kv_cache.h). */
 #include "mixers/kv_cache.h"
 
 static size_t kv(const struct rf_attn_config *c) { return (size_t)c->kv_heads * (size_t)c->D; }
@@ -67,19 +68,20 @@ int rf_kv_reads(const struct rf_attn_config *c)
 	return c->window ? c->window : RF_ALL_ROWS;
 }
 
-/* The keys or values that are kept of the sequence that is run. */
+/* Returns the keys or values of the sequence that runs, of those that are kept. */
 static rf_f32 own(const struct rf_tree *t, const struct rf_attn_config *c, rf_f32 kept)
 {
 	return rf_at(kept, (size_t)t->first_position * (size_t)t->cache.stride * kv(c));
 }
 
-/* The sequence's keys or values that the pass reads; of rollouts those of all sequences. */
+/* Returns the keys or values that the pass reads; for rollouts those of all sequences. */
 static rf_f32 cache(const struct rf_pass *p, const struct rf_attn_config *c, rf_f32 kept, rf_f32 saved)
 {
 	return p->branch ? kept : saved ? saved : own(p->tree, c, kept);
 }
 
-/* The first step's keys or values: the sequence's are made behind those that it reads. */
+/* Returns where the keys or values of the first step are.  A segment writes them after those that it
+ * reads. */
 static rf_f32 first(const struct rf_pass *p, const struct rf_attn_config *c, rf_f32 kept, rf_f32 saved)
 {
 	return p->branch ? saved : rf_at(cache(p, c, kept, saved), (size_t)p->cached * kv(c));
@@ -134,7 +136,7 @@ void rf_kv_slide(const struct rf_pass *p, const struct rf_attn_config *c, const 
 		copy(p, c, n, s->v, 0, k->v, 0);
 		return;
 	}
-	/* what is gone now, and was not in the last segment; no copy reads what it writes */
+	/* by: rows that the last segment kept and this one drops; no copy reads what it writes */
 	by = p->first_row - p->cached - (last > t->cache.before_max ? last - t->cache.before_max : 0);
 	for (int at = 0; by && at < n; at += by) {
 		rf_f32 k_rows = own(t, c, s->k), v_rows = own(t, c, s->v);
@@ -144,7 +146,7 @@ void rf_kv_slide(const struct rf_pass *p, const struct rf_attn_config *c, const 
 	}
 }
 
-/* What the next segment will read, where rows are only kept while a layer is at work. */
+/* cache.transient: copies the rows that the next segment will read. */
 static void pass_on(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,
                     const struct rf_kv_save *k)
 {
@@ -183,7 +185,8 @@ void rf_kv_attend_bwd(struct rf_pass *p, const struct rf_attn_config *c, struct 
 	       .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v), .cache_k = s->k, .cache_v = s->v,
 	       .o = k->o, .lse = k->lse, .d_o = w->d_o, .dq = w->dq, .dk = w->dk, .dv = w->dv,
 	       .dcache_k = s->dk, .dcache_v = s->dv);
-	/* what rollouts and later segments read of these rows; all are kept, in their places */
+	/* the gradients from rollouts and later segments; the cache has all rows, because it does not
+	 * slide */
 	if (!p->branch) {
 		RF_RUN(d, rows, .n = rows, .d = (int)kv(c), .add = true,
 		       .from = rf_at(s->dk, (size_t)p->first_row * kv(c)), .to = w->dk);

@@ -80,7 +80,8 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	w->o = rf_params_weight(t, matrix, (int[4]){ d, d }, "%slayers.%d.attn.o_proj.weight", root, layer);
 }
 
-/* Muon's gradient wants the step that was made orthogonal, and with momentum that is p. */
+/* Returns whether marks have p: the momentum, or without momentum the step that Muon made orthogonal, which
+ * its gradient needs. */
 static bool keeps_p(const struct rf_lact_config *c, bool train) { return c->momentum || (c->muon && train); }
 
 static void state(const struct rf_tree *t, int layer, struct rf_arena *a, void *state)
@@ -130,7 +131,7 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 		                                 .m = c->momentum ? rf_arena_f32(a, R * H) : NULL };
 }
 
-/* What one rollout that leaves its chunk needs. */
+/* Lays out the memory for one rollout that leaves its chunk. */
 static void rollout_work(const struct rf_pass *p, struct rf_arena *a, struct rf_lact_work *w)
 {
 	const struct rf_lact_config *c = rf_lact_config(p->tree);
@@ -195,7 +196,7 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 
 /* ---- the layer ----------------------------------------------------------------------------- */
 
-/* Rows i d .. of qkv's weight or bias: of q, k or v. */
+/* Returns the part of the weight or bias of qkv that makes q, k or v (i = 0, 1, 2). */
 static struct rf_weight third(struct rf_weight w, int d, int i)
 {
 	w.at += w.there ? (size_t)i * (size_t)d * (size_t)w.in : 0;
@@ -208,7 +209,7 @@ static rf_f32 normed(const struct rf_lact_save *k, const struct rf_lact_work *w,
 	return w->norm[i] ? w->norm[i] : i ? k->k : k->q;
 }
 
-/* q and k after their norm. */
+/* Computes q and k after their norm. */
 static void norms(struct rf_pass *p, int layer)
 {
 	const struct rf_model *m = p->tree->model;
@@ -221,14 +222,14 @@ static void norms(struct rf_pass *p, int layer)
 		       .x = i ? k->k : k->q, .w = rf_w(m, l->norm[i]), .y = w->norm[i]);
 }
 
-/* How the features of q, k (i = 0, 1) or v are made; forward and backward pass share it. */
+/* The settings that make the features of q, k or v (i = 0, 1, 2), for the forward and the backward pass. */
 #define FEATURE(p, c, l, i) \
 	.rows = (p)->nb * (p)->steps, .H = (c)->heads, .D = (c)->D, \
 	.silu = (i) < 2 ? (c)->silu : (c)->v_silu, .unit = (i) < 2, .eps = 1e-5f, \
 	.scale = (i) < 2 ? rf_at(rf_w((p)->tree->model, (l)->scale), (size_t)(i)) : NULL, \
 	.offset = (i) < 2 ? rf_at(rf_w((p)->tree->model, (l)->offset), (size_t)(i)) : NULL
 
-/* What the fast weights read; returns it in their order. */
+/* Computes the features that the fast weights read.  Returns them in the order of the fast weights. */
 static struct rf_fast_rows features(struct rf_pass *p, int layer)
 {
 	const struct rf_model *m = p->tree->model;
@@ -264,7 +265,8 @@ static struct rf_fast_rows features(struct rf_pass *p, int layer)
 	return w->group;
 }
 
-/* The two readers' sum: y's norm, times its gate, and the attention's o. */
+/* Adds the outputs of both readers: y of the fast weights, normed and times its gate, and o of the
+ * attention. */
 static void both(struct rf_pass *p, int layer)
 {
 	const struct rf_model *m = p->tree->model;
@@ -330,7 +332,7 @@ static void capture(struct rf_pass *p, int layer)
 	rf_lact_capture(p, layer, &x);
 }
 
-/* From dx->y the gradients of the features, all in the pass's order. */
+/* Computes the gradients of the features from dx->y, all in the order of the pass. */
 static void fast_bwd(struct rf_pass *p, int layer)
 {
 	const struct rf_config *cfg = p->tree->model->cfg;
@@ -352,7 +354,7 @@ static void fast_bwd(struct rf_pass *p, int layer)
 	rf_lact_regroup(p, H, dx->m, dg->m, true);
 }
 
-/* The features' gradients to those of q, k, v, added to the attention's. */
+/* Adds the gradients of q, k and v that come from the features to those that come from the attention. */
 static void features_bwd(struct rf_pass *p, int layer)
 {
 	const struct rf_model *m = p->tree->model;
@@ -402,7 +404,7 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	norms(p, layer);
 	fast_bwd(p, layer);
 	features_bwd(p, layer);
-	/* the features' gradients are used up: their place is free */
+	/* the gradients of the features are no longer needed, so their memory is used again */
 	for (int i = 0; i < 2 && c->qk_norm; i++) {
 		rf_f32 to = i ? w->dx.k : w->dx.q;
 
@@ -423,7 +425,7 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 		rf_linear_bwd(m, l->ttt_scale, l->ttt_scale_bias, rows, x, w->dgate, 0, dx, true);
 }
 
-/* In addition to attention's, in products with matrices of D E: three to apply, three for the gradients and
+/* Beyond the attention, in products with matrices of D E: three to apply, three for the gradients and
  * three of outer products in every chunk that a row follows, and what makes these orthogonal. */
 static double flops(const struct rf_config *cfg, int T)
 {
@@ -442,7 +444,7 @@ static void workspace(const struct rf_config *cfg, struct rf_workspace *need)
 	size_t rows = (size_t)(need->segment < c->chunk ? need->segment : c->chunk), size = rf_fast_size(c);
 
 	rf_kv_workspace(&cfg->attn, need);
-	/* fast weights are weights of rows too, all heads' at once */
+	/* fast weights are operands too, those of all heads together */
 	need->operands = rf_fast_operands(c, rows);
 	need->largest = size > need->largest ? size : need->largest;
 }
@@ -452,8 +454,8 @@ static int reads(const struct rf_config *cfg)
 	return rf_kv_reads(&cfg->attn);
 }
 
-/* The chunk from which the weights were made that its rows read; rows that overflowed earlier may have made
- * them so, and then it says nothing. */
+/* Names the chunk whose update made the weights that the row reads.  Writes nothing if the row is in that
+ * chunk or before it: then the overflow of the rows came first. */
 static void describe_overflow(const struct rf_config *cfg, int row, int chunk, char *why, size_t size)
 {
 	if (row / cfg->lact.chunk > chunk)

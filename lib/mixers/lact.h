@@ -68,23 +68,24 @@ struct rf_lact_slots rf_lact_slots(const struct rf_tree *t, int layer);
 
 /* lact_rows.c: the rows of a pass, chunk by chunk. */
 
-/* fwd: computes x->y from the other features, which are in the order of the fast weights.  bwd: from dx->y:
- * dx->q, k, v, lr, m =, and adds to the gradients of weights and state. */
+/* _fwd: compute x->y from the other features, which are in the order of the fast weights.  _bwd: compute
+ * dx->q, k, v, lr and m from dx->y, and add to the gradients of weights and state. */
 void rf_lact_sequence_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x);
 void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
                           const struct rf_fast_rows *dx);
-/* Of a sequence's pass that has run: whether something is kept for its positions besides chunks' marks, which
- * are kept anyway when training; and keeps it, as rf_lact_sequence_fwd() would have. */
+/* For the pass of a segment that has run: returns whether sums are kept at its positions.  Marks need no
+ * second pass, because training keeps them anyway. */
 bool rf_lact_captures(const struct rf_pass *p);
+/* Keeps these sums, as rf_lact_sequence_fwd() would have. */
 void rf_lact_capture(struct rf_pass *p, int layer, const struct rf_fast_rows *x);
 void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x);
 void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
                         const struct rf_fast_rows *dx);
 
-/* Copies a rollout pass's rows of `width` numbers from the order of the pass to that of the fast weights
- * (back: the other way); nothing if `pass` is NULL.  For the sequence the two orders are the same.  The fast
- * weights' order of rollouts is by position, step, rollout, so that rows that read the same weights lie
- * together, and the rows of one rollout lie evenly spaced. */
+/* Copies the rows of a rollout pass, of `width` numbers, from the order of the pass to the order of the fast
+ * weights; back: the other way.  Does nothing if `pass` is NULL.  The order of the fast weights is by
+ * position, step, rollout: rows that read the same weights are adjacent, and the rows of one rollout are
+ * evenly spaced.  For a segment the two orders are the same. */
 void rf_lact_regroup(const struct rf_pass *p, int width, rf_f32 pass, rf_f32 group, bool back);
 
 #endif

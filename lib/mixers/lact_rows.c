@@ -1,10 +1,10 @@
-/* lact_rows.c -- which rows read which fast weights, and which rows update them: chunks, marks and sums.  See
- * lact.c for the idea.
+/* lact_rows.c -- takes the rows of a pass through the chunks: which rows read which fast weights, and which
+ * rows update them.  lact.c explains the idea.
  *
  *     chunk   0         1         2         3         4      each of `chunk` rows of the sequence
  *     row     ....|....|....|....|..*.|....|*...|....|..     * a position: rollouts branch off this row
  *     mark    M0        M1        M2        M3        M4     a chunk's weights z, momentum p, and m
- *     sums                            S         S            over the rows of the open chunk up to there
+ *     sums                            S         S            over the rows of the chunk up to the position
  *
  *     - Rows read the mark of their own chunk.  The first row of a chunk makes it, from the mark and the sums
  *       of the chunk before.
@@ -20,7 +20,8 @@ static int larger(int a, int b) { return a > b ? a : b; }
 
 /* ---- chunks, marks, sums ------------------------------------------------------------------- */
 
-/* Rows that the chunk that is open at the i-th position still takes; rollouts that are longer leave it. */
+/* Returns how many rows the chunk that is open at position i still takes.  A longer rollout leaves the
+ * chunk. */
 static int room_at(const struct rf_tree *t, int i)
 {
 	int chunk = rf_lact_config(t)->chunk;
@@ -28,11 +29,12 @@ static int room_at(const struct rf_tree *t, int i)
 	return chunk - 1 - t->position.row[i] % chunk;
 }
 
-/* Whether rollouts at the i-th position may leave its chunk; and whether those that are trained on do. */
+/* Return whether rollouts at position i may leave its chunk, by the plan, and whether those that are trained
+ * on leave it. */
 static bool may_leave(const struct rf_tree *t, int i) { return t->plan.k > room_at(t, i); }
 static bool leaves(const struct rf_tree *t, int i) { return t->branch.steps > room_at(t, i); }
 
-/* Whether a chunk follows, which reads what is learned from this one. */
+/* Returns whether the sequence has rows after this chunk, which read the weights made from its sums. */
 static bool is_followed(const struct rf_tree *t, int chunk)
 {
 	int C = rf_lact_config(t)->chunk;
@@ -40,7 +42,7 @@ static bool is_followed(const struct rf_tree *t, int chunk)
 	return t->T - chunk * C > C;
 }
 
-/* The row after the last one of the chunk from which something is learned, by the chunks after it or by
+/* Returns the end of the rows of this chunk that update weights: those of the next chunk, or those of
  * rollouts that are trained on. */
 static int learned_until(const struct rf_tree *t, int chunk)
 {
@@ -70,7 +72,7 @@ static struct rf_fast_mark state_mark(const struct rf_tree *t, int layer, int sl
 	return mark_at(rf_lact_config(t), s->z, s->p, s->m, slot, first);
 }
 
-/* Returns the mark of a chunk of the sequence. */
+/* Return the mark of a chunk of the sequence, and below its gradient (dmark_of()). */
 static struct rf_fast_mark mark_of(const struct rf_tree *t, int layer, int chunk)
 {
 	return state_mark(t, layer, rf_lact_slots(t, layer).mark[chunk], !chunk);
@@ -160,6 +162,7 @@ static struct rf_fast fast_of(struct rf_pass *p, int layer)
 
 /* ---- the first weights --------------------------------------------------------------------- */
 
+/* Makes the mark of the first chunk from the model's weights, and the lengths of its rows. */
 static void make_first_weights(struct rf_pass *p, int layer, const struct rf_fast *f)
 {
 	const struct rf_model *m = p->tree->model;
@@ -169,7 +172,7 @@ static void make_first_weights(struct rf_pass *p, int layer, const struct rf_fas
 	rf_f32 z = mark.z, length = f->length;
 	size_t D = (size_t)c->D, E = (size_t)c->E, each = D * E, H = (size_t)c->heads, rank = (size_t)c->rank;
 
-	if (p->tree->plan.apart && mark.p) /* the sequence before has left its own there */
+	if (p->tree->plan.apart && mark.p) /* the slot has the momentum of the previous sequence */
 		f->dev->ops->zero(f->dev, mark.p, rf_fast_size(c) * 4);
 	for (int i = 0; i < 3; i += 2) {
 		rf_f32 to = rf_at(z, i ? each : 0);
@@ -192,6 +195,7 @@ static void make_first_weights(struct rf_pass *p, int layer, const struct rf_fas
 	       .y = rf_at(length, 2 * H * E));
 }
 
+/* Adds the gradients of the first mark and of the lengths to those of the model's weights. */
 static void first_weights_bwd(struct rf_pass *p, int layer, const struct rf_fast *f)
 {
 	const struct rf_model *m = p->tree->model;
@@ -226,11 +230,12 @@ static void first_weights_bwd(struct rf_pass *p, int layer, const struct rf_fast
 
 /* ---- the sequence -------------------------------------------------------------------------- */
 
-/* Rows [from, to) of one chunk. */
+/* Rows [from, to) of one chunk.  opens: the rows begin the chunk, whose mark is made first; learns: sums over
+ * these rows are needed. */
 struct part { int chunk, from, to; bool opens, learns; };
 
-/* The part of a pass's rows that row `at` is in: all of the chunk's rows that the pass has.  So what is
- * computed of them does not depend on the positions. */
+/* Returns the part of a pass that row `at` is in: all rows of its chunk that the pass has.  The positions do
+ * not divide it, so its results do not depend on them. */
 static struct part part_of(const struct rf_pass *p, int at)
 {
 	const struct rf_tree *t = p->tree;
@@ -239,12 +244,13 @@ static struct part part_of(const struct rf_pass *p, int at)
 	                  .to = end - begins > C ? begins + C : end };
 
 	x.opens = x.from == begins && chunk;
-	/* the next segment's positions need the sums up to there */
+	/* positions in the next segment need the sums up to the end of this one */
 	x.learns = is_followed(t, chunk) || (t->plan.positions && end < t->T);
 	return x;
 }
 
-/* Going back it ends at positions whose rollouts leave the chunk, whose gradient is added there. */
+/* Returns the part for the backward pass.  It ends at positions whose rollouts leave the chunk, because the
+ * gradient of these rollouts is added there. */
 static struct part part_bwd(const struct rf_pass *p, int at)
 {
 	const struct rf_tree *t = p->tree;
@@ -268,8 +274,9 @@ static struct rf_fast_piece piece_of(const struct rf_pass *p, const struct part 
 	return (struct rf_fast_piece){ (size_t)(x->from - p->first_row), x->to - x->from, 1 };
 }
 
-/* Keeps the sums at the positions in a part whose rollouts may leave the chunk: those of the rows before the
- * part, and of its rows up to there.  now: the chunk's weights. */
+/* Keeps the sums at those positions in a part whose rollouts may leave the chunk.  The sums at a position
+ * are `before`, over the rows before the part, plus the sums over the rows of the part up to the position.
+ * now: the weights of the chunk. */
 static void keep_sums(struct rf_pass *p, int layer, const struct rf_fast *f, const struct part *a,
                       const struct rf_fast_rows *x, rf_f32 now, struct rf_fast_sum before)
 {
@@ -323,7 +330,7 @@ void rf_lact_sequence_fwd(struct rf_pass *p, int layer, const struct rf_fast_row
 	}
 }
 
-/* Whether there are positions in rows [from, to) whose rollouts may leave their chunks. */
+/* Returns whether rows [from, to) have a position whose rollouts may leave its chunk. */
 static bool has_sums(const struct rf_tree *t, int from, int to)
 {
 	for (int i = 0; i < t->positions; i++)
@@ -360,7 +367,7 @@ static void zero_numbers(const struct rf_fast *f, rf_f32 x, size_t n)
 		f->dev->ops->zero(f->dev, x, n * 4);
 }
 
-/* Rows from which nothing is learned get no gradient from there. */
+/* Sets the gradients from updates to 0 in rows [first, rows), which update no weights. */
 static void zero_unlearned(const struct rf_fast *f, const struct rf_fast_rows *dx, size_t first, size_t rows)
 {
 	size_t H = (size_t)f->c->heads, d = H * (size_t)f->c->D;
@@ -404,7 +411,7 @@ void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_row
 			struct rf_fast_mark before = mark_of(t, layer, a.chunk - 1),
 					    dbefore = dmark_of(t, layer, a.chunk - 1);
 
-			/* no rollout has been there, but perhaps a later chunk */
+			/* no rollout has added to it, but the slot may have the gradient of a later chunk */
 			if (rf_lact_slots(t, layer).branched[a.chunk - 1] < 0) {
 				zero_numbers(&f, dbefore.z, rf_fast_size(f.c));
 				zero_numbers(&f, dbefore.p, rf_fast_size(f.c));
@@ -419,7 +426,8 @@ void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_row
 
 /* ---- rollouts ------------------------------------------------------------------------------ */
 
-/* Steps that there is room for in the order of the fast weights: position, step, rollout. */
+/* Returns the number of steps from one position to the next in the order of the fast weights, which is by
+ * position, step, rollout. */
 static int steps_room(const struct rf_pass *p) { return p->decode ? p->max_steps : p->steps; }
 
 void rf_lact_regroup(const struct rf_pass *p, int width, rf_f32 pass, rf_f32 group, bool back)
@@ -436,7 +444,7 @@ void rf_lact_regroup(const struct rf_pass *p, int width, rf_f32 pass, rf_f32 gro
 	}
 }
 
-/* Steps [from, to) of rollout i at a position, the pass's at-th, or (i < 0) of all of them. */
+/* Returns steps [from, to) of rollout i at position `at` of the pass; i < 0: of all its rollouts. */
 static struct rf_fast_piece steps_of(const struct rf_pass *p, int at, int i, int from, int to)
 {
 	size_t per = (size_t)p->n, first = ((size_t)at * (size_t)steps_room(p) + (size_t)from) * per;
@@ -446,14 +454,16 @@ static struct rf_fast_piece steps_of(const struct rf_pass *p, int at, int i, int
 	return (struct rf_fast_piece){ first + (size_t)i, to - from, p->n };
 }
 
-/* The mark of the n-th chunk that a rollout begins; without a backward pass all take the same place. */
+/* Returns the mark of the n-th chunk that a rollout begins.  Without a backward pass all chunks share one
+ * mark. */
 static struct rf_fast_mark begun_mark(const struct rf_pass *p, const struct rf_lact_work *w, int n)
 {
 	return mark_at(rf_lact_config(p->tree), w->z, w->p, w->m, p->train ? n : 0, false);
 }
 
-/* One rollout's rows beyond the chunk of its position, the pass's at-th: the chunks that it begins, and what
- * its new rows read of them (x->y NULL: only the former).  Returns their number. */
+/* Takes rollout i at position `at` of the pass beyond the chunk of its position: makes the marks of the
+ * chunks that the rollout begins, and computes x->y of its new rows in them.  x->y NULL: only makes the
+ * marks.  w0: the weights of the position's chunk.  Returns the number of marks. */
 static int leave_chunk_fwd(struct rf_pass *p, int layer, const struct rf_fast *f,
                            const struct rf_fast_rows *x, int at, int i, rf_f32 w0)
 {
@@ -485,8 +495,8 @@ static int leave_chunk_fwd(struct rf_pass *p, int layer, const struct rf_fast *f
 	return n;
 }
 
-/* The same for one new row, where the mark that was made last is kept: the chunk is learned from once, when
- * the row behind it comes. */
+/* plan.apart: does the same for one new row.  The last mark of the rollout is kept, so each chunk is summed
+ * only once, when the first row after it comes. */
 static void leave_chunk_apart(struct rf_pass *p, int layer, const struct rf_fast *f,
                               const struct rf_fast_rows *x, int at, int i, rf_f32 w0)
 {
@@ -540,7 +550,8 @@ void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 	}
 }
 
-/* dw0: of the weights of the position's chunk. */
+/* Computes the gradients of the rows for which leave_chunk_fwd() computed x->y.  dw0: the gradient of w0, to
+ * which it adds. */
 static void leave_chunk_bwd(struct rf_pass *p, int layer, const struct rf_fast *f,
                             const struct rf_fast_rows *x, const struct rf_fast_rows *dx, int at, int i,
                             rf_f32 w0, rf_f32 dw0)

@@ -19,12 +19,12 @@
  *     P, n  positions and rollouts at each, from the plan       S  segments_max of the tree
  *     B     most chunks with a position at one time             M  most chunks of a segment
  *
- * If a chunk of AGAIN has several slots, the first of the list is taken.  AGAIN is only chosen where it has
- * fewer slots than EVERY; then no two segments begin in one chunk.
+ * If AGAIN lists several slots for a chunk, the chunk has the first of them.  AGAIN is chosen only if it
+ * needs fewer slots than EVERY; then no two segments begin in one chunk.
  *
- * Gradients of marks: the backward pass works on two chunks at a time, in slots 0 and 1, and rollouts add to
- * the gradient of the i-th chunk with a position, in slot 2 + i.  If that is no saving, chunk c has slot
- * c. */
+ * Gradients of marks have slots of their own.  The backward pass works on two chunks at a time, in slots 0
+ * and 1. Rollouts add to the gradient of the i-th chunk with a position, in slot 2 + i.  If this needs as
+ * many slots as there are chunks, chunk c has slot c. */
 #include "mixers/lact.h"
 
 enum regime { LATEST, APART, EVERY, AGAIN };
@@ -53,6 +53,7 @@ static int branched_max(const struct rf_tree *t)
 	return most;
 }
 
+/* Returns the number of slots for marks in AGAIN. */
 static int again_slots(const struct rf_tree *t)
 {
 	return t->segments_max + branched_max(t) + segment_chunks(t);
