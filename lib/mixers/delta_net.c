@@ -13,7 +13,7 @@ struct weights { struct rf_weight proj[3], conv[3], b, g, a, A_log, dt_bias, nor
 
 /* The names of the weights: three for q, k and v, or one for a joint weight. */
 struct names { const char *mixer, *proj[3], *conv[3], *b, *g, *a, *norm, *o; };
-static const struct names apart = {
+static const struct names separate = {
 	"attn", { "q_proj", "k_proj", "v_proj" }, { "q_conv1d", "k_conv1d", "v_conv1d" }, "b_proj", "g_proj",
 	"a_proj", "o_norm", "o_proj"
 };
@@ -53,15 +53,15 @@ static int width(const struct rf_delta_config *c, int i)
 }
 
 /* Returns the column at which q, k or v begins; i = 3: C, the number of columns. */
-static int column(const struct rf_delta_config *c, int i)
+static int first_column(const struct rf_delta_config *c, int i)
 {
 	return i == 3 ? 2 * width(c, 0) + width(c, 2) : i * width(c, 0);
 }
 
 /* Returns the part of a joint weight that belongs to q, k or v. */
-static struct rf_weight part(const struct rf_delta_config *c, struct rf_weight whole, int i, int in)
+static struct rf_weight part_of_weight(const struct rf_delta_config *c, struct rf_weight whole, int i, int in)
 {
-	whole.at += (size_t)column(c, i) * (size_t)in;
+	whole.at += (size_t)first_column(c, i) * (size_t)in;
 	whole.out = width(c, i);
 	return whole;
 }
@@ -70,7 +70,7 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 {
 	struct weights *w = weights;
 	const struct rf_delta_config *c = &cfg->delta;
-	const struct names *n = c->joint ? &joint : &apart;
+	const struct names *n = c->joint ? &joint : &separate;
 	const struct rf_initializer matrix = RF_MATRIX(cfg->initializer_range),
 	                            normal = RF_NORMAL(cfg->initializer_range);
 	struct rf_initializer A_log = c->joint ? RF_LOG(0.01, 16) : RF_LOG(0, 16), one = RF_ONE;
@@ -85,7 +85,7 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 
 	A_log.f32 = one.f32 = c->f32;
 	for (int i = 0; i < (c->joint ? 1 : 3); i++) {
-		int out = c->joint ? column(c, 3) : width(c, i);
+		int out = c->joint ? first_column(c, 3) : width(c, i);
 
 		w->proj[i] = MATRIX(n->proj[i], out, d);
 		if (c->conv)
@@ -93,7 +93,7 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	}
 	if (c->joint) /* the weight of the convolution is used in parts, that of the projection as a whole */
 		for (int i = 3; i-- > 0;)
-			w->conv[i] = part(c, w->conv[0], i, c->conv_size);
+			w->conv[i] = part_of_weight(c, w->conv[0], i, c->conv_size);
 	if (c->beta)
 		w->b = MATRIX(n->b, c->heads, d);
 	if (c->gate)
@@ -116,7 +116,7 @@ static void state(const struct rf_tree *t, int layer, struct rf_arena *a, void *
 	const struct rf_delta_config *c = &t->model->cfg->delta;
 	struct state *s = state;
 	size_t S = (size_t)t->slots * (size_t)c->heads * (size_t)c->K * (size_t)c->V;
-	size_t tail = (size_t)t->slots * (size_t)(c->conv_size - 1) * (size_t)column(c, 3);
+	size_t tail = (size_t)t->slots * (size_t)(c->conv_size - 1) * (size_t)first_column(c, 3);
 
 	(void)layer;
 	s->S = rf_arena_f32(a, S);
@@ -146,7 +146,7 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 	size_t R = rf_pass_rows(p);
 
 	(void)layer;
-	s->x = rf_arena_f32(a, (front_of(p, c) + R) * (size_t)column(c, 3));
+	s->x = rf_arena_f32(a, (front_of(p, c) + R) * (size_t)first_column(c, 3));
 	s->k = p->decode ? rf_arena_f32(a, R * (size_t)width(c, 1)) : NULL;
 	s->b = c->beta ? rf_arena_f32(a, R * (size_t)c->heads) : NULL;
 	s->u = p->decode ? rf_arena_f32(a, R * (size_t)width(c, 2)) : NULL;
@@ -173,7 +173,7 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 		return;
 	for (int i = 0; i < 3; i++)
 		w->dy[i] = rf_arena_f32(a, R * (size_t)width(c, i));
-	w->dx = rf_arena_f32(a, (front_of(p, c) + R) * (size_t)column(c, 3));
+	w->dx = rf_arena_f32(a, (front_of(p, c) + R) * (size_t)first_column(c, 3));
 	w->dn = rf_arena_f32(a, R * (size_t)width(c, 2));
 	w->d_o = rf_arena_f32(a, R * (size_t)width(c, 2));
 	w->dgate = c->gate ? rf_arena_f32(a, R * (size_t)width(c, 2)) : NULL;
@@ -202,8 +202,8 @@ static void convolve(const struct rf_pass *p, int layer, const rf_f32 y[3])
 	const struct weights *l = m->layer[layer].w;
 	const struct save *k = p->save[layer];
 	size_t before = (size_t)p->decoded * (size_t)p->nb;
-	struct rf_conv_fwd a = { .nb = p->nb, .steps = p->steps, .ldx = column(c, 3), .w = c->conv_size,
-	                         .parts = 3, .x = rf_at(k->x, before * (size_t)column(c, 3)) };
+	struct rf_conv_fwd a = { .nb = p->nb, .steps = p->steps, .ldx = first_column(c, 3), .w = c->conv_size,
+	                         .parts = 3, .x = rf_at(k->x, before * (size_t)first_column(c, 3)) };
 
 	for (int i = 0; i < 3; i++) {
 		a.part[i] = conv_of(m, l, i);
@@ -220,12 +220,12 @@ static void keep_tails(const struct rf_pass *p, int layer)
 	const struct state *s = p->tree->state[layer];
 	const struct save *k = p->save[layer];
 
-	RF_RUN(m->dev, tail_keep, .n = p->captures, .w = c->conv_size - 1, .d = column(c, 3), .x = k->x,
+	RF_RUN(m->dev, tail_keep, .n = p->captures, .w = c->conv_size - 1, .d = first_column(c, 3), .x = k->x,
 	       .slots = s->tail, .row = p->list.cap_row, .slot = p->list.cap_slot);
 }
 
 /* Computes u and o from q, k and v by the delta rule, and captures the state. */
-static void apply(const struct rf_pass *p, int layer, const rf_f32 y[3], int captures)
+static void run_delta_rule(const struct rf_pass *p, int layer, const rf_f32 y[3], int captures)
 {
 	const struct rf_tree *t = p->tree;
 	const struct rf_model *m = t->model;
@@ -245,7 +245,7 @@ static void apply(const struct rf_pass *p, int layer, const rf_f32 y[3], int cap
 
 /* Computes the delta rule and the norm of o.  The backward pass repeats both, without captures.  That takes a
  * fiftieth of the time of both passes, and keeping u and o would take a sixth of the saved memory. */
-static void mix(const struct rf_pass *p, int layer, const rf_f32 y[3], int captures)
+static void run_rule_and_norm(const struct rf_pass *p, int layer, const rf_f32 y[3], int captures)
 {
 	const struct rf_model *m = p->tree->model;
 	const struct rf_delta_config *c = &m->cfg->delta;
@@ -253,7 +253,7 @@ static void mix(const struct rf_pass *p, int layer, const rf_f32 y[3], int captu
 	const struct save *k = p->save[layer];
 	const struct work *w = p->work[layer];
 
-	apply(p, layer, y, captures);
+	run_delta_rule(p, layer, y, captures);
 	RF_RUN(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps * c->heads, .d = c->V,
 	       .eps = (float)m->cfg->norm_eps, .operand = true, .x = w->o, .w = rf_w(m, l->norm),
 	       .gate = k->gate, .y = w->n);
@@ -268,7 +268,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	struct state *s = t->state[layer];
 	struct save *k = p->save[layer];
 	struct work *w = p->work[layer];
-	int rows = p->nb * p->steps, C = column(c, 3), w1 = c->conv_size - 1;
+	int rows = p->nb * p->steps, C = first_column(c, 3), w1 = c->conv_size - 1;
 	rf_f32 here = rf_at(k->x, ((size_t)w1 + (size_t)p->decoded) * (size_t)p->nb * (size_t)C);
 	rf_f32 y[3] = { w->y[0], p->decode ? k->k : w->y[1], w->y[2] };
 
@@ -289,7 +289,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 		RF_RUN(m->dev, decay_fwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log),
 		       .dt_bias = rf_w(m, l->dt_bias),
 		       .g = rf_at(k->g, (size_t)p->decoded * (size_t)p->nb * (size_t)c->heads));
-	mix(p, layer, y, p->captures);
+	run_rule_and_norm(p, layer, y, p->captures);
 	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, w->n, h, 0, true);
 }
 
@@ -299,7 +299,7 @@ static void capture(struct rf_pass *p, int layer)
 
 	keep_tails(p, layer);
 	convolve(p, layer, w->y);
-	apply(p, layer, w->y, p->captures);
+	run_delta_rule(p, layer, w->y, p->captures);
 }
 
 static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
@@ -311,13 +311,13 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	struct state *s = t->state[layer];
 	struct save *k = p->save[layer];
 	struct work *w = p->work[layer];
-	int rows = p->nb * p->steps, C = column(c, 3), w1 = c->conv_size - 1;
+	int rows = p->nb * p->steps, C = first_column(c, 3), w1 = c->conv_size - 1;
 	size_t front = (size_t)w1 * (size_t)p->nb * (size_t)C;
 	struct rf_conv_bwd conv = { .nb = p->nb, .steps = p->steps, .ldx = C, .w = c->conv_size, .parts = 3,
 	                            .x = k->x, .dx = w->dx };
 
 	convolve(p, layer, w->y);
-	mix(p, layer, w->y, 0);
+	run_rule_and_norm(p, layer, w->y, 0);
 	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, w->n, dh, 0, w->dn, false);
 	RF_RUN(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->V, .eps = (float)m->cfg->norm_eps,
 	       .x = w->o, .w = rf_w(m, l->norm), .gate = k->gate, .dy = w->dn, .dx = w->d_o,
@@ -365,7 +365,7 @@ static void workspace(const struct rf_config *c, struct rf_workspace *need)
 	const size_t K = (size_t)(c->delta.K + PAD - 1) / PAD * PAD,
 		     V = (size_t)(c->delta.V + PAD - 1) / PAD * PAD;
 
-	need->widest = column(&c->delta, 3) > need->widest ? column(&c->delta, 3) : need->widest;
+	need->widest = first_column(&c->delta, 3) > need->widest ? first_column(&c->delta, 3) : need->widest;
 	need->H = c->delta.heads;
 	need->K = c->delta.K;
 	need->V = c->delta.V;

@@ -16,7 +16,7 @@ static struct stack stack_of(const struct rf_lact_config *c, int i)
 	return (struct stack){ c->heads, c->D, c->E, 2 * (size_t)c->heads * (size_t)c->E * (size_t)c->D };
 }
 
-static size_t matrix(const struct stack *s) { return (size_t)s->rows * (size_t)s->cols; }
+static size_t matrix_size(const struct stack *s) { return (size_t)s->rows * (size_t)s->cols; }
 
 size_t rf_fast_size(const struct rf_lact_config *c)
 {
@@ -66,7 +66,7 @@ static size_t width(const struct rf_fast *f) { return (size_t)f->c->heads * (siz
 
 /* Returns where the piece begins in rows of `each` numbers. */
 static rf_f32 at(struct rf_fast_piece p, rf_f32 x, size_t each) { return rf_at(x, p.first * each); }
-static int apart(const struct rf_fast *f, struct rf_fast_piece p) { return p.every * f->c->heads * f->c->D; }
+static int stride(const struct rf_fast *f, struct rf_fast_piece p) { return p.every * f->c->heads * f->c->D; }
 
 /* Computes gu = x [w0; w2]'. */
 static void make_gu(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 x, rf_f32 w, rf_f32 gu)
@@ -74,66 +74,69 @@ static void make_gu(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 x, r
 	int D = f->c->D, E = f->c->E;
 
 	RF_RUN(f->dev, gemm, HEADS(f), .m = p.n, .n = 2 * E, .k = D, .tb = true, .a = at(p, x, width(f)),
-	       .lda = apart(f, p), .sa = (size_t)D, .b = w, .ldb = D, .sb = 2 * (size_t)E * (size_t)D,
+	       .lda = stride(f, p), .sa = (size_t)D, .b = w, .ldb = D, .sb = 2 * (size_t)E * (size_t)D,
 	       .c = gu,
 	       .ldc = 2 * E * f->c->heads, .sc = 2 * (size_t)E);
 }
 
 /* Computes h = x w1, E columns a head; with dy for x, the gradient of silu(g) u. */
-static void times_w1(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 x, rf_f32 w1, rf_f32 h)
+static void h_from_x(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 x, rf_f32 w1, rf_f32 h)
 {
 	int D = f->c->D, E = f->c->E;
 
-	RF_RUN(f->dev, gemm, HEADS(f), .m = p.n, .n = E, .k = D, .a = at(p, x, width(f)), .lda = apart(f, p),
+	RF_RUN(f->dev, gemm, HEADS(f), .m = p.n, .n = E, .k = D, .a = at(p, x, width(f)), .lda = stride(f, p),
 	       .sa = (size_t)D, .b = w1, .ldb = E, .sb = (size_t)D * (size_t)E, .c = h,
 	       .ldc = E * f->c->heads,
 	       .sc = (size_t)E);
 }
 
 /* Computes y = (add: +=) h w1'. */
-static void from_h(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 h, rf_f32 w1, rf_f32 y, bool add)
+static void y_from_h(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 h, rf_f32 w1, rf_f32 y, bool add)
 {
 	int D = f->c->D, E = f->c->E;
 
 	RF_RUN(f->dev, gemm, HEADS(f), .m = p.n, .n = D, .k = E, .tb = true, .add = add, .a = h,
 	       .lda = E * f->c->heads, .sa = (size_t)E, .b = w1, .ldb = E, .sb = (size_t)D * (size_t)E,
-	       .c = at(p, y, width(f)), .ldc = apart(f, p), .sc = (size_t)D);
+	       .c = at(p, y, width(f)), .ldc = stride(f, p), .sc = (size_t)D);
 }
 
 /* Computes x = (add: +=) gu [w0; w2]. */
-static void from_gu(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 gu, rf_f32 w, rf_f32 x, bool add)
+static void x_from_gu(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 gu, rf_f32 w, rf_f32 x,
+                      bool add)
 {
 	int D = f->c->D, E = f->c->E;
 
 	RF_RUN(f->dev, gemm, HEADS(f), .m = p.n, .n = D, .k = 2 * E, .add = add, .a = gu,
 	       .lda = 2 * E * f->c->heads, .sa = 2 * (size_t)E, .b = w, .ldb = D,
 	       .sb = 2 * (size_t)E * (size_t)D,
-	       .c = at(p, x, width(f)), .ldc = apart(f, p), .sc = (size_t)D);
+	       .c = at(p, x, width(f)), .ldc = stride(f, p), .sc = (size_t)D);
 }
 
 /* Computes [w0; w2] = (add: +=) gu' x. */
-static void gu_by_x(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 gu, rf_f32 x, rf_f32 w, bool add)
+static void w02_from_gu(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 gu, rf_f32 x, rf_f32 w,
+                        bool add)
 {
 	int D = f->c->D, E = f->c->E;
 
 	RF_RUN(f->dev, gemm, HEADS(f), .m = 2 * E, .n = D, .k = p.n, .ta = true, .add = add, .a = gu,
-	       .lda = 2 * E * f->c->heads, .sa = 2 * (size_t)E, .b = at(p, x, width(f)), .ldb = apart(f, p),
+	       .lda = 2 * E * f->c->heads, .sa = 2 * (size_t)E, .b = at(p, x, width(f)), .ldb = stride(f, p),
 	       .sb = (size_t)D, .c = w, .ldc = D, .sc = 2 * (size_t)E * (size_t)D);
 }
 
 /* Computes w1 = (add: +=) y' h. */
-static void y_by_h(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 y, rf_f32 h, rf_f32 w1, bool add)
+static void w1_from_y(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 y, rf_f32 h, rf_f32 w1,
+                      bool add)
 {
 	int D = f->c->D, E = f->c->E;
 
 	RF_RUN(f->dev, gemm, HEADS(f), .m = D, .n = E, .k = p.n, .ta = true, .add = add,
-	       .a = at(p, y, width(f)), .lda = apart(f, p), .sa = (size_t)D, .b = h, .ldb = E * f->c->heads,
+	       .a = at(p, y, width(f)), .lda = stride(f, p), .sa = (size_t)D, .b = h, .ldb = E * f->c->heads,
 	       .sb = (size_t)E, .c = w1, .ldc = E, .sc = (size_t)D * (size_t)E);
 }
 
 static rf_f32 w1_of(const struct rf_fast *f, rf_f32 w) { return rf_at(w, stack_of(f->c, 1).at); }
 
-static size_t numbers(const struct rf_fast *f, struct rf_fast_piece p)
+static size_t piece_size(const struct rf_fast *f, struct rf_fast_piece p)
 {
 	return (size_t)p.n * (size_t)f->c->heads * (size_t)f->c->E;
 }
@@ -144,9 +147,9 @@ void rf_fast_apply(const struct rf_fast *f, struct rf_fast_piece p, const struct
 	size_t E = (size_t)f->c->E;
 
 	make_gu(f, p, x->q, w, k->gu);
-	RF_RUN(f->dev, swiglu_fwd, .n = numbers(f, p), .d = f->c->E, .ld = 2 * f->c->E, .gate = k->gu,
+	RF_RUN(f->dev, swiglu_fwd, .n = piece_size(f, p), .d = f->c->E, .ld = 2 * f->c->E, .gate = k->gu,
 	       .up = rf_at(k->gu, E), .y = k->e);
-	from_h(f, p, k->e, w1_of(f, w), x->y, false);
+	y_from_h(f, p, k->e, w1_of(f, w), x->y, false);
 }
 
 void rf_fast_apply_bwd(const struct rf_fast *f, struct rf_fast_piece p, const struct rf_fast_rows *x,
@@ -156,15 +159,15 @@ void rf_fast_apply_bwd(const struct rf_fast *f, struct rf_fast_piece p, const st
 	size_t E = (size_t)f->c->E;
 
 	make_gu(f, p, x->q, w, k->gu);
-	times_w1(f, p, dx->y, w1_of(f, w), k->de);
-	RF_RUN(f->dev, swiglu_bwd, .n = numbers(f, p), .d = f->c->E, .ld = 2 * f->c->E, .gate = k->gu,
+	h_from_x(f, p, dx->y, w1_of(f, w), k->de);
+	RF_RUN(f->dev, swiglu_bwd, .n = piece_size(f, p), .d = f->c->E, .ld = 2 * f->c->E, .gate = k->gu,
 	       .up = rf_at(k->gu, E), .dy = k->de, .dgate = k->gu, .dup = rf_at(k->gu, E), .y = k->e);
-	from_gu(f, p, k->gu, w, dx->q, false);
-	gu_by_x(f, p, k->gu, x->q, dw, add);
-	y_by_h(f, p, dx->y, k->e, w1_of(f, dw), add);
+	x_from_gu(f, p, k->gu, w, dx->q, false);
+	w02_from_gu(f, p, k->gu, x->q, dw, add);
+	w1_from_y(f, p, dx->y, k->e, w1_of(f, dw), add);
 }
 
-static rf_f32 rates(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 lr)
+static rf_f32 rates_of(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 lr)
 {
 	return at(p, lr, 3 * (size_t)f->c->heads);
 }
@@ -176,11 +179,11 @@ void rf_fast_learn(const struct rf_fast *f, struct rf_fast_piece p, const struct
 	int H = f->c->heads;
 
 	make_gu(f, p, x->k, w, k->gu);
-	times_w1(f, p, x->v, w1_of(f, w), k->e);
+	h_from_x(f, p, x->v, w1_of(f, w), k->e);
 	RF_RUN(f->dev, learn_fwd, .rows = p.n, .H = H, .E = f->c->E, .every = p.every, .gu = k->gu, .e = k->e,
-	       .lr = rates(f, p, x->lr));
-	gu_by_x(f, p, k->gu, x->k, sum.w, add);
-	y_by_h(f, p, x->v, k->e, w1_of(f, sum.w), add);
+	       .lr = rates_of(f, p, x->lr));
+	w02_from_gu(f, p, k->gu, x->k, sum.w, add);
+	w1_from_y(f, p, x->v, k->e, w1_of(f, sum.w), add);
 	if (!x->m)
 		return;
 	if (!add)
@@ -197,18 +200,18 @@ void rf_fast_learn_bwd(const struct rf_fast *f, struct rf_fast_piece p, const st
 	rf_f32 w1 = w1_of(f, w), ds1 = w1_of(f, dsum.w);
 
 	make_gu(f, p, x->k, w, k->gu);
-	times_w1(f, p, x->v, w1, k->e);
+	h_from_x(f, p, x->v, w1, k->e);
 	make_gu(f, p, x->k, dsum.w, k->dgu);
-	times_w1(f, p, x->v, ds1, k->de);
+	h_from_x(f, p, x->v, ds1, k->de);
 	RF_RUN(f->dev, learn_bwd, .rows = p.n, .H = H, .E = f->c->E, .every = p.every, .gu = k->gu, .e = k->e,
-	       .lr = rates(f, p, x->lr), .dgu = k->dgu, .de = k->de, .dlr = rates(f, p, dx->lr),
+	       .lr = rates_of(f, p, x->lr), .dgu = k->dgu, .de = k->de, .dlr = rates_of(f, p, dx->lr),
 	       .dm = x->m ? at(p, dx->m, (size_t)H) : NULL, .dsum = x->m ? dsum.m : NULL);
-	from_gu(f, p, k->gu, dsum.w, dx->k, false);
-	from_gu(f, p, k->dgu, w, dx->k, true);
-	from_h(f, p, k->e, ds1, dx->v, false);
-	from_h(f, p, k->de, w1, dx->v, true);
-	gu_by_x(f, p, k->dgu, x->k, dw, true);
-	y_by_h(f, p, x->v, k->de, w1_of(f, dw), true);
+	x_from_gu(f, p, k->gu, dsum.w, dx->k, false);
+	x_from_gu(f, p, k->dgu, w, dx->k, true);
+	y_from_h(f, p, k->e, ds1, dx->v, false);
+	y_from_h(f, p, k->de, w1, dx->v, true);
+	w02_from_gu(f, p, k->dgu, x->k, dw, true);
+	w1_from_y(f, p, x->v, k->de, w1_of(f, dw), true);
 }
 
 /* ---- Newton-Schulz ------------------------------------------------------------------------- */
@@ -224,39 +227,39 @@ static const float muon[5][3] = {
 static int side_of(const struct stack *s) { return s->rows < s->cols ? s->rows : s->cols; }
 
 /* Computes g = x y' from the left, or x' y from the right: a square matrix of the shorter side. */
-static void squared(const struct rf_fast *f, const struct stack *s, rf_f32 x, rf_f32 y, rf_f32 g)
+static void make_gram(const struct rf_fast *f, const struct stack *s, rf_f32 x, rf_f32 y, rf_f32 g)
 {
 	bool left = s->rows <= s->cols;
 	int n = side_of(s);
 
 	RF_RUN(f->dev, gemm, .f32 = true, .batch = s->mats, .m = n, .n = n, .k = left ? s->cols : s->rows,
-	       .ta = !left, .tb = left, .a = x, .lda = s->cols, .sa = matrix(s), .b = y, .ldb = s->cols,
-	       .sb = matrix(s), .c = g, .ldc = n, .sc = (size_t)n * (size_t)n);
+	       .ta = !left, .tb = left, .a = x, .lda = s->cols, .sa = matrix_size(s), .b = y, .ldb = s->cols,
+	       .sb = matrix_size(s), .c = g, .ldc = n, .sc = (size_t)n * (size_t)n);
 }
 
 /* Computes y = (add: +=) g x or g' x from the left, or x g or x g' from the right. */
-static void times(const struct rf_fast *f, const struct stack *s, rf_f32 g, bool transposed, rf_f32 x,
-                  rf_f32 y, bool add)
+static void multiply(const struct rf_fast *f, const struct stack *s, rf_f32 g, bool transposed, rf_f32 x,
+                     rf_f32 y, bool add)
 {
 	bool left = s->rows <= s->cols;
 	int n = side_of(s);
 	struct rf_gemm a = { .f32 = true, .batch = s->mats, .m = s->rows, .n = s->cols, .k = n, .add = add,
-	                     .c = y, .ldc = s->cols, .sc = matrix(s) };
+	                     .c = y, .ldc = s->cols, .sc = matrix_size(s) };
 
 	a.a = left ? g : x;
 	a.lda = left ? n : s->cols;
-	a.sa = left ? (size_t)n * (size_t)n : matrix(s);
+	a.sa = left ? (size_t)n * (size_t)n : matrix_size(s);
 	a.ta = left && transposed;
 	a.b = left ? x : g;
 	a.ldb = left ? s->cols : n;
-	a.sb = left ? matrix(s) : (size_t)n * (size_t)n;
+	a.sb = left ? matrix_size(s) : (size_t)n * (size_t)n;
 	a.tb = !left && transposed;
 	f->dev->ops->gemm(f->dev, &a);
 }
 
 /* Computes c = (add: +=) a b, all of them square. */
-static void square_times(const struct rf_fast *f, const struct stack *s, rf_f32 a, rf_f32 b, rf_f32 c,
-                         bool add)
+static void multiply_squares(const struct rf_fast *f, const struct stack *s, rf_f32 a, rf_f32 b, rf_f32 c,
+                             bool add)
 {
 	int n = side_of(s);
 	size_t each = (size_t)n * (size_t)n;
@@ -266,14 +269,14 @@ static void square_times(const struct rf_fast *f, const struct stack *s, rf_f32 
 }
 
 /* Computes G of x, and M = a + b G + c G G. */
-static void polynomial(const struct rf_fast *f, const struct stack *s, const float abc[3], rf_f32 x, rf_f32 G,
-                       rf_f32 M)
+static void make_polynomial(const struct rf_fast *f, const struct stack *s, const float abc[3], rf_f32 x,
+                            rf_f32 G, rf_f32 M)
 {
 	int n = side_of(s);
 	size_t each = (size_t)n * (size_t)n, all = (size_t)s->mats * each;
 
-	squared(f, s, x, x, G);
-	square_times(f, s, G, G, M, false);
+	make_gram(f, s, x, x, G);
+	multiply_squares(f, s, G, G, M, false);
 	RF_RUN(f->dev, axpy, .n = all, .scale = abc[2], .x = M, .y = M);
 	RF_RUN(f->dev, axpy, .n = all, .scale = abc[1], .add = true, .x = G, .y = M);
 	RF_RUN(f->dev, diagonal, .mats = s->mats, .rows = n, .cols = n, .stride = each, .value = abc[0],
@@ -281,7 +284,7 @@ static void polynomial(const struct rf_fast *f, const struct stack *s, const flo
 }
 
 /* Makes both stacks of g orthogonal.  Returns where the result is.  When training, all steps are kept. */
-static rf_f32 orthogonal(const struct rf_fast *f, rf_f32 g)
+static rf_f32 make_orthogonal(const struct rf_fast *f, rf_f32 g)
 {
 	struct rf_fast_work *k = f->work;
 	int places = k->x[5] ? 6 : 2;
@@ -289,13 +292,13 @@ static rf_f32 orthogonal(const struct rf_fast *f, rf_f32 g)
 	for (int i = 0; i < 2; i++) {
 		struct stack s = stack_of(f->c, i);
 
-		RF_RUN(f->dev, renorm_fwd, .rows = s.mats, .n = matrix(&s), .eps = EPS_MUON,
+		RF_RUN(f->dev, renorm_fwd, .rows = s.mats, .n = matrix_size(&s), .eps = EPS_MUON,
 		       .x = rf_at(g, s.at), .y = rf_at(k->x[0], s.at));
 		for (int j = 0; j < 5; j++) {
 			rf_f32 x = rf_at(k->x[j % places], s.at);
 
-			polynomial(f, &s, muon[j], x, k->gram[0], k->gram[1]);
-			times(f, &s, k->gram[1], false, x, rf_at(k->x[(j + 1) % places], s.at), false);
+			make_polynomial(f, &s, muon[j], x, k->gram[0], k->gram[1]);
+			multiply(f, &s, k->gram[1], false, x, rf_at(k->x[(j + 1) % places], s.at), false);
 		}
 	}
 	return k->x[5 % places];
@@ -310,7 +313,7 @@ static void orthogonal_bwd(const struct rf_fast *f, rf_f32 g, rf_f32 dy, rf_f32 
 	struct rf_fast_work *k = f->work;
 	rf_f32 G = k->gram[0], M = k->gram[1], dM = k->gram[2], dG = k->gram[3];
 
-	orthogonal(f, g);
+	make_orthogonal(f, g);
 	for (int i = 0; i < 2; i++) {
 		struct stack s = stack_of(f->c, i);
 		size_t all = (size_t)s.mats * (size_t)side_of(&s) * (size_t)side_of(&s);
@@ -320,18 +323,18 @@ static void orthogonal_bwd(const struct rf_fast *f, rf_f32 g, rf_f32 dy, rf_f32 
 			rf_f32 x = rf_at(k->x[j], s.at), dx = rf_at(k->x[5 + j % 2], s.at);
 			bool left = s.rows <= s.cols;
 
-			polynomial(f, &s, muon[j], x, G, M);
-			squared(f, &s, left ? d : x, left ? x : d, dM);
-			times(f, &s, M, false, d, dx, false);
-			square_times(f, &s, dM, G, dG, false);
-			square_times(f, &s, G, dM, dG, true);
+			make_polynomial(f, &s, muon[j], x, G, M);
+			make_gram(f, &s, left ? d : x, left ? x : d, dM);
+			multiply(f, &s, M, false, d, dx, false);
+			multiply_squares(f, &s, dM, G, dG, false);
+			multiply_squares(f, &s, G, dM, dG, true);
 			RF_RUN(f->dev, axpy, .n = all, .scale = muon[j][2], .x = dG, .y = dG);
 			RF_RUN(f->dev, axpy, .n = all, .scale = muon[j][1], .add = true, .x = dM, .y = dG);
-			times(f, &s, dG, false, x, dx, true);
-			times(f, &s, dG, true, x, dx, true);
+			multiply(f, &s, dG, false, x, dx, true);
+			multiply(f, &s, dG, true, x, dx, true);
 			d = dx;
 		}
-		RF_RUN(f->dev, renorm_bwd, .rows = s.mats, .n = matrix(&s), .eps = EPS_MUON,
+		RF_RUN(f->dev, renorm_bwd, .rows = s.mats, .n = matrix_size(&s), .eps = EPS_MUON,
 		       .x = rf_at(g, s.at), .dy = d, .dx = rf_at(dg, s.at));
 	}
 }
@@ -384,9 +387,11 @@ void rf_fast_update(const struct rf_fast *f, const struct rf_fast_mark *from, rf
 	for (int i = 0; i < 2 && c->momentum; i++) {
 		struct stack s = stack_of(c, i);
 
-		RF_RUN(f->dev, momentum_fwd, .H = c->heads, .n = matrix(&s) * (size_t)(s.mats / c->heads),
+		RF_RUN(f->dev, momentum_fwd, .H = c->heads,
+		       .n = matrix_size(&s) * (size_t)(s.mats / c->heads),
 		       .factor = 1 / (float)c->chunk, .x = rf_at(sum.w, s.at), .p = rf_at(from->p, s.at),
-		       .m = sum.m, .y = rf_at(to->p, s.at));
+		       .m = sum.m,
+		       .y = rf_at(to->p, s.at));
 	}
 	if (c->momentum) {
 		step = to->p;
@@ -395,7 +400,7 @@ void rf_fast_update(const struct rf_fast *f, const struct rf_fast_mark *from, rf
 		rf_fast_copy(f, n, step = sum.w, to->p, false);
 	}
 	if (c->muon)
-		step = orthogonal(f, step);
+		step = make_orthogonal(f, step);
 	if (base != to->z)
 		rf_fast_copy(f, n, base, to->z, false);
 	rf_fast_copy(f, n, step, to->z, true);
@@ -422,9 +427,11 @@ void rf_fast_update_bwd(const struct rf_fast *f, const struct rf_fast_mark *from
 	for (int i = 0; i < 2 && c->momentum; i++) {
 		struct stack s = stack_of(c, i);
 
-		RF_RUN(f->dev, momentum_bwd, .H = c->heads, .n = matrix(&s) * (size_t)(s.mats / c->heads),
+		RF_RUN(f->dev, momentum_bwd, .H = c->heads,
+		       .n = matrix_size(&s) * (size_t)(s.mats / c->heads),
 		       .factor = 1 / (float)c->chunk, .p = rf_at(from->p, s.at), .m = to->m,
-		       .dy = rf_at(dstep, s.at), .dp = rf_at(dfrom->p, s.at), .dm = dsum.m);
+		       .dy = rf_at(dstep, s.at),
+		       .dp = rf_at(dfrom->p, s.at), .dm = dsum.m);
 	}
 	if (c->prenorm)
 		rf_fast_copy(f, n, dto->z, dfrom->z, true);

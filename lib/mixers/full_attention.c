@@ -24,7 +24,7 @@ static int heads(const struct rf_attn_config *c, int i) { return i ? c->kv_heads
 /* Returns the columns from one head to the next in the projection of q, k or v. */
 static int stride(const struct rf_attn_config *c, int i) { return i == 0 && c->gated ? 2 * c->D : c->D; }
 /* Returns whether the projection is kept before its norm. */
-static bool raw(const struct rf_attn_config *c, int i) { return i < 2 && c->gated; }
+static bool is_raw(const struct rf_attn_config *c, int i) { return i < 2 && c->gated; }
 
 static void declare(struct rf_params *t, const struct rf_config *c, int layer, void *weights)
 {
@@ -42,7 +42,7 @@ static void declare(struct rf_params *t, const struct rf_config *c, int layer, v
 			w->bias[i] = rf_params_weight(t, RF_ZERO, (int[4]){ width },
 			                              "%slayers.%d.%s.%c_proj.bias", root, layer, attn,
 			                              "qkv"[i]);
-		if (raw(a, i))
+		if (is_raw(a, i))
 			w->norm[i] = rf_params_weight(t, RF_ZERO, (int[4]){ a->D },
 			                              "%slayers.%d.%s.%c_norm.weight", root, layer, attn,
 			                              "qkv"[i]);
@@ -65,7 +65,7 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 	(void)layer;
 	rf_kv_save(p, c, a, &s->a);
 	for (int i = 0; i < 2; i++)
-		s->raw[i] = raw(c, i)
+		s->raw[i] = is_raw(c, i)
 		                    ? rf_arena_f32(a, rf_pass_rows(p) * (size_t)(heads(c, i) * stride(c, i)))
 		                    : NULL;
 }
@@ -83,13 +83,13 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 		return;
 	w->dn = c->gated ? rf_arena_f32(a, n) : NULL;
 	for (int i = 0; i < 2; i++)
-		w->draw[i] = raw(c, i)
+		w->draw[i] = is_raw(c, i)
 		                     ? rf_arena_f32(a, rf_pass_rows(p) * (size_t)(heads(c, i) * stride(c, i)))
 		                     : NULL;
 }
 
 /* Returns o times the gate, whose columns follow those of the query; without a gate o itself. */
-static rf_f32 gated(const struct rf_pass *p, int layer)
+static rf_f32 apply_gate(const struct rf_pass *p, int layer)
 {
 	const struct rf_model *m = p->tree->model;
 	const struct rf_attn_config *c = &m->cfg->attn;
@@ -115,14 +115,14 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 
 	rf_kv_slide(p, c, s, &k->a);
 	for (int i = 0; i < 3; i++) {
-		rf_linear_fwd(m, l->proj[i], l->bias[i], rows, x, raw(c, i) ? k->raw[i] : y[i], 0, false);
-		if (raw(c, i))
+		rf_linear_fwd(m, l->proj[i], l->bias[i], rows, x, is_raw(c, i) ? k->raw[i] : y[i], 0, false);
+		if (is_raw(c, i))
 			RF_RUN(m->dev, rmsnorm_fwd, .rows = rows * heads(c, i), .d = c->D,
 			       .ldx = stride(c, i), .eps = (float)m->cfg->norm_eps, .plus_one = true,
 			       .x = k->raw[i], .w = rf_w(m, l->norm[i]), .y = y[i]);
 	}
 	rf_kv_attend_fwd(p, c, s, &k->a);
-	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, gated(p, layer), h, 0, true);
+	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, apply_gate(p, layer), h, 0, true);
 }
 
 static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
@@ -135,7 +135,7 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	int rows = p->nb * p->steps;
 	rf_f32 dy[3] = { w->a.dq, w->a.dk, w->a.dv };
 
-	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, gated(p, layer), dh, 0,
+	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, apply_gate(p, layer), dh, 0,
 	              c->gated ? w->dn : w->a.d_o, false);
 	if (c->gated)
 		RF_RUN(m->dev, gate_bwd, .rows = rows * c->heads, .d = c->D, .ldg = stride(c, 0), .x = k->a.o,
@@ -143,12 +143,12 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 		       .dgate = rf_at(w->draw[0], (size_t)c->D));
 	rf_kv_attend_bwd(p, c, p->tree->state[layer], &k->a, &w->a);
 	for (int i = 0; i < 3; i++) {
-		if (raw(c, i))
+		if (is_raw(c, i))
 			RF_RUN(m->dev, rmsnorm_bwd, .rows = rows * heads(c, i), .d = c->D,
 			       .ldx = stride(c, i), .eps = (float)m->cfg->norm_eps, .plus_one = true,
 			       .x = k->raw[i], .w = rf_w(m, l->norm[i]), .dy = dy[i], .dx = w->draw[i],
 			       .dw = rf_dw(m, l->norm[i]));
-		rf_linear_bwd(m, l->proj[i], l->bias[i], rows, x, raw(c, i) ? w->draw[i] : dy[i], 0, dx,
+		rf_linear_bwd(m, l->proj[i], l->bias[i], rows, x, is_raw(c, i) ? w->draw[i] : dy[i], 0, dx,
 		              i > 0);
 	}
 }

@@ -197,20 +197,20 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 /* ---- the layer ----------------------------------------------------------------------------- */
 
 /* Returns the part of the weight or bias of qkv that makes q, k or v (i = 0, 1, 2). */
-static struct rf_weight third(struct rf_weight w, int d, int i)
+static struct rf_weight qkv_part(struct rf_weight w, int d, int i)
 {
 	w.at += w.there ? (size_t)i * (size_t)d * (size_t)w.in : 0;
 	w.out = d;
 	return w;
 }
 
-static rf_f32 normed(const struct rf_lact_save *k, const struct rf_lact_work *w, int i)
+static rf_f32 normed_qk(const struct rf_lact_save *k, const struct rf_lact_work *w, int i)
 {
 	return w->norm[i] ? w->norm[i] : i ? k->k : k->q;
 }
 
 /* Computes q and k after their norm. */
-static void norms(struct rf_pass *p, int layer)
+static void norm_qk(struct rf_pass *p, int layer)
 {
 	const struct rf_model *m = p->tree->model;
 	const struct rf_lact_weights *l = m->layer[layer].w;
@@ -230,7 +230,7 @@ static void norms(struct rf_pass *p, int layer)
 	.offset = (i) < 2 ? rf_at(rf_w((p)->tree->model, (l)->offset), (size_t)(i)) : NULL
 
 /* Computes the features that the fast weights read.  Returns them in the order of the fast weights. */
-static struct rf_fast_rows features(struct rf_pass *p, int layer)
+static struct rf_fast_rows make_features(struct rf_pass *p, int layer)
 {
 	const struct rf_model *m = p->tree->model;
 	const struct rf_config *cfg = m->cfg;
@@ -245,7 +245,7 @@ static struct rf_fast_rows features(struct rf_pass *p, int layer)
 
 	for (int i = 0; i < 2; i++)
 		RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, i), .operand = now && !turned,
-		       .x = normed(k, w, i), .y = i ? x.k : x.q);
+		       .x = normed_qk(k, w, i), .y = i ? x.k : x.q);
 	if (c->v_silu)
 		RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, 2), .operand = now,
 		       .x = rf_kv_v(p, &cfg->attn, &s->attend, &k->attend), .y = x.v);
@@ -267,7 +267,7 @@ static struct rf_fast_rows features(struct rf_pass *p, int layer)
 
 /* Adds the outputs of both readers: y of the fast weights, normed and times its gate, and o of the
  * attention. */
-static void both(struct rf_pass *p, int layer)
+static void add_readers(struct rf_pass *p, int layer)
 {
 	const struct rf_model *m = p->tree->model;
 	const struct rf_lact_config *c = &m->cfg->lact;
@@ -297,7 +297,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 
 	rf_kv_slide(p, &cfg->attn, &s->attend, &k->attend);
 	for (int i = 0; i < 3; i++)
-		rf_linear_fwd(m, third(l->qkv, cfg->d, i), third(l->qkv_bias, cfg->d, i), rows, x, y[i],
+		rf_linear_fwd(m, qkv_part(l->qkv, cfg->d, i), qkv_part(l->qkv_bias, cfg->d, i), rows, x, y[i],
 		              0, false);
 	rf_linear_fwd(m, l->lr, l->lr_bias, rows, x, k->lr, 0, false);
 	if (c->momentum)
@@ -306,18 +306,18 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 		rf_linear_fwd(m, l->ttt_scale, l->ttt_scale_bias, rows, x, k->gate, 0, false);
 	RF_RUN(m->dev, rates_fwd, .rows = rows, .H = c->heads, .shift = (float)(0.001 + log(-expm1(-0.001))),
 	       .lr = k->lr, .m = k->m);
-	norms(p, layer);
-	k->attend.from_q = normed(k, w, 0);
-	k->attend.from_k = normed(k, w, 1);
+	norm_qk(p, layer);
+	k->attend.from_q = normed_qk(k, w, 0);
+	k->attend.from_k = normed_qk(k, w, 1);
 	rf_kv_attend_fwd(p, &cfg->attn, &s->attend, &k->attend);
-	group = features(p, layer);
+	group = make_features(p, layer);
 	if (p->branch) {
 		rf_lact_branch_fwd(p, layer, &group);
 		rf_lact_regroup(p, cfg->d, k->y, group.y, true);
 	} else {
 		rf_lact_sequence_fwd(p, layer, &group);
 	}
-	both(p, layer);
+	add_readers(p, layer);
 	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, w->n, h, 0, true);
 }
 
@@ -327,8 +327,8 @@ static void capture(struct rf_pass *p, int layer)
 
 	if (!rf_lact_captures(p))
 		return;
-	norms(p, layer);
-	x = features(p, layer);
+	norm_qk(p, layer);
+	x = make_features(p, layer);
 	rf_lact_capture(p, layer, &x);
 }
 
@@ -336,7 +336,7 @@ static void capture(struct rf_pass *p, int layer)
 static void fast_bwd(struct rf_pass *p, int layer)
 {
 	const struct rf_config *cfg = p->tree->model->cfg;
-	const struct rf_fast_rows x = features(p, layer);
+	const struct rf_fast_rows x = make_features(p, layer);
 	struct rf_lact_work *w = p->work[layer];
 	const struct rf_fast_rows *dx = &w->dx, *dg = &w->dgroup;
 	int H = cfg->lact.heads;
@@ -370,7 +370,7 @@ static void features_bwd(struct rf_pass *p, int layer)
 		if (c->rotated)
 			rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, RF_KV_BACK, df[i], df[i]);
 		RF_RUN(m->dev, feature_bwd, FEATURE(p, c, l, i), .operand = !c->qk_norm,
-		       .x = normed(k, w, i), .dy = df[i], .dx = dx[i],
+		       .x = normed_qk(k, w, i), .dy = df[i], .dx = dx[i],
 		       .dscale = rf_at(rf_dw(m, l->scale), (size_t)i),
 		       .doffset = rf_at(rf_dw(m, l->offset), (size_t)i));
 	}
@@ -395,13 +395,13 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	int rows = p->nb * p->steps;
 	rf_f32 dy[3] = { w->attend.dq, w->attend.dk, w->attend.dv };
 
-	both(p, layer);
+	add_readers(p, layer);
 	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, w->n, dh, 0, w->attend.d_o, false);
 	RF_RUN(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->D, .eps = 1e-5f, .row_gate = true,
 	       .operand = !p->branch, .x = k->y, .w = rf_w(m, l->ttt_norm), .gate = k->gate,
 	       .dy = w->attend.d_o, .dx = w->dx.y, .dw = rf_dw(m, l->ttt_norm), .dgate = w->dgate);
 	rf_kv_attend_bwd(p, &cfg->attn, &s->attend, &k->attend, &w->attend);
-	norms(p, layer);
+	norm_qk(p, layer);
 	fast_bwd(p, layer);
 	features_bwd(p, layer);
 	/* the gradients of the features are no longer needed, so their memory is used again */
@@ -414,8 +414,8 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 		dy[i] = to;
 	}
 	for (int i = 0; i < 3; i++)
-		rf_linear_bwd(m, third(l->qkv, cfg->d, i), third(l->qkv_bias, cfg->d, i), rows, x, dy[i], 0,
-		              dx, i > 0);
+		rf_linear_bwd(m, qkv_part(l->qkv, cfg->d, i), qkv_part(l->qkv_bias, cfg->d, i), rows, x,
+		              dy[i], 0, dx, i > 0);
 	RF_RUN(m->dev, rates_bwd, .rows = rows, .H = c->heads, .lr = k->lr, .m = k->m, .dlr = w->dx.lr,
 	       .dm = w->dx.m);
 	rf_linear_bwd(m, l->lr, l->lr_bias, rows, x, w->dx.lr, 0, dx, true);
