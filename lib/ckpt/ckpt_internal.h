@@ -7,7 +7,7 @@
 #include "ckpt/ckpt.h"
 
 /* The contents of state.json, which makes a directory a step of a run, apart from its list of files.
- * ckpt_write.c writes them and ckpt_read.c reads them.  A change of the keys needs a new format number. */
+ * writer.c writes them and ckpt_read.c reads them.  A change of the keys needs a new format number. */
 enum { RF_STATE_FORMAT = 2 };
 struct rf_state {
 	int64_t step, parent, commits, updates;

@@ -1,4 +1,4 @@
-/* ckpt_write.c -- writing a checkpoint directory: the files that are carried along, config.json,
+/* writer.c -- writing a checkpoint directory: the files that are carried along, config.json,
  * model.safetensors and, for a step of a run, optim.safetensors and state.json.  state.json lists the other
  * files, so it is written last. */
 #include <dirent.h>
