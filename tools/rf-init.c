@@ -1,7 +1,6 @@
 /* rf-init -- makes a fresh checkpoint, begins a run, or exports one. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "ckpt/ckpt.h"
@@ -65,7 +64,6 @@ static void fresh(const char *dir)
 static enum rf_code copy_from(const char *dir, bool *gone, struct rf_err *e)
 {
 	enum rf_dtype dtype = opt.dtype < 0 ? RF_F32 : dtypes[opt.dtype];
-	float *flat = NULL;
 	struct rf_ckpt ckpt;
 	enum rf_code rc;
 
@@ -78,11 +76,8 @@ static enum rf_code copy_from(const char *dir, bool *gone, struct rf_err *e)
 		show_size(&ckpt.params, dtype);
 	else if (opt.dtype < 0)
 		rc = rf_run_begin(&ckpt, dir, opt.moments, &rf_cli_stop, e);
-	else if (!(flat = malloc(ckpt.params.total * sizeof *flat)))
-		rc = rf_fail(e, RF_ENOMEM, "out of memory: %zu weights", ckpt.params.total);
-	else if ((rc = rf_ckpt_load(&ckpt, flat, e)) == RF_OK)
-		rc = rf_ckpt_export(&ckpt, flat, dtype, dir, &rf_cli_stop, e);
-	free(flat);
+	else
+		rc = rf_init_export(&ckpt, dtype, dir, &rf_cli_stop, e);
 	*gone = access(ckpt.dir, F_OK) < 0 && errno == ENOENT;
 	rf_ckpt_close(&ckpt);
 	return rc;

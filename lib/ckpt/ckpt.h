@@ -109,73 +109,35 @@ void rf_run_close(struct rf_run *r);
  * Errors: RF_EIO: no permission, or too little room. */
 enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e);
 
+/* A step that is to be committed, apart from its weights and moments. */
 struct rf_commit {
 	int64_t step;             /* the number of the new step: optimizer steps since the run began */
 	int64_t updates;          /* how many of them changed the weights */
-	/* how many batches it is the commit of, by which state.json's `commits` grows; 0 counts as 1 */
+	/* how many batches the step has learned, by which state.json's `commits` grows; 0 counts as 1 */
 	int batches;
-	/* flat buffers in the order of r->at.params; m and v may be NULL (no moments yet) */
-	const float *weights, *m, *v;
-	/* where m and v are those of a part: which.  The others' moments are written by who has them, with
-	   rf_ckpt_write_moments(): rest() is called when the file for all of them is there, at path, and
-	   returns when they are in it.  NULL: m and v are whole */
-	const struct rf_span *own;
-	enum rf_code (*rest)(void *arg, const char *path, struct rf_err *e);
-	void *rest_arg;
-	/* how to read these buffers if they are a device's memory; NULL: they are the host's */
-	const struct rf_transfer *transfer;
 	const char *data_hash;    /* NULL: data_hash and data_next stay as they were */
 	int64_t data_next;
 	int keep;                 /* how many of the newest steps to keep, >= 1 */
 	int keep_every;           /* also keep every step that this divides; 0: no others */
-	/* checked until the rename; if it is set, nothing has changed, and RF_EIO says "interrupted" */
-	const volatile sig_atomic_t *stop;
 };
 
-/* Commits a step.  The checkpoint's tensors that are not the model's, and its other files, are carried along
- * unchanged.  The weights may equal the old ones, if nothing was learned.  After RF_OK the step survives a
- * power loss. */
-enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct rf_err *e);
+/* A commit is written by a writer (writer.h) with the settings RF_CKPT_WRITER(&r->at): rf_commit_begin(),
+ * then weights and moments, then rf_commit_finish(), which moves r->at to the new step.  The weights may
+ * equal the old ones, if nothing was learned.  After RF_OK the step survives a power loss. */
+struct rf_ckpt_writer;
+enum rf_code rf_commit_begin(const struct rf_run *r, const struct rf_commit *c, struct rf_ckpt_writer *w,
+                             struct rf_err *e);
+enum rf_code rf_commit_finish(struct rf_run *r, const struct rf_commit *c, struct rf_ckpt_writer *w,
+                              struct rf_err *e);
 
-/* Where another process has committed c with weights that have this hash: r->at becomes what it is there. */
+/* Moves r->at to a step that another process has committed.  weights: their hash. */
 void rf_run_follow(struct rf_run *r, const struct rf_commit *c, const char weights[17]);
 
-/* Writes the moments of a part into the file that a commit with rest() has begun at path, and syncs it.
- * Errors: RF_EIO, RF_EMODEL: the file is not of these parameters. */
-enum rf_code rf_ckpt_write_moments(const char *path, const struct rf_params *params,
-                                   const struct rf_span *own, const float *m, const float *v,
-                                   const struct rf_transfer *transfer, struct rf_err *e);
-
-/* The functions below make a directory that appears whole or not at all.  stop (may be NULL): as in
- * struct rf_commit. */
-
 /* Begins a run: writes RUN/step-000000 from a checkpoint, as float32.  RUN must not exist, or be an empty
- * directory.  moments: the checkpoint is a step of a run, and the new run begins with the step's moments and
- * its numbers of steps and updates, so its first step has the same name.  Its commits begin at 0.  Errors:
- * RF_EMODEL: the step has no moments. */
+ * directory; it appears whole or not at all.  stop: checked until then; may be NULL.  moments: the checkpoint
+ * is a step of a run, and the new run begins with the step's moments and its numbers of steps and updates, so
+ * its first step has the same name.  Its commits begin at 0.  Errors: RF_EMODEL: the step has no moments. */
 enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, bool moments,
                           const volatile sig_atomic_t *stop, struct rf_err *e);
-/* Writes a bare checkpoint of these weights into dir, which must not exist.  dtype: float32, bf16 or f16.
- * For a step whose run has a manifest, README.md becomes a card of the model (manifest.h).
- * Errors: RF_ENUMERIC: bf16 or f16 cannot hold a weight. */
-enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum rf_dtype dtype,
-                            const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e);
-/* Writes a bare float32 checkpoint of these weights into dir, as rf_ckpt_export() does, but dir need not be
- * new: what this function wrote there before is replaced, in one moment where the file system can exchange
- * two names; where it cannot, dir is not there for a moment.  transfer: as in struct rf_commit.  After RF_OK
- * the checkpoint survives a power loss.  Errors: RF_EUSAGE: dir is something else, or something was added to
- * it. */
-enum rf_code rf_ckpt_replace(const struct rf_ckpt *from, const float *weights,
-                             const struct rf_transfer *transfer, const char *dir,
-                             const volatile sig_atomic_t *stop, struct rf_err *e);
-/* Call it before the work: checks, as far as that can be known, that rf_ckpt_replace() will succeed.  Errors:
- * those of rf_ckpt_replace(); RF_EUSAGE: dir is part of the checkpoint `from` or of its run; RF_EIO: no
- * permission, or too little room. */
-enum rf_code rf_ckpt_can_replace(const struct rf_ckpt *from, const char *dir, struct rf_err *e);
-/* Writes a bare checkpoint of fresh float32 weights, from a config and its table.  tokenizer: "bytes", a
- * directory to copy tokenizer files from, or NULL for none. */
-enum rf_code rf_ckpt_create(const struct rf_config *cfg, const struct rf_params *params, const float *flat,
-                            const char *tokenizer, const char *dir, const volatile sig_atomic_t *stop,
-                            struct rf_err *e);
 
 #endif

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "ckpt/ckpt.h"
+#include "ckpt/writer.h"
 
 /* The contents of state.json, which makes a directory a step of a run, apart from its list of files.
  * writer.c writes them and ckpt_read.c reads them.  A change of the keys needs a new format number. */
@@ -20,37 +21,19 @@ struct rf_state {
 /* A line of text, and then one for each other file of the directory (replace.c). */
 #define RF_CKPT_LIST ".weights-out"
 
-/* What goes into a checkpoint directory. */
-struct rf_ckpt_contents {
-	/* the checkpoint whose other tensors and files are carried along; NULL: the weights are fresh */
-	const struct rf_ckpt *from;
-	const struct rf_config *cfg;
-	const struct rf_params *params;
-	const float *weights;            /* flat */
-	enum rf_dtype dtype;             /* in the file: F32, BF16, F16 */
-	const float *m, *v;              /* NULL: no moments */
-	/* as in struct rf_commit */
-	const struct rf_span *own;
-	enum rf_code (*rest)(void *arg, const char *path, struct rf_err *e);
-	void *rest_arg;
-	/* how to read weights, m and v if they are a device's memory, and then dtype must be F32; NULL: they
-	   are the host's */
-	const struct rf_transfer *transfer;
-	const char *tokenizer;           /* for fresh weights, as in rf_ckpt_create() */
-	const struct rf_state *state;    /* NULL: a bare checkpoint */
-	bool list;                       /* with the file RF_CKPT_LIST */
-	const char *card;                /* README.md, which displaces the one of `from`; NULL: none */
-	const volatile sig_atomic_t *stop;
-};
+/* Returns the bytes that the writer's checkpoint will take on the disk; headers and metadata are estimated
+ * upwards. */
+uint64_t rf_ckpt_bytes(const struct rf_ckpt_writer *w);
+/* Computes the hash of these weights as rf_ckpt_put_weights() would write them; w->dtype must be F32. */
+enum rf_code rf_ckpt_hash_weights(const struct rf_ckpt_writer *w, const float *weights, char hex[17],
+                                  struct rf_err *e);
 
-/* Makes dir and fills it; every file and dir itself are synced.  weights and moments (may be NULL) get the
- * hashes of what was written.  After a failure dir is gone. */
-enum rf_code rf_ckpt_contents_write(const struct rf_ckpt_contents *p, const char *dir, char weights[17],
-                                    char moments[17], struct rf_err *e);
-/* The bytes that these contents need on the disk; headers and metadata are estimated upwards. */
-uint64_t rf_ckpt_contents_bytes(const struct rf_ckpt_contents *p);
-/* The hash of the weights that rf_ckpt_contents_write() would write; dtype must be F32. */
-enum rf_code rf_ckpt_contents_hash(const struct rf_ckpt_contents *p, char weights[17], struct rf_err *e);
+/* For a writer with `replace` (replace.c).  rf_ckpt_replaced_path(): checks that `path` is free, or has a
+ * directory that may be replaced; stores the path without the slashes at its end.  rf_ckpt_replace(): renames
+ * the finished directory `temp` to `to`, and removes the directory that was there. */
+enum rf_code rf_ckpt_replaced_path(char to[4096], const char *path, struct rf_err *e);
+enum rf_code rf_ckpt_replace(const char *temp, const char *to, const volatile sig_atomic_t *stop,
+                             struct rf_err *e);
 
 /* What the file of moments has, from flat buffers m and v, which may be NULL for its header alone. */
 struct rf_moments { struct rf_tensor *t; char (*names)[RF_MAX_NAME + 16]; int n; };

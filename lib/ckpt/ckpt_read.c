@@ -706,15 +706,15 @@ static enum rf_code load(const struct rf_tensors *t, const struct rf_params *par
 static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const struct rf_transfer *transfer,
                                  struct rf_err *e)
 {
-	struct rf_ckpt_contents p = { .from = c, .cfg = &c->cfg, .params = &c->params, .weights = flat,
-	                      .transfer = transfer, .dtype = RF_F32 };
+	struct rf_ckpt_writer as_written = RF_CKPT_WRITER(c);
 	const struct rf_span all = { 0, c->params.total };
 	char weights[17];
 	enum rf_code rc;
 
+	as_written.transfer = transfer;
 	if ((rc = load(&c->tensors, &c->params, "", &all, flat, transfer, true, e)) == RF_OK && c->in_run &&
 	    (rc = flat && (!transfer || transfer->get)
-	               ? rf_ckpt_contents_hash(&p, weights, e)
+	               ? rf_ckpt_hash_weights(&as_written, flat, weights, e)
 	               : rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) == RF_OK &&
 	    strcmp(weights, c->weights))
 		rc = rf_fail(e, RF_EMODEL,

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "ckpt/ckpt.h"
 #include "ckpt/init.h"
+#include "ckpt/writer.h"
 #include "tokenizer/tokenizer.h"
 
 static uint64_t key_of(uint64_t seed, int tensor, uint64_t element)
@@ -86,13 +86,33 @@ enum rf_code rf_init_fresh(const struct rf_config *cfg, const struct rf_params *
                            const char *tokenizer, const char *dir, const volatile sig_atomic_t *stop,
                            struct rf_err *e)
 {
+	struct rf_ckpt_writer w = { .cfg = cfg, .params = t, .dtype = RF_F32, .tokenizer = tokenizer,
+	                            .stop = stop };
 	float *flat = malloc(t->total * sizeof *flat);
 	enum rf_code rc;
 
 	if (!flat)
 		return rf_fail(e, RF_ENOMEM, "out of memory: %zu weights", t->total);
 	rf_init_weights(t, seed, flat);
-	rc = rf_ckpt_create(cfg, t, flat, tokenizer, dir, stop, e);
+	rc = rf_ckpt_write(&w, dir, flat, e);
+	free(flat);
+	return rc;
+}
+
+enum rf_code rf_init_export(const struct rf_ckpt *from, enum rf_dtype dtype, const char *dir,
+                            const volatile sig_atomic_t *stop, struct rf_err *e)
+{
+	struct rf_ckpt_writer w = RF_CKPT_WRITER(from);
+	float *flat = malloc(from->params.total * sizeof *flat);
+	enum rf_code rc;
+
+	if (!flat)
+		return rf_fail(e, RF_ENOMEM, "out of memory: %zu weights", from->params.total);
+	w.dtype = dtype;
+	w.with_card = true;
+	w.stop = stop;
+	if ((rc = rf_ckpt_load(from, flat, e)) == RF_OK)
+		rc = rf_ckpt_write(&w, dir, flat, e);
 	free(flat);
 	return rc;
 }

@@ -1,4 +1,4 @@
-/* init.h -- fresh weights.
+/* init.h -- fresh weights, and exports.
  *
  * Their values are those of the published code (_init_weights of flash-linear-attention and transformers):
  *     linear maps, embeddings, convolutions   normal, with the config's initializer_range
@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "ckpt/ckpt.h"
 #include "model/config.h"
 #include "model/params.h"
 #include "tokenizer/tokenizer.h"
@@ -38,9 +39,15 @@ void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat);
 enum rf_code rf_init_tokenizer(const struct rf_config *cfg, const char *config, const char **tokenizer,
                                char warning[RF_TOKENIZER_WARNING], struct rf_err *e);
 
-/* Makes the checkpoint: rf_ckpt_create() with these weights. */
+/* Writes a bare checkpoint of fresh float32 weights to dir, which must not exist.  tokenizer: "bytes", a
+ * directory whose tokenizer files are copied, or NULL for none. */
 enum rf_code rf_init_fresh(const struct rf_config *cfg, const struct rf_params *t, uint64_t seed,
                            const char *tokenizer, const char *dir, const volatile sig_atomic_t *stop,
                            struct rf_err *e);
+
+/* Writes a bare checkpoint with the weights of `from` to dir, which must not exist.  dtype: float32, bf16 or
+ * f16.  Errors: RF_ENUMERIC: the type cannot hold a weight. */
+enum rf_code rf_init_export(const struct rf_ckpt *from, enum rf_dtype dtype, const char *dir,
+                            const volatile sig_atomic_t *stop, struct rf_err *e);
 
 #endif

@@ -78,9 +78,9 @@ static enum rf_code write_kind(int fd, const struct rf_tensors *file, const char
 	return rc;
 }
 
-enum rf_code rf_ckpt_write_moments(const char *path, const struct rf_params *params,
-                                   const struct rf_span *own, const float *m, const float *v,
-                                   const struct rf_transfer *transfer, struct rf_err *e)
+enum rf_code rf_ckpt_put_span(const char *path, const struct rf_params *params, const struct rf_span *span,
+                              const float *m, const float *v, const struct rf_transfer *transfer,
+                              struct rf_err *e)
 {
 	float *block = malloc(transfer->block);
 	struct rf_tensors file;
@@ -96,9 +96,9 @@ enum rf_code rf_ckpt_write_moments(const char *path, const struct rf_params *par
 	if ((fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW)) < 0)
 		rc = rf_fail(e, RF_EIO, "open: %s", strerror(errno));
 	if (rc == RF_OK)
-		rc = write_kind(fd, &file, kinds[0], params, own, m, transfer, block, e);
+		rc = write_kind(fd, &file, kinds[0], params, span, m, transfer, block, e);
 	if (rc == RF_OK)
-		rc = write_kind(fd, &file, kinds[1], params, own, v, transfer, block, e);
+		rc = write_kind(fd, &file, kinds[1], params, span, v, transfer, block, e);
 	if (rc == RF_OK && rf_file_sync(fd) < 0)
 		rc = rf_fail(e, RF_EIO, "sync: %s", strerror(errno));
 	if (fd >= 0 && close(fd) < 0 && rc == RF_OK)

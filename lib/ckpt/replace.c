@@ -40,8 +40,8 @@ static enum rf_code not_ours(const char *dir, struct rf_err *e)
 	               dir);
 }
 
-/* The place must be free or ours.  *there: which. */
-static enum rf_code look(const char *dir, bool *there, struct rf_err *e)
+/* The place must be free or ours.  *exists: which. */
+static enum rf_code check_folder(const char *dir, bool *exists, struct rf_err *e)
 {
 	char path[4096], q[100], *list;
 	struct dirent **names;
@@ -50,7 +50,7 @@ static enum rf_code look(const char *dir, bool *there, struct rf_err *e)
 	size_t size;
 	int n;
 
-	*there = false;
+	*exists = false;
 	if (lstat(dir, &st) < 0)
 		return errno == ENOENT ? RF_OK : rf_fail(e, RF_EIO, "%s: %s", dir, strerror(errno));
 	if (!S_ISDIR(st.st_mode) || (rc = rf_file_join(path, dir, RF_CKPT_LIST, e)) != RF_OK)
@@ -74,12 +74,12 @@ static enum rf_code look(const char *dir, bool *there, struct rf_err *e)
 	}
 	free(names);
 	free(list);
-	*there = rc == RF_OK;
+	*exists = rc == RF_OK;
 	return rc;
 }
 
 /* The path without slashes at its end, by which a link would be followed. */
-static enum rf_code place(char out[4096], const char *dir, struct rf_err *e)
+static enum rf_code strip_slashes(char out[4096], const char *dir, struct rf_err *e)
 {
 	size_t name, n = rf_file_split(dir, &name);
 
@@ -93,12 +93,12 @@ static enum rf_code place(char out[4096], const char *dir, struct rf_err *e)
 	return RF_OK;
 }
 
-static struct rf_ckpt_contents contents(const struct rf_ckpt *from, const float *weights,
-                                        const struct rf_transfer *transfer)
+enum rf_code rf_ckpt_replaced_path(char to[4096], const char *path, struct rf_err *e)
 {
-	return (struct rf_ckpt_contents){ .from = from, .cfg = &from->cfg, .params = &from->params,
-	                                  .weights = weights, .dtype = RF_F32, .transfer = transfer,
-	                                  .list = true };
+	enum rf_code rc = strip_slashes(to, path, e);
+	bool exists;
+
+	return rc == RF_OK ? check_folder(to, &exists, e) : rc;
 }
 
 /* Whether a folder called `to` in `up` would be part of the run, or in one of its steps. */
@@ -114,14 +114,14 @@ static bool is_runs_own(const char *to, const char *up, const char *run)
 
 enum rf_code rf_ckpt_can_replace(const struct rf_ckpt *from, const char *dir, struct rf_err *e)
 {
-	const struct rf_ckpt_contents p = contents(from, NULL, NULL);
-	const uint64_t want = rf_ckpt_contents_bytes(&p);
+	const struct rf_ckpt_writer w = RF_CKPT_WRITER(from);
+	const uint64_t want = rf_ckpt_bytes(&w);
 	char to[4096], temp[4096], up[4096], run[4096] = "";
 	uint64_t room;
 	enum rf_code rc;
-	bool there;
+	bool exists;
 
-	if ((rc = place(to, dir, e)) != RF_OK || (rc = rf_tempfile_name(temp, to, e)) != RF_OK ||
+	if ((rc = strip_slashes(to, dir, e)) != RF_OK || (rc = rf_tempfile_name(temp, to, e)) != RF_OK ||
 	    (rc = rf_file_directory(up, to, e)) != RF_OK)
 		return rc;
 	snprintf(run, sizeof run, "%.*s", rf_run_of_step(from->dir), from->dir);
@@ -130,7 +130,7 @@ enum rf_code rf_ckpt_can_replace(const struct rf_ckpt *from, const char *dir, st
 		               "--weights-out: %s is, or is in, the model that -m names, which stays as it "
 		               "is: write it elsewhere",
 		               to);
-	if ((rc = look(to, &there, e)) != RF_OK)
+	if ((rc = check_folder(to, &exists, e)) != RF_OK)
 		return rc;
 	if (access(up, W_OK | X_OK))
 		return rf_fail(e, RF_EIO, "%s: create: %s", to, strerror(errno));
@@ -143,16 +143,16 @@ enum rf_code rf_ckpt_can_replace(const struct rf_ckpt *from, const char *dir, st
 }
 
 /* Puts temp in the place of what is at `to`, and removes that if it still is ours. */
-static enum rf_code exchange(const char *temp, const char *to, const volatile sig_atomic_t *stop,
-                             struct rf_err *e)
+static enum rf_code exchange_folders(const char *temp, const char *to, const volatile sig_atomic_t *stop,
+                                     struct rf_err *e)
 {
 	struct rf_err why;
 	enum rf_code rc;
-	bool there;
+	bool exists;
 
 	if ((rc = rf_tempfile_exchange(temp, to, stop, e)) != RF_OK)
 		return rc;
-	if ((rc = look(temp, &there, &why)) != RF_OK)
+	if ((rc = check_folder(temp, &exists, &why)) != RF_OK)
 		return rf_fail(e, rc,
 		               "%s was written, but something was added meanwhile to the folder that it "
 		               "replaced, which is %s now",
@@ -162,23 +162,15 @@ static enum rf_code exchange(const char *temp, const char *to, const volatile si
 	return rc;
 }
 
-enum rf_code rf_ckpt_replace(const struct rf_ckpt *from, const float *weights,
-                             const struct rf_transfer *transfer, const char *dir,
-                             const volatile sig_atomic_t *stop, struct rf_err *e)
+enum rf_code rf_ckpt_replace(const char *temp, const char *to, const volatile sig_atomic_t *stop,
+                             struct rf_err *e)
 {
-	struct rf_ckpt_contents p = contents(from, weights, transfer);
-	char to[4096], temp[4096];
 	enum rf_code rc;
-	bool there;
+	bool exists;
 
-	p.stop = stop;
-	if ((rc = place(to, dir, e)) != RF_OK || (rc = look(to, &there, e)) != RF_OK ||
-	    (rc = rf_tempfile_name(temp, to, e)) != RF_OK ||
-	    (rc = rf_ckpt_contents_write(&p, temp, NULL, NULL, e)) != RF_OK)
-		return rc;
-	if ((rc = look(to, &there, e)) != RF_OK) {
+	if ((rc = check_folder(to, &exists, e)) != RF_OK) {
 		rf_file_remove(temp, NULL);
 		return rc;
 	}
-	return (there ? exchange : rf_tempfile_publish)(temp, to, stop, e);
+	return (exists ? exchange_folders : rf_tempfile_publish)(temp, to, stop, e);
 }

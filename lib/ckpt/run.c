@@ -299,13 +299,12 @@ static void look_around(struct rf_run *r, const struct rf_commit *c, uint64_t by
 
 enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e)
 {
-	static const float some; /* only that there are moments counts */
-	struct rf_ckpt_contents p = { .from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params,
-	                              .dtype = RF_F32,
-	                      .m = &some, .v = &some };
-	uint64_t room, want = rf_ckpt_contents_bytes(&p);
+	struct rf_ckpt_writer w = RF_CKPT_WRITER(&r->at);
+	uint64_t room, want;
 	enum rf_code rc;
 
+	w.with_moments = true;
+	want = rf_ckpt_bytes(&w);
 	if (access(r->path, W_OK | X_OK))
 		return rf_fail(e, RF_EIO, "%s: no step can be written there: %s", r->path, strerror(errno));
 	if ((rc = rf_file_space(r->path, &room, e)) == RF_OK && room < want)
@@ -314,33 +313,32 @@ enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e)
 	return rc;
 }
 
-enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct rf_err *e)
+enum rf_code rf_commit_begin(const struct rf_run *r, const struct rf_commit *c, struct rf_ckpt_writer *w,
+                             struct rf_err *e)
 {
-	const struct rf_state s = next_state(&r->at, c);
-	struct rf_ckpt_contents p = {
-		.from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .weights = c->weights,
-		.dtype = RF_F32,
-		.m = c->m, .v = c->v, .own = c->own, .rest = c->rest, .rest_arg = c->rest_arg,
-		.transfer = c->transfer, .state = &s, .stop = c->stop,
-	};
-	char dir[4096], temp[4096], name[32], weights[17], moments[17] = "";
+	char dir[4096], name[32];
 	enum rf_code rc;
-	uint64_t bytes;
 
 	if (c->step <= r->at.step || c->keep < 1)
 		return rf_fail(e, RF_ENUMERIC, "%s: step %lld cannot be committed after step %lld", r->path,
 		               (long long)c->step, (long long)r->at.step);
-	rf_step_name(name, s.step);
-	if ((rc = rf_file_join(dir, r->path, name, e)) != RF_OK ||
-	    (rc = rf_tempfile_name(temp, dir, e)) != RF_OK)
+	rf_step_name(name, c->step);
+	rc = rf_file_join(dir, r->path, name, e);
+	return rc == RF_OK ? rf_ckpt_begin(w, dir, e) : rc;
+}
+
+enum rf_code rf_commit_finish(struct rf_run *r, const struct rf_commit *c, struct rf_ckpt_writer *w,
+                              struct rf_err *e)
+{
+	const struct rf_state s = next_state(&r->at, c);
+	const uint64_t bytes = rf_ckpt_bytes(w);
+	enum rf_code rc;
+
+	if ((rc = rf_ckpt_finish(w, &s, e)) != RF_OK)
 		return rc;
-	bytes = rf_ckpt_contents_bytes(&p);
-	if ((rc = rf_ckpt_contents_write(&p, temp, weights, moments, e)) != RF_OK ||
-	    (rc = rf_tempfile_publish(temp, dir, c->stop, e)) != RF_OK)
-		return rc;
-	move_state(&r->at, &s, weights);
+	move_state(&r->at, &s, w->weights);
 	if ((rc = point(r->path, s.step, e)) != RF_OK ||
-	    (rc = move_files(&r->at, dir, moments, e)) != RF_OK)
+	    (rc = move_files(&r->at, w->to, w->moments, e)) != RF_OK)
 		return rf_blame(e, "step %lld was committed, but something after it failed",
 		                (long long)s.step);
 	look_around(r, c, bytes);
@@ -392,21 +390,33 @@ static enum rf_code load_first(const struct rf_ckpt *from, float *flat, float *m
 	return rc;
 }
 
-/* Writes the step and the link `latest` into a temporary folder, and renames the folder to RUN. */
-static enum rf_code begin_at(const struct rf_ckpt_contents *p, const char *run, struct rf_err *e)
+static enum rf_code write_step(struct rf_ckpt_writer *w, const char *path, const struct rf_state *s,
+                               const float *flat, const float *m, const float *v, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	if ((rc = rf_ckpt_begin(w, path, e)) != RF_OK || (rc = rf_ckpt_put_weights(w, flat, e)) != RF_OK ||
+	    (m && (rc = rf_ckpt_put_moments(w, m, v, e)) != RF_OK))
+		return rc;
+	return rf_ckpt_finish(w, s, e);
+}
+
+/* Makes a temporary folder with the first step and the link `latest`, and renames the folder to RUN. */
+static enum rf_code write_run(struct rf_ckpt_writer *w, const char *run, const struct rf_state *s,
+                              const float *flat, const float *m, const float *v, struct rf_err *e)
 {
 	char temp[4096], step[4096], name[32];
 	enum rf_code rc;
 
-	rf_step_name(name, p->state->step);
+	rf_step_name(name, s->step);
 	if ((rc = rf_tempfile_name(temp, run, e)) != RF_OK ||
 	    (rc = rf_file_join(step, temp, name, e)) != RF_OK)
 		return rc;
 	if (mkdir(temp, 0777) < 0)
 		return rf_fail(e, RF_EIO, "%s: create: %s", run, strerror(errno));
-	if ((rc = rf_ckpt_contents_write(p, step, NULL, NULL, e)) == RF_OK &&
-	    (rc = point(temp, p->state->step, e)) == RF_OK)
-		return rf_tempfile_publish(temp, run, p->stop, e);
+	if ((rc = write_step(w, step, s, flat, m, v, e)) == RF_OK &&
+	    (rc = point(temp, s->step, e)) == RF_OK)
+		return rf_tempfile_publish(temp, run, w->stop, e);
 	rf_file_remove(temp, NULL);
 	return rc;
 }
@@ -417,23 +427,21 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, bool mome
 	const size_t n = from->params.total;
 	const struct rf_state s = { .parent = -1, .step = moments ? from->step : 0,
 	                            .updates = moments ? from->updates : 0 };
-	struct rf_ckpt_contents p = {
-		.from = from, .cfg = &from->cfg, .params = &from->params, .dtype = RF_F32, .state = &s,
-		.stop = stop
-	};
+	struct rf_ckpt_writer w = RF_CKPT_WRITER(from);
 	char temp[4096];
 	float *flat, *m, *v;
 	enum rf_code rc;
 
+	w.with_moments = moments;
+	w.stop = stop;
 	if ((rc = rf_tempfile_name(temp, run, e)) != RF_OK || (rc = must_be_new(run, e)) != RF_OK)
 		return rc;
 	if (!(flat = malloc((moments ? 3 : 1) * n * sizeof *flat)))
 		return rf_fail(e, RF_ENOMEM, "%s: out of memory (%zu weights)", from->dir, n);
-	p.weights = flat;
-	p.m = m = moments ? flat + n : NULL;
-	p.v = v = moments ? flat + 2 * n : NULL;
+	m = moments ? flat + n : NULL;
+	v = moments ? flat + 2 * n : NULL;
 	if ((rc = load_first(from, flat, m, v, e)) == RF_OK)
-		rc = begin_at(&p, run, e);
+		rc = write_run(&w, run, &s, flat, m, v, e);
 	free(flat);
 	return rc;
 }

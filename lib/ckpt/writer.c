@@ -1,6 +1,6 @@
-/* writer.c -- writing a checkpoint directory: the files that are carried along, config.json,
- * model.safetensors and, for a step of a run, optim.safetensors and state.json.  state.json lists the other
- * files, so it is written last. */
+/* writer.c -- the files of a checkpoint directory: those that are copied, config.json, model.safetensors and,
+ * for a step of a run, optim.safetensors and state.json.  state.json lists the other files, so it is written
+ * last. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -20,70 +20,68 @@
 #include "tokenizer/tokenizer.h"
 
 enum { BLOCK = 1 << 16, SLACK = 1 << 20 };
+#define MOMENTS     "optim.safetensors"
 #define CARD        "README.md"
 #define FORMER_CARD "README.base.md"
 
-struct writer {
-	const struct rf_ckpt_contents *p;
-	const char *dir;
-	json_t *files;        /* {name: {size, xxh64}} of what was written */
-	char weights[17];
-};
-
 /* ---- the tensors --------------------------------------------------------------------------- */
 
-/* Every tensor of the file in order of name: the model's from the flat buffer, or from half where it is
- * given; of a tied model the head that the checkpoint repeats; the others as they lie in the checkpoint. */
-static enum rf_code make_table(const struct rf_ckpt_contents *p, const uint16_t *half, struct rf_tensor **out,
-                               int *n, struct rf_err *e)
+/* Lists the tensors of model.safetensors, in order of name.  The model's tensors come from `weights`, or from
+ * `half` if their type has two bytes; a tied model's lm_head.weight, if the checkpoint has one, comes from
+ * the embedding; all other tensors come from the checkpoint's files. */
+static enum rf_code list_tensors(const struct rf_ckpt_writer *w, const float *weights, const uint16_t *half,
+                                 struct rf_tensor **out, int *n, struct rf_err *e)
 {
-	const struct rf_tensors *old = p->from ? &p->from->tensors : NULL;
+	const struct rf_tensors *old = w->from ? &w->from->tensors : NULL;
 	char embedding[RF_MAX_NAME];
 	struct rf_tensor *t;
 
-	rf_config_embedding(p->cfg, embedding);
-	*n = old ? old->n : p->params->n;
+	rf_config_embedding(w->cfg, embedding);
+	*n = old ? old->n : w->params->n;
 	if (!(*out = calloc((size_t)*n + 1, sizeof **out)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	for (int i = 0; i < *n; i++) {
-		const char *name = old ? old->t[i].name : p->params->p[i].name;
-		const struct rf_param *x = rf_params_find(p->params, name);
+		const char *name = old ? old->t[i].name : w->params->p[i].name;
+		const struct rf_param *x = rf_params_find(w->params, name);
 
 		t = *out + i;
-		if (!x && p->params->tied && !strcmp(name, "lm_head.weight"))
-			x = rf_params_find(p->params, embedding);
+		if (!x && w->params->tied && !strcmp(name, "lm_head.weight"))
+			x = rf_params_find(w->params, embedding);
 		if (!x) {
 			*t = old->t[i];
 			continue;
 		}
-		*t = (struct rf_tensor){ .name = name, .dtype = x->f32 ? RF_F32 : p->dtype, .ndim = x->ndim,
+		*t = (struct rf_tensor){ .name = name, .dtype = x->f32 ? RF_F32 : w->dtype, .ndim = x->ndim,
 		                         .count = x->count };
 		t->bytes = x->count * (uint64_t)rf_dtype_size(t->dtype);
-		t->data = t->dtype == RF_F32 ? p->weights + x->offset : (const void *)(half + x->offset);
-		t->transfer = p->transfer;
+		t->data = t->dtype == RF_F32 ? weights + x->offset : (const void *)(half + x->offset);
+		t->transfer = w->transfer;
 		for (int k = 0; k < x->ndim; k++)
 			t->shape[k] = x->shape[k];
 	}
 	return RF_OK;
 }
 
-static enum rf_code to_half(const struct rf_ckpt_contents *p, uint16_t **out, struct rf_err *e)
+/* Converts the weights to bf16 or f16. */
+static enum rf_code to_half(const struct rf_ckpt_writer *w, const float *weights, uint16_t **out,
+                            struct rf_err *e)
 {
-	uint16_t *h = malloc(p->params->total * sizeof *h);
+	const struct rf_params *params = w->params;
+	uint16_t *h = malloc(params->total * sizeof *h);
 
 	if (!h)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	for (int i = 0; i < p->params->n; i++) {
-		if (p->params->p[i].f32)
+	for (int i = 0; i < params->n; i++) {
+		if (params->p[i].f32)
 			continue;
-		for (size_t k = p->params->p[i].offset, end = k + p->params->p[i].count; k < end; k++) {
-			h[k] = p->dtype == RF_F16 ? rf_f32_f16(p->weights[k]) : rf_f32_bf16(p->weights[k]);
-			if ((h[k] & 0x7fff) >= (p->dtype == RF_F16 ? 0x7c00 : 0x7f80)) {
+		for (size_t k = params->p[i].offset, end = k + params->p[i].count; k < end; k++) {
+			h[k] = w->dtype == RF_F16 ? rf_f32_f16(weights[k]) : rf_f32_bf16(weights[k]);
+			if ((h[k] & 0x7fff) >= (w->dtype == RF_F16 ? 0x7c00 : 0x7f80)) {
 				free(h);
 				return rf_fail(e, RF_ENUMERIC,
 				               "'%s' has a weight of %g, which %s cannot hold",
-				               p->params->p[i].name, (double)p->weights[k],
-				               rf_dtype_name(p->dtype));
+				               params->p[i].name, (double)weights[k],
+				               rf_dtype_name(w->dtype));
 			}
 		}
 	}
@@ -91,29 +89,32 @@ static enum rf_code to_half(const struct rf_ckpt_contents *p, uint16_t **out, st
 	return RF_OK;
 }
 
-enum rf_code rf_ckpt_contents_hash(const struct rf_ckpt_contents *p, char weights[17], struct rf_err *e)
+enum rf_code rf_ckpt_hash_weights(const struct rf_ckpt_writer *w, const float *weights, char hex[17],
+                                  struct rf_err *e)
 {
 	struct rf_tensor *t;
 	enum rf_code rc;
 	int n;
 
-	if ((rc = make_table(p, NULL, &t, &n, e)) == RF_OK)
-		rc = rf_tensors_hash(t, n, NULL, weights, e);
+	if ((rc = list_tensors(w, weights, NULL, &t, &n, e)) == RF_OK)
+		rc = rf_tensors_hash(t, n, NULL, hex, e);
 	free(t);
 	return rc;
 }
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-static enum rf_code create(struct writer *w, struct rf_tempfile *f, const char *name, struct rf_err *e)
+static enum rf_code create_file(struct rf_ckpt_writer *w, struct rf_tempfile *f, const char *name,
+                                struct rf_err *e)
 {
 	char path[4096];
 	enum rf_code rc = rf_file_join(path, w->dir, name, e);
 
-	return rc == RF_OK ? rf_tempfile_create(f, path, w->p->stop, e) : rc;
+	return rc == RF_OK ? rf_tempfile_create(f, path, w->stop, e) : rc;
 }
 
-static enum rf_code list(struct writer *w, const char *name, uint64_t size, const char *hex, struct rf_err *e)
+static enum rf_code list_file(struct rf_ckpt_writer *w, const char *name, uint64_t size, const char *hex,
+                              struct rf_err *e)
 {
 	return json_object_set_new(w->files, name, json_pack("{s:I, s:s}", "size", (json_int_t)size, "xxh64",
 	                                                     hex)) < 0
@@ -121,9 +122,9 @@ static enum rf_code list(struct writer *w, const char *name, uint64_t size, cons
 	               : RF_OK;
 }
 
-/* Ends a file whose writing went as rc says. */
-static enum rf_code finish(struct writer *w, struct rf_tempfile *f, enum rf_code rc, const char *name,
-                           struct rf_err *e)
+/* Commits and lists a file.  rc: the result of writing it; after a failure the file is removed. */
+static enum rf_code finish_file(struct rf_ckpt_writer *w, struct rf_tempfile *f, enum rf_code rc,
+                                const char *name, struct rf_err *e)
 {
 	char hex[17];
 
@@ -132,32 +133,32 @@ static enum rf_code finish(struct writer *w, struct rf_tempfile *f, enum rf_code
 		return rc;
 	}
 	rc = rf_tempfile_commit(f, hex, e);
-	return rc == RF_OK ? list(w, name, f->size, hex, e) : rc;
+	return rc == RF_OK ? list_file(w, name, f->size, hex, e) : rc;
 }
 
-static enum rf_code write_text(struct writer *w, const char *name, const char *text, struct rf_err *e)
+static enum rf_code write_text(struct rf_ckpt_writer *w, const char *name, const char *text, struct rf_err *e)
 {
 	struct rf_tempfile f;
 	enum rf_code rc;
 
-	if ((rc = create(w, &f, name, e)) != RF_OK)
+	if ((rc = create_file(w, &f, name, e)) != RF_OK)
 		return rc;
-	return finish(w, &f, rf_tempfile_write(&f, text, strlen(text), e), name, e);
+	return finish_file(w, &f, rf_tempfile_write(&f, text, strlen(text), e), name, e);
 }
 
-static enum rf_code write_tensors(struct writer *w, const char *name, const struct rf_tensor *t, int n,
-                                  const char *const *extra, struct rf_err *e)
+static enum rf_code write_tensors(struct rf_ckpt_writer *w, const char *name, const struct rf_tensor *t,
+                                  int n, const char *const *extra, struct rf_err *e)
 {
 	struct rf_tempfile f;
 	enum rf_code rc;
 
-	if ((rc = create(w, &f, name, e)) != RF_OK)
+	if ((rc = create_file(w, &f, name, e)) != RF_OK)
 		return rc;
-	return finish(w, &f, rf_tensors_put(&f, t, n, extra, e), name, e);
+	return finish_file(w, &f, rf_tensors_put(&f, t, n, extra, e), name, e);
 }
 
-static enum rf_code copy_as(struct writer *w, const char *from, const char *name, const char *as,
-                            struct rf_err *e)
+static enum rf_code copy_file(struct rf_ckpt_writer *w, const char *from, const char *name, const char *as,
+                              struct rf_err *e)
 {
 	char path[4096], buf[BLOCK];
 	struct rf_tempfile f;
@@ -168,7 +169,7 @@ static enum rf_code copy_as(struct writer *w, const char *from, const char *name
 	if ((rc = rf_file_join(path, from, name, e)) != RF_OK ||
 	    (rc = rf_file_open(path, &fd, &size, e)) != RF_OK)
 		return rc;
-	if ((rc = create(w, &f, as, e)) == RF_OK) {
+	if ((rc = create_file(w, &f, as, e)) == RF_OK) {
 		for (uint64_t at = 0; rc == RF_OK && at < size; at += BLOCK) {
 			size_t n = size - at < BLOCK ? (size_t)(size - at) : BLOCK;
 			if ((rc = rf_file_pread(fd, buf, n, at, e)) == RF_OK)
@@ -176,15 +177,17 @@ static enum rf_code copy_as(struct writer *w, const char *from, const char *name
 			else
 				rf_blame(e, "%s", path);
 		}
-		rc = finish(w, &f, rc, as, e);
+		rc = finish_file(w, &f, rc, as, e);
 	}
 	close(fd);
 	return rc;
 }
 
-/* Files of a checkpoint that do not go with new weights: the old ones, in whatever form, and what
- * is written anew. */
-static bool stale(const char *name)
+/* ---- the files that are copied ------------------------------------------------------------- */
+
+/* Returns whether a file of a checkpoint is not copied: it has weights, in any format, or the writer writes
+ * it. */
+static bool is_rewritten(const char *name)
 {
 	static const char *const ends[] = {
 		".safetensors", ".index.json", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx",
@@ -200,9 +203,10 @@ static bool stale(const char *name)
 typedef enum rf_code file_fn(void *arg, const char *dir, const char *name, const struct stat *,
                              struct rf_err *);
 
-/* Whether a link leads to a file of its checkpoint: in its folder, or where a cache of models keeps the
- * contents of several (CHECKPOINT/../../blobs).  What lies elsewhere is nobody's to give away. */
-static bool of_checkpoint(const char *dir, const char *path)
+/* Returns whether a link leads to a file of its checkpoint: in the same folder, or where a cache of models
+ * keeps the files of several models (CHECKPOINT/../../blobs).  A file elsewhere may be private, so it is not
+ * copied. */
+static bool stays_inside(const char *dir, const char *path)
 {
 	char folder[4096];
 
@@ -211,13 +215,13 @@ static bool of_checkpoint(const char *dir, const char *path)
 	        rf_file_inside(path, folder));
 }
 
-#define MOST_CARRIED (INT64_C(1) << 30) /* bytes */
+#define MOST_COPIED (INT64_C(1) << 30) /* bytes */
 
-/* What a file is that is to be carried along; *regular false: nothing of that kind. */
-static enum rf_code look_at(const char *dir, const char *path, struct stat *st, bool *regular,
+/* Checks a file that is to be copied.  *regular: whether it is a regular file; all others are left out. */
+static enum rf_code check_file(const char *dir, const char *path, struct stat *st, bool *regular,
                             struct rf_err *e)
 {
-	if (lstat(path, st) < 0 || (S_ISLNK(st->st_mode) && of_checkpoint(dir, path) && stat(path, st) < 0))
+	if (lstat(path, st) < 0 || (S_ISLNK(st->st_mode) && stays_inside(dir, path) && stat(path, st) < 0))
 		return rf_fail(e, RF_EIO, "%s: stat: %s", path, strerror(errno));
 	if (S_ISLNK(st->st_mode))
 		return rf_fail(e, RF_EMODEL,
@@ -225,16 +229,16 @@ static enum rf_code look_at(const char *dir, const char *path, struct stat *st, 
 		               "file into the checkpoint, or remove the link",
 		               path);
 	*regular = S_ISREG(st->st_mode);
-	if (*regular && st->st_size > MOST_CARRIED)
+	if (*regular && st->st_size > MOST_COPIED)
 		return rf_fail(e, RF_EMODEL,
 		               "%s: the file has %lld bytes and would be copied into every step, for which "
 		               "the limit is %lld: move it out of the checkpoint", path,
-		               (long long)st->st_size, (long long)MOST_CARRIED);
+		               (long long)st->st_size, (long long)MOST_COPIED);
 	return RF_OK;
 }
 
-/* Calls f for each file of a checkpoint that is carried along, in order of name. */
-static enum rf_code each_carried(const char *dir, file_fn *f, void *arg, struct rf_err *e)
+/* Calls f for each file of a checkpoint that is copied, in order of name. */
+static enum rf_code each_copied(const char *dir, file_fn *f, void *arg, struct rf_err *e)
 {
 	struct dirent **list;
 	enum rf_code rc = RF_OK;
@@ -247,9 +251,9 @@ static enum rf_code each_carried(const char *dir, file_fn *f, void *arg, struct 
 		char path[4096];
 		struct stat st;
 
-		if (rc == RF_OK && rf_file_plain(list[i]->d_name) && !stale(list[i]->d_name) &&
+		if (rc == RF_OK && rf_file_plain(list[i]->d_name) && !is_rewritten(list[i]->d_name) &&
 		    (rc = rf_file_join(path, dir, list[i]->d_name, e)) == RF_OK &&
-		    (rc = look_at(dir, path, &st, &regular, e)) == RF_OK && regular)
+		    (rc = check_file(dir, path, &st, &regular, e)) == RF_OK && regular)
 			rc = f(arg, dir, list[i]->d_name, &st, e);
 		free(list[i]);
 	}
@@ -257,21 +261,20 @@ static enum rf_code each_carried(const char *dir, file_fn *f, void *arg, struct 
 	return rc;
 }
 
-/* Copies a file of the checkpoint that a run began with.  The card of that checkpoint gets another name, next
- * to the run's own card. */
-static enum rf_code carry(void *writer, const char *dir, const char *name, const struct stat *st,
-                          struct rf_err *e)
+/* Copies a file of the checkpoint.  If the writer has a card, the checkpoint's own card gets another name. */
+static enum rf_code copy_one(void *writer, const char *dir, const char *name, const struct stat *st,
+                             struct rf_err *e)
 {
-	struct writer *w = writer;
+	struct rf_ckpt_writer *w = writer;
 
 	(void)st;
-	if (w->p->card && !strcmp(name, FORMER_CARD))
+	if (w->card && !strcmp(name, FORMER_CARD))
 		return RF_OK;
-	return copy_as(w, dir, name, w->p->card && !strcmp(name, CARD) ? FORMER_CARD : name, e);
+	return copy_file(w, dir, name, w->card && !strcmp(name, CARD) ? FORMER_CARD : name, e);
 }
 
 /* Removes the files that were written so far. */
-static void begin_again(struct writer *w)
+static void remove_files(struct rf_ckpt_writer *w)
 {
 	const char *name;
 	char path[4096];
@@ -300,22 +303,22 @@ static bool newer_step(const struct rf_ckpt *at, char dir[4096])
 	return same;
 }
 
-/* Copies the files that are carried along.  If a trainer has removed the step since it was opened (--keep),
- * they are those of the newest step: the steps of a run differ in none of them. */
-static enum rf_code carry_all(struct writer *w, struct rf_err *e)
+/* Copies the files of the checkpoint.  If a trainer has removed this step since it was opened (--keep),
+ * copies those of the newest step: all steps of a run have the same. */
+static enum rf_code copy_files(struct rf_ckpt_writer *w, struct rf_err *e)
 {
-	const struct rf_ckpt *from = w->p->from;
+	const struct rf_ckpt *from = w->from;
 	char dir[4096], gone[4096];
 	enum rf_code rc;
 	struct stat st;
 
 	strcpy(dir, from->dir);
-	while ((rc = each_carried(dir, carry, w, e)) != RF_OK && from->in_run && stat(dir, &st) < 0 &&
+	while ((rc = each_copied(dir, copy_one, w, e)) != RF_OK && from->in_run && stat(dir, &st) < 0 &&
 	       errno == ENOENT) {
 		strcpy(gone, dir);
 		if (!newer_step(from, dir) || !strcmp(dir, gone))
 			break;
-		begin_again(w);
+		remove_files(w);
 	}
 	return rc;
 }
@@ -328,20 +331,20 @@ static enum rf_code add_size(void *sum, const char *dir, const char *name, const
 	return RF_OK;
 }
 
-uint64_t rf_ckpt_contents_bytes(const struct rf_ckpt_contents *p)
+uint64_t rf_ckpt_bytes(const struct rf_ckpt_writer *w)
 {
-	uint64_t sum = SLACK + rf_params_bytes(p->params, rf_dtype_size(p->dtype)) +
-	               (p->m ? 8 * (uint64_t)p->params->total : 0);
+	uint64_t sum = SLACK + rf_params_bytes(w->params, rf_dtype_size(w->dtype)) +
+	               (w->with_moments ? 8 * (uint64_t)w->params->total : 0);
 
-	for (int i = 0; p->from && i < p->from->tensors.n; i++)
-		if (!rf_params_find(p->params, p->from->tensors.t[i].name))
-			sum += p->from->tensors.t[i].bytes;
-	if (p->from)
-		each_carried(p->from->dir, add_size, &sum, NULL);
+	for (int i = 0; w->from && i < w->from->tensors.n; i++)
+		if (!rf_params_find(w->params, w->from->tensors.t[i].name))
+			sum += w->from->tensors.t[i].bytes;
+	if (w->from)
+		each_copied(w->from->dir, add_size, &sum, NULL);
 	return sum;
 }
 
-/* ---- the contents -------------------------------------------------------------------------- */
+/* ---- the files that are written ------------------------------------------------------------ */
 
 static const char byt5[] =
 	"{\n"
@@ -357,7 +360,7 @@ static const char byt5[] =
 	"  }\n"
 	"}\n";
 
-static enum rf_code write_tokenizer(struct writer *w, const char *tokenizer, struct rf_err *e)
+static enum rf_code write_tokenizer(struct rf_ckpt_writer *w, const char *tokenizer, struct rf_err *e)
 {
 	static const char *const others[] = { "special_tokens_map.json", "added_tokens.json", "vocab.json",
 	                                      "merges.txt", "generation_config.json", "chat_template.jinja",
@@ -369,7 +372,7 @@ static enum rf_code write_tokenizer(struct writer *w, const char *tokenizer, str
 		return write_text(w, "tokenizer_config.json", byt5, e);
 	for (int i = 0; i < 2; i++)
 		for (const char *const *file = i ? others : rf_tokenizer_files; *file; file++) {
-			if ((rc = copy_as(w, tokenizer, *file, *file, e)) != RF_OK && rc != RF_ENOINPUT)
+			if ((rc = copy_file(w, tokenizer, *file, *file, e)) != RF_OK && rc != RF_ENOINPUT)
 				return rc;
 			found |= rc == RF_OK && !i;
 		}
@@ -380,31 +383,31 @@ static enum rf_code write_tokenizer(struct writer *w, const char *tokenizer, str
 	return RF_OK;
 }
 
-static enum rf_code write_config(struct writer *w, struct rf_err *e)
+static enum rf_code write_config(struct rf_ckpt_writer *w, struct rf_err *e)
 {
-	const char *dtype = w->p->dtype == RF_F32    ? "float32"
-	                    : w->p->dtype == RF_BF16 ? "bfloat16"
+	const char *dtype = w->dtype == RF_F32    ? "float32"
+	                    : w->dtype == RF_BF16 ? "bfloat16"
 	                                             : "float16";
 	enum rf_code rc;
 	char *text;
 
-	if ((rc = rf_config_text(w->p->cfg, dtype, w->p->params->tied, &text, e)) != RF_OK)
+	if ((rc = rf_config_text(w->cfg, dtype, w->params->tied, &text, e)) != RF_OK)
 		return rf_blame(e, "config.json");
 	rc = write_text(w, "config.json", text, e);
 	free(text);
 	return rc;
 }
 
-static enum rf_code write_model(struct writer *w, struct rf_err *e)
+static enum rf_code write_model(struct rf_ckpt_writer *w, const float *weights, struct rf_err *e)
 {
 	uint16_t *half = NULL;
 	struct rf_tensor *t = NULL;
 	enum rf_code rc = RF_OK;
 	int n;
 
-	if (w->p->dtype != RF_F32)
-		rc = to_half(w->p, &half, e);
-	if (rc == RF_OK && (rc = make_table(w->p, half, &t, &n, e)) == RF_OK &&
+	if (w->dtype != RF_F32)
+		rc = to_half(w, weights, &half, e);
+	if (rc == RF_OK && (rc = list_tensors(w, weights, half, &t, &n, e)) == RF_OK &&
 	    (rc = rf_tensors_hash(t, n, NULL, w->weights, e)) == RF_OK)
 		rc = write_tensors(w, "model.safetensors", t, n, NULL, e);
 	free(t);
@@ -412,53 +415,57 @@ static enum rf_code write_model(struct writer *w, struct rf_err *e)
 	return rc;
 }
 
-/* A file that is whole when all who have a part of the moments have written it there. */
-static enum rf_code write_parts(struct writer *w, const char *name, const struct rf_moments *moments,
-                                const char *const *extra, struct rf_err *e)
+/* Makes a file of the header alone, as long as it will be with all tensors; *size: its bytes. */
+static enum rf_code write_header(struct rf_ckpt_writer *w, const char *name, const char *path,
+                                 const struct rf_moments *moments, const char *const *extra, uint64_t *size,
+                                 struct rf_err *e)
 {
-	const struct rf_ckpt_contents *p = w->p;
-	char path[4096], hex[17];
 	struct rf_tempfile f;
 	enum rf_code rc;
-	uint64_t size;
+	char hex[17];
 
-	if ((rc = rf_file_join(path, w->dir, name, e)) != RF_OK || (rc = create(w, &f, name, e)) != RF_OK)
+	if ((rc = create_file(w, &f, name, e)) != RF_OK)
 		return rc;
-	if ((rc = rf_tensors_begin(&f, moments->t, moments->n, extra, &size, e)) != RF_OK) {
+	if ((rc = rf_tensors_begin(&f, moments->t, moments->n, extra, size, e)) != RF_OK) {
 		rf_tempfile_abandon(&f);
 		return rc;
 	}
 	if ((rc = rf_tempfile_commit(&f, hex, e)) != RF_OK)
 		return rc;
-	if (truncate(path, (off_t)size) < 0)
-		return rf_fail(e, RF_EIO, "%s: resize: %s", path, strerror(errno));
-	if ((rc = rf_ckpt_write_moments(path, p->params, p->own, p->m, p->v, p->transfer, e)) != RF_OK ||
-	    (rc = p->rest(p->rest_arg, path, e)) != RF_OK ||
-	    (rc = rf_file_hash_file(path, UINT64_MAX, hex, e)) != RF_OK)
-		return rc;
-	return list(w, name, size, hex, e);
+	return truncate(path, (off_t)*size) < 0 ? rf_fail(e, RF_EIO, "%s: resize: %s", path, strerror(errno))
+	                                        : RF_OK;
 }
 
-static enum rf_code write_moments(struct writer *w, struct rf_err *e)
+/* Writes the file of moments.  path: NULL, or the path of a file that only gets its header. */
+static enum rf_code write_moments(struct rf_ckpt_writer *w, const char *path, const float *m, const float *v,
+                                  struct rf_err *e)
 {
 	const char *const extra[] = { "weights", w->weights, NULL };
-	const struct rf_ckpt_contents *p = w->p;
-	const char *const name = "optim.safetensors";
 	struct rf_moments moments;
 	enum rf_code rc;
 
-	if ((rc = rf_moments_table(&moments, p->params, p->own ? NULL : p->m, p->own ? NULL : p->v,
-	                           p->transfer, e)) != RF_OK)
+	if ((rc = rf_moments_table(&moments, w->params, m, v, w->transfer, e)) != RF_OK)
 		return rc;
-	rc = p->own ? write_parts(w, name, &moments, extra, e)
-	            : write_tensors(w, name, moments.t, moments.n, extra, e);
+	rc = path ? write_header(w, MOMENTS, path, &moments, extra, &w->parts, e)
+	          : write_tensors(w, MOMENTS, moments.t, moments.n, extra, e);
 	rf_moments_free(&moments);
 	return rc;
 }
 
-static enum rf_code write_state(struct writer *w, struct rf_err *e)
+/* Lists the file of moments that several processes have filled. */
+static enum rf_code list_parts(struct rf_ckpt_writer *w, struct rf_err *e)
 {
-	const struct rf_state *s = w->p->state;
+	char path[4096], hex[17];
+	enum rf_code rc;
+
+	if ((rc = rf_file_join(path, w->dir, MOMENTS, e)) != RF_OK ||
+	    (rc = rf_file_hash_file(path, UINT64_MAX, hex, e)) != RF_OK)
+		return rc;
+	return list_file(w, MOMENTS, w->parts, hex, e);
+}
+
+static enum rf_code write_state(struct rf_ckpt_writer *w, const struct rf_state *s, struct rf_err *e)
+{
 	json_t *past = json_array(), *root;
 	char *text, hash[17];
 	enum rf_code rc;
@@ -489,7 +496,7 @@ static enum rf_code write_state(struct writer *w, struct rf_err *e)
 	return rc;
 }
 
-static enum rf_code write_list(struct writer *w, struct rf_err *e)
+static enum rf_code write_list(struct rf_ckpt_writer *w, struct rf_err *e)
 {
 	struct rf_buf names = { 0 };
 	enum rf_code rc;
@@ -506,102 +513,143 @@ static enum rf_code write_list(struct writer *w, struct rf_err *e)
 	return rc;
 }
 
-static enum rf_code write_all(struct writer *w, struct rf_err *e)
-{
-	const struct rf_ckpt_contents *p = w->p;
-	uint64_t want = rf_ckpt_contents_bytes(p), room;
-	enum rf_code rc;
+/* ---- the writer ---------------------------------------------------------------------------- */
 
-	if ((rc = rf_file_space(w->dir, &room, e)) != RF_OK)
-		return rc;
-	if (room < want)
-		return rf_fail(e, RF_EIO, "%s: a checkpoint needs %llu bytes, but only %llu are free", w->dir,
-		               (unsigned long long)want, (unsigned long long)room);
-	if (p->from && (rc = carry_all(w, e)) != RF_OK)
-		return rc;
-	if (p->tokenizer && (rc = write_tokenizer(w, p->tokenizer, e)) != RF_OK)
-		return rc;
-	if (p->card && (rc = write_text(w, CARD, p->card, e)) != RF_OK)
-		return rc;
-	if ((rc = write_config(w, e)) != RF_OK || (rc = write_model(w, e)) != RF_OK)
-		return rc;
-	if (p->m && (rc = write_moments(w, e)) != RF_OK)
-		return rc;
-	if (p->state && (rc = write_state(w, e)) != RF_OK)
-		return rc;
-	if (p->list && (rc = write_list(w, e)) != RF_OK)
-		return rc;
-	return rf_file_sync_dir(w->dir, e);
+/* Forgets what the writer has open, without removing anything. */
+static void close_writer(struct rf_ckpt_writer *w)
+{
+	json_decref(w->files);
+	free(w->card);
+	w->files = NULL;
+	w->card = NULL;
 }
 
-enum rf_code rf_ckpt_contents_write(const struct rf_ckpt_contents *p, const char *dir, char weights[17],
-                                    char moments[17], struct rf_err *e)
+void rf_ckpt_abandon(struct rf_ckpt_writer *w)
 {
-	struct writer w = { .p = p, .dir = dir, .files = json_object() };
-	enum rf_code rc;
-
-	if (!w.files)
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	if (mkdir(dir, 0777) < 0)
-		rc = rf_fail(e, RF_EIO, "%s: create: %s", dir, strerror(errno));
-	else if ((rc = write_all(&w, e)) != RF_OK)
-		rf_file_remove(dir, NULL);
-	if (rc == RF_OK && weights)
-		strcpy(weights, w.weights);
-	if (rc == RF_OK && moments) {
-		const char *hex =
-			json_string_value(json_object_get(json_object_get(w.files, "optim.safetensors"),
-		                                          "xxh64"));
-		strcpy(moments, hex ? hex : "");
-	}
-	json_decref(w.files);
-	return rc;
+	if (w->files)
+		rf_file_remove(w->dir, NULL);
+	close_writer(w);
 }
 
-/* ---- bare checkpoints ---------------------------------------------------------------------- */
-
-static enum rf_code write_new(const struct rf_ckpt_contents *p, const char *dir, struct rf_err *e)
+/* Checks the path, and stores it and its temporary name. */
+static enum rf_code choose_names(struct rf_ckpt_writer *w, const char *path, struct rf_err *e)
 {
-	char temp[4096];
 	enum rf_code rc;
 	struct stat st;
 
-	if ((rc = rf_tempfile_name(temp, dir, e)) != RF_OK)
+	if (w->replace) {
+		if ((rc = rf_ckpt_replaced_path(w->to, path, e)) != RF_OK)
+			return rc;
+		return rf_tempfile_name(w->dir, w->to, e);
+	}
+	if ((rc = rf_tempfile_name(w->dir, path, e)) != RF_OK)
 		return rc;
-	if (lstat(dir, &st) == 0)
-		return rf_fail(e, RF_EUSAGE, "%s: exists already", dir);
-	if ((rc = rf_file_can_write(dir, false, e)) != RF_OK ||
-	    (rc = rf_ckpt_contents_write(p, temp, NULL, NULL, e)) != RF_OK)
-		return rc;
-	return rf_tempfile_publish(temp, dir, p->stop, e);
+	if (lstat(path, &st) == 0)
+		return rf_fail(e, RF_EUSAGE, "%s: exists already", path);
+	strcpy(w->to, path);
+	return rf_file_can_write(path, false, e);
 }
 
-enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum rf_dtype dtype,
-                            const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e)
+static enum rf_code check_room(const struct rf_ckpt_writer *w, struct rf_err *e)
 {
-	struct rf_ckpt_contents p = {
-		.from = from, .cfg = &from->cfg, .params = &from->params, .weights = flat, .dtype = dtype,
-		.stop = stop
-	};
-	char *card;
-	enum rf_code rc;
+	const uint64_t want = rf_ckpt_bytes(w);
+	uint64_t room;
+	enum rf_code rc = rf_file_space(w->dir, &room, e);
 
-	if ((rc = rf_card(from, &card, e)) != RF_OK)
-		return rc;
-	p.card = card;
-	rc = write_new(&p, dir, e);
-	free(card);
+	if (rc == RF_OK && room < want)
+		rc = rf_fail(e, RF_EIO, "%s: a checkpoint needs %llu bytes, but only %llu are free", w->dir,
+		             (unsigned long long)want, (unsigned long long)room);
 	return rc;
 }
 
-enum rf_code rf_ckpt_create(const struct rf_config *cfg, const struct rf_params *params, const float *flat,
-                            const char *tokenizer, const char *dir, const volatile sig_atomic_t *stop,
-                            struct rf_err *e)
+enum rf_code rf_ckpt_begin(struct rf_ckpt_writer *w, const char *path, struct rf_err *e)
 {
-	struct rf_ckpt_contents p = {
-		.cfg = cfg, .params = params, .weights = flat, .dtype = RF_F32, .tokenizer = tokenizer,
-		.stop = stop
-	};
+	enum rf_code rc = RF_OK;
 
-	return write_new(&p, dir, e);
+	*w->weights = *w->moments = 0;
+	w->parts = 0;
+	if ((w->with_card && (rc = rf_card(w->from, &w->card, e)) != RF_OK) ||
+	    (rc = choose_names(w, path, e)) != RF_OK) {
+		close_writer(w);
+		return rc;
+	}
+	if (!(w->files = json_object()))
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	else if (mkdir(w->dir, 0777) < 0)
+		rc = rf_fail(e, RF_EIO, "%s: create: %s", w->dir, strerror(errno));
+	if (rc != RF_OK) {
+		close_writer(w);
+		return rc;
+	}
+	if ((rc = check_room(w, e)) == RF_OK && w->from)
+		rc = copy_files(w, e);
+	if (rc == RF_OK && w->tokenizer)
+		rc = write_tokenizer(w, w->tokenizer, e);
+	if (rc == RF_OK && w->card)
+		rc = write_text(w, CARD, w->card, e);
+	if (rc != RF_OK)
+		rf_ckpt_abandon(w);
+	return rc;
+}
+
+enum rf_code rf_ckpt_put_weights(struct rf_ckpt_writer *w, const float *weights, struct rf_err *e)
+{
+	enum rf_code rc = write_config(w, e);
+
+	if (rc == RF_OK)
+		rc = write_model(w, weights, e);
+	if (rc != RF_OK)
+		rf_ckpt_abandon(w);
+	return rc;
+}
+
+enum rf_code rf_ckpt_put_moments(struct rf_ckpt_writer *w, const float *m, const float *v, struct rf_err *e)
+{
+	const enum rf_code rc = write_moments(w, NULL, m, v, e);
+
+	if (rc != RF_OK)
+		rf_ckpt_abandon(w);
+	return rc;
+}
+
+enum rf_code rf_ckpt_share_moments(struct rf_ckpt_writer *w, char path[4096], struct rf_err *e)
+{
+	enum rf_code rc = rf_file_join(path, w->dir, MOMENTS, e);
+
+	if (rc == RF_OK)
+		rc = write_moments(w, path, NULL, NULL, e);
+	if (rc != RF_OK)
+		rf_ckpt_abandon(w);
+	return rc;
+}
+
+enum rf_code rf_ckpt_finish(struct rf_ckpt_writer *w, const struct rf_state *state, struct rf_err *e)
+{
+	enum rf_code rc = w->parts ? list_parts(w, e) : RF_OK;
+	const char *hex;
+
+	hex = json_string_value(json_object_get(json_object_get(w->files, MOMENTS), "xxh64"));
+	snprintf(w->moments, sizeof w->moments, "%s", hex ? hex : "");
+	if (rc == RF_OK && state)
+		rc = write_state(w, state, e);
+	if (rc == RF_OK && w->replace)
+		rc = write_list(w, e);
+	if (rc == RF_OK)
+		rc = rf_file_sync_dir(w->dir, e);
+	if (rc != RF_OK) {
+		rf_ckpt_abandon(w);
+		return rc;
+	}
+	close_writer(w);
+	return w->replace ? rf_ckpt_replace(w->dir, w->to, w->stop, e)
+	                  : rf_tempfile_publish(w->dir, w->to, w->stop, e);
+}
+
+enum rf_code rf_ckpt_write(struct rf_ckpt_writer *w, const char *path, const float *weights, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	if ((rc = rf_ckpt_begin(w, path, e)) != RF_OK || (rc = rf_ckpt_put_weights(w, weights, e)) != RF_OK)
+		return rc;
+	return rf_ckpt_finish(w, NULL, e);
 }

@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "ckpt/writer.h"
 #include "io/file.h"
 #include "train/grad_file.h"
 #include "train/made.h"
@@ -602,16 +603,8 @@ static enum rf_code check_weights(struct rf_trainer *t, struct rf_err *e)
 
 static bool parted(const struct rf_trainer *t) { return t->engine.parts > 1; }
 
-/* Rank 0 has begun the file of moments and written its part: the others write theirs. */
-static enum rf_code moments_of_others(void *trainer, const char *path, struct rf_err *e)
-{
-	char name[RF_VOTE_BYTES];
-	enum rf_code rc = rf_meet_moments(trainer, RF_OK, path, name, e);
-
-	return rc == RF_OK ? rf_meet_written(trainer, RF_OK, e) : rc;
-}
-
-static enum rf_code moments_for_rank_0(struct rf_trainer *t, struct rf_err *e)
+/* Writes this rank's span of the moments into the file that rank 0 has made in the run's folder. */
+static enum rf_code put_span_for_rank_0(struct rf_trainer *t, struct rf_err *e)
 {
 	const struct rf_model *m = &t->engine.model;
 	char name[RF_VOTE_BYTES], dir[4096], path[4096];
@@ -621,46 +614,73 @@ static enum rf_code moments_for_rank_0(struct rf_trainer *t, struct rf_err *e)
 		return rc;
 	if ((rc = rf_file_join(dir, t->run.path, name, e)) == RF_OK &&
 	    (rc = rf_file_join(path, dir, "optim.safetensors", e)) == RF_OK)
-		rc = rf_ckpt_write_moments(path, m->params, &m->own, (void *)m->m, (void *)m->v,
-		                           &t->engine.transfer, e);
+		rc = rf_ckpt_put_span(path, m->params, &m->own, (void *)m->m, (void *)m->v,
+		                      &t->engine.transfer, e);
 	return rf_meet_written(t, rc, e);
 }
 
-/* What is committed; hash: room for that of the records. */
-static struct rf_commit what(struct rf_trainer *t, char hash[17])
+/* Makes the file of moments, writes rank 0's span, and waits until the other ranks have written theirs. */
+static enum rf_code put_spans(struct rf_trainer *t, struct rf_ckpt_writer *w, struct rf_err *e)
 {
 	const struct rf_model *m = &t->engine.model;
+	char path[4096], name[RF_VOTE_BYTES];
+	enum rf_code rc = rf_ckpt_share_moments(w, path, e);
 
+	if (rc != RF_OK)
+		return rc;
+	if ((rc = rf_ckpt_put_span(path, m->params, &m->own, (void *)m->m, (void *)m->v, &t->engine.transfer,
+	                           e)) != RF_OK ||
+	    (rc = rf_meet_moments(t, RF_OK, path, name, e)) != RF_OK ||
+	    (rc = rf_meet_written(t, RF_OK, e)) != RF_OK)
+		rf_ckpt_abandon(w);
+	return rc;
+}
+
+/* Describes the step that is committed.  hash: room for the hash of its records. */
+static struct rf_commit describe_commit(const struct rf_trainer *t, char hash[17])
+{
 	snprintf(hash, 17, "%016llx", (unsigned long long)t->trained_on);
 	return (struct rf_commit){
-		.step = t->step, .updates = t->updates, .weights = (void *)m->w, .m = (void *)m->m,
-		.v = (void *)m->v, .transfer = &t->engine.transfer,
-		.own = parted(t) ? &m->own : NULL, .rest = moments_of_others, .rest_arg = t,
-		.data_hash = hash, .batches = t->unsaved,
+		.step = t->step, .updates = t->updates, .batches = t->unsaved, .data_hash = hash,
 		.data_next = t->run.at.data_next +
 		             (int64_t)(t->unsaved ? t->unsaved_records : t->all_records),
 		.keep = t->keep, .keep_every = t->keep_every,
-		.stop = t->stop,
 	};
+}
+
+static enum rf_code write_step(struct rf_trainer *t, struct rf_ckpt_writer *w, struct rf_err *e)
+{
+	const struct rf_model *m = &t->engine.model;
+	char hash[17];
+	const struct rf_commit c = describe_commit(t, hash);
+	enum rf_code rc;
+
+	w->with_moments = true;
+	if ((rc = rf_commit_begin(&t->run, &c, w, e)) != RF_OK ||
+	    (rc = rf_ckpt_put_weights(w, (void *)m->w, e)) != RF_OK)
+		return rc;
+	rc = parted(t) ? put_spans(t, w, e) : rf_ckpt_put_moments(w, (void *)m->m, (void *)m->v, e);
+	return rc == RF_OK ? rf_commit_finish(&t->run, &c, w, e) : rc;
 }
 
 static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
 {
-	char hash[17];
-	const struct rf_commit c = what(t, hash);
+	struct rf_ckpt_writer w = RF_CKPT_WRITER(&t->run.at);
 	enum rf_code rc;
 
 	if (t->ranks.rank)
-		return parted(t) && !t->weights_out ? moments_for_rank_0(t, e) : RF_OK;
+		return parted(t) && !t->weights_out ? put_span_for_rank_0(t, e) : RF_OK;
 	if ((rc = check_weights(t, e)) == RF_OK)
 		rc = write_log(t, e);
 	if (rc == RF_OK && !t->weights_out)
 		rc = rf_made_note(t, e);
 	if (rc != RF_OK)
 		return rc;
-	return t->weights_out
-	               ? rf_ckpt_replace(&t->run.at, c.weights, c.transfer, t->weights_out, t->stop, e)
-	               : rf_run_commit(&t->run, &c, e);
+	w.transfer = &t->engine.transfer;
+	w.stop = t->stop;
+	w.replace = t->weights_out != NULL;
+	return t->weights_out ? rf_ckpt_write(&w, t->weights_out, (void *)t->engine.model.w, e)
+	                      : write_step(t, &w, e);
 }
 
 /* What all records together must be. */
@@ -721,7 +741,7 @@ enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e)
 		                 : commit(t, e);
 	if ((rc = rf_meet_commit(t, rc, weights, e)) != RF_OK || !any || !t->ranks.rank)
 		return rc;
-	c = what(t, hash);
+	c = describe_commit(t, hash);
 	rf_run_follow(&t->run, &c, weights);
 	return RF_OK;
 }

@@ -25,15 +25,14 @@ static void on_signal(int sig)
 
 static int commit(const char *path, int64_t step, int keep)
 {
-	const struct rf_commit how = { .data_hash = "00000000000000aa", .data_next = step, .keep = keep,
-	                               .stop = &stop };
+	const struct rf_commit how = { .data_hash = "00000000000000aa", .data_next = step, .keep = keep };
 	struct rf_run r;
 	struct rf_err e;
 
 	signal(SIGTERM, on_signal);
 	if (rf_run_open(&r, path, &e) != RF_OK)
 		return failed(&e);
-	if (train(&r, step, &how, &e) != RF_OK) {
+	if (train(&r, step, &how, &stop, &e) != RF_OK) {
 		rf_run_close(&r);
 		return failed(&e);
 	}

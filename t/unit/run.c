@@ -215,7 +215,7 @@ static void test_tied(void)
 	rf_ckpt_load(&c, w, &e);
 	for (size_t i = 0; i < c.params.p[0].count; i++)
 		w[i] *= 2;
-	ok(rf_ckpt_export(&c, w, RF_F32, "t2-out", NULL, &e) == RF_OK, "and written (%s)", e.msg);
+	ok(export(&c, w, RF_F32, "t2-out", &e) == RF_OK, "and written (%s)", e.msg);
 	const float second = w[1];
 	free(w);
 	rf_ckpt_close(&c);
@@ -257,7 +257,7 @@ static void test_export(void)
 	rf_ckpt_load(&c, w, &e);
 	for (int i = 0; i < 3; i++) {
 		double worst = 0;
-		ok(rf_ckpt_export(&c, w, kinds[i].dtype, kinds[i].dir, NULL, &e) == RF_OK &&
+		ok(export(&c, w, kinds[i].dtype, kinds[i].dir, &e) == RF_OK &&
 		           rf_ckpt_open(&d, kinds[i].dir, &e) == RF_OK,
 		   "is exported as %s and opened (%s)", rf_dtype_name(kinds[i].dtype), e.msg);
 		x = floats(c.params.total);
@@ -279,7 +279,7 @@ static void test_export(void)
 	           !there("e32/sub") && !there("e32/state.json"),
 	   "other files are carried along, but for old weights and hidden ones");
 	w[5] = 1e6f;
-	ok(rf_ckpt_export(&c, w, RF_F16, "e5", NULL, &e) == RF_ENUMERIC && strstr(e.msg, "lm_head.weight") &&
+	ok(export(&c, w, RF_F16, "e5", &e) == RF_ENUMERIC && strstr(e.msg, "lm_head.weight") &&
 	           strstr(e.msg, "1e+06") && !there("e5"),
 	   "what f16 cannot hold is an error (%s)", e.msg);
 	sh("test -z \"$(find . -name '.*.tmp-*')\"");
@@ -379,7 +379,7 @@ static void test_damage(void)
 
 static void test_run(void)
 {
-	struct rf_commit how = { .keep = 2, .stop = &stop };
+	struct rf_commit how = { .keep = 2 };
 	struct rf_err e = { RF_OK, "" };
 	struct rf_ckpt c;
 	struct rf_run r, other;
@@ -420,23 +420,23 @@ static void test_run(void)
 	const void *table = r.at.params.p;
 	how.data_hash = "0123456789abcdef";
 	how.data_next = 128;
-	ok(train(&r, 1, &how, &e) == RF_OK && r.at.step == 1 && r.at.commits == 1 && r.at.past_count == 2 &&
-	           !strcmp(r.at.past[1], first) && r.at.params.p == table &&
-	           !strcmp(r.at.dir, "r/step-000001"),
+	ok(train(&r, 1, &how, &stop, &e) == RF_OK && r.at.step == 1 && r.at.commits == 1 &&
+	           r.at.past_count == 2 && !strcmp(r.at.past[1], first) &&
+	           r.at.params.p == table && !strcmp(r.at.dir, "r/step-000001"),
 	   "a commit moves it on (%s)", e.msg);
 	strcpy(second, r.at.weights);
 	ok(strcmp(first, second) && opens("r", RF_OK, NULL, &e), "to other weights");
 	how.data_hash = NULL;
 	how.data_next = 3;
-	ok(train(&r, 1, &how, &e) == RF_ENUMERIC && train(&r, 0, &how, &e) == RF_ENUMERIC,
+	ok(train(&r, 1, &how, &stop, &e) == RF_ENUMERIC && train(&r, 0, &how, &stop, &e) == RF_ENUMERIC,
 	   "steps go up (%s)", e.msg);
 	stop = SIGTERM;
-	ok(train(&r, 3, &how, &e) == RF_EIO && strstr(e.msg, "/config.json: interrupted") &&
+	ok(train(&r, 3, &how, &stop, &e) == RF_EIO && strstr(e.msg, "/config.json: interrupted") &&
 	           !there("r/step-000003"),
 	   "a signal before the commit changes nothing (%s)", e.msg);
 	stop = 0;
 	sh("test -z \"$(find r -name '.*.tmp-*')\"");
-	ok(train(&r, 3, &how, &e) == RF_OK, "it can be done again (%s)", e.msg);
+	ok(train(&r, 3, &how, &stop, &e) == RF_OK, "it can be done again (%s)", e.msg);
 	ok(!strcmp(r.at.data_hash, "0123456789abcdef") && r.at.data_next == 128,
 	   "what was not said of the data is as before");
 	ok(!there("r/step-000000") && there("r/step-000001"), "the two newest steps stay");
@@ -466,7 +466,7 @@ static void test_run(void)
 	free(w);
 	for (int64_t step = 4; step < 24; step++)
 		train(&r, step, &(struct rf_commit){ .keep = 1, .keep_every = 10,
-		                                    .batches = step == 4 ? 3 : 0 }, &e);
+		                                    .batches = step == 4 ? 3 : 0 }, &stop, &e);
 	ok(r.at.commits == 24, "a commit of three batches counts as three (%lld)", (long long)r.at.commits);
 	ok( r.at.past_count == RF_HASH_HISTORY + 1 && there("r/step-000010") &&
 	           there("r/step-000020") && there("r/step-000023") && !there("r/step-000022") &&

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ckpt/ckpt.h"
+#include "ckpt/writer.h"
 
 /* Buffers for n floats, three of them. */
 static inline float *floats(size_t n)
@@ -21,10 +21,11 @@ static inline float *floats(size_t n)
 
 /* The weights of the newest step, changed by an amount that depends on the step, and moments to match. */
 static inline enum rf_code train(struct rf_run *r, int64_t step, const struct rf_commit *how,
-                                 struct rf_err *e)
+                                 const volatile sig_atomic_t *stop, struct rf_err *e)
 {
 	const size_t n = r->at.params.total;
 	float *w = floats(n), *m = w + n, *v = m + n;
+	struct rf_ckpt_writer writer = RF_CKPT_WRITER(&r->at);
 	struct rf_commit c = *how;
 	enum rf_code rc;
 	bool there;
@@ -40,13 +41,26 @@ static inline enum rf_code train(struct rf_run *r, int64_t step, const struct rf
 			}
 		c.step = step;
 		c.updates = r->at.updates + 2;
-		c.weights = w;
-		c.m = m;
-		c.v = v;
-		rc = rf_run_commit(r, &c, e);
+		writer.with_moments = true;
+		writer.stop = stop;
+		if ((rc = rf_commit_begin(r, &c, &writer, e)) == RF_OK &&
+		    (rc = rf_ckpt_put_weights(&writer, w, e)) == RF_OK &&
+		    (rc = rf_ckpt_put_moments(&writer, m, v, e)) == RF_OK)
+			rc = rf_commit_finish(r, &c, &writer, e);
 	}
 	free(w);
 	return rc;
+}
+
+/* Writes a bare checkpoint of these weights. */
+static inline enum rf_code export(const struct rf_ckpt *c, const float *weights, enum rf_dtype dtype,
+                                  const char *dir, struct rf_err *e)
+{
+	struct rf_ckpt_writer w = RF_CKPT_WRITER(c);
+
+	w.dtype = dtype;
+	w.with_card = true;
+	return rf_ckpt_write(&w, dir, weights, e);
 }
 
 /* Reads a run's newest step whole: weights, as a filter does, and what rf-dump --check compares.  *gone: the
