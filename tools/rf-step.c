@@ -3,7 +3,6 @@
 
 #include "cli/cli_copy.h"
 #include "cli/cli_model.h"
-#include "train/meet.h"
 #include "train/step.h"
 
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
@@ -53,13 +52,13 @@ static enum rf_code learn(void *arg, struct rf_record *r, struct rf_err *e)
 static int begin(void)
 {
 	const int first = rf_trainer_first(&trainer, batch.n);
-	struct rf_totals own, all;
+	struct rf_totals all;
 
 	learned = 0;
 	if (!(groups = realloc(groups, ((size_t)batch.n + 1) * sizeof *groups)))
 		rf_die(EX_OSERR, "out of memory (a batch)");
-	rf_step_totals(&step, batch.r, first, &own);
-	must(rf_meet_ahead(&trainer, &own, &all, &err));
+	rf_step_totals(&step, batch.r, first, &all);
+	must(rf_trainer_announce(&trainer, &all, &err));
 	must(rf_step_begin(&step, trainer.step, command.ask.command ? NULL : &all, &err));
 	rf_engine_sign(&trainer.engine, &stage.head, true);
 	if (trainer.unsaved) /* weights that were not saved have no hash yet */
@@ -99,7 +98,7 @@ static bool train(void)
 	bool rolls = trainer.train.rl_coef != 0, more;
 
 	rf_stage_read(&stage, &batch, rf_trainer_share(&trainer));
-	must(rf_meet_more(&trainer, batch.more, &more, &err));
+	must(rf_trainer_more(&trainer, batch.more, &more, &err));
 	if (more && trainer.weights_out)
 		rf_die(EX_USAGE, "--weights-out takes one batch, but the stream has more than %d records "
 		                 "(--batch)", trainer.batch);

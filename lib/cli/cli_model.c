@@ -20,7 +20,6 @@
 #include "engine/work.h"
 #include "ranks/guard.h"
 #include "tokenizer/tokenizer.h"
-#include "train/meet.h"
 
 void rf_cli_notes(const struct rf_engine *g)
 {
@@ -156,7 +155,7 @@ static bool tell_ranks(void *arg, struct rf_err *e)
 {
 	struct rf_trainer *t = arg;
 
-	rf_meet_leave(t, e->code, e);
+	rf_trainer_leave(t, e);
 	if (t->ranks.failed >= 0) /* the message of the rank that failed, not of this one */
 		*e = t->ranks.why;
 	/* the launcher kills the others as soon as one rank has ended; let them end with the same status */

@@ -99,25 +99,29 @@ enum rf_code rf_ranks_sum_parts(struct rf_ranks *r, const int64_t *x, const size
 enum rf_code rf_ranks_await(struct rf_ranks *r, bool begun, bool (*done)(void *arg, bool *done, char *why),
                             void *arg, char why[RF_RANKS_WHY], struct rf_err *e);
 
-/* A vote: whether all of them are well, at the same place, and of the same opinion; and what each lets the
- * others know.  code: RF_OK, or how this rank failed, which e says.  Returns what all of them return: RF_OK,
- * or the code of the first rank that failed; then e says it, with "rank 3: " in front of it, and the ranks
- * have parted.
- *
- * moment, number: where this rank is; what: that in words.  Another rank's being different is RF_EDATA.
- * same: what must be equal, by its hash, and its name for the message; n of them.  size: at most
- * RF_VOTE_BYTES. */
+/* A vote: the ranks tell each other whether they are well, where they are, and facts that must be the same
+ * for all. */
 enum { RF_VOTE_BYTES = 128, RF_VOTE_SAME = 6 };
 struct rf_same { const char *name; uint64_t hash; };
 struct rf_vote {
-	int moment;                  /* negative: it leaves */
-	int64_t number;
-	const char *what;
-	struct rf_same same[RF_VOTE_SAME];
+	int moment;                  /* the place in the program; negative: the rank leaves */
+	int64_t number;              /* how often the rank was at this place before */
+	const char *what;            /* the place, for messages */
+	struct rf_same same[RF_VOTE_SAME]; /* facts, with their names for messages */
 	int sames;
 };
+/* Votes.  code: RF_OK, or this rank's failure, which e describes.  mine: `size` bytes, at most RF_VOTE_BYTES,
+ * that all ranks get: all has room for those of each rank, in order.  Returns the same to all ranks: RF_OK,
+ * or the code of the first rank that failed; then e has its sentence after "rank 3: ", and the ranks have
+ * parted.  Errors: RF_EDATA: a rank is at another place, or has another fact. */
 enum rf_code rf_ranks_vote(struct rf_ranks *r, const struct rf_vote *v, enum rf_code code, const void *mine,
                            size_t size, void *all, struct rf_err *e);
+/* Votes, and replaces each of n numbers by the sum of all ranks' numbers. */
+enum rf_code rf_ranks_vote_sum(struct rf_ranks *r, const struct rf_vote *v, enum rf_code code, uint64_t *x,
+                               int n, struct rf_err *e);
+/* Votes, and replaces x by what rank 0 has there. */
+enum rf_code rf_ranks_vote_first(struct rf_ranks *r, const struct rf_vote *v, enum rf_code code, void *x,
+                                 size_t size, struct rf_err *e);
 
 /* Leaves; the last call of each. */
 void rf_ranks_close(struct rf_ranks *r);

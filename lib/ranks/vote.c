@@ -76,3 +76,39 @@ enum rf_code rf_ranks_vote(struct rf_ranks *r, const struct rf_vote *v, enum rf_
 	free(b);
 	return rc;
 }
+
+/* Votes with `size` bytes of each rank; *all: those of all ranks, malloc'd. */
+static enum rf_code collect(struct rf_ranks *r, const struct rf_vote *v, enum rf_code code, const void *mine,
+                            size_t size, void **all, struct rf_err *e)
+{
+	if (!(*all = calloc((size_t)r->ranks, size)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", r->ranks);
+	return rf_ranks_vote(r, v, code, mine, size, *all, e);
+}
+
+enum rf_code rf_ranks_vote_sum(struct rf_ranks *r, const struct rf_vote *v, enum rf_code code, uint64_t *x,
+                               int n, struct rf_err *e)
+{
+	void *all;
+	const enum rf_code rc = collect(r, v, code, x, (size_t)n * sizeof *x, &all, e);
+
+	for (int k = 0; rc == RF_OK && k < n; k++) {
+		x[k] = 0;
+		for (int i = 0; i < r->ranks; i++)
+			x[k] += ((const uint64_t *)all)[i * n + k];
+	}
+	free(all);
+	return rc;
+}
+
+enum rf_code rf_ranks_vote_first(struct rf_ranks *r, const struct rf_vote *v, enum rf_code code, void *x,
+                                 size_t size, struct rf_err *e)
+{
+	void *all;
+	const enum rf_code rc = collect(r, v, code, x, size, &all, e);
+
+	if (rc == RF_OK)
+		memcpy(x, all, size);
+	free(all);
+	return rc;
+}

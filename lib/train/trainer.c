@@ -24,9 +24,8 @@
 #include "io/file.h"
 #include "train/grad_file.h"
 #include "train/made.h"
-#include "train/meet.h"
 #include "train/train_log.h"
-#include "train/trainer.h"
+#include "train/trainer_internal.h"
 
 /* "10", or "30s", "10m", "2h". */
 static enum rf_code read_commit_every(struct rf_trainer *t, struct rf_err *e)
@@ -65,6 +64,108 @@ static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
 	t->stale_commits = (int64_t)commits;
 	return RF_OK;
 }
+
+/* ---- what the ranks tell each other --------------------------------------------------------- */
+
+static uint64_t hash_text(const char *s) { return XXH64(s, strlen(s), 0); }
+
+/* Returns a hash of the settings that ranks must share: the options that the run's manifest has, and those of
+ * the batch that decide what ranks exchange. */
+static uint64_t hash_settings(const struct rf_trainer *t)
+{
+	const int of_batch[] = { t->at, t->expected, t->steps, t->train.shard, t->train.exchange.carrier,
+	                         t->engine.segment };
+	const json_t *options = json_object_get(json_object_get(t->made, "program"), "options");
+	char *text = json_dumps(options, JSON_COMPACT | JSON_SORT_KEYS);
+	const uint64_t hash = XXH64(of_batch, sizeof of_batch, text ? hash_text(text) : 0);
+
+	free(text);
+	return hash;
+}
+
+static uint64_t hash_device(const struct rf_trainer *t)
+{
+	const struct rf_dev *d = &t->engine.dev;
+	char text[200];
+
+	snprintf(text, sizeof text, "%s %d", !d->ops ? "" : *d->model ? d->model : rf_cpu_level(),
+	         (int)d->math);
+	return hash_text(text);
+}
+
+static uint64_t hash_beginning(const struct rf_trainer *t)
+{
+	return hash_text(t->run.at.weights) ^ (uint64_t)t->step ^ (uint64_t)t->updates << 32;
+}
+
+struct rf_vote rf_trainer_vote(const struct rf_trainer *t, enum rf_moment moment, int64_t number,
+                               const char *what)
+{
+	return (struct rf_vote){
+		.moment = moment, .number = number, .what = what,
+		.same = {
+			{ "weights (-m)", t->began },
+			{ "options", t->settings },
+			{ "device or level of the instruction set (--device, --isa, --dtype)",
+			  hash_device(t) },
+			{ "stream's head: this program or those before it have other options, or another "
+			  "model", t->head },
+			{ "last step", t->last_step },
+		},
+		.sames = 5,
+	};
+}
+
+/* What all ranks together have of a mini-batch.  All members are numbers of the same type, which are added
+ * up. */
+struct batch_counts {
+	struct rf_totals totals;
+	uint64_t records, joined;    /* records of the stream so far; those of them with a response */
+	uint64_t groups, spread_free; /* as in struct rf_group_stats */
+};
+_Static_assert(sizeof(struct batch_counts) == 10 * sizeof(uint64_t), "only numbers of 8 bytes");
+
+/* Counts the records that wait for an optimizer step, those of all ranks. */
+static enum rf_code count_batch(struct rf_trainer *t, const struct rf_train *train,
+                                const struct rf_waiting *w, bool outer, struct batch_counts *all,
+                                struct rf_err *e)
+{
+	const struct rf_vote v = rf_trainer_vote(t, outer ? RF_AT_OUTER : RF_AT_BATCH, t->met++,
+	                                         outer ? "the outer step, number" : "mini-batch");
+
+	*all = (struct batch_counts){ .records = t->records, .joined = (uint64_t)t->joined.count,
+	                              .groups = (uint64_t)t->groups.groups,
+	                              .spread_free = (uint64_t)t->groups.spread_free };
+	rf_train_totals(train, w->r, w->count, &all->totals);
+	return rf_ranks_vote_sum(&t->ranks, &v, RF_OK, (uint64_t *)all, sizeof *all / sizeof(uint64_t), e);
+}
+
+enum rf_code rf_trainer_more(struct rf_trainer *t, bool mine, bool *any, struct rf_err *e)
+{
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_MORE, t->batches, "the records of batch");
+	uint64_t ranks = mine;
+	const enum rf_code rc = rf_ranks_vote_sum(&t->ranks, &v, RF_OK, &ranks, 1, e);
+
+	*any = rc == RF_OK && ranks;
+	return rc;
+}
+
+enum rf_code rf_trainer_announce(struct rf_trainer *t, struct rf_totals *totals, struct rf_err *e)
+{
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_AHEAD, t->batches, "the first mini-batch of batch");
+
+	return rf_ranks_vote_sum(&t->ranks, &v, RF_OK, (uint64_t *)totals, sizeof *totals / sizeof(uint64_t),
+	                         e);
+}
+
+void rf_trainer_leave(struct rf_trainer *t, struct rf_err *e)
+{
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_LEAVING, 0, "its end");
+
+	rf_ranks_vote(&t->ranks, &v, e->code, NULL, 0, NULL, e);
+}
+
+/* ---- opening ------------------------------------------------------------------------------- */
 
 static struct rf_use training(const void *trainer)
 {
@@ -254,6 +355,7 @@ static void take_part(struct rf_trainer *t)
 
 enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 {
+	struct rf_vote vote;
 	enum rf_code rc;
 
 	t->started = t->saved_at = rf_now();
@@ -279,7 +381,12 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	if (!t->steps && !t->grad_out && !t->grad_in)
 		t->shard.mini_batch = t->mini_batch;
 	rc = open_here(t, e);
-	if (t->engine.dry_run || (rc = rf_meet_open(t, rc, e)) != RF_OK || t->done_before)
+	if (t->engine.dry_run)
+		return rc;
+	t->began = hash_beginning(t);
+	t->settings = hash_settings(t);
+	vote = rf_trainer_vote(t, RF_AT_OPENING, 0, "the beginning");
+	if ((rc = rf_ranks_vote(&t->ranks, &vote, rc, NULL, 0, NULL, e)) != RF_OK || t->done_before)
 		return rc;
 	return rf_train_join(&t->train, e);
 }
@@ -298,7 +405,7 @@ static void begin_batch(struct rf_trainer *t)
 {
 	forget(&t->joined);
 	t->part = 0;
-	t->began = rf_meet_began(t);
+	t->began = hash_beginning(t);
 	t->records = t->all_records = t->all_joined = t->all_rollouts = t->all_positions = 0;
 	t->trained_on = 0;
 	t->mini_batches = t->skipped = t->taught_nothing = 0;
@@ -462,17 +569,17 @@ static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struc
 {
 	const char *grad_in = outer ? NULL : t->grad_in;
 	struct rf_train_stats st;
-	struct rf_meeting all;
+	struct batch_counts all;
 	/* what was computed as the records came is a part of the step */
 	const double from = rf_now() - train->ahead.seconds, waited = t->ranks.waited;
-	enum rf_code rc = rf_meet_batch(t, train, w, outer, &all, e);
+	enum rf_code rc = count_batch(t, train, w, outer, &all, e);
 
 	*records = rc == RF_OK ? all.totals.records : 0;
 	if (rc != RF_OK)
 		return rc;
 	t->all_records = all.records;
 	t->all_joined = all.joined;
-	t->groups = all.groups;
+	t->groups = (struct rf_group_stats){ (int)all.groups, (int)all.spread_free };
 	t->all_rollouts += all.totals.rl_tokens;
 	t->all_positions += t->train.loss == RF_LOSS_POSITIONS ? all.totals.ntp_tokens
 	                                                       : all.totals.position_tokens;
@@ -603,35 +710,58 @@ static enum rf_code check_weights(struct rf_trainer *t, struct rf_err *e)
 
 static bool parted(const struct rf_trainer *t) { return t->engine.parts > 1; }
 
+/* Learns from rank 0 in which folder of the run the file of moments is: name becomes what rank 0 has. */
+static enum rf_code tell_folder(struct rf_trainer *t, char name[RF_VOTE_BYTES], struct rf_err *e)
+{
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_MOMENTS, t->run.at.commits,
+	                                         "the file of moments of batch");
+
+	return rf_ranks_vote_first(&t->ranks, &v, RF_OK, name, RF_VOTE_BYTES, e);
+}
+
+/* Waits until all ranks have written their spans of the moments.  code: the result of this rank. */
+static enum rf_code wait_for_spans(struct rf_trainer *t, enum rf_code code, struct rf_err *e)
+{
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_WRITTEN, t->run.at.commits,
+	                                         "its moments of batch");
+
+	return rf_ranks_vote(&t->ranks, &v, code, NULL, 0, NULL, e);
+}
+
+static enum rf_code put_own_span(struct rf_trainer *t, const char *path, struct rf_err *e)
+{
+	const struct rf_model *m = &t->engine.model;
+
+	return rf_ckpt_put_span(path, m->params, &m->own, (void *)m->m, (void *)m->v, &t->engine.transfer, e);
+}
+
 /* Writes this rank's span of the moments into the file that rank 0 has made in the run's folder. */
 static enum rf_code put_span_for_rank_0(struct rf_trainer *t, struct rf_err *e)
 {
-	const struct rf_model *m = &t->engine.model;
-	char name[RF_VOTE_BYTES], dir[4096], path[4096];
-	enum rf_code rc = rf_meet_moments(t, RF_OK, NULL, name, e);
+	char name[RF_VOTE_BYTES] = "", dir[4096], path[4096];
+	enum rf_code rc = tell_folder(t, name, e);
 
 	if (rc != RF_OK)
 		return rc;
 	if ((rc = rf_file_join(dir, t->run.path, name, e)) == RF_OK &&
 	    (rc = rf_file_join(path, dir, "optim.safetensors", e)) == RF_OK)
-		rc = rf_ckpt_put_span(path, m->params, &m->own, (void *)m->m, (void *)m->v,
-		                      &t->engine.transfer, e);
-	return rf_meet_written(t, rc, e);
+		rc = put_own_span(t, path, e);
+	return wait_for_spans(t, rc, e);
 }
 
 /* Makes the file of moments, writes rank 0's span, and waits until the other ranks have written theirs. */
 static enum rf_code put_spans(struct rf_trainer *t, struct rf_ckpt_writer *w, struct rf_err *e)
 {
-	const struct rf_model *m = &t->engine.model;
-	char path[4096], name[RF_VOTE_BYTES];
+	char path[4096], name[RF_VOTE_BYTES] = "";
 	enum rf_code rc = rf_ckpt_share_moments(w, path, e);
 
 	if (rc != RF_OK)
 		return rc;
-	if ((rc = rf_ckpt_put_span(path, m->params, &m->own, (void *)m->m, (void *)m->v, &t->engine.transfer,
-	                           e)) != RF_OK ||
-	    (rc = rf_meet_moments(t, RF_OK, path, name, e)) != RF_OK ||
-	    (rc = rf_meet_written(t, RF_OK, e)) != RF_OK)
+	if ((rc = put_own_span(t, path, e)) == RF_OK &&
+	    snprintf(name, sizeof name, "%s", rf_file_name(w->dir)) >= (int)sizeof name)
+		rc = rf_fail(e, RF_EIO, "%s: the name is too long", w->dir);
+	if (rc != RF_OK || (rc = tell_folder(t, name, e)) != RF_OK ||
+	    (rc = wait_for_spans(t, RF_OK, e)) != RF_OK)
 		rf_ckpt_abandon(w);
 	return rc;
 }
@@ -732,6 +862,7 @@ enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e)
 {
 	const bool any = t->all_records || t->unsaved;
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_COMMIT, t->batches, "the commit of batch");
 	char weights[17], hash[17];
 	struct rf_commit c;
 	enum rf_code rc = RF_OK;
@@ -739,7 +870,9 @@ enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e)
 	if (any)
 		rc = t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e)
 		                 : commit(t, e);
-	if ((rc = rf_meet_commit(t, rc, weights, e)) != RF_OK || !any || !t->ranks.rank)
+	strcpy(weights, t->run.at.weights);
+	rc = rf_ranks_vote_first(&t->ranks, &v, rc, weights, sizeof weights, e);
+	if (rc != RF_OK || !any || !t->ranks.rank)
 		return rc;
 	c = describe_commit(t, hash);
 	rf_run_follow(&t->run, &c, weights);
@@ -774,7 +907,8 @@ static bool asked_to_stop(const struct rf_trainer *t)
 
 enum rf_code rf_trainer_end(struct rf_trainer *t, bool last, bool *stopped, struct rf_err *e)
 {
-	struct rf_meet_end end = { .stop = asked_to_stop(t) };
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_END, t->batches, "the end of batch");
+	struct { bool save, stop; } end = { .stop = asked_to_stop(t) };
 	enum rf_code rc;
 
 	if (t->all_records) {
@@ -783,7 +917,8 @@ enum rf_code rf_trainer_end(struct rf_trainer *t, bool last, bool *stopped, stru
 	}
 	end.save = last || end.stop ||
 	           (t->every ? t->unsaved >= t->every : rf_now() - t->saved_at >= t->every_seconds);
-	rc = rf_meet_end(t, !end.save && !t->ranks.rank ? check_weights(t, e) : RF_OK, &end, e);
+	rc = !end.save && !t->ranks.rank ? check_weights(t, e) : RF_OK;
+	rc = rf_ranks_vote_first(&t->ranks, &v, rc, &end, sizeof end, e);
 	*stopped = end.stop;
 	t->batches++;
 	if (rc != RF_OK || !end.save)

@@ -71,7 +71,9 @@ struct rf_trainer {
 	struct rf_shard shard;       /* what this rank has of each mini-batch */
 	int64_t part;                /* the number of the mini-batch that is collected */
 	int64_t met;                 /* how often the ranks met for one */
-	uint64_t began, head, last_step; /* hashes of what is the same for all ranks: meet.h */
+	/* hashes of facts that all ranks must share: where the run is before a batch, the settings, the head
+	   of the stream, the last step */
+	uint64_t began, settings, head, last_step;
 	uint64_t records;            /* of this rank's stream, so far */
 	uint64_t all_records, all_joined; /* of all ranks', and those with a response */
 	uint64_t all_rollouts, all_positions; /* tokens of all ranks' rollouts, and at positions, so far */
@@ -109,7 +111,7 @@ void rf_trainer_batch_options(struct rf_trainer *t, struct rf_opts *opts);
 struct rf_use rf_trainer_use(struct rf_trainer *t);
 
 /* Of several ranks, 0 alone locks the run, writes the log and commits; but a failure of one, in any of these
- * functions, is a failure of all (meet.h).
+ * functions, is a failure of all: they vote (ranks.h).
  *
  * Locks the run, checks --at, --grad-in and the places of all outputs, opens device and model, and allocates
  * the optimizer's memory.  With --dry-run everything is checked, but nothing is locked, allocated or changed.
@@ -126,6 +128,11 @@ int rf_trainer_first(const struct rf_trainer *t, int n);
 /* Begins a batch.  Looks at whose share the stream is.  Errors: RF_EDATA: not this rank's, or of other
  * mini-batches. */
 enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
+/* Finds out whether any rank has records of the next batch; mine: this rank has. */
+enum rf_code rf_trainer_more(struct rf_trainer *t, bool mine, bool *any, struct rf_err *e);
+/* Adds up what the ranks announce of their records of a mini-batch, before the rollouts exist: *totals is
+ * this rank's, and becomes that of all. */
+enum rf_code rf_trainer_announce(struct rf_trainer *t, struct rf_totals *totals, struct rf_err *e);
 /* Adds a copy of r to the mini-batch, and makes an optimizer step when this rank's share of it is full.
  * groups: of its advantages, for the log; NULL: it has none. */
 enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
@@ -143,6 +150,10 @@ enum rf_code rf_trainer_end(struct rf_trainer *t, bool last, bool *stopped, stru
 /* Writes a line about mini-batches that made no optimizer step to buf, and returns buf; "": there were
  * none. */
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size);
+/* Tells the other ranks, at their next vote, that this rank ends with the failure in e; then e becomes the
+ * failure that all ranks end with.  Does nothing if the failure came from another rank, or if the other ranks
+ * have ended. */
+void rf_trainer_leave(struct rf_trainer *t, struct rf_err *e);
 void rf_trainer_close(struct rf_trainer *t);
 
 #endif

@@ -1,0 +1,14 @@
+/* trainer_internal.h -- what trainer.c and commit.c share: the moments at which the ranks vote. */
+#ifndef RF_TRAINER_INTERNAL_H
+#define RF_TRAINER_INTERNAL_H
+
+#include "train/trainer.h"
+
+enum rf_moment { RF_AT_LEAVING = -1, RF_AT_OPENING, RF_AT_MORE, RF_AT_AHEAD, RF_AT_BATCH, RF_AT_OUTER,
+	RF_AT_END, RF_AT_MOMENTS, RF_AT_WRITTEN, RF_AT_COMMIT };
+
+/* Returns a vote with the facts that all ranks must share.  The other arguments are its members. */
+struct rf_vote rf_trainer_vote(const struct rf_trainer *t, enum rf_moment moment, int64_t number,
+                               const char *what);
+
+#endif
