@@ -1,69 +1,21 @@
-/* trainer.c -- from a stream to the next step of a run (rf-design(7), The commit).
+/* trainer.c -- from a stream to the optimizer steps of a run (rf-design(7), The commit).
  *
  * Records are collected into mini-batches, each of which is one optimizer step in memory.  Nothing outside
- * changes before the commit.  There the log's lines are written first, then a line of the manifest
- * if a part has changed, and then the new step.  So a step that a killed program computed may be in the log
- * twice, but no step is without its lines.
- *
- * The memory for this is taken at the start, because the end of an hour's work is too late to find that there
- * is too little: the step is written from the device one block at a time. */
-#include <fcntl.h>
+ * changes before the commit (commit.c).  The memory for all of it is taken at the start, because the end of
+ * an hour's work is too late to find that there is too little. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <xxhash.h>
 
 #include "base/clock.h"
-#include "base/number.h"
-#include "ckpt/writer.h"
-#include "io/file.h"
 #include "train/grad_file.h"
 #include "train/made.h"
 #include "train/train_log.h"
 #include "train/trainer_internal.h"
-
-/* "10", or "30s", "10m", "2h". */
-static enum rf_code read_commit_every(struct rf_trainer *t, struct rf_err *e)
-{
-	static const struct { char unit; int seconds; } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 } };
-	const char *text = t->commit_every;
-	size_t n = text ? strlen(text) : 0;
-	uint64_t number = 0;
-	int unit = 0;
-
-	if (!text)
-		return RF_OK;
-	for (size_t i = 0; n && i < sizeof units / sizeof *units; i++)
-		if (text[n - 1] == units[i].unit)
-			unit = units[i].seconds;
-	n -= unit != 0;
-	if (!n || !rf_number(text, n, &number) || !number || number > 1 << 30)
-		return rf_fail(e, RF_EUSAGE,
-		               "--commit-every: '%.40s' is neither a number of batches nor a time such as "
-		               "30s, 10m or 2h",
-		               text);
-	t->every = unit ? 0 : (int64_t)number;
-	t->every_seconds = (double)number * unit;
-	return RF_OK;
-}
-
-static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
-{
-	size_t n = strlen(t->stale);
-	uint64_t commits = INT64_MAX;
-
-	if (strcmp(t->stale, "any") && (!n || !rf_number(t->stale, n, &commits) || commits > INT64_MAX))
-		return rf_fail(e, RF_EUSAGE,
-		               "--stale: '%.40s' is neither a number of commits nor 'any' (try --help)",
-		               t->stale);
-	t->stale_commits = (int64_t)commits;
-	return RF_OK;
-}
 
 /* ---- what the ranks tell each other --------------------------------------------------------- */
 
@@ -210,87 +162,6 @@ struct rf_use rf_trainer_use(struct rf_trainer *t)
 	return (struct rf_use){ t, decide, needs, place, false };
 }
 
-/* What would fail at the end, when all is computed. */
-static enum rf_code check_places(const struct rf_trainer *t, struct rf_err *e)
-{
-	enum rf_code rc = RF_OK;
-	char first = '{';
-	struct stat st;
-	int fd;
-
-	if (t->log && (rc = rf_file_can_write(t->log, true, e)) != RF_OK)
-		return rc;
-	if (t->log && stat(t->log, &st) == 0 && S_ISREG(st.st_mode) &&
-	    (fd = open(t->log, O_RDONLY | O_CLOEXEC)) >= 0) {
-		if (read(fd, &first, 1) < 0)
-			first = '{'; /* appending tells */
-		close(fd);
-	}
-	if (first != '{')
-		return rf_fail(e, RF_EUSAGE,
-		               "--log: %s exists and is not a log, which begins with '{': use another name",
-		               t->log);
-	if (t->grad_out)
-		return rf_grad_file_place(t->grad_out, t->engine.path, e);
-	if (t->weights_out)
-		return rf_ckpt_can_replace(&t->run.at, t->weights_out, e);
-	return t->run.at.config_only ? RF_OK : rf_run_can_commit(&t->run, e);
-}
-
-/* Options that contradict each other. */
-static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
-{
-	if (t->weights_out && t->grad_out)
-		return rf_fail(e, RF_EUSAGE,
-		               "--weights-out cannot be combined with --grad-out, which changes no weights");
-	if (!t->steps != !t->expected)
-		return rf_fail(e, RF_EUSAGE,
-		               "--steps and --records require each other: the records are shared among the "
-		               "steps");
-	if (t->steps && (t->grad_out || t->grad_in))
-		return rf_fail(e, RF_EUSAGE,
-		               "--steps cannot be combined with --grad-out and --grad-in, which are of one "
-		               "step");
-	if (t->ranks.launch && (t->grad_out || t->grad_in))
-		return rf_fail(e, RF_EUSAGE,
-		               "--ranks cannot be combined with --grad-out and --grad-in, which are of one "
-		               "process");
-	if (t->ranks.launch && t->train.sum != RF_SUM_EXACT)
-		return rf_fail(e, RF_EUSAGE,
-		               "--ranks requires --sum exact: only so the number of ranks changes nothing");
-	if (t->outer && t->grad_out)
-		return rf_fail(e, RF_EUSAGE,
-		               "--outer response cannot be combined with --grad-out: it follows the steps, "
-		               "and --grad-out makes none");
-	if (t->train.ntp_coef == 0 && t->train.loss == RF_LOSS_POSITIONS)
-		return rf_fail(e, RF_EUSAGE,
-		               "--loss positions cannot be combined with --ntp-coef 0, which leaves no loss");
-	if (t->train.position_coef != 0 && t->train.loss == RF_LOSS_POSITIONS)
-		return rf_fail(e, RF_EUSAGE,
-		               "--position-coef cannot be combined with --loss positions, which counts the "
-		               "same tokens");
-	if (t->outer && t->train.loss == RF_LOSS_RESPONSE)
-		return rf_fail(e, RF_EUSAGE,
-		               "--outer response cannot be combined with --loss response: what a record has "
-		               "as a response is not among its tokens");
-	if (t->ranks.launch && t->batch && t->mini_batch && t->batch % t->mini_batch)
-		return rf_fail(e, RF_EUSAGE,
-		               "--batch must be a multiple of --mini-batch with --ranks: rf-cat --shard "
-		               "divides the stream by mini-batches");
-	if (t->train.schedule != RF_CONSTANT && t->train.total_steps <= t->train.warmup)
-		return rf_fail(e, RF_EUSAGE,
-		               "--lr-schedule cosine and linear require --total-steps to be more than "
-		               "--warmup (%d)",
-		               t->train.warmup);
-	if (t->log && !strcmp(t->log, "-"))
-		return rf_fail(e, RF_EUSAGE,
-		               "--log: '-' is not a file: name one ('./-' for one named '-')");
-	if (!t->engine.path)
-		return rf_fail(e, RF_EUSAGE,
-		               "missing option: -m RUN (rf-init --from CHECKPOINT RUN begins a run)");
-	return RF_OK;
-}
-
 /* Opens the model.  With --weights-out it is read as by any program, without the run's lock: so the run may
  * be trained meanwhile, and weights for several batches may be made of it side by side. */
 static enum rf_code open_model(struct rf_trainer *t, struct rf_err *e)
@@ -330,7 +201,7 @@ static enum rf_code open_here(struct rf_trainer *t, struct rf_err *e)
 		return rc;
 	if (!t->weights_out && !t->engine.dry_run && (rc = rf_made_begin(t, e)) != RF_OK)
 		return rc;
-	if ((rc = check_places(t, e)) != RF_OK)
+	if ((rc = rf_trainer_check_places(t, e)) != RF_OK)
 		return rc;
 	if (t->grad_in && (rc = rf_grad_file_check(&t->train, t->grad_in, at->weights, e)) != RF_OK)
 		return rc;
@@ -367,8 +238,7 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	t->engine.response = t->outer == RF_OUTER_RESPONSE;
 	if (!t->mini_batch)
 		t->mini_batch = t->batch;
-	if ((rc = read_stale(t, e)) != RF_OK || (rc = read_commit_every(t, e)) != RF_OK ||
-	    (rc = check_settings(t, e)) != RF_OK)
+	if ((rc = rf_trainer_check_options(t, e)) != RF_OK)
 		return rc;
 	if (!t->engine.dry_run && (rc = rf_ranks_open(&t->ranks, t->engine.path, e)) != RF_OK)
 		return rc;
@@ -462,11 +332,6 @@ enum rf_code rf_trainer_check_weights(struct rf_trainer *t, const struct rf_head
 }
 
 /* ---- mini-batches -------------------------------------------------------------------------- */
-
-static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
-{
-	return t->log && t->lines.n ? rf_file_append(t->log, t->lines.p, t->lines.n, e) : RF_OK;
-}
 
 static enum rf_code keep(struct rf_waiting *w, const struct rf_record *r, struct rf_err *e)
 {
@@ -693,125 +558,7 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
 	return t->mini.count == share(t) ? step(t, &records, e) : RF_OK;
 }
 
-/* ---- the commit ---------------------------------------------------------------------------- */
-
-/* A step that made a weight infinite must not become one. */
-static enum rf_code check_weights(struct rf_trainer *t, struct rf_err *e)
-{
-	double square;
-	const struct rf_model *m = &t->engine.model;
-	enum rf_code rc = rf_train_square(&t->train, m->w, m->params->total, &square, e);
-
-	return rc != RF_OK || isfinite(square)
-	               ? rc
-	               : rf_fail(e, RF_ENUMERIC, "a weight is not finite after the step: the batch "
-	                                         "is not committed (try a smaller --lr)");
-}
-
-static bool parted(const struct rf_trainer *t) { return t->engine.parts > 1; }
-
-/* Learns from rank 0 in which folder of the run the file of moments is: name becomes what rank 0 has. */
-static enum rf_code tell_folder(struct rf_trainer *t, char name[RF_VOTE_BYTES], struct rf_err *e)
-{
-	const struct rf_vote v = rf_trainer_vote(t, RF_AT_MOMENTS, t->run.at.commits,
-	                                         "the file of moments of batch");
-
-	return rf_ranks_vote_first(&t->ranks, &v, RF_OK, name, RF_VOTE_BYTES, e);
-}
-
-/* Waits until all ranks have written their spans of the moments.  code: the result of this rank. */
-static enum rf_code wait_for_spans(struct rf_trainer *t, enum rf_code code, struct rf_err *e)
-{
-	const struct rf_vote v = rf_trainer_vote(t, RF_AT_WRITTEN, t->run.at.commits,
-	                                         "its moments of batch");
-
-	return rf_ranks_vote(&t->ranks, &v, code, NULL, 0, NULL, e);
-}
-
-static enum rf_code put_own_span(struct rf_trainer *t, const char *path, struct rf_err *e)
-{
-	const struct rf_model *m = &t->engine.model;
-
-	return rf_ckpt_put_span(path, m->params, &m->own, (void *)m->m, (void *)m->v, &t->engine.transfer, e);
-}
-
-/* Writes this rank's span of the moments into the file that rank 0 has made in the run's folder. */
-static enum rf_code put_span_for_rank_0(struct rf_trainer *t, struct rf_err *e)
-{
-	char name[RF_VOTE_BYTES] = "", dir[4096], path[4096];
-	enum rf_code rc = tell_folder(t, name, e);
-
-	if (rc != RF_OK)
-		return rc;
-	if ((rc = rf_file_join(dir, t->run.path, name, e)) == RF_OK &&
-	    (rc = rf_file_join(path, dir, "optim.safetensors", e)) == RF_OK)
-		rc = put_own_span(t, path, e);
-	return wait_for_spans(t, rc, e);
-}
-
-/* Makes the file of moments, writes rank 0's span, and waits until the other ranks have written theirs. */
-static enum rf_code put_spans(struct rf_trainer *t, struct rf_ckpt_writer *w, struct rf_err *e)
-{
-	char path[4096], name[RF_VOTE_BYTES] = "";
-	enum rf_code rc = rf_ckpt_share_moments(w, path, e);
-
-	if (rc != RF_OK)
-		return rc;
-	if ((rc = put_own_span(t, path, e)) == RF_OK &&
-	    snprintf(name, sizeof name, "%s", rf_file_name(w->dir)) >= (int)sizeof name)
-		rc = rf_fail(e, RF_EIO, "%s: the name is too long", w->dir);
-	if (rc != RF_OK || (rc = tell_folder(t, name, e)) != RF_OK ||
-	    (rc = wait_for_spans(t, RF_OK, e)) != RF_OK)
-		rf_ckpt_abandon(w);
-	return rc;
-}
-
-/* Describes the step that is committed.  hash: room for the hash of its records. */
-static struct rf_commit describe_commit(const struct rf_trainer *t, char hash[17])
-{
-	snprintf(hash, 17, "%016llx", (unsigned long long)t->trained_on);
-	return (struct rf_commit){
-		.step = t->step, .updates = t->updates, .batches = t->unsaved, .data_hash = hash,
-		.data_next = t->run.at.data_next +
-		             (int64_t)(t->unsaved ? t->unsaved_records : t->all_records),
-		.keep = t->keep, .keep_every = t->keep_every,
-	};
-}
-
-static enum rf_code write_step(struct rf_trainer *t, struct rf_ckpt_writer *w, struct rf_err *e)
-{
-	const struct rf_model *m = &t->engine.model;
-	char hash[17];
-	const struct rf_commit c = describe_commit(t, hash);
-	enum rf_code rc;
-
-	w->with_moments = true;
-	if ((rc = rf_commit_begin(&t->run, &c, w, e)) != RF_OK ||
-	    (rc = rf_ckpt_put_weights(w, (void *)m->w, e)) != RF_OK)
-		return rc;
-	rc = parted(t) ? put_spans(t, w, e) : rf_ckpt_put_moments(w, (void *)m->m, (void *)m->v, e);
-	return rc == RF_OK ? rf_commit_finish(&t->run, &c, w, e) : rc;
-}
-
-static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
-{
-	struct rf_ckpt_writer w = RF_CKPT_WRITER(&t->run.at);
-	enum rf_code rc;
-
-	if (t->ranks.rank)
-		return parted(t) && !t->weights_out ? put_span_for_rank_0(t, e) : RF_OK;
-	if ((rc = check_weights(t, e)) == RF_OK)
-		rc = write_log(t, e);
-	if (rc == RF_OK && !t->weights_out)
-		rc = rf_made_note(t, e);
-	if (rc != RF_OK)
-		return rc;
-	w.transfer = &t->engine.transfer;
-	w.stop = t->stop;
-	w.replace = t->weights_out != NULL;
-	return t->weights_out ? rf_ckpt_write(&w, t->weights_out, (void *)t->engine.model.w, e)
-	                      : write_step(t, &w, e);
-}
+/* ---- the end of a batch -------------------------------------------------------------------- */
 
 /* What all records together must be. */
 static enum rf_code check_records(const struct rf_trainer *t, struct rf_err *e)
@@ -859,26 +606,6 @@ enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 	return rc == RF_OK && t->outer && t->all_records ? outer_step(t, e) : rc;
 }
 
-enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e)
-{
-	const bool any = t->all_records || t->unsaved;
-	const struct rf_vote v = rf_trainer_vote(t, RF_AT_COMMIT, t->batches, "the commit of batch");
-	char weights[17], hash[17];
-	struct rf_commit c;
-	enum rf_code rc = RF_OK;
-
-	if (any)
-		rc = t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e)
-		                 : commit(t, e);
-	strcpy(weights, t->run.at.weights);
-	rc = rf_ranks_vote_first(&t->ranks, &v, rc, weights, sizeof weights, e);
-	if (rc != RF_OK || !any || !t->ranks.rank)
-		return rc;
-	c = describe_commit(t, hash);
-	rf_run_follow(&t->run, &c, weights);
-	return RF_OK;
-}
-
 /* ---- batches of a stream of many ------------------------------------------------------------- */
 
 int rf_trainer_share(const struct rf_trainer *t)
@@ -895,39 +622,6 @@ int rf_trainer_first(const struct rf_trainer *t, int n)
 	const int64_t first = rf_shard_count(&t->shard, rf_shard_size(&t->shard, 0));
 
 	return first < n ? (int)first : n;
-}
-
-static bool asked_to_stop(const struct rf_trainer *t)
-{
-	char path[4096];
-
-	return !t->weights_out && rf_file_join(path, t->run.path, "stop", NULL) == RF_OK &&
-	       access(path, F_OK) == 0;
-}
-
-enum rf_code rf_trainer_end(struct rf_trainer *t, bool last, bool *stopped, struct rf_err *e)
-{
-	const struct rf_vote v = rf_trainer_vote(t, RF_AT_END, t->batches, "the end of batch");
-	struct { bool save, stop; } end = { .stop = asked_to_stop(t) };
-	enum rf_code rc;
-
-	if (t->all_records) {
-		t->unsaved++;
-		t->unsaved_records += t->all_records;
-	}
-	end.save = last || end.stop ||
-	           (t->every ? t->unsaved >= t->every : rf_now() - t->saved_at >= t->every_seconds);
-	rc = !end.save && !t->ranks.rank ? check_weights(t, e) : RF_OK;
-	rc = rf_ranks_vote_first(&t->ranks, &v, rc, &end, sizeof end, e);
-	*stopped = end.stop;
-	t->batches++;
-	if (rc != RF_OK || !end.save)
-		return rc;
-	rc = rf_trainer_commit(t, e);
-	t->unsaved = 0;
-	t->unsaved_records = 0;
-	t->saved_at = rf_now();
-	return rc;
 }
 
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size)

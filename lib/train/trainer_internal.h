@@ -1,9 +1,15 @@
-/* trainer_internal.h -- what trainer.c and commit.c share: the moments at which the ranks vote. */
+/* trainer_internal.h -- what trainer.c, trainer_options.c and commit.c share. */
 #ifndef RF_TRAINER_INTERNAL_H
 #define RF_TRAINER_INTERNAL_H
 
 #include "train/trainer.h"
 
+/* Reads the options that are texts, and checks that no options contradict each other. */
+enum rf_code rf_trainer_check_options(struct rf_trainer *t, struct rf_err *e);
+/* Checks that everything can be written that is written after the work. */
+enum rf_code rf_trainer_check_places(const struct rf_trainer *t, struct rf_err *e);
+
+/* The moments at which the ranks vote. */
 enum rf_moment { RF_AT_LEAVING = -1, RF_AT_OPENING, RF_AT_MORE, RF_AT_AHEAD, RF_AT_BATCH, RF_AT_OUTER,
 	RF_AT_END, RF_AT_MOMENTS, RF_AT_WRITTEN, RF_AT_COMMIT };
 

@@ -1,5 +1,14 @@
 /* trainer_options.c -- the options that rf-grpo, rf-ntp and rf-step share. */
-#include "train/trainer.h"
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/number.h"
+#include "ckpt/writer.h"
+#include "io/file.h"
+#include "train/grad_file.h"
+#include "train/trainer_internal.h"
 
 void rf_trainer_options(struct rf_trainer *t, struct rf_opts *opts)
 {
@@ -104,4 +113,133 @@ void rf_trainer_batch_options(struct rf_trainer *t, struct rf_opts *opts)
 	};
 
 	rf_opts_add(opts, table);
+}
+
+/* ---- checks -------------------------------------------------------------------------------- */
+
+/* "10", or "30s", "10m", "2h". */
+static enum rf_code read_commit_every(struct rf_trainer *t, struct rf_err *e)
+{
+	static const struct { char unit; int seconds; } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 } };
+	const char *text = t->commit_every;
+	size_t n = text ? strlen(text) : 0;
+	uint64_t number = 0;
+	int unit = 0;
+
+	if (!text)
+		return RF_OK;
+	for (size_t i = 0; n && i < sizeof units / sizeof *units; i++)
+		if (text[n - 1] == units[i].unit)
+			unit = units[i].seconds;
+	n -= unit != 0;
+	if (!n || !rf_number(text, n, &number) || !number || number > 1 << 30)
+		return rf_fail(e, RF_EUSAGE,
+		               "--commit-every: '%.40s' is neither a number of batches nor a time such as "
+		               "30s, 10m or 2h",
+		               text);
+	t->every = unit ? 0 : (int64_t)number;
+	t->every_seconds = (double)number * unit;
+	return RF_OK;
+}
+
+static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
+{
+	size_t n = strlen(t->stale);
+	uint64_t commits = INT64_MAX;
+
+	if (strcmp(t->stale, "any") && (!n || !rf_number(t->stale, n, &commits) || commits > INT64_MAX))
+		return rf_fail(e, RF_EUSAGE,
+		               "--stale: '%.40s' is neither a number of commits nor 'any' (try --help)",
+		               t->stale);
+	t->stale_commits = (int64_t)commits;
+	return RF_OK;
+}
+
+/* Options that contradict each other. */
+static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
+{
+	if (t->weights_out && t->grad_out)
+		return rf_fail(e, RF_EUSAGE,
+		               "--weights-out cannot be combined with --grad-out, which changes no weights");
+	if (!t->steps != !t->expected)
+		return rf_fail(e, RF_EUSAGE,
+		               "--steps and --records require each other: the records are shared among the "
+		               "steps");
+	if (t->steps && (t->grad_out || t->grad_in))
+		return rf_fail(e, RF_EUSAGE,
+		               "--steps cannot be combined with --grad-out and --grad-in, which are of one "
+		               "step");
+	if (t->ranks.launch && (t->grad_out || t->grad_in))
+		return rf_fail(e, RF_EUSAGE,
+		               "--ranks cannot be combined with --grad-out and --grad-in, which are of one "
+		               "process");
+	if (t->ranks.launch && t->train.sum != RF_SUM_EXACT)
+		return rf_fail(e, RF_EUSAGE,
+		               "--ranks requires --sum exact: only so the number of ranks changes nothing");
+	if (t->outer && t->grad_out)
+		return rf_fail(e, RF_EUSAGE,
+		               "--outer response cannot be combined with --grad-out: it follows the steps, "
+		               "and --grad-out makes none");
+	if (t->train.ntp_coef == 0 && t->train.loss == RF_LOSS_POSITIONS)
+		return rf_fail(e, RF_EUSAGE,
+		               "--loss positions cannot be combined with --ntp-coef 0, which leaves no loss");
+	if (t->train.position_coef != 0 && t->train.loss == RF_LOSS_POSITIONS)
+		return rf_fail(e, RF_EUSAGE,
+		               "--position-coef cannot be combined with --loss positions, which counts the "
+		               "same tokens");
+	if (t->outer && t->train.loss == RF_LOSS_RESPONSE)
+		return rf_fail(e, RF_EUSAGE,
+		               "--outer response cannot be combined with --loss response: what a record has "
+		               "as a response is not among its tokens");
+	if (t->ranks.launch && t->batch && t->mini_batch && t->batch % t->mini_batch)
+		return rf_fail(e, RF_EUSAGE,
+		               "--batch must be a multiple of --mini-batch with --ranks: rf-cat --shard "
+		               "divides the stream by mini-batches");
+	if (t->train.schedule != RF_CONSTANT && t->train.total_steps <= t->train.warmup)
+		return rf_fail(e, RF_EUSAGE,
+		               "--lr-schedule cosine and linear require --total-steps to be more than "
+		               "--warmup (%d)",
+		               t->train.warmup);
+	if (t->log && !strcmp(t->log, "-"))
+		return rf_fail(e, RF_EUSAGE,
+		               "--log: '-' is not a file: name one ('./-' for one named '-')");
+	if (!t->engine.path)
+		return rf_fail(e, RF_EUSAGE,
+		               "missing option: -m RUN (rf-init --from CHECKPOINT RUN begins a run)");
+	return RF_OK;
+}
+
+enum rf_code rf_trainer_check_options(struct rf_trainer *t, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	if ((rc = read_stale(t, e)) != RF_OK || (rc = read_commit_every(t, e)) != RF_OK)
+		return rc;
+	return check_settings(t, e);
+}
+
+enum rf_code rf_trainer_check_places(const struct rf_trainer *t, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+	char first = '{';
+	struct stat st;
+	int fd;
+
+	if (t->log && (rc = rf_file_can_write(t->log, true, e)) != RF_OK)
+		return rc;
+	if (t->log && stat(t->log, &st) == 0 && S_ISREG(st.st_mode) &&
+	    (fd = open(t->log, O_RDONLY | O_CLOEXEC)) >= 0) {
+		if (read(fd, &first, 1) < 0)
+			first = '{'; /* appending tells */
+		close(fd);
+	}
+	if (first != '{')
+		return rf_fail(e, RF_EUSAGE,
+		               "--log: %s exists and is not a log, which begins with '{': use another name",
+		               t->log);
+	if (t->grad_out)
+		return rf_grad_file_place(t->grad_out, t->engine.path, e);
+	if (t->weights_out)
+		return rf_ckpt_can_replace(&t->run.at, t->weights_out, e);
+	return t->run.at.config_only ? RF_OK : rf_run_can_commit(&t->run, e);
 }

@@ -1,0 +1,193 @@
+/* commit.c -- what a trainer writes when it commits: the log's lines, a line of the manifest if a part has
+ * changed, and then the step.  So a step that a killed program computed may be in the log twice, but no step
+ * is without its lines.
+ *
+ * The step is written from the device one block at a time, so no large memory is needed after all the work
+ * has been done. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "ckpt/writer.h"
+#include "io/file.h"
+#include "train/grad_file.h"
+#include "train/made.h"
+#include "train/trainer_internal.h"
+
+static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
+{
+	return t->log && t->lines.n ? rf_file_append(t->log, t->lines.p, t->lines.n, e) : RF_OK;
+}
+
+/* A step that made a weight infinite must not become one. */
+static enum rf_code check_weights(struct rf_trainer *t, struct rf_err *e)
+{
+	double square;
+	const struct rf_model *m = &t->engine.model;
+	enum rf_code rc = rf_train_square(&t->train, m->w, m->params->total, &square, e);
+
+	return rc != RF_OK || isfinite(square)
+	               ? rc
+	               : rf_fail(e, RF_ENUMERIC, "a weight is not finite after the step: the batch "
+	                                         "is not committed (try a smaller --lr)");
+}
+
+static bool parted(const struct rf_trainer *t) { return t->engine.parts > 1; }
+
+/* Learns from rank 0 in which folder of the run the file of moments is: name becomes what rank 0 has. */
+static enum rf_code tell_folder(struct rf_trainer *t, char name[RF_VOTE_BYTES], struct rf_err *e)
+{
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_MOMENTS, t->run.at.commits,
+	                                         "the file of moments of batch");
+
+	return rf_ranks_vote_first(&t->ranks, &v, RF_OK, name, RF_VOTE_BYTES, e);
+}
+
+/* Waits until all ranks have written their spans of the moments.  code: the result of this rank. */
+static enum rf_code wait_for_spans(struct rf_trainer *t, enum rf_code code, struct rf_err *e)
+{
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_WRITTEN, t->run.at.commits,
+	                                         "its moments of batch");
+
+	return rf_ranks_vote(&t->ranks, &v, code, NULL, 0, NULL, e);
+}
+
+static enum rf_code put_own_span(struct rf_trainer *t, const char *path, struct rf_err *e)
+{
+	const struct rf_model *m = &t->engine.model;
+
+	return rf_ckpt_put_span(path, m->params, &m->own, (void *)m->m, (void *)m->v, &t->engine.transfer, e);
+}
+
+/* Writes this rank's span of the moments into the file that rank 0 has made in the run's folder. */
+static enum rf_code put_span_for_rank_0(struct rf_trainer *t, struct rf_err *e)
+{
+	char name[RF_VOTE_BYTES] = "", dir[4096], path[4096];
+	enum rf_code rc = tell_folder(t, name, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if ((rc = rf_file_join(dir, t->run.path, name, e)) == RF_OK &&
+	    (rc = rf_file_join(path, dir, "optim.safetensors", e)) == RF_OK)
+		rc = put_own_span(t, path, e);
+	return wait_for_spans(t, rc, e);
+}
+
+/* Makes the file of moments, writes rank 0's span, and waits until the other ranks have written theirs. */
+static enum rf_code put_spans(struct rf_trainer *t, struct rf_ckpt_writer *w, struct rf_err *e)
+{
+	char path[4096], name[RF_VOTE_BYTES] = "";
+	enum rf_code rc = rf_ckpt_share_moments(w, path, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if ((rc = put_own_span(t, path, e)) == RF_OK &&
+	    snprintf(name, sizeof name, "%s", rf_file_name(w->dir)) >= (int)sizeof name)
+		rc = rf_fail(e, RF_EIO, "%s: the name is too long", w->dir);
+	if (rc != RF_OK || (rc = tell_folder(t, name, e)) != RF_OK ||
+	    (rc = wait_for_spans(t, RF_OK, e)) != RF_OK)
+		rf_ckpt_abandon(w);
+	return rc;
+}
+
+/* Describes the step that is committed.  hash: room for the hash of its records. */
+static struct rf_commit describe_commit(const struct rf_trainer *t, char hash[17])
+{
+	snprintf(hash, 17, "%016llx", (unsigned long long)t->trained_on);
+	return (struct rf_commit){
+		.step = t->step, .updates = t->updates, .batches = t->unsaved, .data_hash = hash,
+		.data_next = t->run.at.data_next +
+		             (int64_t)(t->unsaved ? t->unsaved_records : t->all_records),
+		.keep = t->keep, .keep_every = t->keep_every,
+	};
+}
+
+static enum rf_code write_step(struct rf_trainer *t, struct rf_ckpt_writer *w, struct rf_err *e)
+{
+	const struct rf_model *m = &t->engine.model;
+	char hash[17];
+	const struct rf_commit c = describe_commit(t, hash);
+	enum rf_code rc;
+
+	w->with_moments = true;
+	if ((rc = rf_commit_begin(&t->run, &c, w, e)) != RF_OK ||
+	    (rc = rf_ckpt_put_weights(w, (void *)m->w, e)) != RF_OK)
+		return rc;
+	rc = parted(t) ? put_spans(t, w, e) : rf_ckpt_put_moments(w, (void *)m->m, (void *)m->v, e);
+	return rc == RF_OK ? rf_commit_finish(&t->run, &c, w, e) : rc;
+}
+
+static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
+{
+	struct rf_ckpt_writer w = RF_CKPT_WRITER(&t->run.at);
+	enum rf_code rc;
+
+	if (t->ranks.rank)
+		return parted(t) && !t->weights_out ? put_span_for_rank_0(t, e) : RF_OK;
+	if ((rc = check_weights(t, e)) == RF_OK)
+		rc = write_log(t, e);
+	if (rc == RF_OK && !t->weights_out)
+		rc = rf_made_note(t, e);
+	if (rc != RF_OK)
+		return rc;
+	w.transfer = &t->engine.transfer;
+	w.stop = t->stop;
+	w.replace = t->weights_out != NULL;
+	return t->weights_out ? rf_ckpt_write(&w, t->weights_out, (void *)t->engine.model.w, e)
+	                      : write_step(t, &w, e);
+}
+
+enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e)
+{
+	const bool any = t->all_records || t->unsaved;
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_COMMIT, t->batches, "the commit of batch");
+	char weights[17], hash[17];
+	struct rf_commit c;
+	enum rf_code rc = RF_OK;
+
+	if (any)
+		rc = t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e)
+		                 : commit(t, e);
+	strcpy(weights, t->run.at.weights);
+	rc = rf_ranks_vote_first(&t->ranks, &v, rc, weights, sizeof weights, e);
+	if (rc != RF_OK || !any || !t->ranks.rank)
+		return rc;
+	c = describe_commit(t, hash);
+	rf_run_follow(&t->run, &c, weights);
+	return RF_OK;
+}
+
+static bool asked_to_stop(const struct rf_trainer *t)
+{
+	char path[4096];
+
+	return !t->weights_out && rf_file_join(path, t->run.path, "stop", NULL) == RF_OK &&
+	       access(path, F_OK) == 0;
+}
+
+enum rf_code rf_trainer_end(struct rf_trainer *t, bool last, bool *stopped, struct rf_err *e)
+{
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_END, t->batches, "the end of batch");
+	struct { bool save, stop; } end = { .stop = asked_to_stop(t) };
+	enum rf_code rc;
+
+	if (t->all_records) {
+		t->unsaved++;
+		t->unsaved_records += t->all_records;
+	}
+	end.save = last || end.stop ||
+	           (t->every ? t->unsaved >= t->every : rf_now() - t->saved_at >= t->every_seconds);
+	rc = !end.save && !t->ranks.rank ? check_weights(t, e) : RF_OK;
+	rc = rf_ranks_vote_first(&t->ranks, &v, rc, &end, sizeof end, e);
+	*stopped = end.stop;
+	t->batches++;
+	if (rc != RF_OK || !end.save)
+		return rc;
+	rc = rf_trainer_commit(t, e);
+	t->unsaved = 0;
+	t->unsaved_records = 0;
+	t->saved_at = rf_now();
+	return rc;
+}
