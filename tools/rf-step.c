@@ -59,11 +59,11 @@ static int begin(void)
 		rf_die(EX_OSERR, "out of memory (a batch)");
 	rf_step_totals(&step, batch.r, first, &all);
 	must(rf_trainer_announce(&trainer, &all, &err));
-	must(rf_step_begin(&step, trainer.step, command.ask.command ? NULL : &all, &err));
+	must(rf_step_begin(&step, trainer.open.step, command.ask.command ? NULL : &all, &err));
 	rf_engine_sign(&trainer.engine, &stage.head, true);
-	if (trainer.unsaved) /* weights that were not saved have no hash yet */
+	if (trainer.open.unsaved.batches) /* weights that were not saved have no hash yet */
 		*stage.head.weights = 0;
-	stage.head.step = trainer.step;
+	stage.head.step = trainer.open.step;
 	rf_copy_open(&copy, &stage, &trainer);
 	if (command.ask.command)
 		must(rf_reward_exec_start(&exec, &command, &stage.head, learn, NULL, &err));

@@ -18,7 +18,7 @@ static void output_name(char name[4096], const struct rf_stage *s, const struct 
 	char step[32], suffix[16] = "";
 	int n;
 
-	rf_step_name(step, t->step);
+	rf_step_name(step, t->open.step);
 	if (t->ranks.rank)
 		snprintf(suffix, sizeof suffix, ".%d", t->ranks.rank);
 	n = rf_copy_many(s)

@@ -175,7 +175,7 @@ static void leave_ranks(void *arg)
 /* Warns of settings with which ranks are of no use. */
 static void note_ranks(const struct rf_trainer *t)
 {
-	const int cores = rf_cores(), mini = t->shard.mini_batch;
+	const int cores = rf_cores(), mini = t->open.shard.mini_batch;
 
 	if (mini && t->ranks.ranks > mini)
 		rf_say("there are %d ranks, but a mini-batch has %d records: the other %d only wait",
@@ -195,7 +195,7 @@ void rf_cli_batch(struct rf_trainer *t, struct rf_stage *s)
 		rf_die_err(&err);
 	}
 	/* the ranks also compare the options of this program in the head */
-	if (rf_head_hash(&s->head, &t->head, &err) != RF_OK)
+	if (rf_head_hash(&s->head, &t->open.facts.head, &err) != RF_OK)
 		rf_die_err(&err);
 }
 
@@ -268,17 +268,17 @@ void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct 
 		rf_die_err(&err);
 	if (t->ranks.rank)
 		rf_cli_hush();
-	if (t->done_before) {
-		rf_say("already at step %" PRId64, t->step);
+	if (t->open.done_before) {
+		rf_say("already at step %" PRId64, t->open.step);
 		drain_input(path);
 		rf_ranks_close(&t->ranks);
 		exit(0);
 	}
 	rf_cli_notes(&t->engine);
 	note_ranks(t);
-	if (t->train.schedule != RF_CONSTANT && t->step >= t->train.total_steps)
+	if (t->train.schedule != RF_CONSTANT && t->open.step >= t->train.total_steps)
 		rf_say("warning: the run is at step %" PRId64 ", and the learning rate is 0 after "
-		       "--total-steps %d: no weight changes", t->step, t->train.total_steps);
+		       "--total-steps %d: no weight changes", t->open.step, t->train.total_steps);
 	rf_cli_model_open(s, cli, &t->engine, path);
 	rf_cli_batch(t, s);
 }
@@ -289,9 +289,9 @@ static void print_remarks(struct rf_trainer *t)
 
 	if (*rf_trainer_remark(t, text, sizeof text))
 		rf_say("%s", text);
-	if (*t->run.warning)
-		rf_say("%s: %s", t->run.path, t->run.warning);
-	*t->run.warning = 0;
+	if (*t->open.run.warning)
+		rf_say("%s: %s", t->open.run.path, t->open.run.warning);
+	*t->open.run.warning = 0;
 }
 
 void rf_cli_end(struct rf_trainer *t, struct rf_stage *s, bool last)
@@ -313,7 +313,7 @@ void rf_cli_end(struct rf_trainer *t, struct rf_stage *s, bool last)
 	if (stopped && !last)
 		rf_die(EX_TEMPFAIL,
 		       "%s: stopped after %" PRId64 " batches, as the run's file 'stop' asked: the same "
-		       "command continues from here", t->run.path, t->run.at.commits);
+		       "command continues from here", t->open.run.path, t->open.run.at.commits);
 }
 
 void rf_cli_commit(struct rf_trainer *t, struct rf_stage *s)

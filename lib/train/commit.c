@@ -18,7 +18,9 @@
 
 static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
 {
-	return t->log && t->lines.n ? rf_file_append(t->log, t->lines.p, t->lines.n, e) : RF_OK;
+	const struct rf_buf *lines = &t->open.unsaved.lines;
+
+	return t->log && lines->n ? rf_file_append(t->log, lines->p, lines->n, e) : RF_OK;
 }
 
 /* A step that made a weight infinite must not become one. */
@@ -39,7 +41,7 @@ static bool parted(const struct rf_trainer *t) { return t->engine.parts > 1; }
 /* Learns from rank 0 in which folder of the run the file of moments is: name becomes what rank 0 has. */
 static enum rf_code tell_folder(struct rf_trainer *t, char name[RF_VOTE_BYTES], struct rf_err *e)
 {
-	const struct rf_vote v = rf_trainer_vote(t, RF_AT_MOMENTS, t->run.at.commits,
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_MOMENTS, t->open.run.at.commits,
 	                                         "the file of moments of batch");
 
 	return rf_ranks_vote_first(&t->ranks, &v, RF_OK, name, RF_VOTE_BYTES, e);
@@ -48,7 +50,7 @@ static enum rf_code tell_folder(struct rf_trainer *t, char name[RF_VOTE_BYTES], 
 /* Waits until all ranks have written their spans of the moments.  code: the result of this rank. */
 static enum rf_code wait_for_spans(struct rf_trainer *t, enum rf_code code, struct rf_err *e)
 {
-	const struct rf_vote v = rf_trainer_vote(t, RF_AT_WRITTEN, t->run.at.commits,
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_WRITTEN, t->open.run.at.commits,
 	                                         "its moments of batch");
 
 	return rf_ranks_vote(&t->ranks, &v, code, NULL, 0, NULL, e);
@@ -69,7 +71,7 @@ static enum rf_code put_span_for_rank_0(struct rf_trainer *t, struct rf_err *e)
 
 	if (rc != RF_OK)
 		return rc;
-	if ((rc = rf_file_join(dir, t->run.path, name, e)) == RF_OK &&
+	if ((rc = rf_file_join(dir, t->open.run.path, name, e)) == RF_OK &&
 	    (rc = rf_file_join(path, dir, "optim.safetensors", e)) == RF_OK)
 		rc = put_own_span(t, path, e);
 	return wait_for_spans(t, rc, e);
@@ -95,11 +97,13 @@ static enum rf_code put_spans(struct rf_trainer *t, struct rf_ckpt_writer *w, st
 /* Describes the step that is committed.  hash: room for the hash of its records. */
 static struct rf_commit describe_commit(const struct rf_trainer *t, char hash[17])
 {
-	snprintf(hash, 17, "%016llx", (unsigned long long)t->trained_on);
+	const struct rf_trainer_unsaved *unsaved = &t->open.unsaved;
+	const uint64_t records = unsaved->batches ? unsaved->records : t->current.all_records;
+
+	snprintf(hash, 17, "%016llx", (unsigned long long)t->current.trained_on);
 	return (struct rf_commit){
-		.step = t->step, .updates = t->updates, .batches = t->unsaved, .data_hash = hash,
-		.data_next = t->run.at.data_next +
-		             (int64_t)(t->unsaved ? t->unsaved_records : t->all_records),
+		.step = t->open.step, .updates = t->open.updates, .batches = unsaved->batches,
+		.data_hash = hash, .data_next = t->open.run.at.data_next + (int64_t)records,
 		.keep = t->keep, .keep_every = t->keep_every,
 	};
 }
@@ -112,16 +116,16 @@ static enum rf_code write_step(struct rf_trainer *t, struct rf_ckpt_writer *w, s
 	enum rf_code rc;
 
 	w->with_moments = true;
-	if ((rc = rf_commit_begin(&t->run, &c, w, e)) != RF_OK ||
+	if ((rc = rf_commit_begin(&t->open.run, &c, w, e)) != RF_OK ||
 	    (rc = rf_ckpt_put_weights(w, (void *)m->w, e)) != RF_OK)
 		return rc;
 	rc = parted(t) ? put_spans(t, w, e) : rf_ckpt_put_moments(w, (void *)m->m, (void *)m->v, e);
-	return rc == RF_OK ? rf_commit_finish(&t->run, &c, w, e) : rc;
+	return rc == RF_OK ? rf_commit_finish(&t->open.run, &c, w, e) : rc;
 }
 
 static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
 {
-	struct rf_ckpt_writer w = RF_CKPT_WRITER(&t->run.at);
+	struct rf_ckpt_writer w = RF_CKPT_WRITER(&t->open.run.at);
 	enum rf_code rc;
 
 	if (t->ranks.rank)
@@ -141,21 +145,22 @@ static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
 
 enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e)
 {
-	const bool any = t->all_records || t->unsaved;
-	const struct rf_vote v = rf_trainer_vote(t, RF_AT_COMMIT, t->batches, "the commit of batch");
+	const bool any = t->current.all_records || t->open.unsaved.batches;
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_COMMIT, t->open.batches, "the commit of batch");
 	char weights[17], hash[17];
 	struct rf_commit c;
 	enum rf_code rc = RF_OK;
 
 	if (any)
-		rc = t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e)
+		rc = t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->open.run.at.weights, t->stop,
+		                                      e)
 		                 : commit(t, e);
-	strcpy(weights, t->run.at.weights);
+	strcpy(weights, t->open.run.at.weights);
 	rc = rf_ranks_vote_first(&t->ranks, &v, rc, weights, sizeof weights, e);
 	if (rc != RF_OK || !any || !t->ranks.rank)
 		return rc;
 	c = describe_commit(t, hash);
-	rf_run_follow(&t->run, &c, weights);
+	rf_run_follow(&t->open.run, &c, weights);
 	return RF_OK;
 }
 
@@ -163,31 +168,33 @@ static bool asked_to_stop(const struct rf_trainer *t)
 {
 	char path[4096];
 
-	return !t->weights_out && rf_file_join(path, t->run.path, "stop", NULL) == RF_OK &&
+	return !t->weights_out && rf_file_join(path, t->open.run.path, "stop", NULL) == RF_OK &&
 	       access(path, F_OK) == 0;
 }
 
 enum rf_code rf_trainer_end(struct rf_trainer *t, bool last, bool *stopped, struct rf_err *e)
 {
-	const struct rf_vote v = rf_trainer_vote(t, RF_AT_END, t->batches, "the end of batch");
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_END, t->open.batches, "the end of batch");
+	struct rf_trainer_unsaved *unsaved = &t->open.unsaved;
 	struct { bool save, stop; } end = { .stop = asked_to_stop(t) };
 	enum rf_code rc;
 
-	if (t->all_records) {
-		t->unsaved++;
-		t->unsaved_records += t->all_records;
+	if (t->current.all_records) {
+		unsaved->batches++;
+		unsaved->records += t->current.all_records;
 	}
 	end.save = last || end.stop ||
-	           (t->every ? t->unsaved >= t->every : rf_now() - t->saved_at >= t->every_seconds);
+	           (t->open.every ? unsaved->batches >= t->open.every
+	                          : rf_now() - unsaved->since >= t->open.every_seconds);
 	rc = !end.save && !t->ranks.rank ? check_weights(t, e) : RF_OK;
 	rc = rf_ranks_vote_first(&t->ranks, &v, rc, &end, sizeof end, e);
 	*stopped = end.stop;
-	t->batches++;
+	t->open.batches++;
 	if (rc != RF_OK || !end.save)
 		return rc;
 	rc = rf_trainer_commit(t, e);
-	t->unsaved = 0;
-	t->unsaved_records = 0;
-	t->saved_at = rf_now();
+	unsaved->batches = 0;
+	unsaved->records = 0;
+	unsaved->since = rf_now();
 	return rc;
 }

@@ -22,26 +22,26 @@ static json_t *text_or_null(const char *s)
 
 enum rf_code rf_made_begin(struct rf_trainer *t, struct rf_err *e)
 {
-	const struct rf_ckpt *at = &t->run.at;
+	const struct rf_ckpt *at = &t->open.run.at;
 	json_t *lines, *words, *scripts;
 	enum rf_code rc;
 
 	/* a file that cannot be read is reported now, not after the training */
 	if (!t->ranks.rank) {
-		if ((rc = rf_manifest_read(t->run.path, &lines, e)) != RF_OK)
+		if ((rc = rf_manifest_read(t->open.run.path, &lines, e)) != RF_OK)
 			return rc;
 		json_decref(lines);
-		rc = rf_manifest_words(t->run.path, &words, &scripts, e);
+		rc = rf_manifest_words(t->open.run.path, &words, &scripts, e);
 		json_decref(words);
 		json_decref(scripts);
 		if (rc != RF_OK)
 			return rc;
 	}
-	t->start = json_pack("{s:o, s:o, s:s, s:o}", "weights",
+	t->open.start = json_pack("{s:o, s:o, s:s, s:o}", "weights",
 	                     at->commits < at->past_count ? json_string(at->past[at->commits]) : json_null(),
 	                     "step", at->commits ? json_null() : json_integer(at->step),
 	                     "arch", at->arch, "tokenizer", text_or_null(at->tokenizer));
-	return t->start ? RF_OK : no_memory(e);
+	return t->open.start ? RF_OK : no_memory(e);
 }
 
 /* Returns whether the manifest has a stage: any but an rf-cat that only takes a batch out of the data. */
@@ -70,8 +70,8 @@ enum rf_code rf_made_stages(struct rf_trainer *t, const struct rf_head *h, struc
 				failed = failed || json_array_append(stages, stage) < 0;
 		json_decref(head);
 	}
-	json_decref(t->stages);
-	t->stages = stages;
+	json_decref(t->open.stages);
+	t->open.stages = stages;
 	return rc == RF_OK && failed ? no_memory(e) : rc;
 }
 
@@ -94,22 +94,22 @@ enum rf_code rf_made_note(struct rf_trainer *t, struct rf_err *e)
 	char hash[17];
 	enum rf_code rc;
 
-	if ((rc = rf_manifest_words(t->run.path, &begun, &scripts, e)) != RF_OK) {
+	if ((rc = rf_manifest_words(t->open.run.path, &begun, &scripts, e)) != RF_OK) {
 		json_decref(begun);
 		json_decref(scripts);
 		return rc;
 	}
-	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)t->trained_on);
+	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)t->current.trained_on);
 	parts = json_pack("{s:o, s:o, s:O?}", "device", device(t), "libraries", rf_libraries(), "stages",
-	                  t->stages);
-	first = json_pack("{s:O?, s:{s:s, s:I}}", "start", t->start, "data", "hash", hash, "records",
-	                  (json_int_t)t->all_records);
+	                  t->open.stages);
+	first = json_pack("{s:O?, s:{s:s, s:I}}", "start", t->open.start, "data", "hash", hash, "records",
+	                  (json_int_t)t->current.all_records);
 	if (!parts || !first || (t->made && json_object_update(parts, t->made) < 0) ||
 	    (begun && (json_object_set(parts, "begun", begun) < 0 ||
 	               json_object_set(parts, "scripts", scripts) < 0)))
 		rc = no_memory(e);
 	else
-		rc = rf_manifest_note(t->run.path, parts, first, t->step, e);
+		rc = rf_manifest_note(t->open.run.path, parts, first, t->open.step, e);
 	json_decref(parts);
 	json_decref(first);
 	json_decref(begun);
@@ -120,7 +120,7 @@ enum rf_code rf_made_note(struct rf_trainer *t, struct rf_err *e)
 void rf_made_free(struct rf_trainer *t)
 {
 	json_decref(t->made);
-	json_decref(t->start);
-	json_decref(t->stages);
-	t->made = t->start = t->stages = NULL;
+	json_decref(t->open.start);
+	json_decref(t->open.stages);
+	t->made = t->open.start = t->open.stages = NULL;
 }

@@ -22,13 +22,13 @@ enum rf_code rf_train_log(struct rf_trainer *t, const struct rf_train_stats *st,
 		{ "records", st->records, true },
 		{ "tokens", (double)st->tokens, true },
 		{ "rollouts", (double)st->rollouts, st->rollouts },
-		{ "rollouts/stale", t->older, t->older },
+		{ "rollouts/stale", t->current.older, t->current.older },
 		{ "reward/mean", st->reward, st->rollouts },
 		{ "reward/std", st->reward_std, !isnan(st->reward_std) },
 	}, rest[] = {
 		{ "actor/entropy", st->entropy, !isnan(st->entropy) },
-		{ "group/count", t->groups.groups, t->groups.groups },
-		{ "group/spread_free", t->groups.spread_free, t->groups.groups },
+		{ "group/count", t->current.groups.groups, t->current.groups.groups },
+		{ "group/spread_free", t->current.groups.spread_free, t->current.groups.groups },
 		{ "group/std", st->group_std, !isnan(st->group_std) },
 		{ "group/position_share", st->position_share, !isnan(st->position_share) },
 		{ "loss/rl", st->loss_rl, st->rl_tokens },
@@ -59,26 +59,27 @@ enum rf_code rf_train_log(struct rf_trainer *t, const struct rf_train_stats *st,
 		{ "timing_s/step", seconds, true },
 		{ "perf/throughput", seconds > 0 ? (double)st->tokens / seconds : 0, true },
 	};
+	struct rf_buf *lines = &t->open.unsaved.lines;
 	char key[RF_REWARD_KEY];
 
 	if (!t->log)
 		return RF_OK;
-	rf_jline_begin(&t->lines);
-	rf_jline_int(&t->lines, "step", t->step);
-	rf_jline_bool(&t->lines, "stepped", st->stepped);
-	figures(&t->lines, rewards, sizeof rewards / sizeof *rewards);
+	rf_jline_begin(lines);
+	rf_jline_int(lines, "step", t->open.step);
+	rf_jline_bool(lines, "stepped", st->stepped);
+	figures(lines, rewards, sizeof rewards / sizeof *rewards);
 	if (st->rollouts)
-		rf_jline_text(&t->lines, "reward/kind", st->kind);
+		rf_jline_text(lines, "reward/kind", st->kind);
 	for (int i = 0; i < st->parts; i++) {
 		const struct rf_part_spread *p = &st->part[i];
 		const double std = rf_spread_std(&p->of);
 
-		rf_jline_real(&t->lines, rf_reward_key(key, p->name, "mean"), rf_spread_mean(&p->of));
+		rf_jline_real(lines, rf_reward_key(key, p->name, "mean"), rf_spread_mean(&p->of));
 		if (!isnan(std))
-			rf_jline_real(&t->lines, rf_reward_key(key, p->name, "std"), std);
+			rf_jline_real(lines, rf_reward_key(key, p->name, "std"), std);
 	}
-	figures(&t->lines, rest, sizeof rest / sizeof *rest);
-	rf_jline_end(&t->lines);
-	t->older = 0;
-	return t->lines.failed ? rf_fail(e, RF_ENOMEM, "out of memory (metrics)") : RF_OK;
+	figures(lines, rest, sizeof rest / sizeof *rest);
+	rf_jline_end(lines);
+	t->current.older = 0;
+	return lines->failed ? rf_fail(e, RF_ENOMEM, "out of memory (metrics)") : RF_OK;
 }

@@ -47,7 +47,7 @@ static uint64_t hash_device(const struct rf_trainer *t)
 
 static uint64_t hash_beginning(const struct rf_trainer *t)
 {
-	return hash_text(t->run.at.weights) ^ (uint64_t)t->step ^ (uint64_t)t->updates << 32;
+	return hash_text(t->open.run.at.weights) ^ (uint64_t)t->open.step ^ (uint64_t)t->open.updates << 32;
 }
 
 struct rf_vote rf_trainer_vote(const struct rf_trainer *t, enum rf_moment moment, int64_t number,
@@ -56,13 +56,13 @@ struct rf_vote rf_trainer_vote(const struct rf_trainer *t, enum rf_moment moment
 	return (struct rf_vote){
 		.moment = moment, .number = number, .what = what,
 		.same = {
-			{ "weights (-m)", t->began },
-			{ "options", t->settings },
+			{ "weights (-m)", t->open.facts.beginning },
+			{ "options", t->open.facts.settings },
 			{ "device or level of the instruction set (--device, --isa, --dtype)",
 			  hash_device(t) },
 			{ "stream's head: this program or those before it have other options, or another "
-			  "model", t->head },
-			{ "last step", t->last_step },
+			  "model", t->open.facts.head },
+			{ "last step", t->open.facts.last_step },
 		},
 		.sames = 5,
 	};
@@ -82,19 +82,20 @@ static enum rf_code count_batch(struct rf_trainer *t, const struct rf_train *tra
                                 const struct rf_waiting *w, bool outer, struct batch_counts *all,
                                 struct rf_err *e)
 {
-	const struct rf_vote v = rf_trainer_vote(t, outer ? RF_AT_OUTER : RF_AT_BATCH, t->met++,
+	const struct rf_vote v = rf_trainer_vote(t, outer ? RF_AT_OUTER : RF_AT_BATCH, t->open.met++,
 	                                         outer ? "the outer step, number" : "mini-batch");
+	const struct rf_trainer_batch *own = &t->current;
 
-	*all = (struct batch_counts){ .records = t->records, .joined = (uint64_t)t->joined.count,
-	                              .groups = (uint64_t)t->groups.groups,
-	                              .spread_free = (uint64_t)t->groups.spread_free };
+	*all = (struct batch_counts){ .records = own->records, .joined = (uint64_t)own->joined.count,
+	                              .groups = (uint64_t)own->groups.groups,
+	                              .spread_free = (uint64_t)own->groups.spread_free };
 	rf_train_totals(train, w->r, w->count, &all->totals);
 	return rf_ranks_vote_sum(&t->ranks, &v, RF_OK, (uint64_t *)all, sizeof *all / sizeof(uint64_t), e);
 }
 
 enum rf_code rf_trainer_more(struct rf_trainer *t, bool mine, bool *any, struct rf_err *e)
 {
-	const struct rf_vote v = rf_trainer_vote(t, RF_AT_MORE, t->batches, "the records of batch");
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_MORE, t->open.batches, "the records of batch");
 	uint64_t ranks = mine;
 	const enum rf_code rc = rf_ranks_vote_sum(&t->ranks, &v, RF_OK, &ranks, 1, e);
 
@@ -104,7 +105,8 @@ enum rf_code rf_trainer_more(struct rf_trainer *t, bool mine, bool *any, struct 
 
 enum rf_code rf_trainer_announce(struct rf_trainer *t, struct rf_totals *totals, struct rf_err *e)
 {
-	const struct rf_vote v = rf_trainer_vote(t, RF_AT_AHEAD, t->batches, "the first mini-batch of batch");
+	const struct rf_vote v = rf_trainer_vote(t, RF_AT_AHEAD, t->open.batches,
+	                                         "the first mini-batch of batch");
 
 	return rf_ranks_vote_sum(&t->ranks, &v, RF_OK, (uint64_t *)totals, sizeof *totals / sizeof(uint64_t),
 	                         e);
@@ -119,29 +121,29 @@ void rf_trainer_leave(struct rf_trainer *t, struct rf_err *e)
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-static struct rf_use training(const void *trainer)
+static struct rf_use train_use(const void *trainer)
 {
 	return rf_train_use(&((struct rf_trainer *)trainer)->train);
 }
 
-static void decide(const void *trainer, struct rf_shape *s)
+static void decide_shape(const void *trainer, struct rf_shape *s)
 {
-	const struct rf_use use = training(trainer);
+	const struct rf_use use = train_use(trainer);
 
 	use.decide(use.stage, s);
 }
 
-static void place(void *trainer, const struct rf_shape *s, struct rf_arena *a)
+static void place_memory(void *trainer, const struct rf_shape *s, struct rf_arena *a)
 {
-	const struct rf_use use = training(trainer);
+	const struct rf_use use = train_use(trainer);
 
 	use.place(use.stage, s, a);
 }
 
 /* Adds to what training needs the records of a mini-batch, of which only what training reads is kept. */
-static void needs(const void *trainer, const struct rf_shape *s, struct rf_demand *need)
+static void count_memory(const void *trainer, const struct rf_shape *s, struct rf_demand *need)
 {
-	const struct rf_use use = training(trainer);
+	const struct rf_use use = train_use(trainer);
 	const struct rf_trainer *t = trainer;
 	size_t rollouts;
 
@@ -159,7 +161,7 @@ static void needs(const void *trainer, const struct rf_shape *s, struct rf_deman
 
 struct rf_use rf_trainer_use(struct rf_trainer *t)
 {
-	return (struct rf_use){ t, decide, needs, place, false };
+	return (struct rf_use){ t, decide_shape, count_memory, place_memory, false };
 }
 
 /* Opens the model.  With --weights-out it is read as by any program, without the run's lock: so the run may
@@ -170,27 +172,28 @@ static enum rf_code open_model(struct rf_trainer *t, struct rf_err *e)
 	const bool dry = t->engine.dry_run;
 
 	if (t->weights_out)
-		return (dry && rf_is_config(path) ? rf_ckpt_of_config : rf_ckpt_open)(&t->run.at, path, e);
+		return (dry && rf_is_config(path) ? rf_ckpt_of_config : rf_ckpt_open)(&t->open.run.at, path,
+		                                                                      e);
 	/* a dry run looks, and leaves the run to whoever trains it, as do all ranks but one */
-	return (dry || t->ranks.rank ? rf_run_look : rf_run_open)(&t->run, path, e);
+	return (dry || t->ranks.rank ? rf_run_look : rf_run_open)(&t->open.run, path, e);
 }
 
-static enum rf_code open_here(struct rf_trainer *t, struct rf_err *e)
+static enum rf_code open_run(struct rf_trainer *t, struct rf_err *e)
 {
-	const struct rf_ckpt *at = &t->run.at;
+	const struct rf_ckpt *at = &t->open.run.at;
 	enum rf_code rc;
 
 	if ((rc = open_model(t, e)) != RF_OK)
 		return rc;
-	t->step = at->step;
-	t->updates = at->updates;
+	t->open.step = at->step;
+	t->open.updates = at->updates;
 	if (t->at > at->parent && at->step > t->at)
 		return rf_fail(e, RF_EDATA,
 		               "%s went from step %lld to step %lld: --at %d is not one of its steps, so "
 		               "nothing was trained",
 		               t->engine.path, (long long)at->parent, (long long)at->step, t->at);
 	if (t->at >= 0 && at->step > t->at) {
-		t->done_before = true;
+		t->open.done_before = true;
 		return RF_OK;
 	}
 	if (t->at >= 0 && at->step < t->at)
@@ -212,7 +215,7 @@ static enum rf_code open_here(struct rf_trainer *t, struct rf_err *e)
 
 /* Of the optimizer.  A dry run joins no others; it counts what a rank would keep if a launcher says how many
  * there are. */
-static void take_part(struct rf_trainer *t)
+static void choose_part(struct rf_trainer *t)
 {
 	int rank, ranks;
 
@@ -229,7 +232,7 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	struct rf_vote vote;
 	enum rf_code rc;
 
-	t->started = t->saved_at = rf_now();
+	t->open.unsaved.since = rf_now();
 	t->train.engine = &t->engine;
 	t->train.ranks = &t->ranks;
 	t->train.work = &t->work;
@@ -243,25 +246,25 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	if (!t->engine.dry_run && (rc = rf_ranks_open(&t->ranks, t->engine.path, e)) != RF_OK)
 		return rc;
 	if (t->train.shard == RF_SHARD_OPTIMIZER)
-		take_part(t);
+		choose_part(t);
 	if (t->ranks.rank)
 		t->log = NULL;
-	t->shard = (struct rf_shard){ .rank = t->ranks.rank, .ranks = t->ranks.ranks, .steps = t->steps,
-	                              .records = t->expected };
+	t->open.shard = (struct rf_shard){ .rank = t->ranks.rank, .ranks = t->ranks.ranks,
+	                                   .steps = t->steps, .records = t->expected };
 	if (!t->steps && !t->grad_out && !t->grad_in)
-		t->shard.mini_batch = t->mini_batch;
-	rc = open_here(t, e);
+		t->open.shard.mini_batch = t->mini_batch;
+	rc = open_run(t, e);
 	if (t->engine.dry_run)
 		return rc;
-	t->began = hash_beginning(t);
-	t->settings = hash_settings(t);
+	t->open.facts.beginning = hash_beginning(t);
+	t->open.facts.settings = hash_settings(t);
 	vote = rf_trainer_vote(t, RF_AT_OPENING, 0, "the beginning");
-	if ((rc = rf_ranks_vote(&t->ranks, &vote, rc, NULL, 0, NULL, e)) != RF_OK || t->done_before)
+	if ((rc = rf_ranks_vote(&t->ranks, &vote, rc, NULL, 0, NULL, e)) != RF_OK || t->open.done_before)
 		return rc;
 	return rf_train_join(&t->train, e);
 }
 
-static void forget(struct rf_waiting *w)
+static void free_records(struct rf_waiting *w)
 {
 	for (int i = 0; i < w->count; i++) {
 		rf_record_free(w->r[i]);
@@ -271,22 +274,25 @@ static void forget(struct rf_waiting *w)
 }
 
 /* Nothing of the batch before is left. */
-static void begin_batch(struct rf_trainer *t)
+static void reset_batch(struct rf_trainer *t)
 {
-	forget(&t->joined);
-	t->part = 0;
-	t->began = hash_beginning(t);
-	t->records = t->all_records = t->all_joined = t->all_rollouts = t->all_positions = 0;
-	t->trained_on = 0;
-	t->mini_batches = t->skipped = t->taught_nothing = 0;
-	t->lines.n = t->unsaved ? t->lines.n : 0;
+	struct rf_trainer_batch *b = &t->current;
+
+	t->open.facts.beginning = hash_beginning(t);
+	if (!t->open.unsaved.batches)
+		t->open.unsaved.lines.n = 0;
+	free_records(&b->joined);
+	b->part = 0;
+	b->records = b->all_records = b->all_joined = b->all_rollouts = b->all_positions = 0;
+	b->trained_on = 0;
+	b->mini_batches = b->skipped = b->taught_nothing = 0;
 }
 
 enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
 {
-	const struct rf_shard *own = &t->shard, *its = &h->shard;
+	const struct rf_shard *own = &t->open.shard, *its = &h->shard;
 
-	begin_batch(t);
+	reset_batch(t);
 
 	if (own->ranks == 1 && its->ranks)
 		return rf_fail(e, RF_EDATA,
@@ -307,33 +313,33 @@ enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, str
 		return rf_fail(e, RF_EDATA,
 		               "the stream was divided by other mini-batches than are trained on (rf-cat and "
 		               "the trainer must have the same --mini-batch, --steps and --records)");
-	return t->start ? rf_made_stages(t, h, e) : RF_OK;
+	return t->open.start ? rf_made_stages(t, h, e) : RF_OK;
 }
 
 enum rf_code rf_trainer_check_weights(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
 {
-	const struct rf_ckpt *at = &t->run.at;
+	const struct rf_ckpt *at = &t->open.run.at;
 
-	if (t->stale_commits == INT64_MAX || at->config_only)
+	if (t->open.stale_commits == INT64_MAX || at->config_only)
 		return RF_OK;
 	if (!h->weights[0])
 		return rf_fail(e, RF_EDATA,
 		               "the stream does not say which weights made its rollouts (--stale any "
 		               "accepts them)");
-	for (int i = 0; i < at->past_count && i <= t->stale_commits; i++)
+	for (int i = 0; i < at->past_count && i <= t->open.stale_commits; i++)
 		if (!strcmp(at->past[i], h->weights)) {
-			t->older = i > t->older ? i : t->older;
+			t->current.older = i > t->current.older ? i : t->current.older;
 			return RF_OK;
 		}
 	return rf_fail(e, RF_EDATA,
 	               "the rollouts were made by weights %.12s, but the run is at %.12s (make them again, "
 	               "or raise --stale, which is %lld)",
-	               h->weights, at->weights, (long long)t->stale_commits);
+	               h->weights, at->weights, (long long)t->open.stale_commits);
 }
 
 /* ---- mini-batches -------------------------------------------------------------------------- */
 
-static enum rf_code keep(struct rf_waiting *w, const struct rf_record *r, struct rf_err *e)
+static enum rf_code hold_record(struct rf_waiting *w, const struct rf_record *r, struct rf_err *e)
 {
 	struct rf_record *copy;
 	enum rf_code rc;
@@ -360,7 +366,7 @@ static enum rf_code keep(struct rf_waiting *w, const struct rf_record *r, struct
 }
 
 /* The stream may be a pipe, and the outer step comes when it has ended: of each record its tokens stay. */
-static enum rf_code keep_joined(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e)
+static enum rf_code hold_joined(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e)
 {
 	struct rf_record part, whole;
 	enum rf_code rc;
@@ -373,13 +379,13 @@ static enum rf_code keep_joined(struct rf_trainer *t, const struct rf_record *r,
 	part.response = r->response;
 	part.response_len = r->response_len;
 	if ((rc = rf_record_copy(&whole, &part, e)) == RF_OK && (rc = rf_record_join(&whole, e)) == RF_OK)
-		rc = keep(&t->joined, &whole, e);
+		rc = hold_record(&t->current.joined, &whole, e);
 	rf_record_free(&whole);
 	return rc;
 }
 
 /* The figures of a mini-batch without a step: its losses are not among them. */
-static enum rf_code nothing_computed(const struct rf_train *train, const struct rf_waiting *w,
+static enum rf_code describe_only(const struct rf_train *train, const struct rf_waiting *w,
                                      struct rf_train_stats *st, struct rf_err *e)
 {
 	enum rf_code rc = rf_train_describe(train, w->r, w->count, st, e);
@@ -390,7 +396,7 @@ static enum rf_code nothing_computed(const struct rf_train *train, const struct 
 
 /* Whether a gradient that is not finite costs its mini-batch alone.  All ranks know of it and go on, unless
  * one has left. */
-static bool skips(struct rf_trainer *t, enum rf_code rc)
+static bool is_skipped(struct rf_trainer *t, enum rf_code rc)
 {
 	if (rc != RF_ENUMERIC || t->on_nan != RF_ON_NAN_SKIP || t->grad_out ||
 	    t->engine.dev.err.code != RF_OK || t->ranks.left)
@@ -400,7 +406,7 @@ static bool skips(struct rf_trainer *t, enum rf_code rc)
 	return true;
 }
 
-static enum rf_code train_on(struct rf_trainer *t, struct rf_train *train, const struct rf_waiting *w,
+static enum rf_code compute_step(struct rf_trainer *t, struct rf_train *train, const struct rf_waiting *w,
                              const struct rf_totals *all, const char *grad_in, struct rf_train_stats *st,
                              struct rf_err *e)
 {
@@ -408,11 +414,11 @@ static enum rf_code train_on(struct rf_trainer *t, struct rf_train *train, const
 	double from = rf_now();
 
 	if (rc == RF_OK && grad_in)
-		rc = rf_grad_file_add(train, grad_in, t->run.at.weights, e);
+		rc = rf_grad_file_add(train, grad_in, t->open.run.at.weights, e);
 	if (rc == RF_OK && !t->grad_out) {
 		const double reduced = st->reduce;
 
-		rc = rf_train_step(train, t->step, t->updates, st, e);
+		rc = rf_train_step(train, t->open.step, t->open.updates, st, e);
 		st->optimizer = rf_now() - from - (st->reduce - reduced);
 	}
 	return rc;
@@ -420,11 +426,11 @@ static enum rf_code train_on(struct rf_trainer *t, struct rf_train *train, const
 
 /* A hash of all records that were trained on, those of a mini-batch in the order of their ids, whoever had
  * them. */
-static void note_records(struct rf_trainer *t, const struct rf_train_stats *st)
+static void hash_records(struct rf_trainer *t, const struct rf_train_stats *st)
 {
-	const uint64_t both[] = { t->trained_on, st->records_hash };
+	const uint64_t both[] = { t->current.trained_on, st->records_hash };
 
-	t->trained_on = XXH64(both, sizeof both, 0);
+	t->current.trained_on = XXH64(both, sizeof both, 0);
 }
 
 /* One optimizer step on the records that wait, by these settings.  outer: it is the one on the responses.
@@ -433,6 +439,8 @@ static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struc
                              uint64_t *records, struct rf_err *e)
 {
 	const char *grad_in = outer ? NULL : t->grad_in;
+	struct rf_trainer_batch *b = &t->current;
+	uint64_t *last = &t->open.facts.last_step;
 	struct rf_train_stats st;
 	struct batch_counts all;
 	/* what was computed as the records came is a part of the step */
@@ -442,62 +450,62 @@ static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struc
 	*records = rc == RF_OK ? all.totals.records : 0;
 	if (rc != RF_OK)
 		return rc;
-	t->all_records = all.records;
-	t->all_joined = all.joined;
-	t->groups = (struct rf_group_stats){ (int)all.groups, (int)all.spread_free };
-	t->all_rollouts += all.totals.rl_tokens;
-	t->all_positions += t->train.loss == RF_LOSS_POSITIONS ? all.totals.ntp_tokens
+	b->all_records = all.records;
+	b->all_joined = all.joined;
+	b->groups = (struct rf_group_stats){ (int)all.groups, (int)all.spread_free };
+	b->all_rollouts += all.totals.rl_tokens;
+	b->all_positions += t->train.loss == RF_LOSS_POSITIONS ? all.totals.ntp_tokens
 	                                                       : all.totals.position_tokens;
 	if (!*records)
 		return RF_OK;
 	if (!t->grad_out && !grad_in && !all.totals.teaches) {
 		/* AdamW would move by its momentum and decay even so: there is no step, but the number counts
 		 * on, or a loop that waits for it would stand still */
-		rc = nothing_computed(train, w, &st, e);
-		t->taught_nothing++;
+		rc = describe_only(train, w, &st, e);
+		b->taught_nothing++;
 		for (int i = 0; i < w->count; i++)
 			rf_meter_done(train->meter, w->r[i]->T);
 	} else {
-		rc = train_on(t, train, w, &all.totals, grad_in, &st, e);
+		rc = compute_step(t, train, w, &all.totals, grad_in, &st, e);
 		if (rc == RF_OK && t->grad_out) {
-			forget(w);
+			free_records(w);
 			return RF_OK;
 		}
-		if (skips(t, rc)) {
-			rc = nothing_computed(train, w, &st, e);
-			t->skipped++;
+		if (is_skipped(t, rc)) {
+			rc = describe_only(train, w, &st, e);
+			b->skipped++;
 		}
 	}
 	if (rc != RF_OK)
 		return rc;
-	t->updates += st.stepped;
+	t->open.updates += st.stepped;
 	if (st.stepped)
 		rf_meter_step(t->train.meter, st.ntp_tokens && !outer ? st.loss_ntp : NAN,
 		              st.rl_tokens ? st.loss_rl : NAN);
-	t->mini_batches++;
-	t->last_step = XXH64(&st.grad_norm, sizeof st.grad_norm, t->last_step);
-	t->last_step = XXH64(&st.weights_square, sizeof st.weights_square, t->last_step);
-	note_records(t, &st);
+	b->mini_batches++;
+	*last = XXH64(&st.grad_norm, sizeof st.grad_norm, *last);
+	*last = XXH64(&st.weights_square, sizeof st.weights_square, *last);
+	hash_records(t, &st);
 	st.wait = t->ranks.waited - waited;
 	rc = rf_train_log(t, &st, outer, rf_now() - from, e);
 	train->ahead.seconds = 0;
-	t->step++;
-	t->groups = (struct rf_group_stats){ 0, 0 };
-	forget(w);
+	t->open.step++;
+	b->groups = (struct rf_group_stats){ 0, 0 };
+	free_records(w);
 	return rc;
 }
 
-static enum rf_code step(struct rf_trainer *t, uint64_t *records, struct rf_err *e)
+static enum rf_code optimize_mini_batch(struct rf_trainer *t, uint64_t *records, struct rf_err *e)
 {
 	do
-		t->part++;
-	while (!rf_shard_size(&t->shard, t->part));
-	return optimize(t, &t->train, &t->mini, false, records, e);
+		t->current.part++;
+	while (!rf_shard_size(&t->open.shard, t->current.part));
+	return optimize(t, &t->train, &t->current.mini, false, records, e);
 }
 
 /* The loss is that of rf-ntp --loss response, with no coefficient: those weigh the losses of the steps before
  * against each other.  The records have been counted by then. */
-static enum rf_code outer_step(struct rf_trainer *t, struct rf_err *e)
+static enum rf_code optimize_responses(struct rf_trainer *t, struct rf_err *e)
 {
 	struct rf_train *train = &t->train;
 	const struct rf_train inner = *train;
@@ -509,7 +517,7 @@ static enum rf_code outer_step(struct rf_trainer *t, struct rf_err *e)
 	train->loss = RF_LOSS_RESPONSE;
 	train->log_gradients = false;
 	train->meter = NULL;
-	rc = optimize(t, train, &t->joined, true, &records, e);
+	rc = optimize(t, train, &t->current.joined, true, &records, e);
 	train->rl_coef = inner.rl_coef;
 	train->position_coef = inner.position_coef;
 	train->ntp_coef = inner.ntp_coef;
@@ -520,9 +528,9 @@ static enum rf_code outer_step(struct rf_trainer *t, struct rf_err *e)
 }
 
 /* How many records this rank has of the mini-batch that is collected. */
-static int64_t share(const struct rf_trainer *t)
+static int64_t share_size(const struct rf_trainer *t)
 {
-	return rf_shard_count(&t->shard, rf_shard_size(&t->shard, t->part));
+	return rf_shard_count(&t->open.shard, rf_shard_size(&t->open.shard, t->current.part));
 }
 
 enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
@@ -533,10 +541,10 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
 	enum rf_code rc = rf_train_check(&t->train, r, e);
 
 	rf_ranks_sign(&t->ranks, "reads");
-	while (rc == RF_OK && !share(t)) /* the others' */
-		rc = step(t, &records, e);
+	while (rc == RF_OK && !share_size(t)) /* the others' */
+		rc = optimize_mini_batch(t, &records, e);
 	if (rc == RF_OK && t->outer && r->response)
-		rc = keep_joined(t, r, e);
+		rc = hold_joined(t, r, e);
 	if (rc != RF_OK)
 		return rc;
 	/* a whole mini-batch waits: without what training does not read */
@@ -548,14 +556,14 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
 		lean.reward.per_token = NULL;
 	lean.response = NULL;
 	lean.response_len = 0;
-	if ((rc = keep(&t->mini, &lean, e)) != RF_OK)
+	if ((rc = hold_record(&t->current.mini, &lean, e)) != RF_OK)
 		return rc;
-	t->records++;
+	t->current.records++;
 	if (groups) {
-		t->groups.groups += groups->groups;
-		t->groups.spread_free += groups->spread_free;
+		t->current.groups.groups += groups->groups;
+		t->current.groups.spread_free += groups->spread_free;
 	}
-	return t->mini.count == share(t) ? step(t, &records, e) : RF_OK;
+	return t->current.mini.count == share_size(t) ? optimize_mini_batch(t, &records, e) : RF_OK;
 }
 
 /* ---- the end of a batch -------------------------------------------------------------------- */
@@ -563,7 +571,7 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
 /* What all records together must be. */
 static enum rf_code check_records(const struct rf_trainer *t, struct rf_err *e)
 {
-	const unsigned long long n = t->all_records;
+	const unsigned long long n = t->current.all_records;
 
 	if (!n)
 		return t->allow_empty ? RF_OK
@@ -573,7 +581,7 @@ static enum rf_code check_records(const struct rf_trainer *t, struct rf_err *e)
 	if (t->expected && n != (unsigned long long)t->expected)
 		return rf_fail(e, RF_EDATA, "the stream has %llu records, not %d (--records)", n,
 		               t->expected);
-	if (t->outer && !t->all_joined)
+	if (t->outer && !t->current.all_joined)
 		return rf_fail(e, RF_EDATA,
 		               "none of %llu record%s has a response, so there is nothing for --outer "
 		               "response to learn from (rf-cat --split-response makes it)",
@@ -583,27 +591,28 @@ static enum rf_code check_records(const struct rf_trainer *t, struct rf_err *e)
 
 enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 {
+	const struct rf_trainer_batch *b = &t->current;
 	uint64_t records = 1;
 	enum rf_code rc = RF_OK;
 
 	/* until nobody has any: the ranks' last shares need not be of the same mini-batch */
 	while (rc == RF_OK && records)
-		rc = step(t, &records, e);
+		rc = optimize_mini_batch(t, &records, e);
 	if (rc == RF_OK)
 		rc = check_records(t, e);
-	if (rc == RF_OK && t->need_rollouts && t->train.rl_coef != 0 && t->all_records && !t->all_rollouts)
+	if (rc == RF_OK && t->need_rollouts && t->train.rl_coef != 0 && b->all_records && !b->all_rollouts)
 		rc = rf_fail(e, RF_EDATA,
 		             "none of the batch's %llu records has rollouts, so the batch was not trained "
 		             "(use longer records, or smaller --margin, --chunks and -k of rf-select, as in "
 		             "the pipelines' SELECT='rf-select -k 5 --margin 4'; without --need-rollouts, as "
 		             "with the pipelines' NO_ROLLOUTS=train, such a batch is trained on next tokens "
 		             "alone)",
-		             (unsigned long long)t->all_records);
-	if (rc == RF_OK && rf_train_needs_positions(&t->train) && t->all_records && !t->all_positions)
+		             (unsigned long long)b->all_records);
+	if (rc == RF_OK && rf_train_needs_positions(&t->train) && b->all_records && !b->all_positions)
 		rc = rf_fail(e, RF_EDATA,
 		             "none of the batch's %llu records has positions (rf-select writes them)",
-		             (unsigned long long)t->all_records);
-	return rc == RF_OK && t->outer && t->all_records ? outer_step(t, e) : rc;
+		             (unsigned long long)b->all_records);
+	return rc == RF_OK && t->outer && b->all_records ? optimize_responses(t, e) : rc;
 }
 
 /* ---- batches of a stream of many ------------------------------------------------------------- */
@@ -614,43 +623,44 @@ int rf_trainer_share(const struct rf_trainer *t)
 		return INT_MAX;
 	if (t->ranks.ranks == 1)
 		return t->batch;
-	return t->batch / t->mini_batch * (int)rf_shard_count(&t->shard, t->mini_batch);
+	return t->batch / t->mini_batch * (int)rf_shard_count(&t->open.shard, t->mini_batch);
 }
 
 int rf_trainer_first(const struct rf_trainer *t, int n)
 {
-	const int64_t first = rf_shard_count(&t->shard, rf_shard_size(&t->shard, 0));
+	const int64_t first = rf_shard_count(&t->open.shard, rf_shard_size(&t->open.shard, 0));
 
 	return first < n ? (int)first : n;
 }
 
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size)
 {
+	const struct rf_trainer_batch *b = &t->current;
 	char taught[120] = "", skipped[120] = "";
 
-	if (t->taught_nothing)
+	if (b->taught_nothing)
 		snprintf(taught, sizeof taught,
 		         "%d of %d mini-batches had nothing to learn from (no token for the next-token "
 		         "loss, every advantage 0)",
-		         t->taught_nothing, t->mini_batches);
-	if (t->skipped)
+		         b->taught_nothing, b->mini_batches);
+	if (b->skipped)
 		snprintf(skipped, sizeof skipped,
-		         "%d of %d mini-batches were skipped (their gradients were not finite)", t->skipped,
-		         t->mini_batches);
+		         "%d of %d mini-batches were skipped (their gradients were not finite)", b->skipped,
+		         b->mini_batches);
 	snprintf(buf, size, "%s%s%s", taught, *taught && *skipped ? ", " : "", skipped);
 	return buf;
 }
 
 void rf_trainer_close(struct rf_trainer *t)
 {
-	forget(&t->mini);
-	forget(&t->joined);
-	free(t->mini.r);
-	free(t->joined.r);
-	rf_buf_free(&t->lines);
+	free_records(&t->current.mini);
+	free_records(&t->current.joined);
+	free(t->current.mini.r);
+	free(t->current.joined.r);
+	rf_buf_free(&t->open.unsaved.lines);
 	rf_made_free(t);
 	rf_train_close(&t->train);
 	rf_engine_close(&t->engine);
-	rf_run_close(&t->run);
+	rf_run_close(&t->open.run);
 	rf_ranks_close(&t->ranks);
 }

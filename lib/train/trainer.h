@@ -29,8 +29,56 @@ enum rf_on_nan { RF_ON_NAN_FAIL, RF_ON_NAN_SKIP };
 enum rf_outer { RF_OUTER_NONE, RF_OUTER_RESPONSE };
 #define RF_OUTER_WORDS "none|response"
 
-/* Copies of records, which wait for their optimizer step. */
+/* Copies of records that wait for an optimizer step. */
 struct rf_waiting { struct rf_record **r; int count, cap; };
+
+/* The batch that is trained on, and its counts so far. */
+struct rf_trainer_batch {
+	struct rf_waiting mini;      /* the records of the current mini-batch */
+	/* --outer response: prompt and response of each record that has one, without anything else */
+	struct rf_waiting joined;
+	int64_t part;                /* the number of the mini-batch that is collected */
+	uint64_t records;            /* records of this rank's stream */
+	uint64_t all_records, all_joined; /* records of all ranks; those of them with a response */
+	uint64_t all_rollouts, all_positions; /* tokens of rollouts, and at positions, of all ranks */
+	int older;                   /* the largest number of commits by which rollouts are too old */
+	uint64_t trained_on;         /* a hash of the records that were trained on */
+	struct rf_group_stats groups; /* of the mini-batch */
+	int mini_batches, skipped, taught_nothing; /* all; gradient not finite; nothing to learn from */
+};
+
+/* What the next commit will contain of earlier batches. */
+struct rf_trainer_unsaved {
+	int batches;
+	uint64_t records;            /* of all ranks */
+	double since;                /* the time of the last commit */
+	struct rf_buf lines;         /* lines for the log */
+};
+
+/* Hashes of facts that all ranks must share. */
+struct rf_trainer_facts {
+	uint64_t beginning;          /* where the run is before the batch */
+	uint64_t settings;
+	uint64_t head;               /* the head of the stream */
+	uint64_t last_step;
+};
+
+/* What rf_trainer_open() opens, and where training is. */
+struct rf_trainer_open {
+	bool done_before;            /* the run is already past --at, so there is nothing to do */
+	struct rf_run run;
+	json_t *start, *stages;      /* for the manifest: the run's beginning, the batch's history */
+	int64_t step, updates;       /* optimizer steps; those of them that changed the weights */
+	int64_t batches;             /* batches of the stream so far */
+	struct rf_shard shard;       /* this rank's share of each mini-batch */
+	int64_t met;                 /* how often the ranks counted a mini-batch together */
+	int64_t stale_commits;       /* --stale as a number; "any": INT64_MAX */
+	/* --commit-every: batches between commits; 0: seconds between commits */
+	int64_t every;
+	double every_seconds;
+	struct rf_trainer_facts facts;
+	struct rf_trainer_unsaved unsaved;
+};
 
 struct rf_trainer {
 	/* settings */
@@ -40,10 +88,9 @@ struct rf_trainer {
 	int expected, steps;
 	int at;                      /* step at which the run must be; -1: any */
 	const char *stale;           /* rf-grpo: how many commits old rollouts may be, or "any" */
-	int64_t stale_commits;       /* the same as a number; "any": INT64_MAX */
 	int keep, keep_every;        /* as in struct rf_commit */
 	bool allow_empty;            /* accept a stream without records */
-	bool need_rollouts;          /* with rl_coef, refuse a batch no record of which has rollouts */
+	bool need_rollouts;          /* with rl_coef, refuse a batch if none of its records has rollouts */
 	enum rf_outer outer;
 	enum rf_on_nan on_nan;       /* what to do if a gradient is not finite */
 	const char *log;             /* the file to append metrics to */
@@ -51,47 +98,18 @@ struct rf_trainer {
 	int batch;                   /* rf-step: records of a batch; 0: the whole stream */
 	const char *commit_every;    /* rf-step: "10": batches; "10m", "30s", "2h": time; NULL: one batch */
 	const char *weights_out;     /* the directory of a checkpoint that is written instead of a commit */
-	const volatile sig_atomic_t *stop; /* as in struct rf_commit */
-	/* for the run's manifest (made.h): the program's entry, which the trainer releases; NULL:
-	   nothing */
+	const volatile sig_atomic_t *stop; /* as in struct rf_ckpt_writer */
+	/* the program's entry for the run's manifest (made.h), which the trainer releases; NULL: none */
 	json_t *made;
 	struct rf_engine engine;
-	/* with another use than rf_trainer_use() if it is there before opening */
+	/* memory for training; a caller that has initialised it before opening chooses its use */
 	struct rf_work work;
 	struct rf_train train;
 	struct rf_ranks ranks;       /* the processes that train the run together */
-	/* open */
-	bool done_before;            /* the run is already past --at, so there is nothing to do */
-	struct rf_run run;
-	json_t *start, *stages;      /* for the manifest: the run's beginning, the batch's history */
-	int64_t step, updates;       /* optimizer steps; those of them that changed the weights */
-	struct rf_waiting mini;      /* the records of the current mini-batch */
-	/* --outer response: prompt and response of each record so far that has one, and nothing else of it */
-	struct rf_waiting joined;
-	struct rf_shard shard;       /* what this rank has of each mini-batch */
-	int64_t part;                /* the number of the mini-batch that is collected */
-	int64_t met;                 /* how often the ranks met for one */
-	/* hashes of facts that all ranks must share: where the run is before a batch, the settings, the head
-	   of the stream, the last step */
-	uint64_t began, settings, head, last_step;
-	uint64_t records;            /* of this rank's stream, so far */
-	uint64_t all_records, all_joined; /* of all ranks', and those with a response */
-	uint64_t all_rollouts, all_positions; /* tokens of all ranks' rollouts, and at positions, so far */
-	int older;                   /* commits by which the mini-batch's rollouts are older, the most */
-	uint64_t trained_on;         /* a hash of the records that were trained on */
-	/* of a stream of many batches: */
-	int64_t every;               /* batches between commits, or 0: */
-	double every_seconds;
-	double saved_at;             /* when the last one was */
-	int unsaved;                 /* batches since then, */
-	uint64_t unsaved_records;    /* and their records, those of all ranks */
-	int64_t batches;             /* in all */
-	struct rf_group_stats groups; /* of the mini-batch */
-	int mini_batches, skipped, taught_nothing; /* all; gradient not finite; nothing to learn from */
-	struct rf_buf lines;         /* metrics that are not in the log yet */
-	double started;              /* the time of rf_trainer_open() */
+	struct rf_trainer_open open;
+	struct rf_trainer_batch current;
 };
-#define RF_TRAINER_DEFAULTS { .at = -1, .stale = "0", .keep = 2, .run = { .lock = -1 }, \
+#define RF_TRAINER_DEFAULTS { .at = -1, .stale = "0", .keep = 2, .open = { .run = { .lock = -1 } }, \
                               .ranks = RF_RANKS_DEFAULTS, \
                               .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS }
 
@@ -116,7 +134,7 @@ struct rf_use rf_trainer_use(struct rf_trainer *t);
  * Locks the run, checks --at, --grad-in and the places of all outputs, opens device and model, and allocates
  * the optimizer's memory.  With --dry-run everything is checked, but nothing is locked, allocated or changed.
  * With --weights-out the model may be any, and it is only read.  If the run is already past --at, sets
- * t->done_before and does nothing more. */
+ * t->open.done_before and does nothing more. */
 enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e);
 /* Notes for the log how many commits old they are.  Errors: RF_EDATA: the stream's rollouts were made by
  * weights that are too old (--stale), or unknown. */

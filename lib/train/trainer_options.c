@@ -137,8 +137,8 @@ static enum rf_code read_commit_every(struct rf_trainer *t, struct rf_err *e)
 		               "--commit-every: '%.40s' is neither a number of batches nor a time such as "
 		               "30s, 10m or 2h",
 		               text);
-	t->every = unit ? 0 : (int64_t)number;
-	t->every_seconds = (double)number * unit;
+	t->open.every = unit ? 0 : (int64_t)number;
+	t->open.every_seconds = (double)number * unit;
 	return RF_OK;
 }
 
@@ -151,7 +151,7 @@ static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
 		return rf_fail(e, RF_EUSAGE,
 		               "--stale: '%.40s' is neither a number of commits nor 'any' (try --help)",
 		               t->stale);
-	t->stale_commits = (int64_t)commits;
+	t->open.stale_commits = (int64_t)commits;
 	return RF_OK;
 }
 
@@ -240,6 +240,6 @@ enum rf_code rf_trainer_check_places(const struct rf_trainer *t, struct rf_err *
 	if (t->grad_out)
 		return rf_grad_file_place(t->grad_out, t->engine.path, e);
 	if (t->weights_out)
-		return rf_ckpt_can_replace(&t->run.at, t->weights_out, e);
-	return t->run.at.config_only ? RF_OK : rf_run_can_commit(&t->run, e);
+		return rf_ckpt_can_replace(&t->open.run.at, t->weights_out, e);
+	return t->open.run.at.config_only ? RF_OK : rf_run_can_commit(&t->open.run, e);
 }
