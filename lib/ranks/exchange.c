@@ -1,15 +1,16 @@
+/* exchange.c -- exchanges between devices by their link, or else through host memory, one piece at a time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ranks/exchange.h"
 
-enum { PIECE = 1 << 22 }; /* numbers that all ranks exchange at once through the hosts */
+enum { PIECE = 1 << 22 }; /* numbers in one exchange through the hosts */
 _Static_assert((int)RF_LINK_WHY <= (int)RF_RANKS_WHY, "room for a link's sentences");
 
 /* ---- from device to device ----------------------------------------------------------------- */
 
-/* What a rank says of its device before they are joined. */
+/* A message of each rank about its device, before the devices are joined.  Rank 0 chooses the link's name. */
 struct offer { bool can; unsigned char place[RF_LINK_PLACE], name[RF_LINK_NAME]; char why[RF_LINK_WHY]; };
 
 static void make_offer(const struct rf_exchange *x, struct offer *o)
@@ -21,7 +22,8 @@ static void make_offer(const struct rf_exchange *x, struct offer *o)
 	         (x->ranks->rank || link->name(x->dev, o->name, o->why));
 }
 
-/* Why these cannot be joined: all ranks see the same. */
+/* Returns whether the devices can be joined, and if not, stores the reason in e.  All ranks get the same
+ * result. */
 static bool joinable(const struct offer *o, int ranks, struct rf_err *e)
 {
 	for (int i = 0; i < ranks; i++) {
@@ -47,7 +49,7 @@ static bool has_ended(void *arg, bool *done, char *why)
 	return x->link->done(x->dev, done, why);
 }
 
-/* Waits for what the link has begun, or has failed to. */
+/* Waits for an exchange of the link.  begun: whether it could be begun; if not, `why` has the reason. */
 static enum rf_code await(struct rf_exchange *x, bool begun, char *why, struct rf_err *e)
 {
 	const enum rf_code rc = rf_ranks_await(x->ranks, begun, has_ended, x, why, e);
@@ -88,7 +90,8 @@ void rf_exchange_close(struct rf_exchange *x)
 	x->link = NULL;
 }
 
-/* Where the parts of all ranks are. */
+/* Lists where the part of each rank begins, and how many weights it has; *at is malloc'd, *n points into
+ * it. */
 static enum rf_code parts(const struct rf_exchange *x, size_t **at, size_t **n, struct rf_err *e)
 {
 	const int ranks = x->ranks->ranks;
@@ -105,7 +108,7 @@ static enum rf_code parts(const struct rf_exchange *x, size_t **at, size_t **n, 
 	return RF_OK;
 }
 
-/* The sum, or where there are weights, those. */
+/* Exchanges the sum, or the weights if w is not NULL, between the devices. */
 static enum rf_code by_link(struct rf_exchange *x, rf_i64 sum, rf_f32 w, struct rf_err *e)
 {
 	const struct rf_link *link = x->link;
@@ -129,7 +132,8 @@ static struct rf_span part_of(const struct rf_exchange *x, int rank)
 	return rf_params_part(x->params, rank, x->ranks->ranks);
 }
 
-/* Of each rank's part what is exchanged in one piece: numbers from..from + most - 1 of it, if it has them. */
+/* Sets of[i] to the range of rank i's part that one piece covers: at most `most` numbers, beginning with
+ * number `from` of the part.  n[i]: how many these are.  Returns the numbers of the whole piece. */
 static size_t piece_of(const struct rf_exchange *x, size_t from, size_t most, struct rf_span *of, size_t *n)
 {
 	size_t all = 0;
@@ -160,11 +164,11 @@ static enum rf_code sum_all(const struct rf_exchange *x, rf_i64 sum, int64_t *pi
 	return rc == RF_OK ? rf_dev_sync(d, e) : rc;
 }
 
-/* Host memory for an exchange in pieces: the numbers of all ranks and those of this one; which of its numbers
- * each rank has in the piece at hand, and how many. */
+/* Host memory for an exchange in pieces.  piece, mine: the numbers of all ranks, and of this rank; of, n: as
+ * in piece_of(). */
 struct room { void *piece, *mine; struct rf_span *of; size_t *n; };
 
-/* The sum of a piece: this rank's numbers become those of all. */
+/* Adds up one piece: this rank's part of it becomes the sum over all ranks. */
 static enum rf_code sum_piece(const struct rf_exchange *x, void *sum, const struct room *room,
                               struct rf_err *e)
 {
@@ -182,7 +186,7 @@ static enum rf_code sum_piece(const struct rf_exchange *x, void *sum, const stru
 	return rc;
 }
 
-/* The weights of a piece: those of the others come. */
+/* Gathers the weights of one piece from all ranks. */
 static enum rf_code share_piece(const struct rf_exchange *x, void *w, const struct room *room,
                                 struct rf_err *e)
 {
@@ -203,7 +207,7 @@ static enum rf_code share_piece(const struct rf_exchange *x, void *w, const stru
 	return rc;
 }
 
-/* Exchanges the parts of all ranks, as much of each at a time as the room has. */
+/* Exchanges the parts of all ranks, one piece after the other. */
 static enum rf_code in_pieces(const struct rf_exchange *x, void *all, const struct room *room,
                               enum rf_code (*one)(const struct rf_exchange *x, void *all,
                                                   const struct room *room, struct rf_err *e),
@@ -230,7 +234,7 @@ static enum rf_code room_for(const struct rf_exchange *x, size_t size, struct ro
 	               : rf_fail(e, RF_ENOMEM, "out of memory (%d numbers to exchange)", PIECE);
 }
 
-/* The sum, or where there are weights, those. */
+/* Exchanges the sum, or the weights if w is not NULL, through host memory. */
 static enum rf_code by_hosts(const struct rf_exchange *x, rf_i64 sum, rf_f32 w, struct rf_err *e)
 {
 	struct room room;
@@ -247,7 +251,7 @@ static enum rf_code by_hosts(const struct rf_exchange *x, rf_i64 sum, rf_f32 w, 
 	return rc;
 }
 
-/* ---- either way ---------------------------------------------------------------------------- */
+/* ---- the exchanges ------------------------------------------------------------------------- */
 
 static enum rf_code exchange(struct rf_exchange *x, rf_i64 sum, rf_f32 w, struct rf_err *e)
 {

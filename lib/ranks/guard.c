@@ -1,3 +1,4 @@
+/* guard.c -- starts a rank as a child, and waits for its end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,14 +11,15 @@
 #include "io/tempfile.h"
 #include "ranks/guard.h"
 
-enum { OURS = 64 }; /* the least of our own statuses but 0 */
+enum { OURS = 64 }; /* the smallest exit status of our programs, apart from 0 */
 
-/* The signals that end us, of which some may be ignored, as nohup(1) does; and SIGCHLD. */
+/* Blocks SIGCHLD and the signals that end a program, except those that the program ignores, as it does under
+ * nohup(1). */
 static void block(sigset_t *set, sigset_t *before)
 {
 	struct sigaction is;
 
-	signal(SIGCHLD, SIG_DFL); /* where a parent ignored it, there would be no exit status */
+	signal(SIGCHLD, SIG_DFL); /* if SIGCHLD is ignored, waitpid() returns no exit status */
 	sigemptyset(set);
 	sigaddset(set, SIGCHLD);
 	for (const int *sig = rf_ending; *sig; sig++)
@@ -27,7 +29,7 @@ static void block(sigset_t *set, sigset_t *before)
 	sigprocmask(SIG_BLOCK, set, before);
 }
 
-/* The streams are the child's: who reads or writes them must see it end. */
+/* Closes the standard streams in the parent, so that other programs see their end when the child ends. */
 static void let_go(void)
 {
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -66,7 +68,7 @@ enum rf_code rf_ranks_guard(const struct rf_ranks *r, int *status, struct rf_err
 		return rf_fail(e, RF_ENOMEM, "fork: %s", strerror(errno));
 	if (!child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != self) /* it has died before that was said */
+		if (getppid() != self) /* the parent died before prctl() */
 			raise(SIGKILL);
 		sigprocmask(SIG_SETMASK, &before, NULL);
 		return RF_OK;

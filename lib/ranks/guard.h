@@ -1,21 +1,21 @@
-/* guard.h -- a process in front of a rank, which says how the rank has ended.
+/* guard.h -- a parent process for each rank, which returns the exit status that all ranks share.
  *
- * All ranks are to have the same status, by which whoever started them knows whether they may be tried
- * again.  But if one of them has died, a launcher ends by SIGTERM those that are left, of which some may
- * know before; and MPI cannot fail while it joins the ranks: Open MPI ends those that see it by _exit(1).
- * So a rank is the child of a process that has nothing to do with MPI, for which all of that is status 75.
+ * All ranks must end with the same exit status, because the status tells a script whether it may try again.
+ * But if one rank dies, the launcher sends SIGTERM to the other ranks, some of which may already have noticed
+ * the failure.  And MPI_Init cannot return an error: Open MPI ends the process with _exit(1).  Therefore each
+ * rank is the child of a process that does not use MPI, and that turns such ends into status 75.
  *
- * The child has the same process group, and is killed if this process is. */
+ * The child stays in the same process group, and is killed if its parent is killed. */
 #ifndef RF_GUARD_H
 #define RF_GUARD_H
 
 #include "ranks/ranks.h"
 
-/* Without --ranks: nothing, and *status is -1.  Else it returns twice: in the child, with *status -1; and
- * when that has ended, in this process, with *status to exit with: 128 + N if signal N ended it, but 75 if
- * that was SIGTERM.  Signals that end a process go on to the child, and
- * stay blocked here, so that one that comes late changes nothing.  To be called before there are
- * threads or open files.  Errors: RF_ENOMEM; RF_EBUSY, in this process: MPI has ended the child. */
+/* Starts the child, if there is --ranks, and otherwise sets *status to -1.  It returns twice: in the child,
+ * with *status -1; and in the parent when the child has ended, with the exit status in *status: 128 + N if
+ * signal N ended the child, but 75 for SIGTERM.  The parent passes ending signals on to the child and keeps
+ * them blocked, so a late signal changes nothing.  Call it before threads or files exist.  Errors: RF_ENOMEM;
+ * RF_EBUSY, in the parent: MPI has ended the child. */
 enum rf_code rf_ranks_guard(const struct rf_ranks *r, int *status, struct rf_err *e);
 
 #endif

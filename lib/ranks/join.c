@@ -1,3 +1,4 @@
+/* join.c -- calls the plugin's open() and close() in a thread. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include "ranks/join.h"
 #include "ranks/sign.h"
 
-/* Of the thread, which may outlive the wait for it. */
+/* A call in a thread, which may still be running when the rank has stopped waiting for it. */
 struct call {
 	const struct rf_ranks_ops *ops;
 	bool leaves, well;
@@ -28,7 +29,7 @@ static void *make(void *arg)
 	return NULL;
 }
 
-/* NULL: there is no thread for it. */
+/* Starts the thread.  Returns NULL if that is impossible. */
 static struct call *begin(const struct rf_ranks *r, bool leaves, pthread_t *thread)
 {
 	struct call *c = calloc(1, sizeof *c);
@@ -55,7 +56,8 @@ static void pause_a_little(void)
 	nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
 }
 
-/* The numbers that MPI says; where a launcher's variables said others, the sign goes to another place. */
+/* Takes over the numbers that MPI has given.  If the launcher's variables had other numbers, the sign of life
+ * gets another file. */
 static enum rf_code number(struct rf_ranks *r, const struct call *c, const char *folder, struct rf_err *e)
 {
 	if (r->seen && (c->rank != r->rank || c->ranks != r->ranks))
@@ -74,7 +76,7 @@ enum rf_code rf_ranks_join(struct rf_ranks *r, const char *folder, struct rf_err
 	pthread_t thread;
 
 	r->calls = 1;
-	/* a launcher's variables say where to sign before MPI does */
+	/* the launcher's variables tell the rank, and thus the file of its sign, before MPI does */
 	if (rf_ranks_launched(&r->rank, &r->ranks, NULL) == RF_OK)
 		rc = rf_signs_open(r, folder, e);
 	if (rc != RF_OK)
@@ -92,7 +94,7 @@ enum rf_code rf_ranks_join(struct rf_ranks *r, const char *folder, struct rf_err
 		else if (now - began > r->timeout)
 			rc = rf_fail(e, RF_EBUSY, "not all ranks came within %.0f s (--rank-timeout)",
 			             r->timeout);
-		if (rc != RF_OK) { /* the thread is left to itself */
+		if (rc != RF_OK) { /* the thread keeps running, and c is not freed */
 			r->parted = true;
 			return rc;
 		}

@@ -1,14 +1,15 @@
-/* join.h -- the inner interface of lib/ranks: joining the others and leaving them.  MPI has no such calls
- * that do not wait, so each is made by a thread of its own, which can be given up. */
+/* join.h -- the inner interface of lib/ranks: joins the other ranks and leaves them.  The calls of MPI for
+ * this wait without a limit, so a separate thread makes each call, and a rank can give up that thread. */
 #ifndef RF_JOIN_H
 #define RF_JOIN_H
 
 #include "ranks/ranks.h"
 
-/* Opens the plugin r->ops, by which this rank gets its numbers, and signs in `folder` meanwhile.  Errors:
- * RF_EDEVICE: it finds no launcher; RF_EBUSY: somebody does not come; RF_EIO. */
+/* Opens the plugin r->ops, which tells the rank and the number of ranks, and writes signs of life to `folder`
+ * while it waits.  Errors: RF_EDEVICE: the plugin finds no launcher; RF_EBUSY: a rank does not come;
+ * RF_EIO. */
 enum rf_code rf_ranks_join(struct rf_ranks *r, const char *folder, struct rf_err *e);
-/* Closes the plugin, if that does not take longer than others may need to come. */
+/* Closes the plugin; gives up if that takes longer than --rank-timeout. */
 void rf_ranks_leave(struct rf_ranks *r);
 
 #endif

@@ -1,3 +1,4 @@
+/* launched.c -- the rank that a launcher has given to this process, from the environment. */
 #include <stdlib.h>
 #include <string.h>
 

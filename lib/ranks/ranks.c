@@ -1,4 +1,4 @@
-/* ranks.c -- exchanges: begun by the plugin, waited for here. */
+/* ranks.c -- exchanges: the plugin begins each one, and this file waits for its end. */
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ enum rf_code rf_ranks_open(struct rf_ranks *r, const char *folder, struct rf_err
 		return RF_OK;
 	if ((rc = load(r, e)) != RF_OK || (rc = rf_ranks_join(r, folder, e)) != RF_OK)
 		return rc;
-	/* all have signed before one waits for another */
+	/* after this vote, all ranks have written their signs */
 	return rf_ranks_vote(r, &(struct rf_vote){ .what = "the beginning" }, RF_OK, NULL, 0, NULL, e);
 }
 
@@ -63,7 +63,7 @@ void rf_ranks_close(struct rf_ranks *r)
 {
 	if (!r->ops)
 		return;
-	/* who waits for ranks that do not come would wait here too */
+	/* if a rank is missing, closing the plugin would wait for it, too */
 	if (!r->parted || r->failed >= 0)
 		rf_ranks_leave(r);
 	rf_signs_close(r);
@@ -72,7 +72,7 @@ void rf_ranks_close(struct rf_ranks *r)
 
 /* ---- exchanges ----------------------------------------------------------------------------- */
 
-/* The others are told by the sign of this rank, since nothing else reaches them. */
+/* Gives up because the plugin failed.  The other ranks learn it from this rank's sign. */
 static enum rf_code broken(struct rf_ranks *r, const char *why, struct rf_err *e)
 {
 	r->parted = true;
@@ -80,7 +80,7 @@ static enum rf_code broken(struct rf_ranks *r, const char *why, struct rf_err *e
 	return rf_fail(e, RF_EBUSY, "the ranks cannot reach each other: %s", why);
 }
 
-/* Until the exchange has ended.  soon: all are there already, so it is a matter of the exchange alone. */
+/* Waits until the exchange has ended.  soon: all ranks have come already, so the wait is short. */
 static enum rf_code wait(struct rf_ranks *r, bool soon, bool (*is_done)(void *arg, bool *done, char *why),
                          void *arg, struct rf_err *e)
 {
@@ -117,7 +117,7 @@ static bool plugin_done(void *arg, bool *done, char *why)
 	return ((const struct rf_ranks *)arg)->ops->done(done, why);
 }
 
-/* Before an exchange: nothing is begun where it could not end. */
+/* Begins a collective call; fails if the ranks have parted. */
 static enum rf_code begin(struct rf_ranks *r, struct rf_err *e)
 {
 	if (r->parted)
@@ -207,7 +207,7 @@ enum rf_code rf_ranks_await(struct rf_ranks *r, bool begun, bool (*done)(void *a
 
 enum rf_code rf_ranks_sum(struct rf_ranks *r, int64_t *x, size_t n, struct rf_err *e)
 {
-	const size_t most = (size_t)1 << 22; /* numbers in one exchange: what is held for it stays small */
+	const size_t most = (size_t)1 << 22; /* numbers in one exchange, to keep the plugin's memory small */
 	char why[RF_RANKS_WHY];
 	enum rf_code rc = RF_OK;
 

@@ -1,15 +1,13 @@
-/* ranks.h -- the processes that train a run together, one on each share of its records: who they are, and
- * what they tell each other.
+/* ranks.h -- the ranks: processes that train a run together, each on its share of the records.
  *
- * All but rf_ranks_open() and rf_ranks_sign() is collective: every rank calls it, and the n-th call of one is
- * the n-th of all.  Whoever comes first waits, asleep, since the programs before it in the pipe compute
- * meanwhile.  If a rank does not come and has shown no sign of life for the time of --rank-timeout, the
- * others give up with RF_EBUSY and say which one it is.  From then on, and after a vote that failed, nothing
- * more is exchanged.
+ * All functions except rf_ranks_open() and rf_ranks_sign() are collective: every rank calls them in the same
+ * order.  The rank that comes first sleeps until the others come, because the programs before it in the pipe
+ * need the processor.  If a rank does not come, and has written no sign of life for --rank-timeout seconds,
+ * the other ranks give up with RF_EBUSY, and the message names that rank.  After that, and after a vote that
+ * failed, the ranks have parted: they exchange nothing more.
  *
- * A process that is alone is rank 0 of 1, for which all of this is nothing or a copy: so there is one text
- * for both.  What carries the messages is a table of a few functions (struct rf_ranks_ops), that of
- * rf-mpi.so. */
+ * A single process is rank 0 of 1.  Collective functions then return immediately, so callers need no special
+ * case.  A plugin carries the messages: the functions in struct rf_ranks_ops, which rf-mpi.so has. */
 #ifndef RF_RANKS_H
 #define RF_RANKS_H
 
@@ -23,15 +21,16 @@
 enum rf_launch { RF_LAUNCH_NONE, RF_LAUNCH_MPI };
 #define RF_LAUNCH_WORDS "none|mpi"
 
-/* One exchange at a time: gather(), sum() and sum_parts() begin it, and done() says whether it has ended.
- * They return false on failure, with a sentence in `why`, which has room for RF_RANKS_WHY bytes. */
+/* The functions of a plugin.  gather(), sum() and sum_parts() begin an exchange, and done() tells whether it
+ * has ended; there is one exchange at a time.  All return false on failure, with a sentence in `why`, which
+ * has room for RF_RANKS_WHY bytes. */
 enum { RF_RANKS_WHY = 200 };
 struct rf_ranks_ops {
 	bool (*open)(int *rank, int *ranks, char *why);
-	/* mine: bytes[rank]; all: bytes[i] of rank i, at all + at[i] */
+	/* mine: bytes[rank] bytes; all: gets bytes[i] bytes of each rank i, at all + at[i] */
 	bool (*gather)(const void *mine, void *all, const int *bytes, const int *at, char *why);
 	bool (*sum)(int64_t *x, int n, char *why);      /* x becomes the sum of all ranks' x */
-	/* x: n[i] numbers for each rank i, one behind the other; mine: the sum of those for this rank */
+	/* x: n[i] numbers for each rank i, in order; mine: gets the sum of those for this rank */
 	bool (*sum_parts)(const int64_t *x, int64_t *mine, const int *n, char *why);
 	bool (*done)(bool *done, char *why);
 	void (*close)(void);
@@ -44,58 +43,60 @@ struct rf_ranks {
 	enum rf_launch launch;       /* --ranks */
 	double timeout;              /* --rank-timeout, in seconds */
 	/* open */
-	int rank, ranks;             /* this one's number; how many there are */
+	int rank, ranks;             /* the number of this rank; the number of ranks */
 	bool parted;                 /* nothing more is exchanged */
-	int failed;                  /* after a vote: the first rank that failed; -1: none did */
-	struct rf_err why;           /* then how: "rank 3: ..." */
-	bool left;                   /* one has left: it casts no further vote */
-	const struct rf_ranks_ops *ops; /* NULL: alone */
-	uint64_t calls;              /* collective calls so far, of which the first is to join */
-	double waited;               /* seconds for others to come, for the log */
+	int failed;                  /* after a vote: the first rank that failed; -1: no rank failed */
+	struct rf_err why;           /* the failure of that rank: "rank 3: ..." */
+	bool left;                   /* a rank has left and casts no further vote */
+	const struct rf_ranks_ops *ops; /* NULL: a single process */
+	uint64_t calls;              /* collective calls so far; the first one joins the ranks */
+	double waited;               /* seconds of waiting for other ranks, for the log */
 	char signs[4096];            /* the folder of signs of life */
-	double signed_at, opened;    /* by our clock; by the file system's */
-	struct rf_sign *seen;        /* of each rank; NULL: alone */
+	/* the times of this rank's last sign, by its own clock, and of its first, by the file system's clock */
+	double signed_at, opened;
+	struct rf_sign *seen;        /* the last sign of each rank; NULL: a single process */
 };
 #define RF_RANKS_DEFAULTS { .timeout = 600, .ranks = 1, .failed = -1 }
-extern struct rf_ranks rf_ranks_alone; /* who never had others; it does not change */
+extern struct rf_ranks rf_ranks_alone; /* a single process; it does not change */
 
 /* --ranks --rank-timeout */
 void rf_ranks_options(struct rf_ranks *r, struct rf_opts *opts);
 
-/* Joins the others.  folder: a directory on a file system that all ranks see; a file there for each,
- * folder/.ranks/ with the rank's number, is its sign of life.  Errors: RF_EDEVICE: there is no plugin, or it
- * finds no launcher; RF_EIO: no sign can be written. */
+/* Joins the other ranks.  folder: a directory on a file system that all ranks share; each rank writes its
+ * sign of life there, to the file folder/.ranks/RANK.  Errors: RF_EDEVICE: there is no plugin, or the plugin
+ * finds no launcher; RF_EIO: the sign cannot be written. */
 enum rf_code rf_ranks_open(struct rf_ranks *r, const char *folder, struct rf_err *e);
-/* Says that this rank lives, and what it does; costs nothing if it did so just before. */
+/* Writes this rank's sign of life, with the words `doing`, unless it wrote one just before. */
 void rf_ranks_sign(struct rf_ranks *r, const char *doing);
 
-/* What the sign of a rank says. */
+/* A sign of life. */
 struct rf_rank_sign {
 	int rank;
-	uint64_t calls;              /* exchanges that it has come to */
+	uint64_t calls;              /* collective calls of the rank so far */
 	char host[64], doing[81];
 	long pid;
-	double written;              /* when, by the file system's clock */
+	double written;              /* time of the sign, by the file system's clock */
 };
-/* The signs that are in folder, by rank: *list is allocated, and NULL if there is none.  Errors: RF_EIO,
- * RF_ENOMEM. */
+/* Reads the signs in a folder, in order of ranks.  *list is malloc'd; NULL: the folder has no signs.  Errors:
+ * RF_EIO, RF_ENOMEM. */
 enum rf_code rf_ranks_seen(const char *folder, struct rf_rank_sign **list, int *n, struct rf_err *e);
 
-/* mine: n bytes of this rank; all: ranks * n bytes, by rank. */
+/* Gathers n bytes of each rank.  mine: this rank's bytes; all: ranks * n bytes, in order of ranks. */
 enum rf_code rf_ranks_gather(struct rf_ranks *r, const void *mine, size_t n, void *all, struct rf_err *e);
-/* The same of n[i] bytes from rank i, one behind the other. */
+/* Gathers n[i] bytes of each rank i, in order of ranks. */
 enum rf_code rf_ranks_gather_parts(struct rf_ranks *r, const void *mine, const size_t *n, void *all,
                                    struct rf_err *e);
-/* x[i] = the sum of all ranks' x[i].  Whole numbers: the same bits in whatever order they are added. */
+/* Replaces each x[i] by the sum of x[i] over all ranks.  The sums are of whole numbers, so their bits do not
+ * depend on the order in which they are added. */
 enum rf_code rf_ranks_sum(struct rf_ranks *r, int64_t *x, size_t n, struct rf_err *e);
-/* x: n[i] numbers for each rank i, one behind the other.  mine: n[rank] numbers, the sum of all ranks' for
- * this one. */
+/* Adds up numbers for each rank.  x: n[i] numbers for each rank i, in order; mine: n[rank] numbers, the sums
+ * over all ranks of the numbers for this rank. */
 enum rf_code rf_ranks_sum_parts(struct rf_ranks *r, const int64_t *x, const size_t *n, int64_t *mine,
                                 struct rf_err *e);
 
-/* An exchange that something else carries, such as NCCL: waits until done() says that it has ended, as for
- * those above, with their failures.  begun: whether it could be begun, else `why` says; a rank that could not
- * tells the others. */
+/* Waits for an exchange that does not go through the plugin, such as one of NCCL, until done() sets *done.
+ * begun: whether this rank could begin it; if not, `why` has the reason, and the other ranks are told.
+ * Errors: RF_EBUSY, as for the exchanges above. */
 enum rf_code rf_ranks_await(struct rf_ranks *r, bool begun, bool (*done)(void *arg, bool *done, char *why),
                             void *arg, char why[RF_RANKS_WHY], struct rf_err *e);
 
@@ -123,12 +124,12 @@ enum rf_code rf_ranks_vote_sum(struct rf_ranks *r, const struct rf_vote *v, enum
 enum rf_code rf_ranks_vote_first(struct rf_ranks *r, const struct rf_vote *v, enum rf_code code, void *x,
                                  size_t size, struct rf_err *e);
 
-/* Leaves; the last call of each. */
+/* Leaves the other ranks.  It is the last call of each rank. */
 void rf_ranks_close(struct rf_ranks *r);
 
-/* The rank and the number of ranks that a launcher's environment says: Open MPI's, PMIx's, PMI's, Slurm's.
- * Only who was told to looks there (rf-cat --shard auto): a batch script of Slurm has such variables for a
- * process that is alone.  Errors: RF_EUSAGE: none says. */
+/* Reads the rank and the number of ranks from the environment of a launcher: Open MPI, PMIx, PMI or Slurm.
+ * Call it only if the user asked for it (rf-cat --shard auto), because a batch script of Slurm sets such
+ * variables for a single process, too.  Errors: RF_EUSAGE: the environment has no such variables. */
 enum rf_code rf_ranks_launched(int *rank, int *ranks, struct rf_err *e);
 
 #endif

@@ -1,6 +1,7 @@
+/* shard.c -- the division of mini-batches among ranks. */
 #include "ranks/shard.h"
 
-/* Where the i-th of the steps ends: at the first record of which i/steps of all have come. */
+/* Returns the number of records before the i-th step. */
 static int64_t end_of(const struct rf_shard *s, int64_t i)
 {
 	return (i * s->records + s->steps - 1) / s->steps;

@@ -1,3 +1,4 @@
+/* sign.c -- writes and reads the signs of life, and decides when a rank is missing. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,8 @@ static bool path_of(const struct rf_ranks *r, int rank, char path[4200])
 	return n > 0 && n < 4200;
 }
 
-/* One write of one length, so that no reader sees half of it and the other half of an older one. */
+/* Writes the sign of this rank.  All signs have the same length and are written by one write(), so a reader
+ * never sees half of an old sign. */
 static enum rf_code write_sign(struct rf_ranks *r, const char *doing, struct rf_err *e)
 {
 	char path[4200], line[LINE + 1], host[64] = "";
@@ -46,7 +48,7 @@ static enum rf_code write_sign(struct rf_ranks *r, const char *doing, struct rf_
 	return wrote == LINE ? RF_OK : rf_fail(e, RF_EIO, "%s: write: %s", path, strerror(errno));
 }
 
-/* Whether a sign could be read there. */
+/* Reads a sign; returns false if the file has none. */
 static bool read_file(const char *path, struct rf_rank_sign *s)
 {
 	unsigned long long calls = 0;
@@ -110,7 +112,7 @@ enum rf_code rf_ranks_seen(const char *folder, struct rf_rank_sign **list, int *
 		*list = more;
 		snprintf(path, sizeof path, "%s/%s", signs, d->d_name);
 		more[*n].rank = atoi(d->d_name);
-		*n += read_file(path, &more[*n]); /* or it ended since */
+		*n += read_file(path, &more[*n]); /* the rank may have ended meanwhile */
 	}
 	closedir(dir);
 	if (*n)
@@ -173,8 +175,8 @@ void rf_ranks_sign(struct rf_ranks *r, const char *doing)
 		write_sign(r, doing, &ignored);
 }
 
-/* The first rank that is gone makes a launcher end the others: it waits until those that wait as it does have
- * given up, too, so that all end alike. */
+/* When the first rank has ended, the launcher kills the others.  So this rank waits until the ranks that wait
+ * in the same exchange have given up, too; then all end with the same status. */
 void rf_ranks_give_up(struct rf_ranks *r)
 {
 	const double began = rf_now();
@@ -216,12 +218,13 @@ enum rf_code rf_signs_look(struct rf_ranks *r, double began, struct rf_err *e)
 			gone = true;
 			continue;
 		}
-		/* who waits shows that it lives; who came and is silent since has been killed, or stopped */
+		/* a rank that waits renews its sign; if it has come and its sign is old, it was killed or
+		   stopped */
 		if (was->calls >= r->calls && now - r->seen[i].changed <= r->timeout)
 			continue;
 		lives |= now - r->seen[i].changed <= r->timeout;
 		missing++;
-		/* this rank signed when it began to wait */
+		/* this rank wrote its own sign when it began to wait */
 		if (was->written > 0)
 			snprintf(who + n, sizeof who - n,
 			         "%srank %d (host %s, process %ld, last seen %.0f s ago)", n ? ", " : "", i,
@@ -249,7 +252,7 @@ void rf_signs_close(struct rf_ranks *r)
 
 	if (path_of(r, r->rank, path))
 		unlink(path);
-	rmdir(r->signs); /* the last one's */
+	rmdir(r->signs); /* succeeds for the last rank */
 	free(r->seen);
 	r->seen = NULL;
 }

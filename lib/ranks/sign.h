@@ -1,8 +1,8 @@
-/* sign.h -- the inner interface of lib/ranks: the ranks' signs of life.
+/* sign.h -- the inner interface of lib/ranks: signs of life.
  *
- * FOLDER/.ranks/3 is one line of rank 3: how many exchanges it has come to, its host and process, and what it
- * does.  When it was written last says how long ago that is: by the file system's clock, which is one for
- * all. */
+ * FOLDER/.ranks/3 is the sign of rank 3, one line: the number of its collective calls, its host and process,
+ * and what it is doing.  The age of a sign follows from the file's modification time, which is by the file
+ * system's clock and thus comparable for all ranks. */
 #ifndef RF_SIGN_H
 #define RF_SIGN_H
 
@@ -10,22 +10,23 @@
 
 struct rf_sign {
 	struct rf_rank_sign says;
-	double changed;              /* when that was last seen to differ, by our clock */
+	double changed;              /* when this rank last saw the sign change, by its own clock */
 };
 
-/* Makes this rank's, and removes those of ranks that there are not. */
+/* Writes the first sign of this rank, and removes signs of ranks beyond the number of ranks. */
 enum rf_code rf_signs_open(struct rf_ranks *r, const char *folder, struct rf_err *e);
-/* What a rank does that waits. */
+/* The words of a rank that waits for other ranks. */
 extern const char rf_ranks_waits[];
-/* The seconds after which a sign is written anew, and the others' are looked at. */
+/* Returns the seconds between two signs of a rank, and between two looks at the other ranks' signs. */
 double rf_signs_often(const struct rf_ranks *r);
-/* Writes it: this rank has come to another exchange. */
+/* Writes the sign of a rank that has come to another exchange. */
 void rf_ranks_arrive(struct rf_ranks *r);
-/* Looks at the others'.  began: when this rank began to wait.  Errors: RF_EBUSY: somebody is missing, and for
- * too long; or another one has found so.  It returns when all that wait have given up. */
+/* Looks at the signs of all other ranks.  began: when this rank began to wait.  Errors: RF_EBUSY: a rank has
+ * been missing for too long, or another rank has found that; then it returns when all waiting ranks have
+ * given up. */
 enum rf_code rf_signs_look(struct rf_ranks *r, double began, struct rf_err *e);
-/* This rank gives up the exchange that it has come to: says so, and returns when all that have come to it
- * have given up, or after some seconds. */
+/* Gives up the exchange that this rank waits in: writes that to the sign, and returns when all ranks that
+ * wait in it have given up, or after three seconds. */
 void rf_ranks_give_up(struct rf_ranks *r);
 void rf_signs_close(struct rf_ranks *r);
 

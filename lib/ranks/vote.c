@@ -1,5 +1,5 @@
-/* vote.c -- ballots of one size, whatever they are about: so a rank that fails may cast its own in any vote
- * that the others come to. */
+/* vote.c -- votes.  All ballots have the same size, so a rank that fails can cast its ballot in any vote that
+ * the other ranks come to. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,8 @@ struct ballot {
 	unsigned char mine[RF_VOTE_BYTES];
 };
 
-/* The first rank that failed, and why: itself, or it is not where rank 0 is, or not of its opinion. */
+/* Finds the first rank that failed, that is at another place than rank 0, or that has other facts, and stores
+ * the reason in e. */
 static enum rf_code count(struct rf_ranks *r, const struct rf_vote *v, const struct ballot *b,
                           struct rf_err *e)
 {

@@ -1,7 +1,7 @@
-/* mpi.c -- rf-mpi.so: exchanges by MPI, of which any implementation will do.
+/* mpi.c -- rf-mpi.so: exchanges with any implementation of MPI.
  *
- * Each is begun without waiting and asked for until it has ended, because MPI itself would wait for ever, and
- * at full load.  Failures are returned: MPI's own way is to kill. */
+ * Each exchange is begun without waiting, and polled until it has ended, because MPI would wait without a
+ * limit and at full processor load.  Failures are returned; by default MPI would kill the processes. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
