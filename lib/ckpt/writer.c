@@ -219,7 +219,7 @@ static bool stays_inside(const char *dir, const char *path)
 
 /* Checks a file that is to be copied.  *regular: whether it is a regular file; all others are left out. */
 static enum rf_code check_file(const char *dir, const char *path, struct stat *st, bool *regular,
-                            struct rf_err *e)
+                               struct rf_err *e)
 {
 	if (lstat(path, st) < 0 || (S_ISLNK(st->st_mode) && stays_inside(dir, path) && stat(path, st) < 0))
 		return rf_fail(e, RF_EIO, "%s: stat: %s", path, strerror(errno));

@@ -50,7 +50,7 @@ static bool has_ended(void *arg, bool *done, char *why)
 }
 
 /* Waits for an exchange of the link.  begun: whether it could be begun; if not, `why` has the reason. */
-static enum rf_code await(struct rf_exchange *x, bool begun, char *why, struct rf_err *e)
+static enum rf_code await_link(struct rf_exchange *x, bool begun, char *why, struct rf_err *e)
 {
 	const enum rf_code rc = rf_ranks_await(x->ranks, begun, has_ended, x, why, e);
 
@@ -75,7 +75,8 @@ enum rf_code rf_exchange_open(struct rf_exchange *x, struct rf_err *e)
 	if ((rc = rf_ranks_gather(x->ranks, &own, sizeof own, all, e)) == RF_OK) {
 		if (joinable(all, ranks, e)) {
 			x->link = x->dev->ops->link;
-			rc = await(x, x->link->join(x->dev, all->name, x->ranks->rank, ranks, why), why, e);
+			rc = await_link(x, x->link->join(x->dev, all->name, x->ranks->rank, ranks, why), why,
+			                e);
 		} else if (x->carrier == RF_CARRIER_NCCL)
 			rc = RF_EDEVICE;
 	}
@@ -92,7 +93,7 @@ void rf_exchange_close(struct rf_exchange *x)
 
 /* Lists where the part of each rank begins, and how many weights it has; *at is malloc'd, *n points into
  * it. */
-static enum rf_code parts(const struct rf_exchange *x, size_t **at, size_t **n, struct rf_err *e)
+static enum rf_code list_parts(const struct rf_exchange *x, size_t **at, size_t **n, struct rf_err *e)
 {
 	const int ranks = x->ranks->ranks;
 
@@ -109,18 +110,18 @@ static enum rf_code parts(const struct rf_exchange *x, size_t **at, size_t **n, 
 }
 
 /* Exchanges the sum, or the weights if w is not NULL, between the devices. */
-static enum rf_code by_link(struct rf_exchange *x, rf_i64 sum, rf_f32 w, struct rf_err *e)
+static enum rf_code exchange_by_link(struct rf_exchange *x, rf_i64 sum, rf_f32 w, struct rf_err *e)
 {
 	const struct rf_link *link = x->link;
 	size_t *at = NULL, *n = NULL;
 	char why[RF_RANKS_WHY];
-	enum rf_code rc = parts(x, &at, &n, e);
+	enum rf_code rc = list_parts(x, &at, &n, e);
 
 	if (rc == RF_OK)
-		rc = await(x, w          ? link->share(x->dev, w, at, n, why)
-		              : x->parts ? link->sum_parts(x->dev, sum, at, n, why)
-		                         : link->sum(x->dev, sum, x->params->total, why),
-		           why, e);
+		rc = await_link(x, w          ? link->share(x->dev, w, at, n, why)
+		                   : x->parts ? link->sum_parts(x->dev, sum, at, n, why)
+		                              : link->sum(x->dev, sum, x->params->total, why),
+		                why, e);
 	free(at);
 	return rc;
 }
@@ -134,7 +135,8 @@ static struct rf_span part_of(const struct rf_exchange *x, int rank)
 
 /* Sets of[i] to the range of rank i's part that one piece covers: at most `most` numbers, beginning with
  * number `from` of the part.  n[i]: how many these are.  Returns the numbers of the whole piece. */
-static size_t piece_of(const struct rf_exchange *x, size_t from, size_t most, struct rf_span *of, size_t *n)
+static size_t choose_piece(const struct rf_exchange *x, size_t from, size_t most, struct rf_span *of,
+                           size_t *n)
 {
 	size_t all = 0;
 
@@ -165,8 +167,11 @@ static enum rf_code sum_all(const struct rf_exchange *x, rf_i64 sum, int64_t *pi
 }
 
 /* Host memory for an exchange in pieces.  piece, mine: the numbers of all ranks, and of this rank; of, n: as
- * in piece_of(). */
+ * in choose_piece(). */
 struct room { void *piece, *mine; struct rf_span *of; size_t *n; };
+
+typedef enum rf_code piece_fn(const struct rf_exchange *x, void *all, const struct room *room,
+                              struct rf_err *e);
 
 /* Adds up one piece: this rank's part of it becomes the sum over all ranks. */
 static enum rf_code sum_piece(const struct rf_exchange *x, void *sum, const struct room *room,
@@ -208,22 +213,21 @@ static enum rf_code share_piece(const struct rf_exchange *x, void *w, const stru
 }
 
 /* Exchanges the parts of all ranks, one piece after the other. */
-static enum rf_code in_pieces(const struct rf_exchange *x, void *all, const struct room *room,
-                              enum rf_code (*one)(const struct rf_exchange *x, void *all,
-                                                  const struct room *room, struct rf_err *e),
-                              const char *doing, struct rf_err *e)
+static enum rf_code exchange_pieces(const struct rf_exchange *x, void *all, const struct room *room,
+                                    piece_fn *exchange_piece, const char *doing, struct rf_err *e)
 {
 	const size_t most = PIECE / (size_t)x->ranks->ranks;
 	enum rf_code rc = RF_OK;
 
-	for (size_t from = 0; rc == RF_OK && piece_of(x, from, most, room->of, room->n); from += most) {
-		rc = one(x, all, room, e);
+	for (size_t from = 0; rc == RF_OK && choose_piece(x, from, most, room->of, room->n); from += most) {
+		rc = exchange_piece(x, all, room, e);
 		rf_ranks_sign(x->ranks, doing);
 	}
 	return rc == RF_OK ? rf_dev_sync(x->dev, e) : rc;
 }
 
-static enum rf_code room_for(const struct rf_exchange *x, size_t size, struct room *room, struct rf_err *e)
+static enum rf_code allocate_room(const struct rf_exchange *x, size_t size, struct room *room,
+                                  struct rf_err *e)
 {
 	const size_t ranks = (size_t)x->ranks->ranks;
 
@@ -235,14 +239,14 @@ static enum rf_code room_for(const struct rf_exchange *x, size_t size, struct ro
 }
 
 /* Exchanges the sum, or the weights if w is not NULL, through host memory. */
-static enum rf_code by_hosts(const struct rf_exchange *x, rf_i64 sum, rf_f32 w, struct rf_err *e)
+static enum rf_code exchange_by_hosts(const struct rf_exchange *x, rf_i64 sum, rf_f32 w, struct rf_err *e)
 {
 	struct room room;
-	enum rf_code rc = room_for(x, w ? sizeof(float) : sizeof(int64_t), &room, e);
+	enum rf_code rc = allocate_room(x, w ? sizeof(float) : sizeof(int64_t), &room, e);
 
 	if (rc == RF_OK)
-		rc = w          ? in_pieces(x, w, &room, share_piece, "shares weights", e)
-		     : x->parts ? in_pieces(x, sum, &room, sum_piece, "adds up", e)
+		rc = w          ? exchange_pieces(x, w, &room, share_piece, "shares weights", e)
+		     : x->parts ? exchange_pieces(x, sum, &room, sum_piece, "adds up", e)
 		                : sum_all(x, sum, room.piece, e);
 	free(room.piece);
 	free(room.mine);
@@ -253,9 +257,9 @@ static enum rf_code by_hosts(const struct rf_exchange *x, rf_i64 sum, rf_f32 w, 
 
 /* ---- the exchanges ------------------------------------------------------------------------- */
 
-static enum rf_code exchange(struct rf_exchange *x, rf_i64 sum, rf_f32 w, struct rf_err *e)
+static enum rf_code exchange_any(struct rf_exchange *x, rf_i64 sum, rf_f32 w, struct rf_err *e)
 {
-	const enum rf_code rc = x->link ? by_link(x, sum, w, e) : by_hosts(x, sum, w, e);
+	const enum rf_code rc = x->link ? exchange_by_link(x, sum, w, e) : exchange_by_hosts(x, sum, w, e);
 
 	if (rc != RF_OK)
 		x->ranks->parted = true;
@@ -264,12 +268,12 @@ static enum rf_code exchange(struct rf_exchange *x, rf_i64 sum, rf_f32 w, struct
 
 enum rf_code rf_exchange_sum(struct rf_exchange *x, rf_i64 sum, struct rf_err *e)
 {
-	return x->ranks->ranks == 1 ? RF_OK : exchange(x, sum, NULL, e);
+	return x->ranks->ranks == 1 ? RF_OK : exchange_any(x, sum, NULL, e);
 }
 
 enum rf_code rf_exchange_weights(struct rf_exchange *x, rf_f32 w, struct rf_err *e)
 {
-	return x->ranks->ranks == 1 || !x->parts ? RF_OK : exchange(x, NULL, w, e);
+	return x->ranks->ranks == 1 || !x->parts ? RF_OK : exchange_any(x, NULL, w, e);
 }
 
 enum rf_code rf_exchange_tiles(const struct rf_exchange *x, const double *mine, double *out,

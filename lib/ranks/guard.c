@@ -15,7 +15,7 @@ enum { OURS = 64 }; /* the smallest exit status of our programs, apart from 0 */
 
 /* Blocks SIGCHLD and the signals that end a program, except those that the program ignores, as it does under
  * nohup(1). */
-static void block(sigset_t *set, sigset_t *before)
+static void block_signals(sigset_t *set, sigset_t *before)
 {
 	struct sigaction is;
 
@@ -30,7 +30,7 @@ static void block(sigset_t *set, sigset_t *before)
 }
 
 /* Closes the standard streams in the parent, so that other programs see their end when the child ends. */
-static void let_go(void)
+static void close_streams(void)
 {
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -42,7 +42,7 @@ static void let_go(void)
 		close(null);
 }
 
-static int watch(pid_t child, const sigset_t *set)
+static int wait_for_child(pid_t child, const sigset_t *set)
 {
 	int how = 0, sig;
 
@@ -63,7 +63,7 @@ enum rf_code rf_ranks_guard(const struct rf_ranks *r, int *status, struct rf_err
 	*status = -1;
 	if (r->launch == RF_LAUNCH_NONE)
 		return RF_OK;
-	block(&set, &before);
+	block_signals(&set, &before);
 	if ((child = fork()) < 0)
 		return rf_fail(e, RF_ENOMEM, "fork: %s", strerror(errno));
 	if (!child) {
@@ -73,8 +73,8 @@ enum rf_code rf_ranks_guard(const struct rf_ranks *r, int *status, struct rf_err
 		sigprocmask(SIG_SETMASK, &before, NULL);
 		return RF_OK;
 	}
-	let_go();
-	*status = watch(child, &set);
+	close_streams();
+	*status = wait_for_child(child, &set);
 	if (*status && *status < OURS)
 		return rf_fail(e, RF_EBUSY,
 		               "MPI has ended this rank, with status %d: another one is gone, or MPI says "

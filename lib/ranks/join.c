@@ -17,7 +17,7 @@ struct call {
 	atomic_bool done;
 };
 
-static void *make(void *arg)
+static void *call_plugin(void *arg)
 {
 	struct call *c = arg;
 
@@ -30,7 +30,7 @@ static void *make(void *arg)
 }
 
 /* Starts the thread.  Returns NULL if that is impossible. */
-static struct call *begin(const struct rf_ranks *r, bool leaves, pthread_t *thread)
+static struct call *start_call(const struct rf_ranks *r, bool leaves, pthread_t *thread)
 {
 	struct call *c = calloc(1, sizeof *c);
 
@@ -38,14 +38,14 @@ static struct call *begin(const struct rf_ranks *r, bool leaves, pthread_t *thre
 		return NULL;
 	c->ops = r->ops;
 	c->leaves = leaves;
-	if (pthread_create(thread, NULL, make, c)) {
+	if (pthread_create(thread, NULL, call_plugin, c)) {
 		free(c);
 		return NULL;
 	}
 	return c;
 }
 
-static void end(struct call *c, pthread_t thread)
+static void end_call(struct call *c, pthread_t thread)
 {
 	pthread_join(thread, NULL);
 	free(c);
@@ -58,7 +58,8 @@ static void pause_a_little(void)
 
 /* Takes over the numbers that MPI has given.  If the launcher's variables had other numbers, the sign of life
  * gets another file. */
-static enum rf_code number(struct rf_ranks *r, const struct call *c, const char *folder, struct rf_err *e)
+static enum rf_code set_numbers(struct rf_ranks *r, const struct call *c, const char *folder,
+                                struct rf_err *e)
 {
 	if (r->seen && (c->rank != r->rank || c->ranks != r->ranks))
 		rf_signs_close(r);
@@ -81,7 +82,7 @@ enum rf_code rf_ranks_join(struct rf_ranks *r, const char *folder, struct rf_err
 		rc = rf_signs_open(r, folder, e);
 	if (rc != RF_OK)
 		return rc;
-	if (!(c = begin(r, false, &thread)))
+	if (!(c = start_call(r, false, &thread)))
 		return rf_fail(e, RF_ENOMEM, "out of memory (a thread)");
 	while (!atomic_load(&c->done)) {
 		pause_a_little();
@@ -99,10 +100,10 @@ enum rf_code rf_ranks_join(struct rf_ranks *r, const char *folder, struct rf_err
 			return rc;
 		}
 	}
-	rc = c->well ? number(r, c, folder, e) : rf_fail(e, RF_EDEVICE, "--ranks mpi: %s", c->why);
+	rc = c->well ? set_numbers(r, c, folder, e) : rf_fail(e, RF_EDEVICE, "--ranks mpi: %s", c->why);
 	if (!c->well)
 		r->ops = NULL;
-	end(c, thread);
+	end_call(c, thread);
 	return rc;
 }
 
@@ -110,10 +111,10 @@ void rf_ranks_leave(struct rf_ranks *r)
 {
 	const double began = rf_now();
 	pthread_t thread;
-	struct call *c = begin(r, true, &thread);
+	struct call *c = start_call(r, true, &thread);
 
 	while (c && !atomic_load(&c->done) && rf_now() - began < r->timeout)
 		pause_a_little();
 	if (c && atomic_load(&c->done))
-		end(c, thread);
+		end_call(c, thread);
 }

@@ -30,7 +30,7 @@ void rf_ranks_options(struct rf_ranks *r, struct rf_opts *opts)
 
 /* ---- the plugin ---------------------------------------------------------------------------- */
 
-static enum rf_code load(struct rf_ranks *r, struct rf_err *e)
+static enum rf_code load_plugin(struct rf_ranks *r, struct rf_err *e)
 {
 	static const struct rf_plugin_kind kind = {
 		.what = "MPI", .file = "rf-mpi.so", .variable = "RF_MPI", .table = "rf_ranks_plugin",
@@ -53,7 +53,7 @@ enum rf_code rf_ranks_open(struct rf_ranks *r, const char *folder, struct rf_err
 
 	if (r->launch == RF_LAUNCH_NONE)
 		return RF_OK;
-	if ((rc = load(r, e)) != RF_OK || (rc = rf_ranks_join(r, folder, e)) != RF_OK)
+	if ((rc = load_plugin(r, e)) != RF_OK || (rc = rf_ranks_join(r, folder, e)) != RF_OK)
 		return rc;
 	/* after this vote, all ranks have written their signs */
 	return rf_ranks_vote(r, &(struct rf_vote){ .what = "the beginning" }, RF_OK, NULL, 0, NULL, e);
@@ -73,7 +73,7 @@ void rf_ranks_close(struct rf_ranks *r)
 /* ---- exchanges ----------------------------------------------------------------------------- */
 
 /* Gives up because the plugin failed.  The other ranks learn it from this rank's sign. */
-static enum rf_code broken(struct rf_ranks *r, const char *why, struct rf_err *e)
+static enum rf_code give_up_broken(struct rf_ranks *r, const char *why, struct rf_err *e)
 {
 	r->parted = true;
 	rf_ranks_give_up(r);
@@ -81,8 +81,9 @@ static enum rf_code broken(struct rf_ranks *r, const char *why, struct rf_err *e
 }
 
 /* Waits until the exchange has ended.  soon: all ranks have come already, so the wait is short. */
-static enum rf_code wait(struct rf_ranks *r, bool soon, bool (*is_done)(void *arg, bool *done, char *why),
-                         void *arg, struct rf_err *e)
+static enum rf_code wait_for_end(struct rf_ranks *r, bool soon,
+                                 bool (*is_done)(void *arg, bool *done, char *why), void *arg,
+                                 struct rf_err *e)
 {
 	const double began = rf_now();
 	double looked = began, now, pause = 1e-5;
@@ -92,7 +93,7 @@ static enum rf_code wait(struct rf_ranks *r, bool soon, bool (*is_done)(void *ar
 
 	while (rc == RF_OK) {
 		if (!is_done(arg, &done, why))
-			rc = broken(r, why, e);
+			rc = give_up_broken(r, why, e);
 		if (done || rc != RF_OK)
 			break;
 		rf_ranks_sign(r, rf_ranks_waits);
@@ -118,7 +119,7 @@ static bool plugin_done(void *arg, bool *done, char *why)
 }
 
 /* Begins a collective call; fails if the ranks have parted. */
-static enum rf_code begin(struct rf_ranks *r, struct rf_err *e)
+static enum rf_code begin_call(struct rf_ranks *r, struct rf_err *e)
 {
 	if (r->parted)
 		return rf_fail(e, RF_EBUSY, "the ranks have parted");
@@ -149,11 +150,11 @@ enum rf_code rf_ranks_gather_parts(struct rf_ranks *r, const void *mine, const s
 	}
 	rc = total > INT_MAX ? rf_fail(e, RF_ENOMEM, "%d ranks have %zu bytes to tell each other", r->ranks,
 	                               total)
-	                     : begin(r, e);
+	                     : begin_call(r, e);
 	if (rc == RF_OK && !r->ops->gather(mine, all, bytes, at, why))
-		rc = broken(r, why, e);
+		rc = give_up_broken(r, why, e);
 	if (rc == RF_OK)
-		rc = wait(r, false, plugin_done, r, e);
+		rc = wait_for_end(r, false, plugin_done, r, e);
 	free(bytes);
 	return rc;
 }
@@ -187,10 +188,10 @@ enum rf_code rf_ranks_sum_parts(struct rf_ranks *r, const int64_t *x, const size
 		return rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", r->ranks);
 	for (int i = 0; i < r->ranks; i++)
 		count[i] = (int)n[i];
-	if ((rc = begin(r, e)) == RF_OK && !r->ops->sum_parts(x, mine, count, why))
-		rc = broken(r, why, e);
+	if ((rc = begin_call(r, e)) == RF_OK && !r->ops->sum_parts(x, mine, count, why))
+		rc = give_up_broken(r, why, e);
 	if (rc == RF_OK)
-		rc = wait(r, true, plugin_done, r, e);
+		rc = wait_for_end(r, true, plugin_done, r, e);
 	free(count);
 	return rc;
 }
@@ -198,11 +199,11 @@ enum rf_code rf_ranks_sum_parts(struct rf_ranks *r, const int64_t *x, const size
 enum rf_code rf_ranks_await(struct rf_ranks *r, bool begun, bool (*done)(void *arg, bool *done, char *why),
                             void *arg, char why[RF_RANKS_WHY], struct rf_err *e)
 {
-	enum rf_code rc = begin(r, e);
+	enum rf_code rc = begin_call(r, e);
 
 	if (rc == RF_OK && !begun)
-		rc = broken(r, why, e);
-	return rc == RF_OK ? wait(r, true, done, arg, e) : rc;
+		rc = give_up_broken(r, why, e);
+	return rc == RF_OK ? wait_for_end(r, true, done, arg, e) : rc;
 }
 
 enum rf_code rf_ranks_sum(struct rf_ranks *r, int64_t *x, size_t n, struct rf_err *e)
@@ -214,10 +215,10 @@ enum rf_code rf_ranks_sum(struct rf_ranks *r, int64_t *x, size_t n, struct rf_er
 	for (size_t at = 0; r->ops && at < n && rc == RF_OK; at += most) {
 		size_t some = n - at < most ? n - at : most;
 
-		if ((rc = begin(r, e)) == RF_OK && !r->ops->sum(x + at, (int)some, why))
-			rc = broken(r, why, e);
+		if ((rc = begin_call(r, e)) == RF_OK && !r->ops->sum(x + at, (int)some, why))
+			rc = give_up_broken(r, why, e);
 		if (rc == RF_OK)
-			rc = wait(r, true, plugin_done, r, e);
+			rc = wait_for_end(r, true, plugin_done, r, e);
 	}
 	return rc;
 }

@@ -52,7 +52,8 @@ struct rf_ranks {
 	uint64_t calls;              /* collective calls so far; the first one joins the ranks */
 	double waited;               /* seconds of waiting for other ranks, for the log */
 	char signs[4096];            /* the folder of signs of life */
-	/* the times of this rank's last sign, by its own clock, and of its first, by the file system's clock */
+	/* the times of this rank's last sign, by its own clock, and of its first sign, by the file system's
+	   clock */
 	double signed_at, opened;
 	struct rf_sign *seen;        /* the last sign of each rank; NULL: a single process */
 };

@@ -2,7 +2,7 @@
 #include "ranks/shard.h"
 
 /* Returns the number of records before the i-th step. */
-static int64_t end_of(const struct rf_shard *s, int64_t i)
+static int64_t records_before(const struct rf_shard *s, int64_t i)
 {
 	return (i * s->records + s->steps - 1) / s->steps;
 }
@@ -10,7 +10,7 @@ static int64_t end_of(const struct rf_shard *s, int64_t i)
 int64_t rf_shard_size(const struct rf_shard *s, int64_t i)
 {
 	if (s->steps)
-		return end_of(s, i + 1) - end_of(s, i);
+		return records_before(s, i + 1) - records_before(s, i);
 	return s->mini_batch ? s->mini_batch : INT64_MAX;
 }
 

@@ -49,7 +49,7 @@ static enum rf_code write_sign(struct rf_ranks *r, const char *doing, struct rf_
 }
 
 /* Reads a sign; returns false if the file has none. */
-static bool read_file(const char *path, struct rf_rank_sign *s)
+static bool read_sign_file(const char *path, struct rf_rank_sign *s)
 {
 	unsigned long long calls = 0;
 	char line[LINE + 1];
@@ -78,7 +78,7 @@ static bool read_sign(const struct rf_ranks *r, int rank, struct rf_rank_sign *s
 {
 	char path[4200];
 
-	return path_of(r, rank, path) && read_file(path, s);
+	return path_of(r, rank, path) && read_sign_file(path, s);
 }
 
 static int by_rank(const void *a, const void *b)
@@ -112,7 +112,7 @@ enum rf_code rf_ranks_seen(const char *folder, struct rf_rank_sign **list, int *
 		*list = more;
 		snprintf(path, sizeof path, "%s/%s", signs, d->d_name);
 		more[*n].rank = atoi(d->d_name);
-		*n += read_file(path, &more[*n]); /* the rank may have ended meanwhile */
+		*n += read_sign_file(path, &more[*n]); /* the rank may have ended meanwhile */
 	}
 	closedir(dir);
 	if (*n)
@@ -120,7 +120,7 @@ enum rf_code rf_ranks_seen(const char *folder, struct rf_rank_sign **list, int *
 	return rc;
 }
 
-static void remove_others(const struct rf_ranks *r)
+static void remove_old_signs(const struct rf_ranks *r)
 {
 	const struct dirent *d;
 	char path[4200];
@@ -148,7 +148,7 @@ enum rf_code rf_signs_open(struct rf_ranks *r, const char *folder, struct rf_err
 	for (int i = 0; i < r->ranks; i++)
 		r->seen[i].changed = now;
 	if (r->rank == 0)
-		remove_others(r);
+		remove_old_signs(r);
 	if ((rc = write_sign(r, "began", e)) == RF_OK && read_sign(r, r->rank, &own))
 		r->opened = own.written;
 	return rc;

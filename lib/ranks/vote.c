@@ -18,8 +18,8 @@ struct ballot {
 
 /* Finds the first rank that failed, that is at another place than rank 0, or that has other facts, and stores
  * the reason in e. */
-static enum rf_code count(struct rf_ranks *r, const struct rf_vote *v, const struct ballot *b,
-                          struct rf_err *e)
+static enum rf_code count_ballots(struct rf_ranks *r, const struct rf_vote *v, const struct ballot *b,
+                                  struct rf_err *e)
 {
 	for (int i = 0; i < r->ranks; i++)
 		r->left |= b[i].moment < 0;
@@ -68,7 +68,7 @@ enum rf_code rf_ranks_vote(struct rf_ranks *r, const struct rf_vote *v, enum rf_
 	if (size)
 		memcpy(own.mine, mine, size);
 	rc = rf_ranks_gather(r, &own, sizeof own, b, e);
-	if (rc == RF_OK && (rc = count(r, v, b, e)) != RF_OK) {
+	if (rc == RF_OK && (rc = count_ballots(r, v, b, e)) != RF_OK) {
 		r->parted = true;
 		r->why = *e;
 	}
@@ -79,8 +79,8 @@ enum rf_code rf_ranks_vote(struct rf_ranks *r, const struct rf_vote *v, enum rf_
 }
 
 /* Votes with `size` bytes of each rank; *all: those of all ranks, malloc'd. */
-static enum rf_code collect(struct rf_ranks *r, const struct rf_vote *v, enum rf_code code, const void *mine,
-                            size_t size, void **all, struct rf_err *e)
+static enum rf_code vote_all(struct rf_ranks *r, const struct rf_vote *v, enum rf_code code, const void *mine,
+                             size_t size, void **all, struct rf_err *e)
 {
 	if (!(*all = calloc((size_t)r->ranks, size)))
 		return rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", r->ranks);
@@ -91,7 +91,7 @@ enum rf_code rf_ranks_vote_sum(struct rf_ranks *r, const struct rf_vote *v, enum
                                int n, struct rf_err *e)
 {
 	void *all;
-	const enum rf_code rc = collect(r, v, code, x, (size_t)n * sizeof *x, &all, e);
+	const enum rf_code rc = vote_all(r, v, code, x, (size_t)n * sizeof *x, &all, e);
 
 	for (int k = 0; rc == RF_OK && k < n; k++) {
 		x[k] = 0;
@@ -106,7 +106,7 @@ enum rf_code rf_ranks_vote_first(struct rf_ranks *r, const struct rf_vote *v, en
                                  size_t size, struct rf_err *e)
 {
 	void *all;
-	const enum rf_code rc = collect(r, v, code, x, size, &all, e);
+	const enum rf_code rc = vote_all(r, v, code, x, size, &all, e);
 
 	if (rc == RF_OK)
 		memcpy(x, all, size);

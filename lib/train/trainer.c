@@ -386,7 +386,7 @@ static enum rf_code hold_joined(struct rf_trainer *t, const struct rf_record *r,
 
 /* The figures of a mini-batch without a step: its losses are not among them. */
 static enum rf_code describe_only(const struct rf_train *train, const struct rf_waiting *w,
-                                     struct rf_train_stats *st, struct rf_err *e)
+                                  struct rf_train_stats *st, struct rf_err *e)
 {
 	enum rf_code rc = rf_train_describe(train, w->r, w->count, st, e);
 
@@ -407,8 +407,8 @@ static bool is_skipped(struct rf_trainer *t, enum rf_code rc)
 }
 
 static enum rf_code compute_step(struct rf_trainer *t, struct rf_train *train, const struct rf_waiting *w,
-                             const struct rf_totals *all, const char *grad_in, struct rf_train_stats *st,
-                             struct rf_err *e)
+                                 const struct rf_totals *all, const char *grad_in, struct rf_train_stats *st,
+                                 struct rf_err *e)
 {
 	enum rf_code rc = rf_train_gradient(train, w->r, w->count, all, st, e);
 	double from = rf_now();
