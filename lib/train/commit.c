@@ -1,6 +1,6 @@
-/* commit.c -- what a trainer writes when it commits: the log's lines, a line of the manifest if a part has
- * changed, and then the step.  So a step that a killed program computed may be in the log twice, but no step
- * is without its lines.
+/* commit.c -- commits a batch: appends the lines to the log, adds a line to the manifest if a part has
+ * changed, and writes the step.  In this order a step that a killed program computed may be in the log twice,
+ * but every step has its lines there.
  *
  * The step is written from the device one block at a time, so no large memory is needed after all the work
  * has been done. */
@@ -23,7 +23,7 @@ static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
 	return t->log && lines->n ? rf_file_append(t->log, lines->p, lines->n, e) : RF_OK;
 }
 
-/* A step that made a weight infinite must not become one. */
+/* Checks that all weights are finite, before they are committed. */
 static enum rf_code check_weights(struct rf_trainer *t, struct rf_err *e)
 {
 	double square;
@@ -36,6 +36,7 @@ static enum rf_code check_weights(struct rf_trainer *t, struct rf_err *e)
 	                                         "is not committed (try a smaller --lr)");
 }
 
+/* Returns whether each rank has a part of the moments (--shard optimizer). */
 static bool parted(const struct rf_trainer *t) { return t->engine.parts > 1; }
 
 /* Learns from rank 0 in which folder of the run the file of moments is: name becomes what rank 0 has. */

@@ -1,5 +1,5 @@
-/* grad_file.c -- one optimizer step of two programs: one leaves its gradient in a file (--grad-out), the
- * other adds it to its own and makes the step (--grad-in).
+/* grad_file.c -- one optimizer step of two programs: one writes its gradient to a file (--grad-out), the
+ * other adds the file's gradient to its own gradient and makes the step (--grad-in).
  *
  * The gradient moves between file and device one block at a time, in both directions.  So no large memory is
  * needed after all the work has been done. */
@@ -27,7 +27,7 @@ static bool all_finite(const float *x, size_t n)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* Whether path's last part is, or would be, in a folder or below it. */
+/* Returns whether a file at `path` is, or would be, in a folder or below it. */
 static bool would_be_inside(const char *path, const char *folder)
 {
 	char up[4096];
@@ -100,8 +100,8 @@ enum rf_code rf_grad_file_write(struct rf_train *t, const char *path, const char
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* One tensor of the file, checked; with `add` through the stage's own block of device memory, which the pass
- * needs no more. */
+/* Checks one tensor of the file.  add: adds it to the gradient, through the stage's block of device memory,
+ * which the pass does not need any more. */
 static enum rf_code take(const struct rf_work *w, const struct rf_tensor *x, const struct rf_param *q,
                          float *block, bool add, struct rf_err *e)
 {

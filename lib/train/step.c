@@ -1,4 +1,4 @@
-/* step.c -- the stages on one record, one after the other, in one tree. */
+/* step.c -- runs the stages on one record, one after the other, in the same tree. */
 #include <limits.h>
 #include <string.h>
 
@@ -79,7 +79,7 @@ static void needs(const void *step, const struct rf_shape *shape, struct rf_dema
 	rf_rollout_use((struct rf_rollout_settings *)&s->rollouts).needs(&s->rollouts, &z, &rollouts);
 	need->plan.decode = true;
 	need->plan.k = z.k;
-	/* of a record that is held; with --exec also its states, until the answer comes */
+	/* the memory of one record that waits; with --exec also its states, until the answer comes */
 	each = (size_t)z.c * (size_t)z.n * (size_t)z.k * (s->advantage.from == RF_FROM_TOKEN ? 28 : 8) +
 	       (size_t)z.T * 8;
 	if (s->commanded)
@@ -127,7 +127,7 @@ enum rf_code rf_step_begin(struct rf_step *s, int64_t step, const struct rf_tota
 {
 	s->select.draw_step = s->rollouts.draw_step = s->reward.draw_step =
 		(int)rf_draw_step(s->draw_step, step);
-	/* how many tokens rollouts have that may end is not known before they are drawn */
+	/* if rollouts may end early, their number of tokens is not known before they are drawn */
 	return all && !s->rollouts.eos ? rf_train_ahead(s->train, all, e) : RF_OK;
 }
 

@@ -29,7 +29,7 @@ struct rf_step {
 	struct rf_train *train;
 	int held;                    /* records of a batch, for the plan of memory; 0: all of the stream */
 	bool commanded;              /* a command computes the rewards */
-	int draw_step;               /* training step for all random numbers; -1: the batch's */
+	int draw_step;               /* training step for all random numbers; -1: the step of the batch */
 	struct rf_select select;
 	struct rf_rollout_settings rollouts;
 	struct rf_reward_settings reward;
@@ -37,33 +37,35 @@ struct rf_step {
 	/* now */
 	struct rf_use base;
 	struct rf_entropy entropy;
-	bool ahead;                  /* the record in hand is of the first mini-batch */
-	struct rf_group_stats groups; /* of the record in hand */
-	/* so far: records that were too short; that have no other position for --shift */
+	bool ahead;                  /* the current record belongs to the first mini-batch */
+	struct rf_group_stats groups; /* of the current record */
+	/* counts of records that were too short, and that have no other position for --shift */
 	uint64_t missed, alone;
 };
 #define RF_STEP_DEFAULTS { .draw_step = -1, .select = RF_SELECT_DEFAULTS, .rollouts = RF_ROLLOUT_DEFAULTS, \
                            .reward = RF_REWARD_DEFAULTS }
 
-/* The options of the stages, each once: --length is one for positions and rollouts, --seed and --draw-step
- * are for positions, rollouts and rewards.  --shift of rf-select is --select-shift here, since rf-reward has
- * an option of that name.  rf_step_settle() is called when they have been read.
- * Errors: RF_EUSAGE: options that contradict each other. */
+/* The options of the stages.  An option that several stages have is there once: --length for positions and
+ * rollouts, --seed and --draw-step for positions, rollouts and rewards.  --shift of rf-select is called
+ * --select-shift, because rf-reward has an option of the same name.  Call rf_step_settle() when they have
+ * been read.  Errors: RF_EUSAGE: options contradict each other. */
 /* --advantage: the stream's advantages belong to older rollouts. */
 #define RF_STEP_FROM_WORDS "reward|token"
 void rf_step_options(struct rf_step *s, struct rf_opts *opts);
 enum rf_code rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *command, struct rf_err *e);
 
-/* The use of memory of all stages together; sets the stages' work.  base: that of training alone. */
+/* Returns how all stages together use memory, and gives the stages their work area.  base: the use of
+ * training. */
 struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w, struct rf_use base);
 
-/* Computes the totals that rf_train_totals() will give when the records have their rollouts. */
+/* Computes the totals that rf_train_totals() will return when the records have their rollouts. */
 void rf_step_totals(const struct rf_step *s, struct rf_record *const *r, int n, struct rf_totals *own);
-/* Begins a batch at this step of the run.  all: what all ranks' records of the first mini-batch will have;
- * NULL: no gradient is computed ahead. */
+/* Begins a batch at this step of the run.  all: the totals of the first mini-batch over all ranks; NULL: no
+ * gradient is computed ahead. */
 enum rf_code rf_step_begin(struct rf_step *s, int64_t step, const struct rf_totals *all, struct rf_err *e);
 
-/* Each writes what its stage writes.  first: the record is of the first mini-batch.  Errors: the stages'. */
+/* Each function writes the same fields as its stage, and has the same errors.  first: the record belongs to
+ * the first mini-batch. */
 enum rf_code rf_step_entropy(struct rf_step *s, struct rf_record *r, bool first, struct rf_err *e);
 enum rf_code rf_step_select(struct rf_step *s, struct rf_record *r, struct rf_err *e);
 enum rf_code rf_step_rollout(struct rf_step *s, struct rf_record *r, struct rf_err *e);
@@ -71,7 +73,7 @@ enum rf_code rf_step_reward(struct rf_step *s, struct rf_record *r, struct rf_er
 enum rf_code rf_step_advantage(struct rf_step *s, struct rf_record *r, struct rf_err *e);
 enum rf_code rf_step_gradient(struct rf_step *s, struct rf_record *r, struct rf_err *e);
 
-/* Says how many of `records` records got no positions, and how many lost their rollouts, a line each. */
+/* Reports how many of `records` records got no positions, and how many lost their rollouts, a line each. */
 void rf_step_remark(const struct rf_step *s, uint64_t records, void (*say)(const char *fmt, ...));
 
 #endif

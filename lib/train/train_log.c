@@ -1,4 +1,4 @@
-/* train_log.c -- the line that each optimizer step has in the log. */
+/* train_log.c -- writes the figures of an optimizer step as a line of JSON. */
 #include <math.h>
 
 #include "base/jline.h"

@@ -17,7 +17,7 @@
 #include "train/train_log.h"
 #include "train/trainer_internal.h"
 
-/* ---- what the ranks tell each other --------------------------------------------------------- */
+/* ---- votes of the ranks --------------------------------------------------------------------- */
 
 static uint64_t hash_text(const char *s) { return XXH64(s, strlen(s), 0); }
 
@@ -68,8 +68,7 @@ struct rf_vote rf_trainer_vote(const struct rf_trainer *t, enum rf_moment moment
 	};
 }
 
-/* What all ranks together have of a mini-batch.  All members are numbers of the same type, which are added
- * up. */
+/* The counts of a mini-batch.  All members have the same type, so a vote can add them up. */
 struct batch_counts {
 	struct rf_totals totals;
 	uint64_t records, joined;    /* records of the stream so far; those of them with a response */
@@ -77,7 +76,7 @@ struct batch_counts {
 };
 _Static_assert(sizeof(struct batch_counts) == 10 * sizeof(uint64_t), "only numbers of 8 bytes");
 
-/* Counts the records that wait for an optimizer step, those of all ranks. */
+/* Counts the records of all ranks that wait for the same optimizer step. */
 static enum rf_code count_batch(struct rf_trainer *t, const struct rf_train *train,
                                 const struct rf_waiting *w, bool outer, struct batch_counts *all,
                                 struct rf_err *e)
@@ -140,7 +139,8 @@ static void place_memory(void *trainer, const struct rf_shape *s, struct rf_aren
 	use.place(use.stage, s, a);
 }
 
-/* Adds to what training needs the records of a mini-batch, of which only what training reads is kept. */
+/* Counts the memory of training, and that of a mini-batch's records without the fields that training does not
+ * read. */
 static void count_memory(const void *trainer, const struct rf_shape *s, struct rf_demand *need)
 {
 	const struct rf_use use = train_use(trainer);
@@ -155,7 +155,7 @@ static void count_memory(const void *trainer, const struct rf_shape *s, struct r
 	need->host = (size_t)(t->steps ? (t->expected + t->steps - 1) / t->steps
 	                      : t->mini_batch ? t->mini_batch : 1) *
 	                     ((size_t)s->T * (t->outer ? 12 : 8) + rollouts * 8)
-	           /* read: as it came, unpacked, as -o */
+	           /* the record that is read: as it came, unpacked, as a record for -o */
 	           + 3 * ((size_t)s->T * 8 + rollouts * (2 + 2 * (size_t)t->engine.ckpt->cfg.d) * 4);
 }
 
@@ -164,8 +164,8 @@ struct rf_use rf_trainer_use(struct rf_trainer *t)
 	return (struct rf_use){ t, decide_shape, count_memory, place_memory, false };
 }
 
-/* Opens the model.  With --weights-out it is read as by any program, without the run's lock: so the run may
- * be trained meanwhile, and weights for several batches may be made of it side by side. */
+/* Opens the model.  With --weights-out the model is only read, without a lock, so the run may be trained, or
+ * adapted by other programs, at the same time. */
 static enum rf_code open_model(struct rf_trainer *t, struct rf_err *e)
 {
 	const char *path = t->engine.path;
@@ -174,7 +174,7 @@ static enum rf_code open_model(struct rf_trainer *t, struct rf_err *e)
 	if (t->weights_out)
 		return (dry && rf_is_config(path) ? rf_ckpt_of_config : rf_ckpt_open)(&t->open.run.at, path,
 		                                                                      e);
-	/* a dry run looks, and leaves the run to whoever trains it, as do all ranks but one */
+	/* a dry run, and every rank except rank 0, takes no lock */
 	return (dry || t->ranks.rank ? rf_run_look : rf_run_open)(&t->open.run, path, e);
 }
 
@@ -213,8 +213,8 @@ static enum rf_code open_run(struct rf_trainer *t, struct rf_err *e)
 	return rf_train_open(&t->train, e);
 }
 
-/* Of the optimizer.  A dry run joins no others; it counts what a rank would keep if a launcher says how many
- * there are. */
+/* Chooses this rank's part of the optimizer.  A dry run does not join the other ranks; it takes the number of
+ * ranks from the launcher's environment, if that has one. */
 static void choose_part(struct rf_trainer *t)
 {
 	int rank, ranks;
@@ -273,7 +273,7 @@ static void free_records(struct rf_waiting *w)
 	w->count = 0;
 }
 
-/* Nothing of the batch before is left. */
+/* Clears the counts and the records of the previous batch. */
 static void reset_batch(struct rf_trainer *t)
 {
 	struct rf_trainer_batch *b = &t->current;
@@ -365,7 +365,8 @@ static enum rf_code hold_record(struct rf_waiting *w, const struct rf_record *r,
 	return RF_OK;
 }
 
-/* The stream may be a pipe, and the outer step comes when it has ended: of each record its tokens stay. */
+/* Keeps the tokens of a record for the step on the responses: it comes when the stream, which may be a pipe,
+ * has ended. */
 static enum rf_code hold_joined(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e)
 {
 	struct rf_record part, whole;
@@ -384,7 +385,7 @@ static enum rf_code hold_joined(struct rf_trainer *t, const struct rf_record *r,
 	return rc;
 }
 
-/* The figures of a mini-batch without a step: its losses are not among them. */
+/* Computes the figures of a mini-batch that makes no step; they have no losses. */
 static enum rf_code describe_only(const struct rf_train *train, const struct rf_waiting *w,
                                   struct rf_train_stats *st, struct rf_err *e)
 {
@@ -394,8 +395,8 @@ static enum rf_code describe_only(const struct rf_train *train, const struct rf_
 	return rc;
 }
 
-/* Whether a gradient that is not finite costs its mini-batch alone.  All ranks know of it and go on, unless
- * one has left. */
+/* Returns whether a gradient that is not finite only skips its mini-batch (--on-nan skip).  All ranks know of
+ * the failure and continue, unless a rank has left. */
 static bool is_skipped(struct rf_trainer *t, enum rf_code rc)
 {
 	if (rc != RF_ENUMERIC || t->on_nan != RF_ON_NAN_SKIP || t->grad_out ||
@@ -424,8 +425,8 @@ static enum rf_code compute_step(struct rf_trainer *t, struct rf_train *train, c
 	return rc;
 }
 
-/* A hash of all records that were trained on, those of a mini-batch in the order of their ids, whoever had
- * them. */
+/* Updates the hash of all records that were trained on.  The records of a mini-batch count in the order of
+ * their ids, no matter which ranks had them. */
 static void hash_records(struct rf_trainer *t, const struct rf_train_stats *st)
 {
 	const uint64_t both[] = { t->current.trained_on, st->records_hash };
@@ -433,8 +434,8 @@ static void hash_records(struct rf_trainer *t, const struct rf_train_stats *st)
 	t->current.trained_on = XXH64(both, sizeof both, 0);
 }
 
-/* One optimizer step on the records that wait, by these settings.  outer: it is the one on the responses.
- * *records: how many there were, of all ranks; 0: there was no step. */
+/* Makes one optimizer step on the records in w, with the settings of `train`.  outer: the step is the one on
+ * the responses.  *records: the number of records of all ranks; 0: there was no step. */
 static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struct rf_waiting *w, bool outer,
                              uint64_t *records, struct rf_err *e)
 {
@@ -443,7 +444,7 @@ static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struc
 	uint64_t *last = &t->open.facts.last_step;
 	struct rf_train_stats st;
 	struct batch_counts all;
-	/* what was computed as the records came is a part of the step */
+	/* the time of the step includes the work that was done as the records came */
 	const double from = rf_now() - train->ahead.seconds, waited = t->ranks.waited;
 	enum rf_code rc = count_batch(t, train, w, outer, &all, e);
 
@@ -459,8 +460,8 @@ static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struc
 	if (!*records)
 		return RF_OK;
 	if (!t->grad_out && !grad_in && !all.totals.teaches) {
-		/* AdamW would move by its momentum and decay even so: there is no step, but the number counts
-		 * on, or a loop that waits for it would stand still */
+		/* AdamW would still move the weights, by its momentum and decay.  So there is no step, but
+		 * the step's number increases, because a loop may wait for it */
 		rc = describe_only(train, w, &st, e);
 		b->taught_nothing++;
 		for (int i = 0; i < w->count; i++)
@@ -503,8 +504,9 @@ static enum rf_code optimize_mini_batch(struct rf_trainer *t, uint64_t *records,
 	return optimize(t, &t->train, &t->current.mini, false, records, e);
 }
 
-/* The loss is that of rf-ntp --loss response, with no coefficient: those weigh the losses of the steps before
- * against each other.  The records have been counted by then. */
+/* Makes the step on the responses.  Its loss is that of rf-ntp --loss response; the coefficients, which weigh
+ * the losses of the other steps against each other, do not apply.  The progress meter has counted the records
+ * before. */
 static enum rf_code optimize_responses(struct rf_trainer *t, struct rf_err *e)
 {
 	struct rf_train *train = &t->train;
@@ -527,7 +529,7 @@ static enum rf_code optimize_responses(struct rf_trainer *t, struct rf_err *e)
 	return rc;
 }
 
-/* How many records this rank has of the mini-batch that is collected. */
+/* Returns the number of records that this rank has of the current mini-batch. */
 static int64_t share_size(const struct rf_trainer *t)
 {
 	return rf_shard_count(&t->open.shard, rf_shard_size(&t->open.shard, t->current.part));
@@ -541,18 +543,18 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
 	enum rf_code rc = rf_train_check(&t->train, r, e);
 
 	rf_ranks_sign(&t->ranks, "reads");
-	while (rc == RF_OK && !share_size(t)) /* the others' */
+	while (rc == RF_OK && !share_size(t)) /* only other ranks have records of it */
 		rc = optimize_mini_batch(t, &records, e);
 	if (rc == RF_OK && t->outer && r->response)
 		rc = hold_joined(t, r, e);
 	if (rc != RF_OK)
 		return rc;
-	/* a whole mini-batch waits: without what training does not read */
+	/* a whole mini-batch waits in memory, without the fields that training does not read */
 	rf_record_hide(&lean);
 	rf_record_drop_generation(&lean);
 	lean.choice = (struct rf_choice){ .tokens = NULL };
 	lean.nll = lean.correct = NULL;
-	if (t->train.advantage.from != RF_FROM_TOKEN) /* else the figures read them */
+	if (t->train.advantage.from != RF_FROM_TOKEN) /* otherwise the figures read the field */
 		lean.reward.per_token = NULL;
 	lean.response = NULL;
 	lean.response_len = 0;
@@ -568,7 +570,7 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
 
 /* ---- the end of a batch -------------------------------------------------------------------- */
 
-/* What all records together must be. */
+/* Checks the number of records and responses of a whole batch. */
 static enum rf_code check_records(const struct rf_trainer *t, struct rf_err *e)
 {
 	const unsigned long long n = t->current.all_records;
@@ -595,7 +597,7 @@ enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 	uint64_t records = 1;
 	enum rf_code rc = RF_OK;
 
-	/* until nobody has any: the ranks' last shares need not be of the same mini-batch */
+	/* until no rank has records: the ranks' last shares may belong to different mini-batches */
 	while (rc == RF_OK && records)
 		rc = optimize_mini_batch(t, &records, e);
 	if (rc == RF_OK)
@@ -615,7 +617,7 @@ enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 	return rc == RF_OK && t->outer && b->all_records ? optimize_responses(t, e) : rc;
 }
 
-/* ---- batches of a stream of many ------------------------------------------------------------- */
+/* ---- several batches in one stream ----------------------------------------------------------- */
 
 int rf_trainer_share(const struct rf_trainer *t)
 {

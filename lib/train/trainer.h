@@ -1,10 +1,10 @@
-/* trainer.h -- what rf-grpo, rf-ntp and rf-step share: a run that is open for training, mini-batches from a
- * stream, the commit.
+/* trainer.h -- a run that is open for training: rf-grpo, rf-ntp and rf-step feed it records, and it makes
+ * optimizer steps and commits.
  *
- * A batch is ceil(records / mini_batch) optimizer steps, or as many as asked for, with --outer response one
- * more.  For rf-grpo and rf-ntp the stream is one batch; rf-step divides it.  A batch, or several together,
- * is committed after the record after it, or the stream's end record, has been read.  Whatever happens before
- * a commit leaves the run at the commit before. */
+ * A batch takes ceil(records / mini_batch) optimizer steps, or --steps; with --outer response it takes one
+ * step more.  For rf-grpo and rf-ntp the stream is one batch; rf-step divides the stream into batches.  One
+ * batch, or several together, are committed when the next record, or the end record of the stream, has been
+ * read.  A failure before a commit leaves the run at its last commit. */
 #ifndef RF_TRAINER_H
 #define RF_TRAINER_H
 
@@ -25,7 +25,8 @@
 
 enum rf_on_nan { RF_ON_NAN_FAIL, RF_ON_NAN_SKIP };
 #define RF_ON_NAN_WORDS "fail|skip"
-/* What follows the steps on the tokens: one step on the responses, by the weights as they are then. */
+/* RESPONSE: after the steps on the tokens of a batch follows one step on its responses, with the weights of
+ * that moment. */
 enum rf_outer { RF_OUTER_NONE, RF_OUTER_RESPONSE };
 #define RF_OUTER_WORDS "none|response"
 
@@ -47,7 +48,7 @@ struct rf_trainer_batch {
 	int mini_batches, skipped, taught_nothing; /* all; gradient not finite; nothing to learn from */
 };
 
-/* What the next commit will contain of earlier batches. */
+/* The batches that the next commit will contain. */
 struct rf_trainer_unsaved {
 	int batches;
 	uint64_t records;            /* of all ranks */
@@ -63,7 +64,7 @@ struct rf_trainer_facts {
 	uint64_t last_step;
 };
 
-/* What rf_trainer_open() opens, and where training is. */
+/* The open run, and the place in the training. */
 struct rf_trainer_open {
 	bool done_before;            /* the run is already past --at, so there is nothing to do */
 	struct rf_run run;
@@ -125,48 +126,49 @@ void rf_trainer_position_options(struct rf_trainer *t, struct rf_opts *loss, str
 /* --batch --commit-every */
 void rf_trainer_batch_options(struct rf_trainer *t, struct rf_opts *opts);
 
-/* The use of memory that training makes, which another may contain. */
+/* Returns how training uses memory, for rf_work_init() or for a use that contains it. */
 struct rf_use rf_trainer_use(struct rf_trainer *t);
 
-/* Of several ranks, 0 alone locks the run, writes the log and commits; but a failure of one, in any of these
- * functions, is a failure of all: they vote (ranks.h).
+/* If there are several ranks, only rank 0 locks the run, writes the log and commits.  A failure of one rank
+ * in any of the functions below is a failure of all ranks, because they vote (ranks.h).
  *
- * Locks the run, checks --at, --grad-in and the places of all outputs, opens device and model, and allocates
- * the optimizer's memory.  With --dry-run everything is checked, but nothing is locked, allocated or changed.
- * With --weights-out the model may be any, and it is only read.  If the run is already past --at, sets
- * t->open.done_before and does nothing more. */
+ * Locks the run, checks --at, --grad-in and the paths of all outputs, opens device and model, and allocates
+ * the memory of the optimizer.  With --dry-run it checks everything, but locks, allocates and changes
+ * nothing.  With --weights-out the model may be any checkpoint, and is only read.  If the run is already past
+ * --at, sets t->open.done_before and does nothing else. */
 enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e);
-/* Notes for the log how many commits old they are.  Errors: RF_EDATA: the stream's rollouts were made by
- * weights that are too old (--stale), or unknown. */
+/* Checks that the rollouts of the stream were made by weights that are recent enough (--stale), and notes
+ * their age for the log.  Errors: RF_EDATA: the weights are too old, or unknown. */
 enum rf_code rf_trainer_check_weights(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
-/* How many records this rank has of a batch; INT_MAX: all of the stream. */
+/* Returns the number of records of a batch that this rank has; INT_MAX: the whole stream. */
 int rf_trainer_share(const struct rf_trainer *t);
-/* How many of the first n of these are of its first mini-batch. */
+/* Returns how many of the first n records of this rank belong to the first mini-batch. */
 int rf_trainer_first(const struct rf_trainer *t, int n);
-/* Begins a batch.  Looks at whose share the stream is.  Errors: RF_EDATA: not this rank's, or of other
- * mini-batches. */
+/* Begins a batch, and checks that the stream is the share of this rank.  Errors: RF_EDATA: it is the share of
+ * another rank, or was divided by other mini-batches. */
 enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
 /* Finds out whether any rank has records of the next batch; mine: this rank has. */
 enum rf_code rf_trainer_more(struct rf_trainer *t, bool mine, bool *any, struct rf_err *e);
-/* Adds up what the ranks announce of their records of a mini-batch, before the rollouts exist: *totals is
- * this rank's, and becomes that of all. */
+/* Adds up the totals of all ranks for a mini-batch whose rollouts do not exist yet.  *totals: in: those of
+ * this rank; out: the sums. */
 enum rf_code rf_trainer_announce(struct rf_trainer *t, struct rf_totals *totals, struct rf_err *e);
-/* Adds a copy of r to the mini-batch, and makes an optimizer step when this rank's share of it is full.
- * groups: of its advantages, for the log; NULL: it has none. */
+/* Adds a copy of r to the mini-batch, and makes an optimizer step when this rank's share of the mini-batch is
+ * full.  groups: counts of the record's groups, for the log; NULL: the record has no advantages. */
 enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
                             const struct rf_group_stats *groups, struct rf_err *e);
-/* Call it after the end record: makes the optimizer step of the last mini-batch, and the outer step.  Errors:
- * RF_EDATA: there were no records, or --outer response and no response. */
+/* Ends the records of a batch: makes the optimizer step of the last mini-batch, and with --outer response the
+ * step on the responses.  Errors: RF_EDATA: there were no records; no record had the response, the rollouts
+ * or the positions that the options need. */
 enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e);
-/* Writes the metrics and commits the step, with --weights-out the checkpoint; or with --grad-out writes the
- * gradient alone.  If the stream had no records, does nothing.  The run's steps do not change before this.
- * t->stop is checked until what is written gets its name. */
+/* Appends the lines to the log and commits the step.  With --weights-out it writes the checkpoint instead of
+ * a step, with --grad-out only the gradient.  Does nothing if the stream had no records.  t->stop is checked
+ * until the new directory or file gets its name. */
 enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e);
-/* Ends one of several batches: commits it, with those before it that are not, if that is due, if it is the
- * last, or if the file RUN/stop exists, which then is in *stopped. */
+/* Ends one of several batches.  Commits all batches since the last commit if --commit-every says so, if this
+ * batch is the last one, or if the file RUN/stop exists; *stopped: whether it exists. */
 enum rf_code rf_trainer_end(struct rf_trainer *t, bool last, bool *stopped, struct rf_err *e);
-/* Writes a line about mini-batches that made no optimizer step to buf, and returns buf; "": there were
- * none. */
+/* Writes a sentence about the mini-batches without an optimizer step to buf, and returns buf; "": every
+ * mini-batch made one. */
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size);
 /* Tells the other ranks, at their next vote, that this rank ends with the failure in e; then e becomes the
  * failure that all ranks end with.  Does nothing if the failure came from another rank, or if the other ranks

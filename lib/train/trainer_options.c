@@ -1,4 +1,4 @@
-/* trainer_options.c -- the options that rf-grpo, rf-ntp and rf-step share. */
+/* trainer_options.c -- the options that rf-grpo, rf-ntp and rf-step share, and the checks of their values. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -117,7 +117,7 @@ void rf_trainer_batch_options(struct rf_trainer *t, struct rf_opts *opts)
 
 /* ---- checks -------------------------------------------------------------------------------- */
 
-/* "10", or "30s", "10m", "2h". */
+/* Reads --commit-every: "10", or "30s", "10m", "2h". */
 static enum rf_code read_commit_every(struct rf_trainer *t, struct rf_err *e)
 {
 	static const struct { char unit; int seconds; } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 } };
@@ -155,7 +155,7 @@ static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
 	return RF_OK;
 }
 
-/* Options that contradict each other. */
+/* Checks that no options contradict each other. */
 static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
 {
 	if (t->weights_out && t->grad_out)
@@ -230,7 +230,7 @@ enum rf_code rf_trainer_check_places(const struct rf_trainer *t, struct rf_err *
 	if (t->log && stat(t->log, &st) == 0 && S_ISREG(st.st_mode) &&
 	    (fd = open(t->log, O_RDONLY | O_CLOEXEC)) >= 0) {
 		if (read(fd, &first, 1) < 0)
-			first = '{'; /* appending tells */
+			first = '{'; /* appending will report the error */
 		close(fd);
 	}
 	if (first != '{')
