@@ -51,7 +51,7 @@ enum rf_code rf_grad_file_place(const char *path, const char *run, struct rf_err
 	return rf_file_can_write(path, false, e);
 }
 
-static enum rf_code check_own(struct rf_train *t, struct rf_err *e)
+static enum rf_code check_finite(struct rf_train *t, struct rf_err *e)
 {
 	const struct rf_model *m = &t->engine->model;
 	const struct rf_params *p = m->params;
@@ -75,7 +75,7 @@ enum rf_code rf_grad_file_write(struct rf_train *t, const char *path, const char
 	struct rf_tensor *list = calloc((size_t)p->n, sizeof *list);
 	const char *const extra[] = { "weights", weights, NULL };
 	struct rf_tempfile f;
-	enum rf_code rc = list ? check_own(t, e)
+	enum rf_code rc = list ? check_finite(t, e)
 	                       : rf_fail(e, RF_ENOMEM, "out of memory (a list of %d tensors)", p->n);
 
 	for (int i = 0; rc == RF_OK && i < p->n; i++) {
@@ -102,8 +102,8 @@ enum rf_code rf_grad_file_write(struct rf_train *t, const char *path, const char
 
 /* Checks one tensor of the file.  add: adds it to the gradient, through the stage's block of device memory,
  * which the pass does not need any more. */
-static enum rf_code take(const struct rf_work *w, const struct rf_tensor *x, const struct rf_param *q,
-                         float *block, bool add, struct rf_err *e)
+static enum rf_code check_tensor(const struct rf_work *w, const struct rf_tensor *x, const struct rf_param *q,
+                                 float *block, bool add, struct rf_err *e)
 {
 	struct rf_engine *g = w->engine;
 	size_t most = add && w->extra_bytes / 4 < BLOCK ? w->extra_bytes / 4 : BLOCK;
@@ -125,8 +125,8 @@ static enum rf_code take(const struct rf_work *w, const struct rf_tensor *x, con
 	return RF_OK;
 }
 
-static enum rf_code read_file(const struct rf_train *t, const char *path, const char *weights, bool add,
-                              struct rf_err *e)
+static enum rf_code read_gradient(const struct rf_train *t, const char *path, const char *weights, bool add,
+                                  struct rf_err *e)
 {
 	const struct rf_params *p = &t->engine->ckpt->params;
 	float *block = malloc(BLOCK * sizeof *block);
@@ -152,7 +152,7 @@ static enum rf_code read_file(const struct rf_train *t, const char *path, const 
 		if (!x || !rf_same_shape(x, &p->p[i]))
 			rc = rf_fail(e, RF_EMODEL, "'%s' is missing or has another shape", p->p[i].name);
 		else
-			rc = take(t->work, x, &p->p[i], block, add, e);
+			rc = check_tensor(t->work, x, &p->p[i], block, add, e);
 	}
 	if (rc != RF_OK)
 		rf_blame(e, "%s", path);
@@ -166,10 +166,10 @@ static enum rf_code read_file(const struct rf_train *t, const char *path, const 
 enum rf_code rf_grad_file_check(const struct rf_train *t, const char *path, const char *weights,
                                 struct rf_err *e)
 {
-	return read_file(t, path, weights, false, e);
+	return read_gradient(t, path, weights, false, e);
 }
 
 enum rf_code rf_grad_file_add(struct rf_train *t, const char *path, const char *weights, struct rf_err *e)
 {
-	return read_file(t, path, weights, true, e);
+	return read_gradient(t, path, weights, true, e);
 }

@@ -45,7 +45,7 @@ enum rf_code rf_made_begin(struct rf_trainer *t, struct rf_err *e)
 }
 
 /* Returns whether the manifest has a stage: any but an rf-cat that only takes a batch out of the data. */
-static bool counts(const json_t *stage)
+static bool is_listed(const json_t *stage)
 {
 	const char *tool = json_string_value(json_object_get(stage, "tool"));
 
@@ -66,7 +66,7 @@ enum rf_code rf_made_stages(struct rf_trainer *t, const struct rf_head *h, struc
 		if (!head)
 			rc = rf_fail(e, RF_EDATA, "the history of the stream's head is not JSON");
 		json_array_foreach(json_object_get(json_object_get(head, "body"), "history"), i, stage)
-			if (counts(stage))
+			if (is_listed(stage))
 				failed = failed || json_array_append(stages, stage) < 0;
 		json_decref(head);
 	}
@@ -77,7 +77,7 @@ enum rf_code rf_made_stages(struct rf_trainer *t, const struct rf_head *h, struc
 
 /* Returns the part `device`.  `threads` and `ranks` change no bit, but a time that was measured depends on
  * them. */
-static json_t *device(const struct rf_trainer *t)
+static json_t *describe_device(const struct rf_trainer *t)
 {
 	const struct rf_engine *g = &t->engine;
 
@@ -100,8 +100,8 @@ enum rf_code rf_made_note(struct rf_trainer *t, struct rf_err *e)
 		return rc;
 	}
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)t->current.trained_on);
-	parts = json_pack("{s:o, s:o, s:O?}", "device", device(t), "libraries", rf_libraries(), "stages",
-	                  t->open.stages);
+	parts = json_pack("{s:o, s:o, s:O?}", "device", describe_device(t), "libraries", rf_libraries(),
+	                  "stages", t->open.stages);
 	first = json_pack("{s:O?, s:{s:s, s:I}}", "start", t->open.start, "data", "hash", hash, "records",
 	                  (json_int_t)t->current.all_records);
 	if (!parts || !first || (t->made && json_object_update(parts, t->made) < 0) ||

@@ -53,7 +53,7 @@ enum rf_code rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *c
 
 /* Returns the shape with the rollouts that the options give.  The memory of a record must not grow between
  * its pass and its rollouts. */
-static struct rf_shape whole(const struct rf_step *s, const struct rf_shape *shape)
+static struct rf_shape full_shape(const struct rf_step *s, const struct rf_shape *shape)
 {
 	const bool rollouts = s->train->rl_coef != 0;
 
@@ -61,15 +61,15 @@ static struct rf_shape whole(const struct rf_step *s, const struct rf_shape *sha
 	                          rollouts ? s->rollouts.k : 0 };
 }
 
-static void decide(const void *step, struct rf_shape *shape)
+static void decide_shape(const void *step, struct rf_shape *shape)
 {
-	*shape = whole(step, shape);
+	*shape = full_shape(step, shape);
 }
 
-static void needs(const void *step, const struct rf_shape *shape, struct rf_demand *need)
+static void count_memory(const void *step, const struct rf_shape *shape, struct rf_demand *need)
 {
 	const struct rf_step *s = step;
-	const struct rf_shape z = whole(s, shape);
+	const struct rf_shape z = full_shape(s, shape);
 	struct rf_demand rollouts = { .grows = NULL };
 	size_t each;
 
@@ -91,10 +91,10 @@ static void needs(const void *step, const struct rf_shape *shape, struct rf_dema
 		              "is one batch";
 }
 
-static void place(void *step, const struct rf_shape *shape, struct rf_arena *a)
+static void place_memory(void *step, const struct rf_shape *shape, struct rf_arena *a)
 {
 	struct rf_step *s = step;
-	const struct rf_shape z = whole(s, shape);
+	const struct rf_shape z = full_shape(s, shape);
 	const struct rf_use entropy = rf_entropy_use(&s->entropy), rollouts = rf_rollout_use(&s->rollouts);
 
 	s->base.place(s->base.stage, &z, a);
@@ -108,7 +108,7 @@ struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w, struct rf_use ba
 {
 	s->base = base;
 	s->entropy.work = s->rollouts.work = w;
-	return (struct rf_use){ s, decide, needs, place, true };
+	return (struct rf_use){ s, decide_shape, count_memory, place_memory, true };
 }
 
 /* ---- the first mini-batch ------------------------------------------------------------------- */

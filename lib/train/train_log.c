@@ -7,7 +7,7 @@
 
 struct figure { const char *name; double v; bool shown; };
 
-static void figures(struct rf_buf *line, const struct figure *f, size_t count)
+static void add_figures(struct rf_buf *line, const struct figure *f, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (f[i].shown)
@@ -67,7 +67,7 @@ enum rf_code rf_train_log(struct rf_trainer *t, const struct rf_train_stats *st,
 	rf_jline_begin(lines);
 	rf_jline_int(lines, "step", t->open.step);
 	rf_jline_bool(lines, "stepped", st->stepped);
-	figures(lines, rewards, sizeof rewards / sizeof *rewards);
+	add_figures(lines, rewards, sizeof rewards / sizeof *rewards);
 	if (st->rollouts)
 		rf_jline_text(lines, "reward/kind", st->kind);
 	for (int i = 0; i < st->parts; i++) {
@@ -78,7 +78,7 @@ enum rf_code rf_train_log(struct rf_trainer *t, const struct rf_train_stats *st,
 		if (!isnan(std))
 			rf_jline_real(lines, rf_reward_key(key, p->name, "std"), std);
 	}
-	figures(lines, rest, sizeof rest / sizeof *rest);
+	add_figures(lines, rest, sizeof rest / sizeof *rest);
 	rf_jline_end(lines);
 	t->current.older = 0;
 	return lines->failed ? rf_fail(e, RF_ENOMEM, "out of memory (metrics)") : RF_OK;

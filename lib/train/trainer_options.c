@@ -189,8 +189,8 @@ static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
 		               "same tokens");
 	if (t->outer && t->train.loss == RF_LOSS_RESPONSE)
 		return rf_fail(e, RF_EUSAGE,
-		               "--outer response cannot be combined with --loss response: what a record has "
-		               "as a response is not among its tokens");
+		               "--outer response cannot be combined with --loss response: the response of a "
+		               "record is not among its tokens");
 	if (t->ranks.launch && t->batch && t->mini_batch && t->batch % t->mini_batch)
 		return rf_fail(e, RF_EUSAGE,
 		               "--batch must be a multiple of --mini-batch with --ranks: rf-cat --shard "

@@ -454,7 +454,7 @@ prompts() {
 		done
 		run -65 $trainer --outer response <(head -c -1 in)
 		run -64 $trainer --outer response --loss response in
-		said='what a record has as a response is not among its tokens'
+		said='the response of a record is not among its tokens'
 		[ "$output" = "$name: --outer response cannot be combined with --loss response: $said" ]
 		state | cmp - before
 		[ ! -e log ]
