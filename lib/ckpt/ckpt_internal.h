@@ -1,4 +1,5 @@
-/* ckpt_internal.h -- what reading, writing and runs share: the contents of a checkpoint directory. */
+/* ckpt_internal.h -- the inner interface of lib/ckpt: state.json, the file of moments, replaced
+ * directories. */
 #ifndef RF_CKPT_INTERNAL_H
 #define RF_CKPT_INTERNAL_H
 
@@ -7,18 +8,19 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/writer.h"
 
-/* The contents of state.json, which makes a directory a step of a run, apart from its list of files.
- * writer.c writes them and ckpt_read.c reads them.  A change of the keys needs a new format number. */
+/* The contents of state.json, except for its list of files.  A directory with this file is a step of a run.
+ * writer.c writes the file and ckpt_read.c reads it.  A change of the keys needs a new format number. */
 enum { RF_STATE_FORMAT = 2 };
 struct rf_state {
 	int64_t step, parent, commits, updates;
-	char past[RF_HASH_HISTORY][17];  /* hashes of the weights of the commits before, newest first */
+	char past[RF_HASH_HISTORY][17];  /* hashes of the weights of earlier commits, newest first */
 	int past_count;
-	char data_hash[17];              /* "": none */
+	char data_hash[17];              /* "": unknown */
 	int64_t data_next;
 };
 
-/* A line of text, and then one for each other file of the directory (replace.c). */
+/* The file of a directory that may be replaced: a line of text, then the names of its other files
+ * (replace.c). */
 #define RF_CKPT_LIST ".weights-out"
 
 /* Returns the bytes that the writer's checkpoint will take on the disk; headers and metadata are estimated
@@ -30,24 +32,24 @@ enum rf_code rf_ckpt_hash_weights(const struct rf_ckpt_writer *w, const float *w
 
 /* For a writer with `replace` (replace.c).  rf_ckpt_replaced_path(): checks that `path` is free, or has a
  * directory that may be replaced; stores the path without the slashes at its end.  rf_ckpt_replace(): renames
- * the finished directory `temp` to `to`, and removes the directory that was there. */
+ * the finished directory `temp` to `to`, and removes the old directory. */
 enum rf_code rf_ckpt_replaced_path(char to[4096], const char *path, struct rf_err *e);
 enum rf_code rf_ckpt_replace(const char *temp, const char *to, const volatile sig_atomic_t *stop,
                              struct rf_err *e);
 
-/* What the file of moments has, from flat buffers m and v, which may be NULL for its header alone. */
+/* Lists the tensors of the file of moments.  m, v: flat buffers; NULL if only the header is needed. */
 struct rf_moments { struct rf_tensor *t; char (*names)[RF_MAX_NAME + 16]; int n; };
 enum rf_code rf_moments_table(struct rf_moments *o, const struct rf_params *params, const float *m,
                               const float *v, const struct rf_transfer *transfer, struct rf_err *e);
 void rf_moments_free(struct rf_moments *o);
 
-/* state.json's hash of itself: of the object without `xxh64`, compact, with sorted keys.  Returns false if
- * out of memory. */
+/* Computes the hash of state.json's object without the key `xxh64`, as compact JSON with sorted keys.
+ * Returns false if memory ran out. */
 bool rf_state_hash(const json_t *root, char hex[17]);
 
 bool rf_same_shape(const struct rf_tensor *t, const struct rf_param *p);
 
-/* Keeps the sentence that rf_step_latest() wrote to `lost`, and adds it to the warning. */
+/* Stores the sentence that rf_step_latest() wrote to `lost`, and adds it to the warning. */
 void rf_ckpt_lost(struct rf_ckpt *c, const char *lost);
 
 #endif

@@ -1,7 +1,6 @@
-/* ckpt_read.c -- reading a checkpoint: which directory a path means, what is in it, and whether its
- * contents fit together.
+/* ckpt_read.c -- opens a checkpoint: finds its directory, reads its files, and checks that they fit together.
  *
- * Opening a checkpoint does not look at the values of weights; rf_ckpt_load() reads and checks them. */
+ * Opening does not look at the values of weights; rf_ckpt_load() reads and checks them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,16 +21,16 @@ enum { LOAD = 1 << 18 };
 
 /* ---- names and shapes ---------------------------------------------------------------------- */
 
-/* What is wrong with one name.  The list is for a reader: what is wrong in the same way with a tensor of
- * several layers is one entry, model.layers.{0..23}.attn.b_proj.weight, as a shell would spell it out. */
+/* A tensor that does not fit, and the reason.  A person reads the list, so tensors of several layers with the
+ * same fault are one entry, model.layers.{0..23}.attn.b_proj.weight, in the notation of a shell. */
 enum wrong { MISSING, UNEXPECTED, SHAPE, TYPE, WRONGS };
 
 struct misfit {
 	enum wrong wrong;
 	const char *name;
 	char detail[140];
-	size_t at, digits;   /* where the name has its layer's number */
-	int layer;           /* -1: nowhere */
+	size_t at, digits;   /* the place of the layer's number in the name */
+	int layer;           /* -1: the name has no number */
 	bool listed;
 };
 
@@ -66,7 +65,7 @@ static int ascending(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
-/* "{0..23}" or "{0,2,5}" of n > 1 numbers; false: it has no room. */
+/* Prints n > 1 numbers as "{0..23}" or "{0,2,5}".  Returns false if out has too little room. */
 static bool print_layers(char *out, size_t size, int *layer, int n)
 {
 	size_t used = 0;
@@ -80,8 +79,8 @@ static bool print_layers(char *out, size_t size, int *layer, int n)
 	return used < size;
 }
 
-/* Appends the entry of l->m[i] and all that are like it; returns how many.  layer: room for as many
- * numbers. */
+/* Appends one entry for l->m[i] and all misfits that are like it, and returns their number.  layer: room for
+ * that many numbers. */
 static int print_entry(char *out, size_t size, struct misfits *l, int i, int *layer)
 {
 	struct misfit *m = &l->m[i];
@@ -104,8 +103,8 @@ static int print_entry(char *out, size_t size, struct misfits *l, int i, int *la
 	return n;
 }
 
-/* The whole list as one sentence.  It is cut only where a file of another kind would make it longer than an
- * error can be. */
+/* Prints the whole list as one sentence.  The sentence is cut only if it would be longer than an error can
+ * be, as for a file of another model. */
 static enum rf_code print_misfits(struct misfits *l, int *layer, struct rf_err *e)
 {
 	static const char *const titles[] = {
@@ -161,7 +160,7 @@ static void print_shape(char *out, size_t size, const int64_t *shape, int ndim)
 		                         (long long)shape[i]);
 }
 
-/* The tensors against the table.  alias: the head may repeat the embedding under its own name. */
+/* Compares the tensors with the table of parameters.  alias: lm_head.weight may repeat the embedding. */
 static enum rf_code check_names(const struct rf_tensors *t, const struct rf_params *params,
                                 const struct rf_config *cfg, bool alias, struct rf_err *e)
 {
@@ -232,8 +231,8 @@ static bool has_tensor(const void *tensors, const char *name)
 	return rf_tensors_named(tensors, name);
 }
 
-/* Refuses one of the model's own tensors that is not where the index says.  A head that repeats the embedding
- * may be missing. */
+/* Checks that the model's tensors are where the index places them.  A head that repeats the embedding may be
+ * missing. */
 static enum rf_code check_places(const struct rf_ckpt *c, struct rf_err *e)
 {
 	const struct rf_tensors *t = &c->tensors;
@@ -256,8 +255,8 @@ static enum rf_code check_places(const struct rf_ckpt *c, struct rf_err *e)
 	return rf_blame(e, "%s/model.safetensors.index.json", c->dir);
 }
 
-/* Returns whether the user should hear of a tensor: the model does not own it, and either no part that the
- * config describes has it, or it is misplaced or of a type that is not read. */
+/* Returns whether to warn the user of a tensor: the model does not own it, and either no part that the config
+ * describes has it, or it is misplaced or of a type that is not read. */
 static bool is_foreign(const struct rf_ckpt *c, const struct rf_tensor *tensor)
 {
 	const struct rf_tensors *t = &c->tensors;
@@ -306,8 +305,8 @@ static void warn_of_unread(struct rf_ckpt *c)
 		rf_warn(c->warning, sizeof c->warning, "%s", c->unread);
 }
 
-/* The file decides: without a head of its own, or with one that only repeats the embedding, the model is
- * tied.  In the second case the name stays in the files that we write. */
+/* Decides from the file whether the model is tied: it has no lm_head.weight, or one that only repeats the
+ * embedding.  In the second case the files that we write have the name, too. */
 static enum rf_code decide_tied(struct rf_ckpt *c, struct rf_err *e)
 {
 	const struct rf_tensor *head = rf_tensors_find(&c->tensors, "lm_head.weight");
@@ -349,7 +348,7 @@ static bool get_count(const json_t *v, int64_t *to)
 	return *to >= 0;
 }
 
-/* One file against its entry: its size, and its bytes where they are few or all are to be read. */
+/* Compares one file with its entry: its size, and its bytes if the file is small or `all` is set. */
 static enum rf_code check_file(const char *dir, const char *name, const json_t *entry, bool all,
                                struct rf_err *e)
 {
@@ -455,7 +454,7 @@ static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_
 	return RF_OK;
 }
 
-/* state.json, where there is one: read into c (unless verify) and compared with the files. */
+/* Reads state.json, if it exists, into c (unless verify), and compares the files with it. */
 static enum rf_code load_state(struct rf_ckpt *c, bool verify, struct rf_err *e)
 {
 	char path[4096], *text;
@@ -527,7 +526,7 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 	return rf_tokenizer_hash_dir(c->dir, c->tokenizer, e);
 }
 
-/* The directory that path means: itself, or the step that latest points to. */
+/* Finds the directory of a checkpoint: path, or the step that path's link `latest` points to. */
 static enum rf_code find_dir(const char *path, char dir[4096], bool *of_run, char lost[RF_STEP_LOST],
                              struct rf_err *e)
 {
@@ -545,7 +544,7 @@ static enum rf_code find_dir(const char *path, char dir[4096], bool *of_run, cha
 		               "%s: not a directory (a checkpoint is a directory with config.json)", path);
 	if ((rc = rf_file_join(file, path, "config.json", e)) != RF_OK)
 		return rc;
-	if (lstat(file, &st) == 0) { /* an entry that cannot be read is reported where it is */
+	if (lstat(file, &st) == 0) { /* reading it reports an error */
 		strcpy(dir, path);
 		return RF_OK;
 	}
@@ -648,7 +647,7 @@ static bool finite(const float *x, size_t n)
 	return !bad;
 }
 
-/* The numbers at..at + n of the flat order, of which `to` has the part `own`. */
+/* Copies numbers at..at + n of the flat order to `to`, which has only the span `own`. */
 static enum rf_code place(const float *x, size_t at, size_t n, const struct rf_span *own, float *to,
                           const struct rf_transfer *transfer, struct rf_err *e)
 {
@@ -659,8 +658,8 @@ static enum rf_code place(const float *x, size_t at, size_t n, const struct rf_s
 	              : RF_OK;
 }
 
-/* The tensors prefix + NAME of the table into a flat buffer, which has the part `own` of them: at once, or a
- * block at a time where it is elsewhere, or where it is a part. */
+/* Reads the tensors prefix + NAME of the table into a flat buffer, which has the span `own` of them.  It
+ * reads whole tensors if the buffer is in host memory and has all of them, and blocks otherwise. */
 static enum rf_code load(const struct rf_tensors *t, const struct rf_params *params, const char *prefix,
                          const struct rf_span *own, float *flat, const struct rf_transfer *transfer,
                          bool negative, struct rf_err *e)
@@ -701,8 +700,8 @@ static enum rf_code load(const struct rf_tensors *t, const struct rf_params *par
 	return rc;
 }
 
-/* The weights of a step are float32, so what was loaded is what the hash was made of: comparing them costs no
- * second read, where they can be got back. */
+/* Reads the weights, and compares those of a step with their hash.  They are float32, so the hash can be
+ * computed from the loaded weights, without reading the file again, if the memory can be read back. */
 static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const struct rf_transfer *transfer,
                                  struct rf_err *e)
 {
@@ -723,8 +722,8 @@ static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const str
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", c->dir);
 }
 
-/* Of a step: the file as it was written.  It is read a second time for that, from memory where that
- * suffices. */
+/* Checks that the file of a step's moments has the hash in state.json.  This reads the file a second time,
+ * usually from the system's cache. */
 static enum rf_code check_moments(const struct rf_ckpt *c, const char *path, struct rf_err *e)
 {
 	char is[17];

@@ -29,13 +29,13 @@ static void init_normal(float *w, size_t n, double scale, uint64_t seed, int ten
 	}
 }
 
-/* low .. high, not low itself, which may be 0 */
+/* Returns a number in (low, high]; low may be 0. */
 static double between(const struct rf_param *p, double u)
 {
 	return p->low + (p->high - p->low) * (1 - u);
 }
 
-/* Few numbers: one draw each. */
+/* Returns an element of a weight that is not normal. */
 static double drawn(const struct rf_param *p, double u)
 {
 	double x;

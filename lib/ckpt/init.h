@@ -1,4 +1,4 @@
-/* init.h -- fresh weights, and exports.
+/* init.h -- makes checkpoints of fresh weights, and exports checkpoints.
  *
  * Their values are those of the published code (_init_weights of flash-linear-attention and transformers):
  *     linear maps, embeddings, convolutions   normal, with the config's initializer_range
@@ -9,14 +9,14 @@
  *     the decay's dt_bias                     such that the step softplus(dt_bias) is from 0.001 to 0.1; in
  *                                             Qwen3.5, 1
  *
- * Random numbers are drawn by Philox (rng.h) for the purpose RF_DRAW_WEIGHTS.  The key's i is the weight's
- * place in the table.  Of the element's number within the weight, the high word is the key's r and the low
- * word the counter j.  Elements 2m and 2m+1 of a normal weight are the two numbers that Box-Muller makes of
- * draws 2m (u) and 2m+1 (v):
+ * Philox (rng.h) draws the random numbers, for the purpose RF_DRAW_WEIGHTS.  The key's i is the weight's
+ * place in the table.  The high word of the element's number within the weight is the key's r, and the low
+ * word is the counter j.  Box-Muller makes elements 2m and 2m+1 of a normal weight from draws 2m (u) and 2m+1
+ * (v):
  *
  *     w[2m] = s sqrt(-2 ln(1 - u)) cos(2 pi v),  w[2m+1] = s sqrt(-2 ln(1 - u)) sin(2 pi v)      in double
  *
- * Element j of the other weights is made of draw j. */
+ * Element j of the other weights is made from draw j. */
 #ifndef RF_INIT_H
 #define RF_INIT_H
 

@@ -1,5 +1,5 @@
-/* moments.c -- optim.safetensors: the optimizer's moments, exp_avg.NAME and exp_avg_sq.NAME of each weight.
- * One process writes them all, or each of several its part into the same file. */
+/* moments.c -- optim.safetensors: the moments of the optimizer, exp_avg.NAME and exp_avg_sq.NAME for each
+ * weight.  One process writes all of them, or several processes write their spans into the same file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "ckpt/ckpt_internal.h"
 #include "io/file.h"
 
-/* "exp_avg." sorts before "exp_avg_sq.", so the order is that of the names. */
+/* In order of name: "exp_avg." sorts before "exp_avg_sq.". */
 static const char *const kinds[2] = { "exp_avg", "exp_avg_sq" };
 
 enum rf_code rf_moments_table(struct rf_moments *o, const struct rf_params *params, const float *m,
@@ -45,7 +45,7 @@ void rf_moments_free(struct rf_moments *o)
 	*o = (struct rf_moments){ .t = NULL };
 }
 
-/* One kind of moments of the part, from x, to their places in the file. */
+/* Writes one kind of moments of the span, from x, to their places in the file. */
 static enum rf_code write_kind(int fd, const struct rf_tensors *file, const char *kind,
                                const struct rf_params *params, const struct rf_span *own, const float *x,
                                const struct rf_transfer *transfer, float *block, struct rf_err *e)

@@ -1,10 +1,10 @@
-/* replace.c -- a checkpoint that is written to the same place again and again, by trainers that begin each
- * batch at the same weights and keep nothing of it.
+/* replace.c -- replaces a checkpoint by a new one at the same path, for trainers that begin each batch at the
+ * same weights and keep nothing of it (--weights-out).
  *
- * Of what lies in that place only our own may go.  So each such checkpoint has a list of its files, in a
- * hidden file, which no run or export carries along: a folder without the list, or with anything else in it,
- * is someone's.  Others may add to it at any time, so it is looked at again where nobody finds it by its name
- * any more, before it is removed. */
+ * A trainer may remove only files that a trainer wrote.  So each such checkpoint has a hidden file with a
+ * list of its files, which runs and exports do not copy.  A folder without the list, or with other files,
+ * belongs to someone else.  Other programs may add files at any time, so the old folder is checked again
+ * after it has lost its name, before it is removed. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include "io/tempfile.h"
 
 
-/* Whether a line of the list, after its first, is this name. */
+/* Returns whether a line of the list, after the first one, is this name. */
 static bool listed(const char *list, const char *name)
 {
 	size_t n = strlen(name);
@@ -40,7 +40,8 @@ static enum rf_code not_ours(const char *dir, struct rf_err *e)
 	               dir);
 }
 
-/* The place must be free or ours.  *exists: which. */
+/* Checks that the path is free, or that its folder has a list and no other files.  *exists: whether there is
+ * a folder. */
 static enum rf_code check_folder(const char *dir, bool *exists, struct rf_err *e)
 {
 	char path[4096], q[100], *list;
@@ -78,7 +79,7 @@ static enum rf_code check_folder(const char *dir, bool *exists, struct rf_err *e
 	return rc;
 }
 
-/* The path without slashes at its end, by which a link would be followed. */
+/* Copies the path without the slashes at its end, which would make the system follow a link. */
 static enum rf_code strip_slashes(char out[4096], const char *dir, struct rf_err *e)
 {
 	size_t name, n = rf_file_split(dir, &name);
@@ -101,7 +102,7 @@ enum rf_code rf_ckpt_replaced_path(char to[4096], const char *path, struct rf_er
 	return rc == RF_OK ? check_folder(to, &exists, e) : rc;
 }
 
-/* Whether a folder called `to` in `up` would be part of the run, or in one of its steps. */
+/* Returns whether a folder called `to` in `up` would be part of the run, or in one of its steps. */
 static bool is_runs_own(const char *to, const char *up, const char *run)
 {
 	const char *name = rf_file_name(to);
@@ -142,7 +143,8 @@ enum rf_code rf_ckpt_can_replace(const struct rf_ckpt *from, const char *dir, st
 	return RF_OK;
 }
 
-/* Puts temp in the place of what is at `to`, and removes that if it still is ours. */
+/* Exchanges the folders temp and `to`, and removes the old one, which is then at temp, if no file was added
+ * to it. */
 static enum rf_code exchange_folders(const char *temp, const char *to, const volatile sig_atomic_t *stop,
                                      struct rf_err *e)
 {

@@ -1,8 +1,8 @@
-/* run.c -- the run directory: lock, commit, repair, prune.
+/* run.c -- locks, repairs, begins, commits and prunes a run.
  *
- * A step appears when a directory that is complete and synced is renamed to step-N.  It disappears when it is
- * renamed back to a temporary name, and only then are its files removed.  So whatever is called step-N can be
- * read, at any instant and after a power loss (T. S. Pillai et al. 2014, "All file systems are not created
+ * A step appears when a complete and synced directory is renamed to step-N.  It disappears when it is renamed
+ * back to a temporary name; only then are its files removed.  So a directory with the name step-N can be read
+ * at any instant, and after a power loss (T. S. Pillai et al. 2014, "All file systems are not created
  * equal"). */
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +26,8 @@ static bool is_temporary(const char *name)
 	        !strncmp(name, "." RF_MANIFEST, strlen("." RF_MANIFEST))) && strstr(name, ".tmp-");
 }
 
-/* Only the holder of the lock makes temporary names, so those that are there are of the dead. */
+/* Removes the temporary files of killed trainers.  Only the holder of the lock makes temporary names, so no
+ * other process uses the existing ones. */
 static enum rf_code remove_leftovers(const char *path, struct rf_err *e)
 {
 	char name[4096];
@@ -104,7 +105,7 @@ int rf_run_of_step(const char *path)
 	return name > 1 && (!strcmp(last, "latest") || rf_step_number(last) >= 0) ? (int)name - 1 : 0;
 }
 
-/* What needs no lock: that it is a run, and its newest step. */
+/* Checks that path is a run, and finds its newest step, without the lock. */
 static enum rf_code find_run(struct rf_run *r, const char *path, int64_t *newest, struct rf_err *e)
 {
 	char config[4096];
@@ -131,7 +132,7 @@ static enum rf_code find_run(struct rf_run *r, const char *path, int64_t *newest
 	return rf_step_newest(path, newest, e);
 }
 
-/* The newest step by its own name: latest lags after a kill, and is turned only to what can be opened. */
+/* Opens the newest step by its own name, because the link `latest` may be old after a kill. */
 static enum rf_code open_newest(struct rf_run *r, int64_t newest, struct rf_err *e)
 {
 	char dir[4096], state[4096], name[32];
@@ -163,7 +164,7 @@ enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e)
 	int64_t newest;
 	enum rf_code rc;
 
-	/* before the lock, which would leave its file in any directory */
+	/* first, because the lock would make its file in any directory */
 	if ((rc = find_run(r, path, &newest, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_run_lock(path, &r->lock, e)) != RF_OK || (rc = remove_leftovers(path, e)) != RF_OK ||
@@ -188,7 +189,7 @@ enum rf_code rf_run_look(struct rf_run *r, const char *path, struct rf_err *e)
 	if ((rc = find_run(r, path, &newest, e)) != RF_OK ||
 	    (rc = rf_step_latest(path, dir, lost, e)) != RF_OK)
 		return rc;
-	/* a trainer may have committed and removed it meanwhile */
+	/* a trainer may have committed a step and removed this one meanwhile */
 	while ((rc = open_newest(r, newest, e)) != RF_OK) {
 		int64_t before = newest;
 
@@ -210,8 +211,8 @@ void rf_run_close(struct rf_run *r)
 
 /* ---- committing ---------------------------------------------------------------------------- */
 
-/* Removes the steps that are neither among the `keep` newest nor multiples of keep_every.  The name goes
- * first, unless it is that of a folder in the lower layer of an overlay, which cannot be renamed. */
+/* Removes the steps that are neither among the `keep` newest nor multiples of keep_every.  Each gets a
+ * temporary name first, except a folder in the lower layer of an overlay, which cannot be renamed. */
 static enum rf_code prune(const char *path, int keep, int keep_every, struct rf_err *e)
 {
 	char name[32], step[4096], temp[4096];
@@ -238,7 +239,7 @@ static enum rf_code prune(const char *path, int keep, int keep_every, struct rf_
 	return rc;
 }
 
-/* Returns what the step after `at` has in state.json. */
+/* Returns the state of the step that follows `at`. */
 static struct rf_state next_state(const struct rf_ckpt *at, const struct rf_commit *c)
 {
 	struct rf_state s = { .step = c->step, .parent = at->step, .updates = c->updates,
@@ -251,7 +252,7 @@ static struct rf_state next_state(const struct rf_ckpt *at, const struct rf_comm
 	return s;
 }
 
-/* What `at` says of itself as a step with this state. */
+/* Moves `at` to the step with this state. */
 static void move_state(struct rf_ckpt *at, const struct rf_state *s, const char *weights)
 {
 	at->step = s->step;
@@ -266,8 +267,8 @@ static void move_state(struct rf_ckpt *at, const struct rf_state *s, const char 
 	at->data_next = s->data_next;
 }
 
-/* Where r->at's files are after the commit.  The table and the config stay where they are: the program points
- * into them. */
+/* Opens the tensors of the new step instead of the old ones.  The table of parameters and the config stay,
+ * because the program points into them. */
 static enum rf_code move_files(struct rf_ckpt *at, const char *dir, const char *moments, struct rf_err *e)
 {
 	struct rf_tensors t;
@@ -282,7 +283,8 @@ static enum rf_code move_files(struct rf_ckpt *at, const char *dir, const char *
 	return RF_OK;
 }
 
-/* What does not make a commit fail goes into r->warning. */
+/* Prunes the run and looks at the free room of the disk.  Problems do not make the commit fail: they go into
+ * r->warning. */
 static void look_around(struct rf_run *r, const struct rf_commit *c, uint64_t bytes)
 {
 	struct rf_err e;

@@ -35,12 +35,12 @@ static const struct { const char *name; unsigned bits; } unread[] = {
 	{ "F8_E4M3FNUZ", 8 }, { "F8_E5M2FNUZ", 8 }, { "C64", 64 },
 };
 
-/* One file: the names of its tensors live in its header. */
+/* One file.  The names of its tensors point into its header. */
 struct shard {
 	json_t *header;
 	const char *file;    /* its name in the index */
 	int fd;
-	const char *bytes;   /* the file in memory, where there is no fd */
+	const char *bytes;   /* the file in memory, if there is no fd */
 };
 
 struct files {
@@ -107,7 +107,7 @@ static enum rf_code need_bytes(struct rf_tensor *t, uint64_t given, const char *
 	return RF_OK;
 }
 
-/* One entry of the header; data has `room` bytes. */
+/* Reads one entry of the header.  room: the bytes of the file's data. */
 static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json_t *v, uint64_t room,
                                struct rf_err *e)
 {
@@ -165,8 +165,8 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct rf_tensor *)a)->name, ((const struct rf_tensor *)b)->name);
 }
 
-/* "-0" is a float to the reference implementation and an integer to jansson; no number of a header
- * has a sign. */
+/* Returns whether a header has a number with a minus sign, which no valid header has.  The reference
+ * implementation reads "-0" as a float, and jansson as an integer. */
 static bool has_minus(const char *s, size_t n)
 {
 	bool in = false;
@@ -181,8 +181,7 @@ static bool has_minus(const char *s, size_t n)
 	return false;
 }
 
-/* Appends the tensors of one file, whose header is text and whose data, of room bytes, begin at
- * byte `base`. */
+/* Appends the tensors of one file.  text: its header; its data begin at byte `base` and have `room` bytes. */
 static enum rf_code read_header(struct rf_tensors *out, struct shard *s, const char *text, size_t n,
                                 uint64_t base, uint64_t room, struct rf_err *e)
 {
@@ -236,7 +235,7 @@ static enum rf_code read_header(struct rf_tensors *out, struct shard *s, const c
 	return RF_OK;
 }
 
-/* The length of the header of a file of `size` bytes that begins with these 8. */
+/* Reads the length of the header from the first 8 bytes of a file that has `size` bytes. */
 static enum rf_code header_length(const unsigned char b[8], uint64_t size, uint64_t *n, struct rf_err *e)
 {
 	*n = 0;
@@ -591,7 +590,8 @@ enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_
 	return RF_OK;
 }
 
-/* Memory for pieces of those that are elsewhere, *size bytes; NULL: out of memory. */
+/* Allocates memory for pieces of the tensors that are not in host memory, *size bytes; NULL: out of
+ * memory. */
 static unsigned char *room_for(const struct rf_tensor *t, int n, size_t *size)
 {
 	*size = BLOCK;
@@ -643,7 +643,8 @@ enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* The header as text, padded with spaces so that the data begin at a multiple of 8; NULL: out of memory. */
+/* Returns the header as text, padded with spaces so that the data begin at a multiple of 8; NULL: out of
+ * memory. */
 static char *make_header(const struct rf_tensor *t, int n, const char *const *extra, size_t *len)
 {
 	json_t *head = json_object(), *meta = json_pack("{s:s}", "format", "pt");

@@ -1,5 +1,5 @@
-/* tensors.h -- safetensors files: read with the checks of the reference implementation, written whole or not
- * at all.
+/* tensors.h -- reads safetensors files with the checks of the reference implementation, and writes them whole
+ * or not at all.
  *
  * The header has at most 16 MiB; tensors cover the data without gaps or overlaps; every product of sizes is
  * checked for overflow; no key appears twice. */
@@ -17,13 +17,13 @@ enum rf_dtype { RF_F32, RF_F16, RF_BF16, RF_F64, RF_I8, RF_I16, RF_I32, RF_I64, 
 	RF_BOOL, RF_OTHER };
 enum { RF_MAX_DIMS = 8 };
 
-/* How to access memory that host code cannot, such as a device's: get copies from it to the host, put from
- * the host to it.  get NULL: it cannot be read as it was written. */
+/* How to access memory that host code cannot, such as the memory of a device: get copies from it to the host,
+ * put from the host to it.  get NULL: it does not have the bytes that were written. */
 struct rf_transfer {
 	void *arg;
 	enum rf_code (*get)(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e);
 	enum rf_code (*put)(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e);
-	size_t block;            /* bytes that are best moved at once, a multiple of 8 */
+	size_t block;            /* a good number of bytes for one copy, a multiple of 8 */
 };
 
 struct rf_tensor {
@@ -35,12 +35,12 @@ struct rf_tensor {
 	uint64_t count;           /* elements */
 	uint64_t bytes;
 	const void *data;         /* in the caller's memory, unaligned: copy with memcpy; NULL: in a file */
-	const int *fd;            /* that file, for rf_tensor_read(); NULL: none */
-	uint64_t at;              /* byte offset in that file */
-	const struct rf_transfer *transfer; /* how to read data that is not in host memory; NULL: it is */
+	const int *fd;            /* the file, for rf_tensor_read(); NULL: none */
+	uint64_t at;              /* byte offset in the file */
+	const struct rf_transfer *transfer; /* for data that is not in host memory; NULL: the data is */
 };
 
-/* A disagreement between an index and its shards, which is about one tensor. */
+/* A disagreement between an index and its shards about one tensor. */
 enum rf_shard_fault {
 	RF_SHARD_NO_TENSOR,       /* the index names the tensor, but the file does not have it */
 	RF_SHARD_NO_FILE,         /* the index names the tensor, but the file does not exist */
@@ -80,7 +80,7 @@ const struct rf_tensor *rf_tensors_find(const struct rf_tensors *t, const char *
 bool rf_tensors_named(const struct rf_tensors *t, const char *name);
 /* Stores RF_EMODEL and the sentence about t->misplaced[i] in e. */
 enum rf_code rf_tensors_refuse(const struct rf_tensors *t, int i, struct rf_err *e);
-/* The value of a key in __metadata__ of the (first) file, or NULL. */
+/* Returns the value of a key in __metadata__ of the (first) file, or NULL. */
 const char *rf_tensors_meta(const struct rf_tensors *t, const char *key);
 /* Reads n bytes of the tensor, beginning with byte `from`.  Errors: RF_EIO, also if the file has become
  * shorter since it was opened. */
@@ -90,9 +90,9 @@ enum rf_code rf_tensor_read(const struct rf_tensor *t, uint64_t from, void *out,
 enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_t n, float *out,
                                 struct rf_err *e);
 
-/* XXH64 (seed 0), as 16 hex digits, over all tensors in the order given (by name): name, dtype, shape in
- * decimal ("40,16"), bytes.  If arch_of is not NULL: over arch_of, and then over the tensors without their
- * bytes. */
+/* Computes XXH64 (seed 0), as 16 hex digits, over all tensors in the given order (by name): name, dtype,
+ * shape in decimal ("40,16"), bytes.  If arch_of is not NULL: over arch_of, and then over the tensors without
+ * their bytes. */
 enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_of, char hex[17],
                              struct rf_err *e);
 
@@ -101,8 +101,8 @@ enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_
  * the file is gone. */
 enum rf_code rf_tensors_write(const char *path, const struct rf_tensor *t, int n, const char *const *extra,
                               struct rf_err *e);
-/* Writes the same into a file that the caller creates and finishes.  rf_tensors_begin(): the header alone;
- * *size: what the whole file has. */
+/* Both write into a file that the caller creates and finishes.  rf_tensors_put() writes the whole file,
+ * rf_tensors_begin() only the header; *size: the bytes of the whole file. */
 struct rf_tempfile;
 enum rf_code rf_tensors_begin(struct rf_tempfile *f, const struct rf_tensor *t, int n,
                               const char *const *extra, uint64_t *size, struct rf_err *e);

@@ -286,8 +286,8 @@ static void remove_files(struct rf_ckpt_writer *w)
 	json_object_clear(w->files);
 }
 
-/* Finds the newest step of the run that this step belonged to.  Returns false if there is none, or if it is
- * another model's, as after the run was replaced by another run. */
+/* Finds the newest step of the run that this step belonged to.  Returns false if the run has no step, or if
+ * the step has another model, as after the run was replaced by another run. */
 static bool newer_step(const struct rf_ckpt *at, char dir[4096])
 {
 	struct rf_ckpt newest;
