@@ -52,7 +52,7 @@ static void add_misfit(struct misfits *l, enum wrong wrong, const char *name, co
 	}
 }
 
-static bool alike(const struct misfit *a, const struct misfit *b)
+static bool same_fault(const struct misfit *a, const struct misfit *b)
 {
 	return a->wrong == b->wrong && a->layer >= 0 && b->layer >= 0 && a->at == b->at &&
 	       !memcmp(a->name, b->name, a->at) &&
@@ -60,7 +60,7 @@ static bool alike(const struct misfit *a, const struct misfit *b)
 	       !strcmp(a->detail, b->detail);
 }
 
-static int ascending(const void *a, const void *b)
+static int by_number(const void *a, const void *b)
 {
 	return *(const int *)a - *(const int *)b;
 }
@@ -70,7 +70,7 @@ static bool print_layers(char *out, size_t size, int *layer, int n)
 {
 	size_t used = 0;
 
-	qsort(layer, (size_t)n, sizeof *layer, ascending);
+	qsort(layer, (size_t)n, sizeof *layer, by_number);
 	if (n > 2 && layer[n - 1] - layer[0] == n - 1)
 		return snprintf(out, size, "{%d..%d}", layer[0], layer[n - 1]) < (int)size;
 	for (int i = 0; i < n && used < size; i++)
@@ -88,7 +88,7 @@ static int print_entry(char *out, size_t size, struct misfits *l, int i, int *la
 	int n = 0;
 
 	for (int k = i; k < l->n; k++)
-		if (k == i || (!l->m[k].listed && alike(m, &l->m[k]))) {
+		if (k == i || (!l->m[k].listed && same_fault(m, &l->m[k]))) {
 			l->m[k].listed = true;
 			layer[n++] = l->m[k].layer;
 		}
@@ -208,8 +208,8 @@ static enum rf_code check_names(const struct rf_tensors *t, const struct rf_para
 	return rc;
 }
 
-static enum rf_code same_bytes(const struct rf_tensor *a, const struct rf_tensor *b, bool *same,
-                               struct rf_err *e)
+static enum rf_code compare_bytes(const struct rf_tensor *a, const struct rf_tensor *b, bool *same,
+                                  struct rf_err *e)
 {
 	unsigned char x[1 << 14], y[sizeof x];
 	enum rf_code rc;
@@ -317,7 +317,7 @@ static enum rf_code decide_tied(struct rf_ckpt *c, struct rf_err *e)
 	rf_config_embedding(&c->cfg, name);
 	embedding = rf_tensors_find(&c->tensors, name);
 	c->tied = !head;
-	if (head && embedding && c->cfg.tied && (rc = same_bytes(head, embedding, &c->tied, e)) != RF_OK)
+	if (head && embedding && c->cfg.tied && (rc = compare_bytes(head, embedding, &c->tied, e)) != RF_OK)
 		return rc;
 	if (c->tied && !c->cfg.tied)
 		rf_warn(c->warning, sizeof c->warning,
@@ -638,7 +638,7 @@ void rf_ckpt_close(struct rf_ckpt *c)
 
 /* ---- values -------------------------------------------------------------------------------- */
 
-static bool finite(const float *x, size_t n)
+static bool all_finite(const float *x, size_t n)
 {
 	uint32_t bad = 0;
 
@@ -648,8 +648,8 @@ static bool finite(const float *x, size_t n)
 }
 
 /* Copies numbers at..at + n of the flat order to `to`, which has only the span `own`. */
-static enum rf_code place(const float *x, size_t at, size_t n, const struct rf_span *own, float *to,
-                          const struct rf_transfer *transfer, struct rf_err *e)
+static enum rf_code copy_span(const float *x, size_t at, size_t n, const struct rf_span *own, float *to,
+                              const struct rf_transfer *transfer, struct rf_err *e)
 {
 	const struct rf_span here = rf_span_of(own, at, n);
 
@@ -660,9 +660,9 @@ static enum rf_code place(const float *x, size_t at, size_t n, const struct rf_s
 
 /* Reads the tensors prefix + NAME of the table into a flat buffer, which has the span `own` of them.  It
  * reads whole tensors if the buffer is in host memory and has all of them, and blocks otherwise. */
-static enum rf_code load(const struct rf_tensors *t, const struct rf_params *params, const char *prefix,
-                         const struct rf_span *own, float *flat, const struct rf_transfer *transfer,
-                         bool negative, struct rf_err *e)
+static enum rf_code load_tensors(const struct rf_tensors *t, const struct rf_params *params,
+                                 const char *prefix, const struct rf_span *own, float *flat,
+                                 const struct rf_transfer *transfer, bool negative, struct rf_err *e)
 {
 	char name[160];
 	enum rf_code rc = RF_OK;
@@ -686,14 +686,14 @@ static enum rf_code load(const struct rf_tensors *t, const struct rf_params *par
 
 			if ((rc = rf_tensor_f32_part(x, at, n, to, e)) != RF_OK)
 				break;
-			if (!finite(to, n))
+			if (!all_finite(to, n))
 				rc = rf_fail(e, RF_ENUMERIC,
 				             "'%s' holds NaN, Inf or a number too large for float32", name);
 			for (size_t k = 0; k < n && rc == RF_OK && !negative; k++)
 				if (to[k] < 0)
 					rc = rf_fail(e, RF_ENUMERIC, "'%s' has a negative number", name);
 			if (rc == RF_OK && flat && transfer)
-				rc = place(block, p->offset + at, n, own, flat, transfer, e);
+				rc = copy_span(block, p->offset + at, n, own, flat, transfer, e);
 		}
 	}
 	free(block);
@@ -711,7 +711,8 @@ static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const str
 	enum rf_code rc;
 
 	as_written.transfer = transfer;
-	if ((rc = load(&c->tensors, &c->params, "", &all, flat, transfer, true, e)) == RF_OK && c->in_run &&
+	if ((rc = load_tensors(&c->tensors, &c->params, "", &all, flat, transfer, true, e)) == RF_OK &&
+	    c->in_run &&
 	    (rc = flat && (!transfer || transfer->get)
 	               ? rf_ckpt_hash_weights(&as_written, flat, weights, e)
 	               : rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) == RF_OK &&
@@ -766,8 +767,8 @@ static enum rf_code load_moments(const struct rf_ckpt *c, const struct rf_span *
 		rc = rf_fail(e, RF_EMODEL, "the file has %d tensors, but the model needs %d", t.n,
 		             2 * c->params.n);
 	else if ((rc = check_moments(c, path, e)) == RF_OK &&
-	         (rc = load(&t, &c->params, "exp_avg.", own, m, transfer, true, e)) == RF_OK)
-		rc = load(&t, &c->params, "exp_avg_sq.", own, v, transfer, false, e);
+	         (rc = load_tensors(&t, &c->params, "exp_avg.", own, m, transfer, true, e)) == RF_OK)
+		rc = load_tensors(&t, &c->params, "exp_avg_sq.", own, v, transfer, false, e);
 	rf_tensors_close(&t);
 	*there = rc == RF_OK;
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", path);

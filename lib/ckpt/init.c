@@ -36,7 +36,7 @@ static double between(const struct rf_param *p, double u)
 }
 
 /* Returns an element of a weight that is not normal. */
-static double drawn(const struct rf_param *p, double u)
+static double draw_element(const struct rf_param *p, double u)
 {
 	double x;
 
@@ -63,7 +63,8 @@ void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat)
 		case RF_INIT_LOG:
 		case RF_INIT_RATE:
 			for (size_t j = 0; j < t->p[i].count; j++)
-				w[j] = (float)drawn(&t->p[i], rf_draw(key_of(seed, i, j), (uint32_t)j));
+				w[j] = (float)draw_element(&t->p[i],
+				                           rf_draw(key_of(seed, i, j), (uint32_t)j));
 			break;
 		}
 	}

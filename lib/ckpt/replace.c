@@ -20,7 +20,7 @@
 
 
 /* Returns whether a line of the list, after the first one, is this name. */
-static bool listed(const char *list, const char *name)
+static bool is_listed(const char *list, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -32,7 +32,7 @@ static bool listed(const char *list, const char *name)
 	return false;
 }
 
-static enum rf_code not_ours(const char *dir, struct rf_err *e)
+static enum rf_code refuse_folder(const char *dir, struct rf_err *e)
 {
 	return rf_fail(e, RF_EUSAGE,
 	               "--weights-out: %s exists and is not a folder that --weights-out made: name another, "
@@ -55,9 +55,9 @@ static enum rf_code check_folder(const char *dir, bool *exists, struct rf_err *e
 	if (lstat(dir, &st) < 0)
 		return errno == ENOENT ? RF_OK : rf_fail(e, RF_EIO, "%s: %s", dir, strerror(errno));
 	if (!S_ISDIR(st.st_mode) || (rc = rf_file_join(path, dir, RF_CKPT_LIST, e)) != RF_OK)
-		return not_ours(dir, e);
+		return refuse_folder(dir, e);
 	if ((rc = rf_file_read(path, RF_MOST_LIST, &list, &size, e)) != RF_OK)
-		return rc == RF_ENOINPUT || rc == RF_EMODEL ? not_ours(dir, e) : rc;
+		return rc == RF_ENOINPUT || rc == RF_EMODEL ? refuse_folder(dir, e) : rc;
 	if ((n = scandir(dir, &names, NULL, alphasort)) < 0) {
 		free(list);
 		return rf_fail(e, RF_EIO, "%s: %s", dir, strerror(errno));
@@ -66,7 +66,7 @@ static enum rf_code check_folder(const char *dir, bool *exists, struct rf_err *e
 		const char *name = names[i]->d_name;
 
 		if (rc == RF_OK && strcmp(name, ".") && strcmp(name, "..") && strcmp(name, RF_CKPT_LIST) &&
-		    !listed(list, name))
+		    !is_listed(list, name))
 			rc = rf_fail(e, RF_EUSAGE,
 			             "--weights-out: %s is to be replaced, but has '%s', which "
 			             "--weights-out did not write: move that away, or name another folder",
@@ -103,7 +103,7 @@ enum rf_code rf_ckpt_replaced_path(char to[4096], const char *path, struct rf_er
 }
 
 /* Returns whether a folder called `to` in `up` would be part of the run, or in one of its steps. */
-static bool is_runs_own(const char *to, const char *up, const char *run)
+static bool is_part_of_run(const char *to, const char *up, const char *run)
 {
 	const char *name = rf_file_name(to);
 
@@ -126,7 +126,7 @@ enum rf_code rf_ckpt_can_replace(const struct rf_ckpt *from, const char *dir, st
 	    (rc = rf_file_directory(up, to, e)) != RF_OK)
 		return rc;
 	snprintf(run, sizeof run, "%.*s", rf_run_of_step(from->dir), from->dir);
-	if (rf_file_inside(up, from->dir) || rf_file_inside(from->dir, to) || is_runs_own(to, up, run))
+	if (rf_file_inside(up, from->dir) || rf_file_inside(from->dir, to) || is_part_of_run(to, up, run))
 		return rf_fail(e, RF_EUSAGE,
 		               "--weights-out: %s is, or is in, the model that -m names, which stays as it "
 		               "is: write it elsewhere",
@@ -156,11 +156,10 @@ static enum rf_code exchange_folders(const char *temp, const char *to, const vol
 		return rc;
 	if ((rc = check_folder(temp, &exists, &why)) != RF_OK)
 		return rf_fail(e, rc,
-		               "%s was written, but something was added meanwhile to the folder that it "
-		               "replaced, which is %s now",
+		               "%s was written; the old folder was changed meanwhile and is kept as %s",
 		               to, temp);
 	if ((rc = rf_file_remove(temp, e)) != RF_OK)
-		rf_blame(e, "%s was written, but what it replaced is still there", to);
+		rf_blame(e, "%s was written, but the old folder was not removed", to);
 	return rc;
 }
 

@@ -48,7 +48,7 @@ static enum rf_code remove_leftovers(const char *path, struct rf_err *e)
 }
 
 /* Makes PATH/latest point to the step, by rename. */
-static enum rf_code point(const char *path, int64_t step, struct rf_err *e)
+static enum rf_code point_latest(const char *path, int64_t step, struct rf_err *e)
 {
 	char latest[4096], temp[4096], name[32];
 	enum rf_code rc;
@@ -72,7 +72,7 @@ static enum rf_code repair_latest(const char *path, int64_t newest, struct rf_er
 		return rc;
 	if (readlink(latest, target, sizeof target - 1) >= 0 && !strcmp(target, name))
 		return RF_OK;
-	return point(path, newest, e);
+	return point_latest(path, newest, e);
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */
@@ -213,7 +213,7 @@ void rf_run_close(struct rf_run *r)
 
 /* Removes the steps that are neither among the `keep` newest nor multiples of keep_every.  Each gets a
  * temporary name first, except a folder in the lower layer of an overlay, which cannot be renamed. */
-static enum rf_code prune(const char *path, int keep, int keep_every, struct rf_err *e)
+static enum rf_code prune_steps(const char *path, int keep, int keep_every, struct rf_err *e)
 {
 	char name[32], step[4096], temp[4096];
 	enum rf_code rc;
@@ -253,7 +253,7 @@ static struct rf_state next_state(const struct rf_ckpt *at, const struct rf_comm
 }
 
 /* Moves `at` to the step with this state. */
-static void move_state(struct rf_ckpt *at, const struct rf_state *s, const char *weights)
+static void set_state(struct rf_ckpt *at, const struct rf_state *s, const char *weights)
 {
 	at->step = s->step;
 	at->parent = s->parent;
@@ -269,7 +269,7 @@ static void move_state(struct rf_ckpt *at, const struct rf_state *s, const char 
 
 /* Opens the tensors of the new step instead of the old ones.  The table of parameters and the config stay,
  * because the program points into them. */
-static enum rf_code move_files(struct rf_ckpt *at, const char *dir, const char *moments, struct rf_err *e)
+static enum rf_code reopen_tensors(struct rf_ckpt *at, const char *dir, const char *moments, struct rf_err *e)
 {
 	struct rf_tensors t;
 	enum rf_code rc;
@@ -285,13 +285,13 @@ static enum rf_code move_files(struct rf_ckpt *at, const char *dir, const char *
 
 /* Prunes the run and looks at the free room of the disk.  Problems do not make the commit fail: they go into
  * r->warning. */
-static void look_around(struct rf_run *r, const struct rf_commit *c, uint64_t bytes)
+static void tidy_up(struct rf_run *r, const struct rf_commit *c, uint64_t bytes)
 {
 	struct rf_err e;
 	uint64_t room;
 
 	*r->warning = 0;
-	if (prune(r->path, c->keep, c->keep_every, &e) != RF_OK)
+	if (prune_steps(r->path, c->keep, c->keep_every, &e) != RF_OK)
 		snprintf(r->warning, sizeof r->warning, "old steps could not be removed: %.200s", e.msg);
 	else if (rf_file_space(r->path, &room, NULL) == RF_OK && room / 3 < bytes)
 		snprintf(r->warning, sizeof r->warning,
@@ -338,12 +338,12 @@ enum rf_code rf_commit_finish(struct rf_run *r, const struct rf_commit *c, struc
 
 	if ((rc = rf_ckpt_finish(w, &s, e)) != RF_OK)
 		return rc;
-	move_state(&r->at, &s, w->weights);
-	if ((rc = point(r->path, s.step, e)) != RF_OK ||
-	    (rc = move_files(&r->at, w->to, w->moments, e)) != RF_OK)
+	set_state(&r->at, &s, w->weights);
+	if ((rc = point_latest(r->path, s.step, e)) != RF_OK ||
+	    (rc = reopen_tensors(&r->at, w->to, w->moments, e)) != RF_OK)
 		return rf_blame(e, "step %lld was committed, but something after it failed",
 		                (long long)s.step);
-	look_around(r, c, bytes);
+	tidy_up(r, c, bytes);
 	return RF_OK;
 }
 
@@ -351,12 +351,12 @@ void rf_run_follow(struct rf_run *r, const struct rf_commit *c, const char weigh
 {
 	const struct rf_state s = next_state(&r->at, c);
 
-	move_state(&r->at, &s, weights);
+	set_state(&r->at, &s, weights);
 }
 
 /* ---- beginning ----------------------------------------------------------------------------- */
 
-static enum rf_code must_be_new(const char *run, struct rf_err *e)
+static enum rf_code check_new(const char *run, struct rf_err *e)
 {
 	const struct dirent *d;
 	struct stat st;
@@ -365,8 +365,7 @@ static enum rf_code must_be_new(const char *run, struct rf_err *e)
 
 	if (dir && lstat(run, &st) == 0 && S_ISLNK(st.st_mode)) {
 		closedir(dir);
-		return rf_fail(e, RF_EUSAGE,
-		               "%s: a link, in whose place nothing is put: name what it leads to", run);
+		return rf_fail(e, RF_EUSAGE, "%s is a symbolic link: name its target", run);
 	}
 	if (!dir)
 		return errno == ENOENT ? RF_OK
@@ -379,7 +378,7 @@ static enum rf_code must_be_new(const char *run, struct rf_err *e)
 }
 
 /* Reads the weights of the first step of a run, and with `m` also its moments. */
-static enum rf_code load_first(const struct rf_ckpt *from, float *flat, float *m, float *v, struct rf_err *e)
+static enum rf_code load_step(const struct rf_ckpt *from, float *flat, float *m, float *v, struct rf_err *e)
 {
 	bool there = true;
 	enum rf_code rc = rf_ckpt_load(from, flat, e);
@@ -417,7 +416,7 @@ static enum rf_code write_run(struct rf_ckpt_writer *w, const char *run, const s
 	if (mkdir(temp, 0777) < 0)
 		return rf_fail(e, RF_EIO, "%s: create: %s", run, strerror(errno));
 	if ((rc = write_step(w, step, s, flat, m, v, e)) == RF_OK &&
-	    (rc = point(temp, s->step, e)) == RF_OK)
+	    (rc = point_latest(temp, s->step, e)) == RF_OK)
 		return rf_tempfile_publish(temp, run, w->stop, e);
 	rf_file_remove(temp, NULL);
 	return rc;
@@ -436,13 +435,13 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, bool mome
 
 	w.with_moments = moments;
 	w.stop = stop;
-	if ((rc = rf_tempfile_name(temp, run, e)) != RF_OK || (rc = must_be_new(run, e)) != RF_OK)
+	if ((rc = rf_tempfile_name(temp, run, e)) != RF_OK || (rc = check_new(run, e)) != RF_OK)
 		return rc;
 	if (!(flat = malloc((moments ? 3 : 1) * n * sizeof *flat)))
 		return rf_fail(e, RF_ENOMEM, "%s: out of memory (%zu weights)", from->dir, n);
 	m = moments ? flat + n : NULL;
 	v = moments ? flat + 2 * n : NULL;
-	if ((rc = load_first(from, flat, m, v, e)) == RF_OK)
+	if ((rc = load_step(from, flat, m, v, e)) == RF_OK)
 		rc = write_run(&w, run, &s, flat, m, v, e);
 	free(flat);
 	return rc;

@@ -323,7 +323,8 @@ enum rf_code rf_tensors_open(struct rf_tensors *out, const char *path, struct rf
 	return rc;
 }
 
-static bool misplace(struct rf_tensors *out, const char *name, const char *file, enum rf_shard_fault fault)
+static bool add_misplaced(struct rf_tensors *out, const char *name, const char *file,
+                          enum rf_shard_fault fault)
 {
 	const size_t n = (size_t)out->misplaced_count;
 	struct rf_misplaced *more = out->misplaced;
@@ -340,7 +341,7 @@ static const char *file_of(const struct rf_tensor *t)
 	return ((const struct shard *)((const char *)t->fd - offsetof(struct shard, fd)))->file;
 }
 
-static const char *placed(const json_t *map, const char *name)
+static const char *indexed_file(const json_t *map, const char *name)
 {
 	return json_string_value(json_object_get(map, name));
 }
@@ -361,18 +362,19 @@ static bool settle_places(struct rf_tensors *out, const json_t *map)
 			out->t[n++] = *t;
 			continue;
 		}
-		if ((file = placed(map, t->name)) && !strcmp(file, file_of(t))) {
+		if ((file = indexed_file(map, t->name)) && !strcmp(file, file_of(t))) {
 			const struct rf_tensor listed = *t;
 
 			*t = *kept;
 			*kept = listed;
 		}
-		fits = fits && misplace(out, t->name, file_of(t), RF_SHARD_TWICE);
+		fits = fits && add_misplaced(out, t->name, file_of(t), RF_SHARD_TWICE);
 	}
 	out->n = n;
 	for (int i = 0; i < out->n; i++)
-		if (!(file = placed(map, out->t[i].name)) || strcmp(file, file_of(&out->t[i])))
-			fits = fits && misplace(out, out->t[i].name, file_of(&out->t[i]), RF_SHARD_UNLISTED);
+		if (!(file = indexed_file(map, out->t[i].name)) || strcmp(file, file_of(&out->t[i])))
+			fits = fits && add_misplaced(out, out->t[i].name, file_of(&out->t[i]),
+			                             RF_SHARD_UNLISTED);
 	json_object_foreach((json_t *)(uintptr_t)map, name, v) {
 		const struct files *f = out->impl;
 		bool there = false;
@@ -381,8 +383,8 @@ static bool settle_places(struct rf_tensors *out, const json_t *map)
 			continue;
 		for (int i = 0; i < f->n && !there; i++)
 			there = f->s[i].header && !strcmp(f->s[i].file, json_string_value(v));
-		fits = fits && misplace(out, name, json_string_value(v),
-		                        there ? RF_SHARD_NO_TENSOR : RF_SHARD_NO_FILE);
+		fits = fits && add_misplaced(out, name, json_string_value(v),
+		                             there ? RF_SHARD_NO_TENSOR : RF_SHARD_NO_FILE);
 	}
 	return fits;
 }
@@ -592,7 +594,7 @@ enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_
 
 /* Allocates memory for pieces of the tensors that are not in host memory, *size bytes; NULL: out of
  * memory. */
-static unsigned char *room_for(const struct rf_tensor *t, int n, size_t *size)
+static unsigned char *allocate_pieces(const struct rf_tensor *t, int n, size_t *size)
 {
 	*size = BLOCK;
 	for (int i = 0; i < n; i++)
@@ -606,7 +608,7 @@ enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_
 {
 	XXH64_state_t *h = XXH64_createState();
 	size_t most;
-	unsigned char *buf = room_for(t, n, &most);
+	unsigned char *buf = allocate_pieces(t, n, &most);
 	enum rf_code rc = RF_OK;
 
 	if (!h || !buf) {
@@ -703,7 +705,7 @@ enum rf_code rf_tensors_put(struct rf_tempfile *f, const struct rf_tensor *t, in
                             struct rf_err *e)
 {
 	size_t most;
-	unsigned char *buf = room_for(t, n, &most);
+	unsigned char *buf = allocate_pieces(t, n, &most);
 	uint64_t size;
 	enum rf_code rc = buf ? rf_tensors_begin(f, t, n, extra, &size, e)
 	                      : rf_fail(e, RF_ENOMEM, "out of memory");

@@ -316,7 +316,7 @@ flip() {
 		rf-entropy -m "$M/config.json" in
 	mkdir closed empty
 	ln -s empty link
-	says 64 '...link: a link, in whose place nothing is put...' rf-init --from "$M" link
+	says 64 '...link is a symbolic link: name its target...' rf-init --from "$M" link
 	chmod 0 closed
 	says 74 '...closed: Permission denied...' bound rf-entropy -m closed in
 	says 74 '...closed: Permission denied...' bound rf-ntp -m closed in
