@@ -1,9 +1,10 @@
-/* documents.c -- documents as ids.
+/* documents.c -- encodes documents.
  *
- * One thread encodes each document where the text has it, so that it can be written as soon as it was read.
- * With more threads documents are copied until there is work for all; these are encoded, each by whichever
- * thread is free, and handed out in their order.  A document's ids depend on nothing but itself, and so does
- * its failure: it is found again, with its sentence, when its turn comes. */
+ * A single thread encodes each document in the reader's memory, so the document can be written as soon as it
+ * was read.  With more threads, documents are copied into a batch until there is work for all threads.  The
+ * threads encode them in any order, and they are returned in the order of the text.  The ids of a document,
+ * and its failure, depend only on the document itself: a failed document is encoded again when its turn
+ * comes, to get the sentence of the failure. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,17 +18,16 @@
 #include "text/documents.h"
 #include "tokenizer/pattern.h"
 
-/* Of a batch: as much text for each thread as outweighs starting it, in so many documents that no thread is
- * left with a long one alone, but not more text than MOST, however few they are. */
+/* Limits of a batch: bytes of text for each thread, so that starting the thread is worth it; documents for
+ * each thread, so that no thread works on a long document while the others wait; and MOST bytes in all. */
 enum { LEAST = 1 << 18, MOST = 4 << 20, FEW = 4, MANY = 1024, KEPT = 1 << 20 };
 
 struct job {
 	struct rf_encoded out;
-	struct rf_buf own;               /* what the document points to, if it is a copy */
+	struct rf_buf own;               /* copied memory that the document points to */
 	const char **all;
 	struct rf_id_list ids;
-	/* of choices: their ids; a context with what follows it; their lengths, and how much of these is
-	   context */
+	/* for choices: their ids; a context with its choice; their lengths, and the part that is context */
 	struct rf_id_list choice, whole;
 	int32_t *size;
 	bool failed;
@@ -39,9 +39,9 @@ struct rf_documents {
 	struct rf_text *text;
 	int vocab, threads;
 	struct job *job;
-	size_t room, n, at;              /* jobs there are, of this batch, handed out */
-	atomic_size_t next;              /* of the batch, the next to encode */
-	enum rf_code rc;                 /* why there are no more documents behind the batch, or RF_OK */
+	size_t room, n, at;              /* number of jobs: allocated, in this batch, returned */
+	atomic_size_t next;              /* the next job of the batch to encode */
+	enum rf_code rc;                 /* the reason why no documents follow the batch, or RF_OK */
 	struct rf_err err;
 	bool goes_on;                    /* the last failure concerned one line only */
 	uint64_t read, passed;
@@ -108,8 +108,9 @@ static enum rf_code take_ids(const struct rf_documents *d, struct rf_encoded *c,
 	return RF_OK;
 }
 
-/* Appends a text or a prompt, after the tokens that the user wants before it. */
-static enum rf_code begin(const struct rf_documents *d, const char *text, size_t n, struct rf_id_list *ids,
+/* Appends a text or a prompt, after the tokens of --bos. */
+static enum rf_code append_text(const struct rf_documents *d, const char *text, size_t n,
+                                struct rf_id_list *ids,
                           struct rf_err *e)
 {
 	const int32_t bos = rf_tokenizer_bos(d->tok), *before = &bos;
@@ -130,7 +131,7 @@ static enum rf_code encode_text(const struct rf_documents *d, struct job *j, str
 	enum rf_code rc;
 
 	j->ids.n = 0;
-	rc = begin(d, doc->text, doc->text_len, &j->ids, e);
+	rc = append_text(d, doc->text, doc->text_len, &j->ids, e);
 	c->prompt = j->ids.n;
 	if (rc == RF_OK && doc->answer)
 		rc = rf_tokenizer_encode(d->tok, doc->answer, doc->answer_len, &j->ids, e);
@@ -144,8 +145,8 @@ static enum rf_code encode_text(const struct rf_documents *d, struct job *j, str
 
 /* ---- choices ------------------------------------------------------------------------------- */
 
-/* Where the blanks at the end of a text begin. */
-static size_t stripped(const char *s, size_t n)
+/* Returns the length of a text without the blanks at its end. */
+static size_t stripped_length(const char *s, size_t n)
 {
 	size_t len;
 
@@ -154,8 +155,8 @@ static size_t stripped(const char *s, size_t n)
 	return n;
 }
 
-/* Sets the ids in j->ids to those of a context of n bytes, without the blanks at its end.  *own: how many
- * these are; if there are none, one token stands for them. */
+/* Sets j->ids to the ids of a context of n bytes, without the blanks at its end.  *own: their number; if it
+ * is 0, one token stands for the empty context. */
 static enum rf_code encode_context(const struct rf_documents *d, struct job *j, const char *text, size_t n,
                                    size_t *own, struct rf_err *e)
 {
@@ -164,7 +165,7 @@ static enum rf_code encode_context(const struct rf_documents *d, struct job *j, 
 
 	j->ids.n = 0;
 	if (n)
-		rc = begin(d, text, stripped(text, n), &j->ids, e);
+		rc = append_text(d, text, stripped_length(text, n), &j->ids, e);
 	*own = j->ids.n;
 	if (rc != RF_OK || *own)
 		return rc;
@@ -174,8 +175,8 @@ static enum rf_code encode_context(const struct rf_documents *d, struct job *j, 
 	return rf_id_list_add(&j->ids, &one, 1, e);
 }
 
-/* Appends to j->choice what choice i adds to its context, whose own ids are the first `own` of both texts':
- * what is left of these. */
+/* Encodes context and choice i as one text, and appends to j->choice the ids after the first `own`, the
+ * number of ids that the context has. */
 static enum rf_code encode_choice(const struct rf_documents *d, struct job *j, int i, const char *context,
                                   size_t n, size_t own, struct rf_err *e)
 {
@@ -191,22 +192,22 @@ static enum rf_code encode_choice(const struct rf_documents *d, struct job *j, i
 	if (both.failed)
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	else if (own)
-		rc = begin(d, (const char *)both.p, both.n, &j->whole, e);
+		rc = append_text(d, (const char *)both.p, both.n, &j->whole, e);
 	else
 		rc = rf_tokenizer_encode(d->tok, (const char *)both.p, both.n, &j->whole, e);
 	rf_buf_free(&both);
 	if (rc != RF_OK)
 		return rc;
-	if (!own) /* the token that stands for the context may be what the text begins with */
+	if (!own) /* the text may begin with the token that stands for an empty context */
 		skip = j->whole.n && j->whole.p[0] == j->ids.p[0];
 	if (j->whole.n <= skip)
-		return rf_fail(e, RF_EDATA, "choice %d has no token of its own behind the prompt", i);
+		return rf_fail(e, RF_EDATA, "choice %d has no token of its own after the prompt", i);
 	j->out.length[i] += (int32_t)(j->whole.n - skip);
 	return rf_id_list_add(&j->choice, j->whole.p + skip, j->whole.n - skip, e);
 }
 
-/* Contexts that differ, each before its choice in j->choice: takes what they have in common out of it. */
-static enum rf_code share(struct job *j, struct rf_err *e)
+/* Moves the common beginning of the contexts, which precede the choices in j->choice, to j->ids. */
+static enum rf_code share_beginning(struct job *j, struct rf_err *e)
 {
 	struct rf_encoded *c = &j->out;
 	const int32_t *first = j->choice.p, *p = first;
@@ -239,8 +240,9 @@ static enum rf_code share(struct job *j, struct rf_err *e)
 	return rc;
 }
 
-/* Pairs as lm-eval makes them (api/model.py, _encode_pair): the blanks at a context's end belong to the
- * choice; of the ids of both as one text those behind as many as the context alone has are the choice's. */
+/* Encodes pairs of context and choice as lm-eval does (api/model.py, _encode_pair): the blanks at the end of
+ * a context belong to the choice.  Both are encoded as one text; if the context has m ids when it is encoded
+ * separately, the ids after the first m belong to the choice. */
 static enum rf_code encode_choices(const struct rf_documents *d, struct job *j, struct rf_err *e)
 {
 	struct rf_encoded *c = &j->out;
@@ -271,7 +273,7 @@ static enum rf_code encode_choices(const struct rf_documents *d, struct job *j, 
 			rc = encode_choice(d, j, i, context, len, own, e);
 	}
 	if (rc == RF_OK && doc->context)
-		rc = share(j, e);
+		rc = share_beginning(j, e);
 	c->choice = j->choice.p;
 	c->ids = j->ids.p;
 	c->prompt = c->count = j->ids.n;
@@ -280,7 +282,7 @@ static enum rf_code encode_choices(const struct rf_documents *d, struct job *j, 
 
 /* ---- documents ----------------------------------------------------------------------------- */
 
-static enum rf_code encode(const struct rf_documents *d, struct job *j, struct rf_err *e)
+static enum rf_code encode_document(const struct rf_documents *d, struct job *j, struct rf_err *e)
 {
 	enum rf_code rc;
 
@@ -292,17 +294,17 @@ static enum rf_code encode(const struct rf_documents *d, struct job *j, struct r
 	return j->failed ? rf_doc_blame(&j->out.doc, e) : RF_OK;
 }
 
-static void *work(void *arg)
+static void *run_thread(void *arg)
 {
 	struct rf_documents *d = arg;
 	size_t i;
 
 	while ((i = atomic_fetch_add(&d->next, 1)) < d->n)
-		encode(d, &d->job[i], NULL);
+		encode_document(d, &d->job[i], NULL);
 	return NULL;
 }
 
-/* Encodes the batch.  A thread that cannot be had is done without. */
+/* Encodes the batch.  If a thread cannot be started, the others do its work. */
 static void encode_all(struct rf_documents *d)
 {
 	int want = d->n < (size_t)d->threads ? (int)d->n : d->threads, have = 0;
@@ -310,12 +312,12 @@ static void encode_all(struct rf_documents *d)
 	sigset_t all, old;
 
 	atomic_store(&d->next, 0);
-	sigfillset(&all); /* signals are the main thread's */
+	sigfillset(&all); /* the main thread gets all signals */
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	while (id && have < want - 1 && !pthread_create(&id[have], NULL, work, d))
+	while (id && have < want - 1 && !pthread_create(&id[have], NULL, run_thread, d))
 		have++;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	work(d);
+	run_thread(d);
 	while (have)
 		pthread_join(id[--have], NULL);
 	free(id);
@@ -323,7 +325,7 @@ static void encode_all(struct rf_documents *d)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static size_t add(struct rf_buf *b, const void *p, size_t n)
+static size_t add_copy(struct rf_buf *b, const void *p, size_t n)
 {
 	size_t at = b->n;
 
@@ -337,8 +339,8 @@ static const char *kept(const struct rf_buf *b, const void *was, size_t at)
 	return was ? (const char *)b->p + at : NULL;
 }
 
-/* Copies what the document points to, of which the text keeps nothing when it reads the next one. */
-static enum rf_code own(struct job *j, struct rf_err *e)
+/* Copies the memory that the document points to, which the reader reuses for the next document. */
+static enum rf_code copy_document(struct job *j, struct rf_err *e)
 {
 	struct rf_doc *d = &j->out.doc;
 	struct rf_buf *b = &j->own;
@@ -350,16 +352,19 @@ static enum rf_code own(struct job *j, struct rf_err *e)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	j->all = all;
 	b->n = 0;
-	size_t ids = add(b, d->ids, d->count * sizeof *d->ids); /* first: memory begins aligned */
-	size_t text = add(b, d->text, d->text_len), answer = add(b, d->answer, d->answer_len);
-	size_t meta = add(b, d->meta.data, d->meta.size), name = add(b, d->name, strlen(d->name) + 1);
-	size_t source = add(b, d->source, d->source ? strlen(d->source) + 1 : 0), each = b->n;
+	/* the ids come first, because the memory begins aligned */
+	size_t ids = add_copy(b, d->ids, d->count * sizeof *d->ids);
+	size_t text = add_copy(b, d->text, d->text_len);
+	size_t answer = add_copy(b, d->answer, d->answer_len);
+	size_t meta = add_copy(b, d->meta.data, d->meta.size);
+	size_t name = add_copy(b, d->name, strlen(d->name) + 1);
+	size_t source = add_copy(b, d->source, d->source ? strlen(d->source) + 1 : 0), each = b->n;
 	for (size_t i = 0; i < texts; i++) {
 		const char *s = i < answers             ? d->all[i]
 		                : i < answers + choices ? d->choice[i - answers]
 		                                        : d->context[i - answers - choices];
 
-		add(b, s, strlen(s) + 1);
+		add_copy(b, s, strlen(s) + 1);
 	}
 	if (b->failed)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
@@ -379,7 +384,7 @@ static enum rf_code own(struct job *j, struct rf_err *e)
 	return RF_OK;
 }
 
-/* Room for one more document in the batch; NULL: out of memory. */
+/* Makes room for one more document in the batch.  Returns NULL if memory ran out. */
 static struct job *new_job(struct rf_documents *d)
 {
 	const size_t had = d->room;
@@ -396,8 +401,8 @@ static bool for_us(const struct rf_documents *d, uint64_t number)
 	       (number % (uint64_t)d->o->valid_every == 0) == (d->o->split == RF_SPLIT_VALID);
 }
 
-/* Whether the batch, of so many bytes of text, is work enough. */
-static bool full(const struct rf_documents *d, size_t bytes)
+/* Returns whether a batch with this many bytes of text is large enough. */
+static bool is_full(const struct rf_documents *d, size_t bytes)
 {
 	size_t t = (size_t)d->threads;
 
@@ -413,7 +418,7 @@ static enum rf_code next_batch(struct rf_documents *d)
 	enum rf_code rc = RF_OK;
 
 	d->n = d->at = 0;
-	while ((!d->n || !full(d, bytes)) && (rc = rf_text_next(d->text, &doc, &d->err)) == RF_OK) {
+	while ((!d->n || !is_full(d, bytes)) && (rc = rf_text_next(d->text, &doc, &d->err)) == RF_OK) {
 		if (!for_us(d, d->read++)) {
 			d->passed++;
 			continue;
@@ -423,7 +428,7 @@ static enum rf_code next_batch(struct rf_documents *d)
 			break;
 		}
 		j->out.doc = *doc;
-		if (d->threads > 1 && (rc = own(j, &d->err)) != RF_OK)
+		if (d->threads > 1 && (rc = copy_document(j, &d->err)) != RF_OK)
 			break;
 		bytes += (doc->text_len + 1) * (size_t)(1 + doc->choices) + doc->answer_len + doc->count +
 		         doc->meta.size;
@@ -437,7 +442,7 @@ enum rf_code rf_documents_next(struct rf_documents *d, struct rf_encoded **out, 
 	struct job *j = d->at ? &d->job[d->at - 1] : NULL;
 	enum rf_code rc;
 
-	/* a long one that was handed out must not keep its memory, or every job could come to have as much */
+	/* free the memory of a long document that was returned, or in time every job could hold as much */
 	if (j && d->threads > 1 &&
 	    j->own.cap + (j->ids.cap + j->choice.cap + j->whole.cap) * sizeof *j->ids.p > KEPT)
 		empty(j);
@@ -459,7 +464,7 @@ enum rf_code rf_documents_next(struct rf_documents *d, struct rf_encoded **out, 
 			encode_all(d);
 	}
 	j = &d->job[d->at++];
-	if ((d->threads == 1 || j->failed) && (rc = encode(d, j, e)) != RF_OK) {
+	if ((d->threads == 1 || j->failed) && (rc = encode_document(d, j, e)) != RF_OK) {
 		d->goes_on = j->out.doc.line > 0;
 		return rc;
 	}

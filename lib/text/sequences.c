@@ -1,5 +1,5 @@
-/* sequences.c -- turns documents into records.  In the ids of a document (documents.h) prompt and answer are
- * cut, and its records point to contiguous pieces of what is left. */
+/* sequences.c -- turns documents into records.  Prompt and answer are cut in the ids of a document
+ * (documents.h), and the records point to contiguous pieces of the remaining ids. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -19,11 +19,11 @@ struct rf_sequences {
 	uint64_t shortened;               /* answers that max_answer has cut */
 	bool goes_on;                     /* the last failure concerned one line only */
 
-	struct rf_encoded *c;             /* the document whose pieces are being handed out */
-	size_t at, stop;                  /* those of its ids that are still to be handed out */
+	struct rf_encoded *c;             /* the current document */
+	size_t at, stop;                  /* its ids that are not yet returned */
 	struct rf_record r;
 
-	struct counts count, before;      /* of documents; before the one in hand */
+	struct counts count, before;      /* counts of documents; the same before the current document */
 	uint64_t sequences, tokens;
 };
 
@@ -135,14 +135,14 @@ int rf_sequences_vocab(const struct rf_sequences *s)
 	return s->vocab;
 }
 
-/* The ending of n things. */
+/* Returns the plural ending for n. */
 static const char *plural(uint64_t n)
 {
 	return n == 1 ? "" : "s";
 }
 
-/* The ids of the longest choice. */
-static size_t longest(const struct rf_encoded *c)
+/* Returns the number of ids of the longest choice. */
+static size_t longest_choice(const struct rf_encoded *c)
 {
 	int32_t n = 0;
 
@@ -172,7 +172,7 @@ uint64_t rf_sequences_too_long(const struct rf_sequences *s, char *buf, size_t s
 	return n;
 }
 
-/* Returns how many ids the document in hand has when max_answer has cut its answer. */
+/* Returns the number of ids of the current document after max_answer has cut its answer. */
 static size_t with_answer(const struct rf_sequences *s)
 {
 	const struct rf_encoded *c = s->c;
@@ -181,7 +181,7 @@ static size_t with_answer(const struct rf_sequences *s)
 	return c->doc.answer && max && c->count - c->prompt - c->ended > max ? c->prompt + max : c->count;
 }
 
-/* Returns whether the document in hand is to be left out because it, or its prompt, is too long. */
+/* Returns whether the current document is left out because it, or its prompt, is too long. */
 static bool too_long(const struct rf_sequences *s)
 {
 	const struct rf_encoded *c = s->c;
@@ -190,10 +190,10 @@ static bool too_long(const struct rf_sequences *s)
 		return false;
 	if (s->o.max_prompt)
 		return c->doc.is_prompt && c->prompt > (size_t)s->o.max_prompt;
-	return with_answer(s) + longest(c) > (size_t)s->o.max_len;
+	return with_answer(s) + longest_choice(c) > (size_t)s->o.max_len;
 }
 
-/* Cuts the answer to max_answer ids, and the prompt to max_prompt; *lost: so many ids. */
+/* Cuts the answer to max_answer ids, and the prompt to max_prompt.  *lost: the number of ids cut off. */
 static enum rf_code cut_parts(struct rf_sequences *s, size_t *lost, struct rf_err *e)
 {
 	struct rf_encoded *c = s->c;
@@ -219,11 +219,11 @@ static enum rf_code cut_parts(struct rf_sequences *s, size_t *lost, struct rf_er
 	return RF_OK;
 }
 
-/* Choices continue what max_len leaves of the prompt, and the longest has to fit. */
+/* Cuts the left side of a prompt with choices, so that the longest choice fits into max_len. */
 static enum rf_code cut_choices(struct rf_sequences *s, struct rf_err *e)
 {
 	const struct rf_encoded *c = s->c;
-	size_t n = longest(c), max = (size_t)s->o.max_len;
+	size_t n = longest_choice(c), max = (size_t)s->o.max_len;
 
 	if (!max || c->count + n <= max)
 		return RF_OK;
@@ -239,8 +239,8 @@ static enum rf_code cut_choices(struct rf_sequences *s, struct rf_err *e)
 	return RF_OK;
 }
 
-/* Which of the document's ids are handed out: [at, stop), in pieces of max_len. */
-static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
+/* Decides which ids of the document are returned: [at, stop), in pieces of max_len. */
+static enum rf_code cut_document(struct rf_sequences *s, struct rf_err *e)
 {
 	const struct rf_encoded *c = s->c;
 	size_t lost = 0, n, max, min = (size_t)s->o.min_len;
@@ -266,7 +266,7 @@ static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 		case RF_TRUNCATE_ERROR:
 			return rf_fail(e, RF_EDATA,
 			               "the document has %zu tokens, more than --max-len %zu (%s)", n, max,
-			               c->doc.answers > 0 ? "--max-prompt in its place cuts the prompt"
+			               c->doc.answers > 0 ? "--max-prompt cuts the prompt"
 			                                  : "--truncate left, right or split cuts it");
 		case RF_TRUNCATE_LEFT:
 			s->at = n - max;
@@ -280,7 +280,7 @@ static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 		}
 		s->count.unanswered += c->doc.answer && s->stop <= c->prompt;
 	}
-	/* a document whose tokens are all in its pieces lost nothing */
+	/* a document whose tokens are all in its pieces lost no tokens */
 	s->count.split += s->stop - s->at > max;
 	s->count.cut += s->o.truncate == RF_TRUNCATE_SPLIT ? s->stop < n || lost : n > max || lost;
 	if (n < min) {
@@ -293,7 +293,7 @@ static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 	return RF_OK;
 }
 
-/* Names the document in hand as the place of a failure. */
+/* Names the current document as the place of a failure. */
 static enum rf_code blame(struct rf_sequences *s, struct rf_err *e)
 {
 	s->goes_on = s->c->doc.line > 0;
@@ -306,12 +306,12 @@ static enum rf_code next_document(struct rf_sequences *s, struct rf_err *e)
 
 	s->before = s->count;
 	s->goes_on = rf_documents_goes_on(s->documents);
-	if (rc == RF_OK && (rc = cut(s, e)) != RF_OK)
+	if (rc == RF_OK && (rc = cut_document(s, e)) != RF_OK)
 		return blame(s, e);
 	return rc;
 }
 
-/* The bytes of a record's message, or a few more. */
+/* Returns the bytes of a record's message, or a few more. */
 static uint64_t message_size(const struct rf_record *r)
 {
 	uint64_t n = 200 + (uint64_t)r->T * sizeof *r->tokens + r->meta.size;
@@ -322,7 +322,8 @@ static uint64_t message_size(const struct rf_record *r)
 	return n + (r->source ? strlen(r->source) : 0);
 }
 
-/* Fills the rows of the record's choices, each as long as the longest; their number and that are set. */
+/* Fills the rows of the record's choices, each as long as the longest choice.  Their number and length are
+ * set already. */
 static enum rf_code fill_choices(struct rf_sequences *s, struct rf_err *e)
 {
 	struct rf_choice *to = &s->r.choice;
@@ -377,7 +378,7 @@ static enum rf_code next_sequence(struct rf_sequences *s, const struct rf_record
 	r->answer = d->all;
 	r->source = d->source;
 	r->meta = d->meta;
-	r->choice = (struct rf_choice){ .n = d->choices, .m = (int)longest(s->c) };
+	r->choice = (struct rf_choice){ .n = d->choices, .m = (int)longest_choice(s->c) };
 	if (message_size(r) > s->max_record) {
 		rf_fail(e, RF_EDATA,
 		        "a record of %zu tokens would be longer than %llu bytes (raise --max-record, or cut "
@@ -401,7 +402,7 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 
 	while ((rc = next_sequence(s, out, &err)) == RF_EDATA && s->goes_on &&
 	       rf_skip_line(s->o.skip, rc, &err) == RF_OK) {
-		/* no piece of the document was written, since its first piece is its longest */
+		/* no piece of the document was returned, because the first piece is the longest */
 		s->at = s->stop = 0;
 		s->count = s->before;
 	}

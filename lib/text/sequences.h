@@ -12,8 +12,8 @@
 #include "text/text.h"
 #include "tokenizer/tokenizer.h"
 
-/* What happens to a document that is longer than max_len, or to a prompt that is longer than max_prompt: LEFT
- * and RIGHT are the side that is cut off; DROP leaves out the whole document. */
+/* How to shorten a document that is longer than max_len, or a prompt that is longer than max_prompt: LEFT and
+ * RIGHT cut off this side; DROP leaves out the whole document. */
 enum rf_truncate {
 	RF_TRUNCATE_UNSAID = -1, /* ERROR for a document, LEFT for a prompt */
 	RF_TRUNCATE_ERROR, RF_TRUNCATE_LEFT, RF_TRUNCATE_RIGHT, RF_TRUNCATE_SPLIT, RF_TRUNCATE_MIDDLE,
@@ -21,8 +21,8 @@ enum rf_truncate {
 };
 #define RF_TRUNCATE_WORDS "error|left|right|split|middle|drop"
 
-/* Which documents are taken: every valid_every-th one, beginning with the first, is for validation; the
- * others are for training. */
+/* The two splits: every valid_every-th document, beginning with the first, is for validation; the others are
+ * for training. */
 enum rf_split { RF_SPLIT_TRAIN, RF_SPLIT_VALID };
 #define RF_SPLIT_WORDS "train|valid"
 
@@ -32,10 +32,10 @@ enum rf_bos { RF_BOS_NO, RF_BOS_YES, RF_BOS_AUTO };
 #define RF_BOS_WORDS "no|yes|auto"
 
 struct rf_sequences_options {
-	int max_len;             /* tokens of a sequence at most; 0: only the size of a record is limited */
-	int max_prompt;          /* tokens of a prompt at most; 0: any number; not with max_len */
-	int max_answer;          /* tokens of an answer at most, its end token not counted; 0: any number */
-	bool choices;            /* of max_len only the left side of a prompt can be cut: choices follow it */
+	int max_len;             /* most tokens of a sequence; 0: only the size of a record is limited */
+	int max_prompt;          /* most tokens of a prompt; 0: no limit; not with max_len */
+	int max_answer;          /* most tokens of an answer, without its end token; 0: no limit */
+	bool choices;            /* choices follow, so max_len can cut only the left side of a prompt */
 	int min_len;             /* shorter sequences are dropped */
 	enum rf_truncate truncate;
 	enum rf_bos bos;
@@ -43,23 +43,24 @@ struct rf_sequences_options {
 	int valid_every;         /* 0: all documents are for training */
 	enum rf_split split;
 	int vocab;               /* vocabulary size of ids that come without a tokenizer; 0: not given */
-	int model_vocab;         /* that of the tokenizer's model, which ids may use up; 0: not known */
-	int threads;             /* that encode; 0: one per available processor.  Results are the same */
-	/* counts the bad lines, and limits how many are passed over: lines that rf_text_next() refuses, and
-	   lines whose document cannot be encoded or cut; NULL: a bad line is an error */
+	int model_vocab;         /* vocabulary size of the tokenizer's model, a limit for ids; 0: not known */
+	int threads;             /* threads that encode; 0: one per available processor */
+	/* counts and limits the bad lines that are skipped: lines that rf_text_next() refuses, and lines
+	   whose document cannot be encoded or cut; NULL: a bad line is an error */
 	struct rf_skip *skip;
 };
 #define RF_SEQUENCES_DEFAULTS { .min_len = 1, .truncate = RF_TRUNCATE_UNSAID, .threads = 1 }
 
-/* Fills opts with the options that set *o. */
+/* Adds the options that set *o. */
 void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opts *opts);
 
 struct rf_sequences;
 
-/* Reads documents from text, which stays the caller's, as does tok.  tok NULL: all files contain token ids,
- * which must be below o->vocab.  With a tokenizer the vocabulary is its own or, if there are files of ids and
- * it is larger, the model's.  max_record: bytes that a record's message may have.  Settles in o
- * what is unsaid.  Errors: RF_EUSAGE: options that cannot be combined; RF_ENOMEM. */
+/* Opens a reader of sequences from text.  The caller keeps ownership of text and tok.  tok NULL: all files
+ * contain token ids, which must be below o->vocab.  With a tokenizer the vocabulary is that of the tokenizer
+ * or, if some files contain ids and it is larger, that of the model.  max_record: most bytes of a record's
+ * message.  Sets the defaults of members of o that were not given.  Errors: RF_EUSAGE: options that cannot
+ * be combined; RF_ENOMEM. */
 enum rf_code rf_sequences_open(struct rf_sequences **s, struct rf_sequences_options *o,
                                const struct rf_tokenizer *tok, struct rf_text *text, uint64_t max_record,
                                struct rf_err *e);

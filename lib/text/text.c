@@ -1,6 +1,6 @@
 /* text.c -- reads documents, each from a line or a file.  A line is checked as a whole; then its strings are
- * unescaped in place (they never grow).  So a document needs no memory beyond its line, except for lists and
- * metadata. */
+ * unescaped in place (they never grow).  So a document needs no memory except that of its line, and of lists
+ * and metadata. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -18,21 +18,21 @@
 #include "stream/stream.h"
 #include "text/text.h"
 
-/* What a record has room for besides its tokens: lists and objects in a value of the meta data may be so deep
- * (a message less message, body and the map), and answers or meta data may have so many values. */
+/* Limits of a record: the depth of lists and objects in a value of the metadata (that of a message, less
+ * message, body and the map), and the number of values of answers or metadata. */
 enum { META_DEPTH = RF_MSG_DEPTH - 3, MAX_VALUES = RF_MSG_NODES / 4, MAX_KEY = 255 };
 
 struct rf_text {
 	struct rf_text_options o;
 	char *const *paths;
-	int count, next;             /* files; the one that comes next */
-	uint64_t passed;             /* bytes of those before this one */
+	int count, next;             /* number of files; the next file */
+	uint64_t passed;             /* bytes of the files before the current one */
 	struct rf_lines *lines;      /* NULL between files */
-	enum rf_text_format format;  /* of this file */
-	bool whole;                  /* it is a text file and was handed out */
+	enum rf_text_format format;  /* format of the current file */
+	bool whole;                  /* the current file is a text file and was returned */
 	struct rf_doc doc;
-	struct rf_region memory;     /* of the document's lists */
-	struct rf_buf meta, prompt, answer; /* the last two: what is made of two parts */
+	struct rf_region memory;     /* memory of the document's lists */
+	struct rf_buf meta, prompt, answer; /* the last two: texts joined from two parts */
 	char source[600];
 };
 
@@ -86,7 +86,7 @@ static const char *packed_by_name(const char *path)
 	return NULL;
 }
 
-/* The format that a file's name tells; RF_TEXT_BY_NAME: none. */
+/* Returns the format by a file's suffix; RF_TEXT_BY_NAME: the suffix is unknown. */
 static enum rf_text_format format_of(const struct rf_text_options *o, const char *path)
 {
 	static const struct { const char *end; enum rf_text_format format; } known[] = {
@@ -257,8 +257,9 @@ static enum rf_code no_memory(struct rf_err *e)
 	return rf_fail(e, RF_ENOMEM, "out of memory");
 }
 
-/* rf_jscan_get(); of a key that is missing the message says which are there. */
-static enum rf_code get(const struct rf_jvalue *line, const char *key, struct rf_jvalue *v, struct rf_err *e)
+/* Finds the value of a key as rf_jscan_get() does; if it is missing, the message lists the existing keys. */
+static enum rf_code get_value(const struct rf_jvalue *line, const char *key, struct rf_jvalue *v,
+                              struct rf_err *e)
 {
 	struct rf_jvalue name, value = { NULL, 0 };
 	char list[200] = "", q[80];
@@ -268,7 +269,7 @@ static enum rf_code get(const struct rf_jvalue *line, const char *key, struct rf
 	if (rc == RF_OK || v->s)
 		return rc;
 	while (rf_jscan_next(line, &name, &value)) {
-		char one[60]; /* as it is written, with its quotes */
+		char one[60]; /* the key with its quotes */
 
 		n++;
 		if (strlen(list) + 2 * sizeof one < sizeof list && n == most + 1)
@@ -286,7 +287,7 @@ static enum rf_code get_string(const struct rf_jvalue *line, const char *key, st
                                struct rf_err *e)
 {
 	char q[80];
-	enum rf_code rc = get(line, key, v, e);
+	enum rf_code rc = get_value(line, key, v, e);
 
 	if (rc == RF_OK && !rf_jscan_is_string(v))
 		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string",
@@ -294,7 +295,7 @@ static enum rf_code get_string(const struct rf_jvalue *line, const char *key, st
 	return rc;
 }
 
-/* Unescapes what the record keeps as a C string. */
+/* Unescapes a string that the record keeps as a C string. */
 static enum rf_code name_text(struct rf_jvalue *v, const char *key, const char **text, struct rf_err *e)
 {
 	size_t n;
@@ -307,8 +308,8 @@ static enum rf_code name_text(struct rf_jvalue *v, const char *key, const char *
 	return RF_OK;
 }
 
-/* Two texts as one, which buf holds. */
-static enum rf_code join(struct rf_buf *buf, const char *a, size_t n, const char *b, size_t m,
+/* Joins two texts in buf. */
+static enum rf_code join_texts(struct rf_buf *buf, const char *a, size_t n, const char *b, size_t m,
                          const char **text, size_t *len, struct rf_err *e)
 {
 	buf->n = 0;
@@ -320,7 +321,8 @@ static enum rf_code join(struct rf_buf *buf, const char *a, size_t n, const char
 	return buf->failed ? no_memory(e) : RF_OK;
 }
 
-/* A string, or the strings of a list: *n of them in *all, in memory of p.  They are unescaped in place. */
+/* Reads a string, or the strings of a list, into *all, *n of them, in memory of p.  They are unescaped in
+ * place. */
 static enum rf_code read_strings(const char *key, struct rf_jvalue *v, struct rf_region *p, const char ***all,
                                  int *n, struct rf_err *e)
 {
@@ -346,7 +348,7 @@ static enum rf_code read_strings(const char *key, struct rf_jvalue *v, struct rf
 	*n = (int)count;
 	if (rf_jscan_is_string(v))
 		return name_text(v, key, *all, e);
-	/* unescaping an element spoils it for the cursor: the next one is found first */
+	/* find the next element before this one is unescaped, after which the cursor cannot use it */
 	rf_jscan_next(v, NULL, &next);
 	for (size_t i = 0; i < count && rc == RF_OK; i++) {
 		each = next;
@@ -366,12 +368,12 @@ static enum rf_code read_answers(struct rf_text *t, const char *key, struct rf_j
 	d->answer = d->all[0];
 	d->answer_len = strlen(d->answer);
 	if (t->o.answer_prefix)
-		rc = join(&t->answer, t->o.answer_prefix, strlen(t->o.answer_prefix), d->answer,
+		rc = join_texts(&t->answer, t->o.answer_prefix, strlen(t->o.answer_prefix), d->answer,
 		          d->answer_len, &d->answer, &d->answer_len, e);
 	return rc;
 }
 
-/* The choices, and their contexts if the prompt is a list of these. */
+/* Reads the choices, and their contexts if the prompt is a list of contexts. */
 static enum rf_code read_choices(struct rf_text *t, struct rf_jvalue *prompt, struct rf_jvalue *v,
                                  struct rf_err *e)
 {
@@ -391,7 +393,7 @@ static enum rf_code read_choices(struct rf_text *t, struct rf_jvalue *prompt, st
 	return rc;
 }
 
-static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values,
+static enum rf_code pack_value(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values,
                          struct rf_err *e);
 
 static enum rf_code pack_string(msgpack_packer *p, const struct rf_jvalue *v, struct rf_err *e)
@@ -435,13 +437,13 @@ static enum rf_code pack_container(msgpack_packer *p, const struct rf_jvalue *v,
 		if (object)
 			rc = pack_string(p, k, e);
 		if (rc == RF_OK)
-			rc = pack(p, &each, depth - 1, values, e);
+			rc = pack_value(p, &each, depth - 1, values, e);
 	}
 	return rc;
 }
 
-/* A JSON value as msgpack. */
-static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values,
+/* Writes a JSON value as msgpack. */
+static enum rf_code pack_value(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values,
                          struct rf_err *e)
 {
 	int64_t i;
@@ -494,10 +496,10 @@ static enum rf_code read_meta(struct rf_text *t, const struct rf_jvalue *line, s
 		memcpy(key, keys, n);
 		key[n] = 0;
 		keys += n + 1;
-		if ((rc = get(line, key, &v, e)) != RF_OK)
+		if ((rc = get_value(line, key, &v, e)) != RF_OK)
 			return rc;
 		rf_pack_text(&p, key);
-		if ((rc = pack(&p, &v, META_DEPTH, &values, e)) != RF_OK)
+		if ((rc = pack_value(&p, &v, META_DEPTH, &values, e)) != RF_OK)
 			return rf_blame(e, "'%s'", rf_quote((char[80]){ 0 }, 80, key, n));
 	}
 	if (t->meta.failed)
@@ -517,8 +519,7 @@ static enum rf_code read_ids(struct rf_text *t, const struct rf_jvalue *v, struc
 
 	if (!rf_jscan_is_list(v))
 		return rf_fail(e, RF_EDATA, "'tokens' is %s, not a list of token ids", rf_jscan_kind(v));
-	/* a comma stands before every element but the first; where they are no numbers there may be
-	   too many */
+	/* commas separate the elements; if some elements are not numbers, there may be more commas */
 	for (size_t i = 0; i < v->n; i++)
 		n += v->s[i] == ',';
 	int32_t *ids = rf_region_alloc(&t->memory, n + 1, sizeof *ids);
@@ -544,19 +545,19 @@ static enum rf_code read_line(struct rf_text *t, const struct rf_jvalue *line, s
 	enum rf_code rc;
 	size_t n;
 
-	/* everything is found before anything is unescaped */
+	/* all keys are found before any string is unescaped */
 	if (t->format == RF_TEXT_IDS)
-		rc = get(line, "tokens", &text, e);
+		rc = get_value(line, "tokens", &text, e);
 	else if (o->choices_key && !o->prompt_suffix_key)
-		rc = get(line, o->prompt_key, &text, e);
+		rc = get_value(line, o->prompt_key, &text, e);
 	else
 		rc = get_string(line, o->prompt_key ? o->prompt_key : o->text_key, &text, e);
 	if (rc == RF_OK && o->prompt_suffix_key)
 		rc = get_string(line, o->prompt_suffix_key, &suffix, e);
 	if (rc == RF_OK && answers_key)
-		rc = get(line, answers_key, &answers, e);
+		rc = get_value(line, answers_key, &answers, e);
 	if (rc == RF_OK && o->choices_key)
-		rc = get(line, o->choices_key, &choices, e);
+		rc = get_value(line, o->choices_key, &choices, e);
 	if (rc == RF_OK && o->source_key)
 		rc = get_string(line, o->source_key, &source, e);
 	if (rc == RF_OK && o->meta_key)
@@ -581,12 +582,12 @@ static enum rf_code read_line(struct rf_text *t, const struct rf_jvalue *line, s
 	}
 	if (rc == RF_OK && o->prompt_suffix_key) {
 		end = rf_jscan_text(&suffix, &n);
-		rc = join(&t->prompt, d->text, d->text_len, end, n, &d->text, &d->text_len, e);
+		rc = join_texts(&t->prompt, d->text, d->text_len, end, n, &d->text, &d->text_len, e);
 	}
 	return rc;
 }
 
-/* "name:line", of the path's last part, as printable ASCII. */
+/* Sets the source to "name:line", where name is the last part of the path, as printable ASCII. */
 static void name_source(struct rf_text *t)
 {
 	const char *path = t->paths[t->next - 1], *name = strcmp(path, "-") ? rf_file_name(path) : "<stdin>";

@@ -1,4 +1,5 @@
-/* added.c -- tokens are few, and most places begin none of them: the first byte says so. */
+/* added.c -- finds added tokens.  There are few of them, so a look at the first byte rules out most
+ * places. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ void rf_added_free(struct rf_added *a)
 	*a = (struct rf_added){ .n = 0 };
 }
 
-/* As \w of Rust's regular expressions: alphabetic, marks, decimal digits, connectors, joiners. */
+/* Returns whether c matches \w of Rust's regular expressions: alphabetic, marks, decimal digits, connectors,
+ * joiners. */
 static bool is_word(int32_t c)
 {
 	switch (utf8proc_category(c)) {
@@ -96,7 +98,7 @@ const struct rf_added_token *rf_added_find(const struct rf_added *a, bool normal
 		while (t->rstrip && *end < n &&
 		       (len = rf_utf8_next(s + *end, n - *end, &c), rf_is_white_space(c)))
 			*end += len;
-		/* the token before it may have taken all of the white space that it consists of */
+		/* a token of white space may lie entirely in the space that the token before it took */
 		if (*from < *end || !t->lstrip)
 			return t;
 	}

@@ -1,10 +1,10 @@
-/* bpe.c -- the merges of a piece, found by a heap of pairs in order of their ranks.
+/* bpe.c -- merges the symbols of a piece, by a heap of pairs in order of their ranks.
  *
- * A text that no pre-tokenizer divided, as SentencePiece-like models have it, is cut where no token has its
- * two characters side by side: nothing merges across such a place.
+ * Models like those of SentencePiece have no pre-tokenizer.  Their text is cut between two characters that
+ * are neighbours in no token: no merge crosses such a place.
  *
- * Texts of byte-level tokens are kept as the bytes that they stand for, so nothing is translated per piece.
- * Most pieces are words that came before, so their ids are remembered. */
+ * Texts of byte-level tokens are kept as the bytes that they stand for, so pieces need no translation.  Most
+ * pieces are words that occurred before, so their ids are remembered. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 struct token {
 	uint32_t at, n;
 	bool there, bytes;
-}; /* bytes: its text stands for bytes, see rf_bpe_bytes() */
+}; /* bytes: the text stands for bytes, see rf_bpe_bytes() */
 struct merge { uint64_t pair; int32_t rank, id; };     /* rank -1: an empty slot */
 
 enum { BMP = 1 << 16, NEIGHBOURS = 1 << 20 };
@@ -24,25 +24,26 @@ enum { BMP = 1 << 16, NEIGHBOURS = 1 << 20 };
 struct rf_bpe {
 	bool byte_level;
 	struct rf_bpe_options o;
-	char *text;                 /* of all tokens, as the vocabulary writes them */
-	char *key;                  /* of all tokens, as they are looked up: bytes if byte_level */
+	char *text;                 /* texts of all tokens, as the vocabulary writes them */
+	char *key;                  /* keys of all tokens, by which they are looked up: bytes if byte_level */
 	size_t text_n, text_cap;
 	struct token *token;        /* by id */
-	uint32_t *key_n;            /* bytes of its key */
+	uint32_t *key_n;            /* length of each key in bytes */
 	int size, cap, count;
 	int32_t *slot;              /* hash table of ids by key; -1: empty */
 	size_t slots;
 	struct merge *merge;        /* hash table by pair */
 	size_t merge_slots;
 	int32_t merges;
-	int32_t byte[256];          /* of a byte: its symbol (byte_level), or its fallback; -1: none */
-	int32_t *bmp;               /* of a character below BMP: its token; -1: none */
-	uint8_t *side;              /* bits by hash: two characters stand side by side in some token */
+	int32_t byte[256];          /* each byte's symbol (byte_level) or fallback token; -1: none */
+	int32_t *bmp;               /* token of each character below BMP; -1: none */
+	uint8_t *side;              /* bits by hash: two characters are neighbours in some token */
 };
 
 /* ---- bytes as characters ------------------------------------------------------------------- */
 
-/* GPT-2's byte-level alphabet: printable bytes stand for themselves, the other 68 for U+0100 and up. */
+/* Returns the byte for a character of GPT-2's byte-level alphabet, in which printable bytes stand for
+ * themselves and the other 68 are written as U+0100 and up; -1: the character is not in it. */
 static int byte_of(int32_t c)
 {
 	if ((c >= 0x21 && c <= 0x7E) || (c >= 0xA1 && c <= 0xAC) || (c >= 0xAE && c <= 0xFF))
@@ -71,7 +72,7 @@ size_t rf_bpe_bytes(const char *text, size_t n, char *out)
 	return w;
 }
 
-/* Whether each character stands for a byte. */
+/* Returns whether every character stands for a byte. */
 static bool is_bytes(const char *text, size_t n)
 {
 	int32_t c;
@@ -129,7 +130,7 @@ static int find(const struct rf_bpe *b, const char *key, size_t n)
 	return b->slots ? *find_slot(b, key, n) : -1;
 }
 
-/* The table of slots is at most half full. */
+/* Doubles the table of slots, which is at most half full. */
 static bool grow_slots(struct rf_bpe *b)
 {
 	size_t slots = b->slots ? 2 * b->slots : 1 << 10;
@@ -365,7 +366,7 @@ struct symbol {
 }; /* next, prev: -1 at an end; id -1: merged into another */
 struct found { int32_t rank, at, left, right; };     /* a pair of neighbours in the heap */
 
-enum { REMEMBER = 1 << 16, PIECE = 32, IDS = 14 };   /* pieces of so many bytes and ids at most */
+enum { REMEMBER = 1 << 16, PIECE = 32, IDS = 14 };   /* remembered pieces; their most bytes and ids */
 struct memory { char text[PIECE]; int32_t id[IDS]; uint8_t n, ids; };
 
 struct rf_bpe_work {
@@ -373,7 +374,7 @@ struct rf_bpe_work {
 	struct found *heap;
 	size_t cap, heap_n;
 	int32_t *out;
-	struct memory *memory;      /* by hash; a newer piece takes the place of an older one */
+	struct memory *memory;      /* by hash; a newer piece replaces an older one */
 };
 
 struct rf_bpe_work *rf_bpe_work_new(void)
@@ -427,7 +428,7 @@ static void sift_down(struct found *heap, size_t n, size_t i)
 }
 
 /* Puts the pair that begins at symbol i into the heap, if it has a merge. */
-static void look(const struct rf_bpe *b, struct rf_bpe_work *w, int32_t i)
+static void push_pair(const struct rf_bpe *b, struct rf_bpe_work *w, int32_t i)
 {
 	const struct symbol *s = w->s;
 	const struct merge *m;
@@ -447,7 +448,7 @@ static void merge_all(const struct rf_bpe *b, struct rf_bpe_work *w, size_t n)
 
 	w->heap_n = 0;
 	for (size_t i = 0; i + 1 < n; i++)
-		look(b, w, (int32_t)i);
+		push_pair(b, w, (int32_t)i);
 	while (w->heap_n) {
 		struct found top = w->heap[0];
 		int32_t i = top.at, j;
@@ -463,13 +464,14 @@ static void merge_all(const struct rf_bpe *b, struct rf_bpe_work *w, size_t n)
 		s[j].id = -1;
 		if (s[i].next >= 0)
 			s[s[i].next].prev = i;
-		look(b, w, s[i].prev);
-		look(b, w, i);
+		push_pair(b, w, s[i].prev);
+		push_pair(b, w, i);
 	}
 }
 
-/* Of n symbols each gives at most one pair at first, and each merge at most two more. */
-static enum rf_code reserve(struct rf_bpe_work *w, size_t n, struct rf_err *e)
+/* Makes room for n symbols and their pairs: each symbol begins at most one pair at first, and each merge at
+ * most two more. */
+static enum rf_code reserve_symbols(struct rf_bpe_work *w, size_t n, struct rf_err *e)
 {
 	struct symbol *s;
 	struct found *heap;
@@ -492,13 +494,13 @@ static enum rf_code reserve(struct rf_bpe_work *w, size_t n, struct rf_err *e)
 	return RF_OK;
 }
 
-static int of_character(const struct rf_bpe *b, const char *s, size_t n, int32_t c)
+static int symbol_of(const struct rf_bpe *b, const char *s, size_t n, int32_t c)
 {
 	return c < BMP ? b->bmp[c] : find(b, s, n);
 }
 
-/* The symbols that a piece begins as; returns their number. */
-static size_t symbols(const struct rf_bpe *b, struct symbol *s, const char *piece, size_t n)
+/* Divides a piece into its first symbols.  Returns their number. */
+static size_t make_symbols(const struct rf_bpe *b, struct symbol *s, const char *piece, size_t n)
 {
 	size_t count = 0;
 	int pending = -1; /* an unknown character that may be fused with the next */
@@ -512,7 +514,7 @@ static size_t symbols(const struct rf_bpe *b, struct symbol *s, const char *piec
 			id = b->byte[(unsigned char)piece[i]];
 		} else {
 			len = rf_utf8_next(piece + i, n - i, &c);
-			id = of_character(b, piece + i, len, c);
+			id = symbol_of(b, piece + i, len, c);
 		}
 		if (id >= 0) {
 			if (pending >= 0)
@@ -555,9 +557,9 @@ static enum rf_code encode_word(const struct rf_bpe *b, struct rf_bpe_work *w, c
 
 	if (m && m->n == n && !memcmp(m->text, piece, n))
 		return rf_id_list_add(ids, m->id, m->ids, e);
-	if ((rc = reserve(w, n, e)) != RF_OK)
+	if ((rc = reserve_symbols(w, n, e)) != RF_OK)
 		return rc;
-	count = symbols(b, w->s, piece, n);
+	count = make_symbols(b, w->s, piece, n);
 	merge_all(b, w, count);
 	for (size_t i = 0; i < count; i++)
 		if (w->s[i].id >= 0)
@@ -588,7 +590,7 @@ enum rf_code rf_bpe_encode(const struct rf_bpe *b, struct rf_bpe_work *w, const 
 		bool was_known = known;
 
 		len = rf_utf8_next(piece + i, n - i, &right);
-		known = of_character(b, piece + i, len, right) >= 0;
+		known = symbol_of(b, piece + i, len, right) >= 0;
 		if (known && was_known &&
 		    !(b->side[neighbours(left, right) / 8] >> neighbours(left, right) % 8 & 1)) {
 			rc = encode_word(b, w, piece + from, i - from, ids, e);

@@ -14,10 +14,10 @@ enum decoder { BYTE_LEVEL, METASPACE, REPLACE, BYTE_FALLBACK, FUSE, STRIP };
 struct decode_step {
 	enum decoder kind;
 	struct rf_pattern *pattern;
-	char *text;                /* of REPLACE, STRIP and METASPACE */
+	char *text;                /* for REPLACE, STRIP and METASPACE */
 	size_t n;
-	bool drops_first;          /* of METASPACE: the marks of the first token */
-	uint64_t start, stop;      /* of STRIP: the most characters at the start and at the end */
+	bool drops_first;          /* for METASPACE: drop the marks of the first token */
+	uint64_t start, stop;      /* for STRIP: the most characters at the start and at the end */
 };
 
 struct rf_decoders { struct decode_step step[DECODERS]; int n; };
@@ -42,7 +42,7 @@ static enum rf_code read_strip(struct decode_step *s, const struct rf_jvalue *js
 	return rf_character_read(json, "content", &s->text, &s->n, e);
 }
 
-/* Reads a decoder that has the members of the pre-tokenizer of its name; two of them count. */
+/* Reads a decoder that has the members of the pre-tokenizer of its name; two of the members are used. */
 static enum rf_code read_metaspace(struct decode_step *s, const struct rf_jvalue *json, struct rf_err *e)
 {
 	enum rf_scheme scheme = RF_NEVER;
@@ -53,7 +53,7 @@ static enum rf_code read_metaspace(struct decode_step *s, const struct rf_jvalue
 	return rc;
 }
 
-/* Checks the members of a decoder that has those of the pre-tokenizer of its name; none of them counts. */
+/* Checks the members of a decoder that has those of the pre-tokenizer of its name; none of them is used. */
 static enum rf_code check_byte_level(const struct rf_jvalue *json, struct rf_err *e)
 {
 	static const char *const keys[] = { "add_prefix_space", "trim_offsets", "use_regex" };
@@ -141,7 +141,7 @@ static void byte_level(const struct rf_token_texts *from, struct rf_token_texts 
 	to->n = 1;
 }
 
-/* Returns the byte of a token such as "<0xE2>"; -1: it is another token. */
+/* Returns the byte of a token such as "<0xE2>"; -1: the token is not of this form. */
 static int fallback(const char *s, size_t n)
 {
 	if (n != 6 || memcmp(s, "<0x", 3) || s[5] != '>' || !isxdigit((unsigned char)s[3]) ||

@@ -15,8 +15,8 @@ enum rf_code rf_decoders_read(struct rf_decoders **d, const struct rf_jvalue *js
 void rf_decoders_free(struct rf_decoders *d);
 int rf_decoders_count(const struct rf_decoders *d);
 
-/* The texts of tokens on the way to one text: token i ends at end[i].  The last `held` bytes stand for a
- * character of which bytes are missing. */
+/* The texts of tokens before they become one text: token i ends at end[i].  The last `held` bytes stand for
+ * an incomplete character. */
 struct rf_token_texts { struct rf_buf text; size_t *end, n, held; };
 
 /* Applies the decoders to the texts, in the same memory or in new memory.  The caller frees t->text and

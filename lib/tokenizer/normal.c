@@ -1,4 +1,5 @@
-/* normal.c -- Unicode's forms are utf8proc's, but for the order of marks. */
+/* normal.c -- normalizes text.  utf8proc computes Unicode's forms; only the order of marks is computed
+ * here. */
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -12,9 +13,9 @@ enum kind { UNICODE, LOWERCASE, STRIP, PREPEND, REPLACE };
 struct step {
 	enum kind kind;
 	utf8proc_option_t form;
-	bool left, right;          /* of STRIP */
+	bool left, right;          /* for STRIP */
 	struct rf_pattern *pattern;
-	char *text;                /* of PREPEND and REPLACE */
+	char *text;                /* for PREPEND and REPLACE */
 	size_t n;
 	struct step *next;
 };
@@ -151,7 +152,7 @@ enum rf_code rf_metaspace_read(const struct rf_jvalue *json, char **mark, size_t
 	bool prefix;
 	int i;
 
-	/* files of before 2023 have a flag instead of the scheme */
+	/* files from before 2023 have a flag instead of the scheme */
 	if (rc != RF_OK || (rc = flag_maybe(json, "add_prefix_space", true, &prefix, e)) != RF_OK ||
 	    (rc = rf_word_read(json, "prepend_scheme", words, prefix ? RF_ALWAYS : RF_NEVER, &i, e)) != RF_OK)
 		return rc;
@@ -277,8 +278,8 @@ static enum rf_code too_long(struct rf_err *e)
 	               RF_GROWTH_TIMES, RF_GROWTH_MORE);
 }
 
-/* Adds n bytes, before which it looks at the limit. */
-static enum rf_code add(const struct sink *out, const void *s, size_t n, struct rf_err *e)
+/* Adds n bytes, unless they would exceed the limit. */
+static enum rf_code add_bytes(const struct sink *out, const void *s, size_t n, struct rf_err *e)
 {
 	if (out->to->n > out->most || n > out->most - out->to->n)
 		return too_long(e);
@@ -286,9 +287,9 @@ static enum rf_code add(const struct sink *out, const void *s, size_t n, struct 
 	return out->to->failed ? rf_fail(e, RF_ENOMEM, "out of memory") : RF_OK;
 }
 
-/* The reference's tables are of Unicode 10.  What came later, and is not in its own form there, it takes for
- * unassigned: it stays, and nothing moves or combines across it.  Found by comparing all characters, alone
- * and between marks, with tokenizers 0.23. */
+/* Returns whether a character is newer than Unicode 10, the version of the reference's tables.  The reference
+ * treats such a character as unassigned: it stays, and no mark moves or combines across it.  The ranges were
+ * found by comparing all characters, single and between marks, with tokenizers 0.23. */
 static bool is_later(int32_t c)
 {
 	static const struct { int32_t first, last; } later[] = {
@@ -363,7 +364,7 @@ static enum rf_code order_marks(int32_t *c, size_t n, struct rf_err *e)
 static enum rf_code map(utf8proc_option_t form, const char *s, size_t n, const struct sink *out,
                         struct rf_err *e)
 {
-	enum { MOST = 32 }; /* more than one character ever becomes */
+	enum { MOST = 32 }; /* more characters than any character becomes */
 	size_t made = 0, cap = n + MOST;
 	int32_t *to = malloc((cap + 1) * sizeof *to), *more, c;
 	utf8proc_ssize_t len = 0;
@@ -373,7 +374,7 @@ static enum rf_code map(utf8proc_option_t form, const char *s, size_t n, const s
 	if (!to)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	for (size_t i = 0; i < n && len >= 0; made += (size_t)(len < 0 ? 0 : len)) {
-		if (made > out->most) { /* each character has a byte at least */
+		if (made > out->most) { /* each character has at least one byte */
 			free(to);
 			return too_long(e);
 		}
@@ -391,7 +392,7 @@ static enum rf_code map(utf8proc_option_t form, const char *s, size_t n, const s
 	if (len >= 0) {
 		rc = order_marks(to, made, e);
 		if (rc == RF_OK && (len = utf8proc_reencode(to, (utf8proc_ssize_t)made, form)) >= 0)
-			rc = add(out, to, (size_t)len, e);
+			rc = add_bytes(out, to, (size_t)len, e);
 	}
 	if (len < 0)
 		rc = rf_fail(e, len == UTF8PROC_ERROR_NOMEM ? RF_ENOMEM : RF_EDATA, "%s",
@@ -400,7 +401,8 @@ static enum rf_code map(utf8proc_option_t form, const char *s, size_t n, const s
 	return rc;
 }
 
-/* ASCII is in all four forms already, and characters below U+0300 are in NFC and neither move nor combine. */
+/* Converts text to a form of Unicode.  ASCII is in all four forms already, and characters below U+0300 are in
+ * NFC and neither move nor combine. */
 static enum rf_code unicode(utf8proc_option_t form, const char *s, size_t n, const struct sink *out,
                             struct rf_err *e)
 {
@@ -417,11 +419,11 @@ static enum rf_code unicode(utf8proc_option_t form, const char *s, size_t n, con
 		if (c < 0x7FD || !is_later(c))
 			continue;
 		if ((rc = map(form, s + done, i - done, out, e)) != RF_OK ||
-		    (rc = add(out, s + i, len, e)) != RF_OK)
+		    (rc = add_bytes(out, s + i, len, e)) != RF_OK)
 			return rc;
 		done = i + len;
 	}
-	return all ? add(out, s, n, e) : map(form, s + done, n - done, out, e);
+	return all ? add_bytes(out, s, n, e) : map(form, s + done, n - done, out, e);
 }
 
 static enum rf_code strip(const struct step *step, const char *s, size_t n, const struct sink *out,
@@ -438,7 +440,7 @@ static enum rf_code strip(const struct step *step, const char *s, size_t n, cons
 			end = i + len;
 	}
 	*head = *head > from ? *head - from : 0;
-	return end > from ? add(out, s + from, end - from, e) : RF_OK;
+	return end > from ? add_bytes(out, s + from, end - from, e) : RF_OK;
 }
 
 static enum rf_code lowercase(const char *s, size_t n, const struct sink *out, struct rf_err *e)
@@ -449,10 +451,10 @@ static enum rf_code lowercase(const char *s, size_t n, const struct sink *out, s
 
 	for (size_t i = 0, len; i < n && rc == RF_OK; i += len) {
 		len = rf_utf8_next(s + i, n - i, &c);
-		if (c == 0x130) /* the one letter whose small form is two */
-			rc = add(out, "i\xCC\x87", 3, e);
+		if (c == 0x130) /* the only letter whose small form has two characters */
+			rc = add_bytes(out, "i\xCC\x87", 3, e);
 		else
-			rc = add(out, one, (size_t)utf8proc_encode_char(utf8proc_tolower(c), one), e);
+			rc = add_bytes(out, one, (size_t)utf8proc_encode_char(utf8proc_tolower(c), one), e);
 	}
 	return rc;
 }
@@ -468,12 +470,12 @@ enum rf_code rf_pattern_replace(const struct rf_pattern *p, struct rf_pattern_wo
 	enum rf_code rc;
 
 	while ((rc = rf_pattern_next(&m, &found, &at, &end, e)) == RF_OK && found) {
-		if ((rc = add(&out, s + done, at - done, e)) != RF_OK ||
-		    (rc = add(&out, with, with_n, e)) != RF_OK)
+		if ((rc = add_bytes(&out, s + done, at - done, e)) != RF_OK ||
+		    (rc = add_bytes(&out, with, with_n, e)) != RF_OK)
 			return rc;
 		done = end;
 	}
-	return rc == RF_OK ? add(&out, s + done, n - done, e) : rc;
+	return rc == RF_OK ? add_bytes(&out, s + done, n - done, e) : rc;
 }
 
 static enum rf_code apply(const struct step *step, struct rf_pattern_work *w, const char *s, size_t n,
@@ -487,16 +489,16 @@ static enum rf_code apply(const struct step *step, struct rf_pattern_work *w, co
 	case LOWERCASE: return lowercase(s, n, out, e);
 	case STRIP:     return strip(step, s, n, out, &head, e);
 	case PREPEND:
-		rc = n ? add(out, step->text, step->n, e) : RF_OK;
-		return rc == RF_OK ? add(out, s, n, e) : rc;
+		rc = n ? add_bytes(out, step->text, step->n, e) : RF_OK;
+		return rc == RF_OK ? add_bytes(out, s, n, e) : rc;
 	case REPLACE:
 		return rf_pattern_replace(step->pattern, w, s, n, step->text, step->n, out->most, out->to, e);
 	}
 	return RF_OK;
 }
 
-/* Of a replacement its last character's place counts, so it stems from the head only if all of the match
- * does. */
+/* Follows the head through a replacement.  The place of the match's last character decides, so the
+ * replacement belongs to the head only if the whole match does. */
 static enum rf_code follow_replace(const struct step *step, struct rf_pattern_work *w, const char *s,
                                    size_t n, size_t *head, struct rf_err *e)
 {
@@ -522,7 +524,7 @@ static enum rf_code follow_replace(const struct step *step, struct rf_pattern_wo
 	return RF_OK;
 }
 
-/* Marks behind the head may become one character with its last. */
+/* Follows the head through a form of Unicode.  Marks after the head may combine with its last character. */
 static enum rf_code follow_form(const struct step *step, const char *s, size_t n, size_t most, size_t *head,
                                 struct rf_err *e)
 {
@@ -545,8 +547,8 @@ static enum rf_code follow_form(const struct step *step, const char *s, size_t n
 	return rc;
 }
 
-/* How many bytes the first `head` of a text become. */
-static enum rf_code follow(const struct step *step, struct rf_pattern_work *w, const char *s, size_t n,
+/* Computes the number of bytes that the first `head` bytes of a text become. */
+static enum rf_code follow_head(const struct step *step, struct rf_pattern_work *w, const char *s, size_t n,
                            size_t most, size_t *head, struct rf_err *e)
 {
 	struct rf_buf out = { 0 };
@@ -577,11 +579,11 @@ enum rf_code rf_normal_apply(const struct rf_normal *n, struct rf_pattern_work *
 	enum rf_code rc = RF_OK;
 
 	if (!n->first)
-		return add(&(struct sink){ out, most }, s, len, e);
+		return add_bytes(&(struct sink){ out, most }, s, len, e);
 	for (const struct step *step = n->first; step && rc == RF_OK; step = step->next) {
 		struct rf_buf *to = step->next ? &two : out, swap;
 
-		if ((rc = follow(step, w, s, len, most, head, e)) == RF_OK)
+		if ((rc = follow_head(step, w, s, len, most, head, e)) == RF_OK)
 			rc = apply(step, w, s, len, &(struct sink){ to, most }, e);
 		if (step->next) {
 			swap = one, one = two, two = swap;

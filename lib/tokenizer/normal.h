@@ -1,4 +1,4 @@
-/* normal.h -- the normalizers of tokenizer.json: from a text to the text that is divided into pieces. */
+/* normal.h -- the normalizers of tokenizer.json, which change a text before it is divided into pieces. */
 #ifndef RF_NORMAL_H
 #define RF_NORMAL_H
 
@@ -18,10 +18,10 @@ void rf_normal_free(struct rf_normal *n);
 /* Checks for the normalizer Prepend, which adds a blank's mark before a text. */
 bool rf_normal_prepends(const struct rf_normal *n);
 
-/* The most that a tokenizer's steps make of a text: this many times its bytes, and more for a short text.
- * Unicode's forms make up to 11 times the bytes, a mark for a blank 3 times. */
+/* A limit on the growth of a text in a tokenizer's steps: this many times its bytes, and a constant for short
+ * texts.  Unicode's forms make up to 11 times the bytes, a mark for a blank 3 times. */
 enum { RF_GROWTH_TIMES = 16, RF_GROWTH_MORE = 1 << 16 };
-/* Returns the most bytes that may become of n bytes of text. */
+/* Returns the most bytes that n bytes of text may become. */
 size_t rf_growth_most(size_t n);
 
 /* Appends the normalized form of a piece of valid UTF-8 to out, which is empty.  most: the bytes that each
@@ -34,7 +34,7 @@ enum rf_code rf_normal_apply(const struct rf_normal *n, struct rf_pattern_work *
 bool rf_is_absent(const struct rf_jvalue *v);
 /* Finds the value of a key; a missing key gives a missing value. */
 void rf_maybe(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v);
-/* The text of a string in JSON, malloc'd; key: what an error calls it. */
+/* Copies the text of a JSON string, malloc'd.  key: its name in errors. */
 enum rf_code rf_string_copy(const struct rf_jvalue *v, const char *key, char **text, size_t *n,
                             struct rf_err *e);
 /* Reads true or false into *flag; a missing value counts as `otherwise`.  key: the name of the value in an
@@ -46,25 +46,25 @@ enum rf_code rf_flag_read(const struct rf_jvalue *object, const char *key, bool 
                           struct rf_err *e);
 /* Stores in *i the index of the string at a key of an object among `words`, which end with NULL; `otherwise`
  * if the key is missing.  Errors: RF_EDATA: the value is not a string, or the key occurs twice; RF_EMODEL:
- * the string is none of the words. */
+ * the string is not one of the words. */
 enum rf_code rf_word_read(const struct rf_jvalue *object, const char *key, const char *const *words,
                           int otherwise, int *i, struct rf_err *e);
 /* Reads a string of exactly one character, malloc'd; *n is its length in bytes.  Errors: RF_EDATA: the value
  * is missing or anything else; RF_ENOMEM. */
 enum rf_code rf_character_read(const struct rf_jvalue *object, const char *key, char **text, size_t *n,
                                struct rf_err *e);
-/* A pattern object {"String": ..} or {"Regex": ..}; and the text of a string in JSON, malloc'd. */
+/* Reads a pattern object {"String": ..} or {"Regex": ..}. */
 enum rf_code rf_pattern_read(struct rf_pattern **p, const struct rf_jvalue *json, struct rf_err *e);
 enum rf_code rf_string_read(const struct rf_jvalue *object, const char *key, char **text, size_t *n,
                             struct rf_err *e);
-/* Reads the members of Metaspace, which a pre-tokenizer and a decoder have: the mark of a blank, malloc'd, *n
+/* Reads the members that the pre-tokenizer and the decoder Metaspace have: the mark for a blank, malloc'd, *n
  * bytes; when a mark is put before a text; whether a mark begins a piece. */
 enum rf_scheme { RF_ALWAYS, RF_FIRST, RF_NEVER };
 enum rf_code rf_metaspace_read(const struct rf_jvalue *json, char **mark, size_t *n, enum rf_scheme *scheme,
                                bool *split, struct rf_err *e);
 
-/* How a value of tokenizer.json is read that is null, one part, or a Sequence of parts.  what: "decoder";
- * list: the key of a Sequence's list; types: those that are supported, with NULL at the end; read() reads one
+/* How to read a value of tokenizer.json that is null, one part, or a Sequence of parts.  what: "decoder";
+ * list: the key of a Sequence's list; types: the supported types, with NULL at the end; read() reads one
  * part into `to`; type: its index in types. */
 struct rf_parts {
 	const char *what, *list;

@@ -170,5 +170,5 @@ int32_t rf_character_before(const char *s, size_t at, size_t *len)
 
 bool rf_is_white_space(int32_t c)
 {
-	return rf_utf8_blank(c) && (c < 0x1C || c > 0x1F); /* Python's has four separators, too */
+	return rf_utf8_blank(c) && (c < 0x1C || c > 0x1F); /* str.isspace() also knows four separators */
 }

@@ -1,5 +1,5 @@
-/* pieces.c -- each pre-tokenizer divides what the one before it left, so that a piece goes down the list
- * before the next is cut off. */
+/* pieces.c -- divides a text by the pre-tokenizers.  Each one divides the pieces of the one before it: a
+ * piece goes through the whole list before the next piece is cut. */
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -15,20 +15,20 @@ enum { STEPS = 16 };
 
 struct step {
 	enum kind kind;
-	enum behavior behavior;       /* of SPLIT */
+	enum behavior behavior;       /* for SPLIT */
 	bool invert;
-	struct rf_pattern *pattern;   /* of SPLIT; of BYTE_LEVEL, where it divides, GPT-2's */
-	bool individual;              /* of DIGITS */
-	enum rf_scheme scheme;        /* of METASPACE */
+	struct rf_pattern *pattern;   /* for SPLIT; GPT-2's pattern for a BYTE_LEVEL that divides */
+	bool individual;              /* for DIGITS */
+	enum rf_scheme scheme;        /* for METASPACE */
 	bool split;
-	char *mark;                   /* what stands for a blank */
+	char *mark;                   /* the mark for a blank */
 	size_t mark_n;
-	bool prefix_space;            /* of BYTE_LEVEL */
+	bool prefix_space;            /* for BYTE_LEVEL */
 };
 
 struct rf_pieces { struct step step[STEPS]; int n; };
 
-/* A part of the text: one that matched, or one between two that did. */
+/* A part of the text: a match, or the text between two matches. */
 struct part { size_t from, end; bool match; };
 struct parts { struct part *p; size_t n, cap; };
 struct rf_pieces_work { struct parts parts[STEPS]; struct rf_buf text[STEPS]; };
@@ -156,8 +156,8 @@ static enum rf_code add(struct parts *a, size_t from, size_t end, bool match, st
 	return RF_OK;
 }
 
-/* The matches of a pattern and what lies between them. */
-static enum rf_code matches(const struct step *s, struct rf_pattern_work *pw, const char *text, size_t n,
+/* Lists the matches of a pattern and the parts between them. */
+static enum rf_code list_matches(const struct step *s, struct rf_pattern_work *pw, const char *text, size_t n,
                             struct parts *a, struct rf_err *e)
 {
 	struct rf_matches m = { s->pattern, pw, text, n, 0, 0, false };
@@ -176,8 +176,8 @@ static enum rf_code matches(const struct step *s, struct rf_pattern_work *pw, co
 	return rc == RF_OK && done < n ? add(a, done, n, false, e) : rc;
 }
 
-/* A decimal digit or another number: as Rust's char::is_numeric(). */
-static enum rf_code digits(const struct step *s, const char *text, size_t n, struct parts *a,
+/* Divides a text at its digits and other numbers, as Rust's char::is_numeric() defines them. */
+static enum rf_code list_digits(const struct step *s, const char *text, size_t n, struct parts *a,
                            struct rf_err *e)
 {
 	size_t from = 0;
@@ -230,7 +230,7 @@ static void join(enum behavior behavior, bool invert, struct parts *a)
 			previous = match;
 		}
 		break;
-	case MERGED_WITH_NEXT: /* the same from the end */
+	case MERGED_WITH_NEXT: /* as MERGED_WITH_PREVIOUS, from the end */
 		k = a->n;
 		for (size_t i = a->n; i-- > 0;) {
 			bool match = a->p[i].match;
@@ -248,10 +248,11 @@ static void join(enum behavior behavior, bool invert, struct parts *a)
 	a->n = k;
 }
 
-/* Of a head of so many bytes, what lies at and after `from`. */
-static size_t rest(size_t head, size_t from) { return head > from ? head - from : 0; }
+/* Returns the number of the head's bytes at and after `from`. */
+static size_t head_after(size_t head, size_t from) { return head > from ? head - from : 0; }
 
-static enum rf_code down(const struct walk *t, int i, const char *s, size_t n, size_t head, struct rf_err *e);
+static enum rf_code divide_from(const struct walk *t, int i, const char *s, size_t n, size_t head,
+                                struct rf_err *e);
 
 static enum rf_code each_part(const struct walk *t, int i, const char *s, const struct parts *a, size_t head,
                               struct rf_err *e)
@@ -260,12 +261,13 @@ static enum rf_code each_part(const struct walk *t, int i, const char *s, const 
 
 	for (size_t k = 0; k < a->n && rc == RF_OK; k++)
 		if (a->p[k].end > a->p[k].from)
-			rc = down(t, i + 1, s + a->p[k].from, a->p[k].end - a->p[k].from,
-			          rest(head, a->p[k].from), e);
+			rc = divide_from(t, i + 1, s + a->p[k].from, a->p[k].end - a->p[k].from,
+			          head_after(head, a->p[k].from), e);
 	return rc;
 }
 
-/* Isolated matches need no list: this is the way of all byte-level models, so it is the fast one. */
+/* Passes on isolated matches without a list.  All byte-level models use this function, so it is the fast
+ * one. */
 static enum rf_code isolated(const struct walk *t, int i, const char *s, size_t n, size_t head,
                              struct rf_err *e)
 {
@@ -276,12 +278,14 @@ static enum rf_code isolated(const struct walk *t, int i, const char *s, size_t 
 
 	while (rc == RF_OK && (rc = rf_pattern_next(&m, &found, &at, &end, e)) == RF_OK && found) {
 		if (at > done)
-			rc = down(t, i + 1, s + done, at - done, rest(head, done), e);
+			rc = divide_from(t, i + 1, s + done, at - done, head_after(head, done), e);
 		if (end > at && rc == RF_OK)
-			rc = down(t, i + 1, s + at, end - at, rest(head, at), e);
+			rc = divide_from(t, i + 1, s + at, end - at, head_after(head, at), e);
 		done = end;
 	}
-	return rc == RF_OK && done < n ? down(t, i + 1, s + done, n - done, rest(head, done), e) : rc;
+	return rc == RF_OK && done < n
+	               ? divide_from(t, i + 1, s + done, n - done, head_after(head, done), e)
+	               : rc;
 }
 
 static bool begins_with(const char *s, size_t n, const char *with, size_t len)
@@ -300,7 +304,7 @@ static enum rf_code metaspace(const struct walk *t, int i, const char *s, size_t
 	enum rf_code rc = RF_OK;
 
 	to->n = 0;
-	for (size_t k = 0; k < n && k < head; k++) /* blanks of the head become marks, too */
+	for (size_t k = 0; k < n && k < head; k++) /* blanks in the head become marks, too */
 		marks += s[k] == ' ';
 	if ((step->scheme == RF_ALWAYS || (step->scheme == RF_FIRST && head)) && n && *s != ' ' &&
 	    !begins_with(s, n, step->mark, m)) {
@@ -322,7 +326,7 @@ static enum rf_code metaspace(const struct walk *t, int i, const char *s, size_t
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	s = (const char *)to->p, n = to->n;
 	if (!step->split)
-		return down(t, i + 1, s, n, head, e);
+		return divide_from(t, i + 1, s, n, head, e);
 	a->n = 0;
 	for (size_t k = 0; k + m <= n && m && rc == RF_OK;) { /* each mark begins a piece */
 		if (memcmp(s + k, step->mark, m)) {
@@ -333,14 +337,15 @@ static enum rf_code metaspace(const struct walk *t, int i, const char *s, size_t
 			rc = add(a, from, k, false, e);
 		from = k;
 		k += m;
-		/* a mark before a mark is a piece of its own */
+		/* a mark before another mark is a separate piece */
 	}
 	if (rc == RF_OK && n > from)
 		rc = add(a, from, n, false, e);
 	return rc == RF_OK ? each_part(t, i, s, a, head, e) : rc;
 }
 
-static enum rf_code down(const struct walk *t, int i, const char *s, size_t n, size_t head, struct rf_err *e)
+static enum rf_code divide_from(const struct walk *t, int i, const char *s, size_t n, size_t head,
+                                struct rf_err *e)
 {
 	const struct step *step = &t->p->step[i];
 	struct parts *a = &t->w->parts[i];
@@ -352,7 +357,7 @@ static enum rf_code down(const struct walk *t, int i, const char *s, size_t n, s
 	switch (step->kind) {
 	case METASPACE: return metaspace(t, i, s, n, head, e);
 	case DIGITS:
-		if ((rc = digits(step, s, n, a, e)) != RF_OK)
+		if ((rc = list_digits(step, s, n, a, e)) != RF_OK)
 			return rc;
 		break;
 	case BYTE_LEVEL:
@@ -364,11 +369,11 @@ static enum rf_code down(const struct walk *t, int i, const char *s, size_t n, s
 				return rf_fail(e, RF_ENOMEM, "out of memory");
 			s = (const char *)to->p, n = to->n;
 		}
-		return step->pattern ? isolated(t, i, s, n, head, e) : down(t, i + 1, s, n, head, e);
+		return step->pattern ? isolated(t, i, s, n, head, e) : divide_from(t, i + 1, s, n, head, e);
 	case SPLIT:
 		if (step->behavior == ISOLATED)
 			return isolated(t, i, s, n, head, e);
-		if ((rc = matches(step, t->pw, s, n, a, e)) != RF_OK)
+		if ((rc = list_matches(step, t->pw, s, n, a, e)) != RF_OK)
 			return rc;
 		join(step->behavior, step->invert, a);
 		break;
@@ -383,5 +388,5 @@ enum rf_code rf_pieces_divide(const struct rf_pieces *p, struct rf_pieces_work *
 {
 	const struct walk t = { p, w, pw, each, to };
 
-	return down(&t, 0, s, n, head, e);
+	return divide_from(&t, 0, s, n, head, e);
 }

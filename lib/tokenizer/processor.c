@@ -1,4 +1,4 @@
-/* processor.c -- what a post-processor does is found by running it once, on a text that one mark stands for.
+/* processor.c -- finds out what a post-processor does, by running it once on a mark that stands for the text.
  *
  * The Rust library hands a list of parts from processor to processor.  At first the text is the only part.
  * TemplateProcessing makes one part of each piece of its template: of `single` if it gets one part, and of
@@ -32,7 +32,7 @@ static enum rf_code put(struct rf_id_list *to, const int32_t *ids, size_t n, str
 	return rf_id_list_add(to, ids, n, e);
 }
 
-/* Finds a part of the list, from 0; its end mark is not counted in *n. */
+/* Finds a part of the list, counted from 0.  *n is its length without the end mark. */
 static const int32_t *part(const struct rf_id_list *parts, size_t number, size_t *n)
 {
 	size_t from = 0, end = 0;

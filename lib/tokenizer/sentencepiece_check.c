@@ -49,8 +49,8 @@ static bool take_bytes(struct bytes *m, uint64_t n, struct bytes *v)
 	return true;
 }
 
-/* Takes the next field off the front of m.  Returns RF_EOF at the end, RF_EDATA if what is left is not a
- * field.  Groups, which protobuf still reads, are refused: no model has them. */
+/* Takes the next field off the front of m.  Returns RF_EOF at the end, RF_EDATA if the remaining bytes are
+ * not a field.  Groups, which protobuf still reads, are refused, because no model has them. */
 static enum rf_code take_field(struct bytes *m, struct field *f)
 {
 	uint64_t tag, n;
@@ -78,7 +78,7 @@ static enum rf_code not_protobuf(struct rf_err *e)
 
 /* ---- the map of characters ----------------------------------------------------------------- */
 
-/* The keys below a unit, once it has been visited; height 0: not yet. */
+/* The keys below a unit; height 0: the unit was not visited yet. */
 struct below { uint16_t height; uint8_t keys; };
 
 struct map {
@@ -122,7 +122,8 @@ static enum rf_code check_text(const struct map *m, uint32_t at, struct rf_err *
 	               m->what, RF_CHARSMAP_TEXT);
 }
 
-/* Notes the height and the keys below the unit: its own key, and the most of its children. */
+/* Records the height and the number of keys below the unit: its own key, and the maximum over its
+ * children. */
 static enum rf_code finish(struct map *m, size_t at, struct below most, bool root, struct rf_err *e)
 {
 	const uint32_t unit = unit_at(m, at);
@@ -200,7 +201,7 @@ static enum rf_code check_map(struct bytes blob, const char *what, struct rf_err
 	enum rf_code rc;
 
 	if (!blob.n)
-		return RF_OK; /* the library passes over it, too */
+		return RF_OK; /* the library ignores it, too */
 	if (blob.n > RF_CHARSMAP_BYTES)
 		return rf_fail(e, RF_EDATA, "the precompiled_charsmap of its %s has %zu bytes, more than %d",
 		               what, blob.n, RF_CHARSMAP_BYTES);
@@ -246,7 +247,7 @@ static int in_order(const void *a, const void *b)
 	return order ? order : (x->n > y->n) - (x->n < y->n);
 }
 
-/* Reads a SentencePiece, and notes it if it is a user-defined symbol. */
+/* Reads a SentencePiece, and adds it to the list if it is a user-defined symbol. */
 static enum rf_code read_piece(struct symbols *s, struct bytes piece, struct rf_err *e)
 {
 	enum { TEXT = 1, TYPE = 3, USER_DEFINED = 4, TYPES = 6 };
@@ -275,7 +276,7 @@ static enum rf_code read_piece(struct symbols *s, struct bytes piece, struct rf_
 	return RF_OK;
 }
 
-/* Checks the symbols in their order, in which all beginnings of a symbol precede it. */
+/* Checks the symbols in sorted order, in which all prefixes of a symbol precede it. */
 static enum rf_code check_symbols(struct symbols *s, struct rf_err *e)
 {
 	const struct bytes *begins[RF_SYMBOL_PREFIXES + 1];

@@ -21,8 +21,9 @@ enum { BOS, EOS, NAMED = 7 };
 static const char *const named[NAMED] = { "bos_token", "eos_token", "unk_token", "sep_token",
                                           "pad_token", "cls_token", "mask_token" };
 
-/* The places of a token: two lists of ids, eos_token or bos_token, another key, extra_special_tokens of
- * special_tokens_map.json, and another list.  Tokens of OF_NAME to OF_MAP are special whatever they say. */
+/* Where a token comes from: two lists of ids, eos_token or bos_token, another key, extra_special_tokens of
+ * special_tokens_map.json, or another list.  Tokens from OF_NAME to OF_MAP are special, whatever their
+ * flags. */
 enum origin { OF_DECODER, OF_ADDED, OF_NAME, OF_KEY, OF_MAP, OF_LIST };
 
 /* An optional file; text NULL: it does not exist. */
@@ -31,8 +32,8 @@ struct sidecar { char *text; struct rf_jvalue all; };
 /* A value of a file; v.s NULL: the file does not have the key. */
 struct field { struct rf_jvalue v; const char *key, *file; };
 
-/* The tokens that have keys of their own, such as image_token, in the order of a dictionary of Python: a
- * value that is put at a key again takes the place of the first one. */
+/* The tokens that have keys of their own, such as image_token, in the order of a Python dictionary: a later
+ * value at the same key replaces the first one. */
 struct members { struct { struct rf_jvalue key; struct field token; } *m; int n, puts; size_t cap; };
 
 /* The lists of tokens; those that do not count name the field that counts instead. */
@@ -42,7 +43,7 @@ struct lists {
 	bool marks;                /* the tokens make those of added_tokens.json special */
 };
 
-/* Turns a failure in a file into RF_EMODEL, and names the file in front of its sentence. */
+/* Turns a failure in a file into RF_EMODEL, and prepends the file's name to its sentence. */
 static enum rf_code described(struct rf_err *e, const char *file)
 {
 	if (e)
@@ -83,7 +84,7 @@ static bool same_text(const char *a, size_t n, const char *b, size_t m)
 	return a && b && n == m && !memcmp(a, b, n);
 }
 
-/* Checks for an object that transformers reads as a token wherever it stands. */
+/* Returns whether a value is an object that transformers reads as a token in any place. */
 static bool is_typed(const struct rf_jvalue *v)
 {
 	struct rf_jvalue type;
@@ -92,8 +93,8 @@ static bool is_typed(const struct rf_jvalue *v)
 	       rf_jscan_is_string(&type) && rf_jscan_equals(&type, "AddedToken");
 }
 
-/* Reads a token: a string, or an object with "content" and flags.  Its text is malloc'd; NULL: as in
- * transformers, an empty token is none. */
+/* Reads a token: a string, or an object with "content" and flags.  Its text is malloc'd, and NULL for an
+ * empty token, which transformers ignores, too. */
 static enum rf_code read_token(struct rf_special_token *t, const struct rf_jvalue *v, enum origin from,
                                const char *key, const char *file, struct rf_err *e)
 {
@@ -251,7 +252,7 @@ static enum rf_code pick(const struct sidecar *f, const char *file, const char *
 
 /* ---- the end and the beginning of a text ---------------------------------------------------- */
 
-/* Notes that the two files name different tokens at a key, of which `used` counts. */
+/* Adds to the warning that the two files name different tokens at a key, and that `used` is taken. */
 static void note_contradiction(struct rf_special *s, const char *key, const struct rf_special_name *a,
                                const struct rf_special_name *b, const struct rf_special_name *used)
 {
@@ -267,7 +268,7 @@ static void note_contradiction(struct rf_special *s, const char *key, const stru
 	        b->text ? rf_quote(r, sizeof r, b->text, b->n) : r, used->file);
 }
 
-/* Reads the name of a token; one without a text is none. */
+/* Reads the name of a token; a name without text counts as missing. */
 static enum rf_code read_name(struct rf_special_name *name, const struct field *f, struct rf_err *e)
 {
 	struct rf_special_token t = { .text = NULL };
@@ -363,7 +364,7 @@ static enum rf_code put_keys(struct members *m, const struct sidecar *f, const c
 	return rc;
 }
 
-/* Puts the tokens of an object; another value has none. */
+/* Puts the tokens of an object; a value of another type has no tokens. */
 static enum rf_code put_object(struct members *m, const struct field *f, struct rf_err *e)
 {
 	struct rf_jvalue key, v = { NULL, 0 };
@@ -408,7 +409,7 @@ static enum rf_code read_members(struct rf_special *s, const struct sidecar *f, 
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-/* Checks for a value that Python takes for false. */
+/* Returns whether Python takes a value for false. */
 static bool is_empty(const struct rf_jvalue *v)
 {
 	struct rf_jvalue key, first = { NULL, 0 };
@@ -501,7 +502,7 @@ static enum rf_code keep_ignored(struct rf_special *s, const struct field *f, co
 	return rc;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- all files ------------------------------------------------------------------------------- */
 
 /* Reads a key that is true or false. */
 static enum rf_code read_flag(const struct field *f, int *flag, struct rf_err *e)

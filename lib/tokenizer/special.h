@@ -3,15 +3,15 @@
  *
  * They are read as transformers 5 reads them.  If tokenizer_config.json has added_tokens_decoder, tokens come
  * from this file only.  Otherwise each key of special_tokens_map.json comes before the same key of
- * tokenizer_config.json, but for two lists:
+ * tokenizer_config.json, except for two lists:
  *   - extra_special_tokens: the list of special_tokens_map.json follows that of tokenizer_config.json.
  *   - additional_special_tokens: the list is another name of an extra_special_tokens that is missing or
- *     empty.  That of special_tokens_map.json counts only if tokenizer_config.json has neither key.
+ *     empty.  The list in special_tokens_map.json counts only if tokenizer_config.json has neither key.
  * added_tokens.json adds tokens.  The flags of a token replace those that tokenizer.json gives the same token
  * only in added_tokens_decoder; elsewhere they count for tokens that tokenizer.json lacks.
  *
- * One rule is not that of transformers: if tokenizer_config.json has no key eos_token or bos_token, that of
- * special_tokens_map.json counts in any case.  A key with null says that there is no such token. */
+ * One rule differs from transformers: if tokenizer_config.json has no key eos_token or bos_token, the key in
+ * special_tokens_map.json counts in any case.  A key with null means that there is no such token. */
 #ifndef RF_SPECIAL_H
 #define RF_SPECIAL_H
 

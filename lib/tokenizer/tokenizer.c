@@ -44,7 +44,7 @@ enum rf_code rf_tokenizer_bytes(struct rf_tokenizer **t, struct rf_err *e)
 	return open_kind(t, &rf_tokenizer_kind_bytes, NULL, e);
 }
 
-/* The string at `key` of the object `in`; false: there is none. */
+/* Finds the string at `key` of the object `in`.  Returns false if there is no such string. */
 static bool string_at(const struct rf_jvalue *in, const char *key, struct rf_jvalue *v)
 {
 	if (rf_jscan_get(in, key, v, NULL) == RF_OK && rf_jscan_is_string(v))
@@ -53,8 +53,8 @@ static bool string_at(const struct rf_jvalue *in, const char *key, struct rf_jva
 	return false;
 }
 
-/* What a tokenizer file calls itself: tokenizer_config.json its class, tokenizer.json the type of its model;
- * "": nothing. */
+/* Reads the name of a tokenizer's kind from its file: tokenizer_config.json has a class, tokenizer.json the
+ * type of its model; "": the file has no name. */
 static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 {
 	static const char *const keys[] = { "tokenizer_class", "model" };
@@ -112,7 +112,7 @@ static enum rf_code find_file(const char *dir, const char *const *names, char pa
 
 	while (rc == RF_OK && !*found && rf_step_latest(dir, step, lost, NULL) == RF_OK) {
 		rc = has_file(step, names, path, found, e);
-		if (!stat(step, &st) || errno != ENOENT) /* else a trainer has removed it meanwhile */
+		if (!stat(step, &st) || errno != ENOENT) /* else a trainer has removed the step */
 			break;
 	}
 	return rc;
@@ -133,9 +133,9 @@ enum rf_code rf_tokenizer_differs(const char *stream, const char *own, const cha
 	               stream, q, own, q);
 }
 
-/* Whether a file of a run is of a step that a trainer has removed meanwhile.  Then what was read of it may
- * lack something, and there is a newer one. */
-static bool overtaken(const char *path, const char *file)
+/* Returns whether a file belongs to a step of a run that a trainer has removed meanwhile.  The data read
+ * from it may then be incomplete, and a newer step exists. */
+static bool was_removed(const char *path, const char *file)
 {
 	char dir[4096];
 	struct stat st;
@@ -171,10 +171,10 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 	*hash = 0;
 	if ((rc = find_file(dir, rf_tokenizer_files, file, &found, e)) != RF_OK || !found)
 		return rc;
-	/* a config names a kind, but not what a kind finds in the files next to it */
+	/* a config names a kind, but the files next to it may add tokens */
 	if (strcmp(rf_file_name(file), "tokenizer_config.json"))
 		return hash_file(file, hash, e);
-	if ((rc = read_name(file, name, e)) == RF_ENOINPUT) { /* it is there */
+	if ((rc = read_name(file, name, e)) == RF_ENOINPUT) { /* although the file exists */
 		if (e)
 			e->code = RF_EIO;
 		return RF_EIO;
@@ -187,7 +187,7 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 	return rc;
 }
 
-/* The file that path means, and what it calls its kind. */
+/* Finds the tokenizer's file for a path, and the name of its kind. */
 static enum rf_code locate(const char *path, char file[4096], char name[80], struct rf_err *e)
 {
 	char q[200];
@@ -250,7 +250,7 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
 	do {
 		rf_tokenizer_free(*t);
 		rc = open_once(t, path, file, e);
-	} while (overtaken(path, file));
+	} while (was_removed(path, file));
 	return rc;
 }
 
@@ -289,7 +289,7 @@ enum rf_code rf_tokenizer_model(const char *path, struct rf_config *cfg, char fi
 	do {
 		rf_config_free(cfg);
 		rc = read_model(path, cfg, file, found, e);
-	} while (overtaken(path, file));
+	} while (was_removed(path, file));
 	*found &= !cfg->foreign;
 	return cfg->foreign ? RF_OK : rc;
 }
@@ -362,7 +362,7 @@ enum rf_code rf_tokenizer_open_option(struct rf_tokenizer **t, const char *given
 
 bool rf_tokenizer_made(const struct rf_tokenizer *t, const char *kind, const char *hash)
 {
-	/* the kinds of other programs may have names of their own */
+	/* other programs may call a kind by another name */
 	return *hash ? !strcmp(hash, t->hash) : strcmp(kind, "bytes") || !strcmp(t->kind->name, "bytes");
 }
 
@@ -386,7 +386,7 @@ enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17
 
 	do
 		rc = identify_once(path, file, kind, hash, vocab, e);
-	while (overtaken(path, file));
+	while (was_removed(path, file));
 	return rc;
 }
 
@@ -416,7 +416,7 @@ enum rf_code rf_tokenizer_end(const char *path, struct rf_end_token *eos, struct
 
 	do
 		rc = end_once(path, file, eos, e);
-	while (overtaken(path, file));
+	while (was_removed(path, file));
 	return rc;
 }
 
@@ -685,7 +685,7 @@ enum rf_code rf_tokenizer_text_before(const struct rf_tokenizer *t, const int32_
 		if ((rc = measure(t, ids, i + 1, &after, &plain, e)) != RF_OK)
 			return rc;
 		if (at < after) {
-			named = at; /* within the name */
+			named = at; /* inside the name of a special token */
 			break;
 		}
 		begin = end;
@@ -695,7 +695,7 @@ enum rf_code rf_tokenizer_text_before(const struct rf_tokenizer *t, const int32_
 		return rc;
 	end = end - begin > back ? end - back : begin;
 	*n = end < *n ? end : *n;
-	while (*n && ((unsigned char)(*text)[*n] & 0xc0) == 0x80) /* not in the middle of a character */
+	while (*n && ((unsigned char)(*text)[*n] & 0xc0) == 0x80) /* cut between two characters */
 		--*n;
 	(*text)[*n] = 0;
 	return RF_OK;

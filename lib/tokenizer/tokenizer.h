@@ -11,7 +11,7 @@
 
 struct rf_tokenizer;
 
-/* Ids of the byte tokenizer, the same as ByT5's: id = byte + 3. */
+/* Ids of the byte tokenizer, the same as in ByT5: id = byte + 3. */
 enum { RF_BYTES_PAD = 0, RF_BYTES_EOS = 1, RF_BYTES_UNK = 2, RF_BYTES_FIRST = 3, RF_BYTES_VOCAB = 384 };
 
 /* Opens the byte tokenizer, which needs no file. */
@@ -36,16 +36,17 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
  * if both are NULL, or if `model` is a folder without a tokenizer.  Errors: those of rf_tokenizer_open(). */
 enum rf_code rf_tokenizer_open_option(struct rf_tokenizer **t, const char *given, const char *model,
                                       struct rf_err *e);
-/* Returns whether a stream may have been made with a tokenizer.  kind, hash: what the stream's head says; "":
- * nothing. */
+/* Returns whether a stream may have been made with a tokenizer.  kind, hash: the values in the stream's
+ * head; "": not in the head. */
 bool rf_tokenizer_made(const struct rf_tokenizer *t, const char *kind, const char *hash);
 /* Checks the same.  Errors: RF_EDATA: the stream was made with another tokenizer; the sentence names both. */
 enum rf_code rf_tokenizer_check_made(const struct rf_tokenizer *t, const char *kind, const char *hash,
                                      struct rf_err *e);
 /* Identifies the tokenizer at path (as for rf_tokenizer_open()), which may be of a kind that is not
  * supported: the name of its kind, its hash ("" in the cases of rf_tokenizer_hash_dir()), and its vocabulary
- * size.  For an unsupported kind that size is the model's, from the config.json beside the file; 0: there is
- * none.  So it is for a model without a tokenizer, whose kind and hash are "". */
+ * size.  For an unsupported kind, and for a model without a tokenizer, the size is that of the model, from
+ * the config.json next to the file; 0: there is no such config.  A model without a tokenizer has kind and
+ * hash "". */
 enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab,
                                    struct rf_err *e);
 /* Reads the config.json of the model that the tokenizer at path (as for rf_tokenizer_open()) is for, which is
@@ -54,7 +55,7 @@ enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17
  * frees cfg with rf_config_free(), also after a failure. */
 enum rf_code rf_tokenizer_model(const char *path, struct rf_config *cfg, char file[4096], bool *found,
                                 struct rf_err *e);
-/* The token that ends a text, and the name of the file that says so; id -1: no file names one. */
+/* The token that ends a text, and the name of the file that names it; id -1: no file names one. */
 struct rf_end_token { int id; const char *file; };
 /* Finds the end token of the tokenizer at path (as for rf_tokenizer_open()) without opening a large
  * tokenizer; its id is -1 also if the tokenizer is of a kind that is not supported.  Errors: those of
@@ -73,8 +74,7 @@ int rf_tokenizer_bos(const struct rf_tokenizer *t);
 /* Returns a sentence for the user about files of the tokenizer that contradict each other; "": they do
  * not. */
 const char *rf_tokenizer_warning(const struct rf_tokenizer *t);
-/* Returns the ids that the tokenizer's own files put before a text, *n of them; the memory stays the
- * tokenizer's. */
+/* Returns the *n ids that the tokenizer's own files put before a text.  The tokenizer owns the memory. */
 const int32_t *rf_tokenizer_before(const struct rf_tokenizer *t, size_t *n);
 
 /* Compares the tokenizer with the model whose config has the path `config`, and forgets tokens that only
@@ -94,7 +94,7 @@ enum rf_code rf_tokenizer_fit_model(struct rf_tokenizer *t, const char *path, in
  * rf_tokenizer_open(). */
 enum rf_code rf_tokenizer_fit_copy(const char *dir, const struct rf_config *cfg, const char *config,
                                    char warning[RF_TOKENIZER_WARNING], struct rf_err *e);
-/* Compares only an end token with the model's; the warning is as above. */
+/* Compares only an end token with that of the model; the warning is as above. */
 void rf_tokenizer_fit_end(const struct rf_end_token *eos, const struct rf_config *cfg, const char *config,
                           char warning[RF_TOKENIZER_WARNING]);
 
@@ -106,21 +106,21 @@ enum rf_code rf_id_list_add(struct rf_id_list *ids, const int32_t *more, size_t 
  * the tokenizer fails on the text; RF_ENOMEM. */
 enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n,
                                  struct rf_id_list *ids, struct rf_err *e);
-/* Converts ids to *n bytes of text, not escaped, malloc'd into *text with a NUL behind them.  Special tokens
+/* Converts ids to *n bytes of text, not escaped, malloc'd into *text with a NUL after them.  Special tokens
  * become <pad>, <eos>, <unk>, <extra_id_N>.  Errors: RF_EDATA: an id is outside the vocabulary, or a pattern
  * of the tokenizer fails on the text; RF_ENOMEM. */
 enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
                                  size_t *n, struct rf_err *e);
-/* The text of what a model wrote: as rf_tokenizer_decode(), but special tokens are left out, and it is valid
- * UTF-8 without NUL, as a str of a stream must be: a NUL, and bytes that are no character, become U+FFFD, as
- * many as in the reference: for each byte of a run of tokens <0xNN>, else for each maximal subpart.
+/* Converts ids that a model wrote to text, as rf_tokenizer_decode() does, but without special tokens.  The
+ * text is valid UTF-8 without NUL, as a str of a stream must be.  A NUL and invalid bytes become U+FFFD, as
+ * many as in the reference: one for each byte of a run of tokens <0xNN>, else one for each maximal subpart.
  *
- * The first *final bytes stay as they are when more ids follow.  What is behind them stands for a character
- * of which bytes are still missing: U+FFFD, which is right if nothing follows.  One thing can still change
- * the final bytes, as it does in the reference of tokenizer.json: of a run of tokens <0xNN> that is not UTF-8
- * every byte becomes U+FFFD, those before the wrong one, too.
+ * The first *final bytes stay as they are when more ids follow.  The bytes after them stand for an
+ * incomplete character: U+FFFD, which is right if no ids follow.  In one case more ids can still change the
+ * final bytes, as in the reference for tokenizer.json: if a run of tokens <0xNN> is not UTF-8, each of its
+ * bytes becomes U+FFFD, also the bytes before the wrong one.
  *
- * *text is malloc'd, with a NUL behind its *n bytes, and the caller's; on failure there is none.  Errors:
+ * *text is malloc'd, with a NUL after its *n bytes, and belongs to the caller; NULL on failure.  Errors:
  * RF_EDATA: an id is outside the vocabulary, or a pattern of the tokenizer fails on the text; RF_ENOMEM. */
 enum rf_code rf_tokenizer_text(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
                                size_t *n, size_t *final, struct rf_err *e);

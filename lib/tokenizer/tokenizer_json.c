@@ -1,11 +1,11 @@
 /* tokenizer_json.c -- tokenizer.json, the format of the Rust library `tokenizers`, as far as it is BPE.
  *
  * A text goes through added tokens (added.h), a normalizer (normal.h), pre-tokenizers (pieces.h) and the
- * merges of BPE (bpe.h); ids come back through decoders.  Each part of the file is read by the module that
- * does its work, and what one does not know it refuses by name.
+ * merges of BPE (bpe.h); decoders turn ids back into text.  Each of these modules reads its own part of the
+ * file, and refuses a part that it does not support, by name.
  *
- * The file is read by cursors (jscan.h): the tree that jansson builds of the 450,000 strings of a vocabulary
- * of 151,000 takes 0.4 s. */
+ * The file is read by cursors (jscan.h), because jansson takes 0.4 s to build a tree of the 450,000 strings
+ * of a vocabulary of 151,000. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@
 #include "tokenizer/special.h"
 #include "tokenizer/tokenizer_kind.h"
 
-enum { MOST_TEXT = 1 << 30 }; /* of ids that are decoded together, in bytes */
+enum { MOST_TEXT = 1 << 30 }; /* most bytes of the text of ids that are decoded together */
 
 /* Scratch memory of one call. */
 struct work {
@@ -44,10 +44,10 @@ struct json {
 	struct rf_normal *normal;
 	struct rf_pieces *pieces;
 	struct rf_decoders *decoders;
-	int other_ids, other_flags; /* the tokens that other files give another id, other flags */
+	int other_ids, other_flags; /* number of tokens with other ids, other flags in other files */
 	size_t matches;            /* bytes of the texts by which added tokens are found */
 	int last;                  /* the largest id of an added token; -1: there is none */
-	char unlike[300];          /* a warning: the Rust library gives added tokens other ids; "": none */
+	char unlike[300];          /* warning: the Rust library gives added tokens other ids; "": none */
 	struct rf_id_list before;  /* the ids that the post-processor puts before a text */
 	pthread_mutex_t lock;      /* of free_work */
 	struct work *free_work;
@@ -55,7 +55,7 @@ struct json {
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* begins: the first byte of what it must be. */
+/* Checks that a value is of the type that begins with this byte. */
 static enum rf_code must_be(const struct rf_jvalue *v, const char *key, char begins, struct rf_err *e)
 {
 	if (!v->s)
@@ -66,7 +66,8 @@ static enum rf_code must_be(const struct rf_jvalue *v, const char *key, char beg
 	               begins == '{' ? "an object" : "a list");
 }
 
-/* Texts lose their escapes where they stand, so nothing that lies around them can be read afterwards. */
+/* Reads the vocabulary.  Texts lose their escapes in place, so the JSON around them cannot be read
+ * afterwards. */
 static enum rf_code read_vocab(struct json *j, const struct rf_jvalue *vocab, struct rf_err *e)
 {
 	struct rf_jvalue key, v = { NULL, 0 };
@@ -79,7 +80,7 @@ static enum rf_code read_vocab(struct json *j, const struct rf_jvalue *vocab, st
 		const char *s;
 
 		if (!rf_jscan_int(&v, &id))
-			return rf_fail(e, RF_EDATA, "the vocabulary has %s in the place of an id",
+			return rf_fail(e, RF_EDATA, "the vocabulary has %s instead of an id",
 			               rf_jscan_kind(&v));
 		s = rf_jscan_text(&text, &n);
 		rc = rf_bpe_token(j->bpe, s, n, id, e);
@@ -217,7 +218,7 @@ static enum rf_code read_flags(const struct rf_jvalue *v, struct rf_added_token 
 	return rf_flag_read(v, "special", false, &t->special, e);
 }
 
-/* Reads the id of a token; false: the value is not a number from 0 to RF_BPE_TOKENS - 1. */
+/* Reads the id of a token.  Returns false if the value is not a number from 0 to RF_BPE_TOKENS - 1. */
 static bool read_id(const struct rf_jvalue *v, int *id)
 {
 	int64_t number;
@@ -228,8 +229,8 @@ static bool read_id(const struct rf_jvalue *v, int *id)
 	return true;
 }
 
-/* Returns the added token with this text; NULL: there is none. */
-static struct rf_added_token *added(const struct json *j, const char *text, size_t n)
+/* Returns the added token with this text; NULL: there is no such token. */
+static struct rf_added_token *find_added(const struct json *j, const char *text, size_t n)
 {
 	for (int i = 0; i < j->added.n; i++)
 		if (j->added.t[i].n == n && !memcmp(j->added.t[i].text, text, n))
@@ -239,7 +240,7 @@ static struct rf_added_token *added(const struct json *j, const char *text, size
 
 static int id_of(const struct json *j, const char *text, size_t n)
 {
-	const struct rf_added_token *t = added(j, text, n);
+	const struct rf_added_token *t = find_added(j, text, n);
 
 	return t ? t->id : rf_bpe_id(j->bpe, text, n);
 }
@@ -295,7 +296,7 @@ static enum rf_code read_added_token(struct json *j, const struct rf_jvalue *v, 
 	if (rc == RF_OK && (rc = read_flags(v, &a, e)) != RF_OK)
 		rf_blame(e, "the added token '%s'", q);
 	if (rc != RF_OK || !a.n || (rc = grow_added(j, &t, e)) != RF_OK) {
-		free(a.text); /* the Rust library passes over a token without text, too */
+		free(a.text); /* the Rust library ignores a token without text, too */
 		return rc;
 	}
 	*t = a;
@@ -338,9 +339,9 @@ static enum rf_code read_file(struct json *j, const struct rf_jvalue *file, stru
 	return read_added(j, &v[ADDED], e);
 }
 
-/* Checks for a token of another file that changes the flags of the same token of tokenizer.json.  As in the
+/* Returns whether a token of another file changes the flags of the same token in tokenizer.json.  As in the
  * Rust library, a special token remains special. */
-static bool changes(const struct rf_special_token *b, const struct rf_added_token *a)
+static bool changes_flags(const struct rf_special_token *b, const struct rf_added_token *a)
 {
 	return b->replaces && (a->single_word != b->single_word || a->lstrip != b->lstrip ||
 	                       a->rstrip != b->rstrip || a->normalized != b->normalized ||
@@ -351,7 +352,7 @@ static bool changes(const struct rf_special_token *b, const struct rf_added_toke
 static enum rf_code add_special(struct rf_tokenizer *t, const struct rf_special_token *s, struct rf_err *e)
 {
 	struct json *j = t->data;
-	struct rf_added_token *a = added(j, s->text, s->n);
+	struct rf_added_token *a = find_added(j, s->text, s->n);
 	char q[60], *text;
 	enum rf_code rc;
 	size_t n;
@@ -363,10 +364,10 @@ static enum rf_code add_special(struct rf_tokenizer *t, const struct rf_special_
 		rf_warn(t->warning, sizeof t->warning,
 		        "the token '%s' has the id %lld in %s, but %d by tokenizer.json, which counts", q,
 		        (long long)s->id, s->file, id);
-	else if (a && changes(s, a) && !j->other_flags++)
+	else if (a && changes_flags(s, a) && !j->other_flags++)
 		rf_warn(t->warning, sizeof t->warning, "tokenizer.json and %s describe the token '%s' "
 		        "differently: %s counts, as in transformers", s->file, q, s->file);
-	if (a && !changes(s, a)) {
+	if (a && !changes_flags(s, a)) {
 		a->special |= s->named;
 		return RF_OK;
 	}
@@ -398,7 +399,7 @@ static enum rf_code add_special(struct rf_tokenizer *t, const struct rf_special_
 }
 
 /* Finds the id of a token that files name at a key; -1: they name none.  A name without a token is an error,
- * for the documents would silently be without that token. */
+ * because otherwise the documents would silently lack that token. */
 static enum rf_code find_name(struct rf_tokenizer *t, const struct rf_special_name *name, const char *key,
                               const char *path, int *id, struct rf_err *e)
 {
@@ -412,7 +413,7 @@ static enum rf_code find_name(struct rf_tokenizer *t, const struct rf_special_na
 	return RF_OK;
 }
 
-/* Notes the first token of a list that does not count and that is no added token. */
+/* Adds to the warning the first token that is only in a list which does not count. */
 static void note_ignored(struct rf_tokenizer *t, const struct rf_special *s)
 {
 	char q[60];
@@ -420,7 +421,7 @@ static void note_ignored(struct rf_tokenizer *t, const struct rf_special *s)
 	for (int i = 0; i < s->n_ignored; i++) {
 		const struct rf_special_ignored *g = &s->ignored[i];
 
-		if (added(t->data, g->text, g->n))
+		if (find_added(t->data, g->text, g->n))
 			continue;
 		rf_warn(t->warning, sizeof t->warning,
 		        "%s of %s does not count next to %s of %s, as in transformers, so '%s' is not a "
@@ -578,7 +579,7 @@ static void leave_new(const struct rf_jvalue *file, void *arg)
 			continue; /* opening the tokenizer reports it */
 		for (int i = 0; i < s->n; i++)
 			if (s->t[i].text && rf_jscan_equals(&content, s->t[i].text) &&
-			    !changes(&s->t[i], &a) && !(s->split && s->t[i].named && !a.special)) {
+			    !changes_flags(&s->t[i], &a) && !(s->split && s->t[i].named && !a.special)) {
 				free(s->t[i].text);
 				s->t[i].text = NULL;
 			}
@@ -679,7 +680,7 @@ static void free_work(struct work *w)
 	free(w);
 }
 
-/* Scratch memory that nobody uses, or new one. */
+/* Takes unused scratch memory, or allocates it. */
 static struct work *take_work(struct json *j)
 {
 	struct work *w;
@@ -709,7 +710,7 @@ static void give_work(struct json *j, struct work *w)
 	pthread_mutex_unlock(&j->lock);
 }
 
-/* left: the bytes that the normalizer may still make of the text; most: the ids that it may have. */
+/* One call of encode.  left: the bytes that the normalizer may still make; most: the most ids. */
 struct call { struct json *j; struct work *w; struct rf_id_list *ids; size_t left, most; };
 
 static enum rf_code encode_piece(void *to, const char *piece, size_t n, struct rf_err *e)
@@ -722,7 +723,7 @@ static enum rf_code encode_piece(void *to, const char *piece, size_t n, struct r
 	return rf_bpe_encode(c->j->bpe, c->w->bpe, piece, n, c->ids, e);
 }
 
-/* A normalized text: its added tokens, and what lies between them. */
+/* Encodes a normalized text: its added tokens, and the texts between them. */
 static enum rf_code encode_normal(struct call *c, const char *s, size_t n, size_t head, struct rf_err *e)
 {
 	size_t scan = 0, done = 0, from, end;
@@ -773,7 +774,7 @@ static enum rf_code encode_text(struct call *c, const char *s, size_t n, struct 
 	return rc == RF_OK ? encode_between(c, s + done, n - done, !done, e) : rc;
 }
 
-/* Bytes that are no character become U+FFFD. */
+/* Replaces invalid bytes by U+FFFD. */
 static enum rf_code make_valid(struct rf_buf *to, const char **s, size_t *n, struct rf_err *e)
 {
 	if (rf_utf8(*s, *n))
@@ -807,7 +808,8 @@ static enum rf_code encode_json(const struct rf_tokenizer *t, const char *text, 
 
 /* ---- decoding ------------------------------------------------------------------------------ */
 
-/* The text of each id, with or without special tokens; between them a blank where there is no decoder. */
+/* Lists the text of each id, with or without special tokens, and with blanks between them if there is no
+ * decoder. */
 static enum rf_code tokens_of(const struct rf_tokenizer *t, const int32_t *ids, size_t count, bool special,
                               struct rf_token_texts *to, struct rf_err *e)
 {
@@ -829,7 +831,7 @@ static enum rf_code tokens_of(const struct rf_tokenizer *t, const int32_t *ids, 
 		if (added)
 			s = added->text, n = added->n;
 		else if (!(s = rf_bpe_text(j->bpe, ids[i], &n)))
-			continue; /* a hole between ids, as the reference has it */
+			continue; /* an id without a token, which the reference skips, too */
 		if (to->text.n > MOST_TEXT)
 			return rf_fail(e, RF_EDATA, "the text of %zu tokens is longer than %d bytes", count,
 			               MOST_TEXT);

@@ -30,8 +30,8 @@ static enum rf_code find_name(const struct rf_sentencepiece *sp, const struct rf
 }
 
 /* Reads the end and the bos token from the files next to tokenizer.model.  Other tokens of these files must
- * be pieces that stand for no text: libsentencepiece would cut any other token to pieces.  It would also add
- * a blank before a text, or none, whatever a file says. */
+ * be pieces that do not stand for text, because libsentencepiece would divide any other token.  It would
+ * also add a blank before a text, or none, regardless of these files. */
 static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struct rf_err *e)
 {
 	const struct rf_sentencepiece *sp = t->data;
@@ -104,8 +104,7 @@ static enum rf_code encode_model(const struct rf_tokenizer *t, const char *text,
 	return rc;
 }
 
-/* All ids but those that stand for no text.  The library makes U+FFFD of each byte of a character that is not
- * whole. */
+/* Decodes all ids that stand for text.  The library makes U+FFFD of each byte of an incomplete character. */
 static enum rf_code decode_plain(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
                                  size_t *n, size_t *held, struct rf_err *e)
 {
@@ -127,7 +126,7 @@ static enum rf_code decode_plain(const struct rf_tokenizer *t, const int32_t *id
 	return *text ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory");
 }
 
-/* Runs of ids, and between them the names of those that stand for no text. */
+/* Decodes runs of ids, and writes between them the names of ids that do not stand for text. */
 static enum rf_code decode_model(const struct rf_tokenizer *t, const int32_t *ids, size_t count, bool special,
                                  char **text, size_t *n, size_t *held, struct rf_err *e)
 {

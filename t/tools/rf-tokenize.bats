@@ -343,7 +343,7 @@ pairs() {
 	bad_lines <<-END
 		{"p":"a","c":["b",1]}|${key[*]}|'c' has a number at index 1, not a string
 		{"p":"a","c":[]}|${key[*]}|'c' is an empty list, not a string or a list of strings
-		{"p":"a","c":["b",""]}|${key[*]}|choice 1 has no token of its own behind the prompt
+		{"p":"a","c":["b",""]}|${key[*]}|choice 1 has no token of its own after the prompt
 		{"p":"a","c":["\u0000"]}|${key[*]}|'c' contains a NUL, which only a text or prompt may contain
 		{"p":"a"}|${key[*]}|the key 'c' is missing; the line has "p"
 		{"p":1,"c":["b"]}|${key[*]}|'p' is a number, not a string or a list of strings
