@@ -12,13 +12,13 @@
 
 enum { LIMIT = 1 << 20 };
 
-static bool same(const struct rf_buf *a, const struct rf_buf *b)
+static bool same_bytes(const struct rf_buf *a, const struct rf_buf *b)
 {
 	return a->n == b->n && !memcmp(a->p, b->p, a->n);
 }
 
 /* Checks that a record that was accepted keeps the rules, and is the same after it was written and read. */
-static void settle(const struct rf_record *r, int vocab)
+static void check_record(const struct rf_record *r, int vocab)
 {
 	struct rf_buf a = { 0 }, b = { 0 };
 	struct rf_record again;
@@ -33,17 +33,17 @@ static void settle(const struct rf_record *r, int vocab)
 	insist(rf_record_decode(&again, m.body.p, (size_t)(m.body.end - m.body.p), vocab, &e) == RF_OK,
 	       "a written record is refused");
 	rf_record_encode(&b, 1, &again);
-	insist(same(&a, &b), "a record written twice differs");
+	insist(same_bytes(&a, &b), "a record written twice differs");
 	rf_record_copy(&again, r, &e);
 	b.n = 0;
 	rf_record_encode(&b, 1, &again);
-	insist(same(&a, &b), "a copy differs");
+	insist(same_bytes(&a, &b), "a copy differs");
 	rf_record_free(&again);
 	rf_buf_free(&a);
 	rf_buf_free(&b);
 }
 
-static void settle_head(const struct rf_head *h)
+static void check_head(const struct rf_head *h)
 {
 	struct rf_buf a = { 0 }, b = { 0 };
 	struct rf_head again;
@@ -56,7 +56,7 @@ static void settle_head(const struct rf_head *h)
 	       "a written head is no message");
 	insist(rf_head_decode(&again, m.body, &e) == RF_OK, "a written head is refused");
 	rf_head_encode(&b, &again);
-	insist(same(&a, &b), "a head written twice differs");
+	insist(same_bytes(&a, &b), "a head written twice differs");
 	rf_head_free(&again);
 	rf_buf_free(&a);
 	rf_buf_free(&b);
@@ -70,16 +70,16 @@ static void read_stream(const void *data, size_t n)
 	enum rf_code rc = rf_in_open_bytes(&in, data, n, "<fuzz>", LIMIT, &e);
 
 	if (rc == RF_OK) {
-		settle_head(rf_in_head(in));
+		check_head(rf_in_head(in));
 		while ((rc = rf_next(in, &r, &e)) == RF_OK)
-			settle(r, rf_in_head(in)->vocab);
+			check_record(r, rf_in_head(in)->vocab);
 		rf_in_close(in);
 	}
 	insist(rc == RF_EOF || (rc == RF_EDATA && !strncmp(e.msg, "<fuzz>: ", 8)),
 	       "a stream fails otherwise than with words");
 }
 
-static void frame(struct rf_buf *b, const void *msg, size_t n)
+static void add_frame(struct rf_buf *b, const void *msg, size_t n)
 {
 	static ZSTD_CCtx *z;
 	static unsigned char out[ZSTD_COMPRESSBOUND(70000)];
@@ -105,7 +105,7 @@ static void read_messages(const uint8_t *data, size_t size)
 		size -= 2;
 		if (n > size)
 			n = size;
-		frame(&b, data, n);
+		add_frame(&b, data, n);
 		XXH64_update(x, data, n);
 		data += n;
 		size -= n;
@@ -113,7 +113,7 @@ static void read_messages(const uint8_t *data, size_t size)
 	}
 	hash = XXH64_digest(x);
 	rf_end_encode(&end, seq, &(struct rf_end){ seq - 1, hash });
-	frame(&b, end.p, end.n);
+	add_frame(&b, end.p, end.n);
 	read_stream(b.p, b.n);
 	rf_buf_free(&b);
 	rf_buf_free(&end);
@@ -121,7 +121,7 @@ static void read_messages(const uint8_t *data, size_t size)
 }
 
 /* Checks that a message converted to JSON and back twice is the same message both times. */
-static void through_json(const void *msg, size_t n)
+static void check_json(const void *msg, size_t n)
 {
 	struct rf_err e;
 	char *line = NULL, *line2 = NULL;
@@ -155,7 +155,7 @@ static void check_message(const uint8_t *data, size_t size)
 	               off == size,
 	       "msgpack-c disagrees");
 	msgpack_unpacked_destroy(&result);
-	through_json(data, size);
+	check_json(data, size);
 }
 
 static void read_line(const uint8_t *data, size_t size)
@@ -167,7 +167,7 @@ static void read_line(const uint8_t *data, size_t size)
 	if (rf_msg_from_json((const char *)data, size, &msg, &n, &e) != RF_OK)
 		return;
 	insist(rf_msg_check(msg, n, &e) == RF_OK, "JSON makes bad msgpack");
-	through_json(msg, n);
+	check_json(msg, n);
 	free(msg);
 }
 

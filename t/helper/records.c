@@ -59,7 +59,7 @@ static void make_record(struct rf_record *r, uint64_t id, int d)
 		r->rollout.h_gt[i] = (float)(noise(id, j++) - 0.4);
 }
 
-static int make(uint64_t n, int d, int64_t step)
+static int make_stream(uint64_t n, int d, int64_t step)
 {
 	struct rf_head head;
 	struct rf_out *out;
@@ -82,7 +82,7 @@ static int make(uint64_t n, int d, int64_t step)
 	return 0;
 }
 
-static int reverse(const char *path)
+static int reverse_stream(const char *path)
 {
 	struct rf_record *all = NULL, *r;
 	struct rf_in *in;
@@ -112,8 +112,8 @@ static int reverse(const char *path)
 int main(int argc, char *argv[])
 {
 	if (argc == 5 && !strcmp(argv[1], "make"))
-		return make(strtoull(argv[2], NULL, 10), atoi(argv[3]), atoi(argv[4]));
+		return make_stream(strtoull(argv[2], NULL, 10), atoi(argv[3]), atoi(argv[4]));
 	if (argc == 3 && !strcmp(argv[1], "reverse"))
-		return reverse(argv[2]);
+		return reverse_stream(argv[2]);
 	return 64;
 }

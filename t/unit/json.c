@@ -34,7 +34,7 @@ static struct rf_buf buf;
 static msgpack_packer pk;
 
 /* Begins a message with the body {"x": VALUE}.  The caller packs the value next. */
-static void begin(void)
+static void begin_value(void)
 {
 	buf.n = 0;
 	rf_pack_init(&pk, &buf);
@@ -45,9 +45,9 @@ static void begin(void)
 	rf_pack_text(&pk, "x");
 }
 
-/* Checks that the value packed since begin() is written as `want` (NULL: any text), and is the same when it
- * is read again. */
-static void value(const char *name, const char *want)
+/* Checks that the value packed since begin_value() is written as `want` (NULL: any text), and is the same
+ * when it is read again. */
+static void check(const char *name, const char *want)
 {
 	char *line = NULL, *x;
 	const char *why = round_trip(buf.p, buf.n, &line);
@@ -94,20 +94,20 @@ static void integers(void)
 	char name[60];
 
 	for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
-		begin();
+		begin_value();
 		msgpack_pack_int64(&pk, some[i]);
 		snprintf(name, sizeof name, "integer %lld", (long long)some[i]);
-		value(name, NULL);
+		check(name, NULL);
 	}
-	begin();
+	begin_value();
 	msgpack_pack_uint64(&pk, UINT64_MAX);
-	value("2^64-1", "\"18446744073709551615\"");
-	begin();
+	check("2^64-1", "\"18446744073709551615\"");
+	begin_value();
 	msgpack_pack_int64(&pk, (INT64_C(1) << 53) + 1);
-	value("2^53+1", "\"9007199254740993\"");
-	begin();
+	check("2^53+1", "\"9007199254740993\"");
+	begin_value();
 	msgpack_pack_int64(&pk, INT64_C(1) << 53);
-	value("2^53", "9007199254740992");
+	check("2^53", "9007199254740992");
 }
 
 static void reals(void)
@@ -132,9 +132,9 @@ static void reals(void)
 	char *line = NULL;
 
 	for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
-		begin();
+		begin_value();
 		msgpack_pack_double(&pk, some[i].v);
-		value("float", some[i].text);
+		check("float", some[i].text);
 	}
 	for (int i = 0; i < 20000; i++) {
 		double v;
@@ -142,7 +142,7 @@ static void reals(void)
 		memcpy(&v, &x, 8);
 		if (!isfinite(v))
 			continue;
-		begin();
+		begin_value();
 		msgpack_pack_double(&pk, v);
 		bad += round_trip(buf.p, buf.n, &line) != NULL;
 	}
@@ -183,7 +183,7 @@ static void singles(void)
 		rf_print_single(&b, some[i].v);
 		rf_buf_add(&b, "", 1);
 		ok(!strcmp((char *)b.p, some[i].text), "the float32 %s is %s", (char *)b.p, some[i].text);
-		begin();
+		begin_value();
 		msgpack_pack_map(&pk, 3);
 		rf_pack_text(&pk, "dtype");
 		rf_pack_text(&pk, "<f4");
@@ -233,9 +233,9 @@ static void strings(void)
 	};
 
 	for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
-		begin();
+		begin_value();
 		rf_pack_str(&pk, some[i].s, some[i].n);
-		value("string", some[i].json);
+		check("string", some[i].json);
 	}
 }
 
@@ -243,29 +243,29 @@ static void others(void)
 {
 	unsigned char bytes[256];
 
-	begin(), msgpack_pack_nil(&pk), value("nil", "null");
-	begin(), msgpack_pack_true(&pk), value("true", "true");
-	begin(), msgpack_pack_map(&pk, 0), value("empty map", "{}");
-	begin(), msgpack_pack_array(&pk, 0), value("empty list", "[]");
-	begin(), rf_pack_bin(&pk, "", 0), value("no bytes", "{\"base64\":\"\"}");
-	begin(), rf_pack_bin(&pk, "f", 1), value("1 byte", "{\"base64\":\"Zg==\"}");
-	begin(), rf_pack_bin(&pk, "fo", 2), value("2 bytes", "{\"base64\":\"Zm8=\"}");
-	begin(), rf_pack_bin(&pk, "foo", 3), value("3 bytes", "{\"base64\":\"Zm9v\"}");
+	begin_value(), msgpack_pack_nil(&pk), check("nil", "null");
+	begin_value(), msgpack_pack_true(&pk), check("true", "true");
+	begin_value(), msgpack_pack_map(&pk, 0), check("empty map", "{}");
+	begin_value(), msgpack_pack_array(&pk, 0), check("empty list", "[]");
+	begin_value(), rf_pack_bin(&pk, "", 0), check("no bytes", "{\"base64\":\"\"}");
+	begin_value(), rf_pack_bin(&pk, "f", 1), check("1 byte", "{\"base64\":\"Zg==\"}");
+	begin_value(), rf_pack_bin(&pk, "fo", 2), check("2 bytes", "{\"base64\":\"Zm8=\"}");
+	begin_value(), rf_pack_bin(&pk, "foo", 3), check("3 bytes", "{\"base64\":\"Zm9v\"}");
 	for (int i = 0; i < 256; i++)
 		bytes[i] = (unsigned char)(i * 7);
-	begin(), rf_pack_bin(&pk, bytes, 256), value("256 bytes", NULL);
+	begin_value(), rf_pack_bin(&pk, bytes, 256), check("256 bytes", NULL);
 
-	begin(), msgpack_pack_map(&pk, 1), rf_pack_text(&pk, "base64"), rf_pack_text(&pk, "Zg==");
-	value("a map {base64}", "{\"literal\":{\"base64\":\"Zg==\"}}");
-	begin(), msgpack_pack_map(&pk, 1), rf_pack_text(&pk, "literal"), msgpack_pack_map(&pk, 1),
+	begin_value(), msgpack_pack_map(&pk, 1), rf_pack_text(&pk, "base64"), rf_pack_text(&pk, "Zg==");
+	check("a map {base64}", "{\"literal\":{\"base64\":\"Zg==\"}}");
+	begin_value(), msgpack_pack_map(&pk, 1), rf_pack_text(&pk, "literal"), msgpack_pack_map(&pk, 1),
 		rf_pack_text(&pk, "literal"), rf_pack_text(&pk, "9007199254740993");
-	value("a map {literal}",
+	check("a map {literal}",
 	      "{\"literal\":{\"literal\":{\"literal\":{\"literal\":{\"literal\":\"9007199254740993\"}}}}}");
-	begin(), msgpack_pack_map(&pk, 3);
+	begin_value(), msgpack_pack_map(&pk, 3);
 	rf_pack_text(&pk, "data"), msgpack_pack_array(&pk, 1), msgpack_pack_int(&pk, 1);
 	rf_pack_text(&pk, "dtype"), rf_pack_text(&pk, "<f4"), rf_pack_text(&pk, "shape"),
 		msgpack_pack_array(&pk, 1), msgpack_pack_int(&pk, 1);
-	value("a map like an array", "{\"literal\":{\"data\":[1],\"dtype\":\"<f4\",\"shape\":[1]}}");
+	check("a map like an array", "{\"literal\":{\"data\":[1],\"dtype\":\"<f4\",\"shape\":[1]}}");
 }
 
 static void arrays(void)
@@ -280,27 +280,27 @@ static void arrays(void)
 	float random[2000];
 	char *line = NULL;
 
-	begin(), rf_pack_array(&pk, "<f4", 1, (int[]){ 6 }, f4, sizeof f4);
-	value("<f4", "{\"dtype\":\"<f4\",\"shape\":[6],\"data\":[1,-0.0,0.1,1e-45,3.4028235e+38,16777216]}");
-	begin(), rf_pack_array(&pk, "<i4", 2, (int[]){ 2, 2 }, i4, sizeof i4);
-	value("<i4", "{\"dtype\":\"<i4\",\"shape\":[2,2],\"data\":[0,-1,2147483647,-2147483648]}");
-	begin(), rf_pack_array(&pk, "<i8", 1, (int[]){ 4 }, i8, sizeof i8);
-	value("<i8", "{\"dtype\":\"<i8\",\"shape\":[4],\"data\":[0,\"9223372036854775807\",\"-"
+	begin_value(), rf_pack_array(&pk, "<f4", 1, (int[]){ 6 }, f4, sizeof f4);
+	check("<f4", "{\"dtype\":\"<f4\",\"shape\":[6],\"data\":[1,-0.0,0.1,1e-45,3.4028235e+38,16777216]}");
+	begin_value(), rf_pack_array(&pk, "<i4", 2, (int[]){ 2, 2 }, i4, sizeof i4);
+	check("<i4", "{\"dtype\":\"<i4\",\"shape\":[2,2],\"data\":[0,-1,2147483647,-2147483648]}");
+	begin_value(), rf_pack_array(&pk, "<i8", 1, (int[]){ 4 }, i8, sizeof i8);
+	check("<i8", "{\"dtype\":\"<i8\",\"shape\":[4],\"data\":[0,\"9223372036854775807\",\"-"
 	             "9223372036854775808\",\"9007199254740993\"]}");
-	begin(), rf_pack_array(&pk, "<f2", 1, (int[]){ 7 }, f2, sizeof f2);
-	value("<f2", "{\"dtype\":\"<f2\",\"shape\":[7],\"data\":[1,-0.0,5.9604645e-08,65504,6.097555e-05,"
+	begin_value(), rf_pack_array(&pk, "<f2", 1, (int[]){ 7 }, f2, sizeof f2);
+	check("<f2", "{\"dtype\":\"<f2\",\"shape\":[7],\"data\":[1,-0.0,5.9604645e-08,65504,6.097555e-05,"
 	             "6.1035156e-05,-2]}");
-	begin(), rf_pack_array(&pk, "|u1", 1, (int[]){ 3 }, "\0\x7f\xff", 3);
-	value("|u1", "{\"dtype\":\"|u1\",\"shape\":[3],\"data\":[0,127,255]}");
-	begin(), rf_pack_array(&pk, "<f4", 1, (int[]){ 0 }, NULL, 0);
-	value("an empty array", "{\"dtype\":\"<f4\",\"shape\":[0],\"data\":[]}");
-	begin(), rf_pack_array(&pk, "<f4", 1, (int[]){ 2 }, nan, sizeof nan);
-	value("an array with a NaN",
+	begin_value(), rf_pack_array(&pk, "|u1", 1, (int[]){ 3 }, "\0\x7f\xff", 3);
+	check("|u1", "{\"dtype\":\"|u1\",\"shape\":[3],\"data\":[0,127,255]}");
+	begin_value(), rf_pack_array(&pk, "<f4", 1, (int[]){ 0 }, NULL, 0);
+	check("an empty array", "{\"dtype\":\"<f4\",\"shape\":[0],\"data\":[]}");
+	begin_value(), rf_pack_array(&pk, "<f4", 1, (int[]){ 2 }, nan, sizeof nan);
+	check("an array with a NaN",
 	      "{\"dtype\":\"<f4\",\"shape\":[2],\"data\":{\"base64\":\"AADAfwAAgD8=\"}}");
-	begin(), rf_pack_array(&pk, "<f8", 1, (int[]){ 1 }, "\0\0\0\0\0\0\xf0\x3f", 8);
-	value("an unknown dtype", "{\"dtype\":\"<f8\",\"shape\":[1],\"data\":{\"base64\":\"AAAAAAAA8D8=\"}}");
-	begin(), rf_pack_array(&pk, "<f4", 1, (int[]){ 3 }, f4, 8);
-	value("a shape that lies",
+	begin_value(), rf_pack_array(&pk, "<f8", 1, (int[]){ 1 }, "\0\0\0\0\0\0\xf0\x3f", 8);
+	check("an unknown dtype", "{\"dtype\":\"<f8\",\"shape\":[1],\"data\":{\"base64\":\"AAAAAAAA8D8=\"}}");
+	begin_value(), rf_pack_array(&pk, "<f4", 1, (int[]){ 3 }, f4, 8);
+	check("a shape that lies",
 	      "{\"dtype\":\"<f4\",\"shape\":[3],\"data\":{\"base64\":\"AACAPwAAAIA=\"}}");
 
 	for (int round = 0; round < 50; round++) {
@@ -309,21 +309,21 @@ static void arrays(void)
 				x ^= x << 13, x ^= x >> 17, x ^= x << 5;
 				memcpy(&random[i], &x, 4);
 			} while (!isfinite(random[i]));
-		begin(), rf_pack_array(&pk, "<f4", 1, (int[]){ 2000 }, random, sizeof random);
+		begin_value(), rf_pack_array(&pk, "<f4", 1, (int[]){ 2000 }, random, sizeof random);
 		bad += round_trip(buf.p, buf.n, &line) != NULL;
 	}
 	ok(!bad, "100000 random floats come back");
 	for (uint32_t i = 0, n = 0; i < 65536; i++)
 		if ((i >> 10 & 31) != 31)
 			all[n++] = (uint16_t)i;
-	begin(), rf_pack_array(&pk, "<f2", 1, (int[]){ 63488 }, all, sizeof all);
+	begin_value(), rf_pack_array(&pk, "<f2", 1, (int[]){ 63488 }, all, sizeof all);
 	ok(!round_trip(buf.p, buf.n, &line), "all %zu halves come back", sizeof all / sizeof *all);
 	free(line);
 }
 
 /* ---- lines that are wrong ------------------------------------------------------------------ */
 
-static void wrong(void)
+static void test_wrong_lines(void)
 {
 	static const char *const bodies[] = {
 		"{\"base64\":1}",
@@ -400,7 +400,7 @@ int main(void)
 	strings();
 	others();
 	arrays();
-	wrong();
+	test_wrong_lines();
 	rf_buf_free(&buf);
 	return tap_end();
 }

@@ -267,7 +267,7 @@ static const struct { const char *from, *to, *words; } broken_heads[] = {
 };
 
 /* Copies a text with its first `from` replaced. */
-static void replace(char *to, size_t size, const char *text, const char *from, const char *with)
+static void replace_first(char *to, size_t size, const char *text, const char *from, const char *with)
 {
 	char old[4000];
 	const char *at;
@@ -310,32 +310,32 @@ static enum rf_code read_lines(const char *head, const char *record, struct rf_e
 	return rc;
 }
 
-static void rules(void)
+static void test_rules(void)
 {
 	struct rf_err e = { 0 };
 	char line[4000];
 
 	ok(read_lines(good_head, good_record, &e) == RF_EOF, "a record with every key is read: %s", e.msg);
 	for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
-		replace(line, sizeof line, good_record, broken[i].from, broken[i].to);
+		replace_first(line, sizeof line, good_record, broken[i].from, broken[i].to);
 		ok(read_lines(good_head, line, &e) == RF_EDATA && strstr(e.msg, broken[i].words) &&
 		   !strncmp(e.msg, "<test>: record 1 (byte ", 23), "refused: %s", e.msg);
 	}
 	for (size_t i = 0; i < sizeof broken_heads / sizeof *broken_heads; i++) {
-		replace(line, sizeof line, good_head, broken_heads[i].from, broken_heads[i].to);
+		replace_first(line, sizeof line, good_head, broken_heads[i].from, broken_heads[i].to);
 		ok(read_lines(line, NULL, &e) == RF_EDATA && strstr(e.msg, broken_heads[i].words) &&
 		   !strncmp(e.msg, "<test>: head (byte 0): ", 23), "refused: %s", e.msg);
 	}
-	replace(line, sizeof line, good_record, "\"temperature\":0.5", "\"temperature\":1");
+	replace_first(line, sizeof line, good_record, "\"temperature\":0.5", "\"temperature\":1");
 	ok(read_lines(good_head, line, &e) == RF_EOF, "a temperature may be an integer");
-	replace(line, sizeof line, good_record, ",\"logp\":" ARRAY("<f4", "2,1,2", "-1,-2,-3,-4"), "");
+	replace_first(line, sizeof line, good_record, ",\"logp\":" ARRAY("<f4", "2,1,2", "-1,-2,-3,-4"), "");
 	ok(read_lines(good_head, line, &e) == RF_EOF, "rollouts of another program may lack logp");
 	ok(read_lines("{\"seq\":0,\"type\":\"head\",\"body\":{\"format\":1}}", good_record, &e) == RF_EOF,
 	   "a head needs only a format");
 }
 
 /* Checks how many parts a reward may have, and their names. */
-static void parts(void)
+static void test_parts(void)
 {
 	struct rf_err e = { 0 };
 	struct rf_record r;
@@ -347,9 +347,9 @@ static void parts(void)
 	/* good_record has three */
 	for (int i = 3; i < RF_PARTS; i++)
 		snprintf(more + strlen(more), sizeof more - strlen(more), "\"p%d\":" PART ",", i);
-	replace(line, sizeof line, good_record, "\"z9\":", strcat(more, "\"z9\":"));
+	replace_first(line, sizeof line, good_record, "\"z9\":", strcat(more, "\"z9\":"));
 	ok(read_lines(good_head, line, &e) == RF_EOF, "the largest number of parts is read: %s", e.msg);
-	replace(line, sizeof line, good_record, "\"z9\":", strcat(more, PART ",\"z10\":"));
+	replace_first(line, sizeof line, good_record, "\"z9\":", strcat(more, PART ",\"z10\":"));
 	ok(read_lines(good_head, line, &e) == RF_EDATA && strstr(e.msg, ": reward has more than 32 parts"),
 	   "%s", e.msg);
 
@@ -386,7 +386,7 @@ static void parts(void)
 
 /* ---- ends ---------------------------------------------------------------------------------- */
 
-static void ends(void)
+static void test_ends(void)
 {
 	static const struct { const char *line, *words; } some[] = {
 		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"count\":0,\"xxh64\":0}}",
@@ -417,7 +417,7 @@ static void ends(void)
 
 /* ---- reading and writing again ------------------------------------------------------------- */
 
-static void pass_through(void)
+static void test_pass_through(void)
 {
 	struct rf_err e = { 0 };
 	struct rf_record r, copy;
@@ -461,13 +461,14 @@ static void pass_through(void)
 	ok(a.n == b.n && !memcmp(a.p, b.p, a.n), "the copy is the same, with its own memory");
 	free(msg);
 
-	replace(line, sizeof line, good_record, "\"body\":{\"id\":5,", "\"body\":{\"zeta\":[1.5,\"\",{}],");
-	replace(line, sizeof line, line, "\"reward\":{\"kind\"",
-	        "\"id\":5,\"reward\":{\"later\":{\"base64\":\"AAE=\"},\"kind\"");
-	replace(line, sizeof line, line, "\"rollout\":{", "\"rollout\":{\"sampler\":\"nucleus\",");
-	replace(line, sizeof line, line, "\"kind\":\"edit\",\"total\":" TWO ",\"edit\":" TWO ",", "");
-	replace(line, sizeof line, line, LONG PART "}",
-	        LONG PART "},\"edit\":" PART ",\"total\":" PART ",\"kind\":\"mine\"");
+	replace_first(line, sizeof line, good_record, "\"body\":{\"id\":5,",
+	              "\"body\":{\"zeta\":[1.5,\"\",{}],");
+	replace_first(line, sizeof line, line, "\"reward\":{\"kind\"",
+	              "\"id\":5,\"reward\":{\"later\":{\"base64\":\"AAE=\"},\"kind\"");
+	replace_first(line, sizeof line, line, "\"rollout\":{", "\"rollout\":{\"sampler\":\"nucleus\",");
+	replace_first(line, sizeof line, line, "\"kind\":\"edit\",\"total\":" TWO ",\"edit\":" TWO ",", "");
+	replace_first(line, sizeof line, line, LONG PART "}",
+	              LONG PART "},\"edit\":" PART ",\"total\":" PART ",\"kind\":\"mine\"");
 	rf_msg_from_json(line, strlen(line), &msg, &n, &e);
 	rf_msg_open(&m, msg, n, &e);
 	ok(rf_record_decode(&copy, m.body.p, (size_t)(m.body.end - m.body.p), 10, &e) == RF_OK,
@@ -524,7 +525,7 @@ static void pass_through(void)
 }
 
 /* Checks that the writer refuses a message of 4 GiB or more before it reads the numbers. */
-static void too_large(void)
+static void test_too_large(void)
 {
 	struct rf_record r;
 	struct rf_err e = { 0 };
@@ -545,7 +546,7 @@ static void too_large(void)
 
 /* ---- the checker --------------------------------------------------------------------------- */
 
-static void hostile(void)
+static void test_hostile(void)
 {
 	static const struct { const char *name, *bytes; size_t n; } some[] = {
 		{ "nothing", "", 0 }, { "an array of 2^32-1", "\xdd\xff\xff\xff\xff\1", 6 },
@@ -615,7 +616,7 @@ static void hostile(void)
 }
 
 /* Damages messages: msgpack-c must read each message that passes the checker, and find the same length. */
-static void differential(void)
+static void test_against_msgpack_c(void)
 {
 	enum { ROUNDS = 60000 };
 	long passed = 0, refused = 0, disagree = 0;
@@ -666,12 +667,12 @@ static void differential(void)
 
 int main(void)
 {
-	rules();
-	ends();
-	pass_through();
-	parts();
-	too_large();
-	hostile();
-	differential();
+	test_rules();
+	test_ends();
+	test_pass_through();
+	test_parts();
+	test_too_large();
+	test_hostile();
+	test_against_msgpack_c();
 	return tap_end();
 }

@@ -30,7 +30,7 @@ static long cases;
 static size_t every;
 
 /* Reads damaged bytes.  Each record that is read before the failure must be one that was written. */
-static void judge(const void *data, size_t n)
+static void judge_bytes(const void *data, size_t n)
 {
 	uint64_t hash[MOST];
 	struct rf_err e = { 0 };
@@ -47,7 +47,7 @@ static void judge(const void *data, size_t n)
 		tally.crooked++;
 }
 
-static void report(const char *what, const char *kind, bool may_be_same)
+static void report_cases(const char *what, const char *kind, bool may_be_same)
 {
 	long all = tally.refused + tally.same + tally.other + tally.crooked;
 
@@ -68,36 +68,36 @@ static void damage_bytes(const char *name, const unsigned char *p, size_t n)
 	for (size_t i = 0; i < n; i += every) {
 		memcpy(q, p, i);
 		memcpy(q + i, p + i + 1, n - i - 1);
-		judge(q, n - 1);
+		judge_bytes(q, n - 1);
 	}
-	report("a byte lost", name, false);
+	report_cases("a byte lost", name, false);
 	for (size_t i = 0; i < 2 * n; i += every) {
 		memcpy(q, p, i / 2);
 		/* the second time the byte comes twice */
 		q[i / 2] = i % 2 ? p[i / 2] : (unsigned char)noise();
 		memcpy(q + i / 2 + 1, p + i / 2, n - i / 2);
-		judge(q, n + 1);
+		judge_bytes(q, n + 1);
 	}
 	/* may be the same stream: a header can become the longer form, in which the next byte is the
 	 * window */
-	report("a byte added", name, true);
+	report_cases("a byte added", name, true);
 	for (size_t i = 0; i + 1 < n; i += every) {
 		memcpy(q, p, n);
 		q[i] = p[i + 1];
 		q[i + 1] = p[i];
-		judge(q, n);
+		judge_bytes(q, n);
 	}
-	report("two neighbours exchanged", name, true);
+	report_cases("two neighbours exchanged", name, true);
 	for (size_t i = 0; i + BLANK <= n; i += every) {
 		memcpy(q, p, n);
 		memset(q + i, 0, BLANK);
-		judge(q, n);
+		judge_bytes(q, n);
 	}
-	report("16 bytes blank", name, true);
+	report_cases("16 bytes blank", name, true);
 	free(q);
 }
 
-static void damage(const char *name, unsigned char *p, size_t n)
+static void damage_stream(const char *name, unsigned char *p, size_t n)
 {
 	struct rf_err e;
 	enum rf_code rc = read_hashes(p, n, truth.hash, MOST, &truth.count, &e);
@@ -105,49 +105,49 @@ static void damage(const char *name, unsigned char *p, size_t n)
 	ok(rc == RF_EOF && truth.count > 1, "%s: %zu bytes, %d records are read whole", name, n,
 	   truth.count - 1);
 	for (size_t i = 0; i < n; i += every)
-		judge(p, i);
-	report("cut after a byte", name, false);
+		judge_bytes(p, i);
+	report_cases("cut after a byte", name, false);
 	for (size_t i = 0; i < 8 * n; i += every) {
 		p[i / 8] ^= (unsigned char)(1 << i % 8);
-		judge(p, n);
+		judge_bytes(p, n);
 		p[i / 8] ^= (unsigned char)(1 << i % 8);
 	}
-	report("a bit flipped", name, true);
+	report_cases("a bit flipped", name, true);
 	for (size_t i = 0; i < 2 * n; i += every) {
 		unsigned char old = p[i / 2];
 		p[i / 2] = i % 2 ? 0xff : 0;
-		judge(p, n);
+		judge_bytes(p, n);
 		p[i / 2] = old;
 	}
-	report("a byte 00 or ff", name, true);
+	report_cases("a byte 00 or ff", name, true);
 	for (size_t i = 0; i < 3 * n; i += every) {
 		unsigned char old = p[i / 3];
 		p[i / 3] = (unsigned char)noise();
-		judge(p, n);
+		judge_bytes(p, n);
 		p[i / 3] = old;
 	}
-	report("a byte changed, three times", name, true);
+	report_cases("a byte changed, three times", name, true);
 	for (size_t i = 0; i < 4 * n; i += every) {
 		size_t a = noise() % (8 * n),
 		       b = i % 2 ? noise() % (8 * n) : (a + 1 + noise() % 32) % (8 * n);
 		p[a / 8] ^= (unsigned char)(1 << a % 8);
 		p[b / 8] ^= (unsigned char)(1 << b % 8);
-		judge(p, n);
+		judge_bytes(p, n);
 		p[b / 8] ^= (unsigned char)(1 << b % 8);
 		p[a / 8] ^= (unsigned char)(1 << a % 8);
 	}
-	report("two bits flipped, near and far", name, true);
+	report_cases("two bits flipped, near and far", name, true);
 	damage_bytes(name, p, n);
 	{
 		unsigned char *longer = malloc(n + 1);
 		memcpy(longer, p, n);
 		for (int c = 0; c < 256; c++) {
 			longer[n] = (unsigned char)c;
-			judge(longer, n + 1);
+			judge_bytes(longer, n + 1);
 		}
 		free(longer);
 	}
-	report("a byte added at the end", name, false);
+	report_cases("a byte added at the end", name, false);
 }
 
 /* Reads the frames of m in this order. */
@@ -157,11 +157,11 @@ static void judge_frames(const struct made *m, const int *order, int n)
 
 	for (int i = 0; i < n; i++)
 		rf_buf_add(&b, m->bytes.p + m->at[order[i]], m->at[order[i] + 1] - m->at[order[i]]);
-	judge(b.p, b.n);
+	judge_bytes(b.p, b.n);
 	rf_buf_free(&b);
 }
 
-static void frames(enum kind kind)
+static void test_frames(enum kind kind)
 {
 	struct made m = { 0 };
 	struct rf_err e;
@@ -174,21 +174,21 @@ static void frames(enum kind kind)
 			order[i] = i + (i >= drop);
 		judge_frames(&m, order, m.frames - 1);
 	}
-	report("each frame dropped", kind_names[kind], false);
+	report_cases("each frame dropped", kind_names[kind], false);
 	for (int which = 0; which < m.frames; which++)
 		for (int where = 0; where <= m.frames; where++) {
 			for (int i = 0; i <= m.frames; i++)
 				order[i] = i == where ? which : i - (i > where);
 			judge_frames(&m, order, m.frames + 1);
 		}
-	report("each frame doubled, at each place", kind_names[kind], false);
+	report_cases("each frame doubled, at each place", kind_names[kind], false);
 	for (int a = 0; a < m.frames; a++)
 		for (int b = 0; b < a; b++) {
 			for (int i = 0; i < m.frames; i++)
 				order[i] = i == a ? b : i == b ? a : i;
 			judge_frames(&m, order, m.frames);
 		}
-	report("each two frames swapped", kind_names[kind], false);
+	report_cases("each two frames swapped", kind_names[kind], false);
 	made_free(&m);
 }
 
@@ -217,7 +217,7 @@ static void judge_splice(const struct made *a, const struct made *b, size_t a_fr
 	rf_buf_free(&x);
 }
 
-static void splices(enum kind kind)
+static void test_splices(enum kind kind)
 {
 	struct made a = { 0 }, b = { 0 };
 	struct rf_err e;
@@ -229,14 +229,14 @@ static void splices(enum kind kind)
 	for (int i = 1; i < a.frames; i++) /* from 1: both streams have the same head */
 		for (int k = 1; k < b.frames; k++)
 			judge_splice(&a, &b, a.at[i], a.at[i + 1], b.at[k], b.at[k + 1]);
-	report("each frame replaced by each frame of another stream", kind_names[kind], false);
+	report_cases("each frame replaced by each frame of another stream", kind_names[kind], false);
 	/* a cut before the first difference gives all of b, which is valid */
 	while (a.bytes.p[first] == b.bytes.p[first])
 		first++;
 	for (size_t i = first + 1; i < a.bytes.n; i += every)
 		if (i < b.bytes.n)
 			judge_splice(&a, &b, i, a.bytes.n, i, b.bytes.n);
-	report("the front of one stream and the back of another", kind_names[kind], true);
+	report_cases("the front of one stream and the back of another", kind_names[kind], true);
 	made_free(&a);
 	made_free(&b);
 }
@@ -259,7 +259,7 @@ static void refuse(const char *name, const void *frame, size_t n, const char *wo
 }
 
 /* Checks that skippable frames before, between and after the frames of a stream change nothing. */
-static void tables(void)
+static void test_skippable(void)
 {
 	static const unsigned char some[] = "\x50\x2a\x4d\x18\3\0\0\0abc\x5f\x2a\x4d\x18\0\0\0\0";
 	uint64_t plain[MOST], with[MOST];
@@ -284,7 +284,7 @@ static void tables(void)
 	made_free(&m);
 }
 
-static size_t peak(void)
+static size_t peak_memory(void)
 {
 	struct rusage use;
 
@@ -292,7 +292,7 @@ static size_t peak(void)
 	return (size_t)use.ru_maxrss << 10;
 }
 
-static void foreign(void)
+static void test_foreign_frames(void)
 {
 	static unsigned char bomb[18 + 4 * 2048 + 4];
 	unsigned char msg[3000], frame[4000];
@@ -336,9 +336,10 @@ static void foreign(void)
 	memcpy(bomb, "\x28\xb5\x2f\xfd\xc4\x38\0\0\0\x10\0\0\0\0", 14);
 	for (int i = 0; i < 2048; i++)
 		memcpy(bomb + 14 + 4 * i, i < 2047 ? "\2\0\20\0" : "\3\0\20\0", 4);
-	before = peak();
+	before = peak_memory();
 	refuse("256 MiB of zeros in 8 KiB", bomb, 14 + 4 * 2048 + 4, "the frame is damaged");
-	ok(peak() - before <= (UINT64_C(300) << 20), "they take %zu MiB", (peak() - before) >> 20);
+	ok(peak_memory() - before <= (UINT64_C(300) << 20), "they take %zu MiB",
+	   (peak_memory() - before) >> 20);
 	ZSTD_freeCCtx(z);
 }
 
@@ -350,7 +351,7 @@ static void on_alarm(int sig)
 }
 
 /* Reads from a writer that gives one byte at a time, while signals interrupt the reader. */
-static void trickle(bool nonblocking)
+static void test_trickle(bool nonblocking)
 {
 	struct made m = { 0 };
 	struct sigaction sa = { .sa_handler = on_alarm };
@@ -397,7 +398,7 @@ static void trickle(bool nonblocking)
 }
 
 /* Writes to a standard output that does not block and has a slow reader. */
-static void full_pipe(void)
+static void test_full_pipe(void)
 {
 	struct rf_record r;
 	struct rf_head h;
@@ -450,7 +451,7 @@ static void full_pipe(void)
 /* ---- skipping ------------------------------------------------------------------------------ */
 
 /* Skips n records of standard input or of the file, then reads on. */
-static void skip(const char *path, const char *how, uint64_t n, uint64_t records)
+static void skip_and_read(const char *path, const char *how, uint64_t n, uint64_t records)
 {
 	struct rf_record *r;
 	struct rf_err e = { 0 };
@@ -472,7 +473,7 @@ static void skip(const char *path, const char *how, uint64_t n, uint64_t records
 	ok(right, "%s: %d records, %d of them skipped: %s", how, (int)records, (int)n, right ? "yes" : e.msg);
 }
 
-static void save(const char *path, const void *p, size_t n)
+static void write_file(const char *path, const void *p, size_t n)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
 
@@ -480,7 +481,7 @@ static void save(const char *path, const void *p, size_t n)
 		exit(2);
 }
 
-static void skipping(void)
+static void test_skipping(void)
 {
 	struct made m = { 0 };
 	int saved = dup(STDIN_FILENO);
@@ -489,9 +490,9 @@ static void skipping(void)
 	enum rf_code rc = RF_OK;
 
 	some_stream(&m, ROLLOUT, 20);
-	save("stream.rf", m.bytes.p, m.bytes.n);
+	write_file("stream.rf", m.bytes.p, m.bytes.n);
 	for (uint64_t n = 0; n <= 22; n++)
-		skip("stream.rf", "a file", n, 20);
+		skip_and_read("stream.rf", "a file", n, 20);
 	for (uint64_t n = 0; n <= 22; n += 11) {
 		int fd[2];
 		if (pipe(fd) || write(fd[1], m.bytes.p, m.bytes.n) != (ssize_t)m.bytes.n)
@@ -499,14 +500,14 @@ static void skipping(void)
 		dup2(fd[0], STDIN_FILENO);
 		close(fd[0]);
 		close(fd[1]);
-		skip(NULL, "a pipe", n, 20);
+		skip_and_read(NULL, "a pipe", n, 20);
 	}
 	dup2(saved, STDIN_FILENO);
 	close(saved);
 
 	/* skipped frames are not decompressed, but they are counted, and the end record must exist */
 	for (size_t cut = 1; cut < m.bytes.n; cut += 97) {
-		save("stream.rf", m.bytes.p, cut);
+		write_file("stream.rf", m.bytes.p, cut);
 		rc = rf_in_open(&in, "stream.rf", 0, &e);
 		if (rc == RF_OK) {
 			rc = rf_skip(in, UINT64_MAX, &e);
@@ -538,9 +539,9 @@ static void skipping(void)
 		rf_record_free(&r);
 	}
 	made_end(&m);
-	save("stream.rf", m.bytes.p, m.bytes.n);
+	write_file("stream.rf", m.bytes.p, m.bytes.n);
 	for (uint64_t n = 0; n <= 4; n++)
-		skip("stream.rf", "a file of large records", n, 3);
+		skip_and_read("stream.rf", "a file of large records", n, 3);
 	made_free(&m);
 	unlink("stream.rf");
 }
@@ -552,19 +553,19 @@ static void damage_file(const char *path)
 	ssize_t n = fd < 0 ? -1 : read(fd, data, sizeof data);
 
 	if (ok(n > 0, "%s is read", path))
-		damage(strrchr(path, '/') ? strrchr(path, '/') + 1 : path, data, (size_t)n);
+		damage_stream(strrchr(path, '/') ? strrchr(path, '/') + 1 : path, data, (size_t)n);
 	if (fd >= 0)
 		close(fd);
 }
 
-static void last_will(int sig)
+static void remove_and_exit(int sig)
 {
 	rf_tempfile_unlink();
 	_exit(128 + sig);
 }
 
 /* Checks that the unfinished files of a killed program are removed, also if it has more than RF_TEMPFILES. */
-static void killed_writer(void)
+static void test_killed_writer(void)
 {
 	struct rf_tempfile f[RF_TEMPFILES + 1];
 	struct rf_err e = { 0 };
@@ -579,7 +580,7 @@ static void killed_writer(void)
 	}
 	fflush(stdout);
 	if (!(pid = fork())) {
-		signal(SIGTERM, last_will);
+		signal(SIGTERM, remove_and_exit);
 		raise(SIGTERM);
 		_exit(1);
 	}
@@ -613,24 +614,24 @@ int main(int argc, char *argv[])
 	for (enum kind k = 0; k < KINDS; k++) {
 		struct made m = { 0 };
 		some_stream(&m, k, RECORDS);
-		damage(kind_names[k], m.bytes.p, m.bytes.n);
+		damage_stream(kind_names[k], m.bytes.p, m.bytes.n);
 		made_free(&m);
 	}
 	for (int i = 2; i < argc; i++)
 		damage_file(argv[i]);
 	for (enum kind k = 0; k < KINDS; k++) {
-		frames(k);
-		splices(k);
+		test_frames(k);
+		test_splices(k);
 	}
 	ok(argc < 4 || cases >= 400000 / (long)every, "%ld damaged streams were tried, at least %ld", cases,
 	   400000 / (long)every);
-	foreign();
-	tables();
-	trickle(false);
-	trickle(true);
-	full_pipe();
-	skipping();
-	killed_writer();
+	test_foreign_frames();
+	test_skippable();
+	test_trickle(false);
+	test_trickle(true);
+	test_full_pipe();
+	test_skipping();
+	test_killed_writer();
 	ok(rf_fail(NULL, RF_EIO, "no") == RF_EIO && rf_blame(NULL, "where") != RF_OK,
 	   "a caller may pass no place for the sentence");
 	return tap_end();

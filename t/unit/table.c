@@ -197,7 +197,8 @@ static struct rf_record *example(void)
 
 static const struct rf_token_text numbers = { .context = 40 };
 
-static void line(struct rf_buf *b, enum rf_row_kind rows, const char *names, struct rf_row *row, uint64_t at)
+static void make_line(struct rf_buf *b, enum rf_row_kind rows, const char *names, struct rf_row *row,
+                      uint64_t at)
 {
 	struct rf_table t;
 	struct rf_err e;
@@ -221,23 +222,23 @@ static void test_rows(void)
 	ok(rf_row_count(rec, RF_ROWS_RECORD) == 1 && rf_row_count(rec, RF_ROWS_POSITION) == C &&
 	   rf_row_count(rec, RF_ROWS_ROLLOUT) == C * N && rf_row_count(rec, RF_ROWS_TOKEN) == T &&
 	   rf_row_count(rec, RF_ROWS_AUTO) == C * N, "rows of a record with rollouts");
-	line(&b, RF_ROWS_ROLLOUT, "file,record,id,position,s,t,entropy,nll,rollout,reward,reward_mean,logp",
-	     &row, 1);
+	make_line(&b, RF_ROWS_ROLLOUT,
+	          "file,record,id,position,s,t,entropy,nll,rollout,reward,reward_mean,logp", &row, 1);
 	ok(is(&b, "x.rf\t3\t18446744073709551615\t0\t2\t1\t1\t1\t1\t1\t0.75\t-2\n"), "a rollout's columns");
-	line(&b, RF_ROWS_ROLLOUT, "prefix,generated,truth", &row, 1);
+	make_line(&b, RF_ROWS_ROLLOUT, "prefix,generated,truth", &row, 1);
 	ok(is(&b, "10 11\t12 13\t12 13\n"), "a rollout's texts");
-	line(&b, RF_ROWS_ROLLOUT, "position,s,entropy,nll,rollout,reward,binary,cosine,advantage,truth",
-	     &row, 2);
+	make_line(&b, RF_ROWS_ROLLOUT, "position,s,entropy,nll,rollout,reward,binary,cosine,advantage,truth",
+	          &row, 2);
 	ok(is(&b, "1\t5\t4\t2\t0\t-1\t0.1\tNaN\tNaN\t15\n"),
 	   "a rollout longer than the text, and parts that the record lacks");
-	line(&b, RF_ROWS_RECORD, "T,n,k,entropy_mean,entropy_max,nll_mean,accuracy,prompt_len,source",
-	     &row, 0);
+	make_line(&b, RF_ROWS_RECORD, "T,n,k,entropy_mean,entropy_max,nll_mean,accuracy,prompt_len,source",
+	          &row, 0);
 	ok(is(&b, "6\t2\t2\t2.5\t5\t1.2\tNaN\tNaN\tNaN\n"), "a record's columns");
-	line(&b, RF_ROWS_RECORD, "reward_mean,reward_min,reward_max", &row, 0);
+	make_line(&b, RF_ROWS_RECORD, "reward_mean,reward_min,reward_max", &row, 0);
 	ok(is(&b, "0.1875\t-1\t1\n"), "a record's rewards");
-	line(&b, RF_ROWS_TOKEN, "t,token,entropy,nll,chosen,text", &row, 5);
+	make_line(&b, RF_ROWS_TOKEN, "t,token,entropy,nll,chosen,text", &row, 5);
 	ok(is(&b, "5\t15\t5\tNaN\t0\t15\n"), "the last token predicts nothing");
-	line(&b, RF_ROWS_TOKEN, "t,chosen", &row, 4);
+	make_line(&b, RF_ROWS_TOKEN, "t,chosen", &row, 4);
 	ok(is(&b, "4\t1\n"), "a token where rollouts begin is chosen");
 
 	rec->rollout.tokens = NULL;
@@ -247,15 +248,15 @@ static void test_rows(void)
 	ok(rf_row_count(rec, RF_ROWS_AUTO) == C && !rf_row_count(rec, RF_ROWS_ROLLOUT),
 	   "rows of a record with positions");
 	rf_row_of(&row, "x.rf", 3, rec);
-	line(&b, RF_ROWS_AUTO, "position,rollout,k,reward,generated,truth", &row, 1);
+	make_line(&b, RF_ROWS_AUTO, "position,rollout,k,reward,generated,truth", &row, 1);
 	ok(is(&b, "1\tNaN\tNaN\tNaN\tNaN\t15\n"), "without rollouts their columns are NaN");
 	rec->positions = NULL;
 	rec->c = 0;
 	rf_row_of(&row, "x.rf", 3, rec);
-	line(&b, RF_ROWS_AUTO, "T,position,entropy,prefix", &row, 0);
+	make_line(&b, RF_ROWS_AUTO, "T,position,entropy,prefix", &row, 0);
 	ok(is(&b, "6\tNaN\tNaN\tNaN\n") && rf_row_count(rec, RF_ROWS_AUTO) == 1,
 	   "a record without positions is one row");
-	line(&b, RF_ROWS_TOKEN, "chosen", &row, 0);
+	make_line(&b, RF_ROWS_TOKEN, "chosen", &row, 0);
 	ok(is(&b, "NaN\n"), "without positions nothing is chosen");
 	rf_buf_free(&b);
 }
@@ -325,8 +326,8 @@ static void test_parts(void)
 	rec->reward.part[1] = (struct rf_part){ "brief", brief };
 	rec->reward.part[2] = (struct rf_part){ "nll", nll };
 	rf_row_of(&row, "", 0, rec);
-	line(&b, RF_ROWS_ROLLOUT, "nll,brief,reward.nll,reward.brief,reward.binary,binary,reward.none", &row,
-	     2);
+	make_line(&b, RF_ROWS_ROLLOUT, "nll,brief,reward.nll,reward.brief,reward.binary,binary,reward.none",
+	          &row, 2);
 	ok(is(&b, "2\t3\t9\t3\t0.1\t0.1\tNaN\n"), "columns of parts, by name and with the prefix reward.");
 
 	rf_print_clear(&b);
