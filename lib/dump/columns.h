@@ -1,4 +1,4 @@
-/* columns.h -- the interface inside table.h: the list of columns, and conditions on them. */
+/* columns.h -- the interface between columns.c, table.c and where.c: the list of columns, and conditions. */
 #ifndef RF_COLUMNS_H
 #define RF_COLUMNS_H
 

@@ -391,7 +391,8 @@ static enum rf_code message_json(const struct job *j, const void *msg, size_t si
 	return rc;
 }
 
-/* Offers a record as its message, if one of its rows is chosen; it stands where the first of them would. */
+/* Shows the message of a record if one of its rows meets the conditions.  The message has the place of the
+ * first such row. */
 static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t n, const void *msg,
                                   size_t size, struct rf_err *e)
 {

@@ -18,16 +18,16 @@ enum rf_dump_form { RF_DUMP_TEXT, RF_DUMP_JSON, RF_DUMP_TABLE, RF_DUMP_PRED };
 
 struct rf_dump {
 	enum rf_dump_form form;
-	bool head;                /* print only the head, as text or JSON */
-	bool check;               /* print only whether each file is valid, one line per file */
-	bool quiet;               /* with check: print nothing */
+	bool head;                /* whether to print only the head, as text or JSON */
+	bool check;               /* whether to print only if each file is valid, one line per file */
+	bool quiet;               /* with check: whether to print nothing */
 	struct rf_table_spec table;
 	uint64_t sample, first;   /* numbers of rows (topn.h); 0: all */
 	uint64_t seed;
-	bool no_header;           /* TABLE without its header line */
-	bool no_hidden;           /* JSON without hidden states and logits */
-	bool no_drain;            /* stop reading a pipe once nothing more of it will be shown */
-	struct rf_record_text show; /* rf_dump() sets its tokenizer */
+	bool no_header;           /* whether to leave out the header line of a table */
+	bool no_hidden;           /* whether to leave out hidden states and logits in JSON */
+	bool no_drain;            /* whether to stop reading a pipe when no more of it will be shown */
+	struct rf_record_text show; /* how records are shown; rf_dump() sets the tokenizer */
 	const char *model;        /* a run or checkpoint that has the tokenizer; NULL: none */
 	const char *tokenizer;    /* the tokenizer's file or directory, or the word `bytes`; NULL: none */
 	/* a tokenizer, and its name in messages, for streams whose own tokenizer is not built in; used only

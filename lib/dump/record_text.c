@@ -288,7 +288,7 @@ static void write_heading(struct rf_buf *p, const struct rf_record_text *s, cons
 	if (s->files)
 		add_text_item(&f, "", row->file, colour_of(s, BOLD));
 	rf_flow_printf(&f, colour_of(s, BOLD), "record %llu", (unsigned long long)row->record);
-	f.indent = 2; /* of the lines that follow */
+	f.indent = 2; /* indent of the lines that follow */
 	rf_flow_printf(&f, colour_of(s, BOLD), "id %llu", (unsigned long long)rec->id);
 	if (rec->source)
 		add_text_item(&f, "", rec->source, colour_of(s, BOLD));

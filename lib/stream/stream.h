@@ -52,7 +52,7 @@ enum rf_code rf_head_stage(struct rf_head *h, const char *tool, const char *vers
 enum rf_code rf_head_option(struct rf_head *h, const struct rf_opt *o, struct rf_err *e);
 
 /* Sets *value to the whole number that the history records for an option of a tool, in the newest stage that
- * has one.  A program can so expect sizes before the first record arrives.  The stage that is being appended
+ * has one.  It lets a program expect sizes before the first record arrives.  The stage that is being appended
  * is not searched.  Returns false if no stage has such an option, or its value is not a whole number of 0 or
  * more. */
 bool rf_head_asked(const struct rf_head *h, const char *tool, const char *option, int64_t *value);

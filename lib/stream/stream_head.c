@@ -226,7 +226,7 @@ void rf_head_encode(struct rf_buf *b, const struct rf_head *h)
 	static const struct history none;
 	const struct history *y = h->history ? h->history : &none;
 	int tokenizer = !!*h->tokenizer_kind + !!*h->tokenizer_hash + y->tokenizer_unknowns;
-	int unknowns = same_model(h, y) ? y->model_unknowns : 0; /* of another model we know nothing */
+	int unknowns = same_model(h, y) ? y->model_unknowns : 0; /* another model does not have these keys */
 	int model = !!*h->arch + !!*h->weights + (h->step >= 0) + unknowns;
 	msgpack_packer pk;
 
