@@ -61,8 +61,8 @@ static const struct rf_field choice_fields[] = {
 
 #define MAP(map, there) { #map, #map ".", map##_fields, RF_AT(map.there), RF_AT(map.unknown) }
 
-static const struct rf_group rollout = MAP(rollout, tokens), reward = MAP(reward, kind),
-                             generation = MAP(generation, tokens), choice = MAP(choice, tokens);
+static const struct rf_field_group rollout = MAP(rollout, tokens), reward = MAP(reward, kind),
+                                   generation = MAP(generation, tokens), choice = MAP(choice, tokens);
 
 static const struct rf_field record_fields[] = {
 	FIELD("id",          RF_OF_ID,    NEEDED,   id,                  NULL,   RF_RULE_NONE),
@@ -88,7 +88,7 @@ static const struct rf_field record_fields[] = {
 };
 _Static_assert(sizeof record_fields / sizeof *record_fields <= RF_FIELDS_MAX + 1, "RF_FIELDS_MAX");
 
-const struct rf_group rf_record_group = { "record", "", record_fields, RF_AT(tokens), RF_AT(unknown) };
+const struct rf_field_group rf_record_group = { "record", "", record_fields, RF_AT(tokens), RF_AT(unknown) };
 
 /* ---- sizes and values ---------------------------------------------------------------------- */
 
@@ -182,7 +182,7 @@ void rf_field_set(struct rf_record *r, const struct rf_field *f, void *p)
 	}
 }
 
-struct rf_unknown *rf_group_unknown(const struct rf_record *r, const struct rf_group *g)
+struct rf_unknown *rf_field_unknown(const struct rf_record *r, const struct rf_field_group *g)
 {
 	return (struct rf_unknown *)((char *)r + g->unknown);
 }

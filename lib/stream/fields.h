@@ -45,7 +45,7 @@ enum rf_field_rule {
 	RF_RULE_PARTS,          /* valid names that are distinct, finite numbers */
 };
 
-struct rf_group;
+struct rf_field_group;
 
 struct rf_field {
 	const char *key;             /* NULL: the end of the table */
@@ -55,18 +55,18 @@ struct rf_field {
 	const char *shape;           /* NULL: neither an array nor a list */
 	enum rf_field_rule rule;
 	char limit;                  /* for RF_RULE_UP_TO */
-	const struct rf_group *group; /* for RF_OF_GROUP */
+	const struct rf_field_group *group; /* for RF_OF_GROUP */
 };
 
 /* A map of keys: the record itself, or a map inside it. */
-struct rf_group {
+struct rf_field_group {
 	const char *name, *prefix;   /* "rollout", "rollout."; for the record "record", "" */
 	const struct rf_field *fields;
 	size_t there;                /* offset of the pointer that is NULL where the map is absent */
 	size_t unknown;              /* offset of the struct rf_unknown */
 };
 
-extern const struct rf_group rf_record_group;
+extern const struct rf_field_group rf_record_group;
 enum { RF_FIELDS_MAX = 20 };         /* keys of a map, at most */
 
 /* The value that a record has for a field. */
@@ -86,7 +86,7 @@ int *rf_field_size(struct rf_record *r, char letter);
 /* Returns the size that a letter of a shape stands for. */
 int rf_field_size_now(const struct rf_record *r, char letter);
 /* Returns the unknown keys of a map of the record. */
-struct rf_unknown *rf_group_unknown(const struct rf_record *r, const struct rf_group *g);
+struct rf_unknown *rf_field_unknown(const struct rf_record *r, const struct rf_field_group *g);
 
 /* Returns the index of the part with this name in w->part[]; w->parts if there is none. */
 int rf_part_find(const struct rf_reward *w, const char *name);

@@ -204,10 +204,10 @@ static const char **copy_texts(struct rf_record *to, const char *const *from, si
 }
 
 /* Copies what the members of a map point to.  The members themselves are already copies. */
-static void copy_fields(struct rf_record *to, const struct rf_record *from, const struct rf_group *g,
+static void copy_fields(struct rf_record *to, const struct rf_record *from, const struct rf_field_group *g,
                         bool *ok)
 {
-	struct rf_unknown *unknown = rf_group_unknown(to, g);
+	struct rf_unknown *unknown = rf_field_unknown(to, g);
 	struct rf_value v;
 
 	for (const struct rf_field *f = g->fields; f->key && *ok; f++) {

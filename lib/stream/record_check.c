@@ -159,7 +159,7 @@ static enum rf_code check_rule(const struct rf_record *r, const struct rf_field 
 	return RF_OK;
 }
 
-static enum rf_code check_fields(const struct rf_record *r, const struct rf_group *g, int vocab,
+static enum rf_code check_fields(const struct rf_record *r, const struct rf_field_group *g, int vocab,
                                  struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;

@@ -182,7 +182,7 @@ static enum rf_code read_parts(struct rf_record *r, const struct rf_field *f, st
 }
 
 /* Reads the values of a map.  Its unknown keys are kept as bytes. */
-static enum rf_code read_fields(struct rf_record *r, const struct rf_group *g, struct rf_mp map,
+static enum rf_code read_fields(struct rf_record *r, const struct rf_field_group *g, struct rf_mp map,
                                 struct rf_err *e);
 
 static enum rf_code read_field(struct rf_record *r, const struct rf_field *f, const char *pre, struct rf_mp v,
@@ -239,11 +239,11 @@ static enum rf_code read_field(struct rf_record *r, const struct rf_field *f, co
 	return RF_OK;
 }
 
-static enum rf_code read_fields(struct rf_record *r, const struct rf_group *g, struct rf_mp map,
+static enum rf_code read_fields(struct rf_record *r, const struct rf_field_group *g, struct rf_mp map,
                                 struct rf_err *e)
 {
 	const struct rf_field *fields = g->fields;
-	struct rf_unknown *unknown = rf_group_unknown(r, g);
+	struct rf_unknown *unknown = rf_field_unknown(r, g);
 	const char *keys[RF_FIELDS_MAX];
 	struct rf_mp v[RF_FIELDS_MAX];
 	struct rf_buf pairs = { 0 };
@@ -305,7 +305,7 @@ static void pack_texts(msgpack_packer *pk, const char *const *text, size_t n)
 		rf_pack_text(pk, text[i]);
 }
 
-static void pack_fields(struct rf_buf *b, const struct rf_record *r, const struct rf_group *g);
+static void pack_fields(struct rf_buf *b, const struct rf_record *r, const struct rf_field_group *g);
 
 /* Appends a value that exists. */
 static void pack_field(struct rf_buf *b, msgpack_packer *pk, const struct rf_record *r,
@@ -326,9 +326,9 @@ static void pack_field(struct rf_buf *b, msgpack_packer *pk, const struct rf_rec
 	}
 }
 
-static void pack_fields(struct rf_buf *b, const struct rf_record *r, const struct rf_group *g)
+static void pack_fields(struct rf_buf *b, const struct rf_record *r, const struct rf_field_group *g)
 {
-	const struct rf_unknown *unknown = rf_group_unknown(r, g);
+	const struct rf_unknown *unknown = rf_field_unknown(r, g);
 	size_t keys = (size_t)unknown->n;
 	struct rf_value v;
 	msgpack_packer pk;
