@@ -25,5 +25,7 @@ void rf_record_text_row(struct rf_buf *p, const struct rf_record_text *s, enum r
 /* Appends the body of a head: its facts about the data, and its history, each stage as a command that can be
  * typed. */
 void rf_record_text_head(struct rf_buf *p, struct rf_mp body);
+/* Appends the next value of a message that has passed rf_msg_check(), which bounds its depth. */
+void rf_record_text_value(struct rf_buf *p, struct rf_mp *m);
 
 #endif
