@@ -26,7 +26,7 @@ static void reopen(void)
 static rf_f32 floats(int n) { return d.ops->alloc(&d, (size_t)n * sizeof(float)); }
 
 /* Checks that sync fails with this code and a message that contains `what`. */
-static bool says(enum rf_code code, const char *what)
+static bool reports(enum rf_code code, const char *what)
 {
 	bool silent = d.err.code == RF_OK, said = rf_dev_sync(&d, &e) == code && strstr(e.msg, what);
 
@@ -36,7 +36,7 @@ static bool says(enum rf_code code, const char *what)
 }
 
 /* Tells whether fn ends the process. */
-static bool dies(void (*fn)(void))
+static bool ends_process(void (*fn)(void))
 {
 	int status;
 	pid_t child;
@@ -92,7 +92,7 @@ static void after_failure(void)
 	RF_RUN(&cpu, axpy, .n = 2, .scale = 5, .x = x, .y = x);
 	cpu.ops->download(&cpu, y, x, sizeof y);
 	ok(rf_dev_sync(&cpu, &e) == RF_ENOMEM && y[0] == 1 && y[1] == 1,
-	   "after a failure the CPU does nothing any more either");
+	   "after a failure the CPU also runs nothing");
 	cpu.ops->release(&cpu, x);
 	cpu.ops->release(&cpu, i);
 	rf_dev_close(&cpu);
@@ -106,17 +106,17 @@ int main(void)
 	bool good = true;
 
 	after_failure();
-	ok(!dies(nothing), "an operation on device memory lives");
-	ok(dies(read_handle), "the host that reads a handle dies");
-	ok(dies(write_handle), "the host that writes to one dies");
-	ok(dies(write_far), "an operation that runs over the end dies");
+	ok(!ends_process(nothing), "an operation on device memory does not end the process");
+	ok(ends_process(read_handle), "reading a handle on the host ends the process");
+	ok(ends_process(write_handle), "writing to a handle on the host ends the process");
+	ok(ends_process(write_far), "an operation that runs far past the end ends the process");
 
 	reopen();
 	x = floats(16);
 	d.ops->download(&d, back, x, sizeof back);
 	for (int i = 0; i < 16; i++)
 		good &= isnan(back[i]) != 0;
-	ok(good, "fresh memory is full of NaN");
+	ok(good, "new memory is full of NaN");
 
 	y = floats(16);
 	for (int i = 0; i < 16; i++)
@@ -132,65 +132,69 @@ int main(void)
 	good = true;
 	for (int i = 0; i < 16; i++)
 		good &= back[i] == (float)(2 * i);
-	ok(good, "operations run in order, on copies of what they were given, before memory is released");
-	ok(rf_dev_sync(&d, &e) == RF_OK, "and that is no failure");
-	ok(d.used == 16 * sizeof(float) && d.peak == 32 * sizeof(float), "memory in use is counted");
+	ok(good, "operations run in order, on copies of their arguments, before memory is released");
+	ok(rf_dev_sync(&d, &e) == RF_OK, "releasing memory after queueing operations is not a failure");
+	ok(d.used == 16 * sizeof(float) && d.peak == 32 * sizeof(float),
+	   "the device counts the memory in use");
 
 	RF_RUN(&d, axpy, .n = 16, .scale = 1, .x = x, .y = y);
 	d.ops->download(&d, back, y, sizeof back);
 	ok(isnan(back[3]), "after a failure a download gives NaN");
-	ok(says(RF_ENUMERIC, "axpy: x is not in live"),
-	   "an operation on released memory is an error, told by sync alone");
+	ok(reports(RF_ENUMERIC, "axpy: x is not in live"),
+	   "an operation on released memory is an error, which only sync reports");
 
 	reopen();
 	RF_RUN(&d, axpy, .n = 16, .scale = 1, .y = floats(16));
-	ok(says(RF_ENUMERIC, "axpy: x is NULL"), "an operand that is left out is an error that names it");
+	ok(reports(RF_ENUMERIC, "axpy: x is NULL"),
+	   "a missing operand is an error, and the message names it");
 	reopen();
 	RF_RUN(&d, rows, .n = 1, .d = 16, .from = floats(16), .to = floats(16));
-	ok(rf_dev_sync(&d, &e) == RF_OK, "one that may be left out is none");
+	ok(rf_dev_sync(&d, &e) == RF_OK, "a missing optional operand is not an error");
 
 	reopen();
 	x = floats(15);
 	RF_RUN(&d, axpy, .n = 16, .scale = 1, .x = y = floats(16), .y = x);
-	ok(says(RF_ENUMERIC, "wrote outside a block of 60 bytes"),
-	   "an operation that writes a little over the end is seen at sync");
+	ok(reports(RF_ENUMERIC, "wrote outside a block of 60 bytes"),
+	   "sync reports an operation that writes a little past the end");
 	reopen();
 	x = floats(15);
 	RF_RUN(&d, axpy, .n = 16, .scale = 1, .x = floats(16), .y = rf_at(x, (size_t)-1));
-	ok(says(RF_ENUMERIC, "axpy: y is not in live"), "a handle before the beginning is an error");
+	ok(reports(RF_ENUMERIC, "axpy: y is not in live"),
+	   "a handle before the beginning of memory is an error");
 	reopen();
 	x = floats(15);
 	RF_RUN(&d, axpy, .n = 16, .scale = 1, .x = floats(16), .y = x);
 	d.ops->release(&d, x);
-	ok(says(RF_ENUMERIC, "wrote outside"), "also when the memory is released before");
+	ok(reports(RF_ENUMERIC, "wrote outside"),
+	   "a write past the end is reported after the memory is released");
 
 	reopen();
 	d.ops->upload(&d, rf_at(floats(15), 1), h, 15 * sizeof *h);
-	ok(says(RF_ENUMERIC, "upload: the target"), "an upload over the end is an error");
+	ok(reports(RF_ENUMERIC, "upload: the target"), "an upload past the end is an error");
 	reopen();
 	d.ops->zero(&d, floats(15), 16 * sizeof *h);
-	ok(says(RF_ENUMERIC, "zero: the target"), "zeros over the end are an error");
+	ok(reports(RF_ENUMERIC, "zero: the target"), "zeros past the end are an error");
 	reopen();
 	d.ops->download(&d, back, floats(15), sizeof back);
-	ok(says(RF_ENUMERIC, "download: the source"), "a download over the end is an error");
+	ok(reports(RF_ENUMERIC, "download: the source"), "a download past the end is an error");
 	reopen();
 	d.ops->zero(&d, h, sizeof h);
-	ok(says(RF_ENUMERIC, "zero: the target"), "an address of the host is no handle");
+	ok(reports(RF_ENUMERIC, "zero: the target"), "an address of the host is not accepted as a handle");
 	reopen();
 	x = floats(16);
 	d.ops->release(&d, x);
 	d.ops->release(&d, x);
-	ok(says(RF_ENUMERIC, "released"), "memory released twice is an error");
+	ok(reports(RF_ENUMERIC, "released"), "releasing memory twice is an error");
 	reopen();
 	d.ops->release(&d, rf_at(floats(16), 1));
-	ok(says(RF_ENUMERIC, "released"), "so is the middle of some");
+	ok(reports(RF_ENUMERIC, "released"), "releasing the middle of memory is an error");
 	reopen();
 	d.ops->release(&d, NULL);
 	for (int i = 0; i < 3000; i++) {
 		d.ops->upload(&d, x = floats(16), h, sizeof h);
 		d.ops->release(&d, x);
 	}
-	ok(rf_dev_sync(&d, &e) == RF_OK && d.used == 0, "thousands of allocations come and go");
+	ok(rf_dev_sync(&d, &e) == RF_OK && d.used == 0, "thousands of allocations can be made and released");
 
 	x = floats(10 << 20);
 	big = malloc(10 << 22);
@@ -205,9 +209,9 @@ int main(void)
 	for (int i = 0; i < 10 << 20; i++)
 		good &= big[i] == (float)i;
 	free(big);
-	ok(good && rf_dev_sync(&d, &e) == RF_OK, "a long queue is worked off on the way");
+	ok(good && rf_dev_sync(&d, &e) == RF_OK, "a long queue runs before sync");
 	ok(!d.ops->alloc(&d, (size_t)1 << 60) && d.err.code == RF_ENOMEM,
-	   "memory that is not there is refused");
+	   "too large an allocation is refused");
 	rf_dev_close(&d);
 	return tap_end();
 }

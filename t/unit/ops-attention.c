@@ -102,7 +102,7 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 		       .dcache_v = longest ? dcv.m : NULL);
 		if (first) {
 			seed_back(O, d_o);
-			go_back();
+			back_propagate();
 		}
 		product_values("attn_bwd dq", dq, first ? gradients(Q, nq, NULL) : NULL, GRADIENT);
 		if (window == 1)
@@ -123,7 +123,7 @@ enum { MOST = 16 };
 
 /* Chooses where each sequence's cache begins: unordered, samples of one prompt at the same row, and at least
  * one unread row between the rows of two prompts.  Returns the number of all rows. */
-static int lay_out(const struct attn *c, int samples, int32_t *start, int32_t *len)
+static int place_caches(const struct attn *c, int samples, int32_t *start, int32_t *len)
 {
 	int prompts = (c->nb + samples - 1) / samples, rows = 64; /* the first sequence is not at 0 */
 
@@ -141,7 +141,7 @@ static int lay_out(const struct attn *c, int samples, int32_t *start, int32_t *l
 }
 
 /* Returns only the rows of sequence b of x (steps, nb, row). */
-static struct buf alone(struct buf x, const struct attn *c, int b, size_t row)
+static struct buf sequence_of(struct buf x, const struct attn *c, int b, size_t row)
 {
 	float *h = need((size_t)c->steps * row + FENCE, sizeof *h);
 
@@ -151,7 +151,7 @@ static struct buf alone(struct buf x, const struct attn *c, int b, size_t row)
 }
 
 /* Returns the rows of the cache that sequence b reads, moved to row 128. */
-static struct buf moved(struct buf x, int start, int len, size_t row)
+static struct buf moved_cache(struct buf x, int start, int len, size_t row)
 {
 	size_t n = (size_t)(128 + len) * row;
 	float *h = need(n + FENCE, sizeof *h);
@@ -163,7 +163,7 @@ static struct buf moved(struct buf x, int start, int len, size_t row)
 }
 
 /* Runs all rows in one call, or one after the other. */
-static void run(struct rf_attn_fwd f, size_t row, bool stepwise)
+static void run_attention(struct rf_attn_fwd f, size_t row, bool stepwise)
 {
 	int steps = f.steps;
 	rf_f32 q = f.q, o = f.o;
@@ -196,13 +196,13 @@ static void by_itself(const struct attn *c, int b, int32_t start, int32_t len, s
 	f.longest = len;
 	f.cache_start = in_i32(&there, 1);
 	f.cache_len = in_i32(&len, 1);
-	f.q = alone(in[0], c, b, wide).m;
-	f.k = alone(in[1], c, b, row).m;
-	f.v = alone(in[2], c, b, row).m;
-	f.cache_k = moved(in[3], start, len, row).m;
-	f.cache_v = moved(in[4], start, len, row).m;
+	f.q = sequence_of(in[0], c, b, wide).m;
+	f.k = sequence_of(in[1], c, b, row).m;
+	f.v = sequence_of(in[2], c, b, row).m;
+	f.cache_k = moved_cache(in[3], start, len, row).m;
+	f.cache_v = moved_cache(in[4], start, len, row).m;
 	f.o = y.m;
-	run(f, wide, true);
+	run_attention(f, wide, true);
 	for (int j = 0; j < c->steps && first; j++)
 		memcpy(mine + (size_t)j * wide, O + (size_t)(j * c->nb + b) * wide, wide * sizeof *mine);
 	product_values("attn_fwd o, separate, by itself", y, first ? values_of(mine, n) : NULL, VALUE);
@@ -215,13 +215,13 @@ static void by_itself(const struct attn *c, int b, int32_t start, int32_t len, s
 	free(h);
 }
 
-static void apart(int nb, int samples, int steps, int H, int G, int D, int window, int longest)
+static void separate(int nb, int samples, int steps, int H, int G, int D, int window, int longest)
 {
 	struct attn c = { nb, steps, H, G, D, window, longest };
 	size_t wide = (size_t)(H * D), row = (size_t)(G * D), nq = (size_t)(nb * steps) * wide,
 	       nk = (size_t)(nb * steps) * row;
 	int32_t start[MOST], len[MOST];
-	int rows = lay_out(&c, samples, start, len);
+	int rows = place_caches(&c, samples, start, len);
 
 	snprintf(label, sizeof label, "nb %d in %ds steps %d H %d G %d D %d window %d longest %d", nb,
 	         samples, steps, H, G, D, window, longest);
@@ -244,7 +244,7 @@ static void apart(int nb, int samples, int steps, int H, int G, int D, int windo
 		                         .longest = longest, .cache_start = in_i32(start, nb),
 		                         .cache_len = in_i32(len, nb), .cache_k = ck.m, .cache_v = cv.m,
 		                         .q = q.m, .k = k.m, .v = v.m, .o = o.m, .lse = lse.m };
-		run(f, wide, false);
+		run_attention(f, wide, false);
 		if (first) {
 			num *Q = nums(q), *K = nums(k), *V = nums(v), *CK = nums(ck), *CV = nums(cv);
 
@@ -255,7 +255,7 @@ static void apart(int nb, int samples, int steps, int H, int G, int D, int windo
 		product_values("attn_fwd lse, separate", lse, first ? values_of(L, lse.n) : NULL, VALUE);
 		f.lse = NULL;
 		f.o = o1.m;
-		run(f, wide, true);
+		run_attention(f, wide, true);
 		product_values("attn_fwd o, separate, step by step", o1, first ? values_of(O, nq) : NULL,
 		               VALUE);
 		have = get(o1);
@@ -267,20 +267,20 @@ static void apart(int nb, int samples, int steps, int H, int G, int D, int windo
 
 /* Checks prompts that end at a block or not, no prompt, and windows that end in the cache, after it and
  * before it. */
-static void aparts(void)
+static void all_separate(void)
 {
-	apart(3, 1, 1, 2, 1, 16, 0, 192);
-	apart(3, 1, 1, 2, 1, 16, 0, 191);
-	apart(16, 1, 3, 4, 2, 17, 0, 130);
-	apart(5, 1, 2, 4, 4, 40, 0, 64);
-	apart(8, 2, 5, 6, 2, 12, 33, 150);
-	apart(12, 4, 2, 8, 1, 64, 0, 63);
-	apart(16, 8, 9, 8, 2, 8, 7, 200);
-	apart(4, 1, 70, 1, 1, 8, 40, 100);
-	apart(2, 2, 4, 3, 1, 72, 0, 129);
-	apart(6, 3, 1, 4, 2, 136, 100, 300);
-	apart(2, 1, 1, 2, 1, 64, 0, 1);
-	apart(2, 1, 2, 1, 1, 8, 0, 900);  /* few rows, and many keys, which a GPU splits into parts */
+	separate(3, 1, 1, 2, 1, 16, 0, 192);
+	separate(3, 1, 1, 2, 1, 16, 0, 191);
+	separate(16, 1, 3, 4, 2, 17, 0, 130);
+	separate(5, 1, 2, 4, 4, 40, 0, 64);
+	separate(8, 2, 5, 6, 2, 12, 33, 150);
+	separate(12, 4, 2, 8, 1, 64, 0, 63);
+	separate(16, 8, 9, 8, 2, 8, 7, 200);
+	separate(4, 1, 70, 1, 1, 8, 40, 100);
+	separate(2, 2, 4, 3, 1, 72, 0, 129);
+	separate(6, 3, 1, 4, 2, 136, 100, 300);
+	separate(2, 1, 1, 2, 1, 64, 0, 1);
+	separate(2, 1, 2, 1, 1, 8, 0, 900); /* few rows, and many keys, which a GPU splits into parts */
 }
 
 static void attns(void)
@@ -312,7 +312,7 @@ static void attns(void)
 	attn(1, 300, 16, 16, 4, 90, 20);  /* many key heads, so the CPU needs one share per head */
 	/* sixteen rows, only one of which does not read the first of 64 keys */
 	attn(1, 150, 1, 1, 8, 79, 0);
-	aparts();
+	all_separate();
 }
 
 static void attns_bf16(void)
@@ -331,7 +331,7 @@ static void attns_bf16(void)
 	attn(1, 8, 2, 1, 16, 0, 703);
 	attn(1, 2, 1, 1, 64, 0, 63);
 	attn(1, 150, 1, 1, 8, 79, 0);
-	aparts();
+	all_separate();
 }
 
 /* Checks that a NaN of any operand shows in the output of its row. */

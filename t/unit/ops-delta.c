@@ -150,7 +150,7 @@ static void delta(struct delta c)
 				for (size_t x = 0; x < slot; x++)
 					adj[after[(size_t)c.cap_slot[i] * slot + x]] +=
 						dS.h[(size_t)c.cap_slot[i] * slot + x];
-			go_back();
+			back_propagate();
 			more = gradients(before, S.n, dS.h);
 			/* the captures' slots are only read */
 			for (int i = 0; i < c.captures; i++)

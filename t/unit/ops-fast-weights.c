@@ -75,7 +75,7 @@ static void feature(int rows, int H, int D, bool silu_too, bool unit, bool with_
 			X = nums(x), P = nums(pairs);
 			Y = feature_ref(f, X, with_pairs ? P : NULL);
 			seed_back(Y, dy);
-			go_back();
+			back_propagate();
 		}
 		values("feature_fwd", y, first ? values_of(Y, n) : NULL, VALUE);
 		values("feature_bwd dx", dx, first ? gradients(X, n, dx.h) : NULL, GRADIENT);
@@ -125,7 +125,7 @@ static void rates(int rows, int H, bool momentum)
 				S[i] = momentum ? sigmoid(M[i]) : M[i];
 			seed_back(Y, dlr);
 			seed_back(S, dm);
-			go_back();
+			back_propagate();
 		}
 		RF_RUN(dev, rates_fwd, .rows = rows, .H = H, .shift = -6.9f, .lr = lr.m,
 		       .m = momentum ? m.m : NULL);
@@ -180,7 +180,7 @@ static void learn(int rows, int H, int E, int every, bool momentum)
 			learn_ref(rows, H, E, every, G, V, L, Yg, Yv);
 			seed_back(Yg, dgu);
 			seed_back(Yv, de);
-			go_back();
+			back_propagate();
 			want_lr = gradients(L, 3 * all, NULL);
 			want_m = keep(all, sizeof *want_m);
 			for (size_t i = 0; i < all; i++) { /* numbers between the rows do not change */
@@ -223,7 +223,7 @@ static void momentum(int H, int n)
 			for (int i = 0; i < H * n; i++)
 				Y[i] = fused(X[i], scaled(M[i / n], 0.1), P[i]);
 			seed_back(Y, dy);
-			go_back();
+			back_propagate();
 		}
 		values("momentum_fwd", y, first ? values_of(Y, all) : NULL, VALUE);
 		values("momentum_bwd dp", dp, first ? gradients(P, all, dp.h) : NULL, GRADIENT);
@@ -267,7 +267,7 @@ static void lengths(int rows, int n, bool given)
 				}
 			}
 			seed_back(Y, dy);
-			go_back();
+			back_propagate();
 		}
 		values("renorm_fwd", y, first ? values_of(Y, all) : NULL, VALUE);
 		values("renorm_bwd dx", dx, first ? gradients(X, all, dx.h) : NULL, GRADIENT);

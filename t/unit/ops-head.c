@@ -175,7 +175,7 @@ static void head_gradient(int nrows, int d, int N, float inv_temp)
 			for (int i = 0; i < nrows; i++)
 				coef.h[i] = -coef.h[i];
 			seed_back(L, coef);
-			go_back();
+			back_propagate();
 		}
 		values("head_bwd dh", dh, first ? gradients(H, nh, NULL) : NULL, GRADIENT);
 		values("head_bwd dw", dw, first ? gradients(W, nw, dw.h) : NULL, GRADIENT);

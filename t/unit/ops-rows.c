@@ -211,7 +211,7 @@ static void rmsnorm(int rows, int d, int gap, bool plus_one, int gated, bool add
 				}
 			}
 			seed_back(Y, dy);
-			go_back();
+			back_propagate();
 			want = gradients(X, nx, add ? dx.h : NULL);
 			for (size_t i = 0; i < nx; i++)
 				want[i] = i % (size_t)ldx < (size_t)d ? want[i] : (double)dx.h[i];
@@ -244,7 +244,7 @@ static void swiglu(size_t n, int d, int gap, bool again)
 			for (size_t i = 0; i < n; i++)
 				Y[i] = mul(silu(G[i / row * ld + i % row]), U[i / row * ld + i % row]);
 			seed_back(Y, dy);
-			go_back();
+			back_propagate();
 			dG = gradients(G, all, NULL), dU = gradients(U, all, NULL);
 			for (size_t i = 0; i < all; i++)
 				if (i % ld >= row)
@@ -279,7 +279,7 @@ static void gate(int rows, int d, int gap, bool again)
 			for (size_t i = 0; i < n; i++)
 				Y[i] = mul(X[i], sigmoid(G[i / (size_t)d * (size_t)ldg + i % (size_t)d]));
 			seed_back(Y, dy);
-			go_back();
+			back_propagate();
 			want = gradients(G, ng, NULL);
 			for (size_t i = 0; i < ng; i++) /* numbers between the rows do not change */
 				want[i] = i % (size_t)ldg < (size_t)d ? want[i] : (double)dg.h[i];
@@ -320,7 +320,7 @@ static void decay(int rows, int H, float wide)
 				G[i] = scaled(mul(exponential(A_[i % heads]),
 				                  softplus(lin(1, a_[i], 1, dt_[i % heads], 0))), -1);
 			seed_back(G, dg);
-			go_back();
+			back_propagate();
 		}
 		values("decay_fwd", g, first ? values_of(G, n) : NULL, VALUE);
 		values("decay_bwd da", da, first ? gradients(a_, n, NULL) : NULL, GRADIENT);
@@ -398,7 +398,7 @@ static void conv(int nb, int steps, int d, int head, int w, enum rf_act act, enu
 			X = nums(x), Wt = nums(weight);
 			Y = conv_ref(c, X, weighted ? Wt : NULL);
 			seed_back(Y, dy);
-			go_back();
+			back_propagate();
 		}
 		values("conv_fwd", y, first ? values_of(Y, n) : NULL, VALUE);
 		values("conv_bwd dx", dx, first ? gradients(X, nx, NULL) : NULL, GRADIENT);
@@ -439,7 +439,7 @@ static void convs(void)
 
 /* Checks that rows with gaps give the same bits as rows without, and that numbers in the gaps do not
  * change. */
-static void conv_apart(int nb, int steps, int d, int w, int gap, bool weighted, enum rf_norm norm)
+static void conv_gaps(int nb, int steps, int d, int w, int gap, bool weighted, enum rf_norm norm)
 {
 	size_t D = (size_t)d, ld = (size_t)(d + gap), rows_n = (size_t)((w - 1 + steps) * nb),
 	       n = (size_t)(nb * steps) * D;
@@ -617,7 +617,7 @@ static void rope(int nb, int steps, int heads, int D, int from, bool with_past)
 	}
 }
 
-static void rope_apart(int nb, int steps, int heads, int D, int rotary, int gx, int gy)
+static void rope_gaps(int nb, int steps, int heads, int D, int rotary, int gx, int gy)
 {
 	int rows_n = nb * steps, ldx = heads * D + gx, ldy = heads * D + gy, half = rotary / 2;
 
@@ -756,7 +756,7 @@ static void with_gaps(void)
 		rows(9, 40, 2, 4, false, true, false);
 		tails(1, 1, 8, 3, 40, false);
 		tails(7, 2, 3, 3, 600, false);
-		rope_apart(3, 9, 2, 16, 8, 4, 8);
+		rope_gaps(3, 9, 2, 16, 8, 4, 8);
 	}
 	shift = 0;
 	tails(40, 40, 2, 3, 12, true);
@@ -771,13 +771,13 @@ static void with_gaps(void)
 	}
 	decay(1100, 40, 2); /* more rows and heads than are summed together */
 	for (int i = 0; i < 3; i++) {
-		rope_apart((int[]){ 1, 3, 4 }[i], 67, 2, 16, (int[]){ 2, 8, 16 }[i], i * 3, 5 - i);
-		rope_apart(1, 3, 3, 7, 4, i, 0);
+		rope_gaps((int[]){ 1, 3, 4 }[i], 67, 2, 16, (int[]){ 2, 8, 16 }[i], i * 3, 5 - i);
+		rope_gaps(1, 3, 3, 7, 4, i, 0);
 	}
 	for (int w = 1; w <= 4; w++)
 		for (int norm = 0; norm < 3; norm++)
-			conv_apart((int[]){ 1, 3 }[w % 2], (int[]){ 1, 65, 9 }[norm], 34, w, 6, w > 1,
-			           (enum rf_norm)norm);
+			conv_gaps((int[]){ 1, 3 }[w % 2], (int[]){ 1, 65, 9 }[norm], 34, w, 6, w > 1,
+			          (enum rf_norm)norm);
 }
 
 int main(int argc, char *argv[])

@@ -249,7 +249,7 @@ static void written(int writer, int n_rows, int width)
 /* Checks more operands than the memory for copies holds: each product is right, whichever copy was dropped.
  * First the oldest of the operands that fill the memory is multiplied by a further one; then by many, of many
  * sizes. */
-static void many(void)
+static void many_operands(void)
 {
 	enum { OPERANDS = 20, CHAIN = 4, PRODUCTS = CHAIN + 3 * OPERANDS, R = 66, D = 520 };
 	static const int chain[CHAIN][2] = { { 0, 1 }, { 1, 2 }, { 2, 3 }, { 0, 4 } };
@@ -286,7 +286,7 @@ static void all(void)
 		written(writer, 34, 264);
 		written(writer, 6, 14);
 	}
-	many();
+	many_operands();
 }
 
 int main(int argc, char *argv[])

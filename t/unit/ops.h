@@ -424,7 +424,7 @@ static UNUSED void seed_back(const num *y, struct buf dy)
 		adj[y[i]] += dy.h[i];
 }
 
-static UNUSED void go_back(void)
+static UNUSED void back_propagate(void)
 {
 	for (int i = nnum; i-- > 0;)
 		for (size_t j = edges_before[i]; adj[i] != 0 && j < edges_before[i + 1]; j++)
