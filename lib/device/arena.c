@@ -3,7 +3,7 @@
 
 enum { ALIGN = 64 };
 
-static void *take(struct rf_arena *a, size_t n, size_t size)
+static void *next_piece(struct rf_arena *a, size_t n, size_t size)
 {
 	char *p = a->base ? a->base + a->used : NULL;
 
@@ -11,6 +11,6 @@ static void *take(struct rf_arena *a, size_t n, size_t size)
 	return p;
 }
 
-rf_f32 rf_arena_f32(struct rf_arena *a, size_t n) { return take(a, n, 4); }
-rf_i32 rf_arena_i32(struct rf_arena *a, size_t n) { return take(a, n, 4); }
-rf_f64 rf_arena_f64(struct rf_arena *a, size_t n) { return take(a, n, 8); }
+rf_f32 rf_arena_f32(struct rf_arena *a, size_t n) { return next_piece(a, n, 4); }
+rf_i32 rf_arena_i32(struct rf_arena *a, size_t n) { return next_piece(a, n, 4); }
+rf_f64 rf_arena_f64(struct rf_arena *a, size_t n) { return next_piece(a, n, 8); }
