@@ -205,7 +205,7 @@ static bool set_ranges(const struct attn *a, struct queries *q, int b, int *leas
 	for (; i < to; i++) {
 		int cache_len = a->cache_len ? a->cache_len[(first + i) / per] : 0,
 		    from = b == CACHE && a->cache_start ? a->cache_start[(first + i) / per] : 0;
-		int j = a->decoded + (first + i) / a->rep % a->steps;  /* own keys before it */
+		int j = a->decoded + (first + i) / a->rep % a->steps;  /* own keys before the query */
 		int hi = b == CACHE ? cache_len : j + 1, pos = b == CACHE ? cache_len + j : j;
 		int lo = a->window && pos + 1 > a->window ? pos + 1 - a->window : 0;
 

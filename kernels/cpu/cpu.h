@@ -92,13 +92,13 @@ static inline int cpu_row_stride(int n) { return (n + 31) / 32 * 32 + 16; }
 
 /* Products (gemm.c).  gemm.c is compiled only once, since oneDNN itself adapts to the processor.
  *
- * The forms in which gemm.c gives operands to oneDNN, made by operands.c:
+ * operands.c makes the forms in which gemm.c passes operands to oneDNN:
  *
- *     round rows x cols floats, distance of rows ld, rounded to bf16 (to nearest, ties to even), of
- *                cpu_of(d)->rounded bytes each; in 4 bytes the lower half is 0
- *     transpose b (n, k) to (k, n); ldb and ldt: distances of rows
- *     narrow     n floats to bf16
- *     widen      n numbers of bf16 to floats */
+ *     round      rounds rows x cols floats to bf16 (to nearest, ties to even); ld: distance of rows.  A
+ *                rounded number has cpu_of(d)->rounded bytes; of 4 bytes the lower half is 0
+ *     transpose  transposes b (n, k) to (k, n); ldb and ldt: distances of rows
+ *     narrow     rounds n floats to bf16
+ *     widen      converts n numbers of bf16 to floats */
 struct cpu_forms {
 	/* cpu_rounded_ld(): distance of rows in `to` */
 	void (*round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, void *to);

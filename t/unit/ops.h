@@ -40,7 +40,7 @@ static UNUSED void *need(size_t n, size_t size)
 static UNUSED const int rows_of[] = { 1, 3, 64, 65, 300 }, widths[] = { 1, 7, 16, 17, 40, 512 },
                         vocabs[] = { 40, 384, 1000 };
 
-static bool bf16;      /* the devices round the operands of products */
+static bool bf16;      /* whether the devices round the operands of products */
 
 /* Returns a number as products read it; a product of rounded numbers is as exact as any product. */
 static UNUSED double operand(float x, bool rounded) { return rounded ? rf_bf16_f32(rf_f32_bf16(x)) : x; }
