@@ -72,7 +72,7 @@ void rf_fast_weights_bwd(const struct rf_fast *f, const struct rf_fast_mark *mar
                          const struct rf_fast_mark *dmark);
 
 /* Computes `to`, the mark of the next chunk, from the mark `from`, the weights w and the sums of a full
- * chunk. `to` may be `from`. */
+ * chunk.  `to` may be `from`. */
 void rf_fast_update(const struct rf_fast *f, const struct rf_fast_mark *from, rf_f32 w,
                     struct rf_fast_sum sum, const struct rf_fast_mark *to);
 /* From dto, whose contents are lost, computes dfrom += and dsum =. */

@@ -1,4 +1,4 @@
-/* config.c -- config.json: finding the family of a model, and editing the text. */
+/* config.c -- config.json: finds the family of a model, lets it read the keys, and edits the text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { MAX_DEPTH = 16 };
 
-/* "a, b and c" of the families' names. */
+/* Writes the names of the families to text: "a, b and c". */
 static void list_families(char *text, size_t size)
 {
 	size_t n = 0;
@@ -100,7 +100,8 @@ enum rf_code rf_config_read_generation(struct rf_config *cfg, const char *path, 
 	if (rc == RF_OK)
 		rc = rf_jscan_pick(&all, (const char *const[]){ key }, 1, &v, e);
 	if (rc == RF_OK && v.s) {
-		/* the rest is for other programs, and may have numbers such as NaN, which jansson refuses */
+		/* the other keys are for other programs, and may have numbers such as NaN, which jansson
+		 * refuses */
 		root = json_pack("{s:o}", key, json_loadb(v.s, v.n, JSON_DECODE_ANY, NULL));
 		if (!root || !(r.left = json_copy(root)))
 			rc = rf_fail(e, RF_EMODEL, "'%s' is %s, not a token", key, rf_jscan_kind(&v));
@@ -151,7 +152,7 @@ void rf_config_fit_names(struct rf_config *cfg, bool (*has)(const void *arg, con
 
 bool rf_config_owns(const struct rf_config *cfg, const char *name)
 {
-	/* older programs saved a table that the model computes: the frequencies of the rotary embedding */
+	/* older programs saved the frequencies of the rotary embedding, which the model computes */
 	static const char table[] = "rotary_emb.inv_freq";
 	const size_t n = strlen(name), m = strlen(table);
 
@@ -167,7 +168,8 @@ bool rf_config_expects(const struct rf_config *cfg, const char *name)
 	return cfg->inner && (!strncmp(name, "model.visual.", 13) || !strncmp(name, "mtp.", 4));
 }
 
-/* Where the value of a key of the outermost object stands in a text that was parsed. */
+/* Finds the value of a key of the outermost object in a text that was parsed.  Returns whether the key
+ * exists. */
 static bool find(char *text, const char *key, struct rf_jvalue *v)
 {
 	struct rf_jvalue all;
@@ -176,8 +178,8 @@ static bool find(char *text, const char *key, struct rf_jvalue *v)
 	       rf_jscan_get(&all, key, v, NULL) == RF_OK;
 }
 
-/* *text with the value of key replaced; where the key is missing it is put first, on a line like
- * that of the next. */
+/* Replaces the value of a key in *text.  A missing key is added first, on a line like that of the next
+ * key. */
 static enum rf_code set_value(char **text, const char *key, const char *value, struct rf_err *e)
 {
 	const size_t size = 2 * strlen(*text) + strlen(key) + strlen(value) + 8;
@@ -200,8 +202,8 @@ static enum rf_code set_value(char **text, const char *key, const char *value, s
 	return RF_OK;
 }
 
-/* The keys of one object: dtype (and torch_dtype) where it stands or is wanted, tie_word_embeddings
- * likewise. */
+/* Sets the keys of one object.  dtype, torch_dtype and tie_word_embeddings are set where they exist;
+ * add_dtype, add_tied: the key is added if it is missing. */
 static enum rf_code set_keys(char **text, const char *quoted, bool add_dtype, const char *tied, bool add_tied,
                              struct rf_err *e)
 {
@@ -217,8 +219,8 @@ static enum rf_code set_keys(char **text, const char *quoted, bool add_dtype, co
 	return rc;
 }
 
-/* The same where the text model's keys are in an object of their own: what is missing is added there, but for
- * tie_word_embeddings, of which the outer word counts. */
+/* Sets the keys if the text model has an object of its own, `key`.  A missing dtype is added to this object,
+ * and a missing tie_word_embeddings to the outermost object, because the outermost value counts. */
 static enum rf_code set_inner(char **text, const char *key, const char *quoted, const char *tied,
                               struct rf_err *e)
 {

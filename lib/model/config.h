@@ -64,9 +64,9 @@ struct rf_config {
 	int d, layers, ffn, vocab; /* hidden_size, num_hidden_layers, MLP width (resolved), vocab_size */
 	double norm_eps, initializer_range;
 	bool norm_plus_one;       /* norms of hidden states multiply by 1 + w */
-	bool tied;                /* what the config says; the file decides (no lm_head.weight: tied) */
-	/* The tokens that end a text, each once: those of config.json, and of a checkpoint also those of
-	   generation_config.json, which may name more, such as the end of a turn */
+	bool tied;                /* tie_word_embeddings; the file decides (no lm_head.weight: tied) */
+	/* the tokens that end a text, each once: those of config.json, and of generation_config.json of a
+	   checkpoint, which may name more, such as the end of a turn */
 	int eos[RF_MAX_EOS], eos_count;
 	bool eos_default;         /* the end token is the family's default, since config.json names none */
 	struct rf_names names;
@@ -90,13 +90,13 @@ struct rf_config {
 enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, struct rf_err *e);
 enum rf_code rf_config_read(struct rf_config *cfg, const char *path, struct rf_err *e);
 /* Adds the end tokens of a checkpoint's generation_config.json, which may be missing; its other keys are for
- * other programs.  These end tokens replace the family's default.  Errors: RF_EMODEL: it is no JSON object,
- * its eos_token_id is not one or more tokens of the vocabulary, or there are more than RF_MAX_EOS with those
- * of config.json; RF_EIO, RF_ENOMEM. */
+ * other programs.  These end tokens replace the default of the family.  Errors: RF_EMODEL: the file is not a
+ * JSON object, its eos_token_id is not one or more tokens of the vocabulary, or both files name more than
+ * RF_MAX_EOS tokens; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_config_read_generation(struct rf_config *cfg, const char *path, struct rf_err *e);
 void rf_config_free(struct rf_config *cfg);
 
-/* The name of the embedding's tensor. */
+/* Writes the name of the tensor of the embedding. */
 void rf_config_embedding(const struct rf_config *cfg, char name[RF_MAX_NAME]);
 
 /* Chooses the root of the names: the other root, if a checkpoint has the embedding only under that root.

@@ -9,7 +9,7 @@
 
 enum { MAX_CONV = 64 };
 
-/* Softmax attention in the layers that `attn` lists. */
+/* Reads `attn`: the layers that have softmax attention, and its options. */
 static void read_attn(struct rf_config_reader *top, struct rf_config *cfg)
 {
 	struct rf_attn_config *a = &cfg->attn;
@@ -58,7 +58,7 @@ static void read_attn(struct rf_config_reader *top, struct rf_config *cfg)
 	top->rc = r.rc;
 }
 
-/* int(hidden_size * expand) / heads, as the published code rounds. */
+/* Returns the width of a head: int(hidden_size * expand) / heads, rounded as in the published code. */
 static int head_width(struct rf_config_reader *r, const struct rf_config *cfg, const char *key)
 {
 	double width = cfg->d * rf_config_real(r, key, 1, 1e-6, 1 << 20);
@@ -74,7 +74,7 @@ static int head_width(struct rf_config_reader *r, const struct rf_config *cfg, c
 	return 1;
 }
 
-/* What would change the mathematics, and is not there. */
+/* Refuses keys that would change the mathematics in ways that are not supported. */
 static void refuse(struct rf_config_reader *r)
 {
 	rf_config_only(r, "use_output_norm", true);
@@ -88,7 +88,7 @@ static void refuse(struct rf_config_reader *r)
 	rf_config_absent(r, "attnres_block_size"); /* attention over the outputs of earlier layers */
 }
 
-/* The options of both mixers but for their heads; gate: the default of use_gate. */
+/* Reads the options that both mixers share, except for their heads.  gate: the default of use_gate. */
 static void read_both(struct rf_config_reader *r, struct rf_config *cfg, bool gate)
 {
 	struct rf_delta_config *c = &cfg->delta;
@@ -124,7 +124,8 @@ void rf_config_delta_net(struct rf_config_reader *r, struct rf_config *cfg)
 	read_both(r, cfg, false);
 }
 
-/* Heads of head_dim for q and k, of head_dim expand_v for v, of which there may be more. */
+/* Reads the heads: those of q and k have head_dim columns, those of v head_dim expand_v.  v may have more
+ * heads. */
 static void gated_heads(struct rf_config_reader *r, struct rf_config *cfg)
 {
 	struct rf_delta_config *c = &cfg->delta;
@@ -163,7 +164,7 @@ void rf_config_gated_deltanet(struct rf_config_reader *r, struct rf_config *cfg)
 	rf_config_word(r, "qk_norm", "l2");
 	c->qk_norm = RF_NORM_L2;
 	rf_config_word(r, "output_gate_activation", "swish|silu");
-	rf_config_only(r, "use_mamba_gate", true); /* of its first release */
+	rf_config_only(r, "use_mamba_gate", true); /* a key of the first release */
 	rf_config_only(r, "use_residual", false);
 	read_both(r, cfg, true);
 }

@@ -4,7 +4,7 @@
 #include "model/config_read.h"
 #include "model/mixer.h"
 
-/* What would change the mathematics, and is not there. */
+/* Refuses keys that would change the mathematics in ways that are not supported. */
 static void refuse(struct rf_config_reader *r)
 {
 	if (rf_config_whole(r, "lr_dim", 1, INT32_MIN, INT32_MAX) != 1)
@@ -15,7 +15,7 @@ static void refuse(struct rf_config_reader *r)
 	rf_config_absent(r, "rope_scaling");
 	rf_config_absent(r, "rms_norm_eps");
 	rf_config_absent(r, "attn"); /* softmax attention instead of some layers */
-	/* how to compute, not what */
+	/* these keys change how the results are computed, not the results */
 	rf_config_take(r, "use_fused_kernel");
 	rf_config_take(r, "fp32_states");
 	rf_config_take(r, "last_layer_fuse_norm");

@@ -9,7 +9,8 @@
 
 enum { MAX_CONV = 64 };
 
-/* A reader of an object inside another.  The caller gives it back with leave(), also after a failure. */
+/* Makes a reader of an object inside another.  The caller closes it with leave(), also after a failure.
+ * Returns whether there is something to read. */
 static bool enter(struct rf_config_reader *r, struct rf_config_reader *top, const char *key,
                   const char *prefix)
 {
@@ -32,8 +33,8 @@ static void leave(struct rf_config_reader *r, struct rf_config_reader *top, stru
 	top->rc = r->rc;
 }
 
-/* linear_attention or full_attention for each layer; without a list every
- * full_attention_interval-th is the latter. */
+/* Reads the mixer of each layer: linear_attention or full_attention.  Without a list, every
+ * full_attention_interval-th layer has full_attention. */
 static void read_layers(struct rf_config_reader *r, struct rf_config *cfg)
 {
 	static const char want[] =
@@ -61,8 +62,8 @@ static void read_layers(struct rf_config_reader *r, struct rf_config *cfg)
 	}
 }
 
-/* The positions of images change nothing here: of text all three are the same.  Older files say what
- * rope_parameters has beside it. */
+/* Reads the rotary embedding.  The keys for positions of images are ignored: all three positions of a text
+ * token are the same.  Older files have the keys of rope_parameters in the outer object. */
 static void read_rope(struct rf_config_reader *top, struct rf_config *cfg)
 {
 	struct rf_attn_config *a = &cfg->attn;
@@ -128,7 +129,8 @@ static void read_delta(struct rf_config_reader *r, struct rf_config *cfg)
 	c->qk_norm = RF_NORM_L2;
 }
 
-/* What would change the mathematics, and is not there: biases, dropout, experts, other gates. */
+/* Refuses keys that would change the mathematics in ways that are not supported: biases, dropout, experts,
+ * other gates. */
 static void refuse(struct rf_config_reader *r)
 {
 	static const char *const experts[] = {
@@ -201,7 +203,7 @@ void rf_config_qwen3_5(struct rf_config_reader *r, struct rf_config *cfg)
 	if (!enter(&text, r, cfg->inner, "text_config."))
 		return;
 	rf_config_word(&text, "model_type", "qwen3_5_text|qwen3_5");
-	/* of what may be said twice, the outer word counts for tied embeddings, the inner one for tokens */
+	/* two keys may be in both objects: the inner eos_token_id and the outer tie_word_embeddings count */
 	if (!json_object_get(text.left, "eos_token_id") && json_object_get(r->left, "eos_token_id"))
 		json_object_set(text.left, "eos_token_id", json_object_get(r->left, "eos_token_id"));
 	rf_config_take(r, "eos_token_id");

@@ -1,4 +1,4 @@
-/* config_read.c -- reading the keys of a config, with their types and limits. */
+/* config_read.c -- reads the keys of a config, and checks their types and limits. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ void rf_config_unknown(struct rf_config_reader *r, struct rf_config *cfg)
 		snprintf(name, sizeof name, "%s%s%s", n ? ", " : "", r->prefix,
 		         rf_quote(q, sizeof q, key, strlen(key)));
 		if (n + strlen(name) + 5 > sizeof cfg->unknown) {
-			/* those of attn come first, and may have taken all the room */
+			/* the keys of attn come first, and may have filled the text */
 			if (n + 5 <= sizeof cfg->unknown)
 				strcpy(cfg->unknown + n, " ...");
 			return;
@@ -104,8 +104,8 @@ void rf_config_unknown(struct rf_config_reader *r, struct rf_config *cfg)
 	}
 }
 
-/* Keys that say how to compute or to save, what other programs should do, or what Hugging Face writes
- * everywhere. */
+/* Keys that change how models are computed or saved, keys for other programs, and keys that Hugging Face
+ * writes everywhere. */
 static const char *const harmless[] = {
 	"_attn_implementation_autoset", "_name_or_path", "architectures", "attn_mode", "auto_map",
 	"bos_token_id",
@@ -174,7 +174,7 @@ void rf_config_common(struct rf_config_reader *r, struct rf_config *cfg, int voc
 	cfg->vocab = rf_config_whole(r, "vocab_size", vocab, 1, RF_MAX_VOCAB);
 	cfg->initializer_range = rf_config_real(r, "initializer_range", 0.02, 0, 1e3);
 	cfg->tied = rf_config_flag(r, "tie_word_embeddings", false);
-	/* the default of a vocabulary that is too small for it is none */
+	/* a vocabulary that is too small for the default has no end token */
 	if (!rf_config_end_tokens(r, cfg) && eos >= 0 && eos < cfg->vocab) {
 		cfg->eos[cfg->eos_count++] = eos;
 		cfg->eos_default = true;

@@ -26,35 +26,35 @@ json_t *rf_config_take(struct rf_config_reader *r, const char *key);
 int rf_config_whole(struct rf_config_reader *r, const char *key, int dflt, int min, int max);
 double rf_config_real(struct rf_config_reader *r, const char *key, double dflt, double min, double max);
 bool rf_config_flag(struct rf_config_reader *r, const char *key, bool dflt);
-/* The index of the value among words "a|b|c"; the first is the default. */
+/* Takes the key and returns the index of its value among words "a|b|c"; the first is the default. */
 int rf_config_word(struct rf_config_reader *r, const char *key, const char *words);
 /* Removes the key if its value is null.  Call it first for a key whose null means "not given". */
 void rf_config_null(struct rf_config_reader *r, const char *key);
-/* rf_config_only(): the key must be absent, null or `only`, the one value that is supported.
- * rf_config_absent(): it must be absent or null. */
+/* Take the key and check it.  rf_config_only(): the key must be absent, null or `only`, the one value that is
+ * supported.  rf_config_absent(): the key must be absent or null. */
 void rf_config_only(struct rf_config_reader *r, const char *key, bool only);
 void rf_config_absent(struct rf_config_reader *r, const char *key);
-/* Add the names of the keys that are left to cfg->unknown.  rf_config_rest() first drops harmless keys: those
- * that say how to compute or to save, those meant for other programs, and those that Hugging Face writes
+/* Add the names of the keys that are left to cfg->unknown.  rf_config_rest() first drops harmless keys: keys
+ * that change how models are computed or saved, keys for other programs, and keys that Hugging Face writes
  * everywhere. */
 void rf_config_unknown(struct rf_config_reader *r, struct rf_config *cfg);
 void rf_config_rest(struct rf_config_reader *r, struct rf_config *cfg);
 
-/* The keys that all families share: vocab_size, eos_token_id, initializer_range, tie_word_embeddings.  vocab
- * and eos are the family's defaults; RF_NO_EOS: no end-of-sequence token. */
+/* Reads the keys that all families share: vocab_size, eos_token_id, initializer_range, tie_word_embeddings.
+ * vocab and eos are the family's defaults; RF_NO_EOS: no end-of-sequence token. */
 enum { RF_NO_EOS = -1 };
 void rf_config_common(struct rf_config_reader *r, struct rf_config *cfg, int vocab, int eos);
-/* Adds eos_token_id, a token or a list, to the end tokens that cfg has, of which the family's default is
- * dropped if the key names a token; false: the key is absent. */
+/* Adds eos_token_id, a token or a list, to the end tokens of cfg.  If the key names a token, the default of
+ * the family is dropped.  Returns false if the key is absent. */
 bool rf_config_end_tokens(struct rf_config_reader *r, struct rf_config *cfg);
-/* The MLP's width: intermediate_size or, if that is null or absent, hidden_size times 2/3 hidden_ratio,
- * rounded down to a whole number and then up to a multiple of 256. */
+/* Reads the width of the MLP: intermediate_size or, if that is null or absent, hidden_size times 2/3
+ * hidden_ratio, rounded down to a whole number and then up to a multiple of 256. */
 void rf_config_mlp(struct rf_config_reader *r, struct rf_config *cfg);
 /* Reads num_hidden_layers (default n) and gives every layer this mixer; the family may then give some layers
  * another one. */
 void rf_config_layers(struct rf_config_reader *r, struct rf_config *cfg, int n, const struct rf_mixer *mixer);
 
-/* Each reads its family's keys into cfg. */
+/* Each of these reads the keys of one family into cfg. */
 void rf_config_delta_net(struct rf_config_reader *r, struct rf_config *cfg);
 void rf_config_gated_deltanet(struct rf_config_reader *r, struct rf_config *cfg);
 void rf_config_lact(struct rf_config_reader *r, struct rf_config *cfg);

@@ -1,7 +1,7 @@
 /* families.c -- the registry: the families of models that a config.json may name by its model_type.
  *
- * A family's reader fills a struct rf_config and says which mixer each layer has (rf_config_layers()), so
- * there is no other list of mixers.  mixer.h declares those that exist. */
+ * The reader of a family fills a struct rf_config and sets the mixer of each layer (rf_config_layers()), so
+ * there is no other list of mixers.  mixer.h declares the mixers. */
 #include "model/config_read.h"
 
 const struct rf_family rf_families[] = {

@@ -3,9 +3,9 @@
  *
  * Each mixer is one table (delta_net.c, attention.c, ...); model, tree and engine know nothing else of it.
  * Per layer a mixer has four structs of its own types, whose sizes the table gives:
- *     weights  where its weights lie
- *     state    what later rows read of earlier ones
- *     save     what a pass keeps for its backward pass or, when rollouts are decoded, for their next token
+ *     weights  the places of its weights
+ *     state    the arrays that later rows read of earlier ones
+ *     save     the arrays that a pass keeps for its backward pass or, for decoding, for the next token
  *     work     memory that is needed only while the layer runs */
 #ifndef RF_MIXER_H
 #define RF_MIXER_H
@@ -16,39 +16,39 @@
 struct rf_mixer {
 	const char *name;
 	size_t weights_size, state_size, save_size, work_size;
-	/* Declares the layer's weights (params.h) and keeps their places in *weights. */
+	/* Declares the weights of the layer (params.h), and keeps their places in *weights. */
 	void (*declare)(struct rf_params *t, const struct rf_config *c, int layer, void *weights);
 	/* Lay out the struct's arrays in an arena.  The state is zeroed when a sequence begins; its slots
 	   are numbered by the tree (tree.h). */
 	void (*state)(const struct rf_tree *t, int layer, struct rf_arena *a, void *state);
 	void (*save)(const struct rf_pass *p, int layer, struct rf_arena *a, void *save);
 	void (*work)(const struct rf_pass *p, int layer, struct rf_arena *a, void *work);
-	/* If the layer finds its way in its state by integers on the host: returns how many, and sets them
-	   when a sequence begins or its positions are chosen.  They are in index[layer] of the tree.
-	   NULL: none. */
+	/* The index: integers on the host by which a layer finds its slots in the state, in index[layer] of
+	   the tree.  index_size() returns how many there are.  set_index() sets them when a sequence begins
+	   or its positions are chosen.  NULL: there are none. */
 	size_t (*index_size)(const struct rf_tree *t);
 	void (*set_index)(const struct rf_tree *t, int *index);
-	/* h += mixer(x) for the new rows of the pass; x, h (rows, d).  While rollouts are decoded, what was
-	   kept of their earlier rows is in save only. */
+	/* Computes h += mixer(x) for the new rows of the pass; x, h (rows, d).  While rollouts are decoded,
+	   only save has their earlier rows. */
 	void (*fwd)(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h);
-	/* Keeps the states at the captures of a segment's pass that has run, as fwd would have: from what the
-	   pass has kept.  NULL: fwd keeps nothing for captures. */
+	/* Keeps the states at the captures of the pass of a segment, after fwd has run without these
+	   captures.  Reads save.  NULL: fwd keeps nothing for captures. */
 	void (*capture)(struct rf_pass *p, int layer);
-	/* Backward pass, given the mixer's input x and the gradient dh of its output: writes dx, and adds to
-	   the gradients of the weights and of the state that the rows began from. */
+	/* Runs backward, from the input x of the mixer and the gradient dh of its output: writes dx, and adds
+	   to the gradients of the weights and of the state from which the rows began. */
 	void (*bwd)(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx);
-	/* Multiplications and additions of the forward pass over a sequence of T rows, without those of
-	   products with linear weights. */
+	/* Returns the multiplications and additions of the forward pass over a sequence of T rows, without
+	   the products with linear weights. */
 	double (*flops)(const struct rf_config *c, int T);
-	/* Adds to *need the device memory that its operations take.  The caller has already set the numbers
-	   of rows, whether the model is trained, and the sizes of its weights. */
+	/* Adds to *need the device memory that the operations of the mixer take.  The caller has set the
+	   numbers of rows, whether the model is trained, and the sizes of its weights. */
 	void (*workspace)(const struct rf_config *c, struct rf_workspace *need);
-	/* If the mixer keeps something of every row, such as keys and values: how many rows, itself included,
-	   a row reads: the window or RF_ALL_ROWS.  NULL: rows read earlier ones only through a state of fixed
-	   size. */
+	/* For a mixer that keeps something of every row, such as keys and values: returns how many rows a row
+	   reads, itself included: the window or RF_ALL_ROWS.  NULL: rows read earlier ones only through a
+	   state of fixed size. */
 	int (*reads)(const struct rf_config *c);
-	/* Writes to why (size bytes), which is the end of a longer text, what the mixer knows of an overflow
-	   in a layer's output at this row.  `chunk` is the one that rf_tree_found() noted.  NULL: the mixer
+	/* Writes to why (size bytes), the end of a longer text, what the mixer knows of an overflow in the
+	   output of a layer at this row.  chunk: the number that rf_tree_found() noted.  NULL: the mixer
 	   notes none. */
 	void (*describe_overflow)(const struct rf_config *c, int row, int chunk, char *why, size_t size);
 };

@@ -1,11 +1,12 @@
-/* model.c -- what all models have in common: embedding, layers of a mixer and an MLP, final norm, head. */
+/* model.c -- the weights that all models have (embedding, layers of a mixer and an MLP, final norm, head),
+ * their memory on a device, and products by them. */
 #include <stdlib.h>
 
 #include "base/half.h"
 #include "model/mixer.h"
 #include "model/model.h"
 
-/* Declares every weight, and keeps where it lies. */
+/* Declares every weight, and keeps its place. */
 static bool declare(struct rf_params *t, const struct rf_config *c, struct rf_model *m)
 {
 	const char *root = c->names.root;
@@ -57,7 +58,7 @@ static enum rf_code bind(struct rf_model *m, struct rf_params *t, struct rf_err 
 
 enum rf_code rf_model_bind(struct rf_model *m, struct rf_err *e)
 {
-	struct rf_params table = *m->params; /* only looked at, now that it is whole */
+	struct rf_params table = *m->params; /* a sorted table does not change */
 
 	table.halved = m->halved;
 	return bind(m, &table, e);
@@ -132,7 +133,7 @@ void rf_model_clear(struct rf_model *m)
 	m->dev->ops->zero(m->dev, m->w, (m->halved ? m->params->singles : m->params->total) * 4);
 }
 
-/* The last one that does not lie behind that number of the flat order. */
+/* Returns the weight that has number `at` of the flat buffer, or the padding after the weight. */
 static const struct rf_param *param_at(const struct rf_params *t, size_t at)
 {
 	int lo = 0, hi = t->n;
@@ -148,7 +149,7 @@ static const struct rf_param *param_at(const struct rf_params *t, size_t at)
 	return &t->p[lo];
 }
 
-/* n numbers of a weight that only products read, from the i-th on. */
+/* Uploads n numbers, from the i-th on, of a weight that only products read. */
 static void put_rounded(struct rf_model *m, const struct rf_param *p, size_t i, const float *from, size_t n)
 {
 	enum { PIECE = 1 << 15 };

@@ -1,4 +1,4 @@
-/* params.c -- the table of a model's weights: collecting it, sorting it by name, finding a weight. */
+/* params.c -- the table of the weights of a model: collects it, sorts it by name, finds a weight. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ enum rf_code rf_params_whole(struct rf_params *t, struct rf_err *e)
 {
 	if (t->failed)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	/* those that are declared one after the other may be multiplied by together */
+	/* in the order of declaration, so that products by several weights find them adjacent */
 	for (int i = 0; i < t->n; i++) {
 		size_t *end = t->p[i].product ? &t->halves : &t->singles;
 

@@ -1,6 +1,6 @@
-/* params.h -- the parameter table: every weight of a model, in one order, in one flat float32 buffer.  Where
- * they are used but not trained, a device may have those that only products read in bf16 alone, in a buffer
- * of their own.
+/* params.h -- the parameter table: every weight of a model, in one order, in one flat float32 buffer.  For a
+ * model that is not trained, a device may keep the weights that only products read in bf16, in a second
+ * buffer.
  *
  * Loading, initialisation, gradients, the optimizer, saving and rf-dump all follow this table.  It is sorted
  * by name (strcmp), so its order does not depend on the code that builds the model.
@@ -28,7 +28,7 @@ struct rf_param {
 	bool decay;               /* weight decay applies */
 	bool f32;                 /* float32 in files of any type */
 	bool product;             /* only products read it */
-	size_t place;             /* where it lies in its buffer, if those have one of their own */
+	size_t place;             /* offset in its buffer, if there are two */
 	enum rf_init_kind init;
 	double scale;             /* the standard deviation of RF_INIT_NORMAL */
 	double low, high;         /* for RF_INIT_LOG and RF_INIT_RATE */
@@ -48,14 +48,14 @@ struct rf_params {
 /* A range of the flat buffer: numbers first .. first + n - 1. */
 struct rf_span { size_t first, n; };
 
-/* How code that uses a weight refers to it: its offset in the flat buffers, and whether the model has it.
- * half: it lies in the buffer of products' weights. */
+/* A reference to a weight: its offset in the flat buffers, and whether the model has it.  half: it is in the
+ * buffer of weights that only products read. */
 struct rf_weight { size_t at; bool there; int out, in; bool half; };
 #define RF_NO_WEIGHT (struct rf_weight){ .there = false }
 
 /* The initial values of a weight:
  *     RF_NORMAL    normal with standard deviation sd
- *     RF_MATRIX    the same, of a matrix that only products read
+ *     RF_MATRIX    the same, for a matrix that only products read
  *     RF_ONE       1
  *     RF_ZERO      0
  *     RF_FREE_ONE  1, without weight decay
@@ -72,21 +72,22 @@ struct rf_weight { size_t at; bool there; int out, in; bool half; };
 struct rf_initializer { enum rf_init_kind init; double scale; bool decay; double low, high;
                         bool f32, product; };
 
-/* Declares a weight.  shape ends at the first 0; fmt makes the name.  Adds the weight to a table that is
- * still being collected; returns its place in one that is sorted, in which it must be. */
+/* Declares a weight.  shape ends at the first 0; fmt makes the name.  Adds the weight to a table that is not
+ * yet sorted; returns the place of the weight in a sorted table, which must have it. */
 struct rf_weight rf_params_weight(struct rf_params *t, struct rf_initializer init, const int shape[4],
                                   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Call it when every weight has been declared: sorts the table and gives each weight its offset.  Errors:
  * RF_ENOMEM: a declaration ran out of memory. */
 enum rf_code rf_params_whole(struct rf_params *t, struct rf_err *e);
-/* The i-th of `parts` parts, as equal as whole tiles of the sum of products (RF_DOT_TILE) make them; of a
- * small model some have nothing. */
+/* Returns the i-th of `parts` parts.  The parts have whole tiles of the sum of products (RF_DOT_TILE), and
+ * are otherwise as equal as possible; in a small model some parts are empty. */
 struct rf_span rf_params_part(const struct rf_params *t, int i, int parts);
-/* Which of the numbers from .. from + n - 1 are in the part; n 0: nothing. */
+/* Returns the numbers of from .. from + n - 1 that are in the part; n = 0: none. */
 struct rf_span rf_span_of(const struct rf_span *part, size_t from, size_t n);
-/* The bytes of all weights in a file where each number has `size`, but 4 where it is float32 in any. */
+/* Returns the bytes of all weights in a file where each number has `size` bytes, or 4 if it is float32 in any
+ * file. */
 uint64_t rf_params_bytes(const struct rf_params *t, int size);
-/* NULL: there is no weight of this name. */
+/* Returns the weight of this name, or NULL. */
 const struct rf_param *rf_params_find(const struct rf_params *t, const char *name);
 void rf_params_free(struct rf_params *t);
 

@@ -8,10 +8,10 @@
  *           +- y0 y1 y2       +- y0 y1 y2
  *           +- y0 y1 y2       +- y0 y1 y2
  *
- * Only the mixers read earlier rows.  The sequence is run in segments.  What later rows may read of earlier
- * ones is kept in state slots: one for the start of each segment, and one for each position.  The backward
- * pass takes rollouts before the sequence, and later segments before earlier ones.  Each adds its gradient to
- * the slots from which it began.  So any number of rollouts costs one pass over the sequence.
+ * Only the mixers read earlier rows.  The sequence runs in segments.  State slots keep what the mixers read
+ * of earlier rows: one slot for the start of each segment, and one for each position.  The backward pass
+ * takes rollouts before the sequence, and later segments before earlier ones.  Each adds its gradient to the
+ * slots from which it began.  So any number of rollouts costs one pass over the sequence.
  *
  * A sequence slides if every layer that reads rows has a window, there will be no backward pass, and the
  * sequence is longer than window and segment together.  Those layers then keep only the rows of the current
@@ -19,16 +19,16 @@
  * segment must run before the next segment does.  The rollouts of a sequence that does not slide run
  * together, after its last segment.
  *
- * With `apart` each position has a sequence of its own and is its last row: sequences are run one after the
- * other, and then what follows each of them is decoded side by side.
+ * With plan.apart each position has a sequence of its own, and its rollouts branch off the last row.  The
+ * sequences run one after the other, and then the rollouts of all of them are decoded side by side.
  *
  * Order of calls:
- *     rf_tree_begin(); with `apart` rf_tree_clear(), and for each sequence rf_tree_add()
+ *     rf_tree_begin(); with plan.apart rf_tree_clear(), and for each sequence rf_tree_add()
  *     rf_tree_forward() for segments 0 .. segments-1; after each, if rf_tree_ready() has positions,
  *         rf_tree_branch() or rf_tree_decode_begin() and rf_tree_decode()
- *     or, when training, where positions are chosen by what the pass gave: rf_tree_begin() without positions
- *         and rf_tree_forward(); then rf_tree_branch_off(), and rf_tree_capture() for segments 0 ..
- *         segments-1, in the place of rf_tree_forward()
+ *     or, for training, if the positions follow from the results: rf_tree_begin() without positions, and
+ *         rf_tree_forward() for all segments; then rf_tree_branch_off(), and rf_tree_capture() for segments
+ *         0 .. segments-1, with rollouts as above
  *     when training: rf_tree_backward_branch(); then rf_tree_backward() for segments segments-1 .. 0
  * Everything is queued on the device, and failures show at rf_dev_sync(). */
 #ifndef RF_TREE_H
@@ -41,7 +41,7 @@
  * segment. */
 enum { RF_CHUNK = 64 };
 
-/* The rows of a segment when `rows` are asked for: rounded up to whole chunks. */
+/* Returns a number of rows, rounded up to whole chunks. */
 static inline int rf_segment(int rows) { return (rows + RF_CHUNK - 1) / RF_CHUNK * RF_CHUNK; }
 
 struct rf_plan {
@@ -50,10 +50,10 @@ struct rf_plan {
 	int positions;        /* most positions of a sequence */
 	int n;                /* most rollouts at a position */
 	int k;                /* most rows of a rollout */
-	bool decode;          /* rollouts are run token by token; and when training, then all at once */
+	bool decode;          /* rollouts run token by token; when training, afterwards also in one pass */
 	bool apart;           /* decode: each position has a sequence of its own */
 	bool train;           /* there will be a backward pass */
-	bool recompute;       /* train: keep only the states at the segments' starts, and run each again */
+	bool recompute;       /* train: keep only the states at the starts of segments, and run each again */
 };
 
 /* The integers that kernels read of a pass, on the device. */
@@ -109,7 +109,7 @@ struct rf_pass {
 	void **work;                 /* (layers), likewise; layers share most of this memory */
 };
 
-/* The number of rows that a pass's memory is laid out for. */
+/* Returns the number of rows for which a pass has memory. */
 static inline size_t rf_pass_rows(const struct rf_pass *p)
 {
 	return (size_t)p->max_nb * (size_t)p->max_steps;
@@ -124,13 +124,13 @@ struct rf_tree {
 	   the first segment starts, stays zero; without a backward pass the others share slot 1. */
 	int sequence_slots, slots;
 	void **state;                /* (layers), of the mixers' own types */
-	int **index;                 /* (layers): what a mixer's index_size() asks for (mixer.h); else NULL */
+	int **index;                 /* (layers): integers of the mixers (mixer.h, index_size); or NULL */
 	struct rf_pass *sequence;    /* (passes): one per segment if all are kept, else one */
 	int passes;
-	struct rf_pass branch, draw; /* rollouts in one go, and token by token */
+	struct rf_pass branch, draw; /* rollouts in one pass, and token by token */
 	struct { void *base; size_t bytes, state_bytes; } memory; /* the states come first */
 
-	/* the rows of the sequence that mixers keep which read rows (kv_cache.h) */
+	/* the rows of the sequence that mixers keep if they read rows (kv_cache.h) */
 	struct {
 		int before_max;      /* most rows before a segment that its rows may read */
 		int rows_max;        /* most rows that are kept, including the segment's own */
@@ -163,65 +163,71 @@ struct rf_tree {
 	struct { bool on; int layer, rollout, row, chunk; } blame;
 };
 
-/* Bytes of device memory that a tree of this plan takes.  0: the plan is too large to count, or out of
- * memory. */
+/* Returns the bytes of device memory that a tree of this plan takes; 0: the plan is too large to count, or
+ * out of memory. */
 size_t rf_tree_bytes(struct rf_model *m, const struct rf_plan *plan);
 enum rf_code rf_tree_new(struct rf_tree **t, struct rf_model *m, const struct rf_plan *plan,
                          struct rf_err *e);
 void rf_tree_free(struct rf_tree *t);
 
-/* Begins a sequence of T tokens.  row[i] in [0, T) is the row off which the rollouts at position i branch.
- * t->segments is then its number of segments. */
+/* Begins a sequence of T tokens, and sets t->segments.  The rollouts at position i branch off row[i], in
+ * [0, T). */
 void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *row, int positions);
-/* Where positions are apart: rf_tree_clear() forgets all sequences; rf_tree_add() begins the next one, of T
- * tokens, whose last row is its position.  All its segments must be run before the next is added. */
+/* plan.apart: rf_tree_clear() forgets all sequences.  rf_tree_add() begins the next sequence, of T tokens;
+ * its position is the last row.  Run all its segments before the next rf_tree_add(). */
 void rf_tree_clear(struct rf_tree *t);
 void rf_tree_add(struct rf_tree *t, const int32_t *tokens, int T);
-/* Segment i consists of rows first .. first+rows-1. */
+/* Return the first row of segment i, and the number of its rows. */
 int rf_tree_first(const struct rf_tree *t, int i);
 int rf_tree_rows(const struct rf_tree *t, int i);
 /* Runs segment i.  Returns its hidden states after the final norm, (rows, d), valid until the next call. */
 rf_f32 rf_tree_forward(struct rf_tree *t, int i);
 /* Returns the number of positions whose rollouts can run now, and must run before the next segment.
- * *position (NULL: not wanted) lists them; it is valid until the next rf_tree_forward() or rf_tree_capture().
- * After the last segment of a sequence that does not slide, and of each where positions are apart, these are
- * all positions, in the order of rf_tree_begin() or rf_tree_add().  After each segment of another sequence
- * that slides they are the segment's positions, by ascending row. */
+ * *position (NULL: not wanted) lists them; it is valid until the next rf_tree_forward() or
+ * rf_tree_capture(). If the sequence slides, and not plan.apart, these are the positions in each segment, by
+ * ascending row.  Otherwise they are all positions, after the last segment, in the order of rf_tree_begin()
+ * or rf_tree_add(). */
 int rf_tree_ready(const struct rf_tree *t, const int **position);
-/* Runs all rollouts at the positions that are ready: n at each, `steps` rows each.  tokens: (steps,
- * positions, n).  Returns their hidden states (steps, positions, n, d). */
+/* Runs all rollouts at the positions that are ready: n at each position, of `steps` rows.  tokens: (steps,
+ * positions, n).  Returns the hidden states (steps, positions, n, d). */
 rf_f32 rf_tree_branch(struct rf_tree *t, int n, int steps, const int32_t *tokens);
-/* The same token by token: call decode_begin once, then decode for each step with tokens on the device,
- * (positions, n).  decode returns the hidden states of the new rows, (positions, n, d). */
+/* Run the rollouts token by token: call rf_tree_decode_begin() once, then rf_tree_decode() for each step,
+ * with tokens (positions, n) on the device.  rf_tree_decode() returns the hidden states of the new rows,
+ * (positions, n, d). */
 void rf_tree_decode_begin(struct rf_tree *t, int n);
 rf_f32 rf_tree_decode(struct rf_tree *t, rf_i32 tokens);
 
-/* Call it after a pass whose results are not finite.  It runs the sequence and its rollouts again as before,
- * and writes to why which layer's output is the first that is not finite, and where: "layer 3 overflows at
- * position 4096 (chunk 2 of its fast weights)", or "layer 3 overflows in rollout 5 at position 4096".  The
- * text in brackets is the mixer's (mixer.h, describe_overflow); rollouts are counted in the order (positions,
- * n).
- * tokens: those of the rollouts on the device: one block (steps, positions, n) for each group of positions
- * that were ready at once, in order.  NULL: those of the only rf_tree_branch() call, or no rollouts were run.
- * Returns false if every layer's output is finite, so that the head's is not.  What the tree held is lost.
- * Of sequences that are apart there must be only one. */
+/* Finds the first layer whose output is not finite, after a pass with results that are not finite.  Runs the
+ * sequence and its rollouts again, and writes the layer and the place to why: "layer 3 overflows at position
+ * 4096 (chunk 2 of its fast weights)", or "layer 3 overflows in rollout 5 at position 4096".  The mixer adds
+ * the text in brackets (mixer.h, describe_overflow).  Rollouts are counted in the order (positions, n).
+ *
+ * tokens: the tokens of the rollouts on the device: one block (steps, positions, n) for each group of
+ * positions that were ready together, in order.  NULL: the tokens of the only rf_tree_branch() call, or no
+ * rollouts.
+ *
+ * Returns false if the output of every layer is finite; then the head overflows.  The contents of the tree
+ * are lost.  With plan.apart there must be only one sequence. */
 bool rf_tree_blame(struct rf_tree *t, rf_i32 tokens, char why[100]);
-/* A mixer calls it when it has computed the state x (n numbers) of rollout b, or of the segment (b = 0), from
- * a chunk of the rows; `chunk` is the mixer's number for it.  During rf_tree_blame(), x is checked, and the
- * first chunk whose x is not finite is noted. */
+/* Checks a state during rf_tree_blame(), and notes the first chunk whose state is not finite.  A mixer calls
+ * it when it has computed the state x (n numbers) from a chunk of the rows of rollout b, or of the segment
+ * (b = 0).  chunk: the number by which the mixer knows the chunk. */
 void rf_tree_found(struct rf_pass *p, int b, int chunk, rf_f32 x, size_t n);
 
-/* Training, of a sequence that does not slide.  rf_tree_branch_off(): rollouts branch off these rows of the
- * sequence that was run, as if rf_tree_begin() had said so.  rf_tree_capture(): keeps the states at the
- * positions in segment i, and returns the segment's hidden states, as if rf_tree_forward() were called: from
- * what its pass has kept, or else it runs the segment again from the state at its start. */
+/* For training, after all segments of a sequence that does not slide have run. */
+
+/* Chooses the positions: rollouts branch off these rows, as if rf_tree_begin() had been called with them. */
 void rf_tree_branch_off(struct rf_tree *t, const int *row, int positions);
+/* Keeps the states at the positions in segment i, and returns the hidden states of the segment, as
+ * rf_tree_forward() does.  With plan.recompute, or if its activations are not in memory, the segment runs
+ * again from the state at its start. */
 rf_f32 rf_tree_capture(struct rf_tree *t, int i);
 
-/* Training.  dhidden is the gradient of the hidden states that were returned; its contents may be lost.  The
- * weights' gradients are added to the model's. */
+/* Runs the backward pass of the rollouts of rf_tree_branch().  dhidden: the gradient of the hidden states
+ * that it returned; its contents may be lost.  Adds the gradients of the weights to those of the model. */
 void rf_tree_backward_branch(struct rf_tree *t, rf_f32 dhidden);
-/* If the segment's activations were not kept, it is run again from the state at its start. */
+/* Runs the backward pass of segment i, with dhidden as above.  If its activations are not in memory, the
+ * segment first runs again from the state at its start. */
 void rf_tree_backward(struct rf_tree *t, int i, rf_f32 dhidden);
 
 #endif

@@ -1,11 +1,11 @@
-/* tree_blame.c -- where the first number that is not finite appears: runs the sequence and its rollouts
- * again, and looks at the output of every layer. */
+/* tree_blame.c -- finds the first number that is not finite: runs the sequence and its rollouts again, and
+ * checks the output of every layer. */
 #include <math.h>
 #include <stdio.h>
 
 #include "model/tree_pass.h"
 
-/* The first of n numbers that is not finite, n if none is; they are fetched a piece at a time. */
+/* Returns the index of the first of n numbers on the device that is not finite; n: all are finite. */
 static size_t first_not_finite(struct rf_tree *t, rf_f32 from, size_t n)
 {
 	enum { PIECE = 1024 };
@@ -29,14 +29,12 @@ void rf_tree_found(struct rf_pass *p, int b, int chunk, rf_f32 x, size_t n)
 		p->bad_chunk[b] = chunk;
 }
 
-/* Before a layer is run whose output is looked at. */
 void rf_blame_layer(struct rf_pass *p)
 {
 	for (int b = 0; p->tree->blame.on && b < p->nb; b++)
 		p->bad_chunk[b] = -1;
 }
 
-/* Notes the first row of a layer's output that is not finite. */
 void rf_blame_output(struct rf_pass *p, int layer, rf_f32 h)
 {
 	struct rf_tree *t = p->tree;
@@ -54,7 +52,7 @@ void rf_blame_output(struct rf_pass *p, int layer, rf_f32 h)
 	t->blame.chunk = p->bad_chunk[b];
 }
 
-/* Runs again the rollouts that are ready, by the pass p. */
+/* Runs the rollouts that are ready again, with pass p. */
 static void run_branches_again(struct rf_tree *t, struct rf_pass *p, int n, int steps, rf_i32 tokens)
 {
 	rf_pass_set_branches(t, p, n);
@@ -66,7 +64,7 @@ static void run_branches_again(struct rf_tree *t, struct rf_pass *p, int n, int 
 		rf_tree_decode(t, rf_at_i32(tokens, (size_t)j * (size_t)p->nb));
 }
 
-/* Runs again what was run since rf_tree_begin(), until something is found. */
+/* Runs the sequence and its rollouts again, until a number that is not finite is found. */
 static void run_again(struct rf_tree *t, rf_i32 tokens)
 {
 	struct rf_pass *p = t->rollouts;

@@ -29,7 +29,7 @@ void rf_pass_set_branches(struct rf_tree *t, struct rf_pass *p, int n);
 /* Runs all layers over the rows of a pass.  Returns the hidden states after the final norm. */
 rf_f32 rf_pass_fwd(struct rf_pass *p, rf_i32 tokens);
 
-/* tree_blame.c; both do nothing except during rf_tree_blame() */
+/* tree_blame.c: these do nothing except during rf_tree_blame(). */
 
 /* Prepares the check of the next layer. */
 void rf_blame_layer(struct rf_pass *p);

@@ -1,21 +1,22 @@
 /* tree_plan.c -- the memory of a tree: how large it is, and where each array lies.
  *
  * All device memory of a tree is one block.  place_tree() walks through it twice: once without a base
- * address, to count, and once to hand out the pieces.  Whatever a layer or pass does not have to keep while
- * others run shares its place with theirs. */
+ * address, to count, and once to hand out the pieces.  Arrays that layers or passes need only while they run
+ * share one place. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/tree_pass.h"
 
+/* Returns where a list of the host is on the device. */
 static rf_i32 list_on_device(const struct rf_pass *p, const int *on_host)
 {
 	return rf_at_i32(p->list.all, (size_t)(on_host - p->host.past_len));
 }
 
-/* What a pass keeps: per layer where there will be a backward pass or another step, else one place for
- * all. */
+/* Places the arrays that a pass keeps.  Each layer has its own if a backward pass or another step follows,
+ * else all layers share one place. */
 static void place_kept(struct rf_pass *p, struct rf_arena *a)
 {
 	const struct rf_model *m = p->tree->model;
@@ -51,7 +52,7 @@ static void place_kept(struct rf_pass *p, struct rf_arena *a)
 	a->used = most;
 }
 
-/* What a pass needs only while it runs: the same place for all passes and layers. */
+/* Places the arrays that a pass needs only while it runs.  All passes and layers share one place. */
 static void place_work(struct rf_pass *p, struct rf_arena *a)
 {
 	const struct rf_model *m = p->tree->model;
@@ -72,6 +73,7 @@ static void place_work(struct rf_pass *p, struct rf_arena *a)
 	a->used = most;
 }
 
+/* Places all arrays of the tree from `base` on.  Returns their bytes. */
 static size_t place_tree(struct rf_tree *t, char *base)
 {
 	struct rf_pass *const rollouts[2] = { &t->draw, &t->branch };
@@ -84,7 +86,7 @@ static size_t place_tree(struct rf_tree *t, char *base)
 	t->tokens = rf_arena_i32(&a, (size_t)t->plan.max_len);
 	for (int i = 0; i < t->passes; i++)
 		place_kept(&t->sequence[i], &a);
-	/* rollouts are drawn before they are trained on: both passes have the same place */
+	/* rollouts are drawn before they are trained on, so both passes share one place */
 	first = most = a.used;
 	for (int i = 0; i < 2; i++) {
 		a.used = first;
@@ -107,7 +109,7 @@ static size_t place_tree(struct rf_tree *t, char *base)
 	return most;
 }
 
-/* One of the sizes in a mixer's table, the one at offset `at`, rounded up to 16 bytes. */
+/* Returns the size at offset `at` of a mixer's table, rounded up to 16 bytes. */
 static size_t mixer_size(const struct rf_mixer *x, size_t at)
 {
 	size_t size;
@@ -116,8 +118,8 @@ static size_t mixer_size(const struct rf_mixer *x, size_t at)
 	return (size + 15) / 16 * 16;
 }
 
-/* Pointers to one block of zeroed memory per layer, of the size that its mixer wants; free() the first and
- * the array.  at: the offset of that size in struct rf_mixer. */
+/* Allocates one zeroed struct per layer.  at: the offset in struct rf_mixer of the size of that struct.
+ * Returns pointers to the structs, or NULL without memory. */
 static void **new_layers(const struct rf_model *m, size_t at)
 {
 	size_t L = (size_t)m->cfg->layers, bytes = 0;
@@ -144,7 +146,7 @@ static void free_layers(void **p)
 	free(p);
 }
 
-/* Allocates the indices of the layers' mixers.  Returns false without memory. */
+/* Allocates the index of each layer.  Returns false without memory. */
 static bool new_indices(struct rf_tree *t)
 {
 	const struct rf_model *m = t->model;
@@ -167,6 +169,7 @@ static void free_indices(struct rf_tree *t)
 	free(t->index);
 }
 
+/* Makes a pass without its device memory.  Returns false without memory; free_pass() frees the rest. */
 static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps, bool train)
 {
 	size_t L = (size_t)t->model->cfg->layers, slots = (size_t)t->plan.positions + 1, n = (size_t)nb;
@@ -189,8 +192,9 @@ static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps, bo
 	return p->values.h && p->save && p->work;
 }
 
-/* How many rows of the sequence mixers keep that read rows.  With a window, and without a backward pass,
- * those of a segment and those before it that it sees.  Returns whether any does. */
+/* Sets the number of rows in the cache of mixers that read rows: those of the whole sequence or, with a
+ * window and without a backward pass, of a segment and of the window before it.  Returns whether any mixer
+ * reads rows. */
 static bool plan_cache(struct rf_tree *t)
 {
 	const struct rf_config *c = t->model->cfg;
@@ -204,7 +208,7 @@ static bool plan_cache(struct rf_tree *t)
 	t->cache.before_max = t->cache.rows_max = len;
 	if (!window || window == RF_ALL_ROWS || t->plan.train)
 		return window;
-	if (window <= len) /* in whole segments, if these divide it: so many rows then move at once */
+	if (window <= len) /* rounded up to whole chunks, so that many rows move in one copy */
 		t->cache.before_max = rf_segment(window - 1) < len ? rf_segment(window - 1) : len;
 	if (t->cache.before_max + t->plan.segment < len)
 		t->cache.rows_max = t->cache.before_max + t->plan.segment;
@@ -212,14 +216,15 @@ static bool plan_cache(struct rf_tree *t)
 	return true;
 }
 
-/* The most rows of a rollout that is run at once.  The last token of one that was drawn needs no row to be
- * trained on. */
+/* Returns the most rows of a rollout that runs in one pass.  For training on rollouts that were drawn, the
+ * last token needs no row. */
 static int most_branch_rows(const struct rf_plan *plan)
 {
 	return !plan->decode ? plan->k : plan->train ? plan->k - 1 : 0;
 }
 
-/* A tree without its device memory. */
+/* Makes a tree without its device memory.  Returns NULL without memory, or if the plan is too large to
+ * count. */
 static struct rf_tree *new_without_memory(struct rf_model *m, const struct rf_plan *plan)
 {
 	struct rf_tree *t = calloc(1, sizeof *t);
@@ -227,7 +232,7 @@ static struct rf_tree *new_without_memory(struct rf_model *m, const struct rf_pl
 	int nb, rows, kept;
 	bool ok;
 
-	/* a stream's positions times an option's rollouts: rows are counted in int */
+	/* rows are counted in int */
 	if (!t || __builtin_mul_overflow(plan->positions, plan->n, &nb) ||
 	    __builtin_mul_overflow(nb, plan->k + 1, &rows)) {
 		free(t);
@@ -241,7 +246,7 @@ static struct rf_tree *new_without_memory(struct rf_model *m, const struct rf_pl
 	t->slots = t->sequence_slots + plan->positions;
 	t->passes = plan->train && !plan->recompute ? t->segments_max : 1;
 	t->cache.stride = plan_cache(t) && plan->apart ? rf_segment(t->cache.rows_max) : 0;
-	if (__builtin_mul_overflow(plan->positions, t->cache.stride, &kept)) { /* as those of all sequences */
+	if (__builtin_mul_overflow(plan->positions, t->cache.stride, &kept)) { /* rows of all sequences */
 		free(t);
 		return NULL;
 	}

@@ -1,5 +1,5 @@
-/* tree_rows.c -- which rows of the sequence or of its rollouts a pass works on, the state from which they
- * begin, and the states that are kept of them. */
+/* tree_rows.c -- chooses rows: which rows of the sequence or of its rollouts a pass works on, from which
+ * states they begin, and which states are kept of them. */
 #include "model/tree_pass.h"
 
 int rf_tree_first(const struct rf_tree *t, int i)
@@ -20,6 +20,7 @@ void rf_tree_upload(struct rf_tree *t, rf_i32 to, const int *from, int n)
 		t->model->dev->ops->upload(t->model->dev, to, from, (size_t)n * sizeof *from);
 }
 
+/* Begins a sequence without positions. */
 static void begin_sequence(struct rf_tree *t, const int32_t *tokens, int T)
 {
 	t->T = T;
@@ -32,7 +33,8 @@ static void begin_sequence(struct rf_tree *t, const int32_t *tokens, int T)
 	rf_tree_upload(t, t->tokens, tokens, T);
 }
 
-/* Rows that are no longer kept when segment i is run: the places of the others are counted from there. */
+/* Returns how many rows the cache no longer has when segment i runs.  The rows in the cache are counted from
+ * the first that it has. */
 static int dropped_rows(const struct rf_tree *t, int i)
 {
 	int first = rf_tree_first(t, i);
@@ -40,6 +42,7 @@ static int dropped_rows(const struct rf_tree *t, int i)
 	return t->slides && first > t->cache.before_max ? first - t->cache.before_max : 0;
 }
 
+/* Sets the positions of the sequence. */
 static void set_positions(struct rf_tree *t, const int *row, int positions)
 {
 	t->positions = positions;
@@ -48,7 +51,7 @@ static void set_positions(struct rf_tree *t, const int *row, int positions)
 
 		t->position.row[i] = row[i];
 		t->position.dropped[i] = dropped_rows(t, row[i] / t->plan.segment);
-		for (; j && row[t->position.by_row[j - 1]] > row[i]; j--) /* few, and mostly in order */
+		for (; j && row[t->position.by_row[j - 1]] > row[i]; j--) /* few, and mostly sorted */
 			t->position.by_row[j] = t->position.by_row[j - 1];
 		t->position.by_row[j] = i;
 	}
@@ -96,7 +99,7 @@ void rf_tree_branch_off(struct rf_tree *t, const int *row, int positions)
 	set_indices(t);
 }
 
-/* Which positions' rollouts are ready after segment i. */
+/* Sets the positions whose rollouts are ready after segment i. */
 static void set_ready(struct rf_tree *t, int i)
 {
 	int first = rf_tree_first(t, i), end = first + rf_tree_rows(t, i), from = 0, to = 0;
@@ -128,13 +131,13 @@ static void upload_lists(struct rf_pass *p)
 	rf_tree_upload(p->tree, p->list.all, p->host.past_len, (int)rf_pass_list_numbers(p));
 }
 
-/* The slot of the state at a segment's start. */
+/* Returns the slot of the state at the start of a segment. */
 static int start_slot(const struct rf_tree *t, int segment)
 {
 	return t->plan.train || !segment ? segment : 1;
 }
 
-/* Makes pass p work on a segment: the state it begins from, and the states to keep of its rows. */
+/* Sets the rows of a pass to a segment: the state from which they begin, and the states to keep of them. */
 static void set_segment_rows(struct rf_tree *t, struct rf_pass *p, int segment)
 {
 	int first = rf_tree_first(t, segment), rows = rf_tree_rows(t, segment), n = 0;
@@ -177,7 +180,6 @@ struct rf_pass *rf_tree_set_segment(struct rf_tree *t, int i)
 	return p;
 }
 
-/* Makes a pass over rollouts begin: n at each position that is ready. */
 void rf_pass_set_branches(struct rf_tree *t, struct rf_pass *p, int n)
 {
 	t->rollouts = p;

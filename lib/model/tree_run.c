@@ -5,7 +5,8 @@
  *     h[i+1] = mid[i] + down(silu(gate(x)) * up(x)),  x = norm(mid[i])
  *     hidden = norm(h[layers])
  *
- * Products with the head's weights are not part of it: each stage needs other rows of them. */
+ * The head is not part of the model here, because each stage needs it for other rows (kernels/head.c).  The
+ * gradient of x is dx.  The mixers are in lib/mixers. */
 #include "model/tree_pass.h"
 
 static void copy_rows(const struct rf_model *m, int rows, rf_f32 from, rf_f32 to)
@@ -14,7 +15,7 @@ static void copy_rows(const struct rf_model *m, int rows, rf_f32 from, rf_f32 to
 		RF_RUN(m->dev, rows, .n = rows, .d = m->cfg->d, .from = from, .to = to);
 }
 
-/* y = the norm of x, one of those of hidden states; and its gradient, added to dx where that is said. */
+/* Computes y = the norm of the hidden states x, with the weight w. */
 static void norm_fwd(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 y)
 {
 	const struct rf_model *m = p->tree->model;
@@ -23,6 +24,7 @@ static void norm_fwd(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f
 	       .plus_one = m->cfg->norm_plus_one, .operand = true, .x = x, .w = rf_w(m, w), .y = y);
 }
 
+/* Computes dx = (add: +=) the gradient from dy, and adds the gradient of w. */
 static void norm_bwd(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 dy, rf_f32 dx, bool add)
 {
 	const struct rf_model *m = p->tree->model;
@@ -40,8 +42,8 @@ static rf_f32 final_norm(struct rf_pass *p)
 	return p->values.hidden;
 }
 
-/* How gate and up lie in values.mlp[i]: side by side where a device multiplies by both weights at once, else
- * one matrix behind the other.  up: where it begins; ld: numbers from row to row; apart: of
+/* The layout of gate and up in values.mlp[i]: side by side if the device multiplies by both weights
+ * together, else two matrices.  up: where up begins; ld: numbers from row to row; apart: the argument of
  * rf_linears_fwd(). */
 struct mlp { size_t up, apart; int ld; };
 static struct mlp mlp_of(const struct rf_pass *p)
@@ -67,7 +69,7 @@ rf_f32 rf_pass_fwd(struct rf_pass *p, rf_i32 tokens)
 		const struct rf_layer *l = &m->layer[i];
 
 		rf_blame_layer(p);
-		/* a norm right before the products by it: a device may write x in another form besides */
+		/* keep norm and product adjacent: the device may cache a rounded x */
 		copy_rows(m, rows, v->h[i], v->mid[i]);
 		norm_fwd(p, l->mixer_norm, v->h[i], v->x);
 		l->mixer->fwd(p, i, v->x, v->mid[i]);
@@ -82,6 +84,7 @@ rf_f32 rf_pass_fwd(struct rf_pass *p, rf_i32 tokens)
 	return final_norm(p);
 }
 
+/* Runs all layers backward.  dhidden: the gradient of the hidden states. */
 static void pass_bwd(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 {
 	const struct rf_model *m = p->tree->model;
@@ -97,7 +100,7 @@ static void pass_bwd(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 
 		RF_RUN(m->dev, gemm, .m = rows, .n = c->ffn, .k = c->d, .weight = true, .a = v->dh,
 		       .lda = c->d, .b = rf_w(m, l->down), .ldb = c->ffn, .c = v->act, .ldc = c->ffn);
-		/* in place: gate and up become their gradients, act the activation again */
+		/* in place: gate and up become their gradients, and act the activation */
 		RF_RUN(m->dev, swiglu_bwd, .n = (size_t)rows * (size_t)c->ffn, .d = c->ffn, .ld = mlp.ld,
 		       .gate = gate, .up = up, .dy = v->act, .dgate = gate, .dup = up, .y = v->act);
 		rf_linear_bwd(m, l->down, RF_NO_WEIGHT, rows, v->act, v->dh, 0, NULL, false);
@@ -113,7 +116,7 @@ static void pass_bwd(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 	       .dw = rf_dw(m, m->embed));
 }
 
-/* ---- segments, rollouts ----------------------------------------------------------------------- */
+/* ---- segments, rollouts -------------------------------------------------------------------- */
 
 rf_f32 rf_tree_forward(struct rf_tree *t, int i)
 {
@@ -123,6 +126,7 @@ rf_f32 rf_tree_forward(struct rf_tree *t, int i)
 	return rf_pass_fwd(p, rf_at_i32(t->tokens, (size_t)p->first_row));
 }
 
+/* Returns whether the activations of segment i are in memory. */
 static bool holds_activations(const struct rf_tree *t, int i)
 {
 	return t->passes > 1 || t->held_segment == i;
@@ -133,7 +137,7 @@ rf_f32 rf_tree_capture(struct rf_tree *t, int i)
 	const struct rf_model *m = t->model;
 	struct rf_pass *p;
 
-	/* where segments are run again, what mixers keep of one depends on the positions */
+	/* with plan.recompute, the slots that mixers use depend on the positions */
 	if (t->plan.recompute || !holds_activations(t, i))
 		return rf_tree_forward(t, i);
 	p = rf_tree_set_segment(t, i);
