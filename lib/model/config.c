@@ -170,7 +170,7 @@ bool rf_config_expects(const struct rf_config *cfg, const char *name)
 
 /* Finds the value of a key of the outermost object in a text that was parsed.  Returns whether the key
  * exists. */
-static bool find(char *text, const char *key, struct rf_jvalue *v)
+static bool find_value(char *text, const char *key, struct rf_jvalue *v)
 {
 	struct rf_jvalue all;
 
@@ -189,7 +189,7 @@ static enum rf_code set_value(char **text, const char *key, const char *value, s
 
 	if (!out)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	if (find(*text, key, &v)) {
+	if (find_value(*text, key, &v)) {
 		snprintf(out, size, "%.*s%s%s", (int)(v.s - *text), *text, value, v.s + v.n);
 	} else {
 		body = strchr(*text, '{') + 1;
@@ -210,11 +210,11 @@ static enum rf_code set_keys(char **text, const char *quoted, bool add_dtype, co
 	enum rf_code rc = RF_OK;
 	struct rf_jvalue v;
 
-	if (tied && (add_tied || find(*text, "tie_word_embeddings", &v)))
+	if (tied && (add_tied || find_value(*text, "tie_word_embeddings", &v)))
 		rc = set_value(text, "tie_word_embeddings", tied, e);
-	if (rc == RF_OK && find(*text, "torch_dtype", &v))
+	if (rc == RF_OK && find_value(*text, "torch_dtype", &v))
 		rc = set_value(text, "torch_dtype", quoted, e);
-	if (rc == RF_OK && (add_dtype || find(*text, "dtype", &v)))
+	if (rc == RF_OK && (add_dtype || find_value(*text, "dtype", &v)))
 		rc = set_value(text, "dtype", quoted, e);
 	return rc;
 }
@@ -228,7 +228,7 @@ static enum rf_code set_inner(char **text, const char *key, const char *quoted, 
 	enum rf_code rc;
 	char *inner;
 
-	if (!find(*text, key, &v))
+	if (!find_value(*text, key, &v))
 		return rf_fail(e, RF_EMODEL, "the key '%s' is missing", key);
 	if (!(inner = strndup(v.s, v.n)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");

@@ -75,7 +75,7 @@ static int head_width(struct rf_config_reader *r, const struct rf_config *cfg, c
 }
 
 /* Refuses keys that would change the mathematics in ways that are not supported. */
-static void refuse(struct rf_config_reader *r)
+static void refuse_unsupported(struct rf_config_reader *r)
 {
 	rf_config_only(r, "use_output_norm", true);
 	rf_config_only(r, "norm_first", false);
@@ -89,7 +89,7 @@ static void refuse(struct rf_config_reader *r)
 }
 
 /* Reads the options that both mixers share, except for their heads.  gate: the default of use_gate. */
-static void read_both(struct rf_config_reader *r, struct rf_config *cfg, bool gate)
+static void read_shared_keys(struct rf_config_reader *r, struct rf_config *cfg, bool gate)
 {
 	struct rf_delta_config *c = &cfg->delta;
 
@@ -104,7 +104,7 @@ static void read_both(struct rf_config_reader *r, struct rf_config *cfg, bool ga
 	c->gate = rf_config_flag(r, "use_gate", gate);
 	c->neg_eigval = rf_config_flag(r, "allow_neg_eigval", false);
 	read_attn(r, cfg);
-	refuse(r);
+	refuse_unsupported(r);
 }
 
 void rf_config_delta_net(struct rf_config_reader *r, struct rf_config *cfg)
@@ -121,12 +121,12 @@ void rf_config_delta_net(struct rf_config_reader *r, struct rf_config *cfg)
 	c->beta = rf_config_flag(r, "use_beta", true);
 	c->qk_act = (enum rf_act)rf_config_word(r, "qk_activation", "silu|relu|elu|identity");
 	c->qk_norm = rf_config_word(r, "qk_norm", "l2|sum") ? RF_NORM_SUM : RF_NORM_L2;
-	read_both(r, cfg, false);
+	read_shared_keys(r, cfg, false);
 }
 
 /* Reads the heads: those of q and k have head_dim columns, those of v head_dim expand_v.  v may have more
  * heads. */
-static void gated_heads(struct rf_config_reader *r, struct rf_config *cfg)
+static void read_gated_heads(struct rf_config_reader *r, struct rf_config *cfg)
 {
 	struct rf_delta_config *c = &cfg->delta;
 	double V;
@@ -155,7 +155,7 @@ void rf_config_gated_deltanet(struct rf_config_reader *r, struct rf_config *cfg)
 	rf_config_layers(r, cfg, 21, &rf_mixer_delta_net);
 	if (r->rc != RF_OK)
 		return;
-	gated_heads(r, cfg);
+	read_gated_heads(r, cfg);
 	c->decay = true;
 	rf_config_only(r, "use_beta", true);
 	c->beta = true;
@@ -166,5 +166,5 @@ void rf_config_gated_deltanet(struct rf_config_reader *r, struct rf_config *cfg)
 	rf_config_word(r, "output_gate_activation", "swish|silu");
 	rf_config_only(r, "use_mamba_gate", true); /* a key of the first release */
 	rf_config_only(r, "use_residual", false);
-	read_both(r, cfg, true);
+	read_shared_keys(r, cfg, true);
 }

@@ -5,7 +5,7 @@
 #include "model/mixer.h"
 
 /* Refuses keys that would change the mathematics in ways that are not supported. */
-static void refuse(struct rf_config_reader *r)
+static void refuse_unsupported(struct rf_config_reader *r)
 {
 	if (rf_config_whole(r, "lr_dim", 1, INT32_MIN, INT32_MAX) != 1)
 		rf_config_bad(r, "lr_dim", "1: nothing else is supported");
@@ -88,5 +88,5 @@ void rf_config_lact(struct rf_config_reader *r, struct rf_config *cfg)
 	rf_config_mlp(r, cfg);
 	read_attention(r, cfg);
 	read_fast_weights(r, cfg);
-	refuse(r);
+	refuse_unsupported(r);
 }

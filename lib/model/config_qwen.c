@@ -9,10 +9,10 @@
 
 enum { MAX_CONV = 64 };
 
-/* Makes a reader of an object inside another.  The caller closes it with leave(), also after a failure.
- * Returns whether there is something to read. */
-static bool enter(struct rf_config_reader *r, struct rf_config_reader *top, const char *key,
-                  const char *prefix)
+/* Makes a reader of an object inside another.  The caller closes it with leave_object(), also after a
+ * failure. Returns whether there is something to read. */
+static bool enter_object(struct rf_config_reader *r, struct rf_config_reader *top, const char *key,
+                         const char *prefix)
 {
 	json_t *object = rf_config_take(top, key);
 
@@ -26,7 +26,7 @@ static bool enter(struct rf_config_reader *r, struct rf_config_reader *top, cons
 	return r->left;
 }
 
-static void leave(struct rf_config_reader *r, struct rf_config_reader *top, struct rf_config *cfg)
+static void leave_object(struct rf_config_reader *r, struct rf_config_reader *top, struct rf_config *cfg)
 {
 	rf_config_rest(r, cfg);
 	json_decref(r->left);
@@ -73,8 +73,8 @@ static void read_rope(struct rf_config_reader *top, struct rf_config *cfg)
 
 	rf_config_null(top, "rope_parameters");
 	if (json_object_get(top->left, "rope_parameters")) {
-		if (!enter(&r, top, "rope_parameters",
-		           *top->prefix ? "text_config.rope_parameters." : "rope_parameters."))
+		if (!enter_object(&r, top, "rope_parameters",
+		                  *top->prefix ? "text_config.rope_parameters." : "rope_parameters."))
 			return;
 		rf_config_word(&r, "rope_type", "default");
 		rf_config_word(&r, "type", "default");
@@ -82,7 +82,7 @@ static void read_rope(struct rf_config_reader *top, struct rf_config *cfg)
 		part = rf_config_real(&r, "partial_rotary_factor", part, 0, 1);
 		rf_config_take(&r, "mrope_section");
 		rf_config_take(&r, "mrope_interleaved");
-		leave(&r, top, cfg);
+		leave_object(&r, top, cfg);
 	}
 	a->theta = theta;
 	a->rotary = (int)(a->D * part);
@@ -131,7 +131,7 @@ static void read_delta(struct rf_config_reader *r, struct rf_config *cfg)
 
 /* Refuses keys that would change the mathematics in ways that are not supported: biases, dropout, experts,
  * other gates. */
-static void refuse(struct rf_config_reader *r)
+static void refuse_unsupported(struct rf_config_reader *r)
 {
 	static const char *const experts[] = {
 		"num_experts", "num_experts_per_tok", "moe_intermediate_size",
@@ -183,7 +183,7 @@ static void read_text(struct rf_config_reader *r, struct rf_config *cfg, bool in
 	read_layers(r, cfg);
 	read_attention(r, cfg);
 	read_delta(r, cfg);
-	refuse(r);
+	refuse_unsupported(r);
 }
 
 void rf_config_qwen3_5_text(struct rf_config_reader *r, struct rf_config *cfg)
@@ -200,7 +200,7 @@ void rf_config_qwen3_5(struct rf_config_reader *r, struct rf_config *cfg)
 	struct rf_config_reader text;
 
 	cfg->inner = "text_config";
-	if (!enter(&text, r, cfg->inner, "text_config."))
+	if (!enter_object(&text, r, cfg->inner, "text_config."))
 		return;
 	rf_config_word(&text, "model_type", "qwen3_5_text|qwen3_5");
 	/* two keys may be in both objects: the inner eos_token_id and the outer tie_word_embeddings count */
@@ -208,7 +208,7 @@ void rf_config_qwen3_5(struct rf_config_reader *r, struct rf_config *cfg)
 		json_object_set(text.left, "eos_token_id", json_object_get(r->left, "eos_token_id"));
 	rf_config_take(r, "eos_token_id");
 	read_text(&text, cfg, true);
-	leave(&text, r, cfg);
+	leave_object(&text, r, cfg);
 	cfg->tied = rf_config_flag(r, "tie_word_embeddings", cfg->tied);
 	for (const char *const *key = ignored; *key; key++)
 		rf_config_take(r, *key);

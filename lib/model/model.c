@@ -7,7 +7,7 @@
 #include "model/model.h"
 
 /* Declares every weight, and keeps its place. */
-static bool declare(struct rf_params *t, const struct rf_config *c, struct rf_model *m)
+static bool declare_weights(struct rf_params *t, const struct rf_config *c, struct rf_model *m)
 {
 	const char *root = c->names.root;
 	const struct rf_initializer normal = RF_NORMAL(c->initializer_range),
@@ -48,9 +48,9 @@ void rf_model_unbind(struct rf_model *m)
 	m->layer = NULL;
 }
 
-static enum rf_code bind(struct rf_model *m, struct rf_params *t, struct rf_err *e)
+static enum rf_code bind_weights(struct rf_model *m, struct rf_params *t, struct rf_err *e)
 {
-	if ((m->layer = calloc((size_t)m->cfg->layers, sizeof *m->layer)) && declare(t, m->cfg, m))
+	if ((m->layer = calloc((size_t)m->cfg->layers, sizeof *m->layer)) && declare_weights(t, m->cfg, m))
 		return RF_OK;
 	rf_model_unbind(m);
 	return rf_fail(e, RF_ENOMEM, "out of memory (%d layers)", m->cfg->layers);
@@ -61,7 +61,7 @@ enum rf_code rf_model_bind(struct rf_model *m, struct rf_err *e)
 	struct rf_params table = *m->params; /* a sorted table does not change */
 
 	table.halved = m->halved;
-	return bind(m, &table, e);
+	return bind_weights(m, &table, e);
 }
 
 enum rf_code rf_params_build(struct rf_params *t, const struct rf_config *cfg, bool tied, struct rf_err *e)
@@ -70,7 +70,7 @@ enum rf_code rf_params_build(struct rf_params *t, const struct rf_config *cfg, b
 	enum rf_code rc;
 
 	*t = (struct rf_params){ .tied = tied };
-	if ((rc = bind(&m, t, e)) == RF_OK)
+	if ((rc = bind_weights(&m, t, e)) == RF_OK)
 		rc = rf_params_whole(t, e);
 	rf_model_unbind(&m);
 	return rc;
@@ -218,7 +218,7 @@ void rf_linear_bwd(const struct rf_model *m, struct rf_weight w, struct rf_weigh
 		       .lda = ldy, .b = rf_w(m, w), .ldb = w.in, .c = dx, .ldc = w.in);
 }
 
-static struct rf_gemms side(const struct rf_model *m, const struct rf_weight *w, int parts, int rows)
+static struct rf_gemms products_of(const struct rf_model *m, const struct rf_weight *w, int parts, int rows)
 {
 	struct rf_gemms g = { .m = rows, .k = w->in, .parts = parts, .half = w->half };
 
@@ -232,7 +232,7 @@ static struct rf_gemms side(const struct rf_model *m, const struct rf_weight *w,
 void rf_linears_fwd(const struct rf_model *m, const struct rf_weight *w, int parts, int rows, rf_f32 x,
                     rf_f32 y, int ldy, size_t apart)
 {
-	struct rf_gemms g = side(m, w, parts, rows);
+	struct rf_gemms g = products_of(m, w, parts, rows);
 
 	g.a = x;
 	g.lda = w->in;
@@ -245,7 +245,7 @@ void rf_linears_fwd(const struct rf_model *m, const struct rf_weight *w, int par
 void rf_linears_bwd(const struct rf_model *m, const struct rf_weight *w, int parts, int rows, rf_f32 x,
                     rf_f32 dy, int ldy, size_t apart, rf_f32 dx, bool add)
 {
-	struct rf_gemms g = side(m, w, parts, rows);
+	struct rf_gemms g = products_of(m, w, parts, rows);
 	size_t at = 0;
 
 	g.back = true;

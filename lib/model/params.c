@@ -9,7 +9,7 @@
 
 enum { ALIGN = 16 };
 
-static struct rf_weight where(const struct rf_params *t, const struct rf_param *p)
+static struct rf_weight place_of(const struct rf_params *t, const struct rf_param *p)
 {
 	return (struct rf_weight){ t->halved ? p->place : p->offset, true, p->shape[0],
 	                           p->ndim > 1 ? p->shape[p->ndim - 1] : 1, t->halved && p->product };
@@ -27,7 +27,7 @@ struct rf_weight rf_params_weight(struct rf_params *t, struct rf_initializer ini
 	vsnprintf(p.name, sizeof p.name, fmt, ap);
 	va_end(ap);
 	if (t->sorted)
-		return where(t, rf_params_find(t, p.name));
+		return place_of(t, rf_params_find(t, p.name));
 	while (p.ndim < 4 && shape[p.ndim]) {
 		p.shape[p.ndim] = shape[p.ndim];
 		p.count *= (size_t)shape[p.ndim++];
@@ -35,13 +35,13 @@ struct rf_weight rf_params_weight(struct rf_params *t, struct rf_initializer ini
 	if (t->n == t->room) {
 		if (!(more = realloc(t->p, ((size_t)t->room * 2 + 64) * sizeof *more))) {
 			t->failed = true;
-			return where(t, &p);
+			return place_of(t, &p);
 		}
 		t->p = more;
 		t->room = t->room * 2 + 64;
 	}
 	t->p[t->n++] = p;
-	return where(t, &p);
+	return place_of(t, &p);
 }
 
 static int by_name(const void *a, const void *b)
