@@ -1,10 +1,11 @@
-/* config -- any bytes as config.json: what is accepted is within its limits, makes a table of weights, and
- * can be edited, and edited again without another change. */
+/* config -- feeds any bytes to the reader of config.json.  A config that is accepted is within its limits,
+ * makes a table of weights, and can be edited; a second edit changes nothing. */
 
 #include "fuzz/fuzz.h"
 #include "model/mixer.h"
 #include "model/model.h"
 
+/* Checks that a config is within its limits. */
 static void check(const struct rf_config *c)
 {
 	insist(c->d >= 1 && c->d <= RF_MAX_WIDTH && c->layers >= 1 && c->layers <= RF_MAX_LAYERS &&
@@ -38,6 +39,7 @@ static void check(const struct rf_config *c)
 	insist(memchr(c->unknown, 0, sizeof c->unknown) != NULL, "unknown keys");
 }
 
+/* Checks that an edit changes only its keys, and that a second edit changes nothing. */
 static void edit(const struct rf_config *c, bool tied)
 {
 	struct rf_config again = { .d = 0 };

@@ -1,4 +1,5 @@
-/* config -- config.json: what is read, what is refused and by which name, the edits; the table of weights.
+/* config -- checks config.json: the values that are read, the errors and the keys that they name, the edits,
+ * and the table of weights.
  *
  * config --corpus DIR writes the cases as seeds for the fuzzer. */
 #include <math.h>
@@ -9,7 +10,7 @@
 #include "model/model.h"
 #include "unit/tap.h"
 
-/* The published 340M configuration of flash-linear-attention, but for its sizes. */
+/* The published 340M configuration of flash-linear-attention, with smaller sizes. */
 #define BASE "\"attn\": null, \"attn_mode\": \"chunk\", \"bos_token_id\": 1, \"conv_size\": 4, " \
 	"\"expand_k\": 1, \"expand_v\": 1, \"fuse_cross_entropy\": true, \"fuse_norm\": true, " \
 	"\"hidden_act\": \"swish\", \"hidden_ratio\": 4, \"initializer_range\": 0.02, " \
@@ -23,7 +24,7 @@
 #define MIN(rest) "{\"model_type\": \"delta_net\", " SIZES ", " rest "}"
 #define ATTN(rest) MIN("\"attn\": {" rest "}")
 
-/* A published Qwen3.5, but for its sizes: the text model, alone and beside one that sees. */
+/* A published Qwen3.5 with smaller sizes: the text model without and with a vision encoder. */
 #define Q_SIZES "\"hidden_size\": 64, \"num_hidden_layers\": 4, \"vocab_size\": 100, \"head_dim\": 16, " \
 	"\"num_attention_heads\": 8, \"num_key_value_heads\": 2, \"linear_num_key_heads\": 2, " \
 	"\"linear_num_value_heads\": 6, \"linear_key_head_dim\": 8, \"linear_value_head_dim\": 12, " \
@@ -47,7 +48,7 @@
 	"\"vision_config\": {\"depth\": 12, \"model_type\": \"qwen3_5\", \"dtype\": \"bfloat16\"}, " \
 	"\"vision_end_token_id\": 92, \"vision_start_token_id\": 93" rest "}"
 
-/* Gated DeltaNet's as flash-linear-attention saves it, but for its sizes. */
+/* Gated DeltaNet as flash-linear-attention saves it, with smaller sizes. */
 #define G_SIZES "\"hidden_size\": 64, \"num_heads\": 3, \"head_dim\": 10, \"num_hidden_layers\": 3, " \
 	"\"vocab_size\": 100"
 #define G_BASE "\"attn\": null, \"attn_mode\": \"chunk\", \"bos_token_id\": 1, \"conv_size\": 4, " \
@@ -61,7 +62,7 @@
 	"\"model_type\": \"gated_deltanet\", " G_SIZES
 #define GATED(rest) "{\"model_type\": \"gated_deltanet\", " G_SIZES ", " rest "}"
 
-/* LaCT's published configuration, but for its sizes. */
+/* The published configuration of LaCT, with smaller sizes. */
 #define L_SIZES "\"hidden_size\": 64, \"num_hidden_layers\": 3, \"num_attn_heads\": 8, " \
 	"\"num_lact_heads\": 4, \"vocab_size\": 100"
 #define L_BASE "\"attn_qk_norm\": false, \"bos_token_id\": 1, \"elementwise_affine\": true, " \
@@ -278,7 +279,7 @@ static const struct { const char *name, *text, *says; } vectors[] = {
 
 static enum rf_code parse(struct rf_config *c, const char *text, struct rf_err *e)
 {
-	/* in memory of exactly its size */
+	/* a copy in memory of exactly this size, so that a sanitizer sees reads beyond it */
 	size_t n = strlen(text);
 	char *copy = malloc(n + !n);
 	enum rf_code rc;
@@ -314,7 +315,7 @@ static void test_vectors(void)
 	rf_config_free(&c);
 	free(big);
 	ok(rf_config_read(&c, "nowhere/config.json", &e) == RF_ENOINPUT,
-	   "one that is not there is RF_ENOINPUT");
+	   "a missing file is RF_ENOINPUT");
 	rf_config_free(&c);
 }
 
@@ -329,7 +330,7 @@ static void test_values(void)
 	   !c.delta.gate && !c.delta.neg_eigval && !c.tied && c.mixer[0] == &rf_mixer_delta_net &&
 	   c.norm_eps == 1e-6 && c.initializer_range == 0.02 && c.delta.qk_act == RF_ACT_SILU &&
 	   c.delta.qk_norm == RF_NORM_L2 && c.eos_count == 1 && c.eos[0] == 2,
-	   "what is not said is as flash-linear-attention has it");
+	   "DeltaNet: missing keys have the defaults of flash-linear-attention");
 	rf_config_free(&c);
 	parse(&c, MIN("\"expand_k\": 0.5, \"expand_v\": 2, \"qk_norm\": \"sum\", \"qk_activation\": \"elu\", "
 	              "\"hidden_act\": \"silu\", \"hidden_ratio\": 3.3, \"use_short_conv\": false, "
@@ -338,7 +339,7 @@ static void test_values(void)
 	ok(c.delta.K == 8 && c.delta.V == 32 && c.delta.qk_norm == RF_NORM_SUM &&
 	   c.delta.qk_act == RF_ACT_ELU && c.ffn == 256 && !c.delta.conv && c.delta.conv_size == 1 &&
 	   !c.delta.beta && c.delta.gate && c.delta.neg_eigval && c.tied && c.eos_count == 2 && c.eos[1] == 9,
-	   "what is said is read");
+	   "DeltaNet: given keys are read");
 	rf_config_free(&c);
 	/* int(129 * 4 * 2 / 3) = 344; int(96 * 4 * 2 / 3) = 256 exactly, and 256 more for 97;
 	   int(461 * 2.5 * 2 / 3) = 768 */
@@ -350,25 +351,25 @@ static void test_values(void)
 		snprintf(text, sizeof text, "{\"model_type\": \"delta_net\", \"num_heads\": 1, "
 		         "\"hidden_size\": %d, \"hidden_ratio\": %g}", mlp[i].d, mlp[i].ratio);
 		parse(&c, text, &e);
-		ok(c.ffn == mlp[i].ffn, "the MLP of width %d has %d", mlp[i].d, c.ffn);
+		ok(c.ffn == mlp[i].ffn, "the MLP of hidden_size %d has width %d", mlp[i].d, c.ffn);
 		rf_config_free(&c);
 	}
 	parse(&c, vectors[1].text, &e);
 	ok(c.mixer[0] == &rf_mixer_attention && c.mixer[1] == &rf_mixer_delta_net &&
 	           c.mixer[2] == &rf_mixer_attention && c.attn.heads == 4 && c.attn.kv_heads == 2 &&
 	           c.attn.qkv_bias && c.attn.window == 9 && c.attn.theta == 1e6,
-	   "attention layers are read");
+	   "DeltaNet: attention layers are read");
 	rf_config_free(&c);
 	parse(&c, vectors[2].text, &e);
 	ok(c.attn.kv_heads == 4 && c.attn.window == 0 && c.attn.theta == 1e4 && !c.attn.qkv_bias,
-	   "null in attn is the default");
+	   "DeltaNet: null in attn means the default");
 	rf_config_free(&c);
 	parse(&c, vectors[3].text, &e);
-	ok(c.eos_count == 0, "without eos_token_id every token is drawn");
+	ok(c.eos_count == 0, "with eos_token_id null no token ends a text");
 	rf_config_free(&c);
 	parse(&c, vectors[5].text, &e);
 	ok(!strcmp(c.unknown, "attn.spokes, wheels, \\x1b[31m"),
-	   "unknown keys are remembered, escaped: %s", c.unknown);
+	   "unknown keys are kept, escaped: %s", c.unknown);
 	rf_config_free(&c);
 	char many[4000] = "{\"model_type\": \"delta_net\", \"attn\": {\"layers\": [0], \"num_heads\": 2";
 	for (int i = 0; i < 60; i++)
@@ -376,7 +377,8 @@ static void test_values(void)
 		         "%s, \"a_key_with_a_long_name_%d\": 1", i == 30 ? "}" : "", i);
 	strcat(many, "}");
 	ok(parse(&c, many, &e) == RF_OK && strlen(c.unknown) < sizeof c.unknown &&
-	   !strcmp(c.unknown + strlen(c.unknown) - 4, " ..."), "as many as there is room for");
+	   !strcmp(c.unknown + strlen(c.unknown) - 4, " ..."),
+	   "the list of unknown keys ends where it is full");
 	rf_config_free(&c);
 }
 
@@ -404,25 +406,25 @@ static void test_gated(void)
 	   c.delta.beta && c.delta.gate && c.delta.decay && !c.delta.joint && !c.delta.neg_eigval &&
 	   !c.tied && c.norm_eps == 1e-6 && c.initializer_range == 0.02 && c.eos_count == 1 &&
 	   c.eos[0] == 2 && c.delta.qk_act == RF_ACT_SILU && c.delta.qk_norm == RF_NORM_L2,
-	   "what is not said of Gated DeltaNet is as flash-linear-attention has it");
+	   "Gated DeltaNet: missing keys have the defaults of flash-linear-attention");
 	rf_config_free(&c);
 	read_vector(&c, "gated");
 	ok(!*c.unknown && c.delta.heads == 3 && c.delta.V == 20,
-	   "a saved one has no unknown key (%s)", c.unknown);
+	   "Gated DeltaNet: a saved config has no unknown key (%s)", c.unknown);
 	rf_config_free(&c);
 	read_vector(&c, "gated-groups");
 	ok(c.delta.heads == 6 && c.delta.qk_heads == 3 && c.delta.K == 10 && c.delta.V == 11 &&
 	   !c.delta.gate && c.delta.neg_eigval && !c.delta.conv && c.delta.conv_size == 1 && c.ffn == 77 &&
 	   c.mixer[1] == &rf_mixer_attention && c.attn.D == 16 && !strcmp(c.unknown, "wheels"),
-	   "what is said is read");
-	ok(rf_params_build(&t, &c, false, &e) == RF_OK, "it has a table");
+	   "Gated DeltaNet: given keys are read");
+	ok(rf_params_build(&t, &c, false, &e) == RF_OK, "Gated DeltaNet: the config has a table of weights");
 	A = rf_params_find(&t, "model.layers.0.attn.A_log");
 	dt = rf_params_find(&t, "model.layers.2.attn.dt_bias");
 	a = rf_params_find(&t, "model.layers.0.attn.a_proj.weight");
 	ok(A && dt && a && !rf_params_find(&t, "model.layers.1.attn.A_log") && A->ndim == 1 &&
 	   A->shape[0] == 6 && !A->decay && !dt->decay && a->decay && a->shape[0] == 6 && a->shape[1] == 64 &&
 	   A->init == RF_INIT_LOG && dt->init == RF_INIT_RATE,
-	   "with weights of the decay, free of weight decay");
+	   "Gated DeltaNet: the table has the weights of the decay, without weight decay");
 	rf_params_free(&t);
 	rf_config_free(&c);
 }
@@ -440,7 +442,7 @@ static void test_qwen(void)
 	   c.delta.beta && c.mixer[2] == &rf_mixer_delta_net && c.mixer[3] == &rf_mixer_attention &&
 	   c.mixer[31] == &rf_mixer_attention && c.norm_eps == 1e-6 && c.norm_plus_one && !c.tied &&
 	   c.eos_count == 0 && c.initializer_range == 0.02,
-	   "what is not said of Qwen3.5 is as transformers has it");
+	   "Qwen3.5: missing keys have the defaults of transformers");
 	rf_config_free(&c);
 	for (int i = 0; i < 2; i++) {
 		read_vector(&c, i ? "qwen-sees" : "qwen");
@@ -450,28 +452,29 @@ static void test_qwen(void)
 		           c.delta.heads == 6 && c.delta.qk_heads == 2 && c.delta.K == 8 && c.delta.V == 12 &&
 		           c.delta.f32 && c.tied && c.eos_count == 1 && c.eos[0] == 98 && !*c.unknown &&
 		           !strcmp(c.names.root, i ? "model.language_model." : "model."),
-		   "a published one is read, %s (%s)", c.names.root, c.unknown);
+		   "Qwen3.5: a published config is read, %s (%s)", c.names.root, c.unknown);
 		ok(rf_config_owns(&c, "lm_head.weight") &&
 		   rf_config_owns(&c, "model.language_model.layers.9.x") &&
 		   !rf_config_owns(&c, "mtp.fc.weight") && !rf_config_owns(&c,
 		                                                           "model.visual.merger.norm.bias") &&
-		   rf_config_owns(&c, "model.x") == !i, "and knows which tensors are its own");
+		   rf_config_owns(&c, "model.x") == !i, "Qwen3.5: tensors of the text model are owned");
 		rf_config_free(&c);
 	}
 	read_vector(&c, "qwen-older");
 	ok(!c.delta.f32 && c.attn.theta == 5e5 && c.attn.rotary == 8 && c.mixer[0] == &rf_mixer_delta_net &&
-	   c.mixer[1] == &rf_mixer_attention && c.mixer[3] == &rf_mixer_attention, "older keys are read");
+	   c.mixer[1] == &rf_mixer_attention && c.mixer[3] == &rf_mixer_attention,
+	   "Qwen3.5: older keys are read");
 	rf_config_free(&c);
 	read_vector(&c, "qwen-unknown");
 	ok(!strcmp(c.unknown, "text_config.rope_parameters.cogs, text_config.wheels, spokes"),
-	   "unknown keys are named at every level: %s", c.unknown);
+	   "Qwen3.5: unknown keys of every level are named: %s", c.unknown);
 	rf_config_free(&c);
 	read_vector(&c, "qwen-eos-outside");
 	ok(c.eos_count == 2 && c.eos[1] == 8 && !*c.unknown,
-	   "tokens that end a text may be named outside text_config");
+	   "Qwen3.5: end tokens may be outside text_config");
 	rf_config_free(&c);
 	read_vector(&c, "qwen-no-rotary");
-	ok(c.attn.rotary == 0, "nothing may be rotated");
+	ok(c.attn.rotary == 0, "Qwen3.5: a rotary embedding of no columns is read");
 	rf_config_free(&c);
 }
 
@@ -490,34 +493,34 @@ static void test_lact(void)
 	   !c.lact.qk_norm && c.lact.rotated && !c.lact.muon && c.lact.momentum && !c.lact.prenorm &&
 	   c.lact.scale && c.lact.gain == 0.5 && c.initializer_range == 0.006 && c.norm_eps == 1e-6 &&
 	   c.mixer[23] == &rf_mixer_lact && !c.tied && c.eos_count == 1 && c.eos[0] == 2,
-	   "what is not said of LaCT is as its published code has it");
+	   "LaCT: missing keys have the defaults of the published code");
 	rf_config_free(&c);
 	read_vector(&c, "lact");
 	ok(c.attn.theta == 1e6 && c.lact.rank == 16 && !*c.unknown &&
 	   rf_params_build(&t, &c, false, &e) == RF_OK && t.n == 3 * 21 + 3,
-	   "a published one is read (%s)", c.unknown);
+	   "LaCT: a published config is read (%s)", c.unknown);
 	p = rf_params_find(&t, "model.layers.2.attn.w0.w_left");
 	ok(p && p->shape[0] == 4 && p->shape[1] == 16 && p->shape[2] == 16 && p->init == RF_INIT_NORMAL &&
-	   p->scale == 0.5 / 4, "w_left begins with fw_init_gain / sqrt(rank)");
+	   p->scale == 0.5 / 4, "LaCT: w_left starts with deviation fw_init_gain / sqrt(rank)");
 	p = rf_params_find(&t, "model.layers.2.attn.lr_proj.bias");
 	ok(p && p->shape[0] == 12 && p->init == RF_INIT_ZERO,
-	   "the rates begin at softplus^-1(0.001), which their bias does not hold");
+	   "LaCT: the bias of the rates starts at 0, because rates_fwd adds softplus^-1(0.001)");
 	rf_params_free(&t);
 	rf_config_free(&c);
 	read_vector(&c, "lact-options");
 	ok(c.attn.window == 0 && c.attn.qkv_bias && c.lact.E == 8 && c.lact.chunk == 7 && c.lact.rank == 0 &&
 	   c.lact.silu && !c.lact.v_silu && c.lact.qk_norm && !c.lact.rotated && c.lact.muon &&
 	   !c.lact.momentum && c.lact.prenorm && !c.lact.scale && c.lact.gain == 0.25 &&
-	   c.initializer_range == 0.02, "what is said is read");
+	   c.initializer_range == 0.02, "LaCT: given keys are read");
 	ok(rf_params_build(&t, &c, false, &e) == RF_OK && t.n == 3 * 18 + 3 &&
 	   (p = rf_params_find(&t, "model.layers.0.attn.w2")) && p->shape[1] == 8 && p->shape[2] == 16 &&
 	   p->scale == 0.25 && (p = rf_params_find(&t, "model.layers.0.attn.w1")) && p->shape[1] == 16 &&
 	   p->shape[2] == 8 && p->scale == 1 / sqrt(8),
-	   "and whole fast weights begin with one over the root of what they sum");
+	   "LaCT: full fast weights start with deviation 1 / sqrt(columns)");
 	rf_params_free(&t);
 	rf_config_free(&c);
 	read_vector(&c, "lact-unknown");
-	ok(!strcmp(c.unknown, "wheels"), "an unknown key is remembered");
+	ok(!strcmp(c.unknown, "wheels"), "LaCT: an unknown key is kept");
 	rf_config_free(&c);
 }
 
@@ -541,40 +544,42 @@ static void edit(const char *name, const char *text, const char *dtype, bool tie
 static void test_text(void)
 {
 #define DN "\"model_type\": \"delta_net\""
-	edit("dtype is replaced, the rest stays", "{\n  " DN
+	edit("dtype is replaced, and nothing else changes", "{\n  " DN
 	     ",\n  \"dtype\" : \"bfloat16\" ,\n  \"x\": [1e-06, {\"dtype\": 1}]\n}\n", "float32", false,
 	     "{\n  " DN ",\n  \"dtype\" : \"float32\" ,\n  \"x\": [1e-06, {\"dtype\": 1}]\n}\n");
 	edit("dtype is added on a line of its own", "{\n  " DN "\n}", "float32", false,
 	     "{\n  \"dtype\": \"float32\",\n  " DN "\n}");
-	edit("torch_dtype is replaced where it stands", "{\"torch_dtype\":\"float16\"," DN "}", "bfloat16",
+	edit("torch_dtype is replaced where it is", "{\"torch_dtype\":\"float16\"," DN "}", "bfloat16",
 	     false, "{\"dtype\": \"bfloat16\",\"torch_dtype\":\"bfloat16\"," DN "}");
-	edit("tie_word_embeddings is corrected", "{" DN ",\"dtype\":null,\"tie_word_embeddings\": true}",
+	edit("tie_word_embeddings is replaced", "{" DN ",\"dtype\":null,\"tie_word_embeddings\": true}",
 	     "float32", false, "{" DN ",\"dtype\":\"float32\",\"tie_word_embeddings\": false}");
-	edit("and added", "{" DN ",\"dtype\":\"float32\"}", "float32", true, "{\"tie_word_embeddings\": true,"
+	edit("tie_word_embeddings is added", "{" DN ",\"dtype\":\"float32\"}", "float32", true,
+	     "{\"tie_word_embeddings\": true,"
 	     DN ",\"dtype\":\"float32\"}");
 	edit("quotes and brackets in strings do not mislead", "{\"a\":\"}\\\",\\\"dtype\\\":1\","
 	     "\"b\":{\"dtype\":[\"]\"]}," DN ",\"dtype\":{\"c\":[1,2]}}", "float32", false,
 	     "{\"a\":\"}\\\",\\\"dtype\\\":1\",\"b\":{\"dtype\":[\"]\"]}," DN ",\"dtype\":\"float32\"}");
 #define SEES(inner, rest) "{\"model_type\":\"qwen3_5\",\"text_config\":{" inner "}" rest "}"
-	edit("the inner dtype is replaced, that of the part that sees stays",
+	edit("the dtype of the text model is replaced, that of the vision encoder is not",
 	     SEES("\"dtype\": \"bfloat16\"", ",\"vision_config\":{\"dtype\":\"bfloat16\"}"), "float32", false,
 	     SEES("\"dtype\": \"float32\"", ",\"vision_config\":{\"dtype\":\"bfloat16\"}"));
-	edit("and where it stands outside, too",
+	edit("an outer dtype is replaced too",
 	     SEES("\"x\":1", ",\"torch_dtype\":\"bfloat16\",\"dtype\":\"bfloat16\""), "float32", false,
 	     SEES("\"dtype\": \"float32\",\"x\":1", ",\"torch_dtype\":\"float32\",\"dtype\":\"float32\""));
-	edit("tie_word_embeddings is corrected where it stands",
+	edit("tie_word_embeddings is replaced in both objects",
 	     SEES("\"dtype\":0,\"tie_word_embeddings\":true", ",\"tie_word_embeddings\":true"), "float32",
 	     false, SEES("\"dtype\":\"float32\",\"tie_word_embeddings\":false",
 	                 ",\"tie_word_embeddings\":false"));
-	edit("the outer one counts", SEES("\"dtype\":0,\"tie_word_embeddings\":true",
+	edit("the outer tie_word_embeddings counts", SEES("\"dtype\":0,\"tie_word_embeddings\":true",
 	                                  ",\"tie_word_embeddings\":false"), "float32", false,
 	     SEES("\"dtype\":\"float32\",\"tie_word_embeddings\":true", ",\"tie_word_embeddings\":false"));
-	edit("it is added outside", SEES("\"dtype\":0,\"tie_word_embeddings\":true", ""), "float32", false,
+	edit("a missing tie_word_embeddings is added to the outer object",
+	     SEES("\"dtype\":0,\"tie_word_embeddings\":true", ""), "float32", false,
 	     "{\"tie_word_embeddings\": false,\"model_type\":\"qwen3_5\","
 	     "\"text_config\":{\"dtype\":\"float32\",\"tie_word_embeddings\":false}}");
-	edit("text_config spelled with escapes", "{\"model_type\":\"qwen3_5\",\"text\\u005fconfig\":{}}",
+	edit("text_config may have escapes", "{\"model_type\":\"qwen3_5\",\"text\\u005fconfig\":{}}",
 	     "float32", false, "{\"model_type\":\"qwen3_5\",\"text\\u005fconfig\":{\"dtype\": \"float32\"}}");
-	edit("a key spelled with escapes", "{" DN ",\"d\\u0074ype\":\"float16\"}", "float32", false,
+	edit("a key may have escapes", "{" DN ",\"d\\u0074ype\":\"float16\"}", "float32", false,
 	     "{" DN ",\"d\\u0074ype\":\"float32\"}");
 }
 
@@ -603,20 +608,22 @@ static void test_params(void)
 		end = p->offset + p->count;
 		found &= rf_params_find(&t, p->name) == p && p->decay;
 	}
-	ok(sorted, "in order of name");
-	ok(aligned && t.total >= end && t.total < end + 16 && t.total % 16 == 0, "at multiples of 16 floats");
+	ok(sorted, "the table is sorted by name");
+	ok(aligned && t.total >= end && t.total < end + 16 && t.total % 16 == 0,
+	   "weights are at multiples of 16 floats");
 	ok(found && !rf_params_find(&t, "") && !rf_params_find(&t, "zz") &&
-	   !rf_params_find(&t, "model.layers.3.attn_norm.weight"), "found by name, and only those");
+	   !rf_params_find(&t, "model.layers.3.attn_norm.weight"),
+	   "only names of weights are found");
 	const struct rf_param *conv = rf_params_find(&t, "model.layers.0.attn.q_conv1d.weight"),
 	                      *bias = rf_params_find(&t, "model.layers.1.attn.k_proj.bias");
 	ok(conv && conv->ndim == 3 && conv->shape[0] == 66 && conv->shape[1] == 1 && conv->shape[2] == 4 &&
 	   conv->init == RF_INIT_NORMAL && conv->scale == c.initializer_range,
-	   "a convolution is (C, 1, w), normal as the linear maps are");
+	   "a convolution is (C, 1, w), and starts like linear weights");
 	ok(bias && bias->ndim == 1 && bias->shape[0] == 22 && bias->init == RF_INIT_ZERO,
-	   "a bias begins as 0");
+	   "a bias starts at 0");
 	rf_params_free(&t);
 	ok(rf_params_build(&t, &c, true, &e) == RF_OK && t.n == 42 && !rf_params_find(&t, "lm_head.weight") &&
-	   t.tied, "tied, there is no lm_head.weight");
+	   t.tied, "a tied model has no lm_head.weight");
 	rf_params_free(&t);
 	rf_config_free(&c);
 }

@@ -2,7 +2,7 @@
  *
  *     m_t = L m_{t-1} + (1 - L) x_t,    h_t += W m_t,    L = 3/4, m_{-1} = 0
  *
- * Rows are taken one step after the other, so that any way to cut a sequence gives the same bits. */
+ * The rows are computed one step after the other, so segments of any size give the same bits. */
 #ifndef RUNNING_MEAN_H
 #define RUNNING_MEAN_H
 

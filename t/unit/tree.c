@@ -1,16 +1,16 @@
-/* tree -- a tree against the sequences that it stands for.
+/* tree -- compares a tree with separate sequences.
  *
  *     tree exact [all]   hidden states, log-probabilities and gradients of a text with rollouts equal those
- *                          of the sequences prefix + rollout, each a text of its own; in any segments;
- *                          recomputed; decoded; sliding
- *     tree bits [all]    the same, to the last bit but for gradients, of models without attention, on a
- *                          device whose products do not depend on the number of rows (those of oneDNN do, in
- *                          the order of their sums)
- *     tree slope [all]   the gradient of the two losses against finite differences
+ *                          of the sequences prefix + rollout, each run as a separate text: in segments of
+ *                          several sizes, recomputed, decoded, sliding
+ *     tree bits [all]    the same to the last bit, except for gradients: models without attention, on a
+ *                          device whose products do not depend on the number of rows (in oneDNN the order of
+ *                          sums does)
+ *     tree slope [all]   the gradient of the two losses equals finite differences
  *
- * Without `all`, each model has rollouts of one of the lengths, and slopes of one tensor in three.
- * Values to 1e-5, gradients to 1e-4 per tensor (Muon: 5e-5, 5e-3), largest difference over largest value.
- * RF_SEED: other draws.  RF_EVERY=n, for slow devices: one of n models. */
+ * Without `all`, each model has rollouts of one length, and slopes of one tensor in three.  Tolerances: 1e-5
+ * for values, 1e-4 for the gradient of each tensor (Muon: 5e-5, 5e-3), as the largest difference over the
+ * largest value.  RF_SEED: other draws.  RF_EVERY=n, for slow devices: one of n models. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,12 +36,12 @@ static const char *label;
 static bool muon;
 
 static uint64_t seed = 12;
-static double most = 1e-5;  /* difference of values */
+static double most = 1e-5;  /* the largest difference of values that passes */
 static uint32_t drawn;
 static double uniform(void) { return rf_draw(rf_draw_key(seed, RF_DRAW_REWARD, 0, 0, 0, 0), drawn++); }
 static float noise(double scale) { return (float)(scale * (2 * uniform() - 1)); }
 
-/* mixer: of every second layer in the place of the config's own; NULL: none. */
+/* Opens a model with these options.  mixer: replaces the mixer of every second layer; NULL: none. */
 static void open_model(const char *name, const char *options, const struct rf_mixer *mixer)
 {
 	char text[1000];
@@ -65,7 +65,7 @@ static void open_model(const char *name, const char *options, const struct rf_mi
 	weights = room(ckpt.params.total, sizeof *weights);
 	rf_init_weights(&ckpt.params, 1, weights);
 	for (int i = 0; i < ckpt.params.n; i++)
-		/* norms not 1, biases not 0, fast weights that move */
+		/* norms are not 1, biases are not 0, fast weights move */
 		for (size_t j = 0; j < ckpt.params.p[i].count; j++) {
 			weights[ckpt.params.p[i].offset + j] +=
 				noise(ckpt.params.p[i].init == RF_INIT_NORMAL ? 0 : 0.3);
@@ -92,15 +92,15 @@ static void close_model(void)
 	rf_config_free(&ckpt.cfg);
 }
 
-/* ---- what a pass over a tree gives --------------------------------------------------------- */
+/* ---- the results of a tree ----------------------------------------------------------------- */
 
 enum { T = 261, MOST = 130, ROLLOUTS = 2, POSITIONS = 11 };
-/* rows that rollouts branch off: the first, around chunks' and segments' ends, one row twice, the
- * last; not in order */
+/* the rows off which rollouts branch, not in order: the first, those around ends of chunks and segments, one
+ * row twice, the last */
 static const int position_row[POSITIONS] = { 0, 191, 62, 63, 64, 127, 128, 63, 192, 17, T - 1 };
 
 static int32_t text[T], roll[MOST * POSITIONS * ROLLOUTS];       /* roll: (steps, positions, n) */
-/* (T, d), (steps, positions, per, d): the loss's derivatives */
+/* (T, d), (steps, positions, per, d): the derivatives of the loss */
 static float *dtext, *droll;
 static rf_f32 device, logp_device;
 static rf_i32 target_device;
@@ -133,7 +133,7 @@ static void fetch(float *to, rf_f32 from, size_t n)
 	must(rf_dev_sync(&engine.dev, &err));
 }
 
-/* Log-probabilities of the rollouts' tokens, from the hidden states one step before them. */
+/* Computes the log-probabilities of the tokens of rollouts, from the hidden states one step before them. */
 static void log_probabilities(float *logp, const float *before, const int32_t *tokens, int rows)
 {
 	engine.dev.ops->upload(&engine.dev, device, before, (size_t)rows * (size_t)ckpt.cfg.d * 4);
@@ -143,7 +143,7 @@ static void log_probabilities(float *logp, const float *before, const int32_t *t
 	fetch(logp, logp_device, (size_t)rows);
 }
 
-/* Reads rows that are decoded token by token, which must not change what is trained on. */
+/* Decodes rollouts token by token, which must not change the results of training. */
 static void draw(struct rf_tree *t, int steps)
 {
 	rf_tree_decode_begin(t, ROLLOUTS);
@@ -154,8 +154,8 @@ static void draw(struct rf_tree *t, int steps)
 	}
 }
 
-/* The tree: forward, and backward from dtext, droll.  late: the positions are not known before the sequence
- * has run, and rollouts are drawn before they are trained on. */
+/* Runs the tree forward, and backward from dtext and droll.  late: the positions are chosen after the
+ * sequence has run, and rollouts are drawn before they are trained on. */
 static void whole(struct result *r, int segment, bool recompute, bool late, int steps)
 {
 	const struct rf_plan plan = { .max_len = T, .segment = segment, .positions = POSITIONS, .n = ROLLOUTS,
@@ -197,7 +197,7 @@ static void whole(struct result *r, int segment, bool recompute, bool late, int 
 	free(before);
 }
 
-/* The same by sequences that know nothing of one another: the text, and each rollout after its prefix. */
+/* Computes the same results by separate sequences: the text, and each rollout after its prefix. */
 static void apart(struct result *r, int steps)
 {
 	const struct rf_plan plan = { .max_len = T + MOST, .segment = T + MOST, .train = true };
@@ -242,8 +242,8 @@ static void apart(struct result *r, int steps)
 	free(tokens);
 }
 
-/* The rollouts that are ready, token by token or all steps at once, into r->roll; returns at how many
- * positions. */
+/* Runs the rollouts that are ready, token by token or in one pass, and writes their hidden states to
+ * r->roll.  Returns the number of their positions. */
 static int below(struct rf_tree *t, struct result *r, int steps)
 {
 	const int *position;
@@ -271,8 +271,8 @@ static int below(struct rf_tree *t, struct result *r, int steps)
 	return rf_tree_ready(t, NULL);
 }
 
-/* The text once more, without a backward pass, and the rollouts at `positions` positions; returns
- * whether it slid. */
+/* Runs the text and the rollouts at `positions` positions, without a backward pass.  Returns whether the
+ * text slid. */
 static bool ahead(struct result *r, int max_len, int segment, int positions, int steps, bool decode)
 {
 	const struct rf_plan plan = { .max_len = max_len, .segment = segment, .positions = positions,
@@ -297,12 +297,14 @@ static bool ahead(struct result *r, int max_len, int segment, int positions, int
 	return slides;
 }
 
-/* ---- operations that are looked at --------------------------------------------------------- */
+/* ---- operations that the tests replace ----------------------------------------------------- */
 
-/* Rows are copied in no order: what an operation writes it may not read.  The CPU would not mind. */
+/* Devices copy rows in any order, so a copy may not read rows that it writes.  On the CPU such a copy would
+ * pass. */
 static const struct rf_ops *real;
 static int overlaps;
 
+/* Counts the copies whose source and target overlap. */
 static void watched_rows(struct rf_dev *d, const struct rf_rows *x)
 {
 	size_t n = (size_t)(x->n - 1) * 4, width = (size_t)x->d * 4;
@@ -313,7 +315,7 @@ static void watched_rows(struct rf_dev *d, const struct rf_rows *x)
 	real->rows(d, x);
 }
 
-/* One number after the other: each in the same way, whatever stands beside it. */
+/* Computes each number of a product by itself, so that it does not depend on the number of rows. */
 static void plain_gemm(struct rf_dev *d, const struct rf_gemm *x)
 {
 	const float *a = cpu_f32(d, x->a), *b = cpu_f32(d, x->b), *bias = cpu_f32(d, x->bias);
@@ -331,7 +333,7 @@ static void plain_gemm(struct rf_dev *d, const struct rf_gemm *x)
 		}
 }
 
-/* One row after the other, for the same reason. */
+/* Runs the head for each row by itself, for the same reason. */
 static void plain_head(struct rf_dev *d, const struct rf_head_fwd *x)
 {
 	for (int i = 0; i < x->rows; i++) {
@@ -349,6 +351,7 @@ static void plain_head(struct rf_dev *d, const struct rf_head_fwd *x)
 
 /* ---- comparing ----------------------------------------------------------------------------- */
 
+/* Checks that two results are within the tolerances. */
 static void same(const struct result *have, const struct result *expect, int steps, const char *how)
 {
 	size_t d = (size_t)ckpt.cfg.d, R = (size_t)steps * POSITIONS * ROLLOUTS;
@@ -373,7 +376,7 @@ static void same(const struct result *have, const struct result *expect, int ste
 	   worst, where);
 }
 
-/* Positions that were chosen when the sequence had run give the same bits. */
+/* Checks that positions that are chosen after the sequence has run give the same bits. */
 static void equal(const struct result *after, const struct result *have, int steps, const char *how)
 {
 	size_t d = (size_t)ckpt.cfg.d, R = (size_t)steps * POSITIONS * ROLLOUTS;
@@ -385,7 +388,8 @@ static void equal(const struct result *after, const struct result *have, int ste
 	   label, steps, how);
 }
 
-/* Without a backward pass: where a text has a window that it leaves, it slides, and nothing else changes. */
+/* Checks the results without a backward pass.  A text that is longer than its window slides, with the same
+ * results. */
 static void forward_only(const struct result *expect, int steps)
 {
 	static const struct { int segment; bool decode; } how[] = { { 64, true }, { 300, true },
@@ -403,20 +407,21 @@ static void forward_only(const struct result *expect, int steps)
 		double x = distance(have.roll, expect->roll, n), h = distance(have.text, expect->text, T * d);
 
 		ok(x <= limit && h <= limit, "%s, %d steps %s, segments of %d: text %.1e rollouts %.1e",
-		   label, steps, how[i].decode ? "one at a time" : "at once", how[i].segment, h, x);
+		   label, steps, how[i].decode ? "token by token" : "in one pass", how[i].segment, h, x);
 		ok(slid == (attends && ckpt.cfg.attn.window &&
 		            rf_segment(ckpt.cfg.attn.window - 1) + how[i].segment < T),
-		   "%s, segments of %d: %s", label, how[i].segment, slid ? "it slides" : "all is kept");
-		/* what memory was laid out for changes no bit */
+		   "%s, segments of %d: %s", label, how[i].segment,
+		   slid ? "the text slides" : "all rows are kept");
+		/* a tree with memory for longer texts gives the same bits */
 		ok(ahead(&again, 3 * T, how[i].segment, POSITIONS, steps, how[i].decode) == slid &&
 		           !memcmp(again.roll, have.roll, n * 4) && !memcmp(again.text, have.text, T * d * 4),
 		   "%s, %d steps, segments of %d, in a tree for longer texts", label, steps, how[i].segment);
 	}
 	ahead(&have, T, 64, 0, 0, false);
 	ahead(&again, 3 * T, 64, 0, 0, false);
-	ok(distance(have.text, expect->text, T * d) <= limit, "%s, the text alone", label);
+	ok(distance(have.text, expect->text, T * d) <= limit, "%s, the text without rollouts", label);
 	ok(!memcmp(again.text, have.text, T * d * 4),
-	   "%s, the text alone, in a tree for longer texts", label);
+	   "%s, the text without rollouts, in a tree for longer texts", label);
 	free_result(&have);
 	free_result(&again);
 }
@@ -430,7 +435,7 @@ static void exact(const char *name, const char *options, const struct rf_mixer *
 
 	open_model(name, options, mixer);
 	for (int i = 0; i < ckpt.cfg.layers; i++)
-		/* sums over the cache are in another order than over rows */
+		/* attention sums over the cache in another order than over rows */
 		if (most <= 0 && ckpt.cfg.mixer[i]->reads) {
 			close_model();
 			return;
@@ -479,21 +484,21 @@ static void exact(const char *name, const char *options, const struct rf_mixer *
 	close_model();
 }
 
-/* Qwen3.5's, of which every fourth layer is softmax attention. */
+/* Options of Qwen3.5, in which every fourth layer is softmax attention. */
 #define QWEN "\"model_type\": \"qwen3_5_text\", \"rms_norm_eps\": 1e-3, "
 #define QWEN_DELTA(G, H, w) "\"linear_num_key_heads\": " #G ", \"linear_num_value_heads\": " #H \
 	", \"linear_key_head_dim\": 5, \"linear_value_head_dim\": 7, \"linear_conv_kernel_dim\": " #w ", "
 #define QWEN_ATTENTION(H, G, D, part) "\"num_attention_heads\": " #H ", \"num_key_value_heads\": " #G \
 	", \"head_dim\": " #D ", \"rope_parameters\": {\"partial_rotary_factor\": " #part "}"
 
-/* Gated DeltaNet's; biases are moved by noise, so that decays are of all sizes. */
+/* Options of Gated DeltaNet.  Noise is added to biases, so that decays have all sizes. */
 #define GATED "\"model_type\": \"gated_deltanet\", \"norm_eps\": 1e-3, \"num_heads\": 2, "
 
 #define LACT(chunk) \
 	"\"model_type\": \"lact_swiglu\", \"norm_eps\": 1e-3, \"num_attn_heads\": 5, " \
 	"\"num_lact_heads\": 2, \"lact_chunk_size\": " chunk
 
-/* brief: only short rollouts, since a state that is reflected forgets no rounding error */
+/* brief: only short rollouts, because the state keeps all rounding errors */
 static const struct { const char *name, *options; bool brief; } models[] = {
 	{ "plain", "", false },
 	{ "gate", "\"use_gate\": true", false },
@@ -513,7 +518,7 @@ static const struct { const char *name, *options; bool brief; } models[] = {
          "\"num_hidden_layers\": 3, \"attn\": {\"layers\": [0, 2], \"num_heads\": 10, \"num_kv_heads\": 5, "
          "\"qkv_bias\": true, \"window_size\": 9}",
          false },
-	{ "attention to itself alone", "\"attn\": {\"layers\": [0], \"num_heads\": 1, \"window_size\": 1}",
+	{ "attention to the row itself", "\"attn\": {\"layers\": [0], \"num_heads\": 1, \"window_size\": 1}",
          false },
 	{ "attention with a long window",
          "\"attn\": {\"layers\": [0, 1], \"num_heads\": 2, \"num_kv_heads\": 1, \"window_size\": 100}",
@@ -579,10 +584,10 @@ static const struct { const char *name, *options; bool brief; } models[] = {
 };
 enum { MODELS = sizeof models / sizeof *models };
 
-/* With the mixer of running_mean.h: alone, and beside one that reads rows. */
+/* The mixer of running_mean.h: with delta rule layers, and also with a layer that reads rows. */
 static const struct { const char *name, *options; } own[] = {
-	{ "a mixer of the test's own", "\"num_hidden_layers\": 3" },
-	{ "a mixer of the test's own and attention",
+	{ "a mixer of this test", "\"num_hidden_layers\": 3" },
+	{ "a mixer of this test and attention",
 	  "\"num_hidden_layers\": 4, \"attn\": {\"layers\": [1], \"num_heads\": 5, \"window_size\": 9}" },
 };
 enum { OWN = sizeof own / sizeof *own };
@@ -597,7 +602,7 @@ static double losses(struct rf_train *t, struct rf_record *const *batch, int n)
 	return t->rl_coef * st.loss_rl + t->ntp_coef * st.loss_ntp;
 }
 
-/* The loss where weights lie `step` along `way` of one tensor. */
+/* Returns the loss after a step of length `step` in the direction `way` of one tensor. */
 static double along(struct rf_train *t, struct rf_record *const *batch, int n, const struct rf_param *p,
                     const float *way, double step)
 {
@@ -637,7 +642,8 @@ static void make_record(struct rf_record *r, uint64_t id, int length, int c, int
 		r->advantage[i] = noise(2);
 }
 
-/* Old log-probabilities: what the tree says now, moved so that ratios lie between the kinks of the loss. */
+/* Sets the old log-probabilities to those of the tree plus noise, so that ratios are between the kinks of
+ * the loss. */
 static void set_old(struct rf_record *r)
 {
 	size_t nb = (size_t)(r->c * r->rollout.n), k = (size_t)r->rollout.k, d = (size_t)ckpt.cfg.d;
@@ -687,7 +693,8 @@ static void free_record(struct rf_record *r)
 	free(r->advantage);
 }
 
-/* One of `every` tensors along a direction of its own; (4 D(h) - D(2h)) / 3 is free of the error in h^2. */
+/* Checks the slope of one of `every` tensors, each in a random direction.  (4 D(h) - D(2h)) / 3 has no error
+ * of order h^2. */
 static void slope(const char *name, const char *options, const struct rf_mixer *mixer, int from, int every)
 {
 	struct rf_train t = RF_TRAIN_DEFAULTS;
@@ -717,7 +724,7 @@ static void slope(const char *name, const char *options, const struct rf_mixer *
 		for (size_t j = 0; j < p->count; j++)
 			size += (double)grad[p->offset + j] * (double)grad[p->offset + j];
 		size = sqrt(size / (double)p->count);
-		/* mostly uphill, so that the slope is not small by chance */
+		/* a direction near the gradient, so that the slope is not small by chance */
 		for (size_t j = 0; j < p->count; j++) {
 			way[j] = noise(1) + (size > 0 ? 2 * grad[p->offset + j] / (float)size : 0);
 			norm += (double)way[j] * (double)way[j];
@@ -726,7 +733,7 @@ static void slope(const char *name, const char *options, const struct rf_mixer *
 			way[j] /= (float)sqrt(norm);
 			dot += (double)way[j] * (double)grad[p->offset + j];
 		}
-		/* a step is good where it is neither lost in rounding nor beyond what bends */
+		/* try several steps: one may be too small for rounding, or too large for curvature */
 		for (int h = 0; h < 4 && !(least <= 1e-3); h++) {
 			static const double steps[] = { 1e-3, 2.5e-4, 4e-3, 1.6e-2 };
 
@@ -754,14 +761,15 @@ static void slope(const char *name, const char *options, const struct rf_mixer *
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* What --dry-run says is enough for a step of training, on the CPU also what its operations take besides. */
+/* Checks that a step of training takes no more memory than --dry-run prints; on the CPU also the memory of
+ * operations. */
 static void planned(const char *name, const char *options, const struct rf_mixer *mixer)
 {
 	struct rf_train t = RF_TRAIN_DEFAULTS;
 	struct rf_shape shape = { .T = 200, .c = 3, .n = 2, .k = 5 };
 	struct rf_record r, *batch[1] = { &r };
 	struct rf_memory plan;
-	enum { BLOCKS = 8, BLOCK = 128 }; /* a device may note something beside each block, and round it up */
+	enum { BLOCKS = 8, BLOCK = 128 }; /* a device may add a header to each block, and round it up */
 	size_t before = engine.dev.used, scratch = 0, extra, took;
 
 	open_model(name, options, mixer);
@@ -776,7 +784,7 @@ static void planned(const char *name, const char *options, const struct rf_mixer
 	losses(&t, batch, 1);
 	took = engine.dev.used - before - extra;
 	ok(took >= plan.weights + plan.pass && took <= plan.weights + plan.pass + BLOCKS * BLOCK,
-	   "%s: it takes the memory that is planned, %zu bytes of %zu", label, took,
+	   "%s: a step takes the planned memory, %zu bytes of %zu", label, took,
 	   plan.weights + plan.pass);
 	for (int i = 0; !strcmp(engine.dev.ops->name, "cpu") && i <= engine.dev.threads; i++)
 		scratch += cpu_of(&engine.dev)->scratch[i].size;
@@ -787,7 +795,7 @@ static void planned(const char *name, const char *options, const struct rf_mixer
 	close_model();
 }
 
-/* Rows of sequences that lie apart are counted in int, and only where a layer reads rows. */
+/* Checks the limit of plan.apart: the rows of all sequences are counted in int, if a layer reads rows. */
 static void many_apart(void)
 {
 	static const struct { const char *name, *options; bool reads; } of[] = {
@@ -802,18 +810,18 @@ static void many_apart(void)
 		plan.max_len = 100;
 		plan.positions = 2;
 		must(rf_tree_new(&t, &engine.model, &plan, &err));
-		ok(t->cache.stride == (of[i].reads ? 128 : 0), "%s: sequences apart are %d rows apart", label,
-		   t->cache.stride);
+		ok(t->cache.stride == (of[i].reads ? 128 : 0), "%s: the cache has %d rows for each sequence",
+		   label, t->cache.stride);
 		rf_tree_free(t);
 		plan.max_len = 524289;
 		plan.positions = 4096;
 		ok(!rf_tree_bytes(&engine.model, &plan) == of[i].reads,
-		   "%s: 4096 sequences of 524289 rows are too many where their rows are kept", label);
+		   "%s: 4096 sequences of 524289 rows are refused if their rows are kept", label);
 		close_model();
 	}
 }
 
-/* ops: the device's own, but for what the tests watch. */
+/* Opens a device with these operations: those of the device, except for the ones that the tests replace. */
 static void open_device(const char *name, struct rf_ops *ops)
 {
 	must(rf_dev_open(&engine.dev, name && *name ? name : "cpu", 1, RF_MATH_F32, NULL, &err));
@@ -826,7 +834,7 @@ static void open_device(const char *name, struct rf_ops *ops)
 int main(int argc, char **argv)
 {
 	static const int lengths[] = { 5, 1, 65, 63, 64, MOST };
-	static const int one[] = { 65, 5, 1, 63, 5, 1, 64, 5, 1, MOST, 5, 1 }; /* of a model, in turn */
+	static const int one[] = { 65, 5, 1, 63, 5, 1, 64, 5, 1, MOST, 5, 1 }; /* one length for each model */
 	bool all = argc > 2 && !strcmp(argv[2], "all"), slopes = argc > 1 && !strcmp(argv[1], "slope");
 	bool bits = argc > 1 && !strcmp(argv[1], "bits");
 	const char *device_name = getenv("RF_DEVICE");
@@ -838,7 +846,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i <= MODELS && !bits && !slopes; i++) {
 		if (i % every && i < MODELS)
 			continue;
-		open_device(device_name, &ops); /* of which no operation has taken anything yet */
+		open_device(device_name, &ops); /* a new device, whose operations have no memory yet */
 		if (i < MODELS)
 			planned(models[i].name, models[i].options, NULL);
 		else
@@ -853,7 +861,7 @@ int main(int argc, char **argv)
 		most = 0;
 	}
 	for (int i = 0; i < MODELS; i += every)
-		if (slopes && !strstr(models[i].options, "relu")) /* which has a kink at every zero */
+		if (slopes && !strstr(models[i].options, "relu")) /* relu has a kink at 0 */
 			slope(models[i].name, models[i].options, NULL, i / every, all ? 1 : 3);
 		else if (!slopes)
 			exact(models[i].name, models[i].options, NULL,
