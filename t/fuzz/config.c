@@ -6,7 +6,7 @@
 #include "model/model.h"
 
 /* Checks that a config is within its limits. */
-static void check(const struct rf_config *c)
+static void check_limits(const struct rf_config *c)
 {
 	insist(c->d >= 1 && c->d <= RF_MAX_WIDTH && c->layers >= 1 && c->layers <= RF_MAX_LAYERS &&
 	               c->vocab >= 1 && c->vocab <= RF_MAX_VOCAB && c->ffn >= 1 && c->ffn <= RF_MAX_WIDTH,
@@ -40,7 +40,7 @@ static void check(const struct rf_config *c)
 }
 
 /* Checks that an edit changes only its keys, and that a second edit changes nothing. */
-static void edit(const struct rf_config *c, bool tied)
+static void check_edits(const struct rf_config *c, bool tied)
 {
 	struct rf_config again = { .d = 0 };
 	char *one = NULL, *two = NULL;
@@ -68,12 +68,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct rf_config c;
 
 	if (rf_config_parse(&c, (const char *)data, size, &e) == RF_OK) {
-		check(&c);
+		check_limits(&c);
 		insist(rf_params_build(&t, &c, c.tied, &e) == RF_OK && t.n >= 3 && t.total % 16 == 0,
 		       "no table");
 		rf_params_free(&t);
-		edit(&c, false);
-		edit(&c, true);
+		check_edits(&c, false);
+		check_edits(&c, true);
 	} else {
 		insist(e.code == RF_EMODEL && *e.msg, "refused without a reason");
 	}

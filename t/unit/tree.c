@@ -144,7 +144,7 @@ static void log_probabilities(float *logp, const float *before, const int32_t *t
 }
 
 /* Decodes rollouts token by token, which must not change the results of training. */
-static void draw(struct rf_tree *t, int steps)
+static void decode_rollouts(struct rf_tree *t, int steps)
 {
 	rf_tree_decode_begin(t, ROLLOUTS);
 	for (int j = 0; j < steps; j++) {
@@ -156,7 +156,7 @@ static void draw(struct rf_tree *t, int steps)
 
 /* Runs the tree forward, and backward from dtext and droll.  late: the positions are chosen after the
  * sequence has run, and rollouts are drawn before they are trained on. */
-static void whole(struct result *r, int segment, bool recompute, bool late, int steps)
+static void run_tree(struct result *r, int segment, bool recompute, bool late, int steps)
 {
 	const struct rf_plan plan = { .max_len = T, .segment = segment, .positions = POSITIONS, .n = ROLLOUTS,
 	                              .k = MOST + late, .train = true, .decode = late,
@@ -177,7 +177,7 @@ static void whole(struct result *r, int segment, bool recompute, bool late, int 
 		fetch(r->text + (size_t)rf_tree_first(t, i) * d, h, (size_t)rf_tree_rows(t, i) * d);
 	}
 	if (late)
-		draw(t, steps + 1 < 4 ? steps + 1 : 4);
+		decode_rollouts(t, steps + 1 < 4 ? steps + 1 : 4);
 	fetch(r->roll, rf_tree_branch(t, ROLLOUTS, steps, roll), nb * (size_t)steps * d);
 	engine.dev.ops->upload(&engine.dev, device, droll, nb * (size_t)steps * d * 4);
 	rf_tree_backward_branch(t, device);
@@ -198,7 +198,7 @@ static void whole(struct result *r, int segment, bool recompute, bool late, int 
 }
 
 /* Computes the same results by separate sequences: the text, and each rollout after its prefix. */
-static void apart(struct result *r, int steps)
+static void run_separate(struct result *r, int steps)
 {
 	const struct rf_plan plan = { .max_len = T + MOST, .segment = T + MOST, .train = true };
 	size_t d = (size_t)ckpt.cfg.d, nb = POSITIONS * ROLLOUTS;
@@ -244,7 +244,7 @@ static void apart(struct result *r, int steps)
 
 /* Runs the rollouts that are ready, token by token or in one pass, and writes their hidden states to
  * r->roll.  Returns the number of their positions. */
-static int below(struct rf_tree *t, struct result *r, int steps)
+static int run_rollouts(struct rf_tree *t, struct result *r, int steps)
 {
 	const int *position;
 	size_t d = (size_t)ckpt.cfg.d, nb = (size_t)(rf_tree_ready(t, &position) * ROLLOUTS),
@@ -273,7 +273,7 @@ static int below(struct rf_tree *t, struct result *r, int steps)
 
 /* Runs the text and the rollouts at `positions` positions, without a backward pass.  Returns whether the
  * text slid. */
-static bool ahead(struct result *r, int max_len, int segment, int positions, int steps, bool decode)
+static bool run_forward(struct result *r, int max_len, int segment, int positions, int steps, bool decode)
 {
 	const struct rf_plan plan = { .max_len = max_len, .segment = segment, .positions = positions,
 	                              .n = ROLLOUTS,
@@ -288,7 +288,7 @@ static bool ahead(struct result *r, int max_len, int segment, int positions, int
 	for (int i = 0; i < t->segments; i++) {
 		fetch(r->text + (size_t)rf_tree_first(t, i) * d, rf_tree_forward(t, i),
 		      (size_t)rf_tree_rows(t, i) * d);
-		branched += below(t, r, steps);
+		branched += run_rollouts(t, r, steps);
 	}
 	if (branched != positions)
 		ok(false, "%s, segments of %d: rollouts at %d positions", label, segment, branched);
@@ -352,7 +352,7 @@ static void plain_head(struct rf_dev *d, const struct rf_head_fwd *x)
 /* ---- comparing ----------------------------------------------------------------------------- */
 
 /* Checks that two results are within the tolerances. */
-static void same(const struct result *have, const struct result *expect, int steps, const char *how)
+static void check_near(const struct result *have, const struct result *expect, int steps, const char *how)
 {
 	size_t d = (size_t)ckpt.cfg.d, R = (size_t)steps * POSITIONS * ROLLOUTS;
 	double h = distance(have->text, expect->text, T * d), b = distance(have->roll, expect->roll, R * d);
@@ -377,7 +377,7 @@ static void same(const struct result *have, const struct result *expect, int ste
 }
 
 /* Checks that positions that are chosen after the sequence has run give the same bits. */
-static void equal(const struct result *after, const struct result *have, int steps, const char *how)
+static void check_equal(const struct result *after, const struct result *have, int steps, const char *how)
 {
 	size_t d = (size_t)ckpt.cfg.d, R = (size_t)steps * POSITIONS * ROLLOUTS;
 
@@ -390,7 +390,7 @@ static void equal(const struct result *after, const struct result *have, int ste
 
 /* Checks the results without a backward pass.  A text that is longer than its window slides, with the same
  * results. */
-static void forward_only(const struct result *expect, int steps)
+static void check_forward(const struct result *expect, int steps)
 {
 	static const struct { int segment; bool decode; } how[] = { { 64, true }, { 300, true },
 	                                                            { 64, false },
@@ -403,7 +403,7 @@ static void forward_only(const struct result *expect, int steps)
 	for (int i = 0; i < ckpt.cfg.layers; i++)
 		attends |= ckpt.cfg.mixer[i]->reads != NULL;
 	for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
-		bool slid = ahead(&have, T, how[i].segment, POSITIONS, steps, how[i].decode);
+		bool slid = run_forward(&have, T, how[i].segment, POSITIONS, steps, how[i].decode);
 		double x = distance(have.roll, expect->roll, n), h = distance(have.text, expect->text, T * d);
 
 		ok(x <= limit && h <= limit, "%s, %d steps %s, segments of %d: text %.1e rollouts %.1e",
@@ -413,12 +413,12 @@ static void forward_only(const struct result *expect, int steps)
 		   "%s, segments of %d: %s", label, how[i].segment,
 		   slid ? "the text slides" : "all rows are kept");
 		/* a tree with memory for longer texts gives the same bits */
-		ok(ahead(&again, 3 * T, how[i].segment, POSITIONS, steps, how[i].decode) == slid &&
+		ok(run_forward(&again, 3 * T, how[i].segment, POSITIONS, steps, how[i].decode) == slid &&
 		           !memcmp(again.roll, have.roll, n * 4) && !memcmp(again.text, have.text, T * d * 4),
 		   "%s, %d steps, segments of %d, in a tree for longer texts", label, steps, how[i].segment);
 	}
-	ahead(&have, T, 64, 0, 0, false);
-	ahead(&again, 3 * T, 64, 0, 0, false);
+	run_forward(&have, T, 64, 0, 0, false);
+	run_forward(&again, 3 * T, 64, 0, 0, false);
 	ok(distance(have.text, expect->text, T * d) <= limit, "%s, the text without rollouts", label);
 	ok(!memcmp(again.text, have.text, T * d * 4),
 	   "%s, the text without rollouts, in a tree for longer texts", label);
@@ -426,8 +426,8 @@ static void forward_only(const struct result *expect, int steps)
 	free_result(&again);
 }
 
-static void exact(const char *name, const char *options, const struct rf_mixer *mixer, const int *lengths,
-                  int n)
+static void check_exact(const char *name, const char *options, const struct rf_mixer *mixer,
+                        const int *lengths, int n)
 {
 	size_t d, R = MOST * POSITIONS * ROLLOUTS;
 	struct result expect, have, after;
@@ -460,18 +460,18 @@ static void exact(const char *name, const char *options, const struct rf_mixer *
 	for (int l = 0; l < n; l++) {
 		static const int segments[] = { 1, 128, 300 }; /* 1 is rounded up to 64 */
 
-		apart(&expect, lengths[l]);
+		run_separate(&expect, lengths[l]);
 		for (int s = 0; s < 3; s++)
 			for (int again = 0; again < 2; again++) {
-				whole(&have, segments[s], again, false, lengths[l]);
-				whole(&after, segments[s], again, true, lengths[l]);
+				run_tree(&have, segments[s], again, false, lengths[l]);
+				run_tree(&after, segments[s], again, true, lengths[l]);
 				snprintf(how, sizeof how, "segments of %d%s",
 				         segments[s] < RF_CHUNK ? RF_CHUNK : segments[s],
 				         again ? ", recomputed" : "");
-				same(&have, &expect, lengths[l], how);
-				equal(&after, &have, lengths[l], how);
+				check_near(&have, &expect, lengths[l], how);
+				check_equal(&after, &have, lengths[l], how);
 			}
-		forward_only(&expect, lengths[l]);
+		check_forward(&expect, lengths[l]);
 	}
 	engine.dev.ops->release(&engine.dev, device);
 	engine.dev.ops->release(&engine.dev, logp_device);
@@ -594,7 +594,8 @@ enum { OWN = sizeof own / sizeof *own };
 
 /* ---- finite differences -------------------------------------------------------------------- */
 
-static double losses(struct rf_train *t, struct rf_record *const *batch, int n)
+/* Computes the gradient of a batch.  Returns the weighted sum of both losses. */
+static double both_losses(struct rf_train *t, struct rf_record *const *batch, int n)
 {
 	struct rf_train_stats st;
 
@@ -603,15 +604,15 @@ static double losses(struct rf_train *t, struct rf_record *const *batch, int n)
 }
 
 /* Returns the loss after a step of length `step` in the direction `way` of one tensor. */
-static double along(struct rf_train *t, struct rf_record *const *batch, int n, const struct rf_param *p,
-                    const float *way, double step)
+static double loss_at(struct rf_train *t, struct rf_record *const *batch, int n, const struct rf_param *p,
+                      const float *way, double step)
 {
 	float *w = room(p->count, 4);
 
 	for (size_t i = 0; i < p->count; i++)
 		w[i] = (float)((double)weights[p->offset + i] + step * (double)way[i]);
 	engine.dev.ops->upload(&engine.dev, rf_at(m->w, p->offset), w, p->count * 4);
-	double loss = losses(t, batch, n);
+	double loss = both_losses(t, batch, n);
 	free(w);
 	engine.dev.ops->upload(&engine.dev, m->w, weights, ckpt.params.total * 4);
 	return loss;
@@ -695,7 +696,8 @@ static void free_record(struct rf_record *r)
 
 /* Checks the slope of one of `every` tensors, each in a random direction.  (4 D(h) - D(2h)) / 3 has no error
  * of order h^2. */
-static void slope(const char *name, const char *options, const struct rf_mixer *mixer, int from, int every)
+static void check_slope(const char *name, const char *options, const struct rf_mixer *mixer, int from,
+                        int every)
 {
 	struct rf_train t = RF_TRAIN_DEFAULTS;
 	struct rf_record r[3], *batch[3] = { &r[0], &r[1], &r[2] };
@@ -715,7 +717,7 @@ static void slope(const char *name, const char *options, const struct rf_mixer *
 	make_record(&r[2], 9, 12, 2, 1, 1);
 	set_old(&r[0]);
 	set_old(&r[2]);
-	losses(&t, batch, 3);
+	both_losses(&t, batch, 3);
 	fetch(grad, m->g, ckpt.params.total);
 	for (int i = from % every; i < ckpt.params.n; i += every) {
 		const struct rf_param *p = &ckpt.params.p[i];
@@ -739,8 +741,8 @@ static void slope(const char *name, const char *options, const struct rf_mixer *
 
 			for (int j = 0; j < 2; j++) {
 				double step = steps[h] * (1 + j);
-				d[j] = (along(&t, batch, 3, p, way, step) -
-				        along(&t, batch, 3, p, way, -step)) /
+				d[j] = (loss_at(&t, batch, 3, p, way, step) -
+				        loss_at(&t, batch, 3, p, way, -step)) /
 				       (2 * step);
 			}
 			least = fmin(least, fabs((4 * d[0] - d[1]) / 3 - dot) / fmax(fabs(dot), 1e-3));
@@ -763,7 +765,7 @@ static void slope(const char *name, const char *options, const struct rf_mixer *
 
 /* Checks that a step of training takes no more memory than --dry-run prints; on the CPU also the memory of
  * operations. */
-static void planned(const char *name, const char *options, const struct rf_mixer *mixer)
+static void check_memory(const char *name, const char *options, const struct rf_mixer *mixer)
 {
 	struct rf_train t = RF_TRAIN_DEFAULTS;
 	struct rf_shape shape = { .T = 200, .c = 3, .n = 2, .k = 5 };
@@ -781,7 +783,7 @@ static void planned(const char *name, const char *options, const struct rf_mixer
 	set_old(&r);
 	must(rf_train_open(&t, &err));
 	extra = engine.dev.used - before - plan.weights;
-	losses(&t, batch, 1);
+	both_losses(&t, batch, 1);
 	took = engine.dev.used - before - extra;
 	ok(took >= plan.weights + plan.pass && took <= plan.weights + plan.pass + BLOCKS * BLOCK,
 	   "%s: a step takes the planned memory, %zu bytes of %zu", label, took,
@@ -796,7 +798,7 @@ static void planned(const char *name, const char *options, const struct rf_mixer
 }
 
 /* Checks the limit of plan.apart: the rows of all sequences are counted in int, if a layer reads rows. */
-static void many_apart(void)
+static void check_many_sequences(void)
 {
 	static const struct { const char *name, *options; bool reads; } of[] = {
 		{ "delta rule", "", false },
@@ -848,9 +850,9 @@ int main(int argc, char **argv)
 			continue;
 		open_device(device_name, &ops); /* a new device, whose operations have no memory yet */
 		if (i < MODELS)
-			planned(models[i].name, models[i].options, NULL);
+			check_memory(models[i].name, models[i].options, NULL);
 		else
-			planned(own[1].name, own[1].options, &running_mean);
+			check_memory(own[1].name, own[1].options, &running_mean);
 		engine.dev.ops = real;
 		rf_dev_close(&engine.dev);
 	}
@@ -862,9 +864,9 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < MODELS; i += every)
 		if (slopes && !strstr(models[i].options, "relu")) /* relu has a kink at 0 */
-			slope(models[i].name, models[i].options, NULL, i / every, all ? 1 : 3);
+			check_slope(models[i].name, models[i].options, NULL, i / every, all ? 1 : 3);
 		else if (!slopes)
-			exact(models[i].name, models[i].options, NULL,
+			check_exact(models[i].name, models[i].options, NULL,
 			      all                        ? lengths
 			      : models[i].brief && !bits ? lengths + i % 2
 			                                 : one + i % (int)(sizeof one / sizeof *one),
@@ -873,11 +875,11 @@ int main(int argc, char **argv)
 			                                 : 6);
 	for (int i = 0; i < OWN; i++)
 		if (slopes)
-			slope(own[i].name, own[i].options, &running_mean, i, all ? 1 : 3);
+			check_slope(own[i].name, own[i].options, &running_mean, i, all ? 1 : 3);
 		else
-			exact(own[i].name, own[i].options, &running_mean, lengths, all ? 6 : 3);
+			check_exact(own[i].name, own[i].options, &running_mean, lengths, all ? 6 : 3);
 	if (!bits && !slopes)
-		many_apart();
+		check_many_sequences();
 	ok(!overlaps, "no copy of rows reads what it writes");
 	engine.dev.ops = real;
 	rf_dev_close(&engine.dev);
