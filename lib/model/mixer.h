@@ -1,8 +1,8 @@
 /* mixer.h -- the interface between a model and a layer's sequence mixer, the only part of a layer that reads
  * earlier rows.
  *
- * Each mixer is one table (delta_net.c, attention.c, ...); model, tree and engine know nothing else of it.
- * Per layer a mixer has four structs of its own types, whose sizes the table gives:
+ * Each mixer is one table (delta_net.c, full_attention.c, lact.c).  Model, tree and engine use only this
+ * table. Per layer a mixer has four structs of its own types, whose sizes the table gives:
  *     weights  the places of its weights
  *     state    the arrays that later rows read of earlier ones
  *     save     the arrays that a pass keeps for its backward pass or, for decoding, for the next token

@@ -71,7 +71,7 @@ struct rf_pass_lists {
 
 /* The values between the mixers, in device memory.  Only h, mid and mlp are kept for the backward pass. */
 struct rf_pass_values {
-	rf_f32 *h;                   /* (layers + 1): the residual stream before each layer, after the last */
+	rf_f32 *h;                   /* (layers + 1): the residual stream before each layer and after all */
 	rf_f32 *mid;                 /* (layers): the residual stream between mixer and MLP */
 	rf_f32 *mlp;                 /* (layers): gate and up of the MLP (mlp_of() in tree_run.c) */
 	rf_f32 x;                    /* the input of a mixer or MLP */
@@ -119,7 +119,7 @@ struct rf_tree {
 	/* fixed by the plan */
 	struct rf_model *model;
 	struct rf_plan plan;
-	int segments_max;
+	int segments_max;            /* segments of the longest sequence */
 	/* slots for segments' starts, and in total: position i has slot sequence_slots + i.  Slot 0, where
 	   the first segment starts, stays zero; without a backward pass the others share slot 1. */
 	int sequence_slots, slots;
@@ -166,6 +166,7 @@ struct rf_tree {
 /* Returns the bytes of device memory that a tree of this plan takes; 0: the plan is too large to count, or
  * out of memory. */
 size_t rf_tree_bytes(struct rf_model *m, const struct rf_plan *plan);
+/* Makes a tree with memory for this plan.  Errors: RF_ENOMEM, or the failure of the device. */
 enum rf_code rf_tree_new(struct rf_tree **t, struct rf_model *m, const struct rf_plan *plan,
                          struct rf_err *e);
 void rf_tree_free(struct rf_tree *t);

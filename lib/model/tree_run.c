@@ -9,6 +9,7 @@
  * gradient of x is dx.  The mixers are in lib/mixers. */
 #include "model/tree_pass.h"
 
+/* Copies hidden states.  Without a backward pass all layers share one array, and nothing is copied. */
 static void copy_rows(const struct rf_model *m, int rows, rf_f32 from, rf_f32 to)
 {
 	if (from != to)
@@ -69,10 +70,11 @@ rf_f32 rf_pass_fwd(struct rf_pass *p, rf_i32 tokens)
 		const struct rf_layer *l = &m->layer[i];
 
 		rf_blame_layer(p);
-		/* keep norm and product adjacent: the device may cache a rounded x */
+		/* the mixer; keep norm and product adjacent: the device may cache a rounded x */
 		copy_rows(m, rows, v->h[i], v->mid[i]);
 		norm_fwd(p, l->mixer_norm, v->h[i], v->x);
 		l->mixer->fwd(p, i, v->x, v->mid[i]);
+		/* the MLP */
 		copy_rows(m, rows, v->mid[i], v->h[i + 1]);
 		norm_fwd(p, l->mlp_norm, v->mid[i], v->x);
 		rf_linears_fwd(m, l->gate_up, 2, rows, v->x, v->mlp[i], mlp.ld, mlp.apart);
@@ -98,6 +100,7 @@ static void pass_bwd(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 		const struct rf_layer *l = &m->layer[i];
 		const rf_f32 gate = v->mlp[i], up = rf_at(gate, mlp.up);
 
+		/* the MLP; dh is the gradient of h[i + 1] before it, and of mid[i] after it */
 		RF_RUN(m->dev, gemm, .m = rows, .n = c->ffn, .k = c->d, .weight = true, .a = v->dh,
 		       .lda = c->d, .b = rf_w(m, l->down), .ldb = c->ffn, .c = v->act, .ldc = c->ffn);
 		/* in place: gate and up become their gradients, and act the activation */
@@ -108,6 +111,7 @@ static void pass_bwd(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 		rf_linears_bwd(m, l->gate_up, 2, rows, v->x, gate, mlp.ld, mlp.apart, v->dx, false);
 		norm_bwd(p, l->mlp_norm, v->mid[i], v->dx, v->dh, true);
 
+		/* the mixer; dh is the gradient of h[i] after it */
 		norm_fwd(p, l->mixer_norm, v->h[i], v->x);
 		l->mixer->bwd(p, i, v->x, v->dh, v->dx);
 		norm_bwd(p, l->mixer_norm, v->h[i], v->dx, v->dh, true);
