@@ -1,4 +1,4 @@
-/* init -- fresh weights: by the formula of init.h, with the moments that they should have. */
+/* init -- tests fresh weights: the formula of init.h, and the statistical moments of the numbers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static const char config[] = "{\"model_type\": \"delta_net\", \"hidden_size\": 6
 			     " \"initializer_range\": 0.05, \"attn\": {\"layers\": [1], \"num_heads\": 1, "
                              "\"qkv_bias\": true}, \"intermediate_size\": 99}";
 
-/* How the decay begins: of `name` in every layer n numbers, as f makes them, uniform in low .. high. */
+/* Tests a parameter of the decay: f of its numbers is uniform in low .. high. */
 static void test_decay(const char *type, const char *name, double (*f)(double), double low, double high)
 {
 	struct rf_config c;
@@ -32,7 +32,7 @@ static void test_decay(const char *type, const char *name, double (*f)(double), 
 	         type);
 	if (!ok(rf_config_parse(&c, text, strlen(text), &e) == RF_OK &&
 	                rf_params_build(&t, &c, false, &e) == RF_OK,
-	        "%s (%s)", type, e.msg))
+	        "a model of type %s (%s)", type, e.msg))
 		return;
 	w = malloc(t.total * sizeof *w);
 	rf_init_weights(&t, 3, w);
@@ -54,7 +54,7 @@ static void test_decay(const char *type, const char *name, double (*f)(double), 
 	           fabs(square / n - 1 / 3.) < 5 * sqrt(4 / 45. / n),
 	   "%g of %s's %s are uniform from %.4g to %.4g (%.4f, %.4f, %.4f, %.4f)", n, type, name, low, high,
 	   least, sum / n, square / n, largest);
-	ok(free_of_decay, "and free of weight decay");
+	ok(free_of_decay, "these parameters have no weight decay");
 	free(w);
 	rf_params_free(&t);
 	rf_config_free(&c);
@@ -74,7 +74,7 @@ static void test_qwen(void)
 
 	if (!ok(rf_config_parse(&c, text, strlen(text), &e) == RF_OK &&
 	                rf_params_build(&t, &c, false, &e) == RF_OK,
-	        "Qwen3.5 (%s)", e.msg))
+	        "a model of type Qwen3.5 (%s)", e.msg))
 		return;
 	w = malloc(t.total * sizeof *w);
 	rf_init_weights(&t, 3, w);
@@ -87,7 +87,7 @@ static void test_qwen(void)
 		for (size_t k = t.p[i].offset; k < t.p[i].offset + t.p[i].count; k++)
 			good &= one ? w[k] == 1 : zero ? w[k] == 0 : w[k] != 0;
 	}
-	ok(good, "its norms of 1 + w begin as 0, the others and dt_bias as 1");
+	ok(good, "Qwen3.5: norms that multiply by 1 + w begin as 0, other norms and dt_bias as 1");
 	free(w);
 	rf_params_free(&t);
 	rf_config_free(&c);
@@ -102,9 +102,9 @@ int main(void)
 	const struct rf_param *p;
 	double sum = 0, square = 0, fourth = 0, largest = 0, n = 0;
 
-	/* heads of width 63 are odd, and rotary wants even ones: so none of them */
+	/* one head of width 63 is odd, and rotary embeddings need an even width */
 	if (!ok(rf_config_parse(&c, config, sizeof config - 1, &e) == RF_EMODEL,
-	        "attention heads are of even width (%s)", e.msg))
+	        "an odd width of attention heads is refused (%s)", e.msg))
 		return tap_end();
 	rf_config_free(&c);
 	char even[sizeof config];
@@ -112,7 +112,7 @@ int main(void)
 	memcpy(strstr(even, "63"), "66", 2);
 	if (!ok(rf_config_parse(&c, even, strlen(even), &e) == RF_OK &&
 	                rf_params_build(&t, &c, false, &e) == RF_OK,
-	        "a model (%s)", e.msg))
+	        "a model with even heads is built (%s)", e.msg))
 		return tap_end();
 	a = malloc(3 * t.total * sizeof *a);
 	b = a + t.total;
@@ -128,7 +128,7 @@ int main(void)
 	const double u = rf_draw(key, 4), v = rf_draw(key, 5), r = 0.05 * sqrt(-2 * log(1 - u));
 	ok(fabs(a[p->offset + 4] - r * cos(2 * acos(-1) * v)) < 1e-8 &&
 	           fabs(a[p->offset + 5] - r * sin(2 * acos(-1) * v)) < 1e-8,
-	   "two draws make two normal numbers");
+	   "two draws make two normal numbers, by the formula");
 	for (int i = 0; i < t.n; i++)
 		for (size_t k = t.p[i].offset;
 		     t.p[i].init == RF_INIT_NORMAL && k < t.p[i].offset + t.p[i].count; k++) {
@@ -142,7 +142,7 @@ int main(void)
 	/* five times the standard error of each */
 	ok(fabs(sum / n) < 5 / sqrt(n) && fabs(square / n - 1) < 5 * sqrt(2 / n) &&
 	           fabs(fourth / n - 3) < 5 * sqrt(96 / n) && largest > 3.5 && largest < 6.5,
-	   "%g of them have mean %.4f, variance %.4f, fourth moment %.3f, largest %.2f", n, sum / n,
+	   "%g normal numbers have mean %.4f, variance %.4f, fourth moment %.3f, largest %.2f", n, sum / n,
 	   square / n, fourth / n, largest);
 
 	double same = 0, cross = 0;
@@ -151,11 +151,11 @@ int main(void)
 		cross += (double)a[p->offset + k] * (double)other[p->offset + k] / 0.0025;
 	}
 	ok(same < 10 && fabs(cross / (double)p->count) < 5 / sqrt((double)p->count),
-	   "another seed gives others");
+	   "another seed gives other weights");
 	const struct rf_param *q = rf_params_find(&t, "lm_head.weight");
 	for (cross = 0, n = 0; n < (double)p->count; n++)
 		cross += (double)a[p->offset + (size_t)n] * (double)a[q->offset + (size_t)n] / 0.0025;
-	ok(fabs(cross / n) < 5 / sqrt(n), "and so does another tensor");
+	ok(fabs(cross / n) < 5 / sqrt(n), "two tensors have different weights");
 
 	bool ones = true, zeros = true;
 	for (int i = 0; i < t.n; i++)
@@ -163,7 +163,7 @@ int main(void)
 			ones &= t.p[i].init != RF_INIT_ONE || a[k] == 1;
 			zeros &= t.p[i].init != RF_INIT_ZERO || a[k] == 0;
 		}
-	ok(ones && zeros, "norms are 1, biases 0");
+	ok(ones && zeros, "norms begin as 1, biases as 0");
 	free(a);
 	rf_params_free(&t);
 	rf_config_free(&c);

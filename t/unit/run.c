@@ -1,4 +1,4 @@
-/* run GOLDEN -- checkpoints and runs: everything that needs no fault from outside.  Works in the current
+/* run GOLDEN -- tests checkpoints and runs, apart from faults of the system.  Works in the current
  * directory. */
 #include <dirent.h>
 #include <errno.h>
@@ -131,12 +131,13 @@ static void test_open(void)
 
 	for (int i = 0; i < 6; i++) {
 		snprintf(path, sizeof path, "%s/%s", golden, cases[i]);
-		if (!ok(rf_ckpt_open(&c, path, &e) == RF_OK, "%s is opened (%s)", cases[i], e.msg))
+		if (!ok(rf_ckpt_open(&c, path, &e) == RF_OK,
+		        "a checkpoint is opened: %s (%s)", cases[i], e.msg))
 			continue;
 		float *w = floats(c.params.total);
 		ok(rf_ckpt_load(&c, w, &e) == RF_OK && c.tied == (i == 5) && !*c.warning && c.step == 0 &&
 		           !c.in_run && strlen(c.weights) == 16 && c.past_count == 1 && !*c.tokenizer,
-		   "and loaded");
+		   "its weights are loaded");
 		/* every value is where the table says, the padding is 0 */
 		bool same = true;
 		size_t end = 0;
@@ -151,18 +152,20 @@ static void test_open(void)
 			free(read);
 			end += p->count;
 		}
-		ok(same, "into the flat buffer");
+		ok(same, "the flat buffer has each value at its place, and zeros between");
 		free(w);
 		rf_ckpt_close(&c);
 	}
-	ok(opens("nowhere", RF_ENOINPUT, "nowhere", &e), "nothing there (%s)", e.msg);
+	ok(opens("nowhere", RF_ENOINPUT, "nowhere", &e), "a missing directory is RF_ENOINPUT (%s)", e.msg);
 	sh("mkdir empty");
-	ok(opens("empty", RF_ENOINPUT, "neither a checkpoint", &e), "an empty directory (%s)", e.msg);
+	ok(opens("empty", RF_ENOINPUT, "neither a checkpoint", &e),
+	   "an empty directory is RF_ENOINPUT (%s)", e.msg);
 	sh("touch file");
-	ok(opens("file", RF_EMODEL, "not a directory", &e), "a file (%s)", e.msg);
+	ok(opens("file", RF_EMODEL, "not a directory", &e), "a file is not a checkpoint (%s)", e.msg);
 	copy("delta", "x");
 	sh("rm x/model.safetensors");
-	ok(opens("x", RF_ENOINPUT, "model.safetensors", &e), "no weights (%s)", e.msg);
+	ok(opens("x", RF_ENOINPUT, "model.safetensors", &e),
+	   "a checkpoint without weights is RF_ENOINPUT (%s)", e.msg);
 
 	copy("delta", "x");
 	rewrite("x", damage_names);
@@ -170,25 +173,25 @@ static void test_open(void)
 	         "missing: model.layers.0.attn.b_proj.weight; unexpected: model.layers.0.attn.a_proj.weight; "
 	         "of another shape: model.embeddings.weight (10,64, not 40,16)",
 	         &e),
-	   "all that is wrong with the names is one sentence (%s)", e.msg);
+	   "one sentence lists all names and shapes that are wrong (%s)", e.msg);
 	sh("sed -i 's/\"num_hidden_layers\": 2/\"num_hidden_layers\": 9/' x/config.json");
 	ok(opens("x", RF_EMODEL, "missing: model.layers.{0,2,3,4,5,6,7,8}.attn.b_proj.weight, ", &e) &&
 	           strstr(e.msg, "model.layers.{2..8}.mlp_norm.weight; unexpected: "
 	                         "model.layers.0.attn.a_proj.weight; ") &&
 	           strstr(e.msg, " (10,64, not 40,16)") && !strstr(e.msg, " more"),
-	   "a long list is whole (%s)", e.msg);
+	   "a long list of names is not cut (%s)", e.msg);
 	copy("delta", "x");
 	rewrite("x", put_nan);
-	if (!ok(rf_ckpt_open(&c, "x", &e) == RF_OK, "values are not looked at before loading (%s)", e.msg))
+	if (!ok(rf_ckpt_open(&c, "x", &e) == RF_OK, "opening does not look at the values (%s)", e.msg))
 		return;
 	float *w = floats(c.params.total);
 	ok(rf_ckpt_load(&c, w, &e) == RF_ENUMERIC && strstr(e.msg, "model.norm.weight"),
-	   "NaN in a weight (%s)", e.msg);
+	   "loading refuses a NaN and names its tensor (%s)", e.msg);
 	free(w);
 	rf_ckpt_close(&c);
 }
 
-/* The head of a tied model: absent, repeated, different. */
+/* Tests the head of a tied model: absent, repeated, different. */
 static void test_tied(void)
 {
 	struct rf_err e = { RF_OK, "" };
@@ -199,11 +202,12 @@ static void test_tied(void)
 	sh("sed -i 's/\"tie_word_embeddings\": true/\"tie_word_embeddings\": false/' t/config.json");
 	ok(rf_ckpt_open(&c, "t", &e) == RF_OK && c.tied && c.params.tied &&
 	           strstr(c.warning, "there is no lm_head.weight"),
-	   "the file decides: tied (%s)", c.warning);
-	ok(rf_run_begin(&c, "t-run", false, NULL, &e) == RF_OK, "a run begins from it (%s)", e.msg);
+	   "a file without lm_head.weight is tied, whatever the config says (%s)", c.warning);
+	ok(rf_run_begin(&c, "t-run", false, NULL, &e) == RF_OK,
+	   "a run begins from a tied checkpoint (%s)", e.msg);
 	rf_ckpt_close(&c);
 	ok(rf_ckpt_open(&c, "t-run", &e) == RF_OK && c.tied && !*c.warning && c.cfg.tied,
-	   "whose config says so");
+	   "the config of that run says that it is tied");
 	rf_ckpt_close(&c);
 
 	copy("delta-relu-tied", "t2");
@@ -215,27 +219,28 @@ static void test_tied(void)
 	rf_ckpt_load(&c, w, &e);
 	for (size_t i = 0; i < c.params.p[0].count; i++)
 		w[i] *= 2;
-	ok(export(&c, w, RF_F32, "t2-out", &e) == RF_OK, "and written (%s)", e.msg);
+	ok(export(&c, w, RF_F32, "t2-out", &e) == RF_OK, "a tied checkpoint is exported (%s)", e.msg);
 	const float second = w[1];
 	free(w);
 	rf_ckpt_close(&c);
-	if (ok(rf_ckpt_open(&c, "t2-out", &e) == RF_OK && c.tied, "under both names (%s)", e.msg)) {
+	if (ok(rf_ckpt_open(&c, "t2-out", &e) == RF_OK && c.tied,
+	       "the export is opened and is tied (%s)", e.msg)) {
 		const struct rf_tensor *head = rf_tensors_find(&c.tensors, "lm_head.weight");
 		float x[2];
 		ok(head && rf_tensor_read(head, 0, x, sizeof x, &e) == RF_OK && x[1] == second,
-		   "with the new weights under both");
+		   "the export has the new weights as embedding and head");
 		rf_ckpt_close(&c);
 	}
 	copy("delta-relu-tied", "t3");
 	rewrite("t3", other_head);
 	ok(rf_ckpt_open(&c, "t3", &e) == RF_OK && !c.tied && strstr(c.warning, "lm_head.weight differs"),
-	   "a head of its own is used, whatever the config says (%s)", c.warning);
+	   "a head that differs from the embedding is used, whatever the config says (%s)", c.warning);
 	rf_ckpt_close(&c);
 	copy("delta-relu-tied", "t4");
 	rewrite("t4", repeat_head);
 	sh("sed -i 's/\"tie_word_embeddings\": true/\"tie_word_embeddings\": false/' t4/config.json");
 	ok(rf_ckpt_open(&c, "t4", &e) == RF_OK && !c.tied && !*c.warning,
-	   "an equal head of a model that is not tied stays its own");
+	   "a model that is not tied keeps a head equal to its embedding");
 	rf_ckpt_close(&c);
 }
 
@@ -252,14 +257,15 @@ static void test_export(void)
 	sh("echo tok >x/tokenizer.model; echo hello >x/README.md; echo old >x/pytorch_model.bin; echo h "
 	   ">x/.hidden; mkdir x/sub");
 	ok(rf_ckpt_open(&c, "x", &e) == RF_OK && strlen(c.tokenizer) == 16,
-	   "a checkpoint with a tokenizer (%s)", e.msg);
+	   "a checkpoint with a tokenizer is opened (%s)", e.msg);
 	w = floats(c.params.total);
 	rf_ckpt_load(&c, w, &e);
 	for (int i = 0; i < 3; i++) {
 		double worst = 0;
 		ok(export(&c, w, kinds[i].dtype, kinds[i].dir, &e) == RF_OK &&
 		           rf_ckpt_open(&d, kinds[i].dir, &e) == RF_OK,
-		   "is exported as %s and opened (%s)", rf_dtype_name(kinds[i].dtype), e.msg);
+		   "a checkpoint is exported as %s, and the export is opened (%s)",
+		   rf_dtype_name(kinds[i].dtype), e.msg);
 		x = floats(c.params.total);
 		rf_ckpt_load(&d, x, &e);
 		for (size_t k = 0; k < c.params.total; k++)
@@ -267,21 +273,21 @@ static void test_export(void)
 			             fabs((double)x[k] - (double)w[k]) / fmax(fabs((double)w[k]), 1e-3));
 		ok(worst <= kinds[i].error && d.tensors.t[0].dtype == kinds[i].dtype &&
 		           !strcmp(d.tokenizer, c.tokenizer),
-		   "with its values (%g) and tokenizer", worst);
+		   "the export has the values (largest error %g) and the tokenizer", worst);
 		ok(strstr(d.cfg.text, i == 0   ? "\"dtype\": \"float32\""
 		                      : i == 1 ? "\"dtype\": \"bfloat16\""
 		                               : "\"dtype\": \"float16\""),
-		   "and its config says so");
+		   "the config of the export has its type");
 		free(x);
 		rf_ckpt_close(&d);
 	}
 	ok(there("e32/README.md") && !there("e32/pytorch_model.bin") && !there("e32/.hidden") &&
 	           !there("e32/sub") && !there("e32/state.json"),
-	   "other files are carried along, but for old weights and hidden ones");
+	   "an export copies other files, except old weights and hidden files");
 	w[5] = 1e6f;
 	ok(export(&c, w, RF_F16, "e5", &e) == RF_ENUMERIC && strstr(e.msg, "lm_head.weight") &&
 	           strstr(e.msg, "1e+06") && !there("e5"),
-	   "what f16 cannot hold is an error (%s)", e.msg);
+	   "exporting a weight that f16 cannot hold is an error (%s)", e.msg);
 	sh("test -z \"$(find . -name '.*.tmp-*')\"");
 	free(w);
 	rf_ckpt_close(&c);
@@ -328,53 +334,56 @@ static void test_damage(void)
 {
 	struct rf_err e;
 
-	ok(damaged("true", RF_OK, "", &e), "a run is read whole");
-	ok(damaged("rm state.json", RF_EMODEL, "the step is damaged", &e), "no state.json (%s)", e.msg);
+	ok(damaged("true", RF_OK, "", &e), "damage: a copy of the run can be read");
+	ok(damaged("rm state.json", RF_EMODEL, "the step is damaged", &e),
+	   "damage: state.json is missing (%s)", e.msg);
 	ok(damaged("rm optim.safetensors", RF_EMODEL, "'optim.safetensors'", &e),
-	   "no optimizer state (%s)", e.msg);
-	ok(damaged("rm model.safetensors", RF_EMODEL, "'model.safetensors'", &e), "no weights (%s)", e.msg);
+	   "damage: optim.safetensors is missing (%s)", e.msg);
+	ok(damaged("rm model.safetensors", RF_EMODEL, "'model.safetensors'", &e),
+	   "damage: the weights are missing (%s)", e.msg);
 	ok(damaged("truncate -s -1 model.safetensors", RF_EMODEL, " bytes, but this file says ", &e),
-	   "weights cut short (%s)", e.msg);
-	ok(damaged("echo >>config.json", RF_EMODEL, "'config.json' has", &e), "a longer config (%s)", e.msg);
+	   "damage: the weights are one byte shorter (%s)", e.msg);
+	ok(damaged("echo >>config.json", RF_EMODEL, "'config.json' has", &e),
+	   "damage: the config is longer (%s)", e.msg);
 	ok(damaged("sed -i s/40/41/ config.json", RF_EMODEL, "'config.json' has been changed", &e),
-	   "another config of the same size (%s)", e.msg);
+	   "damage: the config differs in one digit (%s)", e.msg);
 	ok(damaged("printf x | dd of=model.safetensors bs=1 seek=9000 conv=notrunc status=none", RF_EMODEL,
 	           "do not match state.json", &e),
-	   "one byte of the weights (%s)", e.msg);
+	   "damage: the weights differ in one byte (%s)", e.msg);
 	ok(damaged("cp ../step-000001/model.safetensors .", RF_EMODEL, "do not match state.json", &e),
-	   "the weights of another step (%s)", e.msg);
+	   "damage: the weights are those of another step (%s)", e.msg);
 	ok(damaged("cp ../step-000001/optim.safetensors .", RF_EMODEL, "state belongs to other weights",
 	           &e),
-	   "the optimizer state of another step (%s)", e.msg);
+	   "damage: the moments are those of another step (%s)", e.msg);
 	ok(damaged("printf '\\1' | dd of=optim.safetensors bs=1 seek=9000 conv=notrunc status=none",
 	           RF_EMODEL, "the optimizer state has been changed", &e),
-	   "one byte of the optimizer state (%s)", e.msg);
+	   "damage: the moments differ in one byte (%s)", e.msg);
 	ok(damaged("cp ../step-000001/* .", RF_EMODEL, "belongs to step 1", &e),
-	   "another step under this name (%s)", e.msg);
+	   "damage: the files are those of another step (%s)", e.msg);
 	ok(damaged("sed -i 's/\"format\": 2/\"format\": 3/' state.json", RF_EMODEL,
 	           "its 'format' is not 2", &e),
-	   "a state of another format (%s)", e.msg);
+	   "damage: state.json has another format (%s)", e.msg);
 	ok(damaged("sed -i 's/\"commits\": 2/\"commits\": 3/' state.json", RF_EMODEL,
 	           "state.json: it has been changed", &e),
-	   "a digit that changed (%s)", e.msg);
+	   "damage: state.json differs in one digit (%s)", e.msg);
 	ok(damaged("sed -i 's/\"xxh64\"/\"xxh65\"/' state.json", RF_EMODEL, "state.json: ", &e),
-	   "hashes by another name (%s)", e.msg);
+	   "damage: state.json has another name for a hash (%s)", e.msg);
 	ok(edited("s/\"parent\": 1/\"parent\": 3/", "parent", &e),
-	   "a parent that is not earlier (%s)", e.msg);
+	   "state.json: the parent is not an earlier step (%s)", e.msg);
 	ok(edited("s/\"commits\": 2/\"commits\": -2/", "malformed", &e),
-	   "a negative count (%s)", e.msg);
+	   "state.json: a count is negative (%s)", e.msg);
 	ok(edited("s/\"step\": 3/\"step\": 3.0/", "malformed", &e),
-	   "a float for a count (%s)", e.msg);
+	   "state.json: a count is a float (%s)", e.msg);
 	ok(edited("s/\"weights\": \"./\"weights\": \"G/", "malformed", &e),
-	   "a hash that is none (%s)", e.msg);
+	   "state.json: a hash is malformed (%s)", e.msg);
 	ok(edited("s/\"next\": 128/\"next\": \"128\"/", "data is malformed", &e),
-	   "a place in the data that is none (%s)", e.msg);
+	   "state.json: a number is a string (%s)", e.msg);
 	ok(edited("s/\"config.json\"/\"..\\/c\"/", "malformed", &e) || strstr(e.msg, "lacks"),
-	   "a file elsewhere (%s)", e.msg);
+	   "state.json: a file name leads out of the step (%s)", e.msg);
 	ok(damaged("truncate -s 40 state.json", RF_EMODEL, "state.json: bad JSON at byte", &e),
-	   "half a state.json (%s)", e.msg);
+	   "damage: state.json is cut (%s)", e.msg);
 	ok(damaged("ln -sfn ../../r ../latest", RF_EMODEL, "not the name of a step", &e),
-	   "latest elsewhere (%s)", e.msg);
+	   "damage: latest leads out of the run (%s)", e.msg);
 }
 
 static void test_run(void)
@@ -390,31 +399,32 @@ static void test_run(void)
 	rf_ckpt_open(&c, "x", &e);
 	ok(rf_run_begin(&c, "r", false, NULL, &e) == RF_OK &&
 	           rf_run_begin(&c, "r", false, NULL, &e) == RF_EUSAGE,
-	   "a run begins, once (%s)", e.msg);
+	   "a run begins, and cannot begin twice (%s)", e.msg);
 	sh("mkdir r2");
 	ok(rf_run_begin(&c, "r2/", false, NULL, &e) == RF_OK && there("r2/latest"),
-	   "in an empty directory too (%s)", e.msg);
+	   "a run begins in an empty directory (%s)", e.msg);
 	ok(rf_run_begin(&c, "nowhere/r", false, NULL, &e) == RF_EIO &&
 	           rf_run_begin(&c, ".", false, NULL, &e) == RF_EUSAGE,
-	   "but not under nothing (%s)", e.msg);
+	   "a run does not begin in a missing directory, or in one with files (%s)", e.msg);
 	strcpy(first, c.weights);
 	rf_ckpt_close(&c);
 	sh("test -z \"$(find . -name '.*.tmp-*')\"");
 
 	ok(rf_run_open(&r, "x", &e) == RF_EUSAGE && strstr(e.msg, "rf-init --from x"),
-	   "a bare checkpoint is no run (%s)", e.msg);
-	ok(rf_run_open(&r, "r/step-000000", &e) == RF_EUSAGE, "nor is a step (%s)", e.msg);
+	   "a bare checkpoint cannot be opened as a run (%s)", e.msg);
+	ok(rf_run_open(&r, "r/step-000000", &e) == RF_EUSAGE, "a step cannot be opened as a run (%s)", e.msg);
 	ok(rf_run_open(&r, "empty", &e) == RF_ENOINPUT && !there("empty/.lock") &&
 	           rf_run_open(&r, "nowhere", &e) == RF_ENOINPUT,
-	   "nor an empty directory (%s)", e.msg);
+	   "an empty or missing directory cannot be opened as a run (%s)", e.msg);
 	if (!ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 0 && r.at.commits == 0 &&
 	                !strcmp(r.at.weights, first),
 	        "the run is opened (%s)", e.msg))
 		return;
 	ok(rf_run_open(&other, "r", &e) == RF_EBUSY && strstr(e.msg, "r: another program"),
-	   "by one at a time (%s)", e.msg);
+	   "a second program cannot open the run (%s)", e.msg);
 	float *w = floats(r.at.params.total);
-	ok(rf_ckpt_load_moments(&r.at, w, w, &moments, &e) == RF_OK && !moments, "without moments at first");
+	ok(rf_ckpt_load_moments(&r.at, w, w, &moments, &e) == RF_OK && !moments,
+	   "the first step has no moments");
 	free(w);
 
 	const void *table = r.at.params.p;
@@ -423,30 +433,31 @@ static void test_run(void)
 	ok(train(&r, 1, &how, &stop, &e) == RF_OK && r.at.step == 1 && r.at.commits == 1 &&
 	           r.at.past_count == 2 && !strcmp(r.at.past[1], first) &&
 	           r.at.params.p == table && !strcmp(r.at.dir, "r/step-000001"),
-	   "a commit moves it on (%s)", e.msg);
+	   "a commit moves the run to the next step (%s)", e.msg);
 	strcpy(second, r.at.weights);
-	ok(strcmp(first, second) && opens("r", RF_OK, NULL, &e), "to other weights");
+	ok(strcmp(first, second) && opens("r", RF_OK, NULL, &e), "the next step has other weights");
 	how.data_hash = NULL;
 	how.data_next = 3;
 	ok(train(&r, 1, &how, &stop, &e) == RF_ENUMERIC && train(&r, 0, &how, &stop, &e) == RF_ENUMERIC,
-	   "steps go up (%s)", e.msg);
+	   "a commit with a step that is not later is refused (%s)", e.msg);
 	stop = SIGTERM;
 	ok(train(&r, 3, &how, &stop, &e) == RF_EIO && strstr(e.msg, "/config.json: interrupted") &&
 	           !there("r/step-000003"),
 	   "a signal before the commit changes nothing (%s)", e.msg);
 	stop = 0;
 	sh("test -z \"$(find r -name '.*.tmp-*')\"");
-	ok(train(&r, 3, &how, &stop, &e) == RF_OK, "it can be done again (%s)", e.msg);
+	ok(train(&r, 3, &how, &stop, &e) == RF_OK, "the same commit succeeds without a signal (%s)", e.msg);
 	ok(!strcmp(r.at.data_hash, "0123456789abcdef") && r.at.data_next == 128,
-	   "what was not said of the data is as before");
-	ok(!there("r/step-000000") && there("r/step-000001"), "the two newest steps stay");
+	   "without a data hash, a commit keeps the earlier one");
+	ok(!there("r/step-000000") && there("r/step-000001"), "the two newest steps are kept");
 	struct rf_ckpt_text x;
-	if (ok(rf_ckpt_text_open(&x, "r", &e) == RF_OK && x.ckpt->step == 3, "what is looked at")) {
+	if (ok(rf_ckpt_text_open(&x, "r", &e) == RF_OK && x.ckpt->step == 3,
+	       "rf-dump opens the newest step")) {
 		sh("mv r/step-000003 r/step-000004 && ln -sfn step-000004 r/latest && "
 		   "sed -i 's/\"step\": 3/\"step\": 4/' r/latest/state.json");
 		rehash("r/latest/state.json");
 		ok(rf_ckpt_text_check(&x, &e) == RF_OK && x.ckpt->step == 4,
-		   "may be replaced meanwhile (%s)", e.msg);
+		   "rf-dump reads the newest step if the step that it opened is gone (%s)", e.msg);
 		rf_ckpt_text_close(&x);
 		sh("mv r/step-000004 r/step-000003 && ln -sfn step-000003 r/latest && "
 		   "sed -i 's/\"step\": 4/\"step\": 3/' r/latest/state.json");
@@ -458,43 +469,46 @@ static void test_run(void)
 	if (!ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 3 && r.at.commits == 2 &&
 	                r.at.updates == 4 && r.at.data_next == 128 && !strcmp(r.at.past[1], second) &&
 	                !strcmp(r.at.past[2], first),
-	        "closed and opened, it is where it was (%s)", e.msg))
+	        "a run that was closed opens at the same step (%s)", e.msg))
 		return;
 	w = floats(r.at.params.total);
 	rf_ckpt_load_moments(&r.at, w, w + r.at.params.total, &moments, &e);
-	ok(moments && w[0] == 4 && w[r.at.params.total] == 2, "with its moments");
+	ok(moments && w[0] == 4 && w[r.at.params.total] == 2, "the step has its moments");
 	free(w);
 	for (int64_t step = 4; step < 24; step++)
 		train(&r, step, &(struct rf_commit){ .keep = 1, .keep_every = 10,
 		                                    .batches = step == 4 ? 3 : 0 }, &stop, &e);
-	ok(r.at.commits == 24, "a commit of three batches counts as three (%lld)", (long long)r.at.commits);
+	ok(r.at.commits == 24,
+	   "a commit of three batches counts as three commits (%lld)", (long long)r.at.commits);
 	ok( r.at.past_count == RF_HASH_HISTORY + 1 && there("r/step-000010") &&
 	           there("r/step-000020") && there("r/step-000023") && !there("r/step-000022") &&
 	           !there("r/step-000003"),
-	   "--keep and --keep-every (%s)", e.msg);
+	   "a commit keeps the steps of --keep and --keep-every, and 16 hashes (%s)", e.msg);
 	strcpy(first, r.at.past[16]);
 	rf_run_close(&r);
 	ok(rf_ckpt_open(&c, "r", &e) == RF_OK && c.past_count == 17 && !strcmp(c.past[16], first),
-	   "16 commits are remembered (%s)", e.msg);
+	   "a step has the hashes of 16 earlier commits (%s)", e.msg);
 	rf_ckpt_close(&c);
 
 	sh("mkdir -p r/.step-000030.tmp-1/sub; touch r/.step-000030.tmp-1/a r/.step-000030.tmp-1/sub/b; ln "
 	   "-s x r/.latest.tmp-77; ln -sfn step-000010 r/latest; touch r/notes");
 	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 23 && !there("r/.step-000030.tmp-1") &&
 	           !there("r/.latest.tmp-77") && there("r/notes"),
-	   "what the dead left is removed (%s)", e.msg);
+	   "opening removes the temporary files of killed programs (%s)", e.msg);
 	rf_run_close(&r);
 	ok(readlink("r/latest", dir, sizeof dir) == 11 && !strncmp(dir, "step-000023", 11),
-	   "a latest that lags is repaired");
+	   "opening repairs an old link `latest`");
 	sh("rm r/latest");
-	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 23, "a missing one too (%s)", e.msg);
+	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 23,
+	   "opening repairs a missing link `latest` (%s)", e.msg);
 	rf_run_close(&r);
 	sh("rm -r r/step-000023");
 	sh("rm r/step-000020/state.json");
 	ok(rf_run_open(&r, "r", &e) == RF_EMODEL && strstr(e.msg, "r/step-000020"),
-	   "a damaged newest step is named (%s)", e.msg);
+	   "the error of a damaged newest step names it (%s)", e.msg);
 	sh("mkdir -p r/step-7 r/step-0000021 r/step-x && rm -r r/step-000020");
-	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 10, "other names are not steps (%s)", e.msg);
+	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 10,
+	   "directories with similar names are not steps (%s)", e.msg);
 	rf_run_close(&r);
 }
 
@@ -504,7 +518,7 @@ static void test_close(void)
 
 	rf_trainer_close(&t);
 	ok(fcntl(STDIN_FILENO, F_GETFD) >= 0,
-	   "a trainer that was never opened closes nothing, standard input least of all");
+	   "closing a trainer that was never opened does not close standard input");
 }
 
 int main(int argc, char *argv[])

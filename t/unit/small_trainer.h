@@ -1,4 +1,5 @@
-/* small_trainer.h -- a trainer without a model: it changes every weight and moment of a run, and commits. */
+/* small_trainer.h -- a trainer without a model, for tests: it changes every weight and moment of a run, and
+ * commits. */
 #ifndef RF_T_SMALL_TRAINER_H
 #define RF_T_SMALL_TRAINER_H
 
@@ -9,7 +10,7 @@
 
 #include "ckpt/writer.h"
 
-/* Buffers for n floats, three of them. */
+/* Allocates 3 n floats. */
 static inline float *floats(size_t n)
 {
 	float *p = calloc(3 * n, sizeof *p);
@@ -19,7 +20,7 @@ static inline float *floats(size_t n)
 	return p;
 }
 
-/* The weights of the newest step, changed by an amount that depends on the step, and moments to match. */
+/* Commits the weights of the newest step, changed by an amount that depends on the step, with moments. */
 static inline enum rf_code train(struct rf_run *r, int64_t step, const struct rf_commit *how,
                                  const volatile sig_atomic_t *stop, struct rf_err *e)
 {
@@ -63,8 +64,8 @@ static inline enum rf_code export(const struct rf_ckpt *c, const float *weights,
 	return rf_ckpt_write(&w, dir, weights, e);
 }
 
-/* Reads a run's newest step whole: weights, as a filter does, and what rf-dump --check compares.  *gone: the
- * step was removed meanwhile, by a trainer that keeps few, so that there is a newer one. */
+/* Reads the newest step of a run: its weights, as a filter does, and the bytes that rf-dump --check compares.
+ * *gone: a trainer has removed the step meanwhile, so the run has a newer one. */
 static inline enum rf_code read_once(const char *path, int64_t *step, char weights[17], bool *gone,
                                      struct rf_err *e)
 {
@@ -88,7 +89,7 @@ static inline enum rf_code read_once(const char *path, int64_t *step, char weigh
 	return rc;
 }
 
-/* The same, like rf-dump --check again where the step is gone. */
+/* Reads the newest step of a run, and begins again if the step is gone, as rf-dump --check does. */
 static inline enum rf_code read_whole(const char *path, int64_t *step, char weights[17], struct rf_err *e)
 {
 	enum rf_code rc;

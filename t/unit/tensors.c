@@ -1,5 +1,5 @@
-/* tensors GOLDEN -- safetensors: malformed files, one rule at a time; round trips; shards; 16-bit floats;
- * the hash.  Works in the current directory.
+/* tensors GOLDEN -- tests safetensors: malformed files, one rule at a time; round trips; shards; 16-bit
+ * floats; the hash.  Works in the current directory.
  *
  * tensors --corpus DIR writes the malformed files as seeds for the fuzzer. */
 #include <math.h>
@@ -21,8 +21,8 @@
 
 static const struct vector {
 	const char *name, *header;
-	size_t data;              /* bytes behind the header */
-	const char *says;         /* what the error must contain; NULL: the file is good */
+	size_t data;              /* bytes after the header */
+	const char *says;         /* words of the error; NULL: the file is valid */
 } vectors[] = {
 	{ "one", "{" T("a", "F32", "[2]", "[0,8]") "}", 8, NULL },
 	{ "two-swapped", "{" T("b", "U8", "[2]", "[1,3]") "," T("a", "U8", "[1]", "[0,1]") "}", 3, NULL },
@@ -136,7 +136,7 @@ static const struct vector {
 	{ "bytes-of-none", "{}", 1, "end at byte 0 of 1" },
 };
 
-/* The file, in memory of exactly its size. */
+/* Makes a file in memory of exactly its size. */
 static unsigned char *make(const char *header, size_t data, uint64_t length, size_t *n)
 {
 	size_t h = strlen(header);
@@ -167,7 +167,7 @@ static void try(const char *name, const unsigned char *p, size_t n, const char *
 
 	for (int i = 1; rc == RF_OK && i < t.n; i++)
 		if (strcmp(t.t[i - 1].name, t.t[i].name) >= 0)
-			ok(false, "%s comes in order of name", name);
+			ok(false, "malformed: the tensors of %s are in order of name", name);
 	if (rc == RF_OK)
 		rf_tensors_close(&t);
 	save("v.safetensors", p, n);
@@ -176,9 +176,9 @@ static void try(const char *name, const unsigned char *p, size_t n, const char *
 	if (says)
 		ok(rc == RF_EMODEL && rc2 == RF_EMODEL && strstr(e.msg, says) && strstr(e2.msg, says) &&
 		           strstr(e2.msg, "v.safetensors"),
-		   "%s is an error that says '%s' (%s)", name, says, e.msg);
+		   "malformed: the error of %s has the words '%s' (%s)", name, says, e.msg);
 	else
-		ok(rc == RF_OK && rc2 == RF_OK, "%s is read (%s)", name, e.msg);
+		ok(rc == RF_OK && rc2 == RF_OK, "a valid file is read: %s (%s)", name, e.msg);
 }
 
 static void test_vectors(void)
@@ -215,10 +215,10 @@ static void test_vectors(void)
 		struct rf_err e;
 		memcpy(q, p, cut);
 		if (rf_tensors_parse(&t, q, cut, &e) != RF_EMODEL)
-			ok(false, "a file cut at byte %zu is an error", cut);
+			ok(false, "malformed: a file that ends at byte %zu is refused", cut);
 		free(q);
 	}
-	ok(true, "a file cut at any byte is an error");
+	ok(true, "malformed: a file that ends at any byte is refused");
 	free(p);
 
 	size_t many = 3 << 20;
@@ -269,10 +269,11 @@ static void test_half(void)
 		else
 			back &= rf_f32_bf16(b) == h;
 	}
-	ok(there, "every f16 has its value");
-	ok(back, "every f16 and bf16 goes to float32 and back");
-	ok(nan, "NaN stays NaN");
-	/* halfway between two neighbours goes to the even one, a little more or less to the nearer */
+	ok(there, "every f16 has its value as float32");
+	ok(back, "every f16 and bf16 stays the same through float32");
+	ok(nan, "a NaN of 16 bits stays a NaN");
+	/* a value halfway between two neighbours is rounded to the even one, any other value to the nearer
+	   one */
 	for (int h = 0; h < 0x7bff; h++) {
 		float mid = (rf_f16_f32((uint16_t)h) + rf_f16_f32((uint16_t)(h + 1))) / 2;
 		nearest &= rf_f32_f16(mid) == h + (h & 1) && rf_f32_f16(nextafterf(mid, 0)) == h &&
@@ -283,10 +284,10 @@ static void test_half(void)
 		nearest &= rf_f32_bf16(mid) == h + (h & 1) && rf_f32_bf16(nextafterf(mid, 0)) == h &&
 		           rf_f32_bf16(nextafterf(mid, INFINITY)) == h + 1;
 	}
-	ok(nearest, "rounding is to nearest, ties to even");
+	ok(nearest, "float32 is rounded to the nearest value of 16 bits, ties to even");
 	ok(rf_f32_f16(65519.996f) == 0x7bff && rf_f32_f16(65520) == 0x7c00 && rf_f32_f16(-1e30f) == 0xfc00 &&
 	           rf_f32_bf16(3.4e38f) == 0x7f80,
-	   "what is too large becomes an infinity");
+	   "a float32 that is too large becomes an infinity");
 }
 
 /* ---- round trips --------------------------------------------------------------------------- */
@@ -332,7 +333,8 @@ static void test_round_trip(void)
 	ok(rf_tensors_write("r.safetensors", in, n, extra, &e) == RF_EIO &&
 	           access("r.safetensors", F_OK) == 0,
 	   "an existing file is not overwritten");
-	if (!ok(rf_tensors_open(&t, "r.safetensors", &e) == RF_OK && t.n == n, "and read again (%s)", e.msg))
+	if (!ok(rf_tensors_open(&t, "r.safetensors", &e) == RF_OK && t.n == n,
+	        "the written tensors are read (%s)", e.msg))
 		return;
 	for (int i = 0; i < n; i++) {
 		const struct rf_tensor *y = rf_tensors_find(&t, in[i].name);
@@ -343,25 +345,25 @@ static void test_round_trip(void)
 		        rf_tensor_read(y, 0, buf, y->bytes, &e) == RF_OK &&
 		        (!y->bytes || !memcmp(buf, in[i].data, y->bytes));
 	}
-	ok(same, "names, shapes and bytes are the same");
-	ok(!rf_tensors_find(&t, "") && !rf_tensors_find(&t, "z"), "a name that is not there is not found");
+	ok(same, "a round trip keeps names, shapes and bytes");
+	ok(!rf_tensors_find(&t, "") && !rf_tensors_find(&t, "z"), "an unknown name is not found");
 	ok(!strcmp(rf_tensors_meta(&t, "format"), "pt") &&
 	           !strcmp(rf_tensors_meta(&t, "weights"), extra[1]) && !rf_tensors_meta(&t, "x"),
-	   "metadata are kept");
+	   "a round trip keeps the metadata");
 	ok(floats(&t, "c.f16", x, &e) == RF_OK && x[0] == 0x1p-24f && x[1] == 1 &&
 	           x[2] == -65504 && signbit(x[3]),
-	   "f16 as float32");
+	   "f16 is converted to float32");
 	ok(floats(&t, "a.bf16", x, &e) == RF_OK && x[0] == 0x1p-133f && x[1] == -1,
-	   "bf16 as float32");
+	   "bf16 is converted to float32");
 	ok(floats(&t, "e.f64", x, &e) == RF_OK && isinf(x[0]) && x[1] == -2.5f &&
 	           x[2] == 0,
-	   "f64 as float32");
+	   "f64 is converted to float32");
 	ok(floats(&t, "d.f32", x, &e) == RF_OK && !memcmp(x, f32, sizeof f32),
-	   "f32 as it is");
+	   "f32 stays as it is");
 	ok(floats(&t, "f.i64", x, &e) == RF_EMODEL && strstr(e.msg, "I64"),
-	   "integers are not weights");
+	   "integers are not converted to float32");
 
-	/* over the bytes as the specification says them */
+	/* the hash of these bytes, as the header specifies it */
 	unsigned char all[256];
 	size_t k = 0;
 #define PUT(p, size) (memcpy(all + k, p, size), k += (size))
@@ -374,30 +376,31 @@ static void test_round_trip(void)
 	PUT("g.\"\xc3\xa4\nF32", 9); PUT(f32 + 2, 4);
 	snprintf(one, sizeof one, "%016llx", (unsigned long long)XXH64(all, k, 0));
 	ok(rf_tensors_hash(t.t, t.n, NULL, two, &e) == RF_OK && !strcmp(one, two),
-	   "the hash is that of names, types, shapes and bytes (%s %s)", one, two);
-	ok(rf_tensors_hash(in, n, NULL, two, &e) == RF_OK && !strcmp(one, two), "of tensors in memory too");
+	   "the hash covers names, types, shapes and bytes (%s %s)", one, two);
+	ok(rf_tensors_hash(in, n, NULL, two, &e) == RF_OK && !strcmp(one, two),
+	   "tensors in memory have the same hash");
 	snprintf(one, sizeof one, "%016llx", (unsigned long long)XXH64("delta_netd.f32F321,2,3", 22, 0));
 	ok(rf_tensors_hash(in + 3, 1, "delta_net", two, &e) == RF_OK && !strcmp(one, two),
-	   "the architecture's has model_type and no bytes");
+	   "the hash of the architecture covers model_type, but no bytes");
 
 	ok(truncate("r.safetensors", 700) == 0 &&
 	           floats(&t, "c.f16", x, &e) != RF_ENOMEM,
-	   "the file is cut while it is open");
+	   "an open file can be truncated");
 	ok(truncate("r.safetensors", 8) == 0 &&
 	           floats(&t, "d.f32", x, &e) == RF_EIO &&
 	           strstr(e.msg, "shortened") &&
 	           rf_tensors_hash(t.t, t.n, NULL, two, &e) == RF_EIO &&
 	           rf_tensors_write("s.safetensors", t.t, t.n, NULL, &e) == RF_EIO &&
 	           access("s.safetensors", F_OK) < 0,
-	   "which is an error and no fault, and leaves no file");
+	   "reading a truncated file is RF_EIO, and writing from it leaves no file");
 	rf_tensors_close(&t);
 
-	ok(rf_tensors_open(&t, "nowhere", &e) == RF_ENOINPUT, "a file that is not there is RF_ENOINPUT");
+	ok(rf_tensors_open(&t, "nowhere", &e) == RF_ENOINPUT, "a missing file is RF_ENOINPUT");
 	mkdir("d", 0777);
 	ok(rf_tensors_open(&t, "d", &e) == RF_EMODEL && strstr(e.msg, "not a regular file"),
-	   "a directory is not a file");
+	   "a directory is refused");
 	ok(mkfifo("fifo", 0666) == 0 && rf_tensors_open(&t, "fifo", &e) == RF_EMODEL,
-	   "a FIFO is refused at once");
+	   "a FIFO is refused without waiting");
 }
 
 /* ---- shards -------------------------------------------------------------------------------- */
@@ -414,19 +417,20 @@ static void try_index(const char *name, const char *json, enum rf_code code, con
 	ok(rc == code && (!says || strstr(e.msg, says)), "index: %s (%s)", name, e.msg);
 }
 
-/* An index with which the shards disagree about one tensor, x: how, and the sentence. */
+/* Tests an index with which the shards disagree about one tensor, x. */
 static void try_places(const char *name, const char *json, enum rf_shard_fault fault, const char *says)
 {
 	struct rf_err e = { RF_OK, "" };
 	struct rf_tensors t;
 
 	save("m/model.safetensors.index.json", json, strlen(json));
-	if (!ok(rf_tensors_open_dir(&t, "m", &e) == RF_OK, "index: %s is opened (%s)", name, e.msg))
+	if (!ok(rf_tensors_open_dir(&t, "m", &e) == RF_OK,
+	        "index: shards are opened with %s (%s)", name, e.msg))
 		return;
 	ok(t.misplaced_count == 1 && t.misplaced[0].fault == fault &&
 	           rf_tensors_named(&t, t.misplaced[0].name) &&
 	           rf_tensors_refuse(&t, 0, &e) == RF_EMODEL && strstr(e.msg, says),
-	   "and noted (%d: %s)", t.misplaced_count, e.msg);
+	   "the disagreement is noted (%d: %s)", t.misplaced_count, e.msg);
 	rf_tensors_close(&t);
 }
 
@@ -447,7 +451,7 @@ static void test_shards(const char *golden)
 	rf_tensors_write("m/model-00002-of-00002.safetensors", whole.t, cut, NULL, &e);
 	rf_tensors_write("elsewhere", whole.t + cut, whole.n - cut, NULL, &e);
 	ok(symlink("../elsewhere", "m/model-00001-of-00002.safetensors") == 0,
-	   "one shard is a link to elsewhere, as in a cache");
+	   "one shard is a link to another folder, as in a cache of models");
 	for (int i = 0; i < whole.n; i++)
 		k += (size_t)snprintf(index + k, sizeof index - k,
 		                      "%s\"%s\":\"model-0000%d-of-00002.safetensors\"", i ? "," : "",
@@ -458,7 +462,7 @@ static void test_shards(const char *golden)
 	       "two shards make one table (%s)", e.msg)) {
 		rf_tensors_hash(whole.t, whole.n, NULL, one, &e);
 		rf_tensors_hash(parts.t, parts.n, NULL, two, &e);
-		ok(!strcmp(one, two), "with the hash of the single file");
+		ok(!strcmp(one, two), "the shards have the hash of the single file");
 		rf_tensors_close(&parts);
 	}
 	const int n = whole.n;
@@ -492,7 +496,8 @@ static void test_shards(const char *golden)
 	snprintf(other, sizeof other, "{\"weight_map\":{%s", strchr(map, ',') + 1);
 	try_places("a shard with a tensor that the index does not know", other, RF_SHARD_UNLISTED,
 	           "'lm_head.weight': it is in model-00002-of-00002.safetensors, where the index does not");
-	ok(link("m/model-00002-of-00002.safetensors", "m/more.safetensors") == 0, "a shard under two names");
+	ok(link("m/model-00002-of-00002.safetensors", "m/more.safetensors") == 0,
+	   "one shard gets a second name");
 	map = INDEX("\"x\":\"more.safetensors\"");
 	save("m/model.safetensors.index.json", map, strlen(map));
 	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_OK && parts.n == n &&
@@ -500,15 +505,16 @@ static void test_shards(const char *golden)
 	           parts.misplaced[0].fault == RF_SHARD_TWICE &&
 	           !strcmp(parts.misplaced[0].file, "more.safetensors") &&
 	           rf_tensors_refuse(&parts, 0, &e) == RF_EMODEL && strstr(e.msg, "and in another shard"),
-	   "of tensors that two shards have, those that the index places are kept (%s)", e.msg);
+	   "if two shards have a tensor, the one that the index places is used (%s)", e.msg);
 	rf_tensors_close(&parts);
 	unlink("m/more.safetensors");
-	ok(rename("elsewhere", "gone") == 0, "the file behind the link goes");
+	ok(rename("elsewhere", "gone") == 0, "the target of a link is removed");
 	save("m/model.safetensors.index.json", index, strlen(index));
 	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_EMODEL && strstr(e.msg, "link"),
 	   "a shard that is a dangling link is refused (%s)", e.msg);
 	unlink("m/model.safetensors.index.json");
-	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_ENOINPUT, "neither file nor index is RF_ENOINPUT");
+	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_ENOINPUT,
+	   "a directory without a file or an index is RF_ENOINPUT");
 }
 
 int main(int argc, char *argv[])
