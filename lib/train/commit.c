@@ -37,7 +37,7 @@ static enum rf_code check_weights(struct rf_trainer *t, struct rf_err *e)
 }
 
 /* Returns whether each rank has a part of the moments (--shard optimizer). */
-static bool parted(const struct rf_trainer *t) { return t->engine.parts > 1; }
+static bool is_parted(const struct rf_trainer *t) { return t->engine.parts > 1; }
 
 /* Learns from rank 0 in which folder of the run the file of moments is: name becomes what rank 0 has. */
 static enum rf_code tell_folder(struct rf_trainer *t, char name[RF_VOTE_BYTES], struct rf_err *e)
@@ -120,17 +120,17 @@ static enum rf_code write_step(struct rf_trainer *t, struct rf_ckpt_writer *w, s
 	if ((rc = rf_commit_begin(&t->open.run, &c, w, e)) != RF_OK ||
 	    (rc = rf_ckpt_put_weights(w, (void *)m->w, e)) != RF_OK)
 		return rc;
-	rc = parted(t) ? put_spans(t, w, e) : rf_ckpt_put_moments(w, (void *)m->m, (void *)m->v, e);
+	rc = is_parted(t) ? put_spans(t, w, e) : rf_ckpt_put_moments(w, (void *)m->m, (void *)m->v, e);
 	return rc == RF_OK ? rf_commit_finish(&t->open.run, &c, w, e) : rc;
 }
 
-static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
+static enum rf_code write_commit(struct rf_trainer *t, struct rf_err *e)
 {
 	struct rf_ckpt_writer w = RF_CKPT_WRITER(&t->open.run.at);
 	enum rf_code rc;
 
 	if (t->ranks.rank)
-		return parted(t) && !t->weights_out ? put_span_for_rank_0(t, e) : RF_OK;
+		return is_parted(t) && !t->weights_out ? put_span_for_rank_0(t, e) : RF_OK;
 	if ((rc = check_weights(t, e)) == RF_OK)
 		rc = write_log(t, e);
 	if (rc == RF_OK && !t->weights_out)
@@ -155,7 +155,7 @@ enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e)
 	if (any)
 		rc = t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->open.run.at.weights, t->stop,
 		                                      e)
-		                 : commit(t, e);
+		                 : write_commit(t, e);
 	strcpy(weights, t->open.run.at.weights);
 	rc = rf_ranks_vote_first(&t->ranks, &v, rc, weights, sizeof weights, e);
 	if (rc != RF_OK || !any || !t->ranks.rank)

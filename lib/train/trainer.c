@@ -436,8 +436,8 @@ static void hash_records(struct rf_trainer *t, const struct rf_train_stats *st)
 
 /* Makes one optimizer step on the records in w, with the settings of `train`.  outer: the step is the one on
  * the responses.  *records: the number of records of all ranks; 0: there was no step. */
-static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struct rf_waiting *w, bool outer,
-                             uint64_t *records, struct rf_err *e)
+static enum rf_code optimize_records(struct rf_trainer *t, struct rf_train *train, struct rf_waiting *w,
+                                     bool outer, uint64_t *records, struct rf_err *e)
 {
 	const char *grad_in = outer ? NULL : t->grad_in;
 	struct rf_trainer_batch *b = &t->current;
@@ -501,7 +501,7 @@ static enum rf_code optimize_mini_batch(struct rf_trainer *t, uint64_t *records,
 	do
 		t->current.part++;
 	while (!rf_shard_size(&t->open.shard, t->current.part));
-	return optimize(t, &t->train, &t->current.mini, false, records, e);
+	return optimize_records(t, &t->train, &t->current.mini, false, records, e);
 }
 
 /* Makes the step on the responses.  Its loss is that of rf-ntp --loss response; the coefficients, which weigh
@@ -519,7 +519,7 @@ static enum rf_code optimize_responses(struct rf_trainer *t, struct rf_err *e)
 	train->loss = RF_LOSS_RESPONSE;
 	train->log_gradients = false;
 	train->meter = NULL;
-	rc = optimize(t, train, &t->current.joined, true, &records, e);
+	rc = optimize_records(t, train, &t->current.joined, true, &records, e);
 	train->rl_coef = inner.rl_coef;
 	train->position_coef = inner.position_coef;
 	train->ntp_coef = inner.ntp_coef;

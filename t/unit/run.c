@@ -34,7 +34,7 @@ static void sh(const char *fmt, ...)
 		abort();
 }
 
-static bool there(const char *path)
+static bool exists(const char *path)
 {
 	struct stat st;
 
@@ -53,14 +53,14 @@ static bool opens(const char *path, enum rf_code code, const char *says, struct 
 }
 
 /* A copy of a golden checkpoint: config.json and model.safetensors. */
-static void copy(const char *name, const char *to)
+static void copy_golden(const char *name, const char *to)
 {
 	sh("rm -rf %s && mkdir %s && cp %s/%s/config.json %s/%s/model.safetensors %s && chmod u+w %s/*", to,
 	   to, golden, name, golden, name, to, to);
 }
 
 /* Rewrites DIR/model.safetensors with the tensors that f makes of the old ones. */
-static void rewrite(const char *dir, int (*f)(struct rf_tensor *, int))
+static void rewrite_tensors(const char *dir, int (*f)(struct rf_tensor *, int))
 {
 	char path[200], old[200];
 	struct rf_tensors t;
@@ -162,13 +162,13 @@ static void test_open(void)
 	   "an empty directory is RF_ENOINPUT (%s)", e.msg);
 	sh("touch file");
 	ok(opens("file", RF_EMODEL, "not a directory", &e), "a file is not a checkpoint (%s)", e.msg);
-	copy("delta", "x");
+	copy_golden("delta", "x");
 	sh("rm x/model.safetensors");
 	ok(opens("x", RF_ENOINPUT, "model.safetensors", &e),
 	   "a checkpoint without weights is RF_ENOINPUT (%s)", e.msg);
 
-	copy("delta", "x");
-	rewrite("x", damage_names);
+	copy_golden("delta", "x");
+	rewrite_tensors("x", damage_names);
 	ok(opens("x", RF_EMODEL,
 	         "missing: model.layers.0.attn.b_proj.weight; unexpected: model.layers.0.attn.a_proj.weight; "
 	         "of another shape: model.embeddings.weight (10,64, not 40,16)",
@@ -180,8 +180,8 @@ static void test_open(void)
 	                         "model.layers.0.attn.a_proj.weight; ") &&
 	           strstr(e.msg, " (10,64, not 40,16)") && !strstr(e.msg, " more"),
 	   "a long list of names is not cut (%s)", e.msg);
-	copy("delta", "x");
-	rewrite("x", put_nan);
+	copy_golden("delta", "x");
+	rewrite_tensors("x", put_nan);
 	if (!ok(rf_ckpt_open(&c, "x", &e) == RF_OK, "opening does not look at the values (%s)", e.msg))
 		return;
 	float *w = floats(c.params.total);
@@ -198,7 +198,7 @@ static void test_tied(void)
 	struct rf_ckpt c;
 	float *w;
 
-	copy("delta-relu-tied", "t");
+	copy_golden("delta-relu-tied", "t");
 	sh("sed -i 's/\"tie_word_embeddings\": true/\"tie_word_embeddings\": false/' t/config.json");
 	ok(rf_ckpt_open(&c, "t", &e) == RF_OK && c.tied && c.params.tied &&
 	           strstr(c.warning, "there is no lm_head.weight"),
@@ -210,8 +210,8 @@ static void test_tied(void)
 	   "the config of that run says that it is tied");
 	rf_ckpt_close(&c);
 
-	copy("delta-relu-tied", "t2");
-	rewrite("t2", repeat_head);
+	copy_golden("delta-relu-tied", "t2");
+	rewrite_tensors("t2", repeat_head);
 	ok(rf_ckpt_open(&c, "t2", &e) == RF_OK && c.tied && !*c.warning &&
 	           !rf_params_find(&c.params, "lm_head.weight"),
 	   "a head equal to the embedding is tied (%s)", e.msg);
@@ -231,13 +231,13 @@ static void test_tied(void)
 		   "the export has the new weights as embedding and head");
 		rf_ckpt_close(&c);
 	}
-	copy("delta-relu-tied", "t3");
-	rewrite("t3", other_head);
+	copy_golden("delta-relu-tied", "t3");
+	rewrite_tensors("t3", other_head);
 	ok(rf_ckpt_open(&c, "t3", &e) == RF_OK && !c.tied && strstr(c.warning, "lm_head.weight differs"),
 	   "a head that differs from the embedding is used, whatever the config says (%s)", c.warning);
 	rf_ckpt_close(&c);
-	copy("delta-relu-tied", "t4");
-	rewrite("t4", repeat_head);
+	copy_golden("delta-relu-tied", "t4");
+	rewrite_tensors("t4", repeat_head);
 	sh("sed -i 's/\"tie_word_embeddings\": true/\"tie_word_embeddings\": false/' t4/config.json");
 	ok(rf_ckpt_open(&c, "t4", &e) == RF_OK && !c.tied && !*c.warning,
 	   "a model that is not tied keeps a head equal to its embedding");
@@ -253,7 +253,7 @@ static void test_export(void)
 	struct rf_ckpt c, d;
 	float *w, *x;
 
-	copy("delta", "x");
+	copy_golden("delta", "x");
 	sh("echo tok >x/tokenizer.model; echo hello >x/README.md; echo old >x/pytorch_model.bin; echo h "
 	   ">x/.hidden; mkdir x/sub");
 	ok(rf_ckpt_open(&c, "x", &e) == RF_OK && strlen(c.tokenizer) == 16,
@@ -281,12 +281,12 @@ static void test_export(void)
 		free(x);
 		rf_ckpt_close(&d);
 	}
-	ok(there("e32/README.md") && !there("e32/pytorch_model.bin") && !there("e32/.hidden") &&
-	           !there("e32/sub") && !there("e32/state.json"),
+	ok(exists("e32/README.md") && !exists("e32/pytorch_model.bin") && !exists("e32/.hidden") &&
+	           !exists("e32/sub") && !exists("e32/state.json"),
 	   "an export copies other files, except old weights and hidden files");
 	w[5] = 1e6f;
 	ok(export(&c, w, RF_F16, "e5", &e) == RF_ENUMERIC && strstr(e.msg, "lm_head.weight") &&
-	           strstr(e.msg, "1e+06") && !there("e5"),
+	           strstr(e.msg, "1e+06") && !exists("e5"),
 	   "exporting a weight that f16 cannot hold is an error (%s)", e.msg);
 	sh("test -z \"$(find . -name '.*.tmp-*')\"");
 	free(w);
@@ -395,13 +395,13 @@ static void test_run(void)
 	char first[17], second[17], dir[4096];
 	bool moments;
 
-	copy("delta", "x");
+	copy_golden("delta", "x");
 	rf_ckpt_open(&c, "x", &e);
 	ok(rf_run_begin(&c, "r", false, NULL, &e) == RF_OK &&
 	           rf_run_begin(&c, "r", false, NULL, &e) == RF_EUSAGE,
 	   "a run begins, and cannot begin twice (%s)", e.msg);
 	sh("mkdir r2");
-	ok(rf_run_begin(&c, "r2/", false, NULL, &e) == RF_OK && there("r2/latest"),
+	ok(rf_run_begin(&c, "r2/", false, NULL, &e) == RF_OK && exists("r2/latest"),
 	   "a run begins in an empty directory (%s)", e.msg);
 	ok(rf_run_begin(&c, "nowhere/r", false, NULL, &e) == RF_EIO &&
 	           rf_run_begin(&c, ".", false, NULL, &e) == RF_EUSAGE,
@@ -413,7 +413,7 @@ static void test_run(void)
 	ok(rf_run_open(&r, "x", &e) == RF_EUSAGE && strstr(e.msg, "rf-init --from x"),
 	   "a bare checkpoint cannot be opened as a run (%s)", e.msg);
 	ok(rf_run_open(&r, "r/step-000000", &e) == RF_EUSAGE, "a step cannot be opened as a run (%s)", e.msg);
-	ok(rf_run_open(&r, "empty", &e) == RF_ENOINPUT && !there("empty/.lock") &&
+	ok(rf_run_open(&r, "empty", &e) == RF_ENOINPUT && !exists("empty/.lock") &&
 	           rf_run_open(&r, "nowhere", &e) == RF_ENOINPUT,
 	   "an empty or missing directory cannot be opened as a run (%s)", e.msg);
 	if (!ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 0 && r.at.commits == 0 &&
@@ -442,14 +442,14 @@ static void test_run(void)
 	   "a commit with a step that is not later is refused (%s)", e.msg);
 	stop = SIGTERM;
 	ok(train(&r, 3, &how, &stop, &e) == RF_EIO && strstr(e.msg, "/config.json: interrupted") &&
-	           !there("r/step-000003"),
+	           !exists("r/step-000003"),
 	   "a signal before the commit changes nothing (%s)", e.msg);
 	stop = 0;
 	sh("test -z \"$(find r -name '.*.tmp-*')\"");
 	ok(train(&r, 3, &how, &stop, &e) == RF_OK, "the same commit succeeds without a signal (%s)", e.msg);
 	ok(!strcmp(r.at.data_hash, "0123456789abcdef") && r.at.data_next == 128,
 	   "without a data hash, a commit keeps the earlier one");
-	ok(!there("r/step-000000") && there("r/step-000001"), "the two newest steps are kept");
+	ok(!exists("r/step-000000") && exists("r/step-000001"), "the two newest steps are kept");
 	struct rf_ckpt_text x;
 	if (ok(rf_ckpt_text_open(&x, "r", &e) == RF_OK && x.ckpt->step == 3,
 	       "rf-dump opens the newest step")) {
@@ -480,9 +480,9 @@ static void test_run(void)
 		                                    .batches = step == 4 ? 3 : 0 }, &stop, &e);
 	ok(r.at.commits == 24,
 	   "a commit of three batches counts as three commits (%lld)", (long long)r.at.commits);
-	ok( r.at.past_count == RF_HASH_HISTORY + 1 && there("r/step-000010") &&
-	           there("r/step-000020") && there("r/step-000023") && !there("r/step-000022") &&
-	           !there("r/step-000003"),
+	ok(r.at.past_count == RF_HASH_HISTORY + 1 && exists("r/step-000010") &&
+	           exists("r/step-000020") && exists("r/step-000023") && !exists("r/step-000022") &&
+	           !exists("r/step-000003"),
 	   "a commit keeps the steps of --keep and --keep-every, and 16 hashes (%s)", e.msg);
 	strcpy(first, r.at.past[16]);
 	rf_run_close(&r);
@@ -492,8 +492,8 @@ static void test_run(void)
 
 	sh("mkdir -p r/.step-000030.tmp-1/sub; touch r/.step-000030.tmp-1/a r/.step-000030.tmp-1/sub/b; ln "
 	   "-s x r/.latest.tmp-77; ln -sfn step-000010 r/latest; touch r/notes");
-	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 23 && !there("r/.step-000030.tmp-1") &&
-	           !there("r/.latest.tmp-77") && there("r/notes"),
+	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 23 && !exists("r/.step-000030.tmp-1") &&
+	           !exists("r/.latest.tmp-77") && exists("r/notes"),
 	   "opening removes the temporary files of killed programs (%s)", e.msg);
 	rf_run_close(&r);
 	ok(readlink("r/latest", dir, sizeof dir) == 11 && !strncmp(dir, "step-000023", 11),

@@ -137,7 +137,7 @@ static const struct vector {
 };
 
 /* Makes a file in memory of exactly its size. */
-static unsigned char *make(const char *header, size_t data, uint64_t length, size_t *n)
+static unsigned char *make_file(const char *header, size_t data, uint64_t length, size_t *n)
 {
 	size_t h = strlen(header);
 	unsigned char *p;
@@ -151,7 +151,7 @@ static unsigned char *make(const char *header, size_t data, uint64_t length, siz
 	return p;
 }
 
-static void save(const char *path, const void *p, size_t n)
+static void save_file(const char *path, const void *p, size_t n)
 {
 	FILE *f = fopen(path, "w");
 
@@ -159,7 +159,7 @@ static void save(const char *path, const void *p, size_t n)
 		abort();
 }
 
-static void try(const char *name, const unsigned char *p, size_t n, const char *says)
+static void try_file(const char *name, const unsigned char *p, size_t n, const char *says)
 {
 	struct rf_err e = { RF_OK, "" }, e2 = { RF_OK, "" };
 	struct rf_tensors t;
@@ -170,7 +170,7 @@ static void try(const char *name, const unsigned char *p, size_t n, const char *
 			ok(false, "malformed: the tensors of %s are in order of name", name);
 	if (rc == RF_OK)
 		rf_tensors_close(&t);
-	save("v.safetensors", p, n);
+	save_file("v.safetensors", p, n);
 	if ((rc2 = rf_tensors_open(&t, "v.safetensors", &e2)) == RF_OK)
 		rf_tensors_close(&t);
 	if (says)
@@ -188,8 +188,8 @@ static void test_vectors(void)
 	size_t n;
 
 	for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
-		p = make(vectors[i].header, vectors[i].data, strlen(vectors[i].header), &n);
-		try(vectors[i].name, p, n, vectors[i].says);
+		p = make_file(vectors[i].header, vectors[i].data, strlen(vectors[i].header), &n);
+		try_file(vectors[i].name, p, n, vectors[i].says);
 		free(p);
 	}
 	static const struct { const char *name; uint64_t length; const char *says; } lengths[] = {
@@ -204,11 +204,11 @@ static void test_vectors(void)
 		{ "header of 2^64 - 8", UINT64_MAX - 7, "over the limit" },
 	};
 	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-		p = make(good, 8, i == 3 ? strlen(good) + 9 : lengths[i].length, &n);
-		try(lengths[i].name, p, n, lengths[i].says);
+		p = make_file(good, 8, i == 3 ? strlen(good) + 9 : lengths[i].length, &n);
+		try_file(lengths[i].name, p, n, lengths[i].says);
 		free(p);
 	}
-	p = make(good, 8, strlen(good), &n);
+	p = make_file(good, 8, strlen(good), &n);
 	for (size_t cut = 0; cut < n; cut++) {
 		unsigned char *q = malloc(cut + !cut);
 		struct rf_tensors t;
@@ -227,8 +227,8 @@ static void test_vectors(void)
 		h[i] = "[],"[i % 3];
 	memcpy(h, "{\"a\":[", 6);
 	h[many] = 0;
-	p = make(h, 0, many, &n);
-	try("a million lists", p, n, "or has more than 1000000 values");
+	p = make_file(h, 0, many, &n);
+	try_file("a million lists", p, n, "or has more than 1000000 values");
 	free(p);
 	free(h);
 }
@@ -238,10 +238,11 @@ static void write_corpus(const char *dir)
 	for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
 		char path[500];
 		size_t n;
-		unsigned char *p = make(vectors[i].header, vectors[i].data, strlen(vectors[i].header), &n);
+		unsigned char *p = make_file(vectors[i].header, vectors[i].data, strlen(vectors[i].header),
+		                             &n);
 
 		snprintf(path, sizeof path, "%s/%s", dir, vectors[i].name);
-		save(path, p, n);
+		save_file(path, p, n);
 		free(p);
 	}
 }
@@ -292,7 +293,7 @@ static void test_half(void)
 
 /* ---- round trips --------------------------------------------------------------------------- */
 
-static enum rf_code floats(const struct rf_tensors *t, const char *name, float *x, struct rf_err *e)
+static enum rf_code read_floats(const struct rf_tensors *t, const char *name, float *x, struct rf_err *e)
 {
 	const struct rf_tensor *of = rf_tensors_find(t, name);
 
@@ -350,17 +351,17 @@ static void test_round_trip(void)
 	ok(!strcmp(rf_tensors_meta(&t, "format"), "pt") &&
 	           !strcmp(rf_tensors_meta(&t, "weights"), extra[1]) && !rf_tensors_meta(&t, "x"),
 	   "a round trip keeps the metadata");
-	ok(floats(&t, "c.f16", x, &e) == RF_OK && x[0] == 0x1p-24f && x[1] == 1 &&
+	ok(read_floats(&t, "c.f16", x, &e) == RF_OK && x[0] == 0x1p-24f && x[1] == 1 &&
 	           x[2] == -65504 && signbit(x[3]),
 	   "f16 is converted to float32");
-	ok(floats(&t, "a.bf16", x, &e) == RF_OK && x[0] == 0x1p-133f && x[1] == -1,
+	ok(read_floats(&t, "a.bf16", x, &e) == RF_OK && x[0] == 0x1p-133f && x[1] == -1,
 	   "bf16 is converted to float32");
-	ok(floats(&t, "e.f64", x, &e) == RF_OK && isinf(x[0]) && x[1] == -2.5f &&
+	ok(read_floats(&t, "e.f64", x, &e) == RF_OK && isinf(x[0]) && x[1] == -2.5f &&
 	           x[2] == 0,
 	   "f64 is converted to float32");
-	ok(floats(&t, "d.f32", x, &e) == RF_OK && !memcmp(x, f32, sizeof f32),
+	ok(read_floats(&t, "d.f32", x, &e) == RF_OK && !memcmp(x, f32, sizeof f32),
 	   "f32 stays as it is");
-	ok(floats(&t, "f.i64", x, &e) == RF_EMODEL && strstr(e.msg, "I64"),
+	ok(read_floats(&t, "f.i64", x, &e) == RF_EMODEL && strstr(e.msg, "I64"),
 	   "integers are not converted to float32");
 
 	/* the hash of these bytes, as the header specifies it */
@@ -384,10 +385,10 @@ static void test_round_trip(void)
 	   "the hash of the architecture covers model_type, but no bytes");
 
 	ok(truncate("r.safetensors", 700) == 0 &&
-	           floats(&t, "c.f16", x, &e) != RF_ENOMEM,
+	           read_floats(&t, "c.f16", x, &e) != RF_ENOMEM,
 	   "an open file can be truncated");
 	ok(truncate("r.safetensors", 8) == 0 &&
-	           floats(&t, "d.f32", x, &e) == RF_EIO &&
+	           read_floats(&t, "d.f32", x, &e) == RF_EIO &&
 	           strstr(e.msg, "shortened") &&
 	           rf_tensors_hash(t.t, t.n, NULL, two, &e) == RF_EIO &&
 	           rf_tensors_write("s.safetensors", t.t, t.n, NULL, &e) == RF_EIO &&
@@ -411,7 +412,7 @@ static void try_index(const char *name, const char *json, enum rf_code code, con
 	struct rf_tensors t;
 	enum rf_code rc;
 
-	save("m/model.safetensors.index.json", json, strlen(json));
+	save_file("m/model.safetensors.index.json", json, strlen(json));
 	if ((rc = rf_tensors_open_dir(&t, "m", &e)) == RF_OK)
 		rf_tensors_close(&t);
 	ok(rc == code && (!says || strstr(e.msg, says)), "index: %s (%s)", name, e.msg);
@@ -423,7 +424,7 @@ static void try_places(const char *name, const char *json, enum rf_shard_fault f
 	struct rf_err e = { RF_OK, "" };
 	struct rf_tensors t;
 
-	save("m/model.safetensors.index.json", json, strlen(json));
+	save_file("m/model.safetensors.index.json", json, strlen(json));
 	if (!ok(rf_tensors_open_dir(&t, "m", &e) == RF_OK,
 	        "index: shards are opened with %s (%s)", name, e.msg))
 		return;
@@ -457,7 +458,7 @@ static void test_shards(const char *golden)
 		                      "%s\"%s\":\"model-0000%d-of-00002.safetensors\"", i ? "," : "",
 		                      whole.t[i].name, i < cut ? 2 : 1);
 	snprintf(index + k, sizeof index - k, "}}");
-	save("m/model.safetensors.index.json", index, strlen(index));
+	save_file("m/model.safetensors.index.json", index, strlen(index));
 	if (ok(rf_tensors_open_dir(&parts, "m", &e) == RF_OK && parts.n == whole.n,
 	       "two shards make one table (%s)", e.msg)) {
 		rf_tensors_hash(whole.t, whole.n, NULL, one, &e);
@@ -499,7 +500,7 @@ static void test_shards(const char *golden)
 	ok(link("m/model-00002-of-00002.safetensors", "m/more.safetensors") == 0,
 	   "one shard gets a second name");
 	map = INDEX("\"x\":\"more.safetensors\"");
-	save("m/model.safetensors.index.json", map, strlen(map));
+	save_file("m/model.safetensors.index.json", map, strlen(map));
 	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_OK && parts.n == n &&
 	           parts.misplaced_count == cut + 1 &&
 	           parts.misplaced[0].fault == RF_SHARD_TWICE &&
@@ -509,7 +510,7 @@ static void test_shards(const char *golden)
 	rf_tensors_close(&parts);
 	unlink("m/more.safetensors");
 	ok(rename("elsewhere", "gone") == 0, "the target of a link is removed");
-	save("m/model.safetensors.index.json", index, strlen(index));
+	save_file("m/model.safetensors.index.json", index, strlen(index));
 	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_EMODEL && strstr(e.msg, "link"),
 	   "a shard that is a dangling link is refused (%s)", e.msg);
 	unlink("m/model.safetensors.index.json");
