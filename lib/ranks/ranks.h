@@ -107,7 +107,7 @@ enum { RF_VOTE_BYTES = 128, RF_VOTE_SAME = 6 };
 struct rf_same { const char *name; uint64_t hash; };
 struct rf_vote {
 	int moment;                  /* the place in the program; negative: the rank leaves */
-	int64_t number;              /* how often the rank was at this place before */
+	int64_t number;              /* the number of the batch or mini-batch, which is the same for all */
 	const char *what;            /* the place, for messages */
 	struct rf_same same[RF_VOTE_SAME]; /* facts, with their names for messages */
 	int sames;
