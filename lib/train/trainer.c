@@ -25,8 +25,8 @@ static uint64_t hash_text(const char *s) { return XXH64(s, strlen(s), 0); }
  * the batch that decide what ranks exchange. */
 static uint64_t hash_settings(const struct rf_trainer *t)
 {
-	const int of_batch[] = { t->at, t->expected, t->steps, t->train.shard, t->train.exchange.carrier,
-	                         t->engine.segment };
+	const int of_batch[] = { t->at, t->expected, t->steps, (int)t->train.shard,
+	                         (int)t->train.exchange.carrier, t->engine.segment };
 	const json_t *options = json_object_get(json_object_get(t->made, "program"), "options");
 	char *text = json_dumps(options, JSON_COMPACT | JSON_SORT_KEYS);
 	const uint64_t hash = XXH64(of_batch, sizeof of_batch, text ? hash_text(text) : 0);

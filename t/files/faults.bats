@@ -249,7 +249,7 @@ old_and_new() {
 		ended+=" $status"
 		# where it was put, or where the message says
 		if [ ! -e out/theirs ]; then
-			said=$(sed 's/.*, which is \(.*\) now$/\1/' <<<"$output")
+			said=$(sed 's/.* is kept as \(.*\)$/\1/' <<<"$output")
 			[ -e "$said/theirs" ]
 		fi || return 1
 		rm -f {out,.out.tmp-*}/theirs
