@@ -21,17 +21,24 @@
 
 static uint64_t hash_text(const char *s) { return XXH64(s, strlen(s), 0); }
 
-/* Returns a hash of the settings that ranks must share: the options that the run's manifest has, and those of
- * the batch that decide what ranks exchange. */
+/* Returns a hash of the settings that ranks must share: the options that the run's manifest has, except those
+ * of a command for rewards, which each machine may start in its own way; and the options of a batch that
+ * decide what ranks exchange. */
 static uint64_t hash_settings(const struct rf_trainer *t)
 {
 	const int of_batch[] = { t->at, t->expected, t->steps, (int)t->train.shard,
 	                         (int)t->train.exchange.carrier, t->engine.segment };
-	const json_t *options = json_object_get(json_object_get(t->made, "program"), "options");
-	char *text = json_dumps(options, JSON_COMPACT | JSON_SORT_KEYS);
-	const uint64_t hash = XXH64(of_batch, sizeof of_batch, text ? hash_text(text) : 0);
+	static const char *const of_machine[] = { "exec", "tokenizer", "timeout", "queue-limit" };
+	json_t *options = json_copy(json_object_get(json_object_get(t->made, "program"), "options"));
+	uint64_t hash;
+	char *text;
 
+	for (size_t i = 0; i < sizeof of_machine / sizeof *of_machine; i++)
+		json_object_del(options, of_machine[i]);
+	text = json_dumps(options, JSON_COMPACT | JSON_SORT_KEYS);
+	hash = XXH64(of_batch, sizeof of_batch, text ? hash_text(text) : 0);
 	free(text);
+	json_decref(options);
 	return hash;
 }
 
