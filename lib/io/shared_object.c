@@ -1,3 +1,4 @@
+/* shared_object.c -- finds shared objects near the program, and loads them. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
