@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# rf-loop: a run taken through a corpus, one line and one commit per batch, whatever ends it.
+# rf-loop: trains a run on a corpus, with one line and one commit per batch, and resumes after any kill.
 
 setup_file() {
 	load ../helper
@@ -22,12 +22,12 @@ setup() {
 	cp -r "$P/ckpt" "$P/corpus.rf" .
 }
 
-# Of a test that failed nothing stays: all of the session that it began.
+# Kills all processes of the session that a failed test started.
 teardown() {
 	[ -z "${shell:-}" ] || pkill -9 -s "$shell" || true
 }
 
-# loop RUN WORD...: rf-loop as in setup_file, with other words; the variable L is another line
+# loop RUN WORD...: runs rf-loop as setup_file does, with more options; the variable L replaces the line
 loop() {
 	local run=$1
 	shift
@@ -35,8 +35,8 @@ loop() {
 }
 export -f loop
 
-# begin RUN WORD...: the same in the background, in a session of its own, whose first process is $shell; what
-# it says is in err
+# begin RUN WORD...: runs loop in the background, in a new session whose first process is $shell; writes its
+# standard error to the file err
 begin() {
 	rm -f err
 	setsid bash -c 'exec 2>err
@@ -48,7 +48,7 @@ begin() {
 steps() { rf-dump --tsv --rows step --columns step,commits --no-header "$1" | tail -n 1; }
 same_as_want() { same_run "$1" "$P/want"; }
 
-# until_true COMMAND...: waits for it, up to a minute
+# until_true COMMAND...: waits up to a minute until the command succeeds
 until_true() {
 	local n
 	for ((n = 0; n < 1200; n++)); do
@@ -59,18 +59,20 @@ until_true() {
 	return 1
 }
 
-# ended STATUS: the loop that was begun ends with that status
+# ended STATUS: waits for the loop that `begin` started, which must exit with this status
 ended() {
 	local status=0
 	wait "$shell" || status=$?
 	[ "$status" -eq "$1" ] || { echo "status $status, not $1"; cat err; return 1; }
 }
 
-# field PID N: of /proc/PID/stat, counted from 1; the state is 3
+# field PID N: prints field N of /proc/PID/stat, counted from 1; field 3 is the state
+# is PID STATE, said TEXT: check the state of a process and the text in err
 field() { sed 's/^.*) //' "/proc/$1/stat" | cut -d ' ' -f $(($2 - 2)); }
 is() { [ "$(field "$1" 3)" = "$2" ]; }
 said() { grep -qF -- "$1" err; }
-# The loop that holds a run, its guard, and what lives in its session.
+# holder RUN, guard RUN: print the pid of the loop that holds the lock of a run, and that of its guard
+# session ID: prints the pids that live in a session; none_of ID: succeeds if there is none
 holder() { cut -d ' ' -f 1 "$1/data/.lock"; }
 guard() { pgrep -P "$(holder "$1")" -x rf-loop; }
 session() {
@@ -78,10 +80,10 @@ session() {
 		awk -v s="$1" '{ pid = $1; sub(/^.*\) /, "") } $4 == s && $1 != "Z" { print pid }'
 }
 none_of() { [ -z "$(session "$1")" ]; }
-# A line whose first stage says in the file `here` that it is there, and waits for the file `go`.
+# waiting: prints a line that first makes the file `here`, and then waits for the file `go`
 waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 
-@test "rf-loop: each batch runs the line once and makes one commit, with the bytes of typing it by hand" {
+@test "rf-loop: each batch runs the line once and makes one commit, the same bytes as a line run by hand" {
 	run -0 --separate-stderr loop run
 	[ -z "$output" ]
 	[ "$(steps run)" = $'6\t3' ]
@@ -99,7 +101,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 		<<<"$stderr")" -eq 3 ]
 }
 
-@test "rf-loop: the loss of a batch's line is the mean over its mini-batches, also after a kill" {
+@test "rf-loop: the loss reported for a batch is the mean over its mini-batches, without earlier attempts" {
 	run -0 --separate-stderr loop run
 	shown() { sed -n "s/^rf-loop: run: batch $1 of 3, .*, loss \([0-9.]*\), .*/\1/p" <<<"$stderr"; }
 	for batch in 1 2 3; do
@@ -108,7 +110,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 			| add / length' run/log.jsonl)
 		[ "$(printf '%.4g' "$mean")" = "$(printf '%.4g' "$(shown $batch)")" ]
 	done
-	# lines of an earlier attempt at the last batch
+	# the log has lines of an earlier attempt at the last batch
 	cp run/log.jsonl log
 	rm -r run
 	run -0 --separate-stderr loop run --batches 2
@@ -117,7 +119,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ "$(printf '%.4g' "$mean")" = "$(printf '%.4g' "$(shown 3)")" ]
 }
 
-@test "rf-loop: the line gets its batch in environment variables, and nothing on standard input" {
+@test "rf-loop: the line gets its batch in environment variables, and an empty standard input" {
 	L='cat; printf "%s " "$RUN" "$STEP" "$AT" "$FROM" "$TO" "$ORDER" "$STREAM" "$BATCH" "$DATA" >>line'
 	export L="$L; echo >>line; $LINE"
 	after='printf "%s " "$RUN" "$STEP" "$AT" "$BATCH" "$DATA" "$FROM" "$TO" "$ORDER" >>after
@@ -132,14 +134,14 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ -d run/streams ]
 }
 
-@test "rf-loop: when all is done latest leads to the newest step, even if the last trainer was killed there" {
+@test "rf-loop: in a finished run, a start points latest to the newest step if a kill left it at an old one" {
 	loop run
 	ln -sfn step-000004 run/latest
 	loop run
 	[ "$(readlink run/latest)" = step-000006 ]
 }
 
-@test "rf-loop: --order file, --rest and --epochs take every sequence, in the order of the file" {
+@test "rf-loop: --order file, --rest and --epochs take every sequence, in the order of the data file" {
 	rf-cat --range 0:7 -o seven.rf corpus.rf
 	export L='rf-cat --range $FROM:$TO "$ORDER" | tee batch-$BATCH.rf | rf-ntp -m "$RUN" --at $AT'
 	rf-loop -m run --from ckpt --data seven.rf --batch 3 --rest --order file --epochs 2 -- "$L"
@@ -151,18 +153,18 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ ! -e run/data/epoch-0.rf ]
 	rf-loop -m run --data seven.rf --batch 3 --rest --order file --epochs 3 -- "$L"
 	[ "$(steps run)" = $'9\t9' ]
-	# shuffled, the rest is a batch too
+	# with shuffled data, the rest is a batch, too
 	rf-loop -m other --from ckpt --data seven.rf --batch 3 --rest --epochs 1 -- "$L"
 	[ "$(for b in 0 1 2; do rf-dump --tsv --rows record --columns id --no-header batch-$b.rf; done |
 		sort -u | wc -l)" -eq 7 ]
-	# they are words of the run
+	# the options are part of the run's settings
 	run -65 rf-loop -m run --data seven.rf --batch 3 --rest --epochs 3 -- "$L"
 	[[ "$output" == *'< order=file'* ]]
 	run -65 rf-loop -m run --data seven.rf --batch 3 --order file --epochs 3 -- "$L"
 	run -64 rf-loop -m run --data seven.rf --epochs 3 --batches 3 -- "$L"
 }
 
-@test "rf-loop: --outputs names a file for each batch, for the line and for --after" {
+@test "rf-loop: --outputs names one output file per batch for the line and for --after" {
 	export L='rf-cat --range $FROM:$TO "$ORDER" | tee "$OUTPUT" | rf-ntp -m "$RUN" --at $AT'
 	loop run --outputs answers --after '[ -s "$OUTPUT" ] && echo "$OUTPUT" >>after'
 	[ "$(ls run/answers | paste -sd' ')" = 'batch-000000.rf batch-000001.rf batch-000002.rf' ]
@@ -170,7 +172,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	run -64 loop other --outputs a/b
 }
 
-@test "rf-loop: what a killed program left among the outputs is removed" {
+@test "rf-loop: a start removes the temporary files that a killed program left among the outputs" {
 	export L='rf-cat --range $FROM:$TO -o "$OUTPUT" "$ORDER"'
 	loop run --count outputs --outputs answers --batches 1
 	touch run/answers/.batch-000000.rf.tmp-1234 run/answers/mine
@@ -178,7 +180,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ "$(ls -A run/answers | paste -sd' ')" = 'batch-000000.rf batch-000001.rf mine' ]
 }
 
-@test "rf-loop: with --count outputs a batch is done when its file is there, and nothing is committed" {
+@test "rf-loop: with --count outputs a batch is done when its file exists, and nothing is committed" {
 	export L='echo $BATCH $STEP >>line; rf-cat --range $FROM:$TO -o "$OUTPUT" "$ORDER"'
 	loop run --count outputs --outputs answers --rest --order file
 	[ "$(cat line)" = $'0 run/step-000000\n1 run/step-000000\n2 run/step-000000' ]
@@ -193,7 +195,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[[ "$output" == *'the line did not write $OUTPUT'* ]]
 	run -64 loop fourth --count outputs
 	run -64 loop fourth --count outputs --outputs answers --after true
-	# a run that was trained has other batches
+	# a run that counts commits cannot count outputs
 	cp -r "$P/want" want2
 	run -65 loop want2 --count outputs --outputs answers
 }
@@ -214,7 +216,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[[ "$output" == *"seven.rf has 7 sequences, fewer than a batch of 8"* ]]
 }
 
-@test "rf-loop: more --batches continue the run; the same or fewer do nothing and say so" {
+@test "rf-loop: more --batches continue the run; the same number or fewer change nothing and are reported" {
 	loop run --batches 1
 	loop run --batches 3
 	same_as_want run
@@ -239,7 +241,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ "$(steps w1)" = $'2\t1' ]
 }
 
-@test "rf-loop: missing or wrong arguments are named in the error and leave nothing behind" {
+@test "rf-loop: missing or wrong arguments are named in the error, and no run is made" {
 	rf-init --from ckpt old
 	while IFS='|' read -r status message words; do
 		eval "run -$status rf-loop $words"
@@ -260,14 +262,14 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ ! -e ckpt/data ]
 }
 
-@test "rf-loop: the status of a stage that failed becomes the loop's and is written to data/status" {
+@test "rf-loop: the loop exits with the status of a failed stage and writes it to data/status" {
 	L='exit 3' run -3 loop run
 	[[ "$output" == *"rf-loop: run: batch 1: a stage failed with status 3" ]]
 	[ "$(cat run/data/status)" = $'3\tbatch 1: a stage failed with status 3' ]
 	L='bash -c "kill -9 \$\$" | cat' run -137 loop other
 	L='no-such-program' run -127 loop third
 	[[ "$output" == *"batch 1: a stage failed with status 127: a command was not found"* ]]
-	# a loop that works has none, nor one that was killed
+	# there is no data/status while a loop works, nor after it was killed
 	L=$(waiting) begin run
 	until_true test -e here
 	[ ! -e run/data/status ]
@@ -276,7 +278,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ ! -e run/data/status ]
 }
 
-@test "rf-loop: a line that commits nothing or twice, and --after that commits or removes, are errors" {
+@test "rf-loop: a line that commits nothing or twice, or an --after that commits or removes, is an error" {
 	L='rf-cat "$ORDER" >/dev/null' run -70 loop run
 	[[ "$output" == *"batch 1: no stage failed, but the line did not train the run"* ]]
 	L='rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"; rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"' \
@@ -292,7 +294,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	done
 }
 
-@test "rf-loop: --after is run once after each commit, and again at the next start if it did not succeed" {
+@test "rf-loop: --after runs once after each commit, and again at the next start if it did not succeed" {
 	run -5 loop run --after 'echo $AT >>seen; exit 5'
 	[[ "$output" == *"(--after, EVAL or AFTER of a pipeline) failed with status 5"* ]]
 	[ "$(steps run)" = $'2\t1' ]
@@ -301,7 +303,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ "$(cut -f 1 run/data/after)" -eq 3 ]
 	loop run --after 'echo $AT >>seen'
 	[ "$(wc -l <seen)" -eq 4 ]
-	# killed while it runs, at the last batch
+	# the loop is killed while --after of the last batch runs
 	begin other --batches 1 --after 'echo $AT >>killed; until [ -e go ]; do sleep .02; done'
 	until_true test -s killed
 	kill -9 "$(holder other)"
@@ -311,7 +313,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ "$(paste -sd' ' killed)" = "2 2" ]
 }
 
-@test "rf-loop: a start removes an older file stop, says so and goes on" {
+@test "rf-loop: a start removes a file stop that is older than the start, reports it and goes on" {
 	loop run --batches 1
 	touch run/stop
 	run -0 loop run --batches 2
@@ -321,7 +323,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ ! -e run/stop ]
 }
 
-@test "rf-loop: a file stop that is made while --make works ends the loop before its first batch" {
+@test "rf-loop: a file stop that appears while --make runs ends the loop before its first batch" {
 	run -75 loop run --data run/data/own.rf --make 'touch "$RUN/stop"; rf-cat -o "$DATA" corpus.rf'
 	[[ "$output" == *"0 of 3 batches are done: stopped, as the run's file 'stop' asked"* ]]
 	[ ! -e run/stop ]
@@ -329,14 +331,14 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ "$(wc -l <run/data/times.tsv)" -eq 3 ]
 }
 
-@test "rf-loop: data that the model cannot read are refused before the first batch, and nothing is left" {
+@test "rf-loop: data that do not fit the model are refused before the first batch" {
 	jq '.vocab_size = 200' "$P/config.json" >small.json
 	rf-init --config small.json --seed 1 small
 	run -65 loop run --from small
 	[ "$output" = "rf-loop: run: corpus.rf does not fit small: the stream has a vocabulary of 384, but \
 the model only of 200" ]
 	[ ! -e run ]
-	# data of --make are checked when they are made
+	# data that --make makes are checked when they are made
 	run -65 loop run --from small --data run/data/own.rf --make 'rf-cat -o "$DATA" corpus.rf'
 	[[ "$output" == *'own.rf does not fit small: '* ]]
 	rm -r run
@@ -344,7 +346,7 @@ the model only of 200" ]
 	same_as_want run
 }
 
-@test "rf-loop: SIGTERM, SIGINT or SIGHUP ends the whole pipeline once and leaves the run as it was" {
+@test "rf-loop: SIGTERM, SIGINT or SIGHUP ends the whole pipeline once and leaves the run's steps unchanged" {
 	for signal in TERM INT HUP; do
 		rm -rf run here
 		L='trap "echo end >>ends" TERM; touch here; sleep 1000 & wait; wait; sleep .2; exit 9' begin \
@@ -400,7 +402,7 @@ the model only of 200" ]
 		kill -CONT "$loop"
 		until_true is "$stage" S
 	done
-	# stopped, then ended
+	# a loop that is stopped obeys SIGTERM once it continues
 	kill -TSTP "$loop"
 	until_true is "$stage" T
 	kill -TERM "$loop"
@@ -431,7 +433,7 @@ the model only of 200" ]
 	same_as_want run
 }
 
-@test "rf-loop: waits for processes that outlived a killed loop, and counts what they commit" {
+@test "rf-loop: a start waits for processes that outlived a killed loop, and counts their commits" {
 	for end in true false; do
 		rm -rf run here go
 		export L='touch here; until [ -e go ]; do sleep .02; done; '$end' && '$LINE
@@ -441,7 +443,7 @@ the model only of 200" ]
 		kill -9 "$(guard run)"
 		kill -9 "$loop"
 		wait "$shell" || true
-		# a start with other words waits, too
+		# a start with other settings waits, too
 		begin run --seed 1
 		until_true said \
 			'rf-loop: run: a loop that has ended left processes behind: waiting until they end'
@@ -490,10 +492,10 @@ the model only of 200" ]
 	[[ "$output" == *"the run: it has 1 commits, and the loop made only the first 0"* ]]
 }
 
-@test "rf-loop: --len reports a first batch of short sequences, and changes nothing else" {
+@test "rf-loop: --len warns if the sequences of the first batch are short, and changes nothing else" {
 	rf-tokenize --bytes --format text -o data.rf <(head -c 39 "$ROOT/README.md") \
 		<(head -c 60 "$ROOT/README.md") 2>/dev/null
-	# with their end tokens 40 and 61: the mean is 50.5
+	# the sequences have 40 and 61 tokens with their end tokens: the mean is 50.5
 	said='the sequences of the first batch have 50 tokens on average, less than half of'
 	run -0 loop a --data data.rf --batch 2 --len 102 --len-advice 'do this'
 	[ "$(grep -cxF "rf-loop: a: $said 102 (do this)" <<<"$output")" = 1 ]
@@ -536,15 +538,15 @@ the model only of 200" ]
 	[[ "$output" == *"> sequences=9"*"> hash="* ]]
 	[ "$(steps run)" = $'2\t1' ]
 	cp "$P/corpus.rf" .
-	# what is no word
+	# these options are not part of the run's settings
 	loop run --batches 2 --keep-streams --after true --phase x --wait --len 99
-	# history counts, also where its steps were removed
+	# the settings are compared even if the trained steps were removed
 	rm -r run/step-00000[1-9]
 	ln -sfn step-000000 run/latest
 	run -65 loop run --seed 7
 }
 
-@test "rf-loop: of a setting with several lines only the lines that differ are shown" {
+@test "rf-loop: if a setting has several lines, the message shows only the lines that differ" {
 	loop run --batches 1 --words $'one\ntwo\nthree'
 	run -65 loop run --words $'one\n2\nthree'
 	[ "$(grep -c '^rf-loop: run: [<>] ' <<<"$output")" -eq 2 ]
@@ -579,7 +581,7 @@ the model only of 200" ]
 	run -65 again --seed 7
 }
 
-@test "rf-loop: refuses commits that others made after its own, and counts those made before its first" {
+@test "rf-loop: refuses another program's commit after its own, but counts a commit made before its first" {
 	loop run --batches 2
 	rf-cat --range 0:4 corpus.rf >four.rf
 	rf-ntp -m run four.rf
@@ -590,18 +592,18 @@ the model only of 200" ]
 	rm -r run/step-000005
 	loop run --batches 3
 	same_as_want run
-	# two trainers in a line, and one that is run after it
+	# a second trainer runs after the line's trainer, as --after
 	run -70 loop two --after 'rf-ntp -m "$RUN" four.rf'
 	run -65 loop two
 	[[ "$output" == *"it has 2 commits, and the loop made only the first 1, up to step 2"* ]]
-	# a run that was trained before goes on, and that is said
+	# a run that was trained before is continued, and a message says so
 	rf-init --from ckpt hand
 	rf-ntp -m hand four.rf
 	run -0 loop hand --batches 2
 	[[ "$output" == *"hand: the run has 1 commit that no loop made: it counts as a batch"* ]]
 }
 
-@test "rf-loop: --data must be a regular file that is not one of the loop's own" {
+@test "rf-loop: --data must be a regular file, and not a file that the loop itself writes" {
 	mkdir -p run/data
 	cp corpus.rf run/data/epoch-0.rf
 	run -64 loop run --data run/data/epoch-0.rf
@@ -615,7 +617,7 @@ the model only of 200" ]
 	[ "$output" = "rf-loop: the line after -- is empty (try --help)" ]
 }
 
-@test "rf-loop: a file of --make that is not a stream is refused, and may be removed and made again" {
+@test "rf-loop: a file made by --make that is not a stream is refused; if it is removed, it is made again" {
 	mv corpus.rf source.rf
 	run -65 loop run --make 'echo hello >"$DATA"'
 	[[ "$output" == *"corpus.rf: not an rf stream"* ]]
@@ -624,7 +626,7 @@ the model only of 200" ]
 	same_as_want run
 }
 
-@test "rf-loop: refuses to go on when its data were exchanged while it works" {
+@test "rf-loop: refuses to continue if the data change while the loop works" {
 	rf-cat --range 0:8 corpus.rf >eight.rf
 	rf-cat --range 8:16 corpus.rf >others.rf
 	cp eight.rf data.rf
@@ -645,14 +647,14 @@ the model only of 200" ]
 		L=$twice run -65 loop two
 		[[ "$output" == *"it has 2 commits, and the loop made only the first 0"* ]]
 	done
-	# but of a line that failed behind its commit the batch is done
+	# but if a line fails after its commit, the batch is done
 	L="$LINE; exit 9" run -9 loop late
 	L="$LINE; exit 9" run -9 loop late
 	L="$LINE; exit 9" run -9 loop late
 	same_as_want late
 }
 
-@test "rf-loop: refuses an order of data that no data/words describes, and leaves other files alone" {
+@test "rf-loop: refuses an epoch file in RUN/data without data/words, and leaves other files unchanged" {
 	rf-init --from ckpt run
 	mkdir run/data
 	cp corpus.rf run/data/epoch-0.rf
@@ -674,8 +676,8 @@ the model only of 200" ]
 	same_as_want run
 }
 
-# on_terminal LINE: what rf-loop says of it on a terminal, and its status; SHELL is whose script(1)
-# starts commands
+# on_terminal LINE: runs rf-loop with this line on a terminal, and prints its output and status; script(1)
+# starts commands with the shell that SHELL names
 on_terminal() {
 	L=$1 SHELL=/bin/bash timeout 60 script -qec 'stty tostop
 		timeout --foreground 20 rf-loop -m run --from ckpt --data corpus.rf --batches 3 --batch 4 \
@@ -692,7 +694,7 @@ on_terminal() {
 	[[ "$output" == *'said by a stage'*'status 1'* ]]
 }
 
-@test "rf-loop: of the orders of the data only that of the current epoch is kept" {
+@test "rf-loop: only the current epoch's order of the data is kept; files of other names stay" {
 	loop run --batches 1
 	touch run/data/epoch-{7,12}.rf run/data/epoch-notes
 	loop run
@@ -706,7 +708,7 @@ on_terminal() {
 	loop run --make "$make"
 	[ "$(cat made)" = made ]
 	same_as_want run
-	# made again they must be what they were
+	# data that are made again must be the same as before
 	rm corpus.rf
 	loop run --make "$make" --batches 4
 	[ "$(wc -l <made)" -eq 2 ]
@@ -721,7 +723,7 @@ on_terminal() {
 	[[ "$output" == *"corpus.rf: the command of --make succeeded but did not create this file"* ]]
 }
 
-@test "rf-loop: refuses data that are damaged or no stream" {
+@test "rf-loop: refuses data that are damaged or not a stream" {
 	head -c -1 corpus.rf >cut.rf
 	run -65 loop run --data cut.rf
 	[[ "$output" == *"cut.rf: "*truncated* ]]
@@ -730,7 +732,7 @@ on_terminal() {
 	[[ "$output" == *"text.rf: not an rf stream"* ]]
 }
 
-@test "rf-loop: if the newest step was removed, it goes on from the newest one that is left" {
+@test "rf-loop: if the newest step was removed, the loop goes on from the newest remaining step" {
 	loop run
 	rm -r run/step-000006
 	run -0 loop run
@@ -751,7 +753,7 @@ on_terminal() {
 	ended 0
 }
 
-@test "rf-loop: the time left comes from the last batches, of earlier loops as well, and ignores an outlier" {
+@test "rf-loop: the time left is estimated from the last batches, also of earlier loops, without outliers" {
 	export L='[ $BATCH -lt $MAX ] && '$LINE
 	MAX=1 run -1 loop run --batches 22
 	for s in 60 60 60 100000 60 60 60 60; do printf '1\t2\t%d000000\n' $s >>run/data/times.tsv; done
@@ -772,7 +774,7 @@ on_terminal() {
 	kill $(cat own)
 }
 
-# traced OPTION... -- RUN WORD...: the loop, and it alone, under strace
+# traced OPTION... -- RUN WORD...: runs the loop under strace, which does not follow its child processes
 traced() {
 	local options=()
 	while [ "$1" != -- ]; do
@@ -783,8 +785,9 @@ traced() {
 		rf-loop -m "$2" --from ckpt --data corpus.rf --batches 2 --batch 4 "${@:3}" -- "$LINE"
 }
 
-# at_each_call SIGNAL WORD...: a loop with these words, of which `prepare` makes what it finds, gets the
-# signal at one system call after the other, or at some of them; what is left goes on to the bytes of `want`.
+# at_each_call SIGNAL WORD...: sends the signal to a loop with these options at each of its system calls in
+# turn, or at some of them.  The function `prepare` makes the run that each loop starts from.  After the
+# signal the same command must continue the run to the bytes of `want`.
 at_each_call() {
 	local n status calls signal=$1 every=48
 	[ -z "${RF_ALL:-}" ] || every=1
@@ -807,20 +810,20 @@ at_each_call() {
 	done
 }
 
-@test "rf-loop: after SIGTERM or SIGKILL at any system call the same command ends at the same bytes" {
+@test "rf-loop: after SIGTERM or SIGKILL at any system call, the same command makes the same bytes" {
 	loop first --batches 1
 	prepare() { rm -rf run; cp -a first run; }
 	at_each_call TERM
 	at_each_call KILL
 }
 
-@test "rf-loop: killed, interrupted and stopped at random it loses no batch and does none twice" {
+@test "rf-loop: a loop that is killed, interrupted or stopped at random loses no batch and repeats none" {
 	[ -n "${RF_ALL:-}" ] && times=1000 || times=12
 	run -0 python3 "$ROOT/t/helper/kills.py" $times "$RANDOM"
 	[ "$output" = "$times kills" ]
 }
 
-@test "rf-loop: --epochs over fewer sequences than a batch is an error, as --batches is" {
+@test "rf-loop: --epochs over fewer sequences than a batch is an error, like --batches" {
 	rf-cat --range 0:3 -o few.rf corpus.rf
 	for how in '--epochs 1' '--batches 1'; do
 		run -65 --separate-stderr rf-loop -m few --from ckpt --data few.rf $how --batch 10 -- false
@@ -828,15 +831,15 @@ at_each_call() {
 	done
 }
 
-# A line that cuts its range into batches, and commits each; it stops as rf-step does.
+# A line that divides its range into batches and commits each; it obeys RUN/stop as rf-step does.
 many='for ((i = FROM; i < TO; i += SIZE)); do
 	rf-cat --range $i:$((i + SIZE < TO ? i + SIZE : TO)) "$ORDER" |
 		rf-ntp -m "$RUN" --mini-batch 2 --log "$RUN/log.jsonl" </dev/stdin || exit
 	[ ! -e "$RUN/stop" ] || exit 75
 done'
 
-@test "rf-loop: --many runs a line for all batches that are left of an epoch, and notes each commit" {
-	# five batches in an epoch
+@test "rf-loop: --many runs one line for all remaining batches of an epoch, and records each commit" {
+	# an epoch has five batches
 	rf-cat --range 0:22 -o few.rf corpus.rf
 	mv few.rf corpus.rf
 	loop want --batches 3 2>/dev/null
@@ -848,11 +851,11 @@ done'
 	[ ! -e run/data/line ]
 	[ "$(tail -n 1 run/data/times.tsv | cut -f 1,2)" = $'3\t6' ]
 	grep -q 'batch 3 of 3, step 6, loss ' said
-	# a line for each batch goes on where lines for many ended, and the reverse
+	# without --many the loop continues a run made with --many, and the reverse
 	loop run --batches 4
 	loop run --batches 7 --many
 	[ "$(tail -n +3 line | cut -d ' ' -f 1-3 | paste -sd' ')" = $'12 16 4 16 20 4 4\t5 0 8 4 5\t7' ]
-	# with --after a line ends where a commit is due
+	# with --after a line ends at each commit
 	L='echo "$FROM $TO" >>ends; '$many loop b --batches 5 --many --commit-every 2 \
 		--after 'echo "$AT" >>after'
 	[ "$(paste -sd' ' <(cat ends after))" = '0 8 8 16 16 20 4 8 10' ]
@@ -865,7 +868,7 @@ done'
 	[ ! -e c ]
 }
 
-@test "rf-loop: --many reports each commit while its line works, and keeps streams in a folder" {
+@test "rf-loop: --many reports each commit while its line runs, and keeps streams in a folder" {
 	L='echo "$STREAM" >>line; '${many/rf-cat/sleep 1.2; rf-cat}
 	loop run --many --keep-streams 2>said
 	[ "$(cat line)" = run/streams ]
@@ -874,7 +877,7 @@ done'
 	same_as_want run
 }
 
-@test "rf-loop: --many ends with 75 where its line obeyed RUN/stop, and fails if it trained fewer batches" {
+@test "rf-loop: --many exits 75 if its line obeyed RUN/stop, and fails if the line trained fewer batches" {
 	L='[ "$BATCH" -gt 0 ] || touch "$RUN/stop"; '$many
 	run -75 loop run --many
 	[[ "$output" == *"1 of 3 batches are done: stopped, as the run's file 'stop' asked"* ]]
@@ -885,7 +888,7 @@ done'
 	[[ "$output" == *'had batches 1 to 3 (rf-step --batch $SIZE), trained 2 of them'* ]]
 }
 
-@test "rf-loop: --many counts the batches of a line that was cut, and no others" {
+@test "rf-loop: --many counts the batches of a line that was killed, but not another program's commit" {
 	export L=${many/done/'[ ! -e cut ] || [ "$i" -lt 4 ] ||
 		kill -9 $(cut -d " " -f 1 "$RUN/data/.lock")'$'\ndone'}
 	touch cut
@@ -896,7 +899,7 @@ done'
 	loop run --many --wait
 	same_as_want run
 	[ ! -e run/data/line ]
-	# a commit that no line may have made
+	# the commits of the recorded line begin after this commit
 	printf '5\t9\n' >other/data/line
 	rf-cat --range 0:4 corpus.rf | rf-ntp -m other --mini-batch 2
 	run -65 loop other --many --wait
