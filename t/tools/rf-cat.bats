@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# rf-cat: streams joined, cut, shuffled, repeated; streams from JSON.
+# rf-cat: joins, cuts, shuffles and repeats streams, and makes streams from JSON.
 
 setup() {
 	load ../helper
@@ -8,13 +8,13 @@ setup() {
 	P=prompts.rf
 }
 
-# ids FILE: "id:tokens" of each record
+# ids FILE: prints ID:T of each record, T its number of tokens
 ids() {
 	rf-dump --json "${1:--}" | jq -r 'select(.type == "seq") | .body | "\(.id):\(.tokens.shape[0])"' |
 		paste -sd' '
 }
 
-# prompts: a stream of three records with prompts, one of which is all prompt, with what a model computed
+# prompts: makes a stream of three records with prompts and entropies; the last record is all prompt
 prompts() {
 	{
 		printf '%s' '{"seq":0,"type":"head","body":{"format":1,"vocab":40,' \
@@ -40,11 +40,11 @@ prompts() {
 	PROMISE_GATHERS=1 promises filter "$S/tokens.rf" rf-cat --shuffle --repeat 2
 }
 
-@test "rf-cat: a copy has the same records and no entry in the history; copying it gives the same bytes" {
+@test "rf-cat: a copy has the same records and no entry in the history; a copy of a copy is the same bytes" {
 	rf-cat "$S/rewarded.rf" >a.rf
 	rf-cat a.rf | rf-cat - | cmp - a.rf
 	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body.history')" = '[]' ]
-	# but for the order of keys in its head, so is the copy of a stream that others wrote
+	# a copy of a stream that another program wrote may differ in the order of the keys of the head
 	diff <(rf-dump --json a.rf | sed '1d;$d') <(rf-dump --json "$S/rewarded.rf" | sed '1d;$d')
 }
 
@@ -63,12 +63,12 @@ prompts() {
 	[ "$(rf-cat --renumber a.rf b.rf a.rf | ids)" = "0:61 1:47 2:9 3:80 4:61 5:47" ]
 }
 
-# start FILE N: at which byte frame N begins
+# start FILE N: prints the byte at which frame N begins
 start() {
 	"$RF_UNITS/helper/lab" frames "$1" | awk -v n="$2" 'NR == n + 1 { print $1 }'
 }
 
-@test "rf-cat: refuses to join streams whose heads name another vocabulary, tokenizer or model" {
+@test "rf-cat: refuses to join streams whose heads name different vocabularies, tokenizers or models" {
 	rf-dump --json "$S/empty.rf" >head.json
 	head() { # head FILE JSON: an empty stream whose head has this more
 		jq -c 'if .type == "head" then .body += '"$2"' else . end' head.json | rf-cat --json -o "$1"
@@ -91,7 +91,7 @@ start() {
 	said='the streams cannot be joined'
 	differ 22222222222222bb 11111111111111bb || differ 222222222222 111111111111
 	rf-cat a.rf "$S/empty.rf" | rf-dump --check -q
-	# an id that only the second head would allow
+	# the token 40 breaks a rule of the first head only
 	printf '%s\n' '{"seq":0,"type":"head","body":{"format":1}}' \
 		'{"seq":1,"type":"seq","body":{"id":0,"tokens":{"dtype":"<i4","shape":[1],"data":[40]}}}' \
 		'{"seq":2,"type":"end","body":{"count":1,"xxh64":0}}' | rf-cat --json -o any.rf
@@ -99,7 +99,7 @@ start() {
 	[[ "$output" == *"any.rf: record 1 (byte "*"tokens: number 0 is 40, outside 0 to 39" ]]
 }
 
-@test "rf-cat --range: passes records i to j-1 of the joined inputs, from a file and from a pipe alike" {
+@test "rf-cat --range: passes records i to j-1 of the joined inputs, the same from a file and from a pipe" {
 	rf-cat --renumber "$S/tokens.rf" "$S/tokens.rf" >all.rf
 	for range in 0:8 0:0 3:5 7: :1 5:100 8: 100:200 :; do
 		rf-cat --range $range all.rf >file.rf
@@ -117,7 +117,7 @@ start() {
 	done
 }
 
-@test "rf-cat --range: missing and truncated records are errors even where they would be skipped" {
+@test "rf-cat --range: missing and truncated records are errors even outside the range" {
 	rf-cat --renumber "$S/tokens.rf" "$S/tokens.rf" >all.rf
 	"$RF_UNITS/helper/lab" pick all.rf 0 1 2 3 4 5 6 8 9 >dropped.rf
 	mentions 65 "found record 9 where record 8 was expected" rf-cat --range 0:2 -o c.rf dropped.rf
@@ -137,13 +137,13 @@ start() {
 	rf-cat --range 50: all.rf >second.rf
 	rf-cat --range :50 all.rf >first.rf
 	[ "$(rf-cat --shuffle --seed 3 second.rf first.rf | ids)" = "$(ids a.rf)" ]
-	# an epoch is a number of its own: no epoch of a seed has the order of another seed
+	# seed and epoch are separate: no epoch of a seed has the order of an epoch of another seed
 	for seed in 3 4 5; do
 		for epoch in 0 1 2; do rf-cat --shuffle --seed $seed --epoch $epoch all.rf | ids; done
 	done >orders
 	[ "$(sort -u orders | wc -l)" -eq 9 ]
 	[ "$(sed -n 1p orders)" = "$(ids a.rf)" ]
-	# doubled ids do not stay together
+	# records that were given twice do not stay together
 	[ "$(rf-cat --shuffle --renumber "$S/tokens.rf" "$S/tokens.rf" | ids | tr ' ' '\n' | cut -d: -f2 |
 		uniq -d | wc -l)" -lt 4 ]
 }
@@ -163,7 +163,7 @@ start() {
 	[ "$(cat later)" = "$(paste -d' ' order.2 order.3)" ]
 }
 
-@test "rf-cat --part: cuts each record to its prompt or response and drops what was computed of it" {
+@test "rf-cat --part: cuts each record to its prompt or response and drops values computed from the tokens" {
 	prompts
 	rf-cat --range 0:2 --part prompt $P >a.rf
 	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "seq") | .body
@@ -184,7 +184,7 @@ start() {
 	[[ "$output" == *"tokens.rf: id 2 $said" ]] || [[ "$output" == *"$said" ]]
 }
 
-@test "rf-cat: choices are copied with all they have; where it changes tokens they lose what was computed" {
+@test "rf-cat: copies choices with their log-probabilities, and drops these where it changes the tokens" {
 	printf '{"q":"ab","c":["c","de"]}\n{"q":["AB","AC"],"c":["x","y"]}\n' |
 		rf-tokenize --bytes --prompt-key q --choices-key c >asked.rf
 	rf-dump --json asked.rf | jq -c 'if .type == "seq" then .body.choice += {
@@ -197,7 +197,7 @@ start() {
 	rf-cat --split-response scored.rf | choices | diff - <(choices asked.rf)
 }
 
-@test "rf-cat --split-response: the prompt alone is in tokens; --join-response is the exact inverse" {
+@test "rf-cat --split-response: moves the response out of the tokens; --join-response is the exact inverse" {
 	prompts
 	rf-cat --split-response $P >a.rf
 	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "seq") | .body
@@ -223,7 +223,7 @@ start() {
 	[ ! -e c.rf ]
 }
 
-@test "rf-cat: the history has the options that change the result, and no names of files" {
+@test "rf-cat: the history has the options that change the result, and no file names" {
 	rf-cat --range 1:3 --shuffle --seed 9 --repeat 2 "$S/tokens.rf" "$S/empty.rf" -o a.rf
 	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body.history')" = \
 		"$(jq -c . <<<'[{"tool": "rf-cat", "version": "0.1", "options": {"range": "1:3",
@@ -250,7 +250,7 @@ start() {
 	rf-cat --max-record 1k "$S/tokens.rf" | rf-dump --check -q
 }
 
-@test "rf-cat: the file that is its input may be its output" {
+@test "rf-cat: one file may be both input and output" {
 	cp "$S/tokens.rf" a.rf
 	chmod u+w a.rf
 	rf-cat --renumber --range 1: -o a.rf a.rf
@@ -259,7 +259,7 @@ start() {
 
 # ---- JSON
 
-@test "rf-cat --json: turns what rf-dump --json printed back into the same messages" {
+@test "rf-cat --json: turns the output of rf-dump --json back into the same messages" {
 	rf-cat --shuffle --repeat 2 "$S/rewarded.rf" >shuffled.rf
 	prompts
 	for f in "$S"/*.rf shuffled.rf $P; do
@@ -270,14 +270,14 @@ start() {
 	done
 }
 
-@test "rf-cat --json: the history says that the stream was changed outside" {
+@test "rf-cat --json: the history records that the stream was changed outside" {
 	rf-cat --range 1:3 "$S/tokens.rf" >in.rf
 	rf-dump --json in.rf | jq -c 'if .seq == 1 then .body.source = "x" else . end' | rf-cat --json >a.rf
 	[ "$(rf-dump --json a.rf | head -n 1 | jq -c '.body.history | [length, .[-1]]')" = \
 		"$(jq -c . <<<'[2, {"tool": "rf-cat", "version": "0.1", "options": {"json": true,
 			"renumber": false, "note": "changed outside"}}]')" ]
 	[ "$(rf-dump --head a.rf | tail -n 1)" = '  rf-cat --json  # 0.1, changed outside' ]
-	# once more, and with a head that had no history
+	# a second change adds a second entry; a head without history gets one entry
 	rf-dump --json a.rf | rf-cat --json --renumber | rf-dump --head >head
 	[ "$(tail -n 1 head)" = '  rf-cat --json --renumber  # 0.1, changed outside' ]
 	[ "$(grep -c 'changed outside' head)" -eq 2 ]
@@ -289,7 +289,7 @@ start() {
 	[[ "$output" == *'line 1: found record 7 where record 0 was expected'* ]]
 }
 
-@test "rf-cat --json: takes lines that any program has changed, and computes the hashes anew" {
+@test "rf-cat --json: takes lines that another program changed, and computes the hashes again" {
 	rf-dump --json "$S/tokens.rf" | jq -c 'if .type == "seq" then .body.source = "changed" else . end' |
 		rf-cat --json >a.rf
 	[ "$(rf-dump --json a.rf | jq -r 'select(.type == "seq").body.source' | uniq -c | tr -s ' ')" = \
@@ -306,14 +306,14 @@ start() {
 	rf-dump --check -q a.rf
 	[ "$(rf-dump --json a.rf | jq -c '[.seq, .body.count]' | tr -d '\n')" = \
 		'[0,null][1,null][2,null][3,null][4,3]' ]
-	# a whole stream has the same messages
+	# --renumber does not change the messages of a whole stream
 	rf-cat --json --renumber all | same_messages "$S/tokens.rf"
 	{ sed -n '1p;4p;2p' all; tail -n 1 all; } | rf-cat --json --renumber | rf-dump --check -q
 	jq -c 'select(.type != "seq")' all | rf-cat --json --renumber | rf-dump --check -q
-	# what rf-dump chose, too
+	# a selection that rf-dump printed is accepted, too
 	rf-dump --json --where 'id>=2' "$S/tokens.rf" | rf-cat --json --renumber |
 		rf-dump --tsv --rows record --columns id --no-header | diff <(printf '2\n3\n') -
-	# a pipe that broke is still no stream, nor are two heads
+	# lines without a head or an end, or with two of them or a repeated record, are still refused
 	for how in '$d' '1d' '1p' '$p' '2p'; do
 		run -65 bash -c 'sed "$0" all | rf-cat --json --renumber -o c.rf' "$how"
 		[ ! -e c.rf ]
@@ -353,10 +353,11 @@ start() {
 	run -66 rf-cat --json nope
 }
 
-@test "rf-cat --json: characters that control a terminal are escaped and come back as they were" {
+@test "rf-cat --json: rf-dump escapes characters that control a terminal, and rf-cat restores them" {
 	rf-dump --json "$S/tokens.rf" >good
-	# a title, a C1 control, directions turned, isolated and marked, nothing, a mark of order, a line's
-	# end, a tag; then what is seen
+	# odd: a terminal title, a C1 control, characters that override, isolate and mark the direction of
+	# text, a space of no width, a byte order mark, a line separator, a tag
+	# seen: characters that are printed unchanged
 	odd='a\u001b]0;x\u0007\u009b\u202e\u2066\u2069\u061c\u200b\ufeff\u2028\udb40\udc41'
 	seen=$'\u00e9\u05d0\u4e2d\U1f600'
 	jq -c --argjson odd "\"$odd$seen\"" \
