@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# rf-dump: text, TSV, JSON, --check, checkpoints.
+# rf-dump: shows streams and checkpoints as text, tables and JSON, and checks them.
 
 setup() {
 	load ../helper
@@ -8,30 +8,30 @@ setup() {
 
 # ---- streams made for the purpose --------------------------------------------------------------
 
-# ids TEXT: the bytes of what printf %b makes of TEXT, as the byte tokenizer numbers them
+# ids TEXT: prints the tokens that the byte tokenizer makes of TEXT, whose escapes printf %b expands
 ids() {
 	printf '%b' "$1" | od -An -v -tu1 |
 		awk '{ for (i = 1; i <= NF; i++) printf "%s%d", n++ ? "," : "", $i + 3 }'
 }
 
-# array DTYPE SHAPE NUMBERS
+# array DTYPE SHAPE NUMBERS: prints an array as JSON
 array() {
 	printf '{"dtype":"%s","shape":[%s],"data":[%s]}' "$1" "$2" "$3"
 }
 
-# head BODY: the first message of a stream of bytes
+# head_line BODY: prints the head of a stream with the byte tokenizer
 head_line() {
 	printf '{"seq":0,"type":"head","body":{"format":1,%s"vocab":384,' "$1"
 	printf '"tokenizer":{"kind":"bytes","hash":"2d83aaba506794c4"}}}\n'
 }
 
-# end RECORDS
+# end_line RECORDS: prints the end record of a stream
 end_line() {
 	echo '{"seq":'$(($1 + 1))',"type":"end","body":{"count":'"$1"',"xxh64":0}}'
 }
 
-# example FILE: three records: rollouts with rewards, entropies, tokens alone; strings that are out
-# for trouble
+# example FILE: makes a stream of three records: one with rewarded rollouts, one with entropies, one with
+# only tokens; its strings have characters that need an escape
 example() {
 	local text='The quick brown fox jumps over the lazy dog.\n' entropy logp history
 	history='"history":[{"tool":"rf-tokenize","version":"0.1",'
@@ -70,7 +70,7 @@ example() {
 	} | rf-cat --json -o "$1"
 }
 
-# entropies FILE: 40 records of one text each, with entropies
+# entropies FILE: makes a stream of 40 records with entropies
 entropies() {
 	{
 		head_line ''
@@ -89,7 +89,7 @@ entropies() {
 	} | rf-cat --json -o "$1"
 }
 
-# safetensors FILE HEADER: a file of tensors whose data comes on standard input
+# safetensors FILE HEADER: makes a file of tensors, whose data it reads from standard input
 safetensors() {
 	local n=${#2}
 	{
@@ -99,12 +99,12 @@ safetensors() {
 	} >"$1"
 }
 
-# only_text FILE: nothing that a terminal obeys
+# only_text FILE: succeeds if the file has no character that controls a terminal
 only_text() {
 	! LC_ALL=C grep -qP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]' "$1"
 }
 
-# column NAME FILE: the values of a column of a table
+# column NAME FILE: prints the values of a column of a table
 column() {
 	awk -F '\t' -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) c = i }
 		NR > 1 { print $c }' "$2"
@@ -174,8 +174,8 @@ X
 	diff want got
 }
 
-@test "rf-dump: a rollout that is longer than the rest of the text is compared with that rest" {
-	# in memory the positions may follow the tokens: the number of one is drawn, too
+@test "rf-dump: a rollout that is longer than the rest of the text is compared with that rest only" {
+	# 15, the position, is drawn as a token too: it must not match if positions lie after tokens in memory
 	{
 		head_line ''
 		printf '%s' '{"seq":1,"type":"seq","body":{"id":0,"tokens":' \
@@ -203,7 +203,7 @@ X
 	run ! wait $!
 }
 
-@test "rf-dump: without positions it shows the most uncertain tokens, without entropies the first ones" {
+@test "rf-dump: without positions text shows the most uncertain tokens, without entropies the first tokens" {
 	example x.rf
 	rf-dump x.rf | sed -n '/id 3/,$p' >got
 	[ "$(grep -c '^  t ' got)" -eq 8 ]
@@ -237,7 +237,7 @@ X
 	! script -qec "rf-dump --color never x.rf" /dev/null </dev/null | grep -q $'\e' || false
 }
 
-@test "rf-dump: refuses a tokenizer that is not the stream's; without one it shows tokens as numbers" {
+@test "rf-dump: refuses another tokenizer than the stream's one; without a tokenizer, tokens are numbers" {
 	head_line '' | sed 's/"bytes"/"odd"/' >lines
 	{
 		cat lines
@@ -249,7 +249,7 @@ X
 	[[ $output == *"  text         100 101" ]]
 	said="tokens are shown as numbers: its tokenizer is 'odd'"
 	[[ $stderr == "rf-dump: odd.rf: $said, give it with --tokenizer, -m or RF_TOKENIZER" ]]
-	# which is reported only where tokens are shown
+	# the message appears only if tokens are shown
 	run -0 --separate-stderr rf-dump --tsv --rows record --columns id,T odd.rf
 	[ "$output:$stderr" = $'id\tT\n0\t2:' ]
 	mentions 0 '  text         "ab"' rf-dump --tokenizer bytes odd.rf
@@ -268,7 +268,7 @@ X
 
 # ---- rows --------------------------------------------------------------------------------------
 
-@test "rf-dump --tsv: prints a row per rollout, and NaN for what is missing" {
+@test "rf-dump --tsv: prints a row per rollout, and NaN for missing values" {
 	example x.rf
 	rf-dump --tsv x.rf >got
 	texts='source prefix generated truth' missing='NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN'
@@ -284,7 +284,8 @@ X
 	rf-dump --tsv --no-header x.rf | diff <(tail -n +2 want) -
 }
 
-# parts FILE: the example, whose first record's rewards have two parts more, one by the name of another column
+# parts FILE: makes the example with two more reward parts in the first record, of which one has the name of
+# another column
 parts() {
 	example whole.rf
 	rf-dump --json whole.rf | jq -c 'if .seq == 1 then .body.reward |= (.edit as $x | .parts = {
@@ -292,7 +293,7 @@ parts() {
 		nll: ($x | .data = [7, 8, 9, 10])}) else . end' | rf-cat --json -o "$1"
 }
 
-@test "rf-dump: shows and selects by reward parts that only the stream names, as text, TSV and JSON" {
+@test "rf-dump: shows reward parts that only the stream names and selects by them, as text, TSV and JSON" {
 	parts p.rf
 	rf-dump -n 1 p.rf | grep '^    rollout 0' >got
 	diff - got <<-'X'
@@ -311,13 +312,13 @@ parts() {
 	rf-dump --json p.rf | rf-cat --json | same_messages p.rf
 	rf-cat p.rf | rf-dump --json | jq -c .body.reward | diff - <(rf-dump --json p.rf | jq -c .body.reward)
 	rf-dump --check -q p.rf
-	# chosen by them, in whichever form
+	# each form of output selects and sorts by the parts
 	rf-dump --tsv --columns brevity,nll,reward.nll --where 'brevity>0,reward.nll<9.5' --sort -brevity \
 		p.rf | diff <(printf 'brevity\tnll\treward.nll\n3\t2.75\t8\n0.125\t2.75\t7\n') -
 	rf-dump --where 'brevity<0' p.rf | grep -c '^    rollout' | grep -qx 1
 	rf-dump --json --where 'reward.brevity<0' p.rf | jq -c '[.seq, .type]' | paste -sd' ' |
 		grep -qxF '[0,"head"] [1,"seq"] [4,"end"]'
-	# a table has the columns that its first row calls for: once that has rewards, once not
+	# the first row decides the columns of a table: in late.rf only a later record has rewards
 	rf-dump --json p.rf | awk 'NR == 2 { late = $0; next } NR == 4 { $0 = $0 "\n" late } { print }' |
 		rf-cat --json --renumber >late.rf
 	run ! grep -q brevity <(rf-dump --tsv late.rf)
@@ -326,7 +327,7 @@ parts() {
 		diff <(printf 'id\tbrevity\n3\tNaN\n4\tNaN\n17\t0.125\n') -
 }
 
-@test "rf-dump: a name that is no column and no reward part is an error, but reward.NAME never is" {
+@test "rf-dump: an unknown column is an error, but reward.NAME is accepted even if no record has this part" {
 	parts p.rf
 	while IFS='|' read -r options; do
 		# shellcheck disable=SC2086
@@ -345,18 +346,18 @@ parts() {
 	run -64 --separate-stderr rf-dump --where 'brevty<1' "$G/stream/tokens.rf"
 	[[ $stderr == "rf-dump: --where: unknown column 'brevty'; the columns are "*", edit, advantage, "* ]]
 	run -64 rf-dump --rows position --where 'brevity<1' p.rf
-	# said to be a part: it may be that of any record, or of none
+	# the prefix says that it is a reward part: any record may have this part, or none
 	run -0 --separate-stderr rf-dump --where 'reward.brevty<1' p.rf
 	[ "$stderr" = "rf-dump: --where 'reward.brevty<1': none of 3 records has 'brevty'" ]
 	[ "$(rf-dump --tsv --columns reward.brevty p.rf | uniq | paste -sd' ')" = "brevty NaN" ]
-	# what was not read may have it
+	# a record that was not read may have the part
 	example first.rf
 	rf-dump --json first.rf | awk 'NR != 2' | rf-cat --json --renumber >none.rf
 	run -0 rf-dump --tsv --columns id,brevity -n 1 none.rf p.rf
 	[ "$output" = $'id\tbrevity\n3\tNaN' ]
 	run -64 rf-dump --tsv --columns id,brevity none.rf
 	[ "$(rf-dump --tsv --columns id,brevity none.rf p.rf | sed -n 4p)" = $'17\t0.125' ]
-	# a table without rows is its first line
+	# a table without rows has only its first line
 	rf-dump --tsv --rows rollout --columns id,edit "$G/stream/tokens.rf" 2>err | grep -qx $'id\tedit'
 }
 
@@ -386,7 +387,7 @@ parts() {
 	[ "$(wc -l <tokens)" -eq 51 ]
 	[ "$(wc -l <positions)" -eq 5 ]
 	column t tokens | diff <(seq 0 49) -
-	# a position s was chosen at t = s - 1, and its entropy is the one there
+	# a position s was chosen at t = s - 1, and has the entropy of t
 	awk -F '\t' '$7 == 1 { print $2 + 1 "\t" $4 }' tokens |
 		diff - <(awk -F '\t' 'NR > 1 { print $3 "\t" $4 }' positions)
 	rf-dump --tsv --rows token --columns t,text,token -n 3 e.rf |
@@ -451,7 +452,7 @@ parts() {
 		rf-dump --tsv --sort $sort --columns id,s x.rf | tail -n 2 |
 			diff <(printf '3\tNaN\n4\tNaN\n') -
 	done
-	# in text each rollout stands under its own position
+	# in text each rollout follows its position
 	printf '%s\n' '  position 1  s 35  entro' '    rollout 1  reward 0.0' \
 		'  position 0  s 10  entro' '    rollout 1  reward 0.7' >want
 	rf-dump --sort reward -n 2 x.rf | grep -E '^  position|^    rollout' | cut -c 1-25 | diff - want
@@ -473,7 +474,7 @@ parts() {
 		diff <(sort a) -
 	rf-dump --tsv --no-header --rows token --sample 100 --seed 1 --sort -entropy -n 10 e.rf |
 		diff <(LC_ALL=C sort -s -t $'\t' -k 4,4gr a | head -n 10) -
-	# no row is preferred: of 400 samples of 5 of 40 records each record is in 50 or so
+	# no row is preferred: each of 40 records is in about 50 of 400 samples of 5 records
 	for i in $(seq 400); do
 		rf-dump --tsv --no-header --rows record --columns id --sample 5 --seed "$i" e.rf
 	done >many
@@ -491,7 +492,7 @@ parts() {
 		bash -o pipefail -c "cat noise.rf | rf-dump $how >/dev/null"
 		run bash -c "cat noise.rf | rf-dump --no-drain $how >/dev/null; echo \${PIPESTATUS[*]}"
 		[ "$output" = "141 0" ]
-		# what comes after the rows is verified, where it has to be read anyway
+		# bytes after the rows are verified in a pipe, which is read to its end, but not in a file
 		run -65 bash -c "head -c 500000 noise.rf | rf-dump $how >/dev/null"
 		head -c 500000 noise.rf >short.rf
 		# shellcheck disable=SC2086
@@ -525,7 +526,7 @@ parts() {
 	rf-select --chunks 4 -k 2 --margin 2 --seed 1 e.rf -o s.rf 2>/dev/null
 	for file in "$G"/stream/*.rf x.rf e.rf s.rf; do
 		rf-dump --json "$file" | rf-cat --json | same_messages "$file"
-		# whole records are the same bytes
+		# the frames of records are the same bytes
 		n=$(rf-dump --json "$file" | grep -c '"type":"seq"') || continue
 		rf-dump --json "$file" | rf-cat --json -o back
 		cmp <(records back) <(records "$file")
@@ -542,8 +543,8 @@ parts() {
 	rf-dump --json --no-hidden "$G/stream/rewarded.rf" | rf-cat --json | rf-dump --check -q
 }
 
-@test "rf-dump: says why if no row was found" {
-	found() { # found SENTENCE OPTION...: it is said, and nothing is wrong
+@test "rf-dump: reports why no row was found" {
+	found() { # found SENTENCE OPTION...: rf-dump succeeds and reports this
 		local said=$1
 		shift
 		run -0 --separate-stderr rf-dump "$@"
@@ -578,7 +579,7 @@ parts() {
 	rf-dump --json --sort -id x.rf | diff <(sed -n '1,2p' all; sed -n 4p all; sed -n '3p;$p' all) -
 	rf-dump --json --sort id -n 1 x.rf | diff <(sed -n '1p;3p;$p' all) -
 	[ "$(rf-dump --json --sample 2 --seed 1 x.rf | wc -l)" -eq 4 ]
-	# a record stands where the first of its rows would
+	# a record takes the place of the first of its rows
 	for sort in reward -reward; do
 		rf-dump --tsv --no-header --rows rollout --sort $sort --columns id "$G/stream/rewarded.rf" |
 			awk '!seen[$1]++' >ids
@@ -618,7 +619,7 @@ X
 
 # ---- --check -----------------------------------------------------------------------------------
 
-@test "rf-dump --check: prints a line per whole file, or none with -q, and ends at the first bad one" {
+@test "rf-dump --check: prints a line per whole file, or none with -q, and ends at the first bad file" {
 	example x.rf
 	run -0 rf-dump --check x.rf "$G/stream/empty.rf"
 	[ "$output" = "x.rf: ok, 3 records, $(stat -c %s x.rf) bytes
@@ -689,7 +690,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	run -66 rf-dump none
 }
 
-@test "rf-dump: a step that a trainer removes meanwhile is left out, but a damaged one is an error" {
+@test "rf-dump: omits a step that a trainer removes while it is listed, but fails on a damaged step" {
 	rf-init --from "$G/delta" run
 	rf-cat --repeat 7 "$G/stream/tokens.rf" | rf-ntp -m run --mini-batch 4
 	ln -s gone run/step-000003 # read as a name, and nothing there when it is opened
@@ -722,7 +723,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	run -65 rf-dump --stats --sort nonsense x.bin || run -64 rf-dump --stats --sort nonsense x.bin
 }
 
-@test "rf-dump: tensor elements that are not finite are counted, null in JSON, and refused by --check" {
+@test "rf-dump: non-finite tensor elements are counted, make JSON statistics null, and fail --check" {
 	printf '\0\0\xc0\x7f\0\0\x80\x7f\0\0\x80\x3f' |
 		safetensors x.safetensors '{"a\u001b[31m":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}'
 	rf-dump --stats x.safetensors >got
@@ -738,7 +739,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	run -78 rf-dump short.safetensors
 }
 
-# answers: a stream of two questions with a sample each, the tokens of which are bytes
+# answers: prints a stream of two questions over bytes with one sample each
 answers() {
 	local made='"generation":{"temperature":0.0,"tokens":{"dtype":"<i4","shape":[1,2],"data":[100,104]},'
 	made+='"length":{"dtype":"<i4","shape":[1],"data":[2]},"stop":["eos"],"text":["ae"]}'
@@ -777,7 +778,7 @@ answers() {
 	[ "$output" = "rf-dump: --where: ~ and !~ are for columns of text: this one has numbers" ]
 }
 
-@test "rf-dump: RF_TOKENIZER names the tokenizer where no option does, and only where text is shown" {
+@test "rf-dump: RF_TOKENIZER names the tokenizer if no option does, and is read only if text is shown" {
 	of=tok/tokenizer.json
 	mkdir tok
 	zstd -dcq "$G/tokenizer/gpt2.json.zst" >$of
@@ -794,36 +795,36 @@ answers() {
 	says 66 "rf-dump: RF_TOKENIZER: nowhere..." env RF_TOKENIZER=nowhere rf-dump in.rf
 }
 
-@test "rf-dump: RF_TOKENIZER leaves a stream readable that was made with another tokenizer" {
+@test "rf-dump: a stream made with another tokenizer than that of RF_TOKENIZER is shown, not refused" {
 	mkdir tok
 	zstd -dcq "$G/tokenizer/gpt2.json.zst" >tok/tokenizer.json
 	printf '{"text":"hello there"}\n' >text.jsonl
 	rf-tokenize --tokenizer tok/tokenizer.json -o gpt2.rf text.jsonl 2>err
 	rf-tokenize --bytes -o bytes.rf text.jsonl 2>err
-	# a tokenizer that is built in is used, and no other is opened
+	# for a built-in tokenizer RF_TOKENIZER is not opened
 	rf-dump bytes.rf >want
 	RF_TOKENIZER=nowhere rf-dump bytes.rf | diff want -
 	RF_TOKENIZER=tok rf-dump --rows token --json --where 'text~"h"' bytes.rf >have
 	[ "$(grep -c '"type":"seq"' have)" = 1 ]
-	# another one is named, and the tokens are numbers
+	# for any other tokenizer the message names it, and the tokens are shown as numbers
 	rf-dump gpt2.rf 2>err >want
 	run -0 --separate-stderr env RF_TOKENIZER=bytes rf-dump gpt2.rf
 	diff want - <<<"$output"
 	said="its tokenizer is 'bpe' $(rf-dump --json --head gpt2.rf | jq -r .body.tokenizer.hash)"
 	said+=", not that of RF_TOKENIZER, give it with --tokenizer or -m"
 	[ "$stderr" = "rf-dump: gpt2.rf: tokens are shown as numbers: $said" ]
-	# an option is still an error
+	# a wrong tokenizer given as an option is still an error
 	run -65 --separate-stderr rf-dump --tokenizer bytes gpt2.rf
-	# each of several streams has its own
+	# each of several streams is shown with the tokenizer that it was made with
 	RF_TOKENIZER=tok rf-dump gpt2.rf bytes.rf | grep -c '"hello there' | grep -qx 2
-	# where messages are chosen by text, numbers are compared, which a message says
+	# a condition on text compares numbers, and a message says so
 	run -0 --separate-stderr rf-dump --json --rows token --where 'text~"hell"' gpt2.rf
 	[[ "$stderr" == "rf-dump: gpt2.rf: tokens are compared as numbers: its tokenizer is "* ]]
 	says 0 "rf-dump: gpt2.rf: tokens are compared as numbers: $said" \
 		env RF_TOKENIZER=bytes rf-dump --json --rows token --where 'text~"hell"' gpt2.rf
 }
 
-@test "rf-dump: reports what the files of the tokenizer of RF_TOKENIZER say against each other" {
+@test "rf-dump: warns if the files of the tokenizer that RF_TOKENIZER names contradict each other" {
 	mkdir tok
 	zstd -dcq "$G/tokenizer/gpt2.json.zst" >tok/tokenizer.json
 	printf '{"text":"hello there"}\n' | rf-tokenize --tokenizer tok -o in.rf 2>err
@@ -834,7 +835,7 @@ answers() {
 	says 0 "$want" env RF_TOKENIZER=tok rf-dump in.rf
 }
 
-# awkward: a stream of records whose sources are texts that readers of tables take for something else
+# awkward: prints a stream of records whose sources are texts that readers of tables may misread
 awkward() {
 	printf '{"text":"a","s":"%s"}\n' 'NaN' '' 'say \"hi\", you' '\"' ',' 'null' 'a\tb\nc\\' "it's" \
 		'\u001b[1m' ' x ' |
@@ -867,7 +868,7 @@ awkward() {
 	[ "$(rf-dump --tsv in.rf | tail -n +2 | wc -l)" = "$(rf-dump --csv in.rf | tail -n +2 | wc -l)" ]
 }
 
-@test "rf-dump --csv, --tsv: Python reads the same table by the calls of the man page" {
+@test "rf-dump --csv, --tsv: Python reads the same table with the calls that rf-dump(1) shows" {
 	awkward >in.rf
 	rf-dump --csv --rows record --columns id,source,nll_mean in.rf >t.csv
 	rf-dump --tsv --rows record --columns id,source,nll_mean in.rf >t.tsv
@@ -923,7 +924,7 @@ awkward() {
 	END
 }
 
-@test "rf-dump(1): the examples of the page work" {
+@test "rf-dump(1): the examples of the page run and print output" {
 	entropies entropy.rf
 	rf-select --chunks 4 -k 2 --margin 2 --seed 1 entropy.rf -o selected.rf 2>/dev/null
 	cp "$G/stream/rewarded.rf" .
