@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# rf-step: the bytes of the pipeline of five programs, commits, memory.  With ranks and on the GPU, too.
+# rf-step: writes the same bytes as the pipeline of five programs, with ranks and on the GPU, too; commits and
+# memory.
 setup() {
 	load ../helper
 	load ../model
@@ -47,7 +48,8 @@ share_out() {
 	done
 	[ -n "$command" ] || reward+=("${drawn[@]}")
 }
-# step_by_hand RUN FILE I J [OPTION...]: a batch by the five programs, of the records I to J, by the arrays
+# step_by_hand RUN FILE I J [OPTION...]: trains one batch, records I to J, with the five programs and the
+# options in the arrays of share_out
 step_by_hand() {
 	local tokenizer=()
 	[[ " ${reward[*]} " != *' --exec '* ]] || tokenizer=(-m "$1")
@@ -70,7 +72,7 @@ pipeline() {
 			-o "$1.rf/$(readlink "$1/latest").rf" 2>>said
 	done
 }
-# fused RUN FILE OPTION...: the same by rf-step
+# fused RUN FILE OPTION...: trains the run with rf-step, with files of the same names
 fused() {
 	mkdir -p "$1.rf"
 	export LINES=$PWD/$1.lines
@@ -87,7 +89,8 @@ same_records() {
 	records "$1" >records.1
 	records "$2" | cmp records.1 -
 }
-# same_all A B: the runs, their logs but for times, and their records but for the history are the same
+# same_all A B: succeeds if two runs are the same, with their logs except for times, and their records except
+# for the history
 same_all() {
 	local file
 	diff -r -x manifest.json "$1" "$2" || return
@@ -97,7 +100,8 @@ same_all() {
 		same_records "$file" "$2.rf/${file##*/}" || return
 	done
 }
-# as_pipeline FILE OPTION...: rf-step writes the bytes of the pipeline with these options, beginning with $M
+# as_pipeline FILE OPTION...: succeeds if rf-step writes the bytes of the pipeline with these options and the
+# model $M
 as_pipeline() {
 	rm -rf a a.log a.rf b b.log b.rf
 	runs a b
@@ -112,13 +116,13 @@ as_pipeline() {
 		rf-step -m run --chunks 2 -k 3 --margin 3 --batch 0 --mini-batch 2
 }
 
-@test "rf-step: is silent when all is well" {
+@test "rf-step: prints nothing if the training succeeds" {
 	runs run
 	silent rf-step -m run "${ways[@]}" <(texts 40 1:30 2:40)
 	[ "$(readlink run/latest)" = step-000001 ]
 }
 
-@test "rf-step: writes the bytes of the pipeline in each family, with one and eight rollouts" {
+@test "rf-step: writes the bytes of the pipeline with each model family, and with one and eight rollouts" {
 	sixteen >in
 	local models=(delta gated lact qwen)
 	models+=(${RF_ALL:+delta-hybrid lact-muon lact-prenorm gated-gva-neg qwen-tied})
@@ -128,13 +132,13 @@ as_pipeline() {
 		as_pipeline in "${ways[@]}" -n 1 --batch 6 --mini-batch 0 --recompute segment --keep 9
 		as_pipeline in "${ways[@]}" -n 1 --kind hybrid --batch 0 --mini-batch 4
 	done
-	# the cases are those that their names say
+	# the last case has one batch of four mini-batches
 	[ "$(jq -c '[.step, .commits]' b/latest/state.json)" = '[4,1]' ]
 	[ "$(jq -c .records b.log | paste -sd' ')" = '4 4 4 4' ]
 	grep -q '^rf-step: 2 of 16 sequences were too short' said
 }
 
-@test "rf-step: writes the bytes of the pipeline with each reward, also compared with another position" {
+@test "rf-step: writes the bytes of the pipeline with each kind of reward, and with --shift" {
 	sixteen >in
 	local n=0 shifts=('' '--shift 1')
 	[ -n "${RF_ALL:-}" ] && which=(0 1) || which=(0)
@@ -192,7 +196,7 @@ as_pipeline() {
 	done
 }
 
-# lines RUN: prints the lines that the command of RUN has read, but for the history and the run's name
+# lines RUN: prints the lines that the command of RUN has read, without the history and the tokenizer
 lines() { jq -c 'del(.body.history, .tokenizer)' "$1.lines"; }
 
 @test "rf-step: --exec writes the bytes of the pipeline, and the command reads the same lines" {
@@ -200,7 +204,7 @@ lines() { jq -c 'del(.body.history, .tokenizer)' "$1.lines"; }
 	tiny_model_and_text
 	rf-cat --range 0:13 -o in text.rf
 	M=$P/ckpt
-	# the first token of each rollout, and a part of the reward
+	# the reward is a part called first, made of the first token of each rollout
 	cat >first.jq <<-'END'
 		select(.type == "seq") | .body as $b | ($b.rollout.tokens | .shape as $s | .data as $t
 			| [range($s[0]) as $i | [range($s[1]) as $j | $t[($i * $s[1] + $j) * $s[2]] / 100]])
@@ -217,7 +221,7 @@ lines() { jq -c 'del(.body.history, .tokenizer)' "$1.lines"; }
 			[ "$(wc -l <b.lines)" -ge 15 ]
 		done
 	done
-	# a command that fails, or leaves out answers, in the second batch
+	# the command fails or omits answers in the second batch
 	for bad in 'exit 3' 'jq -c -f first.jq | head -n 3; exit'; do
 		rm -rf b was
 		runs b
@@ -226,7 +230,7 @@ lines() { jq -c 'del(.body.history, .tokenizer)' "$1.lines"; }
 		[ "${#lines[@]}" -eq 1 ]
 		[ "$(readlink b/latest)" = step-000002 ]
 	done
-	# the record of a bad answer is named, not the one that was sent last
+	# the message names the record of a bad answer, not the record that was sent last
 	runs c
 	run -65 rf-step -m c "${ways[@]}" --batch 0 --progress \
 		--exec "$at_the_end | jq -c 'if .id == 2 then .total = [[0]] else . end'" in
@@ -290,7 +294,7 @@ asked() {
 	done
 }
 
-@test "rf-step: replaces positions, rollouts and rewards that the stream has" {
+@test "rf-step: replaces positions, rollouts and rewards that its input has" {
 	sixteen >in
 	as_pipeline in "${ways[@]}" -n 2 --batch 16 --mini-batch 8
 	runs c
@@ -303,14 +307,14 @@ asked() {
 	same_step a d
 }
 
-@test "rf-step: the log counts the seconds of what was computed before the step" {
+@test "rf-step: in the log, the time of a step includes the time of its computations" {
 	sixteen >in
 	runs run
 	rf-step -m run "${ways[@]}" --batch 8 --mini-batch 4 --log log in 2>>said
 	jq -se 'length == 4 and all(.[]; .["timing_s/step"] >= .["timing_s/compute"])' log >/dev/null
 }
 
-# entry RUN: prints what a commit says of its step, but for the commits before it
+# entry RUN: prints what a commit records about its step, without its parent
 entry() { jq -c '[.step, .commits, .updates, .weights, .data]' "$1/latest/state.json"; }
 
 @test "rf-step: --commit-every makes one commit of several batches, and ends at the same bytes" {
@@ -325,7 +329,7 @@ entry() { jq -c '[.step, .commits, .updates, .weights, .data]' "$1/latest/state.
 		same_step a c
 		[ "$(entry a)" = "$(entry c)" ]
 		diff <(figures a.log) <(figures c.log)
-		# weights that are not committed have no hash, which a head could name
+		# weights that are not committed have no hash, so heads may differ
 		for file in a.rf/*; do
 			cmp <(bodies "$file") <(bodies "c.rf/${file##*/}")
 		done
@@ -355,7 +359,7 @@ reach() {
 	return 1
 }
 
-@test "rf-step: commits a batch when the record after it was read, and keeps earlier batches" {
+@test "rf-step: commits a batch once the record after it is read, and keeps it if the input then fails" {
 	sixteen | rf-cat -o in
 	how=("${ways[@]}" --batch 4 --mini-batch 4 --keep 9)
 	as_pipeline in "${how[@]}"
@@ -377,7 +381,7 @@ reach() {
 	cut $((frame[9])) 1
 	cut $((frame[17])) 3
 	cut $((frame[10])) 2
-	# a bad record is an error like a stream that ends
+	# a bad record ends the training like a truncated stream
 	"$RF_UNITS/helper/lab" pick in {0..10} 12 >bad
 	rm -rf c
 	runs c
@@ -391,11 +395,11 @@ reach() {
 	[ "$(jq -c '[.step, .commits]' c/latest/state.json)" = '[2,2]' ]
 }
 
-@test "rf-step: a run that is killed, between batches or at any moment, goes on to the same bytes" {
+@test "rf-step: a run that is killed, between batches or at any moment, continues to the same bytes" {
 	sixteen | rf-cat -o in
 	how=("${ways[@]}" --batch 4 --mini-batch 4)
 	as_pipeline in "${how[@]}"
-	# it has nine records, and waits for more: the batch of the ninth is not whole
+	# it has read nine records and waits for more: the third batch is not complete
 	runs c
 	mkfifo fifo
 	rf-step -m c "${how[@]}" fifo 2>>said &
@@ -422,7 +426,7 @@ reach() {
 	done
 }
 
-@test "rf-step: ends with 75 after the batch if RUN/stop exists, commits that batch, and goes on later" {
+@test "rf-step: exits 75 after the batch if RUN/stop exists, commits that batch, and continues later" {
 	sixteen >in
 	how=("${ways[@]}" --batch 4 --mini-batch 2)
 	as_pipeline in "${how[@]}"
@@ -477,7 +481,7 @@ reach() {
 	[ ! -e log ]
 }
 
-@test "rf-step: refuses what does not fit the model or the options, and changes nothing" {
+@test "rf-step: refuses input that does not fit the model or the options, and changes neither run nor log" {
 	sixteen >in
 	runs run
 	state >before
@@ -565,13 +569,13 @@ reach() {
 	logged $((batches * 2 - 20))
 	late=$(look)
 	wait $pid
-	# a few files may be open at one moment and not at another; half a MiB of memory is a unit
+	# the number of open files varies by a few; memory is counted in units of half a MiB
 	paste -sd' ' <<<"$early"$'\n'"$late" |
 		awk '$3 > $1 + 3 || $4 > $2 + 1 { print; bad = 1 } END { exit bad }'
 	[ "$(jq .commits run/latest/state.json)" -eq "$batches" ]
 }
 
-# joined RUN: the records of each batch of a run, of all its ranks, by their ids
+# joined RUN: prints the records of each batch of a run, of all its ranks, sorted by id
 joined() {
 	local step
 	for step in "$1.rf"/*.rf; do
@@ -609,7 +613,7 @@ joined() {
 		rm -rf begun
 		n=$((n + 1))
 	done
-	# a stream that is cut on one rank
+	# the stream is cut on one rank
 	cp -r b before
 	run -65 in_line 3 "rf-cat --shard auto --mini-batch 4 all |
 		if [ \$OMPI_COMM_WORLD_RANK = 1 ]; then head -c 400; else cat; fi |
@@ -621,7 +625,7 @@ joined() {
 	diff -r -x .ranks -x .lock before b
 }
 
-@test "rf-step: several ranks write the bytes of one with --exec, --rl-coef 0 and --outer" {
+@test "rf-step: several ranks write the bytes of one rank with --exec, --rl-coef 0 and --outer" {
 	have_mpi || skip 'MPI was left out'
 	RF_DEVICE=$like_cpu
 	sixteen >in
@@ -642,7 +646,7 @@ joined() {
 		diff -r -x manifest.json a b
 		diff <(figures a.log) <(figures b.log)
 	done
-	# another option of the rollouts on one rank
+	# one rank has another seed
 	run ! in_line 2 'rf-cat --shard auto --mini-batch 8 in |
 		rf-step -m b --ranks mpi --mini-batch 8 --seed $OMPI_COMM_WORLD_RANK'
 	[[ "$(cat said)$output" == *"rank 1 differs from rank 0 in its options"* ]]
