@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# rf-grpo: losses, advantages, gradients.  Reference values: t/exact/golden.bats.  What it shares with
-# rf-ntp: t/exact/train.bats.
+# rf-grpo: losses, advantages, gradients.  t/exact/golden.bats compares with reference values, and
+# t/exact/train.bats tests what both trainers do.
 setup() {
 	load ../helper
 	load ../model
@@ -26,14 +26,14 @@ setup() {
 	[ ! -e log ]
 	rf-cat in <(batch 3:30) >mixed
 	run -0 rf-grpo -m run --need-rollouts mixed
-	# no stage after rf-select repeats what rf-select has said
+	# no stage after rf-select repeats the message of rf-select
 	run -0 bash -c 'rf-select --chunks 32 -k 3 --margin 3 in | rf-rollout -m "$0" -k 3 |
 		rf-reward -o out' "$M"
 	[[ "$output" == 'rf-select: 2 of 2 sequences were too short'* ]]
 	[ "${#lines[@]}" -eq 1 ]
 }
 
-@test "rf-grpo: rf-rollout says if no record has positions, and rf-grpo if none has rollouts" {
+@test "rf-grpo: rf-rollout reports that no record has positions, and rf-grpo that no record has rollouts" {
 	texts 40 1:30 2:31 >texts
 	rf-entropy -m "$M" texts >in
 	runs run
@@ -43,7 +43,7 @@ setup() {
 	said='none of 2 records has rollouts (rf-rollout writes them): this was training on next tokens alone'
 	[ "$output" = "rf-grpo: $said" ]
 	silent rf-grpo -m run --rl-coef 0 in
-	# some have, others not: as ever
+	# nothing is reported if some records have rollouts
 	rf-cat in <(batch 3:30) >mixed
 	silent bash -c 'rf-select --chunks 2 -k 3 --margin 3 in | rf-rollout -m "$0" -k 3 -o out' "$M"
 	rm -rf run
@@ -102,12 +102,12 @@ setup() {
 	[ "$(jq -c '[.step, .stepped, .records, .tokens]' log | paste -sd' ')" = \
 		'[0,true,2,90] [1,true,2,61] [2,true,1,29]' ]
 	jq -e '.step == 3 and .commits == 1 and .parent == 0' a/latest/state.json >/dev/null
-	# the same steps one by one, by the same old log-probabilities
+	# one program per step makes the same steps, from the same old log-probabilities
 	for i in 0:2 2:4 4:5; do
 		rf-cat --range $i in | rf-grpo -m b --stale 9
 	done
 	same_step a b
-	# the first has the weights that made the rollouts, and the next have not
+	# the first step has the weights that drew the rollouts, so its ratios are 1; later steps do not
 	jq -se '.[0] | (.["actor/ratio_max"] - 1 | fabs < 1e-5) and .["actor/kl3_ttt"] < 1e-9
 		and (.["actor/ppo_kl_ttt"] | fabs) < 1e-5
 		and .["training/rollout_logp_diff_mean"] < 1e-5' log >/dev/null
@@ -115,7 +115,7 @@ setup() {
 		<(runs c && rf-grpo -m c --lr 1e-2 --mini-batch 2 --log c.log in && cat c.log) >/dev/null
 }
 
-@test "rf-grpo: with --dtype bf16 each step uses the weights of the step before" {
+@test "rf-grpo: with --dtype bf16 each step uses the weights of the previous step" {
 	batch 1:50 2:40 3:70 >in
 	runs a b c
 	rf-grpo -m a --dtype bf16 --lr 1e-2 --mini-batch 1 in
@@ -130,7 +130,7 @@ setup() {
 @test "rf-grpo: loss and statistics follow the formula of PPO with clip and dual clip" {
 	batch 1:50 2:40 >in
 	runs run
-	# old log-probabilities as if other weights had drawn
+	# old log-probabilities as if other weights had drawn the rollouts
 	edited 'if .type == "seq" then
 			.body.rollout.logp.data |= [to_entries[] | .value + (.key * 7 % 11 - 5) * 0.3]
 		else . end' in >old
@@ -191,7 +191,7 @@ setup() {
 	advantages --group position --allow-single --log single >each
 	cmp each <(json in | jq -c .reward.total.data)
 	jq -e '."group/count" == 2 and ."group/spread_free" == 0' single >/dev/null
-	# n = 1: the sequence is the group
+	# with one rollout per position, the default group is the sequence
 	[ "$(advantages)" = "$(advantages --group sequence)" ]
 }
 
@@ -203,18 +203,18 @@ setup() {
 	[ "$(json out | jq -c '[.id, has("advantage")]' | paste -sd' ')" = '[3,true] [1,true] [2,true]' ]
 	rf-dump --json out | jq -se '.[0].body.history[-1].tool == "rf-grpo"' >/dev/null
 	rf-grpo -m b --mini-batch 2 -o - in | cmp - out
-	# a reader that has left does not end the training: that is said after the commit
+	# the training goes on if the reader of its output has left, and reports that after the commit
 	says 74 "rf-grpo: <stdout>: ..." bash \
 		-c 'trap "" PIPE; exec 4> >(true); wait $!; rf-grpo -m b --stale any -o - in >&4'
 	[ "$(readlink b/latest)" = step-000003 ]
-	# where it can be known before, nothing is trained
+	# if it is known before that the output fails, nothing is trained
 	for out in /dev/full none/out.rf; do
 		run -74 rf-grpo -m b --stale any -o $out in
 		[ "$(readlink b/latest)" = step-000003 ]
 	done
 }
 
-@test "rf-grpo: -o with the name of a folder writes a file in it, with the name of the step before" {
+@test "rf-grpo: -o FOLDER writes a file in the folder, named after the step at which the batch started" {
 	batch 3:50 1:40 >in
 	runs a b
 	rf-grpo -m a -o want.rf in
@@ -255,7 +255,7 @@ setup() {
 	state | cmp - before
 }
 
-@test "rf-grpo: --grad-out and then rf-ntp --grad-in make the step of both losses at once" {
+@test "rf-grpo: --grad-out and then rf-ntp --grad-in make the same step as both losses together" {
 	for m in delta delta-hybrid delta-relu-tied; do
 		M=$G/$m
 		batch 1:150 2:70 3:9 4:1 >in
@@ -270,7 +270,7 @@ setup() {
 		smooth rf-ntp -m c in
 		run ! "$RF_UNITS/helper/golden" change c/latest a/latest "$M"
 	done
-	# a gradient belongs to its weights
+	# a gradient is refused at other weights
 	run -65 rf-ntp -m b --grad-in g in
 	[[ "$output" == *"g: the gradient was computed with weights "*", but the run is at "* ]]
 	[ "$(readlink b/latest)" = step-000001 ]
@@ -306,7 +306,7 @@ setup() {
 	[ "$(readlink run/latest)" = step-000004 ]
 }
 
-# rewards JQ IN OUT: the stream with each record's reward changed; $seq is the record's number
+# rewards JQ IN OUT: copies a stream with each record's reward changed; $seq is the record's number
 rewards() {
 	rf-dump --json "$2" |
 		jq -c "if .type == \"seq\" then .seq as \$seq | .body.reward |= ($1) else . end" |
@@ -315,7 +315,8 @@ rewards() {
 
 @test "rf-grpo: the log has the mean of every reward part, over the rollouts that have the part" {
 	batch 1:50 2:40 >in
-	# the first has a part of its own, the second none called cosine; one would take a key of the log
+	# only the first record has the part brief, and only the second lacks cosine; the part cs_reward would
+	# take a key of the log
 	rewards '.parts = {cs_reward: (.total | .data |= map(. + 1))} |
 		if $seq == 1 then .parts.brief = .total else del(.cosine) end' in parts
 	runs run
@@ -329,7 +330,7 @@ rewards() {
 			mean(.parts.brief) - $l["reward/brief_mean"],
 			mean(.parts.cs_reward) - $l["reward/part/cs_reward_mean"]]
 		| length == 6 and all(fabs < 1e-6)' >/dev/null
-	# what no record has is not there; the stream that is written keeps the parts
+	# the log has no key for a part that no record has; -o keeps the parts
 	rewards 'del(.cosine)' in less
 	rf-grpo -m run --stale any --log less.log -o out less
 	jq -e 'has("reward/cs_reward_mean") or has("reward/brief_mean") | not' less.log >/dev/null
@@ -339,14 +340,14 @@ rewards() {
 	[ "$(json out | jq -c .reward)" = "$(json parts | jq -c .reward)" ]
 }
 
-@test "rf-grpo: the log has the deviations of rewards and parts, within groups, and the position's share" {
+@test "rf-grpo: the log has the deviations of rewards, parts and groups, and the share of positions in them" {
 	texts 40 1:50 2:60 | rf-entropy -m "$M" | rf-select --chunks 4 -k 3 --margin 3 |
 		rf-rollout -m "$M" -k 3 -n 3 | rf-reward --kind hybrid -o in
 	for group in position sequence; do
 		rm -rf run log
 		runs run
 		rf-grpo -m run --group $group --log log in
-		# by sums of squares of a one-way analysis of variance, as the textbooks have them
+		# computed from the sums of squares of a one-way analysis of variance, as in textbooks
 		jq -n --slurpfile log log --slurpfile in <(json in) --arg group $group -e '
 			def mean: add / length;
 			def squares: mean as $m | map((. - $m) * (. - $m)) | add;
@@ -366,13 +367,13 @@ rewards() {
 			| length == 6 and all(fabs < 1e-6)' >/dev/null
 	done
 	jq -e '.["group/position_share"] > 0.01 and .["group/std"] > 0.01' log >/dev/null
-	# one rollout a position says nothing about the positions
+	# with one rollout per position the positions' share is unknown
 	texts 40 1:50 | rf-entropy -m run | rf-select --chunks 4 -k 3 --margin 3 | rf-rollout -m run -k 3 |
 		rf-reward | rf-grpo -m run --log one
 	jq -e '(has("group/position_share") | not) and has("group/std")' one >/dev/null
 }
 
-# given KEY JQ FILE: the stream with values of its own under KEY, one for each rollout or token
+# given KEY JQ FILE: prints the stream with values under KEY that JQ computes, one for each rollout or token
 given() {
 	edited "if .type == \"seq\" then .body |= (del(.advantage) | .rollout.tokens as \$t
 		| .$1 = {dtype: \"<f4\", shape: ($2), data: [range(($2) | reduce .[] as \$n (1; . * \$n))
@@ -392,7 +393,7 @@ given() {
 			data: [$a[] | ., ., .]}) else . end' computed >tokens
 	rf-grpo -m c --advantage stream tokens
 	same_step a c
-	# others train other weights
+	# other advantages train other weights
 	given advantage '$t.shape[:2]' '. % 3 - 1' in >other
 	rf-grpo -m d --advantage stream --log log -o out other
 	run ! same_step a d
@@ -457,21 +458,21 @@ given() {
 	rf-grpo -m b --log b.log other
 	same_step a b
 	[ "$(figures a.log)" = "$(figures b.log)" ]
-	# rewards are of the tokens before the end
+	# rewards count only the tokens before the end
 	jq -n --slurpfile in <(json short) -e '[$in[] | .tokens.data as $x | .rollout as $o
 		| .positions.data as $s | .reward.binary.data as $R | range(6) as $b
 		| $o.length.data[$b] as $n
 		| ([range($n) | if $o.tokens.data[$b * 4 + .] == $x[$s[$b / 3 | floor] + .] then 1 else 0 end]
 			| add / $n) - $R[$b]] | length == 12 and all(fabs < 1e-6)' >/dev/null
-	# and rf-rollout --score keeps the lengths
+	# rf-rollout --score keeps the lengths
 	rf-rollout -m "$M" --score short | rf-reward --kind hybrid -o scored
 	kept() { json "$1" | jq -c '[.rollout.length, .reward]'; }
 	cmp <(kept scored) <(kept short)
 }
 
-@test "rf-grpo: the log has at most 64 means of rewards, and more reward parts do not change the step" {
+@test "rf-grpo: the log has at most 64 reward means, and more reward parts do not change the step" {
 	batch 1:50 2:40 3:40 >in
-	# each record has as many as it may, by names of its own that are as long as they may be
+	# each record has as many parts as it may, whose names are unique and as long as they may be
 	rewards '.total as $x | .parts = ([range(29) |
 		{key: "record_\($seq)_has_part_\(. + 100)_of_its_own", value: $x}] | from_entries)' in parts
 	runs a b
@@ -483,7 +484,7 @@ given() {
 	jq -se '.[1]["reward/record_3_has_part_102_of_its_own_mean"] != null' log >/dev/null
 }
 
-@test "rf-grpo: --log-gradients logs both gradients' norms and their cosine, and trains the same weights" {
+@test "rf-grpo: --log-gradients logs the norms and the cosine of both gradients and trains the same weights" {
 	batch 1:150 2:70 >in
 	runs a b
 	smooth rf-grpo -m a --log a.log in
@@ -511,22 +512,22 @@ given() {
 	cmp run/latest/model.safetensors "$M/model.safetensors"
 	jq -e '.stepped == false and .["group/spread_free"] == 4 and .["reward/mean"] != 0
 		and (has("loss/rl") | not) and .["actor/grad_norm_ttt"] == null' log >/dev/null
-	# with moments there would be a step even so
+	# moments would move the weights without a gradient, so they are not applied either
 	rf-grpo -m run --stale any --lr 1e-2 "$G/stream/rewarded.rf"
 	cp run/latest/model.safetensors was
 	rf-grpo -m run --stale any --lr 1e-2 --ntp-coef 0 in 2>err
 	cmp run/latest/model.safetensors was
 	cmp run/latest/optim.safetensors run/step-000002/optim.safetensors
-	# and the bias correction goes on where it was
+	# the bias correction continues as if that step had not been
 	rf-grpo -m run --stale any --lr 1e-2 "$G/stream/rewarded.rf"
 	rf-grpo -m other --stale any --lr 1e-2 "$G/stream/rewarded.rf"
 	rf-grpo -m other --stale any --lr 1e-2 "$G/stream/rewarded.rf"
 	same_step run other
-	# records without rollouts teach nothing to a policy
+	# records without rollouts have nothing to learn from without the next-token loss
 	mentions 0 "nothing to learn from" rf-grpo -m run --ntp-coef 0 "$G/stream/tokens.rf"
 }
 
-@test "rf-grpo: records without rollouts train the same weights as with rf-ntp" {
+@test "rf-grpo: records without rollouts train the same weights as rf-ntp does" {
 	texts 40 1:50 2:40 >in
 	runs a b
 	rf-grpo -m a --mini-batch 0 in
@@ -545,7 +546,7 @@ given() {
 	mentions 65 "record 1 (byte ...prompt_len" rf-grpo -m run --stale any --loss response <(batch 1:50)
 }
 
-@test "rf-grpo: refuses a record without reward or logp, or with an unknown token, and says which" {
+@test "rf-grpo: refuses a record without reward or logp, or with an unknown token, and names the record" {
 	batch 1:50 2:40 >in
 	runs run
 	state >before
