@@ -1,22 +1,22 @@
 #!/usr/bin/env bats
-# rf-generate: what a model writes behind a prompt.
+# rf-generate: continuations of prompts, and where they stop.
 setup() {
 	load ../helper
 	load ../model
 }
 
-# prompts MODEL: a stream of the reference prompts of a model
+# prompts MODEL: prints a stream of the reference prompts of a model
 prompts() {
 	zstd -dc "$G/generate.jsonl.zst" | jq -c "select(.model == \"$1\") | {tokens: .prompt}" |
 		rf-tokenize --format ids --vocab 40 -
 }
-# greedy MODEL OPTION...: the continuations are the reference's
+# greedy MODEL OPTION...: succeeds if the continuations are those of the reference
 greedy() {
 	prompts "$1" | rf-generate -m "$G/$1" --max-new 24 "${@:2}" >greedy.rf
 	wrote greedy.rf | jq -c '.[0]' >have
 	zstd -dc "$G/generate.jsonl.zst" | jq -c "select(.model == \"$1\").ids" | diff - have
 }
-# spliced SAMPLE FILE: each record with what this sample wrote behind its prompt
+# spliced SAMPLE FILE: prints each record with its prompt followed by the tokens of this sample
 spliced() {
 	rf-dump --json "$2" | jq -c --argjson i "$1" 'if .type == "seq" then .body |= (.generation as $g
 		| (.prompt_len // (.tokens.data | length)) as $p | .prompt_len = $p
@@ -25,9 +25,10 @@ spliced() {
 		| .tokens.shape = [.tokens.data | length] | del(.generation)) else . end' | rf-cat --json
 }
 stops() { json "$1" | jq -c .generation.stop; }
-# said FILE: the samples' texts
+# said FILE: prints the samples' texts
 said() { json "$1" | jq -c .generation.text; }
-# speaker TOKEN...: the model m, which writes these tokens over and over whatever it reads; its VOCAB
+# speaker TOKEN...: makes the model m, which repeats these tokens after any prompt; VOCAB is the size of its
+# vocabulary [384]
 speaker() {
 	jq --argjson v "${VOCAB:-384}" '.vocab_size = $v | .hidden_size = 32
 		| .num_hidden_layers = 1 | .eos_token_id = 1
@@ -44,7 +45,7 @@ speaker() {
 		rf-generate -m "$M" --max-new 3 -n 2 --temperature 1
 }
 
-@test "rf-generate: continues the reference prompts of all models as the reference does" {
+@test "rf-generate: continues the reference prompts of all models with the tokens of the reference" {
 	for m in $(zstd -dc "$G/generate.jsonl.zst" | jq -r .model | sort -u); do
 		greedy "$m"
 		greedy "$m" --batch 1 --threads 1
@@ -65,7 +66,7 @@ speaker() {
 	done
 }
 
-@test "rf-generate: seed, step, id, sample and place determine every token that is drawn" {
+@test "rf-generate: seed, step, record id, sample and position determine every token that is drawn" {
 	texts 40 5:90 6:1 7:64 >in
 	for how in '1 0 1' '0.7 5 1' '1.5 0 0.6' '1 12 0.9'; do
 		read -r temperature k p <<<"$how"
@@ -100,7 +101,7 @@ speaker() {
 	done
 }
 
-@test "rf-generate: what stands behind the prompt changes nothing" {
+@test "rf-generate: tokens after the prompt do not change the continuation" {
 	texts 40 1:70 2:70 | edited 'if .type == "seq" then .body.prompt_len = 30 else . end' >in
 	edited 'if .type == "seq" then .body.tokens.data[30:] |= map(39 - .) else . end' in >other
 	for options in '' '--temperature 1 -n 2'; do
@@ -125,23 +126,23 @@ speaker() {
 	[ "$(stops out | sort -u) $(said out | sort -u)" = '["length"] ["hel�"]' ]
 	rf-generate -m m --tokenizer bytes --max-new 1 in >out
 	[ "$(wrote out | sort -u) $(stops out | sort -u)" = '[[107]] ["length"]' ]
-	# all of the tokens that made the stop string stay, the text ends before it
+	# all tokens of the stop string are kept, but the text ends before it
 	rf-generate -m m --tokenizer bytes --stop ü --stop nothing in >out
 	[ "$(wrote out | sort -u)" = '[[107,104,111,198,191]]' ]
 	[ "$(stops out | sort -u) $(said out | sort -u)" = '["stop"] ["hel"]' ]
 	rf-generate -m m --tokenizer bytes --stop üx --stop el in >out
 	[ "$(wrote out | sort -u) $(said out | sort -u)" = '[[107,104,111]] ["h"]' ]
-	# bytes of an unfinished character are no text yet
+	# bytes of an incomplete character do not match a stop string
 	rf-generate -m m --tokenizer bytes --stop � in >out
 	[ "$(stops out | sort -u)" = '["eos"]' ]
 	rf-generate -m m --tokenizer bytes --ignore-eos --max-new 8 --stop hh in >out
 	[ "$(wrote out | sort -u)" = '[[107,104,111,198,191,1,107,104]]' ]
-	# the string may be cut off by the end, and the length may come with the string
+	# a stop string that the last allowed token completes still counts
 	rf-generate -m m --tokenizer bytes --max-new 3 --stop l in >out
 	[ "$(stops out | sort -u) $(said out | sort -u)" = '["stop"] ["he"]' ]
 	rf-dump --json out | jq -se '.[0].body.history[-1].options.stop == ["l"]' >/dev/null
 	rf-dump --head out | grep -q -- '--stop l'
-	# several end tokens, the first at once; rows are filled with the first of them
+	# there are several end tokens, and the first token is one of them
 	jq '.eos_token_id = [9, 107]' m/config.json >config.json
 	cp config.json m
 	rf-generate -m m --tokenizer bytes in >out
@@ -155,8 +156,8 @@ speaker() {
 	[ "$(said out | jq -r '.[0] | length')" = 6 ]
 }
 
-# json_tokenizer: adds to m a tokenizer.json with a, b and two marks, of which the first is special, and the
-# bytes of ü
+# json_tokenizer: adds to m a tokenizer.json with a, b, the bytes of ü, and two added tokens, of which only
+# the first is special
 json_tokenizer() {
 	jq -n '{added_tokens: [{id: 3, content: "<|im_end|>", special: true},
 				{id: 4, content: "<tool>", special: false}
@@ -168,19 +169,19 @@ json_tokenizer() {
 			merges: []}}' >m/tokenizer.json
 	rm -f m/tokenizer_config.json
 }
-# ends OPTION...: why the samples of m end, their text and their last token
+# ends OPTION...: prints why the samples of m end, their text and their last token
 ends() {
 	rf-generate -m m "$@" in >out
 	json out | jq -c '.generation | [.stop[0], .text[0], .tokens.data[.length.data[0] - 1]]' | sort -u
 }
 
-@test "rf-generate: --stop finds the names of special tokens, which the text does not have" {
+@test "rf-generate: --stop finds the names of special tokens, which the text omits" {
 	printf '{"tokens": [9]}\n' | rf-tokenize --format ids --vocab 384 - >in
 	speaker 0 2 3 # a, b, <|im_end|>
 	json_tokenizer
 	[ "$(ends --max-new 7)" = '["length","ababa",0]' ]
 	[ "$(ends --stop '<|im_end|>')" = '["stop","ab",3]' ]
-	# a part of the name, the name and what precedes or follows it, more than one of them
+	# the stop string is a part of the name, the name with text before or after it, or several names
 	[ "$(ends --stop im_e)" = '["stop","ab",3]' ]
 	[ "$(ends --stop 'b<|im_end|>')" = '["stop","a",3]' ]
 	[ "$(ends --stop '<|im_end|>a')" = '["stop","ab",0]' ]
@@ -193,7 +194,7 @@ ends() {
 	[ "$(ends --stop '<tool>')" = '["stop","b",4]' ]
 	[ "$(ends --stop 'ü')" = '["stop","b<tool>a",6]' ]
 	[ "$(ends --stop 'ol>a<|')" = '["stop","b<to",3]' ]
-	# each record's own, and together with an end token
+	# stop strings of each record, and one whose token is an end token, too
 	printf '{"tokens": [9], "until": ["<|im_end|>"]}\n' |
 		rf-tokenize --format ids --meta-key until --vocab 384 - >in
 	[ "$(ends --stop-key until)" = '["stop","b<tool>a",3]' ]
@@ -203,7 +204,7 @@ ends() {
 	[ "$(ends --stop-key until --ignore-eos)" = '["stop","b<tool>a",3]' ]
 }
 
-@test "rf-generate: no stop string without the name of a special token matches across that token" {
+@test "rf-generate: a stop string matches across a special token only if it has the name of that token" {
 	printf '{"tokens": [9]}\n' | rf-tokenize --format ids --vocab 384 - >in
 	speaker 0 2 3
 	json_tokenizer
@@ -219,7 +220,7 @@ ends() {
 	[ "$(ends --stop 'l</s>h')" = '["stop","he",107]' ]
 }
 
-@test "rf-generate: --stop finds the names of a tokenizer.model's control tokens" {
+@test "rf-generate: --stop finds the names of the control tokens of a tokenizer.model" {
 	printf '{"tokens": [5]}\n' | rf-tokenize --format ids --vocab 32000 - >in
 	# ▁hel, lo, </s>, ▁w, the bytes of ö, r, the pieces of the published model
 	VOCAB=32000 speaker 6312 28709 2 275 198 185 28712
@@ -236,7 +237,7 @@ ends() {
 	[ "$(ends --max-new 7 --stop ow)" = "$(ends --max-new 7)" ]
 }
 
-@test "rf-generate: --stop-key takes each record's own stop strings, besides those of --stop" {
+@test "rf-generate: --stop-key takes stop strings from each record, in addition to those of --stop" {
 	speaker 107 104 111 198 191 1 # h, e, l, ü
 	printf '{"tokens": [%s], "until": %s}\n' 5 '"l"' 5,6 '["ü","x"]' 5,6,7 '[]' 5,6,7 null \
 		5,6 '["x","el"]' |
@@ -261,7 +262,7 @@ ends() {
 	[[ "$output" == 'rf-generate: --stop-key needs a tokenizer, which --tokenizer gives: neither the'* ]]
 }
 
-@test "rf-generate: rows are filled with the first end token" {
+@test "rf-generate: rows of shorter samples are filled with the first end token" {
 	texts 40 1:20 2:30 3:40 4:50 | rf-generate -m "$M" -n 12 --temperature 2 --max-new 60 >out
 	json out | jq -se 'all(.[].generation; .tokens.shape[1] as $m | .tokens.data as $t
 		| .length.data as $l | ($l | max) == $m
@@ -272,7 +273,7 @@ ends() {
 	[ "$(stops out | jq -r '.[]' | sort -u | tr '\n' ' ')" = 'eos length ' ]
 }
 
-@test "rf-generate: --max-new-key takes each record's own limit" {
+@test "rf-generate: --max-new-key takes the number of new tokens from each record" {
 	texts 40 1:20 2:30 3:40 |
 		edited 'if .type == "seq" then .body.meta.most = .body.id * 3 else . end' >in
 	rf-generate -m "$M" --ignore-eos --max-new-key most in >out
@@ -289,7 +290,7 @@ ends() {
 	run -64 rf-generate -m "$M" --max-new-key most --max-new 3 in
 }
 
-@test "rf-generate: the text is that of the model's tokenizer, of the stream's bytes, or of --tokenizer" {
+@test "rf-generate: the text is decoded by the tokenizer of the model, of the stream or of --tokenizer" {
 	speaker 107 104 111 1
 	printf 'some text\n' >a.txt
 	rf-tokenize --bytes --no-eos a.txt >in
@@ -304,7 +305,7 @@ ends() {
 	[ "$(said out)" = '["hel"]' ]
 	run -64 bash -c 'rf-generate -m m --stop x ids >out'
 	[[ "$output" == 'rf-generate: --stop needs a tokenizer, which --tokenizer gives: neither the'* ]]
-	# what the model has, and what we do not know
+	# the model has a tokenizer of an unknown kind
 	echo '{"tokenizer_class": "GPT2Tokenizer"}' >m/tokenizer_config.json
 	echo '{"version": "1.0", "model": {"type": "Unigram"}}' >m/tokenizer.json
 	run -0 --separate-stderr bash -c 'rf-generate -m m ids >out'
@@ -312,14 +313,14 @@ ends() {
 	[ "$(wrote out) $(said out)" = '[[107,104,111,1]] null' ]
 	run -64 bash -c 'rf-generate -m m --stop x ids >out'
 	[[ "$output" == *Unigram* ]]
-	# not another one than the stream's
+	# --tokenizer must be the tokenizer of the stream
 	rm m/tokenizer.json
 	edited 'if .type == "head" then .body.tokenizer.hash = "0123456789abcdef" else . end' in >in2
 	run -65 bash -c 'rf-generate -m m --tokenizer bytes in2 >out'
 	[[ "$output" == 'rf-generate: in2: the stream was made with tokenizer 0123456789ab, but bytes is '* ]]
 }
 
-@test "rf-generate: records are decoded side by side as memory allows, and limits of memory hold" {
+@test "rf-generate: --batch does not change the bytes, and samples that do not fit in memory exit 71" {
 	texts 40 1:3000 2:20 3:3000 4:20 >in
 	rf-generate -m "$M" in >want
 	rf-generate -m "$M" --batch 1 --max-len 3000 in | cmp - want
@@ -334,12 +335,12 @@ ends() {
 		else . end) | if .body.id == 2 then .body.tokens.data[7] = 12 else . end else . end' >in
 	for batch in 0 1; do
 		run -70 --separate-stderr bash -c "rf-generate -m m -n 2 --max-new 1 --batch $batch in >out"
-		# of a chunk all rows may be
+		# any row of the chunk may be named
 		said='): the logits of token 0 of sample 0 are not finite: layer 0 overflows at position '
 		[[ "$stderr" == 'rf-generate: in: record 2 (byte '*"$said"[0-7] ]]
 		run -65 rf-cat out
 	done
-	# and in what it has written itself
+	# the overflow comes from a token that the model wrote itself
 	speaker 107 104 111 1
 	"$RF_UNITS/helper/model" poke m model.embeddings.weight $((104 * 32)) 3e38
 	printf '{"tokens": [5]}\n' | rf-tokenize --format ids --vocab 384 - >in
@@ -348,7 +349,7 @@ ends() {
 	[[ "$stderr" == 'rf-generate: in: record 1 (byte '*"$said at position 2" ]]
 }
 
-@test "rf-generate: an empty prompt exits 65, values out of range exit 64" {
+@test "rf-generate: an empty prompt exits 65, and an option out of range exits 64" {
 	texts 40 1:20 | edited 'if .type == "seq" then .body.prompt_len = 0 else . end' >in
 	run -65 bash -c 'rf-generate -m "$0" in >out' "$M"
 	[[ "$output" == 'rf-generate: in: record 1 (byte '*'): the prompt is empty'* ]]
