@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Prompts with needles: an independent reader, helper/needle.py, checks what they say.
+# rf-needle: prompts with needles.  An independent reader, helper/needle.py, checks the lines.
 
 setup_file() {
 	load ../helper
@@ -42,7 +42,8 @@ reader() { python3 "$ROOT/t/helper/needle.py" "$@"; }
 NIAH=niah_single_1,niah_single_2,niah_single_3,niah_multikey_1,niah_multikey_2,niah_multikey_3
 NIAH+=,niah_multivalue,niah_multiquery
 
-# bad STATUS SENTENCE OPTION...: fails so, with one line, and writes no file
+# bad STATUS SENTENCE OPTION...: rf-needle exits with this status and one line that has the sentence, and
+# writes no file
 bad() {
 	local status=$1 sentence=$2
 	shift 2
@@ -52,34 +53,34 @@ bad() {
 	[[ "$stderr" == "rf-needle: "*"$sentence"* ]] || { echo "$stderr"; return 1; }
 }
 
-@test "rf-needle: help, full devices, readers that leave, -o" {
+@test "rf-needle: keeps the promises of --help, -o, full devices and readers that leave" {
 	promise "help full reader output" sink /dev/null \
 		rf-needle --task vt --length 16k -n 100 --tokenizer bytes
 }
 
-@test "rf-needle: each needle stands once, where the line says, and a sample is as long as can be" {
+@test "rf-needle: each needle occurs once, at the place that the line names, and a sample fills its length" {
 	needles --task $NIAH,vt,cwe,fwe --length 2k,5k -n 30 >a.jsonl
 	[ "$(reader check --essay "$D/essay.txt" a.jsonl)" -eq 660 ]
-	# a short one, where needles stand close to each other
+	# short samples, where needles are close to each other
 	needles --task vt --length 900 -n 200 >a.jsonl
 	[ "$(reader check a.jsonl)" -eq 200 ]
-	# a long one, where the essay is read again and again
+	# long samples, which repeat the essay
 	needles --task $NIAH,vt,cwe,fwe --length 200k -n 2 >a.jsonl
 	[ "$(reader check --essay "$D/essay.txt" a.jsonl)" -eq 22 ]
 }
 
-@test "rf-needle: a question's documents are all there, those with its title come first" {
+@test "rf-needle: a prompt has all documents of its question, and others with the same title come first" {
 	needles --task qa_1 --length 3k,6k,40k -n 40 --qa "$D/squad.jsonl" >a.jsonl
 	[ "$(reader check --qa "$D/squad.jsonl" a.jsonl)" -eq 120 ]
 	needles --task qa_2 --length 3k,6k,100k -n 40 --qa "$D/squad.jsonl" --qa "$D/hotpot.jsonl" >a.jsonl
 	[ "$(reader check --qa "$D/hotpot.jsonl" a.jsonl)" -eq 120 ]
-	# as many samples as questions: each once
+	# there are as many samples as questions: each question is used once
 	[ "$(jq -r .query a.jsonl | sort | uniq -c | awk '{ print $1 }' | sort -u)" -eq 3 ]
-	# one file serves for both
+	# one file serves for both tasks
 	[ "$(needles --task qa_1,qa_2 -n 1 --qa "$D/squad.jsonl" | wc -l)" -eq 2 ]
 }
 
-# counted TOKENIZER FILE: a line for each sample, the tokens that rf-tokenize finds and those of the answer
+# counted TOKENIZER FILE: prints for each sample the tokens that rf-tokenize counts plus those of the answer
 counted() {
 	rf-tokenize --tokenizer "$1" --prompt-key input --prompt-suffix-key answer_prefix \
 		--answers-key outputs \
@@ -87,7 +88,7 @@ counted() {
 		jq -r 'select(.type == "seq") | .body.tokens.shape[0] + .body.meta.max_new_tokens'
 }
 
-@test "rf-needle: tokens are those that rf-tokenize finds, at most the length, and with a line more not" {
+@test "rf-needle: the number of tokens equals rf-tokenize's count, and one more line exceeds the length" {
 	for kind in llama3 mistral; do
 		rf-needle --task $NIAH,vt,cwe,fwe,qa_1,qa_2 --length 4k,7k -n 4 --tokenizer "$D/$kind.json" \
 			--haystack "$D/essay.txt" --qa "$D/squad.jsonl" --qa "$D/hotpot.jsonl" >a.jsonl
@@ -95,7 +96,7 @@ counted() {
 		jq -e -s 'all(.tokens <= .length)' a.jsonl
 		grep -v '"task":"qa' a.jsonl >b.jsonl
 		[ "$(reader check --tokens 150 --essay "$D/essay.txt" b.jsonl)" -eq 88 ]
-		# one line of noise, or one word, more
+		# the prompts get one more line of noise
 		grep -E '"task":"(niah_single_1|vt)"' a.jsonl | jq -c '.context[1] as $stop | .input |=
 			.[:$stop] + "\n" + "The lake is calm. The road is long. The bread is warm. " +
 			"On we walk. Soon we are home." + .[$stop:]' >b.jsonl
@@ -104,7 +105,7 @@ counted() {
 	done
 }
 
-@test "rf-needle: rf-tokenize, and rf-dump show a sample with its answers and its depth" {
+@test "rf-needle: rf-tokenize reads a sample with its answers, task, length and depths" {
 	needles --task niah_multiquery --length 2k -n 2 --haystack "$D/endless.txt" -o a.jsonl.zst
 	rf-tokenize --bytes --prompt-key input --prompt-suffix-key answer_prefix --answers-key outputs \
 		--meta-key task,length,depth -o a.rf a.jsonl.zst 2>/dev/null
@@ -113,22 +114,22 @@ counted() {
 	zstd -dcq a.jsonl.zst | jq -c '[.outputs, .task, .length, 4, .input + .answer_prefix]' | diff - have
 }
 
-@test "rf-needle: what is drawn is the same at every length, and different in every sample" {
+@test "rf-needle: needles and questions are the same at every length, and differ between samples" {
 	needles --task all --length 3k,9k,30k -n 40 --qa "$D/squad.jsonl" --qa "$D/hotpot.jsonl" >a.jsonl
 	reader paired a.jsonl
 }
 
-@test "rf-needle: depths are uniform" {
+@test "rf-needle: the depths of needles are uniformly distributed" {
 	# Kolmogorov's bound is 1.95 at 1 in 1000
 	needles --task $NIAH,qa_1,qa_2 --length 8k -n 400 --qa "$D/squad.jsonl" \
 		--qa "$D/hotpot.jsonl" >a.jsonl
 	reader uniform --bound 1.95 a.jsonl
-	# a chain's needles are in order, so that of all together is what counts
+	# the needles of a chain are in order, so only all depths together are uniform
 	needles --task vt --length 8k -n 400 >a.jsonl
 	reader uniform --bound 1.95 a.jsonl
 }
 
-@test "rf-needle --digits: values have so many digits, each another, and seven without it" {
+@test "rf-needle --digits: values have this many digits, seven by default, and differ within a sample" {
 	needles --task niah_multivalue,niah_multiquery --length 3k -n 20 >seven
 	needles --task niah_multivalue,niah_multiquery --length 3k -n 20 --digits 7 | cmp - seven
 	[ "$(jq -r '.outputs[]' seven | grep -cE '^[1-9][0-9]{6}$')" -eq 160 ]
@@ -141,7 +142,7 @@ counted() {
 	bad 64 "--digits: '2' is not a whole number from 3 to 9" --task niah_single_2 --digits 2
 }
 
-@test "rf-needle --digits: where values come again, an answer does not" {
+@test "rf-needle --digits: an answer occurs once, even if other values repeat" {
 	needles --task niah_multikey_2,niah_multikey_1 --digits 3 --length 256k -n 2 >lines
 	python3 - <<-'END'
 		import json, re
@@ -152,7 +153,7 @@ counted() {
 	END
 }
 
-@test "rf-needle: several needles come in any order" {
+@test "rf-needle: the needles of a sample come in any order" {
 	needles --task niah_multivalue --length 4k -n 200 |
 		jq -r '.needles | to_entries | sort_by(.value) | map(.key) | join(" ")' \
 			| sort | uniq -c >orders
@@ -169,7 +170,7 @@ counted() {
 	cmp <(sort whole) <(sort parts)
 	needles --task vt,fwe,niah_single_2 --length 3k -n 9 >some
 	[ "$(sort some | comm -12 - <(sort whole) | wc -l)" -eq 27 ]
-	# more samples change none; another seed changes all
+	# more samples do not change the first ones; another seed changes all
 	needles --task vt --length 3k -n 20 | head -n 9 | cmp - <(head -n 9 some)
 	[ -z "$(needles --task all --length 3k,5k -n 9 --seed 43 "${qa[@]}" \
 		| sort | comm -12 - <(sort whole))" ]
@@ -195,7 +196,7 @@ counted() {
 	[ -z "$(ls -A d)" ]
 }
 
-@test "rf-needle: a length that is too short is an error that names the least, at which all samples fit" {
+@test "rf-needle: a too short length is an error that names the least length that fits all samples" {
 	for task in $(tr , ' ' <<<"$NIAH,vt,cwe,fwe,qa_1,qa_2"); do
 		run --separate-stderr needles --task $task --length 512 -n 20 --qa "$D/squad.jsonl" \
 			--qa "$D/hotpot.jsonl" -o a.jsonl
@@ -212,7 +213,7 @@ counted() {
 	[ -n "$least" ]
 }
 
-@test "rf-needle: a tokenizer with one token for whatever it does not know ends, too" {
+@test "rf-needle: ends with a tokenizer that makes one token of all unknown text" {
 	cat >one.json <<-'END'
 		{"added_tokens": [], "normalizer": null, "pre_tokenizer": null, "post_processor": null,
 		 "decoder": null,
@@ -242,7 +243,7 @@ counted() {
 'put blanks between them' ]
 }
 
-@test "rf-needle: words come from files, and from pairs of them where there are too few" {
+@test "rf-needle: words come from --adjectives and --nouns, and pairs of them from too few words" {
 	printf 'big\r\n\nred\nbig\n%s\n' "$(printf 'adj%s\n' {a..h})" >adjectives
 	printf 'noun%s\n' {a..j} >nouns
 	needles --task niah_multiquery,niah_multikey_2 --length 16k -n 2 --adjectives adjectives \
@@ -252,7 +253,7 @@ counted() {
 	run ! grep -vE '^that of (big|red|adj[a-h])-noun[a-j]$' keys
 	needles --task cwe --length 8k -n 2 --adjectives adjectives --nouns nouns >a.jsonl
 	[ "$(reader check a.jsonl)" -eq 2 ]
-	# Debian's word list needs none of this: all built-in words are words of lists
+	# the built-in lists have as many words as the manual says, without duplicates
 	awk -F'"' '/^const/ { n++ } n { for (i = 2; i < NF; i += 2) print n, $i }' \
 		"$ROOT/lib/needle/common_words.c" >words
 	[ "$(grep -c ^1 words) $(grep -c ^2 words)" = "406 554" ]
@@ -261,7 +262,7 @@ counted() {
 	grep -q '406 adjectives and 554 nouns' "$ROOT/man/rf-needle.1"
 }
 
-@test "rf-needle: --template replaces the words of the prompts" {
+@test "rf-needle: --template replaces the texts of the prompts" {
 	cat >t.json <<-'END'
 		{ "noise": {"line": "Nothing."},
 		  "types": {"number": "Zahl", "numbers": "Zahlen"},
@@ -279,7 +280,7 @@ counted() {
 	[ "$(jq -r .answer_prefix a.jsonl)" = " $key =" ]
 	needles --template t.json --task fwe --length 2k -n 1 \
 		| jq -r .input | grep -qE '^<([a-z]{6} |\.\.\. )+.*>$'
-	# that of the manual
+	# the template of the manual
 	awk '/^\{ "niah"/, /\} \}$/' "$ROOT/man/rf-needle.1" | sed 's/\\e/\\/g' >t.json
 	needles --template t.json --task niah_single_1 --length 600 -n 1 \
 		| jq -r '.input + .answer_prefix' >text
@@ -292,7 +293,7 @@ counted() {
 	mkdir -p lm_eval/tasks/ruler
 	: >lm_eval/__init__.py
 	cd lm_eval/tasks/ruler
-	# nothing of it is run
+	# ruler-words.py only reads these files: the import would fail
 	cat >prepare_niah.py <<-'END'
 		import nothing_that_exists
 		def generate_input_output(template):
@@ -362,7 +363,7 @@ counted() {
 	needles --template t.json --task vt --length 2k -n 1 | jq -r .input >text
 	[ "$(head -n 1 text) $(tail -n 1 text | cut -d ' ' -f 1,2)" = 'Track. What is' ]
 	grep -qx 'Noise {and} more.' text
-	# what is not there
+	# texts and files that are missing
 	cd lm_eval/tasks/ruler
 	sed -i s/DOCUMENT/TEXT/ qa_utils.py
 	says 78 "ruler-words.py: $PWD/qa_utils.py: there is no text DOCUMENT_PROMPT (lm-eval 0.4.13 has it)" \
@@ -377,7 +378,7 @@ counted() {
 		python3 "$ROOT/pipelines/ruler-words.py" x
 }
 
-@test "ruler-words.py: with its template prompts are those that the code of lm-eval builds" {
+@test "ruler-words.py: prompts made with its template equal the prompts that the code of lm-eval builds" {
 	package=$(python3 -c 'import importlib.util as i; found = i.find_spec("lm_eval")
 if found: print(found.submodule_search_locations[0])')
 	[ -n "$package" ] || skip "lm-eval is not installed (pip install --no-deps lm-eval)"
@@ -389,7 +390,7 @@ if found: print(found.submodule_search_locations[0])')
 	[ "$(cat said)" = "40 prompts are RULER's" ]
 }
 
-@test "rf-needle: the manual's jq makes questions of the published files" {
+@test "rf-needle: the jq commands of rf-needle(1) make questions from the formats of SQuAD and HotpotQA" {
 	mandoc -T ascii -O width=1000 "$ROOT/man/rf-needle.1" | sed 's/.\x08//g' |
 		sed -n '/^ *jq -c/,/>[a-z]*\.jsonl$/p' >commands
 	[ "$(grep -c 'jsonl$' commands)" -eq 2 ]
@@ -412,7 +413,7 @@ if found: print(found.submodule_search_locations[0])')
 		| jq .units | paste -sd' ')" = "0 0" ]
 }
 
-@test "rf-needle: a mistake on the command line is an error of 64" {
+@test "rf-needle: a mistake on the command line exits 64, and a missing file exits 66" {
 	bad 64 '--task is missing'
 	bad 64 "--task: 'niah' is no task" --task niah
 	bad 64 "--task: '' is no task" --task vt,
@@ -439,7 +440,7 @@ if found: print(found.submodule_search_locations[0])')
 	bad 66 'none' --task cwe --template none
 }
 
-@test "rf-needle: a bad file is an error of 65 that names file and line" {
+@test "rf-needle: a bad file exits 65, and the message names file and line" {
 	: >empty
 	printf 'good\nnot good\n' >words
 	printf 'good\nnot-good\n' >hyphen
@@ -453,7 +454,7 @@ if found: print(found.submodule_search_locations[0])')
 	bad 65 'empty: there are no words' --task niah_single_2 --haystack empty
 	bad 65 'bytes: the text is not UTF-8' --task niah_single_2 --haystack bytes
 
-	# question LINE SENTENCE: as the second line of a file
+	# question LINE SENTENCE: LINE as the second line of a file is refused with this sentence
 	question() {
 		printf '{"question":"q","answers":["a"],"context":"c"}\n%s\n' "$1" >q.jsonl
 		bad 65 "q.jsonl: line 2: $2" --task qa_1 --qa q.jsonl
@@ -474,7 +475,7 @@ if found: print(found.submodule_search_locations[0])')
 	question '{"question":"q","answers":["a"],"context":"c","title":1}' "'title' is a number"
 	question '{"question":"q","question":"r","answers":["a"],"context":"c"}' ''
 
-	# template JSON SENTENCE
+	# template JSON SENTENCE: the template is refused with this sentence
 	template() {
 		printf '%s' "$1" >t.json
 		bad 65 "t.json: $2" --task vt --template t.json
@@ -500,20 +501,20 @@ if found: print(found.submodule_search_locations[0])')
 	template '{"noise":{"line":"a\u0000"}}' "line 1: 'noise.line': there is a NUL in it"
 }
 
-@test "rf-needle: --skip-short leaves out a task where a length is too short, in every range alike" {
+@test "rf-needle: --skip-short omits a task at lengths that are too short for it, with any --range" {
 	needle() {
 		rf-needle --task niah_single_1,vt,cwe --length 512,2k -n 3 --tokenizer bytes --skip-short "$@"
 	}
 	run -0 --separate-stderr needle -o all.jsonl
 	said='^rf-needle: left out, too short: vt at length 512 \(it needs ([0-9]+)\), cwe at length 512'
 	[[ "$stderr" =~ $said ]]
-	# this length is the least that fits
+	# the message names the least length that fits
 	needs=${BASH_REMATCH[1]}
 	rf-needle --task vt --length "$needs" -n 3 --tokenizer bytes >fits
 	run -65 rf-needle --task vt --length $((needs - 1)) -n 3 --tokenizer bytes
 	[ "$(jq -c '[.task, .length]' all.jsonl | uniq -c | tr -s ' ' | paste -sd,)" = \
 		' 3 ["niah_single_1",512], 3 ["niah_single_1",2048], 3 ["vt",2048], 3 ["cwe",2048]' ]
-	# the lines are those without the option
+	# the lines are the same as without the option
 	rf-needle --task niah_single_1 --length 512,2k -n 3 --tokenizer bytes | cmp - <(head -n 6 all.jsonl)
 	cat <(needle --range 0:1) <(needle --range 1:3) 2>/dev/null | sort | diff - <(sort all.jsonl)
 	run -0 --separate-stderr rf-needle --task vt --length 512 -n 1 --tokenizer bytes --skip-short
