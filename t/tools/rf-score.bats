@@ -1,12 +1,13 @@
 #!/usr/bin/env bats
-# Scores by the benchmarks' rules, their errors, and differences.
+# rf-score: scores by the rules of benchmarks, their intervals, and differences between models.
 setup() {
 	load ../helper
 	load ../promises
 	load ../model
 }
 
-# answered N [JQ]: a stream of N questions with answers of the task qasper: "a b", "a c", "a b", ...
+# answered N [WORD]: prints a stream of N questions of the task qasper with the answer "a b", and samples with
+# the texts "x b" and "x WORD" in turn [c]
 answered() {
 	local i
 	for ((i = 0; i < $1; i++)); do
@@ -20,7 +21,8 @@ answered() {
 				"\"data\":[1]},\"stop\":[\"length\"],\"text\":[\"" text "\"]}}}")
 		} { print }' | rf-cat --json
 }
-# field NAME: of a line of rf-score
+# field NAME: prints the value of this key of each line of rf-score
+# near A B: succeeds if two numbers are equal to 1e-9
 field() { sed -n "s/.*\"$1\":\([^,}]*\).*/\1/p"; }
 near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }'; }
 
@@ -29,9 +31,9 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	promises sink good.rf rf-score
 }
 
-# The pairs were scored by the published programs.  Those of lcc that python-Levenshtein scored, whose ratio
-# is another, are known by an end that no other has.
-@test "rf-score: equals the published programs on 600 pairs of 13 tasks to 1e-12, by both rules" {
+# The pairs were scored by the published programs.  python-Levenshtein, whose ratio differs, scored the pairs
+# of lcc that end with the text that grep looks for.
+@test "rf-score: equals the published programs to 1e-12 on 600 pairs of 13 tasks, with both sets of rules" {
 	zstd -dcq "$G/score/metrics.jsonl.zst" >all.jsonl
 	[ "$(wc -l <all.jsonl)" -eq 600 ]
 	grep '"task": "lcc".*something, else; entirely (new)"' all.jsonl >levenshtein.jsonl
@@ -41,7 +43,7 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 		for metric in auto levenshtein; do
 			of=pairs
 			[ $metric = auto ] || of=levenshtein
-			# in the order of groups
+			# rf-score prints the lines task by task
 			awk -F'"' '{ if (!($4 in n)) { name[++k] = $4 } n[$4]++; line[$4, n[$4]] = $0 }
 				END { for (i = 1; i <= k; i++) for (j = 1; j <= n[name[i]]; j++)
 					print line[name[i], j] }' $of.jsonl | field $rules >want
@@ -55,7 +57,7 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	done
 }
 
-# The texts were scored by the published programs' Python.
+# The Python code of the published programs scored these texts.
 @test "rf-score: equals the published programs on 200 pairs of 10 tasks whose texts have NULs" {
 	zstd -dcq "$G/score/nul.jsonl.zst" >all.jsonl
 	[ "$(wc -l <all.jsonl)" -eq 200 ]
@@ -68,7 +70,7 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	[ "$(wc -l <have)" = "$(wc -l <want)" ]
 }
 
-@test "rf-score: --by tells numbers apart that differ in the last digit" {
+@test "rf-score: --by separates numbers that differ in the last digit" {
 	for x in 0.1 0.30000000000000004 0.3 1.0; do
 		echo "{\"pred\":\"x\",\"answers\":[\"x\"],\"task\":\"a\",\"x\":$x}"
 	done >in.jsonl
@@ -78,14 +80,14 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 		'"x":0.1 "x":0.30000000000000004 "x":0.3 "x":1.0' ]
 }
 
-@test "rf-score: shows NULs of tasks and values as JSON does, and names a task with one in a message" {
+@test "rf-score: writes NULs in tasks and values as JSON escapes, and escapes them in messages" {
 	line='{"pred":"x","answers":["x"],"task":"a\u0000b","of":"c\u0000","d":["\u0000"]}'
 	echo "$line" >in.jsonl
 	[ "$(rf-score --metric part --by task,of in.jsonl | cut -d, -f 1-3)" = \
 		'{"task":"a\u0000b","of":"c\u0000","n":1' ]
 	rf-score --metric part --each --show d in.jsonl | grep -qF '"d":["\u0000"]'
 	says 65 "...line 1: the task 'a\x00b' has no metric here: name one with --metric" rf-score in.jsonl
-	# meta of a stream
+	# the task is in the meta data of a stream
 	made='"generation":{"temperature":0.0,"tokens":{"dtype":"<i4","shape":[1,1],"data":[100]},'
 	made+='"length":{"dtype":"<i4","shape":[1],"data":[1]},"stop":["eos"],"text":["x"]}'
 	jq -c '.prompt = "p"' in.jsonl |
@@ -95,8 +97,8 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	[ "$(rf-score --metric part in.rf | cut -d, -f 1,2)" = '{"task":"a\u0000b","n":1' ]
 }
 
-@test "rf-score: equals the published programs where blanks, cases, ties and long texts decide" {
-	# TASK RULES SCORE PRED ANSWER..., worked out with the published programs
+@test "rf-score: equals the published programs where blanks, case, ties and odd characters decide" {
+	# try TASK RULES SCORE PRED ANSWER...: the published programs gave this score
 	try() {
 		local task=$1 rules=$2 want=$3 pred=$4 answers
 		shift 4
@@ -127,7 +129,7 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	try ruler_qa official 1 '\nParis' paris
 	try ruler_qa refine 1 'x\ty' 'x y' && return 1 || :
 	try niah_multivalue official .5 'it is 1234567' 1234567 7654321
-	# a newline first ends the answer, unless the task is one of those whose newlines are dropped first
+	# a newline at the beginning ends the answer, except in tasks whose leading newlines are dropped
 	try hotpotqa refine 0 '\nParis' Paris
 	try triviaqa refine 1 '\nParis' Paris
 	try hotpotqa refine 1 'Paris\nRome' Paris
@@ -135,20 +137,20 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	try qa_1 refine 0 'In Rome.\nIn Paris.' Paris
 	try trec refine 1 '\nCity' City
 	try cwe_e official 1 'APPLE' apple
-	# a sigma that ends a word, a capital I with a dot, blanks that only Python knows
+	# a final sigma, a capital I with a dot, blanks that only Python treats as such
 	try qasper official 1 'ΟΔΟΣ' 'οδος'
 	try qasper official 1 'İx' 'i̇x'
 	try qasper official 1 'b\u001cc\u2028d' 'b c d'
-	# "a" is no article before a letter that ASCII lacks
+	# "a" is not an article before a letter outside ASCII
 	try qasper official 1 'aé' 'aé'
 	try passage_count official .5 '3 or 5' 3
 	try passage_retrieval_en official 1 'It is 12.' 'Paragraph 12'
 }
 
-@test "rf-score: means, standard errors and intervals are those of statistics" {
+@test "rf-score: means, standard errors and intervals follow Student's t distribution" {
 	answered 4 >in.rf
 	rf-score in.rf >line
-	# F1 is 1/2 of "x b" and 0 of "x c" against "b" of "a b", whose article goes
+	# the article of "a b" is dropped: F1 against "b" is 2/3 for "x b" and 0 for "x c"
 	rf-score --each in.rf | field score >each
 	awk '{ s += $1; q += $1 * $1 } END {
 		m = s / NR; se = sqrt((q / NR - m * m) / (NR - 1)); t = 3.182446305284263
@@ -161,7 +163,7 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	answered 1 | rf-score | grep -q '"se":null,"low":null,"high":null'
 }
 
-# lines TASK N SCORE...: JSON lines of a task, N of which have each score in turn
+# lines TASK N SCORE [N SCORE]...: prints N JSON lines of a task that have this score, for each pair
 lines() {
 	local task=$1 i
 	shift
@@ -180,19 +182,19 @@ lines() {
 # interval KEY: prints "low high" of this key of a line; an empty KEY is the score
 interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring) | join(" ")'; }
 
-@test "rf-score: an interval of right and wrong answers is exact, also where all are right or none is" {
-	# these are of scipy.stats.binomtest(x, n).proportion_ci(method="exact")
+@test "rf-score: the interval of a proportion of right answers is exact, also if all or none are right" {
+	# scipy.stats.binomtest(x, n).proportion_ci(method="exact") gave these intervals
 	check() { [ "$(rf-score --format jsonl | interval .)" = "$1" ]; }
 	lines vt 12 0 | check '0 26.4648'
 	lines vt 12 1 | check '73.5352 100'
 	lines vt 3 1 7 0 | check '6.674 65.2453'
 	lines vt 480 1 20 0 | check '93.8897 97.5399'
-	# a score between does not make a proportion, and no interval leaves 0 to 100
+	# with a score between 0 and 1 it is not a proportion; an interval stays within 0 to 100
 	lines vt 11 1 1 .5 | check '86.6626 100'
 	[ "$(lines vt 1 0 | rf-score --format jsonl | jq -c '[.se, .low, .high]')" = '[null,null,null]' ]
 }
 
-@test "rf-score: a mean over tasks and a difference have a width where all answers are right, or none is" {
+@test "rf-score: a mean over tasks and a difference have an interval even if all answers are right or wrong" {
 	cat <(lines vt 12 0) <(lines cwe 3 1 7 0) | rf-score --format jsonl >both
 	cat <(lines vt 12 0) <(lines cwe 12 0) | rf-score --format jsonl >none
 	python3 - >want <<-'END'
@@ -222,7 +224,7 @@ interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring)
 	done | diff want -
 }
 
-@test "rf-score: --by tells lengths apart, and a mean is over tasks of the same length" {
+@test "rf-score: --by separates lengths, and a mean is over tasks of the same length" {
 	answered 4 >a.rf
 	sed 's/qasper/hotpotqa/' <(rf-dump --json a.rf) | rf-cat --json -o b.rf
 	rf-score --by task,length a.rf b.rf >lines
@@ -246,7 +248,7 @@ interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring)
 	near "$(field difference <line)" \
 		"$(awk -v a="$(rf-score b.rf | field score)" -v b="$(rf-score a.rf | field score)" \
 			'BEGIN { printf "%.12f", a - b }')"
-	# the order is no matter, the questions are
+	# the order of questions does not matter
 	rf-cat --shuffle --seed 3 -o shuffled.rf a.rf
 	rf-score --against shuffled.rf b.rf | cmp - line
 	# a folder stands for its streams
@@ -255,7 +257,7 @@ interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring)
 	rf-cat --range 1: -o folder/2.rf a.rf
 	touch folder/.3.rf folder/4.rf.tmp-1
 	rf-score --against folder b.rf | cmp - line
-	# only files are streams
+	# folders and pipes in the folder are ignored
 	mkdir folder/4.rf none/1.rf
 	mkfifo folder/5.rf none/2.rf
 	rf-score --against folder b.rf | cmp - line
@@ -274,17 +276,17 @@ interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring)
 	says 65 "...the id 0 occurs twice..." rf-score --against a.rf --against a.rf b.rf
 }
 
-@test "rf-score --each: says by the metric all which references were found, the mean over samples" {
+@test "rf-score --each: with the metric all, reports which references were found, as means over samples" {
 	line='{"task":"vt","pred":"one three","outputs":["one","two","THREE","thr|two"]}'
 	found() { sed 's/.*"found":\(\[[^]]*\]\).*/\1/'; }
 	[ "$(rf-score --each --format jsonl <<<"$line" | found)" = '[1.0,0.0,1.0,0.0]' ]
-	# by refine's rules the last is two
+	# the rules of refine split the last reference in two
 	rf-score --each --rules refine --format jsonl <<<"$line" >out
 	[ "$(found <out)" = '[1.0,0.0,1.0,1.0,0.0]' ]
 	[ "$(field score <out)" = 0.6 ]
-	# no other metric has them
+	# other metrics do not report them
 	rf-score --each --metric part --format jsonl <<<"$line" | grep -vq found
-	# of four samples
+	# a question with four samples
 	answered 1 | edited 'if .type == "seq" then .body.meta.task = "vt"
 		| .body.answers = ["b", "x", "z"]
 		| .body.generation |= (.tokens.shape = [4, 1] | .tokens.data = [1, 1, 1, 1]
@@ -296,7 +298,7 @@ interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring)
 	near "$(field score <out)" "$(rf-score four.rf | field score | awk '{ printf "%.15g", $1 / 100 }')"
 }
 
-@test "rf-score --check: without answers it says how many questions can be scored, or why one cannot" {
+@test "rf-score --check: without answers, reports how many questions can be scored, or why one cannot" {
 	answered 5 | edited 'del(.body.generation)' >in.rf
 	rf-score --check --by task,length in.rf >out
 	diff out - <<-'END'
@@ -318,7 +320,7 @@ interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring)
 	done
 }
 
-@test "rf-score --show: lines of --each also have the values of these keys, of whatever kind" {
+@test "rf-score --show: adds the values of these keys, of any type, to the lines of --each" {
 	cat >in.jsonl <<-'END'
 		{"answers":["a\n"],"depth":[0.25,1],"task":"trec","pred":"x","of":{"a":["b\"",null]},"n":-3}
 		{"answers":["a"],"task":"trec","pred":null,"depth":[1]}
@@ -329,7 +331,7 @@ interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring)
 		{"depth":[0.25,1],"of":{"a":["b\"",null]},"n":-3,"answers":["a\n"]}
 		{"depth":[],"of":null,"n":"ä","answers":["a"]}
 	END
-	# in the meta of a record
+	# the keys are in the meta data of a record
 	answered 2 | edited 'if .type == "seq"
 		then .body.meta += {depth: [0.25, 1], of: {a: ["b", null, true]}} else . end' |
 		rf-score --each --show depth,no,of | jq -c 'del(.task, .score)' >lines
@@ -343,20 +345,20 @@ interval() { jq -r "$1"' | [.low, .high] | map(. * 1e4 | round / 1e4 | tostring)
 	run -64 rf-score --each --against in.jsonl in.jsonl
 }
 
-@test "rf-score -o: keeps each sample's score in its record, where rf-dump and rf-cat find it" {
+@test "rf-score -o: writes each sample's score into its record, where rf-dump and rf-cat read it" {
 	answered 4 >in.rf
 	rf-score -o out.rf in.rf >line
 	[ "$(rf-dump --tsv --rows sample --columns score --no-header out.rf | sort -u | wc -l)" -eq 2 ]
 	[ "$(rf-dump --rows sample --where 'score<0.1' --tsv --no-header out.rf | wc -l)" -eq 2 ]
 	rf-dump --json out.rf | grep -q '"metric":"official f1"'
 	rf-cat out.rf | rf-score | cmp - line
-	# scored anew by other rules
+	# scored again with other rules
 	rf-score --rules refine -o again.rf out.rf >/dev/null
 	rf-dump --json again.rf | grep -q '"metric":"refine f1"'
 	says 64 "rf-score: -o takes one input, not 2: rf-cat joins them" rf-score -o out.rf in.rf in.rf
 }
 
-@test "rf-score: questions without answers, references, task or metric are errors that say so" {
+@test "rf-score: a question without answer, references, task or metric is an error that names the lack" {
 	try() {
 		printf '%s\n' "$1" >in.jsonl
 		run -65 --separate-stderr rf-score in.jsonl
@@ -394,7 +396,7 @@ NAME gives one to all questions; a task that is not one of the benchmarks also n
 	run -64 rf-score --rules mine some.jsonl
 }
 
-@test "rf-dump --pred: lines have RULER's and LongBench's field names, and score the same" {
+@test "rf-dump --pred: lines have the field names of RULER and LongBench, and the same scores" {
 	answered 4 >in.rf
 	rf-dump --pred --tokenizer bytes in.rf >pred.jsonl
 	[ "$(wc -l <pred.jsonl)" -eq 4 ]
@@ -402,7 +404,7 @@ NAME gives one to all questions; a task that is not one of the benchmarks also n
 		import json
 		for i, line in enumerate(open("pred.jsonl")):
 		    o = json.loads(line)
-		    # those that RULER's evaluate.py and LongBench's eval.py read
+		    # the names that RULER's evaluate.py and LongBench's eval.py read
 		    for name in ("index", "input", "outputs", "pred", "others"):
 		        assert name in o, name
 		    for name in ("pred", "answers", "all_classes", "length"):
@@ -412,7 +414,7 @@ NAME gives one to all questions; a task that is not one of the benchmarks also n
 	END
 	rf-score pred.jsonl | cmp - <(rf-score in.rf)
 	[ "$(rf-dump --pred --where 'prompt_len=2' -n 1 in.rf | grep -c '"index":0')" -eq 1 ]
-	# keys of the question do not take the place of what the model said
+	# keys of the question do not replace the model's answer
 	rf-dump --json in.rf |
 		jq -c 'if .type == "seq" then .body.meta += {pred: "no", index: 9} else . end' |
 		rf-cat --json -o named.rf
