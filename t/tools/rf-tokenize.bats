@@ -1,18 +1,18 @@
 #!/usr/bin/env bats
+# rf-tokenize: documents, prompts, answers, choices and ids become streams.
 
 setup() {
 	load ../helper
 	load ../promises
 }
 
-# bodies [options] [file ...]: what rf-tokenize --bytes writes as JSON, one sequence a line, without
-# the head and the end
+# bodies [options] [file ...]: prints the sequences that rf-tokenize --bytes writes, as JSON, one a line
 bodies() {
 	rf-tokenize --bytes "$@" 2>err | rf-dump --json >out.json || return
 	sed -n 's/^{"seq":[0-9]*,"type":"seq","body":\(.*\)}$/\1/p' out.json
 }
 
-# tokens ID TEXT...: the body of a sequence of these bytes; '.' is the end token
+# tokens ID TEXT [JSON]: prints the body of a sequence of these bytes, with these keys; '.' is the end token
 tokens() {
 	local i data=
 	for ((i = 0; i < ${#2}; i++)); do
@@ -26,19 +26,21 @@ tokens() {
 		"${data:1}" "${3-}"
 }
 
-# counted WHAT: the line of counts of a run, by `bodies`, that ended well; no other line stands before it
+# counted TEXT: succeeds if the first line that `bodies` left in err is this line of counts
 counted() { [ "$(head -n 1 err)" = "rf-tokenize: $1" ]; }
 
-# bad LINE: the one line of standard error of a run that ended with 65 because of LINE, without the hint
+# bad LINE [OPTION...]: rf-tokenize must exit 65 for a file of this line; prints its one line of standard
+# error, without the hint
 skips=' (--skip-bad N passes over N such lines)'
 bad() {
 	printf '%s\n' "$1" >bad.jsonl
-	# chained, because a substitution of commands does not end with the first that fails
+	# chained, since a command substitution does not end at the first command that fails
 	run -65 --separate-stderr rf-tokenize --bytes -o never "${@:2}" bad.jsonl &&
 		[ ! -e never ] && [ "${#stderr_lines[@]}" -eq 1 ] && echo "${stderr%"$skips"}"
 }
 
-# bad_lines: of a table "LINE|OPTION...|MESSAGE" each line is refused with these options and this message
+# bad_lines: reads rows "LINE|OPTION...|MESSAGE"; each line must be refused with these options and this
+# message
 bad_lines() {
 	local line options said
 	while IFS='|' read -r line options said; do
@@ -105,14 +107,14 @@ bad_lines() {
 	[ "$stderr" = "rf-tokenize: 'name': $said" ]
 }
 
-@test "rf-tokenize: takes files in the order of the command line and counts ids through all of them" {
+@test "rf-tokenize: takes files in the order of the command line and continues the ids across files" {
 	printf '{"text":"b"}\n{"text":""}\n' >b.jsonl
 	printf 'a' >a.txt
 	{ tokens 0 b.; tokens 1 .; tokens 2 a.; tokens 3 b.; tokens 4 .; } >want
 	bodies b.jsonl a.txt b.jsonl | cmp - want
 }
 
-@test "rf-tokenize: a text file is taken byte for byte, with zeros, byte order mark and line ends" {
+@test "rf-tokenize: a text file is taken byte for byte, with NULs, byte order mark and line ends" {
 	printf '\357\273\277a\r\n\0b' >a.txt
 	bodies a.txt >out
 	grep -q '"data":\[242,190,194,100,16,13,3,101,1\]' out
@@ -146,12 +148,12 @@ bad_lines() {
 		tokens 1 d. ',"prompt_len":0,"answers":["d","e\n"]'
 	} >want
 	bodies --prompt-key q --answer-key a a.jsonl | cmp - want
-	# without an answer the document does not end
+	# a prompt without an answer has no end token
 	printf '{"q":"ab"}\n' >a.jsonl
 	bodies --prompt-key q a.jsonl | cmp - <(tokens 0 ab ',"prompt_len":2')
 }
 
-@test "rf-tokenize: prompt_len says how much of the prompt is in each piece of a cut document" {
+@test "rf-tokenize: prompt_len counts the prompt tokens in each piece of a cut document" {
 	printf '{"q":"abcd","a":"ef"}\n' >a.jsonl
 	{
 		tokens 0 abc ',"prompt_len":3,"answers":["ef"]'
@@ -163,7 +165,7 @@ bad_lines() {
 		cmp - <(tokens 0 def. ',"prompt_len":1,"answers":["ef"]')
 	bodies --prompt-key q --answer-key a --max-len 2 --truncate right a.jsonl |
 		cmp - <(tokens 0 ab ',"prompt_len":2,"answers":["ef"]')
-	# an answer of which nothing is left is counted
+	# answers that were cut off completely are counted
 	for how in 'right|1 kept (1 of them cut, 1 of these without their answer)' \
 		'left|1 kept (1 of them cut)'; do
 		rf-tokenize --bytes --prompt-key q --answer-key a --max-len 2 \
@@ -172,7 +174,7 @@ bad_lines() {
 	done
 }
 
-@test "rf-tokenize: counts the answers that --max-answer cut in a message of their own" {
+@test "rf-tokenize: a separate message counts the answers that --max-answer cut" {
 	jq -nc '{p: "a", a: ("12", "123", "1234", "12345")}' >q.jsonl
 	run -0 rf-tokenize --bytes --prompt-key p --answer-key a --max-answer 3 -o q.rf q.jsonl
 	said='rf-tokenize: 2 of the answers had more than 3 tokens: they were cut and have no end token'
@@ -189,7 +191,7 @@ bad_lines() {
 	counted "1 document: 1 kept (1 of them cut), 0 dropped; 1 sequence of 5 tokens, 5 left out"
 	parts --max-prompt 3 | cmp - <(as cdefghi. 3)
 	parts --max-answer 3 | cmp - <(as abcdefgh 5)
-	# what is just as long is not cut; the end token is in addition
+	# prompts and answers of exactly this length are not cut; the end token is not counted
 	parts --max-prompt 5 --max-answer 4 | cmp - <(as abcdefghi. 5)
 	counted "1 document: 1 kept (0 of them cut), 0 dropped; 1 sequence of 10 tokens, 0 left out"
 	parts --max-prompt 5 --max-answer 4 --no-eos | cmp - <(as abcdefghi 5)
@@ -198,7 +200,7 @@ bad_lines() {
 	counted "1 document: 0 kept (1 of them cut), 1 dropped; 0 sequences of 0 tokens, 10 left out"
 }
 
-@test "rf-tokenize: of a prompt over --max-prompt --truncate keeps the end, the beginning or both, or fails" {
+@test "rf-tokenize: --truncate keeps the end, the beginning or both of a prompt over --max-prompt, or fails" {
 	printf '{"q":"abcdefg"}\n' >a.jsonl
 	while read -r how most want; do
 		bodies --prompt-key q --max-prompt "$most" --truncate "$how" a.jsonl |
@@ -215,7 +217,7 @@ bad_lines() {
 	run -65 --separate-stderr rf-tokenize --bytes --prompt-key q --max-prompt 6 --truncate error a.jsonl
 	said="the prompt has 7 tokens, more than --max-prompt 6 (--truncate left, right or middle cuts it)"
 	[ "$stderr" = "rf-tokenize: a.jsonl: line 1: $said" ]
-	# what was unsaid is in the history
+	# the history has the default of --truncate
 	bodies --prompt-key q --max-prompt 3 a.jsonl >out
 	grep -q '"max-prompt":3,.*"truncate":"left"' out.json
 }
@@ -230,7 +232,7 @@ bad_lines() {
 	counted "3 documents: 1 kept (0 of them cut), 2 dropped; 1 sequence of 5 tokens, 10 left out"
 	bodies --max-len 5 --truncate drop --no-eos a.jsonl >/dev/null
 	[ "$(wc -l <err)" -eq 1 ]
-	# of a prompt with its answer both count for --max-len, which sees an answer as --max-answer leaves it
+	# --max-len counts a prompt with its answer, after --max-answer has cut the answer
 	printf '{"q":"%s","a":"%s"}\n' ab c abc cd abcd c a cdef >a.jsonl
 	with() { bodies --prompt-key q --answer-key a --truncate drop "$@" a.jsonl; }
 	as() { tokens "$1" "$2" ",\"prompt_len\":$3,\"answers\":[\"$4\"]"; }
@@ -243,27 +245,27 @@ bad_lines() {
 		printf 'rf-tokenize: 1 of the answers had more than 2 tokens: they were cut and have no end '
 		echo 'token (raise --max-answer, or MAX_ANSWER of posttrain.mk)'
 	)
-	# for --max-prompt only the prompt counts
+	# --max-prompt counts only the prompt
 	with --max-prompt 3 | cmp - <(as 0 abc. 2 c && as 1 abccd. 3 cd && as 2 acdef. 1 cdef)
 	left_out '1 prompt longer than 3 tokens was'
-	# choices are dropped with a prompt that does not leave room for the longest
+	# a question is dropped if its prompt leaves no room for the longest choice
 	printf '{"context":"%s","choice":["g","hij"]}\n' abcdef abc >a.jsonl
 	pairs --bytes --max-len 8 --truncate drop a.jsonl >out
 	diff out - <<<$'[[100,101,102],[106]]\n[[100,101,102],[107,108,109]]'
 	grep -q '^rf-tokenize: 1 document longer than 8 tokens was left out' err
-	# dropped documents keep their places in --valid-every
+	# dropped documents still count for --valid-every
 	printf '{"text":"%s"}\n' abcde a b c >a.jsonl
 	bodies --max-len 5 --truncate drop --valid-every 2 --split valid a.jsonl | cmp - <(tokens 0 b.)
 }
 
-@test "rf-tokenize: --answer-prefix begins the answer's tokens, and is in none of the record's answers" {
+@test "rf-tokenize: --answer-prefix begins the tokens of the answer, but is not in the record's answers" {
 	printf '{"q":"a","a":["b","c"]}\n' >a.jsonl
 	as() { tokens 0 "$1" ',"prompt_len":1,"answers":["b","c"]'; }
 	bodies --prompt-key q --answer-key a --answer-prefix '::' a.jsonl | cmp - <(as a::b.)
 	bodies --prompt-key q --answer-key a --answer-prefix '::' --max-answer 2 a.jsonl | cmp - <(as a::)
 }
 
-@test "rf-tokenize: with --answers-key no token of an answer is in the stream, whatever the answers are" {
+@test "rf-tokenize: with --answers-key the answers are in the record, but do not change its tokens" {
 	printf '{"q":"ab","a":["x","y"]}\n{"q":"c","a":"z"}\n' >a.jsonl
 	printf '{"q":"ab","a":["another","one"]}\n{"q":"c","a":["d","e","f"]}\n' >b.jsonl
 	bodies --prompt-key q --answers-key a a.jsonl >out
@@ -281,7 +283,7 @@ bad_lines() {
 	done
 }
 
-# pairs OPTION...: of each choice the ids before it, and its own, as [[...],[...]]
+# pairs OPTION...: prints for each choice the ids of its context and its own ids, as [[...],[...]]
 pairs() {
 	rf-tokenize --prompt-key context --choices-key choice "$@" 2>err | rf-dump --json |
 		jq -c 'select(.type == "seq").body | .tokens.data as $t | .choice as $c
@@ -290,14 +292,14 @@ pairs() {
 			| [$t + .[:$f], .[$f:]]'
 }
 
-@test "rf-tokenize: choices have the ids that lm-eval's rule gives with the tokenizers of others" {
+@test "rf-tokenize: choices have the ids that lm-eval's rule gives with the original tokenizers" {
 	for kind in gpt2 qwen2 qwen3_5 llama3 llama2 mistral; do
 		mkdir $kind
 		zstd -qdc "$G/tokenizer/$kind.json.zst" >$kind/tokenizer.json
 		zstd -qdc "$G/tokenizer/pairs.jsonl.zst" | jq -c "select(.kind == \"$kind\")" >cases
 		[ "$(wc -l <cases)" = 90 ]
 		pairs -m $kind --bos auto <cases | diff - <(jq -c .ids cases)
-		# many choices of one context, and contexts of their own, are the same pairs
+		# many choices of one context, or one context per choice, give the same pairs
 		jq -c --slurp 'map(.context = "Hello, world " | .choice = "x" + .choice)' cases >all
 		jq -c '{context: .[0].context, choice: map(.choice)}' all | pairs -m $kind >have
 		jq -c '.[]' all | pairs -m $kind | diff - have
@@ -309,7 +311,7 @@ pairs() {
 	done
 }
 
-@test "rf-tokenize: what contexts do not have in common is in the choices, which say how much it is" {
+@test "rf-tokenize: context tokens that differ between choices are stored, and counted, with each choice" {
 	printf '{"context":["The cat Anna","The cat Bo "],"choice":[" sat","sat"],"gold":1}\n' >a.jsonl
 	rf-tokenize --bytes --prompt-key context --choices-key choice --meta-key gold a.jsonl |
 		rf-dump --json | jq -c 'select(.type == "seq").body | [.prompt_len, .meta.gold,
@@ -338,7 +340,7 @@ pairs() {
 --max-len 3 leaves nothing of the prompt" ]
 }
 
-@test "rf-tokenize: choices that are no texts, or add nothing to their prompt, are errors with their line" {
+@test "rf-tokenize: choices that are not texts or add no token are errors that name the line" {
 	key=(--prompt-key p --choices-key c)
 	bad_lines <<-END
 		{"p":"a","c":["b",1]}|${key[*]}|'c' has a number at index 1, not a string
@@ -359,7 +361,7 @@ contexts begin with different tokens: nothing can be shared (--bos yes, or a lin
 	[[ "$output" == *"$said"* ]]
 }
 
-@test "rf-tokenize: RULER's own files make prompts that end with the answer's beginning, and references" {
+@test "rf-tokenize: a file of RULER gives prompts that end with the answer prefix, and references" {
 	cat >a.jsonl <<-'END'
 		{"index":0,"input":"Who?\u0000","outputs":["A","B"],"length":9,"answer_prefix":" It is"}
 		{"index":0,"input":"","outputs":["C"],"length":9,"answer_prefix":""}
@@ -375,7 +377,7 @@ contexts begin with different tokens: nothing can be shared (--bos yes, or a lin
 	counted "3 documents: 2 kept (0 of them cut), 1 dropped; 2 sequences of 16 tokens, 0 left out"
 	bodies "${ruler[@]}" --max-prompt 3 a.jsonl | jq -c '[.tokens.data[] | . - 3] | implode' >out
 	diff out <(printf '"%s"\n' ' is' 'y?:')
-	# prompt and suffix are one text
+	# prompt and suffix are tokenized as one text
 	zstd -dcq "$G/tokenizer/gpt2.json.zst" >tokenizer.json
 	jq -c '{text: (.input + .answer_prefix)}' a.jsonl >text.jsonl
 	ids() {
@@ -543,7 +545,7 @@ contexts begin with different tokens: nothing can be shared (--bos yes, or a lin
 	said="tokenizers of the kind 'Unigram' are not supported, only BPE and SentencePiece;"
 	said+=' rf-tokenize --format ids --vocab N takes ids made with another program'
 	[ "$stderr" = "rf-tokenize: other/tokenizer.json: $said" ]
-	# ids need no more of it than its name and hash, and how many there are
+	# a file of ids needs only the tokenizer's name, hash and size of vocabulary
 	echo '{"tokens":[1,39]}' >x.ids
 	cp "$G/delta/config.json" other
 	rf-tokenize -m other -o out.rf x.ids 2>err
@@ -566,7 +568,7 @@ contexts begin with different tokens: nothing can be shared (--bos yes, or a lin
 	run -66 rf-tokenize --tokenizer missing a.txt
 }
 
-@test "rf-tokenize: ids use the vocabulary of the model, with a smaller tokenizer or without one" {
+@test "rf-tokenize: token ids may use the whole vocabulary of the model, with a smaller tokenizer or none" {
 	head_of() { rf-dump --json "$1" | head -n 1 | jq -c '.body | .vocab, .tokenizer'; }
 	jq '.vocab_size = 400' "$G/delta/config.json" >config.json
 	rf-init --config config.json ckpt
@@ -582,7 +584,7 @@ contexts begin with different tokens: nothing can be shared (--bos yes, or a lin
 		[ "$stderr" = "rf-tokenize: y.ids: line 1: $said$skips" ]
 	done
 	rf-tokenize -m ckpt --format ids <x.ids | rf-dump --check
-	# padded: 384 tokens have a name, 16 have none
+	# the vocabulary is padded: 384 tokens have a name, 16 have none
 	echo '{"tokenizer_class":"ByT5Tokenizer","extra_ids":125}' >ckpt/tokenizer_config.json
 	echo ab >a.txt
 	bytes=$'\n{"kind":"bytes","hash":"2d83aaba506794c4"}'
@@ -594,7 +596,7 @@ contexts begin with different tokens: nothing can be shared (--bos yes, or a lin
 		rf-tokenize -m $path -o out.rf a.txt
 		[ "$(head_of out.rf)" = "384$bytes" ]
 	done
-	# a model's config says it only if it is one
+	# a config.json of another kind of model is refused
 	rm ckpt/tokenizer_config.json
 	jq '.model_type = "other"' config.json >ckpt/config.json
 	run -78 --separate-stderr rf-tokenize -m ckpt x.ids
@@ -603,7 +605,7 @@ contexts begin with different tokens: nothing can be shared (--bos yes, or a lin
 	says 78 "rf-tokenize: run: there is no tokenizer here ..." rf-tokenize -m run -o no a.txt
 }
 
-@test "rf-tokenize: bad usage exits 64 and says what to do" {
+@test "rf-tokenize: wrong options exit 64, and the message says which option is missing or excluded" {
 	printf 'ab' >a.txt
 	printf '{"tokens":[1]}\n' >a.ids
 	usage() {
@@ -671,7 +673,7 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	says 65 "rf-tokenize: c.jsonl.zst: zstd: ..." rf-tokenize --bytes c.jsonl.zst
 }
 
-@test "rf-tokenize: a line, a text or a record over --max-record is an error that says so" {
+@test "rf-tokenize: a line, a text or a record over --max-record is an error that names the limit" {
 	head -c 70000 /dev/zero | tr '\0' 'a' >a.txt
 	{ printf '{"text":"a"}\n{"text":"'; cat a.txt; printf '"}\n'; } >a.jsonl
 	run -65 --separate-stderr rf-tokenize --bytes --max-record 64k a.jsonl
@@ -687,7 +689,7 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 
 @test "rf-tokenize: a line of millions of JSON objects needs less than 150 MB of memory" {
 	[[ $RF_BIN != *sanitize* ]] || skip "address space is no measure here"
-	# a tree of it takes 2 GB
+	# parsed into a tree, the line would take 2 GB
 	{ printf '{"text":"a","x":['; yes '{}' | head -n 8000000 | tr '\n' ','; printf '0]}\n'; } >a.jsonl
 	run -0 bash -c 'ulimit -v 150000 && rf-tokenize --bytes -o a.rf a.jsonl'
 	run -65 bash -c 'ulimit -v 150000 && rf-tokenize --bytes --meta-key x -o b.rf a.jsonl'
@@ -729,7 +731,7 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	[ "$(rf-dump --check out.rf)" = "out.rf: ok, 2 records, $(stat -c %s out.rf) bytes" ]
 }
 
-@test "rf-tokenize: the tokenizer's own files take precedence over a config that names another kind" {
+@test "rf-tokenize: tokenizer.json and tokenizer.model take precedence over a config that names another" {
 	jq '.vocab_size = 33000' "$G/delta/config.json" >config.json
 	rf-init --config config.json m
 	hash() { rf-dump m | sed -n 's/^tokenizer  *//p'; }
@@ -762,7 +764,7 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	[ "$(firsts -m m)" = "$(firsts -m m --bos no)" ]
 	[ "$(firsts -m m --bos auto)" = "1 1" ]
 	[ "$(firsts -m m --bos yes)" = "1 1" ]
-	# of the document, not of its pieces
+	# the token begins the document, not each of its pieces
 	[[ "$(firsts -m m --bos yes --max-len 2 --truncate split)" =~ ^1\ [^1]* ]]
 	jq '.post_processor = null' m/tokenizer.json >m/none.json
 	mv m/none.json m/tokenizer.json
@@ -774,7 +776,7 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	run -64 rf-tokenize --bytes --bos yes a.jsonl
 }
 
-@test "rf-tokenize: --bos auto puts all tokens before a text that the post-processor puts there" {
+@test "rf-tokenize: --bos auto puts the tokens of the post-processor before a text" {
 	mkdir m
 	echo '{"p":"a"}' >a.jsonl
 	zstd -dcq "$G/tokenizer/gpt2.json.zst" >good.json
@@ -786,7 +788,7 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 				two: {id: "two", ids: [5, 6], tokens: ["x", "y"]}}};
 		def around(n): {type: n, cls: ["<s>", 7], sep: ["</s>", 9]};
 		def q(l): {type: "Sequence", processors: l}; def bl: {type: "ByteLevel"};'
-	# PROCESSOR|IDS; tokenizers 0.23 puts these before a text
+	# PROCESSOR|IDS; tokenizers 0.23 puts these ids before a text
 	while IFS='|' read -r processor want; do
 		jq -c "$special .post_processor = (${processor//!/|})" good.json >m/tokenizer.json
 		have=$(rf-tokenize -m m --bos auto --prompt-key p a.jsonl 2>err | rf-dump --json |
@@ -823,7 +825,7 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	END
 }
 
-@test "rf-tokenize: --threads changes no byte of the stream, nor which of two bad documents is named" {
+@test "rf-tokenize: --threads changes neither the stream nor which of two bad documents is named" {
 	zstd -dcq "$G/tokenizer/gpt2.json.zst" >tokenizer.json
 	awk 'BEGIN {
 		srand(2)
@@ -848,7 +850,7 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	same --prompt-key q --answer-key a --meta-key n --source-key s --max-answer 1 --valid-every 3 a.jsonl
 	[ "$(rf-dump --tsv --rows record --columns id --no-header want | wc -l)" = 1666 ]
 	same --text-key q --max-len 50 --truncate split --source a.jsonl b.ids c.txt
-	# a document is too long, and later a line is no JSON
+	# a document is too long, and a later line is not JSON
 	long=$(printf 'word %.0s' $(seq 2000))
 	sed "2010s/.*/{/; 2000s/\"q\":\"/&$long/" a.jsonl >bad.jsonl
 	for n in 1 2; do
