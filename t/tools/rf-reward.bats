@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# rf-reward: computed reward parts, and rewards of a command.
 setup() {
 	load ../helper
 	load ../promises
@@ -6,7 +7,8 @@ setup() {
 	J="python3 $ROOT/t/helper/judge.py"
 }
 
-# what judge.py says of the records 0 .. n-1 of `records make`
+# judged N [KIND]: prints the rewards that judge.py gives the records 0 .. N-1 of `records make`, as records
+# show does
 judged() {
 	for ((id = 0; id < $1; id++)); do
 		if ((id % 4 == 2)); then
@@ -22,14 +24,13 @@ judged() {
 }
 
 @test "rf-reward --exec: keeps the promises of a filter" {
-	# the stream has 4 positions and 3 rollouts; sed -u reads and writes a line at a time, as
-	# mawk does not
+	# the stream has 4 positions and 3 rollouts; sed -u reads and writes a line at a time, unlike mawk
 	printf '%s\n' \
 		's/.*"body":\{("id":[0-9]+).*/{\1,"total":[[1,2,3],[4,5,6],[7,8,9],[0,0,1]]}/p' >judge.sed
 	promises filter "$G/stream/rewarded.rf" rf-reward --exec 'exec sed -unEf judge.sed'
 }
 
-@test "rf-reward: computes the same parts as another implementation stored in a stream" {
+@test "rf-reward: computes the same reward parts as the other implementation that made the golden stream" {
 	rf-reward --kind hybrid "$G/stream/rewarded.rf" >out
 	records same "$G/stream/rewarded.rf" out
 	run ! records same "$G/stream/rewarded.rf" <(rf-reward --kind cosine out)
@@ -50,7 +51,7 @@ judged() {
 	rf-reward in | cmp - cosine.rf
 }
 
-@test "rf-reward: --per-token writes a reward for each token, whose mean is the total" {
+@test "rf-reward: --per-token writes a reward for each token, and the mean of these is the total" {
 	for kind in cosine binary hybrid random; do
 		rf-reward --per-token --kind $kind "$G/stream/rewarded.rf" -o out
 		rf-dump --json out | jq -se '
@@ -62,7 +63,7 @@ judged() {
 		[ $kind = random ] || records same <(rf-reward --kind $kind out) \
 			<(rf-reward --kind $kind "$G/stream/rewarded.rf")
 	done
-	# binary's are 1 where the tokens are equal; those of random differ from token to token
+	# random rewards differ from token to token; a binary reward is 1 if the tokens are equal
 	rf-dump --json out | jq -se 'map(.body.reward.per_token.data[]?) | unique | length > 60' >/dev/null
 	rf-reward --per-token --kind binary "$G/stream/rewarded.rf" | rf-dump --json |
 		jq -se 'map(.body | select(.rollout)) | map(.tokens.data as $x | .positions.data as $s
@@ -76,7 +77,7 @@ judged() {
 	mentions 64 "cannot be combined with --exec" rf-reward --per-token --exec cat "$G/stream/rewarded.rf"
 }
 
-@test "rf-reward: --kind random depends on seed, step, id, position and rollout alone" {
+@test "rf-reward: --kind random depends only on seed, step, id, position and rollout" {
 	records make 30 1 5 >in
 	rf-reward --kind random in >a
 	records reverse in | rf-reward --kind random >b
@@ -102,7 +103,7 @@ judged() {
 	[[ "$stderr" == "rf-reward: in: record 1 (byte "*"): $said" ]]
 }
 
-@test "rf-reward: of two positions --shift 3 does what --shift 1 does, and --shift 2 leaves them out" {
+@test "rf-reward: with two positions --shift 3 equals --shift 1, and --shift 2 drops their rollouts" {
 	records make 3 4 0 >in
 	quiet bash -c 'rf-reward --shift 1 in >a'
 	records same a <(rf-reward --shift 3 in)
@@ -112,7 +113,8 @@ judged() {
 	diff - <(records show b) <<<$'0:\n1:\n2:'
 }
 
-# echoes FILE K: rollouts for a stream with positions: the truth, and its tokens from the next one on
+# echoes FILE K: prints a stream with positions with two rollouts for each: the text at the position, and the
+# text one token later
 echoes() {
 	cat >echoes.py <<-'END'
 		import json, sys
@@ -135,8 +137,8 @@ echoes() {
 	rf-dump --json "$1" | python3 echoes.py "$2" | rf-cat --json
 }
 
-# 80 tokens in 8 chunks: with a margin of 20 the first two positions are 20 and the last two 60; of
-# 40 all are 20
+# The texts have 80 and 40 tokens in 8 chunks.  With a margin of 20, the first two positions of 80 tokens are
+# 20 and the last two are 60; all positions of 40 tokens are 20.
 @test "rf-reward: --shift never compares a rollout with its own text, even where positions repeat" {
 	for T in 80 40; do
 		tr -dc a-z <"$ROOT/README.md" | head -c $T >text.txt
@@ -146,7 +148,7 @@ echoes() {
 	done
 	[ "$(sort at40 | uniq -c | tr -s ' ')" = " 8 20" ]
 	[ "$(sort at80 | uniq -c | grep -c ' 2 [26]0')" -eq 2 ]
-	# the first rollout is the truth
+	# the first rollout equals the text
 	truth() { rf-dump --tsv --columns binary,edit --no-header --where rollout=0; }
 	[ "$(rf-reward echo80.rf | truth | sort -u)" = $'1\t1' ]
 	for n in 1 2 5; do
@@ -160,12 +162,12 @@ echoes() {
 		jq -c 'select(.type == "seq") | .body | has("positions") or has("rollout")')" = false ]
 }
 
-@test "rf-reward: records without rollouts pass unchanged, which is said if no record has any" {
+@test "rf-reward: records without rollouts pass unchanged, and a message appears if no record has any" {
 	records same "$G/stream/tokens.rf" <(rf-reward "$G/stream/tokens.rf")
 	records same "$G/stream/tokens.rf" \
 		<(rf-reward --exec 'cat >&2; echo only answers count >&2' "$G/stream/tokens.rf" 2>err)
 	grep -qx "only answers count" err
-	# which is said where it is so of all of them
+	# the message appears after the output of the command
 	[ "$(tail -n 1 err)" = "rf-reward: none of 4 records has rollouts (rf-rollout writes them)" ]
 	records make 3 4 1 >in
 	quiet rf-reward -o out in
@@ -224,24 +226,24 @@ echoes() {
 	rewards out | jq -se 'map(.parts.Half_1 | select(.)) | length == 3' >/dev/null
 	rewards out | jq -se 'all(.parts.Half_1 == null or .parts.Half_1.data == [.total.data[] / 2])' >halves
 	[ "$(cat halves)" = true ]
-	# in the order of the answer; a part need not be there, nor any
+	# the parts keep the order of the answer, which may omit some or all
 	rewards out | jq -c '.parts | keys_unsorted | map(select(. == ("twice", "Half_1")))' >names
 	diff <(paste -sd' ' names) - <<<'["twice","Half_1"] ["twice"] ["twice","Half_1"] ["twice","Half_1"]'
 	rf-reward -o some --exec "$J parts-empty" in
 	[ "$(rewards some | jq -c '.parts.twice != null' | paste -sd' ')" = "true false true true" ]
-	# rewarded anew there are the parts of the new reward alone, and the command does not see the old ones
+	# a second reward has only its own parts, and the command does not see the parts of the first
 	rf-reward -o again --exec "tee seen | $J parts" out
 	diff <(rewards out) <(rewards again)
 	run ! grep -q twice seen
 	rewards <(rf-reward out) | diff - <(rewards <(rf-reward in))
 }
 
-# ends FILE: gives the rollouts of a stream lengths, from 1 to k in turn
+# ends FILE: prints the stream with lengths of its rollouts, from 1 to k in turn
 ends() { edited 'if .body.rollout then .body.rollout |= (.tokens.shape as [$c, $n, $k] | .length = {
 	dtype: "<i4", shape: [$c, $n], data: [range($c * $n) | . % $k + 1]}) else . end' "$1"; }
 
-# tokens LIST WORDS: makes a program whose answer has rewards of tokens, the list for rollout g of L tokens,
-# and these words
+# tokens LIST KEYS: makes tokens.py, which answers with rewards per token, LIST for rollout g of L tokens, and
+# with these keys
 tokens() {
 	cat >tokens.py <<-END
 		import json, sys
@@ -258,7 +260,7 @@ tokens() {
 	END
 }
 
-@test "rf-reward --exec: rewards of tokens are written, and without a total it is their mean" {
+@test "rf-reward --exec: rewards per token are written, and their mean is the total if the answer has none" {
 	rewards() { rf-dump --json "$1" | jq -c 'select(.type == "seq").body | select(.reward)'; }
 	records make 5 4 0 >plain
 	ends plain >in
@@ -278,17 +280,17 @@ tokens() {
 				{ rewards out; return 1; }
 		done
 	done
-	# a total of the command's stays, and parts are parts of rollouts
+	# a total that the command gives is kept, and parts are given per rollout
 	tokens '[0.5] * L' '{"total": [[7] * n] * c, "parts": {"p": [[1] * n] * c}}'
 	rf-reward --exec 'python3 tokens.py' -o out in
 	rewards out | jq -se 'all(.reward | (.total.data | unique) == [7] and .parts.p and
 		(.per_token.data | unique) == [0, 0.5])' >/dev/null
-	# an answer without them has none, even if the stream had some
+	# an answer without rewards per token removes those that the stream had
 	rf-reward --exec "$J right" out | rf-dump --json |
 		jq -se 'all(.body.reward.per_token == null)' >/dev/null
 }
 
-@test "rf-reward --exec: malformed rewards of tokens are an error that names the number" {
+@test "rf-reward --exec: malformed rewards per token are an error that names the number" {
 	records make 2 4 0 | ends - >in
 	said="rf-reward: --exec 'python3 tokens.py': the answer to record id 0"
 	while IFS='|' read -r list words what; do
@@ -327,14 +329,14 @@ tokens() {
 	[ ! -e out ]
 }
 
-@test "rf-reward --exec: the head has the name of the kind, and never the command" {
+@test "rf-reward --exec: the head has --kind-name, and never the command" {
 	records make 1 1 0 | rf-reward --exec "$J right; : secret" --kind-name mine | zstd -dcq |
 		tr -c '[:print:]' '\n' >out
 	grep -q kind-name out
 	run ! grep -q 'secret\|timeout\|hold' out
 }
 
-@test "rf-reward --exec: rewards have the name of the command's script, or exec" {
+@test "rf-reward --exec: the kind of the rewards is the name of the command's script, or exec" {
 	records make 1 1 0 >in
 	while IFS='%' read -r command want; do
 		found=$(rf-reward --exec "$command" in | rf-dump --json | head -n 1 |
@@ -380,13 +382,13 @@ tokens() {
 	records make 3 2 0 >in
 	rf-reward --exec "tee seen | $J right" -o out in
 	[ "$(head -n 1 seen | jq -c 'del(.body)')" = '{"type":"head","k":null,"n":null,"tokenizer":null}' ]
-	# also in a stream without rollouts, in which a command need not read at all
+	# a stream without rollouts has a head for the command, too, but the command need not read it
 	rf-reward --exec 'cat >seen' -o out "$G/stream/tokens.rf"
 	[ "$(jq -c .type seen)" = '"head"' ]
 	rf-reward --exec true -o out "$G/stream/tokens.rf"
 }
 
-@test "rf-reward --exec --text: prefix and truth are the text, whatever the tokenizer and the position" {
+@test "rf-reward --exec --text: prefix and truth are the text, with any tokenizer and at any position" {
 	text=' one two  three été 🙂🙂 naïve <b>x</b> "q" \n\t ÿ 日本語 the end of it, and more text'
 	jq -nc --arg text "$text" '{text: $text}' >doc.jsonl
 	for kind in bytes gpt2 llama2 llama3 model; do
@@ -408,7 +410,7 @@ tokens() {
 			($at | all(.truth == .rollouts[0] and (.rollouts | length) == 2)) and
 			($at[-1].prefix | length > 40)' >/dev/null ||
 			{ echo $kind; sed 1d seen | jq -c .text; return 1; }
-		# the stream keeps the same values
+		# --text changes no value of the stream
 		rf-reward --exec "$J right" -o plain echo.rf
 		cmp plain out
 	done
@@ -442,7 +444,7 @@ tokens() {
 	[ "$(sed -n 2p have)" = "$(sed -n 4p want)" ]
 }
 
-@test "rf-reward --exec --text: a stream whose tokenizer is not known, or another one, is an error" {
+@test "rf-reward --exec --text: a tokenizer that is unknown or differs from the stream's one is an error" {
 	records make 3 2 0 >in
 	run -64 --separate-stderr rf-reward --exec cat --text -o out in
 	[[ "$stderr" == "rf-reward: --text: the stream names no tokenizer: name one with -m or "* ]]
@@ -469,7 +471,7 @@ tokens() {
 	run -64 rf-reward --exec cat --text -m m --tokenizer bytes in
 }
 
-@test "rf-reward --exec: a tokenizer that an option names is opened and compared for a byte stream, too" {
+@test "rf-reward --exec: a tokenizer given as an option is opened and compared, also for a stream of bytes" {
 	mkdir tk none
 	zstd -dcq "$G/tokenizer/gpt2.json.zst" >tk/tokenizer.json
 	hash=$(rf-tokenize --bytes - <<<'{"text": "a"}' 2>/dev/null | rf-dump --head --json | head -n 1 |
@@ -575,7 +577,7 @@ tokens() {
 @test "rf-reward --exec: an error of the first answer names the head only if the head may have caused it" {
 	records make 4 4 0 >in
 	first=" (the command's first line is the stream's head, which needs no answer)"
-	# answer FIRST: answers the first record with this line
+	# answer LINE: runs a command that answers the first record with this line
 	answer() {
 		run -65 --separate-stderr rf-reward -o out in --exec "read -r head; cat >/dev/null; echo '$1'"
 	}
@@ -601,14 +603,14 @@ tokens() {
 	gone
 	run -65 --separate-stderr rf-reward -o out --timeout .5 --exec "$J hang" in
 	[[ "$stderr" == *": the command neither read nor wrote a byte for 0.5 s (--timeout)" ]]
-	# deaf: it closed its input and does nothing
+	# the command closed its input and does nothing
 	says 65 "...: the command closed its input and prints nothing more" rf-reward -o out \
 		--exec 'echo $$ >pid; exec <&-; sleep 63; :' <(records make 4 3000 0)
 	gone
 	[ $SECONDS -lt 50 ]
 }
 
-@test "rf-reward --exec: processes that the command leaves behind are ended" {
+@test "rf-reward --exec: processes that outlive the command are ended" {
 	records make 4 4 0 >in
 	rf-reward --exec 'echo $$ >pid; sleep 61 >&2 & exec '"$J right" -o out in 2>err
 	[ "$(records show out | grep -c ' judge ')" -eq 3 ]
@@ -618,8 +620,7 @@ tokens() {
 @test "rf-reward --exec: a signal that ends rf-reward also ends the command" {
 	records make 4 4 0 >in
 	for signal in TERM INT HUP; do
-		# a shell that ignores SIGINT in the background hands that down: rf-reward sets its
-		# own handlers
+		# a shell starts background processes with SIGINT ignored: rf-reward sets its own handlers
 		rf-reward --exec 'echo $$ >pid; sleep 71; :' -o out in 2>/dev/null 3>&- &
 		for ((i = 0; i < 1000; i++)); do [ -s pid ] && break; sleep .01; done
 		kill -$signal $!
@@ -630,7 +631,7 @@ tokens() {
 	done
 }
 
-@test "rf-reward --exec: if the reader of its output leaves, it ends by SIGPIPE and ends the command" {
+@test "rf-reward --exec: rf-reward ends by SIGPIPE and ends the command if the reader of its output leaves" {
 	records make 400 300 0 >in
 	run bash -c "rf-reward --exec 'echo \$\$ >pid; $J right' in | head -c 1 >/dev/null
 		echo \${PIPESTATUS[0]}"
@@ -638,14 +639,14 @@ tokens() {
 	gone
 }
 
-@test "rf-reward --exec: lines of a megabyte pass, however the command buffers" {
+@test "rf-reward --exec: lines of a megabyte pass, in whatever way the command buffers" {
 	records make 9 8000 0 >in     # 96000 numbers per record
 	judged 9 >want
 	for mode in right late ahead; do
 		rf-reward --exec "$J $mode" in >out
 		diff want <(records show out)
 	done
-	# a command that writes a megabyte to each question before it has read it
+	# the command answers each record with a megabyte before it has read the record
 	cat >wide.py <<-'END'
 		import json, sys
 		sys.stdin.readline()
@@ -684,14 +685,15 @@ tokens() {
 	rf-reward --queue-limit 1M --exec "$J ahead" in | cmp - <(rf-reward --exec "$J right" in)
 }
 
-# In a copy of the sources a part is planted: how many of a rollout's different tokens its text has, too.
+# The test adds a part to a copy of the sources: the share of a rollout's distinct tokens that are in the
+# text.
 @test "rf-reward: a new reward part takes one function and one row in one source file" {
 	[ -n "${RF_ALL:-}" ] || [ -e "$ROOT/build/librf.a" ] || skip "minutes: make check-all"
 	load ../model
 	export RF_DEVICE=cpu # the copy is built without the others
 	mkdir copy
 	cp -a "$ROOT"/{Makefile,lib,kernels,tools,t} copy
-	[ ! -e "$ROOT/build/librf.a" ] || cp -a "$ROOT/build" copy # what need not be compiled again
+	[ ! -e "$ROOT/build/librf.a" ] || cp -a "$ROOT/build" copy # saves most of the compilation
 	cat >function <<-'END'
 		static double planted(const struct pair *p)
 		{
@@ -719,12 +721,12 @@ tokens() {
 	[ "$(diff "$ROOT/lib/refine/reward.c" copy/lib/refine/reward.c | grep -c '^[<>]')" -eq 18 ]
 	make -s -C copy CUDA=no SANITIZE= FUZZER= CROSS= bin/rf-reward bin/rf-dump bin/rf-grpo
 
-	# of few tokens, so that they repeat
+	# rollouts of few different tokens, so that tokens repeat
 	texts 40 1:60 2:70 | rf-entropy -m "$M" | rf-select --chunks 2 -k 6 --margin 6 >selected
 	rf-rollout -m "$M" -k 6 -n 3 --top-k 3 selected | rf-reward -o in
 	new() { "copy/bin/$1" "${@:2}"; }
 	new rf-reward --kind planted -o out in
-	# what it is, said by another program
+	# jq computes the same part
 	json in | jq -c '.tokens.data as $text | .positions.data as $at | .rollout.tokens |
 		.shape as [$c, $n, $k] | .data as $t | [range($c * $n) as $g |
 			($t[$g * $k:][:$k] | unique) as $a | $text[$at[$g / $n | floor]:][:$k] as $b |
@@ -733,13 +735,13 @@ tokens() {
 	jq -n --slurpfile a want --slurpfile b part -e '[$a, [$b[].data]] | map(flatten) | transpose |
 		map(.[0] - .[1] | fabs < 1e-6) | length == 12 and all' >/dev/null
 	jq -se 'flatten | unique | length > 1' want >/dev/null
-	# the total, beside the parts that were there before
+	# the part is the total, next to the other parts
 	json out | jq -se 'map(.reward) | all(.kind == "planted" and .total == .parts.planted and
 		(keys_unsorted | join(" ")) == "kind total cosine binary edit parts")' >/dev/null
 	[[ "$(rf-dump --head out)" == *"rf-reward --kind planted --shift"* ]]
 	[[ "$(new rf-reward --help)" == *"--kind cosine|binary|edit|planted|"*"hybrid|random"* ]]
 	run -65 new rf-reward --exec "$J parts-planted" in
-	# shown and logged, by programs that know it as by those that do not
+	# programs built with the part and without it show and log it
 	for rf in new command; do
 		$rf rf-dump --tsv --rows rollout out | head -n 1 | grep -q $'\tedit\tplanted\t'
 		[ "$($rf rf-dump --tsv --columns reward,planted out | awk '$1 == $2' | wc -l)" -eq 12 ]
@@ -766,7 +768,7 @@ tokens() {
 	eval "$(sed -n 's/^\.Dl \$ \(rf-reward .*\)/\1/p' "$ROOT/man/rf-reward.1")"
 	[ "$(records show judged.rf | grep -c ' distinct ')" -eq 3 ]
 	[ "$(records show similar.rf | grep -c ' my_reward ')" -eq 3 ]
-	# another program says what it should be
+	# awk computes the same rewards
 	edited 'del(.body.tokenizer)' judged.rf >numbers.rf
 	rf-dump --tsv --columns generated,reward,binary,distinct --rows rollout numbers.rf | awk -F '\t' '
 		NR > 1 {
