@@ -1,14 +1,15 @@
 #!/usr/bin/env bats
-# rf-logp: the probabilities of choices, below one pass over what they continue; and lm-eval on the programs.
+# rf-logp: log-probabilities of choices after one pass over their context; lm_eval_adapter: lm-eval with the
+# programs.
 setup() {
 	load ../helper
 	load ../model
 }
 
-# split SPEC TEXTS: makes `questions`, from each text the first tokens, of which there are so many as SPEC's
-# first number says, and choices of the lengths that follow, one behind the other; "l-f" is a choice of l
-# tokens of which f are context.  And `apart`, each choice behind its question as a sequence.
-# SPEC is a line per text.
+# split SPEC TEXTS: makes the stream `questions` from texts, with a line of SPEC for each text.  The first
+# number of a line is the number of tokens of the prompt; the others are the lengths of choices, which follow
+# each other in the text.  "l-f" is a choice of l tokens of which the first f are context.  Makes also the
+# stream `apart`, in which each choice is a sequence with its prompt.
 split() {
 	local spec
 	spec=$(sed 's/[0-9-]*/"&"/g; s/""//g; s/" "/","/g; s/.*/[&]/' <<<"$1" | jq -cs .)
@@ -27,22 +28,23 @@ split() {
 	jq -c '.context as $c | .q[] | ($c + .ids) | {tokens: {dtype: "<i4", shape: [length], data: .}}' \
 		pieces | stream >apart
 }
-# stream: bodies without ids, a line each, as a stream
+# stream: makes a stream of bodies without ids, one a line
 stream() {
 	jq -c --slurp 'to_entries | ([{seq: 0, type: "head", body: {format: 1, vocab: 40}}]
 		+ map({seq: (.key + 1), type: "seq", body: ({id: .key} + .value)})
 		+ [{seq: (length + 1), type: "end", body: {count: length, xxh64: 0}}])[]' | rf-cat --json
 }
-# logps FILE: log-probability and greediness of every choice, a line each
+# logps FILE: prints log-probability and greediness of every choice, one a line
 logps() { json "$1" | jq -r '.choice | [.logp.data, .greedy.data] | transpose[] | @tsv'; }
-# want MODEL OPTION...: the same of `apart`, from what rf-entropy says of each token
+# want MODEL OPTION...: prints the same for `apart`, from the values that rf-entropy gives each token
 want() {
 	jq -c '(.context | length) as $T | .q[] | [$T + .from, $T + (.ids | length)]' pieces >ranges
 	rf-entropy -m "$1" --nll "${@:2}" apart | json - | jq -c '[.nll.data, .correct.data]' |
 		paste -d'\n' ranges - | jq -nr 'inputs as $r | input | map(.[$r[0] - 1:$r[1] - 1])
 			| [- (.[0] | add), (if .[1] | all(. == 1) then 1 else 0 end)] | @tsv'
 }
-# near FILE FILE: the same choices, to 1e-5 of what a float32 of their size can say, and the same greediness
+# near FILE FILE: succeeds if the log-probabilities differ by at most 1e-5 of their size, or of 1 if they are
+# smaller, and the greediness is the same
 near() {
 	paste "$1" "$2" | awk '{ d = $1 - $3; d = d < 0 ? -d : d; s = $3 < 0 ? -$3 : $3; s = s > 1 ? s : 1 }
 		NF != 4 || d > 1e-5 * s || $2 != $4 { print NR ": " $0; bad = 1 }
@@ -65,7 +67,7 @@ some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351)
 	PROMISE_MIB=128 promises filter questions rf-logp -m "$M"
 }
 
-@test "rf-logp: every family's choices have the log-probabilities of one sequence per choice, to 1e-5" {
+@test "rf-logp: choices have the log-probabilities of one sequence per choice to 1e-5, in every family" {
 	some
 	for config in "$G"/*/config.json; do
 		m=${config%/config.json}
@@ -75,7 +77,7 @@ some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351)
 	[ "$(logps out | wc -l)" = 46 ]
 }
 
-@test "rf-logp: what the model itself would write is greedy, and with another last token it is not" {
+@test "rf-logp: a choice that the model would generate is greedy, and with another last token it is not" {
 	for m in delta gated lact qwen; do
 		texts 40 1:30 2:64 3:100 | rf-generate -m "$G/$m" --max-new 20 --ignore-eos >out
 		json out | jq -c '.generation.tokens.data as $g | ($g[:19] + [39 - $g[19]]) as $other
@@ -86,13 +88,13 @@ some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351)
 	done
 }
 
-@test "rf-logp: the bits are the same for any threads, --max-len and records before, and in any order" {
+@test "rf-logp: the bits do not depend on threads, --max-len, other records or the order of records" {
 	some
 	wide delta_net gated_deltanet lact_swiglu qwen3_5_text
 	local all=('--threads 1' '--threads 3' '--max-len 946' '--max-len 3000' '--device check') i=0
 	for m in "$G"/{delta,delta-hybrid,delta-gate-neg,gated,lact,lact-muon,qwen} wide-*; do
 		rf-logp -m "$m" --device "$like_cpu" questions >one
-		# two of them for a model, each in turn
+		# two of the five for each model, in turn
 		[ -n "${RF_ALL:-}" ] && hows=("${all[@]}") || hows=("${all[i % 5]}" "${all[(i + 2) % 5]}")
 		i=$((i + 1))
 		for how in "${hows[@]}"; do
@@ -108,7 +110,7 @@ some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351)
 	done
 }
 
-@test "rf-logp: the size of the segments changes values by rounding alone" {
+@test "rf-logp: the size of the segments changes values only by rounding" {
 	some
 	wide delta_net gated_deltanet lact_swiglu qwen3_5_text
 	for m in "$G"/{delta,delta-hybrid,delta-gate-neg,gated,lact,lact-muon,qwen} wide-*; do
@@ -120,8 +122,9 @@ some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351)
 	done
 }
 
-@test "rf-logp: the context is computed once, each choice but its last token once, little else" {
-	# hellaswag, arc with five examples, single tokens, and many of different lengths
+@test "rf-logp: computes the context once, each choice without its last token once, and little more" {
+	# shapes of hellaswag, of arc with five examples, of single tokens, and of choices of different
+	# lengths
 	while read -r shape rows alone times; do
 		split "${shape//,/ }" <(texts 40 1:2000)
 		rf-logp -m "$M" questions 2>err >out
@@ -135,13 +138,13 @@ some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351)
 		80,40,35,30,25 221 446 2
 		9,100,80 187 196 1
 	END
-	# of the tokens' own number, padding is at most that of a pass
+	# the rows are the tokens and at most the padding of a pass
 	split '100 1 20 3 40 5 60 7 80 9 30 11 50 13 70 15 90' <(texts 40 1:2000)
 	rf-logp -m "$M" questions 2>err >out
 	awk '{ exit !($7 >= 100 + 487 && $7 <= 100 + 487 + 16 * 16 && $7 < $15 / 3) }' err
 }
 
-@test "rf-logp: the choice of an empty prompt is a whole text, as rf-ntp --eval sees it" {
+@test "rf-logp: the choice of an empty prompt has the log-probability that rf-ntp --eval gives the text" {
 	printf '{"q":"","c":"A whole text."}\n' >a.jsonl
 	rf-tokenize --bytes --prompt-key q --choices-key c a.jsonl >questions
 	printf '{"tokens":[1,%s]}\n' "$(printf 'A whole text.' | od -An -tu1 -v | tr -s ' ' '\n' |
@@ -154,7 +157,7 @@ some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351)
 	near out <(jq -r '[-.nll * .tokens, 0] | @tsv' eval)
 }
 
-@test "rf-logp: old values are replaced, other keys stay, records without choices pass unchanged" {
+@test "rf-logp: replaces old values, keeps other keys, and passes records without choices unchanged" {
 	split '20 3 4' <(texts 40 1:27 2:27)
 	rf-logp -m "$M" questions >want
 	edited 'if .type == "seq" then .body.choice += {greedy: {dtype: "<i4", shape: [2], data: [1, 1]},
@@ -167,7 +170,7 @@ some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351)
 	diff <(json out) <(json "$G/stream/tokens.rf")
 }
 
-@test "rf-logp: tokens outside the vocabulary, too long choices and overflow name record and choice" {
+@test "rf-logp: errors about a token, a length or an overflow name the record and the choice" {
 	split '20 3 4' <(texts 40 1:27 2:27 3:27)
 	edited 'if .type == "head" then del(.body.vocab) elif .body.id == 1
 		then .body.choice.tokens.data[5] = 40 else . end' questions >in
@@ -191,7 +194,7 @@ some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351)
 	run -65 rf-cat out
 }
 
-@test "rf-logp(1): acc.jq counts right answers by log-probability, and by that of a character" {
+@test "rf-logp(1): acc.jq counts right answers by log-probability, and by log-probability per character" {
 	sed -n '/^\.Bd/,/^\.Ed/p' "$ROOT/man/rf-logp.1" | sed -n '/^def/,/^}/p' >acc.jq
 	while read -r logp gold choices; do
 		jq -nc --argjson l "$logp" --argjson g "$gold" --argjson c "$choices" \
@@ -205,7 +208,7 @@ some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351)
 	[ "$(jq -csf acc.jq out)" = '{"questions":4,"acc":0.25,"acc_norm":0.75}' ]
 }
 
-# lm_eval OPTION...: lm-eval with the tasks here; the adapter's if the first option is not -m
+# lm_eval SCRIPT|-m MODULE OPTION...: runs lm-eval, by the adapter or by its own module, on the tasks here
 lm_eval() {
 	HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_HOME=$PWD/cache TOKENIZERS_PARALLELISM=false python3 "$@" \
 		--include_path tasks --tasks rf_mc,rf_ll,rf_ro,rf_ge --log_samples >log 2>&1 ||
@@ -256,7 +259,7 @@ lm_eval() {
 		                f"doc_to_text: '{text}'\n{target}metric_list: [{{metric: {metric}}}]\n")
 		write("train.jsonl", [{"text": say(60)} for _ in range(64)])
 	END
-	# a model that is no longer equally sure of everything
+	# a trained model, whose probabilities are no longer equal
 	rf-init --from ckpt run
 	rf-tokenize -m ckpt --max-len 64 --truncate split train.jsonl >train.rf
 	for _ in 1 2 3 4; do rf-ntp -m run --mini-batch 8 --lr 1e-2 train.rf; done
@@ -279,7 +282,7 @@ lm_eval() {
 		            assert list(map(str, x[1:])) == list(map(str, y[1:])), (task, x, y)
 		assert n == 42 + 9 + 7 + 5, n
 	END
-	# also where contexts are cut and texts are divided
+	# max_length 32 cuts contexts and divides texts
 	for most in 4096 32; do
 		lm_eval "$ROOT/pipelines/lm_eval_adapter.py" --model rf --output_path "ours-$most" \
 			--model_args "model=run,bin=$RF_BIN,max_length=$most"
@@ -287,14 +290,15 @@ lm_eval() {
 			--model_args "pretrained=run/latest/,dtype=float32,max_length=$most"
 		python3 same.py "ours-$most" "theirs-$most"
 	done
-	# without a limit it is as with a large one
+	# no limit gives the same as a large limit
 	lm_eval "$ROOT/pipelines/lm_eval_adapter.py" --model rf --output_path ours \
 		--model_args "model=run,bin=$RF_BIN,options=--threads 1"
 	python3 same.py ours ours-4096
 }
 
-# adapter PYTHON: runs lines of Python after the adapter A, a request I(text, how) and said(function), with as
-# much of lm-eval as the adapter needs, and a tiny model over bytes.
+# adapter PYTHON: runs lines of Python, which may call the adapter A(), make a request I(text, how), and get
+# an error message with said(function); with the parts of lm-eval that the adapter needs, and a tiny model
+# over bytes
 adapter() {
 	mkdir -p lm_eval/api
 	: >lm_eval/__init__.py
@@ -339,7 +343,7 @@ for n in (1, 2, 3):
 	} >want
 	head -n 2 out | diff want -
 	[ "$(sed -n 5p out)" = 'a continuation has 2 tokens, more than max_length=1' ]
-	# one token of the prompt, and all of it, are those that rf-generate is given
+	# rf-generate gets one token of the prompt, or the whole prompt
 	for text in h abcdefgh; do
 		echo "{\"prompt\":\"$text\"}" | rf-tokenize -m ckpt --bos auto --prompt-key prompt |
 			rf-generate -m ckpt --max-new 4 | rf-dump --json |
@@ -374,7 +378,7 @@ print(said(lambda: ask({"max_gen_toks": 1, "until": ["a\0b"]})))' >out
 	[[ "$(sed -n 2p out)" == until=*': a text that is written has no NUL, so none can end it' ]]
 }
 
-@test "lm_eval_adapter: options that rf-generate lacks, and values that are no numbers, are refused by name" {
+@test "lm_eval_adapter: options that rf-generate lacks and values that are not numbers are refused by name" {
 	adapter 'ask = lambda how: A().generate_until([I("abc", {"max_gen_toks": 3} | how)])
 want = ask({})
 for none in {"num_beams": 1}, {"repetition_penalty": 1.0}, {"pad_token_id": 5}, {"temperature": "0"}:
@@ -393,7 +397,7 @@ for how in {"num_beams": 4}, {"repetition_penalty": 1.2}, {"bad_words_ids": [[1]
 	END
 }
 
-@test "lm_eval_adapter: a run answers all requests by one step, also when it trains meanwhile" {
+@test "lm_eval_adapter: one step of a run answers all requests, even if the run is trained meanwhile" {
 	adapter pass
 	rf-init --from ckpt run
 	echo '{"text": "a b c a b c a b c"}' | rf-tokenize --bytes -o c.rf
@@ -414,7 +418,7 @@ except SystemExit as e: print(e.code)' >out
 	grep -q '^rf-generate: --temperature: 1e-05 is neither 0 nor a number' err
 }
 
-@test "lm_eval_adapter: as a program it ends with one sentence and a status, also with closed files" {
+@test "lm_eval_adapter: the script exits with one sentence and a status, also with closed files" {
 	adapter 'pass'
 	cat >lm_eval/__main__.py <<-'END'
 		import os, sys, types
@@ -437,7 +441,8 @@ except SystemExit as e: print(e.code)' >out
 	END
 	export PYTHONPATH=$PWD RF_BIN
 	adapter=$ROOT/pipelines/lm_eval_adapter.py
-	# ends STATUS SENTENCE ARGUMENT ARGUMENT [REDIRECTION...]: also with each of these
+	# ends STATUS SENTENCE ARGUMENT ARGUMENT [REDIRECTION...]: the script exits so, also with each
+	# redirection
 	ends() {
 		local status closed
 		for closed in '' "${@:5}"; do
