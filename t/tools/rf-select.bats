@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# rf-select: positions that are drawn by entropy, and positions of a command.
 setup() {
 	load ../helper
 	load ../promises
@@ -7,7 +8,7 @@ setup() {
 }
 
 # chosen N: prints the positions that judge.py gives the records 0 .. N-1 of `records make`, as records show
-# does; rollouts have five tokens
+# does; a rollout has five tokens
 chosen() {
 	for ((id = 0; id < $1; id++)); do
 		echo "$id: $((60 + id % 7 - 5)) $((2 + id % 7)) 1 1"
@@ -20,7 +21,8 @@ chosen() {
 }
 
 @test "rf-select: positions agree with those of another implementation" {
-	# by a Python program written from the description: XXH64, Philox, softmax, all in double
+	# a Python program written from the description computed these, with XXH64, Philox and softmax in
+	# double
 	records make 6 4 9 | rf-select --chunks 5 -k3 --smooth 6 --tau 0.3 --margin 2 --seed 77 >out
 	diff - <(records show out) <<-'END'
 		0: 12 21 27 48 52
@@ -56,7 +58,7 @@ chosen() {
 	run ! cmp <(records show a) <(rf-select --seed 1 in | records show -)
 	run ! cmp <(records show a) <(records make 20 1 4 | rf-select | records show -)
 	cmp <(records show a) <(records make 20 1 4 | rf-select --draw-step 3 | records show -)
-	# a model whose step is not said draws as at step 0
+	# without a step in the head, positions are drawn as at step 0
 	cmp <(records make 20 1 -1 | rf-select | records show -) <(records make 20 1 0 | rf-select |
 		records show -)
 }
@@ -79,7 +81,7 @@ chosen() {
 	done
 }
 
-@test "rf-select: --mode max and min choose the first extreme of each chunk's entropies, not averaged" {
+@test "rf-select: --mode max and min choose the first extreme of each chunk's entropies, without smoothing" {
 	records make 8 1 0 >in
 	# s = t + 1
 	for mode in max min; do
@@ -92,7 +94,7 @@ chosen() {
 				| . + 1 | if . > $T - 1 then $T - 1 else . end]' >want
 		cmp have want
 	done
-	# they draw nothing
+	# nothing is drawn at random
 	cmp <(rf-select --mode max in | records show -) <(rf-select --mode max --seed 5 in | records show -)
 }
 
@@ -117,19 +119,19 @@ chosen() {
 	[ ! -e out ]
 }
 
-@test "rf-select: the history has the options by which positions were chosen" {
+@test "rf-select: the history has the options that decide the positions" {
 	records make 1 1 0 >in
 	rf-select --tau 0.25 --seed 9 in | zstd -dcq | tr -c '[:print:]' '\n' >out
 	for word in rf-select chunks smooth tau mode entropy margin seed; do
 		grep -q "$word" out
 	done
 	run ! grep -q 'strict\|output\|max-record' out
-	# the width that was used, where none was given
+	# without --smooth the history has the width that was used
 	cmp <(rf-select -k 4 in) <(rf-select -k 4 --smooth 4 in)
 	cmp <(rf-select -k 4 in | records show -) <(rf-select -k 4 --smooth 5 in | records show -)
 }
 
-@test "rf-select: option values that make no sense exit 64" {
+@test "rf-select: option values out of range exit 64" {
 	for o in "--chunks 0" "-k 0" "--tau 0" "--tau nan" "--margin -1" "--mode greedy" \
 		"--smooth -1" "--seed -1" "--step 1"; do
 		run -64 rf-select $o "$G/stream/empty.rf"
@@ -153,7 +155,7 @@ chosen() {
 		done
 	done
 	mentions 64 "--shift has no effect with --mode uniform" rf-select --mode uniform --shift 1 in
-	# more than the sequence has
+	# N may exceed the length of the sequence
 	at --mode max --shift 65536 in >/dev/null
 	for n in -1 65537 x; do
 		run -64 rf-select --shift $n in
@@ -161,7 +163,7 @@ chosen() {
 }
 
 @test "rf-select: --shift 1 begins a rollout after the token whose entropy is greatest, as the paper says" {
-	# the row before token 31 is the uncertain one: H_t of the paper is about x_t
+	# row 30, which predicts token 31, has the greatest entropy: H_t of the paper belongs to x_t
 	records make 1 1 0 | edited 'if .type == "seq" then
 		.body.entropy.data |= [range(length) | if . == 30 then 9 else 1 end] else . end' >in
 	at() { rf-select --chunks 1 --mode max "$@" in | records show -; }
@@ -198,7 +200,7 @@ chosen() {
 		= "true false true" ]
 }
 
-@test "rf-select --exec: the texts of tokens for single bytes are together the text of the sequence" {
+@test "rf-select --exec: the texts of tokens for single bytes join to the text of the sequence" {
 	text='x 𠮷𠮷飘飘飘飘飘飘 end é'
 	cat >join.py <<-'END'
 		import json, sys
@@ -259,7 +261,7 @@ chosen() {
 	[ ! -e none ]
 }
 
-@test "rf-select --exec --text: each token has its text, and together they are the sequence's text" {
+@test "rf-select --exec --text: each token has a text, and the texts join to the text of the sequence" {
 	text=' one two  three été 🙂🙂 naïve <b>x</b> "q" \n\t ÿ 日本語 the end of it, and more text'
 	jq -nc --arg text "$text" '{text: $text}' >doc.jsonl
 	for kind in bytes gpt2 llama2 llama3 model; do
@@ -277,11 +279,11 @@ chosen() {
 			{ echo $kind; sed 1d seen | jq -c .text; return 1; }
 		rf-select --exec "$J right" doc.rf | cmp out -
 	done
-	# a character of two bytes is the last one's; special tokens have no text
+	# the last token of a character has its text; special tokens have no text
 	rf-tokenize --bytes - <<<'{"text": "aé"}' 2>/dev/null |
 		rf-select --exec "tee seen | $J right" -k 1 --text -o out
 	[ "$(sed 1d seen | jq -c .text)" = '["a","","é",""]' ]
-	# what is incomplete at the end
+	# an incomplete character at the end
 	rf-tokenize --bytes - <<<'{"text": "aé"}' 2>/dev/null |
 		edited 'if .type == "seq" then .body.tokens = {dtype: "<i4", shape: [2], data: [100, 198]}
 			else . end' |
@@ -297,7 +299,7 @@ chosen() {
 
 @test "rf-select --exec: a malformed answer is an error that names the command, the record and the number" {
 	records make 4 4 0 >in
-	# wrong COMMAND WHAT
+	# wrong COMMAND MESSAGE: the command is an error with this message
 	wrong() {
 		run -65 --separate-stderr rf-select --exec "$1" -o out in
 		[[ "$stderr" == "rf-select: --exec '"*"': $2" ]] || { echo "$1: $stderr"; return 1; }
@@ -345,7 +347,7 @@ chosen() {
 	[ "$(records show <(rf-select --exec "$J right" in) | cut -d' ' -f2 | paste -sd' ')" = "55 56 57 58" ]
 }
 
-@test "rf-select --exec: a command that hangs or leaves processes behind is ended" {
+@test "rf-select --exec: a command that hangs, and processes that outlive a failed one, are ended" {
 	records make 4 4 0 >in
 	says 65 "rf-select: --exec ...: the command neither read nor wrote a byte for 0.3 s (--timeout)" \
 		rf-select -o out --timeout .3 --exec 'echo $$ >pid; sleep 61 & sleep 62' in
@@ -362,7 +364,7 @@ chosen() {
 		rf-select -o out --queue-limit 64k --exec "$J late" in
 }
 
-@test "rf-select --exec: options of the draw are refused, and options of --exec need it" {
+@test "rf-select --exec: options of the draw are refused, and options for the command require --exec" {
 	records make 1 1 0 >in
 	for o in "--chunks 8" "--smooth 1" "--tau 1" "--mode max" "--margin 1" "--shift 1" "--seed 1" \
 		"--draw-step 1"; do
@@ -383,6 +385,6 @@ chosen() {
 	[ "$(options "$J right; : secret" -k 3)" = '{"length":3,"exec":"judge"}' ]
 	printf '%s\n' 's/.*"body":\{("id":[0-9]+).*/{\1,"positions":[4,1]}/p' >judge.sed
 	[ "$(options 'sed -unEf judge.sed')" = '{"length":5,"exec":"exec"}' ]
-	# rf-rollout reports it if no record has positions, since rf-select does not
+	# the history has no --chunks
 	run ! grep -q chunks <(rf-select --exec "$J right" in | rf-dump --json)
 }
