@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# Tokenizers of Hugging Face and SentencePiece: ids, texts and the files next to tokenizer.json.
 
 setup() {
 	load ../helper
@@ -17,7 +18,7 @@ setup() {
 	unit tokenizer "$G/tokenizer/tokenizer.model" "$G/tokenizer/expected.jsonl.zst"
 }
 
-@test "tokenizers: the text of any ids equals that of the two libraries, and its final bytes stay" {
+@test "tokenizers: the text of any ids equals that of the two libraries, and its final bytes never change" {
 	for kind in gpt2 qwen2 qwen3_5 llama3 llama2 mistral; do
 		unit tokenizer "$G/tokenizer/$kind.json.zst" "$G/tokenizer/$kind.text.jsonl.zst"
 	done
@@ -37,7 +38,7 @@ setup() {
 	[ "$status" -eq 0 ]
 	"$RF_UNITS/helper/patterns" cases.jsonl >ours
 	[ "$(grep -vc refused ours)" -gt 50000 ]
-	# a limit of retries may end one of them earlier
+	# one of the two may reach its limit of retries earlier
 	paste -d '|' ours theirs |
 		awk -F '|' '$1 != $2 && !/fails/ { print NR ": " $0; bad = 1 } END { exit bad }'
 }
@@ -100,7 +101,7 @@ setup() {
 	head -c 5000 good.json >bad.json
 	run -65 --separate-stderr rf-tokenize --tokenizer bad.json a.txt
 	[ "${#stderr_lines[@]}" -eq 1 ]
-	# a pattern that tries too much
+	# a pattern that backtracks too often
 	jq '.pre_tokenizer.pretokenizers[0].pattern.Regex = "(a+a+)+[xy]"' good.json >slow.json
 	printf 'a%.0s' $(seq 3000) >a.txt
 	run -65 --separate-stderr timeout 60 rf-tokenize --tokenizer slow.json a.txt
@@ -253,7 +254,7 @@ hash() {
 		>m/special_tokens_map.json
 	[ "$(ids 'a<b>[Q][X]<n><m>  a')" = '[0,6,7,8,9,10,0]' ]
 	rm m/special_tokens_map.json
-	# a token that tokenizer.json has, with other flags
+	# tokenizer_config.json gives a token of tokenizer.json other flags
 	echo '{"added_tokens_decoder": {"5": {"content": "<e>", "lstrip": true, "special": true}}}' \
 		>m/tokenizer_config.json
 	rm m/added_tokens.json
@@ -288,7 +289,7 @@ hash() {
 	diff "$G/tokenizer/sidecars.expected" theirs
 }
 
-@test "tokenizers: a list that does not count causes a warning if it has a token that is not added" {
+@test "tokenizers: an ignored list of tokens causes a warning if it names a token that is not added" {
 	small m
 	own='{"eos_token": "<e>", "additional_special_tokens": ["<x>"]}'
 	echo "$own" >m/tokenizer_config.json
@@ -325,7 +326,7 @@ hash() {
 	grep -q 'warning: .*in all; bos_token .*; eos_token .*; additional_special.*transformers differ)$' err
 }
 
-@test "tokenizers: flags of a token at pad_token change neither ids nor hash, and cause no warning" {
+@test "tokenizers: flags of the token at pad_token change neither ids nor hash, and cause no warning" {
 	small m
 	echo '{"eos_token": "<e>"}' >m/tokenizer_config.json
 	plain=$(hash)
@@ -401,7 +402,7 @@ hash() {
 	grep -q 'add_prefix_space is true in tokenizer_config.json, but false in tokenizer.json' err
 }
 
-@test "tokenizers: tokens that tokenizer.model lacks are refused, and its end token is the config's" {
+@test "tokenizers: tokens that tokenizer.model lacks are refused, and the config names its end token" {
 	mkdir m
 	cp "$G/tokenizer/tokenizer.model" m/
 	echo a >a.txt
@@ -439,7 +440,7 @@ hash() {
 	[ "$(ids ab)" = '[5]' ]
 }
 
-# added TOKEN...: gives the tokenizer in m these added tokens, objects without the flags that are false
+# added TOKEN...: gives the tokenizer in m these added tokens: JSON objects with the flags that are not false
 added() {
 	local IFS=,
 
@@ -448,7 +449,7 @@ added() {
 	mv t.json m/tokenizer.json
 }
 
-@test "tokenizers: an added token whose id is not what the libraries give it causes a warning" {
+@test "tokenizers: an added token causes a warning if the libraries give it another id" {
 	small m
 	added '{"id": 5, "content": "<s>"}' '{"id": 2, "content": "n"}' '{"id": 6, "content": "<e>"}'
 	[ "$(ids '<s>n<e>')" = '[5,2,6]' ]
@@ -476,7 +477,7 @@ added() {
 	echo '<s>' >a.txt
 	run -0 --separate-stderr rf-tokenize --tokenizer m -o out a.txt
 	[[ "$stderr" == *"'<s>' has the id 4 in tokenizer.json, which counts, but $give 5, the next"* ]]
-	# a token has one id, and an id one token
+	# two ids of one token, or two tokens with one id, are errors
 	two="the added token '<s>' has the id 6, but 5, too"
 	other="the id 4 of the added token '<s>' is another token's; $give 5, the next free id"
 	while IFS='|' read -r tokens said; do
@@ -491,11 +492,12 @@ added() {
 	[ ! -e never ]
 }
 
-@test "tokenizers: white space that one added token takes is not a second added token" {
+@test "tokenizers: white space that one added token takes is not matched as another added token" {
 	small m
 	first='{"id": 5, "content": "<s>", "rstrip": true}'
 	text=$'<s>\na'
-	# as in tokenizers 0.23: only a token that takes white space on its left has nothing left of itself
+	# as in tokenizers 0.23: a token that takes white space on its left is lost if it is only that white
+	# space
 	added "$first" '{"id": 6, "content": "\n", "lstrip": true}'
 	[ "$(ids "$text")" = '[5,0]' ]
 	[ "$(ids $'\n\na')" = '[6,6,0]' ]
@@ -507,12 +509,12 @@ added() {
 	[ "$(ids $'<s>\n\na')" = '[5,6,6,0]' ]
 }
 
-@test "tokenizers: the four forms of Unicode order any number of marks, in linear time" {
+@test "tokenizers: the four Unicode normalization forms order any number of marks, in linear time" {
 	small m
 	python3 - <<-'END'
 		import random
 		random.seed(1)
-		# marks of old versions of Unicode, and characters that become some
+		# combining marks of old versions of Unicode, and characters that decompose into such marks
 		marks = [*range(0x300, 0x34f), *range(0x591, 0x5be), 0xf71, 0xf72, 0xf74, 0x302a, 0x3099]
 		first = list("aeou\xe9\u01d6\u1e69\u0f73\u0f81\u0344\u1f82")
 		first += list("\uac00\u1100\u1161\u30ab\ufb2c\u0958")
@@ -524,7 +526,7 @@ added() {
 		open("long.jsonl", "w").write("".join(json.dumps({"text": t}) + "\n" for t in long))
 	END
 	for form in NFC NFD NFKC NFKD; do
-		# a token for each byte, whose id is the byte
+		# each byte is a token whose id is the byte
 		python3 - $form >m/tokenizer.json <<-'END'
 			import json, sys
 			plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
@@ -543,7 +545,7 @@ added() {
 			seqs = [json.loads(l)["body"] for l in open("out") if '"type":"seq"' in l]
 			ids = [seq["tokens"]["data"] for seq in seqs]
 			want = [unicodedata.normalize(form, json.loads(l)["text"]) for l in open("in.jsonl")]
-			# this takes Python a time that grows with the square of the number of marks
+			# Python's time would grow with the square of the number of marks
 			c = form in ("NFC", "NFKC")
 			want.append(("\xe1" if c else "a") + "\u0327" * 40000 + "\u0301" * (40000 - c))
 			want.append("\u0f71" * 40000 + "\u0f72" * 40000)
@@ -558,7 +560,7 @@ model() {
 		num_hidden_layers: 1, num_heads: 1, vocab_size: $vocab, eos_token_id: $eos}' >c.json
 }
 
-@test "tokenizers: a vocabulary that the model lacks is an error before anything is tokenized" {
+@test "tokenizers: a vocabulary too large for the model is an error before anything is tokenized" {
 	small m
 	model 5 4
 	run -78 --separate-stderr rf-init --config c.json --tokenizer m ckpt
@@ -569,7 +571,7 @@ model() {
 	run -78 --separate-stderr rf-tokenize -m m -o never a.txt
 	[ "$stderr" = "rf-tokenize: m/config.json: vocab_size is 5, but the tokenizer has 6 ids" ]
 	[ ! -e never ]
-	# a token that only the config next to the tokenizer names
+	# only tokenizer_config.json names the token [P]
 	model 6 5
 	cp c.json m/config.json
 	echo '{"eos_token": "<e>", "pad_token": "[P]"}' >m/tokenizer_config.json
@@ -582,7 +584,7 @@ model() {
 	model 10 8
 	cp c.json m/config.json
 	[ "$(ids '[P]')" = '[9,8]' ]
-	# a config that was cut off does not count as missing
+	# a truncated config.json is an error, not a missing file
 	echo '{"model_type": "delta_net"' >m/config.json
 	says 78 "rf-tokenize: m/config.json: ..." rf-tokenize -m m -o never a.txt
 	echo '{"model_type": "bert"}' >m/config.json
@@ -612,14 +614,14 @@ tokenizer_config.json agree)" ]
 	rm m/special_tokens_map.json m/tokenizer_config.json
 	run -0 --separate-stderr rf-init --config c.json --tokenizer m endless
 	[[ "$stderr" == "rf-init: warning: the tokenizer names no end token, so no text ends with "*3* ]]
-	# generation_config.json may name more of them, and its other keys are not read
+	# generation_config.json may name more end tokens, and its other keys are not read
 	echo '{"eos_token_id": [3, 5], "temperature": NaN}' >ckpt/generation_config.json
 	for command in "rf-rollout -m ckpt -o r.rf s.rf" "rf-generate -m ckpt -o g.rf p.rf"; do
 		quiet $command
 	done
 }
 
-@test "tokenizers: decoders that join tokens come before ByteLevel, too" {
+@test "tokenizers: a decoder that joins tokens may come before ByteLevel" {
 	small m
 	jq '.decoder = {type: "Sequence", decoders: [{type: "Fuse"}, {type: "ByteLevel"}]}' \
 		m/tokenizer.json >t.json
@@ -629,7 +631,7 @@ tokenizer_config.json agree)" ]
 	rf-dump --tokenizer m a.rf | grep -q '"ababab'
 }
 
-@test "tokenizers: a token without text is none, and tokens of other files are in the hash" {
+@test "tokenizers: an empty token is ignored, and tokens of files next to tokenizer.json are in the hash" {
 	small m
 	plain=$(hash)
 	[ "${#plain}" -eq 16 ]
@@ -639,7 +641,7 @@ tokenizer_config.json agree)" ]
 	echo '{"eos_token": "<e>", "pad_token": "", "sep_token": "<n>"}' >m/tokenizer_config.json
 	[ "$(ids 'a<n>')" = '[0,6,5]' ]
 	[ "$(hash)" != "$plain" ]
-	# a model's folder has the same hash as the tokenizer in it
+	# a model made with the tokenizer has the same hash
 	model 7 5
 	rf-init --config c.json --tokenizer m ckpt
 	[ "$(rf-dump ckpt | sed -n 's/^tokenizer *//p')" = "$(hash)" ]
@@ -648,7 +650,7 @@ tokenizer_config.json agree)" ]
 	[ "$(ids 'an')" = '[0,2,2]' ]
 }
 
-@test "tokenizers: rf-rollout finds an end token that only another file has" {
+@test "tokenizers: rf-rollout finds an end token that only tokenizer_config.json has" {
 	small m
 	echo '{"eos_token": "<x>", "added_tokens_decoder": {"6": {"content": "<x>", "special": true}}}' \
 		>m/tokenizer_config.json
@@ -657,7 +659,7 @@ tokenizer_config.json agree)" ]
 	jq -nc '{text: ("ab" * 40)}' | rf-tokenize -m ckpt 2>err | rf-entropy -m ckpt | rf-select -o s.rf
 	run -0 --separate-stderr rf-rollout -m ckpt -o r.rf s.rf
 	[[ "$stderr" == "rf-rollout: warning: the tokenizer ends a text with token 6, the model with 3 "* ]]
-	# an id that does not fit, which a program that needs only the end token reports, too
+	# an id over 32 bits is also reported by a program that needs only the end token
 	rf-dump --json s.rf | jq -c 'if .type == "head" then del(.body.tokenizer) else . end' |
 		rf-cat --json -o bare.rf
 	for edit in '.added_tokens[0].id = 4294967301' \
@@ -667,7 +669,7 @@ tokenizer_config.json agree)" ]
 		echo '{"eos_token": "<e>"}' >ckpt/tokenizer_config.json
 		says 65 "rf-rollout: ckpt/tokenizer.json: ...'<e>'..." rf-rollout -m ckpt -o r.rf bare.rf
 	done
-	# an end token that the model has no row for
+	# the model has no row for the end token
 	model 6 3
 	run -78 --separate-stderr rf-init --config c.json --tokenizer m other
 	said='vocab_size is 6, but a file next to the tokenizer gives its end token the id 6'
