@@ -1,22 +1,24 @@
 #!/usr/bin/env bats
-# Memory and settings before the first record: --max-len and --dry-run of the programs that load a model.
+# Memory and settings that are known before the first record: --max-len and --dry-run of the programs that
+# load a model, and make plan.
 setup() {
 	load ../helper
 	load ../model
 }
 
-# Each program with a model; trainers train `run`.
+# programs: prints the command of each program with a model; trainers train `run`
 programs() {
 	printf '%s\n' "rf-entropy -m $M" "rf-rollout -m $M -k 3" "rf-generate -m $M" "rf-logp -m $M" \
 		"rf-rollout -m $M --score" "rf-ntp --eval -m $M" 'rf-ntp -m run' 'rf-grpo -m run'
 }
-# Address space of a process, in MiB.
+# size PID: prints the address space of a process in MiB
 size() { awk '/^VmSize/ { print int($2 / 1024) }' "/proc/$1/status" 2>/dev/null || echo 0; }
-# The figures of the line `memory`, in MiB: all, weights, pass, workspace, program and records.
+# memory: prints the figures of the line `memory` in MiB: all, weights, pass, workspace, program and records
+# plain: succeeds on the CPU without a sanitizer
 memory() { awk '/^memory/ { gsub(/[^0-9 ]/, ""); $1 = $1; print }' <<<"$output"; }
 plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu}" = cpu ]; }
 
-@test "plan: every program with a model refuses a record longer than --max-len and says where it is" {
+@test "plan: every program with a model refuses a record longer than --max-len and names the record" {
 	batch 1:50 2:61 3:40 >in
 	runs run
 	while read -r command; do
@@ -31,7 +33,7 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	done < <(programs)
 }
 
-@test "plan: with --max-len every program takes its memory before the first record is read" {
+@test "plan: with --max-len every program allocates its memory before the first record is read" {
 	batch 1:50 >in
 	"$RF_UNITS/helper/lab" pick in 0 >head
 	runs run
@@ -43,7 +45,7 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 			$command $planned fifo >out 2>err 9>&- &
 			pid=$!
 			most=0
-			# 100 MiB more than without, which is reached soon or never
+			# waits until the process has 100 MiB more than without --max-len
 			for ((i = 0; i < ${planned:+20}10 && most < ${planned:+$base + }100; i++)); do
 				sleep .03
 				now=$(size $pid)
@@ -58,7 +60,7 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	done < <(programs)
 }
 
-@test "plan: --dry-run takes positions and rollouts from the stream's history or its first record" {
+@test "plan: --dry-run takes numbers of positions and rollouts from the history or the first record" {
 	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 3 -k 4 --margin 3 |
 		rf-rollout -m "$M" -k 4 -n 6 | rf-reward >in
 	runs run
@@ -68,11 +70,11 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	[[ "$output" == *" 3 positions, 6 rollouts of 4 tokens at each (from the stream's history)"* ]]
 	mentions 0 " 3 positions, 6 rollouts of 4 tokens at each" rf-rollout -m "$M" --score --dry-run empty
 	mentions 0 " 3 positions, 7 rollouts of 2 tokens at each" rf-rollout -m "$M" -n 7 -k 2 --dry-run empty
-	# a history that says too much decides nothing
+	# a history with impossible numbers is ignored
 	edited '(.body.history[]? | select(.tool == "rf-rollout").options)
 		|= (.rollouts = 60000 | .length = 60000)' empty >liar
 	mentions 0 " 8 positions, 1 rollouts of 5 tokens at each (assumed)" rf-grpo -m run --dry-run liar
-	# the first record knows better, but only a file can be looked into, be it standard input
+	# the first record is read only from a file, which may be standard input
 	mentions 0 "up to 2048 tokens (assumed)... at each (assumed)" rf-grpo -m run --dry-run <(cat in)
 	run -0 bash -c 'rf-grpo -m run --dry-run <in && rf-grpo -m run --dry-run - <in >again && {
 		rf-grpo -m run --dry-run >first
@@ -81,7 +83,7 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	first='up to 50 tokens (from the first record)'
 	[[ "$output" == *"$first"*" at each (from the first record)"*"<stdin>: ok, 1 record, "* ]]
 	run -0 rf-grpo -m run --dry-run <(cat in)
-	# a record without positions does not say how many others have
+	# a record without positions does not tell how many positions others have
 	texts 40 1:50 >plain
 	run -0 rf-grpo -m run --dry-run plain
 	[[ "$output" == *"$first"*" 8 positions, 1 rollouts of 5 tokens at each (assumed)"* ]]
@@ -90,16 +92,16 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 		rf-grpo -m run --dry-run bare
 }
 
-# check PROGRAM...: a run of it over `in` holds at most what --dry-run says, and hardly less.  Of the model m
-# and the run `run`.
+# check PROGRAM...: succeeds if the program, on `in`, has a peak memory within 15 percent of the figure of
+# --dry-run
 check() {
 	run -0 "$@" --dry-run in
 	set -- "$(memory | cut -d' ' -f1)" "$@"
-	[ "$1" -gt 30 ] # a thread more takes MiB more
+	[ "$1" -gt 30 ] # otherwise a few MiB per thread would decide
 	"$RF_UNITS/helper/lab" peak $(($1 * 85 / 100))-$(($1 * 115 / 100)) "${@:2}" in >out
 }
-# begins CASE [FILTER]: m and `run`, of that case's family, large enough to be measured; in: rewarded rollouts
-# of texts, of which the first is so long
+# begins CASE [FILTER]: makes the model m and the run `run`, of the family of a golden case but larger, and
+# the file in: rewarded rollouts of texts, of which the first has $longest tokens
 longest=$(( ${RF_ALL:+1} + 0 ? 1024 : 640))
 begins() {
 	jq ".hidden_size = 256 | .num_hidden_layers = 4 | .intermediate_size = 704 | .vocab_size = 4000
@@ -122,7 +124,7 @@ begins() {
 	done
 	check rf-grpo -m run --stale any --log-gradients --log log
 	check rf-grpo -m run --stale any --grad-out g
-	# prompts are short, and what is planned for are prompts with their responses
+	# prompts are short, but --dry-run plans for prompts with their responses
 	texts 4000 1:$longest 2:$((longest - 200)) | edited 'if .type == "seq"
 		then .body.prompt_len = 100 else . end' | rf-cat --split-response -o in
 	check rf-ntp -m run --outer response
@@ -131,7 +133,7 @@ begins() {
 	[[ "$output" == *" sequences up to $longest tokens (from the first record) "* ]]
 }
 
-@test "plan: --dry-run counts the form that weights have for few rollouts, which a later record may have" {
+@test "plan: --dry-run counts the form of the weights that a later record with few rollouts may need" {
 	plain || skip "the device's own bookkeeping is not counted"
 	jq '.hidden_size = 512 | .num_hidden_layers = 4 | .intermediate_size = 1408 | .vocab_size = 4000' \
 		"$G/delta/config.json" >config.json
@@ -141,7 +143,7 @@ begins() {
 	check rf-rollout -m m -k 16 -n 5
 }
 
-# family CASE FILTER: the same of another family, in less detail
+# family CASE FILTER: checks the programs with a model of another family, in less detail
 family() {
 	plain || skip "the device's own bookkeeping is not counted"
 	begins "$@"
@@ -164,13 +166,13 @@ family() {
 
 @test "plan: --dry-run states the peak memory with a LaCT model to within 15 percent" {
 	family lact '.w0_w2_low_rank = 32 | .lact_chunk_size = 256 | .window_size = 256'
-	# of texts that slide past their windows
+	# with segments shorter than the window
 	check rf-entropy -m m --segment 128
 	check rf-rollout -m m -n 4 --segment 128
 	check rf-rollout -m m --score --segment 128
 }
 
-@test "plan: records that rf-generate holds take no more than planned, whatever else they have in them" {
+@test "plan: records that rf-generate holds take no more memory than planned, even if they have logits" {
 	plain || skip "the device's own bookkeeping is not counted"
 	texts 40 1:20000 | rf-entropy -m "$M" --keep logits | rf-cat --repeat 40 -o in
 	rf-generate -m "$M" --max-new 2 --batch 1 in >want
@@ -184,8 +186,8 @@ family() {
 	done
 }
 
-@test "plan: with windows, the memory without a backward pass grows with the text by a few bytes per token" {
-	# MiB of a pass over so many tokens
+@test "plan: with windows, the memory without a backward pass grows by a few bytes per token of text" {
+	# pass COMMAND...: prints the MiB that --dry-run gives for a pass
 	pass() {
 		"$@" --dry-run </dev/null |
 			awk '/^memory/ { for (i = 1; i <= NF; i++) if ($i == "pass") print int($(i + 1)) }'
@@ -199,7 +201,7 @@ family() {
 			long=$(pass $command -m $config.json --max-len 262144)
 			echo "$config, $command: $short MiB, $long MiB"
 			[ "$short" -gt 100 ]
-			# 4 bytes per token, and 16 of rf-entropy's
+			# 4 bytes per token, and 16 with rf-entropy
 			[ $((long - short)) -le 6 ]
 		done
 	done
@@ -209,10 +211,10 @@ family() {
 	family lact-muon '.w0_w2_low_rank = 32 | .lact_chunk_size = 256 | .window_size = 256'
 }
 
-@test "plan: --dry-run estimates the time of a sequence as its operations over the speed of a product" {
+@test "plan: --dry-run estimates the time of a sequence from its operations and the speed of products" {
 	texts 40 1:500 2:7 >in
 	runs run
-	# operations "GFLOP" of a command's sequence; the time is that over the speed
+	# operations COMMAND...: prints the GFLOP of a sequence, and checks that the time is GFLOP over speed
 	operations() {
 		run -0 "$@" --dry-run in
 		awk '/^time / { ok = NF > 10 && $3 > 0 && $13 > 0 && $9 / $13 < 1.1 * $3 && $9 / $13 > .9 * $3
@@ -223,12 +225,12 @@ family() {
 	again=$(operations rf-ntp -m run --recompute segment)
 	awk -v f="$forward" -v t="$train" \
 		-v a="$again" 'BEGIN { exit !(t / f > 2.9 && t / f < 3.1 && a / f > 3.9 && a / f < 4.1) }'
-	# per row 2 (weights + 3 K V H a layer), counted by hand: 6176 parameters, of which the
-	# embedding is no matrix
+	# a row takes 2 (weights + 3 K V H a layer) operations, counted by hand; the embedding is not one of
+	# the matrices of the 6176 parameters
 	awk -v f="$forward" 'BEGIN { exit !(f > 500 * 2 * 4800 / 1e9 && f < 500 * 2 * 6200 / 1e9) }'
 }
 
-@test "plan: --dry-run of rf-generate plans for the first record's limit, and prints options with effect" {
+@test "plan: --dry-run of rf-generate uses the limit of the first record and prints options with effect" {
 	texts 40 1:20 2:30 | edited 'if .type == "seq" then .body.meta.most = .body.id * 70 else . end' >in
 	run -0 rf-generate -m "$M" --max-new-key most --batch 2 --dry-run in
 	[[ "$output" == *" 2 positions, 1 rollouts of 70 tokens at each "* ]]
@@ -239,7 +241,7 @@ family() {
 	[[ "$output" == *" 2 positions, 1 rollouts of 70 tokens at each "* ]]
 	grep -qE '^ +--max-new +70$' <<<"$output"
 	run ! grep 'and more for' <<<"$output"
-	# what runs out is said of the record that asks for it
+	# running out of memory is reported for the record that causes it
 	texts 40 1:20 2:30 | edited 'if .type == "seq" then .body.meta.most = 1 + (.body.id - 1) * 1048575
 		else . end' >in
 	run -71 bash -c 'rf-generate -m "$0" -n 65536 --max-new-key most --max-len 30 in >out' "$M"
@@ -261,7 +263,7 @@ family() {
 	mentions 0 " in segments of 128 rows" rf-entropy -m "$M" --dry-run --segment 100
 }
 
-@test "plan: --dry-run with a config.json states what it does with the model made from that config" {
+@test "plan: --dry-run prints the same for a config.json as for a model made from that config" {
 	jq '.num_hidden_layers = 2 | .vocab_size = 384' \
 		"$ROOT/pipelines/configs/gated_deltanet-400m.json" >c.json
 	rf-init --config c.json m
@@ -282,10 +284,10 @@ family() {
 		run rf-ntp
 		m rf-ntp --eval
 	END
-	# which is for looking only
+	# without --dry-run a config.json is refused
 	run -78 rf-entropy -m c.json in
 	[ "$output" = "rf-entropy: c.json: not a directory (a checkpoint is a directory with config.json)" ]
-	# and a config is refused as in a checkpoint
+	# a wrong config is refused with --dry-run, too
 	sed 's/"num_heads": [0-9]*/"num_heads": 0/' c.json >odd.json
 	for program in rf-entropy rf-grpo; do
 		run -78 $program -m odd.json --dry-run in
@@ -308,14 +310,15 @@ family() {
 	runs run other
 	rf-grpo -m run --grad-out g in
 	state >before
-	# same STATUS COMMAND...: fails with the same line with --dry-run and without, and changes nothing
+	# same STATUS COMMAND...: succeeds if the command fails with the same line with --dry-run and without
+	# it, and changes nothing
 	same() {
 		local status=$1 said
 		shift
 		run -"$status" bash -c '"$@" --dry-run >out' _ "$@"
 		said=$output
 		run -"$status" bash -c '"$@" >out' _ "$@"
-		# what a write will say is not known before: of a file the name
+		# the cause of a failed write is not known before: compares only the name of the file
 		[ "$status" -ne 74 ] ||
 			{ said=$(cut -d: -f1,2 <<<"$said") output=$(cut -d: -f1,2 <<<"$output"); }
 		[ "$said" = "$output" ] || { echo "$said"; echo "$output"; return 1; }
@@ -351,7 +354,7 @@ family() {
 	for command in rf-entropy rf-rollout 'rf-ntp --eval'; do
 		same 70 $command -m m in
 	done
-	# what is refused of the first record
+	# the first record is refused
 	rf-select --mode uniform --chunks 2 -k 3 --margin 3 texts | rf-rollout -m "$M" -k 3 >unrewarded
 	same 65 rf-grpo -m run unrewarded
 	same 65 rf-grpo -m run --loss response in
@@ -363,7 +366,7 @@ family() {
 	rf-rollout -m foreign -k 3 -n 3 in |
 		rf-reward >stale
 	same 65 rf-grpo -m run stale
-	# a run that is past --at; another's gradient
+	# a run that is past --at, and a gradient of another run
 	rf-ntp -m other texts
 	says 0 "rf-ntp: already at step 1" rf-ntp -m other --at 0 --dry-run texts
 	mentions 65 "g: the gradient was computed with weights " rf-ntp -m other --grad-in g --dry-run texts
@@ -384,7 +387,7 @@ family() {
 	done
 }
 
-@test "plan: --isa sets the level of the instruction set, and a level that is missing is an error" {
+@test "plan: --isa sets the level of the instruction set, and a level that the processor lacks is an error" {
 	at() { sed -n 's/^device     cpu, [0-9]* threads, \(.*\), products in .*/\1/p' <<<"$output"; }
 	show() { run -0 "$@" rf-entropy --device cpu -m "$M" --dry-run; }
 	show env -u RF_ISA
@@ -395,12 +398,12 @@ family() {
 		[ "$(at)" = "${level/#auto/$most}" ]
 		run -0 env RF_ISA=none rf-entropy --device cpu -m "$M" --dry-run --isa $level
 		[ "$(at)" = "${level/#auto/$most}" ]
-		# the history does not tell it
+		# the history does not have the level
 		rf-entropy --device cpu -m "$M" --isa $level "$G/stream/tokens.rf" | rf-dump --head |
 			sed 1d >head.$level
 		run ! grep isa head.$level
 	done
-	# the library of matrix products says so of itself
+	# oneDNN reports the level, too
 	! grep -qx x86_64 <(levels) || ONEDNN_VERBOSE=1 rf-entropy --device cpu -m "$M" --isa x86_64 \
 		-o out "$G/stream/tokens.rf" | grep 'info,cpu,isa:Intel SSE4.1$'
 	for how in auto ''; do
@@ -413,16 +416,16 @@ family() {
 		[[ "$output" == "rf-entropy: $said"*")" ]]
 	done
 	run -64 env RF_ISA=sse rf-entropy --device check -m "$M" "$G/stream/tokens.rf"
-	# the highest of them all, where this processor lacks it
+	# the highest level, if this processor lacks it
 	if [ "$(uname -m)" = x86_64 ] && ! levels | grep -q x86_64_v4; then
 		says 69 "rf-entropy: this processor lacks x86_64_v4 and supports at most $most (--isa,..." \
 			rf-entropy --device cpu -m "$M" --isa x86_64_v4 "$G/stream/tokens.rf"
 	fi
 }
 
-@test "plan: make plan adds up what the programs of each phase hold, by what they say to each other" {
+@test "plan: make plan adds up the memory of the programs of each phase, without the stages left out" {
 	plan() { make -s -f "$ROOT/pipelines/$1.mk" plan LEN=1000 COMPUTE='--threads 1' "${@:2}"; }
-	# its figures, of which the last is the others' sum
+	# sums: succeeds if the last figure is the sum of the others
 	sums() {
 		awk '$NF == "MiB" { last = $(NF - 1); all += last } END { exit !(NR > 2 && all == 2 * last) }'
 	}
@@ -448,14 +451,15 @@ family() {
 	run -2 plan midtrain
 }
 
-@test "plan: make plan names the first words that make the memory fit" {
+@test "plan: make plan names the first settings that make the run fit in memory" {
 	plan() {
 		make -s -f "$ROOT/pipelines/midtrain.mk" plan LEN=8000 COMPUTE='--threads 1' \
 			MODEL="$ROOT/pipelines/configs/delta_net-340m.json" ENTROPY= SELECT= ROLLOUT= \
 			TRAIN="${train:-rf-ntp}" "$@"
 	}
 	needs() { sed -n 's/^together *\([0-9]*\) MiB$/\1/p'; }
-	# tried SAID: plan's words, typed as they are, need what plan says, which is no more than there is
+	# tried FILE MOST: succeeds if the settings that plan printed need the memory that it printed, at most
+	# MOST MiB
 	tried() {
 		words=$(sed -n 's/^fits .* MiB with //p' "$1")
 		mib=$(sed -n 's/^fits *\([0-9]*\) MiB .*/\1/p' "$1")
@@ -471,7 +475,7 @@ family() {
 	grep -qx "memory     $most MiB: it DOES NOT FIT" said
 	grep -qx "fits       [0-9]* MiB with TRAIN='rf-ntp --recompute segment'" said
 	tried said $most
-	# less and less: shorter segments, then shorter sequences, then nothing
+	# with less memory: shorter segments, then shorter sequences, then no settings
 	most=$((mib - 1))
 	plan MEMORY=${most}M >said
 	grep -q " with TRAIN='rf-ntp --recompute segment' COMPUTE='--threads 1 --segment 512'$" said
@@ -486,7 +490,7 @@ family() {
 }
 
 @test "plan: make plan estimates the time of a batch and of the run from the programs' estimates" {
-	# a program that says how long a sequence takes
+	# these programs always estimate 1.5 s for a sequence
 	mkdir programs
 	for name in rf-entropy rf-rollout rf-grpo; do
 		printf '#!/bin/sh\n"%s" "$@" | sed "s/^time .*/time       about 1.5 s for it/"\n' \
