@@ -1,15 +1,15 @@
 #!/usr/bin/env bats
-# The lines that say how far a program is: with --progress, and on a terminal, which script(1) makes.
+# Lines of progress: with --progress, and on a terminal, which script(1) makes.
 setup() {
 	load ../helper
 	load ../model
 	T=$G/stream/tokens.rf
 }
 
-# last FILE: the last line
+# last FILE: prints the last line
 last() { tail -n 1 "$1"; }
 
-@test "progress: --progress ends with a line of the program's name, what it did and how long it took" {
+@test "progress: --progress ends with a line that has the program's name, its counts and the time it took" {
 	for command in "rf-cat" "rf-select --mode uniform --chunks 2 -k 2 --margin 2" "rf-reward" \
 		"rf-dump --tsv" "rf-dump --check" \
 		"rf-entropy -m $M" "rf-rollout -m $M" "rf-ntp --eval -m $M" "rf-cat --shuffle"; do
@@ -32,7 +32,7 @@ last() { tail -n 1 "$1"; }
 	grep -q "^rf-reward: 4 records, " err
 }
 
-@test "progress: a trainer counts the records, tokens and steps of its training for any --mini-batch" {
+@test "progress: a trainer reports the records, tokens and steps of its training with any --mini-batch" {
 	batch 1:50 2:40 3:30 >in
 	while IFS='|' read -r how losses; do
 		rm -rf run
@@ -49,7 +49,7 @@ last() { tail -n 1 "$1"; }
 		rf-grpo --ntp-coef 0|, 1 step, loss/rl [-+e0-9.]+
 		rf-grpo --rl-coef 0 --ntp-coef 0|
 	END
-	# what the line says is what the log says
+	# the line has the losses of the log
 	rm -rf run
 	runs run
 	rf-ntp -m run --progress --log new in 2>err
@@ -60,7 +60,7 @@ last() { tail -n 1 "$1"; }
 	[[ "$(last err)" == *"$(printf 'loss/ntp %.5g (first %.5g), ' "${losses[2]}" "${losses[0]}")"* ]]
 }
 
-@test "progress: while it computes, a trainer shows how many records are done and the time left" {
+@test "progress: a trainer that computes shows how many records are done and the time left" {
 	texts 40 {1..12}:20000 >in
 	runs run
 	rf-ntp -m run --threads 1 --progress in 2>err
@@ -69,7 +69,7 @@ last() { tail -n 1 "$1"; }
 		err
 }
 
-@test "progress: a program shows what it is waiting for while it waits" {
+@test "progress: a program that waits shows what it waits for" {
 	mkfifo in out
 	rf-cat --progress <in 2>err >out &
 	exec 8<>out 9>in
@@ -82,9 +82,9 @@ last() { tail -n 1 "$1"; }
 	run ! grep -q 'ended' err
 	exec 9>&-
 	wait $! || true
-	# of a failure the message is the last line
+	# after a failure, the error is the last line
 	[[ "$(last err)" == "rf-cat: <stdin>: record 2 (byte "*"the end record is missing"* ]]
-	# a command that takes its time
+	# the command of --exec takes a while
 	rf-cat "$G/stream/rewarded.rf" |
 		rf-reward --progress --exec 'sleep .7; cat >/dev/null; exit 1' 2>err >/dev/null || true
 	grep -q 'of 4 records.*, waiting for the command$\|^rf-reward: 0 .*waiting for the command$' err
@@ -99,7 +99,7 @@ last() { tail -n 1 "$1"; }
 			cat "$T" >$gate
 		) 3>&- &
 	done
-	# a program in the background writes none, and neither does one that ends soon
+	# a program in the background and a program that ends soon write no lines
 	TERM=dumb script -qefc "bash -mc 'rf-select --mode uniform --chunks 2 -k 2 --margin 2 gate1 >chosen &
 		rf-cat gate2 | rf-dump --check && wait && rf-cat $T >out'" /dev/null </dev/null >tty
 	rf-cat "$T" | cmp - out

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# rf-entropy: entropies, and what it may keep beside them.  Its values: t/exact/golden.bats.
+# rf-entropy: entropies, and the values that it may keep with them.  t/exact/golden.bats compares with
+# reference values.
 setup() {
 	load ../helper
 	load ../model
@@ -36,7 +37,7 @@ setup() {
 	done
 }
 
-@test "rf-entropy: the segment size changes values by rounding alone" {
+@test "rf-entropy: the segment size changes values only by rounding" {
 	texts 40 1:300 2:64 3:129 >in
 	wide delta_net lact_swiglu qwen3_5_text
 	for m in "$G"/{delta,delta-hybrid} wide-*; do
@@ -68,7 +69,7 @@ setup() {
 	texts 40 1:300 2:64 >in
 	for m in delta gated lact lact-muon qwen; do
 		rf-entropy -m "$G/$m" in | json - | jq '.entropy.data[]' >f32
-		# Newton-Schulz makes what came rounded into it larger, though it is float32 itself
+		# Newton-Schulz computes in float32, but enlarges the rounding errors of its input
 		limit=$([ $m = lact-muon ] && echo 2.5e-2 || echo 1e-2)
 		for level in $(levels); do
 			rf-entropy -m "$G/$m" --dtype bf16 --isa $level in | json - |
@@ -86,7 +87,7 @@ setup() {
 	[ "$(json out | jq -c '[.entropy.shape, .nll.shape, .correct.shape]')" = "[[1],[0],[0]]" ]
 }
 
-@test "rf-entropy: keeps positions, rollouts and rewards, and adds only what was asked for" {
+@test "rf-entropy: keeps positions, rollouts and rewards, and adds only the values that options name" {
 	rf-entropy -m "$M" "$G/stream/rewarded.rf" >out
 	json out | jq -c 'del(.entropy)' >less
 	json "$G/stream/rewarded.rf" | jq -c . | cmp - less
@@ -109,7 +110,8 @@ setup() {
 	copy_model "$M" m
 	"$RF_UNITS/helper/model" poke m lm_head.weight 83 3e38
 	texts 40 1:2 2:80 >in
-	# the first row whose hidden state makes a logit infinite; minus infinity is a probability of 0
+	# the first row whose hidden state makes a logit +infinity; -infinity is a probability of 0 and no
+	# error
 	rf-entropy -m "$M" --keep hidden in >hidden
 	at=$(json hidden |
 		jq 'select(.id == 2).hidden.data as $h | first(range(0; 80) | select($h[16 * . + 3] > 1.14))')
@@ -133,9 +135,9 @@ setup() {
 	done
 }
 
-@test "rf-entropy: refuses a larger vocabulary and a token outside the model's" {
+@test "rf-entropy: refuses a larger vocabulary than the model's one, and a token outside the vocabulary" {
 	mentions 65 "vocabulary of 41, but the model only of 40" rf-entropy -m "$M" <(texts 41 1:9)
-	# a stream that does not say its vocabulary, and has a token that the model has not
+	# the head names no vocabulary, and a token is outside the model's vocabulary
 	rf-dump --json <(texts 4000 1:9 2:9) | jq -c 'del(.body.vocab)' | rf-cat --json >in
 	run -65 bash -c 'rf-entropy -m "$0" in >out' "$M"
 	said=", outside the model's vocabulary of 40"
@@ -160,7 +162,7 @@ ${own:0:12} (if another program"*"rf-tokenize --tokenizer m/tokenizer"*")" ]]
 	done
 }
 
-@test "rf-entropy: bad usage and a missing or broken model exit 64, 66 and 78" {
+@test "rf-entropy: wrong options exit 64, a missing file or model exits 66, and a broken model exits 78" {
 	mentions 64 "-m" rf-entropy </dev/null
 	run -64 rf-entropy -m "$M" --keep hidden,dreams "$G/stream/tokens.rf"
 	run -64 rf-entropy -m "$M" --segment -1 "$G/stream/tokens.rf"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# rf-init: fresh checkpoints, the beginning of a run, exports.
+# rf-init: makes fresh checkpoints, begins runs, and exports them.
 setup() {
 	load ../helper
 	sed 's/"vocab_size": 40/"vocab_size": 384/; s/"eos_token_id": 2/"eos_token_id": 1/' \
@@ -8,7 +8,7 @@ setup() {
 
 nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 
-@test "rf-init: the example of the man page works" {
+@test "rf-init: the example of the man page makes a checkpoint, a run and a smaller export" {
 	rf-init --config config.json --seed 1 ckpt
 	rf-init --from ckpt a
 	rf-init --from a --dtype bf16 published
@@ -19,7 +19,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	grep -q '"dtype": "bfloat16"' published/config.json
 	[ "$(stat -c %s published/model.safetensors)" -lt "$(stat -c %s ckpt/model.safetensors)" ]
 }
-@test "rf-init: is silent when all is well" {
+@test "rf-init: prints nothing if it succeeds" {
 	run --separate-stderr rf-init --config config.json --seed 1 ckpt
 	[ -z "$output$stderr" ]
 	run --separate-stderr rf-init --from ckpt a
@@ -33,7 +33,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	run -1 cmp -s a/model.safetensors c/model.safetensors
 	cmp a/config.json c/config.json
 }
-@test "rf-init: an export as f32 keeps every bit, and so does bf16 exported to f32 and back" {
+@test "rf-init: an export as f32 keeps every bit, and bf16 survives an export to f32 and back" {
 	rf-init --from "$G/delta" --dtype f32 a
 	cmp a/model.safetensors "$G/delta/model.safetensors"
 	rf-init --from "$G/delta-relu-tied" --dtype f32 b
@@ -46,12 +46,12 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	rf-init --from "$G/delta-hybrid" --dtype f16 a
 	grep -v dtype a/config.json | cmp - <(cat "$G/delta-hybrid/config.json" <(echo))
 }
-@test "rf-init: a run can begin from another run" {
+@test "rf-init: --from a run begins another run with the same weights" {
 	rf-init --from "$G/delta" a
 	rf-init --from a b
 	cmp a/latest/model.safetensors b/latest/model.safetensors
 }
-@test "rf-init: --moments forks a run, which goes on from there with the same bytes" {
+@test "rf-init: --moments forks a run, and both runs continue with the same bytes" {
 	load ../model
 	texts 40 1:20 2:30 3:25 >in
 	runs a
@@ -67,7 +67,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	for run in a b; do rf-ntp -m $run --at 2 --lr 1e-3 <(rf-cat --range 2:3 in); done
 	same_step a b
 	[ "$(jq -c .start.step b/manifest.json)" = 2 ]
-	# another rate; and without moments
+	# the fork may have another learning rate; a fork without moments is refused
 	rf-init --from a/step-000002 --moments d
 	rf-ntp -m d --lr 1e-2 in
 	[ "$(readlink d/latest)" = step-000003 ]
@@ -84,7 +84,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 		64 --config config.json --moments new
 	END
 }
-@test "rf-init: shipped and demo configs have no unknown key, and sizes are those of the published models" {
+@test "rf-init: shipped configs have no unknown key, and the parameter counts of the published models" {
 	for config in "$ROOT"/pipelines/configs/*.json "$ROOT"/pipelines/demo-*.json; do
 		quiet rf-init --config "$config" --dry-run
 		[[ "$output" == *parameters* ]]
@@ -95,7 +95,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 		[ "${lines[0]}" = "parameters"$'\t'"${size#*:}" ]
 	done
 }
-@test "rf-init: a vocabulary of 384 gets the byte tokenizer, which one of 40 cannot have" {
+@test "rf-init: a model with a vocabulary of 384 gets the byte tokenizer; one with 40 cannot have it" {
 	rf-init --config config.json a
 	jq -e '.tokenizer_class == "ByT5Tokenizer" and .eos_token == "</s>"' \
 		a/tokenizer_config.json >/dev/null
@@ -104,7 +104,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	mentions 78 "vocab_size is 40" rf-init --config "$G/delta/config.json" --tokenizer bytes c
 	[ ! -e c ]
 }
-@test "rf-init: a tokenizer is copied from a folder and kept by runs and exports" {
+@test "rf-init: a tokenizer is copied from a folder, and runs and exports keep it" {
 	mkdir tok
 	cp "$G/tokenizer/tokenizer.model" tok/
 	jq '.vocab_size = 33000' config.json >larger.json
@@ -133,7 +133,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	[ ! -e x ]
 	run -74 bash -c 'rf-init --from "$1" --dry-run >/dev/full' - "$G/delta"
 }
-@test "rf-init: refuses a folder with files in it, and leaves it as it was" {
+@test "rf-init: refuses a folder with files in it, and leaves the folder unchanged" {
 	mkdir full empty
 	touch full/x
 	run -64 rf-init --from "$G/delta" full
@@ -162,7 +162,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 		--from x --dtype bf a|--dtype: 'bf' is not one of f32|bf16|f16
 	END
 }
-@test "rf-init: --help and --version answer on standard output" {
+@test "rf-init: keeps the promise of --help and --version" {
 	load ../promises
 	promise help sink config.json rf-init
 }
@@ -193,7 +193,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	jq '.hidden_size = 65 | .num_heads = 2 | del(.attn)' "$G/delta/config.json" >config.json
 	mentions 78 "hidden_size (65)...num_heads (2)" rf-init --config config.json a
 }
-@test "rf-init: a write that fails for its size exits 74 and leaves nothing behind" {
+@test "rf-init: a write over the file size limit exits 74 and leaves no files" {
 	run -74 bash -c "ulimit -f 20; exec rf-init --config config.json a"
 	[[ "$output" == "rf-init: .a.tmp-"*"/model.safetensors: write: File too large" ]]
 	run -74 bash -c "ulimit -f 20; exec rf-init --from '$G/delta' a"
@@ -201,7 +201,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	nothing_left
 }
 
-@test "rf-init: SIGINT leaves nothing behind" {
+@test "rf-init: SIGINT during a write exits 130 and leaves no files" {
 	can_trace
 	for how in "--config config.json" "--from $G/delta" "--from $G/delta --dtype bf16"; do
 		run -130 strace -qq -f -o /dev/null -e trace=write -e inject=write:signal=INT:when=5 \

@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
-# rf-ntp: training on next tokens, and evaluation.  What it shares with rf-grpo: t/exact/train.bats.
+# rf-ntp: training on next tokens, and evaluation.  t/exact/train.bats tests what both trainers do.
 setup() {
 	load ../helper
 	load ../model
 }
 
-# prompted ID:T...: texts whose prompt is 20 tokens long, or all of it
+# prompted ID:T...: prints texts with a prompt of 20 tokens, or of the whole text if it is shorter
 prompted() {
 	rf-dump --json <(texts 40 "$@") | jq -c \
 		'if .type == "seq" then (.body.prompt_len = ([20, .body.tokens.shape[0]] | min)) else . end' |
@@ -18,7 +18,7 @@ prompted() {
 	PROMISE_MIB=128 PROMISE_RESET=reset PROMISE_STATE=state promises trainer "$PWD/in" rf-ntp -m run
 }
 
-@test "rf-ntp: keeps the promises of a trainer with --weights-out, whose state is what that wrote" {
+@test "rf-ntp: keeps the promises of a trainer with --weights-out, whose output folder is the state" {
 	load ../promises
 	texts 40 1:30 2:31 3:32 >in
 	rf-ntp -m "$M" --weights-out was in
@@ -80,7 +80,7 @@ prompted() {
 			same_step a $run
 		done
 	done
-	# the last model was trained by the mean of sequences
+	# the last model was trained with --mean sequences: the default gives other weights
 	runs f
 	rf-ntp --device cpu -m f --segment 128 in
 	run ! same_step a f
@@ -102,7 +102,7 @@ prompted() {
 	done
 	[ "$(wc -l <all)" -eq 1 ]
 	jq -e '.tokens == 387' all >/dev/null
-	# a record's column
+	# the column ntp_accuracy of records
 	rf-dump --tsv --rows record --columns ntp_accuracy --no-header nll >columns
 	json nll | jq -r '[.nll.data // [] | .[] | -. | exp] | if . == [] then "NaN" else add / length end' |
 		paste columns - | awk '$1 == "NaN" || $2 == "NaN" { wrong += $1 != $2; next }
@@ -110,13 +110,13 @@ prompted() {
 	jq -e '.tokens == 311' response >/dev/null
 }
 
-@test "rf-ntp: --eval --mean sequences prints the means of the sequences' means, each over what counts" {
+@test "rf-ntp: --eval --mean sequences prints means over sequences of each sequence's mean" {
 	prompted 1:50 2:300 3:20 4:1 5:21 >in
 	rf-entropy -m "$M" --nll in >nll
 	for what in all:0:4 response:19:3; do
 		IFS=: read -r loss from count <<<"$what"
 		rf-ntp --eval -m "$M" --loss $loss --mean sequences in >have
-		# the fourth has nothing to predict, and neither has the response of the third
+		# the fourth sequence has nothing to predict, nor has the response of the third
 		jq -n --slurpfile have have --slurpfile nll <(json nll) --argjson from "$from" \
 			--argjson n "$count" -e 'def mean: add / length;
 			[$nll[] | {n: (.nll.data // [])[$from:], c: (.correct.data // [])[$from:]}
@@ -154,7 +154,7 @@ prompted() {
 	[ "$(json out)" = "$(json want)" ]
 	rf-dump --json out |
 		jq -se '.[0].body | .history[-1].tool == "rf-ntp" and .model.step == 0' >/dev/null
-	# one standard output
+	# with -o - the records replace the line on standard output
 	rf-ntp --eval -m "$M" -o - in | cmp - out
 }
 
@@ -167,8 +167,8 @@ prompted() {
 	mentions 65 "prompt_len" rf-ntp --eval -m "$M" --loss response <(texts 40 1:9)
 }
 
-@test "rf-ntp: --eval --loss response says how many records have no tokens after the prompt" {
-	# prompts of 40 and 9 tokens, and a record of 30
+@test "rf-ntp: --eval --loss response reports how many records have no tokens after the prompt" {
+	# two texts of 30 tokens, with prompts of 30 and 9 tokens
 	texts 40 1:30 2:30 | edited 'if .seq == 1 then .body.prompt_len = 30
 		elif .seq == 2 then .body.prompt_len = 9
 		else . end' >mixed
@@ -196,20 +196,20 @@ prompted() {
 	[ ! -e ./- ]
 }
 
-@test "rf-ntp: --loss response trains on the response alone" {
+@test "rf-ntp: --loss response trains only on the response" {
 	prompted 1:50 2:15 3:21 >in
 	runs a b
 	rf-ntp -m a --loss response --lr 0 --log log in
 	rf-entropy -m "$M" --nll in >nll
 	jq -n --slurpfile log log --slurpfile nll <(json nll) -e '[$nll[] | .nll.data[19:][]]
 		| length == 31 and (add / 31 - $log[0]["loss/ntp"] | fabs < 1e-5)' >/dev/null
-	# the last token that counts depends on all of the text: the prompt's tokens get no loss, and matter
+	# the weights differ from those of a loss on all tokens
 	rf-ntp -m a --loss response --lr 1e-3 in
 	rf-ntp -m b --lr 1e-3 in
 	run ! same_step a b
 	run -65 rf-ntp -m a --loss response <(texts 40 1:50)
 	[[ "$output" =~ ^'rf-ntp: '.*': record 1 (byte '[0-9]+'): --loss response needs prompt_len' ]]
-	# a prompt and nothing else
+	# the record has only a prompt
 	run -0 rf-ntp -m b --loss response <(prompted 1:20)
 	[[ "$output" == "rf-ntp: 1 of 1 mini-batches had nothing to learn from"* ]]
 }
@@ -232,7 +232,7 @@ prompted() {
 		and (.[1]["actor/sft_loss_ttt"] * 4 - .[1]["loss/ntp"] | fabs < 1e-6)' log >/dev/null
 }
 
-@test "rf-ntp: --sum exact has plain's gradient, and one that is too large for its unit in a larger one" {
+@test "rf-ntp: --sum exact gives the gradient of plain, also if it is too large for the smallest unit" {
 	texts 40 1:50 2:9 3:70 4:33 >in
 	runs a b c
 	rf-ntp -m a --lr 0 --log log in
@@ -246,7 +246,7 @@ prompted() {
 	run ! cmp -s {exact,plain}/model.safetensors
 }
 
-# mean_of WEIGHT:FILE...: whether the gradient in the file `g` is the weighted mean of those in the files
+# mean_of WEIGHT:FILE...: succeeds if the gradient in the file `g` is the weighted mean of those in the files
 mean_of() {
 	python3 - "$@" <<-'END'
 		import array, json, struct, sys
@@ -266,10 +266,10 @@ mean_of() {
 	END
 }
 
-@test "rf-ntp: --mean tokens and sequences weigh losses and gradients of single records as they say" {
+@test "rf-ntp: --mean weighs the losses and gradients of records by their tokens, or equally" {
 	prompted 1:150 2:30 3:21 4:1 5:20 >in
 	runs run
-	# the fourth has nothing to predict, and neither has the response of the fifth
+	# the fourth record has nothing to predict, nor has the response of the fifth
 	for what in all:1:4 response:20:3; do
 		IFS=: read -r loss from count <<<"$what"
 		tokens=() sequences=()
@@ -300,7 +300,7 @@ mean_of() {
 	done
 }
 
-# forced FILE: the stream with rollouts that are the text, one at each position, and advantages of 1
+# forced FILE: prints the stream with one rollout at each position, which equals the text, and advantages of 1
 forced() {
 	local ones='.body.advantage = {dtype: "<f4", shape: [3, 1], data: [1, 1, 1]}'
 	edited 'if .type == "seq" then .body |= (.tokens.data as $x | .positions.data as $s
@@ -309,12 +309,12 @@ forced() {
 		edited "if .type == \"seq\" then $ones else . end"
 }
 
-@test "rf-ntp: --loss positions trains like rf-grpo on rollouts that are the text, with advantages of 1" {
+@test "rf-ntp: --loss positions trains like rf-grpo with rollouts that equal the text and advantages of 1" {
 	chosen 3 4 1:60 2:70 | rf-rollout -m "$M" -k 4 >in
 	forced in >forced
 	runs a b c d
 	rf-ntp -m a --loss positions --log a.log in
-	# the mean of what --nll says of these tokens
+	# the loss is the mean of the nll of these tokens
 	rf-entropy -m "$M" --nll in >nll
 	jq -n --slurpfile in <(json nll) --slurpfile log a.log -e '[$in[] | .nll.data as $x
 		| .positions.data[] as $s | range(4) | $x[$s + . - 1]]
@@ -323,13 +323,13 @@ forced() {
 		and .sequences == 2 and (.nll - $log[0]["loss/ntp"] | fabs < 1e-5)' >/dev/null
 	rf-grpo -m b --advantage stream --rl-coef 1 --ntp-coef 0 --log b.log forced
 	helper golden change b/latest a/latest "$M"
-	# next to the loss of all tokens
+	# in addition to the loss of all tokens
 	rf-ntp -m c --position-coef 0.2 --log c.log in
 	rf-grpo -m d --advantage stream --rl-coef 0.2 --log d.log forced
 	helper golden change d/latest c/latest "$M"
 	jq -se '(.[0]["loss/positions"] - .[1]["loss/ntp"] | fabs < 1e-5) and
 		(.[0]["loss/ntp"] - .[2]["loss/ntp"] | fabs < 1e-5)' c.log a.log d.log >/dev/null
-	# a token of two positions counts twice
+	# a token that follows two positions counts twice
 	edited 'if .type == "seq" then .body |= (.positions.data |= [.[0], .[0], .[2]]) else . end' in >twice
 	forced twice >forced
 	rm -rf a b
@@ -339,14 +339,14 @@ forced() {
 	helper golden change b/latest a/latest "$M"
 }
 
-@test "rf-ntp: refuses positions without room for their tokens, and a stream that has none" {
+@test "rf-ntp: refuses positions without room for their tokens, and a stream without positions" {
 	chosen 3 4 1:60 2:70 >in
 	runs run
 	cp -a run before
 	mentions 65 "leave room for 40 tokens (--length) in the sequence of 60 tokens" \
 		rf-ntp -m run --loss positions -k 40 in
 	texts 40 3:60 >plain
-	# positions of another program, of which the history says nothing
+	# the history does not tell how many tokens the positions are for
 	edited 'if .type == "head" then del(.body.history) else . end' in >foreign
 	mentions 65 "the stream does not say how many tokens count at each position: use --length" \
 		rf-ntp -m run --loss positions foreign

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# rf-rollout: what is drawn, and its values.  Reference values: t/exact/golden.bats.
+# rf-rollout: tokens that are drawn, and their values.  t/exact/golden.bats compares with reference values.
 setup() {
 	load ../helper
 	load ../model
@@ -11,7 +11,7 @@ setup() {
 	PROMISE_MIB=128 promises filter "$G/stream/rewarded.rf" rf-rollout -m "$M" --score
 }
 
-# placed POSITIONS [FILE]: the stream with the positions of {ID: [POSITION, ...]}
+# placed POSITIONS [FILE]: prints the stream with the positions of the object {ID: [POSITION, ...]}
 placed() {
 	edited "if .type == \"seq\" then ($1)[\"\\(.body.id)\"] as \$s
 		| if \$s then .body.positions = {dtype: \"<i4\", shape: [\$s | length], data: \$s} else . end
@@ -46,7 +46,7 @@ placed() {
 	[ "$(drawn greedy)" != "$(drawn other)" ]
 }
 
-@test "rf-rollout: tokens are drawn by the softmax at --temperature" {
+@test "rf-rollout: tokens are drawn from the softmax at --temperature" {
 	chosen 1 1 3:70 >in
 	for temperature in 1 0.8 2; do
 		rf-rollout -m "$M" -k 1 -n 20000 --temperature $temperature in >out
@@ -68,7 +68,7 @@ placed() {
 	rf-rollout -m m -k 5 -n 100 --eos in >out
 	[ "$(json out | jq '.rollout.tokens.data[] | select(. == 2 or . == 5 or . == 30)' | sort -u |
 		wc -l)" -eq 3 ]
-	# and those that generation_config.json adds, in a run of the checkpoint, too
+	# the end tokens that generation_config.json adds count, too, also in a run of the checkpoint
 	sed -i 's/"eos_token_id": \[2, 5, 30\]/"eos_token_id": 5/' m/config.json
 	echo '{"eos_token_id": [2, 30, 5], "temperature": 0.6, "more": {}}' >m/generation_config.json
 	rf-init --from m RUN
@@ -76,7 +76,7 @@ placed() {
 		rf-rollout -m $model -k 5 -n 100 in >out
 		cmp <(json want) <(json out)
 	done
-	# the default of the family is 2, which counts only if neither file names a token
+	# the default of the family, 2, is used only if neither file names a token
 	sed 's/"eos_token_id": 5/"eos_token_id": [5, 30]/' m/config.json >named.json
 	sed 's/"eos_token_id": 5,//' m/config.json >unnamed.json
 	cp named.json m/config.json
@@ -95,7 +95,7 @@ placed() {
 	done
 }
 
-@test "rf-rollout: with --eos a rollout ends with the first end token, and nothing after it has a value" {
+@test "rf-rollout: with --eos a rollout ends with the first end token, and later tokens have no value" {
 	chosen 4 5 1:60 2:60 >in
 	copy_model "$M" m
 	sed -i 's/"eos_token_id": 2/"eos_token_id": [2, 5, 30]/' m/config.json
@@ -114,7 +114,7 @@ placed() {
 	rf-rollout -m m --score out >scored
 	helper model near scored out logp h_pred h_gt
 	cmp <(json out | jq -c .rollout.length) <(json scored | jq -c .rollout.length)
-	# without --eos all have k tokens, and records say nothing of lengths
+	# without --eos all rollouts have k tokens, and records have no lengths
 	rf-rollout -m m -k 5 in | json - | jq -se 'map(.rollout | has("length")) | any | not' >/dev/null
 }
 
@@ -136,7 +136,7 @@ placed() {
 		rf-cat --json |
 		rf-rollout -m "$M" --score >have
 	same_messages want <have
-	# and says what other weights make of them
+	# other weights give other values
 	rf-rollout -m "$G/delta-gate-neg" --score want >other
 	[ "$(drawn other)" = "$(drawn want)" ]
 	run ! "$RF_UNITS/helper/model" near other want logp
@@ -161,7 +161,7 @@ placed() {
 	done
 }
 
-@test "rf-rollout: tokens depend neither on segments nor on the order of records nor on other rollouts" {
+@test "rf-rollout: tokens depend neither on segments, nor on the order of records, nor on other rollouts" {
 	for m in delta delta-hybrid; do
 		M=$G/$m
 		chosen 5 6 1:300 2:41 3:1100 4:8 >in
@@ -184,8 +184,8 @@ placed() {
 	done
 }
 
-# Few rows that are decoded many times are multiplied by weights in a form of their own.
-@test "rf-rollout: a record's rollouts are the same bits, whatever the records before it and --max-len" {
+# Weights that multiply few rows many times have a form of their own.
+@test "rf-rollout: a record's rollouts have the same bits with any records before it and any --max-len" {
 	local at='{"1": [4, 30, 64, 70, 71, 150, 201], "2": [7], "4": [3, 66, 4], "5": [20, 40]}'
 	wide delta_net lact_swiglu qwen3_5_text
 	texts 40 1:300 2:41 3:330 4:90 5:130 | placed "$at" >some
@@ -218,7 +218,7 @@ placed() {
 	[ "$(drawn again)" = "$(drawn one)" ]
 }
 
-@test "rf-rollout: positions may repeat, in any order and up to the ends where k tokens follow" {
+@test "rf-rollout: positions may repeat, in any order, from 1 to the last one that k tokens follow" {
 	texts 40 1:9 2:70 3:2 | rf-entropy -m "$M" --keep hidden,logits >in
 	positions() { placed "$1" in; }
 	positions '{"1": [8, 1, 8, 4], "2": [65, 69, 64, 1, 65, 65], "3": [1]}' >some
@@ -238,7 +238,7 @@ placed() {
 	done
 }
 
-@test "rf-rollout: a text that slides past its windows gives the rollouts of a text kept whole" {
+@test "rf-rollout: a text longer than its windows gives the same rollouts in segments as in one piece" {
 	local at='{"1": [324, 64, 1, 65, 128, 64, 200, 129], "3": [65, 1], "4": [70, 64, 3]}'
 	for m in lact lact-long delta-hybrid; do
 		M=$G/$m
@@ -251,7 +251,7 @@ placed() {
 		rf-rollout -m "$M" --score --segment 64 have >scored
 		[ "$(drawn scored)" = "$(drawn want)" ]
 		helper model near scored want logp h_pred h_gt
-		# a record's values are those of its own, whatever went before it
+		# a record has the same values without the records before it
 		for i in 0 1 2 3; do
 			rf-cat --range $i:$((i + 1)) in | rf-rollout -m "$M" -k 6 -n 3 --segment 64 |
 				json - >alone
@@ -263,7 +263,7 @@ placed() {
 	done
 }
 
-@test "rf-rollout: removes old rewards and advantages, and leaves a record without positions as it is" {
+@test "rf-rollout: removes old rewards and advantages, and passes a record without positions unchanged" {
 	rf-init --from "$M" run
 	rf-grpo -m run --stale any -o in "$G/stream/rewarded.rf"
 	rf-rollout -m "$M" -k 3 in >out
@@ -293,7 +293,7 @@ placed() {
 	[ "$(rf-dump --json out | jq 'select(.type == "head").body.vocab')" = 500 ]
 	[ "$(json out | jq '.rollout.tokens.data | max')" -ge 384 ]
 	rf-dump --check -q out
-	# by their numbers, where the tokenizer has no text for them
+	# rf-dump shows tokens without a text as numbers
 	id=$(json out | jq '[.rollout.tokens.data[] | select(. >= 384)][0]')
 	for form in '' --tsv; do
 		rf-dump $form out >text
@@ -310,7 +310,7 @@ placed() {
 		"$(json out | jq -c '[.rollout.tokens.data as $t | range(0; 60) | $t[. * 5]]')" ]
 	rf-grpo -m run --stale any rewarded
 	rf-rollout -m m --score out | rf-dump --check -q -
-	# a stage that draws nothing says nothing new
+	# a stage that draws nothing keeps the vocabulary of the head
 	[ "$(rf-entropy -m m in | rf-dump --json | jq 'select(.type == "head").body.vocab')" = 384 ]
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# No program writes a character to a terminal that the terminal obeys: in a name of a file, a key, a value, a
-# token, a config or a stream, such a character is written as an escape.
+# Programs write characters that control a terminal as escapes: in names of files, keys, values, tokens,
+# configs and streams.
 
 export RF_DEVICE=cpu RF_DTYPE=f32
 
@@ -12,15 +12,15 @@ setup_file() {
 }
 setup() {
 	load ../helper
-	# a title, a colour by a C1 control, a line of its own, overrides of direction, DEL; and a byte that
-	# is not UTF-8
+	# odd: a title, a colour by a C1 control, a line that looks like a message, overrides of direction,
+	# DEL; name: also a byte that is not UTF-8
 	odd=$'a\e]0;x\a\xc2\x9b31m\nrf-cat: b\xe2\x80\xae\xe2\x81\xa6\x7f\t'
 	name=$odd$'\xff'
 	json=$(jq -nc --arg odd "$odd" '$odd')
 	export odd name json
 }
 
-# harmless FILE: only characters that are shown, in UTF-8, and the tabs of a table
+# harmless FILE: succeeds if the file is UTF-8 with only printable characters, tabs and newlines
 harmless() {
 	local directions='\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]'
 
@@ -28,8 +28,8 @@ harmless() {
 		! grep -qP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|'"$directions" "$1"
 }
 
-# tame: runs each line of standard input, "STATUS PROGRAM...".  Its output must be harmless, and its messages
-# lines of that program
+# tame: runs each line "STATUS PROGRAM..." of standard input.  The output must be harmless, and each line of
+# standard error must begin with the program's name
 tame() {
 	local status words said program
 	while read -r status words; do
@@ -42,7 +42,7 @@ tame() {
 	done
 }
 
-@test "terminal: names of files, options and words in messages of every program are escaped" {
+@test "terminal: messages of every program escape names of files, options and words" {
 	mkdir "$name"
 	: >"$name/empty"
 	echo '{"model_type": 5}' >"$name/config.json"
@@ -89,7 +89,7 @@ tame() {
 	END
 }
 
-# A stream whose every free text is odd.
+# odd_stream FILE: prints the stream with $odd in every free text
 odd_stream() {
 	edited '. as $m | $ENV.odd as $o | if .type == "head" then
 			.body.history += [{tool: "rf-cat", options: {($o): $o}}]
@@ -143,14 +143,14 @@ odd_stream() {
 	END
 }
 
-@test "terminal: rf-loop shows names as escapes in its lines of progress" {
+@test "terminal: rf-loop escapes names in its lines of progress" {
 	rf-loop -m run --from "$P/ckpt" --data "$P/text.rf" --batch 4 --batches 1 --phase "$name" -- \
 		'rf-cat --range $FROM:$TO "$ORDER" | rf-ntp -m "$RUN" --at $AT' 2>err
 	grep -q '^rf-loop: a\\x1b\]0;x\\x07\\u009b31m\\nrf-cat: b\\u202e.*: batch 1 of 1' err
 	harmless err
 }
 
-@test "terminal: the programs in Python and in C take the same characters for unsafe" {
+@test "terminal: the programs in Python escape the same characters as those in C" {
 	ranges() { grep -oE '0x[0-9A-F]+, 0x[0-9A-F]+' | tr -d ' ' | paste -sd' '; }
 	sed -n '/unsafe\[\] = {/,/};/p' "$ROOT/lib/base/utf8.c" | ranges >c
 	sed -n '/^UNSAFE = /,/\]$/p' "$ROOT/pipelines/program.py" | ranges >python

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
-# The conditions of rf-dump --where on numbers.
+# rf-dump --where: conditions on numbers.
 
 setup() { load ../helper; }
 
 @test "rf-dump --where: compares whole numbers of 64 bits exactly" {
-	# CONDITION RECORDS of the ids 2^53, 2^53 + 1, 2^64 - 2 and 2^64 - 1
+	# the ids are 2^53, 2^53 + 1, 2^64 - 2 and 2^64 - 1; each row is CONDITION RECORDS
 	rf-dump --json "$G/stream/tokens.rf" |
 		sed '2s/"id":0/"id":9007199254740992/; 3s/"id":1/"id":9007199254740993/
 			4s/"id":2/"id":18446744073709551614/; 5s/"id":3/"id":18446744073709551615/' |
