@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# What make lint enforces: the order of rooms, the length of functions and of lines.
+# Rules that make lint enforces: the order of rooms, the length of functions and lines, words, checks of
+# tests.
 setup() { load ../helper; }
 
 rooms() { awk -f "$ROOT/t/lint/rooms.awk" "$@"; }
@@ -18,7 +19,7 @@ rooms() { awk -f "$ROOT/t/lint/rooms.awk" "$@"; }
 	done
 }
 
-@test "rooms: make lint refuses folders and included headers that are in no room" {
+@test "rooms: make lint refuses folders outside the rooms, and headers included from there or from no room" {
 	mkdir -p lib/attic lib/io
 	echo 'int x;' >lib/attic/old.c
 	echo '#include "attic/old.h"' >lib/io/new.c
@@ -48,7 +49,7 @@ rooms() { awk -f "$ROOT/t/lint/rooms.awk" "$@"; }
 }
 
 @test "source: make lint refuses a function of more than 120 lines, and names the line" {
-	# of LINES: a function of so many, after a table and a macro, which are none
+	# of LINES: prints a function of this many lines, after a table and a macro, which are not functions
 	of() {
 		printf 'static const int table[] = {\n%s\n};\n\n' "$(yes 1, | head -n 130)"
 		printf '#define X \\\n\tx\n\nint f(int a,\n      int b)\n{\n'
@@ -79,7 +80,7 @@ rooms() { awk -f "$ROOT/t/lint/rooms.awk" "$@"; }
 		'lint: one.c:2: lint: two.sh:1: lint: two.sh:2: lint: two.sh:3:' ]
 }
 
-@test "source: make lint refuses a word that gave way to another, and says which" {
+@test "source: make lint refuses a word that was replaced, and names the replacement" {
 	printf '%s\n' 'every site of it' 'a website, a_site, besides' "The SITES" >one.c
 	run awk -f "$ROOT/t/lint/words.awk" one.c
 	[ "$status" -eq 1 ]
