@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# Limits of what a file from elsewhere makes of a short text.
+# Limits on files from elsewhere that make a short text long or a program slow.
 
 setup() {
 	load ../helper
 	echo '{"text":"ab!a!a"}' >a.jsonl
 }
 
-# bomb FILTER: a tokenizer.json of the letters a to e and !, changed by a program of jq
+# bomb FILTER: makes bomb.json, a tokenizer of the letters a to e and !, changed by a program of jq
 bomb() {
 	jq -nc '{model: {type: "BPE", vocab: {a: 0, b: 1, c: 2, d: 3, e: 4, "!": 5}, merges: []}}
 		| def replace($a; $b): {type: "Replace", pattern: {String: $a}, content: $b};
@@ -16,7 +16,8 @@ bomb() {
 		'"$1" >bomb.json
 }
 
-# bounded STATUS WORDS COMMAND...: fails so in little time and memory, with one sentence that has the words
+# bounded STATUS WORDS COMMAND...: succeeds if the command, in little time and memory, exits with this status
+# and a last line that has the words
 bounded() {
 	run "-$1" bash -c 'ulimit -v 600000; timeout 20 "$@"' x "${@:3}" 2>&1
 	[[ "${lines[-1]}" == *"$2"* ]] || { echo "${*:3}: $output"; return 1; }
@@ -76,7 +77,7 @@ bounded() {
 		rf-generate -m ckpt --temperature 1 -n 50 --max-new 3 -o out p.rf
 }
 
-@test "bounds: an id that two contents would have is refused, whichever the file names first" {
+@test "bounds: an id that two tokens would share is refused, in whatever order the file names them" {
 	while IFS='@' read -r filter said; do
 		bomb "$filter"
 		bounded 78 "$said" rf-tokenize --tokenizer bomb.json -o out a.jsonl
@@ -93,7 +94,7 @@ bounded() {
 		rf-tokenize --tokenizer tok -o out a.jsonl
 }
 
-# models MODEL: models as MODEL, each with a charsmap or with symbols more
+# models MODEL: makes copies of MODEL, each with a charsmap or with symbols added
 models() {
 	python3 - "$@" <<-'END'
 		import struct, sys
@@ -104,7 +105,7 @@ models() {
 		    return out + bytes([n])
 		def field(i, b): return bytes([i << 3 | 2]) + number(len(b)) + b
 		def piece(text, kind): return field(1, field(1, text) + b"\x15\0\0\0\0\x18" + bytes([kind]))
-		# a trie of one key of n bytes, whose beginnings from `first` on are keys, too
+		# a trie of one key of n bytes, whose prefixes of at least `first` bytes are keys, too
 		def path(n, first, text):
 		    units, at, label = [1 << 31] * (256 * (n + 2)), 0, 0
 		    for k in range(n + 1):
@@ -169,14 +170,14 @@ models() {
 	done
 }
 
-@test "bounds: no sentence names an option that its program does not have" {
+@test "bounds: rf-needle's error for a long line does not name --max-record, an option that it lacks" {
 	head -c 70000 /dev/zero | tr '\0' x >line
 	bounded 65 'line: line 1 is longer than 65536 bytes' rf-needle --task niah_single_1 --length 1k -n 1 \
 		--tokenizer bytes --adjectives line
 	[[ "$output" != *--max-record* ]]
 }
 
-# texts PRED REFERENCE [MORE]: a line of a file of predictions, its values as expressions of jq
+# texts PRED REFERENCE [MORE]: prints a line of a file of predictions; the values are expressions of jq
 texts() { jq -nc "{task: \"x\", pred: ($1), answers: [$2]${3:+, $3}}"; }
 
 @test "bounds: rf-score refuses a question that takes too long with 65, and names line, metric and lengths" {
@@ -200,7 +201,7 @@ texts() { jq -nc "{task: \"x\", pred: ($1), answers: [$2]${3:+, $3}}"; }
 	done
 }
 
-@test "bounds: rf-score compares 20,000 words with as many by ROUGE-L in little memory" {
+@test "bounds: rf-score --metric rouge compares two texts of 20,000 words in little memory" {
 	texts '[range(20000) | . % 977 | tostring] | join(" ")' \
 		'[range(20000) | . * 7 % 983 | tostring] | join(" ")' >words.jsonl
 	run -0 bash -c 'ulimit -v 600000; rf-score --metric rouge words.jsonl'
