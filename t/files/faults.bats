@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# The programs themselves under faults: killed at each call by which they change files, stopped by signals, on
-# a full disk.  t/helper/fault.c lets the calls go wrong; RF_ALL=1 tries every call, otherwise one in ten.
-# The library's commit: t/files/run.bats.
+# Programs under faults: killed at each call that changes files, ended by signals, on a full disk.
+# t/helper/fault.c makes the calls fail.  RF_ALL=1 tries every call, otherwise one in ten.  t/files/run.bats
+# tests the commit of the library.
 setup() {
 	load ../helper
 	load ../model
@@ -10,11 +10,12 @@ setup() {
 	EVERY=${EVERY:-10}
 }
 
-# faulty NAME=VALUE COMMAND...: the command, with this fault
+# faulty NAME=VALUE COMMAND...: runs the command with this fault
 faulty() { env LD_PRELOAD="$RF_UNITS/helper/fault.so" "$@"; }
 
-# sweep LEAST COMMAND...: for each call of the command that changes files, the command killed there, or with
-# the fault HOW.  Before each time `prepare` is called, after it `judge`, with the status and the output.
+# sweep LEAST COMMAND...: runs the command once for each of its calls that change files, and kills it there,
+# or injects the fault HOW.  Calls `prepare` before each run, and `judge` after it, which sees $status and
+# $output.
 sweep() {
 	local least=$1 k n how=${HOW:-kill}
 	shift
@@ -31,8 +32,9 @@ sweep() {
 	done
 }
 
-# The run is the old one or the new one, byte for byte, and its log that of before or after; the same words
-# again make it the new one, and leave nothing else.
+# prepare_run makes the old run; judge_run COMMAND...: succeeds if the run is the old one or the new one, byte
+# for byte, with the log of before or after, and if the same command makes it the new run and leaves nothing
+# else.
 prepare_run() {
 	rm -rf run log
 	cp -a old run
@@ -101,7 +103,7 @@ judge_run() {
 		[ ! -e g ] || cmp g want
 	}
 	sweep 8 rf-grpo -m run --grad-out g in
-	# and the step with it
+	# the step with this gradient, too
 	rm -rf new new.log
 	cp -a old new
 	rf-ntp -m new --grad-in want --log new.log in
@@ -145,16 +147,16 @@ judge_run() {
 		rm -rf run
 		runs run
 		quiet faulty RF_FAULT_FREE=900000000 $trainer
-		# a file system that does not count
+		# the file system does not report its free space
 		rm -rf run
 		runs run
 		quiet faulty RF_FAULT_FREE=uncounted $trainer
-		# old steps in the lower layer of an overlay go all the same
+		# old steps in the lower layer of an overlay are removed, too
 		rm -rf run
 		runs run
 		quiet faulty RF_FAULT_OVERLAY=1 $trainer --keep 1
 		[ "$(cd run && echo step-* .step*)" = "step-000001 .step*" ]
-		# a step that cannot be taken apart
+		# a step with nested folders cannot be removed
 		rm -rf run
 		runs run
 		mkdir -p run/step-000000/a/b/c/d/e/f
@@ -165,8 +167,8 @@ judge_run() {
 	done
 }
 
-# What --weights-out leaves in its place when it is killed: the old weights or the new ones, or with `absent`
-# none.  The same words again leave the new ones.
+# judge_out absent|whole: succeeds if a killed --weights-out left the old weights or the new ones, or with
+# `absent` none, and if the same command then makes the new ones
 judge_out() {
 	local found=none try
 	for try in was new; do
@@ -181,7 +183,7 @@ judge_out() {
 	[ -z "$(find . -maxdepth 1 -name '.out*')" ]
 }
 
-@test "faults: --weights-out killed at any call leaves the old weights or the new, and the run as it was" {
+@test "faults: --weights-out killed at any call leaves the old weights or the new, and the run unchanged" {
 	batch 1:50 2:40 >in
 	runs old
 	state old >before
@@ -200,7 +202,7 @@ judge_out() {
 		judge() {
 			case $how in
 			whole*) judge_out whole ;;
-			*) judge_out absent ;; # what cannot be exchanged is missing for a moment
+			*) judge_out absent ;; # without an exchange `out` is missing for a moment
 			esac
 		}
 		RANDOM_START=${#how}
@@ -212,7 +214,7 @@ judge_out() {
 	done
 }
 
-# Prepares a checkpoint, `out`, in whose place --weights-out puts `new`.
+# old_and_new: makes the checkpoint `new` and a function `prepare` that makes the old checkpoint `out`
 old_and_new() {
 	texts 40 1:50 2:40 >in
 	runs run
@@ -243,11 +245,11 @@ old_and_new() {
 	state run | cmp - before
 }
 
-@test "faults: --weights-out removes no file that someone adds at any call, and says where it is" {
+@test "faults: --weights-out keeps a file that another program adds at any call, or names its new place" {
 	old_and_new
 	judge() {
 		ended+=" $status"
-		# where it was put, or where the message says
+		# the file is where it was made, or where the message says
 		if [ ! -e out/theirs ]; then
 			said=$(sed 's/.* is kept as \(.*\)$/\1/' <<<"$output")
 			[ -e "$said/theirs" ]
@@ -274,7 +276,7 @@ old_and_new() {
 	for place in out new; do
 		rm -rf out
 		cp -a was out
-		# before the first record, and while it is written
+		# the disk is full before the first record, or while the weights are written
 		run -74 faulty RF_FAULT_FREE=1000 rf-ntp -m run --weights-out $place /dev/null
 		said="rf-ntp: $place: a checkpoint needs "
 		[[ "$output" =~ ^"$said"[0-9]+" bytes, but only 1000 are free"$ ]]
@@ -286,7 +288,7 @@ old_and_new() {
 	done
 }
 
-@test "faults: --weights-out syncs all that it writes before the rename, and the rename before the end" {
+@test "faults: --weights-out syncs all its files before the rename, and the rename before it ends" {
 	can_trace
 	texts 40 1:50 2:40 >in
 	for place in new replaced; do
