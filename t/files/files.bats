@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Files of a folder that comes from elsewhere: each is opened by one function of lib/io/file.h.
+# Files of a folder from elsewhere, which may be of any kind and size.  One function of lib/io/file.h opens
+# them all.
 
 setup() {
 	load ../helper
@@ -22,7 +23,8 @@ entry() {
 
 kinds=('a FIFO' 'a device' 'a folder' 'a socket' 'that leads to itself' 'to a file that does not exist')
 
-# refuses STATUS WORDS COMMAND...: fails in time with this status and one sentence that has the words
+# refuses STATUS WORDS COMMAND...: succeeds if the command exits in time with this status and one line that
+# has the words
 refuses() {
 	says "$1" "...$2..." timeout 10 "${@:3}" </dev/null || return 1
 	[ -z "$output" ] || { echo "$output"; return 1; }
@@ -49,7 +51,7 @@ tiny() {
 			mkdir tok
 			[ "$name" = tokenizer.model ] || cp tokenizer.json tok/
 			[ "$name" != generation_config.json ] || config >tok/config.json
-			# no other tokenizer takes the place of one that cannot be read
+			# a tokenizer that cannot be read is not replaced by another one
 			[ "$name" != tokenizer.json ] || cp "$G/tokenizer/tokenizer.model" tok/
 			entry "$kind" "tok/$name"
 			refuses 78 "tok/$name: ...$kind" rf-tokenize -m tok -o out a.jsonl
