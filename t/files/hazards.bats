@@ -1,6 +1,5 @@
 #!/usr/bin/env bats
-# What a careless or unlucky user can do to programs, and what must not come of it: nothing overwritten,
-# nothing lost without a word.
+# Mistakes and mishaps of users: no program may overwrite a file by accident, or lose data without a message.
 setup() {
 	load ../helper
 	load ../model
@@ -8,7 +7,7 @@ setup() {
 
 at() { readlink "${1:-run}/latest"; }
 
-@test "hazards: --grad-out writes only a regular file outside the run, and refuses anything else at once" {
+@test "hazards: --grad-out writes only a regular file outside the run, and refuses any other path" {
 	batch 1:50 >in
 	runs run
 	mkfifo fifo
@@ -24,7 +23,7 @@ at() { readlink "${1:-run}/latest"; }
 	rf-ntp -m run --grad-in g in
 }
 
-# flip FILE OFFSET: one bit
+# flip FILE OFFSET: inverts one bit
 flip() {
 	local byte
 	byte=$(($(od -An -tu1 -j "$2" -N 1 "$1") ^ 64))
@@ -124,7 +123,7 @@ flip() {
 	run -78 rf-init --from d run
 	[ ! -e run ]
 	rm d/notes.txt
-	# a cache of models, whose files are links
+	# the files of a cache of models are links
 	mkdir -p cache/blobs cache/snapshots
 	echo notes >cache/blobs/1234
 	mv d cache/snapshots/abcd
@@ -135,7 +134,7 @@ flip() {
 	[ ! -L run/latest/notes.txt ]
 }
 
-@test "hazards: a temporary that a killed process with the same pid left is in nobody's way" {
+@test "hazards: temporary files of a killed process with the same pid do not stop rf-init and rf-grpo" {
 	bash -c 'mkdir ".run.tmp-$$" && exec rf-init --from "$1" run' _ "$M"
 	rf-dump --check -q run
 	batch 1:50 >in
@@ -143,7 +142,7 @@ flip() {
 	[ -s g ]
 }
 
-@test "hazards: whatever makes a commit impossible is reported before the first record is read" {
+@test "hazards: a path that would make the commit fail is reported before the first record is read" {
 	runs run
 	for how in 'rf-ntp --log nowhere/log' 'rf-grpo --log .' 'rf-grpo --grad-out nowhere/g'; do
 		run -74 $how -m run </dev/null
@@ -191,7 +190,7 @@ flip() {
 	done
 }
 
-@test "hazards: rf-ntp --eval prints valid JSON where the perplexity is not a number" {
+@test "hazards: rf-ntp --eval prints valid JSON if the perplexity is not a number" {
 	batch 1:50 >in
 	runs run
 	rf-ntp -m run --lr 1 --mini-batch 1 --grad-clip 1e12 in
@@ -212,7 +211,7 @@ flip() {
 	rf-ntp -m run --lr-schedule cosine --total-steps 10 in
 }
 
-@test "hazards: evaluate.sh finds the programs whatever CDPATH says" {
+@test "hazards: evaluate.sh finds the programs with any CDPATH" {
 	mkdir there
 	cp -r "$ROOT/pipelines" there/
 	ln -s "$RF_BIN" there/bin
@@ -221,7 +220,7 @@ flip() {
 	[[ "$output" == *"rf-entropy: nowhere: "* ]]
 }
 
-@test "hazards: readers and trainers refuse a run that was copied without its links, and say so" {
+@test "hazards: readers and trainers refuse a run that was copied without its links, and name the cause" {
 	batch 1:50 >in
 	runs run
 	rf-ntp -m run in
@@ -258,7 +257,7 @@ flip() {
 	run -70 rf-entropy -m huge in
 }
 
-@test "hazards: a record over --max-record, which its reader would refuse, is never written" {
+@test "hazards: no program writes a record over --max-record, which its reader would refuse" {
 	rf-entropy -m "$M" "$G/stream/tokens.rf" | rf-select -k 5 -o in
 	run -65 rf-rollout -m "$M" -k 5 -n 64 --max-record 64k -o out in
 	[[ "$output" == "rf-rollout: "*" record "*" would have "*" bytes, more than"* ]]
@@ -304,7 +303,7 @@ flip() {
 	quiet rf-rollout -m run --score same
 }
 
-@test "hazards: an error says in one line what was refused and why or what to do" {
+@test "hazards: an error names in one line the refused input and the cause or the remedy" {
 	batch 1:50 >in
 	runs run
 	says 64 '...run/latest: a step of a run, and the run itself is what is trained: -m run...' \
@@ -353,7 +352,7 @@ flip() {
 	cmp a.jsonl before
 }
 
-@test "hazards: --at a step that the run skipped trains nothing and is an error" {
+@test "hazards: --at a step that the run skipped is an error and trains nothing" {
 	batch 1:50 2:50 3:50 >in
 	runs run
 	rf-ntp -m run --mini-batch 1 in
@@ -380,7 +379,7 @@ flip() {
 	rf-entropy -m copy "$G/stream/tokens.rf" >/dev/null
 }
 
-@test "hazards: no signal that ends a program leaves a temporary file behind" {
+@test "hazards: a program that a signal ends leaves no temporary file" {
 	mkfifo in
 	for sig in TERM INT HUP QUIT USR1 USR2 ALRM VTALRM XCPU; do
 		env --default-signal rf-cat -o out in 3>&- &
