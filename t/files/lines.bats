@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Files of lines, as every program that takes them reads them: JSON that Python wrote, blank and bad lines,
-# compressed files of several tools, logs that are appended to.
+# Files of lines, which several programs read in the same way: JSON that Python wrote, blank and bad lines,
+# files compressed by several tools, logs that are appended to.
 
 setup() {
 	load ../helper
@@ -60,7 +60,7 @@ refused() {
 	[ ! -e never ]
 }
 
-# blank FILE: the lines of the file with blank lines before, between and after them
+# blank FILE: prints the lines of the file with blank lines before, between and after them
 blank() { awk 'BEGIN { print "" } { print; print " \t\r" } END { printf "\r\n\f\v\n  " }' "$1"; }
 
 @test "lines: blank lines are skipped by every program that reads JSON lines" {
@@ -87,7 +87,7 @@ blank() { awk 'BEGIN { print "" } { print; print " \t\r" } END { printf "\r\n\f\
 	for f in out.rf ids.rf scores qa hay words json.rf; do cmp $f with/$f; done
 }
 
-@test "lines: blank lines count for the numbers in messages and in sources" {
+@test "lines: blank lines count in the line numbers of messages and sources" {
 	printf '\n{"text":"a"}\n \r\n{"text":1}\n' >a.jsonl
 	refused "a.jsonl: line 4: 'text' is a number, not a string" rf-tokenize --bytes -o never a.jsonl
 	sed 4d a.jsonl | rf-tokenize --bytes --source 2>err | rf-dump --json | grep -q '"source":"<stdin>:2"'
@@ -100,18 +100,18 @@ blank() { awk 'BEGIN { print "" } { print; print " \t\r" } END { printf "\r\n\f\
 		rf-needle --task qa_1 --length 1k -n 1 --tokenizer bytes --qa a.jsonl
 }
 
-# records: the records of a stream as lines of JSON, without the head and the end
+# records: prints the records of a stream as lines of JSON, without the head and the end
 records() { rf-dump --json | grep '"type":"seq"'; }
 
-# bad_lines: 9 lines, each of which is bad in another way, with --prompt-key p --choices-key c --max-len 40
-# and --max-record 64k
+# bad_lines: prints 9 lines, each bad in another way, for --prompt-key p --choices-key c --max-len 40
+# --max-record 64k
 bad_lines() {
 	printf '{"p":"a"\n[]\n{"c":["x"]}\n{"p":1,"c":["x"]}\n'
 	printf '{"p":"\\ud800","c":["x"]}\n{"p":"a\377","c":["x"]}\n'
 	printf '{"p":"a","c":[""]}\n{"p":"%050d","c":["%050d"]}\n{"p":"a","c":["x"],"y":"%070000d"}\n' 0 0 0
 }
 
-@test "rf-tokenize: --skip-bad leaves out bad lines of all kinds, for any number of threads" {
+@test "rf-tokenize: --skip-bad skips bad lines of all kinds, with any number of threads" {
 	tokenize='rf-tokenize --bytes --prompt-key p --choices-key c --max-len 40 --truncate left'
 	tokenize+=' --max-record 64k'
 	bad_lines >bad
@@ -161,7 +161,7 @@ bad_lines() {
 	[[ $stderr == *'(--truncate left, right or split cuts it)' ]]
 }
 
-@test "--skip-bad: rf-tokenize, rf-score and rf-needle fail if they read nothing but bad lines" {
+@test "--skip-bad: rf-tokenize, rf-score and rf-needle fail if they read only bad lines" {
 	printf '{"text":\n[]\n\n' >bad.jsonl
 	run -65 --separate-stderr rf-tokenize --bytes --skip-bad 9 -o never bad.jsonl
 	[ "${stderr_lines[-1]}" = "rf-tokenize: the input has nothing but bad lines: 2 (--skip-bad)" ]
@@ -175,14 +175,14 @@ bad_lines() {
 		--skip-bad 9 -o never
 	run -65 --separate-stderr rf-needle --tokenizer bytes --task niah_single_2 --length 600 \
 		--haystack bad.jsonl --skip-bad 9 -o never
-	# one good line is enough, also where none of its documents is written
+	# one good line is enough, even if its document is not written
 	echo '{"text":"a"}' >>bad.jsonl
 	rf-tokenize --bytes --skip-bad 9 --valid-every 3 --split train -o some.rf bad.jsonl 2>err
-	# and an input without any line is no failure
+	# an input without lines is not an error
 	rf-tokenize --bytes --skip-bad 9 -o none.rf --format jsonl /dev/null 2>err
 }
 
-@test "lines: a file that another program than zstd compressed is named as such" {
+@test "lines: a file compressed by another program than zstd is an error that names the program" {
 	echo '{"text":"a","pred":"x","answers":["x"],"task":"t"}' >in.jsonl
 	gzip <in.jsonl >gzip.jsonl
 	printf '\xfd7zXZ\0 rest' >xz.jsonl
@@ -199,7 +199,7 @@ bad_lines() {
 	printf 'BZh is a word\n' | rf-tokenize --bytes --format text -o text.rf 2>err
 }
 
-@test "rf-tokenize: a file whose suffix is of another program than zstd is refused with the program's name" {
+@test "rf-tokenize: a file with the suffix of another compressor than zstd is an error that names it" {
 	echo '{"text":"a"}' >good.jsonl
 	while read -r suffix program; do
 		gzip <good.jsonl >"in.$suffix"
@@ -214,12 +214,12 @@ bad_lines() {
 		ids.lz4 lz4
 	END
 	[ ! -e never ]
-	# a format that is given counts instead of the suffix
+	# --format counts instead of the suffix
 	cp good.jsonl plain.gz
 	rf-tokenize --bytes --format jsonl -o plain.rf plain.gz 2>err
 }
 
-@test "rf-tokenize: --skip-bad does not pass over damaged files, whole files and records that are cut off" {
+@test "rf-tokenize: --skip-bad skips no damaged or missing file, and no text file that is too long" {
 	printf '{"text":"a"}\n' | zstd -q >cut.jsonl.zst
 	truncate -s -3 cut.jsonl.zst
 	run -65 --separate-stderr rf-tokenize --bytes --skip-bad 9 -o never cut.jsonl.zst
@@ -267,7 +267,7 @@ bad_lines() {
 	says 64 "rf-score: --skip-bad is for JSON lines: in.rf is a stream..." rf-score --skip-bad 1 in.rf
 }
 
-@test "rf-needle: --skip-bad leaves nothing of a bad line in the prompts" {
+@test "rf-needle: --skip-bad uses no part of a bad line in the prompts" {
 	question='{"question":"q%d?","answers":["x%d"],"paragraphs":["c%d x.","d%d y."],"title":"t"}\n'
 	for i in 1 2 3; do printf "$question" $i $i $i $i; done >good.jsonl
 	{
@@ -289,10 +289,10 @@ bad_lines() {
 	grep -qx 'rf-needle: 1 bad line was skipped' err
 }
 
-# table: bytes of a skippable frame as the seekable format has one at the end: a table of 1 frame
+# table: prints a skippable frame like that at the end of the seekable format: a table of 1 frame
 table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0\261\352\222\217'; }
 
-@test "lines: files with skippable frames of zstd are decompressed under any name and from standard input" {
+@test "lines: files with skippable zstd frames are decompressed under any name and from standard input" {
 	printf '{"text":"ab"}\n{"text":"c"}\n' >a.jsonl
 	rf-tokenize --bytes -o want.rf a.jsonl 2>err
 	{ table; head -n 1 a.jsonl | zstd -q; table; table; tail -n 1 a.jsonl | zstd -q; table; } \
@@ -319,7 +319,7 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 	refused "cut.jsonl: truncated: it ends inside a zstd frame" rf-tokenize --bytes -o never cut.jsonl
 }
 
-@test "lines: a stream with skippable frames is the same stream, whole, in ranges and through a pipe" {
+@test "lines: a stream with skippable frames reads the same, whole, in ranges and through a pipe" {
 	printf '{"text":"ab"}\n{"text":"c"}\n{"text":"d"}\n' | rf-tokenize --bytes -o a.rf 2>err
 	{ table; table; cat a.rf; table; } >b.rf
 	rf-dump --json a.rf >want
@@ -338,7 +338,7 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 	refused "bytes follow it" rf-dump --check more.rf
 }
 
-@test "lines: a line of a log that was cut is removed, and a whole one gets its newline" {
+@test "lines: a truncated last line of a log is removed, and a whole one gets its newline" {
 	load ../model
 	cp -a "$M" start
 	rf-init --from start run
@@ -352,13 +352,13 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 	printf '{"step":9}\n{"st' >log
 	rf-ntp -m run --threads 1 --log log t.rf
 	[ "$(jq -c .step log | paste -sd' ')" = '9 2' ]
-	# the NULs that a power loss leaves
+	# a power loss may leave NULs
 	for cut in '' '{"step":8' '{"step":8}'; do
 		printf '{"step":9}\n%s\0\0\0' "$cut" >log
 		rf-ntp -m run --threads 1 --log log t.rf
 		[ "$(jq -c .step log | paste -sd' ')" = "9 $((++steps + 2))" ]
 	done
-	# lines that are longer than a block that is read, cut and whole
+	# lines longer than the block size of the reader, truncated and whole
 	long=$(printf '%01999d' 0)
 	for before in '' '{"step":8}'; do
 		: >big
@@ -375,7 +375,7 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 		[ "$(jq -c .step log | paste -sd' ')" = "${old}7 $((++steps + 2))" ]
 	done
 	printf '{"step":9}\n{"step":2}\n' >log
-	# a whole line, an empty file and a file that cannot be read get no newline
+	# no newline is added to a complete line, an empty file or a file that cannot be read
 	rf-ntp -m run --threads 1 --log log t.rf
 	[ "$(wc -l <log)" -eq 3 ]
 	: >empty
@@ -388,7 +388,7 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 	[ "$(wc -l <got)" -eq 1 ]
 }
 
-@test "lines: eval-step.sh leaves out a line that was cut off, and evaluates its step again" {
+@test "lines: eval-step.sh drops a truncated line, and evaluates its step again" {
 	mkdir -p run/step-000004
 	echo data >valid.rf
 	printf '{"step":0,"nll":3}\n{"step":2,"nll":2}\n{"step":4,"nl' >run/eval.jsonl
