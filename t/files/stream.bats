@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The stream: what damages it, what breaks its rules, what happens while it is written.
+# The stream: damage, broken rules, the readers of rf-stream(5), and faults during a write.
 
 setup() {
 	load ../helper
@@ -10,7 +10,7 @@ setup() {
 	unit stream $(( ${RF_ALL:+1} + 0 ? 1 : 5)) "$S/tokens.rf" "$S/rewarded.rf"
 }
 
-@test "stream: a message, head or record that breaks any one rule is refused in words" {
+@test "stream: a message, head or record that breaks any one rule is refused with a message" {
 	unit rules
 }
 
@@ -23,7 +23,7 @@ setup() {
 	replay stream "$ROOT"/t/fuzz/corpus/stream/*
 }
 
-# reader: the reader in C out of the manual page, compiled
+# reader: compiles the reader in C from the manual page
 reader() {
 	sed -n '/^\.\\" reader\.c$/,/^\.Ed$/p' "$ROOT/man/rf-stream.5" | sed '1,2d;$d;s/\\e/\\/g' >reader.c
 	${CC:-cc} -std=gnu11 -Wall -Wextra -o reader reader.c -lzstd -lmsgpackc -lxxhash
@@ -47,7 +47,7 @@ reader() {
 	run -65 ./reader </dev/null
 }
 
-# python_reader: the reader in Python out of the manual page
+# python_reader: copies the reader in Python from the manual page
 python_reader() {
 	sed -n '/^import sys, msgpack/,/^\.Ed$/p' "$ROOT/man/rf-stream.5" | sed '$d;s/\\e/\\/g' >reader.py
 }
@@ -63,8 +63,8 @@ python_reader() {
 	mentions 1 "AssertionError: truncated" python3 reader.py <cut
 }
 
-@test "rf-stream(5): the Python reader on the page raises both limits of msgpack and reports an empty input" {
-	# without the modules that a stream needs: here is none
+@test "rf-stream(5): the Python reader on the page sets both limits of msgpack and reports an empty input" {
+	# stand-ins replace the modules, since there is no stream to read
 	echo 'def Unpacker(source, raw, max_buffer_size, max_bin_len): return []' >msgpack.py
 	printf 'class ZstdDecompressor:\n    def stream_reader(self, source, **how): return source\n' \
 		>zstandard.py
@@ -86,7 +86,7 @@ python_reader() {
 	[ "$(grep -Fxf written page)" = "$(cat written)" ]
 }
 
-@test "rf-cat(1): the examples of the page work" {
+@test "rf-cat(1): the examples of the page make whole streams of the stated sizes" {
 	rf-cat --repeat 100 "$S/tokens.rf" >corpus.rf
 	rf-dump --json corpus.rf | jq -c 'if .type == "seq" then .body.prompt_len = 3 else . end' |
 		rf-cat --json -o a.rf
@@ -100,7 +100,7 @@ python_reader() {
 	rf-dump --check -q long.rf
 }
 
-@test "stream: two programs that write into one pipe at the same time are noticed" {
+@test "stream: rf-cat refuses a pipe into which two programs write at the same time" {
 	rf-cat --repeat 50 "$S/tokens.rf" >a.rf
 	mkfifo pipe
 	{ cat a.rf >pipe & cat a.rf >pipe; wait; } &
@@ -108,7 +108,7 @@ python_reader() {
 	wait
 }
 
-@test "rf-cat -o: a descriptor like /dev/stdout is written to and never replaced" {
+@test "rf-cat -o: writes to a descriptor like /dev/stdout and never replaces it" {
 	rf-cat "$S/tokens.rf" >want.rf
 	rf-cat -o /dev/stdout "$S/tokens.rf" | cmp - want.rf
 	rf-cat -o /dev/fd/5 "$S/tokens.rf" 5>got.rf
@@ -116,7 +116,7 @@ python_reader() {
 	[ -L /dev/stdout ]
 	rf-cat -o - "$S/tokens.rf" | cmp - want.rf
 	mentions 74 "<stdout>: ...Bad file descriptor" bash -c 'rf-cat "$1" >&-' _ "$S/tokens.rf"
-	# standard input is not open: nothing takes its place
+	# standard input is not open, and no other file is read instead
 	says 66 "rf-cat: <stdin>: Bad file descriptor" bash -c 'rf-cat -o out.rf <&-'
 	rf-cat -o out.rf "$S/tokens.rf" <&-
 	cmp out.rf want.rf
@@ -124,13 +124,13 @@ python_reader() {
 
 # ---- faults of the system, injected one by one
 
-# traced ARGS...: rf-cat under strace, which says in `trace` what it injected
+# traced FAULT ARGUMENT...: runs rf-cat under strace, which injects the fault and notes it in `trace`
 traced() {
 	status=0
 	strace -qq -o trace -e "$1" rf-cat "${@:2}" >stdout 2>stderr || status=$?
 }
 
-# sweep SYSCALL FAULT STATUS...: lets the k-th call fail, for every k; the status must be one of these
+# sweep SYSCALL FAULT STATUS...: makes the k-th call fail, for every k; the status must be one of these
 sweep() {
 	local call=$1 fault=$2 k
 	shift 2
@@ -157,7 +157,7 @@ sweep() {
 	[ "$k" -lt 60 ]
 }
 
-@test "rf-cat -o: whichever call fails, the file is the old one or the new one, and nothing else is left" {
+@test "rf-cat -o: if a system call fails, the file is the old or the new one, and nothing else is left" {
 	can_trace
 	rf-cat "$S/tokens.rf" >want.rf
 	sweep write error=ENOSPC 74
@@ -178,15 +178,15 @@ sweep() {
 	sweep openat error=EINTR 0
 }
 
-@test "rf-cat: running out of memory exits 71 with one line and leaves nothing behind" {
+@test "rf-cat: running out of memory exits 71 with one line and leaves only the old file" {
 	can_trace
 	local n=0
-	# large records, so that it asks for memory more than once
+	# large records make rf-cat allocate memory several times
 	rf-dump --json "$S/tokens.rf" |
 		jq -c 'if .type == "seq" then .body.meta.x = "abcdefgh" * (20000 * (.seq + 1)) else . end' |
 		rf-cat --json -o big.rf
 	strace -qq -o trace -e trace=mmap rf-cat --version >stdout
-	for k in $(seq $(($(wc -l <trace) + 1)) 200); do # those before are the loader's
+	for k in $(seq $(($(wc -l <trace) + 1)) 200); do # the loader made the calls before
 		rm -rf dir
 		mkdir dir
 		echo old >dir/out.rf
@@ -204,7 +204,7 @@ sweep() {
 	[ "$n" -gt 5 ]
 }
 
-@test "rf-cat -o: if it is killed at any call, the file is the old one or the new one" {
+@test "rf-cat -o: if rf-cat is killed at any system call, the file is the old one or the new one" {
 	can_trace
 	rf-cat "$S/tokens.rf" >want.rf
 	for call in openat write fsync rename close; do
@@ -212,7 +212,7 @@ sweep() {
 	done
 }
 
-@test "stream: the error for a zstd frame with other contents says what the contents look like" {
+@test "stream: the error for a zstd frame with other contents describes the contents" {
 	seq 100000 >lines
 	for how in --no-check '--no-check --stream-size=588895' --check; do
 		# shellcheck disable=SC2086
@@ -222,7 +222,7 @@ sweep() {
 		[ "$output" = "rf-cat: in: not an rf stream: a zstd frame with other contents: $said" ] ||
 			{ echo "$how: $output"; return 1; }
 	done
-	# of a stream without checksums the frame is what is wrong
+	# for a stream without checksums the error names the frame
 	zstd -qdc "$G/stream/tokens.rf" | zstd -qc --no-check >in
 	mentions 65 "which every frame of an rf stream" rf-cat -o out in
 	zstd -qc --no-check <lines | head -c 20 >in
