@@ -1,17 +1,19 @@
 #!/usr/bin/env bats
-# RUN/manifest.json: what a run is made of and made with; and the card that an export gets from it.
+# RUN/manifest.json, the record of a run's model, data, programs and settings, and the model card of an
+# export.
 setup() {
 	load ../helper
 	load ../model
 	J=run/manifest.json
 }
 
-# line N KEY...: this line of the manifest without what depends on the machine, or only these keys of it
+# line N [JQ]: prints this line of the manifest without the keys that depend on the machine, or the values of
+# a program of jq
 line() {
 	sed -n "$1p" "$J" | jq -cS "${2:-del(.time, .host, .libraries, .device.threads, .device.isa)}"
 }
 
-@test "manifest: a trainer that is called by hand writes one line, and another when something changes" {
+@test "manifest: a trainer started by hand writes one line, and another when something changes" {
 	runs run
 	texts 40 1:20 2:20 >in
 	rf-ntp -m run --dtype f32 --threads 1 in
@@ -33,14 +35,14 @@ line() {
 	[ "$(wc -l <$J)" -eq 3 ]
 }
 
-@test "manifest: the hash of the start's weights stays, however many commits follow" {
+@test "manifest: the hash of the first weights stays after any number of commits" {
 	runs run
 	texts 40 1:3 >in
 	start=$(rf-dump --json run | jq -r 'select(.type == "checkpoint").weights')
 	for n in $(seq 18); do rf-ntp -m run --threads 1 in; done
 	[ "$(jq -r 'select(.event == "begin").start.weights' $J)" = "$start" ]
 	rf-dump run | grep -q "^start .*weights $start"
-	# a run without one gets it later, as far as its history reaches
+	# a run without a manifest gets one later, without the hash if the history no longer has it
 	rm $J
 	rf-ntp -m run --threads 1 in
 	[ "$(line 1 '[.event, .step, .start.weights]')" = '["begin",19,null]' ]
@@ -65,11 +67,11 @@ line() {
 	[ "$(line 2 '[.event, .stages[-1].options.note]')" = '["change","changed outside"]' ]
 }
 
-@test "manifest: no line is torn, and one that is malformed is named and stops the trainer" {
+@test "manifest: a line without a newline is completed, and a malformed line is named and stops the trainer" {
 	runs run
 	texts 40 1:20 >in
 	rf-ntp -m run --threads 1 in
-	# the files of a killed trainer are removed, and a last line without a newline is ended
+	# the temporary files of a killed trainer are removed, and a last line without a newline is kept
 	touch run/.manifest.json.tmp-123
 	truncate -s -1 $J
 	rf-ntp -m run --threads 1 --lr 1e-3 in
@@ -86,7 +88,7 @@ line() {
 	[ ! -e out ]
 }
 
-@test "manifest: a NUL byte is a malformed line, and no later line is lost" {
+@test "manifest: a NUL byte makes a line malformed, and the file stays unchanged" {
 	runs run
 	texts 40 1:20 2:20 >in
 	rf-ntp -m run --threads 1 in
@@ -97,7 +99,7 @@ line() {
 		[[ "$stderr" == *"manifest.json: line 2 (move the file away to begin "*"NUL byte"* ]]
 		cmp $J before
 	done
-	# NUL bytes at the end, too, and alone in a line
+	# NUL bytes at the end, or as the only bytes of a line
 	for bytes in '\0\0' '\0\n' '\n\0'; do
 		head -n 1 before >$J
 		printf "$bytes" >>$J
@@ -107,7 +109,7 @@ line() {
 	done
 }
 
-@test "manifest: an unreadable file stops the trainer before it trains, and blank lines are skipped" {
+@test "manifest: a malformed manifest stops the trainer before it trains, and blank lines are skipped" {
 	runs run
 	texts 40 1:20 >in
 	printf '\n{"event":"begin","host":"x","step":1}\n \r\n' >$J
@@ -117,7 +119,7 @@ line() {
 	[ "$(tail -n 1 $J | jq -c 'keys')" = \
 		'["device","event","host","libraries","program","stages","step","time"]' ]
 	rf-dump run | grep -c '^manifest' | grep -qx 2
-	# the stream never ends: an error that comes all the same came before it
+	# the stream never ends, so the error must come before the trainer reads it
 	echo '{"event":' >>$J
 	mkfifo never
 	sleep 60 >never &
@@ -130,7 +132,7 @@ line() {
 	kill %sleep
 }
 
-@test "manifest: words with any names and values are kept, or refused by name" {
+@test "manifest: lines NAME=VALUE of RF_WORDS are recorded, and a line without = is an error" {
 	runs run
 	texts 40 1:20 >in
 	long=$(printf 'L%.0s' {1..200})
@@ -152,7 +154,7 @@ line() {
 	rf-dump --json run | jq -c 'select(.type == "manifest") | del(.type)' | cmp - $J
 }
 
-@test "manifest: a trainer that fails, or commits nothing, writes no line" {
+@test "manifest: a trainer that fails or commits nothing writes no line" {
 	runs run
 	texts 40 1:20 >in
 	run -65 rf-ntp -m run --threads 1 <(head -c 100 in)
@@ -179,7 +181,7 @@ line() {
 	run ! grep -q manifest <(rf-dump "$M")
 }
 
-@test "rf-dump: shows a foreign manifest, without the values that it lacks" {
+@test "rf-dump: shows a manifest of another program, with dashes for missing values" {
 	cp -r "$M" ckpt
 	rf-init --from ckpt run
 	echo '{"event":"begin"}' >$J
@@ -199,13 +201,13 @@ line() {
 		some\x1b[1m  a 0.30000000000000004  b [0.7]
 	END
 	)
-	# numbers of config.json have as many digits as they need, too
+	# numbers of config.json are shown with all their digits, too
 	jq '.norm_eps = 1.23456789012e-06' ckpt/config.json >config.json
 	cp config.json ckpt/config.json
 	rf-dump ckpt | grep -o 'norm_eps [^ ]*' | grep -qx 'norm_eps 1.23456789012e-06'
 }
 
-@test "rf-dump: shows the stages of a run with their options, and no empty part of the run's beginning" {
+@test "rf-dump: shows the stages of a run with their options, and no empty values of its beginning" {
 	rf-init --from "$M" run
 	cat >$J <<-'END'
 		{"event":"begin","step":1,"words":{"ENTROPY":""},
@@ -245,7 +247,7 @@ line() {
 		'["begin",2,4,true]' ]
 }
 
-# small: a checkpoint, text and a reward for pipelines
+# small: makes a checkpoint, a corpus and a script of rewards for pipelines
 small() {
 	sed 's/"vocab_size": 40/"vocab_size": 384/; s/"eos_token_id": 2/"eos_token_id": 1/' \
 		"$G/delta/config.json" >config.json
@@ -264,13 +266,13 @@ small() {
 		    print(json.dumps({"id": body["id"], "total": [[0.5] * n for _ in range(c)]}), flush=True)
 	END
 }
-# midtrain WORD...: a phase of batches of two, whose reward is that script
+# midtrain WORD...: runs midtrain.mk with batches of two and that script
 midtrain() {
 	make -f "$ROOT/pipelines/midtrain.mk" RF_BIN="$RF_BIN" RUN=run MODEL=ckpt CORPUS=corpus.jsonl \
 		BATCH=2 MINI_BATCH=2 LEN=96 REWARD="python3 'my reward.py'" "$@"
 }
 
-@test "manifest: a pipeline hands on its words, and the hashes of data and own scripts" {
+@test "manifest: a pipeline records its settings, and the hashes of data and own scripts" {
 	small
 	midtrain BATCHES=1 COMPUTE='--threads 1 --dtype bf16' 2>/dev/null
 	[ "$(line 1 .words)" = "$(jq -cnS '{PIPELINE: "midtrain.mk", RUN: "run", MODEL: "ckpt", BATCH: "2",
@@ -281,7 +283,7 @@ midtrain() {
 	[[ "$(line 1 .begun.words)" == *"$(sha256sum <corpus.jsonl | cut -d' ' -f 1): corpus.jsonl"* ]]
 	[ "$(line 1 '.scripts[0] | [.file, .bytes]')" = "[\"my reward.py\",$(stat -c %s 'my reward.py')]" ]
 	[ "$(line 1 .start.tokenizer)" = "\"$(rf-dump --json ckpt | jq -r 'select(.tokenizer).tokenizer')\"" ]
-	# the same words change nothing; others add what differs
+	# the same settings add no line; other settings add a line with the difference
 	midtrain BATCHES=1 COMPUTE='--threads 1 --dtype bf16' 2>/dev/null
 	[ "$(wc -l <$J)" -eq 1 ]
 	midtrain BATCHES=2 COMPUTE='--threads 1 --dtype f32' 2>/dev/null
@@ -289,7 +291,7 @@ midtrain() {
 		'["change",2,"--threads 1 --dtype f32","f32"]' ]
 }
 
-@test "manifest: a pipeline refuses a script that changed, between two calls and between two batches" {
+@test "manifest: a pipeline refuses a script that changed between two calls or between two batches" {
 	small
 	midtrain BATCHES=1 2>/dev/null
 	cp 'my reward.py' before.py
@@ -363,7 +365,7 @@ midtrain() {
 	run ! grep -qE "$(hostname)|20[0-9]{2}-[0-9]{2}-[0-9]{2}|timing_s" out/README.md
 	rf-init --from run/latest --dtype bf16 again 2>/dev/null
 	diff -r out again
-	# no run, or none that was trained: no card
+	# a checkpoint, and a run that was not trained, get no card
 	rf-init --from ckpt --dtype bf16 bare 2>/dev/null
 	cmp bare/README.md ckpt/README.md
 	rf-init --from "$M" fresh
@@ -393,14 +395,14 @@ midtrain() {
 		done
 		rm -r out
 	done
-	# the last of several lines of a step counts, and a line that a crash cut does not
+	# the last of several lines of a step counts; a truncated line does not
 	jq -c 'select(.step == 1) | .nll = 7' run/eval.jsonl >>run/eval.jsonl
 	printf '{"step":1,"nll":8' >>run/eval.jsonl
 	rf-init --from run/step-000001 --dtype bf16 out 2>err
 	grep -qFx '| nll | 7 |' out/README.md
 }
 
-@test "manifest: a card has no shell plumbing, no absolute path, and the library that knows the model" {
+@test "manifest: a card has no shell plumbing and no absolute path, and names the library for the model" {
 	small
 	midtrain BATCHES=1 CORPUS="$PWD/corpus.jsonl" REWARD="python3 '$PWD/my reward.py'" 2>err ||
 		{ cat err; return 1; }
@@ -421,7 +423,7 @@ midtrain() {
 	run ! grep -q 'import fla' out2/README.md
 }
 
-# card README [NAME]: prints the lines that a card takes from these: README.md, and _name_or_path of
+# card README [NAME]: prints the lines that a card takes from this README.md and from this _name_or_path of
 # config.json
 card() {
 	rm -rf base exported run
@@ -434,7 +436,7 @@ card() {
 	sed '1,3d; /^tags:/Q' exported/README.md | paste -sd'|'
 }
 
-@test "manifest: a card shortens only absolute paths of a line, and leaves out a line that becomes empty" {
+@test "manifest: a card shortens absolute paths of the line, and omits a line that becomes empty" {
 	runs run
 	texts 40 1:20 >in
 	rf-ntp -m run --threads 1 in
@@ -465,13 +467,13 @@ card() {
 		'license: mit|language:|- en' ]
 	[ "$(card '---\nlicense: mit\n---')" = 'license: mit' ]
 	[ "$(card '---\n\nlicense: mit\n\n - x\n---\nlicense: no\n')" = 'license: mit' ]
-	# without both lines of dashes it says nothing
+	# without both lines of dashes there is no licence
 	[ "$(card '---\nlicense: mit')" = '' ]
 	[ "$(card '---\nlicense: mit\n----\n')" = '' ]
 	[ "$(card 'license: mit\n---\n')" = '' ]
 }
 
-@test "manifest: a card names the model that a run began with, and no path" {
+@test "manifest: a card names the base model of a run, and no path" {
 	texts 40 1:20 >in
 	[ "$(card '' owner/name-1.0)" = 'base_model: owner/name-1.0' ]
 	mkdir -p models/mine
@@ -484,7 +486,7 @@ card() {
 	[ "$(card '' '')" = '' ]
 }
 
-@test "manifest: a pipeline takes another learning rate in the middle of a run, and records it" {
+@test "manifest: a pipeline accepts another learning rate in the middle of a run, and records it" {
 	small
 	midtrain BATCHES=2 LR=1e-3 2>/dev/null
 	mentions 0 "the learning rate changes from 1e-3 to 1e-4 after 2 batches" midtrain BATCHES=3 LR=1e-4
@@ -493,7 +495,7 @@ card() {
 	run -0 midtrain BATCHES=4 LR=1e-4
 	[[ "$output" != *'learning rate'* ]]
 	[ "$(wc -l <$J)" -eq 3 ]
-	# with anything else that differs it is refused
+	# a change of any other setting is refused
 	mentions 2 '< seed=1' midtrain BATCHES=5 LR=1e-5 SEED=7
 	run -2 midtrain BATCHES=5 OPTIM='--mini-batch 2 --lr 1e-4 --lr-schedule linear --total-steps 9'
 	midtrain BATCHES=5 LR=1e-4 2>/dev/null
