@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What a model is on disk: config.json, safetensors, the table of weights.
+# A model on disk: config.json, generation_config.json, safetensors and the index of shards.
 setup() {
 	load ../helper
 	load ../model
@@ -8,10 +8,10 @@ setup() {
 @test "model files: a safetensors file that breaks any one rule of the format is refused" {
 	unit tensors "$G"
 }
-@test "model files: a published config.json is read, and whatever is not supported is named" {
+@test "model files: a published config.json is read, and an unsupported value is named" {
 	unit config
 }
-@test "model files: a generation_config.json that is no object or names no tokens is refused, with its name" {
+@test "model files: a generation_config.json that is not an object or names wrong tokens is refused" {
 	copy_model "$G/delta" m
 	for good in '{}' '{"eos_token_id":null}' '{"eos_token_id":39,"max_length":20}' '{"eos_token_id":[]}' \
 		'{"eos_token_id":[2,2,0,1,3,4,5,6,7,8,9,10,11,12,13,14,15]}'; do
@@ -29,8 +29,8 @@ setup() {
 		says 78 "rf-rollout: m/generation_config.json: ..." rf-rollout -m m "$G/stream/rewarded.rf"
 	done
 }
-# shards EDIT...: the checkpoint m of one shard and its index, each changed by these lines of Python: h is the
-# header, d the data, w the index's map, f the shard, add() a new tensor
+# shards EDIT...: makes the checkpoint m with one shard and an index, changed by these lines of Python, in
+# which h is the header, d the data, w the map of the index, f the shard; add() adds a tensor
 shards() {
 	rm -rf m
 	rf-init --config config.json m
@@ -63,7 +63,8 @@ shards() {
 	rm m/model.safetensors
 }
 
-# qwen ROOT: config.json of a text model, or of a text model inside another, as transformers names its tensors
+# qwen ROOT: makes config.json of a text model, or of a text model inside another model, whose tensors have
+# names that begin with ROOT in transformers
 qwen() {
 	local text='{"model_type": "qwen3_5_text", "hidden_size": 32, "num_hidden_layers": 1, "head_dim": 16,
 		"num_attention_heads": 1, "num_key_value_heads": 1, "linear_num_key_heads": 1,
@@ -73,7 +74,7 @@ qwen() {
 	echo "$text" >config.json
 }
 
-@test "model files: tensors that the model does not own are skipped, with one warning that counts them" {
+@test "model files: tensors that are not the model's own are skipped, with one warning that counts them" {
 	texts 384 1:9 >in.rf
 	for root in model. model.language_model.; do
 		qwen $root
@@ -104,7 +105,7 @@ qwen() {
 	done
 }
 
-@test "model files: the frequencies of a rotary embedding, which older programs saved, are not read" {
+@test "model files: rotary frequencies that older programs saved are skipped, with a warning" {
 	for m in delta gated lact qwen; do
 		cp "$G/$m/config.json" config.json
 		frequencies="$(printf 'add("model.layers.%d.self_attn.rotary_emb.inv_freq");' 0 1)"
@@ -117,7 +118,7 @@ qwen() {
 	done
 }
 
-@test "model files: a tensor of a type that is not read keeps its bytes in runs and exports" {
+@test "model files: a tensor of an unsupported type keeps its bytes in runs and exports" {
 	qwen model.
 	shards 'add("v.a", "F8_E5M2", 3, (3,))' 'add("v.b", "ANY", 5, (7,))'
 	rf-init --from m r 2>/dev/null
@@ -132,9 +133,9 @@ qwen() {
 	[ "$(tail -c 8 out/model.safetensors | tr -d '\001' | wc -c)" -eq 0 ]
 }
 
-@test "model files: one of the model's own tensors that is misplaced or of another type is refused by name" {
+@test "model files: a tensor of the model that is misplaced or of a wrong type is refused by name" {
 	qwen model.
-	# two lines for each case: the edit, and the sentence, in which FILE is the shard
+	# each case has two lines: the edit, and the sentence, in which FILE is the shard
 	while read -r edit && read -r said; do
 		said=${said//FILE/model-00001-of-00001.safetensors}
 		shards "$edit"
