@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Runs: commits under every fault that can be injected, two writers, order of syncs.  RF_ALL=1 tries every
-# system call, otherwise one in five, or in nine.
+# Runs: commits under injected faults, two writers, the order of syncs, readers of a run in training.
+# RF_ALL=1 tries every system call, otherwise one in five, or in nine.
 setup_file() {
 	load ../helper
 	export PATH R=$BATS_FILE_TMPDIR
@@ -27,7 +27,8 @@ need_strace() {
 	[ -e "$R/trace" ] || skip "strace is not here, or may not trace"
 }
 
-# calls REGEX: "name k" for each call of these names from the lock on: the k-th of the process
+# calls REGEX: prints "NAME K" for each system call with such a name after the run is locked; K counts the
+# calls of this name of the process
 calls() {
 	awk -v want="^($1)\$" '{ sub(/^[0-9]+ +/, ""); name = $0; sub(/\(.*/, "", name) }
 		name !~ /^[a-z0-9_]+$/ { next }
@@ -36,8 +37,7 @@ calls() {
 		on && name ~ want { print name, k[name] }' "$R/trace"
 }
 
-# attempt STRACE-OPTIONS...: a commit of step 9 to a copy of the old run under this fault; its
-# status in $status
+# attempt STRACE-OPTION...: commits step 9 to a copy of the old run under this fault; sets $status
 attempt() {
 	rm -rf r
 	cp -a "$R/old" r
@@ -45,8 +45,8 @@ attempt() {
 	{ strace -f -o /dev/null "$@" "$RF_UNITS/helper/run" commit r 9 2>message || status=$?; } 2>/dev/null
 }
 
-# The newest step is one of the two, whole, and so is whatever else is called a step; the next trainer finds
-# the run in order.
+# in_order: succeeds if every step is whole, the newest is the old or the new one, and the next trainer can
+# continue the run
 in_order() {
 	for step in r/step-*; do
 		[ "$(cd "$step" && echo *)" = \
@@ -60,7 +60,7 @@ in_order() {
 	"$RF_UNITS/helper/run" check r >now && grep -qxFf now "$R/whole"
 }
 
-@test "run: opening, exporting, committing and closing work while no fault occurs" {
+@test "run: opening, exporting, committing and closing a run work without a fault" {
 	unset ASAN_OPTIONS
 	unit run "$G"
 }
@@ -113,7 +113,7 @@ in_order() {
 			where="$name $fault: status $status, $(cat message)"
 			[ -z "$(find . -name '.*.tmp-*')" ] || [ "$name" = openat ] ||
 				{ echo "$where: leftovers"; return 1; }
-			# reading what may be missing, syncing or removing what is old
+			# status 0: the failed call read an optional file, or synced or removed an old one
 			if [ "$status" -eq 0 ]; then
 				[ -d r/step-000009 ] || { echo "$where"; return 1; }
 			else
@@ -172,7 +172,7 @@ in_order() {
 	done <list
 }
 
-@test "run: a disk that is too small exits 74 and the error has the bytes needed and free" {
+@test "run: a commit to a disk that is too small exits 74, and names the bytes needed and free" {
 	need_strace
 	cp -a "$R/old" r
 	run -74 --separate-stderr strace -f -o /dev/null -e trace=statfs \
@@ -183,14 +183,14 @@ in_order() {
 	in_order
 }
 
-@test "run: a limit on the size of files exits 74 and leaves the run whole" {
+@test "run: a commit over the file size limit exits 74 and leaves the run whole" {
 	cp -a "$R/old" r
 	run -74 bash -c "trap '' XFSZ; ulimit -f 40; exec '$RF_UNITS/helper/run' commit r 9"
 	[[ "$output" == *": write: File too large" ]]
 	in_order
 }
 
-@test "run: of two writers of a run one wins and the other exits 75 at once" {
+@test "run: one of two writers of a run wins, and the other exits 75 without waiting" {
 	cp -a "$R/old" r
 	mkfifo gate
 	for _ in $(seq $(( ${RF_ALL:+1} + 0 ? 100 : 10))); do
@@ -216,9 +216,9 @@ in_order() {
 	"$RF_UNITS/helper/run" commit r 9
 }
 
-# overtaken OLD WHAT COMMAND...: COMMAND reads the run r, a copy of OLD.  At each of its looks at r by a path
-# that has WHAT in it, another time, it waits until its step was removed for a newer one, and then `fine` must
-# succeed with its output, in `out`.
+# overtaken OLD WHAT COMMAND...: runs COMMAND, which reads the run r, a copy of OLD, once for each of its
+# calls on a path of r that has WHAT in it.  The call is delayed until the step was removed for a newer one. 
+# Then `fine` must accept the output, in the file `out`.
 overtaken() {
 	local old=$1 what=$2 name k look looks=0
 	shift 2
@@ -247,7 +247,7 @@ overtaken() {
 	overtaken "$R/old" r "$RF_UNITS/helper/run" check r
 }
 
-@test "run: a reader of a tokenizer whose step is removed at any moment reads that of the newer step" {
+@test "run: a reader of a tokenizer whose step is removed at any moment reads the newer step's tokenizer" {
 	need_strace
 	load ../model
 	jq '.vocab_size = 4008' "$G/delta/config.json" >config.json
