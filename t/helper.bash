@@ -1,5 +1,5 @@
-# What every test file loads.  Tests run in a folder of their own; $ROOT is the project, $RF_BIN its programs,
-# $RF_UNITS the programs of t/unit, t/helper, t/fuzz and t/emu, $G the reference cases.
+# Functions for every test file.  Each test runs in a folder of its own.  $ROOT is the project, $RF_BIN its
+# programs, $RF_UNITS the programs of t/unit, t/helper, t/fuzz and t/emu, $G the reference cases.
 bats_require_minimum_version 1.5.0
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 RF_BIN=${RF_BIN:-$ROOT/bin}
@@ -7,16 +7,16 @@ RF_UNITS=${RF_UNITS:-$ROOT/build/t}
 G=$ROOT/t/golden
 PATH=$RF_BIN:$PATH
 export LC_ALL=C
-# A make that a test starts must not see the words of make check.
+# A make that a test starts must not see the settings of make check.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 cd "$BATS_TEST_TMPDIR" || exit
 
-# unit NAME..., helper NAME..., replay NAME FILE...: runs a program of t/unit, of t/helper, a fuzz target
+# unit NAME..., helper NAME..., replay NAME FILE...: run a program of t/unit, one of t/helper, a fuzz target
 unit() { shown "unit/$1" "${@:2}"; }
 helper() { shown "helper/$1" "${@:2}"; }
 replay() { shown "fuzz/$1" "${@:2}"; }
 
-# shown ROOM/NAME...: runs it, and shows what it printed if it fails; always with RF_SHOW=1
+# shown ROOM/NAME...: runs the program, and shows its output if it fails, or always with RF_SHOW=1
 shown() {
 	run "$RF_UNITS/$1" "${@:2}"
 	[ -z "${RF_SHOW:-}" ] || sed 's/^/# /' <<<"$output" >&3
@@ -41,7 +41,8 @@ says() {
 	[ "${#stderr_lines[@]}" -eq 1 ] || { echo "${*:3}: more than a line"; return 1; }
 }
 
-# quiet COMMAND...: the command succeeds and says nothing on standard error; silent: it prints nothing at all
+# quiet COMMAND...: the command succeeds and writes nothing to standard error; silent: it prints nothing at
+# all
 quiet() {
 	run -0 --separate-stderr "$@" && [ -z "$stderr" ] || { echo "$*: status $status: $stderr"; return 1; }
 }
@@ -55,11 +56,11 @@ mentions() {
 	like "$output" "...$2..." || { echo "${*:3}"; return 1; }
 }
 
-# edited FILTER [FILE]: a stream, its messages as the program of jq's makes them
+# edited FILTER [FILE]: prints the stream with its messages changed by a program of jq
 edited() { rf-dump --json "${2:--}" | jq -c "$1" | rf-cat --json; }
 
-# messages FILE: prints the messages of a stream as JSON, without the stages by which rf-cat --json says that
-# the stream was changed outside, and without the hash that depends on them
+# messages FILE: prints the messages of a stream as JSON, without the stages with which rf-cat --json records
+# that the stream was changed outside, and without the hash that depends on these
 messages() {
 	rf-dump --json "$1" | jq -c 'if .type == "head" then
 			.body.history |= map(select(.options.note != "changed outside"))
@@ -77,15 +78,15 @@ tiny_model() {
 	END
 	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
 }
-# copy_model MODEL NAME: makes NAME, a copy of a model that may be changed, as those of t/golden may not be
+# copy_model MODEL NAME: makes NAME, a writable copy of a model
 copy_model() {
 	rm -rf "$2"
 	cp -r "$1" "$2"
 	chmod -R u+w "$2"
 }
-# same_run A B: succeeds if the newest steps of two runs are the same bytes, moments of the optimizer too
+# same_run A B: succeeds if the newest steps of two runs are the same bytes, with the moments of the optimizer
 same_run() { diff -r "$1/latest/" "$2/latest/"; }
-# figures LOG: prints a log without the figures of time and of the number of ranks
+# figures LOG: prints a log without times and without the number of ranks
 figures() { jq -c 'del(.[keys[] | select(test("^timing_s|^perf|^world$"))])' "$1"; }
 
 # listing PAGE N: prints the Nth file that the section EXAMPLES of a page of the manual shows
@@ -94,7 +95,7 @@ listing() {
 		/^\.Bd/ { i++; next } /^\.Ed/ { i += i == n } i == n' "$ROOT/man/$1"
 }
 
-# bound COMMAND...: runs it bound by the rights of files, as anyone but root is
+# bound COMMAND...: runs the command without the power of root to ignore the permissions of files
 bound() {
 	if [ "$(id -u)" -eq 0 ]; then
 		setpriv --inh-caps=-all --bounding-set=-all -- "$@"
@@ -109,18 +110,18 @@ can_trace() {
 	strace -qq -f -o /dev/null true 2>/dev/null || skip "strace does not work here"
 }
 
-# ended_by SIGNAL PID: waits for a process, which this signal has ended
+# ended_by SIGNAL PID: waits for a process, and succeeds if this signal ended it
 ended_by() {
 	local status=0
 	wait "$2" 2>/dev/null || status=$?
 	[ "$status" -eq $((128 + $(kill -l "$1"))) ] || { echo "$1: status $status"; return 1; }
 }
 
-# levels: those of the instruction set that this processor has, as --isa takes them, from its own down
+# levels: prints the levels of the instruction set that this processor has, as --isa takes them, highest first
 levels() { "$RF_UNITS/helper/bench" levels; }
 
-# taken FILE: waits until some process holds the lock of FILE, without trying for it, which would
-# keep that process away
+# taken FILE: waits until some process holds the lock of FILE, without taking the lock, which would keep that
+# process away
 taken() {
 	local n
 	for ((n = 0; n < 1000; n++)); do

@@ -1,33 +1,33 @@
-# What the tests of the programs with a model share.  After helper.
+# Functions for tests of programs with a model.  Load it after helper.
 
 M=$G/delta
-# The device of this run where its bits are the CPU's, else the CPU.
+# The device of this test run if it computes the same bits as the CPU, else the CPU.
 like_cpu=${RF_DEVICE:-cpu}
 [ "$like_cpu" != cuda ] || like_cpu=cpu
 
-# texts VOCAB ID:T...: a stream of random texts
+# texts VOCAB ID:T...: prints a stream of random texts
 texts() { "$RF_UNITS/helper/model" texts "$@"; }
-# The bodies of a stream's records, one a line.
+# json FILE: prints the bodies of a stream's records, one a line; drawn FILE: the tokens of their rollouts
 json() { rf-dump --json "$1" | jq -c 'select(.type == "seq").body'; }
 drawn() { json "$1" | jq -c .rollout.tokens; }
-# wrote FILE: the samples' tokens as far as they go, a line per record
+# wrote FILE: prints the tokens of the samples up to their ends, one record a line
 wrote() {
 	json "$1" | jq -c '.generation | [range(0; .length.data | length) as $i
 		| .tokens.data[$i * .tokens.shape[1]:][:.length.data[$i]]]'
 }
-# chosen C K ID:T...: texts with what later checks need, and C positions for K tokens each
+# chosen C K ID:T...: prints texts with hidden states and logits, and C positions for K tokens each
 chosen() {
 	texts 40 "${@:3}" | rf-entropy -m "$M" --keep hidden,logits |
 		rf-select --chunks "$1" -k "$2" --margin 2
 }
-# batch ID:T...: texts with rewarded rollouts by the weights of $M, two positions with three
-# rollouts of three tokens
+# batch ID:T...: prints texts with rewarded rollouts by the weights of $M, two positions with three rollouts
+# of three tokens
 batch() {
 	texts 40 "$@" | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 |
 		rf-rollout -m "$M" -k 3 -n 3 | rf-reward --kind hybrid
 }
-# wide TYPE...: models wide-TYPE with weights so large that oneDNN multiplies by them; of those of t/golden it
-# has the head alone
+# wide TYPE...: makes models wide-TYPE with weights so large that oneDNN multiplies by them; in the models of
+# t/golden oneDNN multiplies only by the head
 wide() {
 	local type
 	for type in "$@"; do
@@ -37,7 +37,8 @@ wide() {
 		rf-init --seed 3 --config wide.json "wide-$type"
 	done
 }
-# alone FILE OUTPUT COMMAND...: the command makes of each record of a stream alone what OUTPUT has of it
+# alone FILE OUTPUT COMMAND...: succeeds if the command, given one record of FILE at a time, prints the
+# records of OUTPUT
 alone() {
 	local n=0 record only='/"type":"seq"/!d; s/"seq":[0-9]*//'
 	rf-dump --json "$2" | sed "$only" | command split -l 1 -d - among.
@@ -48,27 +49,27 @@ alone() {
 	done
 	rm among.*
 }
-# runs NAME...: runs that begin with $M
+# runs NAME...: makes runs that begin with $M
 runs() {
 	local run
 	for run in "$@"; do
 		rf-init --from "$M" "$run"
 	done
 }
-# state [RUN]: prints the steps and files of a run and the target of latest, without the manifest, which has
-# the time.
+# state [RUN]: prints the files of a run with their checksums and the target of latest, without the manifest,
+# which has the time
 state() {
 	(cd "${1:-run}" && find . ! -name .lock ! -path './.ranks*' ! -name manifest.json | sort &&
 		readlink latest && find . -type f ! -name .lock ! -path './.ranks*' ! -name manifest.json \
 			-exec cksum {} + | sort)
 }
-# same_step A B: the newest steps of two runs are the same weights and moments
+# same_step A B: succeeds if the newest steps of two runs have the same weights and moments
 same_step() {
 	cmp "$1/latest/model.safetensors" "$2/latest/model.safetensors" &&
 		cmp "$1/latest/optim.safetensors" "$2/latest/optim.safetensors"
 }
-# The optimizer where small differences stay small: AdamW divides by |gradient| + eps, so that with the
-# default of 1e-8 a gradient near 0 becomes a step of any size.
+# smooth COMMAND...: runs a trainer with an optimizer that keeps small differences small.  AdamW divides by
+# |gradient| + eps; with the default of 1e-8, a gradient near 0 becomes a step of any size.
 smooth() { "$@" --adam-eps 1e-2 --lr 1; }
-# For promises of a trainer of the run `run`.
+# reset: makes the run `run` again, for PROMISE_RESET
 reset() { rm -rf run && rf-init --from "$G/delta" run; }

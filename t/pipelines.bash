@@ -1,5 +1,5 @@
-# Tests of the training pipelines share a tiny model over bytes, the manual pages as text, a run of three
-# batches, and a stand-in for pyarrow.  Load it after helper.
+# Functions for tests of the training pipelines: a tiny model over bytes, the manual pages as text, a run of
+# three batches, and a stand-in for pyarrow.  Load it after helper.
 
 # text_model_and_run: makes $P/text, $P/ckpt and the run $P/want, which took $TOOK microseconds
 text_model_and_run() {

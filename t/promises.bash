@@ -1,4 +1,4 @@
-# The promises that every program that reads a stream keeps, written once and called by each program's tests.
+# The promises that every program that reads a stream keeps.  The tests of each program call them.
 #
 #     load helper
 #     load promises
@@ -7,8 +7,8 @@
 #             promises filter "$G/stream/tokens.rf" rf-select --chunks 2 -k 2 --margin 2
 #     }
 #
-# promises KIND GOOD COMMAND...: all that apply to the kind; `promise NAME KIND GOOD COMMAND...` is
-# a single one.
+# promises KIND GOOD COMMAND...: checks all promises of the kind; `promise NAME KIND GOOD COMMAND...` checks
+# one.
 #
 #     KIND     filter   reads a stream on standard input, writes one on standard output, has -o
 #              sink     reads a stream, writes text
@@ -20,8 +20,8 @@
 # PROMISE_MIB is how much memory it may hold while it refuses a stream that claims too much [64].
 # PROMISE_CUTS is how many cuts of its input are tried [40].
 #
-# Of a trainer: PROMISE_RESET names a function that is called before each run (it makes the state afresh), and
-# PROMISE_STATE one that prints the state, which must be the same before and after every run that fails.
+# For a trainer, PROMISE_RESET names a function that makes a fresh state before each run, and PROMISE_STATE
+# one that prints the state, which must be the same before and after every run that fails.
 #
 # Every failure is checked for its exit status and for one line on stderr that begins with the program's name.
 
@@ -35,7 +35,7 @@ promises() {
 	promise "$list" "$@"
 }
 
-# In a shell of their own, since bats looks at every command of a test's.
+# Runs in a separate shell, since bats traces every command of a test.
 promise() {
 	local f
 	for f in ${PROMISE_RESET:-} ${PROMISE_STATE:-}; do
@@ -45,7 +45,7 @@ promise() {
 	bash "$ROOT/t/promises.bash" "$@"
 }
 
-# The same in that shell.
+# p_keep NAMES KIND GOOD COMMAND...: checks the promises in that shell
 p_keep() {
 	local name list=$1
 	P_KIND=$2 P_GOOD=$3
@@ -57,7 +57,7 @@ p_keep() {
 	done
 }
 
-# p_run [OPTION...] <INPUT: runs the program; its exit status in p_status, what it printed in p.out and p.err
+# p_run [OPTION...] <INPUT: runs the program; sets p_status to its exit status, and writes p.out and p.err
 p_run() {
 	[ -z "${PROMISE_RESET:-}" ] || "$PROMISE_RESET"
 	p_status=0
@@ -70,14 +70,14 @@ p_say() {
 	return 1
 }
 
-# p_line PATTERN: stderr is one line of the program's, which matches
+# p_line PATTERN: stderr is one line that begins with the program's name and matches
 p_line() {
 	[ "$(wc -l <p.err)" -eq 1 ] || p_say "not one line on stderr" || return
 	grep -q "^$P_NAME: " p.err || p_say "the line does not begin with '$P_NAME: '" || return
 	grep -qE -- "$1" p.err || p_say "the line does not say '$1'" || return
 }
 
-# p_fails STATUS PATTERN [OPTION...] <INPUT: fails like this, and changes nothing
+# p_fails STATUS PATTERN [OPTION...] <INPUT: the program fails with this status and line, and changes nothing
 p_fails() {
 	local status=$1 pattern=$2 before=
 	shift 2
@@ -95,7 +95,7 @@ p_fails() {
 		p_say "it failed, and its output is a whole stream"
 }
 
-# p_works [OPTION...] <INPUT
+# p_works [OPTION...] <INPUT: the program succeeds; a filter's output is a whole stream
 p_works() {
 	p_run "$@"
 	[ "$p_status" -eq 0 ] || p_say "exit status $p_status" || return
@@ -148,8 +148,7 @@ promise_foreign() {
 	p_fails 65 'not an rf stream' <p.in
 }
 
-# A stream cut anywhere is truncated, at a frame's end too; what its writer would have said more is
-# not guessed.
+# A stream cut anywhere, even at the end of a frame, is an error: truncated.
 promise_cuts() {
 	local before=
 	[ -z "${PROMISE_RESET:-}" ] || "$PROMISE_RESET"
@@ -166,7 +165,7 @@ promise_after() {
 	p_fails 65 'end record \(byte [0-9]+\): another frame follows it' <p.in
 }
 
-# Frames dropped, doubled, swapped; the head twice; the end too early.
+# Frames are missing, repeated or swapped, the head comes twice, or the end too early.
 promise_order() {
 	local last=$(($(p_frames) - 1)) middle p_order
 	p_order='found record [0-9]+ where record [0-9]+ was expected'
@@ -198,7 +197,7 @@ promise_killed() {
 	return "$rc"
 }
 
-# A frame that claims 4 GiB, as zeros of which there are that many; one that claims more than its blocks hold.
+# One frame claims 4 GiB and has as many zeros; another one claims more than its blocks hold.
 promise_claims() {
 	local P_CMD=("$RF_UNITS/helper/lab" peak "${PROMISE_MIB:-64}" "${P_CMD[@]}")
 	p_lab pick "$P_GOOD" 0 >p.in
@@ -229,7 +228,7 @@ promise_help() {
 	[ "$p_rc" -eq 74 ] || p_say "--help to a full device: exit status $p_rc, not 74"
 }
 
-# p_tty COMMAND...: runs it on a terminal of its own
+# p_tty COMMAND...: runs the command on a new terminal
 p_tty() {
 	local quoted
 	printf -v quoted '%q ' "$@"
@@ -253,7 +252,7 @@ promise_terminal_out() {
 	[ ! -s p.tty ] || p_say "it wrote to the terminal"
 }
 
-# What comes is passed on before more comes: the head, then each record.
+# The program passes on the head, and then each record, before the next one arrives.
 promise_at_once() {
 	local pid n
 	[ -z "${PROMISE_GATHERS:-}" ] || return 0
@@ -282,7 +281,7 @@ promise_full() {
 	p_line '<stdout>: .*No space left on device'
 }
 
-# A reader that has left kills by SIGPIPE, in silence, also when the parent ignores SIGPIPE.
+# The program ends by SIGPIPE without a message if its reader has left, even if its parent ignores SIGPIPE.
 promise_reader() {
 	local ignore
 	for ignore in '' 'trap "" PIPE;'; do
@@ -304,7 +303,7 @@ promise_output() {
 	[ ! -s p.out ] || p_say "-o FILE, and it wrote to standard output" || return
 	cmp p.want p.dir/out.rf || return
 	[ "$(ls -A p.dir)" = out.rf ] || p_say "-o FILE leaves more than the file: $(ls -A p.dir)" || return
-	# what was there is replaced; a link is replaced, not followed
+	# an existing file is replaced; a link is replaced, not followed
 	echo precious >p.precious
 	ln -sf ../p.precious p.dir/out.rf
 	p_run -o p.dir/out.rf <"$P_GOOD"
@@ -321,7 +320,7 @@ promise_whole_or_not() {
 	[ "$(ls -A p.dir)" = out.rf ] || p_say "-o FILE: it failed, and left $(ls -A p.dir)" || return
 	p_fails 74 'p.dir/none/out.rf' -o p.dir/none/out.rf <"$P_GOOD" || return
 	p_fails 64 'p.dir: is a directory' -o p.dir <"$P_GOOD" || return
-	# a file that may not grow is a failed write
+	# a file that may not grow makes the write fail
 	p_status=0
 	(ulimit -f 0 && "${P_CMD[@]}" -o p.dir/out.rf <"$P_GOOD" 2>&1) | cat >p.err || true
 	grep -q 'out.rf: write.*File too large' p.err ||
@@ -341,7 +340,7 @@ promise_direct() {
 	p_fails 74 '/dev/full: write: No space' -o /dev/full <"$P_GOOD"
 }
 
-# SIGTERM and SIGINT while the input stands still: no file, no temporary.
+# SIGTERM, SIGINT and SIGHUP while the program waits for input leave no file and no temporary file.
 promise_term() {
 	local sig pid
 	for sig in TERM INT HUP; do

@@ -1,20 +1,20 @@
-# What the tests of several ranks share.  After helper and model.
+# Functions for tests of several ranks.  Load it after helper and model.
 
-# A launcher's own variables; what the tests are themselves started by is no launcher of theirs.
+# Variables of a launcher that started the tests themselves must not reach the programs.
 unset "${!OMPI_@}" "${!PMIX_@}" "${!PMI_@}" "${!SLURM_@}"
 export RF_MPI=$RF_UNITS/../rf-mpi.so
 have_mpi() { [ -e "$RF_MPI" ] && command -v mpirun >/dev/null; }
-# MPI leaves memory behind, of which a sanitizer would speak.
+# MPI does not free all its memory, which a sanitizer would report.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:exitcode=99
-# What carries messages inside one machine, without a search for networks by each of many short runs.
+# Carries messages inside one machine.  Without this, each of many short runs would look for networks.
 [ -n "${RF_ALL:-}" ] || export OMPI_MCA_pml=ob1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 
-# ranks N COMMAND...: N of it, whose exit statuses are then in the files code.0, code.1, ..., and what they
-# say in `said`, without mpirun's own words.  Each stays until all have ended: when the first is gone, mpirun
-# kills what is left.  An mpirun whose ranks were killed while it joined them may wait for ever, and not end
-# by SIGTERM either: PATIENCE is how many seconds it may take.  A rank that failed has the others ended, of
-# which all are done; where one is killed they are not, and GRACE is how many seconds they have.
+# ranks N COMMAND...: runs N ranks of the command.  Their exit statuses are then in the files code.0, code.1,
+# ..., and the messages of the programs, without those of mpirun, in `said`.  Each rank waits until all have
+# ended, since mpirun kills the other ranks when the first one exits.  If ranks are killed while mpirun
+# connects them, mpirun may hang and ignore SIGTERM: PATIENCE is how many seconds it may take.  If a rank is
+# killed, the others still run: GRACE is how many seconds mpirun gives them before it kills them.
 ranks() {
 	local n=$1 status=0
 	shift
@@ -33,12 +33,12 @@ ranks() {
 	grep -a '^rf-' said.all >said || true
 	return "$status"
 }
-# in_line N LINE: the same of a shell's line, which ends by its programs: mpirun sends SIGTERM when a rank
-# failed
+# in_line N LINE: runs N ranks of a line of shell.  Its programs decide when the line ends: the shell ignores
+# the SIGTERM that mpirun sends after a rank failed.
 in_line() { ranks "$1" bash -o pipefail -c "trap : TERM; $2"; }
-# codes: of all ranks
+# codes: prints the exit statuses of all ranks
 codes() { cat code.* | paste -sd' '; }
-# $P/ckpt, a tiny model over bytes, and $P/text.rf, the pages of the manual, for phases of training
+# tiny_model_and_text: makes $P/ckpt, a tiny model over bytes, and $P/text.rf, the pages of the manual
 tiny_model_and_text() {
 	tiny_model
 	for page in "$ROOT"/man/*.1; do
@@ -46,7 +46,7 @@ tiny_model_and_text() {
 	done >"$P/text.jsonl"
 	rf-tokenize --tokenizer "$P/ckpt" --max-len 128 --truncate split -o "$P/text.rf" "$P/text.jsonl"
 }
-# larger RUN...: runs of a model whose numbers are several parts
+# larger RUN...: makes runs of a model that is large enough to be divided into several parts
 larger() {
 	[ -d large ] || {
 		echo '{ "model_type": "gated_deltanet", "hidden_size": 64, "num_hidden_layers": 2,

@@ -1,12 +1,12 @@
-# What the tests of rf-select and rf-reward load: streams with positions, rollouts and rewards, and whether a
-# command of --exec still runs.
+# Functions for tests of rf-select and rf-reward: streams with positions, rollouts and rewards, and checks
+# whether a command of --exec still runs.
 
-# records make N D STEP, records reverse FILE: a stream that t/helper/records.c makes
-# records show FILE: id, positions, the reward's kind and total, whether there is an advantage: one line per
-# record
-# records same FILE FILE: fails unless the rewards of the first, with their parts, are those of the second to
-# 1e-6, whatever else differs
-# A stream without its end fails.
+# records make N D STEP, records reverse FILE: print a stream that t/helper/records.c makes
+# records show FILE: prints a line per record: id, positions, kind and total of the reward, and whether it has
+# advantages
+# records same FILE FILE: succeeds if the rewards of both streams and their parts differ by at most 1e-6;
+# other keys may differ
+# show and same fail for a stream without its end.
 records() {
 	local whole='def seqs: if .[-1].type == "end" then map(select(.type == "seq").body)
 		else error("no end") end;'
@@ -37,7 +37,7 @@ running() {
 	cat /proc/[0-9]*/stat 2>/dev/null |
 		awk -v g="$1" '{ sub(/^.*\) /, "") } $3 == g && $1 != "Z" { n++ } END { exit !n }'
 }
-# gone: waits until the group whose number is in the file pid is no more
+# gone: waits until no process of the group whose number is in the file pid runs
 gone() {
 	for ((i = 0; i < 1000; i++)); do
 		running "$(cat pid)" || return 0
