@@ -37,8 +37,8 @@ calls() {
 		on && name ~ want { print name, k[name] }' "$R/trace"
 }
 
-# attempt STRACE-OPTION...: commits step 9 to a copy of the old run under this fault; sets $status
-attempt() {
+# commit_under STRACE-OPTION...: commits step 9 to a copy of the old run under this fault; sets $status
+commit_under() {
 	rm -rf r
 	cp -a "$R/old" r
 	status=0
@@ -93,7 +93,7 @@ in_order() {
 		awk -v every="$((EVERY * 2 - 1))" 'NR % every == 0' >list
 	[ "$(wc -l <list)" -ge 20 ]
 	while read -r name k; do
-		attempt -e trace="$name" -e inject="$name:signal=KILL:when=$k"
+		commit_under -e trace="$name" -e inject="$name:signal=KILL:when=$k"
 		[ "$status" -eq 137 ] || { echo "$name $k: status $status"; return 1; }
 		in_order || { echo "killed at $name $k"; ls -AR r; return 1; }
 	done <list
@@ -109,7 +109,7 @@ in_order() {
 		faults=("ENOSPC $k" "EIO $k+" "EIO $k" "ENOSPC $k+")
 		[ "$EVERY" -eq 1 ] || faults=("${faults[n++ % 4]}")
 		for fault in "${faults[@]}"; do
-			attempt -e trace="$name" -e inject="$name:error=${fault% *}:when=${fault#* }"
+			commit_under -e trace="$name" -e inject="$name:error=${fault% *}:when=${fault#* }"
 			where="$name $fault: status $status, $(cat message)"
 			[ -z "$(find . -name '.*.tmp-*')" ] || [ "$name" = openat ] ||
 				{ echo "$where: leftovers"; return 1; }
@@ -132,7 +132,7 @@ in_order() {
 		awk -v every="$EVERY" '$1 != "write" || n++ % every == 0' >list
 	[ "$(wc -l <list)" -ge 12 ]
 	while read -r name k; do
-		attempt -e trace="$name" -e inject="$name:error=EDQUOT:when=$k"
+		commit_under -e trace="$name" -e inject="$name:error=EDQUOT:when=$k"
 		[ "$status" -eq 74 ] && [ ! -e r/step-000009 ] ||
 			{ echo "$name $k: status $status"; return 1; }
 		[ "$("$RF_UNITS/helper/run" check r)" = "$(head -n 1 "$R/whole")" ]
@@ -145,7 +145,7 @@ in_order() {
 	calls 'write|fsync|flock' | awk -v every="$EVERY" '$1 != "write" || NR % every == 0' >list
 	[ "$(wc -l <list)" -ge 15 ]
 	while read -r name k; do
-		attempt -e trace="$name" -e inject="$name:error=EINTR:when=$k"
+		commit_under -e trace="$name" -e inject="$name:error=EINTR:when=$k"
 		[ "$status" -eq 0 ] || { echo "$name $k: status $status, $(cat message)"; return 1; }
 		in_order
 	done <list
@@ -159,7 +159,7 @@ in_order() {
 	[ "$(grep -c ^0 list)" -ge 10 ]
 	[ "$(grep -c ^1 list)" -ge 5 ]
 	while read -r late name k; do
-		attempt -e trace="$name" -e inject="$name:signal=TERM:when=$k"
+		commit_under -e trace="$name" -e inject="$name:signal=TERM:when=$k"
 		[ "$status" -eq $((late ? 0 : 143)) ] || { echo "$name $k: status $status"; return 1; }
 		[ -z "$(find . -name '.*.tmp-*')" ]
 		if [ "$late" -eq 1 ]; then

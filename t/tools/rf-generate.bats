@@ -25,8 +25,8 @@ spliced() {
 		| .tokens.shape = [.tokens.data | length] | del(.generation)) else . end' | rf-cat --json
 }
 stops() { json "$1" | jq -c .generation.stop; }
-# said FILE: prints the samples' texts
-said() { json "$1" | jq -c .generation.text; }
+# texts_of FILE: prints the samples' texts
+texts_of() { json "$1" | jq -c .generation.text; }
 # speaker TOKEN...: makes the model m, which repeats these tokens after any prompt; VOCAB is the size of its
 # vocabulary [384]
 speaker() {
@@ -121,17 +121,17 @@ speaker() {
 	rf-generate -m m --tokenizer bytes in >out
 	[ "$(wrote out | sort -u)" = '[[107,104,111,198,191,1]]' ]
 	[ "$(stops out | sort -u)" = '["eos"]' ]
-	[ "$(said out | sort -u)" = '["helü"]' ]
+	[ "$(texts_of out | sort -u)" = '["helü"]' ]
 	rf-generate -m m --tokenizer bytes --max-new 4 in >out
-	[ "$(stops out | sort -u) $(said out | sort -u)" = '["length"] ["hel�"]' ]
+	[ "$(stops out | sort -u) $(texts_of out | sort -u)" = '["length"] ["hel�"]' ]
 	rf-generate -m m --tokenizer bytes --max-new 1 in >out
 	[ "$(wrote out | sort -u) $(stops out | sort -u)" = '[[107]] ["length"]' ]
 	# all tokens of the stop string are kept, but the text ends before it
 	rf-generate -m m --tokenizer bytes --stop ü --stop nothing in >out
 	[ "$(wrote out | sort -u)" = '[[107,104,111,198,191]]' ]
-	[ "$(stops out | sort -u) $(said out | sort -u)" = '["stop"] ["hel"]' ]
+	[ "$(stops out | sort -u) $(texts_of out | sort -u)" = '["stop"] ["hel"]' ]
 	rf-generate -m m --tokenizer bytes --stop üx --stop el in >out
-	[ "$(wrote out | sort -u) $(said out | sort -u)" = '[[107,104,111]] ["h"]' ]
+	[ "$(wrote out | sort -u) $(texts_of out | sort -u)" = '[[107,104,111]] ["h"]' ]
 	# bytes of an incomplete character do not match a stop string
 	rf-generate -m m --tokenizer bytes --stop � in >out
 	[ "$(stops out | sort -u)" = '["eos"]' ]
@@ -139,21 +139,21 @@ speaker() {
 	[ "$(wrote out | sort -u)" = '[[107,104,111,198,191,1,107,104]]' ]
 	# a stop string that the last allowed token completes still counts
 	rf-generate -m m --tokenizer bytes --max-new 3 --stop l in >out
-	[ "$(stops out | sort -u) $(said out | sort -u)" = '["stop"] ["he"]' ]
+	[ "$(stops out | sort -u) $(texts_of out | sort -u)" = '["stop"] ["he"]' ]
 	rf-dump --json out | jq -se '.[0].body.history[-1].options.stop == ["l"]' >/dev/null
 	rf-dump --head out | grep -q -- '--stop l'
 	# there are several end tokens, and the first token is one of them
 	jq '.eos_token_id = [9, 107]' m/config.json >config.json
 	cp config.json m
 	rf-generate -m m --tokenizer bytes in >out
-	[ "$(wrote out | sort -u) $(stops out | sort -u) $(said out | sort -u)" = '[[107]] ["eos"] [""]' ]
+	[ "$(wrote out | sort -u) $(stops out | sort -u) $(texts_of out | sort -u)" = '[[107]] ["eos"] [""]' ]
 }
 
 @test "rf-generate: a NUL in a text becomes U+FFFD and does not end the text" {
 	speaker 100 3 101
 	echo '{"text":"x"}' | rf-tokenize --bytes --no-eos 2>err | rf-generate -m m --max-new 6 >out
-	[[ $(said out) == *'a\ufffdb'* ]] || [[ $(said out) == *a$'\ufffd'b* ]]
-	[ "$(said out | jq -r '.[0] | length')" = 6 ]
+	[[ $(texts_of out) == *'a\ufffdb'* ]] || [[ $(texts_of out) == *a$'\ufffd'b* ]]
+	[ "$(texts_of out | jq -r '.[0] | length')" = 6 ]
 }
 
 # json_tokenizer: adds to m a tokenizer.json with a, b, the bytes of ü, and two added tokens, of which only
@@ -244,10 +244,10 @@ ends() {
 		rf-tokenize --format ids --meta-key until --vocab 384 - >in
 	for batch in 1 3 0; do
 		rf-generate -m m --tokenizer bytes --batch $batch --stop-key until in >out
-		[ "$(said out | jq -r '.[0]' | paste -sd' ')" = 'he hel helü helü h' ]
+		[ "$(texts_of out | jq -r '.[0]' | paste -sd' ')" = 'he hel helü helü h' ]
 		[ "$(stops out | jq -r '.[0]' | paste -sd' ')" = 'stop stop eos eos stop' ]
 		rf-generate -m m --tokenizer bytes --batch $batch --stop-key until --stop e -n 2 in >out
-		[ "$(said out | sort -u)" = '["h","h"]' ]
+		[ "$(texts_of out | sort -u)" = '["h","h"]' ]
 	done
 	for bad in 'del(.body.meta)|meta has no '\''until'\'' (rf-tokenize --meta-key)' \
 		'.body.meta.until = 3|meta'\''s '\''until'\'' is neither a text nor a list of texts' \
@@ -295,14 +295,14 @@ ends() {
 	printf 'some text\n' >a.txt
 	rf-tokenize --bytes --no-eos a.txt >in
 	rf-generate -m m in >out
-	[ "$(said out)" = '["hel"]' ]
+	[ "$(texts_of out)" = '["hel"]' ]
 	# ids without a tokenizer have no text
 	rm m/tokenizer_config.json
 	printf '{"tokens": [5]}\n' | rf-tokenize --format ids --vocab 384 - >ids
 	quiet bash -c 'rf-generate -m m ids >out'
-	[ "$(said out)" = null ]
+	[ "$(texts_of out)" = null ]
 	rf-generate -m m --tokenizer bytes ids >out
-	[ "$(said out)" = '["hel"]' ]
+	[ "$(texts_of out)" = '["hel"]' ]
 	run -64 bash -c 'rf-generate -m m --stop x ids >out'
 	[[ "$output" == 'rf-generate: --stop needs a tokenizer, which --tokenizer gives: neither the'* ]]
 	# the model has a tokenizer of an unknown kind
@@ -310,7 +310,7 @@ ends() {
 	echo '{"version": "1.0", "model": {"type": "Unigram"}}' >m/tokenizer.json
 	run -0 --separate-stderr bash -c 'rf-generate -m m ids >out'
 	[[ "$stderr" == 'rf-generate: no text was written: '*Unigram* ]]
-	[ "$(wrote out) $(said out)" = '[[107,104,111,1]] null' ]
+	[ "$(wrote out) $(texts_of out)" = '[[107,104,111,1]] null' ]
 	run -64 bash -c 'rf-generate -m m --stop x ids >out'
 	[[ "$output" == *Unigram* ]]
 	# --tokenizer must be the tokenizer of the stream

@@ -373,8 +373,9 @@ rewards() {
 	jq -e '(has("group/position_share") | not) and has("group/std")' one >/dev/null
 }
 
-# given KEY JQ FILE: prints the stream with values under KEY that JQ computes, one for each rollout or token
-given() {
+# with_values KEY JQ JQ FILE: prints the stream with an array under KEY, of the shape that the first JQ gives
+# and with the values that the second computes from an index
+with_values() {
 	edited "if .type == \"seq\" then .body |= (del(.advantage) | .rollout.tokens as \$t
 		| .$1 = {dtype: \"<f4\", shape: ($2), data: [range(($2) | reduce .[] as \$n (1; . * \$n))
 			| $3]}) else . end" "$4"
@@ -394,13 +395,13 @@ given() {
 	rf-grpo -m c --advantage stream tokens
 	same_step a c
 	# other advantages train other weights
-	given advantage '$t.shape[:2]' '. % 3 - 1' in >other
+	with_values advantage '$t.shape[:2]' '. % 3 - 1' in >other
 	rf-grpo -m d --advantage stream --log log -o out other
 	run ! same_step a d
 	[ "$(json out | jq -c .advantage)" = "$(json other | jq -c .advantage)" ]
 	jq -e '(has("group/count") or has("group/spread_free")) | not' log >/dev/null
 	# the loss at ratio 1 is minus the mean advantage of all tokens
-	given advantage_per_token '$t.shape' '. % 7 - 2' in >each
+	with_values advantage_per_token '$t.shape' '. % 7 - 2' in >each
 	rf-grpo -m e --advantage stream --log log2 each
 	jq -n --slurpfile in <(json each) --slurpfile log log2 -e '[$in[].advantage_per_token.data[]]
 		| (add / length) + $log[0]["loss/rl"] | fabs < 1e-5' >/dev/null

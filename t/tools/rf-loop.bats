@@ -59,18 +59,18 @@ until_true() {
 	return 1
 }
 
-# ended STATUS: waits for the loop that `begin` started, which must exit with this status
-ended() {
+# ends_with STATUS: waits for the loop that `begin` started, which must exit with this status
+ends_with() {
 	local status=0
 	wait "$shell" || status=$?
 	[ "$status" -eq "$1" ] || { echo "status $status, not $1"; cat err; return 1; }
 }
 
-# field PID N: prints field N of /proc/PID/stat, counted from 1; field 3 is the state
-# is PID STATE, said TEXT: check the state of a process and the text in err
-field() { sed 's/^.*) //' "/proc/$1/stat" | cut -d ' ' -f $(($2 - 2)); }
-is() { [ "$(field "$1" 3)" = "$2" ]; }
-said() { grep -qF -- "$1" err; }
+# stat_field PID N: prints field N of /proc/PID/stat, counted from 1; field 3 is the state
+# in_state PID STATE, err_has TEXT: check the state of a process and the text in err
+stat_field() { sed 's/^.*) //' "/proc/$1/stat" | cut -d ' ' -f $(($2 - 2)); }
+in_state() { [ "$(stat_field "$1" 3)" = "$2" ]; }
+err_has() { grep -qF -- "$1" err; }
 # holder RUN, guard RUN: print the pid of the loop that holds the lock of a run, and that of its guard
 # session ID: prints the pids that live in a session; none_of ID: succeeds if there is none
 holder() { cut -d ' ' -f 1 "$1/data/.lock"; }
@@ -353,7 +353,7 @@ the model only of 200" ]
 			run
 		until_true test -e here
 		kill -$signal "$(holder run)"
-		ended $((128 + $(kill -l $signal)))
+		ends_with $((128 + $(kill -l $signal)))
 		[ "$(tail -n 1 err)" = "rf-loop: run: interrupted: the same command continues from here" ]
 		[ "$(steps run)" = $'0\t0' ]
 		[ "$(cut -f 1 run/data/status)" -eq $((128 + $(kill -l $signal))) ]
@@ -371,7 +371,7 @@ the model only of 200" ]
 	sleep 1.1
 	[ -e "/proc/$loop" ]
 	kill -TERM "$loop"
-	ended 143
+	ends_with 143
 	until_true none_of "$shell"
 }
 
@@ -387,7 +387,7 @@ the model only of 200" ]
 	until_true test -e here
 	kill -HUP "$(holder run)"
 	touch go
-	ended 0
+	ends_with 0
 }
 
 @test "rf-loop: stopping and continuing the loop stops and continues its pipeline" {
@@ -397,17 +397,17 @@ the model only of 200" ]
 	stage=$(pgrep -P "$loop" -x bash)
 	for signal in TSTP TSTP; do
 		kill -$signal "$loop"
-		until_true is "$loop" T
-		until_true is "$stage" T
+		until_true in_state "$loop" T
+		until_true in_state "$stage" T
 		kill -CONT "$loop"
-		until_true is "$stage" S
+		until_true in_state "$stage" S
 	done
 	# a loop that is stopped obeys SIGTERM once it continues
 	kill -TSTP "$loop"
-	until_true is "$stage" T
+	until_true in_state "$stage" T
 	kill -TERM "$loop"
 	kill -CONT "$loop"
-	ended 143
+	ends_with 143
 	until_true none_of "$shell"
 	touch go
 	loop run
@@ -423,7 +423,7 @@ the model only of 200" ]
 		stage=$(pgrep -P "$loop" -x bash)
 		for signal in $how; do
 			kill -$signal "$loop"
-			[ $signal = KILL ] || until_true is "$stage" T
+			[ $signal = KILL ] || until_true in_state "$stage" T
 		done
 		wait "$shell" || true
 		until_true none_of "$shell"
@@ -445,11 +445,11 @@ the model only of 200" ]
 		wait "$shell" || true
 		# a start with other settings waits, too
 		begin run --seed 1
-		until_true said \
+		until_true err_has \
 			'rf-loop: run: a loop that has ended left processes behind: waiting until they end'
 		touch go
-		ended 65
-		said 'run/data/words: the run was started with other settings'
+		ends_with 65
+		err_has 'run/data/words: the run was started with other settings'
 		if $end; then
 			[ "$(steps run)" = $'2\t1' ]
 			loop run
@@ -470,9 +470,9 @@ the model only of 200" ]
 	first=$shell
 	cp err err.first
 	L=$(waiting) begin run --wait
-	until_true said "rf-loop: run: $said: waiting until it ends"
+	until_true err_has "rf-loop: run: $said: waiting until it ends"
 	touch go
-	ended 0
+	ends_with 0
 	wait "$first"
 	[ "$(tail -n 1 err)" = "rf-loop: run: 3 of 3 batches are done" ]
 	same_as_want run
@@ -744,13 +744,13 @@ on_terminal() {
 	L=$(waiting) begin run
 	until_true test -e here
 	loop=$(holder run) guard=$(guard run)
-	until_true is "$loop" S
+	until_true in_state "$loop" S
 	switches() { awk '/ctxt/ { n += $2 } END { print n }' "/proc/$1/status"; }
 	before=$(switches "$loop"),$(switches "$guard")
 	sleep 2
 	[ "$(switches "$loop"),$(switches "$guard")" = "$before" ]
 	touch go
-	ended 0
+	ends_with 0
 }
 
 @test "rf-loop: the time left is estimated from the last batches, also of earlier loops, without outliers" {
