@@ -268,7 +268,7 @@ flip() {
 	run -64 rf-cat --max-record 18446744073709551615 out
 }
 
-@test "hazards: too small a stack or too little memory exits 71 with one line and is never a crash" {
+@test "hazards: too small a stack or too little memory exits 71 with one line, without a crash" {
 	[[ "$RF_UNITS" != */sanitize/* ]] || skip "a sanitizer's own memory is larger"
 	batch 1:50 >in
 	runs run

@@ -15,7 +15,7 @@ refused() {
 	return 1
 }
 
-@test "lines: a NaN or a half surrogate pair in a key that no option names changes nothing" {
+@test "lines: a NaN or an unpaired surrogate in a key that no option names changes nothing" {
 	rest=',"x":NaN,"y":[Infinity,{"z":-Infinity}],"w":"\ud800","\udfff":1'
 	printf '{"text":"ab"}\n' | rf-tokenize --bytes -o want.rf 2>err
 	printf '{"text":"ab"%s}\n' "$rest" | rf-tokenize --bytes -o have.rf 2>err
@@ -31,7 +31,7 @@ refused() {
 	rf-needle --task niah_single_2 --length 1k -n 1 --tokenizer bytes --haystack h.jsonl | grep -q niah
 }
 
-@test "lines: a NaN or a half surrogate pair in a key that a program reads is an error that names the key" {
+@test "lines: a NaN or an unpaired surrogate in a key that a program reads is an error that names the key" {
 	bytes="rf-tokenize --bytes -o never"
 	broken='a broken string (an unpaired surrogate)'
 	printf '{"text":"a"}\n{"text":NaN,"x":{"y":-Infinity},"z":["\\udc00"]}\n' >a.jsonl

@@ -402,7 +402,7 @@ midtrain() {
 	grep -qFx '| nll | 7 |' out/README.md
 }
 
-@test "manifest: a card has no shell plumbing and no absolute path, and names the library for the model" {
+@test "manifest: a card has no shell expansions and no absolute path, and names the model's library" {
 	small
 	midtrain BATCHES=1 CORPUS="$PWD/corpus.jsonl" REWARD="python3 '$PWD/my reward.py'" 2>err ||
 		{ cat err; return 1; }

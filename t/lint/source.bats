@@ -104,7 +104,7 @@ rooms() { awk -f "$ROOT/t/lint/rooms.awk" "$@"; }
 		'lint: bad.bats:2: lint: bad.bats:3: lint: bad.bats:4: lint: bad.bats:5: lint: bad.bats:7:' ]
 }
 
-@test "programs: those that load no model are not linked with oneDNN, OpenMP and CUDA" {
+@test "programs: rf-dump, rf-reward and rf-select are not linked with oneDNN, OpenMP or CUDA" {
 	for program in rf-dump rf-reward rf-select; do
 		run -0 ldd "$RF_BIN/$program"
 		[[ $output != *dnnl* && $output != *gomp* && $output != *cuda* ]]

@@ -685,7 +685,7 @@ on_terminal() {
 		echo status $?' /dev/null </dev/null
 }
 
-@test "rf-loop: a command that reads the terminal is ended with a message, but one may write to it" {
+@test "rf-loop: a command that reads the terminal is ended with a message, but commands may write to it" {
 	command -v script >/dev/null || skip "no script(1)"
 	run -0 on_terminal 'read -r word </dev/tty; true'
 	said='tried to read from the terminal, which no command may: give it its input in a file or in'

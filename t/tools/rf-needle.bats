@@ -243,7 +243,7 @@ counted() {
 'put blanks between them' ]
 }
 
-@test "rf-needle: words come from --adjectives and --nouns, and pairs of them from too few words" {
+@test "rf-needle: words come from --adjectives and --nouns; too few words are combined into pairs" {
 	printf 'big\r\n\nred\nbig\n%s\n' "$(printf 'adj%s\n' {a..h})" >adjectives
 	printf 'noun%s\n' {a..j} >nouns
 	needles --task niah_multiquery,niah_multikey_2 --length 16k -n 2 --adjectives adjectives \

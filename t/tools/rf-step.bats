@@ -317,7 +317,7 @@ asked() {
 # entry RUN: prints what a commit records about its step, without its parent
 entry() { jq -c '[.step, .commits, .updates, .weights, .data]' "$1/latest/state.json"; }
 
-@test "rf-step: --commit-every makes one commit of several batches, and ends at the same bytes" {
+@test "rf-step: --commit-every makes one commit of several batches, and the same bytes" {
 	sixteen >in
 	how=("${ways[@]}" --batch 5 --mini-batch 2 --keep 9)
 	as_pipeline in "${how[@]}"

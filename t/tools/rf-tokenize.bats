@@ -418,7 +418,7 @@ contexts begin with different tokens: nothing can be shared (--bos yes, or a lin
 		"rf-tokenize: bad.jsonl: line 1: 'm': lists and objects are nested more than 5 levels deep" ]
 }
 
-@test "rf-tokenize: a line that is no valid document is an error that names the file and the line" {
+@test "rf-tokenize: a line that is not a valid document is an error that names the file and the line" {
 	printf '{"text":"a"}\n{"text":"a"\n' >a.jsonl
 	run -65 --separate-stderr rf-tokenize --bytes a.jsonl
 	said="line 2: not JSON: it ends at byte 12, where ',' or '}' was expected$skips"

@@ -120,7 +120,7 @@ small() {
 	END
 }
 
-@test "tokenizers: a member of the wrong type is refused, as by the Rust library" {
+@test "tokenizers: a member of tokenizer.json with a wrong type is refused, as by the Rust library" {
 	small m
 	echo a >a.txt
 	# MEMBER OBJECT WORDS: the object, in which V stands for a value, is this member of tokenizer.json
