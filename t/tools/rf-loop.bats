@@ -553,7 +553,7 @@ the model only of 200" ]
 	[[ "$output" == *'run: <  two'*'run: >  2'* ]]
 }
 
-@test "rf-loop: before the first batch settings may change if nothing was prepared with the old ones" {
+@test "rf-loop: settings may change before the first batch if nothing was prepared with the old settings" {
 	mv corpus.rf source.rf
 	run -7 loop run --seed 7 --make 'exit 7'
 	L=false run -1 loop run --make 'rf-cat -o "$DATA" source.rf'
