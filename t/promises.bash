@@ -17,8 +17,8 @@
 #     COMMAND  the program and its options; it reads standard input
 #
 # PROMISE_GATHERS=1: a filter that must see all of its input before it writes a record.
-# PROMISE_MIB is how much memory it may hold while it refuses a stream that claims too much [64].
-# PROMISE_CUTS is how many cuts of its input are tried [40].
+# PROMISE_MIB is how many MiB the program may hold while it refuses a stream that claims too much [64].
+# PROMISE_CUTS is how many cuts of the input are tried [40].
 #
 # For a trainer, PROMISE_RESET names a function that makes a fresh state before each run, and PROMISE_STATE
 # one that prints the state, which must be the same before and after every run that fails.

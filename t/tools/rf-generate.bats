@@ -187,7 +187,7 @@ ends() {
 	[ "$(ends --stop '<|im_end|>a')" = '["stop","ab",0]' ]
 	[ "$(ends --stop 'b<|im_end|>ab<|im_end|>a')" = '["stop","a",0]' ]
 	[ "$(ends --stop 'ab<|im_end|>abc' --stop '<|im_end|>ab<|im_end|>')" = '["stop","ab",3]' ]
-	# whichever comes first
+	# the stop string that comes first ends the text
 	[ "$(ends --stop '<|im_end|>' --stop b)" = '["stop","a",2]' ]
 	speaker 2 4 0 3 5 6 # b, <tool>, a, <|im_end|>, the bytes of ü
 	json_tokenizer

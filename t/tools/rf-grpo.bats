@@ -447,7 +447,7 @@ with_values() {
 @test "rf-grpo: tokens after the end of a rollout change neither loss nor weights" {
 	texts 40 1:50 2:60 | rf-entropy -m "$M" | rf-select --chunks 2 -k 4 --margin 4 |
 		rf-rollout -m "$M" -k 4 -n 3 -o full
-	# rollouts of 1 to 4 tokens, as a program may end them
+	# rollouts of 1 to 4 tokens, as another program may have ended them
 	edited 'if .type == "seq" then .body.rollout |= (.length = {dtype: "<i4", shape: [2, 3],
 		data: [1, 4, 2, 3, 1, 2]}) else . end' full | rf-reward --kind hybrid -o short
 	edited 'if .type == "seq" then .body.rollout |= ([.length.data[] as $n | range(4) | . >= $n] as $over

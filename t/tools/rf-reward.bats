@@ -265,7 +265,7 @@ tokens() {
 	records make 5 4 0 >plain
 	ends plain >in
 	for file in plain in; do
-		# numbers after the end of a rollout are ignored, whatever they are
+		# any numbers after the end of a rollout are ignored
 		for list in '[g + t / 2 for t in range(L)]' \
 			'[g + t / 2 if t < L else ["x", float(9)][t % 2] for t in range(k)]'; do
 			tokens "$list" '{}'
@@ -666,7 +666,7 @@ tokens() {
 @test "rf-reward --exec: a record is passed on before the next one arrives" {
 	records make 1 4 0 >in
 	mkfifo pipe
-	# all but the end record of a stream, then nothing for a while
+	# the stream has no end record yet, and the pipe stays open for a while
 	end=$(grep -abo -P '\x28\xb5\x2f\xfd' in | tail -n 1 | cut -d: -f1)
 	{ head -c "$end" in; exec sleep 20; } >pipe 3>&- &
 	rf-reward --exec "$J slow-start" pipe 2>/dev/null 3>&- >out &

@@ -83,7 +83,7 @@ chosen() {
 
 @test "rf-select: --mode max and min choose the first extreme of each chunk's entropies, without smoothing" {
 	records make 8 1 0 >in
-	# s = t + 1
+	# a position is s = t + 1
 	for mode in max min; do
 		rf-select --mode $mode --chunks 4 --smooth 5 -k 1 --margin 1 in | rf-dump --json |
 			jq -c 'select(.type == "seq") | .body.positions.data' >have
@@ -245,7 +245,7 @@ chosen() {
 }
 
 @test "rf-select --exec: a sequence of at most k tokens is not asked about, and is counted" {
-	# the lengths of its sequences
+	# lengths: the numbers of tokens of the sequences
 	rf-dump --json "$G/stream/tokens.rf" | jq 'select(.type == "seq").body.tokens.shape[0]' >lengths
 	least=$(sort -n lengths | head -n 1)
 	said="1 of 4 sequences were too short and have no positions: -k needs $((least + 1)) tokens"

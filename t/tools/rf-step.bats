@@ -14,7 +14,7 @@ ways=(--threads 1 --chunks 2 --margin 3 -k 3 --lr 1e-3 --segment 64)
 sixteen() {
 	texts 40 9:50 2:90 7:9 4:33 15:41 6:70 17:4 8:6 3:30 10:22 1:51 12:1 13:44 5:20 11:25 16:66
 }
-# count FILE: prints the number of its records
+# count FILE: prints the number of records of a stream
 count() { rf-dump --tsv --rows record --columns id --no-header "$1" | wc -l; }
 
 # share_out OPTION...: gives each option of rf-step to those programs of the pipeline that have the option, by
@@ -241,7 +241,7 @@ lines() { jq -c 'del(.body.history, .tokenizer)' "$1.lines"; }
 	[[ "$output" == *' 13 records'* && "$output" != *' 26 records'* ]]
 }
 
-# asked FILE: sixteen texts with prompts of 20 tokens, whose rest is the response; some are all prompt
+# asked: prints the sixteen texts with prompts of 20 tokens, whose rest is the response; some are all prompt
 asked() {
 	sixteen | edited 'if .type == "seq" then .body |= (.prompt_len =
 		([.tokens.shape[0], if .id % 3 == 0 then 90 else 20 end] | min)) else . end'

@@ -184,7 +184,7 @@ small() {
 	rf-tokenize --tokenizer good.json a.txt >/dev/null 2>err || { cat err; return 1; }
 }
 
-# ids TEXT [option ...]: the ids of a text by the tokenizer in m, with the end token; standard error is in err
+# ids TEXT [OPTION...]: prints the ids of a text by the tokenizer in m, with the end token, and writes err
 ids() {
 	printf %s "$1" >text.txt
 	rf-tokenize --tokenizer m "${@:2}" text.txt 2>err | rf-dump --json |
@@ -244,7 +244,7 @@ hash() {
 	[ "$(ids 'a<n>b')" = '[0,6,4,5]' ]
 	said="the token '<n>' has the id 9 in tokenizer_config.json, but 6 by tokenizer.json"
 	grep -q "m: warning: $said" err
-	# with a decoder the other two files do not count
+	# with added_tokens_decoder, the other two files do not count
 	echo '{"<b>": 7}' >m/added_tokens.json
 	[ "$(ids 'a<b>' --no-eos)" = '[0,1,4,3]' ]
 	# added_tokens.json comes first, then single tokens, then lists
