@@ -1,4 +1,4 @@
-/* common_words.c -- the adjectives and nouns that keys and lists are made of where no files of words are
+/* common_words.c -- the built-in adjectives and nouns for keys and lists, used if no files of words are
  * given: common English words of lower-case letters, each once, in alphabetical order. */
 #include <stddef.h>
 

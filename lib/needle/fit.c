@@ -1,7 +1,7 @@
-/* fit.c -- finds how much haystack fits.  Tokens grow almost evenly with units, so the secant through the
- * last two measures comes within a few units of the end in two or three of them; what is left is settled by
- * trying, and by halving where that does not get on.  So the result is right for any tokenizer: so many units
- * fit, and one more does not. */
+/* fit.c -- finds how much haystack fits.  The number of tokens grows almost evenly with the number of units,
+ * so the secant through the last two measures comes within a few units of the result in two or three steps.
+ * Single steps, and bisection where they do not converge, find the result.  It is right for any tokenizer:
+ * this number of units fits, and one more does not. */
 #include <math.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ enum rf_code rf_fit(const struct rf_fit *f, size_t least, size_t most, size_t ro
 		} else {
 			hi = guess;
 		}
-		/* the rate of a few units is rough, and a sixteenth of the way costs little */
+		/* few units give only a rough rate, and a sixteenth of the way costs little */
 		if (calls == 1 && step > SECOND_PART * FIRST_STEP)
 			step /= SECOND_PART;
 		if (calls > PATIENCE)
@@ -50,7 +50,7 @@ enum rf_code rf_fit(const struct rf_fit *f, size_t least, size_t most, size_t ro
 	return RF_OK;
 }
 
-static enum rf_code measure(void *of, size_t units, size_t *n, struct rf_err *e)
+static enum rf_code measure_prompt(void *of, size_t units, size_t *n, struct rf_err *e)
 {
 	struct rf_prompt *s = of;
 	enum rf_code rc;
@@ -66,7 +66,7 @@ static enum rf_code measure(void *of, size_t units, size_t *n, struct rf_err *e)
 	return rc;
 }
 
-static enum rf_code begin(struct rf_prompt *s, struct rf_material *m, const struct rf_task *task,
+static enum rf_code begin_prompt(struct rf_prompt *s, struct rf_material *m, const struct rf_task *task,
                           uint64_t number, int length, struct rf_err *e)
 {
 	enum rf_code rc;
@@ -85,14 +85,14 @@ static enum rf_code begin(struct rf_prompt *s, struct rf_material *m, const stru
 enum rf_code rf_prompt_make(struct rf_prompt *s, struct rf_material *m, const struct rf_task *task,
                             uint64_t number, int length, struct rf_err *e)
 {
-	const struct rf_fit fit = { measure, s };
+	const struct rf_fit fit = { measure_prompt, s };
 	size_t room = (size_t)length, units, most;
 	enum rf_code rc;
 
-	if ((rc = begin(s, m, task, number, length, e)) != RF_OK)
+	if ((rc = begin_prompt(s, m, task, number, length, e)) != RF_OK)
 		return rc;
-	/* A unit has at least one token; where it has none, because a tokenizer makes one of all that it does
-	   not know, so many are enough. */
+	/* A unit has at least one token.  If a tokenizer joins all unknown text into one token, units may
+	   have none, and this number of units is enough. */
 	most = s->most > s->least + room ? s->least + room : s->most;
 	while ((rc = rf_fit(&fit, s->least, most, room, &units, &s->tokens, e)) == RF_EOF && task->shrink &&
 	       task->shrink(s))
@@ -108,11 +108,11 @@ enum rf_code rf_prompt_least(struct rf_material *m, const struct rf_task *task, 
                              size_t *tokens, struct rf_err *e)
 {
 	struct rf_prompt s;
-	enum rf_code rc = begin(&s, m, task, number, length, e);
+	enum rf_code rc = begin_prompt(&s, m, task, number, length, e);
 
-	if (rc == RF_OK && (rc = measure(&s, s.least, tokens, e)) == RF_OK && *tokens > (size_t)length &&
-	    task->shrink && task->shrink(&s))
-		rc = measure(&s, s.least, tokens, e);
+	if (rc == RF_OK && (rc = measure_prompt(&s, s.least, tokens, e)) == RF_OK &&
+	    *tokens > (size_t)length && task->shrink && task->shrink(&s))
+		rc = measure_prompt(&s, s.least, tokens, e);
 	rf_prompt_free(&s);
 	return rc;
 }

@@ -1,4 +1,4 @@
-/* haystack.c -- units of haystack: the words of an essay, lines. */
+/* haystack.c -- reads and copies units of haystack: the words of an essay, or lines. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +33,8 @@ void rf_units_copy(const struct rf_units *u, size_t from, size_t to, struct rf_b
 	}
 }
 
-/* Quotes and brackets that close what a sentence ends. */
-static size_t closing(const char *s, size_t n)
+/* Returns the length of the closing quotes and brackets at the end of a text. */
+static size_t closing_length(const char *s, size_t n)
 {
 	static const char *const marks[] = { "\"", "'", ")", "]", "\xe2\x80\x99", "\xe2\x80\x9d" };
 
@@ -55,7 +55,7 @@ bool rf_units_stop(const struct rf_units *u, size_t i)
 	begin = i ? u->end[i - 1] + 1 : 0;
 	n = u->end[i] - begin;
 	s = (const char *)u->text.p + begin;
-	while ((mark = closing(s, n)))
+	while ((mark = closing_length(s, n)))
 		n -= mark;
 	return n && strchr(".!?", s[n - 1]);
 }
@@ -79,11 +79,11 @@ static void add_words(struct rf_units *u, const char *s, size_t n)
 		}
 }
 
-/* A text without blanks between its words, as Chinese, would be a few units, each as long as a paragraph: a
- * prompt would have too few of them for its length and its depths. */
+/* Checks that words are separated by blanks.  A text without blanks, such as Chinese, would have only a few
+ * units, each as long as a paragraph: too few for the lengths and depths of prompts. */
 static enum rf_code check_words(const struct rf_units *u, const char *path, struct rf_err *e)
 {
-	enum { LONG = 60 }; /* bytes, on average; English has 6, and code seldom 20 */
+	enum { LONG = 60 }; /* mean bytes of a word; English has 6, and code seldom 20 */
 
 	if (!u->n)
 		return rf_fail(e, RF_EDATA, "%s: there are no words", path);

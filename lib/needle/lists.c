@@ -1,8 +1,8 @@
-/* lists.c -- words that occur often: in a numbered list (cwe), and in a text in code (fwe), where the
+/* lists.c -- tasks about frequent words: in a numbered list (cwe), and in a coded text (fwe), where the
  * frequency falls with the square of the rank.
  *
- * Each occurrence of a word has a number of its own in [0, 1), by which the list is sorted; so with more
- * units further occurrences come in between, and the order of the others stays. */
+ * Each occurrence of a word has a random number in [0, 1), by which the list is sorted.  So more units
+ * insert further occurrences, and the order of the others stays the same. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,22 +10,22 @@
 #include "base/rng.h"
 #include "needle/task.h"
 
-/* Words of a list: the common ones of the text, those of the example, the text's others. */
+/* Words of a list: the common words of the text, the words of the example, and the text's other words. */
 enum { COMMON = 10, EXAMPLE_COMMON = 10, EXAMPLE_MOST = 40, LEAST_OTHERS = 10, LARGE = 4096 };
 
 struct cwe {
 	bool large;
-	uint32_t times, other_times;   /* a common word occurs, another one */
+	uint32_t times, other_times;   /* occurrences of a common word, and of another word */
 	struct rf_order order;         /* u, word, occurrence; of `ready` other words */
 	size_t ready;
-	const char **word;             /* (words), NULL: not made yet */
+	const char **word;             /* (words); NULL: the word was not made yet */
 	size_t words;
 	const char *worked;
 };
 
 /* ---- common words --------------------------------------------------------------------------------- */
 
-/* The i-th word that a sample takes: those of the lists, and when there are no more, pairs of them. */
+/* Returns the i-th word of a sample: a word of the lists and, when they are used up, a pair of words. */
 static const char *word_of(struct rf_prompt *s, struct cwe *c, size_t i)
 {
 	const struct rf_vocabulary *w = &s->of->words;
@@ -68,7 +68,7 @@ static void add_times(struct rf_prompt *s, struct rf_order *o, enum rf_what what
 		rf_order_add(o, rf_draw(key, r), word, r);
 }
 
-/* The words of an order before the word `end` as a numbered list, in s->context. */
+/* Writes the words of an order before the word `end` as a numbered list, into s->context. */
 static void write_list(struct rf_prompt *s, const struct rf_order *o, size_t end)
 {
 	struct rf_fill f = { .s = { NULL } };
@@ -192,8 +192,8 @@ struct fwe {
 	char (*word)[CODE_LETTERS + 1];
 };
 
-/* How often the word of a rank occurs in a text of n units: zeta's distribution with exponent 2, rounded
- * down. */
+/* Returns how often the word of a rank occurs in a text of n units: by the zeta distribution with exponent 2,
+ * rounded down. */
 static uint32_t times_of(uint32_t rank, size_t n)
 {
 	return (uint32_t)((double)n / (1.6449340668482264 * (double)rank * (double)rank));

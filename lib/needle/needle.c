@@ -1,4 +1,4 @@
-/* needle.c -- the table of tasks, what the options ask for, and a sample as a line of JSON. */
+/* needle.c -- the table of tasks, the settings, and a sample as a line of JSON. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,13 +39,13 @@ struct rf_needle {
 	struct rf_tokenizer *tokenizer;
 	const struct rf_task *task[TASKS];
 	int tasks, length[LENGTHS], lengths;
-	uint64_t from, to;                /* samples */
-	int at_task, at_length;           /* of the next sample */
+	uint64_t from, to;                /* the range of samples to write */
+	int at_task, at_length;           /* task and length of the next sample */
 	uint64_t at;
 	bool skip_short;                  /* leave out a task at a length at which a sample does not fit */
-	bool looked;                      /* the samples at the task and length at hand are known to fit */
-	uint64_t all;                     /* samples, of which from .. to are written */
-	struct rf_buf left;               /* the tasks left out, as text with a 0 at its end; or empty */
+	bool looked;                      /* the samples of the current task and length are known to fit */
+	uint64_t all;                     /* number of samples for each task and length */
+	struct rf_buf left;               /* the tasks left out, as text with a NUL at its end; or empty */
 };
 
 void rf_needle_options(struct rf_needle_settings *s, struct rf_opts *opts)
@@ -81,9 +81,9 @@ void rf_needle_options(struct rf_needle_settings *s, struct rf_opts *opts)
 	rf_opts_add(opts, table);
 }
 
-/* ---- what is asked for ---------------------------------------------------------------------------- */
+/* ---- settings ------------------------------------------------------------------------------------- */
 
-/* The next part of a list, separated by commas; NULL: there are no more. */
+/* Returns the next part of a list separated by commas; NULL: the list has ended. */
 static const char *next_part(const char **list, size_t *n)
 {
 	const char *s = *list;
@@ -268,7 +268,8 @@ static size_t characters(const unsigned char *s, size_t n)
 	return c;
 }
 
-/* depth: the characters of the context before a needle, of all but its own. */
+/* Writes the depth of each needle: the characters of the context before it, as a share of all other
+ * characters. */
 static void places_of(struct rf_buf *b, const struct rf_prompt *s)
 {
 	const unsigned char *context = s->context.p;
@@ -314,8 +315,8 @@ static void write_line(struct rf_buf *b, const struct rf_prompt *s)
 	rf_print_text(b, "}\n");
 }
 
-/* The least length at which all samples fit.  A longer one may come with longer examples, so this goes up
- * step by step. */
+/* Fails with the least length at which all samples fit.  A longer prompt may come with longer examples, so
+ * the length is raised step by step. */
 static enum rf_code too_short(struct rf_needle *n, const struct rf_task *task, int length, struct rf_err *e)
 {
 	size_t least = (size_t)length, tokens;
@@ -348,8 +349,8 @@ static void next_pair(struct rf_needle *n)
 	}
 }
 
-/* Computes the least length of all samples at the length at hand, also of those outside the range, so that
- * ranges agree. */
+/* Computes the least length of all samples at the current length, including samples outside the range, so
+ * that all ranges give the same result. */
 static enum rf_code least_length(struct rf_needle *n, size_t *least, struct rf_err *e)
 {
 	size_t tokens;
@@ -364,7 +365,8 @@ static enum rf_code least_length(struct rf_needle *n, size_t *least, struct rf_e
 	return rc;
 }
 
-/* Moves on to a task and length at which all samples fit, and notes those that are left out. */
+/* Moves on to a task and length at which all samples fit, and lists the tasks and lengths that are left
+ * out. */
 static enum rf_code skip_short(struct rf_needle *n, struct rf_err *e)
 {
 	size_t least;
@@ -378,7 +380,7 @@ static enum rf_code skip_short(struct rf_needle *n, struct rf_err *e)
 			break;
 		}
 		if (n->left.n)
-			n->left.n--; /* the 0 */
+			n->left.n--; /* the NUL */
 		rf_print(&n->left, "%s%s at length %d (it needs %zu)", n->left.n ? ", " : "",
 		         n->task[n->at_task]->name, n->length[n->at_length], least);
 		rf_buf_add(&n->left, "", 1);

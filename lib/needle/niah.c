@@ -1,5 +1,5 @@
-/* niah.c -- needles in a haystack: keys with values among the words of an essay, among lines that say
- * nothing, or among lines with other keys and values. */
+/* niah.c -- tasks with needles in a haystack: keys with values among the words of an essay, among lines of
+ * noise, or among lines with other keys and values. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@ struct niah {
 	const char **needle;
 	double *drawn;
 	size_t *before, *rank, *at;
-	const char *type;          /* of one value, if there is one answer, else of several */
+	const char *type;          /* the type of value in the prompt, in the singular or the plural */
 	bool one;
 	struct rf_units other;     /* lines with other keys */
 };
 
-/* A uuid of version 4 (RFC 9562). */
+/* Appends a uuid of version 4 (RFC 9562). */
 static void add_uuid(struct rf_buf *to, uint64_t key, uint64_t i)
 {
 	const uint32_t counter[4] = { (uint32_t)i, (uint32_t)(i >> 32) }, k[2] = { (uint32_t)key,
@@ -35,7 +35,7 @@ static void add_uuid(struct rf_buf *to, uint64_t key, uint64_t i)
 	rf_buf_add(to, s, (size_t)n);
 }
 
-/* The i-th key or value of a sample, each another one as long as there are others. */
+/* Appends the i-th key of a sample.  Keys, and values, are distinct as long as there are enough. */
 static void add_key(const struct rf_prompt *s, uint64_t i, struct rf_buf *to)
 {
 	uint64_t key = rf_prompt_key(s, RF_FOR_KEYS, 0), all = rf_vocabulary_pairs(&s->of->words);
@@ -63,20 +63,23 @@ static void add_value(const struct rf_prompt *s, uint64_t i, struct rf_buf *to)
 		for (int k = 1; k < s->of->digits; k++)
 			least *= 10;
 		all = 9 * least;
-		i = i < all ? i : asked + (i - asked) % (all - asked); /* never that of an answer */
+		i = i < all ? i : asked + (i - asked) % (all - asked); /* never the value of an answer */
 		n = snprintf(number, sizeof number, "%llu",
 		             (unsigned long long)(least + rf_permuted(key, all, i)));
 		rf_buf_add(to, number, (size_t)n);
 	}
 }
 
-static const char *word(const struct rf_prompt *s, enum rf_wording w) { return s->of->wording.t[w].text; }
+static const char *wording_of(const struct rf_prompt *s, enum rf_wording w)
+{
+	return s->of->wording.t[w].text;
+}
 
 /* Replaces line by the needle with this key and value. */
 static void make_needle(const struct rf_prompt *s, uint64_t key, uint64_t value, struct rf_buf *line)
 {
 	struct rf_buf k = { 0 }, v = { 0 };
-	struct rf_fill f = { .s = { [RF_TYPE] = word(s, s->task->uuid_values ? RF_TYPE_UUIDS
+	struct rf_fill f = { .s = { [RF_TYPE] = wording_of(s, s->task->uuid_values ? RF_TYPE_UUIDS
 	                                                                     : RF_TYPE_NUMBERS) } };
 
 	line->n = 0;
@@ -92,11 +95,11 @@ static void make_needle(const struct rf_prompt *s, uint64_t key, uint64_t value,
 	rf_buf_free(&v);
 }
 
-/* "a, b, c, and d" */
+/* Writes the names of the query: "a, b, c, and d". */
 static void name_query(struct rf_prompt *s)
 {
 	struct rf_buf b = { 0 };
-	const char *last = word(s, RF_NIAH_AND);
+	const char *last = wording_of(s, RF_NIAH_AND);
 
 	for (int q = 0; q < s->task->queries; q++) {
 		if (q && q == s->task->queries - 1)
@@ -110,7 +113,7 @@ static void name_query(struct rf_prompt *s)
 	rf_buf_free(&b);
 }
 
-static void drop(void *state)
+static void free_niah(void *state)
 {
 	rf_units_free(&((struct niah *)state)->other);
 }
@@ -126,7 +129,7 @@ enum rf_code rf_niah_draw(struct rf_prompt *s, struct rf_err *e)
 	if (!h)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	s->state = h;
-	s->drop = drop;
+	s->drop = free_niah;
 	h->needles = k;
 	h->needle = rf_prompt_alloc(s, k, sizeof *h->needle);
 	h->drawn = rf_prompt_alloc(s, k, sizeof *h->drawn);
@@ -139,7 +142,7 @@ enum rf_code rf_niah_draw(struct rf_prompt *s, struct rf_err *e)
 	h->at = h->rank + k;
 	h->other.joint = '\n';
 	h->one = answers == 1;
-	h->type = word(s, t->uuid_values ? (h->one ? RF_TYPE_UUID : RF_TYPE_UUIDS)
+	h->type = wording_of(s, t->uuid_values ? (h->one ? RF_TYPE_UUID : RF_TYPE_UUIDS)
 	                                 : (h->one ? RF_TYPE_NUMBER : RF_TYPE_NUMBERS));
 	for (size_t i = 0; i < k; i++) {
 		make_needle(s, i / (size_t)t->values, i, &b);
@@ -159,7 +162,7 @@ enum rf_code rf_niah_draw(struct rf_prompt *s, struct rf_err *e)
 	return RF_OK;
 }
 
-/* The end of a sentence, or of the text, that is nearest to word p of n; p itself if there is none near. */
+/* Returns the end of a sentence, or of the text, that is nearest to word p of n; p if none is near. */
 static size_t nearest_end(const struct rf_units *u, size_t n, size_t p)
 {
 	for (size_t d = 0; d <= NEAR; d++) {
@@ -171,7 +174,8 @@ static size_t nearest_end(const struct rf_units *u, size_t n, size_t p)
 	return p;
 }
 
-/* before, rank of needles in an essay of n words: the end of a sentence nearest to n + 1 places' share. */
+/* Places the needles in an essay of n words: each at the end of the sentence that is nearest to its drawn
+ * place among n + 1. */
 static void place_in_essay(struct niah *h, const struct rf_units *u, size_t n)
 {
 	for (size_t i = 0; i < h->needles; i++) {

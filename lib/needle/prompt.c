@@ -1,4 +1,4 @@
-/* prompt.c -- what all tasks need of a sample: draws, memory, the prompt, and how needles come to lie in a
+/* prompt.c -- the parts of a sample that all tasks share: draws, memory, the prompt, and needles placed in a
  * haystack. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,7 +125,7 @@ enum rf_code rf_count_tokens(struct rf_material *m, const struct rf_buf *text, s
 
 /* ---- needles in a haystack ------------------------------------------------------------------------- */
 
-/* Of lines that are taken already the nearest free one serves. */
+/* A line that is taken is replaced by the nearest free line. */
 void rf_place_lines(const double *drawn, size_t k, size_t n, size_t *line)
 {
 	for (size_t i = 0; i < k; i++) {
@@ -146,7 +146,7 @@ void rf_place_lines(const double *drawn, size_t k, size_t n, size_t *line)
 	}
 }
 
-static void join(struct rf_buf *context, char joint)
+static void add_joint(struct rf_buf *context, char joint)
 {
 	if (context->n)
 		rf_buf_add(context, &joint, 1);
@@ -161,7 +161,7 @@ void rf_scatter(struct rf_buf *context, const struct rf_units *u, size_t n, cons
 	for (size_t placed = 0; placed <= k; placed++) {
 		size_t next = k, to;
 
-		/* the first of the needles that are not placed yet: k is small */
+		/* find the next needle by a linear search, because k is small */
 		for (size_t i = 0; i < k; i++) {
 			size_t earlier = 0;
 
@@ -173,12 +173,12 @@ void rf_scatter(struct rf_buf *context, const struct rf_units *u, size_t n, cons
 		}
 		to = next < k ? before[next] : n;
 		if (to > done) {
-			join(context, u->joint);
+			add_joint(context, u->joint);
 			rf_units_copy(u, done, to, context);
 			done = to;
 		}
 		if (next < k) {
-			join(context, u->joint);
+			add_joint(context, u->joint);
 			at[next] = context->n;
 			rf_buf_add(context, needle[next], strlen(needle[next]));
 		}

@@ -1,5 +1,5 @@
-/* qa.c -- questions about documents: the question's own paragraphs among others, of which those with the same
- * title come first. */
+/* qa.c -- tasks with questions about documents: the question's own paragraphs among other paragraphs.
+ * Paragraphs with the same title are taken first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +11,13 @@
 struct qa {
 	const struct rf_questions *from;
 	const struct rf_question *q;
-	uint32_t *other;               /* paragraphs that do not answer, in the order in which they come */
-	size_t others, cap, tried;     /* of all paragraphs of the file, so many were tried */
-	bool *mine;                    /* (paragraphs) the question's, or taken */
+	uint32_t *other;               /* the other paragraphs, in their order */
+	size_t others, cap, tried;     /* tried: number of the file's paragraphs that were considered */
+	bool *mine;                    /* (paragraphs) belongs to the question, or was taken */
 	struct rf_order order;         /* u, 1 + index in `other` or 0, index in the question's own */
 };
 
-static void drop(void *state)
+static void free_qa(void *state)
 {
 	struct qa *a = state;
 
@@ -26,7 +26,7 @@ static void drop(void *state)
 	rf_order_free(&a->order);
 }
 
-static void take(struct rf_prompt *s, struct qa *a, uint32_t paragraph)
+static void take_paragraph(struct rf_prompt *s, struct qa *a, uint32_t paragraph)
 {
 	if (a->mine[paragraph])
 		return;
@@ -38,7 +38,7 @@ static void take(struct rf_prompt *s, struct qa *a, uint32_t paragraph)
 	a->other[a->others++] = paragraph;
 }
 
-/* The others with the title of one of its own, in random order. */
+/* Takes the other paragraphs with the title of one of the question's own, in random order. */
 static void take_same_title(struct rf_prompt *s, struct qa *a)
 {
 	uint64_t key = rf_prompt_key(s, RF_FOR_PARAGRAPHS, 1);
@@ -55,7 +55,7 @@ static void take_same_title(struct rf_prompt *s, struct qa *a)
 	}
 	rf_order_sort(&same);
 	for (size_t i = 0; i < same.n; i++)
-		take(s, a, same.item[i].a);
+		take_paragraph(s, a, same.item[i].a);
 	s->failed |= same.failed;
 	rf_order_free(&same);
 }
@@ -70,9 +70,9 @@ enum rf_code rf_qa_draw(struct rf_prompt *s, struct rf_err *e)
 	if (!a)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	s->state = a;
-	s->drop = drop;
+	s->drop = free_qa;
 	a->from = from;
-	/* each question once, and then again */
+	/* every question is used once before one is used again */
 	key = rf_draw_key(s->of->seed, RF_DRAW_NEEDLE, (uint64_t)s->task->id, s->number / from->n,
 	                  RF_FOR_QUESTION, 0);
 	a->q = &from->q[rf_permuted(key, from->n, s->number % from->n)];
@@ -97,7 +97,7 @@ enum rf_code rf_qa_draw(struct rf_prompt *s, struct rf_err *e)
 	return RF_OK;
 }
 
-/* Makes n other paragraphs, which come again when the file has no more. */
+/* Makes n other paragraphs; they are repeated when the file has no more. */
 static void make_others(struct rf_prompt *s, struct qa *a, size_t n)
 {
 	uint64_t all = a->from->paragraphs, order = rf_prompt_key(s, RF_FOR_ORDER, 0);
@@ -105,7 +105,7 @@ static void make_others(struct rf_prompt *s, struct qa *a, size_t n)
 	size_t have = a->order.n - a->q->own;
 
 	while (a->others < n && a->tried < all && !s->failed)
-		take(s, a, (uint32_t)rf_permuted(key, all, a->tried++));
+		take_paragraph(s, a, (uint32_t)rf_permuted(key, all, a->tried++));
 	for (; have < n && !s->failed; have++)
 		rf_order_add(&a->order, rf_draw(order, (uint32_t)have), (uint32_t)have + 1, 0);
 	rf_order_sort(&a->order);

@@ -1,5 +1,5 @@
-/* questions.c -- reads questions, answers and the paragraphs that have them.  A paragraph that several
- * questions share is kept once. */
+/* questions.c -- reads questions, their answers, and the paragraphs with the answers.  A paragraph that
+ * several questions share is kept once. */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -12,14 +12,14 @@
 
 enum { MAX_QUESTION = 64 << 20, MAX_LIST = 10000 };
 
-/* What is needed only while the file is read: for each paragraph that was read, which of those kept it is. */
+/* State while the file is read: for each paragraph that was read, the index of the kept paragraph. */
 struct reading { struct rf_questions *to; struct rf_ids seen, titles; uint32_t *kept; size_t cap; };
 
 static enum rf_code no_memory(struct rf_err *e) { return rf_fail(e, RF_ENOMEM, "out of memory"); }
 
-/* The text of a string as memory of the file's, with a NUL behind it.  It is copied first, since it loses its
- * escapes where it stands. */
-static enum rf_code keep(struct rf_questions *q, const struct rf_jvalue *v, const char *key,
+/* Copies the text of a string into the memory of *q, with a NUL after it.  The copy comes first, because
+ * unescaping changes the string in place. */
+static enum rf_code keep_text(struct rf_questions *q, const struct rf_jvalue *v, const char *key,
                          const char **text, size_t *n, struct rf_err *e)
 {
 	struct rf_jvalue copy = { NULL, v->n };
@@ -56,7 +56,8 @@ static enum rf_code add_paragraph(struct reading *r, struct rf_paragraph p, uint
 	return RF_OK;
 }
 
-static enum rf_code count(const struct rf_jvalue *list, const char *key, uint32_t *n, struct rf_err *e)
+static enum rf_code count_elements(const struct rf_jvalue *list, const char *key, uint32_t *n,
+                                   struct rf_err *e)
 {
 	struct rf_jvalue v = { NULL, 0 };
 
@@ -88,12 +89,12 @@ static enum rf_code read_question(struct reading *r, const struct rf_jvalue *lin
 			return rf_fail(e, RF_EDATA, "the key '%s' is missing", keys[k]);
 	if (!v[CONTEXT].s == !v[PARAGRAPHS].s)
 		return rf_fail(e, RF_EDATA, "there must be either 'context' or 'paragraphs'");
-	if ((rc = keep(r->to, &v[QUESTION], keys[QUESTION], &q.text, &n, e)) != RF_OK ||
-	    (rc = count(&v[ANSWERS], keys[ANSWERS], &q.answers, e)) != RF_OK ||
-	    (v[PARAGRAPHS].s && (rc = count(&v[PARAGRAPHS], keys[PARAGRAPHS], &q.own, e)) != RF_OK))
+	if ((rc = keep_text(r->to, &v[QUESTION], keys[QUESTION], &q.text, &n, e)) != RF_OK ||
+	    (rc = count_elements(&v[ANSWERS], keys[ANSWERS], &q.answers, e)) != RF_OK ||
+	    (v[PARAGRAPHS].s && (rc = count_elements(&v[PARAGRAPHS], keys[PARAGRAPHS], &q.own, e)) != RF_OK))
 		return rc;
 	if (v[TITLE].s) {
-		if ((rc = keep(r->to, &v[TITLE], keys[TITLE], &text, &n, e)) != RF_OK)
+		if ((rc = keep_text(r->to, &v[TITLE], keys[TITLE], &text, &n, e)) != RF_OK)
 			return rc;
 		hash = XXH64(text, n, 0);
 		if ((rc = rf_ids_add(&r->titles, hash, &before, e)) != RF_OK)
@@ -106,14 +107,14 @@ static enum rf_code read_question(struct reading *r, const struct rf_jvalue *lin
 	if (!q.answer || !q.paragraph || !own)
 		return no_memory(e);
 	for (uint32_t i = 0; rc == RF_OK && rf_jscan_next(&v[ANSWERS], NULL, &each); i++)
-		rc = keep(r->to, &each, keys[ANSWERS], &q.answer[i], &n, e);
+		rc = keep_text(r->to, &each, keys[ANSWERS], &q.answer[i], &n, e);
 	each.s = NULL;
 	if (rc == RF_OK && v[CONTEXT].s)
-		rc = keep(r->to, &v[CONTEXT], keys[CONTEXT], &own->s, &own->n, e);
+		rc = keep_text(r->to, &v[CONTEXT], keys[CONTEXT], &own->s, &own->n, e);
 	else
 		for (uint32_t i = 0; rc == RF_OK && rf_jscan_next(&v[PARAGRAPHS], NULL, &each); i++)
-			rc = keep(r->to, &each, keys[PARAGRAPHS], &own[i].s, &own[i].n, e);
-	/* the whole line is good, so its parts may be added to the lists */
+			rc = keep_text(r->to, &each, keys[PARAGRAPHS], &own[i].s, &own[i].n, e);
+	/* add the parts of the line to the lists only now that the whole line is valid */
 	for (uint32_t i = 0; rc == RF_OK && i < q.own; i++) {
 		own[i].title = title;
 		rc = add_paragraph(r, own[i], &q.paragraph[i], e);

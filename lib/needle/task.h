@@ -1,9 +1,9 @@
-/* task.h -- what the files of this room share: tasks, samples, draws, units.
+/* task.h -- the types and functions that the files of this folder share: tasks, samples, draws, units.
  *
- * A sample is made in two steps.  draw() decides what does not depend on how much haystack there is: needles,
- * keys, values, where they stand.  render() writes the prompt around so many units of haystack, as often as
- * fit.c asks.  Whatever is drawn is a function of seed, task, the sample's number and what it is drawn for,
- * so samples of the same number have the same needles at every length. */
+ * A sample is made in two steps.  draw() decides everything that does not depend on the amount of haystack:
+ * needles, keys, values and their places.  render() writes the prompt around a number of units of haystack,
+ * as often as fit.c asks.  Every draw is a function of seed, task, the sample's number and the draw's
+ * purpose, so samples of the same number have the same needles at every length. */
 #ifndef RF_TASK_H
 #define RF_TASK_H
 
@@ -21,19 +21,19 @@
 
 /* ---- units of haystack ---------------------------------------------------------------------------- */
 
-/* Unit i is text[i ? end[i-1] + 1 : 0 .. end[i]); what lies between two is the joint. */
+/* Unit i is text[i ? end[i-1] + 1 : 0 .. end[i]); the byte between two units is the joint. */
 struct rf_units { struct rf_buf text; size_t *end, n, cap; char joint; bool failed; };
 
 void rf_units_add(struct rf_units *u, const void *s, size_t n);
 /* Appends the units [from, to), with joints between them.  Unit i >= u->n is unit i mod u->n. */
 void rf_units_copy(const struct rf_units *u, size_t from, size_t to, struct rf_buf *out);
-/* Whether a sentence ends with unit i: . ! or ?, perhaps with quotes or brackets behind it. */
+/* Returns whether a sentence ends with unit i: with . ! or ?, and possibly quotes or brackets after it. */
 bool rf_units_stop(const struct rf_units *u, size_t i);
 void rf_units_free(struct rf_units *u);
 
 /* Reads the words of a text, or of the texts of JSON lines; a sequence of blanks and line ends is one blank.
- * skip: counts the bad lines, and limits how many are passed over; NULL: a bad line is an error.  Errors:
- * RF_EDATA: there are no words, or bytes that are not UTF-8; those of rf_text_open(). */
+ * skip: counts and limits the bad lines that are skipped; NULL: a bad line is an error.  Errors: RF_EDATA:
+ * there are no words, or bytes that are not UTF-8; those of rf_text_open(). */
 enum rf_code rf_units_read(struct rf_units *u, const char *path, struct rf_skip *skip, struct rf_err *e);
 
 /* ---- questions ------------------------------------------------------------------------------------ */
@@ -60,37 +60,37 @@ struct rf_prompt;
 
 struct rf_task {
 	const char *name;
-	int id;                          /* of draws: never changes */
-	int max_new;                     /* tokens of an answer at most */
+	int id;                          /* number of the task in draws; it never changes */
+	int max_new;                     /* most tokens of an answer */
 	enum rf_haystack { RF_NO_HAYSTACK, RF_NOISES, RF_ESSAY, RF_NEEDLES } haystack;
 	bool uuid_keys, uuid_values;
-	int keys, values, queries;       /* of niah */
-	int questions;                   /* of qa: which file of --qa, from 1 */
+	int keys, values, queries;       /* for niah */
+	int questions;                   /* for qa: the number of the file of --qa, from 1 */
 	/* Errors of both: RF_ENOMEM; RF_EDATA: the words are too few. */
 	enum rf_code (*draw)(struct rf_prompt *s, struct rf_err *e);
 	enum rf_code (*render)(struct rf_prompt *s, size_t units, struct rf_err *e);
-	/* Makes a sample smaller that does not fit with the least units; false: it is as small as can be.
-	   May be NULL. */
+	/* Makes a sample smaller that does not fit with the least units.  Returns false if it cannot be
+	   smaller. May be NULL. */
 	bool (*shrink)(struct rf_prompt *s);
 };
 
 extern const struct rf_task rf_tasks[];           /* .name NULL at the end */
 
-/* What samples are made of. */
+/* The material of samples: words, haystack, questions, tokenizer. */
 struct rf_material {
 	uint64_t seed;
-	int digits;                  /* of a value that is a number */
+	int digits;                      /* number of digits of a value that is a number */
 	const struct rf_tokenizer *tokenizer;
-	bool bytes;                      /* its tokens are bytes */
+	bool bytes;                      /* tokens are bytes */
 	struct rf_vocabulary words;
 	struct rf_templates wording;
 	struct rf_units noise, essay;
 	struct rf_questions questions[2];
-	int files;                       /* of questions */
+	int files;                       /* number of files of questions */
 	struct rf_id_list ids;           /* scratch memory of counting */
 };
 
-/* Where a needle stands: `drawn` in [0, 1), and bytes of the context. */
+/* The place of a needle: `drawn` in [0, 1), and bytes of the context. */
 struct rf_spot { double drawn; size_t at, n; };
 
 struct rf_prompt {
@@ -98,55 +98,55 @@ struct rf_prompt {
 	const struct rf_task *task;
 	uint64_t number;
 	int length;
-	struct rf_region memory;         /* of what is drawn */
-	void *state;                     /* the task's own; in memory, except for buffers that drop() frees */
+	struct rf_region memory;         /* memory of the drawn parts */
+	void *state;                     /* state of the task, in `memory`; drop() frees its buffers */
 	void (*drop)(void *state);
 	bool failed;                     /* memory ran out */
-	/* by draw() */
-	size_t least, most;              /* units */
+	/* set by draw() */
+	size_t least, most;              /* limits of the number of units */
 	const char **answer, *query;
 	size_t answers;
-	struct rf_spot *place;          /* (places) of the answers, in their order */
+	struct rf_spot *place;          /* (places) places of the answers, in their order */
 	size_t places;
-	/* by render(): the prompt is the input and behind it the answer's prefix */
+	/* set by render(): the prompt is the input followed by the answer's prefix */
 	struct rf_buf context, prompt;
 	size_t context_at, input;        /* bytes of the prompt */
-	/* by rf_prompt_make() */
+	/* set by rf_prompt_make() */
 	size_t units, tokens;
 };
 
-/* What a number is drawn for; these never change, new ones come at the end. */
+/* Purposes of draws.  Their numbers never change; new ones come at the end. */
 enum rf_what { RF_FOR_KEYS = 1, RF_FOR_VALUES, RF_FOR_PLACES, RF_FOR_NAMES, RF_FOR_WORDS, RF_FOR_ORDER,
                RF_FOR_EXAMPLE, RF_FOR_QUESTION, RF_FOR_PARAGRAPHS };
 
-/* The key of draws: rf_draw(key, 0), rf_draw(key, 1), ... */
+/* Returns the key of draws: rf_draw(key, 0), rf_draw(key, 1), ... */
 uint64_t rf_prompt_key(const struct rf_prompt *s, enum rf_what what, uint64_t of);
 uint64_t rf_draw_below(uint64_t key, uint32_t j, uint64_t n);
-/* The j-th (j < n) number of a permutation of 0 .. n-1. */
+/* Returns the j-th (j < n) number of a permutation of 0 .. n-1. */
 uint64_t rf_permuted(uint64_t key, uint64_t n, uint64_t j);
 
-/* Memory of the sample, zeroed; NULL, and s->failed, if there is none. */
+/* Returns zeroed memory of the sample; NULL if memory ran out, and s->failed is set. */
 void *rf_prompt_alloc(struct rf_prompt *s, size_t count, size_t size);
-/* A copy of a text; "" if there is no memory. */
+/* Returns a copy of a text; "" if memory ran out. */
 const char *rf_prompt_text(struct rf_prompt *s, const void *text, size_t n);
-/* Writes the prompt: s->context and the other blanks in these two texts. */
+/* Writes the prompt: fills s->context and the other blanks into these two texts. */
 void rf_prompt_write(struct rf_prompt *s, enum rf_wording input, enum rf_wording prefix,
                       const struct rf_fill *f);
 /* Appends a worked example to `out`: the input and the prefix that rf_prompt_write() wrote, and n answers,
  * worded one by one. */
 void rf_prompt_example(struct rf_prompt *s, enum rf_wording example, enum rf_wording answer,
                        enum rf_wording joint, const char *const *answers, size_t n, struct rf_buf *out);
-/* *n: the tokens of a text, without special ones. */
+/* Counts the tokens of a text, without special tokens, in *n. */
 enum rf_code rf_count_tokens(struct rf_material *m, const struct rf_buf *text, size_t *n, struct rf_err *e);
 
-/* Lines with needles between them: drawn[i] in [0, 1) becomes one of n + k lines, each needle another one. */
+/* Assigns k needles to different lines among n + k: drawn[i] in [0, 1) decides the line of needle i. */
 void rf_place_lines(const double *drawn, size_t k, size_t n, size_t *line);
 /* Writes n units with needles between them as s->context.  before[i] units precede needle i, and among
  * needles with the same number the one comes first whose rank is lower.  at[i]: where it begins. */
 void rf_scatter(struct rf_buf *context, const struct rf_units *u, size_t n, const char *const *needle,
                 const size_t *before, const size_t *rank, size_t k, size_t *at);
 
-/* Things in a random order that stays the same when others come between them: each has a number in [0, 1), by
+/* Items in a random order that stays the same when others are inserted: each item has a number in [0, 1), by
  * which they are sorted. */
 struct rf_item { double u; uint32_t a, b; };
 struct rf_order { struct rf_item *item; size_t n, cap; bool failed; };
@@ -164,16 +164,16 @@ enum rf_code rf_fit(const struct rf_fit *f, size_t least, size_t most, size_t ro
                     size_t *measured, struct rf_err *e);
 
 /* Draws a sample and renders it with as many units as fit.  s must be released in any case.  Returns RF_EOF
- * if it does not fit; s->tokens is then the least length at which it does. */
+ * if the sample does not fit; s->tokens is then the least length at which it fits. */
 enum rf_code rf_prompt_make(struct rf_prompt *s, struct rf_material *m, const struct rf_task *task,
                             uint64_t number, int length, struct rf_err *e);
 void rf_prompt_free(struct rf_prompt *s);
-/* *tokens: the least that the sample has at this length, where the example before some tasks is shorter if
- * the length is. */
+/* Computes in *tokens the least number of tokens of the sample at this length.  Some tasks have an example
+ * whose length depends on the length of the prompt. */
 enum rf_code rf_prompt_least(struct rf_material *m, const struct rf_task *task, uint64_t number, int length,
                              size_t *tokens, struct rf_err *e);
 
-/* The tasks' own, one file per kind. */
+/* The functions of the tasks, in one file for each kind. */
 enum rf_code rf_niah_draw(struct rf_prompt *s, struct rf_err *e);
 enum rf_code rf_niah_render(struct rf_prompt *s, size_t units, struct rf_err *e);
 enum rf_code rf_vt_draw(struct rf_prompt *s, struct rf_err *e);

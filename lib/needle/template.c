@@ -1,4 +1,5 @@
-/* template.c -- the built-in words, and how a file replaces them.  A doubled brace is a brace. */
+/* template.c -- the built-in wording of the prompts, and the file that replaces it.  A doubled brace is a
+ * brace. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static const char *const blanks[RF_BLANKS] = {
 #define B(x) (1u << RF_##x)
 #define EXAMPLE "{input}{answer_prefix} {answers}\n\n"
 
-/* must, may: the blanks that a text has, and others that it may have. */
+/* must, may: the blanks that a text must have, and those that it may have. */
 static const struct wording {
 	const char *section, *key, *text;
 	unsigned must, may;
@@ -95,7 +96,7 @@ static bool is_prefix(enum rf_wording w) { return !strncmp(wordings[w].key, "ans
 
 static enum rf_code no_memory(struct rf_err *e) { return rf_fail(e, RF_ENOMEM, "out of memory"); }
 
-/* The blank at s, which stands behind a brace; *n: the length of its name. */
+/* Returns the blank whose name begins at s, after a brace; *n: the length of the name. */
 static enum rf_blank blank_at(const char *s, size_t left, size_t *n)
 {
 	const char *end = memchr(s, '}', left);
@@ -107,8 +108,8 @@ static enum rf_blank blank_at(const char *s, size_t left, size_t *n)
 	return (enum rf_blank)b;
 }
 
-/* Cuts n bytes into pieces, which need no memory but the text and a piece per brace. */
-static enum rf_code cut(struct rf_template *t, enum rf_wording what, const char *s, size_t n,
+/* Cuts n bytes into pieces.  The memory is one copy of the text, and one piece for each brace. */
+static enum rf_code cut_text(struct rf_template *t, enum rf_wording what, const char *s, size_t n,
                         struct rf_err *e)
 {
 	const struct wording *w = &wordings[what];
@@ -184,7 +185,7 @@ static enum rf_code read_wording(struct rf_templates *t, const char *section, co
 		return rf_fail(e, RF_EDATA, "'%s.%s' occurs twice", section, wordings[w].key);
 	seen[w] = true;
 	if ((rc = rf_string_copy(v, wordings[w].key, &s, &n, e)) == RF_OK)
-		rc = cut(&t->t[w], (enum rf_wording)w, s, n, e);
+		rc = cut_text(&t->t[w], (enum rf_wording)w, s, n, e);
 	free(s);
 	return rc == RF_OK ? rc : rf_blame(e, "'%s.%s'", section, wordings[w].key);
 }
@@ -197,7 +198,7 @@ static bool is_section(const struct rf_jvalue *key, const char **name)
 	return false;
 }
 
-/* *at: where a failure is. */
+/* Reads the object of a section.  *at: the place of a failure. */
 static enum rf_code read_object(struct rf_templates *t, const struct rf_jvalue *all, const char **at,
                                 struct rf_err *e)
 {
@@ -237,7 +238,7 @@ enum rf_code rf_templates_open(struct rf_templates *t, const char *path, struct 
 
 	memset(t, 0, sizeof *t);
 	for (int w = 0; rc == RF_OK && w < RF_WORDINGS; w++)
-		rc = cut(&t->t[w], (enum rf_wording)w, wordings[w].text, strlen(wordings[w].text), e);
+		rc = cut_text(&t->t[w], (enum rf_wording)w, wordings[w].text, strlen(wordings[w].text), e);
 	if (rc != RF_OK || !path || (rc = rf_lines_open(&l, path, MAX_FILE, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_lines_rest(l, &s, &n, e)) == RF_OK) {

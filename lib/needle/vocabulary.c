@@ -15,7 +15,7 @@ enum { MAX_FILE_LINE = 1 << 16, MAX_WORD = 60, LEAST_PAIRS = 64 };
 static enum rf_code no_memory(struct rf_err *e) { return rf_fail(e, RF_ENOMEM, "out of memory"); }
 
 /* Adds a word unless `seen` has it. */
-static enum rf_code add(struct rf_region *memory, struct rf_ids *seen, const char *s, size_t n,
+static enum rf_code add_word(struct rf_region *memory, struct rf_ids *seen, const char *s, size_t n,
                         const char ***list, size_t *count, size_t *cap, struct rf_err *e)
 {
 	uint64_t before;
@@ -31,7 +31,7 @@ static enum rf_code add(struct rf_region *memory, struct rf_ids *seen, const cha
 	return RF_OK;
 }
 
-/* NULL: s is a word. */
+/* Returns why s is not a word; NULL: it is a word. */
 static const char *wrong_with(const char *s, size_t n)
 {
 	int32_t c;
@@ -67,7 +67,7 @@ static enum rf_code read_list(struct rf_region *memory, const char *path, const 
 			             (unsigned long long)rf_lines_number(l), rf_quote(q, sizeof q, s, n),
 			             wrong);
 		else
-			rc = add(memory, &seen, s, n, list, count, &cap, e);
+			rc = add_word(memory, &seen, s, n, list, count, &cap, e);
 	}
 	if (rc == RF_EOF)
 		rc = *count ? RF_OK : rf_fail(e, RF_EDATA, "%s: there are no words", rf_lines_name(l));
@@ -84,12 +84,12 @@ static enum rf_code copy_list(struct rf_region *memory, const char *const *words
 	size_t cap = 0;
 
 	for (; rc == RF_OK && *words; words++)
-		rc = add(memory, &seen, *words, strlen(*words), list, count, &cap, e);
+		rc = add_word(memory, &seen, *words, strlen(*words), list, count, &cap, e);
 	rf_ids_free(&seen);
 	return rc;
 }
 
-static enum rf_code join(struct rf_vocabulary *w, struct rf_err *e)
+static enum rf_code join_lists(struct rf_vocabulary *w, struct rf_err *e)
 {
 	struct rf_ids seen = { 0 };
 	enum rf_code rc = RF_OK;
@@ -98,7 +98,7 @@ static enum rf_code join(struct rf_vocabulary *w, struct rf_err *e)
 	for (size_t i = 0; rc == RF_OK && i < w->adjectives + w->nouns; i++) {
 		const char *s = i < w->adjectives ? w->adjective[i] : w->noun[i - w->adjectives];
 
-		rc = add(&w->memory, &seen, s, strlen(s), &w->single, &w->singles, &cap, e);
+		rc = add_word(&w->memory, &seen, s, strlen(s), &w->single, &w->singles, &cap, e);
 	}
 	rf_ids_free(&seen);
 	return rc;
@@ -119,7 +119,7 @@ enum rf_code rf_vocabulary_open(struct rf_vocabulary *w, const char *adjectives,
 		return rf_fail(e, RF_EDATA, "%s: %zu adjectives and %zu nouns make %llu keys, fewer than %d",
 		               adjectives ? adjectives : nouns, w->adjectives, w->nouns,
 		               (unsigned long long)rf_vocabulary_pairs(w), LEAST_PAIRS);
-	return rc == RF_OK ? join(w, e) : rc;
+	return rc == RF_OK ? join_lists(w, e) : rc;
 }
 
 void rf_vocabulary_free(struct rf_vocabulary *w)

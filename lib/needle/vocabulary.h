@@ -1,4 +1,4 @@
-/* vocabulary.h -- the adjectives and nouns that keys and lists of words are made of. */
+/* vocabulary.h -- the adjectives and nouns of keys and of lists of words. */
 #ifndef RF_VOCABULARY_H
 #define RF_VOCABULARY_H
 
@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/region.h"
 
-/* Common English words, NULL at the end: common_words.c. */
+/* Common English words, with NULL at the end: common_words.c. */
 extern const char *const rf_adjectives[], *const rf_nouns[];
 
 struct rf_vocabulary {
@@ -18,16 +18,17 @@ struct rf_vocabulary {
 	struct rf_region memory;
 };
 
-/* Reads files of one word per line; a path that is NULL stands for the words above.  Empty lines and words
- * that came before are left out.  w must be released in any case.  Errors: RF_EDATA with file and line: a
- * word has a blank, a hyphen, or bytes that are not UTF-8 or a terminal obeys; the file has no words, or
- * both lists together too few for any task; those of rf_lines_open(). */
+/* Reads files with one word on each line; a path that is NULL stands for the built-in words.  Empty lines
+ * and repeated words are left out.  w must be released in any case.  Errors: RF_EDATA with file and line: a
+ * word has a blank, a hyphen, bytes that are not UTF-8 or that a terminal obeys; the file has no words, or
+ * both lists together have too few for any task; those of rf_lines_open(). */
 enum rf_code rf_vocabulary_open(struct rf_vocabulary *w, const char *adjectives, const char *nouns,
                                 struct rf_err *e);
 void rf_vocabulary_free(struct rf_vocabulary *w);
 
-/* How many pairs there are, and the i-th, "adjective-noun". */
+/* Returns the number of pairs "adjective-noun". */
 uint64_t rf_vocabulary_pairs(const struct rf_vocabulary *w);
+/* Appends the i-th pair. */
 void rf_vocabulary_pair(const struct rf_vocabulary *w, uint64_t i, struct rf_buf *to);
 
 #endif

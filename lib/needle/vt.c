@@ -1,5 +1,6 @@
-/* vt.c -- tracking of variables: a chain of names, the first of which gets a value and each other one that of
- * the name before it, in lines among noise.  One worked example with shorter names precedes the text. */
+/* vt.c -- the task of tracking variables: a chain of names in lines among noise.  The first name gets a
+ * value, and each other name the value of the name before it.  A worked example with shorter names precedes
+ * the text. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +63,7 @@ static void draw_chain(struct rf_prompt *s, struct chain *c, int letters, int va
 	rf_buf_free(&b);
 }
 
-/* The chain's lines among n lines of noise as s->context, and the prompt about them. */
+/* Writes the chain's lines among n lines of noise into s->context, and the prompt about them. */
 static void write_chain(struct rf_prompt *s, struct chain *c, size_t n)
 {
 	size_t line[NAMES], before[NAMES];
@@ -77,7 +78,7 @@ static void write_chain(struct rf_prompt *s, struct chain *c, size_t n)
 	rf_prompt_write(s, RF_VT_INPUT, RF_VT_PREFIX, &f);
 }
 
-/* The example with n lines of noise, in s->prompt. */
+/* Writes the example with n lines of noise into s->prompt. */
 static void write_example(struct rf_prompt *s, size_t n)
 {
 	struct vt *v = s->state;
@@ -111,7 +112,7 @@ enum rf_code rf_vt_draw(struct rf_prompt *s, struct rf_err *e)
 	s->place = rf_prompt_alloc(s, NAMES, sizeof *s->place);
 	if (s->failed)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	/* 10000 .. 99998, and not that of the example */
+	/* from 10000 to 99998, and different from the value of the example */
 	value = 10000 + (int)rf_draw_below(rf_prompt_key(s, RF_FOR_VALUES, 0), 0, 89998);
 	draw_chain(s, &v->chain, LETTERS, value + (value >= EXAMPLE_VALUE), rf_prompt_key(s, RF_FOR_NAMES, 0),
 	           rf_prompt_key(s, RF_FOR_PLACES, 0));

@@ -1,4 +1,4 @@
-/* chars.c -- properties of characters are utf8proc's; those that it does not give stand here. */
+/* chars.c -- texts as characters.  utf8proc has the properties of characters; the missing ones are here. */
 #include <string.h>
 
 #include <utf8proc.h>
@@ -9,7 +9,7 @@
 
 enum { SHORT = 16 }; /* a text of at most this length is compared at every place */
 
-static const char nul[] = "\xc0\x80"; /* stands for a NUL */
+static const char nul[] = "\xc0\x80"; /* the bytes that stand for a NUL */
 enum { NUL_BYTES = sizeof nul - 1 };
 
 char *rf_chars_text(struct rf_region *p, const char *s, size_t n)
@@ -87,7 +87,7 @@ bool rf_char_digit(int32_t c)
 
 /* ---- lower case ---------------------------------------------------------------------------- */
 
-/* Unicode's Cased: letters of a case, and signs made of such */
+/* Returns whether c has Unicode's property Cased: letters of a case, and signs made of such letters. */
 static bool cased(int32_t c)
 {
 	static const struct { int32_t from, to; } signs[] = {
@@ -104,7 +104,8 @@ static bool cased(int32_t c)
 	}
 }
 
-/* Unicode's Case_Ignorable: marks, formats, modifiers, and the punctuation that may stand within a word */
+/* Returns whether c has Unicode's property Case_Ignorable: marks, formats, modifiers, and punctuation that
+ * may occur within a word. */
 static bool case_ignorable(int32_t c)
 {
 	static const int32_t within[] = { '\'', '.', ':', 0xB7, 0x387, 0x55F, 0x5F4, 0x2018, 0x2019, 0x2024,
@@ -120,7 +121,7 @@ static bool case_ignorable(int32_t c)
 	}
 }
 
-/* Whether the sigma at i ends a word (Unicode, Final_Sigma). */
+/* Returns whether the sigma at i ends a word (Unicode, Final_Sigma). */
 static bool ends_word(struct rf_chars s, size_t i)
 {
 	size_t before = i, behind = i + 1;
@@ -212,7 +213,8 @@ bool rf_chars_equal(struct rf_chars a, struct rf_chars b)
 /* Searches by Knuth, Morris and Pratt (SIAM J. Comput. 6, 1977): in linear time. */
 static bool search(struct rf_region *p, struct rf_chars what, struct rf_chars s, bool *in)
 {
-	/* back[i]: the longest beginning of `what` that ends before its i-th character but later begins */
+	/* back[i]: the length of the longest proper prefix of `what` that is also a suffix of its first i
+	   characters */
 	size_t *back = rf_region_alloc(p, what.n + 1, sizeof *back), k = 0;
 
 	if (!back)

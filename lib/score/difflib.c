@@ -1,7 +1,8 @@
-/* difflib.c -- how alike two lines are: the ratio of Python's difflib.SequenceMatcher, from its
- * documentation: the longest block that two texts share, then the same to its left and to its right; of
- * blocks as long the first in a, then the first in b.  Characters that are more than 1 % of a b of 200 or
- * more begin no block ("autojunk"), so the ratio is not symmetric. */
+/* difflib.c -- the similarity of two lines: the ratio of Python's difflib.SequenceMatcher, written from its
+ * documentation.  It finds the longest block that two texts a and b share, then does the same to its left
+ * and to its right.  Among blocks of the same length it takes the first in a, then the first in b.  If b has
+ * 200 characters or more, a character that makes up more than 1 % of b begins no block ("autojunk"), so the
+ * ratio is not symmetric. */
 #define _GNU_SOURCE /* qsort_r */
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,9 @@
 
 struct matcher {
 	struct rf_chars a, b;
-	int *next;                /* (|b|): where b's character comes again; -1: nowhere */
-	int *first;               /* (|a|): where a's character comes first in b; -1: nowhere, or too often */
-	int *before, *here;       /* (|b| + 1): lengths of the blocks that end at b's j - 1 */
+	int *next;                /* (|b|): next place of the same character in b; -1: none */
+	int *first;               /* (|a|): first place of a's character in b; -1: none, or too frequent */
+	int *before, *here;       /* (|b| + 1): lengths of the blocks that end at j - 1 in b */
 };
 
 struct block { int a, b, n; };
@@ -25,7 +26,7 @@ static int by_character(const void *x, const void *y, void *arg)
 	return c[i] != c[j] ? (c[i] > c[j]) - (c[i] < c[j]) : i - j;
 }
 
-/* Where each character of b comes again, and each of a comes first. */
+/* Fills next and first. */
 static enum rf_code prepare(struct matcher *m, struct rf_region *p, struct rf_steps *steps)
 {
 	int nb = (int)m->b.n, na = (int)m->a.n;
@@ -84,7 +85,7 @@ static struct block longest(struct matcher *m, struct rf_steps *steps, int a0, i
 		m->before = m->here;
 		m->here = swap;
 	}
-	/* it may go on over characters that begin none */
+	/* extend the block over characters that may not begin one */
 	while (best.a > a0 && best.b > b0 && m->a.c[best.a - 1] == m->b.c[best.b - 1]) {
 		best.a--;
 		best.b--;
@@ -105,7 +106,7 @@ enum rf_code rf_difflib_ratio(struct rf_region *p, struct rf_steps *steps, struc
 	double matched = 0;
 	enum rf_code rc;
 
-	/* what is left to do are pieces of a that do not touch, each with a block between them */
+	/* the remaining pieces of a do not touch: a block lies between any two of them */
 	if ((rc = prepare(&m, p, steps)) != RF_OK)
 		return rc;
 	if (!(todo = rf_region_alloc(p, a.n + 1, sizeof *todo)))
@@ -142,7 +143,7 @@ enum rf_code rf_difflib_ratio(struct rf_region *p, struct rf_steps *steps, struc
 enum rf_code rf_levenshtein_ratio(struct rf_region *p, struct rf_steps *steps, struct rf_chars a,
                                   struct rf_chars b, double *ratio)
 {
-	/* the longest common subsequences with b's beginnings */
+	/* lengths of the longest common subsequences with the prefixes of b */
 	int *row = rf_region_alloc(p, b.n + 1, sizeof *row);
 
 	if (!row)

@@ -1,4 +1,4 @@
-/* metric.c -- what each task is scored by, and the metrics that need no file of their own. */
+/* metric.c -- the metric of each task, and the metrics that are short enough for this file. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum cut {
 struct task {
 	const char *name;
 	enum rf_metric metric;
-	enum cut cut[2];          /* by official rules, by refine's */
+	enum cut cut[2];          /* for the rules `official`, `refine` */
 };
 
 static const struct task tasks[] = {
@@ -55,8 +55,9 @@ static const struct task tasks[] = {
 	{ "ruler_hotpotqa", RF_METRIC_PART, { WHOLE, LINE } },
 };
 
-/* NULL: none of the list; LongBench-E's tasks are LongBench's with "_e" behind. */
-static const struct task *find(const char *name)
+/* Returns the task of this name; NULL: unknown.  Tasks of LongBench-E have the names of LongBench followed by
+ * "_e". */
+static const struct task *find_task(const char *name)
 {
 	size_t n = strlen(name);
 
@@ -83,8 +84,8 @@ static bool ascii_punctuation(int32_t c)
 	       (c >= '{' && c <= '~');
 }
 
-/* The length of the article that stands at i as a word of its own; 0: none does. */
-static size_t article(struct rf_chars s, size_t i)
+/* Returns the length of the article that is a whole word at i; 0: there is none. */
+static size_t article_length(struct rf_chars s, size_t i)
 {
 	static const char *const articles[] = { "a", "an", "the" };
 
@@ -100,7 +101,7 @@ static size_t article(struct rf_chars s, size_t i)
 	return 0;
 }
 
-/* Lower case, without ASCII's punctuation and without articles. */
+/* Lists the words of a text in lower case, without ASCII punctuation and articles. */
 static bool plain_words(struct rf_words *to, struct rf_region *p, struct rf_chars s)
 {
 	struct rf_chars low, bare;
@@ -114,7 +115,7 @@ static bool plain_words(struct rf_words *to, struct rf_region *p, struct rf_char
 			c[n++] = low.c[i];
 	bare = (struct rf_chars){ c, n };
 	for (size_t i = 0, word; i < n; i += word ? word : 1)
-		if ((word = article(bare, i)))
+		if ((word = article_length(bare, i)))
 			for (size_t k = 0; k < word; k++)
 				c[i + k] = ' ';
 	return rf_chars_words(to, p, bare);
@@ -129,8 +130,8 @@ static int in_order(const void *x, const void *y)
 	return a->n ? memcmp(a->c, b->c, a->n * sizeof *a->c) : 0;
 }
 
-/* Counts the words that both texts have, each as often as in both. */
-static double shared(struct rf_words a, struct rf_words b)
+/* Counts the words that both texts have, each as often as it occurs in both. */
+static double count_shared(struct rf_words a, struct rf_words b)
 {
 	double same = 0;
 
@@ -151,7 +152,7 @@ static double shared(struct rf_words a, struct rf_words b)
 static enum rf_code f1(struct rf_region *p, struct rf_steps *steps, struct rf_chars pred,
                        struct rf_chars reference, double *score)
 {
-	enum { SORTING = 128 }; /* steps for a word */
+	enum { SORTING = 128 }; /* steps to sort a word */
 	struct rf_words a, b;
 	double same;
 
@@ -160,7 +161,7 @@ static enum rf_code f1(struct rf_region *p, struct rf_steps *steps, struct rf_ch
 		return RF_ENOMEM;
 	if (!rf_steps_take(steps, SORTING * (uint64_t)(a.n + b.n)))
 		return RF_EDATA;
-	if ((same = shared(a, b)) > 0) {
+	if ((same = count_shared(a, b)) > 0) {
 		double precision = same / (double)a.n, recall = same / (double)b.n;
 		*score = (2 * precision * recall) / (precision + recall);
 	}
@@ -181,7 +182,7 @@ static enum rf_code contains(struct rf_region *p, struct rf_chars pred, struct r
 
 /* ---- metrics of numbers, classes, code ----------------------------------------------------- */
 
-/* The next run of digits; false: there is none. */
+/* Finds the next run of digits.  Returns false if there is none. */
 static bool next_number(struct rf_chars *s, struct rf_chars *number)
 {
 	size_t from = 0, to;
@@ -207,8 +208,8 @@ static double numbers_that_are(struct rf_chars pred, struct rf_chars wanted)
 	return all > 0 ? right / all : 0;
 }
 
-/* The number behind "Paragraph "; empty: none. */
-static struct rf_chars paragraph(struct rf_chars s)
+/* Returns the number after "Paragraph "; empty: there is none. */
+static struct rf_chars paragraph_number(struct rf_chars s)
 {
 	static const char before[] = "Paragraph ";
 	struct rf_chars number = { NULL, 0 };
@@ -226,7 +227,7 @@ static struct rf_chars paragraph(struct rf_chars s)
 	return number;
 }
 
-/* TREC's classes as the benchmark lists them, one without its last letter. */
+/* The classes of TREC as the benchmark lists them; one lacks its last letter there, too. */
 static const char *const trec[] = {
 	"Food", "Date", "Order, rank", "Speed", "Disease and medicine", "Word with a special property",
 	"Abbreviation", "Language", "Letter like a-z", "Other entity", "Animal", "Expression abbreviated",
@@ -241,8 +242,8 @@ static const char *const trec[] = {
 	"Group or organization of person", "Title of a person",
 };
 
-/* The published program walks over the list of classes while it removes from it, and so passes over the one
- * behind a removed one; scores depend on that. */
+/* Scores the classes that a prediction names.  The published program removes classes from a list while it
+ * walks over the list, and so skips the class after a removed one; scores depend on that. */
 static enum rf_code class_named(const struct rf_answered *a, struct rf_region *p, struct rf_steps *steps,
                                 struct rf_chars pred, struct rf_chars reference, double *score)
 {
@@ -272,7 +273,7 @@ static enum rf_code class_named(const struct rf_answered *a, struct rf_region *p
 		if (!rf_steps_take(steps, (uint64_t)n))
 			return RF_EDATA;
 		for (same = 0; !rf_chars_equal(found[same], one);)
-			same++; /* the first of that name goes */
+			same++; /* the first class of that name is removed */
 		memmove(found + same, found + same + 1, (size_t)(--n - same) * sizeof *found);
 	}
 	for (int i = 0; i < n; i++)
@@ -281,8 +282,8 @@ static enum rf_code class_named(const struct rf_answered *a, struct rf_region *p
 	return RF_OK;
 }
 
-/* The first line without a comment's or a quote's sign; of none, nothing by official rules, all by
- * refine's. */
+/* Returns the first line of code: the first line without a sign of a comment or a quotation.  If there is
+ * none, the result is empty by the rules `official`, and the whole text by the rules `refine`. */
 static struct rf_chars line_of_code(struct rf_chars pred, enum rf_rules rules)
 {
 	struct rf_chars rest = rf_chars_skip(pred, '\n');
@@ -316,14 +317,14 @@ static enum rf_code code(enum rf_metric metric, struct rf_region *p, struct rf_s
 
 /* ---- a question ---------------------------------------------------------------------------- */
 
-static struct rf_chars cut(struct rf_chars s, enum cut how)
+static struct rf_chars cut_text(struct rf_chars s, enum cut how)
 {
 	if (how == LATER_LINE)
 		s = rf_chars_skip(s, '\n');
 	return how == WHOLE ? s : rf_chars_until(s, '\n', NULL);
 }
 
-/* RULER's programs see control characters as ends of lines. */
+/* Replaces control characters by line ends, as RULER's programs do. */
 static bool lines_of(struct rf_chars *s, struct rf_region *p)
 {
 	struct rf_chars from = rf_chars_strip(*s);
@@ -353,17 +354,17 @@ static enum rf_code compare(enum rf_metric metric, const struct rf_answered *a, 
 	case RF_METRIC_CODE:
 	case RF_METRIC_LEVENSHTEIN: return code(metric, p, steps, pred, reference, score);
 	case RF_METRIC_COUNT: *score = numbers_that_are(pred, reference); return RF_OK;
-	case RF_METRIC_RETRIEVAL: *score = numbers_that_are(pred, paragraph(reference)); return RF_OK;
+	case RF_METRIC_RETRIEVAL: *score = numbers_that_are(pred, paragraph_number(reference)); return RF_OK;
 	default: return contains(p, pred, reference, score);
 	}
 }
 
-/* The part of the prediction that the metric sees. */
-static bool prepare(const struct rf_scoring *how, enum rf_metric metric, const struct task *t,
+/* Cuts the prediction to the part that the metric uses. */
+static bool prepare_prediction(const struct rf_scoring *how, enum rf_metric metric, const struct task *t,
                     struct rf_region *p, struct rf_chars *pred)
 {
 	if (t)
-		*pred = cut(*pred, t->cut[how->rules]);
+		*pred = cut_text(*pred, t->cut[how->rules]);
 	if (metric == RF_METRIC_ALL || metric == RF_METRIC_PART)
 		return lines_of(pred, p);
 	if (metric == RF_METRIC_CODE || metric == RF_METRIC_LEVENSHTEIN)
@@ -373,8 +374,8 @@ static bool prepare(const struct rf_scoring *how, enum rf_metric metric, const s
 	return true;
 }
 
-/* How many references there are at most: by refine's rules one with a '|' falls apart. */
-static size_t pieces(const struct rf_answered *a)
+/* Returns the most references that there can be: by the rules `refine`, '|' separates references. */
+static size_t count_references(const struct rf_answered *a)
 {
 	size_t n = (size_t)a->answers;
 
@@ -412,7 +413,7 @@ static enum rf_code score_one(struct rf_verdict *v, const struct rf_answered *a,
 enum rf_code rf_metric_score(const struct rf_scoring *how, const struct rf_answered *a, struct rf_region *p,
                              struct rf_verdict *v, struct rf_err *e)
 {
-	const struct task *t = a->task ? find(a->task) : NULL;
+	const struct task *t = a->task ? find_task(a->task) : NULL;
 	struct rf_chars pred, rest, reference;
 	char q[80];
 	struct rf_steps steps = { RF_METRIC_STEPS };
@@ -427,15 +428,16 @@ enum rf_code rf_metric_score(const struct rf_scoring *how, const struct rf_answe
 		               : rf_fail(e, RF_EDATA, "there is no task: name a metric with --metric");
 	if (a->answers < 1)
 		return rf_fail(e, RF_EDATA, "there are no references to compare with");
-	if (!(v->of = rf_region_alloc(p, pieces(a), sizeof *v->of)) || !rf_chars_of(&pred, p, a->pred) ||
-	    !prepare(how, v->metric, t, p, &pred))
+	if (!(v->of = rf_region_alloc(p, count_references(a), sizeof *v->of)) ||
+	    !rf_chars_of(&pred, p, a->pred) ||
+	    !prepare_prediction(how, v->metric, t, p, &pred))
 		return no_memory(e);
 	for (int i = 0; i < a->answers; i++) {
 		if (!rf_chars_of(&rest, p, a->answer[i]))
 			return no_memory(e);
 		do {
-			/* refine's data keep references in one string, with '|' between them, so one that
-			   has a '|' falls apart */
+			/* the data of ReFINE's code keep references in one string with '|' between them, so a
+			   reference with a '|' becomes several */
 			reference = rest;
 			rest.c = NULL;
 			if (how->rules == RF_RULES_REFINE)

@@ -1,31 +1,32 @@
-/* rouge.c -- ROUGE-L of whole texts, as the package rouge 1.0.1 computes it (Lin 2004, section 3.2, on sets
- * of words): the words that the longest common subsequences of a sentence of the reference and one of the
- * prediction have, of all pairs together. */
+/* rouge.c -- computes ROUGE-L of whole texts, as the package rouge 1.0.1 does (Lin 2004, section 3.2, on
+ * sets of words): from the union, over all pairs of a sentence of the reference and one of the prediction,
+ * of the words in their longest common subsequence. */
 #include <string.h>
 #include <xxhash.h>
 
 #include "base/ids.h"
 #include "score/metric.h"
 
-/* A text's sentences as numbers of its words, the same number for the same word. */
+/* The sentences of a text as numbers of words; equal words have equal numbers. */
 struct sentences {
 	struct sentence { int *word; size_t n; } *of;
 	size_t n;
 	size_t distinct;
 };
 
-/* Returns the number of a word, which is the same for the same word, and at most the number of words so far.
- * Words are told apart by their hashes.  0: memory ran out. */
-static int number(struct rf_ids *words, struct rf_chars w)
+/* Returns the number of a word, at most the number of words so far.  Equal words have equal numbers; words
+ * are distinguished by their hashes.  0: memory ran out. */
+static int number_word(struct rf_ids *words, struct rf_chars w)
 {
 	uint64_t hash = XXH64(w.c, w.n * sizeof *w.c, 0), before;
 
 	return rf_ids_add(words, hash, &before, NULL) == RF_OK ? (int)rf_ids_first(words, hash) : 0;
 }
 
-/* Sentences end at dots; one of nothing but blanks has one word, the empty one.  most: the words of all
- * texts. */
-static bool cut(struct sentences *to, struct rf_region *p, struct rf_chars s, struct rf_ids *ids, size_t most)
+/* Cuts a text into sentences, which end at dots.  A sentence of blanks has one word, the empty word.  most:
+ * the number of words of all texts. */
+static bool cut_sentences(struct sentences *to, struct rf_region *p, struct rf_chars s, struct rf_ids *ids,
+                          size_t most)
 {
 	struct rf_chars rest = s;
 	struct rf_words words;
@@ -51,7 +52,7 @@ static bool cut(struct sentences *to, struct rf_region *p, struct rf_chars s, st
 		if (!(of->word = rf_region_alloc(p, words.n, sizeof *of->word)))
 			return false;
 		for (of->n = 0; of->n < words.n; of->n++) {
-			int w = of->word[of->n] = number(ids, words.word[of->n]);
+			int w = of->word[of->n] = number_word(ids, words.word[of->n]);
 			if (!w)
 				return false;
 			to->distinct += !seen[w];
@@ -63,7 +64,7 @@ static bool cut(struct sentences *to, struct rf_region *p, struct rf_chars s, st
 }
 
 /* Fills the row of the table that belongs to a's word from the row above it. */
-static void fill(int *t, const int *up, int word, const struct sentence *b)
+static void fill_row(int *t, const int *up, int word, const struct sentence *b)
 {
 	t[0] = 0;
 	for (size_t j = 1; j <= b->n; j++)
@@ -82,18 +83,19 @@ static size_t rows_of(const struct sentence *a, const struct sentence *b)
 	return rows;
 }
 
-/* Returns the numbers that common() needs: the first row of each block, and one block. */
-static size_t room(const struct sentence *a, const struct sentence *b)
+/* Returns the numbers that mark_common() needs: the first row of each block, and one block. */
+static size_t table_size(const struct sentence *a, const struct sentence *b)
 {
 	const size_t rows = rows_of(a, b);
 
 	return (a->n / rows + 1 + rows + 1) * (b->n + 1);
 }
 
-/* Marks the words of a longest common subsequence of a and b; returns how many were not marked before.  Of
- * equal ways back the one that leaves out b's word is taken.  The table's way back is followed in blocks of
- * rows.  The row above each block is kept, and the block is filled again from that row. */
-static size_t common(const struct sentence *a, const struct sentence *b, int *kept, char *marked)
+/* Marks the words of a longest common subsequence of a and b.  Returns the number of words that were not
+ * marked before.  If two ways back through the table are equal, the function takes the one that leaves out
+ * the word of b. It follows the way back in blocks of rows: the row above each block is kept, and the block
+ * is filled again from that row. */
+static size_t mark_common(const struct sentence *a, const struct sentence *b, int *kept, char *marked)
 {
 	const size_t row = b->n + 1, rows = rows_of(a, b), last = (a->n - 1) / rows;
 	int *block = kept + (a->n / rows + 1) * row;
@@ -103,7 +105,7 @@ static size_t common(const struct sentence *a, const struct sentence *b, int *ke
 	for (size_t k = 0; k < last; k++) {
 		memcpy(block, kept + k * row, row * sizeof *block);
 		for (i = 0; i < rows; i++)
-			fill(block + (i + 1) * row, block + i * row, a->word[k * rows + i], b);
+			fill_row(block + (i + 1) * row, block + i * row, a->word[k * rows + i], b);
 		memcpy(kept + (k + 1) * row, block + rows * row, row * sizeof *block);
 	}
 	i = a->n;
@@ -113,7 +115,7 @@ static size_t common(const struct sentence *a, const struct sentence *b, int *ke
 
 		memcpy(block, kept + k * row, row * sizeof *block);
 		for (size_t n = 0; n < i - from; n++)
-			fill(block + (n + 1) * row, block + n * row, a->word[from + n], b);
+			fill_row(block + (n + 1) * row, block + n * row, a->word[from + n], b);
 		while (i > from && j) {
 			const int *t = block + (i - from) * row, *up = t - row;
 
@@ -141,7 +143,7 @@ static enum rf_code rouge(struct rf_region *p, struct rf_steps *steps, struct rf
 	int *table;
 
 	*f = 0;
-	if (!cut(&hyp, p, pred, ids, most) || !cut(&ref, p, reference, ids, most))
+	if (!cut_sentences(&hyp, p, pred, ids, most) || !cut_sentences(&ref, p, reference, ids, most))
 		return RF_ENOMEM;
 	if (!hyp.n || !ref.n)
 		return RF_OK;
@@ -149,8 +151,8 @@ static enum rf_code rouge(struct rf_region *p, struct rf_steps *steps, struct rf
 		for (size_t j = 0; j < hyp.n; j++) {
 			if (!rf_steps_take(steps, (uint64_t)(ref.of[i].n + 1) * (hyp.of[j].n + 1)))
 				return RF_EDATA;
-			if (room(&ref.of[i], &hyp.of[j]) > longest)
-				longest = room(&ref.of[i], &hyp.of[j]);
+			if (table_size(&ref.of[i], &hyp.of[j]) > longest)
+				longest = table_size(&ref.of[i], &hyp.of[j]);
 		}
 	table = rf_region_alloc(p, longest, sizeof *table);
 	marked = rf_region_alloc(p, most + 1, 1);
@@ -159,7 +161,7 @@ static enum rf_code rouge(struct rf_region *p, struct rf_steps *steps, struct rf
 	memset(marked, 0, most + 1);
 	for (size_t i = 0; i < ref.n; i++)
 		for (size_t j = 0; j < hyp.n; j++)
-			union_lcs += common(&ref.of[i], &hyp.of[j], table, marked);
+			union_lcs += mark_common(&ref.of[i], &hyp.of[j], table, marked);
 	double precision = (double)union_lcs / (double)hyp.distinct;
 	double recall = (double)union_lcs / (double)ref.distinct;
 	*f = 2.0 * ((precision * recall) / (precision + recall + 1e-8));

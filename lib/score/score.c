@@ -1,4 +1,4 @@
-/* score.c -- from streams and JSON lines to scores, and from scores to lines of JSON. */
+/* score.c -- scores the answers of streams and JSON lines, and writes scores as lines of JSON. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,11 +19,11 @@ enum { KEYS = 8 };
 
 struct rf_scorer {
 	const struct rf_score_settings *s;
-	char *by, *show;          /* the keys, each with a NUL behind */
+	char *by, *show;          /* the keys, each followed by a NUL */
 	const char *key[KEYS], *shown[KEYS];
 	int keys, shows;
 	struct rf_tally tally;
-	struct rf_region region;      /* of one question */
+	struct rf_region region;      /* memory of one question */
 };
 
 void rf_score_options(struct rf_score_settings *s, struct rf_opts *opts)
@@ -156,7 +156,7 @@ static enum rf_code name_group(struct rf_scorer *c, json_t *const value[KEYS], s
 /* Writes the additional keys of a line of --each as a JSON object in the scorer's region: with metric
  * `all` which references were found, from sums over n samples, and the values of --show, null where
  * `shown` has none.  *to does not change without --each.  Errors: RF_ENOMEM. */
-static enum rf_code more(struct rf_scorer *c, const struct rf_verdict *v, int n,
+static enum rf_code add_shown(struct rf_scorer *c, const struct rf_verdict *v, int n,
                          const char *const shown[KEYS], const char **to, struct rf_err *e)
 {
 	struct rf_buf text = { 0 };
@@ -182,38 +182,38 @@ static enum rf_code more(struct rf_scorer *c, const struct rf_verdict *v, int n,
 	return *to ? RF_OK : no_memory(e);
 }
 
-/* Returns the group of these values, which is made if it does not exist; NULL: memory ran out.  Only a
- * question that counts makes a group. */
-static struct rf_score_group *group(struct rf_scorer *c, const struct group_name *name)
+/* Returns the group of these values, and makes it if it does not exist; NULL: memory ran out.  Called only
+ * for a question that counts. */
+static struct rf_score_group *find_group(struct rf_scorer *c, const struct group_name *name)
 {
 	return rf_tally_group(&c->tally, name->first, name->others);
 }
 
-static enum rf_code unanswered(struct rf_scorer *c, const struct group_name *name, const char *what,
+static enum rf_code add_unanswered(struct rf_scorer *c, const struct group_name *name, const char *what,
                                struct rf_err *e)
 {
 	struct rf_score_group *g;
 
 	if (!c->s->partial)
 		return rf_fail(e, RF_EDATA, "%s (--partial leaves such questions out)", what);
-	if (!(g = group(c, name)))
+	if (!(g = find_group(c, name)))
 		return no_memory(e);
 	g->unanswered++;
 	return RF_OK;
 }
 
-static enum rf_code add(struct rf_scorer *c, const struct group_name *name, struct rf_scored q,
+static enum rf_code add_score(struct rf_scorer *c, const struct group_name *name, struct rf_scored q,
                         struct rf_err *e)
 {
-	struct rf_score_group *g = group(c, name);
+	struct rf_score_group *g = find_group(c, name);
 
 	return g ? rf_tally_add(g, q, e) : no_memory(e);
 }
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-/* Returns a value of meta that is a text or a number, as JSON; NULL: there is none. */
-static json_t *of_meta(const struct rf_record *r, const char *key)
+/* Returns a value of meta that is a text or a number, as JSON; NULL: meta does not have it. */
+static json_t *meta_value(const struct rf_record *r, const char *key)
 {
 	json_t *v = rf_meta_json(r, key);
 
@@ -246,8 +246,8 @@ static const char *metric_name(enum rf_rules rules, enum rf_metric metric)
 	return names[rules][metric];
 }
 
-/* Scores the samples; *all: the sums over them. */
-static enum rf_code samples(struct rf_scorer *c, struct rf_record *r, struct rf_answered *a,
+/* Scores the samples.  *all: the sums over them. */
+static enum rf_code score_samples(struct rf_scorer *c, struct rf_record *r, struct rf_answered *a,
                             struct rf_verdict *all, struct rf_err *e)
 {
 	struct rf_generation *made = &r->generation;
@@ -273,7 +273,7 @@ static enum rf_code samples(struct rf_scorer *c, struct rf_record *r, struct rf_
 	return RF_OK;
 }
 
-/* Reads the classes that a record's meta names, if it does. */
+/* Reads the classes in a record's meta, if it has them. */
 static enum rf_code classes_of(struct rf_scorer *c, const struct rf_record *r, struct rf_answered *a,
                                struct rf_err *e)
 {
@@ -302,7 +302,7 @@ static enum rf_code score_record(struct rf_scorer *c, struct rf_record *r, struc
 {
 	struct rf_generation *made = &r->generation;
 	struct rf_answered a = { .answer = r->answer, .answers = r->answers };
-	json_t *task = of_meta(r, "task"), *value[KEYS], *x;
+	json_t *task = meta_value(r, "task"), *value[KEYS], *x;
 	const char *shown[KEYS];
 	char *text;
 	struct group_name name;
@@ -319,7 +319,7 @@ static enum rf_code score_record(struct rf_scorer *c, struct rf_record *r, struc
 		a.task = c->s->task;
 	json_decref(task);
 	for (int i = 0; i < c->keys; i++)
-		if (!(value[i] = of_meta(r, c->key[i])) && !strcmp(c->key[i], "task") && c->s->task)
+		if (!(value[i] = meta_value(r, c->key[i])) && !strcmp(c->key[i], "task") && c->s->task)
 			value[i] = json_string(c->s->task);
 	if ((rc = name_group(c, value, &name, e)) != RF_OK ||
 	    (rc = classes_of(c, r, &a, e)) != RF_OK)
@@ -327,14 +327,14 @@ static enum rf_code score_record(struct rf_scorer *c, struct rf_record *r, struc
 	if (c->s->check) {
 		a.pred = "";
 		rc = rf_metric_score(&c->s->how, &a, &c->region, &all, e);
-		return rc == RF_OK ? add(c, &name, q, e) : rc;
+		return rc == RF_OK ? add_score(c, &name, q, e) : rc;
 	}
 	if (!made->tokens)
-		return unanswered(c, &name, "there is no generation: rf-generate writes it", e);
+		return add_unanswered(c, &name, "there is no generation: rf-generate writes it", e);
 	if (!made->text)
 		return rf_fail(e, RF_EDATA, "the generation has no text: rf-generate writes it if the model "
 		                            "has a tokenizer");
-	if ((rc = samples(c, r, &a, &all, e)) != RF_OK)
+	if ((rc = score_samples(c, r, &a, &all, e)) != RF_OK)
 		return rc;
 	q.score = all.score / made->n;
 	for (int i = 0; i < c->shows; i++) {
@@ -344,9 +344,9 @@ static enum rf_code score_record(struct rf_scorer *c, struct rf_record *r, struc
 		free(text);
 		json_decref(x);
 	}
-	if ((rc = more(c, &all, made->n, shown, &q.more, e)) != RF_OK)
+	if ((rc = add_shown(c, &all, made->n, shown, &q.more, e)) != RF_OK)
 		return rc;
-	return add(c, &name, q, e);
+	return add_score(c, &name, q, e);
 }
 
 enum rf_code rf_scorer_stream(struct rf_scorer *c, struct rf_in *in, struct rf_out *out, struct rf_err *e)
@@ -377,8 +377,8 @@ static const char *text_of(struct rf_scorer *c, struct rf_jvalue *v)
 	return memchr(s, 0, n) ? rf_chars_text(&c->region, s, n) : s;
 }
 
-/* Reads the texts of a list, or the one text. */
-static enum rf_code texts(struct rf_scorer *c, const struct rf_jvalue *v, const char *what,
+/* Reads the texts of a list, or a single text. */
+static enum rf_code read_texts(struct rf_scorer *c, const struct rf_jvalue *v, const char *what,
                           const char *const **to, int *n, struct rf_err *e)
 {
 	struct rf_jvalue one = { NULL, 0 }, list = *v;
@@ -399,7 +399,7 @@ static enum rf_code texts(struct rf_scorer *c, const struct rf_jvalue *v, const 
 	if (rf_jscan_is_string(v)) {
 		return (*text = text_of(c, &list)) ? RF_OK : no_memory(e);
 	}
-	/* a text is cut free in place, so the next one is found first */
+	/* find the next text before this one is unescaped in place */
 	one.s = NULL;
 	for (bool more = rf_jscan_next(&list, NULL, &one); more; text++) {
 		struct rf_jvalue this = one;
@@ -419,7 +419,7 @@ static const char *const words[WORDS] = { "pred", "answers", "outputs", "answer"
 
 /* Reads the value of a key as JSON; *to is NULL if there is none.  Errors: RF_EDATA: strict JSON cannot hold
  * it. */
-static enum rf_code load(const struct rf_jvalue *v, const char *key, json_t **to, struct rf_err *e)
+static enum rf_code load_value(const struct rf_jvalue *v, const char *key, json_t **to, struct rf_err *e)
 {
 	*to = v->s ? json_loadb(v->s, v->n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
 	if (!v->s || *to)
@@ -442,9 +442,9 @@ static enum rf_code name_line(struct rf_scorer *c, const struct rf_jvalue *objec
 	for (int i = 0; i < c->keys && rc == RF_OK; i++) {
 		if (rf_jscan_get(object, c->key[i], &by, NULL) == RF_OK && !rf_jscan_is_list(&by) &&
 		    !rf_jscan_is_object(&by) && *by.s != 'n')
-			rc = load(&by, c->key[i], &value[i], e);
+			rc = load_value(&by, c->key[i], &value[i], e);
 		if (rc == RF_OK && !value[i] && !strcmp(c->key[i], "task")) {
-			rc = load(task, c->key[i], &value[i], e);
+			rc = load_value(task, c->key[i], &value[i], e);
 			if (!value[i] && c->s->task)
 				value[i] = json_string(c->s->task);
 		}
@@ -477,7 +477,7 @@ static enum rf_code read_task(struct rf_scorer *c, const struct rf_jvalue v[WORD
 	return (*task = text_of(c, &copy)) ? RF_OK : no_memory(e);
 }
 
-static enum rf_code line(struct rf_scorer *c, const struct rf_jvalue *object, struct rf_err *e)
+static enum rf_code score_line(struct rf_scorer *c, const struct rf_jvalue *object, struct rf_err *e)
 {
 	struct rf_answered a = { .pred = "" };
 	struct rf_jvalue v[WORDS], task, show;
@@ -495,10 +495,10 @@ static enum rf_code line(struct rf_scorer *c, const struct rf_jvalue *object, st
 	    (rc = read_task(c, v, &task, &a.task, e)) != RF_OK ||
 	    (rc = name_line(c, object, &task, &name, e)) != RF_OK)
 		return rc;
-	for (int i = 0; i < c->shows; i++) { /* before texts are cut free in place */
+	for (int i = 0; i < c->shows; i++) { /* before texts are unescaped in place */
 		if (rf_jscan_get(object, c->shown[i], &show, NULL) != RF_OK)
 			show.s = NULL;
-		if ((rc = load(&show, c->shown[i], &json, e)) != RF_OK)
+		if ((rc = load_value(&show, c->shown[i], &json, e)) != RF_OK)
 			return rc;
 		json_decref(json);
 		if (!(shown[i] = show.s ? rf_region_text(&c->region, show.s, show.n) : NULL) && show.s)
@@ -507,17 +507,17 @@ static enum rf_code line(struct rf_scorer *c, const struct rf_jvalue *object, st
 	how = v[ANSWERS].s ? ANSWERS : v[OUTPUTS].s ? OUTPUTS : ANSWER;
 	if (!v[how].s)
 		return rf_fail(e, RF_EDATA, "there are no 'answers', 'outputs' or 'answer' to compare with");
-	if ((rc = texts(c, &v[how], words[how], &a.answer, &a.answers, e)) != RF_OK)
+	if ((rc = read_texts(c, &v[how], words[how], &a.answer, &a.answers, e)) != RF_OK)
 		return rc;
 	if (v[CLASSES].s && *v[CLASSES].s != 'n' &&
-	    (rc = texts(c, &v[CLASSES], words[CLASSES], &a.class_, &a.classes, e)) != RF_OK)
+	    (rc = read_texts(c, &v[CLASSES], words[CLASSES], &a.class_, &a.classes, e)) != RF_OK)
 		return rc;
 	if (c->s->check) {
 		rc = rf_metric_score(&c->s->how, &a, &c->region, &verdict, e);
-		return rc == RF_OK ? add(c, &name, q, e) : rc;
+		return rc == RF_OK ? add_score(c, &name, q, e) : rc;
 	}
 	if (!v[PRED].s || *v[PRED].s != '"')
-		return unanswered(c, &name, "there is no 'pred' that is a text", e);
+		return add_unanswered(c, &name, "there is no 'pred' that is a text", e);
 	if (!rf_jscan_is_string(&v[PRED]))
 		return rf_fail(e, RF_EDATA, "'pred' is %s, not a text", rf_jscan_kind(&v[PRED]));
 	if (!(a.pred = text_of(c, &v[PRED])))
@@ -527,9 +527,9 @@ static enum rf_code line(struct rf_scorer *c, const struct rf_jvalue *object, st
 	if ((rc = rf_metric_score(&c->s->how, &a, &c->region, &verdict, e)) != RF_OK)
 		return rc;
 	q.score = verdict.score;
-	if ((rc = more(c, &verdict, 1, shown, &q.more, e)) != RF_OK)
+	if ((rc = add_shown(c, &verdict, 1, shown, &q.more, e)) != RF_OK)
 		return rc;
-	if (!(g = group(c, &name)))
+	if (!(g = find_group(c, &name)))
 		return no_memory(e);
 	q.id = g->n + g->unanswered;
 	return rf_tally_add(g, q, e);
@@ -546,7 +546,7 @@ enum rf_code rf_scorer_lines(struct rf_scorer *c, const char *path, struct rf_er
 	rf_lines_advise(l);
 	while (rc == RF_OK) {
 		if ((rc = rf_lines_next_object(l, &object, e)) == RF_OK &&
-		    (rc = line(c, &object, e)) != RF_OK)
+		    (rc = score_line(c, &object, e)) != RF_OK)
 			rf_lines_blame(l, e);
 		rf_meter_read(c->s->meter, rf_lines_bytes(l));
 		if (rc == RF_OK)
@@ -558,10 +558,10 @@ enum rf_code rf_scorer_lines(struct rf_scorer *c, const char *path, struct rf_er
 	return rc == RF_EOF ? RF_OK : rc;
 }
 
-/* ---- what they come to --------------------------------------------------------------------- */
+/* ---- reports ------------------------------------------------------------------------------- */
 
 /* Returns an object such as {"task":"trec","length":4096}; first: JSON, or the word mean */
-static json_t *named(const struct rf_scorer *c, const char *first, const char *rest)
+static json_t *name_object(const struct rf_scorer *c, const char *first, const char *rest)
 {
 	json_t *line = json_object(), *others = json_loads(rest, JSON_ALLOW_NUL, NULL);
 
@@ -571,7 +571,7 @@ static json_t *named(const struct rf_scorer *c, const char *first, const char *r
 	return line;
 }
 
-static enum rf_code put(json_t *line, struct rf_buf *to, struct rf_err *e)
+static enum rf_code put_line(json_t *line, struct rf_buf *to, struct rf_err *e)
 {
 	rf_json_print(to, line);
 	rf_print_text(to, "\n");
@@ -580,17 +580,17 @@ static enum rf_code put(json_t *line, struct rf_buf *to, struct rf_err *e)
 }
 
 /* Sets a key to a number, or to null if x is not finite. */
-static void set(json_t *line, const char *key, double x)
+static void set_number(json_t *line, const char *key, double x)
 {
 	json_object_set_new(line, key, isfinite(x) ? json_real(x) : json_null());
 }
 
 static void set_mean(json_t *line, const char *key, const struct rf_mean *m)
 {
-	set(line, key, 100 * m->mean);
-	set(line, "se", 100 * m->se);
-	set(line, "low", 100 * m->low);
-	set(line, "high", 100 * m->high);
+	set_number(line, key, 100 * m->mean);
+	set_number(line, "se", 100 * m->se);
+	set_number(line, "low", 100 * m->low);
+	set_number(line, "high", 100 * m->high);
 }
 
 /* Sets the keys of a comparison; questions: the pairs are questions, and not means of tasks. */
@@ -598,7 +598,7 @@ static void set_pairs(json_t *line, double other, const struct rf_pairs *p, bool
 {
 	json_t *a = json_object();
 
-	set(a, "score", 100 * other);
+	set_number(a, "score", 100 * other);
 	set_mean(a, "difference", &p->difference);
 	if (questions) {
 		json_object_set_new(a, "better", json_integer((json_int_t)p->better));
@@ -614,7 +614,7 @@ enum rf_code rf_scorer_each(const struct rf_scorer *c, struct rf_buf *to, struct
 	for (size_t i = 0; i < c->tally.n; i++) {
 		const struct rf_score_group *g = &c->tally.group[i];
 		for (size_t k = 0; k < g->n && rc == RF_OK; k++) {
-			json_t *line = named(c, g->first, g->rest);
+			json_t *line = name_object(c, g->first, g->rest);
 			json_object_set_new(line, "id", json_integer((json_int_t)g->of[k].id));
 			json_object_set_new(line, "score", json_real(g->of[k].score));
 			if (g->of[k].more) {
@@ -622,7 +622,7 @@ enum rf_code rf_scorer_each(const struct rf_scorer *c, struct rf_buf *to, struct
 				json_object_update(line, more_);
 				json_decref(more_);
 			}
-			rc = put(line, to, e);
+			rc = put_line(line, to, e);
 		}
 	}
 	return rc;
@@ -633,20 +633,20 @@ enum rf_code rf_scorer_counts(const struct rf_scorer *c, struct rf_buf *to, stru
 	enum rf_code rc = RF_OK;
 
 	for (size_t i = 0; i < c->tally.n && rc == RF_OK; i++) {
-		json_t *line = named(c, c->tally.group[i].first, c->tally.group[i].rest);
+		json_t *line = name_object(c, c->tally.group[i].first, c->tally.group[i].rest);
 		json_object_set_new(line, "n", json_integer((json_int_t)c->tally.group[i].n));
-		rc = put(line, to, e);
+		rc = put_line(line, to, e);
 	}
 	return rc;
 }
 
-/* What the lines of one set add to the line of their mean. */
+/* Sums over the lines of one set, for the line of their mean. */
 struct means { struct rf_mean *score, *difference; size_t k, unanswered; double other; };
 
 static enum rf_code group_line(struct rf_scorer *c, struct rf_scorer *against, struct rf_score_group *g,
                                struct means *m, struct rf_buf *to, struct rf_err *e)
 {
-	json_t *line = named(c, g->first, g->rest);
+	json_t *line = name_object(c, g->first, g->rest);
 	struct rf_score_group *o;
 	struct rf_pairs pairs;
 	enum rf_code rc;
@@ -672,14 +672,14 @@ static enum rf_code group_line(struct rf_scorer *c, struct rf_scorer *against, s
 	}
 	m->unanswered += g->unanswered;
 	m->k++;
-	return put(line, to, e);
+	return put_line(line, to, e);
 }
 
 static enum rf_code mean_line(const struct rf_scorer *c, bool against, const char *rest,
                               const struct means *m, struct rf_buf *to, struct rf_err *e)
 {
 	struct rf_mean mean = rf_tally_mean_of(m->score, m->k);
-	json_t *line = named(c, "\"mean\"", rest);
+	json_t *line = name_object(c, "\"mean\"", rest);
 
 	json_object_set_new(line, "n", json_integer((json_int_t)mean.n));
 	if (m->unanswered)
@@ -691,7 +691,7 @@ static enum rf_code mean_line(const struct rf_scorer *c, bool against, const cha
 		struct rf_pairs pairs = { .difference = rf_tally_mean_of(m->difference, m->k) };
 		set_pairs(line, m->other / (double)m->k, &pairs, false);
 	}
-	return put(line, to, e);
+	return put_line(line, to, e);
 }
 
 /* Writes the lines of the groups that share all keys but the first with the i-th and, if there are several,

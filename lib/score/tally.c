@@ -1,4 +1,4 @@
-/* tally.c -- means and their errors. */
+/* tally.c -- computes means, their intervals, and paired differences. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +45,8 @@ void rf_tally_free(struct rf_tally *t)
 
 /* ---- means --------------------------------------------------------------------------------- */
 
-/* The probability that |t| is below x: 1 - I_{df/(df + x^2)}(df/2, 1/2), by the finite sums for whole df
- * (Abramowitz and Stegun 26.7.3 and 26.7.4). */
+/* Returns the probability that |t| is below x: 1 - I_{df/(df + x^2)}(df/2, 1/2), by the finite sums for
+ * whole df (Abramowitz and Stegun 26.7.3 and 26.7.4). */
 static double within(double x, int df)
 {
 	double theta = atan(x / sqrt(df)), c = cos(theta), sum = 0, term = df % 2 ? c : 1;
@@ -61,7 +61,7 @@ static double within(double x, int df)
 /* Returns the 0.975 quantile of Student's distribution with df >= 1 degrees of freedom. */
 static double student(double df)
 {
-	/* the quantile of the normal distribution, which is reached within 1e-4 from 10,000 on */
+	/* from df = 10,000 on the quantile is within 1e-4 of the normal distribution's */
 	double low = 1.959963984540054, high = 13;
 
 	if (df >= 10000)
@@ -99,7 +99,7 @@ static double greatest(size_t x, size_t n)
 	return high;
 }
 
-/* Returns in *low and *high the exact 95 % interval of a proportion, of which x in n >= 1 were observed. */
+/* Computes the exact 95 % interval of a proportion if x of n >= 1 were observed. */
 static void exact(size_t x, size_t n, double *low, double *high)
 {
 	*low = 1 - greatest(n - x, n);
@@ -166,7 +166,7 @@ struct rf_mean rf_tally_mean_of(const struct rf_mean *of, size_t k)
 		below += (of[i].mean - of[i].low) * (of[i].mean - of[i].low);
 		above += (of[i].high - of[i].mean) * (of[i].high - of[i].mean);
 		proportions |= of[i].proportions;
-		least = of[i].low < 0 ? -1 : least; /* differences */
+		least = of[i].low < 0 ? -1 : least; /* a difference may be as low as -1 */
 	}
 	df = df > 0 ? floor(variance * variance / df) : (double)n - (double)k;
 	m = interval(n, sum / (double)k, sqrt(variance) / (double)k, df, least);
