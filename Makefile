@@ -6,13 +6,13 @@
 # make deps-arm64     also installs the compiler and the emulator for make check-arm64, and libraries in
 #                     build/arm64/root
 # make deps-slurm     also installs Slurm and munge for make check-slurm
-# make midtrain       runs the method on real text and writes a report: pipelines/demo.mk
+# make midtrain       runs the method on real text and writes a report: pipelines/demo/demo.mk
 #                         ARCH=delta_net, gated_deltanet, lact_swiglu or qwen3_5_text: the kind of model; also
 #                         for make bench
 # make posttrain, make testtime
-#                     run the other two phases on questions about that text: pipelines/demo-phases.mk
+#                     run the other two phases on questions about that text: pipelines/demo/demo-phases.mk
 # make study          tests whether ReFINE makes a model better: small models, controls, three seeds:
-#                     pipelines/study.mk
+#                     pipelines/study/study.mk
 #                         QUICK=1: only test that the study works, in some minutes instead of hours
 # make check          builds and runs all tests; takes about twenty minutes on two cores
 #                         TESTS=t/x.bats: only these files; DEVICE=cuda: on a GPU; ISA=x86_64: as on an older
@@ -31,11 +31,12 @@
 # make cuda-reckon    estimates the time of passes and of a step of the shipped models on an H100, kernel by
 #                     kernel, with the emulated GPU: t/emu/reckon.sh.  Needs code for sm_90
 #                         CONFIGS=pipelines/configs/lact-760m.json T=16384 SEGMENT=8192 LINES=20 STEP=no
-# make gpu-bundle     makes build/gpu-bundle.tar.gz, for a bare machine with a GPU: pipelines/gpu-first.md
+# make gpu-bundle     makes build/gpu-bundle.tar.gz, for a bare machine with a GPU:
+#                     pipelines/bench/gpu-first.md
 #                         CUDA_ARCHS=90: only for this architecture
 # make bench          measures speed and memory
 #                         DEVICE=cuda: on a GPU; ISA=x86_64_v3: from that level down;
-#                         ONLY='passes steps': only these parts, see pipelines/bench.sh
+#                         ONLY='passes steps': only these parts, see pipelines/bench/bench.sh
 # make help           prints these lines; files in pipelines have such a help, too:
 #                     make -f pipelines/midtrain.mk help
 # make install, make uninstall
@@ -51,7 +52,7 @@ SHELL := /bin/bash
 ifneq ($(filter deps deps-arm64 deps-slurm,$(MAKECMDGOALS)),)
 ifeq ($(findstring n,$(firstword -$(MAKEFLAGS))),)
 $(if $(shell for kind in '' $(patsubst deps-%,%,$(filter deps-%,$(MAKECMDGOALS))); do \
-             pipelines/deps.sh $$kind || exit; done; echo done),, \
+             pipelines/lib/deps.sh $$kind || exit; done; echo done),, \
      $(error packages are missing, see above))
 endif
 endif
@@ -296,13 +297,13 @@ deps-arm64 deps-slurm:
 
 ARCH ?= delta_net
 midtrain: $(TOOLS) $(if $(GPUS),$(PLUGIN))
-	@$(MAKE) --no-print-directory -f pipelines/demo.mk ARCH=$(ARCH)
+	@$(MAKE) --no-print-directory -f pipelines/demo/demo.mk ARCH=$(ARCH)
 posttrain testtime: $(TOOLS) $(if $(GPUS),$(PLUGIN))
-	@$(MAKE) --no-print-directory -f pipelines/demo-phases.mk $@
+	@$(MAKE) --no-print-directory -f pipelines/demo/demo-phases.mk $@
 
 QUICK ?=
 study: $(TOOLS)
-	@$(MAKE) --no-print-directory -f pipelines/study.mk $(if $(QUICK),QUICK=$(QUICK))
+	@$(MAKE) --no-print-directory -f pipelines/study/study.mk $(if $(QUICK),QUICK=$(QUICK))
 
 units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) $(CUBLAS_WAYS) $(EMU_NCCL) \
        $(if $(CROSS),$(patsubst $(BIN)/%,$(EMULATED_BIN)/%,$(TOOLS)) \
@@ -355,12 +356,12 @@ DEMO ?= $(if $(wildcard runs/midtrain$(of_arch)/start/latest),$(patsubst %/valid
 ifeq ($(DEVICE),cuda)
 bench: all $(BUILD)/t/helper/bench
 	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/helper/bench) \
-		pipelines/bench-cuda.sh $(BUILD)/bench-cuda
+		pipelines/bench/bench-cuda.sh $(BUILD)/bench-cuda
 else
 bench: $(TOOLS) units
 	$(AT_ISA) RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/helper/bench) \
 		DEMO=$(DEMO) ARCH=$(ARCH) \
-		pipelines/bench.sh $(BUILD)/bench$(of_arch)
+		pipelines/bench/bench.sh $(BUILD)/bench$(of_arch)
 endif
 
 # The kernels of delta_back*.cu need more sums than there are registers.  A thread spills at most 24 numbers,
@@ -377,7 +378,7 @@ cuda-report: $(BUILD)/rf-cuda.so $(BUILD)/rf-cuda-host.so $(BUILD)/t/helper/laun
 cuda-reckon: $(BUILD)/rf-cuda.so $(BUILD)/rf-cuda-reckon.so $(BUILD)/t/helper/bench
 	@t/emu/reckon.sh $(BUILD) $(or $(CONFIGS),$(wildcard pipelines/configs/*.json))
 gpu-bundle: all units
-	@pipelines/gpu-bundle.sh $(BUILD)/gpu-bundle.tar.gz
+	@pipelines/bench/gpu-bundle.sh $(BUILD)/gpu-bundle.tar.gz
 else
 cuda-report cuda-reckon gpu-bundle:
 	@echo "CUDA was left out: no toolkit"
@@ -415,13 +416,14 @@ WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
             $(wildcard lib/*/*.h kernels/*.h kernels/c*/*.h kernels/cuda/gpu/*.h kernels/cuda/*.sh \
             t/lint/*.awk t/unit/*.h t/fuzz/*.h t/emu/*.h t/emu/gpu/*.h \
             t/*/*.bats t/slurm/*.sh t/*.bash t/helper/*.py \
-            t/helper/*.awk completion/* $(addprefix pipelines/*.,sh sbatch mk awk gp jq py) \
-            examples/*.py man/* *.md t/README t/golden/*.md)
+            t/helper/*.awk completion/* \
+            $(foreach d,* */*,$(addprefix pipelines/$d.,sh sbatch mk awk gp jq py)) \
+            man/* *.md t/README t/golden/*.md)
 # All that people wrote as prose, and all that has a first comment.
-PROSE     = $(sort Makefile $(wildcard .ci/run *.md NEWS pipelines/RESULTS t/README) \
+PROSE     = $(sort Makefile $(wildcard .ci/run *.md NEWS pipelines/bench/RESULTS t/README) \
             $(call written,c h cc cu cpp sh bash bats mk awk jq gp py sbatch 1 5 7 md))
 BEGUN     = $(sort $(call written,c h cc cu cpp sh awk))
-written   = $(shell find $(wildcard lib kernels tools man pipelines examples completion t) -type f \
+written   = $(shell find $(wildcard lib kernels tools man pipelines completion t) -type f \
             $(foreach x,$(1),-name '*.$(x)' -o) -false)
 # The last commit before subjects had a rule.
 SUBJECTS_SINCE = 53b0d0f
@@ -434,7 +436,7 @@ lint:
 	@$(if $(filter yes,$(CUDA)),$(CXX) $(EMU_FLAGS) -Werror -fsyntax-only -x c++ $(CU) $(EMULATOR), \
 		echo "lint: no CUDA toolkit")
 	@mandoc -T lint -W warning man/*
-	@shellcheck -x pipelines/*.sh pipelines/*.sbatch t/slurm/*.sh kernels/cuda/*.sh completion/*.bash \
+	@shellcheck -x pipelines/*/*.sh pipelines/*.sbatch t/slurm/*.sh kernels/cuda/*.sh completion/*.bash \
 		.ci/run
 	@shellcheck $(SHELL_TESTS) t/*/*.bats t/*.bash
 	@awk -f t/lint/rooms.awk $(ROOMS)
@@ -460,19 +462,22 @@ prose-allowed:
 # The shell finds a completion by the name of its command, so each program has a symbolic link.
 share = $(DESTDIR)$(PREFIX)/share
 plugins = $(DESTDIR)$(PREFIX)/lib/rf-tools
+# The files for users of the pipelines, installed with the layout of the sources.
+SHARED_IN = lib configs examples
+SHARED   = $(patsubst pipelines/%,%,$(wildcard pipelines/*.* $(SHARED_IN:%=pipelines/%/*.*)))
 absolute = $(if $(filter /%,$(PREFIX)),,$(error \
            PREFIX='$(PREFIX)' must begin with /; DESTDIR names a folder to stage it in))
 install: all
 	$(absolute)
-	install -d '$(DESTDIR)$(PREFIX)/bin' '$(share)/rf-tools/configs' '$(share)/rf-tools/examples' \
-		'$(share)/bash-completion/completions'
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(share)/bash-completion/completions'
 	$(foreach p,$(PLUGIN) $(MPI_PLUGIN), \
 		[ ! -e $p ] || { install -d '$(plugins)' && install $p '$(plugins)'; };)
 	install $(TOOLS) '$(DESTDIR)$(PREFIX)/bin'
-	install pipelines/*.sh '$(share)/rf-tools'
-	install -m 644 $(filter-out %.sh pipelines/configs,$(wildcard pipelines/*)) '$(share)/rf-tools'
-	install -m 644 pipelines/configs/* '$(share)/rf-tools/configs'
-	install -m 644 examples/* '$(share)/rf-tools/examples'
+	for f in $(SHARED); do \
+		mode=644; \
+		case $$f in *.sh) mode=755 ;; esac; \
+		install -D -m $$mode pipelines/$$f '$(share)/rf-tools'/$$f; \
+	done
 	for s in 1 5 7; do \
 		install -d '$(share)'/man/man$$s; \
 		install -m 644 man/*.$$s '$(share)'/man/man$$s; \
@@ -487,14 +492,9 @@ uninstall:
 	done
 	rm -f '$(share)/bash-completion/completions/rf-tools'
 	for m in $(notdir $(wildcard man/*)); do rm -f '$(share)/man/man'$${m##*.}/$$m; done
-	for f in $(patsubst pipelines/%,%, \
-		$(filter-out pipelines/configs,$(wildcard pipelines/* pipelines/configs/*))); do \
-		rm -f '$(share)/rf-tools'/$$f; \
-	done
-	for f in $(wildcard examples/*); do rm -f '$(share)/rf-tools'/$$f; done
+	for f in $(SHARED); do rm -f '$(share)/rf-tools'/$$f; done
 	rm -f '$(plugins)/rf-cuda.so' '$(plugins)/rf-mpi.so'
-	for d in '$(plugins)' '$(share)/rf-tools/configs' '$(share)/rf-tools/examples' \
-		'$(share)/rf-tools'; do \
+	for d in '$(plugins)' $(SHARED_IN:%='$(share)/rf-tools/%') '$(share)/rf-tools'; do \
 		[ ! -d "$$d" ] || rmdir "$$d"; \
 	done
 

@@ -36,7 +36,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
-$(if $(wildcard $(HERE)words.mk),,$(error \
+LIB  := $(HERE)lib/
+$(if $(wildcard $(LIB)words.mk),,$(error \
 '$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile \
 for something else, so name another path))
 
@@ -53,7 +54,7 @@ EVALUATE = rf-ntp --eval
 COMPUTE  =
 
 KNOWN := RUNS OUT LABELS GROUP BAND BASELINE SMOOTH FORMAT EVAL EVALUATE COMPUTE
-include $(HERE)words.mk
+include $(LIB)words.mk
 need = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 export $(KNOWN)
 
@@ -64,9 +65,9 @@ curves:
 	$(call one_of,BAND,range deviation)
 	$(if $(GROUP),,$(if $(filter command,$(origin BAND)),$(error \
 		BAND has no effect here: without GROUP a curve is one run and has no band)))
-	@$(HERE)numbers.sh 1 $(call values,SMOOTH)
-	@$(HERE)stages.sh $(call values,EVALUATE)
-	@exec $(HERE)curves.sh
+	@$(LIB)numbers.sh 1 $(call values,SMOOTH)
+	@$(LIB)stages.sh $(call values,EVALUATE)
+	@exec $(LIB)curves.sh
 
 .DEFAULT_GOAL := curves
 .PHONY: curves

@@ -16,7 +16,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
-$(if $(wildcard $(HERE)words.mk),,$(error \
+LIB  := $(HERE)lib/
+$(if $(wildcard $(LIB)words.mk),,$(error \
 '$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile \
 for something else, so name another path))
 
@@ -26,7 +27,7 @@ ID     =
 FORMAT = png
 
 KNOWN := STREAM OUT ID FORMAT
-include $(HERE)words.mk
+include $(LIB)words.mk
 need = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 export $(KNOWN)
 
@@ -34,8 +35,8 @@ entropy:
 	$(check_words)
 	$(call need,STREAM,which stream? STREAM=x.rf)
 	$(call need,OUT,where do the figure and its numbers go? OUT=runs/figures)
-	$(if $(ID),@$(HERE)numbers.sh 0 $(call values,ID))
-	@exec $(HERE)entropy.sh
+	$(if $(ID),@$(LIB)numbers.sh 0 $(call values,ID))
+	@exec $(LIB)entropy.sh
 
 .DEFAULT_GOAL := entropy
 .PHONY: entropy

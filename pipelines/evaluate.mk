@@ -49,7 +49,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
-$(if $(wildcard $(HERE)words.mk),,$(error \
+LIB  := $(HERE)lib/
+$(if $(wildcard $(LIB)words.mk),,$(error \
 '$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile \
 for something else, so name another path))
 
@@ -111,7 +112,7 @@ OTHERS       = $(others)
 FIXED := SUITE TASK LENGTH SAMPLES SEED HAYSTACK QA DATA PROMPT_KEY ANSWER_KEY MAX_NEW BATCH NEEDLE \
          TOKENIZE GENERATE
 KNOWN := RUN MODEL $(FIXED) RULES METRIC BY META_KEY MAX_PROMPT TRUNCATE BOS COMPUTE AGAINST PHASE
-include $(HERE)words.mk
+include $(LIB)words.mk
 export $(KNOWN) FIXED OTHERS
 
 # BY names keys that questions keep.
@@ -131,10 +132,10 @@ evaluate:
 		META_KEY=$(firstword $(strange)) keeps it))
 	$(if $(unused),$(error $(unused): SUITE=$(SUITE) has no use for that))
 	$(if $(filter needle,$(SUITE)),,$(call need,DATA,which questions? DATA='data/*.jsonl'))
-	@$(HERE)numbers.sh 0 $(call values,SEED MAX_PROMPT)
-	@$(HERE)numbers.sh 1 $(call values,SAMPLES BATCH $(if $(MAX_NEW),MAX_NEW))
-	@$(HERE)stages.sh $(call values,NEEDLE TOKENIZE GENERATE)
-	@exec $(HERE)suite.sh
+	@$(LIB)numbers.sh 0 $(call values,SEED MAX_PROMPT)
+	@$(LIB)numbers.sh 1 $(call values,SAMPLES BATCH $(if $(MAX_NEW),MAX_NEW))
+	@$(LIB)stages.sh $(call values,NEEDLE TOKENIZE GENERATE)
+	@exec $(LIB)suite.sh
 
 .DEFAULT_GOAL := evaluate
 .DELETE_ON_ERROR:

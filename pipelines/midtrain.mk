@@ -5,8 +5,8 @@
 # Each stage is a variable that holds a command, so an ablation is one word:
 #
 #     make -f pipelines/midtrain.mk RUN=runs/b ... SELECT='rf-select --mode uniform'
-#     make -f pipelines/midtrain.mk RUN=runs/c ... SELECT='python3 examples/my_selection.py'
-#     make -f pipelines/midtrain.mk RUN=runs/d ... REWARD='python3 examples/my_reward.py'
+#     make -f pipelines/midtrain.mk RUN=runs/c ... SELECT='python3 pipelines/examples/my_selection.py'
+#     make -f pipelines/midtrain.mk RUN=runs/d ... REWARD='python3 pipelines/examples/my_reward.py'
 #     make -f pipelines/midtrain.mk RUN=runs/e ... N=8
 #     make -f pipelines/midtrain.mk RUN=runs/f ... METHOD=ntp
 #
@@ -17,7 +17,7 @@
 # REWARD may also be a command that computes rewards from lines of JSON, which rf-reward --exec runs with
 # REWARD_OPTIONS: any command is taken for one unless it begins with a program of rf-tools.  SELECT may be a
 # command that chooses positions, which rf-select --exec runs with -k K and SELECT_OPTIONS.  A program that
-# reads and writes streams is REWARD='rf-cat | mine'.  examples/my_advantage.py is one: rf-grpo(1).
+# reads and writes streams is REWARD='rf-cat | mine'.  pipelines/examples/my_advantage.py is one: rf-grpo(1).
 #
 #     METHOD=refine    ReFINE
 #            ntp       next tokens alone, by rf-ntp: ENTROPY, SELECT, ROLLOUT and REWARD are left out.  It
@@ -39,10 +39,11 @@
 #                 or N need the same of both, as EVAL_ROLLOUT='rf-rollout -k 5 -n 1 --draw-step 0'
 
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
-$(if $(wildcard $(HERE)words.mk),,$(error \
+LIB  := $(HERE)lib/
+$(if $(wildcard $(LIB)words.mk),,$(error \
 '$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile \
 for something else, so name another path))
-include $(HERE)loop.mk
+include $(LIB)loop.mk
 
 METHOD      = refine
 INNER_STEPS = matched

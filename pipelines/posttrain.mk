@@ -39,10 +39,11 @@
 #                 SELECT='rf-select -k 5 --margin 4', and NO_ROLLOUTS=train for what is shorter still
 
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
-$(if $(wildcard $(HERE)words.mk),,$(error \
+LIB  := $(HERE)lib/
+$(if $(wildcard $(LIB)words.mk),,$(error \
 '$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile \
 for something else, so name another path))
-include $(HERE)questions.mk
+include $(LIB)questions.mk
 
 BATCH         = 64
 MINI_BATCH    = 16

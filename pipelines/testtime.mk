@@ -29,10 +29,11 @@
 #                      as in midtrain.mk; REWARD='rf-reward --kind random' is a control
 
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
-$(if $(wildcard $(HERE)words.mk),,$(error \
+LIB  := $(HERE)lib/
+$(if $(wildcard $(LIB)words.mk),,$(error \
 '$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile \
 for something else, so name another path))
-include $(HERE)questions.mk
+include $(LIB)questions.mk
 
 BATCH        = 8
 MINI_BATCH   = 4
@@ -64,7 +65,7 @@ adapts       = $(prompts)$(if $(FUSED), | rf-step $(fused) --batch 0,$(adapt) | 
 reset        = rm -rf "$$RUN"/.adapted.tmp-* && $(adapts) -m "$$STEP" $$COMPUTE \
                $(call trainer_options,$(TRAIN)) \
                --weights-out "$$RUN/adapted" && \
-               $(prompts) | $(call quote,$(HERE)adapted.sh) && \
+               $(prompts) | $(call quote,$(LIB)adapted.sh) && \
                $(call answer,"$$RUN/adapted")
 
 OUTPUTS      = answers

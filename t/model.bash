@@ -33,7 +33,7 @@ wide() {
 	for type in "$@"; do
 		jq '.vocab_size = 40 | .num_hidden_layers = 2
 			| if .layer_types then .layer_types |= .[-2:] else . end' \
-			"$ROOT/pipelines/demo-$type.json" >wide.json
+			"$ROOT/pipelines/demo/demo-$type.json" >wide.json
 		rf-init --seed 3 --config wide.json "wide-$type"
 	done
 }

@@ -81,7 +81,7 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 }
 
 @test "same bytes: rf-init makes the same fresh weights on both machines, for every architecture" {
-	for config in "$ROOT"/pipelines/demo-*.json; do
+	for config in "$ROOT"/pipelines/demo/demo-*.json; do
 		jq '.vocab_size = 384' "$config" >config.json
 		here rf-init --config config.json --seed 3 here
 		rf-init --config config.json --seed 3 there

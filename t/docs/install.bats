@@ -17,9 +17,9 @@ setup() { load ../helper; }
 	[ ! -e "$RF_UNITS/../rf-cuda.so" ] || cmp "$RF_UNITS/../rf-cuda.so" lib/rf-tools/rf-cuda.so
 	[ -e share/man/man5/rf-stream.5 ]
 	[ -e share/man/man7/rf-tools.7 ]
-	[ -x share/rf-tools/stages.sh ]
+	[ -x share/rf-tools/lib/stages.sh ]
 	[ ! -x share/rf-tools/midtrain.mk ]
-	diff -r "$ROOT/examples" share/rf-tools/examples
+	diff -r "$ROOT/pipelines/examples" share/rf-tools/examples
 	make -s -C "$ROOT" uninstall DESTDIR="$place" PREFIX=/opt/rf >/dev/null
 	[ "$(cd "$place" && find . ! -type d)" = ./opt/rf/bin/other ]
 	[ ! -e "$place/opt/rf/share/rf-tools" ]
@@ -40,7 +40,7 @@ setup() { load ../helper; }
 	[ -e run/latest ]
 	rf-tokenize --bytes --max-len 64 --truncate right text.txt 2>/dev/null |
 		rf-select --mode uniform --chunks 2 -o positions.rf
-	alone "$share/evaluate.sh" run positions.rf out
+	alone "$share/lib/evaluate.sh" run positions.rf out
 	[ "$(wc -l <out.documents.tsv)" -eq 2 ]
 	command -v gnuplot >/dev/null || return 0
 	alone make -s -f "$share/evaluate.mk" RUN=e MODEL=run TASK=vt LENGTH=1k SAMPLES=1 MAX_NEW=1

@@ -42,7 +42,8 @@ setup_file() {
 	done
 	cp RUN/latest/model.safetensors gradient.safetensors
 	listing rf-reward.1 2 >distinct.py
-	cp -r "$ROOT/examples" .
+	mkdir pipelines
+	cp -r "$ROOT/pipelines/examples" pipelines
 }
 
 setup() { load ../helper; }
@@ -141,10 +142,12 @@ shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT"/man/rf-{tools,train}.7
 	grep -oE '\b[A-Z][A-Z_]+=' section | sort -u >words
 	[ "$(wc -l <words)" -ge 15 ]
 	while read -r word; do
-		grep -qE "^${word%=} *=" "$ROOT"/pipelines/*.mk || { echo "$word is in no file"; return 1; }
+		grep -qE "^${word%=} *=" "$ROOT"/pipelines/{,lib/}*.mk ||
+			{ echo "$word is in no file"; return 1; }
 	done <words
 	for name in $(grep -oE '[a-z_]+\.(mk|py)\b' section | sort -u); do
-		ls "$ROOT"/{pipelines,examples}/"$name" 2>/dev/null | grep -q . || { echo "$name"; return 1; }
+		ls "$ROOT"/pipelines/{,examples/,lib/}"$name" 2>/dev/null | grep -q . ||
+			{ echo "$name"; return 1; }
 	done
 	grep -oE 'rf-[a-z]+' section | sort -u | while read -r name; do
 		[ -e "$RF_BIN/$name" ] || ls "$ROOT/man/$name".* >/dev/null
@@ -154,7 +157,8 @@ shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT"/man/rf-{tools,train}.7
 @test "rf-tools(7): FILES has each file of a run that the pipelines write for their reader" {
 	sed -n '/^\.Sh FILES/,/^\.Sh MANIFEST/p' "$ROOT/man/rf-tools.7" >section
 	grep -ohE '\$(RUN|\(RUN\)|\{RUN:\?\})/[a-z][a-z-]*\.jsonl|RUN/(best|answers|streams|stop)\b' \
-		"$ROOT"/pipelines/{*.mk,adapted.sh,eval-step.sh} | sed 's|.*/||' | sort -u >files
+		"$ROOT"/pipelines/{*.mk,lib/*.mk,lib/adapted.sh,lib/eval-step.sh} |
+		sed 's|.*/||' | sort -u >files
 	[ "$(wc -l <files)" -ge 5 ]
 	while read -r file; do
 		grep -q "^\.It Pa .*RUN/$file" section || { echo "$file"; return 1; }
@@ -273,8 +277,8 @@ sections() {
 		while read -r command; do
 			rm -rf place
 			cp -a "$P" place
-			(cd place && PATH=$ROOT/pipelines:$PATH bash -eu -o pipefail \
-				-c "$command" >../out 2>../err </dev/null) ||
+			(cd place && PATH=$ROOT/pipelines/lib:$ROOT/pipelines/examples:$PATH \
+				bash -eu -o pipefail -c "$command" >../out 2>../err </dev/null) ||
 				{ echo "${page##*/}: $command"; cat err; return 1; }
 			n=$((n + 1))
 		done <list

@@ -4,7 +4,7 @@
 
 setup() {
 	load ../helper
-	cp -r "$ROOT/pipelines" "$ROOT/examples" .
+	cp -r "$ROOT/pipelines" .
 	export RF_BIN
 	# The two commands: the second leaves what make midtrain leaves, of a model and texts that are tiny.
 	make() {
@@ -58,10 +58,10 @@ form() {
 	[ "$(rf-dump --tsv --rows step --columns step,commits --no-header RUN | tail -n 1)" = $'8\t3' ]
 	[ "$(cut -f 1 runs/curves/curves.tsv | sort | uniq -c | tr -s ' ' | paste -sd,)" = \
 		' 1 run, 5 runs/a, 5 runs/b, 5 runs/c, 5 runs/d, 5 runs/e' ]
-	grep -q ' rf-select .*--exec .python3 examples/my_selection.py.' runs/f/data/words
+	grep -q ' rf-select .*--exec .python3 pipelines/examples/my_selection.py.' runs/f/data/words
 	[ "$(grep -c '^| niah_single_1 ' runs/q/report.md)" -eq 1 ]
 	[ -e runs/q/heat.png ]
-	grep -q ' rf-reward --exec .python3 examples/my_reward.py. ' runs/c/data/words
+	grep -q ' rf-reward --exec .python3 pipelines/examples/my_reward.py. ' runs/c/data/words
 	[ "$(rf-dump --json runs/a/streams/step-000000.rf | head -n 1 | jq '.body.history | length')" -ge 4 ]
 	[ "$(rf-dump --tsv --rows sample --no-header runs/t/answers/*.rf | wc -l)" -ge 4 ]
 	grep -q '^time ' out
@@ -79,16 +79,16 @@ form() {
 	[ "$(tr -dc O <shown | wc -c)" -eq 9 ]
 }
 
-@test "README: the table is that of pipelines/RESULTS without its last column, as make midtrain reports it" {
+@test "README: the table is that of RESULTS without its last column, as make midtrain reports it" {
 	grep '^|' "$ROOT/README.md" >table
 	[ "$(wc -l <table)" -eq 8 ]
-	sed -n 's/^\(|.*|\)[^|]*|$/\1/p' "$ROOT/pipelines/RESULTS" >results
+	sed -n 's/^\(|.*|\)[^|]*|$/\1/p' "$ROOT/pipelines/bench/RESULTS" >results
 	while read -r line; do
 		grep -qFx -e "$line" results || { echo "$line"; return 1; }
 	done <table
 	printf 'id\nd\t1.5\t0.5\t0.4\t0.4\t0.2\t0.2\n' |
 		tee {start,sft,sft-published,refine,refine-n8,random}.documents.tsv
-	awk -f "$ROOT/pipelines/report.awk" ./*.documents.tsv |
+	awk -f "$ROOT/pipelines/demo/report.awk" ./*.documents.tsv |
 		sed '/^$/,$d; s/[^|]*|$//; s/ [0-9.]\+/ N/g' |
 		diff - <(sed 's/ [0-9.]\+/ N/g' table)
 }

@@ -262,7 +262,8 @@ srun, or say --shard 0/2)" ]
 @test "gpu-of-rank.sh: each rank of a machine has a GPU of its own" {
 	of() { # RANK LIST
 		env OMPI_COMM_WORLD_LOCAL_RANK="$1" ${2:+CUDA_VISIBLE_DEVICES="$2"} \
-			sh "$ROOT/pipelines/gpu-of-rank.sh" sh -c 'echo "$CUDA_VISIBLE_DEVICES $1"' sh 'a  b'
+			sh "$ROOT/pipelines/lib/gpu-of-rank.sh" \
+			sh -c 'echo "$CUDA_VISIBLE_DEVICES $1"' sh 'a  b'
 	}
 	unset CUDA_VISIBLE_DEVICES "${!OMPI_@}" "${!SLURM_@}"
 	[ "$(of 3)" = '3 a  b' ]
@@ -270,8 +271,8 @@ srun, or say --shard 0/2)" ]
 	[ "$(of 1 4,GPU-a1b2,6)" = 'GPU-a1b2 a  b' ]
 	run -69 of 3 4,5,6
 	[ "$output" = 'gpu-of-rank.sh: rank 3 of this machine has no GPU in CUDA_VISIBLE_DEVICES=4,5,6' ]
-	[ "$(SLURM_LOCALID=2 sh "$ROOT/pipelines/gpu-of-rank.sh" printenv CUDA_VISIBLE_DEVICES)" = 2 ]
-	run -64 sh "$ROOT/pipelines/gpu-of-rank.sh" true
+	[ "$(SLURM_LOCALID=2 sh "$ROOT/pipelines/lib/gpu-of-rank.sh" printenv CUDA_VISIBLE_DEVICES)" = 2 ]
+	run -64 sh "$ROOT/pipelines/lib/gpu-of-rank.sh" true
 }
 
 @test "ranks: without --ranks no variable of a launcher has any effect" {

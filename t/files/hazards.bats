@@ -216,7 +216,7 @@ flip() {
 	cp -r "$ROOT/pipelines" there/
 	ln -s "$RF_BIN" there/bin
 	cd there
-	run env -u RF_BIN CDPATH=.:/ PATH=/usr/bin:/bin bash pipelines/evaluate.sh nowhere in out
+	run env -u RF_BIN CDPATH=.:/ PATH=/usr/bin:/bin bash pipelines/lib/evaluate.sh nowhere in out
 	[[ "$output" == *"rf-entropy: nowhere: "* ]]
 }
 

@@ -393,6 +393,6 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 	echo data >valid.rf
 	printf '{"step":0,"nll":3}\n{"step":2,"nll":2}\n{"step":4,"nl' >run/eval.jsonl
 	RUN=run EVAL=valid.rf EVALUATE='echo "{\"nll\":1}"; :' MODEL=run STEP=run/step-000004 AT=4 \
-		BATCH=1 EVERY=1 "$ROOT/pipelines/eval-step.sh"
+		BATCH=1 EVERY=1 "$ROOT/pipelines/lib/eval-step.sh"
 	diff run/eval.jsonl <(printf '{"step":%d,"nll":%d}\n' 0 3 2 2 4 1)
 }

@@ -318,8 +318,8 @@ midtrain() {
 	chmod +x prog bin/mine
 	touch 'a b.py' x.py x.json plain out.json run/in.py data.jsonl 'it'\''s=$1.py' -- -x.py
 	while IFS='%' read -r command want; do
-		found=$(RUN=run HOME=$PWD PATH=$PWD/bin:$PATH "$ROOT/pipelines/scripts.sh" STAGE="$command" |
-			sed "s,^$PWD/,," | paste -sd,)
+		found=$(RUN=run HOME=$PWD PATH=$PWD/bin:$PATH \
+			"$ROOT/pipelines/lib/scripts.sh" STAGE="$command" | sed "s,^$PWD/,," | paste -sd,)
 		[ "$found" = "$want" ] || { echo "$command: $found"; return 1; }
 	done <<-'END'
 		%

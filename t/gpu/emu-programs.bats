@@ -96,7 +96,7 @@ setup() {
 
 @test "cuda, emulated: the GPU memory that rf-grpo --dry-run states is enough for the run" {
 	for a in gated_deltanet lact_swiglu; do
-		rf-init --config "$ROOT/pipelines/demo-$a.json" --seed 1 $a
+		rf-init --config "$ROOT/pipelines/demo/demo-$a.json" --seed 1 $a
 		rf-init --from $a run-$a
 		head -c 300 "$ROOT/README.md" | rf-tokenize --bytes --format text --max-len 100 \
 			--min-len 100 --truncate split 2>err | rf-cat --range 0:2 -o in
@@ -122,7 +122,7 @@ setup() {
 			else . end
 			| if .layer_types then .layer_types = ["linear_attention", "full_attention"]
 			else . end' \
-			"$ROOT/pipelines/demo-$a.json" >$a.json
+			"$ROOT/pipelines/demo/demo-$a.json" >$a.json
 		rf-init --config $a.json --seed 1 $a
 		rf-init --from $a run-$a
 		head -c 300 "$ROOT/README.md" | rf-tokenize --bytes --format text --max-len 130 \
@@ -296,7 +296,7 @@ setup() {
 	chmod +x bin/python3
 	bench() {
 		run "$1" --separate-stderr env PATH="$PWD/bin:$PATH" RF_BENCH="$RF_UNITS/helper/bench" T=70 \
-			CONFIGS=tiny.json DELTAS="$2" "$ROOT/pipelines/bench-cuda.sh" dir
+			CONFIGS=tiny.json DELTAS="$2" "$ROOT/pipelines/bench/bench-cuda.sh" dir
 	}
 	bench -0 '70,2,32x32 64,1,16x32'
 	for row in 'product ' 'forward ' 'forward + backward' 'tiny: forward / product' \

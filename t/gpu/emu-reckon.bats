@@ -5,7 +5,7 @@ setup() {
 	load ../helper
 	[ -e "$RF_UNITS/../rf-cuda-reckon.so" ] || skip "CUDA was left out, or sanitizers are in"
 	export RF_PLUGIN=$RF_UNITS/../rf-cuda-reckon.so RF_DEVICE=cuda BENCH_FRESH=zeros BENCH_DTYPE=bf16
-	demo=$ROOT/pipelines/demo-delta_net.json
+	demo=$ROOT/pipelines/demo/demo-delta_net.json
 }
 
 # reckoned TABLE ARGUMENTS...: bench's
@@ -21,7 +21,7 @@ reckoned() { EMU_RECKON=$1 LD_PRELOAD=$RF_PLUGIN "$RF_UNITS/helper/bench" "${@:2
 			{ for (i = 1; i <= NF; i++) if ($i == "us") got = $(i - 1) }
 			END { if (!got || got < us * .75 || got > us * 1.25) { print what, got; exit 1 } }'
 		checked=$((checked + 1))
-	done <"$ROOT/pipelines/gpu-predicted.tsv"
+	done <"$ROOT/pipelines/bench/gpu-predicted.tsv"
 	[ $checked -eq 5 ]
 	# a copy takes what memory gives; a product's bytes are those of its operands, in bf16, and results
 	awk '$1 == "copy" { if ($2 < 2.7 || $2 > 2.9) exit 1; n++ } END { exit n != 1 }' products

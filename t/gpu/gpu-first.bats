@@ -4,11 +4,11 @@ bats_require_minimum_version 1.5.0
 setup() {
 	load ../helper
 	[ -e "$RF_UNITS/../rf-cuda-host.so" ] || skip "CUDA was left out: no toolkit"
-	first=$ROOT/pipelines/gpu-first.sh
+	first=$ROOT/pipelines/bench/gpu-first.sh
 	jq '.hidden_size = 64 | .num_hidden_layers = 1 | .num_heads = 2 | .initializer_range = 0.1' \
-		"$ROOT/pipelines/demo-delta_net.json" >tiny.json
+		"$ROOT/pipelines/demo/demo-delta_net.json" >tiny.json
 	jq '.hidden_size = 64 | .num_hidden_layers = 1 | .num_attn_heads = 2 | .num_lact_heads = 2' \
-		"$ROOT/pipelines/demo-lact_swiglu.json" >fast.json
+		"$ROOT/pipelines/demo/demo-lact_swiglu.json" >fast.json
 	jq '.num_hidden_layers = 5' fast.json >deep.json
 	export RF_PLUGIN=$RF_UNITS/../rf-cuda-host.so RF_BENCH=$RF_UNITS/helper/bench RF_BIN
 	export RF_CUBLAS=$RF_UNITS/emu/cublas
@@ -67,7 +67,7 @@ stub() {
 		END { exit !(all > 99.9 && all < 100.1) }' out/compared.txt
 	run ! grep 'NOT RIGHT' said
 	cmp home/compared.txt out/compared.txt
-	"$ROOT/pipelines/gpu-compare.sh" home | cmp - out/compared.txt
+	"$ROOT/pipelines/bench/gpu-compare.sh" home | cmp - out/compared.txt
 	# each line is printed once, and the end fits a terminal's memory
 	[ -z "$(grep -E ' and .*: mean|^programs-.*of' said | sort | uniq -d)" ]
 	[ "$(wc -c <said)" -lt 12000 ]
@@ -147,7 +147,7 @@ stub() {
 	stub units/unit/ops-head <<<'echo "# bits of all outputs: $$"'
 	stub units/unit/ops-delta <<<'kill -SEGV $$'
 	stub units/unit/ops-attention <<<'echo "Bail out! (RF_NOT=x$RANDOM leaves this case out)"; exit 1'
-	sed "s/patience \* expected + 15/1/; s|^here=.*|here=$ROOT/pipelines|" "$first" >here.sh
+	sed "s/patience \* expected + 15/1/; s|^here=.*|here=$ROOT/pipelines/bench|" "$first" >here.sh
 	ONLY='ceilings right passes delta' RF_BENCH=bench RF_UNITS=units SLOWER=2 SMALL='' RF_CUBLAS=none \
 		run -1 timeout 60 bash here.sh out
 	echo "$output" >said
@@ -212,7 +212,7 @@ stub() {
 		exec sleep 100
 	END
 	stub bench <<<'echo "$EPOCHREALTIME"; sleep 1; echo "$EPOCHREALTIME"'
-	sed "s/patience \* expected + 15/3/; s|^here=.*|here=$ROOT/pipelines|" "$first" >here.sh
+	sed "s/patience \* expected + 15/3/; s|^here=.*|here=$ROOT/pipelines/bench|" "$first" >here.sh
 	stub units/unit/ops-rows <<<'sleep 1'
 	stub none/compute-sanitizer <<-'END'
 		case $* in *memcheck*rows*) echo "$EPOCHREALTIME" >"$0.at"; sleep 1 ;; esac
@@ -235,7 +235,7 @@ stub() {
 @test "delta-peer.py: where the package or torch is missing, it says so before it imports anything" {
 	python=$(PATH=${PATH#*:} command -v python3)
 	! "$python" -c 'import fla' 2>/dev/null || skip 'it is installed'
-	run -69 "$python" "$ROOT/pipelines/delta-peer.py" 64 2 32
+	run -69 "$python" "$ROOT/pipelines/bench/delta-peer.py" 64 2 32
 	[ "$output" = 'delta-peer.py: no module named fla' ]
 }
 
@@ -244,10 +244,11 @@ stub() {
 	"$first" --plan >plan
 	awk '/^all, / { all = $(NF - 1) } END { exit !(NR > 55 && all > 300 && all < 540) }' plan
 	# as gpu-first.md has it
-	grep -q "$(awk '/^all, / { print $(NF - 1) }' plan) s: what" "$ROOT/pipelines/gpu-first.md"
+	grep -q "$(awk '/^all, / { print $(NF - 1) }' plan) s: what" "$ROOT/pipelines/bench/gpu-first.md"
 	for group in open right ceilings delta passes steps families lengths counters sanitizers peer; do
 		seconds=$(ONLY=$group "$first" --plan | awk '/^all, / { print $(NF - 1) }')
-		grep -q "^| $group | $seconds | " "$ROOT/pipelines/gpu-first.md" || { echo $group; false; }
+		grep -q "^| $group | $seconds | " "$ROOT/pipelines/bench/gpu-first.md" ||
+			{ echo $group; false; }
 	done
 	ONLY='open peer' "$first" --plan | tail -n 1 | grep -qx 'all, some side by side  *58 s'
 	[ "$(ls)" = "$(printf '%s\n' deep.json fast.json none plan tiny.json)" ]
@@ -264,7 +265,7 @@ stub() {
 		printf '\0\0\0\0\0\0\0\0\377\377\377\177' >"$2" # no header, a NaN
 	END
 	stub bin/rf-step <<<'exit 0'
-	run -1 "$ROOT/pipelines/gpu-programs.sh" bin tiny.json
+	run -1 "$ROOT/pipelines/bench/gpu-programs.sh" bin tiny.json
 	grep -q 'rf-step, other bytes .* NOT RIGHT$' <<<"$output"
 	[ "$(grep -c ' nan of .* NOT RIGHT$' <<<"$output")" -eq 4 ]
 }
@@ -289,7 +290,7 @@ stub() {
 		printf '%-64s %22s %8s %10s %9s\n' 'walk<X>' 1x1x1 1 1.0 500 'walk<X>' 64x1x1 9 8.0 20 \
 			all '' 10 9.0 ''
 	} >out/pass-2048-launches.profile
-	run -0 "$ROOT/pipelines/gpu-compare.sh" out
+	run -0 "$ROOT/pipelines/bench/gpu-compare.sh" out
 	[[ "$output" =~ 'delta rule, 16384 x 16 '+'1.44 ms'\ +'1.5'\ +'1.04  as predicted' ]]
 	[[ "$output" =~ 'delta rule and back '+'5.01 ms'\ +'9'\ +'1.80  more or less: see ready' ]]
 	[[ "$output" =~ 'walk '+'85.3 us'\ +'20'\ +'0.23  waits at barriers' ]]
@@ -298,7 +299,7 @@ stub() {
 	[[ "$output" =~ 'other ways, float32 '+'0.957 of'\ +'-nan'.*'NOT RIGHT: no number' ]]
 	grep -q '^products into bf16 .* less: results in bf16 come first$' <<<"$output"
 	[[ "$output" == *'100.00 %  delta rule: '* ]]
-	run -64 "$ROOT/pipelines/gpu-compare.sh" nowhere
+	run -64 "$ROOT/pipelines/bench/gpu-compare.sh" nowhere
 }
 
 @test "gpu-bundle.sh: unpacked elsewhere it needs none of our libraries, and it has a limit" {
@@ -307,16 +308,16 @@ stub() {
 	mkdir -p wheel/fla
 	mkdir wheel/einops
 	: >wheel/fla/__init__.py
-	FLA=wheel MOST=500 "$ROOT/pipelines/gpu-bundle.sh" b.tar.gz
+	FLA=wheel MOST=500 "$ROOT/pipelines/bench/gpu-bundle.sh" b.tar.gz
 	tar xzf b.tar.gz
 	[ -e gpu-bundle/lib/python/fla/__init__.py ]
 	[ -e gpu-bundle/lib/python/einops ]
 	unset RF_BENCH RF_UNITS RF_CUBLAS RF_BIN SMALL
-	RF_PLUGIN='' ONLY=right gpu-bundle/pipelines/gpu-first.sh --plan >plan
+	RF_PLUGIN='' ONLY=right gpu-bundle/pipelines/bench/gpu-first.sh --plan >plan
 	[ "$(grep -c '^programs-demo-' plan)" -eq 4 ]
 	# the bundle's programs have no sanitizers
 	export RF_EVERY=1000000 RF_PLUGIN=$ROOT/build/rf-cuda-host.so
-	ONLY='right ceilings' SMALL=$PWD/tiny.json gpu-bundle/pipelines/gpu-first.sh out
+	ONLY='right ceilings' SMALL=$PWD/tiny.json gpu-bundle/pipelines/bench/gpu-first.sh out
 	came_home home
 	grep -q '^square ' home/products.txt
 	for part in rows attention; do [ "$(status_of right-$part)" -eq 0 ]; done
@@ -326,7 +327,7 @@ stub() {
 	ldd gpu-bundle/bin/rf-entropy gpu-bundle/build/rf-cuda.so |
 		awk '$3 ~ /^\// && $3 !~ /bundled/ && $1 !~ /^lib(c|m|dl|rt|pthread|cublas|cublasLt)\.so/ {
 			print; bad = 1 } END { exit bad }'
-	run -1 env MOST=1 "$ROOT/pipelines/gpu-bundle.sh" c.tar.gz
+	run -1 env MOST=1 "$ROOT/pipelines/bench/gpu-bundle.sh" c.tar.gz
 	[[ "$output" == *'more than 1: build for one architecture '* ]]
 	[ ! -e c.tar.gz ]
 	[ ! -e c.tar.gz.part ]

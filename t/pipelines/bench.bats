@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The benches: pipelines/bench.sh and the scripts that it reads.
+# The benches: pipelines/bench/bench.sh and the scripts that it reads.
 
 setup_file() {
 	load ../helper
@@ -53,15 +53,17 @@ model_and_text() {
 	cp -r "$P/want" demo/start
 	rf-tokenize --bytes --max-len 1000 -o demo/valid.rf --truncate right "$P"/text/*.txt 2>/dev/null
 	# as on a processor without matrix units, and on one that has them
-	cp "$ROOT"/pipelines/{bench-rows.sh,demo-delta_net.json} .
-	sed 's,/proc/cpuinfo,/dev/null,' "$ROOT/pipelines/bench.sh" >bench.sh
+	mkdir -p pipelines/bench pipelines/demo
+	cp "$ROOT/pipelines/bench/bench-rows.sh" pipelines/bench
+	cp "$ROOT/pipelines/demo/demo-delta_net.json" pipelines/demo
+	sed 's,/proc/cpuinfo,/dev/null,' "$ROOT/pipelines/bench/bench.sh" >pipelines/bench/bench.sh
 	echo 'flags : amx_bf16 amx_tile' >cpuinfo
-	sed "s,/proc/cpuinfo,$PWD/cpuinfo," "$ROOT/pipelines/bench.sh" >amx.sh
+	sed "s,/proc/cpuinfo,$PWD/cpuinfo," "$ROOT/pipelines/bench/bench.sh" >pipelines/bench/amx.sh
 	bench() {
 		run "$1" --separate-stderr env -u RF_ISA RF_BENCH="$PWD/bench" RF_BIN="$RF_BIN" DEMO=demo \
 			"${@:2}" dir
 	}
-	bench -1 bash bench.sh
+	bench -1 bash pipelines/bench/bench.sh
 	[[ "$stderr" == *"bench: no step today"*"bench: failed: steps" ]]
 	grep -qE '^steps +FAILED$' <<<"$output"
 	# every level has its rows, and its own aims
@@ -88,12 +90,12 @@ model_and_text() {
 	shown=$(sed -n 's/^mean entropy of the demonstration.* <= 1e-2 .*, //p' <<<"$output")
 	awk -v a="$mean" -v b="$shown" 'BEGIN { exit !(a > 1 && (a - b) ^ 2 < 1e-10) }'
 	grep -qE "^rf-entropy --dtype bf16: forward over float32 +1.000 +oneDNN's own .*: 4.00$" <<<"$output"
-	ONLY=bf16 bench -0 bash amx.sh
+	ONLY=bf16 bench -0 bash pipelines/bench/amx.sh
 	grep -qE "^rf-entropy --dtype bf16: forward over float32 +1.000 +>= 3 +FALLS SHORT .*: 4.00$" \
 		<<<"$output"
 	# a mean of nothing is told from one of 0
 	rf-cat --range 0:0 demo/valid.rf -o demo/valid.rf
-	ONLY=bf16 bench -1 bash bench.sh
+	ONLY=bf16 bench -1 bash pipelines/bench/bench.sh
 	grep -qE '^bf16 +FAILED$' <<<"$output"
 }
 
@@ -103,7 +105,7 @@ model_and_text() {
 	ln -s "$RF_BIN"/* bin
 	bench() {
 		run "$1" --separate-stderr env RF_BENCH="$RF_UNITS/helper/bench" RF_BIN="$PWD/bin" \
-			ONLY=generate bash "$ROOT/pipelines/bench.sh" dir
+			ONLY=generate bash "$ROOT/pipelines/bench/bench.sh" dir
 	}
 	bench -0
 	grep -qE '^rf-generate, 16 records side by side .*, tokens/s +[0-9.]+ +>= 4 ' <<<"$output"
@@ -137,7 +139,8 @@ model_and_text() {
 	chmod +x python
 	bench() {
 		run "$1" --separate-stderr env -u RF_ISA RF_BENCH="$RF_UNITS/helper/bench" RF_BIN="$RF_BIN" \
-			ONLY=tokens TOKENIZERS="$PWD/python" COUNT="$2" bash "$ROOT/pipelines/bench.sh" dir
+			ONLY=tokens TOKENIZERS="$PWD/python" COUNT="$2" \
+			bash "$ROOT/pipelines/bench/bench.sh" dir
 	}
 	bench -0 "$count"
 	grep -qE "^start of rf-tokenize .*, s +0\.[0-9]+ +<= 0.5 +4004 ids; tokenizers loads it in 0.5 s$" \

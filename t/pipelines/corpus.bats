@@ -5,7 +5,8 @@
 setup() {
 	load ../helper
 	load ../pipelines
-	corpus=$ROOT/pipelines/corpus.sh
+	corpus=$ROOT/pipelines/demo/corpus.sh
+	script=$ROOT/pipelines/examples/parquet.py
 }
 
 # package NAME: NAME.deb, version 1, with manuals of 20000, 16384 and 16383 bytes, and those that
@@ -82,7 +83,7 @@ package() {
 }
 
 # parquet ARGUMENT...: the converter, by the python3 that has pyarrow
-parquet() { python3 "$ROOT/pipelines/parquet.py" "$@"; }
+parquet() { python3 "$script" "$@"; }
 has_pyarrow() {
 	python3 -c 'import pyarrow.parquet' 2>/dev/null || skip "Python's pyarrow is not installed"
 }
@@ -159,13 +160,13 @@ questions() {
 	[ "$(cat out.jsonl)" = old ]
 	says 64 "parquet.py: a.parquet is an input, so it cannot be the output" parquet -o a.parquet a.parquet
 	says 74 "parquet.py: nowhere/out: No such file or directory" parquet -o nowhere/out a.parquet
-	run -74 --separate-stderr bash -c 'python3 "$1" a.parquet >/dev/full' - "$ROOT/pipelines/parquet.py"
+	run -74 --separate-stderr bash -c 'python3 "$1" a.parquet >/dev/full' - "$script"
 	[[ "$stderr" == "parquet.py: "*"No space left on device" ]]
 	yes a.parquet | head -n 50 >many
 	run -0 bash -c 'python3 "$1" $(<many) | head -n 1; [ ${PIPESTATUS[0]} -eq 141 ]' \
-		- "$ROOT/pipelines/parquet.py"
+		- "$script"
 	run -69 --separate-stderr env PATH="$(dirname "$(command -v python3)")/none" "$(command -v python3)" \
-		"$ROOT/pipelines/parquet.py" -o out.zst a.parquet
+		"$script" -o out.zst a.parquet
 	[ "$stderr" = "parquet.py: the program zstd is missing: install it, or name a file without .zst" ]
 }
 
@@ -234,7 +235,7 @@ stand_in() {
 	echo old >out
 	for name in out out.zst; do
 		for signal in TERM INT HUP USR1; do
-			python3 "$ROOT/pipelines/parquet.py" -o $name slow.parquet &
+			python3 "$script" -o $name slow.parquet &
 			until [ -n "$(find . -name ".$name.tmp-*")" ]; do sleep .02; done
 			kill -$signal $!
 			ended_by $signal $!
@@ -246,7 +247,7 @@ stand_in() {
 	# the reader leaves
 	yes in.parquet | head -n 9000 >many
 	run -0 bash -c 'python3 "$1" $(<many) | head -n 1 >/dev/null; echo ${PIPESTATUS[0]}' - \
-		"$ROOT/pipelines/parquet.py"
+		"$script"
 	[ "$output" = 141 ]
 }
 
@@ -258,7 +259,7 @@ stand_in() {
 		local status=0
 		: >out
 		: >err
-		eval "python3 \"\$ROOT/pipelines/parquet.py\" $2 $3" || status=$?
+		eval "python3 \"\$script\" $2 $3" || status=$?
 		! grep -q Traceback out err && [ "$status" -eq "$1" ] ||
 			{ echo "$*: $status"; cat out err; return 1; }
 	}
@@ -309,13 +310,13 @@ stand_in() {
 	run -65 --separate-stderr parquet --columns x odd.parquet
 	[ "$stderr" = "parquet.py: odd.parquet: there is no column 'x' (there are: ${shown%????})" ]
 	command -v script >/dev/null || return 0
-	script -qefc "python3 '$ROOT/pipelines/parquet.py' in.parquet" /dev/null </dev/null | tr -d '\r' >tty
+	script -qefc "python3 '$script' in.parquet" /dev/null </dev/null | tr -d '\r' >tty
 	[ "$(cat tty)" = '{"a":"x\u009b31m\u202e\u007f"}' ]
 }
 
 @test "corpus: parquet.py without pyarrow says what is missing" {
 	mkdir stubs
 	echo 'raise ImportError' >stubs/pyarrow.py
-	run -69 --separate-stderr env PYTHONPATH=stubs python3 "$ROOT/pipelines/parquet.py" a.parquet
+	run -69 --separate-stderr env PYTHONPATH=stubs python3 "$script" a.parquet
 	[ "$stderr" = "parquet.py: pyarrow is missing: pip install pyarrow" ]
 }

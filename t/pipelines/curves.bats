@@ -471,7 +471,7 @@ noted() {
 	for band in range deviation; do
 		python3 points.py $band >want
 		awk -v OFMT=%.9g -v panels=2 -v training=2 -v smooth=3 -v base=1 -v band=$band \
-			-f "$ROOT/pipelines/curves.awk" numbers
+			-f "$ROOT/pipelines/lib/curves.awk" numbers
 		for p in 1 2; do
 			for c in 1 2 3; do
 				awk -v at="$p $c" \
@@ -482,7 +482,7 @@ noted() {
 	# a run alone has no band
 	echo 1 >groups
 	grep -P '^1\t1\t' numbers | awk -v panels=1 -v training=2 -v smooth=1 -v base=0 \
-		-f "$ROOT/pipelines/curves.awk"
+		-f "$ROOT/pipelines/lib/curves.awk"
 	[ "$(cut -f 3,4 1.1 | sort -u)" = $'NaN\tNaN' ]
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
-# The programs in examples/.  The tests of examples/my_reward.py are in rf-reward.bats.
+# The programs in pipelines/examples.  The tests of my_reward.py are in rf-reward.bats.
 setup() {
 	load ../helper
-	chat="python3 $ROOT/examples/chat.py"
+	chat="python3 $ROOT/pipelines/examples/chat.py"
 	template='{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}'
 	template+='{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}'
 }
@@ -94,20 +94,20 @@ stub() {
 	fails 69 "Python's transformers cannot be loaded: No module named x" folder </dev/null
 }
 
-@test "chat.py: examples/chats.jsonl becomes the tokens of the whole chats, with the installed transformers" {
+@test "chat.py: chats.jsonl becomes the tokens of the whole chats, with the installed transformers" {
 	python3 -c 'import transformers, jinja2' 2>/dev/null || skip "Python's transformers is not installed"
 	mkdir m
 	zstd -dcq "$G/tokenizer/qwen2.json.zst" >m/tokenizer.json
 	jq -n --arg template "$(printf '%b' "$template")" '{tokenizer_class: "PreTrainedTokenizerFast",
 		eos_token: "<|im_end|>", chat_template: $template}' >m/tokenizer_config.json
-	$chat m <"$ROOT/examples/chats.jsonl" >questions.jsonl 2>err || { cat err; return 1; }
+	$chat m <"$ROOT/pipelines/examples/chats.jsonl" >questions.jsonl 2>err || { cat err; return 1; }
 	[ ! -s err ]
 	rf-tokenize -m m --prompt-key prompt --answer-key answer -o questions.rf questions.jsonl
 	python3 - >want 2>err <<-END || { cat err; return 1; }
 		import json
 		from transformers import AutoTokenizer
 		t = AutoTokenizer.from_pretrained("m")
-		for line in open("$ROOT/examples/chats.jsonl"):
+		for line in open("$ROOT/pipelines/examples/chats.jsonl"):
 		    text = t.apply_chat_template(json.loads(line)["messages"], tokenize=False)
 		    ids = t(text.rstrip("\n"), add_special_tokens=False).input_ids
 		    print(json.dumps(ids, separators=(",", ":")))
@@ -118,13 +118,13 @@ stub() {
 }
 
 @test "my_selection.py: uncertain tokens that begin a word become positions, at least k apart" {
-	listing rf-select.1 1 | diff "$ROOT/examples/my_selection.py" -
-	[ "$(wc -l <"$ROOT/examples/my_selection.py")" -le 25 ]
+	listing rf-select.1 1 | diff "$ROOT/pipelines/examples/my_selection.py" -
+	[ "$(wc -l <"$ROOT/pipelines/examples/my_selection.py")" -le 25 ]
 	# the letters of a word are ever more uncertain, and most of all one within a word
 	rf-tokenize --bytes --no-eos - <<<'{"text": "some words of a text that goes on"}' 2>err |
 		edited 'if .type == "seq" then .body |= (.tokens.shape as $T | .entropy = {dtype: "<f4",
 			shape: $T, data: [range($T[0]) | if . == 6 then 9 else . / 100 end]}) else . end' >in
-	quiet rf-select --exec "python3 '$ROOT/examples/my_selection.py'" --text -k 5 -o out in
+	quiet rf-select --exec "python3 '$ROOT/pipelines/examples/my_selection.py'" --text -k 5 -o out in
 	rf-dump --json out | jq -r 'select(.type == "seq").body.positions.data | sort | map(tostring) |
 		join(" ")' >have
 	# of the words, "a" is too near to "text"; "on" ends before a rollout does
@@ -138,7 +138,8 @@ stub() {
 	rf-tokenize -m ckpt --max-len 200 --truncate split --min-len 5 -o texts.rf text.txt short.txt
 	rf-entropy -m ckpt texts.rf | rf-select --chunks 2 | rf-rollout -m ckpt -n 3 |
 		rf-reward -o rewarded.rf
-	rf-dump --json rewarded.rf | python3 "$ROOT/examples/my_advantage.py" | rf-cat --json -o own.rf
+	rf-dump --json rewarded.rf | python3 "$ROOT/pipelines/examples/my_advantage.py" |
+		rf-cat --json -o own.rf
 	rf-dump --check own.rf
 	records() { rf-dump --json "$1" | jq -c 'select(.type == "seq").body'; }
 	# one of the records is too short for positions
@@ -155,5 +156,5 @@ stub() {
 	# one rollout has no others
 	rf-rollout -m ckpt -n 1 rewarded.rf | rf-reward | rf-dump --json >one.json
 	says 1 'my_advantage.py: n must be at least 2 (rf-rollout -n 4)' \
-		python3 "$ROOT/examples/my_advantage.py" <one.json
+		python3 "$ROOT/pipelines/examples/my_advantage.py" <one.json
 }

@@ -129,7 +129,7 @@ by() { echo "mpirun --bind-to none -n $1"; }
 @test "scaling.sh: what it reckons follows from its words, and more GPUs than records do not help" {
 	export ONLY=reckoned SIZES=gated_deltanet-400m SUSTAINED=1e14 MEMORY=1e12 NODE=1e11 NETWORK=5e10
 	export DISK=1e9
-	"$ROOT/pipelines/scaling.sh" >table
+	"$ROOT/pipelines/bench/scaling.sh" >table
 	for program in rf-entropy rf-rollout 'rf-grpo --recompute segment'; do
 		$program -m "$ROOT/pipelines/configs/$SIZES.json" --max-len 16384 --device cpu \
 			--dry-run </dev/null

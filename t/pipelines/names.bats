@@ -178,7 +178,7 @@ seen() {
 }
 # drawn FIGURE: the texts of a figure of the copy, drawn as SVG, a line for each
 drawn() {
-	(cd seen && FORMAT=svg gnuplot "$ROOT/pipelines/style.gp" "$ROOT/pipelines/$1.gp" && cat ./*.svg) |
+	(cd seen && FORMAT=svg gnuplot "$ROOT"/pipelines/lib/{style,"$1"}.gp && cat ./*.svg) |
 		grep -o '<text>.*</text>' |
 		sed 's/<[^>]*>//g; s/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&amp;/\&/g'
 }
@@ -279,7 +279,7 @@ noted() {
 		jq -Rsc '{"t;touch PWN": .}' "$ROOT/man/rf-cat.1" >"texts/$i '\$(touch PWN).jsonl"
 	done
 	cp "$P/config.json" "$odd.json"
-	phase demo RUN=demo CORPUS='texts/*.jsonl' TEXT_KEY='t;touch PWN' CONFIG="$(typed "$odd").json" \
+	phase demo/demo RUN=demo CORPUS='texts/*.jsonl' TEXT_KEY='t;touch PWN' CONFIG="$(typed "$odd").json" \
 		HOLD_OUT=2 LEN=256 POSITIONS=4 WARM_STEPS=80 BATCHES=1 BATCH=4 MINI_BATCH=2 >said 2>&1
 	grep -qF '| text | texts/\*.jsonl |' demo/report.md
 	grep -q '^| refine, n 1 |\|^| ReFINE, n 1 |' demo/report.md
@@ -288,8 +288,8 @@ noted() {
 		sed 's/^\.Pp$//' "$ROOT/man/$page.1" >"base/corpus/$page.txt"
 	done
 	cp -a "$P/ckpt" "$odd"
-	phase demo-phases phases/post/start.rf BASE=base MODEL="$(typed "$odd")" RUN=phases EACH=3 TESTS=3 \
-		MAX_NEW=2 >said 2>&1
+	phase demo/demo-phases phases/post/start.rf BASE=base MODEL="$(typed "$odd")" RUN=phases EACH=3 \
+		TESTS=3 MAX_NEW=2 >said 2>&1
 	[ "$(rf-dump --pred phases/post/start.rf | wc -l)" -eq 3 ]
 	nothing_ran
 }
@@ -315,7 +315,7 @@ noted() {
 	done
 	for word in 'RUN=a;b' 'RUN=a$$b' 'RUN=a(b' 'RUN=a`b' 'RUN=a#b' 'FAMILIES=delta_net;touch' \
 		'SEEDS=1;touch' 'LRS=`touch`' 'MIDS=x$$(touch)' "PRE_LR_delta_net=1';touch;'"; do
-		run -2 phase study "$word"
+		run -2 phase study/study "$word"
 		[[ "$output" == *"${word%%=*} must not contain "*", because targets are named after it: '"* ]]
 	done
 	# words that fit on no command line of a shell are not taken unchecked
@@ -324,7 +324,7 @@ noted() {
 	[[ "$output" == *'the words cannot be checked, because they are too long for a command'* ]]
 	COMMANDS=TEXT_KEY run -2 phase midtrain RUN=r MODEL=m DATA=x.rf TEXT_KEY='$(shell touch PWN)'
 	[[ "$output" == *"TEXT_KEY='"*"two for one"* ]]
-	run -2 phase demo-phases BASE='a;b' MODEL="$P/ckpt"
+	run -2 phase demo/demo-phases BASE='a;b' MODEL="$P/ckpt"
 	[[ "$output" == *'BASE must not contain ;, because targets are named after it'* ]]
 	mentions 2 "CORPUS=''x': a quote is not closed" phase midtrain RUN=r MODEL="$P/ckpt" CORPUS="'x"
 	run -2 phase midtrain RUN=r MODEL="$P/ckpt" CORPUS='$$(touch PWN).jsonl'
@@ -338,11 +338,12 @@ noted() {
 @test "names: pipelines in a folder with a blank or a quote are refused, and the folder is named" {
 	for name in 'a b' "a'b" 'a;b' 'a$b' 'a[1]'; do
 		cp -a "$ROOT/pipelines" "../$name"
-		for file in midtrain posttrain testtime evaluate curves entropy study demo demo-phases; do
+		for file in midtrain posttrain testtime evaluate curves entropy \
+			study/study demo/demo{,-phases}; do
 			run -2 make -s -f "../$name/$file.mk" RUN=r
 			[ "${#lines[@]}" -eq 1 ]
 			[[ "$output" == *"'../$name/"*"': "*' so name another path'* || "$output" == \
-				*"'../$name/': the pipelines do not work in a folder whose path has "* ]]
+				*"'../$name/"*"': the pipelines do not work in a folder whose path has "* ]]
 		done
 		rm -r "../$name"
 	done
@@ -352,10 +353,10 @@ noted() {
 	touch 'a;b' "it's" 'x y' p.txt q.txt 'm[1].txt' m1.txt
 	# files WORD: the files of the word, a line for each
 	files() {
-		(. "$ROOT/pipelines/files.sh" && files_of DATA "$1" && printf '%s\n' "${files[@]}")
+		(. "$ROOT/pipelines/lib/files.sh" && files_of DATA "$1" && printf '%s\n' "${files[@]}")
 	}
 	# as_text WORD: the same by a shell that reads the text
-	as_text() { bash -c "printf '%s\n' $("$ROOT/pipelines/files.sh" DATA="$1")"; }
+	as_text() { bash -c "printf '%s\n' $("$ROOT/pipelines/lib/files.sh" DATA="$1")"; }
 	expect() {
 		[ "$(files "$1")" = "$2" ] || { echo "$1: $(files "$1")"; return 1; }
 		[ "$(as_text "$1")" = "$2" ] || { echo "$1: $(as_text "$1")"; return 1; }
@@ -374,15 +375,15 @@ noted() {
 		$'$(touch\nPWN)\n`touch\nPWN`\n;touch\nPWN\n&touch\n>PWN\n<PWN\n|touch'
 	expect '[a[$(touch>PWN)]]=x [5]=y' $'[a[$(touch>PWN)]]=x\n[5]=y'
 	expect '"$(touch PWN)\"`touch PWN`\\" '\''$(touch PWN)'\' $'$(touch PWN)"`touch PWN`\\\n$(touch PWN)'
-	[ "$("$ROOT/pipelines/files.sh" DATA="data/*.jsonl 'a b'.txt  c")" = "data/*.jsonl 'a b'.txt  c" ]
+	[ "$("$ROOT/pipelines/lib/files.sh" DATA="data/*.jsonl 'a b'.txt  c")" = "data/*.jsonl 'a b'.txt  c" ]
 	for word in "'a" '"a' 'a\'; do
 		run -64 files "$word"
 		[[ "$output" == "DATA='$word': a quote is not closed, or a backslash ends it"* ]]
 	done
 	expect 'q=~root a:~/b' $'q=~root\na:~/b'
 	list=$(printf 'no-file-%d.jsonl ' {1..3000})
-	[ "$(timeout 20 bash -c '. "$1/pipelines/files.sh"; files_of DATA "$2"; echo ${#files[@]}' x "$ROOT" \
-		"$list")" -eq 3000 ]
+	[ "$(timeout 20 bash -c '. "$1/pipelines/lib/files.sh"; files_of DATA "$2"; echo ${#files[@]}' x \
+		"$ROOT" "$list")" -eq 3000 ]
 	nothing_ran
 }
 
@@ -390,8 +391,8 @@ noted() {
 	rf-tokenize --bytes --format text --max-len 64 --min-len 64 --truncate split "$ROOT/man/rf-cat.1" \
 		2>err |
 		rf-cat --range 0:3 | rf-select --mode uniform --chunks 2 --draw-step 0 -o p.rf
-	RF_BIN=$RF_BIN "$ROOT/pipelines/evaluate.sh" "$P/ckpt" p.rf a=1 </dev/null
-	RF_BIN=$RF_BIN "$ROOT/pipelines/evaluate.sh" "$P/ckpt" p.rf plain
+	RF_BIN=$RF_BIN "$ROOT/pipelines/lib/evaluate.sh" "$P/ckpt" p.rf a=1 </dev/null
+	RF_BIN=$RF_BIN "$ROOT/pipelines/lib/evaluate.sh" "$P/ckpt" p.rf plain
 	cmp a=1.documents.tsv plain.documents.tsv
 	[ "$(wc -l <a=1.documents.tsv)" -eq 4 ]
 }

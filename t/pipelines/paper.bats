@@ -6,7 +6,7 @@
 setup() {
 	load ../helper
 	load ../pipelines
-	cp -r "$ROOT/pipelines" "$ROOT/examples" .
+	cp -r "$ROOT/pipelines" .
 	ln -s "$RF_BIN" bin
 	export P=$PWD
 	tiny_model
@@ -41,7 +41,7 @@ git() {
 	done
 }
 python3() {
-	[[ $1 != pipelines/lm_eval_adapter.py ]] || { [ -e "$1" ]; return; }
+	[[ $1 != pipelines/examples/lm_eval_adapter.py ]] || { [ -e "$1" ]; return; }
 	command python3 "$@"
 }
 rf-score() {

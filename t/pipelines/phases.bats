@@ -295,10 +295,10 @@ answered() {
 	rf-cat -o in.rf "$P/post/data/epoch-0.rf"
 	for how in "-m $P/ckpt" '-o out.rf' ''; do
 		# shellcheck disable=SC2086  # words
-		run -64 env PATH="$RF_BIN:$PATH" "$ROOT/pipelines/answer.sh" $how <in.rf
+		run -64 env PATH="$RF_BIN:$PATH" "$ROOT/pipelines/lib/answer.sh" $how <in.rf
 		[[ "$output" == 'usage: answer.sh '* ]]
 	done
-	PATH="$RF_BIN:$PATH" "$ROOT/pipelines/answer.sh" -m "$P/ckpt" -o out.rf <in.rf
+	PATH="$RF_BIN:$PATH" "$ROOT/pipelines/lib/answer.sh" -m "$P/ckpt" -o out.rf <in.rf
 	[ "$(rf-dump --tsv --rows sample --no-header out.rf | wc -l)" -eq 18 ]
 }
 
@@ -309,7 +309,7 @@ answered() {
 		sed 's/^\.Pp$//' "$ROOT/man/$page.1" >"base/corpus/$page.txt"
 	done
 	demo() {
-		RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/demo-phases.mk" BASE=base MODEL="$P/ckpt" \
+		RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/demo/demo-phases.mk" BASE=base MODEL="$P/ckpt" \
 			RUN=demo EACH=3 TESTS=5 BATCH=4 MINI=2 TEST_BATCH=4 TEST_MINI=2 MAX_NEW=4 "$@"
 	}
 	run -0 --separate-stderr demo posttrain testtime

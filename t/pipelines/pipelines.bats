@@ -14,7 +14,7 @@ setup() {
 
 # demo WORD...: make midtrain, tiny
 demo() {
-	make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" CONFIG="$P/config.json" HOLD_OUT=2 \
+	make -s -f "$ROOT/pipelines/demo/demo.mk" CORPUS="$P/text/*.txt" CONFIG="$P/config.json" HOLD_OUT=2 \
 		LEN=256 POSITIONS=8 WARM_STEPS=80 BATCHES=2 BATCH=4 MINI_BATCH=2 "$@"
 }
 export -f demo
@@ -113,7 +113,7 @@ killed_again_and_again() {
 	midtrain RUN=epochs DATA=eight.rf CORPUS= EPOCHS=2 OPTIM="$falls $auto" TRAIN='rf-ntp $(OPTIM)' \
 		ENTROPY= SELECT= ROLLOUT= REWARD=
 	[ "$(rates epochs)" = '[1000,875,750,625,500,375,250,125]' ]
-	steps() { "$ROOT/pipelines/steps.sh" "$@"; }
+	steps() { "$ROOT/pipelines/lib/steps.sh" "$@"; }
 	[ "$(steps 64 'rf-grpo --lr 1 --outer response')" = 3 ]
 	[ "$(steps 64 'rf-ntp --outer=response')" = 2 ]
 	[ "$(steps 64 'bin/rf-ntp --mini-batch 9 --mini-batch=10 --loss response')" = 7 ]
@@ -337,7 +337,7 @@ reward() {
 	done
 	for command in 'cd x && python3 y.py' 'cd x && bash -c "python3 y.py"' 'python3 -c "a b" y.py' \
 		'python3 -m x y.py' 'cat y.py'; do
-		"$ROOT/pipelines/scripts.sh" REWARD="$command"
+		"$ROOT/pipelines/lib/scripts.sh" REWARD="$command"
 	done
 	# words of building come along
 	refuses "BATCHES='x': it must be a whole number" BATCHES=x CUDA=no CC=cc
@@ -379,7 +379,7 @@ reward() {
 @test "demo.mk: variables are taken from the command line and never from the environment" {
 	words() {
 		CONFIG="$P/config.json" CORPUS="$P/text/*.txt" make -s \
-			-f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" RUN=demo "$@" words
+			-f "$ROOT/pipelines/demo/demo.mk" CORPUS="$P/text/*.txt" RUN=demo "$@" words
 	}
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	LR=5 SEED=3 LEN=7 BATCH=2 ARCH=llama words
@@ -402,19 +402,19 @@ reward() {
 
 @test "make help: prints the header of the makefile, and for midtrain.mk that of loop.mk as well" {
 	head() { awk '!/^#/ { exit } { print substr($0, 3) }' "$ROOT/$1"; }
-	for file in Makefile pipelines/demo.mk; do
+	for file in Makefile pipelines/demo/demo.mk; do
 		run -0 make -s -C "$ROOT" -f "$file" help
 		[ "${#lines[@]}" -gt 8 ]
 		[ "$output" = "$(head "$file")" ]
 	done
 	run -0 make -s -C "$ROOT" -f pipelines/midtrain.mk help
-	[ "$output" = "$(head pipelines/midtrain.mk; echo; head pipelines/loop.mk)" ]
+	[ "$output" = "$(head pipelines/midtrain.mk; echo; head pipelines/lib/loop.mk)" ]
 }
 
 # A phase that is not there: on prompts alone, with a reward that compares tokens, and a word of its own.
 prompts() {
 	cat >prompts.mk <<-END
-		include $ROOT/pipelines/loop.mk
+		include $ROOT/pipelines/lib/loop.mk
 
 		PER_POSITION = 2
 		CUT     = rf-cat --part prompt
@@ -498,7 +498,7 @@ prompts() {
 		mentions 2 "RUN must not contain ${odd:1:1}, because" demo RUN="$odd"
 	done
 	mentions 2 "RUN='~/run': make does not expand ~" demo RUN='~/run'
-	run -2 make -s -f "$ROOT/pipelines/demo.mk" RUN=demo SEED=2
+	run -2 make -s -f "$ROOT/pipelines/demo/demo.mk" RUN=demo SEED=2
 	[[ "$output" == *"demo/words: the run was started with other settings"* ]]
 }
 
@@ -538,25 +538,28 @@ prompts() {
 @test "demo.mk: ARCH selects another family, of the same size and with a folder of its own" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	folder() {
-		(make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" "$@" words && echo runs/*)
+		(make -s -f "$ROOT/pipelines/demo/demo.mk" CORPUS="$P/text/*.txt" "$@" words && echo runs/*)
 		rm -rf runs
 	}
 	size() {
-		rf-init --config "$ROOT/pipelines/demo-$1.json" --dry-run | awk '/^parameters/ { print $2 }'
+		rf-init --config "$ROOT/pipelines/demo/demo-$1.json" --dry-run |
+			awk '/^parameters/ { print $2 }'
 	}
 	same=$(size delta_net)
 	for arch in delta_net gated_deltanet lact_swiglu qwen3_5_text; do
-		[ "$(jq -r '.model_type, .vocab_size' "$ROOT/pipelines/demo-$arch.json" | paste -sd' ')" = \
-			"$arch 384" ]
+		[ "$(jq -r '.model_type, .vocab_size' "$ROOT/pipelines/demo/demo-$arch.json" |
+			paste -sd' ')" = "$arch 384" ]
 		n=$(size $arch)
 		[ $((n * 100)) -gt $((same * 98)) ]
 		[ $((n * 100)) -lt $((same * 102)) ]
-		make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" ARCH=$arch RUN=$arch $arch/fresh
-		cmp <(jq 'del(.dtype)' $arch/fresh/config.json) <(jq . "$ROOT/pipelines/demo-$arch.json")
+		make -s -f "$ROOT/pipelines/demo/demo.mk" CORPUS="$P/text/*.txt" ARCH=$arch RUN=$arch \
+			$arch/fresh
+		cmp <(jq 'del(.dtype)' $arch/fresh/config.json) <(jq . "$ROOT/pipelines/demo/demo-$arch.json")
 	done
 	[ "$(folder)" = runs/midtrain ]
 	[ "$(folder ARCH=lact_swiglu)" = runs/midtrain-lact_swiglu ]
-	run -2 make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" ARCH=llama RUN=llama llama/fresh
+	run -2 make -s -f "$ROOT/pipelines/demo/demo.mk" CORPUS="$P/text/*.txt" ARCH=llama RUN=llama \
+		llama/fresh
 	[[ "$output" == *"demo-llama.json: No such file or directory"* ]]
 }
 
@@ -584,7 +587,7 @@ prompts() {
 		"$P"/text/rf-[a-g]*.txt
 	rf-tokenize --bytes --max-len 128 --truncate right -o base/valid.rf "$P"/text/rf-[h-z]*.txt
 	table() {
-		make -s -f "$ROOT/pipelines/inner-steps.mk" BASE=base MODEL="$P/ckpt" RUN=run \
+		make -s -f "$ROOT/pipelines/study/inner-steps.mk" BASE=base MODEL="$P/ckpt" RUN=run \
 			SEEDS='1 2' LEN=128 BATCHES=1 BATCH=4 MINI_BATCH=2 JOBS=2 LR=1e-2 "$@"
 	}
 	run -0 --separate-stderr table
@@ -625,7 +628,7 @@ prompts() {
 	rf-tokenize --bytes --max-len 128 --truncate right "$P"/text/*.txt |
 		rf-select --mode uniform --chunks 4 -o positions.rf
 	for model in "$P/want" again "$P/ckpt"; do
-		K=3 N=2 "$ROOT/pipelines/evaluate.sh" "$model" positions.rf "$(basename "$model")"
+		K=3 N=2 "$ROOT/pipelines/lib/evaluate.sh" "$model" positions.rf "$(basename "$model")"
 	done
 	[ "$(wc -l <want.rollouts.tsv)" -eq $(($(ls "$P"/text | wc -l) * 4 * 2 + 1)) ]
 	cmp want.rollouts.tsv again.rollouts.tsv
@@ -636,16 +639,16 @@ prompts() {
 }
 
 @test "evaluate.sh: prints its usage like the other scripts, and takes 5 for K and 1 for N by default" {
-	run -64 "$ROOT/pipelines/evaluate.sh"
+	run -64 "$ROOT/pipelines/lib/evaluate.sh"
 	[ "$output" = "usage: evaluate.sh MODEL POSITIONS.rf OUT" ]
 	rf-tokenize --bytes --max-len 128 --truncate right "$P"/text/*.txt 2>/dev/null |
 		rf-select --mode uniform --chunks 2 -o positions.rf
-	env -u K -u N PATH=/usr/bin:/bin RF_BIN="$RF_BIN" "$ROOT/pipelines/evaluate.sh" \
+	env -u K -u N PATH=/usr/bin:/bin RF_BIN="$RF_BIN" "$ROOT/pipelines/lib/evaluate.sh" \
 		"$P/ckpt" positions.rf default
-	K=5 N=1 "$ROOT/pipelines/evaluate.sh" "$P/ckpt" positions.rf out
+	K=5 N=1 "$ROOT/pipelines/lib/evaluate.sh" "$P/ckpt" positions.rf out
 	cmp default.rollouts.tsv out.rollouts.tsv
-	for script in corpus estimate numbers timed report same-words; do
-		mentions 64 "usage: $script.sh " "$ROOT/pipelines/$script.sh"
+	for script in demo/{corpus,estimate,timed,report} lib/{numbers,same-words}; do
+		mentions 64 "usage: ${script#*/}.sh " "$ROOT/pipelines/$script.sh"
 	done
 }
 
@@ -655,14 +658,14 @@ prompts() {
 		rf-select --mode uniform --chunks 4 -o positions.rf
 	rf-tokenize --bytes --source 39.txt | rf-select --mode uniform --chunks 4 -o alone.rf
 	[ "$(rf-dump --tsv --rows position --columns s --no-header alone.rf | paste -sd' ')" = "20 20 20 20" ]
-	K=3 N=2 "$ROOT/pipelines/evaluate.sh" "$P/ckpt" positions.rf out 2>err
+	K=3 N=2 "$ROOT/pipelines/lib/evaluate.sh" "$P/ckpt" positions.rf out 2>err
 	[ "$(cut -f 1 out.documents.tsv | paste -sd' ')" = "id 1 2" ]
 	[ "$(cat err)" = \
 		"rf-reward: 1 of 3 sequences lost their rollouts: they have no other position for --shift 1" ]
 	[ "$(cut -f 1 out.rollouts.tsv | uniq -c | tr -s ' ' | paste -sd,)" = " 1 id, 8 1, 8 2" ]
 	run ! cmp -s <(cut -f 2 out.rollouts.tsv | tail -n +2) <(cut -f 4 out.rollouts.tsv | tail -n +2)
 	rf-tokenize --bytes --max-len 128 --truncate right -o none.rf "$P"/text/rf-cat.1.txt
-	run -65 "$ROOT/pipelines/evaluate.sh" "$P/ckpt" none.rf none
+	run -65 "$ROOT/pipelines/lib/evaluate.sh" "$P/ckpt" none.rf none
 	[[ "$output" == *"evaluate.sh: none.rf: no sequence has two different positions to evaluate"* ]]
 	[ ! -e none.documents.tsv ]
 }
@@ -678,7 +681,7 @@ prompts() {
 	row 0.9 1.8 2.9 5.8 >>refine.documents.tsv
 	row 2 3 4 7 >>random.documents.tsv
 	row 1 2 3 7 >>refine-n8.documents.tsv
-	awk -f "$ROOT/pipelines/report.awk" ./*.documents.tsv >report
+	awk -f "$ROOT/pipelines/demo/report.awk" ./*.documents.tsv >report
 	# sd of 1 2 3 6 is sqrt(14/3), of -.1 -.2 -.1 -.2 it is sqrt(1/300)
 	grep -q '^| SFT | 3.0000 ± 1.0801 | 0.0000 ± 0.0000 | 0.2500 ± 0.0000 | 0.5000 ± 0.0000 |' report
 	[ "$(head -n 1 report)" = "| held-out documents: 4 | nll, nats | accuracy (arg max) | NTP accuracy\
@@ -696,7 +699,7 @@ prompts() {
 	grep -q '^- random rewards against SFT: nll worse by 1.0000 (in every document);' report
 	# a model that was not evaluated has no row
 	rm sft-published.documents.tsv
-	awk -f "$ROOT/pipelines/report.awk" ./*.documents.tsv | diff - <(grep -v 'as published' report)
+	awk -f "$ROOT/pipelines/demo/report.awk" ./*.documents.tsv | diff - <(grep -v 'as published' report)
 }
 
 @test "make deps: installs missing packages as root or through sudo, and otherwise prints the command" {
@@ -707,7 +710,7 @@ prompts() {
 	printf '#!/bin/sh\necho sudo >>log\n"$@"\n' >sudo
 	chmod +x stubs/* sudo
 	for tool in sh env; do ln -s "$(command -v $tool)" stubs; done
-	deps() { PATH=$PWD/stubs USERID=$1 "$ROOT/pipelines/deps.sh"; }
+	deps() { PATH=$PWD/stubs USERID=$1 "$ROOT/pipelines/lib/deps.sh"; }
 	run -77 deps 1000
 	[ "$output" = "deps: sudo is missing; run this as root: apt-get install bats jq" ]
 	run -0 deps 0

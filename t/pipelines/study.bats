@@ -4,7 +4,7 @@
 setup() {
 	load ../helper
 	load ../model
-	P=$ROOT/pipelines
+	P=$ROOT/pipelines/study
 }
 
 # Twelve words and four paragraphs, as recall.awk reads them.
@@ -65,7 +65,7 @@ facts() {
 @test "surprise.sh: the reward is the mean log-probability of the text behind a rollout" {
 	batch 3:60 9:41 >in.rf
 	export STEP=$M
-	rf-reward --exec "$P/surprise.sh 6" -o out.rf in.rf
+	rf-reward --exec "$P/../examples/surprise.sh 6" -o out.rf in.rf
 	json out.rf | jq -c '.rollout.tokens as {$shape, $data} | range($shape[0]) as $i
 		| range($shape[1]) as $r | .positions.data[$i] as $s | $shape[2] as $k
 		| ($i * $shape[1] + $r) as $at
@@ -83,10 +83,10 @@ facts() {
 	done <counted
 	# behind the last token there is nothing to be surprised at
 	edited 'if .body.positions then .body.positions.data[1] = .body.tokens.shape[0] - 3 else . end' \
-		in.rf | rf-reward --exec "$P/surprise.sh" | json - |
+		in.rf | rf-reward --exec "$P/../examples/surprise.sh" | json - |
 		jq -e '.reward.total.data[3:] == [0, 0, 0]' >/dev/null
 	unset STEP
-	mentions 65 'STEP: is not set' rf-reward --exec "$P/surprise.sh" -o none.rf in.rf
+	mentions 65 'STEP: is not set' rf-reward --exec "$P/../examples/surprise.sh" -o none.rf in.rf
 }
 
 @test "study.awk: means over seeds, and differences seed by seed with Student's interval" {

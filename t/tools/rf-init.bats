@@ -85,7 +85,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	END
 }
 @test "rf-init: shipped configs have no unknown key, and the parameter counts of the published models" {
-	for config in "$ROOT"/pipelines/configs/*.json "$ROOT"/pipelines/demo-*.json; do
+	for config in "$ROOT"/pipelines/configs/*.json "$ROOT"/pipelines/demo/demo-*.json; do
 		quiet rf-init --config "$config" --dry-run
 		[[ "$output" == *parameters* ]]
 	done

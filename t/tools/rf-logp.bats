@@ -284,14 +284,14 @@ lm_eval() {
 	END
 	# max_length 32 cuts contexts and divides texts
 	for most in 4096 32; do
-		lm_eval "$ROOT/pipelines/lm_eval_adapter.py" --model rf --output_path "ours-$most" \
+		lm_eval "$ROOT/pipelines/examples/lm_eval_adapter.py" --model rf --output_path "ours-$most" \
 			--model_args "model=run,bin=$RF_BIN,max_length=$most"
 		lm_eval -m lm_eval --model hf --output_path "theirs-$most" --device cpu --batch_size 1 \
 			--model_args "pretrained=run/latest/,dtype=float32,max_length=$most"
 		python3 same.py "ours-$most" "theirs-$most"
 	done
 	# no limit gives the same as a large limit
-	lm_eval "$ROOT/pipelines/lm_eval_adapter.py" --model rf --output_path ours \
+	lm_eval "$ROOT/pipelines/examples/lm_eval_adapter.py" --model rf --output_path ours \
 		--model_args "model=run,bin=$RF_BIN,options=--threads 1"
 	python3 same.py ours ours-4096
 }
@@ -317,7 +317,7 @@ adapter() {
 	[ -e ckpt ] || rf-init --config config.json ckpt
 	cat >ask.py <<-END
 		import sys
-		sys.path[:0] = ["$PWD", "$ROOT/pipelines"]
+		sys.path[:0] = ["$PWD", "$ROOT/pipelines/lib"]
 		sys.dont_write_bytecode = True
 		import types, lm_eval_adapter
 		def A(**how):
@@ -440,7 +440,7 @@ except SystemExit as e: print(e.code)' >out
 		    else: ask({"max_gen_toks": 3}), print("data")
 	END
 	export PYTHONPATH=$PWD RF_BIN
-	adapter=$ROOT/pipelines/lm_eval_adapter.py
+	adapter=$ROOT/pipelines/examples/lm_eval_adapter.py
 	# ends STATUS SENTENCE ARGUMENT ARGUMENT [REDIRECTION...]: the script exits so, also with each
 	# redirection
 	ends() {

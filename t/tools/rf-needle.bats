@@ -289,7 +289,7 @@ counted() {
 }
 
 @test "ruler-words.py: writes the words of an installed lm-eval as a template, and names what it lacks" {
-	words() { PYTHONPATH=$PWD python3 "$ROOT/pipelines/ruler-words.py" "$@"; }
+	words() { PYTHONPATH=$PWD python3 "$ROOT/pipelines/examples/ruler-words.py" "$@"; }
 	mkdir -p lm_eval/tasks/ruler
 	: >lm_eval/__init__.py
 	cd lm_eval/tasks/ruler
@@ -367,22 +367,22 @@ counted() {
 	cd lm_eval/tasks/ruler
 	sed -i s/DOCUMENT/TEXT/ qa_utils.py
 	says 78 "ruler-words.py: $PWD/qa_utils.py: there is no text DOCUMENT_PROMPT (lm-eval 0.4.13 has it)" \
-		env PYTHONPATH="$OLDPWD" python3 "$ROOT/pipelines/ruler-words.py"
+		env PYTHONPATH="$OLDPWD" python3 "$ROOT/pipelines/examples/ruler-words.py"
 	rm qa_utils.py
 	says 78 "ruler-words.py: $PWD/qa_utils.py: No such file or directory" \
-		env PYTHONPATH="$OLDPWD" python3 "$ROOT/pipelines/ruler-words.py" -o never
+		env PYTHONPATH="$OLDPWD" python3 "$ROOT/pipelines/examples/ruler-words.py" -o never
 	[ ! -e never ]
 	says 69 'ruler-words.py: lm-eval is not installed: pip install --no-deps lm-eval' \
-		python3 -S "$ROOT/pipelines/ruler-words.py"
+		python3 -S "$ROOT/pipelines/examples/ruler-words.py"
 	says 64 'ruler-words.py: unrecognized arguments: x (try --help)' \
-		python3 "$ROOT/pipelines/ruler-words.py" x
+		python3 "$ROOT/pipelines/examples/ruler-words.py" x
 }
 
 @test "ruler-words.py: prompts made with its template equal the prompts that the code of lm-eval builds" {
 	package=$(python3 -c 'import importlib.util as i; found = i.find_spec("lm_eval")
 if found: print(found.submodule_search_locations[0])')
 	[ -n "$package" ] || skip "lm-eval is not installed (pip install --no-deps lm-eval)"
-	python3 "$ROOT/pipelines/ruler-words.py" -o t.json
+	python3 "$ROOT/pipelines/examples/ruler-words.py" -o t.json
 	needles --template t.json --haystack "$D/essay.txt" --qa "$D/squad.jsonl" --qa "$D/hotpot.jsonl" \
 		--length 3k,8k -n 2 -o prompts.jsonl --task niah_single_1,niah_multikey_2,niah_multikey_3\
 ,niah_multivalue,niah_multiquery,vt,cwe,fwe,qa_1,qa_2

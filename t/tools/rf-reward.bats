@@ -755,17 +755,19 @@ tokens() {
 	done
 }
 
-@test "rf-reward: the examples of the man page run, and one of them is examples/my_reward.py" {
+@test "rf-reward: the examples of the man page run, and one of them is pipelines/examples/my_reward.py" {
 	edited 'if .type == "head" then .body += {vocab: 384, tokenizer: {kind: "bytes",
 		hash: "'"$(rf-tokenize --bytes - <<<'{"text": "a"}' 2>/dev/null | rf-dump --json | sed -n 1p |
 		jq -r .body.tokenizer.hash)"'"}} else . end' "$G/stream/rewarded.rf" >rollouts.rf
-	cp -r "$ROOT/examples" .
+	mkdir pipelines
+	cp -r "$ROOT/pipelines/examples" pipelines
 	mkdir ckpt # a model without a tokenizer fits a stream that was tokenized as bytes
-	listing rf-reward.1 1 | diff examples/my_reward.py -
-	[ "$(wc -l <examples/my_reward.py)" -le 15 ]
+	listing rf-reward.1 1 | diff pipelines/examples/my_reward.py -
+	[ "$(wc -l <pipelines/examples/my_reward.py)" -le 15 ]
 	listing rf-reward.1 2 >distinct.py
 	[ -s distinct.py ]
-	eval "$(sed -n 's/^\.Dl \$ \(rf-reward .*\)/\1/p' "$ROOT/man/rf-reward.1")"
+	eval "$(sed ':a; /\\$/ { N; s/\\\n//; ba }' "$ROOT/man/rf-reward.1" |
+		sed -n 's/^\.Dl \$ \(rf-reward .*\)/\1/p')"
 	[ "$(records show judged.rf | grep -c ' distinct ')" -eq 3 ]
 	[ "$(records show similar.rf | grep -c ' my_reward ')" -eq 3 ]
 	# awk computes the same rewards

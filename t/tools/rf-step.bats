@@ -518,7 +518,7 @@ reach() {
 
 @test "rf-step: --dry-run plans at most a tenth more memory than rf-grpo, and changes nothing" {
 	memory() { awk '/^memory/ { gsub(/[^0-9 ]/, ""); print $1 }' <<<"$output"; }
-	for config in "$ROOT"/pipelines/demo-*.json; do
+	for config in "$ROOT"/pipelines/demo/demo-*.json; do
 		for how in '--max-len 2048' '--max-len 4096 --recompute segment --segment 512'; do
 			run -0 rf-grpo -m "$config" $how --dry-run </dev/null
 			planned=$(memory)

@@ -153,7 +153,7 @@ odd_stream() {
 @test "terminal: the programs in Python escape the same characters as those in C" {
 	ranges() { grep -oE '0x[0-9A-F]+, 0x[0-9A-F]+' | tr -d ' ' | paste -sd' '; }
 	sed -n '/unsafe\[\] = {/,/};/p' "$ROOT/lib/base/utf8.c" | ranges >c
-	sed -n '/^UNSAFE = /,/\]$/p' "$ROOT/pipelines/program.py" | ranges >python
+	sed -n '/^UNSAFE = /,/\]$/p' "$ROOT/pipelines/lib/program.py" | ranges >python
 	[ "$(wc -w <c)" -ge 12 ]
 	cmp c python
 }

@@ -1,0 +1,194 @@
+#!/bin/bash
+# suite-report.sh RUN -- RUN/report.md with its figures, from the scores and answers that suite.sh left in
+# RUN.  Settings come from the environment.
+set -euo pipefail
+export LC_ALL=C
+
+[ $# -eq 1 ] || { echo 'usage: suite-report.sh RUN' >&2; exit 64; }
+run=$1
+lib=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+# shellcheck source=pipelines/lib/shown.sh
+. "$lib/shown.sh"
+tmp=$run/report.tmp
+rm -rf "$tmp"
+mkdir -p "$tmp"
+trap 'rm -rf "$tmp"' EXIT
+
+# rows: of scores.jsonl the keys of BY, n, score, low, high; of AGAINST also score, difference, low, high,
+# better, worse; with tabs between
+rows() {
+	jq -r -L "$lib" --arg by "$BY" 'include "shown"; [(.[$by | split(",")[]] | tostring | markdown),
+		.n, .score, .low, .high,
+		(.against // empty | .score, .difference, .low, .high, .better, .worse)]
+		| map(. // "" | tostring) | join("\t")' "$run/scores.jsonl"
+}
+
+# table: the same for people
+table() {
+	local head='|' keys key
+	IFS=, read -ra keys <<<"$BY"
+	for key in "${keys[@]}"; do head+=" $(markdown "$key") |"; done
+	head+=' n | score | 95 % interval |'
+	[ -z "$AGAINST" ] || head+=" $(markdown "$AGAINST") | difference | 95 % interval | better | worse |"
+	printf '%s\n' "$head"
+	sed -E 's/\\\|//g; s/[^|]/-/g' <<<"$head"
+	rows | awk -F '\t' -v keys=${#keys[@]} '
+		function interval(low, high, form) {
+			return low == "" ? "" : sprintf(form " to " form, low, high)
+		}
+		{
+			line = "|"
+			for (i = 1; i <= keys; i++)
+				line = line " " $i " |"
+			line = line sprintf(" %d | %.2f | %s |", $i, $(i + 1),
+				interval($(i + 2), $(i + 3), "%.2f"))
+			if (NF > keys + 4) {
+				i += 4
+				beyond = $(i + 2) != "" && ($(i + 2) > 0 || $(i + 3) < 0)
+				line = line sprintf(" %.2f | %+.2f%s | %s | %s | %s |", $i, $(i + 1),
+					beyond ? " *" : "", interval($(i + 2), $(i + 3), "%+.2f"),
+					$(i + 4), $(i + 5))
+			}
+			print line
+		}'
+}
+
+# ---- figures -------------------------------------------------------------------------------
+
+# Each needle counts at its own depth: by the metric all whether it was found, else its question's score.
+jq -r -L "$lib" 'include "shown"; select(.depth | type == "number" or (type == "array" and length > 0))
+	| .score as $score | (.depth | if type == "number" then [.] else . end) as $depth
+	| (if (.found // [] | length) == ($depth | length) then .found
+		else $depth | map($score) end) as $found
+	| (.task // "all" | tostring | shown) as $task | (.length // "all" | tostring | shown) as $length
+	| range($depth | length) as $i | [$task, $length, $depth[$i], $found[$i]]
+	| map(tostring) | join("\t")' "$run/each.jsonl" >"$tmp/depths"
+
+# short: a length in tokens, as 4k where that is exact; tic: the text of a tic, where % begins a format of
+# gnuplot
+# shellcheck disable=SC2016  # variables of jq
+short='def short: if type == "number" and . >= 1024 and . % 1024 == 0 then "\(. / 1024)k" else tostring end;
+	def tic($most): caption($most) | gsub("%"; "%%");'
+heat=
+if [ -s "$tmp/depths" ]; then
+	heat=yes
+	(
+		cd -- "$tmp"
+		awk -f "$lib/suite-heat.awk" <depths >heat.tsv
+		jq -rR -L "$lib" 'include "shown"; caption(24)' <tasks >titles
+		jq -rR -L "$lib" 'include "shown"; '"$short"' (tonumber? // .) | short | tic(10)' \
+			<lengths >labels
+		gnuplot "$lib/style.gp" "$lib/suite-heat.gp"
+	)
+fi
+
+# Bars stand task by task: a line of place, score, low, high, and a line of names.
+jq -sc --arg by "$BY" '($by | split(",")[0]) as $key
+	| reduce .[] as $line ({order: [], of: {}}; ($line[$key] | tostring) as $task
+		| (if .of[$task] then . else .order += [$task] end) | .of[$task] += [$line])
+	| .of[.order[]][]' "$run/scores.jsonl" >"$tmp/lines"
+jq -rn '[inputs] | to_entries[] | .value + {place: (.key + 1)}
+	| [.place, .score, .low // .score, .high // .score, .against.score // "NaN"]
+	| map(tostring) | join(" ")' "$tmp/lines" >"$tmp/bars"
+jq -r -L "$lib" --arg by "$BY" 'include "shown"; '"$short"'
+	[($by | split(",")[]) as $key | .[$key] | if $key == "length" then short else tostring end]
+	| join(", ") | tic(40)' "$tmp/lines" >"$tmp/names"
+printf '%s\n' "$run" ${AGAINST:+"$AGAINST"} |
+	jq -rR -L "$lib" 'include "shown"; caption' >"$tmp/models"
+(cd -- "$tmp" && gnuplot "$lib/style.gp" "$lib/suite-bars.gp")
+
+# ---- the report ----------------------------------------------------------------------------
+
+# cost: what was read and written, and how long it took
+cost() {
+	rf-dump --tsv --rows sample --columns sample,prompt_len,length,T --no-header \
+		"$run"/answers/batch-*.rf |
+		awk -F '\t' 'NR == FNR { seconds[$1] = $2 / 1e6; next }
+			$2 == "NaN" { $2 = $4 }
+			$1 == 0 { questions++; read += $2; if ($2 > longest) longest = $2 }
+			{ written += $3 }
+			END {
+				for (batch in seconds)
+					sum += seconds[batch]
+				speed = sum > 0 ? (read + written) / sum : 0
+				printf "- %d questions: %d tokens of prompts read, %d tokens written\n",
+					questions, read, written
+				printf "- as many rows as %.1f forward passes over the longest, %d tokens\n",
+					(read + written) / longest, longest
+				printf "- %.1f s, loading included: %.0f tokens a second\n", sum, speed
+			}' <(cat -- "$run/times.tsv") -
+}
+
+notes() {
+	cat <<-END
+		- score: percent, by the $RULES rules; a mean is over tasks, all with the same weight. The
+		  interval is that of the mean over questions: exact where all are right or wrong, else by
+		  Student's distribution.
+	END
+	[ "$SUITE" != needle ] || [[ ,$BY, = *,length,* ]] || echo "- the questions of several lengths" \
+		"are the same, with which the interval does not reckon: BY=task,length tells them apart"
+	[ "$SUITE" != needle ] || [ -n "$TASK" ] || [ -n "$HAYSTACK$QA" ] || echo "- the mean is not" \
+		"RULER's, which has 13 tasks: some need HAYSTACK= and QA="
+	! grep -qs 'left out, too short' "$run/made" ||
+		echo "- $(markdown "$(grep -m 1 'left out, too short' "$run/made")"):" \
+		"means of different lengths are over different tasks"
+	[ ! -e "$run/tokenized" ] || jq -rR -L "$lib" 'include "shown"; "- " + markdown' "$run/tokenized"
+	[ -z "$AGAINST" ] || cat <<-END
+		- difference: to $(markdown "$AGAINST"), paired by question; * where the interval leaves out
+		  0. One in twenty does so by chance.
+	END
+}
+
+figures() {
+	[ -z "$heat" ] || cat <<-END
+		![scores by length and depth](heat.png)
+
+		Scores by length and by depth, the place in the text where a needle stands; heat.tsv has the
+		numbers.
+
+	END
+	echo '![scores](scores.png)'
+}
+
+# settings: the words of the evaluation, without those that its suite has no use for
+settings() {
+	local word script=
+	for word in ${OTHERS:-}; do script+="/^$word=/d; "; done
+	sed "/=\$/d; ${script}s/^/    /" "$run/words" | shown_lines
+}
+
+# not inside the text below, where a failure would be an empty place
+table=$(table) costs=$(cost)
+cat >"$tmp/report.md" <<-END
+	# $SUITE, $(markdown "$(cat "$run/step")")
+
+	$table
+
+	$(notes)
+
+	## Figures
+
+	$(figures)
+
+	## Cost
+
+	$costs
+
+	## Settings
+
+	$(settings)
+	    RULES=$RULES${METRIC:+ METRIC=$METRIC} BY=$BY${COMPUTE:+ COMPUTE=$COMPUTE}
+	    $(rf-score --version), $(uname -sr), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+
+	The stream of answers says by which commands and weights it was made:
+
+	$(rf-dump --head "$run/answers/batch-000000.rf" | sed 's/^/    /')
+END
+if [ -n "$heat" ]; then
+	mv "$tmp/heat.tsv" "$run/heat.tsv"
+	mv "$tmp/heat.png" "$run/heat.png"
+else
+	rm -f "$run/heat.tsv" "$run/heat.png"
+fi
+mv "$tmp/scores.png" "$run/scores.png"
+mv "$tmp/report.md" "$run/report.md"

@@ -1,0 +1,339 @@
+#!/bin/bash
+# suite.sh -- what evaluate.mk runs, with its words in the environment: questions, answers batch by batch,
+# scores, report.  Whatever appears under its name in RUN is whole, so what is there is not made again.
+set -euo pipefail
+export LC_ALL=C
+lib=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+# shellcheck source=pipelines/lib/files.sh
+. "$lib/files.sh"
+# shellcheck source=pipelines/lib/shown.sh
+. "$lib/shown.sh"
+
+say() { printf '%s: %s\n' "$PHASE" "$*" >&2; }
+die() {
+	local status=$1
+	shift
+	say "$*"
+	exit "$status"
+}
+
+# Tasks that rf-needle makes of nothing, of an essay, of questions.
+alone=niah_single_1,niah_multikey_2,niah_multikey_3,vt,cwe,fwe
+essay=niah_single_2,niah_single_3,niah_multikey_1,niah_multivalue,niah_multiquery
+documents=qa_1,qa_2
+
+# ---- which questions -----------------------------------------------------------------------
+
+# needle_tasks: those of TASK, or if that is empty those for which there is a text
+needle_tasks() {
+	local tasks=$TASK task left=
+	if [ -z "$tasks" ]; then
+		tasks=$alone${HAYSTACK:+,$essay}${QA:+,$documents}
+		[ -n "$HAYSTACK" ] || left+=" $essay (HAYSTACK=file)"
+		[ -n "$QA" ] || left+=" $documents (QA=file)"
+		[ -z "$left" ] || say "left out, for lack of a file:$left"
+	elif [ "$tasks" = all ]; then
+		tasks=$alone,$essay,$documents
+	fi
+	for task in ${tasks//,/ }; do
+		[ -n "$HAYSTACK" ] || [[ ,$essay, != *",$task,"* ]] ||
+			die 64 "$task needs a text to hide needles in: HAYSTACK=file"
+		[ -n "$QA" ] || [[ ,$documents, != *",$task,"* ]] || die 64 "$task needs questions: QA=file"
+	done
+	printf '%s\n' "$tasks"
+}
+
+# noted NAME COMMAND WORD...: runs the command with these words, and keeps its messages in $RUN/NAME
+noted() {
+	local status=0
+	bash -eu -o pipefail -c "$2"' "$@"' "$1" "${@:3}" 2>"$RUN/$1" || status=$?
+	in_words <"$RUN/$1" >&2
+	return "$status"
+}
+
+# needle TASKS
+needle() {
+	local options=(--task "$1" --length "${LENGTH:-4k}" -n "$SAMPLES" --seed "$SEED" --tokenizer "$MODEL")
+	local file
+	for file in ${haystack[@]+"${haystack[@]}"}; do options+=(--haystack "$file"); done
+	for file in ${qa[@]+"${qa[@]}"}; do options+=(--qa "$file"); done
+	# a task that was named must fit; without a name, only tasks that fit are asked
+	[ -n "$TASK" ] && [ "$TASK" != all ] || options+=(--skip-short)
+	noted made "$NEEDLE" "${options[@]}" -o "$RUN/questions.jsonl.zst"
+}
+
+# ruler_task FILE, ruler_length FILE: the last part of its path that is the name of one, or begins or ends so
+ruler_task() {
+	local part task
+	[ -z "$TASK" ] || { printf '%s\n' "$TASK"; return; }
+	while read -r part; do
+		for task in ${alone//,/ } ${essay//,/ } ${documents//,/ }; do
+			[[ $part =~ ^$task([-_.]|$) ]] || continue
+			printf '%s\n' "$task"
+			return
+		done
+	done < <(tr / '\n' <<<"$1" | tac)
+	die 64 "$(shown "$1"): neither file nor folder has the name of one of RULER's tasks: TASK=name"
+}
+ruler_length() {
+	local length=$LENGTH part
+	while [ -z "$length" ] && read -r part; do
+		part=${part%.zst}
+		part=${part%.jsonl}
+		[[ ! $part =~ (^|[-_.])([0-9]+[kM]|[0-9]{3,})$ ]] || length=${BASH_REMATCH[2]}
+	done < <(tr / '\n' <<<"$1" | tac)
+	[[ $length =~ ^[1-9][0-9]{0,11}[kM]?$ ]] ||
+		die 64 "$(shown "$1"): no folder has the length as its name: LENGTH=4k"
+	case $length in
+	*k) length=$((${length%k} * 1024)) ;;
+	*M) length=$((${length%M} * 1048576)) ;;
+	esac
+	printf '%s\n' "$length"
+}
+
+# lines FILE...: of each file the lines as suite.jq makes them
+lines() {
+	local file task length n
+	for file; do
+		task=$TASK length=
+		if [ "$SUITE" = ruler ]; then
+			task=$(ruler_task "$file")
+			length=$(ruler_length "$file")
+		fi
+		# jq would put other characters there
+		n=$({ zstd -dcqf -- "$file" || true; } 2>/dev/null |
+			{ LC_ALL=C.UTF-8 grep -naxvm 1 '.*' || true; } | cut -d : -f 1)
+		[ -z "$n" ] || die 65 "$(shown "$file"): line $n: this is no UTF-8"
+		zstd -dcqf -- "$file" | jq -cnR -L "$lib" --arg suite "$SUITE" --arg file "$file" \
+			--arg task "$task" --arg length "$length" --arg max_new "$MAX_NEW" \
+			-f "$lib/suite.jq"
+	done
+}
+
+# in_words: puts words of evaluate.mk into messages, for options of the programs
+in_words() {
+	sed -E "s/name (one|a metric) with --metric/METRIC= names one, such as METRIC=f1/
+		s/the key '(task)' is missing.*/& (TASK=name gives all questions a task)/"
+}
+
+# can_score: stops if rf-score cannot score the tasks of these lines of JSON
+can_score() {
+	local said status=0
+	said=$(score --format jsonl --check 2>&1 >/dev/null) || status=$?
+	[ "$status" -eq 0 ] ||
+		die "$status" "$(sed -E '1s/^rf-score: (<stdin>: line [0-9]+: )?//' <<<"$said" | in_words)"
+}
+
+# tasks FILE...: a line of JSON for each task that lines of these files name, with its classes
+tasks() {
+	local file
+	for file; do zstd -dcqf -- "$file"; done | jq -cnR '
+		reduce (inputs | try fromjson catch empty | objects
+		| {task: (.task // .dataset // .data_source), all_classes, answers: ["x"]}
+		| select(.task | type == "string")) as $line ({}; .[$line.task] //= $line) | .[]'
+}
+
+questions() {
+	local lines=("$RUN/questions.jsonl.zst")
+	case $SUITE in
+	needle) [ -e "${lines[0]}" ] || needle "$tasks" ;;
+	files) lines=("${data[@]}") ;;
+	*)
+		if [ ! -e "${lines[0]}" ]; then
+			lines "${data[@]}" | zstd -1qc >"${lines[0]}.tmp"
+			mv -- "${lines[0]}.tmp" "${lines[0]}"
+		fi
+		;;
+	esac
+	if [[ $SUITE = files && ${lines[-1]} = *.rf ]]; then
+		rf-cat -o "$RUN/questions.rf" -- "${lines[@]}"
+	else
+		case $SUITE in
+		files) [ -n "$TASK" ] || tasks "${lines[@]}" | can_score ;;
+		longbench) tasks "${lines[@]}" | can_score ;;
+		esac
+		noted tokenized "$TOKENIZE" -o "$RUN/questions.rf" -- "${lines[@]}"
+	fi
+}
+
+# ---- answers -------------------------------------------------------------------------------
+
+# model_of FILE: by which weights its answers are
+model_of() { rf-dump --head "$1" | grep '^model' || echo none; }
+
+# left TOKENS: the time for so many more, by that for those of these batches
+left() {
+	local took=$((EPOCHSECONDS - began))
+	[ "$took" -gt 0 ] && [ "$read_now" -gt 0 ] || return 0
+	printf ', about %d s left' $((took * $1 / read_now))
+}
+
+# tokens FROM TO: of these prompts, with one of each answer
+tokens() {
+	local i sum=0
+	for ((i = $1; i < $2; i++)); do sum=$((sum + lengths[i] + 1)); done
+	echo "$sum"
+}
+
+# last BATCH: the question behind its last one
+# shellcheck disable=SC2153  # a word of evaluate.mk
+last() { echo $((($1 + 1) * BATCH < n ? ($1 + 1) * BATCH : n)); }
+file_of() { printf '%s/answers/batch-%06d.rf\n' "$RUN" "$1"; }
+
+# answer BATCH: that file, and a line of times
+answer() {
+	local new=$RUN/answers/.new.rf at=${EPOCHREALTIME/[.,]/}
+	FROM=$(($1 * BATCH)) TO=$(last "$1") STEP=$weights QUESTIONS=$RUN/questions.rf OUTPUT=$new \
+		bash -eu -o pipefail -c \
+		'rf-cat --range "$FROM:$TO" "$QUESTIONS" | '"$GENERATE"' -m "$STEP" $COMPUTE -o "$OUTPUT"'
+	at=$((${EPOCHREALTIME/[.,]/} - at))
+	local other
+	for other in "$RUN"/answers/batch-*.rf; do
+		[ ! -e "$other" ] || [ "$(model_of "$new")" = "$(model_of "$other")" ] ||
+			die 65 "$(shown "$step") has other weights than when the first questions were" \
+				"answered:" \
+				"use the same, or another RUN"
+		break
+	done
+	# ends a line that a crash cut
+	[ -z "$(tail -c 1 "$RUN/times.tsv" 2>/dev/null)" ] || echo >>"$RUN/times.tsv"
+	printf '%d\t%d\n' "$1" "$at" >>"$RUN/times.tsv"
+	mv "$new" "$(file_of "$1")"
+}
+
+# hold: links the files of the run's step into RUN/weights until all questions are answered, because the run
+# may remove the step meanwhile.  Where the file system cannot do that, they are read where they are.
+hold() {
+	local new=$RUN/.weights.tmp-$$
+	if [ ! -e "$MODEL/latest" ] || [ -e "$RUN/weights" ]; then return 0; fi
+	cp -al -- "$step" "$new" 2>/dev/null && [ -e "$new/config.json" ] && mv -- "$new" "$RUN/weights"
+	rm -rf -- "$new"
+}
+
+# find_weights: sets weights, the folder of the weights that answer
+find_weights() {
+	[ ! -e "$step/config.json" ] || hold
+	weights=$RUN/weights
+	[ -e "$weights" ] || weights=$step
+	[ -e "$weights/config.json" ] ||
+		die 66 "$(shown "$step") is gone, by which the first questions were answered:" \
+			"name another RUN for the newest step, or restore this one"
+}
+
+answers() {
+	local began=$EPOCHSECONDS read_now=0 unread=0 ready=0 left=() lengths n batch
+	# without a prompt_len a record is a prompt
+	mapfile -t lengths < <(rf-dump --tsv --rows record --columns prompt_len,T --no-header \
+		"$RUN/questions.rf" | awk '{ print ($1 == "NaN" ? $2 : $1) }')
+	n=${#lengths[@]}
+	[ "$n" -gt 0 ] || die 65 "there are no questions"
+	mkdir -p "$RUN/answers"
+	rm -f "$RUN"/answers/.*.rf "$RUN"/answers/.*.tmp-*
+	for ((batch = 0; batch * BATCH < n; batch++)); do
+		if [ -e "$(file_of "$batch")" ]; then
+			ready=$((ready + $(last "$batch") - batch * BATCH))
+		else
+			left+=("$batch")
+			unread=$((unread + $(tokens $((batch * BATCH)) "$(last "$batch")")))
+		fi
+	done
+	if [ ${#left[@]} -eq 0 ]; then
+		rm -rf "$RUN/weights"
+		return 0
+	fi
+	[ "$ready" -eq 0 ] || say "$ready of $n questions are answered"
+	score --check "$RUN/questions.rf" >/dev/null
+	find_weights
+	for batch in "${left[@]}"; do
+		answer "$batch"
+		read_now=$((read_now + $(tokens $((batch * BATCH)) "$(last "$batch")")))
+		ready=$((ready + $(last "$batch") - batch * BATCH))
+		say "$ready of $n questions," \
+			"$((EPOCHSECONDS - began)) s$(left $((unread - read_now)))"
+	done
+	rm -rf "$RUN/weights"
+}
+
+# ---- scores --------------------------------------------------------------------------------
+
+# score OPTION...
+score() {
+	local options=(--rules "$RULES")
+	[[ " $* " = *' --format jsonl '* ]] || options+=(--by "$BY")
+	[ -z "$METRIC" ] || options+=(--metric "$METRIC")
+	[ -z "$TASK" ] || [ "$SUITE" != files ] || options+=(--task "$TASK")
+	rf-score "${options[@]}" "$@"
+}
+
+scores() {
+	local against=()
+	[ -z "$AGAINST" ] || against=(--against "$AGAINST/answers")
+	score ${against[@]+"${against[@]}"} "$RUN"/answers/batch-*.rf >"$RUN/scores.jsonl.tmp"
+	score --each --show depth "$RUN"/answers/batch-*.rf >"$RUN/each.jsonl.tmp"
+	mv "$RUN/scores.jsonl.tmp" "$RUN/scores.jsonl"
+	mv "$RUN/each.jsonl.tmp" "$RUN/each.jsonl"
+}
+
+# ---- all of it -----------------------------------------------------------------------------
+
+command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (make deps)'
+# shellcheck disable=SC2153  # a word of evaluate.mk
+files_of DATA "$DATA"
+data=(${files[@]+"${files[@]}"})
+files_of HAYSTACK "$HAYSTACK"
+haystack=(${files[@]+"${files[@]}"})
+[ ${#haystack[@]} -le 1 ] || die 64 "HAYSTACK='$HAYSTACK': it must be one text"
+files_of QA "$QA"
+qa=(${files[@]+"${files[@]}"})
+tasks=
+[ "$SUITE" != needle ] || tasks=$(needle_tasks)
+[ -e "$MODEL/latest" ] || [ -e "$MODEL/config.json" ] || die 66 "MODEL=$MODEL: no checkpoint or run"
+[ -z "$AGAINST" ] || [ -f "$AGAINST/scores.jsonl" ] ||
+	die 66 "AGAINST=$AGAINST: no scores of an evaluation"
+# before anything is made: METRIC must exist, and TASK must have one
+case $SUITE in
+needle | ruler) can_score <<<'{"task": "vt", "answers": ["x"]}' ;;
+*) [ -z "$TASK" ] || can_score <<<"$(jq -nc --arg task "$TASK" '{$task, answers: ["x"]}')" ;;
+esac
+[ ! -e "$RUN" ] || [ -e "$RUN/.evaluation" ] || [ -z "$(ls -A "$RUN")" ] ||
+	die 65 "$RUN: it exists but is not an evaluation"
+mkdir -p "$RUN"
+exec 9>"$RUN/.evaluation" # locked by this and by all that it starts
+flock -n 9 || {
+	say "waiting for another evaluation that works on $RUN"
+	flock 9
+}
+rm -rf -- "$RUN"/.*.tmp-*
+words() {
+	# shellcheck disable=SC2086  # several names
+	"$lib/same-words.sh" "$RUN/words" MODEL $FIXED -- ${data[@]+"${data[@]}"} \
+		${haystack[@]+"${haystack[@]}"} ${qa[@]+"${qa[@]}"}
+}
+answered=("$RUN"/answers/batch-*.rf)
+if [ ! -e "${answered[0]}" ] && ! words 2>/dev/null; then
+	# until then words may change
+	rm -f "$RUN"/{words,step,made,tokenized,questions.rf,questions.jsonl.zst}
+fi
+words
+# A run trains on and removes old steps, also while this links the newest one.
+if [ ! -e "$RUN/step" ] || {
+	[ ! -e "${answered[0]}" ] && [ ! -e "$RUN/weights" ] && [ ! -e "$(<"$RUN/step")/config.json" ]
+}; then
+	rm -rf "$RUN/weights"
+	for _ in 1 2 3 4 5; do
+		step=$MODEL
+		[ ! -e "$MODEL/latest" ] || step=$MODEL/$(readlink -- "$MODEL/latest")
+		hold
+		if [ -e "$RUN/weights" ] || [ -e "$step/config.json" ]; then break; fi
+	done
+	printf '%s\n' "$step" >"$RUN/step.tmp"
+	mv "$RUN/step.tmp" "$RUN/step"
+fi
+step=$(<"$RUN/step")
+
+[ -e "$RUN/questions.rf" ] || questions
+answers
+scores
+"$lib/suite-report.sh" "$RUN"
+sed -n '/^|/p' "$RUN/report.md"
+say "the report is $RUN/report.md"

@@ -1,0 +1,176 @@
+#!/bin/bash
+# study-report.sh RUN -- RUN/report.md, from what study.mk found so far: RUN/figures.tsv has all of it, a
+# figure a line.  Settings come from the environment.
+set -euo pipefail
+export LC_ALL=C
+
+[ $# -eq 1 ] || { echo 'usage: study-report.sh RUN' >&2; exit 64; }
+run=$1
+here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+lib=$here/../lib
+# shellcheck source=pipelines/lib/shown.sh
+. "$lib/shown.sh"
+
+# PHASE/FAMILY/METHOD/SEED.tsv: the table of all figures of these families
+for phase in base grid mid post testtime ideas; do
+	for family in $FAMILIES; do
+		numbers=$SEEDS
+		[ "$phase" != grid ] || numbers=${SEEDS%% *}
+		for seed in $numbers; do
+			for file in "$run/$phase/$family"/*/"$seed.tsv"; do
+				[ -e "$file" ] || continue
+				file=${file#"$run/"}
+				PART=${file%.tsv} awk 'BEGIN { path = ENVIRON["PART"]; gsub("/", "\t", path) }
+					{ print path "\t" $0 }' <"$run/$file"
+			done
+		done
+	done
+done >"$run/figures.tsv.tmp"
+mv "$run/figures.tsv.tmp" "$run/figures.tsv"
+
+# ideas:sft=SFT;..., of study.mk's words
+ideas() {
+	local idea
+	for idea in $IDEAS; do
+		case $idea in
+		sft) echo 'ideas:sft=SFT' ;;
+		refine) echo 'ideas:refine=ReFINE, n 1' ;;
+		refine-n8) echo 'ideas:refine-n8=ReFINE, n 8' ;;
+		n16) echo 'ideas:n16=n 16' ;;
+		no-std) echo 'ideas:no-std=n 8, advantages not divided by the deviation' ;;
+		strong) echo 'ideas:strong=n 8, coefficient 1' ;;
+		surprise) echo 'ideas:surprise=n 8, minus the surprise of the text behind' ;;
+		max-c16) echo 'ideas:max-c16=n 8, 16 positions of most entropy' ;;
+		*) echo "ideas:$idea=$idea" ;;
+		esac
+	done | paste -s -d ';'
+}
+table() { IDEA_ROWS=$(ideas) awk -v table="$1" -f "$here/study.awk" <"$run/figures.tsv"; }
+chosen() {
+	local file
+	for family in $FAMILIES; do
+		for file in "$run/chosen/$family"/*; do
+			[ -e "$file" ] && markdown "$family: $(tr '_' ' ' <"$file")"
+		done
+	done | paste -s -d ';' | sed 's/;/; /g'
+}
+steps=$((MID / MINI))
+minutes() { # of the parts of a phase, one after the other
+	for family in $FAMILIES; do
+		find "$run/$1/$family" -name '*.seconds' -exec cat {} + 2>/dev/null
+	done |
+		awk '{ s += $1 } END { printf "%d parts, %d minutes", NR, s / 60 }'
+}
+parameters() {
+	for family in $FAMILIES; do
+		echo "$family $(rf-init --config "$here/study-$family.json" --dry-run |
+			awk '/^parameters/ { print $2 }')"
+	done | paste -s -d ',' | sed 's/,/, /g'
+}
+# the words that make study was given
+words() { sed -n 's/^\([A-Za-z_]*\)=\(.*\)$/    \1='"'\2'"' \\/p' "$run/words" | shown_lines; }
+
+# not inside the text below, where a failure would be an empty place
+declare -A of
+for name in answer verdicts mid sharp post testtime ablations ideas grid; do
+	of[$name]=$(table $name)
+done
+of[forest]=$(table forest | sed 's/^/    /') # as it is, in Markdown
+cat >"$run/report.md.tmp" <<-END
+	# Is the model better for ReFINE? A study at a small scale
+
+	Each line is the mean over seeds ($SEEDS), each with its own pre-trained model, order of the data and
+	draws. In parentheses stands the difference from the method that a table compares with, seed by seed,
+	and as ± half of its 95 % interval over the seeds; * marks an interval without 0. One in twenty is so
+	by chance. All lines of a table took as many optimizer steps on the same sequences in the same order:
+	$steps in mid-training. Only SFT as published takes one step for each batch, $((MID / BATCH)) in all,
+	as the authors' released trainer does.
+
+	Facts are asked for at the end of a text that states them, needles in a long text by rf-needle (below,
+	What was done). An answer's nll is that of the right answer, its score the share of the references
+	that a greedy answer has. Cosine and binary are the rewards (rf-reward) of rollouts on held-out text,
+	greedy or sampled; n is the number of rollouts at a position, k their tokens, c the positions. An
+	interval without a width, where all seeds differ by the same number of questions, has no mark.
+
+	## In short
+
+	Does ReFINE in mid-training make better answers than next tokens on the same data, and than random
+	rewards with as many rollouts, by more than seeds differ?
+
+	${of[answer]}
+
+	## What held, and what did not
+
+	${of[verdicts]}
+
+	The nll of the right answers, all lengths, against SFT's, in nats per token; less is better:
+
+	${of[forest]}
+
+	## 1. Mid-training: needles and facts, at the length of training and beyond (the paper's table 1)
+
+	Greedy answers: the share of the references that were written.
+
+	${of[mid]}
+
+	## 2. What is sharper, and what is known
+
+	Sharpening alone raises the rewards of sampled rollouts: the entropy is then lower, and greedy
+	rollouts agree no more than before.
+
+	${of[sharp]}
+
+	## 3. Post-training (table 2)
+
+	${of[post]}
+
+	## 4. Test-time training (table 3)
+
+	${of[testtime]}
+
+	## 5. Ablations of the reward, the positions, k and the chunks (table 4)
+
+	Each differs from ReFINE n 1 in one word, and has its learning rate and coefficient; as random rewards
+	with eight rollouts have those of ReFINE n 8.
+
+	${of[ablations]}
+
+	## 6. Other ideas, on validation data
+
+	${of[ideas]}
+
+	## 7. Learning rates and coefficients
+
+	By the nll of answers on validation texts and questions, of the first seed; nothing was chosen by test
+	data. Chosen: $(chosen).
+
+	${of[grid]}
+
+	## What was done
+
+	- Text: the manuals of perl-doc; of every six texts four to train on, one for validation, one for
+	  tests. Tokenizer: 2048 pieces (spm_train). Parameters: $(parameters).
+	- Pre-training: lessons (study-data.sh), $LESSONS and five times $SHORT short documents; then $PRE
+	  sequences of at most $LEN tokens: two in five text, two in five text with facts that are asked at
+	  its end, one in five text with needles and their answers. Mid-training: $MID others of that mixture.
+	  Post-training: $POST questions with answers; test time: $TTT questions.
+	- Facts: two words mean four others, eight of them in a text, one asked for. Needles: rf-needle's
+	  niah_single_2, multikey_1, multivalue, multiquery. $ASK questions of each of both at each length:
+	  that of training, twice and four times that.
+	- Batches of $BATCH and mini-batches of $MINI; at test time of $TTT_BATCH and $TTT_MINI. Everything
+	  else is the programs' default, which is the paper's.
+	- Time, one after the other: base $(minutes base); grid $(minutes grid); mid $(minutes mid); post
+	  $(minutes post); test time $(minutes testtime); ideas $(minutes ideas).
+	- $(rf-grpo --version), $(uname -sr), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+	- All seeds answer the same questions, so the intervals have no error of which questions were asked.
+	  What was chosen in section 7 was so by the questions of section 6, the ideas there were not.
+	- Facts in the lessons of seed 1 and in the mixture of seed 3 are drawn by the same random numbers. Of
+	  10,000 questions on facts, three have a key that stands for two things.
+	- All figures stand in figures.tsv beside this report in the run's folder, a figure of a seed a line.
+
+	    make -f pipelines/study/study.mk \\
+	$(words)
+	    FAMILIES='$FAMILIES' SEEDS='$SEEDS' COMPUTE='$COMPUTE'
+END
+mv "$run/report.md.tmp" "$run/report.md"
+echo "study: the report is $run/report.md" >&2
