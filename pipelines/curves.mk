@@ -65,8 +65,8 @@ curves:
 	$(call one_of,BAND,range deviation)
 	$(if $(GROUP),,$(if $(filter command,$(origin BAND)),$(error \
 		BAND has no effect here: without GROUP a curve is one run and has no band)))
-	@$(LIB)numbers.sh 1 $(call values,SMOOTH)
-	@$(LIB)stages.sh $(call values,EVALUATE)
+	@$(LIB)check.sh numbers 1 $(call values,SMOOTH)
+	@$(LIB)check.sh stages $(call values,EVALUATE)
 	@exec $(LIB)curves.sh
 
 .DEFAULT_GOAL := curves

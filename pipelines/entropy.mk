@@ -35,7 +35,7 @@ entropy:
 	$(check_words)
 	$(call need,STREAM,which stream? STREAM=x.rf)
 	$(call need,OUT,where do the figure and its numbers go? OUT=runs/figures)
-	$(if $(ID),@$(LIB)numbers.sh 0 $(call values,ID))
+	$(if $(ID),@$(LIB)check.sh numbers 0 $(call values,ID))
 	@exec $(LIB)entropy.sh
 
 .DEFAULT_GOAL := entropy

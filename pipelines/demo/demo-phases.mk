@@ -96,11 +96,11 @@ testtime posttrain:
 	@sed -n '/^## Figure/q; /^|/p; /^$$/p; /^- .* against/p' "$<" && echo "$@: the report is $<"
 
 words:
-	@$(LIB)numbers.sh 0 $(call values,SEED)
-	@$(LIB)numbers.sh any $(call values,LR)
-	@$(LIB)numbers.sh 1 $(call values,EACH TESTS MAX_NEW BATCH MINI TEST_BATCH TEST_MINI EPOCHS)
+	@$(LIB)check.sh numbers 0 $(call values,SEED)
+	@$(LIB)check.sh numbers any $(call values,LR)
+	@$(LIB)check.sh numbers 1 $(call values,EACH TESTS MAX_NEW BATCH MINI TEST_BATCH TEST_MINI EPOCHS)
 	@command -v gnuplot >/dev/null || { echo 'gnuplot is not installed (make deps)' >&2; exit 69; }
-	@$(LIB)same-words.sh '$(RUN)/words' $(WORDS) --
+	@$(LIB)check.sh words '$(RUN)/words' $(WORDS) --
 	@[ $(call quote,$(MODEL)) != '$(BASE)/start' ] || \
 		$(PHASE)demo.mk RUN='$(BASE)' $(call hand_on,COMPUTE) '$(BASE)/start.step'
 

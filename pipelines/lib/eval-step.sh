@@ -23,8 +23,8 @@ case $EVAL in -*) EVAL=./$EVAL ;; esac # else programs would take it for an opti
 
 # words: what the lines are about stays the same
 words() {
-	"$lib/same-words.sh" "$RUN/eval.words" EVALUATE -- "$EVAL"
-	[ -z "${eval_line:-}" ] || "$lib/same-words.sh" "$RUN/eval-reward.words" eval_line -- "$EVAL"
+	"$lib/check.sh" words "$RUN/eval.words" EVALUATE -- "$EVAL"
+	[ -z "${eval_line:-}" ] || "$lib/check.sh" words "$RUN/eval-reward.words" eval_line -- "$EVAL"
 }
 
 # rewards DIR: the rewards of rollouts by the weights in DIR, as members of a line; "" without rewards

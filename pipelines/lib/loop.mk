@@ -275,21 +275,21 @@ batches:
 	$(if $(own),,$(if $(filter command,$(origin SKIP_BAD)),$(error \
 		SKIP_BAD has no effect here: DATA='$(DATA)' is a stream, which has no bad lines)))
 	$(if $(own),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
-	@$(LIB)numbers.sh 0 $(call values,BATCHES SEED $(if $(SKIP_BAD),SKIP_BAD))
-	@$(LIB)numbers.sh 1 $(call values,$(NUMBERS) $(if $(KEEP_STEPS),KEEP_STEPS))
-	@$(LIB)numbers.sh any $(call values,$(reals))
+	@$(LIB)check.sh numbers 0 $(call values,BATCHES SEED $(if $(SKIP_BAD),SKIP_BAD))
+	@$(LIB)check.sh numbers 1 $(call values,$(NUMBERS) $(if $(KEEP_STEPS),KEEP_STEPS))
+	@$(LIB)check.sh numbers any $(call values,$(reals))
 	@[[ $$COMMIT_EVERY =~ ^[1-9][0-9]{0,8}$(if $(and_after),,[smh]?)$$ ]] || { \
 		printf "COMMIT_EVERY='%s': %s\n" "$$COMMIT_EVERY" \
 		'it must be a number of batches$(if $(and_after),$(also), or a time such as 10m)' >&2; \
 		exit 64; }
-	@$(LIB)stages.sh $(call values,$(STAGES))
+	@$(LIB)check.sh stages $(call values,$(STAGES))
 	@$(LIB)scripts.sh $(call values,$(filter EVALUATE EVAL_%,$(STAGES))) >/dev/null
 	@$(if $(EVAL),$(LIB)eval-step.sh check "$$MODEL")
 	@$(if $(KEEP_BEST),$(LIB)eval-step.sh keep)
 	@$(if $(and $(KEEP),$(LAUNCH)), \
 		printf '%s: every rank keeps its share of a batch: %s/streams/step-*.rf*\n' \
 		$(call quote,$(or $(PHASE),$(RUN))) $(call quote,$(RUN)) >&2)
-	@$(if $(own),hashes=$$($(LIB)hashes.sh $(files));) \
+	@$(if $(own),hashes=$$($(LIB)check.sh hashes $(files));) \
 		scripts=$$($(LIB)scripts.sh \
 		$(call values,$(filter-out EVALUATE EVAL_% $(UNUSED),$(STAGES)))); \
 		exec rf-loop -m "$$RUN" --from "$$MODEL" --data "$$DATA" \
@@ -307,10 +307,10 @@ plan:
 	$(check_words)
 	$(checks)
 	$(call need,MODEL,which checkpoint, or config? MODEL=ckpt)
-	@$(LIB)numbers.sh 0 $(call values,BATCHES)
-	@$(LIB)numbers.sh 1 $(call values,$(NUMBERS))
-	@$(LIB)numbers.sh any $(call values,$(reals))
-	@$(LIB)stages.sh $(call values,$(STAGES))
+	@$(LIB)check.sh numbers 0 $(call values,BATCHES)
+	@$(LIB)check.sh numbers 1 $(call values,$(NUMBERS))
+	@$(LIB)check.sh numbers any $(call values,$(reals))
+	@$(LIB)check.sh stages $(call values,$(STAGES))
 	@LEN='$(LEN)' BATCHES=$(if $(lasts),,'$(BATCHES)') MEMORY=$(call quote,$(MEMORY)) \
 		FUSED_TRAIN=$(call quote,$(if $(FUSED),$(TRAIN))) \
 		$(LIB)plan.sh $(call values,$(filter-out EVALUATE EVAL_% $(UNUSED) \

@@ -306,7 +306,7 @@ flock -n 9 || {
 rm -rf -- "$RUN"/.*.tmp-*
 words() {
 	# shellcheck disable=SC2086  # several names
-	"$lib/same-words.sh" "$RUN/words" MODEL $FIXED -- ${data[@]+"${data[@]}"} \
+	"$lib/check.sh" words "$RUN/words" MODEL $FIXED -- ${data[@]+"${data[@]}"} \
 		${haystack[@]+"${haystack[@]}"} ${qa[@]+"${qa[@]}"}
 }
 answered=("$RUN"/answers/batch-*.rf)

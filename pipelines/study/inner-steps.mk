@@ -62,9 +62,9 @@ PHASE = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)
 PARTS = $(foreach seed,$(SEEDS),$(foreach arm,$(ARMS),$(RUN)/$(arm)/$(seed).json))
 
 table:
-	@$(LIB)numbers.sh 1 $(call values,JOBS LEN BATCHES BATCH MINI_BATCH)
-	@$(LIB)numbers.sh any $(call values,LR)
-	@$(LIB)same-words.sh '$(RUN)/words' $(WORDS) --
+	@$(LIB)check.sh numbers 1 $(call values,JOBS LEN BATCHES BATCH MINI_BATCH)
+	@$(LIB)check.sh numbers any $(call values,LR)
+	@$(LIB)check.sh words '$(RUN)/words' $(WORDS) --
 	@[ $(call quote,$(MODEL)) != '$(BASE)/start' ] || \
 		$(PHASE)../demo/demo.mk RUN='$(BASE)' $(call hand_on,COMPUTE) '$(BASE)/start.step'
 	@MAKEFLAGS= $(MAKE) --no-print-directory -j '$(JOBS)' -f $(HERE)inner-steps.mk parts \

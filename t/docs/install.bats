@@ -17,7 +17,7 @@ setup() { load ../helper; }
 	[ ! -e "$RF_UNITS/../rf-cuda.so" ] || cmp "$RF_UNITS/../rf-cuda.so" lib/rf-tools/rf-cuda.so
 	[ -e share/man/man5/rf-stream.5 ]
 	[ -e share/man/man7/rf-tools.7 ]
-	[ -x share/rf-tools/lib/stages.sh ]
+	[ -x share/rf-tools/lib/check.sh ]
 	[ ! -x share/rf-tools/midtrain.mk ]
 	diff -r "$ROOT/pipelines/examples" share/rf-tools/examples
 	make -s -C "$ROOT" uninstall DESTDIR="$place" PREFIX=/opt/rf >/dev/null

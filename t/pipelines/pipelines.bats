@@ -647,7 +647,7 @@ prompts() {
 		"$P/ckpt" positions.rf default
 	K=5 N=1 "$ROOT/pipelines/lib/evaluate.sh" "$P/ckpt" positions.rf out
 	cmp default.rollouts.tsv out.rollouts.tsv
-	for script in demo/{corpus,estimate,timed,report} lib/{numbers,same-words}; do
+	for script in demo/{corpus,estimate,timed,report} lib/check; do
 		mentions 64 "usage: ${script#*/}.sh " "$ROOT/pipelines/$script.sh"
 	done
 }
