@@ -8,31 +8,20 @@ export LC_ALL=C
 phase=$1 run=$2
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 lib=$here/../lib
-# shellcheck source=pipelines/lib/shown.sh
-. "$lib/shown.sh"
-tmp=$run/$phase.tmp
-rm -rf "$tmp"
-mkdir -p "$tmp"
-trap 'rm -rf "$tmp"' EXIT
+# shellcheck source=pipelines/lib/report.sh
+. "$lib/report.sh"
+make_folder "$phase"
 
 # The methods, what each is compared with, and where its answers are.
 if [ "$phase" = posttrain ]; then
 	names="start $POSTS" base=sft
 	answers() { echo "$run/post/$1.rf"; }
-	steps() { if [ "$1" = start ]; then echo 0; else steps_of "$run/post/$1"; fi; }
+	run_of() { echo "$run/post/$1"; }
 else
 	names=$TTTS base=t-ntp
 	answers() { ls "$run/test/$1"/answers/*.rf; }
-	steps() { steps_of "$run/test/$1"; }
+	run_of() { echo "$run/test/$1"; }
 fi
-steps_of() { rf-dump --tsv --rows step --columns step --no-header "$1" | tail -n 1; }
-seconds() {
-	local of=$run/post/$1
-	[ "$phase" = posttrain ] || of=$run/test/$1
-	[ -e "$of/data/times.tsv" ] || { echo 0; return; }
-	awk '{ t[$1] = $3 } END { for (b in t) sum += t[b]; printf "%.0f\n", sum / 1e6 }' \
-		<"$of/data/times.tsv"
-}
 
 # one NAME: a line per question: id, nll of the right answer per byte, whether the answer is right
 one() {
@@ -53,54 +42,19 @@ for name in $names; do
 	one "$name" >"$tmp/$name.tsv"
 done
 
-# against A B: a sentence with the differences of A from B, by question, with standard errors
-against() {
-	paste -- "$tmp/$1.tsv" "$tmp/$2.tsv" | awk -F '\t' -v a="$1" -v b="$2" '
-		{
-			x[1] = $2 - $5; x[2] = $3 - $6
-			for (i = 1; i <= 2; i++) { s[i] += x[i]; q[i] += x[i] * x[i] }
-		}
-		END {
-			for (i = 1; i <= 2; i++) {
-				mean = s[i] / NR
-				se = (q[i] - NR * mean * mean) / (NR - 1) / NR
-				se = se > 0 ? sqrt(se) : 0
-				said[i] = sprintf("%+.4f ± %.4f%s", mean, se,
-					mean > 2 * se || -mean > 2 * se ? "*" : "")
-			}
-			print "- " a " against " b ": nll " said[1] ", right " said[2] "."
-		}'
-}
-
-# table: means over questions, and differences from the base by question, with standard errors
+# The steps and seconds of each method; the model before training has none.
+for name in $names; do
+	if [ "$name" = start ]; then
+		echo "$name 0 0"
+	else
+		echo "$name $(last_step "$(run_of "$name")") $(batch_seconds "$(run_of "$name")")"
+	fi
+done >"$tmp/runs"
+# table VARIABLE=VALUE...: prints tables of the answers
 table() {
-	local name
-	echo "| method | steps | s | nll of the right answer | right | nll against $base |" \
-		"right against $base |"
-	echo "|---|---|---|---|---|---|---|"
-	for name in $names; do
-		paste -- "$tmp/$name.tsv" "$tmp/$base.tsv" | awk -F '\t' -v name="$name" -v base="$base" \
-			-v steps="$(steps "$name")" -v seconds="$(seconds "$name")" '
-			{
-				x[1] = $2; x[2] = $3; x[3] = $2 - $5; x[4] = $3 - $6
-				for (i = 1; i <= 4; i++) { s[i] += x[i]; q[i] += x[i] * x[i] }
-			}
-			END {
-				printf "| %s | %d | %d |", name, steps, seconds
-				for (i = 1; i <= 4; i++) {
-					mean = s[i] / NR
-					se = (q[i] - NR * mean * mean) / (NR - 1) / NR
-					se = se > 0 ? sqrt(se) : 0
-					sign = i > 2 && (mean > 2 * se || -mean > 2 * se) ? "*" : ""
-					if (i > 2 && name == base)
-						printf " |"
-					else
-						printf (i > 2 ? " %+.4f" : " %.4f") " ± %.4f%s |", mean,
-							se, sign
-				}
-				printf "\n"
-			}'
-	done
+	local name files=()
+	for name in $names; do files+=("$tmp/$name.tsv"); done
+	awk "${@/#/-v}" -f "$lib/tables.awk" -f "$here/report-phases.awk" "$tmp/runs" "${files[@]}"
 }
 
 # examples NAME N: the first questions, what was said, and what is right
@@ -127,14 +81,14 @@ for name in $names; do
 	[ "$name" = "$base" ] || printf '%s\n' "$name"
 done >"$tmp/names"
 printf '%s\n' "$base" >"$tmp/base"
-(cd -- "$tmp" && gnuplot "$lib/style.gp" "$here/report-phases.gp")
+draw "$here/report-phases.gp"
 
 cat >"$tmp/report.md" <<-END
 	# $phase: what came out
 
-	$(table)
+	$(table base="$base")
 
-	$([ "$phase" = posttrain ] || against t-reset t-ntp-reset)
+	$([ "$phase" = posttrain ] || table a=t-reset b=t-ntp-reset)
 	- $(wc -l <"$tmp/$base.tsv") questions about texts that were not trained on, made by a rule
 	  (pipelines/demo/questions.awk): a passage, two words that stand together once in it, and the word
 	  that follows them. nll: of the right answer's bytes, in nats per byte. right: greedy answers, until
@@ -164,7 +118,7 @@ cat >"$tmp/report.md" <<-END
 
 	$(sed 's/^/    /' "$run/words" | shown_lines)
 	    model: $(if [ "$phase" = posttrain ]; then shown "$MODEL"; else echo "$run/post/refine"; fi)
-	    $(rf-grpo --version), $(uname -sr), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+	    $(made_by rf-grpo)
 END
 mv "$tmp/phases.png" "$run/$phase.png"
 mv "$tmp/report.md" "$run/$phase.md"

@@ -1,4 +1,4 @@
-# report.awk -- tables out of what evaluate.sh counted: awk -f report.awk EVAL/*.documents.tsv
+# report.awk -- tables of what evaluate.sh counted: awk -f tables.awk -f report.awk EVAL/*.documents.tsv
 #
 # Every figure is a mean over documents, and behind +- stands its standard error over documents.  Two models
 # saw the same documents, positions and random numbers, so that they are compared by the differences per
@@ -41,17 +41,11 @@ FNR == 1 {
 		value[name, metric[m], $1] = $(m + 1)
 }
 
-# Mean and standard error over documents of a metric of a, minus that of b where b is not "": in mean and se.
-function describe(a, b, name,    i, x, sum, squares) {
-	sum = squares = 0
+# Describes a metric of a over the documents, minus that of b unless b is "": in mean and se.
+function describe(a, b, name,    i, x) {
 	for (i = 1; i <= documents; i++)
-		sum += value[a, name, id[i]] - (b == "" ? 0 : value[b, name, id[i]])
-	mean = sum / documents
-	for (i = 1; i <= documents; i++) {
-		x = value[a, name, id[i]] - (b == "" ? 0 : value[b, name, id[i]]) - mean
-		squares += x * x
-	}
-	se = documents > 1 ? sqrt(squares / (documents - 1) / documents) : 0
+		x[i] = value[a, name, id[i]] - (b == "" ? 0 : value[b, name, id[i]])
+	summarize(x, documents)
 }
 
 function row(first, a, b,    i, line) {
@@ -59,18 +53,9 @@ function row(first, a, b,    i, line) {
 	for (i = 1; i <= metrics; i++) {
 		describe(a, b, metric[i])
 		line = line sprintf(b == "" ? " %.4f ± %.4f |" : " %+.4f ± %.4f%s |", mean, se,
-			b == "" ? "" : star())
+			b == "" || star() == "" ? "" : " *")
 	}
 	print line
-}
-
-function size(x) {
-	return x < 0 ? -x : x
-}
-
-# Beyond two standard errors
-function star() {
-	return size(mean) > 2 * se ? " *" : ""
 }
 
 # One sentence: what differs beyond two standard errors, and what does not.
@@ -99,13 +84,9 @@ END {
 	if (!documents)
 		exit 1
 	heads = " | nll, nats |"
-	line = "|---|---|"
-	for (m = 2; m <= metrics; m++) {
+	for (m = 2; m <= metrics; m++)
 		heads = heads " " label[metric[m]] " |"
-		line = line "---|"
-	}
-	print "| held-out documents: " documents heads
-	print line
+	print "| held-out documents: " documents heads "\n" rule("|" heads)
 	for (m = 1; m <= models; m++)
 		if (model[m] in evaluated)
 			row(title[model[m]], model[m], "")
@@ -113,8 +94,7 @@ END {
 		if (pair[p] in evaluated && pair[p + 1] in evaluated)
 			of[++compared] = p
 	print ""
-	print "| difference, by document" heads
-	print line
+	print "| difference, by document" heads "\n" rule("|" heads)
 	for (p = 1; p <= compared; p++)
 		row(title[pair[of[p]]] " - " title[pair[of[p] + 1]], pair[of[p]], pair[of[p] + 1])
 	print ""

@@ -8,16 +8,13 @@ export LC_ALL=C
 run=$1
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 lib=$here/../lib
-# shellcheck source=pipelines/lib/shown.sh
-. "$lib/shown.sh"
+# shellcheck source=pipelines/lib/report.sh
+. "$lib/report.sh"
+make_folder report
 runs=
 for name in sft sft-published refine refine-n8 random; do
 	[ ! -e "$run/$name/latest" ] || runs+=" $name"
 done
-tmp=$run/report.tmp
-rm -rf "$tmp"
-mkdir -p "$tmp"
-trap 'rm -rf "$tmp"' EXIT
 
 say() { printf 'report: %s\n' "$*" >&2; }
 
@@ -43,9 +40,6 @@ log() {
 	' <"$run/$1/log.jsonl"
 }
 
-# smooth WIDTH COLUMN...: the first column, and running means and deviations of others over WIDTH lines
-smooth() { awk -F '\t' -v width="$1" -v columns="${*:2}" -f "$lib/running.awk"; }
-
 # Losses on the same batch differ less between runs than between batches: they are drawn as
 # differences from SFT's.  SFT as published has other steps, so it is not among them.
 for name in sft refine refine-n8 random; do
@@ -69,7 +63,7 @@ tail -n +2 "$tmp/tokens" | smooth 5 2 | cut -f 1,2 >"$tmp/mean"
 tail -n +2 "$tmp/tokens" | paste "$tmp/mean" - |
 	awk -F '\t' -v OFS='\t' '$5 == 1 { print $1, $2 }' >"$tmp/chosen"
 echo byte >"$tmp/unit"
-(cd -- "$tmp" && CHUNKS=8 gnuplot "$lib/style.gp" "$lib/entropy-figure.gp" "$here/report.gp")
+CHUNKS=8 draw "$lib/entropy-figure.gp" "$here/report.gp"
 
 # The family of the model, as people call it.
 family() {
@@ -90,8 +84,7 @@ family() {
 # interrupted.
 seconds() {
 	if [ -e "$run/$1/data/times.tsv" ]; then
-		awk '{ t[$1] = $3 } END { for (b in t) sum += t[b]; printf "%.0f\n", sum / 1e6 }' \
-			<"$run/$1/data/times.tsv"
+		batch_seconds "$run/$1"
 	else
 		cat "$run/phases/$1.seconds" 2>/dev/null || echo '?'
 	fi
@@ -169,7 +162,7 @@ words() {
 
 report() {
 	local processor memory document parameters held_out falling mini_batches
-	processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+	processor=$(processor)
 	memory=$(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo)
 	document=$(awk -F '\t' 'NR == 2 { print $4 }' <"$run/eval/entropy.tsv")
 	document=$(markdown "$document")
@@ -182,7 +175,8 @@ report() {
 
 		## Held-out documents
 
-		$(cd -- "$run/eval" && awk -f "$here/report.awk" ./*.documents.tsv)
+		$(cd -- "$run/eval" && awk -f "$lib/tables.awk" -f "$here/report.awk" \
+			./*.documents.tsv)
 
 		- nll: of next tokens (bytes), in nats. accuracy (arg max): the share of bytes that the model
 		  finds most likely. NTP accuracy (drawn): as in the paper, the share that is right when the

@@ -7,12 +7,9 @@ export LC_ALL=C
 [ $# -eq 1 ] || { echo 'usage: suite-report.sh RUN' >&2; exit 64; }
 run=$1
 lib=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
-# shellcheck source=pipelines/lib/shown.sh
-. "$lib/shown.sh"
-tmp=$run/report.tmp
-rm -rf "$tmp"
-mkdir -p "$tmp"
-trap 'rm -rf "$tmp"' EXIT
+# shellcheck source=pipelines/lib/report.sh
+. "$lib/report.sh"
+make_folder report
 
 # rows: of scores.jsonl the keys of BY, n, score, low, high; of AGAINST also score, difference, low, high,
 # better, worse; with tabs between
@@ -23,34 +20,14 @@ rows() {
 		| map(. // "" | tostring) | join("\t")' "$run/scores.jsonl"
 }
 
-# table: the same for people
+# table: prints them as a table of Markdown
 table() {
 	local head='|' keys key
 	IFS=, read -ra keys <<<"$BY"
 	for key in "${keys[@]}"; do head+=" $(markdown "$key") |"; done
 	head+=' n | score | 95 % interval |'
 	[ -z "$AGAINST" ] || head+=" $(markdown "$AGAINST") | difference | 95 % interval | better | worse |"
-	printf '%s\n' "$head"
-	sed -E 's/\\\|//g; s/[^|]/-/g' <<<"$head"
-	rows | awk -F '\t' -v keys=${#keys[@]} '
-		function interval(low, high, form) {
-			return low == "" ? "" : sprintf(form " to " form, low, high)
-		}
-		{
-			line = "|"
-			for (i = 1; i <= keys; i++)
-				line = line " " $i " |"
-			line = line sprintf(" %d | %.2f | %s |", $i, $(i + 1),
-				interval($(i + 2), $(i + 3), "%.2f"))
-			if (NF > keys + 4) {
-				i += 4
-				beyond = $(i + 2) != "" && ($(i + 2) > 0 || $(i + 3) < 0)
-				line = line sprintf(" %.2f | %+.2f%s | %s | %s | %s |", $i, $(i + 1),
-					beyond ? " *" : "", interval($(i + 2), $(i + 3), "%+.2f"),
-					$(i + 4), $(i + 5))
-			}
-			print line
-		}'
+	rows | HEAD=$head awk -F '\t' -v keys=${#keys[@]} -f "$lib/suite-report.awk"
 }
 
 # ---- figures -------------------------------------------------------------------------------
@@ -72,14 +49,11 @@ short='def short: if type == "number" and . >= 1024 and . % 1024 == 0 then "\(. 
 heat=
 if [ -s "$tmp/depths" ]; then
 	heat=yes
-	(
-		cd -- "$tmp"
-		awk -f "$lib/suite-heat.awk" <depths >heat.tsv
-		jq -rR -L "$lib" 'include "shown"; caption(24)' <tasks >titles
-		jq -rR -L "$lib" 'include "shown"; '"$short"' (tonumber? // .) | short | tic(10)' \
-			<lengths >labels
-		gnuplot "$lib/style.gp" "$lib/suite-heat.gp"
-	)
+	(cd -- "$tmp" && awk -f "$lib/suite-heat.awk" <depths >heat.tsv)
+	jq -rR -L "$lib" 'include "shown"; caption(24)' <"$tmp/tasks" >"$tmp/titles"
+	jq -rR -L "$lib" 'include "shown"; '"$short"' (tonumber? // .) | short | tic(10)' \
+		<"$tmp/lengths" >"$tmp/labels"
+	draw "$lib/suite-heat.gp"
 fi
 
 # Bars stand task by task: a line of place, score, low, high, and a line of names.
@@ -95,7 +69,7 @@ jq -r -L "$lib" --arg by "$BY" 'include "shown"; '"$short"'
 	| join(", ") | tic(40)' "$tmp/lines" >"$tmp/names"
 printf '%s\n' "$run" ${AGAINST:+"$AGAINST"} |
 	jq -rR -L "$lib" 'include "shown"; caption' >"$tmp/models"
-(cd -- "$tmp" && gnuplot "$lib/style.gp" "$lib/suite-bars.gp")
+draw "$lib/suite-bars.gp"
 
 # ---- the report ----------------------------------------------------------------------------
 
@@ -178,7 +152,7 @@ cat >"$tmp/report.md" <<-END
 
 	$(settings)
 	    RULES=$RULES${METRIC:+ METRIC=$METRIC} BY=$BY${COMPUTE:+ COMPUTE=$COMPUTE}
-	    $(rf-score --version), $(uname -sr), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+	    $(made_by rf-score)
 
 	The stream of answers says by which commands and weights it was made:
 

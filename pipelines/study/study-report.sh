@@ -8,8 +8,8 @@ export LC_ALL=C
 run=$1
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 lib=$here/../lib
-# shellcheck source=pipelines/lib/shown.sh
-. "$lib/shown.sh"
+# shellcheck source=pipelines/lib/report.sh
+. "$lib/report.sh"
 
 # PHASE/FAMILY/METHOD/SEED.tsv: the table of all figures of these families
 for phase in base grid mid post testtime ideas; do
@@ -45,7 +45,9 @@ ideas() {
 		esac
 	done | paste -s -d ';'
 }
-table() { IDEA_ROWS=$(ideas) awk -v table="$1" -f "$here/study.awk" <"$run/figures.tsv"; }
+table() {
+	IDEA_ROWS=$(ideas) awk -v table="$1" -f "$lib/tables.awk" -f "$here/study.awk" <"$run/figures.tsv"
+}
 chosen() {
 	local file
 	for family in $FAMILIES; do
@@ -161,7 +163,7 @@ cat >"$run/report.md.tmp" <<-END
 	  else is the programs' default, which is the paper's.
 	- Time, one after the other: base $(minutes base); grid $(minutes grid); mid $(minutes mid); post
 	  $(minutes post); test time $(minutes testtime); ideas $(minutes ideas).
-	- $(rf-grpo --version), $(uname -sr), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+	- $(made_by rf-grpo)
 	- All seeds answer the same questions, so the intervals have no error of which questions were asked.
 	  What was chosen in section 7 was so by the questions of section 6, the ideas there were not.
 	- Facts in the lessons of seed 1 and in the mixture of seed 3 are drawn by the same random numbers. Of

@@ -1,4 +1,4 @@
-# study.awk -- tables of make study: awk -v table=NAME -f study.awk <FIGURES.tsv
+# study.awk -- tables of make study: awk -v table=NAME -f tables.awk -f study.awk <FIGURES.tsv
 #
 # The table ideas has the rows that IDEA_ROWS in the environment names.
 #
@@ -16,19 +16,11 @@
 #     verdicts     a sentence for each comparison
 #     steps        SFT as published, SFT and ReFINE, of inner-steps.mk
 #     forest       differences from SFT of the nll of answers, drawn
-# Half the width of a 95 % interval in standard errors, by Student's distribution; from eleven seeds on by
-# the expansion of Abramowitz and Stegun, 26.7.5, which is off by less than 0.001 there.
-function t95(df,    few, z) {
-	if (split("12.706 4.303 3.182 2.776 2.571 2.447 2.365 2.306 2.262", few, " ") >= df)
-		return few[df]
-	z = 1.959964
-	return z + (z ^ 3 + z) / (4 * df) + (5 * z ^ 5 + 16 * z ^ 3 + 3 * z) / (96 * df ^ 2)
-}
 
 # Mean over seeds of a figure, which may be a mean of several ("facts-1.nll facts-2.nll"), minus that of the
 # method `base` unless that is ""; in mean, half, n.
-function describe(phase, family, method, base_phase, base, figures,    i, j, k, f, x, d, sum, squares, s) {
-	n = sum = 0
+function describe(phase, family, method, base_phase, base, figures,    i, j, k, f, x, d, s) {
+	n = 0
 	k = split(figures, f, " ")
 	for (i = 1; i <= seeds; i++) {
 		s = seed[i]
@@ -44,24 +36,18 @@ function describe(phase, family, method, base_phase, base, figures,    i, j, k, 
 			x -= value[base_phase, family, base, s, f[j]] / k
 		}
 		if (j > k)
-			sum += d[++n] = x
+			d[++n] = x
 	}
 	if (!n)
 		return 0
-	mean = sum / n
-	for (i = 1; i <= n; i++)
-		squares += (d[i] - mean) ^ 2
-	half = n > 1 ? t95(n - 1) * sqrt(squares / (n - 1) / n) : 0
+	summarize(d, n)
+	half = n > 1 ? t95(n - 1) * se : 0
 	return n
 }
 
 # Whether the interval leaves out 0.  Without a width it says that seeds agree to a question, not how surely.
 function beyond() {
 	return n > 1 && half > 0 && (mean > half || -mean > half)
-}
-
-function size(x) {
-	return x < 0 ? -x : x
 }
 
 # The table of inner-steps.mk: only differences, each of two methods.
@@ -111,13 +97,11 @@ function print_table(family, rows, base_phase, base, columns,    r, c, i, j, row
 	r = split(rows, row, ";")
 	c = split(columns, column, ";")
 	head = "| " name[family] " |"
-	line = "|---|"
 	for (j = 1; j <= c; j++) {
 		split(column[j], part, "=")
 		head = head " " part[2] " |"
-		line = line "---|"
 	}
-	print head "\n" line
+	print head "\n" rule(head)
 	for (i = 1; i <= r; i++) {
 		split(row[i], of, /[:=]/)
 		if (!((of[1], family, of[2]) in there))

@@ -88,7 +88,7 @@ form() {
 	done <table
 	printf 'id\nd\t1.5\t0.5\t0.4\t0.4\t0.2\t0.2\n' |
 		tee {start,sft,sft-published,refine,refine-n8,random}.documents.tsv
-	awk -f "$ROOT/pipelines/demo/report.awk" ./*.documents.tsv |
+	awk -f "$ROOT/pipelines/lib/tables.awk" -f "$ROOT/pipelines/demo/report.awk" ./*.documents.tsv |
 		sed '/^$/,$d; s/[^|]*|$//; s/ [0-9.]\+/ N/g' |
 		diff - <(sed 's/ [0-9.]\+/ N/g' table)
 }

@@ -681,7 +681,8 @@ prompts() {
 	row 0.9 1.8 2.9 5.8 >>refine.documents.tsv
 	row 2 3 4 7 >>random.documents.tsv
 	row 1 2 3 7 >>refine-n8.documents.tsv
-	awk -f "$ROOT/pipelines/demo/report.awk" ./*.documents.tsv >report
+	tables() { awk -f "$ROOT/pipelines/lib/tables.awk" -f "$ROOT/pipelines/demo/report.awk" "$@"; }
+	tables ./*.documents.tsv >report
 	# sd of 1 2 3 6 is sqrt(14/3), of -.1 -.2 -.1 -.2 it is sqrt(1/300)
 	grep -q '^| SFT | 3.0000 ± 1.0801 | 0.0000 ± 0.0000 | 0.2500 ± 0.0000 | 0.5000 ± 0.0000 |' report
 	[ "$(head -n 1 report)" = "| held-out documents: 4 | nll, nats | accuracy (arg max) | NTP accuracy\
@@ -699,7 +700,7 @@ prompts() {
 	grep -q '^- random rewards against SFT: nll worse by 1.0000 (in every document);' report
 	# a model that was not evaluated has no row
 	rm sft-published.documents.tsv
-	awk -f "$ROOT/pipelines/demo/report.awk" ./*.documents.tsv | diff - <(grep -v 'as published' report)
+	tables ./*.documents.tsv | diff - <(grep -v 'as published' report)
 }
 
 @test "make deps: installs missing packages as root or through sudo, and otherwise prints the command" {

@@ -7,6 +7,9 @@ setup() {
 	P=$ROOT/pipelines/study
 }
 
+# table NAME FILE: prints this table of study.awk
+table() { awk -v table="$1" -f "$ROOT/pipelines/lib/tables.awk" -f "$P/study.awk" "$2"; }
+
 # Twelve words and four paragraphs, as recall.awk reads them.
 facts() {
 	printf '%s\n' gate loop term join last hash code list file name test line >words
@@ -98,18 +101,18 @@ facts() {
 	}
 	{ figures 1 2.5 2.7; figures 2 3.5 3.9; figures 3 4.5 5.1; } >figures
 	# differences .2, .4, .6: mean .4, half of the interval 4.303 * .2 / sqrt(3)
-	run awk -v table=mid -f "$P/study.awk" figures
+	run table mid figures
 	[[ "$output" == *'| SFT | | 3.5000 | |'* ]]
 	[[ "$output" == *'| ReFINE, n 1 | | 3.9000 (+0.4000 ± 0.4969) | 0.2500 |'* ]]
 	# with differences of .3, .4, .5 it is half as wide
 	{ figures 1 2.5 2.8; figures 2 3.5 3.9; figures 3 4.5 5; } >figures
-	run awk -v table=mid -f "$P/study.awk" figures
+	run table mid figures
 	[[ "$output" == *'3.9000 (+0.4000 ± 0.2484 *)'* ]]
-	run awk -v table=verdicts -f "$P/study.awk" figures
+	run table verdicts figures
 	[[ "$output" == *'ReFINE, n 1, against SFT: worse in nll of text (+0.4000)'* ]]
 	# where seeds agree the interval has no width and no mark
 	{ figures 1 2.5 3; figures 2 3.5 4; figures 3 4.5 5; } >same
-	run awk -v table=mid -f "$P/study.awk" same
+	run table mid same
 	[[ "$output" == *'4.0000 (+0.5000 ± 0.0000)'* ]]
 	# the answer is yes only if both SFT and random rewards are beaten
 	for of in sft=3 refine=2 random=3; do
@@ -120,23 +123,23 @@ facts() {
 			done
 		done
 	done >answers
-	run awk -v table=answer -f "$P/study.awk" answers
+	run table answer answers
 	[ "$output" = "- DeltaNet, one rollout: yes; better (nll -1.2000) than SFT, better (nll -1.2000) \
 than random rewards." ]
-	run awk -v table=answer -f "$P/study.awk" <(sed '/random/ s/\t[^\t]*$/\t1.5/' answers)
+	run table answer <(sed '/random/ s/\t[^\t]*$/\t1.5/' answers)
 	[ "$output" = "- DeltaNet, one rollout: no; better (nll -1.2000) than SFT, not better than \
 random rewards." ]
 	# a best rate at an end of the grid is said
 	printf 'grid\tdelta_net\tsft_%s_0\t1\tnll\t%s\n' 1e-4 3 3e-4 2 1e-3 2.5 >grid
-	run awk -v table=grid -f "$P/study.awk" grid
+	run table grid grid
 	[[ "$output" != *'end of the grid'* ]]
 	sed -i 's/2.5$/1/' grid
-	run awk -v table=grid -f "$P/study.awk" grid
+	run table grid grid
 	[[ "$output" == *'DeltaNet: 1 of 1 methods do best at an end of the grid'* ]]
 	# of one seed there is no error, and no claim
-	run awk -v table=mid -f "$P/study.awk" <(grep -P '\t1\t' figures)
+	run table mid <(grep -P '\t1\t' figures)
 	[[ "$output" == *'| 2.8000 (+0.3000) |'* ]]
-	run awk -v table=verdicts -f "$P/study.awk" <(grep -P '\t1\t' figures)
+	run table verdicts <(grep -P '\t1\t' figures)
 	[ "$output" = '- DeltaNet: of one seed nothing can be said.' ]
 }
 
@@ -148,7 +151,7 @@ random rewards." ]
 	grep -q "RUN=study/mid/delta_net/min/1 .*SELECT='rf-select --seed 1 --mode min' " parts
 	grep -q 'RUN=study/mid/delta_net/sft-published/1 .*METHOD=ntp INNER_STEPS=published ' parts
 	printf 'mid\tdelta_net\t%s\t1\ttext.nll\t2\n' refine min >figures
-	run -0 awk -v table=ablations -f "$P/study.awk" figures
+	run -0 table ablations figures
 	[[ "$output" == *'| positions of least entropy | | 2.0000 '* ]]
 }
 
