@@ -411,7 +411,7 @@ SYNTAX    = $(STD) -It $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$
 # Warnings that do not apply to tests: words that are split on purpose, variables that bats sets, names that
 # are words of the shell, and commands whose failure stops a test without a check.
 SHELL_TESTS = -S warning -e SC1010,SC2010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2238
-# Files that people wrote.  RESULTS is not one of them, because it shows the output of programs as printed.
+# Files that people wrote, except pipelines/bench/results, which shows the output of programs as printed.
 WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
             $(wildcard lib/*/*.h kernels/*.h kernels/c*/*.h kernels/cuda/gpu/*.h kernels/cuda/*.sh \
             t/lint/*.awk t/unit/*.h t/fuzz/*.h t/emu/*.h t/emu/gpu/*.h \
@@ -420,7 +420,7 @@ WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
             $(foreach d,* */*,$(addprefix pipelines/$d.,sh sbatch mk awk gp jq py)) \
             man/* *.md t/README t/golden/*.md)
 # All that people wrote as prose, and all that has a first comment.
-PROSE     = $(sort Makefile $(wildcard .ci/run *.md NEWS pipelines/bench/RESULTS t/README) \
+PROSE     = $(sort Makefile $(wildcard .ci/run *.md NEWS t/README) \
             $(call written,c h cc cu cpp sh bash bats mk awk jq gp py sbatch 1 5 7 md))
 BEGUN     = $(sort $(call written,c h cc cu cpp sh awk))
 written   = $(shell find $(wildcard lib kernels tools man pipelines completion t) -type f \

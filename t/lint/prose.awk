@@ -209,7 +209,7 @@ FNR == 1 {
 	language = "hash"
 	if (FILENAME ~ /\.(c|h|cc|cu|cuh|cpp)$/)
 		language = "c"
-	if (FILENAME ~ /\.md$|(^|\/)(README|RESULTS|NEWS)$/)
+	if (FILENAME ~ /\.md$|(^|\/)(README|NEWS)$/)
 		language = "md"
 	if (FILENAME ~ /\.[157]$/)
 		language = "man"
