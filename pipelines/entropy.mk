@@ -1,17 +1,17 @@
-# entropy.mk -- a figure of the entropy along one sequence of a stream, and of the positions that were chosen.
+# entropy.mk -- a figure of the entropy along one sequence of a stream, and of the chosen positions.
 #
 #     rf-entropy -m RUN valid.rf | rf-select -o x.rf
 #     make -f pipelines/entropy.mk STREAM=x.rf OUT=runs/figures
 #
-# OUT/entropy.png has two rows, for both halves of the sequence; OUT/entropy.tsv its numbers: t, entropy, and
-# whether a position was chosen at this token.
+# OUT/entropy.png has two rows, one for each half of the sequence.  OUT/entropy.tsv has the numbers: t,
+# entropy, and whether a position was chosen at this token.
 #
-#     STREAM     a stream that rf-entropy has read, as RUN/streams/step-000000.rf too (KEEP=1)
+#     STREAM     a stream that rf-entropy has read, such as RUN/streams/step-000000.rf (KEEP=1)
 #     OUT        the folder of both files
-#     ID=        the id of the sequence; else the first of the stream
+#     ID=        the id of the sequence; by default the first of the stream
 #     FORMAT=png of the figure; svg, pdf
 #
-# entropy.gp draws the same as text on a terminal.
+# pipelines/examples/entropy.gp draws the same as text on a terminal.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c

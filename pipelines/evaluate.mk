@@ -1,50 +1,51 @@
-# evaluate.mk -- is the model better?  From questions to a table of scores with intervals, and a figure.
+# evaluate.mk -- scores of a model: from questions to a table with intervals, and figures.
 #
 #     make -f pipelines/evaluate.mk RUN=runs/e MODEL=ckpt SUITE=needle LENGTH=4k,8k,16k
 #     make -f pipelines/evaluate.mk RUN=runs/f MODEL=runs/a SUITE=needle LENGTH=4k,8k,16k AGAINST=runs/e
 #
-# RUN/report.md has scores by task and length, what they cost, and with AGAINST=another-run the differences,
-# paired by question: AGAINST must have the same tasks, lengths and questions.  RUN/heat.png has scores by
-# length and depth, where questions have a depth, and RUN/scores.png all scores, with those of AGAINST.
-# RUN/questions.rf and RUN/answers are for rf-dump, RUN/scores.jsonl is what rf-score printed, RUN/each.jsonl
-# has a line for each question:
+# RUN/report.md has scores by task and length, and their cost.  With AGAINST=another-run it has the
+# differences, question by question; AGAINST must have the same tasks, lengths and questions.  RUN/heat.png
+# has scores by length and depth, if questions have a depth.  RUN/scores.png has all scores, with those of
+# AGAINST.  RUN/questions.rf and RUN/answers are for rf-dump, RUN/scores.jsonl is the output of rf-score, and
+# RUN/each.jsonl has a line for each question:
 #
 #     rf-dump --tsv --rows sample --columns id,answer,written runs/e/answers/*.rf
 #
-#     SUITE=needle     RULER's kinds of questions, which rf-needle makes: TASK=all or their names, LENGTH=4k
-#                      (512 or more, with commas between), SAMPLES=500 of each, SEED=42, NEEDLE=rf-needle.
-#                      NEEDLE='rf-needle --template ruler.json' asks in the words of RULER: ruler-words.py
+#     SUITE=needle     RULER's kinds of questions, made by rf-needle: TASK=all or their names, LENGTH=4k (512
+#                      or more, with commas between), SAMPLES=500 of each, SEED=42, NEEDLE=rf-needle.
+#                      NEEDLE='rf-needle --template ruler.json' asks in the words of RULER; ruler-words.py
 #                      writes that file.
 #                      Some tasks need HAYSTACK=a text, or QA=one or two files of questions; without them
-#                      TASK= takes the others.  A task that does not fit a length is left out there, and
-#                      named; one that TASK names must fit
+#                      TASK= takes the others.  A task that does not fit a length is left out at this length,
+#                      and a message names it; a task that TASK names must fit
 #           ruler      DATA='...' are RULER's own files (input, answer_prefix, outputs), which do not name
-#                      task and length: a folder or file has the name of the task, and one the length, as in
-#                      4096/data/vt/validation.jsonl; or else TASK, LENGTH
-#           longbench  DATA='...' with prompt, answers, and task or dataset, as they are: prompts are never
-#                      made here.  New tokens are those of max_gen_tokens, else the benchmark's for the task
+#                      task and length.  A folder or file has the name of the task, and another the length, as
+#                      in 4096/data/vt/validation.jsonl; otherwise give TASK and LENGTH
+#           longbench  DATA='...' with prompt, answers, and task or dataset.  Prompts are asked as they are.
+#                      The number of new tokens is max_gen_tokens, or the benchmark's number for the task
 #           files      DATA='...' of any lines, or a stream of prompts (.rf): PROMPT_KEY=prompt,
-#                      ANSWER_KEY=answers; TASK is the task of all of them, else their key task names it
+#                      ANSWER_KEY=answers.  TASK is the task of all lines; without it their key task names it
 #     RULES=official, METRIC=, BY=
-#                      as rf-score has them; BY is task, and length where questions have one
+#                      options of rf-score.  BY is task, and length if questions have one
 #     META_KEY=        more keys of lines that stay with the questions, for BY and rf-dump
 #     MAX_NEW=         new tokens of all answers, instead of the benchmark's number; SUITE=files has 32
-#     MAX_PROMPT=0     a longer prompt loses TRUNCATE=middle (left, right); drop: its question is left out,
-#                      and the report counts these; 0: none is cut.  MAX_PROMPT=16384 TRUNCATE=drop takes
-#                      the samples of at most 16 K tokens, as the paper does with LongBench
-#     BOS=no           whether prompts begin with the tokenizer's BOS, as rf-tokenize has it (auto, yes)
+#     MAX_PROMPT=0     the longest prompt.  A longer one loses the part TRUNCATE=middle (left, right); with
+#                      drop its question is left out, and the report counts these.  0: no limit.
+#                      MAX_PROMPT=16384 TRUNCATE=drop takes the samples of at most 16 K tokens, as the paper
+#                      does with LongBench
+#     BOS=no           whether prompts begin with the tokenizer's BOS: rf-tokenize --bos (auto, yes)
 #     TOKENIZE, GENERATE
-#                      the commands that make questions of lines and answers of questions, if others
-#     BATCH=64         questions of a file in RUN/answers, so as many are lost at most when it is killed
-#     COMPUTE=         options of the programs that have a model, as '--device cuda --dtype bf16'
-#     PHASE            what messages begin with, instead of RUN
+#                      the commands that make questions of lines, and answers of questions
+#     BATCH=64         questions in one file of RUN/answers: a kill loses at most this many answers
+#     COMPUTE=         options of the programs that have a model, such as '--device cuda --dtype bf16'
+#     PHASE            the name with which messages begin, instead of RUN
 #
 # DATA and QA may name several files, with blanks between, patterns, and names in quotes.  A name may have any
-# character but a control character; for a $ two are typed, and RUN has no blank.
+# character except control characters.  Type two dollar signs for one.  RUN has no blank.
 #
-# It may be stopped at any moment; the same words go on, with the step of MODEL that they began with.  Other
-# words need another RUN, but for RULES, METRIC, BY, AGAINST and COMPUTE: scores and report are made again
-# each time.
+# It may be stopped at any moment.  The same words go on, with the step of MODEL that they began with.  Other
+# words need another RUN, except RULES, METRIC, BY, AGAINST and COMPUTE: scores and report are made again each
+# time.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -83,7 +84,7 @@ PHASE       = $(RUN)
 comma := ,
 empty :=
 
-# What the lines of a suite have, which rf-tokenize keeps: keys of prompt and references, and meta.
+# The keys of a suite's lines that rf-tokenize reads: prompt and references, and the keys that it keeps.
 keys_needle    = --prompt-key input --prompt-suffix-key answer_prefix --answers-key outputs
 keys_ruler     = $(keys_needle)
 keys_longbench = --prompt-key prompt --answers-key answers
@@ -100,13 +101,12 @@ limit          = $(or $(MAX_NEW),$(if $(filter files,$(SUITE)),32))
 GENERATE       = rf-generate $(if $(limit),--max-new $(call arg,limit),--max-new-key max_new_tokens)$(if \
                  $(filter longbench,$(SUITE)), --stop-key stop)
 
-# Words of one suite, which change nothing in another.
+# Words that only some suites use.
 of_needle    = TASK LENGTH SAMPLES SEED HAYSTACK QA NEEDLE
 of_ruler     = TASK LENGTH DATA
 of_longbench = TASK DATA
 of_files     = TASK DATA PROMPT_KEY ANSWER_KEY
 others       = $(filter-out $(of_$(SUITE)),$(sort $(of_needle) $(of_ruler) $(of_longbench) $(of_files)))
-
 OTHERS       = $(others)
 
 FIXED := SUITE TASK LENGTH SAMPLES SEED HAYSTACK QA DATA PROMPT_KEY ANSWER_KEY MAX_NEW BATCH NEEDLE \

@@ -9,34 +9,36 @@
 #     make -f pipelines/midtrain.mk RUN=runs/d ... REWARD='python3 pipelines/examples/my_reward.py'
 #     make -f pipelines/midtrain.mk RUN=runs/e ... N=8
 #     make -f pipelines/midtrain.mk RUN=runs/f ... METHOD=ntp
-#
 #     make -f pipelines/midtrain.mk RUN=runs/g ... FUSED=1
 #
-# The last but one is the baseline, which trains on next tokens only.  The last one trains by one program,
-# rf-step, in two thirds of the time, with the same bytes.  A stage reads a stream and writes one.
-# REWARD may also be a command that computes rewards from lines of JSON, which rf-reward --exec runs with
-# REWARD_OPTIONS: any command is taken for one unless it begins with a program of rf-tools.  SELECT may be a
-# command that chooses positions, which rf-select --exec runs with -k K and SELECT_OPTIONS.  A program that
-# reads and writes streams is REWARD='rf-cat | mine'.  pipelines/examples/my_advantage.py is one: rf-grpo(1).
+# METHOD=ntp is the baseline, which trains on next tokens only. FUSED=1 trains with one program, rf-step, in
+# two thirds of the time, with the same bytes.
+#
+# A stage reads a stream and writes a stream.  REWARD may also be a command that computes rewards from lines
+# of JSON.  rf-reward --exec runs it with REWARD_OPTIONS: every command that does not begin with a program of
+# rf-tools is run so.  SELECT may be a command that chooses positions, which rf-select --exec runs with -k K
+# and SELECT_OPTIONS.  For a program that reads and writes streams, write REWARD='rf-cat | mine';
+# pipelines/examples/my_advantage.py is one (rf-grpo(1)).
 #
 #     METHOD=refine    ReFINE
-#            ntp       next tokens alone, by rf-ntp: ENTROPY, SELECT, ROLLOUT and REWARD are left out.  It
-#                      trains as ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)' does
+#            ntp       next tokens only, by rf-ntp, without ENTROPY, SELECT, ROLLOUT and REWARD.  It trains as
+#                      ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)' does
 #     INNER_STEPS=matched     ntp takes as many optimizer steps as refine, BATCH / MINI_BATCH for each batch
 #                 published   ntp takes one step for each batch, as the authors' released trainer does
-#                             (update_policy_sft_ttt); with the paper's batches ReFINE takes four, so this
+#                             (update_policy_sft_ttt).  With the paper's batches ReFINE takes four, so this
 #                             baseline has a quarter of its steps
 #                             For refine the word has no effect, so a script may give it for all methods
 #     ENTROPY, SELECT, ROLLOUT, REWARD, TRAIN   the stages, in the order of the pipe
-#     K=5, N=1    tokens of a rollout, and rollouts at each position, in the commands that SELECT and ROLLOUT
-#                 have unless you give others
+#     K=5, N=1    tokens of a rollout, and rollouts at each position, in the default commands of SELECT and
+#                 ROLLOUT
 #     EVAL_REWARD, EVAL_SELECT, EVAL_ROLLOUT
-#                 with EVAL, the stages that give its rollouts and their rewards: the same positions and
-#                 random numbers for each step, whatever the weights, so only the model differs.  EVAL_REWARD
-#                 is REWARD if the phase has rollouts; a baseline names one, as 'rf-reward --kind cosine', to
-#                 be compared; EVAL_REWARD= makes no rollouts.  The others are rf-select --mode uniform -k K
-#                 --draw-step 0 and rf-rollout -k K -n N --draw-step 0.  To be compared, runs with other K
-#                 or N need the same of both, as EVAL_ROLLOUT='rf-rollout -k 5 -n 1 --draw-step 0'
+#                 with EVAL: the stages that make rollouts of the held-out sequences and reward them.
+#                 Positions and random numbers are the same for each step and for all weights, so only the
+#                 model differs.  EVAL_REWARD is REWARD if the phase has rollouts.  To compare a baseline,
+#                 give it one, such as 'rf-reward --kind cosine'; EVAL_REWARD= makes no rollouts.  The others
+#                 are rf-select --mode uniform -k K --draw-step 0 and rf-rollout -k K -n N --draw-step 0.  To
+#                 compare runs with different K or N, give both the same commands, such as
+#                 EVAL_ROLLOUT='rf-rollout -k 5 -n 1 --draw-step 0'
 
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
 LIB  := $(HERE)lib/
@@ -57,9 +59,10 @@ ROLLOUT = rf-rollout -k $(call arg,K) -n $(call arg,N)
 REWARD  = rf-reward --kind cosine
 TRAIN   = $(if $(only),rf-grpo $(OPTIM),rf-ntp $(OPTIM)$(one_step))
 
-# What METHOD and INNER_STEPS mean: the methods that a phase has; the stages that a method leaves out; not
-# empty if the method has rollouts, and if it takes as many steps as one that has; how many sequences a step
-# has; the option of a trainer that takes one step for each batch, where OPTIM does not have this option.
+# The meaning of METHOD and INNER_STEPS.  methods: the methods of the phase.  UNUSED: the stages that a method
+# leaves out.  only: not empty if the method has rollouts.  matched: not empty if it takes as many steps as a
+# method with rollouts.  step_size: the sequences of a step.  one_step: the option of a trainer that takes one
+# step for each batch, unless OPTIM has this option.
 methods  = refine ntp
 checks   = $(call one_of,METHOD,$(methods))$(call one_of,INNER_STEPS,published matched)$(if $(and \
            $(filter command,$(origin TRAIN)),$(filter command,$(origin INNER_STEPS))),$(error \

@@ -2,9 +2,9 @@
 #
 #     make -f pipelines/testtime.mk RUN=runs/t MODEL=ckpt DATA=test.jsonl.zst METHOD=refine RESET=no
 #
-# DATA are files of lines like {"prompt": "...", "answers": ["...", ...]}, or a stream of prompts (.rf).
-# Nothing reads the answers, references, which ANSWER_KEY= leaves out.  What the model says is in
-# RUN/answers/batch-000000.rf and so on: rf-dump --tsv --rows sample RUN/answers/*.rf
+# DATA are files of lines like {"prompt": "...", "answers": ["...", ...]}, or a stream of prompts (.rf).  The
+# answers in DATA are references that no training reads; ANSWER_KEY= leaves them out.  The answers of the
+# model are in RUN/answers/batch-000000.rf and so on: rf-dump --tsv --rows sample RUN/answers/*.rf
 #
 #     METHOD=refine    ReFINE on the prompts
 #            ntp       next tokens of the prompts
@@ -15,16 +15,17 @@
 #                             released trainer does, while ReFINE takes BATCH / MINI_BATCH
 #                             For refine and none the word has no effect
 #     RESET=no         weights and moments go on from batch to batch, as published
-#           batch      every batch begins at MODEL with fresh moments; its answers stay, but no step.
+#           batch      every batch begins at MODEL with fresh moments.  Its answers stay, its steps do not.
 #                      RUN/adapted.jsonl has the loss on a batch's prompts before and after
-#     ORDER=file       the order of the prompts; shuffle: SEED=1 draws one
-#     GENERATE         answers, with MAX_NEW=32 tokens at most; if it samples, --draw-step 0 pairs methods
+#     ORDER=file       the order of the prompts; shuffle: drawn with SEED=1
+#     GENERATE         the command that answers, with at most MAX_NEW=32 tokens.  If it samples, --draw-step 0
+#                      gives all methods the same random numbers
 #     PROMPT_KEY=prompt, ANSWER_KEY=answers, META_KEY=, MAX_PROMPT=16352, TRUNCATE=middle
-#                      what TOKENIZE reads, and which part of a longer prompt is lost.  TRUNCATE=drop leaves
-#                      out prompts that are longer than MAX_PROMPT; they are not asked.  The authors'
-#                      test-time script has 16352, too, and their post-training script for 8 K has 8160
+#                      the keys that TOKENIZE reads, and the part that a longer prompt loses.  TRUNCATE=drop
+#                      leaves out prompts longer than MAX_PROMPT; they are not answered.  The authors'
+#                      test-time script has 16352, too; their post-training script for 8 K has 8160
 #     MEAN=tokens, RL_COEF=0.4
-#                      losses are means over tokens or sequences; the weight of the policy's
+#                      losses are means over tokens or sequences; the weight of the policy's loss
 #     ENTROPY, SELECT, ROLLOUT, REWARD, K=5, N=1
 #                      as in midtrain.mk; REWARD='rf-reward --kind random' is a control
 
