@@ -1,99 +1,99 @@
-# Words that all phases of training have, with the values of mid-training where a phase has none of its own:
+# Words that all phases of training have, with the values of mid-training unless the phase has its own:
 #
-#     RUN         where the run goes: a Hugging Face checkpoint after each step, and log.jsonl with a line for
-#                 each
-#     MODEL       the checkpoint that it begins from, with its tokenizer; or another run
+#     RUN         the folder of the run: a Hugging Face checkpoint after each step, and log.jsonl with a line
+#                 for each step
+#     MODEL       the checkpoint that the run begins from, with its tokenizer; or another run
 #     CORPUS      files of text: .jsonl or .jsonl.zst with lines like {"text": "..."}, .txt or .ids
 #     DATA        a stream of sequences, instead of CORPUS
-#     TOKENIZE    the command that makes sequences of CORPUS, with LEN=16384 tokens at most, and of lines of
-#                 JSON what TEXT_KEY=text names.  The default of mid-training is 'rf-tokenize --tokenizer
-#                 MODEL --text-key text --max-len 16384 --truncate split --min-len 64'.  Appended are -o
-#                 DATA, the files, and, for rf-tokenize with text and no tokenizer, -m MODEL
-#     LONG=1      mid-training only: the paper's sequences, which are the first LEN tokens of texts that have
+#     TOKENIZE    the command that makes sequences of CORPUS, with LEN=16384 tokens at most.  It reads
+#                 the key TEXT_KEY=text of lines of JSON.  The default of mid-training is 'rf-tokenize
+#                 --tokenizer MODEL --text-key text --max-len 16384 --truncate split --min-len 64'.  Appended
+#                 are -o DATA, the files, and, for rf-tokenize with text and no tokenizer, -m MODEL
+#     LONG=1      mid-training only: the paper's sequences.  These are the first LEN tokens of texts that have
 #                 at least LEN, without an end token: '--max-len 16384 --truncate right --min-len 16384
 #                 --no-eos' in the default of TOKENIZE.  Without LONG every text of at least 64 tokens is
 #                 trained on, in pieces of at most LEN.  If the sequences of a run's first batch have less
 #                 than half of LEN tokens on average, a message says so
-#     SKIP_BAD=0  bad lines of CORPUS that are passed over, which a message counts, before it is an error:
-#                 rf-tokenize --skip-bad.  For another program in TOKENIZE it has no effect
+#     SKIP_BAD=0  the number of bad lines of CORPUS that are skipped, and counted in a message, before a bad
+#                 line is an error: rf-tokenize --skip-bad.  It has no effect on another program in TOKENIZE
 #     BATCHES=100 batches of the whole run; each is one commit.  EPOCHS=n: passes over the data instead
 #     BATCH=128   sequences of a batch
 #     MINI_BATCH=32, LR=1e-6
-#                 sequences of an optimizer step, and its learning rate: OPTIM, the options of the trainer
-#                 that a phase has unless you give another.  TRAIN='rf-ntp $(OPTIM)' has them too.  In the
-#                 trainer's command `--total-steps auto` stands for the steps of all batches
+#                 sequences of an optimizer step, and its learning rate.  They are OPTIM, the default options
+#                 of the trainer; TRAIN='rf-ntp $(OPTIM)' has them, too.  `--total-steps auto` in the
+#                 trainer's command stands for the steps of all batches
 #     SEED=1      of the order of the sequences, which is drawn again when too few are left for a batch
-#     KEEP=1      each step's stream stays in RUN/streams for rf-dump: as rf-grpo writes it, with advantages,
-#                 or as another trainer reads it.  With LAUNCH every rank keeps its share of a batch: rank 0
-#                 in step-000000.rf, rank 1 in step-000000.rf.1; rf-dump RUN/streams/step-000000.rf* has all
-#     COMPUTE     options of the programs that have a model, as '--threads 8 --segment 1024'
-#     LAUNCH      a command that starts each batch's line as many times as it says: LAUNCH='mpirun -n 4
-#                 --bind-to none', LAUNCH='srun --mpi=pmix -n 16'; see rf-ranks(7).  It may differ from call
-#                 to call: the bytes are the same for any number of ranks.  If TRAIN takes other steps than of
-#                 MINI_BATCH, SHARES='--mini-batch 8' must say the same as TRAIN
+#     KEEP=1      the stream of each step stays in RUN/streams for rf-dump: as rf-grpo writes it, with
+#                 advantages, or as another trainer reads it.  With LAUNCH every rank keeps its share of a
+#                 batch: rank 0 in step-000000.rf, rank 1 in step-000000.rf.1.  rf-dump
+#                 RUN/streams/step-000000.rf* shows all of them
+#     COMPUTE     options of the programs that have a model, such as '--threads 8 --segment 1024'
+#     LAUNCH      a launcher that starts the line of each batch several times: LAUNCH='mpirun -n 4 --bind-to
+#                 none', LAUNCH='srun --mpi=pmix -n 16'; see rf-ranks(7).  It may differ from call to call:
+#                 the bytes are the same for any number of ranks.  If the steps of TRAIN are not those of
+#                 MINI_BATCH, give SHARES the same option as TRAIN, such as SHARES='--mini-batch 8'
 #     FUSED=1     one program, rf-step, instead of all stages from ENTROPY to TRAIN: the same bytes in
 #                 less time.  It takes the options of the stages, which must be the programs of rf-tools
-#                 (only REWARD may be a command for lines of JSON); what it cannot have is refused by name.
-#                 All batches of an epoch are then one line
+#                 (only REWARD may be a command for lines of JSON).  An error names an option that rf-step
+#                 does not have.  All batches of an epoch are then one line
 #     COMMIT_EVERY=1
-#                 with FUSED, batches between two commits, or a time such as 30s, 10m, 2h; EVAL and AFTER come
-#                 after each commit, and need a number.  It may differ from call to call
+#                 with FUSED: batches between two commits, or a time such as 30s, 10m, 2h.  EVAL and AFTER
+#                 come after each commit, and need a number.  It may differ from call to call
 #     EVAL        held-out sequences (.rf): RUN/eval.jsonl has a line for step 0 and for the step after each
-#                 EVERY=1 batches, with the loss and accuracies there.  The command in EVALUATE, by default
-#                 'rf-ntp --eval', computes them.  A phase that trains with ReFINE also notes the mean reward
-#                 of rollouts there: see EVAL_REWARD in midtrain.mk.  curves.mk draws them
+#                 EVERY=1 batches, with their loss and accuracies.  The command in EVALUATE, by default
+#                 'rf-ntp --eval', computes them.  A phase that trains with ReFINE also records the mean
+#                 reward of their rollouts: see EVAL_REWARD in midtrain.mk.  curves.mk draws them
 #     REWARD_OPTIONS='--text --no-hidden'
-#                 options of rf-reward --exec where REWARD is a command for lines of JSON.  The command gets
-#                 text and tokens, but no hidden states; REWARD_OPTIONS= sends these instead of text,
+#                 options of rf-reward --exec if REWARD is a command for lines of JSON.  The command gets
+#                 text and tokens, but no hidden states.  REWARD_OPTIONS= sends hidden states instead of text,
 #                 REWARD_OPTIONS=--no-hidden tokens only, which needs no tokenizer
 #     SELECT_OPTIONS='--text --no-hidden'
-#                 options of rf-select --exec where SELECT is a command for lines of JSON.  The command gets
-#                 the text of each token, too; SELECT_OPTIONS=--no-hidden sends tokens and entropies only
+#                 options of rf-select --exec if SELECT is a command for lines of JSON.  The command also gets
+#                 the text of each token; SELECT_OPTIONS=--no-hidden sends tokens and entropies only
 #     NO_ROLLOUTS=stop
-#                 a batch of which no record has rollouts, since all are too short for a position, ends a
-#                 phase that trains with ReFINE before it is trained; train: it is trained on next tokens
-#                 alone.  It may differ from call to call
+#                 stop: if no record of a batch has rollouts, because all are too short for a position, a
+#                 phase that trains with ReFINE ends before this batch; train: it trains the batch on next
+#                 tokens only.  It may differ from call to call
 #     KEEP_STEPS=2
-#                 the newest steps that RUN keeps; it may differ from call to call
+#                 the number of newest steps that RUN keeps; it may differ from call to call
 #     KEEP_BEST=nll
 #                 with EVAL: RUN/best is the step with the lowest loss in RUN/eval.jsonl, however many steps
 #                 are kept.  accuracy, ntp_accuracy and reward: the step with the highest value.  It may
 #                 differ from call to call: RUN/best is then the best of the steps that RUN still has, and a
-#                 message names a better one that it has not
+#                 message names a better step that was removed
 #     AFTER       a command that is run once after each batch, for the step $$STEP
-#     PHASE       what messages begin with, instead of RUN
+#     PHASE       the name with which messages begin, instead of RUN
 #
-# Instead of training, `plan` prints what memory the phase's programs hold together, for sequences of LEN
-# tokens, whether this machine has it or which words make it fit, and about how long a batch and the run take:
+# Instead of training, `plan` prints the memory of the phase's programs together, for sequences of LEN tokens,
+# whether this machine has it or which words make it fit, and about how long a batch and the run take:
 #
 #     make -f pipelines/midtrain.mk plan MODEL=ckpt LEN=16384
 #
 #     MEMORY      plan for a machine with this much memory, such as 24G, instead of this machine
 #
-#
 # CORPUS, and DATA of posttrain.mk and testtime.mk, may name several files, with blanks between, patterns such
-# as 'data/*.jsonl', and names in quotes.  A name may have any character but a control character; for a $ two
-# are typed, and RUN has no blank.  Only words that hold commands or options are run.
+# as 'data/*.jsonl', and names in quotes.  A name may have any character except control characters.  Type two
+# dollar signs for one.  RUN has no blank.  Only words that hold commands or options are run.
 #
 # Words are taken from the command line, and none from the environment.  Training may be stopped at any
 # moment: the same words go on, and a larger BATCHES goes further.  Until the first batch is done, other words
 # for the same RUN are accepted, and so are other files of text, and other scripts or settings that a stage's
-# command names, such as my_reward.py; the files that a script imports are not looked at.  After the first
-# batch they are refused.  LR and RUN's name may change then, and the words that change no results, such as
+# command names, such as my_reward.py.  The files that a script imports are not compared.  After the first
+# batch other words are refused, except LR, the name of RUN, and the words that change no results, such as
 # BATCHES, EVAL, AFTER and KEEP_STEPS.
 # RUN/manifest.json has the words as they were typed, hashes of all of these, versions and the device: rf-dump
 # RUN shows it.
 
-# loop.mk -- what a phase of training includes before anything else: the words above, the functions of which
-# it composes LINE, and the call of rf-loop(1), which runs LINE for each batch.
+# loop.mk -- the part that all phases of training include first: the words above, the functions of which a
+# phase composes LINE, and the call of rf-loop(1), which runs LINE for each batch.
 #
-# A phase assigns words of its own and other defaults to these, adds to NUMBERS those that must be whole
-# numbers from 1 on, to reals those that must be numbers and to STAGES those that hold commands, and says
-# LINE.  Inside a command the value of a word is $(call arg,WORD), so that the shell takes no character of it
-# for something else.  Words that hold commands or options are as they were typed; a phase names words of its
-# own that do so in COMMANDS before it includes this file.  Every word that one of the two files assigns may
-# stand on make's command line.  LINE is what the run is begun by, so it must not contain what may change from
-# one day to the next: such things come through the environment, COMPUTE from here, the others from rf-loop.
+# A phase assigns its own words and its own defaults of these.  It adds to NUMBERS the words that must be
+# whole numbers from 1 on, to reals those that must be numbers, and to STAGES those that hold commands, and
+# assigns LINE.  Inside a command the value of a word is $(call arg,WORD), so that the shell acts on no
+# character of it.  Words that hold commands or options are used as they were typed; a phase lists its own
+# such words in COMMANDS before it includes this file.  Every word that one of the two files assigns may stand
+# on make's command line.  LINE identifies the run, so it must not contain what may change from one day to the
+# next: such things come through the environment, COMPUTE from this file, the others from rf-loop.
 # midtrain.mk is an example.
 
 SHELL := /bin/bash
@@ -134,9 +134,10 @@ AFTER      =
 PHASE      = $(RUN)
 MEMORY     =
 
-# Words of phases: the sequences of a step; how a batch is divided among ranks, by the steps that the trainer
-# makes of it; --rest; the order; what a batch makes in RUN, and whether it is done when that exists; the
-# command that makes it after a commit, which stays the same for all of the run; more checks of words.
+# Words of phases.  step_size: the sequences of a step.  SHARES: the options by which a batch is divided among
+# ranks, for the same steps as the trainer takes.  REST: --rest.  OUTPUTS: the folder of a batch's output in
+# RUN.  COUNT: whether commits or outputs say that a batch is done.  ANSWER: the command that makes the output
+# after a commit, the same for all of the run.  checks: more checks of words.
 step_size  = $(call arg,MINI_BATCH)
 SHARES     = --mini-batch $(step_size)
 REST       =
@@ -146,21 +147,21 @@ COUNT      = commits
 ANSWER     =
 checks     =
 
-# UNUSED are stages that the line leaves out, whatever their values.
+# The stages that the line leaves out, whatever their values.
 UNUSED  =
 NUMBERS = BATCH MINI_BATCH LEN EVERY
 STAGES  = TOKENIZE EVALUATE
 reals   = LR
 
-# Each word that is assigned above, in the phase's file, or in a phase that this one includes.
+# The words that this file, the phase's file, and the files that it includes assign.
 KNOWN = $(filter-out SHELL HERE LIB NUMBERS STAGES UNUSED LINE KNOWN TRAIN_OPTIONS RF_WORDS \
         COMMANDS,$(shell \
         sed -n 's/^\([A-Z][A-Z0-9_]*\) *[:?]\{0,1\}=.*/\1/p' \
         $(foreach f,$(LIB)loop.mk $(filter-out $(LIB)loop.mk,$(MAKEFILE_LIST)),$(call quote,$(f)))))
 include $(LIB)words.mk
 
-# What LINE is made of.  The sequences of the next batch; a stage that reads a stream and writes one; one that
-# also reads the model; one that computes rewards or chooses positions, by a program of ours or by any
+# The parts of LINE: the sequences of the next batch; a stage that reads a stream and writes one; a stage that
+# also reads the model; stages that compute rewards or choose positions, by a program of rf-tools or by any
 # command; the trainer.  An empty stage is left out, and blanks between the parts do not matter.
 next_batch   = rf-cat --range $$FROM:$$TO $${SHARD:+$$SHARD $(SHARES)} "$$ORDER"
 stage        = $(if $(strip $(1)), | $(strip $(1)))
@@ -183,10 +184,10 @@ trains       = $(call fill,$(1)) -m "$$RUN" $$COMPUTE $(call trainer_options,$(1
                $$RANKS --log "$$RUN/log.jsonl"
 # options of a trainer of rollouts that may change from call to call
 trainer_options = $(if $(filter rf-grpo,$(call program,$(1))),$$TRAIN_OPTIONS)
-# rf-grpo writes the stream that is kept, with advantages; any other trainer is given it.
+# rf-grpo writes the stream that is kept, with advantages; for another trainer its input is kept.
 kept         = if [ "$$STREAM" ]; then rf-cat -o "$$STREAM" && rf-cat "$$STREAM"; else cat; fi
-# one_program STAGES: with FUSED the program that does what these stages do, from ENTROPY to TRAIN.  fused are
-# its options.
+# one_program STAGES: with FUSED the program that replaces these stages, from ENTROPY to TRAIN.  fused: its
+# options.
 one_program  = $(if $(FUSED), | $(call fill,rf-step $(fused)) -m "$$RUN" $$COMPUTE \
                $(call trainer_options,$(TRAIN)) $$KEEP_OPTIONS --at $$AT --batch $$SIZE $$RANKS \
                --commit-every "$$COMMIT_EVERY" --log "$$RUN/log.jsonl" $${STREAM:+-o "$$STREAM"},$(1))
@@ -196,19 +197,19 @@ fused        = $(eval fused := $$(call printed_or_why,$$(shell PATH=$$(call quot
 trainer      = $(if $(filter rf-grpo,$(call program,$(1))), | $(trains) $${STREAM:+-o "$$STREAM"}, \
                | $(kept) | $(trains))
 
-# Which texts are taken, and what becomes of those of more than LEN tokens; what to do where sequences are
-# short.
+# pieces: which texts are taken, and how those of more than LEN tokens are cut.  advice: the end of the
+# message about short sequences.
 pieces    = $(if $(LONG),--truncate right --min-len $(call arg,LEN) --no-eos,--truncate split --min-len 64)
 advice    = $(if $(and $(own),$(findstring $(pieces),$(TOKENIZE))),$(longer),$(smaller))
 longer    = LONG=1 takes only texts of at least LEN tokens, as the paper does; otherwise give a smaller LEN
 smaller   = LEN is the length that sequences are expected to have: give a smaller LEN
 
-# yes if DATA is what is made of CORPUS
+# yes if DATA is made of CORPUS
 own       = $(if $(subst x$(RUN)/data/corpus.rf,,x$(DATA)),,yes)
 files     = $(eval files := $$(if $$(CORPUS),$$(call files_of,CORPUS)))$(files)
 also      = , since EVAL and AFTER come after each commit
 need      = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
-# An option is added only where it is needed, because the command is one of the run's words.
+# An option is added only if it is needed, because the command is one of the run's words.
 tokenizer = $(if $(filter -m -m% --model --model=% --tokenizer --tokenizer=% --bytes --vocab --vocab=% ids \
             %.ids %.ids.zst,$(TOKENIZE) $(CORPUS)),, -m $(call arg,MODEL))
 skip_bad  = $(if $(filter-out 0,$(SKIP_BAD)), --skip-bad $(call arg,SKIP_BAD))

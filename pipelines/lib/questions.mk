@@ -1,5 +1,5 @@
-# questions.mk -- what posttrain.mk and testtime.mk share: DATA may be files of JSON lines with prompts, which
-# TOKENIZE reads, and the model adapts as midtrain.mk says, to the prompts alone.
+# questions.mk -- the common part of posttrain.mk and testtime.mk: DATA may be files of JSON lines with
+# prompts, which TOKENIZE reads, and the model adapts to the prompts as in midtrain.mk.
 
 include $(HERE)midtrain.mk
 
@@ -18,7 +18,7 @@ which_questions = $(error $(1): which questions? DATA=questions.jsonl)
 $(if $(filter command,$(origin CORPUS)),$(call which_questions,CORPUS is a word of mid-training))
 $(if $(and $(RUN),$(if $(filter command,$(origin DATA)),,no)),$(call which_questions,DATA is not set))
 ifneq ($(filter-out %.rf,$(DATA)),)
-# a stream's name may have blanks, or stand in quotes
+# the name of a stream may have blanks, or stand in quotes
 stream := $(if $(findstring .rf,$(DATA)),$(shell $(LIB)files.sh --stream $(call values,DATA)))
 ifneq ($(stream),)
 override DATA := $(stream)
@@ -28,13 +28,13 @@ override DATA = $(RUN)/data/corpus.rf
 endif
 endif
 
-# no_eos is the option that keeps the end token away from prompts, and from answers unless the phase has EOS.
+# The option for prompts without an end token, and for such answers unless the phase has EOS.
 no_eos = --no-eos
 
 # refuse WORDS,WHY: stops where one of them was given
 refuse = $(foreach word,$(1),$(if $($(word)),$(error $(word) is not possible here: $(2))))
 $(call refuse,LONG,it is a word of mid-training. MAX_PROMPT is the length of prompts)
-# of prompts no length is expected
+# prompts have no expected length
 advice =
 
 questions = rf-tokenize --tokenizer $(call arg,MODEL) --prompt-key $(call arg,PROMPT_KEY) \

@@ -1,30 +1,30 @@
-# words.mk -- read by each pipeline: where the programs are; check_words, which refuses a word on make's
-# command line that KNOWN does not have, because a misspelt variable would change nothing; and `help`, which
-# prints the head of the file that was asked for, and of loop.mk where that is read.
+# words.mk -- the part that all pipelines include: the folder of the programs; check_words, which refuses an
+# unknown word on make's command line, because a misspelt variable would change nothing; and `help`, which
+# prints the head of the file that was asked for, and that of loop.mk if the file includes it.
 #
 # Names.  No value of a word is text that make or a shell runs, except the words that hold commands or their
-# options: `commands` below, and those of COMMANDS, which a file may assign before it reads this one.  A name
-# of a file or folder may have any other character than a control character; names.sh has what is refused.
-# make itself takes two dollar signs for one.  RUN must not have a blank, and in demo.mk, demo-phases.mk and
-# study.mk, whose targets are named after it, none of the characters in `odd`.  CORPUS and DATA may name
-# several files, as files.sh says, and so may QA of evaluate.mk and RUNS of curves.mk.
+# options: `commands` below, and those of COMMANDS, which a file may assign before it includes this one.  A
+# name of a file or folder may have any character except control characters; names.sh lists what is refused.
+# make itself takes two dollar signs for one.  RUN must not have a blank.  In demo.mk, demo-phases.mk and
+# study.mk, whose targets are named after it, it must have none of the characters in `odd`.  CORPUS and DATA
+# may name several files (files.sh), and so may QA of evaluate.mk and RUNS of curves.mk.
 #
-# Words of building come along with those of make midtrain.  A file that hands on its own words, having looked
-# at what it was given, empties MAKEFLAGS, which would bring them too.
+# make midtrain hands on words of the Makefile, too.  A file that hands on its own words, after it checked
+# them, empties MAKEFLAGS, which would repeat the given words.
 
 define newline
 
 
 endef
-# A text as a word of the shell, and NAME=VALUE of each of these words.
+# quote TEXT: the text as a word of the shell.  values WORD...: NAME=VALUE of each of these words.
 quote  = '$(subst ','\'',$(1))'
 values = $(foreach v,$(1),$(call quote,$(v)=$($(v))))
-# The same for another make, which would expand what follows a dollar sign.
+# The same for another make, which would expand a variable after a dollar sign.
 hand_on = $(foreach v,$(1),$(call given_as,$(v),$($(v))))
 given_as = $(call quote,$(1)=$(subst $$,$$$$,$(2)))
 
-# as_word TEXT, arg WORD: the text, or the value of the word, inside a command.  It is in quotes only where
-# the shell needs them, because the commands are words of the run.
+# as_word TEXT, arg WORD: the text, or the value of the word, inside a command.  It is in quotes only if the
+# shell needs them, because the commands are words of the run.
 special = ' " \ ` $$ & ; ( ) < > | * ? [ {
 arg     = $(call as_word,$($(1)))
 as_word = $(if $(call needs_quotes,$(1)),$(call quote,$(1)),$(1))
@@ -32,14 +32,14 @@ needs_quotes = $(strip $(call has,$(special),$(1)) $(word 2,x$(1)x) $(filter ~% 
                $(findstring =~,$(1)) $(findstring :~,$(1)) $(if $(1),,empty))
 has     = $(strip $(foreach c,$(1),$(findstring $(c),$(2))))
 
-# The commands of a recipe begin with the path of the pipelines.
+# The commands of recipes begin with the path of the pipelines.
 $(if $(call has,$(special) = : \#,$(LIB)),$(error '$(dir $(LIB:/=))': \
 the pipelines do not work in a folder whose path has $(call has,$(special) = : \#,$(LIB))))
 $(foreach f,$(MAKEFILE_LIST),$(if $(wildcard $(f)),,$(error \
 '$(strip $(MAKEFILE_LIST))': make takes a blank, [, * or ? in the path of a makefile \
 for something else, so name another path)))
 
-# typed_NAME is the value as it was typed, which a pipeline may replace by another.
+# typed_NAME: the value as it was typed, which a pipeline may replace.
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $(v))),$(v)))
 $(foreach v,$(given),$(eval typed_$(v) := $$(value $(v))))
 building := MAKEFLAGS SHELL CC CFLAGS CPPFLAGS LDFLAGS CUDA CUDA_ARCHS NVCC
@@ -55,7 +55,7 @@ $(if $(wrong),$(error $(wrong)))
 $(if $(filter 0,$(checked)),,$(error \
 the words cannot be checked, because they are too long for a command or $(LIB)names.sh cannot run))
 
-# Where the programs are, in the tree and where they are installed.
+# The folder of the programs, in the tree or where they are installed.
 RF_BIN ?= $(abspath $(dir $(firstword $(wildcard $(LIB)../../bin/rf-loop $(LIB)../../../bin/rf-loop) \
           $(LIB)../../bin/rf-loop)))
 # make does not expand values from the environment.
@@ -69,20 +69,20 @@ meant    = $(strip $(foreach v,$(unknown),$(call nearest,$(v))))
 check_words = $(if $(unknown),$(error unknown variable $(unknown)$(if $(meant),: did you mean \
 	$(meant)? (help explains all),; the variables are $(KNOWN))))
 
-# names_of_targets WORD...: stops where a file cannot name targets after these words.
+# names_of_targets WORD...: stops if a file cannot name targets after these words.
 odd              = : % = ! } ] \# $(special)
 names_of_targets = $(foreach v,$(1),$(if $(call has,$(odd),$($(v))),$(error \
 	$(v) must not contain $(call has,$(odd),$($(v))), because targets are named after it: '$($(v))')))
 
-# A name like an option is none in any command.
+# No command may take the name for an option.
 ifneq ($(filter -%,$(RUN)),)
 override RUN := ./$(RUN)
 endif
 
-# one_of WORD,LIST: stops where the value of the word is not one of the list
+# one_of WORD,LIST: stops if the value of the word is not in the list
 one_of = $(if $(and $(filter 1,$(words $($(1)))),$(filter $(2),$($(1)))),,$(error \
 	$(1)='$($(1))' is not one of $(subst $() ,|,$(strip $(2)))))
-# switch WORD: stops where the value of the word is not 1 or empty
+# switch WORD: stops if the value of the word is not 1 or empty
 switch = $(if $(subst x1,,x$(or $($(1)),1)),$(error $(1)='$($(1))': it must be 1 or empty))
 
 # files_of WORD: the files that the word names, as words of a shell (files.sh)
@@ -103,6 +103,6 @@ help:
 		sed -n '/^#/!q; s/^# \{0,1\}//p' "$$file"; \
 	done
 
-# The goal where none is asked for is the first of the file that reads this.
+# The default goal is the first one of the file that includes this.
 .DEFAULT_GOAL :=
 .PHONY: help
