@@ -1,7 +1,7 @@
 #!/bin/bash
-# adapted.sh <PROMPTS.rf -- in a batch of testtime.mk with RESET=batch, with the variables of rf-loop: writes
-# how well the model and the weights in RUN/adapted predict the prompts, as the batch's line of
-# RUN/adapted.jsonl, and reports both losses.  A batch has one line, however often it is repeated.
+# adapted.sh <PROMPTS.rf -- with the variables of rf-loop, in a batch of testtime.mk with RESET=batch:
+# evaluates the model and the weights in RUN/adapted on the prompts, writes both losses as the batch's line of
+# RUN/adapted.jsonl, and reports them.  A batch has one line, however often it is repeated.
 set -euo pipefail
 export LC_ALL=C
 
@@ -13,7 +13,7 @@ before=$(rf-ntp --eval -m "$STEP" ${COMPUTE:-} "$log.prompts")
 # shellcheck disable=SC2086
 after=$(rf-ntp --eval -m "$RUN/adapted" ${COMPUTE:-} "$log.prompts")
 {
-	# a line that a crash cut is left out
+	# leaves out a line that a crash cut
 	[ ! -e "$log" ] || sed -n "/^{\"batch\":$BATCH,/d; /}\$/p" "$log"
 	printf '{"batch":%d,"before":%s,"after":%s}\n' "$BATCH" "$before" "$after"
 } | sort -t : -k 2n >"$log.tmp"

@@ -1,7 +1,6 @@
 #!/bin/bash
-# answer.sh -m MODEL [OPTION...] -o FILE <PROMPTS.rf -- as rf-generate, until the line's end, with the nll of
-# the responses that stand behind the prompts: the answers of the demonstrations, and how surprising the right
-# ones were to the same weights.
+# answer.sh -m MODEL [OPTION...] -o FILE <PROMPTS.rf -- writes a model's answers, as rf-generate does, until
+# the end of the line, and the nll of the right responses, which follow the prompts, by the same weights.
 set -euo pipefail
 
 model='' out='' options=()
@@ -18,7 +17,7 @@ mkdir -p "$(dirname "$out")"
 scored=$(dirname "$out")/.$(basename "$out").tmp-$$
 trap 'rm -f "$scored"' EXIT
 
-# what is left of the options are rf-generate's, with those of the machine
+# the remaining options are for rf-generate, with those of the machine
 machine=()
 for ((i = 0; i < ${#options[@]}; i++)); do
 	case ${options[i]} in

@@ -3,13 +3,14 @@
 #
 # The file groups has a line for each run, the number of the run's curve.
 #
-#     panels     the number of figures; a figure is the number of its panel
+#     panels     the number of figures; the number of a figure is that of its panel
 #     training   the first figure of training; curves of training are smoothed
-#     smooth     values of a running mean, which is centred; at the ends of a curve it has fewer
-#     base       the curve from which differences are drawn; 0: none.  Runs of a curve that has as many as
-#                this one are paired with its runs, in their order; from others its mean is subtracted
+#     smooth     the width of a running mean, which is centred; at the ends of a curve it has fewer values
+#     base       the curve from which differences are drawn; 0: none.  If another curve has as many runs as
+#                this one, the runs of both are paired in their order; otherwise the mean of this one is
+#                subtracted
 #     band       of a curve with several runs: range, from the lowest of them to the highest; deviation, one
-#                standard deviation to either side of their mean
+#                standard deviation to each side of their mean
 #
 # The value of a curve with several runs is their mean at the steps that all of them have.
 BEGIN {
@@ -55,8 +56,8 @@ function running_mean(p, r, width,    i, j, from, to, sum, mean)
 		value[p, r, i] = mean[i]
 }
 
-# collect: counts the runs of curve s that have the figure in `those`, and puts the sum of their values, their
-# number, and the lowest and the highest value by step into sum, count, low and high
+# Counts the runs of curve s that have the figure in `those`, and collects by step the sum of their values,
+# their number, and the lowest and the highest value, in sum, count, low and high.
 function collect(p, s,    r, i, step)
 {
 	split("", sum)
@@ -80,7 +81,7 @@ function collect(p, s,    r, i, step)
 	}
 }
 
-# subtract: makes the values of a panel differences from the base, at the steps that the base has
+# Makes the values of a panel differences from the base, at the steps that the base has.
 function subtract(p,    r, i, m, j, step, pair, from, number)
 {
 	collect(p, base)

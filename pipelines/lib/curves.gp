@@ -1,9 +1,8 @@
 # curves.gp -- curves over training, a panel for each kind of figure: gnuplot style.gp curves.gp
 #
-# In the folder: panels, a line for each, its title; names, a line for each curve; P.S, the points of curve S
-# in panel P: step, value, and the band's lower and upper edge, NaN where there is none.  BASE in the
-# environment: the curve from which the others are differences, or 0; a panel that only this curve has is left
-# out.
+# In the folder: panels, a line for each panel, its title; names, a line for each curve; P.S, the points of
+# curve S in panel P: step, value, and the band's lower and upper edge, or NaN.  BASE in the environment: the
+# curve from which the others are differences, or 0.  A panel that only this curve has is left out.
 base = int(system('echo "${BASE:-0}"'))
 curves = int(system("wc -l <names"))
 file(p, s) = sprintf("%d.%d", int(p), int(s))

@@ -11,8 +11,8 @@ tool=curves
 
 # ---- words ---------------------------------------------------------------------------------
 
-# parts_of_runs: sets `part_of` to the number of the name or pattern in RUNS that each run is of; to nothing
-# if blanks do not separate them, as in a name in quotes
+# parts_of_runs: sets `part_of` to the number of the name or pattern in RUNS for each run; to nothing if
+# blanks do not separate them, as in a name in quotes
 parts_of_runs() {
 	local words i number=() all=()
 	# shellcheck disable=SC2153  # a word of curves.mk
@@ -26,7 +26,7 @@ parts_of_runs() {
 }
 
 # items WORD: splits a word at its semicolons into `list`, one name for each run, without blanks around it.
-# The word has one for each run, or GROUP for each part of RUNS.
+# The word has a name for each run, or GROUP a name for each part of RUNS.
 items() {
 	local rest=${!1}\; part i named=()
 	list=()
@@ -65,7 +65,7 @@ if [ -n "$LABELS$GROUP" ]; then
 	if [ -n "$GROUP" ]; then items GROUP; else items LABELS; fi
 	names=("${list[@]}")
 fi
-# the curves, and the number of each run's curve
+# the names of the curves, and for each run the number of its curve
 curves=() curve=() base=0
 for i in "${!runs[@]}"; do
 	for ((s = 0; s < ${#curves[@]}; s++)); do
@@ -83,8 +83,8 @@ done
 
 # ---- numbers -------------------------------------------------------------------------------
 
-# numbers FILE: of each line the step, and each figure with the kind of its reward: three columns.  A log may
-# have lines twice, of a batch that was trained again after a kill; the last one counts.
+# numbers FILE: prints step, figure and value for each figure of a line; the name of a reward has its kind.  A
+# log may have lines twice, if a batch was trained again after a kill; the last line counts.
 # shellcheck disable=SC2094  # the name of the file is for messages
 numbers() {
 	jq -nrR -L "$lib" --arg file "$1" 'include "shown";
@@ -108,13 +108,13 @@ numbers() {
 		| [$step, .[0], .[1]] | map(tostring) | join("\t"))' <"$1"
 }
 
-# about RUN: by what command its lines were made, and size and hash of what they are about
+# about RUN: prints the command that made its lines, and size and hash of the held-out file
 about() { sed -n '/^EVALUATE=/p; s/^\([0-9]* bytes, sha256 [0-9a-f]*\).*/\1/p' <"$1/eval.words"; }
 
-# rollouts RUN: prints how the rollouts for the rewards in its lines were drawn
+# rollouts RUN: prints how the rollouts of the rewards in its lines were drawn
 rollouts() { sed -n 's/^eval_line=//; s/ | rf-reward .*//; 1p' <"$1/eval-reward.words"; }
 
-# rollout_words RUN: prints the two stages that draw the rollouts for the rewards in its lines
+# rollout_words RUN: prints the two stages that drew the rollouts of the rewards in its lines
 # shellcheck disable=SC2016  # the variables of the line stay as they are
 rollout_words() { rollouts "$1" | sed 's/^rf-cat [^|]*| //; s/ -m "$1".*//'; }
 
@@ -177,7 +177,7 @@ for i in "${!runs[@]}"; do
 		END { for (key in value) print i, key, value[key] }' <"$tmp/run" >>"$tmp/numbers"
 done
 
-# from here on no file has a name of the user's, so no program takes a name for an option
+# the files used from here on have fixed names, so no program takes a name for an option
 cd "$tmp"
 printf '%s\n' "${runs[@]}" >runs
 printf '%s\n' "${curves[@]}" | jq -rR -L "$lib" 'include "shown"; caption' >names
@@ -204,7 +204,7 @@ printf '%s\n' "${curve[@]}" >groups
 		{ $1 = run[$1]; print }' runs -
 } >curves.tsv
 
-# a panel for each figure, whose names sort as they are drawn
+# a panel for each figure, in the order of their names
 cut -f 2 numbers | sort -u | sed "${left_out:+/^4 /d}" >figures
 [ -s figures ] || die 65 'nothing is left to draw'
 kinds=$(sed -n 's/^4 held-out reward //p' figures | paste -sd' ')

@@ -1,12 +1,12 @@
 #!/bin/sh
-# deps.sh [arm64|slurm] -- installs what building, testing and the demonstration need and the system lacks:
-# packages of Debian 12.  Where nothing is lacking it does nothing, says nothing and needs no network.
+# deps.sh [arm64|slurm] -- installs the packages of Debian 12 that building, testing and the demonstration
+# need and the system lacks.  If no package is missing it prints nothing and needs no network.
 #
-# arm64: also a cross compiler and an emulator.  The libraries of arm64 are unpacked into
-# ./build/arm64/root and not installed: package lists of that architecture lie beside them, so the
-# system's own remain as they are.
+# arm64: also a cross compiler and an emulator.  The libraries of arm64 are unpacked into ./build/arm64/root
+# and not installed.  The package lists of that architecture are in the same folder, so the system's lists
+# stay as they are.
 #
-# slurm: also Slurm, and what its srun needs to start programs of Open MPI.
+# slurm: also Slurm, and the libraries with which its srun starts programs of Open MPI.
 set -eu
 
 build='build-essential libzstd-dev libmsgpack-dev libjansson-dev libxxhash-dev libutf8proc-dev
@@ -21,7 +21,7 @@ libraries='libzstd1 libzstd-dev libmsgpackc2 libmsgpack-dev libjansson4 libjanss
 	libxxhash-dev libutf8proc2 libutf8proc-dev libonig5 libonig-dev libsentencepiece0
 	libsentencepiece-dev libdnnl2 libdnnl-dev'
 
-# lacking PACKAGE...: installs those of them that are not installed
+# lacking PACKAGE...: installs the packages that are not installed
 lacking() {
 	lacks=
 	for package in "$@"; do
@@ -48,8 +48,7 @@ lacking() {
 	} >&2
 }
 
-# unpack ARCHITECTURE FOLDER PACKAGE...: what is in packages to FOLDER/root, which is there whole or
-# not at all
+# unpack ARCHITECTURE FOLDER PACKAGE...: unpacks the packages to FOLDER/root, which appears only when complete
 unpack() {
 	arch=$1 folder=$2
 	shift 2

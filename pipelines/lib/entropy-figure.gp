@@ -1,9 +1,9 @@
-# entropy-figure.gp -- the entropy along one sequence, its first half above its second, and the positions that
-# were chosen: gnuplot style.gp entropy-figure.gp
+# entropy-figure.gp -- the entropy along one sequence, its first half above its second, and the chosen
+# positions: gnuplot style.gp entropy-figure.gp
 #
 # In the folder: tokens, with a head and lines of t, entropy and chosen; mean and chosen, points of t and the
 # mean of 5 entropies; unit, the name of a token.  CHUNKS in the environment: the number of equal parts of
-# the sequence, with lines between, in each of which a position was drawn; 0: none.
+# the sequence, divided by lines, in each of which a position was drawn; 0: none.
 set datafile separator "\t"
 stats "tokens" skip 1 using 1 nooutput
 T = STATS_max + 1

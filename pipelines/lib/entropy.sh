@@ -41,7 +41,7 @@ else
 	echo token
 fi >"$tmp/unit"
 cd "$tmp"
-# a sequence has one line for each token, however many positions were chosen there
+# one line for each token, however many positions were chosen at it
 awk -F '\t' -v OFS='\t' 'NR == 1 || $1 != t { if (NR > 1) print line; line = $0; t = $1 }
 	$3 == 1 { line = $0 } END { print line }' tokens >entropy.tsv
 cp entropy.tsv tokens

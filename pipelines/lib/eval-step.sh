@@ -1,18 +1,18 @@
 #!/bin/bash
-# eval-step.sh -- after a batch of rf-loop, with its variables and EVAL, EVERY, EVALUATE, MODEL of loop.mk in
-# the environment: how well the new step predicts EVAL, and with eval_line the mean reward of its rollouts
-# there, as a line of RUN/eval.jsonl; before the first of these lines, the line of step 0.  A step has one
-# line, however often the script is called or killed.
+# eval-step.sh -- evaluates a step after a batch of rf-loop, with the variables of rf-loop and EVAL, EVERY,
+# EVALUATE and MODEL of loop.mk in the environment.  Writes a line of RUN/eval.jsonl: the losses of EVAL, and
+# with eval_line the mean reward of its rollouts.  The first line is that of step 0.  A step has one line,
+# however often the script is called or killed.
 #
 # KEEP_BEST=nll, accuracy, ntp_accuracy or reward: RUN/best is then a copy of the best of these steps, by hard
-# links: the trainer removes old steps.  A line may also name ntp_accuracy probability.
+# links, because the trainer removes old steps.  A line may also call ntp_accuracy probability.
 #
-# eval-step.sh check [MODEL] -- checks that EVAL exists and is what RUN's lines are about.  While RUN has no
-# line, EVAL may be any file whose first sequence EVALUATE can evaluate with RUN, or with MODEL before RUN
-# exists.
-# eval-step.sh keep -- only RUN/best, for a KEEP_BEST that RUN's lines were not made with.
-# eval-step.sh only -- only the line of STEP, whatever its batch.  RUN may come from elsewhere, so the command
-# that RUN notes for its rewards is run only if all its stages are programs of rf-tools.
+# eval-step.sh check [MODEL] -- checks that EVAL exists and is the file that RUN's lines are about.  While RUN
+# has no line, EVAL may be any file whose first sequence EVALUATE can evaluate with RUN, or with MODEL before
+# RUN exists.
+# eval-step.sh keep -- makes RUN/best only, for another KEEP_BEST than that of RUN's lines.
+# eval-step.sh only -- writes the line of STEP only, whatever its batch.  RUN may come from another user, so
+# the command for its rewards that RUN names is run only if all its stages are programs of rf-tools.
 set -euo pipefail
 export LC_ALL=C
 lib=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
@@ -21,14 +21,14 @@ lib=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 
 case $EVAL in -*) EVAL=./$EVAL ;; esac # else programs would take it for an option
 
-# words: what the lines are about stays the same
-words() {
+# check_same: checks that EVAL and the commands are those of RUN's lines
+check_same() {
 	"$lib/check.sh" words "$RUN/eval.words" EVALUATE -- "$EVAL"
 	[ -z "${eval_line:-}" ] || "$lib/check.sh" words "$RUN/eval-reward.words" eval_line -- "$EVAL"
 }
 
-# rewards DIR: the rewards of rollouts by the weights in DIR, as members of a line; "" without rewards
-rewards() {
+# print_rewards DIR: prints the rewards of rollouts by the weights in DIR, as members of a line of JSON
+print_rewards() {
 	[ -n "${eval_line:-}" ] || return 0
 	bash -e -o pipefail -c "$eval_line" rollouts "$1" | rf-dump --json --no-hidden |
 		jq -njr 'reduce (inputs | select(.type == "seq").body.reward | values) as $r ({ n: 0 };
@@ -41,15 +41,15 @@ rewards() {
 # has_line STEP: succeeds if RUN has the whole line of this step
 has_line() { grep -q "^{\"step\":$1,.*}\$" "$RUN/eval.jsonl" 2>/dev/null; }
 
-# line DIR STEP: adds the line of this step, made by the weights in DIR, in the order of steps
-line() {
+# add_line DIR STEP: evaluates the weights in DIR and adds the line of this step, in the order of steps
+add_line() {
 	local said rewarded
 	! has_line "$2" || return 0
 	# shellcheck disable=SC2086  # options
 	said=$(bash -eu -o pipefail -c "$EVALUATE"' "$@"' evaluate -m "$1" ${COMPUTE:-} "$EVAL")
-	rewarded=$(rewards "$1")
+	rewarded=$(print_rewards "$1")
 	{
-		# a line that a crash cut is left out, and its step is evaluated again
+		# leaves out a line that a crash cut; its step is evaluated again
 		[ ! -e "$RUN/eval.jsonl" ] || sed -n '/}$/p' "$RUN/eval.jsonl"
 		said=${said#\{}
 		printf '{"step":%d,%s%s}\n' "$2" "${said%\}}" "$rewarded"
@@ -57,8 +57,8 @@ line() {
 	mv "$RUN/eval.jsonl.tmp" "$RUN/eval.jsonl"
 }
 
-# ranked: prints the steps of the lines that have KEEP_BEST's figure, the best one first
-ranked() {
+# rank_steps: prints the steps of the lines that have the figure of KEEP_BEST, the best step first
+rank_steps() {
 	sed -n '/}$/p' "$RUN/eval.jsonl" |
 		jq -sr --arg by "$KEEP_BEST" '($by | if . == "reward" then "reward/mean" else . end) as $key
 			| map(.ntp_accuracy //= .probability)
@@ -66,15 +66,15 @@ ranked() {
 			| sort_by(.[$key] * if $by == "nll" then 1 else -1 end)[].step'
 }
 
-# keep: lets RUN/best point to a copy of the best of the steps that RUN has, and removes the copies before it
-keep() {
+# keep_best: points RUN/best to a copy of the best step that RUN still has, and removes earlier copies
+keep_best() {
 	local at kept='' gone='' said why
 	said=$(printf '%s: KEEP_BEST=%s' "${PHASE:-$RUN}" "$KEEP_BEST")
 	if [ -e "$RUN/best" ] && [ ! -L "$RUN/best" ]; then
 		printf '%s: %s/best is no link that KEEP_BEST made: move it away\n' "$said" "$RUN" >&2
 		exit 73
 	fi
-	for at in $(ranked); do
+	for at in $(rank_steps); do
 		kept=$(printf 'step-%06d' "$at")
 		[ "$(readlink "$RUN/best" || true)" != "best-$kept" ] || return 0
 		[ ! -e "$RUN/$kept" ] || break
@@ -96,8 +96,8 @@ keep() {
 	find "$RUN" -maxdepth 1 -name 'best-step-*' ! -name "best-$kept" -exec rm -rf {} +
 }
 
-# first MODEL: evaluates the first sequence of EVAL
-first() {
+# evaluate_first MODEL: evaluates the first sequence of EVAL
+evaluate_first() {
 	local status=0
 	tmp=$(mktemp -d)
 	trap 'rm -rf "$tmp"' EXIT
@@ -112,9 +112,9 @@ first() {
 	}
 }
 
-# own LINE: succeeds if each stage is a program of rf-tools with plain words, which starts no other program
-# and writes only to the next stage
-own() {
+# is_safe LINE: succeeds if each stage is a program of rf-tools with plain words, which starts no other
+# program and writes only to the next stage
+is_safe() {
 	local stage word words
 	while IFS= read -r stage; do
 		read -ra words <<<"$stage"
@@ -136,17 +136,17 @@ if [ "${1:-}" = check ]; then
 		exit 66
 	fi
 	if [ -s "$RUN/eval.jsonl" ]; then
-		[ ! -e "$RUN/eval.words" ] || words
+		[ ! -e "$RUN/eval.words" ] || check_same
 	elif [ -e "$RUN/latest" ]; then
-		first "$RUN"
+		evaluate_first "$RUN"
 	elif [ -e "${2:-}" ]; then
-		first "$2"
+		evaluate_first "$2"
 	fi
 	exit 0
 fi
 if [ "${1:-}" = only ] && [ -f "$RUN/eval-reward.words" ]; then
 	eval_line=$(sed -n 's/^eval_line=//p' <"$RUN/eval-reward.words")
-	if ! own "$eval_line"; then
+	if ! is_safe "$eval_line"; then
 		has_line "$AT" ||
 			printf '%s: the rewards are made by a command that is not one of %s %s %s\n' \
 				"$(shown "$RUN/eval-reward.words")" \
@@ -156,31 +156,33 @@ if [ "${1:-}" = only ] && [ -f "$RUN/eval-reward.words" ]; then
 	fi
 fi
 export eval_line
-ended() { [ "$1" -eq 0 ] || printf "EVAL='%s': the evaluation failed (the reason is above)\n" "$EVAL" >&2; }
-trap 'ended $?' EXIT
+report_failure() {
+	[ "$1" -eq 0 ] || printf "EVAL='%s': the evaluation failed (the reason is above)\n" "$EVAL" >&2
+}
+trap 'report_failure $?' EXIT
 [ "${1:-}" != keep ] || [ -s "$RUN/eval.jsonl" ] || exit 0
-exec 9>"$RUN/.eval" # a run that trains and who draws its curves may come at once
+exec 9>"$RUN/.eval" # a training run and curves.sh may evaluate at the same time
 flock 9
 if [ "${1:-}" = keep ]; then
-	keep
+	keep_best
 	exit 0
 fi
 [ -s "$RUN/eval.jsonl" ] || rm -f "$RUN/eval.words" "$RUN/eval-reward.words"
-words
+check_same
 if [ "${1:-}" = only ]; then
-	line "$STEP" "$AT"
+	add_line "$STEP" "$AT"
 	exit 0
 fi
 if [ ! -e "$RUN/eval.jsonl" ]; then
-	# a checkpoint stays what it is; of a run only the step that this one began with would do
+	# a checkpoint does not change; a run in MODEL may have trained on since
 	if [ -e "$RUN/step-000000" ]; then
-		line "$RUN/step-000000" 0
+		add_line "$RUN/step-000000" 0
 	elif [ ! -e "$MODEL/latest" ]; then
-		line "$MODEL" 0
+		add_line "$MODEL" 0
 	fi
-	# the trainer may remove the beginning before the next evaluation
-	[ -z "${KEEP_BEST:-}" ] || [ ! -e "$RUN/eval.jsonl" ] || keep
+	# the trainer may remove step 0 before the next evaluation
+	[ -z "${KEEP_BEST:-}" ] || [ ! -e "$RUN/eval.jsonl" ] || keep_best
 fi
 [ $(((BATCH + 1) % EVERY)) -eq 0 ] || exit 0
-line "$STEP" "$AT"
-[ -z "${KEEP_BEST:-}" ] || keep
+add_line "$STEP" "$AT"
+[ -z "${KEEP_BEST:-}" ] || keep_best

@@ -1,15 +1,16 @@
 #!/bin/bash
-# evaluate.sh MODEL POSITIONS.rf OUT -- how well a model predicts documents, and continues them.
+# evaluate.sh MODEL POSITIONS.rf OUT -- measures how well a model predicts documents, and continues them.
 #
-# POSITIONS.rf are sequences with positions: one sequence per document.  Rollouts are drawn there
-# under random numbers that do not depend on the model (--draw-step 0), so that two models differ by
-# what they learned more than by luck.
+# POSITIONS.rf are sequences with positions: one sequence per document.  Rollouts are drawn at the positions
+# with random numbers that do not depend on the model (--draw-step 0), so that two models differ by what they
+# learned more than by chance.
 #
-#     OUT.documents.tsv   one line per document: next tokens' nll (nats), accuracy by arg max, and NTP
-#                         accuracy, the expected share of drawn tokens that are right; of its rollouts the
-#                         mean cosine and binary reward, and the cosine against the text of the document's
-#                         next position; a document that is too short for two different positions is left out
-#     OUT.rollouts.tsv    one line per rollout: these three
+#     OUT.documents.tsv   one line per document: the nll of next tokens (nats), the accuracy by arg max, and
+#                         the NTP accuracy, which is the expected share of drawn tokens that are right; the
+#                         mean cosine and binary reward of its rollouts, and their cosine against the text of
+#                         the document's next position.  A document that is too short for two different
+#                         positions is left out
+#     OUT.rollouts.tsv    one line per rollout: these three rewards
 #
 # From the environment: K tokens (5) and N rollouts (1) per position, COMPUTE, KEEP (not empty: OUT.rf stays),
 # and RF_BIN, the folder of the programs.
@@ -35,7 +36,7 @@ rf-entropy --nll -m "$model" ${COMPUTE:-} "$positions" |
 	rf-rollout -m "$model" ${COMPUTE:-} -k "${K:-5}" -n "${N:-1}" --draw-step 0 -o "$out.rf"
 
 rf-dump --tsv --rows record --columns id,nll_mean,accuracy,ntp_accuracy,source "$out.rf" >"$out.records.tmp"
-# what has no other position loses its rollouts here, so both tables have the same lines
+# drops rollouts of documents with one position, so both tables have the same lines
 rf-reward --shift 1 "$out.rf" >"$out.shifted.tmp"
 rf-reward "$out.shifted.tmp" | rf-dump --tsv --rows rollout --columns id,cosine,binary >"$out.own.tmp"
 rf-dump --tsv --rows rollout --columns cosine "$out.shifted.tmp" | sed 1s/cosine/elsewhere/ >"$out.other.tmp"

@@ -1,21 +1,21 @@
 #!/bin/bash
 # files.sh NAME=VALUE -- prints the files of a word such as CORPUS='data/*.jsonl more.txt' as words for a
-# shell: VALUE itself, with quotes or backslashes where the shell would otherwise take a character for
-# something else.  Nothing in VALUE can be run.
+# shell: VALUE itself, with quotes or backslashes where the shell would otherwise act on a character.  Nothing
+# in VALUE can be run.
 #
 # Blanks separate the files.  If all parts between blanks, or VALUE as a whole, are names of files that exist,
 # these are the files, whatever characters they have.  Otherwise quotes, backslashes, *, ?, [...], {a,b} and ~
 # at the beginning of a name mean what they mean to a shell; $ ` ; & | < > ( ) and # mean themselves.
 #
-# files.sh --stream NAME=VALUE -- prints the name of the file if VALUE names one file, which ends in .rf; else
-# nothing.
+# files.sh --stream NAME=VALUE -- prints the name of the file if VALUE names one file, which ends in .rf;
+# otherwise nothing.
 #
-# An error is printed where the words would be, with status 64.  Scripts read this file with `.` for files_of.
+# An error is printed on standard output, with status 64.  Scripts read this file with `.` for files_of.
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
 	set -euo pipefail
 fi
 
-# as_word TEXT: prints it in quotes if a shell would not take it as one word as it is
+# as_word TEXT: prints it, in quotes unless a shell takes it for one word
 as_word() {
 	case $1 in
 	'' | '~'* | *[=:]'~'* | '#'* | *[\'\"\\\`\$\&\;\(\)\<\>\|\*\?\[\{[:space:]]*)

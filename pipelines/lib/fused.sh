@@ -1,13 +1,12 @@
 #!/bin/bash
 # fused.sh METHOD=refine ENTROPY=... SELECT=... ROLLOUT=... REWARD=... REWARD_OPTIONS=... TRAIN=... KEEP=...
-# --
-# prints the options with which rf-step(1) does what these commands of a pipeline do together (FUSED=1), as
-# words of the shell; or one sentence that names the word that rf-step cannot replace, with status 64.
+# -- prints the options with which rf-step(1) replaces these commands of a pipeline (FUSED=1), as words of the
+# shell.  If rf-step cannot replace them, prints a sentence that names the word, with status 64.
 #
 # Commands are split into words as the shell does it, and nothing in them is run or expanded: a command must
-# be a program of rf-tools with plain options.  Their names come from --help of the program and of rf-step.
-# Options of several programs, such as -k, must say the same in all commands, since rf-step has them once.
-# --shift of rf-select is --select-shift of rf-step.
+# be a program of rf-tools with plain options.  --help of the program and of rf-step names the options.
+# Options of several programs, such as -k, must have the same value in all commands, since rf-step has them
+# once.  --shift of rf-select is --select-shift of rf-step.
 set -euo pipefail
 export LC_ALL=C
 
@@ -23,7 +22,7 @@ for given; do
 done
 stages=(ENTROPY SELECT ROLLOUT REWARD)
 
-# split NAME TEXT: puts the words of the text into `typed`, and what the shell makes of each into `meant`
+# split NAME TEXT: puts the words of the text into `typed`, and their values for the shell into `meant`
 split() {
 	local name=$1 rest=$2 raw='' value='' part
 	local single="^'([^']*)'" double='^"(([^"\\$`]|\\.)*)"' escaped='^\\(.)'
@@ -64,7 +63,7 @@ options() {
 	}'
 }
 
-# Options that rf-step has in another meaning, or that the pipeline gives it.
+# not_of_stage NAME:OPTION: succeeds if the option means something else for rf-step, or the pipeline gives it
 not_of_stage() {
 	case $1 in
 	*:--model | *:--output | *:--dry-run | *:--help | *:--version | *:--stale | ENTROPY:--keep | \
@@ -76,8 +75,8 @@ not_of_stage() {
 
 printed=()
 declare -A said
-# take NAME PROGRAM: adds the options in `typed` and `meant`, which follow the program, to `printed`
-take() {
+# add_options NAME PROGRAM: adds the options in `typed` and `meant`, which follow the program, to `printed`
+add_options() {
 	local name=$1 program=$2 i text value option long takes joined
 	for ((i = 0; i < ${#typed[@]}; i++)); do
 		option=${meant[i]%%=*} text=${typed[i]} value=
@@ -115,7 +114,7 @@ take() {
 	done
 }
 
-# Options that more than one of the stages has.
+# shared OPTION: succeeds if more than one stage has the option
 shared() {
 	case $1 in
 	--length | --seed | --draw-step | --device | --threads | --isa | --segment | --max-len | --dtype | \
@@ -124,8 +123,8 @@ shared() {
 	esac
 }
 
-# same OPTION DEFAULT NAME...: refuses values of the option that differ
-same() {
+# require_same OPTION DEFAULT NAME...: refuses different values of the option
+require_same() {
 	local option=$1 default=$2 first=$3 name
 	shift 2
 	for name; do
@@ -152,7 +151,7 @@ if [ "$trainer" = rf-ntp ]; then
 	done
 	[ -z "${word[KEEP]}" ] || refuse "KEEP needs rf-grpo in TRAIN, whose records have advantages"
 	typed=("${train_typed[@]}") meant=("${train_meant[@]}")
-	take TRAIN rf-ntp
+	add_options TRAIN rf-ntp
 	printf '%s\n' "--rl-coef 0 --mini-batch 0 ${printed[*]}"
 	exit
 fi
@@ -166,26 +165,26 @@ for name in "${stages[@]}"; do
 	if [ "$name" = REWARD ] && [[ ${first##*/} != rf-* ]]; then
 		printed+=("--exec '${text//\'/\'\\\'\'}'")
 		split REWARD_OPTIONS "${word[REWARD_OPTIONS]}"
-		take REWARD_OPTIONS "$program"
+		add_options REWARD_OPTIONS "$program"
 		continue
 	fi
 	split "$name" "$text"
 	[ "${meant[0]}" = "$program" ] || refuse "$name is '$text', which is not $program"
 	typed=("${typed[@]:1}") meant=("${meant[@]:1}")
-	take "$name" "$program"
+	add_options "$name" "$program"
 done
 typed=("${train_typed[@]}") meant=("${train_meant[@]}")
-take TRAIN rf-grpo
+add_options TRAIN rf-grpo
 
-same --length 5 SELECT ROLLOUT
-same --seed 0 SELECT ROLLOUT
-same --draw-step -1 SELECT ROLLOUT
+require_same --length 5 SELECT ROLLOUT
+require_same --seed 0 SELECT ROLLOUT
+require_same --draw-step -1 SELECT ROLLOUT
 if [ "${said[REWARD:--kind]-}" = random ] || [ "${said[REWARD:--seed]-}${said[REWARD:--draw-step]-}" ]; then
-	same --seed 0 SELECT REWARD
-	same --draw-step -1 SELECT REWARD
+	require_same --seed 0 SELECT REWARD
+	require_same --draw-step -1 SELECT REWARD
 fi
 for option in --device --threads --isa --segment --max-len --dtype; do
-	same $option 'not given' ENTROPY ROLLOUT TRAIN
+	require_same $option 'not given' ENTROPY ROLLOUT TRAIN
 done
-same --max-record 'not given' ENTROPY SELECT ROLLOUT REWARD TRAIN
+require_same --max-record 'not given' ENTROPY SELECT ROLLOUT REWARD TRAIN
 printf '%s\n' "${printed[*]-}"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# gpu-of-rank.sh COMMAND... -- runs it with one GPU of this machine: that of the rank's number here, among
-# those that CUDA_VISIBLE_DEVICES lists, or among all.
+# gpu-of-rank.sh COMMAND... -- runs the command with one GPU of this machine: rank n of the machine gets GPU n
+# of CUDA_VISIBLE_DEVICES, or of all.
 #
-#     LAUNCH='mpirun -n 8 --bind-to none sh gpu-of-rank.sh'
+#     LAUNCH='mpirun -n 8 --bind-to none sh pipelines/lib/gpu-of-rank.sh'
 set -eu
 rank=${OMPI_COMM_WORLD_LOCAL_RANK-${MPI_LOCALRANKID-${SLURM_LOCALID-}}}
 [ -n "$rank" ] || { echo "gpu-of-rank.sh: no launcher says which rank of its machine this is" >&2; exit 64; }

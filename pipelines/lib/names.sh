@@ -1,11 +1,12 @@
 #!/bin/bash
-# names.sh NAME=VALUE... -- prints one sentence if a word of a pipeline, as it was typed after make, has what
-# no pipeline takes; else nothing.  words.mk calls it before make expands any of these words.
+# names.sh NAME=VALUE... -- prints a sentence if a word of a pipeline, as it was typed after make, has a
+# character that no pipeline takes; otherwise nothing.  words.mk calls it before make expands any of these
+# words.
 #
 #     any word        a control character: of ASCII, of U+0080 to U+009F, or one that turns the direction of
-#                     text.  A dollar sign that is not written twice, for make would expand a variable
+#                     text.  A dollar sign that is not written twice, because make would expand a variable
 #     names of files  a ~ at the beginning, which make does not expand
-#     RUN, BASE       a blank, for make splits names there
+#     RUN, BASE       a blank, because make splits names at blanks
 set -euo pipefail
 export LC_ALL=C
 

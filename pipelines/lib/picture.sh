@@ -1,6 +1,6 @@
 #!/bin/bash
-# picture.sh -- checks that come before a picture is drawn; for curves.sh and entropy.sh, which read it with
-# `.` and set lib, the folder of this file, and tool, their name in messages.
+# picture.sh -- checks before a figure is drawn, for curves.sh and entropy.sh, which read it with `.` and set
+# lib, the folder of this file, and tool, their name in messages.
 
 # shellcheck source=pipelines/lib/shown.sh disable=SC2154
 . "$lib/shown.sh"

@@ -1,12 +1,12 @@
 #!/bin/bash
-# plan.sh NAME=COMMAND... -- for `make -f pipelines/midtrain.mk plan`: prints the memory of each program of a
-# phase, and the memory of those that work at the same time; whether that fits, and which words make it fit;
-# and an estimate of the time.  Nothing is loaded or written.
+# plan.sh NAME=COMMAND... -- the program of `make -f pipelines/midtrain.mk plan`: prints the memory of each
+# program of a phase, and that of the programs that work at the same time; whether the memory fits, and which
+# words make it fit; and an estimate of the time.  Nothing is loaded or written.
 #
 # $MODEL: a config, a checkpoint or a run; $LEN: tokens of the longest sequence; $COMPUTE: options of programs
-# with a model; $BATCH: sequences of a batch; $BATCHES: batches, or empty if that is not known; $MEMORY: the
-# memory that must do, such as 24G, or empty for what this machine has; $FUSED_TRAIN: the trainer whose
-# options FUSED=COMMAND has, or empty.
+# with a model; $BATCH: sequences of a batch; $BATCHES: batches, or empty if their number is not known;
+# $MEMORY: the memory to fit into, such as 24G, or empty for that of this machine; $FUSED_TRAIN: the trainer
+# whose options FUSED=COMMAND has, or empty.
 #
 # Each program states its memory and time under --dry-run.  The time is an estimate: the operations that the
 # model needs for a sequence of LEN tokens, divided by the speed of a matrix product now.
@@ -20,7 +20,8 @@ stages=("$@")
 export FROM=0 TO=$BATCH # the batch that a command may name
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-# What the programs before one say of themselves in its stream: how many positions and rollouts there will be.
+# An empty stream that fits any model.  Programs read the number and length of rollouts from its head, which
+# plan() adds after rf-rollout.
 rf-tokenize --bytes </dev/null 2>"$dir/said" | rf-dump --json |
 	jq -c 'if .type == "head" then .body |= (del(.vocab, .tokenizer) | .history = []) else . end' |
 	rf-cat --json -o "$dir/0"
@@ -73,8 +74,8 @@ plan() {
 	done
 }
 
-# table: prints the rows for people, and at the end a line of numbers: the MiB that must fit, the MiB of the
-# GPU or 0, the seconds of a sequence.  For each program on a GPU the driver keeps memory as well.
+# table: prints the rows, and at the end a line of numbers: the MiB that must fit, the MiB of the GPU or 0,
+# the seconds of a sequence.  For each program on a GPU the driver keeps memory as well.
 table() {
 	awk '
 	function row(name, text, mib) { printf "%-10s %-58s %9s MiB%s\n", name, text, mib, later }
@@ -117,14 +118,14 @@ fits() {
 	[ "$mib" -le "$most" ] && printf 'fits       %s MiB with %s\n' "$mib" "$4"
 }
 
-# word NAME VALUE: as it is typed after make, which takes $$ for $
+# word NAME VALUE: prints the word as it is typed after make, which takes $$ for $
 word() {
 	local value=${2//\$/\$\$}
 	printf "%s='%s'" "$1" "${value//\'/\'\\\'\'}"
 }
 
-# cure: prints the first words that make it fit: a trainer that computes activations again, then shorter
-# segments as well, then shorter sequences as well
+# cure: prints the first words that make it fit: a trainer that computes activations again, then also shorter
+# segments, then also shorter sequences
 cure() {
 	local stage train='' recompute words='' segment='--segment 512' len
 	[ "$gpu" -eq 0 ] || segment='--segment 2048'

@@ -1,7 +1,7 @@
 # running.awk -- running means: awk -F '\t' -v width=9 -v columns='2 3' -f running.awk
 #
-# Prints the first column, and for each column that is named its mean and standard deviation over `width`
-# lines around; at both ends over fewer.
+# Prints the first column, and for each of `columns` its mean and standard deviation over the `width` lines
+# around; over fewer at both ends.
 BEGIN {
 	n = split(columns, column, " ")
 	half = int(width / 2)

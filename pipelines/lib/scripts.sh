@@ -1,17 +1,17 @@
 #!/bin/bash
-# scripts.sh NAME=COMMAND... -- lists the user's own files that these commands run or read as settings, one
-# on a line: scripts, other programs, and files of settings, such as my_reward.py and my_reward.json in
+# scripts.sh NAME=COMMAND... -- lists the user's own files that these commands run or read as settings, one on
+# a line: scripts, other programs, and files of settings, such as my_reward.py and my_reward.json in
 # REWARD='python3 my_reward.py --config my_reward.json'.  The list leaves out the files that a command writes,
-# files in RUN, the system's programs, interpreters, and the programs of rf-tools.  It cannot have the modules
-# that a script imports.  A script that an interpreter is to run, and that does not exist, is an error.
+# files in RUN, the system's programs, interpreters, the programs of rf-tools, and the modules that a script
+# imports.  If an interpreter is to run a script that does not exist, that is an error.
 set -euo pipefail
 export LC_ALL=C
 
 bin=$(readlink -f -- "${RF_BIN:-.none}" || :)
 run=$(readlink -f -- "${RUN:-.none}" || :)
 
-# words COMMAND: splits it into the array `word`, without quotes and with the value of HOME; an operator
-# between commands is a word, too
+# words COMMAND: splits the command into the array `word`, without quotes and with the value of HOME; an
+# operator between commands is a word, too
 words() {
 	# shellcheck disable=SC2016  # the name, not its value
 	local s=$1 one='' quote='' begun='' home='^(\$HOME|\$\{HOME\})([^A-Za-z0-9_]|$)' c i
@@ -42,7 +42,7 @@ words() {
 	[ -z "$begun" ] || word+=("$one")
 }
 
-# of_system FILE: succeeds if it belongs to the system or to rf-tools, or if it is in the run
+# of_system FILE: succeeds if the file belongs to the system or to rf-tools, or is in the run
 of_system() {
 	local real
 	real=$(readlink -f -- "$1") || return 0
@@ -76,7 +76,7 @@ starts_as_script() {
 	[ "$start" = '#!' ]
 }
 
-# is_own FILE: succeeds if it can be run, or has the name of a program or of settings
+# is_own FILE: succeeds if the file can be run, or has the name of a program or of settings
 is_own() {
 	[ ! -x "$1" ] || return 0
 	case $1 in
@@ -97,10 +97,10 @@ missing() {
 	return 1
 }
 
-# look COMMAND DEPTH: prints its own files, also those of a command in quotes inside it
-look() {
+# list_files COMMAND DEPTH: prints its own files, also those of a command in quotes inside it
+list_files() {
 	local -a word
-	# moved: the folder is another one, or the next word is no script
+	# moved: the command changed the folder, or the next word is no script
 	local w before='' command=1 wrapped='' program='' operand='' moved=${moved:-} file path i
 	words "$1"
 	for ((i = 0; i < ${#word[@]}; i++)); do
@@ -108,7 +108,7 @@ look() {
 		if [[ $w == [\|\;\&\(\`] ]]; then
 			command=1 wrapped=''
 		elif [[ $w == *[[:space:]]* && ! -f $w ]]; then
-			[ "$2" -eq 0 ] || (look "${w#--*=}" $(($2 - 1)))
+			[ "$2" -eq 0 ] || (list_files "${w#--*=}" $(($2 - 1)))
 		elif [ -n "$command" ] && [[ $w == *=* && $w != -* ]]; then
 			: # a variable of the command
 		elif [ -n "$command" ] && wraps "$w"; then
@@ -154,5 +154,5 @@ look() {
 
 for stage; do
 	name=${stage%%=*}
-	look "${stage#*=}" 2
+	list_files "${stage#*=}" 2
 done | awk '!seen[$0]++'

@@ -1,8 +1,8 @@
-# shown.jq -- how texts are shown that come from files of others, such as names of tasks: include "shown";
+# shown.jq -- functions that show texts from other users' files, such as names of tasks: include "shown";
 #
 #     shown        the text for a terminal: control characters, and those that turn the direction of text, are
 #                  escaped as in JSON
-#     markdown     the text inside a line of Markdown, where nothing in it is markup, a tag or a link
+#     markdown     the text inside a line of Markdown, in which nothing is markup, a tag or a link
 #     caption      the text for a figure, cut to 40 characters, or to N: caption(N)
 def hex: if . < 16 then "0123456789abcdef"[.:. + 1] else (. / 16 | floor | hex) + (. % 16 | hex) end;
 

@@ -1,8 +1,8 @@
 #!/bin/bash
-# shown.sh -- shows texts that come from files of others, with the functions of shown.jq; scripts read it with
-# `.` and have set lib, the folder of this file.
+# shown.sh -- shows texts from other users' files, with the functions of shown.jq; scripts read it with `.`
+# and set lib, the folder of this file.
 
-# shown TEXT: prints it for a terminal
+# shown TEXT: prints the text for a terminal
 shown() {
 	case $1 in
 	*[!\ -~]*)
@@ -13,8 +13,8 @@ shown() {
 	esac
 }
 
-# markdown TEXT: prints it for a line of Markdown
+# markdown TEXT: prints the text for a line of Markdown
 markdown() { jq -nr -L "$lib" --arg text "$1" 'include "shown"; $text | markdown'; }
 
-# shown_lines: copies lines, each for a terminal; tabs stay
+# shown_lines: copies lines for a terminal; tabs stay
 shown_lines() { jq -rR -L "$lib" 'include "shown"; split("\t") | map(shown) | join("\t")'; }

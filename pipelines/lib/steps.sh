@@ -1,6 +1,6 @@
 #!/bin/bash
-# steps.sh SIZE COMMAND -- prints how many optimizer steps the trainer COMMAND takes for a batch of SIZE
-# sequences, by its --mini-batch, --steps and --outer: for `--total-steps auto` of the pipelines.
+# steps.sh SIZE COMMAND -- prints the number of optimizer steps that the trainer COMMAND takes for a batch of
+# SIZE sequences, by its --mini-batch, --steps and --outer: for `--total-steps auto` of the pipelines.
 set -euo pipefail
 
 [ $# -eq 2 ] || { echo 'usage: steps.sh SIZE COMMAND' >&2; exit 64; }

@@ -1,13 +1,13 @@
-# style.gp -- what all figures share: gnuplot style.gp FIGURE.gp, in a folder with the figure's data.
+# style.gp -- the style of all figures: gnuplot style.gp FIGURE.gp, in a folder with the figure's data.
 #
 # From the environment: FORMAT=png, svg or pdf.  A figure calls  eval figure("name", WIDTH, HEIGHT)  with the
 # size in inches; the file is name.FORMAT.  A column of a paper is about 3.4 inches wide, so a figure of that
-# width is printed with letters of 8 points; a wider one is for a whole page.
+# width has letters of 8 points; a wider figure is for a whole page.
 #
-# The colours are those of Okabe and Ito, which readers with red-green blindness can tell apart.  Lines also
+# The colours are those of Okabe and Ito, which readers with red-green blindness can distinguish.  Lines also
 # differ by their marks or dashes.
 format = system('printf %s "${FORMAT:-png}"')
-# dots to an inch: fewer in a picture that would have more than 20,000 to a side, which can hardly be written
+# dots per inch: fewer if a side would have more than 20,000, which can hardly be written
 dpi(w, h) = w > 80 || h > 80 ? 20000. / (w > h ? w : h) : 240.
 figure(name, w, h) = sprintf("set terminal %s; set output '%s.%s'", \
 	format eq "pdf" ? sprintf("pdfcairo size %.2fin,%.2fin font 'DejaVu Sans,8'", w, h) : \

@@ -1,7 +1,7 @@
-# suite-heat.awk -- of lines of task, length, depth from 0 to 1, and found, from 0 to 1, with tabs between:
-# how much was found in each tenth of the depth, task by task as they come, lengths in their order.  For
-# suite-heat.gp the folder then has tasks and lengths, a line for each, and cells, the same table with their
-# numbers instead of their names.
+# suite-heat.awk -- prints how much was found in each tenth of the depth, by task in the order of the input
+# and by length.  The input is lines of task, length, depth from 0 to 1, and found, from 0 to 1, with tabs
+# between.  For suite-heat.gp it writes the files tasks and lengths, a line for each, and cells, the same
+# table with their numbers instead of their names.
 BEGIN {
 	FS = OFS = "\t"
 	print "task", "length", "from", "to", "n", "score"

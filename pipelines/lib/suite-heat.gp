@@ -25,7 +25,7 @@ left = 0.6 / (columns * (wide + 0.35) + 1.1)
 right = 1 - 0.85 / (columns * (wide + 0.35) + 1.1)
 each = (right - left) / columns
 
-# the place of a cell's length, where the cell is of the task
+# the place of a cell's length, if the cell belongs to the task
 at(task) = $1 == task ? $2 : NaN
 set multiplot
 do for [p = 1:panels] {

@@ -1,6 +1,6 @@
 #!/bin/bash
-# suite-report.sh RUN -- RUN/report.md with its figures, from the scores and answers that suite.sh left in
-# RUN.  Settings come from the environment.
+# suite-report.sh RUN -- writes RUN/report.md with its figures, from the scores and answers that suite.sh left
+# in RUN.  Settings come from the environment.
 set -euo pipefail
 export LC_ALL=C
 
@@ -11,8 +11,8 @@ lib=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 . "$lib/report.sh"
 make_folder report
 
-# rows: of scores.jsonl the keys of BY, n, score, low, high; of AGAINST also score, difference, low, high,
-# better, worse; with tabs between
+# rows: prints the keys of BY, n, score, low, high of scores.jsonl; with AGAINST also its score, difference,
+# low, high, better, worse; with tabs between
 rows() {
 	jq -r -L "$lib" --arg by "$BY" 'include "shown"; [(.[$by | split(",")[]] | tostring | markdown),
 		.n, .score, .low, .high,
@@ -32,7 +32,7 @@ table() {
 
 # ---- figures -------------------------------------------------------------------------------
 
-# Each needle counts at its own depth: by the metric all whether it was found, else its question's score.
+# Each needle counts at its own depth: by whether it was found, or by the score of its question.
 jq -r -L "$lib" 'include "shown"; select(.depth | type == "number" or (type == "array" and length > 0))
 	| .score as $score | (.depth | if type == "number" then [.] else . end) as $depth
 	| (if (.found // [] | length) == ($depth | length) then .found
@@ -41,8 +41,8 @@ jq -r -L "$lib" 'include "shown"; select(.depth | type == "number" or (type == "
 	| range($depth | length) as $i | [$task, $length, $depth[$i], $found[$i]]
 	| map(tostring) | join("\t")' "$run/each.jsonl" >"$tmp/depths"
 
-# short: a length in tokens, as 4k where that is exact; tic: the text of a tic, where % begins a format of
-# gnuplot
+# short: a length in tokens, as 4k if that is exact; tic: the text of a tic, in which gnuplot takes % for a
+# format
 # shellcheck disable=SC2016  # variables of jq
 short='def short: if type == "number" and . >= 1024 and . % 1024 == 0 then "\(. / 1024)k" else tostring end;
 	def tic($most): caption($most) | gsub("%"; "%%");'
@@ -56,7 +56,7 @@ if [ -s "$tmp/depths" ]; then
 	draw "$lib/suite-heat.gp"
 fi
 
-# Bars stand task by task: a line of place, score, low, high, and a line of names.
+# The bars, task by task: a line of place, score, low, high, and a line of names.
 jq -sc --arg by "$BY" '($by | split(",")[0]) as $key
 	| reduce .[] as $line ({order: [], of: {}}; ($line[$key] | tostring) as $task
 		| (if .of[$task] then . else .order += [$task] end) | .of[$task] += [$line])
@@ -73,7 +73,7 @@ draw "$lib/suite-bars.gp"
 
 # ---- the report ----------------------------------------------------------------------------
 
-# cost: what was read and written, and how long it took
+# cost: prints the tokens that were read and written, and the time
 cost() {
 	rf-dump --tsv --rows sample --columns sample,prompt_len,length,T --no-header \
 		"$run"/answers/batch-*.rf |
@@ -124,14 +124,14 @@ figures() {
 	echo '![scores](scores.png)'
 }
 
-# settings: the words of the evaluation, without those that its suite has no use for
+# settings: prints the words of the evaluation, except those that its suite does not use
 settings() {
 	local word script=
 	for word in ${OTHERS:-}; do script+="/^$word=/d; "; done
 	sed "/=\$/d; ${script}s/^/    /" "$run/words" | shown_lines
 }
 
-# not inside the text below, where a failure would be an empty place
+# computed here, because a failure inside the text below would be ignored
 table=$(table) costs=$(cost)
 cat >"$tmp/report.md" <<-END
 	# $SUITE, $(markdown "$(cat "$run/step")")

@@ -1,8 +1,8 @@
-# suite.jq -- lines of a suite as evaluate.mk asks them: jq -cnR -L FOLDER --arg suite ... -f suite.jq
+# suite.jq -- the lines of a suite for evaluate.mk: jq -cnR -L FOLDER --arg suite ... -f suite.jq
 #
-# Prompts and references stay as they are; new tokens, stop strings, task and length are said in the same keys
-# whatever the suite: max_new_tokens, stop, task, length.  depth: where a needle's answers begin in the input.
-# suite, file, task, length, max_new: of the command line, "" where nothing is said.
+# Prompts and references stay as they are.  New tokens, stop strings, task and length have the same keys for
+# all suites: max_new_tokens, stop, task, length.  depth: the place in the input at which the answers of a
+# needle begin.  suite, file, task, length, max_new: arguments, or "".
 
 include "shown";
 
@@ -18,10 +18,10 @@ def longbench: {
 	passage_retrieval_en: 32, lcc: 64, "repobench-p": 64
 };
 
-# stop(N; what): a sentence about line N, and no more lines
+# stop(N; what): prints a sentence about line N and ends the program
 def stop($n; $what): ("\($file): line \($n): \($what)" | shown) + "\n" | halt_error(65);
 
-# need(N; key; kind): the value of the line's key, which must be of that kind
+# need(N; key; kind): the value of the line's key, which must have this type
 def need($n; $key; $kind):
 	if has($key) | not then stop($n; "there is no \"\($key)\"")
 	elif .[$key] | type == $kind then .[$key]
@@ -32,7 +32,7 @@ def limit($n; $table; $of):
 	elif .max_gen_tokens != null then need($n; "max_gen_tokens"; "number")
 	else $table[$of] // stop($n; "the task \"\($of)\" says no number of new tokens: MAX_NEW=n") end;
 
-# Characters before a text and those of all, so from 0 to 1; of one that does not occur nothing is known.
+# The place of a text in the input, from 0 to 1; null if the text is empty or does not occur.
 def depth_of($text): . as $input | ($input | split($text)) as $parts
 	| if ($text | length) == 0 or ($parts | length) < 2 then null
 		else ($parts[0] | length) / ($input | length) end;

@@ -1,6 +1,6 @@
 #!/bin/bash
-# suite.sh -- what evaluate.mk runs, with its words in the environment: questions, answers batch by batch,
-# scores, report.  Whatever appears under its name in RUN is whole, so what is there is not made again.
+# suite.sh -- the program of evaluate.mk, with its words in the environment: questions, answers batch by
+# batch, scores, report.  A file under its final name in RUN is complete, so it is not made again.
 set -euo pipefail
 export LC_ALL=C
 lib=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
@@ -17,14 +17,14 @@ die() {
 	exit "$status"
 }
 
-# Tasks that rf-needle makes of nothing, of an essay, of questions.
+# Tasks that rf-needle makes without files, of an essay, of questions.
 alone=niah_single_1,niah_multikey_2,niah_multikey_3,vt,cwe,fwe
 essay=niah_single_2,niah_single_3,niah_multikey_1,niah_multivalue,niah_multiquery
 documents=qa_1,qa_2
 
 # ---- which questions -----------------------------------------------------------------------
 
-# needle_tasks: those of TASK, or if that is empty those for which there is a text
+# needle_tasks: prints the tasks of TASK, or if it is empty those whose files were given
 needle_tasks() {
 	local tasks=$TASK task left=
 	if [ -z "$tasks" ]; then
@@ -51,18 +51,19 @@ noted() {
 	return "$status"
 }
 
-# needle TASKS
+# needle TASKS: makes the questions of SUITE=needle
 needle() {
 	local options=(--task "$1" --length "${LENGTH:-4k}" -n "$SAMPLES" --seed "$SEED" --tokenizer "$MODEL")
 	local file
 	for file in ${haystack[@]+"${haystack[@]}"}; do options+=(--haystack "$file"); done
 	for file in ${qa[@]+"${qa[@]}"}; do options+=(--qa "$file"); done
-	# a task that was named must fit; without a name, only tasks that fit are asked
+	# tasks of TASK must fit; otherwise those that do not fit are skipped
 	[ -n "$TASK" ] && [ "$TASK" != all ] || options+=(--skip-short)
 	noted made "$NEEDLE" "${options[@]}" -o "$RUN/questions.jsonl.zst"
 }
 
-# ruler_task FILE, ruler_length FILE: the last part of its path that is the name of one, or begins or ends so
+# ruler_task FILE, ruler_length FILE: print the task and the length that the last fitting part of its path
+# names
 ruler_task() {
 	local part task
 	[ -z "$TASK" ] || { printf '%s\n' "$TASK"; return; }
@@ -91,7 +92,7 @@ ruler_length() {
 	printf '%s\n' "$length"
 }
 
-# lines FILE...: of each file the lines as suite.jq makes them
+# lines FILE...: prints the lines of the files as suite.jq makes them
 lines() {
 	local file task length n
 	for file; do
@@ -100,7 +101,7 @@ lines() {
 			task=$(ruler_task "$file")
 			length=$(ruler_length "$file")
 		fi
-		# jq would put other characters there
+		# jq would replace the characters
 		n=$({ zstd -dcqf -- "$file" || true; } 2>/dev/null |
 			{ LC_ALL=C.UTF-8 grep -naxvm 1 '.*' || true; } | cut -d : -f 1)
 		[ -z "$n" ] || die 65 "$(shown "$file"): line $n: this is no UTF-8"
@@ -110,7 +111,7 @@ lines() {
 	done
 }
 
-# in_words: puts words of evaluate.mk into messages, for options of the programs
+# in_words: replaces options of the programs in messages by words of evaluate.mk
 in_words() {
 	sed -E "s/name (one|a metric) with --metric/METRIC= names one, such as METRIC=f1/
 		s/the key '(task)' is missing.*/& (TASK=name gives all questions a task)/"
@@ -124,7 +125,7 @@ can_score() {
 		die "$status" "$(sed -E '1s/^rf-score: (<stdin>: line [0-9]+: )?//' <<<"$said" | in_words)"
 }
 
-# tasks FILE...: a line of JSON for each task that lines of these files name, with its classes
+# tasks FILE...: prints a line of JSON for each task that lines of these files name, with its classes
 tasks() {
 	local file
 	for file; do zstd -dcqf -- "$file"; done | jq -cnR '
@@ -158,29 +159,29 @@ questions() {
 
 # ---- answers -------------------------------------------------------------------------------
 
-# model_of FILE: by which weights its answers are
+# model_of FILE: prints the weights that made its answers
 model_of() { rf-dump --head "$1" | grep '^model' || echo none; }
 
-# left TOKENS: the time for so many more, by that for those of these batches
+# left TOKENS: prints the estimated time for this many more tokens
 left() {
 	local took=$((EPOCHSECONDS - began))
 	[ "$took" -gt 0 ] && [ "$read_now" -gt 0 ] || return 0
 	printf ', about %d s left' $((took * $1 / read_now))
 }
 
-# tokens FROM TO: of these prompts, with one of each answer
+# tokens FROM TO: prints the number of tokens of these prompts, and one for each answer
 tokens() {
 	local i sum=0
 	for ((i = $1; i < $2; i++)); do sum=$((sum + lengths[i] + 1)); done
 	echo "$sum"
 }
 
-# last BATCH: the question behind its last one
+# last BATCH: prints the number after that of its last question
 # shellcheck disable=SC2153  # a word of evaluate.mk
 last() { echo $((($1 + 1) * BATCH < n ? ($1 + 1) * BATCH : n)); }
 file_of() { printf '%s/answers/batch-%06d.rf\n' "$RUN" "$1"; }
 
-# answer BATCH: that file, and a line of times
+# answer BATCH: writes its file, and a line of times.tsv
 answer() {
 	local new=$RUN/answers/.new.rf at=${EPOCHREALTIME/[.,]/}
 	FROM=$(($1 * BATCH)) TO=$(last "$1") STEP=$weights QUESTIONS=$RUN/questions.rf OUTPUT=$new \
@@ -202,7 +203,7 @@ answer() {
 }
 
 # hold: links the files of the run's step into RUN/weights until all questions are answered, because the run
-# may remove the step meanwhile.  Where the file system cannot do that, they are read where they are.
+# may remove the step meanwhile.  If the file system has no hard links, the step itself is read.
 hold() {
 	local new=$RUN/.weights.tmp-$$
 	if [ ! -e "$MODEL/latest" ] || [ -e "$RUN/weights" ]; then return 0; fi
@@ -210,7 +211,7 @@ hold() {
 	rm -rf -- "$new"
 }
 
-# find_weights: sets weights, the folder of the weights that answer
+# find_weights: sets weights, the folder of the weights
 find_weights() {
 	[ ! -e "$step/config.json" ] || hold
 	weights=$RUN/weights
@@ -256,7 +257,7 @@ answers() {
 
 # ---- scores --------------------------------------------------------------------------------
 
-# score OPTION...
+# score OPTION...: runs rf-score with the words of the evaluation
 score() {
 	local options=(--rules "$RULES")
 	[[ " $* " = *' --format jsonl '* ]] || options+=(--by "$BY")
@@ -298,7 +299,7 @@ esac
 [ ! -e "$RUN" ] || [ -e "$RUN/.evaluation" ] || [ -z "$(ls -A "$RUN")" ] ||
 	die 65 "$RUN: it exists but is not an evaluation"
 mkdir -p "$RUN"
-exec 9>"$RUN/.evaluation" # locked by this and by all that it starts
+exec 9>"$RUN/.evaluation" # locked by this script and by all programs that it starts
 flock -n 9 || {
 	say "waiting for another evaluation that works on $RUN"
 	flock 9
@@ -311,11 +312,11 @@ words() {
 }
 answered=("$RUN"/answers/batch-*.rf)
 if [ ! -e "${answered[0]}" ] && ! words 2>/dev/null; then
-	# until then words may change
+	# words may change until the first answer
 	rm -f "$RUN"/{words,step,made,tokenized,questions.rf,questions.jsonl.zst}
 fi
 words
-# A run trains on and removes old steps, also while this links the newest one.
+# A run may train on and remove old steps while this links the newest one.
 if [ ! -e "$RUN/step" ] || {
 	[ ! -e "${answered[0]}" ] && [ ! -e "$RUN/weights" ] && [ ! -e "$(<"$RUN/step")/config.json" ]
 }; then
