@@ -1,14 +1,14 @@
 #!/bin/sh
-# corpus.sh OUT [PACKAGE.deb] -- the default corpus: long English texts, as OUT/*.txt, and where they are
-# from, OUT/SOURCE.
+# corpus.sh OUT [PACKAGE.deb] -- makes the default corpus: long English texts, as OUT/*.txt, and their origin,
+# OUT/SOURCE.
 #
-# The texts are Perl's manuals, as Debian's package perl-doc ships them: written by many people over thirty
-# years, free (GPL-1+ or Artistic), the same bytes wherever the same version is installed, and under
-# /usr/share/perl, so that no slim image drops them.  They are taken from the installed package, or from a
-# package file where one is given.
+# The texts are Perl's manuals, as Debian's package perl-doc ships them: many people wrote them over thirty
+# years, they are free (GPL-1+ or Artistic), and the same version has the same bytes everywhere.  They are in
+# /usr/share/perl, which slim images keep.  They are taken from the installed package, or from the package
+# file if one is given.
 #
-# Every manual of 16 KiB or more, with its markup, except what a program listed rather than someone wrote:
-# perltoc (headings), perluniprops (property names); and perldelta, which is a copy of the newest perl*delta.
+# Every manual of 16 KiB or more is taken, with its markup, except lists that a program made: perltoc
+# (headings), perluniprops (property names); and perldelta, which is a copy of the newest perl*delta.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -29,7 +29,7 @@ deb=${2-}
 [ ! -e "$out" ] || die 65 "$out: exists already"
 
 mkdir -p -- "$(dirname -- "$out")"
-# What a killed one left goes; of one that works the folder is locked.
+# Removes the folders that a killed script left; the folder of a running script is locked.
 for old in "$out".tmp.??????; do
 	[ ! -d "$old" ] || flock -n "$old" rm -rf -- "$old" || :
 done

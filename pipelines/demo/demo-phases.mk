@@ -1,9 +1,9 @@
 # demo-phases.mk -- make posttrain, make testtime: the other two phases on real text, from questions to a
-# report each, together in about ten minutes on two cores.
+# report for each, together in about ten minutes on two cores.
 #
-# The questions are made by a rule from the texts of make midtrain (questions.awk): a passage, two words of
-# it, and which word follows them there.  The model is the one that make midtrain begins from, which is
-# trained first if it is not there.
+# A rule makes the questions from the texts of make midtrain (questions.awk): a passage, two words of it, and
+# the word that follows them.  The model is the one that make midtrain begins from; it is trained first if it
+# does not exist.
 #
 # posttrain begins at that model; all of its runs take the same questions in the same order:
 #
@@ -24,7 +24,7 @@
 #     t-ntp-reset     next tokens, each batch from the same model
 #     t-reset         ReFINE, each batch from the same model
 #
-# RUN/posttrain.md and RUN/testtime.md say what came out.  It may be stopped at any moment; the same words go
+# RUN/posttrain.md and RUN/testtime.md have the results.  It may be stopped at any moment; the same words go
 # on.
 #
 #     make posttrain testtime
@@ -50,8 +50,8 @@ EACH      = 4
 TESTS     = 96
 MAX_NEW   = 16
 
-# Batches and mini-batches are the paper's in proportion: four ReFINE steps and one on the responses, two at
-# test time.  The learning rate is that of make midtrain.
+# Batches and mini-batches have the proportions of the paper: four ReFINE steps and one on the responses, two
+# at test time.  The learning rate is that of make midtrain.
 BATCH     = 32
 MINI      = 8
 TEST_BATCH = 8

@@ -1,28 +1,27 @@
 # demo.mk -- make midtrain: the method on real text, from the text to a report, in about ten minutes on two
 # cores.
 #
-# A small model over bytes, by default a DeltaNet, is made and trained on next tokens, so that there is
-# something to improve.  From that one checkpoint five runs take the same data in the same order, the same
-# learning rate and, all but one, the same number of optimizer steps:
+# It makes a small model over bytes, by default a DeltaNet, and trains it on next tokens, so that later
+# training has something to improve.  From this checkpoint five runs take the same data in the same order, the
+# same learning rate and, except one, the same number of optimizer steps:
 #
-#     sft             next tokens alone: the baseline
-#     sft-published   the same in one optimizer step for each batch, as the authors' released trainer takes
-#                     it, where all others take BATCH / MINI_BATCH
+#     sft             next tokens only: the baseline
+#     sft-published   the same with one optimizer step for each batch, as in the authors' released trainer;
+#                     all others take BATCH / MINI_BATCH
 #     refine          ReFINE (arXiv:2602.16704): 8 positions, 1 rollout of 5 tokens, cosine reward,
 #                     grouped by sequence
 #     refine-n8       8 rollouts per position, grouped by position
 #     random          ReFINE with random rewards: the control that every claim of an effect needs
 #
-# The checkpoint and the five are evaluated on held-out documents.  RUN/report.md says what came out.
+# The checkpoint and the five runs are evaluated on held-out documents.  RUN/report.md has the results.
 #
 #     make midtrain                        text: the manuals of the package perl-doc
 #     make midtrain RUN=runs/mine CORPUS='data/*.jsonl.zst'
 #                                          your text: .txt, .jsonl, .jsonl.zst (TEXT_KEY=text)
 #     make midtrain ARCH=gated_deltanet    another family, of the same size: also lact_swiglu, qwen3_5_text
-#     make midtrain KEEP=1                 keeps what went through the pipes, for rf-dump
+#     make midtrain KEEP=1                 keeps the streams of the pipes, for rf-dump
 #
-# It may be stopped at any moment; the same words go on.  How long it will take it says before the first
-# batch.
+# It may be stopped at any moment; the same words go on.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -44,7 +43,7 @@ CONFIG      = $(HERE)demo-$(ARCH).json
 COMPUTE     =
 KEEP        =
 
-# Of every HOLD_OUT documents one is held out; DOCUMENTS of these at most are evaluated, the first LEN tokens
+# One of every HOLD_OUT documents is held out.  At most DOCUMENTS of these are evaluated: the first LEN tokens
 # of each, with POSITIONS positions and 4 rollouts at each.
 LEN         = 2048
 HOLD_OUT    = 3
@@ -55,9 +54,9 @@ POSITIONS   = 32
 WARM_STEPS  = 640
 WARM_LR     = 3e-3
 
-# The runs.  Rollouts, coefficients, clipping and selection are the programs' defaults, which are the paper's;
-# so are four optimizer steps per batch.  The learning rate is not: 1e-6 moves nothing in so few steps.  It
-# was chosen by the training loss of sft alone, on training documents.
+# The runs.  Rollouts, coefficients, clipping and selection are the programs' defaults, which are those of the
+# paper; so are four optimizer steps per batch.  The learning rate is larger, because 1e-6 changes nothing in
+# 40 steps.  It was chosen by the training loss of sft, on training documents.
 BATCHES       = 10
 BATCH       = 16
 MINI_BATCH  = 4
@@ -78,7 +77,7 @@ refine-n8 = $(refine) ROLLOUT='rf-rollout -n 8'
 random    = $(refine) REWARD='rf-reward --kind random'
 
 WORDS := CORPUS TEXT_KEY SEED CONFIG LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS WARM_LR BATCH MINI_BATCH LR
-# The last are words of the Makefile, which hands them on.
+# The last four are words of the Makefile, which hands them on.
 KNOWN := RUN ARCH $(WORDS) BATCHES COMPUTE KEEP CC CFLAGS CPPFLAGS LDFLAGS
 include $(LIB)words.mk
 $(check_words)
@@ -98,7 +97,7 @@ HELD_OUT = $(TOKENIZE) --truncate right --split valid $(TEXT) | rf-cat --shuffle
 LOOK     = rf-cat --range 0:1 $(RUN)/valid.rf | rf-entropy -m $(RUN)/start $(COMPUTE) | rf-select | \
            rf-dump --tsv --rows token --columns t,entropy,chosen,source
 
-# make does not look again whether what it has seen is there still.
+# A later recipe may have removed the report, which make does not notice.
 report: $(RUN)/report.md
 	@[ -e "$<" ] || $(HERE)report.sh '$(RUN)'
 	@sed -n "/^## Figures/q; /^|/p; /^$$/p; /^- .* against/p" "$<" && \
@@ -123,23 +122,14 @@ $(RUN)/valid.rf: | words $(if $(CORPUS),,$(RUN)/corpus)
 $(RUN)/fresh: | words
 	@$(TIMED) fresh $(call quote,rf-init --config $(call arg,CONFIG) --seed $(call arg,SEED) $@)
 
-# Before the first batch, and each time that something is left to do: how long that will take.
-TRIAL = $(MIDTRAIN) MODEL='$(RUN)/fresh' BATCHES=1
-export SPEED_start     = $(TRIAL) RUN='$(RUN)/speed/start' BATCH=20 $(start)
-export SPEED_sft       = $(TRIAL) RUN='$(RUN)/speed/sft' BATCH=8 $(sft)
-export SPEED_refine    = $(TRIAL) RUN='$(RUN)/speed/refine' BATCH=8 $(refine)
-export SPEED_refine_n8 = $(TRIAL) RUN='$(RUN)/speed/refine-n8' BATCH=8 $(refine-n8)
-estimate: | $(RUN)/fresh $(RUN)/train.rf $(RUN)/valid.rf
-	@[ -e '$(RUN)/report.md' ] || $(HERE)estimate.sh '$(RUN)'
-
-# Whatever appears under its name is whole: what is killed leaves at most a file of another name.
-# Training can stop anywhere, so it is always asked whether it is done; RUN/x.step is new only where there was
-# a step.  Results of another step are then removed: make compares times only, and a clock that was set back
-# would keep them.
+# A file under its final name is complete: a killed command leaves at most a file of another name.
+# Training may have been stopped, so it is called each time, and ends at once if it is done.  RUN/x.step is
+# new only after a step.  Results of an earlier step are then removed: make compares times only, and a clock
+# that was set back would keep them.
 stepped = readlink '$(RUN)/$(1)/latest' | cmp -s - $@ || { rm -f $(RUN)/eval/$(1).*.tsv \
           $(if $(filter start,$(1)),$(RUN)/eval/entropy.tsv) $(RUN)/report.md; \
           readlink '$(RUN)/$(1)/latest' >$@.tmp; mv $@.tmp $@; }
-$(RUN)/start.step: $(RUN)/fresh $(RUN)/train.rf FORCE | $(RUN)/valid.rf estimate
+$(RUN)/start.step: $(RUN)/fresh $(RUN)/train.rf FORCE | $(RUN)/valid.rf
 	@$(MIDTRAIN) RUN='$(RUN)/start' MODEL='$(RUN)/fresh' BATCH=40 BATCHES=$$(($(WARM_STEPS) / 40)) \
 		PHASE='warm-up' $(call hand_on,KEEP) $(start)
 	@$(call stepped,start)
@@ -152,7 +142,7 @@ $(RUNS:%=$(RUN)/%.step): $(RUN)/%.step: $(RUN)/start.step FORCE
 $(MODELS:%=$(RUN)/eval/%.documents.tsv): $(RUN)/eval/%.documents.tsv: $(RUN)/%.step $(RUN)/valid.rf
 	@$(TIMED) eval-$* 'K=5 N=4 $(LIB)evaluate.sh $(RUN)/$* $(RUN)/valid.rf $(RUN)/eval/$*'
 
-# Where ReFINE looks: the entropy along the first held-out document, and the positions that it chooses there.
+# The entropy along the first held-out document, and the positions that ReFINE chooses in it.
 $(RUN)/eval/entropy.tsv: $(RUN)/start.step $(RUN)/valid.rf
 	@$(TIMED) entropy $(call quote,$(LOOK) >$@.tmp; mv $@.tmp $@)
 
@@ -161,4 +151,4 @@ $(RUN)/report.md: $(RUNS:%=$(RUN)/%.step) $(MODELS:%=$(RUN)/eval/%.documents.tsv
 	@$(HERE)report.sh '$(RUN)'
 
 FORCE:
-.PHONY: report words estimate FORCE
+.PHONY: report words FORCE

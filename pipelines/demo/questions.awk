@@ -1,10 +1,10 @@
-# questions.awk -- questions by a rule, out of texts: awk -v each=4 -v test=0 -f questions.awk PAGE.txt ...
+# questions.awk -- makes questions of texts by a rule: awk -v each=4 -v test=0 -f questions.awk PAGE.txt ...
 #
-# Of every third text the questions are for tests (test=1), of the others for training.
+# Every third text is for tests (test=1), the others are for training.
 #
-# Of a text some passages of whole paragraphs, 300 to 500 bytes, evenly over its length.  The question is
-# which word follows two others that stand once in the passage; so the answer is in the prompt, at a place
-# that only the prompt tells.  Which two is drawn, by a generator that is the same everywhere.
+# Each text gives `each` passages of whole paragraphs, 300 to 500 bytes, evenly over its length.  The question
+# is which word follows two others that stand once in the passage.  So only the prompt has the answer, at one
+# place.  The two words are drawn by a generator that is the same on every machine.
 #
 #     {"prompt": "PASSAGE\n\nWhich word follows \"the whole\"?", "answer": " program\n",
 #      "answers": ["program"], "page": "perlfoo"}
@@ -41,7 +41,7 @@ function ask(passage,    words, word, i, n, tries, pair, count, rest) {
 	return 0
 }
 
-# The passages of a text, `each` of them evenly.
+# Prints the questions about `each` passages of a text, evenly over its length.
 function finish(    i) {
 	for (i = 0; i < each && passages && (texts % 3 == 0) == test; i++)
 		ask(passage[int((i + .5) * passages / each)])

@@ -1,6 +1,6 @@
 #!/bin/bash
-# report-phases.sh posttrain|testtime RUN -- RUN/posttrain.md or RUN/testtime.md with its figure, from what
-# demo-phases.mk left in RUN.  Settings come from the environment.
+# report-phases.sh posttrain|testtime RUN -- writes RUN/posttrain.md or RUN/testtime.md with its figure, from
+# the results of demo-phases.mk in RUN.  Settings come from the environment.
 set -euo pipefail
 export LC_ALL=C
 
@@ -12,7 +12,7 @@ lib=$here/../lib
 . "$lib/report.sh"
 make_folder "$phase"
 
-# The methods, what each is compared with, and where its answers are.
+# The methods, the base of the comparison, and the files of the answers.
 if [ "$phase" = posttrain ]; then
 	names="start $POSTS" base=sft
 	answers() { echo "$run/post/$1.rf"; }
@@ -23,7 +23,7 @@ else
 	run_of() { echo "$run/test/$1"; }
 fi
 
-# one NAME: a line per question: id, nll of the right answer per byte, whether the answer is right
+# one NAME: prints a line per question: id, nll of the right answer per byte, whether the answer is right
 one() {
 	local file
 	for file in $(answers "$1"); do
@@ -57,7 +57,7 @@ table() {
 	awk "${@/#/-v}" -f "$lib/tables.awk" -f "$here/report-phases.awk" "$tmp/runs" "${files[@]}"
 }
 
-# examples NAME N: the first questions, what was said, and what is right
+# examples NAME N: prints the first N questions, their answers, and the references
 examples() {
 	rf-dump --tsv --rows sample --columns id,answer,written --no-header "$(answers "$1" | head -n 1)" |
 		head -n "$2" | while IFS=$'\t' read -r id right said; do

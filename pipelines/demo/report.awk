@@ -1,8 +1,8 @@
-# report.awk -- tables of what evaluate.sh counted: awk -f tables.awk -f report.awk EVAL/*.documents.tsv
+# report.awk -- tables of the results of evaluate.sh: awk -f tables.awk -f report.awk EVAL/*.documents.tsv
 #
-# Every figure is a mean over documents, and behind +- stands its standard error over documents.  Two models
-# saw the same documents, positions and random numbers, so that they are compared by the differences per
-# document, whose standard error is much smaller than that of either mean.  A model without a file has no row.
+# Every figure is a mean over documents, with its standard error over documents after ±.  Two models saw the
+# same documents, positions and random numbers, so they are compared by the differences per document, whose
+# standard error is much smaller than that of either mean.  A model without a file has no row.
 BEGIN {
 	FS = "\t"
 	metrics = split("nll accuracy ntp_accuracy cosine binary elsewhere", metric, " ")
@@ -58,7 +58,7 @@ function row(first, a, b,    i, line) {
 	print line
 }
 
-# One sentence: what differs beyond two standard errors, and what does not.
+# Prints one sentence: which metrics differ beyond two standard errors, and which do not.
 function compare(a, b,    m, name, differs, same) {
 	differs = same = ""
 	for (m = 1; m <= metrics; m++) {

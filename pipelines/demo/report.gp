@@ -1,8 +1,8 @@
-# report.gp -- rewards and steps of report.md: gnuplot style.gp report.gp
+# report.gp -- the figures of rewards and of training for report.md: gnuplot style.gp report.gp
 #
-# In the folder: models, their names, a line for each.  NAME.bins, the middle of a bin and the densities of
-# cosine rewards against the record's own text and against other text; NAME.steps, the step, and mean and
-# deviation of three figures.
+# In the folder: models, a line for each name.  NAME.bins: the middle of a bin, and the densities of cosine
+# rewards against the record's own text and against other text.  NAME.steps: the step, and mean and deviation
+# of three figures.
 set datafile separator "\t"
 models = system("paste -sd' ' models")
 title(name) = name eq "sft" ? "SFT" : name eq "sft-published" ? "SFT as published" : \

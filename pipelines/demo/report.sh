@@ -1,6 +1,6 @@
 #!/bin/bash
-# report.sh RUN -- RUN/report.md and its figures, from what demo.mk left in RUN.  Settings come from
-# the environment.
+# report.sh RUN -- writes RUN/report.md and its figures, from the results of demo.mk in RUN.  Settings come
+# from the environment.
 set -euo pipefail
 export LC_ALL=C
 
@@ -20,8 +20,8 @@ say() { printf 'report: %s\n' "$*" >&2; }
 
 # ---- figures -----------------------------------------------------------------------------------
 
-# log NAME: step, next-token loss, mean cosine and binary reward of a run's log, tab-separated, the last line
-# of each step (a killed step may stand there twice).
+# log NAME: prints step, next-token loss, mean cosine and binary reward of a run's log, tab-separated, of the
+# last line of each step (a step that was killed may have two lines).
 log() {
 	awk '
 		function figure(key,    i, v) {
@@ -40,8 +40,8 @@ log() {
 	' <"$run/$1/log.jsonl"
 }
 
-# Losses on the same batch differ less between runs than between batches: they are drawn as
-# differences from SFT's.  SFT as published has other steps, so it is not among them.
+# Losses on the same batch differ less between runs than between batches, so differences from the loss of SFT
+# are drawn.  SFT as published has other steps, so it is not drawn.
 for name in sft refine refine-n8 random; do
 	log "$name" >"$tmp/$name.log"
 done
@@ -65,7 +65,7 @@ tail -n +2 "$tmp/tokens" | paste "$tmp/mean" - |
 echo byte >"$tmp/unit"
 CHUNKS=8 draw "$lib/entropy-figure.gp" "$here/report.gp"
 
-# The family of the model, as people call it.
+# Prints the usual name of the model's family.
 family() {
 	local type
 	type=$(jq -r .model_type <"$CONFIG")
@@ -80,8 +80,7 @@ family() {
 
 # ---- text --------------------------------------------------------------------------------------
 
-# seconds NAME: what a phase took.  Of a run: its batches, each counted once, however often it was
-# interrupted.
+# seconds NAME: prints the seconds of a phase, or of the batches of a run
 seconds() {
 	if [ -e "$run/$1/data/times.tsv" ]; then
 		batch_seconds "$run/$1"
@@ -90,7 +89,7 @@ seconds() {
 	fi
 }
 
-# progress NAME: how many batches and steps a run has behind it.
+# progress NAME: prints the batches and steps that a run has done
 progress() {
 	rf-dump --tsv --rows step --columns commits,step --no-header "$run/$1" | tail -n 1 |
 		awk '{ print $1 " batches, " $2 " steps" }'
@@ -101,7 +100,7 @@ records() {
 		awk '{ n++; t += $1 } END { printf "%d sequences, %d tokens\n", n, t }'
 }
 
-# loop RUN: the command that took it through its batches, from its words.
+# loop RUN: prints the command of rf-loop that trained the run, from its words
 loop() {
 	local name value
 	local -A word
@@ -146,7 +145,7 @@ phases() {
 		echo "| $name | $(seconds "$name") |"
 	done
 }
-# published_steps: a paragraph about the run that has other steps
+# published_steps: prints a paragraph about the run that has other steps
 published_steps() {
 	[ -e "$run/sft-published/latest" ] || return 0
 	cat <<-END
@@ -154,7 +153,7 @@ published_steps() {
 		  for SFT. All other runs take one per mini-batch.
 	END
 }
-# The words that make midtrain was given, to be typed again.
+# Prints the words of make midtrain as they are typed.
 words() {
 	sed -n "s/\\$/&&/g; s/'/'\\\\''/g; s/^\([A-Z_]*\)=\(.*\)\$/ \1='\2'/p" "$run/words" |
 		tr -d '\n' | shown_lines

@@ -1,5 +1,5 @@
 #!/bin/bash
-# timed.sh DIR NAME COMMAND -- runs a command, which then stands in DIR/NAME.sh, and the seconds it took in
+# timed.sh DIR NAME COMMAND -- runs the command, and writes it to DIR/NAME.sh and its seconds to
 # DIR/NAME.seconds.
 set -euo pipefail
 

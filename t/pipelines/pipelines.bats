@@ -458,11 +458,8 @@ prompts() {
 @test "make midtrain: goes from text to a report with figures, and repeats nothing that is done" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	run -0 --separate-stderr demo RUN=demo
-	[[ "$stderr" == *"midtrain: about "*" to go"*"warm-up: batches 1 to 2 "* ]]
+	[[ "$stderr" == *"warm-up: batches 1 to 2 "* ]]
 	[[ "$stderr" != *'tokens on average'* ]]
-	[ "$(cut -f 1,2 demo/speed.tsv | paste -sd' ')" = \
-		$'start\t2 sft\t2 sft-published\t2 refine\t2 refine-n8\t2 random\t2 eval\t6' ]
-	[ ! -e demo/speed ]
 	[ "$(grep -c '^| ' <<<"$output")" -eq 17 ]
 	for name in start sft sft-published refine refine-n8 random; do
 		[ "$(wc -l <demo/eval/$name.documents.tsv)" -ge 3 ]
@@ -647,7 +644,7 @@ prompts() {
 		"$P/ckpt" positions.rf default
 	K=5 N=1 "$ROOT/pipelines/lib/evaluate.sh" "$P/ckpt" positions.rf out
 	cmp default.rollouts.tsv out.rollouts.tsv
-	for script in demo/{corpus,estimate,timed,report} lib/check; do
+	for script in demo/{corpus,timed,report} lib/check; do
 		mentions 64 "usage: ${script#*/}.sh " "$ROOT/pipelines/$script.sh"
 	done
 }
