@@ -1,16 +1,16 @@
-# inner-steps.mk -- measures what the number of optimizer steps changes in the comparison of ReFINE with SFT:
+# inner-steps.mk -- measures the effect of the number of optimizer steps on the comparison of ReFINE with SFT:
 # prints a table of differences in held-out text, with intervals over four orders of the data.
 #
-# By the authors' released trainer SFT takes one optimizer step for each batch of mid-training, and ReFINE
+# In the authors' released trainer SFT takes one optimizer step for each batch of mid-training, and ReFINE
 # takes BATCH / MINI_BATCH.  Each arm trains the model that make midtrain begins from, which is made if it is
 # missing, on the same batches of the same texts:
 #
-#     sft             next tokens alone, in as many steps as ReFINE: INNER_STEPS=matched
-#     sft-published   next tokens alone, in one step for each batch: INNER_STEPS=published
+#     sft             next tokens only, in as many steps as ReFINE: INNER_STEPS=matched
+#     sft-published   next tokens only, in one step for each batch: INNER_STEPS=published
 #     refine          ReFINE, n 1
 #     refine-n8       ReFINE, n 8
 #     forced          the teacher-forced control: next tokens, and with ReFINE's coefficient the text's own
-#                     five tokens at the positions that ReFINE chooses, without any rollout
+#                     five tokens at the positions that ReFINE chooses, without rollouts
 #
 # A seed is an order of the texts; differences are taken seed by seed.  The held-out texts are those of
 # make midtrain.
@@ -71,7 +71,7 @@ table:
 		$(foreach v,$(given),$(call quote,$(v)=$(typed_$(v))))
 	@$(HERE)inner-steps.sh '$(RUN)'
 
-# A part is ARM/SEED: a run in the folder of this name, and what rf-ntp --eval prints of it.
+# A part is ARM/SEED: a run in the folder of this name, and the output of rf-ntp --eval.
 parts: $(PARTS)
 $(RUN)/%.json:
 	@$(PHASE)../midtrain.mk RUN='$(RUN)/$*' DATA='$(BASE)/train.rf' SEED='$(@F:.json=)' PHASE='$*' \

@@ -8,7 +8,7 @@ export LC_ALL=C
 run=$1
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 
-# `probability` is what an older rf-ntp calls ntp_accuracy
+# an older rf-ntp calls ntp_accuracy probability
 for arm in $ARMS; do
 	for seed in $SEEDS; do
 		jq -r --arg arm "$arm" --arg seed "$seed" '

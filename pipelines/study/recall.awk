@@ -1,22 +1,22 @@
-# recall.awk -- documents whose end can be known from their beginning alone: what make study trains and asks.
+# recall.awk -- documents whose end can be predicted from their beginning only, for make study:
 #
 #     awk -v kind=facts -v seed=1 -v n=100 -v bytes=1500 -f recall.awk WORDS TEXT ...
 #
-# Facts of words that are drawn, "gate loop means join last hash term.", stand at random places among
-# paragraphs of texts, about `bytes` in all.  The FACTS=8 facts of a document have KEY=2 words each that name
-# them, and MEANING=4 that follow, so that a rollout of five tokens is a meaning where words are tokens.
+# Facts of random words, "gate loop means join last hash term.", stand at random places among paragraphs of
+# texts, about `bytes` in all.  Each of the FACTS=8 facts of a document has a key of KEY=2 words and a meaning
+# of MEANING=4 words, so that a rollout of five tokens is a meaning if words are tokens.
 #
-#     kind=facts    {"text": ...}: all facts again behind the text, in another order
-#          ask      {"prompt": ..., "answer": ..., "answers": [...], "depth": ...}: one of them, up to its
-#                   "means"
+#     kind=facts    {"text": ...}: after the text all facts are repeated in another order
+#          ask      {"prompt": ..., "answer": ..., "answers": [...], "depth": ...}: one fact is repeated, up
+#                   to its "means"
 #          chunks   {"text": ...}: no text and no sentences, but 4 times 4 of the first POOL words, and the
 #                   same fours in other orders, 6 times
 #          numbers  {"text": ...}: "word is 1234." 4 times, and the same in other orders, twice
 #
-# On chunks and numbers a small model learns within minutes to look up what it has read, which it does not
-# learn on the others within an hour.
+# On chunks and numbers a small model learns within minutes to look up earlier tokens, which it does not learn
+# on the other kinds within an hour.
 #
-# WORDS has a word a line.  Document i is a function of the seed and i.
+# WORDS has a word on each line.  Document i is a function of the seed and i.
 function draw(k) { # [0, k); Park and Miller's generator, whose products a double holds exactly
 	state = state * 16807 % 2147483647
 	return int(state / 2147483647 * k)
@@ -29,7 +29,7 @@ function json(s) {
 	return "\"" s "\""
 }
 
-# A random order of 0..k-1, in order[].
+# Puts a random order of 0..k-1 into order[].
 function shuffle(k,    i, j, x) {
 	for (i = 0; i < k; i++)
 		order[i] = i
@@ -41,7 +41,7 @@ function shuffle(k,    i, j, x) {
 	}
 }
 
-# k of the first n words
+# Returns k of the first n words.
 function some(k, n,    s) {
 	for (s = ""; k > 0; k--)
 		s = s (s == "" ? "" : " ") word[draw(n)]
@@ -54,7 +54,7 @@ function number(k,    s) {
 	return s
 }
 
-# Four of them, and the same in so many other orders.
+# Returns four items, and the same in `orders` other orders.
 function again(orders,    i, r, s) {
 	for (i = 0; i < 4; i++)
 		part[i] = kind == "chunks" ? some(4, POOL) : some(1, words) " is " number(DIGITS) "."
@@ -115,7 +115,7 @@ FILENAME == ARGV[1] {
 	next
 }
 FNR == 1 || $0 == "" {
-	# not verbatim code, whose lines are indented, and nothing that takes half of a document
+	# skips verbatim code, whose lines are indented, and paragraphs of more than half a document
 	if (length(text) >= 60 && length(text) <= 500 && text !~ /^[ \t]/)
 		paragraph[paragraphs++] = text
 	text = ""

@@ -1,6 +1,6 @@
 #!/bin/bash
-# study-choose.sh FILE.tsv ... -- the settings whose answers on validation data are the most probable: the
-# name of the folder that the file is in, as refine_1e-4_0.2, of the least mean of all figures in it.
+# study-choose.sh FILE.tsv ... -- prints the settings whose answers on validation data are the most probable:
+# the name of the folder, such as refine_1e-4_0.2, of the file whose figures have the least mean.
 set -euo pipefail
 [ $# -ge 1 ] || { echo 'usage: study-choose.sh FILE.tsv ...' >&2; exit 64; }
 for file; do

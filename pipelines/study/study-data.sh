@@ -1,18 +1,19 @@
 #!/bin/bash
-# study-data.sh DATA [SEED] -- what make study trains and tests its models on.  In the folder DATA:
+# study-data.sh DATA [SEED] -- makes the training and test data of make study.  In the folder DATA:
 #
 #     list, valid/list, test/list
-#                         names of texts (corpus.sh): of every six, four, one, one
+#                         names of texts (corpus.sh): of every six texts four, one and one
 #     words               128 words that are a token each, of which facts are made (recall.awk)
 #     tokenizer/          2048 pieces by sentencepiece's spm_train, so that five tokens are words
 #     valid/, test/       text.rf, places.rf (text and facts with positions for rollouts), and questions:
 #                         facts-1.rf, facts-2.rf, facts-4.rf, needle-1.rf, ... at the length of training,
-#                         twice and four times that, and the same with their answers behind them: *.ask.rf
-#     test/asked.rf       of those at the length of training TTT, in random order
+#                         twice and four times that.  *.ask.rf has the same questions followed by their
+#                         answers
+#     test/asked.rf       TTT of those at the length of training, in random order
 #
-# With SEED, in DATA/seed-SEED what the models of a seed are trained on, one after the other: first.rf and
-# lessons.rf, to look up what was read; pre.rf, mid.rf: text, documents of facts, and needles with their
-# answers; post.rf: questions with answers.
+# With SEED, in DATA/seed-SEED the training data of a seed, in their order: first.rf and lessons.rf, to look
+# up earlier tokens; pre.rf, mid.rf: text, documents of facts, and needles with their answers; post.rf:
+# questions with answers.
 #
 # From the environment: LESSONS, SHORT, PRE, MID, POST: documents of each; ASK questions of each kind and
 # length, TTT of them at test time; LEN tokens.
@@ -33,7 +34,7 @@ trap 'rm -rf "$tmp"' EXIT
 
 say() { printf 'study: %s\n' "$*" >&2; }
 
-# ---- what documents are made by, with words and tokenizer of the folder $of
+# ---- documents, made with words and tokenizer of the folder $of
 
 # recall KIND SEED N BYTES WORDS TEXT...
 recall() {
@@ -57,8 +58,8 @@ needles() {
 		answers: .outputs, task, length, depth: .depth[0]}'
 }
 
-# mixture SEED N FROM OUT: N documents, two in five text, two in five facts, one in five needles.  Of text it
-# takes what follows the first FROM documents' in an order that is the same for all of a seed's mixtures.
+# mixture SEED N FROM OUT: N documents, two in five text, two in five facts, one in five needles.  All
+# mixtures of a seed have the same order of texts; this one begins after those of the first FROM documents.
 mixture() {
 	local draw=$1 n=$2 from=$3 to=$4
 	tokenize --max-len "$LEN" --truncate split --min-len 64 "${texts[@]}" |
@@ -72,7 +73,7 @@ mixture() {
 	rm "$to.text" "$to.facts" "$to.needles"
 }
 
-# questions SEED N TIMES TEXT...: facts and needles at so many times the length of training
+# questions SEED N TIMES TEXT...: facts and needles at TIMES the length of training
 questions() {
 	local seed=$1 n=$2 times=$3
 	shift 3
@@ -82,7 +83,7 @@ questions() {
 }
 ask() { tokenize --prompt-key prompt --answer-key answer --meta-key task,length --no-eos "$@"; }
 
-# ---- what a seed is trained on
+# ---- training data of a seed
 
 if [ "$seed" ]; then
 	of=$data
@@ -121,8 +122,8 @@ for text in "$tmp"/corpus/*.txt; do
 done
 mapfile -t texts <"$tmp/list"
 
-# Words of 4 to 8 letters that are frequent; the tokenizer learns them from facts too, and those that it has
-# as pieces remain.
+# Frequent words of 4 to 8 letters.  The tokenizer also learns them from facts; the words that are pieces of
+# it are kept.
 cat "${texts[@]}" >"$tmp/all.txt"
 tr -cs 'a-zA-Z' '\n' <"$tmp/all.txt" | grep -xE '[a-z]{4,8}' | sort | uniq -c | sort -k1,1rn -k2,2 |
 	awk '$1 >= 60 { print $2 }' >"$tmp/frequent"
@@ -138,7 +139,7 @@ awk 'FNR % 2 == 0' "$tmp/words" >"$tmp/nouns"
 say "$(wc -l <"$tmp/words") words, each of them a token; ${#texts[@]} texts to train on"
 rm "$tmp/all.txt" "$tmp/facts.txt" "$tmp/frequent" "$tmp/tokenizer/tokenizer.vocab"
 
-# Question and needle have the same words, as the facts do.
+# A question has the words of its needle, as with facts.
 cat >"$tmp/template" <<-'END'
 	{ "niah": { "needle": "The {type_needle_v} of {key} is {value}.",
 	  "input": "{context}\nWhat are the {type_needle_v} of {query}?",
@@ -172,6 +173,6 @@ done
 rf-cat --renumber "$tmp/test/facts-1.ask.rf" "$tmp/test/needle-1.ask.rf" | rf-cat --shuffle --seed 1 |
 	rf-cat --range "0:$TTT" -o "$tmp/test/asked.rf"
 rm -f "$tmp/places" "$tmp/asked" "$tmp/post.jsonl"
-# the names are those of the folder's own place
+# the names are relative to the folder
 sed -i "s|^$tmp/|$data/|" "$tmp/list" "$tmp/valid/list" "$tmp/test/list"
 mv "$tmp" "$to"

@@ -1,16 +1,16 @@
 #!/bin/bash
-# study-measure.sh MODEL FOLDER OUT [FIGURES] -- what a model knows of the questions and texts in a folder,
-# valid or test of study-data.sh: OUT has lines "figure<TAB>value".
+# study-measure.sh MODEL FOLDER OUT [FIGURES] -- measures what a model knows of the questions and texts in a
+# folder, valid or test of study-data.sh, and writes lines "figure<TAB>value":
 #
 #     text.nll, text.accuracy, text.entropy       next tokens of text, nats
 #     facts-1.nll, facts-1.score, ... -2, -4      facts at the length of training, twice, four times it: nll
 #                                                 of the right answer's tokens; score: greedy answers, percent
-#     needle-1.nll, needle-1.score, ...           the same of needles
+#     needle-1.nll, needle-1.score, ...           the same for needles
 #     greedy.cosine, greedy.binary                rewards of the most probable rollout of 5 tokens
-#     sampled.cosine, sampled.binary              mean rewards of 4 drawn ones, at the same places, with the
-#                                                 same random numbers for every model
+#     sampled.cosine, sampled.binary              mean rewards of 4 drawn rollouts, at the same positions,
+#                                                 with the same random numbers for every model
 #
-# FIGURES=answers: only the nll of answers at the first two lengths, which settings are chosen by.
+# FIGURES=answers: only the nll of answers at the first two lengths, by which settings are chosen.
 # From the environment: COMPUTE, options of the programs that have a model.
 set -euo pipefail
 export LC_ALL=C
@@ -23,7 +23,7 @@ trap 'rm -rf "$tmp"' EXIT
 read -ra compute <<<"${COMPUTE:-}"
 run() { "$1" -m "$model" ${compute[@]+"${compute[@]}"} "${@:2}"; }
 
-# of a line of JSON: field NAME KEY
+# field NAME KEY: prints this value of a line of JSON as a figure
 field() { jq -r --arg name "$1" --arg key "$2" '[$name, .[$key]] | @tsv'; }
 
 answers() {

@@ -1,6 +1,6 @@
 #!/bin/bash
-# study-report.sh RUN -- RUN/report.md, from what study.mk found so far: RUN/figures.tsv has all of it, a
-# figure a line.  Settings come from the environment.
+# study-report.sh RUN -- writes RUN/report.md from the results of study.mk so far; RUN/figures.tsv has all of
+# them, a figure on each line.  Settings come from the environment.
 set -euo pipefail
 export LC_ALL=C
 
@@ -11,7 +11,7 @@ lib=$here/../lib
 # shellcheck source=pipelines/lib/report.sh
 . "$lib/report.sh"
 
-# PHASE/FAMILY/METHOD/SEED.tsv: the table of all figures of these families
+# The table of all figures of these families, from PHASE/FAMILY/METHOD/SEED.tsv.
 for phase in base grid mid post testtime ideas; do
 	for family in $FAMILIES; do
 		numbers=$SEEDS
@@ -28,7 +28,7 @@ for phase in base grid mid post testtime ideas; do
 done >"$run/figures.tsv.tmp"
 mv "$run/figures.tsv.tmp" "$run/figures.tsv"
 
-# ideas:sft=SFT;..., of study.mk's words
+# Prints the rows of the table of ideas, ideas:sft=SFT;..., by the words of study.mk.
 ideas() {
 	local idea
 	for idea in $IDEAS; do
@@ -69,10 +69,10 @@ parameters() {
 			awk '/^parameters/ { print $2 }')"
 	done | paste -s -d ',' | sed 's/,/, /g'
 }
-# the words that make study was given
+# Prints the words of make study as they are typed.
 words() { sed -n 's/^\([A-Za-z_]*\)=\(.*\)$/    \1='"'\2'"' \\/p' "$run/words" | shown_lines; }
 
-# not inside the text below, where a failure would be an empty place
+# computed here, because a failure inside the text below would be ignored
 declare -A of
 for name in answer verdicts mid sharp post testtime ablations ideas grid; do
 	of[$name]=$(table $name)

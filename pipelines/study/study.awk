@@ -2,23 +2,23 @@
 #
 # The table ideas has the rows that IDEA_ROWS in the environment names.
 #
-# A line of FIGURES.tsv is: phase, family, method, seed, figure, value.  A cell is the mean over seeds; behind
-# it stands the difference from the method that the table compares with, each seed with the same seed: its
-# mean and, as ±, half of its 95 % interval by Student's distribution over the seeds.  * marks an interval
-# without 0.  The error is that of seeds, that is of models, orders and draws; of one seed there is none.
+# A line of FIGURES.tsv is: phase, family, method, seed, figure, value.  A cell is the mean over seeds,
+# followed by the difference from the method that the table compares with, seed by seed: its mean and, as ±,
+# half of its 95 % interval by Student's distribution over the seeds.  * marks an interval without 0.  The
+# error is that of seeds, that is of models, orders and draws; a single seed has no error.
 #
-#     mid          pre-trained, SFT, ReFINE and its controls: what is known of questions and text
+#     mid          pre-trained, SFT, ReFINE and its controls: figures of questions and text
 #     sharp        the same: entropy, and rewards of greedy and of sampled rollouts
 #     ablations    rewards, positions, tokens of a rollout, chunks: differences from ReFINE n 1
 #     post, testtime, ideas
 #     grid         the nll of answers on validation data, by learning rate and coefficient
-#     answer       whether ReFINE's answers are better than SFT's and than those of random rewards
+#     answer       whether the answers of ReFINE are better than those of SFT and of random rewards
 #     verdicts     a sentence for each comparison
 #     steps        SFT as published, SFT and ReFINE, of inner-steps.mk
-#     forest       differences from SFT of the nll of answers, drawn
+#     forest       differences from SFT in the nll of answers, as a drawing
 
-# Mean over seeds of a figure, which may be a mean of several ("facts-1.nll facts-2.nll"), minus that of the
-# method `base` unless that is ""; in mean, half, n.
+# Sets mean, half and n of a figure over seeds, minus that of the method `base` unless that is "".  The figure
+# may be a mean of several ("facts-1.nll facts-2.nll").  Returns n.
 function describe(phase, family, method, base_phase, base, figures,    i, j, k, f, x, d, s) {
 	n = 0
 	k = split(figures, f, " ")
@@ -45,12 +45,12 @@ function describe(phase, family, method, base_phase, base, figures,    i, j, k, 
 	return n
 }
 
-# Whether the interval leaves out 0.  Without a width it says that seeds agree to a question, not how surely.
+# Returns whether the interval leaves out 0.  An interval without a width only says that the seeds agree.
 function beyond() {
 	return n > 1 && half > 0 && (mean > half || -mean > half)
 }
 
-# The table of inner-steps.mk: only differences, each of two methods.
+# Prints the table of inner-steps.mk, which has only differences of two methods.
 function steps(family,    i, j, r, c, row, column, part, line) {
 	r = split(PAIRS, row, ";")
 	c = split("nll accuracy.points ntp_accuracy.points", column, " ")
@@ -91,7 +91,8 @@ function cell(phase, family, method, base_phase, base, figure,    s) {
 	return s (beyond() ? " *" : "") ") |"
 }
 
-# rows: "phase:method=title;..."; columns: "a b=title;...", each of one figure or the mean of several
+# Prints a table.  rows: "phase:method=title;..."; columns: "a b=title;...", one figure or the mean of
+# several.
 function print_table(family, rows, base_phase, base, columns,    r, c, i, j, row, column, part, of, head,
                      line) {
 	r = split(rows, row, ";")
@@ -116,7 +117,7 @@ function print_table(family, rows, base_phase, base, columns,    r, c, i, j, row
 	print ""
 }
 
-# One sentence: in which of the figures a differs from b.
+# Prints one sentence: the figures in which a differs from b.
 function verdict(family, title, phase, a, base_phase, b, judged,    i, k, f, part, what, better, worse,
                  same) {
 	if (!((phase, family, a) in there) || !((base_phase, family, b) in there))
@@ -156,7 +157,7 @@ function verdicts(family,    i, k, c, part) {
 	}
 }
 
-# Of ReFINE the difference from another method in the answers, as words; "" if there is none beyond seeds.
+# Returns the gain of ReFINE over another method in the answers, as words; "" if it is not beyond seeds.
 function gain(family, method, other,    s) {
 	if (describe("mid", family, method, "mid", other, nll) && beyond() && mean < 0)
 		s = sprintf("nll %+.4f", mean)
@@ -165,7 +166,7 @@ function gain(family, method, other,    s) {
 	return s
 }
 
-# Whether a method is better than SFT and than random rewards with as many rollouts
+# Prints whether a method is better than SFT and than random rewards with as many rollouts.
 function answer_of(family, title, method, control,    sft, random) {
 	if (!(("mid", family, method) in there))
 		return
@@ -183,7 +184,7 @@ function answer(family) {
 	answer_of(family, "eight rollouts", "refine-n8", "random-n8")
 }
 
-# Of each method the interval of its difference from SFT, between -width and width.
+# Draws for each method the interval of its difference from SFT, between -width and width.
 function forest(family, methods, figures,    i, k, c, m, part, width, at, left, right, line) {
 	k = split(methods, m, ";")
 	for (i = 1; i <= k; i++) {
@@ -225,7 +226,7 @@ function settings(family,    key, part, s) {
 	ends(family)
 }
 
-# Which methods do best at the largest or the smallest rate that was tried
+# Prints how many methods do best at the largest or the smallest rate that was tried.
 function ends(family,    key, part, s, x, least, at, low, high, method, list) {
 	for (key in grid) {
 		split(key, part, SUBSEP)

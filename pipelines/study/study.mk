@@ -1,26 +1,26 @@
-# study.mk -- make study: is a model better for ReFINE?  Small models that can do partly what they are asked,
+# study.mk -- make study: does ReFINE make a model better?  Small models that can do their tasks in part,
 # every claim next to its control, three seeds, and a report that can say no: RUN/report.md.
 #
-# A model of each family is pre-trained, for each seed, on text mixed with needles and with facts to recall
+# For each seed a model of each family is pre-trained on text mixed with needles and with facts to recall
 # (study-data.sh), in which five tokens are words.  Then each line of the report is one training: from the
 # same model, on the same sequences in the same order, with as many optimizer steps.  Only SFT as published
-# has fewer: one for each batch, as the authors' released trainer takes them.
+# has fewer: one for each batch, as in the authors' released trainer.
 #
 #     base      the models: FAMILIES, each with SEEDS
-#     grid      learning rates LRS and coefficients COEFS of SFT, ReFINE n 1, ReFINE n 8 and random rewards,
-#               by the nll of answers on validation data, for the first seed.  What is best there is what each
-#               of them has from then on, and what differs from ReFINE n 1 in one word has its
+#     grid      learning rates LRS and coefficients COEFS for SFT, ReFINE n 1, ReFINE n 8 and random rewards,
+#               by the nll of answers on validation data, for the first seed.  Each method then has its best
+#               settings; a method that differs from ReFINE n 1 in one word has the settings of ReFINE n 1
 #     mid       mid-training: SFT; SFT as published; ReFINE as published; n 8; random rewards; uniform,
 #               max-entropy and min-entropy positions; k 3, 7; chunks 2, 4; binary, hybrid, edit rewards
-#     post      post-training from ReFINE's: SFT without nesting and nested NTP, both in as many steps, nested
-#               ReFINE, random rewards
-#     testtime  test-time training from nested ReFINE's: none, NTP in as many steps and ReFINE, carried on and
-#               reset, random rewards
-#     ideas     what might do better than ReFINE n 1, on validation data
+#     post      post-training of the model of ReFINE: SFT without nesting and nested NTP, both in as many
+#               steps, nested ReFINE, random rewards
+#     testtime  test-time training of the model of nested ReFINE: none, NTP in as many steps and ReFINE,
+#               carried on and reset, random rewards
+#     ideas     variants that might do better than ReFINE n 1, on validation data
 #     report    all of them, and RUN/report.md
 #
 #     make study                   two runs at a time, JOBS=2, with a thread each
-#     make study QUICK=1           one family, one seed, fewer steps: whether all of it works
+#     make study QUICK=1           one family, one seed, fewer steps: a test of all parts
 #     make -f pipelines/study/study.mk mid FAMILIES=delta_net SEEDS='1 2'
 #
 # It may be stopped at any moment; the same words go on.
@@ -45,10 +45,10 @@ SEEDS     = $(if $(QUICK),1,1 2 3)
 JOBS      = 2
 COMPUTE   = --threads 1
 
-# Sequences: in pre-training of the first lesson, of each fifth of the others, of the mixture; in mid-training
-# of the mixture; of questions in post-training and at test time; and questions of each kind and length in
-# validation and test.  Pre-training ends where facts are mostly looked up and needles rarely, so that there
-# is something left to learn: after five times as much, no method changed anything.
+# Numbers of sequences.  LESSONS: the first lesson; SHORT: each fifth of the other lessons; PRE, MID: the
+# mixture in pre-training and mid-training; POST, TTT: questions in post-training and at test time; ASK:
+# questions of each kind and length in validation and test.  After pre-training the model looks up most facts
+# and few needles, so that something is left to learn: after five times as much, no method changed anything.
 LEN       = 512
 LESSONS   = $(if $(QUICK),6000,16000)
 SHORT     = $(if $(QUICK),1600,4800)
@@ -64,7 +64,7 @@ FIRST_LR_lact_swiglu = 2e-3
 PRE_LR_delta_net     = 5e-4
 PRE_LR_lact_swiglu   = 1e-3
 
-# As published in proportion: four optimizer steps of a batch and one on the responses, two at test time.
+# The published proportions: four optimizer steps of a batch and one on the responses, two at test time.
 BATCH     = 16
 MINI      = 4
 TTT_BATCH = 8
@@ -72,13 +72,13 @@ TTT_MINI  = 4
 LRS       = $(if $(QUICK),1e-3,1e-4 3e-4 1e-3 3e-3)
 COEFS     = $(if $(QUICK),0.2,0.05 0.2)
 
-# falls STEPS: the learning rate rises over a tenth of so many optimizer steps and falls to 0, so that what is
-# compared has settled.  At test time, where answers are given all along, it stays.
+# falls STEPS: the learning rate rises over a tenth of the optimizer steps and falls to 0, so that the
+# compared models have settled.  At test time, where the model answers after each batch, it is constant.
 falls     = --warmup $$((($(1)) / 10)) --lr-schedule cosine --total-steps $$(($(1)))
 mid_falls = $(call falls,$(MID) / $(MINI))
 
-# refine SELECT,ROLLOUT,REWARD: the stages of ReFINE with such options beside the programs' own; positions and
-# rollouts of each seed are drawn by its own random numbers.  lr and coef are what the grid chose.
+# refine SELECT,ROLLOUT,REWARD: the stages of ReFINE with these options.  Each seed has its own random numbers
+# for positions and rollouts.  lr and coef: the settings that the grid chose.
 refine    = SELECT='rf-select --seed $(seed) $(1)' ROLLOUT='rf-rollout --seed $(seed) $(2)' \
             $(if $(3),$(call given_as,REWARD,$(3)))
 grpo      = TRAIN="rf-grpo --mini-batch $(MINI) --lr $$lr $(mid_falls) --rl-coef $(or $(1),$$coef) $(2)"
@@ -122,7 +122,7 @@ by-refine-reset = $(by-refine) RESET=batch
 # Each batch of post-training has steps on the prompts and one on the responses.
 post_falls      = $(call falls,($(POST) + $(BATCH) - 1) / $(BATCH) * ($(BATCH) / $(MINI) + 1))
 
-# What might do better than ReFINE n 8, and with its settings.  The first three are those of above, on
+# Variants that might do better than ReFINE n 8, with its settings.  The first three are the methods above, on
 # validation data.
 IDEAS           = sft refine refine-n8 n16 no-std strong surprise max-c16
 idea-n16        = $(call refine,,-n 16) $(grpo)
@@ -141,8 +141,8 @@ export $(WORDS) RUN COMPUTE FAMILIES SEEDS MIDS POSTS TTTS IDEAS
 
 # ---- parts
 
-# A part is PHASE/FAMILY/METHOD/SEED: PART.tsv is what was found of it, by a training in the folder PART, of
-# which PART.log has what its programs said, and PART.seconds how long it took.
+# A part is PHASE/FAMILY/METHOD/SEED: PART is the folder of its training, PART.tsv its figures, PART.log the
+# messages of its programs, and PART.seconds its time.
 family  = $(word 1,$(subst /, ,$*))
 method  = $(word 2,$(subst /, ,$*))
 seed    = $(notdir $*)
@@ -158,7 +158,7 @@ echo "$$SECONDS" >$(part).seconds
 done=$$(find $(RUN) -name '*.seconds' | wc -l)
 echo "study: $(part:$(RUN)/%=%): $$SECONDS s, $$done of $(words $(PARTS)) parts" >&3
 endef
-# phase FILE,MODEL,DATA,SUFFIX: a run in the folder of the part, with SUFFIX behind its name
+# phase FILE,MODEL,DATA,SUFFIX: a run in the folder of the part, whose name ends in SUFFIX
 phase   = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)../$(1) $(call hand_on,COMPUTE) SEED=$(seed) \
           MODEL=$(2) DATA=$(RUN)/data/$(3) RUN=$(part)$(4) LEN=$(LEN)
 measure = $(HERE)study-measure.sh $(part) $(RUN)/data/$(1) $@ $(2)
@@ -172,8 +172,8 @@ PARTS  := $(call of,base,model) $(GRID) $(call of,mid,$(MIDS)) $(call of,post,$(
           $(call of,testtime,$(TTTS)) $(call of,ideas,$(IDEAS))
 parts_of = $(filter $(RUN)/$(1)/%,$(PARTS))
 
-# By a second make, so that JOBS of them run at once whatever the first was told.  Fewer sequences would have
-# no needle among them.
+# A second make runs JOBS parts at the same time, whatever -j the first make was given.  Fewer sequences than
+# the limits of the checks would have no needle among them.
 PHASES = base grid mid post testtime ideas
 study: report
 report $(PHASES):
@@ -196,8 +196,8 @@ $(RUN)/data/seed-%: | $(RUN)/data/words
 	@$(HERE)study-data.sh $(RUN)/data $*
 
 # Pre-training: the first lesson, the others in their order, then the mixture.
-# next_tokens LR,SEQUENCES[,constant]: by a learning rate that falls to 0 over so many, or stays.  For a
-# hundred tokens the exact sum would take a quarter of the time.
+# next_tokens LR,SEQUENCES[,constant]: next tokens, with a learning rate that falls to 0 over these sequences,
+# or is constant.  For a hundred tokens the exact sum would take a quarter of the time.
 next_tokens = ENTROPY= SELECT= ROLLOUT= REWARD= BATCH=$(PRE_BATCH) BATCHES=$$(($(2) / $(PRE_BATCH))) \
               TRAIN="rf-ntp --mini-batch 4 --sum plain --warmup $(WARMUP) --grad-clip 1 --lr $(1) \
               --lr-schedule $(or $(3),cosine --total-steps $$(($(2) / 4)))"
@@ -215,7 +215,7 @@ $(RUN)/base/%.tsv: | $(seed_data)
 	$(call measure,test)
 	$(end)
 
-# Mid-training, in the grid with settings that are in the name, and then with those that were best.
+# Mid-training: in the grid with the settings in the part's name, later with the best settings.
 mid = $(call phase,midtrain.mk,$(RUN)/base/$(family)/model/$(seed),seed-$(seed)/mid.rf) \
       BATCH=$(BATCH) BATCHES=$$(($(MID) / $(BATCH)))
 $(RUN)/grid/%.tsv: $(RUN)/base/$$(firstword $$(subst /, ,$$*))/model/$(first).tsv | $(seed_data)
@@ -232,9 +232,9 @@ $(RUN)/chosen/%:
 	$(HERE)study-choose.sh $^ >$@.tmp
 	mv $@.tmp $@
 
-# settings METHOD: makes lr and coef of them
+# settings METHOD: sets lr and coef of the shell
 settings = IFS=_ read -r _ lr coef <$(RUN)/chosen/$(family)/$(1)
-# part_of PHASE,METHOD, chosen_for FUNCTION: the part with this family and seed, the settings for this method
+# part_of PHASE,METHOD: the part with this family and seed.  chosen_for FUNCTION: the settings of this method
 part_of    = $(RUN)/$(1)/$$(firstword $$(subst /, ,$$*))/$(2)/$$(notdir $$*).tsv
 chosen_for = $(RUN)/chosen/$$(firstword $$(subst /, ,$$*))/$$(call $(1),$$(word 2,$$(subst /, ,$$*)))
 n8         = refine-n8
@@ -245,7 +245,7 @@ $(RUN)/mid/%.tsv: $(call part_of,base,model) $(call chosen_for,like) | $(seed_da
 	$(call measure,test)
 	$(end)
 
-# Other ideas begin where ReFINE n 8 did, with its settings.
+# Other ideas begin at the base model, as ReFINE n 8 does, with its settings.
 $(RUN)/ideas/%.tsv: $(call part_of,base,model) $(call chosen_for,n8) | $(seed_data)
 	$(begin)
 	$(call settings,refine-n8)
