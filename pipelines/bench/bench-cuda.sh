@@ -1,14 +1,15 @@
 #!/bin/bash
-# bench-cuda.sh [FOLDER] -- speed and memory on a GPU, in one run: `make bench DEVICE=cuda`.
+# bench-cuda.sh [FOLDER] -- measures speed and memory on a GPU, in one run: `make bench DEVICE=cuda`.
 #
-# Fresh models of the sizes in configs/, one sequence of 16384 tokens.  "The product" is cuBLAS's own at the
-# model's width, of operands that are in bf16 already.  The delta rule, as DeltaNet-1.3B
-# and Gated DeltaNet-400M have it and in a segment of 2048 rows, is measured beside flash-linear-attention's
-# kernels and FlashQLA's (which have a decay) where python3 has them.  A row that misses what it must reach
-# says so; a measurement that fails has a row that says so, the others go on, and the exit status is 1.
+# Fresh models of the sizes in configs/, one sequence of 16384 tokens.  "The product" is cuBLAS's product at
+# the width of the model, with operands that are in bf16 already.  The delta rule is measured as DeltaNet-1.3B
+# and Gated DeltaNet-400M have it, and in a segment of 2048 rows.  It is compared with the kernels of
+# flash-linear-attention and of FlashQLA (with a decay), if python3 has these packages.  A row says so if it
+# misses its limit.  A measurement that fails has a row that says so; the others go on, and the exit status is
+# 1.
 #
-# $RF_BIN: the programs; $RF_BENCH: t/helper/bench.c's program; $RF_PLUGIN: rf-cuda.so; $T, $CONFIGS, $DELTAS
-# (tokens,heads,KxV of each): other sizes.
+# $RF_BIN: the programs; $RF_BENCH: the program of t/helper/bench.c; $RF_PLUGIN: rf-cuda.so; $T, $CONFIGS,
+# $DELTAS (tokens,heads,KxV of each): other sizes.
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 dir=${1:-build/bench-cuda}
@@ -34,17 +35,17 @@ passes() {
 	local fast=45 back=''
 	[ "$name" != delta_net ] || fast=50 back='>= 45'
 	"$bench" model pass "$T" 4 >pass.out
-	# with the product's own operands: those of a step are below
+	# without the lines of memory: those of a step are below
 	grep -v -e '^peak' -e '^of the GPU' pass.out
 	row "$label: forward / product, %" "$(pick pass.out 'forward  ' %)" ">= $fast" ''
 	row "$label: forward + backward / product, %" "$(pick pass.out 'forward +' %)" "$back" ''
 }
 
-# The memory that is asked of DeltaNet-1.3B.
+# DeltaNet-1.3B has limits of memory.
 step() {
 	local most='' least=''
 	[ "$name" != delta_net ] || most='<= 60' least='<= 40'
-	# the exact sum, of 8 bytes a weight, does not fit beside the other two engines
+	# the exact sum, of 8 bytes a weight, does not fit next to the other two engines
 	BENCH_SUM=plain "$bench" model step "$T" 1 >step.out
 	grep -v '^peak' step.out
 	row "$label: one step, in forward passes over the same tokens" \

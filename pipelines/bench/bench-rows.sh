@@ -1,10 +1,10 @@
 #!/bin/bash
-# bench-rows.sh -- rows of a bench's table; for bench.sh and bench-cuda.sh, which read it with `.`.
+# bench-rows.sh -- rows of a bench's table, for bench.sh and bench-cuda.sh, which read it with `.`.
 
 say() { printf '%s\n' "$*" >&2; }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.3f", a / b }'; }
 
-# pick FILE LINE UNIT: the figure before a unit, in the line that begins so
+# pick FILE LINE UNIT: prints the figure before the unit in the line that begins with LINE
 pick() {
 	awk -v name="$2" -v unit="$3" '
 		index($0, name) == 1 {
@@ -14,7 +14,7 @@ pick() {
 		END { exit !found }' "$1"
 }
 
-# row WHAT FIGURE LIMIT NOTE: the limit is ">= n", "<= n" or nothing
+# row WHAT FIGURE LIMIT NOTE: prints a row; the limit is ">= n", "<= n" or nothing
 row() {
 	local short
 	short=$(awk -v v="$2" -v limit="$3" 'BEGIN {
@@ -24,7 +24,7 @@ row() {
 	printf '%-62s %10s  %-8s %s%s\n' "$1" "$2" "$3" "$short" "$4"
 }
 
-# measure NAME [WORD...]: the rows of a function; what fails in it is said, and the others go on
+# measure NAME [WORD...]: prints the rows of a function, or one that says FAILED; the others go on
 failed=()
 measure() {
 	say "$*"
@@ -35,7 +35,7 @@ measure() {
 	}
 }
 
-# The end of a bench: 1 if something failed.
+# finish: ends the bench, with status 1 if a measurement failed
 finish() {
 	[ ${#failed[@]} -eq 0 ] || {
 		say "bench: failed: ${failed[*]}"

@@ -1,18 +1,18 @@
 #!/bin/bash
-# bench.sh [FOLDER] -- speed and memory in one run, each figure also as a ratio: `make bench`.
+# bench.sh [FOLDER] -- measures speed and memory in one run, each figure also as a ratio: `make bench`.
 #
-# The model is a fresh one of the family $ARCH, by default delta_net (d 512, 8 layers, vocabulary 32000); the
-# text is that of corpus.sh as bytes.  Only ratios mean something from one machine to another.  A row that
-# misses what it must reach says so; a measurement that fails has a row that says so, the others go on, and
-# the exit status is 1.  Passes and a step are measured at every level of the instruction set that the
-# processor has, from its own down, or from $RF_ISA's, each beside oneDNN's product at that level.
+# The model is a fresh one of the family $ARCH, by default delta_net (d 512, 8 layers, vocabulary 32000).  The
+# text is that of corpus.sh as bytes.  Only ratios mean something from one machine to another.  A row says so
+# if it misses its limit.  A measurement that fails has a row that says so; the others go on, and the exit
+# status is 1.  Passes and a step are measured at every level of the instruction set from the processor's
+# level, or from $RF_ISA, down, each with oneDNN's product at that level.
 #
-# $TOKENIZERS: a Python that has the package `tokenizers`, with which rf-tokenize is then compared, on $TEXTS
+# $TOKENIZERS: a Python that has the package `tokenizers`.  rf-tokenize is then compared with it on $TEXTS
 # (.jsonl or .txt; by default the corpus).
-# $ONLY: some of the groups of rows at this file's end, as 'passes steps'.
-# $RF_BIN: the programs; $RF_BENCH: t/helper/bench.c's program; $DEMO: a run of the demonstration, on whose
-# model and held-out documents entropies in bf16 are compared with float32.  Without it a model is made here
-# like the demonstration's, with a sixth of its warm-up.
+# $ONLY: some of the groups of rows below, such as 'passes steps'.
+# $RF_BIN: the programs; $RF_BENCH: the program of t/helper/bench.c; $DEMO: a run of the demonstration.
+# Entropies in bf16 are compared with float32 on its model and held-out documents.  Without it such a model is
+# made, with a quarter of the warm-up.
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 dir=${1:-build/bench}
@@ -31,8 +31,8 @@ cd "$dir"
 seconds() { "$bench" run "${2:-1}" bash -c "$1" | cut -d' ' -f1; }
 peak() { "$bench" run 1 bash -c "exec $1" | cut -d' ' -f2; }
 
-# The model's config, and what it must reach: matrices are as large as DeltaNet's.  Softmax attention grows
-# with the text; that of a window from where the window is full.
+# The limits of the family.  Its matrices have the sizes of DeltaNet.  Softmax attention takes longer with a
+# longer text; in a window only until the window is full.
 arch=${ARCH:-delta_net}
 less=10 flat='<= 1.1' near=1024
 case $arch in
@@ -50,7 +50,8 @@ esac
 [ -n "$levels" ] ||
 	{ say "bench: RF_ISA is '$RF_ISA', which this processor lacks (bench levels)" && exit 69; }
 
-# least LEVEL: percent of the product: forward, forward + backward, and both of the demonstration's model
+# least LEVEL: prints limits in percent of the product: forward, forward + backward, and both of the small
+# model
 least() {
 	case $1 in
 	x86_64_v3) echo 75 65 60 50 ;;
@@ -79,7 +80,7 @@ if [ ! -d model ]; then
 	config >config.json
 	rf-init --config config.json --seed 1 model
 fi
-[ -d small ] || rf-init --config "$here/../demo/demo-$arch.json" --seed 1 small # as the demonstration's
+[ -d small ] || rf-init --config "$here/../demo/demo-$arch.json" --seed 1 small # the demonstration's model
 if [ ! -f text/SOURCE ]; then
 	bash "$here/../demo/corpus.sh" text >/dev/null
 fi
@@ -97,7 +98,7 @@ rm -rf run ./*.peaks ./*.out
 rf-init --from model run
 weights=$(awk -v b="$(stat -L -c %s run/latest/model.safetensors)" 'BEGIN { printf "%.3g", b / 1048576 }')
 
-# pass LEVEL MODEL T ROUNDS FILE NAME FORWARD BACK: the two rows of a model at a level
+# pass LEVEL MODEL T ROUNDS FILE NAME FORWARD BACK: prints the two rows of a model at a level
 pass() {
 	RF_ISA=$1 "$bench" "$2" pass "$3" "$4" >"$5"
 	grep -v '^peak' "$5" # of both together; each has its own below
@@ -109,7 +110,7 @@ passes() {
 	for level in $levels; do
 		read -r f b df db < <(least "$level")
 		pass "$level" model 4096 4 $file '' "$f" "$b"
-		# more often: a pass is over while a neighbour computes
+		# more rounds: such a pass is short, and other programs may run meanwhile
 		pass "$level" small 2048 16 small.out 'demonstration, ' "$df" "$db"
 		file=lower.out
 	done
@@ -138,7 +139,7 @@ steps() {
 	done
 }
 
-# forward UNIT: of a pass in float32 at the processor's own level
+# forward UNIT: prints the figure of a forward pass in float32 at the processor's level
 forward() {
 	[ -s pass.out ] || "$bench" model pass 4096 4 >pass.out
 	pick pass.out 'forward  ' "$1"
@@ -146,7 +147,7 @@ forward() {
 
 bf16() {
 	local forward plain product t must=''
-	# a promise of matrix units only
+	# only processors with matrix units have a limit
 	case ${RF_ISA:-auto} in
 	auto) ! grep -qw amx_bf16 /proc/cpuinfo || must='>= 3' ;;
 	esac
@@ -191,8 +192,8 @@ lengths() {
 		"$r128 MiB, $r8 MiB"
 }
 
-# A step is timed in a process that has read the prompts: as part of a program's time it would be lost in what
-# the pass over them takes longer or shorter from one time to the next.
+# A decoding step is timed in a process that has read the prompts: the time of the pass over them varies by
+# more than the step takes.
 generate() {
 	local batch one many long short
 	for batch in 1 16; do
@@ -208,7 +209,7 @@ generate() {
 		'>= 4' "$many ms, $one ms a token"
 	row 'the same with the pass over their prompts of 1024' "$(ratio "$(cat 1.out)" "$(cat 16.out)")" '' \
 		"$(cat 16.out) s, $(cat 1.out) s"
-	# what a question of RULER costs: 128 new tokens, of which none is an end
+	# the cost of a question of RULER: 128 new tokens without an end token
 	seconds "rf-generate -m model --ignore-eos --max-new 128 -o new.rf prompts.rf" 2 >asked.out
 	seconds "rf-entropy -m model -o new.rf prompts.rf" 2 >read.out
 	row 'prompts of 1024 with 128 new tokens, in forward passes over the prompts' \
@@ -220,8 +221,8 @@ generate() {
 		"$long ms, $short ms"
 }
 
-# Prompts with needles in the corpus, and questions from its paragraphs.  Then choices as often asked,
-# of hellaswag's shape and of arc's behind five examples: below one question, or each behind a copy of it.
+# Prompts with needles in the corpus, and questions from its paragraphs.  Then choices of the sizes of
+# hellaswag, and of arc after five examples: all after one question, or each after a copy of the question.
 evaluation() {
 	local t behind each what rows alone
 	awk 'BEGIN { RS = "" }
@@ -259,7 +260,7 @@ evaluation() {
 	END
 }
 
-# The streams of each stage, where pipe() did not leave them.
+# Makes the streams of each stage, unless pipe() left them.
 stages() {
 	[ ! -s w.rf ] || return 0
 	rf-entropy -m run 4096.rf | rf-select -o s.rf
@@ -287,7 +288,7 @@ tiny() {
 		rf-cat --range 0:1 -o tiny.rf
 }
 
-# The exact sum of a step's gradients beside float32, in turns; the least of two each.
+# The exact sum of a step's gradients and float32, in turns; the less of two times each.
 sums() {
 	local how t
 	stages
@@ -311,7 +312,7 @@ loads() {
 	row 'start, load and commit of rf-ntp (8 tokens), forward passes' "$(ratio "$t" "$forward")" '' "$t s"
 }
 
-# peaks: what each program takes; of those with a model over the weights as float32
+# The peak memory of each program; of programs with a model divided by the weights as float32.
 peaks() {
 	local name command p
 	stages
@@ -352,7 +353,7 @@ starts() {
 	done
 }
 
-# A tokenizer as large as Qwen's, made of the text, in a folder without a model that it would have to fit.
+# A tokenizer as large as that of Qwen, made of the text, in a folder without a model that it would have to fit.
 tokens() {
 	local files peer start one two bytes mine encode
 	# shellcheck disable=SC2206  # words
@@ -372,7 +373,7 @@ tokens() {
 			return 1; }
 	row 'start of rf-tokenize with such a tokenizer.json, s' "$start" '<= 0.5' \
 		"$(pick tokens.out 'text ' ids) ids; tokenizers loads it in $(pick tokens.out 'load ' s) s"
-	# of a text that takes no time, a moment
+	# at least a moment, if the text is short
 	one=$(awk -v a="$one" -v b="$start" 'BEGIN { print (a > b ? a - b : 1e-3) }')
 	two=$(awk -v a="$two" -v b="$start" 'BEGIN { print (a > b ? a - b : 1e-3) }')
 	row 'rf-tokenize, one thread, MB of text per second' "$(ratio "$bytes" "${one}e6")" '>= 5' \

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """delta-peer.py [--warm-up] T HEADS KxV [fla | flash_qla] -- times the delta rule of flash-linear-attention's
-Triton kernels, in bf16, as `bench - delta` times ours; or of FlashQLA's kernels, with the decay that they
-need.  --warm-up: only compiles and tunes them, for the next process."""
+Triton kernels, in bf16, as `bench - delta` times those of rf-tools; or of FlashQLA's kernels, with the decay
+that they need.  --warm-up: only compiles and tunes them, for the next process."""
 import importlib.util
 import sys
 import time

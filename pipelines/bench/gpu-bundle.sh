@@ -1,11 +1,12 @@
 #!/bin/bash
-# gpu-bundle.sh FILE.tar.gz -- packs what gpu-first.sh needs on a machine that has a GPU and its driver, but
-# no compiler and none of our libraries: make gpu-bundle CUDA_ARCHS=90.
+# gpu-bundle.sh FILE.tar.gz -- packs the files that gpu-first.sh needs on a machine that has a GPU and its
+# driver, but no compiler and none of the libraries: make gpu-bundle CUDA_ARCHS=90.
 #
 #     tar xzf gpu-bundle.tar.gz && gpu-bundle/pipelines/bench/gpu-first.sh out
 #
-# cuBLAS, of 700 MB, is the machine's: it comes with PyTorch, with a toolkit of CUDA 13, or as NVIDIA's wheel.
-# At most MOST MiB.  FLA: a folder of Python packages for the part `peer`, which needs torch besides:
+# cuBLAS has 700 MB and is not packed: it comes with PyTorch, with a toolkit of CUDA 13, or as a wheel of
+# NVIDIA.  MOST: the largest size of the file, MiB.  FLA: a folder of Python packages for the part `peer`,
+# which also needs torch:
 #
 #     pip install --no-deps --target fla fla-core einops && FLA=fla make gpu-bundle CUDA_ARCHS=90
 set -eu -o pipefail
@@ -30,12 +31,13 @@ if [ -n "${FLA:-}" ]; then
 	cp -r "$FLA/." "$to/lib/python"
 fi
 programs=("$to"/bin/* "$to"/build/rf-cuda.so "$to"/build/t/*/*)
-# all but the C library, which comes with its loader, and cuBLAS
+# all except the C library, which belongs to the loader, and cuBLAS
 ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
 	grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/libcublas(Lt)?\.so' |
 	xargs cp -L -t "$to/lib/bundled"
 strip "${programs[@]}" "$to"/lib/bundled/*
-# Programs find these libraries by themselves: with LD_LIBRARY_PATH python3 and profilers would get them too.
+# The programs find these libraries by their rpath: with LD_LIBRARY_PATH python3 and profilers would load them
+# too.
 for program in "${programs[@]}"; do
 	patchelf --force-rpath --set-rpath \
 		"\$ORIGIN/$(realpath --relative-to="$(dirname "$program")" "$to/lib/bundled")" "$program"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# gpu-compare.sh DIR -- reads what the parts of gpu-first.sh printed into DIR.  It prints which parts failed,
-# whether all is right, what was predicted (gpu-predicted.tsv) and measured, what follows where they differ,
-# and where a pass's time goes, each share with the change that would take it away.  gpu-first.md explains the
+# gpu-compare.sh DIR -- reads the output of gpu-first.sh in DIR.  It prints which parts failed, whether all
+# results are right, the predicted (gpu-predicted.tsv) and measured figures, what follows if they differ, and
+# where the time of a pass goes, each share with the change that would save it.  gpu-first.md explains the
 # lines.
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
@@ -21,7 +21,7 @@ shopt -s nullglob
 
 # ---- failures ---------------------------------------------------------------------------------
 
-# each part's name and its last status
+# the name of each part and its last status
 statuses=$(awk -F '\t' '{ last[$1] = $2 } END { for (p in last) print p "\t" last[p] }' parts.tsv | sort)
 
 awk -F '\t' '
@@ -69,16 +69,16 @@ for programs in programs-*.txt; do
 	sed "s/^/${programs%.txt}: /" "$programs"
 done
 
-# Weights are fresh, so the entropy is a little below ln N.
+# Weights are random, so the entropy is a little below ln N.
 for file in *.txt; do
 	awk -v part="${file%.txt}" '/^entropy .* nats, ln N / { if (!($2 > $NF - 1 && $2 <= $NF))
 		print "NOT RIGHT: " part ": the mean entropy is " $2 " nats, and ln N is " $NF }' "$file"
 done
 
-# same A B: compares two passes of a model, in any segments and type: the mean entropy, each token's entropy
-# (in standard deviations of the tokens' entropies), and the norm of each weight's gradient.  Rounding to bf16
-# moves tokens of DeltaNet-1.3B by up to 0.4 deviations; a wrong number moves some by three.
-same() {
+# compare_passes A B: compares two passes of a model, in any segments and type: the mean entropy, each token's
+# entropy (in standard deviations of the tokens' entropies), and the norm of each weight's gradient.  Rounding
+# to bf16 changes tokens of DeltaNet-1.3B by up to 0.4 deviations; a wrong number changes some by three.
+compare_passes() {
 	awk -F '\t' -v a="${1%.values}" -v b="${2%.values}" '
 	function size(x) { return x < 0 ? -x : x }
 	function worse(x, y) { return x != x || x > y ? x : y }
@@ -105,7 +105,7 @@ while read -r part _; do
 	[ -s "$part.values" ] || continue
 	model=${part%-*}
 	if [ -n "${reference[$model]:-}" ]; then
-		same "${reference[$model]}" "$part.values"
+		compare_passes "${reference[$model]}" "$part.values"
 	else
 		reference[$model]=$part.values
 	fi
@@ -115,7 +115,7 @@ done <parts.tsv
 
 printf '%-28s %12s %10s %7s  %s\n' what predicted measured ratio 'what that says'
 grep -v '^#' "$here/gpu-predicted.tsv" | awk -F '\t' '
-# the figure before its unit in the line that begins so; of launches of that name those that took most
+# Returns the figure before its unit in the line that begins with `line`.
 function figure(file, line, unit,   text, w, n, i) {
 	while ((getline text <file) > 0)
 		if (index(text, line) == 1) {
@@ -126,6 +126,7 @@ function figure(file, line, unit,   text, w, n, i) {
 	close(file)
 	return ""
 }
+# Returns the time of a launch of the kernel, of the size that took most time.
 function each(file, kernel,   text, w, n, most, found) {
 	while ((getline text <file) > 0)
 		if (index(text, kernel) == 1) {
@@ -135,7 +136,7 @@ function each(file, kernel,   text, w, n, most, found) {
 	close(file)
 	return found
 }
-# the sentence that follows from more or less
+# Returns the sentence for more or less than predicted.
 function side(which, sentences,   s, n, i) {
 	n = split(sentences, s, "; ")
 	for (i = 1; i <= n; i++)
@@ -158,7 +159,7 @@ function side(which, sentences,   s, n, i) {
 }
 END { if (missing) print missing " of " NR " predictions are not measured yet" }'
 
-# shares FILE: of a pass, by what would make them less
+# shares FILE: prints the shares of a pass, by the change that would save them
 shares() {
 	awk '
 	function change(k) {

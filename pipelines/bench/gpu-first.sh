@@ -1,9 +1,10 @@
 #!/bin/bash
-# gpu-first.sh OUT | --plan -- the first ten minutes on a GPU: whether all is right there and how long each
-# part of the work takes, the most important first.  gpu-first.md says what it needs and how to read it.
+# gpu-first.sh OUT | --plan -- the first ten minutes on a GPU: checks whether all results are right and
+# measures each part of the work, the most important first.  gpu-first.md says what it needs and how to read
+# its output.
 #
-# OUT/first.tgz has what each part printed; OUT/parts.tsv each part's status, seconds and expected seconds;
-# OUT/compared.txt what was predicted and what was measured (gpu-compare.sh).  They are replaced after each
+# OUT/first.tgz has the output of each part; OUT/parts.tsv each part's status, seconds and expected seconds;
+# OUT/compared.txt the predicted and the measured figures (gpu-compare.sh).  They are replaced after each
 # part, so a run that is killed loses only the parts that were running.  No part starts that cannot end in
 # time.  --plan prints the parts and the seconds that they are expected to take on an H100.
 #
@@ -22,10 +23,10 @@
 #     BUDGET=540 pipelines/bench/gpu-first.sh out
 #     ONLY='open delta passes' pipelines/bench/gpu-first.sh out2
 #
-# BUDGET: seconds for the whole run, at least 20.  RF_BIN, RF_BENCH, RF_CUBLAS, RF_UNITS, RF_PLUGIN: programs
-# elsewhere.  MODEL, WINDOWED: other configs; FAMILIES, SMALL: lists of them.  T, SEGMENTS, ROWS, SIZES,
-# DELTAS, HEADS, WIDE: other sizes.  LIBRARIES: folders to look for cuBLAS in.  SLOWER: how many times longer
-# a part may take.
+# BUDGET: seconds for the whole run, at least 20.  RF_BIN, RF_BENCH, RF_CUBLAS, RF_UNITS, RF_PLUGIN: other
+# paths of the programs.  MODEL, WINDOWED: other configs; FAMILIES, SMALL: lists of them.  T, SEGMENTS, ROWS,
+# SIZES, DELTAS, HEADS, WIDE: other sizes.  LIBRARIES: folders to look for cuBLAS in.  SLOWER: a factor for
+# the time limits of parts.
 #
 # Exit status: 0; 1: something is NOT RIGHT; 64: usage; 69: no kernel runs; 73: OUT cannot be written, or has
 # a run already; 143: interrupted.
@@ -76,7 +77,8 @@ for folder in /opt/nvidia/nsight-compute/*; do
 	PATH=${PATH%:"$newest"}:$folder newest=$folder
 done
 export LC_ALL=C RF_PLUGIN RF_DEVICE=cuda BENCH_FRESH=1 PATH
-# for the peer: one process finds what another compiled, but not which variant was the fastest beside others
+# for the peer: a process finds the kernels that another compiled, but must not use its timings, made while
+# other parts ran
 export PYTHONUNBUFFERED=1 TRITON_CACHE_AUTOTUNING=0 FLA_CACHE_RESULTS=0
 [ ! -d "$here/../../lib/python" ] || export PYTHONPATH=$here/../../lib/python
 
@@ -101,15 +103,15 @@ clocks='' warming='' side_by_side=0 total=0
 
 left() { echo $((BUDGET - RESERVE - (EPOCHSECONDS - began))); }
 
-# keep: replaces what a caller finds in OUT
+# keep: replaces the files in OUT
 keep() {
 	cp parts.tsv compared.txt "$out"
-	# a part that is running changes its file meanwhile: status 1
+	# tar exits with 1 if a running part changes its file meanwhile
 	{ tar -cf - --exclude=triton . 2>/dev/null || [ $? -eq 1 ]; } | gzip -1 >"$out/first.tgz.new"
 	mv "$out/first.tgz.new" "$out/first.tgz"
 }
 
-# record NAME STATUS SECONDS EXPECTED: adds a part to parts.tsv, and says how it ended
+# record NAME STATUS SECONDS EXPECTED: adds a part to parts.tsv, and prints how it ended
 record() {
 	printf '%s\t%d\t%.1f\t%d\n' "$@" >>parts.tsv
 	printf '%-32s %3d %6.1f s\n' "$1" "$2" "$3"
@@ -118,7 +120,7 @@ record() {
 		cut -c 1-90 | sed 's/^/    /'
 	keep || echo "gpu-first.sh: $out could not be written" >&2
 }
-# status_of NAME: the last status of a part, or NOT_BEGUN
+# status_of NAME: prints the last status of a part, or NOT_BEGUN
 status_of() {
 	awk -F '\t' -v name="$1" -v none=$NOT_BEGUN '$1 == name { s = $2 } END { print s == "" ? none : s }' \
 		parts.tsv
@@ -154,8 +156,8 @@ ended() {
 	record "$name" "$2" "$(awk -v a="${began_at[$1]}" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')" \
 		"${expected_of[$1]}"
 }
-# finish: waits for the parts that were started.  It looks for those that have ended, since wait -n forgets
-# processes that a signal ended.
+# finish: waits for the parts that were started.  It checks each of them, since wait -n forgets processes that
+# a signal ended.
 finish() {
 	local pid status
 	total=$((total + side_by_side))
@@ -175,16 +177,16 @@ part() {
 	start "$@"
 	finish
 }
-# profiled SECONDS NAME COMMAND...: a table of its launches in NAME.profile too
+# profiled SECONDS NAME COMMAND...: runs a part that also writes a table of its launches to NAME.profile
 profiled() {
 	RF_PROFILE=${work:-}/$2.profile part "$@"
 }
-# valued SECONDS NAME COMMAND...: what a pass computed in NAME.values too
+# valued SECONDS NAME COMMAND...: runs a part that also writes the numbers of a pass to NAME.values
 valued() {
 	BENCH_VALUES=${work:-}/$2.values part "$@"
 }
 
-# compare: prints the lines of gpu-compare.sh that it did not print before
+# compare: prints the new lines of gpu-compare.sh
 compare() {
 	"$here/gpu-compare.sh" . >compared.new &&
 		awk 'FILENAME == ARGV[1] { before[$0]++; next } before[$0]-- > 0 { next } { print }' \
@@ -192,7 +194,7 @@ compare() {
 		mv compared.new compared.txt && keep || echo "gpu-first.sh: the comparison failed" >&2
 }
 
-# end: at the end, also of a run that is interrupted
+# end: ends the run, also an interrupted one
 end() {
 	local status=$? pid
 	trap '' TERM INT
@@ -213,7 +215,7 @@ end() {
 
 # ---- groups -----------------------------------------------------------------------------------
 
-# The part `open` needs 600 MB of cuBLAS from the disk.
+# The part `open` reads 600 MB of cuBLAS from the disk.
 open() {
 	start 2 loads ldd "$RF_PLUGIN"
 	start 3 nvidia-smi nvidia-smi
@@ -223,9 +225,9 @@ open() {
 	[ -n "$plan" ] || [ "$(status_of open)" -eq 0 ] || exit 69
 }
 
-# goes_on UNIT: runs a unit program that failed again, waiting for each kernel, so that the message names the
-# kernel that failed; then without the case that failed.  Three cases are left out at most.
-goes_on() {
+# repeat UNIT: runs a unit program that failed again, waiting for each kernel, so that the message names the
+# kernel that failed; then without the case that failed.  At most three cases are left out.
+repeat() {
 	local name=right-$1 left_out='' failed tries
 	for ((tries = 0; tries < 3; tries++)); do
 		[ "$(status_of "$name")" -gt 0 ] || return 0
@@ -247,7 +249,7 @@ right() {
 	done
 	finish
 	for unit in "${names[@]}"; do
-		[ -n "$plan" ] || goes_on "$unit"
+		[ -n "$plan" ] || repeat "$unit"
 	done
 	for config in "${small[@]}"; do
 		start 25 "programs-$(basename "$config" .json)" "$here/gpu-programs.sh" "$bin" "$config"
@@ -269,7 +271,7 @@ delta() {
 	profiled 4 delta-profiled "$bench" - delta "$peers" "${heads[@]}"
 }
 
-# Times come from runs without events, which take time themselves.
+# Times come from runs without events, because events take time.
 passes() {
 	local segment
 	for segment in "${segments[@]:0:2}"; do
@@ -279,8 +281,8 @@ passes() {
 	BENCH_SEGMENT=$short BENCH_DTYPE=f32 valued 10 pass-f32 "$bench" "$MODEL" pass "$T" 0
 }
 
-# Three engines are on the GPU together, which neither the longest segments nor, without recomputation, the
-# exact sum leaves room for.
+# Three engines are on the GPU at the same time.  Neither the longest segments nor, without recomputation, the
+# exact sum leaves room for them.
 steps() {
 	local -x BENCH_SEGMENT=$short
 	BENCH_RECOMPUTE=1 part 13 step-recompute "$bench" "$MODEL" step "$T" 1
@@ -301,7 +303,7 @@ families() {
 	done
 }
 
-# The exact sum leaves no room for the peer, which waits with its memory.
+# The exact sum leaves no room for the peer, which is stopped but keeps its memory.
 lengths() {
 	local t segment
 	for segment in "${segments[@]:2}"; do
@@ -314,7 +316,7 @@ lengths() {
 		part 10 step-longer "$bench" "$MODEL" step "$T" 1
 }
 
-# A model of one layer has the kernels of all, and little memory to save: each launch runs several times.
+# A model of one layer has all kernels, and little memory to save between the repetitions of a launch.
 counted() {
 	[ -n "$plan" ] || sed 's/\("num_hidden_layers": *\)[0-9]*/\11/' "$3" >"$2.json"
 	part "$1" "$2" ncu --clock-control none --section SpeedOfLight --section WarpStateStats \
@@ -326,7 +328,7 @@ counters() {
 	counted 15 counters-attention "$WINDOWED" 'attn|feature|learn'
 }
 
-# Each of the tools that run side by side has ports of its own.  They leave the peer its time.
+# The tools run at the same time, each with other ports.  They have a short limit, to leave time for the peer.
 sanitizers() {
 	local tool unit port=49152 patience=1 options=()
 	for tool in memcheck racecheck initcheck; do
@@ -340,7 +342,7 @@ sanitizers() {
 	finish
 }
 
-# The peer compiles a hundred variants of its kernels, which happens while nothing is measured.
+# The peer compiles a hundred variants of its kernels while nothing is measured.
 warm_up() {
 	export TRITON_CACHE_DIR=$work/triton
 	timeout -k 2 "$(left)" \
@@ -348,7 +350,7 @@ warm_up() {
 		>peer-warm-up.txt 2>&1 </dev/null &
 	warming=$!
 }
-# to_peer SIGNAL: sends it to the warm-up, whose group of processes timeout has made
+# to_peer SIGNAL: sends the signal to the warm-up and all of its processes, which timeout made a group
 to_peer() { [ -z "$warming" ] || kill "-$1" -- "-$warming" 2>/dev/null || true; }
 peer() {
 	part 40 "delta-$peers-fla" python3 "$here/delta-peer.py" "$peers" "${heads[@]}"
@@ -380,7 +382,7 @@ cd "$work"
 : >compared.txt
 trap end EXIT
 trap 'exit 143' TERM INT
-# the loader knows cuBLAS, or it is found
+# looks for cuBLAS if the loader does not know it
 if [[ "$(ldconfig -p 2>/dev/null)" != *libcublas.so.13* ]]; then
 	# shellcheck disable=SC2086  # folders
 	found=$(find $LIBRARIES -xdev -name libcublas.so.13 -printf '%h:' 2>/dev/null || true)
@@ -402,7 +404,7 @@ for group in $ONLY; do
 		;;
 	*) "$group" ;;
 	esac
-	# nothing else uses the GPU while something is measured
+	# no other program uses the GPU during a measurement
 	to_peer STOP
 	compare
 done

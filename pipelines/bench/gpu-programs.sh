@@ -4,7 +4,7 @@
 # and the largest differences are printed.  The last column has the limit; the exit status is 1 beyond it.
 # A step of rf-step on the GPU must leave the bytes of the five programs.
 #
-# Entropies and log-probabilities differ in nats, gradients as a part of their largest number.  Rollouts whose
+# Entropies and log-probabilities differ in nats, gradients relative to their largest number.  Rollouts whose
 # tokens differ have other log-probabilities.
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
@@ -17,7 +17,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 bad=0
 
-# differ A B: the largest difference of two columns of numbers, and the largest number of B
+# differ A B: prints the largest difference of two columns of numbers, and the largest number of B
 differ() {
 	paste "$1" "$2" | awk '
 		function size(x) { return x < 0 ? -x : x }
@@ -26,7 +26,7 @@ differ() {
 		size($2) > top { top = size($2) }
 		END { print bad || !NR ? "nan" : most + 0, top + 0 }'
 }
-# show WHAT DIFFERENCE LIMIT
+# show WHAT DIFFERENCE LIMIT: prints a line, and sets bad beyond the limit
 show() {
 	awk -v what="$1" -v x="$2" -v limit="$3" 'BEGIN {
 		good = x != "nan" && x <= limit
@@ -34,7 +34,7 @@ show() {
 		exit !good }' || bad=1
 }
 column() { rf-dump --tsv --no-header "$@"; }
-# numbers FILE: of a file of tensors, one a line
+# numbers FILE: prints the numbers of a file of tensors, one on each line
 numbers() {
 	local head
 	head=$(od -An -t u8 -N 8 "$1")

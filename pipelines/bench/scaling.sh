@@ -1,22 +1,22 @@
 #!/bin/bash
-# scaling.sh [FOLDER] -- what training by many ranks takes: a model of it, beside what 1, 2 and 4 ranks of
-# this machine take, and tables of what it says of clusters.
+# scaling.sh [FOLDER] -- measures training with 1, 2 and 4 ranks on this machine, compares it with a model of
+# the time, and prints tables of what the model predicts for clusters:
 #
 #     T(R) = ceil(B/R) record + optimizer + exchange(R) + (commit / K) / mini-batches of a batch
 #
-# B records of a mini-batch are shared among R ranks; then each adds its sum of gradients to the others', and
-# steps.  Where there are more ranks than cores, they share those.  On this machine a record's and an
-# optimizer's time are measured with one rank, and the exchange with another model, of a quarter of the
-# parameters: so what is predicted for 2 and 4 ranks was not measured before.
+# R ranks share the B records of a mini-batch.  Then they add their sums of gradients, and step.  If there are
+# more ranks than cores, the ranks share the cores.  On this machine the times of a record and of the
+# optimizer are measured with one rank, and the exchange with another model, which has a quarter of the
+# parameters.  So the prediction for 2 and 4 ranks uses no measurement of them.
 #
-# The tables are reckoned: operations as `rf-grpo --dry-run` counts them, and what is assumed of a GPU and
-# of a network, which these words say:
+# The tables are estimates, from the operations that `rf-grpo --dry-run` counts and these assumptions about a
+# GPU and a network:
 #
-#     SUSTAINED=300e12   operations a second that a GPU does, of all programs of the line
-#     MEMORY=3e12        bytes a second of its memory, which the optimizer and the sum go through
+#     SUSTAINED=300e12   operations per second of a GPU, over all programs of the line
+#     MEMORY=3e12        bytes per second of its memory, for the optimizer and the sum
 #     NODE=350e9 NETWORK=300e9 ALPHA=20e-6
-#                        bytes a second of an exchange within 8 ranks, and beyond; seconds of each step
-#     DISK=3e9           bytes a second at which steps are read and committed
+#                        bytes per second of an exchange within 8 ranks, and beyond; seconds of each step
+#     DISK=3e9           bytes per second for reading and committing steps
 #     START=3            seconds in which the programs of a line start
 #
 # ONLY=measured or ONLY=reckoned: one half.  $RF_BIN: the programs.
@@ -31,13 +31,13 @@ PATH=$(realpath "${RF_BIN:-$here/../../bin}"):$PATH
 
 # ---- this machine
 
-# config WIDTH: a DeltaNet whose parameters go by the square of the width
+# config WIDTH: prints a config of DeltaNet, with parameters proportional to the square of the width
 config() {
 	printf '{"model_type":"delta_net","hidden_size":%d,"num_hidden_layers":6,"num_heads":4,' "$1"
 	printf '"intermediate_size":%d,"vocab_size":384,"eos_token_id":1}\n' $((3 * $1))
 }
-# steps MODEL R: the medians of a step of R ranks with a thread each, of 8 records: seconds of one's records,
-# of the exchange, of the optimizer, of the step
+# steps MODEL R: prints the medians of a step of R ranks with a thread each, on 8 records: the seconds of a
+# rank's records, of the exchange, of the optimizer, of the step
 steps() {
 	rm -rf run log
 	rf-init --from "$1" run
@@ -80,7 +80,7 @@ measured() {
 			record = compute[1, 256] / 8
 			for (r = 1; r <= 4; r *= 2) {
 				busy = r > cores ? r / cores : 1
-				# four times that of the other model, which has a quarter of the parameters
+				# four times that of the model with a quarter of the parameters
 				exchange = r == 1 ? reduce[1, 256] : 4 * reduce[r, 128]
 				t = int((8 + r - 1) / r) * record * busy + optimizer[1, 256] * busy + exchange
 				off = 100 * (t / step[r, 256] - 1)
@@ -94,12 +94,12 @@ measured() {
 
 # ---- clusters
 
-# counted SIZE PROGRAM: the operations of a record of 16384 tokens
+# counted SIZE PROGRAM: prints the plan of a program for a record of 16384 tokens
 counted() {
 	$2 -m "$here/../configs/$1.json" --max-len 16384 --device cpu --dry-run </dev/null 2>/dev/null
 }
-# operations SIZE: by the separate programs, and by rf-step, whose first of four mini-batches needs no pass of
-# its own for the entropies
+# operations SIZE: prints the operations of the separate programs, and of rf-step, whose first of four
+# mini-batches needs no separate pass for the entropies
 operations() {
 	local program
 	for program in rf-entropy rf-rollout 'rf-grpo --recompute segment'; do
@@ -115,13 +115,13 @@ reckoned() {
 	done | awk -v sustained="$SUSTAINED" -v memory="$MEMORY" -v node="$NODE" \
 		-v network="$NETWORK" -v alpha="$ALPHA" -v disk="$DISK" -v start="$START" '
 		function log2(r) { return log(r) / log(2) }
-		# a mini-batch of b records by r ranks, four of them in a batch
+		# seconds of a mini-batch of b records with r ranks; a batch has four
 		function seconds(b, r, fused,   t) {
 			t = int((b + r - 1) / r) * (record[fused] + 24 * P / memory) + 40 * P / memory
 			if (r > 1)
 				t += 12 * P * (r - 1) / r / (r > 8 ? network : node) + alpha * log2(r)
-			# committed after each tenth batch; or read by three programs, with the moments, and
-			# committed
+			# rf-step commits after each tenth batch; separate programs read the step three
+			# times, with the moments, and commit each batch
 			if (fused)
 				return t + (12 * P / disk / 10) / 4
 			return t + (start + 32 * P / disk) / 4
@@ -158,7 +158,7 @@ reckoned() {
 
 failed=0
 if [ "${ONLY:-measured}" = measured ]; then
-	set +e # behind || it would not count within
+	set +e # || would switch -e off inside
 	(set -e && measured)
 	failed=$?
 	set -e

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tokens-peer.py train|encode TOKENIZER.json FILE.jsonl|FILE.txt... -- the Rust library `tokenizers`, on one
-thread, beside rf-tokenize; for bench.sh.
+thread, which bench.sh compares with rf-tokenize.
 
-train   makes a tokenizer like Qwen's, with as many tokens as Qwen's has or the text gives
+train   makes a tokenizer like that of Qwen, with as many tokens, or as many as the text gives
 encode  prints how long loading and encoding take, and how many tokens there are"""
 import json
 import os

@@ -1,10 +1,11 @@
-# entropy.gp FILE -- the entropy along one sequence, and the positions that were chosen, as text:
+# entropy.gp FILE -- draws the entropy along one sequence and the chosen positions as text:
 #
 #     rf-cat --range 0:1 x.rf | rf-dump --tsv --rows token --columns t,entropy,chosen >FILE
 #     gnuplot -c pipelines/examples/entropy.gp FILE
 #
-# Where x.rf has positions (rf-select).  The line is a mean over as many tokens as one column of text stands
-# for; a position is drawn at the entropy of its own row, t = s - 1.
+# x.rf has positions (rf-select).  Each column of text is the mean of several tokens.  A position is drawn at
+# the entropy of its row, t = s - 1.
+
 # a row of text for each nat
 stats ARG1 skip 1 using 2 name "NATS" nooutput
 set terminal dumb 108 12 + (NATS_max > 7 ? ceil(NATS_max) - 7 : 0)

@@ -4,19 +4,19 @@
     pip install lm-eval
     python3 lm_eval_adapter.py --model rf --model_args model=RUN --tasks hellaswag,wikitext,fda
 
-It is lm-eval's command line with one more --model, and needs neither torch nor a GPU.  The model's arguments:
+It is the command line of lm-eval with one more --model, and needs neither torch nor a GPU.  Its arguments:
 
-    model=PATH        a run or a checkpoint; for a run, the step that is its newest at the start
-    bin=DIR           where the programs are; default: those of $PATH
-    tokenizer=PATH    default: the model's
-    max_length=N      tokens that the model may read at once; default: any number.  Written tokens count,
-                      so a task must write fewer tokens; a longer prompt is cut on the left
-    max_gen_toks=N    tokens to write where a task does not say it; default: 256; 0 writes none
+    model=PATH        a run or a checkpoint; of a run, the newest step at the start
+    bin=DIR           the folder of the programs; default: those of $PATH
+    tokenizer=PATH    default: the tokenizer of the model
+    max_length=N      tokens of prompt and answer together; default: any number.  A task must write fewer
+                      tokens; a longer prompt is cut on the left
+    max_gen_toks=N    tokens to write if the task has no number; default: 256; 0 writes none
     options=WORDS     options of every program that runs the model: options=--threads 2 --dtype bf16
 
 Exit status: 0 done, 64 usage, 69 lm-eval or a program is missing, 70 lm-eval failed, 71 out of memory, 74
-writing failed, otherwise that of the program that failed, which has said why.  A signal, and the reader of
-the output who has left, end it as they end other programs (143, 141).
+writing failed, otherwise that of the program that failed, which has printed why.  A signal, or a reader that
+closes the output, ends it as it ends other programs (143, 141).
 """
 import json
 import os
@@ -203,7 +203,7 @@ class RfTools(LM):
 
 NEW = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 NUMBERS = (*NEW, "temperature", "top_k", "top_p")
-# options of other programs, with the values by which they change nothing
+# options of other programs, with the values that change nothing
 NEUTRAL = {"num_beams": 1, "num_return_sequences": 1, "repetition_penalty": 1, "length_penalty": 1,
            "min_p": 0, "typical_p": 1, "presence_penalty": 0, "frequency_penalty": 0,
            "no_repeat_ngram_size": 0, "min_new_tokens": 0, "min_length": 0}
@@ -248,7 +248,7 @@ def main():
     except Refused as error:
         raise program.Failure(program.USAGE, error) from None
     except SystemExit as end:
-        sys.exit(program.USAGE if end.code == 2 else end.code)  # 2 is argparse's
+        sys.exit(program.USAGE if end.code == 2 else end.code)  # argparse exits with 2
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@
 Published data of questions comes as parquet: a row per question, with columns such as prompt (a string),
 answers (a list of strings), task and max_gen_tokens.  Each row becomes one line, an object with the columns
 as keys, in the order of the files and of their rows.  The lines go to standard output, or to FILE, compressed
-if its name ends in .zst.  A file appears whole or not at all, and a link is replaced.  A FIFO, a device or
-/dev/stdout is written directly.  "-" is standard output.
+if its name ends in .zst.  A file appears only when it is complete, and a symbolic link is replaced.  A FIFO,
+a device or /dev/stdout is written directly.  "-" is standard output.
 
---columns takes only these, in this order; otherwise all columns are taken.  A value may be a string, a
-number, a boolean, null, a list of such, or a struct.  Bytes, dates and numbers that are not finite have no
+--columns takes these columns, in this order; otherwise all columns are taken.  A value may be a string, a
+number, a boolean, null, a list of these, or a struct.  Bytes, dates and numbers that are not finite have no
 form in JSON and are errors, which name file, row and column.
 
 It needs pyarrow (pip install pyarrow), and the program zstd for .zst.
@@ -18,8 +18,8 @@ It needs pyarrow (pip install pyarrow), and the program zstd for .zst.
 A message shows control characters of names as \\x1b, and so do lines that go to a terminal, as JSON has it.
 
 Exit status: 0 done, 64 usage, 65 bad data, 66 no input, 69 pyarrow or zstd is missing, 70 a fault of this
-program, 71 out of memory, 74 reading or writing failed.  A signal, and the reader of the output who has left,
-end it as they end other programs (141, 143).
+program, 71 out of memory, 74 reading or writing failed.  A signal, or a reader that closes the
+output, ends it as it ends other programs (143, 141).
 """
 import argparse
 import json
@@ -86,7 +86,8 @@ def convert(path, wanted, out, terminal):
     import pyarrow
     import pyarrow.parquet as parquet
 
-    source = open_regular(path)  # pyarrow does not tell all kinds of failures apart, nor take all names
+    # pyarrow does not distinguish all kinds of failures, and does not take all names
+    source = open_regular(path)
     try:
         file = parquet.ParquetFile(source)
     except (pyarrow.ArrowException, OSError, ValueError) as error:

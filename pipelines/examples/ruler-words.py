@@ -10,10 +10,10 @@ lm_eval/tasks/ruler.  Its files are read and not run, so nothing that they impor
     python3 pipelines/examples/ruler-words.py -o ruler.json
     rf-needle --template ruler.json --task niah_single_1 --length 4k -n 1 --tokenizer bytes
 
-Prompts and answer prefixes are then RULER's for all thirteen tasks, with two exceptions: an assignment of vt
-stands on a line of its own, where RULER puts it at the beginning of a line of noise, and in cwe a worked
-example precedes the question; the package makes that example, but its prompt lacks it.  Keys, values, words
-and places stay those that rf-needle draws.
+Prompts and answer prefixes are then those of RULER for all thirteen tasks, with two exceptions.  An
+assignment of vt has a separate line, while RULER puts it at the beginning of a line of noise.  In cwe a
+worked example precedes the question; the package makes that example, but its prompt lacks it.  rf-needle
+draws keys, values, words and places as before.
 
 Exit status: 0 done, 64 usage, 69 lm-eval is not installed, 74 writing failed, 78 lm-eval has other files.
 """
@@ -109,7 +109,7 @@ def of_niah(folder):
     code = File(folder, "prepare_niah.py")
     many = File(folder, "niah_utils.py").constant("TEMPLATE")
     one = many
-    # the package makes the prompt with one answer of that with several
+    # the package makes the prompt with one answer from the prompt with several
     for node in ast.walk(code.function("generate_input_output")):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and \
                 node.func.attr == "replace" and getattr(node.func.value, "id", None) == "template":
@@ -134,7 +134,7 @@ def of_vt(folder):
         raise code.missing("pair of assignments")
     lines.sort(key=lambda node: node.lineno)
     text, answer = code.config("template", "answer_prefix")
-    # in the worked example a blank follows that at the end of the prefix, and three empty lines the answers
+    # in the worked example another blank follows the prefix, and three empty lines follow the answers
     return {"vt": {"first": code.filled(lines[0], "name", "value").strip(),
                    "next": code.filled(lines[1], "name", "from").strip(), "input": text,
                    "answer_prefix": prefix(answer.replace("{num_v}", "{count}")),

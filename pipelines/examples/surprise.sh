@@ -1,14 +1,13 @@
 #!/bin/bash
-# surprise.sh [AHEAD] -- a reward for rf-reward --exec: how well the text goes on behind a rollout, by the
+# surprise.sh [AHEAD] -- a reward for rf-reward --exec: the probability of the text after a rollout, by the
 # weights in $STEP.
 #
 #     make -f pipelines/midtrain.mk ... REWARD=pipelines/examples/surprise.sh
 #
-# R = mean log-probability of the AHEAD=16 tokens of the text that stand behind the k tokens of a rollout,
-# given the text before the rollout and the rollout in the place of the text's own k: minus the surprise of
-# the text under the state that the rollout left.  So what counts is not whether a rollout has the text's
-# words, but whether the model, having written it, still knows what comes.  Where the text ends there, it is
-# 0.
+# R = mean log-probability of the AHEAD=16 tokens of the text after the k tokens of a rollout, given the text
+# before the rollout, and the rollout instead of the text's k tokens: minus the surprise of the text under the
+# state that the rollout left.  So the reward does not ask whether a rollout has the words of the text, but
+# whether the model, after writing it, still knows the continuation.  If the text ends at the rollout, R is 0.
 set -euo pipefail
 
 : "${STEP:?is not set: it is the model, as rf-loop has it}"
@@ -17,8 +16,8 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cat >"$tmp/records"
 
-# A question for each position: what stands before it, and its rollouts, which do not count, with the text
-# behind them, which does.  Its meta says whose it is.
+# A question for each position: the prompt is the text before it, and each choice is a rollout, whose tokens
+# do not count, followed by the text.  Its meta names record and position.
 {
 	jq -c '{seq: 0, type: "head", body: {format: 1, vocab: .vocab_size}}' "$STEP/config.json"
 	jq -c --argjson ahead "$ahead" '.body | .id as $record | .tokens.data as $text

@@ -1,4 +1,4 @@
-"""program.py -- messages, outputs and exits of the Python programs, as those in C have them.
+"""program.py -- messages, outputs and exits of the Python programs, like those of the programs in C.
 
     import program
     program.run("name.py", main)        # main() returns, or raises Failure(status, sentence)
@@ -66,7 +66,7 @@ def safe_json(line):
 
 
 def say(name, text):
-    """Writes a message.  A terminal that is gone, or a full disk, ends no work."""
+    """Writes a message.  A closed terminal or a full disk does not end the program."""
     line = safe(f"{name}: {text}").encode(errors="replace")
     if len(line) >= MESSAGE:
         line = line[:MESSAGE - 4].decode(errors="ignore").encode() + b"..."
@@ -77,7 +77,7 @@ def say(name, text):
 
 
 def hold_standard_descriptors():
-    """Gives each standard descriptor that is closed to a file that cannot be used as it is meant."""
+    """Opens each closed standard descriptor so that using it as standard input or output fails."""
     for number in range(3):
         try:
             fcntl.fcntl(number, fcntl.F_GETFD)
@@ -109,7 +109,7 @@ def handle_signals():
 
 
 class Printed(io.FileIO):
-    """Standard output, which keeps its failure: argparse, for one, passes over it."""
+    """Standard output, which records its failure, because argparse ignores it."""
     failure = None
 
     def write(self, data):
@@ -142,7 +142,7 @@ def open_standard_files():
 
 
 def finish(main):
-    """Runs main(), also where it ends by sys.exit(), and then writes what print() has kept back."""
+    """Runs main(), also if it ends with sys.exit(), and then writes the buffer of print()."""
     status = 0
     try:
         main()
@@ -191,8 +191,8 @@ def one_line(error):
 # ---- outputs ---------------------------------------------------------------------------------
 
 class Output:
-    """A file that appears whole or not at all, or something else that is written directly, as -o of the
-    programs in C has it (lib/io/tempfile.h).
+    """A file that appears only when it is complete, or a FIFO or device that is written directly, as by -o of
+    the programs in C (lib/io/tempfile.h).
 
         with Output(path) as out: out.write(bytes)
 
@@ -218,7 +218,7 @@ class Output:
         self.create()
 
     def create(self):
-        """Opens a temporary file beside the path, which a signal finds in the list as soon as it exists."""
+        """Opens a temporary file next to the path.  A signal finds it in the list as soon as it exists."""
         folder, name = os.path.split(self.path)
         for again in range(1000):
             suffix = f".tmp-{os.getpid()}" + (f"-{again}" if again else "")
