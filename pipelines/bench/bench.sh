@@ -353,7 +353,8 @@ starts() {
 	done
 }
 
-# A tokenizer as large as that of Qwen, made of the text, in a folder without a model that it would have to fit.
+# A tokenizer as large as that of Qwen, made of the text, in a folder without a model that it would have to
+# fit.
 tokens() {
 	local files peer start one two bytes mine encode
 	# shellcheck disable=SC2206  # words

@@ -1,8 +1,7 @@
 #!/bin/bash
 # gpu-compare.sh DIR -- reads the output of gpu-first.sh in DIR.  It prints which parts failed, whether all
 # results are right, the predicted (gpu-predicted.tsv) and measured figures, what follows if they differ, and
-# where the time of a pass goes, each share with the change that would save it.  gpu-first.md explains the
-# lines.
+# where the time of a pass goes.  gpu-first.md explains the lines.
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 if [ $# -ne 1 ] || [ ! -e "$1/parts.tsv" ]; then
@@ -159,35 +158,31 @@ function side(which, sentences,   s, n, i) {
 }
 END { if (missing) print missing " of " NR " predictions are not measured yet" }'
 
-# shares FILE: prints the shares of a pass, by the change that would save them
+# shares FILE: prints the shares of a pass, by kind of kernel
 shares() {
 	awk '
-	function change(k) {
-		if (k ~ /^product/) return "products: bf16 results (6), larger ones"
-		if (k ~ /^round/) return "rounding before products: kernels write bf16 themselves (6)"
-		if (k ~ /^CONV/) return "convolutions: (5)"
+	function kind(k) {
+		if (k ~ /^product/) return "products"
+		if (k ~ /^round/) return "rounding before products"
+		if (k ~ /^CONV/) return "convolutions"
 		if (k ~ /^(prepare|walk|read_out|ready|scan|back|sum_states|between|shared_states)/)
-			return "delta rule: inverse by matrix units, K split, bf16 (7); no recomputation (8)"
-		if (k ~ /^attn|^ATTN|^forward|^dq|^dkv|^join/)
-			return "attention: bf16 K and V by cp.async, then wgmma (9)"
-		if (k ~ /feature|learn|momentum|renorm|length|rates/)
-			return "fast weights: apply and learn side by side (9)"
-		if (k ~ /norm|swiglu|gate|rows|embed|axpy|add_strips/)
-			return "rows between products: bf16 (6)"
-		if (k ~ /head|fold|ce_|finish|best/) return "head: logits in larger blocks"
-		if (k ~ /adamw|dot|sum_/) return "optimizer: at the floor for float32 moments"
+			return "delta rule"
+		if (k ~ /^attn|^ATTN|^forward|^dq|^dkv|^join/) return "attention"
+		if (k ~ /feature|learn|momentum|renorm|length|rates/) return "fast weights"
+		if (k ~ /norm|swiglu|gate|rows|embed|axpy|add_strips/) return "rows between products"
+		if (k ~ /head|fold|ce_|finish|best/) return "head"
+		if (k ~ /adamw|dot|sum_/) return "optimizer"
 		return "other"
 	}
 	FNR > 1 { name = substr($0, 1, 64); split(substr($0, 65), w, " ")
 		if (name ~ /^all /) next
-		all += w[3]; calls += w[2]; part[change(name)] += w[3] }
+		all += w[3]; calls += w[2]; part[kind(name)] += w[3] }
 	END { for (c in part) printf "%6.2f %%  %s\n", 100 * part[c] / all, c | "sort -rn"
 		close("sort -rn")
-		printf "%d launches, %.3f ms; what the clock has beyond that is gaps: graphs (10)\n",
-			calls, all
+		printf "%d launches, %.3f ms; the rest of a pass is gaps between launches\n", calls, all
 	}' "$1"
 }
 for profile in *-launches.profile; do
-	printf '\n%s: where the time goes, and what would take it away\n' "${profile%.profile}"
+	printf '\n%s: where the time goes\n' "${profile%.profile}"
 	shares "$profile"
 done

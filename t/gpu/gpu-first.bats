@@ -244,7 +244,8 @@ stub() {
 	"$first" --plan >plan
 	awk '/^all, / { all = $(NF - 1) } END { exit !(NR > 55 && all > 300 && all < 540) }' plan
 	# as gpu-first.md has it
-	grep -q "$(awk '/^all, / { print $(NF - 1) }' plan) s: what" "$ROOT/pipelines/bench/gpu-first.md"
+	grep -q "$(awk '/^all, / { print $(NF - 1) }' plan) s: the seconds" \
+		"$ROOT/pipelines/bench/gpu-first.md"
 	for group in open right ceilings delta passes steps families lengths counters sanitizers peer; do
 		seconds=$(ONLY=$group "$first" --plan | awk '/^all, / { print $(NF - 1) }')
 		grep -q "^| $group | $seconds | " "$ROOT/pipelines/bench/gpu-first.md" ||
@@ -298,7 +299,7 @@ stub() {
 	[[ "$output" =~ 'entropy, 16384 tokens '+'9.96407 nats'\ +'9.96'\ +'1.00  NOT RIGHT: a CPU ' ]]
 	[[ "$output" =~ 'other ways, float32 '+'0.957 of'\ +'-nan'.*'NOT RIGHT: no number' ]]
 	grep -q '^products into bf16 .* less: results in bf16 come first$' <<<"$output"
-	[[ "$output" == *'100.00 %  delta rule: '* ]]
+	[[ "$output" == *'100.00 %  delta rule'* ]]
 	run -64 "$ROOT/pipelines/bench/gpu-compare.sh" nowhere
 }
 
