@@ -43,23 +43,23 @@ needle_tasks() {
 	printf '%s\n' "$tasks"
 }
 
-# noted NAME COMMAND WORD...: runs the command with these words, and keeps its messages in $RUN/NAME
-noted() {
+# run_noted NAME COMMAND WORD...: runs the command with these words, and keeps its messages in $RUN/NAME
+run_noted() {
 	local status=0
 	bash -eu -o pipefail -c "$2"' "$@"' "$1" "${@:3}" 2>"$RUN/$1" || status=$?
 	in_words <"$RUN/$1" >&2
 	return "$status"
 }
 
-# needle TASKS: makes the questions of SUITE=needle
-needle() {
+# make_needles TASKS: makes the questions of SUITE=needle
+make_needles() {
 	local options=(--task "$1" --length "${LENGTH:-4k}" -n "$SAMPLES" --seed "$SEED" --tokenizer "$MODEL")
 	local file
 	for file in ${haystack[@]+"${haystack[@]}"}; do options+=(--haystack "$file"); done
 	for file in ${qa[@]+"${qa[@]}"}; do options+=(--qa "$file"); done
 	# tasks of TASK must fit; otherwise those that do not fit are skipped
 	[ -n "$TASK" ] && [ "$TASK" != all ] || options+=(--skip-short)
-	noted made "$NEEDLE" "${options[@]}" -o "$RUN/questions.jsonl.zst"
+	run_noted made "$NEEDLE" "${options[@]}" -o "$RUN/questions.jsonl.zst"
 }
 
 # ruler_task FILE, ruler_length FILE: print the task and the length that the last fitting part of its path
@@ -92,8 +92,8 @@ ruler_length() {
 	printf '%s\n' "$length"
 }
 
-# lines FILE...: prints the lines of the files as suite.jq makes them
-lines() {
+# convert_lines FILE...: prints the lines of the files as suite.jq makes them
+convert_lines() {
 	local file task length n
 	for file; do
 		task=$TASK length=
@@ -125,8 +125,8 @@ can_score() {
 		die "$status" "$(sed -E '1s/^rf-score: (<stdin>: line [0-9]+: )?//' <<<"$said" | in_words)"
 }
 
-# tasks FILE...: prints a line of JSON for each task that lines of these files name, with its classes
-tasks() {
+# list_tasks FILE...: prints a line of JSON for each task that lines of these files name, with its classes
+list_tasks() {
 	local file
 	for file; do zstd -dcqf -- "$file"; done | jq -cnR '
 		reduce (inputs | try fromjson catch empty | objects
@@ -134,14 +134,14 @@ tasks() {
 		| select(.task | type == "string")) as $line ({}; .[$line.task] //= $line) | .[]'
 }
 
-questions() {
+make_questions() {
 	local lines=("$RUN/questions.jsonl.zst")
 	case $SUITE in
-	needle) [ -e "${lines[0]}" ] || needle "$tasks" ;;
+	needle) [ -e "${lines[0]}" ] || make_needles "$tasks" ;;
 	files) lines=("${data[@]}") ;;
 	*)
 		if [ ! -e "${lines[0]}" ]; then
-			lines "${data[@]}" | zstd -1qc >"${lines[0]}.tmp"
+			convert_lines "${data[@]}" | zstd -1qc >"${lines[0]}.tmp"
 			mv -- "${lines[0]}.tmp" "${lines[0]}"
 		fi
 		;;
@@ -150,10 +150,10 @@ questions() {
 		rf-cat -o "$RUN/questions.rf" -- "${lines[@]}"
 	else
 		case $SUITE in
-		files) [ -n "$TASK" ] || tasks "${lines[@]}" | can_score ;;
-		longbench) tasks "${lines[@]}" | can_score ;;
+		files) [ -n "$TASK" ] || list_tasks "${lines[@]}" | can_score ;;
+		longbench) list_tasks "${lines[@]}" | can_score ;;
 		esac
-		noted tokenized "$TOKENIZE" -o "$RUN/questions.rf" -- "${lines[@]}"
+		run_noted tokenized "$TOKENIZE" -o "$RUN/questions.rf" -- "${lines[@]}"
 	fi
 }
 
@@ -162,29 +162,29 @@ questions() {
 # model_of FILE: prints the weights that made its answers
 model_of() { rf-dump --head "$1" | grep '^model' || echo none; }
 
-# left TOKENS: prints the estimated time for this many more tokens
-left() {
+# time_left TOKENS: prints the estimated time for this many more tokens
+time_left() {
 	local took=$((EPOCHSECONDS - began))
 	[ "$took" -gt 0 ] && [ "$read_now" -gt 0 ] || return 0
 	printf ', about %d s left' $((took * $1 / read_now))
 }
 
-# tokens FROM TO: prints the number of tokens of these prompts, and one for each answer
-tokens() {
+# count_tokens FROM TO: prints the number of tokens of these prompts, and one for each answer
+count_tokens() {
 	local i sum=0
 	for ((i = $1; i < $2; i++)); do sum=$((sum + lengths[i] + 1)); done
 	echo "$sum"
 }
 
-# last BATCH: prints the number after that of its last question
+# end_of BATCH: prints the number after that of its last question
 # shellcheck disable=SC2153  # a word of evaluate.mk
-last() { echo $((($1 + 1) * BATCH < n ? ($1 + 1) * BATCH : n)); }
+end_of() { echo $((($1 + 1) * BATCH < n ? ($1 + 1) * BATCH : n)); }
 file_of() { printf '%s/answers/batch-%06d.rf\n' "$RUN" "$1"; }
 
-# answer BATCH: writes its file, and a line of times.tsv
-answer() {
+# answer_batch BATCH: writes its file, and a line of times.tsv
+answer_batch() {
 	local new=$RUN/answers/.new.rf at=${EPOCHREALTIME/[.,]/}
-	FROM=$(($1 * BATCH)) TO=$(last "$1") STEP=$weights QUESTIONS=$RUN/questions.rf OUTPUT=$new \
+	FROM=$(($1 * BATCH)) TO=$(end_of "$1") STEP=$weights QUESTIONS=$RUN/questions.rf OUTPUT=$new \
 		bash -eu -o pipefail -c \
 		'rf-cat --range "$FROM:$TO" "$QUESTIONS" | '"$GENERATE"' -m "$STEP" $COMPUTE -o "$OUTPUT"'
 	at=$((${EPOCHREALTIME/[.,]/} - at))
@@ -202,9 +202,9 @@ answer() {
 	mv "$new" "$(file_of "$1")"
 }
 
-# hold: links the files of the run's step into RUN/weights until all questions are answered, because the run
-# may remove the step meanwhile.  If the file system has no hard links, the step itself is read.
-hold() {
+# link_weights: links the files of the run's step into RUN/weights until all questions are answered, because
+# the run may remove the step meanwhile.  If the file system has no hard links, the step itself is read.
+link_weights() {
 	local new=$RUN/.weights.tmp-$$
 	if [ ! -e "$MODEL/latest" ] || [ -e "$RUN/weights" ]; then return 0; fi
 	cp -al -- "$step" "$new" 2>/dev/null && [ -e "$new/config.json" ] && mv -- "$new" "$RUN/weights"
@@ -213,7 +213,7 @@ hold() {
 
 # find_weights: sets weights, the folder of the weights
 find_weights() {
-	[ ! -e "$step/config.json" ] || hold
+	[ ! -e "$step/config.json" ] || link_weights
 	weights=$RUN/weights
 	[ -e "$weights" ] || weights=$step
 	[ -e "$weights/config.json" ] ||
@@ -221,7 +221,7 @@ find_weights() {
 			"name another RUN for the newest step, or restore this one"
 }
 
-answers() {
+answer_questions() {
 	local began=$EPOCHSECONDS read_now=0 unread=0 ready=0 left=() lengths n batch
 	# without a prompt_len a record is a prompt
 	mapfile -t lengths < <(rf-dump --tsv --rows record --columns prompt_len,T --no-header \
@@ -232,10 +232,10 @@ answers() {
 	rm -f "$RUN"/answers/.*.rf "$RUN"/answers/.*.tmp-*
 	for ((batch = 0; batch * BATCH < n; batch++)); do
 		if [ -e "$(file_of "$batch")" ]; then
-			ready=$((ready + $(last "$batch") - batch * BATCH))
+			ready=$((ready + $(end_of "$batch") - batch * BATCH))
 		else
 			left+=("$batch")
-			unread=$((unread + $(tokens $((batch * BATCH)) "$(last "$batch")")))
+			unread=$((unread + $(count_tokens $((batch * BATCH)) "$(end_of "$batch")")))
 		fi
 	done
 	if [ ${#left[@]} -eq 0 ]; then
@@ -246,11 +246,11 @@ answers() {
 	score --check "$RUN/questions.rf" >/dev/null
 	find_weights
 	for batch in "${left[@]}"; do
-		answer "$batch"
-		read_now=$((read_now + $(tokens $((batch * BATCH)) "$(last "$batch")")))
-		ready=$((ready + $(last "$batch") - batch * BATCH))
+		answer_batch "$batch"
+		read_now=$((read_now + $(count_tokens $((batch * BATCH)) "$(end_of "$batch")")))
+		ready=$((ready + $(end_of "$batch") - batch * BATCH))
 		say "$ready of $n questions," \
-			"$((EPOCHSECONDS - began)) s$(left $((unread - read_now)))"
+			"$((EPOCHSECONDS - began)) s$(time_left $((unread - read_now)))"
 	done
 	rm -rf "$RUN/weights"
 }
@@ -266,7 +266,7 @@ score() {
 	rf-score "${options[@]}" "$@"
 }
 
-scores() {
+write_scores() {
 	local against=()
 	[ -z "$AGAINST" ] || against=(--against "$AGAINST/answers")
 	score ${against[@]+"${against[@]}"} "$RUN"/answers/batch-*.rf >"$RUN/scores.jsonl.tmp"
@@ -305,17 +305,17 @@ flock -n 9 || {
 	flock 9
 }
 rm -rf -- "$RUN"/.*.tmp-*
-words() {
+check_same() {
 	# shellcheck disable=SC2086  # several names
 	"$lib/check.sh" words "$RUN/words" MODEL $FIXED -- ${data[@]+"${data[@]}"} \
 		${haystack[@]+"${haystack[@]}"} ${qa[@]+"${qa[@]}"}
 }
 answered=("$RUN"/answers/batch-*.rf)
-if [ ! -e "${answered[0]}" ] && ! words 2>/dev/null; then
+if [ ! -e "${answered[0]}" ] && ! check_same 2>/dev/null; then
 	# words may change until the first answer
 	rm -f "$RUN"/{words,step,made,tokenized,questions.rf,questions.jsonl.zst}
 fi
-words
+check_same
 # A run may train on and remove old steps while this links the newest one.
 if [ ! -e "$RUN/step" ] || {
 	[ ! -e "${answered[0]}" ] && [ ! -e "$RUN/weights" ] && [ ! -e "$(<"$RUN/step")/config.json" ]
@@ -324,7 +324,7 @@ if [ ! -e "$RUN/step" ] || {
 	for _ in 1 2 3 4 5; do
 		step=$MODEL
 		[ ! -e "$MODEL/latest" ] || step=$MODEL/$(readlink -- "$MODEL/latest")
-		hold
+		link_weights
 		if [ -e "$RUN/weights" ] || [ -e "$step/config.json" ]; then break; fi
 	done
 	printf '%s\n' "$step" >"$RUN/step.tmp"
@@ -332,9 +332,9 @@ if [ ! -e "$RUN/step" ] || {
 fi
 step=$(<"$RUN/step")
 
-[ -e "$RUN/questions.rf" ] || questions
-answers
-scores
+[ -e "$RUN/questions.rf" ] || make_questions
+answer_questions
+write_scores
 "$lib/suite-report.sh" "$RUN"
 sed -n '/^|/p' "$RUN/report.md"
 say "the report is $RUN/report.md"
