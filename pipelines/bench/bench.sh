@@ -9,7 +9,7 @@
 #
 # $TOKENIZERS: a Python that has the package `tokenizers`.  rf-tokenize is then compared with it on $TEXTS
 # (.jsonl or .txt; by default the corpus).
-# $ONLY: some of the groups of rows below, such as 'passes steps'.
+# $ONLY: groups of rows to measure, named at the end: ONLY="passes steps".
 # $RF_BIN: the programs; $RF_BENCH: the program of t/helper/bench.c; $DEMO: a run of the demonstration.
 # Entropies in bf16 are compared with float32 on its model and held-out documents.  Without it such a model is
 # made, with a quarter of the warm-up.
