@@ -27,13 +27,14 @@ in_all_orders() {
 	[ "$(grep -h '^# bits' rev rand:1 | sort -u | wc -l)" -eq 1 ]
 }
 
-# side_by_side PLUGIN EVERY: all unit programs with another build of the kernels, in one of EVERY cases
+# side_by_side PLUGIN EVERY: all unit programs with another build of the kernels, in one of EVERY cases; of what
+# was written in a quarter of these
 side_by_side() {
 	local every=$2
 	[ -z "${RF_ALL:-}" ] || every=$(($2 / 2))
-	export RF_UNITS RF_PLUGIN=$RF_UNITS/../rf-cuda-$1.so RF_EVERY=$every
-	printf '%s\n' ops-{products,written,rows,delta,attention,fast-weights,head} |
-		xargs -P 2 -I '{}' sh -c '"$RF_UNITS/unit/$1" cuda >"$1" 2>&1 || touch failed' _ '{}'
+	export RF_UNITS RF_PLUGIN=$RF_UNITS/../rf-cuda-$1.so
+	printf '%s\n' "ops-written $((4 * every))" ops-{products,rows,delta,attention,fast-weights,head}" $every" |
+		xargs -P 2 -L 1 sh -c 'RF_EVERY=$1 "$RF_UNITS/unit/$0" cuda >"$0" 2>&1 || touch failed'
 	[ ! -e failed ] || { grep -v '^ok' ops*; false; }
 }
 
@@ -41,13 +42,13 @@ side_by_side() {
 	in_all_orders ops-products 2
 }
 @test "cuda, emulated: what an operation has written is what products multiply, rounded or not" {
-	in_all_orders ops-written
+	in_all_orders ops-written 3 # with each writer
 }
 @test "cuda, emulated: norms, gates, convolutions and rotary embeddings agree with double precision" {
 	in_all_orders ops-rows 2
 }
 @test "cuda, emulated: the delta rule agrees with double precision, in segments and step by step" {
-	in_all_orders ops-delta 3
+	in_all_orders ops-delta 5
 }
 @test "cuda, emulated: attention agrees with double precision, with windows, caches and step by step" {
 	in_all_orders ops-attention 3
@@ -56,7 +57,7 @@ side_by_side() {
 	in_all_orders ops-fast-weights
 }
 @test "cuda, emulated: the head, sampling and the optimizer agree with double precision" {
-	in_all_orders ops-head 2
+	in_all_orders ops-head 4
 }
 @test "cuda, emulated: all operations agree with double precision with contracted multiply-adds" {
 	[[ "$RF_UNITS" != */sanitize/* ]] || skip "not under sanitizers"

@@ -412,7 +412,8 @@ static void wide_deltas(void)
  * step.  A GPU may begin chunks elsewhere; there the numbers are equal except for rounding. */
 static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
 {
-	enum { T = 270, N = 130, AT = 8 };
+	enum { T = 270, AT = 8 };
+	const size_t N = one_in() > 1 ? 70 : 130; /* rows that follow: over one or two borders of chunks */
 	static const int32_t row[AT] = { 0, 17, 62, 63, 64, 126, 127, 139 }, lead[AT] = { 1, 18, 63, 0, 1, 63,
 	                                                                                  0, 12 };
 	static const int32_t slot[AT] = { 4, 1, 2, 3, 8, 6, 7, 5 };
@@ -428,8 +429,8 @@ static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
 		struct buf log[4] = { in(AT * kv, 0, 0), in(AT * 64 * hk, 0, 0), in(AT * 64 * hv, 0, 0),
 		                      in((size_t)(AT * 64 * H), 0, 0) };
 		struct buf all[5] = { in(N * AT * hk, 0, 0), in(N * AT * hk, 0, 0), in(N * AT * hv, 0, 0),
-		                      in((size_t)(N * AT * H), 0, 0),
-		                      in((size_t)(N * AT * H), 0, 0) }; /* q, k, v, b, g */
+		                      in(N * AT * (size_t)H, 0, 0),
+		                      in(N * AT * (size_t)H, 0, 0) }; /* q, k, v, b, g */
 		struct buf from[5] = { q, k, v, b, g }, u1 = out(N * AT * hv), o1 = out(N * AT * hv),
 			   open = in(AT * kv, 0, 0);
 		size_t wide[5] = { hk, hk, hv, (size_t)H, (size_t)H };
@@ -450,7 +451,7 @@ static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
 					       from[i].h + ((size_t)row[s] + 1 + j) * wide[i], wide[i] * 4);
 			dev->ops->upload(dev, all[i].m, all[i].h, all[i].n * 4);
 		}
-		f.nb = AT, f.steps = N, f.captures = 0, f.start = slots, f.open_rows = leads, f.u = u1.m,
+		f.nb = AT, f.steps = (int)N, f.captures = 0, f.start = slots, f.open_rows = leads, f.u = u1.m,
 		f.o = o1.m;
 		f.q = all[0].m, f.k = all[1].m, f.v = all[2].m, f.b = all[3].m, f.g = decay ? all[4].m : NULL;
 		text[0] = get(u), text[1] = get(o);
@@ -460,7 +461,7 @@ static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
 			if (how) {
 				f.steps = 1;
 				f.open = keeps_state ? open.m : NULL;
-				for (f.decoded = 0; f.decoded < N; f.decoded++) {
+				for (f.decoded = 0; f.decoded < (int)N; f.decoded++) {
 					size_t at = (size_t)f.decoded * AT;
 					f.q = rf_at(all[0].m, at * hk), f.v = rf_at(all[2].m, at * hv),
 					f.b = rf_at(all[3].m, at * (size_t)H);

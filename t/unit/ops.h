@@ -507,14 +507,22 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
+/* Returns n of RF_EVERY=n, or 1. */
+static UNUSED unsigned one_in(void)
+{
+	const char *s = getenv("RF_EVERY");
+
+	return s ? (unsigned)atoi(s) : 1;
+}
+
 /* Checks whether a case of this function is left out.  RF_NOT=function,function leaves out all cases of these
  * functions.  RF_EVERY=n, for slow devices, keeps the first case of each function and one in n of the
  * others. */
 static bool left_out(const char *function)
 {
 	static struct { const char *name; unsigned cases; } of[100];
-	const char *s = getenv("RF_EVERY");
-	unsigned every = s ? (unsigned)atoi(s) : 1, at;
+	const unsigned every = one_in();
+	unsigned at;
 	int i = 0;
 
 	if (has_word(getenv("RF_NOT"), function))
