@@ -83,7 +83,7 @@ records() {
 	# both rf-select and rf-reward have --shift
 	six=(BATCHES=2 SELECT='rf-select --chunks 2 --shift 1' REWARD='rf-reward --shift 1')
 	seven=(BATCHES=2 SELECT="rf-select --shift='2'")
-	for words in one two three four five six seven; do
+	for words in two three four six ${RF_ALL:+one five seven}; do
 		declare -n these=$words
 		rm -rf a b
 		midtrain RUN=a "${these[@]}"
@@ -201,8 +201,9 @@ records() {
 }
 
 @test "FUSED: killed at any moment and started again a phase ends at the same bytes" {
-	[ -n "${RF_ALL:-}" ] && times=200 || times=3
-	for phase in 'midtrain want' 'posttrain post' 'testtime carry' 'testtime reset RESET=batch'; do
+	local phases=('midtrain want' 'testtime reset RESET=batch') times=3
+	[ -z "${RF_ALL:-}" ] || { times=200 phases+=('posttrain post' 'testtime carry'); }
+	for phase in "${phases[@]}"; do
 		read -r phase name words <<<"$phase"
 		run python3 "$ROOT/t/helper/kill-phase.py" $times "$RANDOM" "$P/$name" \
 			"$phase" FUSED=1 $words
@@ -219,7 +220,7 @@ records() {
 	midtrain RUN=b FUSED=1 BATCHES=4
 	midtrain RUN=b FUSED=1 LAUNCH="$(by 2)"
 	same_run_and_log b "$P/want"
-	for how in posttrain 'posttrain METHOD=ntp' testtime; do
+	for how in posttrain testtime ${RF_ALL:+'posttrain METHOD=ntp'}; do
 		rm -rf a b
 		read -r phase words <<<"$how"
 		$phase RUN=a $words
