@@ -25,7 +25,7 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 	runs one
 	batch_of 0:7 one
 	batch_of 7:13 one
-	for n in 1 2 3 4 8; do
+	for n in 1 3 8 ${RF_ALL:+2 4}; do
 		runs some
 		batch_by $n 0:7 some
 		batch_by $((9 - n)) 7:13 some
