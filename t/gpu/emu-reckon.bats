@@ -30,8 +30,8 @@ reckoned() { EMU_RECKON=$1 LD_PRELOAD=$RF_PLUGIN "$RF_UNITS/helper/bench" "${@:2
 }
 
 @test "reckoned: the table of a pass has all launches, adds up, and is the same from run to run" {
-	reckoned table "$demo" both 1000 >said
-	reckoned again "$demo" both 1000
+	reckoned table "$demo" both 500 >said
+	reckoned again "$demo" both 500
 	cmp table again
 	# columns before what bounds it: calls, MB, instructions, us each, ms
 	awk 'NR == 1 { next }
@@ -76,7 +76,7 @@ reckoned() { EMU_RECKON=$1 LD_PRELOAD=$RF_PLUGIN "$RF_UNITS/helper/bench" "${@:2
 		echo "        /*0090*/              @P0  BRA 0x50 ;"
 	END
 	chmod +x bin/cuobjdump
-	T=512 SEGMENT=256 LINES=3 PATH=$PWD/bin:$PATH bash "$ROOT/t/emu/reckon.sh" b "$demo" >out
+	T=256 SEGMENT=128 LINES=3 PATH=$PWD/bin:$PATH bash "$ROOT/t/emu/reckon.sh" b "$demo" >out
 	# five instructions once, and five twice, of which one moves
 	grep -qE '^[0-9a-f]+ 40 7\.5 norm_fwd<true, true>$' b/kernels.txt || { cat b/kernels.txt; return 1; }
 	[ "$(grep -c '^kernel  ' out)" -eq 3 ]
@@ -86,7 +86,7 @@ reckoned() { EMU_RECKON=$1 LD_PRELOAD=$RF_PLUGIN "$RF_UNITS/helper/bench" "${@:2
 		{ tail -n 1 out; return 1; }
 	# without a step there is none, and what is known is kept
 	printf '#!/bin/sh\nexit 1\n' >bin/cuobjdump
-	T=512 SEGMENT=256 STEP=no PATH=$PWD/bin:$PATH bash "$ROOT/t/emu/reckon.sh" b "$demo" >out
+	T=256 SEGMENT=128 STEP=no PATH=$PWD/bin:$PATH bash "$ROOT/t/emu/reckon.sh" b "$demo" >out
 	[ "$(grep -c '^kernel  ' out)" -eq 2 ]
 	grep -q ' 40 7.5 ' b/kernels.txt
 }
