@@ -6,6 +6,12 @@ setup() {
 	load ../model
 }
 
+# families: prints the models of t/golden that have mixers of their own; with RF_ALL=1 also others
+families() {
+	printf '%s\n' "$G"/{delta-hybrid,gated,lact-muon,qwen}
+	[ -z "${RF_ALL:-}" ] || printf '%s\n' "$G"/{delta,delta-gate-neg,lact}
+}
+
 # split SPEC TEXTS: makes the stream `questions` from texts, with a line of SPEC for each text.  The first
 # number of a line is the number of tokens of the prompt; the others are the lengths of choices, which follow
 # each other in the text.  "l-f" is a choice of l tokens of which the first f are context.  Makes also the
@@ -92,7 +98,7 @@ some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351)
 	some
 	wide delta_net gated_deltanet lact_swiglu qwen3_5_text
 	local all=('--threads 1' '--threads 3' '--max-len 946' '--max-len 3000' '--device check') i=0
-	for m in "$G"/{delta,delta-hybrid,delta-gate-neg,gated,lact,lact-muon,qwen} wide-*; do
+	for m in $(families) wide-*; do
 		rf-logp -m "$m" --device "$like_cpu" questions >one
 		# two of the five for each model, in turn
 		[ -n "${RF_ALL:-}" ] && hows=("${all[@]}") || hows=("${all[i % 5]}" "${all[(i + 2) % 5]}")
@@ -113,7 +119,7 @@ some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351)
 @test "rf-logp: the size of the segments changes values only by rounding" {
 	some
 	wide delta_net gated_deltanet lact_swiglu qwen3_5_text
-	for m in "$G"/{delta,delta-hybrid,delta-gate-neg,gated,lact,lact-muon,qwen} wide-*; do
+	for m in $(families) wide-*; do
 		rf-logp -m "$m" questions >one
 		for segment in 64 128; do
 			rf-logp -m "$m" --segment $segment questions >other
