@@ -17,7 +17,7 @@ some() {
 		rf-ntp -m some --dtype f32 --mini-batch 4 --lr 1e-3 --threads 1 --ranks mpi \
 			--log some.log ${*:2}"
 }
-many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:20; }
+many() { texts "${1:-40}" 1:20 2:66 3:9 4:13 5:11 6:30 7:20; }
 trained_alone() {
 	many >in
 	runs one some
