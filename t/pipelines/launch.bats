@@ -59,13 +59,18 @@ by() { echo "mpirun --bind-to none -n $1"; }
 			LAUNCH="$(by 2)"
 		same_run a b
 	done
-	for how in refine ntp 'ntp INNER_STEPS=published' sft 'sft INNER_STEPS=published'; do
+	local posttrain=(refine 'sft INNER_STEPS=published') testtime=('ntp INNER_STEPS=published')
+	[ -z "${RF_ALL:-}" ] || {
+		posttrain+=(ntp 'ntp INNER_STEPS=published' sft)
+		testtime+=(refine ntp)
+	}
+	for how in "${posttrain[@]}"; do
 		rm -rf a b
 		phase posttrain RUN=a DATA="$P/asked.jsonl" METHOD=$how
 		phase posttrain RUN=b DATA="$P/asked.jsonl" METHOD=$how LAUNCH="$(by 2)"
 		same_run a b
 	done
-	for how in refine 'ntp INNER_STEPS=published' ntp; do
+	for how in "${testtime[@]}"; do
 		rm -rf a b
 		phase testtime RUN=a DATA="$P/asked.jsonl" ANSWER_KEY= MAX_NEW=3 METHOD=$how
 		phase testtime RUN=b DATA="$P/asked.jsonl" ANSWER_KEY= MAX_NEW=3 METHOD=$how LAUNCH="$(by 2)"
