@@ -5,8 +5,8 @@ setup() { load ../helper; }
 
 golden() { helper golden "$@"; }
 
-# case NAME: all that the case says, through the programs, in the order of a training step.  RF_CASES names the
-# cases to run, for slow devices; empty: all of them.
+# case NAME: all that the case says, through the programs, in the order of a training step.  RF_CASES, for
+# slow devices, names the cases to run; without it all of them run.
 case_of() {
 	local c=$G/$1
 	[[ " ${RF_CASES:-$1} " == *" $1 "* ]] || skip "RF_CASES leaves it out"

@@ -27,13 +27,14 @@ in_all_orders() {
 	[ "$(grep -h '^# bits' rev rand:1 | sort -u | wc -l)" -eq 1 ]
 }
 
-# side_by_side PLUGIN EVERY: all unit programs with another build of the kernels, in one of EVERY cases; of what
-# was written in a quarter of these
+# side_by_side PLUGIN EVERY: all unit programs with another build of the kernels, in one of EVERY cases;
+# ops-written in a quarter of these
 side_by_side() {
 	local every=$2
 	[ -z "${RF_ALL:-}" ] || every=$(($2 / 2))
 	export RF_UNITS RF_PLUGIN=$RF_UNITS/../rf-cuda-$1.so
-	printf '%s\n' "ops-written $((4 * every))" ops-{products,rows,delta,attention,fast-weights,head}" $every" |
+	printf '%s\n' "ops-written $((4 * every))" \
+		ops-{products,rows,delta,attention,fast-weights,head}" $every" |
 		xargs -P 2 -L 1 sh -c 'RF_EVERY=$1 "$RF_UNITS/unit/$0" cuda >"$0" 2>&1 || touch failed'
 	[ ! -e failed ] || { grep -v '^ok' ops*; false; }
 }
