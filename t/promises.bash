@@ -18,7 +18,7 @@
 #
 # PROMISE_GATHERS=1: a filter that must see all of its input before it writes a record.
 # PROMISE_MIB is how many MiB the program may hold while it refuses a stream that claims too much [64].
-# PROMISE_CUTS is how many cuts of the input are tried [40].
+# PROMISE_CUTS is how many cuts of the input are tried [12, with RF_ALL=1 40].
 #
 # For a trainer, PROMISE_RESET names a function that makes a fresh state before each run, and PROMISE_STATE
 # one that prints the state, which must be the same before and after every run that fails.
@@ -150,10 +150,10 @@ promise_foreign() {
 
 # A stream cut anywhere, even at the end of a frame, is an error: truncated.
 promise_cuts() {
-	local before=
+	local before='' cuts=${PROMISE_CUTS:-$((${RF_ALL:+1} + 0 ? 40 : 12))}
 	[ -z "${PROMISE_RESET:-}" ] || "$PROMISE_RESET"
 	[ -z "${PROMISE_STATE:-}" ] || before=$("$PROMISE_STATE")
-	p_lab cuts "${PROMISE_CUTS:-40}" "$P_GOOD" "${P_CMD[@]}" 2>p.err || { tail -n 1 p.err; return 1; }
+	p_lab cuts "$cuts" "$P_GOOD" "${P_CMD[@]}" 2>p.err || { tail -n 1 p.err; return 1; }
 	[ -z "$before" ] || [ "$before" = "$("$PROMISE_STATE")" ] || p_say "it failed, and changed its state"
 }
 
