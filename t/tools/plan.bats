@@ -147,7 +147,7 @@ begins() {
 family() {
 	plain || skip "the device's own bookkeeping is not counted"
 	begins "$@"
-	for dtype in f32 bf16; do
+	for dtype in bf16 ${RF_ALL:+f32}; do
 		check rf-entropy -m m --dtype $dtype
 		check rf-grpo -m run --stale any --dtype $dtype
 	done
