@@ -471,12 +471,14 @@ static void check_exact(const char *name, const char *options, const struct rf_m
 				if (!every_way && (s + again + turn) % 2)
 					continue;
 				run_tree(&have, segments[s], again, false, lengths[l]);
-				run_tree(&after, segments[s], again, true, lengths[l]);
+				if (every_way || s == turn / 2 % 3)
+					run_tree(&after, segments[s], again, true, lengths[l]);
 				snprintf(how, sizeof how, "segments of %d%s",
 				         segments[s] < RF_CHUNK ? RF_CHUNK : segments[s],
 				         again ? ", recomputed" : "");
 				check_near(&have, &expect, lengths[l], how);
-				check_equal(&after, &have, lengths[l], how);
+				if (every_way || s == turn / 2 % 3)
+					check_equal(&after, &have, lengths[l], how);
 			}
 		check_forward(&expect, lengths[l]);
 		turn++;
