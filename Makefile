@@ -14,10 +14,10 @@
 # make study          tests whether ReFINE makes a model better: small models, controls, three seeds:
 #                     pipelines/study/study.mk
 #                         QUICK=1: only test that the study works, in some minutes instead of hours
-# make check          builds and runs all tests; takes about twenty minutes on two cores
+# make check          builds and runs all tests; takes about ten minutes on two cores
 #                         TESTS=t/x.bats: only these files; DEVICE=cuda: on a GPU; ISA=x86_64: as on an older
 #                         processor; DEVICE=check: on the checking device (guarded memory, delayed errors)
-# make check-all      also runs the exhaustive tests
+# make check-all      runs the same tests with all cases, where make check runs some of them
 #                         SANITIZE=1: with ASan and UBSan
 # make check-arm64    runs the tests that an emulator can run, with programs for arm64, and checks that the
 #                     streams are the same bytes
