@@ -49,7 +49,7 @@ side_by_side() {
 	in_all_orders ops-rows 2
 }
 @test "cuda, emulated: the delta rule agrees with double precision, in segments and step by step" {
-	in_all_orders ops-delta 5
+	in_all_orders ops-delta 8
 }
 @test "cuda, emulated: attention agrees with double precision, with windows, caches and step by step" {
 	in_all_orders ops-attention 3
@@ -63,11 +63,11 @@ side_by_side() {
 @test "cuda, emulated: all operations agree with double precision with contracted multiply-adds" {
 	[[ "$RF_UNITS" != */sanitize/* ]] || skip "not under sanitizers"
 	grep -qw fma /proc/cpuinfo || skip "this processor has no fused multiply-adds"
-	side_by_side contracted 9
+	side_by_side contracted 15
 }
 @test "cuda, emulated: no operation lets two threads touch the same memory without a barrier" {
 	[[ "$RF_UNITS" != */sanitize/* ]] || skip "not under sanitizers"
-	EMU_SMS=132 side_by_side race 12
+	EMU_SMS=132 side_by_side race 20
 }
 @test "cuda, emulated: the emulator finds every planted kernel bug and accepts the corrected kernels" {
 	for order in fwd rev rand:1; do
