@@ -311,8 +311,8 @@ units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) $(CUBLAS_WAYS) $(
 
 TESTS ?= t
 # The longest files start first, so that no long file is left for the end when files run in parallel.
-LONGEST = $(patsubst %,t/%.bats,exact/tree gpu/emu-kernels gpu/emu-programs tools/plan tools/rf-loop \
-          pipelines/pipelines exact/ops)
+LONGEST = $(patsubst %,t/%.bats,gpu/gpu-first gpu/emu-programs gpu/emu-kernels pipelines/pipelines \
+          tools/plan pipelines/phases exact/tree)
 TEST_ROOMS = tools pipelines exact files gpu docs lint
 FILES   = $(if $(filter-out t,$(TESTS)),$(TESTS),$(LONGEST) $(filter-out $(LONGEST), \
           $(wildcard $(TEST_ROOMS:%=t/%/*.bats))))
