@@ -2,7 +2,7 @@
  * earlier rows.
  *
  * Each mixer is one table (delta_net.c, full_attention.c, lact.c).  Model, tree and engine use only this
- * table. Per layer a mixer has four structs of its own types, whose sizes the table gives:
+ * table.  Per layer a mixer has four structs of its own types, whose sizes the table gives:
  *     weights  the places of its weights
  *     state    the arrays that later rows read of earlier ones
  *     save     the arrays that a pass keeps for its backward pass or, for decoding, for the next token
