@@ -56,7 +56,7 @@ static void shorten_paths(char *s)
 
 /* Returns what follows the expansion ${NAME:+TEXT} or ${NAME:-TEXT} at s; its TEXT is [*from, *to).  NULL: s
  * does not begin like one. */
-static char *expansion(char *s, char **from, char **to)
+static char *find_expansion(char *s, char **from, char **to)
 {
 	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
 	int depth = 1;
@@ -82,7 +82,7 @@ static void simplify_line(char *s)
 	char *const line = s, *to = s, *from, *end, *next, quote = 0;
 
 	while (*s) {
-		if (quote != '\'' && (next = expansion(s, &from, &end))) {
+		if (quote != '\'' && (next = find_expansion(s, &from, &end))) {
 			if (from[-1] == '-') {
 				memmove(to, from, (size_t)(end - from));
 				to += end - from;

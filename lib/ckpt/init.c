@@ -30,7 +30,7 @@ static void init_normal(float *w, size_t n, double scale, uint64_t seed, int ten
 }
 
 /* Returns a number in (low, high]; low may be 0. */
-static double between(const struct rf_param *p, double u)
+static double interpolate(const struct rf_param *p, double u)
 {
 	return p->low + (p->high - p->low) * (1 - u);
 }
@@ -41,7 +41,7 @@ static double draw_element(const struct rf_param *p, double u)
 	double x;
 
 	if (p->init == RF_INIT_LOG)
-		return log(between(p, u));
+		return log(interpolate(p, u));
 	x = exp(log(p->low) + (log(p->high) - log(p->low)) * u);
 	return x + log(-expm1(-x)); /* softplus of this is x */
 }

@@ -24,7 +24,7 @@ static void make_offer(const struct rf_exchange *x, struct offer *o)
 
 /* Returns whether the devices can be joined, and if not, stores the reason in e.  All ranks get the same
  * result. */
-static bool joinable(const struct offer *o, int ranks, struct rf_err *e)
+static bool can_join(const struct offer *o, int ranks, struct rf_err *e)
 {
 	for (int i = 0; i < ranks; i++) {
 		if (!o[i].can) {
@@ -73,7 +73,7 @@ enum rf_code rf_exchange_open(struct rf_exchange *x, struct rf_err *e)
 		return rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", ranks);
 	make_offer(x, &own);
 	if ((rc = rf_ranks_gather(x->ranks, &own, sizeof own, all, e)) == RF_OK) {
-		if (joinable(all, ranks, e)) {
+		if (can_join(all, ranks, e)) {
 			x->link = x->dev->ops->link;
 			rc = await_link(x, x->link->join(x->dev, all->name, x->ranks->rank, ranks, why), why,
 			                e);

@@ -39,7 +39,8 @@ static enum rf_code check_weights(struct rf_trainer *t, struct rf_err *e)
 /* Returns whether each rank has a part of the moments (--shard optimizer). */
 static bool is_parted(const struct rf_trainer *t) { return t->engine.parts > 1; }
 
-/* Learns from rank 0 in which folder of the run the file of moments is: name becomes what rank 0 has. */
+/* Tells the other ranks in which folder of the run the file of moments is.  name: on rank 0, the name of the
+ * folder; on the other ranks it becomes that name. */
 static enum rf_code tell_folder(struct rf_trainer *t, char name[RF_VOTE_BYTES], struct rf_err *e)
 {
 	const struct rf_vote v = rf_trainer_vote(t, RF_AT_MOMENTS, t->open.run.at.commits,
