@@ -22,7 +22,8 @@
 
 struct rf_ckpt_writer {
 	/* settings */
-	/* the checkpoint whose other files, and tensors that are not the model's, are copied; NULL: none */
+	/* the checkpoint whose other files, and tensors that the model does not have, are copied; NULL:
+	   none */
 	const struct rf_ckpt *from;
 	const struct rf_config *cfg;
 	const struct rf_params *params;
