@@ -230,7 +230,7 @@ static struct rf_gemms products_of(const struct rf_model *m, const struct rf_wei
 }
 
 void rf_linears_fwd(const struct rf_model *m, const struct rf_weight *w, int parts, int rows, rf_f32 x,
-                    rf_f32 y, int ldy, size_t apart)
+                    rf_f32 y, int ldy, size_t stride)
 {
 	struct rf_gemms g = products_of(m, w, parts, rows);
 
@@ -238,12 +238,12 @@ void rf_linears_fwd(const struct rf_model *m, const struct rf_weight *w, int par
 	g.lda = w->in;
 	g.c = y;
 	g.ldc = ldy;
-	g.stride = apart;
+	g.stride = stride;
 	m->dev->ops->gemms(m->dev, &g);
 }
 
 void rf_linears_bwd(const struct rf_model *m, const struct rf_weight *w, int parts, int rows, rf_f32 x,
-                    rf_f32 dy, int ldy, size_t apart, rf_f32 dx, bool add)
+                    rf_f32 dy, int ldy, size_t stride, rf_f32 dx, bool add)
 {
 	struct rf_gemms g = products_of(m, w, parts, rows);
 	size_t at = 0;
@@ -254,8 +254,8 @@ void rf_linears_bwd(const struct rf_model *m, const struct rf_weight *w, int par
 	g.lda = ldy;
 	g.c = dx;
 	g.ldc = w->in;
-	g.stride = apart;
+	g.stride = stride;
 	m->dev->ops->gemms(m->dev, &g);
-	for (int i = 0; i < parts; at += apart ? apart : (size_t)w[i].out, i++)
+	for (int i = 0; i < parts; at += stride ? stride : (size_t)w[i].out, i++)
 		rf_linear_bwd(m, w[i], RF_NO_WEIGHT, rows, x, rf_at(dy, at), ldy, NULL, false);
 }

@@ -79,12 +79,12 @@ void rf_linear_fwd(const struct rf_model *m, struct rf_weight w, struct rf_weigh
                    rf_f32 y, int ldy, bool add);
 void rf_linear_bwd(const struct rf_model *m, struct rf_weight w, struct rf_weight bias, int rows, rf_f32 x,
                    rf_f32 dy, int ldy, rf_f32 dx, bool add);
-/* Do the same with `parts` weights, at most RF_SIDE, that multiply the same rows, without a bias.  apart 0:
+/* Do the same with `parts` weights, at most RF_SIDE, that multiply the same rows, without a bias.  stride 0:
  * the results are adjacent columns of y (rows, the sum of their outs); else each result is a matrix of its
- * own, and `apart` is the number of floats from one matrix to the next. */
+ * own, and `stride` is the number of floats from one matrix to the next. */
 void rf_linears_fwd(const struct rf_model *m, const struct rf_weight *w, int parts, int rows, rf_f32 x,
-                    rf_f32 y, int ldy, size_t apart);
+                    rf_f32 y, int ldy, size_t stride);
 void rf_linears_bwd(const struct rf_model *m, const struct rf_weight *w, int parts, int rows, rf_f32 x,
-                    rf_f32 dy, int ldy, size_t apart, rf_f32 dx, bool add);
+                    rf_f32 dy, int ldy, size_t stride, rf_f32 dx, bool add);
 
 #endif

@@ -44,9 +44,9 @@ static rf_f32 final_norm(struct rf_pass *p)
 }
 
 /* The layout of gate and up in values.mlp[i]: side by side if the device multiplies by both weights
- * together, else two matrices.  up: where up begins; ld: numbers from row to row; apart: the argument of
+ * together, else two matrices.  up: where up begins; ld: numbers from row to row; stride: the argument of
  * rf_linears_fwd(). */
-struct mlp { size_t up, apart; int ld; };
+struct mlp { size_t up, stride; int ld; };
 static struct mlp mlp_of(const struct rf_pass *p)
 {
 	const int F = p->tree->model->cfg->ffn;
@@ -77,7 +77,7 @@ rf_f32 rf_pass_fwd(struct rf_pass *p, rf_i32 tokens)
 		/* the MLP */
 		copy_rows(m, rows, v->mid[i], v->h[i + 1]);
 		norm_fwd(p, l->mlp_norm, v->mid[i], v->x);
-		rf_linears_fwd(m, l->gate_up, 2, rows, v->x, v->mlp[i], mlp.ld, mlp.apart);
+		rf_linears_fwd(m, l->gate_up, 2, rows, v->x, v->mlp[i], mlp.ld, mlp.stride);
 		RF_RUN(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .d = c->ffn, .ld = mlp.ld,
 		       .gate = v->mlp[i], .up = rf_at(v->mlp[i], mlp.up), .y = v->act);
 		rf_linear_fwd(m, l->down, RF_NO_WEIGHT, rows, v->act, v->h[i + 1], 0, true);
@@ -108,7 +108,7 @@ static void pass_bwd(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 		       .gate = gate, .up = up, .dy = v->act, .dgate = gate, .dup = up, .y = v->act);
 		rf_linear_bwd(m, l->down, RF_NO_WEIGHT, rows, v->act, v->dh, 0, NULL, false);
 		norm_fwd(p, l->mlp_norm, v->mid[i], v->x);
-		rf_linears_bwd(m, l->gate_up, 2, rows, v->x, gate, mlp.ld, mlp.apart, v->dx, false);
+		rf_linears_bwd(m, l->gate_up, 2, rows, v->x, gate, mlp.ld, mlp.stride, v->dx, false);
 		norm_bwd(p, l->mlp_norm, v->mid[i], v->dx, v->dh, true);
 
 		/* the mixer; dh is the gradient of h[i] after it */
