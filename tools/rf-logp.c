@@ -29,7 +29,7 @@ int main(int argc, char *argv[])
 		.name = "rf-logp",
 		.usage = "-m model [-o file] [options] [file]",
 		.summary = "Computes how probable each choice is after the text that all choices continue.",
-		.example = "rf-tokenize -m RUN --prompt-key question --choices-key choices data.jsonl | "
+		.example = "rf-tokenize --tokenizer RUN --prompt-key q --choices-key choices data.jsonl | "
 	                   "rf-logp -m RUN | rf-dump",
 		.also = "rf-tokenize(1), rf-dump(1), rf-entropy(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model.row, stream.row, NULL },

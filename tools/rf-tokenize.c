@@ -21,7 +21,6 @@ static const struct rf_opt own[] = {
 	OPT_FLAG("bytes", &bytes, "use bytes as tokens: id = byte + 3, end 1, vocabulary 384",
 		.noted = RF_OPT_RESULT),
 	OPT_TEXT("tokenizer", &model, "path", "tokenizer of a checkpoint or run, or a tokenizer file"),
-	OPT_TEXT("model", &model, "path", "same as --tokenizer", .letter = 'm'),
 	OPT_TEXT("output", &output, "file",
 		"write to this file, not to stdout; it appears whole or not at all", .letter = 'o'),
 	OPT_END,
@@ -31,14 +30,14 @@ static const struct rf_opt *const opts[] = { own, text_opts.row, cut_opts.row, b
 
 static const struct rf_cli cli = {
 	.name = "rf-tokenize",
-	.usage = "--bytes | -m path [-o file] [options] [file ...]",
+	.usage = "--bytes | --tokenizer path [-o file] [options] [file ...]",
 	.summary =
 		"Reads documents (jsonl, text, ids; each also .zst) and writes a stream of token sequences.",
 	.example = "rf-tokenize --bytes --max-len 2048 --truncate split corpus/*.txt | rf-dump",
 	.also = "rf-cat(1), rf-dump(1), rf-entropy(1), rf-stream(5)",
 	.opts = opts,
 	.sections = (const struct rf_cli_section[]){
-		{ "Tokenizer", "bytes tokenizer model vocab" },
+		{ "Tokenizer", "bytes tokenizer vocab" },
 		{ "Documents", "format text-key prompt-key prompt-suffix-key answer-key answer-prefix "
 		               "answers-key choices-key meta-key source source-key valid-every split "
 		               "skip-bad" },

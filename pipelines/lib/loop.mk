@@ -8,7 +8,7 @@
 #     TOKENIZE    the command that makes sequences of CORPUS, with LEN=16384 tokens at most.  It reads
 #                 the key TEXT_KEY=text of lines of JSON.  The default of mid-training is 'rf-tokenize
 #                 --tokenizer MODEL --text-key text --max-len 16384 --truncate split --min-len 64'.  Appended
-#                 are -o DATA, the files, and, for rf-tokenize with text and no tokenizer, -m MODEL
+#                 are -o DATA, the files, and, for rf-tokenize with text and no tokenizer, --tokenizer MODEL
 #     LONG=1      mid-training only: the paper's sequences.  These are the first LEN tokens of texts that have
 #                 at least LEN, without an end token: '--max-len 16384 --truncate right --min-len 16384
 #                 --no-eos' in the default of TOKENIZE.  Without LONG every text of at least 64 tokens is
@@ -210,8 +210,8 @@ files     = $(eval files := $$(if $$(CORPUS),$$(call files_of,CORPUS)))$(files)
 also      = , since EVAL and AFTER come after each commit
 need      = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 # An option is added only if it is needed, because the command is one of the run's words.
-tokenizer = $(if $(filter -m -m% --model --model=% --tokenizer --tokenizer=% --bytes --vocab --vocab=% ids \
-            %.ids %.ids.zst,$(TOKENIZE) $(CORPUS)),, -m $(call arg,MODEL))
+tokenizer = $(if $(filter --tokenizer --tokenizer=% --bytes --vocab --vocab=% ids \
+            %.ids %.ids.zst,$(TOKENIZE) $(CORPUS)),, --tokenizer $(call arg,MODEL))
 skip_bad  = $(if $(filter-out 0,$(SKIP_BAD)), --skip-bad $(call arg,SKIP_BAD))
 made_by   = $(TOKENIZE)$(if $(filter rf-tokenize,$(call program,$(TOKENIZE))),$(tokenizer)$(skip_bad))
 make_data = $(made_by) -o "$$DATA" -- $(files)

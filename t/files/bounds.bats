@@ -72,7 +72,7 @@ bounded() {
 		"vocab_size":6,"eos_token_id":5,"conv_size":4}' >t.json
 	rf-init --config t.json --tokenizer tok ckpt
 	echo '{"prompt":"a"}' >p.jsonl
-	rf-tokenize -m ckpt --prompt-key prompt --no-eos -o p.rf p.jsonl
+	rf-tokenize --tokenizer ckpt --prompt-key prompt --no-eos -o p.rf p.jsonl
 	bounded 65 'the decoder: it makes more of the text than 16 times its bytes and 65536 bytes' \
 		rf-generate -m ckpt --temperature 1 -n 50 --max-new 3 -o out p.rf
 }

@@ -54,7 +54,7 @@ tiny() {
 			# a tokenizer that cannot be read is not replaced by another one
 			[ "$name" != tokenizer.json ] || cp "$G/tokenizer/tokenizer.model" tok/
 			entry "$kind" "tok/$name"
-			refuses 78 "tok/$name: ...$kind" rf-tokenize -m tok -o out a.jsonl
+			refuses 78 "tok/$name: ...$kind" rf-tokenize --tokenizer tok -o out a.jsonl
 			[ ! -e out ]
 		done
 	done
@@ -99,7 +99,7 @@ tiny() {
 		[ "$name" = tokenizer.model ] || zstd -dcq "$G/tokenizer/qwen2.json.zst" >tok/tokenizer.json
 		truncate -s 20G "tok/$name"
 		refuses 78 "tok/$name: the file has 21474836480 bytes, more than the limit of 67108864" \
-			rf-tokenize -m tok -o out a.jsonl
+			rf-tokenize --tokenizer tok -o out a.jsonl
 	done
 	truncate -s 20G x.model
 	refuses 78 'x.model: the file has 21474836480 bytes, more than the limit of 67108864' \

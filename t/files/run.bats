@@ -257,14 +257,14 @@ overtaken() {
 		>ckpt/tokenizer_config.json
 	rf-init --from ckpt old
 	echo '{"text": "the cat sat on a mat"}' >text.jsonl
-	rf-tokenize -m old text.jsonl >in.rf
+	rf-tokenize --tokenizer old text.jsonl >in.rf
 	fine() { json out | jq -e '.generation.text | length == 1' >json; }
 	overtaken old tokenizer rf-generate -m r --max-new 2 in.rf
 	rf-dump --tokenizer old in.rf >want
 	fine() { cmp out want; }
 	overtaken old tokenizer rf-dump --tokenizer r in.rf
 	cp in.rf want
-	overtaken old tokenizer rf-tokenize -m r text.jsonl
+	overtaken old tokenizer rf-tokenize --tokenizer r text.jsonl
 }
 
 @test "run: a reader can read the run at any time while it is being trained" {

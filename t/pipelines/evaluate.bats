@@ -68,7 +68,8 @@ size() { od -An -j 16 -N 8 -t u1 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 + $
 	[ "$(grep -c ' of 8 questions, ' "$P/said")" -eq 3 ]
 	# by hand
 	rf-needle --task niah_single_1,vt --length 1k,2k -n 2 --tokenizer "$P/ckpt" -o needles.jsonl
-	rf-tokenize -m "$P/ckpt" --prompt-key input --prompt-suffix-key answer_prefix --answers-key outputs \
+	rf-tokenize --tokenizer "$P/ckpt" --prompt-key input --prompt-suffix-key answer_prefix \
+		--answers-key outputs \
 		--meta-key task,length,depth,max_new_tokens --no-eos needles.jsonl 2>/dev/null |
 		rf-generate -m "$P/ckpt" --max-new 4 -o want.rf
 	rf-dump --json want.rf | jq -c 'select(.type == "seq").body' | sort | diff - <(answered "$P/want")
@@ -293,7 +294,7 @@ ruler() {
 		{"prompt":"d","answers":["x"],"task":"samsum_e","max_gen_tokens":9,"all_classes":["x","z"]}
 	END
 	evaluate RUN=run SUITE=longbench DATA=lines.jsonl RULES=refine
-	grep . lines.jsonl | rf-tokenize -m "$P/ckpt" --prompt-key prompt --no-eos 2>/dev/null |
+	grep . lines.jsonl | rf-tokenize --tokenizer "$P/ckpt" --prompt-key prompt --no-eos 2>/dev/null |
 		rf-dump --json | jq -c 'select(.type == "seq").body.tokens' >want
 	answered run | jq -s -c 'sort_by(.id)[].tokens' | diff want -
 	[ "$(jq -s -c 'sort_by(.id)[].meta | [.task, .max_new_tokens, .stop, .all_classes]' <(answered run) |

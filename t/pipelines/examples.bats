@@ -102,7 +102,7 @@ stub() {
 		eos_token: "<|im_end|>", chat_template: $template}' >m/tokenizer_config.json
 	$chat m <"$ROOT/pipelines/examples/chats.jsonl" >questions.jsonl 2>err || { cat err; return 1; }
 	[ ! -s err ]
-	rf-tokenize -m m --prompt-key prompt --answer-key answer -o questions.rf questions.jsonl
+	rf-tokenize --tokenizer m --prompt-key prompt --answer-key answer -o questions.rf questions.jsonl
 	python3 - >want 2>err <<-END || { cat err; return 1; }
 		import json
 		from transformers import AutoTokenizer
@@ -135,7 +135,7 @@ stub() {
 	P=$PWD tiny_model
 	seq 400 | paste -sd' ' >text.txt
 	echo short >short.txt
-	rf-tokenize -m ckpt --max-len 200 --truncate split --min-len 5 -o texts.rf text.txt short.txt
+	rf-tokenize --tokenizer ckpt --max-len 200 --truncate split --min-len 5 -o texts.rf text.txt short.txt
 	rf-entropy -m ckpt texts.rf | rf-select --chunks 2 | rf-rollout -m ckpt -n 3 |
 		rf-reward -o rewarded.rf
 	rf-dump --json rewarded.rf | python3 "$ROOT/pipelines/examples/my_advantage.py" |

@@ -16,7 +16,8 @@ setup() {
 	jq -nc '[range(200)], [range(9000)] | {text: join(" ")}' >booksum.jsonl
 	echo essay >essays.txt
 	# what an answered batch has
-	echo "$line" | rf-tokenize -m ckpt --prompt-key prompt --answers-key answers --meta-key task - |
+	echo "$line" |
+		rf-tokenize --tokenizer ckpt --prompt-key prompt --answers-key answers --meta-key task - |
 		rf-generate -m ckpt --max-new 2 -o answered
 }
 

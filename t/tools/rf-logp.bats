@@ -267,7 +267,7 @@ lm_eval() {
 	END
 	# a trained model, whose probabilities are no longer equal
 	rf-init --from ckpt run
-	rf-tokenize -m ckpt --max-len 64 --truncate split train.jsonl >train.rf
+	rf-tokenize --tokenizer ckpt --max-len 64 --truncate split train.jsonl >train.rf
 	for _ in 1 2 3 4; do rf-ntp -m run --mini-batch 8 --lr 1e-2 train.rf; done
 	cat >same.py <<-'END'
 		import glob, json, sys
@@ -351,7 +351,7 @@ for n in (1, 2, 3):
 	[ "$(sed -n 5p out)" = 'a continuation has 2 tokens, more than max_length=1' ]
 	# rf-generate gets one token of the prompt, or the whole prompt
 	for text in h abcdefgh; do
-		echo "{\"prompt\":\"$text\"}" | rf-tokenize -m ckpt --bos auto --prompt-key prompt |
+		echo "{\"prompt\":\"$text\"}" | rf-tokenize --tokenizer ckpt --bos auto --prompt-key prompt |
 			rf-generate -m ckpt --max-new 4 | rf-dump --json |
 			jq -c 'select(.type == "seq").body.generation.text'
 	done 2>/dev/null >want

@@ -398,7 +398,7 @@ tokens() {
 		bytes) rf-tokenize --bytes doc.jsonl >doc.rf 2>/dev/null ;;
 		*) zstd -dcq "$G/tokenizer/$kind.json.zst" >$kind/tokenizer.json ;;
 		esac
-		[ $kind = bytes ] || rf-tokenize -m $kind doc.jsonl >doc.rf 2>/dev/null
+		[ $kind = bytes ] || rf-tokenize --tokenizer $kind doc.jsonl >doc.rf 2>/dev/null
 		edited 'if .type == "seq" then .body.positions = (.body.tokens.shape[0] - 5 |
 			{dtype: "<i4", shape: [.], data: [range(1; . + 1)]}) else . end' doc.rf >all.rf
 		echoes all.rf 3 >echo.rf
@@ -454,7 +454,7 @@ tokens() {
 	mkdir m
 	echo '{"text": "x"}' >doc.jsonl
 	zstd -dcq "$G/tokenizer/gpt2.json.zst" >m/tokenizer.json
-	hash=$(rf-tokenize -m m doc.jsonl 2>/dev/null | rf-dump --json | sed -n 1p |
+	hash=$(rf-tokenize --tokenizer m doc.jsonl 2>/dev/null | rf-dump --json | sed -n 1p |
 		jq -r .body.tokenizer.hash)
 	for kind in '"bpe", hash: "0123456789abcdef"' '"\u001b[1m", hash: "'"$hash"'"'; do
 		edited 'if .type == "head" then .body.tokenizer = {kind: '"$kind"'} else . end' in >named

@@ -271,7 +271,7 @@ chosen() {
 		bytes) rf-tokenize --bytes doc.jsonl >doc.rf 2>/dev/null ;;
 		*) zstd -dcq "$G/tokenizer/$kind.json.zst" >$kind/tokenizer.json ;;
 		esac
-		[ $kind = bytes ] || rf-tokenize -m $kind doc.jsonl >doc.rf 2>/dev/null
+		[ $kind = bytes ] || rf-tokenize --tokenizer $kind doc.jsonl >doc.rf 2>/dev/null
 		rf-select --exec "tee seen | $J right" --text -m $kind -o out doc.rf
 		# some tokenizers drop the blank in front of a text's first word
 		sed 1d seen | jq -e --arg text "$text" '(.text | length) == .body.tokens.shape[0] and

@@ -356,7 +356,7 @@ contexts begin with different tokens: nothing can be shared (--bos yes, or a lin
 	mkdir m
 	zstd -qdc "$G/tokenizer/qwen2.json.zst" >m/tokenizer.json
 	printf '{"p":"","c":"a"}\n' >a.jsonl
-	run -65 rf-tokenize -m m "${key[@]}" a.jsonl
+	run -65 rf-tokenize --tokenizer m "${key[@]}" a.jsonl
 	said='line 1: the prompt is empty, and the tokenizer has neither a bos nor an end token'
 	[[ "$output" == *"$said"* ]]
 }
@@ -530,7 +530,7 @@ contexts begin with different tokens: nothing can be shared (--bos yes, or a lin
 	printf 'ab' >a.txt
 	rf-tokenize --bytes a.txt 2>err | rf-dump --json | sed 1d >want
 	for path in m m/tokenizer_config.json run run/step-000001; do
-		rf-tokenize -m "$path" a.txt 2>err >out.rf
+		rf-tokenize --tokenizer "$path" a.txt 2>err >out.rf
 		rf-dump --json out.rf | sed 1d | sed 's/"xxh64":.*//' | cmp - <(sed 's/"xxh64":.*//' want)
 		rf-dump --json out.rf | sed 1q |
 			grep -q '"tokenizer":{"kind":"bytes","hash":"2d83aaba506794c4"}'
@@ -548,16 +548,17 @@ contexts begin with different tokens: nothing can be shared (--bos yes, or a lin
 	# a file of ids needs only the tokenizer's name, hash and size of vocabulary
 	echo '{"tokens":[1,39]}' >x.ids
 	cp "$G/delta/config.json" other
-	rf-tokenize -m other -o out.rf x.ids 2>err
+	rf-tokenize --tokenizer other -o out.rf x.ids 2>err
 	hash=$(rf-dump --json out.rf | head -n 1 | jq -r .body.tokenizer.hash)
 	[ "$(rf-dump --json out.rf | head -n 1 | jq -c '.body | .vocab, .tokenizer')" = \
 		$'40\n{"kind":"Unigram","hash":"'"$hash"'"}' ]
 	[ "$(rf-dump --json out.rf | head -n 1 | jq -r '.body.tokenizer.hash | length')" -eq 16 ]
-	rf-tokenize -m other --format ids <x.ids 2>err | rf-dump --json | sed '1d;$d' |
+	rf-tokenize --tokenizer other --format ids <x.ids 2>err | rf-dump --json | sed '1d;$d' |
 		diff - <(rf-dump --json out.rf | sed '1d;$d')
 	rm other/config.json
-	mentions 64 "token ids need a vocabulary size: use --vocab, or " rf-tokenize -m other x.ids
-	rf-tokenize -m other --vocab 50 x.ids 2>err | rf-dump --json | head -n 1 | grep -q '"vocab":50'
+	mentions 64 "token ids need a vocabulary size: use --vocab, or " rf-tokenize --tokenizer other x.ids
+	rf-tokenize --tokenizer other --vocab 50 x.ids 2>err | rf-dump --json | head -n 1 |
+		grep -q '"vocab":50'
 	: >sp/tokenizer.model
 	run -65 --separate-stderr rf-tokenize --tokenizer sp a.txt
 	[[ "$stderr" == "rf-tokenize: sp/tokenizer.model: not a SentencePiece model: "* ]]
@@ -576,33 +577,33 @@ contexts begin with different tokens: nothing can be shared (--bos yes, or a lin
 	echo '{"tokens":[1,399]}' >x.ids
 	echo '{"tokens":[1,400]}' >y.ids
 	for path in ckpt run run/step-000000; do
-		rf-tokenize -m $path -o out.rf x.ids
+		rf-tokenize --tokenizer $path -o out.rf x.ids
 		[ "$(head_of out.rf)" = $'400\nnull' ]
 		rf-entropy -m ckpt out.rf | rf-dump --check
-		run -65 --separate-stderr rf-tokenize -m $path -o no y.ids
+		run -65 --separate-stderr rf-tokenize --tokenizer $path -o no y.ids
 		said="'tokens' has 400 at index 1, outside the vocabulary of 400"
 		[ "$stderr" = "rf-tokenize: y.ids: line 1: $said$skips" ]
 	done
-	rf-tokenize -m ckpt --format ids <x.ids | rf-dump --check
+	rf-tokenize --tokenizer ckpt --format ids <x.ids | rf-dump --check
 	# the vocabulary is padded: 384 tokens have a name, 16 have none
 	echo '{"tokenizer_class":"ByT5Tokenizer","extra_ids":125}' >ckpt/tokenizer_config.json
 	echo ab >a.txt
 	bytes=$'\n{"kind":"bytes","hash":"2d83aaba506794c4"}'
 	for path in ckpt ckpt/tokenizer_config.json; do
-		rf-tokenize -m $path -o out.rf x.ids a.txt
+		rf-tokenize --tokenizer $path -o out.rf x.ids a.txt
 		[ "$(head_of out.rf)" = "400$bytes" ]
 		rf-entropy -m ckpt out.rf | rf-dump --check
-		run -65 rf-tokenize -m $path -o no y.ids
-		rf-tokenize -m $path -o out.rf a.txt
+		run -65 rf-tokenize --tokenizer $path -o no y.ids
+		rf-tokenize --tokenizer $path -o out.rf a.txt
 		[ "$(head_of out.rf)" = "384$bytes" ]
 	done
 	# a config.json of another kind of model is refused
 	rm ckpt/tokenizer_config.json
 	jq '.model_type = "other"' config.json >ckpt/config.json
-	run -78 --separate-stderr rf-tokenize -m ckpt x.ids
+	run -78 --separate-stderr rf-tokenize --tokenizer ckpt x.ids
 	[[ "$stderr" == "rf-tokenize: ckpt/config.json: "*model_type* ]]
 	rf-tokenize --vocab 400 x.ids | rf-dump --check
-	says 78 "rf-tokenize: run: there is no tokenizer here ..." rf-tokenize -m run -o no a.txt
+	says 78 "rf-tokenize: run: there is no tokenizer here ..." rf-tokenize --tokenizer run -o no a.txt
 }
 
 @test "rf-tokenize: wrong options exit 64, and the message says which option is missing or excluded" {
@@ -742,7 +743,7 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	[ -z "$(hash)" ]
 	echo '{"tokenizer_class":"ByT5Tokenizer"}' >m/tokenizer_config.json
 	[ "$(hash)" = 2d83aaba506794c4 ]
-	rf-tokenize -m m -o out.rf a.txt
+	rf-tokenize --tokenizer m -o out.rf a.txt
 	cp "$G/tokenizer/tokenizer.model" m
 	model=$(hash)
 	[ "$model" != 2d83aaba506794c4 ]
@@ -769,7 +770,8 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	jq '.post_processor = null' m/tokenizer.json >m/none.json
 	mv m/none.json m/tokenizer.json
 	[ "$(firsts -m m --bos auto)" = "$(firsts -m m)" ]
-	says 64 "rf-tokenize: --bos yes: the tokenizer has no bos token" rf-tokenize -m m --bos yes a.jsonl
+	says 64 "rf-tokenize: --bos yes: the tokenizer has no bos token" \
+		rf-tokenize --tokenizer m --bos yes a.jsonl
 	echo '{"bos_token": "<s>"}' >m/tokenizer_config.json
 	[ "$(firsts -m m --bos yes)" = "1 1" ]
 	[ "$(firsts --tokenizer "$G/tokenizer/tokenizer.model" --bos yes)" = "1 1" ]
@@ -791,7 +793,7 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	# PROCESSOR|IDS; tokenizers 0.23 puts these ids before a text
 	while IFS='|' read -r processor want; do
 		jq -c "$special .post_processor = (${processor//!/|})" good.json >m/tokenizer.json
-		have=$(rf-tokenize -m m --bos auto --prompt-key p a.jsonl 2>err | rf-dump --json |
+		have=$(rf-tokenize --tokenizer m --bos auto --prompt-key p a.jsonl 2>err | rf-dump --json |
 			jq -c 'select(.type == "seq") | .body.tokens.data')
 		[ "$have" = "[${want:+$want,}64]" ] || { echo "$processor: $have"; return 1; }
 	done <<-'END'
@@ -811,7 +813,8 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	# STATUS|PROCESSOR|WORDS
 	while IFS='|' read -r status processor said; do
 		jq -c "$special .post_processor = (${processor//!/|})" good.json >m/tokenizer.json
-		run -$status --separate-stderr rf-tokenize -m m --bos auto -o never --prompt-key p a.jsonl
+		run -$status --separate-stderr \
+			rf-tokenize --tokenizer m --bos auto -o never --prompt-key p a.jsonl
 		[[ "$stderr" == "rf-tokenize: m/tokenizer.json: "*"$said"* ]] || { echo "$stderr"; return 1; }
 	done <<-'END'
 		78|t([])|a post-processor that puts the text nowhere is not supported

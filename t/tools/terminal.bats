@@ -76,7 +76,7 @@ tame() {
 		66 rf-tokenize --bytes --format text "$name/none"
 		64 rf-tokenize --bytes "$name/none"
 		65 rf-tokenize --bytes -o bad.rf "$name/bad.jsonl"
-		78 rf-tokenize -m "$name/kind.json"
+		78 rf-tokenize --tokenizer "$name/kind.json"
 		78 rf-init --config "$name/config.json" new
 		66 rf-init --from "$name/none" new
 		74 rf-cat -o "$name/none/x" "$P/text.rf"
@@ -100,7 +100,7 @@ odd_stream() {
 
 @test "terminal: rf-dump and rf-score escape texts of streams, runs and answers" {
 	jq -nc '{question: $ENV.odd, answers: [$ENV.odd], task: $ENV.odd, ($ENV.odd): $ENV.odd}' >asked.jsonl
-	rf-tokenize -m "$P/ckpt" --prompt-key question --answers-key answers --meta-key "task,$odd" \
+	rf-tokenize --tokenizer "$P/ckpt" --prompt-key question --answers-key answers --meta-key "task,$odd" \
 		-o asked.rf asked.jsonl
 	rf-generate -m "$P/ckpt" --max-new 30 -n 2 --temperature 1 -o said.rf asked.rf
 	rf-cat --range 0:2 "$P/text.rf" | rf-entropy -m "$P/ckpt" | rf-select --chunks 1 --margin 4 |

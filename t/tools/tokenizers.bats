@@ -48,7 +48,7 @@ setup() {
 	echo ab >a.txt
 	zstd -dcq "$G/tokenizer/qwen2.json.zst" >m/tokenizer.json
 	last() {
-		rf-tokenize -m m a.txt 2>/dev/null | rf-dump --json |
+		rf-tokenize --tokenizer m a.txt 2>/dev/null | rf-dump --json |
 			jq 'select(.type == "seq") | .body.tokens.data[-1]'
 	}
 	[ "$(last)" -eq 198 ]
@@ -568,7 +568,7 @@ model() {
 	[ ! -e ckpt ]
 	cp c.json m/config.json
 	echo a >a.txt
-	run -78 --separate-stderr rf-tokenize -m m -o never a.txt
+	run -78 --separate-stderr rf-tokenize --tokenizer m -o never a.txt
 	[ "$stderr" = "rf-tokenize: m/config.json: vocab_size is 5, but the tokenizer has 6 ids" ]
 	[ ! -e never ]
 	# only tokenizer_config.json names the token [P]
@@ -586,7 +586,7 @@ model() {
 	[ "$(ids '[P]')" = '[9,8]' ]
 	# a truncated config.json is an error, not a missing file
 	echo '{"model_type": "delta_net"' >m/config.json
-	says 78 "rf-tokenize: m/config.json: ..." rf-tokenize -m m -o never a.txt
+	says 78 "rf-tokenize: m/config.json: ..." rf-tokenize --tokenizer m -o never a.txt
 	echo '{"model_type": "bert"}' >m/config.json
 	[ "$(ids a)" = '[0,8]' ]
 }
@@ -600,12 +600,12 @@ model() {
 	[ "$stderr" = "rf-init: warning: $said (let eos_token_id in c.json and eos_token in \
 tokenizer_config.json agree)" ]
 	jq -nc '{text: ("ab" * 40), p: "ab"}' >a.jsonl
-	run -0 --separate-stderr rf-tokenize -m ckpt -o t.rf a.jsonl
+	run -0 --separate-stderr rf-tokenize --tokenizer ckpt -o t.rf a.jsonl
 	said+=' (let eos_token_id in ckpt/config.json and '
 	[[ "${stderr_lines[0]}" == "rf-tokenize: warning: $said"* ]]
 	rf-entropy -m ckpt t.rf | rf-select -o s.rf
 	says 0 "rf-rollout: warning: $said..." rf-rollout -m ckpt -o r.rf s.rf
-	rf-tokenize -m ckpt --prompt-key p -o p.rf a.jsonl 2>err
+	rf-tokenize --tokenizer ckpt --prompt-key p -o p.rf a.jsonl 2>err
 	says 0 "rf-generate: warning: $said..." rf-generate -m ckpt -o g.rf p.rf
 	# the file that counts is the one to edit
 	echo '{"eos_token": "<e>"}' >m/special_tokens_map.json
@@ -656,7 +656,8 @@ tokenizer_config.json agree)" ]
 		>m/tokenizer_config.json
 	model 7 3
 	rf-init --config c.json --tokenizer m ckpt 2>err
-	jq -nc '{text: ("ab" * 40)}' | rf-tokenize -m ckpt 2>err | rf-entropy -m ckpt | rf-select -o s.rf
+	jq -nc '{text: ("ab" * 40)}' | rf-tokenize --tokenizer ckpt 2>err | rf-entropy -m ckpt |
+		rf-select -o s.rf
 	run -0 --separate-stderr rf-rollout -m ckpt -o r.rf s.rf
 	[[ "$stderr" == "rf-rollout: warning: the tokenizer ends a text with token 6, the model with 3 "* ]]
 	# an id over 32 bits is also reported by a program that needs only the end token
