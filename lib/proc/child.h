@@ -2,11 +2,12 @@
  *
  * rf_child_open() blocks SIGINT, SIGTERM and SIGHUP (SIGHUP only if it is not ignored, as it is under
  * nohup(1)).  From then on these signals are accepted only while this module waits, so that no handler
- * interrupts anything.  The first one sends SIGTERM to the command's whole group; another that comes a second
- * or more after the first kills the group.  A command is over when all processes of its group have ended.
+ * interrupts anything.  The first one sends SIGTERM to the command's whole group; another that comes a
+ * second or more after the first kills the group.  A command is over when all processes of its group have
+ * ended.
  *
- * If this process is killed, the guard ends the group.  SIGTSTP (Ctrl-Z) stops the group and then this process;
- * SIGCONT continues both.  SIGSTOP, which cannot be caught, stops only this process. */
+ * If this process is killed, the guard ends the group.  SIGTSTP (Ctrl-Z) stops the group and then this
+ * process; SIGCONT continues both.  SIGSTOP, which cannot be caught, stops only this process. */
 #ifndef RF_CHILD_H
 #define RF_CHILD_H
 

@@ -350,7 +350,8 @@ reward() {
 @test "midtrain.mk: TOKENIZE gets the tokenizer of MODEL if it has none, and SKIP_BAD passes over bad lines" {
 	# MODEL's own tokenizer, which the default also names
 	midtrain RUN=own BATCHES=1 TOKENIZE='rf-tokenize --max-len 128 --truncate split --min-len 64'
-	grep -q '^make=rf-tokenize --max-len 128 --truncate split --min-len 64 --tokenizer .*/ckpt -o' own/data/words
+	grep -q '^make=rf-tokenize --max-len 128 --truncate split --min-len 64 --tokenizer .*/ckpt -o' \
+		own/data/words
 	cmp own/data/corpus.rf "$P/want/data/corpus.rf" || rf-dump --json own/data/corpus.rf |
 		jq -c .body.tokens | diff - <(rf-dump --json "$P/want/data/corpus.rf" | jq -c .body.tokens)
 	midtrain RUN=bytes BATCHES=1 \
