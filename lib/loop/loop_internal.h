@@ -6,7 +6,7 @@
 
 #include "loop/loop.h"
 
-/* ---- loop.c: files, commands, batches ------------------------------------------------------ */
+/* ---- loop_run.c ---------------------------------------------------------------------------- */
 
 /* Tells the user something, through l->set.say. */
 void rf_loop_say(const struct rf_loop *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -14,6 +14,8 @@ void rf_loop_say(const struct rf_loop *l, const char *fmt, ...) __attribute__((f
 enum rf_code rf_loop_file(const struct rf_loop *l, const char *name, char *out, struct rf_err *e);
 /* Stores in *begun whether the run has a step. */
 enum rf_code rf_loop_begun(const struct rf_loop *l, bool *begun, struct rf_err *e);
+/* Writes the path of the output file of a batch; the first batch is 0. */
+enum rf_code rf_loop_output(const struct rf_loop *l, int64_t batch, char path[4096], struct rf_err *e);
 /* Sets l->at and l->done from the run. */
 enum rf_code rf_loop_look(struct rf_loop *l, struct rf_err *e);
 /* Waits this many seconds; 0: does not wait.  Errors: RF_EIO: a signal has come that ends the loop; l->status
