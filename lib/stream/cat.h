@@ -43,7 +43,7 @@ struct rf_cat_options {
 #define RF_CAT_DEFAULTS { .seed = 1, .repeat = 1, .max_record = RF_MAX_RECORD, \
                           .shard = { .mini_batch = 32 } }
 
-/* shares: those that only --shard gives a meaning */
+/* Adds the options of rf-cat to opts, and the options that have a meaning only with --shard to shares. */
 void rf_cat_options(struct rf_cat_options *o, struct rf_opts *opts, struct rf_opts *shares);
 /* Sets the members that follow from the options.  Errors: RF_EUSAGE: the options contradict each other, or
  * --shard does not name a share. */
