@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# --ranks: several processes train one run, with the same bits for any number of them, and all fail alike.
+# Tests of --ranks: several processes train one run.  The run has the same bits for any number of ranks, and
+# after a failure on one rank all exit with the same status.
 setup() {
 	load ../helper
 	load ../model
@@ -8,11 +9,12 @@ setup() {
 	RF_DEVICE=$like_cpu
 }
 
-# What a step of ReFINE is, of RUN and the records I:J; a rank's with SHARE and RANKS.
+# The pipeline of one batch of ReFINE, on RUN.  BATCH is the range of records; SHARE and RANKS are the options
+# of several ranks.
 line='rf-cat $SHARE --range $BATCH in | rf-entropy -m RUN | rf-select --chunks 2 -k 3 --margin 3 |
 	rf-rollout -m RUN -k 3 -n 3 | rf-reward --kind hybrid |
 	rf-grpo -m RUN --mini-batch 4 --lr 1e-3 --threads 1 --log RUN.log $RANKS'
-# batch_of I:J RUN, and batch_by N I:J RUN: it, alone and by N ranks
+# batch_of I:J RUN: trains RUN on the records I:J in one process; batch_by N I:J RUN: the same on N ranks
 batch_of() { BATCH=$1 bash -o pipefail -c "${line//RUN/$2}"; }
 batch_by() {
 	BATCH=$2 SHARE='--shard auto --mini-batch 4' RANKS='--ranks mpi --rank-timeout 60' \
@@ -20,7 +22,7 @@ batch_by() {
 }
 many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:51 12:17 13:44; }
 
-@test "ranks: any number of them, changed in the middle of a run, makes the same steps and the same log" {
+@test "ranks: a run has the same steps and log for any number of ranks, also if the number changes" {
 	many >in
 	runs one
 	batch_of 0:7 one
@@ -42,7 +44,7 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 	done
 }
 
-@test "ranks: models of each family train to the same bits by two, three and eight" {
+@test "ranks: models of each family train to the same bits on one rank and on two, three or eight" {
 	many >in
 	local numbers=(2 3 8) i=0
 	for M in "$G"/{delta-hybrid,gated,lact,lact-muon,qwen}; do
@@ -59,7 +61,7 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 	done
 }
 
-@test "ranks: rf-ntp, its means, --steps, --outer response and --log-gradients are the same by any number" {
+@test "ranks: --mean, --steps, --recompute, --outer and --log-gradients give the same bits on several ranks" {
 	many >in
 	rf-dump --json in | jq -c 'if .type == "seq" then
 		.body.prompt_len = ([20, .body.tokens.shape[0]] | min) else . end' |
@@ -85,7 +87,7 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 	diff <(figures one.log) <(figures some.log)
 }
 
-@test "ranks: --shard optimizer makes the same steps by any number, and whoever goes on without it" {
+@test "ranks: --shard optimizer makes the same steps on any number of ranks, and a run can go on without it" {
 	many >in
 	larger one
 	rf-ntp -m one --mini-batch 4 --lr 1e-3 --log one.log in
@@ -94,7 +96,7 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 		in_line "$1" "rf-cat --shard auto --mini-batch $2 in | rf-ntp -m some --mini-batch $2 \
 			--lr 1e-3 --log some.log --threads 1 --ranks mpi ${*:3}"
 	}
-	for n in 2 3 8 ${RF_ALL:+1 16}; do # of 16 the last have nothing
+	for n in 2 3 8 ${RF_ALL:+1 16}; do # the last of 16 ranks have no moments
 		larger some
 		train $n 4 --shard optimizer
 		train 2 5 "$([ $n -eq 3 ] || echo --shard optimizer)"
@@ -103,13 +105,13 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 		rf-dump --check some
 		rm -r some some.log
 	done
-	# of a model so small that one rank has all
+	# a model so small that one rank has all its moments
 	rm -rf one one.log
 	runs one some
 	rf-ntp -m one --mini-batch 4 --lr 1e-3 in
 	train 3 4 --shard optimizer
 	diff -r -x manifest.json one some
-	# the gradients apart, and the weights alone
+	# also with --log-gradients, and with --weights-out
 	rm -rf some some.log
 	batch 1:50 2:40 3:33 4:9 >rolled
 	rm -rf one
@@ -123,13 +125,13 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 	in_line 3 'rf-cat --shard auto --mini-batch 0 in |
 		rf-ntp -m one --weights-out w3 --ranks mpi --shard optimizer'
 	diff -r w1 w3
-	# alone it changes nothing
+	# in a single process the option changes nothing
 	rf-ntp -m one in
 	rf-ntp -m some --shard optimizer in
 	diff -r -x manifest.json one some
 }
 
-@test "ranks: --shard optimizer, a rank that cannot write its moments ends all with 74, one unlike with 65" {
+@test "ranks: a rank that cannot write its moments ends all with 74; --shard optimizer on one rank exits 65" {
 	many >in
 	larger run other
 	rf-ntp -m other in
@@ -150,13 +152,13 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 	diff -r -x manifest.json other run
 }
 
-@test "ranks: --shard optimizer needs less memory on each rank, as the plan says under a launcher" {
+@test "ranks: --dry-run under a launcher plans less memory for each rank with --shard optimizer" {
 	larger run
 	memory() { # OPTION...
 		rf-ntp -m run --dry-run --max-len 64 --ranks mpi "$@" |
 			sed -n 's/.* moments \([0-9]*\),.*/\1/p'
 	}
-	# 841728 weights: 4 bytes each for it and its gradient, 8 for the exact sum, 8 for moments
+	# 841728 weights: each takes 4 bytes, its gradient 4, the gradient's exact sum 8, its moments 8
 	[ "$(memory)" -eq $((841728 * 24 / 1048576)) ]
 	[ "$(memory --shard optimizer)" -eq "$(memory)" ]
 	export OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4
@@ -164,7 +166,7 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 	[ "$(memory --shard optimizer)" -eq $((841728 * 18 / 1048576)) ]
 }
 
-@test "ranks: the shares of a stream are all of it, as many for each, and of the same length in all" {
+@test "rf-cat: --shard divides the records of a stream, and of each mini-batch, evenly among the ranks" {
 	texts 40 $(seq 1 50 | awk '{ print $1 ":" ($1 * 37) % 90 + 1 }') >in
 	for n in 1 2 3 7; do
 		for m in 0 4 6 50 64; do
@@ -185,7 +187,7 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 			rm share.? tsv.?
 		done
 	done
-	# 50 records of 1 to 90 tokens
+	# 50 records of 1 to 90 tokens: each share has a third of the tokens, within 5 %
 	for r in 0 1 2; do
 		rf-cat --shard $r/3 --mini-batch 0 in | rf-dump --tsv --rows record --columns T --no-header |
 			awk '{ n += $1 } END { print NR, n }'
@@ -202,7 +204,7 @@ srun, or say --shard 0/2)" ]
 	says 64 'rf-cat: --mini-batch requires --shard (try --help)' rf-cat --mini-batch 4 in
 }
 
-@test "ranks: a stream that is no share, another's, or of other mini-batches is refused by all" {
+@test "ranks: all ranks exit 65 if a stream is not the rank's share, or if the options of ranks differ" {
 	many >in
 	runs run
 	state >before
@@ -228,11 +230,11 @@ srun, or say --shard 0/2)" ]
 	rf-cat --shard 1/2 --mini-batch 0 in >share
 	mentions 65 "the stream is the share of rank 1 of 2 (rf-cat --shard): train all shares together" \
 		rf-ntp -m run share
-	# what is made of a share is none
+	# a part of a share no longer counts as a share
 	rf-cat --range 0:2 share | rf-ntp -m run
 }
 
-@test "ranks: what cannot be combined with them, and what is missing, is said" {
+@test "ranks: --ranks refuses --sum plain, --grad-out and --eval, and a missing MPI plugin exits 69" {
 	many >in
 	runs run
 	run -64 rf-ntp -m run --ranks mpi --sum plain in
@@ -247,7 +249,7 @@ srun, or say --shard 0/2)" ]
 	[[ "$output" == 'rf-ntp: the MPI plugin cannot be loaded: '* ]]
 }
 
-@test "ranks: MPICH carries them as Open MPI does" {
+@test "ranks: three ranks under MPICH make the same step as one process" {
 	command -v mpicc.mpich mpirun.mpich >/dev/null || skip 'there is no MPICH'
 	many >in
 	mpicc.mpich -D_DEFAULT_SOURCE -I"$ROOT/lib" -fPIC -fvisibility=hidden -shared -o rf-mpi.so \
@@ -259,7 +261,7 @@ srun, or say --shard 0/2)" ]
 	diff -r -x manifest.json one some
 }
 
-@test "gpu-of-rank.sh: each rank of a machine has a GPU of its own" {
+@test "gpu-of-rank.sh: each rank of a machine gets its own GPU, out of CUDA_VISIBLE_DEVICES if that is set" {
 	of() { # RANK LIST
 		env OMPI_COMM_WORLD_LOCAL_RANK="$1" ${2:+CUDA_VISIBLE_DEVICES="$2"} \
 			sh "$ROOT/pipelines/lib/gpu-of-rank.sh" \
@@ -275,7 +277,7 @@ srun, or say --shard 0/2)" ]
 	run -64 sh "$ROOT/pipelines/lib/gpu-of-rank.sh" true
 }
 
-@test "ranks: without --ranks no variable of a launcher has any effect" {
+@test "ranks: without --ranks and --shard the variables of a launcher have no effect" {
 	many >in
 	runs one two
 	rf-ntp -m one in
@@ -285,7 +287,7 @@ srun, or say --shard 0/2)" ]
 	OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 rf-cat in | cmp - <(rf-cat in)
 }
 
-@test "ranks: a stage that dies on one rank, and a stream cut there, commit nothing and end all with 65" {
+@test "ranks: if a stage dies or cuts the stream on one rank, all exit 65 and nothing is committed" {
 	many >in
 	runs run whole
 	batch_of 0:13 whole
@@ -304,8 +306,8 @@ srun, or say --shard 0/2)" ]
 	diff -r -x manifest.json whole run
 }
 
-# Of these mpirun says what it thinks of the rank that is gone: its own status may be 1.
-@test "ranks: a rank that vanishes or stands still is named within --rank-timeout, and nothing is committed" {
+# mpirun may report the lost rank by its own exit status 1: the test checks the statuses of the others.
+@test "ranks: a killed or stopped rank is named after --rank-timeout, the others exit 75 without a commit" {
 	many >in
 	runs run
 	state >before
@@ -330,7 +332,7 @@ srun, or say --shard 0/2)" ]
 	done
 }
 
-@test "ranks: one that never comes is named within --rank-timeout, also if an earlier one left its sign" {
+@test "ranks: a rank that never starts is named after --rank-timeout, also if an earlier rank left its file" {
 	many >in
 	runs run
 	state >before
@@ -349,7 +351,7 @@ srun, or say --shard 0/2)" ]
 	done
 }
 
-@test "ranks: a gradient not finite on one rank ends all with 70, or by --on-nan skip costs its mini-batch" {
+@test "ranks: a gradient that is not finite on one rank ends all with 70, or --on-nan skips its mini-batch" {
 	batch 1:50 2:40 3:30 4:33 5:21 6:9 >in
 	rf-dump --json in | jq -c 'if .body.id == 2 then .body.rollout.temperature = 1e-38 else . end' |
 		rf-cat --json >bad
@@ -366,7 +368,7 @@ srun, or say --shard 0/2)" ]
 	diff -r -x manifest.json other run
 }
 
-@test "ranks: a disk that is full when rank 0 commits ends all with 74, and the same words go on" {
+@test "ranks: if rank 0 cannot write the commit, all exit 74, and the same command succeeds afterwards" {
 	many >in
 	runs run other
 	rf-ntp -m other in
@@ -379,7 +381,7 @@ srun, or say --shard 0/2)" ]
 	diff -r -x manifest.json other run
 }
 
-@test "ranks: a run at a later step is left alone by all, one that is locked ends all with 75" {
+@test "ranks: all ranks leave a run unchanged that is past --at, and all exit 75 if the run is locked" {
 	many >in
 	runs run
 	rf-ntp -m run in
@@ -395,7 +397,7 @@ srun, or say --shard 0/2)" ]
 	state | cmp - before
 }
 
-@test "ranks: -o of each rank has its share, and together they are the stream of one" {
+@test "rf-grpo: the -o files of all ranks together have the same records as the -o file of one process" {
 	batch 1:50 2:40 3:30 4:33 5:21 >in
 	runs one some
 	rf-grpo -m one -o all in
@@ -404,7 +406,7 @@ srun, or say --shard 0/2)" ]
 	rf-dump --json all | jq -c '.body | select(.id)' | sort | diff - have
 }
 
-@test "rf-dump: --rows rank shows the processes that train a run, and what each of them does" {
+@test "rf-dump: --rows rank shows the processes that train a run, and what each process does" {
 	many >in
 	runs run
 	[ "$(rf-dump --tsv --rows rank run)" = \
@@ -425,15 +427,15 @@ srun, or say --shard 0/2)" ]
 	run -64 rf-dump --tsv --rows rank in
 }
 
-# here NAME [ORDER]: the processes of that name that work in this folder; those of tests beside it do not
+# here NAME [ORDER]: prints the processes of that name that work in this folder, and so belong to this test
 here() {
 	local pid
 	for pid in $(pgrep -x "$1" | sort -${2:-n}); do
 		[ ! "/proc/$pid/cwd" -ef . ] || echo "$pid"
 	done
 }
-# hit SIGNAL RANK NAME [ORDER]: sends the signal to that rank's program, once it is there; a trainer has
-# two processes, of which ORDER rn takes the one that trains.  The file `over` says that nobody will come.
+# hit SIGNAL RANK NAME [ORDER]: waits until that rank's program runs, and sends it the signal.  A trainer has
+# two processes; ORDER rn takes the one that trains.  The file `over` means that the program will not start.
 hit() {
 	local pid
 	for _ in $(seq 200); do
@@ -447,14 +449,14 @@ hit() {
 	done
 }
 
-@test "ranks: a trainer killed while MPI joins them, or the one in front of it, is status 75 for all" {
+@test "ranks: if a trainer or its parent process is killed while MPI connects the ranks, the others exit 75" {
 	many >in
 	runs run
 	state >before
 	export BATCH=0:13 SHARE='--shard auto --mini-batch 4' RANKS='--ranks mpi --rank-timeout 1.5'
 	local told=0 tries=0 PATIENCE=8 GRACE=1
 	for order in n rn n rn; do
-		# twice, and again while MPI has told none
+		# twice, and again as long as MPI has told no rank of the kill
 		[ $((tries++)) -lt 2 ] || [ $told -eq 0 ] || [ -n "${RF_ALL:-}" ] || break
 		hit KILL 1 rf-grpo $order &
 		run in_line 3 "${line//RUN/run}"
@@ -462,7 +464,7 @@ hit() {
 		wait $!
 		rm over
 		told=$((told + $(grep -c 'rf-grpo: MPI has ended this rank, with status 1: ' said || true)))
-		rm -f code.1 # it may have been killed before it was told
+		rm -f code.1 # missing if the launcher killed this rank before MPI told it
 		[ "$(codes)" = '75 75' ] || { echo "$order: $(codes)"; cat said.all; return 1; }
 		state | cmp - before
 		[ -z "$(here rf-grpo)" ]
@@ -470,7 +472,7 @@ hit() {
 	[ $told -gt 0 ]
 }
 
-@test "ranks: whichever program of which rank is killed or stopped, nothing is lost, and all end alike" {
+@test "ranks: a kill or stop of any program on any rank loses nothing, and the other ranks exit alike" {
 	many >in
 	runs run whole
 	batch_of 0:13 whole
@@ -481,7 +483,7 @@ hit() {
 	local pause='in | { sleep .4; cat; } |' slow
 	slow=${line/in |/"$pause"}
 	for i in $(seq "${n:-16}"); do
-		# four, and more while each has come too late
+		# four times, and again as long as each signal came too late
 		[ "$i" -le 4 ] || [ "$hits" -eq 0 ] || [ -n "$n" ] || break
 		RANDOM=$i
 		stage=${stages[RANDOM % 6]} rank=$((RANDOM % 3)) signal=KILL
@@ -493,7 +495,7 @@ hit() {
 		wait $!
 		rm over
 		for pid in $(here "$stage"); do kill -CONT "$pid" || true; done
-		# the hit may have come too late; if not, those left committed nothing and ended alike
+		# if the signal did not come too late, the other ranks committed nothing and ended alike
 		if state | cmp -s - after; then
 			rm -r run
 			runs run
@@ -501,7 +503,7 @@ hit() {
 		fi
 		state | cmp - before || { echo "$signal $rank $stage"; cat said.all; return 1; }
 		hits=$((hits + 1))
-		rm -f "code.$rank" # there is none if the launcher killed it before it was told
+		rm -f "code.$rank" # missing if the launcher killed this rank before MPI told it
 		ended=$(codes)
 		case $signal$stage$ended in
 		*'65 65' | *'75 75') ;;
