@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What both trainers promise: steps once and only once, whole or not at all, by rollouts that are fresh.
+# Promises of both trainers: each step is made exactly once, whole or not at all, with fresh rollouts.
 setup() {
 	load ../helper
 	load ../model
@@ -7,7 +7,7 @@ setup() {
 
 at() { readlink "${1:-run}/latest"; }
 
-# whether the process has read all of in
+# read_all PID: succeeds if the process has read all of the file `in`
 read_all() {
 	local fd
 	for fd in /proc/$1/fd/*; do
@@ -17,7 +17,7 @@ read_all() {
 	return 1
 }
 
-@test "train: --at N trains a run at step N, does nothing if it is past N, and refuses it if it is before N" {
+@test "train: --at N trains a run at step N, does nothing past step N, and exits 65 before step N" {
 	batch 1:50 2:40 >in
 	runs run
 	for trainer in rf-grpo rf-ntp; do
@@ -29,18 +29,18 @@ read_all() {
 		$trainer -m run --at "$now" in
 		state >after
 		run ! cmp before after
-		# the same stream again: once and only once
+		# the same stream again makes no second step
 		run -0 $trainer -m run --at "$now" in
 		[ "$output" = "$trainer: already at step $((now + 1))" ]
 		run -0 $trainer -m run --at "$now" </dev/null
-		# what comes before it in the pipe ends well
+		# a program before it in the pipe succeeds
 		run -0 bash -c 'set -o pipefail; head -c 1000000 /dev/zero | "$@"' _ $trainer \
 			-m run --at "$now"
 		state | cmp - after
 	done
 }
 
-@test "train: rollouts by older or other weights are refused as stale, unless --stale allows them" {
+@test "train: rollouts by older or by other weights are refused as stale, unless --stale allows them" {
 	batch 1:50 2:40 >in
 	runs run
 	stale() {
@@ -64,7 +64,7 @@ read_all() {
 	M=$G/delta-gate-neg batch 1:50 2:40 >in
 	stale --stale 16
 	rf-grpo -m run --stale any in
-	# unknown ones
+	# unknown weights
 	rf-dump --json in | jq -c 'del(.body.model)' | rf-cat --json >unknown
 	mentions 65 "does not say which weights made its rollouts" rf-grpo -m run --stale 3 unknown
 	rf-grpo -m run --stale any unknown
@@ -76,7 +76,7 @@ read_all() {
 	done
 }
 
-@test "train: a second trainer of the same run exits 75 at once, while readers are not kept out" {
+@test "train: a second trainer of the same run exits 75, while other programs can read the run" {
 	batch 1:50 >in
 	runs run
 	mkfifo fifo
@@ -89,7 +89,7 @@ read_all() {
 		[ "$output" = \
 			"$trainer: run: another program is training this run; try again when it has ended" ]
 	done
-	# a reader is not kept away
+	# programs that only read the run succeed
 	rf-entropy -m run in >/dev/null
 	rf-grpo -m run --dry-run >/dev/null </dev/null
 	cat in >&9
@@ -98,7 +98,7 @@ read_all() {
 	[ "$(at)" = step-000001 ]
 }
 
-@test "train: an empty stream is an error, unless --allow-empty is given" {
+@test "train: an empty stream exits 65, and with --allow-empty exits 0 without a commit" {
 	runs run
 	state >before
 	for trainer in rf-grpo rf-ntp; do
@@ -110,10 +110,10 @@ read_all() {
 	[ ! -e log ]
 }
 
-@test "train: a gradient that is not finite exits 70 and changes nothing; --on-nan skip goes on" {
+@test "train: a gradient that is not finite exits 70 without a change; --on-nan skip skips its mini-batch" {
 	texts 40 1:50 2:40 >in
 	copy_model "$M" m
-	# the loss is as it was; on the way back the head's weights meet a coefficient of 1e6
+	# the loss does not change; in the backward pass the head's weights meet a coefficient of 1e6
 	"$RF_UNITS/helper/model" scale m lm_head.weight 1e36
 	"$RF_UNITS/helper/model" scale m model.norm.weight 1e-36
 	rf-init --from m run
@@ -191,7 +191,7 @@ read_all() {
 	run -64 rf-ntp -m run --stale 1 in
 }
 
-@test "train: --keep and --keep-every decide which steps stay" {
+@test "train: --keep keeps the newest steps, and --keep-every keeps the multiples of its number" {
 	texts 40 {1..7}:4 >in
 	runs run
 	for i in {0..6}; do
@@ -202,7 +202,7 @@ read_all() {
 	[ "$(ls run)" = $'latest\nmanifest.json\nstep-000008' ]
 }
 
-@test "train: a trainer refuses a checkpoint and says how to begin a run" {
+@test "train: a trainer refuses a checkpoint, and its message tells how to begin a run" {
 	for trainer in rf-grpo rf-ntp; do
 		run -64 $trainer -m "$M" "$G/stream/tokens.rf"
 		[[ "$output" == *"a checkpoint, not a run; begin a run with: rf-init --from $M RUN" ]]
@@ -212,7 +212,7 @@ read_all() {
 	[ ! -e "$M/.lock" ]
 }
 
-@test "train: SIGTERM, SIGINT or SIGHUP while it waits for input exits 128 + N and changes nothing" {
+@test "train: SIGTERM, SIGINT or SIGHUP ends a trainer that waits for input, and the run stays as it was" {
 	batch 1:50 2:40 >in
 	runs run
 	state >before
@@ -236,7 +236,7 @@ read_all() {
 	rf-grpo -m run in
 }
 
-@test "train: SIGTERM or SIGINT between the end of input and the commit exits 128 + N and changes nothing" {
+@test "train: SIGTERM or SIGINT between the end of the input and the commit leaves the run as it was" {
 	texts 40 {1..10}:20000 >in
 	runs run
 	state >before
@@ -250,7 +250,7 @@ read_all() {
 		ended_by $sig $pid
 		[ ! -s err ]
 		state | cmp - before
-		# the commit begins with the log, and that waits for its reader
+		# the commit begins with the log: here it waits until the log's pipe is read
 		exec 9<>fifo
 		head -c 65536 /dev/zero >&9
 		env --default-signal=HUP,INT rf-ntp -m run --log fifo <(texts 40 1:20) 2>err 9>&- &
@@ -265,7 +265,7 @@ read_all() {
 	done
 }
 
-@test "train: a loop of steps that is killed at any moment and started again ends at the same bytes" {
+@test "train: a loop of steps that is killed at random moments and started again ends with the same bytes" {
 	texts 40 {1..8}:40 >corpus
 	cat >loop <<-'END'
 		set -eu -o pipefail
@@ -286,10 +286,10 @@ read_all() {
 		rc=0
 		ms=$((1 + RANDOM % took))
 		timeout -s KILL $((ms / 1000)).$(printf %03d $((ms % 1000))) bash loop run 2>err || rc=$?
-		# 75: what was killed a moment ago has not let go of the lock
+		# 75: a program that was just killed still holds the lock
 		[ $rc -eq 0 ] || [ $rc -eq 137 ] || [ $rc -eq 75 ] || { echo "rc $rc"; cat err; false; }
 		[ $rc -eq 0 ] || kills=$((kills + 1))
-		# a reader finds a step at any time
+		# a reader finds a valid step after any kill
 		rf-dump --check -q run
 		if [ "$(at)" = step-000004 ] && [ $rc -eq 0 ]; then
 			same_step want run
@@ -305,7 +305,7 @@ read_all() {
 	same_step want run
 }
 
-@test "train: a trainer with nothing to do still reads its pipe to the end, even if it is non-blocking" {
+@test "train: a trainer that is already past --at reads its pipe to the end, even a non-blocking pipe" {
 	batch 1:50 >in
 	runs run
 	rf-ntp -m run in
@@ -326,7 +326,7 @@ read_all() {
 	done
 }
 
-@test "train: a trainer goes on if the reader of its messages leaves" {
+@test "train: a trainer commits its step even if the reader of its messages exits" {
 	texts 40 1:50 >in
 	for trainer in rf-grpo rf-ntp; do
 		rm -rf run
@@ -337,7 +337,7 @@ read_all() {
 	done
 }
 
-@test "train: if latest points to no step, every program takes the newest step there is and says so" {
+@test "train: if latest points to no existing step, every program takes the newest step and reports this" {
 	texts 40 1:50 >in
 	runs run
 	rf-ntp -m run in
@@ -363,13 +363,13 @@ read_all() {
 	[ "$stderr" = "rf-entropy: run/step-000003: $said" ]
 }
 
-@test "train: --help of a trainer says that -m is a run" {
+@test "train: --help of a trainer describes -m as a run, and only rf-ntp --eval takes a checkpoint" {
 	run ! grep -qE -- '--model.*checkpoint' <(rf-grpo --help)
 	rf-ntp --help | grep -qE -- '--model path +run to train; with --eval a run or a checkpoint'
 }
 
-# prompts ID...: four texts with rewarded rollouts on their prompts; those with these ids have a prompt of 20
-# tokens, and the rest as their response, and the others are all prompt
+# prompts ID...: prints four texts with rewarded rollouts on their prompts.  The texts with these ids have a
+# prompt of 20 tokens and a response; the others are prompts as a whole.
 prompts() {
 	texts 40 1:90 2:41 3:15 4:21 | edited 'if .type == "seq" then .body |= (.prompt_len =
 			if .id | IN('"$(IFS=, && echo "${*:-0}")"') then 20 else .tokens.shape[0] end)
@@ -377,7 +377,7 @@ prompts() {
 		rf-select --chunks 2 -k 3 --margin 3 | rf-rollout -m "$M" -k 3 -n 3 | rf-reward --kind hybrid
 }
 
-@test "train: --outer response is the steps on the prompts, then one of rf-ntp on the responses, by hand" {
+@test "train: --outer response equals the steps on the prompts and then a step of rf-ntp on the responses" {
 	local all=("rf-grpo --stale any:--mean tokens" "rf-ntp:--mean sequences") i=0
 	for m in delta delta-hybrid gated lact lact-muon qwen; do
 		M=$G/$m
@@ -412,7 +412,7 @@ prompts() {
 	done
 }
 
-@test "train: with --outer response, threads, the order of the records and the device change no weight" {
+@test "train: with --outer response, threads, the order of records and the checking device change no weight" {
 	prompts 1 2 4 >in
 	for trainer in "rf-grpo --stale any" rf-ntp; do
 		rm -rf ?
@@ -430,7 +430,7 @@ prompts() {
 	done
 }
 
-@test "train: an outer step that cannot be made is refused, and nothing is committed" {
+@test "train: a stream or option that makes --outer response impossible is refused without a commit" {
 	prompts 1 2 4 >in
 	prompts >none
 	edited 'if .type == "head" then del(.body.vocab)
@@ -443,7 +443,7 @@ prompts() {
 		run -65 $trainer --outer response none
 		said='none of 4 records has a response, so there is nothing for --outer response'
 		[ "$output" = "$name: $said to learn from (rf-cat --split-response makes it)" ]
-		# the response counts, and is of the model's vocabulary
+		# the response counts towards --max-len, and its tokens must be in the model's vocabulary
 		for dry in '' --dry-run; do
 			run -65 $trainer --outer response --max-len 89 $dry in
 			said='the sequence has 90 tokens with its response, more than --max-len 89'
@@ -458,7 +458,7 @@ prompts() {
 		[ "$output" = "$name: --outer response cannot be combined with --loss response: $said" ]
 		state | cmp - before
 		[ ! -e log ]
-		# whoever does not read it does not mind it
+		# without --outer the response is not checked
 		$trainer --max-len 20 <(rf-cat --range 0:2 bad)
 		rm -rf run log
 		runs run
@@ -475,13 +475,13 @@ prompts() {
 	[ "$(json out | jq -c .response)" = "$(json in | jq -c .response)" ]
 }
 
-@test "train: a kill or a signal between the steps and the outer step, or in it, commits nothing" {
+@test "train: SIGKILL or SIGTERM during --outer response, after the end of the input, commits nothing" {
 	texts 40 {1..10}:20000 | edited 'if .type == "seq" then .body.prompt_len = 2 else . end' |
 		rf-cat --split-response >in
 	runs run
 	state >before
 	for sig in KILL TERM; do
-		# all but the outer step takes no time
+		# only the outer step takes time: the prompts have two tokens
 		rf-ntp -m run --threads 1 --outer response in 2>err &
 		pid=$!
 		until read_all $pid; do sleep .01; done
@@ -493,10 +493,10 @@ prompts() {
 	done
 }
 
-# same_weights A B: compares two folders, except for the list of the files of --weights-out, and the card.
+# same_weights A B: compares two folders, without README.md and the list of files that --weights-out writes
 same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 
-@test "train: --weights-out writes the weights that would be committed, as an export, and no byte of a run" {
+@test "train: --weights-out writes an export of the weights that would be committed, and changes no run" {
 	batch 1:50 2:40 3:9 >in
 	runs run
 	rf-ntp -m run --lr 1e-2 in
@@ -507,17 +507,17 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 		cp -a run other
 		$trainer -m other --mini-batch 2 --lr 1e-2 --log want.log in
 		rf-init --from other --dtype f32 want
-		# not by `silent`, which leaves a file here
+		# without `silent`, which would leave a file in this folder
 		run -0 $trainer -m run --mini-batch 2 --lr 1e-2 --weights-out out --log log in
 		[ -z "$output" ]
 		same_weights out want
 		diff <(figures log) <(figures want.log)
-		# a step is a model too
+		# -m can also be a step of a run
 		$trainer -m run/step-000001 --mini-batch 2 --lr 1e-2 --weights-out out in
 		same_weights out want
 		rm -rf log want.log
 	done
-	# a run is only read, while another trains it
+	# the run is only read, even while another program holds its lock
 	chmod -R a-w run
 	bound rf-ntp -m run --lr 1e-2 --weights-out out in
 	chmod -R u+w run
@@ -530,7 +530,7 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 	[ "$(ls -A)" = $'again\nbefore\nin\nlocked\nother\nout\nrun\nwant' ]
 }
 
-@test "train: --weights-out carries the newest step's files if the step that it began with was removed" {
+@test "train: --weights-out copies the newest step's other files if the step that it read was removed" {
 	batch 1:50 2:40 >in
 	cp -a "$M" m
 	echo a note >m/notes.txt
@@ -549,7 +549,7 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 	diff -r want out
 }
 
-@test "train: every program takes what --weights-out wrote, and no run or export inherits its list" {
+@test "train: every program reads the output of --weights-out, and no run or export inherits .weights-out" {
 	batch 1:50 2:40 >in
 	copy_model "$M" m
 	echo notes >m/notes
@@ -566,11 +566,11 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 	[ ! -e run/latest/.weights-out ]
 	same_weights out export
 	rf-grpo -m run next
-	# its rollouts are not those of another's weights
+	# the rollouts were made by the weights in `out`, not by those of m
 	mentions 65 "the rollouts were made by weights " rf-grpo -m m --weights-out out2 next
 }
 
-@test "train: from a checkpoint, --weights-out begins with fresh moments, whatever batch came before" {
+@test "train: from a checkpoint, --weights-out starts with fresh moments, also after another batch" {
 	texts 40 1:50 2:40 >one
 	texts 40 3:31 4:60 >two
 	runs run
@@ -583,7 +583,7 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 	diff -r a b
 	rf-ntp -m "$M" --mini-batch 1 --lr 1e-2 --warmup 3 --weights-out a two
 	run ! same_weights a b
-	# moments that lie in a checkpoint, of which nobody says how many updates made them
+	# moments in a checkpoint are not used if no state.json gives their number of updates
 	cp -r run/latest/ step
 	rm step/state.json
 	rf-ntp -m step --lr 1e-2 --weights-out a two
@@ -591,7 +591,7 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 	cmp a/model.safetensors b/model.safetensors
 }
 
-@test "train: --weights-out replaces only what it wrote itself, and refuses before the first record" {
+@test "train: --weights-out replaces only its own output, and refuses any other folder, also with --dry-run" {
 	batch 1:50 >in
 	runs run
 	mkdir empty folder
@@ -644,12 +644,12 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 	[ "$output" = "rf-ntp: --weights-out cannot be combined with --eval (try --help)" ]
 	find . | sort | diff names -
 	bytes | diff before -
-	# a copy of what it wrote is what it wrote
+	# a copy of its output counts as its output
 	rf-ntp -m run --weights-out model in
 	same_weights model out
 }
 
-@test "train: --steps shares the records among so many steps, and another number of records is an error" {
+@test "train: --steps N divides the records into N steps, and another number than --records exits 65" {
 	texts 40 1:70 2:9 3:30 4:25 5:40 >in
 	# 5 records in 3 steps: 2, 2, 1
 	rf-init --from "$G/delta" run
@@ -659,7 +659,7 @@ same_weights() { diff -r --exclude=.weights-out --exclude=README.md "$1" "$2"; }
 	[ "$(basename "$(readlink run/latest)")" = step-000003 ]
 	cmp run/latest/model.safetensors hand/latest/model.safetensors
 	cmp run/latest/optim.safetensors hand/latest/optim.safetensors
-	# of more steps than records, one for each
+	# with more steps than records, each record is a step
 	rf-ntp -m run --at 3 --steps 9 --records 5 in
 	[ "$(basename "$(readlink run/latest)")" = step-000008 ]
 	for n in 4 6; do
@@ -686,7 +686,7 @@ tensors() {
 	END
 }
 
-@test "train: --train PATTERN trains the tensors whose names match, and leaves all others and their moments" {
+@test "train: --train PATTERN trains only the tensors whose names match, and no other tensor gets moments" {
 	M=$G/lact
 	batch 1:50 2:40 >in
 	runs all some
@@ -702,7 +702,7 @@ tensors() {
 		L.1.attn.w1 L.{0,1}.attn.w2.w_{left,right} | tr ' ' '\n' | sort | paste -sd ' ' |
 		sed 's/^ //')" ]
 	[ -z "$(comm -13 every changed)" ]
-	# the norm that is clipped is that of their gradient
+	# the logged norm, which is clipped, is the norm of the matching tensors' gradients
 	runs whole
 	rf-grpo -m whole --grad-out grad in
 	rf-dump --stats --tsv --rows tensor grad >stats
