@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# A published model's own files: for each family a directory like those that are published, but for its sizes,
-# through all phases and out again.
+# Tests with published models: for each family, a directory like a published model but with small sizes is
+# trained in all phases and exported again.
 
 setup_file() {
 	load ../helper
@@ -35,7 +35,8 @@ setup() {
 }
 
 families='delta_net gated_deltanet lact qwen'
-# kind FAMILY: of its tokenizer.json, in t/golden/tokenizer; LaCT has only SentencePiece's file
+# kind FAMILY: prints how the name of its tokenizer.json begins in t/golden/tokenizer.  LaCT has none: its
+# tokenizer is a file of SentencePiece.
 kind() {
 	case $1 in
 	delta_net) echo mistral. ;;
@@ -44,12 +45,13 @@ kind() {
 	esac
 }
 published() { python3 "$ROOT/t/helper/published.py" "$@"; }
-# pipeline PHASE RUN MODEL WORD...: one batch of it
+# pipeline PHASE RUN MODEL WORD...: trains one batch of a phase
 pipeline() {
 	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/$1.mk" RUN="$2" MODEL="$3" BATCHES=1 BATCH=4 MINI_BATCH=4 \
 		LR=1e-3 "${@:4}"
 }
-# each COMMAND: for each family, of which the last that is named is the one that fails
+# each COMMAND: runs the command for each family and prints the family's name; the last name is of the one
+# that failed
 each() {
 	local family
 	for family in $families; do
@@ -57,13 +59,13 @@ each() {
 		"$1" $family
 	done
 }
-# files_of DIR: those that stay the same from a checkpoint to the next
+# files_of DIR: prints the files that stay the same from one checkpoint to the next
 files_of() {
 	(cd "$1" && find . -type f ! -name '*.safetensors*' ! -name config.json ! -name state.json | sort)
 }
 
-# config_FAMILY: prints a config.json of pipelines/configs with small sizes, and with the other keys of a
-# published one
+# config_FAMILY: prints a config.json of pipelines/configs with small sizes, and with the further keys of a
+# published config.json
 small='.hidden_size = 16 | .num_hidden_layers = 2 | .use_cache = true'
 config_delta_net() {
 	jq "$small"' | .num_heads = 2 | . + {_name_or_path: "delta_net", attn_mode: "chunk",
@@ -126,8 +128,8 @@ config_qwen() {
 	END
 }
 
-# tokenizer FAMILY: FAMILY.tok, with all files that are published beside weights; DeltaNet's tokenizer is
-# there in both forms
+# tokenizer FAMILY: makes FAMILY.tok, with all files that are published in addition to weights.  DeltaNet has
+# both forms of its tokenizer.
 tokenizer() {
 	local eos='</s>'
 	mkdir "$1.tok"
@@ -151,7 +153,7 @@ tokenizer() {
 	)
 }
 
-# Texts and questions, which are not of ASCII alone.
+# texts_of_all: writes texts.jsonl and questions.jsonl, which are not only ASCII
 texts_of_all() {
 	local i
 	for i in 1 2 3 4 5; do
@@ -165,9 +167,9 @@ texts_of_all() {
 	done >questions.jsonl
 }
 
-# one_file FAMILY: $T/FAMILY is the published directory in bf16 again, without a step in between
+# one_file FAMILY: exports the published directory in bf16 to $T/FAMILY, without training
 one_file() { [ -e "$T/$1" ] || rf-init --from $1 --dtype bf16 "$T/$1"; }
-nothing_said() {
+imports_and_exports() {
 	silent one_file $1
 	quiet rf-entropy -m $1 --dry-run
 	[ "$(ls $1/*.safetensors | wc -l)" -eq 3 ]
@@ -177,8 +179,8 @@ nothing_said() {
 	diff <(files_of $1) <(files_of "$T/$1")
 	(cd $1 && files_of . | xargs -I{} cmp {} "$T/$1"/{})
 }
-@test "published: shards in bf16 are read without a word, and become one file of the same tensors and bytes" {
-	each nothing_said
+@test "published: shards in bf16 are read without a message and exported as one file with equal tensors" {
+	each imports_and_exports
 }
 
 same_ids() {
@@ -195,7 +197,7 @@ same_ids() {
 	[ "$(rf-dump --json "$T/$1.rf" | jq 'select(.type == "seq").body.tokens.data[-1]' | uniq)" = \
 		"$([ $1 = qwen ] && echo 4000 || echo 2)" ]
 }
-@test "published: rf-tokenize has the ids of the directory's tokenizer, also from a run and from its export" {
+@test "published: rf-tokenize gives the ids of the model's tokenizer, also with a run and with its export" {
 	each same_ids
 }
 
@@ -211,11 +213,11 @@ took_steps() {
 	[ "$(jq -c 'has("actor/sft_loss")' $1.post/log.jsonl | paste -sd' ')" = 'false true' ]
 	[ "$(sort -u "$T/$1.weights" | wc -l)" -eq 4 ]
 }
-@test "published: mid-, post- and test-time training take steps, and runs have the other files" {
+@test "published: mid-, post- and test-time training make steps, and runs carry the model's other files" {
 	each took_steps
 }
 
-# said STREAM: what was generated, ids and text
+# said STREAM: prints the generated ids and text of each record
 said() { rf-dump --json "$1" | jq -c 'select(.type == "seq").body.generation | [.tokens.data, .text]'; }
 speaks() {
 	one_file $1
@@ -232,7 +234,7 @@ speaks() {
 	diff "$T/$1.test.said" "$T/$1.f32.said"
 	jq -se 'length == 5' "$T/$1.out.said" >/dev/null
 }
-@test "published: rf-generate writes text by the directory, a run and its export" {
+@test "published: rf-generate answers with a published model, with a run and with its export" {
 	each speaks
 }
 
@@ -243,18 +245,19 @@ exported() {
 	[ "$(ls $1.out/model*.safetensors*)" = $1.out/model.safetensors ]
 	[ "$(jq -r '(.text_config // .).dtype' $1.out/config.json)" = bfloat16 ]
 	diff <(jq -S 'del(.dtype)' $1/config.json) <(jq -S 'del(.dtype)' $1.out/config.json)
-	# the card of an export of a run is its own, and the model's is kept next to it
+	# the export of a run has its own README.md, and keeps the model's as README.base.md
 	diff <(files_of $1) <(files_of $1.out | grep -vx ./README.base.md)
 	(cd $1 && files_of . | grep -vx ./README.md | xargs -I{} cmp {} "$P/$1.out/"{})
 	[ ! -e $1/README.md ] || cmp $1/README.md $1.out/README.base.md
 }
-@test "published: an export has the names, shapes and types of the original, its config and its other files" {
+@test "published: an export has the model's tensor names, shapes and types, its config and its other files" {
 	each exported
 }
 
-# The package that owns Qwen3.5, by the python3 that has it.
+# peer COMMAND...: runs a command of helper/qwen-peer.py, which uses transformers' own Qwen3.5
 peer() { python3 "$ROOT/t/helper/qwen-peer.py" "$@"; }
-# by_transformers [text]: a model that it saved, then trained and exported, and what it computes of each
+# by_transformers [text]: makes a model with transformers, trains and exports it, and compares the logits and
+# ids of all of them with those that transformers computes
 by_transformers() {
 	local text model pairs=() exact=(--device cpu --dtype f32)
 	cd "$T" || exit
@@ -281,9 +284,9 @@ by_transformers() {
 	run ! cmp q.json q.out.json
 	peer compare "${pairs[@]}"
 }
-@test "published: what transformers saved and we trained has our logits and greedy ids there" {
+@test "published: a model that transformers saved and rf-tools trained has equal logits in both" {
 	by_transformers
 }
-@test "published: and so has a text model alone" {
+@test "published: a text-only model that transformers saved and rf-tools trained has equal logits in both" {
 	by_transformers text
 }
