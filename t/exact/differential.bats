@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# The method, step by step, against the formulas of the paper and of the published code in double precision
-# (helper/differential.py).  The models' passes: golden.bats.
+# Compares the method, step by step, with the formulas of the paper and of the published code in double
+# precision (helper/differential.py).  golden.bats compares the passes of the models.
 setup() {
 	load ../helper
 	load ../model
 }
 
-# peer COMMAND ARGUMENT...: runs a comparison, and prints what it found if it fails; always with RF_SHOW=1
+# peer COMMAND ARGUMENT...: runs a comparison, and prints its figures if it fails or if RF_SHOW=1
 peer() {
 	run python3 "$ROOT/t/helper/differential.py" "$@"
 	[ -z "${RF_SHOW:-}" ] || sed 's/^/# /' <<<"$output" >&3
@@ -35,12 +35,12 @@ rewarded() {
 
 @test "differential: positions are drawn as often as the published code draws them" {
 	written entropies >in
-	# chunks, k, smooth, margin, mode; the published margin is 20.  2000 draws of each of three texts: 200
-	# ids with 10 seeds
+	# chunks, k, smooth, margin, mode; the published margin is 20.  Each of three texts is drawn 2000
+	# times: as 200 ids with 10 seeds each.
 	for how in '8 5 5 20 entropy' '3 4 4 20 entropy' '5 2 5 2 entropy' '8 1 1 20 entropy' \
 		'8 5 5 20 uniform' '8 5 5 20 max' '8 5 5 20 min'; do
 		read -r chunks k smooth margin mode <<<"$how"
-		# the published width is k, the default
+		# the width of smoothing in the published code is k, which is the default
 		smoothed=()
 		[ "$smooth" = "$k" ] || smoothed=(--smooth "$smooth")
 		for seed in {1..10}; do
@@ -66,7 +66,7 @@ separately() {
 	done
 }
 
-@test "differential: LaCT's rollouts that cross chunks of 64 tokens equal separate sequences" {
+@test "differential: rollouts of LaCT that cross chunks of 64 tokens equal separate sequences" {
 	copy_model "$G/lact" wide
 	sed -i 's/"lact_chunk_size": 16/"lact_chunk_size": 64/' wide/config.json
 	M=wide
@@ -78,7 +78,7 @@ separately() {
 }
 
 @test "differential: advantages and the second mini-batch's policy loss follow the formulas of PPO" {
-	# with several rollouts at a position the position is the group, with one the sequence is
+	# with several rollouts per position the group is the position, with one it is the sequence
 	for how in 'delta 4 4' 'lact 8 1'; do
 		read -r m chunks n <<<"$how"
 		M=$G/$m
@@ -97,7 +97,7 @@ separately() {
 @test "differential: the gradient predicts how the losses change along it and along other directions" {
 	for m in delta lact; do
 		M=$G/$m
-		# old log-probabilities whose ratios are not 1, and not where the loss bends
+		# the ratios to the old log-probabilities are not 1, and not at a kink of the loss
 		rewarded 4 4 1:64 2:60 3:150 | edited '[-1.3, -0.26, -0.1, 0, 0.1, 0.4] as $off
 			| if .type == "seq" then
 				.body.rollout.logp.data |= [to_entries[] | .value + $off[.key * 7 % 6]]

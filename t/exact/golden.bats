@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# What other people's code computed, against the programs: every value to 1e-5, every gradient to 1e-4, two
-# steps of AdamW to 1e-2 of the change (t/golden/README.md).
+# Compares the programs with reference cases that PyTorch code of other authors computed: every value to 1e-5,
+# every gradient to 1e-4, and two steps of AdamW to 1e-2 of the change (t/golden/README.md).
 setup() { load ../helper; }
 
 golden() { helper golden "$@"; }
 
-# case NAME: all that the case says, through the programs, in the order of a training step.  RF_CASES, for
-# slow devices, names the cases to run; without it all of them run.
+# case_of NAME: compares all values of a case with those of the programs, in the order of a training step.
+# RF_CASES, for slow devices, names the cases to run; without it all cases run.
 case_of() {
 	local c=$G/$1
 	[[ " ${RF_CASES:-$1} " == *" $1 "* ]] || skip "RF_CASES leaves it out"
@@ -53,12 +53,12 @@ case_of() {
 }
 @test "golden: Qwen3.5, tied, over more than two chunks matches PyTorch" { case_of qwen-tied; }
 
-@test "golden: AdamW fed the reference gradients makes the steps of double precision to 1e-6" {
+@test "golden: AdamW on the reference gradients makes the same steps as double precision, to 1e-6" {
 	golden adamw "$G/delta"
 	golden adamw "$G/delta-relu-tied"
 }
 
-@test "golden: a mini-batch of four unequal records with three rollouts a position matches the reference" {
+@test "golden: a mini-batch of records of unequal length, with three rollouts per position, matches PyTorch" {
 	c=$G/stream
 	rf-entropy -m "$G/delta" "$c/rewarded.rf" >entropy.rf
 	golden values "$c" entropy.rf entropy
@@ -72,7 +72,7 @@ case_of() {
 	golden grads "$c" grad_ntp ntp
 	rf-ntp -m run --lr 0 --log ntp.log "$c/tokens.rf"
 	golden log "$c" ntp.log loss.ntp
-	# where there are several rollouts per position, the position is the group
+	# without --group, several rollouts at a position are a group
 	rf-init --from "$G/delta" auto
 	rf-grpo -m auto --stale any --log log --lr 0 "$c/rewarded.rf"
 	golden log "$c" log loss.rl loss.ntp

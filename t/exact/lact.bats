@@ -1,19 +1,19 @@
 #!/usr/bin/env bats
-# What LaCT's models promise beyond t/exact/golden.bats and t/exact/tree.bats.
+# Tests of LaCT models, in addition to t/exact/golden.bats and t/exact/tree.bats.
 setup() {
 	load ../helper
 	load ../model
 	M=$G/lact-long
 }
 
-@test "lact: entropies depend neither on the segment size nor on the records before" {
+@test "lact: entropies depend neither on the segment size nor on the preceding records" {
 	texts 40 1:250 2:70 3:33 >in
 	for case in lact lact-full-nope lact-long lact-muon lact-prenorm; do
 		rf-entropy -m "$G/$case" in | json - | jq '.entropy.data[]' >whole
 		rf-entropy -m "$G/$case" --segment 64 in | json - | jq '.entropy.data[]' >parts
 		limit=$([ $case = lact-muon ] && echo 5e-5 || echo 1e-5)
 		paste whole parts | awk -v l="$limit" '{ d = $1 - $2; if (d > l * $1 || d < -l * $1) exit 1 }'
-		# nor on the records before
+		# each record gives the same bits without the others
 		for i in 1 2; do
 			rf-cat --range $i:$((i + 1)) in | rf-entropy -m "$G/$case" --segment 64 | json - |
 				jq '.entropy.data[]'
@@ -56,7 +56,7 @@ setup() {
 		[ "${#stderr_lines[@]}" -eq 1 ]
 		[[ "$stderr" == *attn.w0* ]]
 	done
-	# a rank that is another than the tensors'
+	# the rank of the config differs from that of the tensors
 	copy_model "$M" other
 	sed -i 's/"w0_w2_low_rank": 4/"w0_w2_low_rank": 3/' other/config.json
 	run -78 --separate-stderr rf-entropy -m other in
@@ -83,8 +83,8 @@ setup() {
 	texts 40 1:100 >in
 	rf-entropy -m "$M" in | rf-select --chunks 2 -k 3 --margin 3 >chosen
 	copy_model "$M" m
-	# rates of 3e38: the first chunk's rows read weights that are well, and the next one's may, since they
-	# are rescaled; from these rows come weights that are not
+	# learning rates of 3e38: the rows of the first chunk read finite weights.  So may the rows of the
+	# next chunk, since weights are rescaled; but these rows make weights that are not finite.
 	"$RF_UNITS/helper/model" poke m model.layers.0.attn.lr_proj.bias 0 3e38
 	run -70 --separate-stderr bash -c 'rf-entropy -m m in >out'
 	[ "${#stderr_lines[@]}" -eq 1 ]
@@ -98,8 +98,8 @@ setup() {
 @test "lact: an overflow in attention is reported with its position and without a chunk" {
 	texts 40 1:100 >in
 	copy_model "$M" m
-	# a value is infinite in a row of the first chunk: so is the attention of that row, and what
-	# the next chunk reads
+	# a value is infinite in a row of the first chunk, and so are the attention of that row and the
+	# weights that the next chunk reads
 	for i in {512..527}; do
 		"$RF_UNITS/helper/model" poke m model.layers.0.attn.qkv.weight $i 3e38
 	done
@@ -107,8 +107,8 @@ setup() {
 	[[ "$stderr" =~ 'not finite: layer 0 overflows at position '[0-9]$ ]]
 }
 
-# m: of the model, where token 39 has a rate that is infinite: only it has a number in column 0.
-# Texts do without it.
+# infinite_rate: copies the model to m, where token 39 has an infinite learning rate, since only this token
+# has a number in column 0.  The texts do not use token 39.
 infinite_rate() {
 	copy_model "$M" m
 	for token in {0..38}; do
@@ -119,28 +119,28 @@ infinite_rate() {
 	"$RF_UNITS/helper/model" poke m model.layers.0.attn.lr_proj.weight 0 3e38
 }
 
-# at POSITION...: the stream with these positions
+# at POSITION...: copies the stream, with these positions
 at() {
 	edited 'if .type == "seq" then
 		.body.positions = {dtype: "<i4", shape: ['$#'], data: ['"$(IFS=,; echo "$*")"']}
 	else . end'
 }
-# token_39 I: the stream, its rollouts of tokens 0 to 38, but for number I
+# token_39 I: copies the stream, with rollouts of tokens 0 to 38, except that token number I becomes 39
 token_39() {
 	edited 'if .body.rollout then
 		.body.rollout.tokens.data |= (map([., 38] | min) | .['"$1"'] = 39)
 	else . end'
 }
 
-@test "lact: fast weights that only a rollout makes overflow are reported with layer, rollout and chunk" {
+@test "lact: fast weights that overflow only in a rollout are reported with layer, rollout and chunk" {
 	infinite_rate
 	texts 39 1:100 | at 40 60 >in
-	# rows 60 .. 63 and those after them, which read what token 39 among the former made of chunk 1
+	# a rollout that draws token 39 in the rows 60 to 63, which end chunk 1, overflows from row 64 on
 	run -70 --separate-stderr bash -c 'rf-rollout -m m -k 8 -n 40 in >out'
 	[ "${#stderr_lines[@]}" -eq 1 ]
 	[[ "$stderr" =~ \
 		'layer 0 overflows in rollout '[4-7][0-9]' at position 64 (chunk 1 of its fast weights)'$ ]]
-	# that of one rollout, drawn by other weights
+	# one rollout of two has token 39; other weights drew it
 	rf-rollout -m "$M" -k 8 -n 2 in | token_39 25 >rolled
 	run -70 --separate-stderr bash -c 'rf-rollout -m m --score rolled >out'
 	[[ "$stderr" == *' layer 0 overflows in rollout 3 at position 64 (chunk 1 of its fast weights)' ]]
@@ -150,10 +150,10 @@ token_39() {
 	[ "$(readlink run/latest)" = step-000000 ]
 }
 
-@test "lact: in a text that slides past its window, an overflow is reported with the rollout's own number" {
+@test "lact: in a text longer than the window, an overflow is reported with the number of its rollout" {
 	infinite_rate
-	# rows 40 .. 59 and 70 .. 89 stay in their chunks of 32; of segments of 64 the second of three has
-	# rows 69 and 79
+	# the rollouts in rows 40 to 59 and 70 to 89 stay inside their chunks of 32.  With segments of 64, the
+	# second of three segments has rows 69 and 79.
 	texts 39 1:140 | at 80 40 70 >in
 	for segment in 64 128; do
 		run -70 --separate-stderr bash -c 'rf-rollout -m m -k 20 -n 8 --segment $0 in >out' $segment
@@ -165,7 +165,7 @@ token_39() {
 	done
 }
 
-@test "lact: --recompute segment keeps fewer chunks in memory and makes the same step" {
+@test "lact: --recompute segment makes the same step and plans less than half of the memory for a pass" {
 	copy_model "$G/lact" short
 	sed -i 's/"lact_chunk_size": 16/"lact_chunk_size": 8/' short/config.json
 	M=short
@@ -177,15 +177,15 @@ token_39() {
 	smooth rf-grpo -m c rewarded
 	same_step a b
 	helper golden change b/latest c/latest short
-	# with rollouts below every chunk the gradient of each has a place of its own; without any
-	# two places are enough
+	# with rollouts in every chunk, each chunk's gradient has its own memory; without rollouts two chunks'
+	# gradients share all of it
 	texts 40 1:400 | rf-entropy -m short | rf-select --chunks 50 -k 2 --margin 2 |
 		rf-rollout -m short -k 2 | rf-reward >everywhere
 	runs d e
 	smooth rf-grpo -m d --segment 64 --rl-coef 1e-12 everywhere
 	smooth rf-ntp -m e --segment 64 everywhere
 	helper golden change e/latest d/latest short
-	# of a long text one chunk costs weights, momentum and, once, their gradients
+	# for a long text, each chunk takes memory for weights and momentum, and once for their gradients
 	for mode in none segment; do
 		rf-grpo -m a --segment 64 --recompute $mode --max-len 100000 --dry-run </dev/null |
 			sed -n 's/.*, pass \([0-9]*\),.*/\1/p' >$mode
@@ -193,7 +193,7 @@ token_39() {
 	[ "$(<segment)" -lt $(($(<none) / 2)) ]
 }
 
-@test "lact: the entropies of a fresh model are finite and just below those of equal probabilities" {
+@test "lact: the entropies of a fresh model are finite and just below the entropy of equal probabilities" {
 	jq '.num_hidden_layers = 2 | .hidden_size = 64 | .num_attn_heads = 2 | .num_lact_heads = 2
 		| .lact_chunk_size = 16 | .window_size = 16 | .vocab_size = 100 | .w0_w2_low_rank = 8
 		| del(.intermediate_size)' "$ROOT/pipelines/configs/lact-760m.json" >c.json

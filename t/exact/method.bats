@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# The method: random numbers, selection, rewards, advantages, policy loss; and the command that
-# decides rewards.
+# Tests of the method (random numbers, selection, rewards, advantages, policy loss), and of the child process
+# that runs a command for rewards.
 setup() { load ../helper; }
 
-@test "method: draws, positions, rewards, advantages and policy loss agree with references and formulas" {
+@test "method: draws, positions, rewards, advantages and the policy loss agree with references and formulas" {
 	unit method "$G"
 }
 
-@test "method: a command run as a child process leaves nothing behind, and one that hangs is ended" {
+@test "exec: a child process leaves no process and no file descriptor, and one that hangs is ended" {
 	unit exec
 }

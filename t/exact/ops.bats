@@ -1,24 +1,26 @@
 #!/usr/bin/env bats
 setup() { load ../helper; }
 
-# Each on several devices: the CPU with 1, 2 and 3 threads, and the checking device, whose bits are the same.
-# one_in N UNIT: a unit program in the first case of each of its functions and one in N of the others; in all
-# cases with RF_ALL=1
+# Each test runs on several devices: on the CPU with 1, 2 and 3 threads, and on the checking device, which
+# must give the same bits.
+#
+# one_in N UNIT: runs a unit program with the first case of each of its functions and one of N other cases, or
+# with all cases if RF_ALL=1
 one_in() { RF_EVERY=${RF_ALL:-$1} unit "$2"; }
 
-@test "cpu: products agree with double precision, also in batches and rounded; equal bits for any threads" {
+@test "cpu: products agree with double precision, also in batches and rounded, and threads change no bit" {
 	one_in 2 ops-products
 }
-@test "cpu: what an operation has written is what products multiply" {
+@test "cpu: a product reads the newest numbers after any operation wrote its operand" {
 	unit ops-written
 }
 @test "cpu: norms, gates, convolutions and rotary embeddings agree with double precision, also with gaps" {
 	one_in 3 ops-rows
 }
-@test "cpu: the delta rule and its gradients agree with double precision, in segments and step by step" {
+@test "cpu: the delta rule and its gradients agree with double precision, by segments and token by token" {
 	one_in 2 ops-delta
 }
-@test "cpu: attention and its gradients agree with double precision, with windows, caches and step by step" {
+@test "cpu: attention and its gradients agree with double precision, also in windows and token by token" {
 	unit ops-attention
 }
 @test "cpu: the operations of fast weights and their gradients agree with double precision" {
@@ -35,6 +37,6 @@ one_in() { RF_EVERY=${RF_ALL:-$1} unit "$2"; }
 		done
 	done
 }
-@test "device: the check device reports what a GPU would not forgive, like a write out of bounds" {
+@test "device: the checking device reports errors that a GPU does not report, like a write out of bounds" {
 	unit dev-check
 }

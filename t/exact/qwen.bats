@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Qwen3.5 as it is published: a text model beside parts that are none of ours.
+# Tests of Qwen3.5 as it is published: a text model, and other parts that rf-tools does not use.
 setup() {
 	load ../helper
 	load ../model
@@ -7,13 +7,13 @@ setup() {
 
 sees() { python3 "$ROOT/t/helper/qwen.py" sees "$G/$1" "$2" "${3:-1}"; }
 others() { python3 "$ROOT/t/helper/qwen.py" others "$1" "$2"; }
-# entropies DIR [STREAM]: as numbers, a line per record
+# entropies DIR [STREAM]: prints the entropies and losses of the records
 entropies() {
 	rf-entropy -m "$1" --nll "${2:-in}" | rf-dump --json |
 		jq -c 'select(.type == "seq").body | .entropy, .nll'
 }
 
-@test "qwen: a text model among other parts gives the same values as alone, in one file or in shards" {
+@test "qwen: a text model gives the same values with the published other parts as without, also in shards" {
 	texts 40 1:70 2:9 >in
 	for case in qwen qwen-tied; do
 		entropies "$G/$case" >alone
@@ -24,7 +24,7 @@ entropies() {
 	done
 }
 
-@test "qwen: steps and exports keep every tensor outside the text model byte for byte, names included" {
+@test "qwen: steps and exports keep the names and bytes of every tensor outside the text model" {
 	texts 40 1:70 2:9 >in
 	for shards in 1 3; do
 		for case in qwen qwen-tied; do
@@ -49,15 +49,16 @@ entropies() {
 	done
 }
 
-@test "qwen: an export changes only the dtype in config.json, in the place where it stands" {
+@test "qwen: an export changes only the dtype in config.json" {
 	sees qwen ckpt
 	rf-init --from ckpt --dtype f32 a
 	jq .text_config.dtype ckpt/config.json a/config.json | tr '\n' ' ' | grep -qx '"bfloat16" "float32" '
 	[ "$(diff ckpt/config.json a/config.json | grep -c '^[<>]')" -eq 2 ]
 }
 
-@test "qwen: an export has A_log and the norms of linear attention as float32 where the config says so" {
-	# the types of the text model's tensors, those that are float32, and the bytes of all
+@test "qwen: an export has A_log and the norms of linear attention as float32 if the config asks for it" {
+	# types DIR: prints the types of the text model's tensors, the names of the float32 tensors and the
+	# bytes of all tensors
 	types() {
 		python3 - "$1/model.safetensors" <<-'END'
 			import json, sys
@@ -83,7 +84,7 @@ entropies() {
 	[[ "$(types all)" == 'BF16 '[1-9]* ]]
 }
 
-@test "qwen: missing or unknown tensors are errors in the text model, but not in the parts around it" {
+@test "qwen: missing or unknown tensors exit 78 in the text model, but are accepted in the other parts" {
 	tensor() { python3 "$ROOT/t/helper/qwen.py" "$@"; }
 	L=model.language_model.layers
 	sees qwen ckpt
@@ -106,7 +107,7 @@ entropies() {
 	tensor add good mtp.layers.7.x
 	tensor drop good mtp.norm.weight
 	rf-init --from good run
-	# of a text model alone as well
+	# also in a text-only model
 	copy_model "$G/qwen" alone
 	tensor add alone mtp.norm.weight
 	rf-init --from alone --dtype f32 alone-too
@@ -114,7 +115,7 @@ entropies() {
 	says 78 "rf-entropy: alone: tensors unexpected: model.layers.0.more" rf-entropy -m alone
 }
 
-@test "qwen: an unsupported value in config.json exits 78 with one line that names it" {
+@test "qwen: an unsupported value in config.json exits 78 with a message that names its key" {
 	try() {
 		jq "$1" "$G/qwen/config.json" >config.json
 		says 78 "rf-init: config.json: $2" rf-init --config config.json new
