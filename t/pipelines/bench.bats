@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The benches: pipelines/bench/bench.sh and the scripts that it reads.
+# Tests of pipelines/bench/bench.sh and of the scripts that it reads.
 
 setup_file() {
 	load ../helper
@@ -12,7 +12,7 @@ setup() {
 	load ../pipelines
 }
 
-# model_and_text: makes in dir the model and the text that bench.sh would make, but tiny
+# model_and_text: makes a tiny model and text in dir, in place of the ones that bench.sh would make there
 model_and_text() {
 	mkdir -p dir/text
 	touch dir/text/SOURCE
@@ -47,12 +47,12 @@ model_and_text() {
 	chmod +x bench
 	mkdir demo
 	model_and_text
-	# paragraphs of a length that questions are made of
+	# paragraphs of the length that questions need
 	seq 1000 | awk '{ for (n = 0; n < 48; n++) printf "w%d ", $1 * (n + 7) % 997; print "\n" }' \
 		>dir/text/paragraphs.txt
 	cp -r "$P/want" demo/start
 	rf-tokenize --bytes --max-len 1000 -o demo/valid.rf --truncate right "$P"/text/*.txt 2>/dev/null
-	# as on a processor without matrix units, and on one that has them
+	# one script for a processor without matrix units, and one for a processor that has them
 	mkdir -p pipelines/bench pipelines/demo
 	cp "$ROOT/pipelines/bench/bench-rows.sh" pipelines/bench
 	cp "$ROOT/pipelines/demo/demo-delta_net.json" pipelines/demo
@@ -66,7 +66,7 @@ model_and_text() {
 	bench -1 bash pipelines/bench/bench.sh
 	[[ "$stderr" == *"bench: no step today"*"bench: failed: steps" ]]
 	grep -qE '^steps +FAILED$' <<<"$output"
-	# every level has its rows, and its own aims
+	# every level of the instruction set has its own rows and limits
 	[ "$(sed -n 's,^\([^ ]*\): forward / product.*,\1,p' <<<"$output")" = "$(levels)" ]
 	[ "$(sed -n 's,^\([^ ]*\): demonstration\, forward + backward / product.*,\1,p' <<<"$output")" = \
 		"$(levels)" ]
@@ -93,13 +93,13 @@ model_and_text() {
 	ONLY=bf16 bench -0 bash pipelines/bench/amx.sh
 	grep -qE "^rf-entropy --dtype bf16: forward over float32 +1.000 +>= 3 +FALLS SHORT .*: 4.00$" \
 		<<<"$output"
-	# a mean of nothing is told from one of 0
+	# the entropy of an empty stream is an error, not 0
 	rf-cat --range 0:0 demo/valid.rf -o demo/valid.rf
 	ONLY=bf16 bench -1 bash pipelines/bench/bench.sh
 	grep -qE '^bf16 +FAILED$' <<<"$output"
 }
 
-@test "bench.sh: the tokens of records decoded side by side must be those of one by one" {
+@test "bench.sh: fails if rf-generate writes other tokens with --batch 16 than record by record" {
 	mkdir bin
 	model_and_text
 	ln -s "$RF_BIN"/* bin
@@ -124,7 +124,7 @@ model_and_text() {
 	[[ "$stderr" == *"bench: side by side rf-generate writes other tokens than one by one"* ]]
 }
 
-@test "bench.sh: with TOKENIZERS tokenizing is compared with that program, whose tokens must be as many" {
+@test "bench.sh: TOKENIZERS compares rf-tokenize with another tokenizer, which must give as many tokens" {
 	model_and_text
 	zstd -dcq "$G/tokenizer/qwen2.json.zst" >qwen2.json
 	count=$(rf-tokenize --no-eos --tokenizer qwen2.json -o x.rf dir/text/*.txt 2>&1 |
