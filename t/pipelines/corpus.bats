@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The default corpus, and data that comes as parquet.  The package file that stands in here is made on the
-# spot: what is tested is which files are taken, never what they say.
+# Tests of the default corpus (corpus.sh) and of parquet.py.  The package file is made by the tests, which
+# check only which files are copied, not their text.
 
 setup() {
 	load ../helper
@@ -9,8 +9,8 @@ setup() {
 	script=$ROOT/pipelines/examples/parquet.py
 }
 
-# package NAME: NAME.deb, version 1, with manuals of 20000, 16384 and 16383 bytes, and those that
-# are never taken
+# package NAME: makes NAME.deb, version 1, with manuals of 20000, 16384 and 16383 bytes, and with files that
+# corpus.sh never copies
 package() {
 	local pod=root/usr/share/perl/5/pod
 	mkdir -p root/DEBIAN "$pod"
@@ -47,7 +47,7 @@ package() {
 	[ -z "$(ls out)" ]
 }
 
-@test "corpus: a start removes the leftovers of a killed one, but no locked folder and no other name" {
+@test "corpus: corpus.sh removes the leftover folder of a killed start, but not a locked or other folder" {
 	package perl-doc
 	mkdir stubs
 	printf '#!/bin/sh\nkill -9 $PPID\n' >stubs/tar
@@ -59,7 +59,7 @@ package() {
 	[ "$(echo out*)" = "out out.tmp.mine-too out.tmp.mine00" ]
 }
 
-@test "corpus: a wrong package, a text file or a missing file is an error and leaves nothing behind" {
+@test "corpus: a wrong package, a text file or a missing file is an error and leaves no file" {
 	package bash-doc
 	run -65 "$corpus" out bash-doc.deb
 	[ "$output" = "corpus.sh: bash-doc.deb: this is the package bash-doc, not perl-doc" ]
@@ -82,12 +82,12 @@ package() {
 	[ "$size" -lt 12000000 ]
 }
 
-# parquet ARGUMENT...: the converter, by the python3 that has pyarrow
+# parquet ARGUMENT...: runs the converter
 parquet() { python3 "$script" "$@"; }
 has_pyarrow() {
 	python3 -c 'import pyarrow.parquet' 2>/dev/null || skip "Python's pyarrow is not installed"
 }
-# questions: a.parquet and b.parquet, as questions are published, with several row groups
+# questions: makes a.parquet and b.parquet in the form of published questions, with several row groups
 questions() {
 	python3 - <<-'END'
 		import pyarrow as pa, pyarrow.parquet as pq
@@ -100,7 +100,7 @@ questions() {
 	END
 }
 
-@test "corpus: rows of parquet files become records with answers and meta, in the order of the files" {
+@test "corpus: parquet.py turns rows into lines that rf-tokenize reads, in the order of files and rows" {
 	has_pyarrow
 	questions
 	parquet -o all.jsonl a.parquet b.parquet
@@ -125,7 +125,7 @@ questions() {
 	[ "$(parquet --columns index,task b.parquet | head -n 1)" = '{"index":140,"task":"hotpot"}' ]
 }
 
-@test "corpus: parquet that is damaged, missing or has no form in JSON is one line, and no file appears" {
+@test "corpus: parquet.py fails without output if a file is damaged or missing, or a value has no JSON form" {
 	has_pyarrow
 	questions
 	python3 - <<-'END'
@@ -170,12 +170,12 @@ questions() {
 	[ "$stderr" = "parquet.py: the program zstd is missing: install it, or name a file without .zst" ]
 }
 
-# stand_in: files for a converter without pyarrow: in.parquet, slow.parquet, and want, the lines of
-# in.parquet
+# stand_in: makes a replacement of pyarrow, and its files: in.parquet, slow.parquet, and want, which has the
+# lines of in.parquet
 stand_in() {
 	pyarrow_stand_in
 	echo '{"a":"x\u009b31m\u202e\u007f"}' >in.parquet
-	# as it is in files and pipes
+	# files and pipes get the characters unescaped
 	python3 -c 'print("{\"a\":\"x\\u009b31m\\u202e\\u007f\"}".encode().decode("unicode_escape"))' >want
 	echo '{"a":1,"wait":1}' | sed 'p;p;p' >slow.parquet
 }
@@ -220,7 +220,8 @@ stand_in() {
 		[ -z "$output" ]
 	done
 	[ -z "$(find . -name '.*tmp*')" ]
-	# with root's rights, those of the system only when it is known that a device stays
+	# root could replace the system's devices: they are tested only if a device of the test is not
+	# replaced
 	mknod null c 1 3 2>/dev/null || [ "$(id -u)" != 0 ] || return 0
 	if [ -c null ]; then
 		parquet -o null in.parquet || true
@@ -230,7 +231,7 @@ stand_in() {
 	says 74 'parquet.py: /dev/full: write: No space left on device' parquet -o /dev/full in.parquet
 }
 
-@test "corpus: parquet.py that is killed leaves no half file, and ends by the signal" {
+@test "corpus: parquet.py that is killed by a signal ends by that signal and leaves no partial file" {
 	stand_in
 	echo old >out
 	for name in out out.zst; do
@@ -244,17 +245,18 @@ stand_in() {
 			[ ! -e out.zst ]
 		done
 	done
-	# the reader leaves
+	# the reader of its output exits
 	yes in.parquet | head -n 9000 >many
 	run -0 bash -c 'python3 "$1" $(<many) | head -n 1 >/dev/null; echo ${PIPESTATUS[0]}' - \
 		"$script"
 	[ "$output" = 141 ]
 }
 
-@test "corpus: parquet.py with a standard descriptor closed or full keeps sentences out of the data" {
+@test "corpus: parquet.py writes no message into the data if a standard descriptor is closed or full" {
 	stand_in
 	echo no >bad.parquet
-	# ends STATUS FILE REDIRECTIONS: the input is converted; `out` and `err` have what was written
+	# ends STATUS ARGUMENTS REDIRECTIONS: runs the converter and checks its status; `out` and `err` have
+	# the output
 	ends() {
 		local status=0
 		: >out
@@ -294,7 +296,7 @@ stand_in() {
 	ends 0 in.parquet '>&- <&- 2>&-' || ends 74 in.parquet '>&- <&- 2>&-'
 }
 
-@test "corpus: parquet.py escapes what a terminal would obey, in messages and on a terminal" {
+@test "corpus: parquet.py escapes control characters in its messages, and in data on a terminal" {
 	stand_in
 	name=$'a\e]0;x\a\xc2\x9b31m\nparquet.py: b\xe2\x80\xae\x7f\xff'
 	shown='a\x1b]0;x\x07\u009b31m\nparquet.py: b\u202e\x7f\xff'
@@ -314,7 +316,7 @@ stand_in() {
 	[ "$(cat tty)" = '{"a":"x\u009b31m\u202e\u007f"}' ]
 }
 
-@test "corpus: parquet.py without pyarrow says what is missing" {
+@test "corpus: parquet.py without pyarrow exits 69 and names the missing package" {
 	mkdir stubs
 	echo 'raise ImportError' >stubs/pyarrow.py
 	run -69 --separate-stderr env PYTHONPATH=stubs python3 "$script" a.parquet
