@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Evaluations along a run, EVAL of loop.mk, and curves.mk, which draws them; with a tiny model over bytes.
+# Tests of evaluations during a run (EVAL of loop.mk), and of curves.mk and entropy.mk, which draw figures,
+# with a tiny model over bytes.
 
 setup_file() {
 	load ../helper
@@ -15,7 +16,7 @@ setup_file() {
 
 setup() { load ../helper; }
 
-# midtrain WORD...: five batches of two steps, evaluated
+# midtrain WORD...: trains five batches of two steps each, with evaluations
 ntp=(ENTROPY= SELECT= ROLLOUT= REWARD= 'TRAIN=rf-ntp $(OPTIM)')
 midtrain() {
 	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" DATA="$P/train.rf" BATCH=4 \
@@ -25,12 +26,12 @@ curves() { RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/curves.mk" "$@"; }
 export -f midtrain
 export ROOT RF_BIN
 
-# evaluated DIR STEP: the line that this step must have
+# evaluated DIR STEP: prints the line that eval.jsonl must have for this step
 evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
-# predicted FILE: its lines without the rewards of rollouts
+# predicted FILE: prints the lines without the rewards of rollouts
 predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 
-@test "EVAL: a line for step 0 and for the step after each EVERY batches, and the run stays what it was" {
+@test "EVAL: eval.jsonl has a line for step 0 and for each EVERY batches, and the weights stay the same" {
 	[ "$(jq .step "$P/a/eval.jsonl" | paste -sd' ')" = '0 4 8' ]
 	[ "$(jq .step "$P/b/eval.jsonl" | paste -sd' ')" = '0 2 4 6 8 10' ]
 	evaluated "$P/ckpt" 0 | cmp - <(predicted "$P/a/eval.jsonl" | head -n 1)
@@ -39,7 +40,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	midtrain RUN=bare "${ntp[@]}" EVAL=
 	diff -r bare/latest/ "$P/b/latest/"
 	[ ! -e bare/eval.jsonl ]
-	# beside AFTER and answers
+	# together with AFTER, and with answers
 	midtrain RUN=both "${ntp[@]}" BATCHES=1 AFTER='echo "$$AT" >>at'
 	[ "$(cat at) $(jq .step both/eval.jsonl | paste -sd' ')" = '2 0 2' ]
 	echo '{"prompt": "a question", "answers": ["b"]}' >q.jsonl
@@ -51,14 +52,14 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	[[ "$output" == *'EVAL is not possible here'* ]]
 }
 
-@test "EVAL: killed at any moment and started again every step has one line, with the same numbers" {
+@test "EVAL: after kills at random moments and new starts, each step has one line with the same numbers" {
 	[ -n "${RF_ALL:-}" ] && times=60 || times=9
 	for ((kill = 0; kill < times; kill++)); do
 		setsid bash -c 'midtrain RUN=run EVERY=2' >out 2>&1 3>&- &
 		sid=$!
 		sleep "0.$((RANDOM % 9))$((RANDOM % 10))"
 		case $((kill % 3)) in
-		# again, for a process that was begun meanwhile
+		# again, for a process that was started meanwhile
 		0) pkill -KILL -s $sid && sleep .02 && pkill -KILL -s $sid || : ;;
 		1) kill -KILL -- -$sid 2>/dev/null || : ;;
 		2) kill -TERM -- -$sid 2>/dev/null || : ;;
@@ -70,14 +71,14 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	midtrain RUN=run EVERY=2
 	cmp run/eval.jsonl "$P/a/eval.jsonl"
 	[ -z "$(find run -name 'eval*tmp*')" ]
-	# killed between the line and the loop's note of it: no second line
+	# a kill between the line and the loop's record of it causes no second line
 	for ((i = 0; i < 2; i++)); do
 		midtrain RUN=again BATCHES=1 AFTER='kill -9 $$PPID' || :
 	done
 	[ "$(jq .step again/eval.jsonl | paste -sd' ')" = '0 2' ]
 }
 
-@test "EVAL: other text for the same run is refused, and a run may be evaluated from a later batch on" {
+@test "EVAL: another text for the same run is refused, and EVAL may be given from a later batch on" {
 	head -c 300 "$ROOT/README.md" | rf-tokenize --bytes --format text -o other.rf
 	cp -a "$P/b" run
 	run -2 midtrain RUN=run "${ntp[@]}" BATCHES=6 EVAL=other.rf
@@ -90,7 +91,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	mentions 2 "EVERY='0': it must be a whole number, 1 or more" midtrain RUN=no EVERY=0
 	mentions 2 'EVALUATE: rf-nope: command not found' midtrain RUN=no EVALUATE=rf-nope
 	[ ! -e no ]
-	# step 0 is MODEL's as long as that is a checkpoint, and of a run only if it is there still
+	# step 0 is evaluated if MODEL is a checkpoint, or a run that still has its step 0
 	midtrain RUN=later "${ntp[@]}" BATCHES=3 EVAL=
 	[ ! -e later/step-000000 ]
 	midtrain RUN=later "${ntp[@]}" BATCHES=4
@@ -100,7 +101,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	midtrain RUN=from-run MODEL=begin "${ntp[@]}" BATCHES=3 EVAL=
 	midtrain RUN=from-run MODEL=begin "${ntp[@]}" BATCHES=4
 	[ "$(jq .step from-run/eval.jsonl | paste -sd' ')" = '6 8' ]
-	# what post-training evaluates is responses
+	# post-training evaluates responses
 	echo '{"prompt": "a question", "answer": "and its answer"}' >q.jsonl
 	rf-tokenize --bytes --prompt-key prompt --answer-key answer -o q.rf q.jsonl
 	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/posttrain.mk" MODEL="$P/ckpt" RUN=p DATA=q.jsonl \
@@ -118,7 +119,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 		[[ "$output" == *"$said is above)"* ]]
 		[ ! -e run ]
 	done
-	# the words of an evaluation that never gave a line do not bind the run
+	# the settings of an evaluation that never wrote a line may change
 	midtrain RUN=run "${ntp[@]}" EVAL= BATCHES=1
 	printf 'EVALUATE=other\n' >run/eval.words
 	midtrain RUN=run "${ntp[@]}" BATCHES=2
@@ -126,7 +127,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	grep -qx 'EVALUATE=rf-ntp --eval' run/eval.words
 }
 
-@test "EVAL: an evaluation that fails after a batch is named as EVAL, and repeated at the next start" {
+@test "EVAL: an evaluation that fails after a batch is reported as EVAL, and the next start repeats it" {
 	once='rf-ntp --eval "$$@"; [ ! -e broken ] || [ ! -e run/latest ] ||'
 	touch broken
 	run -2 midtrain RUN=run "${ntp[@]}" BATCHES=1 EVALUATE="$once"' exit 9;:'
@@ -137,8 +138,9 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	[ "$(jq .step run/eval.jsonl | paste -sd' ')" = '0 2' ]
 }
 
-@test "EVAL: a run of ReFINE notes rewards for the same positions and draws at every step" {
-	# by hand, with the weights of any step
+@test "EVAL: a run of ReFINE records rewards for the same positions and draws at every step" {
+	# by_hand MODEL [KIND]: prints the mean reward and the number of rollouts, computed by the single
+	# programs
 	by_hand() {
 		rf-select --mode uniform -k 5 --draw-step 0 "$P/valid.rf" |
 			rf-rollout -k 5 -n 1 --draw-step 0 -m "$1" | rf-reward --kind "${2:-cosine}" |
@@ -152,7 +154,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	[ "$(held "$P/a/eval.jsonl" | sed -n 1p)" = "$(by_hand "$P/ckpt") cosine" ]
 	[ "$(held "$P/a/eval.jsonl" | sed -n 3p)" = "$(by_hand "$P/a/step-000008") cosine" ]
 	run ! grep reward "$P/b/eval.jsonl"
-	# a baseline, with a reward that is named; another kind of a run; none
+	# a baseline with EVAL_REWARD, a run with another kind of reward, and a run without rewards
 	midtrain RUN=base "${ntp[@]}" BATCHES=1 EVAL_REWARD='rf-reward --kind cosine'
 	[ "$(held base/eval.jsonl | sed -n 1p)" = "$(by_hand "$P/ckpt") cosine" ]
 	midtrain RUN=binary BATCHES=1 REWARD='rf-reward --kind binary'
@@ -168,7 +170,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	# other rollouts for the same run are refused
 	run -2 midtrain RUN=base "${ntp[@]}" BATCHES=2 EVAL_REWARD='rf-reward --kind cosine' N=2
 	[[ "$output" == *'base/eval-reward.words: the run was started with other settings'* ]]
-	# post-training draws them on the prompts
+	# post-training draws the rollouts on prompts
 	echo '{"prompt": "a question that is long enough to have a position or two, or more",' \
 		'"answer": " yes"}' >q.jsonl
 	rf-tokenize --bytes --prompt-key prompt --answer-key answer -o q.rf q.jsonl
@@ -176,7 +178,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	[ "$(jq -r '."reward/kind"' p/eval.jsonl | sort -u)" = hybrid ]
 }
 
-@test "curves.mk: leaves out rewards of rollouts that were drawn in other ways, with a warning" {
+@test "curves.mk: leaves out held-out rewards whose rollouts were drawn in different ways, with a warning" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	rewarded() { midtrain BATCHES=1 "${ntp[@]}" EVAL_REWARD="rf-reward --kind $2" RUN="$1" "${@:3}"; }
 	rewarded one cosine
@@ -201,10 +203,10 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	[ "${lines[0]}" = "$said EVAL_REWARD='rf-reward --kind cosine' gives all runs the same kind" ]
 }
 
-@test "curves.mk: the table has each run's evaluations, and of a log the last line of each step" {
+@test "curves.mk: the table has each run's evaluations, and the last line of its log for each step" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	cp -a "$P/a" "$P/b" .
-	# as after a kill between the log and the commit
+	# the log has two lines of step 3, as after a kill between the log and the commit
 	jq -c 'select(.step == 3) | ."loss/ntp" = 9' b/log.jsonl >line
 	cat line b/log.jsonl >log
 	mv log b/log.jsonl
@@ -230,7 +232,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 		$i = sprintf("%.6g", $i) } { print }' out/curves/curves.tsv | diff want -
 	[ "$(wc -l <want)" -eq 22 ]
 	[ "$(head -c 4 out/curves/curves.png | tail -c 3)" = PNG ]
-	# loss, two accuracies, loss and reward of training; without rewards two panels fewer
+	# the figure of a run without rewards has two panels fewer
 	height() { od -An -j 20 -N 4 -t u1 "$1" | awk '{ print $3 * 256 + $4 }'; }
 	four=$(height out/curves/curves.png)
 	run -0 curves RUNS=b OUT=b-alone
@@ -242,7 +244,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	diff -r before out
 }
 
-@test "curves.mk: EVAL evaluates steps that have no line; what cannot be compared is refused" {
+@test "curves.mk: EVAL evaluates steps that have no line, and runs with different evaluations are refused" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	midtrain RUN=c "${ntp[@]}" EVAL= BATCHES=3
 	curves RUNS=c OUT=out EVAL="$P/valid.rf"
@@ -252,7 +254,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	curves RUNS='a c' OUT=out EVAL="$P/valid.rf"
 	[ "$(jq -c .step a/eval.jsonl | paste -sd' ')" = '0 4 8 10' ]
 	cmp <(head -n 3 a/eval.jsonl) "$P/a/eval.jsonl"
-	# from the middle
+	# lines at the beginning are missing
 	sed -i 1,2d a/eval.jsonl
 	cp -a "$P/a/step-000008" a/step-000004
 	curves RUNS=a OUT=out EVAL="$P/valid.rf"
@@ -276,7 +278,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	curves help | grep -q 'EVERY=10'
 }
 
-# noted NAME [LINE...]: a run with these lines in its log
+# noted NAME [LINE...]: makes a run with these lines in its log
 noted() {
 	mkdir -p "./$1/step-000001"
 	ln -sfn step-000001 "./$1/latest"
@@ -306,7 +308,7 @@ noted() {
 	[ ! -e no ]
 }
 
-@test "curves.mk: a run without numbers is refused with status 66, and a torn line by file and line" {
+@test "curves.mk: a run without numbers is refused, and the error for a damaged line names file and line" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	noted good '{"step":1,"loss/ntp":2}'
 	try() {
@@ -337,19 +339,19 @@ noted() {
 	noted eval '{"step":1,"loss/ntp":2}'
 	printf '{"step":0,"nll":' >eval/eval.jsonl
 	try eval 'eval/eval.jsonl: line 1: not a line of JSON' 65
-	# a figure has the numbers that are there
+	# the figure has the numbers that are finite
 	noted some '{"step":1,"loss/ntp":NaN}' '{"step":2,"loss/ntp":1.5}' '{"step":3,"loss/ntp":-Infinity}'
 	curves RUNS=some OUT=out 2>err
 	grep -qx 'curves: some/log.jsonl: 2 of its values are NaN or infinite and are left out' err
 	[ "$(cut -f 2,6 out/curves.tsv | tail -n +2)" = $'2\t1.5' ]
-	# make would take the name for another one
+	# make would expand the dollar sign
 	for word in 'OUT=o$q' 'RUNS=so$me' 'EVAL=$(q)'; do
 		run -2 curves RUNS=some OUT=out "$word"
 		[[ "$output" == *"${word%%=*}='${word#*=}': make takes a dollar sign for the beginning of"* ]]
 	done
 }
 
-@test "curves.mk: LABELS, GROUP and BASELINE must fit the runs, and FORMAT writes PNG, SVG or PDF" {
+@test "curves.mk: LABELS, GROUP and BASELINE must fit the runs, and FORMAT is svg, pdf or the default, png" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	noted a '{"step":1,"loss/ntp":2,"reward/mean":1,"reward/kind":"cosine"}'
 	noted b '{"step":1,"loss/ntp":3,"reward/mean":2,"reward/kind":"binary"}'
@@ -366,19 +368,19 @@ noted() {
 	try "FORMAT='gif' is not one of png|svg|pdf" FORMAT=gif
 	mentions 2 "SMOOTH='0': it must be a whole number, 1 or more" curves RUNS='a b' OUT=no SMOOTH=0
 	curves RUNS='a b' OUT=out FORMAT=svg LABELS=' SFT & "x" ; ReFINE, n {1}_2 '
-	# every name and axis stands in the figure as it is; rewards of two kinds have two panels
+	# the figure has every name unchanged and every axis; rewards of two kinds have two panels
 	sed 's/<[^>]*>//g; s/&amp;/\&/g; s/&quot;/"/g' out/curves.svg >text
 	for said in 'SFT & "x"' 'ReFINE, n {1}_2' 'optimizer step' 'training loss, nats' \
 		'training reward: cosine' 'training reward: binary'; do
 		grep -qF "$said" text || { cat text; return 1; }
 	done
-	# names of panels are titles: beside their axes they would run into each other
+	# names of panels are titles: rotated names at the axes would overlap
 	run ! grep -q 'rotate(270)' out/curves.svg
 	curves RUNS='a b' OUT=out FORMAT=pdf GROUP='x;x' BASELINE=x
 	[ "$(head -c 4 out/curves.pdf)" = %PDF ]
 }
 
-@test "curves.mk: an eval.jsonl that names the NTP accuracy probability has the same panel" {
+@test "curves.mk: draws the figure probability of old evaluations in the panel of the NTP accuracy" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	noted a
 	printf '{"step":%d,"nll":2,"accuracy":0.5,"%s":%s}\n' 0 probability 0.25 1 ntp_accuracy 0.375 \
@@ -390,10 +392,10 @@ noted() {
 	grep -qF 'held-out NTP accuracy (drawn)' text
 }
 
-@test "curves.mk: GROUP names the patterns of RUNS, and BAND says which band their runs have" {
+@test "curves.mk: GROUP draws the runs of a pattern as one curve, with a band of their range or deviation" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	mkdir stubs
-	# what is drawn
+	# gnuplot's replacement keeps the files that are drawn
 	printf '#!/bin/sh\ncp names groups *.[0-9] "$KEPT"\nexec %q "$@"\n' "$(command -v gnuplot)" \
 		>stubs/gnuplot
 	chmod +x stubs/gnuplot
@@ -412,13 +414,13 @@ noted() {
 	curves RUNS='runs/sft-* runs/refine-*' GROUP='SFT;ReFINE, n 1' OUT=out BAND=deviation
 	[ "$(cat 1.1)" = $'1\t2\t1\t3' ]
 	[ "$(awk '{ printf "%.3f %.3f", $3, $4 }' 1.2)" = '0.625 8.708' ]
-	# run by run: each run of ReFINE minus that of SFT with its seed
+	# with BASELINE, the run of SFT with the same seed is subtracted from each run of ReFINE
 	curves RUNS='runs/sft-* runs/refine-*' GROUP='SFT;ReFINE, n 1' BASELINE=SFT OUT=out
 	[ "$(cat 1.1) $(awk '{ printf "%.3f %g %g", $2, $3, $4 }' 1.2)" = $'1\t0\t0\t0 2.667 0 6' ]
-	# two runs have no pairs among three: from these the mean is subtracted
+	# two runs cannot be paired with three: the mean of the three is subtracted
 	curves RUNS='runs/sft-* runs/refine-[23]' GROUP='SFT;ReFINE, n 1' BASELINE=SFT OUT=out
 	[ "$(cat 1.1) $(cat 1.2)" = $'1\t0\t0\t0 1\t4.5\t2\t7' ]
-	# a name for each run, in another order
+	# GROUP can also name each run, in any order
 	curves RUNS='runs/sft-* runs/refine-1' GROUP='a;b;a;b' OUT=out
 	[ "$(paste -sd' ' groups)" = '1 2 1 2' ]
 	for names in 'SFT;ReFINE;three' 'a;b;c;d;e'; do
@@ -434,7 +436,7 @@ noted() {
 	[ ! -e no ]
 }
 
-@test "curves.awk: smooths training, subtracts the baseline run by run, and gives means with a band" {
+@test "curves.awk: smooths training figures, subtracts the baseline run by run, and gives means with a band" {
 	cat >points.py <<-'END'
 		import random, statistics as st, sys
 		random.seed(1)
@@ -479,17 +481,17 @@ noted() {
 			done
 		done | sed 's/-0\.000000/0.000000/g' | diff want -
 	done
-	# a run alone has no band
+	# a curve of a single run has no band
 	echo 1 >groups
 	grep -P '^1\t1\t' numbers | awk -v panels=1 -v training=2 -v smooth=1 -v base=0 \
 		-f "$ROOT/pipelines/lib/curves.awk"
 	[ "$(cut -f 3,4 1.1 | sort -u)" = $'NaN\tNaN' ]
 }
 
-# entropy WORD...: entropy.mk
+# entropy WORD...: runs entropy.mk
 entropy() { RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/entropy.mk" "$@"; }
 
-@test "entropy.mk: draws the entropies of one sequence of any stream, as PNG, SVG or PDF" {
+@test "entropy.mk: draws the entropies and positions of one sequence of a stream, as PNG, SVG or PDF" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	rf-entropy -m "$P/ckpt" "$P/valid.rf" | rf-select --chunks 4 -o x.rf
 	run -0 entropy STREAM=x.rf OUT=out
@@ -507,7 +509,7 @@ entropy() { RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/entropy.mk" "$@"; }
 		grep -q 'position, bytes' "./$name/entropy.svg"
 		grep -q 'chosen, one in each chunk' "./$name/entropy.svg"
 	done
-	# entropies without positions; another tokenizer
+	# a stream without positions and without the tokenizer's name
 	rf-entropy -m "$P/ckpt" "$P/valid.rf" | rf-dump --json | jq -c 'del(.body.tokenizer)' |
 		rf-cat --json -o bare.rf
 	entropy STREAM=bare.rf OUT=out FORMAT=svg
@@ -517,7 +519,7 @@ entropy() { RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/entropy.mk" "$@"; }
 	[ "$(head -c 4 out/entropy.pdf)" = %PDF ]
 }
 
-@test "entropy.mk: a stream without entropies, an unknown id and a missing file are errors of one sentence" {
+@test "entropy.mk: refuses a stream without entropies, an unknown id or a missing file, and draws nothing" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	try() {
 		run -2 entropy OUT=out "${@:2}"
