@@ -1,12 +1,14 @@
 #!/usr/bin/env bats
-# evaluate.mk: from questions to scores, with a tiny model over bytes, or one that answers by a rule.
+# Tests of evaluate.mk, which turns questions into scores, with a tiny model over bytes or with a program that
+# answers by a rule.
 
 setup_file() {
 	load ../helper
 	export P=$BATS_FILE_TMPDIR
 	tiny_model
 	yes 'The road went on. Few asked where it led to.' | head -n 60 >"$P/essay.txt"
-	# it finds what stands deep enough, and more in shorter texts; with RULE there are several such models
+	# rule: a program in place of rf-generate.  It answers questions whose needle is deep enough, and more
+	# of them in shorter texts; with different values of RULE it acts as different models.
 	cat >"$P/rule" <<-'END'
 		#!/bin/bash
 		while [ $# -gt 0 ]; do [ "$1" != -o ] || out=$2; shift; done
@@ -29,17 +31,17 @@ setup() {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 }
 
-# evaluate WORD...: evaluate.mk with the tiny model
+# evaluate WORD...: runs evaluate.mk with the tiny model
 evaluate() {
 	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/evaluate.mk" MODEL="$P/ckpt" "$@"
 }
-# real WORD...: needles that the model answers itself; needles WORD...: that are answered by the rule
+# real WORD...: asks for needles, which the model answers; needles WORD...: the same, but the rule answers
 real() { evaluate TASK=niah_single_1,vt LENGTH=1k,2k SAMPLES=2 MAX_NEW=4 "$@"; }
 needles() { evaluate LENGTH=1k,2k SAMPLES=12 BATCH=40 GENERATE="$P/rule" "$@"; }
 export -f evaluate real needles
 export ROOT RF_BIN
 
-# table FILE: what its lines of scores must be in a report
+# table FILE: prints the rows that a report must have for the scores in a file
 table() {
 	python3 - "$1" <<-'END'
 		import json, sys
@@ -57,16 +59,16 @@ table() {
 	END
 }
 rows() { grep '^| ' "$1" | sed 1d; }
-# answered RUN: its records, by id
+# answered RUN: prints its answered records, sorted
 answered() { rf-dump --json "$1"/answers/batch-*.rf | jq -c 'select(.type == "seq").body' | sort; }
 png() { [ "$(head -c 4 "$1" | tail -c 3)" = PNG ]; }
-# size FILE: width and height of a picture
+# size FILE: prints width and height of a picture
 size() { od -An -j 16 -N 8 -t u1 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 + $8 }'; }
 
-@test "evaluate.mk: needles are answered by rf-generate in batches, and the scores are rf-score's" {
+@test "evaluate.mk: answers and scores are those of rf-needle, rf-generate and rf-score run one by one" {
 	[ "$(ls "$P/want/answers" | paste -sd' ')" = 'batch-000000.rf batch-000001.rf batch-000002.rf' ]
 	[ "$(grep -c ' of 8 questions, ' "$P/said")" -eq 3 ]
-	# by hand
+	# the same by the single programs
 	rf-needle --task niah_single_1,vt --length 1k,2k -n 2 --tokenizer "$P/ckpt" -o needles.jsonl
 	rf-tokenize --tokenizer "$P/ckpt" --prompt-key input --prompt-suffix-key answer_prefix \
 		--answers-key outputs \
@@ -76,7 +78,7 @@ size() { od -An -j 16 -N 8 -t u1 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 + $
 	rf-score --by task,length want.rf | cmp - "$P/want/scores.jsonl"
 	rf-score --by task,length --each --show depth want.rf | cmp - "$P/want/each.jsonl"
 	diff <(table "$P/want/scores.jsonl") <(rows "$P/want/report.md")
-	# what it cost
+	# the costs in the report
 	read -r n read longest written < <(answered "$P/want" | jq -s 'length, (map(.prompt_len) | add, max),
 		(map(.generation.length.data[0]) | add)' | paste -sd' ')
 	said="- $n questions: $read tokens of prompts read, $written tokens written"
@@ -86,12 +88,12 @@ size() { od -An -j 16 -N 8 -t u1 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 + $
 	grep -qx -- "$said" "$P/want/report.md"
 	seconds=$(cut -f 2 "$P/want/times.tsv" | awk '{ s += $1 / 1e6 } END { printf "%.1f", s }')
 	grep -q "^- $seconds s, " "$P/want/report.md"
-	# --max-new-key is the default
+	# without MAX_NEW each task has its own number of new tokens
 	evaluate RUN=keys TASK=vt LENGTH=1k SAMPLES=1
 	[ "$(answered keys | jq -c '.generation.length.data[0]')" -eq 30 ]
 }
 
-@test "evaluate.mk: killed at any moment and started again it ends at the same bytes" {
+@test "evaluate.mk: an evaluation that is killed at random times and started again ends with the same bytes" {
 	[ -n "${RF_ALL:-}" ] && times=60 || times=8
 	for ((kill = 0; kill < times; kill++)); do
 		setsid bash -c 'real RUN=run BATCH=3' >out 2>&1 3>&- &
@@ -119,7 +121,7 @@ same() {
 	[ -z "$(find run -name '*tmp*')" ]
 }
 
-@test "evaluate.mk: what is there is not made again, and a batch that is gone is" {
+@test "evaluate.mk: keeps existing outputs, computes a missing batch again, and may run twice at a time" {
 	cp -a "$P/want" run
 	real RUN=run BATCH=3 2>said
 	[ "$(cat said)" = 'run: the report is run/report.md' ]
@@ -130,7 +132,7 @@ same() {
 	grep -qx 'run: 8 of 8 questions, .*' said
 	diff -r run/answers "$P/want/answers"
 	[ "$(wc -l <run/times.tsv)" -eq 4 ]
-	# two at once: one waits; and what a kill at the very beginning leaves is no obstacle
+	# of two evaluations into one folder, one waits; files that a kill at the beginning left do no harm
 	rm -r run
 	mkdir -p run/answers
 	touch run/{.evaluation,words.tmp,.questions.rf.tmp-123,answers/.new.rf,answers/..new.rf.tmp-123}
@@ -142,7 +144,7 @@ same() {
 	[ -z "$(find run -name '*tmp*' -o -name .new.rf)" ]
 }
 
-@test "evaluate.mk: the heat map counts each needle at its own depth, as an independent count does" {
+@test "evaluate.mk: the heat map counts each needle at its own depth, as a separate count in Python does" {
 	for i in 1 2 3; do
 		echo "{\"question\": \"Who is $i?\", \"answers\": [\"no $i\"], \"context\": \"He is no $i.\"}"
 	done >qa.jsonl
@@ -169,7 +171,7 @@ same() {
 		          f"{100 * found[c] / count[c]:.2f}", sep="\t")
 	END
 	diff want run/heat.tsv
-	# neither all nor nothing was found, so that the order of depths matters
+	# many cells have some but not all needles found, so the order of depths matters
 	[ "$(awk 'NR > 1 && $6 > 0 && $6 < 100' run/heat.tsv | wc -l)" -ge 8 ]
 	png run/heat.png
 	png run/scores.png
@@ -177,7 +179,7 @@ same() {
 	[ "$(size run/heat.png)" = '1884 624' ]
 	[ "$(size run/scores.png)" = '1200 552' ]
 	grep -q '](heat.png)' run/report.md
-	# without depths there is none
+	# a task without depths has no heat map
 	needles RUN=fwe TASK=fwe SAMPLES=2
 	[ ! -e fwe/heat.png ]
 	[ ! -e fwe/heat.tsv ]
@@ -194,15 +196,15 @@ same() {
 		cmp - b/scores.jsonl
 	diff <(table b/scores.jsonl) <(rows b/report.md)
 	grep -q '^| vt .* | -[0-9.]* \* | -' b/report.md
-	# the other model's scores are in the figure
+	# the figure has the other model's scores, too
 	[ "$(size b/scores.png)" != "$(size a/scores.png)" ]
-	# many files are as one
+	# answers in many files give the same scores as in one file
 	needles RUN=c TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=a BATCH=1
 	cmp b/scores.jsonl c/scores.jsonl
 	needles RUN=b TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=c
 	diff <(table b/scores.jsonl) <(rows b/report.md)
 	grep -q '^| vt .* | +0.00 | +0.00 to +0.00 |' b/report.md
-	# it and the rules may change
+	# AGAINST and the rules of scoring may change
 	needles RUN=b TASK=niah_multikey_2,vt SAMPLES=6 RULES=refine METRIC=part BY=task
 	rf-score --rules refine --metric part b/answers/batch-000000.rf | cmp - b/scores.jsonl
 	diff <(table b/scores.jsonl) <(rows b/report.md)
@@ -211,7 +213,7 @@ same() {
 	needles RUN=d TASK=niah_multikey_2,vt SAMPLES=6 SEED=1
 	run -2 needles RUN=b TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=d
 	[[ "$output" == *'the id 0 stands for two different questions'* ]]
-	# errors in the other run's files name these files
+	# the error for a damaged file of the other run names this file
 	head -c -20 d/answers/batch-000000.rf >cut
 	mv cut d/answers/batch-000000.rf
 	run -2 needles RUN=b TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=d
@@ -219,7 +221,7 @@ same() {
 	run ! grep -F .tmp <<<"$output"
 }
 
-@test "evaluate.mk: tasks that need a text or questions are left out, and said, or refused" {
+@test "evaluate.mk: leaves out tasks that lack a text or questions, or refuses them if TASK names them" {
 	run -0 --separate-stderr needles RUN=run SAMPLES=1 LENGTH=4k
 	[[ "$stderr" == *'run: left out, for lack of a file: niah_single_2,niah_single_3,niah_multikey_1,'\
 'niah_multivalue,niah_multiquery (HAYSTACK=file) qa_1,qa_2 (QA=file)'* ]]
@@ -238,19 +240,19 @@ same() {
 	[ ! -e no/questions.jsonl.zst ]
 }
 
-# ruler TASK LENGTH N: lines as RULER's programs write them
+# ruler TASK LENGTH N: prints lines in the form of RULER's programs
 ruler() {
 	rf-needle --task "$1" --length "$2" -n "$3" --tokenizer bytes | jq -c '{index: (.index % 2), input,
 		outputs, length: .tokens, answer_prefix, token_position_answer: 3}'
 }
 
-@test "evaluate.mk: RULER's files have task and length from their paths, and depths from their text" {
-	# the folder above has a name too, which those below it take precedence of
+@test "evaluate.mk: SUITE=ruler takes task and length from a file's path, and depths from the text" {
+	# the upper folder is named like a task and a length, but the lower folders take precedence
 	mkdir -p cwe-8192/2048/data/vt cwe-8192/1024/data plain
 	ruler vt 2k 3 >cwe-8192/2048/data/vt/validation.jsonl
 	ruler niah_multikey_2 1k 3 | zstd -q >cwe-8192/1024/data/niah_multikey_2.jsonl.zst
 	ruler fwe 1k 1 >cwe-8192/1024/data/fwe-test.jsonl
-	# a folder is no file
+	# a folder in place of a file is refused
 	evaluate RUN=run SUITE=ruler DATA='cwe-8192/*/data/*' GENERATE="$P/rule" 2>err || :
 	[[ "$(cat err)" == *'cwe-8192/2048/data/vt'* ]]
 	[ ! -e run/answers ]
@@ -258,7 +260,8 @@ ruler() {
 	evaluate RUN=run SUITE=ruler DATA="$data" GENERATE="$P/rule"
 	[ "$(jq -c '[.task, .length, .n]' run/scores.jsonl | paste -sd' ')" = '["fwe",1024,1] '\
 '["niah_multikey_2",1024,3] ["mean",1024,4] ["vt",2048,3]' ]
-	# the prompt as it is, whatever its index, and new tokens by RULER's table
+	# the prompt is unchanged, whatever its index is, and the numbers of new tokens are those of RULER's
+	# table
 	answered run | jq -c '[.meta.task, .meta.max_new_tokens]' | sort | uniq -c | tr -s ' ' >have
 	[ "$(paste -sd, have)" = ' 1 ["fwe",50], 3 ["niah_multikey_2",128], 3 ["vt",30]' ]
 	for file in $data; do zstd -dcqf "$file"; done |
@@ -274,7 +277,7 @@ ruler() {
 	END
 	jq -c 'select(.task != "fwe").depth | map(. * 1e12 | round / 1e12)' run/each.jsonl |
 		diff <(tr -d ' ' <want) -
-	# words in the place of paths
+	# TASK and LENGTH replace missing names in the path
 	ruler vt 1k 1 >plain/x.jsonl
 	run -2 evaluate RUN=odd SUITE=ruler DATA=plain/x.jsonl GENERATE="$P/rule"
 	said="odd: plain/x.jsonl: neither file nor folder has the name of one of RULER's tasks: TASK=name"
@@ -285,7 +288,7 @@ ruler() {
 	[ "$(jq -c '[.task, .length]' odd/scores.jsonl)" = '["vt",1024]' ]
 }
 
-@test "evaluate.mk: LongBench's prompts are asked as they are, for as many tokens as the task has" {
+@test "evaluate.mk: SUITE=longbench asks prompts unchanged, for as many new tokens as the task has" {
 	cat >lines.jsonl <<-'END'
 		{"prompt":"\u00e9\ud83d\ude00\u2028\"\\ \n ","answers":["x"],"task":"trec","max_gen_tokens":3}
 		{"prompt":"b","answers":["x","y"],"dataset":"samsum","all_classes":null}
@@ -303,7 +306,7 @@ ruler() {
 	[ "$(jq -r .rules run/scores.jsonl | sort -u)" = refine ]
 	[ "$(answered run | jq '.generation.length.data[0] <= .meta.max_new_tokens' | sort -u)" = true ]
 	grep -q 'rf-generate --max-new-key max_new_tokens --stop-key stop' run/words
-	# the same for all, as the paper's program has it
+	# MAX_NEW gives all tasks the same number of new tokens, as in the paper's program
 	evaluate RUN=all SUITE=longbench DATA=lines.jsonl MAX_NEW=2
 	[ "$(answered all | jq '.generation.length.data[0] <= 2' | sort -u)" = true ]
 	# bad lines
@@ -327,13 +330,13 @@ ruler() {
 	[[ "${lines[0]}" == 'bad.jsonl: line 2: no JSON: '* ]]
 }
 
-@test "evaluate.mk: SUITE=files takes lines with any keys, or a stream, and checks them before it answers" {
+@test "evaluate.mk: SUITE=files takes lines with any keys, or a stream, and checks them before any answer" {
 	printf '{"q":"%s","of":["x","b"],"task":"qasper","len":%d}\n' a 1 b 2 c 1 >q.jsonl
 	evaluate RUN=run SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWER_KEY=of META_KEY=len BY=task,len \
 		MAX_NEW=3
 	[ "$(jq -c '[.task, .len, .n]' run/scores.jsonl | paste -sd' ')" = '["qasper",1,2] ["qasper",2,1]' ]
 	[ "$(answered run | jq -c '[.answers, .generation.length.data[0]]' | sort -u)" = '[["x","b"],3]' ]
-	# one question has no interval
+	# the score of a single question has no interval
 	grep -qx '| qasper | 2 | 1 | 0.00 |  |' run/report.md
 	evaluate RUN=task SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWER_KEY=of TASK=mine METRIC=part \
 		GENERATE="$P/rule"
@@ -342,16 +345,16 @@ ruler() {
 	evaluate RUN=two SUITE=files DATA=two.rf GENERATE="$P/rule"
 	cmp two/questions.rf <(rf-cat two.rf)
 	[ "$(jq .n two/scores.jsonl)" -eq 2 ]
-	# the report has no empty place, and no words of another suite
+	# the report has no empty section, and no variables of another suite
 	sed -n '/^## Figures/,/^## Cost/p' two/report.md | paste -sd/ |
 		grep -qx '## Figures//!.*png)//## Cost'
 	run ! grep -E '^ *(SAMPLES|SEED|NEEDLE)=' two/report.md
 	grep -q '^    SUITE=files' two/report.md
-	# what rf-score would refuse after hours
+	# an unknown task is refused now, not by rf-score after hours
 	run -2 evaluate RUN=no SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWER_KEY=of TASK=mine
 	[[ "$output" == *"the task 'mine' has no metric here: METRIC= names one, such as METRIC=f1"* ]]
 	[ -z "$(ls no/answers)" ]
-	# until there are answers words may change
+	# the variables may change until there are answers
 	evaluate RUN=no SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWER_KEY=of TASK=qasper GENERATE="$P/rule"
 	[ "$(jq .n no/scores.jsonl)" -eq 3 ]
 	run -2 evaluate RUN=no SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWER_KEY=of TASK=trec \
@@ -373,7 +376,7 @@ ruler() {
 	[[ "$output" == *'none: there are no questions'* ]]
 }
 
-@test "evaluate.mk: a run as MODEL is asked at the step where it was, and other weights are refused" {
+@test "evaluate.mk: a run as MODEL answers all questions by the weights of one step, and others are refused" {
 	rf-init --from "$P/ckpt" model
 	cp -a model elsewhere
 	needles RUN=run MODEL=model TASK=vt SAMPLES=2 GENERATE='rf-generate --max-new 2' BATCH=2
@@ -391,11 +394,11 @@ ruler() {
 	rm run/answers/batch-000001.rf
 	run -2 needles RUN=run "${words[@]}"
 	[[ "$output" == *'run: model/step-000000 is gone, by which the first questions were answered:'* ]]
-	# no question was answered yet
+	# without any answer, the evaluation takes the newest step
 	rm run/answers/*
 	needles RUN=run "${words[@]}"
 	[ "$(cat run/step)" = model/step-000001 ]
-	# a checkpoint that became another
+	# a checkpoint whose weights were replaced
 	cp -r "$P/ckpt" ckpt
 	words[0]=MODEL=ckpt
 	needles RUN=other "${words[@]}"
@@ -407,7 +410,7 @@ ruler() {
 	[ ! -e other/answers/batch-000001.rf ]
 }
 
-@test "evaluate.mk: a step that the run removes meanwhile answers all questions" {
+@test "evaluate.mk: a step answers all questions even if the run removes the step meanwhile" {
 	rf-init --from "$P/ckpt" model
 	words=(MODEL=model TASK=vt SAMPLES=4 BATCH=2 GENERATE='rf-generate --max-new 2')
 	needles RUN=want "${words[@]}"
@@ -433,7 +436,7 @@ ruler() {
 	[ ! -e model/step-000000 ]
 }
 
-@test "evaluate.mk: missing, unknown and malformed words are named in the error, and nothing is begun" {
+@test "evaluate.mk: an error names a missing, unknown or malformed variable, and no file is made" {
 	try() {
 		mentions 2 "$1" evaluate RUN=no "${@:2}"
 		[ ! -e no ]
@@ -458,7 +461,7 @@ ruler() {
 	[ "$(ls -A mine)" = file ]
 	SUITE=ruler LENGTH=7 SEED=x RULES=x TASK=none GENERATE=false real RUN=env BATCH=3
 	diff -r env/answers "$P/want/answers"
-	# its help says all of them
+	# help explains all variables
 	evaluate help >help
 	for word in SUITE TASK LENGTH SAMPLES SEED NEEDLE HAYSTACK QA DATA PROMPT_KEY ANSWER_KEY RULES \
 		METRIC BY META_KEY MAX_NEW MAX_PROMPT TRUNCATE BOS TOKENIZE GENERATE BATCH COMPUTE AGAINST \
@@ -467,7 +470,7 @@ ruler() {
 	done
 }
 
-@test "evaluate.mk: a task that does not fit a length is left out there, but a task by name must fit" {
+@test "evaluate.mk: leaves out a task at a length that is too short, or refuses it if TASK names it" {
 	run -0 --separate-stderr needles RUN=run SAMPLES=2 LENGTH=512,2k
 	[[ "$stderr" == *'rf-needle: left out, too short: vt at length 512 (it needs '* ]]
 	[ "$(jq -c 'select(.task == "vt") | .length' run/scores.jsonl)" = 2048 ]
@@ -499,7 +502,7 @@ ruler() {
 	[[ "$output" == *"the key 'task' is missing"*" (TASK=name gives all questions a task)"* ]]
 }
 
-@test "evaluate.mk: a tokenizer that is not bytes causes no warning of the programs that count tokens" {
+@test "evaluate.mk: a tokenizer other than bytes causes no warning from the programs that count tokens" {
 	mkdir tokenizer
 	zstd -qdc "$G/tokenizer/qwen3_5.json.zst" >tokenizer/tokenizer.json
 	jq '.vocab_size = 4008 | .eos_token_id = 4000' "$P/config.json" >config.json
