@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Names and values in the pipelines: no name of a user, and no text of a file, is run or acts on a reader.
+# Tests of names and values in the pipelines: no name that a user gives and no text of a file is run as a
+# command, or acts on the terminal or the page that shows it.
 
 setup_file() {
 	load ../helper
@@ -13,23 +14,23 @@ setup_file() {
 
 setup() {
 	load ../helper
-	# a folder, and names in it, each part of which would make the file PWN if it were run
+	# a folder and names whose parts would make the file PWN if they were run as commands
 	folder="a b'\$(touch PWN);\`touch PWN\`"
 	mkdir "$folder"
 	cd "$folder"
 	odd="m '(1)\" \$(touch PWN);touch PWN&\`touch PWN\`|<#*?[x]{a,b}%=\\n"
 }
 
-# typed NAME: the name as it is typed after make
+# typed NAME: prints the name as a user types it after make
 typed() { printf '%s\n' "${1//\$/\$\$}"; }
-# phase NAME WORD...: the pipeline of this name
+# phase NAME WORD...: runs the pipeline of this name
 phase() { RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/$1.mk" "${@:2}"; }
 nothing_ran() { [ -z "$(find "$BATS_TEST_TMPDIR" -name PWN)" ]; }
-# weights RUN: their hash
+# weights RUN: prints the hash of its weights
 weights() { sha256sum <"$1/latest/model.safetensors"; }
 need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"; }
 
-@test "names: midtrain.mk trains the same weights whatever model, text, key and folder are called" {
+@test "names: midtrain.mk trains the same weights whatever the names of model, text, key and folder are" {
 	small=(BATCH=4 MINI_BATCH=2 BATCHES=1)
 	cp -a "$P/ckpt" "$odd"
 	jq -c '{"t'\''\"x;touch PWN": .text}' "$P/q.jsonl" >"$odd.jsonl"
@@ -55,14 +56,14 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 	nothing_ran
 }
 
-@test "names: a run with ordinary names is begun by the same words as before" {
+@test "names: with ordinary names, RUN/data/words has the commands without quotes" {
 	phase midtrain RUN=run MODEL="$P/ckpt" CORPUS="$P/*.jsonl" BATCH=4 MINI_BATCH=2 BATCHES=1
 	make="rf-tokenize --tokenizer $P/ckpt --text-key text --max-len 16384 --truncate split --min-len 64"
 	grep -qxF "make=$make -o \"\$DATA\" -- $P/*.jsonl" run/data/words
 	grep -qF ' | rf-rollout -k 5 -n 1 -m ' run/data/words
 }
 
-@test "names: posttrain.mk, testtime.mk: files, streams, models and keys may have any name" {
+@test "names: posttrain.mk and testtime.mk take files, streams, models and keys with any name" {
 	small=(BATCH=8 BATCHES=1 SELECT='rf-select -k 5 --margin 4')
 	cp -a "$P/ckpt" "$odd"
 	jq -c '{"p;touch PWN": .prompt, "a$(touch PWN)": .answer, "b`touch PWN`": .answers, "m'\''": .task}' \
@@ -84,7 +85,7 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 	nothing_ran
 }
 
-@test "names: evaluate.mk reads files with any name, and reports the right costs" {
+@test "names: evaluate.mk takes models, files, keys and folders with any name, and reports the right costs" {
 	need_gnuplot
 	cp -a "$P/ckpt" "$odd"
 	jq -c '{"p;touch PWN": .prompt, "b`touch PWN`": .answers, task}' "$P/q.jsonl" >"$odd.jsonl"
@@ -97,7 +98,7 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 	grep -qx -- "- 12 questions: $tokens tokens of prompts read, 24 tokens written" lr=1/report.md
 	grep -qE -- '^- [0-9.]+ s, loading included: [1-9][0-9]* tokens a second$' lr=1/report.md
 	run ! grep -q nan lr=1/report.md
-	# a text, and questions about documents
+	# names of HAYSTACK and QA
 	yes 'The road went on. Few asked where it led to.' | head -n 60 >"$odd.txt"
 	echo '{"question": "Who?", "answers": ["no"], "context": "He is no."}' >"$odd.qa"
 	phase evaluate RUN=needle MODEL="$P/ckpt" TASK=niah_single_2,qa_1 LENGTH=1k SAMPLES=1 MAX_NEW=2 \
@@ -107,7 +108,7 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 		HAYSTACK="'two words.txt'" >said
 	cmp <(zstd -dc quoted/questions.jsonl.zst) <(zstd -dc needle/questions.jsonl.zst | head -n 1)
 	[ "$(jq -c .task needle/scores.jsonl | paste -sd' ')" = '"niah_single_2" "qa_1" "mean"' ]
-	# RULER's files, and a length that is an expression for a shell
+	# folders of RULER's files, and a length that a shell would evaluate
 	mkdir -p 'x;touch PWN/1024/vt'
 	echo '{"input": "a", "answer_prefix": "b", "outputs": ["c"]}' >'x;touch PWN/1024/vt/a b.jsonl'
 	phase evaluate RUN=ruler MODEL="$P/ckpt" SUITE=ruler DATA="'x;touch PWN'/*/vt/*.jsonl" MAX_NEW=2 >said
@@ -118,7 +119,7 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 	nothing_ran
 }
 
-# hostile N: questions of tasks and lengths that are programs, markup or controls, N of each task
+# hostile N: prints N questions of each task; tasks and lengths are programs, markup or control characters
 hostile() {
 	jq -cn --argjson n "$1" '["a'\''b\"c", "<script>alert(1)</script>", "![x](http://y/z.png)",
 		"[x](javascript:alert(1))", "\u001b[31mred\u202e\u009b", "x|y", "a\tb\nc\u0000d",
@@ -131,7 +132,7 @@ hostile() {
 				"8%dk"][($i + $j) % 5])}'
 }
 
-@test "names: evaluate.mk shows tasks and lengths of a file as they are, and none of them acts" {
+@test "names: evaluate.mk shows tasks and lengths as plain text, without running them or acting as markup" {
 	need_gnuplot
 	hostile 2 >h.jsonl
 	phase evaluate RUN=e MODEL="$P/ckpt" SUITE=files DATA=h.jsonl META_KEY=length,depth BY=task,length \
@@ -156,10 +157,10 @@ hostile() {
 	grep -qF '| \_em\_ \*b\* {/Bold x} ^a \@ |' e/report.md
 	grep -qF '| niah_single_1 |' e/report.md
 	grep -qF '| &amp;amp; |' e/report.md
-	# five cells in each line of the table
+	# each line of the table has five cells
 	sed -n '/^|/p' e/report.md | sed 's/\\|//g' | awk -F '|' 'NF != 7 { exit 1 }'
 	[ "$(head -c 4 e/heat.png | tail -c 3)" = PNG ]
-	# LongBench's lines have a sentence of their own when the task is unknown
+	# SUITE=longbench has its own message for an unknown task
 	jq -c 'del(.task)' h.jsonl | sed -n '9,10p' >long.jsonl
 	run -2 phase evaluate RUN=long MODEL="$P/ckpt" SUITE=longbench DATA=long.jsonl
 	[[ "$output" == *'"\u001b[31mred\u202e\u009b" says no number of new tokens'* ]]
@@ -167,7 +168,7 @@ hostile() {
 	nothing_ran
 }
 
-# seen COMMAND...: runs it with a gnuplot that leaves a copy of its folder in `seen`
+# seen COMMAND...: runs the command with a gnuplot that copies its folder to `seen`
 seen() {
 	mkdir -p bin
 	rm -rf seen
@@ -176,14 +177,14 @@ seen() {
 	chmod +x bin/gnuplot
 	PATH=$PWD/bin:$PATH "$@"
 }
-# drawn FIGURE: the texts of a figure of the copy, drawn as SVG, a line for each
+# drawn FIGURE: draws a figure of the copy as SVG, and prints its texts, one per line
 drawn() {
 	(cd seen && FORMAT=svg gnuplot "$ROOT"/pipelines/lib/{style,"$1"}.gp && cat ./*.svg) |
 		grep -o '<text>.*</text>' |
 		sed 's/<[^>]*>//g; s/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&amp;/\&/g'
 }
 
-@test "names: figures draw names as they are, long ones cut, and a bar for each of many tasks" {
+@test "names: figures show names unchanged, cut long names, and have a bar for each of 200 tasks" {
 	need_gnuplot
 	hostile 1 >h.jsonl
 	seen phase evaluate RUN="e'{x}_1" MODEL="$P/ckpt" SUITE=files DATA=h.jsonl METRIC=part MAX_NEW=2 \
@@ -216,14 +217,14 @@ drawn() {
 	nothing_ran
 }
 
-# noted NAME: a run with two steps in its log
+# noted NAME: makes a run with two steps in its log
 noted() {
 	mkdir -p -- "./$1/step-000001"
 	ln -sfn step-000001 "./$1/latest"
 	printf '{"step":%d,"loss/ntp":%d}\n' 1 2 2 1 >"./$1/log.jsonl"
 }
 
-@test "names: curves.mk, entropy.mk: any names are drawn, and names in the runs of others are not run" {
+@test "names: curves.mk and entropy.mk draw any names, and run no commands that another user's run has" {
 	need_gnuplot
 	noted "$odd"
 	noted 'r\t2'
@@ -238,13 +239,13 @@ noted() {
 	[ "$(awk 'END { print NR }' seen/1.2)" -eq 2 ]
 	phase curves RUNS="$(typed "$odd")" OUT=a=b
 	[ "$(cut -f 1 a=b/curves.tsv | tail -n 1)" = "$odd" ]
-	# a run of others: names of folders that are sums for a shell, controls in its name and figures
+	# another user's run: folders named like shell arithmetic, and control characters in its name
 	rf-init --from "$P/ckpt" r
 	rf-cat -o v.rf <(rf-tokenize --bytes "$P/q.jsonl" 2>err)
 	mkdir -p 'r/step-1+b[$(touch PWN)]'
 	phase curves RUNS=r OUT=r-curves EVAL=v.rf
 	[ "$(jq -c .step r/eval.jsonl)" = 0 ]
-	# commands that it notes
+	# commands in its eval-reward.words
 	for line in 'touch PWN; cat "$EVAL"' 'rf-cat "$EVAL" | rf-reward --exec ./PWN' \
 		'rf-cat -o PWN "$EVAL"' \
 		'rf-cat "$EVAL" | rf-select --exec ./PWN' \
@@ -264,7 +265,7 @@ noted() {
 		[[ "$output" == *"fifo/$name is not a regular file"* ]]
 		rm -r fifo
 	done
-	# a stream
+	# the name of a stream
 	rf-entropy -m "$P/ckpt" v.rf | rf-select --margin 4 -o "$odd.rf"
 	phase entropy STREAM="$(typed "$odd").rf" OUT="$(typed "$out")"
 	[ "$(head -c 4 "$out/entropy.png" | tail -c 3)" = PNG ]
@@ -294,7 +295,7 @@ noted() {
 	nothing_ran
 }
 
-@test "names: pipelines refuse control characters, single dollar signs and ~ before they begin anything" {
+@test "names: pipelines refuse control characters, single dollar signs and ~ before they make any file" {
 	for word in 'RUN=a b' 'RUN=$(shell touch PWN)' $'RUN=a\nb' $'RUN=a\tb' $'MODEL=a\033[31m' \
 		$'DATA=a\302\233' $'CORPUS=a\342\200\256b' 'MODEL=~/m' \
 		'TEXT_KEY=$(shell touch PWN)' 'RUN=`$`'; do
@@ -318,7 +319,7 @@ noted() {
 		run -2 phase study/study "$word"
 		[[ "$output" == *"${word%%=*} must not contain "*", because targets are named after it: '"* ]]
 	done
-	# words that fit on no command line of a shell are not taken unchecked
+	# variables that are too long for a command line are refused, as they cannot be checked
 	long=$(printf "%40000s" '' | tr ' ' "'")
 	run -2 phase midtrain RUN=r MODEL=m DATA=x.rf TEXT_KEY='$(shell touch PWN)' PHASE="$long"
 	[[ "$output" == *'the words cannot be checked, because they are too long for a command'* ]]
@@ -335,7 +336,7 @@ noted() {
 	nothing_ran
 }
 
-@test "names: pipelines in a folder with a blank or a quote are refused, and the folder is named" {
+@test "names: pipelines refuse to run from a folder whose path has a blank or a quote" {
 	for name in 'a b' "a'b" 'a;b' 'a$b' 'a[1]'; do
 		cp -a "$ROOT/pipelines" "../$name"
 		for file in midtrain posttrain testtime evaluate curves entropy \
@@ -349,13 +350,13 @@ noted() {
 	done
 }
 
-@test "files.sh: splits a word as a shell does, and runs nothing" {
+@test "files.sh: splits a word into file names like a shell, but runs nothing" {
 	touch 'a;b' "it's" 'x y' p.txt q.txt 'm[1].txt' m1.txt
-	# files WORD: the files of the word, a line for each
+	# files WORD: prints the files of the word, one per line
 	files() {
 		(. "$ROOT/pipelines/lib/files.sh" && files_of DATA "$1" && printf '%s\n' "${files[@]}")
 	}
-	# as_text WORD: the same by a shell that reads the text
+	# as_text WORD: prints the same by a shell that reads the text of files.sh
 	as_text() { bash -c "printf '%s\n' $("$ROOT/pipelines/lib/files.sh" DATA="$1")"; }
 	expect() {
 		[ "$(files "$1")" = "$2" ] || { echo "$1: $(files "$1")"; return 1; }
@@ -387,7 +388,7 @@ noted() {
 	nothing_ran
 }
 
-@test "evaluate.sh: writes the same tables whatever the name of its output is" {
+@test "evaluate.sh: writes the same table if the name of its output has an equals sign" {
 	rf-tokenize --bytes --format text --max-len 64 --min-len 64 --truncate split "$ROOT/man/rf-cat.1" \
 		2>err |
 		rf-cat --range 0:3 | rf-select --mode uniform --chunks 2 --draw-step 0 -o p.rf
