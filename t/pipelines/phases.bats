@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Post-training and test-time training, with a tiny model over bytes and questions made by a rule.
+# Tests of post-training and test-time training, with a tiny model over bytes and questions made by a rule.
 
 setup_file() {
 	load ../helper
@@ -26,7 +26,7 @@ setup() {
 	load ../helper
 }
 
-# posttrain WORD..., testtime WORD...: the phases with the tiny model; three batches, the last one smaller
+# posttrain WORD..., testtime WORD...: run a phase with the tiny model, for three batches; the last is smaller
 posttrain() {
 	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/posttrain.mk" MODEL="$P/ckpt" DATA="$P/data.jsonl" \
 		BATCH=8 MINI_BATCH=2 LR=1e-3 META_KEY=task "$@"
@@ -39,14 +39,14 @@ export -f posttrain testtime
 export ROOT RF_BIN
 
 steps() { rf-dump --tsv --rows step --columns step,commits --no-header "$1" | tail -n 1; }
-# answered RUN...: id and tokens of what was written, by id
+# answered RUN: prints ids and generations of its answers, sorted
 answered() {
 	for file in "$1"/answers/*.rf; do
 		rf-dump --json "$file" | jq -c 'select(.type == "seq").body | [.id, .generation]'
 	done | sort
 }
 
-@test "testtime.mk, posttrain.mk: TRUNCATE=drop asks and trains on only the prompts that fit" {
+@test "testtime.mk, posttrain.mk: TRUNCATE=drop leaves out the prompts that are longer than MAX_PROMPT" {
 	most=$(jq '.prompt | length' "$P/data.jsonl" | sort -n | sed -n 9p)
 	jq -c "select(.prompt | length <= $most)" "$P/data.jsonl" >short.jsonl
 	n=$(wc -l <short.jsonl)
@@ -65,14 +65,14 @@ answered() {
 		diff - <(jq -r '[(.prompt + .answer | length), (.prompt | length)] | @tsv' short.jsonl)
 }
 
-@test "posttrain.mk: each batch is the steps on the prompts, one on the responses, and one commit" {
+@test "posttrain.mk: each batch makes steps on the prompts, one step on the responses, and one commit" {
 	[ "$(steps "$P/post")" = $'12\t3' ]
 	num='[0-9.e+-]*'
 	[ "$(grep -c "batch [123] of 3, step [0-9]*, loss $num, reward $num, loss of responses $num" \
 		"$P/said")" = 3 ]
 	[ "$(jq -c 'has("actor/sft_loss")' "$P/post/log.jsonl" | uniq -c | paste -sd' ' | tr -s ' ')" = \
 		' 4 false 1 true 4 false 1 true 1 false 1 true' ]
-	# by hand
+	# the same by the single programs
 	rf-init --from "$P/ckpt" hand
 	for from in 0 8 16; do
 		rf-cat --range $from:$((from + 8 > 18 ? 18 : from + 8)) -o batch "$P/post/data/epoch-0.rf"
@@ -87,13 +87,13 @@ answered() {
 		| all(.meta.task == "words" and .prompt_len < (.tokens.data | length))' >/dev/null
 }
 
-@test "posttrain.mk: METHOD and INNER_STEPS choose what is trained on and in how many steps" {
+@test "posttrain.mk: METHOD and INNER_STEPS choose the tokens to train on and the number of steps" {
 	for how in 'ntp published 6' 'ntp matched 12' 'sft published 3' 'sft matched 12'; do
 		read -r method inner want <<<"$how"
 		posttrain RUN=$method-$inner METHOD=$method INNER_STEPS=$inner
 		[ "$(steps $method-$inner)" = "$want"$'\t3' ]
 	done
-	# of sft only responses count, of ntp both
+	# METHOD=sft trains on responses only, METHOD=ntp on prompts and on responses
 	[ "$(jq -c 'has("actor/sft_loss")' ntp-published/log.jsonl | paste -sd' ')" = \
 		'false true false true false true' ]
 	rf-init --from "$P/ckpt" hand
@@ -102,7 +102,7 @@ answered() {
 	same_run hand one
 	posttrain RUN=random REWARD='rf-reward --kind random' EPOCHS=2
 	[ "$(steps random)" = $'24\t6' ]
-	# without the word they take as many steps as ReFINE
+	# without INNER_STEPS both methods make as many steps as ReFINE
 	posttrain RUN=sft METHOD=sft
 	same_run sft sft-matched
 	posttrain RUN=ntp METHOD=ntp
@@ -114,7 +114,7 @@ answered() {
 	done
 }
 
-@test "posttrain.mk: ANSWER_BLANK puts a blank before answers that are trained on, not before references" {
+@test "posttrain.mk: ANSWER_BLANK puts a blank before trained answers, but not before references" {
 	echo '{"prompt": "Q:", "answer": "tea"}' >q.jsonl
 	for blank in '' 1; do
 		posttrain RUN=q$blank DATA=q.jsonl META_KEY= BATCH=1 METHOD=sft ANSWER_BLANK=$blank
@@ -132,7 +132,7 @@ answered() {
 	mentions 2 "EOS='1' is not one of no|yes" posttrain RUN=other EOS=1
 }
 
-@test "posttrain.mk, testtime.mk: the same bytes with any number of threads" {
+@test "posttrain.mk, testtime.mk: runs have the same bytes with one thread and with three" {
 	for threads in 1 3; do
 		posttrain RUN=p$threads COMPUTE="--threads $threads"
 		same_run p$threads "$P/post"
@@ -142,7 +142,7 @@ answered() {
 	done
 }
 
-@test "posttrain.mk, testtime.mk: killed at any moment and started again they end at the same bytes" {
+@test "posttrain.mk, testtime.mk: a run killed at random moments and started again ends with the same bytes" {
 	# fused.bats kills testtime.mk with RESET=batch
 	local phases=('posttrain post' 'testtime carry') times=3
 	[ -z "${RF_ALL:-}" ] || { times=200 phases+=('testtime reset RESET=batch'); }
@@ -154,7 +154,7 @@ answered() {
 	done
 }
 
-@test "testtime.mk: a batch is answered by the weights that it was adapted to, in the order of the file" {
+@test "testtime.mk: each batch is answered by the weights after its own training, in the order of the file" {
 	[ "$(steps "$P/carry")" = $'5\t3' ]
 	[ "$(ls "$P/carry/answers" | paste -sd' ')" = 'batch-000000.rf batch-000001.rf batch-000002.rf' ]
 	rf-init --from "$P/ckpt" hand
@@ -171,12 +171,12 @@ answered() {
 	generations() { rf-dump --json "$P/$1/answers/batch-00000$2.rf" | jq -c .body.generation; }
 	[ "$(generations carry 0)" = "$(generations reset 0)" ]
 	[ "$(generations carry 2)" != "$(generations reset 2)" ]
-	# references stay beside the tokens
+	# the answers' records keep the references
 	rf-dump --json "$P/carry/answers/batch-000000.rf" | jq -se '[.[] | select(.type == "seq").body]
 		| all((.answers | length) == 2 and .prompt_len == (.tokens.data | length))' >/dev/null
 }
 
-@test "testtime.mk: the newest batch's answers are made again if they are gone, by the weights of then" {
+@test "testtime.mk: missing answers of the newest batch are computed again, with the same bytes" {
 	cp -r "$P/carry" again
 	rm again/answers/batch-000002.rf
 	testtime RUN=again
@@ -184,21 +184,21 @@ answered() {
 	same_run again "$P/carry"
 }
 
-@test "testtime.mk, posttrain.mk: words that would change nothing are refused" {
+@test "testtime.mk, posttrain.mk: variables that would have no effect are refused" {
 	mentions 2 'LONG is not possible here: ' posttrain RUN=none LONG=1
 	for words in 'RESET=batch KEEP=1' 'LONG=1' 'METHOD=none KEEP=1' 'RESET=batch AFTER=true' \
 		'BATCHES=1 EPOCHS=2' 'CORPUS=x.jsonl' 'DATA='; do
 		run ! testtime RUN=none $words
 		[ ! -e none ]
 	done
-	# without references
+	# ANSWER_KEY may be empty: then there are no references
 	testtime RUN=bare METHOD=none ANSWER_KEY= 2>err
 	run ! grep 'tokens on average' err
 	grep -q 'rf-tokenize .*--max-prompt 16352' err
 	[ "$(rf-dump --json bare/data/corpus.rf | grep -c '"answers"')" -eq 0 ]
 }
 
-@test "testtime.mk: with RESET=batch a batch is answered by MODEL as it was adapted to that batch alone" {
+@test "testtime.mk: with RESET=batch a batch is answered by MODEL after training on that batch only" {
 	cp -a "$P/reset" refine
 	testtime RUN=ntp METHOD=ntp RESET=batch 2>said
 	said='ntp: batch 3: loss of the prompts \(.*\) before adapting, \(.*\) after'
@@ -241,7 +241,7 @@ answered() {
 	[ "$(answered other)" = "$(answered "$P/carry")" ]
 	[ "$(rf-dump --tsv --rows record --columns answer --no-header other/answers/*.rf | sort -u)" = \
 		'something else' ]
-	# nor do responses that a stream has behind its prompts
+	# responses in a stream do not change them, either
 	for file in "$P/data.jsonl" other.jsonl; do
 		rf-tokenize --tokenizer "$P/ckpt" --prompt-key prompt --answer-key answer --no-eos \
 			-o data.rf "$file" 2>/dev/null
@@ -262,16 +262,16 @@ answered() {
 	done
 	[ "$(answered carry-shuffle-1)" != "$(answered carry-file-1)" ]
 	[ "$(answered carry-shuffle-1)" != "$(answered carry-shuffle-2)" ]
-	# and each is answered by what it was adapted to
+	# adapted weights give other answers than MODEL
 	testtime RUN=none DATA=data.jsonl METHOD=none
 	[ "$(answered reset-file-1)" != "$(answered none)" ]
-	# nothing was committed, and what was adapted is the last batch's
+	# with RESET=batch nothing is committed, and only weights are kept
 	[ "$(steps reset-file-1)" = $'0\t0' ]
 	[ ! -e reset-file-1/adapted/optim.safetensors ]
 	[ "$(answered reset-file-1 | wc -l)" -eq $n ]
 }
 
-@test "testtime.mk: METHOD=none answers by the model as it is, METHOD=ntp after next tokens" {
+@test "testtime.mk: METHOD=none answers without training, METHOD=ntp after training on next tokens" {
 	cp -a "$P/none" .
 	rf-generate -m "$P/ckpt" --max-new 5 none/data/corpus.rf |
 		rf-dump --json | jq -c 'select(.type == "seq").body | [.id, .generation]' | sort >want
@@ -285,7 +285,7 @@ answered() {
 	done
 	testtime RUN=ntp METHOD=ntp
 	same_run ntp ntp-matched
-	# GENERATE is a word of the run, which no other answers go on
+	# a run refuses another GENERATE
 	testtime RUN=part BATCHES=1
 	run ! testtime RUN=part GENERATE='rf-generate --max-new 6'
 	[[ "$output" == *'the run was started with other settings'* ]]
@@ -293,7 +293,7 @@ answered() {
 	[ "$(answered part)" = "$(answered "$P/carry")" ]
 }
 
-@test "answer.sh: without a model or without an output it exits 64 and reads nothing" {
+@test "answer.sh: exits 64 with its usage if the model or the output is missing" {
 	rf-cat -o in.rf "$P/post/data/epoch-0.rf"
 	for how in "-m $P/ckpt" '-o out.rf' ''; do
 		# shellcheck disable=SC2086  # words
@@ -304,7 +304,7 @@ answered() {
 	[ "$(rf-dump --tsv --rows sample --no-header out.rf | wc -l)" -eq 18 ]
 }
 
-@test "make posttrain, make testtime: from texts to reports, and nothing that is done is repeated" {
+@test "make posttrain, make testtime: go from texts to reports, and a second call repeats nothing" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	mkdir -p base/corpus
 	for page in rf-cat rf-loop rf-dump rf-grpo rf-init rf-ntp; do
@@ -323,7 +323,7 @@ answered() {
 	for method in none t-ntp t-ntp-published t-refine t-random t-ntp-reset t-reset; do
 		grep -q "^| $method | [0-9]* | " demo/testtime.md
 	done
-	# the steps of a phase are the same for all but those as published
+	# all methods of a phase make the same number of steps, except INNER_STEPS=published
 	for names in 'posttrain sft ntp refine random' 'testtime t-ntp t-refine t-random'; do
 		read -r phase names <<<"$names"
 		for name in $names; do sed -n "s/^| $name | \([0-9]*\) | .*/\1/p" demo/$phase.md; done |
@@ -339,7 +339,7 @@ answered() {
 		grep -q "]($phase.png)" demo/$phase.md
 		[ "$(grep -c '^| [0-9]* | Which word follows' demo/$phase.md)" -ge 4 ]
 	done
-	# the questions: the answer stands behind the two words in the passage, once
+	# in each question, the answer follows the two words in the passage
 	rf-dump --json demo/train.rf | jq -se '[.[] | select(.type == "seq").body
 		| (.answers[0] | rtrimstr("\n")) as $a
 		| (.tokens.data[:.prompt_len] | map(. - 3) | implode) as $p
@@ -351,7 +351,8 @@ answered() {
 	diff -r before demo
 }
 
-# short RUN PHASE WORD...: a phase whose prompts are too short for a position, two batches of four
+# short RUN PHASE WORD...: runs a phase for two batches of four, with prompts that are too short for a
+# position
 short() {
 	local line='{"text": "short &", "prompt": "short &", "answer": " x", "answers": ["x"]}'
 	[ -e short.jsonl ] || seq 8 | sed "s/.*/$line/" >short.jsonl
@@ -372,7 +373,7 @@ short() {
 		run -2 short run $phase
 		[ "$(grep -c 'NO_ROLLOUTS=train' <<<"$output")" -eq 1 ] || { echo "$output"; return 1; }
 		[ "$(grep -c '^rf-grpo: none of the batch.s 4 records has rollouts' <<<"$output")" -eq 1 ]
-		# the reason is given once, by the stage that knows it
+		# the reason is given once, by the stage that found it
 		[ "$(grep -cE '^rf-(entropy|select|rollout|reward): ' <<<"$output")" -eq 1 ]
 		[ ! -e run/step-000002 ]
 		[ ! -e run/log.jsonl ]
@@ -387,13 +388,13 @@ short() {
 	run -2 short run midtrain
 	short run midtrain NO_ROLLOUTS=train
 	[ "$(readlink run/latest)" = step-000004 ]
-	# next tokens alone were asked for
+	# METHOD=ntp needs no rollouts
 	short ntp posttrain METHOD=ntp
 	mentions 2 "NO_ROLLOUTS='x' is not one of stop|train" short no midtrain NO_ROLLOUTS=x
 	[ ! -e no ]
 }
 
-@test "phases: words are noted as they were typed, whatever the pipeline makes of them" {
+@test "phases: the manifest records variables as they were typed, before make expands them" {
 	words() { jq -sc '[.[].words // empty] | last' run/manifest.json; }
 	posttrain RUN=run METHOD=ntp TRAIN='rf-ntp $(OPTIM)' BATCHES=9 2>err
 	[ "$(words | jq -c '[.DATA, .TRAIN, .BATCHES]')" = "[\"$P/data.jsonl\",\"rf-ntp \$(OPTIM)\",\"9\"]" ]
@@ -404,7 +405,7 @@ short() {
 	[ "$(words | jq -c '[.TRAIN, .LR]')" = '["rf-ntp $(OPTIM)","3e-3"]' ]
 }
 
-@test "phases: a rate that is not the trainer's may not change within a run" {
+@test "phases: LR may change within a run, but not an option --lr of another program than the trainer" {
 	phase=(make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" RUN=run DATA="$P/post/data/corpus.rf"
 		BATCH=8 MINI_BATCH=4 ENTROPY= SELECT= ROLLOUT=)
 	changes() { "${phase[@]}" REWARD="rf-cat | sh -c cat --lr $1" TRAIN="rf-ntp --lr $2" "${@:3}"; }
@@ -413,7 +414,7 @@ short() {
 	mentions 0 'the learning rate changes from 1e-3 to 2e-3 after 1 batch' changes 1 2e-3 BATCHES=2
 }
 
-@test "phases: a start shows the words that were typed, and a refusal shows the words that differ" {
+@test "phases: a start shows the variables that were typed, and a refusal shows those that differ" {
 	phase=(make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" RUN=run DATA="$P/post/data/corpus.rf"
 		BATCH=8 MINI_BATCH=4)
 	RF_BIN=$RF_BIN "${phase[@]}" BATCHES=1 2>err
@@ -427,7 +428,7 @@ short() {
 	run -2 "${phase[@]}" MINI_BATCH=2 SEED=3
 	said='rf-loop: run: changed since the last batch: MINI_BATCH 4 -> 2, SEED (not given) -> 3'
 	[ "${lines[0]}" = "$said" ]
-	# without the words of the first call the stage that differs is shown
+	# if the manifest lacks the first call's variables, the stage that differs is shown
 	sed -i 's/"words":{[^}]*},*//' run/manifest.json
 	run -2 "${phase[@]}" BATCHES=2 N=3
 	[[ "$output" == *'< line=... | rf-rollout -k 5 -n 1 '*'> line=... | rf-rollout -k 5 -n 3 '* ]]
