@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The training pipelines, with a tiny model over bytes and the manual pages as text.
+# Tests of the training pipelines, with a tiny model over bytes and the manual pages as text.
 
 setup_file() {
 	load ../helper
@@ -12,7 +12,7 @@ setup() {
 	load ../pipelines
 }
 
-# demo WORD...: make midtrain, tiny
+# demo WORD...: runs the demonstration of make midtrain, with a tiny model
 demo() {
 	make -s -f "$ROOT/pipelines/demo/demo.mk" CORPUS="$P/text/*.txt" CONFIG="$P/config.json" HOLD_OUT=2 \
 		LEN=256 POSITIONS=8 WARM_STEPS=80 BATCHES=2 BATCH=4 MINI_BATCH=2 "$@"
@@ -21,28 +21,29 @@ export -f demo
 
 steps() { rf-dump --tsv --rows step --columns step,commits,weights --no-header "$1" | tail -n 1; }
 
-# share N D MICROSECONDS: so much of that time, for sleep
+# share N D MICROSECONDS: prints N / D of the time in seconds, for sleep
 share() { awk -v n="$1" -v d="$2" -v t="$3" 'BEGIN { printf "%.3f", n * t / d / 1e6 }'; }
 
 # end SID HOW: ends a session in one of three ways
 end() {
 	case $2 in
-	# all of it, and again what was begun meanwhile
+	# kills all its processes, and then those that were started meanwhile
 	0) kill -9 $(session "$1") 2>/dev/null && sleep .02 && kill -9 $(session "$1") 2>/dev/null || true ;;
-	1) kill -9 -- "-$1" 2>/dev/null || true ;;          # make and the loop, whose guard ends the pipeline
-	# politely: make and the loop, which ends the pipeline
+	1) kill -9 -- "-$1" 2>/dev/null || true ;;      # kills make and the loop; a guard ends the pipeline
+	# asks make and the loop to end; the loop ends the pipeline
 	2) kill -TERM -- "-$1" 2>/dev/null || true ;;
 	esac
 }
 
-# session SID: the processes of a session that run
+# session SID: prints the running processes of a session
 session() {
 	cat /proc/[0-9]*/stat 2>/dev/null |
 		awk -v s="$1" '{ pid = $1; sub(/^.*\) /, "") } $4 == s && $1 != "Z" { print pid }'
 }
 
-# killed_again_and_again COMMAND MICROSECONDS AT-LEAST: COMMAND, which takes about that long, ended later each
-# time, until it is done before; at least so many times, or all of it once more, ended twice as early
+# killed_again_and_again COMMAND MICROSECONDS AT-LEAST: starts COMMAND again and again, and ends it after a
+# time that grows, until COMMAND finishes first.  MICROSECONDS is about how long it takes.  If it was ended
+# fewer than AT-LEAST times, all starts over with half of the time.
 killed_again_and_again() {
 	local sid took=$2 i
 	while :; do
@@ -67,7 +68,7 @@ killed_again_and_again() {
 	rf-dump --check -q "$P/want"
 }
 
-@test "midtrain.mk: killed at any moment and started again by the same command, it ends at the same bytes" {
+@test "midtrain.mk: a run that is killed many times and started again ends with the same bytes" {
 	killed_again_and_again 'midtrain RUN=run BATCHES=3' "$TOOK" 2
 	midtrain RUN=run BATCHES=3
 	[ "$(steps run)" = "$(steps "$P/want")" ]
@@ -75,7 +76,7 @@ killed_again_and_again() {
 	[ "$(jq .step run/log.jsonl | sort -nu | paste -sd' ')" = "0 1 2 3 4 5" ]
 }
 
-@test "midtrain.mk: KEEP=1 keeps the whole stream of each batch, made by the weights of its step" {
+@test "midtrain.mk: KEEP=1 keeps the trainer's stream of each batch, made by the weights of its step" {
 	midtrain RUN=run BATCHES=2 KEEP=1
 	rf-dump --check -q run/streams/*
 	for step in 0 2; do
@@ -85,7 +86,7 @@ killed_again_and_again() {
 	done
 }
 
-@test "midtrain.mk: SELECT, REWARD and N on the command line replace the defaults for an ablation" {
+@test "midtrain.mk: SELECT, REWARD and N on the command line replace the defaults" {
 	midtrain RUN=run BATCHES=1 KEEP=1 SELECT='rf-select --mode uniform --chunks 4' N=2 \
 		REWARD='rf-reward --kind edit'
 	rf-dump --head run/streams/step-000000.rf >head
@@ -105,10 +106,10 @@ killed_again_and_again() {
 		same_run by-hand run
 	done
 	[ "$(rates run)" = '[1000,833,667,500,333,167]' ]
-	# a run that goes further has the schedule of the longer run from there on; the words are the same
+	# a run that is continued with more BATCHES follows the schedule of the longer run from then on
 	midtrain RUN=run BATCHES=4 OPTIM="$falls $auto"
 	[ "$(rates run)" = '[1000,833,667,500,333,167,250,125]' ]
-	# the number of batches that epochs make
+	# with EPOCHS the number of batches follows from the data
 	rf-cat --range 0:8 -o eight.rf by-hand/data/corpus.rf
 	midtrain RUN=epochs DATA=eight.rf CORPUS= EPOCHS=2 OPTIM="$falls $auto" TRAIN='rf-ntp $(OPTIM)' \
 		ENTROPY= SELECT= ROLLOUT= REWARD=
@@ -123,7 +124,7 @@ killed_again_and_again() {
 	[[ "$output" == "TRAIN: --total-steps auto: "*" does not say a number with --mini-batch" ]]
 }
 
-# reward FILE REWARD: makes a program of Python whose reward for rollout j of position i is the expression
+# reward FILE EXPRESSION: writes a Python program whose reward for rollout j of position i is the expression
 reward() {
 	cat >"$1" <<-END
 		import json, sys
@@ -143,7 +144,7 @@ reward() {
 		paste -sd' ')" = "0 0 1 0 0 0 0 0" ]
 	midtrain RUN=same BATCHES=1 REWARD='rf-reward --exec "python3 one.py"'
 	same_run run same
-	# it gets text and no hidden states, or what REWARD_OPTIONS say
+	# the program gets texts and no hidden states, unless REWARD_OPTIONS change this
 	midtrain RUN=text BATCHES=1 REWARD='tee seen | python3 one.py'
 	same_run run text
 	[ "$(sed -n 1p seen | jq -c '[.type, .tokenizer, .k, .n]')" = '["head","text",5,1]' ]
@@ -153,10 +154,10 @@ reward() {
 		REWARD_OPTIONS='--kind-name one -m ckpt'
 	sed 1d all | jq -se 'all((has("text") | not) and .body.rollout.h_pred)' >/dev/null
 	[ "$(sed -n 1p all | jq -r .tokenizer)" = ckpt ]
-	# any words: quotes, blanks, a pipe
+	# the command may have quotes, blanks and a pipe
 	midtrain RUN=quotes BATCHES=1 REWARD="cat | python3 -c 'exec(open(\"one.py\").read())'"
 	same_run run quotes
-	# a program for streams
+	# REWARD may also be a pipeline of programs that read streams
 	midtrain RUN=stream BATCHES=3 REWARD='rf-cat | cat | rf-reward'
 	same_run stream "$P/want"
 	midtrain RUN=path BATCHES=3 REWARD="$RF_BIN/rf-reward"
@@ -177,7 +178,7 @@ reward() {
 	rf-dump --json run/streams/step-000000.rf | jq -se 'map(select(.type == "seq").body) | all(
 		.positions.data == [(.tokens.data | length) - 4, 3] and .rollout.tokens.shape == [2, 1, 4])' \
 		>/dev/null
-	# it gets text and entropies, or what SELECT_OPTIONS say
+	# the program gets texts and entropies, unless SELECT_OPTIONS change this
 	[ "$(sed -n 1p seen | jq -c '[.type, .tokenizer, .k]')" = '["head","run",4]' ]
 	sed 1d seen | jq -se 'length > 1 and all((.text | length) == .body.entropy.shape[0])' >/dev/null
 	midtrain RUN=tokens BATCHES=1 K=4 SELECT='tee all | python3 two.py' \
@@ -187,7 +188,7 @@ reward() {
 	[ "$(sed -n 1p all | jq -r .tokenizer)" = ckpt ]
 	midtrain RUN=same BATCHES=1 K=4 SELECT='rf-select -k 4 --exec "python3 two.py"'
 	same_run run same
-	# positions of held-out sequences
+	# EVAL_SELECT chooses positions of held-out sequences by such a program
 	rf-cat --range 0:4 -o valid.rf run/data/corpus.rf
 	midtrain RUN=eval BATCHES=1 K=4 EVAL=valid.rf EVAL_SELECT='tee held | python3 two.py'
 	[ "$(wc -l <held)" -eq 5 ]
@@ -198,7 +199,7 @@ reward() {
 	mentions 2 "rf-select: --exec 'false'" midtrain RUN=bad BATCHES=1 SELECT=false
 }
 
-@test "midtrain.mk: with empty stages KEEP=1 keeps what the trainer read, and changes nothing in the run" {
+@test "midtrain.mk: without ReFINE's stages KEEP=1 keeps the trainer's batches and changes no weight" {
 	midtrain RUN=run BATCHES=2 KEEP=1 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 	midtrain RUN=bare BATCHES=2 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 	same_run run bare
@@ -206,7 +207,7 @@ reward() {
 	rf-cat --range 4:8 run/data/epoch-0.rf | cmp - run/streams/step-000002.rf
 }
 
-@test "midtrain.mk: a run is not continued if the contents of its corpus have changed" {
+@test "midtrain.mk: refuses to continue a run if the contents of its corpus have changed" {
 	cp -r "$P/text" text
 	midtrain RUN=run BATCHES=1 CORPUS='text/*.txt'
 	touch text/*.txt
@@ -219,19 +220,19 @@ reward() {
 	[ "$(steps run | cut -f 1,2)" = $'4\t2' ]
 }
 
-@test "midtrain.mk: with empty stages it trains the baseline on the same data in as many steps" {
+@test "midtrain.mk: without ReFINE's stages rf-ntp trains the baseline on the same data in as many steps" {
 	midtrain RUN=run BATCHES=3 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 	[ "$(steps run | cut -f 1,2)" = "$(steps "$P/want" | cut -f 1,2)" ]
 	cmp run/data/epoch-0.rf "$P/want/data/epoch-0.rf"
 	[ "$(jq -c '[.records, .tokens]' run/log.jsonl)" = \
 		"$(jq -c '[.records, .tokens]' "$P/want/log.jsonl")" ]
-	# before the first step there is no difference
+	# the losses before the first step are equal
 	[ "$(jq '."loss/ntp"' run/log.jsonl | head -n 1)" = \
 		"$(jq '."loss/ntp"' "$P/want/log.jsonl" | head -n 1)" ]
 	[ "$(steps run)" != "$(steps "$P/want")" ]
 }
 
-@test "midtrain.mk: METHOD=ntp trains the baseline in as many steps as ReFINE, or one for each batch" {
+@test "midtrain.mk: METHOD=ntp makes as many steps as ReFINE, or with INNER_STEPS=published one per batch" {
 	midtrain RUN=old BATCHES=2 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 	midtrain RUN=ntp BATCHES=2 METHOD=ntp
 	same_run old ntp
@@ -239,7 +240,7 @@ reward() {
 	rm -r ntp
 	midtrain RUN=ntp BATCHES=2 METHOD=ntp INNER_STEPS=matched FUSED=1
 	same_run old ntp
-	# as published: one step, by which ranks must divide the batch
+	# with one step per batch, ranks must divide the batch by a mini-batch of that size
 	midtrain RUN=by-hand BATCHES=2 ENTROPY= SELECT= ROLLOUT= REWARD= \
 		TRAIN='rf-ntp --lr 1e-3 --mini-batch 4'
 	midtrain RUN=one BATCHES=2 METHOD=ntp INNER_STEPS=published
@@ -247,7 +248,7 @@ reward() {
 	[ "$(steps one | cut -f 1,2)" = $'2\t2' ]
 	grep -q '^line=.*SHARD --mini-batch 4' one/data/words
 	grep -q '^line=.*SHARD --mini-batch 2' old/data/words
-	# the trainer has the option once
+	# the trainer gets the option only once
 	grep -q '^line=.* rf-ntp --mini-batch 4 --lr 1e-3 -m ' one/data/words
 	grep -q '^line=.* rf-ntp --mini-batch 2 --lr 1e-3 -m ' old/data/words
 	midtrain RUN=fused BATCHES=2 METHOD=ntp INNER_STEPS=published FUSED=1
@@ -255,7 +256,7 @@ reward() {
 	midtrain RUN=falls BATCHES=2 METHOD=ntp INNER_STEPS=published \
 		OPTIM='--mini-batch 2 --lr 1e-3 --lr-schedule linear --total-steps auto'
 	[ "$(jq -sc 'map(.["actor/lr"] * 1e6 | round)' falls/log.jsonl)" = '[1000,500]' ]
-	# ReFINE takes the same steps whatever the word says
+	# INNER_STEPS has no effect on the steps of ReFINE
 	midtrain RUN=refine BATCHES=3 INNER_STEPS=published
 	same_run refine "$P/want"
 	run -0 midtrain plan METHOD=ntp BATCH=2
@@ -269,7 +270,7 @@ reward() {
 		TRAIN=rf-ntp INNER_STEPS=published
 }
 
-@test "midtrain.mk: LONG=1 takes only texts of at least LEN tokens, cut to LEN, without an end token" {
+@test "midtrain.mk: LONG=1 takes only texts of LEN or more tokens, and cuts them to LEN without end token" {
 	mkdir text
 	for n in 127 128 129 700; do
 		head -c $n "$ROOT/README.md" >text/$n.txt
@@ -294,7 +295,7 @@ reward() {
 		midtrain RUN=none LONG=1 LEN=1k CORPUS='text/*.txt' BATCH=2 BATCHES=1
 }
 
-@test "midtrain.mk: a first batch of short sequences is reported once, with its mean and what to do" {
+@test "midtrain.mk: reports once if a first batch has short sequences, with their mean length and a remedy" {
 	said() { grep -c 'tokens on average, less than half of' "$1" || true; }
 	jq -nc 'range(12) | {text: ("word" * (15 + 3 * (. % 3)))}' >short.jsonl
 	# 61, 73 and 85 tokens
@@ -304,7 +305,7 @@ reward() {
 'than half of 1024 (LONG=1 takes only texts of at least LEN tokens, ' err
 	midtrain RUN=run CORPUS=short.jsonl BATCHES=4 LEN=1k 2>err
 	[ "$(said err)" = 0 ]
-	# also for a stream, and whatever the number of batches in a line
+	# also if DATA is a stream, and with FUSED=1
 	midtrain RUN=stream CORPUS= DATA=run/data/corpus.rf BATCHES=3 LEN=200 FUSED=1 METHOD=ntp 2>err
 	[ "$(said err)" = 1 ]
 	grep -q 'half of 200 (LEN is the length that sequences are expected to have: give a smaller LEN)' err
@@ -314,7 +315,7 @@ reward() {
 	[ "$(said err)" = 0 ]
 }
 
-@test "midtrain.mk: a missing, malformed or unknown variable is named in the error" {
+@test "midtrain.mk: an error names a missing, malformed or unknown variable, and no file is made" {
 	refuses() { # WANT WORD...
 		mentions 2 "$1" midtrain RUN=run "${@:2}"
 		[ -z "$(ls)" ]
@@ -339,7 +340,7 @@ reward() {
 		'python3 -m x y.py' 'cat y.py'; do
 		"$ROOT/pipelines/lib/scripts.sh" REWARD="$command"
 	done
-	# words of building come along
+	# variables of the build are accepted
 	refuses "BATCHES='x': it must be a whole number" BATCHES=x CUDA=no CC=cc
 	refuses 'unknown variable SELCT: did you mean SELECT? (help explains all)' \
 		SELCT='rf-select --mode uniform'
@@ -347,8 +348,8 @@ reward() {
 	refuses "RUN contains a space...'runs/with space'" RUN='runs/with space'
 }
 
-@test "midtrain.mk: TOKENIZE gets the tokenizer of MODEL if it has none, and SKIP_BAD passes over bad lines" {
-	# MODEL's own tokenizer, which the default also names
+@test "midtrain.mk: TOKENIZE without a tokenizer gets that of MODEL, and SKIP_BAD skips malformed lines" {
+	# MODEL's own tokenizer, which is also the default of TOKENIZE
 	midtrain RUN=own BATCHES=1 TOKENIZE='rf-tokenize --max-len 128 --truncate split --min-len 64'
 	grep -q '^make=rf-tokenize --max-len 128 --truncate split --min-len 64 --tokenizer .*/ckpt -o' \
 		own/data/words
@@ -363,7 +364,7 @@ reward() {
 	mentions 2 "SKIP_BAD='x': it must be a whole number" midtrain RUN=bad CORPUS=bad.jsonl SKIP_BAD=x
 }
 
-@test "midtrain.mk: a run that was renamed goes on under its new name" {
+@test "midtrain.mk: continues a run that was renamed, with the same bytes" {
 	midtrain RUN=run BATCHES=1
 	mkdir elsewhere
 	mv run elsewhere/moved
@@ -371,13 +372,13 @@ reward() {
 	same_run elsewhere/moved "$P/want"
 }
 
-@test "midtrain.mk: variables are taken from the command line and never from the environment" {
+@test "midtrain.mk: takes variables from the command line and never from the environment" {
 	K=9 N=7 LR=5 SEED=3 KEEP=1 DATA=/etc SELECT=false BATCHES=9 AFTER=false midtrain RUN=run BATCHES=3
 	same_run run "$P/want"
 	[ ! -e run/streams ]
 }
 
-@test "demo.mk: variables are taken from the command line and never from the environment" {
+@test "demo.mk: takes variables from the command line and never from the environment" {
 	words() {
 		CONFIG="$P/config.json" CORPUS="$P/text/*.txt" make -s \
 			-f "$ROOT/pipelines/demo/demo.mk" CORPUS="$P/text/*.txt" RUN=demo "$@" words
@@ -390,7 +391,7 @@ reward() {
 	grep -qx LR=3e-4 demo/words
 }
 
-@test "midtrain.mk: CORPUS may be thousands of text files, and a change in one of them is noticed" {
+@test "midtrain.mk: CORPUS may be 1500 text files, and a change in one of them is refused" {
 	mkdir text
 	seq 1500 | awk '{ f = "text/a-file-with-a-name-" $1 ".txt"
 		print "This is a text of some length, and its number is " $1 ", so that it has 64 bytes." >f
@@ -412,7 +413,8 @@ reward() {
 	[ "$output" = "$(head pipelines/midtrain.mk; echo; head pipelines/lib/loop.mk)" ]
 }
 
-# A phase that is not there: on prompts alone, with a reward that compares tokens, and a word of its own.
+# prompts: writes prompts.mk, a new phase that trains on prompts only, with a reward that compares tokens and
+# with a variable of its own
 prompts() {
 	cat >prompts.mk <<-END
 		include $ROOT/pipelines/lib/loop.mk
@@ -434,7 +436,7 @@ prompts() {
 	rf-tokenize --bytes --prompt-key prompt --answer-key answer -o tasks.rf tasks.jsonl
 }
 
-@test "loop.mk: a new phase in a short file trains, checks its variables and goes on after a kill" {
+@test "loop.mk: a new phase in a file of 20 lines trains, checks its variables and continues after a kill" {
 	prompts
 	[ "$(wc -l <prompts.mk)" -le 20 ]
 	phase() {
@@ -456,7 +458,7 @@ prompts() {
 	make -s -f prompts.mk help | grep -q '^ *BATCHES=100'
 }
 
-@test "make midtrain: goes from text to a report with figures, and repeats nothing that is done" {
+@test "make midtrain: goes from text to a report with figures, and a second call repeats nothing" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	run -0 --separate-stderr demo RUN=demo
 	[[ "$stderr" == *"warm-up: batches 1 to 2 "* ]]
@@ -500,7 +502,7 @@ prompts() {
 	[[ "$output" == *"demo/words: the run was started with other settings"* ]]
 }
 
-@test "demo.mk: another step is evaluated and reported anew, whatever the times of the old files" {
+@test "demo.mk: evaluates and reports new steps, whatever the dates of the old files are" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	demo RUN=demo BATCHES=1
 	touch -d '1 hour' demo/eval/*.tsv demo/report.md
@@ -513,7 +515,7 @@ prompts() {
 	run ! cmp -s {before,demo}/report.md
 }
 
-@test "make midtrain: killed at any moment and started again, it ends at the same bytes with all streams" {
+@test "make midtrain: killed many times and started again, it ends with the same bytes and all streams" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	began=${EPOCHREALTIME/./}
 	demo RUN=before
@@ -533,7 +535,7 @@ prompts() {
 	cmp <(grep '^|.*±' killed/report.md) <(grep '^|.*±' before/report.md)
 }
 
-@test "demo.mk: ARCH selects another family, of the same size and with a folder of its own" {
+@test "demo.mk: ARCH selects another family, with about the same number of weights and its own folder" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	folder() {
 		(make -s -f "$ROOT/pipelines/demo/demo.mk" CORPUS="$P/text/*.txt" "$@" words && echo runs/*)
@@ -561,9 +563,9 @@ prompts() {
 	[[ "$output" == *"demo-llama.json: No such file or directory"* ]]
 }
 
-@test "demo.mk: a file that a kill cut short never stands under its final name" {
+@test "demo.mk: a file that a kill left incomplete never has its final name" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
-	# a program of the entropies' pipeline writes a little, and all are killed
+	# in the pipeline of entropies, rf-dump writes a little and then kills all programs
 	mkdir stubs
 	cat >stubs/rf-dump <<-END
 		#!/bin/sh
@@ -579,7 +581,7 @@ prompts() {
 	[ "$(wc -l <demo/eval/entropy.tsv)" -gt 100 ]
 }
 
-@test "inner-steps.mk: a table of differences over orders of the data, each arm with its steps" {
+@test "inner-steps.mk: prints a table of differences between methods over several orders of the data" {
 	mkdir base
 	rf-tokenize --bytes --max-len 128 --truncate split --min-len 64 -o base/train.rf \
 		"$P"/text/rf-[a-g]*.txt
@@ -592,7 +594,8 @@ prompts() {
 	[ "$(grep -c '^| ' <<<"$output")" -eq 8 ]
 	[[ "$output" == *'Optimizer steps: sft 2, sft-published 1, refine 2, refine-n8 2, forced 2.' ]]
 	diff run/inner-steps.md - <<<"$output"
-	# differences seed by seed and Student's interval, from what rf-ntp --eval prints
+	# the table has the mean difference over seeds and Student's interval, from the figures of rf-ntp
+	# --eval
 	for seed in 1 2; do
 		rf-ntp --eval -m run/refine-n8/$seed --threads 1 base/valid.rf >eval
 		diff eval run/refine-n8/$seed.json
@@ -602,14 +605,14 @@ prompts() {
 		printf "| ReFINE n 8 - SFT in as many steps | %+.4f ± %.4f%s |", m, h,
 			m > h || -m > h ? " *" : "" }' >row
 	grep -qF "$(cat row)" run/inner-steps.md
-	# the same batches for all arms of a seed, and others for another seed
+	# all arms of a seed have the same batches, and another seed has others
 	for arm in sft-published refine-n8 forced; do
 		cmp run/$arm/2/data/epoch-0.rf run/sft/2/data/epoch-0.rf
 	done
 	run ! cmp -s run/sft/1/data/epoch-0.rf run/sft/2/data/epoch-0.rf
-	# at the positions of ReFINE, without a rollout
+	# the arm `forced` trains at the positions of ReFINE, without rollouts
 	grep -q '^line=.*rf-select -k 5 | .*rf-ntp .*--position-coef 0.2' run/forced/1/data/words
-	# the same words make nothing again, and what is lost is made again with the same bytes
+	# a second call makes only missing files, with the same bytes
 	cp -a run before
 	rm -r run/sft/1.json run/forced/2
 	run -0 --separate-stderr table
@@ -621,7 +624,7 @@ prompts() {
 	for bad in JOBS=x BATCHES=0 SEEDS='a:b'; do run ! table "$bad"; done
 }
 
-@test "evaluate.sh: the same weights at another step score the same, and other weights do not" {
+@test "evaluate.sh: equal weights at another step have equal scores, and other weights do not" {
 	rf-init --from "$P/want" again
 	rf-tokenize --bytes --max-len 128 --truncate right "$P"/text/*.txt |
 		rf-select --mode uniform --chunks 4 -o positions.rf
@@ -636,7 +639,7 @@ prompts() {
 	[ -z "$(ls ./*.tmp ./want.rf 2>/dev/null)" ]
 }
 
-@test "evaluate.sh: prints its usage like the other scripts, and takes 5 for K and 1 for N by default" {
+@test "evaluate.sh: prints its usage like the other scripts, and by default K is 5 and N is 1" {
 	run -64 "$ROOT/pipelines/lib/evaluate.sh"
 	[ "$output" = "usage: evaluate.sh MODEL POSITIONS.rf OUT" ]
 	rf-tokenize --bytes --max-len 128 --truncate right "$P"/text/*.txt 2>/dev/null |
@@ -681,7 +684,7 @@ prompts() {
 	row 1 2 3 7 >>refine-n8.documents.tsv
 	tables() { awk -f "$ROOT/pipelines/lib/tables.awk" -f "$ROOT/pipelines/demo/report.awk" "$@"; }
 	tables ./*.documents.tsv >report
-	# sd of 1 2 3 6 is sqrt(14/3), of -.1 -.2 -.1 -.2 it is sqrt(1/300)
+	# the standard deviation of 1 2 3 6 is sqrt(14/3), that of -.1 -.2 -.1 -.2 is sqrt(1/300)
 	grep -q '^| SFT | 3.0000 ± 1.0801 | 0.0000 ± 0.0000 | 0.2500 ± 0.0000 | 0.5000 ± 0.0000 |' report
 	[ "$(head -n 1 report)" = "| held-out documents: 4 | nll, nats | accuracy (arg max) | NTP accuracy\
  (drawn) | cosine | binary | cosine elsewhere |" ]
@@ -725,13 +728,13 @@ prompts() {
 	[ ! -e log ]
 }
 
-@test "midtrain.mk: KEEP_STEPS and KEEP_BEST say which steps stay, and may change from call to call" {
+@test "midtrain.mk: KEEP_STEPS and KEEP_BEST decide which steps stay, and may change from call to call" {
 	cp -r "$P/text" text
 	rf-tokenize --bytes --max-len 128 --truncate right -o valid.rf text/rf-cat.1.txt 2>err
 	kept() { (cd run && echo step-* best-*); }
 	midtrain RUN=run EVAL=valid.rf KEEP_STEPS=1 KEEP_BEST=accuracy BATCHES=2 2>err
 	[ "$(cd run && echo step-*)" = step-000004 ]
-	# the best line of eval.jsonl has its step kept, and the step's weights give that line
+	# the step of the best line of eval.jsonl is kept, and its weights give that line
 	midtrain RUN=run EVAL=valid.rf KEEP_STEPS=2 KEEP_BEST=nll BATCHES=3 2>err
 	best=$(jq -s 'min_by(.nll).step' run/eval.jsonl)
 	[ "$(kept)" = "step-000004 step-000006 $(printf 'best-step-%06d' "$best")" ]
@@ -759,7 +762,7 @@ prompts() {
 	cp -r "$P/text" text
 	rf-tokenize --bytes --max-len 128 --truncate right -o valid.rf text/rf-cat.1.txt 2>err
 	best() { readlink run/best || echo none; }
-	# figures STEP NLL ACCURACY...: replaces those of eval.jsonl
+	# figures STEP NLL ACCURACY...: replaces the lines of eval.jsonl
 	figures() {
 		printf '{"step":%d,"nll":%s,"accuracy":%s}\n' "$@" >run/eval.jsonl
 	}
@@ -807,7 +810,7 @@ prompts() {
 	mentions 2 "LEN='xk': it must be a whole number" midtrain RUN=c LEN=xk
 }
 
-@test "midtrain.mk: a batch whose rewards teach nothing is named in its line" {
+@test "midtrain.mk: the line of a batch reports groups with equal rewards, which teach nothing" {
 	reward same.py 1
 	midtrain RUN=run BATCHES=1 REWARD='python3 same.py' 2>err
 	grep -q ', reward 1, nothing to learn in 4 of 4 groups, whose rewards are equal' err
