@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The programs in pipelines/examples.  The tests of my_reward.py are in rf-reward.bats.
+# Tests of the programs in pipelines/examples.  The tests of my_reward.py are in rf-reward.bats.
 setup() {
 	load ../helper
 	chat="python3 $ROOT/pipelines/examples/chat.py"
@@ -7,7 +7,7 @@ setup() {
 	template+='{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}'
 }
 
-# stub EXPRESSION: a package that is named as transformers, whose tokenizer has this template
+# stub EXPRESSION: makes a package with the name transformers, whose tokenizer has this template
 stub() {
 	mkdir -p transformers
 	cat >transformers/__init__.py <<-END
@@ -33,7 +33,7 @@ stub() {
 	ln -sfn step-000003 run/latest
 }
 
-@test "chat.py: a chat becomes a prompt and an answer by the tokenizer's template" {
+@test "chat.py: turns a chat into a prompt and an answer by the tokenizer's template" {
 	stub 'text + "assistant: " * add_generation_prompt'
 	$chat folder >out <<-'END'
 		{"messages": [{"role": "user", "content": "é?"}, {"role": "assistant", "content": "a \"b\""}]}
@@ -45,14 +45,14 @@ stub() {
 	END
 }
 
-@test "chat.py: a template that changes the prompt when an answer follows is an error that names the line" {
+@test "chat.py: exits 65 and names the line if the template changes the prompt when an answer follows" {
 	stub '"thinking " * add_generation_prompt + text'
 	says 65 "chat.py: line 1: the template changes the prompt when an answer follows" $chat folder \
 		<<<'{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}'
 	[ -z "$output" ]
 }
 
-@test "chat.py: a run is a tokenizer, blank lines are skipped, and nothing else is printed" {
+@test "chat.py: takes the tokenizer of a run, skips blank lines, and is silent if its reader exits" {
 	stub 'text + "assistant: " * add_generation_prompt'
 	printf '\n{"messages": [{"role": "user", "content": "q"}]}\n \r\n' >in
 	for tokenizer in folder run; do
@@ -67,7 +67,7 @@ stub() {
 
 @test "chat.py: each failure is one line that names the line or the argument" {
 	stub 'text + "assistant: " * add_generation_prompt if text != "user: no<end>\n" else 1 / 0'
-	fails() { # fails STATUS TEXT ARGUMENT...: with standard input
+	fails() { # fails STATUS TEXT ARGUMENT...: checks status and message, with standard input
 		run -"$1" --separate-stderr $chat "${@:3}"
 		[ -z "$output" ] && [ "$stderr" = "chat.py: $2" ] || { echo "$stderr"; return 1; }
 	}
@@ -94,7 +94,7 @@ stub() {
 	fails 69 "Python's transformers cannot be loaded: No module named x" folder </dev/null
 }
 
-@test "chat.py: chats.jsonl becomes the tokens of the whole chats, with the installed transformers" {
+@test "chat.py: with transformers installed, chats.jsonl becomes the same tokens as whole chats" {
 	python3 -c 'import transformers, jinja2' 2>/dev/null || skip "Python's transformers is not installed"
 	mkdir m
 	zstd -dcq "$G/tokenizer/qwen2.json.zst" >m/tokenizer.json
@@ -117,21 +117,22 @@ stub() {
 		diff - <(printf '["%s"]\n' Blue Limmat)
 }
 
-@test "my_selection.py: uncertain tokens that begin a word become positions, at least k apart" {
+@test "my_selection.py: chooses uncertain tokens that begin a word as positions, at least k tokens apart" {
 	listing rf-select.1 1 | diff "$ROOT/pipelines/examples/my_selection.py" -
 	[ "$(wc -l <"$ROOT/pipelines/examples/my_selection.py")" -le 25 ]
-	# the letters of a word are ever more uncertain, and most of all one within a word
+	# each token is more uncertain than the one before, and a token inside a word is the most uncertain
 	rf-tokenize --bytes --no-eos - <<<'{"text": "some words of a text that goes on"}' 2>err |
 		edited 'if .type == "seq" then .body |= (.tokens.shape as $T | .entropy = {dtype: "<f4",
 			shape: $T, data: [range($T[0]) | if . == 6 then 9 else . / 100 end]}) else . end' >in
 	quiet rf-select --exec "python3 '$ROOT/pipelines/examples/my_selection.py'" --text -k 5 -o out in
 	rf-dump --json out | jq -r 'select(.type == "seq").body.positions.data | sort | map(tostring) |
 		join(" ")' >have
-	# of the words, "a" is too near to "text"; "on" ends before a rollout does
+	# no position begins the word "a", which is too near to "text", or "on", which ends before a rollout
+	# does
 	[ "$(cat have)" = "5 11 16 21 26" ]
 }
 
-@test "my_advantage.py: each rollout's advantage is its reward minus the mean of the others at its position" {
+@test "my_advantage.py: a rollout's advantage is its reward minus the mean of the others at its position" {
 	P=$PWD tiny_model
 	seq 400 | paste -sd' ' >text.txt
 	echo short >short.txt
@@ -149,11 +150,11 @@ stub() {
 		.reward.total.data as $r | .advantage.data as $a | $a | length == 6 and all(range(6);
 			($r[. / 3 | floor * 3:][:3] | add) as $sum
 			| ($r[.] - ($sum - $r[.]) / 2 - $a[.]) | fabs < 1e-6))'
-	# the trainer takes them as they are
+	# the trainer uses the advantages unchanged
 	rf-init --from ckpt run
 	quiet rf-grpo -m run --advantage stream -o trained.rf own.rf
 	diff <(records trained.rf | jq -c .advantage) <(records own.rf | jq -c .advantage)
-	# one rollout has no others
+	# a single rollout per position has no others
 	rf-rollout -m ckpt -n 1 rewarded.rf | rf-reward | rf-dump --json >one.json
 	says 1 'my_advantage.py: n must be at least 2 (rf-rollout -n 4)' \
 		python3 "$ROOT/pipelines/examples/my_advantage.py" <one.json

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# FUSED=1: rf-step trains in each phase instead of five programs.
+# Tests of FUSED=1: in each phase rf-step trains, instead of five programs.
 
 export RF_DEVICE=cpu RF_DTYPE=f32
 
@@ -23,8 +23,8 @@ setup() {
 	load ../ranks
 }
 
-# phase NAME WORD..., midtrain WORD..., posttrain WORD..., testtime WORD...: with the tiny model.  midtrain
-# takes seven batches, three in an epoch.
+# phase NAME WORD..., midtrain WORD..., posttrain WORD..., testtime WORD...: run a phase with the tiny model.
+# midtrain takes seven batches, three in an epoch.
 phase() {
 	RF_BIN=$RF_BIN timeout 200 make -s -f "$ROOT/pipelines/$1.mk" MODEL="$P/ckpt" BATCH=6 MINI_BATCH=3 \
 		LR=1e-3 COMPUTE='--threads 1' "${@:2}"
@@ -36,11 +36,11 @@ export -f phase midtrain posttrain testtime
 export ROOT RF_BIN
 
 same_run_and_log() { same_run "$1" "$2" && diff <(figures "$1/log.jsonl") <(figures "$2/log.jsonl"); }
-# same_step A B: the newest steps are the same but for the hashes of the steps before, which fewer commits
-# lack
+# same_step A B: compares the newest steps, without the hashes of earlier steps: a run with fewer commits has
+# fewer of them
 same_step() { diff -r -x state.json "$1/latest/" "$2/latest/" && diff <(state "$1") <(state "$2"); }
 state() { jq -c 'del(.xxh64, .past, .parent)' "$1/latest/state.json"; }
-# records RUN: prints what the streams of a run have, without the stages that made them
+# records RUN: prints the records of a run's streams, without the history of stages in their heads
 records() {
 	for file in "$1"/streams/*.rf; do
 		echo "${file##*/}"
@@ -48,25 +48,25 @@ records() {
 	done
 }
 
-@test "FUSED: mid-training ends at the same bytes, with any number of batches between two commits" {
+@test "FUSED: mid-training ends with the same bytes as five programs, for any number of batches per commit" {
 	midtrain RUN=a FUSED=1 KEEP=1
 	same_run_and_log a "$P/want"
 	diff <(records a) <(records "$P/want")
 	[ "$(cat a/data/status)" = 0 ]
 	[ ! -e a/data/line ]
-	# in pieces
+	# in several calls
 	midtrain RUN=b FUSED=1 BATCHES=2
 	midtrain RUN=b FUSED=1 BATCHES=4 COMMIT_EVERY=9
 	midtrain RUN=b FUSED=1 COMMIT_EVERY=1h
 	same_step b "$P/want"
-	# what follows each commit
+	# AFTER and EVAL follow each commit
 	midtrain RUN=c FUSED=1 COMMIT_EVERY=2 AFTER='echo "$$AT" >>c/after' EVAL="$P/some.rf"
 	[ "$(paste -sd' ' c/after)" = '4 6 8 12 14' ]
 	[ "$(jq -c .step c/eval.jsonl | paste -sd' ')" = '0 4 6 8 12 14' ]
 	same_step c "$P/want"
 }
 
-@test "FUSED: the options of the stages and rewards by a command give the same bytes" {
+@test "FUSED: options of the stages, and rewards by a command, give the same bytes as five programs" {
 	cat >reward.sh <<-'END'
 		sed -u 1d | jq -c --unbuffered '{id: .body.id, total: (.body.rollout.tokens.shape as $s
 			| .body.rollout.tokens.data as $t
@@ -97,7 +97,7 @@ records() {
 	[[ "$output" == *reward.sh* ]]
 }
 
-@test "FUSED: post-training ends at the same bytes with every method" {
+@test "FUSED: post-training ends with the same bytes as five programs, by every method" {
 	posttrain RUN=a FUSED=1 COMMIT_EVERY=2
 	same_step a "$P/post"
 	for how in ntp 'ntp INNER_STEPS=published' 'sft INNER_STEPS=published'; do
@@ -108,7 +108,7 @@ records() {
 	done
 }
 
-@test "FUSED: test-time training gives the same answers, with and without RESET=batch" {
+@test "FUSED: test-time training gives the same answers as five programs, with and without RESET=batch" {
 	testtime RUN=carry FUSED=1
 	same_run_and_log carry "$P/carry"
 	testtime RUN=reset FUSED=1 RESET=batch
@@ -125,8 +125,8 @@ records() {
 	same_run_and_log a b
 }
 
-@test "FUSED: a word that rf-step cannot replace is named before anything runs" {
-	# refused SAID WORD...: the phase is refused with these words, and makes nothing
+@test "FUSED: a stage or option that rf-step cannot replace is refused by name, and nothing runs" {
+	# refused MESSAGE WORD...: checks that the phase fails with this message and makes no file
 	refused() {
 		mentions 2 "FUSED=1: $1" midtrain RUN=no FUSED=1 "${@:2}"
 		[ ! -e no ]
@@ -186,7 +186,7 @@ records() {
 	[ ! -e no ]
 }
 
-@test "FUSED: RUN/stop ends the run after a batch, and the same words go on to the same bytes" {
+@test "FUSED: RUN/stop ends the run after a batch, and the same command continues to the same bytes" {
 	midtrain RUN=a FUSED=1 BATCHES=1
 	midtrain RUN=a FUSED=1 COMMIT_EVERY=9 >/dev/null 2>&1 &
 	for ((i = 0; i < 500; i++)); do
@@ -200,7 +200,7 @@ records() {
 	same_run_and_log a "$P/want"
 }
 
-@test "FUSED: killed at any moment and started again a phase ends at the same bytes" {
+@test "FUSED: a phase that is killed at random moments and started again ends with the same bytes" {
 	local phases=('midtrain want' 'testtime reset RESET=batch') times=3
 	[ -z "${RF_ALL:-}" ] || { times=200 phases+=('posttrain post' 'testtime carry'); }
 	for phase in "${phases[@]}"; do
@@ -211,7 +211,7 @@ records() {
 	done
 }
 
-@test "FUSED: with LAUNCH any number of ranks ends at the same bytes" {
+@test "FUSED: with LAUNCH, two or three ranks end with the same bytes as one process" {
 	have_mpi || skip 'MPI was left out'
 	by() { echo "mpirun --bind-to none -n $1"; }
 	midtrain RUN=a FUSED=1 COMMIT_EVERY=2 LAUNCH="$(by 3)"
@@ -229,7 +229,7 @@ records() {
 	done
 }
 
-@test "FUSED: plan has one program, and names the words of TRAIN with which it fits" {
+@test "FUSED: plan shows rf-step as the only program, and prints a TRAIN that fits into the memory" {
 	plan() {
 		phase midtrain plan LEN=8000 MODEL="$ROOT/pipelines/configs/delta_net-340m.json" FUSED=1 "$@"
 	}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Training phases by several ranks: LAUNCH, RUN/stop, and what a kill leaves.
+# Tests of training phases on several ranks: LAUNCH, RUN/stop, and kills.
 
 setup_file() {
 	load ../helper
@@ -17,14 +17,14 @@ setup() {
 	load ../ranks
 	have_mpi || skip 'MPI was left out'
 }
-# phase NAME WORD...: with the tiny model, three batches
+# phase NAME WORD...: runs a phase with the tiny model, for three batches
 phase() {
 	RF_BIN=$RF_BIN timeout 200 make -s -f "$ROOT/pipelines/$1.mk" MODEL="$P/ckpt" BATCH=6 MINI_BATCH=3 \
 		LR=1e-3 COMPUTE='--threads 1' $([ "$1" = midtrain ] && echo BATCHES=3) "${@:2}"
 }
 by() { echo "mpirun --bind-to none -n $1"; }
 
-@test "LAUNCH: a phase by any number of ranks, which may change, is the same bytes as by one process" {
+@test "LAUNCH: mid-training ends with the same bytes for any number of ranks, also if the number changes" {
 	for n in 2 3; do
 		phase midtrain RUN=a DATA="$P/text.rf" BATCHES=2 LAUNCH="$(by $n)" KEEP=1
 		[ "$(jq .world a/log.jsonl | sort -u)" = "$n" ]
@@ -40,7 +40,7 @@ by() { echo "mpirun --bind-to none -n $1"; }
 	[ ! -e a/.ranks ]
 }
 
-@test "LAUNCH: the words of a batch reach a line that is started with another environment" {
+@test "LAUNCH: a launcher that starts ranks with an empty environment trains the same bytes" {
 	local words=(DATA="$P/text.rf" KEEP_STEPS=9)
 	words+=(OPTIM='--mini-batch 3 --lr 1e-3 --lr-schedule linear --total-steps auto')
 	elsewhere="env -i HOME=$HOME PATH=/usr/bin:/bin RF_MPI=$RF_MPI OMPI_ALLOW_RUN_AS_ROOT=1"
@@ -51,7 +51,7 @@ by() { echo "mpirun --bind-to none -n $1"; }
 	diff <(ls a) <(ls b)
 }
 
-@test "LAUNCH: every phase too, with every method and number of steps" {
+@test "LAUNCH: phases, methods and INNER_STEPS end with the same bytes on two ranks as in one process" {
 	for steps in published matched; do
 		rm -rf a b
 		phase midtrain RUN=a DATA="$P/text.rf" BATCHES=2 METHOD=ntp INNER_STEPS=$steps
@@ -79,7 +79,7 @@ by() { echo "mpirun --bind-to none -n $1"; }
 	done
 }
 
-@test "LAUNCH: what cannot be launched is refused, and a rank's failure is the loop's status" {
+@test "LAUNCH: RESET=batch, and KEEP with rf-ntp, are refused; a failed rank's status is the loop's status" {
 	run -2 phase testtime RUN=a DATA="$P/asked.jsonl" ANSWER_KEY= RESET=batch LAUNCH="$(by 2)"
 	[[ "$output" == *'LAUNCH is not possible here'* ]]
 	run -2 phase midtrain RUN=a DATA="$P/text.rf" KEEP=1 LAUNCH="$(by 2)" TRAIN='rf-ntp --mini-batch 3' \
@@ -92,7 +92,7 @@ by() { echo "mpirun --bind-to none -n $1"; }
 	[[ "$(cat b/data/status)" == $'127\tbatch 1: a stage failed'* ]]
 }
 
-@test "LAUNCH: killed at any moment, with whatever number of ranks it goes on, it ends at the same bytes" {
+@test "LAUNCH: a run that is killed and continued with another number of ranks ends with the same bytes" {
 	local n=${RF_ALL:+40}
 	for i in $(seq "${n:-3}"); do
 		rm -rf a
@@ -114,14 +114,14 @@ by() { echo "mpirun --bind-to none -n $1"; }
 	done
 }
 
-@test "RUN/stop: the loop ends with 75 after the batch, the command goes on, and a start removes it" {
+@test "RUN/stop: the loop ends with status 75 after the batch, and the next start continues the run" {
 	phase midtrain RUN=a DATA="$P/text.rf" BATCHES=1
 	touch a/stop
 	run -2 phase midtrain RUN=a DATA="$P/text.rf" \
 		AFTER='[ "$$BATCH" != 1 ] || touch "$$RUN/stop"'
 	[[ "$output" == *"2 of 3 batches are done: stopped, as the run's file 'stop' asked: the same "* ]]
 	[[ "$(cat a/data/status)" == $'75\t2 of 3 batches'* ]]
-	# make ends with this sentence, too, without an error number
+	# make's last line repeats this sentence, without an error number of its own
 	said="a: 2 of 3 batches are done: stopped, as the run's file 'stop' asked: "
 	[[ "${lines[-1]}" == *"$said"*"(status 75)"* ]]
 	[[ "$output" != *'Error 75'* ]]
@@ -131,7 +131,7 @@ by() { echo "mpirun --bind-to none -n $1"; }
 	[ "$(cat a/data/status)" = 0 ]
 }
 
-@test "scaling.sh: what it reckons follows from its words, and more GPUs than records do not help" {
+@test "scaling.sh: its estimates follow from its variables, and more GPUs than records give no gain" {
 	export ONLY=reckoned SIZES=gated_deltanet-400m SUSTAINED=1e14 MEMORY=1e12 NODE=1e11 NETWORK=5e10
 	export DISK=1e9
 	"$ROOT/pipelines/bench/scaling.sh" >table
@@ -155,7 +155,7 @@ by() { echo "mpirun --bind-to none -n $1"; }
 	awk '$2 == 32 { few = $4 } $2 == 64 { many = $4 } END { exit !(few > 0 && many >= few) }' table
 }
 
-@test "LAUNCH: with KEEP every rank keeps its share, and all shares together are the batch" {
+@test "LAUNCH: with KEEP each rank keeps its share of a batch, and all shares together are the batch" {
 	run -0 --separate-stderr phase midtrain RUN=a DATA="$P/text.rf" BATCHES=1 KEEP=1 LAUNCH="$(by 2)"
 	[[ "$stderr" == *'a: every rank keeps its share of a batch: a/streams/step-*.rf*'* ]]
 	[ "$(ls a/streams | paste -sd' ')" = 'step-000000.rf step-000000.rf.1' ]

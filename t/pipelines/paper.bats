@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# pipelines/paper.md, the commands of the paper's runs: its blocks marked sh are run with a tiny model and
-# tiny files instead of downloads.  Each make line of a phase is checked twice, by make -n and by its plan,
-# which runs the programs with --dry-run.  Nothing is trained.
+# Tests of pipelines/paper.md, which has the commands of the paper's runs.  Its blocks marked sh are run with
+# a tiny model, and with tiny files instead of downloads.  Each make line of a phase is checked twice: by make
+# -n, and by its plan, which runs the programs with --dry-run.  Nothing is trained.
 
 setup() {
 	load ../helper
@@ -12,16 +12,16 @@ setup() {
 	tiny_model
 	pyarrow_stand_in
 	line='{"prompt": "Who?", "answer": ["I"], "answers": ["I"], "task": "qasper", "max_gen_tokens": 32}'
-	# a text of 689 tokens, and one that is too long
+	# one text of 689 tokens, and one text that is too long
 	jq -nc '[range(200)], [range(9000)] | {text: join(" ")}' >booksum.jsonl
 	echo essay >essays.txt
-	# what an answered batch has
+	# the stream of an answered batch
 	echo "$line" |
 		rf-tokenize --tokenizer ckpt --prompt-key prompt --answers-key answers --meta-key task - |
 		rf-generate -m ckpt --max-new 2 -o answered
 }
 
-# The programs that the page calls for data and results.
+# Replacements of the programs that the page calls for data and results.
 hf() {
 	[ "$1" = download ]
 	case $2 in
@@ -52,7 +52,7 @@ rf-score() {
 	printf '%s\n' "$@" >>scored
 }
 
-# make WORD...: checks the words, makes the model that they would train, and notes the line
+# make WORD...: checks a make line, makes the model that it would train, and adds the line to `made`
 make() {
 	local word goal=train key='' run=''
 	printf '%q ' "$@" >>made
@@ -65,7 +65,7 @@ make() {
 		*) key+=" $word" ;;
 		esac
 	done
-	# the checks are the same for all runs with these words
+	# lines that differ only in files and runs are checked once
 	if ! grep -qFx -e "$2$key" checked 2>/dev/null; then
 		[ "$goal" = plan ] || command make -n "$@" >/dev/null
 		case $2 in
@@ -79,7 +79,7 @@ make() {
 	[ -z "$run" ] || [ -e "$run" ] || { mkdir -p "${run%/*}"; cp -r ckpt "$run"; }
 }
 
-@test "paper.md: its commands run, and each make line is accepted with tiny stand-ins" {
+@test "paper.md: its commands run, and each make line is accepted, with tiny files instead of downloads" {
 	awk '/^```$/ { on = 0 } on; /^```sh$/ { on = 1 }' "$ROOT/pipelines/paper.md" |
 		sed 's/4096 8192 16384/4096/; s/{4096,8192,16384}/4096/
 			s/narrativeqa qasper.*/qasper trec'\''/; /^    repobench-p.$/d' >commands
@@ -93,7 +93,7 @@ make() {
 	[ "$(grep -c 'midtrain\.mk.* LONG=1 .*METHOD=refine' made)" -ge 4 ]
 	[ "$(grep -c 'posttrain\.mk' made)" -eq 12 ]
 	[ "$(grep -c 'testtime\.mk' made)" -ge 36 ]
-	# each run that is scored is one that was made
+	# each run that is scored was made before
 	sed 's,/answers/.*,,' scored | sort -u | while read -r run; do [ -e "$run" ]; done
 	[ "$(rf-dump --tsv --rows record --columns T --no-header booksum-delta.rf)" -eq 689 ]
 	# eight positions with four rollouts each

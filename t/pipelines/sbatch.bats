@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# slurm.sbatch without a Slurm: how it ends, with a scontrol and an srun that only note what they are asked.
+# Tests of how slurm.sbatch ends, without Slurm: its scontrol and srun only write their arguments to a file.
 
 setup() {
 	load ../helper
@@ -7,7 +7,8 @@ setup() {
 	printf '#!/bin/sh\necho "$@" >>"%s/asked"\n' "$PWD" | tee fake/srun >fake/scontrol
 	chmod +x fake/*
 	: >asked
-	# a phase that leaves STATUS, if it is given, as the loop does, makes STEP, and fails with status 2
+	# a phase that writes STATUS, if it is given, to data/status like the loop, points latest to STEP, and
+	# fails with status 2
 	cat >pipelines/phase.mk <<-'END'
 		.RECIPEPREFIX = >
 		note = mkdir -p $(RUN)/data && printf '$(STATUS)\tthe reason\n' >$(RUN)/data/new && \
@@ -21,7 +22,7 @@ setup() {
 	export SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=1 RF_PIPELINES=$PWD/pipelines
 }
 
-# job WORD...: a job of slurm.sbatch
+# job WORD...: runs slurm.sbatch
 job() { bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a "$@" 2>err; }
 
 @test "slurm.sbatch: a failure before the loop begins ends the job with make's status, without a requeue" {
@@ -29,12 +30,12 @@ job() { bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a "$@" 2>err; }
 	[[ "$output" == *'unknown variable WRONG'* ]]
 	run -2 job
 	run -2 bash "$ROOT/pipelines/slurm.sbatch" no-phase RUN=a
-	# the note of an earlier job, which would have been queued again, is not this job's
+	# the data/status that an earlier job left does not count for this job
 	run -75 job STATUS=75
 	[ "$(cat asked)" = 'requeue 7' ]
 	run -2 job
 	[ "$(cat asked)" = 'requeue 7' ]
-	# a loop that was killed leaves no note
+	# a loop that was killed leaves no data/status
 	run -2 job DO='rm a/data/status; exit 2'
 	[ -z "$(grep -v '^make' err)" ]
 	run -64 bash "$ROOT/pipelines/slurm.sbatch" phase
@@ -61,7 +62,7 @@ job() { bash "$ROOT/pipelines/slurm.sbatch" phase RUN=a "$@" 2>err; }
 	[ "$(cat asked)" = 'requeue 7' ]
 }
 
-@test "slurm.sbatch: a warning before the run exists ends the job, which says why" {
+@test "slurm.sbatch: a warning signal before the run exists ends the job without a requeue, with a message" {
 	run -75 job DO="kill -USR1 \$\$(ps -o ppid= \$\$PPID); exec sleep 60"
 	[[ "$(cat err)" == *'a: warned of its end before the run began: not queued again (--time)'* ]]
 	[ ! -s asked ]

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# make study: what its models are asked, its figures and tables, and all of it at a size of seconds.
+# Tests of make study: the questions to its models, its figures and tables, and a whole study that takes
+# seconds.
 
 setup() {
 	load ../helper
@@ -10,7 +11,7 @@ setup() {
 # table NAME FILE: prints this table of study.awk
 table() { awk -v table="$1" -f "$ROOT/pipelines/lib/tables.awk" -f "$P/study.awk" "$2"; }
 
-# Twelve words and four paragraphs, as recall.awk reads them.
+# facts KIND SEED N [BYTES]: prints what recall.awk makes of twelve words and four paragraphs
 facts() {
 	printf '%s\n' gate loop term join last hash code list file name test line >words
 	for i in 1 2 3 4; do
@@ -20,7 +21,7 @@ facts() {
 	awk -v kind="$1" -v seed="$2" -v n="$3" -v bytes="${4:-1500}" -v POOL=12 -f "$P/recall.awk" words text
 }
 
-@test "recall.awk: what is asked stands once in the prompt, at the depth that is said" {
+@test "recall.awk: the fact that a question asks for occurs once in the prompt, at the question's depth" {
 	facts ask 7 40 >ask.jsonl
 	facts ask 7 3 | cmp - <(head -n 3 ask.jsonl)
 	[ "$(facts ask 8 40 | cat - ask.jsonl | sort -u | wc -l)" -eq 80 ]
@@ -36,7 +37,7 @@ facts() {
 		    facts = [l for l in q["prompt"].split("\n") if " means " in l]
 		    assert len(facts) == 8 and len(key.split()) == 2
 		    assert len(q["prompt"]) < 1700
-		    # of the paragraphs that stand before it
+		    # the depth is the share of the paragraphs that stand before the fact
 		    n = q["prompt"].count("Paragraph")
 		    before = q["prompt"][:q["prompt"].index(fact)].count("Paragraph")
 		    assert abs(q["depth"] - before / (n + 1)) < 1e-3, (q["depth"], before, n)
@@ -50,7 +51,7 @@ facts() {
 		    lines = [l for l in json.loads(line)["text"].split("\n") if " means " in l]
 		    assert len(lines) == 16 and sorted(lines[:8]) == sorted(lines[8:])
 	END
-	# each chunk as often as there are orders
+	# each chunk occurs as often as there are orders
 	facts chunks 7 5 >chunks.jsonl
 	facts numbers 7 5 >numbers.jsonl
 	python3 - <<-'END'
@@ -65,7 +66,7 @@ facts() {
 	END
 }
 
-@test "surprise.sh: the reward is the mean log-probability of the text behind a rollout" {
+@test "surprise.sh: the reward is the mean log-probability of the text that follows a rollout" {
 	batch 3:60 9:41 >in.rf
 	export STEP=$M
 	rf-reward --exec "$P/../examples/surprise.sh 6" -o out.rf in.rf
@@ -84,7 +85,7 @@ facts() {
 			rf-ntp --eval --loss response -m "$M" |
 			jq -e --argjson r "$reward" '.nll + $r | . < 1e-5 and . > -1e-5' >/dev/null
 	done <counted
-	# behind the last token there is nothing to be surprised at
+	# the reward is 0 where no text follows
 	edited 'if .body.positions then .body.positions.data[1] = .body.tokens.shape[0] - 3 else . end' \
 		in.rf | rf-reward --exec "$P/../examples/surprise.sh" | json - |
 		jq -e '.reward.total.data[3:] == [0, 0, 0]' >/dev/null
@@ -92,7 +93,7 @@ facts() {
 	mentions 65 'STEP: is not set' rf-reward --exec "$P/../examples/surprise.sh" -o none.rf in.rf
 }
 
-@test "study.awk: means over seeds, and differences seed by seed with Student's interval" {
+@test "study.awk: prints means over seeds, differences seed by seed with Student's interval, and verdicts" {
 	# figures SEED SFT REFINE
 	figures() {
 		printf 'mid\tdelta_net\tsft\t%d\ttext.nll\t%s\n' "$1" "$2"
@@ -104,13 +105,13 @@ facts() {
 	run table mid figures
 	[[ "$output" == *'| SFT | | 3.5000 | |'* ]]
 	[[ "$output" == *'| ReFINE, n 1 | | 3.9000 (+0.4000 ± 0.4969) | 0.2500 |'* ]]
-	# with differences of .3, .4, .5 it is half as wide
+	# with differences of .3, .4, .5 the interval is half as wide
 	{ figures 1 2.5 2.8; figures 2 3.5 3.9; figures 3 4.5 5; } >figures
 	run table mid figures
 	[[ "$output" == *'3.9000 (+0.4000 ± 0.2484 *)'* ]]
 	run table verdicts figures
 	[[ "$output" == *'ReFINE, n 1, against SFT: worse in nll of text (+0.4000)'* ]]
-	# where seeds agree the interval has no width and no mark
+	# if all seeds have the same difference, the interval has no width, and the difference no mark
 	{ figures 1 2.5 3; figures 2 3.5 4; figures 3 4.5 5; } >same
 	run table mid same
 	[[ "$output" == *'4.0000 (+0.5000 ± 0.0000)'* ]]
@@ -129,21 +130,21 @@ than random rewards." ]
 	run table answer <(sed '/random/ s/\t[^\t]*$/\t1.5/' answers)
 	[ "$output" = "- DeltaNet, one rollout: no; better (nll -1.2000) than SFT, not better than \
 random rewards." ]
-	# a best rate at an end of the grid is said
+	# the table reports that the best rate is at an end of the grid
 	printf 'grid\tdelta_net\tsft_%s_0\t1\tnll\t%s\n' 1e-4 3 3e-4 2 1e-3 2.5 >grid
 	run table grid grid
 	[[ "$output" != *'end of the grid'* ]]
 	sed -i 's/2.5$/1/' grid
 	run table grid grid
 	[[ "$output" == *'DeltaNet: 1 of 1 methods do best at an end of the grid'* ]]
-	# of one seed there is no error, and no claim
+	# a single seed gives no interval and no verdict
 	run table mid <(grep -P '\t1\t' figures)
 	[[ "$output" == *'| 2.8000 (+0.3000) |'* ]]
 	run table verdicts <(grep -P '\t1\t' figures)
 	[ "$output" = '- DeltaNet: of one seed nothing can be said.' ]
 }
 
-@test "make study: positions of least entropy are an ablation, and SFT as published has SFT's settings" {
+@test "make study: has an ablation with positions of least entropy, and SFT as published has SFT's settings" {
 	run -0 make -n -f "$P/study.mk" RUN=study FAMILIES=delta_net SEEDS=1 \
 		study/mid/delta_net/{min,sft-published}/1.tsv
 	grep -A 1 'lr coef <study/chosen/' <<<"$output" >parts
@@ -155,14 +156,14 @@ random rewards." ]
 	[[ "$output" == *'| positions of least entropy | | 2.0000 '* ]]
 }
 
-@test "study-choose.sh: the setting whose answers are most probable" {
+@test "study-choose.sh: prints the setting whose answers are most probable" {
 	mkdir -p g/refine_1e-4_0.2 g/refine_1e-3_0.05
 	printf 'facts-1.nll\t2\nneedle-1.nll\t3\n' >g/refine_1e-4_0.2/1.tsv
 	printf 'facts-1.nll\t1\nneedle-1.nll\t3.5\n' >g/refine_1e-3_0.05/1.tsv
 	[ "$("$P/study-choose.sh" g/*/1.tsv)" = refine_1e-3_0.05 ]
 }
 
-# study WORD...
+# study WORD...: makes a tiny study
 study() {
 	RF_BIN=$RF_BIN make -s -f "$P/study.mk" RUN=study FAMILIES=delta_net SEEDS=1 LESSONS=20 SHORT=4 \
 		PRE=20 PRE_BATCH=20 WARMUP=1 MID=20 BATCH=10 MINI=5 POST=8 TTT=2 TTT_BATCH=2 TTT_MINI=1 \
@@ -171,14 +172,14 @@ study() {
 		IDEAS='sft surprise' "$@"
 }
 
-@test "make study: from text to a report, whose figures are those of its models" {
+@test "make study: goes from text to a report, whose figures are those of the single programs" {
 	command -v spm_train >/dev/null || skip 'spm_train is not installed'
 	study 2>log || { tail -n 20 log; false; }
 	grep -q 'the report is study/report.md' log
 	cut -f 1-4 study/figures.tsv | sort -u | cut -f 1 >phases
 	[ "$(uniq -c phases | tr -s ' ' | paste -sd,)" = \
 		' 1 base, 4 grid, 2 ideas, 3 mid, 2 post, 2 testtime' ]
-	# as many steps of the same sequences for all, and for SFT as published one for each batch
+	# all methods make the same number of steps, and SFT as published makes one per batch
 	for m in sft refine; do
 		readlink "study/mid/delta_net/$m/1/latest"
 	done | sort -u | cmp - <(echo step-000004)
@@ -188,18 +189,18 @@ study() {
 	for row in 'SFT as published' 'SFT, not nested'; do
 		grep -q "^| $row | [0-9]" study/report.md
 	done
-	# a figure of the table is the program's
+	# a figure in figures.tsv equals that of rf-ntp
 	nll=$(rf-ntp --eval --loss response -m study/mid/delta_net/refine/1 \
 		study/data/test/facts-2.ask.rf | jq .nll)
 	grep -qx "mid	delta_net	refine	1	facts-2.nll	$nll" study/figures.tsv
-	# nothing is done twice, and what is lost is made again with the same bytes
+	# a second call makes only missing files, with the same bytes
 	cp study/figures.tsv before
 	rm study/ideas/delta_net/surprise/1.tsv study/testtime/delta_net/refine/1.tsv
 	study 2>log
 	[ "$(grep -c 'parts$' log)" -le 5 ]
 	cmp before study/figures.tsv
 	grep -q '^| ReFINE, n 1 |' study/report.md
-	# other words are refused, unknown ones too
+	# changed and unknown variables are refused
 	mentions 2 'study/words: the run was started with other settings' study MID=40
 	mentions 2 "MID='16': it must be a whole number, 20 or more" study RUN=new MID=16
 	mentions 2 'unknown variable MIDDS' study MIDDS=1
