@@ -1,16 +1,16 @@
 #!/usr/bin/env bats
-# The CUDA kernels on the emulated GPU (t/emu): every operation of the table in three orders of blocks, warps
-# and threads, once with contracted multiply-adds, and once where every access is checked for races.
-# DEVICE=cuda and t/gpu/emu-programs.bats are about programs.
+# Tests of the CUDA kernels on the emulated GPU (t/emu): every operation runs in three orders of blocks, warps
+# and threads, once with contracted multiply-adds, and once with every access checked for races.
+# t/gpu/emu-programs.bats tests programs on the emulated GPU; DEVICE=cuda tests them on a real one.
 setup() {
 	load ../helper
 	[ -e "$RF_UNITS/../rf-cuda-host.so" ] || skip "CUDA was left out: no toolkit"
 	export RF_PLUGIN=$RF_UNITS/../rf-cuda-host.so
 }
 
-# in_all_orders NAME [EVERY]: a unit program's numbers are right on a GPU of 132 multiprocessors, in all of
-# its cases or in one of EVERY, and in a third of these on one of 4 multiprocessors, in two more orders, to
-# the same bits.  make check-all runs all cases.  Under sanitizers it is slow.
+# in_all_orders NAME [EVERY]: runs a unit program on a GPU of 132 multiprocessors, with all cases or one of
+# EVERY.  A third of these cases also runs on a GPU of 4 multiprocessors, in two more orders, which must give
+# the same bits. make check-all runs all cases.  Under sanitizers, which are slow, one of 12 cases runs.
 in_all_orders() {
 	local every=${2:-1} failed=
 	[ -z "${RF_ALL:-}" ] || every=1
@@ -27,8 +27,8 @@ in_all_orders() {
 	[ "$(grep -h '^# bits' rev rand:1 | sort -u | wc -l)" -eq 1 ]
 }
 
-# side_by_side PLUGIN EVERY: all unit programs with another build of the kernels, in one of EVERY cases;
-# ops-written in a quarter of these
+# side_by_side PLUGIN EVERY: runs all unit programs with another build of the kernels, with one of EVERY cases;
+# ops-written runs with a quarter of these
 side_by_side() {
 	local every=$2
 	[ -z "${RF_ALL:-}" ] || every=$(($2 / 2))
@@ -39,19 +39,19 @@ side_by_side() {
 	[ ! -e failed ] || { grep -v '^ok' ops*; false; }
 }
 
-@test "cuda, emulated: products agree with double precision, in any order of threads" {
+@test "cuda, emulated: products agree with double precision in three orders of threads" {
 	in_all_orders ops-products 2
 }
-@test "cuda, emulated: what an operation has written is what products multiply, rounded or not" {
+@test "cuda, emulated: a product reads the newest numbers after any operation wrote its operand" {
 	in_all_orders ops-written 3 # with each writer
 }
 @test "cuda, emulated: norms, gates, convolutions and rotary embeddings agree with double precision" {
 	in_all_orders ops-rows 2
 }
-@test "cuda, emulated: the delta rule agrees with double precision, in segments and step by step" {
+@test "cuda, emulated: the delta rule agrees with double precision, by segments and token by token" {
 	in_all_orders ops-delta 8
 }
-@test "cuda, emulated: attention agrees with double precision, with windows, caches and step by step" {
+@test "cuda, emulated: attention agrees with double precision, also in windows and token by token" {
 	in_all_orders ops-attention 3
 }
 @test "cuda, emulated: the operations of fast weights agree with double precision" {
@@ -75,7 +75,7 @@ side_by_side() {
 		[ ! -e "$RF_UNITS/emu/bugs-race" ] || EMU_ORDER=$order shown emu/bugs-race
 	done
 }
-@test "cuda-report: a kernel of which no block fits on a multiprocessor fails the report" {
+@test "cuda-report: fails if a kernel uses so many registers that no block fits on a multiprocessor" {
 	local records=$RF_UNITS/../cuda
 	[ -e "$records/head.ptxas" ] || skip "the plugin was not built here"
 	EMU_LAUNCHES=launches EMU_SMS=132 helper launches

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The programs on a GPU: what is missing is said, what fails is seen, and results are those of the CPU.  The
-# GPU is the host's (t/emu); DEVICE=cuda runs all other tests of programs with a model on a real one.
+# Tests of programs on a GPU: a missing part is reported, failures are detected, and results agree with the
+# CPU.  The GPU is emulated (t/emu); DEVICE=cuda runs all other tests of programs with a model on a real GPU.
 
 setup() {
 	load ../helper
@@ -11,7 +11,7 @@ setup() {
 }
 
 @test "cuda, emulated: a missing or unsuitable plugin, driver or GPU exits 69 with one line that names it" {
-	# missing WHAT ENVIRONMENT...
+	# missing MESSAGE ENVIRONMENT...: checks that rf-entropy exits 69 with one line that begins so
 	missing() {
 		run -69 env "${@:2}" rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf"
 		[ "${#lines[@]}" -eq 1 ] || { echo "$output"; return 1; }
@@ -25,7 +25,7 @@ setup() {
 	missing 'the NVIDIA driver is too old: it supports CUDA 12.2, but 13.0 is needed ' EMU_DRIVER=12020
 	missing 'the NVIDIA driver finds no GPU ' EMU_DEVICES=0
 	missing 'the GPU is of type sm_70, but rf-cuda.so was built for sm_' EMU_SM=70
-	# a copy of the programs without the plugin beside them
+	# a copy of a program, without the plugin in the folders next to it
 	mkdir -p lone
 	cp "$(command -v rf-entropy)" lone
 	run -69 env -u RF_PLUGIN lone/rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf"
@@ -33,7 +33,7 @@ setup() {
 	[[ "$output" == "$want, relative to the programs "* ]]
 }
 
-@test "cuda, emulated: --device auto takes the GPU, or else the CPU with a line that says why" {
+@test "cuda, emulated: --device auto takes the GPU, or else the CPU with one line that gives the reason" {
 	run -0 --separate-stderr rf-entropy -m "$M" --device auto --dry-run </dev/null
 	[[ "$stderr" == "rf-entropy: device cuda: emulated, sm_90, "* ]]
 	[[ "$output" == *"device     cuda, emulated, sm_90, "*", products in bf16"* ]]
@@ -42,12 +42,12 @@ setup() {
 	[[ "$output" == *"device     cpu, "*", products in f32"* ]]
 	quiet rf-entropy -m "$M" --dry-run </dev/null
 	[[ "$output" == *"device     cuda, "* ]]
-	# a driver, a plugin, and yet no GPU: that is said without being asked
+	# with a driver and a plugin but without a usable GPU, the line comes without --device auto, too
 	run -0 --separate-stderr env EMU_SM=70 rf-entropy -m "$M" --dry-run </dev/null
 	[[ "$stderr" == "rf-entropy: device cpu: the GPU is of type sm_70, but rf-cuda.so was built for "* ]]
 }
 
-@test "cuda, emulated: too little GPU memory exits 71 and states what is wanted, what is free, what helps" {
+@test "cuda, emulated: too little GPU memory exits 71, and the message has needed and free MiB and a remedy" {
 	runs run
 	run -71 --separate-stderr env EMU_MEMORY=$((48 << 20)) \
 		rf-ntp -m run --device cuda --max-len 200000 "$G/stream/tokens.rf"
@@ -62,7 +62,7 @@ setup() {
 	RF_PROFILE=1 rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf" 2>said | cmp - want
 	head -n 1 said | grep -qE '^kernel +grid\*block +calls +ms +us each +% +TFLOP/s$'
 	grep -qE '^product, n [0-9]+, k [0-9]+, bf16, b. +[0-9]+x1x1\*1 +[0-9]+( +[0-9.]+){4}$' said
-	# sorted by time, and all of them are the last line's
+	# the table is sorted by time, and the last line has the sums
 	awk 'NR > 1 { n = split(substr($0, 65), w, " ") }
 		/^all / { exit !(calls == w[1] && ms - w[2] < .05 && w[2] - ms < .05 && NR > 10) }
 		NR > 1 && before != "" && w[3] + 0 > before { exit 1 }
@@ -73,8 +73,8 @@ setup() {
 	[ "$(grep -c '^all ' both)" -eq 2 ]
 }
 
-@test "cuda, emulated: segments are as long as the GPU has memory for, beside a pipeline's other programs" {
-	# of PROGRAM OPTION... on a GPU of MiB
+@test "cuda, emulated: segments are as long as GPU memory allows, with room for a pipeline's other programs" {
+	# rows MIB PROGRAM OPTION...: prints the program's length of segments on a GPU with this much memory
 	rows() {
 		EMU_SMS=132 EMU_MEMORY=$(($1 << 20)) \
 			"${@:2}" --device cuda --max-len 16384 --dry-run </dev/null |
@@ -82,7 +82,7 @@ setup() {
 	}
 	jq '.hidden_size = 256 | .num_heads = 2 | .vocab_size = 2000 | .intermediate_size = 512' \
 		"$ROOT/pipelines/configs/delta_net-1.3b.json" >c.json
-	# as long as it needs 4.2, 1.6 and 0.2 GiB, and the others take 3.7
+	# the trainer needs 4.2, 1.6 and 0.2 GiB in these three cases, and the other programs 3.7 GiB
 	[ "$(rows 9000 rf-grpo -m c.json)" -eq 8192 ]
 	[ "$(rows 7940 rf-grpo -m c.json)" -eq 4096 ]
 	[ "$(rows 7800 rf-grpo -m c.json)" -eq 2048 ]
@@ -94,7 +94,7 @@ setup() {
 	mentions 0 ' in segments of 2048 rows' rf-entropy -m c.json --device cpu --dry-run </dev/null
 }
 
-@test "cuda, emulated: the GPU memory that rf-grpo --dry-run states is enough for the run" {
+@test "cuda, emulated: rf-grpo needs no more GPU memory than its --dry-run states" {
 	for a in gated_deltanet lact_swiglu; do
 		jq "if ${RF_ALL:-0} != 0 then . else .num_hidden_layers = 1 end" \
 			"$ROOT/pipelines/demo/demo-$a.json" >$a.json
@@ -163,7 +163,7 @@ setup() {
 	[ ! -e out ]
 }
 
-@test "cuda, emulated: who does not train has products' weights in bf16 alone, and still checks their hash" {
+@test "cuda, emulated: rf-entropy keeps weights of products only in bf16, and still checks their hash" {
 	wide delta_net qwen3_5_text
 	texts 40 1:50 >in
 	weights() {
@@ -179,7 +179,7 @@ setup() {
 	mentions 78 'the weights do not match state.json' rf-entropy -m run --device cuda in
 }
 
-@test "cuda, emulated: a NaN on the GPU is reported in the same words as on the CPU" {
+@test "cuda, emulated: a NaN on the GPU gives the same message as on the CPU" {
 	copy_model "$M" m
 	"$RF_UNITS/helper/model" poke m model.layers.1.attn.o_proj.weight 3 3e38
 	texts 40 1:50 >in
@@ -198,10 +198,10 @@ setup() {
 	same_step a b
 }
 
-# Products in bf16 find parts of what is rounded: of one row, of heads, of every n-th row.
-@test "cuda, emulated: in bf16 a segment of one row, and rollouts that leave a chunk, train as on the CPU" {
+# Products in bf16 read parts of rounded arrays: one row, the columns of heads, every n-th row.
+@test "cuda, emulated: in bf16 a segment of one row, and rollouts that cross chunks, train as on the CPU" {
 	local m device models=(delta lact qwen ${RF_ALL:+lact-muon lact-prenorm lact-full-nope gated-gva-neg})
-	near() { # near NAME: of the logs, to 2 %
+	near() { # near NAME: compares a figure of the two logs, to 2 %
 		jq -es --arg name "$1" 'map(.[$name]) | .[1] / .[0] | . > 0.98 and . < 1.02' \
 			cpu.log cuda.log >said || { echo "$m: $1"; cat cpu.log cuda.log; return 1; }
 	}
@@ -241,7 +241,7 @@ setup() {
 	helper model near cuda cpu logp h_pred h_gt
 }
 
-@test "cuda, emulated: rf-generate decodes prompts side by side into the same tokens as on the CPU" {
+@test "cuda, emulated: rf-generate decodes several prompts together into the same tokens as on the CPU" {
 	for m in delta-hybrid lact qwen ${RF_ALL:+delta gated}; do
 		zstd -dc "$G/generate.jsonl.zst" | jq -c "select(.model == \"$m\")" >cases
 		jq -c '{tokens: .prompt}' cases | rf-tokenize --format ids --vocab 40 - >in
@@ -290,10 +290,10 @@ setup() {
 	[ "$(jq .step run/log.jsonl | paste -sd' ')" = "0 1 2 3" ]
 }
 
-@test "cuda, emulated: bench-cuda.sh prints every row, marks what falls short and survives a failed one" {
+@test "cuda, emulated: bench-cuda.sh prints every row, marks low figures, and goes on after a failed one" {
 	RF_DEVICE=cpu rf-init --config "$M/config.json" --seed 1 tiny
 	cp tiny/config.json tiny.json
-	# a python that has the one peer and not the other
+	# a python3 that has only one of the two peers
 	mkdir bin
 	cat >bin/python3 <<-'END'
 		#!/bin/sh
@@ -319,7 +319,7 @@ setup() {
 	row="^delta rule, 18,1,16x32, speed over fla's +[0-9.]+ +>= 1.0 +(FALLS SHORT )?[0-9.]+ ms, 0.5 ms$"
 	grep -qE "$row" <<<"$output"
 	[[ "$output" == *'in forward passes over the same tokens '*' <= 5.5 '*'FALLS SHORT'* ]]
-	sed -i 's/exit 69/exit 1/' bin/python3 # one that fails is not one that is not there
+	sed -i 's/exit 69/exit 1/' bin/python3 # a peer that fails is not a missing peer
 	bench -1 20,2,32x32 ' ' # of no model
 	[[ "$stderr" == *'bench: flash_qla: status 1'*'bench: failed: delta' ]]
 	bench -1 20,2,0 ' '

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The first minutes on a GPU, rehearsed on the emulated one.
+# Tests of gpu-first.sh, which measures in the first minutes on a GPU, on the emulated GPU.
 bats_require_minimum_version 1.5.0
 setup() {
 	load ../helper
@@ -17,7 +17,7 @@ setup() {
 	export MODEL=$PWD/tiny.json FAMILIES=$PWD/fast.json SMALL=$PWD/none/tiny.json WINDOWED=$PWD/deep.json
 	export T=128 SEGMENTS='64 128' ROWS=64 SIZES='64 96 128' DELTAS=64 HEADS='2 32' WIDE='1 16x32'
 	export RF_EVERY=2000 SLOWER=5 BUDGET=900
-	# a machine has them or not
+	# replacements of programs that a machine may lack
 	for program in nvidia-smi compute-sanitizer ncu python3; do
 		printf '#!/bin/sh\necho "%s $*"; exit 3\n' $program >none/$program
 	done
@@ -25,7 +25,7 @@ setup() {
 	PATH=$PWD/none:$PATH
 }
 
-# came_home DIR: unpacks the archive of a run into DIR; there are few files beside it
+# came_home DIR: unpacks the archive of a run into DIR, and checks that `out` has only few other files
 came_home() {
 	[ "$(find out -type f | wc -l)" -le 8 ]
 	[ -z "$(find out -mindepth 1 -name '*[!A-Za-z0-9._-]*')" ]
@@ -33,14 +33,14 @@ came_home() {
 	tar -xzf out/first.tgz -C "$1"
 }
 status_of() { awk -F '\t' -v name="$1" '$1 == name { s = $2 } END { print s }' out/parts.tsv; }
-# stub FILE: standard input becomes a program
+# stub FILE: makes a program of standard input
 stub() {
 	mkdir -p "$(dirname "$1")"
 	{ echo '#!/bin/bash'; cat; } >"$1"
 	chmod +x "$1"
 }
 
-@test "gpu-first.sh: every part runs on an emulated GPU, and one archive has what each printed" {
+@test "gpu-first.sh: every part runs on an emulated GPU, and one archive has the output of each part" {
 	local parts=20 # of these groups; the others take a minute of processor time
 	if [ -n "${RF_ALL:-}" ]; then
 		parts=45
@@ -51,7 +51,7 @@ stub() {
 	T=72 MODEL=$PWD/none/model.json SIZES='32 48 64' "$first" out >said 2>err
 	[ ! -s err ] || { cat err; false; }
 	came_home home
-	# all but the programs above
+	# all parts succeed, except those that need the replaced programs
 	awk -F '\t' -v least=$parts '
 		$2 && !($2 == 3 && $1 ~ /^(nvidia-smi|counters|delta-.*-fla|(mem|race|init)check-)/)
 		END { exit NR < least }' out/parts.tsv >bad
@@ -66,7 +66,7 @@ stub() {
 	run ! grep -E "^product, n 64, k 64, bf16, b' +128x1x1" home/pass-64-launches.profile # bench's own
 	grep -q '^all ' home/fast-launches.profile
 	grep -q '"num_hidden_layers": 1,' home/counters-attention.json
-	# what was computed agrees, shares are all of the time, and both are printed
+	# results agree, the shares of time add up to 100 %, and both are printed
 	same='mean entropies differ by [0-9.e-]* (of 1e-3), '
 	grep -q "^pass-64 and pass-128: $same" said
 	grep -q "^pass-64 and pass-f32: $same" said
@@ -77,12 +77,12 @@ stub() {
 	run ! grep 'NOT RIGHT' said
 	cmp home/compared.txt out/compared.txt
 	"$ROOT/pipelines/bench/gpu-compare.sh" home | cmp - out/compared.txt
-	# each line is printed once, and the end fits a terminal's memory
+	# each line is printed once, and the output fits a terminal's memory
 	[ -z "$(grep -E ' and .*: mean|^programs-.*of' said | sort | uniq -d)" ]
 	[ "$(wc -c <said)" -lt 12000 ]
 }
 
-@test "gpu-first.sh: within BUDGET seconds it prints the comparison and names the parts that did not begin" {
+@test "gpu-first.sh: prints within BUDGET seconds the comparison and the names of parts that did not begin" {
 	stub bench <<-'END'
 		sleep 2
 		echo "square  64 x 64 x 64  1.0 us  5.0 TFLOP/s"
@@ -96,7 +96,7 @@ stub() {
 	cmp home/compared.txt out/compared.txt
 }
 
-@test "gpu-first.sh: a run that is killed or interrupted leaves every part that ended" {
+@test "gpu-first.sh: the archive of a killed or interrupted run has every part that had ended" {
 	stub bench <<-'END'
 		case $* in *products*) echo $$ >"$0.pid"; exec sleep 1000 ;; esac
 		echo "$*"
@@ -121,14 +121,14 @@ stub() {
 	done
 	grep -q '^failed with status 3: nvidia-smi$' said
 	grep -q '^interrupted: products$' said
-	# a run stays: the next one takes another folder
+	# an existing run is not overwritten
 	run -73 "$first" out
 	[ "$output" = 'gpu-first.sh: out has a run already: name another folder' ]
 	: >file
 	run -73 "$first" file/out
 }
 
-@test "gpu-first.sh: if the plugin does not load or no kernel launches, the run stops and says why" {
+@test "gpu-first.sh: stops with the reason if the plugin does not load or no kernel launches" {
 	echo text >text.so
 	began=$EPOCHSECONDS
 	run -69 env RF_PLUGIN=text.so "$first" out3
@@ -143,7 +143,7 @@ stub() {
 	grep -q 'the GPU failed in ' home/open.txt
 }
 
-@test "gpu-first.sh: a part that hangs, fails or is wrong costs its own time only, and is named" {
+@test "gpu-first.sh: names a part that hangs, fails or is wrong, and runs all other parts" {
 	stub bench <<-'END'
 		case $* in
 		*products*) exec sleep 100 ;;
@@ -173,7 +173,7 @@ stub() {
 	[ "$(awk -F '\t' '/^pass-/ && $2 == 0' out/parts.tsv | wc -l)" -eq 4 ]
 }
 
-@test "gpu-first.sh: it names the kernel that fails in a unit program, and runs the other cases" {
+@test "gpu-first.sh: names the kernel that fails in a unit program, and runs the other cases" {
 	stub units/unit/ops-rows <<-END
 		[ -n "\${RF_NOT:-}" ] || export EMU_FAULT=40
 		exec "$RF_UNITS/unit/ops-rows" "\$@"
@@ -190,14 +190,14 @@ stub() {
 	[ "$(status_of "right-rows-without-$without")" -eq 0 ]
 }
 
-@test "gpu-first.sh: it finds a missing tile of a large product by the entropies of tokens" {
+@test "gpu-first.sh: finds a missing tile of a large product by the mean entropies of passes" {
 	ONLY=passes EMU_HOLE=128 run -1 "$first" out
 	echo "$output" >said
 	grep -q '^NOT RIGHT: pass-64 and pass-128: mean entropies differ ' said
 	grep -q '^pass-64 and pass-f32: mean entropies differ ' said
 }
 
-@test "gpu-first.sh: cuBLAS is found where the loader does not know it" {
+@test "gpu-first.sh: finds cuBLAS 13 in the folders of LIBRARIES if the loader does not know it" {
 	mkdir -p libs/torch/lib
 	: >libs/torch/lib/libcublas.so.13
 	stub bench <<<'echo "$LD_LIBRARY_PATH"'
@@ -212,7 +212,7 @@ stub() {
 	[ -z "$(cat home/open.txt)" ]
 }
 
-@test "gpu-first.sh: the peer compiles while nothing is measured, and what it measured is kept" {
+@test "gpu-first.sh: the peer compiles only while nothing is measured, and the archive keeps its figures" {
 	stub none/python3 <<-'END'
 		if [ "$2" = --warm-up ]; then
 			while sleep .1; do echo "$EPOCHREALTIME" >>"$0.warm"; done
@@ -231,28 +231,28 @@ stub() {
 	came_home home
 	grep -q '^delta rule ' home/delta-64-fla.txt
 	[ -s none/python3.warm ]
-	# none of its times lies between those of a measurement
+	# the peer is not active during a measurement
 	awk 'FNR == NR { if (NR % 2) from[++n] = $1; else to[n] = $1; next }
 		{ for (i = 1; i <= n; i++) if ($1 > from[i] + .2 && $1 < to[i]) exit 1 }' \
 		home/delta-64.txt none/python3.warm
-	# and it goes on beside the sanitizers, until the end
+	# the peer is active while sanitizers run
 	awk 'FNR == NR { at = $1; next } $1 > at && $1 < at + 1 { n++ } END { exit n < 3 }' \
 		none/compute-sanitizer.at none/python3.warm
 	run ! pgrep -f "$PWD/none/python3"
 }
 
-@test "delta-peer.py: where the package or torch is missing, it says so before it imports anything" {
+@test "delta-peer.py: exits 69 and names the package if the package is not installed" {
 	python=$(PATH=${PATH#*:} command -v python3)
 	! "$python" -c 'import fla' 2>/dev/null || skip 'it is installed'
 	run -69 "$python" "$ROOT/pipelines/bench/delta-peer.py" 64 2 32
 	[ "$output" = 'delta-peer.py: no module named fla' ]
 }
 
-@test "gpu-first.sh --plan: the parts are expected to take less than 540 s together" {
+@test "gpu-first.sh: --plan expects less than 540 s for all parts, as pipelines/gpu-first.md tells" {
 	unset MODEL FAMILIES SMALL WINDOWED T SEGMENTS ROWS SIZES DELTAS HEADS WIDE
 	"$first" --plan >plan
 	awk '/^all, / { all = $(NF - 1) } END { exit !(NR > 55 && all > 300 && all < 540) }' plan
-	# as gpu-first.md has it
+	# gpu-first.md has the same times
 	grep -q "$(awk '/^all, / { print $(NF - 1) }' plan) s: the seconds" \
 		"$ROOT/pipelines/bench/gpu-first.md"
 	for group in open right ceilings delta passes steps families lengths counters sanitizers peer; do
@@ -267,7 +267,7 @@ stub() {
 	run -64 "$first"
 }
 
-@test "gpu-programs.sh: it marks a result that is not a number as NOT RIGHT" {
+@test "gpu-programs.sh: marks results that are not numbers as NOT RIGHT" {
 	for program in init tokenize entropy select rollout reward; do stub bin/rf-$program <<<'exit 0'; done
 	stub bin/rf-dump <<<'case $* in *cpu*) echo 1 ;; *) echo nan ;; esac'
 	stub bin/rf-grpo <<-'END'
@@ -288,7 +288,7 @@ stub() {
 	awk '{ exit !($1 > 0 && $1 < 2) }' seconds || { cat seconds; false; }
 }
 
-@test "gpu-compare.sh: it says that a figure is as predicted, or what follows if it is not" {
+@test "gpu-compare.sh: prints for each figure that it is as predicted, or a conclusion if it is not" {
 	mkdir out
 	printf '%s\t0\t1.0\n' delta-16384 pass-2048 pass-8192 >out/parts.tsv
 	printf 'delta rule              1.500 ms\ndelta rule and back     9.000 ms\n' >out/delta-16384.txt
@@ -312,7 +312,7 @@ stub() {
 	run -64 "$ROOT/pipelines/bench/gpu-compare.sh" nowhere
 }
 
-@test "gpu-bundle.sh: unpacked elsewhere it needs none of our libraries, and it has a limit" {
+@test "gpu-bundle.sh: the bundle runs in another folder with its own libraries, and MOST limits its size" {
 	[ -e "$ROOT/build/rf-cuda.so" ] || skip 'the plugin is elsewhere'
 	[ -e "$ROOT/build/rf-cuda-host.so" ] || skip 'the emulated GPU is elsewhere'
 	mkdir -p wheel/fla
@@ -333,7 +333,7 @@ stub() {
 	grep -q '^square ' home/products.txt
 	for part in rows attention; do [ "$(status_of right-$part)" -eq 0 ]; done
 	[ "$(status_of programs-tiny)" -eq 0 ]
-	# programs load these libraries by themselves
+	# programs find the bundle's libraries without LD_LIBRARY_PATH
 	unset LD_LIBRARY_PATH
 	ldd gpu-bundle/bin/rf-entropy gpu-bundle/build/rf-cuda.so |
 		awk '$3 ~ /^\// && $3 !~ /bundled/ && $1 !~ /^lib(c|m|dl|rt|pthread|cublas|cublasLt)\.so/ {

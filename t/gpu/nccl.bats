@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# NCCL, which carries what ranks on GPUs exchange: between emulated ones, by an NCCL of our own.
+# Tests of the exchange between ranks on GPUs by NCCL, on emulated GPUs and with an emulated NCCL.
 setup() {
 	load ../helper
 	load ../model
@@ -11,7 +11,7 @@ setup() {
 	unset "${!EMU_@}"
 }
 
-# some N OPTION...: N ranks train `some` on a batch of two mini-batches
+# some N OPTION...: trains the run `some` on a batch of two mini-batches, on N ranks
 some() {
 	in_line "$1" "rf-cat --shard auto --mini-batch 4 in |
 		rf-ntp -m some --dtype f32 --mini-batch 4 --lr 1e-3 --threads 1 --ranks mpi \
@@ -24,7 +24,7 @@ trained_alone() {
 	rf-ntp -m one --dtype f32 --mini-batch 4 --lr 1e-3 --log one.log in
 }
 
-@test "nccl: ranks on GPUs make the same steps by any number, sharded or not, by NCCL or through the hosts" {
+@test "nccl: any number of ranks on GPUs makes the same steps, sharded or not, by NCCL or through the hosts" {
 	trained_alone
 	local i=0
 	for how in --exchange\ {host,nccl}{,\ --shard\ optimizer} ''; do
@@ -39,10 +39,10 @@ trained_alone() {
 		done
 	done
 	[ -z "$(find . -name 'nccl-*')" ]
-	# a rank that comes late is waited for
+	# the other ranks wait for a late rank
 	EMU_NCCL=delay:1:2 some 2 --exchange nccl
 	diff -r --exclude=manifest.json one some
-	# of a model whose parts are several tiles
+	# a model whose parts have several tiles
 	rm -r one some
 	larger one some
 	rf-ntp -m one --dtype f32 --mini-batch 4 --lr 1e-3 in
@@ -50,7 +50,7 @@ trained_alone() {
 	diff -r --exclude=manifest.json one some
 }
 
-@test "nccl: a failure, a call for something else and a rank that is gone end all with 75" {
+@test "nccl: a failed call, a call that differs between ranks and a lost rank end the other ranks with 75" {
 	trained_alone
 	state some >before
 	local hows=('' '--shard optimizer') i=0
@@ -74,7 +74,7 @@ trained_alone() {
 	diff -r --exclude=manifest.json one some
 }
 
-@test "nccl: sums or weights that are wrong on one rank are committed by none" {
+@test "nccl: if sums or weights are wrong on one rank, the ranks exit 65 without a commit" {
 	trained_alone
 	state some >before
 	for wrong in 0:1 1:2 2:2; do
@@ -89,9 +89,9 @@ trained_alone() {
 	done
 }
 
-@test "nccl: where a GPU is another rank's or there is no library, auto takes the hosts and nccl says why" {
+@test "nccl: with a shared GPU or without NCCL, --exchange auto uses the hosts and nccl exits 69" {
 	trained_alone
-	refused() { # TEXT
+	refused() { # refused MESSAGE: checks that --exchange nccl fails so, and that --exchange auto trains
 		run -69 some 3 --exchange nccl
 		[ "$(codes)" = '69 69 69' ]
 		[[ "$(cat said)" == "rf-ntp: rank 0: --exchange nccl: "$1 ]]
@@ -108,7 +108,7 @@ trained_alone() {
 	[[ "$(cat said)" == *'rank 0: the device has no link to others (--device cuda has)' ]]
 }
 
-@test "nccl: NVIDIA's library has all that is called of it" {
+@test "nccl: NVIDIA's library has all functions that rf-tools calls, and without a GPU nothing is committed" {
 	local real
 	real=$(ldconfig -p | sed -n 's/.*libnccl.so.2 .*=> //p' | head -n 1)
 	for real in "$real" /usr/local/cuda/lib/libnccl.so.2 /usr/local/cuda/lib64/libnccl.so.2; do
@@ -117,7 +117,7 @@ trained_alone() {
 	[ -e "$real" ] || skip 'there is no libnccl.so.2'
 	trained_alone
 	state some >before
-	# it finds no driver, as it says, or that what it is given is no GPU's memory
+	# NCCL reports that it finds no driver, or that the memory is not a GPU's memory
 	RF_NCCL=$real run ! some 2 --exchange nccl --rank-timeout 20
 	cat said
 	grep -q 'the ranks cannot reach each other: \(nccl[A-Z]\|NCCL: \)' said
