@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# The completion for bash, as the shell calls it.
+# Tests of the completion for bash, called in the same way as by the shell.
 
 setup() {
 	load ../helper
 	source "$ROOT/completion/rf-tools.bash"
 }
 
-# offers PROGRAM WORD...: what is offered for the last word, sorted, on one line
+# offers PROGRAM WORD...: prints the completions of the last word, sorted, on one line
 offers() {
 	COMP_WORDS=("$@")
 	COMP_CWORD=$(($# - 1))
@@ -25,7 +25,7 @@ offers() {
 	done
 }
 
-@test "completion: options are completed from their beginning, and short options are offered" {
+@test "completion: the beginning of an option is completed, and after a dash short options are offered, too" {
 	[ "$(offers rf-grpo --lr)" = "--lr --lr-schedule" ]
 	[[ " $(offers rf-entropy -) " == *" -m "* ]]
 	[ -z "$(offers rf-select --no-such)" ]

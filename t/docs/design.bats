@@ -1,11 +1,13 @@
 #!/usr/bin/env bats
-# rf-design(7): what it names is there, and its lists are whole.  What the source refers to is there, too.
+# Tests of references: all files and names in rf-design(7), t/README and the source exist, and their lists are
+# complete.
 setup() {
 	load ../helper
 	page=$ROOT/man/rf-design.7
 }
 
-# arguments MACRO: those of a macro in the page, one on each line, wherever in a line it stands
+# arguments MACRO: prints the arguments of a macro of the page, one per line; the macro may also follow
+# another one in its line
 arguments() {
 	awk -v macro="$1" '
 		/^\.[A-Z]/ {
@@ -19,7 +21,8 @@ arguments() {
 		}' "$page"
 }
 
-# all_are COMMAND...: the command says of each line of the input that it is there, in the root of the source
+# all_are COMMAND...: runs the command with each line of the input, in the root of the source; fails if one
+# fails
 all_are() {
 	cd "$ROOT"
 	while read -r name; do
@@ -27,8 +30,8 @@ all_are() {
 	done
 }
 
-# Of names in running text only those that begin with a folder are known as such.  NAME and TYPE stand for
-# what the new thing is called.
+# In running text, a word that begins with one of these folders is a file.  NAME and TYPE stand for names that
+# the reader chooses.
 folders='completion|kernels|lib|man|pipelines|t|tools'
 
 @test "rf-design(7): every file that the page names exists" {
@@ -38,7 +41,7 @@ folders='completion|kernels|lib|man|pipelines|t|tools'
 	grep -vE 'NAME|TYPE' names | sort -u | all_are compgen -G
 }
 
-@test "rf-design(7): every function, type and variable that the page names is in the source" {
+@test "rf-design(7): every function, type and variable that the page names is defined or used in the source" {
 	for macro in Fn Vt Va Dv; do
 		arguments $macro
 	done | grep -vxE 'struct|enum' >names
@@ -89,7 +92,7 @@ folders='completion|kernels|lib|man|pipelines|t|tools'
 # in_t NAME: succeeds if a file of this name is in t/ or in one of its folders
 in_t() { compgen -G "t/$1" || compgen -G "t/*/$1"; }
 
-@test "t/README: it names files that are there, and at least one for each room of lib" {
+@test "t/README: every file that it names exists, every test file is named, and each room of lib has tests" {
 	sed -n 's/^    lib\/\([a-z]*\) .*/\1/p' "$ROOT/t/README" | sort |
 		diff - <(cd "$ROOT/lib" && ls -d -- */ | tr -d / | sort)
 	grep -oE '\b[a-z-]+/?[a-z0-9*-]+\.(c|bats|py|bash|md)\b' "$ROOT/t/README" | grep -vx "tools/x.bats" |

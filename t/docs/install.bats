@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
-# make install and uninstall.
+# Tests of make install and make uninstall.
 setup() { load ../helper; }
 
-@test "install: everything goes below DESTDIR and an absolute PREFIX, and make uninstall removes all of it" {
+@test "install: all files go below DESTDIR and an absolute PREFIX, and make uninstall removes all of them" {
 	place="$PWD/a root"
 	mkdir -p "$place/opt/rf/bin"
 	touch "$place/opt/rf/bin/other"
@@ -26,7 +26,7 @@ setup() { load ../helper; }
 	mentions 2 "PREFIX='rf' must begin with /" make -s -C "$ROOT" -o all install PREFIX=rf
 }
 
-@test "install: the installed pipelines train and evaluate although no program is on the PATH" {
+@test "install: the installed pipelines train and evaluate, even without rf-tools on the PATH" {
 	make -s -C "$ROOT" -o all install DESTDIR="$PWD/root" PREFIX=/rf >/dev/null
 	share=$PWD/root/rf/share/rf-tools
 	yes 'Fast weights are a memory that is written by gradient steps.' | head -n 40 >text.txt
@@ -48,7 +48,7 @@ setup() { load ../helper; }
 	[ -e e/heat.png ]
 }
 
-@test "make: the plugin is built for the GPUs of this machine, and the tests need it only with one" {
+@test "make: make check compiles the plugin for this machine's GPUs, and only if one of them is supported" {
 	[ -n "$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)" ] ||
 		skip 'there is no CUDA toolkit'
 	mkdir fake

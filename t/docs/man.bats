@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The manual: every program and option is in it, with its default, and every example that begins
+# Tests of the manual: it has every program and every option with its default, and every example that begins
 # with "$ " runs.
 
 setup_file() {
@@ -48,8 +48,8 @@ setup_file() {
 
 setup() { load ../helper; }
 
-# examples PAGE: the commands of a page that begin with "$ ", as a reader sees them, one per line; a command
-# goes on where a line ends with | or &&.
+# examples PAGE: prints the commands of a formatted page that begin with "$ ", one per line.  A command
+# continues in the next line if its line ends with | or &&.
 examples() {
 	mandoc -T ascii -O width=1000 "$1" | sed 's/.\x08//g' | awk '
 		/^ +\$ / { on = 1; sub(/^ +\$ /, "") }
@@ -64,7 +64,7 @@ examples() {
 	mandoc -T lint -W warning "$ROOT"/man/*
 }
 
-@test "man: no sentence is set as options by mistake, and rf-dump's table of columns keeps its layout" {
+@test "man: no sentence is formatted as options by mistake, and rf-dump's table of columns keeps its layout" {
 	for page in "$ROOT"/man/*; do
 		mandoc -T ascii -O width=1000 "$page" | sed 's/.\x08//g' >text
 		run ! grep -E '(^| )-[a-z]+ -[a-z]+ -[a-z]+' <(grep -v ' -lzstd ' text)
@@ -73,16 +73,16 @@ examples() {
 	mandoc -T ascii -O width=80 "$ROOT/man/rf-dump.1" | sed 's/.\x08//g' |
 		sed -n '/^ *column  /,/^ *text  /p' >table
 	[ "$(wc -l <table)" -gt 30 ]
-	# a name, at least two blanks, what it is
+	# each line has a name, at least two blanks and a description
 	run ! grep -vE '^ {5}[a-zA-Z_]+( {2,}[^ ].*)?$|^ {20,}[^ ]' table
 }
 
 @test "man: no table breaks at 80 columns, and no quotes nest" {
 	for page in "$ROOT"/man/*; do
-		sed '/^\.Bd/,/^\.Ed/d' "$page" >page.1 # displays are as wide as they are
+		sed '/^\.Bd/,/^\.Ed/d' "$page" >page.1 # displays may have any width
 		mandoc -T ascii -O width=78 page.1 | sed 's/.\x08//g' >text
 		run ! grep -E "^ {50,}[^ ]|'''" text
-		command -v groff >/dev/null || continue # it sets the rows of a table in another way
+		command -v groff >/dev/null || continue # groff formats the rows of a table differently
 		groff -mandoc -Tascii -rLL=78n page.1 2>/dev/null | sed 's/.\x08//g; s/\x1b\[[0-9]*m//g' >text
 		run ! grep -E '^ {50,}[^ ]' text
 	done
@@ -91,7 +91,7 @@ examples() {
 @test "man: JSON that a page shows between words or in a line of its own keeps its quotes" {
 	n=0
 	for page in "$ROOT"/man/*; do
-		# the macros take " for the mark of an argument, which the page then lacks
+		# the macros read an unescaped " as the mark of an argument, and do not print it
 		sed -nE 's/^\.(Dl|D1|Ql|Li) ([{[].*)/\2/p' "$page" |
 			sed -E 's/ [.,;:)]+$//; s/\\\(dq/"/g; s/\\-/-/g' | grep '"' >shown || continue
 		mandoc -T utf8 -O width=1000 "$page" | sed 's/.\x08//g' >text
@@ -115,17 +115,17 @@ examples() {
 	done <named
 }
 
-@test "man: the pages have all options of --help, with the same defaults" {
+@test "man: the page of each program has all options of --help, with the same defaults" {
 	for program in "$RF_BIN"/rf-*; do
 		awk -f "$ROOT/t/helper/man.awk" <("$program" --help) "$ROOT/man/rf-tools.7" \
 			"$ROOT/man/rf-train.7" "$ROOT/man/${program##*/}.1"
 	done
 }
 
-# shared SECTION: the words of rf-tools(7) or rf-train(7) in it
+# shared SECTION: prints this section of rf-tools(7) or rf-train(7)
 shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT"/man/rf-{tools,train}.7; }
 
-@test "man: --help's usage has every form of the page's SYNOPSIS, by the options that the form needs" {
+@test "man: the usage in --help has the required options of every form in the page's SYNOPSIS" {
 	for page in "$ROOT"/man/*.1; do
 		name=$(basename "$page" .1)
 		"$name" --help | sed '/^$/q' | tr '[]' '  ' >usage
@@ -136,7 +136,7 @@ shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT"/man/rf-{tools,train}.7
 	done
 }
 
-@test "rf-tools(7): each word, program and script that its list of tasks names exists" {
+@test "rf-tools(7): each variable, program and script that its list of tasks names exists" {
 	sed -n '/^\.Ss I want to/,/^\.Ss One step/p' "$ROOT/man/rf-tools.7" >section
 	[ "$(grep -c '^\.It ' section)" -ge 20 ]
 	grep -oE '\b[A-Z][A-Z_]+=' section | sort -u >words
@@ -154,7 +154,7 @@ shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT"/man/rf-{tools,train}.7
 	done
 }
 
-@test "rf-tools(7): FILES has each file of a run that the pipelines write for their reader" {
+@test "rf-tools(7): FILES has each file of a run that the pipelines write for users" {
 	sed -n '/^\.Sh FILES/,/^\.Sh MANIFEST/p' "$ROOT/man/rf-tools.7" >section
 	grep -ohE '\$(RUN|\(RUN\)|\{RUN:\?\})/[a-z][a-z-]*\.jsonl|RUN/(best|answers|streams|stop)\b' \
 		"$ROOT"/pipelines/{*.mk,lib/*.mk,lib/adapted.sh,lib/eval-step.sh} |
@@ -169,7 +169,7 @@ shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT"/man/rf-{tools,train}.7
 	grep -hoE "(make -f|python3) [a-z_/]+\.(mk|py)\b" "$ROOT"/man/rf-{tools,ranks}.7 | sort -u >scripts
 	[ "$(wc -l <scripts)" -ge 6 ]
 	while read -r line; do
-		# these rewards are programs of the reader
+		# these programs for rewards are written by the reader
 		[[ $line == *' '@(my_reward|mine).py ]] || [ -e "$ROOT/${line##* }" ] ||
 			{ echo "$line"; return 1; }
 	done <scripts
@@ -196,7 +196,7 @@ shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT"/man/rf-{tools,train}.7
 	done
 }
 
-@test "man: some page refers to each option that the pages of section 7 have for several programs" {
+@test "man: some page refers to each option that a page of section 7 explains for several programs" {
 	for section in GLOBAL MODEL TRAINER; do
 		grep -hB1 "^See $section OPTIONS in\$" "$ROOT"/man/*.1 | grep '^\.It' >references
 		shared $section | sed -n 's/^\.It Fl \(.*\)/\1/p' | grep -oE '(^|, )-?[a-z-]+' |
@@ -209,8 +209,8 @@ shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT"/man/rf-{tools,train}.7
 	done
 }
 
-# sections: the headings of options, each with its options in order, from a program's --help or from its page;
-# not the options of every program, which a page may describe elsewhere
+# sections: prints the headings of options in a program's --help or page, each with its options in order,
+# without the options that all programs have, which a page may describe elsewhere
 sections() {
 	awk '
 		function list(line, names,    name) {
@@ -241,7 +241,7 @@ sections() {
 	[ "$n" -ge 3 ]
 }
 
-@test "man: every word that an option takes according to --help is in the page" {
+@test "man: the page has every word that an option takes according to --help" {
 	cat <(shared MODEL) <(shared TRAINER) >shared_text
 	for program in "$RF_BIN"/rf-*; do
 		page=$ROOT/man/${program##*/}.1
@@ -273,7 +273,7 @@ sections() {
 	n=0
 	for page in "$ROOT"/man/*.[17]; do
 		examples "$page" >list
-		[ -s list ] || [[ $page == */rf-tokenize.1 ]] # whose examples rf-tokenize.bats runs
+		[ -s list ] || [[ $page == */rf-tokenize.1 ]] # rf-tokenize.bats runs its examples
 		while read -r command; do
 			rm -rf place
 			cp -a "$P" place
@@ -286,7 +286,7 @@ sections() {
 	[ "$n" -ge 30 ]
 }
 
-@test "rf-stream(5): the hashes of weights and of their arch are computed as the page says" {
+@test "rf-stream(5): the hashes of weights and of the architecture are computed as the page describes" {
 	cat >hash.c <<-'END'
 		#include <stdio.h>
 		#include <xxhash.h>

@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# The README's commands, with a model and a text that are tiny: what is in a block marked sh is run.  What is
-# in a block marked text was printed by the commands before it, with another model.
+# Tests of the README.  The commands of its blocks marked sh run with a tiny model and text.  Its blocks
+# marked text show what the preceding commands print, with another model.
 
 setup() {
 	load ../helper
 	cp -r "$ROOT/pipelines" .
 	export RF_BIN
-	# The two commands: the second leaves what make midtrain leaves, of a model and texts that are tiny.
+	# Replaces make: `make deps check` does nothing, and `make deps midtrain KEEP=1` trains a tiny model.
 	make() {
 		case "$*" in
 		'deps check') ;;
@@ -19,7 +19,7 @@ setup() {
 		local i
 		mkdir -p runs/midtrain/corpus
 		for i in $(seq 20); do
-			# paragraphs of words that are all different
+			# the words of all paragraphs are different
 			awk -v text=$i 'BEGIN {
 				for (n = 1; n <= 720; n++) {
 					word = ""
@@ -38,10 +38,11 @@ setup() {
 	export -f make small
 }
 
-# blocks MARK: the lines of the README's blocks that are marked so
+# blocks MARK: prints the lines of the README's blocks with this mark
 blocks() { awk -v mark="^\`\`\`$1\$" '/^```$/ { on = 0 } on; $0 ~ mark { on = 1 }' "$ROOT/README.md"; }
 
-# form: what does not depend on the model in a rollout, and in a figure, of which lines may be further apart
+# form: prints what does not depend on the model in a printed rollout, and in a figure, whose height may
+# differ
 form() {
 	sed -E 's/^( {15})["<].* -[0-9.]+$/\1TOKENS/; s/^( {15})["<].*/\1TEXT/; s/".*"/TEXT/
 		s/[-+]?[0-9]+(\.[0-9]+)?/N/g; s/^ *(N )?[|].*[|]$/ROW/; s/^ *(N )?\+-+\+$/EDGE/
@@ -53,7 +54,7 @@ form() {
 		s/4k,8k/4k/; s/LEN=2k/LEN=128/; s/SAMPLES=5/SAMPLES=1/' >commands
 	[ "$(grep -c . commands)" -ge 20 ]
 	bash -eu -o pipefail commands >out 2>err </dev/null || { cat err; return 1; }
-	# LEN fits the sequences
+	# no message says that the sequences are shorter than LEN
 	run ! grep -q 'less than half of' err
 	[ "$(rf-dump --tsv --rows step --columns step,commits --no-header RUN | tail -n 1)" = $'8\t3' ]
 	[ "$(cut -f 1 runs/curves/curves.tsv | sort | uniq -c | tr -s ' ' | paste -sd,)" = \
@@ -75,11 +76,11 @@ form() {
 	[ "$(form <shown | paste -sd' ' | tr -s ' ')" = " position N s N entropy N prefix TEXT truth TEXT\
  rollout N reward N cosine N binary N edit N advantage N logp N TEXT TOKENS\
  entropy in nats, mean of N tokens ******* chosen position O EDGE ROW EDGE TICS" ]
-	# that of the key, and a position in each of eight chunks
+	# the figure has one O in the key, and one in each of eight chunks
 	[ "$(tr -dc O <shown | wc -c)" -eq 9 ]
 }
 
-@test "README: the table is that of the results without its last column, as make midtrain reports it" {
+@test "README: the table is that of the results without the last column, in the form of a report" {
 	grep '^|' "$ROOT/README.md" >table
 	[ "$(wc -l <table)" -eq 8 ]
 	sed -n 's/^\(|.*|\)[^|]*|$/\1/p' "$ROOT/pipelines/bench/results/midtrain.md" >results
@@ -110,7 +111,7 @@ form() {
 	done
 }
 
-@test "README: the loop that it shows is that of rf-step" {
+@test "README: the loop that it shows is a copy of the loop in tools/rf-step.c" {
 	blocks c | sed 's/^\t*//' >loop
 	[ -s loop ]
 	sed 's/^\t*//' "$ROOT/tools/rf-step.c" |
