@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
-# The unit programs that compute, on an emulated processor: of the cases of operations, and of the models, as
-# many as minutes are enough for.
+# Runs the unit programs that compute on an emulated processor, with as many cases of operations and models as
+# a few minutes allow.
 setup() { load ../helper; }
 
-@test "figures: operations agree with double precision, with equal bits for any number of threads" {
+@test "figures: products, rows, heads and fast weights agree with double precision on another processor" {
 	for unit in ops-{products,rows,head}; do
 		RF_EVERY=8 unit $unit
 	done
@@ -13,7 +13,7 @@ setup() { load ../helper; }
 	RF_EVERY=40 unit ops-delta
 	RF_EVERY=40 unit ops-attention
 }
-@test "figures: the checking device reports what a GPU would not forgive" {
+@test "figures: the checking device reports errors that a GPU does not report" {
 	unit dev-check
 }
 @test "figures: a text with rollouts has the same bits as separate sequences, in DeltaNet and LaCT" {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
-# Another machine's programs ($RF_BIN) and this one's ($RF_HOST) on the same inputs: ids, draws, positions,
-# rewards, advantages and fresh weights are the same bytes.  What a model computes is the same to 1e-5:
-# kernels add in another order where vectors are shorter.  So of draws from a model's probabilities only those
-# are compared that no rounding can change.
+# Runs the programs of another machine ($RF_BIN) and of this machine ($RF_HOST) on the same inputs.  Ids,
+# draws, positions, rewards, advantages and fresh weights are the same bytes.  Values that a model computes
+# agree to 1e-5, because kernels add in another order if vectors are shorter.  So draws from a model's
+# probabilities are compared only if no rounding can change them.
 setup() {
 	load ../helper
 	load ../model
@@ -10,7 +10,8 @@ setup() {
 }
 
 here() { PATH=$RF_HOST:$PATH "$@"; }
-# same COMMAND...: what it writes here and there, which stays in `out`, is the same bytes, and not nothing
+# same COMMAND...: runs the command of both machines, which must write the same bytes.  The output stays in
+# `out`, and is not empty.
 same() {
 	here "$@" >want 2>want.err
 	"$@" >out 2>err
@@ -18,7 +19,7 @@ same() {
 	cmp out want
 	cmp err want.err
 }
-# A text of every byte, lines of JSON with all that is escaped, lines of ids
+# Makes a text of every byte, lines of JSON with all that is escaped, and lines of ids
 texts_of_all_kinds() {
 	for byte in {0..255}; do
 		printf '%b' "\\0$(printf %o "$byte")"
@@ -28,7 +29,7 @@ texts_of_all_kinds() {
 	printf '{"tokens":[%d,0,1,39]}\n' {2..30} >rows.ids
 	zstd -q lines.jsonl
 }
-# Entropies and states of a model, rollouts and their rewards, all by the programs here
+# Makes entropies, states, rollouts and rewards by the programs of this machine
 rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 
 @test "same bytes: rf-tokenize writes the same stream on both machines, from text, jsonl and ids" {
@@ -39,7 +40,7 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 	same rf-tokenize --vocab 40 rows.ids
 }
 
-@test "same bytes: rf-cat and rf-dump order, cut, repeat, sample and convert alike on both machines" {
+@test "same bytes: rf-cat and rf-dump order, cut, repeat, sample and convert equally on both machines" {
 	"$RF_UNITS/helper/records" make 200 3 5 >in.rf
 	same rf-cat --shuffle --seed 77 --epoch 3 in.rf
 	same rf-cat --repeat 3 --shuffle --range 100:500 in.rf
@@ -90,7 +91,7 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 	done
 }
 
-@test "same bytes: rf-rollout draws the same from equal probabilities on both machines" {
+@test "same bytes: rf-rollout draws the same tokens from equal probabilities on both machines" {
 	cp -r "$M" even
 	chmod -R u+w even
 	"$RF_UNITS/helper/model" scale even lm_head.weight 0
@@ -123,13 +124,13 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 	done
 }
 
-@test "same bytes: code in lib has no fused multiply-add on arm64, so that it rounds as on x86-64" {
+@test "same bytes: code in lib has no fused multiply-add on arm64, so it rounds as on x86-64" {
 	aarch64-linux-gnu-objdump -d "$RF_UNITS"/../lib/*/*.o >code
 	grep -qw fmul code
 	run ! grep -wE 'fn?madd|fn?msub|fml[as]' code
 }
 
-@test "same to 1e-5: both machines compute the same entropies and states, and one scores what one draws" {
+@test "same to 1e-5: both machines compute the same entropies, states and scores of rollouts" {
 	for model in delta gated-gva-neg delta-hybrid lact qwen; do
 		m=$G/$model
 		texts 40 1:300 2:150 >in.rf

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# The unit programs on an emulated processor, but for those of figures (figures.bats) and exec: an emulator
-# makes a fork of vfork, so that a command that is stopped at once is not yet a group, and is waited for.
+# Runs the unit programs on an emulated processor, except those of figures (figures.bats), and except exec: an
+# emulator turns vfork into fork, so a command that is stopped immediately is not yet a process group, and the
+# test would wait for it.
 setup() { load ../helper; }
 
 @test "units: random numbers, selection, rewards, advantages and policy loss pass their unit tests" {

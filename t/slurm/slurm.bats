@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# make check-slurm: slurm.sbatch as a job of a Slurm that runs on this machine.
+# Tests of slurm.sbatch with a Slurm on this machine: make check-slurm.
 
 have_slurm() { have_mpi && command -v slurmctld >/dev/null; }
 setup_file() {
@@ -32,7 +32,8 @@ set_words() {
 	words=(MODEL="$P/ckpt" DATA="$P/text.rf" BATCH=6 MINI_BATCH=3 LR=1e-3 BATCHES=12
 		COMPUTE='--threads 1')
 }
-# job OPTION... -- WORD...: queues mid-training with the tiny model, in RUN=a; its number is then in `id`
+# job OPTION... -- WORD...: queues mid-training with the tiny model, in RUN=a, and sets `id` to the job's
+# number
 job() {
 	local options=()
 	while [ "$1" != -- ]; do
@@ -42,7 +43,7 @@ job() {
 	id=$(sbatch --parsable -o out "${options[@]}" "$ROOT/pipelines/slurm.sbatch" \
 		midtrain RUN=a "${words[@]}" "${@:2}")
 }
-# until_is STATE: of the job; until_batches N: so many have been done
+# until_is STATE: waits until the job has this state; until_batches N: waits until N batches are done
 until_is() {
 	for _ in $(seq 600); do
 		state=$(scontrol show job -o "$id" | grep -o 'JobState=[A-Z_]*')
@@ -57,7 +58,7 @@ until_batches() {
 	until [ -e a/data/times.tsv ] && [ "$(wc -l <a/data/times.tsv)" -ge "$1" ]; do sleep .05; done
 }
 
-@test "slurm.sbatch: several tasks, by srun --mpi=pmix, end at the bytes of one process" {
+@test "slurm.sbatch: four tasks under srun --mpi=pmix end with the same bytes as one process" {
 	job -n 4 --
 	until_is COMPLETED
 	same_run "$P/want" a
@@ -65,7 +66,7 @@ until_batches() {
 	[ "$(cat a/data/status)" = 0 ]
 }
 
-@test "slurm.sbatch: preempted in the middle and queued again, with other tasks, it ends at the same bytes" {
+@test "slurm.sbatch: a job that is preempted and requeued ends with the same bytes" {
 	job -n 3 --
 	until_batches 2
 	srun -Q -p high -n 8 --exclusive sleep 1
@@ -74,10 +75,10 @@ until_batches() {
 	[[ "$(cat out)" == *'CANCELLED'*'PREEMPTION'* ]]
 }
 
-@test "slurm.sbatch: warned of its end it stops behind a commit, queues itself again, and ends at the bytes" {
+@test "slurm.sbatch: a job that is warned of its end stops after a commit, requeues itself and ends equally" {
 	job -n 2 --
 	until_batches 2
-	printf 'step-000000\nstep-000000\n' >a/data/vain # before, two times in vain: this one is not
+	printf 'step-000000\nstep-000000\n' >a/data/vain # two earlier attempts without a commit
 	scancel --batch --signal=USR1 "$id"
 	until_is PENDING
 	[ "$(wc -l <a/data/vain)" -eq 2 ]
@@ -87,7 +88,7 @@ until_batches() {
 	same_run "$P/want" a
 }
 
-@test "slurm.sbatch: a stage killed on one rank, and bad words, end the job, and it is not queued again" {
+@test "slurm.sbatch: a stage killed on one rank, or a wrong variable, ends the job without a requeue" {
 	job -n 3 -- SELECT="bash -c '[ \$\$SLURM_PROCID != 1 ] || kill -9 \$\$\$\$; exec rf-select -k 5'"
 	until_is FAILED
 	[ "$(cut -f 1 a/data/status)" = 65 ]
@@ -99,7 +100,7 @@ until_batches() {
 	[[ "$(cat out)" == *'unknown variable BATCHES'* ]]
 }
 
-@test "slurm.sbatch: what commits nothing three times in a row is not queued again" {
+@test "slurm.sbatch: a job that commits nothing in three attempts is not requeued again" {
 	job -n 2 -- TRAIN="bash -c 'cat >/dev/null; exit 75'"
 	until_is FAILED
 	[ "$(grep -c 'three times nothing was committed: not queued again' out)" -eq 1 ]
@@ -107,7 +108,7 @@ until_batches() {
 	[ ! -e a/data/vain ]
 }
 
-@test "slurm: mpirun in an allocation, and without LAUNCH no variable of Slurm has any effect" {
+@test "slurm: mpirun in an allocation trains the same bytes; Slurm's variables have no effect by themselves" {
 	salloc -Q -n 3 make -s -f "$ROOT/pipelines/midtrain.mk" RUN=a "${words[@]}" \
 		LAUNCH='mpirun --bind-to none'
 	same_run "$P/want" a

@@ -1,18 +1,17 @@
 #!/bin/bash
-# start.sh FOLDER -- a Slurm of one node on this machine, as root, which says that it has 8 cores: munged,
-# slurmctld and slurmd, whose files are all in FOLDER.  SLURM_CONF=FOLDER/slurm.conf makes commands speak to
-# it.
+# start.sh FOLDER -- starts a Slurm of one node, as root, which claims to have 8 cores: munged, slurmctld and
+# slurmd, whose files are all in FOLDER.  With SLURM_CONF=FOLDER/slurm.conf, commands use this Slurm.
 #
-# Partition low is the default; jobs of partition high preempt its jobs, which are queued again.
+# Partition low is the default.  Jobs of partition high preempt the jobs of low, which are requeued.
 set -eu
 dir=$1
 host=$(hostname -s)
 mkdir -p "$dir"/{state,spool,run}
 head -c 1024 /dev/urandom >"$dir/key"
 chmod 400 "$dir/key"
-# free ones, as far as one can know
+# random ports, which are probably free
 port=$((20000 + RANDOM % 10000))
-# A job that is queued again waits until its old credentials have expired, which takes two minutes as a rule.
+# A requeued job waits until its old credentials have expired; by default this takes two minutes.
 cat >"$dir/slurm.conf" <<-END
 	ClusterName=check
 	SlurmctldHost=$host(127.0.0.1)
