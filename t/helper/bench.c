@@ -1,32 +1,34 @@
-/* bench -- what the machine's cores can do, and what the model's passes do of it, in one process and one run.
+/* bench -- measures a machine's products, and how much of that speed a model's passes reach, in one process.
  *
- *     bench MODEL pass T [REPEAT]     forward with entropies and forward + backward of the next-token loss,
- *                                     against oneDNN's float32 product (2048^3) on the same threads, measured
- *                                     in between; the best of REPEAT after one that warms up (0: that one)
- *     bench MODEL forward|both T      one of these passes, once, and nothing beside it
+ *     bench MODEL pass T [REPEAT]     forward with entropies, and forward + backward of the next-token loss,
+ *                                     compared with oneDNN's float32 product (2048^3) on the same threads,
+ *                                     which is measured in between; the best of REPEAT rounds after a round
+ *                                     that warms up (0: only that round)
+ *     bench MODEL forward|both T      one of these passes, once, without a product for comparison
  *     bench MODEL step T RECORDS [T2 RECORDS2]
- *                                     one ReFINE step, stage by stage, and by turns as rf-step does it: 8
- *                                     positions, k 5, one mini-batch or as many as BENCH_MINI records make;
- *                                     and one of another size, by turns
+ *                                     one ReFINE step, first stage by stage, then in the order of rf-step:
+ *                                     8 positions, k 5, one mini-batch or mini-batches of BENCH_MINI records;
+ *                                     with T2, steps of a second size take turns with those of the first
  *     bench MODEL token STEPS T RECORDS T2 RECORDS2
- *                                     a token of rf-generate, of so many records side by side, behind prompts
- *                                     of T tokens; and one of another size, by turns
- *     bench - delta T HEADS KxV       the delta rule alone: forward, and forward and backward
+ *                                     a token of rf-generate, for RECORDS records decoded together, after
+ *                                     prompts of T tokens, taking turns with those of a second size
+ *     bench - delta T HEADS KxV       the delta rule: forward, and forward and backward
  *     bench - products D F N ROWS...  a layer's products of width D, MLP F and vocabulary N, a square one of
  *                                     8192 (or of the last ROWS, if that is less), and a copy
- *     bench levels                    this processor's levels of the instruction set, as RF_ISA takes them,
- *                                     from its own down
+ *     bench levels                    this processor's levels of the instruction set, named as for RF_ISA,
+ *                                     the highest first
  *     bench run N COMMAND ...         a command N times: least seconds, and its peak memory in MiB
  *
- * Floating-point operations are those of rf_model_flops(): of matrix products, and of what the mixers compute
- * between rows; and three times that for forward + backward.  On another device (RF_DEVICE) the product is
- * its own, of T rows at the model's width, of operands that are rounded already: on a GPU that of cuBLAS
- * alone.  BENCH_DTYPE=f32|bf16, BENCH_SEGMENT=rows (2048), BENCH_RECOMPUTE=1, BENCH_SUM=plain,
- * BENCH_ROLLOUTS=n at each position; BENCH_OPS=1 shows the time of each operation.
+ * Floating-point operations are those of rf_model_flops(), which counts matrix products and the computations
+ * of mixers between rows; forward + backward counts three times as many.  On another device (RF_DEVICE) the
+ * product is the device's product of T rows at the model's width, with operands that are already rounded: on
+ * a GPU, the product of cuBLAS.  BENCH_DTYPE=f32|bf16, BENCH_SEGMENT=rows (2048), BENCH_RECOMPUTE=1,
+ * BENCH_SUM=plain, BENCH_ROLLOUTS=n at each position; BENCH_OPS=1 shows the time of each operation.
  *
  * BENCH_VALUES=file gets each token's entropy and the norm of each weight's gradient that a pass computed;
- * `forward` then also prints the loss.  BENCH_FRESH=1: MODEL is a config, and weights are not read but made,
- * in much less time than reading takes; BENCH_FRESH=zeros: they are zeros, for a device that only reckons. */
+ * `forward` then also prints the loss.  BENCH_FRESH=1: MODEL is a config, and random weights are made, in
+ * much less time than reading takes.  BENCH_FRESH=zeros: the weights are zeros, for a device that only
+ * estimates times. */
 #include <dnnl.h>
 #include <fcntl.h>
 #include <math.h>
@@ -57,7 +59,7 @@ static void die(const struct rf_err *e)
 	exit(1);
 }
 
-/* ---- where the time goes: the table of operations with a clock around each ---- */
+/* ---- the time of each operation: a table of operations that measures each call ---- */
 
 #define X(op) OP_##op,
 enum { RF_OPS(X) OPS };
@@ -103,7 +105,8 @@ static void show_operations(int passes)
 	memset(spent, 0, sizeof spent);
 }
 
-/* One that trains, and as in a pipeline one for each stage before it: memory is taken once, and kept. */
+/* The engine of the trainer, and as in a pipeline one for each earlier stage that has a model.  Memory is
+ * allocated once and kept. */
 static struct rf_engine g = RF_ENGINE_DEFAULTS, reader = RF_ENGINE_DEFAULTS, roller = RF_ENGINE_DEFAULTS;
 static struct rf_train training = RF_TRAIN_DEFAULTS;
 static struct rf_step fused = RF_STEP_DEFAULTS;
@@ -111,7 +114,7 @@ static struct rf_rollout_settings rollouts = RF_ROLLOUT_DEFAULTS;
 static struct rf_work g_work, reader_work, roller_work;
 static struct rf_err e;
 
-/* The clock, once the device has done all that it was given. */
+/* Waits for the device, and returns the time. */
 static double done(void)
 {
 	if (rf_dev_sync(&g.dev, &e) != RF_OK)
@@ -119,7 +122,7 @@ static double done(void)
 	return rf_now();
 }
 
-/* Device memory with numbers between -1 and 1 in it. */
+/* Allocates device memory, and fills it with numbers between -1 and 1. */
 static rf_f32 numbers(size_t n, uint32_t seed)
 {
 	float *x = malloc(n * 4);
@@ -134,14 +137,14 @@ static rf_f32 numbers(size_t n, uint32_t seed)
 	return p;
 }
 
-/* oneDNN has this beside dnnl_sgemm, and no header declares it. */
+/* oneDNN exports this function as well as dnnl_sgemm, but no header declares it. */
 extern dnnl_status_t dnnl_gemm_bf16bf16f32(char, char, dnnl_dim_t, dnnl_dim_t, dnnl_dim_t, float,
                                            const uint16_t *, dnnl_dim_t, const uint16_t *, dnnl_dim_t, float,
                                            float *, dnnl_dim_t) __attribute__((weak));
 
-/* Returns the GFLOP/s of the device's own product: T rows times a square of the model's width.  It is asked
- * for often enough that a GPU's clock shows its pace.  Under RF_PROFILE it is 0, so that the table of
- * launches has the model's passes only. */
+/* Returns the GFLOP/s of the device's own product: T rows times a square of the model's width.  It is
+ * repeated often enough to show the clock rate that a GPU keeps.  Under RF_PROFILE it is 0, so that the
+ * table of launches has only the model's passes. */
 static double device_product(int T)
 {
 	enum { TIMES = 20, ROUNDS = 5 };
@@ -168,7 +171,7 @@ static double device_product(int T)
 	return 2. * (double)n * width / best / 1e9;
 }
 
-/* oneDNN's own product on all threads, float32 or of bf16 operands, GFLOP/s; 0: it has none */
+/* Returns the GFLOP/s of oneDNN's product on all threads, of float32 or bf16 operands; 0: oneDNN has none. */
 static double product(int threads, int times, bool bf16)
 {
 	enum { N = 2048 };
@@ -222,7 +225,7 @@ static void rate(const char *name, double work, double seconds, int T, double pr
 	printf("%8.0f tokens/s  %.3f s\n", T / seconds, seconds);
 }
 
-/* Training in the memory of rf-step, or without rollouts in its own. */
+/* Prepares training in the memory of rf-step, or without rollouts in the memory of a trainer. */
 static void prepare_training(bool rolls)
 {
 	const char *n = getenv("BENCH_ROLLOUTS");
@@ -242,7 +245,7 @@ static void prepare_training(bool rolls)
 /* The loss of the last forward + backward. */
 static double loss;
 
-/* Seconds of forward, or with `both` of forward + backward. */
+/* Runs forward, or with `both` forward + backward, and returns the seconds. */
 static double run_pass(bool both, struct rf_entropy *forward, struct rf_train *train, struct rf_record *r)
 {
 	struct rf_train_stats st;
@@ -257,7 +260,7 @@ static double run_pass(bool both, struct rf_entropy *forward, struct rf_train *t
 	return t;
 }
 
-/* ---- whether what a pass computed is right -------------------------------------------------- */
+/* ---- the results of a pass, to check that they are right --------------------------------------- */
 
 /* Prints the mean entropy of a pass, which is a little less than ln N for fresh weights, and the loss if the
  * pass computed it; writes each token's entropy to the file of values. */
@@ -276,8 +279,8 @@ static void show_entropy(const struct rf_record *r, FILE *values)
 		printf("%-20s %10.5f nats\n", "loss", nll / (r->T - 1));
 }
 
-/* Prints the loss of a backward pass and the norm of its gradient, and writes the norm of each weight's to
- * the file of values. */
+/* Prints the loss of a backward pass and the norm of its gradient, and writes the norm of each weight's
+ * gradient to the file of values. */
 static void show_gradient(struct rf_train *train, FILE *values)
 {
 	const struct rf_params *all = &g.ckpt->params;
@@ -315,7 +318,7 @@ static void close_values(FILE *f)
 	}
 }
 
-/* One pass without a product beside it, for a device that reckons what its launches take. */
+/* Runs one pass without a product for comparison, for a device that estimates the times of its launches. */
 static void alone(int T, bool both)
 {
 	struct rf_entropy pass = { .work = &reader_work, .nll = getenv("BENCH_VALUES") };
@@ -412,7 +415,7 @@ static int mini_of(const struct size *x)
 	return mini ? atoi(mini) : x->n;
 }
 
-/* The optimizer steps of a batch; seconds of gradients and of AdamW. */
+/* Makes the optimizer steps of a batch; adds the seconds of gradients and of AdamW. */
 static void optimize(struct rf_record **batch, const struct size *x, double *gradient, double *adamw)
 {
 	struct rf_train_stats st;
@@ -429,7 +432,7 @@ static void optimize(struct rf_record **batch, const struct size *x, double *gra
 	}
 }
 
-/* One ReFINE step on x->n records of x->T tokens, stage by stage; seconds of each stage. */
+/* Makes one ReFINE step on x->n records of x->T tokens, stage by stage; sets part to the seconds of each. */
 static void step_once(const struct size *x, double part[STAGES])
 {
 	struct rf_entropy entropy = { .work = &reader_work };
@@ -454,7 +457,7 @@ static void step_once(const struct size *x, double part[STAGES])
 	free_batch(batch, x->n);
 }
 
-/* The same as rf-step does it; returns its seconds. */
+/* Makes the same step in the order of rf-step, and returns its seconds. */
 static double fused_once(const struct size *x)
 {
 	struct rf_record **batch = make_batch(x);
@@ -493,16 +496,16 @@ static int by_size(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* The median of n numbers, which it sorts. */
+/* Sorts n numbers, and returns their median. */
 static double median(double *x, int n)
 {
 	qsort(x, (size_t)n, sizeof *x, by_size);
 	return (x[n / 2] + x[(n - 1) / 2]) / 2;
 }
 
-/* Medians of rounds, but for the first: it takes memory from the system, which only a process of one step
- * pays for as it does.  Both ways, and two sizes, take turns, so that what else the machine does slows all
- * alike. */
+/* Prints medians over rounds, without the first round, which also allocates memory: only a process that makes
+ * a single step pays for that.  Both orders, and both sizes, take turns, so that other load on the machine
+ * slows all of them equally. */
 static void step(const struct size *x, int sizes)
 {
 	static const char *const names[STAGES] = { "entropy (forward)", "select", "rollout", "reward",
@@ -543,14 +546,14 @@ static void step(const struct size *x, int sizes)
 	rf_train_close(&training);
 }
 
-/* Records that are decoded side by side. */
+/* Records that are decoded together. */
 struct decoded {
 	struct size x;
 	struct rf_tree *tree;
 	rf_f32 h;     /* (n, d): the prompts' last rows */
 	rf_f32 sure;  /* (n) */
 	rf_i32 token; /* (n): the newest */
-	double best;  /* seconds of a step: of n tokens */
+	double best;  /* seconds of a step, which decodes n tokens */
 };
 
 static void choose(const struct decoded *a, rf_f32 h)
@@ -595,7 +598,7 @@ static void run_prompts(struct decoded *a, int k)
 	choose(a, a->h);
 }
 
-/* Of each size the least: what else the machine does slows some of the steps. */
+/* Prints the least time of a step for each size, since other load on the machine slows some of the steps. */
 static void token(int steps, struct decoded a[2])
 {
 	for (int i = 0; i < 2; i++)
@@ -605,7 +608,7 @@ static void token(int steps, struct decoded a[2])
 		for (int i = 0; i < 2; i++) {
 			double t;
 
-			/* as each would do alone */
+			/* as in a process that decodes only this size */
 			g.dev.ops->prepare(&g.dev, &(struct rf_workspace){ .decode = true,
 			                                                   .now = { a[i].x.n, steps } });
 			t = rf_now();
@@ -613,7 +616,7 @@ static void token(int steps, struct decoded a[2])
 			t = rf_now() - t;
 			a[i].best = !j || t < a[i].best ? t : a[i].best;
 		}
-	if (real) /* of a step of each */
+	if (real) /* one step of each size */
 		show_operations(steps);
 	for (int i = 0; i < 2; i++) {
 		printf("token, %d x %-8d %8.3f ms\n", a[i].x.n, a[i].x.T, 1e3 * a[i].best / a[i].x.n);
@@ -624,7 +627,7 @@ static void token(int steps, struct decoded a[2])
 	}
 }
 
-/* (T, H, K) of q and k, (T, H, V) of v, u and o. */
+/* Measures the delta rule; q and k are (T, H, K), and v, u and o are (T, H, V). */
 static void delta(int T, int H, int K, int V)
 {
 	enum { TIMES = 10, ROUNDS = 5 };
@@ -641,7 +644,7 @@ static void delta(int T, int H, int K, int V)
 
 	d->ops->zero(d, S, states * 4);
 	d->ops->zero(d, dS, states * 4);
-	/* k of length 1, as models have it */
+	/* rows of k have the length 1, as in models */
 	RF_RUN(d, conv_fwd, .nb = 1, .steps = R, .w = 1, .parts = 1, .x = k,
 	       .part = { { .d = K, .head = K, .act = RF_ACT_IDENTITY, .norm = RF_NORM_L2, .scale = 1,
 	                   .y = x } });
@@ -672,7 +675,7 @@ static void delta(int T, int H, int K, int V)
 
 /* ---- products ---- */
 
-/* Seconds of f, the least of some rounds. */
+/* Returns the seconds of f, the least of some rounds. */
 static double timed(void (*f)(const void *), const void *arg, int times)
 {
 	enum { ROUNDS = 4 };
@@ -699,7 +702,7 @@ static void show_product(const char *name, int m, int n, int k, double seconds)
 	       2. * m * n * k / seconds / 1e12);
 }
 
-/* Those of a layer for R rows as the model calls them; x is large enough for each operand. */
+/* Measures the products of a layer for R rows, with the model's arguments; x has room for each operand. */
 static void products_of(int R, int d, int f, rf_f32 x, rf_f32 w, rf_f32 y)
 {
 	const size_t part = (size_t)d * (size_t)(d > f ? d : f);
@@ -779,7 +782,7 @@ static void products(int d, int f, int N, const char *const *rows)
 
 /* ---- */
 
-/* Returns PIECE normals of standard deviation 1, drawn once. */
+/* Returns PIECE normal numbers of standard deviation 1, drawn once. */
 enum { PIECE = 2 * 524287 }; /* twice a prime: rows of a weight differ */
 static const float *normals(void)
 {
@@ -791,8 +794,8 @@ static const float *normals(void)
 	return unit;
 }
 
-/* Writes the first PIECE numbers of weight i to `piece`, or as many as it has.  Those of a normal
- * distribution are normals(), scaled, from number 7919 i on. */
+/* Writes the first PIECE numbers of weight i, or all if it has fewer, to `piece`.  A normal distribution
+ * takes its numbers from normals(), scaled, from number 7919 i on. */
 static void first_piece(const struct rf_param *p, int i, const float *unit, float *piece)
 {
 	const size_t n = p->count < PIECE ? p->count : PIECE;
@@ -810,7 +813,7 @@ static void first_piece(const struct rf_param *p, int i, const float *unit, floa
 	}
 }
 
-/* Makes random weights: of each weight a piece comes from the host, and the device repeats it. */
+/* Makes random weights: the host makes the first piece of each weight, and the device repeats it. */
 static void make_weights(struct rf_engine *x)
 {
 	const struct rf_params *all = &x->ckpt->params;
@@ -851,7 +854,7 @@ static void open_engine(struct rf_engine *x, bool train)
 {
 	const char *fresh = getenv("BENCH_FRESH");
 
-	x->dry_run = fresh; /* a config is as good, and nothing is read */
+	x->dry_run = fresh; /* then a config is enough, and no weights are read */
 	if (rf_engine_open(x, NULL, train, &e) != RF_OK)
 		die(&e);
 	x->dry_run = false;
@@ -875,7 +878,7 @@ static void open_engine(struct rf_engine *x, bool train)
 		time_operations(&x->dev);
 }
 
-/* A command's least wall time and largest peak memory; its output goes where ours does. */
+/* Runs a command n times without its standard output; prints its least wall time and largest peak memory. */
 static int run(int n, char **command)
 {
 	double best = 1e9, t;
@@ -904,7 +907,8 @@ static int run(int n, char **command)
 	return 0;
 }
 
-/* Its own is `auto` where that has more than the highest level by name. */
+/* Prints the levels of the instruction set.  The first is `auto` if the processor has more than the highest
+ * level with a name. */
 static int levels(void)
 {
 	const char *name;

@@ -1,16 +1,16 @@
-/* fault.c -- a library to be preloaded (LD_PRELOAD) into a program: it counts the calls by which the program
- * changes files, from the first one that makes or locks something on, and lets one go wrong.
+/* fault.c -- a library for LD_PRELOAD that injects one fault: it counts the calls by which the program
+ * changes files, beginning with the first call that makes or locks something.
  *
  *     RF_FAULT_LOG=FILE     appends the name of each call
- *     RF_FAULT=kill:N       SIGKILL in place of call N, counted from 1; of a write of several pages the first
- *                           half is done
+ *     RF_FAULT=kill:N       SIGKILL instead of call N, counted from 1; the first half of a write of several
+ *                           pages is still done
  *     RF_FAULT=term:N       SIGTERM before call N
- *     RF_FAULT=make:N       before call N someone else makes the file RF_FAULT_FILE
- *     RF_FAULT_FREE=BYTES   statvfs says that so much is free; "uncounted": that the file system has no
- *                           blocks to count
+ *     RF_FAULT=make:N       before call N the file RF_FAULT_FILE appears, as if another program made it
+ *     RF_FAULT_FREE=BYTES   statvfs reports this much free space; "uncounted": statvfs reports a file system
+ *                           that does not count blocks
  *     RF_FAULT_EXCHANGE=1   two names cannot be exchanged, as in some network file systems
  *     RF_FAULT_OVERLAY=1    folders cannot be renamed, as those of an overlay's lower layer
- */
+ * */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -41,7 +41,8 @@ static void note(const char *name)
 	syscall(SYS_close, fd);
 }
 
-/* Another's hand.  What the file is to be in may be missing for a moment, and then the file comes later. */
+/* Makes RF_FAULT_FILE like another program would.  If its folder is missing at the moment, a later call makes
+ * the file. */
 static void make(void)
 {
 	const char *path = getenv("RF_FAULT_FILE");
@@ -54,7 +55,7 @@ static void make(void)
 	made = 1;
 }
 
-/* Counts a call; whether it is the one to be killed at. */
+/* Counts a call; returns whether the program is to be killed at this call. */
 static int due(const char *name, int begins)
 {
 	const char *fault = getenv("RF_FAULT");

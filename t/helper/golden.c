@@ -1,22 +1,24 @@
-/* golden -- between the reference cases and the programs.  A CASE is a directory with expected.safetensors.
+/* golden -- compares the programs with the reference cases.  A CASE is a directory with
+ * expected.safetensors.
  *
- *     golden stream CASE            the case as a stream: tokens, positions, rollouts with logp_old,
+ *     golden stream CASE            writes the case as a stream: tokens, positions, rollouts with logp_old,
  *                                     hybrid rewards
  *     golden values CASE FILE KEY...
- *                                     a stream's values against the case's; ID.KEY where the case has
- *                                     several records
- *     golden grads CASE KEY FILE    all gradients in a safetensors file against KEY.NAME
- *     golden step CASE DIR          weights in a checkpoint against step.weight.NAME
- *     golden log CASE FILE KEY...   loss.rl, loss.ntp (first line) and step.grad_norm (first lines)
- *                                     of a log
- *     golden adamw CASE             the optimizer alone, on the case's gradients, against double precision
- *     golden change A B FROM        two checkpoints' changes since a third, their difference over
- *                                     their norm
+ *                                     compares a stream's values with KEY of the case, or with ID.KEY if the
+ *                                     case has several records
+ *     golden grads CASE KEY FILE    compares all gradients in a safetensors file with KEY.NAME
+ *     golden step CASE DIR          compares weights in a checkpoint with step.weight.NAME
+ *     golden log CASE FILE KEY...   compares loss.rl and loss.ntp of a log's first line, and step.grad_norm
+ *                                     of the first lines
+ *     golden adamw CASE             compares the optimizer, on the case's gradients, with double precision
+ *     golden change A B FROM        compares the changes of two checkpoints since a third: their difference
+ *                                     over their norm
  *
- * Prints the worst difference for each key, largest difference over largest value, and fails beyond 1e-5
- * (values), 1e-4 (gradients; with Muon, whose steps magnify rounding, 5e-5 and 5e-3; on a GPU those of LaCT's
- * ttt_scale_proj.bias are a part of its weight's largest), 5e-7 of the largest advantage (loss.rl), 1e-2
- * (change of all weights over its norm; of two of our own checkpoints 1e-6). */
+ * Prints the worst difference for each key, as largest difference over largest value.  The limits are 1e-5
+ * for values, 1e-4 for gradients, 5e-7 of the largest advantage for loss.rl, and 1e-2 of the norm for the
+ * change of all weights, or 1e-6 between two of our own checkpoints.  With Muon, whose steps magnify
+ * rounding, the limits are 5e-5 for values and 5e-3 for gradients.  On a GPU, the gradient of LaCT's
+ * ttt_scale_proj.bias is compared with the largest number of its weight's gradient. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +33,7 @@
 #include "unit/tap.h"
 #include "unit/values.h"
 
-/* It reads its few files and exits: what it allocates goes with it. */
+/* The program reads a few files and exits: its memory is not freed before. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "detect_leaks=0"; }
 
@@ -62,7 +64,7 @@ static int32_t *i32(const char *name, size_t *n)
 	return p;
 }
 
-/* top: what differences are a part of. */
+/* Compares n numbers.  top: the value by which differences are divided. */
 static void compare(const char *name, const float *have, const float *expect, size_t n, double top,
                     double limit)
 {
@@ -91,7 +93,7 @@ static double scale_of(const char *name)
 	return top;
 }
 
-/* Of what is not there on one side only. */
+/* Compares n numbers with those of this name in the case, which must have as many. */
 static void against(const char *name, const float *have, size_t n, double limit)
 {
 	size_t m;
@@ -189,8 +191,8 @@ static void gradients(const char *key, const char *path)
 	}
 }
 
-/* |change - expected change| / |expected change|, over all weights; `other` holds what is expected,
- * as prefix NAME. */
+/* Returns |change - expected change| / |expected change| over all weights.  The expected weights are those in
+ * `other`, named prefix NAME. */
 static double change(const char *dir, const char *first, const struct rf_tensors *other, const char *prefix)
 {
 	struct rf_tensors have, from;
@@ -234,8 +236,8 @@ static void same_change(const char *a, const char *b, const char *first)
 	ok(d <= 1e-6, "difference of the changes %.1e", d);
 }
 
-/* A mean of terms that are as large as the advantages, and cancel: measured against the largest of those.  A
- * case of several records has one of each. */
+/* Compares the policy loss.  Its terms are as large as the advantages and cancel, so the difference is
+ * divided by the largest advantage of all records. */
 static void policy_loss(const char *key, double loss)
 {
 	double top = 0, expected;
@@ -285,10 +287,10 @@ static void log_lines(const char *path, char **keys)
 	ok(lines > 0, "%s has lines", path);
 }
 
-/* ---- the optimizer alone ------------------------------------------------------------------- */
+/* ---- the optimizer ------------------------------------------------------------------------- */
 
-/* Three steps with the same gradient, 0.2 grad_rl + grad_ntp, then scaled down so far that nothing
- * is clipped. */
+/* Makes two steps with the gradient 0.2 grad_rl + grad_ntp, and a third one with a gradient that is so much
+ * smaller that nothing is clipped. */
 static void adamw(const char *dir)
 {
 	struct rf_engine g = RF_ENGINE_DEFAULTS;

@@ -1,17 +1,16 @@
-/* lab -- what the shell tests need and the shell lacks.
+/* lab -- tools for the shell tests that the shell lacks.
  *
- *     lab frames FILE            the frames of FILE: "offset size" a line
- *     lab pick FILE N...         frames N... of FILE, counted from 0, as they are
- *     lab end FILE               the stream without its end record, and an end record that fits
- *     lab seq FILE               the frames of FILE, numbered anew, with an end record that fits
- *     lab peak MIB COMMAND...    runs the command; fails if it ever held more than so many MiB, or, where
- *                                  MIB is LEAST-MOST, never so many
- *     lab cuts N FILE COMMAND... the command reads FILE cut after each of N numbers of bytes, evenly
- *                                  spread, and at each frame's end: it must exit with 65 and one line on
- *                                  stderr that begins with its name and says that the input is truncated, and
- *                                  write no stream that has an end.  Works in the current folder, in files
- *                                  cut.*
- */
+ *     lab frames FILE            prints the frames of FILE, as lines "offset size"
+ *     lab pick FILE N...         copies the frames N... of FILE, counted from 0
+ *     lab end FILE               copies the stream, and replaces its end record by one that fits
+ *     lab seq FILE               copies the frames of FILE with new numbers, and an end record that fits
+ *     lab peak MIB COMMAND...    runs the command; fails if its peak memory is more than MIB, or, if MIB is
+ *                                  LEAST-MOST, also if it is less than LEAST
+ *     lab cuts N FILE COMMAND... runs the command on FILE, cut at N evenly spread bytes and at the end of
+ *                                  each frame.  The command must exit with 65, write one line on stderr that
+ *                                  begins with its name and tells that the input is truncated, and write no
+ *                                  stream with an end record.  Makes files cut.* in the current folder
+ * */
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -74,7 +73,8 @@ static void put(const void *msg, size_t n)
 	fwrite(out, 1, m, stdout);
 }
 
-/* Every frame but an end record, its number i if renumber is set; then an end record that fits. */
+/* Writes every frame except an end record, with new numbers if renumber is set; then an end record that
+ * fits. */
 static void with_end(bool renumber)
 {
 	static unsigned char msg[16 << 20];
@@ -125,7 +125,7 @@ static int peak(const char *mib, char *argv[])
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* The whole of a small file, with a 0 behind it. */
+/* Reads all of a small file and adds a 0; returns its size. */
 static size_t slurp(const char *path, char *to, size_t max)
 {
 	FILE *f = fopen(path, "rb");
@@ -137,7 +137,7 @@ static size_t slurp(const char *path, char *to, size_t max)
 	return n;
 }
 
-/* Whether a stream's last frame is its end record. */
+/* Returns whether a stream's last frame is its end record. */
 static bool has_end(const char *p, size_t n)
 {
 	char msg[64];
@@ -149,14 +149,14 @@ static bool has_end(const char *p, size_t n)
 			return false;
 		last = i;
 	}
-	/* an end record is small; what is not does not fit */
+	/* an end record is small; a larger record does not fit into msg */
 	m = ZSTD_decompress(msg, sizeof msg, p + last, n - last);
 	return n && !ZSTD_isError(m) && m > 6 && !memcmp(msg + 2, "\xa3""end", 4);
 }
 
 extern char **environ;
 
-/* Runs the command on the first `cut` bytes; NULL, or what is wrong. */
+/* Runs the command on the first `cut` bytes; returns NULL, or the rule that the command broke. */
 static const char *run_cut(size_t cut, const char *name, char *argv[])
 {
 	static char out[16 << 20], err[4096];
@@ -207,7 +207,7 @@ static int cuts(long n, char *argv[])
 		list[count++] = 1 + i * (size - 2) / (many > 1 ? many - 1 : 1);
 	for (size_t i = 1; i < frames; i++)
 		list[count++] = at[i];
-	qsort(list, count, sizeof *list, by_size); /* so that one file gets shorter and shorter */
+	qsort(list, count, sizeof *list, by_size); /* descending: one file is shortened repeatedly */
 	for (size_t i = 0; i < count; i++)
 		if ((!i || list[i] != list[i - 1]) && (bad = run_cut(list[i], name, argv))) {
 			printf("cut after %zu bytes: %s\n", list[i], bad);

@@ -1,9 +1,10 @@
 /* launches -- calls every operation at the shapes of real models, for the occupancy table of `make
  * cuda-report`.
  *
- * It runs on the emulated GPU with EMU_LAUNCHES=FILE, which records launches and runs nothing, so all arrays
- * may be one page.  A segment of 8192 rows, as programs have on a large card, and 40 rollouts of 8 that
- * branch from a sequence of 16384, of the configs in pipelines/configs. */
+ * The program runs on the emulated GPU with EMU_LAUNCHES=FILE, which records launches and runs no kernel, so
+ * all arrays may be the same page.  The shapes are those of the configs in pipelines/configs, with a segment
+ * of 8192 rows, as programs have on a large GPU, and with 40 rollouts of 8 tokens that branch from a
+ * sequence of 16384. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,7 +33,7 @@ static void both_math(void (*f)(const struct model *, int, int), const struct mo
 {
 	for (d->math = RF_MATH_F32; d->math <= RF_MATH_BF16; d->math++) {
 		f(m, nb, steps);
-		if (d->math == RF_MATH_F32) /* some cards have too little shared memory for it */
+		if (d->math == RF_MATH_F32) /* some GPUs have too little shared memory for float32 */
 			d->err.code = RF_OK;
 	}
 }
@@ -111,7 +112,7 @@ static void delta(const struct model *m, int nb, int steps)
 	       .beta_scale = 1, .q = x, .k = x, .v = x, .b = x, .g = x, .u = x, .d_o = x, .dq = x, .dk = x,
 	       .dv = x, .db = x, .dg = x, .S = x, .dS = x, .start = start, .captures = captures,
 	       .cap_row = ints, .cap_slot = ints);
-	if (nb == 1) { /* a text whose open chunks continue in rollouts */
+	if (nb == 1) { /* a text with incomplete chunks that continue in rollouts */
 		f.log = (struct rf_delta_log){ x, x, x, x };
 		d->ops->delta_fwd(d, &f);
 	} else { /* rollouts that are decoded */

@@ -1,21 +1,21 @@
-/* model -- what the tests of the programs with a model need.
+/* model -- makes and checks files for tests of the programs that have a model.
  *
- *     model texts N ID:T...              a stream of random texts over a vocabulary of N
- *     model near A B KEY...              two streams of the same records: values to 1e-5, largest
- *                                          difference over largest
+ *     model texts N ID:T...              writes a stream of random texts over a vocabulary of N
+ *     model near A B KEY...              compares values of two streams with the same records, to 1e-5:
+ *                                          largest difference over largest value
  *     model draws DIR SEED STEP EOS K P FILE
- *                                          rollouts that rf-rollout drew with DIR's weights after
+ *                                          checks rollouts that rf-rollout drew with DIR's weights after
  *                                          rf-entropy --keep hidden,logits: every token is the one that the
  *                                          seed gives, logp and h_gt fit
  *     model written SEED STEP SAMPLE T K P FILE
- *                                          samples that rf-generate wrote, as the responses of records
+ *                                          checks samples that rf-generate wrote, as the responses of records
  *                                          after rf-entropy --keep logits: every token is the one that the
  *                                          seed gives
- *     model fit FILE                     many rollouts of one token at one position: chi-square
- *                                          against softmax
+ *     model fit FILE                     compares many rollouts of one token at one position with softmax, by
+ *                                          chi-square
  *     model poke DIR NAME I X            writes X into element I of a weight, in place
  *     model scale DIR NAME X             multiplies a weight, in place
- *     model lr SCHEDULE LR WARMUP TOTAL FILE   a log's learning rates against their formula */
+ *     model lr SCHEDULE LR WARMUP TOTAL FILE   compares a log's learning rates with their formula */
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
@@ -30,7 +30,7 @@
 #include "unit/tap.h"
 #include "unit/values.h"
 
-/* It reads its few files and exits: what it allocates goes with it. */
+/* The program reads a few files and exits: its memory is not freed before. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "detect_leaks=0"; }
 
@@ -104,7 +104,8 @@ static int downwards(const void *a, const void *b)
 	return *x - *y;
 }
 
-/* Probabilities that a token is drawn with, from the logits z; returns log sum exp of z inv_temp over all. */
+/* Computes the probability p of drawing each token, from the logits z; returns log sum exp of z inv_temp over
+ * all tokens. */
 static double chances(const struct sampler *s, const double *z, double *p)
 {
 	int *order = room((size_t)s->N, sizeof *order), kept = s->N;
@@ -136,7 +137,7 @@ static double chances(const struct sampler *s, const double *z, double *p)
 	return top + log(all);
 }
 
-/* Whether a token is not the one that u gives; *close counts those that rounding decides. */
+/* Returns whether a token is not the one that u gives; *close counts the tokens that rounding decides. */
 static bool differs(const double *p, int N, double u, int32_t have, size_t *close)
 {
 	double total = 0, sum = 0;
@@ -273,14 +274,14 @@ static void fit(const char *path)
 		bins++;
 	}
 	ok(!count[2], "the end of the sequence is not drawn");
-	/* mean bins - 1, variance twice that: five deviations */
+	/* chi-square has the mean bins - 1 and twice that as variance: the limit is five deviations */
 	ok(square < (double)(bins - 1) + 5 * sqrt(2 * (double)(bins - 1)),
 	   "chi-square %.1f over %zu tokens, the most likely %.0f of %zu", square, bins, p2, n);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------ */
 
-/* Changes elements first .. last-1 of a weight in place: x times the old one, or x alone. */
+/* Changes elements first .. last-1 of a weight in place: to x times the old value, or to x. */
 static int change(const char *dir, const char *name, uint64_t first, uint64_t last, float x, bool times)
 {
 	struct rf_tensors t;

@@ -1,8 +1,9 @@
 /* patterns FILE -- matches the patterns of a tokenizer.json, for comparison with another program.
  *
  * A line of FILE is {"pattern": {"Regex": "..."}, "texts": ["...", ...]}.  For each line of FILE the program
- * prints "refused", or a line for each text: the matches that are not empty as AT-END in bytes, a blank, and
- * in hex the text with each match replaced by a minus sign; or "fails" if the pattern fails on the text. */
+ * prints "refused", or one line for each text.  That line has the matches that are not empty, as AT-END in
+ * bytes, then a blank, then the text with each match replaced by a minus sign, in hex; or "fails" if the
+ * pattern fails on the text. */
 #include <stdio.h>
 #include <stdlib.h>
 

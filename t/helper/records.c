@@ -1,8 +1,8 @@
-/* records -- streams for tests.
+/* records -- writes streams for tests.
  *
- * make N D STEP    N records with entropies; 2 positions, 2 rollouts of 3 tokens, hidden states of width D
- *                  (0: none); the third of every four has no positions; the model's step
- * reverse FILE     the same records, last one first */
+ * make N D STEP    N records with entropies, 2 positions, 2 rollouts of 3 tokens and hidden states of width D
+ *                  (0: none); the third of every four records has no positions; STEP is the model's step
+ * reverse FILE     the records of FILE in reverse order */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-/* run -- a run in the hands of a trainer, for tests that disturb it from outside.
+/* run -- opens a run like a trainer, for tests that disturb a trainer from outside.
  *
- * run commit RUN STEP [KEEP]  opens, changes every weight and moment, commits (keeps 2)
- * run tidy RUN                opens and closes
- * run hold RUN                opens, prints "held", closes when standard input ends
- * run check RUN               reads the newest step as a filter does, whole, and prints its number and hash
+ * run commit RUN STEP [KEEP]  opens the run, changes every weight and moment, and commits; keeps KEEP steps
+ * (2) run tidy RUN                opens and closes the run run hold RUN                opens the run, prints
+ * "held", and closes the run when standard input ends run check RUN               reads all of the newest
+ * step like a filter, and prints its number and hash
  *
- * Status and messages are those of the programs. */
+ * Exit statuses and messages are those of the programs. */
 #include <stdio.h>
 
 #include "unit/small_trainer.h"
