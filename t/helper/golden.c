@@ -342,7 +342,7 @@ static void adamw(const char *dir)
 		   st.grad_norm);
 		if (!s)
 			ok(fabs(st.grad_norm - (double)norm[0]) <= 1e-5 * (double)norm[0],
-			   "it is the case's, %.9g", (double)norm[0]);
+			   "the norm equals that of the case, %.9g", (double)norm[0]);
 		ok(s == 2 ? scale == 1 : scale < 1, "clipped by %g", scale);
 		for (size_t i = 0; i < n; i++) {
 			double d = (double)grad[i] * scale;

@@ -244,7 +244,7 @@ static void draws(const char *dir, uint64_t seed, uint64_t step, struct sampler 
 	ok(checked > 0 && !wrong && close < 2 + checked / 50,
 	   "of %zu tokens %zu are not what the seed gives (%zu too close to call)", checked, wrong, close);
 	ok(worst <= 1e-5 * top, "log-probabilities %.1e", worst / top);
-	ok(rows && !stray, "of %zu numbers of h_gt %zu are not the text's", rows, stray);
+	ok(rows && !stray, "of %zu numbers of h_gt %zu differ from the text", rows, stray);
 }
 
 static void fit(const char *path)
