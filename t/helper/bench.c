@@ -115,7 +115,7 @@ static struct rf_work g_work, reader_work, roller_work;
 static struct rf_err e;
 
 /* Waits for the device, and returns the time. */
-static double done(void)
+static double synced_time(void)
 {
 	if (rf_dev_sync(&g.dev, &e) != RF_OK)
 		die(&e);
@@ -123,7 +123,7 @@ static double done(void)
 }
 
 /* Allocates device memory, and fills it with numbers between -1 and 1. */
-static rf_f32 numbers(size_t n, uint32_t seed)
+static rf_f32 alloc_numbers(size_t n, uint32_t seed)
 {
 	float *x = malloc(n * 4);
 	rf_f32 p = g.dev.ops->alloc(&g.dev, n * 4);
@@ -132,7 +132,7 @@ static rf_f32 numbers(size_t n, uint32_t seed)
 		x[i] = (float)((uint32_t)(i + seed) * 2654435761u >> 8) / (1 << 23) - 1;
 	if (x && p)
 		g.dev.ops->upload(&g.dev, p, x, n * 4);
-	done();
+	synced_time();
 	free(x);
 	return p;
 }
@@ -153,16 +153,16 @@ static double device_product(int T)
 
 	if (getenv("RF_PROFILE"))
 		return 0;
-	rf_f32 a = numbers(n, 1), b = numbers((size_t)width * (size_t)width, 2),
+	rf_f32 a = alloc_numbers(n, 1), b = alloc_numbers((size_t)width * (size_t)width, 2),
 	       c = g.dev.ops->alloc(&g.dev, n * 4);
 	double best = 1e9;
 
 	for (int i = 0; i <= ROUNDS; i++) { /* the first rounds the operands */
-		double t = done();
+		double t = synced_time();
 		for (int k = 0; k < TIMES; k++)
 			RF_RUN(&g.dev, gemm, .m = T, .n = width, .k = width, .tb = true, .weight = true,
 			       .a = a, .lda = width, .b = b, .ldb = width, .c = c, .ldc = width);
-		t = (done() - t) / TIMES;
+		t = (synced_time() - t) / TIMES;
 		best = i && t < best ? t : best;
 	}
 	g.dev.ops->release(&g.dev, a);
@@ -172,7 +172,7 @@ static double device_product(int T)
 }
 
 /* Returns the GFLOP/s of oneDNN's product on all threads, of float32 or bf16 operands; 0: oneDNN has none. */
-static double product(int threads, int times, bool bf16)
+static double onednn_product(int threads, int times, bool bf16)
 {
 	enum { N = 2048 };
 	static float *a, *b, *c;
@@ -205,7 +205,7 @@ static double product(int threads, int times, bool bf16)
 	return 2. * N * N * N / best / 1e9;
 }
 
-static void fill(struct rf_record *r, uint64_t id, int T)
+static void make_record(struct rf_record *r, uint64_t id, int T)
 {
 	rf_record_init(r);
 	r->id = id;
@@ -217,7 +217,7 @@ static void fill(struct rf_record *r, uint64_t id, int T)
 	r->prompt_len = r->answers = -1;
 }
 
-static void rate(const char *name, double work, double seconds, int T, double product)
+static void show_rate(const char *name, double work, double seconds, int T, double product)
 {
 	printf("%-20s %8.1f GFLOP/s  ", name, work / seconds / 1e9);
 	if (product > 0)
@@ -319,7 +319,7 @@ static void close_values(FILE *f)
 }
 
 /* Runs one pass without a product for comparison, for a device that estimates the times of its launches. */
-static void alone(int T, bool both)
+static void run_single_pass(int T, bool both)
 {
 	struct rf_entropy pass = { .work = &reader_work, .nll = getenv("BENCH_VALUES") };
 	FILE *values = open_values();
@@ -327,7 +327,7 @@ static void alone(int T, bool both)
 
 	prepare_training(false);
 	rf_work_init(&reader_work, &reader, rf_entropy_use(&pass));
-	fill(&r, 0, T);
+	make_record(&r, 0, T);
 	const double t = run_pass(both, &pass, &training, &r);
 	printf("%-20s %8.1f GFLOP/s  %8.4f s\n", both ? "forward + backward" : "forward",
 	       rf_model_flops(&g.model, T, T) * (both ? 3 : 1) / t / 1e9, t);
@@ -338,7 +338,7 @@ static void alone(int T, bool both)
 	rf_record_free(&r);
 }
 
-static void passes(int T, int repeat)
+static void measure_passes(int T, int repeat)
 {
 	struct rf_entropy pass = { .work = &reader_work };
 	struct rf_record r;
@@ -346,16 +346,16 @@ static void passes(int T, int repeat)
 	FILE *values = open_values();
 	const bool cpu = !strcmp(g.dev.ops->name, "cpu");
 	double best[2] = { 1e9, 1e9 }, low = 0, t,
-	       top = cpu ? product(g.dev.threads, 8, false) : device_product(T);
+	       top = cpu ? onednn_product(g.dev.threads, 8, false) : device_product(T);
 
 	prepare_training(false);
 	rf_work_init(&reader_work, &reader, rf_entropy_use(&pass));
-	fill(&r, 0, T);
+	make_record(&r, 0, T);
 	for (int i = 0; i <= repeat; i++) /* the first warms up */
 		for (int k = 0; k < 2; k++) {
-			t = cpu ? product(g.dev.threads, 3, false) : device_product(T);
+			t = cpu ? onednn_product(g.dev.threads, 3, false) : device_product(T);
 			top = t > top ? t : top;
-			t = cpu && g.math == RF_MATH_BF16 ? product(g.dev.threads, 8, true) : 0;
+			t = cpu && g.math == RF_MATH_BF16 ? onednn_product(g.dev.threads, 8, true) : 0;
 			low = t > low ? t : low;
 			t = run_pass(k, &pass, &training, &r);
 			if (i || !repeat)
@@ -372,8 +372,8 @@ static void passes(int T, int repeat)
 		       g.ckpt->cfg.d, g.dev.model);
 	if (low > 0)
 		printf("%-20s %8.1f GFLOP/s, %.2f times float32\n", "product, bf16", low, low / top);
-	rate("forward", flops, best[0], T, top);
-	rate("forward + backward", 3 * flops, best[1], T, top);
+	show_rate("forward", flops, best[0], T, top);
+	show_rate("forward + backward", 3 * flops, best[1], T, top);
 	show_entropy(&r, values);
 	show_gradient(&training, values);
 	close_values(values);
@@ -395,7 +395,7 @@ static struct rf_record **make_batch(const struct size *x)
 	struct rf_record **batch = malloc((size_t)x->n * sizeof *batch);
 
 	for (int i = 0; i < x->n; i++)
-		fill(batch[i] = malloc(sizeof **batch), (uint64_t)i, x->T);
+		make_record(batch[i] = malloc(sizeof **batch), (uint64_t)i, x->T);
 	return batch;
 }
 
@@ -428,7 +428,7 @@ static void optimize(struct rf_record **batch, const struct size *x, double *gra
 		*gradient += rf_now() - t;
 		t = rf_now();
 		must(rf_train_step(&training, 0, i, &st, &e));
-		*adamw += done() - t;
+		*adamw += synced_time() - t;
 	}
 }
 
@@ -506,7 +506,7 @@ static double median(double *x, int n)
 /* Prints medians over rounds, without the first round, which also allocates memory: only a process that makes
  * a single step pays for that.  Both orders, and both sizes, take turns, so that other load on the machine
  * slows all of them equally. */
-static void step(const struct size *x, int sizes)
+static void measure_step(const struct size *x, int sizes)
 {
 	static const char *const names[STAGES] = { "entropy (forward)", "select", "rollout", "reward",
 	                                           "gradient", "optimizer" };
@@ -556,7 +556,7 @@ struct decoded {
 	double best;  /* seconds of a step, which decodes n tokens */
 };
 
-static void choose(const struct decoded *a, rf_f32 h)
+static void choose_tokens(const struct decoded *a, rf_f32 h)
 {
 	const struct rf_config *c = &g.ckpt->cfg;
 	int32_t token;
@@ -564,7 +564,7 @@ static void choose(const struct decoded *a, rf_f32 h)
 	RF_RUN(&g.dev, head_fwd, .rows = a->x.n, .d = c->d, .N = c->vocab, .inv_temp = 1, .h = h,
 	       .w = rf_w(&g.model, g.model.head), .entropy = a->sure, .top = a->token);
 	g.dev.ops->download(&g.dev, &token, a->token, sizeof token);
-	done();
+	synced_time();
 }
 
 /* Runs the prompts, as rf-generate does. */
@@ -585,7 +585,7 @@ static void run_prompts(struct decoded *a, int k)
 		rf_f32 h = NULL;
 		int last;
 
-		fill(&r, (uint64_t)i, a->x.T);
+		make_record(&r, (uint64_t)i, a->x.T);
 		rf_tree_add(a->tree, r.tokens, a->x.T);
 		for (int j = 0; j < a->tree->segments; j++)
 			h = rf_tree_forward(a->tree, j);
@@ -595,11 +595,11 @@ static void run_prompts(struct decoded *a, int k)
 		rf_record_free(&r);
 	}
 	rf_tree_decode_begin(a->tree, 1);
-	choose(a, a->h);
+	choose_tokens(a, a->h);
 }
 
 /* Prints the least time of a step for each size, since other load on the machine slows some of the steps. */
-static void token(int steps, struct decoded a[2])
+static void measure_token(int steps, struct decoded a[2])
 {
 	for (int i = 0; i < 2; i++)
 		run_prompts(&a[i], steps);
@@ -612,7 +612,7 @@ static void token(int steps, struct decoded a[2])
 			g.dev.ops->prepare(&g.dev, &(struct rf_workspace){ .decode = true,
 			                                                   .now = { a[i].x.n, steps } });
 			t = rf_now();
-			choose(&a[i], rf_tree_decode(a[i].tree, a[i].token));
+			choose_tokens(&a[i], rf_tree_decode(a[i].tree, a[i].token));
 			t = rf_now() - t;
 			a[i].best = !j || t < a[i].best ? t : a[i].best;
 		}
@@ -628,18 +628,19 @@ static void token(int steps, struct decoded a[2])
 }
 
 /* Measures the delta rule; q and k are (T, H, K), and v, u and o are (T, H, V). */
-static void delta(int T, int H, int K, int V)
+static void measure_delta(int T, int H, int K, int V)
 {
 	enum { TIMES = 10, ROUNDS = 5 };
 	struct rf_dev *d = &g.dev;
 	const int R = T * H;
 	const size_t n = (size_t)R * (size_t)K, m = (size_t)R * (size_t)V,
 	             states = (size_t)H * (size_t)K * (size_t)V;
-	rf_f32 q = numbers(n, 1), k = numbers(n, 2), v = numbers(m, 3), b = numbers((size_t)R, 4),
-	       d_o = numbers(m, 5), S = numbers(states, 6), dS = numbers(states, 7);
-	rf_f32 u = numbers(m, 9), o = numbers(m, 10), dq = numbers(n, 11), dk = numbers(n, 12),
-	       dv = numbers(m, 13);
-	rf_f32 db = numbers((size_t)R, 14), x = numbers(n, 15);
+	rf_f32 q = alloc_numbers(n, 1), k = alloc_numbers(n, 2), v = alloc_numbers(m, 3),
+	       b = alloc_numbers((size_t)R, 4), d_o = alloc_numbers(m, 5), S = alloc_numbers(states, 6),
+	       dS = alloc_numbers(states, 7);
+	rf_f32 u = alloc_numbers(m, 9), o = alloc_numbers(m, 10), dq = alloc_numbers(n, 11),
+	       dk = alloc_numbers(n, 12), dv = alloc_numbers(m, 13);
+	rf_f32 db = alloc_numbers((size_t)R, 14), x = alloc_numbers(n, 15);
 	double best[2] = { 1e9, 1e9 };
 
 	d->ops->zero(d, S, states * 4);
@@ -650,7 +651,7 @@ static void delta(int T, int H, int K, int V)
 	                   .y = x } });
 	for (int i = 0; i <= ROUNDS; i++)
 		for (int back = 0; back < 2; back++) {
-			double t = done();
+			double t = synced_time();
 			for (int j = 0; j < TIMES; j++) {
 				RF_RUN(d, delta_fwd, .nb = 1, .steps = T, .n = 1, .H = H, .G = H,
 				       .K = K, .V = V, .beta_scale = 1, .q = q, .k = x, .v = v,
@@ -663,7 +664,7 @@ static void delta(int T, int H, int K, int V)
 					       .db = db,
 					       .S = S, .dS = dS);
 			}
-			t = (done() - t) / TIMES;
+			t = (synced_time() - t) / TIMES;
 			best[back] = i && t < best[back] ? t : best[back];
 		}
 	printf("%-20s %8.3f ms\n%-20s %8.3f ms\n", "delta rule", 1e3 * best[0], "delta rule and back",
@@ -676,17 +677,17 @@ static void delta(int T, int H, int K, int V)
 /* ---- products ---- */
 
 /* Returns the seconds of f, the least of some rounds. */
-static double timed(void (*f)(const void *), const void *arg, int times)
+static double least_time(void (*f)(const void *), const void *arg, int times)
 {
 	enum { ROUNDS = 4 };
 	double best = 1e9;
 
 	for (int i = 0; i <= ROUNDS; i++) { /* the first prepares */
-		double t = done();
+		double t = synced_time();
 
 		for (int k = 0; k < times; k++)
 			f(arg);
-		t = (done() - t) / times;
+		t = (synced_time() - t) / times;
 		best = i && t < best ? t : best;
 	}
 	return best;
@@ -703,7 +704,7 @@ static void show_product(const char *name, int m, int n, int k, double seconds)
 }
 
 /* Measures the products of a layer for R rows, with the model's arguments; x has room for each operand. */
-static void products_of(int R, int d, int f, rf_f32 x, rf_f32 w, rf_f32 y)
+static void measure_layer_products(int R, int d, int f, rf_f32 x, rf_f32 w, rf_f32 y)
 {
 	const size_t part = (size_t)d * (size_t)(d > f ? d : f);
 	const struct {
@@ -731,7 +732,7 @@ static void products_of(int R, int d, int f, rf_f32 x, rf_f32 w, rf_f32 y)
 		a.lda = a.ta ? a.m : a.k;
 		a.ldb = a.tb ? a.k : a.n;
 		a.ldc = a.n;
-		show_product(one[i].name, a.m, a.n, a.k, timed(run_gemm, &a, 10));
+		show_product(one[i].name, a.m, a.n, a.k, least_time(run_gemm, &a, 10));
 	}
 	for (int back = 0; back < 2; back++)
 		for (int parts = 3; parts > 1; parts--) {
@@ -746,11 +747,11 @@ static void products_of(int R, int d, int f, rf_f32 x, rf_f32 w, rf_f32 y)
 			for (int i = 0; i < parts; i++)
 				side.n[i] = n;
 			show_product(names[2 * (parts == 3) + back], R, back ? d : parts * n,
-			             back ? parts * n : d, timed(run_gemms, &side, 10));
+			             back ? parts * n : d, least_time(run_gemms, &side, 10));
 		}
 }
 
-static void products(int d, int f, int N, const char *const *rows)
+static void measure_products(int d, int f, int N, const char *const *rows)
 {
 	struct rf_dev *v = &g.dev;
 	const int widest = 3 * d > 2 * f ? 3 * d : 2 * f;
@@ -761,20 +762,21 @@ static void products(int d, int f, int N, const char *const *rows)
 	const int square = last < 8192 ? last : 8192, head = last < 2048 ? last : 2048;
 	const size_t sq = (size_t)square * (size_t)square, n = (size_t)last * (size_t)widest + sq,
 	             weights = 3 * (size_t)d * (size_t)(d > f ? d : f) + sq + (size_t)N * (size_t)d;
-	rf_f32 x = numbers(n, 1), w = numbers(weights, 2), y = numbers(n + (size_t)head * (size_t)N, 3);
+	rf_f32 x = alloc_numbers(n, 1), w = alloc_numbers(weights, 2),
+	       y = alloc_numbers(n + (size_t)head * (size_t)N, 3);
 	struct rf_gemm a = { .m = square, .n = square, .k = square, .tb = true, .weight = true,
 	                     .a = x, .b = w, .c = y, .lda = square, .ldb = square, .ldc = square };
 	const struct rf_axpy copy = { .n = n, .scale = 1, .x = x, .y = y };
-	double t = timed(run_axpy, &copy, 5);
+	double t = least_time(run_axpy, &copy, 5);
 
 	printf("%-20s %8.3f TB/s, %zu MiB each way, %s\n", "copy", 8. * (double)n / t / 1e12, n * 4 >> 20,
 	       *v->model ? v->model : v->ops->name);
-	show_product("square", square, square, square, timed(run_gemm, &a, 5));
+	show_product("square", square, square, square, least_time(run_gemm, &a, 5));
 	a = (struct rf_gemm){ .m = head, .n = N, .k = d, .tb = true, .weight = true, .a = x, .b = w, .c = y,
 	                      .lda = d, .ldb = d, .ldc = N };
-	show_product("head", head, N, d, timed(run_gemm, &a, 5));
+	show_product("head", head, N, d, least_time(run_gemm, &a, 5));
 	for (int i = 0; rows[i]; i++)
-		products_of(atoi(rows[i]), d, f, x, w, y);
+		measure_layer_products(atoi(rows[i]), d, f, x, w, y);
 	v->ops->release(v, x);
 	v->ops->release(v, w);
 	v->ops->release(v, y);
@@ -879,7 +881,7 @@ static void open_engine(struct rf_engine *x, bool train)
 }
 
 /* Runs a command n times without its standard output; prints its least wall time and largest peak memory. */
-static int run(int n, char **command)
+static int run_command(int n, char **command)
 {
 	double best = 1e9, t;
 	struct rusage use;
@@ -909,7 +911,7 @@ static int run(int n, char **command)
 
 /* Prints the levels of the instruction set.  The first is `auto` if the processor has more than the highest
  * level with a name. */
-static int levels(void)
+static int print_levels(void)
 {
 	const char *name;
 
@@ -930,9 +932,9 @@ int main(int argc, char **argv)
 	struct rusage use;
 
 	if (argc > 3 && !strcmp(argv[1], "run"))
-		return run(atoi(argv[2]), argv + 3);
+		return run_command(atoi(argv[2]), argv + 3);
 	if (argc == 2 && !strcmp(argv[1], "levels"))
-		return levels();
+		return print_levels();
 	if (argc < 4)
 		return 2;
 	g.path = argv[1];
@@ -946,11 +948,12 @@ int main(int argc, char **argv)
 		int K, V;
 
 		if (!strcmp(argv[2], "delta") && sscanf(argv[5], "%dx%d", &K, &V) == 2)
-			delta(atoi(argv[3]), atoi(argv[4]), K, V);
+			measure_delta(atoi(argv[3]), atoi(argv[4]), K, V);
 		else if (!strcmp(argv[2], "delta"))
-			delta(atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), atoi(argv[5]));
+			measure_delta(atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), atoi(argv[5]));
 		else
-			products(atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), (const char *const *)argv + 6);
+			measure_products(atoi(argv[3]), atoi(argv[4]), atoi(argv[5]),
+			                 (const char *const *)argv + 6);
 		rf_dev_close(&g.dev);
 		return 0;
 	}
@@ -963,12 +966,13 @@ int main(int argc, char **argv)
 		open_engine(stages[i], stages[i] == &g);
 	}
 	if (!strcmp(argv[2], "forward") || !strcmp(argv[2], "both")) {
-		alone(atoi(argv[3]), !strcmp(argv[2], "both"));
+		run_single_pass(atoi(argv[3]), !strcmp(argv[2], "both"));
 	} else if (!strcmp(argv[2], "pass")) {
-		passes(atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 3);
+		measure_passes(atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 3);
 	} else if (!strcmp(argv[2], "token") && argc > 7) {
-		token(atoi(argv[3]), (struct decoded[]){ { .x = { atoi(argv[4]), atoi(argv[5]) } },
-		                                         { .x = { atoi(argv[6]), atoi(argv[7]) } } });
+		measure_token(atoi(argv[3]),
+		              (struct decoded[]){ { .x = { atoi(argv[4]), atoi(argv[5]) } },
+		                                  { .x = { atoi(argv[6]), atoi(argv[7]) } } });
 	} else {
 		struct size x[2];
 		int sizes = argc > 5 ? 2 : 1;
@@ -976,7 +980,7 @@ int main(int argc, char **argv)
 		for (int i = 0; i < sizes; i++)
 			x[i] = (struct size){ atoi(argv[3 + 2 * i]),
 			                      argc > 4 + 2 * i ? atoi(argv[4 + 2 * i]) : 8 };
-		step(x, sizes);
+		measure_step(x, sizes);
 	}
 	for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
 		if (stages[i]->ckpt)

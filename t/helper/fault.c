@@ -28,7 +28,7 @@
 
 static _Atomic long calls;
 
-static void note(const char *name)
+static void log_call(const char *name)
 {
 	const char *path = getenv("RF_FAULT_LOG");
 	char line[40];
@@ -43,7 +43,7 @@ static void note(const char *name)
 
 /* Makes RF_FAULT_FILE like another program would.  If its folder is missing at the moment, a later call makes
  * the file. */
-static void make(void)
+static void make_file(void)
 {
 	const char *path = getenv("RF_FAULT_FILE");
 	static int made;
@@ -56,7 +56,7 @@ static void make(void)
 }
 
 /* Counts a call; returns whether the program is to be killed at this call. */
-static int due(const char *name, int begins)
+static int count_call(const char *name, int begins)
 {
 	const char *fault = getenv("RF_FAULT");
 	long n;
@@ -64,9 +64,9 @@ static int due(const char *name, int begins)
 	if (!begins && !calls)
 		return 0;
 	n = ++calls;
-	note(name);
+	log_call(name);
 	if (fault && !strncmp(fault, "make:", 5) && n >= atol(fault + 5))
-		make();
+		make_file();
 	if (!fault || atol(fault + 5) != n)
 		return 0;
 	if (!strncmp(fault, "term:", 5))
@@ -74,15 +74,15 @@ static int due(const char *name, int begins)
 	return !strncmp(fault, "kill:", 5);
 }
 
-static void at(const char *name, int begins)
+static void kill_if_due(const char *name, int begins)
 {
-	if (due(name, begins))
+	if (count_call(name, begins))
 		raise(SIGKILL);
 }
 
 ssize_t write(int fd, const void *p, size_t n)
 {
-	if (due("write", 0)) {
+	if (count_call("write", 0)) {
 		if (n > 8192)
 			syscall(SYS_write, fd, p, n / 2);
 		raise(SIGKILL);
@@ -96,7 +96,7 @@ static int open_mode(int dir, const char *path, int flags, va_list ap)
 
 	if (flags & O_CREAT) {
 		mode = va_arg(ap, int);
-		at("create", 1);
+		kill_if_due("create", 1);
 	}
 	return (int)syscall(SYS_openat, dir, path, flags, mode);
 }
@@ -125,31 +125,31 @@ int openat(int dir, const char *path, int flags, ...)
 
 int close(int fd)
 {
-	at("close", 0);
+	kill_if_due("close", 0);
 	return (int)syscall(SYS_close, fd);
 }
 
 int fsync(int fd)
 {
-	at("fsync", 0);
+	kill_if_due("fsync", 0);
 	return (int)syscall(SYS_fsync, fd);
 }
 
 int flock(int fd, int how)
 {
-	at("flock", 1);
+	kill_if_due("flock", 1);
 	return (int)syscall(SYS_flock, fd, how);
 }
 
 int mkdir(const char *path, mode_t mode)
 {
-	at("mkdir", 1);
+	kill_if_due("mkdir", 1);
 	return (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
 }
 
 int symlink(const char *to, const char *path)
 {
-	at("symlink", 1);
+	kill_if_due("symlink", 1);
 	return (int)syscall(SYS_symlinkat, to, AT_FDCWD, path);
 }
 
@@ -157,7 +157,7 @@ int rename(const char *from, const char *to)
 {
 	struct stat st;
 
-	at("rename", 0);
+	kill_if_due("rename", 0);
 	if (getenv("RF_FAULT_OVERLAY") && !strstr(from, "tmp-") && stat(from, &st) == 0 &&
 	    S_ISDIR(st.st_mode)) {
 		errno = EXDEV;
@@ -168,7 +168,7 @@ int rename(const char *from, const char *to)
 
 int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned how)
 {
-	at("renameat2", 0);
+	kill_if_due("renameat2", 0);
 	if (getenv("RF_FAULT_EXCHANGE")) {
 		errno = EINVAL;
 		return -1;
@@ -178,13 +178,13 @@ int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsign
 
 int unlink(const char *path)
 {
-	at("unlink", 0);
+	kill_if_due("unlink", 0);
 	return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
 }
 
 int unlinkat(int dir, const char *path, int flags)
 {
-	at("unlinkat", 0);
+	kill_if_due("unlinkat", 0);
 	return (int)syscall(SYS_unlinkat, dir, path, flags);
 }
 

@@ -39,7 +39,7 @@ const char *__asan_default_options(void) { return "detect_leaks=0"; }
 
 static struct rf_tensors want;
 static double value_limit = 1e-5, gradient_limit = 1e-4;
-static float *f32(const struct rf_tensors *t, const char *name, size_t *n)
+static float *read_f32(const struct rf_tensors *t, const char *name, size_t *n)
 {
 	const struct rf_tensor *x = rf_tensors_find(t, name);
 	float *p;
@@ -53,7 +53,7 @@ static float *f32(const struct rf_tensors *t, const char *name, size_t *n)
 	return p;
 }
 
-static int32_t *i32(const char *name, size_t *n)
+static int32_t *read_i32(const char *name, size_t *n)
 {
 	const struct rf_tensor *x = rf_tensors_find(&want, name);
 	int32_t *p = room(x ? x->count : 0, sizeof *p);
@@ -87,17 +87,17 @@ static double scale_of(const char *name)
 	if (!device || strcmp(device, "cuda") || !last || !strstr(name, ".ttt_scale_proj.bias"))
 		return 0;
 	snprintf(weight, sizeof weight, "%.*s.weight", (int)(last - name), name);
-	if ((x = f32(&want, weight, &n)))
+	if ((x = read_f32(&want, weight, &n)))
 		top = largest(x, n);
 	free(x);
 	return top;
 }
 
 /* Compares n numbers with those of this name in the case, which must have as many. */
-static void against(const char *name, const float *have, size_t n, double limit)
+static void compare_with_case(const char *name, const float *have, size_t n, double limit)
 {
 	size_t m;
-	float *e = f32(&want, name, &m);
+	float *e = read_f32(&want, name, &m);
 
 	if (!have || !e)
 		ok(false, "%s: %s", name, have ? "not in the case" : e ? "missing" : "on neither side");
@@ -120,22 +120,22 @@ static void make_stream(void)
 	rf_record_init(&r);
 	rf_head_init(&head);
 	head.vocab = 40;
-	r.tokens = i32("tokens", &n);
+	r.tokens = read_i32("tokens", &n);
 	r.T = (int)n;
-	r.positions = i32("rollout.start", &M);
+	r.positions = read_i32("rollout.start", &M);
 	r.c = (int)M;
-	r.rollout.tokens = i32("rollout.tokens", &k);
+	r.rollout.tokens = read_i32("rollout.tokens", &k);
 	r.rollout.n = 1;
 	r.rollout.k = (int)(k / M);
 	r.rollout.temperature = 1;
-	r.rollout.logp = f32(&want, "rollout.logp_old", &n);
+	r.rollout.logp = read_f32(&want, "rollout.logp_old", &n);
 	r.reward.kind = "hybrid";
 	r.reward.n = 1;
 	r.reward.parts = 3;
-	r.reward.part[0] = (struct rf_part){ "cosine", f32(&want, "reward.cosine", &n) };
-	r.reward.part[1] = (struct rf_part){ "binary", f32(&want, "reward.binary", &n) };
-	r.reward.part[2] = (struct rf_part){ "edit", f32(&want, "reward.edit", &n) };
-	r.reward.total = f32(&want, "reward.cosine", &n);
+	r.reward.part[0] = (struct rf_part){ "cosine", read_f32(&want, "reward.cosine", &n) };
+	r.reward.part[1] = (struct rf_part){ "binary", read_f32(&want, "reward.binary", &n) };
+	r.reward.part[2] = (struct rf_part){ "edit", read_f32(&want, "reward.edit", &n) };
+	r.reward.total = read_f32(&want, "reward.cosine", &n);
 	for (size_t i = 0; i < M; i++)
 		r.reward.total[i] += r.reward.part[1].value[i];
 	must(rf_out_open(&out, NULL, &head, &err));
@@ -143,7 +143,7 @@ static void make_stream(void)
 	must(rf_out_finish(out, &err));
 }
 
-static void values(const char *path, char **keys)
+static void compare_values(const char *path, char **keys)
 {
 	struct rf_in *in;
 	struct rf_record *r;
@@ -161,17 +161,17 @@ static void values(const char *path, char **keys)
 			         several ? (unsigned long long)r->id : 0, *k);
 			/* a record without positions has no advantages */
 			if (p || !several || rf_tensors_find(&want, name))
-				against(name, p, n,
-				        !strcmp(*k, "reward.binary") || !strcmp(*k, "reward.edit")
-				                ? 1e-6
-				                : value_limit);
+				compare_with_case(name, p, n,
+				                  !strcmp(*k, "reward.binary") || !strcmp(*k, "reward.edit")
+				                          ? 1e-6
+				                          : value_limit);
 		}
 	must(rc == RF_EOF ? RF_OK : rc);
 }
 
 /* ---- gradients and steps ------------------------------------------------------------------- */
 
-static void gradients(const char *key, const char *path)
+static void compare_gradients(const char *key, const char *path)
 {
 	struct rf_tensors have;
 	char name[200];
@@ -183,17 +183,18 @@ static void gradients(const char *key, const char *path)
 	ok(have.n == expected, "%d gradients, %d expected", have.n, expected);
 	for (int i = 0; i < have.n; i++) {
 		size_t n;
-		float *x = f32(&have, have.t[i].name, &n);
+		float *x = read_f32(&have, have.t[i].name, &n);
 
 		snprintf(name, sizeof name, "%s.%s", key, have.t[i].name);
-		against(name, x, n, gradient_limit);
+		compare_with_case(name, x, n, gradient_limit);
 		free(x);
 	}
 }
 
 /* Returns |change - expected change| / |expected change| over all weights.  The expected weights are those in
  * `other`, named prefix NAME. */
-static double change(const char *dir, const char *first, const struct rf_tensors *other, const char *prefix)
+static double change_error(const char *dir, const char *first, const struct rf_tensors *other,
+                           const char *prefix)
 {
 	struct rf_tensors have, from;
 	char name[200];
@@ -203,10 +204,10 @@ static double change(const char *dir, const char *first, const struct rf_tensors
 	must(rf_tensors_open_dir(&from, first, &err));
 	for (int i = 0; i < have.n; i++) {
 		size_t n, m;
-		float *x = f32(&have, have.t[i].name, &n), *w = f32(&from, have.t[i].name, &m), *y;
+		float *x = read_f32(&have, have.t[i].name, &n), *w = read_f32(&from, have.t[i].name, &m), *y;
 
 		snprintf(name, sizeof name, "%s%s", prefix, have.t[i].name);
-		if (!(y = f32(other, name, &m)))
+		if (!(y = read_f32(other, name, &m)))
 			return NAN;
 		for (size_t j = 0; j < n; j++) {
 			diff += pow((double)x[j] - (double)y[j], 2);
@@ -219,34 +220,34 @@ static double change(const char *dir, const char *first, const struct rf_tensors
 	return norm > 0 ? sqrt(diff / norm) : NAN;
 }
 
-static void step(const char *dir, const char *first)
+static void compare_step(const char *dir, const char *first)
 {
-	double d = change(dir, first, &want, "step.weight.");
+	double d = change_error(dir, first, &want, "step.weight.");
 
 	ok(d <= 1e-2, "step.weight %.1e", d);
 }
 
-static void same_change(const char *a, const char *b, const char *first)
+static void compare_changes(const char *a, const char *b, const char *first)
 {
 	struct rf_tensors other;
 	double d;
 
 	must(rf_tensors_open_dir(&other, b, &err));
-	d = change(a, first, &other, "");
+	d = change_error(a, first, &other, "");
 	ok(d <= 1e-6, "difference of the changes %.1e", d);
 }
 
 /* Compares the policy loss.  Its terms are as large as the advantages and cancel, so the difference is
  * divided by the largest advantage of all records. */
-static void policy_loss(const char *key, double loss)
+static void compare_policy_loss(const char *key, double loss)
 {
 	double top = 0, expected;
 	size_t n, m;
-	float *e = f32(&want, key, &m), *a;
+	float *e = read_f32(&want, key, &m), *a;
 
 	for (int i = 0; i < want.n; i++)
 		if (strstr(want.t[i].name, "advantage"))
-			for (a = f32(&want, want.t[i].name, &n); n-- > 0;)
+			for (a = read_f32(&want, want.t[i].name, &n); n-- > 0;)
 				top = fmax(top, fabs((double)a[n]));
 	expected = m == 1 ? (double)*e : NAN;
 	ok(fabs(loss - expected) <= 5e-7 * top, "%s %.1e of the largest advantage, %.1e of itself", key,
@@ -254,12 +255,12 @@ static void policy_loss(const char *key, double loss)
 	free(e);
 }
 
-static void log_lines(const char *path, char **keys)
+static void compare_log(const char *path, char **keys)
 {
 	FILE *f = fopen(path, "r");
 	char line[8192];
 	size_t n, lines = 0;
-	float *norm = f32(&want, "step.grad_norm", &n);
+	float *norm = read_f32(&want, "step.grad_norm", &n);
 
 	for (; f && fgets(line, sizeof line, f); lines++) {
 		json_t *o = json_loads(line, 0, NULL);
@@ -278,9 +279,9 @@ static void log_lines(const char *path, char **keys)
 				compare(*k, &x, norm + lines, 1, largest(norm + lines, 1),
 				        lines ? 1e-3 : gradient_limit / 10);
 			else if (!is_norm && !lines && !strcmp(*k, "loss.rl"))
-				policy_loss(*k, (double)x);
+				compare_policy_loss(*k, (double)x);
 			else if (!is_norm && !lines)
-				against(*k, &x, 1, value_limit);
+				compare_with_case(*k, &x, 1, value_limit);
 		}
 		json_decref(o);
 	}
@@ -291,13 +292,13 @@ static void log_lines(const char *path, char **keys)
 
 /* Makes two steps with the gradient 0.2 grad_rl + grad_ntp, and a third one with a gradient that is so much
  * smaller that nothing is clipped. */
-static void adamw(const char *dir)
+static void compare_adamw(const char *dir)
 {
 	struct rf_engine g = RF_ENGINE_DEFAULTS;
 	struct rf_train t = RF_TRAIN_DEFAULTS;
 	struct rf_train_stats st;
 	size_t n, m, norms;
-	float *grad, *have, *norm = f32(&want, "step.grad_norm", &norms), top_w = 0;
+	float *grad, *have, *norm = read_f32(&want, "step.grad_norm", &norms), top_w = 0;
 	double *w, *mm, *v, worst_w = 0, worst_m = 0, worst_v = 0, top_m = 0, top_v = 0;
 
 	g.path = dir;
@@ -320,9 +321,9 @@ static void adamw(const char *dir)
 		float *rl, *ntp;
 
 		snprintf(name, sizeof name, "grad_rl.%s", p->name);
-		rl = f32(&want, name, &m);
+		rl = read_f32(&want, name, &m);
 		snprintf(name, sizeof name, "grad_ntp.%s", p->name);
-		ntp = f32(&want, name, &m);
+		ntp = read_f32(&want, name, &m);
 		for (size_t j = 0; j < m; j++)
 			grad[p->offset + j] = (float)(0.2 * (double)rl[j] + (double)ntp[j]);
 		free(rl);
@@ -379,7 +380,7 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		return 2;
 	if (!strcmp(argv[1], "change") && argc == 5) {
-		same_change(argv[2], argv[3], argv[4]);
+		compare_changes(argv[2], argv[3], argv[4]);
 		return tap_end();
 	}
 	snprintf(path, sizeof path, "%s/expected.safetensors", argv[2]);
@@ -395,15 +396,15 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (!strcmp(argv[1], "values") && argc > 4)
-		values(argv[3], argv + 4);
+		compare_values(argv[3], argv + 4);
 	else if (!strcmp(argv[1], "grads") && argc == 5)
-		gradients(argv[3], argv[4]);
+		compare_gradients(argv[3], argv[4]);
 	else if (!strcmp(argv[1], "step") && argc == 4)
-		step(argv[3], argv[2]);
+		compare_step(argv[3], argv[2]);
 	else if (!strcmp(argv[1], "log") && argc > 4)
-		log_lines(argv[3], argv + 4);
+		compare_log(argv[3], argv + 4);
 	else if (!strcmp(argv[1], "adamw") && argc == 3)
-		adamw(argv[2]);
+		compare_adamw(argv[2]);
 	else
 		return 2;
 	return tap_end();

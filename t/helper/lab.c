@@ -35,7 +35,7 @@ static void die(const char *why)
 	exit(2);
 }
 
-static void load(const char *path)
+static void load_frames(const char *path)
 {
 	FILE *f = fopen(path, "rb");
 	size_t i = 0;
@@ -54,14 +54,14 @@ static void load(const char *path)
 	at[frames] = size;
 }
 
-static void pick(size_t i)
+static void copy_frame(size_t i)
 {
 	if (i >= frames)
 		die("no such frame");
 	fwrite(data + at[i], 1, at[i + 1] - at[i], stdout);
 }
 
-static void put(const void *msg, size_t n)
+static void put_frame(const void *msg, size_t n)
 {
 	static unsigned char out[32 << 20];
 	ZSTD_CCtx *z = ZSTD_createCCtx();
@@ -75,7 +75,7 @@ static void put(const void *msg, size_t n)
 
 /* Writes every frame except an end record, with new numbers if renumber is set; then an end record that
  * fits. */
-static void with_end(bool renumber)
+static void copy_with_end(bool renumber)
 {
 	static unsigned char msg[16 << 20];
 	XXH64_state_t *hash = XXH64_createState();
@@ -91,17 +91,17 @@ static void with_end(bool renumber)
 			continue;
 		if (renumber) /* numbers below 128 are one byte */
 			msg[1] = (unsigned char)seq;
-		put(msg, n);
+		put_frame(msg, n);
 		XXH64_update(hash, msg, n);
 		seq++;
 	}
 	rf_end_encode(&end, seq, &(struct rf_end){ seq - 1, XXH64_digest(hash) });
-	put(end.p, end.n);
+	put_frame(end.p, end.n);
 	rf_buf_free(&end);
 	XXH64_freeState(hash);
 }
 
-static int peak(const char *mib, char *argv[])
+static int run_with_peak(const char *mib, char *argv[])
 {
 	long least = 0, most = 0;
 	struct rusage use;
@@ -126,7 +126,7 @@ static int peak(const char *mib, char *argv[])
 }
 
 /* Reads all of a small file and adds a 0; returns its size. */
-static size_t slurp(const char *path, char *to, size_t max)
+static size_t read_small_file(const char *path, char *to, size_t max)
 {
 	FILE *f = fopen(path, "rb");
 	size_t n = f ? fread(to, 1, max - 1, f) : 0;
@@ -174,7 +174,7 @@ static const char *run_cut(size_t cut, const char *name, char *argv[])
 	if (posix_spawnp(&pid, argv[0], &files, NULL, argv, environ) || waitpid(pid, &status, 0) < 0)
 		die("spawn");
 	posix_spawn_file_actions_destroy(&files);
-	n = slurp("cut.err", err, sizeof err);
+	n = read_small_file("cut.err", err, sizeof err);
 	fwrite(err, 1, n, stderr);
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 65)
 		return "the exit status is not 65";
@@ -183,7 +183,7 @@ static const char *run_cut(size_t cut, const char *name, char *argv[])
 		return "not one line that begins with the program's name";
 	if (!strstr(err, "truncated") && !strstr(err, "the end record is missing"))
 		return "it does not say that its input is truncated";
-	n = slurp("cut.out", out, sizeof out);
+	n = read_small_file("cut.out", out, sizeof out);
 	return has_end(out, n) ? "its output has an end record" : NULL;
 }
 
@@ -194,7 +194,7 @@ static int by_size(const void *a, const void *b)
 	return (*x < *y) - (*x > *y);
 }
 
-static int cuts(long n, char *argv[])
+static int run_cuts(long n, char *argv[])
 {
 	const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0], *bad;
 	size_t many = (size_t)n < size ? (size_t)n : size - 1, count = 0,
@@ -222,19 +222,19 @@ int main(int argc, char *argv[])
 	if (argc < 3)
 		die("usage: see its source");
 	if (!strcmp(argv[1], "peak"))
-		return peak(argv[2], argv + 3);
+		return run_with_peak(argv[2], argv + 3);
 	if (!strcmp(argv[1], "cuts") && argc > 4) {
-		load(argv[3]);
-		return cuts(atol(argv[2]), argv + 4);
+		load_frames(argv[3]);
+		return run_cuts(atol(argv[2]), argv + 4);
 	}
-	load(argv[2]);
+	load_frames(argv[2]);
 	if (!strcmp(argv[1], "frames"))
 		for (size_t i = 0; i < frames; i++)
 			printf("%zu %zu\n", at[i], at[i + 1] - at[i]);
 	else if (!strcmp(argv[1], "pick"))
 		for (int i = 3; i < argc; i++)
-			pick((size_t)atol(argv[i]));
+			copy_frame((size_t)atol(argv[i]));
 	else
-		with_end(!strcmp(argv[1], "seq"));
+		copy_with_end(!strcmp(argv[1], "seq"));
 	return 0;
 }

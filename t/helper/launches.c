@@ -38,7 +38,7 @@ static void both_math(void (*f)(const struct model *, int, int), const struct mo
 	}
 }
 
-static void rows(const struct model *m, int R)
+static void launch_rows(const struct model *m, int R)
 {
 	const size_t n = (size_t)R * (size_t)m->F;
 
@@ -78,7 +78,7 @@ static void rows(const struct model *m, int R)
 	RF_RUN(d, axpy, .n = n, .scale = 1, .add = true, .x = x, .y = x);
 }
 
-static void delta(const struct model *m, int nb, int steps)
+static void launch_delta(const struct model *m, int nb, int steps)
 {
 	const int H = m->H, K = m->K, captures = nb == 1 ? 8 : 0;
 	const rf_i32 start = nb == 1 ? NULL : ints;
@@ -127,7 +127,7 @@ static void delta(const struct model *m, int nb, int steps)
 	}
 }
 
-static void attention(const struct model *m, int nb, int steps)
+static void launch_attention(const struct model *m, int nb, int steps)
 {
 	const int longest = nb == 1 ? 0 : m->window ? m->window : T;
 	const rf_f32 cache = longest ? x : NULL;
@@ -154,7 +154,7 @@ static void attention(const struct model *m, int nb, int steps)
 	}
 }
 
-static void fast_weights(const struct model *m)
+static void launch_fast_weights(const struct model *m)
 {
 	const int H = m->fast, D = m->D / H, E = D, R = m->chunk;
 	const size_t n = (size_t)D * (size_t)E;
@@ -192,16 +192,16 @@ int main(void)
 	for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
 		const struct model *m = &models[i];
 
-		rows(m, SEGMENT);
-		rows(m, ROLLOUTS);
+		launch_rows(m, SEGMENT);
+		launch_rows(m, ROLLOUTS);
 		for (int nb = 1; nb <= ROLLOUTS; nb += ROLLOUTS - 1) {
 			if (m->H)
-				both_math(delta, m, nb, nb == 1 ? SEGMENT : STEPS);
+				both_math(launch_delta, m, nb, nb == 1 ? SEGMENT : STEPS);
 			if (m->heads)
-				both_math(attention, m, nb, nb == 1 ? SEGMENT : STEPS);
+				both_math(launch_attention, m, nb, nb == 1 ? SEGMENT : STEPS);
 		}
 		if (m->fast)
-			fast_weights(m);
+			launch_fast_weights(m);
 	}
 	if (rf_dev_sync(d, &e) != RF_OK)
 		goto failed;

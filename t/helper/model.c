@@ -36,7 +36,7 @@ const char *__asan_default_options(void) { return "detect_leaks=0"; }
 
 /* ---- texts --------------------------------------------------------------------------------- */
 
-static int texts(int N, char **words)
+static int write_texts(int N, char **words)
 {
 	struct rf_head head;
 	struct rf_out *out;
@@ -64,7 +64,7 @@ static int texts(int N, char **words)
 
 /* ---- two streams --------------------------------------------------------------------------- */
 
-static void near(const char *a, const char *b, char **keys)
+static void compare_streams(const char *a, const char *b, char **keys)
 {
 	struct rf_in *in[2];
 	struct rf_record *x, *y;
@@ -95,7 +95,7 @@ static void near(const char *a, const char *b, char **keys)
 struct sampler { int N, top_k; double top_p, inv_temp; const struct rf_config *cfg; bool eos; };
 
 static const double *sorted_by;
-static int downwards(const void *a, const void *b)
+static int by_descending_value(const void *a, const void *b)
 {
 	const int *x = a, *y = b;
 
@@ -106,7 +106,7 @@ static int downwards(const void *a, const void *b)
 
 /* Computes the probability p of drawing each token, from the logits z; returns log sum exp of z inv_temp over
  * all tokens. */
-static double chances(const struct sampler *s, const double *z, double *p)
+static double token_probabilities(const struct sampler *s, const double *z, double *p)
 {
 	int *order = room((size_t)s->N, sizeof *order), kept = s->N;
 	double top = -INFINITY, all = 0, total = 0, sum = 0;
@@ -120,7 +120,7 @@ static double chances(const struct sampler *s, const double *z, double *p)
 	for (int i = 0; !s->eos && i < s->cfg->eos_count; i++)
 		p[s->cfg->eos[i]] = 0;
 	sorted_by = p;
-	qsort(order, (size_t)s->N, sizeof *order, downwards);
+	qsort(order, (size_t)s->N, sizeof *order, by_descending_value);
 	if (s->top_k && s->top_k < kept)
 		kept = s->top_k;
 	for (int i = 0; i < kept; i++)
@@ -138,7 +138,7 @@ static double chances(const struct sampler *s, const double *z, double *p)
 }
 
 /* Returns whether a token is not the one that u gives; *close counts the tokens that rounding decides. */
-static bool differs(const double *p, int N, double u, int32_t have, size_t *close)
+static bool token_differs(const double *p, int N, double u, int32_t have, size_t *close)
 {
 	double total = 0, sum = 0;
 	int token = 0;
@@ -154,7 +154,7 @@ static bool differs(const double *p, int N, double u, int32_t have, size_t *clos
 	return token != have;
 }
 
-static void written(uint64_t seed, uint64_t step, uint64_t sample, struct sampler s, const char *path)
+static void check_written(uint64_t seed, uint64_t step, uint64_t sample, struct sampler s, const char *path)
 {
 	struct rf_config none = { .eos_count = 0 };
 	struct rf_in *in;
@@ -172,9 +172,9 @@ static void written(uint64_t seed, uint64_t step, uint64_t sample, struct sample
 		for (int t = r->prompt_len; t < r->T; t++, checked++) {
 			for (int v = 0; v < s.N; v++)
 				z[v] = (double)r->logits[(size_t)(t - 1) * (size_t)s.N + (size_t)v];
-			chances(&s, z, p);
-			wrong += differs(p, s.N, rf_draw(key, (uint32_t)(t - r->prompt_len)), r->tokens[t],
-			                 &close);
+			token_probabilities(&s, z, p);
+			wrong += token_differs(p, s.N, rf_draw(key, (uint32_t)(t - r->prompt_len)),
+			                       r->tokens[t], &close);
 		}
 		free(z);
 		free(p);
@@ -184,7 +184,7 @@ static void written(uint64_t seed, uint64_t step, uint64_t sample, struct sample
 	   "of %zu tokens %zu are not what the seed gives (%zu too close to call)", checked, wrong, close);
 }
 
-static void draws(const char *dir, uint64_t seed, uint64_t step, struct sampler s, const char *path)
+static void check_draws(const char *dir, uint64_t seed, uint64_t step, struct sampler s, const char *path)
 {
 	struct rf_ckpt c;
 	struct rf_in *in;
@@ -231,11 +231,11 @@ static void draws(const char *dir, uint64_t seed, uint64_t step, struct sampler 
 						z[v] += (double)h[l] *
 						        (double)w[head->offset + (size_t)v * d + l];
 				}
-				lse = chances(&s, z, p);
+				lse = token_probabilities(&s, z, p);
 				worst = fmax(worst,
 				             fabs(z[o->tokens[i]] * s.inv_temp - lse - (double)o->logp[i]));
 				top = fmax(top, fabs((double)o->logp[i]));
-				wrong += differs(p, s.N, u, o->tokens[i], &close);
+				wrong += token_differs(p, s.N, u, o->tokens[i], &close);
 				checked++;
 			}
 		}
@@ -247,7 +247,7 @@ static void draws(const char *dir, uint64_t seed, uint64_t step, struct sampler 
 	ok(rows && !stray, "of %zu numbers of h_gt %zu differ from the text", rows, stray);
 }
 
-static void fit(const char *path)
+static void check_fit(const char *path)
 {
 	struct rf_in *in;
 	struct rf_record *r;
@@ -282,7 +282,8 @@ static void fit(const char *path)
 /* ---- the rest ------------------------------------------------------------------------------ */
 
 /* Changes elements first .. last-1 of a weight in place: to x times the old value, or to x. */
-static int change(const char *dir, const char *name, uint64_t first, uint64_t last, float x, bool times)
+static int change_weight(const char *dir, const char *name, uint64_t first, uint64_t last, float x,
+                         bool times)
 {
 	struct rf_tensors t;
 	const struct rf_tensor *w;
@@ -305,7 +306,7 @@ static int change(const char *dir, const char *name, uint64_t first, uint64_t la
 	return close(fd);
 }
 
-static void lr(const char *schedule, double top, double warmup, double total, const char *path)
+static void check_rates(const char *schedule, double top, double warmup, double total, const char *path)
 {
 	FILE *f = fopen(path, "r");
 	char line[8192];
@@ -331,26 +332,27 @@ static void lr(const char *schedule, double top, double warmup, double total, co
 int main(int argc, char **argv)
 {
 	if (argc >= 4 && !strcmp(argv[1], "texts"))
-		return texts(atoi(argv[2]), argv + 3);
+		return write_texts(atoi(argv[2]), argv + 3);
 	if (argc == 6 && !strcmp(argv[1], "poke"))
-		return change(argv[2], argv[3], strtoull(argv[4], NULL, 10), strtoull(argv[4], NULL, 10) + 1,
-		              strtof(argv[5], NULL), false);
+		return change_weight(argv[2], argv[3], strtoull(argv[4], NULL, 10),
+		                     strtoull(argv[4], NULL, 10) + 1, strtof(argv[5], NULL), false);
 	if (argc == 5 && !strcmp(argv[1], "scale"))
-		return change(argv[2], argv[3], 0, UINT64_MAX, strtof(argv[4], NULL), true);
+		return change_weight(argv[2], argv[3], 0, UINT64_MAX, strtof(argv[4], NULL), true);
 	if (argc >= 5 && !strcmp(argv[1], "near"))
-		near(argv[2], argv[3], argv + 4);
+		compare_streams(argv[2], argv[3], argv + 4);
 	else if (argc == 9 && !strcmp(argv[1], "written"))
-		written(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10),
-		        (struct sampler){ .eos = true, .inv_temp = 1 / atof(argv[5]), .top_k = atoi(argv[6]),
-		                          .top_p = atof(argv[7]) }, argv[8]);
+		check_written(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10),
+		              strtoull(argv[4], NULL, 10),
+		              (struct sampler){ .eos = true, .inv_temp = 1 / atof(argv[5]),
+		                                .top_k = atoi(argv[6]), .top_p = atof(argv[7]) }, argv[8]);
 	else if (argc == 9 && !strcmp(argv[1], "draws"))
-		draws(argv[2], strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10),
-		      (struct sampler){ .eos = atoi(argv[5]), .top_k = atoi(argv[6]),
-		                        .top_p = atof(argv[7]) }, argv[8]);
+		check_draws(argv[2], strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10),
+		            (struct sampler){ .eos = atoi(argv[5]), .top_k = atoi(argv[6]),
+		                              .top_p = atof(argv[7]) }, argv[8]);
 	else if (argc == 3 && !strcmp(argv[1], "fit"))
-		fit(argv[2]);
+		check_fit(argv[2]);
 	else if (argc == 7 && !strcmp(argv[1], "lr"))
-		lr(argv[2], atof(argv[3]), atof(argv[4]), atof(argv[5]), argv[6]);
+		check_rates(argv[2], atof(argv[3]), atof(argv[4]), atof(argv[5]), argv[6]);
 	else
 		return 2;
 	return tap_end();

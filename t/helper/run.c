@@ -12,7 +12,7 @@
 
 static volatile sig_atomic_t stop;
 
-static int failed(const struct rf_err *e)
+static int report_error(const struct rf_err *e)
 {
 	fprintf(stderr, "run: %s\n", e->msg);
 	return stop ? 128 + stop : rf_exit_status(e->code);
@@ -23,7 +23,7 @@ static void on_signal(int sig)
 	stop = sig;
 }
 
-static int commit(const char *path, int64_t step, int keep)
+static int commit_step(const char *path, int64_t step, int keep)
 {
 	const struct rf_commit how = { .data_hash = "00000000000000aa", .data_next = step, .keep = keep };
 	struct rf_run r;
@@ -31,10 +31,10 @@ static int commit(const char *path, int64_t step, int keep)
 
 	signal(SIGTERM, on_signal);
 	if (rf_run_open(&r, path, &e) != RF_OK)
-		return failed(&e);
+		return report_error(&e);
 	if (train(&r, step, &how, &stop, &e) != RF_OK) {
 		rf_run_close(&r);
-		return failed(&e);
+		return report_error(&e);
 	}
 	rf_run_close(&r);
 	return 0;
@@ -46,7 +46,7 @@ static int open_run(const char *path, bool hold)
 	struct rf_err e;
 
 	if (rf_run_open(&r, path, &e) != RF_OK)
-		return failed(&e);
+		return report_error(&e);
 	if (hold) {
 		puts("held");
 		fflush(stdout);
@@ -57,14 +57,14 @@ static int open_run(const char *path, bool hold)
 	return 0;
 }
 
-static int check(const char *path)
+static int check_run(const char *path)
 {
 	char weights[17];
 	struct rf_err e;
 	int64_t step;
 
 	if (read_whole(path, &step, weights, &e) != RF_OK)
-		return failed(&e);
+		return report_error(&e);
 	printf("%lld %s\n", (long long)step, weights);
 	return 0;
 }
@@ -72,12 +72,12 @@ static int check(const char *path)
 int main(int argc, char *argv[])
 {
 	if ((argc == 4 || argc == 5) && !strcmp(argv[1], "commit"))
-		return commit(argv[2], atoll(argv[3]), argc == 5 ? atoi(argv[4]) : 2);
+		return commit_step(argv[2], atoll(argv[3]), argc == 5 ? atoi(argv[4]) : 2);
 	if (argc == 3 && !strcmp(argv[1], "tidy"))
 		return open_run(argv[2], false);
 	if (argc == 3 && !strcmp(argv[1], "hold"))
 		return open_run(argv[2], true);
 	if (argc == 3 && !strcmp(argv[1], "check"))
-		return check(argv[2]);
+		return check_run(argv[2]);
 	return 64;
 }
