@@ -1,24 +1,28 @@
 #!/usr/bin/env python3
-"""differential.py -- the method by the formulas of the paper and of the published code, in double precision.
+"""differential.py -- compares the programs with the formulas of the method, in double precision.
 
-Each command compares figures that the programs wrote with figures that it computes, prints the worst
-difference, and fails if a difference exceeds the limit.  It reads streams with rf-dump and shares no code
-with the library.
+The formulas are those of the paper and of the published code.  Each command compares figures that the
+programs wrote with figures that it computes, prints the worst difference, and fails if a difference exceeds
+the limit.  It reads streams with rf-dump and shares no code with the library.
 
-    differential.py losses PASS LOG EVAL      entropies, nll and both means of L_NTP, from a pass's logits
+    differential.py losses PASS LOG EVAL      compares entropies, nll and both means of L_NTP, which follow
+                                              from the logits of a pass
     differential.py entropies                 writes records with entropies, for rf-select
     differential.py positions IN CHUNKS K SMOOTH MARGIN MODE OUT...
-                                              how often rf-select chose each position
+                                              compares how often rf-select chose each position
     differential.py sequences DRAWN           writes each prefix with its rollout as a sequence
-    differential.py rollouts DRAWN ALONE      rollouts and their rewards, against the pass over sequences
-    differential.py policy DRAWN SCORED LOG   advantages, the policy loss and its statistics, L_NTP
+    differential.py rollouts DRAWN ALONE      compares rollouts and their rewards with a pass over these
+                                              sequences
+    differential.py policy DRAWN SCORED LOG   compares advantages, the policy loss and its statistics, L_NTP
     differential.py slope MODEL GRADIENT STREAM RL NTP
-                                              RL L_RL + NTP L_NTP at weights nearby, against the gradient
+                                              compares changes of RL L_RL + NTP L_NTP at weights nearby with
+                                              the gradient
     differential.py adamw FIRST LAST LOG LR DECAY CLIP:GRADIENT...
-                                              the weights after one step of AdamW per gradient
-    differential.py responses PASS LOG        L_NTP of the responses, from the logits of a pass
+                                              compares the weights after one step of AdamW per gradient
+    differential.py responses PASS LOG        compares L_NTP of the responses, which follows from the logits
+                                              of a pass
 
-Models, gradients: safetensors files, or directories of a model.  Log: the last line counts.
+Models and gradients are safetensors files, or directories of a model.  Of a log, the last line is compared.
 """
 import array
 import json
@@ -33,7 +37,7 @@ import tempfile
 failed = False
 
 
-# ---- what the programs wrote ---------------------------------------------------------------------
+# ---- files of the programs -----------------------------------------------------------------------
 
 
 def records(path):
@@ -44,7 +48,7 @@ def records(path):
 
 
 def numbers(x):
-    """Returns an array of a record as nested lists, of exactly the numbers that the record has."""
+    """Returns an array of a record as nested lists, with exactly the record's numbers."""
     data = array.array("f", x["data"]).tolist() if x["dtype"] == "<f4" else x["data"]
     for n in reversed(x["shape"][1:]):
         data = [data[i : i + n] for i in range(0, len(data), n)]
@@ -164,7 +168,7 @@ def losses(path, log, evaluation):
 
 
 def entropies():
-    """Writes 200 records of each of three texts, with high entropies at both ends, where averages differ."""
+    """Writes 200 records of each of three texts.  Entropies are high at the ends, where averages differ."""
     draw = random.Random(1).random
     of = []
     for length in (83, 200, 517):
@@ -176,7 +180,7 @@ def entropies():
 
 
 def averaged(H, kernel):
-    """Returns avg_pool1d with stride 1: kernel // 2 zeros at the ends count, an even kernel is one wider."""
+    """Returns avg_pool1d with stride 1: kernel // 2 zeros at the ends count; an even kernel is one wider."""
     if kernel == 1:
         return H
     kernel += kernel % 2 == 0
@@ -238,7 +242,7 @@ def positions(source, chunks, k, smooth, margin, mode, *outputs):
 
 
 def branches(record):
-    """Yields s, the number of the position, the number of the rollout and its tokens, for each rollout."""
+    """Yields for each rollout s, the numbers of the position and of the rollout, and the tokens."""
     drawn = numbers(record["rollout"]["tokens"])
     for i, s in enumerate(numbers(record["positions"])):
         for j, tokens in enumerate(drawn[i]):
@@ -298,7 +302,7 @@ def rollouts(drawn, alone):
 
 
 def standardised(rewards):
-    """Returns the advantages of rewards (c, n).  A group is the sequence if n is 1, else a position."""
+    """Returns the advantages of rewards (c, n).  A group is the sequence if n is 1, otherwise a position."""
     groups = [flat(rewards)] if len(rewards[0]) == 1 else rewards
     result = []
     for group in groups:
@@ -362,7 +366,7 @@ def objective(model, stream, advantages, old, rl, ntp):
 
 
 def slope(model, gradient, stream, rl, ntp):
-    """Compares slopes along the gradient, and along three random directions, which see what it lacks."""
+    """Compares slopes along the gradient and along three random directions, which show missing parts."""
     header, weights = read_tensors(model)
     gradient = read_tensors(gradient)[1]
     drawn = records(stream)
@@ -387,7 +391,7 @@ def slope(model, gradient, stream, rl, ntp):
                     shutil.copytree(model, path, dirs_exist_ok=True, copy_function=shutil.copyfile)
                     write_tensors(os.path.join(path, "model.safetensors"), header, at[-1])
                     value.append(objective(path, stream, advantages, old, float(rl), float(ntp)))
-            # by the distance of the weights after rounding to float32
+            # uses the distance of the weights after rounding to float32
             want = math.fsum(g * (x - y) for name in weights
                              for g, x, y in zip(gradient[name], at[0][name], at[1][name]))
             rise.append((value[0] - value[1] - want) / (2 * step))

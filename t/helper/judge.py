@@ -1,4 +1,4 @@
-"""The commands of the tests of rf-reward --exec and rf-select --exec: judge.py MODE."""
+"""judge.py MODE -- the command of tests of rf-reward --exec and rf-select --exec; MODE names its mistake."""
 import json
 import os
 import queue
@@ -16,7 +16,7 @@ def say(line):
 
 def answer(line):
     body = json.loads(line)["body"]
-    if "rollout" not in body:  # positions: the last one, one that is the record's own, the first one twice
+    if "rollout" not in body:  # positions: the last one, one that depends on the id, and the first one twice
         last = body["tokens"]["shape"][0] - head["k"]
         return {"id": body["id"], "positions": [last, min(2 + body["id"] % 7, last), 1, 1]}
     c, n, _ = body["rollout"]["tokens"]["shape"]
@@ -24,7 +24,7 @@ def answer(line):
 
 
 def wrong_parts(of, x):
-    """What to add to an answer's parts so that they are wrong in the way that is asked for."""
+    """Returns the parts to add to an answer, which are wrong in the way that `of` names."""
     names = {"computed": "edit", "planted": "planted", "no-name": "a-b", "long": "p" * 33, "empty-name": "",
              "escape": "\x1b[1m"}
     values = {"rows": x[:-1], "few": [x[0], x[1][:-1]], "flat": x[0] + x[1], "number": 1, "map": {"0": x[0]},
@@ -36,20 +36,20 @@ def wrong_parts(of, x):
 
 
 head = json.loads(sys.stdin.readline())
-if mode == "head":  # it takes the head for a record
+if mode == "head":  # answers the head like a record
     say('{"id": null}')
     sys.stdin.read()
 lines = sys.stdin
 if mode in ("late", "one-more"):
     lines = sys.stdin.readlines()
-if mode == "ahead":                                          # reads two, then answers one behind
+if mode == "ahead":                                          # answers each record after it read the next one
     kept = []
     for line in sys.stdin:
         kept.append(line)
         if len(kept) > 1:
             say(json.dumps(answer(kept.pop(0))))
     lines = kept
-if mode == "threads":  # one reads as fast as it can, one answers at leisure
+if mode == "threads":  # one thread reads as fast as it can, the other one answers slowly
     todo, begun = queue.Queue(), threading.Event()
 
     def read():
@@ -112,7 +112,7 @@ for count, line in enumerate(lines):
             sys.stdout.write("x" * (20 << 20))
     if mode.startswith("parts"):
         a["parts"] = {"twice": [[2 * x for x in row] for row in a["total"]]}
-        if count != 1:                                       # the second has no other, or one that is wrong
+        if count != 1:                                       # the second answer has wrong parts instead
             a["parts"]["Half_1"] = [[x / 2 for x in row] for row in a["total"]]
         else:
             a["parts"].update(wrong_parts(mode[6:], a["total"]))

@@ -1,6 +1,6 @@
-"""kill-phase.py COUNT SEED WANT FUNCTION WORD...: a phase, a function of the shell, killed so many times at
-random moments of its run.  Whenever it comes to its end, steps and answers must be those of WANT, which
-nobody touched; then it begins anew."""
+"""kill-phase.py COUNT SEED WANT FUNCTION WORD...: runs a phase, which is a function of the shell, and kills
+it COUNT times at random moments.  Whenever the phase finishes, its steps and answers must equal those of
+WANT, a run that was never killed; then the phase starts again from the beginning."""
 
 import filecmp, os, random, shutil, signal, subprocess, sys, time
 
@@ -19,7 +19,7 @@ def fail(what):
 
 
 def gone(session):
-	"""Waits for the end of all of a session."""
+	"""Waits until all processes of a session have ended."""
 	until = time.monotonic() + LIMIT
 	while subprocess.run(["pgrep", "-s", str(session)], stdout=subprocess.DEVNULL).returncode == 0:
 		if time.monotonic() > until:

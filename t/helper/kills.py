@@ -1,7 +1,7 @@
-"""kills.py COUNT SEED: rf-loop, killed, interrupted and stopped so many times at random moments, half of them
-beside two busy processes.  In this folder are ckpt and corpus.rf.  Each time what is left must end within 10
-seconds, and go on by the same words; each run that came to its end must be the bytes of one that nobody
-touched."""
+"""kills.py COUNT SEED: runs rf-loop, and kills, interrupts or stops it COUNT times at random moments, half of
+them while two other processes are busy.  The folder has ckpt and corpus.rf.  Each time all processes must end
+within 10 seconds, and the same command must continue the run.  Each finished run must have the same bytes as
+a run that was never disturbed."""
 
 import atexit, os, random, shutil, signal, subprocess, sys, time
 
@@ -18,7 +18,7 @@ def start(run):
 
 
 def living(session):
-	"""The processes of a session that are not dead."""
+	"""Returns the processes of a session that are not dead."""
 	found = []
 	for pid in filter(str.isdigit, os.listdir("/proc")):
 		try:
@@ -32,7 +32,7 @@ def living(session):
 
 
 def gone(session):
-	"""Waits for the end of all of a session."""
+	"""Waits until all processes of a session have ended."""
 	until = time.monotonic() + LIMIT
 	while living(session):
 		if time.monotonic() > until:
@@ -59,14 +59,14 @@ def commits(run):
 
 
 def strike(loop, how):
-	"""Signals one after the other; the exit statuses that are right then."""
+	"""Sends the signals one after the other; returns the exit statuses that are right then."""
 	for name in how.split():
 		if name == "CONT":
 			time.sleep(rng.uniform(0, 0.4))
 		loop.send_signal(getattr(signal, "SIG" + name))
 	last = [n for n in how.split() if n not in ("STOP", "TSTP", "CONT")]
 	number = getattr(signal, "SIG" + last[-1]) if last else 0
-	return (0, -number, 128 + number) # -number: killed, or hit before it was ready
+	return (0, -number, 128 + number) # -number: SIGKILL, or a signal before the loop was ready for it
 
 
 rng, kills, busy = random.Random(SEED), 0, []
@@ -93,7 +93,7 @@ while kills < COUNT:
 		status = wait(loop)
 		if status not in right:
 			fail(f"exit status {status}, not one of {right}")
-		if rng.random() < 0.5: # else the next one meets what is left
+		if rng.random() < 0.5: # otherwise the next loop starts while processes are left
 			gone(loop.pid)
 		if status == 0:
 			break

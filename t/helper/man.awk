@@ -1,19 +1,19 @@
-# man.awk -- awk -f man.awk HELP rf-tools.7 rf-train.7 PAGE.1: compares the options of a program's --help, and
-# their defaults, with those of its page.
+# man.awk -- compares the options and defaults of a program's --help with those of its page: awk -f man.awk
+# HELP rf-tools.7 rf-train.7 PAGE.1
 #
-# In a page an option's item begins with ".It Fl" and ends where the next one does; its default is in a
-# sentence "The default is X", or is that item of a list in it which says "the default".  What --help shows no
-# default for needs none.
+# In a page an option's item begins with ".It Fl" and ends where the next item begins.  Its default is in a
+# sentence "The default is X", or is the item of an inner list whose text has "the default".  An option
+# without a default in --help needs none in the page.
 #
-# An item whose text begins "See GLOBAL OPTIONS in", or MODEL, names options that rf-tools(7) has in that
-# section, with their defaults; rf-train(7) has those of TRAINER OPTIONS.
+# An item whose text begins "See GLOBAL OPTIONS in", or MODEL, names options of that section in rf-tools(7),
+# which has their defaults; rf-train(7) has those of TRAINER OPTIONS.
 
 function fail(text) {
 	print page ": " text
 	bad = 1
 }
 
-# A number as awk writes it, so that 1e-6 and 1e-06 are the same
+# Returns a number in awk's form, so that 1e-6 and 1e-06 are equal
 function plain(x,    pair) {
 	sub(/[.:;,]$/, "", x)
 	if (split(x, pair, ",") == 2)

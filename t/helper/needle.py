@@ -1,8 +1,10 @@
-"""An independent reader of what rf-needle writes, in its built-in words.
+"""needle.py -- checks lines of rf-needle in its built-in words, by an independent reader.
 
-    needle.py check [--essay FILE] [--qa FILE] [--tokens bytes|SLACK] FILE    each line, by itself
-    needle.py paired FILE               the same samples at every length
-    needle.py uniform BOUND FILE        depths: Kolmogorov's statistic times sqrt(n), per task and length
+    needle.py check [--essay FILE] [--qa FILE] [--tokens bytes|SLACK] FILE    checks each line
+    needle.py paired FILE               checks that the samples are the same at every length
+    needle.py uniform --bound BOUND FILE
+                                        checks Kolmogorov's statistic of the depths times sqrt(n), per task
+                                        and length
 """
 
 import argparse
@@ -40,7 +42,7 @@ def words_of_essay(essay, n):
 
 
 def check_places(s, context):
-    """depth and needles are where the text says."""
+    """Checks that depth and needles fit the text; returns the texts of the needles."""
     assert len(s["depth"]) == len(s["needles"]) == len(s["drawn"])
     for depth, (begin, end) in zip(s["depth"], s["needles"]):
         own = end - begin
@@ -51,7 +53,7 @@ def check_places(s, context):
 
 
 def check_niah(s, context, given):
-    """Returns what one more unit takes at most."""
+    """Checks a line; returns the most bytes that one more unit takes."""
     haystack, keys, values, queries, key, value = NIAH[s["task"]]
     found = NEEDLE.findall(context)
     answers = [NEEDLE.fullmatch(text) for text in check_places(s, context)]
@@ -165,7 +167,7 @@ def check_qa(s, context, given):
     assert len(texts) == len(own) + s["units"] and all(texts.count(p) == 1 for p in own)
     others = collections.Counter(t for t in texts if t not in own)
     alike = [p for p in title if title[p] is not None and title[p] == title[own[0]] and p not in own]
-    # those with its title come first; none comes again before all others came
+    # documents with the same title come first, and no document comes twice before all have come once
     if any(p not in alike for p in others):
         assert all(p in others for p in alike)
     if max(others.values(), default=1) > 1:
@@ -198,12 +200,12 @@ def each(name):
 
 
 def paired(samples):
-    """Whatever is drawn is the same at every length, and needles stand close to it."""
+    """Checks that all draws are the same at every length, and that needles are near the drawn depths."""
     first = {}
     for s in samples:
         drawn = {k: s[k] for k in ("outputs", "query", "drawn", "index", "task")}
         assert first.setdefault((s["task"], s["index"]), drawn) == drawn
-        # in an essay a needle moves by 32 words at most, and words are not equally long
+        # in an essay a needle moves by up to 32 words, and words have different lengths
         far = 0.1 + 32 / (s["units"] + 1) if s["task"] in NIAH and NIAH[s["task"]][0] == "essay" else (
             0.05 + 12 / (s["units"] + 1))
         for depth, at in zip(s["depth"], s["drawn"]):

@@ -1,4 +1,4 @@
-"""Random regular expressions of tokenizer.json, and how the Rust library `tokenizers` matches them.
+"""Makes random regular expressions of tokenizer.json, and matches them by the Rust library `tokenizers`.
 
     patterns.py make SEED COUNT FILE    COUNT patterns with 20 texts each, lines for the helper `patterns`
     patterns.py check FILE              the same lines as the helper prints, by `tokenizers`; exit status 69
@@ -101,7 +101,7 @@ def make(seed, count, path):
 
 
 def show(split, replace, text):
-    """The library counts characters; the pieces that do not match lie between those that do."""
+    """Returns the matches, in bytes instead of characters, and the text with replacements, in hex."""
     matches = []
     for _, (begin, end) in split.pre_tokenize_str(text):
         matches.append((len(text[:begin].encode()), len(text[:end].encode())))
@@ -121,13 +121,13 @@ def check(path):
             except Exception:
                 print("refused")
                 continue
-            # with "removed" and inverted, what is left are the matches
+            # with "removed" and inverted, only the matches are left
             split = pre_tokenizers.Split(regex, "removed", invert=True)
             replace = normalizers.Replace(regex, "-")
             for text in case["texts"]:
                 try:
                     matches, replaced = show(split, replace, text)
-                except BaseException as fault:  # a limit of the library is a panic
+                except BaseException as fault:  # the library panics at its limits
                     if isinstance(fault, KeyboardInterrupt):
                         raise
                     print("fails")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""published.py -- checkpoints as they are published: bf16, in shards, beside other parts and files.
+"""published.py -- makes and compares checkpoints like published ones: bf16, in shards, with other files.
 
-    published.py publish DIR NEW SHARDS   NEW: the bf16 checkpoint DIR in shards, named as its family's are
-                                          where it is published, and all of its other files.  A Qwen3.5
-                                          gets the tensors around its text model, and float32 where the
-                                          published ones have it
-    published.py same A B                 fails unless B has A's tensors: names, types, shapes
-    published.py equal A B                the same, and every byte of them
+    published.py publish DIR NEW SHARDS   makes NEW: the bf16 checkpoint DIR in shards, with the names of
+                                          shards that its family has, and all of its other files.  A Qwen3.5
+                                          also gets the tensors outside its text model, and float32 tensors
+                                          where published models have them
+    published.py same A B                 fails unless B has tensors of the same names, types and shapes as A
+    published.py equal A B                fails unless B has the same tensors as A, byte for byte
 """
 import json
 import os
@@ -20,7 +20,7 @@ WIDE = (".linear_attn.A_log", ".linear_attn.norm.weight")  # float32 in every pu
 
 
 def widen(tensor):
-    """bf16 as float32, of which it is the upper half."""
+    """Returns a bf16 tensor as float32: bf16 is the upper half of float32."""
     dtype, shape, data = tensor
     if dtype == "BF16":
         data = b"".join(b"\0\0" + data[i:i + 2] for i in range(0, len(data), 2))

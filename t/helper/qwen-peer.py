@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""qwen-peer.py -- Qwen3.5 by the package that owns it: checkpoints that transformers writes, and what it
-computes with ours.
+"""qwen-peer.py -- makes Qwen3.5 checkpoints by transformers, and compares our values with its values.
 
     qwen-peer.py make DIR TOKENIZER.json [text]
-        a tiny Qwen3.5 with its part that sees, or the text model alone, saved in bf16, in shards, with the
+        saves a tiny Qwen3.5 with its vision part, or only the text model, in bf16, in shards, with the
         tokenizer
     qwen-peer.py compare DIR RECORDS [DIR RECORDS]...
-        RECORDS: what rf-dump --json says of rf-generate after rf-entropy --nll --keep logits, of DIR.  Fails
-        unless transformers loads DIR with no tensor missing or left over, has the same ids for the text at
-        meta.text, logits as near as 1e-5 of the largest, log-probabilities of the tokens as near as 1e-5, and
-        writes the same ids and text
+        RECORDS is the output of rf-dump --json after rf-entropy --nll --keep logits and rf-generate with the
+        model DIR.  Fails unless transformers loads DIR with no tensor missing or unexpected, has the same ids
+        for the text at meta.text, the same logits to 1e-5 of the largest one and the same log-probabilities
+        of the tokens to 1e-5, and generates the same ids and text
 
 Exit status 69: transformers, or Qwen3.5 in it, is missing.
 """
@@ -45,7 +44,7 @@ def make(path, tokenizer, alone):
     with torch.no_grad():
         for name, p in model.named_parameters():
             if p.dim() > 1:
-                p.mul_(4)  # further from uniform: greedy tokens that no rounding changes
+                p.mul_(4)  # far from uniform probabilities, so that rounding changes no greedy token
             elif "norm" in name:
                 p.add_(0.2 * torch.randn_like(p))
     model.to(torch.bfloat16).save_pretrained(path, max_shard_size="100KB")

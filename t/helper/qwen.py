@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""qwen.py -- a text model's checkpoint as it is published beside a part that sees.
+"""qwen.py -- makes a Qwen3.5 checkpoint like published ones, with a vision part, and compares two of them.
 
-    qwen.py sees DIR NEW SHARDS   NEW: the text model of DIR (qwen3_5_text) as the text_config of a qwen3_5,
-                                  under the names that has, with tensors of a part that sees and of one that
-                                  predicts further ahead
-    qwen.py others A B            fails unless B has A's names, and of all but the text model's A's types,
-                                  shapes and bytes
-    qwen.py drop DIR NAME         takes a tensor out of DIR/model.safetensors
-    qwen.py add DIR NAME          puts one in, of one number
+    qwen.py sees DIR NEW SHARDS   makes NEW: a qwen3_5 with the text model of DIR (qwen3_5_text) as its
+                                  text_config, with the names of tensors that a qwen3_5 has, and with tensors
+                                  of a vision part and of a part for multi-token prediction
+    qwen.py others A B            fails unless B has A's names, and all tensors outside the text model have
+                                  the same types, shapes and bytes
+    qwen.py drop DIR NAME         removes a tensor from DIR/model.safetensors
+    qwen.py add DIR NAME          adds a tensor of one number
 """
 import json
 import os
@@ -15,7 +15,7 @@ import sys
 
 
 def read(path):
-    """{name: (dtype, shape, bytes)} of one file."""
+    """Returns {name: (dtype, shape, bytes)} of one file."""
     with open(path, "rb") as f:
         data = f.read()
     n = int.from_bytes(data[:8], "little")
@@ -47,7 +47,7 @@ def read_dir(path):
 
 
 def noise(n):
-    """Bytes of every value: NaN, infinities and odd bits are no business of those who carry them."""
+    """Returns n bytes of all values, with NaN and infinities: programs must copy them unchanged."""
     return bytes((i * 167 + (i >> 8)) & 255 for i in range(n))
 
 
@@ -66,7 +66,7 @@ OTHERS = {
 
 
 def write_shards(path, tensors, shards, pattern):
-    """tensors in so many files, named by pattern, and their index; or in one file, without."""
+    """Writes tensors to this many files, named by pattern, with an index; or to one file without an index."""
     names = list(tensors)
     if shards == 1:
         write(os.path.join(path, "model.safetensors"), tensors)
@@ -100,7 +100,7 @@ def sees(old, new, shards):
         json.dump(config, f, indent=4)
     tensors = {name.replace("model.", "model.language_model.", 1): t
                for name, t in read_dir(old).items()} | OTHERS
-    names = sorted(tensors, key=lambda name: name[::-1])  # in a file they may lie in any order
+    names = sorted(tensors, key=lambda name: name[::-1])  # a file may have its tensors in any order
     write_shards(new, {name: tensors[name] for name in names}, shards, QWEN_SHARD)
 
 

@@ -2,8 +2,8 @@
 
 PACKAGE is the folder of the installed package lm_eval.  The package's generate_input_output() builds each
 prompt of rf-needle again, with the keys, values, words and places of rf-needle instead of random ones.
-Stand-ins replace the modules that the package imports.  The first prompt that differs ends the program;
-otherwise it prints how many are the same.
+Mock modules replace those that the package imports.  The program ends at the first prompt that differs;
+otherwise it prints the number of equal prompts.
 """
 import importlib
 import importlib.metadata
@@ -39,7 +39,7 @@ def same(prompt, package, line):
 
 
 def between(text, template, **filled):
-    """The part of a text that stands for {context} in a template whose other names are filled."""
+    """Returns the part of a text that replaces {context} in a template, whose other names are filled in."""
     head, tail = template.replace("{context}", "\0").format(**filled).split("\0")
     assert text.startswith(head) and text.endswith(tail), (text[:80], text[-80:], head, tail)
     return text[len(head):len(text) - len(tail)]
@@ -69,7 +69,7 @@ def of_niah(line):
 
 
 def of_many(line):
-    """Compares all but the essay, which the package cuts into sentences, where there are several answers."""
+    """Compares a prompt with several answers, except its essay, which the package divides into sentences."""
     context = between(line["input"], niah_utils.TEMPLATE, type_needle_v="numbers", query=line["query"])
     for value in line["outputs"]:
         assert any(niah.NEEDLE.format(type_needle_v="numbers", key=key, value=value) in context
@@ -90,7 +90,7 @@ def of_prefix(line, built, k, v, q, kind):
 
 
 def chain(text, names, example):
-    """The package's prompt with these names, and the value and the places that they have in the text."""
+    """Returns the package's prompt with these names, and with the value and the places that the text has."""
     lines = [one for one in text[:text.rindex("\n")].split("\n") if one]
     value = next(one for one in lines if names[0] in one).split()[-1]
     noise = [one for one in lines[1:] if not any(name in one for name in names)]
@@ -105,7 +105,7 @@ def chain(text, names, example):
 def of_vt(line):
     begin = line["input"].rindex(vt.CONFIG["variable_tracking"]["template"][:20])
     example, text = line["input"][:begin], line["input"][begin:]
-    words = lambda of: " ".join(of.split())  # RULER has an assignment and noise in one line
+    words = lambda of: " ".join(of.split())  # RULER puts an assignment and noise into one line
     same(words(text + line["answer_prefix"]), words(chain(text, line["outputs"], False)), line)
     names = example.split()[-5:]
     body = example[:example.index(vt.CONFIG["variable_tracking"]["answer_prefix"][:20])]

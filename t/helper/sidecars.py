@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
-"""sidecars.py -- ids by transformers 5 for the files next to tokenizer.json.
-
-sidecars.py CASES
+"""sidecars.py CASES -- prints the ids of transformers 5 for tokenizers with files next to tokenizer.json.
 
 The first line of CASES is {"tokenizer": ..}, a tokenizer.json.  Each further line is a case with a name, the
-files next to tokenizer.json, texts, and members that replace those of tokenizer.json.  For each case a line
-is written: the name, a tab, and a list of the ids of each text, with the end token if there is one.
+files next to tokenizer.json, texts, and members that replace those of tokenizer.json.  For each case one line
+is printed: the name, a tab, and a list of the ids of each text, with the end token if the tokenizer has one.
 
 Exit status 69: transformers 5 is missing.
 """

@@ -1,5 +1,6 @@
-# speaker.py DIR TOKEN...: makes the fresh model in DIR write these tokens over and over, whatever it reads:
-# the blocks add nothing, and the head's row of each token answers the embedding of the one before.
+# speaker.py DIR TOKEN... -- changes the fresh model in DIR so that it generates these tokens again and again,
+# whatever its prompt is: the blocks add nothing, and the head's row of each token matches the embedding of
+# the preceding token.
 import struct
 import sys
 
@@ -12,7 +13,7 @@ tensors = read(path)
 for name, (dtype, shape, data) in tensors.items():
     rows, columns = shape[0], shape[1] if len(shape) > 1 else 1
     values = [0.0] * rows * columns
-    if "embeddings" in name:  # each token that is said has a direction of its own, all others the first
+    if "embeddings" in name:  # each of these tokens has its own direction, and all other tokens share one
         for row in range(rows):
             values[row * columns + (say.index(row) if row in say else len(say))] = 1.0
     elif "lm_head" in name:
