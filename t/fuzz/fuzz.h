@@ -1,4 +1,4 @@
-/* fuzz.h -- what fuzz targets share: promises, and the bytes as a file. */
+/* fuzz.h -- functions that the fuzz targets share: they check promises, and make a file of the input. */
 #ifndef RF_T_FUZZ_H
 #define RF_T_FUZZ_H
 

@@ -1,12 +1,12 @@
-/* main -- replays files through a fuzz target: what libFuzzer found once stays found.  `make fuzz` links
- * the same target with libFuzzer instead.  A failed promise aborts. */
+/* main -- replays files through a fuzz target, so that inputs that libFuzzer found once are tested again.
+ * `make fuzz` links the same target with libFuzzer instead.  A failed promise aborts. */
 #include <signal.h>
 
 #include "fuzz/fuzz.h"
 
 static const char *current;
 
-/* Says which file it was; abort() then ends the program. */
+/* Prints the name of the file; abort() then ends the program. */
 static void name_file(int sig)
 {
 	(void)sig;
@@ -33,7 +33,7 @@ int main(int argc, char *argv[])
 			return 2;
 		}
 		fclose(f);
-		/* a copy of the exact size, so that a sanitizer sees a step beyond it */
+		/* a copy of the exact size, so that a sanitizer sees an access beyond its end */
 		uint8_t *exact = malloc(n ? n : 1);
 		if (!exact)
 			return 2;

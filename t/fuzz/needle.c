@@ -1,5 +1,5 @@
-/* needle -- any bytes as a file of rf-needle: questions, templates, or words.  An accepted file can be used.
- * The first byte chooses which; the rest is the file. */
+/* needle -- feeds any bytes to the readers of rf-needle's files: questions, templates or words.  A file that
+ * is accepted can be used.  The first byte chooses the reader; the rest is the file. */
 
 #include "base/buf.h"
 #include "base/utf8.h"

@@ -1,12 +1,12 @@
-/* score -- any bytes as JSON lines of predictions: by each metric, each question has a score from 0 to 1 or
- * is refused, and what the scores come to is JSON.  The first byte chooses metric and rules; the rest is the
- * file. */
+/* score -- feeds any bytes as JSON lines of predictions to the scorer.  By each metric, each question has a
+ * score from 0 to 1 or is refused, and the report is JSON.  The first byte chooses metric and rules; the
+ * rest is the file. */
 #include <jansson.h>
 
 #include "fuzz/fuzz.h"
 #include "score/score.h"
 
-/* Checks that each line is a JSON object; each: with a score from 0 to 1. */
+/* Checks that each line is a JSON object with a score.  each: the scores are from 0 to 1. */
 static void check_lines(struct rf_buf *b, bool each)
 {
 	const char *line = b->n ? (const char *)b->p : "", *end = line + b->n;

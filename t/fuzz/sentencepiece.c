@@ -1,9 +1,9 @@
-/* sentencepiece -- any bytes as a tokenizer.model: what is accepted gives ids of its vocabulary for any text,
- * and these ids a text of UTF-8.  The first byte is the length of the text, which follows; the rest is the
- * model.
+/* sentencepiece -- feeds any bytes as a tokenizer.model to SentencePiece.  A model that is accepted gives
+ * ids of its vocabulary for any text, and these ids give a text of UTF-8.  The first byte is the length of
+ * the text, which follows; the rest is the model.
  *
- * The bytes do not pass through a file: the check and the library are called as tokenizer_sentencepiece.c
- * calls them. */
+ * No file is made of the bytes: the check and the library are called in the same way as by
+ * tokenizer_sentencepiece.c. */
 
 #include "fuzz/fuzz.h"
 #include "tokenizer/sentencepiece.h"
@@ -25,7 +25,7 @@ static void encode(const struct rf_sentencepiece *sp, const char *text, size_t n
 	free(ids);
 }
 
-/* Texts that follow any path of a trie: all bytes, and each byte often. */
+/* Encodes texts that follow any path of a trie: all bytes, and each byte many times. */
 static void encode_bytes(const struct rf_sentencepiece *sp, uint8_t first)
 {
 	char text[600];
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 1 + n || rf_sentencepiece_check(data + 1 + n, size - 1 - n, NULL) != RF_OK)
 		return 0;
-	/* too little memory is no reason to refuse here */
+	/* a failure without a reason means that memory was short, which must not happen here */
 	if (!(sp = rf_sentencepiece_open(data + 1 + n, size - 1 - n, why, sizeof why))) {
 		insist(*why, "out of memory");
 		return 0;

@@ -1,9 +1,9 @@
-/* sidecars -- any bytes as the files next to a tokenizer.json: what is accepted gives ids of the vocabulary,
- * the same ones and the same hash each time.
+/* sidecars -- feeds any bytes to the reader of the files next to a tokenizer.json.  A tokenizer that is
+ * accepted gives ids of the vocabulary, with the same ids and the same hash each time.
  *
  * The bytes are four files with a NUL between them: tokenizer_config.json, special_tokens_map.json,
- * added_tokens.json, generation_config.json; an empty one does not exist.  They lie in a folder of /dev/shm,
- * next to a tokenizer.json and a config.json that do not change. */
+ * added_tokens.json and generation_config.json; an empty file is not made.  The files are in a folder of
+ * /dev/shm, next to a tokenizer.json and a config.json that do not change. */
 #include <fcntl.h>
 
 #include "fuzz/fuzz.h"

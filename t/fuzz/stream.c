@@ -1,7 +1,7 @@
-/* stream -- fuzzes the reader of streams.  The first byte of the input decides how the rest is read: as a
- * stream, as messages to which right checksums are added (which no fuzzer would find), as one message, or as
- * a line of JSON.  Each message begins with its length in two bytes.  Everything that is accepted is written
- * again and must be the same when it is read. */
+/* stream -- feeds any bytes to the reader of streams.  The first byte of the input decides how the rest is
+ * read: as a stream, as messages that get the right checksums (which no fuzzer would find), as one message,
+ * or as a line of JSON.  Each message begins with its length in two bytes.  An accepted input is written
+ * again, and must be the same when it is read. */
 #include <msgpack.h>
 #include <xxhash.h>
 #include <zstd.h>

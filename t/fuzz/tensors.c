@@ -1,5 +1,5 @@
-/* tensors -- any bytes as a safetensors file: what is accepted tiles its buffer, in order of name, and
- * every value can be read. */
+/* tensors -- feeds any bytes to the reader of safetensors files.  The tensors of a file that is accepted
+ * fill its buffer without gaps, are in order of their names, and every value can be read. */
 
 #include "ckpt/tensors.h"
 #include "fuzz/fuzz.h"
@@ -18,7 +18,7 @@ static void check(const struct rf_tensor *t, const uint8_t *data, size_t size)
 	insist((const uint8_t *)t->data >= data + 8 && t->bytes <= size &&
 	               (const uint8_t *)t->data + t->bytes <= data + size,
 	       "outside the buffer");
-	if (t->dtype == RF_OTHER) { /* its bytes need not be as many as its elements */
+	if (t->dtype == RF_OTHER) { /* the number of bytes need not fit the number of elements */
 		insist(rf_tensor_f32_part(t, 0, 0, NULL, &e) == RF_EMODEL, "read");
 		return;
 	}

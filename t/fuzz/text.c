@@ -1,9 +1,10 @@
-/* text -- any bytes as a file of documents: what comes out keeps the rules of a record, whatever the
- * options; and any bytes as JSON: the strict scanner accepts what jansson accepts, and reads the same from
- * it; what only the other one accepts can be walked over.
+/* text -- feeds any bytes as a file of documents to the reader of texts, and as JSON to the scanner.  All
+ * records keep their rules, whatever the options are.  The strict scanner accepts the texts that jansson
+ * accepts, and reads the same values from them; all values of a text that only the lenient scanner accepts
+ * can be read.
  *
- * The first byte chooses format and options, the second lengths; the rest is the file, whose length
- * chooses the options of prompts and the threads. */
+ * The first byte chooses format and options, the second one lengths; the rest is the file, whose length
+ * chooses the options of prompts and the number of threads. */
 #include <jansson.h>
 #include <math.h>
 
@@ -23,7 +24,7 @@ static void same(struct rf_jvalue *v, const json_t *j)
 	double x;
 
 	if (rf_jscan_is_list(v)) {
-		/* reading a string spoils it for the cursor: the next element is found first */
+		/* reading a string changes it, so the cursor finds the next element first */
 		for (bool more = rf_jscan_next(v, NULL, &next); more; n++) {
 			each = next;
 			more = rf_jscan_next(v, NULL, &next);
@@ -35,7 +36,7 @@ static void same(struct rf_jvalue *v, const json_t *j)
 			n++;
 		insist(json_is_object(j) && n >= json_object_size(j), "an object differs");
 		if (n > json_object_size(j))
-			return; /* a key is there twice: jansson keeps the last */
+			return; /* an object has a key twice, of which jansson keeps the last */
 		for (bool more = rf_jscan_next(v, &key, &next); more;) {
 			struct rf_jvalue this_key = key;
 			each = next;
@@ -121,7 +122,7 @@ static void compare(const uint8_t *data, size_t size)
 	strict = rf_jscan_check_strict(copy, size, &v, &err) == RF_OK;
 	compare_lenient(data, size, strict);
 	if (!strict)
-		/* jansson goes deeper, and passes over a zero byte behind a number */
+		/* jansson accepts deeper nesting, and a zero byte after a number */
 		insist(!j || strstr(err.msg, "shallower nesting") || memchr(data, 0, size),
 		       "refused what jansson accepts");
 	else if (j)
@@ -134,7 +135,7 @@ static void compare(const uint8_t *data, size_t size)
 	free(copy);
 }
 
-/* Prompts and answers that are cut apart. */
+/* Chooses options that divide texts into prompts and answers. */
 static void choose_parts(struct rf_text_options *o, struct rf_sequences_options *c, unsigned lengths,
                          size_t size)
 {

@@ -1,11 +1,11 @@
-/* tokenizer -- any bytes as a tokenizer.json: what is accepted gives ids of its vocabulary, and these a text.
- * The first line is the text that is encoded, the rest the file. */
+/* tokenizer -- feeds any bytes to the reader of tokenizer.json.  A tokenizer that is accepted gives ids of
+ * its vocabulary, and these ids give a text.  The first line is the text to encode; the rest is the file. */
 
 #include "base/utf8.h"
 #include "fuzz/fuzz.h"
 #include "tokenizer/tokenizer.h"
 
-/* Every beginning of the ids has a text of UTF-8 without NUL. */
+/* Checks that the ids, and the ids without up to 20 at the end, give a text of UTF-8 without NUL. */
 static void read_back(const struct rf_tokenizer *t, const int32_t *ids, size_t count)
 {
 	size_t len, final;
