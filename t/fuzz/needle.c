@@ -8,7 +8,7 @@
 #include "needle/template.h"
 #include "needle/vocabulary.h"
 
-static void templates(const char *path)
+static void check_templates(const char *path)
 {
 	struct rf_templates t;
 	struct rf_fill fill = { .s = { NULL } };
@@ -28,7 +28,7 @@ static void templates(const char *path)
 	rf_templates_free(&t);
 }
 
-static void words(const char *path)
+static void check_words(const char *path)
 {
 	struct rf_vocabulary w;
 	struct rf_buf out = { 0 };
@@ -44,7 +44,7 @@ static void words(const char *path)
 	rf_vocabulary_free(&w);
 }
 
-static void questions(const char *path)
+static void check_questions(const char *path)
 {
 	struct rf_questions q;
 
@@ -55,7 +55,7 @@ static void questions(const char *path)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	void (*const read[])(const char *path) = { questions, templates, words };
+	void (*const read[])(const char *path) = { check_questions, check_templates, check_words };
 	char path[40];
 	int fd;
 

@@ -15,7 +15,7 @@ static const char *const names[FILES] = { "tokenizer_config.json", "special_toke
                                           "added_tokens.json", "generation_config.json" };
 static char folder[100];
 
-static void put(const char *name, const void *text, size_t n)
+static void write_file(const char *name, const void *text, size_t n)
 {
 	char path[200];
 	int fd;
@@ -29,16 +29,16 @@ static void put(const char *name, const void *text, size_t n)
 	insist(fd >= 0 && write(fd, text, n) == (ssize_t)n && !close(fd), "writing a file");
 }
 
-static void clean(void)
+static void remove_folder(void)
 {
 	for (int i = 0; i < FILES; i++)
-		put(names[i], NULL, 0);
-	put("tokenizer.json", NULL, 0);
-	put("config.json", NULL, 0);
+		write_file(names[i], NULL, 0);
+	write_file("tokenizer.json", NULL, 0);
+	write_file("config.json", NULL, 0);
 	rmdir(folder);
 }
 
-static void begin(void)
+static void make_folder(void)
 {
 	static const char tokenizer[] =
 		"{\"added_tokens\":[{\"id\":5,\"content\":\"<e>\",\"special\":true,\"single_word\":false,"
@@ -54,12 +54,12 @@ static void begin(void)
 
 	snprintf(folder, sizeof folder, "/dev/shm/rf-fuzz-sidecars-XXXXXX");
 	insist(mkdtemp(folder) != NULL, "a folder");
-	atexit(clean);
-	put("tokenizer.json", tokenizer, sizeof tokenizer - 1);
-	put("config.json", config, sizeof config - 1);
+	atexit(remove_folder);
+	write_file("tokenizer.json", tokenizer, sizeof tokenizer - 1);
+	write_file("config.json", config, sizeof config - 1);
 }
 
-static void encode(const struct rf_tokenizer *t)
+static void check_ids(const struct rf_tokenizer *t)
 {
 	static const char text[] = "ab<e> <f> <g>  <E>[PAD]b";
 	struct rf_id_list ids = { 0 };
@@ -87,19 +87,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool found;
 
 	if (!*folder)
-		begin();
+		make_folder();
 	for (int i = 0; i < FILES; i++) {
 		const uint8_t *end = size ? memchr(data, 0, size) : NULL;
 		const size_t n = end ? (size_t)(end - data) : size;
 
-		put(names[i], data, n);
+		write_file(names[i], data, n);
 		data += n + (end != NULL);
 		size -= n + (end != NULL);
 	}
 	rc = rf_tokenizer_open(&t, folder, NULL);
 	insist(rc == RF_OK || rc == RF_EMODEL || rc == RF_EDATA, "neither a tokenizer nor a bad one");
 	if (rc == RF_OK) {
-		encode(t);
+		check_ids(t);
 		insist(rf_tokenizer_hash_dir(folder, hash, NULL) == RF_OK &&
 		       !strcmp(hash, rf_tokenizer_hash(t)), "two hashes");
 		insist(rf_tokenizer_end(folder, &eos, NULL) == RF_OK && eos.id == rf_tokenizer_eos(t),

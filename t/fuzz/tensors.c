@@ -4,7 +4,7 @@
 #include "ckpt/tensors.h"
 #include "fuzz/fuzz.h"
 
-static void check(const struct rf_tensor *t, const uint8_t *data, size_t size)
+static void check_tensor(const struct rf_tensor *t, const uint8_t *data, size_t size)
 {
 	uint64_t count = 1;
 	struct rf_err e;
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < t.n; i++) {
 		insist(i == 0 || strcmp(t.t[i - 1].name, t.t[i].name) < 0, "not in order of name");
 		insist(rf_tensors_find(&t, t.t[i].name) == &t.t[i], "not found");
-		check(&t.t[i], data, size);
+		check_tensor(&t.t[i], data, size);
 		bytes += t.t[i].bytes;
 	}
 	uint64_t header = 0;

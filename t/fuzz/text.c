@@ -16,7 +16,7 @@
 #include "text/text.h"
 #include "tokenizer/tokenizer.h"
 
-static void same(struct rf_jvalue *v, const json_t *j)
+static void check_same_values(struct rf_jvalue *v, const json_t *j)
 {
 	struct rf_jvalue key, each = { NULL, 0 }, next = { NULL, 0 };
 	size_t n = 0;
@@ -28,7 +28,7 @@ static void same(struct rf_jvalue *v, const json_t *j)
 		for (bool more = rf_jscan_next(v, NULL, &next); more; n++) {
 			each = next;
 			more = rf_jscan_next(v, NULL, &next);
-			same(&each, json_array_get(j, n));
+			check_same_values(&each, json_array_get(j, n));
 		}
 		insist(json_is_array(j) && n == json_array_size(j), "a list differs");
 	} else if (rf_jscan_is_object(v)) {
@@ -43,7 +43,7 @@ static void same(struct rf_jvalue *v, const json_t *j)
 			more = rf_jscan_next(v, &key, &next);
 			const char *name = rf_jscan_text(&this_key, &n);
 			insist(json_object_get(j, name) != NULL, "a key differs");
-			same(&each, json_object_get(j, name));
+			check_same_values(&each, json_object_get(j, name));
 		}
 	} else if (rf_jscan_is_string(v)) {
 		const char *s = rf_jscan_text(v, &n);
@@ -63,7 +63,7 @@ static void same(struct rf_jvalue *v, const json_t *j)
 }
 
 /* Reads every value of a text that passed the lenient check. */
-static void walk(struct rf_jvalue *v)
+static void read_all_values(struct rf_jvalue *v)
 {
 	struct rf_jvalue key, next = { NULL, 0 };
 	bool object = rf_jscan_is_object(v);
@@ -86,7 +86,7 @@ static void walk(struct rf_jvalue *v)
 	for (bool more = rf_jscan_next(v, object ? &key : NULL, &next); more;) {
 		struct rf_jvalue each = next, name = key;
 		more = rf_jscan_next(v, object ? &key : NULL, &next);
-		walk(&each);
+		read_all_values(&each);
 		if (object)
 			rf_jscan_text(&name, &n);
 	}
@@ -103,11 +103,11 @@ static void compare_lenient(const uint8_t *data, size_t size, bool strict)
 	good = rf_jscan_check(copy, size, &v, NULL) == RF_OK;
 	insist(good || !strict, "refused what the strict check accepts");
 	if (good)
-		walk(&v);
+		read_all_values(&v);
 	free(copy);
 }
 
-static void compare(const uint8_t *data, size_t size)
+static void compare_with_jansson(const uint8_t *data, size_t size)
 {
 	char *copy = malloc(size + 1);
 	struct rf_jvalue v;
@@ -126,7 +126,7 @@ static void compare(const uint8_t *data, size_t size)
 		insist(!j || strstr(err.msg, "shallower nesting") || memchr(data, 0, size),
 		       "refused what jansson accepts");
 	else if (j)
-		same(&v, j);
+		check_same_values(&v, j);
 	else
 		insist(json_error_code(&error) == json_error_numeric_overflow ||
 		               json_error_code(&error) == json_error_null_byte_in_key,
@@ -231,7 +231,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size < 2)
 		return 0;
-	compare(data + 2, size - 2);
+	compare_with_jansson(data + 2, size - 2);
 	read_documents(data + 2, size - 2, data[0], data[1]);
 	return 0;
 }

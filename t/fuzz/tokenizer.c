@@ -21,7 +21,7 @@ static void read_back(const struct rf_tokenizer *t, const int32_t *ids, size_t c
 	}
 }
 
-static void use(const struct rf_tokenizer *t, const char *text, size_t n)
+static void check_ids(const struct rf_tokenizer *t, const char *text, size_t n)
 {
 	struct rf_id_list ids = { 0 };
 	size_t len;
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	fd = memory_file(end + 1, size - n - 1, path);
 	if (rf_tokenizer_open(&t, path, &e) == RF_OK) {
-		use(t, (const char *)data, n);
+		check_ids(t, (const char *)data, n);
 		rf_tokenizer_free(t);
 	}
 	close(fd);
