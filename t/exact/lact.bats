@@ -45,7 +45,7 @@ setup() {
 	same_step b c
 }
 
-@test "lact: tensors that do not fit the config's fast weights exit 78 with one line that names one" {
+@test "lact: tensors that do not fit the config's fast weights exit 78 with one line that names a tensor" {
 	copy_model "$M" low
 	copy_model "$G/lact-full-nope" whole
 	sed -i 's/"w0_w2_low_rank": 4/"w0_w2_low_rank": -1/' low/config.json

@@ -11,7 +11,7 @@ one_in() { RF_EVERY=${RF_ALL:-$1} unit "$2"; }
 @test "cpu: products agree with double precision, also in batches and rounded, and threads change no bit" {
 	one_in 2 ops-products
 }
-@test "cpu: a product reads the newest numbers after any operation wrote its operand" {
+@test "cpu: a product multiplies the newest numbers after any operation has written its operand" {
 	unit ops-written
 }
 @test "cpu: norms, gates, convolutions and rotary embeddings agree with double precision, also with gaps" {

@@ -13,7 +13,7 @@ entropies() {
 		jq -c 'select(.type == "seq").body | .entropy, .nll'
 }
 
-@test "qwen: a text model gives the same values with the published other parts as without, also in shards" {
+@test "qwen: a text model gives the same values with and without the model's other parts, also in shards" {
 	texts 40 1:70 2:9 >in
 	for case in qwen qwen-tied; do
 		entropies "$G/$case" >alone

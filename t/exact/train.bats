@@ -134,7 +134,7 @@ read_all() {
 	[ ! -e g ]
 }
 
-@test "train: with --on-nan skip a bad record costs its own mini-batch and no other" {
+@test "train: with --on-nan skip a bad record skips only its own mini-batch" {
 	batch 1:50 2:40 3:30 >in
 	rf-dump --json in | jq -c 'if .body.id == 2 then .body.rollout.temperature = 1e-38 else . end' |
 		rf-cat --json >bad
@@ -179,7 +179,7 @@ read_all() {
 	run -64 rf-ntp -m run --lr-schedule sometimes in
 }
 
-@test "train: --adam-eps takes 1e-30 and refuses what is negative or zero in float32" {
+@test "train: --adam-eps takes 1e-30 and refuses values that are negative, or zero in float32" {
 	texts 20 1:9 >in
 	runs run
 	for trainer in rf-ntp rf-grpo; do

@@ -42,7 +42,7 @@ side_by_side() {
 @test "cuda, emulated: products agree with double precision in three orders of threads" {
 	in_all_orders ops-products 2
 }
-@test "cuda, emulated: a product reads the newest numbers after any operation wrote its operand" {
+@test "cuda, emulated: a product multiplies the newest numbers after any operation has written its operand" {
 	in_all_orders ops-written 3 # with each writer
 }
 @test "cuda, emulated: norms, gates, convolutions and rotary embeddings agree with double precision" {

@@ -376,7 +376,7 @@ ruler() {
 	[[ "$output" == *'none: there are no questions'* ]]
 }
 
-@test "evaluate.mk: a run as MODEL answers all questions by the weights of one step, and others are refused" {
+@test "evaluate.mk: a run as MODEL answers all questions by one step's weights; other weights are refused" {
 	rf-init --from "$P/ckpt" model
 	cp -a model elsewhere
 	needles RUN=run MODEL=model TASK=vt SAMPLES=2 GENERATE='rf-generate --max-new 2' BATCH=2

@@ -131,7 +131,7 @@ by() { echo "mpirun --bind-to none -n $1"; }
 	[ "$(cat a/data/status)" = 0 ]
 }
 
-@test "scaling.sh: its estimates follow from its variables, and more GPUs than records give no gain" {
+@test "scaling.sh: estimates follow from the variables, and more GPUs than records give no gain" {
 	export ONLY=reckoned SIZES=gated_deltanet-400m SUSTAINED=1e14 MEMORY=1e12 NODE=1e11 NETWORK=5e10
 	export DISK=1e9
 	"$ROOT/pipelines/bench/scaling.sh" >table

@@ -132,7 +132,7 @@ hostile() {
 				"8%dk"][($i + $j) % 5])}'
 }
 
-@test "names: evaluate.mk shows tasks and lengths as plain text, without running them or acting as markup" {
+@test "names: evaluate.mk shows tasks and lengths as plain text, and neither runs nor formats them" {
 	need_gnuplot
 	hostile 2 >h.jsonl
 	phase evaluate RUN=e MODEL="$P/ckpt" SUITE=files DATA=h.jsonl META_KEY=length,depth BY=task,length \

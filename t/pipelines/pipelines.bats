@@ -515,7 +515,7 @@ prompts() {
 	run ! cmp -s {before,demo}/report.md
 }
 
-@test "make midtrain: killed many times and started again, it ends with the same bytes and all streams" {
+@test "make midtrain: a run that is killed many times and started again ends with the same bytes and streams" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	began=${EPOCHREALTIME/./}
 	demo RUN=before
@@ -758,7 +758,7 @@ prompts() {
 	done
 }
 
-@test "midtrain.mk: a late KEEP_BEST keeps the best step that still exists, and names a better one" {
+@test "midtrain.mk: KEEP_BEST of a later call keeps the best existing step and reports a better removed step" {
 	cp -r "$P/text" text
 	rf-tokenize --bytes --max-len 128 --truncate right -o valid.rf text/rf-cat.1.txt 2>err
 	best() { readlink run/best || echo none; }
