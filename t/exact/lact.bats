@@ -177,8 +177,8 @@ token_39() {
 	smooth rf-grpo -m c rewarded
 	same_step a b
 	helper golden change b/latest c/latest short
-	# with rollouts in every chunk, each chunk's gradient has its own memory; without rollouts two chunks'
-	# gradients share all of it
+	# with rollouts in every chunk, each chunk's gradient has its own memory; without rollouts, memory for
+	# two gradients is enough
 	texts 40 1:400 | rf-entropy -m short | rf-select --chunks 50 -k 2 --margin 2 |
 		rf-rollout -m short -k 2 | rf-reward >everywhere
 	runs d e

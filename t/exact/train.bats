@@ -56,7 +56,7 @@ read_all() {
 	stale --stale 1
 	rf-grpo -m run --stale 2 in
 	[ "$(at)" = step-000003 ]
-	# next tokens need no rollouts, and neither does a policy's coefficient of 0
+	# neither rf-ntp nor a coefficient of 0 for the policy needs rollouts
 	rf-ntp -m run in
 	rf-grpo -m run --rl-coef 0 in
 	rf-grpo -m run <(texts 40 1:30)

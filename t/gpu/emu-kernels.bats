@@ -10,7 +10,7 @@ setup() {
 
 # in_all_orders NAME [EVERY]: runs a unit program on a GPU of 132 multiprocessors, with all cases or one of
 # EVERY.  A third of these cases also runs on a GPU of 4 multiprocessors, in two more orders, which must give
-# the same bits. make check-all runs all cases.  Under sanitizers, which are slow, one of 12 cases runs.
+# the same bits.  make check-all runs all cases.  Under sanitizers, which are slow, one of 12 cases runs.
 in_all_orders() {
 	local every=${2:-1} failed=
 	[ -z "${RF_ALL:-}" ] || every=1

@@ -63,7 +63,7 @@ stub() {
 	[ -z "${RF_ALL:-}" ] || grep -q '^step .* forward passes' home/step-n8.txt
 	grep -qE '^walk.* [0-9]+x[0-9]+x1\*[0-9]+ +[0-9]+ +[0-9.]+ ' home/pass-64-launches.profile
 	grep -qE '^product, n 64, k 64, bf16.* [0-9.]+$' home/pass-64-launches.profile
-	run ! grep -E "^product, n 64, k 64, bf16, b' +128x1x1" home/pass-64-launches.profile # bench's own
+	run ! grep -E "^product, n 64, k 64, bf16, b' +128x1x1" home/pass-64-launches.profile # by bench
 	grep -q '^all ' home/fast-launches.profile
 	grep -q '"num_hidden_layers": 1,' home/counters-attention.json
 	# results agree, the shares of time add up to 100 %, and both are printed

@@ -82,7 +82,7 @@ trained_alone() {
 		[[ "$(cat said)" == 'rf-ntp: rank '?' differs from rank 0 in its last step' ]]
 		state some | cmp - before
 	done
-	for wrong in 0:2 1:4; do # weights, of which rank 2 has all
+	for wrong in 0:2 1:4; do # wrong weights; rank 2 owns all weights
 		EMU_NCCL=corrupt:$wrong run -65 some 3 --shard optimizer
 		[[ "$(cat said)" == 'rf-ntp: rank '?' differs from rank 0 in its last step' ]]
 		state some | cmp - before

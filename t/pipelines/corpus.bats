@@ -137,7 +137,7 @@ questions() {
 	head -c 3000 a.parquet >cut.parquet
 	echo text >text.parquet
 	mkdir folder.parquet
-	# fails STATUS LINE ARGUMENT...
+	# fails STATUS LINE ARGUMENT...: checks status and message, and that no output file appears
 	fails() {
 		run --separate-stderr parquet -o out.zst "${@:3}"
 		[ "$status" -eq "$1" ] && [ "${#stderr_lines[@]}" -eq 1 ] &&

@@ -364,7 +364,7 @@ ruler() {
 	echo '{"prompt":"0123456789","answers":["x"],"task":"qasper"}' >long.jsonl
 	evaluate RUN=cut SUITE=files DATA=long.jsonl MAX_PROMPT=4 GENERATE="$P/rule"
 	[ "$(answered cut | jq -c '.tokens.data | map(. - 3) | implode')" = '"0189"' ]
-	# or its question is left out, and the report says how many
+	# with TRUNCATE=drop its question is left out, and the report has the number of these questions
 	echo '{"prompt":"0123","answers":["x"],"task":"qasper"}' >>long.jsonl
 	evaluate RUN=drop SUITE=files DATA=long.jsonl MAX_PROMPT=4 TRUNCATE=drop GENERATE="$P/rule" 2>err
 	[ "$(answered drop | jq -c '.tokens.data | map(. - 3) | implode')" = '"0123"' ]

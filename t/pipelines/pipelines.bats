@@ -515,7 +515,7 @@ prompts() {
 	run ! cmp -s {before,demo}/report.md
 }
 
-@test "make midtrain: a run that is killed many times and started again ends with the same bytes and streams" {
+@test "make midtrain: a run killed many times and started again ends with the same bytes and all streams" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	began=${EPOCHREALTIME/./}
 	demo RUN=before
@@ -739,7 +739,7 @@ prompts() {
 	best=$(jq -s 'min_by(.nll).step' run/eval.jsonl)
 	[ "$(kept)" = "step-000004 step-000006 $(printf 'best-step-%06d' "$best")" ]
 	rf-ntp --eval -m run/best valid.rf | jq .nll | diff - <(jq -s 'min_by(.nll).nll' run/eval.jsonl)
-	# the best one stays when the trainer has removed its step
+	# the best step stays in best-step-N after the trainer has removed it
 	jq -c ".nll -= if .step == $best then 1 else 0 end" run/eval.jsonl >eval.jsonl
 	mv eval.jsonl run/
 	midtrain RUN=run EVAL=valid.rf KEEP_STEPS=1 KEEP_BEST=nll BATCHES=4 2>err
@@ -758,7 +758,7 @@ prompts() {
 	done
 }
 
-@test "midtrain.mk: KEEP_BEST of a later call keeps the best existing step and reports a better removed step" {
+@test "midtrain.mk: KEEP_BEST of a later call keeps the best existing step, and reports a better removed one" {
 	cp -r "$P/text" text
 	rf-tokenize --bytes --max-len 128 --truncate right -o valid.rf text/rf-cat.1.txt 2>err
 	best() { readlink run/best || echo none; }
@@ -793,7 +793,7 @@ prompts() {
 		best >>bests
 	done
 	[ "$(paste -sd' ' bests)" = 'best-step-000006 best-step-000004' ]
-	# the beginning is kept although the trainer removes it before the first evaluation
+	# step 0 is kept, although the trainer removes it before the first evaluation
 	rm -r run
 	midtrain RUN=run EVAL=valid.rf EVAL_REWARD= EVERY=3 KEEP_STEPS=2 KEEP_BEST=nll OPTIM='--lr 9' \
 		BATCHES=3 2>err

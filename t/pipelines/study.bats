@@ -94,7 +94,7 @@ facts() {
 }
 
 @test "study.awk: prints means over seeds, differences seed by seed with Student's interval, and verdicts" {
-	# figures SEED SFT REFINE
+	# figures SEED SFT REFINE: prints the figures of one seed
 	figures() {
 		printf 'mid\tdelta_net\tsft\t%d\ttext.nll\t%s\n' "$1" "$2"
 		printf 'mid\tdelta_net\trefine\t%d\ttext.nll\t%s\n' "$1" "$3"

@@ -75,7 +75,7 @@ until_batches() {
 	[[ "$(cat out)" == *'CANCELLED'*'PREEMPTION'* ]]
 }
 
-@test "slurm.sbatch: a job warned of its end stops after a commit, requeues itself and ends with equal bytes" {
+@test "slurm.sbatch: a job warned of its end stops after a commit, is requeued and ends with the same bytes" {
 	job -n 2 --
 	until_batches 2
 	printf 'step-000000\nstep-000000\n' >a/data/vain # two earlier attempts without a commit
