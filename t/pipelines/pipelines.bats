@@ -758,7 +758,7 @@ prompts() {
 	done
 }
 
-@test "midtrain.mk: KEEP_BEST of a later call keeps the best existing step, and reports a better removed one" {
+@test "midtrain.mk: a later KEEP_BEST keeps the best existing step, and reports a better removed step" {
 	cp -r "$P/text" text
 	rf-tokenize --bytes --max-len 128 --truncate right -o valid.rf text/rf-cat.1.txt 2>err
 	best() { readlink run/best || echo none; }
