@@ -27,8 +27,8 @@ in_all_orders() {
 	[ "$(grep -h '^# bits' rev rand:1 | sort -u | wc -l)" -eq 1 ]
 }
 
-# side_by_side PLUGIN EVERY: runs all unit programs with another build of the kernels, with one of EVERY cases;
-# ops-written runs with a quarter of these
+# side_by_side PLUGIN EVERY: runs all unit programs with another build of the kernels, with one of EVERY
+# cases; ops-written runs with a quarter of these
 side_by_side() {
 	local every=$2
 	[ -z "${RF_ALL:-}" ] || every=$(($2 / 2))
@@ -43,7 +43,7 @@ side_by_side() {
 	in_all_orders ops-products 2
 }
 @test "cuda, emulated: a product multiplies the newest numbers after any operation has written its operand" {
-	in_all_orders ops-written 3 # with each writer
+	in_all_orders ops-written 3 # these cases have each writer
 }
 @test "cuda, emulated: norms, gates, convolutions and rotary embeddings agree with double precision" {
 	in_all_orders ops-rows 2

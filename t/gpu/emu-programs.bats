@@ -265,8 +265,8 @@ setup() {
 	done
 }
 
-@test "cuda, emulated: every reference case of t/exact/golden.bats passes on the GPU in f32" {
-	# of each mixer the case with most kernels; make check-all runs all cases
+@test "cuda, emulated: reference cases of every mixer in t/exact/golden.bats pass on the GPU in f32" {
+	# the case of each mixer that runs the most kernels; make check-all runs all cases
 	local cases='delta-long delta-hybrid gated-long lact-long lact-muon qwen'
 	[ -z "${RF_ALL:-}" ] || cases=
 	RF_CASES=$cases RF_DEVICE=cuda RF_DTYPE=f32 bats --tap "$ROOT/t/exact/golden.bats" >out 2>&1 ||
@@ -320,7 +320,7 @@ setup() {
 	grep -qE "$row" <<<"$output"
 	[[ "$output" == *'in forward passes over the same tokens '*' <= 5.5 '*'FALLS SHORT'* ]]
 	sed -i 's/exit 69/exit 1/' bin/python3 # a peer that fails is not a missing peer
-	bench -1 20,2,32x32 ' ' # of no model
+	bench -1 20,2,32x32 ' ' # without a model
 	[[ "$stderr" == *'bench: flash_qla: status 1'*'bench: failed: delta' ]]
 	bench -1 20,2,0 ' '
 	[[ "$output" == *'delta '*FAILED* ]]

@@ -11,7 +11,7 @@ setup() {
 		"$ROOT/pipelines/demo/demo-lact_swiglu.json" >fast.json
 	jq '.num_hidden_layers = 5' fast.json >deep.json
 	mkdir none
-	jq '.hidden_size = 32 | .num_heads = 1' tiny.json >none/tiny.json # for whole programs
+	jq '.hidden_size = 32 | .num_heads = 1' tiny.json >none/tiny.json # for tests of programs
 	export RF_PLUGIN=$RF_UNITS/../rf-cuda-host.so RF_BENCH=$RF_UNITS/helper/bench RF_BIN
 	export RF_CUBLAS=$RF_UNITS/emu/cublas
 	export MODEL=$PWD/tiny.json FAMILIES=$PWD/fast.json SMALL=$PWD/none/tiny.json WINDOWED=$PWD/deep.json
@@ -40,8 +40,8 @@ stub() {
 	chmod +x "$1"
 }
 
-@test "gpu-first.sh: every part runs on an emulated GPU, and one archive has the output of each part" {
-	local parts=20 # of these groups; the others take a minute of processor time
+@test "gpu-first.sh: the parts run on an emulated GPU, and one archive has the output of each part" {
+	local parts=20 # the parts of these groups; the other groups take a minute of processor time
 	if [ -n "${RF_ALL:-}" ]; then
 		parts=45
 	else

@@ -97,7 +97,7 @@ records() {
 	[[ "$output" == *reward.sh* ]]
 }
 
-@test "FUSED: post-training ends with the same bytes as five programs, by every method" {
+@test "FUSED: post-training by refine, ntp and sft ends with the same bytes as the separate programs" {
 	posttrain RUN=a FUSED=1 COMMIT_EVERY=2
 	same_step a "$P/post"
 	for how in ntp 'ntp INNER_STEPS=published' 'sft INNER_STEPS=published'; do
