@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "ckpt/writer.h"
 #include "io/file.h"
+#include "train/adamw.h"
 #include "train/grad_file.h"
 #include "train/made.h"
 #include "train/trainer_internal.h"

@@ -13,6 +13,7 @@
 #include "ckpt/tensors.h"
 #include "io/file.h"
 #include "io/tempfile.h"
+#include "train/adamw.h"
 #include "train/grad_file.h"
 
 enum { BLOCK = 1 << 16 };   /* numbers */

@@ -22,7 +22,7 @@
 #include "refine/reward_exec.h"
 #include "refine/rollout.h"
 #include "refine/select.h"
-#include "train/train.h"
+#include "train/batch.h"
 
 struct rf_step {
 	/* settings */

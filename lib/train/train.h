@@ -48,9 +48,6 @@ enum rf_sum { RF_SUM_EXACT, RF_SUM_PLAIN };
 enum rf_sharded { RF_SHARD_NONE, RF_SHARD_OPTIMIZER };
 #define RF_SHARD_WORDS "none|optimizer"
 
-/* What a mini-batch has in all, whichever rank has it: the losses are means over these. */
-struct rf_totals { uint64_t records, ntp_tokens, ntp_sequences, position_tokens, rl_tokens, teaches; };
-
 /* The weights of the losses of one token: their coefficients, over what the means are of. */
 struct rf_weights { double rl, ntp, positions; };
 
@@ -122,9 +119,6 @@ bool rf_train_needs_positions(const struct rf_train *t);
  * the record's rollouts have another length. */
 enum rf_code rf_train_find_k(struct rf_train *t, const struct rf_head *h, const struct rf_record *r,
                              struct rf_err *e);
-/* Checks that each pattern of t->only matches a tensor of the engine's model.  Errors: RF_EUSAGE. */
-enum rf_code rf_train_check_only(const struct rf_train *t, struct rf_err *e);
-
 /* Checks that a record can be trained on: if rl_coef is not 0, rollouts need logp and advantage; --loss
  * response needs prompt_len; positions need room for k tokens.  Errors: RF_EDATA. */
 enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r, struct rf_err *e);
@@ -137,58 +131,7 @@ enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e);
  * rf_exchange_open(). */
 enum rf_code rf_train_join(struct rf_train *t, struct rf_err *e);
 
-/* What these n records have.  teaches: whether anything can be learned from them: a token that counts in
- * L_NTP or L_positions, whose coefficient is not 0, or an advantage other than 0, and rl_coef is not 0. */
-void rf_train_totals(const struct rf_train *t, struct rf_record *const *mini, int n, struct rf_totals *own);
-
-/* Computes the gradient of a mini-batch into the model's gradient, which is cleared first; n: the records of
- * it that are this rank's; all: what all ranks' have (NULL: there are no others).  The records must have
- * passed rf_train_check().  Fills *st, except for the figures of the step.  Errors: RF_ENUMERIC: a
- * log-probability is not finite; of the exact sum also: a record's gradient is not.  Collective (ranks.h): a
- * rank's failure is all ranks'. */
-enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini, int n,
-                               const struct rf_totals *all, struct rf_train_stats *st, struct rf_err *e);
-
-/* The first mini-batch after the weights have changed may be computed as its records come.  Then
- * rf_train_gradient() need not compute them:
- *
- *     rf_train_ahead()        begins; all: what the mini-batch will have
- *     rf_train_ahead_pass()   for each record, with tokens alone: the pass over its sequence, with the
- *                             next-token loss; entropy (T), in device memory, becomes H at each position
- *     rf_train_ahead_rest()   when the record has its advantages: the policy loss, and the gradient.
- *                             states: its rows s-1, `apart` rows apart; NULL: it has no rollouts.  In
- *                             between the tree may draw the rollouts, and nothing else
- *
- * Where the records are not those that were announced, or a gradient is too large for the first unit of the
- * exact sum, or not finite, rf_train_gradient() computes all of it again.  So the bits are the same.  With
- * log_gradients it always does, and rf_train_ahead() does nothing. */
-enum rf_code rf_train_ahead(struct rf_train *t, const struct rf_totals *all, struct rf_err *e);
-enum rf_code rf_train_ahead_pass(struct rf_train *t, const struct rf_record *r, rf_f32 entropy,
-                                 struct rf_err *e);
-enum rf_code rf_train_ahead_rest(struct rf_train *t, const struct rf_record *r, rf_f32 states, int apart,
-                                 struct rf_err *e);
-
-/* Fills *st with the figures that need no model: counts, rewards, the records' entropies.  The others become
- * 0 or NaN.  Collective. */
-enum rf_code rf_train_describe(const struct rf_train *t, struct rf_record *const *mini, int n,
-                               struct rf_train_stats *st, struct rf_err *e);
-
-/* The learning rate of optimizer step `step`, counted from 0. */
-double rf_train_lr(const struct rf_train *t, int64_t step);
-
-/* One AdamW step with the model's gradient.  step: for the learning rate; updates: how many AdamW steps there
- * were before.  Writes the step's figures to *st, and adds to st->reduce what the ranks take to exchange the
- * weights.  Errors: RF_ENUMERIC: the gradient's norm is not finite; nothing has changed. */
-enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, struct rf_train_stats *st,
-                           struct rf_err *e);
-
-/* The sum of the squares of n weights, or of their gradients, from x on: finite if each of them is. */
-enum rf_code rf_train_square(struct rf_train *t, rf_f32 x, size_t n, double *sum, struct rf_err *e);
-
 /* Releases what rf_train_open() allocated. */
 void rf_train_close(struct rf_train *t);
-
-/* Training's use of memory, for rf_work_init().  With rl_coef 0 sequences have no rollouts. */
-struct rf_use rf_train_use(struct rf_train *t);
 
 #endif

@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "base/clock.h"
+#include "train/adamw.h"
 #include "train/grad_file.h"
 #include "train/made.h"
 #include "train/train_log.h"

@@ -21,7 +21,7 @@
 #include "ranks/ranks.h"
 #include "refine/advantage.h"
 #include "stream/record.h"
-#include "train/train.h"
+#include "train/batch.h"
 
 enum rf_on_nan { RF_ON_NAN_FAIL, RF_ON_NAN_SKIP };
 #define RF_ON_NAN_WORDS "fail|skip"

@@ -49,7 +49,8 @@
 #include "refine/rollout.h"
 #include "refine/select.h"
 #include "train/step.h"
-#include "train/train.h"
+#include "train/adamw.h"
+#include "train/batch.h"
 
 extern void omp_set_num_threads(int);
 

@@ -27,7 +27,8 @@
 
 #include "ckpt/ckpt.h"
 #include "ckpt/tensors.h"
-#include "train/train.h"
+#include "train/adamw.h"
+#include "train/batch.h"
 #include "unit/must.h"
 #include "stream/stream.h"
 #include "unit/tap.h"

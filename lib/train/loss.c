@@ -1,4 +1,4 @@
-/* train_record.c -- one record's gradient over its tree.
+/* loss.c -- one record's gradient over its tree.
  *
  *     1. The segments of the sequence run forward.  The head computes their rows' next-token loss and, since
  *        the loss's coefficients are known before the pass, its gradient.  The gradient of the rows is kept.
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/train_record.h"
+#include "train/loss.h"
 
 static int ntp_first(const struct rf_train *t, const struct rf_record *r)  /* first token that L_NTP counts */
 {

@@ -1,6 +1,6 @@
-/* train_record.h -- the gradient of one record, for train.c. */
-#ifndef RF_TRAIN_RECORD_H
-#define RF_TRAIN_RECORD_H
+/* loss.h -- the gradient of one record, for train.c. */
+#ifndef RF_LOSS_H
+#define RF_LOSS_H
 
 #include "train/train.h"
 
