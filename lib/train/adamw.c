@@ -94,8 +94,8 @@ enum rf_code rf_train_square(struct rf_train *t, rf_f32 x, size_t n, double *sum
 	enum rf_code rc = part ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory (%zu sums)", rf_train_tiles(n));
 
 	if (rc == RF_OK) {
-		RF_RUN(&g->dev, dot, .n = n, .x = x, .y = x, .out = t->product);
-		g->dev.ops->download(&g->dev, part, t->product, rf_train_tiles(n) * sizeof *part);
+		RF_RUN(&g->dev, dot, .n = n, .x = x, .y = x, .out = t->mem.product);
+		g->dev.ops->download(&g->dev, part, t->mem.product, rf_train_tiles(n) * sizeof *part);
 		rc = rf_dev_sync(&g->dev, e);
 	}
 	*sum = 0;
@@ -116,8 +116,8 @@ double rf_train_dot(struct rf_train *t, rf_f32 x, rf_f32 y, struct rf_err *e)
 
 	if (rc == RF_OK && own->n) {
 		RF_RUN(&g->dev, dot, .n = own->n, .x = rf_at(x, own->first), .y = rf_at(y, own->first),
-		       .out = t->product);
-		g->dev.ops->download(&g->dev, mine, t->product, some * sizeof *mine);
+		       .out = t->mem.product);
+		g->dev.ops->download(&g->dev, mine, t->mem.product, some * sizeof *mine);
 		rc = rf_dev_sync(&g->dev, e);
 	}
 	if (rc == RF_OK)

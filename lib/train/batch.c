@@ -80,18 +80,21 @@ static enum rf_code reserve(struct rf_train *t, struct rf_record *const *mini, i
 
 /* ---- a mini-batch -------------------------------------------------------------------------- */
 
-/* A mini-batch at work. */
-struct job {
+/* A mini-batch in hand: the records that are this rank's, by id. */
+struct minibatch {
 	struct rf_train *t;
-	struct rf_train_job one;     /* of its records in turn */
-	struct rf_share *share;      /* (n): of this rank's records */
-	double began;                /* when the pass did */
-	/* after a pass: the shares of all ranks' records, by id; and this rank's seconds of computing, with
-	   the slowest rank's by the mean's */
-	struct rf_share *all;
+	struct rf_record **r;        /* (n) */
+	struct rf_share *share;      /* (n): what each adds to the figures */
+	int n;
+	struct rf_loss loss;         /* of one record after the other */
+};
+
+/* What the passes over a mini-batch gave. */
+struct result {
+	struct rf_share *all;        /* (total): the shares of all ranks' records, after the last pass */
 	int total;
-	double compute, reduce, spread;
-	struct rf_meter *meter;      /* NULL: this pass does not count */
+	double compute, reduce;      /* seconds of this rank, in all passes */
+	double spread;               /* slowest rank's time of computing over the mean, in the last pass */
 };
 
 static int by_id(const void *a, const void *b)
@@ -116,22 +119,23 @@ static bool any_advantage(const struct rf_record *r)
 	return false;
 }
 
+/* Returns whether the gradient of the record may be other than 0. */
 static bool teaches(const struct rf_train *t, const struct rf_record *r)
 {
-	if ((t->ntp_coef != 0 && rf_train_ntp_count(t, r)) ||
-	    (t->position_coef != 0 && rf_train_position_count(t, r)))
+	if ((t->ntp_coef != 0 && rf_loss_ntp_tokens(t, r)) ||
+	    (t->position_coef != 0 && rf_loss_position_tokens(t, r)))
 		return true;
 	return t->rl_coef != 0 && r->rollout.tokens && any_advantage(r);
 }
 
-/* The shares of records that were not computed yet. */
-static void shares_of(const struct rf_train *t, struct rf_record *const *mini, int n, struct rf_share *s)
+/* Writes the shares of records whose losses have not been computed yet. */
+static void init_shares(const struct rf_train *t, struct rf_record *const *mini, int n, struct rf_share *s)
 {
 	for (int i = 0; i < n; i++) {
 		const struct rf_record *r = mini[i];
 		const struct rf_counts count = {
-			.ntp = t->ntp_coef != 0 ? rf_train_ntp_count(t, r) : 0,
-			.positions = t->position_coef != 0 ? rf_train_position_count(t, r) : 0,
+			.ntp = t->ntp_coef != 0 ? rf_loss_ntp_tokens(t, r) : 0,
+			.positions = t->position_coef != 0 ? rf_loss_position_tokens(t, r) : 0,
 			.rl = t->rl_coef != 0 ? rf_rollout_tokens(r) : 0,
 		};
 
@@ -145,7 +149,7 @@ void rf_train_totals(const struct rf_train *t, struct rf_record *const *mini, in
 
 	*own = (struct rf_totals){ .records = (uint64_t)n };
 	for (int i = 0; i < n; i++) {
-		shares_of(t, &mini[i], 1, &s);
+		init_shares(t, &mini[i], 1, &s);
 		own->ntp_tokens += s.ntp_tokens;
 		own->ntp_sequences += s.ntp_tokens > 0;
 		own->position_tokens += s.position_tokens;
@@ -154,21 +158,23 @@ void rf_train_totals(const struct rf_train *t, struct rf_record *const *mini, in
 	}
 }
 
-/* How many terms the mean L_NTP has. */
-static double ntp_weight(const struct rf_train *t, const struct rf_totals *all)
+/* Returns the number of terms of the mean L_NTP. */
+static double ntp_terms(const struct rf_train *t, const struct rf_totals *all)
 {
 	return (double)(t->mean == RF_MEAN_SEQUENCES ? all->ntp_sequences : all->ntp_tokens);
 }
 
 enum { AT_FIGURES = 100 }; /* the moment of a vote */
 
-/* The shares of all ranks' records, by id, in j->all.  code: how this rank's computing went. */
-static enum rf_code gather_shares(struct job *j, int n, enum rf_code code, struct rf_err *e)
+/* Gathers the shares of all ranks' records in res->all.  n: how many are this rank's; code: how this rank's
+ * computing ended, after this many seconds.  A rank that failed makes all fail. */
+static enum rf_code gather_shares(const struct minibatch *b, int n, double seconds, enum rf_code code,
+                                  struct result *res, struct rf_err *e)
 {
-	struct rf_ranks *r = j->t->ranks;
+	struct rf_ranks *r = b->t->ranks;
 	const struct rf_vote v = { .moment = AT_FIGURES, .what = "the figures of exchange",
 	                           .number = (int64_t)r->calls };
-	struct { uint64_t records; double compute; } own = { (uint64_t)n, rf_now() - j->began }, *each;
+	struct { uint64_t records; double compute; } own = { (uint64_t)n, seconds }, *each;
 	double mean = 0, slowest = 0;
 	size_t *bytes = malloc((size_t)r->ranks * sizeof *bytes), total = 0;
 	enum rf_code rc;
@@ -178,42 +184,63 @@ static enum rf_code gather_shares(struct job *j, int n, enum rf_code code, struc
 		code = rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", r->ranks);
 	rc = rf_ranks_vote(r, &v, code, &own, sizeof own, each, e);
 	for (int i = 0; rc == RF_OK && i < r->ranks; i++) {
-		bytes[i] = each[i].records * sizeof *j->all;
+		bytes[i] = each[i].records * sizeof *res->all;
 		total += each[i].records;
 		mean += each[i].compute / r->ranks;
 		slowest = each[i].compute > slowest ? each[i].compute : slowest;
 	}
-	free(j->all);
-	j->all = NULL;
-	if (rc == RF_OK && !(j->all = malloc((total + 1) * sizeof *j->all)))
+	free(res->all);
+	res->all = NULL;
+	if (rc == RF_OK && !(res->all = malloc((total + 1) * sizeof *res->all)))
 		rc = rf_fail(e, RF_ENOMEM, "out of memory (%zu records)", total);
 	if (rc == RF_OK)
-		rc = rf_ranks_gather_parts(r, j->share, bytes, j->all, e);
-	j->total = (int)total;
-	j->compute += own.compute;
-	j->spread = mean > 0 ? slowest / mean : 1;
+		rc = rf_ranks_gather_parts(r, b->share, bytes, res->all, e);
+	res->total = (int)total;
+	res->compute += own.compute;
+	res->spread = mean > 0 ? slowest / mean : 1;
 	free(bytes);
 	free(each);
 	return rc;
 }
 
+/* Takes up n records.  free_minibatch() frees what it allocated, also after an error. */
+static enum rf_code alloc_minibatch(struct minibatch *b, struct rf_train *t, struct rf_record *const *mini,
+                                    int n, struct rf_err *e)
+{
+	*b = (struct minibatch){ .t = t, .n = n, .loss = { .t = t } };
+	b->r = malloc(((size_t)n + !n) * sizeof *b->r);
+	b->share = malloc(((size_t)n + !n) * sizeof *b->share);
+	if (!b->r || !b->share)
+		return rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
+	if (n)
+		memcpy(b->r, mini, (size_t)n * sizeof *b->r);
+	qsort(b->r, (size_t)n, sizeof *b->r, by_id);
+	init_shares(t, b->r, n, b->share);
+	return rf_loss_alloc(&b->loss, (const struct rf_record *const *)b->r, n, e);
+}
+
+static void free_minibatch(struct minibatch *b)
+{
+	rf_loss_free(&b->loss);
+	free(b->r);
+	free(b->share);
+}
+
 enum rf_code rf_train_describe(const struct rf_train *t, struct rf_record *const *mini, int n,
                                struct rf_train_stats *st, struct rf_err *e)
 {
-	struct job j = { .t = (struct rf_train *)t, .share = malloc(((size_t)n + !n) * sizeof *j.share),
-	                 .began = rf_now() };
-	enum rf_code rc = RF_OK;
+	struct minibatch b;
+	struct result res = { .all = NULL };
+	enum rf_code rc = alloc_minibatch(&b, (struct rf_train *)t, mini, n, e);
 
-	if (!j.share)
-		rc = rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
-	else
-		shares_of(t, mini, n, j.share);
-	if ((rc = gather_shares(&j, n, rc, e)) == RF_OK)
-		rf_figures(st, j.all, j.total, 0);
-	free(j.share);
-	free(j.all);
+	if ((rc = gather_shares(&b, n, 0, rc, &res, e)) == RF_OK)
+		rf_figures(st, res.all, res.total, 0);
+	free_minibatch(&b);
+	free(res.all);
 	return rc;
 }
+
+/* ---- the exact sum -------------------------------------------------------------------------- */
 
 /* The sum of a mini-batch counts in units of 2^-48 at first.  So an error is at most 4e-7 of what AdamW's
  * epsilon of 1e-8 does, and numbers up to 2^8 can be added.  Where one is larger, the mini-batch is computed
@@ -228,10 +255,10 @@ static enum rf_code add_exactly(struct rf_train *t, float unit, struct rf_share 
 	float largest = NAN;
 	enum rf_code rc;
 
-	g->dev.ops->zero(&g->dev, t->largest, sizeof largest);
+	g->dev.ops->zero(&g->dev, t->mem.largest, sizeof largest);
 	RF_RUN(&g->dev, sum_add, .n = g->ckpt->params.total, .unit = unit, .x = g->model.g,
-	       .largest = t->largest, .sum = t->exact);
-	g->dev.ops->download(&g->dev, &largest, t->largest, sizeof largest);
+	       .largest = t->mem.largest, .sum = t->mem.exact);
+	g->dev.ops->download(&g->dev, &largest, t->mem.largest, sizeof largest);
 	if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
 		return rc;
 	if (!isfinite(largest))
@@ -244,8 +271,8 @@ static enum rf_code add_exactly(struct rf_train *t, float unit, struct rf_share 
 
 static bool too_large(double largest, float unit) { return largest > RF_SUM_MOST * (double)unit; }
 
-/* Whether the unit suffices for these records together. */
-static bool fits(const struct rf_share *s, int n, float unit)
+/* Returns whether the unit suffices for these records together. */
+static bool unit_suffices(const struct rf_share *s, int n, float unit)
 {
 	double all = 0;
 
@@ -257,21 +284,24 @@ static bool fits(const struct rf_share *s, int n, float unit)
 	return all < RF_SUM_RANGE * (double)unit;
 }
 
-/* Clears the sum, or with --sum plain `to`, and what records' gradients are computed into. */
-static void clear(struct rf_train *t, rf_f32 to)
+/* Clears the exact sum, and the gradient of a record; with --sum plain makes the gradients of records add up
+ * in `to`, which is cleared. */
+static void clear_sum(struct rf_train *t, rf_f32 to)
 {
 	struct rf_engine *g = t->engine;
 	const size_t total = g->ckpt->params.total;
 
 	if (t->sum == RF_SUM_EXACT)
-		g->dev.ops->zero(&g->dev, t->exact, total * 8);
+		g->dev.ops->zero(&g->dev, t->mem.exact, total * 8);
 	else
 		g->model.g = to;
 	g->dev.ops->zero(&g->dev, g->model.g, total * 4);
 }
 
-/* What computing a record has added to its share. */
-static void add_computed(struct rf_share *s, const struct rf_share *from)
+/* ---- a pass --------------------------------------------------------------------------------- */
+
+/* Copies what the losses of a record have added to its share. */
+static void copy_losses(struct rf_share *s, const struct rf_share *from)
 {
 	s->loss_ntp = from->loss_ntp;
 	s->loss_positions = from->loss_positions;
@@ -286,136 +316,138 @@ static void add_computed(struct rf_share *s, const struct rf_share *from)
 	s->largest = from->largest;
 }
 
-/* Takes over the records that were computed ahead, if they are these, with these weights of the losses. */
-static bool taken_over(struct rf_train *t, struct rf_record *const *mini, int n, const struct rf_weights *w,
-                       struct rf_share *shares, struct job *j)
+/* Sets to 0 what a pass with these weights of the losses adds up in the shares. */
+static void clear_losses(const struct minibatch *b, const struct rf_weights *w)
 {
-	struct rf_share *own = t->ahead.share;
-	const struct rf_weights *v = &t->ahead.w;
-	bool same = t->ahead.open && t->ahead.n == n && v->rl == w->rl && v->ntp == w->ntp &&
+	for (int i = 0; i < b->n; i++) {
+		struct rf_share *s = &b->share[i];
+
+		s->largest = 0;
+		if (w->ntp != 0)
+			s->loss_ntp = 0;
+		if (w->positions != 0)
+			s->loss_positions = 0;
+		if (w->rl != 0) {
+			s->loss_rl = s->kl = s->kl3 = s->abs_diff = s->ratio_max = 0;
+			s->clipped = s->dual = s->clamped = 0;
+		}
+	}
+}
+
+/* Takes the records' gradients and losses from what was computed ahead.  Returns false if that was for other
+ * records or other weights of the losses. */
+static bool take_ahead(struct minibatch *b, const struct rf_weights *w, struct rf_meter *meter)
+{
+	struct rf_train_ahead *ahead = &b->t->ahead;
+	const struct rf_weights *v = &ahead->w;
+	const int n = b->n;
+	bool same = ahead->open && ahead->n == n && v->rl == w->rl && v->ntp == w->ntp &&
 	            v->positions == w->positions;
 
-	t->ahead.open = false;
+	ahead->open = false;
 	if (same && n > 1)
-		qsort(own, (size_t)n, sizeof *own, rf_share_by_id);
+		qsort(ahead->share, (size_t)n, sizeof *ahead->share, rf_share_by_id);
 	for (int i = 0; i < n && same; i++)
-		same = own[i].id == mini[i]->id;
+		same = ahead->share[i].id == b->r[i]->id;
 	for (int i = 0; i < n && same; i++) {
-		add_computed(&shares[i], &own[i]);
-		rf_meter_done(j->meter, mini[i]->T);
+		copy_losses(&b->share[i], &ahead->share[i]);
+		rf_meter_done(meter, b->r[i]->T);
 	}
-	j->began -= same ? t->ahead.seconds : 0;
 	return same;
 }
 
-/* One pass over the mini-batch with these weights of the losses: into the exact sum, or with --sum plain
- * into `to`. */
-static enum rf_code compute(struct rf_train *t, struct rf_record *const *mini, int n,
-                            const struct rf_weights *w, rf_f32 to, float unit, struct job *j,
-                            struct rf_err *e)
+/* Adds up the records' gradients with these weights of the losses: in the exact sum, or with --sum plain in
+ * `to`. */
+static enum rf_code add_gradients(struct minibatch *b, const struct rf_weights *w, rf_f32 to, float unit,
+                                  struct rf_meter *meter, struct rf_err *e)
 {
+	struct rf_train *t = b->t;
 	struct rf_engine *g = t->engine;
 	const bool exact = t->sum == RF_SUM_EXACT;
 	const rf_f32 own = g->model.g;
-	struct rf_share *shares = j->share;
 	enum rf_code rc = RF_OK;
 
-	if (taken_over(t, mini, n, w, shares, j))
-		return RF_OK;
-	clear(t, to);
-	for (int i = 0; i < n && rc == RF_OK; i++) {
-		const struct rf_record *r = mini[i];
+	clear_sum(t, to);
+	for (int i = 0; i < b->n && rc == RF_OK; i++) {
+		const struct rf_record *r = b->r[i];
 
-		rf_train_job_take(&j->one, r, &shares[i], w);
-		if (rf_train_job_counts(&j->one)) {
-			if ((rc = rf_train_job_run(&j->one, e)) == RF_OK && exact)
-				rc = add_exactly(t, unit, &shares[i], e);
+		rf_loss_begin(&b->loss, r, &b->share[i], w);
+		if (rf_loss_counts(&b->loss)) {
+			if ((rc = rf_loss_run(&b->loss, e)) == RF_OK && exact)
+				rc = add_exactly(t, unit, &b->share[i], e);
 			if (rc != RF_OK)
 				rf_blame(e, "id %llu", (unsigned long long)r->id);
 		}
 		rf_ranks_sign(t->ranks, "computes");
 		if (rc == RF_OK)
-			rf_meter_done(j->meter, r->T);
-		if (rc == RF_OK && exact && too_large(shares[i].largest, unit))
-			break; /* all of it comes again in a larger unit */
+			rf_meter_done(meter, r->T);
+		if (rc == RF_OK && exact && too_large(b->share[i].largest, unit))
+			break; /* all records are computed again, in a larger unit */
 	}
 	g->model.g = own;
 	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
 }
 
-/* What a pass with these weights adds to shares is not in them yet. */
-static void begin_shares(struct rf_share *s, int n, const struct rf_weights *w)
+/* Computes the gradient of all ranks' records with these weights of the losses in `to`, with the first unit
+ * that suffices.  Where ranks share the optimizer, `to` gets this rank's part of it. */
+static enum rf_code minibatch_pass(struct minibatch *b, const struct rf_weights *w, rf_f32 to,
+                                   struct rf_meter *meter, struct result *res, struct rf_err *e)
 {
-	for (int i = 0; i < n; i++) {
-		s[i].largest = 0;
-		if (w->ntp != 0)
-			s[i].loss_ntp = 0;
-		if (w->positions != 0)
-			s[i].loss_positions = 0;
-		if (w->rl != 0) {
-			s[i].loss_rl = s[i].kl = s[i].kl3 = s[i].abs_diff = s[i].ratio_max = 0;
-			s[i].clipped = s[i].dual = s[i].clamped = 0;
-		}
-	}
-}
-
-/* `to` becomes the gradient of all ranks' records with these weights of the losses, by the first unit that
- * suffices; of several ranks that share the optimizer, the own part of it. */
-static enum rf_code pass(struct rf_train *t, struct rf_record *const *mini, int n, const struct rf_weights *w,
-                         rf_f32 to, struct job *j, struct rf_err *e)
-{
-	struct rf_meter *meter = j->meter;
+	struct rf_train *t = b->t;
 	struct rf_engine *g = t->engine;
 	const struct rf_span *own = &g->model.own;
 	float unit = first_unit;
+	double began;
 	enum rf_code rc;
 
 	for (;; unit *= next_unit) {
-		begin_shares(j->share, n, w);
-		j->began = rf_now();
-		rc = compute(t, mini, n, w, to, unit, j, e);
-		rc = gather_shares(j, n, rc, e);
-		j->meter = NULL; /* records count once */
-		if (rc != RF_OK || t->sum != RF_SUM_EXACT || fits(j->all, j->total, unit))
+		began = rf_now();
+		clear_losses(b, w);
+		if (take_ahead(b, w, meter)) {
+			began -= t->ahead.seconds;
+			rc = RF_OK;
+		} else {
+			rc = add_gradients(b, w, to, unit, meter, e);
+		}
+		rc = gather_shares(b, b->n, rf_now() - began, rc, res, e);
+		meter = NULL; /* it counts each record once */
+		if (rc != RF_OK || t->sum != RF_SUM_EXACT || unit_suffices(res->all, res->total, unit))
 			break;
 	}
-	j->meter = meter;
 	if (rc != RF_OK)
 		return rc;
 	if (t->sum != RF_SUM_EXACT) {
 		rf_train_clear_untrained(t, to);
 		return rf_dev_sync(&g->dev, e);
 	}
-	j->began = rf_now();
-	if ((rc = rf_exchange_sum(&t->exchange, t->exact, e)) != RF_OK)
+	began = rf_now();
+	if ((rc = rf_exchange_sum(&t->exchange, t->mem.exact, e)) != RF_OK)
 		return rc;
 	if (own->n)
-		RF_RUN(&g->dev, sum_take, .n = own->n, .unit = unit, .sum = rf_at_i64(t->exact, own->first),
-		       .y = rf_at(to, own->first));
+		RF_RUN(&g->dev, sum_take, .n = own->n, .unit = unit,
+		       .sum = rf_at_i64(t->mem.exact, own->first), .y = rf_at(to, own->first));
 	rf_train_clear_untrained(t, to);
 	rc = rf_dev_sync(&g->dev, e);
-	j->reduce += rf_now() - j->began;
+	res->reduce += rf_now() - began;
 	return rc;
 }
 
-/* The gradients of the policy loss and of the next-token losses one after the other, to measure them apart;
- * then their sum. */
-static enum rf_code apart(struct rf_train *t, struct rf_record *const *mini, int n,
-                          const struct rf_weights *w, struct job *j, struct rf_train_stats *st,
-                          struct rf_err *e)
+/* Computes the gradients of the policy loss and of the next-token losses in two passes, to measure each; then
+ * their sum. */
+static enum rf_code two_passes(struct minibatch *b, const struct rf_weights *w, struct result *res,
+                               struct rf_train_stats *st, struct rf_err *e)
 {
 	const struct rf_weights policy = { .rl = w->rl },
 	                        next = { .ntp = w->ntp, .positions = w->positions };
+	struct rf_train *t = b->t;
 	struct rf_engine *g = t->engine;
 	const struct rf_span *own = &g->model.own;
-	rf_f32 grad = g->model.g, grad_rl = t->grad_rl;
+	rf_f32 grad = g->model.g, grad_rl = t->mem.grad_rl;
 	enum rf_code rc;
 
-	j->meter = NULL; /* the second pass counts */
-	rc = pass(t, mini, n, &policy, grad_rl, j, e);
-	j->meter = t->meter;
+	rc = minibatch_pass(b, &policy, grad_rl, NULL, res, e);
 	if (rc == RF_OK)
-		rc = pass(t, mini, n, &next, grad, j, e);
+		rc = minibatch_pass(b, &next, grad, t->meter, res, e);
 	if (rc != RF_OK)
 		return rc;
 	st->norm_rl = sqrt(rf_train_dot(t, grad_rl, grad_rl, e));
@@ -432,70 +464,57 @@ static enum rf_code apart(struct rf_train *t, struct rf_record *const *mini, int
 /* Divides the coefficient of a mean by the number of its terms; returns 0 without terms. */
 static double each(double coef, double count) { return count > 0 ? coef / count : 0; }
 
-/* The weights of the losses of a token. */
+/* Returns the weights of the losses of a token. */
 static struct rf_weights weights_of(const struct rf_train *t, const struct rf_totals *all)
 {
 	return (struct rf_weights){ .rl = each(t->rl_coef, (double)all->rl_tokens),
-	                            .ntp = each(t->ntp_coef, ntp_weight(t, all)),
+	                            .ntp = each(t->ntp_coef, ntp_terms(t, all)),
 	                            .positions = each(t->position_coef, (double)all->position_tokens) };
 }
 
-/* With the place of everything known: the gradient, and from the shares the figures. */
-static enum rf_code gradient(struct job *j, struct rf_record *const *sorted, int n,
-                             const struct rf_totals *all, struct rf_train_stats *st, struct rf_err *e)
+/* Computes the gradient, and from all shares the figures. */
+static enum rf_code compute_gradient(struct minibatch *b, const struct rf_totals *all, struct result *res,
+                                     struct rf_train_stats *st, struct rf_err *e)
 {
-	struct rf_train *t = j->t;
-	struct rf_engine *g = t->engine;
-	struct rf_train_stats apart_only = { .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN };
+	struct rf_train *t = b->t;
+	struct rf_train_stats measured = { .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN };
 	const struct rf_weights w = weights_of(t, all);
 	enum rf_code rc;
 
-	shares_of(t, sorted, n, j->share);
-	rc = t->log_gradients ? apart(t, sorted, n, &w, j, &apart_only, e)
-	                      : pass(t, sorted, n, &w, g->model.g, j, e);
+	rc = t->log_gradients ? two_passes(b, &w, res, &measured, e)
+	                      : minibatch_pass(b, &w, t->engine->model.g, t->meter, res, e);
 	if (rc != RF_OK)
 		return rc;
-	rf_figures(st, j->all, j->total, ntp_weight(t, all));
-	st->norm_rl = apart_only.norm_rl;
-	st->norm_ntp = apart_only.norm_ntp;
-	st->grad_cosine = apart_only.grad_cosine;
-	st->compute = j->compute;
-	st->reduce = j->reduce;
-	st->spread = j->spread;
+	rf_figures(st, res->all, res->total, ntp_terms(t, all));
+	st->norm_rl = measured.norm_rl;
+	st->norm_ntp = measured.norm_ntp;
+	st->grad_cosine = measured.grad_cosine;
+	st->compute = res->compute;
+	st->reduce = res->reduce;
+	st->spread = res->spread;
 	return RF_OK;
 }
 
 enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini, int n,
                                const struct rf_totals *all, struct rf_train_stats *st, struct rf_err *e)
 {
-	struct job j = { .t = t, .one = { .t = t }, .meter = t->meter };
-	struct rf_record **sorted = malloc(((size_t)n + !n) * sizeof *sorted);
+	struct minibatch b;
+	struct result res = { .all = NULL };
 	struct rf_totals own;
-	enum rf_code rc = rf_train_open(t, e);
+	enum rf_code rc = alloc_minibatch(&b, t, mini, n, e);
 
-	if (rc == RF_OK && !sorted)
-		rc = rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
-	if (rc == RF_OK) {
-		if (n)
-			memcpy(sorted, mini, (size_t)n * sizeof *sorted);
-		qsort(sorted, (size_t)n, sizeof *sorted, by_id);
-		rc = rf_train_job_room(&j.one, (const struct rf_record *const *)sorted, n, e);
-		j.share = malloc(((size_t)n + !n) * sizeof *j.share);
-		if (rc == RF_OK && !j.share)
-			rc = rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
-	}
+	if (rc == RF_OK)
+		rc = rf_train_open(t, e);
 	if (rc == RF_OK && n)
-		rc = reserve(t, sorted, n, e);
+		rc = reserve(t, mini, n, e);
 	if (!all) {
 		rf_train_totals(t, mini, n, &own);
 		all = &own;
 	}
 	/* a rank that failed tells the others, which wait for its figures */
-	rc = rc == RF_OK ? gradient(&j, sorted, n, all, st, e) : gather_shares(&j, 0, rc, e);
-	free(sorted);
-	rf_train_job_free(&j.one);
-	free(j.share);
-	free(j.all);
+	rc = rc == RF_OK ? compute_gradient(&b, all, &res, st, e) : gather_shares(&b, 0, 0, rc, &res, e);
+	free_minibatch(&b);
+	free(res.all);
 	return rc;
 }
 
@@ -507,7 +526,7 @@ enum rf_code rf_train_ahead(struct rf_train *t, const struct rf_totals *all, str
 
 	if (rc != RF_OK || t->log_gradients)
 		return rc;
-	clear(t, t->engine->model.g);
+	clear_sum(t, t->engine->model.g);
 	t->ahead.open = true;
 	t->ahead.w = weights_of(t, all);
 	t->ahead.n = 0;
@@ -518,63 +537,73 @@ enum rf_code rf_train_ahead(struct rf_train *t, const struct rf_totals *all, str
 enum rf_code rf_train_ahead_pass(struct rf_train *t, const struct rf_record *r, rf_f32 entropy,
                                  struct rf_err *e)
 {
-	const double from = rf_now();
-	struct rf_train_job j = { .t = t };
-	enum rf_code rc = rf_train_job_room(&j, &r, 1, e);
+	const double began = rf_now();
+	struct rf_loss loss = { .t = t };
+	enum rf_code rc = rf_loss_alloc(&loss, &r, 1, e);
 
 	if (rc == RF_OK) {
-		rf_train_job_take(&j, r, NULL, &(struct rf_weights){ .ntp = t->ahead.w.ntp });
-		rf_train_job_pass(&j, entropy);
+		rf_loss_begin(&loss, r, NULL, &(struct rf_weights){ .ntp = t->ahead.w.ntp });
+		rf_loss_forward(&loss, entropy);
 		rc = rf_dev_sync(&t->engine->dev, e);
 	}
-	rf_train_job_free(&j);
-	t->ahead.seconds += rf_now() - from;
+	rf_loss_free(&loss);
+	t->ahead.seconds += rf_now() - began;
 	return rc;
 }
 
-/* Room for one more share. */
-static enum rf_code more_shares(struct rf_train *t, struct rf_err *e)
+/* Makes room for one more share. */
+static enum rf_code grow_shares(struct rf_train_ahead *ahead, struct rf_err *e)
 {
-	const int room = t->ahead.room ? 2 * t->ahead.room : 64;
+	const int room = ahead->room ? 2 * ahead->room : 64;
 	struct rf_share *more;
 
-	if (t->ahead.n < t->ahead.room)
+	if (ahead->n < ahead->room)
 		return RF_OK;
-	if (!(more = realloc(t->ahead.share, (size_t)room * sizeof *more)))
+	if (!(more = realloc(ahead->share, (size_t)room * sizeof *more)))
 		return rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
-	t->ahead.share = more;
-	t->ahead.room = room;
+	ahead->share = more;
+	ahead->room = room;
 	return RF_OK;
+}
+
+/* Computes the losses of a record whose sequence has run forward, and adds its gradient to the sum.  Gives up
+ * the mini-batch if the gradient does not fit into the sum. */
+static enum rf_code backward_ahead(struct rf_train *t, struct rf_loss *loss, const struct rf_record *r,
+                                   rf_f32 states, int apart, struct rf_err *e)
+{
+	struct rf_train_ahead *ahead = &t->ahead;
+	const bool exact = t->sum == RF_SUM_EXACT;
+	struct rf_share *share = &ahead->share[ahead->n++];
+	enum rf_code rc = RF_OK;
+
+	*share = (struct rf_share){ .id = r->id };
+	rf_loss_begin(loss, r, share, &ahead->w);
+	if (loss->c)
+		rf_loss_set_states(loss, states, apart);
+	if (rf_loss_counts(loss)) {
+		if ((rc = rf_loss_backward(loss, e)) == RF_OK && exact)
+			rc = add_exactly(t, first_unit, share, e);
+	}
+	if (rc == RF_ENUMERIC || (exact && too_large(share->largest, first_unit)))
+		ahead->open = false;
+	return rc == RF_ENUMERIC ? RF_OK : rc;
 }
 
 enum rf_code rf_train_ahead_rest(struct rf_train *t, const struct rf_record *r, rf_f32 states, int apart,
                                  struct rf_err *e)
 {
-	const double from = rf_now();
-	const bool plain = t->sum == RF_SUM_PLAIN;
-	struct rf_share *share;
-	struct rf_train_job j = { .t = t };
-	enum rf_code rc = rf_train_job_room(&j, &r, 1, e);
+	struct rf_train_ahead *ahead = &t->ahead;
+	const double began = rf_now();
+	struct rf_loss loss = { .t = t };
+	enum rf_code rc = rf_loss_alloc(&loss, &r, 1, e);
 
-	/* in float32 the order of the sum counts */
-	if (plain && t->ahead.n && t->ahead.share[t->ahead.n - 1].id >= r->id)
-		t->ahead.open = false;
-	if (rc == RF_OK && t->ahead.open && (rc = more_shares(t, e)) == RF_OK) {
-		share = &t->ahead.share[t->ahead.n++];
-		*share = (struct rf_share){ .id = r->id };
-		rf_train_job_take(&j, r, share, &t->ahead.w);
-		if (j.c)
-			rf_train_job_states(&j, states, apart);
-		if (rf_train_job_counts(&j)) {
-			if ((rc = rf_train_job_rest(&j, e)) == RF_OK && !plain)
-				rc = add_exactly(t, first_unit, share, e);
-		}
-		if (rc == RF_ENUMERIC || (!plain && too_large(share->largest, first_unit)))
-			t->ahead.open = false;
-		rc = rc == RF_ENUMERIC ? RF_OK : rc;
-	}
-	rf_train_job_free(&j);
+	/* a sum in float32 depends on the order of the records */
+	if (t->sum == RF_SUM_PLAIN && ahead->n && ahead->share[ahead->n - 1].id >= r->id)
+		ahead->open = false;
+	if (rc == RF_OK && ahead->open && (rc = grow_shares(ahead, e)) == RF_OK)
+		rc = backward_ahead(t, &loss, r, states, apart, e);
+	rf_loss_free(&loss);
 	rf_ranks_sign(t->ranks, "computes");
-	t->ahead.seconds += rf_now() - from;
+	ahead->seconds += rf_now() - began;
 	return rc;
 }

@@ -1,42 +1,53 @@
-/* loss.h -- the gradient of one record, for train.c. */
+/* loss.h -- the losses of one record, and their gradient, over the tree of its sequence and rollouts.
+ *
+ *     rf_loss_alloc()         once, for the longest record
+ *     for each record:        rf_loss_begin(), then rf_loss_run()
+ *     rf_loss_free()
+ *
+ * rf_loss_run() may also be made of parts, between which the record's rollouts are drawn: rf_loss_forward();
+ * rf_loss_begin() again, when the record has advantages; rf_loss_set_states(), if the record has rollouts;
+ * rf_loss_backward(). */
 #ifndef RF_LOSS_H
 #define RF_LOSS_H
 
 #include "train/train.h"
 
-struct rf_train_job {
+struct rf_loss {
 	struct rf_train *t;
-	const struct rf_record *r;
-	int c, n, k;                 /* 0 without rollouts */
-	struct rf_weights w;         /* of this record */
-	double ntp_share;            /* what it weighs in the mean L_NTP, up to a factor of the mini-batch */
-	int32_t *list;               /* host memory */
+	const struct rf_record *r;   /* the record in hand */
+	int c, n, k;                 /* its positions, rollouts at each, tokens of each; 0 without rollouts */
+	struct rf_weights w;         /* of the losses of its tokens */
+	double ntp_share;            /* weight of the record in L_NTP, up to a factor of the mini-batch */
+	struct rf_share *share;      /* the record's share of the figures */
+	/* host memory for what is uploaded and downloaded */
+	int32_t *list;
 	float *f32;
-	struct rf_share *share;      /* of the record in the figures */
 };
 
 /* Returns how many tokens of a record count in L_NTP, and in L_positions. */
-uint64_t rf_train_ntp_count(const struct rf_train *t, const struct rf_record *r);
-uint64_t rf_train_position_count(const struct rf_train *t, const struct rf_record *r);
+uint64_t rf_loss_ntp_tokens(const struct rf_train *t, const struct rf_record *r);
+uint64_t rf_loss_position_tokens(const struct rf_train *t, const struct rf_record *r);
 
-/* Takes host memory for the largest of these records; rf_train_job_free() frees it. */
-enum rf_code rf_train_job_room(struct rf_train_job *j, const struct rf_record *const *mini, int n,
-                               struct rf_err *e);
-void rf_train_job_free(struct rf_train_job *j);
+/* Allocates host memory for the largest of these records.  rf_loss_free() frees it, also after an error. */
+enum rf_code rf_loss_alloc(struct rf_loss *job, const struct rf_record *const *mini, int n,
+                           struct rf_err *e);
+void rf_loss_free(struct rf_loss *job);
 
-/* Makes j work on a record, whose figures go to *share, with these weights of the losses. */
-void rf_train_job_take(struct rf_train_job *j, const struct rf_record *r, struct rf_share *share,
-                       const struct rf_weights *w);
-/* Returns whether anything of the record counts in the losses. */
-bool rf_train_job_counts(const struct rf_train_job *j);
+/* Takes up a record, with these weights of the losses.  Its figures go to *share. */
+void rf_loss_begin(struct rf_loss *job, const struct rf_record *r, struct rf_share *share,
+                   const struct rf_weights *w);
+/* Returns whether a token of the record counts in a loss. */
+bool rf_loss_counts(const struct rf_loss *job);
 
 /* Adds the record's gradient to the model's.  Errors: RF_ENUMERIC: a log-probability is not finite. */
-enum rf_code rf_train_job_run(struct rf_train_job *j, struct rf_err *e);
-/* The same in parts.  _pass: the sequence forward, and the next-token loss; entropy (T): NULL, or what
- * becomes the entropy at each position.  _states: the hidden states of rows s-1, `apart` rows apart.  _rest:
- * the policy loss, and all that runs backward. */
-void rf_train_job_pass(struct rf_train_job *j, rf_f32 entropy);
-void rf_train_job_states(struct rf_train_job *j, rf_f32 states, int apart);
-enum rf_code rf_train_job_rest(struct rf_train_job *j, struct rf_err *e);
+enum rf_code rf_loss_run(struct rf_loss *job, struct rf_err *e);
+
+/* Runs the sequence forward, with the next-token losses.  entropy (T): NULL, or where the entropy at each
+ * position is written. */
+void rf_loss_forward(struct rf_loss *job, rf_f32 entropy);
+/* Copies the hidden states of rows s-1 from `states`, where they stand `apart` rows apart. */
+void rf_loss_set_states(struct rf_loss *job, rf_f32 states, int apart);
+/* Computes the policy loss and runs everything backward.  Errors: those of rf_loss_run(). */
+enum rf_code rf_loss_backward(struct rf_loss *job, struct rf_err *e);
 
 #endif

@@ -103,12 +103,13 @@ enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r,
 	return RF_OK;
 }
 
-/* Device memory that is there, or as much of it; NULL: none is wanted, or there is too little. */
-static void *memory(struct rf_train *t, void *there, bool wanted, size_t bytes)
+/* Allocates device memory, unless `old` exists already.  Returns NULL if none is wanted, or if memory is
+ * short, which shows at rf_dev_sync(). */
+static void *alloc_once(struct rf_train *t, void *old, bool wanted, size_t bytes)
 {
 	struct rf_dev *d = &t->engine->dev;
 
-	return there || !wanted ? there : d->ops->alloc(d, bytes);
+	return old || !wanted ? old : d->ops->alloc(d, bytes);
 }
 
 enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e)
@@ -120,10 +121,10 @@ enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e)
 	t->exchange.ranks = t->ranks;
 	t->exchange.params = &t->engine->ckpt->params;
 	t->exchange.parts = t->shard == RF_SHARD_OPTIMIZER;
-	t->product = memory(t, t->product, true, rf_train_tiles(total) * sizeof(double));
-	t->grad_rl = memory(t, t->grad_rl, t->log_gradients, total * 4);
-	t->exact = memory(t, t->exact, exact, total * 8);
-	t->largest = memory(t, t->largest, exact, sizeof(float));
+	t->mem.product = alloc_once(t, t->mem.product, true, rf_train_tiles(total) * sizeof(double));
+	t->mem.grad_rl = alloc_once(t, t->mem.grad_rl, t->log_gradients, total * 4);
+	t->mem.exact = alloc_once(t, t->mem.exact, exact, total * 8);
+	t->mem.largest = alloc_once(t, t->mem.largest, exact, sizeof(float));
 	return rf_dev_sync(&t->engine->dev, e);
 }
 
@@ -143,11 +144,9 @@ void rf_train_close(struct rf_train *t)
 	t->ahead.share = NULL;
 	t->ahead.open = false;
 	t->ahead.room = 0;
-	d->ops->release(d, t->grad_rl);
-	d->ops->release(d, t->product);
-	d->ops->release(d, t->exact);
-	d->ops->release(d, t->largest);
-	t->grad_rl = t->largest = NULL;
-	t->product = NULL;
-	t->exact = NULL;
+	d->ops->release(d, t->mem.grad_rl);
+	d->ops->release(d, t->mem.product);
+	d->ops->release(d, t->mem.exact);
+	d->ops->release(d, t->mem.largest);
+	t->mem = (struct rf_train_mem){ .exact = NULL };
 }

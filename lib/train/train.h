@@ -64,45 +64,52 @@ struct rf_train_place {
 	rf_i32 rl_target, from;      /* (k c n), (k c n + 2 c): lists of rows */
 };
 
+/* Device memory that lasts as long as the program. */
+struct rf_train_mem {
+	rf_f32 grad_rl;              /* log_gradients: the gradient of L_RL, while the model's own buffer
+	                                holds that of the next-token losses */
+	rf_f64 product;              /* the result of an rf_dot, for each tile */
+	rf_i64 exact;                /* RF_SUM_EXACT: the sum of the records so far */
+	rf_f32 largest;              /* the largest number of the record's gradient */
+};
+
+/* The records whose gradients were computed as they came: rf_train_ahead() in batch.h. */
+struct rf_train_ahead {
+	bool open;                   /* rf_train_gradient() may take them */
+	struct rf_weights w;
+	struct rf_share *share;      /* (n): the id of each record, and what its losses add to the figures */
+	int n, room;
+	double seconds;              /* spent on them since the last step */
+};
+
 struct rf_train {
 	struct rf_engine *engine;
 	struct rf_work *work;        /* on this engine */
-	struct rf_ranks *ranks;      /* who trains; each has some of a mini-batch's records, or none */
-	/* losses */
+	struct rf_ranks *ranks;      /* each has some of the records of a mini-batch, or none */
+	struct rf_meter *meter;      /* counts the records that are done; may be NULL */
+	/* settings: the losses */
 	double rl_coef, ntp_coef, position_coef;
 	int k;                       /* tokens of L_positions at each position; 0: not known yet */
 	bool k_found;                /* in the history */
 	enum rf_loss_tokens loss;
 	enum rf_loss_mean mean;
 	struct rf_policy policy;
-	struct rf_advantage advantage; /* how they were computed, for the figures */
+	struct rf_advantage advantage; /* how advantages were computed, for the figures */
+	bool log_gradients;
+	/* settings: memory and ranks */
 	enum rf_recompute recompute;
 	enum rf_sum sum;
 	enum rf_sharded shard;       /* the engine then has the part (engine.h) */
-	struct rf_exchange exchange; /* settings: the carrier; rf_train_join() opens it */
-	struct rf_meter *meter;      /* counts the records that are done; may be NULL */
-	bool log_gradients;
-	/* optimizer */
+	/* settings: the optimizer */
 	double lr, betas[2], adam_eps, weight_decay, grad_clip;
 	const char *only;            /* patterns of the tensors that are trained; NULL: all */
 	enum rf_schedule schedule;
 	int warmup, total_steps;
-	/* device memory */
-
-	/* log_gradients: the gradient of L_RL, while the model's own buffer holds that of L_NTP */
-	rf_f32 grad_rl;
-	rf_f64 product;              /* the result of an rf_dot, for each tile */
-	rf_i64 exact;                /* RF_SUM_EXACT: the sum of the records so far; NULL: nothing yet */
-	rf_f32 largest;              /* the largest number of the record's gradient */
+	/* open */
+	struct rf_exchange exchange; /* its carrier is a setting; rf_train_join() opens it */
 	struct rf_train_place at;
-	/* the gradient of records that were computed as they came: rf_train_ahead() */
-	struct {
-		bool open;
-		struct rf_weights w;
-		struct rf_share *share; /* of each record: its id and what computing adds */
-		int n, room;
-		double seconds;      /* that computing took since the last step */
-	} ahead;
+	struct rf_train_mem mem;
+	struct rf_train_ahead ahead;
 };
 #define RF_TRAIN_DEFAULTS { .ranks = &rf_ranks_alone, .rl_coef = 0.2, .ntp_coef = 1, \
                             .policy = RF_POLICY_DEFAULTS, .lr = 1e-6, .betas = { 0.9, 0.999 }, \
