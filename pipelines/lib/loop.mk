@@ -64,13 +64,6 @@
 #     AFTER       a command that is run once after each batch, for the step $$STEP
 #     PHASE       the name with which messages begin, instead of RUN
 #
-# Instead of training, `plan` prints the memory of the phase's programs together, for sequences of LEN tokens,
-# whether this machine has it or which words make it fit, and about how long a batch and the run take:
-#
-#     make -f pipelines/midtrain.mk plan MODEL=ckpt LEN=16384
-#
-#     MEMORY      plan for a machine with this much memory, such as 24G, instead of this machine
-#
 # CORPUS, and DATA of posttrain.mk and testtime.mk, may name several files, with blanks between, patterns such
 # as 'data/*.jsonl', and names in quotes.  A name may have any character except control characters.  Type two
 # dollar signs for one.  RUN has no blank.  Only words that hold commands or options are run.
@@ -132,7 +125,6 @@ KEEP_STEPS =
 KEEP_BEST  =
 AFTER      =
 PHASE      = $(RUN)
-MEMORY     =
 
 # Words of phases.  step_size: the sequences of a step.  SHARES: the options by which a batch is divided among
 # ranks, for the same steps as the trainer takes.  REST: --rest.  OUTPUTS: the folder of a batch's output in
@@ -304,21 +296,7 @@ batches:
 		$(if $(and $(FUSED),$(filter commits,$(COUNT))),--many --commit-every "$$COMMIT_EVERY") \
 		--stop-status 0 $(if $(KEEP),--keep-streams) --phase "$${PHASE:-$$RUN}" -- "$$LINE"
 
-plan:
-	$(check_words)
-	$(checks)
-	$(call need,MODEL,which checkpoint, or config? MODEL=ckpt)
-	@$(LIB)check.sh numbers 0 $(call values,BATCHES)
-	@$(LIB)check.sh numbers 1 $(call values,$(NUMBERS))
-	@$(LIB)check.sh numbers any $(call values,$(reals))
-	@$(LIB)check.sh stages $(call values,$(STAGES))
-	@LEN='$(LEN)' BATCHES=$(if $(lasts),,'$(BATCHES)') MEMORY=$(call quote,$(MEMORY)) \
-		FUSED_TRAIN=$(call quote,$(if $(FUSED),$(TRAIN))) \
-		$(LIB)plan.sh $(call values,$(filter-out EVALUATE EVAL_% $(UNUSED) \
-		$(if $(FUSED),ENTROPY SELECT ROLLOUT REWARD TRAIN),$(STAGES))) \
-		$(if $(FUSED),$(call quote,FUSED=rf-step $(fused)))
-
 .DEFAULT_GOAL := train
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: train batches plan
+.PHONY: train batches

@@ -228,14 +228,3 @@ records() {
 		same_run_and_log a b || { echo "$how"; return 1; }
 	done
 }
-
-@test "FUSED: plan shows rf-step as the only program, and prints a TRAIN that fits into the memory" {
-	plan() {
-		phase midtrain plan LEN=8000 MODEL="$ROOT/pipelines/configs/delta_net-340m.json" FUSED=1 "$@"
-	}
-	plan MEMORY=900G >said
-	[ "$(sed -n '2,/^together/s/ .*//p' said | paste -sd' ')" = 'FUSED together' ]
-	most=$(($(sed -n 's/^together *\([0-9]*\) MiB$/\1/p' said) - 1))
-	plan MEMORY=${most}M >said
-	grep -q "^fits .* MiB with TRAIN='rf-grpo --mini-batch 3 --lr 1e-3 --recompute segment'" said
-}
