@@ -181,10 +181,9 @@ int main(int argc, char *argv[])
 		command.kind = rf_reward_exec_name(command.ask.command, name);
 	command.ask.model = command.ask.tokenizer ? NULL : trainer.engine.path;
 	must(rf_step_settle(&step, &command, &err));
-	step.held = trainer.batch;
 	atexit(stop_exec);
 	rf_work_init(&trainer.work, &trainer.engine,
-	             rf_step_use(&step, &trainer.work, rf_trainer_use(&trainer)));
+	             rf_step_use(&step, &trainer.work, rf_train_use(&trainer.train)));
 	trainer.engine.fits = fits;
 	rf_cli_trainer_open(&trainer, &stage, &cli, argv[1]);
 	rf_cli_fit_end(&trainer.engine);

@@ -175,27 +175,10 @@ static void decide(const void *stage, struct rf_shape *shape)
 	shape->c = side_by_side(s, shape->T, shape->k);
 }
 
-static void needs(const void *stage, const struct rf_shape *shape, struct rf_demand *need)
-{
-	const struct rf_generate_settings *s = stage;
-	size_t record, written, held;
-
-	if (s->max_new_key)
-		need->grows = "and more for a record that may have more tokens by --max-new-key";
-	need->plan = (struct rf_plan){ .max_len = shape->T, .positions = shape->c, .n = shape->n,
-	                               .k = shape->k, .decode = true, .apart = true };
-	/* the records that are held back, with their generations, and one as it came and is written */
-	record = (size_t)shape->T * 4;
-	record = record > s->held ? record : s->held;
-	written = (size_t)shape->n * (size_t)shape->k * 8;
-	held = (size_t)shape->c * record;
-	need->host = (held < HELD + record ? held : HELD + record) + (size_t)shape->c * written
-	           + 3 * record + 2 * written;
-}
-
 struct rf_use rf_generate_use(struct rf_generate_settings *s)
 {
-	return (struct rf_use){ s, decide, needs, place, false };
+	return (struct rf_use){ .stage = s, .decide = decide, .place = place,
+	                        .tree = { .decode = true, .apart = true } };
 }
 
 /* Makes room for a batch.  What was needed before is held on to only if both together are modest. */
@@ -262,10 +245,8 @@ enum rf_code rf_generate_expect(struct rf_generate_settings *s, const struct rf_
 {
 	enum rf_code rc = rf_generate_check(s, r, e);
 
-	if (rc == RF_OK) {
+	if (rc == RF_OK)
 		s->max_new = limit_of(s, r);
-		s->held = rf_record_bytes(r);
-	}
 	return rc;
 }
 

@@ -36,7 +36,6 @@ struct rf_generate_settings {
 	int draw_step;           /* training step for the random numbers; -1: the model's */
 	int batch;               /* records side by side; 0: see rf_generate_most() */
 	const char *tokenizer;   /* its file or directory, or the word `bytes`; NULL: the model's */
-	size_t held;             /* bytes of the first record, if memory is planned for it */
 	/* open */
 	struct rf_generate_place at;
 	struct rf_tokenizer *words; /* NULL: there is none, and generations have no text */

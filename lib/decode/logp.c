@@ -53,16 +53,9 @@ static void decide(const void *stage, struct rf_shape *shape)
 	*shape = (struct rf_shape){ shape->T, 1, SIDE, smaller(LONG, larger(shape->T - 1, 1)) };
 }
 
-static void needs(const void *stage, const struct rf_shape *z, struct rf_demand *need)
-{
-	(void)stage;
-	need->plan = (struct rf_plan){ .max_len = z->T, .positions = z->k > 0, .n = z->n, .k = z->k };
-	need->host = 4 * (size_t)z->T * 8;
-}
-
 struct rf_use rf_logp_use(struct rf_logp *s)
 {
-	return (struct rf_use){ s, decide, needs, place, false };
+	return (struct rf_use){ .stage = s, .decide = decide, .place = place };
 }
 
 /* ---- a record ------------------------------------------------------------------------------ */
@@ -80,7 +73,7 @@ static const int32_t *tokens_of(const struct rf_choice *c, int i)
 static struct rf_shape shape_of(const struct rf_record *r)
 {
 	const struct rf_choice *c = &r->choice;
-	struct rf_shape z = { r->T, 1, 1, 0 };
+	struct rf_shape z = { r->T, 0, 1, 0 };
 	int n = 0;
 
 	for (int i = 0; i < c->n; i++) {
@@ -91,6 +84,7 @@ static struct rf_shape shape_of(const struct rf_record *r)
 			n++;
 		}
 	}
+	z.c = z.k > 0;
 	z.n = smaller(larger(n, 1), SIDE);
 	return z;
 }

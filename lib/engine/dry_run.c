@@ -179,33 +179,17 @@ static void print_plan(struct rf_buf *p, const struct rf_engine *g, const struct
 	if (s->c)
 		rf_print(p, "           %d positions, %d rollouts of %d tokens at each (%s)\n", s->c,
 		         s->n, s->k, from->rollouts);
-	if (*g->dev.model)
-		rf_print(p,
-		         "memory     %zu MiB of the GPU, %zu MiB of the host for program and records\n"
-		         "           of the GPU: ",
-		         (m->all - m->host) >> 20, m->host >> 20);
-	else
-		rf_print(p, "memory     %zu MiB: ", m->all >> 20);
-	rf_print(p, "weights%s %zu, pass %zu, workspace %zu", g->train ? ", gradient, moments" : "",
+	rf_print(p, "memory     %zu MiB%s: weights%s %zu, pass %zu, workspace %zu\n", m->all >> 20,
+	         *g->dev.model ? " of the GPU" : "", g->train ? ", gradient, moments" : "",
 	         m->weights >> 20, m->pass >> 20, m->device >> 20);
-	if (!*g->dev.model)
-		rf_print(p, ", program and records %zu", m->host >> 20);
-	rf_print_text(p, "\n");
-	if (m->grows)
-		rf_print(p, "           %s\n", m->grows);
 }
 
-static void print_amount(struct rf_buf *p, double x, const char *unit)
+static void print_operations(struct rf_buf *p, double operations)
 {
-	rf_print(p, x >= 1000 ? "%.0f %s" : "%.3g %s", x, unit);
-}
+	const double x = operations / 1e9;
 
-static void print_time(struct rf_buf *p, const struct rf_speed *s)
-{
-	rf_print_text(p, "time       about ");
-	print_amount(p, s->flops / s->per_second, "s for such a sequence: ");
-	print_amount(p, s->flops / 1e9, "GFLOP at the ");
-	print_amount(p, s->per_second / 1e9, "GFLOP/s of a product now (an estimate)\n");
+	rf_print(p, x >= 1000 ? "operations %.0f GFLOP for such a sequence\n"
+	                      : "operations %.3g GFLOP for such a sequence\n", x);
 }
 
 enum rf_code rf_dry_run(const struct rf_dry_run *d, char **text, struct rf_err *e)
@@ -213,7 +197,7 @@ enum rf_code rf_dry_run(const struct rf_dry_run *d, char **text, struct rf_err *
 	struct rf_engine *g = d->engine;
 	struct rf_shape shape = RF_SHAPE_PAPER;
 	struct rf_memory memory;
-	struct rf_speed speed;
+	double operations;
 	struct rf_buf out = { 0 };
 	struct source from;
 	enum rf_code rc;
@@ -222,13 +206,14 @@ enum rf_code rf_dry_run(const struct rf_dry_run *d, char **text, struct rf_err *
 	shape.T = g->max_len ? g->max_len : g->segment;
 	if ((rc = check_outputs(d->opts, g->train, e)) != RF_OK ||
 	    (rc = look(d, &shape, &from, e)) != RF_OK ||
-	    (rc = rf_work_memory(g, &shape, &memory, e)) != RF_OK ||
-	    (rc = rf_work_speed(g, &shape, &speed, e)) != RF_OK)
+	    (rc = rf_work_memory(g, &shape, &memory, e)) != RF_OK)
 		return rc;
+	if (!(operations = rf_work_operations(g, &shape)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (the operations of the model)");
 	print_model(&out, g);
 	print_settings(&out, d);
 	print_plan(&out, g, &shape, &from, &memory);
-	print_time(&out, &speed);
+	print_operations(&out, operations);
 	rf_buf_add(&out, "", 1);
 	if (out.failed) {
 		rf_buf_free(&out);

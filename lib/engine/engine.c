@@ -113,8 +113,6 @@ static enum rf_code choose_segment(struct rf_engine *g, struct rf_err *e)
 {
 	enum { LEAST = 2048, FILTER = 4096, TRAINER = 8192 };
 	const size_t all = g->dev.memory, taken = taken_by_others(g), room = all > taken ? all - taken : 0;
-	struct rf_demand need = { .grows = NULL };
-	const struct rf_use *use;
 	struct rf_memory memory;
 	enum rf_code rc;
 
@@ -122,17 +120,15 @@ static enum rf_code choose_segment(struct rf_engine *g, struct rf_err *e)
 		g->segment = LEAST;
 		return RF_OK;
 	}
-	use = &g->work->use;
 	for (g->segment = g->train ? TRAINER : FILTER; g->segment > LEAST; g->segment /= 2) {
 		struct rf_shape shape = RF_SHAPE_PAPER;
 
 		shape.T = g->max_len ? g->max_len : g->segment;
-		use->needs(use->stage, &shape, &need);
-		if (need.plan.recompute && g->segment > FILTER)
+		if (g->work->use.tree.recompute && g->segment > FILTER)
 			continue;
 		if ((rc = rf_work_memory(g, &shape, &memory, e)) != RF_OK)
 			return rc;
-		if (memory.all - memory.host <= room)
+		if (memory.all <= room)
 			break;
 	}
 	return RF_OK;

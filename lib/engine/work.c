@@ -11,15 +11,19 @@ static struct rf_shape merged(struct rf_shape a, struct rf_shape b)
 	return (struct rf_shape){ larger(a.T, b.T), larger(a.c, b.c), larger(a.n, b.n), larger(a.k, b.k) };
 }
 
-/* Returns what a use needs for a shape.  --max-len raises the shape's T, and the engine sets the segment. */
-static struct rf_demand needs(const struct rf_engine *g, const struct rf_use *use, struct rf_shape *shape)
+/* Returns the plan of a tree for a shape, of which --max-len may raise the T. */
+static struct rf_plan plan_of(const struct rf_engine *g, const struct rf_use *use, struct rf_shape *shape)
 {
-	struct rf_demand need = { .grows = NULL };
+	struct rf_plan plan = use->tree;
 
 	shape->T = larger(shape->T, g->max_len);
-	use->needs(use->stage, shape, &need);
-	need.plan.segment = rf_segment(g->segment);
-	return need;
+	plan.max_len = shape->T;
+	plan.segment = rf_segment(g->segment);
+	plan.positions = shape->c;
+	plan.n = shape->n;
+	/* training alone needs no row for the last token of a rollout: its prediction has no loss */
+	plan.k = plan.train && !plan.decode && shape->k ? shape->k - 1 : shape->k;
+	return plan;
 }
 
 static size_t own_bytes(const struct rf_use *use, const struct rf_shape *shape)
@@ -119,17 +123,22 @@ static bool covers(const struct rf_plan *a, const struct rf_plan *b)
 enum rf_code rf_work_reserve(struct rf_work *w, const struct rf_shape *want, struct rf_err *e)
 {
 	struct rf_engine *g = w->engine;
-	struct rf_shape shape = merged(w->shape, *want);
-	const struct rf_demand need = needs(g, &w->use, &shape);
-	const size_t extra = own_bytes(&w->use, &shape);
+	struct rf_shape shape = *want;
+	struct rf_plan plan;
 	struct rf_arena a;
+	size_t extra;
 	enum rf_code rc;
 
-	if (!w->tree || !covers(&w->plan, &need.plan)) {
+	if (w->use.decides_all)
+		w->use.decide(w->use.stage, &shape);
+	shape = merged(w->shape, shape);
+	plan = plan_of(g, &w->use, &shape);
+	extra = own_bytes(&w->use, &shape);
+	if (!w->tree || !covers(&w->plan, &plan)) {
 		rf_tree_free(w->tree);
-		if ((rc = rf_tree_new(&w->tree, &g->model, &need.plan, e)) != RF_OK)
+		if ((rc = rf_tree_new(&w->tree, &g->model, &plan, e)) != RF_OK)
 			return rc;
-		w->plan = need.plan;
+		w->plan = plan;
 		rf_work_decodes(w, 0, 0);
 		if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
 			return rc;
@@ -192,8 +201,8 @@ enum rf_code rf_work_ahead(struct rf_engine *g, const struct rf_head *h, struct 
 size_t rf_work_bytes(const struct rf_engine *g, const struct rf_use *use, const struct rf_shape *want)
 {
 	struct rf_shape shape = *want;
-	const struct rf_demand need = needs(g, use, &shape);
-	const size_t tree = tree_bytes(g, &need.plan);
+	const struct rf_plan plan = plan_of(g, use, &shape);
+	const size_t tree = tree_bytes(g, &plan);
 
 	return tree ? tree + own_bytes(use, &shape) : 0;
 }
@@ -201,25 +210,45 @@ size_t rf_work_bytes(const struct rf_engine *g, const struct rf_use *use, const 
 enum rf_code rf_work_memory(const struct rf_engine *g, struct rf_shape *shape, struct rf_memory *m,
                             struct rf_err *e)
 {
-	/* code and libraries; oneDNN's products, compiled per thread */
-	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20 };
 	const struct rf_use *use = &g->work->use;
 	const struct rf_span own = rf_params_part(&g->ckpt->params, g->part, g->parts ? g->parts : 1);
 	struct rf_workspace workspace;
-	struct rf_demand need;
+	struct rf_plan plan;
 
 	use->decide(use->stage, shape);
-	need = needs(g, use, shape);
-	if (!(m->pass = tree_bytes(g, &need.plan)))
+	plan = plan_of(g, use, shape);
+	if (!(m->pass = tree_bytes(g, &plan)))
 		return rf_fail(e, RF_ENOMEM, "out of memory (the plan of a sequence of %d tokens)",
-		               need.plan.max_len);
+		               plan.max_len);
 	m->pass += own_bytes(use, shape);
-	workspace = workspace_of(g, &need.plan);
+	workspace = workspace_of(g, &plan);
 	m->weights = rf_model_bytes(&g->ckpt->params, g->train ? &own : NULL,
-	                            rf_model_halves(&g->dev, g->train)) + need.own;
+	                            rf_model_halves(&g->dev, g->train)) +
+	             g->ckpt->params.total * use->per_weight;
 	m->device = g->dev.ops->workspace((struct rf_dev *)&g->dev, &workspace);
-	m->host = PROGRAM + PER_THREAD * (size_t)g->dev.threads + need.host;
-	m->grows = need.grows;
-	m->all = m->weights + m->pass + m->device + m->host;
+	m->all = m->weights + m->pass + m->device;
 	return RF_OK;
+}
+
+double rf_work_operations(const struct rf_engine *g, struct rf_shape *shape)
+{
+	struct rf_dev dev = g->dev; /* it is not used */
+	struct rf_model bare = { .dev = &dev, .cfg = &g->ckpt->cfg, .params = &g->ckpt->params };
+	const struct rf_use *use = &g->work->use;
+	const int T = shape->T;
+	double operations = 0, rollout_rows;
+	struct rf_plan plan;
+
+	use->decide(use->stage, shape);
+	plan = plan_of(g, use, shape);
+	rollout_rows = (double)plan.positions * plan.n * plan.k;
+	if (rf_model_bind(&bare, NULL) == RF_OK) {
+		/* a row of a rollout costs as much as a row of the sequence; where nothing is learned, only
+		   the rows of rollouts pass the head */
+		operations = rf_model_flops(&bare, T, plan.train || !plan.positions ? T : 0) +
+		             rf_model_flops(&bare, T, T) / T * rollout_rows;
+		operations *= !plan.train ? 1 : plan.recompute ? 4 : 3;
+	}
+	rf_model_unbind(&bare);
+	return operations;
 }

@@ -20,24 +20,17 @@
 struct rf_shape { int T, c, n, k; };
 #define RF_SHAPE_PAPER { .c = 8, .n = 1, .k = 5 }
 
-/* The memory that a stage needs for a shape. */
-struct rf_demand {
-	struct rf_plan plan;
-	size_t own;                  /* device memory that the stage has allocated itself */
-	size_t host;                 /* host memory for the records that it holds and writes */
-	const char *grows;           /* what the plan cannot count, for --dry-run to say; NULL: nothing */
-};
-
-/* The stage, or the stages that share the memory. */
+/* What a stage, or the stages that share the memory, need memory for. */
 struct rf_use {
 	void *stage;
-	/* overwrites what the stage itself decides of the shape of the records to come */
+	/* overwrites the numbers of a shape that the stage's own options determine */
 	void (*decide)(const void *stage, struct rf_shape *shape);
-	/* computes what the stage needs for a shape; *need is zeroed */
-	void (*needs)(const void *stage, const struct rf_shape *shape, struct rf_demand *need);
+	bool decides_all;            /* c, n and k of all shapes are those that `decide` sets */
 	/* lays out the stage's own device memory for a shape */
 	void (*place)(void *stage, const struct rf_shape *shape, struct rf_arena *a);
-	bool decides_all;            /* of c, n and k */
+	/* what the tree is for: decode, apart, train and recompute; the shape gives the numbers */
+	struct rf_plan tree;
+	size_t per_weight;           /* bytes for each weight that the stage allocates itself */
 };
 
 struct rf_work {
@@ -69,14 +62,12 @@ bool rf_work_expect(const struct rf_head *h, struct rf_shape *shape);
  * Without: does nothing. */
 enum rf_code rf_work_ahead(struct rf_engine *g, const struct rf_head *h, struct rf_err *e);
 
-/* The parts of a program's memory, in bytes. */
+/* The parts of the device memory of a program, in bytes. */
 struct rf_memory {
 	size_t all;
 	size_t weights;              /* with gradient, its exact sum, and moments, if it trains */
 	size_t pass;                 /* tree and the stage's own */
 	size_t device;               /* what the device takes for operations: struct rf_workspace */
-	size_t host;                 /* the program, its libraries, and records */
-	const char *grows;           /* what is not counted; NULL: nothing */
 };
 /* Counts the memory that the engine's use needs for a shape, without allocating it on the device.  Errors:
  * RF_ENOMEM: it is more than can be counted. */
@@ -86,11 +77,8 @@ enum rf_code rf_work_memory(const struct rf_engine *g, struct rf_shape *shape, s
  * counted, or out of memory. */
 size_t rf_work_bytes(const struct rf_engine *g, const struct rf_use *use, const struct rf_shape *shape);
 
-/* flops: what the stage computes for one sequence of a shape with its rollouts, in matrix products and
- * mixers.  per_second: the speed of the device, measured now with one product of the model (which takes some
- * hundredths of a second and some MiB). */
-struct rf_speed { double flops, per_second; };
-enum rf_code rf_work_speed(struct rf_engine *g, struct rf_shape *shape, struct rf_speed *s,
-                           struct rf_err *e);
+/* Returns the number of floating-point operations, in matrix products and mixers, that the engine's use takes
+ * for one sequence of a shape with its rollouts.  0: out of memory. */
+double rf_work_operations(const struct rf_engine *g, struct rf_shape *shape);
 
 #endif

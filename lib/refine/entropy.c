@@ -48,19 +48,9 @@ static void decide(const void *stage, struct rf_shape *shape)
 	*shape = (struct rf_shape){ .T = shape->T };
 }
 
-static void needs(const void *stage, const struct rf_shape *shape, struct rf_demand *need)
-{
-	const struct rf_entropy *s = stage;
-	const struct rf_config *c = &s->work->engine->ckpt->cfg;
-	size_t row = 3 + (s->hidden ? (size_t)c->d : 0) + (s->logits ? (size_t)c->vocab : 0);
-
-	need->plan = (struct rf_plan){ .max_len = shape->T };
-	need->host = 3 * (size_t)shape->T * row * 4; /* in the record, packed, compressed */
-}
-
 struct rf_use rf_entropy_use(struct rf_entropy *s)
 {
-	return (struct rf_use){ s, decide, needs, place, false };
+	return (struct rf_use){ .stage = s, .decide = decide, .place = place };
 }
 
 static void keep(struct rf_entropy *s, struct rf_record *r, rf_f32 hidden, int first, int rows, rf_f32 z)

@@ -75,21 +75,10 @@ static void decide(const void *stage, struct rf_shape *shape)
 	}
 }
 
-static void needs(const void *stage, const struct rf_shape *shape, struct rf_demand *need)
-{
-	const struct rf_rollout_settings *s = stage;
-	size_t c = (size_t)shape->c, n = (size_t)shape->n, k = (size_t)shape->k,
-	       d = (size_t)s->work->engine->ckpt->cfg.d;
-
-	need->plan = (struct rf_plan){ .max_len = shape->T, .positions = shape->c, .n = shape->n,
-	                               .k = shape->k, .decode = !s->score };
-	/* as fetched, in the record, packed, compressed */
-	need->host = 4 * (c * n * k * (2 + d) * 4 + c * k * d * 4 + (size_t)shape->T * 8);
-}
-
 struct rf_use rf_rollout_use(struct rf_rollout_settings *s)
 {
-	return (struct rf_use){ s, decide, needs, place, false };
+	return (struct rf_use){ .stage = s, .decide = decide, .place = place,
+	                        .tree = { .decode = !s->score } };
 }
 
 /* A record at work.  Value j of rollout i at position p is at spot[p].at + j spot[p].step + i of token, logp

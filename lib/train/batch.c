@@ -45,20 +45,13 @@ static void decide(const void *train, struct rf_shape *shape)
 		*shape = (struct rf_shape){ .T = shape->T };
 }
 
-static void needs(const void *train, const struct rf_shape *s, struct rf_demand *need)
-{
-	const struct rf_train *t = train;
-
-	need->plan = (struct rf_plan){ .max_len = s->T, .positions = s->c, .n = s->n,
-	                               .k = s->k > 1 ? s->k - 1 : 0, .train = true,
-	                               .recompute = t->recompute == RF_RECOMPUTE_SEGMENT };
-	need->own = t->engine->ckpt->params.total *
-	            ((t->log_gradients ? 4u : 0u) + (t->sum == RF_SUM_EXACT ? 8u : 0u));
-}
-
 struct rf_use rf_train_use(struct rf_train *t)
 {
-	return (struct rf_use){ t, decide, needs, place, false };
+	return (struct rf_use){
+		.stage = t, .decide = decide, .place = place,
+		.tree = { .train = true, .recompute = t->recompute == RF_RECOMPUTE_SEGMENT },
+		.per_weight = (t->log_gradients ? 4u : 0u) + (t->sum == RF_SUM_EXACT ? 8u : 0u),
+	};
 }
 
 static enum rf_code reserve(struct rf_train *t, struct rf_record *const *mini, int n, struct rf_err *e)

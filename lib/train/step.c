@@ -40,75 +40,52 @@ enum rf_code rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *c
 {
 	command->ask.n = s->rollouts.n;
 	command->ask.k = s->rollouts.k;
-	s->commanded = command->ask.command != NULL;
 	s->select.k = s->rollouts.k;
 	s->train->advantage = s->advantage;
 	s->select.seed = s->reward.seed = s->rollouts.seed;
-	if (s->advantage.from == RF_FROM_TOKEN && !s->reward.per_token && !s->commanded)
+	if (s->advantage.from == RF_FROM_TOKEN && !s->reward.per_token && !command->ask.command)
 		return rf_fail(e, RF_EUSAGE, "--advantage token requires --per-token or --exec");
 	return rf_reward_check(&s->reward, e);
 }
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* Returns the shape with the rollouts that the options give.  The memory of a record must not grow between
- * its pass and its rollouts. */
-static struct rf_shape full_shape(const struct rf_step *s, const struct rf_shape *shape)
-{
-	const bool rollouts = s->train->rl_coef != 0;
-
-	return (struct rf_shape){ shape->T, rollouts ? s->select.chunks : 0, rollouts ? s->rollouts.n : 0,
-	                          rollouts ? s->rollouts.k : 0 };
-}
-
+/* Sets the rollouts that the options give, for every record: memory must not grow between the pass over a
+ * record and its rollouts. */
 static void decide_shape(const void *step, struct rf_shape *shape)
 {
-	*shape = full_shape(step, shape);
-}
-
-static void count_memory(const void *step, const struct rf_shape *shape, struct rf_demand *need)
-{
 	const struct rf_step *s = step;
-	const struct rf_shape z = full_shape(s, shape);
-	struct rf_demand rollouts = { .grows = NULL };
-	size_t each;
+	const bool rollouts = s->train->rl_coef != 0;
 
-	s->base.needs(s->base.stage, &z, need);
-	if (!z.c)
-		return;
-	rf_rollout_use((struct rf_rollout_settings *)&s->rollouts).needs(&s->rollouts, &z, &rollouts);
-	need->plan.decode = true;
-	need->plan.k = z.k;
-	/* the memory of one record that waits; with --exec also its states, until the answer comes */
-	each = (size_t)z.c * (size_t)z.n * (size_t)z.k * (s->advantage.from == RF_FROM_TOKEN ? 28 : 8) +
-	       (size_t)z.T * 8;
-	if (s->commanded)
-		each += (size_t)z.c * (size_t)(z.n + 1) * (size_t)z.k *
-		        (size_t)s->train->engine->ckpt->cfg.d * 4;
-	need->host += rollouts.host + (size_t)s->held * each;
-	if (!s->held && !need->grows)
-		need->grows = "and, for --batch 0, 8 bytes of the host for each token of the stream, which "
-		              "is one batch";
+	shape->c = rollouts ? s->select.chunks : 0;
+	shape->n = rollouts ? s->rollouts.n : 0;
+	shape->k = rollouts ? s->rollouts.k : 0;
 }
 
 static void place_memory(void *step, const struct rf_shape *shape, struct rf_arena *a)
 {
 	struct rf_step *s = step;
-	const struct rf_shape z = full_shape(s, shape);
 	const struct rf_use entropy = rf_entropy_use(&s->entropy), rollouts = rf_rollout_use(&s->rollouts);
 
-	s->base.place(s->base.stage, &z, a);
-	if (!z.c)
+	s->base.place(s->base.stage, shape, a);
+	if (!shape->c)
 		return;
-	entropy.place(entropy.stage, &z, a);
-	rollouts.place(rollouts.stage, &z, a);
+	entropy.place(entropy.stage, shape, a);
+	rollouts.place(rollouts.stage, shape, a);
 }
 
 struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w, struct rf_use base)
 {
+	struct rf_use use = base;
+
 	s->base = base;
 	s->entropy.work = s->rollouts.work = w;
-	return (struct rf_use){ s, decide_shape, count_memory, place_memory, true };
+	use.stage = s;
+	use.decide = decide_shape;
+	use.decides_all = true;
+	use.place = place_memory;
+	use.tree.decode = s->train->rl_coef != 0;
+	return use;
 }
 
 /* ---- the first mini-batch ------------------------------------------------------------------- */

@@ -27,8 +27,6 @@
 struct rf_step {
 	/* settings */
 	struct rf_train *train;
-	int held;                    /* records of a batch, for the plan of memory; 0: all of the stream */
-	bool commanded;              /* a command computes the rewards */
 	int draw_step;               /* training step for all random numbers; -1: the step of the batch */
 	struct rf_select select;
 	struct rf_rollout_settings rollouts;

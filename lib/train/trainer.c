@@ -128,50 +128,6 @@ void rf_trainer_leave(struct rf_trainer *t, struct rf_err *e)
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-static struct rf_use train_use(const void *trainer)
-{
-	return rf_train_use(&((struct rf_trainer *)trainer)->train);
-}
-
-static void decide_shape(const void *trainer, struct rf_shape *s)
-{
-	const struct rf_use use = train_use(trainer);
-
-	use.decide(use.stage, s);
-}
-
-static void place_memory(void *trainer, const struct rf_shape *s, struct rf_arena *a)
-{
-	const struct rf_use use = train_use(trainer);
-
-	use.place(use.stage, s, a);
-}
-
-/* Counts the memory of training, and that of a mini-batch's records without the fields that training does not
- * read. */
-static void count_memory(const void *trainer, const struct rf_shape *s, struct rf_demand *need)
-{
-	const struct rf_use use = train_use(trainer);
-	const struct rf_trainer *t = trainer;
-	size_t rollouts;
-
-	use.needs(use.stage, s, need);
-	if (t->outer)
-		need->grows = "and, for --outer, 4 bytes of the host for each token of the stream, which "
-		              "stays to its end";
-	rollouts = (size_t)s->c * (size_t)s->n * (size_t)s->k;
-	need->host = (size_t)(t->steps ? (t->expected + t->steps - 1) / t->steps
-	                      : t->mini_batch ? t->mini_batch : 1) *
-	                     ((size_t)s->T * (t->outer ? 12 : 8) + rollouts * 8)
-	           /* the record that is read: as it came, unpacked, as a record for -o */
-	           + 3 * ((size_t)s->T * 8 + rollouts * (2 + 2 * (size_t)t->engine.ckpt->cfg.d) * 4);
-}
-
-struct rf_use rf_trainer_use(struct rf_trainer *t)
-{
-	return (struct rf_use){ t, decide_shape, count_memory, place_memory, false };
-}
-
 /* Opens the model.  With --weights-out the model is only read, without a lock, so the run may be trained, or
  * adapted by other programs, at the same time. */
 static enum rf_code open_model(struct rf_trainer *t, struct rf_err *e)
@@ -245,7 +201,7 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	t->train.ranks = &t->ranks;
 	t->train.work = &t->work;
 	if (!t->engine.work)
-		rf_work_init(&t->work, &t->engine, rf_trainer_use(t));
+		rf_work_init(&t->work, &t->engine, rf_train_use(&t->train));
 	t->engine.response = t->outer == RF_OUTER_RESPONSE;
 	if (!t->mini_batch)
 		t->mini_batch = t->batch;

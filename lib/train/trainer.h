@@ -126,9 +126,6 @@ void rf_trainer_position_options(struct rf_trainer *t, struct rf_opts *loss, str
 /* --batch --commit-every */
 void rf_trainer_batch_options(struct rf_trainer *t, struct rf_opts *opts);
 
-/* Returns how training uses memory, for rf_work_init() or for a use that contains it. */
-struct rf_use rf_trainer_use(struct rf_trainer *t);
-
 /* If there are several ranks, only rank 0 locks the run, writes the log and commits.  A failure of one rank
  * in any of the functions below is a failure of all ranks, because they vote (ranks.h).
  *

@@ -103,7 +103,7 @@ counted() {
 operations() {
 	local program
 	for program in rf-entropy rf-rollout 'rf-grpo --recompute segment'; do
-		counted "$1" "$program" | sed -n 's/^time .*: \([0-9]*\) GFLOP.*/\1/p'
+		counted "$1" "$program" | sed -n 's/^operations \([0-9]*\) GFLOP.*/\1/p'
 	done | awk 'NR == 1 { one = $1 } { s += $1 } END { printf "%.0f %.0f", s, s - one / 4 }'
 }
 reckoned() {

@@ -109,7 +109,7 @@ setup() {
 			set -- rf-grpo -m run-$a --device cuda --dtype $dtype --max-len 100 --keep 1 \
 				--stale any rewarded
 			run -0 "$@" --dry-run
-			[[ "$output" =~ "memory "+([0-9]+)" MiB of the GPU, "[0-9]+" MiB of the host" ]]
+			[[ "$output" =~ "memory "+([0-9]+)" MiB of the GPU: " ]]
 			EMU_MEMORY=$(((BASH_REMATCH[1] + 1) << 20)) "$@"
 		done
 	done

@@ -139,7 +139,7 @@ by() { echo "mpirun --bind-to none -n $1"; }
 		$program -m "$ROOT/pipelines/configs/$SIZES.json" --max-len 16384 --device cpu \
 			--dry-run </dev/null
 	done | awk '
-		/^time/ { sub(/.*: /, ""); flop += $1 * 1e9 }
+		/^operations/ { flop += $2 * 1e9 }
 		# rf-step computes the entropies in the forward pass of the first mini-batch of four
 		!one { one = flop }
 		/ parameters$/ { p = $(NF - 1) }

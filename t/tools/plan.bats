@@ -13,9 +13,11 @@ programs() {
 }
 # size PID: prints the address space of a process in MiB
 size() { awk '/^VmSize/ { print int($2 / 1024) }' "/proc/$1/status" 2>/dev/null || echo 0; }
-# memory: prints the figures of the line `memory` in MiB: all, weights, pass, workspace, program and records
+# memory: prints the figures of the line `memory` in MiB: all, weights, pass, workspace
+# threads: prints the number of threads
 # plain: succeeds on the CPU without a sanitizer
 memory() { awk '/^memory/ { gsub(/[^0-9 ]/, ""); $1 = $1; print }' <<<"$output"; }
+threads() { sed -n 's/^device .*, \([0-9]*\) threads, .*/\1/p' <<<"$output"; }
 plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu}" = cpu ]; }
 
 @test "plan: every program with a model refuses a record longer than --max-len and names the record" {
@@ -93,10 +95,10 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 }
 
 # check PROGRAM...: succeeds if the program, on `in`, has a peak memory within 15 percent of the figure of
-# --dry-run
+# --dry-run and the host memory of programs (rf-tools(7), Memory and time)
 check() {
 	run -0 "$@" --dry-run in
-	set -- "$(memory | cut -d' ' -f1)" "$@"
+	set -- $(($(memory | cut -d' ' -f1) + 12 + $(threads))) "$@"
 	[ "$1" -gt 30 ] # otherwise a few MiB per thread would decide
 	"$RF_UNITS/helper/lab" peak $(($1 * 85 / 100))-$(($1 * 115 / 100)) "${@:2}" in >out
 }
@@ -129,7 +131,6 @@ begins() {
 		then .body.prompt_len = 100 else . end' | rf-cat --split-response -o in
 	check rf-ntp -m run --outer response
 	run -0 rf-ntp -m run --outer response --dry-run in
-	[[ "$output" == *' and, for --outer, 4 bytes of the host for each token of the stream, '* ]]
 	[[ "$output" == *" sequences up to $longest tokens (from the first record) "* ]]
 }
 
@@ -172,17 +173,14 @@ family() {
 	check rf-rollout -m m --score --segment 128
 }
 
-@test "plan: records that rf-generate holds take no more memory than planned, even if they have logits" {
+@test "plan: rf-generate holds at most 64 MiB of records, whatever else they have in them" {
 	plain || skip "the device's own bookkeeping is not counted"
 	texts 40 1:20000 | edited 'if .type == "seq" then .body.prompt_len = 1000 else . end' |
 		rf-entropy -m "$M" --keep logits | rf-cat --repeat 40 -o in
 	rf-generate -m "$M" --max-new 2 --batch 1 in >want
 	for batch in 0 40; do
-		run -0 rf-generate -m "$M" --max-new 2 --batch $batch --dry-run in
-		planned=$(memory | cut -d' ' -f1)
-		[ "$planned" -lt 120 ] # all 40 of them are 122 MiB
-		"$RF_UNITS/helper/lab" peak 1-$((planned * 115 / 100)) \
-			rf-generate -m "$M" --max-new 2 --batch $batch in >out
+		# all 40 of them are 122 MiB
+		"$RF_UNITS/helper/lab" peak 1-120 rf-generate -m "$M" --max-new 2 --batch $batch in >out
 		cmp out want
 	done
 }
@@ -212,14 +210,13 @@ family() {
 	family lact-muon '.w0_w2_low_rank = 32 | .lact_chunk_size = 256 | .window_size = 256'
 }
 
-@test "plan: --dry-run estimates the time of a sequence from its operations and the speed of products" {
+@test "plan: --dry-run counts the operations of a sequence" {
 	texts 40 1:500 2:7 >in
 	runs run
-	# operations COMMAND...: prints the GFLOP of a sequence, and checks that the time is GFLOP over speed
+	# operations COMMAND...: prints the GFLOP of a sequence
 	operations() {
 		run -0 "$@" --dry-run in
-		awk '/^time / { ok = NF > 10 && $3 > 0 && $13 > 0 && $9 / $13 < 1.1 * $3 && $9 / $13 > .9 * $3
-			print $9 } END { exit !ok }' <<<"$output"
+		sed -n 's/^operations \([0-9.]*\) GFLOP for such a sequence$/\1/p' <<<"$output"
 	}
 	forward=$(operations rf-entropy -m "$M")
 	train=$(operations rf-ntp -m run)
@@ -235,13 +232,11 @@ family() {
 	texts 40 1:20 2:30 | edited 'if .type == "seq" then .body.meta.most = .body.id * 70 else . end' >in
 	run -0 rf-generate -m "$M" --max-new-key most --batch 2 --dry-run in
 	[[ "$output" == *" 2 positions, 1 rollouts of 70 tokens at each "* ]]
-	[[ "$output" == *$' and more for a record that may have more tokens by --max-new-key\n'* ]]
 	grep -qE '^ +--max-new-key +most$' <<<"$output"
 	run ! grep -E '^ +--max-new ' <<<"$output"
 	run -0 rf-generate -m "$M" --max-new 70 --batch 2 --dry-run in
 	[[ "$output" == *" 2 positions, 1 rollouts of 70 tokens at each "* ]]
 	grep -qE '^ +--max-new +70$' <<<"$output"
-	run ! grep 'and more for' <<<"$output"
 	# running out of memory is reported for the record that causes it
 	texts 40 1:20 2:30 | edited 'if .type == "seq" then .body.meta.most = 1 + (.body.id - 1) * 1048575
 		else . end' >in
@@ -273,8 +268,8 @@ family() {
 		rf-rollout -m "$M" -k 3 -n 2 | rf-reward >in
 	while read -r model program; do
 		# shellcheck disable=SC2086  # words
-		diff <($program -m c.json --max-len 5000 --dry-run in | grep -v ^time) \
-			<($program -m $model --max-len 5000 --dry-run in | grep -v ^time) >out || true
+		diff <($program -m c.json --max-len 5000 --dry-run in) \
+			<($program -m $model --max-len 5000 --dry-run in) >out || true
 		[ "$(grep -c '^[<>]' out)" -eq 2 ] || { cat out; false; }
 		grep -q '^< model      c.json, a config, without weights$' out
 	done <<-END
@@ -300,7 +295,7 @@ family() {
 	for config in "$ROOT"/pipelines/configs/*.json; do
 		for program in rf-entropy rf-rollout rf-grpo rf-ntp; do
 			quiet $program -m "$config" --max-len 16384 --dry-run </dev/null
-			[[ "$output" == *" parameters"*"memory     "*": weights"*"time       about "* ]]
+			[[ "$output" == *" parameters"*"memory     "*": weights"*"operations "* ]]
 		done
 	done
 }

@@ -538,7 +538,6 @@ reach() {
 	mkdir many
 	run -0 rf-step -m run -o many --dry-run in
 	run -74 rf-entropy -m "$M" -o many --dry-run in
-	mentions 0 'for --batch 0' rf-step -m run --batch 0 --dry-run in
 	run -74 rf-step -m run --log none/log --dry-run in
 }
 
