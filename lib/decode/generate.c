@@ -128,7 +128,7 @@ void rf_generate_close(struct rf_generate_settings *s)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-static void place(void *stage, const struct rf_shape *shape, struct rf_arena *a)
+static void place_memory(void *stage, const struct rf_shape *shape, struct rf_arena *a)
 {
 	struct rf_generate_settings *s = stage;
 	struct rf_generate_place *p = &s->at;
@@ -146,7 +146,7 @@ static void place(void *stage, const struct rf_shape *shape, struct rf_arena *a)
 static int larger(int a, int b) { return a > b ? a : b; }
 
 /* Whether the memory for a shape is what may be taken without being asked for. */
-static bool modest(const struct rf_generate_settings *s, const struct rf_shape *shape)
+static bool is_modest(const struct rf_generate_settings *s, const struct rf_shape *shape)
 {
 	const struct rf_use use = rf_generate_use((struct rf_generate_settings *)s);
 	const size_t weights = rf_model_bytes(&s->work->engine->ckpt->params, NULL, false),
@@ -155,35 +155,35 @@ static bool modest(const struct rf_generate_settings *s, const struct rf_shape *
 	return bytes && bytes <= (weights > least ? weights : least);
 }
 
-static int side_by_side(const struct rf_generate_settings *s, int T, int k)
+static int records_together(const struct rf_generate_settings *s, int T, int k)
 {
 	struct rf_shape shape = { T, s->batch ? s->batch : MOST, s->n, k };
 
-	while (shape.c > 1 && !s->batch && !modest(s, &shape))
+	while (shape.c > 1 && !s->batch && !is_modest(s, &shape))
 		shape.c--;
 	return shape.c;
 }
 
 int rf_generate_most(const struct rf_generate_settings *s) { return s->batch ? s->batch : MOST; }
 
-static void decide(const void *stage, struct rf_shape *shape)
+static void decide_shape(const void *stage, struct rf_shape *shape)
 {
 	const struct rf_generate_settings *s = stage;
 
 	shape->n = s->n;
 	shape->k = s->max_new;
-	shape->c = side_by_side(s, shape->T, shape->k);
+	shape->c = records_together(s, shape->T, shape->k);
 }
 
 struct rf_use rf_generate_use(struct rf_generate_settings *s)
 {
-	return (struct rf_use){ .stage = s, .decide = decide, .place = place,
+	return (struct rf_use){ .stage = s, .decide = decide_shape, .place = place_memory,
 	                        .tree = { .decode = true, .apart = true } };
 }
 
 /* Makes room for a batch.  What was needed before is held on to only if both together are modest. */
-static enum rf_code reserve(const struct rf_generate_settings *s, const struct rf_shape *want,
-                            struct rf_err *e)
+static enum rf_code reserve_memory(const struct rf_generate_settings *s, const struct rf_shape *want,
+                                   struct rf_err *e)
 {
 	struct rf_work *w = s->work;
 	const struct rf_shape *now = &w->shape,
@@ -191,7 +191,7 @@ static enum rf_code reserve(const struct rf_generate_settings *s, const struct r
 	                               larger(want->k, now->k) };
 	enum rf_code rc;
 
-	if (w->tree && !modest(s, &both) && (want->T > now->T || want->c > now->c || want->k > now->k))
+	if (w->tree && !is_modest(s, &both) && (want->T > now->T || want->c > now->c || want->k > now->k))
 		rf_work_forget(w);
 	if ((rc = rf_work_reserve(w, want, e)) != RF_OK)
 		return rc;
@@ -285,7 +285,7 @@ int rf_generate_room(const struct rf_generate_settings *s, const struct rf_recor
 		k = larger(k, limit_of(s, &r[i]));
 		bytes += rf_record_bytes(&r[i]);
 	}
-	room = side_by_side(s, T, k);
+	room = records_together(s, T, k);
 	return bytes >= HELD && room > n ? n : room;
 }
 
@@ -340,7 +340,7 @@ static void run_prompts(const struct job *job)
 }
 
 /* The tokens of step j, from the hidden states h (nb, d). */
-static void choose(const struct job *job, int j, rf_f32 h)
+static void choose_tokens(const struct job *job, int j, rf_f32 h)
 {
 	const struct rf_generate_settings *s = job->s;
 	const struct rf_generate_place *at = &job->at;
@@ -366,7 +366,7 @@ static void choose(const struct job *job, int j, rf_f32 h)
 }
 
 /* Where the first of the strings begins in the first n bytes of a text, if before `first`. */
-static size_t stops_at(const char *const *stop, int stops, const char *text, size_t n, size_t first)
+static size_t find_stop(const char *const *stop, int stops, const char *text, size_t n, size_t first)
 {
 	for (int i = 0; i < stops; i++) {
 		const char *s = strstr(text, stop[i]);
@@ -380,7 +380,7 @@ static size_t stops_at(const char *const *stop, int stops, const char *text, siz
 
 /* Copies to job->row the tokens of a sample that have text; returns how many.  A model's vocabulary may be
  * padded: tokens beyond the tokenizer's vocabulary have no text.  The end token is left out. */
-static size_t written(const struct job *job, size_t b)
+static size_t copy_tokens(const struct job *job, size_t b)
 {
 	const struct sample *x = &job->sample[b];
 	const int length = x->length - (x->ended && x->why == RF_STOP_EOS),
@@ -404,15 +404,15 @@ static enum rf_code read_text(const struct job *job, size_t b, struct rf_err *e)
 	const struct rf_generate_settings *s = job->s;
 	const struct rf_texts *own = &job->stops[b / (size_t)s->n];
 	struct sample *x = &job->sample[b];
-	const size_t n = written(job, b);
+	const size_t n = copy_tokens(job, b);
 	size_t bytes, whole, end;
 	char *text;
 	enum rf_code rc;
 
 	if ((rc = rf_tokenizer_named(s->words, job->row, n, &text, &bytes, &whole, e)) != RF_OK)
 		return rc;
-	end = stops_at(s->stop.s, s->stop.n, text, whole, whole);
-	end = stops_at(own->s, own->n, text, whole, end);
+	end = find_stop(s->stop.s, s->stop.n, text, whole, whole);
+	end = find_stop(own->s, own->n, text, whole, end);
 	free(text);
 	if (!x->ended && end == whole)
 		return RF_OK;
@@ -461,7 +461,7 @@ static enum rf_code read_step(struct job *job, int j, bool *open, struct rf_err 
 	return RF_OK;
 }
 
-static enum rf_code decode(struct job *job, struct rf_err *e)
+static enum rf_code decode_batch(struct job *job, struct rf_err *e)
 {
 	rf_f32 h = job->at.first;
 	bool open = true;
@@ -469,7 +469,7 @@ static enum rf_code decode(struct job *job, struct rf_err *e)
 
 	run_prompts(job);
 	for (int j = 0;; j++) {
-		choose(job, j, h);
+		choose_tokens(job, j, h);
 		if ((rc = read_step(job, j, &open, e)) != RF_OK || !open)
 			return rc;
 		h = rf_tree_decode(job->s->work->tree, rf_at_i32(job->at.token, (size_t)j * job->nb));
@@ -482,7 +482,7 @@ static const char *const words[] = { "eos", "length", "stop" };
 
 /* Returns a copy of n bytes of text in the record's memory.  A NUL, which the stream's texts do not have,
  * becomes U+FFFD, so that it does not end the text.  NULL: memory ran out. */
-static char *plain_text(struct rf_record *r, const char *s, size_t n)
+static char *copy_text(struct rf_record *r, const char *s, size_t n)
 {
 	static const char instead[] = "\xef\xbf\xbd";
 	size_t nuls = 0, at = 0;
@@ -502,7 +502,7 @@ static char *plain_text(struct rf_record *r, const char *s, size_t n)
 	return to;
 }
 
-static enum rf_code keep(const struct job *job, int i, struct rf_err *e)
+static enum rf_code store_generation(const struct job *job, int i, struct rf_err *e)
 {
 	const struct rf_generate_settings *s = job->s;
 	const struct rf_config *c = &s->work->engine->ckpt->cfg;
@@ -528,7 +528,7 @@ static enum rf_code keep(const struct job *job, int i, struct rf_err *e)
 		out.length[b] = x[b].length;
 		out.stop[b] = words[x[b].why];
 		if (out.text) {
-			if (!(out.text[b] = plain_text(r, x[b].text, x[b].bytes)))
+			if (!(out.text[b] = copy_text(r, x[b].text, x[b].bytes)))
 				return rf_fail(e, RF_ENOMEM, "out of memory (a text of %zu bytes)",
 				               x[b].bytes);
 		}
@@ -540,7 +540,7 @@ static enum rf_code keep(const struct job *job, int i, struct rf_err *e)
 
 /* Says why a record's numbers are not finite.  The tree can look only at a record that is alone in it, and
  * the first of a batch that fails need not be the one that was found. */
-static enum rf_code blame(struct job *job, struct rf_err *e)
+static enum rf_code find_cause(struct job *job, struct rf_err *e)
 {
 	char what[sizeof e->msg], why[100];
 
@@ -575,7 +575,7 @@ enum rf_code rf_generate_records(struct rf_generate_settings *s, struct rf_recor
 		want.T = larger(want.T, prompt_of(&r[i]));
 		want.k = larger(want.k, limit_of(s, &r[i]));
 	}
-	if ((rc = reserve(s, &want, e)) != RF_OK)
+	if ((rc = reserve_memory(s, &want, e)) != RF_OK)
 		return rc;
 	job.at = s->at;
 	job.k = want.k;
@@ -590,12 +590,12 @@ enum rf_code rf_generate_records(struct rf_generate_settings *s, struct rf_recor
 	if (rc == RF_OK && job.sample && job.token && job.row && job.sure && job.u && job.stops) {
 		for (size_t b = 0; b < job.nb; b++)
 			job.sample[b].limit = limit_of(s, &r[b / (size_t)s->n]);
-		rc = decode(&job, e);
+		rc = decode_batch(&job, e);
 		if (rc == RF_ENUMERIC)
-			rc = blame(&job, e);
+			rc = find_cause(&job, e);
 		*bad = job.bad;
 		for (int i = 0; i < count && rc == RF_OK; i++)
-			rc = keep(&job, i, e);
+			rc = store_generation(&job, i, e);
 	} else if (rc == RF_OK) {
 		rc = rf_fail(e, RF_ENOMEM, "out of memory (%d records side by side)", count);
 	}

@@ -25,18 +25,18 @@ static int smaller(int a, int b) { return a < b ? a : b; }
 /* ---- memory -------------------------------------------------------------------------------- */
 
 /* How many values a shape has: T tokens of a sequence, n choices side by side, k rows of each. */
-static size_t values(const struct rf_shape *z)
+static size_t count_values(const struct rf_shape *z)
 {
 	size_t side = (size_t)z->n * ((size_t)z->k + 1);
 
 	return side > (size_t)z->T ? side : (size_t)z->T;
 }
 
-static void place(void *stage, const struct rf_shape *z, struct rf_arena *a)
+static void place_memory(void *stage, const struct rf_shape *z, struct rf_arena *a)
 {
 	struct rf_logp *s = stage;
 	struct rf_logp_place *p = &s->at;
-	size_t d = (size_t)s->work->engine->ckpt->cfg.d, n = values(z),
+	size_t d = (size_t)s->work->engine->ckpt->cfg.d, n = count_values(z),
 	       side = (size_t)z->n * ((size_t)z->k + 1);
 
 	p->last = rf_arena_f32(a, d);
@@ -47,7 +47,7 @@ static void place(void *stage, const struct rf_shape *z, struct rf_arena *a)
 	p->logp = rf_arena_f32(a, n);
 }
 
-static void decide(const void *stage, struct rf_shape *shape)
+static void decide_shape(const void *stage, struct rf_shape *shape)
 {
 	(void)stage;
 	*shape = (struct rf_shape){ shape->T, 1, SIDE, smaller(LONG, larger(shape->T - 1, 1)) };
@@ -55,12 +55,12 @@ static void decide(const void *stage, struct rf_shape *shape)
 
 struct rf_use rf_logp_use(struct rf_logp *s)
 {
-	return (struct rf_use){ .stage = s, .decide = decide, .place = place };
+	return (struct rf_use){ .stage = s, .decide = decide_shape, .place = place_memory };
 }
 
 /* ---- a record ------------------------------------------------------------------------------ */
 
-static int from_of(const struct rf_choice *c, int i) { return c->from ? c->from[i] : 0; }
+static int first_counted(const struct rf_choice *c, int i) { return c->from ? c->from[i] : 0; }
 
 /* Tokens of a choice that are in the sequence or the branch of its pass, all but its last. */
 static int rows_of(const struct rf_choice *c, int i) { return c->length[i] - 1; }
@@ -102,7 +102,7 @@ struct job {
 };
 
 /* Sets job->order; lengths are small. */
-static void sort(struct job *job)
+static void sort_branches(struct job *job)
 {
 	const struct rf_choice *c = &job->r->choice;
 
@@ -114,7 +114,7 @@ static void sort(struct job *job)
 
 /* The head for `rows` rows at h: log-probabilities of the targets in job->list, and the most likely tokens,
  * at the places of the tokens from `first` on. */
-static void head(const struct job *job, rf_f32 h, size_t first, int rows)
+static void run_head(const struct job *job, rf_f32 h, size_t first, int rows)
 {
 	struct rf_engine *g = job->s->work->engine;
 	const struct rf_config *c = &g->ckpt->cfg;
@@ -127,7 +127,7 @@ static void head(const struct job *job, rf_f32 h, size_t first, int rows)
 }
 
 /* Fetches the values of n tokens. */
-static enum rf_code fetch(const struct job *job, size_t n, struct rf_err *e)
+static enum rf_code download_values(const struct job *job, size_t n, struct rf_err *e)
 {
 	struct rf_engine *g = job->s->work->engine;
 
@@ -139,15 +139,15 @@ static enum rf_code fetch(const struct job *job, size_t n, struct rf_err *e)
 /* What a choice has so far, and one more token of it. */
 struct sum { double logp; bool greedy; };
 
-static void count(const struct job *job, struct sum *x, size_t at, int32_t token)
+static void add_token(const struct job *job, struct sum *x, size_t at, int32_t token)
 {
 	x->logp += (double)job->value[at];
 	x->greedy &= job->top[at] == token;
 }
 
 /* The result of a choice.  order: that of the branches which were run last; NULL: it was run alone. */
-static enum rf_code keep(const struct job *job, int i, const struct sum *x, const int *order,
-                         struct rf_err *e)
+static enum rf_code store_result(const struct job *job, int i, const struct sum *x, const int *order,
+                                 struct rf_err *e)
 {
 	struct rf_tree *t = job->s->work->tree;
 	char why[100] = "the head overflows there";
@@ -167,7 +167,7 @@ static enum rf_code keep(const struct job *job, int i, const struct sum *x, cons
 /* ---- branches ------------------------------------------------------------------------------ */
 
 /* Runs the tokens up to row T-1, of which it keeps the hidden state. */
-static void trunk(const struct job *job)
+static void run_trunk(const struct job *job)
 {
 	struct rf_engine *g = job->s->work->engine;
 	struct rf_tree *t = job->s->work->tree;
@@ -184,7 +184,7 @@ static void trunk(const struct job *job)
 }
 
 /* Copies the rows that job->list names to at.h, from the `first` on. */
-static void gather(const struct job *job, rf_f32 from, int first, int n)
+static void gather_rows(const struct job *job, rf_f32 from, int first, int n)
 {
 	struct rf_engine *g = job->s->work->engine;
 	const int d = g->ckpt->cfg.d;
@@ -198,7 +198,7 @@ static void gather(const struct job *job, rf_f32 from, int first, int n)
 
 /* Runs nb choices side by side, the first of which is the longest.  The head's rows are first those of row
  * T-1, for the choices whose first token counts, then those of the branches, choice by choice. */
-static enum rf_code branch(const struct job *job, const int *order, int nb, struct rf_err *e)
+static enum rf_code run_branches(const struct job *job, const int *order, int nb, struct rf_err *e)
 {
 	const struct rf_choice *c = &job->r->choice;
 	struct rf_tree *t = job->s->work->tree;
@@ -217,52 +217,52 @@ static enum rf_code branch(const struct job *job, const int *order, int nb, stru
 		job->s->rows += (uint64_t)nb * (uint64_t)steps;
 	}
 	for (int b = 0; b < nb; b++)
-		if (!from_of(c, order[b]))
+		if (!first_counted(c, order[b]))
 			job->list[firsts++] = 0;
-	gather(job, job->at.last, 0, firsts);
+	gather_rows(job, job->at.last, 0, firsts);
 	for (int b = 0; b < nb; b++)
-		for (int j = larger(from_of(c, order[b]), 1); j < c->length[order[b]]; j++)
+		for (int j = larger(first_counted(c, order[b]), 1); j < c->length[order[b]]; j++)
 			job->list[n++] = (j - 1) * nb + b;
-	gather(job, h, firsts, n);
+	gather_rows(job, h, firsts, n);
 
 	n = 0;
 	for (int b = 0; b < nb; b++)
-		if (!from_of(c, order[b]))
+		if (!first_counted(c, order[b]))
 			job->list[n++] = tokens_of(c, order[b])[0];
 	for (int b = 0; b < nb; b++)
-		for (int j = larger(from_of(c, order[b]), 1); j < c->length[order[b]]; j++)
+		for (int j = larger(first_counted(c, order[b]), 1); j < c->length[order[b]]; j++)
 			job->list[n++] = tokens_of(c, order[b])[j];
-	head(job, job->at.h, 0, n);
-	if ((rc = fetch(job, (size_t)n, e)) != RF_OK)
+	run_head(job, job->at.h, 0, n);
+	if ((rc = download_values(job, (size_t)n, e)) != RF_OK)
 		return rc;
 	n = 0;
 	for (int b = 0; b < nb; b++) {
 		sum[b] = (struct sum){ 0, true };
-		if (!from_of(c, order[b]))
-			count(job, &sum[b], (size_t)n++, tokens_of(c, order[b])[0]);
+		if (!first_counted(c, order[b]))
+			add_token(job, &sum[b], (size_t)n++, tokens_of(c, order[b])[0]);
 	}
 	for (int b = 0; b < nb && rc == RF_OK; b++) {
-		for (int j = larger(from_of(c, order[b]), 1); j < c->length[order[b]]; j++)
-			count(job, &sum[b], (size_t)n++, tokens_of(c, order[b])[j]);
-		rc = keep(job, order[b], &sum[b], order, e);
+		for (int j = larger(first_counted(c, order[b]), 1); j < c->length[order[b]]; j++)
+			add_token(job, &sum[b], (size_t)n++, tokens_of(c, order[b])[j]);
+		rc = store_result(job, order[b], &sum[b], order, e);
 	}
 	return rc;
 }
 
-static enum rf_code branches(const struct job *job, struct rf_err *e)
+static enum rf_code run_all_branches(const struct job *job, struct rf_err *e)
 {
 	const struct rf_choice *c = &job->r->choice;
 	enum rf_code rc = RF_OK;
 
 	if (job->branches)
-		trunk(job);
+		run_trunk(job);
 	for (int i = 0, n; i < job->branches && rc == RF_OK; i += n) {
 		int most = smaller(job->branches - i, SIDE), padding = 0;
 
 		for (n = 1; n < most; n++)
 			if ((padding += rows_of(c, job->order[i]) - rows_of(c, job->order[i + n])) > PADDING)
 				break;
-		rc = branch(job, job->order + i, n, e);
+		rc = run_branches(job, job->order + i, n, e);
 	}
 	return rc;
 }
@@ -271,12 +271,12 @@ static enum rf_code branches(const struct job *job, struct rf_err *e)
 
 /* Runs the tokens and behind them all but the last of a choice's.  The row of the sequence that predicts
  * token j of the choice is T-1 + j. */
-static enum rf_code alone(const struct job *job, int i, struct rf_err *e)
+static enum rf_code run_long_choice(const struct job *job, int i, struct rf_err *e)
 {
 	const struct rf_choice *c = &job->r->choice;
 	struct rf_engine *g = job->s->work->engine;
 	struct rf_tree *t = job->s->work->tree;
-	const int T = job->r->T, rows = T + rows_of(c, i), first = T - 1 + from_of(c, i);
+	const int T = job->r->T, rows = T + rows_of(c, i), first = T - 1 + first_counted(c, i);
 	const int32_t *own = tokens_of(c, i);
 	struct sum sum = { 0, true };
 	enum rf_code rc;
@@ -292,15 +292,15 @@ static enum rf_code alone(const struct job *job, int i, struct rf_err *e)
 		if (from >= end)
 			continue;
 		memcpy(job->list, own + from - (T - 1), (size_t)(end - from) * 4);
-		head(job, rf_at(h, (size_t)(from - at) * (size_t)g->ckpt->cfg.d), (size_t)(from - first),
-		     end - from);
+		run_head(job, rf_at(h, (size_t)(from - at) * (size_t)g->ckpt->cfg.d), (size_t)(from - first),
+		         end - from);
 	}
 	job->s->rows += (uint64_t)rows;
-	if ((rc = fetch(job, (size_t)(rows - first), e)) != RF_OK)
+	if ((rc = download_values(job, (size_t)(rows - first), e)) != RF_OK)
 		return rc;
 	for (int j = first; j < rows; j++)
-		count(job, &sum, (size_t)(j - first), own[j - (T - 1)]);
-	return keep(job, i, &sum, NULL, e);
+		add_token(job, &sum, (size_t)(j - first), own[j - (T - 1)]);
+	return store_result(job, i, &sum, NULL, e);
 }
 
 /* ---- the stage ----------------------------------------------------------------------------- */
@@ -329,16 +329,16 @@ enum rf_code rf_logp_check(const struct rf_logp *s, const struct rf_record *r, s
 	return rc;
 }
 
-static enum rf_code run(struct job *job, struct rf_err *e)
+static enum rf_code run_job(struct job *job, struct rf_err *e)
 {
 	const struct rf_choice *c = &job->r->choice;
 	enum rf_code rc;
 
-	sort(job);
-	rc = branches(job, e);
+	sort_branches(job);
+	rc = run_all_branches(job, e);
 	for (int i = 0; i < c->n && rc == RF_OK; i++)
 		if (rows_of(c, i) > LONG)
-			rc = alone(job, i, e);
+			rc = run_long_choice(job, i, e);
 	for (int i = 0; i < c->n; i++)
 		job->s->alone += (uint64_t)job->r->T + (uint64_t)rows_of(c, i);
 	job->s->choices += (uint64_t)c->n;
@@ -359,7 +359,7 @@ enum rf_code rf_logp_record(struct rf_logp *s, struct rf_record *r, struct rf_er
 	if ((rc = rf_work_reserve(s->work, &z, e)) != RF_OK)
 		return rc;
 	job.at = s->at;
-	n = values(&z);
+	n = count_values(&z);
 	job.order = malloc((size_t)c->n * sizeof *job.order);
 	job.list = malloc(n * sizeof *job.list);
 	job.top = malloc(n * sizeof *job.top);
@@ -367,7 +367,7 @@ enum rf_code rf_logp_record(struct rf_logp *s, struct rf_record *r, struct rf_er
 	job.logp = rf_record_alloc(r, (size_t)c->n, sizeof *job.logp);
 	job.greedy = rf_record_alloc(r, (size_t)c->n, sizeof *job.greedy);
 	if (job.order && job.list && job.top && job.value && job.logp && job.greedy)
-		rc = run(&job, e);
+		rc = run_job(&job, e);
 	else
 		rc = rf_fail(e, RF_ENOMEM, "out of memory (the choices of a record)");
 	free(job.order);

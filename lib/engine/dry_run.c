@@ -46,7 +46,7 @@ struct source { const char *length, *rollouts; };
 
 /* Whether one can look into the input without taking it away from the program; of a name without a file,
  * opening tells. */
-static bool can_look(const char *path)
+static bool can_look_ahead(const char *path)
 {
 	bool named = path && strcmp(path, "-");
 	struct stat st;
@@ -57,8 +57,8 @@ static bool can_look(const char *path)
 }
 
 /* What the program would say to the first record, and its shape. */
-static enum rf_code first_record(const struct rf_dry_run *d, struct rf_in *in, struct rf_shape *s,
-                                 struct source *from, struct rf_err *e)
+static enum rf_code check_first_record(const struct rf_dry_run *d, struct rf_in *in, struct rf_shape *s,
+                                       struct source *from, struct rf_err *e)
 {
 	struct rf_engine *g = d->engine;
 	struct rf_record *r;
@@ -89,8 +89,8 @@ static enum rf_code first_record(const struct rf_dry_run *d, struct rf_in *in, s
 }
 
 /* The shape that the stream has, as far as one can look into it. */
-static enum rf_code look(const struct rf_dry_run *d, struct rf_shape *s, struct source *from,
-                         struct rf_err *e)
+static enum rf_code look_at_input(const struct rf_dry_run *d, struct rf_shape *s, struct source *from,
+                                  struct rf_err *e)
 {
 	off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
 	struct rf_in *in;
@@ -98,7 +98,7 @@ static enum rf_code look(const struct rf_dry_run *d, struct rf_shape *s, struct 
 
 	*from = (struct source){ d->engine->max_len ? "--max-len" : "assumed",
 	                         d->engine->work->use.decides_all ? "from the options" : "assumed" };
-	if (!can_look(d->path))
+	if (!can_look_ahead(d->path))
 		return RF_OK;
 	if ((rc = rf_in_open(&in, d->path, d->max_record, e)) != RF_OK)
 		return rc;
@@ -107,7 +107,7 @@ static enum rf_code look(const struct rf_dry_run *d, struct rf_shape *s, struct 
 	} else {
 		if (rf_work_expect(rf_in_head(in), s) && !d->engine->work->use.decides_all)
 			from->rollouts = "from the stream's history";
-		rc = first_record(d, in, s, from, e);
+		rc = check_first_record(d, in, s, from, e);
 	}
 	rf_in_close(in);
 	/* who reads standard input next finds it as it was */
@@ -205,7 +205,7 @@ enum rf_code rf_dry_run(const struct rf_dry_run *d, char **text, struct rf_err *
 	*text = NULL;
 	shape.T = g->max_len ? g->max_len : g->segment;
 	if ((rc = check_outputs(d->opts, g->train, e)) != RF_OK ||
-	    (rc = look(d, &shape, &from, e)) != RF_OK ||
+	    (rc = look_at_input(d, &shape, &from, e)) != RF_OK ||
 	    (rc = rf_work_memory(g, &shape, &memory, e)) != RF_OK)
 		return rc;
 	if (!(operations = rf_work_operations(g, &shape)))

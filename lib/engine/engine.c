@@ -38,7 +38,7 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opts *o
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-static enum rf_code get(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e)
+static enum rf_code download_block(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e)
 {
 	struct rf_dev *d = arg;
 
@@ -46,7 +46,7 @@ static enum rf_code get(void *arg, void *to, const void *from, size_t bytes, str
 	return rf_dev_sync(d, e);
 }
 
-static enum rf_code put(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e)
+static enum rf_code upload_block(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e)
 {
 	struct rf_dev *d = arg;
 
@@ -56,7 +56,7 @@ static enum rf_code put(void *arg, void *to, const void *from, size_t bytes, str
 }
 
 /* Of weights that are not all float32 here, and cannot be read back. */
-static enum rf_code put_weights(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e)
+static enum rf_code upload_weights(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e)
 {
 	struct rf_model *m = arg;
 
@@ -66,7 +66,7 @@ static enum rf_code put_weights(void *arg, void *to, const void *from, size_t by
 }
 
 /* Only a step of a run says how many updates have made its moments; anywhere else they begin at 0. */
-static bool moments(const struct rf_engine *g) { return g->train && g->ckpt->in_run; }
+static bool has_moments(const struct rf_engine *g) { return g->train && g->ckpt->in_run; }
 
 static struct rf_span own_part(const struct rf_engine *g)
 {
@@ -75,7 +75,7 @@ static struct rf_span own_part(const struct rf_engine *g)
 
 /* Weights and moments go from the files to the device a block at a time, so that loading needs no
  * memory of its own. */
-static enum rf_code load(struct rf_engine *g, struct rf_err *e)
+static enum rf_code load_weights(struct rf_engine *g, struct rf_err *e)
 {
 	struct rf_model *m = &g->model;
 	struct rf_transfer transfer = g->transfer;
@@ -84,15 +84,15 @@ static enum rf_code load(struct rf_engine *g, struct rf_err *e)
 	if (m->halved) {
 		transfer.arg = m;
 		transfer.get = NULL;
-		transfer.put = put_weights;
+		transfer.put = upload_weights;
 	}
 	rf_model_clear(m);
 	if (g->train) {
 		g->dev.ops->zero(&g->dev, m->m, m->own.n * 4);
 		g->dev.ops->zero(&g->dev, m->v, m->own.n * 4);
 	}
-	rc = rf_ckpt_load_to(g->ckpt, (void *)m->w, moments(g) ? &m->own : NULL, (void *)m->m, (void *)m->v,
-	                     &transfer, e);
+	rc = rf_ckpt_load_to(g->ckpt, (void *)m->w, has_moments(g) ? &m->own : NULL, (void *)m->m,
+	                     (void *)m->v, &transfer, e);
 	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
 }
 
@@ -163,20 +163,21 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 		return rc;
 	g->math = g->dev.math;
 	/* what a GPU is asked for takes some microseconds to come, as long as a megabyte takes */
-	g->transfer = (struct rf_transfer){ &g->dev, get, put, *g->dev.model ? 16 << 20 : 1 << 16 };
+	g->transfer = (struct rf_transfer){ &g->dev, download_block, upload_block,
+	                                    *g->dev.model ? 16 << 20 : 1 << 16 };
 	own = own_part(g);
 	if (!g->segment && (rc = choose_segment(g, e)) != RF_OK)
 		return rc;
 	if (g->dry_run) {
 		g->model.dev = NULL;
 		return g->ckpt->config_only ? RF_OK
-		                            : rf_ckpt_load_to(g->ckpt, NULL, moments(g) ? &own : NULL,
+		                            : rf_ckpt_load_to(g->ckpt, NULL, has_moments(g) ? &own : NULL,
 		                                              NULL, NULL, NULL, e);
 	}
 	if ((rc = rf_model_init(&g->model, &g->dev, &g->ckpt->cfg, &g->ckpt->params, train ? &own : NULL,
 	                        e)) != RF_OK)
 		return rc;
-	return load(g, e);
+	return load_weights(g, e);
 }
 
 void rf_engine_close(struct rf_engine *g)

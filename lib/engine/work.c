@@ -6,7 +6,7 @@
 static int larger(int a, int b) { return a > b ? a : b; }
 static int smaller(int a, int b) { return a < b ? a : b; }
 
-static struct rf_shape merged(struct rf_shape a, struct rf_shape b)
+static struct rf_shape merge_shapes(struct rf_shape a, struct rf_shape b)
 {
 	return (struct rf_shape){ larger(a.T, b.T), larger(a.c, b.c), larger(a.n, b.n), larger(a.k, b.k) };
 }
@@ -50,7 +50,7 @@ static size_t tree_bytes(const struct rf_engine *g, const struct rf_plan *plan)
 /* Counts the numbers of the weights that rows are multiplied by, and finds the largest and the widest row.
  * halved: those that products alone read need no rounded copy, and an embedding only if it is the head.
  * Embedding and head are not among the latter two: one is looked up, the other has blocks of its own. */
-static void weigh(const struct rf_params *p, int vocab, bool halved, struct rf_workspace *need)
+static void count_weights(const struct rf_params *p, int vocab, bool halved, struct rf_workspace *need)
 {
 	for (int i = 0; i < p->n; i++) {
 		const struct rf_param *w = &p->p[i];
@@ -76,7 +76,7 @@ static struct rf_workspace workspace_of(const struct rf_engine *g, const struct 
 	                             .rollouts = p->positions * p->n, .steps = p->k, .group = p->n,
 	                             .decode = p->decode };
 
-	weigh(&g->ckpt->params, c->vocab, rf_model_halves(&g->dev, g->train), &need);
+	count_weights(&g->ckpt->params, c->vocab, rf_model_halves(&g->dev, g->train), &need);
 	need.widest = larger(need.widest, 2 * c->ffn);
 	need.segment = smaller(p->segment, p->max_len);
 	need.rows = larger(need.segment, need.rollouts * need.steps);
@@ -131,7 +131,7 @@ enum rf_code rf_work_reserve(struct rf_work *w, const struct rf_shape *want, str
 
 	if (w->use.decides_all)
 		w->use.decide(w->use.stage, &shape);
-	shape = merged(w->shape, shape);
+	shape = merge_shapes(w->shape, shape);
 	plan = plan_of(g, &w->use, &shape);
 	extra = own_bytes(&w->use, &shape);
 	if (!w->tree || !covers(&w->plan, &plan)) {

@@ -34,7 +34,7 @@ int rf_advantage_size(enum rf_advantage_group group, const struct rf_record *r)
 	return group == RF_GROUP_SEQUENCE || (group == RF_GROUP_AUTO && n == 1) ? r->c * n : n;
 }
 
-static bool spread_free(const float *R, int G)
+static bool all_equal(const float *R, int G)
 {
 	for (int g = 1; g < G; g++)
 		if (R[g] != R[0])
@@ -53,7 +53,7 @@ static enum rf_code refuse_single(struct rf_err *e)
 static void standardize(const struct rf_advantage *a, const float *R, int G, double *A)
 {
 	double mean = 0, square = 0, scale = 1;
-	const bool equal = spread_free(R, G);
+	const bool equal = all_equal(R, G);
 
 	for (int g = 0; g < G; g++)
 		mean += R[g];
@@ -104,7 +104,7 @@ enum rf_code rf_advantage_tokens(const struct rf_advantage *a, const struct rf_r
 }
 
 /* Rounds an advantage to float32. */
-static enum rf_code keep(float *to, double A, double reward, struct rf_err *e)
+static enum rf_code store_advantage(float *to, double A, double reward, struct rf_err *e)
 {
 	*to = (float)A;
 	return isfinite(*to) ? RF_OK
@@ -114,8 +114,8 @@ static enum rf_code keep(float *to, double A, double reward, struct rf_err *e)
 }
 
 /* Writes one advantage for each rollout. */
-static enum rf_code of_rollouts(const struct rf_advantage *a, struct rf_record *r, int G,
-                                struct rf_group_stats *st, struct rf_err *e)
+static enum rf_code rollout_advantages(const struct rf_advantage *a, struct rf_record *r, int G,
+                                       struct rf_group_stats *st, struct rf_err *e)
 {
 	const int total = r->c * r->rollout.n;
 	float *out = rf_record_alloc(r, (size_t)total, sizeof *out);
@@ -129,19 +129,19 @@ static enum rf_code of_rollouts(const struct rf_advantage *a, struct rf_record *
 
 		rc = rf_advantage_group(a, R, G, A, e);
 		for (int g = 0; rc == RF_OK && g < G; g++)
-			rc = keep(&out[from + g], A[g], (double)R[g], e);
+			rc = store_advantage(&out[from + g], A[g], (double)R[g], e);
 		if (rc != RF_OK)
 			return rc;
 		st->groups++;
-		st->spread_free += spread_free(R, G);
+		st->spread_free += all_equal(R, G);
 	}
 	r->advantage = out;
 	return RF_OK;
 }
 
 /* Writes one advantage for each token; 0 after the end of a rollout. */
-static enum rf_code of_tokens(const struct rf_advantage *a, struct rf_record *r, int G,
-                              struct rf_group_stats *st, struct rf_err *e)
+static enum rf_code token_advantages(const struct rf_advantage *a, struct rf_record *r, int G,
+                                     struct rf_group_stats *st, struct rf_err *e)
 {
 	const struct rf_rollout *o = &r->rollout;
 	const size_t total = (size_t)r->c * (size_t)o->n, k = (size_t)o->k;
@@ -159,11 +159,11 @@ static enum rf_code of_tokens(const struct rf_advantage *a, struct rf_record *r,
 		rc = rf_advantage_tokens(a, o, r->reward.per_token, from, G, own, A, e);
 		for (size_t g = from; rc == RF_OK && g < from + (size_t)G; g++)
 			for (int j = 0; rc == RF_OK && j < rf_rollout_length(o, g); j++, i++)
-				rc = keep(&out[g * k + (size_t)j], A[i], (double)own[i], e);
+				rc = store_advantage(&out[g * k + (size_t)j], A[i], (double)own[i], e);
 		if (rc != RF_OK)
 			return rc;
 		st->groups++;
-		st->spread_free += spread_free(own, i);
+		st->spread_free += all_equal(own, i);
 	}
 	r->advantage_per_token = out;
 	return RF_OK;
@@ -194,5 +194,5 @@ enum rf_code rf_advantage_record(const struct rf_advantage *a, struct rf_record 
 		               "--per-token writes it)");
 	rf_record_drop_advantage(r);
 	st = st ? st : &unused;
-	return (a->from == RF_FROM_TOKEN ? of_tokens : of_rollouts)(a, r, G, st, e);
+	return (a->from == RF_FROM_TOKEN ? token_advantages : rollout_advantages)(a, r, G, st, e);
 }

@@ -98,7 +98,7 @@ char *rf_ask_name(const char *command, char name[RF_ASK_NAME])
 
 /* Adds a hint about the head, unless an answer was right: a program that mistakes the head for a record dies,
  * or answers with something else than JSON or without an id. */
-static void hint(const struct rf_ask *a, struct rf_err *e)
+static void add_hint(const struct rf_ask *a, struct rf_err *e)
 {
 	static const char text[] =
 		" (the command's first line is the stream's head, which needs no answer)";
@@ -109,14 +109,14 @@ static void hint(const struct rf_ask *a, struct rf_err *e)
 }
 
 /* Puts the command's name in front of a sentence about it. */
-static enum rf_code blame(const struct rf_ask *a, struct rf_err *e)
+static enum rf_code blame_command(const struct rf_ask *a, struct rf_err *e)
 {
 	char name[80];
 
 	return rf_blame(e, "--exec '%s'", rf_quote(name, sizeof name, a->s.command, strlen(a->s.command)));
 }
 
-static enum rf_code collect(struct rf_ask *a, int other, uint64_t rest, struct rf_err *e);
+static enum rf_code collect_answers(struct rf_ask *a, int other, uint64_t rest, struct rf_err *e);
 
 void rf_ask_add_number(struct rf_buf *line, const char *key, int known, const struct rf_head *head,
                        const char *tool, const char *option)
@@ -130,7 +130,8 @@ void rf_ask_add_number(struct rf_buf *line, const char *key, int known, const st
 }
 
 /* Makes a buffer a line that rf_exec_send() takes over.  what: the line, in a message. */
-static enum rf_code take_line(struct rf_buf *b, char **line, size_t *len, const char *what, struct rf_err *e)
+static enum rf_code finish_line(struct rf_buf *b, char **line, size_t *len, const char *what,
+                                struct rf_err *e)
 {
 	*len = b->n;
 	rf_buf_add(b, "", 1);
@@ -162,10 +163,10 @@ static enum rf_code send_head(struct rf_ask *a, const struct rf_head *head, stru
 	else
 		rf_print_text(&b, "null");
 	rf_print_text(&b, "}");
-	if ((rc = take_line(&b, &line, &len, "a line of JSON", e)) != RF_OK)
+	if ((rc = finish_line(&b, &line, &len, "a line of JSON", e)) != RF_OK)
 		return rc;
 	rf_exec_send(a->x, line, len);
-	return collect(a, RF_EXEC_NOW, UINT64_MAX, e);
+	return collect_answers(a, RF_EXEC_NOW, UINT64_MAX, e);
 }
 
 enum rf_code rf_ask_start(struct rf_ask **ap, const struct rf_ask_settings *s, const struct rf_ask_kind *kind,
@@ -188,7 +189,7 @@ enum rf_code rf_ask_start(struct rf_ask **ap, const struct rf_ask_settings *s, c
 	    rf_ask_tokenizer(&a->tokenizer, head, s->tokenizer, s->model, e) != RF_OK)
 		rf_blame(e, s->text ? "--text" : "--tokenizer");
 	else if (rf_exec_start(&a->x, s->command, s->timeout, e) != RF_OK)
-		blame(a, e);
+		blame_command(a, e);
 	else if (send_head(a, head, e) == RF_OK) {
 		*ap = a;
 		return RF_OK;
@@ -236,7 +237,7 @@ static bool same_id(const json_t *id, uint64_t want)
 
 /* Returns whether a line that is not JSON has NaN or Infinity where a number could stand, as several
  * languages print them. */
-static bool not_a_number(const char *line, size_t len)
+static bool has_nonfinite(const char *line, size_t len)
 {
 	static const char *const words[] = { "NaN", "nan", "Infinity", "inf" };
 
@@ -259,7 +260,7 @@ static enum rf_code read_first_answer(struct rf_ask *a, const char *line, size_t
 	enum rf_code rc = RF_OK;
 	bool of_head = false; /* it may be the answer to the head */
 
-	if (!answer && not_a_number(line, len)) {
+	if (!answer && has_nonfinite(line, len)) {
 		rc = rf_fail(e, RF_EDATA, "'%s' has a number that is not finite, which JSON does not allow",
 		             rf_quote(shown, sizeof shown, line, len));
 	} else if (!answer && json_error_code(&je) == json_error_duplicate_key) {
@@ -287,33 +288,33 @@ static enum rf_code read_first_answer(struct rf_ask *a, const char *line, size_t
 	if (rc != RF_OK) {
 		rf_blame(e, "the answer to record id %llu", (unsigned long long)r->id);
 		if (of_head)
-			hint(a, e);
-		blame(a, e);
+			add_hint(a, e);
+		blame_command(a, e);
 	}
 	a->heard |= rc == RF_OK;
 	json_decref(answer);
 	return rc;
 }
 
-static enum rf_code unanswered(struct rf_ask *a, struct rf_err *e)
+static enum rf_code fail_unanswered(struct rf_ask *a, struct rf_err *e)
 {
 	bool well;
 	const char *fate = rf_exec_fate(a->x, RF_EXEC_LAST_WORDS, &well);
 
 	rf_fail(e, RF_EDATA, "the command %s before it answered record id %llu", fate,
 	        (unsigned long long)a->first->r.id);
-	hint(a, e);
-	return blame(a, e);
+	add_hint(a, e);
+	return blame_command(a, e);
 }
 
-static enum rf_code too_many(struct rf_ask *a, const char *line, size_t len, struct rf_err *e)
+static enum rf_code fail_surplus(struct rf_ask *a, const char *line, size_t len, struct rf_err *e)
 {
 	char shown[60];
 
 	rf_fail(e, RF_EDATA, "the command printed more lines than it got records: '%s'",
 	        rf_quote(shown, sizeof shown, line, len));
-	hint(a, e);
-	return blame(a, e);
+	add_hint(a, e);
+	return blame_command(a, e);
 }
 
 /* Passes on the records at the head of the queue that need no answer, or no further answer. */
@@ -332,7 +333,7 @@ static enum rf_code pass_on(struct rf_ask *a, bool answered, struct rf_err *e)
 
 /* Reads answers until at most `rest` bytes of records wait, or until `other` says, as for
  * rf_exec_receive(). */
-static enum rf_code collect(struct rf_ask *a, int other, uint64_t rest, struct rf_err *e)
+static enum rf_code collect_answers(struct rf_ask *a, int other, uint64_t rest, struct rf_err *e)
 {
 	enum rf_code rc = pass_on(a, false, e);
 	const char *line;
@@ -340,13 +341,13 @@ static enum rf_code collect(struct rf_ask *a, int other, uint64_t rest, struct r
 
 	while (rc == RF_OK && (a->bytes > rest || rf_exec_sending(a->x))) {
 		if ((rc = rf_exec_receive(a->x, other, &line, &len, e)) == RF_EOF)
-			return a->first ? unanswered(a, e) : RF_OK;
+			return a->first ? fail_unanswered(a, e) : RF_OK;
 		if (rc != RF_OK)
-			return blame(a, e);
+			return blame_command(a, e);
 		if (!line)
 			break;
 		if (!a->first)
-			return too_many(a, line, len, e);
+			return fail_surplus(a, line, len, e);
 		if ((rc = read_first_answer(a, line, len, e)) == RF_OK)
 			rc = pass_on(a, true, e);
 	}
@@ -356,7 +357,7 @@ static enum rf_code collect(struct rf_ask *a, int other, uint64_t rest, struct r
 /* ---- questions ----------------------------------------------------------------------------- */
 
 /* Returns about how many bytes a record occupies while it waits. */
-static uint64_t size_of(const struct rf_record *r)
+static uint64_t bytes_waiting(const struct rf_record *r)
 {
 	const struct rf_rollout *o = &r->rollout;
 	uint64_t T = (uint64_t)r->T, c = (uint64_t)r->c, n = (uint64_t)o->n, k = (uint64_t)o->k, floats,
@@ -393,7 +394,7 @@ static enum rf_code send_record(struct rf_ask *a, const struct rf_record *r, str
 			return rc;
 		}
 		rf_print_text(&b, "}");
-		if ((rc = take_line(&b, &line, &len, "the text of a record", e)) != RF_OK)
+		if ((rc = finish_line(&b, &line, &len, "the text of a record", e)) != RF_OK)
 			return rc;
 	}
 	rf_exec_send(a->x, line, len);
@@ -413,21 +414,21 @@ enum rf_code rf_ask_record(struct rf_ask *a, const struct rf_record *r, int next
 		free(w);
 		return rc;
 	}
-	a->bytes += w->bytes = size_of(r);
+	a->bytes += w->bytes = bytes_waiting(r);
 	*a->last = w;
 	a->last = &w->next;
 	if (a->kind->asks(a->of, r) && (rc = send_record(a, r, e)) != RF_OK)
 		return rc;
-	if ((rc = collect(a, next < 0 ? RF_EXEC_NOW : next, 0, e)) != RF_OK)
+	if ((rc = collect_answers(a, next < 0 ? RF_EXEC_NOW : next, 0, e)) != RF_OK)
 		return rc;
 	if (a->bytes <= a->s.queue_limit || !a->first->next)
 		return RF_OK;
 	if (a->heard)
-		return collect(a, RF_EXEC_ALONE, a->s.queue_limit, e);
+		return collect_answers(a, RF_EXEC_ALONE, a->s.queue_limit, e);
 	rf_fail(e, RF_EDATA,
 	        "the command has not answered yet, and more than %llu bytes of records wait for it: make it "
 	        "answer and flush earlier, or raise --queue-limit", (unsigned long long)a->s.queue_limit);
-	return blame(a, e);
+	return blame_command(a, e);
 }
 
 enum rf_code rf_ask_finish(struct rf_ask *a, struct rf_err *e)
@@ -438,16 +439,16 @@ enum rf_code rf_ask_finish(struct rf_ask *a, struct rf_err *e)
 	enum rf_code rc;
 
 	rf_exec_close_input(a->x);
-	if ((rc = collect(a, RF_EXEC_ALONE, 0, e)) != RF_OK)
+	if ((rc = collect_answers(a, RF_EXEC_ALONE, 0, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_exec_receive(a->x, RF_EXEC_ALONE, &line, &len, e)) == RF_OK)
-		return too_many(a, line, len, e);
+		return fail_surplus(a, line, len, e);
 	if (rc != RF_EOF)
-		return blame(a, e);
+		return blame_command(a, e);
 	fate = rf_exec_fate(a->x, a->s.timeout, &well);
 	if (!well) {
 		rf_fail(e, RF_EDATA, "the command %s after its last answer", fate);
-		return blame(a, e);
+		return blame_command(a, e);
 	}
 	return RF_OK;
 }

@@ -28,7 +28,7 @@ bool rf_entropy_keep(struct rf_entropy *s, const char *words)
 	return true;
 }
 
-static void place(void *stage, const struct rf_shape *shape, struct rf_arena *a)
+static void place_memory(void *stage, const struct rf_shape *shape, struct rf_arena *a)
 {
 	struct rf_entropy *s = stage;
 	struct rf_entropy_place *p = &s->at;
@@ -42,7 +42,7 @@ static void place(void *stage, const struct rf_shape *shape, struct rf_arena *a)
 	                 : NULL;
 }
 
-static void decide(const void *stage, struct rf_shape *shape)
+static void decide_shape(const void *stage, struct rf_shape *shape)
 {
 	(void)stage;
 	*shape = (struct rf_shape){ .T = shape->T };
@@ -50,10 +50,11 @@ static void decide(const void *stage, struct rf_shape *shape)
 
 struct rf_use rf_entropy_use(struct rf_entropy *s)
 {
-	return (struct rf_use){ .stage = s, .decide = decide, .place = place };
+	return (struct rf_use){ .stage = s, .decide = decide_shape, .place = place_memory };
 }
 
-static void keep(struct rf_entropy *s, struct rf_record *r, rf_f32 hidden, int first, int rows, rf_f32 z)
+static void download_rows(struct rf_entropy *s, struct rf_record *r, rf_f32 hidden, int first, int rows,
+                          rf_f32 z)
 {
 	struct rf_model *m = &s->work->engine->model;
 	int d = m->cfg->d, N = m->cfg->vocab;
@@ -79,8 +80,8 @@ static enum rf_code not_finite(struct rf_work *w, int position, struct rf_err *e
 }
 
 /* Fetches what a pass has left on the device; logp and top may be NULL. */
-static enum rf_code fetch(struct rf_entropy *s, const struct rf_record *r, float *entropy, float *logp,
-                          int32_t *top, struct rf_err *e)
+static enum rf_code download_results(struct rf_entropy *s, const struct rf_record *r, float *entropy,
+                                     float *logp, int32_t *top, struct rf_err *e)
 {
 	struct rf_dev *d = &s->work->engine->dev;
 	enum rf_code rc;
@@ -100,8 +101,8 @@ static enum rf_code fetch(struct rf_entropy *s, const struct rf_record *r, float
 
 /* One pass over the sequence: entropies, log-probabilities of the next tokens and the most likely next
  * tokens, each (T); logp and top may be NULL. */
-static enum rf_code pass(struct rf_entropy *s, struct rf_record *r, float *entropy, float *logp, int32_t *top,
-                         struct rf_err *e)
+static enum rf_code run_pass(struct rf_entropy *s, struct rf_record *r, float *entropy, float *logp,
+                             int32_t *top, struct rf_err *e)
 {
 	struct rf_engine *g = s->work->engine;
 	struct rf_model *m = &g->model;
@@ -131,14 +132,14 @@ static enum rf_code pass(struct rf_entropy *s, struct rf_record *r, float *entro
 		       .target = logp ? rf_at_i32(at->target, first) : NULL,
 		       .entropy = rf_at(at->entropy, first), .logp = logp ? rf_at(at->logp, first) : NULL,
 		       .top = top ? rf_at_i32(at->top, first) : NULL);
-		keep(s, r, hidden, (int)first, rows, at->z);
+		download_rows(s, r, hidden, (int)first, rows, at->z);
 	}
-	return fetch(s, r, entropy, logp, top, e);
+	return download_results(s, r, entropy, logp, top, e);
 }
 
 /* Memory for n numbers of 4 bytes, which lives as long as the record.  Returns NULL, with RF_ENOMEM in *e, if
  * there is too little. */
-static void *array(struct rf_record *r, size_t n, struct rf_err *e)
+static void *alloc_array(struct rf_record *r, size_t n, struct rf_err *e)
 {
 	void *p = rf_record_alloc(r, n ? n : 1, 4);
 
@@ -149,12 +150,12 @@ static void *array(struct rf_record *r, size_t n, struct rf_err *e)
 
 enum rf_code rf_entropy_fetch(struct rf_entropy *s, struct rf_record *r, struct rf_err *e)
 {
-	float *entropy = array(r, (size_t)r->T, e);
+	float *entropy = alloc_array(r, (size_t)r->T, e);
 	enum rf_code rc;
 
 	if (!entropy)
 		return RF_ENOMEM;
-	if ((rc = fetch(s, r, entropy, NULL, NULL, e)) == RF_OK)
+	if ((rc = download_results(s, r, entropy, NULL, NULL, e)) == RF_OK)
 		r->entropy = entropy;
 	return rc;
 }
@@ -163,21 +164,21 @@ enum rf_code rf_entropy_record(struct rf_entropy *s, struct rf_record *r, struct
 {
 	const struct rf_config *c = &s->work->engine->ckpt->cfg;
 	size_t T = (size_t)r->T;
-	float *entropy = array(r, T, e), *logp = NULL, *nll = NULL, *correct = NULL;
+	float *entropy = alloc_array(r, T, e), *logp = NULL, *nll = NULL, *correct = NULL;
 	int32_t *top = NULL;
 	enum rf_code rc;
 
 	if (!entropy ||
-	    (s->nll && (!(logp = array(r, T, e)) || !(nll = array(r, T, e)) ||
-	                !(correct = array(r, T, e)) || !(top = array(r, T, e)))))
+	    (s->nll && (!(logp = alloc_array(r, T, e)) || !(nll = alloc_array(r, T, e)) ||
+	                !(correct = alloc_array(r, T, e)) || !(top = alloc_array(r, T, e)))))
 		return RF_ENOMEM;
-	if (s->hidden && !(r->hidden = array(r, T * (size_t)c->d, e)))
+	if (s->hidden && !(r->hidden = alloc_array(r, T * (size_t)c->d, e)))
 		return RF_ENOMEM;
-	if (s->logits && !(r->logits = array(r, T * (size_t)c->vocab, e)))
+	if (s->logits && !(r->logits = alloc_array(r, T * (size_t)c->vocab, e)))
 		return RF_ENOMEM;
 	r->d = r->hidden ? (s->hidden ? c->d : r->d) : 0;
 	r->N = r->logits ? (s->logits ? c->vocab : r->N) : 0;
-	if ((rc = pass(s, r, entropy, logp, top, e)) != RF_OK)
+	if ((rc = run_pass(s, r, entropy, logp, top, e)) != RF_OK)
 		return rc;
 	r->entropy = entropy;
 	if (s->nll) {

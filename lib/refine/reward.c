@@ -70,7 +70,7 @@ static double equal_at(const struct pair *p, int j)
 }
 
 /* Returns the mean of phi over the rollout's tokens (paper, eq. 9). */
-static double mean(const struct pair *p, double (*phi)(const struct pair *p, int j))
+static double mean_over_tokens(const struct pair *p, double (*phi)(const struct pair *p, int j))
 {
 	double total = 0;
 
@@ -79,7 +79,7 @@ static double mean(const struct pair *p, double (*phi)(const struct pair *p, int
 	return total / p->k;
 }
 
-static double edit(const struct pair *p)
+static double edit_similarity(const struct pair *p)
 {
 	return 1 - (double)rf_levenshtein(p->rollout, p->k, p->text, p->k) / p->k;
 }
@@ -93,7 +93,7 @@ static const struct {
 } part[] = {
 	{ "cosine", cosine_at, NULL, "cs_reward" },
 	{ "binary", equal_at,  NULL, "binary_reward" },
-	{ "edit",   NULL,      edit, "edit_reward" },
+	{ "edit",   NULL,      edit_similarity, "edit_reward" },
 };
 
 /* Kinds are the parts, then these sums of two, then the control. */
@@ -167,7 +167,7 @@ char *rf_reward_key(char key[RF_REWARD_KEY], const char *name, const char *figur
 	return key;
 }
 
-static enum rf_code computable(const struct rf_record *r, struct rf_err *e)
+static enum rf_code check_rollouts(const struct rf_record *r, struct rf_err *e)
 {
 	const struct rf_rollout *o = &r->rollout;
 
@@ -255,13 +255,14 @@ static enum rf_code compute_parts(struct rf_record *r, const char *kind, const i
 		const struct pair p = pair_of(r, texts, g);
 
 		for (int i = 0; i < PARTS; i++)
-			value[i][g] = (float)(part[i].phi ? mean(&p, part[i].phi) : part[i].of(&p));
+			value[i][g] = (float)(part[i].phi ? mean_over_tokens(&p, part[i].phi)
+			                            : part[i].of(&p));
 	}
 	return RF_OK;
 }
 
 /* Returns the index of a kind's first part, and of its second or -1; -1 and -1 for "random". */
-static void parts_of(int kind, int of[2])
+static void find_parts(int kind, int of[2])
 {
 	of[0] = kind < PARTS ? kind : -1;
 	of[1] = -1;
@@ -273,7 +274,7 @@ enum rf_code rf_reward_check(const struct rf_reward_settings *s, struct rf_err *
 {
 	int of[2];
 
-	parts_of(s->kind, of);
+	find_parts(s->kind, of);
 	for (int i = 0; i < 2 && s->per_token; i++)
 		if (of[i] >= 0 && !part[of[i]].phi)
 			return rf_fail(e, RF_EUSAGE,
@@ -292,14 +293,14 @@ static double random_at(const struct rf_reward_settings *s, uint64_t step, const
 }
 
 /* Fills the total of a record whose parts are there. */
-static void choose(struct rf_record *r, const struct rf_reward_settings *s, uint64_t step)
+static void set_total(struct rf_record *r, const struct rf_reward_settings *s, uint64_t step)
 {
 	const struct rf_reward *w = &r->reward;
 	const size_t G = (size_t)r->c * (size_t)w->n;
 	const float *a, *b;
 	int of[2];
 
-	parts_of(s->kind, of);
+	find_parts(s->kind, of);
 	a = of[0] < 0 ? NULL : rf_part(w, part[of[0]].name);
 	b = of[1] < 0 ? NULL : rf_part(w, part[of[1]].name);
 	for (size_t g = 0; g < G; g++)
@@ -315,7 +316,7 @@ static enum rf_code compute_tokens(struct rf_record *r, const struct rf_reward_s
 	int of[2];
 	float *to;
 
-	parts_of(s->kind, of);
+	find_parts(s->kind, of);
 	if (!(to = rf_reward_per_token_given(r, e)))
 		return e->code;
 	for (size_t g = 0; g < G; g++) {
@@ -345,7 +346,7 @@ enum rf_code rf_reward_record(const struct rf_reward_settings *s, uint64_t step,
 		*alone = false;
 	if (!r->rollout.tokens)
 		return RF_OK;
-	if ((rc = computable(r, e)) != RF_OK || (rc = find_texts(r, s->shift, &texts, e)) != RF_OK)
+	if ((rc = check_rollouts(r, e)) != RF_OK || (rc = find_texts(r, s->shift, &texts, e)) != RF_OK)
 		return rc;
 	if (!texts) {
 		*alone = true;
@@ -356,7 +357,7 @@ enum rf_code rf_reward_record(const struct rf_reward_settings *s, uint64_t step,
 	}
 	if ((rc = compute_parts(r, kind_name(s->kind), texts, e)) != RF_OK)
 		return rc;
-	choose(r, s, step);
+	set_total(r, s, step);
 	return s->per_token ? compute_tokens(r, s, step, texts, e) : RF_OK;
 }
 

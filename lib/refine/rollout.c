@@ -46,7 +46,7 @@ void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opts *opts)
 	rf_opts_add(opts, table);
 }
 
-static void place(void *stage, const struct rf_shape *shape, struct rf_arena *a)
+static void place_memory(void *stage, const struct rf_shape *shape, struct rf_arena *a)
 {
 	struct rf_rollout_settings *s = stage;
 	struct rf_rollout_place *p = &s->at;
@@ -65,7 +65,7 @@ static void place(void *stage, const struct rf_shape *shape, struct rf_arena *a)
 	p->z = s->score ? NULL : rf_arena_f32(a, nb * (size_t)cfg->vocab);
 }
 
-static void decide(const void *stage, struct rf_shape *shape)
+static void decide_shape(const void *stage, struct rf_shape *shape)
 {
 	const struct rf_rollout_settings *s = stage;
 
@@ -77,7 +77,7 @@ static void decide(const void *stage, struct rf_shape *shape)
 
 struct rf_use rf_rollout_use(struct rf_rollout_settings *s)
 {
-	return (struct rf_use){ .stage = s, .decide = decide, .place = place,
+	return (struct rf_use){ .stage = s, .decide = decide_shape, .place = place_memory,
 	                        .tree = { .decode = !s->score } };
 }
 
@@ -100,7 +100,7 @@ struct group { const int *position; int positions; size_t nb, first; };
 
 /* Hidden states of the rows of segment i that are wanted: row s-1+j of position p goes to
  * kept[p (k+1) + j]. */
-static void collect(const struct job *job, int i, rf_f32 hidden)
+static void keep_rows(const struct job *job, int i, rf_f32 hidden)
 {
 	struct rf_engine *g = job->s->work->engine;
 	const struct rf_tree *t = job->s->work->tree;
@@ -124,7 +124,7 @@ static void collect(const struct job *job, int i, rf_f32 hidden)
 }
 
 /* first (positions, or positions n, d) = rows s-1 of the group's positions, each `n` times */
-static void first_rows(const struct job *job, const struct group *x, int n)
+static void gather_first_rows(const struct job *job, const struct group *x, int n)
 {
 	struct rf_engine *g = job->s->work->engine;
 	int rows = x->positions * n;
@@ -136,7 +136,7 @@ static void first_rows(const struct job *job, const struct group *x, int n)
 	       .to = job->at.first);
 }
 
-static void ban(const struct job *job)
+static void upload_banned(const struct job *job)
 {
 	struct rf_engine *g = job->s->work->engine;
 	const struct rf_config *c = &g->ckpt->cfg;
@@ -149,7 +149,7 @@ static void ban(const struct job *job)
 }
 
 /* Draws k tokens at every position of a group, one step of its rollouts after the other. */
-static void draw(const struct job *job, const struct group *x)
+static void draw_rollouts(const struct job *job, const struct group *x)
 {
 	const struct rf_rollout_settings *s = job->s;
 	const struct rf_rollout_place *at = &job->at;
@@ -159,7 +159,7 @@ static void draw(const struct job *job, const struct group *x)
 	uint64_t step = rf_draw_step(s->draw_step, g->ckpt->step);
 	rf_f32 h;
 
-	first_rows(job, x, 1);
+	gather_first_rows(job, x, 1);
 	rf_work_decodes(s->work, job->r->c * s->n, s->k);
 	rf_tree_decode_begin(s->work->tree, s->n);
 	h = at->first;
@@ -186,7 +186,7 @@ static void draw(const struct job *job, const struct group *x)
 }
 
 /* Values of the tokens that are there: a group's rollouts at once. */
-static void score(const struct job *job, const struct group *x)
+static void score_rollouts(const struct job *job, const struct group *x)
 {
 	const struct rf_rollout_place *at = &job->at;
 	const struct rf_rollout *o = &job->r->rollout;
@@ -196,7 +196,7 @@ static void score(const struct job *job, const struct group *x)
 	rf_i32 token = rf_at_i32(at->token, x->first);
 	rf_f32 h;
 
-	first_rows(job, x, job->n);
+	gather_first_rows(job, x, job->n);
 	for (size_t b = 0; b < nb; b++)
 		for (size_t j = 0; j < k; j++)
 			job->list[j * nb + b] = o->tokens[((size_t)x->position[b / n] * n + b % n) * k + j];
@@ -214,7 +214,7 @@ static void score(const struct job *job, const struct group *x)
 }
 
 /* The pass over the sequence, or what it has kept, and the rollouts of the positions as they are ready. */
-static void pass(const struct job *job)
+static void run_pass(const struct job *job)
 {
 	struct rf_tree *t = job->s->work->tree;
 	struct group x = { .first = 0 };
@@ -223,20 +223,20 @@ static void pass(const struct job *job)
 		rf_tree_branch_off(t, job->row, job->r->c);
 	else
 		rf_tree_begin(t, job->r->tokens, job->r->T, job->row, job->r->c);
-	ban(job);
+	upload_banned(job);
 	for (int i = 0; i < t->segments; i++) {
-		collect(job, i, job->ran ? rf_tree_capture(t, i) : rf_tree_forward(t, i));
+		keep_rows(job, i, job->ran ? rf_tree_capture(t, i) : rf_tree_forward(t, i));
 		if (!(x.positions = rf_tree_ready(t, &x.position)))
 			continue;
 		x.nb = (size_t)(x.positions * job->n);
 		for (int j = 0; j < x.positions; j++)
 			job->spot[x.position[j]] = (struct spot){ x.first + (size_t)(j * job->n), x.nb };
-		(job->s->score ? score : draw)(job, &x);
+		(job->s->score ? score_rollouts : draw_rollouts)(job, &x);
 		x.first += x.nb * (size_t)job->k;
 	}
 }
 
-static const char *blame(const struct job *job, char why[100])
+static const char *find_cause(const struct job *job, char why[100])
 {
 	return rf_tree_blame(job->s->work->tree, job->at.token, why) ? why : "the model overflows there";
 }
@@ -282,7 +282,7 @@ static void clear_tails(const struct job *job, const struct rf_record *r, struct
 }
 
 /* The device's results into the record's (c, n, k). */
-static enum rf_code fetch(const struct job *job, struct rf_record *r, struct rf_err *e)
+static enum rf_code download_rollouts(const struct job *job, struct rf_record *r, struct rf_err *e)
 {
 	const struct rf_rollout_settings *s = job->s;
 	const struct rf_rollout_place *at = &job->at;
@@ -330,13 +330,13 @@ static enum rf_code fetch(const struct job *job, struct rf_record *r, struct rf_
 		if (!isfinite(out.logp[i])) {
 			rc = rf_fail(e, RF_ENUMERIC,
 			             "the log-probability of rollout %zu at position %d is not finite: %s",
-			             i / kk, r->positions[i / kk / n], blame(job, why));
+			             i / kk, r->positions[i / kk / n], find_cause(job, why));
 			goto done;
 		}
 	for (size_t i = 0; i < nb * kk * d; i++)
 		if (!isfinite(out.h_pred[i])) {
 			rc = rf_fail(e, RF_ENUMERIC, "a hidden state of rollout %zu is not finite: %s",
-			             i / kk / d, blame(job, why));
+			             i / kk / d, find_cause(job, why));
 			goto done;
 		}
 	rf_record_drop_rollout(r);
@@ -365,7 +365,7 @@ enum rf_code rf_rollout_check(const struct rf_rollout_settings *s, const struct 
 }
 
 /* With the place of everything known. */
-static enum rf_code run(struct job *job, struct rf_record *r, struct rf_err *e)
+static enum rf_code run_job(struct job *job, struct rf_record *r, struct rf_err *e)
 {
 	size_t c = (size_t)r->c, nb = c * (size_t)job->n, k = (size_t)job->k;
 	enum rf_code rc;
@@ -377,8 +377,8 @@ static enum rf_code run(struct job *job, struct rf_record *r, struct rf_err *e)
 	if (job->list && job->u && job->row && job->spot) {
 		for (int p = 0; p < r->c; p++)
 			job->row[p] = r->positions[p] - 1;
-		pass(job);
-		rc = fetch(job, r, e);
+		run_pass(job);
+		rc = download_rollouts(job, r, e);
 	} else {
 		rc = rf_fail(e, RF_ENOMEM, "out of memory (the rollouts of a record)");
 	}
@@ -389,7 +389,7 @@ static enum rf_code run(struct job *job, struct rf_record *r, struct rf_err *e)
 	return rc;
 }
 
-static enum rf_code record(struct rf_rollout_settings *s, struct rf_record *r, bool ran, struct rf_err *e)
+static enum rf_code run_record(struct rf_rollout_settings *s, struct rf_record *r, bool ran, struct rf_err *e)
 {
 	struct job job = { .s = s, .r = r, .n = s->score ? r->rollout.n : s->n,
 	                   .k = s->score ? r->rollout.k : s->k, .ran = ran };
@@ -401,15 +401,15 @@ static enum rf_code record(struct rf_rollout_settings *s, struct rf_record *r, b
 	if ((rc = rf_work_reserve(s->work, &shape, e)) != RF_OK)
 		return rc;
 	job.at = s->at;
-	return run(&job, r, e);
+	return run_job(&job, r, e);
 }
 
 enum rf_code rf_rollout_record(struct rf_rollout_settings *s, struct rf_record *r, struct rf_err *e)
 {
-	return record(s, r, false, e);
+	return run_record(s, r, false, e);
 }
 
 enum rf_code rf_rollout_go_on(struct rf_rollout_settings *s, struct rf_record *r, struct rf_err *e)
 {
-	return record(s, r, true, e);
+	return run_record(s, r, true, e);
 }

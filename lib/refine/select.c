@@ -87,7 +87,7 @@ int rf_draw_index(const double *p, int n, double u)
 }
 
 /* The lowest index of the greatest (sign 1) or least (sign -1) entropy. */
-static int extreme(const float *H, int n, int sign)
+static int index_of_extreme(const float *H, int n, int sign)
 {
 	int best = 0;
 
@@ -99,7 +99,7 @@ static int extreme(const float *H, int n, int sign)
 
 /* The row at which the first rollout may begin, which needs one before it; the rows behind the last one. */
 static int first_row(const struct rf_select *s) { return s->margin > 1 ? s->margin : 1; }
-static int rows_behind(const struct rf_select *s) { return s->k > s->margin ? s->k : s->margin; }
+static int rows_after(const struct rf_select *s) { return s->k > s->margin ? s->k : s->margin; }
 
 /* Returns for each token t the entropy of row t - shift, and 0 for the first tokens; NULL: out of memory. */
 static const float *entropies_about(const struct rf_select *s, struct rf_record *r)
@@ -118,7 +118,7 @@ static const float *entropies_about(const struct rf_select *s, struct rf_record 
 
 int rf_select_least(const struct rf_select *s)
 {
-	int both = first_row(s) + rows_behind(s);
+	int both = first_row(s) + rows_after(s);
 
 	return s->chunks > both ? s->chunks : both;
 }
@@ -127,7 +127,7 @@ enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct r
                               struct rf_err *e)
 {
 	int kernel = s->smooth ? s->smooth : s->k;
-	const int first = first_row(s), behind = rows_behind(s);
+	const int first = first_row(s), after = rows_after(s);
 	int n = r->T / s->chunks;
 	int32_t *positions;
 	const float *about;
@@ -176,11 +176,11 @@ enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct r
 			t += rf_draw_index(p, (i + 1) * n - from, u);
 			break;
 		case RF_SELECT_UNIFORM: t = i * n + (int)(u * n); break;
-		case RF_SELECT_MAX:     t += extreme(about + from, (i + 1) * n - from, 1); break;
-		case RF_SELECT_MIN:     t += extreme(about + from, (i + 1) * n - from, -1); break;
+		case RF_SELECT_MAX:     t += index_of_extreme(about + from, (i + 1) * n - from, 1); break;
+		case RF_SELECT_MIN:     t += index_of_extreme(about + from, (i + 1) * n - from, -1); break;
 		}
 		start = t + 1 < first ? first : t + 1;
-		positions[i] = start > r->T - behind ? r->T - behind : start;
+		positions[i] = start > r->T - after ? r->T - after : start;
 	}
 	r->positions = positions;
 	r->c = s->chunks;

@@ -14,7 +14,7 @@
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-static void place(void *train, const struct rf_shape *shape, struct rf_arena *a)
+static void place_memory(void *train, const struct rf_shape *shape, struct rf_arena *a)
 {
 	struct rf_train *t = train;
 	const struct rf_config *cfg = &t->engine->ckpt->cfg;
@@ -37,7 +37,7 @@ static void place(void *train, const struct rf_shape *shape, struct rf_arena *a)
 	p->from = rf_arena_i32(a, R + 2 * C);
 }
 
-static void decide(const void *train, struct rf_shape *shape)
+static void decide_shape(const void *train, struct rf_shape *shape)
 {
 	const struct rf_train *t = train;
 
@@ -48,13 +48,13 @@ static void decide(const void *train, struct rf_shape *shape)
 struct rf_use rf_train_use(struct rf_train *t)
 {
 	return (struct rf_use){
-		.stage = t, .decide = decide, .place = place,
+		.stage = t, .decide = decide_shape, .place = place_memory,
 		.tree = { .train = true, .recompute = t->recompute == RF_RECOMPUTE_SEGMENT },
 		.per_weight = (t->log_gradients ? 4u : 0u) + (t->sum == RF_SUM_EXACT ? 8u : 0u),
 	};
 }
 
-static enum rf_code reserve(struct rf_train *t, struct rf_record *const *mini, int n, struct rf_err *e)
+static enum rf_code reserve_memory(struct rf_train *t, struct rf_record *const *mini, int n, struct rf_err *e)
 {
 	struct rf_shape shape = { .T = 0 };
 
@@ -455,14 +455,14 @@ static enum rf_code two_passes(struct minibatch *b, const struct rf_weights *w, 
 }
 
 /* Divides the coefficient of a mean by the number of its terms; returns 0 without terms. */
-static double each(double coef, double count) { return count > 0 ? coef / count : 0; }
+static double per_term(double coef, double count) { return count > 0 ? coef / count : 0; }
 
 /* Returns the weights of the losses of a token. */
 static struct rf_weights weights_of(const struct rf_train *t, const struct rf_totals *all)
 {
-	return (struct rf_weights){ .rl = each(t->rl_coef, (double)all->rl_tokens),
-	                            .ntp = each(t->ntp_coef, ntp_terms(t, all)),
-	                            .positions = each(t->position_coef, (double)all->position_tokens) };
+	return (struct rf_weights){ .rl = per_term(t->rl_coef, (double)all->rl_tokens),
+	                            .ntp = per_term(t->ntp_coef, ntp_terms(t, all)),
+	                            .positions = per_term(t->position_coef, (double)all->position_tokens) };
 }
 
 /* Computes the gradient, and from all shares the figures. */
@@ -499,7 +499,7 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini
 	if (rc == RF_OK)
 		rc = rf_train_open(t, e);
 	if (rc == RF_OK && n)
-		rc = reserve(t, mini, n, e);
+		rc = reserve_memory(t, mini, n, e);
 	if (!all) {
 		rf_train_totals(t, mini, n, &own);
 		all = &own;

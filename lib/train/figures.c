@@ -147,7 +147,7 @@ int rf_share_by_id(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-static double per(double sum, double n) { return n > 0 ? sum / n : sum; }
+static double divide(double sum, double n) { return n > 0 ? sum / n : sum; }
 
 /* Returns the position's share of the variance of the rewards, from components that may not be negative. */
 static double position_share(const struct rf_variance *v)
@@ -216,12 +216,12 @@ void rf_figures(struct rf_train_stats *st, struct rf_share *s, int n, double ntp
 	st->reward_std = rf_spread_std(&reward);
 	st->group_std = groups ? group_std / (double)groups : NAN;
 	st->position_share = position_share(&variance);
-	st->loss_ntp = per(st->loss_ntp, ntp_weight);
-	st->loss_positions = per(st->loss_positions, (double)st->position_tokens);
-	st->loss_rl = per(st->loss_rl, R);
-	st->kl = per(st->kl, R);
-	st->kl3 = per(st->kl3, R);
-	st->abs_diff = per(st->abs_diff, R);
-	st->clip_fraction = per((double)clipped, R);
-	st->dual_fraction = per((double)dual, R);
+	st->loss_ntp = divide(st->loss_ntp, ntp_weight);
+	st->loss_positions = divide(st->loss_positions, (double)st->position_tokens);
+	st->loss_rl = divide(st->loss_rl, R);
+	st->kl = divide(st->kl, R);
+	st->kl3 = divide(st->kl3, R);
+	st->abs_diff = divide(st->abs_diff, R);
+	st->clip_fraction = divide((double)clipped, R);
+	st->dual_fraction = divide((double)dual, R);
 }
