@@ -1,7 +1,7 @@
 /* advantage.c -- advantages within a group.
  *
- * Whether all rewards are equal is found by comparing them.  Otherwise the rounding error of their mean could
- * be divided by a deviation of almost 0, and noise of 1e-8 would become advantages of 1. */
+ * Rewards are compared to find whether all of them are equal.  Otherwise the rounding error of their mean
+ * could be divided by a deviation of almost 0, and noise of 1e-8 would become advantages of 1. */
 #include <math.h>
 #include <string.h>
 
@@ -34,6 +34,7 @@ int rf_advantage_size(enum rf_advantage_group group, const struct rf_record *r)
 	return group == RF_GROUP_SEQUENCE || (group == RF_GROUP_AUTO && n == 1) ? r->c * n : n;
 }
 
+/* Returns whether a group has two or more rewards, and all of them are equal. */
 static bool all_equal(const float *R, int G)
 {
 	for (int g = 1; g < G; g++)
@@ -49,7 +50,7 @@ static enum rf_code refuse_single(struct rf_err *e)
 	               "--group, or --allow-single)");
 }
 
-/* A (G) = (R - mean) / (std + 1e-6), or with no_std without the division. */
+/* Computes A (G) = (R - mean) / (std + 1e-6); with no_std it does not divide. */
 static void standardize(const struct rf_advantage *a, const float *R, int G, double *A)
 {
 	double mean = 0, square = 0, scale = 1;
@@ -94,7 +95,7 @@ enum rf_code rf_advantage_tokens(const struct rf_advantage *a, const struct rf_r
 			A[i] = own[i];
 	else
 		standardize(a, own, N, A);
-	/* from the last token back: a token's own and all after it in its rollout */
+	/* from the last token back: the sum over a token and all later tokens of its rollout */
 	for (size_t g = from + (size_t)G, i = (size_t)N; g-- > from;)
 		for (int j = rf_rollout_length(o, g) - 1; j >= 0; j--) {
 			i--;
@@ -103,7 +104,7 @@ enum rf_code rf_advantage_tokens(const struct rf_advantage *a, const struct rf_r
 	return RF_OK;
 }
 
-/* Rounds an advantage to float32. */
+/* Stores an advantage as float32.  Errors: RF_ENUMERIC: float32 cannot hold it. */
 static enum rf_code store_advantage(float *to, double A, double reward, struct rf_err *e)
 {
 	*to = (float)A;

@@ -2,8 +2,8 @@
  *
  * From the rewards of rollouts:  A = (R - mean) / (std + 1e-6), the same for each token of a rollout (section
  * 4.1.2).  From the rewards of tokens:  r~ = (r - mean) / (std + 1e-6) over all tokens of the group, and the
- * advantage of a token is the sum of r~ from it to the end of its rollout (section 4.1.3).  Or a program has
- * written advantages into the stream, which stay as they are. */
+ * advantage of a token is the sum of r~ from this token to the end of its rollout (section 4.1.3).
+ * Advantages that a program has written into the stream are used unchanged. */
 #ifndef RF_ADVANTAGE_H
 #define RF_ADVANTAGE_H
 
@@ -22,8 +22,8 @@ enum rf_advantage_from { RF_FROM_REWARD, RF_FROM_TOKEN, RF_FROM_STREAM };
 struct rf_advantage {
 	enum rf_advantage_from from;
 	enum rf_advantage_group group; /* AUTO: SEQUENCE when n = 1, else POSITION */
-	bool no_std;         /* do not divide by the deviation */
-	bool allow_single;   /* a group of one rollout: A = R instead of an error */
+	bool no_std;         /* no division by the standard deviation */
+	bool allow_single;   /* A = R for a group of one rollout, instead of an error */
 };
 
 /* --advantage --group --no-std --allow-single */
@@ -36,14 +36,14 @@ enum rf_code rf_advantage_group(const struct rf_advantage *a, const float *R, in
 
 /* Computes the advantages of all tokens of one group: rollouts from .. from + G - 1 of o, with the rewards r
  * (c, n, k).  Writes the rewards of their tokens, one rollout after the other, each with its own length, to
- * own, and the advantages to A; both have room for (G, k).  Errors: as rf_advantage_group(). */
+ * own, and the advantages to A; both have room for (G, k).  Errors: those of rf_advantage_group(). */
 enum rf_code rf_advantage_tokens(const struct rf_advantage *a, const struct rf_rollout *o, const float *r,
                                  size_t from, int G, float *own, double *A, struct rf_err *e);
 
-/* Returns how many rollouts each group of the record has. */
+/* Returns the number of rollouts in each group of the record. */
 int rf_advantage_size(enum rf_advantage_group group, const struct rf_record *r);
 
-/* spread_free: the number of groups of two or more equal rewards, from which nothing is learned. */
+/* spread_free: the number of groups of two or more equal rewards, which teach nothing. */
 struct rf_group_stats { int groups, spread_free; };
 
 /* Writes r->advantage or r->advantage_per_token, and adds the record's groups to *st (may be NULL).  With

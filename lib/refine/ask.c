@@ -1,8 +1,7 @@
 /* ask.c -- a queue of records that wait for a command's answers.
  *
- * A command may answer a line immediately, or some lines later, or all of them at the end, and we cannot know
- * which.  So after each record that we send we wait for whichever comes first, an answer or the next
- * record. */
+ * A command may answer a line immediately, some lines later, or at the end of its input.  So after each
+ * record that is sent, the queue waits for an answer or for the next record, whichever comes first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +24,12 @@ struct rf_ask {
 	const struct rf_ask_kind *kind;
 	const void *of;
 	struct rf_exec *x;
-	struct rf_tokenizer *tokenizer; /* of the stream; NULL: not opened */
-	rf_ask_pass *pass;           /* takes the records that are answered */
+	struct rf_tokenizer *tokenizer; /* the tokenizer of the stream; NULL: not opened */
+	rf_ask_pass *pass;           /* the function that is called for each answered record */
 	void *arg;
 	struct waiting *first, **last;
 	uint64_t bytes;         /* of the records in the queue */
-	bool heard;             /* it has given an answer, and that was right */
+	bool heard;             /* whether the command has given a correct answer */
 };
 
 void rf_ask_options(struct rf_ask_settings *s, const char *exec, const char *text,
@@ -62,7 +61,7 @@ bool rf_ask_is_name(const char *name, size_t n)
 	return n && n < RF_ASK_NAME && strspn(name, letters) >= n;
 }
 
-/* Returns the length of the suffix that marks n bytes as a script's name; 0: there is none. */
+/* Returns the length of the suffix that marks n bytes as the name of a script; 0: no such suffix. */
 static size_t script_suffix(const char *s, size_t n)
 {
 	static const char *const suffix[] = { ".py", ".sh", ".bash", ".pl", ".rb",
@@ -96,8 +95,8 @@ char *rf_ask_name(const char *command, char name[RF_ASK_NAME])
 	return name;
 }
 
-/* Adds a hint about the head, unless an answer was right: a program that mistakes the head for a record dies,
- * or answers with something else than JSON or without an id. */
+/* Adds a hint about the head, unless the command has given a correct answer.  A program that takes the head
+ * for a record dies, answers without an id, or prints a line that is not JSON. */
 static void add_hint(const struct rf_ask *a, struct rf_err *e)
 {
 	static const char text[] =
@@ -108,7 +107,7 @@ static void add_hint(const struct rf_ask *a, struct rf_err *e)
 		memcpy(e->msg + n, text, sizeof text);
 }
 
-/* Puts the command's name in front of a sentence about it. */
+/* Puts the command in front of a message about it. */
 static enum rf_code blame_command(const struct rf_ask *a, struct rf_err *e)
 {
 	char name[80];
@@ -129,7 +128,7 @@ void rf_ask_add_number(struct rf_buf *line, const char *key, int known, const st
 		rf_print(line, ",\"%s\":null", key);
 }
 
-/* Makes a buffer a line that rf_exec_send() takes over.  what: the line, in a message. */
+/* Turns a buffer into a line for rf_exec_send(), which frees it.  what: the name of the line in a message. */
 static enum rf_code finish_line(struct rf_buf *b, char **line, size_t *len, const char *what,
                                 struct rf_err *e)
 {
@@ -143,7 +142,7 @@ static enum rf_code finish_line(struct rf_buf *b, char **line, size_t *len, cons
 	return RF_OK;
 }
 
-/* Sends the head, with the keys of the kind and where the tokenizer is. */
+/* Sends the head, with the keys of the kind and the path of the tokenizer. */
 static enum rf_code send_head(struct rf_ask *a, const struct rf_head *head, struct rf_err *e)
 {
 	const char *path = a->s.tokenizer ? a->s.tokenizer : a->s.model;
@@ -184,7 +183,7 @@ enum rf_code rf_ask_start(struct rf_ask **ap, const struct rf_ask_settings *s, c
 	a->pass = pass;
 	a->arg = arg;
 	a->last = &a->first;
-	/* without --text the command is only told where the tokenizer is, which must be the stream's */
+	/* without --text the command only gets the path of the tokenizer, which must belong to the stream */
 	if ((s->text || s->tokenizer) &&
 	    rf_ask_tokenizer(&a->tokenizer, head, s->tokenizer, s->model, e) != RF_OK)
 		rf_blame(e, s->text ? "--text" : "--tokenizer");
@@ -198,7 +197,7 @@ enum rf_code rf_ask_start(struct rf_ask **ap, const struct rf_ask_settings *s, c
 	return e->code;
 }
 
-/* Takes the first record out of the queue. */
+/* Removes the first record from the queue. */
 static void drop_first(struct rf_ask *a)
 {
 	struct waiting *w = a->first;
@@ -224,7 +223,7 @@ void rf_ask_stop(struct rf_ask *a)
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
-/* Returns whether an answer's id is this one: a number or, as our JSON writes ids above 2^53, a string. */
+/* Returns whether the id of an answer is `want`: a number or, for ids above 2^53, a string. */
 static bool same_id(const json_t *id, uint64_t want)
 {
 	char text[24];
@@ -235,8 +234,8 @@ static bool same_id(const json_t *id, uint64_t want)
 	return json_is_string(id) && !strcmp(json_string_value(id), text);
 }
 
-/* Returns whether a line that is not JSON has NaN or Infinity where a number could stand, as several
- * languages print them. */
+/* Returns whether a line that is not JSON has NaN or Infinity where a number could stand, as several languages
+ * print them. */
 static bool has_nonfinite(const char *line, size_t len)
 {
 	static const char *const words[] = { "NaN", "nan", "Infinity", "inf" };
@@ -248,17 +247,17 @@ static bool has_nonfinite(const char *line, size_t len)
 	return false;
 }
 
-/* Reads the first record's answer. */
+/* Reads the answer to the first record. */
 static enum rf_code read_first_answer(struct rf_ask *a, const char *line, size_t len,
                                       struct rf_err *e)
 {
 	struct rf_record *r = &a->first->r;
 	char shown[60], why[100];
-	json_error_t je = { .text = "it has a NUL" }; /* jansson loses one after a number */
+	json_error_t je = { .text = "it has a NUL" }; /* jansson does not report a NUL after a number */
 	const bool nul = memchr(line, 0, len);
 	json_t *answer = nul ? NULL : json_loadb(line, len, JSON_REJECT_DUPLICATES, &je), *id;
 	enum rf_code rc = RF_OK;
-	bool of_head = false; /* it may be the answer to the head */
+	bool of_head = false; /* whether this may be an answer to the head */
 
 	if (!answer && has_nonfinite(line, len)) {
 		rc = rf_fail(e, RF_EDATA, "'%s' has a number that is not finite, which JSON does not allow",
@@ -296,6 +295,7 @@ static enum rf_code read_first_answer(struct rf_ask *a, const char *line, size_t
 	return rc;
 }
 
+/* Fails because the command ended before it answered the first record. */
 static enum rf_code fail_unanswered(struct rf_ask *a, struct rf_err *e)
 {
 	bool well;
@@ -307,6 +307,7 @@ static enum rf_code fail_unanswered(struct rf_ask *a, struct rf_err *e)
 	return blame_command(a, e);
 }
 
+/* Fails because the command printed a line that answers no record. */
 static enum rf_code fail_surplus(struct rf_ask *a, const char *line, size_t len, struct rf_err *e)
 {
 	char shown[60];
@@ -317,7 +318,7 @@ static enum rf_code fail_surplus(struct rf_ask *a, const char *line, size_t len,
 	return blame_command(a, e);
 }
 
-/* Passes on the records at the head of the queue that need no answer, or no further answer. */
+/* Passes on the first records of the queue that need no answer; answered: the first record has its answer. */
 static enum rf_code pass_on(struct rf_ask *a, bool answered, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
@@ -331,7 +332,7 @@ static enum rf_code pass_on(struct rf_ask *a, bool answered, struct rf_err *e)
 	return rc;
 }
 
-/* Reads answers until at most `rest` bytes of records wait, or until `other` says, as for
+/* Reads answers until at most `rest` bytes of records wait, or until `other` ends the wait, as for
  * rf_exec_receive(). */
 static enum rf_code collect_answers(struct rf_ask *a, int other, uint64_t rest, struct rf_err *e)
 {
@@ -356,7 +357,7 @@ static enum rf_code collect_answers(struct rf_ask *a, int other, uint64_t rest, 
 
 /* ---- questions ----------------------------------------------------------------------------- */
 
-/* Returns about how many bytes a record occupies while it waits. */
+/* Returns about how many bytes a waiting record occupies. */
 static uint64_t bytes_waiting(const struct rf_record *r)
 {
 	const struct rf_rollout *o = &r->rollout;

@@ -1,4 +1,4 @@
-/* ask_text.c -- the text of tokens, which may depend on the tokens before them. */
+/* ask_text.c -- decodes tokens whose text may depend on the tokens before them. */
 #include <stdlib.h>
 #include <string.h>
 

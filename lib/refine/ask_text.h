@@ -10,10 +10,10 @@
 #include "stream/stream.h"
 #include "tokenizer/tokenizer.h"
 
-/* Opens the tokenizer that a stream with this head was made with: the one that --tokenizer or --model names,
- * as for rf_tokenizer_open_option(), else, if the head says "bytes", the one for bytes.  The caller frees *t.
- * Errors: RF_EUSAGE: no option names one, and the head does not say "bytes"; RF_EDATA: the head says that the
- * stream was made with another tokenizer; those of rf_tokenizer_open(). */
+/* Opens the tokenizer that made a stream with this head: the tokenizer that --tokenizer or --model names, as
+ * for rf_tokenizer_open_option(), or the byte tokenizer, if the head names it.  The caller frees *t.  Errors:
+ * RF_EUSAGE: no option names a tokenizer, and the head does not name the byte tokenizer; RF_EDATA: the head
+ * names another tokenizer; those of rf_tokenizer_open(). */
 enum rf_code rf_ask_tokenizer(struct rf_tokenizer **t, const struct rf_head *head, const char *given,
                               const char *model, struct rf_err *e);
 
@@ -24,9 +24,9 @@ enum rf_code rf_ask_decode(const struct rf_tokenizer *t, const int32_t *ids, int
 
 /* Appends the text of n tokens as a string of JSON.  They follow the n_before tokens in `before`, an array
  * that has room for n more.  The text of some tokens depends on the tokens before them: a tokenizer may drop
- * the blank in front of a text's first word, and a character may have bytes in two tokens.  So both are
- * decoded together, and the text of the tokens before is cut off: a character that begins in them and ends in
- * the n tokens belongs to the n tokens.  Bytes of an incomplete character at the end become U+FFFD.
+ * the blank before the first word of a text, and a character may have bytes in two tokens.  So both are
+ * decoded together, and the text of `before` is cut off.  A character that begins in `before` and ends in the
+ * n tokens belongs to the n tokens.  Bytes of an incomplete character at the end become U+FFFD.
  * room: for n_before + n ids.  Errors: those of rf_tokenizer_text(). */
 enum rf_code rf_ask_add_after(struct rf_buf *b, const struct rf_tokenizer *t, int32_t *before, int n_before,
                               const int32_t *ids, int n, int32_t *room, struct rf_err *e);

@@ -1,8 +1,8 @@
 /* entropy.c -- H_t at every position in one forward pass (paper, eq. 5).
  *
- * The sequence goes through the tree segment by segment.  The head reads each segment's hidden states block
- * by block and leaves only a few numbers per row.  So logits are never stored whole (except for --keep
- * logits), and the stage's memory grows with the sequence only by these numbers. */
+ * The sequence runs through the tree segment by segment.  The head reads the hidden states of each segment
+ * block by block, and leaves only a few numbers per row.  So logits are never stored whole (except for --keep
+ * logits), and the memory of the stage grows with the sequence only by these numbers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +53,7 @@ struct rf_use rf_entropy_use(struct rf_entropy *s)
 	return (struct rf_use){ .stage = s, .decide = decide_shape, .place = place_memory };
 }
 
+/* Downloads the hidden states of a segment, and its logits, if the settings ask for them. */
 static void download_rows(struct rf_entropy *s, struct rf_record *r, rf_f32 hidden, int first, int rows,
                           rf_f32 z)
 {
@@ -79,7 +80,7 @@ static enum rf_code not_finite(struct rf_work *w, int position, struct rf_err *e
 	               rf_tree_blame(w->tree, NULL, why) ? why : "the head overflows there");
 }
 
-/* Fetches what a pass has left on the device; logp and top may be NULL. */
+/* Downloads the results of a pass; logp and top may be NULL. */
 static enum rf_code download_results(struct rf_entropy *s, const struct rf_record *r, float *entropy,
                                      float *logp, int32_t *top, struct rf_err *e)
 {
@@ -99,8 +100,8 @@ static enum rf_code download_results(struct rf_entropy *s, const struct rf_recor
 	return RF_OK;
 }
 
-/* One pass over the sequence: entropies, log-probabilities of the next tokens and the most likely next
- * tokens, each (T); logp and top may be NULL. */
+/* Runs the sequence: writes its entropies, the log-probabilities of the next tokens and the most likely next
+ * tokens, each (T).  logp and top may be NULL. */
 static enum rf_code run_pass(struct rf_entropy *s, struct rf_record *r, float *entropy, float *logp,
                              int32_t *top, struct rf_err *e)
 {
@@ -137,8 +138,8 @@ static enum rf_code run_pass(struct rf_entropy *s, struct rf_record *r, float *e
 	return download_results(s, r, entropy, logp, top, e);
 }
 
-/* Memory for n numbers of 4 bytes, which lives as long as the record.  Returns NULL, with RF_ENOMEM in *e, if
- * there is too little. */
+/* Allocates n numbers of 4 bytes, which live as long as the record.  Returns NULL, with RF_ENOMEM in *e, if
+ * memory is short. */
 static void *alloc_array(struct rf_record *r, size_t n, struct rf_err *e)
 {
 	void *p = rf_record_alloc(r, n ? n : 1, 4);

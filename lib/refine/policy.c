@@ -1,4 +1,4 @@
-/* policy.c -- one rollout token's loss and its derivative.
+/* policy.c -- the loss of one rollout token, and its derivative.
  *
  * The outer maximum is the pessimistic bound of PPO (Schulman et al. 2017, eq. 7).  The dual clip bounds the
  * loss of a rollout with a negative advantage when its ratio is large (Ye et al. 2020, arXiv:1912.09729, eq.

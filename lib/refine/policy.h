@@ -18,10 +18,11 @@ struct rf_policy_token {
 	double dlogp;     /* dl / dlogp; 0 if a clip or the clamp is in effect */
 	double ratio;     /* r */
 	double log_ratio; /* log r, clamped */
-	bool clipped;     /* the clipped term was the larger one */
-	bool dual;        /* the dual clip was in effect */
-	bool clamped;     /* the log-ratio left [-20, 20] */
+	bool clipped;     /* whether the clipped term was the larger one */
+	bool dual;        /* whether the dual clip was in effect */
+	bool clamped;     /* whether the log-ratio left [-20, 20] */
 };
+/* Returns the loss of a token with advantage A.  logp_old: its log-probability when it was drawn. */
 struct rf_policy_token rf_policy_token(const struct rf_policy *p, double logp, double logp_old, double A);
 
 #endif

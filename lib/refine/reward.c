@@ -1,7 +1,8 @@
-/* reward.c -- how well rollouts agree with the text; computed in double, kept as float32.
+/* reward.c -- how well rollouts agree with the text.
  *
- * The hidden states are compared at the same positions: h_pred[j] is the state at rollout token j, h_gt[j]
- * the state at the text's token in its place (paper, eq. 9). */
+ * The hidden states are compared at the same positions: h_pred[j] is the state at token j of the rollout, and
+ * h_gt[j] is the state at the token of the text at the same position (paper, eq. 9).  Rewards are computed in
+ * double and stored as float32. */
 #include <assert.h>
 #include <limits.h>
 #include <math.h>
@@ -14,7 +15,7 @@
 
 enum { MAX_K = 65536 };
 
-/* A rollout, k its own length, and the text that it is compared with; of both the hidden states (k, d). */
+/* A rollout of k tokens and the text that it is compared with, with their hidden states (k, d). */
 struct pair {
 	const int32_t *rollout, *text;
 	const float *h_pred, *h_gt;
@@ -35,7 +36,7 @@ double rf_cosine(const float *a, const float *b, int d)
 
 int rf_levenshtein(const int32_t *a, int n, const int32_t *b, int m)
 {
-	int row[MAX_K + 1]; /* row[j]: the distance from a's first i tokens to b's first j */
+	int row[MAX_K + 1]; /* row[j]: the distance of the first i tokens of a from the first j of b */
 
 	for (int j = 0; j <= m; j++)
 		row[j] = j;
@@ -84,19 +85,20 @@ static double edit_similarity(const struct pair *p)
 	return 1 - (double)rf_levenshtein(p->rollout, p->k, p->text, p->k) / p->k;
 }
 
-/* In this order parts are computed and kept.  A part is a mean over tokens, or computed from the whole. */
+/* The parts, in the order in which they are computed and stored.  A part is a mean over tokens (phi), or a
+ * function of the whole rollout (of). */
 static const struct {
-	const char *name; /* as rf_part_named() has it */
+	const char *name; /* as rf_part_named() requires */
 	double (*phi)(const struct pair *p, int j);
 	double (*of)(const struct pair *p);
-	const char *key;  /* in a log; NULL: its name */
+	const char *key;  /* the name in a log; NULL: `name` */
 } part[] = {
 	{ "cosine", cosine_at, NULL, "cs_reward" },
 	{ "binary", equal_at,  NULL, "binary_reward" },
 	{ "edit",   NULL,      edit_similarity, "edit_reward" },
 };
 
-/* Kinds are the parts, then these sums of two, then the control. */
+/* The sums of two parts.  The kinds are the parts, then these sums, then the control. */
 static const struct { const char *name, *of[2]; } sum[] = {
 	{ "hybrid", { "cosine", "binary" } },
 };
@@ -194,8 +196,8 @@ static int by_place(const void *a, const void *b)
 	return x->s != y->s ? (x->s > y->s) - (x->s < y->s) : (x->i > y->i) - (x->i < y->i);
 }
 
-/* For each position the one whose text its rollouts are compared with: shift places on in the ring of those
- * that differ, in the order of the text.  *texts NULL: that is the same place. */
+/* Finds, for each position, the position whose text its rollouts are compared with: `shift` places further in
+ * the ring of the distinct positions, in the order of the text.  *texts is NULL if this is the same place. */
 static enum rf_code find_texts(struct rf_record *r, int shift, int **texts, struct rf_err *e)
 {
 	size_t c = (size_t)r->c;
@@ -208,7 +210,7 @@ static enum rf_code find_texts(struct rf_record *r, int shift, int **texts, stru
 	for (int i = 0; i < r->c; i++)
 		place[i] = (struct place){ r->positions[i], i };
 	qsort(place, c, sizeof *place, by_place);
-	/* place[0 .. different - 1] become those that differ */
+	/* move the distinct positions to place[0 .. different - 1] */
 	for (int i = 0; i < r->c; i++) {
 		if (!i || place[i].s != place[different - 1].s)
 			place[different++] = place[i];
@@ -220,7 +222,7 @@ static enum rf_code find_texts(struct rf_record *r, int shift, int **texts, stru
 	return RF_OK;
 }
 
-/* Returns rollout g and the text that it is compared with, both as long as the rollout. */
+/* Returns rollout g and the text that it is compared with, which has the same length. */
 static struct pair pair_of(const struct rf_record *r, const int *texts, size_t g)
 {
 	const struct rf_rollout *o = &r->rollout;
@@ -233,7 +235,7 @@ static struct pair pair_of(const struct rf_record *r, const int *texts, size_t g
 	};
 }
 
-/* Computes the parts against the texts of these positions, and makes room for the total. */
+/* Computes the parts with the texts at these positions, and makes room for the total. */
 static enum rf_code compute_parts(struct rf_record *r, const char *kind, const int *texts, struct rf_err *e)
 {
 	struct rf_reward *w = &r->reward;
@@ -261,7 +263,7 @@ static enum rf_code compute_parts(struct rf_record *r, const char *kind, const i
 	return RF_OK;
 }
 
-/* Returns the index of a kind's first part, and of its second or -1; -1 and -1 for "random". */
+/* Finds the indices of the one or two parts of a kind; -1: no such part.  "random" has no parts. */
 static void find_parts(int kind, int of[2])
 {
 	of[0] = kind < PARTS ? kind : -1;
@@ -283,7 +285,7 @@ enum rf_code rf_reward_check(const struct rf_reward_settings *s, struct rf_err *
 	return RF_OK;
 }
 
-/* Returns the control's number for token j of rollout g. */
+/* Returns the random number of the control for token j of rollout g. */
 static double random_at(const struct rf_reward_settings *s, uint64_t step, const struct rf_record *r,
                         size_t g, int j)
 {
@@ -292,7 +294,7 @@ static double random_at(const struct rf_reward_settings *s, uint64_t step, const
 	return rf_draw(rf_draw_key(s->seed, RF_DRAW_REWARD, step, r->id, g / n, g % n), (uint32_t)j);
 }
 
-/* Fills the total of a record whose parts are there. */
+/* Fills the total of a record, from its parts. */
 static void set_total(struct rf_record *r, const struct rf_reward_settings *s, uint64_t step)
 {
 	const struct rf_reward *w = &r->reward;
@@ -307,7 +309,8 @@ static void set_total(struct rf_record *r, const struct rf_reward_settings *s, u
 		w->total[g] = !a ? (float)random_at(s, step, r, g, 0) : b ? a[g] + b[g] : a[g];
 }
 
-/* Writes the reward of each token.  The total of "random" becomes their mean, as that of the others is. */
+/* Writes the reward of each token.  The total of "random" becomes the mean of its tokens, as for the other
+ * kinds. */
 static enum rf_code compute_tokens(struct rf_record *r, const struct rf_reward_settings *s, uint64_t step,
                                    const int *texts, struct rf_err *e)
 {

@@ -1,4 +1,4 @@
-/* reward_exec.c -- reads the rewards of an answer. */
+/* reward_exec.c -- asks a command for rewards, and reads its answers. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ char *rf_reward_exec_name(const char *command, char name[RF_ASK_NAME])
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
-/* Reads c lists of n numbers; what: their name in messages. */
+/* Reads c lists of n numbers.  what: their name in messages. */
 static enum rf_code read_numbers(const json_t *rows, const char *what, const struct rf_record *r, double *to,
                                  struct rf_err *e)
 {
@@ -57,9 +57,9 @@ static enum rf_code read_numbers(const json_t *rows, const char *what, const str
 	return RF_OK;
 }
 
-/* Reads the rewards of tokens, c lists of n lists, into the record, and their mean for each rollout to
- * `total`.  A list has a number for each of the k tokens, of which those after the rollout's end are ignored,
- * or only for the rollout's own tokens. */
+/* Reads the rewards of tokens, c lists of n lists, into the record, and writes their mean for each rollout to
+ * `total`.  A list has a number for each of the k tokens, or only for the tokens up to the end of the
+ * rollout.  Numbers after the end are ignored. */
 static enum rf_code read_tokens(const json_t *rows, struct rf_record *r, double *total, struct rf_err *e)
 {
 	const struct rf_rollout *o = &r->rollout;
@@ -99,7 +99,7 @@ static enum rf_code read_tokens(const json_t *rows, struct rf_record *r, double 
 	return RF_OK;
 }
 
-/* Reads the parts of the reward that the command names itself. */
+/* Reads the parts that the command adds to the reward. */
 static enum rf_code read_parts(json_t *parts, struct rf_record *r, double *value, struct rf_err *e)
 {
 	size_t G = (size_t)r->c * (size_t)r->rollout.n;
@@ -124,7 +124,8 @@ static enum rf_code read_parts(json_t *parts, struct rf_record *r, double *value
 	return RF_OK;
 }
 
-/* Reads the rewards of the rollouts into the record, with those of tokens and parts if the answer has any. */
+/* Reads the rewards of the rollouts into the record, and those of tokens and the parts if the answer has
+ * them. */
 static enum rf_code read_answer(const void *of, const json_t *answer, struct rf_record *r, struct rf_err *e)
 {
 	const struct rf_reward_exec_settings *s = of;
@@ -133,7 +134,7 @@ static enum rf_code read_answer(const void *of, const json_t *answer, struct rf_
 	double *value;
 	enum rf_code rc = RF_OK;
 
-	/* many languages print what they do not have as null */
+	/* many languages print a missing value as null */
 	total = tokens && json_is_null(total) ? NULL : total;
 	tokens = json_is_null(tokens) ? NULL : tokens;
 	if (!json_is_array(total) && (total || !tokens))

@@ -2,10 +2,10 @@
  *
  * The command is asked about each record with rollouts (ask.h).  Its answers are lines
  * {"id": .., "total": [[..]]}: c lists of n finite numbers.  With "per_token": [[[..]]], c lists of n lists
- * of numbers, an answer gives rewards of tokens: one number for each of the k tokens or, for a rollout that
- * ends earlier, for its own tokens; without "total" their mean is the total.  With "parts":
- * {"NAME": [[..]], ..} an answer adds parts, each of the same shape, to the computed parts.  Other keys are
- * ignored. */
+ * of numbers, an answer gives rewards of tokens: one number for each of the k tokens or, if the rollout ends
+ * earlier, for each token up to its end.  Without "total" the mean of these numbers is the total.  With
+ * "parts": {"NAME": [[..]], ..} an answer adds parts, each of the same shape, to the computed parts.  Other
+ * keys are ignored. */
 #ifndef RF_REWARD_EXEC_H
 #define RF_REWARD_EXEC_H
 
@@ -20,13 +20,13 @@ struct rf_reward_exec_settings {
 /* --exec, --text, --model, --tokenizer, --no-hidden, --kind-name, --timeout, --queue-limit */
 void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opts *opts);
 
-/* Writes the name that a command's rewards have by default, and returns it: rf_ask_name(), or "exec" if that
- * is the name of a computed reward. */
+/* Writes the default name of a command's rewards to name, and returns it: rf_ask_name(), or "exec" if that is
+ * the name of a computed reward. */
 char *rf_reward_exec_name(const char *command, char name[RF_ASK_NAME]);
 
-/* Starts the command, as rf_ask_start() does.  rf_reward_record() must have computed the parts of a record
- * that is then asked about, since the command gets these, too.  An answer replaces the total and may add
- * parts.  s must stay until rf_ask_stop().  Errors: RF_EUSAGE: the kind's name is malformed; those of
+/* Starts the command, as rf_ask_start() does.  Call rf_reward_record() for a record before rf_ask_record(),
+ * because the command also gets the computed parts.  An answer replaces the total and may add parts.  s must
+ * exist until rf_ask_stop().  Errors: RF_EUSAGE: the name of the kind is malformed; those of
  * rf_ask_start(). */
 enum rf_code rf_reward_exec_start(struct rf_ask **a, const struct rf_reward_exec_settings *s,
                                   const struct rf_head *head, rf_ask_pass *pass, void *arg, struct rf_err *e);

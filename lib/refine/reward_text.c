@@ -1,4 +1,4 @@
-/* reward_text.c -- the text of a record's rollouts.
+/* reward_text.c -- decodes the rollouts of a record.
  *
  * The truth and the rollouts are decoded together with the last tokens of their prefix (ask_text.h). */
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include "refine/ask_text.h"
 #include "refine/reward_text.h"
 
-enum { BEFORE = 16 }; /* tokens of the prefix that are decoded together with what follows */
+enum { BEFORE = 16 }; /* tokens of the prefix that are decoded together with the truth or a rollout */
 
-/* Appends the object of position i.  ids: room for T + k tokens, twice. */
+/* Appends the JSON object of position i.  ids: room for 2 (T + k) tokens. */
 static enum rf_code add_position(struct rf_buf *b, const struct rf_tokenizer *t, const struct rf_record *r,
                                  int i, int32_t *ids, struct rf_err *e)
 {

@@ -8,7 +8,7 @@
 #include "tokenizer/tokenizer.h"
 
 /* Appends the text of a record with rollouts as JSON: a list of c objects
- * {"prefix": "..", "truth": "..", "rollouts": [".."]}.  A rollout's text ends at the rollout's length.
+ * {"prefix": "..", "truth": "..", "rollouts": [".."]}.  The text of a rollout ends where the rollout ends.
  * Special tokens, and tokens that the tokenizer does not have, have no text.  A character that begins in the
  * prefix's last tokens and ends after the position belongs to the truth and the rollouts.  Bytes that are not
  * UTF-8, such as an incomplete character at the end of a rollout, become U+FFFD.  Errors: RF_ENOMEM; those of

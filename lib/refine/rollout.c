@@ -1,11 +1,10 @@
 /* rollout.c -- continuations of a sequence at chosen positions (paper, eq. 7-8; rf-design(7), The tree).
  *
  * One pass over the sequence keeps the hidden states of rows s-1 .. s+k-1 of every position s.  Token 0 is
- * drawn from the first of them; the others are h_gt.  The rollouts of a group, which is all positions that
- * the tree has ready at once (tree.h; unless the sequence slides, all its positions, after the whole
- * sequence), are decoded side by side, one row each per step.  If they are only scored, all their rows are
- * one more pass.  In device memory the values of rollouts lie group by group, and within a group step by
- * step. */
+ * drawn from the first of these rows; the others are h_gt.  A group is the positions that the tree has ready
+ * together (tree.h): all positions, after the whole sequence, unless the sequence slides.  The rollouts of a
+ * group are decoded side by side, one row each per step.  If they are only scored, their rows are one more
+ * pass.  In device memory the values of rollouts lie group by group, and within a group step by step. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -81,24 +80,24 @@ struct rf_use rf_rollout_use(struct rf_rollout_settings *s)
 	                        .tree = { .decode = !s->score } };
 }
 
-/* A record at work.  Value j of rollout i at position p is at spot[p].at + j spot[p].step + i of token, logp
- * and (of d numbers) h_pred. */
+/* The record in hand.  Value j of rollout i at position p is at spot[p].at + j spot[p].step + i of token and
+ * logp, and of the rows of h_pred. */
 struct job {
 	const struct rf_rollout_settings *s;
 	const struct rf_record *r;
 	int n, k;
-	bool ran;                               /* the tree has run the sequence */
+	bool ran;                               /* whether the tree has run the sequence already */
 	struct rf_rollout_place at;
 	struct spot { size_t at, step; } *spot; /* (c) */
-	int32_t *list;                          /* host memory for what is uploaded: these ... */
-	double *u;                              /* ... and (c n) */
+	int32_t *list;                          /* host memory for lists that are uploaded */
+	double *u;                              /* (c n): random numbers, likewise */
 	int *row;                               /* (c): s-1 */
 };
 
-/* Positions whose rollouts are run side by side; first: where their values begin. */
+/* Positions whose rollouts are run together; first: where their values begin. */
 struct group { const int *position; int positions; size_t nb, first; };
 
-/* Hidden states of the rows of segment i that are wanted: row s-1+j of position p goes to
+/* Copies the hidden states of segment i that the positions need: row s-1+j of position p goes to
  * kept[p (k+1) + j]. */
 static void keep_rows(const struct job *job, int i, rf_f32 hidden)
 {
@@ -123,7 +122,7 @@ static void keep_rows(const struct job *job, int i, rf_f32 hidden)
 	       .to = job->at.kept, .ti = job->at.to);
 }
 
-/* first (positions, or positions n, d) = rows s-1 of the group's positions, each `n` times */
+/* Copies rows s-1 of the group's positions, each `n` times, to first (positions n, d). */
 static void gather_first_rows(const struct job *job, const struct group *x, int n)
 {
 	struct rf_engine *g = job->s->work->engine;
@@ -136,6 +135,7 @@ static void gather_first_rows(const struct job *job, const struct group *x, int 
 	       .to = job->at.first);
 }
 
+/* Uploads the end tokens, which are not drawn without --eos. */
 static void upload_banned(const struct job *job)
 {
 	struct rf_engine *g = job->s->work->engine;
@@ -148,7 +148,7 @@ static void upload_banned(const struct job *job)
 	g->dev.ops->upload(&g->dev, job->at.banned, job->list, (size_t)c->eos_count * 4);
 }
 
-/* Draws k tokens at every position of a group, one step of its rollouts after the other. */
+/* Draws the rollouts of a group, k tokens each, step by step (paper, eq. 7). */
 static void draw_rollouts(const struct job *job, const struct group *x)
 {
 	const struct rf_rollout_settings *s = job->s;
@@ -185,7 +185,7 @@ static void draw_rollouts(const struct job *job, const struct group *x)
 	rf_work_decodes(s->work, 0, 0);
 }
 
-/* Values of the tokens that are there: a group's rollouts at once. */
+/* Computes the values of existing tokens, for all rollouts of a group together. */
 static void score_rollouts(const struct job *job, const struct group *x)
 {
 	const struct rf_rollout_place *at = &job->at;
@@ -204,8 +204,8 @@ static void score_rollouts(const struct job *job, const struct group *x)
 	h = rf_tree_branch(job->s->work->tree, job->n, job->k, job->list);
 	RF_RUN(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h,
 	       .to = rf_at(at->h_pred, x->first * d));
-	/* token j comes from the row of token j-1, token 0 from row s-1: one list of rows, shifted
-	   by a step */
+	/* token j is predicted by the row of token j-1, token 0 by row s-1: one list of rows, shifted by
+	   one step */
 	RF_RUN(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h, .to = rf_at(at->first, nb * d));
 	RF_RUN(&g->dev, head_fwd, .rows = (int)(nb * k), .d = c->d, .N = c->vocab,
 	       .inv_temp = (float)(1 / o->temperature), .h = at->first, .w = rf_w(&g->model, g->model.head),
@@ -213,7 +213,8 @@ static void score_rollouts(const struct job *job, const struct group *x)
 	       .target = token, .logp = rf_at(at->logp, x->first));
 }
 
-/* The pass over the sequence, or what it has kept, and the rollouts of the positions as they are ready. */
+/* Runs the sequence, unless the tree has run it, and the rollouts of the positions as soon as these are
+ * ready. */
 static void run_pass(const struct job *job)
 {
 	struct rf_tree *t = job->s->work->tree;
@@ -236,13 +237,14 @@ static void run_pass(const struct job *job)
 	}
 }
 
+/* Returns which layer overflows, and where; the caller provides room for the text. */
 static const char *find_cause(const struct job *job, char why[100])
 {
 	return rf_tree_blame(job->s->work->tree, job->at.token, why) ? why : "the model overflows there";
 }
 
-/* Writes how many tokens each rollout has to out->length, unless all have k: up to the end token that was
- * drawn, or as many as the record says. */
+/* Writes the number of tokens of each rollout to out->length, unless all have k: the tokens up to the end
+ * token that was drawn, or the lengths that the record has. */
 static enum rf_code find_lengths(const struct job *job, struct rf_record *r, struct rf_rollout *out,
                                  struct rf_err *e)
 {
@@ -266,7 +268,7 @@ static enum rf_code find_lengths(const struct job *job, struct rf_record *r, str
 	return RF_OK;
 }
 
-/* Fills the rows of rollouts after their ends. */
+/* Fills the values after the end of each rollout. */
 static void clear_tails(const struct job *job, const struct rf_record *r, struct rf_rollout *out)
 {
 	const struct rf_rollout_settings *s = job->s;
@@ -281,7 +283,7 @@ static void clear_tails(const struct job *job, const struct rf_record *r, struct
 		}
 }
 
-/* The device's results into the record's (c, n, k). */
+/* Downloads the results and stores them in the record, in the order (c, n, k). */
 static enum rf_code download_rollouts(const struct job *job, struct rf_record *r, struct rf_err *e)
 {
 	const struct rf_rollout_settings *s = job->s;
@@ -364,7 +366,7 @@ enum rf_code rf_rollout_check(const struct rf_rollout_settings *s, const struct 
 	return rc;
 }
 
-/* With the place of everything known. */
+/* Runs the record in memory that is laid out for it. */
 static enum rf_code run_job(struct job *job, struct rf_record *r, struct rf_err *e)
 {
 	size_t c = (size_t)r->c, nb = c * (size_t)job->n, k = (size_t)job->k;

@@ -1,8 +1,8 @@
 /* select.c -- the positions that get rollouts.
  *
- * One position per chunk spreads them over the sequence.  Within a chunk the draw prefers places where the
- * model is uncertain over the length of a rollout rather than at a single row, hence the smoothing (paper,
- * eq. 6).  The arg max and arg min of the ablation use the entropies without smoothing. */
+ * One position per chunk spreads the positions over the sequence.  The entropies are smoothed (paper, eq. 6),
+ * so that within a chunk the draw prefers places where the model is uncertain over the length of a rollout,
+ * not only at a single row.  The arg max and arg min of the ablation use the entropies without smoothing. */
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -72,7 +72,7 @@ void rf_select_probabilities(const double *H, int n, double tau, double *p)
 int rf_draw_index(const double *p, int n, double u)
 {
 	double total = 0, sum = 0;
-	int last = 0; /* of a probability above 0 */
+	int last = 0; /* the last index with a probability above 0 */
 
 	for (int t = 0; t < n; t++)
 		total += p[t];
@@ -86,7 +86,7 @@ int rf_draw_index(const double *p, int n, double u)
 	return last;
 }
 
-/* The lowest index of the greatest (sign 1) or least (sign -1) entropy. */
+/* Returns the lowest index of the greatest (sign 1) or least (sign -1) entropy. */
 static int index_of_extreme(const float *H, int n, int sign)
 {
 	int best = 0;
@@ -97,11 +97,12 @@ static int index_of_extreme(const float *H, int n, int sign)
 	return best;
 }
 
-/* The row at which the first rollout may begin, which needs one before it; the rows behind the last one. */
+/* Returns the first row at which a rollout may begin: one row must precede it. */
 static int first_row(const struct rf_select *s) { return s->margin > 1 ? s->margin : 1; }
+/* Returns how many rows must follow the row at which the last rollout begins, this row included. */
 static int rows_after(const struct rf_select *s) { return s->k > s->margin ? s->k : s->margin; }
 
-/* Returns for each token t the entropy of row t - shift, and 0 for the first tokens; NULL: out of memory. */
+/* Returns the entropy of row t - shift for each token t, and 0 for the first tokens; NULL: out of memory. */
 static const float *entropies_about(const struct rf_select *s, struct rf_record *r)
 {
 	const size_t T = (size_t)r->T, shift = s->shift < r->T ? (size_t)s->shift : T;
@@ -165,7 +166,8 @@ enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct r
 
 	for (int i = 0; i < s->chunks; i++) {
 		double u = rf_draw(rf_draw_key(s->seed, RF_DRAW_SELECT, step, r->id, (uint64_t)i, 0), 0);
-		/* the first `shift` tokens have no entropy; a chunk of them alone gives its last one */
+		/* the first `shift` tokens have no entropy: if a chunk has only such tokens, its last token
+		   is taken */
 		int from = s->shift > i * n ? s->shift : i * n, t, start;
 
 		from = from < (i + 1) * n ? from : (i + 1) * n - 1;

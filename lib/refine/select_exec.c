@@ -1,4 +1,4 @@
-/* select_exec.c -- reads the positions of an answer. */
+/* select_exec.c -- asks a command for positions, and reads its answers. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -55,15 +55,15 @@ static void add_head(const void *of, const struct rf_head *head, struct rf_buf *
 	rf_ask_add_number(line, "k", s->ask.k, head, "rf-select", "length");
 }
 
-/* Appends the list of the tokens' texts, which together are the text of the sequence.  A token is decoded
- * with those before it, from the last but one place on at which a character was complete: so the blank of a
- * word is seen, and a run of tokens for single bytes begins with a whole character. */
+/* Appends a list with the text of each token; together they are the text of the sequence.  A token is decoded
+ * together with the tokens before it, from the last but one place at which a character was complete.  So the
+ * blank before a word is kept, and a run of tokens for single bytes begins with a whole character. */
 static enum rf_code add_text(const struct rf_tokenizer *t, const struct rf_record *r, struct rf_buf *line,
                              struct rf_err *e)
 {
 	int32_t *room = malloc((size_t)r->T * sizeof *room);
 	enum rf_code rc = room ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory (the text of a record)");
-	size_t bytes, final, done = 0; /* of the text from `from` on, what is printed */
+	size_t bytes, final, done = 0; /* done: the bytes of the text from `from` on that are printed */
 	int from = 0, complete = 0;
 	char *text;
 
@@ -75,7 +75,7 @@ static enum rf_code add_text(const struct rf_tokenizer *t, const struct rf_recor
 		final = i + 1 < r->T ? final : bytes;
 		rf_print_text(line, i ? "," : "");
 		rf_print_string(line, text + (done < final ? done : final), done < final ? final - done : 0);
-		done = done < final ? final : done; /* an unfinished run of bytes may be all unfinished */
+		done = done < final ? final : done; /* of an unfinished run no byte may be final */
 		free(text);
 		if (final < bytes)
 			continue;
