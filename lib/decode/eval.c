@@ -1,5 +1,6 @@
 /* eval.c -- how well a model predicts sequences: sums over the tokens that count, in the order of the
- * records.  A token weighs 1; in the mean of the sequences' means, 1 / the tokens of its sequence. */
+ * records.  A token has the weight 1 or, for the mean of the sequences' means, 1 / the number of tokens of
+ * its sequence. */
 #include <math.h>
 
 #include "base/jline.h"
@@ -10,7 +11,7 @@ const char *const rf_eval_needs[][2] = {
 	[RF_LOSS_POSITIONS] = { "positions", "rf-select writes them" },
 };
 
-/* Adds token t, of which row t-1 has the loss. */
+/* Adds token t.  Row t-1 has its loss. */
 static void add_token(struct rf_eval *sum, const struct rf_record *r, int t, double weight)
 {
 	sum->nll += weight * (double)r->nll[t - 1];

@@ -1,7 +1,7 @@
-/* generate.c -- decodes what follows several prompts side by side (rf-design(7), The tree).
+/* generate.c -- decodes the continuations of several prompts together (rf-design(7), The tree).
  *
  * Row b of a step is sample b % n of record b / n, whose prompt is position b / n of the tree.  A sample that
- * has ended is still decoded, and what it says is not read, until the last one of its batch ends. */
+ * has ended is still decoded until the last sample of its batch ends, but its tokens are not read. */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -17,10 +17,11 @@
 #include "stream/meta.h"
 #include "stream/pack.h"
 
-/* Records side by side if the user does not say: a step of more rows costs more, and all are held back until
- * the longest has ended. */
+/* MOST: the most records together by default.  More rows make a step slower, and all records wait until the
+ * longest has ended.  MOST_NEW: the most tokens of a sample. */
 enum { MOST = 32, MOST_NEW = 1 << 20 };
-/* No more are read where those that are held take so many bytes: hidden states and logits pass through. */
+/* No more records are read for a batch whose records take this many bytes, with hidden states and logits that
+ * only pass through. */
 enum { HELD = 64 << 20 };
 
 void rf_generate_options(struct rf_generate_settings *s, struct rf_opts *opts)
@@ -70,7 +71,8 @@ enum rf_code rf_generate_ready(const struct rf_generate_settings *s, struct rf_e
 
 /* ---- the tokenizer ------------------------------------------------------------------------- */
 
-/* Without a tokenizer that is ours there is no text, but still tokens. */
+/* Opens the tokenizer of the model, or of bytes.  If its kind is not supported, generations have tokens but
+ * no text. */
 static enum rf_code open_models(struct rf_generate_settings *s, const struct rf_head *h, struct rf_err *e)
 {
 	const struct rf_ckpt *c = s->work->engine->ckpt;
@@ -78,7 +80,7 @@ static enum rf_code open_models(struct rf_generate_settings *s, const struct rf_
 
 	if (*c->tokenizer) {
 		rc = rf_tokenizer_open(&s->words, c->dir, e);
-		/* a trainer may have removed the step since it was opened: the run's next has the same */
+		/* a trainer may have removed this step meanwhile: the next step has the same tokenizer */
 		if (access(c->dir, F_OK) && errno == ENOENT) {
 			rf_tokenizer_free(s->words);
 			rc = rf_tokenizer_open(&s->words, s->work->engine->path, e);
@@ -145,7 +147,7 @@ static void place_memory(void *stage, const struct rf_shape *shape, struct rf_ar
 
 static int larger(int a, int b) { return a > b ? a : b; }
 
-/* Whether the memory for a shape is what may be taken without being asked for. */
+/* Returns whether the memory for a shape is at most that of the weights or 1 GiB. */
 static bool is_modest(const struct rf_generate_settings *s, const struct rf_shape *shape)
 {
 	const struct rf_use use = rf_generate_use((struct rf_generate_settings *)s);
@@ -155,6 +157,7 @@ static bool is_modest(const struct rf_generate_settings *s, const struct rf_shap
 	return bytes && bytes <= (weights > least ? weights : least);
 }
 
+/* Returns how many records with prompts of T tokens and k tokens after them are decoded together. */
 static int records_together(const struct rf_generate_settings *s, int T, int k)
 {
 	struct rf_shape shape = { T, s->batch ? s->batch : MOST, s->n, k };
@@ -181,7 +184,7 @@ struct rf_use rf_generate_use(struct rf_generate_settings *s)
 	                        .tree = { .decode = true, .apart = true } };
 }
 
-/* Makes room for a batch.  What was needed before is held on to only if both together are modest. */
+/* Makes room for a batch.  Frees the memory of earlier batches if both together would be too large. */
 static enum rf_code reserve_memory(const struct rf_generate_settings *s, const struct rf_shape *want,
                                    struct rf_err *e)
 {
@@ -203,7 +206,7 @@ static enum rf_code reserve_memory(const struct rf_generate_settings *s, const s
 
 static int prompt_of(const struct rf_record *r) { return r->prompt_len >= 0 ? r->prompt_len : r->T; }
 
-/* The most tokens that may follow a record's prompt; 0: its meta does not say. */
+/* Returns the most tokens that may follow the prompt of a record; 0: its meta has no valid number. */
 static int limit_of(const struct rf_generate_settings *s, const struct rf_record *r)
 {
 	const unsigned char *meta = r->meta.data;
@@ -219,8 +222,8 @@ static int limit_of(const struct rf_generate_settings *s, const struct rf_record
 	return (int)it.u;
 }
 
-/* The strings that end a record's samples besides those of --stop: a text or a list of texts, perhaps an
- * empty list, or null. */
+/* Reads the strings that end the samples of a record in addition to those of --stop: a text, or a list of
+ * texts, which may be empty, or null. */
 static enum rf_code stops_of(const struct rf_generate_settings *s, const struct rf_record *r,
                              struct rf_region *p, struct rf_texts *to, struct rf_err *e)
 {
@@ -291,32 +294,32 @@ int rf_generate_room(const struct rf_generate_settings *s, const struct rf_recor
 
 /* ---- decoding ------------------------------------------------------------------------------ */
 
-/* One sample as it grows. */
+/* A sample that is being decoded. */
 struct sample {
 	int length, limit;
 	bool ended;
 	enum rf_stop why;
-	char *text;      /* malloc'd, once it has ended; its end is that of `bytes` */
+	char *text;      /* (bytes): malloc'd when the sample has ended */
 	size_t bytes;
 };
 
-/* A batch at work. */
+/* The batch in hand. */
 struct job {
 	struct rf_generate_settings *s;
 	struct rf_record *r;
-	int batch, k;            /* records; the largest limit */
+	int batch, k;            /* the number of records; their largest limit */
 	size_t nb;
 	struct rf_generate_place at;
 	struct sample *sample;   /* (nb) */
-	int32_t *token, *row;    /* (k, nb); (k): of one sample */
+	int32_t *token, *row;    /* (k, nb); (k): the tokens of one sample */
 	float *sure;             /* (nb) */
 	double *u;               /* (nb) */
-	struct rf_texts *stops;  /* (batch): of each record, in region */
+	struct rf_texts *stops;  /* (batch): the stop strings of each record, in region */
 	struct rf_region region;
-	int bad;                 /* the record that an error is about */
+	int bad;                 /* the record that has an error */
 };
 
-/* Runs all prompts; first = their last rows. */
+/* Runs all prompts, and copies their last rows to `first`. */
 static void run_prompts(const struct job *job)
 {
 	struct rf_engine *g = job->s->work->engine;
@@ -339,7 +342,7 @@ static void run_prompts(const struct job *job)
 	rf_tree_decode_begin(t, job->s->n);
 }
 
-/* The tokens of step j, from the hidden states h (nb, d). */
+/* Chooses or draws the tokens of step j, from the hidden states h (nb, d). */
 static void choose_tokens(const struct job *job, int j, rf_f32 h)
 {
 	const struct rf_generate_settings *s = job->s;
@@ -365,7 +368,8 @@ static void choose_tokens(const struct job *job, int j, rf_f32 h)
 	       .token = token, .logp = at->sure);
 }
 
-/* Where the first of the strings begins in the first n bytes of a text, if before `first`. */
+/* Returns where the first of the strings begins in the first n bytes of a text, or `first` if none begins
+ * before it. */
 static size_t find_stop(const char *const *stop, int stops, const char *text, size_t n, size_t first)
 {
 	for (int i = 0; i < stops; i++) {
@@ -378,8 +382,8 @@ static size_t find_stop(const char *const *stop, int stops, const char *text, si
 	return first;
 }
 
-/* Copies to job->row the tokens of a sample that have text; returns how many.  A model's vocabulary may be
- * padded: tokens beyond the tokenizer's vocabulary have no text.  The end token is left out. */
+/* Copies the tokens of a sample that have text to job->row, and returns their number.  Tokens outside the
+ * vocabulary of the tokenizer, which a padded model may write, have no text.  The end token is left out. */
 static size_t copy_tokens(const struct job *job, size_t b)
 {
 	const struct sample *x = &job->sample[b];
@@ -396,9 +400,9 @@ static size_t copy_tokens(const struct job *job, size_t b)
 	return n;
 }
 
-/* Checks for a stop string that ends a sample, and sets the text of a sample that has ended.  Strings are
- * searched in the text with special tokens, such as the mark at the end of a turn; the text that is kept has
- * none. */
+/* Looks for a stop string that ends a sample, and stores the text of a sample that has ended.  Stop strings
+ * are searched in the text with special tokens, such as the mark at the end of a turn.  The stored text has
+ * no special tokens. */
 static enum rf_code read_text(const struct job *job, size_t b, struct rf_err *e)
 {
 	const struct rf_generate_settings *s = job->s;
@@ -423,7 +427,7 @@ static enum rf_code read_text(const struct job *job, size_t b, struct rf_err *e)
 	                   : rf_tokenizer_text(s->words, job->row, n, &x->text, &x->bytes, &whole, e);
 }
 
-/* Reads the tokens of step j.  *open: whether any sample goes on. */
+/* Downloads the tokens of step j, and ends samples.  *open: whether any sample continues. */
 static enum rf_code read_step(struct job *job, int j, bool *open, struct rf_err *e)
 {
 	const struct rf_generate_settings *s = job->s;
@@ -480,8 +484,8 @@ static enum rf_code decode_batch(struct job *job, struct rf_err *e)
 
 static const char *const words[] = { "eos", "length", "stop" };
 
-/* Returns a copy of n bytes of text in the record's memory.  A NUL, which the stream's texts do not have,
- * becomes U+FFFD, so that it does not end the text.  NULL: memory ran out. */
+/* Returns a copy of n bytes of text in the memory of the record.  A NUL becomes U+FFFD, because it would end
+ * the text in the stream.  NULL: out of memory. */
 static char *copy_text(struct rf_record *r, const char *s, size_t n)
 {
 	static const char instead[] = "\xef\xbf\xbd";
@@ -502,6 +506,7 @@ static char *copy_text(struct rf_record *r, const char *s, size_t n)
 	return to;
 }
 
+/* Writes the generation of record i. */
 static enum rf_code store_generation(const struct job *job, int i, struct rf_err *e)
 {
 	const struct rf_generate_settings *s = job->s;
@@ -538,8 +543,8 @@ static enum rf_code store_generation(const struct job *job, int i, struct rf_err
 	return RF_OK;
 }
 
-/* Says why a record's numbers are not finite.  The tree can look only at a record that is alone in it, and
- * the first of a batch that fails need not be the one that was found. */
+/* Adds to an error why the numbers of a record are not finite.  The tree can only examine a single record, so
+ * the records of a batch run again, one after the other; the first that fails is reported. */
 static enum rf_code find_cause(struct job *job, struct rf_err *e)
 {
 	char what[sizeof e->msg], why[100];
@@ -568,7 +573,7 @@ enum rf_code rf_generate_records(struct rf_generate_settings *s, struct rf_recor
 	struct rf_shape want = { 0, count, s->n, 0 };
 	enum rf_code rc;
 
-	*bad = 0; /* the one that takes most, if memory runs out */
+	*bad = 0; /* the record with the largest limit, if memory runs out */
 	for (int i = 0; i < count; i++) {
 		if (limit_of(s, &r[i]) > limit_of(s, &r[*bad]))
 			*bad = i;

@@ -1,12 +1,12 @@
 /* logp.c -- choices as branches of the tree (rf-design(7), The tree).
  *
- * One pass over the tokens leaves the state behind the last of them, and its hidden state, which predicts the
- * first token of every choice.  The choices are then run side by side from that state, as many of about equal
- * length as fit: a choice that is shorter than the longest beside it is filled with tokens whose rows nobody
- * reads.  Only the rows that predict a token that counts go on to the head.
+ * One pass over the sequence leaves the state after its last token, and the hidden state of this token, which
+ * predicts the first token of every choice.  The choices then run as branches from this state, several of
+ * about equal length together.  A choice that is shorter than the longest of them is padded with tokens whose
+ * rows are not used.  Only rows that predict a token that counts go to the head.
  *
- * A choice with more than LONG rows is run behind the tokens as a sequence of its own.  So memory does not
- * depend on how long choices are, only on the longest sequence. */
+ * A choice with more than LONG rows runs after the tokens as one sequence.  So memory depends on the longest
+ * sequence, but not on the length of choices. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 #include "decode/logp.h"
 #include "device/arena.h"
 
-/* Choices side by side, rows of each, and how many rows of a pass may be padding: a further pass reads the
- * weights once more, which takes about as long as so many rows. */
+/* The most choices together, the most rows of each, and the most rows of a pass that may be padding: one more
+ * pass reads the weights again, which takes about as long as this many rows. */
 enum { SIDE = 16, LONG = 256, PADDING = 16 };
 
 static int larger(int a, int b) { return a > b ? a : b; }
@@ -24,7 +24,7 @@ static int smaller(int a, int b) { return a < b ? a : b; }
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* How many values a shape has: T tokens of a sequence, n choices side by side, k rows of each. */
+/* Returns how many values a shape needs: T tokens of a sequence, or n choices together with k rows each. */
 static size_t count_values(const struct rf_shape *z)
 {
 	size_t side = (size_t)z->n * ((size_t)z->k + 1);
@@ -60,9 +60,10 @@ struct rf_use rf_logp_use(struct rf_logp *s)
 
 /* ---- a record ------------------------------------------------------------------------------ */
 
+/* Returns the first token of choice i that counts. */
 static int first_counted(const struct rf_choice *c, int i) { return c->from ? c->from[i] : 0; }
 
-/* Tokens of a choice that are in the sequence or the branch of its pass, all but its last. */
+/* Returns the number of rows of choice i: one for each token but the last. */
 static int rows_of(const struct rf_choice *c, int i) { return c->length[i] - 1; }
 
 static const int32_t *tokens_of(const struct rf_choice *c, int i)
@@ -89,19 +90,19 @@ static struct rf_shape shape_of(const struct rf_record *r)
 	return z;
 }
 
-/* A record at work. */
+/* The record in hand. */
 struct job {
 	struct rf_logp *s;
 	const struct rf_record *r;
 	struct rf_logp_place at;
 	int *order, branches;    /* (n): the choices that are branches, the longest first */
-	int32_t *list, *top;     /* host memory: what is uploaded, the most likely tokens, */
-	float *value;            /* their log-probabilities */
-	float *logp;             /* (n) each: the results */
-	int32_t *greedy;
+	int32_t *list, *top;     /* host memory: lists to upload; the most likely tokens */
+	float *value;            /* host memory: log-probabilities of tokens */
+	float *logp;             /* (n): the results */
+	int32_t *greedy;         /* (n): the results */
 };
 
-/* Sets job->order; lengths are small. */
+/* Sets job->order.  Lengths are small, so this tries each length. */
 static void sort_branches(struct job *job)
 {
 	const struct rf_choice *c = &job->r->choice;
@@ -112,8 +113,8 @@ static void sort_branches(struct job *job)
 				job->order[job->branches++] = i;
 }
 
-/* The head for `rows` rows at h: log-probabilities of the targets in job->list, and the most likely tokens,
- * at the places of the tokens from `first` on. */
+/* Runs the head for `rows` rows at h: writes the log-probabilities of the targets in job->list, and the most
+ * likely tokens, as values first, first+1, ... */
 static void run_head(const struct job *job, rf_f32 h, size_t first, int rows)
 {
 	struct rf_engine *g = job->s->work->engine;
@@ -126,7 +127,7 @@ static void run_head(const struct job *job, rf_f32 h, size_t first, int rows)
 	       .logp = rf_at(job->at.logp, first), .top = rf_at_i32(job->at.top, first));
 }
 
-/* Fetches the values of n tokens. */
+/* Downloads the values of n tokens. */
 static enum rf_code download_values(const struct job *job, size_t n, struct rf_err *e)
 {
 	struct rf_engine *g = job->s->work->engine;
@@ -136,16 +137,17 @@ static enum rf_code download_values(const struct job *job, size_t n, struct rf_e
 	return rf_dev_sync(&g->dev, e);
 }
 
-/* What a choice has so far, and one more token of it. */
+/* The sum over the tokens of a choice. */
 struct sum { double logp; bool greedy; };
 
+/* Adds the value at index `at` to the sum. */
 static void add_token(const struct job *job, struct sum *x, size_t at, int32_t token)
 {
 	x->logp += (double)job->value[at];
 	x->greedy &= job->top[at] == token;
 }
 
-/* The result of a choice.  order: that of the branches which were run last; NULL: it was run alone. */
+/* Stores the result of choice i.  order: the branches that were run last; NULL: the choice was a sequence. */
 static enum rf_code store_result(const struct job *job, int i, const struct sum *x, const int *order,
                                  struct rf_err *e)
 {
@@ -166,7 +168,7 @@ static enum rf_code store_result(const struct job *job, int i, const struct sum 
 
 /* ---- branches ------------------------------------------------------------------------------ */
 
-/* Runs the tokens up to row T-1, of which it keeps the hidden state. */
+/* Runs the sequence, and keeps the hidden state of row T-1. */
 static void run_trunk(const struct job *job)
 {
 	struct rf_engine *g = job->s->work->engine;
@@ -183,7 +185,7 @@ static void run_trunk(const struct job *job)
 	job->s->rows += (uint64_t)job->r->T;
 }
 
-/* Copies the rows that job->list names to at.h, from the `first` on. */
+/* Copies the n rows that job->list names to at.h, as rows first, first+1, ... */
 static void gather_rows(const struct job *job, rf_f32 from, int first, int n)
 {
 	struct rf_engine *g = job->s->work->engine;
@@ -196,8 +198,8 @@ static void gather_rows(const struct job *job, rf_f32 from, int first, int n)
 	       .to = rf_at(job->at.h, (size_t)first * (size_t)d));
 }
 
-/* Runs nb choices side by side, the first of which is the longest.  The head's rows are first those of row
- * T-1, for the choices whose first token counts, then those of the branches, choice by choice. */
+/* Runs nb choices together, the first of which is the longest.  The rows of the head are first copies of row
+ * T-1, one for each choice whose first token counts, then the rows of the branches, choice by choice. */
 static enum rf_code run_branches(const struct job *job, const int *order, int nb, struct rf_err *e)
 {
 	const struct rf_choice *c = &job->r->choice;
@@ -267,10 +269,10 @@ static enum rf_code run_all_branches(const struct job *job, struct rf_err *e)
 	return rc;
 }
 
-/* ---- sequences of their own ---------------------------------------------------------------- */
+/* ---- long choices -------------------------------------------------------------------------- */
 
-/* Runs the tokens and behind them all but the last of a choice's.  The row of the sequence that predicts
- * token j of the choice is T-1 + j. */
+/* Runs the tokens of the record, followed by those of choice i without its last, as one sequence.  Row T-1 +
+ * j predicts token j of the choice. */
 static enum rf_code run_long_choice(const struct job *job, int i, struct rf_err *e)
 {
 	const struct rf_choice *c = &job->r->choice;

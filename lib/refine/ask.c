@@ -234,8 +234,8 @@ static bool same_id(const json_t *id, uint64_t want)
 	return json_is_string(id) && !strcmp(json_string_value(id), text);
 }
 
-/* Returns whether a line that is not JSON has NaN or Infinity where a number could stand, as several languages
- * print them. */
+/* Returns whether a line that is not JSON has NaN or Infinity where a number could stand, as several
+ * languages print them. */
 static bool has_nonfinite(const char *line, size_t len)
 {
 	static const char *const words[] = { "NaN", "nan", "Infinity", "inf" };
