@@ -1,5 +1,5 @@
-/* dry_run.c -- what a program would do.  The plan comes from the program's own function (struct rf_engine,
- * needs), so what is printed here is what the program would allocate. */
+/* dry_run.c -- what a program would do.  The plan of memory comes from rf_work_memory(), which counts with
+ * the functions that allocate, so the printed figure is what the program would allocate. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,7 @@
 
 /* ---- outputs ------------------------------------------------------------------------------- */
 
+/* Checks that an output can be written.  folder: path may be a folder. */
 static enum rf_code check_output(const char *path, bool append, bool folder, struct rf_err *e)
 {
 	struct stat st;
@@ -24,7 +25,7 @@ static enum rf_code check_output(const char *path, bool append, bool folder, str
 	               : rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno));
 }
 
-/* folder: -o may be a folder, which gets a file for each batch. */
+/* Checks all outputs.  folder: -o may be a folder, which gets a file for each batch. */
 static enum rf_code check_outputs(const struct rf_opt *const *opts, bool folder, struct rf_err *e)
 {
 	static const char *const writes[] = { "output", "log", "grad-out" };
@@ -41,11 +42,11 @@ static enum rf_code check_outputs(const struct rf_opt *const *opts, bool folder,
 
 /* ---- the input ----------------------------------------------------------------------------- */
 
-/* Where the numbers of the plan are from. */
+/* Where the numbers of the plan come from. */
 struct source { const char *length, *rollouts; };
 
-/* Whether one can look into the input without taking it away from the program; of a name without a file,
- * opening tells. */
+/* Returns whether the input can be read now and again later.  A missing file counts as readable: opening
+ * it reports the error. */
 static bool can_look_ahead(const char *path)
 {
 	bool named = path && strcmp(path, "-");
@@ -56,7 +57,7 @@ static bool can_look_ahead(const char *path)
 	return S_ISREG(st.st_mode);
 }
 
-/* What the program would say to the first record, and its shape. */
+/* Checks the first record as the program would, and takes its shape. */
 static enum rf_code check_first_record(const struct rf_dry_run *d, struct rf_in *in, struct rf_shape *s,
                                        struct source *from, struct rf_err *e)
 {
@@ -88,7 +89,7 @@ static enum rf_code check_first_record(const struct rf_dry_run *d, struct rf_in 
 	return RF_OK;
 }
 
-/* The shape that the stream has, as far as one can look into it. */
+/* Finds the shape of the stream's records, from its history and its first record if they can be read. */
 static enum rf_code look_at_input(const struct rf_dry_run *d, struct rf_shape *s, struct source *from,
                                   struct rf_err *e)
 {
@@ -110,7 +111,7 @@ static enum rf_code look_at_input(const struct rf_dry_run *d, struct rf_shape *s
 		rc = check_first_record(d, in, s, from, e);
 	}
 	rf_in_close(in);
-	/* who reads standard input next finds it as it was */
+	/* leave standard input as it was, for a program that reads it next */
 	if (at >= 0 && lseek(STDIN_FILENO, at, SEEK_SET) < 0)
 		return rf_fail(e, RF_EIO, "<stdin>: seek: %s", strerror(errno));
 	return rc;
@@ -143,7 +144,7 @@ static void print_settings(struct rf_buf *p, const struct rf_dry_run *d)
 	rf_print_text(p, "settings\n");
 	for (const struct rf_opt *const *opts = d->opts; *opts; opts++)
 		for (const struct rf_opt *o = *opts; o->name; o++)
-			/* the model and the device have lines of their own */
+			/* the model and the device are printed separately */
 			if (d->in_force(o) && strcmp(o->name, "model") && strcmp(o->name, "device") &&
 			    strcmp(o->name, "threads") && strcmp(o->name, "isa") &&
 			    strcmp(o->name, "dry-run"))

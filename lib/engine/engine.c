@@ -1,4 +1,4 @@
-/* engine.c -- a model that is ready to work: the device, and the weights on it. */
+/* engine.c -- opens the device and loads the weights. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,12 +50,12 @@ static enum rf_code upload_block(void *arg, void *to, const void *from, size_t b
 {
 	struct rf_dev *d = arg;
 
-	(void)e; /* a failure shows at the next rf_dev_sync() */
+	(void)e; /* the next rf_dev_sync() reports a failure */
 	d->ops->upload(d, to, from, bytes);
 	return RF_OK;
 }
 
-/* Of weights that are not all float32 here, and cannot be read back. */
+/* Uploads weights to a model that stores some of them in bf16, and cannot give them back. */
 static enum rf_code upload_weights(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e)
 {
 	struct rf_model *m = arg;
@@ -65,7 +65,8 @@ static enum rf_code upload_weights(void *arg, void *to, const void *from, size_t
 	return RF_OK;
 }
 
-/* Only a step of a run says how many updates have made its moments; anywhere else they begin at 0. */
+/* Returns whether moments are loaded: only a step of a run records how many updates they have.  Otherwise
+ * they begin at 0. */
 static bool has_moments(const struct rf_engine *g) { return g->train && g->ckpt->in_run; }
 
 static struct rf_span own_part(const struct rf_engine *g)
@@ -73,8 +74,8 @@ static struct rf_span own_part(const struct rf_engine *g)
 	return rf_params_part(&g->ckpt->params, g->part, g->parts ? g->parts : 1);
 }
 
-/* Weights and moments go from the files to the device a block at a time, so that loading needs no
- * memory of its own. */
+/* Loads weights and moments from the files to the device, a block at a time, so that loading takes no
+ * memory. */
 static enum rf_code load_weights(struct rf_engine *g, struct rf_err *e)
 {
 	struct rf_model *m = &g->model;
@@ -96,9 +97,9 @@ static enum rf_code load_weights(struct rf_engine *g, struct rf_err *e)
 	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
 }
 
-/* Memory of the GPU that other programs of a pipeline take, which work on it at the same time: a filter has
- * the weights, the rounded copy of a head that is the embedding, and a segment's pass; and each program, this
- * one too, what the driver keeps for it. */
+/* Returns the memory of the GPU that other programs of a pipeline take at the same time.  A filter has the
+ * weights, the rounded copy of a head that is the embedding, and the pass of a segment.  The driver takes
+ * memory for each program, also for this one. */
 static size_t taken_by_others(const struct rf_engine *g)
 {
 	const struct rf_params *p = &g->ckpt->params;
@@ -162,7 +163,7 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 	if ((rc = rf_dev_open(&g->dev, asked, g->threads, g->math, &g->note, e)) != RF_OK)
 		return rc;
 	g->math = g->dev.math;
-	/* what a GPU is asked for takes some microseconds to come, as long as a megabyte takes */
+	/* a transfer from a GPU starts after some microseconds, in which a megabyte could be copied */
 	g->transfer = (struct rf_transfer){ &g->dev, download_block, upload_block,
 	                                    *g->dev.model ? 16 << 20 : 1 << 16 };
 	own = own_part(g);

@@ -1,5 +1,5 @@
-/* engine.h -- what lasts as long as a program with a model: the device, the checkpoint, the weights.  Memory
- * for sequences is that of struct rf_work (work.h), of which an engine may have several. */
+/* engine.h -- the device, the checkpoint and the weights, which last as long as a program with a model.
+ * Memory for sequences belongs to struct rf_work (work.h); an engine may have several. */
 #ifndef RF_ENGINE_H
 #define RF_ENGINE_H
 
@@ -17,24 +17,24 @@ struct rf_work;
 struct rf_engine {
 	/* settings */
 	const char *path;            /* -m */
-	const char *device, *isa;    /* NULL: those in the environment */
+	const char *device, *isa;    /* NULL: the values in the environment */
 	int threads, max_len;
-	int segment;                 /* 0: rf_engine_open() sets it: the comment there */
-	enum rf_math math;           /* once the engine is open: the device's */
+	int segment;                 /* 0: rf_engine_open() chooses it */
+	enum rf_math math;           /* when the engine is open: the type that the device uses */
 	bool dry_run;
-	/* of a model that is trained, this process keeps the moments of the part-th of so many parts
-	   (rf_params_part()); 0: of all */
+	/* in training: the part of the moments that this process keeps, and the number of parts
+	   (rf_params_part()); parts 0: all moments */
 	int part, parts;
 	/* the stage; set before the engine is opened */
-	struct rf_work *work;        /* what memory is planned for; rf_work_init() sets it */
-	bool response;               /* the stage also reads the response that follows a record's tokens */
-	/* whether the stage would accept this record of this stream, or else RF_EDATA; it may change the
-	   record.  --dry-run calls it for the first record.  NULL: rf_engine_check_record() decides */
+	struct rf_work *work;        /* the memory to plan; rf_work_init() sets it */
+	bool response;               /* whether the stage also reads the response after a record's tokens */
+	/* checks that the stage accepts this record of this stream, else RF_EDATA; it may change the record.
+	   --dry-run calls it for the first record.  NULL: rf_engine_check_record() is called */
 	enum rf_code (*fits)(const struct rf_head *h, struct rf_record *r, struct rf_err *e);
 	/* open */
-	const char *note;            /* what the user should know of the device; NULL: nothing */
+	const char *note;            /* a note for the user about the device; NULL: none */
 	const struct rf_ckpt *ckpt;  /* names and hashes of the weights */
-	struct rf_ckpt own;          /* opened by rf_engine_open() */
+	struct rf_ckpt own;          /* the checkpoint that rf_engine_open() has opened */
 	struct rf_dev dev;
 	struct rf_model model;
 	struct rf_transfer transfer; /* copies to and from device memory, for loading and saving */
@@ -42,36 +42,37 @@ struct rf_engine {
 };
 #define RF_ENGINE_DEFAULTS { .device = NULL }
 
-/* -m, --device, --threads, --isa, --segment, --max-len, --dtype, --dry-run.  The default of
- * --device is $RF_DEVICE, else auto; the default of --isa is $RF_ISA, else auto.  model: the text of --help
- * for -m; NULL: a run or a checkpoint. */
+/* -m, --device, --threads, --isa, --segment, --max-len, --dtype, --dry-run.  The default of --device is
+ * $RF_DEVICE, else auto; the default of --isa is $RF_ISA, else auto.  model: the help of -m; NULL: that of a
+ * run or a checkpoint. */
 void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opts *opts);
 
 /* Opens the device and the checkpoint at g->path, and loads the weights.  If `ckpt` is given, it is used
- * instead; a trainer passes the step of the run that it has locked.  With --dry-run the weights are read and
- * checked, and nothing is allocated on the device.  g->note is set by rf_dev_open().
+ * instead of g->path: a trainer passes the step of the run that it has locked.  With --dry-run the weights
+ * are read and checked, and nothing is allocated on the device.  g->note is set by rf_dev_open().
  *
- * A segment of 0 becomes 2048 rows on the CPU, where more gain nothing.  A GPU wants more: 8192 in training,
- * 4096 with recomputation, which pays for rows by memory, and in filters, which share the GPU with a trainer.
- * It is halved, down to 2048, until what the stage needs for --max-len, or for one segment without it, fits
- * into the GPU's memory, beside the other programs of a pipeline: a trainer leaves room for two filters.
- * That is reckoned from all memory that the GPU has, not from what is free, so that the same program on the
- * same GPU always has the same bits. */
+ * A segment of 0 becomes 2048 rows on the CPU, where longer segments gain nothing.  On a GPU it becomes 8192
+ * rows in training, and 4096 rows with recomputation, whose memory grows with the segment, and in filters,
+ * which share the GPU with a trainer.  The number is halved, down to 2048, until the memory of the stage for
+ * --max-len, or for one segment without --max-len, fits into the memory of the GPU together with the other
+ * programs of a pipeline: a trainer leaves room for two filters.  The whole memory of the GPU counts, not its
+ * free memory, so that the same program on the same GPU always computes the same bits. */
 enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, bool train, struct rf_err *e);
 void rf_engine_close(struct rf_engine *g);
 
-/* Checks that a stream's vocabulary and tokenizer fit the model.  Errors: RF_EDATA: they do not, and the
- * message has the values of both sides. */
+/* Checks that the vocabulary and the tokenizer of a stream fit the model.  Errors: RF_EDATA; the message
+ * names the values of stream and model. */
 enum rf_code rf_engine_check_head(const struct rf_engine *g, const struct rf_head *h, struct rf_err *e);
-/* How many tokens the stage reads as one sequence. */
+/* Returns how many tokens the stage reads as one sequence. */
 int rf_engine_length(const struct rf_engine *g, const struct rf_record *r);
-/* Errors: RF_EDATA: a record is longer than --max-len, or one of its tokens, in the sequence, in a rollout or
- * in a response that the stage reads, is outside the model's vocabulary (a stream need not say its own
- * vocabulary). */
+/* Checks the length and the tokens of a record, because a stream may not name its vocabulary.  Errors:
+ * RF_EDATA: the record is longer than --max-len, or a token of its sequence, of a rollout or of a response
+ * that the stage reads is outside the model's vocabulary. */
 enum rf_code rf_engine_check_record(const struct rf_engine *g, const struct rf_record *r, struct rf_err *e);
-/* Writes into a stream's head that this model computed the newest values and, if the head does not say it,
- * the size of the vocabulary.  draws: the stage writes tokens that this model draws.  The model's vocabulary
- * may be larger than the tokenizer's (it is usually padded), so the head's then grows to it. */
+/* Records in the head of a stream that this model computed the newest values and, if the head has none, the
+ * size of the vocabulary.  draws: whether the stage writes tokens that the model draws.  The vocabulary of a
+ * model is usually padded, and larger than that of the tokenizer; with `draws` the head then gets the larger
+ * size. */
 void rf_engine_sign(const struct rf_engine *g, struct rf_head *h, bool draws);
 
 #endif

@@ -16,7 +16,7 @@
 #include "base/utf8.h"
 #include "engine/libraries.h"
 
-/* The versions so far; failed: memory ran out. */
+/* The versions found so far; failed: whether memory ran out. */
 struct versions { json_t *all; bool failed; };
 
 static void add_text(struct versions *to, const char *name, const char *text)
@@ -32,8 +32,8 @@ static void add(struct versions *to, const char *name, int major, int minor, int
 	add_text(to, name, text);
 }
 
-/* Returns a function of a library that is loaded; NULL: it is not.  The pointer is data, which POSIX, unlike
- * C, lets a caller convert to a function. */
+/* Returns a function of a library that is loaded; NULL: the library is not loaded.  POSIX, unlike C, lets the
+ * caller convert this pointer to data to a pointer to a function. */
 static void *loaded(const char *const *files, const char *function)
 {
 	void *library = NULL;

@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
-/* Returns an object {library: version} of texts, as they are loaded now: with a GPU also its driver and
- * cuBLAS, with ranks also MPI.  NULL: out of memory.  The caller releases it. */
+/* Returns an object {library: version} with the texts for all loaded libraries: with a GPU also its driver
+ * and cuBLAS, with ranks also MPI.  NULL: out of memory.  The caller releases the object. */
 json_t *rf_libraries(void);
 
 #endif

@@ -1,11 +1,12 @@
-/* work.c -- the tree and the stage's own memory are each one block, laid out by functions that first count
- * (arena.h), so what is counted here is what is allocated. */
+/* work.c -- plans and reserves the memory of all stages.  The tree and the device memory of the stage are one
+ * block each.  The functions that lay out a block first count it (arena.h), so the count is exact. */
 #include "engine/work.h"
 #include "model/mixer.h"
 
 static int larger(int a, int b) { return a > b ? a : b; }
 static int smaller(int a, int b) { return a < b ? a : b; }
 
+/* Returns the shape with the larger number of each kind. */
 static struct rf_shape merge_shapes(struct rf_shape a, struct rf_shape b)
 {
 	return (struct rf_shape){ larger(a.T, b.T), larger(a.c, b.c), larger(a.n, b.n), larger(a.k, b.k) };
@@ -26,6 +27,7 @@ static struct rf_plan plan_of(const struct rf_engine *g, const struct rf_use *us
 	return plan;
 }
 
+/* Returns the bytes of the stage's device memory for a shape. */
 static size_t own_bytes(const struct rf_use *use, const struct rf_shape *shape)
 {
 	struct rf_arena a = { NULL, 0 };
@@ -34,10 +36,10 @@ static size_t own_bytes(const struct rf_use *use, const struct rf_shape *shape)
 	return a.used;
 }
 
-/* Bytes of a tree of this plan; 0: too many to count, or out of memory. */
+/* Returns the bytes of a tree with this plan; 0: too many to count, or out of memory. */
 static size_t tree_bytes(const struct rf_engine *g, const struct rf_plan *plan)
 {
-	struct rf_dev dev = g->dev; /* it is asked how large things are, not used */
+	struct rf_dev dev = g->dev; /* it gives sizes, and allocates nothing */
 	struct rf_model bare = { .dev = &dev, .cfg = &g->ckpt->cfg, .params = &g->ckpt->params };
 	size_t bytes = 0;
 
@@ -47,9 +49,10 @@ static size_t tree_bytes(const struct rf_engine *g, const struct rf_plan *plan)
 	return bytes;
 }
 
-/* Counts the numbers of the weights that rows are multiplied by, and finds the largest and the widest row.
- * halved: those that products alone read need no rounded copy, and an embedding only if it is the head.
- * Embedding and head are not among the latter two: one is looked up, the other has blocks of its own. */
+/* Counts the weights that are operands of products, and finds the largest of them and the widest row.
+ * halved: weights that only products read need no rounded copy, and an embedding needs one only if it is the
+ * head.  Embedding and head do not count for the largest and the widest: rows of the embedding are looked up,
+ * and the head works on blocks of its own. */
 static void count_weights(const struct rf_params *p, int vocab, bool halved, struct rf_workspace *need)
 {
 	for (int i = 0; i < p->n; i++) {
@@ -68,7 +71,7 @@ static void count_weights(const struct rf_params *p, int vocab, bool halved, str
 	}
 }
 
-/* Returns what the device will be asked for, besides a plan's tree and the weights. */
+/* Returns the numbers that the device's workspace depends on. */
 static struct rf_workspace workspace_of(const struct rf_engine *g, const struct rf_plan *p)
 {
 	const struct rf_config *c = &g->ckpt->cfg;
@@ -112,7 +115,7 @@ void rf_work_decodes(struct rf_work *w, int rollouts, int steps)
 	d->ops->prepare(d, &workspace);
 }
 
-/* Whether a tree for one plan does for another. */
+/* Returns whether a tree with plan a is large enough for plan b. */
 static bool covers(const struct rf_plan *a, const struct rf_plan *b)
 {
 	return a->train == b->train && a->recompute == b->recompute && a->decode == b->decode &&
@@ -161,7 +164,7 @@ enum rf_code rf_work_reserve(struct rf_work *w, const struct rf_shape *want, str
 
 bool rf_work_expect(const struct rf_head *h, struct rf_shape *shape)
 {
-	/* beyond them a stream's word does not decide an allocation */
+	/* larger numbers in a stream do not decide an allocation */
 	enum { MOST = 1 << 16, MOST_TOKENS = 1 << 20 };
 	const struct { const char *tool, *option; int *to; } said[] = {
 		{ "rf-select", "chunks", &shape->c },
@@ -232,7 +235,7 @@ enum rf_code rf_work_memory(const struct rf_engine *g, struct rf_shape *shape, s
 
 double rf_work_operations(const struct rf_engine *g, struct rf_shape *shape)
 {
-	struct rf_dev dev = g->dev; /* it is not used */
+	struct rf_dev dev = g->dev; /* it computes nothing */
 	struct rf_model bare = { .dev = &dev, .cfg = &g->ckpt->cfg, .params = &g->ckpt->params };
 	const struct rf_use *use = &g->work->use;
 	const int T = shape->T;
