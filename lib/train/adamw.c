@@ -1,4 +1,7 @@
-/* adamw.c -- AdamW, and the learning rate. */
+/* adamw.c -- the learning rate, the tensors that are trained, and the AdamW step.
+ *
+ * Norms and dot products are added up tile by tile, in order, so their bits do not depend on the number of
+ * ranks. */
 #include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
@@ -154,7 +157,7 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 		               "the gradient is not finite: the batch is not committed (try a smaller --lr, "
 		               "or --on-nan skip)");
 	scale = t->grad_clip / (st->grad_norm + 1e-6);
-	for (int i = 0, j; i < table->n; i = j) { /* neighbours with the same decay in one go */
+	for (int i = 0, j; i < table->n; i = j) { /* neighbours with the same decay together */
 		const struct rf_param *p = &table->p[i];
 		struct rf_span here;
 		size_t last;

@@ -7,24 +7,26 @@
 /* Checks that each pattern of t->only matches a tensor of the engine's model.  Errors: RF_EUSAGE. */
 enum rf_code rf_train_check_only(const struct rf_train *t, struct rf_err *e);
 
-/* The learning rate of optimizer step `step`, counted from 0. */
+/* Returns the learning rate of optimizer step `step`, counted from 0. */
 double rf_train_lr(const struct rf_train *t, int64_t step);
 
-/* One AdamW step with the model's gradient.  step: for the learning rate; updates: how many AdamW steps there
- * were before.  Writes the step's figures to *st, and adds to st->reduce what the ranks take to exchange the
- * weights.  Errors: RF_ENUMERIC: the gradient's norm is not finite; nothing has changed. */
+/* Makes one AdamW step with the model's gradient.  step: for the learning rate; updates: the number of AdamW
+ * steps before this one.  Writes the figures of the step to *st, and adds the time of exchanging weights to
+ * st->reduce.  Errors: RF_ENUMERIC: the norm of the gradient is not finite; no weight has changed. */
 enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, struct rf_train_stats *st,
                            struct rf_err *e);
 
-/* The sum of the squares of n weights, or of their gradients, from x on: finite if each of them is. */
+/* Computes the sum of the squares of n weights, or of their gradients, from x on.  The sum is finite if each
+ * of the numbers is. */
 enum rf_code rf_train_square(struct rf_train *t, rf_f32 x, size_t n, double *sum, struct rf_err *e);
 
-/* The sum of x y over all ranks' parts; on failure NaN, and the error is in *e.  Collective. */
+/* Returns the dot product of x and y over the parts of all ranks; NaN after an error, which is in *e.
+ * Collective. */
 double rf_train_dot(struct rf_train *t, rf_f32 x, rf_f32 y, struct rf_err *e);
 /* Sets the gradient of tensors that are not trained to 0. */
 void rf_train_clear_untrained(struct rf_train *t, rf_f32 grad);
 
-/* How many partial sums rf_dot makes of n numbers. */
+/* Returns the number of partial sums in a dot product of n numbers. */
 static inline size_t rf_train_tiles(size_t n) { return (n + RF_DOT_TILE - 1) / RF_DOT_TILE; }
 
 #endif

@@ -1,7 +1,11 @@
 /* batch.c -- the gradient of a mini-batch.
  *
- * The first mini-batch after the weights have changed can be computed as its records come.  If they are not
- * those that were announced, it is computed again. */
+ *     rf_train_gradient()    one mini-batch, and its figures
+ *     minibatch_pass()       the gradient of all ranks' records for some weights of the losses; with
+ *                            --log-gradients there are two passes
+ *     add_gradients()        this rank's records, one after the other (loss.h), added up exactly
+ *
+ * The first mini-batch after the weights have changed can be computed ahead, as its records come. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +58,7 @@ struct rf_use rf_train_use(struct rf_train *t)
 	};
 }
 
+/* Reserves memory for the largest numbers of the records. */
 static enum rf_code reserve_memory(struct rf_train *t, struct rf_record *const *mini, int n, struct rf_err *e)
 {
 	struct rf_shape shape = { .T = 0 };
@@ -73,21 +78,21 @@ static enum rf_code reserve_memory(struct rf_train *t, struct rf_record *const *
 
 /* ---- a mini-batch -------------------------------------------------------------------------- */
 
-/* A mini-batch in hand: the records that are this rank's, by id. */
+/* This rank's records of a mini-batch, in the order of their ids. */
 struct minibatch {
 	struct rf_train *t;
 	struct rf_record **r;        /* (n) */
-	struct rf_share *share;      /* (n): what each adds to the figures */
+	struct rf_share *share;      /* (n): their shares of the figures */
 	int n;
-	struct rf_loss loss;         /* of one record after the other */
+	struct rf_loss loss;         /* the losses of one record after the other */
 };
 
-/* What the passes over a mini-batch gave. */
+/* The result of the passes over a mini-batch. */
 struct result {
-	struct rf_share *all;        /* (total): the shares of all ranks' records, after the last pass */
+	struct rf_share *all;        /* (total): shares of all ranks' records, after the last pass */
 	int total;
-	double compute, reduce;      /* seconds of this rank, in all passes */
-	double spread;               /* slowest rank's time of computing over the mean, in the last pass */
+	double compute, reduce;      /* seconds of this rank in all passes: computing, exchanging */
+	double spread;               /* of the last pass: the slowest rank's time over the mean */
 };
 
 static int by_id(const void *a, const void *b)
@@ -157,10 +162,10 @@ static double ntp_terms(const struct rf_train *t, const struct rf_totals *all)
 	return (double)(t->mean == RF_MEAN_SEQUENCES ? all->ntp_sequences : all->ntp_tokens);
 }
 
-enum { AT_FIGURES = 100 }; /* the moment of a vote */
+enum { AT_FIGURES = 100 }; /* the moment of the vote, unlike those of the trainer */
 
-/* Gathers the shares of all ranks' records in res->all.  n: how many are this rank's; code: how this rank's
- * computing ended, after this many seconds.  A rank that failed makes all fail. */
+/* Gathers the shares of all ranks' records in res->all.  n: the number of this rank's records; code: the
+ * result of this rank's computing, which took this many seconds.  If one rank failed, all ranks fail. */
 static enum rf_code gather_shares(const struct minibatch *b, int n, double seconds, enum rf_code code,
                                   struct result *res, struct rf_err *e)
 {
@@ -196,7 +201,7 @@ static enum rf_code gather_shares(const struct minibatch *b, int n, double secon
 	return rc;
 }
 
-/* Takes up n records.  free_minibatch() frees what it allocated, also after an error. */
+/* Initialises b with n records.  free_minibatch() frees it, also after an error. */
 static enum rf_code alloc_minibatch(struct minibatch *b, struct rf_train *t, struct rf_record *const *mini,
                                     int n, struct rf_err *e)
 {
@@ -235,9 +240,9 @@ enum rf_code rf_train_describe(const struct rf_train *t, struct rf_record *const
 
 /* ---- the exact sum -------------------------------------------------------------------------- */
 
-/* The sum of a mini-batch counts in units of 2^-48 at first.  So an error is at most 4e-7 of what AdamW's
- * epsilon of 1e-8 does, and numbers up to 2^8 can be added.  Where one is larger, the mini-batch is computed
- * again in units 2^20 times as large, and so on: which unit suffices depends on the records alone, not on
+/* The first unit of the exact sum is 2^-48.  Its rounding error is at most 4e-7 of the default epsilon of
+ * AdamW, 1e-8, and numbers up to 2^8 can be added.  If a number is larger, the mini-batch is computed again
+ * with a unit 2^20 times as large, and so on.  The unit that suffices depends only on the records, not on
  * their order. */
 static const float first_unit = 0x1p-48f, next_unit = 0x1p20f;
 
@@ -277,8 +282,8 @@ static bool unit_suffices(const struct rf_share *s, int n, float unit)
 	return all < RF_SUM_RANGE * (double)unit;
 }
 
-/* Clears the exact sum, and the gradient of a record; with --sum plain makes the gradients of records add up
- * in `to`, which is cleared. */
+/* Clears the exact sum and the model's gradient.  With --sum plain, makes `to` the model's gradient, in which
+ * the gradients of records add up, and clears it. */
 static void clear_sum(struct rf_train *t, rf_f32 to)
 {
 	struct rf_engine *g = t->engine;
@@ -293,7 +298,7 @@ static void clear_sum(struct rf_train *t, rf_f32 to)
 
 /* ---- a pass --------------------------------------------------------------------------------- */
 
-/* Copies what the losses of a record have added to its share. */
+/* Copies the fields of a share that the losses of a record have added. */
 static void copy_losses(struct rf_share *s, const struct rf_share *from)
 {
 	s->loss_ntp = from->loss_ntp;
@@ -309,7 +314,7 @@ static void copy_losses(struct rf_share *s, const struct rf_share *from)
 	s->largest = from->largest;
 }
 
-/* Sets to 0 what a pass with these weights of the losses adds up in the shares. */
+/* Clears the fields of the shares in which a pass with these weights of the losses adds up. */
 static void clear_losses(const struct minibatch *b, const struct rf_weights *w)
 {
 	for (int i = 0; i < b->n; i++) {
@@ -327,8 +332,8 @@ static void clear_losses(const struct minibatch *b, const struct rf_weights *w)
 	}
 }
 
-/* Takes the records' gradients and losses from what was computed ahead.  Returns false if that was for other
- * records or other weights of the losses. */
+/* Uses the gradients and losses that were computed ahead.  Returns false if they belong to other records or
+ * to other weights of the losses. */
 static bool take_ahead(struct minibatch *b, const struct rf_weights *w, struct rf_meter *meter)
 {
 	struct rf_train_ahead *ahead = &b->t->ahead;
@@ -349,8 +354,8 @@ static bool take_ahead(struct minibatch *b, const struct rf_weights *w, struct r
 	return same;
 }
 
-/* Adds up the records' gradients with these weights of the losses: in the exact sum, or with --sum plain in
- * `to`. */
+/* Adds up the gradients of this rank's records with these weights of the losses, in the exact sum or, with
+ * --sum plain, in `to`. */
 static enum rf_code add_gradients(struct minibatch *b, const struct rf_weights *w, rf_f32 to, float unit,
                                   struct rf_meter *meter, struct rf_err *e)
 {
@@ -403,7 +408,7 @@ static enum rf_code minibatch_pass(struct minibatch *b, const struct rf_weights 
 			rc = add_gradients(b, w, to, unit, meter, e);
 		}
 		rc = gather_shares(b, b->n, rf_now() - began, rc, res, e);
-		meter = NULL; /* it counts each record once */
+		meter = NULL; /* count each record once */
 		if (rc != RF_OK || t->sum != RF_SUM_EXACT || unit_suffices(res->all, res->total, unit))
 			break;
 	}
@@ -425,8 +430,8 @@ static enum rf_code minibatch_pass(struct minibatch *b, const struct rf_weights 
 	return rc;
 }
 
-/* Computes the gradients of the policy loss and of the next-token losses in two passes, to measure each; then
- * their sum. */
+/* Computes the gradients of the policy loss and of the next-token losses in two passes, measures both, and
+ * adds them up. */
 static enum rf_code two_passes(struct minibatch *b, const struct rf_weights *w, struct result *res,
                                struct rf_train_stats *st, struct rf_err *e)
 {
@@ -465,7 +470,7 @@ static struct rf_weights weights_of(const struct rf_train *t, const struct rf_to
 	                            .positions = per_term(t->position_coef, (double)all->position_tokens) };
 }
 
-/* Computes the gradient, and from all shares the figures. */
+/* Computes the gradient, and the figures from the shares of all ranks. */
 static enum rf_code compute_gradient(struct minibatch *b, const struct rf_totals *all, struct result *res,
                                      struct rf_train_stats *st, struct rf_err *e)
 {
@@ -504,7 +509,7 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini
 		rf_train_totals(t, mini, n, &own);
 		all = &own;
 	}
-	/* a rank that failed tells the others, which wait for its figures */
+	/* a rank that failed tells the other ranks, which wait for its figures */
 	rc = rc == RF_OK ? compute_gradient(&b, all, &res, st, e) : gather_shares(&b, 0, 0, rc, &res, e);
 	free_minibatch(&b);
 	free(res.all);

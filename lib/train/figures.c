@@ -1,3 +1,6 @@
+/* figures.c -- adds up the figures of a mini-batch from the shares of its records.
+ *
+ * Spreads are added up with the formula of Chan et al. 1979, which is numerically stable. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +10,7 @@
 #include "base/utf8.h"
 #include "train/figures.h"
 
-/* Copies at most `most` bytes of a name, and no part of a character. */
+/* Copies at most `most` bytes of a name, and only whole characters. */
 static void copy_name(char *to, const char *name, size_t most)
 {
 	size_t n = strnlen(name, most);
@@ -49,7 +52,7 @@ double rf_spread_std(const struct rf_spread *s)
 	return s->n > 1 ? sqrt(s->square / (double)(s->n - 1)) : NAN;
 }
 
-/* Returns the spread of the rewards of one group, from which its advantages were computed. */
+/* Returns the spread of the rewards from which the advantages of one group were computed. */
 static struct rf_spread group_of(const struct rf_record *r, const struct rf_advantage *a, size_t from,
                                  size_t G)
 {
@@ -67,7 +70,7 @@ static struct rf_spread group_of(const struct rf_record *r, const struct rf_adva
 	return all;
 }
 
-/* Adds the deviations of the record's groups. */
+/* Adds the standard deviations of the record's groups. */
 static void add_groups(struct rf_share *s, const struct rf_record *r, const struct rf_advantage *a)
 {
 	const size_t G = (size_t)rf_advantage_size(a->group, r), all = (size_t)r->c * (size_t)r->reward.n;
@@ -149,7 +152,8 @@ int rf_share_by_id(const void *a, const void *b)
 
 static double divide(double sum, double n) { return n > 0 ? sum / n : sum; }
 
-/* Returns the position's share of the variance of the rewards, from components that may not be negative. */
+/* Returns the fraction of the variance of the rewards that lies between positions.  A negative estimate of
+ * the component between positions counts as 0. */
 static double position_share(const struct rf_variance *v)
 {
 	double within, between;

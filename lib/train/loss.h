@@ -39,7 +39,8 @@ void rf_loss_begin(struct rf_loss *job, const struct rf_record *r, struct rf_sha
 /* Returns whether a token of the record counts in a loss. */
 bool rf_loss_counts(const struct rf_loss *job);
 
-/* Adds the record's gradient to the model's.  Errors: RF_ENUMERIC: a log-probability is not finite. */
+/* Adds the gradient of the record to the model's gradient.  Errors: RF_ENUMERIC: a log-probability is not
+ * finite. */
 enum rf_code rf_loss_run(struct rf_loss *job, struct rf_err *e);
 
 /* Runs the sequence forward, with the next-token losses.  entropy (T): NULL, or where the entropy at each

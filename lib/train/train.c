@@ -1,5 +1,4 @@
-/* train.c -- the settings of training: options, checks of records, and the memory that lasts as long as the
- * program. */
+/* train.c -- options of training, checks of records, and the memory that lasts as long as the program. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -67,7 +66,7 @@ enum rf_code rf_train_find_k(struct rf_train *t, const struct rf_head *h, const 
 		               "--length");
 	t->k = (int)k;
 	t->k_found = true;
-	return rf_train_find_k(t, h, r, e); /* with the record's rollouts */
+	return rf_train_find_k(t, h, r, e); /* check the record's rollouts */
 }
 
 /* Checks that the tokens which count at each position are in the text. */
