@@ -1,5 +1,5 @@
-/* method GOLDEN -- the method's mathematics against reference figures, second implementations and finite
- * differences.  Prints TAP; GOLDEN is t/golden. */
+/* method GOLDEN -- tests the mathematics of the method against reference figures, second implementations and
+ * finite differences.  Prints TAP; GOLDEN is t/golden. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static bool near(double a, double b, double tolerance)
 	return fabs(a - b) <= tolerance; /* false for a NaN */
 }
 
-/* A stream of numbers in [0, 1) for the inputs of tests. */
+/* Returns number i of a stream of numbers in [0, 1), for the inputs of tests. */
 static double noise(uint64_t i)
 {
 	return rf_draw(0x9e3779b97f4a7c15, (uint32_t)i);
@@ -27,7 +27,7 @@ static double noise(uint64_t i)
 
 /* ---- the reference figures of method.json -------------------------------------------------- */
 
-/* The numbers of a (nested) list, one after the other. */
+/* Writes the numbers of a list, which may be nested, to out, one after the other. */
 static int flatten(json_t *a, double *out, int n)
 {
 	size_t i;
@@ -160,7 +160,8 @@ static void test_advantages(json_t *golden)
 
 /* ---- random numbers ------------------------------------------------------------------------ */
 
-/* Figures of a Python implementation of XXH64 and Philox, written from their descriptions. */
+/* Compares draws with those of a Python implementation of XXH64 and Philox, written from their
+ * descriptions. */
 static void test_draws(void)
 {
 	static const struct { uint64_t in[6], key; double u[3]; } want[] = {
@@ -216,7 +217,7 @@ static void test_draw_index(void)
 
 /* ---- selection ----------------------------------------------------------------------------- */
 
-/* A record of T tokens with these entropies; both stay the caller's. */
+/* Makes a record of T tokens with these entropies.  The caller keeps both arrays. */
 static void make_record(struct rf_record *r, uint64_t id, int T, int32_t *tokens, float *entropy)
 {
 	rf_record_init(r);
@@ -272,12 +273,12 @@ static void test_extremes(void)
 	float H[43];
 	bool short_one, good;
 
-	/* four chunks of ten and three tokens more; ties everywhere */
+	/* four chunks of ten tokens, and three more tokens; ties everywhere */
 	for (int t = 0; t < 43; t++)
 		H[t] = 1;
 	H[3] = H[7] = 2, H[5] = H[8] = 0;    /* chunk 0 */
 	H[19] = 2, H[10] = 0;                /* chunk 1: at its ends */
-	H[41] = 9, H[42] = -9;               /* behind the last chunk: not looked at */
+	H[41] = 9, H[42] = -9;               /* after the last chunk: not read */
 	s.chunks = 4, s.margin = 1, s.k = 1;
 	make_record(&r, 1, 43, tokens, H);
 	s.mode = RF_SELECT_MAX;
@@ -287,7 +288,7 @@ static void test_extremes(void)
 	   "selection: max takes the lowest of equals, and s = t + 1");
 	s.shift = 1;
 	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
-	/* token 20, of chunk 2, is that which row 19 is about */
+	/* row 19 is the uncertainty about token 20, in chunk 2 */
 	ok(good && r.positions[0] == 5 && r.positions[1] == 11 && r.positions[2] == 21 &&
 	           r.positions[3] == 31,
 	   "selection: a shift of 1 takes row t - 1 for token t, as the paper");
@@ -309,7 +310,7 @@ static void test_extremes(void)
 	rf_record_free(&r);
 }
 
-/* A tau near 0 is the arg max of the smoothed entropies, a huge one uniform. */
+/* Checks that a tau near 0 gives the arg max of the smoothed entropies, and a huge tau a uniform draw. */
 static void test_temperatures(void)
 {
 	float H[80];
@@ -331,8 +332,8 @@ static void test_temperatures(void)
 	ok(good, "selection: tau of 1e-6 is the arg max, of 1e6 uniform, neither a NaN");
 }
 
-/* Draws records of ids 0 .. n-1 and returns the chi-square of all chunks against p; *joint: of the pairs that
- * the first two chunks drew, against independence. */
+/* Draws the positions of records 0 .. n-1, and returns the chi-square of all chunks against p.  *joint: the
+ * chi-square of the pairs that the first two chunks drew, against independence. */
 static double chi_square(const struct rf_select *s, float *H, int T, const double *p, int n, double *joint)
 {
 	static int count[1000], pair[10000];
@@ -377,7 +378,7 @@ static void test_frequencies(void)
 		H[t] = (float)(3 * noise((uint64_t)(100 + t)));
 		uniform[t] = 1.0 / M;
 	}
-	s.k = 2, s.margin = 1, s.smooth = 3, s.tau = 0.7, s.seed = 11; /* nothing is held back at the ends */
+	s.k = 2, s.margin = 1, s.smooth = 3, s.tau = 0.7, s.seed = 11; /* no position is moved at the ends */
 	rf_smooth(H, T, 3, smooth);
 	for (int i = 0; i < C; i++)
 		rf_select_probabilities(smooth + M * i, M, s.tau, p + M * i);
@@ -456,8 +457,8 @@ static float *part(const struct rewarded *w, const char *name)
 	return rf_part(&w->r.reward, name);
 }
 
-/* c = 2 and n = 2: of each position the first rollout is the text, the second its rotation with
- * opposite states. */
+/* Makes a record with c = 2 and n = 2.  The first rollout at each position is the text; the second is the
+ * text rotated, with opposite states. */
 static void make_rewarded(struct rewarded *w)
 {
 	rf_record_init(&w->r);
@@ -490,7 +491,7 @@ static enum rf_code reward_by(struct rf_record *r, int kind, uint64_t seed, uint
 	return rf_reward_record(&(struct rf_reward_settings){ .kind = kind, .seed = seed }, step, r, NULL, e);
 }
 
-/* Shifted by one of two positions, the rewards are those of rollouts that had each other's texts. */
+/* Checks that a shift by one of two positions gives the rewards of rollouts with exchanged texts. */
 static void test_shift(struct rewarded *w)
 {
 	float parts[3][4], *const gt = w->r.rollout.h_gt;
@@ -652,7 +653,7 @@ static void test_policy(void)
 	for (int x = -230; x <= 230; x++)
 		for (size_t i = 0; i < sizeof advantages / sizeof *advantages; i++)
 			for (int b = 0; b < 2; b++) {
-				/* 0.0037: off the kinks at ln 0.8, ln 1.2, ln 3 and 20, where there is no
+				/* 0.0037 avoids the kinks at ln 0.8, ln 1.2, ln 3 and 20, which have no
 				   derivative */
 				double A = advantages[i], old = b ? -3.1 : -0.2, lr = 0.1 * x + 0.0037, r, l;
 				struct rf_policy_token t = rf_policy_token(&p, old + lr, old, A);
@@ -661,7 +662,7 @@ static void test_policy(void)
 
 				worst = fmax(worst,
 				             fabs((up - down) / (2 * h) - t.dlogp) / fmax(1, fabs(t.dlogp)));
-				/* the same by cases */
+				/* the same loss, by cases */
 				r = exp(fmin(fmax(lr, -20), 20));
 				l = A >= 0 ? -A * fmin(r, 1.2) : -A * fmin(fmax(r, 0.8), 3);
 				other = fmax(other, fabs(t.loss - l) / fmax(1, fabs(l)));
