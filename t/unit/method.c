@@ -75,7 +75,7 @@ static void test_philox(json_t *golden)
 		rf_philox4x32(counter, key, out);
 		ok(!memcmp(out, want, sizeof out), "philox 4x32-10: published vector %zu", i);
 	}
-	ok(i == 3, "philox 4x32-10: all three vectors were there");
+	ok(i == 3, "philox 4x32-10: the file has all three vectors");
 }
 
 static void test_smooth(json_t *golden, const float *H, int T)
@@ -94,7 +94,7 @@ static void test_smooth(json_t *golden, const float *H, int T)
 		ok(n == T && worst <= 1e-6, "smoothing of width %s: off by %.1e", kernel, worst);
 		seen++;
 	}
-	ok(seen == 5, "smoothing: all five widths were there");
+	ok(seen == 5, "smoothing: the file has all five widths");
 }
 
 static void test_probabilities(json_t *golden, const float *H, int T)
@@ -115,7 +115,7 @@ static void test_probabilities(json_t *golden, const float *H, int T)
 		ok(m == c * n && worst <= 1e-6, "selection probabilities of %d chunks: off by %.1e",
 		   c, worst);
 	}
-	ok(i == 3, "selection probabilities: all three cases were there");
+	ok(i == 3, "selection probabilities: the file has all three cases");
 }
 
 static void test_advantages(json_t *golden)
@@ -155,7 +155,7 @@ static void test_advantages(json_t *golden)
 		   a.no_std ? ", --no-std" : "", worst);
 		rf_record_free(&r);
 	}
-	ok(i == 6, "advantages: all six cases were there");
+	ok(i == 6, "advantages: the file has all six cases");
 }
 
 /* ---- random numbers ------------------------------------------------------------------------ */
@@ -200,9 +200,10 @@ static void test_draw_index(void)
 	   "draw: u just below 1 takes the last index that has a probability");
 	ok(rf_draw_index(p, 6, 0.25) == 3 && rf_draw_index(p, 6, nextafter(0.25, 0)) == 1,
 	   "draw: the sum must exceed u");
-	ok(rf_draw_index(&one, 1, 0) == 0 && rf_draw_index(&one, 1, below) == 0, "draw: one index");
+	ok(rf_draw_index(&one, 1, 0) == 0 && rf_draw_index(&one, 1, below) == 0,
+	   "draw: a single index is always drawn");
 	ok(rf_draw_index(tiny, 3, below) == 1,
-	   "draw: where u * total rounds up to total, the last that has a probability");
+	   "draw: u * total that rounds up to total takes the last index with a probability");
 
 	bool inside = true;
 	for (int i = 0; i < 2000; i++) {
@@ -285,7 +286,7 @@ static void test_extremes(void)
 	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
 	ok(good && r.positions[0] == 4 && r.positions[1] == 20 && r.positions[2] == 21 &&
 	           r.positions[3] == 31,
-	   "selection: max takes the lowest of equals, and s = t + 1");
+	   "selection: max takes the lowest index of equal entropies, and s = t + 1");
 	s.shift = 1;
 	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
 	/* row 19 is the uncertainty about token 20, in chunk 2 */
@@ -297,12 +298,12 @@ static void test_extremes(void)
 	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
 	ok(good && r.positions[0] == 6 && r.positions[1] == 11 && r.positions[2] == 21 &&
 	           r.positions[3] == 31,
-	   "selection: min takes the lowest of equals");
+	   "selection: min takes the lowest index of equal entropies");
 	s.margin = 9, s.k = 15;
 	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
 	ok(good && r.positions[0] == 9 && r.positions[1] == 11 && r.positions[2] == 21 &&
 	           r.positions[3] == 28,
-	   "selection: s is held between the margin and the length less max(k, margin)");
+	   "selection: positions are moved between the margin and the length less max(k, margin)");
 	s.margin = 15, s.k = 9;
 	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
 	ok(good && r.positions[0] == 15 && r.positions[3] == 28,
@@ -329,7 +330,7 @@ static void test_temperatures(void)
 		for (int t = 0; t < 10; t++)
 			good &= near(p[t], i ? t == best : 0.1, 1e-5);
 	}
-	ok(good, "selection: tau of 1e-6 is the arg max, of 1e6 uniform, neither a NaN");
+	ok(good, "selection: a tau of 1e-6 gives the arg max, 1e6 a uniform draw, no NaN");
 }
 
 /* Draws the positions of records 0 .. n-1, and returns the chi-square of all chunks against p.  *joint: the
@@ -388,10 +389,11 @@ static void test_frequencies(void)
 	   "selection: frequencies follow softmax(smoothed H / tau): chi-square %.1f of 72 degrees", chi);
 	ok(joint < 157.0, "selection: chunks are drawn independently: chi-square %.1f of 99 degrees", joint);
 	chi = chi_square(&s, H, T, uniform, N, &joint);
-	ok(chi > 500, "selection: that test would see uniform draws: %.0f", chi);
+	ok(chi > 500, "selection: the test of frequencies rejects uniform draws: %.0f", chi);
 	s.mode = RF_SELECT_UNIFORM;
 	chi = chi_square(&s, H, T, uniform, N, &joint);
-	ok(chi < 124.0 && joint < 157.0, "selection: uniform is uniform: chi-square %.1f of 72 degrees", chi);
+	ok(chi < 124.0 && joint < 157.0,
+	   "selection: the mode uniform draws uniformly: chi-square %.1f of 72 degrees", chi);
 }
 
 /* ---- rewards ------------------------------------------------------------------------------- */
@@ -423,14 +425,14 @@ static void test_levenshtein(void)
 		}
 		good &= rf_levenshtein(a, n, b, m) == naive_distance(a, n, b, m);
 	}
-	ok(good, "levenshtein: as by naive recursion, lengths 0 to 6");
+	ok(good, "levenshtein: distances equal a naive recursion for lengths 0 to 6");
 	for (int i = 0; i < 65536; i++)
 		long_one[i] = other[i] = i;
 	ok(rf_levenshtein(long_one, 65536, other, 0) == 65536 &&
 	           rf_levenshtein(other, 0, long_one, 65536) == 65536,
-	   "levenshtein: the longest against nothing");
+	   "levenshtein: the longest list differs from an empty one by its length");
 	ok(rf_levenshtein(long_one, 65536, other + 9, 3) == 65533,
-	   "levenshtein: the longest against three of its tokens");
+	   "levenshtein: the longest list differs from three of its tokens");
 }
 
 static void test_cosine(void)
@@ -439,8 +441,9 @@ static void test_cosine(void)
 	float tiny[3] = { 3e-9f, 0, 0 }, huge[3] = { 3e38f, 3e38f, 3e38f };
 
 	ok(near(rf_cosine(a, a, 3), 1, 1e-15) && near(rf_cosine(a, b, 3), 0, 1e-15),
-	   "cosine: parallel and at right angles");
-	ok(rf_cosine(a, zero, 3) == 0 && rf_cosine(zero, zero, 3) == 0, "cosine: of a zero vector is 0");
+	   "cosine: parallel vectors give 1, vectors at right angles give 0");
+	ok(rf_cosine(a, zero, 3) == 0 && rf_cosine(zero, zero, 3) == 0,
+	   "cosine: the cosine of a zero vector is 0");
 	ok(near(rf_cosine(tiny, a, 3), 0.3 / 3, 1e-7), "cosine: a norm below 1e-8 counts as 1e-8");
 	ok(near(rf_cosine(huge, huge, 3), 1, 1e-15), "cosine: the largest float32 numbers do not overflow");
 }
@@ -517,7 +520,7 @@ static void test_shift(struct rewarded *w)
 	good = good && !memcmp(parts[0], w->r.reward.total, bytes) &&
 	       !memcmp(parts[1], part(w, "cosine"), bytes) && !memcmp(parts[2], part(w, "edit"), bytes);
 	ok(good && part(w, "cosine")[0] < 0.9999 && part(w, "edit")[0] < 1,
-	   "reward: shifted, it compares with the next position's text");
+	   "reward: with a shift rollouts are compared with the next position's text");
 	w->positions[1] = w->positions[0];
 	w->positions[0] = first;
 }
@@ -543,7 +546,8 @@ static void test_rewards(void)
 			good &= near(part(&w, "binary")[g], g % 2 ? 0 : 1, 1e-6);
 			good &= near(part(&w, "edit")[g], g % 2 ? 1.0 / 3 : 1, 1e-6);
 		}
-		ok(good, "reward: %s is the total, all parts are kept, the advantage is gone", kind[i].name);
+		ok(good, "reward: %s is the total, all parts are kept, the advantage is removed",
+		   kind[i].name);
 		rf_record_free(&w.r);
 	}
 
@@ -553,22 +557,22 @@ static void test_rewards(void)
 		good &= w.r.reward.total[g] ==
 		        (float)rf_draw(rf_draw_key(3, RF_DRAW_REWARD, 4, 9, g / 2, g % 2), 0);
 	ok(good && near(part(&w, "cosine")[1], -1, 1e-6),
-	   "reward: random is drawn for (seed, step, id, position, rollout)");
+	   "reward: random draws depend on (seed, step, id, position, rollout)");
 	good = reward_by(&w.r, rf_reward_kind("binary"), 0, 0, &e) == RF_OK;
 	ok(good && !strcmp(w.r.reward.kind, "binary") && w.r.reward.total[0] == 1,
-	   "reward: computed again it replaces the old");
+	   "reward: a reward that is computed again replaces the old one");
 
 	const double given[4] = { 1, -2, 3e5, 0.5 }, bad[4] = { 1, 1e300, 0, 0 }, nan[4] = { 1, 1, 1, NAN };
 	ok(rf_reward_record_given(&w.r, "mine", bad, &e) == RF_EDATA &&
 	   rf_reward_record_given(&w.r, "mine", nan, &e) == RF_EDATA && !strcmp(w.r.reward.kind, "binary"),
-	   "reward: a given total that is no finite float32 is an error");
+	   "reward: a given total that is not a finite float32 is an error");
 	part(&w, "edit")[0] = 42;
 	good = rf_reward_record_given(&w.r, "mine", given, &e) == RF_OK && !strcmp(w.r.reward.kind, "mine");
 	ok(part(&w, "edit")[0] == 42, "reward: a given total leaves the parts as they were computed");
 	for (int g = 0; good && g < 4; g++)
 		good &= w.r.reward.total[g] == (float)given[g];
 	ok(good && near(part(&w, "cosine")[1], -1, 1e-6),
-	   "reward: a given total stands beside the computed parts");
+	   "reward: a given total is stored with the computed parts");
 
 	value = rf_reward_part_given(&w.r, "mine", &e);
 	ok(value && value == part(&w, "mine") && !rf_reward_part_given(&w.r, "binary", &e) &&
@@ -588,7 +592,7 @@ static void test_rewards(void)
 	w.r.rollout.tokens = NULL;
 	ok(reward_by(&w.r, rf_reward_kind("cosine"), 0, 0, &e) == RF_OK && !w.r.reward.kind &&
 	   rf_reward_record_given(&w.r, "mine", nan, &e) == RF_OK && !w.r.reward.kind,
-	   "reward: no rollouts, no reward, no error");
+	   "reward: a record without rollouts passes without reward or error");
 	rf_record_free(&w.r);
 }
 
@@ -629,11 +633,11 @@ static void test_groups(void)
 		}
 		good &= near(mean, 0, 1e-9) && near(square, 1, 1e-3);
 	}
-	ok(good, "advantage: mean 0 and variance 1, with G - 1 in the denominator");
+	ok(good, "advantage: advantages have mean 0 and variance 1, with divisor G - 1");
 	R[0] = 1, R[1] = nextafterf(1, 2);
 	rf_advantage_group(&a, R, 2, A, &e);
 	ok(near(A[1], 0.5 * 0x1p-23 / (0x1p-23 / sqrt(2) + 1e-6), 1e-9) && A[0] == -A[1],
-	   "advantage: rewards that differ in the last bit are held down by 1e-6");
+	   "advantage: 1e-6 bounds advantages of rewards that differ in the last bit");
 	ok(rf_advantage_group(&a, R, 1, A, &e) == RF_EDATA && strstr(e.msg, "--allow-single"),
 	   "advantage: a group of one is an error");
 	R[0] = 0.3f;
@@ -670,8 +674,8 @@ static void test_policy(void)
 				dual += t.dual;
 				clamped += t.clamped;
 			}
-	ok(worst < 1e-7, "policy: the derivative is that of finite differences, off by %.1e", worst);
-	ok(other < 1e-12, "policy: the loss by cases, off by %.1e", other);
+	ok(worst < 1e-7, "policy: the derivative equals finite differences, off by %.1e", worst);
+	ok(other < 1e-12, "policy: the loss equals its formula by cases, off by %.1e", other);
 	ok(cut > 100 && dual > 100 && clamped > 100,
 	   "policy: the grid has clips %d, dual clips %d, clamps %d", cut, dual, clamped);
 
@@ -680,18 +684,19 @@ static void test_policy(void)
 	   "policy: log-ratios of 2000 are clamped, the loss is finite");
 	t = rf_policy_token(&p, -1e3, 1e3, -1);
 	ok(t.clamped && t.ratio == exp(-20) && t.loss == 0.8 && t.dlogp == 0 && t.clipped,
-	   "policy: and those of -2000");
+	   "policy: log-ratios of -2000 are clamped, the loss is finite");
 	t = rf_policy_token(&p, -21, -0.5, 1);
 	ok(t.clamped && t.dlogp == 0 && t.loss == -exp(-20), "policy: a clamped ratio has no gradient");
 	t = rf_policy_token(&p, -20, -0.5, 1);
-	ok(!t.clamped && t.dlogp == -exp(-19.5), "policy: one inside has, however small");
+	ok(!t.clamped && t.dlogp == -exp(-19.5),
+	   "policy: a ratio inside the bounds has a gradient, however small");
 	t = rf_policy_token(&p, -1, -1, 0.5);
 	ok(t.ratio == 1 && t.loss == -0.5 && t.dlogp == -0.5 && !t.clipped && !t.dual && !t.clamped,
 	   "policy: ratio 1 is the plain gradient");
 	t = rf_policy_token(&p, -1, -5, 0);
-	ok(t.loss == 0 && t.dlogp == 0, "policy: an advantage of 0 asks for nothing");
+	ok(t.loss == 0 && t.dlogp == 0, "policy: an advantage of 0 gives no gradient");
 	ok(isnan(rf_policy_token(&p, NAN, -1, 1).loss) && isnan(rf_policy_token(&p, -1, -1, NAN).loss),
-	   "policy: a NaN stays one");
+	   "policy: a NaN stays a NaN");
 }
 
 static void test_names_of_figures(void)
