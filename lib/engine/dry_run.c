@@ -209,7 +209,8 @@ enum rf_code rf_dry_run(const struct rf_dry_run *d, char **text, struct rf_err *
 	    (rc = look_at_input(d, &shape, &from, e)) != RF_OK ||
 	    (rc = rf_work_memory(g, &shape, &memory, e)) != RF_OK)
 		return rc;
-	if (!(operations = rf_work_operations(g, &shape)))
+	operations = rf_work_operations(g, &shape);
+	if (operations == 0)
 		return rf_fail(e, RF_ENOMEM, "out of memory (the operations of the model)");
 	print_model(&out, g);
 	print_settings(&out, d);
