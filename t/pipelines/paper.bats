@@ -75,7 +75,8 @@ make() {
 @test "paper.md: its commands run, and each make line is accepted, with tiny files instead of downloads" {
 	awk '/^```$/ { on = 0 } on; /^```sh$/ { on = 1 }' "$ROOT/pipelines/paper.md" |
 		sed 's/4096 8192 16384/4096/; s/{4096,8192,16384}/4096/
-			s/narrativeqa qasper.*/qasper trec'\''/; /^    repobench-p.$/d; s/--dry-run$/& >plan/' >commands
+			s/narrativeqa qasper.*/qasper trec'\''/; /^    repobench-p.$/d
+			s/--dry-run$/& >plan/' >commands
 	mkdir models
 	set -eu
 	# shellcheck disable=SC1091  # made above
