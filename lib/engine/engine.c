@@ -28,7 +28,7 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opts *o
 			"type of matrix product operands; auto: bf16 on a GPU, else f32",
 			.noted = RF_OPT_RESULT | RF_OPT_OF_BATCH),
 		OPT_FLAG("dry-run", &g->dry_run,
-			"check everything, print settings, memory and estimated time, exit",
+			"check everything, print settings, memory and operations, exit",
 			.noted = RF_OPT_OF_BATCH),
 		OPT_END,
 	};
