@@ -276,9 +276,9 @@ void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct 
 	}
 	rf_cli_notes(&t->engine);
 	note_ranks(t);
-	if (t->train.schedule != RF_CONSTANT && t->open.step >= t->train.total_steps)
+	if (t->train.adamw.schedule != RF_CONSTANT && t->open.step >= t->train.adamw.total_steps)
 		rf_say("warning: the run is at step %" PRId64 ", and the learning rate is 0 after "
-		       "--total-steps %d: no weight changes", t->open.step, t->train.total_steps);
+		       "--total-steps %d: no weight changes", t->open.step, t->train.adamw.total_steps);
 	rf_cli_model_open(s, cli, &t->engine, path);
 	rf_cli_batch(t, s);
 }

@@ -12,15 +12,15 @@
 
 double rf_train_lr(const struct rf_train *t, int64_t step)
 {
-	double at = (double)step, warmup = (double)t->warmup, left;
+	double at = (double)step, warmup = (double)t->adamw.warmup, left;
 
 	if (at < warmup)
-		return t->lr * (at + 1) / warmup;
-	if (t->schedule == RF_CONSTANT || t->total_steps <= t->warmup)
-		return t->lr;
-	left = 1 - (at - warmup) / ((double)t->total_steps - warmup);
+		return t->adamw.lr * (at + 1) / warmup;
+	if (t->adamw.schedule == RF_CONSTANT || t->adamw.total_steps <= t->adamw.warmup)
+		return t->adamw.lr;
+	left = 1 - (at - warmup) / ((double)t->adamw.total_steps - warmup);
 	left = left < 0 ? 0 : left;
-	return t->lr * (t->schedule == RF_LINEAR ? left : (1 - cos(M_PI * left)) / 2);
+	return t->adamw.lr * (t->adamw.schedule == RF_LINEAR ? left : (1 - cos(M_PI * left)) / 2);
 }
 
 /* Returns whether a pattern of n bytes matches a tensor's name, or the part of it after one of its dots. */
@@ -50,17 +50,17 @@ static const char *next_pattern(const char *at)
 /* Returns whether a tensor is trained (--train). */
 static bool trained(const struct rf_train *t, const struct rf_param *p)
 {
-	for (const char *at = t->only; at; at = next_pattern(at))
+	for (const char *at = t->adamw.only; at; at = next_pattern(at))
 		if (matches(at, strcspn(at, ","), p->name))
 			return true;
-	return !t->only;
+	return !t->adamw.only;
 }
 
 enum rf_code rf_train_check_only(const struct rf_train *t, struct rf_err *e)
 {
 	const struct rf_params *table = &t->engine->ckpt->params;
 
-	for (const char *at = t->only; at; at = next_pattern(at)) {
+	for (const char *at = t->adamw.only; at; at = next_pattern(at)) {
 		const size_t n = strcspn(at, ",");
 		bool any = false;
 
@@ -81,7 +81,7 @@ void rf_train_clear_untrained(struct rf_train *t, rf_f32 grad)
 	struct rf_engine *g = t->engine;
 	const struct rf_params *table = &g->ckpt->params;
 
-	for (int i = 0; t->only && i < table->n; i++) {
+	for (int i = 0; t->adamw.only && i < table->n; i++) {
 		const struct rf_param *p = &table->p[i];
 		const struct rf_span here = rf_span_of(&g->model.own, p->offset, p->count);
 
@@ -156,7 +156,7 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 		return rf_fail(e, RF_ENUMERIC,
 		               "the gradient is not finite: the batch is not committed (try a smaller --lr, "
 		               "or --on-nan skip)");
-	scale = t->grad_clip / (st->grad_norm + 1e-6);
+	scale = t->adamw.grad_clip / (st->grad_norm + 1e-6);
 	for (int i = 0, j; i < table->n; i = j) { /* neighbours with the same decay together */
 		const struct rf_param *p = &table->p[i];
 		struct rf_span here;
@@ -170,9 +170,9 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 		if (!here.n || !trained(t, p))
 			continue;
 		RF_RUN(&g->dev, adamw, .n = here.n, .scale = scale < 1 ? scale : 1, .lr = st->lr,
-		       .b1 = t->betas[0], .b2 = t->betas[1], .eps = t->adam_eps,
-		       .decay = p->decay ? t->weight_decay : 0, .c1 = 1 - pow(t->betas[0], n),
-		       .c2 = 1 - pow(t->betas[1], n), .w = rf_at(m->w, here.first),
+		       .b1 = t->adamw.betas[0], .b2 = t->adamw.betas[1], .eps = t->adamw.eps,
+		       .decay = p->decay ? t->adamw.weight_decay : 0, .c1 = 1 - pow(t->adamw.betas[0], n),
+		       .c2 = 1 - pow(t->adamw.betas[1], n), .w = rf_at(m->w, here.first),
 		       .m = rf_at(m->m, here.first - m->own.first),
 		       .v = rf_at(m->v, here.first - m->own.first), .g = rf_at(m->g, here.first));
 	}

@@ -4,7 +4,7 @@
 
 #include "train/train.h"
 
-/* Checks that each pattern of t->only matches a tensor of the engine's model.  Errors: RF_EUSAGE. */
+/* Checks that each pattern of t->adamw.only matches a tensor of the engine's model.  Errors: RF_EUSAGE. */
 enum rf_code rf_train_check_only(const struct rf_train *t, struct rf_err *e);
 
 /* Returns the learning rate of optimizer step `step`, counted from 0. */

@@ -84,11 +84,21 @@ struct rf_train_ahead {
 	double seconds;              /* the time spent on them since the last step */
 };
 
+/* The settings of the optimizer. */
+struct rf_adamw_settings {
+	double lr, betas[2], eps, weight_decay, grad_clip;
+	const char *only;            /* patterns of the names of the tensors to train; NULL: all tensors */
+	enum rf_schedule schedule;
+	int warmup, total_steps;
+};
+#define RF_ADAMW_DEFAULTS { .lr = 1e-6, .betas = { 0.9, 0.999 }, .eps = 1e-8, .weight_decay = 0.01, \
+                            .grad_clip = 0.2 }
+
 struct rf_train {
 	struct rf_engine *engine;
-	struct rf_work *work;        /* on this engine */
-	struct rf_ranks *ranks;      /* each has some of the records of a mini-batch, or none */
-	struct rf_meter *meter;      /* counts the records that are done; may be NULL */
+	struct rf_work *work;        /* memory for sequences, on this engine */
+	struct rf_ranks *ranks;      /* processes that share the records of a mini-batch */
+	struct rf_meter *meter;      /* the meter of finished records; may be NULL */
 	/* settings: the losses */
 	double rl_coef, ntp_coef, position_coef;
 	int k;                       /* tokens of L_positions at each position; 0: not known yet */
@@ -102,11 +112,7 @@ struct rf_train {
 	enum rf_recompute recompute;
 	enum rf_sum sum;
 	enum rf_sharded shard;       /* the part of this rank is in the engine (engine.h) */
-	/* settings: the optimizer */
-	double lr, betas[2], adam_eps, weight_decay, grad_clip;
-	const char *only;            /* patterns of the names of the tensors to train; NULL: all tensors */
-	enum rf_schedule schedule;
-	int warmup, total_steps;
+	struct rf_adamw_settings adamw;
 	/* open */
 	struct rf_exchange exchange; /* the carrier is a setting; rf_train_join() opens it */
 	struct rf_train_place at;
@@ -114,8 +120,7 @@ struct rf_train {
 	struct rf_train_ahead ahead;
 };
 #define RF_TRAIN_DEFAULTS { .ranks = &rf_ranks_alone, .rl_coef = 0.2, .ntp_coef = 1, \
-                            .policy = RF_POLICY_DEFAULTS, .lr = 1e-6, .betas = { 0.9, 0.999 }, \
-                            .adam_eps = 1e-8, .weight_decay = 0.01, .grad_clip = 0.2 }
+                            .policy = RF_POLICY_DEFAULTS, .adamw = RF_ADAMW_DEFAULTS }
 
 /* --lr --betas --adam-eps --weight-decay --grad-clip --train --lr-schedule --warmup --total-steps
  * --recompute --sum --shard --exchange */

@@ -195,11 +195,11 @@ static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
 		return rf_fail(e, RF_EUSAGE,
 		               "--batch must be a multiple of --mini-batch with --ranks: rf-cat --shard "
 		               "divides the stream by mini-batches");
-	if (t->train.schedule != RF_CONSTANT && t->train.total_steps <= t->train.warmup)
+	if (t->train.adamw.schedule != RF_CONSTANT && t->train.adamw.total_steps <= t->train.adamw.warmup)
 		return rf_fail(e, RF_EUSAGE,
 		               "--lr-schedule cosine and linear require --total-steps to be more than "
 		               "--warmup (%d)",
-		               t->train.warmup);
+		               t->train.adamw.warmup);
 	if (t->log && !strcmp(t->log, "-"))
 		return rf_fail(e, RF_EUSAGE,
 		               "--log: '-' is not a file: name one ('./-' for one named '-')");

@@ -304,8 +304,8 @@ static void compare_adamw(const char *dir)
 
 	g.path = dir;
 	t.engine = &g;
-	t.lr = 0.01;
-	t.weight_decay = 0.1;
+	t.adamw.lr = 0.01;
+	t.adamw.weight_decay = 0.1;
 	must(rf_engine_open(&g, NULL, true, &err));
 	n = g.ckpt->params.total;
 	grad = room(n, sizeof *grad);
