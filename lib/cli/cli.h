@@ -28,7 +28,7 @@ struct rf_cli {
 	/* how --help groups the options, as the man page does; NULL: in the order of `opts`, without
 	   headings */
 	const struct rf_cli_section *sections;
-	/* limits of the number of arguments besides the options; max_args -1: no limit */
+	/* limits of the number of arguments that are not options; max_args -1: no limit */
 	int min_args, max_args;
 };
 

@@ -15,7 +15,7 @@ struct rf_stage {
 	uint64_t max_record;
 	struct rf_progress progress;
 	/* open */
-	struct rf_head head;         /* the output's: the input's head, with this program in its history */
+	struct rf_head head;         /* head of the output: the input's, with this program in its history */
 	struct rf_in *in;
 	struct rf_out *out;
 	/* number of records read; number of records that the stage worked on, counted by its function */

@@ -45,15 +45,15 @@ enum rf_code rf_tempfile_write(struct rf_tempfile *f, const void *data, size_t n
  * temporary file is removed.  hex: gets the XXH64 of the bytes; it must be NULL unless rf_tempfile_create()
  * began the file. */
 enum rf_code rf_tempfile_commit(struct rf_tempfile *f, char hex[17], struct rf_err *e);
-/* Closes the file and removes it; what was written directly stays. */
+/* Closes the file and removes it; bytes that were written directly stay. */
 void rf_tempfile_abandon(struct rf_tempfile *f);
 /* Writes a whole file, which survives a power loss.  Errors: those of the functions above; RF_ENOMEM:
  * text->failed is set. */
 enum rf_code rf_tempfile_save(const struct rf_buf *text, const char *path, struct rf_err *e);
 
-/* Writes to temp an unused temporary name in path's directory: DIR/.NAME.tmp-PID, where DIR and NAME are
- * path's.  Errors: RF_EUSAGE: path ends in no name or is too long; RF_EIO: there are too many leftover
- * names. */
+/* Writes to temp an unused temporary name in path's directory: DIR/.NAME.tmp-PID, where DIR and NAME are the
+ * parts of path.  Errors: RF_EUSAGE: path ends in no name or is too long; RF_EIO: there are too many
+ * leftover names. */
 enum rf_code rf_tempfile_name(char temp[4096], const char *path, struct rf_err *e);
 /* Renames temp to path and syncs path's directory.  If *stop is set or the renaming fails, temp is removed
  * instead.  Errors: RF_EIO. */

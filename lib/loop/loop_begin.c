@@ -1,8 +1,8 @@
 /* loop_begin.c -- prepares a run before its first batch.
  *
  * A run is begun by its words, which RUN/data/words keeps: a start with other words is refused.  All of this
- * happens under the loop's lock, which commands inherit: if a killed loop left a command behind, the
- * command's commit comes first.
+ * happens under the loop's lock, which commands inherit: if a command of a killed loop still runs, its
+ * commit comes first.
  *
  * The order of the steps makes a kill at any moment harmless: the words are written before the data and the
  * first step are made, and the first step appears by the rename of its folder. */

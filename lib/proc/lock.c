@@ -2,7 +2,7 @@
  * distinguishes the holder from a later process with the same number.
  *
  * A process number is valid only in one container and until the next boot.  So the number serves only for
- * messages.  The lock itself is the kernel's, which releases the lock of a dead process. */
+ * messages.  The kernel keeps the lock itself, and releases the lock of a dead process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@ void rf_advantage_options(struct rf_advantage *a, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
 		OPT_ENUM("advantage", &a->from, RF_FROM_WORDS,
-			"compute advantages from rewards of rollouts or tokens, or take the stream's",
+			"compute advantages from rewards of rollouts or tokens, or take those of the stream",
 			.noted = RF_OPT_RESULT),
 		OPT_ENUM("group", &a->group, RF_GROUP_WORDS,
 			"rollouts to compare; auto: of a position, or of the sequence if n is 1",

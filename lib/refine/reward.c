@@ -135,7 +135,7 @@ void rf_reward_options(struct rf_reward_settings *s, struct rf_opts *opts)
 		OPT_U64("seed", &s->seed, "n", "random seed (for --kind random)",
 			.noted = RF_OPT_RESULT),
 		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",
-			"training step for the random numbers; -1: the model's", .noted = RF_OPT_RESULT),
+			"training step for the random numbers; -1: the step of the model", .noted = RF_OPT_RESULT),
 		OPT_END,
 	};
 

@@ -14,7 +14,7 @@ void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opts *o
 {
 	const struct rf_opt table[] = {
 		OPT_TEXT("kind-name", &s->kind, "name",
-			"name of the command's rewards in the stream; default: its script's, or exec",
+			"name of the command's rewards in the stream; default: name of its script, or exec",
 			.noted = RF_OPT_RESULT),
 		OPT_END,
 	};

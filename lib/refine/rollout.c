@@ -38,7 +38,7 @@ void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opts *opts)
 			.noted = RF_OPT_RESULT),
 		OPT_U64("seed", &s->seed, "n", "random seed", .noted = RF_OPT_RESULT),
 		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",
-			"training step for the random numbers; -1: the model's", .noted = RF_OPT_RESULT),
+			"training step for the random numbers; -1: the step of the model", .noted = RF_OPT_RESULT),
 		OPT_END,
 	};
 

@@ -35,7 +35,7 @@ void rf_select_options(struct rf_select *s, struct rf_opts *opts)
 			.noted = RF_OPT_RESULT),
 		OPT_U64("seed", &s->seed, "n", "random seed", .noted = RF_OPT_RESULT),
 		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",
-			"training step for the random numbers; -1: the model's", .noted = RF_OPT_RESULT),
+			"training step for the random numbers; -1: the step of the model", .noted = RF_OPT_RESULT),
 		OPT_FLAG("strict", &s->strict, "fail if a sequence is too short"),
 		OPT_END,
 	};

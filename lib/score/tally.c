@@ -61,7 +61,7 @@ static double within(double x, int df)
 /* Returns the 0.975 quantile of Student's distribution with df >= 1 degrees of freedom. */
 static double student(double df)
 {
-	/* from df = 10,000 on the quantile is within 1e-4 of the normal distribution's */
+	/* from df = 10,000 on the quantile is within 1e-4 of that of the normal distribution */
 	double low = 1.959963984540054, high = 13;
 
 	if (df >= 10000)

@@ -14,7 +14,7 @@ void rf_step_options(struct rf_step *s, struct rf_opts *opts)
 	const struct rf_opt draws[] = {
 		OPT_U64("seed", &s->rollouts.seed, "n", "random seed", .noted = RF_OPT_RESULT),
 		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",
-			"training step for the random numbers; -1: the model's", .noted = RF_OPT_RESULT),
+			"training step for the random numbers; -1: the step of the model", .noted = RF_OPT_RESULT),
 		OPT_END,
 	};
 
