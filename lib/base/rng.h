@@ -1,5 +1,5 @@
-/* rng.h -- counter-based random numbers: a number depends only on what it is drawn for, never on the order of
- * draws, the batch, the threads or the device.
+/* rng.h -- counter-based random numbers: a number depends only on what it is drawn for, never on the order
+ * of draws, the batch, the threads or the device.
  *
  * Philox 4x32-10: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3". */
 #ifndef RF_RNG_H
@@ -13,8 +13,8 @@ enum rf_purpose { RF_DRAW_SELECT = 1, RF_DRAW_ROLLOUT, RF_DRAW_SHUFFLE, RF_DRAW_
 
 void rf_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* Returns XXH64 (seed 0) over the little-endian u64s {seed, purpose, step, id, i, r}.  The meaning of
- * the last four depends on the purpose; for RF_DRAW_ROLLOUT they are step, record id, position and rollout. */
+/* Returns XXH64 (seed 0) over the little-endian u64s {seed, purpose, step, id, i, r}.  The meaning of the
+ * last four depends on the purpose; for RF_DRAW_ROLLOUT they are step, record id, position and rollout. */
 uint64_t rf_draw_key(uint64_t seed, enum rf_purpose purpose, uint64_t step, uint64_t id, uint64_t i,
                      uint64_t r);
 

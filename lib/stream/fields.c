@@ -5,6 +5,7 @@
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
+/* clang-format off */
 #define FIELD(key, type, needed, member, shape, rule_) \
 	{ key, type, needed, RF_AT(member), shape, .rule = rule_ }
 #define UP_TO(letter) RF_RULE_UP_TO, .limit = letter
@@ -86,6 +87,7 @@ static const struct rf_field record_fields[] = {
 	GROUP(choice),
 	{ .key = NULL },
 };
+/* clang-format on */
 _Static_assert(sizeof record_fields / sizeof *record_fields <= RF_FIELDS_MAX + 1, "RF_FIELDS_MAX");
 
 const struct rf_field_group rf_record_group = { "record", "", record_fields, RF_AT(tokens), RF_AT(unknown) };
