@@ -35,7 +35,7 @@ static bool reports(enum rf_code code, const char *what)
 	return silent && said;
 }
 
-/* Tells whether fn ends the process. */
+/* Returns whether fn ends the process with a failure or a signal. */
 static bool ends_process(void (*fn)(void))
 {
 	int status;
@@ -60,18 +60,19 @@ static void read_handle(void)
 
 static void write_handle(void) { *(volatile float *)(void *)floats(4) = 1; }
 
-static void copy(int n, rf_f32 x, rf_f32 y)
+/* Adds n numbers of x to y. */
+static void add_floats(int n, rf_f32 x, rf_f32 y)
 {
 	RF_RUN(&d, axpy, .n = (size_t)n, .scale = 1, .x = x, .y = y);
 	rf_dev_sync(&d, &e);
 }
 
-static void write_far(void) { copy(33, floats(33), floats(16)); }
-static void nothing(void) { copy(16, floats(33), floats(16)); }
+static void write_far(void) { add_floats(33, floats(33), floats(16)); }
+static void write_inside(void) { add_floats(16, floats(33), floats(16)); }
 
-/* Checks that operations after a failed one do not run, on the CPU either: the failed operation may have left
- * a list of rows unwritten, which they would follow. */
-static void after_failure(void)
+/* Checks that the CPU, too, runs no operation after a failed one: the failed operation may have left a list
+ * of rows unwritten, and a later operation would use these rows as indices. */
+static void test_after_failure(void)
 {
 	const int32_t wild[] = { INT32_MAX, INT32_MIN };
 	const float one[] = { 1, 1 };
@@ -105,8 +106,8 @@ int main(void)
 	rf_f32 x, y;
 	bool good = true;
 
-	after_failure();
-	ok(!ends_process(nothing), "an operation on device memory does not end the process");
+	test_after_failure();
+	ok(!ends_process(write_inside), "an operation on device memory does not end the process");
 	ok(ends_process(read_handle), "reading a handle on the host ends the process");
 	ok(ends_process(write_handle), "writing to a handle on the host ends the process");
 	ok(ends_process(write_far), "an operation that runs far past the end ends the process");

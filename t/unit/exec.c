@@ -1,4 +1,5 @@
-/* exec -- a command as a child process: what it leaves behind, and whom we wait for.  Prints TAP. */
+/* exec -- tests commands that run as child processes: their lines, their end, the time limit, and that no
+ * process and no file descriptor is left.  Prints TAP. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 
 static struct rf_err err;
 
+/* Returns the number of open file descriptors. */
 static int descriptors(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -26,7 +28,7 @@ static int descriptors(void)
 	return n;
 }
 
-/* No child, running or waiting to be reaped, and the signals as a fresh program has them. */
+/* Returns whether no child runs or waits to be reaped, and the signals have their default actions. */
 static bool nothing_left(void)
 {
 	static const int sig[] = { SIGTERM, SIGINT, SIGHUP, SIGPIPE };
@@ -69,15 +71,17 @@ static void test_ends(void)
 		x = start(i == 0 ? "sleep 60" : i == 1 ? "sleep 60 & sleep 60; :" : "exit 0", 1);
 		rf_exec_stop(x);
 		ok(nothing_left() && descriptors() == before,
-		   "stopped at once, nothing is left behind (%d)", i);
+		   "stopping a command immediately leaves no process and no descriptor (%d)", i);
 	}
 	x = start("cat; exit 3", 5);
 	rf_exec_close_input(x);
 	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF,
-	   "a command that says nothing has closed its output");
-	ok(!strcmp(rf_exec_fate(x, 5, &well), "exited with status 3") && !well, "its exit status is told");
+	   "a command that writes nothing has closed its output");
+	ok(!strcmp(rf_exec_fate(x, 5, &well), "exited with status 3") && !well,
+	   "the exit status of the command is reported");
 	rf_exec_stop(x);
-	ok(nothing_left() && descriptors() == before, "ended by itself, nothing is left behind");
+	ok(nothing_left() && descriptors() == before,
+	   "a command that ended itself leaves no process and no descriptor");
 	rf_exec_stop(NULL);
 
 	signal(SIGCHLD, SIG_IGN);
@@ -86,9 +90,9 @@ static void test_ends(void)
 	raise(SIGHUP);
 	rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err);
 	ok(!strcmp(rf_exec_fate(x, 5, &well), "exited with status 3"),
-	   "signals that a parent ignored: the status is still told");
+	   "the exit status is reported also if the parent ignores SIGCHLD");
 	rf_exec_stop(x);
-	ok(signal(SIGHUP, SIG_DFL) == SIG_IGN, "and they are still ignored");
+	ok(signal(SIGHUP, SIG_DFL) == SIG_IGN, "the parent still ignores SIGHUP");
 
 	struct rlimit old, none;
 	getrlimit(RLIMIT_NOFILE, &old);
@@ -96,9 +100,9 @@ static void test_ends(void)
 	none.rlim_cur = 5;
 	setrlimit(RLIMIT_NOFILE, &none);
 	ok(rf_exec_start(&x, "true", 0, &err) == RF_EIO && !x && nothing_left(),
-	   "no descriptors: %s", err.msg);
+	   "starting a command fails without free descriptors: %s", err.msg);
 	setrlimit(RLIMIT_NOFILE, &old);
-	ok(descriptors() == before, "and none was lost");
+	ok(descriptors() == before, "the failed start leaves no descriptor open");
 }
 
 static void test_lines(void)
@@ -110,14 +114,14 @@ static void test_lines(void)
 	char text[20];
 
 	ok(rf_exec_receive(x, RF_EXEC_NOW, &line, &len, &err) == RF_OK && !line,
-	   "no question, no answer, no wait");
+	   "RF_EXEC_NOW returns without a line, and without waiting");
 	for (int i = 0; i < 5000 && good; i++) {
 		snprintf(text, sizeof text, "%d", i);
 		send_text(x, text);
 		good &= rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK &&
 		        !strcmp(line, text) && len == strlen(text) && !rf_exec_sending(x);
 	}
-	ok(good, "5000 lines, one after the other");
+	ok(good, "5000 lines are answered one after the other");
 
 	char *big = malloc((4 << 20) + 1);
 	memset(big, 'x', 4 << 20);
@@ -125,16 +129,16 @@ static void test_lines(void)
 	rf_exec_send(x, big, 4 << 20);
 	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && len == 4 << 20 &&
 	           strlen(line) == len,
-	   "a line of 4 MiB, which fits into no pipe");
+	   "a line of 4 MiB, which fits into no pipe, is sent and received");
 
-	/* other: a descriptor that can be read ends the wait, but not before everything was taken */
+	/* another descriptor that can be read ends the wait, but not before the command has the whole line */
 	int p[2];
 	if (pipe(p) || write(p[1], "", 1) != 1)
 		abort();
 	good = rf_exec_receive(x, p[0], &line, &len, &err) == RF_OK && !line;
 	send_text(x, "last");
 	good &= rf_exec_receive(x, p[0], &line, &len, &err) == RF_OK && (line || !rf_exec_sending(x));
-	ok(good, "the wait ends when something else can be read");
+	ok(good, "the wait ends when the other descriptor can be read");
 	close(p[0]);
 	close(p[1]);
 	if (!line)
@@ -142,10 +146,10 @@ static void test_lines(void)
 	rf_exec_close_input(x);
 	ok(line && !strcmp(line, "last") && rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF &&
 	           rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF,
-	   "the end of the output stays the end");
+	   "the end of the output is reported again by a second call");
 	rf_exec_stop(x);
 
-	/* three lines at once, the last without a newline */
+	/* three lines in one write, the last without a newline */
 	x = start("printf 'a\\n\\nc'", 5);
 	good = rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "a");
 	good &= rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "") &&
@@ -153,7 +157,7 @@ static void test_lines(void)
 	good &= rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "c") &&
 	        len == 1;
 	ok(good && rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF,
-	   "a last line without a newline is a line");
+	   "a last line without a newline is received");
 	rf_exec_stop(x);
 }
 
@@ -165,24 +169,24 @@ static void test_patience(void)
 
 	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EDATA &&
 	           strstr(err.msg, "0.1 s (--timeout)"),
-	   "the time runs out: %s", err.msg);
+	   "a command that does not answer in time is an error: %s", err.msg);
 	rf_exec_stop(x);
 
-	/* what comes slowly, but comes, is no hang */
+	/* a command that writes slowly does not hang */
 	x = start("for i in 1 2 3 4 5 6; do sleep .5; printf x; done; echo", 2.5);
 	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "xxxxxx"),
-	   "every byte counts");
+	   "each received byte starts the time limit again");
 	rf_exec_stop(x);
 
-	/* it closed its input, so it cannot answer, but may say why */
+	/* a command that closed its input cannot answer, but may print the reason */
 	x = start("exec <&-; sleep .1; echo sorry; exit 1", 5);
 	char *big = calloc(1, 1 << 20);
 	memset(big, 'x', (1 << 20) - 1);
 	rf_exec_send(x, big, (1 << 20) - 1);
 	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "sorry"),
-	   "last words are heard");
+	   "the last line of a command that closed its input is received");
 	rf_exec_stop(x);
-	ok(nothing_left(), "nothing is left behind");
+	ok(nothing_left(), "no process is left after the last command");
 }
 
 int main(void)

@@ -1,4 +1,5 @@
-/* init -- tests fresh weights: the formula of init.h, and the statistical moments of the numbers. */
+/* init -- tests fresh weights: the formula of init.h, and the statistical moments of the numbers.  Prints
+ * TAP. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,8 @@ static const char config[] = "{\"model_type\": \"delta_net\", \"hidden_size\": 6
 			     " \"initializer_range\": 0.05, \"attn\": {\"layers\": [1], \"num_heads\": 1, "
                              "\"qkv_bias\": true}, \"intermediate_size\": 99}";
 
-/* Tests a parameter of the decay: f of its numbers is uniform in low .. high. */
+/* Checks the weights of the decay whose names contain `name`: f of each weight is uniform from low to
+ * high. */
 static void test_decay(const char *type, const char *name, double (*f)(double), double low, double high)
 {
 	struct rf_config c;
@@ -32,7 +34,7 @@ static void test_decay(const char *type, const char *name, double (*f)(double), 
 	         type);
 	if (!ok(rf_config_parse(&c, text, strlen(text), &e) == RF_OK &&
 	                rf_params_build(&t, &c, false, &e) == RF_OK,
-	        "a model of type %s (%s)", type, e.msg))
+	        "the config of %s is accepted (%s)", type, e.msg))
 		return;
 	w = malloc(t.total * sizeof *w);
 	rf_init_weights(&t, 3, w);
@@ -74,7 +76,7 @@ static void test_qwen(void)
 
 	if (!ok(rf_config_parse(&c, text, strlen(text), &e) == RF_OK &&
 	                rf_params_build(&t, &c, false, &e) == RF_OK,
-	        "a model of type Qwen3.5 (%s)", e.msg))
+	        "the config of Qwen3.5 is accepted (%s)", e.msg))
 		return;
 	w = malloc(t.total * sizeof *w);
 	rf_init_weights(&t, 3, w);
@@ -121,14 +123,14 @@ int main(void)
 	memset(b, 0xff, t.total * sizeof *b);
 	rf_init_weights(&t, 7, b);
 	rf_init_weights(&t, 8, other);
-	ok(!memcmp(a, b, t.total * sizeof *a), "the same seed gives the same weights, and padding of 0");
+	ok(!memcmp(a, b, t.total * sizeof *a), "the same seed gives the same weights, and the padding is 0");
 
 	p = rf_params_find(&t, "model.embeddings.weight");
 	const uint64_t key = rf_draw_key(7, RF_DRAW_WEIGHTS, 0, 0, (uint64_t)(p - t.p), 0);
 	const double u = rf_draw(key, 4), v = rf_draw(key, 5), r = 0.05 * sqrt(-2 * log(1 - u));
 	ok(fabs(a[p->offset + 4] - r * cos(2 * acos(-1) * v)) < 1e-8 &&
 	           fabs(a[p->offset + 5] - r * sin(2 * acos(-1) * v)) < 1e-8,
-	   "two draws make two normal numbers, by the formula");
+	   "two draws give two normal numbers by the formula");
 	for (int i = 0; i < t.n; i++)
 		for (size_t k = t.p[i].offset;
 		     t.p[i].init == RF_INIT_NORMAL && k < t.p[i].offset + t.p[i].count; k++) {
@@ -142,8 +144,8 @@ int main(void)
 	/* five times the standard error of each */
 	ok(fabs(sum / n) < 5 / sqrt(n) && fabs(square / n - 1) < 5 * sqrt(2 / n) &&
 	           fabs(fourth / n - 3) < 5 * sqrt(96 / n) && largest > 3.5 && largest < 6.5,
-	   "%g normal numbers have mean %.4f, variance %.4f, fourth moment %.3f, largest %.2f", n, sum / n,
-	   square / n, fourth / n, largest);
+	   "%g normal numbers have mean %.4f, variance %.4f, fourth moment %.3f; the largest is %.2f", n,
+	   sum / n, square / n, fourth / n, largest);
 
 	double same = 0, cross = 0;
 	for (size_t k = 0; k < p->count; k++) {
@@ -155,7 +157,7 @@ int main(void)
 	const struct rf_param *q = rf_params_find(&t, "lm_head.weight");
 	for (cross = 0, n = 0; n < (double)p->count; n++)
 		cross += (double)a[p->offset + (size_t)n] * (double)a[q->offset + (size_t)n] / 0.0025;
-	ok(fabs(cross / n) < 5 / sqrt(n), "two tensors have different weights");
+	ok(fabs(cross / n) < 5 / sqrt(n), "the weights of two tensors do not correlate");
 
 	bool ones = true, zeros = true;
 	for (int i = 0; i < t.n; i++)
@@ -163,7 +165,7 @@ int main(void)
 			ones &= t.p[i].init != RF_INIT_ONE || a[k] == 1;
 			zeros &= t.p[i].init != RF_INIT_ZERO || a[k] == 0;
 		}
-	ok(ones && zeros, "norms begin as 1, biases as 0");
+	ok(ones && zeros, "norms begin as 1, and biases as 0");
 	free(a);
 	rf_params_free(&t);
 	rf_config_free(&c);

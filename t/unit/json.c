@@ -1,5 +1,5 @@
-/* json -- tests the JSON form: every kind of value that JSON lacks comes back as the same bytes.
- * Prints TAP. */
+/* json -- tests the JSON form of messages: every value, also of a kind that JSON lacks, comes back as the
+ * same bytes.  Prints TAP. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "stream/wire.h"
 #include "unit/tap.h"
 
-/* Converts a message to JSON and back.  Returns NULL, or what went wrong. */
+/* Converts a message to JSON, which is stored in *line, and back.  Returns NULL, or why this failed. */
 static const char *round_trip(const void *msg, size_t n, char **line)
 {
 	static struct rf_err e;
@@ -47,7 +47,7 @@ static void begin_value(void)
 
 /* Checks that the value packed since begin_value() is written as `want` (NULL: any text), and is the same
  * when it is read again. */
-static void check(const char *name, const char *want)
+static void check_value(const char *name, const char *want)
 {
 	char *line = NULL, *x;
 	const char *why = round_trip(buf.p, buf.n, &line);
@@ -62,7 +62,7 @@ static void check(const char *name, const char *want)
 	free(line);
 }
 
-static void integers(void)
+static void test_integers(void)
 {
 	static const int64_t some[] = {
 		0,
@@ -97,20 +97,20 @@ static void integers(void)
 		begin_value();
 		msgpack_pack_int64(&pk, some[i]);
 		snprintf(name, sizeof name, "integer %lld", (long long)some[i]);
-		check(name, NULL);
+		check_value(name, NULL);
 	}
 	begin_value();
 	msgpack_pack_uint64(&pk, UINT64_MAX);
-	check("2^64-1", "\"18446744073709551615\"");
+	check_value("2^64-1", "\"18446744073709551615\"");
 	begin_value();
 	msgpack_pack_int64(&pk, (INT64_C(1) << 53) + 1);
-	check("2^53+1", "\"9007199254740993\"");
+	check_value("2^53+1", "\"9007199254740993\"");
 	begin_value();
 	msgpack_pack_int64(&pk, INT64_C(1) << 53);
-	check("2^53", "9007199254740992");
+	check_value("2^53", "9007199254740992");
 }
 
-static void reals(void)
+static void test_reals(void)
 {
 	static const struct { double v; const char *text; } some[] = {
 		{ 1, "1.0" },
@@ -134,7 +134,7 @@ static void reals(void)
 	for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
 		begin_value();
 		msgpack_pack_double(&pk, some[i].v);
-		check("float", some[i].text);
+		check_value("float", some[i].text);
 	}
 	for (int i = 0; i < 20000; i++) {
 		double v;
@@ -147,7 +147,7 @@ static void reals(void)
 		bad += round_trip(buf.p, buf.n, &line) != NULL;
 	}
 	free(line);
-	ok(!bad, "20000 random doubles come back: %d do not", (int)bad);
+	ok(!bad, "all of 20000 random doubles come back: %d do not", (int)bad);
 }
 
 /* Returns whether a text has the fewest digits from which both ways of reading get the number back.  A
@@ -165,13 +165,14 @@ static bool is_shortest(const char *text, float f)
 	return !strcmp(text, fewest) && strtof(text, NULL) == f && (float)strtod(text, NULL) == f;
 }
 
-static void singles(void)
+static void test_singles(void)
 {
 	static const struct { float v; const char *text; } some[] = {
 		{ 1, "1" }, { -0.0f, "-0.0" }, { 0, "0" }, { 0.1f, "0.1" }, { 0.166667f, "0.166667" },
 		{ 1.0f / 3, "0.33333334" }, { 1e-45f, "1e-45" }, { 16777216, "16777216" },
 		{ 3.4028235e38f, "3.4028235e+38" },
-		/* read as a double it lies in the middle of two float32s, and is rounded to the other one */
+		/* the text 7.038531e-26 is shorter, but read as a double it lies in the middle of two
+		 * float32s, and is rounded to the other one */
 		{ 7.038531e-26f, "7.0385307e-26" },
 	};
 	uint64_t x = 88172645463325252, bad = 0, longer = 0;
@@ -182,7 +183,8 @@ static void singles(void)
 		b.n = 0;
 		rf_print_single(&b, some[i].v);
 		rf_buf_add(&b, "", 1);
-		ok(!strcmp((char *)b.p, some[i].text), "the float32 %s is %s", (char *)b.p, some[i].text);
+		ok(!strcmp((char *)b.p, some[i].text), "the float32 %s is printed as %s", some[i].text,
+		   (char *)b.p);
 		begin_value();
 		msgpack_pack_map(&pk, 3);
 		rf_pack_text(&pk, "dtype");
@@ -194,7 +196,7 @@ static void singles(void)
 		rf_pack_bin(&pk, &some[i].v, 4);
 		bad += round_trip(buf.p, buf.n, &line) != NULL;
 	}
-	ok(!bad, "float32s in an array come back: %d do not", (int)bad);
+	ok(!bad, "all float32s in an array come back: %d do not", (int)bad);
 	for (int i = 0; i < 20000; i++) {
 		float v;
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
@@ -206,12 +208,13 @@ static void singles(void)
 		rf_buf_add(&b, "", 1);
 		longer += !is_shortest((char *)b.p, v);
 	}
-	ok(!longer, "20000 random float32s have the fewest digits: %d have not", (int)longer);
+	ok(!longer, "all of 20000 random float32s are printed with the fewest digits: %d are not",
+	   (int)longer);
 	rf_buf_free(&b);
 	free(line);
 }
 
-static void strings(void)
+static void test_strings(void)
 {
 	static const struct { const char *s; size_t n; const char *json; } some[] = {
 		{ "", 0, "\"\"" },
@@ -235,40 +238,41 @@ static void strings(void)
 	for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
 		begin_value();
 		rf_pack_str(&pk, some[i].s, some[i].n);
-		check("string", some[i].json);
+		check_value("string", some[i].json);
 	}
 }
 
-static void others(void)
+static void test_other_values(void)
 {
 	unsigned char bytes[256];
 
-	begin_value(), msgpack_pack_nil(&pk), check("nil", "null");
-	begin_value(), msgpack_pack_true(&pk), check("true", "true");
-	begin_value(), msgpack_pack_map(&pk, 0), check("empty map", "{}");
-	begin_value(), msgpack_pack_array(&pk, 0), check("empty list", "[]");
-	begin_value(), rf_pack_bin(&pk, "", 0), check("no bytes", "{\"base64\":\"\"}");
-	begin_value(), rf_pack_bin(&pk, "f", 1), check("1 byte", "{\"base64\":\"Zg==\"}");
-	begin_value(), rf_pack_bin(&pk, "fo", 2), check("2 bytes", "{\"base64\":\"Zm8=\"}");
-	begin_value(), rf_pack_bin(&pk, "foo", 3), check("3 bytes", "{\"base64\":\"Zm9v\"}");
+	begin_value(), msgpack_pack_nil(&pk), check_value("nil", "null");
+	begin_value(), msgpack_pack_true(&pk), check_value("true", "true");
+	begin_value(), msgpack_pack_map(&pk, 0), check_value("empty map", "{}");
+	begin_value(), msgpack_pack_array(&pk, 0), check_value("empty list", "[]");
+	begin_value(), rf_pack_bin(&pk, "", 0), check_value("no bytes", "{\"base64\":\"\"}");
+	begin_value(), rf_pack_bin(&pk, "f", 1), check_value("1 byte", "{\"base64\":\"Zg==\"}");
+	begin_value(), rf_pack_bin(&pk, "fo", 2), check_value("2 bytes", "{\"base64\":\"Zm8=\"}");
+	begin_value(), rf_pack_bin(&pk, "foo", 3), check_value("3 bytes", "{\"base64\":\"Zm9v\"}");
 	for (int i = 0; i < 256; i++)
 		bytes[i] = (unsigned char)(i * 7);
-	begin_value(), rf_pack_bin(&pk, bytes, 256), check("256 bytes", NULL);
+	begin_value(), rf_pack_bin(&pk, bytes, 256), check_value("256 bytes", NULL);
 
 	begin_value(), msgpack_pack_map(&pk, 1), rf_pack_text(&pk, "base64"), rf_pack_text(&pk, "Zg==");
-	check("a map {base64}", "{\"literal\":{\"base64\":\"Zg==\"}}");
+	check_value("a map {base64}", "{\"literal\":{\"base64\":\"Zg==\"}}");
 	begin_value(), msgpack_pack_map(&pk, 1), rf_pack_text(&pk, "literal"), msgpack_pack_map(&pk, 1),
 		rf_pack_text(&pk, "literal"), rf_pack_text(&pk, "9007199254740993");
-	check("a map {literal}",
-	      "{\"literal\":{\"literal\":{\"literal\":{\"literal\":{\"literal\":\"9007199254740993\"}}}}}");
+	check_value("a map {literal}",
+	            "{\"literal\":{\"literal\":{\"literal\":{\"literal\":"
+	            "{\"literal\":\"9007199254740993\"}}}}}");
 	begin_value(), msgpack_pack_map(&pk, 3);
 	rf_pack_text(&pk, "data"), msgpack_pack_array(&pk, 1), msgpack_pack_int(&pk, 1);
 	rf_pack_text(&pk, "dtype"), rf_pack_text(&pk, "<f4"), rf_pack_text(&pk, "shape"),
 		msgpack_pack_array(&pk, 1), msgpack_pack_int(&pk, 1);
-	check("a map like an array", "{\"literal\":{\"data\":[1],\"dtype\":\"<f4\",\"shape\":[1]}}");
+	check_value("a map like an array", "{\"literal\":{\"data\":[1],\"dtype\":\"<f4\",\"shape\":[1]}}");
 }
 
-static void arrays(void)
+static void test_arrays(void)
 {
 	static const float f4[] = { 1, -0.0f, 0.1f, 1e-45f, 3.4028235e38f, 16777217.0f };
 	static const int32_t i4[] = { 0, -1, INT32_MAX, INT32_MIN };
@@ -281,27 +285,29 @@ static void arrays(void)
 	char *line = NULL;
 
 	begin_value(), rf_pack_array(&pk, "<f4", 1, (int[]){ 6 }, f4, sizeof f4);
-	check("<f4", "{\"dtype\":\"<f4\",\"shape\":[6],\"data\":[1,-0.0,0.1,1e-45,3.4028235e+38,16777216]}");
+	check_value("<f4",
+	            "{\"dtype\":\"<f4\",\"shape\":[6],\"data\":[1,-0.0,0.1,1e-45,3.4028235e+38,16777216]}");
 	begin_value(), rf_pack_array(&pk, "<i4", 2, (int[]){ 2, 2 }, i4, sizeof i4);
-	check("<i4", "{\"dtype\":\"<i4\",\"shape\":[2,2],\"data\":[0,-1,2147483647,-2147483648]}");
+	check_value("<i4", "{\"dtype\":\"<i4\",\"shape\":[2,2],\"data\":[0,-1,2147483647,-2147483648]}");
 	begin_value(), rf_pack_array(&pk, "<i8", 1, (int[]){ 4 }, i8, sizeof i8);
-	check("<i8", "{\"dtype\":\"<i8\",\"shape\":[4],\"data\":[0,\"9223372036854775807\",\"-"
-	             "9223372036854775808\",\"9007199254740993\"]}");
+	check_value("<i8", "{\"dtype\":\"<i8\",\"shape\":[4],\"data\":[0,\"9223372036854775807\",\"-"
+	                   "9223372036854775808\",\"9007199254740993\"]}");
 	begin_value(), rf_pack_array(&pk, "<f2", 1, (int[]){ 7 }, f2, sizeof f2);
-	check("<f2", "{\"dtype\":\"<f2\",\"shape\":[7],\"data\":[1,-0.0,5.9604645e-08,65504,6.097555e-05,"
-	             "6.1035156e-05,-2]}");
+	check_value("<f2", "{\"dtype\":\"<f2\",\"shape\":[7],\"data\":[1,-0.0,5.9604645e-08,65504,"
+	                   "6.097555e-05,6.1035156e-05,-2]}");
 	begin_value(), rf_pack_array(&pk, "|u1", 1, (int[]){ 3 }, "\0\x7f\xff", 3);
-	check("|u1", "{\"dtype\":\"|u1\",\"shape\":[3],\"data\":[0,127,255]}");
+	check_value("|u1", "{\"dtype\":\"|u1\",\"shape\":[3],\"data\":[0,127,255]}");
 	begin_value(), rf_pack_array(&pk, "<f4", 1, (int[]){ 0 }, NULL, 0);
-	check("an empty array", "{\"dtype\":\"<f4\",\"shape\":[0],\"data\":[]}");
+	check_value("an empty array", "{\"dtype\":\"<f4\",\"shape\":[0],\"data\":[]}");
 	begin_value(), rf_pack_array(&pk, "<f4", 1, (int[]){ 2 }, nan, sizeof nan);
-	check("an array with a NaN",
-	      "{\"dtype\":\"<f4\",\"shape\":[2],\"data\":{\"base64\":\"AADAfwAAgD8=\"}}");
+	check_value("an array with a NaN",
+	            "{\"dtype\":\"<f4\",\"shape\":[2],\"data\":{\"base64\":\"AADAfwAAgD8=\"}}");
 	begin_value(), rf_pack_array(&pk, "<f8", 1, (int[]){ 1 }, "\0\0\0\0\0\0\xf0\x3f", 8);
-	check("an unknown dtype", "{\"dtype\":\"<f8\",\"shape\":[1],\"data\":{\"base64\":\"AAAAAAAA8D8=\"}}");
+	check_value("an unknown dtype",
+	            "{\"dtype\":\"<f8\",\"shape\":[1],\"data\":{\"base64\":\"AAAAAAAA8D8=\"}}");
 	begin_value(), rf_pack_array(&pk, "<f4", 1, (int[]){ 3 }, f4, 8);
-	check("a shape that lies",
-	      "{\"dtype\":\"<f4\",\"shape\":[3],\"data\":{\"base64\":\"AACAPwAAAIA=\"}}");
+	check_value("a shape that does not fit the bytes",
+	            "{\"dtype\":\"<f4\",\"shape\":[3],\"data\":{\"base64\":\"AACAPwAAAIA=\"}}");
 
 	for (int round = 0; round < 50; round++) {
 		for (int i = 0; i < 2000; i++)
@@ -312,16 +318,17 @@ static void arrays(void)
 		begin_value(), rf_pack_array(&pk, "<f4", 1, (int[]){ 2000 }, random, sizeof random);
 		bad += round_trip(buf.p, buf.n, &line) != NULL;
 	}
-	ok(!bad, "100000 random floats come back");
+	ok(!bad, "100000 random float32s come back");
 	for (uint32_t i = 0, n = 0; i < 65536; i++)
 		if ((i >> 10 & 31) != 31)
 			all[n++] = (uint16_t)i;
 	begin_value(), rf_pack_array(&pk, "<f2", 1, (int[]){ 63488 }, all, sizeof all);
-	ok(!round_trip(buf.p, buf.n, &line), "all %zu halves come back", sizeof all / sizeof *all);
+	ok(!round_trip(buf.p, buf.n, &line), "all %zu finite float16s come back",
+	   sizeof all / sizeof *all);
 	free(line);
 }
 
-/* ---- lines that are wrong ------------------------------------------------------------------ */
+/* ---- wrong lines --------------------------------------------------------------------------- */
 
 static void test_wrong_lines(void)
 {
@@ -388,18 +395,18 @@ static void test_wrong_lines(void)
 	strcpy(line, "{\"type\":\"seq\", \"body\":{\"x\":{\"data\":[1],\"shape\":[1],\"dtype\":\"<i4\"}} "
 	             ",\"seq\":1}\r");
 	ok(rf_msg_from_json(line, strlen(line), &msg, &n, &e) == RF_OK,
-	   "order and space do not matter to a reader");
+	   "a line with its keys in another order, and with blanks, is accepted");
 	free(msg);
 }
 
 int main(void)
 {
-	integers();
-	reals();
-	singles();
-	strings();
-	others();
-	arrays();
+	test_integers();
+	test_reals();
+	test_singles();
+	test_strings();
+	test_other_values();
+	test_arrays();
 	test_wrong_lines();
 	rf_buf_free(&buf);
 	return tap_end();

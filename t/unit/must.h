@@ -1,4 +1,4 @@
-/* must.h -- for unit programs: calls that must succeed, and memory that must be there. */
+/* must.h -- for unit programs: calls that must succeed, and memory that must be allocated. */
 #ifndef MUST_H
 #define MUST_H
 
@@ -9,7 +9,7 @@
 
 static struct rf_err err;
 
-/* A call that put its failure into err. */
+/* Ends the program with the message in err unless rc is RF_OK. */
 static inline void must(enum rf_code rc)
 {
 	if (rc == RF_OK)
@@ -18,7 +18,7 @@ static inline void must(enum rf_code rc)
 	exit(2);
 }
 
-/* n zeroed elements and one more, so that there is something to point to. */
+/* Allocates n elements of this size and one more, so that n may be 0.  All bytes are 0. */
 static inline void *room(size_t n, size_t size)
 {
 	void *p = calloc(n + 1, size);

@@ -1,5 +1,5 @@
-/* small_trainer.h -- a trainer without a model, for tests: it changes every weight and moment of a run, and
- * commits. */
+/* small_trainer.h -- a trainer without a model, for tests: it changes every weight and moment of a run and
+ * commits them; and a reader of such a run. */
 #ifndef RF_T_SMALL_TRAINER_H
 #define RF_T_SMALL_TRAINER_H
 
@@ -20,7 +20,8 @@ static inline float *floats(size_t n)
 	return p;
 }
 
-/* Commits the weights of the newest step, changed by an amount that depends on the step, with moments. */
+/* Changes the weights and moments of the newest step by amounts that depend on `step`, and commits them as
+ * that step. */
 static inline enum rf_code train(struct rf_run *r, int64_t step, const struct rf_commit *how,
                                  const volatile sig_atomic_t *stop, struct rf_err *e)
 {
@@ -53,7 +54,7 @@ static inline enum rf_code train(struct rf_run *r, int64_t step, const struct rf
 	return rc;
 }
 
-/* Writes a bare checkpoint of these weights. */
+/* Writes these weights as a checkpoint without a run. */
 static inline enum rf_code export(const struct rf_ckpt *c, const float *weights, enum rf_dtype dtype,
                                   const char *dir, struct rf_err *e)
 {
@@ -64,8 +65,8 @@ static inline enum rf_code export(const struct rf_ckpt *c, const float *weights,
 	return rf_ckpt_write(&w, dir, weights, e);
 }
 
-/* Reads the newest step of a run: its weights, as a filter does, and the bytes that rf-dump --check compares.
- * *gone: a trainer has removed the step meanwhile, so the run has a newer one. */
+/* Reads the newest step of a run: its weights and moments, as a filter does, and its files, as rf-dump
+ * --check does.  *gone: a trainer has removed the step meanwhile, so the run has a newer one. */
 static inline enum rf_code read_once(const char *path, int64_t *step, char weights[17], bool *gone,
                                      struct rf_err *e)
 {
@@ -89,7 +90,7 @@ static inline enum rf_code read_once(const char *path, int64_t *step, char weigh
 	return rc;
 }
 
-/* Reads the newest step of a run, and begins again if the step is gone, as rf-dump --check does. */
+/* Reads the newest step of a run.  Begins again if a trainer removed the step, as rf-dump --check does. */
 static inline enum rf_code read_whole(const char *path, int64_t *step, char weights[17], struct rf_err *e)
 {
 	enum rf_code rc;

@@ -1,4 +1,4 @@
-/* streams.h -- small streams for the unit programs, made in memory. */
+/* streams.h -- makes small streams in memory for the unit programs. */
 #ifndef STREAMS_H
 #define STREAMS_H
 
@@ -34,7 +34,7 @@ static void made_frame(struct made *m, const void *msg, size_t n)
 	ZSTD_freeCCtx(z);
 }
 
-/* Appends a frame whose message counts for the hash of the end record. */
+/* Appends a frame, and adds its message to the hash of the end record. */
 static void made_message(struct made *m, const void *msg, size_t n)
 {
 	if (!m->hash)
@@ -70,6 +70,7 @@ static uint32_t noise(void)
 	return x;
 }
 
+/* Allocates n random numbers from -1 to 1. */
 static float *some_floats(struct rf_record *r, size_t n)
 {
 	float *f = rf_record_alloc(r, n, sizeof *f);
@@ -79,6 +80,7 @@ static float *some_floats(struct rf_record *r, size_t n)
 	return f;
 }
 
+/* Allocates n random integers of at least `from` and less than `below`. */
 static int32_t *some_ints(struct rf_record *r, size_t n, uint32_t from, uint32_t below)
 {
 	int32_t *v = rf_record_alloc(r, n, sizeof *v);
@@ -92,7 +94,7 @@ enum kind { TOKENS, ENTROPY, POSITIONS, ROLLOUT, REWARD, ADVANTAGE, GENERATION, 
 static const char *const kind_names[] = { "tokens", "entropy", "positions", "rollout", "reward",
                                           "advantage", "generation", "choice", "per_token" };
 
-/* Makes a record as the stage writes it that adds values of this kind. */
+/* Fills a record as the stage that adds values of this kind would write it. */
 static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
 {
 	enum { C = 2, N = 2, K = 2, D = 2 };
@@ -149,6 +151,7 @@ static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
 	}
 }
 
+/* Appends a head. */
 static void some_head(struct made *m)
 {
 	struct rf_head h;
@@ -164,6 +167,7 @@ static void some_head(struct made *m)
 	rf_head_free(&h);
 }
 
+/* Appends a whole stream: a head, records of this kind, and an end record. */
 static inline void some_stream(struct made *m, enum kind kind, int records)
 {
 	struct rf_record r;
@@ -182,8 +186,8 @@ static inline void some_stream(struct made *m, enum kind kind, int records)
 	rf_record_free(&r);
 }
 
-/* Reads a stream, and stores the hash of its head and of each record, up to `most` hashes.  Returns how
- * reading ended. */
+/* Reads a stream, and stores the hash of its head and of each record, up to `most` hashes.  Returns RF_EOF
+ * if the stream was read to its end, otherwise an error. */
 static enum rf_code read_hashes(const void *data, size_t n, uint64_t *hash, int most, int *count,
                                 struct rf_err *e)
 {

@@ -1,5 +1,6 @@
-/* text -- from text to ids: the byte tokenizer, the JSON scanner (beside jansson), lines and their
- * compression, and where documents are cut.  Prints TAP; works in the current folder. */
+/* text -- tests the way from text to ids: the byte tokenizer, the JSON scanner (compared with jansson), the
+ * reader of lines and of compressed files, and the cutting of documents.  Prints TAP; writes files in the
+ * current folder. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static void put_file(const char *path, const void *p, size_t n)
 
 /* ---- the byte tokenizer -------------------------------------------------------------------- */
 
-/* What a model wrote: its text, and how much of it is final. */
+/* Checks the text of ids that a model generated, and how many bytes of the text are final. */
 static void test_text(const struct rf_tokenizer *t)
 {
 	static const struct { const char *bytes, *text; size_t n, final; } cases[] = {
@@ -49,7 +50,7 @@ static void test_text(const struct rf_tokenizer *t)
 		{ "a\x80", "a\xEF\xBF\xBD", 2, 4 },
 		{ "a\xC0\xAF", "a\xEF\xBF\xBD\xEF\xBF\xBD", 3, 7 },
 		{ "a\xE2\xE2", "a\xEF\xBF\xBD\xEF\xBF\xBD", 3, 4 },
-		/* of a surrogate */
+		/* the first bytes of a surrogate */
 		{ "a\xED\xA0", "a\xEF\xBF\xBD\xEF\xBF\xBD", 3, 7 },
 	};
 	int32_t special[] = { 0, 'a' + 3, 1, 2, 0xC3 + 3, 383, 0xA9 + 3, 1, 259 };
@@ -62,14 +63,15 @@ static void test_text(const struct rf_tokenizer *t)
 			ids[k] = (unsigned char)cases[i].bytes[k] + 3;
 		ok(rf_tokenizer_text(t, ids, cases[i].n, &text, &n, &final, &err) == RF_OK &&
 		   n == strlen(cases[i].text) && !strcmp(text, cases[i].text) && final == cases[i].final,
-		   "the text of case %zu, and how much of it is final", i);
+		   "case %zu has the expected text and number of final bytes", i);
 		free(text);
 	}
 	ok(rf_tokenizer_text(t, special, 9, &text, &n, &final, &err) == RF_OK && n == 3 && final == 3 &&
-	   !strcmp(text, "a\xC3\xA9"), "special tokens are left out, and break no character");
+	   !strcmp(text, "a\xC3\xA9"), "special tokens are left out, also between the bytes of a character");
 	free(text);
 	ok(rf_tokenizer_text(t, bad, 2, &text, &n, &final, &err) == RF_EDATA &&
-	   !strcmp(err.msg, "token id 384 is not in the vocabulary of 384"), "an id that is none");
+	   !strcmp(err.msg, "token id 384 is not in the vocabulary of 384"),
+	   "an id outside the vocabulary is refused");
 }
 
 static void test_bytes(void)
@@ -86,7 +88,7 @@ static void test_bytes(void)
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)XXH64("bytes", 5, 0));
 	ok(!strcmp(rf_tokenizer_kind(t), "bytes") && rf_tokenizer_vocab(t) == 384 &&
 	   rf_tokenizer_eos(t) == 1 && !strcmp(rf_tokenizer_hash(t), hash),
-	   "its kind, vocabulary, end token and hash");
+	   "the kind, vocabulary, end token and hash are those of bytes");
 	for (int i = 0; i < 256; i++)
 		all[i] = (char)i;
 	for (int i = 0; i < 3; i++)
@@ -94,22 +96,22 @@ static void test_bytes(void)
 		       ids.n == 256u * (unsigned)(i + 1);
 	for (size_t i = 0; i < ids.n; i++)
 		good = good && ids.p[i] == (int32_t)(i % 256) + 3;
-	ok(good, "every byte is its value + 3, and ids are appended");
+	ok(good, "the id of a byte is its value + 3, and encoding appends to the list");
 	good = rf_tokenizer_decode(t, ids.p + 256, 256, &text, &n, &err) == RF_OK && n == 256 &&
 	       !memcmp(text, all, 256);
-	ok(good, "decoding what was encoded gives back every byte");
+	ok(good, "decoding the ids gives back every byte");
 	free(text);
 	good = rf_tokenizer_decode(t, special, 6, &text, &n, &err) == RF_OK &&
 	       !strcmp(text, "<pad><eos><unk>x<extra_id_0><extra_id_124>") && n == strlen(text);
-	ok(good, "special tokens by their names");
+	ok(good, "special tokens are decoded as their names");
 	free(text);
 	good = rf_tokenizer_decode(t, NULL, 0, &text, &n, &err) == RF_OK && n == 0;
-	ok(good, "no ids are no text");
+	ok(good, "an empty list of ids gives an empty text");
 	free(text);
 	test_text(t);
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		ok(rf_tokenizer_decode(t, &bad[i], 1, &text, &n, &err) == RF_EDATA,
-		   "id %d is outside the vocabulary", (int)bad[i]);
+		   "id %d, outside the vocabulary, is refused", (int)bad[i]);
 	free(ids.p);
 	rf_tokenizer_free(t);
 }
@@ -230,7 +232,7 @@ static void test_grammar(void)
 		memcpy(buf, good[i], n);
 		j = json_loadb(good[i], n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 		ok(rf_jscan_check(buf, n, &v, &err) == RF_OK && j &&
-		   rf_jscan_check_strict(buf, n, &v, &err) == RF_OK, "JSON: %s",
+		   rf_jscan_check_strict(buf, n, &v, &err) == RF_OK, "is accepted as JSON: %s",
 		   rf_quote((char[100]){ 0 }, 100, good[i], n));
 		json_decref(j);
 	}
@@ -239,21 +241,21 @@ static void test_grammar(void)
 		memcpy(buf, lenient[i].text, n);
 		ok(rf_jscan_check(buf, n, &v, &err) == RF_OK && !strcmp(rf_jscan_kind(&v), lenient[i].kind) &&
 		   !rf_jscan_is_string(&v) && rf_jscan_check_strict(buf, n, &v, &err) == RF_EDATA,
-		   "Python's JSON passes unless the check is strict: %s", lenient[i].text);
+		   "only the lenient check accepts what Python writes: %s", lenient[i].text);
 	}
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		size_t n = strlen(bad[i]);
 		memcpy(buf, bad[i], n);
 		j = json_loadb(bad[i], n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-		ok(rf_jscan_check(buf, n, &v, &err) == RF_EDATA && !j, "not JSON: %s",
+		ok(rf_jscan_check(buf, n, &v, &err) == RF_EDATA && !j, "is refused as not JSON: %s",
 		   rf_quote((char[100]){ 0 }, 100, bad[i], n));
 		json_decref(j);
 	}
 	memset(buf, '[', 65);
 	memset(buf + 65, ']', 65);
 	ok(rf_jscan_check(buf, 130, &v, &err) == RF_EDATA && strstr(err.msg, "byte 65"),
-	   "65 lists in each other are too deep");
-	ok(rf_jscan_check(buf + 1, 128, &v, &err) == RF_OK, "64 are not");
+	   "65 nested lists are refused");
+	ok(rf_jscan_check(buf + 1, 128, &v, &err) == RF_OK, "64 nested lists are accepted");
 }
 
 static void test_values(void)
@@ -292,7 +294,7 @@ static void test_values(void)
 		       !rf_jscan_equals(&v, "plai");
 		good = good && !memcmp(rf_jscan_text(&v, &n), strings[s].out, strings[s].n + 1) &&
 		       n == strings[s].n;
-		ok(good, "the text of %s", strings[s].in);
+		ok(good, "the string %s has the expected text", strings[s].in);
 	}
 	for (size_t s = 0; s < sizeof numbers / sizeof *numbers; s++) {
 		strcpy(buf, numbers[s].in);
@@ -301,18 +303,18 @@ static void test_values(void)
 		       (!numbers[s].is_int || i == numbers[s].i);
 		good = good && rf_jscan_uint(&v, &u) == numbers[s].is_uint &&
 		       (!numbers[s].is_uint || u == strtoull(buf + (*buf == '-'), NULL, 10));
-		ok(good, "the number %s", numbers[s].in);
+		ok(good, "the number %s is read as an integer if it is one", numbers[s].in);
 	}
 	for (int s = 0; s < 3; s++) {
 		strcpy(buf, (const char *[]){ "NaN", "Infinity", "-Infinity" }[s]);
 		ok(rf_jscan_check(buf, strlen(buf), &v, &err) == RF_OK && !rf_jscan_real(&v, &x),
-		   "%s is no number that can be read", buf);
+		   "%s is not read as a number", buf);
 	}
 	strcpy(buf, "{\"\\ud800\":1,\"a\":\"\\udc00\",\"b\":2}");
 	rf_jscan_check(buf, strlen(buf), &v, &err);
 	ok(rf_jscan_get(&v, "b", &k, &err) == RF_OK && rf_jscan_int(&k, &i) && i == 2 &&
 	   rf_jscan_get(&v, "a", &k, &err) == RF_OK && rf_jscan_text(&k, &n) && n == 3 &&
-	   !rf_utf8(k.s, n), "an unpaired surrogate in a key or a value is passed over and gives no UTF-8");
+	   !rf_utf8(k.s, n), "an object with unpaired surrogates is read, and their text is not UTF-8");
 	strcpy(buf, "[1.5,-2e-3,1e999,7,\"1\"]");
 	rf_jscan_check(buf, strlen(buf), &v, &err);
 	ok(rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == 1.5 &&
@@ -320,22 +322,23 @@ static void test_values(void)
 	   rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x) &&
 	   rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == 7 &&
 	   rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x) && !rf_jscan_next(&v, NULL, &each),
-	   "a list's elements in order; infinity and strings are no numbers");
+	   "the elements of a list come in order; infinity and strings are not read as numbers");
 	strcpy(buf, " { \"a\" : [ { \"a\" : 1 } ] , \"\\u0062\" : 2 , \"c\":3,\"c\":4} ");
 	rf_jscan_check(buf, strlen(buf), &v, &err);
 	ok(rf_jscan_get(&v, "a", &k, &err) == RF_OK && k.n == 15 && rf_jscan_is_list(&k),
-	   "a key's value, whatever is nested in it");
+	   "the value of a key is found whole, with all nested values");
 	ok(rf_jscan_get(&v, "b", &k, &err) == RF_OK && rf_jscan_int(&k, &i) && i == 2,
-	   "a key that is written with an escape");
+	   "a key that is written with an escape is found");
 	ok(rf_jscan_get(&v, "c", &k, &err) == RF_EDATA && !strcmp(err.msg, "the key 'c' occurs twice"),
-	   "a key that is there twice");
+	   "a key that occurs twice is refused");
 	ok(rf_jscan_get(&v, "d", &k, &err) == RF_EDATA && !strcmp(err.msg, "the key 'd' is missing") && !k.s,
-	   "a key that is not there");
+	   "a missing key is refused");
 }
 
 /* ---- lines --------------------------------------------------------------------------------- */
 
-/* The lines of a file with '|' behind each, or the code as "!65". */
+/* Returns the lines of a file with '|' after each.  If reading fails, '!' and the exit status follow, as in
+ * "a|!65". */
 static char *lines_of(const char *path, size_t max, char *out)
 {
 	struct rf_lines *l;
@@ -371,18 +374,21 @@ static void test_lines(void)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		n = strlen(cases[i].in);
 		put_file("f", cases[i].in, n);
-		ok(!strcmp(lines_of("f", 0, out), cases[i].out), "lines of '%s'",
+		ok(!strcmp(lines_of("f", 0, out), cases[i].out), "the lines of '%s' are read",
 		   rf_quote((char[80]){ 0 }, 80, cases[i].in, n));
 		n = ZSTD_compress(packed, sizeof packed, cases[i].in, n, 1);
 		put_file("f.zst", packed, n);
-		ok(!strcmp(lines_of("f.zst", 0, out), cases[i].out), "the same, compressed");
+		ok(!strcmp(lines_of("f.zst", 0, out), cases[i].out),
+		   "the same lines are read from a compressed file");
 		put_file("f", packed, n);
-		ok(!strcmp(lines_of("f", 0, out), cases[i].out), "the same, known by the magic number");
+		ok(!strcmp(lines_of("f", 0, out), cases[i].out),
+		   "a compressed file without .zst is known by its magic number");
 	}
 	ok(!strcmp(lines_of("missing", 0, out), "!66") && !strcmp(lines_of(".", 0, out), "!66"),
-	   "no file, and a folder");
+	   "a missing file and a folder cannot be read");
 
-	/* a bound of 100000 bytes, lines of that length and one more, in every position to the buffer */
+	/* The bound is 100000 bytes.  Lines of that length, and of one byte more, begin at several positions
+	 * in the buffer. */
 	for (size_t before = 0; before < 3; before++) {
 		memset(big, 'x', sizeof big);
 		for (size_t i = 0; i < before; i++)
@@ -391,28 +397,29 @@ static void test_lines(void)
 		big[m] = '\n';
 		put_file("f", big, m + 3);
 		n = strlen(lines_of("f", 100000, out));
-		ok(n == m + 4 && !strcmp(out + m, "|xx|"), "a line as long as the bound");
+		ok(n == m + 4 && !strcmp(out + m, "|xx|"), "a line as long as the bound is read");
 		put_file("f", big, m);
-		ok(strlen(lines_of("f", 100000, out)) == m + 1, "the same without its newline");
+		ok(strlen(lines_of("f", 100000, out)) == m + 1,
+		   "a line as long as the bound, without its newline, is read");
 		big[m] = 'x';
 		big[m + 1] = '\n';
 		put_file("f", big, m + 2);
 		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before]) &&
 		   !strcmp(strstr(err.msg, "longer"), "longer than 100000 bytes"),
-		   "a line of one byte more");
+		   "a line of one byte more is refused");
 		put_file("f", big, m + 1);
 		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before]),
-		   "the same without its newline");
+		   "a line of one byte more, without its newline, is refused");
 	}
 	put_file("f", big, 100000);
 	ok(rf_lines_open(&l, "f", 100000, &err) == RF_OK && rf_lines_rest(l, &text, &n, &err) == RF_OK &&
 	           n == 100000 && !memcmp(text, big, n),
-	   "a whole file as long as the bound");
-	ok(rf_lines_rest(l, &text, &n, &err) == RF_OK && n == 0, "and nothing after it");
+	   "a file as long as the bound is read whole");
+	ok(rf_lines_rest(l, &text, &n, &err) == RF_OK && n == 0, "the rest after the whole file is empty");
 	rf_lines_close(l);
 	put_file("f", big, 100001);
 	ok(rf_lines_open(&l, "f", 100000, &err) == RF_OK && rf_lines_rest(l, &text, &n, &err) == RF_EDATA,
-	   "one byte more");
+	   "a file of one byte more is refused");
 	rf_lines_close(l);
 }
 
@@ -432,18 +439,18 @@ static void test_zstd(void)
 		lines_of("f.zst", 0, out);
 		good = strlen(out) >= 3 && !strcmp(out + strlen(out) - 3, "!65");
 	}
-	ok(good, "a .zst cut at any byte is an error");
+	ok(good, "a .zst file that is cut off at any byte is refused");
 	for (size_t bit = 0; bit < 8 * n && good; bit += 7) {
 		packed[bit / 8] ^= (char)(1 << bit % 8);
 		put_file("f.zst", packed, n);
 		packed[bit / 8] ^= (char)(1 << bit % 8);
 		lines_of("f.zst", 0, out);
-		/* a flip in the frame's description can leave what it says the same */
+		/* a flipped bit of the frame's header may change nothing in its meaning */
 		good = !strcmp(out + strlen(out) - 3, "!65") || strlen(out) == sizeof plain + 1;
 	}
-	ok(good, "a flipped bit in a .zst is an error");
+	ok(good, "a .zst file with a flipped bit is refused, or gives all of its lines");
 
-	/* frames: "a\nb", nothing, a skippable one, "c" */
+	/* the frames are "a\nb", an empty one, a skippable one, and "c" */
 	static const unsigned char skip[] = { 0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3 };
 	m = ZSTD_compress(packed, sizeof packed, "a\nb", 3, 1);
 	m += ZSTD_compress(packed + m, sizeof packed - m, "", 0, 1);
@@ -451,30 +458,31 @@ static void test_zstd(void)
 	m += sizeof skip;
 	m += ZSTD_compress(packed + m, sizeof packed - m, "c", 1, 1);
 	put_file("f.zst", packed, m);
-	ok(!strcmp(lines_of("f.zst", 0, out), "a|bc|"), "a .zst of several frames");
+	ok(!strcmp(lines_of("f.zst", 0, out), "a|bc|"), "the frames of a .zst file are read as one text");
 	memmove(packed + sizeof skip, packed, m);
 	memcpy(packed, skip, sizeof skip);
 	memcpy(packed + sizeof skip + m, skip, sizeof skip);
 	put_file("f", packed, m + 2 * sizeof skip);
 	ok(!strcmp(lines_of("f", 0, out), "a|bc|"),
-	   "skippable frames at the beginning and the end are passed over, under any name");
+	   "skippable frames at the beginning and the end are skipped, also without .zst");
 	put_file("f", packed, m + 2 * sizeof skip - 1);
-	ok(strstr(lines_of("f", 0, out), "!65"), "a skippable frame that is cut is an error");
+	ok(strstr(lines_of("f", 0, out), "!65"), "a skippable frame that is cut off is refused");
 	put_file("f", packed, sizeof skip);
-	ok(!strcmp(lines_of("f", 0, out), ""), "nothing but a skippable frame has no lines");
+	ok(!strcmp(lines_of("f", 0, out), ""), "a file with only a skippable frame has no lines");
 	memmove(packed, packed + sizeof skip, m);
 	packed[m] = 'x';
 	put_file("f.zst", packed, m + 1);
-	ok(strstr(lines_of("f.zst", 0, out), "!65"), "bytes behind the last frame are an error");
+	ok(strstr(lines_of("f.zst", 0, out), "!65"), "bytes after the last frame are refused");
 	put_file("f.zst", "text\n", 5);
-	ok(!strcmp(lines_of("f.zst", 0, out), "!65"), "a .zst that is text is an error");
+	ok(!strcmp(lines_of("f.zst", 0, out), "!65"), "a .zst file that is not compressed is refused");
 	ZSTD_freeCCtx(c);
 }
 
-/* ---- where documents are cut --------------------------------------------------------------- */
+/* ---- cutting documents --------------------------------------------------------------------- */
 
-/* The sequences of one text of n bytes 'a', 'b', ... as "abc.|de|": '.' is the end token. */
-static char *cut(int n, struct rf_sequences_options *o, char summary[400], char *out)
+/* Returns the sequences of a text of the n bytes 'a', 'b', ..., in the form "abc.|de|": '.' is the end
+ * token.  An error adds '!' and the exit status, and a record with wrong fields adds '?'. */
+static char *cut_letters(int n, struct rf_sequences_options *o, char summary[400], char *out)
 {
 	static char name[] = "cut.txt", *const paths[] = { name };
 	struct rf_text_options text_options = RF_TEXT_DEFAULTS;
@@ -515,7 +523,7 @@ static void test_cuts(void)
 {
 	const enum rf_truncate E = RF_TRUNCATE_ERROR, L = RF_TRUNCATE_LEFT, R = RF_TRUNCATE_RIGHT,
 	                       S = RF_TRUNCATE_SPLIT;
-	/* bytes, max, min, truncate, no_eos; sequences; kept, cut or split, dropped, tokens left out */
+	/* n: bytes of the document; cut: documents that are cut or split; left_out: tokens */
 	const struct {
 		int n, max, min;
 		enum rf_truncate truncate;
@@ -560,10 +568,10 @@ static void test_cuts(void)
 		};
 		int sequences = 0, tokens = 0;
 
-		cut(cases[i].n, &o, summary, out);
+		cut_letters(cases[i].n, &o, summary, out);
 		for (const char *c = cases[i].out; *c; c++)
 			*c == '|' ? sequences++ : tokens++;
-		/* a document of one piece that lost tokens was cut, but not split */
+		/* a document that lost tokens and gave one sequence was cut, but not split */
 		if (cases[i].truncate != S)
 			snprintf(what, sizeof what, "%d of them cut", cases[i].cut);
 		else if (cases[i].cut && cases[i].left_out)
@@ -576,7 +584,8 @@ static void test_cuts(void)
 		         cases[i].kept, what, cases[i].dropped, sequences, sequences == 1 ? "" : "s",
 		         tokens, tokens == 1 ? "" : "s", cases[i].left_out);
 		ok(!strcmp(out, cases[i].out) && (*out == '!' || !strcmp(summary, want)),
-		   "%d bytes%s, from %d to %d, %s: %s", cases[i].n, cases[i].no_eos ? "" : " and end",
+		   "%d bytes%s, --min-len %d, --max-len %d, --truncate %s: %s", cases[i].n,
+		   cases[i].no_eos ? "" : " and an end token",
 		   cases[i].min, cases[i].max, modes[cases[i].truncate], out);
 	}
 }
@@ -596,12 +605,12 @@ static void test_strings(void)
 
 		rf_print_string(&b, cases[i].bytes, strlen(cases[i].bytes));
 		rf_buf_add(&b, "", 1);
-		ok(!strcmp((char *)b.p, cases[i].json), "a string of JSON: %s", (char *)b.p);
+		ok(!strcmp((char *)b.p, cases[i].json), "a string is printed as JSON: %s", (char *)b.p);
 		rf_buf_free(&b);
 	}
 }
 
-/* Checks that a learning rate may differ anywhere in a trainer's command, and nowhere else. */
+/* Checks that two lines count as the same if only the --lr of a trainer's command differs. */
 static void test_words(void)
 {
 	static const struct { const char *a, *b, *was, *now; bool same; } cases[] = {
@@ -647,8 +656,8 @@ static void test_words(void)
 		same = rf_words_same_but(&a, &b, "late", "line", "--lr", "rf-grpo rf-ntp", &was, &now);
 		ok(same == cases[i].same && !was == !cases[i].was && (!was || !strcmp(was, cases[i].was)) &&
 		   !now == !cases[i].now && (!now || !strcmp(now, cases[i].now)),
-		   "words %zu are the same but for --lr: %s, from %s to %s", i, same ? "yes" : "no",
-		   was ? was : "-", now ? now : "-");
+		   "case %zu: the lines are the same except for --lr: %s, from %s to %s", i,
+		   same ? "yes" : "no", was ? was : "-", now ? now : "-");
 		free(was);
 		free(now);
 		rf_buf_free(&a);

@@ -1,6 +1,8 @@
-/* tokenizer FILE EXPECTED -- each line is a case of another implementation: {"text", "ids", "back"}, a text,
- * its ids and what they decode to, which may be missing; or {"ids", "seen"}, ids and their text without
- * special tokens.  Prints TAP. */
+/* tokenizer FILE EXPECTED -- compares the tokenizer of FILE with another implementation, whose results are
+ * the lines of EXPECTED.  Prints TAP.  A line is one of:
+ *
+ *     {"text", "ids", "back"}    a text, its ids, and the text that they decode to, which may be missing
+ *     {"ids", "seen"}            ids, and their text without special tokens */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +22,7 @@ static void die(const struct rf_err *e)
 	exit(1);
 }
 
+/* Prints a comment with a text and its ids. */
 static void show(const char *what, const json_t *text, const int32_t *ids, size_t n)
 {
 	char *s = json_dumps(text, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
@@ -31,6 +34,7 @@ static void show(const char *what, const json_t *text, const int32_t *ids, size_
 	free(s);
 }
 
+/* Returns whether the text has these ids. */
 static bool encodes(const struct rf_tokenizer *t, const json_t *text, const int32_t *want, size_t n)
 {
 	struct rf_id_list ids = { 0 };
@@ -48,6 +52,7 @@ static bool encodes(const struct rf_tokenizer *t, const json_t *text, const int3
 	return same;
 }
 
+/* Returns whether the ids decode to this text. */
 static bool decodes(const struct rf_tokenizer *t, const json_t *back, const int32_t *ids, size_t n)
 {
 	struct rf_err e;
@@ -66,7 +71,7 @@ static bool decodes(const struct rf_tokenizer *t, const json_t *back, const int3
 	return same;
 }
 
-/* The first n of ids as text, in which NUL is U+FFFD. */
+/* Returns the text of the first n ids, in which U+FFFD replaces NUL. */
 static char *text_of(const struct rf_tokenizer *t, const int32_t *ids, size_t n, size_t *len, size_t *final)
 {
 	struct rf_err e;
@@ -81,9 +86,11 @@ static char *text_of(const struct rf_tokenizer *t, const int32_t *ids, size_t n,
 	return text;
 }
 
-/* Whether the text is as wanted, and whether what was final of its beginnings stays: always but where a run
- * of bytes is broken later on. */
-static bool reads(const struct rf_tokenizer *t, const json_t *seen, const int32_t *ids, size_t n, int *finals)
+/* Returns whether the ids have this text, and whether the final part of each prefix's text begins the whole
+ * text.  Prefixes are not checked if the text has U+FFFD: a later byte may then change earlier ones.  Adds to
+ * *finals the prefixes whose text is not final up to its end. */
+static bool has_text(const struct rf_tokenizer *t, const json_t *seen, const int32_t *ids, size_t n,
+                     int *finals)
 {
 	static const char bad[] = "\xEF\xBF\xBD";
 	const char *s = json_string_value(seen);
@@ -138,7 +145,7 @@ int main(int argc, char *argv[])
 		for (size_t i = 0; ids && i < count; i++)
 			ids[i] = (int32_t)json_integer_value(json_array_get(list, i));
 		ids_differ += !seen && !encodes(t, json_object_get(o, "text"), ids, count);
-		texts_differ += seen ? !reads(t, seen, ids, count, &held)
+		texts_differ += seen ? !has_text(t, seen, ids, count, &held)
 		                     : back && !decodes(t, back, ids, count);
 		plain = seen;
 		lines++;
@@ -147,11 +154,11 @@ int main(int argc, char *argv[])
 	}
 	if (rc != RF_EOF)
 		die(&e);
-	ok(lines >= 300, "%d lines", lines);
-	ok(!ids_differ, "the ids of %d differ", ids_differ);
-	ok(!texts_differ, "the texts of %d differ", texts_differ);
+	ok(lines >= 300, "there are at least 300 lines: %d", lines);
+	ok(!ids_differ, "no ids differ: %d do", ids_differ);
+	ok(!texts_differ, "no texts differ: %d do", texts_differ);
 	if (plain)
-		ok(held >= 10, "%d texts end within a character", held);
+		ok(held >= 10, "at least 10 prefixes end within a character: %d", held);
 	rf_lines_close(l);
 	rf_tokenizer_free(t);
 	return tap_end();

@@ -1,4 +1,4 @@
-/* values.h -- the numbers of a record by their names, and how far numbers are apart. */
+/* values.h -- finds the numbers of a record by their names, and measures the distance of numbers. */
 #ifndef VALUES_H
 #define VALUES_H
 
@@ -9,7 +9,7 @@
 
 #include "stream/stream.h"
 
-/* Returns the largest of n numbers' absolute values, and at least 1e-12. */
+/* Returns the largest absolute value of n numbers, but at least 1e-12. */
 static inline double largest(const float *x, size_t n)
 {
 	double top = 1e-12;
@@ -19,7 +19,7 @@ static inline double largest(const float *x, size_t n)
 	return top;
 }
 
-/* Returns the largest difference, or NaN if one is a NaN. */
+/* Returns the largest absolute difference, or NaN if a difference is NaN. */
 static inline double difference(const float *have, const float *expect, size_t n)
 {
 	double worst = 0;
@@ -31,14 +31,14 @@ static inline double difference(const float *have, const float *expect, size_t n
 	return worst;
 }
 
-/* Returns the largest difference over the largest number that is expected. */
+/* Returns the largest absolute difference, divided by the largest absolute value that is expected. */
 static inline double distance(const float *have, const float *expect, size_t n)
 {
 	return difference(have, expect, n) / largest(expect, n);
 }
 
-/* Returns what a record has under a name, which may begin with "rollout.": NULL for nothing.  *n: how many
- * numbers that are. */
+/* Returns the numbers of a record with this name, which may begin with "rollout.", or NULL if the record has
+ * none; and their count in *n.  An unknown name ends the program. */
 static inline const float *value(const struct rf_record *r, const char *name, size_t *n)
 {
 	const struct rf_rollout *o = &r->rollout;
