@@ -1,7 +1,9 @@
-# lengths.awk -- functions that are too long, which make lint refuses: awk -f t/lint/lengths.awk FILE...
+# lengths.awk -- finds functions of more than 120 lines, which make lint refuses:
 #
-# A function may have 120 lines, from the brace that opens it to the one that closes it, which both stand at
-# the beginning of a line.
+#     awk -f t/lint/lengths.awk FILE...
+#
+# The lines of a function are counted from its opening brace to its closing brace.  Both braces stand at the
+# beginning of a line.
 BEGIN { most = 120 }
 
 FNR == 1 { start = 0 }

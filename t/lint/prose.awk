@@ -1,18 +1,18 @@
 # prose.awk -- finds syntax that makes prose hard to read: awk -f t/lint/prose.awk FILE...
 #
-# Reads comments, the strings of C, names of @tests, manual pages and markdown; code in quotes or backticks is
-# no prose.  CONTRIBUTING.md says what to write instead.  Without variables each sentence found is an error.
-#     -v counts=1        prints COUNT FILE for each file that has some
-#     -v allowed=FILE    lines COUNT FILE: an error is a file with more, or with fewer, than its count
-#     both               prints the counts, none of which may be above the allowed one
+# Reads comments, strings of C, names of @tests, manual pages and markdown, but not code in quotes or
+# backticks.  CONTRIBUTING.md says what to write instead.  Without variables each sentence found is an error.
+#     -v counts=1        prints a line COUNT FILE for each file with such sentences
+#     -v allowed=FILE    reads lines COUNT FILE: more or fewer sentences in FILE than COUNT are an error
+#     both               prints the counts, but no count above the allowed one
 function found(pattern, text) {
 	hits[FILENAME_] = hits[FILENAME_] + 1
 	if (!counts)
 		list[FILENAME_] = list[FILENAME_] FILENAME_ ":" at ": " pattern ": " text "\n"
 }
 
-# Checks one clause: a sentence, or the part of one that a colon or semicolon ends.  Punctuation has spaces
-# around it, and the clause begins and ends with a space.
+# Checks one clause: a sentence, or the part of a sentence up to a colon or semicolon.  The patterns see
+# spaces around punctuation, and at both ends of the clause.
 function clause(s, question,    t, l) {
 	t = s
 	s = " " s " "
@@ -40,14 +40,14 @@ function clause(s, question,    t, l) {
 		found("said", t)
 	if (l ~ / (that|what|which|who) (is|are|was|were) there /)
 		found("there", t)
-	# rows may lie n floats apart
+	# "lie n floats apart" is plain English, so only "lie apart" is an error
 	gsub(/ (left|leaves?) behind /, " ", l)
 	if (l ~ / (behind|besides?|reckon[a-z]*) / ||
 	    l ~ / (is|are|be|lies?|lay|stands?|counted|taken|takes?|kept|keeps?|held|sequences) apart /)
 		found("word", t)
 }
 
-# Divides the text that add() collected into sentences, and these into clauses.
+# Divides the text that add() collected into clauses, and checks each of them.
 function flush(    s, sentence, end, question) {
 	s = text
 	text = ""
@@ -75,7 +75,7 @@ function flush(    s, sentence, end, question) {
 	}
 }
 
-# Adds a line of prose; one without any, or a heading between dashes, ends a paragraph.
+# Adds a line of prose to the text.  A line without words, or a heading between dashes, ends a paragraph.
 function add(line) {
 	if (line !~ /[^ \t*#\/-]/ || line ~ /^ *----/) {
 		flush()
@@ -86,7 +86,8 @@ function add(line) {
 	text = text " \001" FNR "\002 " line " "
 }
 
-# Reads a line of C.  inside: a comment goes on; text of a string goes on in the next line's.
+# Reads a line of C.  inside: the line begins within a comment.  A string that follows another one continues
+# the text, also in the next line.
 function c_line(s,    word, between, end) {
 	if (inside) {
 		sub(/^[ \t]*\*? ?/, "", s)
@@ -136,7 +137,7 @@ function c_line(s,    word, between, end) {
 	}
 }
 
-# Reads a line of a language whose comments begin with #; a @test's name is a paragraph.
+# Reads a line of a language whose comments begin with #.  The name of a @test is a paragraph.
 function hash_line(s,    name) {
 	if (match(s, /^@test "([^"\\]|\\.)*"/)) {
 		name = substr(s, 8, RLENGTH - 8)
@@ -185,7 +186,7 @@ function man_line(s) {
 	add(s)
 }
 
-# Reads a line of markdown.  Lists, headings and rows of tables are paragraphs.
+# Reads a line of markdown.  Each item of a list, heading or row of a table is a paragraph.
 function md_line(s) {
 	if (s ~ /^ *```/) {
 		flush()

@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# What make lint enforces of prose, of commit subjects and of names: t/lint.
+# Tests of the rules of make lint for prose, commit subjects and names: t/lint/*.awk.
 setup() { load ../helper; }
 
 prose() { awk "${@:2}" -f "$ROOT/t/lint/prose.awk" $1; }
 subjects() { sed 's/^/1234567 /' | awk -f "$ROOT/t/lint/subject.awk"; }
 unique() { awk -f "$ROOT/t/lint/unique.awk" "$@"; }
 
-# sentences: a line of PATTERN: SENTENCE for each pattern, with sentences that are not the first of their line
+# sentences: prints lines PATTERN: SENTENCE.  The tests put each sentence after another one.
 sentences() {
 	cat <<-'END'
 		headless: What a record adds.
@@ -31,7 +31,7 @@ sentences() {
 	END
 }
 
-# plain: sentences without any pattern
+# plain: prints sentences without any pattern
 plain() {
 	cat <<-'END'
 		Returns the bytes that the record adds.
@@ -92,7 +92,7 @@ plain() {
 	[ "${#lines[@]}" -eq 4 ]
 	like "${lines[2]}" "two.sh:3: possessive: The file is the run's."
 	like "${lines[3]}" 'lint: two.sh: 3 sentences ..., more than the 2 of allowed'
-	# the command that lowers allowances raises none
+	# make prose-allowed, which lowers allowances, raises none of them
 	prose 'two.sh other.sh' -v counts=1 -v allowed=allowed | diff allowed -
 	echo '# Nobody reads.' >two.sh
 	run prose two.sh -v allowed=allowed
@@ -102,7 +102,7 @@ plain() {
 	like "${lines[1]}" 'lint: other.sh: ...'
 	like "${lines[2]}" 'lint: ...: make prose-allowed'
 	prose two.sh -v counts=1 -v allowed=allowed | diff - <(echo '1 two.sh')
-	# a file without an allowance has none
+	# a file that is not listed is allowed no such sentence
 	: >none
 	run ! prose two.sh -v allowed=none
 }

@@ -1,10 +1,10 @@
-# rooms.awk -- the order of lib's rooms, which make lint enforces:
+# rooms.awk -- checks includes against the order of the rooms, which are the folders of lib/; for make lint:
 #
 #     awk -f t/lint/rooms.awk lib/*/*.[ch] kernels/* tools/*.c
 #
-# A file may include headers of its own room and of rooms below it, which are named before it.  Rooms on the
-# same floor do not know each other.  kernels/ may include what lies in or below the device's room, tools/
-# everything but t/.
+# A file may include headers of its own room and of rooms on lower floors.  `floors` below lists the floors,
+# the lowest first; a floor has one or more rooms.  A file may not include headers of another room on its own
+# floor.  kernels/ may include the room `device` and the rooms below it, and tools/ everything but t/.
 BEGIN {
 	floors = "base,io,proc,device,model,ranks mixers,stream tokenizer,text ckpt,engine,refine,train," \
 		"decode dump loop score needle,cli"
@@ -23,7 +23,7 @@ FNR == 1 {
 	split(FILENAME, path, "/")
 	room = path[1] == "lib" || path[2] ~ /^c(pu|uda)$/ ? path[2] : path[1]
 	if (!(room in at))
-		complain(FILENAME ": " room " is no room of t/lint/rooms.awk")
+		complain(FILENAME ": " room " is not a room of t/lint/rooms.awk")
 }
 
 /^#[ \t]*include [<"]([^>"]*\/)?\.\.\// {
@@ -36,7 +36,7 @@ FNR == 1 {
 	gsub(/^#[ \t]*include "|".*$/, "", header)
 	deep = split(header, path, "/")
 	of = deep == 2 ? path[1] : "?"
-	if (deep == 1 && room == "kernels")  # its own folder's; only kernels/ has such
+	if (deep == 1 && room == "kernels")  # a header without a folder lies in kernels/ itself
 		of = room
 	if (!(of in at))
 		complain(FILENAME ":" FNR ": \"" header "\" is in no room")

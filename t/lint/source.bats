@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
-# Rules that make lint enforces: the order of rooms, the length of functions and lines, words, checks of
-# tests.
+# Tests of the rules of make lint for the source: the order of rooms, the length of functions and lines,
+# words, and checks of tests.
 setup() { load ../helper; }
 
 rooms() { awk -f "$ROOT/t/lint/rooms.awk" "$@"; }
 
-@test "rooms: make lint refuses an include from a room that is not below, and names the line" {
+@test "rooms: make lint refuses an include of a room that is not below, and names the line" {
 	mkdir -p lib/base lib/stream lib/model kernels
 	echo '#include "base/err.h"' | tee lib/stream/good.c kernels/good.cu >lib/base/good.c
 	printf '/* */\n#include "stream/record.h"\n' |
@@ -19,7 +19,7 @@ rooms() { awk -f "$ROOT/t/lint/rooms.awk" "$@"; }
 	done
 }
 
-@test "rooms: make lint refuses folders outside the rooms, and headers included from there or from no room" {
+@test "rooms: make lint refuses a folder that is not a room, and headers of such a folder or of no folder" {
 	mkdir -p lib/attic lib/io
 	echo 'int x;' >lib/attic/old.c
 	echo '#include "attic/old.h"' >lib/io/new.c

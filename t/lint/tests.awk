@@ -1,8 +1,8 @@
-# tests.awk -- no check whose failure is ignored, as make lint enforces: awk -f t/lint/tests.awk FILE.bats...
+# tests.awk -- finds checks whose failure is ignored, for make lint: awk -f t/lint/tests.awk FILE.bats...
 #
-# The shell ends a test if a statement fails, but goes on if the first half of `A && B` fails.  A statement
-# that begins with a check therefore has no `&&`, unless `||` follows, or a word that leaves the loop or the
-# function.
+# The shell ends a test if a statement fails, but goes on if the first half of `A && B` fails.  So a statement
+# that begins with a check may have no `&&`, unless it also has `||`, or `&&` comes before break, continue or
+# return.
 {
 	if (text == "")
 		line = FNR

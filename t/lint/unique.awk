@@ -1,11 +1,11 @@
 # unique.awk -- checks unique names and first comments: awk -f t/lint/unique.awk FILE...
 #
 # No two headers have the same guard.  No two files define the same tag rf_... of a struct, union or enum.  No
-# two sources and no two headers of lib/ and tools/ have the same name, and no two of kernels/, where x.c and
-# x.cu are one operation on two devices.  The first line is a comment, or
-# names an interpreter and is followed by one.
+# two sources and no two headers of lib/ and tools/ have the same name, and no two of kernels/; but x.c and
+# x.cu of kernels/ are one operation on two devices.  A file begins with a comment, which may follow a line
+# that names an interpreter.
 BEGIN {
-	# pairs that are still to be renamed
+	# names that two files of lib/ have
 	kept["plugin.c"] = kept["plugin.h"] = kept["words.c"] = kept["words.h"] = 1
 }
 
@@ -38,7 +38,7 @@ FILENAME ~ /\.h$/ && guard == "" && /^#ifndef / {
 	twice("the guard", guard, guards)
 }
 
-# A device's .cu defines what its .c defines.
+# A .cu file defines the same tags as the .c file of its operation.
 FILENAME !~ /\.cu$/ && /^(struct|union|enum) rf_[a-z0-9_]+ \{/ { twice("the tag", $2, tags) }
 
 END { exit bad }

@@ -1,6 +1,6 @@
 # width.awk -- make lint refuses lines wider than 110 columns: LC_ALL=C awk -f t/lint/width.awk FILE...
 #
-# A tab goes to the next multiple of 8.  Of a character of several bytes one counts.
+# A tab ends at the next multiple of 8 columns.  A character of several bytes counts as one column.
 {
 	line = $0
 	gsub(/[\200-\277]/, "", line)

@@ -1,7 +1,7 @@
-# words.awk -- words that gave way to the field's, as make lint enforces: awk -f t/lint/words.awk FILE...
+# words.awk -- finds words that established terms replaced, for make lint: awk -f t/lint/words.awk FILE...
 #
-# One word for one thing: rf-design(7), GLOSSARY.  The left word, in any case of letters, stands nowhere any
-# more; the right one does.
+# One thing has one name: rf-design(7), GLOSSARY.  No file may contain a word on the left, in any case of
+# letters; the word on the right replaces it.
 BEGIN {
 	instead["site"] = instead["sites"] = "position"
 	instead["doomed"] = "tempfile"
