@@ -4,10 +4,6 @@
 # two sources and no two headers of lib/ and tools/ have the same name, and no two of kernels/; but x.c and
 # x.cu of kernels/ are one operation on two devices.  A file begins with a comment, which may follow a line
 # that names an interpreter.
-BEGIN {
-	# names that two files of lib/ have
-	kept["plugin.c"] = kept["plugin.h"] = kept["words.c"] = kept["words.h"] = 1
-}
 
 function twice(what, name, seen) {
 	if (name in seen && seen[name] != FILENAME) {
@@ -22,7 +18,7 @@ FNR == 1 {
 	first = /^#!/ ? 2 : 1
 	base = FILENAME
 	sub(/.*\//, "", base)
-	if (FILENAME ~ /^(lib|tools)\/.*\.[ch]$/ && !(base in kept))
+	if (FILENAME ~ /^(lib|tools)\/.*\.[ch]$/)
 		twice("a file called", base, in_lib)
 	if (FILENAME ~ /^kernels\/.*\.[ch]$/)
 		twice("a file called", base, in_kernels)
