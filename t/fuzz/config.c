@@ -26,17 +26,17 @@ static void check_limits(const struct rf_config *c)
 		                (int64_t)l->heads * l->E <= RF_MAX_WIDTH && l->chunk >= 1 && l->rank >= 0 &&
 		                l->rank <= l->D),
 		       "fast weights outside their limits");
-	insist(c->eos_count >= 0 && c->eos_count <= RF_MAX_EOS, "eos");
+	insist(c->eos_count >= 0 && c->eos_count <= RF_MAX_EOS, "a bad number of end tokens");
 	for (int i = 0; i < c->eos_count; i++)
-		insist(c->eos[i] >= 0 && c->eos[i] < c->vocab, "eos outside the vocabulary");
+		insist(c->eos[i] >= 0 && c->eos[i] < c->vocab, "an end token outside the vocabulary");
 	const struct rf_attn_config *a = &c->attn;
 	for (int i = 0; i < c->layers; i++)
 		insist(!c->mixer[i]->reads ||
 		               (a->heads >= 1 && a->kv_heads >= 1 && a->heads % a->kv_heads == 0 &&
 		                a->D >= 1 && (int64_t)a->heads * a->D <= RF_MAX_WIDTH && a->rotary <= a->D &&
 		                a->rotary % 2 == 0 && a->window >= 0 && a->theta > 0),
-		       "attention");
-	insist(memchr(c->unknown, 0, sizeof c->unknown) != NULL, "unknown keys");
+		       "attention outside its limits");
+	insist(memchr(c->unknown, 0, sizeof c->unknown) != NULL, "unknown keys without an end");
 }
 
 /* Checks that an edit changes only its keys, and that a second edit changes nothing. */

@@ -1,5 +1,5 @@
-/* main -- replays files through a fuzz target, so that inputs that libFuzzer found once are tested again.
- * `make fuzz` links the same target with libFuzzer instead.  A failed promise aborts. */
+/* main -- replays files through a fuzz target, so that inputs which libFuzzer found once are tested again.
+ * `make fuzz` links the same target with libFuzzer instead.  A failed check aborts. */
 #include <signal.h>
 
 #include "fuzz/fuzz.h"

@@ -8,6 +8,7 @@
 #include "needle/template.h"
 #include "needle/vocabulary.h"
 
+/* Checks that accepted templates make texts. */
 static void check_templates(const char *path)
 {
 	struct rf_templates t;
@@ -21,13 +22,14 @@ static void check_templates(const char *path)
 			const size_t begin = out.n;
 			const size_t at = rf_template_fill(&t, (enum rf_wording)w, &fill, &out);
 
-			insist(!out.failed && begin + at <= out.n, "a place outside of the text");
-			insist(!memchr(out.p + begin, 0, out.n - begin), "a NUL");
+			insist(!out.failed && begin + at <= out.n, "a position outside the text");
+			insist(!memchr(out.p + begin, 0, out.n - begin), "a NUL in the text");
 		}
 	rf_buf_free(&out);
 	rf_templates_free(&t);
 }
 
+/* Checks that accepted words make pairs of UTF-8. */
 static void check_words(const char *path)
 {
 	struct rf_vocabulary w;
@@ -44,6 +46,7 @@ static void check_words(const char *path)
 	rf_vocabulary_free(&w);
 }
 
+/* Checks that an accepted file has questions. */
 static void check_questions(const char *path)
 {
 	struct rf_questions q;

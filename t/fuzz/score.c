@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	s.partial = data[0] & 128;
 	s.each = true;
 	s.max_record = 1 << 16;
-	insist(rf_scorer_open(&c, &s, NULL) == RF_OK, "options");
+	insist(rf_scorer_open(&c, &s, NULL) == RF_OK, "options are refused");
 	if (rf_scorer_lines(c, path, NULL) == RF_OK) {
 		if (rf_scorer_each(c, &each, NULL) == RF_OK)
 			check_lines(&each, true);

@@ -2,8 +2,8 @@
  * ids of its vocabulary for any text, and these ids give a text of UTF-8.  The first byte is the length of
  * the text, which follows; the rest is the model.
  *
- * No file is made of the bytes: the check and the library are called in the same way as by
- * tokenizer_sentencepiece.c. */
+ * The bytes are not written to a file: the target calls the check and the library as
+ * tokenizer_sentencepiece.c does. */
 
 #include "fuzz/fuzz.h"
 #include "tokenizer/sentencepiece.h"
@@ -45,18 +45,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 1 + n || rf_sentencepiece_check(data + 1 + n, size - 1 - n, NULL) != RF_OK)
 		return 0;
-	/* a failure without a reason means that memory was short, which must not happen here */
+	/* a failure without a reason means that memory was short, which must not happen for a small input */
 	if (!(sp = rf_sentencepiece_open(data + 1 + n, size - 1 - n, why, sizeof why))) {
 		insist(*why, "out of memory");
 		return 0;
 	}
-	insist(sp->vocab > 0 && sp->bos < sp->vocab && sp->eos < sp->vocab, "the vocabulary's size");
+	insist(sp->vocab > 0 && sp->bos < sp->vocab && sp->eos < sp->vocab,
+	       "a bad size of the vocabulary, or a bad end token");
 	encode(sp, (const char *)data + 1, n);
 	encode_bytes(sp, n ? data[1] : 0);
 	for (int id = 0; id < sp->vocab && id < 300; id++) {
 		const char *name = rf_sentencepiece_control(sp, id);
 
-		insist(rf_sentencepiece_byte(sp, id) < 256, "a byte");
+		insist(rf_sentencepiece_byte(sp, id) < 256, "a byte above 255");
 		if (name)
 			rf_sentencepiece_id(sp, name, strlen(name));
 	}

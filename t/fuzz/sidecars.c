@@ -26,7 +26,7 @@ static void write_file(const char *name, const void *text, size_t n)
 		return;
 	}
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	insist(fd >= 0 && write(fd, text, n) == (ssize_t)n && !close(fd), "writing a file");
+	insist(fd >= 0 && write(fd, text, n) == (ssize_t)n && !close(fd), "a file cannot be written");
 }
 
 static void remove_folder(void)
@@ -53,7 +53,7 @@ static void make_folder(void)
 		"\"hidden_ratio\":2,\"vocab_size\":384,\"eos_token_id\":1,\"conv_size\":4}";
 
 	snprintf(folder, sizeof folder, "/dev/shm/rf-fuzz-sidecars-XXXXXX");
-	insist(mkdtemp(folder) != NULL, "a folder");
+	insist(mkdtemp(folder) != NULL, "the folder cannot be made");
 	atexit(remove_folder);
 	write_file("tokenizer.json", tokenizer, sizeof tokenizer - 1);
 	write_file("config.json", config, sizeof config - 1);
@@ -66,7 +66,7 @@ static void check_ids(const struct rf_tokenizer *t)
 	size_t len;
 	char *back;
 
-	insist(rf_tokenizer_eos(t) < rf_tokenizer_vocab(t), "the end token");
+	insist(rf_tokenizer_eos(t) < rf_tokenizer_vocab(t), "an end token outside the vocabulary");
 	if (rf_tokenizer_encode(t, text, sizeof text - 1, &ids, NULL) == RF_OK) {
 		for (size_t i = 0; i < ids.n; i++)
 			insist(ids.p[i] >= 0 && ids.p[i] < rf_tokenizer_vocab(t),
@@ -97,18 +97,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size -= n + (end != NULL);
 	}
 	rc = rf_tokenizer_open(&t, folder, NULL);
-	insist(rc == RF_OK || rc == RF_EMODEL || rc == RF_EDATA, "neither a tokenizer nor a bad one");
+	insist(rc == RF_OK || rc == RF_EMODEL || rc == RF_EDATA, "a wrong error code");
 	if (rc == RF_OK) {
 		check_ids(t);
 		insist(rf_tokenizer_hash_dir(folder, hash, NULL) == RF_OK &&
-		       !strcmp(hash, rf_tokenizer_hash(t)), "two hashes");
+		       !strcmp(hash, rf_tokenizer_hash(t)), "the hash differs");
 		insist(rf_tokenizer_end(folder, &eos, NULL) == RF_OK && eos.id == rf_tokenizer_eos(t),
-		       "two end tokens");
+		       "the end token differs");
 		rf_tokenizer_free(t);
 	}
 	if (rf_tokenizer_model(folder, &cfg, path, &found, NULL) == RF_OK)
 		for (int i = 0; i < cfg.eos_count; i++)
-			insist(cfg.eos[i] >= 0 && cfg.eos[i] < cfg.vocab, "an end token out of range");
+			insist(cfg.eos[i] >= 0 && cfg.eos[i] < cfg.vocab,
+			       "an end token outside the config's vocabulary");
 	rf_config_free(&cfg);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* stream -- feeds any bytes to the reader of streams.  The first byte of the input decides how the rest is
- * read: as a stream, as messages that get the right checksums (which no fuzzer would find), as one message,
- * or as a line of JSON.  Each message begins with its length in two bytes.  An accepted input is written
- * again, and must be the same when it is read. */
+ * read: as a stream, as messages of a stream, as one message, or as a line of JSON.  Messages get the right
+ * checksums, because a fuzzer would not find these, and each message begins with its length in two bytes.  An
+ * accepted input is written again, and must be the same when it is read. */
 #include <msgpack.h>
 #include <xxhash.h>
 #include <zstd.h>
@@ -62,6 +62,7 @@ static void check_head(const struct rf_head *h)
 	rf_buf_free(&b);
 }
 
+/* Reads a stream, and checks what is accepted. */
 static void read_stream(const void *data, size_t n)
 {
 	struct rf_record *r;
@@ -76,7 +77,7 @@ static void read_stream(const void *data, size_t n)
 		rf_in_close(in);
 	}
 	insist(rc == RF_EOF || (rc == RF_EDATA && !strncmp(e.msg, "<fuzz>: ", 8)),
-	       "a stream fails otherwise than with words");
+	       "a stream fails with a wrong code or without its name in the message");
 }
 
 static void add_frame(struct rf_buf *b, const void *msg, size_t n)
@@ -92,6 +93,7 @@ static void add_frame(struct rf_buf *b, const void *msg, size_t n)
 	rf_buf_add(b, out, ZSTD_compress2(z, out, sizeof out, msg, n));
 }
 
+/* Makes a stream of the messages, with an end record, and reads it. */
 static void read_messages(const uint8_t *data, size_t size)
 {
 	struct rf_buf b = { 0 }, end = { 0 };
@@ -130,7 +132,7 @@ static void check_json(const void *msg, size_t n)
 
 	if (rf_msg_to_json(msg, n, &line, &len, &e) != RF_OK)
 		return;
-	insist(rf_msg_from_json(line, len, &back, &m, &e) == RF_OK, "JSON of ours is refused");
+	insist(rf_msg_from_json(line, len, &back, &m, &e) == RF_OK, "written JSON is refused");
 	insist(rf_msg_to_json(back, m, &line2, &len2, &e) == RF_OK && len == len2 &&
 	               !memcmp(line, line2, len),
 	       "JSON of a message differs after a round trip");
@@ -166,7 +168,7 @@ static void read_line(const uint8_t *data, size_t size)
 
 	if (rf_msg_from_json((const char *)data, size, &msg, &n, &e) != RF_OK)
 		return;
-	insist(rf_msg_check(msg, n, &e) == RF_OK, "JSON makes bad msgpack");
+	insist(rf_msg_check(msg, n, &e) == RF_OK, "accepted JSON makes bad msgpack");
 	check_json(msg, n);
 	free(msg);
 }

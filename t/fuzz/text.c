@@ -101,7 +101,7 @@ static void compare_lenient(const uint8_t *data, size_t size, bool strict)
 	insist(copy != NULL, "out of memory");
 	memcpy(copy, data, size);
 	good = rf_jscan_check(copy, size, &v, NULL) == RF_OK;
-	insist(good || !strict, "refused what the strict check accepts");
+	insist(good || !strict, "the lenient check refuses what the strict check accepts");
 	if (good)
 		read_all_values(&v);
 	free(copy);
@@ -124,13 +124,13 @@ static void compare_with_jansson(const uint8_t *data, size_t size)
 	if (!strict)
 		/* jansson accepts deeper nesting, and a zero byte after a number */
 		insist(!j || strstr(err.msg, "shallower nesting") || memchr(data, 0, size),
-		       "refused what jansson accepts");
+		       "the strict check refuses what jansson accepts");
 	else if (j)
 		check_same_values(&v, j);
 	else
 		insist(json_error_code(&error) == json_error_numeric_overflow ||
 		               json_error_code(&error) == json_error_null_byte_in_key,
-		       "accepted what jansson refuses");
+		       "the strict check accepts what jansson refuses");
 	json_decref(j);
 	free(copy);
 }
@@ -208,10 +208,11 @@ static void read_documents(const uint8_t *data, size_t size, unsigned how, unsig
 	if (c.min_len > c.max_len && c.max_len)
 		c.min_len = c.max_len;
 
-	insist(rf_tokenizer_bytes(&tok, &err) == RF_OK, "tokenizer");
-	insist(rf_text_open(&text, &o, paths, 1, &err) != RF_EUSAGE, "options");
+	insist(rf_tokenizer_bytes(&tok, &err) == RF_OK, "the byte tokenizer does not open");
+	insist(rf_text_open(&text, &o, paths, 1, &err) != RF_EUSAGE, "options of the reader are refused");
 	if (text) {
-		insist(rf_sequences_open(&s, &c, tok, text, o.max_record, &err) == RF_OK, "options");
+		insist(rf_sequences_open(&s, &c, tok, text, o.max_record, &err) == RF_OK,
+		       "options of sequences are refused");
 		while ((rc = rf_sequences_next(s, &r, &err)) == RF_OK) {
 			insist(rf_record_check(r, rf_sequences_vocab(s), &err) == RF_OK, "a bad record");
 			insist(r->id == id++ && r->T >= c.min_len && (!c.max_len || r->T <= c.max_len),
@@ -219,7 +220,7 @@ static void read_documents(const uint8_t *data, size_t size, unsigned how, unsig
 			check_parts(r, &o, &c);
 			insist(!r->source || !o.source || r->source[0], "a bad source");
 		}
-		insist(rc == RF_EOF || rc == RF_EDATA, "neither an end nor bad data");
+		insist(rc == RF_EOF || rc == RF_EDATA, "reading ends with a wrong error code");
 		rf_sequences_close(s);
 	}
 	rf_text_close(text);

@@ -16,7 +16,7 @@ static void read_back(const struct rf_tokenizer *t, const int32_t *ids, size_t c
 		if (rf_tokenizer_text(t, ids, n, &text, &len, &final, &e) != RF_OK)
 			continue;
 		insist(final <= len && strlen(text) == len && rf_utf8(text, len) && rf_utf8(text, final),
-		       "the text of ids");
+		       "a bad text of ids");
 		free(text);
 	}
 }
@@ -29,7 +29,7 @@ static void check_ids(const struct rf_tokenizer *t, const char *text, size_t n)
 	char *back;
 
 	insist(rf_tokenizer_vocab(t) >= 0 && rf_tokenizer_eos(t) < rf_tokenizer_vocab(t),
-	       "the vocabulary's size");
+	       "a bad size of the vocabulary, or a bad end token");
 	if (rf_tokenizer_encode(t, text, n, &ids, &e) == RF_OK) {
 		for (size_t i = 0; i < ids.n; i++)
 			insist(ids.p[i] >= 0 && ids.p[i] < rf_tokenizer_vocab(t),
