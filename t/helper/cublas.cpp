@@ -1,15 +1,15 @@
-/* cublas -- times a layer's products, with operands in bf16, by each of cuBLAS's functions.  It shows which
- * function gemm.cu should call, and what results in bf16 would save.  It needs no plugin.  The shapes are
- * those of `bench - products`, which times the plugin's products.
+/* cublas -- times the products of a layer, with operands in bf16, with each function of cuBLAS.  It shows
+ * which function gemm.cu should call, and how much time results in bf16 would save.  It needs no plugin.  The
+ * shapes are those of `bench - products`, which times the products of the plugin.
  *
  *     cublas D F ROWS...    width D, MLP F, for each number of rows: microseconds of
- *                           strided   cublasGemmStridedBatchedEx, a batch of one: what gemm.cu calls
+ *                           strided   cublasGemmStridedBatchedEx, a batch of one; gemm.cu calls this function
  *                           ex        cublasGemmEx
  *                           lt        cublasLtMatmul, the best of eight that its heuristic names; inf if none
  *                                     of them works
  *                           ex bf16, lt bf16   the same with results in bf16
- *                           and the best of the others as a part of the first, of results in float32 and of
- *                           those in bf16; at the end the same of all products together
+ *                           and the best time of ex and lt divided by that of strided, for results in float32
+ *                           and for results in bf16; at the end the same ratios of all products together
  *
  * All functions get the same operands, and their results are compared before they are timed.  A function that
  * fails or gives another result counts as infinitely slow, and a line reports it. */
@@ -58,8 +58,8 @@ void copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
 	check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
-/* Return the distances of rows.  cuBLAS reads matrices column by column, so all matrices are transposed
- * there: C' = B' A'. */
+/* Return the distances between rows.  cuBLAS reads matrices column by column, so all matrices are transposed
+ * for cuBLAS: C' = B' A'. */
 int lda(const product &p) { return p.ta ? p.m : p.k; }
 int ldb(const product &p) { return p.tb ? p.k : p.n; }
 cublasOperation_t op(bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; }
@@ -190,8 +190,8 @@ template <class F> double timed(const F &f)
 	return best;
 }
 
-/* Returns the microseconds of one function for a product whose result is `right`; infinity if it fails or
- * differs, which is reported. */
+/* Returns the microseconds of one function for a product whose result is `right`.  If the function fails or
+ * gives another result, prints the reason and returns infinity. */
 template <class F>
 double time_of(const product &p, cudaDataType type, const std::vector<float> &right, const char *way,
                const F &f)
@@ -208,8 +208,9 @@ double time_of(const product &p, cudaDataType type, const std::vector<float> &ri
 	return INFINITY;
 }
 
-double spent[3]; /* by the first function, and by the best of the others, with results in float32 and in
-                    bf16 */
+/* Microseconds of all products with strided, and with the best of ex and lt for results in float32 and in
+ * bf16. */
+double spent[3];
 
 void show(const product &p)
 {
