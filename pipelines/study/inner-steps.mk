@@ -1,5 +1,5 @@
-# inner-steps.mk -- measures the effect of the number of optimizer steps on the comparison of ReFINE with SFT:
-# prints a table of differences in held-out text, with intervals over four orders of the data.
+# inner-steps.mk -- measures how the number of optimizer steps changes the comparison of ReFINE with SFT.  It
+# prints a table of differences on held-out text, with intervals over four orders of the data.
 #
 # In the authors' released trainer SFT takes one optimizer step for each batch of mid-training, and ReFINE
 # takes BATCH / MINI_BATCH.  Each arm trains the model that make midtrain begins from, which is made if it is
@@ -12,13 +12,13 @@
 #     forced          the teacher-forced control: next tokens, and with ReFINE's coefficient the text's own
 #                     five tokens at the positions that ReFINE chooses, without rollouts
 #
-# A seed is an order of the texts; differences are taken seed by seed.  The held-out texts are those of
-# make midtrain.
+# A seed is an order of the texts, and methods are compared within each seed.  The held-out texts are those
+# of make midtrain.
 #
 #     make -f pipelines/study/inner-steps.mk                           the table, also in RUN/inner-steps.md
 #     make -f pipelines/study/inner-steps.mk SEEDS='5 6' JOBS=2        other orders, two runs at a time
 #
-# It may be stopped at any moment; the same words go on.
+# The run may be stopped at any moment; the same command continues it.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -71,7 +71,7 @@ table:
 		$(foreach v,$(given),$(call quote,$(v)=$(typed_$(v))))
 	@$(HERE)inner-steps.sh '$(RUN)'
 
-# A part is ARM/SEED: a run in the folder of this name, and the output of rf-ntp --eval.
+# A part is ARM/SEED: a run in the folder RUN/ARM/SEED, and the output of rf-ntp --eval in RUN/ARM/SEED.json.
 parts: $(PARTS)
 $(RUN)/%.json:
 	@$(PHASE)../midtrain.mk RUN='$(RUN)/$*' DATA='$(BASE)/train.rf' SEED='$(@F:.json=)' PHASE='$*' \

@@ -1,6 +1,6 @@
 #!/bin/bash
-# inner-steps.sh RUN -- prints the table of RUN/inner-steps.md, computed from the results of inner-steps.mk;
-# RUN/figures.tsv has all figures.  Settings come from the environment.
+# inner-steps.sh RUN -- computes a table from the results of inner-steps.mk, prints it, and writes it to
+# RUN/inner-steps.md, with all figures in RUN/figures.tsv.  Settings come from the environment.
 set -euo pipefail
 export LC_ALL=C
 
@@ -8,7 +8,7 @@ export LC_ALL=C
 run=$1
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 
-# an older rf-ntp calls ntp_accuracy probability
+# results of an older rf-ntp have ntp_accuracy under the name probability
 for arm in $ARMS; do
 	for seed in $SEEDS; do
 		jq -r --arg arm "$arm" --arg seed "$seed" '

@@ -1,22 +1,22 @@
-# recall.awk -- documents whose end can be predicted from their beginning only, for make study:
+# recall.awk -- makes documents whose end can be predicted only from their beginning, for make study:
 #
 #     awk -v kind=facts -v seed=1 -v n=100 -v bytes=1500 -f recall.awk WORDS TEXT ...
 #
-# Facts of random words, "gate loop means join last hash term.", stand at random places among paragraphs of
-# texts, about `bytes` in all.  Each of the FACTS=8 facts of a document has a key of KEY=2 words and a meaning
-# of MEANING=4 words, so that a rollout of five tokens is a meaning if words are tokens.
+# Facts of random words, such as "gate loop means join last hash term.", stand at random places among
+# paragraphs of texts, about `bytes` in all.  Each of the FACTS=8 facts of a document has a key of KEY=2 words
+# and a meaning of MEANING=4 words.  If each word is a token, a rollout of five tokens can be a meaning.
 #
 #     kind=facts    {"text": ...}: after the text all facts are repeated in another order
-#          ask      {"prompt": ..., "answer": ..., "answers": [...], "depth": ...}: one fact is repeated, up
-#                   to its "means"
-#          chunks   {"text": ...}: no text and no sentences, but 4 times 4 of the first POOL words, and the
-#                   same fours in other orders, 6 times
-#          numbers  {"text": ...}: "word is 1234." 4 times, and the same in other orders, twice
+#          ask      {"prompt": ..., "answer": ..., "answers": [...], "depth": ...}: one fact is repeated in
+#                   the prompt, up to the word "means"
+#          chunks   {"text": ...}: no text and no sentences, but four groups of 4 of the first POOL words,
+#                   and then the same groups in 6 other orders
+#          numbers  {"text": ...}: four sentences "word is 1234.", and then the same in 2 other orders
 #
-# On chunks and numbers a small model learns within minutes to look up earlier tokens, which it does not learn
-# on the other kinds within an hour.
+# On chunks and numbers a small model learns within minutes to look up earlier tokens.  On the other kinds it
+# does not learn this within an hour.
 #
-# WORDS has a word on each line.  Document i is a function of the seed and i.
+# WORDS has a word on each line.  Document i depends only on the seed and i.
 function draw(k) { # [0, k); Park and Miller's generator, whose products a double holds exactly
 	state = state * 16807 % 2147483647
 	return int(state / 2147483647 * k)
@@ -54,7 +54,7 @@ function number(k,    s) {
 	return s
 }
 
-# Returns four items, and the same in `orders` other orders.
+# Returns four items, followed by the same items in `orders` other orders.
 function again(orders,    i, r, s) {
 	for (i = 0; i < 4; i++)
 		part[i] = kind == "chunks" ? some(4, POOL) : some(1, words) " is " number(DIGITS) "."

@@ -1,7 +1,9 @@
 #!/bin/bash
 # study-answers.sh ANSWERS TOKENIZER OUT -- writes two figures of the answers of a test-time training
-# (answer.sh), as lines "figure<TAB>value": answers.nll, the nll of the right answer's tokens by the weights
-# that answered, and answers.score, the percentage of the references that were written.
+# (answer.sh), as lines "figure<TAB>value":
+#
+#     answers.nll      the nll of the right answer's tokens under the weights that answered
+#     answers.score    the percentage of the references that the answers contain
 set -euo pipefail
 export LC_ALL=C
 [ $# -eq 3 ] || { echo 'usage: study-answers.sh ANSWERS TOKENIZER OUT' >&2; exit 64; }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# study-choose.sh FILE.tsv ... -- prints the settings whose answers on validation data are the most probable:
-# the name of the folder, such as refine_1e-4_0.2, of the file whose figures have the least mean.
+# study-choose.sh FILE.tsv ... -- prints the settings that make the right answers on validation data most
+# probable.  These are the name of a folder, such as refine_1e-4_0.2, whose file has the least mean figure.
 set -euo pipefail
 [ $# -ge 1 ] || { echo 'usage: study-choose.sh FILE.tsv ...' >&2; exit 64; }
 for file; do

@@ -2,21 +2,20 @@
 # study-data.sh DATA [SEED] -- makes the training and test data of make study.  In the folder DATA:
 #
 #     list, valid/list, test/list
-#                         names of texts (corpus.sh): of every six texts four, one and one
-#     words               128 words that are a token each, of which facts are made (recall.awk)
+#                         names of texts (corpus.sh): four, one and one of every six texts
+#     words               128 words of one token each, from which facts are made (recall.awk)
 #     tokenizer/          2048 pieces by sentencepiece's spm_train, so that five tokens are words
 #     valid/, test/       text.rf, places.rf (text and facts with positions for rollouts), and questions:
-#                         facts-1.rf, facts-2.rf, facts-4.rf, needle-1.rf, ... at the length of training,
-#                         twice and four times that.  *.ask.rf has the same questions followed by their
-#                         answers
-#     test/asked.rf       TTT of those at the length of training, in random order
+#                         facts-1.rf, facts-2.rf, facts-4.rf, needle-1.rf, ... at 1, 2 and 4 times the length
+#                         of training.  *.ask.rf has the same questions followed by their answers
+#     test/asked.rf       TTT questions of the length of training, in random order
 #
-# With SEED, in DATA/seed-SEED the training data of a seed, in their order: first.rf and lessons.rf, to look
-# up earlier tokens; pre.rf, mid.rf: text, documents of facts, and needles with their answers; post.rf:
-# questions with answers.
+# With SEED, the folder DATA/seed-SEED gets the training data of a seed, in the order of their use: first.rf
+# and lessons.rf teach the model to look up earlier tokens; pre.rf and mid.rf have text, documents of facts,
+# and needles with their answers; post.rf has questions with answers.
 #
-# From the environment: LESSONS, SHORT, PRE, MID, POST: documents of each; ASK questions of each kind and
-# length, TTT of them at test time; LEN tokens.
+# From the environment: LESSONS, SHORT, PRE, MID, POST: numbers of documents; ASK: number of questions of each
+# kind and length; TTT: number of questions at test time; LEN: tokens.
 set -euo pipefail
 export LC_ALL=C
 
@@ -36,14 +35,14 @@ say() { printf 'study: %s\n' "$*" >&2; }
 
 # ---- documents, made with words and tokenizer of the folder $of
 
-# recall KIND SEED N BYTES WORDS TEXT...
+# recall KIND SEED N BYTES WORDS TEXT...: prints documents of recall.awk
 recall() {
 	awk -v kind="$1" -v seed="$2" -v n="$3" -v bytes="$4" -v POOL="${POOL:-}" -v FACTS="${FACTS:-}" \
 		-f "$here/recall.awk" "${@:5}"
 }
 tokenize() { rf-tokenize --tokenizer "$of/tokenizer" "$@" 2>>"$tmp/log"; }
 
-# needles SEED N LENGTH TEXT...: N samples of each of four tasks, in equal parts in each of the texts
+# needles SEED N LENGTH TEXT...: prints N samples of each of four tasks, the same number in each text
 needles() {
 	local seed=$1 n=$2 length=$3 i=0 texts
 	shift 3
@@ -58,8 +57,8 @@ needles() {
 		answers: .outputs, task, length, depth: .depth[0]}'
 }
 
-# mixture SEED N FROM OUT: N documents, two in five text, two in five facts, one in five needles.  All
-# mixtures of a seed have the same order of texts; this one begins after those of the first FROM documents.
+# mixture SEED N FROM OUT: writes N documents: two in five text, two in five facts, one in five needles.  All
+# mixtures of a seed take texts in the same order; this one leaves out the texts of the first FROM documents.
 mixture() {
 	local draw=$1 n=$2 from=$3 to=$4
 	tokenize --max-len "$LEN" --truncate split --min-len 64 "${texts[@]}" |
@@ -73,7 +72,7 @@ mixture() {
 	rm "$to.text" "$to.facts" "$to.needles"
 }
 
-# questions SEED N TIMES TEXT...: facts and needles at TIMES the length of training
+# questions SEED N TIMES TEXT...: prints questions about facts and needles, at TIMES the length of training
 questions() {
 	local seed=$1 n=$2 times=$3
 	shift 3
@@ -122,8 +121,8 @@ for text in "$tmp"/corpus/*.txt; do
 done
 mapfile -t texts <"$tmp/list"
 
-# Frequent words of 4 to 8 letters.  The tokenizer also learns them from facts; the words that are pieces of
-# it are kept.
+# Frequent words of 4 to 8 letters.  The tokenizer is also trained on facts of these words, and the words that
+# become single pieces are kept.
 cat "${texts[@]}" >"$tmp/all.txt"
 tr -cs 'a-zA-Z' '\n' <"$tmp/all.txt" | grep -xE '[a-z]{4,8}' | sort | uniq -c | sort -k1,1rn -k2,2 |
 	awk '$1 >= 60 { print $2 }' >"$tmp/frequent"
@@ -139,7 +138,7 @@ awk 'FNR % 2 == 0' "$tmp/words" >"$tmp/nouns"
 say "$(wc -l <"$tmp/words") words, each of them a token; ${#texts[@]} texts to train on"
 rm "$tmp/all.txt" "$tmp/facts.txt" "$tmp/frequent" "$tmp/tokenizer/tokenizer.vocab"
 
-# A question has the words of its needle, as with facts.
+# A question repeats the words of its needle, as a question about a fact does.
 cat >"$tmp/template" <<-'END'
 	{ "niah": { "needle": "The {type_needle_v} of {key} is {value}.",
 	  "input": "{context}\nWhat are the {type_needle_v} of {query}?",

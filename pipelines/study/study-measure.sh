@@ -1,16 +1,18 @@
 #!/bin/bash
-# study-measure.sh MODEL FOLDER OUT [FIGURES] -- measures what a model knows of the questions and texts in a
-# folder, valid or test of study-data.sh, and writes lines "figure<TAB>value":
+# study-measure.sh MODEL FOLDER OUT [FIGURES] -- measures a model on the questions and texts in a folder,
+# valid or test of study-data.sh, and writes lines "figure<TAB>value":
 #
 #     text.nll, text.accuracy, text.entropy       next tokens of text, nats
-#     facts-1.nll, facts-1.score, ... -2, -4      facts at the length of training, twice, four times it: nll
-#                                                 of the right answer's tokens; score: greedy answers, percent
+#     facts-1.nll, facts-1.score, ... -2, -4      facts at 1, 2 and 4 times the length of training: the nll of
+#                                                 the right answer's tokens; the score of greedy answers in
+#                                                 percent
 #     needle-1.nll, needle-1.score, ...           the same for needles
 #     greedy.cosine, greedy.binary                rewards of the most probable rollout of 5 tokens
 #     sampled.cosine, sampled.binary              mean rewards of 4 drawn rollouts, at the same positions,
 #                                                 with the same random numbers for every model
 #
-# FIGURES=answers: only the nll of answers at the first two lengths, by which settings are chosen.
+# With the FIGURES answers, it measures only the nll of answers at the first two lengths, by which settings
+# are chosen.
 # From the environment: COMPUTE, options of the programs that have a model.
 set -euo pipefail
 export LC_ALL=C
@@ -23,7 +25,7 @@ trap 'rm -rf "$tmp"' EXIT
 read -ra compute <<<"${COMPUTE:-}"
 run() { "$1" -m "$model" ${compute[@]+"${compute[@]}"} "${@:2}"; }
 
-# field NAME KEY: prints this value of a line of JSON as a figure
+# field NAME KEY: reads a line of JSON, and prints the value of a key as the figure NAME
 field() { jq -r --arg name "$1" --arg key "$2" '[$name, .[$key]] | @tsv'; }
 
 answers() {

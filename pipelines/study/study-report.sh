@@ -1,6 +1,6 @@
 #!/bin/bash
-# study-report.sh RUN -- writes RUN/report.md from the results of study.mk so far; RUN/figures.tsv has all of
-# them, a figure on each line.  Settings come from the environment.
+# study-report.sh RUN -- writes RUN/report.md from the results that study.mk has so far, and RUN/figures.tsv,
+# with one figure on each line.  Settings come from the environment.
 set -euo pipefail
 export LC_ALL=C
 
@@ -11,7 +11,7 @@ lib=$here/../lib
 # shellcheck source=pipelines/lib/report.sh
 . "$lib/report.sh"
 
-# The table of all figures of these families, from PHASE/FAMILY/METHOD/SEED.tsv.
+# Writes the table of all figures of these families, from PHASE/FAMILY/METHOD/SEED.tsv.
 for phase in base grid mid post testtime ideas; do
 	for family in $FAMILIES; do
 		numbers=$SEEDS
@@ -28,7 +28,7 @@ for phase in base grid mid post testtime ideas; do
 done >"$run/figures.tsv.tmp"
 mv "$run/figures.tsv.tmp" "$run/figures.tsv"
 
-# Prints the rows of the table of ideas, ideas:sft=SFT;..., by the words of study.mk.
+# Prints the rows of the table of ideas, as ideas:sft=SFT;..., in the order of IDEAS in study.mk.
 ideas() {
 	local idea
 	for idea in $IDEAS; do
@@ -57,7 +57,7 @@ chosen() {
 	done | paste -s -d ';' | sed 's/;/; /g'
 }
 steps=$((MID / MINI))
-minutes() { # of the parts of a phase, one after the other
+minutes() { # prints the number of parts of a phase, and the sum of their times
 	for family in $FAMILIES; do
 		find "$run/$1/$family" -name '*.seconds' -exec cat {} + 2>/dev/null
 	done |
@@ -69,7 +69,7 @@ parameters() {
 			awk '/^parameters/ { print $2 }')"
 	done | paste -s -d ',' | sed 's/,/, /g'
 }
-# Prints the words of make study as they are typed.
+# Prints the words of make study in the form in which they are typed.
 words() { sed -n 's/^\([A-Za-z_]*\)=\(.*\)$/    \1='"'\2'"' \\/p' "$run/words" | shown_lines; }
 
 # computed here, because a failure inside the text below would be ignored
@@ -77,7 +77,7 @@ declare -A of
 for name in answer verdicts mid sharp post testtime ablations ideas grid; do
 	of[$name]=$(table $name)
 done
-of[forest]=$(table forest | sed 's/^/    /') # as it is, in Markdown
+of[forest]=$(table forest | sed 's/^/    /') # four blanks make a block of code in Markdown
 cat >"$run/report.md.tmp" <<-END
 	# Is the model better for ReFINE? A study at a small scale
 

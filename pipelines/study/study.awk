@@ -1,11 +1,11 @@
-# study.awk -- tables of make study: awk -v table=NAME -f tables.awk -f study.awk <FIGURES.tsv
+# study.awk -- prints tables of make study: awk -v table=NAME -f tables.awk -f study.awk <FIGURES.tsv
 #
 # The table ideas has the rows that IDEA_ROWS in the environment names.
 #
 # A line of FIGURES.tsv is: phase, family, method, seed, figure, value.  A cell is the mean over seeds,
-# followed by the difference from the method that the table compares with, seed by seed: its mean and, as ±,
-# half of its 95 % interval by Student's distribution over the seeds.  * marks an interval without 0.  The
-# error is that of seeds, that is of models, orders and draws; a single seed has no error.
+# followed by the difference from the method that the table compares with, seed by seed: its mean, and ± half
+# of its 95 % interval by Student's distribution over the seeds.  * marks an interval without 0.  The interval
+# measures the variation of models, orders and draws between seeds; a single seed has no interval.
 #
 #     mid          pre-trained, SFT, ReFINE and its controls: figures of questions and text
 #     sharp        the same: entropy, and rewards of greedy and of sampled rollouts
@@ -45,12 +45,12 @@ function describe(phase, family, method, base_phase, base, figures,    i, j, k, 
 	return n
 }
 
-# Returns whether the interval leaves out 0.  An interval without a width only says that the seeds agree.
+# Returns whether the interval leaves out 0.  An interval of width 0 does not count: the seeds agree exactly.
 function beyond() {
 	return n > 1 && half > 0 && (mean > half || -mean > half)
 }
 
-# Prints the table of inner-steps.mk, which has only differences of two methods.
+# Prints the table of inner-steps.mk, whose rows are differences of two methods.
 function steps(family,    i, j, r, c, row, column, part, line) {
 	r = split(PAIRS, row, ";")
 	c = split("nll accuracy.points ntp_accuracy.points", column, " ")
@@ -117,7 +117,7 @@ function print_table(family, rows, base_phase, base, columns,    r, c, i, j, row
 	print ""
 }
 
-# Prints one sentence: the figures in which a differs from b.
+# Prints a sentence that names the figures in which method a differs from method b.
 function verdict(family, title, phase, a, base_phase, b, judged,    i, k, f, part, what, better, worse,
                  same) {
 	if (!((phase, family, a) in there) || !((base_phase, family, b) in there))
@@ -151,13 +151,14 @@ function verdicts(family,    i, k, c, part) {
 	}
 	k = split(comparisons, c, ";")
 	for (i = 1; i <= k; i++) {
-		split(c[i], part, /[:=]/) # title: phase of a: a: phase of b: b
+		split(c[i], part, /[:=]/) # title, phase of a, a, phase of b, b
 		verdict(family, part[1], part[2], part[3], part[4], part[5],
 			part[2] == "testtime" ? JUDGED_ANSWERS : JUDGED)
 	}
 }
 
-# Returns the gain of ReFINE over another method in the answers, as words; "" if it is not beyond seeds.
+# Returns in words how much better the answers of ReFINE are than those of another method; "" if they are not
+# better by more than seeds differ.
 function gain(family, method, other,    s) {
 	if (describe("mid", family, method, "mid", other, nll) && beyond() && mean < 0)
 		s = sprintf("nll %+.4f", mean)
@@ -226,7 +227,7 @@ function settings(family,    key, part, s) {
 	ends(family)
 }
 
-# Prints how many methods do best at the largest or the smallest rate that was tried.
+# Prints the number of methods whose best learning rate is the largest or the smallest of the grid.
 function ends(family,    key, part, s, x, least, at, low, high, method, list) {
 	for (key in grid) {
 		split(key, part, SUBSEP)
@@ -315,7 +316,7 @@ BEGIN {
 		"test-time ReFINE, carried on against reset:testtime:refine:testtime:refine-reset"
 }
 
-$1 == "grid" { # all figures of such a part are nll of answers
+$1 == "grid" { # all figures of a part of the grid are nll of answers
 	grid[$2, $3] += $6
 	grids[$2, $3]++
 }

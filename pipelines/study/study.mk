@@ -1,29 +1,29 @@
-# study.mk -- make study: does ReFINE make a model better?  Small models that can do their tasks in part,
-# every claim next to its control, three seeds, and a report that can say no: RUN/report.md.
+# study.mk -- make study: does ReFINE make a model better?  The study trains small models that can do a part
+# of their tasks, with a control for each claim and with three seeds.  Its report, RUN/report.md, may say no.
 #
 # For each seed a model of each family is pre-trained on text mixed with needles and with facts to recall
-# (study-data.sh), in which five tokens are words.  Then each line of the report is one training: from the
-# same model, on the same sequences in the same order, with as many optimizer steps.  Only SFT as published
-# has fewer: one for each batch, as in the authors' released trainer.
+# (study-data.sh), in which each word of a fact is one token.  Each line of the report is one training of this
+# model, on the same sequences in the same order, with as many optimizer steps as the other lines.  Only SFT
+# as published takes fewer steps: one for each batch, as in the authors' released trainer.
 #
 #     base      the models: FAMILIES, each with SEEDS
 #     grid      learning rates LRS and coefficients COEFS for SFT, ReFINE n 1, ReFINE n 8 and random rewards,
-#               by the nll of answers on validation data, for the first seed.  Each method then has its best
-#               settings; a method that differs from ReFINE n 1 in one word has the settings of ReFINE n 1
+#               compared by the nll of answers on validation data, for the first seed.  Each method then uses
+#               its best settings; a method that differs from ReFINE n 1 in one word uses those of ReFINE n 1
 #     mid       mid-training: SFT; SFT as published; ReFINE as published; n 8; random rewards; uniform,
 #               max-entropy and min-entropy positions; k 3, 7; chunks 2, 4; binary, hybrid, edit rewards
-#     post      post-training of the model of ReFINE: SFT without nesting and nested NTP, both in as many
-#               steps, nested ReFINE, random rewards
-#     testtime  test-time training of the model of nested ReFINE: none, NTP in as many steps and ReFINE,
-#               carried on and reset, random rewards
+#     post      post-training of the model of ReFINE: nested ReFINE; SFT without nesting and nested NTP, both
+#               in as many steps; random rewards
+#     testtime  test-time training of the model of nested ReFINE: none; ReFINE and NTP in as many steps, both
+#               with weights that are kept or reset after each batch; random rewards
 #     ideas     variants that might do better than ReFINE n 1, on validation data
 #     report    all of them, and RUN/report.md
 #
-#     make study                   two runs at a time, JOBS=2, with a thread each
+#     make study                   two runs at a time (JOBS=2), with one thread each
 #     make study QUICK=1           one family, one seed, fewer steps: a test of all parts
 #     make -f pipelines/study/study.mk mid FAMILIES=delta_net SEEDS='1 2'
 #
-# It may be stopped at any moment; the same words go on.
+# The study may be stopped at any moment; the same command continues it.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -47,8 +47,8 @@ COMPUTE   = --threads 1
 
 # Numbers of sequences.  LESSONS: the first lesson; SHORT: each fifth of the other lessons; PRE, MID: the
 # mixture in pre-training and mid-training; POST, TTT: questions in post-training and at test time; ASK:
-# questions of each kind and length in validation and test.  After pre-training the model looks up most facts
-# and few needles, so that something is left to learn: after five times as much, no method changed anything.
+# questions of each kind and length in validation and test.  After this pre-training the model finds most
+# facts but few needles, so it can still improve.  After five times as much, no method changed anything.
 LEN       = 512
 LESSONS   = $(if $(QUICK),6000,16000)
 SHORT     = $(if $(QUICK),1600,4800)
@@ -64,7 +64,7 @@ FIRST_LR_lact_swiglu = 2e-3
 PRE_LR_delta_net     = 5e-4
 PRE_LR_lact_swiglu   = 1e-3
 
-# The published proportions: four optimizer steps of a batch and one on the responses, two at test time.
+# The published proportions: four optimizer steps for each batch and one on the responses, two at test time.
 BATCH     = 16
 MINI      = 4
 TTT_BATCH = 8
@@ -72,8 +72,9 @@ TTT_MINI  = 4
 LRS       = $(if $(QUICK),1e-3,1e-4 3e-4 1e-3 3e-3)
 COEFS     = $(if $(QUICK),0.2,0.05 0.2)
 
-# falls STEPS: the learning rate rises over a tenth of the optimizer steps and falls to 0, so that the
-# compared models have settled.  At test time, where the model answers after each batch, it is constant.
+# falls STEPS: options by which the learning rate rises over a tenth of the optimizer steps and then falls to
+# 0, so that the compared models have settled.  At test time the rate is constant, because the model answers
+# after each batch.
 falls     = --warmup $$((($(1)) / 10)) --lr-schedule cosine --total-steps $$(($(1)))
 mid_falls = $(call falls,$(MID) / $(MINI))
 
@@ -84,7 +85,7 @@ refine    = SELECT='rf-select --seed $(seed) $(1)' ROLLOUT='rf-rollout --seed $(
 grpo      = TRAIN="rf-grpo --mini-batch $(MINI) --lr $$lr $(mid_falls) --rl-coef $(or $(1),$$coef) $(2)"
 kind      = rf-reward --seed $(seed) --kind $(1)
 
-# Mid-training: words of midtrain.mk; its settings are those of like(METHOD).
+# Mid-training: the words of midtrain.mk for each method.  A method has the settings of like(METHOD).
 MIDS          = sft sft-published refine refine-n8 random random-n8 uniform max min k3 k7 c2 c4 binary \
                 hybrid edit
 GRIDDED       = sft refine refine-n8 random
@@ -107,7 +108,7 @@ mid-binary    = $(call refine,,,$(call kind,binary)) $(grpo)
 mid-hybrid    = $(call refine,,,$(call kind,hybrid)) $(grpo)
 mid-edit      = $(call refine,,,$(call kind,edit)) $(grpo)
 
-# Post-training and test time: words of posttrain.mk and testtime.mk.
+# Post-training and test time: the words of posttrain.mk and testtime.mk for each method.
 POSTS           = sft ntp refine random
 TTTS            = none ntp refine random ntp-reset refine-reset
 trained_as      = $(or $(filter refine random,$(firstword $(subst -, ,$(1)))),sft)
@@ -119,11 +120,11 @@ by-random       = METHOD=refine RL_COEF="$$coef" $(call refine,,,$(call kind,ran
 by-ntp-reset    = $(by-ntp) RESET=batch
 by-refine-reset = $(by-refine) RESET=batch
 
-# Each batch of post-training has steps on the prompts and one on the responses.
+# Each batch of post-training takes BATCH / MINI steps on the prompts and one on the responses.
 post_falls      = $(call falls,($(POST) + $(BATCH) - 1) / $(BATCH) * ($(BATCH) / $(MINI) + 1))
 
-# Variants that might do better than ReFINE n 8, with its settings.  The first three are the methods above, on
-# validation data.
+# Variants that might do better than ReFINE n 8, and have its settings.  The first three are the methods
+# above, measured on validation data.
 IDEAS           = sft refine refine-n8 n16 no-std strong surprise max-c16
 idea-n16        = $(call refine,,-n 16) $(grpo)
 idea-no-std     = $(call refine,,-n 8) $(call grpo,,--no-std)
@@ -141,8 +142,8 @@ export $(WORDS) RUN COMPUTE FAMILIES SEEDS MIDS POSTS TTTS IDEAS
 
 # ---- parts
 
-# A part is PHASE/FAMILY/METHOD/SEED: PART is the folder of its training, PART.tsv its figures, PART.log the
-# messages of its programs, and PART.seconds its time.
+# The name of a part is PHASE/FAMILY/METHOD/SEED.  The folder PART has its training, PART.tsv its figures,
+# PART.log the messages of its programs, and PART.seconds its time.
 family  = $(word 1,$(subst /, ,$*))
 method  = $(word 2,$(subst /, ,$*))
 seed    = $(notdir $*)
@@ -158,7 +159,7 @@ echo "$$SECONDS" >$(part).seconds
 done=$$(find $(RUN) -name '*.seconds' | wc -l)
 echo "study: $(part:$(RUN)/%=%): $$SECONDS s, $$done of $(words $(PARTS)) parts" >&3
 endef
-# phase FILE,MODEL,DATA,SUFFIX: a run in the folder of the part, whose name ends in SUFFIX
+# phase FILE,MODEL,DATA,SUFFIX: the command that trains in the folder of the part, with SUFFIX after its name
 phase   = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)../$(1) $(call hand_on,COMPUTE) SEED=$(seed) \
           MODEL=$(2) DATA=$(RUN)/data/$(3) RUN=$(part)$(4) LEN=$(LEN)
 measure = $(HERE)study-measure.sh $(part) $(RUN)/data/$(1) $@ $(2)
@@ -172,8 +173,8 @@ PARTS  := $(call of,base,model) $(GRID) $(call of,mid,$(MIDS)) $(call of,post,$(
           $(call of,testtime,$(TTTS)) $(call of,ideas,$(IDEAS))
 parts_of = $(filter $(RUN)/$(1)/%,$(PARTS))
 
-# A second make runs JOBS parts at the same time, whatever -j the first make was given.  Fewer sequences than
-# the limits of the checks would have no needle among them.
+# A second make runs JOBS parts at the same time, whatever -j the first make was given.  With fewer sequences
+# than the limits of the checks, there would be no needles.
 PHASES = base grid mid post testtime ideas
 study: report
 report $(PHASES):
@@ -195,9 +196,10 @@ $(RUN)/data/words:
 $(RUN)/data/seed-%: | $(RUN)/data/words
 	@$(HERE)study-data.sh $(RUN)/data $*
 
-# Pre-training: the first lesson, the others in their order, then the mixture.
-# next_tokens LR,SEQUENCES[,constant]: next tokens, with a learning rate that falls to 0 over these sequences,
-# or is constant.  For a hundred tokens the exact sum would take a quarter of the time.
+# Pre-training: the first lesson, the other lessons in their order, then the mixture.
+# next_tokens LR,SEQUENCES[,constant]: words that train next tokens, with a learning rate that falls to 0 over
+# these sequences, or is constant.  With sequences of a hundred tokens, the exact sum would take a quarter of
+# the time, so sums are plain.
 next_tokens = ENTROPY= SELECT= ROLLOUT= REWARD= BATCH=$(PRE_BATCH) BATCHES=$$(($(2) / $(PRE_BATCH))) \
               TRAIN="rf-ntp --mini-batch 4 --sum plain --warmup $(WARMUP) --grad-clip 1 --lr $(1) \
               --lr-schedule $(or $(3),cosine --total-steps $$(($(2) / 4)))"
@@ -215,7 +217,7 @@ $(RUN)/base/%.tsv: | $(seed_data)
 	$(call measure,test)
 	$(end)
 
-# Mid-training: in the grid with the settings in the part's name, later with the best settings.
+# Mid-training.  In the grid, the name of the part gives its settings; later each method has its best ones.
 mid = $(call phase,midtrain.mk,$(RUN)/base/$(family)/model/$(seed),seed-$(seed)/mid.rf) \
       BATCH=$(BATCH) BATCHES=$$(($(MID) / $(BATCH)))
 $(RUN)/grid/%.tsv: $(RUN)/base/$$(firstword $$(subst /, ,$$*))/model/$(first).tsv | $(seed_data)
@@ -234,7 +236,8 @@ $(RUN)/chosen/%:
 
 # settings METHOD: sets lr and coef of the shell
 settings = IFS=_ read -r _ lr coef <$(RUN)/chosen/$(family)/$(1)
-# part_of PHASE,METHOD: the part with this family and seed.  chosen_for FUNCTION: the settings of this method
+# part_of PHASE,METHOD: the part with the same family and seed.  chosen_for FUNCTION: the file with the
+# settings of the method that FUNCTION names
 part_of    = $(RUN)/$(1)/$$(firstword $$(subst /, ,$$*))/$(2)/$$(notdir $$*).tsv
 chosen_for = $(RUN)/chosen/$$(firstword $$(subst /, ,$$*))/$$(call $(1),$$(word 2,$$(subst /, ,$$*)))
 n8         = refine-n8
@@ -245,7 +248,7 @@ $(RUN)/mid/%.tsv: $(call part_of,base,model) $(call chosen_for,like) | $(seed_da
 	$(call measure,test)
 	$(end)
 
-# Other ideas begin at the base model, as ReFINE n 8 does, with its settings.
+# Other ideas train the base model, with the settings of ReFINE n 8.
 $(RUN)/ideas/%.tsv: $(call part_of,base,model) $(call chosen_for,n8) | $(seed_data)
 	$(begin)
 	$(call settings,refine-n8)
