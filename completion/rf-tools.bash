@@ -1,8 +1,8 @@
-# Bash completion for the programs of rf-tools.  It takes the options of a program, and the words that an
-# option takes, from the program's --help, so this file needs no change when a program changes.
+# Bash completion for the programs of rf-tools.  It reads the options of a program, and the words that an
+# option accepts, from the program's --help, so this file needs no change when a program changes.
 
 # _rf_options COMMAND: prints a line for each name of an option: the name, a tab, and the values that the
-# option takes.
+# option accepts.
 _rf_options() {
 	"$1" --help 2>/dev/null | awk '/^  (-.,|   ) --/ {
 		rest = substr($0, index($0, "--"))

@@ -1,15 +1,18 @@
 #!/bin/bash
 # bench-cuda.sh [FOLDER] -- measures speed and memory on a GPU, in one run: `make bench DEVICE=cuda`.
 #
-# Fresh models of the sizes in configs/, one sequence of 16384 tokens.  "The product" is cuBLAS's product at
-# the width of the model, with operands that are in bf16 already.  The delta rule is measured as DeltaNet-1.3B
-# and Gated DeltaNet-400M have it, and in a segment of 2048 rows.  It is compared with the kernels of
-# flash-linear-attention and of FlashQLA (with a decay), if python3 has these packages.  A row says so if it
-# misses its limit.  A measurement that fails has a row that says so; the others go on, and the exit status is
-# 1.
+# The models are fresh, of the sizes in configs/, and read one sequence of 16384 tokens.  "The product" is
+# cuBLAS's product at the width of the model, with operands that are already in bf16.  The delta rule is
+# measured in the sizes of DeltaNet-1.3B and Gated DeltaNet-400M, and in a segment of 2048 rows.  It is
+# compared with the kernels of flash-linear-attention and of FlashQLA (with a decay), if python3 has these
+# packages.  A row that misses its limit is marked FALLS SHORT.  A measurement that fails has a row that is
+# marked FAILED; the other measurements continue, and the exit status is 1.
 #
-# $RF_BIN: the programs; $RF_BENCH: the program of t/helper/bench.c; $RF_PLUGIN: rf-cuda.so; $T, $CONFIGS,
-# $DELTAS (tokens,heads,KxV of each): other sizes.
+# From the environment:
+#
+#     RF_BIN, RF_BENCH, RF_PLUGIN    the programs, the program of t/helper/bench.c, and rf-cuda.so
+#     T, CONFIGS                     the number of tokens, and the configs of the models
+#     DELTAS                         sizes of the delta rule, each as tokens,heads,KxV
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 dir=${1:-build/bench-cuda}
@@ -35,17 +38,17 @@ passes() {
 	local fast=45 back=''
 	[ "$name" != delta_net ] || fast=50 back='>= 45'
 	"$bench" model pass "$T" 4 >pass.out
-	# without the lines of memory: those of a step are below
+	# leaves out the memory of a pass: step() prints that of a step
 	grep -v -e '^peak' -e '^of the GPU' pass.out
 	row "$label: forward / product, %" "$(pick pass.out 'forward  ' %)" ">= $fast" ''
 	row "$label: forward + backward / product, %" "$(pick pass.out 'forward +' %)" "$back" ''
 }
 
-# DeltaNet-1.3B has limits of memory.
+# Only DeltaNet-1.3B has limits of memory.
 step() {
 	local most='' least=''
 	[ "$name" != delta_net ] || most='<= 60' least='<= 40'
-	# the exact sum, of 8 bytes a weight, does not fit next to the other two engines
+	# the exact sum takes 8 bytes for each weight, and does not fit next to the other two engines
 	BENCH_SUM=plain "$bench" model step "$T" 1 >step.out
 	grep -v '^peak' step.out
 	row "$label: one step, in forward passes over the same tokens" \

@@ -1,5 +1,6 @@
 #!/bin/bash
-# bench-rows.sh -- rows of a bench's table, for bench.sh and bench-cuda.sh, which read it with `.`.
+# bench-rows.sh -- functions that print the rows of a benchmark's table.  bench.sh and bench-cuda.sh read this
+# file with `.`.
 
 say() { printf '%s\n' "$*" >&2; }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.3f", a / b }'; }
@@ -14,7 +15,7 @@ pick() {
 		END { exit !found }' "$1"
 }
 
-# row WHAT FIGURE LIMIT NOTE: prints a row; the limit is ">= n", "<= n" or nothing
+# row WHAT FIGURE LIMIT NOTE: prints a row.  The limit is ">= n", "<= n" or nothing
 row() {
 	local short
 	short=$(awk -v v="$2" -v limit="$3" 'BEGIN {
@@ -24,7 +25,8 @@ row() {
 	printf '%-62s %10s  %-8s %s%s\n' "$1" "$2" "$3" "$short" "$4"
 }
 
-# measure NAME [WORD...]: prints the rows of a function, or one that says FAILED; the others go on
+# measure NAME [WORD...]: runs a function that prints rows.  If the function fails, prints a row FAILED, and
+# the bench continues
 failed=()
 measure() {
 	say "$*"
@@ -35,7 +37,7 @@ measure() {
 	}
 }
 
-# finish: ends the bench, with status 1 if a measurement failed
+# finish: exits with status 1 if a measurement failed
 finish() {
 	[ ${#failed[@]} -eq 0 ] || {
 		say "bench: failed: ${failed[*]}"

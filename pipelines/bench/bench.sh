@@ -1,18 +1,21 @@
 #!/bin/bash
 # bench.sh [FOLDER] -- measures speed and memory in one run, each figure also as a ratio: `make bench`.
 #
-# The model is a fresh one of the family $ARCH, by default delta_net (d 512, 8 layers, vocabulary 32000).  The
-# text is that of corpus.sh as bytes.  Only ratios mean something from one machine to another.  A row says so
-# if it misses its limit.  A measurement that fails has a row that says so; the others go on, and the exit
-# status is 1.  Passes and a step are measured at every level of the instruction set from the processor's
-# level, or from $RF_ISA, down, each with oneDNN's product at that level.
+# The model is fresh, of the family $ARCH, by default delta_net (d 512, 8 layers, vocabulary 32000).  The text
+# is that of corpus.sh as bytes.  Only ratios can be compared between machines.  A row that misses its limit
+# is marked FALLS SHORT.  A measurement that fails has a row that is marked FAILED; the other measurements
+# continue, and the exit status is 1.  Passes and a step are measured at the level of the processor's
+# instruction set, or at $RF_ISA, and at every lower level, each with oneDNN's product at that level.
 #
-# $TOKENIZERS: a Python that has the package `tokenizers`.  rf-tokenize is then compared with it on $TEXTS
-# (.jsonl or .txt; by default the corpus).
-# $ONLY: groups of rows to measure, named at the end: ONLY="passes steps".
-# $RF_BIN: the programs; $RF_BENCH: the program of t/helper/bench.c; $DEMO: a run of the demonstration.
-# Entropies in bf16 are compared with float32 on its model and held-out documents.  Without it such a model is
-# made, with a quarter of the warm-up.
+# From the environment:
+#
+#     TOKENIZERS           a Python that has the package `tokenizers`, with which rf-tokenize is compared
+#     TEXTS                the texts of that comparison (.jsonl or .txt), by default the corpus
+#     ONLY                 groups of rows to measure, such as "passes steps"; the end of this file lists them
+#     RF_BIN, RF_BENCH     the programs, and the program of t/helper/bench.c
+#     DEMO                 a run of the demonstration.  On its model and held-out documents, entropies in bf16
+#                          are compared with float32.  By default such a model is trained, with a quarter of
+#                          the warm-up
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 dir=${1:-build/bench}
@@ -31,8 +34,8 @@ cd "$dir"
 seconds() { "$bench" run "${2:-1}" bash -c "$1" | cut -d' ' -f1; }
 peak() { "$bench" run 1 bash -c "exec $1" | cut -d' ' -f2; }
 
-# The limits of the family.  Its matrices have the sizes of DeltaNet.  Softmax attention takes longer with a
-# longer text; in a window only until the window is full.
+# The limits depend on the family, whose matrices have the sizes of DeltaNet.  The time of softmax attention
+# for a token grows with the text, or in a window until the window is full.
 arch=${ARCH:-delta_net}
 less=10 flat='<= 1.1' near=1024
 case $arch in
@@ -50,8 +53,8 @@ esac
 [ -n "$levels" ] ||
 	{ say "bench: RF_ISA is '$RF_ISA', which this processor lacks (bench levels)" && exit 69; }
 
-# least LEVEL: prints limits in percent of the product: forward, forward + backward, and both of the small
-# model
+# least LEVEL: prints limits in percent of the product: forward, forward + backward, and the same two for the
+# small model
 least() {
 	case $1 in
 	x86_64_v3) echo 75 65 60 50 ;;
@@ -101,7 +104,7 @@ weights=$(awk -v b="$(stat -L -c %s run/latest/model.safetensors)" 'BEGIN { prin
 # pass LEVEL MODEL T ROUNDS FILE NAME FORWARD BACK: prints the two rows of a model at a level
 pass() {
 	RF_ISA=$1 "$bench" "$2" pass "$3" "$4" >"$5"
-	grep -v '^peak' "$5" # of both together; each has its own below
+	grep -v '^peak' "$5" # leaves out the peak of both passes together
 	row "$1: $6forward / product, %" "$(pick "$5" 'forward  ' %)" ">= $7" ''
 	row "$1: $6forward + backward / product, %" "$(pick "$5" 'forward +' %)" ">= $8" ''
 }
@@ -110,7 +113,7 @@ passes() {
 	for level in $levels; do
 		read -r f b df db < <(least "$level")
 		pass "$level" model 4096 4 $file '' "$f" "$b"
-		# more rounds: such a pass is short, and other programs may run meanwhile
+		# more rounds, because other programs may disturb such a short pass
 		pass "$level" small 2048 16 small.out 'demonstration, ' "$df" "$db"
 		file=lower.out
 	done
@@ -121,7 +124,7 @@ steps() {
 	for level in $levels; do
 		# shellcheck disable=SC2086  # words
 		RF_ISA=$level "$bench" model step $sizes >step.out
-		grep -v '^peak' step.out # of both together; those of programs are below
+		grep -v '^peak' step.out # leaves out the peak of all engines; peaks() measures each program
 		row "$level: one step, in forward passes over the same tokens" \
 			"$(pick step.out 'step  ' forward)" '<= 5.3' ''
 		row "$level: in one program, one mini-batch" "$(pick step.out 'step in' forward)" '<= 3.7' ''
@@ -147,7 +150,7 @@ forward() {
 
 bf16() {
 	local forward plain product t must=''
-	# only processors with matrix units have a limit
+	# there is a limit only for processors with matrix units
 	case ${RF_ISA:-auto} in
 	auto) ! grep -qw amx_bf16 /proc/cpuinfo || must='>= 3' ;;
 	esac
@@ -192,8 +195,8 @@ lengths() {
 		"$r128 MiB, $r8 MiB"
 }
 
-# A decoding step is timed in a process that has read the prompts: the time of the pass over them varies by
-# more than the step takes.
+# A decoding step is timed in a process that has already read the prompts, because the time of reading them
+# varies by more than the time of a step.
 generate() {
 	local batch one many long short
 	for batch in 1 16; do
@@ -209,7 +212,7 @@ generate() {
 		'>= 4' "$many ms, $one ms a token"
 	row 'the same with the pass over their prompts of 1024' "$(ratio "$(cat 1.out)" "$(cat 16.out)")" '' \
 		"$(cat 16.out) s, $(cat 1.out) s"
-	# the cost of a question of RULER: 128 new tokens without an end token
+	# a question of RULER costs as much as 128 new tokens without an end token
 	seconds "rf-generate -m model --ignore-eos --max-new 128 -o new.rf prompts.rf" 2 >asked.out
 	seconds "rf-entropy -m model -o new.rf prompts.rf" 2 >read.out
 	row 'prompts of 1024 with 128 new tokens, in forward passes over the prompts' \
@@ -221,8 +224,9 @@ generate() {
 		"$long ms, $short ms"
 }
 
-# Prompts with needles in the corpus, and questions from its paragraphs.  Then choices of the sizes of
-# hellaswag, and of arc after five examples: all after one question, or each after a copy of the question.
+# Times rf-needle, which makes prompts from needles in the corpus and questions from its paragraphs.  Then
+# times rf-logp on choices of the sizes of hellaswag, and of arc after five examples: all choices after one
+# question, or each after a copy of the question.
 evaluation() {
 	local t behind each what rows alone
 	awk 'BEGIN { RS = "" }
@@ -288,7 +292,8 @@ tiny() {
 		rf-cat --range 0:1 -o tiny.rf
 }
 
-# The exact sum of a step's gradients and float32, in turns; the less of two times each.
+# Times a step with the exact sum of gradients and with the sum in float32, in turns.  The shorter of the two
+# times of each counts.
 sums() {
 	local how t
 	stages
@@ -312,7 +317,7 @@ loads() {
 	row 'start, load and commit of rf-ntp (8 tokens), forward passes' "$(ratio "$t" "$forward")" '' "$t s"
 }
 
-# The peak memory of each program; of programs with a model divided by the weights as float32.
+# Measures the peak memory of each program that has a model, divided by the size of the weights in float32.
 peaks() {
 	local name command p
 	stages
@@ -353,8 +358,8 @@ starts() {
 	done
 }
 
-# A tokenizer as large as that of Qwen, made of the text, in a folder without a model that it would have to
-# fit.
+# Compares rf-tokenize with `tokenizers`.  The tokenizer is trained on the text, and is as large as that of
+# Qwen.  Its folder has no model, which it would have to fit.
 tokens() {
 	local files peer start one two bytes mine encode
 	# shellcheck disable=SC2206  # words
@@ -374,7 +379,7 @@ tokens() {
 			return 1; }
 	row 'start of rf-tokenize with such a tokenizer.json, s' "$start" '<= 0.5' \
 		"$(pick tokens.out 'text ' ids) ids; tokenizers loads it in $(pick tokens.out 'load ' s) s"
-	# at least a moment, if the text is short
+	# the time must not be 0 if the text is short
 	one=$(awk -v a="$one" -v b="$start" 'BEGIN { print (a > b ? a - b : 1e-3) }')
 	two=$(awk -v a="$two" -v b="$start" 'BEGIN { print (a > b ? a - b : 1e-3) }')
 	row 'rf-tokenize, one thread, MB of text per second' "$(ratio "$bytes" "${one}e6")" '>= 5' \

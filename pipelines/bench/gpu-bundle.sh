@@ -5,8 +5,8 @@
 #     tar xzf gpu-bundle.tar.gz && gpu-bundle/pipelines/bench/gpu-first.sh out
 #
 # cuBLAS has 700 MB and is not packed: it comes with PyTorch, with a toolkit of CUDA 13, or as a wheel of
-# NVIDIA.  MOST: the largest size of the file, MiB.  FLA: a folder of Python packages for the part `peer`,
-# which also needs torch:
+# NVIDIA.  MOST is the largest size of the file in MiB.  FLA is a folder of Python packages for the part
+# `peer`, which also needs torch:
 #
 #     pip install --no-deps --target fla fla-core einops && FLA=fla make gpu-bundle CUDA_ARCHS=90
 set -eu -o pipefail
@@ -31,13 +31,13 @@ if [ -n "${FLA:-}" ]; then
 	cp -r "$FLA/." "$to/lib/python"
 fi
 programs=("$to"/bin/* "$to"/build/rf-cuda.so "$to"/build/t/*/*)
-# all except the C library, which belongs to the loader, and cuBLAS
+# copies all libraries except cuBLAS and the C library, which must come from the machine with its loader
 ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
 	grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/libcublas(Lt)?\.so' |
 	xargs cp -L -t "$to/lib/bundled"
 strip "${programs[@]}" "$to"/lib/bundled/*
-# The programs find these libraries by their rpath: with LD_LIBRARY_PATH python3 and profilers would load them
-# too.
+# The programs find these libraries by their rpath.  With LD_LIBRARY_PATH, python3 and profilers would load
+# the libraries, too.
 for program in "${programs[@]}"; do
 	patchelf --force-rpath --set-rpath \
 		"\$ORIGIN/$(realpath --relative-to="$(dirname "$program")" "$to/lib/bundled")" "$program"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # gpu-compare.sh DIR -- reads the output of gpu-first.sh in DIR.  It prints which parts failed, whether all
-# results are right, the predicted (gpu-predicted.tsv) and measured figures, what follows if they differ, and
-# where the time of a pass goes.  gpu-first.md explains the lines.
+# results are right, the predicted (gpu-predicted.tsv) and measured figures, what a difference means, and
+# how much time of a pass each kind of kernel takes.  gpu-first.md explains the lines.
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 if [ $# -ne 1 ] || [ ! -e "$1/parts.tsv" ]; then
@@ -20,7 +20,7 @@ shopt -s nullglob
 
 # ---- failures ---------------------------------------------------------------------------------
 
-# the name of each part and its last status
+# reads the name of each part and its last status
 statuses=$(awk -F '\t' '{ last[$1] = $2 } END { for (p in last) print p "\t" last[p] }' parts.tsv | sort)
 
 awk -F '\t' '
@@ -46,7 +46,7 @@ if grep -q '^open	[^0-]' <<<"$statuses"; then
 	[ ! -s nvidia-smi.txt ] || sed 's/^/    /; 15q' nvidia-smi.txt
 fi
 
-# ---- whether it is right ----------------------------------------------------------------------
+# ---- right and wrong results ------------------------------------------------------------------
 
 awk -F '\t' '/^(right|programs)-/ && $2 > 0 { wrong = 1 }
 	/^right-/ { asked = 1; if (!$2) checked = 1 }
@@ -74,9 +74,10 @@ for file in *.txt; do
 		print "NOT RIGHT: " part ": the mean entropy is " $2 " nats, and ln N is " $NF }' "$file"
 done
 
-# compare_passes A B: compares two passes of a model, in any segments and type: the mean entropy, each token's
-# entropy (in standard deviations of the tokens' entropies), and the norm of each weight's gradient.  Rounding
-# to bf16 changes tokens of DeltaNet-1.3B by up to 0.4 deviations; a wrong number changes some by three.
+# compare_passes A B: compares two passes of a model, with any length of segments and any type: the mean
+# entropy, the entropy of each token (in standard deviations of the tokens' entropies), and the norm of each
+# weight's gradient.  Rounding to bf16 changes tokens of DeltaNet-1.3B by up to 0.4 deviations; a wrong number
+# changes some tokens by three deviations.
 compare_passes() {
 	awk -F '\t' -v a="${1%.values}" -v b="${2%.values}" '
 	function size(x) { return x < 0 ? -x : x }
@@ -125,7 +126,8 @@ function figure(file, line, unit,   text, w, n, i) {
 	close(file)
 	return ""
 }
-# Returns the time of a launch of the kernel, of the size that took most time.
+# Returns the time of one launch of a kernel.  If launches have several sizes, the size that took most time
+# in all counts.
 function each(file, kernel,   text, w, n, most, found) {
 	while ((getline text <file) > 0)
 		if (index(text, kernel) == 1) {
@@ -135,7 +137,7 @@ function each(file, kernel,   text, w, n, most, found) {
 	close(file)
 	return found
 }
-# Returns the sentence for more or less than predicted.
+# Returns the sentence for a figure above or below its prediction.
 function side(which, sentences,   s, n, i) {
 	n = split(sentences, s, "; ")
 	for (i = 1; i <= n; i++)

@@ -59,7 +59,7 @@ ROWS=${ROWS:-2048 8192 16384}
 SIZES=${SIZES:-2048 5632 32000}
 DELTAS=${DELTAS:-2048 16384 8192 32768}
 HEADS=${HEADS:-16 128}
-WIDE=${WIDE:-6 128x256} # Gated DeltaNet-400M's
+WIDE=${WIDE:-6 128x256} # the heads of Gated DeltaNet-400M
 BUDGET=${BUDGET:-540}
 SLOWER=${SLOWER:-1}
 LIBRARIES=${LIBRARIES:-/usr/local /opt}
@@ -77,8 +77,8 @@ for folder in /opt/nvidia/nsight-compute/*; do
 	PATH=${PATH%:"$newest"}:$folder newest=$folder
 done
 export LC_ALL=C RF_PLUGIN RF_DEVICE=cuda BENCH_FRESH=1 PATH
-# for the peer: a process finds the kernels that another compiled, but must not use its timings, made while
-# other parts ran
+# For the peer.  A process finds the kernels that another process compiled, but must not use the timings of
+# that process, because other parts ran at the same time.
 export PYTHONUNBUFFERED=1 TRITON_CACHE_AUTOTUNING=0 FLA_CACHE_RESULTS=0
 [ ! -d "$here/../../lib/python" ] || export PYTHONPATH=$here/../../lib/python
 
@@ -89,7 +89,7 @@ read -ra deltas <<<"$DELTAS"
 read -ra heads <<<"$HEADS"
 read -ra wide <<<"$WIDE"
 short=${segments[0]} long=${segments[1]:-${segments[0]}} # rows of a segment
-peers=${deltas[1]:-${deltas[0]}} # tokens of the delta rule that the peer computes, too
+peers=${deltas[1]:-${deltas[0]}} # tokens of the delta rule that both the bench and the peer compute
 
 # ---- parts ------------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ peers=${deltas[1]:-${deltas[0]}} # tokens of the delta rule that the peer comput
 readonly NOT_BEGUN=-1 MISSING=-2 INTERRUPTED=-3
 readonly RESERVE=3 # seconds for the last comparison and archive
 began=$EPOCHSECONDS
-patience=3 # a part may take its expected seconds times this, and 15 s
+patience=3 # a part may take its expected seconds times this, plus 15 s
 declare -A name_of=() began_at=() expected_of=()
 clocks='' warming='' side_by_side=0 total=0
 
@@ -215,7 +215,7 @@ end() {
 
 # ---- groups -----------------------------------------------------------------------------------
 
-# The part `open` reads 600 MB of cuBLAS from the disk.
+# The part `open` reads 600 MB of cuBLAS from the disk, so its time limit is longer.
 open() {
 	start 2 loads ldd "$RF_PLUGIN"
 	start 3 nvidia-smi nvidia-smi
@@ -225,8 +225,8 @@ open() {
 	[ -n "$plan" ] || [ "$(status_of open)" -eq 0 ] || exit 69
 }
 
-# repeat UNIT: runs a unit program that failed again, waiting for each kernel, so that the message names the
-# kernel that failed; then without the case that failed.  At most three cases are left out.
+# repeat UNIT: if a unit program failed, runs it again with a wait after each kernel, so that the message
+# names the kernel that failed; then runs it without the case that failed.  At most three cases are left out.
 repeat() {
 	local name=right-$1 left_out='' failed tries
 	for ((tries = 0; tries < 3; tries++)); do
@@ -271,7 +271,7 @@ delta() {
 	profiled 4 delta-profiled "$bench" - delta "$peers" "${heads[@]}"
 }
 
-# Times come from runs without events, because events take time.
+# Times come from runs without events (profiles of launches), because events take time.
 passes() {
 	local segment
 	for segment in "${segments[@]:0:2}"; do
@@ -281,8 +281,8 @@ passes() {
 	BENCH_SEGMENT=$short BENCH_DTYPE=f32 valued 10 pass-f32 "$bench" "$MODEL" pass "$T" 0
 }
 
-# Three engines are on the GPU at the same time.  Neither the longest segments nor, without recomputation, the
-# exact sum leaves room for them.
+# Three engines share the memory of the GPU.  They do not fit with the longest segments, nor with the exact
+# sum unless activations are recomputed.
 steps() {
 	local -x BENCH_SEGMENT=$short
 	BENCH_RECOMPUTE=1 part 13 step-recompute "$bench" "$MODEL" step "$T" 1
@@ -303,7 +303,7 @@ families() {
 	done
 }
 
-# The exact sum leaves no room for the peer, which is stopped but keeps its memory.
+# Sums are plain, because the exact sum leaves no room for the peer, which is stopped but keeps its memory.
 lengths() {
 	local t segment
 	for segment in "${segments[@]:2}"; do
@@ -316,7 +316,8 @@ lengths() {
 		part 10 step-longer "$bench" "$MODEL" step "$T" 1
 }
 
-# A model of one layer has all kernels, and little memory to save between the repetitions of a launch.
+# The counters use a model of one layer: it runs all kernels, and ncu saves little memory between the
+# repetitions of a launch.
 counted() {
 	[ -n "$plan" ] || sed 's/\("num_hidden_layers": *\)[0-9]*/\11/' "$3" >"$2.json"
 	part "$1" "$2" ncu --clock-control none --section SpeedOfLight --section WarpStateStats \
@@ -328,7 +329,8 @@ counters() {
 	counted 15 counters-attention "$WINDOWED" 'attn|feature|learn'
 }
 
-# The tools run at the same time, each with other ports.  They have a short limit, to leave time for the peer.
+# The tools run at the same time, each with its own port.  Their time limit is short, to leave time for the
+# peer.
 sanitizers() {
 	local tool unit port=49152 patience=1 options=()
 	for tool in memcheck racecheck initcheck; do
@@ -382,7 +384,7 @@ cd "$work"
 : >compared.txt
 trap end EXIT
 trap 'exit 143' TERM INT
-# looks for cuBLAS if the loader does not know it
+# finds cuBLAS if the loader does not know its folder
 if [[ "$(ldconfig -p 2>/dev/null)" != *libcublas.so.13* ]]; then
 	# shellcheck disable=SC2086  # folders
 	found=$(find $LIBRARIES -xdev -name libcublas.so.13 -printf '%h:' 2>/dev/null || true)

@@ -1,11 +1,11 @@
 #!/bin/bash
-# gpu-programs.sh BIN CONFIG -- compares the programs of BIN on the GPU with the same on the CPU.  A model
-# with random weights goes through rf-entropy, rf-rollout and rf-grpo --grad-out on both devices, in float32,
-# and the largest differences are printed.  The last column has the limit; the exit status is 1 beyond it.
-# A step of rf-step on the GPU must leave the bytes of the five programs.
+# gpu-programs.sh BIN CONFIG -- compares the programs of BIN on the GPU and on the CPU.  A model with random
+# weights goes through rf-entropy, rf-rollout and rf-grpo --grad-out on both devices, in float32, and the
+# script prints the largest differences.  The last column has the limits; if a difference is beyond its limit,
+# the exit status is 1.  A step of rf-step on the GPU must write the same bytes as the five programs.
 #
-# Entropies and log-probabilities differ in nats, gradients relative to their largest number.  Rollouts whose
-# tokens differ have other log-probabilities.
+# Differences of entropies and log-probabilities are in nats, and those of gradients relative to the largest
+# number of the gradient.  Rollouts with other tokens on one device also have other log-probabilities.
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 [ $# -eq 2 ] || { echo "usage: gpu-programs.sh BIN CONFIG" >&2; exit 64; }
@@ -26,7 +26,7 @@ differ() {
 		size($2) > top { top = size($2) }
 		END { print bad || !NR ? "nan" : most + 0, top + 0 }'
 }
-# show WHAT DIFFERENCE LIMIT: prints a line, and sets bad beyond the limit
+# show WHAT DIFFERENCE LIMIT: prints a line, and sets bad if the difference is beyond the limit
 show() {
 	awk -v what="$1" -v x="$2" -v limit="$3" 'BEGIN {
 		good = x != "nan" && x <= limit

@@ -1,13 +1,13 @@
 #!/bin/bash
-# scaling.sh [FOLDER] -- measures training with 1, 2 and 4 ranks on this machine, compares it with a model of
-# the time, and prints tables of what the model predicts for clusters:
+# scaling.sh [FOLDER] -- measures the time of a step with 1, 2 and 4 ranks on this machine, compares it with a
+# formula, and prints tables of the times that the formula predicts for clusters:
 #
 #     T(R) = ceil(B/R) record + optimizer + exchange(R) + (commit / K) / mini-batches of a batch
 #
-# R ranks share the B records of a mini-batch.  Then they add their sums of gradients, and step.  If there are
-# more ranks than cores, the ranks share the cores.  On this machine the times of a record and of the
-# optimizer are measured with one rank, and the exchange with another model, which has a quarter of the
-# parameters.  So the prediction for 2 and 4 ranks uses no measurement of them.
+# R ranks share the B records of a mini-batch.  Then they add their sums of gradients, and take a step.  If
+# there are more ranks than cores, the ranks share the cores.  On this machine the times of a record and of
+# the optimizer are measured with one rank, and the time of an exchange with another model, which has a
+# quarter of the parameters.  So the predictions for 2 and 4 ranks do not use the steps that they predict.
 #
 # The tables are estimates, from the operations that `rf-grpo --dry-run` counts and these assumptions about a
 # GPU and a network:
@@ -15,11 +15,12 @@
 #     SUSTAINED=300e12   operations per second of a GPU, over all programs of the line
 #     MEMORY=3e12        bytes per second of its memory, for the optimizer and the sum
 #     NODE=350e9 NETWORK=300e9 ALPHA=20e-6
-#                        bytes per second of an exchange within 8 ranks, and beyond; seconds of each step
+#                        bytes per second of an exchange between up to 8 ranks, and between more; seconds
+#                        for each of the log2(R) steps of an exchange
 #     DISK=3e9           bytes per second for reading and committing steps
 #     START=3            seconds in which the programs of a line start
 #
-# ONLY=measured or ONLY=reckoned: one half.  $RF_BIN: the programs.
+# ONLY=measured or ONLY=reckoned prints only the first or the second half.  RF_BIN: the programs.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
@@ -36,8 +37,8 @@ config() {
 	printf '{"model_type":"delta_net","hidden_size":%d,"num_hidden_layers":6,"num_heads":4,' "$1"
 	printf '"intermediate_size":%d,"vocab_size":384,"eos_token_id":1}\n' $((3 * $1))
 }
-# steps MODEL R: prints the medians of a step of R ranks with a thread each, on 8 records: the seconds of a
-# rank's records, of the exchange, of the optimizer, of the step
+# steps MODEL R: takes steps of R ranks with one thread each, on 8 records, and prints medians of seconds: for
+# the records of a rank, the exchange, the optimizer, and the step
 steps() {
 	rm -rf run log
 	rf-init --from "$1" run
@@ -80,7 +81,7 @@ measured() {
 			record = compute[1, 256] / 8
 			for (r = 1; r <= 4; r *= 2) {
 				busy = r > cores ? r / cores : 1
-				# four times that of the model with a quarter of the parameters
+				# the exchange takes four times as long as with a quarter of the parameters
 				exchange = r == 1 ? reduce[1, 256] : 4 * reduce[r, 128]
 				t = int((8 + r - 1) / r) * record * busy + optimizer[1, 256] * busy + exchange
 				off = 100 * (t / step[r, 256] - 1)
@@ -98,8 +99,8 @@ measured() {
 counted() {
 	$2 -m "$here/../configs/$1.json" --max-len 16384 --device cpu --dry-run </dev/null 2>/dev/null
 }
-# operations SIZE: prints the operations of the separate programs, and of rf-step, whose first of four
-# mini-batches needs no separate pass for the entropies
+# operations SIZE: prints the operations of the separate programs, and of rf-step.  The first of four
+# mini-batches of rf-step needs no separate pass for the entropies
 operations() {
 	local program
 	for program in rf-entropy rf-rollout 'rf-grpo --recompute segment'; do
@@ -120,8 +121,8 @@ reckoned() {
 			t = int((b + r - 1) / r) * (record[fused] + 24 * P / memory) + 40 * P / memory
 			if (r > 1)
 				t += 12 * P * (r - 1) / r / (r > 8 ? network : node) + alpha * log2(r)
-			# rf-step commits after each tenth batch; separate programs read the step three
-			# times, with the moments, and commit each batch
+			# rf-step commits after each tenth batch; the separate programs read the step
+			# three times, once with the moments, and commit each batch
 			if (fused)
 				return t + (12 * P / disk / 10) / 4
 			return t + (start + 32 * P / disk) / 4
@@ -158,7 +159,7 @@ reckoned() {
 
 failed=0
 if [ "${ONLY:-measured}" = measured ]; then
-	set +e # || would switch -e off inside
+	set +e # || would switch off -e inside the function
 	(set -e && measured)
 	failed=$?
 	set -e

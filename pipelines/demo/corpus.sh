@@ -1,14 +1,15 @@
 #!/bin/sh
-# corpus.sh OUT [PACKAGE.deb] -- makes the default corpus: long English texts, as OUT/*.txt, and their origin,
-# OUT/SOURCE.
+# corpus.sh OUT [PACKAGE.deb] -- makes the default corpus: long English texts in OUT/*.txt, and their origin
+# in OUT/SOURCE.
 #
-# The texts are Perl's manuals, as Debian's package perl-doc ships them: many people wrote them over thirty
-# years, they are free (GPL-1+ or Artistic), and the same version has the same bytes everywhere.  They are in
-# /usr/share/perl, which slim images keep.  They are taken from the installed package, or from the package
-# file if one is given.
+# The texts are the manuals of Perl in Debian's package perl-doc.  Many people wrote these manuals over thirty
+# years, they are free (GPL-1+ or Artistic), and the same version has the same bytes everywhere.  The package
+# installs them in /usr/share/perl, which slim images keep.  The script reads the installed package, or the
+# package file if one is given.
 #
-# Every manual of 16 KiB or more is taken, with its markup, except lists that a program made: perltoc
-# (headings), perluniprops (property names); and perldelta, which is a copy of the newest perl*delta.
+# The corpus has every manual of 16 KiB or more, with its markup, except three: perltoc (headings) and
+# perluniprops (property names), which a program made, and perldelta, which is a copy of the newest
+# perl*delta.
 set -eu
 LC_ALL=C
 export LC_ALL

@@ -12,7 +12,7 @@ lib=$here/../lib
 . "$lib/report.sh"
 make_folder "$phase"
 
-# The methods, the base of the comparison, and the files of the answers.
+# Sets the methods, the base of the comparison, and the files of the answers.
 if [ "$phase" = posttrain ]; then
 	names="start $POSTS" base=sft
 	answers() { echo "$run/post/$1.rf"; }
@@ -23,7 +23,8 @@ else
 	run_of() { echo "$run/test/$1"; }
 fi
 
-# one NAME: prints a line per question: id, nll of the right answer per byte, whether the answer is right
+# one NAME: prints a line for each question: its id, the nll of the right answer per byte, and whether the
+# model's answer is right (1 or 0)
 one() {
 	local file
 	for file in $(answers "$1"); do
@@ -42,7 +43,7 @@ for name in $names; do
 	one "$name" >"$tmp/$name.tsv"
 done
 
-# The steps and seconds of each method; the model before training has none.
+# Writes the steps and seconds of each method.  The model before training has 0 of both.
 for name in $names; do
 	if [ "$name" = start ]; then
 		echo "$name 0 0"
@@ -71,7 +72,7 @@ question() {
 		| map(select(. >= 3) - 3) | implode' | tail -n 1
 }
 
-# The running mean difference from the base, along the questions in the order of the file.
+# Writes the running mean of the differences from the base, over the questions in the order of the file.
 order() { rf-dump --tsv --rows record --columns id --no-header "$run/test.rf"; }
 for name in $names; do
 	paste -- "$tmp/$name.tsv" "$tmp/$base.tsv" | awk -F '\t' 'NR == FNR { d[$1] = $2 - $5; next }

@@ -20,8 +20,8 @@ say() { printf 'report: %s\n' "$*" >&2; }
 
 # ---- figures -----------------------------------------------------------------------------------
 
-# log NAME: prints step, next-token loss, mean cosine and binary reward of a run's log, tab-separated, of the
-# last line of each step (a step that was killed may have two lines).
+# log NAME: prints a line for each step in a run's log: step, next-token loss, mean cosine reward and mean
+# binary reward, separated by tabs.  If a killed step has two lines in the log, the last one counts.
 log() {
 	awk '
 		function figure(key,    i, v) {
@@ -40,8 +40,8 @@ log() {
 	' <"$run/$1/log.jsonl"
 }
 
-# Losses on the same batch differ less between runs than between batches, so differences from the loss of SFT
-# are drawn.  SFT as published has other steps, so it is not drawn.
+# The figure shows differences from the loss of SFT on the same batch, because losses differ less between runs
+# than between batches.  SFT as published has other steps, so the figure leaves it out.
 for name in sft refine refine-n8 random; do
 	log "$name" >"$tmp/$name.log"
 done
@@ -80,7 +80,7 @@ family() {
 
 # ---- text --------------------------------------------------------------------------------------
 
-# seconds NAME: prints the seconds of a phase, or of the batches of a run
+# seconds NAME: prints the seconds of a phase, or the sum of the seconds of a run's batches
 seconds() {
 	if [ -e "$run/$1/data/times.tsv" ]; then
 		batch_seconds "$run/$1"
@@ -89,7 +89,7 @@ seconds() {
 	fi
 }
 
-# progress NAME: prints the batches and steps that a run has done
+# progress NAME: prints how many batches and steps a run has completed
 progress() {
 	rf-dump --tsv --rows step --columns commits,step --no-header "$run/$1" | tail -n 1 |
 		awk '{ print $1 " batches, " $2 " steps" }'
@@ -126,7 +126,7 @@ commands() {
 	cat "$run"/phases/eval-*.sh "$run/phases/entropy.sh"
 }
 
-# Cells of the report's tables.
+# These functions print cells of the report's tables.
 text() {
 	if [ -n "$CORPUS" ]; then
 		markdown "$CORPUS"
@@ -145,7 +145,7 @@ phases() {
 		echo "| $name | $(seconds "$name") |"
 	done
 }
-# published_steps: prints a paragraph about the run that has other steps
+# published_steps: prints a paragraph about SFT as published, which takes other steps
 published_steps() {
 	[ -e "$run/sft-published/latest" ] || return 0
 	cat <<-END
@@ -153,7 +153,7 @@ published_steps() {
 		  for SFT. All other runs take one per mini-batch.
 	END
 }
-# Prints the words of make midtrain as they are typed.
+# Prints the words of make midtrain in the form in which they are typed.
 words() {
 	sed -n "s/\\$/&&/g; s/'/'\\\\''/g; s/^\([A-Z_]*\)=\(.*\)\$/ \1='\2'/p" "$run/words" |
 		tr -d '\n' | shown_lines
