@@ -1,6 +1,7 @@
 # make                builds bin/*, and with the CUDA toolkit the plugin for GPUs
 #                         CUDA_ARCHS='80 90': for these architectures.  The default is the architectures of
-#                         this machine's GPUs; without a GPU six of them, which take some minutes on two cores
+#                         this machine's GPUs; without a GPU, six architectures, which take some minutes on
+#                         two cores
 #                         CUDA=no: without the plugin
 # make deps           installs the packages of the distribution that the build needs
 # make deps-arm64     also installs the compiler and the emulator for make check-arm64, and libraries in
@@ -17,7 +18,7 @@
 # make check          builds and runs all tests; takes about ten minutes on two cores
 #                         TESTS=t/x.bats: only these files; DEVICE=cuda: on a GPU; ISA=x86_64: as on an older
 #                         processor; DEVICE=check: on the checking device (guarded memory, delayed errors)
-# make check-all      runs the same tests with all cases, where make check runs some of them
+# make check-all      runs the same tests with all cases, where make check runs only some of them
 #                         SANITIZE=1: with ASan and UBSan
 # make check-arm64    runs the tests that an emulator can run, with programs for arm64, and checks that the
 #                     streams are the same bytes
@@ -28,16 +29,16 @@
 # make fuzz           runs each t/fuzz/*.c for FUZZ_TIME=60 seconds; keeps its findings in build/fuzz
 # make cuda-report    prints registers, spills, shared memory, blocks and warps on a multiprocessor for each
 #                     CUDA kernel; fails if a kernel spills more than SPILLS=600 bytes
-# make cuda-reckon    estimates the time of passes and of a step of the shipped models on an H100, kernel by
+# make cuda-reckon    estimates the time of passes and of a step of the shipped models on an H100, for each
 #                     kernel, with the emulated GPU: t/emu/reckon.sh.  Needs code for sm_90
 #                         CONFIGS=pipelines/configs/lact-760m.json T=16384 SEGMENT=8192 LINES=20 STEP=no
 # make gpu-bundle     makes build/gpu-bundle.tar.gz, for a bare machine with a GPU:
 #                     pipelines/bench/gpu-first.md
 #                         CUDA_ARCHS=90: only for this architecture
 # make bench          measures speed and memory
-#                         DEVICE=cuda: on a GPU; ISA=x86_64_v3: from that level down;
-#                         ONLY='passes steps': only these parts, see pipelines/bench/bench.sh
-# make help           prints these lines; files in pipelines have such a help, too:
+#                         DEVICE=cuda: on a GPU; ISA=x86_64_v3: at that level and all lower levels;
+#                         ONLY='passes steps' measures only these parts of pipelines/bench/bench.sh
+# make help           prints these lines; the makefiles in pipelines have the same target:
 #                     make -f pipelines/midtrain.mk help
 # make install, make uninstall
 #                         PREFIX=/usr/local DESTDIR=
@@ -47,8 +48,8 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-# Installs packages before anything else, also with -j, because commands below ask the compiler for its
-# features.
+# Installs packages before make runs any recipe, also with -j, because the assignments below already ask the
+# compiler for its features.
 ifneq ($(filter deps deps-arm64 deps-slurm,$(MAKECMDGOALS)),)
 ifeq ($(findstring n,$(firstword -$(MAKEFLAGS))),)
 $(if $(shell for kind in '' $(patsubst deps-%,%,$(filter deps-%,$(MAKECMDGOALS))); do \
@@ -57,7 +58,8 @@ $(if $(shell for kind in '' $(patsubst deps-%,%,$(filter deps-%,$(MAKECMDGOALS))
 endif
 endif
 
-# Runs one job for each core unless -j is given; but the goals of `make clean check` run one after the other.
+# Runs one job for each core unless -j is given.  With several goals, as in `make clean check`, one job runs
+# at a time.
 ifeq ($(MAKELEVEL)$(word 2,$(filter-out deps,$(MAKECMDGOALS))),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
@@ -73,8 +75,8 @@ CROSS   ?=
 BUILD   := build$(if $(CROSS),/$(CROSS))$(if $(SANITIZE),/sanitize)$(if $(FUZZER),/fuzz)
 BIN     := $(if $(CROSS)$(SANITIZE)$(FUZZER),$(BUILD)/bin,bin)
 
-# For another machine: Debian's cross compiler, the libraries that deps.sh unpacks, and an emulator, which
-# tests start through the commands in $(EMULATED_BIN).
+# With CROSS the build is for another machine.  It uses Debian's cross compiler, the libraries that deps.sh
+# unpacks, and an emulator, which tests start through the commands in $(EMULATED_BIN).
 EMULATED_BIN :=
 ifneq ($(CROSS),)
 TRIPLET_arm64 = aarch64-linux-gnu
@@ -139,7 +141,8 @@ EMU_FLAGS  = -std=c++17 -O$(if $(SANITIZE)$(FUZZER),1,2) -g -fPIC -fvisibility=h
 EMU_CHECKS = -fsanitize=alignment,bounds
 EMU_RACE   = -fsanitize=thread $(EMU_CHECKS)
 # Contracts multiply-adds to one rounding, as nvcc does, if the processor has such an instruction.  This build
-# has no EMU_CHECKS: with them the compiler would contract all instances of a kernel alike, as nvcc need not.
+# does not use EMU_CHECKS, because with them the compiler would contract all instances of a kernel in the same
+# way, and nvcc need not do that.
 CONTRACTED := $(if $(shell grep -m 1 -w fma /proc/cpuinfo),-mfma -ffp-contract=fast)
 PLUGIN     = $(if $(filter yes,$(CUDA)),$(if $(SANITIZE)$(FUZZER),,$(BUILD)/rf-cuda.so))
 RACE_TOO    = $(if $(SANITIZE)$(FUZZER),,$(1))
@@ -310,22 +313,22 @@ units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) $(CUBLAS_WAYS) $(
                      $(patsubst $(BUILD)/t/%,$(EMULATED_BIN)/%,$(UNITS) $(REPLAYS)))
 
 TESTS ?= t
-# The longest files start first, so that no long file is left for the end when files run in parallel.
+# The longest files start first, so that no long file runs alone at the end when files run in parallel.
 LONGEST = $(patsubst %,t/%.bats,gpu/gpu-first gpu/emu-programs gpu/emu-kernels pipelines/pipelines \
           tools/plan pipelines/phases exact/tree)
 TEST_ROOMS = tools pipelines exact files gpu docs lint
 FILES   = $(if $(filter-out t,$(TESTS)),$(TESTS),$(LONGEST) $(filter-out $(LONGEST), \
           $(wildcard $(TEST_ROOMS:%=t/%/*.bats))))
-# All files run in parallel, one on each core, if GNU parallel is installed.  On a GPU they run one after the
-# other, because there is only one GPU.
+# If GNU parallel is installed, files run in parallel, one on each core.  With DEVICE=cuda they run one after
+# the other, because there is only one GPU.
 JOBS   = $(shell nproc)
 ALONE  = $(filter-out t $(if $(CROSS),$(EMULATED)),$(TESTS))$(filter cuda,$(DEVICE))$(filter 1,$(JOBS))
 ABREAST = $(if $(ALONE),,$(if $(findstring GNU,$(shell parallel --version 2>&1)), \
           --jobs $(JOBS) --no-parallelize-within-files))
 # Without ISA, RF_ISA of the environment applies.
 AT_ISA = $(if $(ISA),RF_ISA=$(ISA))
-# The tests get the default actions of signals, also under nohup, because some tests are about signals.
-# Programs that start a shell get /bin/sh, not the user's shell.
+# The tests get the default actions of signals, also under nohup, because some tests send signals.  Programs
+# that start a shell get /bin/sh, not the user's shell.
 check: $(TOOLS) units $(MPI_PLUGIN) $(if $(GPUS),$(PLUGIN))
 	@$(if $(filter yes,$(CUDA)),,echo "CUDA was left out: no toolkit" >&2)
 	RF_BIN=$(abspath $(or $(EMULATED_BIN),$(BIN))) RF_UNITS=$(abspath $(or $(EMULATED_BIN),$(BUILD)/t)) \
@@ -340,7 +343,7 @@ tests:
 check-all: export RF_ALL = 1
 check-all: check
 
-# Tests that an emulator can run in minutes, without those that trace, preload or kill programs.
+# Tests that an emulator can run in minutes, and that do not trace, preload or kill programs.
 EMULATED = $(addprefix t/,exact/golden.bats cross/figures.bats cross/units.bats cross/same.bats)
 check-arm64: export RF_HOST = $(abspath bin)
 check-arm64: $(TOOLS)
@@ -408,10 +411,10 @@ ROOMS     = $(wildcard lib/*/*.[ch] lib/*/*.cc kernels/*.[ch] kernels/*.cu kerne
 TOP_ISA  := $(lastword $(ISAS))
 EMULATOR  = $(wildcard t/emu/*.cu t/emu/*.cpp t/helper/*.cpp $(if $(EMU_NCCL),t/emu/nccl/*.cpp))
 SYNTAX    = $(STD) -It $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
-# Warnings that do not apply to tests: words that are split on purpose, variables that bats sets, names that
-# are words of the shell, and commands whose failure stops a test without a check.
+# -e switches off warnings that do not apply to tests: words that are split on purpose, variables that bats
+# sets, names that are words of the shell, and commands whose failure stops a test without a check.
 SHELL_TESTS = -S warning -e SC1010,SC2010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2238
-# Files that people wrote, except pipelines/bench/results, which shows the output of programs as printed.
+# Files that people wrote.  pipelines/bench/results is not among them: it has the output of programs.
 WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
             $(wildcard lib/*/*.h kernels/*.h kernels/c*/*.h kernels/cuda/gpu/*.h kernels/cuda/*.sh \
             t/lint/*.awk t/unit/*.h t/fuzz/*.h t/emu/*.h t/emu/gpu/*.h \
@@ -419,13 +422,13 @@ WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
             t/helper/*.awk completion/* \
             $(foreach d,* */*,$(addprefix pipelines/$d.,sh sbatch mk awk gp jq py)) \
             man/* *.md t/README t/golden/*.md)
-# All that people wrote as prose, and all that has a first comment.
+# PROSE: the files whose prose is checked.  BEGUN: the files that must begin with a comment.
 PROSE     = $(sort Makefile $(wildcard .ci/run *.md NEWS t/README) \
             $(call written,c h cc cu cpp sh bash bats mk awk jq gp py sbatch 1 5 7 md))
 BEGUN     = $(sort $(call written,c h cc cu cpp sh awk))
 written   = $(shell find $(wildcard lib kernels tools man pipelines completion t) -type f \
             $(foreach x,$(1),-name '*.$(x)' -o) -false)
-# The last commit before subjects had a rule.
+# The last commit before the rule for subjects of commits.
 SUBJECTS_SINCE = 53b0d0f
 MANY      = '$$2 != "total" && $$1 > most { print "lint: " $$2 " has " $$1 " lines, more than " most; n++ } \
             END { exit n > 0 }'
@@ -454,7 +457,7 @@ lint:
 	@{ $(SOURCE_OF) log --no-merges --format='%h %s' $(SUBJECTS_SINCE).. 2>/dev/null || :; } | \
 		LC_ALL=C awk -f t/lint/subject.awk
 
-# Lowers the allowances of t/lint/prose.allowed to what is found now; it raises none.
+# Lowers the allowances of t/lint/prose.allowed to the present counts, and raises none.
 prose-allowed:
 	@awk -v counts=1 -v allowed=t/lint/prose.allowed -f t/lint/prose.awk $(PROSE) >t/lint/prose.new
 	@mv t/lint/prose.new t/lint/prose.allowed
