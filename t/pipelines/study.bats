@@ -163,9 +163,20 @@ random rewards." ]
 	[ "$("$P/study-choose.sh" g/*/1.tsv)" = refine_1e-3_0.05 ]
 }
 
+# small_study: copies the pipelines, with a model of width 32 and a tokenizer of less text, for make check
+small_study() {
+	mkdir pipelines
+	cp -r "$ROOT"/pipelines/{*.mk,lib,demo,study,examples} pipelines
+	[ -z "${RF_ALL:-}" ] || return 0
+	sed -i 's/"hidden_size": 128/"hidden_size": 32/; s/"num_hidden_layers": 3/"num_hidden_layers": 1/' \
+		pipelines/study/study-delta_net.json
+	sed -i 's/^smallest=.*/smallest=90000/' pipelines/demo/corpus.sh
+	sed -i 's/facts 0 3000 /facts 0 300 /' pipelines/study/study-data.sh
+}
+
 # study WORD...: makes a tiny study
 study() {
-	RF_BIN=$RF_BIN make -s -f "$P/study.mk" RUN=study FAMILIES=delta_net SEEDS=1 LESSONS=20 SHORT=4 \
+	RF_BIN=$RF_BIN make -s -f pipelines/study/study.mk RUN=study FAMILIES=delta_net SEEDS=1 LESSONS=20 SHORT=4 \
 		PRE=20 PRE_BATCH=20 WARMUP=1 MID=20 BATCH=10 MINI=5 POST=8 TTT=2 TTT_BATCH=2 TTT_MINI=1 \
 		ASK=4 LRS=1e-2 COEFS=0.2 MIDS='sft sft-published refine' POSTS='sft refine' \
 		TTTS='none refine' \
@@ -174,6 +185,7 @@ study() {
 
 @test "make study: goes from text to a report, whose figures are those of the single programs" {
 	command -v spm_train >/dev/null || skip 'spm_train is not installed'
+	small_study
 	study 2>log || { tail -n 20 log; false; }
 	grep -q 'the report is study/report.md' log
 	cut -f 1-4 study/figures.tsv | sort -u | cut -f 1 >phases
