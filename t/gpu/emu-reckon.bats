@@ -48,9 +48,9 @@ estimated() { EMU_RECKON=$1 LD_PRELOAD=$RF_PLUGIN "$RF_UNITS/helper/bench" "${@:
 
 @test "cuda-reckon: longer segments take fewer launches and less time, and twice the text takes about twice" {
 	figure() { sed -n 's,^forward .* \([0-9.]*\) s.*,\1,p' "$1"; }
-	BENCH_SEGMENT=256 estimated short "$demo" forward 2048 >a
-	BENCH_SEGMENT=2048 estimated long "$demo" forward 2048 >b
-	BENCH_SEGMENT=2048 estimated two "$demo" forward 4096 >c
+	BENCH_SEGMENT=128 estimated short "$demo" forward 1024 >a
+	BENCH_SEGMENT=1024 estimated long "$demo" forward 1024 >b
+	BENCH_SEGMENT=1024 estimated two "$demo" forward 2048 >c
 	awk -v a="$(figure a)" -v b="$(figure b)" -v c="$(figure c)" \
 		'BEGIN { exit !(b > 0 && a > 2 * b && c > 1.8 * b && c < 2.2 * b) }' ||
 		{ cat a b c; return 1; }
@@ -78,7 +78,7 @@ estimated() { EMU_RECKON=$1 LD_PRELOAD=$RF_PLUGIN "$RF_UNITS/helper/bench" "${@:
 		echo "        /*0090*/              @P0  BRA 0x50 ;"
 	END
 	chmod +x bin/cuobjdump
-	T=256 SEGMENT=128 LINES=3 PATH=$PWD/bin:$PATH bash "$ROOT/t/emu/reckon.sh" b "$demo" >out
+	T=128 SEGMENT=64 LINES=3 PATH=$PWD/bin:$PATH bash "$ROOT/t/emu/reckon.sh" b "$demo" >out
 	# five instructions count once, five twice, and of these one reads memory: 15 / 2
 	grep -qE '^[0-9a-f]+ 40 7\.5 norm_fwd<true, true>$' b/kernels.txt || { cat b/kernels.txt; return 1; }
 	[ "$(grep -c '^kernel  ' out)" -eq 3 ]
@@ -88,7 +88,7 @@ estimated() { EMU_RECKON=$1 LD_PRELOAD=$RF_PLUGIN "$RF_UNITS/helper/bench" "${@:
 		{ tail -n 1 out; return 1; }
 	# with STEP=no there is no table of a step, and known kernels are kept
 	printf '#!/bin/sh\nexit 1\n' >bin/cuobjdump
-	T=256 SEGMENT=128 STEP=no PATH=$PWD/bin:$PATH bash "$ROOT/t/emu/reckon.sh" b "$demo" >out
+	T=128 SEGMENT=64 STEP=no PATH=$PWD/bin:$PATH bash "$ROOT/t/emu/reckon.sh" b "$demo" >out
 	[ "$(grep -c '^kernel  ' out)" -eq 2 ]
 	grep -q ' 40 7.5 ' b/kernels.txt
 }
