@@ -85,11 +85,13 @@ setup() {
 	# the trainer needs 4.2, 1.6 and 0.2 GiB in these three cases, and the other programs 3.7 GiB
 	[ "$(rows 9000 rf-grpo -m c.json)" -eq 8192 ]
 	[ "$(rows 7940 rf-grpo -m c.json)" -eq 4096 ]
-	[ "$(rows 7800 rf-grpo -m c.json)" -eq 2048 ]
-	[ "$(rows 9000 rf-grpo -m c.json --recompute segment)" -eq 4096 ]
 	[ "$(rows 5200 rf-grpo -m c.json --recompute segment)" -eq 2048 ]
-	[ "$(rows 9000 rf-entropy -m c.json)" -eq 4096 ]
 	[ "$(rows 710 rf-entropy -m c.json)" -eq 2048 ]
+	if [ -n "${RF_ALL:-}" ]; then
+		[ "$(rows 7800 rf-grpo -m c.json)" -eq 2048 ]
+		[ "$(rows 9000 rf-grpo -m c.json --recompute segment)" -eq 4096 ]
+		[ "$(rows 9000 rf-entropy -m c.json)" -eq 4096 ]
+	fi
 	[ "$(rows 9000 rf-rollout -m c.json --segment 100)" -eq 128 ]
 	mentions 0 ' in segments of 2048 rows' rf-entropy -m c.json --device cpu --dry-run </dev/null
 }
@@ -100,13 +102,13 @@ setup() {
 			"$ROOT/pipelines/demo/demo-$a.json" >$a.json
 		rf-init --config $a.json --seed 1 $a
 		rf-init --from $a run-$a
-		head -c 300 "$ROOT/README.md" | rf-tokenize --bytes --format text --max-len 100 \
-			--min-len 100 --truncate split 2>err | rf-cat --range 0:2 -o in
+		head -c 300 "$ROOT/README.md" | rf-tokenize --bytes --format text --max-len 70 \
+			--min-len 70 --truncate split 2>err | rf-cat --range 0:2 -o in
 		rf-entropy -m $a --device cpu in | rf-select --chunks 3 |
 			rf-rollout -m $a --device cpu -n 2 -k 4 | rf-reward -o rewarded
 		for dtype in f32 bf16; do
 			[ -n "${RF_ALL:-}" ] || [ $a-$dtype != gated_deltanet-f32 ] || continue
-			set -- rf-grpo -m run-$a --device cuda --dtype $dtype --max-len 100 --keep 1 \
+			set -- rf-grpo -m run-$a --device cuda --dtype $dtype --max-len 70 --keep 1 \
 				--stale any rewarded
 			run -0 "$@" --dry-run
 			[[ "$output" =~ "memory "+([0-9]+)" MiB of the GPU: " ]]
@@ -267,11 +269,11 @@ setup() {
 
 @test "cuda, emulated: reference cases of every mixer in t/exact/golden.bats pass on the GPU in f32" {
 	# the case of each mixer that runs the most kernels; make check-all runs all cases
-	local cases='delta-long delta-hybrid gated-long lact-long lact-muon qwen'
+	local cases='delta-hybrid gated-long lact-muon qwen'
 	[ -z "${RF_ALL:-}" ] || cases=
 	RF_CASES=$cases RF_DEVICE=cuda RF_DTYPE=f32 bats --tap "$ROOT/t/exact/golden.bats" >out 2>&1 ||
 		{ grep -v '^ok' out; false; }
-	[ "$(grep '^ok' out | grep -vc '# skip')" -ge 8 ]
+	[ "$(grep '^ok' out | grep -vc '# skip')" -ge 6 ]
 }
 
 @test "cuda, emulated: a text with rollouts gives the values and gradients of separate sequences" {
