@@ -13,10 +13,12 @@ setup_file() {
 		jq -nc --arg i "$i" '{prompt: ("Words: red blue and \($i) more. " * 2), answer: " \($i)",
 			answers: [" \($i)"]}'
 	done >"$P/asked.jsonl"
+	local began=${EPOCHREALTIME/./}
 	midtrain RUN="$P/want" KEEP=1
 	posttrain RUN="$P/post"
 	testtime RUN="$P/carry"
 	testtime RUN="$P/reset" RESET=batch
+	export TOOK=$(((${EPOCHREALTIME/./} - began) / 4)) # microseconds of a phase
 }
 setup() {
 	load ../helper
