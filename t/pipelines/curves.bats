@@ -53,7 +53,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 }
 
 @test "EVAL: after kills at random moments and new starts, each step has one line with the same numbers" {
-	[ -n "${RF_ALL:-}" ] && times=60 || times=9
+	[ -n "${RF_ALL:-}" ] && times=60 || times=6
 	for ((kill = 0; kill < times; kill++)); do
 		setsid bash -c 'midtrain RUN=run EVERY=2' >out 2>&1 3>&- &
 		sid=$!
@@ -287,7 +287,9 @@ noted() {
 
 @test "curves.mk: runs and folders with any name are drawn, and a blank separates runs outside quotes" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
-	for name in "b'c" 'd"e' -f 'g=h' 'i\j' 'k$(pwd)l' 'm`n' 'o{p}_q^r' '1' 's;t' 'ü' 'NaN' 'u%dv'; do
+	local names=('d"e' -f 'i\j' 'k$(pwd)l' 'o{p}_q^r' 1)
+	[ -z "${RF_ALL:-}" ] || names+=("b'c" 'g=h' 'm`n' 's;t' 'ü' 'NaN' 'u%dv')
+	for name in "${names[@]}"; do
 		noted "$name" '{"step":1,"loss/ntp":2}' '{"step":2,"loss/ntp":1}'
 		curves RUNS="${name//\$/\$\$}" OUT="out of ${name//\$/\$\$}"
 		[ "$(tail -n 2 "out of $name/curves.tsv" | cut -f 1-6 | paste -sd,)" = \

@@ -818,7 +818,7 @@ at_each_call() {
 }
 
 @test "rf-loop: a loop that is killed, interrupted or stopped at random loses no batch and repeats none" {
-	[ -n "${RF_ALL:-}" ] && times=1000 || times=12
+	[ -n "${RF_ALL:-}" ] && times=1000 || times=6
 	run -0 python3 "$ROOT/t/helper/kills.py" $times "$RANDOM"
 	[ "$output" = "$times kills" ]
 }
