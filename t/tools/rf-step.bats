@@ -126,12 +126,19 @@ as_pipeline() {
 	sixteen >in
 	local models=(delta gated lact qwen)
 	models+=(${RF_ALL:+delta-hybrid lact-muon lact-prenorm gated-gva-neg qwen-tied})
+	local hows=('-n 1 --batch 6 --mini-batch 0 --recompute segment --keep 9'
+		'-n 8 --group position --batch 16 --mini-batch 16'
+		'-n 1 --kind hybrid --batch 0 --mini-batch 4'
+		'-n 8 --group sequence --batch 6 --mini-batch 4 --recompute segment') i=0
 	for M in "${models[@]/#/$G/}"; do
-		as_pipeline in "${ways[@]}" -n 8 --group position --batch 16 --mini-batch 16
-		as_pipeline in "${ways[@]}" -n 8 --group sequence --batch 6 --mini-batch 4 --recompute segment
-		as_pipeline in "${ways[@]}" -n 1 --batch 6 --mini-batch 0 --recompute segment --keep 9
-		as_pipeline in "${ways[@]}" -n 1 --kind hybrid --batch 0 --mini-batch 4
+		# in two of the four ways, in turns: with one rollout and with eight
+		[ -n "${RF_ALL:-}" ] && these=("${hows[@]}") || these=("${hows[@]:i++ % 2 * 2:2}")
+		for how in "${these[@]}"; do
+			# shellcheck disable=SC2086
+			as_pipeline in "${ways[@]}" $how
+		done
 	done
+	as_pipeline in "${ways[@]}" -n 1 --kind hybrid --batch 0 --mini-batch 4
 	# the last case has one batch of four mini-batches
 	[ "$(jq -c '[.step, .commits]' b/latest/state.json)" = '[4,1]' ]
 	[ "$(jq -c .records b.log | paste -sd' ')" = '4 4 4 4' ]
