@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # Programs under faults: killed at each call that changes files, ended by signals, on a full disk.
-# t/helper/fault.c makes the calls fail.  RF_ALL=1 tries every call, otherwise one in ten.  t/files/run.bats
+# t/helper/fault.c makes the calls fail.  RF_ALL=1 tries every call, otherwise one in sixteen.  t/files/run.bats
 # tests the commit of the library.
 setup() {
 	load ../helper
 	load ../model
 	export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
 	EVERY=${RF_ALL:+1}
-	EVERY=${EVERY:-10}
+	EVERY=${EVERY:-16}
 }
 
 # faulty NAME=VALUE COMMAND...: runs the command with this fault
@@ -261,7 +261,7 @@ old_and_new() {
 		*) false ;;
 		esac
 	}
-	EVERY=1
+	[ "$EVERY" -eq 1 ] || EVERY=2
 	for how in '' RF_FAULT_EXCHANGE=1; do
 		ended=
 		RF_FAULT_FILE=out/theirs HOW=make sweep 15 $how rf-ntp -m run --weights-out out in
