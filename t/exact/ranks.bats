@@ -96,7 +96,7 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 		in_line "$1" "rf-cat --shard auto --mini-batch $2 in | rf-ntp -m some --mini-batch $2 \
 			--lr 1e-3 --log some.log --threads 1 --ranks mpi ${*:3}"
 	}
-	for n in 2 3 8 ${RF_ALL:+1 16}; do # the last of 16 ranks have no moments
+	for n in 3 8 ${RF_ALL:+1 2 16}; do # the last of 16 ranks have no moments
 		larger some
 		train $n 4 --shard optimizer
 		train 2 5 "$([ $n -eq 3 ] || echo --shard optimizer)"
