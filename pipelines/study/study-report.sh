@@ -39,7 +39,7 @@ ideas() {
 		n16) echo 'ideas:n16=n 16' ;;
 		no-std) echo 'ideas:no-std=n 8, advantages not divided by the deviation' ;;
 		strong) echo 'ideas:strong=n 8, coefficient 1' ;;
-		surprise) echo 'ideas:surprise=n 8, minus the surprise of the text behind' ;;
+		surprise) echo 'ideas:surprise=n 8, minus the surprise of the following text' ;;
 		max-c16) echo 'ideas:max-c16=n 8, 16 positions of most entropy' ;;
 		*) echo "ideas:$idea=$idea" ;;
 		esac
@@ -82,17 +82,18 @@ cat >"$run/report.md.tmp" <<-END
 	# Is the model better for ReFINE? A study at a small scale
 
 	Each line is the mean over seeds ($SEEDS), each with its own pre-trained model, order of the data and
-	draws. In parentheses stands the difference from the method that a table compares with, seed by seed,
-	and as ± half of its 95 % interval over the seeds; * marks an interval without 0. One in twenty is so
-	by chance. All lines of a table took as many optimizer steps on the same sequences in the same order:
-	$steps in mid-training. Only SFT as published takes one step for each batch, $((MID / BATCH)) in all,
-	as the authors' released trainer does.
+	draws. The number in parentheses is the difference from the method that a table compares with, seed
+	by seed, and ± half of its 95 % interval over the seeds; * marks an interval without 0. One
+	interval in twenty has this mark by chance. All lines of a table took as many optimizer steps on
+	the same sequences in the same order: $steps in mid-training. Only SFT as published takes one step
+	for each batch, $((MID / BATCH)) in all, as the authors' released trainer does.
 
-	Facts are asked for at the end of a text that states them, needles in a long text by rf-needle (below,
-	What was done). An answer's nll is that of the right answer, its score the share of the references
-	that a greedy answer has. Cosine and binary are the rewards (rf-reward) of rollouts on held-out text,
-	greedy or sampled; n is the number of rollouts at a position, k their tokens, c the positions. An
-	interval without a width, where all seeds differ by the same number of questions, has no mark.
+	Facts are asked for at the end of a text that states them, and needles in a long text by rf-needle
+	(see "What was done" below). The nll of an answer is that of the right answer. The score of an
+	answer is the share of the references that a greedy answer contains. Cosine and binary are the
+	rewards (rf-reward) of rollouts on held-out text, greedy or sampled; n is the number of rollouts at
+	a position, k their tokens, c the positions. An interval of width 0, where all seeds differ by the
+	same number of questions, has no mark.
 
 	## In short
 
@@ -105,7 +106,8 @@ cat >"$run/report.md.tmp" <<-END
 
 	${of[verdicts]}
 
-	The nll of the right answers, all lengths, against SFT's, in nats per token; less is better:
+	The difference of each method from SFT in the nll of the right answers, over all lengths, in nats per
+	token; less is better:
 
 	${of[forest]}
 
@@ -115,7 +117,7 @@ cat >"$run/report.md.tmp" <<-END
 
 	${of[mid]}
 
-	## 2. What is sharper, and what is known
+	## 2. Sharpening and knowledge
 
 	Sharpening alone raises the rewards of sampled rollouts: the entropy is then lower, and greedy
 	rollouts agree no more than before.
@@ -132,8 +134,8 @@ cat >"$run/report.md.tmp" <<-END
 
 	## 5. Ablations of the reward, the positions, k and the chunks (table 4)
 
-	Each differs from ReFINE n 1 in one word, and has its learning rate and coefficient; as random rewards
-	with eight rollouts have those of ReFINE n 8.
+	Each method differs from ReFINE n 1 in one word, and has the learning rate and coefficient of ReFINE
+	n 1. Random rewards with eight rollouts have those of ReFINE n 8.
 
 	${of[ablations]}
 
@@ -159,16 +161,18 @@ cat >"$run/report.md.tmp" <<-END
 	- Facts: two words mean four others, eight of them in a text, one asked for. Needles: rf-needle's
 	  niah_single_2, multikey_1, multivalue, multiquery. $ASK questions of each of both at each length:
 	  that of training, twice and four times that.
-	- Batches of $BATCH and mini-batches of $MINI; at test time of $TTT_BATCH and $TTT_MINI. Everything
-	  else is the programs' default, which is the paper's.
+	- Batches of $BATCH and mini-batches of $MINI; at test time of $TTT_BATCH and $TTT_MINI. All other
+	  options have the defaults of the programs, which are the paper's values.
 	- Time, one after the other: base $(minutes base); grid $(minutes grid); mid $(minutes mid); post
 	  $(minutes post); test time $(minutes testtime); ideas $(minutes ideas).
 	- $(made_by rf-grpo)
 	- All seeds answer the same questions, so the intervals have no error of which questions were asked.
-	  What was chosen in section 7 was so by the questions of section 6, the ideas there were not.
+	  The settings in section 7 were chosen by the questions of section 6, but the ideas in section 6 were
+	  not.
 	- Facts in the lessons of seed 1 and in the mixture of seed 3 are drawn by the same random numbers. Of
 	  10,000 questions on facts, three have a key that stands for two things.
-	- All figures stand in figures.tsv beside this report in the run's folder, a figure of a seed a line.
+	- All figures are in figures.tsv, next to this report in the run's folder, with one line for each
+	  figure of a seed.
 
 	    make -f pipelines/study/study.mk \\
 	$(words)
