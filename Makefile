@@ -399,9 +399,10 @@ fuzz:
 	done
 units-fuzz: $(REPLAYS)
 
+FORMAT   := $(firstword $(shell command -v clang-format-14))
+CLANG    := $(firstword $(foreach c,clang-14 clang,$(shell command -v $(c))))
 # lib/ and kernels/ neither print nor exit; only main() does, through lib/cli.  Processes that child.c forks
 # may exit.
-CLANG    := $(firstword $(foreach c,clang-14 clang,$(shell command -v $(c))))
 SOURCES   = $(wildcard lib/*/*.c kernels/*.c kernels/cpu/*.c tools/*.c t/check/*.c t/unit/*.c t/helper/*.c \
             t/fuzz/*.c)
 QUIET     = $(filter-out lib/cli/% lib/proc/child.c, \
@@ -425,6 +426,7 @@ WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
 # PROSE: the files whose prose is checked.  BEGUN: the files that must begin with a comment.
 PROSE     = $(sort Makefile $(wildcard .ci/run *.md NEWS t/README) \
             $(call written,c h cc cu cpp sh bash bats mk awk jq gp py sbatch 1 5 7 md))
+FORMATTED = $(call written,c h cc cu cpp)
 BEGUN     = $(sort $(call written,c h cc cu cpp sh awk))
 written   = $(shell find $(wildcard lib kernels tools man pipelines completion t) -type f \
             $(foreach x,$(1),-name '*.$(x)' -o) -false)
@@ -438,6 +440,7 @@ lint:
 	@$(CXX) $(filter-out -MMD -MP,$(CXX_ALL)) -Werror -fsyntax-only $(CC_FILES)
 	@$(if $(filter yes,$(CUDA)),$(CXX) $(EMU_FLAGS) -Werror -fsyntax-only -x c++ $(CU) $(EMULATOR), \
 		echo "lint: no CUDA toolkit")
+	@$(if $(FORMAT),$(FORMAT) --dry-run -Werror $(FORMATTED),echo "lint: no clang-format-14")
 	@mandoc -T lint -W warning man/*
 	@shellcheck -x pipelines/*/*.sh pipelines/*.sbatch t/slurm/*.sh kernels/cuda/*.sh completion/*.bash \
 		.ci/run
@@ -448,7 +451,7 @@ lint:
 	@! grep -nE '(^|[^a-z_])(v?f?printf|f?puts|f?putc|putchar|perror|_?[eE]xit|abort) *\(' $(QUIET) || \
 		{ echo "lint: lib/ neither prints nor exits"; exit 1; }
 	@wc -l $(filter-out tools/rf-step.c,$(wildcard tools/*.c)) | awk -v most=150 $(MANY)
-	@wc -l tools/rf-step.c | awk -v most=200 $(MANY)
+	@wc -l tools/rf-step.c | awk -v most=210 $(MANY)
 	@wc -l $(WRITTEN) | awk -v most=1000 $(MANY)
 	@LC_ALL=C awk -f t/lint/width.awk $(filter-out %.md,$(WRITTEN))
 	@awk -f t/lint/words.awk $(WRITTEN)

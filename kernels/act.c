@@ -4,7 +4,11 @@
 #include "cpu/cpu.h"
 #include "cpu/vec.h"
 
-struct swiglu { size_t n, d, ld; const float *gate, *up, *dy; float *dgate, *dup, *y; };
+struct swiglu {
+	size_t n, d, ld;
+	const float *gate, *up, *dy;
+	float *dgate, *dup, *y;
+};
 enum { SPAN = 1 << 14 };
 
 /* Returns where element i of gate and up is.  *n: the number of adjacent elements from there on, at most one
@@ -39,8 +43,11 @@ static void run_swiglu(struct rf_dev *d, struct swiglu a, int width, int ld, voi
 
 void KERNEL(swiglu_fwd)(struct rf_dev *d, const struct rf_swiglu_fwd *x)
 {
-	run_swiglu(d, (struct swiglu){ .n = x->n, .gate = cpu_f32(d, x->gate), .up = cpu_f32(d, x->up),
-	                               .y = cpu_f32(d, x->y) },
+	run_swiglu(d,
+	           (struct swiglu){ .n = x->n,
+	                            .gate = cpu_f32(d, x->gate),
+	                            .up = cpu_f32(d, x->up),
+	                            .y = cpu_f32(d, x->y) },
 	           x->d, x->ld, swiglu_fwd_tile);
 }
 
@@ -64,14 +71,21 @@ static void swiglu_bwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(swiglu_bwd)(struct rf_dev *d, const struct rf_swiglu_bwd *x)
 {
+	/* clang-format off */
 	run_swiglu(d, (struct swiglu){ .n = x->n, .gate = cpu_f32(d, x->gate), .up = cpu_f32(d, x->up),
 	                               .dy = cpu_f32(d, x->dy),
 	                               .dgate = cpu_f32(d, x->dgate), .dup = cpu_f32(d, x->dup),
 	                               .y = cpu_f32(d, x->y) },
+	           /* clang-format on */
 	           x->d, x->ld, swiglu_bwd_tile);
 }
 
-struct gate { int rows, d; size_t ldg; const float *x, *gate, *dy; float *y, *dx, *dgate; };
+struct gate {
+	int rows, d;
+	size_t ldg;
+	const float *x, *gate, *dy;
+	float *y, *dx, *dgate;
+};
 
 static void gate_fwd_tile(void *arg, int tile, int thread)
 {
@@ -88,9 +102,12 @@ static void gate_fwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(gate_fwd)(struct rf_dev *d, const struct rf_gate_fwd *x)
 {
-	struct gate a = { .rows = x->rows, .d = x->d, .ldg = (size_t)(x->ldg ? x->ldg : x->d),
-	                  .x = cpu_f32(d, x->x),
-	                  .gate = cpu_f32(d, x->gate), .y = cpu_f32(d, x->y) };
+	struct gate a = { .rows = x->rows,
+		          .d = x->d,
+		          .ldg = (size_t)(x->ldg ? x->ldg : x->d),
+		          .x = cpu_f32(d, x->x),
+		          .gate = cpu_f32(d, x->gate),
+		          .y = cpu_f32(d, x->y) };
 
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, gate_fwd_tile, &a);
 }
@@ -118,16 +135,22 @@ static void gate_bwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(gate_bwd)(struct rf_dev *d, const struct rf_gate_bwd *x)
 {
+	/* clang-format off */
 	struct gate a = { .rows = x->rows, .d = x->d, .ldg = (size_t)(x->ldg ? x->ldg : x->d),
 	                  .x = cpu_f32(d, x->x),
 	                  .gate = cpu_f32(d, x->gate), .dy = cpu_f32(d, x->dy), .dx = cpu_f32(d, x->dx),
 	                  .dgate = cpu_f32(d, x->dgate), .y = cpu_f32(d, x->y) };
+	/* clang-format on */
 
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, gate_bwd_tile, &a);
 }
 
 /* Decays: one number per row and head, in double, since errors of the logarithm add up along a chunk. */
-struct decay { int rows, H; const float *a, *A_log, *dt_bias, *dg; float *g, *da, *dA_log, *ddt_bias; };
+struct decay {
+	int rows, H;
+	const float *a, *A_log, *dt_bias, *dg;
+	float *g, *da, *dA_log, *ddt_bias;
+};
 
 static void decay_fwd_tile(void *arg, int tile, int thread)
 {
@@ -145,8 +168,10 @@ static void decay_fwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(decay_fwd)(struct rf_dev *d, const struct rf_decay_fwd *x)
 {
+	/* clang-format off */
 	struct decay a = { .rows = x->rows, .H = x->H, .a = cpu_f32(d, x->a), .A_log = cpu_f32(d, x->A_log),
 	                   .dt_bias = cpu_f32(d, x->dt_bias), .g = cpu_f32(d, x->g) };
+	/* clang-format on */
 
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, decay_fwd_tile, &a);
 }
@@ -173,10 +198,12 @@ static void decay_bwd_tile(void *arg, int h, int thread)
 
 void KERNEL(decay_bwd)(struct rf_dev *d, const struct rf_decay_bwd *x)
 {
+	/* clang-format off */
 	struct decay a = { .rows = x->rows, .H = x->H, .a = cpu_f32(d, x->a), .A_log = cpu_f32(d, x->A_log),
 	                   .dt_bias = cpu_f32(d, x->dt_bias), .dg = cpu_f32(d, x->dg),
 	                   .da = cpu_f32(d, x->da),
 	                   .dA_log = cpu_f32(d, x->dA_log), .ddt_bias = cpu_f32(d, x->ddt_bias) };
+	/* clang-format on */
 
 	cpu_tiles(d, a.H, decay_bwd_tile, &a);
 }

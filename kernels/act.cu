@@ -244,8 +244,8 @@ void rf_cuda_decay_bwd(struct rf_dev *d, const struct rf_decay_bwd *a)
 	if (!a->rows || !H || !(part = (double *)rf_cuda_scratch(d, (size_t)strips * 2 * H * sizeof *part)))
 		return;
 	rf_cuda_rounded_wrote(d, f32(a->da), (size_t)a->rows * H);
-	LAUNCH(d, decay_bwd, grid, block, shared_size(2 * HEADS * SIDE, sizeof(double)), a->rows, a->H,
-	       per, f32(a->a), f32(a->A_log), f32(a->dt_bias), f32(a->dg), f32(a->da), part);
+	LAUNCH(d, decay_bwd, grid, block, shared_size(2 * HEADS * SIDE, sizeof(double)), a->rows, a->H, per,
+	       f32(a->a), f32(a->A_log), f32(a->dt_bias), f32(a->dg), f32(a->da), part);
 	rf_cuda_add_strips(d, part, strips, H, 2 * H, f32(a->dA_log), 1);
 	rf_cuda_add_strips(d, part + H, strips, H, 2 * H, f32(a->ddt_bias), 1);
 }

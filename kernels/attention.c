@@ -33,9 +33,9 @@
 #include "cpu/cpu.h"
 #include "cpu/product.h"
 
-enum { BR = 64, PAD = ROWS_PAD };       /* BR: rows of a block; PAD: widths are padded to a multiple of PAD */
+enum { BR = 64, PAD = ROWS_PAD }; /* BR: rows of a block; PAD: widths are padded to a multiple of PAD */
 
-#define NEVER (-1e30f)      /* a score below all others, and finite, so that NEVER - NEVER is 0 */
+#define NEVER (-1e30f) /* a score below all others, and finite, so that NEVER - NEVER is 0 */
 
 static int round_up(int n, int of) { return (n + of - 1) / of * of; }
 
@@ -96,19 +96,19 @@ static void unpack_lane(const float *from, int width, float scale, bool add, flo
 struct attn {
 	struct rf_dev *d;
 	int nb, steps, decoded, H, G, D, window, longest;
-	int pad, wide;           /* D padded to PAD, and to whole vectors */
-	int rep, queries;        /* query heads per key head, queries per key head: nb steps rep */
-	int blocks;              /* largest number of blocks that a tile owns */
-	int shares;              /* backward: shares among which the groups of keys are divided */
+	int pad, wide;    /* D padded to PAD, and to whole vectors */
+	int rep, queries; /* query heads per key head, queries per key head: nb steps rep */
+	int blocks;       /* largest number of blocks that a tile owns */
+	int shares;       /* backward: shares among which the groups of keys are divided */
 	float scale;
 	const int32_t *cache_start, *cache_len;
 	const float *q, *k, *v, *cache_k, *cache_v, *d_o;
 	float *o, *lse;
-	float *dot, *part;       /* dot (rows, H): D_i;  part (shares, G, queries + PAD, wide): of dq */
+	float *dot, *part; /* dot (rows, H): D_i;  part (shares, G, queries + PAD, wide): of dq */
 	float *dq, *dk, *dv, *dcache_k, *dcache_v;
 };
 
-enum { MOST_BLOCKS = 4 };    /* largest number of blocks of a tile, small enough to stay in a near cache */
+enum { MOST_BLOCKS = 4 }; /* largest number of blocks of a tile, small enough to stay in a near cache */
 static int blocks_of(int pad) { return pad <= 64 ? MOST_BLOCKS : pad <= 128 ? 2 : 1; }
 /* Returns the number of tiles that `rows` rows make. */
 static int groups_of(const struct attn *a, int rows)
@@ -120,18 +120,20 @@ static int groups_of(const struct attn *a, int rows)
 struct queries {
 	int first, n;
 	int32_t lo[BR], hi[BR];
-	float top[BR], sum[BR];  /* forward: the softmax so far; backward: lse and D_i */
+	float top[BR], sum[BR]; /* forward: the softmax so far; backward: lse and D_i */
 };
 
 /* A block that the tile owns: (pad, 64) each; for keys also the untransposed rows, (64, wide). */
-struct lanes { float *x, *y, *gx, *gy, *rows; };
+struct lanes {
+	float *x, *y, *gx, *gy, *rows;
+};
 
 /* The scratch memory of one thread. */
 struct scratch {
 	struct queries q[MOST_BLOCKS];
 	struct lanes lane[MOST_BLOCKS];
-	float *px, *py;          /* (64, pad): partners */
-	float *s, *t;            /* (64, 64): partners x lanes */
+	float *px, *py; /* (64, pad): partners */
+	float *s, *t;   /* (64, 64): partners x lanes */
 	const float *row[BR];
 };
 
@@ -139,8 +141,9 @@ static struct scratch *scratch_of(const struct attn *a, int thread)
 {
 	size_t block = (size_t)a->pad * BR, rows = (size_t)a->wide * BR, own = 4 * block + rows,
 	       head = (sizeof(struct scratch) + 63) / 64 * 64;
-	struct scratch *w = rf_cpu_scratch(
-		a->d, thread, head + ((size_t)a->blocks * own + 2 * block + 2 * BR * BR) * sizeof(float));
+	struct scratch *w =
+		rf_cpu_scratch(a->d, thread,
+	                       head + ((size_t)a->blocks * own + 2 * block + 2 * BR * BR) * sizeof(float));
 	float *f;
 
 	if (!w)
@@ -158,7 +161,11 @@ static struct scratch *scratch_of(const struct attn *a, int thread)
 /* A source of keys for key head g: the rows of sequence b, or, with b CACHE, the rows before all
  * sequences. */
 enum { CACHE = -1 };
-struct source { int b; size_t at, ld; const float *k, *v; };
+struct source {
+	int b;
+	size_t at, ld;
+	const float *k, *v;
+};
 
 static struct source source_of(const struct attn *a, int g, int b)
 {
@@ -167,7 +174,7 @@ static struct source source_of(const struct attn *a, int g, int b)
 	if (b == CACHE)
 		return (struct source){ b, (size_t)g * (size_t)a->D, row, a->cache_k, a->cache_v };
 	return (struct source){ b, (size_t)b * row + (size_t)g * (size_t)a->D, (size_t)a->nb * row, a->k,
-	                        a->v };
+		                a->v };
 }
 
 static void key_rows(const struct source *s, const float *base, int first, int n, const float *row[BR])
@@ -205,7 +212,7 @@ static bool set_ranges(const struct attn *a, struct queries *q, int b, int *leas
 	for (; i < to; i++) {
 		int cache_len = a->cache_len ? a->cache_len[(first + i) / per] : 0,
 		    from = b == CACHE && a->cache_start ? a->cache_start[(first + i) / per] : 0;
-		int j = a->decoded + (first + i) / a->rep % a->steps;  /* own keys before the query */
+		int j = a->decoded + (first + i) / a->rep % a->steps; /* own keys before the query */
 		int hi = b == CACHE ? cache_len : j + 1, pos = b == CACHE ? cache_len + j : j;
 		int lo = a->window && pos + 1 > a->window ? pos + 1 - a->window : 0;
 
@@ -371,14 +378,18 @@ static void fwd_tile(void *arg, int tile, int thread)
 void KERNEL(attn_fwd)(struct rf_dev *d, const struct rf_attn_fwd *p)
 {
 	struct attn a = {
+		/* clang-format off */
 		.d = d, .nb = p->nb, .steps = p->steps, .decoded = p->decoded, .H = p->H, .G = p->G,
 		.D = p->D, .window = p->window, .longest = p->longest, .pad = round_up(p->D, PAD),
 		.wide = round_up(p->D, VL), .rep = p->H / p->G,
 		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(round_up(p->D, PAD)),
 		.scale = 1 / sqrtf((float)p->D), .cache_start = cpu_i32(d, p->cache_start),
 		.cache_len = cpu_i32(d, p->cache_len), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k),
+		/* clang-format on */
 		.v = cpu_f32(d, p->v),
-		.cache_k = cpu_f32(d, p->cache_k), .cache_v = cpu_f32(d, p->cache_v), .o = cpu_f32(d, p->o),
+		.cache_k = cpu_f32(d, p->cache_k),
+		.cache_v = cpu_f32(d, p->cache_v),
+		.o = cpu_f32(d, p->o),
 		.lse = cpu_f32(d, p->lse),
 	};
 
@@ -408,7 +419,9 @@ INLINE void compute_slopes(const struct queries *q, float *ps, float *pt, int ke
 }
 
 /* A group of keys of one source: the blocks of one tile. */
-struct group { int b, key, end; };
+struct group {
+	int b, key, end;
+};
 
 static int groups(const struct attn *a) { return groups_of(a, a->longest) + a->nb * groups_of(a, a->steps); }
 
@@ -417,7 +430,7 @@ static struct group group_of(const struct attn *a, int i)
 	int cached = groups_of(a, a->longest), own = groups_of(a, a->steps),
 	    all = i < cached ? a->longest : a->steps;
 	struct group x = { i < cached ? CACHE : (i - cached) / own,
-	                   (i < cached ? i : (i - cached) % own) * a->blocks * BR, 0 };
+		           (i < cached ? i : (i - cached) % own) * a->blocks * BR, 0 };
 
 	x.end = all - x.key < a->blocks * BR ? all : x.key + a->blocks * BR;
 	return x;
@@ -577,28 +590,34 @@ static void dq_tile(void *arg, int tile, int thread)
 void KERNEL(attn_bwd)(struct rf_dev *d, const struct rf_attn_bwd *p)
 {
 	struct attn a = {
+		/* clang-format off */
 		.d = d, .nb = p->nb, .steps = p->steps, .H = p->H, .G = p->G, .D = p->D,
 		.window = p->window, .longest = p->longest, .pad = round_up(p->D, PAD),
+		/* clang-format on */
 		.wide = round_up(p->D, VL),
 		.rep = p->H / p->G,
-		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(round_up(p->D, PAD)),
+		.queries = p->nb * p->steps * (p->H / p->G),
+		.blocks = blocks_of(round_up(p->D, PAD)),
 		.shares = cpu_attn_shares(p->G),
 		.scale = 1 / sqrtf((float)p->D),
-		.cache_len = cpu_i32(d, p->cache_len), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k),
+		.cache_len = cpu_i32(d, p->cache_len),
+		.q = cpu_f32(d, p->q),
+		.k = cpu_f32(d, p->k),
 		.v = cpu_f32(d, p->v),
+		/* clang-format off */
 		.cache_k = cpu_f32(d, p->cache_k), .cache_v = cpu_f32(d, p->cache_v), .o = cpu_f32(d, p->o),
 		.lse = cpu_f32(d, p->lse), .d_o = cpu_f32(d, p->d_o),
 		.dq = cpu_f32(d, p->dq), .dk = cpu_f32(d, p->dk), .dv = cpu_f32(d, p->dv),
 		.dcache_k = cpu_f32(d, p->dcache_k), .dcache_v = cpu_f32(d, p->dcache_v),
+		/* clang-format on */
 	};
 	const int rows = p->nb * p->steps;
 
 	assert(a.H == a.rep * a.G);
 	if (a.shares > groups(&a))
 		a.shares = groups(&a);
-	if (!(a.part = rf_cpu_scratch(d, -1,
-	                              cpu_attn_part(a.shares, (size_t)rows, p->H, p->G, p->D) *
-	                                      sizeof *a.part)))
+	if (!(a.part = rf_cpu_scratch(
+		      d, -1, cpu_attn_part(a.shares, (size_t)rows, p->H, p->G, p->D) * sizeof *a.part)))
 		return;
 	a.dot = a.part + (size_t)a.shares * share_size(&a);
 	cpu_tiles(d, (rows * a.H + ROWS_TILE - 1) / ROWS_TILE, dot_tile, &a);

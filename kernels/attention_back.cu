@@ -124,7 +124,10 @@ static __global__ void attn_dq_sum(attn a, int splits)
 /* ---- backward: the keys -------------------------------------------------------------------- */
 
 /* The data of a query that dk and dv need. */
-struct alignas(16) reader { float lse, dot; key_range range; };
+struct alignas(16) reader {
+	float lse, dot;
+	key_range range;
+};
 
 template <class T, int DP> static constexpr size_t dkv_shared()
 {
@@ -242,12 +245,10 @@ static __global__ void __launch_bounds__(sizes<T, DP>::OWN_WARPS * 32, sizes<T, 
 	keys.load(a, v_row);
 	keys.store(a, v_row, v, 1);
 	for (int first = q0; first < q1; first += READERS) {
-		const auto q_row = rows_at([&](int r) {
-			return first + r < q1 ? a.q + row[r] * a.D : nullptr;
-		});
-		const auto do_row = rows_at([&](int r) {
-			return first + r < q1 ? a.d_o + row[r] * a.D : nullptr;
-		});
+		const auto q_row =
+			rows_at([&](int r) { return first + r < q1 ? a.q + row[r] * a.D : nullptr; });
+		const auto do_row =
+			rows_at([&](int r) { return first + r < q1 ? a.d_o + row[r] * a.D : nullptr; });
 		if (!load_readers<READERS>(a, g, cache, first, q1, key, last + 1, readers, row))
 			continue;
 		queries.load(a, q_row);

@@ -78,7 +78,9 @@ static __device__ __forceinline__ size_t query(const attn &a, int g, int i)
 }
 
 /* The keys lo..hi-1 of a source. */
-struct key_range { int lo, hi; };
+struct key_range {
+	int lo, hi;
+};
 
 /* Returns the keys of a source that query i reads. */
 static __device__ __forceinline__ key_range range_of(const attn &a, int i, bool cache)
@@ -302,15 +304,22 @@ template <class T, int DP, int ROWS, int THREADS> struct row_loader {
 /* A block's queries: n from `first` on, of key head g; blocks whose queries read most keys come first.  A
  * warp has 16 rows from warp_row on.  This lane holds two of them, up and low, and two of every eight
  * columns, from col on. */
-struct query_block { int g, first, n, warp_row, up, low, col; };
+struct query_block {
+	int g, first, n, warp_row, up, low, col;
+};
 
 template <int ROWS> static __device__ __forceinline__ query_block query_block_of(const attn &a)
 {
 	const int first = ((int)(gridDim.x - 1 - blockIdx.x) / a.G) * ROWS, warp_row = threadIdx.x / 32 * 16,
 		  up = warp_row + (threadIdx.x & 31) / 4;
 
-	return { (int)blockIdx.x % a.G, first, a.queries - first < ROWS ? a.queries - first : ROWS, warp_row,
-		 up, up + 8, ((int)threadIdx.x & 3) * 2 };
+	return { (int)blockIdx.x % a.G,
+		 first,
+		 a.queries - first < ROWS ? a.queries - first : ROWS,
+		 warp_row,
+		 up,
+		 up + 8,
+		 ((int)threadIdx.x & 3) * 2 };
 }
 
 /* Copies a block's rows of x (R, H, D), times `factor`, to shared memory. */
@@ -319,9 +328,8 @@ static __device__ __forceinline__ void load_queries(const attn &a, const query_b
                                                     T *to, float factor)
 {
 	row_loader<T, DP, ROWS, THREADS> rows;
-	const auto row = rows_at([&](int r) {
-		return r < b.n ? x + query(a, b.g, b.first + r) * a.D : nullptr;
-	});
+	const auto row =
+		rows_at([&](int r) { return r < b.n ? x + query(a, b.g, b.first + r) * a.D : nullptr; });
 
 	rows.load(a, row);
 	rows.store(a, row, to, factor);

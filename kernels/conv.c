@@ -11,8 +11,8 @@ struct conv {
 	enum rf_act act;
 	enum rf_norm norm;
 	float scale;
-	const float *x, *taps, *dy;    /* taps (w, d); NULL: no convolution */
-	float *y, *dx, *dz, *part;     /* part (tiles, w, d): each tile's share of dweight */
+	const float *x, *taps, *dy; /* taps (w, d); NULL: no convolution */
+	float *y, *dx, *dz, *part;  /* part (tiles, w, d): each tile's share of dweight */
 	size_t ldz;
 };
 
@@ -41,16 +41,12 @@ INLINE vf activate(enum rf_act kind, vf z, vf *slope)
 		y = vsigmoid(z);
 		*slope = y * (1.f + z * (1.f - y));
 		return z * y;
-	case RF_ACT_RELU:
-		*slope = vpick(vless(vset(0), z), vset(1), vset(0));
-		return vmax(z, vset(0));
+	case RF_ACT_RELU: *slope = vpick(vless(vset(0), z), vset(1), vset(0)); return vmax(z, vset(0));
 	case RF_ACT_ELU:
 		y = vexp(z);
 		*slope = vpick(vless(vset(0), z), vset(1), y);
 		return vpick(vless(vset(0), z), z + 1.f, y);
-	default:
-		*slope = vset(1);
-		return z;
+	default: *slope = vset(1); return z;
 	}
 }
 
@@ -131,8 +127,9 @@ static int columns(const struct rf_conv_part *part, int parts)
 
 static struct conv conv_of(const struct rf_conv_part *p)
 {
-	return (struct conv){ .d = p->d, .head = p->head ? p->head : p->d, .act = p->act, .norm = p->norm,
-	                      .scale = p->scale };
+	return (struct conv){
+		.d = p->d, .head = p->head ? p->head : p->d, .act = p->act, .norm = p->norm, .scale = p->scale
+	};
 }
 
 void KERNEL(conv_fwd)(struct rf_dev *d, const struct rf_conv_fwd *x)

@@ -26,17 +26,17 @@ struct side {
 	enum rf_norm norm;
 	float scale;
 	const float *weight, *dy;
-	const float2 *factor;         /* (R, heads); NULL: no norm, or the warp computes the factors */
+	const float2 *factor; /* (R, heads); NULL: no norm, or the warp computes the factors */
 	float *y, *dweight;
-	unsigned end;                 /* the block after the side's last block */
+	unsigned end; /* the block after the side's last block */
 };
 
 struct conv {
 	int nb, steps, ldx, w, sides, d; /* d: columns of all sides */
 	int run, runs, parts;
-	size_t each, tasks;           /* a task is a run of one sequence; each: tasks of a part */
+	size_t each, tasks; /* a task is a run of one sequence; each: tasks of a part */
 	const float *x;
-	float *dx, *part;             /* part (parts, w, d) */
+	float *dx, *part; /* part (parts, w, d) */
 	struct side side[RF_SIDE];
 };
 
@@ -44,9 +44,12 @@ static __device__ __forceinline__ float activate(enum rf_act kind, float z)
 {
 	switch (kind) {
 	case RF_ACT_SILU: return z * sigmoid(z);
-	case RF_ACT_RELU: return z < 0 ? 0 : z; /* a NaN stays */
+	case RF_ACT_RELU:
+		return z < 0 ? 0 : z; /* a NaN stays */
+	/* clang-format off */
 	case RF_ACT_ELU:  return z > 0 ? z + 1 : expf(z);
 	default:          return z;
+		/* clang-format on */
 	}
 }
 
@@ -55,12 +58,12 @@ static __device__ __forceinline__ float act_slope(enum rf_act kind, float z)
 	float s;
 
 	switch (kind) {
-	case RF_ACT_SILU:
-		s = sigmoid(z);
-		return s * (1 + z * (1 - s));
+	case RF_ACT_SILU: s = sigmoid(z); return s * (1 + z * (1 - s));
 	case RF_ACT_RELU: return z > 0 ? 1 : 0;
+	/* clang-format off */
 	case RF_ACT_ELU:  return z > 0 ? 1 : expf(z);
 	default:          return 1;
+		/* clang-format on */
 	}
 }
 
@@ -149,7 +152,9 @@ template <int C> static __device__ __forceinline__ void store(float *p, const fl
 }
 
 /* The last w rows that a warp has read; x[i] is the row that tap i reads. */
-template <int W, int C> struct window { float x[W][C]; };
+template <int W, int C> struct window {
+	float x[W][C];
+};
 
 template <int W, int C>
 static __device__ __forceinline__ void load_taps(const struct side &a, int w, int c, int n,

@@ -70,21 +70,21 @@ static void transpose(const float *x, int m, int n, int ldx, float *t, int ldt)
 /* The memory for one head of one chunk.  KP, VP: widths rounded up to a multiple of 16; the padding is
  * zero. */
 struct chunk {
-	int K, V, KP, VP, m, mp;           /* m: rows; mp: m rounded up to a multiple of 16 */
-	int known;                         /* rows whose k and u are known */
-	bool from_log;                     /* kt, u and g begin with the log's rows, which precede a
+	int K, V, KP, VP, m, mp; /* m: rows; mp: m rounded up to a multiple of 16 */
+	int known;               /* rows whose k and u are known */
+	bool from_log;           /* kt, u and g begin with the log's rows, which precede a
 	                                      rollout */
 	bool decay;
-	float *q, *k, *kt, *qt;            /* (C, KP), (C, KP), (KP, C), (KP, C) */
-	float *u, *o, *S;                  /* (C, VP), (C, VP), (KP, VP) */
-	float *Sn;                         /* (KP, VP): a state within the chunk, or its gradient */
-	float *A, *P;                      /* (C, C) */
-	float *beta, *sig;                 /* (C): beta, and sigmoid(b) */
+	float *q, *k, *kt, *qt; /* (C, KP), (C, KP), (KP, C), (KP, C) */
+	float *u, *o, *S;       /* (C, VP), (C, VP), (KP, VP) */
+	float *Sn;              /* (KP, VP): a state within the chunk, or its gradient */
+	float *A, *P;           /* (C, C) */
+	float *beta, *sig;      /* (C): beta, and sigmoid(b) */
 	/* (C): c = hi + lo, which keeps differences of large sums exact; e = exp(c) */
 	float *g, *hi, *lo, *e;
 	/* backward */
 	float *d_o, *du, *dv, *ut, *dq, *dk, *dS, *ST, *dST, *X, *Y, *T;
-	float *states;                     /* the states at the chunks' first rows, (KP, VP) each */
+	float *states; /* the states at the chunks' first rows, (KP, VP) each */
 };
 
 static float *take_floats(float **at, size_t n)
@@ -361,7 +361,9 @@ struct job {
 	float *u, *o, *S, *open, *dq, *dk, *dv, *db, *dg, *dS;
 	const int32_t *start, *open_rows, *cap_row, *cap_slot;
 	int captures, log_from, chunks;
-	struct { float *S, *k, *u, *g; } log;
+	struct {
+		float *S, *k, *u, *g;
+	} log;
 };
 
 static size_t slot_offset(const struct job *a, int s, int h)
@@ -369,10 +371,7 @@ static size_t slot_offset(const struct job *a, int s, int h)
 	return ((size_t)s * (size_t)a->H + (size_t)h) * (size_t)a->K * (size_t)a->V;
 }
 
-static int key_head(const struct job *a, int h)
-{
-	return h * a->G / a->H;
-}
+static int key_head(const struct job *a, int h) { return h * a->G / a->H; }
 
 /* Sets beta of rows from .. to - 1 of the chunk; they are rows j and following of b. */
 static void load_beta(const struct job *a, struct chunk *c, int from, int to, int h, int b, int j)
@@ -389,7 +388,7 @@ static void load_beta(const struct job *a, struct chunk *c, int from, int to, in
 /* Sets S to the state after row n-1 of the chunk; overwrites c->o. */
 static void advance_state(struct chunk *c, float *S, int n)
 {
-	int K4 = (c->K + 3) / 4 * 4, VP = c->VP;  /* rows of kt beyond K are never read back */
+	int K4 = (c->K + 3) / 4 * 4, VP = c->VP; /* rows of kt beyond K are never read back */
 	const float *u = c->u;
 	float f[C];
 
@@ -739,13 +738,13 @@ static void back_keys(struct chunk *c, double *dc)
 	} else {
 		product(mp, KP, c->V, c->dv, VP, c->ST, KP, c->dk, KP, SUB);
 	}
-	prod_lower(0, mp, c->V, c->du, VP, c->ut, c->X);  /* - Z, still without beta and D */
+	prod_lower(0, mp, c->V, c->du, VP, c->ut, c->X); /* - Z, still without beta and D */
 	transpose(c->X, mp, mp, C, c->Y, C);
 	if (c->decay)
 		back_decay(c, c->Y, c->A, -1, dc);
 	make_lower(c, c->X, 0, mp, true, c->beta);
 	make_upper(c, c->Y, true, c->beta);
-	for (int i = 0; i < mp; i++)                      /* - (Z + Z'), both triangles */
+	for (int i = 0; i < mp; i++) /* - (Z + Z'), both triangles */
 		for (int j = i / VL * VL; j < mp; j += VL)
 			vstore(c->X + i * C + j, j > i ? vload(c->Y + i * C + j)
 			                               : vload(c->X + i * C + j) + vload(c->Y + i * C + j));
@@ -868,16 +867,24 @@ void KERNEL(delta_fwd)(struct rf_dev *d, const struct rf_delta_fwd *x)
 {
 	int n = x->n ? x->n : 1;
 	struct job a = {
+		/* clang-format off */
 		.d = d, .nb = x->nb, .steps = x->steps, .decoded = x->decoded, .n = n, .H = x->H, .G = x->G,
 		.K = x->K, .V = x->V,
 		.beta_scale = x->beta_scale, .q = cpu_f32(d, x->q), .k = cpu_f32(d, x->k),
+		/* clang-format on */
 		.v = cpu_f32(d, x->v),
-		.b = cpu_f32(d, x->b), .g = cpu_f32(d, x->g), .u = cpu_f32(d, x->u), .o = cpu_f32(d, x->o),
+		.b = cpu_f32(d, x->b),
+		.g = cpu_f32(d, x->g),
+		.u = cpu_f32(d, x->u),
+		.o = cpu_f32(d, x->o),
 		.S = cpu_f32(d, x->S),
-		.open = cpu_f32(d, x->open), .start = cpu_i32(d, x->start),
+		.open = cpu_f32(d, x->open),
+		.start = cpu_i32(d, x->start),
 		.open_rows = cpu_i32(d, x->open_rows),
-		.captures = x->captures, .log_from = x->log_from,
-		.cap_row = cpu_i32(d, x->cap_row), .cap_slot = cpu_i32(d, x->cap_slot),
+		.captures = x->captures,
+		.log_from = x->log_from,
+		.cap_row = cpu_i32(d, x->cap_row),
+		.cap_slot = cpu_i32(d, x->cap_slot),
 		.log = { cpu_f32(d, x->log.S), cpu_f32(d, x->log.k), cpu_f32(d, x->log.u),
 		         cpu_f32(d, x->log.g) },
 	};
@@ -889,6 +896,7 @@ void KERNEL(delta_bwd)(struct rf_dev *d, const struct rf_delta_bwd *x)
 {
 	int n = x->n ? x->n : 1;
 	struct job a = {
+		/* clang-format off */
 		.d = d, .nb = x->nb, .steps = x->steps, .n = n, .H = x->H, .G = x->G, .K = x->K,
 		.V = x->V,
 		.beta_scale = x->beta_scale, .q = cpu_f32(d, x->q), .k = cpu_f32(d, x->k),
@@ -896,10 +904,14 @@ void KERNEL(delta_bwd)(struct rf_dev *d, const struct rf_delta_bwd *x)
 		.b = cpu_f32(d, x->b), .g = cpu_f32(d, x->g), .u = cpu_f32(d, x->u),
 		.d_o = cpu_f32(d, x->d_o), .S = cpu_f32(d, x->S),
 		.dq = cpu_f32(d, x->dq), .dk = cpu_f32(d, x->dk), .dv = cpu_f32(d, x->dv),
+		/* clang-format on */
 		.db = cpu_f32(d, x->db),
-		.dg = cpu_f32(d, x->dg), .dS = cpu_f32(d, x->dS), .start = cpu_i32(d, x->start),
+		.dg = cpu_f32(d, x->dg),
+		.dS = cpu_f32(d, x->dS),
+		.start = cpu_i32(d, x->start),
 		.captures = x->captures,
-		.cap_row = cpu_i32(d, x->cap_row), .cap_slot = cpu_i32(d, x->cap_slot),
+		.cap_row = cpu_i32(d, x->cap_row),
+		.cap_slot = cpu_i32(d, x->cap_slot),
 		.chunks = (x->steps + C - 1) / C,
 	};
 

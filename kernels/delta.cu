@@ -55,7 +55,9 @@ struct delta {
 	float *u, *o, *S, *open;
 	const int32_t *start, *cap_row, *cap_slot;
 	int captures, log_from;
-	struct { float *S, *k, *u, *g; } log;
+	struct {
+		float *S, *k, *u, *g;
+	} log;
 	/* the piece: chunks first .. first + chunks - 1 of all sequences; padded widths */
 	int first, chunks, KP, VP;
 	void *W, *kf, *states; /* (nb, H, chunks) of (64, KP), (64, KP), (VP, KP): S transposed */
@@ -64,7 +66,10 @@ struct delta {
 };
 
 /* A chunk of a head of a sequence. */
-struct cell { int b, h, kh, j0, m, mp; size_t i; };
+struct cell {
+	int b, h, kh, j0, m, mp;
+	size_t i;
+};
 
 static __device__ __forceinline__ struct cell cell_of(const struct delta &a, int c, int bh)
 {
@@ -230,7 +235,9 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) prepare(
 /* ---- chunk after chunk --------------------------------------------------------------------- */
 
 /* The threads that load: `count` threads from `first` on. */
-struct loaders { int first, count; };
+struct loaders {
+	int first, count;
+};
 
 /* Starts to load -W and K of a chunk, rows of KP. */
 template <int KP>
@@ -252,7 +259,9 @@ static __device__ __forceinline__ void load_async(const struct delta &a, const s
 
 /* The next capture of a sequence and its row; NO_ROW: no further capture. */
 enum { NO_ROW = 0x7fffffff };
-struct upcoming { int next, row; };
+struct upcoming {
+	int next, row;
+};
 
 static __device__ __forceinline__ upcoming capture_at(const struct delta &a, int next)
 {
@@ -800,8 +809,8 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 	if (x->decoded || (x->steps == 1 && !x->captures)) {
 		const int first = x->open && x->decoded ? (x->decoded - 1) / CHUNK * CHUNK : 0;
 
-		LAUNCH(d, grow, dim3(a.nb * a.H, (a.V + THREADS - 1) / THREADS), THREADS, grow_bytes(&a),
-		       a, first);
+		LAUNCH(d, grow, dim3(a.nb * a.H, (a.V + THREADS - 1) / THREADS), THREADS, grow_bytes(&a), a,
+		       first);
 		if (x->open && x->decoded && x->decoded % CHUNK == 0)
 			LAUNCH(d, move_open, dim3(a.nb * a.H, tiles), 128, keep_bytes(), a);
 		return;

@@ -54,12 +54,12 @@ template <class X> static size_t back_bytes()
 
 /* A block's shared memory. */
 template <class X> struct shared_arrays {
-	X *x, *y, *z;    /* operands, (64, 64) at most; y follows x */
-	X *XD, *ZD;      /* D * X and - (D * Z + (D * Z)') */
+	X *x, *y, *z; /* operands, (64, 64) at most; y follows x */
+	X *XD, *ZD;   /* D * X and - (D * Z + (D * Z)') */
 	gates t;
-	float *sums;     /* (4, 64) */
-	double *dc;      /* (64): the gradient of c */
-	float *scratch;  /* for block_sum */
+	float *sums;    /* (4, 64) */
+	double *dc;     /* (64): the gradient of c */
+	float *scratch; /* for block_sum */
 };
 enum { LE = CHUNK + 1 }; /* floats from row to row of the square that shares the memory of x and y */
 
@@ -204,8 +204,8 @@ static __device__ __forceinline__ float add_end(const job<X> &a, const rows<X> &
 	const bool own = end < c.cap0, transposed = own && c.c + 1 < a.count, /* (VP, KP) */
 		computes = w.i0 < c.mp && w.j0 < kw;
 	const float *dS = transposed ? NULL
-	                  : own  ? a.after + slot_at(a, c.b, c.h)
-	                         : a.dS + slot_at(a, a.cap_slot[end], c.h);
+	                  : own      ? a.after + slot_at(a, c.b, c.h)
+	                             : a.dS + slot_at(a, a.cap_slot[end], c.h);
 	float sum = 0;
 
 	set_decays_to(s.t, a.g, n);
@@ -229,10 +229,10 @@ static __device__ __forceinline__ float add_end(const job<X> &a, const rows<X> &
 			tile_each(transposed ? vw : kw, transposed ? kw : vw, [&](int i, int j) {
 				const int k1 = k0 + (transposed ? j : i), v1 = v0 + (transposed ? i : j);
 
-				sum += (float)s.z[i * L + j] *
-				       (c.S                      ? (float)c.S[(size_t)v1 * a.KP + k1]
-				        : k1 < a.K && v1 < a.V ? c.S0[(size_t)k1 * a.V + v1]
-				                                 : 0.f);
+				sum += (float)s.z[i * L + j] * (c.S ? (float)c.S[(size_t)v1 * a.KP + k1]
+				                                : k1 < a.K && v1 < a.V
+				                                        ? c.S0[(size_t)k1 * a.V + v1]
+				                                        : 0.f);
 			});
 		__syncthreads();
 	}

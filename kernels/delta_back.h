@@ -26,7 +26,7 @@ template <class X> struct job {
 	/* the piece: chunks first .. first + count - 1; piece: chunks of a whole piece; padded widths, and
 	 * padded rows of a chunk */
 	int first, count, piece, KP, VP, rows;
-	unsigned states;                     /* blocks of scan that compute states instead */
+	unsigned states; /* blocks of scan that compute states instead */
 	/* for each chunk of the piece, (nb, H, count): R and B (rows, KP); N (VP, KP), which becomes the
 	 * gradient of the chunk's first state; states_after (VP, KP), the state after the chunk; ends, e_m;
 	 * kk and qk, with a decay, D * K K' and D * Q K' below the diagonal */
@@ -36,7 +36,7 @@ template <class X> struct job {
 	float *carry;
 	/* (nb, H, K, V): the gradient of the state after the piece; NULL: that state has no gradient */
 	const float *after;
-	float *before;                       /* (nb, H, K, V): the gradient of the state before the piece;
+	float *before; /* (nb, H, K, V): the gradient of the state before the piece;
 	                                        NULL: it is added to a slot */
 };
 
@@ -50,7 +50,10 @@ void rf_cuda_delta_between(struct rf_dev *d, const job<bf16> &a, unsigned square
 void rf_cuda_delta_between(struct rf_dev *d, const job<float> &a, unsigned squares);
 
 /* A chunk of a head of a sequence; c: its number in the piece. */
-struct cell { int c, b, h, kh, j0, m, mp; size_t i; };
+struct cell {
+	int c, b, h, kh, j0, m, mp;
+	size_t i;
+};
 
 template <class X> static __device__ __forceinline__ struct cell cell_of(const job<X> &a, int c, int b, int h)
 {
@@ -202,7 +205,9 @@ static __device__ __forceinline__ void tile_row_sums(const warp_tile<float> &x, 
 
 /* A warp's part of a tile: 16 rows from i0 on and 32 columns from j0 on; half: the half of the columns, 0 or
  * 1. */
-struct warp_part { int i0, j0, half; };
+struct warp_part {
+	int i0, j0, half;
+};
 
 static __device__ __forceinline__ warp_part part_of_warp()
 {
@@ -243,7 +248,9 @@ static __device__ __forceinline__ rows<X> rows_of(const job<X> &a, int which, in
 
 /* For each row: c = hi + lo; e = exp(c); beta; slope = 1 - sigmoid(b), so that dbeta/db = beta slope; f, the
  * decay from the row to a later row; minus = -e beta. */
-struct gates { float *hi, *lo, *e, *beta, *slope, *f, *minus; };
+struct gates {
+	float *hi, *lo, *e, *beta, *slope, *f, *minus;
+};
 enum { GATES = 7 * CHUNK };
 
 static __device__ __forceinline__ gates place_gates(float *p)

@@ -10,9 +10,9 @@ template <class X> static size_t ready_bytes()
 
 /* A block's shared memory. */
 template <class X> struct shared_arrays {
-	float *inv, *P;  /* inv: A, then T; P: P, then P T as operands */
-	float *scratch;  /* for invert_lower */
-	X *x, *y;        /* operands, (64, 64) at most */
+	float *inv, *P; /* inv: A, then T; P: P, then P T as operands */
+	float *scratch; /* for invert_lower */
+	X *x, *y;       /* operands, (64, 64) at most */
 	X *PT, *T;
 	gates t;
 };
@@ -69,8 +69,8 @@ static __device__ __forceinline__ void invert(const rows<X> &c, const shared_arr
 	invert_lower(s.inv, LC, c.mp, s.scratch);
 	sum.zero();
 	if (i0 < c.mp && j0 < i0 + 16)
-		sum.template add<false, false>(i0 + 16 - j0, s.P + i0 * LC + j0, LC,
-		                               s.inv + j0 * LC + j0, LC);
+		sum.template add<false, false>(i0 + 16 - j0, s.P + i0 * LC + j0, LC, s.inv + j0 * LC + j0,
+		                               LC);
 	__syncthreads();
 	if (i0 < c.mp && j0 < c.mp)
 		sum.each([&](int i, int j, float z) { round_to(s.PT + (i0 + i) * L + j0 + j, z); });
@@ -133,8 +133,8 @@ static __device__ __forceinline__ void add_capture(const job<X> &a, const rows<X
 		sum.each([&](int i, int j, float z) { round_to(s.y + (w.i0 + i) * L + w.j0 + j, z); });
 	__syncthreads();
 	if (computes)
-		own.template add<true, false>(c.mp - w.i0, s.T + w.i0 * L + w.i0, L,
-		                              s.y + w.i0 * L + w.j0, L);
+		own.template add<true, false>(c.mp - w.i0, s.T + w.i0 * L + w.i0, L, s.y + w.i0 * L + w.j0,
+		                              L);
 	__syncthreads();
 }
 

@@ -103,7 +103,9 @@ template <class X> static __device__ __forceinline__ float *first_gradient(const
 
 /* R and B of a chunk, and the rows of N for a block's columns of V, in shared memory.  The threads from
  * `idle` on, which do not compute, load them. */
-struct stage { bf16 *R, *B, *N; };
+struct stage {
+	bf16 *R, *B, *N;
+};
 
 template <int KP>
 static __device__ __forceinline__ void load_stage(const job<bf16> &a, const struct cell &c, const stage &to,
@@ -206,8 +208,9 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 	const lane_rows r = lane_rows_of(v0, a.V);
 	float dS[KP / 8][4], dR[CHUNK / 8][4];
 
-	const auto tile = [&](int i) -> stage { return { R + i * CHUNK * ld, B + i * CHUNK * ld,
-	                                                 N + i * workers * 16 * ld }; };
+	const auto tile = [&](int i) -> stage {
+		return { R + i * CHUNK * ld, B + i * CHUNK * ld, N + i * workers * 16 * ld };
+	};
 
 	for (int b = group * a.n; b < min((group + 1) * a.n, a.nb); b++) {
 		const float *from = a.after ? a.after + slot_at(a, b, h) + r.first : NULL;

@@ -100,9 +100,11 @@ static void separate_pairs(size_t d, const float *scale, const float *offset, fl
 
 void KERNEL(feature_fwd)(struct rf_dev *d, const struct rf_feature_fwd *x)
 {
+	/* clang-format off */
 	struct feature a = { .rows = x->rows, .H = x->H, .D = x->D, .silu = x->silu, .unit = x->unit,
 	                     .eps = x->eps, .x = cpu_f32(d, x->x),
 	                     .y = cpu_f32(d, x->y) };
+	/* clang-format on */
 	size_t width = (size_t)a.H * (size_t)a.D;
 	float *pairs = rf_cpu_scratch(d, -1, 2 * width * sizeof *pairs);
 
@@ -116,9 +118,11 @@ void KERNEL(feature_fwd)(struct rf_dev *d, const struct rf_feature_fwd *x)
 
 void KERNEL(feature_bwd)(struct rf_dev *d, const struct rf_feature_bwd *x)
 {
+	/* clang-format off */
 	struct feature a = { .rows = x->rows, .H = x->H, .D = x->D, .silu = x->silu, .unit = x->unit,
 	                     .eps = x->eps, .x = cpu_f32(d, x->x),
 	                     .dy = cpu_f32(d, x->dy), .dx = cpu_f32(d, x->dx) };
+	/* clang-format on */
 	size_t width = (size_t)a.H * (size_t)a.D, tiles = ((size_t)a.rows + ROWS_TILE - 1) / ROWS_TILE;
 	float *pairs = rf_cpu_scratch(d, -1, (2 + 2 * tiles) * width * sizeof *pairs),
 	      *ds = cpu_f32(d, x->dscale), *db = cpu_f32(d, x->doffset);
@@ -140,7 +144,11 @@ void KERNEL(feature_bwd)(struct rf_dev *d, const struct rf_feature_bwd *x)
 /* ---- rates --------------------------------------------------------------------------------- */
 
 /* Rates are computed in double: they are few, and softplus approaches 0, where its logarithm loses digits. */
-struct rates { int rows, H; double shift; float *lr, *m, *dlr, *dm; };
+struct rates {
+	int rows, H;
+	double shift;
+	float *lr, *m, *dlr, *dm;
+};
 
 static void rates_fwd_tile(void *arg, int tile, int thread)
 {
@@ -158,8 +166,11 @@ static void rates_fwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(rates_fwd)(struct rf_dev *d, const struct rf_rates_fwd *x)
 {
-	struct rates a = { .rows = x->rows, .H = x->H, .shift = (double)x->shift, .lr = cpu_f32(d, x->lr),
-	                   .m = cpu_f32(d, x->m) };
+	struct rates a = { .rows = x->rows,
+		           .H = x->H,
+		           .shift = (double)x->shift,
+		           .lr = cpu_f32(d, x->lr),
+		           .m = cpu_f32(d, x->m) };
 
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, rates_fwd_tile, &a);
 }
@@ -181,16 +192,24 @@ static void rates_bwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(rates_bwd)(struct rf_dev *d, const struct rf_rates_bwd *x)
 {
-	struct rates a = { .rows = x->rows, .H = x->H, .lr = cpu_f32(d, x->lr), .m = cpu_f32(d, x->m),
-	                   .dlr = cpu_f32(d, x->dlr),
-	                   .dm = cpu_f32(d, x->dm) };
+	struct rates a = { .rows = x->rows,
+		           .H = x->H,
+		           .lr = cpu_f32(d, x->lr),
+		           .m = cpu_f32(d, x->m),
+		           .dlr = cpu_f32(d, x->dlr),
+		           .dm = cpu_f32(d, x->dm) };
 
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, rates_bwd_tile, &a);
 }
 
 /* ---- the operands of an update ------------------------------------------------------------- */
 
-struct learn { int rows, H, E; size_t every; const float *lr, *dsum; float *gu, *e, *dgu, *de, *dlr, *dm; };
+struct learn {
+	int rows, H, E;
+	size_t every;
+	const float *lr, *dsum;
+	float *gu, *e, *dgu, *de, *dlr, *dm;
+};
 enum { LEARN_TILE = 16 };
 
 static void learn_fwd_tile(void *arg, int tile, int thread)
@@ -219,9 +238,11 @@ static void learn_fwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(learn_fwd)(struct rf_dev *d, const struct rf_learn_fwd *x)
 {
+	/* clang-format off */
 	struct learn a = { .rows = x->rows, .H = x->H, .E = x->E, .every = (size_t)x->every,
 	                   .lr = cpu_f32(d, x->lr), .gu = cpu_f32(d, x->gu),
 	                   .e = cpu_f32(d, x->e) };
+	/* clang-format on */
 
 	cpu_tiles(d, (a.rows + LEARN_TILE - 1) / LEARN_TILE, learn_fwd_tile, &a);
 }
@@ -273,11 +294,13 @@ static void learn_bwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(learn_bwd)(struct rf_dev *d, const struct rf_learn_bwd *x)
 {
+	/* clang-format off */
 	struct learn a = { .rows = x->rows, .H = x->H, .E = x->E, .every = (size_t)x->every,
 	                   .lr = cpu_f32(d, x->lr), .gu = cpu_f32(d, x->gu),
 	                   .e = cpu_f32(d, x->e), .dgu = cpu_f32(d, x->dgu), .de = cpu_f32(d, x->de),
 	                   .dlr = cpu_f32(d, x->dlr),
 	                   .dm = cpu_f32(d, x->dm), .dsum = cpu_f32(d, x->dsum) };
+	/* clang-format on */
 
 	cpu_tiles(d, (a.rows + LEARN_TILE - 1) / LEARN_TILE, learn_bwd_tile, &a);
 }
@@ -363,8 +386,13 @@ void KERNEL(momentum_bwd)(struct rf_dev *d, const struct rf_momentum_bwd *x)
 }
 
 /* Rows that may be as long as a matrix.  A tile has one row, or several rows that make about SPAN numbers. */
-struct length { int rows, tile; size_t n; float eps; const float *x, *length, *dy, *dlength;
-                float *y, *dx, *dn; };
+struct length {
+	int rows, tile;
+	size_t n;
+	float eps;
+	const float *x, *length, *dy, *dlength;
+	float *y, *dx, *dn;
+};
 
 static void run_length(struct rf_dev *d, struct length a, void (*tile)(void *, int, int))
 {
@@ -402,8 +430,10 @@ static void length_fwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(length_fwd)(struct rf_dev *d, const struct rf_length_fwd *x)
 {
-	run_length(d, (struct length){ .rows = x->rows, .n = x->n, .x = cpu_f32(d, x->x),
-	                               .y = cpu_f32(d, x->y) }, length_fwd_tile);
+	run_length(d,
+	           (struct length){
+			   .rows = x->rows, .n = x->n, .x = cpu_f32(d, x->x), .y = cpu_f32(d, x->y) },
+	           length_fwd_tile);
 }
 
 static void length_bwd_tile(void *arg, int tile, int thread)
@@ -424,10 +454,12 @@ static void length_bwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(length_bwd)(struct rf_dev *d, const struct rf_length_bwd *x)
 {
+	/* clang-format off */
 	run_length(d, (struct length){ .rows = x->rows, .n = x->n, .x = cpu_f32(d, x->x),
 	                               .length = cpu_f32(d, x->y),
 	                               .dlength = cpu_f32(d, x->dy), .dx = cpu_f32(d, x->dx) },
 	                               length_bwd_tile);
+	/* clang-format on */
 }
 
 static void renorm_fwd_tile(void *arg, int tile, int thread)
@@ -448,9 +480,11 @@ static void renorm_fwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(renorm_fwd)(struct rf_dev *d, const struct rf_renorm_fwd *x)
 {
+	/* clang-format off */
 	run_length(d, (struct length){ .rows = x->rows, .n = x->n, .eps = x->eps, .x = cpu_f32(d, x->x),
 	                               .length = cpu_f32(d, x->length),
 	                               .y = cpu_f32(d, x->y) }, renorm_fwd_tile);
+	/* clang-format on */
 }
 
 /* Computes the gradients of renorm.  With r = |x|, y = x L / (r + eps):
@@ -479,10 +513,12 @@ static void renorm_bwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(renorm_bwd)(struct rf_dev *d, const struct rf_renorm_bwd *x)
 {
+	/* clang-format off */
 	run_length(d, (struct length){ .rows = x->rows, .n = x->n, .eps = x->eps, .x = cpu_f32(d, x->x),
 	                               .length = cpu_f32(d, x->length),
 	                               .dy = cpu_f32(d, x->dy), .dx = cpu_f32(d, x->dx),
 	                               .dn = cpu_f32(d, x->dlength) }, renorm_bwd_tile);
+	/* clang-format on */
 }
 
 struct diagonal {

@@ -560,8 +560,8 @@ template <enum row_op WHAT, bool WIDE> static void run_rows(struct rf_dev *d, co
 	if (!(part = (double *)rf_cuda_scratch(d, (size_t)a.rows * tiles * 2 * sizeof *part)))
 		return;
 	LAUNCH(d, long_sums<WIDE>, grid, THREADS, shared, a, part);
-	LAUNCH(d, (long_rows<WHAT, WIDE>), WHAT == LENGTH ? dim3(1, grid.y) : grid, THREADS, shared, a,
-	       tiles, part);
+	LAUNCH(d, (long_rows<WHAT, WIDE>), WHAT == LENGTH ? dim3(1, grid.y) : grid, THREADS, shared, a, tiles,
+	       part);
 }
 
 template <enum row_op WHAT> static void run_length(struct rf_dev *d, struct length a, bool operand)
@@ -590,14 +590,18 @@ void rf_cuda_length_fwd(struct rf_dev *d, const struct rf_length_fwd *p)
 
 void rf_cuda_renorm_fwd(struct rf_dev *d, const struct rf_renorm_fwd *p)
 {
-	run_length<RENORM>(d, { p->rows, p->n, p->eps, f32(p->x), f32(p->length), NULL, f32(p->y), NULL,
-	                        NULL, NULL }, p->operand);
+	run_length<RENORM>(d,
+	                   { p->rows, p->n, p->eps, f32(p->x), f32(p->length), NULL, f32(p->y), NULL, NULL,
+	                     NULL },
+	                   p->operand);
 }
 
 void rf_cuda_renorm_bwd(struct rf_dev *d, const struct rf_renorm_bwd *p)
 {
-	run_length<BACK>(d, { p->rows, p->n, p->eps, f32(p->x), f32(p->length), f32(p->dy), NULL, f32(p->dx),
-	                      f32(p->dlength), NULL }, false);
+	run_length<BACK>(d,
+	                 { p->rows, p->n, p->eps, f32(p->x), f32(p->length), f32(p->dy), NULL, f32(p->dx),
+	                   f32(p->dlength), NULL },
+	                 false);
 }
 
 struct length_back {
@@ -698,8 +702,8 @@ void rf_cuda_momentum_bwd(struct rf_dev *d, const struct rf_momentum_bwd *a)
 {
 	const size_t tiles = tiles_of(a->n);
 	const dim3 grid((unsigned)tiles, (unsigned)(a->H < DOWN ? a->H : DOWN));
-	double *part = a->H && tiles ? (double *)rf_cuda_scratch(d, (size_t)a->H * tiles * sizeof *part)
-	                             : NULL;
+	double *part =
+		a->H && tiles ? (double *)rf_cuda_scratch(d, (size_t)a->H * tiles * sizeof *part) : NULL;
 
 	if (!part)
 		return;

@@ -58,8 +58,8 @@ struct thread {
 
 struct gemm {
 	struct rf_dnnl *dnnl;
-	struct thread *thread;   /* one per thread of the device */
-	pthread_mutex_t lock;    /* of kept */
+	struct thread *thread; /* one per thread of the device */
+	pthread_mutex_t lock;  /* of kept */
 	struct kept *kept[SLOTS];
 };
 
@@ -180,7 +180,10 @@ static bool make_form(struct rf_dev *d, struct gemm *g, int thread, const struct
 static const void *find_form(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p,
                              enum form form, struct rf_dnnl_primitive *like)
 {
-	struct { const float *b; int n, k, ldb, tb; } key = { p->b, p->n, p->k, p->ldb, p->tb };
+	struct {
+		const float *b;
+		int n, k, ldb, tb;
+	} key = { p->b, p->n, p->k, p->ldb, p->tb };
 	struct kept **at = &g->kept[hash(&key, sizeof key)], *w;
 	size_t bytes = form == FORM_PACKED       ? rf_dnnl_packed_size(like)
 	               : form == FORM_TRANSPOSED ? (size_t)cpu_row_stride(p->n) * (size_t)p->k * 4
@@ -193,8 +196,9 @@ static const void *find_form(struct rf_dev *d, struct gemm *g, int thread, const
 		    w->form == form && (!like || rf_dnnl_same_packing(w->like, like)))
 			break;
 	if (!w && (w = calloc(1, sizeof *w))) {
-		*w = (struct kept){ p->b, p->n, p->k, p->ldb, p->tb, form, aligned_alloc(64, size), like,
-		                    *at };
+		*w =
+			(struct kept){ p->b, p->n, p->k, p->ldb, p->tb, form, aligned_alloc(64, size),
+			               like, *at };
 		if (w->data && make_form(d, g, thread, p, w)) {
 			*at = w;
 		} else {
@@ -289,9 +293,11 @@ static int rows_of_piece(int left, int tile)
 static void multiply_piece(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p,
                            bool packed)
 {
+	/* clang-format off */
 	struct dnnl_shape s = { .m = p->m, .n = p->n, .k = p->k, .lda = p->lda, .ldb = packed ? 0 : p->ldb,
 	                        .ldc = p->ldc, .ta = p->ta, .tb = !packed && p->tb, .add = p->add,
 	                        .bf16 = p->rounded == 2, .packed = packed };
+	/* clang-format on */
 	struct rf_dnnl_primitive *prim = rf_dnnl_find(d, g->dnnl, thread, &s);
 	const void *b = prim && packed ? find_form(d, g, thread, p, FORM_PACKED, prim) : p->b;
 
@@ -425,21 +431,21 @@ void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
  * a transposed A, the columns of a tile are a matrix; for an A that is not transposed, whole rows are. */
 enum { COPY_ROWS = 512 };
 struct operand_copy {
-	float *to;               /* NULL: the operand is not copied */
+	float *to; /* NULL: the operand is not copied */
 	const float *from;
 	const struct cpu_forms *forms;
 	int rows, columns, tile, ld;
-	bool transpose;          /* the operand is stored as (columns, rows) */
-	size_t stride;           /* floats from one product to the next */
+	bool transpose; /* the operand is stored as (columns, rows) */
+	size_t stride;  /* floats from one product to the next */
 };
 
 struct tiles {
 	struct rf_dev *d;
 	struct cpu_product p;
 	const float *bias;
-	int rows;                /* rows of a tile */
-	int across, down, each;  /* tiles in a row, in a column, and in one product of a batch */
-	size_t sa, sb, sc;       /* elements from one product to the next */
+	int rows;                        /* rows of a tile */
+	int across, down, each;          /* tiles in a row, in a column, and in one product of a batch */
+	size_t sa, sb, sc;               /* elements from one product to the next */
 	struct operand_copy left, right; /* A and B */
 };
 
@@ -566,10 +572,12 @@ static bool copy_operands(struct tiles *a, int batch)
 	     right = p->m >= CPU_MANY;
 	float *to;
 
-	a->left = (struct operand_copy){ NULL, p->a, p->forms, p->ta ? p->k : p->m, p->ta ? p->m : p->k,
-	                                 p->ta ? a->rows : p->k, p->lda, false, a->sa };
-	a->right = (struct operand_copy){ NULL, p->b, p->forms, p->k, p->n, p->n < TN ? p->n : TN, p->ldb,
-	                                  p->tb, a->sb };
+	a->left = (struct operand_copy){
+		NULL,   p->a,  p->forms, p->ta ? p->k : p->m, p->ta ? p->m : p->k, p->ta ? a->rows : p->k,
+		p->lda, false, a->sa
+	};
+	a->right = (struct operand_copy){ NULL,   p->b,  p->forms, p->k, p->n, p->n < TN ? p->n : TN,
+		                          p->ldb, p->tb, a->sb };
 	if (!left && !right)
 		return true;
 	to = rf_cpu_scratch(a->d, -1,
@@ -635,12 +643,14 @@ static int tile_rows(const struct rf_gemm *x, int across)
 void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x, const struct cpu_forms *forms)
 {
 	struct tiles a = {
+		/* clang-format off */
 		.d = d, .bias = cpu_f32(d, x->bias), .across = (x->n + TN - 1) / TN,
 		.sa = x->sa, .sb = x->sb, .sc = x->sc,
 		.p = { .m = x->m, .n = x->n, .k = x->k, .ta = x->ta, .tb = x->tb, .add = x->add,
 		       .weight = x->weight, .rounded = x->f32 ? 0 : cpu_of(d)->rounded, .forms = forms,
 		       .a = cpu_f32(d, x->a), .b = cpu_f32(d, x->b), .c = cpu_f32(d, x->c), .lda = x->lda,
 		       .ldb = x->ldb, .ldc = x->ldc },
+		/* clang-format on */
 	};
 	int batch = x->batch ? x->batch : 1;
 

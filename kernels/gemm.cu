@@ -9,7 +9,10 @@
 #include <cublas_v2.h>
 
 enum { WORKSPACE = 32 << 20 };
-struct blas { cublasHandle_t handle; void *workspace; };
+struct blas {
+	cublasHandle_t handle;
+	void *workspace;
+};
 
 static struct blas *blas_of(struct rf_dev *d) { return (struct blas *)cuda_of(d)->blas; }
 
@@ -69,8 +72,9 @@ void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_workspace *need)
 /* Drops the rounded copies of numbers that a product overwrites. */
 static void drop_copies(struct rf_dev *d, const struct rf_gemm *g)
 {
-	rf_cuda_rounded_wrote(d, f32(g->c), (size_t)(g->batch ? g->batch - 1 : 0) * g->sc +
-	                                            (size_t)(g->m - 1) * g->ldc + g->n);
+	rf_cuda_rounded_wrote(d, f32(g->c),
+	                      (size_t)(g->batch ? g->batch - 1 : 0) * g->sc + (size_t)(g->m - 1) * g->ldc +
+	                              g->n);
 }
 
 /* ---- products ------------------------------------------------------------------------------ */

@@ -13,18 +13,22 @@
 /* the threads compute the vocabulary in parts */
 enum { TILE_ROWS = 256, TILE_COLS = 256, PART = 5 * TILE_COLS };
 
-struct stat { double s, t; float m, top_z, target_z; int32_t top; };
+struct stat {
+	double s, t;
+	float m, top_z, target_z;
+	int32_t top;
+};
 
 struct head {
 	struct rf_dev *dev;
 	int rows, d, N, parts, group; /* group: rows that one call multiplies by a part */
-	bool transpose;              /* whether tiles of w are transposed */
+	bool transpose;               /* whether tiles of w are transposed */
 	float inv_temp;
 	const float *h;
-	char *half;                  /* h rounded to bf16, if products are in bf16; else NULL */
+	char *half; /* h rounded to bf16, if products are in bf16; else NULL */
 	const float *w;
 	const int32_t *target;
-	struct stat *stat;           /* (rows, parts); at the end, a row's first part holds the merged
+	struct stat *stat; /* (rows, parts); at the end, a row's first part holds the merged
 	                                numbers */
 	float *entropy, *logp;
 	int32_t *top;
@@ -83,9 +87,9 @@ static void head_tile(void *arg, int tile, int thread)
 	int first = tile / a->parts * a->group, end = first + a->group < a->rows ? first + a->group : a->rows;
 	size_t bytes = (size_t)cpu_of(a->dev)->rounded;
 	const int ldt = cpu_row_stride(TILE_COLS);
-	float *z = rf_cpu_scratch(a->dev, thread,
-	                          (TILE_ROWS * TILE_COLS +
-	                           (a->transpose ? (size_t)ldt * (size_t)a->d : 0)) * 4);
+	float *z =
+		rf_cpu_scratch(a->dev, thread,
+	                       (TILE_ROWS * TILE_COLS + (a->transpose ? (size_t)ldt * (size_t)a->d : 0)) * 4);
 	float *transposed = z + TILE_ROWS * TILE_COLS;
 
 	if (!z)
@@ -102,6 +106,7 @@ static void head_tile(void *arg, int tile, int thread)
 			int n = end - r0 < TILE_ROWS ? end - r0 : TILE_ROWS;
 			int lda = a->half ? cpu_rounded_ld(a->dev, a->d) : a->d;
 			size_t at = (size_t)r0 * (size_t)lda;
+			/* clang-format off */
 			struct cpu_product p = {
 				.m = n, .n = w, .k = a->d, .tb = !a->transpose, .weight = true,
 				.forms = &KERNEL(forms), .rounded = cpu_of(a->dev)->rounded,
@@ -109,6 +114,7 @@ static void head_tile(void *arg, int tile, int thread)
 				.b = a->transpose ? transposed : b, .ldb = a->transpose ? ldt : a->d,
 				.c = z, .ldc = w
 			};
+			/* clang-format on */
 
 			/* ldc is w even if the caller wants z: for another ldc oneDNN may sum in another
 			 * order */
@@ -193,18 +199,17 @@ static void fold_rows(struct head *a)
 	cpu_tiles(d, (a->rows + ROWS_TILE - 1) / ROWS_TILE, finish_tile, a);
 }
 
-static bool is_transposed(struct rf_dev *d, int rows)
-{
-	return !cpu_of(d)->rounded && rows >= 2 * TILE_ROWS;
-}
+static bool is_transposed(struct rf_dev *d, int rows) { return !cpu_of(d)->rounded && rows >= 2 * TILE_ROWS; }
 
 void KERNEL(head_fwd)(struct rf_dev *d, const struct rf_head_fwd *x)
 {
+	/* clang-format off */
 	struct head a = { .dev = d, .rows = x->rows, .d = x->d, .N = x->N, .parts = (x->N + PART - 1) / PART,
 	                  .transpose = is_transposed(d, x->rows), .inv_temp = x->inv_temp,
 	                  .h = cpu_f32(d, x->h), .w = cpu_f32(d, x->w), .target = cpu_i32(d, x->target),
 	                  .entropy = cpu_f32(d, x->entropy), .logp = cpu_f32(d, x->logp),
 	                  .top = cpu_i32(d, x->top) };
+	/* clang-format on */
 
 	fold_rows(&a);
 }
@@ -243,37 +248,48 @@ void KERNEL(head_bwd)(struct rf_dev *d, const struct rf_head_bwd *x)
 	for (int r = 0; r < x->rows; r += TILE_ROWS) {
 		const int n = x->rows - r < TILE_ROWS ? x->rows - r : TILE_ROWS;
 		const size_t at = (size_t)r * (size_t)x->d;
+		/* clang-format off */
 		struct head a = { .dev = d, .rows = n, .d = x->d, .N = x->N,
 		                  .parts = (x->N + PART - 1) / PART,
 		                  .transpose = is_transposed(d, x->rows), .inv_temp = x->inv_temp,
 		                  .h = h + at, .w = cpu_f32(d, x->w), .target = target + r,
 		                  .entropy = FROM(entropy, r), .logp = FROM(logp, r), .top = FROM(top, r),
 		                  .z = z, .coef = coef + r };
+		/* clang-format on */
 
 		fold_rows(&a);
 		if (!a.stat)
 			return;
 		cpu_tiles(d, n, gradient_row, &a);
+		/* clang-format off */
 		KERNEL(gemm)(d, &(struct rf_gemm){ .m = x->N, .n = x->d, .k = n, .ta = true, .add = true,
 		                                   .a = x->z, .lda = x->N, .b = rf_at(x->h, at),
 		                                   .ldb = x->d, .c = x->dw, .ldc = x->d });
 		KERNEL(gemm)(d, &(struct rf_gemm){ .m = n, .n = x->d, .k = x->N, .weight = true, .a = x->z,
 		                                   .lda = x->N, .b = x->w, .ldb = x->d,
 		                                   .c = rf_at(x->dh, at), .ldc = x->d });
+		/* clang-format on */
 	}
 }
 
 /* ---- drawing ------------------------------------------------------------------------------- */
 
-struct draw { const struct rf_sample *x; struct rf_dev *dev; const float *z; const int32_t *banned;
-              const double *u; int32_t *token; float *logp; };
-struct ranked { float p; int32_t id; };
+struct draw {
+	const struct rf_sample *x;
+	struct rf_dev *dev;
+	const float *z;
+	const int32_t *banned;
+	const double *u;
+	int32_t *token;
+	float *logp;
+};
+struct ranked {
+	float p;
+	int32_t id;
+};
 
 /* Returns p as a whole number of units (dev.h), whose sums are exact; a NaN counts as 0. */
-static uint64_t weight_of(float p)
-{
-	return p > 0 ? (uint64_t)rintf((p < 1 ? p : 1) * RF_DRAW_WHOLE) : 0;
-}
+static uint64_t weight_of(float p) { return p > 0 ? (uint64_t)rintf((p < 1 ? p : 1) * RF_DRAW_WHOLE) : 0; }
 
 static int by_rank(const void *a, const void *b)
 {
@@ -344,8 +360,8 @@ static void draw_row(void *arg, int r, int thread)
 			break;
 	}
 	if (token < 0 && x.s == x.s) /* otherwise the logits are NaN, and logp is NaN */
-		rf_dev_fail(a->dev, RF_ENUMERIC,
-		            "nothing to draw from in row %d: every token is forbidden", r);
+		rf_dev_fail(a->dev, RF_ENUMERIC, "nothing to draw from in row %d: every token is forbidden",
+		            r);
 	token = token < 0 ? 0 : token;
 	a->token[r] = token;
 	if (a->logp)
@@ -354,8 +370,13 @@ static void draw_row(void *arg, int r, int thread)
 
 void KERNEL(sample)(struct rf_dev *d, const struct rf_sample *x)
 {
-	struct draw a = { x, d, cpu_f32(d, x->z), cpu_i32(d, x->banned_ids), cpu_f64(d, x->u),
-	                  cpu_i32(d, x->token), cpu_f32(d, x->logp) };
+	struct draw a = { x,
+		          d,
+		          cpu_f32(d, x->z),
+		          cpu_i32(d, x->banned_ids),
+		          cpu_f64(d, x->u),
+		          cpu_i32(d, x->token),
+		          cpu_f32(d, x->logp) };
 
 	cpu_tiles(d, x->rows, draw_row, &a);
 }

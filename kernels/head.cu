@@ -30,12 +30,24 @@ typedef unsigned long long draw_units;
 
 /* part: the folded logits of one part.  z, id: the largest logit, and the lowest id that has it; allowed: the
  * largest logit that may be drawn.  row: the folded logits of a row. */
-struct part { float s, t, z, allowed; int id; };
-struct row { double s; float z, allowed; };
+struct part {
+	float s, t, z, allowed;
+	int id;
+};
+struct row {
+	double s;
+	float z, allowed;
+};
 /* The ids of a row that may be drawn: those whose p has larger bits than key, and those whose bits are equal
  * to key, up to id `last`. */
-struct limit { unsigned key; int last; };
-struct ban { const int32_t *id; int n; };
+struct limit {
+	unsigned key;
+	int last;
+};
+struct ban {
+	const int32_t *id;
+	int n;
+};
 
 /* Returns bits: bit i is set if id first + 32 i + lane is banned. */
 static __device__ __forceinline__ unsigned banned_here(struct ban ban, int first)
@@ -121,7 +133,11 @@ static __global__ void __launch_bounds__(32 * WARPS)
 }
 
 /* The merged sums of some parts; id < 0: no part has been merged yet. */
-struct sums { double s, t; float z, allowed; int id; };
+struct sums {
+	double s, t;
+	float z, allowed;
+	int id;
+};
 
 static __device__ __forceinline__ void merge(struct sums &a, const struct sums &b, float inv_temp)
 {
@@ -144,7 +160,11 @@ static __device__ __forceinline__ void merge(struct sums &a, const struct sums &
 }
 
 /* The outputs of finish for each row; NULL: not wanted. */
-struct results { float *entropy, *logp; int32_t *top; struct row *row; };
+struct results {
+	float *entropy, *logp;
+	int32_t *top;
+	struct row *row;
+};
 
 /* Merges a row's parts, one warp per row. */
 static __global__ void finish(const struct part *part, int rows, int parts, float inv_temp,
@@ -196,7 +216,9 @@ static int parts_of(int N) { return (N + PART - 1) / PART; }
 
 /* The size of the blocks in which logits are computed: `height` rows, and as many columns as fit.  Leading
  * dimensions are multiples of PART. */
-struct blocks { int height, cols; };
+struct blocks {
+	int height, cols;
+};
 static struct blocks blocks_for(int rows, int N)
 {
 	const int tallest = rf_cuda_logit_rows(N), blocks = (rows + tallest - 1) / tallest,
@@ -211,8 +233,8 @@ struct block {
 	int n, d, N, cols, parts;
 	float inv_temp;
 	rf_f32 h, w;
-	bool half;                   /* w is bf16, as in gemm */
-	float *z;                    /* all logits, or one piece of them */
+	bool half; /* w is bf16, as in gemm */
+	float *z;  /* all logits, or one piece of them */
 	bool all;
 	struct part *part;
 	float *target_z;
@@ -268,13 +290,23 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 		return;
 	for (int r = 0; r < x->rows; r += size.height) {
 		const int n = x->rows - r < size.height ? x->rows - r : size.height;
-		const struct block b = {
-			n, x->d, x->N, size.cols, parts, x->inv_temp, rf_at(x->h, (size_t)r * x->d), x->w,
-			x->half, (float *)scratch, false, (struct part *)(scratch + z_size),
-			(float *)(scratch + z_size + part_size), x->target ? i32(x->target) + r : NULL,
-			{ x->entropy ? f32(x->entropy) + r : NULL, x->logp ? f32(x->logp) + r : NULL,
-			  x->top ? i32(x->top) + r : NULL, NULL }
-		};
+		const struct block b = { n,
+			                 x->d,
+			                 x->N,
+			                 size.cols,
+			                 parts,
+			                 x->inv_temp,
+			                 rf_at(x->h, (size_t)r * x->d),
+			                 x->w,
+			                 x->half,
+			                 (float *)scratch,
+			                 false,
+			                 (struct part *)(scratch + z_size),
+			                 (float *)(scratch + z_size + part_size),
+			                 x->target ? i32(x->target) + r : NULL,
+			                 { x->entropy ? f32(x->entropy) + r : NULL,
+			                   x->logp ? f32(x->logp) + r : NULL, x->top ? i32(x->top) + r : NULL,
+			                   NULL } };
 
 		if (!fold_block(d, &b))
 			return;
@@ -324,12 +356,23 @@ void rf_cuda_head_bwd(struct rf_dev *d, const struct rf_head_bwd *x)
 
 		if (!scratch || d->err.code != RF_OK)
 			return;
-		const struct block b = {
-			n, x->d, x->N, size.cols, parts, x->inv_temp, h, x->w, false, f32(x->z), true,
-			(struct part *)scratch, (float *)(scratch + part_size + row_size), i32(x->target) + r,
-			{ x->entropy ? f32(x->entropy) + r : NULL, x->logp ? f32(x->logp) + r : NULL,
-			  x->top ? i32(x->top) + r : NULL, row }
-		};
+		const struct block b = { n,
+			                 x->d,
+			                 x->N,
+			                 size.cols,
+			                 parts,
+			                 x->inv_temp,
+			                 h,
+			                 x->w,
+			                 false,
+			                 f32(x->z),
+			                 true,
+			                 (struct part *)scratch,
+			                 (float *)(scratch + part_size + row_size),
+			                 i32(x->target) + r,
+			                 { x->entropy ? f32(x->entropy) + r : NULL,
+			                   x->logp ? f32(x->logp) + r : NULL, x->top ? i32(x->top) + r : NULL,
+			                   row } };
 
 		if (!fold_block(d, &b))
 			return;
@@ -354,9 +397,9 @@ struct draw {
 	float inv_temp;
 	const float *z;
 	struct ban ban;
-	const struct row *row;        /* (rows / n) */
-	const struct limit *limit;    /* (rows / n); NULL: all ids may be drawn */
-	draw_units *mass;             /* (rows / n, parts) */
+	const struct row *row;     /* (rows / n) */
+	const struct limit *limit; /* (rows / n); NULL: all ids may be drawn */
+	draw_units *mass;          /* (rows / n, parts) */
 };
 
 /* Returns p as a whole number of units; p was divided by the largest p that may be drawn. */
@@ -482,7 +525,9 @@ static __global__ void choose(struct draw a, const double *u, int32_t *token, fl
 
 /* A threshold.  It keeps the ids whose p has larger bits than key, and `ties` of the ids whose bits are equal
  * to key. */
-struct level { unsigned key, ties; };
+struct level {
+	unsigned key, ties;
+};
 
 struct search {
 	unsigned count[BINS];
@@ -653,13 +698,12 @@ static __global__ void __launch_bounds__(SELECT, 1)
 
 			for (int i = 0; i < LANE; i++) {
 				const int j = part * PART + 32 * i + lane;
-				const float p = j < a.N && !(banned >> i & 1)
-				                        ? expf((a.z[q * a.N + j] - a.row[q].allowed) *
-				                               a.inv_temp)
-				                        : 0;
-				const unsigned same = __ballot_sync(~0u, p > 0 &&
-				                                    (unsigned)__float_as_int(p) == kept.key),
-					       n = (unsigned)__popc(same);
+				const float p =
+					j < a.N && !(banned >> i & 1)
+						? expf((a.z[q * a.N + j] - a.row[q].allowed) * a.inv_temp)
+						: 0;
+				const bool tie = p > 0 && (unsigned)__float_as_int(p) == kept.key;
+				const unsigned same = __ballot_sync(~0u, tie), n = (unsigned)__popc(same);
 
 				if (pass == 0)
 					ties += n;

@@ -8,10 +8,10 @@
 struct norm {
 	int rows, d;
 	size_t ldx;
-	float eps, one;                /* one: the number that is added to w */
+	float eps, one; /* one: the number that is added to w */
 	bool add, row_gate;
 	const float *x, *w, *gate, *dy;
-	float *y, *dx, *dgate, *part;  /* part (tiles, d): each tile's share of dw */
+	float *y, *dx, *dgate, *part; /* part (tiles, d): each tile's share of dw */
 };
 
 static float inverse_rms(const float *x, int d, float eps)
@@ -62,11 +62,13 @@ static void fwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(rmsnorm_fwd)(struct rf_dev *d, const struct rf_rmsnorm_fwd *x)
 {
+	/* clang-format off */
 	struct norm a = { .rows = x->rows, .d = x->d, .ldx = (size_t)(x->ldx ? x->ldx : x->d), .eps = x->eps,
 	                  .one = x->plus_one,
 	                  .row_gate = x->row_gate, .x = cpu_f32(d, x->x), .w = cpu_f32(d, x->w),
 	                  .gate = cpu_f32(d, x->gate),
 	                  .y = cpu_f32(d, x->y) };
+	/* clang-format on */
 
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, fwd_tile, &a);
 }
@@ -117,12 +119,14 @@ static void bwd_tile(void *arg, int tile, int thread)
 void KERNEL(rmsnorm_bwd)(struct rf_dev *d, const struct rf_rmsnorm_bwd *x)
 {
 	int tiles = (x->rows + ROWS_TILE - 1) / ROWS_TILE;
+	/* clang-format off */
 	struct norm a = { .rows = x->rows, .d = x->d, .ldx = (size_t)(x->ldx ? x->ldx : x->d), .eps = x->eps,
 	                  .one = x->plus_one,
 	                  .add = x->add, .row_gate = x->row_gate, .x = cpu_f32(d, x->x),
 	                  .w = cpu_f32(d, x->w),
 	                  .gate = cpu_f32(d, x->gate), .dy = cpu_f32(d, x->dy), .dx = cpu_f32(d, x->dx),
 	                  .dgate = cpu_f32(d, x->dgate) };
+	/* clang-format on */
 	float *dw = cpu_f32(d, x->dw);
 
 	if (!(a.part = rf_cpu_scratch(d, -1, (size_t)tiles * (size_t)a.d * 4)))

@@ -16,13 +16,13 @@
 #include "cuda/sweep.h"
 
 struct norm {
-	int rows, d, per;              /* per: rows of a strip */
+	int rows, d, per; /* per: rows of a strip */
 	size_t ldx;
-	float eps, one;                /* one: the number that is added to w */
+	float eps, one; /* one: the number that is added to w */
 	bool add, row_gate;
 	const float *x, *w, *gate, *dy;
-	float *y, *dx, *dgate, *part;  /* part (strips, d): each strip's share of dw */
-	bf16 *half, *gate_half;        /* half: y or dx rounded; gate_half: dgate rounded; rows of d; NULL:
+	float *y, *dx, *dgate, *part; /* part (strips, d): each strip's share of dw */
+	bf16 *half, *gate_half;       /* half: y or dx rounded; gate_half: dgate rounded; rows of d; NULL:
 	                                  not wanted */
 };
 
@@ -268,8 +268,8 @@ void rf_cuda_rmsnorm_bwd(struct rf_dev *d, const struct rf_rmsnorm_bwd *p)
 
 		a.gate_half = rf_cuda_rounded_copy(d, a.dgate, (size_t)a.rows, width, width, !a.row_gate);
 	}
-	const size_t shared = shared_size(64, sizeof(double)) +
-	                      shared_size((size_t)(block ? 1 : WARPS) * a.d, 4);
+	const size_t shared =
+		shared_size(64, sizeof(double)) + shared_size((size_t)(block ? 1 : WARPS) * a.d, 4);
 
 	if (block && wide)
 		LAUNCH(d, (norm_bwd<true, true>), strips, block_of(a.d), shared, a);

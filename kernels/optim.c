@@ -10,11 +10,11 @@ enum { SPAN = RF_DOT_TILE };
 struct job {
 	size_t n;
 	const float *x, *y;
-	double *part;                /* one sum per tile */
+	double *part; /* one sum per tile */
 	struct rf_adamw opt;
 	float *w, *m, *v, *out;
 	int64_t *sum;
-	uint32_t *largest;           /* one maximum per tile */
+	uint32_t *largest; /* one maximum per tile */
 	float scale;
 	bool add;
 };
@@ -36,8 +36,9 @@ static void dot_tile(void *arg, int tile, int thread)
 
 void KERNEL(dot)(struct rf_dev *d, const struct rf_dot *x)
 {
-	struct job a = { .n = x->n, .x = cpu_f32(d, x->x), .y = cpu_f32(d, x->y),
-	                 .part = cpu_f64(d, x->out) };
+	struct job a = {
+		.n = x->n, .x = cpu_f32(d, x->x), .y = cpu_f32(d, x->y), .part = cpu_f64(d, x->out)
+	};
 
 	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), dot_tile, &a);
 }
@@ -65,8 +66,10 @@ static void adamw_tile(void *arg, int tile, int thread)
 
 void KERNEL(adamw)(struct rf_dev *d, const struct rf_adamw *x)
 {
+	/* clang-format off */
 	struct job a = { .n = x->n, .x = cpu_f32(d, x->g), .opt = *x, .w = cpu_f32(d, x->w),
 	                 .m = cpu_f32(d, x->m), .v = cpu_f32(d, x->v) };
+	/* clang-format on */
 
 	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), adamw_tile, &a);
 	rf_cpu_gemm_forget(d, a.w, a.n * 4);
@@ -84,8 +87,9 @@ static void axpy_tile(void *arg, int tile, int thread)
 
 void KERNEL(axpy)(struct rf_dev *d, const struct rf_axpy *x)
 {
-	struct job a = { .n = x->n, .x = cpu_f32(d, x->x), .out = cpu_f32(d, x->y), .scale = x->scale,
-	                 .add = x->add };
+	struct job a = {
+		.n = x->n, .x = cpu_f32(d, x->x), .out = cpu_f32(d, x->y), .scale = x->scale, .add = x->add
+	};
 
 	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), axpy_tile, &a);
 }
@@ -138,8 +142,7 @@ static void sum_add_tile(void *arg, int tile, int thread)
 void KERNEL(sum_add)(struct rf_dev *d, const struct rf_sum_add *x)
 {
 	const int tiles = (int)((x->n + SPAN - 1) / SPAN);
-	struct job a = { .n = x->n, .out = cpu_f32(d, x->x), .sum = cpu_i64(d, x->sum),
-	                 .scale = x->unit };
+	struct job a = { .n = x->n, .out = cpu_f32(d, x->x), .sum = cpu_i64(d, x->sum), .scale = x->unit };
 	float *out = cpu_f32(d, x->largest);
 	uint32_t largest = size_bits(*out);
 
@@ -164,8 +167,7 @@ static void sum_take_tile(void *arg, int tile, int thread)
 
 void KERNEL(sum_take)(struct rf_dev *d, const struct rf_sum_take *x)
 {
-	struct job a = { .n = x->n, .sum = cpu_i64(d, x->sum), .out = cpu_f32(d, x->y),
-	                 .scale = x->unit };
+	struct job a = { .n = x->n, .sum = cpu_i64(d, x->sum), .out = cpu_f32(d, x->y), .scale = x->unit };
 
 	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), sum_take_tile, &a);
 }

@@ -40,11 +40,11 @@ void rf_cuda_dot(struct rf_dev *d, const struct rf_dot *a)
 
 	rf_cuda_rounded_wrote(d, (const float *)f64(a->out), 2 * tiles);
 	if (tiles && aligned(f32(a->x), f32(a->y)))
-		LAUNCH(d, dot_tiles<true>, (unsigned)tiles, THREADS, shared, a->n, f32(a->x),
-		       f32(a->y), f64(a->out));
+		LAUNCH(d, dot_tiles<true>, (unsigned)tiles, THREADS, shared, a->n, f32(a->x), f32(a->y),
+		       f64(a->out));
 	else if (tiles)
-		LAUNCH(d, dot_tiles<false>, (unsigned)tiles, THREADS, shared, a->n, f32(a->x),
-		       f32(a->y), f64(a->out));
+		LAUNCH(d, dot_tiles<false>, (unsigned)tiles, THREADS, shared, a->n, f32(a->x), f32(a->y),
+		       f64(a->out));
 }
 
 struct adamw {
@@ -74,10 +74,12 @@ struct adamw {
 void rf_cuda_adamw(struct rf_dev *d, const struct rf_adamw *a)
 {
 	/* 1 - b2 and the like are formed in double: in float 1 - 0.999 is off by 1e-5 */
+	/* clang-format off */
 	const struct adamw f = { (float)a->scale,    (float)a->b1,       (float)(1 - a->b1), (float)a->b2,
 	                        (float)(1 - a->b2), (float)(1 / a->c1), (float)(1 / a->c2), (float)a->eps,
 	                        (float)a->lr,       (float)a->decay,    f32(a->w),          f32(a->m),
 	                        f32(a->v),          f32(a->g) };
+	/* clang-format on */
 
 	rf_cuda_rounded_changed(d, f.w, a->n * 4);
 	rf_cuda_all_wrote(d, a->n, f.m, f.v);
@@ -213,6 +215,6 @@ void rf_cuda_sum_take(struct rf_dev *d, const struct rf_sum_take *a)
 
 	rf_cuda_rounded_wrote(d, f32(a->y), a->n);
 	if (a->n)
-		LAUNCH(d, sum_take_each, (unsigned)(blocks < most ? blocks : most), SWEEP, 0, a->n,
-		       a->unit, (const long long *)i64(a->sum), f32(a->y));
+		LAUNCH(d, sum_take_each, (unsigned)(blocks < most ? blocks : most), SWEEP, 0, a->n, a->unit,
+		       (const long long *)i64(a->sum), f32(a->y));
 }

@@ -8,7 +8,7 @@ struct rope {
 	struct rf_dev *d;
 	const struct rf_rope *a;
 	const double *freq;
-	int width;               /* rotated columns of a head */
+	int width; /* rotated columns of a head */
 	size_t ldx, ldy;
 };
 

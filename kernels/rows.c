@@ -42,8 +42,8 @@ static void move_rows(struct rf_dev *d, struct job a)
 void KERNEL(rows)(struct rf_dev *d, const struct rf_rows *a)
 {
 	move_rows(d, (struct job){ a->n, a->d, (size_t)(a->lf ? a->lf : a->d), (size_t)(a->lt ? a->lt : a->d),
-	                           a->add, cpu_f32(d, a->from),
-	                           cpu_f32(d, a->to), cpu_i32(d, a->fi), cpu_i32(d, a->ti) });
+	                           a->add, cpu_f32(d, a->from), cpu_f32(d, a->to), cpu_i32(d, a->fi),
+	                           cpu_i32(d, a->ti) });
 }
 
 void KERNEL(embed_fwd)(struct rf_dev *d, const struct rf_embed_fwd *a)
@@ -97,24 +97,33 @@ static void tile_tail(void *arg, int tile, int thread)
 
 void KERNEL(tail_load)(struct rf_dev *d, const struct rf_tail_load *x)
 {
+	/* clang-format off */
 	struct tail a = { .nb = x->nb, .n = x->n ? x->n : 1, .moved = x->nb, .w = x->w,
 	                  .d = x->d, .back = x->back, .x = cpu_f32(d, x->x),
 	                  .slots = cpu_f32(d, x->slots), .slot = cpu_i32(d, x->slot) };
+	/* clang-format on */
 
 	cpu_tiles(d, (a.d + COLS - 1) / COLS, tile_tail, &a);
 }
 
 void KERNEL(tail_keep)(struct rf_dev *d, const struct rf_tail_keep *x)
 {
+	/* clang-format off */
 	struct tail a = { .nb = 1, .n = 1, .moved = x->n, .w = x->w, .d = x->d, .keep = true, .back = x->back,
 	                  .x = cpu_f32(d, x->x),
 	                  .slots = cpu_f32(d, x->slots), .row = cpu_i32(d, x->row),
 	                  .slot = cpu_i32(d, x->slot) };
+	/* clang-format on */
 
 	cpu_tiles(d, (a.d + COLS - 1) / COLS, tile_tail, &a);
 }
 
-struct colsum { int rows, d; size_t ldx; const float *x; float *y; };
+struct colsum {
+	int rows, d;
+	size_t ldx;
+	const float *x;
+	float *y;
+};
 
 static void tile_colsum(void *arg, int tile, int thread)
 {
@@ -133,7 +142,7 @@ static void tile_colsum(void *arg, int tile, int thread)
 void KERNEL(colsum)(struct rf_dev *d, const struct rf_colsum *x)
 {
 	struct colsum a = { x->rows, x->d, (size_t)(x->ldx ? x->ldx : x->d), cpu_f32(d, x->x),
-	                    cpu_f32(d, x->y) };
+		            cpu_f32(d, x->y) };
 
 	cpu_tiles(d, (a.d + COLS - 1) / COLS, tile_colsum, &a);
 }

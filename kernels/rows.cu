@@ -128,8 +128,7 @@ static void move_rows(struct rf_dev *d, const char *name, int n, int width, cons
 
 	if (!links || !rf_cuda_ok(d, cudaMemsetAsync(links, 0xff, (size_t)n * 4, cuda_of(d)->stream), name))
 		return;
-	LAUNCH(d, link_rows, (n + LINKERS / 32 - 1) / (LINKERS / 32), LINKERS, 0, m.ti, n, links,
-	       links + n);
+	LAUNCH(d, link_rows, (n + LINKERS / 32 - 1) / (LINKERS / 32), LINKERS, 0, m.ti, n, links, links + n);
 	if (wide)
 		LAUNCH(d, add_chain<true>, grid, WALKERS, 0, m, (size_t)width, links, links + n);
 	else
@@ -140,8 +139,13 @@ static size_t or_width(int ld, int d) { return (size_t)(ld ? ld : d); }
 
 void rf_cuda_rows(struct rf_dev *d, const struct rf_rows *a)
 {
-	const struct moves m = { or_width(a->lf, a->d), or_width(a->lt, a->d), a->add, f32(a->from),
-	                         f32(a->to), i32(a->fi), i32(a->ti) };
+	const struct moves m = { or_width(a->lf, a->d),
+		                 or_width(a->lt, a->d),
+		                 a->add,
+		                 f32(a->from),
+		                 f32(a->to),
+		                 i32(a->fi),
+		                 i32(a->ti) };
 
 	if (!a->n || !a->d)
 		return;
@@ -155,8 +159,9 @@ void rf_cuda_rows(struct rf_dev *d, const struct rf_rows *a)
 
 void rf_cuda_embed_fwd(struct rf_dev *d, const struct rf_embed_fwd *a)
 {
-	const struct moves m = { (size_t)a->d, (size_t)a->d, false, f32(a->w), f32(a->y), i32(a->tokens),
-	                         NULL };
+	const struct moves m = {
+		(size_t)a->d, (size_t)a->d, false, f32(a->w), f32(a->y), i32(a->tokens), NULL
+	};
 
 	rf_cuda_rounded_restart(d);
 	move_rows(d, "embed_fwd", a->rows, a->d, m, NULL);
@@ -164,8 +169,8 @@ void rf_cuda_embed_fwd(struct rf_dev *d, const struct rf_embed_fwd *a)
 
 void rf_cuda_embed_bwd(struct rf_dev *d, const struct rf_embed_bwd *a)
 {
-	const struct moves m = { (size_t)a->d, (size_t)a->d, true, f32(a->dy), f32(a->dw), NULL,
-	                         i32(a->tokens) };
+	const struct moves m = { (size_t)a->d, (size_t)a->d, true,          f32(a->dy),
+		                 f32(a->dw),   NULL,         i32(a->tokens) };
 
 	if (!a->rows || !a->d)
 		return;
@@ -230,8 +235,10 @@ void rf_cuda_tail_keep(struct rf_dev *d, const struct rf_tail_keep *a)
  * columns and `per` rows, and reads eight rows at a time.  The same kernel adds up the sums of the strips. */
 enum { COLS = 32, SIDE = 8, STRIP = 256, AHEAD = 4 };
 
-template <class T> static __global__ void __launch_bounds__(COLS * SIDE)
-sum_columns(const T *x, int rows, size_t cols, size_t ldx, int per, double *part, float *y, size_t step)
+template <class T>
+static __global__ void __launch_bounds__(COLS *SIDE)
+	sum_columns(const T *x, int rows, size_t cols, size_t ldx, int per, double *part, float *y,
+                    size_t step)
 {
 	SHARED(s);
 	double *side = s.take<double>(COLS * SIDE), sum = 0;
@@ -272,8 +279,8 @@ static void sum_strips(struct rf_dev *d, const T *x, int rows, size_t cols, size
 
 	if (y)
 		rf_cuda_rounded_wrote(d, y, (cols - 1) * step + 1);
-	LAUNCH(d, sum_columns<T>, grid, dim3(COLS, SIDE), shared_size(COLS * SIDE, sizeof(double)), x,
-	       rows, cols, ldx, per, part, y, step);
+	LAUNCH(d, sum_columns<T>, grid, dim3(COLS, SIDE), shared_size(COLS * SIDE, sizeof(double)), x, rows,
+	       cols, ldx, per, part, y, step);
 }
 
 void rf_cuda_add_strips(struct rf_dev *d, const float *x, int strips, size_t cols, size_t ldx, float *y,

@@ -9,7 +9,7 @@ static bool json;
 static struct rf_opts options, shares, stream;
 static const struct rf_opt both[] = {
 	OPT_FLAG("renumber", &o.renumber, "renumber ids from 0 in output order; with --json: messages",
-		.noted = RF_OPT_RESULT),
+	         .noted = RF_OPT_RESULT),
 	OPT_FLAG("json", &json, "read JSON lines in the form of rf-dump --json"),
 	OPT_END,
 };
@@ -17,7 +17,7 @@ static const struct rf_opt both[] = {
 static const struct rf_cli cli = {
 	.name = "rf-cat",
 	.usage = "[-o file] [options] [file ...]\n"
-	         "       rf-cat --json [-o file] [options] [file]",
+		 "       rf-cat --json [-o file] [options] [file]",
 	.summary = "Joins, cuts, shuffles and repeats streams of sequence records; writes them from JSON.",
 	.example = "rf-cat --range 0:128 corpus.rf | rf-entropy -m RUN | rf-dump",
 	.also = "rf-dump(1), rf-tokenize(1), rf-stream(5)",

@@ -32,8 +32,7 @@ int main(int argc, char *argv[])
 		OPT_FLAG("json", &json, "print JSON lines, which rf-cat --json reads"),
 		OPT_FLAG("tsv", &tsv, "print a table: column names, then one line per row"),
 		OPT_FLAG("csv", &csv, "print the table with commas, and with quotes around texts"),
-		OPT_FLAG("pred", &pred,
-			"print samples as JSON lines with the benchmarks' own field names"),
+		OPT_FLAG("pred", &pred, "print samples as JSON lines with the benchmarks' own field names"),
 		OPT_FLAG("head", &d.head, "print only the head: model, options, history"),
 		OPT_FLAG("check", &d.check, "only verify, and report the complete files"),
 		OPT_FLAG("no-drain", &d.no_drain, "do not read a pipe to its end after -n or --head"),
@@ -44,8 +43,7 @@ int main(int argc, char *argv[])
 		OPT_END,
 	};
 	const struct rf_opt of_table[] = {
-		OPT_TEXT("columns", &d.table.columns, "NAME,...",
-			"columns of --tsv or --csv, in this order"),
+		OPT_TEXT("columns", &d.table.columns, "NAME,...", "columns of --tsv or --csv, in this order"),
 		OPT_FLAG("no-header", &d.no_header, "omit the column names"),
 		OPT_END,
 	};
@@ -56,9 +54,9 @@ int main(int argc, char *argv[])
 	const struct rf_opt picks[] = {
 		OPT_ENUM("rows", &rows, RF_ROWS_WORDS, "what a row stands for"),
 		OPT_TEXT("where", &d.table.where, "CONDITIONS",
-			"only rows that meet these, such as 'reward<0.1,text~\"word\"'"),
+		         "only rows that meet these, such as 'reward<0.1,text~\"word\"'"),
 		OPT_TEXT("sort", &d.table.sort, "[-]COLUMN",
-			"sort rows by this column; with - in descending order"),
+		         "sort rows by this column; with - in descending order"),
 		OPT_U64("sample", &d.sample, "N", "only N random rows; 0: all"),
 		OPT_U64("seed", &d.seed, "N", "random seed of --sample"),
 		OPT_U64("first", &d.first, "N", "only the first N rows; 0: all", .letter = 'n'),
@@ -66,12 +64,11 @@ int main(int argc, char *argv[])
 		OPT_END,
 	};
 	const struct rf_opt looks[] = {
-		OPT_TEXT("model", &d.model, "DIR", "run or checkpoint whose tokenizer to use",
-			.letter = 'm'),
+		OPT_TEXT("model", &d.model, "DIR", "run or checkpoint whose tokenizer to use", .letter = 'm'),
 		OPT_TEXT("tokenizer", &d.tokenizer, "FILE|bytes",
-			"tokenizer file or directory; bytes: the byte tokenizer"),
+		         "tokenizer file or directory; bytes: the byte tokenizer"),
 		OPT_INT("context", &d.show.tokens.context, 1, 100000, "N",
-			"number of tokens to show before a position"),
+		        "number of tokens to show before a position"),
 		OPT_ENUM("color", &colour, RF_COLOUR_WORDS, "auto: colours on a terminal"),
 		OPT_SIZE("max-record", &d.max_record, "size", "refuse larger records"),
 		OPT_END,
@@ -80,20 +77,21 @@ int main(int argc, char *argv[])
 		.name = "rf-dump",
 		.usage = "[--json | --tsv | --csv | --pred | --head | --check] [options] [file ...]",
 		.summary = "Shows streams, runs and checkpoints as text, JSON lines, TSV or CSV, and "
-		           "verifies them.",
+			   "verifies them.",
 		.example = "rf-dump --where 'reward<0.1' --sort reward -n 20 rewarded.rf",
 		.also = "rf-cat(1), rf-stream(5), rf-tools(7)",
 		.opts = (const struct rf_opt *const[]){ forms, of_check, of_table, of_json, picks, looks,
-	                                               show.row, NULL },
+		                                        show.row, NULL },
 		.max_args = -1,
 	};
 
 	rf_progress_options(&progress, &show);
 	n = rf_cli_parse(&cli, argc, argv);
 	const char *why = d.check ? "cannot be combined with --check"
-	                : pred ? "cannot be combined with --pred"
-	                : csv ? "cannot be combined with --csv"
-	                : tsv ? "cannot be combined with --tsv" : "cannot be combined with --head";
+	                  : pred  ? "cannot be combined with --pred"
+	                  : csv   ? "cannot be combined with --csv"
+	                  : tsv   ? "cannot be combined with --tsv"
+	                          : "cannot be combined with --head";
 	for (int i = 0; i < (d.check ? 5 : pred ? 4 : csv ? 3 : tsv ? 2 : 0); i++)
 		rf_cli_without(forms, (const char *const[]){ "head", "json", "tsv", "csv", "pred" }[i], why);
 	if (pred)

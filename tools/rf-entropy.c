@@ -17,9 +17,9 @@ int main(int argc, char *argv[])
 	struct rf_opts model = { 0 }, stream = { 0 };
 	const struct rf_opt method[] = {
 		OPT_FLAG("nll", &entropy.nll, "also write nll and correct of each next token",
-			.noted = RF_OPT_RESULT),
+		         .noted = RF_OPT_RESULT),
 		OPT_TEXT("keep", &keep, "hidden,logits", "also write these in full (for small models)",
-			.noted = RF_OPT_RESULT),
+		         .noted = RF_OPT_RESULT),
 		OPT_END,
 	};
 	const struct rf_cli cli = {
@@ -28,7 +28,7 @@ int main(int argc, char *argv[])
 		.summary =
 			"Computes the entropy of the model's prediction at every position of each sequence.",
 		.example = "rf-entropy -m RUN corpus.rf | rf-select | rf-rollout -m RUN | rf-reward | "
-	                   "rf-grpo -m RUN",
+			   "rf-grpo -m RUN",
 		.also = "rf-select(1), rf-ntp(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model.row, method, stream.row, NULL },
 		.max_args = 1,

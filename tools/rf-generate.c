@@ -37,10 +37,10 @@ int main(int argc, char *argv[])
 	const struct rf_cli cli = {
 		.name = "rf-generate",
 		.usage = "-m model [--max-new tokens | --max-new-key key] [-n samples] [-o file] [options] "
-		         "[file]",
+			 "[file]",
 		.summary = "Continues each prompt with a model: writes tokens and, with a tokenizer, text.",
 		.example = "rf-tokenize --tokenizer RUN --prompt-key question data.jsonl | "
-	                   "rf-generate -m RUN | rf-dump",
+			   "rf-generate -m RUN | rf-dump",
 		.also = "rf-tokenize(1), rf-dump(1), rf-rollout(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ method.row, stream.row, model.row, NULL },
 		.max_args = 1,

@@ -39,26 +39,27 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 int main(int argc, char *argv[])
 {
 	struct rf_train *train = &trainer.train;
-	struct rf_opts model = { 0 }, loss = { 0 }, policy = { 0 }, group = { 0 },
-		trains = { 0 }, stream = { 0 };
+	struct rf_opts model = { 0 }, loss = { 0 }, policy = { 0 }, group = { 0 }, trains = { 0 },
+		       stream = { 0 };
 	const struct rf_opt method[] = {
 		OPT_TEXT("stale", &trainer.stale, "n|any",
-			"accept rollouts from weights up to n commits old; any: do not check"),
+		         "accept rollouts from weights up to n commits old; any: do not check"),
 		OPT_TEXT("grad-out", &trainer.grad_out, "file",
-			"write the gradient to this file instead of updating weights"),
+		         "write the gradient to this file instead of updating weights"),
 		OPT_END,
 	};
 	const struct rf_cli cli = {
 		.name = "rf-grpo",
 		.usage = "-m run [--at step] [options] [file]\n"
-		         "       rf-grpo -m run --grad-out file [options] [file]\n"
-		         "       rf-grpo -m model --weights-out dir [options] [file]",
+			 "       rf-grpo -m run --grad-out file [options] [file]\n"
+			 "       rf-grpo -m model --weights-out dir [options] [file]",
 		.summary = "Trains a run on a batch of rollouts (GRPO) and on its next tokens, and commits "
-	                   "the next step.",
+			   "the next step.",
 		.example = "... | rf-reward --kind cosine | rf-grpo -m RUN --at 0 --log RUN/log.jsonl",
 		.also = "rf-reward(1), rf-ntp(1), rf-init(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model.row, policy.row, loss.row, group.row, method,
 		                                        trains.row, stream.row, NULL },
+		/* clang-format off */
 		.sections = (const struct rf_cli_section[]){
 			{ "Method", "mini-batch steps records rl-coef ntp-coef loss mean outer clip "
 			            "dual-clip advantage group no-std allow-single need-rollouts stale" },
@@ -66,6 +67,7 @@ int main(int argc, char *argv[])
 			{ "Run and files", "at keep keep-every allow-empty log log-gradients grad-out "
 			                   "weights-out output max-record" },
 			RF_CLI_MACHINE, { NULL, NULL } },
+		/* clang-format on */
 		.max_args = 1,
 	};
 
@@ -100,7 +102,8 @@ int main(int argc, char *argv[])
 	              trainer.train.ntp_coef != 0 ? ": this was training on next tokens alone" : "");
 	if (replaced)
 		rf_say("the advantages that %llu records had were replaced (--advantage stream trains on "
-		       "them)", replaced);
+		       "them)",
+		       replaced);
 	rf_trainer_close(&trainer);
 	if (copy.late.code != RF_OK)
 		rf_die_err(&copy.late);

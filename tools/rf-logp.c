@@ -30,7 +30,7 @@ int main(int argc, char *argv[])
 		.usage = "-m model [-o file] [options] [file]",
 		.summary = "Computes how probable each choice is after the text that all choices continue.",
 		.example = "rf-tokenize --tokenizer RUN --prompt-key q --choices-key choices data.jsonl | "
-	                   "rf-logp -m RUN | rf-dump",
+			   "rf-logp -m RUN | rf-dump",
 		.also = "rf-tokenize(1), rf-dump(1), rf-entropy(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model.row, stream.row, NULL },
 		.max_args = 1,
@@ -51,8 +51,9 @@ int main(int argc, char *argv[])
 	rf_stage_fits(&stage, "choices", "rf-tokenize --choices-key", "");
 	if (stage.fit)
 		rf_say("%" PRIu64 " choice%s of %" PRIu64 " record%s: %" PRIu64 " rows, where one pass per "
-		       "choice has %" PRIu64, logp.choices, logp.choices == 1 ? "" : "s", stage.fit,
-		       stage.fit == 1 ? "" : "s", logp.rows, logp.alone);
+		       "choice has %" PRIu64,
+		       logp.choices, logp.choices == 1 ? "" : "s", stage.fit, stage.fit == 1 ? "" : "s",
+		       logp.rows, logp.alone);
 	rf_engine_close(&engine);
 	return 0;
 }

@@ -11,8 +11,8 @@ static struct rf_progress progress;
 static const char *output;
 
 static const struct rf_opt own[] = {
-	OPT_TEXT("output", &output, "file",
-		"write to this file, not to stdout; compressed if named .zst", .letter = 'o'),
+	OPT_TEXT("output", &output, "file", "write to this file, not to stdout; compressed if named .zst",
+	         .letter = 'o'),
 	OPT_END,
 };
 
@@ -30,17 +30,16 @@ int main(int argc, char *argv[])
 		.usage = "--task name,... --tokenizer bytes|dir|file [-o file] [options]",
 		.summary = "Writes prompts whose answers are hidden in a long context, as JSON lines.",
 		.example = "rf-needle --task niah_single_1,vt --length 4k,8k --tokenizer ckpt -o "
-	                   "needles.jsonl.zst",
+			   "needles.jsonl.zst",
 		.also = "rf-tokenize(1), rf-generate(1), rf-score(1)",
-		.opts = (const struct rf_opt *const[]){needles.row, bad.row, own, show.row, NULL},
+		.opts = (const struct rf_opt *const[]){ needles.row, bad.row, own, show.row, NULL },
 		.sections =
-			(const struct rf_cli_section[]){{"Samples",
-	                                                 "task length samples skip-short range digits seed "
-	                                                 "tokenizer"},
-	                                                {"Texts",
-	                                                 "haystack qa skip-bad adjectives nouns template"},
-	                                                {"Output", "output progress"},
-	                                                {NULL, NULL}},
+			(const struct rf_cli_section[]){
+				{ "Samples", "task length samples skip-short range digits seed "
+		                             "tokenizer" },
+				{ "Texts", "haystack qa skip-bad adjectives nouns template" },
+				{ "Output", "output progress" },
+				{ NULL, NULL } },
 	};
 	struct rf_needle *needle;
 	struct rf_lines_out *out;

@@ -88,31 +88,34 @@ int main(int argc, char *argv[])
 	struct rf_opts model = { 0 }, loss = { 0 }, positions = { 0 }, trains = { 0 }, stream = { 0 };
 	const struct rf_opt method[] = {
 		OPT_FLAG("eval", &eval,
-			"evaluate; accuracy: arg max; ntp_accuracy: expected share of drawn tokens that are "
-			"right",
-			.noted = RF_OPT_RESULT | RF_OPT_OF_BATCH),
+		         "evaluate; accuracy: arg max; ntp_accuracy: expected share of drawn tokens that are "
+		         "right",
+		         .noted = RF_OPT_RESULT | RF_OPT_OF_BATCH),
 		OPT_TEXT("grad-in", &trainer.grad_in, "file",
-			"add the gradient in this file, written by rf-grpo --grad-out"),
+		         "add the gradient in this file, written by rf-grpo --grad-out"),
 		OPT_END,
 	};
 	const struct rf_cli cli = {
 		.name = "rf-ntp",
 		.usage = "-m run [--at step] [options] [file]\n"
-		         "       rf-ntp -m model --weights-out dir [options] [file]\n"
-		         "       rf-ntp --eval -m model [options] [file]",
+			 "       rf-ntp -m model --weights-out dir [options] [file]\n"
+			 "       rf-ntp --eval -m model [options] [file]",
 		.summary = "Trains a run on next tokens and commits the next step; or evaluates a model.",
 		.example = "rf-cat --range 0:32 corpus.rf | rf-ntp -m RUN --at 0;  rf-ntp --eval -m RUN "
-	                   "valid.rf",
+			   "valid.rf",
 		.also = "rf-grpo(1), rf-init(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model.row, method, loss.row, positions.row,
 		                                        trains.row, stream.row, NULL },
-		.sections = (const struct rf_cli_section[]){
-			{ "Method", "eval loss length mean mini-batch steps records ntp-coef "
-			            "position-coef outer grad-in" },
-			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
-			{ "Run and files", "at keep keep-every allow-empty log weights-out output "
-			                   "max-record" },
-			RF_CLI_MACHINE, { NULL, NULL } },
+		.sections =
+			(const struct rf_cli_section[]){
+				{ "Method", "eval loss length mean mini-batch steps records ntp-coef "
+		                            "position-coef outer grad-in" },
+				RF_CLI_OPTIMIZER,
+				RF_CLI_RANKS,
+				{ "Run and files", "at keep keep-every allow-empty log weights-out output "
+		                                   "max-record" },
+				RF_CLI_MACHINE,
+				{ NULL, NULL } },
 		.max_args = 1,
 	};
 

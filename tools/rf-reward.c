@@ -38,10 +38,7 @@ static enum rf_code put(void *arg, struct rf_record *r, struct rf_err *e)
 }
 
 /* Stops the command, however this program ends. */
-static void stop_exec(void)
-{
-	rf_ask_stop(exec);
-}
+static void stop_exec(void) { rf_ask_stop(exec); }
 
 int main(int argc, char *argv[])
 {

@@ -28,11 +28,11 @@ int main(int argc, char *argv[])
 	const struct rf_cli cli = {
 		.name = "rf-rollout",
 		.usage = "-m model [-k tokens] [-n rollouts] [-o file] [options] [file]\n"
-		         "       rf-rollout -m model --score [-o file] [options] [file]",
+			 "       rf-rollout -m model --score [-o file] [options] [file]",
 		.summary = "Draws n continuations of k tokens at each chosen position, with their hidden "
-	                   "states.",
+			   "states.",
 		.example = "rf-entropy -m RUN corpus.rf | rf-select -k 5 | rf-rollout -m RUN -k 5 -n 8 | "
-	                   "rf-reward",
+			   "rf-reward",
 		.also = "rf-select(1), rf-reward(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model.row, method.row, stream.row, NULL },
 		.max_args = 1,

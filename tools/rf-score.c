@@ -14,7 +14,7 @@ static struct rf_opt_list others;
 
 static const struct rf_opt compare[] = {
 	OPT_LIST("against", &others, "path",
-		"other answers to the same questions; also print the paired differences"),
+	         "other answers to the same questions; also print the paired differences"),
 	OPT_END,
 };
 

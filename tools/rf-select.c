@@ -17,8 +17,8 @@ static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static enum rf_code choose(void *arg, struct rf_record *r, struct rf_err *e)
 {
 	bool short_one;
-	enum rf_code rc = exec ? rf_select_exec_record(&command, r, &short_one, e) :
-	                         rf_select_record(&how, step, r, &short_one, e);
+	enum rf_code rc = exec ? rf_select_exec_record(&command, r, &short_one, e)
+	                       : rf_select_record(&how, step, r, &short_one, e);
 
 	(void)arg;
 	seen++;
@@ -68,8 +68,8 @@ static void finish_exec(void)
 /* Refuses options of the draw with --exec, and options of --exec without it. */
 static void settle(struct rf_opts *method, struct rf_opts *asks)
 {
-	static const char *const drawn[] = { "chunks", "smooth", "tau", "mode", "margin", "shift", "seed",
-		                             "draw-step" };
+	static const char *const drawn[] = { "chunks", "smooth", "tau",  "mode",
+		                             "margin", "shift",  "seed", "draw-step" };
 
 	if (command.ask.model && command.ask.tokenizer)
 		rf_cli_without(asks->row, "model", "cannot be combined with --tokenizer");

@@ -78,10 +78,8 @@ static void roll_out(void)
 	for (int i = 0; i < batch.n; i++) {
 		struct rf_record *r = batch.r[i];
 
-		if (fits(NULL, r, &err) != RF_OK ||
-		    rf_step_entropy(&step, r, i < first, &err) != RF_OK ||
-		    rf_step_select(&step, r, &err) != RF_OK ||
-		    rf_step_rollout(&step, r, &err) != RF_OK ||
+		if (fits(NULL, r, &err) != RF_OK || rf_step_entropy(&step, r, i < first, &err) != RF_OK ||
+		    rf_step_select(&step, r, &err) != RF_OK || rf_step_rollout(&step, r, &err) != RF_OK ||
 		    rf_step_reward(&step, r, &err) != RF_OK)
 			rf_stage_blame(&stage, &batch, i, &err);
 		must(exec ? rf_ask_record(exec, r, -1, &err) : learn(NULL, r, &err));
@@ -100,11 +98,14 @@ static bool train(void)
 	rf_stage_read(&stage, &batch, rf_trainer_share(&trainer));
 	must(rf_trainer_more(&trainer, batch.more, &more, &err));
 	if (more && trainer.weights_out)
-		rf_die(EX_USAGE, "--weights-out takes one batch, but the stream has more than %d records "
-		                 "(--batch)", trainer.batch);
+		rf_die(EX_USAGE,
+		       "--weights-out takes one batch, but the stream has more than %d records (--batch)",
+		       trainer.batch);
 	if (more && stage.output && !rf_copy_many(&stage))
-		rf_die(EX_USAGE, "-o: '%s' is for one batch, but the stream has more than %d records "
-		                 "(--batch): name an existing folder", stage.output, trainer.batch);
+		rf_die(EX_USAGE,
+		       "-o: '%s' is for one batch, but the stream has more than %d records "
+		       "(--batch): name an existing folder",
+		       stage.output, trainer.batch);
 	if (rolls)
 		roll_out();
 	else
@@ -122,15 +123,16 @@ static bool train(void)
 int main(int argc, char *argv[])
 {
 	struct rf_opts model = { 0 }, method = { 0 }, asks = { 0 }, policy = { 0 }, loss = { 0 },
-		batches = { 0 }, trains = { 0 }, stream = { 0 };
+		       batches = { 0 }, trains = { 0 }, stream = { 0 };
 	char name[RF_ASK_NAME];
 	const struct rf_cli cli = {
 		.name = "rf-step",
 		.usage = "-m run [--at step] [--batch n] [options] [file]\n"
-		         "       rf-step -m model --weights-out dir [options] [file]",
+			 "       rf-step -m model --weights-out dir [options] [file]",
 		.summary = "Trains with ReFINE: rf-entropy to rf-grpo in one program, batch after batch.",
 		.example = "rf-cat --range 0:640 corpus.rf | rf-step -m RUN --at 0 --mini-batch 32",
 		.also = "rf-grpo(1), rf-rollout(1), rf-reward(1), rf-stream(5)",
+		/* clang-format off */
 		.opts = (const struct rf_opt *const[]){ model.row, method.row, asks.row, policy.row,
 		                                        loss.row, batches.row, trains.row,
 		                                        stream.row, NULL },
@@ -145,6 +147,7 @@ int main(int argc, char *argv[])
 			{ "Run and files", "at commit-every keep keep-every allow-empty log log-gradients "
 			                   "weights-out output max-record" },
 			RF_CLI_MACHINE, { NULL, NULL } },
+		/* clang-format on */
 		.max_args = 1,
 	};
 

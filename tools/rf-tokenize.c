@@ -19,10 +19,10 @@ static struct rf_progress progress;
 
 static const struct rf_opt own[] = {
 	OPT_FLAG("bytes", &bytes, "use bytes as tokens: id = byte + 3, end 1, vocabulary 384",
-		.noted = RF_OPT_RESULT),
+	         .noted = RF_OPT_RESULT),
 	OPT_TEXT("tokenizer", &model, "path", "tokenizer of a checkpoint or run, or a tokenizer file"),
 	OPT_TEXT("output", &output, "file",
-		"write to this file, not to stdout; it appears whole or not at all", .letter = 'o'),
+	         "write to this file, not to stdout; it appears whole or not at all", .letter = 'o'),
 	OPT_END,
 };
 static struct rf_opts text_opts, cut_opts, bad, show;
@@ -36,14 +36,16 @@ static const struct rf_cli cli = {
 	.example = "rf-tokenize --bytes --max-len 2048 --truncate split corpus/*.txt | rf-dump",
 	.also = "rf-cat(1), rf-dump(1), rf-entropy(1), rf-stream(5)",
 	.opts = opts,
-	.sections = (const struct rf_cli_section[]){
-		{ "Tokenizer", "bytes tokenizer vocab" },
-		{ "Documents", "format text-key prompt-key prompt-suffix-key answer-key answer-prefix "
-		               "answers-key choices-key meta-key source source-key valid-every split "
-		               "skip-bad" },
-		{ "Length", "max-len max-prompt max-answer truncate min-len bos no-eos" },
-		{ "Output", "output threads max-record progress" },
-		{ NULL, NULL } },
+	.sections =
+		(const struct rf_cli_section[]){
+			{ "Tokenizer", "bytes tokenizer vocab" },
+			{ "Documents",
+	                  "format text-key prompt-key prompt-suffix-key answer-key answer-prefix "
+	                  "answers-key choices-key meta-key source source-key valid-every split "
+	                  "skip-bad" },
+			{ "Length", "max-len max-prompt max-answer truncate min-len bos no-eos" },
+			{ "Output", "output threads max-record progress" },
+			{ NULL, NULL } },
 	.max_args = -1,
 };
 

@@ -14,10 +14,10 @@
 #include "cpu/pool.h"
 
 #define RF_PASTE2(a, b) a##_##b
-#define RF_PASTE(a, b) RF_PASTE2(a, b)
-#define KERNEL(name) RF_PASTE(rf_cpu_##name, RF_ISA)
+#define RF_PASTE(a, b)  RF_PASTE2(a, b)
+#define KERNEL(name)    RF_PASTE(rf_cpu_##name, RF_ISA)
 
-#define X(op) void KERNEL(op)(struct rf_dev *d, const struct rf_##op *a);
+#define X(op) void KERNEL(op)(struct rf_dev * d, const struct rf_##op *a);
 RF_OPS(X)
 #undef X
 
@@ -27,14 +27,17 @@ enum { ROWS_TILE = 64 };
 
 struct rf_cpu {
 	struct rf_pool *pool;
-	uintptr_t skew;              /* address = handle - skew; 0 except on the device `check` */
+	uintptr_t skew; /* address = handle - skew; 0 except on the device `check` */
 	/* bytes of an operand that was rounded to bf16: 2, or 4 if the processor has no instructions for
 	 * bf16; 0: products are float32 */
 	int rounded;
-	bool keeps_transposed;       /* float32 weights are kept as (k, n) for products of few rows */
+	bool keeps_transposed; /* float32 weights are kept as (k, n) for products of few rows */
 	/* one element per thread, then one for the caller */
-	struct cpu_scratch { void *p; size_t size; } *scratch;
-	void *gemm;                  /* gemm.c: primitives and kept weights */
+	struct cpu_scratch {
+		void *p;
+		size_t size;
+	} * scratch;
+	void *gemm; /* gemm.c: primitives and kept weights */
 };
 
 static inline struct rf_cpu *cpu_of(struct rf_dev *d) { return d->impl; }

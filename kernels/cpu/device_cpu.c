@@ -17,9 +17,13 @@ extern const struct rf_ops rf_cpu_ops_base;
 #endif
 
 /* the levels that the kernels are compiled for, in ascending order */
-static const struct level { const char *name; const struct rf_ops *ops; } levels[] = {
+static const struct level {
+	const char *name;
+	const struct rf_ops *ops;
+} levels[] = {
 #if defined(__x86_64__)
-	{ "x86_64", &rf_cpu_ops_x86_64 }, { "x86_64_v3", &rf_cpu_ops_x86_64_v3 },
+	{ "x86_64", &rf_cpu_ops_x86_64 },
+	{ "x86_64_v3", &rf_cpu_ops_x86_64_v3 },
 	{ "x86_64_v4", &rf_cpu_ops_x86_64_v4 },
 #else
 	{ "base", &rf_cpu_ops_base },
@@ -29,7 +33,7 @@ enum { LEVELS = sizeof levels / sizeof *levels };
 
 /* the level that was chosen for the whole process, since oneDNN has one level per process */
 static const struct level *chosen;
-static bool limited;             /* the level was chosen by name, not by `auto` */
+static bool limited; /* the level was chosen by name, not by `auto` */
 
 static bool supported(int level)
 {
@@ -99,15 +103,9 @@ const char *rf_cpu_level(void)
 	return name;
 }
 
-const char *rf_cpu_has(int i)
-{
-	return i >= 0 && i <= highest() ? levels[highest() - i].name : NULL;
-}
+const char *rf_cpu_has(int i) { return i >= 0 && i <= highest() ? levels[highest() - i].name : NULL; }
 
-const struct rf_ops *rf_cpu_ops(void)
-{
-	return chosen->ops;
-}
+const struct rf_ops *rf_cpu_ops(void) { return chosen->ops; }
 
 enum rf_code rf_cpu_open(struct rf_dev *d, struct rf_err *e)
 {
@@ -215,10 +213,7 @@ void rf_cpu_zero(struct rf_dev *d, void *to, size_t bytes)
 	rf_cpu_gemm_forget(d, p, bytes);
 }
 
-void rf_cpu_sync(struct rf_dev *d)
-{
-	(void)d;
-}
+void rf_cpu_sync(struct rf_dev *d) { (void)d; }
 
 /* Tells whether float32 weights are kept as (k, n).  It is worth it if a step decodes a few rows, and if
  * there are enough steps to outweigh making the copies, which takes about one step. */
@@ -264,7 +259,8 @@ size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *need)
 
 	if (need->train && need->kv_heads)
 		queries = cpu_attn_part(cpu_attn_shares(need->kv_heads), rows, need->heads, need->kv_heads,
-		                        need->D) * 4;
+		                        need->D) *
+		          4;
 	if (!half && need->train && rows * (wide + slab) * 4 > shared)
 		shared = rows * (wide + slab) * 4;
 	if (batch > shared)

@@ -25,14 +25,17 @@ struct rf_dnnl {
 	struct dnnl_thread {
 		dnnl_stream_t stream;
 		struct rf_dnnl_primitive *slot[SLOTS];
-	} *thread;               /* one per thread of the device */
+	} * thread; /* one per thread of the device */
 };
 
 /* ---- the level of the instruction set ------------------------------------------------------ */
 
 bool rf_cpu_gemm_isa(const char *level)
 {
-	static const struct { const char *level; dnnl_cpu_isa_t most; } limits[] = {
+	static const struct {
+		const char *level;
+		dnnl_cpu_isa_t most;
+	} limits[] = {
 		{ "x86_64", dnnl_cpu_isa_sse41 },
 		{ "x86_64_v3", dnnl_cpu_isa_avx2 },
 		{ "x86_64_v4", dnnl_cpu_isa_avx512_core },
@@ -45,10 +48,7 @@ bool rf_cpu_gemm_isa(const char *level)
 }
 
 /* Tells whether oneDNN uses a level, which is a set of bits, one for each feature. */
-static bool has(dnnl_cpu_isa_t isa)
-{
-	return (dnnl_get_effective_cpu_isa() & isa) == isa;
-}
+static bool has(dnnl_cpu_isa_t isa) { return (dnnl_get_effective_cpu_isa() & isa) == isa; }
 
 const char *rf_cpu_gemm_beyond(void)
 {
@@ -105,7 +105,7 @@ static dnnl_status_t describe_any(desc *md, int rows, int cols, dnnl_data_type_t
 }
 static void destroy(desc *md) { dnnl_memory_desc_destroy(*md); }
 static dnnl_status_t describe_matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t e, desc *a, desc *b, desc *c,
-                            dnnl_primitive_attr_t attr)
+                                     dnnl_primitive_attr_t attr)
 {
 	return dnnl_matmul_primitive_desc_create(pd, e, *a, *b, NULL, *c, attr);
 }
@@ -143,7 +143,7 @@ static dnnl_status_t describe_any(desc *md, int rows, int cols, dnnl_data_type_t
 }
 static void destroy(desc *md) { (void)md; }
 static dnnl_status_t describe_matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t e, desc *a, desc *b, desc *c,
-                            dnnl_primitive_attr_t attr)
+                                     dnnl_primitive_attr_t attr)
 {
 	dnnl_matmul_desc_t md;
 	dnnl_status_t s = dnnl_matmul_desc_init(&md, a, b, NULL, c);
@@ -274,8 +274,9 @@ void rf_dnnl_execute(struct rf_dev *d, struct rf_dnnl *g, int thread, struct rf_
                      const void *a, const void *b, float *c)
 {
 	dnnl_stream_t s = g->thread[thread].stream;
-	dnnl_exec_arg_t args[3] = { { DNNL_ARG_SRC, p->a }, { DNNL_ARG_WEIGHTS, p->b },
-	                            { DNNL_ARG_DST, p->c } };
+	dnnl_exec_arg_t args[3] = { { DNNL_ARG_SRC, p->a },
+		                    { DNNL_ARG_WEIGHTS, p->b },
+		                    { DNNL_ARG_DST, p->c } };
 
 	/* oneDNN only reads a and b, but its interface has no const */
 	if (!failed(d, set_address(p->a, (void *)(uintptr_t)a, s), "operand A") &&
@@ -298,7 +299,7 @@ bool rf_dnnl_same_packing(const struct rf_dnnl_primitive *p, const struct rf_dnn
 }
 
 bool rf_dnnl_pack(struct rf_dev *d, struct rf_dnnl *g, int thread, const struct cpu_product *p,
-                 const struct rf_dnnl_primitive *like, void *to)
+                  const struct rf_dnnl_primitive *like, void *to)
 {
 	dnnl_stream_t s = g->thread[thread].stream;
 	dnnl_primitive_desc_t rd = NULL;

@@ -6,7 +6,10 @@
 
 /* C (m, n) = A (m, k) B (k, n) [+ C].  ta: A is stored (k, m); tb: B is stored (n, k).  bf16: A and B are
  * bf16, else float32.  packed: B has the layout that oneDNN prefers; ldb and tb are then 0. */
-struct dnnl_shape { int m, n, k, lda, ldb, ldc; uint8_t ta, tb, add, bf16, packed, pad[3]; };
+struct dnnl_shape {
+	int m, n, k, lda, ldb, ldc;
+	uint8_t ta, tb, add, bf16, packed, pad[3];
+};
 
 /* The engine of a device, and the primitives of each of its threads. */
 struct rf_dnnl;

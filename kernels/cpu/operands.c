@@ -53,7 +53,11 @@ static void round_to_float(const float *from, size_t n, float *to)
 		to[i] = rf_bf16_f32(rf_f32_bf16(from[i]));
 }
 
-struct rounding { const float *from; void *to; int rows, cols, ld, ldt, bytes; };
+struct rounding {
+	const float *from;
+	void *to;
+	int rows, cols, ld, ldt, bytes;
+};
 
 static void round_tile(void *arg, int t, int thread)
 {

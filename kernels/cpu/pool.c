@@ -18,7 +18,7 @@ struct rf_pool {
 	int threads;
 	pthread_mutex_t lock;
 	pthread_cond_t work, done;
-	uint32_t round;              /* number of rf_pool_run calls; a worker sleeps until it changes */
+	uint32_t round; /* number of rf_pool_run calls; a worker sleeps until it changes */
 	int quit;
 	void (*fn)(void *, int, int);
 	void *arg;
@@ -31,7 +31,10 @@ struct rf_pool {
 	pthread_t *id;
 };
 
-struct worker { struct rf_pool *pool; int thread; };
+struct worker {
+	struct rf_pool *pool;
+	int thread;
+};
 
 static bool has_begun(struct rf_pool *p, uint32_t seen)
 {

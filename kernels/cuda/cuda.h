@@ -27,18 +27,18 @@ typedef __nv_bfloat16 bf16;
 
 struct rf_cuda {
 	cudaStream_t stream;
-	struct rf_cuda_block *blocks; /* list of allocations */
-	struct rf_cuda_link *link;   /* link.cu: NCCL; NULL: not used yet */
+	struct rf_cuda_block *blocks;    /* list of allocations */
+	struct rf_cuda_link *link;       /* link.cu: NCCL; NULL: not used yet */
 	struct rf_cuda_profile *profile; /* profile.cu; NULL: no profile */
-	void *blas;                  /* gemm.cu: cuBLAS */
+	void *blas;                      /* gemm.cu: cuBLAS */
 	struct rf_cuda_rounded *rounded; /* rounded.cu: bf16 copies of products' operands */
 	void *scratch;
 	size_t scratch_size;
 	struct rf_cuda_staging *up, *down; /* device_cuda.cu: pinned memory of the host for copies */
-	int sms;                     /* multiprocessors */
-	size_t most_shared;          /* largest shared memory of a block, in bytes */
-	bool eager;                  /* RF_SYNC=1: wait after each launch, so that a fault names its kernel */
-	bool dead;                   /* the driver has failed: no more calls */
+	int sms;                           /* multiprocessors */
+	size_t most_shared;                /* largest shared memory of a block, in bytes */
+	bool eager; /* RF_SYNC=1: wait after each launch, so that a fault names its kernel */
+	bool dead;  /* the driver has failed: no more calls */
 };
 
 static inline struct rf_cuda *cuda_of(struct rf_dev *d) { return (struct rf_cuda *)d->impl; }

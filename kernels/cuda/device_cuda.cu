@@ -60,7 +60,10 @@ bool rf_cuda_has_shared(struct rf_dev *d, size_t bytes, const char *kernel)
 bool rf_cuda_allowed(struct rf_dev *d, const void *kernel, size_t bytes, const char *name)
 {
 	enum { MOST = 256 };
-	static struct { const void *kernel; size_t bytes; } asked[MOST];
+	static struct {
+		const void *kernel;
+		size_t bytes;
+	} asked[MOST];
 	int i = 0;
 
 	while (i < MOST - 1 && asked[i].kernel && asked[i].kernel != kernel)
@@ -102,15 +105,15 @@ enum { MOST_PARTS = 4 };
 struct rf_cuda_staging {
 	char *p;
 	int parts, now;
-	size_t filled;               /* bytes used of the current part */
+	size_t filled; /* bytes used of the current part */
 	cudaEvent_t done[MOST_PARTS];
 };
 
 static cudaError_t open_staging(struct rf_cuda_staging **to, int parts)
 {
 	struct rf_cuda_staging *s = (struct rf_cuda_staging *)calloc(1, sizeof *s);
-	cudaError_t code = s ? cudaMallocHost((void **)&s->p, (size_t)parts * STAGING)
-	                     : cudaErrorMemoryAllocation;
+	cudaError_t code =
+		s ? cudaMallocHost((void **)&s->p, (size_t)parts * STAGING) : cudaErrorMemoryAllocation;
 
 	*to = s;
 	if (s)
@@ -230,7 +233,11 @@ static enum rf_code open_gpu(struct rf_dev *d, struct rf_err *e)
 /* ---- memory -------------------------------------------------------------------------------- */
 
 /* The size of an allocation, since a release passes only the address. */
-struct rf_cuda_block { void *p; size_t bytes; struct rf_cuda_block *next; };
+struct rf_cuda_block {
+	void *p;
+	size_t bytes;
+	struct rf_cuda_block *next;
+};
 
 void *rf_cuda_alloc(struct rf_dev *d, size_t bytes, const char *what)
 {
@@ -416,8 +423,7 @@ static size_t scratch_of(struct rf_dev *d, const struct rf_workspace *need)
 
 	most = larger(most, 4 * (size_t)cuda_of(d)->sms * 128 * ((size_t)need->D + 2) * 4 +
 	                            (rows + need->rollouts) * heads * 4);
-	most = larger(most,
-	              (size_t)PIECE * 4 + HEAD_ROWS * (((size_t)need->vocab / 1024 + 1) * KEPT + 4));
+	most = larger(most, (size_t)PIECE * 4 + HEAD_ROWS * (((size_t)need->vocab / 1024 + 1) * KEPT + 4));
 	if (need->train)
 		most = larger(most, larger(STRIPS * 2 * wide * 4, TAKEN * 8 * wide * 4 + rows * heads * 8));
 	return larger(most, rows * 16) + (1 << 20);
@@ -437,18 +443,27 @@ static void prepare(struct rf_dev *d, const struct rf_workspace *need)
 /* Returns the rows of logits that training computes together.  With 256 rows and a vocabulary of 32,000, the
  * head's gradient, 262 MB, would be read and written for each 256 rows, which takes 6 times as long as the
  * products of these rows. */
-int rf_cuda_logit_rows(int vocab)
-{
-	return vocab > 100000 ? 1024 : 2048;
-}
+int rf_cuda_logit_rows(int vocab) { return vocab > 100000 ? 1024 : 2048; }
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
-static const struct rf_ops ops = {
-	"cuda", open_gpu, close_gpu, alloc, release, upload, download, zero, wait, rf_cuda_workspace, prepare,
-	&rf_cuda_link, rf_cuda_logit_rows, true, true,
+static const struct rf_ops ops = { "cuda",
+	                           open_gpu,
+	                           close_gpu,
+	                           alloc,
+	                           release,
+	                           upload,
+	                           download,
+	                           zero,
+	                           wait,
+	                           rf_cuda_workspace,
+	                           prepare,
+	                           &rf_cuda_link,
+	                           rf_cuda_logit_rows,
+	                           true,
+	                           true,
 #define X(op) rf_cuda_##op,
-	RF_OPS(X)
+	                           RF_OPS(X)
 #undef X
 };
 

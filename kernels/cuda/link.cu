@@ -19,8 +19,11 @@
 static_assert(sizeof(ncclUniqueId) <= RF_LINK_NAME, "the name of a communicator");
 
 #define CALLS(X) \
-	X(GetUniqueId) X(CommInitRankConfig) X(CommGetAsyncError) X(CommAbort) X(GetErrorString) \
-	X(GetLastError) X(AllReduce) X(Reduce) X(Broadcast) X(GroupStart) X(GroupEnd)
+	X(GetUniqueId) \
+	X(CommInitRankConfig) \
+	X(CommGetAsyncError) \
+	X(CommAbort) \
+	X(GetErrorString) X(GetLastError) X(AllReduce) X(Reduce) X(Broadcast) X(GroupStart) X(GroupEnd)
 
 struct rf_cuda_link {
 	void *library;

@@ -23,10 +23,10 @@ struct entry {
 struct rf_cuda_profile {
 	const char *path;
 	cudaEvent_t from[PAIRS], to[PAIRS];
-	int of[PAIRS], waiting;      /* of: the entry of each pair; waiting: the number of pairs to read */
+	int of[PAIRS], waiting; /* of: the entry of each pair; waiting: the number of pairs to read */
 	struct entry entry[ENTRIES];
 	int entries;
-	long long lost;              /* launches that found the table full */
+	long long lost; /* launches that found the table full */
 };
 
 void rf_cuda_profile_open(struct rf_dev *d)
@@ -34,8 +34,7 @@ void rf_cuda_profile_open(struct rf_dev *d)
 	const char *path = getenv("RF_PROFILE");
 	struct rf_cuda_profile *p;
 
-	if (!path || !*path || !strcmp(path, "0") ||
-	    !(p = (struct rf_cuda_profile *)calloc(1, sizeof *p)))
+	if (!path || !*path || !strcmp(path, "0") || !(p = (struct rf_cuda_profile *)calloc(1, sizeof *p)))
 		return;
 	p->path = strcmp(path, "1") ? path : "/dev/stderr";
 	cuda_of(d)->profile = p;
@@ -134,8 +133,9 @@ static void write_table(const struct rf_cuda_profile *p, int to)
 		all += p->entry[i].seconds;
 		calls += p->entry[i].calls;
 	}
-	line(to, text, snprintf(text, sizeof text, "%-64s %22s %8s %10s %9s %6s %9s\n", "kernel",
-	                        "grid*block", "calls", "ms", "us each", "%", "TFLOP/s"));
+	line(to, text,
+	     snprintf(text, sizeof text, "%-64s %22s %8s %10s %9s %6s %9s\n", "kernel", "grid*block", "calls",
+	              "ms", "us each", "%", "TFLOP/s"));
 	for (int i = 0; i < p->entries; i++) {
 		const struct entry *e = &p->entry[i];
 		char grid[60], speed[40] = "";
@@ -144,15 +144,16 @@ static void write_table(const struct rf_cuda_profile *p, int to)
 		         e->block.x * e->block.y * e->block.z);
 		if (e->flops > 0 && e->seconds > 0)
 			snprintf(speed, sizeof speed, "%.1f", e->flops / e->seconds / 1e12);
-		line(to, text, snprintf(text, sizeof text, "%-64s %22s %8lld %10.3f %9.2f %6.2f %9s\n",
-		                        e->name, grid, e->calls, 1e3 * e->seconds,
-		                        1e6 * e->seconds / (double)e->calls,
-		                        all > 0 ? 100 * e->seconds / all : 0, speed));
+		line(to, text,
+		     snprintf(text, sizeof text, "%-64s %22s %8lld %10.3f %9.2f %6.2f %9s\n", e->name, grid,
+		              e->calls, 1e3 * e->seconds, 1e6 * e->seconds / (double)e->calls,
+		              all > 0 ? 100 * e->seconds / all : 0, speed));
 	}
 	line(to, text, snprintf(text, sizeof text, "%-64s %22s %8lld %10.3f\n", "all", "", calls, 1e3 * all));
 	if (p->lost)
-		line(to, text, snprintf(text, sizeof text,
-		                        "%lld launches of other kinds are counted as the first\n", p->lost));
+		line(to, text,
+		     snprintf(text, sizeof text, "%lld launches of other kinds are counted as the first\n",
+		              p->lost));
 }
 
 void rf_cuda_profile_close(struct rf_dev *d)

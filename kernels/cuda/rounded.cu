@@ -14,22 +14,30 @@
 #include "cuda/sweep.h"
 
 /* A weight's copy.  stale: the weight has changed since; own: the copy's memory is not part of `kept`. */
-struct kept { struct side of; bf16 *to; struct kept *next; bool stale, own; };
+struct kept {
+	struct side of;
+	bf16 *to;
+	struct kept *next;
+	bool stale, own;
+};
 /* A copy of other numbers, and its place in the ring: n numbers from `at` on.  of.p NULL: unused. */
-struct recent { struct stored of; size_t at, n; };
+struct recent {
+	struct stored of;
+	size_t at, n;
+};
 
 /* ROUND: the ring holds the largest operand ROUND times.  A product has two operands, and a kernel writes at
  * most three times the largest of its copies, so these never overwrite each other.  Each copy begins at a
  * multiple of ALIGN numbers, like an allocation; SLACK: room for that. */
 enum { RECENT = 64, ROUND = 4, ALIGN = 128, SLACK = 8 * ALIGN, SLOTS = 1 << 10 };
 struct rf_cuda_rounded {
-	struct kept *weight[SLOTS];    /* hashed by address */
-	bf16 *kept;                    /* memory for weights, allocated in advance */
-	size_t kept_size, kept_used;   /* size and used part of `kept`, in numbers */
+	struct kept *weight[SLOTS];  /* hashed by address */
+	bf16 *kept;                  /* memory for weights, allocated in advance */
+	size_t kept_size, kept_used; /* size and used part of `kept`, in numbers */
 	struct recent recent[RECENT];
-	int turn;                      /* the next of them */
-	bf16 *ring;                    /* memory for `recent`, used as a ring */
-	size_t size, next;             /* size of the ring; where the next copy begins */
+	int turn;          /* the next of them */
+	bf16 *ring;        /* memory for `recent`, used as a ring */
+	size_t size, next; /* size of the ring; where the next copy begins */
 };
 
 static const char operands[] = " for operands in bf16";
@@ -91,7 +99,7 @@ static bool touches(const struct kept *w, const void *p, size_t bytes)
 
 	for (int i = 0; i < w->of.parts; i++) {
 		const char *first = (const char *)w->of.p[i],
-		           *end = first + (size_t)w->of.rows[i] * (size_t)w->of.cols * 4;
+			   *end = first + (size_t)w->of.rows[i] * (size_t)w->of.cols * 4;
 
 		any |= end > (const char *)p && first < (const char *)p + bytes;
 	}
@@ -299,7 +307,7 @@ bool rf_cuda_rounded(struct rf_dev *d, const struct stored *s, const struct copy
 	}
 	if (!found) {
 		*to = { c->ring + take_place(c, &all, place_of(c, keep))->at, all.cols,
-		        (size_t)all.rows * all.cols };
+			(size_t)all.rows * all.cols };
 		round_now(d, &all, (bf16 *)to->p);
 	}
 	if (all.batch != s->batch)

@@ -13,7 +13,11 @@ struct stored {
 	size_t stride;
 };
 /* Stacked weights: all rows have `cols` numbers, without gaps. */
-struct side { int parts, cols; const float *p[RF_SIDE]; int rows[RF_SIDE]; };
+struct side {
+	int parts, cols;
+	const float *p[RF_SIDE];
+	int rows[RF_SIDE];
+};
 /* A copy.  ld: numbers from row to row; stride: from one matrix of a batch to the next. */
 struct copy {
 	const bf16 *p;

@@ -111,7 +111,7 @@ static __device__ __forceinline__ double softplus(double x) { return x > 30 ? x 
 
 /* ---- element by element -------------------------------------------------------------------- */
 
-enum { SWEEP = 256 };  /* threads of a block */
+enum { SWEEP = 256 }; /* threads of a block */
 
 /* Calls f.at<W>(i, j), which computes elements j .. j + W - 1 of row i, for all elements. */
 template <int W, class F> static __global__ void __launch_bounds__(SWEEP) each(size_t rows, size_t cols, F f)

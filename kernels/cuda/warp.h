@@ -116,8 +116,8 @@ static __device__ __forceinline__ void sum_product(float (&c)[N][4], int nt, con
 			break;
 
 		const uint32_t x[4] = { two_bf16(p[l][0], p[l][1]), two_bf16(p[l][2], p[l][3]),
-		                        two_bf16(p[l + 1][0], p[l + 1][1]),
-		                        two_bf16(p[l + 1][2], p[l + 1][3]) };
+			                two_bf16(p[l + 1][0], p[l + 1][1]),
+			                two_bf16(p[l + 1][2], p[l + 1][3]) };
 
 		product_step<TB>(c, nt, x, l * 8, b, lb);
 	}
@@ -158,7 +158,10 @@ static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt,
 
 /* The part of a warp's sum that this lane holds: two rows, first and first + 8; has: whether each exists; and
  * two of every eight columns, from col on. */
-struct lane_rows { int first, col; bool has[2]; };
+struct lane_rows {
+	int first, col;
+	bool has[2];
+};
 
 /* Returns the lane's rows, if the warp's 16 rows begin at row `from` of `rows`. */
 static __device__ __forceinline__ lane_rows lane_rows_of(int from, int rows)

@@ -38,9 +38,16 @@ enum rf_code rf_blame(struct rf_err *e, const char *fmt, ...)
 }
 
 static const int status[] = {
-	[RF_OK] = EX_OK, [RF_EOF] = EX_OK, [RF_EUSAGE] = EX_USAGE, [RF_EDATA] = EX_DATAERR,
-	[RF_ENOINPUT] = EX_NOINPUT, [RF_EDEVICE] = EX_UNAVAILABLE, [RF_ENUMERIC] = EX_SOFTWARE,
-	[RF_ENOMEM] = EX_OSERR, [RF_EIO] = EX_IOERR, [RF_EBUSY] = EX_TEMPFAIL,
+	[RF_OK] = EX_OK,
+	[RF_EOF] = EX_OK,
+	[RF_EUSAGE] = EX_USAGE,
+	[RF_EDATA] = EX_DATAERR,
+	[RF_ENOINPUT] = EX_NOINPUT,
+	[RF_EDEVICE] = EX_UNAVAILABLE,
+	[RF_ENUMERIC] = EX_SOFTWARE,
+	[RF_ENOMEM] = EX_OSERR,
+	[RF_EIO] = EX_IOERR,
+	[RF_EBUSY] = EX_TEMPFAIL,
 	[RF_EMODEL] = EX_CONFIG,
 };
 enum { CODES = sizeof status / sizeof *status };
@@ -67,8 +74,8 @@ char *rf_quote(char *buf, size_t size, const void *s, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		char esc[5];
 		int len = p[i] >= 32 && p[i] < 127 ? snprintf(esc, sizeof esc, "%c", p[i])
-		        : p[i] == '\n' ? snprintf(esc, sizeof esc, "\\n")
-		        : snprintf(esc, sizeof esc, "\\x%02x", p[i]);
+		          : p[i] == '\n'           ? snprintf(esc, sizeof esc, "\\n")
+		                                   : snprintf(esc, sizeof esc, "\\x%02x", p[i]);
 		if (w + (size_t)len + 4 > size) {
 			memcpy(buf + w, "...", 4);
 			return buf;

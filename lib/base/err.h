@@ -34,8 +34,7 @@ enum rf_code rf_fail(struct rf_err *e, enum rf_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* Prepends the formatted text and ": " to e's sentence.  Returns e's code, or RF_ENUMERIC if e is NULL. */
-enum rf_code rf_blame(struct rf_err *e, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+enum rf_code rf_blame(struct rf_err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Returns the exit status (sysexits.h) for a code. */
 int rf_exit_status(enum rf_code code);

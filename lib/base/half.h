@@ -22,10 +22,7 @@ static inline uint32_t rf_f32_bits(float x)
 	return u;
 }
 
-static inline float rf_bf16_f32(uint16_t h)
-{
-	return rf_bits_f32((uint32_t)h << 16);
-}
+static inline float rf_bf16_f32(uint16_t h) { return rf_bits_f32((uint32_t)h << 16); }
 
 /* Rounds to nearest, ties to even.  A value that is too large becomes an infinity; NaN stays NaN. */
 static inline uint16_t rf_f32_bf16(float x)
@@ -57,9 +54,9 @@ static inline uint16_t rf_f32_f16(float x)
 
 	if (magnitude > 0x7f800000)
 		return (uint16_t)(sign | 0x7e00);
-	if (magnitude >= 0x477ff000)              /* 65520 and above round to infinity */
+	if (magnitude >= 0x477ff000) /* 65520 and above round to infinity */
 		return (uint16_t)(sign | 0x7c00);
-	if (magnitude >= 0x38800000)              /* normal: 2^-14 and above */
+	if (magnitude >= 0x38800000) /* normal: 2^-14 and above */
 		return (uint16_t)(sign | (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13);
 	/* subnormal: after 1/2 is added, the last bits count multiples of 2^-24; the addition itself has
 	   rounded them */

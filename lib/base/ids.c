@@ -5,7 +5,9 @@
 
 #include "base/ids.h"
 
-struct rf_id_slot { uint64_t id, count, first; };
+struct rf_id_slot {
+	uint64_t id, count, first;
+};
 
 static struct rf_id_slot *find(struct rf_id_slot *slot, size_t size, uint64_t id)
 {

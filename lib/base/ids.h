@@ -8,7 +8,11 @@
 #include "base/err.h"
 
 /* A set of counted ids; all zero: empty. */
-struct rf_ids { struct rf_id_slot *slot; size_t used, size; uint64_t total; };
+struct rf_ids {
+	struct rf_id_slot *slot;
+	size_t used, size;
+	uint64_t total;
+};
 
 /* Counts one more occurrence of id.  *before: the number of its earlier occurrences.  Errors: RF_ENOMEM. */
 enum rf_code rf_ids_add(struct rf_ids *ids, uint64_t id, uint64_t *before, struct rf_err *e);

@@ -12,10 +12,7 @@ static void name_of(struct rf_buf *b, const char *name)
 		rf_print(b, "%s\"%s\":", b->p[b->n - 1] == '{' ? "" : ",", name);
 }
 
-void rf_jline_begin(struct rf_buf *b)
-{
-	rf_print_text(b, "{");
-}
+void rf_jline_begin(struct rf_buf *b) { rf_print_text(b, "{"); }
 
 void rf_jline_bool(struct rf_buf *b, const char *name, bool v)
 {
@@ -44,7 +41,4 @@ void rf_jline_text(struct rf_buf *b, const char *name, const char *v)
 	rf_print_string(b, v, strlen(v));
 }
 
-void rf_jline_end(struct rf_buf *b)
-{
-	rf_print_text(b, "}\n");
-}
+void rf_jline_end(struct rf_buf *b) { rf_print_text(b, "}\n"); }

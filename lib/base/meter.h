@@ -7,14 +7,14 @@
 #include <stdint.h>
 
 struct rf_meter {
-	_Atomic uint64_t bytes;    /* read from the inputs so far, as stored (compressed) */
-	_Atomic uint64_t records;  /* read so far */
-	_Atomic uint64_t done;     /* records that the program has finished with */
-	_Atomic uint64_t tokens;   /* in the records counted by `done` */
+	_Atomic uint64_t bytes;   /* read from the inputs so far, as stored (compressed) */
+	_Atomic uint64_t records; /* read so far */
+	_Atomic uint64_t done;    /* records that the program has finished with */
+	_Atomic uint64_t tokens;  /* in the records counted by `done` */
 	/* trainers only: optimizer steps so far, and the losses of the last step; NaN: that step has none */
 	_Atomic uint64_t steps;
 	_Atomic double ntp, rl;
-	_Atomic double first_ntp;  /* the loss of the first step, as ntp */
+	_Atomic double first_ntp; /* the loss of the first step, as ntp */
 };
 
 /* m may be NULL in these functions, if no thread reads the counters. */

@@ -77,7 +77,7 @@ const char *rf_opt_value(const struct rf_opt *o, int digits, char buf[RF_OPT_VAL
 
 	switch (o->kind) {
 	case RF_OPT_FLAG: text = *(const bool *)o->to ? "yes" : "no"; break;
-	case RF_OPT_INT:  snprintf(buf, RF_OPT_VALUE, "%d", *(const int *)o->to); break;
+	case RF_OPT_INT: snprintf(buf, RF_OPT_VALUE, "%d", *(const int *)o->to); break;
 	case RF_OPT_U64:
 	case RF_OPT_SIZE: snprintf(buf, RF_OPT_VALUE, "%" PRIu64, *(const uint64_t *)o->to); break;
 	case RF_OPT_REAL:

@@ -23,29 +23,32 @@
 #include <string.h>
 
 enum rf_opt_kind {
-	RF_OPT_FLAG,  /* bool *      --name                                                  */
-	RF_OPT_INT,   /* int *       a whole number in [min, max]; suffixes k, M: 2^10, 2^20 */
-	RF_OPT_U64,   /* uint64_t *  0 .. 2^64-1                                             */
-	RF_OPT_SIZE,  /* uint64_t *  bytes; suffixes k, M, G: 2^10, 2^20, 2^30               */
-	RF_OPT_REAL,  /* double *    in [min, max], finite                                   */
-	RF_OPT_PAIR,  /* double[2]   two reals "a,b", each in [min, max]                     */
-	RF_OPT_TEXT,  /* const char ** any string that is not empty                          */
-	RF_OPT_ENUM,  /* int * or pointer to an enum: index of a word in arg ("cpu|auto"); -1: none */
-	RF_OPT_LIST,  /* struct rf_opt_list *  as TEXT; the option may be given several times */
+	RF_OPT_FLAG, /* bool *      --name                                                  */
+	RF_OPT_INT,  /* int *       a whole number in [min, max]; suffixes k, M: 2^10, 2^20 */
+	RF_OPT_U64,  /* uint64_t *  0 .. 2^64-1                                             */
+	RF_OPT_SIZE, /* uint64_t *  bytes; suffixes k, M, G: 2^10, 2^20, 2^30               */
+	RF_OPT_REAL, /* double *    in [min, max], finite                                   */
+	RF_OPT_PAIR, /* double[2]   two reals "a,b", each in [min, max]                     */
+	RF_OPT_TEXT, /* const char ** any string that is not empty                          */
+	RF_OPT_ENUM, /* int * or pointer to an enum: index of a word in arg ("cpu|auto"); -1: none */
+	RF_OPT_LIST, /* struct rf_opt_list *  as TEXT; the option may be given several times */
 };
 
 enum { RF_OPT_LISTED = 16 }; /* most values of a LIST */
-struct rf_opt_list { const char *s[RF_OPT_LISTED]; int n; };
+struct rf_opt_list {
+	const char *s[RF_OPT_LISTED];
+	int n;
+};
 
 struct rf_opt {
-	const char *name;      /* the long name, without dashes */
-	char letter;           /* the short name, or 0 */
+	const char *name; /* the long name, without dashes */
+	char letter;      /* the short name, or 0 */
 	enum rf_opt_kind kind;
-	void *to;              /* where the value goes; holds the default */
-	double min, max;       /* for INT, REAL, PAIR */
-	const char *arg;       /* metavariable for --help; for ENUM the words, separated by | */
-	const char *help;      /* a phrase in lower case; --help wraps it */
-	unsigned noted;        /* 0, or bits of the enum below */
+	void *to;         /* where the value goes; holds the default */
+	double min, max;  /* for INT, REAL, PAIR */
+	const char *arg;  /* metavariable for --help; for ENUM the words, separated by | */
+	const char *help; /* a phrase in lower case; --help wraps it */
+	unsigned noted;   /* 0, or bits of the enum below */
 };
 
 /* How an option is recorded.  RF_OPT_RESULT: the option changes results, so it is in the stream's history.
@@ -55,27 +58,46 @@ enum { RF_OPT_RESULT = 1, RF_OPT_OF_BATCH = 2 };
 
 /* One row of a table.  After the help text a row may set other members: .letter = 'k', .noted =
  * RF_OPT_RESULT.  words: the words of an ENUM, separated by |. */
-#define OPT_FLAG(name_, to_, ...) { .name = name_, .kind = RF_OPT_FLAG, .to = to_, .help = __VA_ARGS__ }
+#define OPT_FLAG(name_, to_, ...) \
+	{ \
+		.name = name_, .kind = RF_OPT_FLAG, .to = to_, .help = __VA_ARGS__ \
+	}
 #define OPT_INT(name_, to_, min_, max_, arg_, ...) \
-	{ .name = name_, .kind = RF_OPT_INT, .to = to_, .min = min_, .max = max_, .arg = arg_, \
-	  .help = __VA_ARGS__ }
+	{ \
+		.name = name_, .kind = RF_OPT_INT, .to = to_, .min = min_, .max = max_, .arg = arg_, \
+		.help = __VA_ARGS__ \
+	}
 #define OPT_U64(name_, to_, arg_, ...) \
-	{ .name = name_, .kind = RF_OPT_U64, .to = to_, .arg = arg_, .help = __VA_ARGS__ }
+	{ \
+		.name = name_, .kind = RF_OPT_U64, .to = to_, .arg = arg_, .help = __VA_ARGS__ \
+	}
 #define OPT_SIZE(name_, to_, arg_, ...) \
-	{ .name = name_, .kind = RF_OPT_SIZE, .to = to_, .arg = arg_, .help = __VA_ARGS__ }
+	{ \
+		.name = name_, .kind = RF_OPT_SIZE, .to = to_, .arg = arg_, .help = __VA_ARGS__ \
+	}
 #define OPT_REAL(name_, to_, min_, max_, arg_, ...) \
-	{ .name = name_, .kind = RF_OPT_REAL, .to = to_, .min = min_, .max = max_, .arg = arg_, \
-	  .help = __VA_ARGS__ }
+	{ \
+		.name = name_, .kind = RF_OPT_REAL, .to = to_, .min = min_, .max = max_, .arg = arg_, \
+		.help = __VA_ARGS__ \
+	}
 #define OPT_PAIR(name_, to_, min_, max_, arg_, ...) \
-	{ .name = name_, .kind = RF_OPT_PAIR, .to = to_, .min = min_, .max = max_, .arg = arg_, \
-	  .help = __VA_ARGS__ }
+	{ \
+		.name = name_, .kind = RF_OPT_PAIR, .to = to_, .min = min_, .max = max_, .arg = arg_, \
+		.help = __VA_ARGS__ \
+	}
 #define OPT_TEXT(name_, to_, arg_, ...) \
-	{ .name = name_, .kind = RF_OPT_TEXT, .to = to_, .arg = arg_, .help = __VA_ARGS__ }
+	{ \
+		.name = name_, .kind = RF_OPT_TEXT, .to = to_, .arg = arg_, .help = __VA_ARGS__ \
+	}
 #define OPT_ENUM(name_, to_, words, ...) \
-	{ .name = name_, .kind = RF_OPT_ENUM, .to = to_, .arg = words, .help = __VA_ARGS__ }
+	{ \
+		.name = name_, .kind = RF_OPT_ENUM, .to = to_, .arg = words, .help = __VA_ARGS__ \
+	}
+/* clang-format off */
 #define OPT_LIST(name_, to_, arg_, ...) \
 	{ .name = name_, .kind = RF_OPT_LIST, .to = to_, .arg = arg_, .help = __VA_ARGS__ }
 #define OPT_END { .name = NULL }
+/* clang-format on */
 
 /* A table of n rows, and after them a row with a NULL name.  All zero: an empty table. */
 enum { RF_OPTS_MOST = 40 };

@@ -18,10 +18,7 @@
 #include "base/shortest.h"
 #include "base/utf8.h"
 
-void rf_print_text(struct rf_buf *p, const char *s)
-{
-	rf_buf_add(p, s, strlen(s));
-}
+void rf_print_text(struct rf_buf *p, const char *s) { rf_buf_add(p, s, strlen(s)); }
 
 static void print_v(struct rf_buf *p, const char *fmt, va_list ap)
 {
@@ -139,10 +136,7 @@ void rf_print_clear(struct rf_buf *p)
 
 /* Returns the columns that a character takes on a terminal.  Latin letters, and U+FFFD for invalid bytes,
  * take one. */
-static int width_of(int32_t c)
-{
-	return c < 0x300 ? 1 : utf8proc_charwidth(c);
-}
+static int width_of(int32_t c) { return c < 0x300 ? 1 : utf8proc_charwidth(c); }
 
 /* Writes a character, or an invalid piece (c negative), in its safe form.  Returns the length. */
 static size_t show(char to[20], const unsigned char *u, size_t len, int32_t c)
@@ -215,7 +209,7 @@ void rf_print_json(struct rf_buf *p, const char *text)
 			rf_buf_add(p, u + i, len);
 		else if (c > 0xFFFF)
 			rf_print(p, "\\u%04x\\u%04x", 0xD7C0u + ((unsigned)c >> 10),
-			               0xDC00u + ((unsigned)c & 0x3FF));
+			         0xDC00u + ((unsigned)c & 0x3FF));
 		else
 			rf_print(p, "\\u%04x", (unsigned)c);
 	}

@@ -21,7 +21,7 @@ void rf_print_single(struct rf_buf *p, float x);
  * not take the number for an integer. */
 void rf_print_float(struct rf_buf *p, double x);
 void rf_print_fill(struct rf_buf *p, char c, size_t n);
-void rf_print_clear(struct rf_buf *p);       /* empties the buffer and resets `failed`; keeps the memory */
+void rf_print_clear(struct rf_buf *p); /* empties the buffer and resets `failed`; keeps the memory */
 
 /* Appends bytes from outside as UTF-8 that is safe on a terminal, in a line of TSV and for a human reader.
  * Control characters and the backslash become \t \n \r \\ or \xNN.  Characters that rf_utf8_unsafe() names
@@ -51,10 +51,10 @@ size_t rf_columns_tail(const void *s, size_t n, int columns);
 /* A list of items laid out one after the other; an item that would pass the width begins a new line. */
 struct rf_flow {
 	struct rf_buf *p;
-	int indent, width;        /* in columns */
-	int lines, max_lines;     /* lines so far, lines allowed (0: any number) */
-	int column;               /* where the current line ends so far */
-	int left_out;             /* items left out because max_lines were full */
+	int indent, width;    /* in columns */
+	int lines, max_lines; /* lines so far, lines allowed (0: any number) */
+	int column;           /* where the current line ends so far */
+	int left_out;         /* items left out because max_lines were full */
 };
 
 /* Begins a list in p.  label is written into the indent of the first line; NULL: none. */

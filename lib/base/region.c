@@ -26,8 +26,9 @@ void *rf_region_alloc(struct rf_region *p, size_t count, size_t piece)
 			size = n;
 		if (!(b = malloc(sizeof *b + 64 + size)))
 			return NULL;
-		*b = (struct rf_region_block){ p->newest, size, 0,
-		                             (unsigned char *)(((uintptr_t)(b + 1) + 63) & ~(uintptr_t)63) };
+		*b = (struct rf_region_block){
+			p->newest, size, 0, (unsigned char *)(((uintptr_t)(b + 1) + 63) & ~(uintptr_t)63)
+		};
 		p->newest = b;
 	}
 	b->used += n;

@@ -8,8 +8,15 @@
 #include <stdint.h>
 
 /* The purpose of a random number. */
-enum rf_purpose { RF_DRAW_SELECT = 1, RF_DRAW_ROLLOUT, RF_DRAW_SHUFFLE, RF_DRAW_WEIGHTS, RF_DRAW_REWARD,
-                  RF_DRAW_GENERATE, RF_DRAW_NEEDLE };
+enum rf_purpose {
+	RF_DRAW_SELECT = 1,
+	RF_DRAW_ROLLOUT,
+	RF_DRAW_SHUFFLE,
+	RF_DRAW_WEIGHTS,
+	RF_DRAW_REWARD,
+	RF_DRAW_GENERATE,
+	RF_DRAW_NEEDLE
+};
 
 void rf_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 

@@ -12,15 +12,9 @@ template <typename T> static size_t shortest(char *to, T x)
 	return static_cast<size_t>(end - to);
 }
 
-size_t rf_shortest_double(char to[RF_SHORTEST], double x)
-{
-	return shortest(to, x);
-}
+size_t rf_shortest_double(char to[RF_SHORTEST], double x) { return shortest(to, x); }
 
-size_t rf_shortest_single(char to[RF_SHORTEST], float x)
-{
-	return shortest(to, x);
-}
+size_t rf_shortest_single(char to[RF_SHORTEST], float x) { return shortest(to, x); }
 
 double rf_shortest_read(const char *text, size_t n)
 {

@@ -137,7 +137,8 @@ static bool of_cache(const char *path, char id[300])
 		if (strncmp(part, prefix, sizeof prefix - 1) || !(name = strstr(owner, "--")) || name >= end)
 			continue;
 		if (snprintf(id, 300, "%.*s/%.*s", (int)(name - owner), owner, (int)(end - name - 2),
-		             name + 2) < 300 && is_repository(id, strlen(id)))
+		             name + 2) < 300 &&
+		    is_repository(id, strlen(id)))
 			return true;
 	}
 	return false;
@@ -234,7 +235,7 @@ static void add_table(struct rf_buf *p, const char *title, const json_t *o, cons
 	const char *key;
 	json_t *v;
 
-	json_object_foreach((json_t *)(uintptr_t)o, key, v) {
+	json_object_foreach ((json_t *)(uintptr_t)o, key, v) {
 		struct rf_buf text = { 0 };
 
 		if (!strcmp(key, without) || json_is_object(v) || json_is_null(v))
@@ -279,7 +280,7 @@ static json_t *figures_of(const char *run, const char *file, json_int_t step)
 		json_decref(one);
 	}
 	rf_lines_close(lines);
-	json_object_foreach_safe(figures, next, key, v)
+	json_object_foreach_safe (figures, next, key, v)
 		if (!json_is_number(v) || !strncmp(key, "timing_s/", 9) || !strncmp(key, "perf/", 5) ||
 		    !strcmp(key, "world"))
 			json_object_del(figures, key);
@@ -314,7 +315,7 @@ static void add_hashes(struct rf_buf *p, const struct rf_ckpt *c, const json_t *
 		add_row(p, "data", text_at(begun, "hash"));
 	if (*text_at(begun, "words"))
 		add_row(p, "files", text_at(begun, "words"));
-	json_array_foreach(json_object_get(newest, "scripts"), i, script)
+	json_array_foreach (json_object_get(newest, "scripts"), i, script)
 		add_row(p, text_at(script, "file"), text_at(script, "xxh64"));
 }
 

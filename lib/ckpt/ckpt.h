@@ -26,29 +26,29 @@ enum { RF_HASH_HISTORY = 16 };
 /* A checkpoint that is open for reading: a bare directory, a step of a run, or a run, which means its latest
  * step (rf_step_latest()). */
 struct rf_ckpt {
-	char dir[4096];           /* the directory of config.json */
-	bool in_run;              /* it has a state.json */
-	bool config_only;         /* dir is a config file: there are no tensors, and all hashes are "" */
+	char dir[4096];   /* the directory of config.json */
+	bool in_run;      /* it has a state.json */
+	bool config_only; /* dir is a config file: there are no tensors, and all hashes are "" */
 	struct rf_config cfg;
 	struct rf_params params;
 	struct rf_tensors tensors;
-	bool tied;                /* the file has no lm_head.weight, or one equal to the embedding */
-	char warning[700];        /* a warning for the user; "": none */
+	bool tied;         /* the file has no lm_head.weight, or one equal to the embedding */
+	char warning[700]; /* a warning for the user; "": none */
 	/* the part of `warning` about files and tensors that are not read; "": none */
 	char unread[400];
 	/* the part of `warning` about a link `latest` that does not lead to a step; "": none */
 	char lost[RF_STEP_LOST];
-	int64_t step;             /* 0 for a bare checkpoint */
-	int64_t commits;          /* commits since the run began */
-	int64_t updates;          /* steps that changed the weights, for AdamW's bias correction */
+	int64_t step;    /* 0 for a bare checkpoint */
+	int64_t commits; /* commits since the run began */
+	int64_t updates; /* steps that changed the weights, for AdamW's bias correction */
 	char weights[17], arch[17], tokenizer[17]; /* hashes; tokenizer "": it has no tokenizer */
 	/* hashes of the weights of this and the previous commits, newest first */
 	char past[RF_HASH_HISTORY + 1][17];
 	int past_count;
-	int64_t parent;           /* the step before; -1: none, or unknown */
-	char moments[17];         /* the hash of optim.safetensors; "": the step has no moments */
-	char data_hash[17];       /* the hash of the last batch's records, from state.json; "": unknown */
-	int64_t data_next;        /* the number of records that the run was trained on */
+	int64_t parent;     /* the step before; -1: none, or unknown */
+	char moments[17];   /* the hash of optim.safetensors; "": the step has no moments */
+	char data_hash[17]; /* the hash of the last batch's records, from state.json; "": unknown */
+	int64_t data_next;  /* the number of records that the run was trained on */
 };
 
 /* Opens a checkpoint and checks everything except the values: the config, state.json, and the names and
@@ -85,8 +85,8 @@ void rf_ckpt_close(struct rf_ckpt *c);
 /* A run that is open for training. */
 struct rf_run {
 	char path[4096];
-	int lock;                 /* the file that holds the lock; -1: not locked */
-	struct rf_ckpt at;        /* the newest step */
+	int lock;          /* the file that holds the lock; -1: not locked */
+	struct rf_ckpt at; /* the newest step */
 	/* a warning of the last commit: old steps were not removed, or the disk is nearly full; "": none */
 	char warning[300];
 };
@@ -111,15 +111,15 @@ enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e);
 
 /* A step that is to be committed, apart from its weights and moments. */
 struct rf_commit {
-	int64_t step;             /* the number of the new step: optimizer steps since the run began */
-	int64_t updates;          /* how many of them changed the weights */
+	int64_t step;    /* the number of the new step: optimizer steps since the run began */
+	int64_t updates; /* how many of them changed the weights */
 	/* the number of batches since the last commit, by which `commits` in state.json grows; 0 counts as
 	   1 */
 	int batches;
-	const char *data_hash;    /* NULL: data_hash and data_next stay as they were */
+	const char *data_hash; /* NULL: data_hash and data_next stay as they were */
 	int64_t data_next;
-	int keep;                 /* the number of newest steps to keep, >= 1 */
-	int keep_every;           /* also keep every step that this divides; 0: no others */
+	int keep;       /* the number of newest steps to keep, >= 1 */
+	int keep_every; /* also keep every step that this divides; 0: no others */
 };
 
 /* A commit is written by a writer (writer.h) with the settings RF_CKPT_WRITER(&r->at): rf_commit_begin(),

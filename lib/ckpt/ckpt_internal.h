@@ -13,9 +13,9 @@
 enum { RF_STATE_FORMAT = 2 };
 struct rf_state {
 	int64_t step, parent, commits, updates;
-	char past[RF_HASH_HISTORY][17];  /* hashes of the weights of earlier commits, newest first */
+	char past[RF_HASH_HISTORY][17]; /* hashes of the weights of earlier commits, newest first */
 	int past_count;
-	char data_hash[17];              /* "": unknown */
+	char data_hash[17]; /* "": unknown */
 	int64_t data_next;
 };
 
@@ -38,7 +38,11 @@ enum rf_code rf_ckpt_replace(const char *temp, const char *to, const volatile si
                              struct rf_err *e);
 
 /* Lists the tensors of the file of moments.  m, v: flat buffers; NULL if only the header is needed. */
-struct rf_moments { struct rf_tensor *t; char (*names)[RF_MAX_NAME + 16]; int n; };
+struct rf_moments {
+	struct rf_tensor *t;
+	char (*names)[RF_MAX_NAME + 16];
+	int n;
+};
 enum rf_code rf_moments_table(struct rf_moments *o, const struct rf_params *params, const float *m,
                               const float *v, const struct rf_transfer *transfer, struct rf_err *e);
 void rf_moments_free(struct rf_moments *o);

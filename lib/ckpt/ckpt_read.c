@@ -29,12 +29,15 @@ struct misfit {
 	enum wrong wrong;
 	const char *name;
 	char detail[140];
-	size_t at, digits;   /* the place of the layer's number in the name */
-	int layer;           /* -1: the name has no number */
+	size_t at, digits; /* the place of the layer's number in the name */
+	int layer;         /* -1: the name has no number */
 	bool listed;
 };
 
-struct misfits { struct misfit *m; int n; };
+struct misfits {
+	struct misfit *m;
+	int n;
+};
 
 static void add_misfit(struct misfits *l, enum wrong wrong, const char *name, const char *detail)
 {
@@ -60,10 +63,7 @@ static bool same_fault(const struct misfit *a, const struct misfit *b)
 	       !strcmp(a->detail, b->detail);
 }
 
-static int by_number(const void *a, const void *b)
-{
-	return *(const int *)a - *(const int *)b;
-}
+static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
 /* Prints n > 1 numbers as "{0..23}" or "{0,2,5}".  Returns false if out has too little room. */
 static bool print_layers(char *out, size_t size, int *layer, int n)
@@ -108,7 +108,9 @@ static int print_entry(char *out, size_t size, struct misfits *l, int i, int *la
 static enum rf_code print_misfits(struct misfits *l, int *layer, struct rf_err *e)
 {
 	static const char *const titles[] = {
-		[MISSING] = "missing", [UNEXPECTED] = "unexpected", [SHAPE] = "of another shape",
+		[MISSING] = "missing",
+		[UNEXPECTED] = "unexpected",
+		[SHAPE] = "of another shape",
 		[TYPE] = "of a type that holds no weights",
 	};
 	char all[3400] = "", one[1000];
@@ -131,8 +133,8 @@ static enum rf_code print_misfits(struct misfits *l, int *layer, struct rf_err *
 			if (first)
 				used += (size_t)snprintf(all + used, sizeof all - used,
 				                         "%s%s: ", used ? "; " : "", titles[w]);
-			used += (size_t)snprintf(all + used, sizeof all - used, "%s%s",
-			                         first ? "" : ", ", one);
+			used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", first ? "" : ", ",
+			                         one);
 			first = false;
 		}
 	}
@@ -176,7 +178,7 @@ static enum rf_code check_names(const struct rf_tensors *t, const struct rf_para
 	for (int i = 0; i < params->n; i++) {
 		const struct rf_param *p = &params->p[i];
 		const struct rf_tensor *x = rf_tensors_find(t, p->name);
-		char is[60], not[60], detail[140];
+		char is[60], not [60], detail[140];
 		int64_t want[4];
 
 		if (!x) {
@@ -188,7 +190,7 @@ static enum rf_code check_names(const struct rf_tensors *t, const struct rf_para
 				want[k] = p->shape[k];
 			print_shape(is, sizeof is, x->shape, x->ndim);
 			print_shape(not, sizeof not, want, p->ndim);
-			snprintf(detail, sizeof detail, " (%s, not %s)", is, not);
+			snprintf(detail, sizeof detail, " (%s, not %s)", is, not );
 			add_misfit(&l, SHAPE, p->name, detail);
 		} else if (x->dtype != RF_F32 && x->dtype != RF_F16 && x->dtype != RF_BF16 &&
 		           x->dtype != RF_F64) {
@@ -226,10 +228,7 @@ static enum rf_code compare_bytes(const struct rf_tensor *a, const struct rf_ten
 	return RF_OK;
 }
 
-static bool has_tensor(const void *tensors, const char *name)
-{
-	return rf_tensors_named(tensors, name);
-}
+static bool has_tensor(const void *tensors, const char *name) { return rf_tensors_named(tensors, name); }
 
 /* Checks that the model's tensors are where the index places them.  A head that repeats the embedding may be
  * missing. */
@@ -250,8 +249,7 @@ static enum rf_code check_places(const struct rf_ckpt *c, struct rf_err *e)
 		return RF_OK;
 	rf_tensors_refuse(t, first, e);
 	if (own > 1)
-		rf_blame(e, "%d tensors of the model are not where the index places them; the first is",
-		         own);
+		rf_blame(e, "%d tensors of the model are not where the index places them; the first is", own);
 	return rf_blame(e, "%s/model.safetensors.index.json", c->dir);
 }
 
@@ -388,7 +386,7 @@ static enum rf_code check_files(const char *dir, const json_t *files, bool all, 
 	for (int i = 0; i < 2; i++)
 		if (!json_object_get(files, needed[i]))
 			return rf_fail(e, RF_EMODEL, "its list of files lacks '%s'", needed[i]);
-	json_object_foreach((json_t *)(uintptr_t)files, name, entry)
+	json_object_foreach ((json_t *)(uintptr_t)files, name, entry)
 		if (rc == RF_OK)
 			rc = check_file(dir, name, entry, all, e);
 	return rc;
@@ -568,8 +566,7 @@ enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e)
 		strcpy(c->dir, dir);
 		/* a trainer may have committed a step and removed this one since we read latest; then what a
 		   step need not have, such as a tokenizer, may seem not to be there */
-		if ((rc = open_dir(c, of_run, e)) == RF_OK &&
-		    (!of_run || !stat(dir, &st) || errno != ENOENT))
+		if ((rc = open_dir(c, of_run, e)) == RF_OK && (!of_run || !stat(dir, &st) || errno != ENOENT))
 			break;
 		rf_ckpt_close(c);
 		if (rc == RF_OK)
@@ -714,12 +711,12 @@ static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const str
 	if ((rc = load_tensors(&c->tensors, &c->params, "", &all, flat, transfer, true, e)) == RF_OK &&
 	    c->in_run &&
 	    (rc = flat && (!transfer || transfer->get)
-	               ? rf_ckpt_hash_weights(&as_written, flat, weights, e)
-	               : rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) == RF_OK &&
+	                  ? rf_ckpt_hash_weights(&as_written, flat, weights, e)
+	                  : rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) == RF_OK &&
 	    strcmp(weights, c->weights))
 		rc = rf_fail(e, RF_EMODEL,
-		             "the weights do not match state.json (their hash is %s instead of %s)",
-		             weights, c->weights);
+		             "the weights do not match state.json (their hash is %s instead of %s)", weights,
+		             c->weights);
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", c->dir);
 }
 
@@ -735,8 +732,7 @@ static enum rf_code check_moments(const struct rf_ckpt *c, const char *path, str
 	if ((rc = rf_file_hash_file(path, UINT64_MAX, is, e)) == RF_OK && strcmp(is, c->moments))
 		rc = rf_fail(e, RF_EMODEL,
 		             "the optimizer state has been changed: its hash is %s, but state.json says %s",
-		             is,
-		             *c->moments ? c->moments : "nothing about it");
+		             is, *c->moments ? c->moments : "nothing about it");
 	return rc;
 }
 

@@ -58,8 +58,7 @@ void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat)
 			for (size_t j = 0; j < t->p[i].count; j++)
 				w[j] = 1;
 			break;
-		case RF_INIT_ZERO:
-			break;
+		case RF_INIT_ZERO: break;
 		case RF_INIT_LOG:
 		case RF_INIT_RATE:
 			for (size_t j = 0; j < t->p[i].count; j++)
@@ -80,15 +79,17 @@ enum rf_code rf_init_tokenizer(const struct rf_config *cfg, const char *config, 
 		return rf_fail(e, RF_EMODEL, "%s: vocab_size is %d, but the byte tokenizer has %d tokens",
 		               config, cfg->vocab, RF_BYTES_VOCAB);
 	return *tokenizer && strcmp(*tokenizer, "bytes")
-	               ? rf_tokenizer_fit_copy(*tokenizer, cfg, config, warning, e) : RF_OK;
+	               ? rf_tokenizer_fit_copy(*tokenizer, cfg, config, warning, e)
+	               : RF_OK;
 }
 
 enum rf_code rf_init_fresh(const struct rf_config *cfg, const struct rf_params *t, uint64_t seed,
                            const char *tokenizer, const char *dir, const volatile sig_atomic_t *stop,
                            struct rf_err *e)
 {
-	struct rf_ckpt_writer w = { .cfg = cfg, .params = t, .dtype = RF_F32, .tokenizer = tokenizer,
-	                            .stop = stop };
+	struct rf_ckpt_writer w = {
+		.cfg = cfg, .params = t, .dtype = RF_F32, .tokenizer = tokenizer, .stop = stop
+	};
 	float *flat = malloc(t->total * sizeof *flat);
 	enum rf_code rc;
 

@@ -81,8 +81,8 @@ json_t *rf_manifest_newest(const json_t *lines)
 	const char *key;
 	size_t i;
 
-	json_array_foreach(lines, i, line)
-		json_object_foreach(line, key, part)
+	json_array_foreach (lines, i, line)
+		json_object_foreach (line, key, part)
 			if (!of_line(key) && json_object_set(newest, key, part) < 0) {
 				json_decref(newest);
 				return NULL;
@@ -121,7 +121,7 @@ static json_t *make_line(bool begins, const json_t *before, const json_t *parts,
 	*needed = begins || !json_equal(json_object_get(line, "host"), json_object_get(before, "host"));
 	if (begins && first)
 		failed = json_object_update(line, (json_t *)(uintptr_t)first) < 0;
-	json_object_foreach((json_t *)(uintptr_t)parts, key, part)
+	json_object_foreach ((json_t *)(uintptr_t)parts, key, part)
 		if (!json_equal(part, json_object_get(before, key))) {
 			*needed = true;
 			failed = failed || json_object_set(line, key, part) < 0;
@@ -146,8 +146,8 @@ enum rf_code rf_manifest_note(const char *run, const json_t *parts, const json_t
 	if ((rc = rf_file_join(path, run, RF_MANIFEST, e)) == RF_OK &&
 	    (rc = read_lines(path, &old, &n, lines, e)) == RF_OK) {
 		before = rf_manifest_newest(lines);
-		line = !before ? NULL : make_line(!json_array_size(lines), before, parts, first, step,
-		                                  &needed);
+		line = !before ? NULL
+		               : make_line(!json_array_size(lines), before, parts, first, step, &needed);
 		rf_buf_add(&text, old, n);
 		if (n && old[n - 1] != '\n') /* a user edited the file by hand */
 			rf_buf_add(&text, "\n", 1);

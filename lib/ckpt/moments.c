@@ -29,9 +29,11 @@ enum rf_code rf_moments_table(struct rf_moments *o, const struct rf_params *para
 		struct rf_tensor *t = &o->t[i];
 
 		snprintf(o->names[i], sizeof o->names[i], "%s.%s", kinds[i / params->n], p->name);
+		/* clang-format off */
 		*t = (struct rf_tensor){ .name = o->names[i], .dtype = RF_F32, .ndim = p->ndim,
 		                         .count = p->count, .bytes = p->count * 4, .transfer = transfer,
 		                         .data = from ? from + p->offset : NULL };
+		/* clang-format on */
 		for (int d = 0; d < p->ndim; d++)
 			t->shape[d] = p->shape[d];
 	}

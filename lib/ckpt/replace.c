@@ -18,7 +18,6 @@
 #include "io/steps.h"
 #include "io/tempfile.h"
 
-
 /* Returns whether a line of the list, after the first one, is this name. */
 static bool is_listed(const char *list, const char *name)
 {
@@ -156,8 +155,8 @@ static enum rf_code exchange_folders(const char *temp, const char *to, const vol
 		return rc;
 	if ((rc = check_folder(temp, &exists, &why)) != RF_OK)
 		return rf_fail(e, rc,
-		               "%s was written; the old folder was changed meanwhile and is kept as %s",
-		               to, temp);
+		               "%s was written; the old folder was changed meanwhile and is kept as %s", to,
+		               temp);
 	if ((rc = rf_file_remove(temp, e)) != RF_OK)
 		rf_blame(e, "%s was written, but the old folder was not removed", to);
 	return rc;

@@ -23,7 +23,8 @@
 static bool is_temporary(const char *name)
 {
 	return (!strncmp(name, ".step-", 6) || !strncmp(name, ".latest.", 8) ||
-	        !strncmp(name, "." RF_MANIFEST, strlen("." RF_MANIFEST))) && strstr(name, ".tmp-");
+	        !strncmp(name, "." RF_MANIFEST, strlen("." RF_MANIFEST))) &&
+	       strstr(name, ".tmp-");
 }
 
 /* Removes the temporary files of killed trainers.  Only the holder of the lock makes temporary names, so no
@@ -89,8 +90,8 @@ enum rf_code rf_run_lock(const char *run, int *lock, struct rf_err *e)
 	if ((rc = rf_file_lock(*lock, path, e)) == RF_OK)
 		return RF_OK;
 	if (rc == RF_EBUSY)
-		rf_fail(e, RF_EBUSY,
-		        "%s: another program is training this run; try again when it has ended", run);
+		rf_fail(e, RF_EBUSY, "%s: another program is training this run; try again when it has ended",
+		        run);
 	close(*lock);
 	*lock = -1;
 	return rc;
@@ -117,18 +118,19 @@ static enum rf_code find_run(struct rf_run *r, const char *path, int64_t *newest
 	if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
 		return rf_fail(e, RF_EMODEL,
 		               "%s: not a directory (a run is a directory); start a run with: rf-init "
-		               "--from CHECKPOINT RUN", path);
+		               "--from CHECKPOINT RUN",
+		               path);
 	if ((rc = rf_file_join(config, path, "config.json", e)) != RF_OK)
 		return rc;
 	strcpy(r->path, path);
 	if (stat(config, &st) == 0 && (n = rf_run_of_step(path)))
 		return rf_fail(e, RF_EUSAGE,
-		               "%s: a step of a run, and the run itself is what is trained: -m %.*s", path,
-		               n, path);
+		               "%s: a step of a run, and the run itself is what is trained: -m %.*s", path, n,
+		               path);
 	if (stat(config, &st) == 0)
 		return rf_fail(e, RF_EUSAGE,
-		               "%s: a checkpoint, not a run; begin a run with: rf-init --from %s RUN",
-		               path, path);
+		               "%s: a checkpoint, not a run; begin a run with: rf-init --from %s RUN", path,
+		               path);
 	return rf_step_newest(path, newest, e);
 }
 
@@ -242,9 +244,11 @@ static enum rf_code prune_steps(const char *path, int keep, int keep_every, stru
 /* Returns the state of the step that follows `at`. */
 static struct rf_state next_state(const struct rf_ckpt *at, const struct rf_commit *c)
 {
-	struct rf_state s = { .step = c->step, .parent = at->step, .updates = c->updates,
-	                      .commits = at->commits + (c->batches ? c->batches : 1),
-	                      .data_next = c->data_hash ? c->data_next : at->data_next };
+	struct rf_state s = { .step = c->step,
+		              .parent = at->step,
+		              .updates = c->updates,
+		              .commits = at->commits + (c->batches ? c->batches : 1),
+		              .data_next = c->data_hash ? c->data_next : at->data_next };
 
 	s.past_count = at->past_count < RF_HASH_HISTORY ? at->past_count : RF_HASH_HISTORY;
 	memcpy(s.past, at->past, sizeof s.past);
@@ -426,8 +430,9 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, bool mome
                           const volatile sig_atomic_t *stop, struct rf_err *e)
 {
 	const size_t n = from->params.total;
-	const struct rf_state s = { .parent = -1, .step = moments ? from->step : 0,
-	                            .updates = moments ? from->updates : 0 };
+	const struct rf_state s = { .parent = -1,
+		                    .step = moments ? from->step : 0,
+		                    .updates = moments ? from->updates : 0 };
 	struct rf_ckpt_writer w = RF_CKPT_WRITER(from);
 	char temp[4096];
 	float *flat, *m, *v;

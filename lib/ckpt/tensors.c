@@ -22,48 +22,46 @@
 
 enum { MAX_SHARDS = 1024, BLOCK = 1 << 16 };
 
-static const struct { const char *name; int size; } dtypes[] = {
-	[RF_F32] = { "F32", 4 }, [RF_F16] = { "F16", 2 }, [RF_BF16] = { "BF16", 2 }, [RF_F64] = { "F64", 8 },
-	[RF_I8] = { "I8", 1 }, [RF_I16] = { "I16", 2 }, [RF_I32] = { "I32", 4 }, [RF_I64] = { "I64", 8 },
-	[RF_U8] = { "U8", 1 }, [RF_U16] = { "U16", 2 }, [RF_U32] = { "U32", 4 }, [RF_U64] = { "U64", 8 },
+static const struct {
+	const char *name;
+	int size;
+} dtypes[] = {
+	[RF_F32] = { "F32", 4 },   [RF_F16] = { "F16", 2 }, [RF_BF16] = { "BF16", 2 },
+	[RF_F64] = { "F64", 8 },   [RF_I8] = { "I8", 1 },   [RF_I16] = { "I16", 2 },
+	[RF_I32] = { "I32", 4 },   [RF_I64] = { "I64", 8 }, [RF_U8] = { "U8", 1 },
+	[RF_U16] = { "U16", 2 },   [RF_U32] = { "U32", 4 }, [RF_U64] = { "U64", 8 },
 	[RF_BOOL] = { "BOOL", 1 }, [RF_OTHER] = { "?", 0 },
 };
 
 /* Types of the format whose values are not read here, so that their sizes can be checked. */
-static const struct { const char *name; unsigned bits; } unread[] = {
-	{ "F4", 4 }, { "F6_E2M3", 6 }, { "F6_E3M2", 6 }, { "F8_E5M2", 8 }, { "F8_E4M3", 8 }, { "F8_E8M0", 8 },
-	{ "F8_E4M3FNUZ", 8 }, { "F8_E5M2FNUZ", 8 }, { "C64", 64 },
+static const struct {
+	const char *name;
+	unsigned bits;
+} unread[] = {
+	{ "F4", 4 },      { "F6_E2M3", 6 },     { "F6_E3M2", 6 },     { "F8_E5M2", 8 }, { "F8_E4M3", 8 },
+	{ "F8_E8M0", 8 }, { "F8_E4M3FNUZ", 8 }, { "F8_E5M2FNUZ", 8 }, { "C64", 64 },
 };
 
 /* One file.  The names of its tensors point into its header. */
 struct shard {
 	json_t *header;
-	const char *file;    /* its name in the index */
+	const char *file; /* its name in the index */
 	int fd;
-	const char *bytes;   /* the file in memory, if there is no fd */
+	const char *bytes; /* the file in memory, if there is no fd */
 };
 
 struct files {
-	json_t *index;       /* NULL: there is only one file */
-	json_t *order;       /* the files of the index, each once: {file: true} */
+	json_t *index; /* NULL: there is only one file */
+	json_t *order; /* the files of the index, each once: {file: true} */
 	int n;
 	struct shard s[];
 };
 
-const char *rf_dtype_name(enum rf_dtype t)
-{
-	return dtypes[t].name;
-}
+const char *rf_dtype_name(enum rf_dtype t) { return dtypes[t].name; }
 
-int rf_dtype_size(enum rf_dtype t)
-{
-	return dtypes[t].size;
-}
+int rf_dtype_size(enum rf_dtype t) { return dtypes[t].size; }
 
-const char *rf_tensor_type(const struct rf_tensor *t)
-{
-	return t->type ? t->type : dtypes[t->dtype].name;
-}
+const char *rf_tensor_type(const struct rf_tensor *t) { return t->type ? t->type : dtypes[t->dtype].name; }
 
 /* ---- the header ---------------------------------------------------------------------------- */
 
@@ -127,8 +125,7 @@ static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json
 
 	if (json_array_size(shape) > RF_MAX_DIMS)
 		return rf_fail(e, RF_EMODEL, "'%s' has %zu dimensions, more than the limit of %d", q,
-		               json_array_size(shape),
-		               RF_MAX_DIMS);
+		               json_array_size(shape), RF_MAX_DIMS);
 	for (i = 0; i < json_array_size(shape); i++) {
 		if (!get_size(json_array_get(shape, i), &dim))
 			return rf_fail(e, RF_EMODEL, "'%s': its shape is not made of whole numbers", q);
@@ -202,7 +199,7 @@ static enum rf_code read_header(struct rf_tensors *out, struct shard *s, const c
 	if (!(t = realloc(out->t, ((size_t)out->n + json_object_size(s->header) + 1) * sizeof *t)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	out->t = t;
-	json_object_foreach(s->header, key, v) {
+	json_object_foreach (s->header, key, v) {
 		if (strcmp(key, "__metadata__")) {
 			if ((rc = read_entry(&out->t[out->n], key, v, room, e)) != RF_OK)
 				return rc;
@@ -211,7 +208,7 @@ static enum rf_code read_header(struct rf_tensors *out, struct shard *s, const c
 		}
 		if (!json_is_object(v) && !json_is_null(v))
 			return rf_fail(e, RF_EMODEL, "__metadata__ is not an object");
-		json_object_foreach(v, k, pair)
+		json_object_foreach (v, k, pair)
 			if (!json_is_string(pair))
 				return rf_fail(e, RF_EMODEL, "__metadata__ has a value that is not a string");
 	}
@@ -373,9 +370,9 @@ static bool settle_places(struct rf_tensors *out, const json_t *map)
 	out->n = n;
 	for (int i = 0; i < out->n; i++)
 		if (!(file = indexed_file(map, out->t[i].name)) || strcmp(file, file_of(&out->t[i])))
-			fits = fits && add_misplaced(out, out->t[i].name, file_of(&out->t[i]),
-			                             RF_SHARD_UNLISTED);
-	json_object_foreach((json_t *)(uintptr_t)map, name, v) {
+			fits = fits &&
+			       add_misplaced(out, out->t[i].name, file_of(&out->t[i]), RF_SHARD_UNLISTED);
+	json_object_foreach ((json_t *)(uintptr_t)map, name, v) {
 		const struct files *f = out->impl;
 		bool there = false;
 
@@ -398,7 +395,7 @@ static json_t *list_shards(const json_t *map, struct rf_err *e)
 
 	if (!order)
 		rf_fail(e, RF_ENOMEM, "out of memory");
-	json_object_foreach((json_t *)(uintptr_t)map, name, v) {
+	json_object_foreach ((json_t *)(uintptr_t)map, name, v) {
 		if (order && (!json_is_string(v) || !rf_file_plain(json_string_value(v)))) {
 			rf_fail(e, RF_EMODEL, "the file of '%s' is not a plain file name",
 			        rf_quote(q, sizeof q, name, strlen(name)));
@@ -437,7 +434,7 @@ static enum rf_code open_shards(struct rf_tensors *out, const char *dir, json_t 
 	}
 	f->order = order;
 	f->index = json_incref(index);
-	json_object_foreach(order, file, v) {
+	json_object_foreach (order, file, v) {
 		f->s[i].file = file;
 		if ((rc = rf_file_join(path, dir, file, e)) == RF_OK &&
 		    (rc = open_shard(out, &f->s[i++], path, e)) == RF_ENOINPUT)
@@ -576,7 +573,7 @@ enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_
 		return rf_fail(e, RF_EMODEL, "'%s' has dtype %s, which is not a type for weights",
 		               rf_quote(q, sizeof q, t->name, strlen(t->name)),
 		               rf_quote(type, sizeof type, rf_tensor_type(t), strlen(rf_tensor_type(t))));
-	for (size_t i = 0; i < n; ) {
+	for (size_t i = 0; i < n;) {
 		size_t some = n - i < BLOCK / size ? n - i : BLOCK / size;
 		if ((rc = rf_tensor_read(t, (first + i) * size, buf, some * size, e)) != RF_OK)
 			return rc;
@@ -660,9 +657,10 @@ static char *make_header(const struct rf_tensor *t, int n, const char *const *ex
 		json_t *shape = json_array();
 		for (int d = 0; d < t[i].ndim; d++)
 			json_array_append_new(shape, json_integer(t[i].shape[d]));
-		json_object_set_new(head, t[i].name, json_pack("{s:s, s:o, s:[I, I]}",
-		                    "dtype", rf_tensor_type(&t[i]), "shape", shape,
-		                    "data_offsets", (json_int_t)place, (json_int_t)(place + t[i].bytes)));
+		json_object_set_new(head, t[i].name,
+		                    json_pack("{s:s, s:o, s:[I, I]}", "dtype", rf_tensor_type(&t[i]), "shape",
+		                              shape, "data_offsets", (json_int_t)place,
+		                              (json_int_t)(place + t[i].bytes)));
 		place += t[i].bytes;
 	}
 	text = json_object_size(head) == (size_t)n + 1 ? json_dumps(head, JSON_COMPACT) : NULL;
@@ -707,8 +705,8 @@ enum rf_code rf_tensors_put(struct rf_tempfile *f, const struct rf_tensor *t, in
 	size_t most;
 	unsigned char *buf = allocate_pieces(t, n, &most);
 	uint64_t size;
-	enum rf_code rc = buf ? rf_tensors_begin(f, t, n, extra, &size, e)
-	                      : rf_fail(e, RF_ENOMEM, "out of memory");
+	enum rf_code rc =
+		buf ? rf_tensors_begin(f, t, n, extra, &size, e) : rf_fail(e, RF_ENOMEM, "out of memory");
 
 	for (int i = 0; rc == RF_OK && i < n; i++) {
 		const bool here = !t[i].fd && !t[i].transfer;

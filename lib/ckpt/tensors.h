@@ -13,8 +13,22 @@
 #include "base/err.h"
 
 /* RF_OTHER: a type whose values are never read, such as F8_E4M3; its tensors are copied as bytes. */
-enum rf_dtype { RF_F32, RF_F16, RF_BF16, RF_F64, RF_I8, RF_I16, RF_I32, RF_I64, RF_U8, RF_U16, RF_U32, RF_U64,
-	RF_BOOL, RF_OTHER };
+enum rf_dtype {
+	RF_F32,
+	RF_F16,
+	RF_BF16,
+	RF_F64,
+	RF_I8,
+	RF_I16,
+	RF_I32,
+	RF_I64,
+	RF_U8,
+	RF_U16,
+	RF_U32,
+	RF_U64,
+	RF_BOOL,
+	RF_OTHER
+};
 enum { RF_MAX_DIMS = 8 };
 
 /* How to access memory that host code cannot, such as the memory of a device: get copies from it to the host,
@@ -23,31 +37,34 @@ struct rf_transfer {
 	void *arg;
 	enum rf_code (*get)(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e);
 	enum rf_code (*put)(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e);
-	size_t block;            /* a good number of bytes for one copy, a multiple of 8 */
+	size_t block; /* a good number of bytes for one copy, a multiple of 8 */
 };
 
 struct rf_tensor {
 	const char *name;
 	enum rf_dtype dtype;
-	const char *type;         /* for RF_OTHER: the name of the type in the file; else NULL */
+	const char *type; /* for RF_OTHER: the name of the type in the file; else NULL */
 	int ndim;
 	int64_t shape[RF_MAX_DIMS];
-	uint64_t count;           /* elements */
+	uint64_t count; /* elements */
 	uint64_t bytes;
-	const void *data;         /* in the caller's memory, unaligned: copy with memcpy; NULL: in a file */
-	const int *fd;            /* the file, for rf_tensor_read(); NULL: none */
-	uint64_t at;              /* byte offset in the file */
+	const void *data; /* in the caller's memory, unaligned: copy with memcpy; NULL: in a file */
+	const int *fd;    /* the file, for rf_tensor_read(); NULL: none */
+	uint64_t at;      /* byte offset in the file */
 	const struct rf_transfer *transfer; /* for data that is not in host memory; NULL: the data is */
 };
 
 /* A disagreement between an index and its shards about one tensor. */
 enum rf_shard_fault {
-	RF_SHARD_NO_TENSOR,       /* the index names the tensor, but the file does not have it */
-	RF_SHARD_NO_FILE,         /* the index names the tensor, but the file does not exist */
-	RF_SHARD_UNLISTED,        /* the file has the tensor, but the index does not place it there */
-	RF_SHARD_TWICE,           /* the file has the tensor, and so has another shard */
+	RF_SHARD_NO_TENSOR, /* the index names the tensor, but the file does not have it */
+	RF_SHARD_NO_FILE,   /* the index names the tensor, but the file does not exist */
+	RF_SHARD_UNLISTED,  /* the file has the tensor, but the index does not place it there */
+	RF_SHARD_TWICE,     /* the file has the tensor, and so has another shard */
 };
-struct rf_misplaced { const char *name, *file; enum rf_shard_fault fault; };
+struct rf_misplaced {
+	const char *name, *file;
+	enum rf_shard_fault fault;
+};
 
 /* The tensors of one file, or of the shards that DIR/model.safetensors.index.json names, sorted by name
  * (strcmp), each name once. */
@@ -58,12 +75,12 @@ struct rf_tensors {
 	   two shards have a tensor, t holds the one that the index places, or else either */
 	struct rf_misplaced *misplaced;
 	int misplaced_count;
-	bool index_ignored;       /* there is an index next to model.safetensors, which was read instead */
+	bool index_ignored; /* there is an index next to model.safetensors, which was read instead */
 	void *impl;
 };
 
-const char *rf_dtype_name(enum rf_dtype t);     /* as in the file: "F32" ...; RF_OTHER: "?" */
-int rf_dtype_size(enum rf_dtype t);             /* RF_OTHER: 0 */
+const char *rf_dtype_name(enum rf_dtype t); /* as in the file: "F32" ...; RF_OTHER: "?" */
+int rf_dtype_size(enum rf_dtype t);         /* RF_OTHER: 0 */
 /* Returns the name of a tensor's type as the file has it. */
 const char *rf_tensor_type(const struct rf_tensor *t);
 

@@ -51,8 +51,9 @@ static enum rf_code list_tensors(const struct rf_ckpt_writer *w, const float *we
 			*t = old->t[i];
 			continue;
 		}
-		*t = (struct rf_tensor){ .name = name, .dtype = x->f32 ? RF_F32 : w->dtype, .ndim = x->ndim,
-		                         .count = x->count };
+		*t = (struct rf_tensor){
+			.name = name, .dtype = x->f32 ? RF_F32 : w->dtype, .ndim = x->ndim, .count = x->count
+		};
 		t->bytes = x->count * (uint64_t)rf_dtype_size(t->dtype);
 		t->data = t->dtype == RF_F32 ? weights + x->offset : (const void *)(half + x->offset);
 		t->transfer = w->transfer;
@@ -116,8 +117,8 @@ static enum rf_code create_file(struct rf_ckpt_writer *w, struct rf_tempfile *f,
 static enum rf_code list_file(struct rf_ckpt_writer *w, const char *name, uint64_t size, const char *hex,
                               struct rf_err *e)
 {
-	return json_object_set_new(w->files, name, json_pack("{s:I, s:s}", "size", (json_int_t)size, "xxh64",
-	                                                     hex)) < 0
+	return json_object_set_new(w->files, name,
+	                           json_pack("{s:I, s:s}", "size", (json_int_t)size, "xxh64", hex)) < 0
 	               ? rf_fail(e, RF_ENOMEM, "out of memory")
 	               : RF_OK;
 }
@@ -189,10 +190,8 @@ static enum rf_code copy_file(struct rf_ckpt_writer *w, const char *from, const 
  * it. */
 static bool is_rewritten(const char *name)
 {
-	static const char *const ends[] = {
-		".safetensors", ".index.json", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx",
-		".gguf", NULL
-	};
+	static const char *const ends[] = { ".safetensors", ".index.json", ".bin",  ".pt",   ".pth", ".ckpt",
+		                            ".h5",          ".msgpack",    ".onnx", ".gguf", NULL };
 
 	for (const char *const *end = ends; *end; end++)
 		if (rf_file_ends(name, strlen(name), *end))
@@ -232,8 +231,8 @@ static enum rf_code check_file(const char *dir, const char *path, struct stat *s
 	if (*regular && st->st_size > MOST_COPIED)
 		return rf_fail(e, RF_EMODEL,
 		               "%s: the file has %lld bytes and would be copied into every step, for which "
-		               "the limit is %lld: move it out of the checkpoint", path,
-		               (long long)st->st_size, (long long)MOST_COPIED);
+		               "the limit is %lld: move it out of the checkpoint",
+		               path, (long long)st->st_size, (long long)MOST_COPIED);
 	return RF_OK;
 }
 
@@ -280,7 +279,7 @@ static void remove_files(struct rf_ckpt_writer *w)
 	char path[4096];
 	json_t *file;
 
-	json_object_foreach(w->files, name, file)
+	json_object_foreach (w->files, name, file)
 		if (rf_file_join(path, w->dir, name, NULL) == RF_OK)
 			unlink(path);
 	json_object_clear(w->files);
@@ -346,25 +345,25 @@ uint64_t rf_ckpt_bytes(const struct rf_ckpt_writer *w)
 
 /* ---- the files that are written ------------------------------------------------------------ */
 
-static const char byt5[] =
-	"{\n"
-	"  \"tokenizer_class\": \"ByT5Tokenizer\",\n"
-	"  \"pad_token\": \"<pad>\",\n"
-	"  \"eos_token\": \"</s>\",\n"
-	"  \"unk_token\": \"<unk>\",\n"
-	"  \"extra_ids\": 125,\n"
-	"  \"added_tokens_decoder\": {\n"
-	"    \"0\": { \"content\": \"<pad>\", \"special\": true },\n"
-	"    \"1\": { \"content\": \"</s>\", \"special\": true },\n"
-	"    \"2\": { \"content\": \"<unk>\", \"special\": true }\n"
-	"  }\n"
-	"}\n";
+static const char byt5[] = "{\n"
+			   "  \"tokenizer_class\": \"ByT5Tokenizer\",\n"
+			   "  \"pad_token\": \"<pad>\",\n"
+			   "  \"eos_token\": \"</s>\",\n"
+			   "  \"unk_token\": \"<unk>\",\n"
+			   "  \"extra_ids\": 125,\n"
+			   "  \"added_tokens_decoder\": {\n"
+			   "    \"0\": { \"content\": \"<pad>\", \"special\": true },\n"
+			   "    \"1\": { \"content\": \"</s>\", \"special\": true },\n"
+			   "    \"2\": { \"content\": \"<unk>\", \"special\": true }\n"
+			   "  }\n"
+			   "}\n";
 
 static enum rf_code write_tokenizer(struct rf_ckpt_writer *w, const char *tokenizer, struct rf_err *e)
 {
-	static const char *const others[] = { "special_tokens_map.json", "added_tokens.json", "vocab.json",
-	                                      "merges.txt", "generation_config.json", "chat_template.jinja",
-	                                      "chat_template.json", NULL };
+	static const char *const others[] = {
+		"special_tokens_map.json", "added_tokens.json",   "vocab.json",         "merges.txt",
+		"generation_config.json",  "chat_template.jinja", "chat_template.json", NULL
+	};
 	enum rf_code rc;
 	bool found = false;
 
@@ -379,15 +378,14 @@ static enum rf_code write_tokenizer(struct rf_ckpt_writer *w, const char *tokeni
 	if (!found)
 		return rf_fail(e, RF_ENOINPUT,
 		               "%s: there is no tokenizer here (tokenizer.json, tokenizer.model, "
-		               "tokenizer_config.json)", tokenizer);
+		               "tokenizer_config.json)",
+		               tokenizer);
 	return RF_OK;
 }
 
 static enum rf_code write_config(struct rf_ckpt_writer *w, struct rf_err *e)
 {
-	const char *dtype = w->dtype == RF_F32    ? "float32"
-	                    : w->dtype == RF_BF16 ? "bfloat16"
-	                                             : "float16";
+	const char *dtype = w->dtype == RF_F32 ? "float32" : w->dtype == RF_BF16 ? "bfloat16" : "float16";
 	enum rf_code rc;
 	char *text;
 
@@ -473,14 +471,14 @@ static enum rf_code write_state(struct rf_ckpt_writer *w, const struct rf_state 
 
 	for (int i = 0; i < s->past_count; i++)
 		bad |= json_array_append_new(past, json_string(s->past[i]));
-	root = json_pack("{s:i, s:I, s:I, s:I, s:I, s:s, s:o, s:O}", "format", RF_STATE_FORMAT,
-	                 "step", (json_int_t)s->step, "parent", (json_int_t)s->parent, "commits",
-	                 (json_int_t)s->commits,
-	                 "updates", (json_int_t)s->updates, "weights", w->weights, "past", past, "files",
-	                 w->files);
+	root = json_pack("{s:i, s:I, s:I, s:I, s:I, s:s, s:o, s:O}", "format", RF_STATE_FORMAT, "step",
+	                 (json_int_t)s->step, "parent", (json_int_t)s->parent, "commits",
+	                 (json_int_t)s->commits, "updates", (json_int_t)s->updates, "weights", w->weights,
+	                 "past", past, "files", w->files);
 	if (*s->data_hash)
-		bad |= json_object_set_new(root, "data", json_pack("{s:s, s:I}", "hash", s->data_hash,
-		                                                   "next", (json_int_t)s->data_next));
+		bad |= json_object_set_new(root, "data",
+		                           json_pack("{s:s, s:I}", "hash", s->data_hash, "next",
+		                                     (json_int_t)s->data_next));
 	bad = bad || !rf_state_hash(root, hash) || json_object_set_new(root, "xxh64", json_string(hash));
 	text = bad ? NULL : json_dumps(root, JSON_INDENT(1));
 	json_decref(root);
@@ -504,11 +502,11 @@ static enum rf_code write_list(struct rf_ckpt_writer *w, struct rf_err *e)
 	json_t *file;
 
 	rf_print_text(&names, "rf-tools --weights-out may replace this folder, if these are its files:\n");
-	json_object_foreach(w->files, name, file)
+	json_object_foreach (w->files, name, file)
 		rf_print(&names, "%s\n", name);
 	rf_buf_add(&names, "", 1);
 	rc = names.failed ? rf_fail(e, RF_ENOMEM, "out of memory")
-	                 : write_text(w, RF_CKPT_LIST, (const char *)names.p, e);
+	                  : write_text(w, RF_CKPT_LIST, (const char *)names.p, e);
 	rf_buf_free(&names);
 	return rc;
 }

@@ -27,13 +27,13 @@ struct rf_ckpt_writer {
 	const struct rf_ckpt *from;
 	const struct rf_config *cfg;
 	const struct rf_params *params;
-	enum rf_dtype dtype;             /* the type of the weights in the file: F32, BF16 or F16 */
+	enum rf_dtype dtype; /* the type of the weights in the file: F32, BF16 or F16 */
 	/* how to read weights and moments that are in a device's memory; then dtype must be F32.  NULL: they
 	   are in host memory */
 	const struct rf_transfer *transfer;
 	/* "bytes", or a directory whose tokenizer files are copied; NULL: the tokenizer is that of `from` */
 	const char *tokenizer;
-	bool with_moments;               /* rf_ckpt_put_moments() will be called */
+	bool with_moments; /* rf_ckpt_put_moments() will be called */
 	/* a step whose run has a manifest gets a README.md that is a model card (rf_card() in manifest.h) */
 	bool with_card;
 	/* the directory may exist if a writer with this setting made it; then the new one replaces it.  Where
@@ -43,15 +43,17 @@ struct rf_ckpt_writer {
 	   NULL */
 	const volatile sig_atomic_t *stop;
 	/* open */
-	char to[4096], dir[4096];        /* the directory, and its temporary name */
-	json_t *files;                   /* {name: {size, xxh64}} of the files in it; NULL: nothing is open */
-	char *card;                      /* the text of README.md; NULL: none */
-	char weights[17], moments[17];   /* hashes of the weights and of optim.safetensors; "": not written */
-	uint64_t parts;                  /* bytes of a file of moments that processes share; 0: not shared */
+	char to[4096], dir[4096];      /* the directory, and its temporary name */
+	json_t *files;                 /* {name: {size, xxh64}} of the files in it; NULL: nothing is open */
+	char *card;                    /* the text of README.md; NULL: none */
+	char weights[17], moments[17]; /* hashes of the weights and of optim.safetensors; "": not written */
+	uint64_t parts;                /* bytes of a file of moments that processes share; 0: not shared */
 };
 /* A writer whose checkpoint has the config of `ckpt`, and its other files and tensors. */
-#define RF_CKPT_WRITER(ckpt) { .from = (ckpt), .cfg = &(ckpt)->cfg, .params = &(ckpt)->params, \
-                               .dtype = RF_F32 }
+#define RF_CKPT_WRITER(ckpt) \
+	{ \
+		.from = (ckpt), .cfg = &(ckpt)->cfg, .params = &(ckpt)->params, .dtype = RF_F32 \
+	}
 
 /* Begins a checkpoint directory at `path`, which must not exist unless w->replace is set.  Errors: RF_EUSAGE:
  * path exists, or the directory is not one that may be replaced; RF_EIO: no permission, or too little

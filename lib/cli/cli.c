@@ -25,12 +25,15 @@ static const char *progname = "rf";
 
 /* Options that the command line gave, and options that have no effect. */
 enum { MAX_OPTS = 64 };
-struct options { const struct rf_opt *opt[MAX_OPTS]; int n; };
+struct options {
+	const struct rf_opt *opt[MAX_OPTS];
+	int n;
+};
 static struct options given, idle;
 
 static void write_message(const char *fmt, va_list ap)
 {
-	char text[sizeof (struct rf_err) + 100], line[PIPE_BUF];
+	char text[sizeof(struct rf_err) + 100], line[PIPE_BUF];
 	int n = snprintf(text, sizeof text, "%s: ", progname);
 	size_t length;
 
@@ -44,7 +47,11 @@ static void write_message(const char *fmt, va_list ap)
 }
 
 static bool hushed;
-static struct { bool (*tell)(void *arg, struct rf_err *e); void (*part)(void *arg); void *arg; } at_failure;
+static struct {
+	bool (*tell)(void *arg, struct rf_err *e);
+	void (*part)(void *arg);
+	void *arg;
+} at_failure;
 
 void rf_cli_hush(void)
 {
@@ -92,10 +99,7 @@ noreturn void rf_die(int status, const char *fmt, ...)
 	exit(e.code == code ? status : rf_exit_status(e.code));
 }
 
-noreturn void rf_die_err(const struct rf_err *e)
-{
-	rf_die(rf_exit_status(e->code), "%s", e->msg);
-}
+noreturn void rf_die_err(const struct rf_err *e) { rf_die(rf_exit_status(e->code), "%s", e->msg); }
 
 void rf_say(const char *fmt, ...)
 {
@@ -132,10 +136,7 @@ static void kill_cleanly(int sig)
 	raise(sig);
 }
 
-static void note_stop(int sig)
-{
-	rf_cli_stop = sig;
-}
+static void note_stop(int sig) { rf_cli_stop = sig; }
 
 static void on_signals(void (*handler)(int))
 {
@@ -147,10 +148,7 @@ static void on_signals(void (*handler)(int))
 			sigaction(*sig, &sa, NULL);
 }
 
-void rf_cli_catch(void)
-{
-	on_signals(note_stop);
-}
+void rf_cli_catch(void) { on_signals(note_stop); }
 
 void rf_cli_stopped(void)
 {
@@ -165,10 +163,7 @@ void rf_cli_uncatch(void)
 		rf_die(128 + rf_cli_stop, "interrupted after a batch");
 }
 
-void rf_cli_ignore_pipe(void)
-{
-	signal(SIGPIPE, SIG_IGN);
-}
+void rf_cli_ignore_pipe(void) { signal(SIGPIPE, SIG_IGN); }
 
 static noreturn void usage_error(const char *fmt, ...)
 {
@@ -296,13 +291,10 @@ static void set_option(const struct rf_opt *o, const char *s)
 	int i;
 
 	switch (o->kind) {
-	case RF_OPT_FLAG:
-		*(bool *)o->to = true;
-		return;
+	case RF_OPT_FLAG: *(bool *)o->to = true; return;
 	case RF_OPT_INT:
 		if (*s == '-' ? !read_whole(s + 1, 1ull << 31, &u) || -(double)u < o->min
-		              : !read_whole(s, (uint64_t)(o->max < 0 ? 0 : o->max), &u) ||
-		                        (double)u < o->min)
+		              : !read_whole(s, (uint64_t)(o->max < 0 ? 0 : o->max), &u) || (double)u < o->min)
 			usage_error("%s%s: '%s' is not a whole number from %.0f to %.0f", dashes(o), o->name,
 			            s, o->min, o->max);
 		*(int *)o->to = *s == '-' ? (int)-(int64_t)u : (int)u;
@@ -370,10 +362,7 @@ void rf_cli_without(const struct rf_opt *table, const char *name, const char *wh
 	}
 }
 
-bool rf_cli_in_force(const struct rf_opt *o)
-{
-	return !is_listed(&idle, o);
-}
+bool rf_cli_in_force(const struct rf_opt *o) { return !is_listed(&idle, o); }
 
 /* Opens /dev/null for each standard descriptor that is closed, in the direction that the descriptor is not
  * used in, so that using it is an error.  Otherwise the next opened file would get this descriptor, and

@@ -16,15 +16,17 @@ struct rf_skip;
 
 /* Options under one heading of --help: their long names, separated by blanks.  An option that is in no
  * section is not shown.  heading NULL: end of the sections. */
-struct rf_cli_section { const char *heading, *options; };
+struct rf_cli_section {
+	const char *heading, *options;
+};
 
 struct rf_cli {
-	const char *name;                  /* "rf-select" */
-	const char *usage;                 /* "[-o file] [options] [file]" */
-	const char *summary;               /* one sentence */
-	const char *example;               /* a pipeline that can be typed */
-	const char *also;                  /* "rf-entropy(1), rf-rollout(1)" */
-	const struct rf_opt *const *opts;  /* tables, NULL at the end */
+	const char *name;                 /* "rf-select" */
+	const char *usage;                /* "[-o file] [options] [file]" */
+	const char *summary;              /* one sentence */
+	const char *example;              /* a pipeline that can be typed */
+	const char *also;                 /* "rf-entropy(1), rf-rollout(1)" */
+	const struct rf_opt *const *opts; /* tables, NULL at the end */
 	/* how --help groups the options, as the man page does; NULL: in the order of `opts`, without
 	   headings */
 	const struct rf_cli_section *sections;

@@ -21,9 +21,8 @@ static void output_name(char name[4096], const struct rf_stage *s, const struct 
 	rf_step_name(step, t->open.step);
 	if (t->ranks.rank)
 		snprintf(suffix, sizeof suffix, ".%d", t->ranks.rank);
-	n = rf_copy_many(s)
-	            ? snprintf(name, 4096, "%s/%s.rf%s", s->output, step, suffix)
-	            : snprintf(name, 4096, "%s%s", s->output, suffix);
+	n = rf_copy_many(s) ? snprintf(name, 4096, "%s/%s.rf%s", s->output, step, suffix)
+	                    : snprintf(name, 4096, "%s%s", s->output, suffix);
 	if (n >= 4096)
 		rf_die(EX_USAGE, "%s: the name is too long", s->output);
 }

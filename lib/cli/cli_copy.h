@@ -8,8 +8,8 @@
 #include "train/trainer.h"
 
 struct rf_copy {
-	struct rf_out *out;          /* NULL: there is no -o, or writing failed */
-	struct rf_err late;          /* the failure, reported after the commit */
+	struct rf_out *out; /* NULL: there is no -o, or writing failed */
+	struct rf_err late; /* the failure, reported after the commit */
 };
 
 /* Returns whether s->output is an existing folder. */

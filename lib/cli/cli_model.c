@@ -50,7 +50,7 @@ void rf_cli_fit_end(const struct rf_engine *g)
 }
 
 noreturn static void print_dry_run(const struct rf_cli *cli, struct rf_engine *g, const char *path,
-                             uint64_t max_record)
+                                   uint64_t max_record)
 {
 	const struct rf_dry_run dry = { g, cli->opts, rf_cli_in_force, path, max_record };
 	struct rf_err err;
@@ -135,8 +135,7 @@ void rf_cli_trainer_options(struct rf_trainer *t, struct rf_opts *opts)
 	rf_ranks_options(&t->ranks, opts);
 }
 
-void rf_cli_trainer_settle(const struct rf_trainer *t, const struct rf_opt *trains,
-                           const struct rf_opt *loss)
+void rf_cli_trainer_settle(const struct rf_trainer *t, const struct rf_opt *trains, const struct rf_opt *loss)
 {
 	static const char *const why = "cannot be combined with --weights-out, which commits nothing";
 
@@ -278,7 +277,8 @@ void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct 
 	note_ranks(t);
 	if (t->train.adamw.schedule != RF_CONSTANT && t->open.step >= t->train.adamw.total_steps)
 		rf_say("warning: the run is at step %" PRId64 ", and the learning rate is 0 after "
-		       "--total-steps %d: no weight changes", t->open.step, t->train.adamw.total_steps);
+		       "--total-steps %d: no weight changes",
+		       t->open.step, t->train.adamw.total_steps);
 	rf_cli_model_open(s, cli, &t->engine, path);
 	rf_cli_batch(t, s);
 }
@@ -313,7 +313,8 @@ void rf_cli_end(struct rf_trainer *t, struct rf_stage *s, bool last)
 	if (stopped && !last)
 		rf_die(EX_TEMPFAIL,
 		       "%s: stopped after %" PRId64 " batches, as the run's file 'stop' asked: the same "
-		       "command continues from here", t->open.run.path, t->open.run.at.commits);
+		       "command continues from here",
+		       t->open.run.path, t->open.run.at.commits);
 }
 
 void rf_cli_commit(struct rf_trainer *t, struct rf_stage *s)

@@ -8,11 +8,20 @@
 #include "train/trainer.h"
 
 /* Sections of --help: one of all trainers, and one of all programs with a model. */
-#define RF_CLI_OPTIMIZER { "Optimizer", "lr lr-schedule warmup total-steps betas adam-eps weight-decay " \
-                                        "grad-clip train on-nan recompute sum" }
-#define RF_CLI_RANKS { "Ranks", "ranks rank-timeout shard exchange" }
-#define RF_CLI_MACHINE { "Model and machine", "model device threads isa segment max-len dtype " \
-                                              "dry-run progress" }
+#define RF_CLI_OPTIMIZER \
+	{ \
+		"Optimizer", "lr lr-schedule warmup total-steps betas adam-eps weight-decay " \
+			     "grad-clip train on-nan recompute sum" \
+	}
+#define RF_CLI_RANKS \
+	{ \
+		"Ranks", "ranks rank-timeout shard exchange" \
+	}
+#define RF_CLI_MACHINE \
+	{ \
+		"Model and machine", "model device threads isa segment max-len dtype " \
+				     "dry-run progress" \
+	}
 
 /* Prints notes about the checkpoint and the device on stderr. */
 void rf_cli_notes(const struct rf_engine *g);

@@ -9,10 +9,11 @@ void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opts *op
 {
 	const struct rf_opt table[] = {
 		OPT_TEXT("output", &s->output, "file",
-			output ? output : "write to this file, not to stdout; it appears whole or not at all",
-			.letter = 'o', .noted = RF_OPT_OF_BATCH),
+		         output ? output
+		                : "write to this file, not to stdout; it appears whole or not at all",
+		         .letter = 'o', .noted = RF_OPT_OF_BATCH),
 		OPT_SIZE("max-record", &s->max_record, "size", "refuse larger records",
-			.noted = RF_OPT_OF_BATCH),
+		         .noted = RF_OPT_OF_BATCH),
 		OPT_END,
 	};
 
@@ -55,7 +56,7 @@ static enum rf_code read_next(struct rf_stage *s, struct rf_record **r, struct r
 
 /* Reads a record and calls f for it. */
 static enum rf_code read_and_call(struct rf_stage *s, rf_stage_fn *f, void *arg, struct rf_record **r,
-                         struct rf_err *e)
+                                  struct rf_err *e)
 {
 	enum rf_code rc = read_next(s, r, e);
 
@@ -101,7 +102,11 @@ void rf_stage_each(struct rf_stage *s, rf_stage_fn *f, void *arg)
 }
 
 /* Copies of records and the places where they were read; the input itself keeps only its last record. */
-struct held { struct rf_record *r; struct rf_place *place; int n; };
+struct held {
+	struct rf_record *r;
+	struct rf_place *place;
+	int n;
+};
 
 /* Works on all held records, writes them, and empties the list. */
 static enum rf_code run_held(struct rf_stage *s, struct held *h, const struct rf_batches *b, void *arg,
@@ -126,7 +131,7 @@ static enum rf_code run_held(struct rf_stage *s, struct held *h, const struct rf
 
 /* Adds a record to the list; if it has no room there, first works on the records in the list. */
 static enum rf_code hold_record(struct rf_stage *s, struct held *h, const struct rf_batches *b, void *arg,
-                         const struct rf_record *r, struct rf_err *e)
+                                const struct rf_record *r, struct rf_err *e)
 {
 	int n = h->n;
 	enum rf_code rc;

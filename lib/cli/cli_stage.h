@@ -11,11 +11,11 @@ typedef enum rf_code rf_stage_fn(void *arg, struct rf_record *r, struct rf_err *
 
 struct rf_stage {
 	/* settings */
-	const char *output;          /* -o; NULL: standard output */
+	const char *output; /* -o; NULL: standard output */
 	uint64_t max_record;
 	struct rf_progress progress;
 	/* open */
-	struct rf_head head;         /* head of the output: the input's, with this program in its history */
+	struct rf_head head; /* head of the output: the input's, with this program in its history */
 	struct rf_in *in;
 	struct rf_out *out;
 	/* number of records read; number of records that the stage worked on, counted by its function */
@@ -24,7 +24,10 @@ struct rf_stage {
 	 * answers */
 	rf_stage_fn *pass_on;
 };
-#define RF_STAGE_DEFAULTS { .max_record = RF_MAX_RECORD }
+#define RF_STAGE_DEFAULTS \
+	{ \
+		.max_record = RF_MAX_RECORD \
+	}
 
 /* Adds the options -o, --max-record and --progress.  output: the help of -o; NULL: that of a stream. */
 void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opts *opts);
@@ -53,10 +56,10 @@ void rf_stage_batches(struct rf_stage *s, const struct rf_batches *b, void *arg)
 
 /* Records that are read before work on them begins. */
 struct rf_read {
-	struct rf_record **r;        /* copies of the records */
-	struct rf_place *place;      /* the places where they were read */
+	struct rf_record **r;   /* copies of the records */
+	struct rf_place *place; /* the places where they were read */
 	int n, room;
-	bool more, ended;            /* one more record was read after them; the end record was read */
+	bool more, ended; /* one more record was read after them; the end record was read */
 };
 /* Reads up to `most` records into b, which must be empty or filled by an earlier call.  Returns their number.
  * The function also reads the end record, or the record after them. */

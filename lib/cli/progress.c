@@ -24,8 +24,8 @@ void rf_progress_options(struct rf_progress *p, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
 		OPT_FLAG("progress", &p->asked,
-			"show progress from the start, even if stderr is not a terminal",
-			.noted = RF_OPT_OF_BATCH),
+		         "show progress from the start, even if stderr is not a terminal",
+		         .noted = RF_OPT_OF_BATCH),
 		OPT_END,
 	};
 

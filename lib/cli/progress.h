@@ -17,14 +17,14 @@
 #include "base/opt.h"
 
 struct rf_progress {
-	bool asked;                   /* --progress */
-	struct rf_meter meter;        /* the counters that the working code advances */
+	bool asked;            /* --progress */
+	struct rf_meter meter; /* the counters that the working code advances */
 	/* below: for progress.c only */
 	const char *name;
 	_Atomic(const char *) doing;
-	uint64_t size;                /* bytes of all inputs; 0: unknown */
+	uint64_t size; /* bytes of all inputs; 0: unknown */
 	double from;
-	bool shown;                   /* a line was written */
+	bool shown; /* a line was written */
 };
 
 /* Adds --progress. */

@@ -23,8 +23,9 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, struct rf
 {
 	const bool response = sum->loss == RF_LOSS_RESPONSE, positions = sum->loss == RF_LOSS_POSITIONS;
 	const int from = response && r->prompt_len > 1 ? r->prompt_len : 1, c = r->positions ? r->c : 0;
-	const uint64_t count = positions      ? (uint64_t)c * (uint64_t)sum->k
-	                       : r->T > from ? (uint64_t)(r->T - from) : 0;
+	const uint64_t count = positions     ? (uint64_t)c * (uint64_t)sum->k
+	                       : r->T > from ? (uint64_t)(r->T - from)
+	                                     : 0;
 	const double weight = sum->mean == RF_MEAN_SEQUENCES && count ? 1.0 / (double)count : 1;
 	const enum rf_code rc = rf_entropy_record(s, r, e);
 

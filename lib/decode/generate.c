@@ -28,33 +28,34 @@ void rf_generate_options(struct rf_generate_settings *s, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
 		OPT_INT("max-new", &s->max_new, 1, MOST_NEW, "tokens", "write at most this many tokens",
-			.noted = RF_OPT_RESULT),
+		        .noted = RF_OPT_RESULT),
 		OPT_TEXT("max-new-key", &s->max_new_key, "key",
-			"key of meta with each record's own --max-new", .noted = RF_OPT_RESULT),
+		         "key of meta with each record's own --max-new", .noted = RF_OPT_RESULT),
 		OPT_INT("samples", &s->n, 1, 65536, "n", "samples of each prompt", .letter = 'n',
-			.noted = RF_OPT_RESULT),
+		        .noted = RF_OPT_RESULT),
 		OPT_REAL("temperature", &s->temperature, 0, 1e3, "t",
-			"sampling temperature; 0: the most likely token", .noted = RF_OPT_RESULT),
+		         "sampling temperature; 0: the most likely token", .noted = RF_OPT_RESULT),
 		OPT_INT("top-k", &s->top_k, 0, RF_MAX_VOCAB, "k",
-			"sample from the k most likely tokens; 0: all", .noted = RF_OPT_RESULT),
+		        "sample from the k most likely tokens; 0: all", .noted = RF_OPT_RESULT),
 		OPT_REAL("top-p", &s->top_p, 1e-6, 1, "p",
-			"sample from the most likely tokens, the fewest that sum up to p",
-			.noted = RF_OPT_RESULT),
+		         "sample from the most likely tokens, the fewest that sum up to p",
+		         .noted = RF_OPT_RESULT),
 		OPT_FLAG("ignore-eos", &s->ignore_eos, "do not stop at the model's end tokens",
-			.noted = RF_OPT_RESULT),
+		         .noted = RF_OPT_RESULT),
 		OPT_LIST("stop", &s->stop, "string",
-			"stop when the text has this string; may be given several times",
-			.noted = RF_OPT_RESULT),
+		         "stop when the text has this string; may be given several times",
+		         .noted = RF_OPT_RESULT),
 		OPT_TEXT("stop-key", &s->stop_key, "key",
-			"key of meta with stop strings of each record, in addition to --stop",
-			.noted = RF_OPT_RESULT),
+		         "key of meta with stop strings of each record, in addition to --stop",
+		         .noted = RF_OPT_RESULT),
 		OPT_U64("seed", &s->seed, "n", "random seed", .noted = RF_OPT_RESULT),
 		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",
-			"training step for the random numbers; -1: the step of the model", .noted = RF_OPT_RESULT),
+		        "training step for the random numbers; -1: the step of the model",
+		        .noted = RF_OPT_RESULT),
 		OPT_INT("batch", &s->batch, 0, 4096, "records",
-			"records to decode together; 0: as many as memory allows, at most 32"),
+		        "records to decode together; 0: as many as memory allows, at most 32"),
 		OPT_TEXT("tokenizer", &s->tokenizer, "FILE|bytes",
-			"tokenizer of the text; default: the model's"),
+		         "tokenizer of the text; default: the model's"),
 		OPT_END,
 	};
 
@@ -152,7 +153,7 @@ static bool is_modest(const struct rf_generate_settings *s, const struct rf_shap
 {
 	const struct rf_use use = rf_generate_use((struct rf_generate_settings *)s);
 	const size_t weights = rf_model_bytes(&s->work->engine->ckpt->params, NULL, false),
-	             least = (size_t)1 << 30, bytes = rf_work_bytes(s->work->engine, &use, shape);
+		     least = (size_t)1 << 30, bytes = rf_work_bytes(s->work->engine, &use, shape);
 
 	return bytes && bytes <= (weights > least ? weights : least);
 }
@@ -180,8 +181,10 @@ static void decide_shape(const void *stage, struct rf_shape *shape)
 
 struct rf_use rf_generate_use(struct rf_generate_settings *s)
 {
-	return (struct rf_use){ .stage = s, .decide = decide_shape, .place = place_memory,
-	                        .tree = { .decode = true, .apart = true } };
+	return (struct rf_use){ .stage = s,
+		                .decide = decide_shape,
+		                .place = place_memory,
+		                .tree = { .decode = true, .apart = true } };
 }
 
 /* Makes room for a batch.  Frees the memory of earlier batches if both together would be too large. */
@@ -189,9 +192,8 @@ static enum rf_code reserve_memory(const struct rf_generate_settings *s, const s
                                    struct rf_err *e)
 {
 	struct rf_work *w = s->work;
-	const struct rf_shape *now = &w->shape,
-	                      both = { larger(want->T, now->T), larger(want->c, now->c), want->n,
-	                               larger(want->k, now->k) };
+	const struct rf_shape *now = &w->shape, both = { larger(want->T, now->T), larger(want->c, now->c),
+		                                         want->n, larger(want->k, now->k) };
 	enum rf_code rc;
 
 	if (w->tree && !is_modest(s, &both) && (want->T > now->T || want->c > now->c || want->k > now->k))
@@ -239,8 +241,10 @@ static enum rf_code stops_of(const struct rf_generate_settings *s, const struct 
 		return rc;
 	for (int i = 0; i < to->n; i++)
 		if (!*to->s[i])
-			return rf_fail(e, RF_EDATA, "meta's '%.40s' has an empty text, at which nothing can "
-			                            "stop", s->stop_key);
+			return rf_fail(e, RF_EDATA,
+			               "meta's '%.40s' has an empty text, at which nothing can "
+			               "stop",
+			               s->stop_key);
 	return RF_OK;
 }
 
@@ -264,8 +268,9 @@ enum rf_code rf_generate_check(const struct rf_generate_settings *s, const struc
 	prompt.T = prompt_of(r);
 	prompt.rollout.tokens = NULL;
 	if (!prompt.T)
-		return rf_fail(e, RF_EDATA, "the prompt is empty: there is nothing to continue (rf-tokenize "
-		                            "--bos yes)");
+		return rf_fail(e, RF_EDATA,
+		               "the prompt is empty: there is nothing to continue (rf-tokenize "
+		               "--bos yes)");
 	if (!limit_of(s, r))
 		return rf_fail(e, RF_EDATA,
 		               "meta has no '%.40s' that is a whole number from 1 to %d (rf-tokenize "
@@ -299,7 +304,7 @@ struct sample {
 	int length, limit;
 	bool ended;
 	enum rf_stop why;
-	char *text;      /* (bytes): malloc'd when the sample has ended */
+	char *text; /* (bytes): malloc'd when the sample has ended */
 	size_t bytes;
 };
 
@@ -307,16 +312,16 @@ struct sample {
 struct job {
 	struct rf_generate_settings *s;
 	struct rf_record *r;
-	int batch, k;            /* the number of records; their largest limit */
+	int batch, k; /* the number of records; their largest limit */
 	size_t nb;
 	struct rf_generate_place at;
-	struct sample *sample;   /* (nb) */
-	int32_t *token, *row;    /* (k, nb); (k): the tokens of one sample */
-	float *sure;             /* (nb) */
-	double *u;               /* (nb) */
-	struct rf_texts *stops;  /* (batch): the stop strings of each record, in region */
+	struct sample *sample;  /* (nb) */
+	int32_t *token, *row;   /* (k, nb); (k): the tokens of one sample */
+	float *sure;            /* (nb) */
+	double *u;              /* (nb) */
+	struct rf_texts *stops; /* (batch): the stop strings of each record, in region */
 	struct rf_region region;
-	int bad;                 /* the record that has an error */
+	int bad; /* the record that has an error */
 };
 
 /* Runs all prompts, and copies their last rows to `first`. */
@@ -360,7 +365,8 @@ static void choose_tokens(const struct job *job, int j, rf_f32 h)
 	}
 	for (size_t b = 0; b < job->nb; b++)
 		job->u[b] = rf_draw(rf_draw_key(s->seed, RF_DRAW_GENERATE, step, job->r[b / (size_t)s->n].id,
-		                                0, b % (size_t)s->n), (uint32_t)j);
+		                                0, b % (size_t)s->n),
+		                    (uint32_t)j);
 	g->dev.ops->upload(&g->dev, at->u, job->u, job->nb * sizeof *job->u);
 	rf_linear_fwd(&g->model, g->model.head, RF_NO_WEIGHT, (int)job->nb, h, at->z, 0, false);
 	RF_RUN(&g->dev, sample, .rows = (int)job->nb, .n = 1, .N = c->vocab, .top_k = s->top_k,
@@ -388,7 +394,7 @@ static size_t copy_tokens(const struct job *job, size_t b)
 {
 	const struct sample *x = &job->sample[b];
 	const int length = x->length - (x->ended && x->why == RF_STOP_EOS),
-	          vocab = rf_tokenizer_vocab(job->s->words);
+		  vocab = rf_tokenizer_vocab(job->s->words);
 	size_t n = 0;
 
 	for (int j = 0; j < length; j++) {
@@ -529,7 +535,8 @@ static enum rf_code store_generation(const struct job *job, int i, struct rf_err
 		for (size_t j = 0; j < m; j++)
 			out.tokens[b * m + j] = j < (size_t)x[b].length
 			                                ? job->token[j * job->nb + (size_t)i * n + b]
-			                        : c->eos_count ? c->eos[0] : 0;
+			                        : c->eos_count ? c->eos[0]
+			                                       : 0;
 		out.length[b] = x[b].length;
 		out.stop[b] = words[x[b].why];
 		if (out.text) {
@@ -558,12 +565,13 @@ static enum rf_code find_cause(struct job *job, struct rf_err *e)
 		return e->code;
 	}
 	if (job->batch > 1)
-		return rf_fail(e, RF_ENUMERIC, "the model overflows where records are decoded side by side "
-		                               "(--batch 1)");
+		return rf_fail(e, RF_ENUMERIC,
+		               "the model overflows where records are decoded side by side "
+		               "(--batch 1)");
 	snprintf(what, sizeof what, "%s", e->msg);
 	return rf_fail(e, RF_ENUMERIC, "%.200s: %s", what,
 	               rf_tree_blame(job->s->work->tree, job->at.token, why) ? why
-	                                                                       : "the head overflows there");
+	                                                                     : "the head overflows there");
 }
 
 enum rf_code rf_generate_records(struct rf_generate_settings *s, struct rf_record *r, int count, int *bad,

@@ -33,16 +33,19 @@ struct rf_generate_settings {
 	struct rf_opt_list stop; /* strings that end a sample when its text has them */
 	const char *stop_key;    /* the key of meta that has more such strings for each record; NULL: none */
 	uint64_t seed;
-	int draw_step;           /* training step for the random numbers; -1: the step of the model */
-	int batch;               /* records to decode together; 0: see rf_generate_room() */
-	const char *tokenizer;   /* its file or directory, or the word `bytes`; NULL: that of the model */
+	int draw_step;         /* training step for the random numbers; -1: the step of the model */
+	int batch;             /* records to decode together; 0: see rf_generate_room() */
+	const char *tokenizer; /* its file or directory, or the word `bytes`; NULL: that of the model */
 	/* open */
 	struct rf_generate_place at;
-	struct rf_tokenizer *words; /* the tokenizer; NULL: none, so generations have no text */
+	struct rf_tokenizer *words;         /* the tokenizer; NULL: none, so generations have no text */
 	char warning[RF_TOKENIZER_WARNING]; /* about the tokenizer and the model; "": none */
-	char note[200];          /* why the tokenizer of the model was not opened; "": no note */
+	char note[200];                     /* why the tokenizer of the model was not opened; "": no note */
 };
-#define RF_GENERATE_DEFAULTS { .max_new = 32, .n = 1, .top_p = 1, .draw_step = -1 }
+#define RF_GENERATE_DEFAULTS \
+	{ \
+		.max_new = 32, .n = 1, .top_p = 1, .draw_step = -1 \
+	}
 
 /* --max-new, --max-new-key, -n (--samples), --temperature, --top-k, --top-p, --ignore-eos, --stop,
  * --stop-key, --seed, --draw-step, --batch, --tokenizer */

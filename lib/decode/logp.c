@@ -95,11 +95,11 @@ struct job {
 	struct rf_logp *s;
 	const struct rf_record *r;
 	struct rf_logp_place at;
-	int *order, branches;    /* (n): the choices that are branches, the longest first */
-	int32_t *list, *top;     /* host memory: lists to upload; the most likely tokens */
-	float *value;            /* host memory: log-probabilities of tokens */
-	float *logp;             /* (n): the results */
-	int32_t *greedy;         /* (n): the results */
+	int *order, branches; /* (n): the choices that are branches, the longest first */
+	int32_t *list, *top;  /* host memory: lists to upload; the most likely tokens */
+	float *value;         /* host memory: log-probabilities of tokens */
+	float *logp;          /* (n): the results */
+	int32_t *greedy;      /* (n): the results */
 };
 
 /* Sets job->order.  Lengths are small, so this tries each length. */
@@ -123,8 +123,8 @@ static void run_head(const struct job *job, rf_f32 h, size_t first, int rows)
 	g->dev.ops->upload(&g->dev, rf_at_i32(job->at.target, first), job->list, (size_t)rows * 4);
 	RF_RUN(&g->dev, head_fwd, .rows = rows, .d = c->d, .N = c->vocab, .inv_temp = 1, .h = h,
 	       .w = rf_w(&g->model, g->model.head), .half = g->model.head.half,
-	       .target = rf_at_i32(job->at.target, first),
-	       .logp = rf_at(job->at.logp, first), .top = rf_at_i32(job->at.top, first));
+	       .target = rf_at_i32(job->at.target, first), .logp = rf_at(job->at.logp, first),
+	       .top = rf_at_i32(job->at.top, first));
 }
 
 /* Downloads the values of n tokens. */
@@ -138,7 +138,10 @@ static enum rf_code download_values(const struct job *job, size_t n, struct rf_e
 }
 
 /* The sum over the tokens of a choice. */
-struct sum { double logp; bool greedy; };
+struct sum {
+	double logp;
+	bool greedy;
+};
 
 /* Adds the value at index `at` to the sum. */
 static void add_token(const struct job *job, struct sum *x, size_t at, int32_t token)
@@ -320,13 +323,16 @@ enum rf_code rf_logp_check(const struct rf_logp *s, const struct rf_record *r, s
 			if (token[j] < 0 || token[j] >= g->ckpt->cfg.vocab)
 				return rf_fail(e, RF_EDATA,
 				               "token %d of choice %d is %ld, outside the model's vocabulary "
-				               "of %d", j, i, (long)token[j], g->ckpt->cfg.vocab);
+				               "of %d",
+				               j, i, (long)token[j], g->ckpt->cfg.vocab);
 		if (c->length[i] > (g->max_len ? g->max_len : INT_MAX) - r->T)
 			return rf_fail(e, RF_EDATA,
 			               "the sequence of %d tokens and choice %d of %d tokens are together "
-			               "longer than %s", r->T, i, (int)c->length[i],
+			               "longer than %s",
+			               r->T, i, (int)c->length[i],
 			               g->max_len ? "--max-len (raise it, or cut with rf-tokenize --max-len "
-			                            "and --truncate left)" : "2^31 - 1 tokens");
+			                            "and --truncate left)"
+			                          : "2^31 - 1 tokens");
 	}
 	return rc;
 }

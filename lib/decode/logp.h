@@ -15,10 +15,10 @@
 /* Device memory of the stage.  For a long choice, which is a sequence of its own, value i belongs to token
  * i. */
 struct rf_logp_place {
-	rf_f32 last;             /* (d): row T-1 */
-	rf_f32 h;                /* (16 (256 + 1), d) at most: rows for the head */
-	rf_i32 from;             /* the indices of these rows in the result of the tree */
-	rf_i32 target, top;      /* one number for each of these rows, or for each token of a long choice */
+	rf_f32 last;        /* (d): row T-1 */
+	rf_f32 h;           /* (16 (256 + 1), d) at most: rows for the head */
+	rf_i32 from;        /* the indices of these rows in the result of the tree */
+	rf_i32 target, top; /* one number for each of these rows, or for each token of a long choice */
 	rf_f32 logp;
 };
 

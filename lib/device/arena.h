@@ -7,7 +7,10 @@
 
 #include "device/dev.h"
 
-struct rf_arena { char *base; size_t used; };
+struct rf_arena {
+	char *base;
+	size_t used;
+};
 
 /* Returns memory for n numbers, at a multiple of 64 bytes; NULL if the arena has no base. */
 rf_f32 rf_arena_f32(struct rf_arena *a, size_t n);

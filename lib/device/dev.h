@@ -21,6 +21,7 @@
  * and its reductions run in a fixed order. */
 #ifndef RF_DEV_H
 #define RF_DEV_H
+/* clang-format off */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -474,4 +475,5 @@ extern const struct rf_ops rf_ops_check;
 /* Returns the name of the i-th level of this processor, from the highest down; NULL if i is too large. */
 const char *rf_cpu_has(int i);
 
+/* clang-format on */
 #endif

@@ -17,7 +17,10 @@ static bool has_driver(void)
 enum rf_code rf_plugin_open(const struct rf_ops **ops, bool *none, struct rf_err *e)
 {
 	static const struct rf_plugin_kind kind = {
-		.what = "CUDA", .file = "rf-cuda.so", .variable = "RF_PLUGIN", .table = "rf_plugin",
+		.what = "CUDA",
+		.file = "rf-cuda.so",
+		.variable = "RF_PLUGIN",
+		.table = "rf_plugin",
 		.otherwise = "make builds it if it finds the CUDA toolkit; or use --device cpu",
 		.abi = RF_PLUGIN_ABI,
 	};

@@ -193,10 +193,7 @@ void rf_ckpt_text_close(struct rf_ckpt_text *x)
 
 /* ---- numbers ------------------------------------------------------------------------------- */
 
-static bool is_float(enum rf_dtype t)
-{
-	return t == RF_F32 || t == RF_F16 || t == RF_BF16 || t == RF_F64;
-}
+static bool is_float(enum rf_dtype t) { return t == RF_F32 || t == RF_F16 || t == RF_BF16 || t == RF_F64; }
 
 /* Reads the elements from `at` on, up to BLOCK of them, and sets *n to their number. */
 static enum rf_code read_block(const struct rf_tensor *t, uint64_t at, float *out, size_t *n,
@@ -289,7 +286,7 @@ static void write_config(const char *text, int width, struct rf_buf *p)
 	const char *key;
 
 	rf_flow_begin(&f, p, "config", LABEL, width, 0);
-	json_object_foreach(config, key, v) {
+	json_object_foreach (config, key, v) {
 		struct rf_buf item = { 0 }, value = { 0 };
 
 		if (json_is_object(v) || json_is_array(v))
@@ -334,8 +331,8 @@ void rf_ckpt_text_print(const struct rf_ckpt_text *x, int width, struct rf_buf *
 		if (*c->tokenizer)
 			rf_print(p, "%-*s%s\n", LABEL, "tokenizer", c->tokenizer);
 		if (c->in_run)
-			rf_print(p, "%-*s%lld\n%-*s%lld\n", LABEL, "step", (long long)c->step,
-			         LABEL, "commits", (long long)c->commits);
+			rf_print(p, "%-*s%lld\n%-*s%lld\n", LABEL, "step", (long long)c->step, LABEL,
+			         "commits", (long long)c->commits);
 		if (*c->data_hash)
 			rf_print(p, "%-*s%s, next record %lld\n", LABEL, "data", c->data_hash,
 			         (long long)c->data_next);
@@ -359,8 +356,7 @@ void rf_ckpt_text_print(const struct rf_ckpt_text *x, int width, struct rf_buf *
 	if (x->best >= 0)
 		rf_print(p, "%-*sstep %lld\n", LABEL, "best", (long long)x->best);
 	rf_manifest_text(x->manifest, width, p);
-	rf_print(p, "%-*s%d, %llu bytes", LABEL, "tensors", x->tensors->n,
-	         (unsigned long long)x->bytes);
+	rf_print(p, "%-*s%d, %llu bytes", LABEL, "tensors", x->tensors->n, (unsigned long long)x->bytes);
 	if (!x->is_ckpt)
 		rf_print(p, ", %llu elements", (unsigned long long)x->count);
 	rf_print_text(p, "\n");
@@ -396,8 +392,7 @@ void rf_ckpt_text_print_row(const struct rf_ckpt_text *x, const struct rf_row *r
 	rf_print(p, "  %12llu bytes", (unsigned long long)t->bytes);
 	if (stats)
 		rf_print(p, "  min %-11.4g  max %-11.4g  mean %-11.4g  std %-11.4g  norm %.6g",
-		         row->stats.min, row->stats.max, row->stats.mean, row->stats.std,
-		         row->stats.norm);
+		         row->stats.min, row->stats.max, row->stats.mean, row->stats.std, row->stats.norm);
 	if (stats && row->stats.nonfinite)
 		rf_print(p, "  NOT FINITE: %llu", (unsigned long long)row->stats.nonfinite);
 	rf_print_text(p, "\n");
@@ -413,28 +408,21 @@ static void write_json(json_t *o, struct rf_buf *p)
 }
 
 /* Returns a number, or null for NaN and infinity, which JSON lacks. */
-static json_t *json_number(double x)
-{
-	return isfinite(x) ? json_real(x) : json_null();
-}
+static json_t *json_number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-static json_t *text_or_null(const char *s)
-{
-	return *s ? json_string(s) : json_null();
-}
+static json_t *text_or_null(const char *s) { return *s ? json_string(s) : json_null(); }
 
 static json_t *step_object(const struct rf_saved_step *s)
 {
-	return json_pack("{s:s, s:I, s:I, s:o, s:I}", "type", "step", "step", (json_int_t)s->step,
-	                 "commits", (json_int_t)s->commits, "weights", text_or_null(s->weights),
-	                 "bytes", (json_int_t)s->bytes);
+	return json_pack("{s:s, s:I, s:I, s:o, s:I}", "type", "step", "step", (json_int_t)s->step, "commits",
+	                 (json_int_t)s->commits, "weights", text_or_null(s->weights), "bytes",
+	                 (json_int_t)s->bytes);
 }
 
 static json_t *rank_object(const struct rf_rank_sign *s)
 {
 	return json_pack("{s:s, s:i, s:s, s:I, s:I, s:s}", "type", "rank", "rank", s->rank, "host", s->host,
-	                 "process", (json_int_t)s->pid, "exchanges", (json_int_t)s->calls,
-	                 "doing", s->doing);
+	                 "process", (json_int_t)s->pid, "exchanges", (json_int_t)s->calls, "doing", s->doing);
 }
 
 void rf_ckpt_text_json(const struct rf_ckpt_text *x, struct rf_buf *p)
@@ -445,22 +433,22 @@ void rf_ckpt_text_json(const struct rf_ckpt_text *x, struct rf_buf *p)
 
 	if (!x->is_ckpt) {
 		write_json(json_pack("{s:s, s:i, s:I, s:I}", "type", "file", "tensors", x->tensors->n,
-		                     "count", (json_int_t)x->count, "bytes", (json_int_t)x->bytes), p);
+		                     "count", (json_int_t)x->count, "bytes", (json_int_t)x->bytes),
+		           p);
 		return;
 	}
-	line = json_pack("{s:s, s:s, s:I, s:b, s:s, s:s, s:o, s:o, s:o, s:o}",
-	                 "type", "checkpoint", "model_type", c->cfg.model_type,
-	                 "parameters", (json_int_t)x->count, "tied", c->tied,
+	line = json_pack("{s:s, s:s, s:I, s:b, s:s, s:s, s:o, s:o, s:o, s:o}", "type", "checkpoint",
+	                 "model_type", c->cfg.model_type, "parameters", (json_int_t)x->count, "tied", c->tied,
 	                 "weights", c->weights, "arch", c->arch, "tokenizer", text_or_null(c->tokenizer),
-	                 "step", c->in_run ? json_integer(c->step) : json_null(),
-	                 "commits", c->in_run ? json_integer(c->commits) : json_null(),
-	                 "config", json_loads(c->cfg.text, 0, NULL));
+	                 "step", c->in_run ? json_integer(c->step) : json_null(), "commits",
+	                 c->in_run ? json_integer(c->commits) : json_null(), "config",
+	                 json_loads(c->cfg.text, 0, NULL));
 	if (line && x->best >= 0)
 		json_object_set_new(line, "best", json_integer(x->best));
 	write_json(line, p);
 	for (int i = 0; i < x->steps; i++)
 		write_json(step_object(&x->step[i]), p);
-	json_array_foreach(x->manifest, n, line) {
+	json_array_foreach (x->manifest, n, line) {
 		json_t *o = json_pack("{s:s}", "type", "manifest");
 
 		if (o)

@@ -14,19 +14,19 @@
 
 struct rf_ckpt_text {
 	const char *path;
-	char name[200];           /* path for messages, safe to show on a terminal */
-	bool is_ckpt;             /* false: a file of tensors */
+	char name[200]; /* path for messages, safe to show on a terminal */
+	bool is_ckpt;   /* false: a file of tensors */
 	struct rf_ckpt *ckpt;
 	struct rf_tensors file;
 	const struct rf_tensors *tensors;
 	struct rf_saved_step *step; /* steps of a run, ascending */
 	int steps;
-	int64_t best;             /* step of the run's link `best`; -1: no such link */
+	int64_t best;              /* step of the run's link `best`; -1: no such link */
 	struct rf_rank_sign *rank; /* ranks that train the run now, ascending */
 	int ranks;
-	uint64_t count, bytes;    /* sums over all tensors; count: in a checkpoint, the model's parameters */
+	uint64_t count, bytes; /* sums over all tensors; count: in a checkpoint, the model's parameters */
 	int name_width;
-	json_t *manifest;         /* lines of the run's manifest (manifest.h); NULL: not a run */
+	json_t *manifest; /* lines of the run's manifest (manifest.h); NULL: not a run */
 };
 
 /* Returns whether rf_ckpt_text_open() can open this path: a directory, or a file that is named *.safetensors

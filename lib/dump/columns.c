@@ -7,10 +7,7 @@
 
 #include "dump/columns.h"
 
-static struct rf_cell whole_value(uint64_t v)
-{
-	return (struct rf_cell){ RF_WHOLE, v, (double)v };
-}
+static struct rf_cell whole_value(uint64_t v) { return (struct rf_cell){ RF_WHOLE, v, (double)v }; }
 
 static struct rf_cell whole_value_if(bool there, int64_t v)
 {
@@ -22,10 +19,7 @@ static struct rf_cell real_value(double v)
 	return isnan(v) ? (struct rf_cell){ .is = RF_MISSING } : (struct rf_cell){ .is = RF_REAL, .real = v };
 }
 
-static struct rf_cell single_value(float v)
-{
-	return (struct rf_cell){ .is = RF_SINGLE, .real = (double)v };
-}
+static struct rf_cell single_value(float v) { return (struct rf_cell){ .is = RF_SINGLE, .real = (double)v }; }
 
 static struct rf_cell element_at(const float *x, int at, int n)
 {
@@ -57,7 +51,8 @@ static struct rf_cell token_at(const struct rf_record *rec, int t)
 	return t < 0 ? (struct rf_cell){ .is = RF_MISSING } : whole_value((uint64_t)rec->tokens[t]);
 }
 
-#define GET(name, ...) static struct rf_cell get_##name(const struct rf_row *w) { return __VA_ARGS__; }
+#define GET(name, ...) \
+	static struct rf_cell get_##name(const struct rf_row *w) { return __VA_ARGS__; }
 GET(record, whole_value(w->record))
 GET(id, whole_value(w->rec->id))
 GET(T, whole_value((uint64_t)w->rec->T))
@@ -88,8 +83,8 @@ GET(nonfinite, whole_value(w->stats.nonfinite))
 GET(sample, whole_value_if(true, w->sample))
 GET(choice, whole_value_if(true, w->choice))
 GET(from, whole_value_if(w->choice >= 0, w->rec->choice.from ? w->rec->choice.from[w->choice] : 0))
-GET(greedy, whole_value_if(w->rec->choice.greedy,
-                           w->rec->choice.greedy ? w->rec->choice.greedy[w->choice] : -1))
+GET(greedy,
+    whole_value_if(w->rec->choice.greedy, w->rec->choice.greedy ? w->rec->choice.greedy[w->choice] : -1))
 GET(score, real_value(w->sample < 0 || !w->rec->generation.score ? NAN : w->rec->generation.score[w->sample]))
 GET(step, whole_value_if(true, w->step->step))
 GET(commits, whole_value_if(true, w->step->commits))
@@ -109,10 +104,7 @@ static struct rf_cell get_age(const struct rf_row *w)
 	return real_value((double)now.tv_sec + (double)now.tv_nsec * 1e-9 - w->rank->written);
 }
 
-static struct rf_cell get_s(const struct rf_row *w)
-{
-	return whole_value_if(w->i >= 0, w->t + 1);
-}
+static struct rf_cell get_s(const struct rf_row *w) { return whole_value_if(w->i >= 0, w->t + 1); }
 
 static struct rf_cell get_chosen(const struct rf_row *w)
 {
@@ -143,8 +135,9 @@ static struct rf_cell token_mean(const struct rf_row *w, const float *x)
 
 	if (w->r < 0 || !x)
 		return real_value(NAN);
-	return real_value(rf_range_of(x + rollout_of(w) * (size_t)o->k,
-	                              (size_t)rf_rollout_length(o, rollout_of(w))).mean);
+	return real_value(
+		rf_range_of(x + rollout_of(w) * (size_t)o->k, (size_t)rf_rollout_length(o, rollout_of(w)))
+			.mean);
 }
 
 static struct rf_cell get_logp(const struct rf_row *w)
@@ -180,8 +173,10 @@ static struct rf_range reward_range(const struct rf_row *w)
 }
 
 GET(reward_mean, real_value(reward_range(w).mean))
+/* clang-format off */
 static struct rf_cell get_reward_min(const struct rf_row *w)  { return real_value(reward_range(w).min); }
 static struct rf_cell get_reward_max(const struct rf_row *w)  { return real_value(reward_range(w).max); }
+/* clang-format on */
 
 static bool write_string(const char *s, struct rf_buf *p)
 {
@@ -274,12 +269,21 @@ static bool write_shape(const struct rf_row *w, const struct rf_token_text *g, s
 }
 
 enum {
-	R = 1 << RF_ROWS_RECORD, P = 1 << RF_ROWS_POSITION, O = 1 << RF_ROWS_ROLLOUT, K = 1 << RF_ROWS_TOKEN,
-	G = 1 << RF_ROWS_SAMPLE, H = 1 << RF_ROWS_CHOICE, N = 1 << RF_ROWS_TENSOR, S = 1 << RF_ROWS_STEP,
-	W = 1 << RF_ROWS_RANK, REC = R | P | O | K | G | H, ALL = REC | N | S | W,
+	R = 1 << RF_ROWS_RECORD,
+	P = 1 << RF_ROWS_POSITION,
+	O = 1 << RF_ROWS_ROLLOUT,
+	K = 1 << RF_ROWS_TOKEN,
+	G = 1 << RF_ROWS_SAMPLE,
+	H = 1 << RF_ROWS_CHOICE,
+	N = 1 << RF_ROWS_TENSOR,
+	S = 1 << RF_ROWS_STEP,
+	W = 1 << RF_ROWS_RANK,
+	REC = R | P | O | K | G | H,
+	ALL = REC | N | S | W,
 };
 
 const struct rf_column rf_column_list[] = {
+	/* clang-format off */
 	{ "file",         ALL,           0,             .write = write_file, .file = true },
 	{ "record",       REC,           0,             .get = get_record },
 	{ "id",           REC,           REC,           .get = get_id },
@@ -344,6 +348,7 @@ const struct rf_column rf_column_list[] = {
 	{ "std",          N,             N,             .get = get_std, .stats = true },
 	{ "norm",         N,             N,             .get = get_norm, .stats = true },
 	{ "nonfinite",    N,             N,             .get = get_nonfinite, .stats = true },
+	/* clang-format on */
 };
 const int rf_column_count = sizeof rf_column_list / sizeof *rf_column_list;
 _Static_assert(sizeof rf_column_list / sizeof *rf_column_list + RF_MAX_PARTS <= RF_MAX_COLUMNS,

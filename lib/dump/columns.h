@@ -15,14 +15,14 @@ struct rf_cell {
 
 struct rf_column {
 	const char *name;
-	int has, shown;           /* rows that have the column; rows whose tables show it by default */
+	int has, shown; /* rows that have the column; rows whose tables show it by default */
 	struct rf_cell (*get)(const struct rf_row *);
 	/* for a column of text: appends the text; false: the row has no text */
 	bool (*write)(const struct rf_row *, const struct rf_token_text *, struct rf_buf *);
-	bool stats;               /* whether the value is computed from a tensor's elements */
-	bool parts;               /* whether the parts of the reward follow the column */
-	bool tokens;              /* whether the value is the text of tokens */
-	bool file;                /* whether the value is the name of the file */
+	bool stats;  /* whether the value is computed from a tensor's elements */
+	bool parts;  /* whether the parts of the reward follow the column */
+	bool tokens; /* whether the value is the text of tokens */
+	bool file;   /* whether the value is the name of the file */
 };
 
 extern const struct rf_column rf_column_list[];

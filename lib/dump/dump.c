@@ -25,21 +25,21 @@ enum { FULL = 64 << 10 }; /* bytes in the output buffer at which it is written *
 struct job {
 	struct rf_dump *d;
 	struct rf_table table;
-	bool has_table;           /* whether the table is open */
-	bool of_tensors;          /* whether its rows are of a checkpoint */
-	bool headed;              /* whether the header line is in the output buffer */
+	bool has_table;  /* whether the table is open */
+	bool of_tensors; /* whether its rows are of a checkpoint */
+	bool headed;     /* whether the header line is in the output buffer */
 	/* tokenizers of an option, of the environment and for bytes; NULL: not opened */
 	struct rf_tokenizer *given, *fallback, *bytes;
-	bool numbers;             /* whether tokens of this stream were shown as numbers */
-	bool other;               /* whether this stream was made with another tokenizer than `fallback` */
+	bool numbers; /* whether tokens of this stream were shown as numbers */
+	bool other;   /* whether this stream was made with another tokenizer than `fallback` */
 	struct rf_topn pick;
-	struct rf_buf text, out;  /* text of this row; output buffer */
-	uint64_t order, shown;    /* numbers of rows that were offered, and shown */
+	struct rf_buf text, out;   /* text of this row; output buffer */
+	uint64_t order, shown;     /* numbers of rows that were offered, and shown */
 	uint64_t record, position; /* record and position whose headings were shown last */
-	uint64_t records;         /* records of all files so far */
+	uint64_t records;          /* records of all files so far */
 	uint64_t offered, matched; /* rows of all files; rows that met the conditions of --where */
 	int file;
-	uint64_t passed;          /* bytes of the streams before this one */
+	uint64_t passed; /* bytes of the streams before this one */
 };
 
 /* Sets the note for the user, unless there is one already. */
@@ -85,10 +85,7 @@ static enum rf_code add_row(struct job *j, const struct rf_topn_row *row, struct
 }
 
 /* Returns the name of a file for text and messages. */
-static const char *name_of(const char *path)
-{
-	return strcmp(path, "-") ? path : "<stdin>";
-}
+static const char *name_of(const char *path) { return strcmp(path, "-") ? path : "<stdin>"; }
 
 /* Writes the name of the next of several files, as head(1) does. */
 static void write_title(struct job *j, const char *path)
@@ -201,7 +198,8 @@ static void say_nothing_found(struct job *j)
 		set_note(j, "no row: none of %s has %s", all,
 		         j->table.rows == RF_ROWS_POSITION ? "positions"
 		         : j->table.rows == RF_ROWS_SAMPLE ? "a generation"
-		         : j->table.rows == RF_ROWS_CHOICE ? "choices" : "rollouts");
+		         : j->table.rows == RF_ROWS_CHOICE ? "choices"
+		                                           : "rollouts");
 	else if (missing)
 		set_note(j, "--where '%s': none of %s has '%s'", where, all, missing);
 	else
@@ -247,7 +245,7 @@ static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err 
 			continue;
 		p.position = (uint64_t)row->i;
 		p.key = (struct rf_topn_key){ rf_table_key(&j->table, row), draw_row(j, row->rec->id, row),
-		                              j->order++ };
+			                      j->order++ };
 		if (rf_topn_holds(&j->pick) && !rf_topn_wants(&j->pick, &p.key))
 			continue;
 		if (j->d->form == RF_DUMP_TABLE)
@@ -329,17 +327,18 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 static void note_numbers(struct job *j, const struct rf_in *in)
 {
 	const struct rf_head *h = rf_in_head(in);
-	const char *const what = j->d->form == RF_DUMP_JSON ? "tokens are compared as numbers"
-	                       : j->d->form == RF_DUMP_PRED ? "no prompt has a text"
-	                                                    : "tokens are shown as numbers";
+	const char *const what = j->d->form == RF_DUMP_JSON   ? "tokens are compared as numbers"
+	                         : j->d->form == RF_DUMP_PRED ? "no prompt has a text"
+	                                                      : "tokens are shown as numbers";
 	char kind[4 * sizeof h->tokenizer_kind];
 
 	if (j->d->form == RF_DUMP_PRED ? !j->other : !j->numbers || (!*h->tokenizer_kind && !j->other))
 		return;
 	rf_quote(kind, sizeof kind, h->tokenizer_kind, strlen(h->tokenizer_kind));
 	if (j->other)
-		set_note(j, "%s: %s: its tokenizer is '%s' %s, not that of %s, "
-		        "give it with --tokenizer or -m",
+		set_note(j,
+		         "%s: %s: its tokenizer is '%s' %s, not that of %s, "
+		         "give it with --tokenizer or -m",
 		         rf_in_name(in), what, kind, h->tokenizer_hash, j->d->fallback_name);
 	else
 		set_note(j, "%s: %s: its tokenizer is '%s', give it with --tokenizer, -m or RF_TOKENIZER",
@@ -599,8 +598,8 @@ static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err 
 		                      (unsigned long long)rf_ids_first(&ids, id));
 	rf_ids_free(&ids);
 	n = rf_in_count(in);
-	rf_print(&j->out, ": ok, %llu record%s, %llu bytes\n", (unsigned long long)n,
-	         n == 1 ? "" : "s", (unsigned long long)rf_in_bytes(in));
+	rf_print(&j->out, ": ok, %llu record%s, %llu bytes\n", (unsigned long long)n, n == 1 ? "" : "s",
+	         (unsigned long long)rf_in_bytes(in));
 	return rc;
 }
 
@@ -614,8 +613,8 @@ static enum rf_code check_inspected(struct job *j, const char *path, struct rf_e
 	if (x.ckpt && *x.ckpt->unread)
 		set_note(j, "%s: %s", x.name, x.ckpt->unread);
 	rc = rf_ckpt_text_check(&x, e);
-	rf_print(&j->out, ": ok, %d tensor%s, %llu bytes\n", x.tensors->n,
-	         x.tensors->n == 1 ? "" : "s", (unsigned long long)x.bytes);
+	rf_print(&j->out, ": ok, %d tensor%s, %llu bytes\n", x.tensors->n, x.tensors->n == 1 ? "" : "s",
+	         (unsigned long long)x.bytes);
 	rf_ckpt_text_close(&x);
 	return rc;
 }
@@ -654,9 +653,8 @@ static enum rf_code fit_table(struct job *j, const char *path, bool tensors, str
 		               name);
 	if (j->has_table)
 		return RF_OK;
-	if (spec.rows != RF_ROWS_AUTO &&
-	    tensors != (spec.rows == RF_ROWS_TENSOR || spec.rows == RF_ROWS_STEP ||
-	                spec.rows == RF_ROWS_RANK))
+	if (spec.rows != RF_ROWS_AUTO && tensors != (spec.rows == RF_ROWS_TENSOR ||
+	                                             spec.rows == RF_ROWS_STEP || spec.rows == RF_ROWS_RANK))
 		return rf_fail(e, RF_EUSAGE, "--rows: %s: %s", name,
 		               tensors ? "a checkpoint has tensors, steps and ranks"
 		                       : "a stream has records, positions, rollouts and tokens");

@@ -18,29 +18,29 @@ enum rf_dump_form { RF_DUMP_TEXT, RF_DUMP_JSON, RF_DUMP_TABLE, RF_DUMP_PRED };
 
 struct rf_dump {
 	enum rf_dump_form form;
-	bool head;                /* whether to print only the head, as text or JSON */
-	bool check;               /* whether to print only if each file is valid, one line per file */
-	bool quiet;               /* with check: whether to print nothing */
+	bool head;  /* whether to print only the head, as text or JSON */
+	bool check; /* whether to print only if each file is valid, one line per file */
+	bool quiet; /* with check: whether to print nothing */
 	struct rf_table_spec table;
-	uint64_t sample, first;   /* numbers of rows (topn.h); 0: all */
+	uint64_t sample, first; /* numbers of rows (topn.h); 0: all */
 	uint64_t seed;
-	bool no_header;           /* whether to leave out the header line of a table */
-	bool no_hidden;           /* whether to leave out hidden states and logits in JSON */
-	bool no_drain;            /* whether to stop reading a pipe when no more of it will be shown */
+	bool no_header;             /* whether to leave out the header line of a table */
+	bool no_hidden;             /* whether to leave out hidden states and logits in JSON */
+	bool no_drain;              /* whether to stop reading a pipe when no more of it will be shown */
 	struct rf_record_text show; /* how records are shown; rf_dump() sets the tokenizer */
-	const char *model;        /* a run or checkpoint that has the tokenizer; NULL: none */
-	const char *tokenizer;    /* the tokenizer's file or directory, or the word `bytes`; NULL: none */
+	const char *model;          /* a run or checkpoint that has the tokenizer; NULL: none */
+	const char *tokenizer;      /* the tokenizer's file or directory, or the word `bytes`; NULL: none */
 	/* a tokenizer, and its name in messages, for streams whose own tokenizer is not built in; used only
 	   if the text of tokens is needed and neither model nor tokenizer is given; NULL: none */
 	const char *fallback, *fallback_name;
 	uint64_t max_record;
-	struct rf_meter *meter;   /* counter of the records and bytes read; may be NULL */
+	struct rf_meter *meter; /* counter of the records and bytes read; may be NULL */
 
 	/* writes text that consists of whole lines; a failure ends the dump */
 	enum rf_code (*write)(void *to, const char *text, size_t n, struct rf_err *e);
 	void *to;
 
-	char note[1600];          /* out: a note for the user; "": none */
+	char note[1600]; /* out: a note for the user; "": none */
 };
 
 /* Dumps the files in order; "-" is standard input.  Returns RF_OK or the first failure. */

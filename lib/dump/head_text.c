@@ -20,13 +20,15 @@ void rf_record_text_value(struct rf_buf *p, struct rf_mp *m)
 	if (rf_mp_next(m, &it))
 		return;
 	switch (it.type) {
-	case RF_MP_NIL:  rf_print_text(p, "nil"); break;
+	case RF_MP_NIL: rf_print_text(p, "nil"); break;
 	case RF_MP_BOOL: rf_print_text(p, it.b ? "true" : "false"); break;
 	case RF_MP_UINT: rf_print(p, "%llu", (unsigned long long)it.u); break;
-	case RF_MP_INT:  rf_print(p, "%lld", (long long)it.i); break;
+	case RF_MP_INT: rf_print(p, "%lld", (long long)it.i); break;
 	case RF_MP_REAL: rf_print_real(p, it.f); break;
+	/* clang-format off */
 	case RF_MP_STR:  write_string(p, &it); break;
 	case RF_MP_BIN:  rf_print(p, "<%u bytes>", (unsigned)it.n); break;
+	/* clang-format on */
 	case RF_MP_ARRAY:
 		rf_print_text(p, "[");
 		for (uint32_t i = 0; i < it.n; i++) {

@@ -67,13 +67,14 @@ static void write_stages(const char *name, const json_t *stages, const json_t *b
 	json_t *stage, *v;
 	size_t i;
 
-	json_array_foreach(stages, i, stage) {
+	json_array_foreach (stages, i, stage) {
 		const json_t *tool = json_object_get(stage, "tool"), *old = json_array_get(before, i);
 		const bool same = json_equal(tool, json_object_get(old, "tool"));
 
 		begin_part(&f, p, i ? "" : name, width);
 		add_item(&f, "", "", "", json_is_string(tool) ? tool : stage);
-		json_object_foreach(json_is_string(tool) ? json_object_get(stage, "options") : NULL, key, v) {
+		json_object_foreach (json_is_string(tool) ? json_object_get(stage, "options") : NULL, key,
+		                     v) {
 			const json_t *were = same ? json_object_get(old, "options") : NULL;
 			const json_t *was = json_object_get(were, key);
 
@@ -95,7 +96,7 @@ static void write_part(const char *name, const json_t *part, const json_t *befor
 	size_t i;
 
 	begin_part(&f, p, name, width);
-	json_object_foreach((json_t *)(uintptr_t)part, key, v) {
+	json_object_foreach ((json_t *)(uintptr_t)part, key, v) {
 		const json_t *was = json_object_get(before, key);
 
 		if (json_equal(v, was) || json_is_null(v))
@@ -110,11 +111,11 @@ static void write_part(const char *name, const json_t *part, const json_t *befor
 		const char *inner;
 		json_t *one;
 
-		json_object_foreach(v, inner, one)
+		json_object_foreach (v, inner, one)
 			if (!json_equal(one, json_object_get(json_object_get(before, key), inner)))
 				add_item(&f, "", inner, " ", one);
 	}
-	json_array_foreach(part, i, v) {
+	json_array_foreach (part, i, v) {
 		const json_t *file = json_object_get(v, "file");
 
 		if (json_is_string(file))
@@ -131,7 +132,7 @@ void rf_manifest_text(const json_t *lines, int width, struct rf_buf *p)
 	const char *key;
 	size_t i;
 
-	json_array_foreach(lines, i, line) {
+	json_array_foreach (lines, i, line) {
 		rf_print(p, "%-*s", RF_CKPT_LABEL, "manifest");
 		add_json(p, json_object_get(line, "event"));
 		rf_print_text(p, ", step ");
@@ -141,7 +142,7 @@ void rf_manifest_text(const json_t *lines, int width, struct rf_buf *p)
 		rf_print_text(p, ", host ");
 		add_json(p, json_object_get(line, "host"));
 		rf_print_text(p, "\n");
-		json_object_foreach(line, key, part)
+		json_object_foreach (line, key, part)
 			if (!strcmp(key, "stages") && json_array_size(part))
 				write_stages(key, part, json_object_get(before, key), width, p);
 			else if (json_is_object(part) || json_array_size(part))

@@ -30,8 +30,8 @@ enum rf_code rf_pred_line(struct rf_buf *p, const struct rf_token_text *w, const
 		               "the generation of record id %llu has no text: rf-generate writes "
 		               "it if the model has a tokenizer",
 		               (unsigned long long)r->id);
-	if (w->tokenizer && (rc = rf_tokenizer_text(w->tokenizer, r->tokens, (size_t)prompt, &input, &n,
-	                                            &final, e)) != RF_OK)
+	if (w->tokenizer &&
+	    (rc = rf_tokenizer_text(w->tokenizer, r->tokens, (size_t)prompt, &input, &n, &final, e)) != RF_OK)
 		return rc;
 	o = json_object();
 	json_object_set_new(o, "all_classes", json_null());

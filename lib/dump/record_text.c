@@ -137,7 +137,7 @@ static void write_heading(struct rf_buf *p, const struct rf_record_text *s, cons
 	if (rec->meta.data) {
 		struct rf_buf text = { 0 };
 		struct rf_mp meta = { rec->meta.data,
-		                      (const unsigned char *)rec->meta.data + rec->meta.size };
+			              (const unsigned char *)rec->meta.data + rec->meta.size };
 
 		rf_record_text_value(&text, &meta);
 		rf_print_text(p, "  meta ");
@@ -253,7 +253,7 @@ static void write_token(struct rf_buf *p, const struct rf_record_text *s, const 
 	rf_print_text(&line, " | ");
 	rf_print_clear(&text);
 	rf_token_text(&text, &s->tokens, rec->tokens + t + 1,
-	         rec->T - 1 - t < RF_AHEAD ? rec->T - 1 - t : RF_AHEAD, false);
+	              rec->T - 1 - t < RF_AHEAD ? rec->T - 1 - t : RF_AHEAD, false);
 	write_fitted(&line, s, &text, room / 3, false);
 	rf_print_text(&line, "\n");
 	rf_buf_add(p, line.p, line.n);

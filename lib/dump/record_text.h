@@ -11,9 +11,9 @@
 
 struct rf_record_text {
 	struct rf_token_text tokens;
-	int width;                /* columns of a line */
-	bool files;               /* whether headings name the file */
-	bool colour;              /* whether the output is a terminal with colours */
+	int width;   /* columns of a line */
+	bool files;  /* whether headings name the file */
+	bool colour; /* whether the output is a terminal with colours */
 };
 
 /* Appends the text of a row.  It has three parts: the heading of its record, the heading of its position,

@@ -36,8 +36,10 @@ static size_t rewards_of(const struct rf_record *rec)
 
 void rf_row_of(struct rf_row *row, const char *file, uint64_t record, const struct rf_record *rec)
 {
+	/* clang-format off */
 	*row = (struct rf_row){ .file = file, .record = record, .rec = rec, .i = -1, .r = -1, .t = -1,
 	                        .sample = -1, .choice = -1 };
+	/* clang-format on */
 	row->entropy = rf_range_of(rec->entropy, (size_t)rec->T);
 	row->nll = rf_range_of(rec->nll, (size_t)rec->T - 1);
 	row->correct = rf_range_of(rec->correct, (size_t)rec->T - 1);
@@ -49,13 +51,15 @@ uint64_t rf_row_count(const struct rf_record *rec, enum rf_row_kind rows)
 	uint64_t c = (uint64_t)rec->c, each = (uint64_t)rollouts_of(rec);
 
 	switch (rows) {
-	case RF_ROWS_RECORD:   return 1;
+	case RF_ROWS_RECORD: return 1;
 	case RF_ROWS_POSITION: return c;
+	/* clang-format off */
 	case RF_ROWS_ROLLOUT:  return c * each;
 	case RF_ROWS_TOKEN:    return (uint64_t)rec->T;
 	case RF_ROWS_SAMPLE:   return rec->generation.tokens ? (uint64_t)rec->generation.n : 0;
 	case RF_ROWS_CHOICE:   return rec->choice.tokens ? (uint64_t)rec->choice.n : 0;
 	default:               return c && each ? c * each : c ? c : 1;
+		/* clang-format on */
 	}
 }
 
@@ -122,8 +126,7 @@ void rf_token_text(struct rf_buf *p, const struct rf_token_text *w, const int32_
 	show_tokens(p, w, ids, n, false, quotes);
 }
 
-void rf_token_text_prefix(struct rf_buf *p, const struct rf_token_text *w, const struct rf_record *rec,
-                          int s)
+void rf_token_text_prefix(struct rf_buf *p, const struct rf_token_text *w, const struct rf_record *rec, int s)
 {
 	int n = s < w->context ? s : w->context;
 
@@ -153,6 +156,6 @@ void rf_token_text_choice(struct rf_buf *p, const struct rf_token_text *w, const
 {
 	int from = c->from ? c->from[choice] : 0;
 
-	show_tokens(p, w, c->tokens + (size_t)choice * (size_t)c->m + (size_t)from,
-	            c->length[choice] - from, false, false);
+	show_tokens(p, w, c->tokens + (size_t)choice * (size_t)c->m + (size_t)from, c->length[choice] - from,
+	            false, false);
 }

@@ -49,13 +49,9 @@ static int part_column(struct rf_table *t, const char *name, size_t n, const cha
 	return rf_column_count + i;
 }
 
-
 /* ---- --columns, --where, --sort ------------------------------------------------------------ */
 
-static int mask_of(const struct rf_table *t)
-{
-	return 1 << t->rows;
-}
+static int mask_of(const struct rf_table *t) { return 1 << t->rows; }
 
 /* Appends the names of the parts' columns: first the parts with their own keys, then the other parts of the
  * record (NULL: none). */
@@ -94,8 +90,8 @@ static enum rf_code no_column(const struct rf_table *t, const struct rf_record *
 	return RF_EUSAGE;
 }
 
-enum rf_code rf_table_find(struct rf_table *t, const char *option, const char *name, size_t n,
-                           int *found, struct rf_err *e)
+enum rf_code rf_table_find(struct rf_table *t, const char *option, const char *name, size_t n, int *found,
+                           struct rf_err *e)
 {
 	size_t skip = n > IN_REWARD && !memcmp(name, in_reward, IN_REWARD) ? IN_REWARD : 0;
 	bool sure = skip || is_known(name, n);
@@ -146,8 +142,8 @@ static void show_default(struct rf_table *t, const struct rf_table_spec *spec)
 	t->unasked = true;
 	for (int i = 0; i < rf_column_count; i++) {
 		const struct rf_column *k = &rf_column_list[i];
-		const bool shown = k->file ? spec->files
-		                           : k->shown & mask_of(t) && (spec->stats || !k->stats);
+		const bool shown =
+			k->file ? spec->files : k->shown & mask_of(t) && (spec->stats || !k->stats);
 
 		if (shown) {
 			t->column[t->columns++] = i;
@@ -179,7 +175,7 @@ enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec,
 	enum rf_code rc = RF_OK;
 
 	*t = (struct rf_table){ .rows = spec->rows == RF_ROWS_AUTO ? RF_ROWS_ROLLOUT : spec->rows,
-	                        .sort = -1 };
+		                .sort = -1 };
 	if (spec->columns)
 		rc = read_columns(t, spec->columns, e);
 	else
@@ -200,10 +196,7 @@ enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec,
 	return rc;
 }
 
-void rf_table_close(struct rf_table *t)
-{
-	rf_where_free(t);
-}
+void rf_table_close(struct rf_table *t) { rf_where_free(t); }
 
 enum rf_code rf_table_meet(struct rf_table *t, const struct rf_record *rec, struct rf_err *e)
 {
@@ -270,14 +263,9 @@ void rf_table_names(const struct rf_table *t, struct rf_buf *p)
 static bool write_value(struct rf_buf *p, struct rf_cell v, int digits, bool csv)
 {
 	switch (v.is) {
-	case RF_MISSING:
-		break;
-	case RF_WHOLE:
-		rf_print(p, "%llu", (unsigned long long)v.whole);
-		break;
-	case RF_SINGLE:
-		rf_print_single(p, (float)v.real);
-		break;
+	case RF_MISSING: break;
+	case RF_WHOLE: rf_print(p, "%llu", (unsigned long long)v.whole); break;
+	case RF_SINGLE: rf_print_single(p, (float)v.real); break;
 	case RF_REAL:
 		if (isinf(v.real))
 			rf_print_text(p, csv ? v.real > 0 ? "inf" : "-inf" : v.real > 0 ? "Inf" : "-Inf");

@@ -24,31 +24,47 @@
 enum rf_row_kind {
 	/* the rollouts of a record, else its positions, else the record; the tensors of a checkpoint */
 	RF_ROWS_AUTO,
-	RF_ROWS_RECORD, RF_ROWS_POSITION, RF_ROWS_ROLLOUT, RF_ROWS_TOKEN, RF_ROWS_SAMPLE, RF_ROWS_CHOICE,
-	RF_ROWS_TENSOR, RF_ROWS_STEP, RF_ROWS_RANK,
+	RF_ROWS_RECORD,
+	RF_ROWS_POSITION,
+	RF_ROWS_ROLLOUT,
+	RF_ROWS_TOKEN,
+	RF_ROWS_SAMPLE,
+	RF_ROWS_CHOICE,
+	RF_ROWS_TENSOR,
+	RF_ROWS_STEP,
+	RF_ROWS_RANK,
 };
 #define RF_ROWS_WORDS "auto|record|position|rollout|token|sample|choice|tensor|step|rank"
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
-struct rf_range { double mean, min, max; };   /* NaN without numbers */
+struct rf_range {
+	double mean, min, max;
+}; /* NaN without numbers */
 /* Returns the range of n numbers; x NULL: of none. */
 struct rf_range rf_range_of(const float *x, size_t n);
 
 /* Statistics of a tensor's elements, computed in double and in their order. */
-struct rf_stats { double min, max, mean, std, norm; uint64_t nonfinite; };
+struct rf_stats {
+	double min, max, mean, std, norm;
+	uint64_t nonfinite;
+};
 
-struct rf_saved_step { int64_t step, commits; char weights[17]; uint64_t bytes; };
+struct rf_saved_step {
+	int64_t step, commits;
+	char weights[17];
+	uint64_t bytes;
+};
 
 struct rf_row {
-	const char *file;         /* name of the file */
-	uint64_t record;          /* number of the record in the stream, from 1, as in messages */
+	const char *file; /* name of the file */
+	uint64_t record;  /* number of the record in the stream, from 1, as in messages */
 	const struct rf_record *rec;
 	struct rf_range entropy, nll, correct, reward; /* ranges over the whole record */
-	int i, r;                 /* numbers of the position and the rollout; -1: none */
-	int t;                    /* number of the token; for a position s - 1; -1: none */
-	int sample;               /* number of the sample of a generation; -1: none */
-	int choice;               /* number of the choice; -1: none */
+	int i, r;                                      /* numbers of the position and the rollout; -1: none */
+	int t;      /* number of the token; for a position s - 1; -1: none */
+	int sample; /* number of the sample of a generation; -1: none */
+	int choice; /* number of the choice; -1: none */
 	const struct rf_tensor *tensor;
 	struct rf_stats stats;
 	const struct rf_saved_step *step;
@@ -67,11 +83,11 @@ void rf_row_at(struct rf_row *row, enum rf_row_kind rows, uint64_t index);
 /* How tokens are shown. */
 struct rf_token_text {
 	const struct rf_tokenizer *tokenizer; /* NULL: tokens are shown as numbers */
-	int context;              /* number of tokens of a prefix that are shown */
-	bool *numbers;            /* set when tokens were shown as numbers; may be NULL */
+	int context;                          /* number of tokens of a prefix that are shown */
+	bool *numbers;                        /* set when tokens were shown as numbers; may be NULL */
 };
 
-enum { RF_AHEAD = 8 };        /* number of tokens shown after a position without rollouts */
+enum { RF_AHEAD = 8 }; /* number of tokens shown after a position without rollouts */
 
 /* Appends the text of n tokens, safe to show on a terminal.  quotes: whether to put it in quotes if there is
  * a tokenizer. */
@@ -91,14 +107,14 @@ void rf_token_text_choice(struct rf_buf *p, const struct rf_token_text *w, const
 /* ---- columns ------------------------------------------------------------------------------- */
 
 struct rf_table_spec {
-	enum rf_row_kind rows;    /* AUTO means ROLLOUT here */
-	const char *columns;      /* "a,b,c"; NULL: the default columns of such rows */
+	enum rf_row_kind rows; /* AUTO means ROLLOUT here */
+	const char *columns;   /* "a,b,c"; NULL: the default columns of such rows */
 	/* conditions that must all hold, "reward<0.1,text~\"word\"", also joined by "and"; NULL: none */
 	const char *where;
-	const char *sort;         /* a column; "-" before it: descending; NULL: rows keep their order */
-	bool files;               /* whether the first column is the file's name */
-	bool stats;               /* whether tensors have the columns min, max, mean, std, norm, nonfinite */
-	bool csv;                 /* whether lines are CSV (RFC 4180) instead of TSV */
+	const char *sort; /* a column; "-" before it: descending; NULL: rows keep their order */
+	bool files;       /* whether the first column is the file's name */
+	bool stats;       /* whether tensors have the columns min, max, mean, std, norm, nonfinite */
+	bool csv;         /* whether lines are CSV (RFC 4180) instead of TSV */
 };
 
 enum { RF_MAX_COLUMNS = 128, RF_MAX_TERMS = 16, RF_MAX_PARTS = 64 };
@@ -116,24 +132,24 @@ struct rf_table {
 	int column[RF_MAX_COLUMNS], columns; /* indices: first the listed columns, then the parts */
 	struct rf_table_part part[RF_MAX_PARTS];
 	int parts;
-	bool unasked;             /* whether it shows the default columns */
-	bool began, met;          /* whether rf_table_meet() has seen a record, and a record with rewards */
+	bool unasked;    /* whether it shows the default columns */
+	bool began, met; /* whether rf_table_meet() has seen a record, and a record with rewards */
 	/* the conditions; text: n bytes, for a column of text; there: whether some row had the column */
 	struct rf_table_term {
 		int column, op;
 		double number;
-		uint64_t whole;       /* the number, if it is written with digits only */
+		uint64_t whole; /* the number, if it is written with digits only */
 		bool is_whole;
 		char *text;
 		size_t n;
 		bool there;
 	} term[RF_MAX_TERMS];
 	int terms;
-	bool tokens;              /* whether a column or a condition needs the text of tokens */
-	struct rf_buf cell;       /* text that a condition is compared with */
-	int sort;                 /* column to sort by; -1: none */
+	bool tokens;        /* whether a column or a condition needs the text of tokens */
+	struct rf_buf cell; /* text that a condition is compared with */
+	int sort;           /* column to sort by; -1: none */
 	bool descending;
-	bool stats;               /* whether a column needs the statistics of tensors */
+	bool stats; /* whether a column needs the statistics of tensors */
 	bool csv;
 };
 

@@ -13,10 +13,7 @@ void rf_topn_begin(struct rf_topn *p, const struct rf_topn_spec *spec)
 	*p = (struct rf_topn){ .spec = *spec };
 }
 
-bool rf_topn_holds(const struct rf_topn *p)
-{
-	return p->spec.sort || p->spec.sample;
-}
+bool rf_topn_holds(const struct rf_topn *p) { return p->spec.sort || p->spec.sample; }
 
 static int compare_numbers(double a, double b)
 {

@@ -12,21 +12,21 @@
 #include "base/err.h"
 
 struct rf_topn_spec {
-	bool sort;                /* true: rows are sorted by key; false: rows keep their order */
-	uint64_t sample;          /* number of rows drawn at random, without replacement; 0: all */
-	uint64_t first;           /* number of these rows that are shown; 0: all */
+	bool sort;       /* true: rows are sorted by key; false: rows keep their order */
+	uint64_t sample; /* number of rows drawn at random, without replacement; 0: all */
+	uint64_t first;  /* number of these rows that are shown; 0: all */
 };
 
 struct rf_topn_key {
-	double sort;              /* number to sort by: smaller numbers first, NaN last */
-	double draw;              /* random number; the rows with the smallest ones are the sample */
-	uint64_t order;           /* 0, 1, 2, ...: decides between equal rows */
+	double sort;    /* number to sort by: smaller numbers first, NaN last */
+	double draw;    /* random number; the rows with the smallest ones are the sample */
+	uint64_t order; /* 0, 1, 2, ...: decides between equal rows */
 };
 
 /* A row that waits, with its text. */
 struct rf_topn_row {
 	struct rf_topn_key key;
-	char *text;               /* malloc'd; rf_topn frees it */
+	char *text;                /* malloc'd; rf_topn frees it */
 	uint64_t record, position; /* record and position of the row; neighbours may share headings */
 	/* bytes of the heading of the record, of the heading of the position, of the whole text */
 	size_t lead, lead_position, size;
@@ -34,7 +34,7 @@ struct rf_topn_row {
 
 struct rf_topn {
 	struct rf_topn_spec spec;
-	struct rf_topn_row *row;  /* until rf_topn_end() a heap, whose first row is the next one to drop */
+	struct rf_topn_row *row; /* until rf_topn_end() a heap, whose first row is the next one to drop */
 	size_t n, cap;
 };
 

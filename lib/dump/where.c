@@ -9,10 +9,7 @@
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static size_t count_blanks(const char *s)
-{
-	return strspn(s, " \t");
-}
+static size_t count_blanks(const char *s) { return strspn(s, " \t"); }
 
 static size_t name_length(const char *s)
 {
@@ -21,9 +18,12 @@ static size_t name_length(const char *s)
 
 enum { LT, LE, GT, GE, EQ, NE, HAS, LACKS };
 /* If a word begins with another one, it stands before that one. */
-static const struct { const char *word; int op; } operators[] = {
-	{ "<=", LE }, { ">=", GE }, { "!=", NE }, { "==", EQ }, { "!~", LACKS }, { "<", LT }, { ">", GT },
-	{ "=", EQ }, { "~", HAS },
+static const struct {
+	const char *word;
+	int op;
+} operators[] = {
+	{ "<=", LE }, { ">=", GE }, { "!=", NE }, { "==", EQ }, { "!~", LACKS },
+	{ "<", LT },  { ">", GT },  { "=", EQ },  { "~", HAS },
 };
 
 /* Reads a text in quotes, in which two quotes stand for one quote, and moves *s after it.  Errors: RF_EUSAGE,
@@ -57,11 +57,12 @@ static enum rf_code read_operand(const char **s, struct rf_table_term *term, str
 	if (rf_column_is_text(term->column)) {
 		enum rf_code rc = term->op < EQ ? RF_EUSAGE : read_quoted(s, term, e);
 
-		return rc != RF_EUSAGE
-		               ? rc
-		               : rf_fail(e, rc, "--where: column '%s' is text: conditions on it are like "
-		                                "%s~\"word\" (~ !~ = !=)", rf_column_list[term->column].name,
-		                         rf_column_list[term->column].name);
+		return rc != RF_EUSAGE ? rc
+		                       : rf_fail(e, rc,
+		                                 "--where: column '%s' is text: conditions on it are like "
+		                                 "%s~\"word\" (~ !~ = !=)",
+		                                 rf_column_list[term->column].name,
+		                                 rf_column_list[term->column].name);
 	}
 	if (term->op >= HAS)
 		return rf_fail(e, RF_EUSAGE,
@@ -212,7 +213,7 @@ bool rf_table_match(struct rf_table *t, const struct rf_token_text *w, const str
 	for (int i = 0; i < t->terms; i++) {
 		struct rf_table_term *term = &t->term[i];
 		const bool holds = rf_column_is_text(term->column) ? text_holds(t, term, w, row)
-		                                         : number_holds(t, term, row);
+		                                                   : number_holds(t, term, row);
 
 		all = all && holds;
 	}

@@ -20,9 +20,8 @@ static enum rf_code check_output(const char *path, bool append, bool folder, str
 
 	if (!folder || stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
 		return rf_file_can_write(path, append, e);
-	return access(path, W_OK | X_OK) == 0
-	               ? RF_OK
-	               : rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno));
+	return access(path, W_OK | X_OK) == 0 ? RF_OK
+	                                      : rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno));
 }
 
 /* Checks all outputs.  folder: -o may be a folder, which gets a file for each batch. */
@@ -43,7 +42,9 @@ static enum rf_code check_outputs(const struct rf_opt *const *opts, bool folder,
 /* ---- the input ----------------------------------------------------------------------------- */
 
 /* Where the numbers of the plan come from. */
-struct source { const char *length, *rollouts; };
+struct source {
+	const char *length, *rollouts;
+};
 
 /* Returns whether the input can be read now and again later.  A missing file counts as readable: opening
  * it reports the error. */
@@ -98,7 +99,7 @@ static enum rf_code look_at_input(const struct rf_dry_run *d, struct rf_shape *s
 	enum rf_code rc;
 
 	*from = (struct source){ d->engine->max_len ? "--max-len" : "assumed",
-	                         d->engine->work->use.decides_all ? "from the options" : "assumed" };
+		                 d->engine->work->use.decides_all ? "from the options" : "assumed" };
 	if (!can_look_ahead(d->path))
 		return RF_OK;
 	if ((rc = rf_in_open(&in, d->path, d->max_record, e)) != RF_OK)
@@ -162,8 +163,8 @@ static void print_model(struct rf_buf *p, const struct rf_engine *g)
 	else
 		rf_print(p, ", step %lld, weights %s", (long long)c->step, c->weights);
 	rf_print(p, "\n           %s: %d layers, width %d, vocabulary %d%s, %zu parameters\n",
-	         c->cfg.model_type, c->cfg.layers, c->cfg.d, c->cfg.vocab,
-	         c->params.tied ? ", tied" : "", c->params.total);
+	         c->cfg.model_type, c->cfg.layers, c->cfg.d, c->cfg.vocab, c->params.tied ? ", tied" : "",
+	         c->params.total);
 	rf_print(p, "device     %s, ", g->dev.ops->name);
 	if (*g->dev.model)
 		rf_print_safe(p, g->dev.model, strlen(g->dev.model), false);
@@ -175,22 +176,24 @@ static void print_model(struct rf_buf *p, const struct rf_engine *g)
 static void print_plan(struct rf_buf *p, const struct rf_engine *g, const struct rf_shape *s,
                        const struct source *from, const struct rf_memory *m)
 {
-	rf_print(p, "plan       sequences up to %d tokens (%s) in segments of %d rows\n", s->T,
-	         from->length, rf_segment(g->segment));
+	rf_print(p, "plan       sequences up to %d tokens (%s) in segments of %d rows\n", s->T, from->length,
+	         rf_segment(g->segment));
 	if (s->c)
-		rf_print(p, "           %d positions, %d rollouts of %d tokens at each (%s)\n", s->c,
-		         s->n, s->k, from->rollouts);
+		rf_print(p, "           %d positions, %d rollouts of %d tokens at each (%s)\n", s->c, s->n,
+		         s->k, from->rollouts);
 	rf_print(p, "memory     %zu MiB%s: weights%s %zu, pass %zu, workspace %zu\n", m->all >> 20,
-	         *g->dev.model ? " of the GPU" : "", g->train ? ", gradient, moments" : "",
-	         m->weights >> 20, m->pass >> 20, m->device >> 20);
+	         *g->dev.model ? " of the GPU" : "", g->train ? ", gradient, moments" : "", m->weights >> 20,
+	         m->pass >> 20, m->device >> 20);
 }
 
 static void print_operations(struct rf_buf *p, double operations)
 {
 	const double x = operations / 1e9;
 
-	rf_print(p, x >= 1000 ? "operations %.0f GFLOP for such a sequence\n"
-	                      : "operations %.3g GFLOP for such a sequence\n", x);
+	rf_print(p,
+	         x >= 1000 ? "operations %.0f GFLOP for such a sequence\n"
+	                   : "operations %.3g GFLOP for such a sequence\n",
+	         x);
 }
 
 enum rf_code rf_dry_run(const struct rf_dry_run *d, char **text, struct rf_err *e)

@@ -9,11 +9,11 @@
 #include "engine/engine.h"
 
 struct rf_dry_run {
-	struct rf_engine *engine;              /* opened with dry_run */
+	struct rf_engine *engine; /* opened with dry_run */
 	/* the program's tables of options, with the values of the command line; NULL ends the list */
 	const struct rf_opt *const *opts;
 	bool (*in_force)(const struct rf_opt *o); /* whether an option has an effect and is printed */
-	const char *path;                      /* the input; read only if it is a regular file */
+	const char *path;                         /* the input; read only if it is a regular file */
 	uint64_t max_record;
 };
 

@@ -9,27 +9,27 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opts *o
 {
 	const struct rf_opt table[] = {
 		OPT_TEXT("model", &g->path, "path",
-			model ? model : "a run (its latest step) or a checkpoint directory",
-			.letter = 'm', .noted = RF_OPT_OF_BATCH),
+		         model ? model : "a run (its latest step) or a checkpoint directory", .letter = 'm',
+		         .noted = RF_OPT_OF_BATCH),
 		OPT_TEXT("device", &g->device, "cpu|cuda|auto",
-			"device to compute on; auto: a GPU if there is one", .noted = RF_OPT_OF_BATCH),
+		         "device to compute on; auto: a GPU if there is one", .noted = RF_OPT_OF_BATCH),
 		OPT_INT("threads", &g->threads, 0, 1024, "n",
-			"number of threads; 0: one per available processor", .noted = RF_OPT_OF_BATCH),
+		        "number of threads; 0: one per available processor", .noted = RF_OPT_OF_BATCH),
 		OPT_TEXT("isa", &g->isa, "level",
-			"highest instruction set level to use, such as x86_64_v3; auto: no limit",
-			.noted = RF_OPT_OF_BATCH),
+		         "highest instruction set level to use, such as x86_64_v3; auto: no limit",
+		         .noted = RF_OPT_OF_BATCH),
 		OPT_INT("segment", &g->segment, 0, 1 << 24, "rows",
-			"tokens to process together; memory grows with it; 0: suited to the device",
-			.noted = RF_OPT_OF_BATCH),
+		        "tokens to process together; memory grows with it; 0: suited to the device",
+		        .noted = RF_OPT_OF_BATCH),
 		OPT_INT("max-len", &g->max_len, 0, 1 << 30, "tokens",
-			"plan memory for this length, refuse longer sequences; 0: plan as needed",
-			.noted = RF_OPT_OF_BATCH),
+		        "plan memory for this length, refuse longer sequences; 0: plan as needed",
+		        .noted = RF_OPT_OF_BATCH),
 		OPT_ENUM("dtype", &g->math, RF_MATH_WORDS,
-			"type of matrix product operands; auto: bf16 on a GPU, else f32",
-			.noted = RF_OPT_RESULT | RF_OPT_OF_BATCH),
+		         "type of matrix product operands; auto: bf16 on a GPU, else f32",
+		         .noted = RF_OPT_RESULT | RF_OPT_OF_BATCH),
 		OPT_FLAG("dry-run", &g->dry_run,
-			"check everything, print settings, memory and operations, exit",
-			.noted = RF_OPT_OF_BATCH),
+		         "check everything, print settings, memory and operations, exit",
+		         .noted = RF_OPT_OF_BATCH),
 		OPT_END,
 	};
 
@@ -165,7 +165,7 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 	g->math = g->dev.math;
 	/* a transfer from a GPU starts after some microseconds, in which a megabyte could be copied */
 	g->transfer = (struct rf_transfer){ &g->dev, download_block, upload_block,
-	                                    *g->dev.model ? 16 << 20 : 1 << 16 };
+		                            *g->dev.model ? 16 << 20 : 1 << 16 };
 	own = own_part(g);
 	if (!g->segment && (rc = choose_segment(g, e)) != RF_OK)
 		return rc;

@@ -16,31 +16,34 @@ struct rf_work;
 
 struct rf_engine {
 	/* settings */
-	const char *path;            /* -m */
-	const char *device, *isa;    /* NULL: the values in the environment */
+	const char *path;         /* -m */
+	const char *device, *isa; /* NULL: the values in the environment */
 	int threads, max_len;
-	int segment;                 /* 0: rf_engine_open() chooses it */
-	enum rf_math math;           /* when the engine is open: the type that the device uses */
+	int segment;       /* 0: rf_engine_open() chooses it */
+	enum rf_math math; /* when the engine is open: the type that the device uses */
 	bool dry_run;
 	/* in training: the part of the moments that this process keeps, and the number of parts
 	   (rf_params_part()); parts 0: all moments */
 	int part, parts;
 	/* the stage; set before the engine is opened */
-	struct rf_work *work;        /* the memory to plan; rf_work_init() sets it */
-	bool response;               /* whether the stage also reads the response after a record's tokens */
+	struct rf_work *work; /* the memory to plan; rf_work_init() sets it */
+	bool response;        /* whether the stage also reads the response after a record's tokens */
 	/* checks that the stage accepts this record of this stream, else RF_EDATA; it may change the record.
 	   --dry-run calls it for the first record.  NULL: rf_engine_check_record() is called */
 	enum rf_code (*fits)(const struct rf_head *h, struct rf_record *r, struct rf_err *e);
 	/* open */
-	const char *note;            /* a note for the user about the device; NULL: none */
-	const struct rf_ckpt *ckpt;  /* names and hashes of the weights */
-	struct rf_ckpt own;          /* the checkpoint that rf_engine_open() has opened */
+	const char *note;           /* a note for the user about the device; NULL: none */
+	const struct rf_ckpt *ckpt; /* names and hashes of the weights */
+	struct rf_ckpt own;         /* the checkpoint that rf_engine_open() has opened */
 	struct rf_dev dev;
 	struct rf_model model;
 	struct rf_transfer transfer; /* copies to and from device memory, for loading and saving */
 	bool train;
 };
-#define RF_ENGINE_DEFAULTS { .device = NULL }
+#define RF_ENGINE_DEFAULTS \
+	{ \
+		.device = NULL \
+	}
 
 /* -m, --device, --threads, --isa, --segment, --max-len, --dtype, --dry-run.  The default of --device is
  * $RF_DEVICE, else auto; the default of --isa is $RF_ISA, else auto.  model: the help of -m; NULL: that of a

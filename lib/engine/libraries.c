@@ -17,7 +17,10 @@
 #include "engine/libraries.h"
 
 /* The versions found so far; failed: whether memory ran out. */
-struct versions { json_t *all; bool failed; };
+struct versions {
+	json_t *all;
+	bool failed;
+};
 
 static void add_text(struct versions *to, const char *name, const char *text)
 {
@@ -46,9 +49,10 @@ static void *loaded(const char *const *files, const char *function)
 static void add_plugins(struct versions *to)
 {
 	static const char *const driver[] = { "libcuda.so.1", NULL },
-	    *const cublas[] = { "libcublas.so.13", "libcublas.so.12", "libcublas.so.11", NULL },
-	    *const nccl[] = { "libnccl.so.2", NULL },
-	    *const mpi[] = { "libmpi.so.40", "libmpi.so.12", "libmpich.so.12", NULL };
+				 *const cublas[] = { "libcublas.so.13", "libcublas.so.12", "libcublas.so.11",
+		                                     NULL },
+				 *const nccl[] = { "libnccl.so.2", NULL },
+				 *const mpi[] = { "libmpi.so.40", "libmpi.so.12", "libmpich.so.12", NULL };
 	int (*version)(int *), (*property)(int, int *), (*text_version)(char *, int *);
 	int v = 0, part[3] = { 0 }, n = 0;
 	char text[8192] = ""; /* the length that MPI requires */

@@ -75,9 +75,11 @@ static void count_weights(const struct rf_params *p, int vocab, bool halved, str
 static struct rf_workspace workspace_of(const struct rf_engine *g, const struct rf_plan *p)
 {
 	const struct rf_config *c = &g->ckpt->cfg;
+	/* clang-format off */
 	struct rf_workspace need = { .d = c->d, .vocab = c->vocab, .train = g->train,
 	                             .rollouts = p->positions * p->n, .steps = p->k, .group = p->n,
 	                             .decode = p->decode };
+	/* clang-format on */
 
 	count_weights(&g->ckpt->params, c->vocab, rf_model_halves(&g->dev, g->train), &need);
 	need.widest = larger(need.widest, 2 * c->ffn);
@@ -166,7 +168,10 @@ bool rf_work_expect(const struct rf_head *h, struct rf_shape *shape)
 {
 	/* larger numbers in a stream do not decide an allocation */
 	enum { MOST = 1 << 16, MOST_TOKENS = 1 << 20 };
-	const struct { const char *tool, *option; int *to; } said[] = {
+	const struct {
+		const char *tool, *option;
+		int *to;
+	} said[] = {
 		{ "rf-select", "chunks", &shape->c },
 		{ "rf-rollout", "rollouts", &shape->n },
 		{ "rf-rollout", "length", &shape->k },
@@ -225,9 +230,9 @@ enum rf_code rf_work_memory(const struct rf_engine *g, struct rf_shape *shape, s
 		               plan.max_len);
 	m->pass += own_bytes(use, shape);
 	workspace = workspace_of(g, &plan);
-	m->weights = rf_model_bytes(&g->ckpt->params, g->train ? &own : NULL,
-	                            rf_model_halves(&g->dev, g->train)) +
-	             g->ckpt->params.total * use->per_weight;
+	m->weights =
+		rf_model_bytes(&g->ckpt->params, g->train ? &own : NULL, rf_model_halves(&g->dev, g->train)) +
+		g->ckpt->params.total * use->per_weight;
 	m->device = g->dev.ops->workspace((struct rf_dev *)&g->dev, &workspace);
 	m->all = m->weights + m->pass + m->device;
 	return RF_OK;

@@ -18,8 +18,10 @@
 
 /* The numbers that memory depends on: sequences of T tokens with c positions, and n rollouts of k tokens at
  * each position. */
+/* clang-format off */
 struct rf_shape { int T, c, n, k; };
 #define RF_SHAPE_PAPER { .c = 8, .n = 1, .k = 5 }
+/* clang-format on */
 
 /* How a stage uses memory, or several stages that share it.  The plan of a tree has the flags of `tree` and
  * the numbers of a shape. */
@@ -27,20 +29,20 @@ struct rf_use {
 	void *stage;
 	/* sets the numbers of a shape that the stage's options determine */
 	void (*decide)(const void *stage, struct rf_shape *shape);
-	bool decides_all;            /* whether `decide` sets c, n and k of every shape */
+	bool decides_all; /* whether `decide` sets c, n and k of every shape */
 	/* lays out the device memory of the stage for a shape */
 	void (*place)(void *stage, const struct rf_shape *shape, struct rf_arena *a);
-	struct rf_plan tree;         /* its flags: decode, apart, train, recompute */
-	size_t per_weight;           /* bytes that the stage allocates itself for each weight */
+	struct rf_plan tree; /* its flags: decode, apart, train, recompute */
+	size_t per_weight;   /* bytes that the stage allocates itself for each weight */
 };
 
 struct rf_work {
 	struct rf_engine *engine;
 	struct rf_use use;
-	struct rf_tree *tree;        /* NULL: nothing is reserved */
-	struct rf_plan plan;         /* the plan of the tree */
-	struct rf_shape shape;       /* the shape that the memory is laid out for */
-	void *extra;                 /* device memory of the stage */
+	struct rf_tree *tree;  /* NULL: nothing is reserved */
+	struct rf_plan plan;   /* the plan of the tree */
+	struct rf_shape shape; /* the shape that the memory is laid out for */
+	void *extra;           /* device memory of the stage */
 	size_t extra_bytes;
 };
 
@@ -66,9 +68,9 @@ enum rf_code rf_work_ahead(struct rf_engine *g, const struct rf_head *h, struct 
 /* The parts of the device memory of a program, in bytes. */
 struct rf_memory {
 	size_t all;
-	size_t weights;              /* in training with the gradient, its exact sum and the moments */
-	size_t pass;                 /* the tree and the device memory of the stage */
-	size_t device;               /* the workspace of operations: struct rf_workspace */
+	size_t weights; /* in training with the gradient, its exact sum and the moments */
+	size_t pass;    /* the tree and the device memory of the stage */
+	size_t device;  /* the workspace of operations: struct rf_workspace */
 };
 /* Counts the memory that the engine's use needs for a shape, without allocating it.  Errors: RF_ENOMEM: the
  * memory is more than can be counted. */

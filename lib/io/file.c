@@ -28,7 +28,8 @@ static const char *kind_of(mode_t mode)
 	case S_IFDIR: return "a folder";
 	case S_IFIFO: return "a FIFO";
 	case S_IFSOCK: return "a socket";
-	case S_IFCHR: case S_IFBLK: return "a device";
+	case S_IFCHR:
+	case S_IFBLK: return "a device";
 	default: return "a special file";
 	}
 }
@@ -46,8 +47,10 @@ static enum rf_code no_entry(const char *path, int error, struct rf_err *e)
 	if (error == ELOOP)
 		return rf_fail(e, RF_EMODEL, "%s: a symbolic link that leads to itself", path);
 	if (error == ENOENT && !lstat(path, &st) && S_ISLNK(st.st_mode))
-		return rf_fail(e, RF_EMODEL, "%s: a symbolic link to a file that does not exist (remove the "
-		                             "link or restore the file)", path);
+		return rf_fail(e, RF_EMODEL,
+		               "%s: a symbolic link to a file that does not exist (remove the "
+		               "link or restore the file)",
+		               path);
 	if (error == ENOENT || error == ENOTDIR)
 		return rf_fail(e, RF_ENOINPUT, "%s: %s", path, strerror(error));
 	/* a socket and some devices cannot be opened */
@@ -104,7 +107,8 @@ enum rf_code rf_file_optional(const char *path, bool *exists, struct rf_err *e)
 	*exists = lstat(path, &st) == 0;
 	if (!*exists)
 		return errno == ENOENT || errno == ENOTDIR
-		               ? RF_OK : rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
+		               ? RF_OK
+		               : rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
 	if (stat(path, &st) == 0)
 		return S_ISREG(st.st_mode) ? RF_OK : not_regular(path, st.st_mode, e);
 	if ((rc = no_entry(path, errno, e)) == RF_EMODEL || !e)
@@ -160,8 +164,7 @@ enum rf_code rf_file_pread(int fd, void *to, size_t n, uint64_t at, struct rf_er
 		if (r < 0)
 			return rf_fail(e, RF_EIO, "read: %s", strerror(errno));
 		if (r == 0)
-			return rf_fail(e, RF_EIO,
-			               "read: the file was shortened after it was opened");
+			return rf_fail(e, RF_EIO, "read: the file was shortened after it was opened");
 		p += r;
 		n -= (size_t)r;
 		at += (uint64_t)r;
@@ -358,8 +361,7 @@ enum rf_code rf_file_can_write(const char *path, bool append, struct rf_err *e)
 		return access(path, W_OK) ? rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno)) : RF_OK;
 	if ((rc = rf_file_directory(dir, path, e)) != RF_OK)
 		return rc;
-	return access(dir, W_OK | X_OK) ? rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno))
-	                                : RF_OK;
+	return access(dir, W_OK | X_OK) ? rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno)) : RF_OK;
 }
 
 /* Writes all bytes.  *left: the number of bytes that were not written. */

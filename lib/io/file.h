@@ -11,14 +11,14 @@
 
 /* Limits, in bytes, for files that a program reads whole from a folder which may come from elsewhere. */
 enum {
-	RF_MOST_CONFIG = 1 << 20,      /* config.json, generation_config.json */
-	RF_MOST_TOKENIZER = 64 << 20,  /* a tokenizer's file, packed and unpacked, and its special tokens */
-	RF_MOST_MANIFEST = 16 << 20,   /* a list of a checkpoint's files */
-	RF_MOST_HEADER = 16 << 20,     /* the index of a checkpoint's shards, and the header of a shard */
-	RF_MOST_STATE = 1 << 20,       /* state.json */
-	RF_MOST_CARD = 1 << 20,        /* README.md */
-	RF_MOST_LIST = 1 << 20,        /* the list of files that a write replaces */
-	RF_MOST_WORDS = 64 << 20,      /* the words of a run (words.h) */
+	RF_MOST_CONFIG = 1 << 20,     /* config.json, generation_config.json */
+	RF_MOST_TOKENIZER = 64 << 20, /* a tokenizer's file, packed and unpacked, and its special tokens */
+	RF_MOST_MANIFEST = 16 << 20,  /* a list of a checkpoint's files */
+	RF_MOST_HEADER = 16 << 20,    /* the index of a checkpoint's shards, and the header of a shard */
+	RF_MOST_STATE = 1 << 20,      /* state.json */
+	RF_MOST_CARD = 1 << 20,       /* README.md */
+	RF_MOST_LIST = 1 << 20,       /* the list of files that a write replaces */
+	RF_MOST_WORDS = 64 << 20,     /* the words of a run (words.h) */
 };
 
 /* Opens a regular file for reading.  Links are followed; a FIFO does not block.  Errors: RF_ENOINPUT: there

@@ -4,7 +4,10 @@
 
 #include "base/err.h"
 
-struct rf_folder { char **path; int n; };
+struct rf_folder {
+	char **path;
+	int n;
+};
 
 /* Lists `path` if it is not a folder.  Otherwise lists the regular files in it, and links to such files,
  * whose names end in .rf and do not begin with a dot, in the order of their names' bytes.  A link that leads

@@ -15,10 +15,10 @@
 struct scan {
 	const unsigned char *s;
 	size_t n, i;
-	const char *wrong;   /* the sentence about the error at i */
-	size_t left;         /* number of values that are still allowed */
-	bool over;           /* the text has more values, or is nested deeper */
-	bool strict;         /* only RFC 8259, without the additions of Python's json */
+	const char *wrong; /* the sentence about the error at i */
+	size_t left;       /* number of values that are still allowed */
+	bool over;         /* the text has more values, or is nested deeper */
+	bool strict;       /* only RFC 8259, without the additions of Python's json */
 };
 
 static bool fail_at(struct scan *c, const char *what)
@@ -213,10 +213,17 @@ static bool scan_value(struct scan *c, int depth)
 		if (!c->strict && c->i + 1 < c->n && c->s[c->i + 1] == 'I')
 			return scan_word(c, "-Infinity");
 		return scan_number(c);
-	case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8': case '9':
-		return scan_number(c);
-	default:
-		return fail_at(c, "a value");
+	case '0':
+	case '1':
+	case '2':
+	case '3':
+	case '4':
+	case '5':
+	case '6':
+	case '7':
+	case '8':
+	case '9': return scan_number(c);
+	default: return fail_at(c, "a value");
 	}
 }
 
@@ -241,8 +248,8 @@ static enum rf_code check_text(char *s, size_t n, bool strict, struct rf_jvalue 
 	if (c.i == n && c.i == start)
 		return rf_fail(e, RF_EDATA, "not JSON: it is empty");
 	if (c.i == n)
-		return rf_fail(e, RF_EDATA, "not JSON: it ends at byte %zu, where %s was expected",
-		               n + 1, c.wrong);
+		return rf_fail(e, RF_EDATA, "not JSON: it ends at byte %zu, where %s was expected", n + 1,
+		               c.wrong);
 	return rf_fail(e, RF_EDATA, "not JSON: byte %zu is '%s', where %s was expected", c.i + 1,
 	               rf_quote((char[8]){ 0 }, 8, s + c.i, 1), c.wrong);
 }
@@ -297,7 +304,7 @@ const char *rf_jscan_kind(const struct rf_jvalue *v)
 	case 't': return "true";
 	case 'f': return "false";
 	case 'n': return "null";
-	default:  return "a number";
+	default: return "a number";
 	}
 }
 

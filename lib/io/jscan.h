@@ -21,7 +21,7 @@ enum { RF_JSCAN_DEPTH = 64 };
 
 /* A value as a piece of the text, without the white space around it. */
 struct rf_jvalue {
-	char *s;      /* NULL: none */
+	char *s; /* NULL: none */
 	size_t n;
 };
 

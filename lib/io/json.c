@@ -10,7 +10,7 @@
 #include "io/json.h"
 
 static enum rf_code parse_text(json_t **root, const char *text, size_t n, int depth, size_t flags,
-                          struct rf_err *e)
+                               struct rf_err *e)
 {
 	const char *nul = memchr(text, 0, n);
 	json_error_t je;
@@ -85,7 +85,7 @@ void rf_json_print(struct rf_buf *to, const json_t *value)
 		rf_print_text(to, "]");
 	} else if (json_is_object(value)) {
 		rf_print_text(to, "{");
-		json_object_foreach((json_t *)(uintptr_t)value, key, each) {
+		json_object_foreach ((json_t *)(uintptr_t)value, key, each) {
 			rf_print_text(to, i++ ? "," : "");
 			print_key(to, key);
 			rf_print_text(to, ":");

@@ -19,20 +19,20 @@
 enum { FIRST = 1 << 16 };
 
 struct rf_lines {
-	char name[200];             /* for messages, fit for a terminal */
+	char name[200]; /* for messages, fit for a terminal */
 	int fd;
 	size_t max;
 	uint64_t number, bytes;
-	bool ended;                 /* the end of the file was reached */
-	bool broken;                /* a read failed, so no further line can be read */
-	bool overlong;              /* at `begin` is the rest of a line that was too long */
-	const char *advice;         /* the end of a sentence about a line that is too long */
-	XXH64_state_t *hash;        /* hash of the file's bytes; NULL: not wanted */
+	bool ended;          /* the end of the file was reached */
+	bool broken;         /* a read failed, so no further line can be read */
+	bool overlong;       /* at `begin` is the rest of a line that was too long */
+	const char *advice;  /* the end of a sentence about a line that is too long */
+	XXH64_state_t *hash; /* hash of the file's bytes; NULL: not wanted */
 	char *buf;
 	size_t cap, begin, seen, end;
 
-	ZSTD_DCtx *zstd;            /* NULL: plain text */
-	unsigned char *packed;      /* bytes that were read and not yet decompressed */
+	ZSTD_DCtx *zstd;       /* NULL: plain text */
+	unsigned char *packed; /* bytes that were read and not yet decompressed */
 	ZSTD_inBuffer in;
 	bool packed_ended, frame_open;
 };
@@ -211,10 +211,7 @@ enum rf_code rf_lines_open_file(struct rf_lines **out, const char *path, size_t 
 	return rc;
 }
 
-void rf_lines_advise(struct rf_lines *l)
-{
-	l->advice = " (raise --max-record)";
-}
+void rf_lines_advise(struct rf_lines *l) { l->advice = " (raise --max-record)"; }
 
 void rf_lines_hash(const struct rf_lines *l, char hex[17])
 {
@@ -234,20 +231,11 @@ void rf_lines_close(struct rf_lines *l)
 	free(l);
 }
 
-const char *rf_lines_name(const struct rf_lines *l)
-{
-	return l->name;
-}
+const char *rf_lines_name(const struct rf_lines *l) { return l->name; }
 
-uint64_t rf_lines_number(const struct rf_lines *l)
-{
-	return l->number;
-}
+uint64_t rf_lines_number(const struct rf_lines *l) { return l->number; }
 
-uint64_t rf_lines_bytes(const struct rf_lines *l)
-{
-	return l->bytes;
-}
+uint64_t rf_lines_bytes(const struct rf_lines *l) { return l->bytes; }
 
 /* Skips the rest of a line that was too long. */
 static enum rf_code skip_rest(struct rf_lines *l, struct rf_err *e)
@@ -276,8 +264,7 @@ enum rf_code rf_lines_next(struct rf_lines *l, char **line, size_t *n, struct rf
 		l->seen = l->end;
 		if (l->seen - l->begin > l->max) {
 			l->overlong = true;
-			return rf_fail(e, RF_EDATA,
-			               "%s: line %llu is longer than %zu bytes%s", l->name,
+			return rf_fail(e, RF_EDATA, "%s: line %llu is longer than %zu bytes%s", l->name,
 			               (unsigned long long)++l->number, l->max, l->advice);
 		}
 		if (l->ended)
@@ -323,10 +310,7 @@ enum rf_code rf_lines_next_object(struct rf_lines *l, struct rf_jvalue *object, 
 	return rc;
 }
 
-bool rf_lines_goes_on(const struct rf_lines *l)
-{
-	return !l->broken;
-}
+bool rf_lines_goes_on(const struct rf_lines *l) { return !l->broken; }
 
 enum rf_code rf_lines_blame(const struct rf_lines *l, struct rf_err *e)
 {

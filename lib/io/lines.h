@@ -25,10 +25,10 @@ void rf_lines_advise(struct rf_lines *l);
 /* Computes XXH64, as 16 hex digits, of the bytes read so far of a file that rf_lines_open_file() opened; of
  * the whole file after rf_lines_rest(). */
 void rf_lines_hash(const struct rf_lines *l, char hex[17]);
-void rf_lines_close(struct rf_lines *l);                     /* l may be NULL */
-const char *rf_lines_name(const struct rf_lines *l);         /* "<stdin>" or the path, safe to print */
-uint64_t rf_lines_number(const struct rf_lines *l);          /* number of the line read last, from 1 */
-uint64_t rf_lines_bytes(const struct rf_lines *l);           /* bytes of the file (compressed) read so far */
+void rf_lines_close(struct rf_lines *l);             /* l may be NULL */
+const char *rf_lines_name(const struct rf_lines *l); /* "<stdin>" or the path, safe to print */
+uint64_t rf_lines_number(const struct rf_lines *l);  /* number of the line read last, from 1 */
+uint64_t rf_lines_bytes(const struct rf_lines *l);   /* bytes of the file (compressed) read so far */
 
 /* Reads the next line, without its newline, which the last line need not have.  *line is valid until the next
  * call; the caller may write over it.  Returns RF_EOF after the last line.  Errors: RF_EDATA: the line is too

@@ -13,7 +13,7 @@ enum { LEVEL = 3, BLOCK = 1 << 17 };
 
 struct rf_lines_out {
 	struct rf_tempfile file;
-	ZSTD_CCtx *zstd;               /* NULL: plain text */
+	ZSTD_CCtx *zstd; /* NULL: plain text */
 	unsigned char packed[BLOCK];
 };
 
@@ -24,7 +24,7 @@ static void free_out(struct rf_lines_out *l)
 }
 
 static enum rf_code write_packed(struct rf_lines_out *l, const void *data, size_t n, ZSTD_EndDirective how,
-                         struct rf_err *e)
+                                 struct rf_err *e)
 {
 	ZSTD_inBuffer in = { data, n, 0 };
 	enum rf_code rc = RF_OK;

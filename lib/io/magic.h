@@ -25,11 +25,13 @@ static inline const char *rf_magic_packed(const void *bytes, size_t n)
 {
 	const unsigned char *p = bytes;
 
+	/* clang-format off */
 	return n >= 2 && !memcmp(p, "\x1f\x8b", 2)                                       ? "gzip"
 	       : n >= 7 && !memcmp(p, "BZh", 3) && !memcmp(p + 4, "1AY", 3)              ? "bzip2"
 	       : n >= 5 && !memcmp(p, "\xfd" "7zXZ", 5)                                  ? "xz"
 	       : n >= 4 && !memcmp(p, "\x04\x22\x4d\x18", 4)                             ? "lz4"
 	                                                                                 : NULL;
+	/* clang-format on */
 }
 
 #endif

@@ -10,12 +10,12 @@
 enum { RF_PLUGIN_PATH = 4200 };
 
 struct rf_plugin_kind {
-	const char *what, *file;     /* its name in messages and its file: "CUDA", "rf-cuda.so" */
-	const char *variable;        /* environment variable with the path of another file */
-	const char *otherwise;       /* advice for the message if the file is missing */
-	const char *table;           /* symbol of a struct that begins with a uint64_t, its abi */
+	const char *what, *file; /* its name in messages and its file: "CUDA", "rf-cuda.so" */
+	const char *variable;    /* environment variable with the path of another file */
+	const char *otherwise;   /* advice for the message if the file is missing */
+	const char *table;       /* symbol of a struct that begins with a uint64_t, its abi */
 	uint64_t abi;
-	bool global;                 /* libraries that it loads may use its symbols (RTLD_GLOBAL) */
+	bool global; /* libraries that it loads may use its symbols (RTLD_GLOBAL) */
 };
 
 /* Finds the file.  *path becomes the value of the variable or, if that is unset, `found`: the file in

@@ -7,8 +7,7 @@
 void rf_skip_options(struct rf_skip *s, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
-		OPT_U64("skip-bad", &s->most, "n",
-			"skip up to n bad lines, and report their number"),
+		OPT_U64("skip-bad", &s->most, "n", "skip up to n bad lines, and report their number"),
 		OPT_END,
 	};
 

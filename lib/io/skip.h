@@ -9,9 +9,9 @@
 
 /* The bad lines of all inputs of a program; all zero: none may be passed over. */
 struct rf_skip {
-	uint64_t most;                        /* lines that may be passed over */
-	uint64_t n;                           /* lines that were passed over */
-	void (*first)(const char *sentence);  /* gets the sentence about the first one; may be NULL */
+	uint64_t most;                       /* lines that may be passed over */
+	uint64_t n;                          /* lines that were passed over */
+	void (*first)(const char *sentence); /* gets the sentence about the first one; may be NULL */
 };
 
 void rf_skip_options(struct rf_skip *s, struct rf_opts *opts);

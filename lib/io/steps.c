@@ -12,10 +12,7 @@
 #include "io/file.h"
 #include "io/steps.h"
 
-void rf_step_name(char name[32], int64_t step)
-{
-	snprintf(name, 32, "step-%06lld", (long long)step);
-}
+void rf_step_name(char name[32], int64_t step) { snprintf(name, 32, "step-%06lld", (long long)step); }
 
 int64_t rf_step_number(const char *name)
 {
@@ -101,8 +98,7 @@ static enum rf_code read_latest(const char *run, char name[64], struct rf_err *e
 	name[n] = 0;
 	if (rf_step_number(name) < 0)
 		return rf_fail(e, RF_EMODEL, "%s: the link points to '%s', which is not the name of a step",
-		               file,
-		               rf_quote(q, sizeof q, name, strlen(name)));
+		               file, rf_quote(q, sizeof q, name, strlen(name)));
 	return RF_OK;
 }
 
@@ -134,8 +130,7 @@ enum rf_code rf_step_latest(const char *run, char dir[4096], char lost[RF_STEP_L
 	rf_step_name(newest, step);
 	if (*name)
 		snprintf(lost, RF_STEP_LOST,
-		         "latest points to %s, which does not exist: the newest step is %s",
-		         name, newest);
+		         "latest points to %s, which does not exist: the newest step is %s", name, newest);
 	else
 		snprintf(lost, RF_STEP_LOST, "the link latest is missing: the newest step is %s", newest);
 	return rf_file_join(dir, run, newest, e);

@@ -20,10 +20,14 @@
 /* Bytes of the file's own name in a temporary name, so that the parts around it fit for a long name, too. */
 enum { NAME_PART = 200, TRIES = 1000, BLOCK = 1 << 20 };
 
-const int rf_ending[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGXCPU,
-                          0 };
+const int rf_ending[] = {
+	SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGXCPU, 0
+};
 
-static struct { char path[4096]; volatile sig_atomic_t armed; } places[RF_TEMPFILES];
+static struct {
+	char path[4096];
+	volatile sig_atomic_t armed;
+} places[RF_TEMPFILES];
 
 /* Puts path into the table.  Returns its index; -1: the table is full. */
 static int list_path(const char *path)

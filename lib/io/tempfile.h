@@ -21,12 +21,12 @@
 /* A file that is being written. */
 struct rf_tempfile {
 	int fd;
-	char at[4096];     /* the path that is written until the commit; "": the target is written directly */
-	char to[4096];     /* the path that `at` is renamed to; "": it keeps its name */
-	char name[4096];   /* for messages: "<stdout>" or the path */
-	int place;         /* index in the table of files that a signal removes; -1: not in it */
-	uint64_t size;     /* bytes written so far */
-	void *hash;        /* XXH64 state over these bytes; NULL: not hashed */
+	char at[4096];   /* the path that is written until the commit; "": the target is written directly */
+	char to[4096];   /* the path that `at` is renamed to; "": it keeps its name */
+	char name[4096]; /* for messages: "<stdout>" or the path */
+	int place;       /* index in the table of files that a signal removes; -1: not in it */
+	uint64_t size;   /* bytes written so far */
+	void *hash;      /* XXH64 state over these bytes; NULL: not hashed */
 	const volatile sig_atomic_t *stop; /* stop writing once it is set; may be NULL */
 };
 

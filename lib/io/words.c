@@ -82,7 +82,7 @@ static bool has_line(const char *from, const char *end, const char *line, size_t
 
 /* Reports the lines of [a, a_end) that are missing in [b, b_end). */
 static bool report_missing(const char *a, const char *a_end, const char *b, const char *b_end, char side,
-                  rf_words_fn *differ, void *arg)
+                           rf_words_fn *differ, void *arg)
 {
 	const char *line;
 	bool any = false;

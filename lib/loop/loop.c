@@ -26,10 +26,7 @@
 /* ---- the batch ----------------------------------------------------------------------------- */
 
 /* Sets a variable in the environment of commands.  Returns whether that failed. */
-static bool set_variable(const char *name, const char *value)
-{
-	return setenv(name, value, 1) != 0;
-}
+static bool set_variable(const char *name, const char *value) { return setenv(name, value, 1) != 0; }
 
 static bool set_number(const char *name, int64_t n)
 {
@@ -91,8 +88,11 @@ static enum rf_code drop_orders(const struct rf_loop *l, const char *spared, str
 static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096], struct rf_err *e)
 {
 	char name[64], seed[32], number[32];
-	char *const command[] = { (char *)"rf-cat", (char *)"--shuffle", (char *)"--seed", seed,
-	                          (char *)"--epoch", number, (char *)"-o", order, l->corpus, NULL };
+	char *const command[] = { (char *)"rf-cat",  (char *)"--shuffle",
+		                  (char *)"--seed",  seed,
+		                  (char *)"--epoch", number,
+		                  (char *)"-o",      order,
+		                  l->corpus,         NULL };
 	enum rf_code rc;
 
 	snprintf(seed, sizeof seed, "%" PRIu64, l->set.seed);
@@ -102,9 +102,8 @@ static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096
 		snprintf(order, 4096, "%s", l->corpus);
 		return rf_loop_same_data(l, e);
 	}
-	if ((rc = rf_loop_file(l, name, order, e)) != RF_OK ||
-	    (rc = drop_orders(l, name, e)) != RF_OK || !access(order, F_OK) ||
-	    (rc = rf_loop_same_data(l, e)) != RF_OK)
+	if ((rc = rf_loop_file(l, name, order, e)) != RF_OK || (rc = drop_orders(l, name, e)) != RF_OK ||
+	    !access(order, F_OK) || (rc = rf_loop_same_data(l, e)) != RF_OK)
 		return rc;
 	return rf_loop_run(l, command, "rf-cat --shuffle", e);
 }
@@ -122,7 +121,8 @@ static enum rf_code set_range(struct rf_loop *l, int64_t batch, int64_t end, str
 	    (l->set.outputs && (rc = rf_loop_output(l, batch, output, e)) != RF_OK))
 		return rc;
 	return check_set(set_variable("ORDER", order) || set_number("FROM", from) || set_number("TO", to) ||
-	                       set_variable("OUTPUT", output), e);
+	                         set_variable("OUTPUT", output),
+	                 e);
 }
 
 /* Sets all variables that the line gets.  A line for many batches gets the folder for their streams, and
@@ -136,11 +136,12 @@ static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 	snprintf(name, sizeof name, l->set.many ? "streams" : "streams/%s.rf", step);
 	if (rc != RF_OK || (l->set.keep_streams && (rc = rf_loop_file(l, name, stream, e)) != RF_OK) ||
 	    (rc = check_set(set_variable("STREAM", stream) ||
-	                          set_variable("SHARD", l->set.launch ? "--shard auto" : "") ||
-	                          set_variable("RANKS", l->set.launch ? "--ranks mpi" : "") ||
-	                          set_number("SIZE", l->set.batch) || set_number("BATCHES", l->set.batches) ||
-	                          set_variable("COMMIT_EVERY", l->set.commit_every),
-	                  e)) != RF_OK)
+	                            set_variable("SHARD", l->set.launch ? "--shard auto" : "") ||
+	                            set_variable("RANKS", l->set.launch ? "--ranks mpi" : "") ||
+	                            set_number("SIZE", l->set.batch) ||
+	                            set_number("BATCHES", l->set.batches) ||
+	                            set_variable("COMMIT_EVERY", l->set.commit_every),
+	                    e)) != RF_OK)
 		return rc;
 	return set_step(l, l->done, e);
 }
@@ -167,12 +168,13 @@ static enum rf_code note_line(struct rf_loop *l, struct rf_err *e)
 /* Runs the line in a shell; with --launch the launcher starts this shell on every rank.  mpirun does not pass
  * variables to other hosts, so the shell's text declares the variables of the batch.  When a rank fails, the
  * launcher sends SIGTERM to the other ranks, and their programs end. */
-#define VARIABLES "RUN DATA STEP AT BATCH BATCHES ORDER FROM TO STREAM OUTPUT SHARD RANKS SIZE " \
-                  "COMMIT_EVERY COMPUTE TRAIN_OPTIONS KEEP_OPTIONS PATH RF_WORDS"
+#define VARIABLES \
+	"RUN DATA STEP AT BATCH BATCHES ORDER FROM TO STREAM OUTPUT SHARD RANKS SIZE " \
+	"COMMIT_EVERY COMPUTE TRAIN_OPTIONS KEEP_OPTIONS PATH RF_WORDS"
 static enum rf_code run_line(struct rf_loop *l, const char *what, struct rf_err *e)
 {
 	static const char shell[] = " bash -o pipefail -c \"$(declare -p " VARIABLES " 2>/dev/null)\n"
-	                            "trap : TERM\n$0\"";
+				    "trap : TERM\n$0\"";
 	struct rf_buf text = { 0 };
 	enum rf_code rc;
 
@@ -183,8 +185,10 @@ static enum rf_code run_line(struct rf_loop *l, const char *what, struct rf_err 
 	if (text.failed)
 		rc = rf_fail(e, RF_ENOMEM, "out of memory (the line)");
 	else
-		rc = rf_loop_run(l, (char *const[]){ (char *)"bash", (char *)"-c", (char *)text.p,
-		                                     (char *)l->set.line, NULL }, what, e);
+		rc = rf_loop_run(l,
+		                 (char *const[]){ (char *)"bash", (char *)"-c", (char *)text.p,
+		                                  (char *)l->set.line, NULL },
+		                 what, e);
 	rf_buf_free(&text);
 	return rc;
 }
@@ -275,8 +279,10 @@ static void say_short(const struct rf_loop *l)
 		tokens += rec->T + rec->response_len;
 	rf_in_close(in);
 	if (n && (rc == RF_OK || rc == RF_EOF) && tokens / n < l->set.len / 2.0)
-		rf_loop_say(l, "the sequences of the first batch have %.0f tokens on average, less than half "
-		               "of %d%s%s%s", tokens / n, l->set.len, l->set.len_advice ? " (" : "",
+		rf_loop_say(l,
+		            "the sequences of the first batch have %.0f tokens on average, less than half "
+		            "of %d%s%s%s",
+		            tokens / n, l->set.len, l->set.len_advice ? " (" : "",
 		            l->set.len_advice ? l->set.len_advice : "", l->set.len_advice ? ")" : "");
 }
 
@@ -318,8 +324,7 @@ static enum rf_code run_batches(struct rf_loop *l, struct rf_err *e)
 		               "batch %" PRId64 ": more than one commit was made, or a step was removed",
 		               before + 1);
 	return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 ": no stage failed, but the line did not %s",
-	               before + 1,
-	               l->set.count == RF_LOOP_OUTPUTS ? "write $OUTPUT" : "train the run");
+	               before + 1, l->set.count == RF_LOOP_OUTPUTS ? "write $OUTPUT" : "train the run");
 }
 
 /* ---- after a commit ------------------------------------------------------------------------ */
@@ -367,7 +372,8 @@ static bool has_output(const struct rf_loop *l)
 {
 	char output[4096];
 
-	return !l->set.outputs || rf_loop_output(l, l->done - 1, output, NULL) != RF_OK || !access(output, F_OK);
+	return !l->set.outputs || rf_loop_output(l, l->done - 1, output, NULL) != RF_OK ||
+	       !access(output, F_OK);
 }
 
 static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
@@ -386,8 +392,7 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 	         done);
 	if ((rc = make_outputs(l, e)) != RF_OK || (rc = set_range(l, done - 1, done, e)) != RF_OK ||
 	    (rc = set_step(l, done - 1, e)) != RF_OK ||
-	    (rc = rf_loop_shell(l, l->set.after, what, e)) != RF_OK ||
-	    (rc = rf_loop_look(l, e)) != RF_OK)
+	    (rc = rf_loop_shell(l, l->set.after, what, e)) != RF_OK || (rc = rf_loop_look(l, e)) != RF_OK)
 		return rc;
 	if (l->done < done)
 		return rf_fail(e, RF_EDATA,

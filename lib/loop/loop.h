@@ -47,21 +47,21 @@ struct rf_loop;
 struct rf_loop_settings {
 	/* NULL or 0: not given */
 	const char *run, *from, *data, *line;
-	const char *make, *after;    /* shell command lines */
-	const char *launch;          /* command that starts the line's shell, once for each rank */
-	bool many;                   /* a line gets all batches that are left of an epoch */
-	const char *commit_every;    /* with many: number of batches, or time as 10m, between two commits */
-	const char *words;           /* further text that is one of the run's words */
-	const char *scripts;         /* names of files, one a line, that must not change within the run */
-	int batches, batch;          /* batches in all; sequences of a batch */
-	int epochs;                  /* passes over the data, instead of `batches`; 0: not given */
+	const char *make, *after; /* shell command lines */
+	const char *launch;       /* command that starts the line's shell, once for each rank */
+	bool many;                /* a line gets all batches that are left of an epoch */
+	const char *commit_every; /* with many: number of batches, or time as 10m, between two commits */
+	const char *words;        /* further text that is one of the run's words */
+	const char *scripts;      /* names of files, one a line, that must not change within the run */
+	int batches, batch;       /* batches in all; sequences of a batch */
+	int epochs;               /* passes over the data, instead of `batches`; 0: not given */
 	uint64_t seed;
 	enum rf_loop_order order;
-	bool rest;                   /* the sequences that are left over are a batch, too */
-	const char *outputs;         /* folder in the run; NULL: there is no $OUTPUT */
-	enum rf_loop_count count;    /* whether commits or outputs count as batches */
-	int len;                     /* tokens that a sequence is meant to have; 0: not given */
-	const char *len_advice;      /* advice if the first batch has less than half of that on average */
+	bool rest;                /* the sequences that are left over are a batch, too */
+	const char *outputs;      /* folder in the run; NULL: there is no $OUTPUT */
+	enum rf_loop_count count; /* whether commits or outputs count as batches */
+	int len;                  /* tokens that a sequence is meant to have; 0: not given */
+	const char *len_advice;   /* advice if the first batch has less than half of that on average */
 	bool keep_streams, wait;
 	void (*say)(const struct rf_loop *l, const char *text);
 };
@@ -72,22 +72,24 @@ struct rf_loop {
 	struct rf_child child;
 	struct rf_lock lock;
 	char path[4096], corpus[4096]; /* run and data, as paths that cannot be taken for an option */
-	char begun_from[4096];       /* --from as the run's words have it, if it was not given */
-	struct rf_buf noted;         /* the words of the scripts as they were when the loop began */
-	bool measured;               /* sequences and hash are known */
-	uint64_t sequences, hash;    /* number of the data's sequences, and their hash */
+	char begun_from[4096];         /* --from as the run's words have it, if it was not given */
+	struct rf_buf noted;           /* the words of the scripts as they were when the loop began */
+	bool measured;                 /* sequences and hash are known */
+	uint64_t sequences, hash;      /* number of the data's sequences, and their hash */
 	/* counters */
-	int64_t at, done;            /* the newest step; the number of batches done */
-	int64_t since;               /* the step before the batches that are reported next */
-	int64_t every;               /* batches between two commits; 0: commit_every is a time */
-	int64_t end;                 /* the number of batches done when the line has ended */
-	double seen;                 /* time of the line's last finished batch, or of the line's start */
+	int64_t at, done; /* the newest step; the number of batches done */
+	int64_t since;    /* the step before the batches that are reported next */
+	int64_t every;    /* batches between two commits; 0: commit_every is a time */
+	int64_t end;      /* the number of batches done when the line has ended */
+	double seen;      /* time of the line's last finished batch, or of the line's start */
 	/* result */
-	bool stopped;                /* the loop ended because RUN/stop existed */
-	int status;                  /* exit status: of the command that failed, or 128 + the signal */
+	bool stopped; /* the loop ended because RUN/stop existed */
+	int status;   /* exit status: of the command that failed, or 128 + the signal */
 };
 #define RF_LOOP_DEFAULTS \
-	{ .set = { .batches = 100, .batch = 128, .commit_every = "1" }, .lock = RF_LOCK_NONE }
+	{ \
+		.set = { .batches = 100, .batch = 128, .commit_every = "1" }, .lock = RF_LOCK_NONE \
+	}
 
 /* Works until l->set.batches batches are done, or the file RUN/stop exists.  Returns the exit status: 0, the
  * status of the command that failed, 128 + N after signal N, or the status of e's code; e has the reason. */

@@ -31,7 +31,7 @@ static enum rf_code make_folders(const char *path, struct rf_err *e)
 {
 	char part[4096];
 
-	for (size_t n = strcspn(path, "/"); ; n += strcspn(path + n, "/")) {
+	for (size_t n = strcspn(path, "/");; n += strcspn(path + n, "/")) {
 		snprintf(part, sizeof part, "%.*s", (int)n, path);
 		if (*part && mkdir(part, 0777) < 0 && errno != EEXIST)
 			return rf_fail(e, RF_EIO, "%s: create: %s", part, strerror(errno));
@@ -136,8 +136,8 @@ static enum rf_code check_settings(const struct rf_loop *l, struct rf_err *e)
 		return run ? rf_fail(e, RF_EUSAGE,
 		                     "%s: a step of a run, and the run itself is what is trained: -m %.*s",
 		                     l->path, run, l->path)
-		           : rf_fail(e, RF_EDATA,
-		                     "%s: it exists but is not a run: name a new directory", l->path);
+		           : rf_fail(e, RF_EDATA, "%s: it exists but is not a run: name a new directory",
+		                     l->path);
 	}
 	/* data of --make are checked after the words were compared */
 	return (rc = check_from(l, e)) == RF_OK && !l->set.make ? check_fit(l, l->set.from, e) : rc;
@@ -308,9 +308,8 @@ enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
 	enum rf_code rc;
 
 	if ((rc = check_settings(l, e)) != RF_OK || (rc = rf_loop_note_scripts(l, &l->noted, e)) != RF_OK ||
-	    (rc = rf_loop_file(l, "data", path, e)) != RF_OK ||
-	    (rc = make_folders(path, e)) != RF_OK || (rc = take_lock(l, e)) != RF_OK ||
-	    (rc = rf_loop_take_stop(l, &asked, e)) != RF_OK)
+	    (rc = rf_loop_file(l, "data", path, e)) != RF_OK || (rc = make_folders(path, e)) != RF_OK ||
+	    (rc = take_lock(l, e)) != RF_OK || (rc = rf_loop_take_stop(l, &asked, e)) != RF_OK)
 		return rc;
 	/* An earlier job may have left the file.  A file that is made from now on, such as while --make
 	   works, stops this loop. */

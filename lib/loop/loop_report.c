@@ -92,7 +92,11 @@ int64_t rf_loop_after_done(const struct rf_loop *l, double *seconds)
 /* ---- progress ------------------------------------------------------------------------------ */
 
 /* The mean of a figure over lines of the log. */
-struct figure { const char *key, *name; double sum; int n; };
+struct figure {
+	const char *key, *name;
+	double sum;
+	int n;
+};
 
 static void add_figure(struct figure *f, const json_t *line)
 {
@@ -131,7 +135,8 @@ enum { LAST_LINES = 4 << 20 };
  * after a kill also has older lines for the same steps. */
 static void add_figures(const struct rf_loop *l, struct rf_buf *p)
 {
-	struct figure figure[] = { { "loss/ntp", "loss", 0, 0 }, { "reward/mean", "reward", 0, 0 },
+	struct figure figure[] = { { "loss/ntp", "loss", 0, 0 },
+		                   { "reward/mean", "reward", 0, 0 },
 		                   { "actor/sft_loss", "loss of responses", 0, 0 } };
 	struct figure all = { "group/count", NULL, 0, 0 }, equal = { "group/spread_free", NULL, 0, 0 };
 	const int figures = sizeof figure / sizeof *figure;
@@ -176,8 +181,7 @@ static void add_time(struct rf_buf *p, double seconds)
 	else if (seconds < 100 * 60)
 		rf_print(p, ", %.0f min left", seconds / 60);
 	else
-		rf_print(p, ", %.0f h %.0f min left", floor(seconds / 3600),
-		         floor(fmod(seconds, 3600) / 60));
+		rf_print(p, ", %.0f h %.0f min left", floor(seconds / 3600), floor(fmod(seconds, 3600) / 60));
 }
 
 void rf_loop_report(const struct rf_loop *l)

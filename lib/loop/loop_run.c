@@ -175,8 +175,8 @@ enum rf_code rf_loop_run(struct rf_loop *l, char *const argv[], const char *what
 
 enum rf_code rf_loop_shell(struct rf_loop *l, const char *line, const char *what, struct rf_err *e)
 {
-	char *const argv[] = { (char *)"bash", (char *)"-o", (char *)"pipefail", (char *)"-c", (char *)line,
-	                       NULL };
+	char *const argv[] = { (char *)"bash", (char *)"-o", (char *)"pipefail",
+		               (char *)"-c",   (char *)line, NULL };
 
 	return rf_loop_run(l, argv, what, e);
 }

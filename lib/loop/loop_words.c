@@ -127,8 +127,8 @@ static void gather_words(const struct rf_loop *l, struct rf_buf *words)
 struct difference {
 	const struct rf_loop *l;
 	const struct rf_buf *told, *now;
-	bool words_said;        /* the pipeline's words that differ were reported */
-	bool shown;             /* a line was reported */
+	bool words_said; /* the pipeline's words that differ were reported */
+	bool shown;      /* a line was reported */
 };
 
 enum { SHOWN_WHOLE = 100 }; /* two values that share at most this many bytes are shown in full */
@@ -168,9 +168,10 @@ static void say_line(void *arg, char side, const char *line, size_t n)
 /* Returns whether this word of a pipeline may change within a run. */
 static bool is_free(const char *word)
 {
-	static const char *const names[] = { "RUN", "BATCHES", "STEPS", "EPOCHS", "PHASE", "COMPUTE",
-		                             "LAUNCH", "COMMIT_EVERY", "KEEP", "KEEP_STEPS", "KEEP_BEST",
-		                             "NO_ROLLOUTS", "EVAL", "EVERY", "AFTER", NULL };
+	static const char *const names[] = { "RUN",   "BATCHES",    "STEPS",     "EPOCHS",
+		                             "PHASE", "COMPUTE",    "LAUNCH",    "COMMIT_EVERY",
+		                             "KEEP",  "KEEP_STEPS", "KEEP_BEST", "NO_ROLLOUTS",
+		                             "EVAL",  "EVERY",      "AFTER",     NULL };
 
 	for (const char *const *name = names; *name; name++)
 		if (!strcmp(word, *name))
@@ -186,13 +187,15 @@ static void add_changes(struct rf_buf *p, const json_t *a, const json_t *b, bool
 	const json_t *value;
 	const char *name;
 
-	json_object_foreach((json_t *)a, name, value) {
+	json_object_foreach ((json_t *)a, name, value) {
 		const char *here = json_string_value(value);
 		const char *there = json_string_value(json_object_get(b, name));
 
 		if (here && !is_free(name) && (there ? !swapped && strcmp(here, there) : true))
 			rf_print(p, "%s%s %s -> %s", p->n ? ", " : "", name, swapped ? none : here,
-			         swapped ? here : there ? there : none);
+			         swapped ? here
+			         : there ? there
+			                 : none);
 	}
 }
 
@@ -240,14 +243,14 @@ static enum rf_code adopt_commits(struct rf_loop *l, struct rf_err *e)
 	if (n > 0)
 		rc = rf_fail(e, RF_EDATA,
 		             "%s/data/%s: RUN/data/words, which says to which data this file belongs, is "
-		             "missing: move the file away", l->path,
-		             list[0]->d_name);
+		             "missing: move the file away",
+		             l->path, list[0]->d_name);
 	rf_loop_free_orders(list, n);
 	if (rc != RF_OK || !l->done)
 		return rc;
-	rf_loop_say(l, l->done == 1
-	               ? "the run has %" PRId64 " commit that no loop made: it counts as a batch"
-	               : "the run has %" PRId64 " commits that no loop made: they count as batches",
+	rf_loop_say(l,
+	            l->done == 1 ? "the run has %" PRId64 " commit that no loop made: it counts as a batch"
+	                         : "the run has %" PRId64 " commits that no loop made: they count as batches",
 	            l->done);
 	return rf_loop_note_time(l, 0, e);
 }
@@ -270,9 +273,9 @@ static void take_from(struct rf_loop *l, const struct rf_buf *told)
 static bool takes_rate(const struct rf_loop *l, const struct rf_buf *told, const struct rf_buf *words)
 {
 	char *was, *now;
-	const bool changed = rf_words_same_but(told, words, LATE, "line", "--lr", "rf-grpo rf-ntp rf-step",
-	                                       &was,
-	                                       &now) && was && now;
+	const bool changed =
+		rf_words_same_but(told, words, LATE, "line", "--lr", "rf-grpo rf-ntp rf-step", &was, &now) &&
+		was && now;
 
 	if (changed && l->measured)
 		rf_loop_say(l, "the learning rate changes from %s to %s after %" PRId64 " batch%s", was, now,

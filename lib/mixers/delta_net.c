@@ -9,23 +9,29 @@
 #include "model/mixer.h"
 #include "model/tree.h"
 
-struct weights { struct rf_weight proj[3], conv[3], b, g, a, A_log, dt_bias, norm, o; };
+struct weights {
+	struct rf_weight proj[3], conv[3], b, g, a, A_log, dt_bias, norm, o;
+};
 
 /* The names of the weights: three for q, k and v, or one for a joint weight. */
-struct names { const char *mixer, *proj[3], *conv[3], *b, *g, *a, *norm, *o; };
-static const struct names separate = {
-	"attn", { "q_proj", "k_proj", "v_proj" }, { "q_conv1d", "k_conv1d", "v_conv1d" }, "b_proj", "g_proj",
-	"a_proj", "o_norm", "o_proj"
+struct names {
+	const char *mixer, *proj[3], *conv[3], *b, *g, *a, *norm, *o;
 };
-static const struct names joint = {
-	"linear_attn", { "in_proj_qkv" }, { "conv1d" }, "in_proj_b", "in_proj_z", "in_proj_a", "norm",
-	"out_proj"
-};
+static const struct names separate = { "attn",
+	                               { "q_proj", "k_proj", "v_proj" },
+	                               { "q_conv1d", "k_conv1d", "v_conv1d" },
+	                               "b_proj",
+	                               "g_proj",
+	                               "a_proj",
+	                               "o_norm",
+	                               "o_proj" };
+static const struct names joint = { "linear_attn", { "in_proj_qkv" }, { "conv1d" }, "in_proj_b",
+	                            "in_proj_z",   "in_proj_a",       "norm",       "out_proj" };
 
 /* Slots hold the state at the start of each segment, and at each position (tree.h). */
 struct state {
-	rf_f32 S, dS, tail, dtail;   /* (slots, H, K, V), (slots, w-1, C) */
-	struct rf_delta_log log;     /* the chunk that is open at each position, (positions, ...) */
+	rf_f32 S, dS, tail, dtail; /* (slots, H, K, V), (slots, w-1, C) */
+	struct rf_delta_log log;   /* the chunk that is open at each position, (positions, ...) */
 };
 
 struct save {
@@ -34,10 +40,10 @@ struct save {
 	/* rollouts that are decoded: k after the convolution, (R, G, K), and u, (R, H, V); else the
 	   backward pass computes them again */
 	rf_f32 k, u;
-	rf_f32 b, gate;              /* (R, H), (R, H, V) */
-	rf_f32 open;                 /* (nb, H, K, V): state at the start of the open chunk, for rollouts that
+	rf_f32 b, gate; /* (R, H), (R, H, V) */
+	rf_f32 open;    /* (nb, H, K, V): state at the start of the open chunk, for rollouts that
 	                                are decoded over more than a chunk */
-	rf_f32 a, g;                 /* (R, H): the decay's logarithm, and what it is made of */
+	rf_f32 a, g;    /* (R, H): the decay's logarithm, and what it is made of */
 };
 
 struct work {
@@ -72,7 +78,7 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	const struct rf_delta_config *c = &cfg->delta;
 	const struct names *n = c->joint ? &joint : &separate;
 	const struct rf_initializer matrix = RF_MATRIX(cfg->initializer_range),
-	                            normal = RF_NORMAL(cfg->initializer_range);
+				    normal = RF_NORMAL(cfg->initializer_range);
 	struct rf_initializer A_log = c->joint ? RF_LOG(0.01, 16) : RF_LOG(0, 16), one = RF_ONE;
 	const char *root = cfg->names.root;
 	int d = cfg->d;
@@ -152,7 +158,8 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 	s->u = p->decode ? rf_arena_f32(a, R * (size_t)width(c, 2)) : NULL;
 	s->gate = c->gate ? rf_arena_f32(a, R * (size_t)width(c, 2)) : NULL;
 	s->open = p->decode && p->max_steps > RF_CHUNK
-	        ? rf_arena_f32(a, (size_t)p->max_nb * (size_t)(c->heads * c->K) * (size_t)c->V) : NULL;
+	                  ? rf_arena_f32(a, (size_t)p->max_nb * (size_t)(c->heads * c->K) * (size_t)c->V)
+	                  : NULL;
 	s->a = c->decay ? rf_arena_f32(a, R * (size_t)c->heads) : NULL;
 	s->g = c->decay ? rf_arena_f32(a, R * (size_t)c->heads) : NULL;
 }
@@ -187,11 +194,12 @@ static struct rf_conv_part conv_of(const struct rf_model *m, const struct weight
 {
 	const struct rf_delta_config *c = &m->cfg->delta;
 
-	return (struct rf_conv_part){ .d = width(c, i), .head = i == 2 ? c->V : c->K,
-	                              .act = i == 2 ? RF_ACT_SILU : c->qk_act,
-	                              .norm = i == 2 ? RF_NORM_NONE : c->qk_norm,
-	                              .scale = i == 0 ? 1 / sqrtf((float)c->K) : 1,
-	                              .weight = rf_w(m, l->conv[i]) };
+	return (struct rf_conv_part){ .d = width(c, i),
+		                      .head = i == 2 ? c->V : c->K,
+		                      .act = i == 2 ? RF_ACT_SILU : c->qk_act,
+		                      .norm = i == 2 ? RF_NORM_NONE : c->qk_norm,
+		                      .scale = i == 0 ? 1 / sqrtf((float)c->K) : 1,
+		                      .weight = rf_w(m, l->conv[i]) };
 }
 
 /* Computes q, k and v after the convolution, for the new steps, which follow the `decoded` earlier ones. */
@@ -202,8 +210,10 @@ static void convolve(const struct rf_pass *p, int layer, const rf_f32 y[3])
 	const struct weights *l = m->layer[layer].w;
 	const struct save *k = p->save[layer];
 	size_t before = (size_t)p->decoded * (size_t)p->nb;
+	/* clang-format off */
 	struct rf_conv_fwd a = { .nb = p->nb, .steps = p->steps, .ldx = first_column(c, 3), .w = c->conv_size,
 	                         .parts = 3, .x = rf_at(k->x, before * (size_t)first_column(c, 3)) };
+	/* clang-format on */
 
 	for (int i = 0; i < 3; i++) {
 		a.part[i] = conv_of(m, l, i);
@@ -313,8 +323,10 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	struct work *w = p->work[layer];
 	int rows = p->nb * p->steps, C = first_column(c, 3), w1 = c->conv_size - 1;
 	size_t front = (size_t)w1 * (size_t)p->nb * (size_t)C;
+	/* clang-format off */
 	struct rf_conv_bwd conv = { .nb = p->nb, .steps = p->steps, .ldx = C, .w = c->conv_size, .parts = 3,
 	                            .x = k->x, .dx = w->dx };
+	/* clang-format on */
 
 	convolve(p, layer, w->y);
 	run_rule_and_norm(p, layer, w->y, 0);
@@ -322,12 +334,11 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	RF_RUN(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->V, .eps = (float)m->cfg->norm_eps,
 	       .x = w->o, .w = rf_w(m, l->norm), .gate = k->gate, .dy = w->dn, .dx = w->d_o,
 	       .dw = rf_dw(m, l->norm), .dgate = w->dgate);
-	RF_RUN(m->dev, delta_bwd, .nb = p->nb, .steps = p->steps, .n = p->n, .H = c->heads,
-	       .G = c->qk_heads, .K = c->K, .V = c->V, .beta_scale = c->neg_eigval ? 2 : 1, .q = w->y[0],
-	       .k = w->y[1], .v = w->y[2], .b = k->b, .g = k->g, .u = w->u, .d_o = w->d_o, .dq = w->dy[0],
-	       .dk = w->dy[1], .dv = w->dy[2], .db = w->db, .dg = w->dg, .S = s->S, .dS = s->dS,
-	       .start = p->list.start, .captures = p->captures, .cap_row = p->list.cap_row,
-	       .cap_slot = p->list.cap_slot);
+	RF_RUN(m->dev, delta_bwd, .nb = p->nb, .steps = p->steps, .n = p->n, .H = c->heads, .G = c->qk_heads,
+	       .K = c->K, .V = c->V, .beta_scale = c->neg_eigval ? 2 : 1, .q = w->y[0], .k = w->y[1],
+	       .v = w->y[2], .b = k->b, .g = k->g, .u = w->u, .d_o = w->d_o, .dq = w->dy[0], .dk = w->dy[1],
+	       .dv = w->dy[2], .db = w->db, .dg = w->dg, .S = s->S, .dS = s->dS, .start = p->list.start,
+	       .captures = p->captures, .cap_row = p->list.cap_row, .cap_slot = p->list.cap_slot);
 	for (int i = 0; i < 3; i++) {
 		conv.part[i] = conv_of(m, l, i);
 		conv.part[i].dy = w->dy[i];
@@ -343,8 +354,7 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 		RF_RUN(m->dev, decay_bwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log),
 		       .dt_bias = rf_w(m, l->dt_bias), .dg = w->dg, .da = w->da, .dA_log = rf_dw(m, l->A_log),
 		       .ddt_bias = rf_dw(m, l->dt_bias));
-	rf_linears_bwd(m, l->proj, c->joint ? 1 : 3, rows, x, rf_at(w->dx, front), C, 0, dx,
-	               false);
+	rf_linears_bwd(m, l->proj, c->joint ? 1 : 3, rows, x, rf_at(w->dx, front), C, 0, dx, false);
 	if (c->beta)
 		rf_linear_bwd(m, l->b, RF_NO_WEIGHT, rows, x, w->db, 0, dx, true);
 	if (c->gate)
@@ -372,6 +382,7 @@ static void workspace(const struct rf_config *c, struct rf_workspace *need)
 	need->states = ((size_t)need->segment / RF_CHUNK + 1) * K * V;
 }
 
+/* clang-format off */
 const struct rf_mixer rf_mixer_delta_net = {
 	.name = "delta_net", .weights_size = sizeof(struct weights), .state_size = sizeof(struct state),
 	.save_size = sizeof(struct save), .work_size = sizeof(struct work), .declare = declare,
@@ -379,3 +390,4 @@ const struct rf_mixer rf_mixer_delta_net = {
 	.flops = flops,
 	.workspace = workspace
 };
+/* clang-format on */

@@ -7,7 +7,10 @@
 static const float EPS = 1e-5f, EPS_MUON = 1e-7f;
 
 /* One of the two stacks of a block: w0 and w2 (i = 0), or w1 (i = 1). */
-struct stack { int mats, rows, cols; size_t at; };
+struct stack {
+	int mats, rows, cols;
+	size_t at;
+};
 
 static struct stack stack_of(const struct rf_lact_config *c, int i)
 {
@@ -75,8 +78,7 @@ static void make_gu(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 x, r
 
 	RF_RUN(f->dev, gemm, HEADS(f), .m = p.n, .n = 2 * E, .k = D, .tb = true, .a = at(p, x, width(f)),
 	       .lda = stride(f, p), .sa = (size_t)D, .b = w, .ldb = D, .sb = 2 * (size_t)E * (size_t)D,
-	       .c = gu,
-	       .ldc = 2 * E * f->c->heads, .sc = 2 * (size_t)E);
+	       .c = gu, .ldc = 2 * E * f->c->heads, .sc = 2 * (size_t)E);
 }
 
 /* Computes h = x w1, E columns a head; with dy for x, the gradient of silu(g) u. */
@@ -86,8 +88,7 @@ static void h_from_x(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 x, 
 
 	RF_RUN(f->dev, gemm, HEADS(f), .m = p.n, .n = E, .k = D, .a = at(p, x, width(f)), .lda = stride(f, p),
 	       .sa = (size_t)D, .b = w1, .ldb = E, .sb = (size_t)D * (size_t)E, .c = h,
-	       .ldc = E * f->c->heads,
-	       .sc = (size_t)E);
+	       .ldc = E * f->c->heads, .sc = (size_t)E);
 }
 
 /* Computes y = (add: +=) h w1'. */
@@ -108,8 +109,8 @@ static void x_from_gu(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 gu
 
 	RF_RUN(f->dev, gemm, HEADS(f), .m = p.n, .n = D, .k = 2 * E, .add = add, .a = gu,
 	       .lda = 2 * E * f->c->heads, .sa = 2 * (size_t)E, .b = w, .ldb = D,
-	       .sb = 2 * (size_t)E * (size_t)D,
-	       .c = at(p, x, width(f)), .ldc = stride(f, p), .sc = (size_t)D);
+	       .sb = 2 * (size_t)E * (size_t)D, .c = at(p, x, width(f)), .ldc = stride(f, p),
+	       .sc = (size_t)D);
 }
 
 /* Computes [w0; w2] = (add: +=) gu' x. */
@@ -243,8 +244,10 @@ static void multiply(const struct rf_fast *f, const struct stack *s, rf_f32 g, b
 {
 	bool left = s->rows <= s->cols;
 	int n = side_of(s);
+	/* clang-format off */
 	struct rf_gemm a = { .f32 = true, .batch = s->mats, .m = s->rows, .n = s->cols, .k = n, .add = add,
 	                     .c = y, .ldc = s->cols, .sc = matrix_size(s) };
+	/* clang-format on */
 
 	a.a = left ? g : x;
 	a.lda = left ? n : s->cols;
@@ -349,8 +352,7 @@ rf_f32 rf_fast_weights(const struct rf_fast *f, const struct rf_fast_mark *mark,
 		struct stack s = stack_of(f->c, i);
 
 		RF_RUN(f->dev, renorm_fwd, .rows = s.mats * s.rows, .n = (size_t)s.cols, .eps = EPS,
-		       .operand = true,
-		       .x = rf_at(mark->z, s.at), .length = length, .y = rf_at(room, s.at));
+		       .operand = true, .x = rf_at(mark->z, s.at), .length = length, .y = rf_at(room, s.at));
 		length = rf_at(length, (size_t)s.mats * (size_t)s.rows);
 	}
 	return mark->first ? mark->z : room;
@@ -388,9 +390,8 @@ void rf_fast_update(const struct rf_fast *f, const struct rf_fast_mark *from, rf
 		struct stack s = stack_of(c, i);
 
 		RF_RUN(f->dev, momentum_fwd, .H = c->heads,
-		       .n = matrix_size(&s) * (size_t)(s.mats / c->heads),
-		       .factor = 1 / (float)c->chunk, .x = rf_at(sum.w, s.at), .p = rf_at(from->p, s.at),
-		       .m = sum.m,
+		       .n = matrix_size(&s) * (size_t)(s.mats / c->heads), .factor = 1 / (float)c->chunk,
+		       .x = rf_at(sum.w, s.at), .p = rf_at(from->p, s.at), .m = sum.m,
 		       .y = rf_at(to->p, s.at));
 	}
 	if (c->momentum) {
@@ -428,9 +429,8 @@ void rf_fast_update_bwd(const struct rf_fast *f, const struct rf_fast_mark *from
 		struct stack s = stack_of(c, i);
 
 		RF_RUN(f->dev, momentum_bwd, .H = c->heads,
-		       .n = matrix_size(&s) * (size_t)(s.mats / c->heads),
-		       .factor = 1 / (float)c->chunk, .p = rf_at(from->p, s.at), .m = to->m,
-		       .dy = rf_at(dstep, s.at),
+		       .n = matrix_size(&s) * (size_t)(s.mats / c->heads), .factor = 1 / (float)c->chunk,
+		       .p = rf_at(from->p, s.at), .m = to->m, .dy = rf_at(dstep, s.at),
 		       .dp = rf_at(dfrom->p, s.at), .dm = dsum.m);
 	}
 	if (c->prenorm)

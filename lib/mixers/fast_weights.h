@@ -27,20 +27,30 @@ size_t rf_fast_operands(const struct rf_lact_config *c, size_t rows);
 
 /* Features of rows, or their gradients: q, k, v, y (., H, D), learning rates lr (., H, 3), momentum factors
  * m (., H).  m is NULL without momentum. */
-struct rf_fast_rows { rf_f32 q, k, v, y, lr, m; };
+struct rf_fast_rows {
+	rf_f32 q, k, v, y, lr, m;
+};
 /* n of these rows: row `first`, and from it every `every`-th. */
-struct rf_fast_piece { size_t first; int n, every; };
+struct rf_fast_piece {
+	size_t first;
+	int n, every;
+};
 
 /* The state at the start of a chunk, or its gradient: the weights z, the momentum p, and m, the sum of m
  * that made p.  first: the chunk is the first of its sequence. */
-struct rf_fast_mark { rf_f32 z, p, m; bool first; };
+struct rf_fast_mark {
+	rf_f32 z, p, m;
+	bool first;
+};
 /* The sums over rows of a chunk: w, a block of updates of the weights, and m (H). */
-struct rf_fast_sum { rf_f32 w, m; };
+struct rf_fast_sum {
+	rf_f32 w, m;
+};
 
 /* Temporary memory, for pieces of at most `rows` rows. */
 struct rf_fast_work {
-	rf_f32 gu, e, dgu, de;       /* (rows, H, 2 E), (rows, H, E), and their gradients */
-	rf_f32 x[7], gram[4];        /* Newton-Schulz: blocks; square matrices of the shorter sides */
+	rf_f32 gu, e, dgu, de; /* (rows, H, 2 E), (rows, H, E), and their gradients */
+	rf_f32 x[7], gram[4];  /* Newton-Schulz: blocks; square matrices of the shorter sides */
 };
 void rf_fast_work(const struct rf_lact_config *c, struct rf_arena *a, size_t rows, bool train,
                   struct rf_fast_work *w);
@@ -49,7 +59,7 @@ struct rf_fast {
 	struct rf_dev *dev;
 	const struct rf_lact_config *c;
 	struct rf_fast_work *work;
-	rf_f32 length, dlength;      /* lengths of the rows of the first z, and their gradient */
+	rf_f32 length, dlength; /* lengths of the rows of the first z, and their gradient */
 };
 
 /* Computes x->y, which q of the rows read from the weights w. */

@@ -5,7 +5,9 @@
  * o_proj. */
 #include "mixers/kv_cache.h"
 
-struct weights { struct rf_weight proj[3], bias[3], norm[2], o; };
+struct weights {
+	struct rf_weight proj[3], bias[3], norm[2], o;
+};
 
 struct save {
 	struct rf_kv_save a;
@@ -15,7 +17,7 @@ struct save {
 
 struct work {
 	struct rf_kv_work a;
-	rf_f32 n, dn;                /* o after the gate, (R, H, D) */
+	rf_f32 n, dn; /* o after the gate, (R, H, D) */
 	rf_f32 draw[2];
 };
 
@@ -39,9 +41,9 @@ static void declare(struct rf_params *t, const struct rf_config *c, int layer, v
 		w->proj[i] = rf_params_weight(t, matrix, (int[4]){ width, c->d },
 		                              "%slayers.%d.%s.%c_proj.weight", root, layer, attn, "qkv"[i]);
 		if (a->qkv_bias)
-			w->bias[i] = rf_params_weight(t, RF_ZERO, (int[4]){ width },
-			                              "%slayers.%d.%s.%c_proj.bias", root, layer, attn,
-			                              "qkv"[i]);
+			w->bias[i] =
+				rf_params_weight(t, RF_ZERO, (int[4]){ width }, "%slayers.%d.%s.%c_proj.bias",
+			                         root, layer, attn, "qkv"[i]);
 		if (is_raw(a, i))
 			w->norm[i] = rf_params_weight(t, RF_ZERO, (int[4]){ a->D },
 			                              "%slayers.%d.%s.%c_norm.weight", root, layer, attn,
@@ -135,8 +137,8 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	int rows = p->nb * p->steps;
 	rf_f32 dy[3] = { w->a.dq, w->a.dk, w->a.dv };
 
-	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, apply_gate(p, layer), dh, 0,
-	              c->gated ? w->dn : w->a.d_o, false);
+	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, apply_gate(p, layer), dh, 0, c->gated ? w->dn : w->a.d_o,
+	              false);
 	if (c->gated)
 		RF_RUN(m->dev, gate_bwd, .rows = rows * c->heads, .d = c->D, .ldg = stride(c, 0), .x = k->a.o,
 		       .gate = rf_at(k->raw[0], (size_t)c->D), .dy = w->dn, .dx = w->a.d_o,
@@ -153,24 +155,20 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	}
 }
 
-static double flops(const struct rf_config *c, int T)
-{
-	return rf_kv_flops(&c->attn, T);
-}
+static double flops(const struct rf_config *c, int T) { return rf_kv_flops(&c->attn, T); }
 
 static void workspace(const struct rf_config *c, struct rf_workspace *need)
 {
 	rf_kv_workspace(&c->attn, need);
 }
 
-static int reads(const struct rf_config *c)
-{
-	return rf_kv_reads(&c->attn);
-}
+static int reads(const struct rf_config *c) { return rf_kv_reads(&c->attn); }
 
+/* clang-format off */
 const struct rf_mixer rf_mixer_attention = {
 	.name = "attention", .weights_size = sizeof(struct weights),
 	.state_size = sizeof(struct rf_kv_state), .save_size = sizeof(struct save),
 	.work_size = sizeof(struct work), .declare = declare, .state = state, .save = save, .work = work,
 	.fwd = fwd, .bwd = bwd, .flops = flops, .workspace = workspace, .reads = reads
 };
+/* clang-format on */

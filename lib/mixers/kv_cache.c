@@ -26,8 +26,7 @@ void rf_kv_save(const struct rf_pass *p, const struct rf_attn_config *c, struct 
                 struct rf_kv_save *s)
 {
 	const struct rf_tree *t = p->tree;
-	size_t R = rf_pass_rows(p),
-	       own = p->branch ? R : t->cache.transient ? (size_t)t->cache.rows_max : 0;
+	size_t R = rf_pass_rows(p), own = p->branch ? R : t->cache.transient ? (size_t)t->cache.rows_max : 0;
 
 	s->q = rf_arena_f32(a, R * q_width(c));
 	s->k = own ? rf_arena_f32(a, own * kv_width(c)) : NULL;
@@ -63,10 +62,7 @@ void rf_kv_workspace(const struct rf_attn_config *c, struct rf_workspace *need)
 	need->D = c->D;
 }
 
-int rf_kv_reads(const struct rf_attn_config *c)
-{
-	return c->window ? c->window : RF_ALL_ROWS;
-}
+int rf_kv_reads(const struct rf_attn_config *c) { return c->window ? c->window : RF_ALL_ROWS; }
 
 /* Returns the keys or values of the sequence that runs, of those that are kept. */
 static rf_f32 sequence_rows(const struct rf_tree *t, const struct rf_attn_config *c, rf_f32 kept)
@@ -111,8 +107,8 @@ void rf_kv_rotate(const struct rf_pass *p, const struct rf_attn_config *c, int h
 		return;
 	RF_RUN(p->tree->model->dev, rope, .nb = p->nb, .steps = p->steps, .heads = heads, .D = c->D,
 	       .rotary = c->rotary, .from = p->decoded, .inverse = how == RF_KV_BACK,
-	       .operand = how == RF_KV_OPERAND, .theta = c->theta, .past_len = p->list.past_len,
-	       .x = x, .y = y);
+	       .operand = how == RF_KV_OPERAND, .theta = c->theta, .past_len = p->list.past_len, .x = x,
+	       .y = y);
 }
 
 static void copy_rows(const struct rf_pass *p, const struct rf_attn_config *c, int n, rf_f32 from, int first,

@@ -16,13 +16,15 @@ struct rf_kv_state {
 	rf_f32 k, v, dk, dv;
 };
 struct rf_kv_save {
-	rf_f32 q, k, v, o, lse;      /* k, v: rollouts: all their rows; the sequence: NULL or, with
+	rf_f32 q, k, v, o, lse; /* k, v: rollouts: all their rows; the sequence: NULL or, with
 	                                rf_tree.cache.transient, the kept rows */
 	/* q and k of the new rows before rotation, if the caller keeps them; NULL: they are in q and k, and
 	   are rotated in place */
 	rf_f32 from_q, from_k;
 };
-struct rf_kv_work { rf_f32 dq, dk, dv, d_o; };
+struct rf_kv_work {
+	rf_f32 dq, dk, dv, d_o;
+};
 
 /* Lay out the structs' arrays, like the mixer's hooks of these names (mixer.h). */
 void rf_kv_state(const struct rf_tree *t, const struct rf_attn_config *c, struct rf_arena *a,

@@ -29,15 +29,15 @@ static void declare_fast(struct rf_params *t, const struct rf_config *cfg, int l
 			w->left[i] = rf_params_weight(t, RF_NORMAL(c->gain / sqrt(c->rank)),
 			                              (int[4]){ H, E, c->rank },
 			                              "%slayers.%d.attn.w%d.w_left", root, layer, i);
-			w->right[i] = rf_params_weight(t, RF_NORMAL(c->gain / sqrt(D)),
-			                               (int[4]){ H, c->rank, D },
-			                               "%slayers.%d.attn.w%d.w_right", root, layer, i);
+			w->right[i] =
+				rf_params_weight(t, RF_NORMAL(c->gain / sqrt(D)), (int[4]){ H, c->rank, D },
+			                         "%slayers.%d.attn.w%d.w_right", root, layer, i);
 		} else {
 			w->w[i] = rf_params_weight(t, RF_NORMAL(1 / sqrt(D)), (int[4]){ H, E, D },
 			                           "%slayers.%d.attn.w%d", root, layer, i);
 		}
-	w->w[1] = rf_params_weight(t, RF_NORMAL(1 / sqrt(E)), (int[4]){ H, D, E },
-	                           "%slayers.%d.attn.w1", root, layer);
+	w->w[1] = rf_params_weight(t, RF_NORMAL(1 / sqrt(E)), (int[4]){ H, D, E }, "%slayers.%d.attn.w1",
+	                           root, layer);
 }
 
 static void declare(struct rf_params *t, const struct rf_config *cfg, int layer, void *weights)
@@ -48,21 +48,21 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	const char *root = cfg->names.root;
 	int d = cfg->d, H = c->heads;
 
-	w->qkv = rf_params_weight(t, matrix, (int[4]){ 3 * d, d },
-	                          "%slayers.%d.attn.qkv.weight", root, layer);
+	w->qkv =
+		rf_params_weight(t, matrix, (int[4]){ 3 * d, d }, "%slayers.%d.attn.qkv.weight", root, layer);
 	if (cfg->attn.qkv_bias)
-		w->qkv_bias = rf_params_weight(t, RF_ZERO, (int[4]){ 3 * d },
-		                               "%slayers.%d.attn.qkv.bias", root, layer);
+		w->qkv_bias = rf_params_weight(t, RF_ZERO, (int[4]){ 3 * d }, "%slayers.%d.attn.qkv.bias",
+		                               root, layer);
 	for (int i = 0; i < 2 && c->qk_norm; i++)
-		w->norm[i] = rf_params_weight(t, RF_ONE, (int[4]){ d },
-		                              "%slayers.%d.attn.%c_norm.weight", root, layer, "qk"[i]);
+		w->norm[i] = rf_params_weight(t, RF_ONE, (int[4]){ d }, "%slayers.%d.attn.%c_norm.weight",
+		                              root, layer, "qk"[i]);
 	w->scale = rf_params_weight(t, RF_ONE, (int[4]){ d, 2 }, "%slayers.%d.attn.qk_scale", root, layer);
 	w->offset = rf_params_weight(t, RF_ZERO, (int[4]){ d, 2 }, "%slayers.%d.attn.qk_offset", root, layer);
 	declare_fast(t, cfg, layer, w);
-	w->lr = rf_params_weight(t, matrix, (int[4]){ 3 * H, d },
-	                         "%slayers.%d.attn.lr_proj.weight", root, layer);
-	w->lr_bias = rf_params_weight(t, RF_ZERO, (int[4]){ 3 * H }, "%slayers.%d.attn.lr_proj.bias",
-	                              root, layer);
+	w->lr = rf_params_weight(t, matrix, (int[4]){ 3 * H, d }, "%slayers.%d.attn.lr_proj.weight", root,
+	                         layer);
+	w->lr_bias =
+		rf_params_weight(t, RF_ZERO, (int[4]){ 3 * H }, "%slayers.%d.attn.lr_proj.bias", root, layer);
 	if (c->momentum) {
 		w->momentum = rf_params_weight(t, matrix, (int[4]){ H, d },
 		                               "%slayers.%d.attn.momentum_proj.0.weight", root, layer);
@@ -75,8 +75,8 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 		w->ttt_scale_bias = rf_params_weight(t, RF_ZERO, (int[4]){ H },
 		                                     "%slayers.%d.attn.ttt_scale_proj.bias", root, layer);
 	}
-	w->ttt_norm = rf_params_weight(t, RF_ONE, (int[4]){ c->D }, "%slayers.%d.attn.ttt_norm.weight",
-	                               root, layer);
+	w->ttt_norm = rf_params_weight(t, RF_ONE, (int[4]){ c->D }, "%slayers.%d.attn.ttt_norm.weight", root,
+	                               layer);
 	w->o = rf_params_weight(t, matrix, (int[4]){ d, d }, "%slayers.%d.attn.o_proj.weight", root, layer);
 }
 
@@ -126,9 +126,10 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 	s->m = c->momentum ? rf_arena_f32(a, R * H) : NULL;
 	s->gate = c->scale ? rf_arena_f32(a, R * H) : NULL;
 	if (p->decode)
-		s->kept = (struct rf_fast_rows){ .k = rf_arena_f32(a, R * d), .v = rf_arena_f32(a, R * d),
-		                                 .lr = rf_arena_f32(a, R * H * 3),
-		                                 .m = c->momentum ? rf_arena_f32(a, R * H) : NULL };
+		s->kept = (struct rf_fast_rows){ .k = rf_arena_f32(a, R * d),
+			                         .v = rf_arena_f32(a, R * d),
+			                         .lr = rf_arena_f32(a, R * H * 3),
+			                         .m = c->momentum ? rf_arena_f32(a, R * H) : NULL };
 }
 
 /* Lays out the memory for one rollout that leaves its chunk. */
@@ -165,8 +166,12 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 	for (int i = 0; i < 2 && c->qk_norm; i++)
 		w->norm[i] = rf_arena_f32(a, R * d);
 	w->n = rf_arena_f32(a, R * d);
-	w->x = (struct rf_fast_rows){ rf_arena_f32(a, R * d), rf_arena_f32(a, R * d),
-	                              c->v_silu ? rf_arena_f32(a, R * d) : NULL, s->y, s->lr, s->m };
+	w->x = (struct rf_fast_rows){ rf_arena_f32(a, R * d),
+		                      rf_arena_f32(a, R * d),
+		                      c->v_silu ? rf_arena_f32(a, R * d) : NULL,
+		                      s->y,
+		                      s->lr,
+		                      s->m };
 	w->w[0] = rf_arena_f32(a, rf_fast_size(c));
 	if (p->branch) {
 		w->group = s->kept;
@@ -182,16 +187,19 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 	}
 	if (!p->train)
 		return;
-	w->dx = (struct rf_fast_rows){ rf_arena_f32(a, R * d), rf_arena_f32(a, R * d), rf_arena_f32(a, R * d),
-	                               w->n, rf_arena_f32(a, R * H * 3),
-	                               c->momentum ? rf_arena_f32(a, R * H) : NULL };
+	w->dx = (struct rf_fast_rows){
+		rf_arena_f32(a, R * d),     rf_arena_f32(a, R * d),
+		rf_arena_f32(a, R * d),     w->n,
+		rf_arena_f32(a, R * H * 3), c->momentum ? rf_arena_f32(a, R * H) : NULL
+	};
 	w->dgate = c->scale ? rf_arena_f32(a, R * H) : NULL;
 	w->dw[0] = rf_arena_f32(a, rf_fast_size(c));
 	if (p->branch)
-		w->dgroup = (struct rf_fast_rows){ rf_arena_f32(a, R * d), rf_arena_f32(a, R * d),
-		                                   rf_arena_f32(a, R * d), rf_arena_f32(a, R * d),
-		                                   rf_arena_f32(a, R * H * 3),
-		                                   c->momentum ? rf_arena_f32(a, R * H) : NULL };
+		w->dgroup = (struct rf_fast_rows){
+			rf_arena_f32(a, R * d),     rf_arena_f32(a, R * d),
+			rf_arena_f32(a, R * d),     rf_arena_f32(a, R * d),
+			rf_arena_f32(a, R * H * 3), c->momentum ? rf_arena_f32(a, R * H) : NULL
+		};
 }
 
 /* ---- the layer ----------------------------------------------------------------------------- */
@@ -449,10 +457,7 @@ static void workspace(const struct rf_config *cfg, struct rf_workspace *need)
 	need->largest = size > need->largest ? size : need->largest;
 }
 
-static int reads(const struct rf_config *cfg)
-{
-	return rf_kv_reads(&cfg->attn);
-}
+static int reads(const struct rf_config *cfg) { return rf_kv_reads(&cfg->attn); }
 
 /* Names the chunk whose update made the weights that the row reads.  Writes nothing if the row is in that
  * chunk or before it: then the overflow of the rows came first. */
@@ -462,6 +467,7 @@ static void describe_overflow(const struct rf_config *cfg, int row, int chunk, c
 		snprintf(why, size, " (chunk %d of its fast weights)", chunk);
 }
 
+/* clang-format off */
 const struct rf_mixer rf_mixer_lact = {
 	.name = "lact", .weights_size = sizeof(struct rf_lact_weights),
 	.state_size = sizeof(struct rf_lact_state), .save_size = sizeof(struct rf_lact_save),
@@ -470,3 +476,4 @@ const struct rf_mixer rf_mixer_lact = {
 	.reads = reads, .index_size = rf_lact_index_size, .set_index = rf_lact_set_index,
 	.describe_overflow = describe_overflow
 };
+/* clang-format on */

@@ -14,8 +14,8 @@ struct rf_lact_weights {
 
 struct rf_lact_state {
 	struct rf_kv_state attend;
-	rf_f32 z, p, m, dz, dp;              /* (rf_lact_marks(), ...), (rf_lact_dmarks(), ...) */
-	rf_f32 sum, msum, dsum, dmsum;       /* (rf_lact_sums(), ...), (rf_lact_dsums(), ...) */
+	rf_f32 z, p, m, dz, dp;        /* (rf_lact_marks(), ...), (rf_lact_dmarks(), ...) */
+	rf_f32 sum, msum, dsum, dmsum; /* (rf_lact_sums(), ...), (rf_lact_dsums(), ...) */
 	rf_f32 length, dlength;
 };
 
@@ -23,18 +23,18 @@ struct rf_lact_save {
 	struct rf_kv_save attend;
 	/* q, k as projected; y before its norm; lr (R, H, 3), m (R, H), gate (R, H) */
 	rf_f32 q, k, y, lr, m, gate;
-	struct rf_fast_rows kept;            /* rollouts that are decoded: k, v, lr and m of all steps */
+	struct rf_fast_rows kept; /* rollouts that are decoded: k, v, lr and m of all steps */
 };
 
 struct rf_lact_work {
 	struct rf_kv_work attend;
 	struct rf_fast_work fast;
-	rf_f32 norm[2], n, dgate;            /* norm: q, k after their norm; n: the input of o_proj */
-	struct rf_fast_rows x, dx;           /* in the order of the pass ... */
-	struct rf_fast_rows group, dgroup;   /* ... and in that of the fast weights */
-	rf_f32 w[2], dw[2];                  /* weights of the sequence's chunk, of a rollout's own */
-	struct rf_fast_sum sum, dsum;        /* of one rollout */
-	rf_f32 z, p, m, dz, dp;              /* marks of a rollout's own chunks; gradients of two marks */
+	rf_f32 norm[2], n, dgate;          /* norm: q, k after their norm; n: the input of o_proj */
+	struct rf_fast_rows x, dx;         /* in the order of the pass ... */
+	struct rf_fast_rows group, dgroup; /* ... and in that of the fast weights */
+	rf_f32 w[2], dw[2];                /* weights of the sequence's chunk, of a rollout's own */
+	struct rf_fast_sum sum, dsum;      /* of one rollout */
+	rf_f32 z, p, m, dz, dp;            /* marks of a rollout's own chunks; gradients of two marks */
 };
 
 static inline const struct rf_lact_config *rf_lact_config(const struct rf_tree *t)
@@ -55,13 +55,13 @@ size_t rf_lact_index_size(const struct rf_tree *t);
 void rf_lact_set_index(const struct rf_tree *t, int *index);
 
 struct rf_lact_slots {
-	int *mark, *dmark;           /* (chunks): mark of each chunk of the sequence, and its gradient */
-	int *branched;               /* (chunks): number of the chunk among those with a position; -1: none */
-	int *sum;                    /* (segments + 1): sums of the open chunk where each segment begins, and
+	int *mark, *dmark;  /* (chunks): mark of each chunk of the sequence, and its gradient */
+	int *branched;      /* (chunks): number of the chunk among those with a position; -1: none */
+	int *sum;           /* (segments + 1): sums of the open chunk where each segment begins, and
 	                                where the last one ends */
-	int *position_mark;          /* (positions): mark of the chunk that is open at each position */
-	int position_sum;            /* the first position's sums; those of the others follow */
-	int rollout_mark;            /* plan.apart: the first rollout's mark; those of the others follow */
+	int *position_mark; /* (positions): mark of the chunk that is open at each position */
+	int position_sum;   /* the first position's sums; those of the others follow */
+	int rollout_mark;   /* plan.apart: the first rollout's mark; those of the others follow */
 };
 /* Returns the slots of the sequence that runs. */
 struct rf_lact_slots rf_lact_slots(const struct rf_tree *t, int layer);

@@ -62,7 +62,7 @@ static struct rf_fast_mark mark_at(const struct rf_lact_config *c, rf_f32 z, rf_
 	size_t W = rf_fast_size(c), n = (size_t)i;
 
 	return (struct rf_fast_mark){ rf_at(z, n * W), rf_at(p, n * W), rf_at(m, n * (size_t)c->heads),
-	                              first };
+		                      first };
 }
 
 static struct rf_fast_mark state_mark(const struct rf_tree *t, int layer, int slot, bool first)
@@ -101,7 +101,7 @@ static struct rf_fast_mark dmark_of(const struct rf_tree *t, int layer, int chun
 static struct rf_fast_sum sum_at(const struct rf_lact_config *c, rf_f32 w, rf_f32 m, int i)
 {
 	return (struct rf_fast_sum){ rf_at(w, (size_t)i * rf_fast_size(c)),
-	                             rf_at(m, (size_t)i * (size_t)c->heads) };
+		                     rf_at(m, (size_t)i * (size_t)c->heads) };
 }
 
 static struct rf_fast_sum state_sum(const struct rf_tree *t, int layer, int slot)
@@ -132,10 +132,7 @@ static struct rf_fast_sum dsum_at(const struct rf_tree *t, int layer, int slot)
 
 /* Return the gradients of the sums of the chunk that the backward pass is in, and of those up to a
  * position. */
-static struct rf_fast_sum sequence_dsum(const struct rf_tree *t, int layer)
-{
-	return dsum_at(t, layer, 0);
-}
+static struct rf_fast_sum sequence_dsum(const struct rf_tree *t, int layer) { return dsum_at(t, layer, 0); }
 
 static struct rf_fast_sum position_dsum(const struct rf_tree *t, int layer, int position)
 {
@@ -157,7 +154,7 @@ static struct rf_fast fast_of(struct rf_pass *p, int layer)
 	struct rf_lact_work *w = p->work[layer];
 
 	return (struct rf_fast){ p->tree->model->dev, rf_lact_config(p->tree), &w->fast, s->length,
-	                         s->dlength };
+		                 s->dlength };
 }
 
 /* ---- the first weights --------------------------------------------------------------------- */
@@ -178,8 +175,8 @@ static void make_first_weights(struct rf_pass *p, int layer, const struct rf_fas
 		rf_f32 to = rf_at(z, i ? each : 0);
 
 		for (size_t h = 0; h < H && !rank; h++)
-			rf_fast_copy(f, each, rf_at(rf_w(m, l->w[i]), h * each),
-			             rf_at(to, 2 * h * each), false);
+			rf_fast_copy(f, each, rf_at(rf_w(m, l->w[i]), h * each), rf_at(to, 2 * h * each),
+			             false);
 		if (rank)
 			RF_RUN(f->dev, gemm, .batch = c->heads, .m = c->E, .n = c->D, .k = c->rank,
 			       .a = rf_w(m, l->left[i]), .lda = c->rank, .sa = E * rank,
@@ -214,8 +211,8 @@ static void first_weights_bwd(struct rf_pass *p, int layer, const struct rf_fast
 		rf_f32 from = rf_at(dz, i ? each : 0);
 
 		for (size_t h = 0; h < H && !rank; h++)
-			rf_fast_copy(f, each, rf_at(from, 2 * h * each),
-			             rf_at(rf_dw(m, l->w[i]), h * each), true);
+			rf_fast_copy(f, each, rf_at(from, 2 * h * each), rf_at(rf_dw(m, l->w[i]), h * each),
+			             true);
 		if (!rank)
 			continue;
 		RF_RUN(f->dev, gemm, .batch = c->heads, .m = c->E, .n = c->rank, .k = c->D, .tb = true,
@@ -232,7 +229,10 @@ static void first_weights_bwd(struct rf_pass *p, int layer, const struct rf_fast
 
 /* Rows [from, to) of one chunk.  opens: the rows begin the chunk, whose mark is made first; learns: sums over
  * these rows are needed. */
-struct part { int chunk, from, to; bool opens, learns; };
+struct part {
+	int chunk, from, to;
+	bool opens, learns;
+};
 
 /* Returns the part of a pass that row `at` is in: all rows of its chunk that the pass has.  The positions do
  * not divide it, so its results do not depend on them. */
@@ -240,8 +240,9 @@ static struct part part_of(const struct rf_pass *p, int at)
 {
 	const struct rf_tree *t = p->tree;
 	int C = rf_lact_config(t)->chunk, chunk = at / C, begins = chunk * C, end = p->first_row + p->steps;
-	struct part x = { .chunk = chunk, .from = larger(p->first_row, begins),
-	                  .to = end - begins > C ? begins + C : end };
+	struct part x = { .chunk = chunk,
+		          .from = larger(p->first_row, begins),
+		          .to = end - begins > C ? begins + C : end };
 
 	x.opens = x.from == begins && chunk;
 	/* positions in the next segment need the sums up to the end of this one */
@@ -389,7 +390,7 @@ void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_row
 	rf_f32 now = NULL;
 
 	zero_unlearned(&f, dx, (size_t)(smaller(end, larger(p->first_row, learned)) - p->first_row),
-	          (size_t)p->steps);
+	               (size_t)p->steps);
 	for (int row = end - 1; row >= p->first_row;) {
 		struct part a = part_bwd(p, row);
 		struct rf_fast_mark mark = mark_of(t, layer, a.chunk), dmark = dmark_of(t, layer, a.chunk);
@@ -570,8 +571,8 @@ static void leave_chunk_bwd(struct rf_pass *p, int layer, const struct rf_fast *
 		struct rf_fast_mark mark = begun_mark(p, w, j),
 				    from = j ? begun_mark(p, w, j - 1) : mark_of(t, layer, chunk);
 		struct rf_fast_mark dmark = mark_at(f->c, w->dz, w->dp, NULL, j % 2, false);
-		struct rf_fast_mark dfrom = j ? mark_at(f->c, w->dz, w->dp, NULL, (j + 1) % 2, false)
-		                              : dmark_of(t, layer, chunk);
+		struct rf_fast_mark dfrom =
+			j ? mark_at(f->c, w->dz, w->dp, NULL, (j + 1) % 2, false) : dmark_of(t, layer, chunk);
 		rf_f32 now = rf_fast_weights(f, &mark, w->w[1]);
 
 		if (j == n - 1) {

@@ -36,10 +36,7 @@ static int chunks_in(const struct rf_tree *t, int rows) { return (rows - 1) / rf
 static int chunks_max(const struct rf_tree *t) { return chunks_in(t, t->plan.max_len); }
 
 /* Returns the most chunks that a segment has rows of, and one more: the chunk that is open when it begins. */
-static int segment_chunks(const struct rf_tree *t)
-{
-	return t->plan.segment / rf_lact_config(t)->chunk + 2;
-}
+static int segment_chunks(const struct rf_tree *t) { return t->plan.segment / rf_lact_config(t)->chunk + 2; }
 
 /* Returns the most chunks with a position that are read at one time.  The rollouts of a sequence that slides
  * run after each segment, so these are the chunks of one segment, which are adjacent.  A shorter sequence in
@@ -81,10 +78,7 @@ int rf_lact_marks(const struct rf_tree *t)
 	}
 }
 
-int rf_lact_dmarks(const struct rf_tree *t)
-{
-	return smaller(2 + branched_max(t), chunks_max(t));
-}
+int rf_lact_dmarks(const struct rf_tree *t) { return smaller(2 + branched_max(t), chunks_max(t)); }
 
 /* Returns whether the sums at the start of each segment are kept: if segments run again, or if positions are
  * chosen after the pass and a segment may begin inside a chunk. */
@@ -97,10 +91,7 @@ static bool keeps_segment_sums(const struct rf_tree *t)
 }
 
 /* Returns the number of slots for sums of the sequence.  The sums at its positions follow them. */
-static int sequence_sums(const struct rf_tree *t)
-{
-	return keeps_segment_sums(t) ? t->segments_max + 1 : 1;
-}
+static int sequence_sums(const struct rf_tree *t) { return keeps_segment_sums(t) ? t->segments_max + 1 : 1; }
 
 int rf_lact_sums(const struct rf_tree *t) { return sequence_sums(t) + t->plan.positions; }
 int rf_lact_dsums(const struct rf_tree *t) { return 1 + t->plan.positions; }
@@ -115,8 +106,9 @@ size_t rf_lact_index_size(const struct rf_tree *t)
 /* Returns the lists of an index, which are adjacent. */
 static struct rf_lact_slots slots_in(const struct rf_tree *t, int *index)
 {
-	struct rf_lact_slots s = { .mark = index, .position_sum = sequence_sums(t),
-	                           .rollout_mark = 1 + t->plan.positions };
+	struct rf_lact_slots s = { .mark = index,
+		                   .position_sum = sequence_sums(t),
+		                   .rollout_mark = 1 + t->plan.positions };
 
 	s.dmark = s.mark + chunks_max(t);
 	s.branched = s.dmark + chunks_max(t);
@@ -187,6 +179,6 @@ void rf_lact_set_index(const struct rf_tree *t, int *index)
 	for (int i = 0; i <= t->segments; i++)
 		s.sum[i] = keeps_segment_sums(t) ? i : 0;
 	for (int i = 0; i < t->positions; i++)
-		s.position_mark[i] = t->plan.apart ? 1 + i
-		                                   : s.mark[t->position.row[i] / rf_lact_config(t)->chunk];
+		s.position_mark[i] =
+			t->plan.apart ? 1 + i : s.mark[t->position.row[i] / rf_lact_config(t)->chunk];
 }

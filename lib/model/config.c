@@ -158,9 +158,8 @@ bool rf_config_owns(const struct rf_config *cfg, const char *name)
 
 	if (n >= m && !strcmp(name + n - m, table))
 		return false;
-	return !strncmp(name, "lm_head.", 8) ||
-	       (!strncmp(name, cfg->names.root, strlen(cfg->names.root)) &&
-	        strncmp(name, "model.visual.", 13));
+	return !strncmp(name, "lm_head.", 8) || (!strncmp(name, cfg->names.root, strlen(cfg->names.root)) &&
+	                                         strncmp(name, "model.visual.", 13));
 }
 
 bool rf_config_expects(const struct rf_config *cfg, const char *name)

@@ -12,19 +12,24 @@
 #include "base/err.h"
 #include "device/act.h"
 
-enum { RF_MAX_LAYERS = 1024, RF_MAX_WIDTH = 1 << 20, RF_MAX_VOCAB = 1 << 24, RF_MAX_EOS = 16,
-       RF_MAX_NAME = 120 };
+enum {
+	RF_MAX_LAYERS = 1024,
+	RF_MAX_WIDTH = 1 << 20,
+	RF_MAX_VOCAB = 1 << 24,
+	RF_MAX_EOS = 16,
+	RF_MAX_NAME = 120
+};
 
 /* The delta rule of DeltaNet, Gated DeltaNet and Qwen3.5's linear attention. */
 struct rf_delta_config {
-	int heads, qk_heads;      /* heads of v; heads of q and k, a divisor of the former */
-	int K, V;                 /* key and value width of a head */
+	int heads, qk_heads; /* heads of v; heads of q and k, a divisor of the former */
+	int K, V;            /* key and value width of a head */
 	/* short convolution; learned beta, else 1; output gate; beta doubled */
 	bool conv, beta, gate, neg_eigval;
-	bool decay;               /* in gated_deltanet and Qwen3.5 */
-	bool joint;               /* one projection and one convolution for q, k and v, and Qwen3.5's names */
-	bool f32;                 /* A_log and the norm are float32 in files of any type */
-	int conv_size;            /* w; 1 without convolution */
+	bool decay;    /* in gated_deltanet and Qwen3.5 */
+	bool joint;    /* one projection and one convolution for q, k and v, and Qwen3.5's names */
+	bool f32;      /* A_log and the norm are float32 in files of any type */
+	int conv_size; /* w; 1 without convolution */
 	enum rf_act qk_act;
 	enum rf_norm qk_norm;
 };
@@ -32,29 +37,29 @@ struct rf_delta_config {
 /* Softmax attention. */
 struct rf_attn_config {
 	int heads, kv_heads, D;
-	int rotary;               /* columns of a head with rotary embedding; 0: none */
+	int rotary; /* columns of a head with rotary embedding; 0: none */
 	double theta;
 	bool qkv_bias;
-	bool gated;               /* q and k are normed per head, times 1 + w; q_proj yields a query and a
+	bool gated; /* q and k are normed per head, times 1 + w; q_proj yields a query and a
 	                             gate per head, and o is multiplied by the gate's sigmoid */
-	int window;               /* rows that a row sees, itself included; 0: no limit */
+	int window; /* rows that a row sees, itself included; 0: no limit */
 };
 
 /* The fast weights of lact_swiglu; its attention is in struct rf_attn_config. */
 struct rf_lact_config {
-	int heads, D, E;          /* heads; width of a head, and of its fast weights' hidden layer */
-	int chunk, rank;          /* rows of a chunk; rank of the initial w0 and w2, 0: full matrices */
-	bool silu, v_silu;        /* q and k pass through silu; so does v */
-	bool qk_norm, rotated;    /* q and k are normed; fast weights read them with rotary embedding */
+	int heads, D, E;       /* heads; width of a head, and of its fast weights' hidden layer */
+	int chunk, rank;       /* rows of a chunk; rank of the initial w0 and w2, 0: full matrices */
+	bool silu, v_silu;     /* q and k pass through silu; so does v */
+	bool qk_norm, rotated; /* q and k are normed; fast weights read them with rotary embedding */
 	bool muon, momentum, prenorm, scale;
-	double gain;              /* fw_init_gain */
+	double gain; /* fw_init_gain */
 };
 
 /* The parts of weights' names that differ between families.  Names begin with root: root embed, root
  * layers.I.mixer_norm, ..., root layers.I.attn.q_proj for softmax attention. */
 struct rf_names {
 	const char *root, *embed, *mixer_norm, *mlp_norm, *attn;
-	const char *other_root;   /* the root that names may have instead; NULL: none */
+	const char *other_root; /* the root that names may have instead; NULL: none */
 };
 
 struct rf_mixer;
@@ -63,12 +68,12 @@ struct rf_config {
 	char model_type[32];
 	int d, layers, ffn, vocab; /* hidden_size, num_hidden_layers, MLP width (resolved), vocab_size */
 	double norm_eps, initializer_range;
-	bool norm_plus_one;       /* norms of hidden states multiply by 1 + w */
-	bool tied;                /* tie_word_embeddings; the file decides (no lm_head.weight: tied) */
+	bool norm_plus_one; /* norms of hidden states multiply by 1 + w */
+	bool tied;          /* tie_word_embeddings; the file decides (no lm_head.weight: tied) */
 	/* the tokens that end a text, each once: those of config.json, and of generation_config.json of a
 	   checkpoint, which may name more, such as the end of a turn */
 	int eos[RF_MAX_EOS], eos_count;
-	bool eos_default;         /* the end token is the family's default, since config.json names none */
+	bool eos_default; /* the end token is the family's default, since config.json names none */
 	struct rf_names names;
 
 	const struct rf_mixer **mixer; /* (layers): the mixer of each layer (mixer.h) */
@@ -80,8 +85,8 @@ struct rf_config {
 	const char *inner;
 	/* config.json as read, so that it can be written back with only the dtype changed */
 	char *text;
-	char unknown[200];        /* names of unknown keys, separated by ", "; "": none */
-	bool foreign;             /* after a failure: model_type is a string, but not one that is supported */
+	char unknown[200]; /* names of unknown keys, separated by ", "; "": none */
+	bool foreign;      /* after a failure: model_type is a string, but not one that is supported */
 };
 
 /* Read a config from a text of n bytes or from a file, and check it: all sizes are within the limits above

@@ -30,7 +30,7 @@ static void read_attn(struct rf_config_reader *top, struct rf_config *cfg)
 	list = rf_config_take(&r, "layers");
 	if (!json_is_array(list))
 		rf_config_bad(&r, "layers", "a list of layers");
-	json_array_foreach(list, i, v)
+	json_array_foreach (list, i, v)
 		if (json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) < cfg->layers)
 			cfg->mixer[json_integer_value(v)] = &rf_mixer_attention;
 		else

@@ -51,7 +51,7 @@ static void read_layers(struct rf_config_reader *r, struct rf_config *cfg)
 	}
 	if (json_array_size(list) != (size_t)cfg->layers)
 		rf_config_bad(r, "layer_types", want);
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		name = json_is_string(v) ? json_string_value(v) : "";
 		if (r->rc != RF_OK)
 			return;
@@ -133,15 +133,13 @@ static void read_delta(struct rf_config_reader *r, struct rf_config *cfg)
  * other gates. */
 static void refuse_unsupported(struct rf_config_reader *r)
 {
-	static const char *const experts[] = {
-		"num_experts", "num_experts_per_tok", "moe_intermediate_size",
-		"shared_expert_intermediate_size", "decoder_sparse_step", NULL
-	};
-	static const char *const ignored[] = {
-		"mtp_num_hidden_layers", "mtp_use_dedicated_embeddings", "mrope_section",
-		"mrope_interleaved",
-		"norm_topk_prob", "output_router_logits", "router_aux_loss_coef", NULL
-	};
+	static const char *const experts[] = { "num_experts",           "num_experts_per_tok",
+		                               "moe_intermediate_size", "shared_expert_intermediate_size",
+		                               "decoder_sparse_step",   NULL };
+	static const char *const ignored[] = { "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings",
+		                               "mrope_section",         "mrope_interleaved",
+		                               "norm_topk_prob",        "output_router_logits",
+		                               "router_aux_loss_coef",  NULL };
 	json_t *v;
 
 	rf_config_only(r, "attention_bias", false);
@@ -169,8 +167,9 @@ static void read_text(struct rf_config_reader *r, struct rf_config *cfg, bool in
 {
 	static const char *const roots[] = { "model.", "model.language_model." };
 
-	cfg->names = (struct rf_names){ roots[inner], "embed_tokens", "input_layernorm",
-	                                "post_attention_layernorm", "self_attn", roots[!inner] };
+	cfg->names = (struct rf_names){ roots[inner],      "embed_tokens",
+		                        "input_layernorm", "post_attention_layernorm",
+		                        "self_attn",       roots[!inner] };
 	cfg->norm_plus_one = true;
 	cfg->d = rf_config_whole(r, "hidden_size", 4096, 1, RF_MAX_WIDTH);
 	cfg->norm_eps = rf_config_real(r, "rms_norm_eps", 1e-6, 0, 1);
@@ -186,17 +185,17 @@ static void read_text(struct rf_config_reader *r, struct rf_config *cfg, bool in
 	refuse_unsupported(r);
 }
 
-void rf_config_qwen3_5_text(struct rf_config_reader *r, struct rf_config *cfg)
-{
-	read_text(r, cfg, false);
-}
+void rf_config_qwen3_5_text(struct rf_config_reader *r, struct rf_config *cfg) { read_text(r, cfg, false); }
 
 void rf_config_qwen3_5(struct rf_config_reader *r, struct rf_config *cfg)
 {
-	static const char *const ignored[] = {
-		"vision_config", "image_token_id", "video_token_id", "vision_start_token_id",
-		"vision_end_token_id", "language_model_only", NULL
-	};
+	static const char *const ignored[] = { "vision_config",
+		                               "image_token_id",
+		                               "video_token_id",
+		                               "vision_start_token_id",
+		                               "vision_end_token_id",
+		                               "language_model_only",
+		                               NULL };
 	struct rf_config_reader text;
 
 	cfg->inner = "text_config";

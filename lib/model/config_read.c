@@ -89,7 +89,7 @@ void rf_config_unknown(struct rf_config_reader *r, struct rf_config *cfg)
 	const char *key;
 	json_t *v;
 
-	json_object_foreach(r->left, key, v) {
+	json_object_foreach (r->left, key, v) {
 		size_t n = strlen(cfg->unknown);
 		char name[80], q[64];
 		snprintf(name, sizeof name, "%s%s%s", n ? ", " : "", r->prefix,
@@ -106,14 +106,31 @@ void rf_config_unknown(struct rf_config_reader *r, struct rf_config *cfg)
 
 /* Keys that change how models are computed or saved, keys for other programs, and keys that Hugging Face
  * writes everywhere. */
-static const char *const harmless[] = {
-	"_attn_implementation_autoset", "_name_or_path", "architectures", "attn_mode", "auto_map",
-	"bos_token_id",
-	"chunk_size", "dtype", "fuse_cross_entropy", "fuse_linear_cross_entropy", "fuse_norm", "fuse_swiglu",
-	"id2label", "label2id", "max_position_embeddings", "output_attentions", "output_hidden_states",
-	"pad_token_id",
-	"return_dict", "torch_dtype", "transformers_version", "use_bfloat16", "use_cache", "use_l2warp", NULL
-};
+static const char *const harmless[] = { "_attn_implementation_autoset",
+	                                "_name_or_path",
+	                                "architectures",
+	                                "attn_mode",
+	                                "auto_map",
+	                                "bos_token_id",
+	                                "chunk_size",
+	                                "dtype",
+	                                "fuse_cross_entropy",
+	                                "fuse_linear_cross_entropy",
+	                                "fuse_norm",
+	                                "fuse_swiglu",
+	                                "id2label",
+	                                "label2id",
+	                                "max_position_embeddings",
+	                                "output_attentions",
+	                                "output_hidden_states",
+	                                "pad_token_id",
+	                                "return_dict",
+	                                "torch_dtype",
+	                                "transformers_version",
+	                                "use_bfloat16",
+	                                "use_cache",
+	                                "use_l2warp",
+	                                NULL };
 
 void rf_config_rest(struct rf_config_reader *r, struct rf_config *cfg)
 {
@@ -157,8 +174,8 @@ bool rf_config_end_tokens(struct rf_config_reader *r, struct rf_config *cfg)
 		cfg->eos_default = false;
 		if (json_is_integer(one) && is_end(cfg, json_integer_value(one)))
 			continue;
-		if (cfg->eos_count < RF_MAX_EOS && json_is_integer(one) && json_integer_value(one) >= 0
-		    && json_integer_value(one) < cfg->vocab) {
+		if (cfg->eos_count < RF_MAX_EOS && json_is_integer(one) && json_integer_value(one) >= 0 &&
+		    json_integer_value(one) < cfg->vocab) {
 			cfg->eos[cfg->eos_count++] = (int)json_integer_value(one);
 			continue;
 		}

@@ -10,8 +10,8 @@
 #include "model/config.h"
 
 struct rf_config_reader {
-	json_t *left;         /* a copy of the object, without the keys that were read */
-	const char *prefix;   /* of keys in messages: "", or "attn.", "text_config." */
+	json_t *left;       /* a copy of the object, without the keys that were read */
+	const char *prefix; /* of keys in messages: "", or "attn.", "text_config." */
 	struct rf_err *e;
 	enum rf_code rc;
 };

@@ -5,10 +5,7 @@
 #include "model/config_read.h"
 
 const struct rf_family rf_families[] = {
-	{ "delta_net", rf_config_delta_net },
-	{ "gated_deltanet", rf_config_gated_deltanet },
-	{ "lact_swiglu", rf_config_lact },
-	{ "qwen3_5_text", rf_config_qwen3_5_text },
-	{ "qwen3_5", rf_config_qwen3_5 },
-	{ NULL, NULL },
+	{ "delta_net", rf_config_delta_net }, { "gated_deltanet", rf_config_gated_deltanet },
+	{ "lact_swiglu", rf_config_lact },    { "qwen3_5_text", rf_config_qwen3_5_text },
+	{ "qwen3_5", rf_config_qwen3_5 },     { NULL, NULL },
 };

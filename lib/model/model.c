@@ -11,11 +11,11 @@ static bool declare_weights(struct rf_params *t, const struct rf_config *c, stru
 {
 	const char *root = c->names.root;
 	const struct rf_initializer normal = RF_NORMAL(c->initializer_range),
-	                      matrix = RF_MATRIX(c->initializer_range),
-	                      one = c->norm_plus_one ? RF_ZERO : RF_ONE;
+				    matrix = RF_MATRIX(c->initializer_range),
+				    one = c->norm_plus_one ? RF_ZERO : RF_ONE;
 
-	m->embed = rf_params_weight(t, normal, (int[4]){ c->vocab, c->d },
-	                            "%s%s.weight", root, c->names.embed);
+	m->embed =
+		rf_params_weight(t, normal, (int[4]){ c->vocab, c->d }, "%s%s.weight", root, c->names.embed);
 	m->norm = rf_params_weight(t, one, (int[4]){ c->d }, "%snorm.weight", root);
 	m->head = t->tied ? m->embed
 	                  : rf_params_weight(t, matrix, (int[4]){ c->vocab, c->d }, "lm_head.weight");
@@ -31,9 +31,9 @@ static bool declare_weights(struct rf_params *t, const struct rf_config *c, stru
 		l->mlp_norm = rf_params_weight(t, one, (int[4]){ c->d }, "%slayers.%d.%s.weight", root, i,
 		                               c->names.mlp_norm);
 		l->gate_up[0] = rf_params_weight(t, matrix, (int[4]){ c->ffn, c->d },
-		                           "%slayers.%d.mlp.gate_proj.weight", root, i);
+		                                 "%slayers.%d.mlp.gate_proj.weight", root, i);
 		l->gate_up[1] = rf_params_weight(t, matrix, (int[4]){ c->ffn, c->d },
-		                         "%slayers.%d.mlp.up_proj.weight", root, i);
+		                                 "%slayers.%d.mlp.up_proj.weight", root, i);
 		l->down = rf_params_weight(t, matrix, (int[4]){ c->d, c->ffn },
 		                           "%slayers.%d.mlp.down_proj.weight", root, i);
 	}
@@ -93,8 +93,9 @@ enum rf_code rf_model_init(struct rf_model *m, struct rf_dev *dev, const struct 
 {
 	size_t bytes = params->total * 4;
 
-	*m = (struct rf_model){ .dev = dev, .cfg = cfg, .params = params,
-	                        .halved = rf_model_halves(dev, train) };
+	*m = (struct rf_model){
+		.dev = dev, .cfg = cfg, .params = params, .halved = rf_model_halves(dev, train)
+	};
 	if (rf_model_bind(m, e) != RF_OK)
 		return RF_ENOMEM;
 	m->w = dev->ops->alloc(dev, m->halved ? params->singles * 4 : bytes);
@@ -200,8 +201,8 @@ void rf_model_free(struct rf_model *m)
 void rf_linear_fwd(const struct rf_model *m, struct rf_weight w, struct rf_weight bias, int rows, rf_f32 x,
                    rf_f32 y, int ldy, bool add)
 {
-	RF_RUN(m->dev, gemm, .m = rows, .n = w.out, .k = w.in, .tb = true, .add = add,
-	       .weight = true, .half = w.half, .a = x, .lda = w.in, .b = rf_w(m, w), .ldb = w.in, .c = y,
+	RF_RUN(m->dev, gemm, .m = rows, .n = w.out, .k = w.in, .tb = true, .add = add, .weight = true,
+	       .half = w.half, .a = x, .lda = w.in, .b = rf_w(m, w), .ldb = w.in, .c = y,
 	       .ldc = ldy ? ldy : w.out, .bias = rf_w(m, bias));
 }
 

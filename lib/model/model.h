@@ -16,7 +16,7 @@ struct rf_pass;
 
 struct rf_layer {
 	const struct rf_mixer *mixer;
-	void *w;                     /* the mixer's weights, of the mixer's own type */
+	void *w; /* the mixer's weights, of the mixer's own type */
 	struct rf_weight mixer_norm, mlp_norm, gate_up[2], down;
 };
 
@@ -24,14 +24,14 @@ struct rf_model {
 	struct rf_dev *dev;
 	const struct rf_config *cfg;
 	const struct rf_params *params;
-	struct rf_layer *layer;      /* (cfg->layers) */
+	struct rf_layer *layer; /* (cfg->layers) */
 	struct rf_weight embed, norm, head;
-	rf_f32 w;                    /* all weights, params->total floats; halved: params->singles floats */
-	void *half;                  /* halved: the other weights, params->halves numbers in bf16 */
-	bool halved;                 /* weights that only products read are in bf16 */
-	rf_f32 g;                    /* gradients of the weights; NULL unless the model is trained */
-	struct rf_span own;          /* the weights whose moments are here: all, or some */
-	rf_f32 m, v;                 /* moments of these weights, own.n floats each; NULL likewise */
+	rf_f32 w;           /* all weights, params->total floats; halved: params->singles floats */
+	void *half;         /* halved: the other weights, params->halves numbers in bf16 */
+	bool halved;        /* weights that only products read are in bf16 */
+	rf_f32 g;           /* gradients of the weights; NULL unless the model is trained */
+	struct rf_span own; /* the weights whose moments are here: all, or some */
+	rf_f32 m, v;        /* moments of these weights, own.n floats each; NULL likewise */
 };
 
 /* Builds the table of a model's weights.  tied: the head is the embedding, and there is no lm_head.weight. */

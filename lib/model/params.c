@@ -12,15 +12,17 @@ enum { ALIGN = 16 };
 static struct rf_weight place_of(const struct rf_params *t, const struct rf_param *p)
 {
 	return (struct rf_weight){ t->halved ? p->place : p->offset, true, p->shape[0],
-	                           p->ndim > 1 ? p->shape[p->ndim - 1] : 1, t->halved && p->product };
+		                   p->ndim > 1 ? p->shape[p->ndim - 1] : 1, t->halved && p->product };
 }
 
 struct rf_weight rf_params_weight(struct rf_params *t, struct rf_initializer init, const int shape[4],
                                   const char *fmt, ...)
 {
+	/* clang-format off */
 	struct rf_param p = { .count = 1, .decay = init.decay, .init = init.init, .scale = init.scale,
 	                      .low = init.low, .high = init.high, .f32 = init.f32, .product = init.product },
 	                *more;
+	/* clang-format on */
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -74,7 +76,7 @@ struct rf_span rf_params_part(const struct rf_params *t, int i, int parts)
 {
 	const size_t tiles = (t->total + RF_DOT_TILE - 1) / RF_DOT_TILE;
 	const size_t first = tiles * (size_t)i / (size_t)parts * RF_DOT_TILE,
-	             end = tiles * (size_t)(i + 1) / (size_t)parts * RF_DOT_TILE;
+		     end = tiles * (size_t)(i + 1) / (size_t)parts * RF_DOT_TILE;
 
 	return (struct rf_span){ first, (end < t->total ? end : t->total) - first };
 }

@@ -24,32 +24,35 @@ struct rf_param {
 	char name[RF_MAX_NAME];
 	int ndim;
 	int shape[4];
-	size_t count, offset;     /* floats; offset in the flat buffer, a multiple of 16 */
-	bool decay;               /* weight decay applies */
-	bool f32;                 /* float32 in files of any type */
-	bool product;             /* only products read it */
-	size_t place;             /* offset in its buffer, if there are two */
+	size_t count, offset; /* floats; offset in the flat buffer, a multiple of 16 */
+	bool decay;           /* weight decay applies */
+	bool f32;             /* float32 in files of any type */
+	bool product;         /* only products read it */
+	size_t place;         /* offset in its buffer, if there are two */
 	enum rf_init_kind init;
-	double scale;             /* the standard deviation of RF_INIT_NORMAL */
-	double low, high;         /* for RF_INIT_LOG and RF_INIT_RATE */
+	double scale;     /* the standard deviation of RF_INIT_NORMAL */
+	double low, high; /* for RF_INIT_LOG and RF_INIT_RATE */
 };
 
 struct rf_params {
 	struct rf_param *p;
 	int n, room;
-	bool sorted;              /* rf_params_whole() has run */
-	bool failed;              /* a declaration ran out of memory */
-	size_t total;             /* floats, including the padding, which is always 0 */
-	size_t halves, singles;   /* numbers in the buffer of products' weights, and of the others */
-	bool halved;              /* declarations return places in these two */
-	bool tied;                /* the head is the embedding (there is no lm_head.weight) */
+	bool sorted;            /* rf_params_whole() has run */
+	bool failed;            /* a declaration ran out of memory */
+	size_t total;           /* floats, including the padding, which is always 0 */
+	size_t halves, singles; /* numbers in the buffer of products' weights, and of the others */
+	bool halved;            /* declarations return places in these two */
+	bool tied;              /* the head is the embedding (there is no lm_head.weight) */
 };
 
 /* A range of the flat buffer: numbers first .. first + n - 1. */
-struct rf_span { size_t first, n; };
+struct rf_span {
+	size_t first, n;
+};
 
 /* A reference to a weight: its offset in the flat buffers, and whether the model has it.  half: it is in the
  * buffer of weights that only products read. */
+/* clang-format off */
 struct rf_weight { size_t at; bool there; int out, in; bool half; };
 #define RF_NO_WEIGHT (struct rf_weight){ .there = false }
 
@@ -71,6 +74,7 @@ struct rf_weight { size_t at; bool there; int out, in; bool half; };
 #define RF_RATE(a, b) (struct rf_initializer){ .init = RF_INIT_RATE, .low = a, .high = b }
 struct rf_initializer { enum rf_init_kind init; double scale; bool decay; double low, high;
                         bool f32, product; };
+/* clang-format on */
 
 /* Declares a weight.  shape ends at the first 0; fmt makes the name.  Adds the weight to a table that is not
  * yet sorted; returns the place of the weight in a sorted table, which must have it. */

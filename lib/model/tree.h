@@ -45,68 +45,70 @@ enum { RF_CHUNK = 64 };
 static inline int rf_segment(int rows) { return (rows + RF_CHUNK - 1) / RF_CHUNK * RF_CHUNK; }
 
 struct rf_plan {
-	int max_len;          /* tokens of the longest sequence */
-	int segment;          /* rows of a segment, before rf_segment() rounds them up */
-	int positions;        /* most positions of a sequence */
-	int n;                /* most rollouts at a position */
-	int k;                /* most rows of a rollout */
-	bool decode;          /* rollouts run token by token; when training, afterwards also in one pass */
-	bool apart;           /* decode: each position has a sequence of its own */
-	bool train;           /* there will be a backward pass */
-	bool recompute;       /* train: keep only the states at the starts of segments, and run each again */
+	int max_len;    /* tokens of the longest sequence */
+	int segment;    /* rows of a segment, before rf_segment() rounds them up */
+	int positions;  /* most positions of a sequence */
+	int n;          /* most rollouts at a position */
+	int k;          /* most rows of a rollout */
+	bool decode;    /* rollouts run token by token; when training, afterwards also in one pass */
+	bool apart;     /* decode: each position has a sequence of its own */
+	bool train;     /* there will be a backward pass */
+	bool recompute; /* train: keep only the states at the starts of segments, and run each again */
 };
 
 /* The integers that kernels read of a pass, on the device. */
 struct rf_pass_lists {
-	rf_i32 all;                  /* the lists below, which are adjacent */
-	rf_i32 past_len;             /* (nb): rows of the sequence before rollout b, or before the segment */
-	rf_i32 start;                /* (positions): slots of the states where they begin; a segment: one */
-	rf_i32 open_rows;            /* (positions): rows of the open chunk (RF_CHUNK) before the first row of
+	rf_i32 all;               /* the lists below, which are adjacent */
+	rf_i32 past_len;          /* (nb): rows of the sequence before rollout b, or before the segment */
+	rf_i32 start;             /* (positions): slots of the states where they begin; a segment: one */
+	rf_i32 open_rows;         /* (positions): rows of the open chunk (RF_CHUNK) before the first row of
 	                                the pass; a segment: one 0 */
-	rf_i32 cap_row, cap_slot;    /* (captures): the state after row cap_row[i] of the pass is kept in slot
+	rf_i32 cap_row, cap_slot; /* (captures): the state after row cap_row[i] of the pass is kept in slot
 	                                cap_slot[i] */
-	rf_i32 cache_len;            /* (nb): rows of the sequence that rollout b reads in the KV cache */
-	rf_i32 cache_start;          /* (nb): the first of these rows, with plan.apart; else NULL */
+	rf_i32 cache_len;         /* (nb): rows of the sequence that rollout b reads in the KV cache */
+	rf_i32 cache_start;       /* (nb): the first of these rows, with plan.apart; else NULL */
 };
 
 /* The values between the mixers, in device memory.  Only h, mid and mlp are kept for the backward pass. */
 struct rf_pass_values {
-	rf_f32 *h;                   /* (layers + 1): the residual stream before each layer and after all */
-	rf_f32 *mid;                 /* (layers): the residual stream between mixer and MLP */
-	rf_f32 *mlp;                 /* (layers): gate and up of the MLP (mlp_of() in tree_run.c) */
-	rf_f32 x;                    /* the input of a mixer or MLP */
-	rf_f32 act;                  /* the activation of an MLP */
-	rf_f32 hidden;               /* the hidden states after the final norm */
-	rf_f32 dh, dx;               /* gradients of the residual stream and of x */
+	rf_f32 *h;     /* (layers + 1): the residual stream before each layer and after all */
+	rf_f32 *mid;   /* (layers): the residual stream between mixer and MLP */
+	rf_f32 *mlp;   /* (layers): gate and up of the MLP (mlp_of() in tree_run.c) */
+	rf_f32 x;      /* the input of a mixer or MLP */
+	rf_f32 act;    /* the activation of an MLP */
+	rf_f32 hidden; /* the hidden states after the final norm */
+	rf_f32 dh, dx; /* gradients of the residual stream and of x */
 };
 
 /* Rows that are worked on together: a segment of the sequence (nb = 1), or the rollouts at some positions
  * (nb of them; row (j, b), step j of rollout b, is row j nb + b). */
 struct rf_pass {
 	struct rf_tree *tree;
-	int max_nb, max_steps;       /* the most rollouts and steps for which there is memory */
-	bool branch;                 /* the rows are those of rollouts */
-	bool decode;                 /* rollouts run token by token */
-	bool train;                  /* there will be a backward pass */
+	int max_nb, max_steps; /* the most rollouts and steps for which there is memory */
+	bool branch;           /* the rows are those of rollouts */
+	bool decode;           /* rollouts run token by token */
+	bool train;            /* there will be a backward pass */
 
 	/* the rows now */
-	int nb, steps;               /* rollouts side by side, and new rows of each */
-	int decoded;                 /* rows of each rollout that ran before */
-	int first_row;               /* a segment: its first row, counted in the sequence */
-	int positions, n;            /* positions, and rollouts at each: rollout b is at position[b / n] */
-	const int *position;         /* (positions): indices of the positions in the sequence */
-	const int *by_row;           /* (positions): indices into `position`, by ascending row */
-	int captures;                /* number of states to keep */
-	int cached;                  /* the largest cache_len; a segment's own rows follow them */
-	rf_i32 tokens;               /* (steps, nb) */
+	int nb, steps;       /* rollouts side by side, and new rows of each */
+	int decoded;         /* rows of each rollout that ran before */
+	int first_row;       /* a segment: its first row, counted in the sequence */
+	int positions, n;    /* positions, and rollouts at each: rollout b is at position[b / n] */
+	const int *position; /* (positions): indices of the positions in the sequence */
+	const int *by_row;   /* (positions): indices into `position`, by ascending row */
+	int captures;        /* number of states to keep */
+	int cached;          /* the largest cache_len; a segment's own rows follow them */
+	rf_i32 tokens;       /* (steps, nb) */
 	struct rf_pass_lists list;
 	/* the same lists on the host, for a mixer's decisions */
-	struct { int *past_len, *start, *open_rows, *cap_row, *cap_slot, *cache_len, *cache_start; } host;
-	int *bad_chunk;              /* (nb): the chunk that rf_tree_found() noted; -1: none */
+	struct {
+		int *past_len, *start, *open_rows, *cap_row, *cap_slot, *cache_len, *cache_start;
+	} host;
+	int *bad_chunk; /* (nb): the chunk that rf_tree_found() noted; -1: none */
 
 	struct rf_pass_values values;
-	void **save;                 /* (layers), of the mixers' own types */
-	void **work;                 /* (layers), likewise; layers share most of this memory */
+	void **save; /* (layers), of the mixers' own types */
+	void **work; /* (layers), likewise; layers share most of this memory */
 };
 
 /* Returns the number of rows for which a pass has memory. */
@@ -119,48 +121,57 @@ struct rf_tree {
 	/* fixed by the plan */
 	struct rf_model *model;
 	struct rf_plan plan;
-	int segments_max;            /* segments of the longest sequence */
+	int segments_max; /* segments of the longest sequence */
 	/* slots for segments' starts, and in total: position i has slot sequence_slots + i.  Slot 0, where
 	   the first segment starts, stays zero; without a backward pass the others share slot 1. */
 	int sequence_slots, slots;
-	void **state;                /* (layers), of the mixers' own types */
-	int **index;                 /* (layers): integers of the mixers (mixer.h, index_size); or NULL */
-	struct rf_pass *sequence;    /* (passes): one per segment if all are kept, else one */
+	void **state;             /* (layers), of the mixers' own types */
+	int **index;              /* (layers): integers of the mixers (mixer.h, index_size); or NULL */
+	struct rf_pass *sequence; /* (passes): one per segment if all are kept, else one */
 	int passes;
 	struct rf_pass branch, draw; /* rollouts in one pass, and token by token */
-	struct { void *base; size_t bytes, state_bytes; } memory; /* the states come first */
+	struct {
+		void *base;
+		size_t bytes, state_bytes;
+	} memory; /* the states come first */
 
 	/* the rows of the sequence that mixers keep if they read rows (kv_cache.h) */
 	struct {
-		int before_max;      /* most rows before a segment that its rows may read */
-		int rows_max;        /* most rows that are kept, including the segment's own */
-		int stride;          /* plan.apart: rows from the cache of one sequence to that of the next:
+		int before_max; /* most rows before a segment that its rows may read */
+		int rows_max;   /* most rows that are kept, including the segment's own */
+		int stride;     /* plan.apart: rows from the cache of one sequence to that of the next:
 		                        whole chunks, so blocks of keys are the same in each; else 0 */
-		bool transient;      /* rows are kept only while their layer runs, because the plan has no
+		bool transient; /* rows are kept only while their layer runs, because the plan has no
 		                        rollouts that read them; rows that later segments need are copied */
 	} cache;
 
 	/* the sequence */
 	int T, segments, positions;
-	rf_i32 tokens;               /* (max_len) */
-	bool slides;                 /* only some of its rows are kept; always with cache.transient */
-	int held_segment;            /* passes = 1: the segment whose activations are in memory; -1: none */
-	int first_position;          /* the first position of the sequence that runs; 0 unless plan.apart */
+	rf_i32 tokens;      /* (max_len) */
+	bool slides;        /* only some of its rows are kept; always with cache.transient */
+	int held_segment;   /* passes = 1: the segment whose activations are in memory; -1: none */
+	int first_position; /* the first position of the sequence that runs; 0 unless plan.apart */
 	struct {
-		int *row;            /* (positions): row p = s - 1 of each position */
-		int *by_row;         /* (positions): the positions by ascending row */
-		int *numbers;        /* (positions): 0, 1, ... */
-		int *dropped;        /* (positions): rows of its sequence that the cache no longer has when
+		int *row;     /* (positions): row p = s - 1 of each position */
+		int *by_row;  /* (positions): the positions by ascending row */
+		int *numbers; /* (positions): 0, 1, ... */
+		int *dropped; /* (positions): rows of its sequence that the cache no longer has when
 		                        its rollouts run */
 	} position;
 	/* the positions whose rollouts can run now: how many, which, and the indices into these by ascending
 	   row */
-	struct { int n; const int *position, *by_row; } ready;
-	struct rf_pass *rollouts;    /* branch or draw: the one that ran last; NULL: none */
+	struct {
+		int n;
+		const int *position, *by_row;
+	} ready;
+	struct rf_pass *rollouts; /* branch or draw: the one that ran last; NULL: none */
 
 	/* rf_tree_blame(): whether it is checking, and where the first number is that is not finite.  layer
 	   -1: nowhere; rollout -1: in the sequence; chunk -1: the mixer noted none */
-	struct { bool on; int layer, rollout, row, chunk; } blame;
+	struct {
+		bool on;
+		int layer, rollout, row, chunk;
+	} blame;
 };
 
 /* Returns the bytes of device memory that a tree of this plan takes; 0: the plan is too large to count, or

@@ -2,10 +2,7 @@
  * states they begin, and which states are kept of them. */
 #include "model/tree_pass.h"
 
-int rf_tree_first(const struct rf_tree *t, int i)
-{
-	return i * t->plan.segment;
-}
+int rf_tree_first(const struct rf_tree *t, int i) { return i * t->plan.segment; }
 
 int rf_tree_rows(const struct rf_tree *t, int i)
 {
@@ -166,10 +163,7 @@ static void set_segment_rows(struct rf_tree *t, struct rf_pass *p, int segment)
 	upload_lists(p);
 }
 
-struct rf_pass *rf_tree_pass(struct rf_tree *t, int i)
-{
-	return &t->sequence[t->passes > 1 ? i : 0];
-}
+struct rf_pass *rf_tree_pass(struct rf_tree *t, int i) { return &t->sequence[t->passes > 1 ? i : 0]; }
 
 struct rf_pass *rf_tree_set_segment(struct rf_tree *t, int i)
 {

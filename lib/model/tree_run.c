@@ -46,7 +46,10 @@ static rf_f32 final_norm(struct rf_pass *p)
 /* The layout of gate and up in values.mlp[i]: side by side if the device multiplies by both weights
  * together, else two matrices.  up: where up begins; ld: numbers from row to row; stride: the argument of
  * rf_linears_fwd(). */
-struct mlp { size_t up, stride; int ld; };
+struct mlp {
+	size_t up, stride;
+	int ld;
+};
 static struct mlp mlp_of(const struct rf_pass *p)
 {
 	const int F = p->tree->model->cfg->ffn;
@@ -161,10 +164,7 @@ rf_f32 rf_tree_branch(struct rf_tree *t, int n, int steps, const int32_t *tokens
 	return rf_pass_fwd(p, p->tokens);
 }
 
-void rf_tree_decode_begin(struct rf_tree *t, int n)
-{
-	rf_pass_set_branches(t, &t->draw, n);
-}
+void rf_tree_decode_begin(struct rf_tree *t, int n) { rf_pass_set_branches(t, &t->draw, n); }
 
 rf_f32 rf_tree_decode(struct rf_tree *t, rf_i32 tokens)
 {

@@ -67,7 +67,7 @@ static enum rf_code measure_prompt(void *of, size_t units, size_t *n, struct rf_
 }
 
 static enum rf_code begin_prompt(struct rf_prompt *s, struct rf_material *m, const struct rf_task *task,
-                          uint64_t number, int length, struct rf_err *e)
+                                 uint64_t number, int length, struct rf_err *e)
 {
 	enum rf_code rc;
 

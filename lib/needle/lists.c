@@ -15,10 +15,10 @@ enum { COMMON = 10, EXAMPLE_COMMON = 10, EXAMPLE_MOST = 40, LEAST_OTHERS = 10, L
 
 struct cwe {
 	bool large;
-	uint32_t times, other_times;   /* occurrences of a common word, and of another word */
-	struct rf_order order;         /* u, word, occurrence; of `ready` other words */
+	uint32_t times, other_times; /* occurrences of a common word, and of another word */
+	struct rf_order order;       /* u, word, occurrence; of `ready` other words */
 	size_t ready;
-	const char **word;             /* (words); NULL: the word was not made yet */
+	const char **word; /* (words); NULL: the word was not made yet */
 	size_t words;
 	const char *worked;
 };
@@ -187,7 +187,7 @@ enum { CODE_LETTERS = 6, FEWEST = 100, TOKENS_PER_WORD = 50, FIRST_RANK = 1, ANS
 
 struct fwe {
 	uint32_t vocabulary;
-	struct rf_order order;         /* u, rank - 1, occurrence; of `ready` units */
+	struct rf_order order; /* u, rank - 1, occurrence; of `ready` units */
 	size_t ready;
 	char (*word)[CODE_LETTERS + 1];
 };

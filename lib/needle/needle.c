@@ -39,13 +39,13 @@ struct rf_needle {
 	struct rf_tokenizer *tokenizer;
 	const struct rf_task *task[TASKS];
 	int tasks, length[LENGTHS], lengths;
-	uint64_t from, to;                /* the range of samples to write */
-	int at_task, at_length;           /* task and length of the next sample */
+	uint64_t from, to;      /* the range of samples to write */
+	int at_task, at_length; /* task and length of the next sample */
 	uint64_t at;
-	bool skip_short;                  /* leave out a task at a length at which a sample does not fit */
-	bool looked;                      /* the samples of the current task and length are known to fit */
-	uint64_t all;                     /* number of samples for each task and length */
-	struct rf_buf left;               /* the tasks left out, as text with a NUL at its end; or empty */
+	bool skip_short;    /* leave out a task at a length at which a sample does not fit */
+	bool looked;        /* the samples of the current task and length are known to fit */
+	uint64_t all;       /* number of samples for each task and length */
+	struct rf_buf left; /* the tasks left out, as text with a NUL at its end; or empty */
 };
 
 void rf_needle_options(struct rf_needle_settings *s, struct rf_opts *opts)
@@ -53,28 +53,28 @@ void rf_needle_options(struct rf_needle_settings *s, struct rf_opts *opts)
 	const struct rf_opt table[] = {
 		OPT_TEXT("task", &s->tasks, "name,...", "tasks, or all", .noted = RF_OPT_RESULT),
 		OPT_TEXT("length", &s->lengths, "tokens,...",
-			"lengths of prompt and answer together; suffixes k, M", .noted = RF_OPT_RESULT),
-		OPT_INT("samples", &s->n, 1, INT_MAX, "n", "samples of each task and length",
-			.letter = 'n', .noted = RF_OPT_RESULT),
+		         "lengths of prompt and answer together; suffixes k, M", .noted = RF_OPT_RESULT),
+		OPT_INT("samples", &s->n, 1, INT_MAX, "n", "samples of each task and length", .letter = 'n',
+		        .noted = RF_OPT_RESULT),
 		OPT_TEXT("range", &s->range, "I:J", "only samples I to J-1, counted from 0",
-			.noted = RF_OPT_RESULT),
+		         .noted = RF_OPT_RESULT),
 		OPT_INT("digits", &s->digits, 3, 9, "n", "digits of the numbers that are values",
-			.noted = RF_OPT_RESULT),
+		        .noted = RF_OPT_RESULT),
 		OPT_U64("seed", &s->seed, "n", "random seed", .noted = RF_OPT_RESULT),
 		OPT_TEXT("tokenizer", &s->tokenizer, "bytes|dir|file",
-			"tokenizer of a checkpoint or run, or a tokenizer file", .noted = RF_OPT_RESULT),
-		OPT_TEXT("haystack", &s->haystack, "file",
-			"text for the tasks with an essay: text or jsonl", .noted = RF_OPT_RESULT),
+		         "tokenizer of a checkpoint or run, or a tokenizer file", .noted = RF_OPT_RESULT),
+		OPT_TEXT("haystack", &s->haystack, "file", "text for the tasks with an essay: text or jsonl",
+		         .noted = RF_OPT_RESULT),
 		OPT_LIST("qa", &s->qa, "file", "questions of task qa_1; give a second file for qa_2",
-			.noted = RF_OPT_RESULT),
+		         .noted = RF_OPT_RESULT),
 		OPT_TEXT("adjectives", &s->adjectives, "file", "words of keys, one per line",
-			.noted = RF_OPT_RESULT),
+		         .noted = RF_OPT_RESULT),
 		OPT_TEXT("nouns", &s->nouns, "file", "words of keys, one per line", .noted = RF_OPT_RESULT),
 		OPT_TEXT("template", &s->templates, "file", "JSON file with other wordings of the prompts",
-			.noted = RF_OPT_RESULT),
+		         .noted = RF_OPT_RESULT),
 		OPT_FLAG("skip-short", &s->skip_short,
-			"leave out a task at lengths that are too short for it, and report it",
-			.noted = RF_OPT_RESULT),
+		         "leave out a task at lengths that are too short for it, and report it",
+		         .noted = RF_OPT_RESULT),
 		OPT_END,
 	};
 

@@ -13,18 +13,21 @@
 #include "io/skip.h"
 
 struct rf_needle_settings {
-	const char *tasks, *lengths;      /* lists, separated by commas */
-	int n;                            /* number of samples for each task and length */
-	const char *range;                /* the samples to write: "i:j", "i:" or ":j"; NULL: all */
-	const char *tokenizer;            /* a checkpoint, run or file with the tokenizer, or "bytes" */
+	const char *tasks, *lengths; /* lists, separated by commas */
+	int n;                       /* number of samples for each task and length */
+	const char *range;           /* the samples to write: "i:j", "i:" or ":j"; NULL: all */
+	const char *tokenizer;       /* a checkpoint, run or file with the tokenizer, or "bytes" */
 	const char *haystack, *adjectives, *nouns, *templates; /* files; NULL: none, or the built-in words */
-	struct rf_opt_list qa;            /* files; the first is for qa_1, the last for qa_2 */
+	struct rf_opt_list qa; /* files; the first is for qa_1, the last for qa_2 */
 	uint64_t seed;
-	int digits;                       /* number of digits of values that are numbers */
-	bool skip_short;                  /* leave out a task at a length at which a sample does not fit */
-	struct rf_skip *skip;             /* bad lines of haystack and questions; NULL: none may be bad */
+	int digits;           /* number of digits of values that are numbers */
+	bool skip_short;      /* leave out a task at a length at which a sample does not fit */
+	struct rf_skip *skip; /* bad lines of haystack and questions; NULL: none may be bad */
 };
-#define RF_NEEDLE_DEFAULTS { .lengths = "4k", .n = 500, .seed = 42, .digits = 7 }
+#define RF_NEEDLE_DEFAULTS \
+	{ \
+		.lengths = "4k", .n = 500, .seed = 42, .digits = 7 \
+	}
 
 void rf_needle_options(struct rf_needle_settings *s, struct rf_opts *opts);
 
@@ -34,7 +37,7 @@ struct rf_needle;
  * task needs is not given; RF_EDATA: one of the files is malformed, and the sentence names file and line;
  * those of rf_tokenizer_open(); RF_ENOINPUT, RF_EIO, RF_ENOMEM. */
 enum rf_code rf_needle_open(struct rf_needle **to, const struct rf_needle_settings *s, struct rf_err *e);
-void rf_needle_close(struct rf_needle *n);       /* n may be NULL */
+void rf_needle_close(struct rf_needle *n); /* n may be NULL */
 
 /* Returns the tokenizer's warning, "" for none. */
 const char *rf_needle_warning(const struct rf_needle *n);

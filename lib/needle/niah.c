@@ -14,16 +14,16 @@ struct niah {
 	const char **needle;
 	double *drawn;
 	size_t *before, *rank, *at;
-	const char *type;          /* the type of value in the prompt, in the singular or the plural */
+	const char *type; /* the type of value in the prompt, in the singular or the plural */
 	bool one;
-	struct rf_units other;     /* lines with other keys */
+	struct rf_units other; /* lines with other keys */
 };
 
 /* Appends a uuid of version 4 (RFC 9562). */
 static void add_uuid(struct rf_buf *to, uint64_t key, uint64_t i)
 {
-	const uint32_t counter[4] = { (uint32_t)i, (uint32_t)(i >> 32) }, k[2] = { (uint32_t)key,
-	                                                                           (uint32_t)(key >> 32) };
+	const uint32_t counter[4] = { (uint32_t)i, (uint32_t)(i >> 32) },
+		       k[2] = { (uint32_t)key, (uint32_t)(key >> 32) };
 	uint32_t r[4];
 	char s[40];
 	int n;
@@ -80,7 +80,7 @@ static void make_needle(const struct rf_prompt *s, uint64_t key, uint64_t value,
 {
 	struct rf_buf k = { 0 }, v = { 0 };
 	struct rf_fill f = { .s = { [RF_TYPE] = wording_of(s, s->task->uuid_values ? RF_TYPE_UUIDS
-	                                                                     : RF_TYPE_NUMBERS) } };
+		                                                                   : RF_TYPE_NUMBERS) } };
 
 	line->n = 0;
 	add_key(s, key, &k);
@@ -113,10 +113,7 @@ static void name_query(struct rf_prompt *s)
 	rf_buf_free(&b);
 }
 
-static void free_niah(void *state)
-{
-	rf_units_free(&((struct niah *)state)->other);
-}
+static void free_niah(void *state) { rf_units_free(&((struct niah *)state)->other); }
 
 enum rf_code rf_niah_draw(struct rf_prompt *s, struct rf_err *e)
 {
@@ -143,7 +140,7 @@ enum rf_code rf_niah_draw(struct rf_prompt *s, struct rf_err *e)
 	h->other.joint = '\n';
 	h->one = answers == 1;
 	h->type = wording_of(s, t->uuid_values ? (h->one ? RF_TYPE_UUID : RF_TYPE_UUIDS)
-	                                 : (h->one ? RF_TYPE_NUMBER : RF_TYPE_NUMBERS));
+	                                       : (h->one ? RF_TYPE_NUMBER : RF_TYPE_NUMBERS));
 	for (size_t i = 0; i < k; i++) {
 		make_needle(s, i / (size_t)t->values, i, &b);
 		h->needle[i] = rf_prompt_text(s, b.p, b.n);
@@ -224,6 +221,6 @@ enum rf_code rf_niah_render(struct rf_prompt *s, size_t units, struct rf_err *e)
 		s->place[i].n = strlen(h->needle[i]);
 	}
 	rf_prompt_write(s, h->one ? RF_NIAH_INPUT_ONE : RF_NIAH_INPUT,
-	                 h->one ? RF_NIAH_PREFIX_ONE : RF_NIAH_PREFIX, &f);
+	                h->one ? RF_NIAH_PREFIX_ONE : RF_NIAH_PREFIX, &f);
 	return RF_OK;
 }

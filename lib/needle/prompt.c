@@ -10,8 +10,8 @@
 
 uint64_t rf_prompt_key(const struct rf_prompt *s, enum rf_what purpose, uint64_t of)
 {
-	return rf_draw_key(s->of->seed, RF_DRAW_NEEDLE, (uint64_t)s->task->id, s->number,
-	                   (uint64_t)purpose, of);
+	return rf_draw_key(s->of->seed, RF_DRAW_NEEDLE, (uint64_t)s->task->id, s->number, (uint64_t)purpose,
+	                   of);
 }
 
 uint64_t rf_draw_below(uint64_t key, uint32_t j, uint64_t n)
@@ -68,7 +68,7 @@ const char *rf_prompt_text(struct rf_prompt *s, const void *text, size_t n)
 }
 
 void rf_prompt_write(struct rf_prompt *s, enum rf_wording input, enum rf_wording prefix,
-                      const struct rf_fill *f)
+                     const struct rf_fill *f)
 {
 	size_t before = s->prompt.n;
 	struct rf_fill with = *f;

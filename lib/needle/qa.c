@@ -11,10 +11,10 @@
 struct qa {
 	const struct rf_questions *from;
 	const struct rf_question *q;
-	uint32_t *other;               /* the other paragraphs, in their order */
-	size_t others, cap, tried;     /* tried: number of the file's paragraphs that were considered */
-	bool *mine;                    /* (paragraphs) belongs to the question, or was taken */
-	struct rf_order order;         /* u, 1 + index in `other` or 0, index in the question's own */
+	uint32_t *other;           /* the other paragraphs, in their order */
+	size_t others, cap, tried; /* tried: number of the file's paragraphs that were considered */
+	bool *mine;                /* (paragraphs) belongs to the question, or was taken */
+	struct rf_order order;     /* u, 1 + index in `other` or 0, index in the question's own */
 };
 
 static void free_qa(void *state)

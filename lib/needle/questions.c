@@ -13,14 +13,19 @@
 enum { MAX_QUESTION = 64 << 20, MAX_LIST = 10000 };
 
 /* State while the file is read: for each paragraph that was read, the index of the kept paragraph. */
-struct reading { struct rf_questions *to; struct rf_ids seen, titles; uint32_t *kept; size_t cap; };
+struct reading {
+	struct rf_questions *to;
+	struct rf_ids seen, titles;
+	uint32_t *kept;
+	size_t cap;
+};
 
 static enum rf_code no_memory(struct rf_err *e) { return rf_fail(e, RF_ENOMEM, "out of memory"); }
 
 /* Copies the text of a string into the memory of *q, with a NUL after it.  The copy comes first, because
  * unescaping changes the string in place. */
 static enum rf_code keep_text(struct rf_questions *q, const struct rf_jvalue *v, const char *key,
-                         const char **text, size_t *n, struct rf_err *e)
+                              const char **text, size_t *n, struct rf_err *e)
 {
 	struct rf_jvalue copy = { NULL, v->n };
 

@@ -22,7 +22,12 @@
 /* ---- units of haystack ---------------------------------------------------------------------------- */
 
 /* Unit i is text[i ? end[i-1] + 1 : 0 .. end[i]); the byte between two units is the joint. */
-struct rf_units { struct rf_buf text; size_t *end, n, cap; char joint; bool failed; };
+struct rf_units {
+	struct rf_buf text;
+	size_t *end, n, cap;
+	char joint;
+	bool failed;
+};
 
 void rf_units_add(struct rf_units *u, const void *s, size_t n);
 /* Appends the units [from, to), with joints between them.  Unit i >= u->n is unit i mod u->n. */
@@ -38,12 +43,19 @@ enum rf_code rf_units_read(struct rf_units *u, const char *path, struct rf_skip 
 
 /* ---- questions ------------------------------------------------------------------------------------ */
 
-struct rf_paragraph { const char *s; size_t n; uint64_t title; };   /* title 0: none */
-struct rf_question { const char *text, **answer; uint32_t answers, own, *paragraph; };
+struct rf_paragraph {
+	const char *s;
+	size_t n;
+	uint64_t title;
+}; /* title 0: none */
+struct rf_question {
+	const char *text, **answer;
+	uint32_t answers, own, *paragraph;
+};
 
 struct rf_questions {
 	struct rf_question *q;
-	struct rf_paragraph *p;          /* each once */
+	struct rf_paragraph *p; /* each once */
 	size_t n, cap, paragraphs, paragraphs_cap;
 	struct rf_region memory;
 };
@@ -60,12 +72,12 @@ struct rf_prompt;
 
 struct rf_task {
 	const char *name;
-	int id;                          /* number of the task in draws; it never changes */
-	int max_new;                     /* most tokens of an answer */
+	int id;      /* number of the task in draws; it never changes */
+	int max_new; /* most tokens of an answer */
 	enum rf_haystack { RF_NO_HAYSTACK, RF_NOISES, RF_ESSAY, RF_NEEDLES } haystack;
 	bool uuid_keys, uuid_values;
-	int keys, values, queries;       /* for niah */
-	int questions;                   /* for qa: the number of the file of --qa, from 1 */
+	int keys, values, queries; /* for niah */
+	int questions;             /* for qa: the number of the file of --qa, from 1 */
 	/* Errors of both: RF_ENOMEM; RF_EDATA: the words are too few. */
 	enum rf_code (*draw)(struct rf_prompt *s, struct rf_err *e);
 	enum rf_code (*render)(struct rf_prompt *s, size_t units, struct rf_err *e);
@@ -74,50 +86,62 @@ struct rf_task {
 	bool (*shrink)(struct rf_prompt *s);
 };
 
-extern const struct rf_task rf_tasks[];           /* .name NULL at the end */
+extern const struct rf_task rf_tasks[]; /* .name NULL at the end */
 
 /* The material of samples: words, haystack, questions, tokenizer. */
 struct rf_material {
 	uint64_t seed;
-	int digits;                      /* number of digits of a value that is a number */
+	int digits; /* number of digits of a value that is a number */
 	const struct rf_tokenizer *tokenizer;
-	bool bytes;                      /* tokens are bytes */
+	bool bytes; /* tokens are bytes */
 	struct rf_vocabulary words;
 	struct rf_templates wording;
 	struct rf_units noise, essay;
 	struct rf_questions questions[2];
-	int files;                       /* number of files of questions */
-	struct rf_id_list ids;           /* scratch memory of counting */
+	int files;             /* number of files of questions */
+	struct rf_id_list ids; /* scratch memory of counting */
 };
 
 /* The place of a needle: `drawn` in [0, 1), and bytes of the context. */
-struct rf_spot { double drawn; size_t at, n; };
+struct rf_spot {
+	double drawn;
+	size_t at, n;
+};
 
 struct rf_prompt {
 	struct rf_material *of;
 	const struct rf_task *task;
 	uint64_t number;
 	int length;
-	struct rf_region memory;         /* memory of the drawn parts */
-	void *state;                     /* state of the task, in `memory`; drop() frees its buffers */
+	struct rf_region memory; /* memory of the drawn parts */
+	void *state;             /* state of the task, in `memory`; drop() frees its buffers */
 	void (*drop)(void *state);
-	bool failed;                     /* memory ran out */
+	bool failed; /* memory ran out */
 	/* set by draw() */
-	size_t least, most;              /* limits of the number of units */
+	size_t least, most; /* limits of the number of units */
 	const char **answer, *query;
 	size_t answers;
-	struct rf_spot *place;          /* (places) places of the answers, in their order */
+	struct rf_spot *place; /* (places) places of the answers, in their order */
 	size_t places;
 	/* set by render(): the prompt is the input followed by the answer's prefix */
 	struct rf_buf context, prompt;
-	size_t context_at, input;        /* bytes of the prompt */
+	size_t context_at, input; /* bytes of the prompt */
 	/* set by rf_prompt_make() */
 	size_t units, tokens;
 };
 
 /* Purposes of draws.  Their numbers never change; new ones come at the end. */
-enum rf_what { RF_FOR_KEYS = 1, RF_FOR_VALUES, RF_FOR_PLACES, RF_FOR_NAMES, RF_FOR_WORDS, RF_FOR_ORDER,
-               RF_FOR_EXAMPLE, RF_FOR_QUESTION, RF_FOR_PARAGRAPHS };
+enum rf_what {
+	RF_FOR_KEYS = 1,
+	RF_FOR_VALUES,
+	RF_FOR_PLACES,
+	RF_FOR_NAMES,
+	RF_FOR_WORDS,
+	RF_FOR_ORDER,
+	RF_FOR_EXAMPLE,
+	RF_FOR_QUESTION,
+	RF_FOR_PARAGRAPHS
+};
 
 /* Returns the key of draws: rf_draw(key, 0), rf_draw(key, 1), ... */
 uint64_t rf_prompt_key(const struct rf_prompt *s, enum rf_what what, uint64_t of);
@@ -131,7 +155,7 @@ void *rf_prompt_alloc(struct rf_prompt *s, size_t count, size_t size);
 const char *rf_prompt_text(struct rf_prompt *s, const void *text, size_t n);
 /* Writes the prompt: fills s->context and the other blanks into these two texts. */
 void rf_prompt_write(struct rf_prompt *s, enum rf_wording input, enum rf_wording prefix,
-                      const struct rf_fill *f);
+                     const struct rf_fill *f);
 /* Appends a worked example to `out`: the input and the prefix that rf_prompt_write() wrote, and n answers,
  * worded one by one. */
 void rf_prompt_example(struct rf_prompt *s, enum rf_wording example, enum rf_wording answer,
@@ -148,8 +172,15 @@ void rf_scatter(struct rf_buf *context, const struct rf_units *u, size_t n, cons
 
 /* Items in a random order that stays the same when others are inserted: each item has a number in [0, 1), by
  * which they are sorted. */
-struct rf_item { double u; uint32_t a, b; };
-struct rf_order { struct rf_item *item; size_t n, cap; bool failed; };
+struct rf_item {
+	double u;
+	uint32_t a, b;
+};
+struct rf_order {
+	struct rf_item *item;
+	size_t n, cap;
+	bool failed;
+};
 void rf_order_add(struct rf_order *o, double u, uint32_t a, uint32_t b);
 void rf_order_sort(struct rf_order *o);
 void rf_order_free(struct rf_order *o);
@@ -159,7 +190,10 @@ void rf_order_free(struct rf_order *o);
 /* Finds units so that measure(units) <= room < measure(units + 1), or units == most: with few calls, if the
  * measure grows evenly.  *units: the result; *measured: its measure.  Returns RF_EOF if not even
  * measure(least) fits; *measured is what that needs. */
-struct rf_fit { enum rf_code (*measure)(void *of, size_t units, size_t *n, struct rf_err *e); void *of; };
+struct rf_fit {
+	enum rf_code (*measure)(void *of, size_t units, size_t *n, struct rf_err *e);
+	void *of;
+};
 enum rf_code rf_fit(const struct rf_fit *f, size_t least, size_t most, size_t room, size_t *units,
                     size_t *measured, struct rf_err *e);
 

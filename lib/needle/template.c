@@ -12,14 +12,16 @@
 enum { MAX_FILE = 1 << 20, MAX_BLANKS = 32 };
 
 static const char *const blanks[RF_BLANKS] = {
+	/* clang-format off */
 	[RF_CONTEXT] = "context", [RF_QUERY] = "query",       [RF_TYPE] = "type_needle_v",
 	[RF_KEY] = "key",         [RF_VALUE] = "value",       [RF_NAME] = "name",
 	[RF_FROM] = "from",       [RF_COUNT] = "count",       [RF_I] = "i",
 	[RF_WORD] = "word",       [RF_DOCUMENT] = "document", [RF_INPUT] = "input",
 	[RF_PREFIX] = "answer_prefix", [RF_ANSWER] = "answer", [RF_ANSWERS] = "answers",
+	/* clang-format on */
 };
 
-#define B(x) (1u << RF_##x)
+#define B(x)    (1u << RF_##x)
 #define EXAMPLE "{input}{answer_prefix} {answers}\n\n"
 
 /* must, may: the blanks that a text must have, and those that it may have. */
@@ -28,16 +30,17 @@ static const struct wording {
 	unsigned must, may;
 } wordings[RF_WORDINGS] = {
 	[RF_NOISE] = { "noise", "line",
-		"The lake is calm. The road is long. The bread is warm. On we walk. Soon we are home.",
-		0, 0 },
+	               "The lake is calm. The road is long. The bread is warm. On we walk. Soon we are home.",
+	               0, 0 },
 	[RF_TYPE_NUMBER] = { "types", "number", "number", 0, 0 },
 	[RF_TYPE_NUMBERS] = { "types", "numbers", "numbers", 0, 0 },
 	[RF_TYPE_UUID] = { "types", "uuid", "uuid", 0, 0 },
 	[RF_TYPE_UUIDS] = { "types", "uuids", "uuids", 0, 0 },
 
 	[RF_NIAH_NEEDLE] = { "niah", "needle", "Among the hidden {type_needle_v}, that of {key} is {value}.",
-		B(KEY) | B(VALUE), B(TYPE) },
+	                     B(KEY) | B(VALUE), B(TYPE) },
 	[RF_NIAH_INPUT] = { "niah", "input",
+	                    /* clang-format off */
 		"Several {type_needle_v} are hidden in the text below, each under a name. Keep them in mind, "
 		"for a question about the {type_needle_v} follows the text.\n{context}\n"
 		"Which hidden {type_needle_v} does the text give for {query}?",
@@ -49,46 +52,57 @@ static const struct wording {
 		"a question about the {type_needle_v} follows the text.\n{context}\n"
 		"Which hidden {type_needle_v} does the text give for {query}?",
 		B(CONTEXT) | B(QUERY), B(TYPE) },
+	/* clang-format on */
 	[RF_NIAH_PREFIX_ONE] = { "niah", "answer_prefix_one",
-		" The hidden {type_needle_v} that the text gives for {query} is", 0, B(QUERY) | B(TYPE) },
+	                         " The hidden {type_needle_v} that the text gives for {query} is", 0,
+	                         B(QUERY) | B(TYPE) },
 	[RF_NIAH_AND] = { "niah", "and", ", and ", 0, 0 },
 
 	[RF_VT_FIRST] = { "vt", "first", "LET {name} = {value}", B(NAME) | B(VALUE), 0 },
 	[RF_VT_NEXT] = { "vt", "next", "LET {name} = {from}", B(NAME) | B(FROM), 0 },
 	[RF_VT_INPUT] = { "vt", "input",
+	                  /* clang-format off */
 		"In the text below names are given values, some of them by way of other names. Keep track of "
 		"the value that each name has.\n\n{context}\nQuestion: to which names does the text above "
 		"give the value {query}?", B(CONTEXT) | B(QUERY), B(COUNT) },
+	/* clang-format on */
 	[RF_VT_PREFIX] = { "vt", "answer_prefix",
-		" Answer: the text above gives the value {query} to {count} names, which are:", 0,
-		B(QUERY) | B(COUNT) },
+	                   " Answer: the text above gives the value {query} to {count} names, which are:", 0,
+	                   B(QUERY) | B(COUNT) },
 	[RF_VT_EXAMPLE] = { "vt", "example", EXAMPLE, B(INPUT) | B(ANSWERS), B(PREFIX) },
 	[RF_VT_ANSWER] = { "vt", "answer", "{answer}", B(ANSWER), B(I) },
 	[RF_VT_JOINT] = { "vt", "joint", " ", 0, 0 },
 
 	[RF_CWE_ITEM] = { "cwe", "item", "{i}. {word}", B(WORD), B(I) },
 	[RF_CWE_INPUT] = { "cwe", "input",
+	                   /* clang-format off */
 		"In the numbered list of words below some occur more often than the others. Find out which.\n"
 		"{context}\nQuestion: which {count} words occur most often in the list above?", B(CONTEXT),
 		B(COUNT) },
+	/* clang-format on */
 	[RF_CWE_PREFIX] = { "cwe", "answer_prefix",
-		" Answer: the {count} words that occur most often in the list are:", 0, B(COUNT) },
+	                    " Answer: the {count} words that occur most often in the list are:", 0,
+	                    B(COUNT) },
 	[RF_CWE_EXAMPLE] = { "cwe", "example", EXAMPLE, B(INPUT) | B(ANSWERS), B(PREFIX) },
 	[RF_CWE_ANSWER] = { "cwe", "answer", "{i}. {answer}", B(ANSWER), B(I) },
 	[RF_CWE_JOINT] = { "cwe", "joint", " ", 0, 0 },
 
 	[RF_FWE_INPUT] = { "fwe", "input",
+	                   /* clang-format off */
 		"The text below is in code. Count how often each word of the code occurs; dots are no words."
 		"\n{context}\nQuestion: which three words of the code occur most often in the text above? "
 		"Give the words and nothing else.", B(CONTEXT), 0 },
+	/* clang-format on */
 	[RF_FWE_PREFIX] = { "fwe", "answer_prefix",
-		" Answer: the three words of the code that occur most often are:", 0, 0 },
+	                    " Answer: the three words of the code that occur most often are:", 0, 0 },
 
 	[RF_QA_DOCUMENT] = { "qa", "document", "Document {i}:\n{document}", B(DOCUMENT), B(I) },
 	[RF_QA_INPUT] = { "qa", "input",
+	                  /* clang-format off */
 		"A question follows these documents. Find its answer in them, and give nothing but the "
 		"answer.\n\n{context}\n\nThe documents end here. Give nothing but the answer that they have."
 		"\n\nQuestion: {query}", B(CONTEXT) | B(QUERY), 0 },
+	/* clang-format on */
 	[RF_QA_PREFIX] = { "qa", "answer_prefix", " Answer:", 0, B(QUERY) },
 };
 
@@ -110,7 +124,7 @@ static enum rf_blank blank_at(const char *s, size_t left, size_t *n)
 
 /* Cuts n bytes into pieces.  The memory is one copy of the text, and one piece for each brace. */
 static enum rf_code cut_text(struct rf_template *t, enum rf_wording what, const char *s, size_t n,
-                        struct rf_err *e)
+                             struct rf_err *e)
 {
 	const struct wording *w = &wordings[what];
 	size_t most = 1, out = 0, len;

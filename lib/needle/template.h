@@ -9,32 +9,76 @@
 
 enum rf_wording {
 	RF_NOISE,
-	RF_TYPE_NUMBER, RF_TYPE_NUMBERS, RF_TYPE_UUID, RF_TYPE_UUIDS,
-	RF_NIAH_NEEDLE, RF_NIAH_INPUT, RF_NIAH_PREFIX, RF_NIAH_INPUT_ONE, RF_NIAH_PREFIX_ONE, RF_NIAH_AND,
-	RF_VT_FIRST, RF_VT_NEXT, RF_VT_INPUT, RF_VT_PREFIX, RF_VT_EXAMPLE, RF_VT_ANSWER, RF_VT_JOINT,
-	RF_CWE_ITEM, RF_CWE_INPUT, RF_CWE_PREFIX, RF_CWE_EXAMPLE, RF_CWE_ANSWER, RF_CWE_JOINT,
-	RF_FWE_INPUT, RF_FWE_PREFIX,
-	RF_QA_DOCUMENT, RF_QA_INPUT, RF_QA_PREFIX,
+	RF_TYPE_NUMBER,
+	RF_TYPE_NUMBERS,
+	RF_TYPE_UUID,
+	RF_TYPE_UUIDS,
+	RF_NIAH_NEEDLE,
+	RF_NIAH_INPUT,
+	RF_NIAH_PREFIX,
+	RF_NIAH_INPUT_ONE,
+	RF_NIAH_PREFIX_ONE,
+	RF_NIAH_AND,
+	RF_VT_FIRST,
+	RF_VT_NEXT,
+	RF_VT_INPUT,
+	RF_VT_PREFIX,
+	RF_VT_EXAMPLE,
+	RF_VT_ANSWER,
+	RF_VT_JOINT,
+	RF_CWE_ITEM,
+	RF_CWE_INPUT,
+	RF_CWE_PREFIX,
+	RF_CWE_EXAMPLE,
+	RF_CWE_ANSWER,
+	RF_CWE_JOINT,
+	RF_FWE_INPUT,
+	RF_FWE_PREFIX,
+	RF_QA_DOCUMENT,
+	RF_QA_INPUT,
+	RF_QA_PREFIX,
 	RF_WORDINGS
 };
 
 /* The blanks; template.c has their names. */
 enum rf_blank {
-	RF_CONTEXT, RF_QUERY, RF_TYPE, RF_KEY, RF_VALUE, RF_NAME, RF_FROM, RF_COUNT, RF_I, RF_WORD,
-	RF_DOCUMENT, RF_INPUT, RF_PREFIX, RF_ANSWER, RF_ANSWERS, RF_BLANKS
+	RF_CONTEXT,
+	RF_QUERY,
+	RF_TYPE,
+	RF_KEY,
+	RF_VALUE,
+	RF_NAME,
+	RF_FROM,
+	RF_COUNT,
+	RF_I,
+	RF_WORD,
+	RF_DOCUMENT,
+	RF_INPUT,
+	RF_PREFIX,
+	RF_ANSWER,
+	RF_ANSWERS,
+	RF_BLANKS
 };
 
 /* A text in pieces: literal, blank, literal, blank, ..., literal. */
 struct rf_template {
 	char *text;
-	struct { size_t at, n; enum rf_blank blank; } *piece;   /* a literal, and the blank after it */
-	size_t pieces;                                          /* the last piece has no blank: RF_BLANKS */
+	struct {
+		size_t at, n;
+		enum rf_blank blank;
+	} * piece;     /* a literal, and the blank after it */
+	size_t pieces; /* the last piece has no blank: RF_BLANKS */
 };
 
-struct rf_templates { struct rf_template t[RF_WORDINGS]; };
+struct rf_templates {
+	struct rf_template t[RF_WORDINGS];
+};
 
 /* The text that fills a blank: n bytes at s, or up to a NUL if n is 0; s NULL: the empty text. */
-struct rf_fill { const char *s[RF_BLANKS]; size_t n[RF_BLANKS]; };
+struct rf_fill {
+	const char *s[RF_BLANKS];
+	size_t n[RF_BLANKS];
+};
 
 /* Loads the built-in wording, and replaces the texts that a JSON file has; path NULL: no file.  *t must be
  * released in any case.  Errors: RF_EDATA: the file is not a JSON object of objects of strings, or has

@@ -16,7 +16,7 @@ static enum rf_code no_memory(struct rf_err *e) { return rf_fail(e, RF_ENOMEM, "
 
 /* Adds a word unless `seen` has it. */
 static enum rf_code add_word(struct rf_region *memory, struct rf_ids *seen, const char *s, size_t n,
-                        const char ***list, size_t *count, size_t *cap, struct rf_err *e)
+                             const char ***list, size_t *count, size_t *cap, struct rf_err *e)
 {
 	uint64_t before;
 
@@ -24,8 +24,7 @@ static enum rf_code add_word(struct rf_region *memory, struct rf_ids *seen, cons
 		return RF_ENOMEM;
 	if (before)
 		return RF_OK;
-	if (!rf_grow(list, *count, cap, sizeof **list) ||
-	    !((*list)[*count] = rf_region_text(memory, s, n)))
+	if (!rf_grow(list, *count, cap, sizeof **list) || !((*list)[*count] = rf_region_text(memory, s, n)))
 		return no_memory(e);
 	++*count;
 	return RF_OK;

@@ -13,7 +13,7 @@
 extern const char *const rf_adjectives[], *const rf_nouns[];
 
 struct rf_vocabulary {
-	const char **adjective, **noun, **single;   /* single: the words of both, each once */
+	const char **adjective, **noun, **single; /* single: the words of both, each once */
 	size_t adjectives, nouns, singles;
 	struct rf_region memory;
 };

@@ -9,16 +9,26 @@
 #include "base/rng.h"
 #include "needle/task.h"
 
-enum { HOPS = 4, NAMES = HOPS + 1, LETTERS = 5, EXAMPLE_LETTERS = 3, EXAMPLE_VALUE = 12345,
-       EXAMPLE_TOKENS = 500, EXAMPLE_SHARE = 8 };
+enum {
+	HOPS = 4,
+	NAMES = HOPS + 1,
+	LETTERS = 5,
+	EXAMPLE_LETTERS = 3,
+	EXAMPLE_VALUE = 12345,
+	EXAMPLE_TOKENS = 500,
+	EXAMPLE_SHARE = 8
+};
 
 struct chain {
 	const char *name[NAMES], *line[NAMES], *value;
-	double drawn[NAMES];       /* in ascending order */
+	double drawn[NAMES]; /* in ascending order */
 	size_t at[NAMES];
 };
 
-struct vt { struct chain chain, example; const char *worked; };
+struct vt {
+	struct chain chain, example;
+	const char *worked;
+};
 
 static int by_size(const void *a, const void *b)
 {

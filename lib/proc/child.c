@@ -212,10 +212,7 @@ static bool reap_children(struct rf_child *c, pid_t first, int *status)
 	return dead;
 }
 
-static bool group_is_alive(pid_t group)
-{
-	return !kill(-group, 0) || errno == EPERM;
-}
+static bool group_is_alive(pid_t group) { return !kill(-group, 0) || errno == EPERM; }
 
 /* Waits until the whole group has ended.  No signal arrives for a process whose parent lives in another
  * group, so the group is checked once a second, too. */

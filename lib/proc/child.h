@@ -19,17 +19,17 @@
 #include "base/err.h"
 
 struct rf_child {
-	int signal;             /* the first received signal that ends this process; 0: none */
+	int signal;              /* the first received signal that ends this process; 0: none */
 	void (*tick)(void *arg); /* if not NULL, called about once a second while a command runs */
 	void *arg;
-	bool asked;             /* the last command tried to read the terminal, so it was ended */
+	bool asked; /* the last command tried to read the terminal, so it was ended */
 	/* below: for child.c only */
-	_Atomic pid_t *group;   /* process group of the running command, 0: none; shared with the guard */
-	pid_t self, guard;      /* this process and the guard; guard 0: it has died */
-	sigset_t before;        /* the signal mask that commands get */
-	sigset_t ends;          /* the signals that end this process */
-	sigset_t users, all;    /* those and SIGTSTP; those and SIGCHLD */
-	double since;           /* when the first of `ends` came */
+	_Atomic pid_t *group; /* process group of the running command, 0: none; shared with the guard */
+	pid_t self, guard;    /* this process and the guard; guard 0: it has died */
+	sigset_t before;      /* the signal mask that commands get */
+	sigset_t ends;        /* the signals that end this process */
+	sigset_t users, all;  /* those and SIGTSTP; those and SIGCHLD */
+	double since;         /* when the first of `ends` came */
 };
 
 /* Blocks the signals and starts the guard.  Call it once in a program, before it starts threads.  Errors:

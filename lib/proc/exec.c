@@ -20,16 +20,16 @@
 #include "proc/exec.h"
 
 struct rf_exec {
-	pid_t pid;              /* the command's process and process group; 0: not started */
-	int to, from;           /* this end of each pipe; -1: closed */
+	pid_t pid;    /* the command's process and process group; 0: not started */
+	int to, from; /* this end of each pipe; -1: closed */
 	double timeout;
-	bool deaf;              /* the command closed its input */
-	char *out;              /* the line that is being sent, with its newline; NULL: none */
+	bool deaf; /* the command closed its input */
+	char *out; /* the line that is being sent, with its newline; NULL: none */
 	size_t out_size, sent;
 	/* bytes read: [used, filled) are not yet returned, and no byte before `scanned` is a newline */
 	char *in;
 	size_t used, scanned, filled, size;
-	bool closed;            /* the command closed its output */
+	bool closed; /* the command closed its output */
 	char fate[80];
 };
 
@@ -218,10 +218,7 @@ void rf_exec_send(struct rf_exec *x, char *line, size_t len)
 	x->sent = 0;
 }
 
-bool rf_exec_sending(const struct rf_exec *x)
-{
-	return x->out && !x->closed;
-}
+bool rf_exec_sending(const struct rf_exec *x) { return x->out && !x->closed; }
 
 static void finish_sending(struct rf_exec *x)
 {

@@ -14,8 +14,8 @@
 
 #include "base/err.h"
 
-enum { RF_EXEC_MAX_LINE = 16 << 20 };   /* most bytes of an answer line */
-#define RF_EXEC_LAST_WORDS 2.0          /* seconds to wait for messages after the command closed a pipe */
+enum { RF_EXEC_MAX_LINE = 16 << 20 }; /* most bytes of an answer line */
+#define RF_EXEC_LAST_WORDS 2.0        /* seconds to wait for messages after the command closed a pipe */
 
 struct rf_exec;
 

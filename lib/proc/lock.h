@@ -12,15 +12,18 @@
 #include "base/err.h"
 
 struct rf_lock {
-	int fd;         /* -1: not open */
-	bool held;      /* this process holds the lock */
+	int fd;    /* -1: not open */
+	bool held; /* this process holds the lock */
 	/* another, living process that holds the lock; 0: the holder is away, has not written its number yet,
 	   or has died while processes that it started still live */
 	pid_t holder;
 	/* the holder is on another machine or in another container: its process is not visible from here */
 	bool away;
 };
-#define RF_LOCK_NONE { .fd = -1 }
+#define RF_LOCK_NONE \
+	{ \
+		.fd = -1 \
+	}
 
 /* Tries once to take the lock; it may be called again.  Errors: RF_EBUSY: another process holds it, and
  * l->holder and l->away say which; RF_EIO. */

@@ -11,7 +11,11 @@ _Static_assert((int)RF_LINK_WHY <= (int)RF_RANKS_WHY, "room for a link's sentenc
 /* ---- from device to device ----------------------------------------------------------------- */
 
 /* A message of each rank about its device, before the devices are joined.  Rank 0 chooses the link's name. */
-struct offer { bool can; unsigned char place[RF_LINK_PLACE], name[RF_LINK_NAME]; char why[RF_LINK_WHY]; };
+struct offer {
+	bool can;
+	unsigned char place[RF_LINK_PLACE], name[RF_LINK_NAME];
+	char why[RF_LINK_WHY];
+};
 
 static void make_offer(const struct rf_exchange *x, struct offer *o)
 {
@@ -35,7 +39,8 @@ static bool can_join(const struct offer *o, int ranks, struct rf_err *e)
 			if (!memcmp(o[i].place, o[j].place, sizeof o->place)) {
 				rf_fail(e, RF_EDEVICE,
 				        "--exchange nccl: ranks %d and %d have the same GPU (rf-ranks(7) "
-				        "gives each its own)", j, i);
+				        "gives each its own)",
+				        j, i);
 				return false;
 			}
 	}
@@ -118,9 +123,10 @@ static enum rf_code exchange_by_link(struct rf_exchange *x, rf_i64 sum, rf_f32 w
 	enum rf_code rc = list_parts(x, &at, &n, e);
 
 	if (rc == RF_OK)
-		rc = await_link(x, w          ? link->share(x->dev, w, at, n, why)
-		                   : x->parts ? link->sum_parts(x->dev, sum, at, n, why)
-		                              : link->sum(x->dev, sum, x->params->total, why),
+		rc = await_link(x,
+		                w          ? link->share(x->dev, w, at, n, why)
+		                : x->parts ? link->sum_parts(x->dev, sum, at, n, why)
+		                           : link->sum(x->dev, sum, x->params->total, why),
 		                why, e);
 	free(at);
 	return rc;
@@ -168,7 +174,11 @@ static enum rf_code sum_all(const struct rf_exchange *x, rf_i64 sum, int64_t *pi
 
 /* Host memory for an exchange in pieces.  piece, mine: the numbers of all ranks, and of this rank; of, n: as
  * in choose_piece(). */
-struct room { void *piece, *mine; struct rf_span *of; size_t *n; };
+struct room {
+	void *piece, *mine;
+	struct rf_span *of;
+	size_t *n;
+};
 
 typedef enum rf_code piece_fn(const struct rf_exchange *x, void *all, const struct room *room,
                               struct rf_err *e);
@@ -232,7 +242,7 @@ static enum rf_code allocate_room(const struct rf_exchange *x, size_t size, stru
 	const size_t ranks = (size_t)x->ranks->ranks;
 
 	*room = (struct room){ malloc(PIECE * size), malloc(PIECE / ranks * size + 1),
-	                       calloc(ranks, sizeof *room->of), calloc(ranks, sizeof *room->n) };
+		               calloc(ranks, sizeof *room->of), calloc(ranks, sizeof *room->n) };
 	return room->piece && room->mine && room->of && room->n
 	               ? RF_OK
 	               : rf_fail(e, RF_ENOMEM, "out of memory (%d numbers to exchange)", PIECE);
@@ -276,8 +286,7 @@ enum rf_code rf_exchange_weights(struct rf_exchange *x, rf_f32 w, struct rf_err 
 	return x->ranks->ranks == 1 || !x->parts ? RF_OK : exchange_any(x, NULL, w, e);
 }
 
-enum rf_code rf_exchange_tiles(const struct rf_exchange *x, const double *mine, double *out,
-                               struct rf_err *e)
+enum rf_code rf_exchange_tiles(const struct rf_exchange *x, const double *mine, double *out, struct rf_err *e)
 {
 	const size_t all = (x->params->total + RF_DOT_TILE - 1) / RF_DOT_TILE;
 	size_t *bytes = calloc((size_t)x->ranks->ranks, sizeof *bytes);

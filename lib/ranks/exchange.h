@@ -20,7 +20,7 @@ struct rf_exchange {
 	struct rf_dev *dev;
 	struct rf_ranks *ranks;
 	const struct rf_params *params;
-	bool parts;              /* each rank updates a part of the weights (rf_params_part()) */
+	bool parts;                 /* each rank updates a part of the weights (rf_params_part()) */
 	const struct rf_link *link; /* the link between the devices; NULL: data goes through the hosts */
 };
 

@@ -78,7 +78,8 @@ enum rf_code rf_ranks_guard(const struct rf_ranks *r, int *status, struct rf_err
 	if (*status && *status < OURS)
 		return rf_fail(e, RF_EBUSY,
 		               "MPI has ended this rank, with status %d: another one is gone, or MPI says "
-		               "above what it lacks", *status);
+		               "above what it lacks",
+		               *status);
 	if (*status == 128 + SIGTERM)
 		*status = EX_TEMPFAIL;
 	return RF_OK;

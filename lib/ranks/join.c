@@ -51,10 +51,7 @@ static void end_call(struct call *c, pthread_t thread)
 	free(c);
 }
 
-static void pause_a_little(void)
-{
-	nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
-}
+static void pause_a_little(void) { nanosleep(&(struct timespec){ 0, 1000000 }, NULL); }
 
 /* Takes over the numbers that MPI has given.  If the launcher's variables had other numbers, the sign of life
  * gets another file. */

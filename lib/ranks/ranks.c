@@ -17,11 +17,10 @@ void rf_ranks_options(struct rf_ranks *r, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
 		OPT_ENUM("ranks", &r->launch, RF_LAUNCH_WORDS,
-			"train together with the other processes that mpirun or srun started",
-			.noted = RF_OPT_OF_BATCH),
+		         "train together with the other processes that mpirun or srun started",
+		         .noted = RF_OPT_OF_BATCH),
 		OPT_REAL("rank-timeout", &r->timeout, 0.1, 1e9, "seconds",
-			"seconds to wait for a rank that does not respond",
-			.noted = RF_OPT_OF_BATCH),
+		         "seconds to wait for a rank that does not respond", .noted = RF_OPT_OF_BATCH),
 		OPT_END,
 	};
 
@@ -33,8 +32,10 @@ void rf_ranks_options(struct rf_ranks *r, struct rf_opts *opts)
 static enum rf_code load_plugin(struct rf_ranks *r, struct rf_err *e)
 {
 	static const struct rf_plugin_kind kind = {
+		/* clang-format off */
 		.what = "MPI", .file = "rf-mpi.so", .variable = "RF_MPI", .table = "rf_ranks_plugin",
 		.otherwise = "make builds it if it finds mpicc", .abi = RF_RANKS_ABI,
+		/* clang-format on */
 		.global = true, /* MPI's own components */
 	};
 	char found[RF_PLUGIN_PATH];
@@ -148,9 +149,9 @@ enum rf_code rf_ranks_gather_parts(struct rf_ranks *r, const void *mine, const s
 		bytes[i] = (int)n[i];
 		total += n[i];
 	}
-	rc = total > INT_MAX ? rf_fail(e, RF_ENOMEM, "%d ranks have %zu bytes to tell each other", r->ranks,
-	                               total)
-	                     : begin_call(r, e);
+	rc = total > INT_MAX
+	             ? rf_fail(e, RF_ENOMEM, "%d ranks have %zu bytes to tell each other", r->ranks, total)
+	             : begin_call(r, e);
 	if (rc == RF_OK && !r->ops->gather(mine, all, bytes, at, why))
 		rc = give_up_broken(r, why, e);
 	if (rc == RF_OK)

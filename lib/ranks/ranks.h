@@ -29,35 +29,41 @@ struct rf_ranks_ops {
 	bool (*open)(int *rank, int *ranks, char *why);
 	/* mine: bytes[rank] bytes; all: gets bytes[i] bytes of each rank i, at all + at[i] */
 	bool (*gather)(const void *mine, void *all, const int *bytes, const int *at, char *why);
-	bool (*sum)(int64_t *x, int n, char *why);      /* x becomes the sum of all ranks' x */
+	bool (*sum)(int64_t *x, int n, char *why); /* x becomes the sum of all ranks' x */
 	/* x: n[i] numbers for each rank i, in order; mine: gets the sum of those for this rank */
 	bool (*sum_parts)(const int64_t *x, int64_t *mine, const int *n, char *why);
 	bool (*done)(bool *done, char *why);
 	void (*close)(void);
 };
-struct rf_ranks_plugin { uint64_t abi; const struct rf_ranks_ops *ops; };
+struct rf_ranks_plugin {
+	uint64_t abi;
+	const struct rf_ranks_ops *ops;
+};
 #define RF_RANKS_ABI ((uint64_t)2 << 32 | sizeof(struct rf_ranks_ops))
 
 struct rf_ranks {
 	/* settings */
-	enum rf_launch launch;       /* --ranks */
-	double timeout;              /* --rank-timeout, in seconds */
+	enum rf_launch launch; /* --ranks */
+	double timeout;        /* --rank-timeout, in seconds */
 	/* open */
-	int rank, ranks;             /* the number of this rank; the number of ranks */
-	bool parted;                 /* nothing more is exchanged */
-	int failed;                  /* after a vote: the first rank that failed; -1: no rank failed */
-	struct rf_err why;           /* the failure of that rank: "rank 3: ..." */
-	bool left;                   /* a rank has left and casts no further vote */
+	int rank, ranks;                /* the number of this rank; the number of ranks */
+	bool parted;                    /* nothing more is exchanged */
+	int failed;                     /* after a vote: the first rank that failed; -1: no rank failed */
+	struct rf_err why;              /* the failure of that rank: "rank 3: ..." */
+	bool left;                      /* a rank has left and casts no further vote */
 	const struct rf_ranks_ops *ops; /* NULL: a single process */
-	uint64_t calls;              /* collective calls so far; the first one joins the ranks */
-	double waited;               /* seconds of waiting for other ranks, for the log */
-	char signs[4096];            /* the folder of signs of life */
+	uint64_t calls;                 /* collective calls so far; the first one joins the ranks */
+	double waited;                  /* seconds of waiting for other ranks, for the log */
+	char signs[4096];               /* the folder of signs of life */
 	/* the times of this rank's last sign, by its own clock, and of its first sign, by the file system's
 	   clock */
 	double signed_at, opened;
-	struct rf_sign *seen;        /* the last sign of each rank; NULL: a single process */
+	struct rf_sign *seen; /* the last sign of each rank; NULL: a single process */
 };
-#define RF_RANKS_DEFAULTS { .timeout = 600, .ranks = 1, .failed = -1 }
+#define RF_RANKS_DEFAULTS \
+	{ \
+		.timeout = 600, .ranks = 1, .failed = -1 \
+	}
 extern struct rf_ranks rf_ranks_alone; /* a single process; it does not change */
 
 /* --ranks --rank-timeout */
@@ -73,10 +79,10 @@ void rf_ranks_sign(struct rf_ranks *r, const char *doing);
 /* A sign of life. */
 struct rf_rank_sign {
 	int rank;
-	uint64_t calls;              /* collective calls of the rank so far */
+	uint64_t calls; /* collective calls of the rank so far */
 	char host[64], doing[81];
 	long pid;
-	double written;              /* time of the sign, by the file system's clock */
+	double written; /* time of the sign, by the file system's clock */
 };
 /* Reads the signs in a folder, in order of ranks.  *list is malloc'd; NULL: the folder has no signs.  Errors:
  * RF_EIO, RF_ENOMEM. */
@@ -104,11 +110,14 @@ enum rf_code rf_ranks_await(struct rf_ranks *r, bool begun, bool (*done)(void *a
 /* A vote: the ranks tell each other whether they are well, where they are, and facts that must be the same
  * for all. */
 enum { RF_VOTE_BYTES = 128, RF_VOTE_SAME = 6 };
-struct rf_same { const char *name; uint64_t hash; };
+struct rf_same {
+	const char *name;
+	uint64_t hash;
+};
 struct rf_vote {
-	int moment;                  /* the place in the program; negative: the rank leaves */
-	int64_t number;              /* the number of the batch or mini-batch, which is the same for all */
-	const char *what;            /* the place, for messages */
+	int moment;       /* the place in the program; negative: the rank leaves */
+	int64_t number;   /* the number of the batch or mini-batch, which is the same for all */
+	const char *what; /* the place, for messages */
 	struct rf_same same[RF_VOTE_SAME]; /* facts, with their names for messages */
 	int sames;
 };

@@ -14,7 +14,7 @@
 #include "base/err.h"
 
 struct rf_shard {
-	int rank, ranks;             /* ranks 0: the stream is not a share */
+	int rank, ranks; /* ranks 0: the stream is not a share */
 	/* the mini-batches: `mini_batch` records each; or `records` records, divided into `steps`
 	   mini-batches; all 0: the whole stream is one mini-batch */
 	int mini_batch, records, steps;

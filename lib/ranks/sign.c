@@ -154,10 +154,7 @@ enum rf_code rf_signs_open(struct rf_ranks *r, const char *folder, struct rf_err
 	return rc;
 }
 
-double rf_signs_often(const struct rf_ranks *r)
-{
-	return r->timeout < 4 ? r->timeout / 4 : 1;
-}
+double rf_signs_often(const struct rf_ranks *r) { return r->timeout < 4 ? r->timeout / 4 : 1; }
 
 void rf_ranks_arrive(struct rf_ranks *r)
 {

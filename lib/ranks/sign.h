@@ -10,7 +10,7 @@
 
 struct rf_sign {
 	struct rf_rank_sign says;
-	double changed;              /* when this rank last saw the sign change, by its own clock */
+	double changed; /* when this rank last saw the sign change, by its own clock */
 };
 
 /* Writes the first sign of this rank, and removes signs of ranks beyond the number of ranks. */

@@ -11,16 +11,15 @@ void rf_advantage_options(struct rf_advantage *a, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
 		OPT_ENUM("advantage", &a->from, RF_FROM_WORDS,
-			"compute advantages from rewards of rollouts or tokens, or take those of the stream",
-			.noted = RF_OPT_RESULT),
+		         "compute advantages from rewards of rollouts or tokens, or take those of the stream",
+		         .noted = RF_OPT_RESULT),
 		OPT_ENUM("group", &a->group, RF_GROUP_WORDS,
-			"rollouts to compare; auto: of a position, or of the sequence if n is 1",
-			.noted = RF_OPT_RESULT),
+		         "rollouts to compare; auto: of a position, or of the sequence if n is 1",
+		         .noted = RF_OPT_RESULT),
 		OPT_FLAG("no-std", &a->no_std, "do not divide advantages by the standard deviation",
-			.noted = RF_OPT_RESULT),
+		         .noted = RF_OPT_RESULT),
 		OPT_FLAG("allow-single", &a->allow_single,
-			"accept groups of one rollout: the advantage is the reward",
-			.noted = RF_OPT_RESULT),
+		         "accept groups of one rollout: the advantage is the reward", .noted = RF_OPT_RESULT),
 		OPT_END,
 	};
 
@@ -108,10 +107,10 @@ enum rf_code rf_advantage_tokens(const struct rf_advantage *a, const struct rf_r
 static enum rf_code store_advantage(float *to, double A, double reward, struct rf_err *e)
 {
 	*to = (float)A;
-	return isfinite(*to) ? RF_OK
-	                     : rf_fail(e, RF_ENUMERIC,
-	                               "the advantage of reward %g is %g, which float32 cannot hold", reward,
-	                               A);
+	return isfinite(*to)
+	               ? RF_OK
+	               : rf_fail(e, RF_ENUMERIC,
+	                         "the advantage of reward %g is %g, which float32 cannot hold", reward, A);
 }
 
 /* Writes one advantage for each rollout. */

@@ -22,8 +22,8 @@ enum rf_advantage_from { RF_FROM_REWARD, RF_FROM_TOKEN, RF_FROM_STREAM };
 struct rf_advantage {
 	enum rf_advantage_from from;
 	enum rf_advantage_group group; /* AUTO: SEQUENCE when n = 1, else POSITION */
-	bool no_std;         /* no division by the standard deviation */
-	bool allow_single;   /* A = R for a group of one rollout, instead of an error */
+	bool no_std;                   /* no division by the standard deviation */
+	bool allow_single;             /* A = R for a group of one rollout, instead of an error */
 };
 
 /* --advantage --group --no-std --allow-single */
@@ -44,7 +44,9 @@ enum rf_code rf_advantage_tokens(const struct rf_advantage *a, const struct rf_r
 int rf_advantage_size(enum rf_advantage_group group, const struct rf_record *r);
 
 /* spread_free: the number of groups of two or more equal rewards, which teach nothing. */
-struct rf_group_stats { int groups, spread_free; };
+struct rf_group_stats {
+	int groups, spread_free;
+};
 
 /* Writes r->advantage or r->advantage_per_token, and adds the record's groups to *st (may be NULL).  With
  * RF_FROM_STREAM it only checks that the record has one of them.  A record without rollouts passes unchanged.

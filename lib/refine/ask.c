@@ -25,29 +25,28 @@ struct rf_ask {
 	const void *of;
 	struct rf_exec *x;
 	struct rf_tokenizer *tokenizer; /* the tokenizer of the stream; NULL: not opened */
-	rf_ask_pass *pass;           /* the function that is called for each answered record */
+	rf_ask_pass *pass;              /* the function that is called for each answered record */
 	void *arg;
 	struct waiting *first, **last;
-	uint64_t bytes;         /* of the records in the queue */
-	bool heard;             /* whether the command has given a correct answer */
+	uint64_t bytes; /* of the records in the queue */
+	bool heard;     /* whether the command has given a correct answer */
 };
 
-void rf_ask_options(struct rf_ask_settings *s, const char *exec, const char *text,
-                    struct rf_opts *opts)
+void rf_ask_options(struct rf_ask_settings *s, const char *exec, const char *text, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
 		OPT_TEXT("exec", &s->command, "command", exec),
 		OPT_FLAG("text", &s->text, text),
-		OPT_TEXT("model", &s->model, "dir",
-			"run or checkpoint whose tokenizer to use for --text", .letter = 'm'),
+		OPT_TEXT("model", &s->model, "dir", "run or checkpoint whose tokenizer to use for --text",
+		         .letter = 'm'),
 		OPT_TEXT("tokenizer", &s->tokenizer, "file|bytes",
-			"tokenizer file or directory for --text; bytes: the byte tokenizer"),
+		         "tokenizer file or directory for --text; bytes: the byte tokenizer"),
 		OPT_FLAG("no-hidden", &s->no_hidden,
-			"send records to the command without hidden states and logits"),
+		         "send records to the command without hidden states and logits"),
 		OPT_REAL("timeout", &s->timeout, 0, 1e9, "s",
-			"seconds to wait while the command is idle; 0: no limit"),
+		         "seconds to wait while the command is idle; 0: no limit"),
 		OPT_SIZE("queue-limit", &s->queue_limit, "size",
-			"most bytes of records to hold until the command answers them"),
+		         "most bytes of records to hold until the command answers them"),
 		OPT_END,
 	};
 
@@ -64,8 +63,9 @@ bool rf_ask_is_name(const char *name, size_t n)
 /* Returns the length of the suffix that marks n bytes as the name of a script; 0: no such suffix. */
 static size_t script_suffix(const char *s, size_t n)
 {
-	static const char *const suffix[] = { ".py", ".sh", ".bash", ".pl", ".rb",
-		                              ".lua", ".js", ".jl", ".R" };
+	static const char *const suffix[] = {
+		".py", ".sh", ".bash", ".pl", ".rb", ".lua", ".js", ".jl", ".R"
+	};
 
 	for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
 		const size_t m = strlen(suffix[i]);
@@ -99,8 +99,7 @@ char *rf_ask_name(const char *command, char name[RF_ASK_NAME])
  * for a record dies, answers without an id, or prints a line that is not JSON. */
 static void add_hint(const struct rf_ask *a, struct rf_err *e)
 {
-	static const char text[] =
-		" (the command's first line is the stream's head, which needs no answer)";
+	static const char text[] = " (the command's first line is the stream's head, which needs no answer)";
 	size_t n = strlen(e->msg);
 
 	if (!a->heard && n + sizeof text <= sizeof e->msg)
@@ -248,8 +247,7 @@ static bool has_nonfinite(const char *line, size_t len)
 }
 
 /* Reads the answer to the first record. */
-static enum rf_code read_first_answer(struct rf_ask *a, const char *line, size_t len,
-                                      struct rf_err *e)
+static enum rf_code read_first_answer(struct rf_ask *a, const char *line, size_t len, struct rf_err *e)
 {
 	struct rf_record *r = &a->first->r;
 	char shown[60], why[100];
@@ -428,7 +426,8 @@ enum rf_code rf_ask_record(struct rf_ask *a, const struct rf_record *r, int next
 		return collect_answers(a, RF_EXEC_ALONE, a->s.queue_limit, e);
 	rf_fail(e, RF_EDATA,
 	        "the command has not answered yet, and more than %llu bytes of records wait for it: make it "
-	        "answer and flush earlier, or raise --queue-limit", (unsigned long long)a->s.queue_limit);
+	        "answer and flush earlier, or raise --queue-limit",
+	        (unsigned long long)a->s.queue_limit);
 	return blame_command(a, e);
 }
 

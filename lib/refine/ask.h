@@ -35,12 +35,14 @@ struct rf_ask_settings {
 	int n, k;               /* rollouts at a position, and their tokens; 0: those in the head's history */
 	struct rf_meter *meter; /* the meter that counts the records passed on; may be NULL */
 };
-#define RF_ASK_DEFAULTS { .timeout = 600, .queue_limit = UINT64_C(256) << 20 }
+#define RF_ASK_DEFAULTS \
+	{ \
+		.timeout = 600, .queue_limit = UINT64_C(256) << 20 \
+	}
 
 /* --exec, --text, --model, --tokenizer, --no-hidden, --timeout, --queue-limit.  exec, text: the help of
  * --exec and --text. */
-void rf_ask_options(struct rf_ask_settings *s, const char *exec, const char *text,
-                    struct rf_opts *opts);
+void rf_ask_options(struct rf_ask_settings *s, const char *exec, const char *text, struct rf_opts *opts);
 
 /* Returns whether n bytes are a valid name: up to 64 letters, digits, '-', '_', '.'. */
 bool rf_ask_is_name(const char *name, size_t n);

@@ -169,9 +169,8 @@ enum rf_code rf_entropy_record(struct rf_entropy *s, struct rf_record *r, struct
 	int32_t *top = NULL;
 	enum rf_code rc;
 
-	if (!entropy ||
-	    (s->nll && (!(logp = alloc_array(r, T, e)) || !(nll = alloc_array(r, T, e)) ||
-	                !(correct = alloc_array(r, T, e)) || !(top = alloc_array(r, T, e)))))
+	if (!entropy || (s->nll && (!(logp = alloc_array(r, T, e)) || !(nll = alloc_array(r, T, e)) ||
+	                            !(correct = alloc_array(r, T, e)) || !(top = alloc_array(r, T, e)))))
 		return RF_ENOMEM;
 	if (s->hidden && !(r->hidden = alloc_array(r, T * (size_t)c->d, e)))
 		return RF_ENOMEM;

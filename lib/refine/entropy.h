@@ -8,13 +8,16 @@
 
 /* Device memory of the stage: arrays of one number per token; z: the logits of some rows, if logits are
  * written. */
-struct rf_entropy_place { rf_f32 entropy, logp, z; rf_i32 target, top; };
+struct rf_entropy_place {
+	rf_f32 entropy, logp, z;
+	rf_i32 target, top;
+};
 
 struct rf_entropy {
 	struct rf_work *work;
 	struct rf_entropy_place at;
-	bool nll;              /* whether nll and correct are written, too */
-	bool hidden, logits;   /* whether these are written, too; for small models */
+	bool nll;            /* whether nll and correct are written, too */
+	bool hidden, logits; /* whether these are written, too; for small models */
 };
 
 /* Reads the value of --keep: "hidden", "logits" or both with a comma; NULL: neither.  Returns false for any

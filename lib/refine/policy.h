@@ -10,8 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct rf_policy { double clip, dual_clip; };   /* eps, c_dual */
-#define RF_POLICY_DEFAULTS { 0.2, 3 }
+struct rf_policy {
+	double clip, dual_clip;
+}; /* eps, c_dual */
+#define RF_POLICY_DEFAULTS \
+	{ \
+		0.2, 3 \
+	}
 
 struct rf_policy_token {
 	double loss;      /* l */

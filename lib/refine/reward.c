@@ -65,10 +65,7 @@ static double cosine_at(const struct pair *p, int j)
 	return rf_cosine(p->h_pred + at, p->h_gt + at, p->d);
 }
 
-static double equal_at(const struct pair *p, int j)
-{
-	return p->rollout[j] == p->text[j];
-}
+static double equal_at(const struct pair *p, int j) { return p->rollout[j] == p->text[j]; }
 
 /* Returns the mean of phi over the rollout's tokens (paper, eq. 9). */
 static double mean_over_tokens(const struct pair *p, double (*phi)(const struct pair *p, int j))
@@ -91,15 +88,19 @@ static const struct {
 	const char *name; /* as rf_part_named() requires */
 	double (*phi)(const struct pair *p, int j);
 	double (*of)(const struct pair *p);
-	const char *key;  /* the name in a log; NULL: `name` */
+	const char *key; /* the name in a log; NULL: `name` */
 } part[] = {
 	{ "cosine", cosine_at, NULL, "cs_reward" },
+	/* clang-format off */
 	{ "binary", equal_at,  NULL, "binary_reward" },
 	{ "edit",   NULL,      edit_similarity, "edit_reward" },
+	/* clang-format on */
 };
 
 /* The sums of two parts.  The kinds are the parts, then these sums, then the control. */
-static const struct { const char *name, *of[2]; } sum[] = {
+static const struct {
+	const char *name, *of[2];
+} sum[] = {
 	{ "hybrid", { "cosine", "binary" } },
 };
 
@@ -126,16 +127,16 @@ void rf_reward_options(struct rf_reward_settings *s, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
 		OPT_ENUM("kind", &s->kind, rf_reward_kinds(s->words), "how the reward is computed",
-			.noted = RF_OPT_RESULT),
+		         .noted = RF_OPT_RESULT),
 		OPT_INT("shift", &s->shift, 0, 1 << 24, "n",
-			"compare with the text at the n-th next chosen position: a chance baseline",
-			.noted = RF_OPT_RESULT),
+		        "compare with the text at the n-th next chosen position: a chance baseline",
+		        .noted = RF_OPT_RESULT),
 		OPT_FLAG("per-token", &s->per_token, "also write the reward of each token",
-			.noted = RF_OPT_RESULT),
-		OPT_U64("seed", &s->seed, "n", "random seed (for --kind random)",
-			.noted = RF_OPT_RESULT),
+		         .noted = RF_OPT_RESULT),
+		OPT_U64("seed", &s->seed, "n", "random seed (for --kind random)", .noted = RF_OPT_RESULT),
 		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",
-			"training step for the random numbers; -1: the step of the model", .noted = RF_OPT_RESULT),
+		        "training step for the random numbers; -1: the step of the model",
+		        .noted = RF_OPT_RESULT),
 		OPT_END,
 	};
 
@@ -183,11 +184,15 @@ static enum rf_code check_rollouts(const struct rf_record *r, struct rf_err *e)
 		if (r->positions[i] < 0 || r->positions[i] > r->T - o->k)
 			return rf_fail(e, RF_EDATA,
 			               "the sequence of %d tokens has no room for the rollout at position "
-			               "%d with its %d tokens", r->T, r->positions[i], o->k);
+			               "%d with its %d tokens",
+			               r->T, r->positions[i], o->k);
 	return RF_OK;
 }
 
-struct place { int32_t s; int i; };
+struct place {
+	int32_t s;
+	int i;
+};
 
 static int by_place(const void *a, const void *b)
 {
@@ -229,9 +234,12 @@ static struct pair pair_of(const struct rf_record *r, const int *texts, size_t g
 	const size_t k = (size_t)o->k, d = (size_t)o->d, at = (size_t)texts[g / (size_t)o->n];
 
 	return (struct pair){
-		.rollout = o->tokens + g * k, .text = r->tokens + r->positions[at],
-		.h_pred = o->h_pred + g * k * d, .h_gt = o->h_gt + at * k * d,
-		.k = rf_rollout_length(o, g), .d = o->d,
+		.rollout = o->tokens + g * k,
+		.text = r->tokens + r->positions[at],
+		.h_pred = o->h_pred + g * k * d,
+		.h_gt = o->h_gt + at * k * d,
+		.k = rf_rollout_length(o, g),
+		.d = o->d,
 	};
 }
 
@@ -257,8 +265,8 @@ static enum rf_code compute_parts(struct rf_record *r, const char *kind, const i
 		const struct pair p = pair_of(r, texts, g);
 
 		for (int i = 0; i < PARTS; i++)
-			value[i][g] = (float)(part[i].phi ? mean_over_tokens(&p, part[i].phi)
-			                            : part[i].of(&p));
+			value[i][g] =
+				(float)(part[i].phi ? mean_over_tokens(&p, part[i].phi) : part[i].of(&p));
 	}
 	return RF_OK;
 }

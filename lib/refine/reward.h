@@ -26,14 +26,17 @@ char *rf_reward_kinds(char words[RF_REWARD_WORDS]);
 int rf_reward_kind(const char *name);
 
 struct rf_reward_settings {
-	int kind;            /* an index in the list of kinds */
-	int shift;           /* distance to the position with whose text to compare: rf_reward_record() */
-	bool per_token;      /* whether the reward of each token is written, too */
+	int kind;       /* an index in the list of kinds */
+	int shift;      /* distance to the position with whose text to compare: rf_reward_record() */
+	bool per_token; /* whether the reward of each token is written, too */
 	uint64_t seed;
-	int draw_step;       /* training step for the draws of "random"; -1: the step of the model */
+	int draw_step;               /* training step for the draws of "random"; -1: the step of the model */
 	char words[RF_REWARD_WORDS]; /* names of the kinds, for the table of options */
 };
-#define RF_REWARD_DEFAULTS { .draw_step = -1 }
+#define RF_REWARD_DEFAULTS \
+	{ \
+		.draw_step = -1 \
+	}
 
 /* --kind, --shift, --per-token, --seed, --draw-step */
 void rf_reward_options(struct rf_reward_settings *s, struct rf_opts *opts);

@@ -14,8 +14,8 @@ void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opts *o
 {
 	const struct rf_opt table[] = {
 		OPT_TEXT("kind-name", &s->kind, "name",
-			"name of the command's rewards in the stream; default: name of its script, or exec",
-			.noted = RF_OPT_RESULT),
+		         "name of the command's rewards in the stream; default: name of its script, or exec",
+		         .noted = RF_OPT_RESULT),
 		OPT_END,
 	};
 
@@ -179,6 +179,7 @@ enum rf_code rf_reward_exec_start(struct rf_ask **a, const struct rf_reward_exec
 	if (!rf_ask_is_name(s->kind, strlen(s->kind)))
 		return rf_fail(e, RF_EUSAGE,
 		               "--kind-name: '%s' is not a name of up to 64 letters, digits, '-', '_' and "
-		               "'.'", rf_quote(name, sizeof name, s->kind, strlen(s->kind)));
+		               "'.'",
+		               rf_quote(name, sizeof name, s->kind, strlen(s->kind)));
 	return rf_ask_start(a, &s->ask, &kind, s, head, pass, arg, e);
 }

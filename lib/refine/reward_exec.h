@@ -13,9 +13,12 @@
 
 struct rf_reward_exec_settings {
 	struct rf_ask_settings ask;
-	const char *kind;       /* the name of the rewards; rf_reward_exec_name() is the default */
+	const char *kind; /* the name of the rewards; rf_reward_exec_name() is the default */
 };
-#define RF_REWARD_EXEC_DEFAULTS { .ask = RF_ASK_DEFAULTS }
+#define RF_REWARD_EXEC_DEFAULTS \
+	{ \
+		.ask = RF_ASK_DEFAULTS \
+	}
 
 /* --exec, --text, --model, --tokenizer, --no-hidden, --kind-name, --timeout, --queue-limit */
 void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opts *opts);

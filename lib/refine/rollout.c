@@ -18,27 +18,26 @@ void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
 		OPT_INT("length", &s->k, 1, 65536, "tokens",
-			"tokens per rollout; with --eos it may end before", .letter = 'k',
-			.noted = RF_OPT_RESULT),
+		        "tokens per rollout; with --eos it may end before", .letter = 'k',
+		        .noted = RF_OPT_RESULT),
 		OPT_INT("rollouts", &s->n, 1, 65536, "n", "rollouts per position", .letter = 'n',
-			.noted = RF_OPT_RESULT),
+		        .noted = RF_OPT_RESULT),
 		OPT_REAL("temperature", &s->temperature, 1e-3, 1e3, "t",
-			"sampling temperature, also used for the log-probabilities",
-			.noted = RF_OPT_RESULT),
+		         "sampling temperature, also used for the log-probabilities", .noted = RF_OPT_RESULT),
 		OPT_REAL("top-p", &s->top_p, 1e-6, 1, "p",
-			"sample from the most likely tokens, the fewest that sum up to p",
-			.noted = RF_OPT_RESULT),
+		         "sample from the most likely tokens, the fewest that sum up to p",
+		         .noted = RF_OPT_RESULT),
 		OPT_INT("top-k", &s->top_k, 0, RF_MAX_VOCAB, "k",
-			"sample from the k most likely tokens; 0: all", .noted = RF_OPT_RESULT),
-		OPT_FLAG("eos", &s->eos,
-			"allow end tokens to be sampled; a rollout ends with the first one",
-			.noted = RF_OPT_RESULT),
+		        "sample from the k most likely tokens; 0: all", .noted = RF_OPT_RESULT),
+		OPT_FLAG("eos", &s->eos, "allow end tokens to be sampled; a rollout ends with the first one",
+		         .noted = RF_OPT_RESULT),
 		OPT_FLAG("score", &s->score,
-			"sample nothing; score the rollouts of the input with this model",
-			.noted = RF_OPT_RESULT),
+		         "sample nothing; score the rollouts of the input with this model",
+		         .noted = RF_OPT_RESULT),
 		OPT_U64("seed", &s->seed, "n", "random seed", .noted = RF_OPT_RESULT),
 		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",
-			"training step for the random numbers; -1: the step of the model", .noted = RF_OPT_RESULT),
+		        "training step for the random numbers; -1: the step of the model",
+		        .noted = RF_OPT_RESULT),
 		OPT_END,
 	};
 
@@ -76,8 +75,9 @@ static void decide_shape(const void *stage, struct rf_shape *shape)
 
 struct rf_use rf_rollout_use(struct rf_rollout_settings *s)
 {
-	return (struct rf_use){ .stage = s, .decide = decide_shape, .place = place_memory,
-	                        .tree = { .decode = !s->score } };
+	return (struct rf_use){
+		.stage = s, .decide = decide_shape, .place = place_memory, .tree = { .decode = !s->score }
+	};
 }
 
 /* The record in hand.  Value j of rollout i at position p is at spot[p].at + j spot[p].step + i of token and
@@ -86,16 +86,22 @@ struct job {
 	const struct rf_rollout_settings *s;
 	const struct rf_record *r;
 	int n, k;
-	bool ran;                               /* whether the tree has run the sequence already */
+	bool ran; /* whether the tree has run the sequence already */
 	struct rf_rollout_place at;
-	struct spot { size_t at, step; } *spot; /* (c) */
-	int32_t *list;                          /* host memory for lists that are uploaded */
-	double *u;                              /* (c n): random numbers, likewise */
-	int *row;                               /* (c): s-1 */
+	struct spot {
+		size_t at, step;
+	} * spot;      /* (c) */
+	int32_t *list; /* host memory for lists that are uploaded */
+	double *u;     /* (c n): random numbers, likewise */
+	int *row;      /* (c): s-1 */
 };
 
 /* Positions whose rollouts are run together; first: where their values begin. */
-struct group { const int *position; int positions; size_t nb, first; };
+struct group {
+	const int *position;
+	int positions;
+	size_t nb, first;
+};
 
 /* Copies the hidden states of segment i that the positions need: row s-1+j of position p goes to
  * kept[p (k+1) + j]. */
@@ -173,12 +179,12 @@ static void draw_rollouts(const struct job *job, const struct group *x)
 			                    (uint32_t)j);
 		}
 		g->dev.ops->upload(&g->dev, at->u, job->u, nb * sizeof *job->u);
-		rf_linear_fwd(&g->model, g->model.head, RF_NO_WEIGHT, j ? (int)nb : x->positions, h, at->z,
-		              0, false);
-		RF_RUN(&g->dev, sample, .rows = (int)nb, .n = j ? 1 : s->n, .N = c->vocab,
-		       .top_k = s->top_k, .top_p = s->top_p, .banned = s->eos ? 0 : c->eos_count,
-		       .banned_ids = at->banned, .inv_temp = (float)(1 / s->temperature), .z = at->z,
-		       .u = at->u, .token = token, .logp = rf_at(at->logp, to));
+		rf_linear_fwd(&g->model, g->model.head, RF_NO_WEIGHT, j ? (int)nb : x->positions, h, at->z, 0,
+		              false);
+		RF_RUN(&g->dev, sample, .rows = (int)nb, .n = j ? 1 : s->n, .N = c->vocab, .top_k = s->top_k,
+		       .top_p = s->top_p, .banned = s->eos ? 0 : c->eos_count, .banned_ids = at->banned,
+		       .inv_temp = (float)(1 / s->temperature), .z = at->z, .u = at->u, .token = token,
+		       .logp = rf_at(at->logp, to));
 		h = rf_tree_decode(s->work->tree, token);
 		RF_RUN(&g->dev, rows, .n = (int)nb, .d = c->d, .from = h, .to = rf_at(at->h_pred, to * d));
 	}
@@ -209,8 +215,7 @@ static void score_rollouts(const struct job *job, const struct group *x)
 	RF_RUN(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h, .to = rf_at(at->first, nb * d));
 	RF_RUN(&g->dev, head_fwd, .rows = (int)(nb * k), .d = c->d, .N = c->vocab,
 	       .inv_temp = (float)(1 / o->temperature), .h = at->first, .w = rf_w(&g->model, g->model.head),
-	       .half = g->model.head.half,
-	       .target = token, .logp = rf_at(at->logp, x->first));
+	       .half = g->model.head.half, .target = token, .logp = rf_at(at->logp, x->first));
 }
 
 /* Runs the sequence, unless the tree has run it, and the rollouts of the positions as soon as these are
@@ -291,7 +296,9 @@ static enum rf_code download_rollouts(const struct job *job, struct rf_record *r
 	struct rf_engine *g = s->work->engine;
 	size_t n = (size_t)job->n, kk = (size_t)job->k, nb = (size_t)r->c * n, d = (size_t)g->ckpt->cfg.d;
 	struct rf_rollout out = { .temperature = s->score ? r->rollout.temperature : s->temperature,
-	                          .n = job->n, .k = job->k, .d = (int)d };
+		                  .n = job->n,
+		                  .k = job->k,
+		                  .d = (int)d };
 	float *logp = malloc(nb * kk * 4), *h = malloc(nb * kk * d * 4),
 	      *kept = malloc((size_t)r->c * (kk + 1) * d * 4);
 	int32_t *token = malloc(nb * kk * 4);
@@ -393,8 +400,11 @@ static enum rf_code run_job(struct job *job, struct rf_record *r, struct rf_err 
 
 static enum rf_code run_record(struct rf_rollout_settings *s, struct rf_record *r, bool ran, struct rf_err *e)
 {
-	struct job job = { .s = s, .r = r, .n = s->score ? r->rollout.n : s->n,
-	                   .k = s->score ? r->rollout.k : s->k, .ran = ran };
+	struct job job = { .s = s,
+		           .r = r,
+		           .n = s->score ? r->rollout.n : s->n,
+		           .k = s->score ? r->rollout.k : s->k,
+		           .ran = ran };
 	const struct rf_shape shape = { r->T, r->c, job.n, job.k };
 	enum rf_code rc;
 

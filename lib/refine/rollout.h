@@ -27,15 +27,18 @@ struct rf_rollout_place {
 struct rf_rollout_settings {
 	struct rf_work *work;
 	struct rf_rollout_place at;
-	int k, n;              /* tokens per rollout, rollouts per position */
+	int k, n; /* tokens per rollout, rollouts per position */
 	double temperature, top_p;
-	int top_k;             /* 0: all */
-	bool eos;              /* whether end tokens may be drawn, which end a rollout */
-	bool score;            /* whether existing rollouts get values, and none are drawn */
+	int top_k;  /* 0: all */
+	bool eos;   /* whether end tokens may be drawn, which end a rollout */
+	bool score; /* whether existing rollouts get values, and none are drawn */
 	uint64_t seed;
-	int draw_step;         /* training step for the random numbers; -1: the step of the model */
+	int draw_step; /* training step for the random numbers; -1: the step of the model */
 };
-#define RF_ROLLOUT_DEFAULTS { .k = 5, .n = 1, .temperature = 1, .top_p = 1, .draw_step = -1 }
+#define RF_ROLLOUT_DEFAULTS \
+	{ \
+		.k = 5, .n = 1, .temperature = 1, .top_p = 1, .draw_step = -1 \
+	}
 
 /* -k (--length), -n (--rollouts), --temperature, --top-p, --top-k, --eos, --score, --seed, --draw-step */
 void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opts *opts);

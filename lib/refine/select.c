@@ -16,26 +16,26 @@ void rf_select_options(struct rf_select *s, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
 		OPT_INT("chunks", &s->chunks, 1, MAX_CHUNKS, "n",
-			"chunks per sequence; one position is chosen in each", .noted = RF_OPT_RESULT),
+		        "chunks per sequence; one position is chosen in each", .noted = RF_OPT_RESULT),
 		OPT_INT("length", &s->k, 1, MAX_K, "tokens",
-			"tokens per rollout; they must fit after a position", .letter = 'k',
-			.noted = RF_OPT_RESULT),
+		        "tokens per rollout; they must fit after a position", .letter = 'k',
+		        .noted = RF_OPT_RESULT),
 		OPT_INT("smooth", &s->smooth, 0, MAX_K, "n",
-			"width of the moving average over entropies; 0: as -k", .noted = RF_OPT_RESULT),
+		        "width of the moving average over entropies; 0: as -k", .noted = RF_OPT_RESULT),
 		OPT_REAL("tau", &s->tau, 1e-6, 1e6, "x",
-			"temperature of the softmax over the averaged entropies",
-			.noted = RF_OPT_RESULT),
+		         "temperature of the softmax over the averaged entropies", .noted = RF_OPT_RESULT),
 		OPT_ENUM("mode", &s->mode, RF_SELECT_WORDS, "how a position is chosen",
-			.noted = RF_OPT_RESULT),
+		         .noted = RF_OPT_RESULT),
 		OPT_INT("margin", &s->margin, 0, MAX_MARGIN, "n",
-			"least distance of a position from either end; nearer ones are moved",
-			.noted = RF_OPT_RESULT),
+		        "least distance of a position from either end; nearer ones are moved",
+		        .noted = RF_OPT_RESULT),
 		OPT_INT("shift", &s->shift, 0, MAX_SHIFT, "n",
-			"choose token t by the entropy of row t - n; 1: the index of the paper",
-			.noted = RF_OPT_RESULT),
+		        "choose token t by the entropy of row t - n; 1: the index of the paper",
+		        .noted = RF_OPT_RESULT),
 		OPT_U64("seed", &s->seed, "n", "random seed", .noted = RF_OPT_RESULT),
 		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",
-			"training step for the random numbers; -1: the step of the model", .noted = RF_OPT_RESULT),
+		        "training step for the random numbers; -1: the step of the model",
+		        .noted = RF_OPT_RESULT),
 		OPT_FLAG("strict", &s->strict, "fail if a sequence is too short"),
 		OPT_END,
 	};
@@ -178,8 +178,10 @@ enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct r
 			t += rf_draw_index(p, (i + 1) * n - from, u);
 			break;
 		case RF_SELECT_UNIFORM: t = i * n + (int)(u * n); break;
+		/* clang-format off */
 		case RF_SELECT_MAX:     t += index_of_extreme(about + from, (i + 1) * n - from, 1); break;
 		case RF_SELECT_MIN:     t += index_of_extreme(about + from, (i + 1) * n - from, -1); break;
+			/* clang-format on */
 		}
 		start = t + 1 < first ? first : t + 1;
 		positions[i] = start > r->T - after ? r->T - after : start;

@@ -19,18 +19,21 @@ enum rf_select_mode { RF_SELECT_ENTROPY, RF_SELECT_UNIFORM, RF_SELECT_MAX, RF_SE
 #define RF_SELECT_WORDS "entropy|uniform|max|min"
 
 struct rf_select {
-	int chunks;      /* number of chunks of a sequence (c), each of which gets one position */
-	int k;           /* rollout length (k), which must fit after a position */
-	int smooth;      /* width of the moving average; an even width counts as one more; 0: k */
+	int chunks; /* number of chunks of a sequence (c), each of which gets one position */
+	int k;      /* rollout length (k), which must fit after a position */
+	int smooth; /* width of the moving average; an even width counts as one more; 0: k */
 	double tau;
 	enum rf_select_mode mode;
-	int margin;      /* tokens at either end of a sequence (T) that are never chosen */
-	int shift;       /* H_t is the entropy of row t - shift */
+	int margin; /* tokens at either end of a sequence (T) that are never chosen */
+	int shift;  /* H_t is the entropy of row t - shift */
 	uint64_t seed;
-	int draw_step;   /* training step for the random numbers; -1: the step of the model */
-	bool strict;     /* whether a record that is too short is an error */
+	int draw_step; /* training step for the random numbers; -1: the step of the model */
+	bool strict;   /* whether a record that is too short is an error */
 };
-#define RF_SELECT_DEFAULTS { .chunks = 8, .k = 5, .tau = 1, .margin = 20, .draw_step = -1 }
+#define RF_SELECT_DEFAULTS \
+	{ \
+		.chunks = 8, .k = 5, .tau = 1, .margin = 20, .draw_step = -1 \
+	}
 
 /* --chunks, -k (--length), --smooth, --tau, --mode, --margin, --shift, --seed, --draw-step, --strict */
 void rf_select_options(struct rf_select *s, struct rf_opts *opts);

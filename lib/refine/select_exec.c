@@ -24,10 +24,7 @@ void rf_select_exec_note(struct rf_select_exec_settings *s, struct rf_opts *opts
 		}
 }
 
-int rf_select_exec_least(const struct rf_select_exec_settings *s)
-{
-	return s->ask.k + 1;
-}
+int rf_select_exec_least(const struct rf_select_exec_settings *s) { return s->ask.k + 1; }
 
 enum rf_code rf_select_exec_record(const struct rf_select_exec_settings *s, struct rf_record *r,
                                    bool *short_one, struct rf_err *e)
@@ -39,14 +36,12 @@ enum rf_code rf_select_exec_record(const struct rf_select_exec_settings *s, stru
 	if (*short_one && s->strict)
 		return rf_fail(e, RF_EDATA,
 		               "a sequence of %d tokens is too short: a position and a rollout of %d tokens "
-		               "need %d", r->T, s->ask.k, rf_select_exec_least(s));
+		               "need %d",
+		               r->T, s->ask.k, rf_select_exec_least(s));
 	return RF_OK;
 }
 
-static bool asks(const void *of, const struct rf_record *r)
-{
-	return r->T >= rf_select_exec_least(of);
-}
+static bool asks(const void *of, const struct rf_record *r) { return r->T >= rf_select_exec_least(of); }
 
 static void add_head(const void *of, const struct rf_head *head, struct rf_buf *line)
 {
@@ -113,8 +108,8 @@ static enum rf_code read_answer(const void *of, const json_t *answer, struct rf_
 		if (value < 1 || value > last)
 			return rf_fail(e, RF_EDATA,
 			               "positions[%zu] is %.15g, but with %d tokens in the sequence and %d "
-			               "in a rollout it must be from 1 to %d", i, value, r->T, s->ask.k,
-			               last);
+			               "in a rollout it must be from 1 to %d",
+			               i, value, r->T, s->ask.k, last);
 		positions[i] = (int32_t)value;
 	}
 	r->positions = positions;

@@ -11,11 +11,14 @@
 
 struct rf_select_exec_settings {
 	struct rf_ask_settings ask;
-	bool strict;            /* whether a record that is too short is an error */
-	const char *noted;      /* the text that the history has instead of the command */
+	bool strict;       /* whether a record that is too short is an error */
+	const char *noted; /* the text that the history has instead of the command */
 	char name[RF_ASK_NAME];
 };
-#define RF_SELECT_EXEC_DEFAULTS { .ask = RF_ASK_DEFAULTS }
+#define RF_SELECT_EXEC_DEFAULTS \
+	{ \
+		.ask = RF_ASK_DEFAULTS \
+	}
 
 /* --exec, --text, --model, --tokenizer, --no-hidden, --timeout, --queue-limit */
 void rf_select_exec_options(struct rf_select_exec_settings *s, struct rf_opts *opts);

@@ -71,27 +71,29 @@ bool rf_chars_of(struct rf_chars *to, struct rf_region *p, const char *s)
 bool rf_char_word(int32_t c)
 {
 	switch (utf8proc_category(c)) {
-	case UTF8PROC_CATEGORY_LU: case UTF8PROC_CATEGORY_LL: case UTF8PROC_CATEGORY_LT:
-	case UTF8PROC_CATEGORY_LM: case UTF8PROC_CATEGORY_LO:
-	case UTF8PROC_CATEGORY_ND: case UTF8PROC_CATEGORY_NL: case UTF8PROC_CATEGORY_NO:
-		return true;
-	default:
-		return c == '_';
+	case UTF8PROC_CATEGORY_LU:
+	case UTF8PROC_CATEGORY_LL:
+	case UTF8PROC_CATEGORY_LT:
+	case UTF8PROC_CATEGORY_LM:
+	case UTF8PROC_CATEGORY_LO:
+	case UTF8PROC_CATEGORY_ND:
+	case UTF8PROC_CATEGORY_NL:
+	case UTF8PROC_CATEGORY_NO: return true;
+	default: return c == '_';
 	}
 }
 
-bool rf_char_digit(int32_t c)
-{
-	return utf8proc_category(c) == UTF8PROC_CATEGORY_ND;
-}
+bool rf_char_digit(int32_t c) { return utf8proc_category(c) == UTF8PROC_CATEGORY_ND; }
 
 /* ---- lower case ---------------------------------------------------------------------------- */
 
 /* Returns whether c has Unicode's property Cased: letters of a case, and signs made of such letters. */
 static bool cased(int32_t c)
 {
-	static const struct { int32_t from, to; } signs[] = {
-		{ 0xAA, 0xAA }, { 0xBA, 0xBA }, { 0x2160, 0x217F }, { 0x24B6, 0x24E9 },
+	static const struct {
+		int32_t from, to;
+	} signs[] = {
+		{ 0xAA, 0xAA },       { 0xBA, 0xBA },       { 0x2160, 0x217F },   { 0x24B6, 0x24E9 },
 		{ 0x1F130, 0x1F149 }, { 0x1F150, 0x1F169 }, { 0x1F170, 0x1F189 },
 	};
 
@@ -99,7 +101,9 @@ static bool cased(int32_t c)
 		if (c >= signs[i].from && c <= signs[i].to)
 			return true;
 	switch (utf8proc_category(c)) {
-	case UTF8PROC_CATEGORY_LU: case UTF8PROC_CATEGORY_LL: case UTF8PROC_CATEGORY_LT: return true;
+	case UTF8PROC_CATEGORY_LU:
+	case UTF8PROC_CATEGORY_LL:
+	case UTF8PROC_CATEGORY_LT: return true;
 	default: return false;
 	}
 }
@@ -108,15 +112,19 @@ static bool cased(int32_t c)
  * may occur within a word. */
 static bool case_ignorable(int32_t c)
 {
-	static const int32_t within[] = { '\'', '.', ':', 0xB7, 0x387, 0x55F, 0x5F4, 0x2018, 0x2019, 0x2024,
-	                                  0x2027, 0xFE13, 0xFE52, 0xFE55, 0xFF07, 0xFF0E, 0xFF1A };
+	static const int32_t within[] = { '\'',   '.',    ':',    0xB7,   0x387,  0x55F,
+		                          0x5F4,  0x2018, 0x2019, 0x2024, 0x2027, 0xFE13,
+		                          0xFE52, 0xFE55, 0xFF07, 0xFF0E, 0xFF1A };
 
 	for (size_t i = 0; i < sizeof within / sizeof *within; i++)
 		if (c == within[i])
 			return true;
 	switch (utf8proc_category(c)) {
-	case UTF8PROC_CATEGORY_MN: case UTF8PROC_CATEGORY_ME: case UTF8PROC_CATEGORY_CF:
-	case UTF8PROC_CATEGORY_LM: case UTF8PROC_CATEGORY_SK: return true;
+	case UTF8PROC_CATEGORY_MN:
+	case UTF8PROC_CATEGORY_ME:
+	case UTF8PROC_CATEGORY_CF:
+	case UTF8PROC_CATEGORY_LM:
+	case UTF8PROC_CATEGORY_SK: return true;
 	default: return false;
 	}
 }

@@ -10,8 +10,14 @@
 #include "base/region.h"
 
 /* A piece of a text in a region: n characters at c. */
-struct rf_chars { const int32_t *c; size_t n; };
-struct rf_words { struct rf_chars *word; size_t n; };
+struct rf_chars {
+	const int32_t *c;
+	size_t n;
+};
+struct rf_words {
+	struct rf_chars *word;
+	size_t n;
+};
 
 /* The functions with a region return false if memory ran out. */
 

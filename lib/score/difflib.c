@@ -11,12 +11,14 @@
 
 struct matcher {
 	struct rf_chars a, b;
-	int *next;                /* (|b|): next place of the same character in b; -1: none */
-	int *first;               /* (|a|): first place of a's character in b; -1: none, or too frequent */
-	int *before, *here;       /* (|b| + 1): lengths of the blocks that end at j - 1 in b */
+	int *next;          /* (|b|): next place of the same character in b; -1: none */
+	int *first;         /* (|a|): first place of a's character in b; -1: none, or too frequent */
+	int *before, *here; /* (|b| + 1): lengths of the blocks that end at j - 1 in b */
 };
 
-struct block { int a, b, n; };
+struct block {
+	int a, b, n;
+};
 
 static int by_character(const void *x, const void *y, void *arg)
 {
@@ -42,8 +44,8 @@ static enum rf_code prepare(struct matcher *m, struct rf_region *p, struct rf_st
 		sorted[j] = j;
 	qsort_r(sorted, m->b.n, sizeof *sorted, by_character, (void *)m->b.c);
 	for (int k = 0; k < nb; k++)
-		m->next[sorted[k]] = k + 1 < nb && m->b.c[sorted[k + 1]] == m->b.c[sorted[k]] ? sorted[k + 1]
-		                                                                               : -1;
+		m->next[sorted[k]] =
+			k + 1 < nb && m->b.c[sorted[k + 1]] == m->b.c[sorted[k]] ? sorted[k + 1] : -1;
 	for (int i = 0; i < na; i++) {
 		int lo = 0, hi = nb, end;
 		while (lo < hi) {
@@ -101,7 +103,9 @@ enum rf_code rf_difflib_ratio(struct rf_region *p, struct rf_steps *steps, struc
                               struct rf_chars b, double *ratio)
 {
 	struct matcher m = { .a = a, .b = b };
-	struct { int a0, a1, b0, b1; } *todo;
+	struct {
+		int a0, a1, b0, b1;
+	} * todo;
 	size_t n = 0;
 	double matched = 0;
 	enum rf_code rc;

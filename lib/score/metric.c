@@ -10,14 +10,14 @@
 /* The part of a prediction that counts. */
 enum cut {
 	WHOLE,
-	LINE,                     /* the first line */
-	LATER_LINE,               /* the first line that is not empty */
+	LINE,       /* the first line */
+	LATER_LINE, /* the first line that is not empty */
 };
 
 struct task {
 	const char *name;
 	enum rf_metric metric;
-	enum cut cut[2];          /* for the rules `official`, `refine` */
+	enum cut cut[2]; /* for the rules `official`, `refine` */
 };
 
 static const struct task tasks[] = {
@@ -229,17 +229,56 @@ static struct rf_chars paragraph_number(struct rf_chars s)
 
 /* The classes of TREC as the benchmark lists them; one lacks its last letter there, too. */
 static const char *const trec[] = {
-	"Food", "Date", "Order, rank", "Speed", "Disease and medicine", "Word with a special property",
-	"Abbreviation", "Language", "Letter like a-z", "Other entity", "Animal", "Expression abbreviated",
-	"Price", "Techniques and method", "Musical instrument", "Mountain", "Currency name", "Event",
-	"Product", "State", "Individual", "Organ of body", "Reason", "Manner of an action", "City",
+	"Food",
+	"Date",
+	"Order, rank",
+	"Speed",
+	"Disease and medicine",
+	"Word with a special property",
+	"Abbreviation",
+	"Language",
+	"Letter like a-z",
+	"Other entity",
+	"Animal",
+	"Expression abbreviated",
+	"Price",
+	"Techniques and method",
+	"Musical instrument",
+	"Mountain",
+	"Currency name",
+	"Event",
+	"Product",
+	"State",
+	"Individual",
+	"Organ of body",
+	"Reason",
+	"Manner of an action",
+	"City",
 	"Religion",
-	"Invention, book and other creative piece", "Distance, linear measure", "Temperature",
-	"Postcode or other code", "Size, area and volume", "Sport", "Country", "Other location",
-	"Lasting time of somethin", "Equivalent term", "Description of something", "Weight", "Vehicle",
-	"Color", "Other number", "Definition of something", "Element and substance",
-	"Description of a person", "Symbols and sign", "Number of something", "Plant", "Percent, fraction",
-	"Group or organization of person", "Title of a person",
+	"Invention, book and other creative piece",
+	"Distance, linear measure",
+	"Temperature",
+	"Postcode or other code",
+	"Size, area and volume",
+	"Sport",
+	"Country",
+	"Other location",
+	"Lasting time of somethin",
+	"Equivalent term",
+	"Description of something",
+	"Weight",
+	"Vehicle",
+	"Color",
+	"Other number",
+	"Definition of something",
+	"Element and substance",
+	"Description of a person",
+	"Symbols and sign",
+	"Number of something",
+	"Plant",
+	"Percent, fraction",
+	"Group or organization of person",
+	"Title of a person",
 };
 
 /* Scores the classes that a prediction names.  The published program removes classes from a list while it
@@ -361,7 +400,7 @@ static enum rf_code compare(enum rf_metric metric, const struct rf_answered *a, 
 
 /* Cuts the prediction to the part that the metric uses. */
 static bool prepare_prediction(const struct rf_scoring *how, enum rf_metric metric, const struct task *t,
-                    struct rf_region *p, struct rf_chars *pred)
+                               struct rf_region *p, struct rf_chars *pred)
 {
 	if (t)
 		*pred = cut_text(*pred, t->cut[how->rules]);
@@ -421,16 +460,18 @@ enum rf_code rf_metric_score(const struct rf_scoring *how, const struct rf_answe
 	enum rf_code rc;
 
 	*v = (struct rf_verdict){ .metric = how->metric != RF_METRIC_AUTO ? how->metric
-	                                  : t ? t->metric : RF_METRIC_AUTO };
+		                            : t                           ? t->metric
+		                                                          : RF_METRIC_AUTO };
 	if (v->metric == RF_METRIC_AUTO)
-		return a->task ? rf_fail(e, RF_EDATA, "the task '%s' has no metric here: name one with "
-		                                      "--metric", rf_chars_quote(q, sizeof q, a->task))
+		return a->task ? rf_fail(e, RF_EDATA,
+		                         "the task '%s' has no metric here: name one with "
+		                         "--metric",
+		                         rf_chars_quote(q, sizeof q, a->task))
 		               : rf_fail(e, RF_EDATA, "there is no task: name a metric with --metric");
 	if (a->answers < 1)
 		return rf_fail(e, RF_EDATA, "there are no references to compare with");
 	if (!(v->of = rf_region_alloc(p, count_references(a), sizeof *v->of)) ||
-	    !rf_chars_of(&pred, p, a->pred) ||
-	    !prepare_prediction(how, v->metric, t, p, &pred))
+	    !rf_chars_of(&pred, p, a->pred) || !prepare_prediction(how, v->metric, t, p, &pred))
 		return no_memory(e);
 	for (int i = 0; i < a->answers; i++) {
 		if (!rf_chars_of(&rest, p, a->answer[i]))

@@ -15,18 +15,19 @@ enum rf_rules { RF_RULES_OFFICIAL, RF_RULES_REFINE };
 #define RF_RULES_WORDS "official|refine"
 
 enum rf_metric {
-	RF_METRIC_AUTO,           /* the metric of the task */
-	RF_METRIC_F1,             /* F1 of the words */
-	RF_METRIC_ROUGE,          /* ROUGE-L F of the package rouge 1.0.1, on sets of words */
-	RF_METRIC_CLASS,          /* 1 over the number of classes named, if the right one is among them */
+	RF_METRIC_AUTO,  /* the metric of the task */
+	RF_METRIC_F1,    /* F1 of the words */
+	RF_METRIC_ROUGE, /* ROUGE-L F of the package rouge 1.0.1, on sets of words */
+	RF_METRIC_CLASS, /* 1 over the number of classes named, if the right one is among them */
 	/* CODE: difflib's ratio of the first line of code, in whole percents.  LEVENSHTEIN: the result of the
 	   published program if the package python-Levenshtein is installed, twice the length of the longest
 	   common subsequence over the sum of both lengths. */
-	RF_METRIC_CODE, RF_METRIC_LEVENSHTEIN,
-	RF_METRIC_ALL,            /* share of the references that occur in the prediction */
-	RF_METRIC_PART,           /* 1 if any of the references occurs in the prediction */
-	RF_METRIC_COUNT,          /* share of the prediction's numbers that are equal to the reference */
-	RF_METRIC_RETRIEVAL,      /* the same for the number in "Paragraph N" */
+	RF_METRIC_CODE,
+	RF_METRIC_LEVENSHTEIN,
+	RF_METRIC_ALL,       /* share of the references that occur in the prediction */
+	RF_METRIC_PART,      /* 1 if any of the references occurs in the prediction */
+	RF_METRIC_COUNT,     /* share of the prediction's numbers that are equal to the reference */
+	RF_METRIC_RETRIEVAL, /* the same for the number in "Paragraph N" */
 	RF_METRICS
 };
 #define RF_METRIC_WORDS "auto|f1|rouge|class|code|levenshtein|all|part|count|retrieval"
@@ -40,20 +41,20 @@ struct rf_scoring {
 
 /* An answered question.  Its texts are C strings as rf_chars_text() writes them. */
 struct rf_answered {
-	const char *task;         /* NULL: none, so the metric must be named */
+	const char *task; /* NULL: none, so the metric must be named */
 	const char *pred;
 	const char *const *answer; /* references */
-	int answers;              /* number of references, at least 1 */
+	int answers;               /* number of references, at least 1 */
 	const char *const *class_; /* names of classes, in their order; NULL: the fifty of TREC */
 	int classes;
 };
 
 /* The score of a prediction. */
 struct rf_verdict {
-	enum rf_metric metric;    /* the metric; never AUTO */
-	double score;             /* 0 to 1: the best over the references; for ALL their mean */
-	double *of;               /* (references): the score by each reference, in their order */
-	int references;           /* number of references; by the rules `refine` one with a '|' is several */
+	enum rf_metric metric; /* the metric; never AUTO */
+	double score;          /* 0 to 1: the best over the references; for ALL their mean */
+	double *of;            /* (references): the score by each reference, in their order */
+	int references;        /* number of references; by the rules `refine` one with a '|' is several */
 };
 
 /* Scores an answered question.  p: memory for the verdict and for scratch.  Errors: RF_EDATA: there is no
@@ -65,7 +66,9 @@ enum rf_code rf_metric_score(const struct rf_scoring *how, const struct rf_answe
 /* The steps that a comparison may still take, such as cells of a table.  A question may take
  * RF_METRIC_STEPS, which is a table of 65536 words by as many and takes some seconds. */
 #define RF_METRIC_STEPS (UINT64_C(1) << 32)
-struct rf_steps { uint64_t left; };
+struct rf_steps {
+	uint64_t left;
+};
 /* Takes n steps.  Returns false, and leaves no step, if fewer are left. */
 bool rf_steps_take(struct rf_steps *steps, uint64_t n);
 

@@ -9,7 +9,10 @@
 
 /* The sentences of a text as numbers of words; equal words have equal numbers. */
 struct sentences {
-	struct sentence { int *word; size_t n; } *of;
+	struct sentence {
+		int *word;
+		size_t n;
+	} * of;
 	size_t n;
 	size_t distinct;
 };

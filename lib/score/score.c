@@ -19,32 +19,31 @@ enum { KEYS = 8 };
 
 struct rf_scorer {
 	const struct rf_score_settings *s;
-	char *by, *show;          /* the keys, each followed by a NUL */
+	char *by, *show; /* the keys, each followed by a NUL */
 	const char *key[KEYS], *shown[KEYS];
 	int keys, shows;
 	struct rf_tally tally;
-	struct rf_region region;      /* memory of one question */
+	struct rf_region region; /* memory of one question */
 };
 
 void rf_score_options(struct rf_score_settings *s, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
 		OPT_ENUM("rules", &s->how.rules, RF_RULES_WORDS,
-			"rules of scoring: of the benchmarks, or of ReFINE's evaluation code",
-			.noted = RF_OPT_RESULT),
-		OPT_ENUM("metric", &s->how.metric, RF_METRIC_WORDS,
-			"auto: the one of each question's task", .noted = RF_OPT_RESULT),
+		         "rules of scoring: of the benchmarks, or of ReFINE's evaluation code",
+		         .noted = RF_OPT_RESULT),
+		OPT_ENUM("metric", &s->how.metric, RF_METRIC_WORDS, "auto: the one of each question's task",
+		         .noted = RF_OPT_RESULT),
 		OPT_TEXT("task", &s->task, "NAME", "task of questions that name none",
-			.noted = RF_OPT_RESULT),
+		         .noted = RF_OPT_RESULT),
 		OPT_TEXT("by", &s->by, "KEY,...", "keys of meta; print a line for each of their values"),
 		OPT_FLAG("partial", &s->partial,
-			"leave out questions without an answer, and report their number"),
+		         "leave out questions without an answer, and report their number"),
 		OPT_FLAG("check", &s->check, "read no answers; check that each question can be scored"),
 		OPT_FLAG("each", &s->each, "print a line for each question instead"),
 		OPT_TEXT("show", &s->show, "KEY,...",
-			"with --each: print the values of these keys of meta too"),
-		OPT_ENUM("format", &s->format, RF_SCORE_WORDS,
-			"format of the input; name: by the file name"),
+		         "with --each: print the values of these keys of meta too"),
+		OPT_ENUM("format", &s->format, RF_SCORE_WORDS, "format of the input; name: by the file name"),
 		OPT_END,
 	};
 
@@ -113,7 +112,9 @@ bool rf_score_is_jsonl(const struct rf_score_settings *s, const char *path)
 
 /* The name of a question's group: the value of the first key of --by as JSON, and the values of the other
  * keys as an object, both in the scorer's region. */
-struct group_name { const char *first, *others; };
+struct group_name {
+	const char *first, *others;
+};
 
 /* Names the group of these values of the keys, each a new reference or NULL, which it takes.  Errors:
  * RF_EDATA: one is NULL; RF_ENOMEM. */
@@ -157,7 +158,7 @@ static enum rf_code name_group(struct rf_scorer *c, json_t *const value[KEYS], s
  * `all` which references were found, from sums over n samples, and the values of --show, null where
  * `shown` has none.  *to does not change without --each.  Errors: RF_ENOMEM. */
 static enum rf_code add_shown(struct rf_scorer *c, const struct rf_verdict *v, int n,
-                         const char *const shown[KEYS], const char **to, struct rf_err *e)
+                              const char *const shown[KEYS], const char **to, struct rf_err *e)
 {
 	struct rf_buf text = { 0 };
 	json_t *line, *found, *x;
@@ -190,7 +191,7 @@ static struct rf_score_group *find_group(struct rf_scorer *c, const struct group
 }
 
 static enum rf_code add_unanswered(struct rf_scorer *c, const struct group_name *name, const char *what,
-                               struct rf_err *e)
+                                   struct rf_err *e)
 {
 	struct rf_score_group *g;
 
@@ -203,7 +204,7 @@ static enum rf_code add_unanswered(struct rf_scorer *c, const struct group_name 
 }
 
 static enum rf_code add_score(struct rf_scorer *c, const struct group_name *name, struct rf_scored q,
-                        struct rf_err *e)
+                              struct rf_err *e)
 {
 	struct rf_score_group *g = find_group(c, name);
 
@@ -225,8 +226,8 @@ static json_t *meta_value(const struct rf_record *r, const char *key)
 
 static uint64_t question_of(const struct rf_record *r)
 {
-	uint64_t h = XXH64(r->tokens, (size_t)(r->prompt_len >= 0 ? r->prompt_len : r->T) * sizeof *r->tokens,
-	                   0);
+	uint64_t h =
+		XXH64(r->tokens, (size_t)(r->prompt_len >= 0 ? r->prompt_len : r->T) * sizeof *r->tokens, 0);
 
 	for (int i = 0; i < r->answers; i++)
 		h = XXH64(r->answer[i], strlen(r->answer[i]) + 1, h);
@@ -248,7 +249,7 @@ static const char *metric_name(enum rf_rules rules, enum rf_metric metric)
 
 /* Scores the samples.  *all: the sums over them. */
 static enum rf_code score_samples(struct rf_scorer *c, struct rf_record *r, struct rf_answered *a,
-                            struct rf_verdict *all, struct rf_err *e)
+                                  struct rf_verdict *all, struct rf_err *e)
 {
 	struct rf_generation *made = &r->generation;
 	struct rf_verdict v;
@@ -321,8 +322,7 @@ static enum rf_code score_record(struct rf_scorer *c, struct rf_record *r, struc
 	for (int i = 0; i < c->keys; i++)
 		if (!(value[i] = meta_value(r, c->key[i])) && !strcmp(c->key[i], "task") && c->s->task)
 			value[i] = json_string(c->s->task);
-	if ((rc = name_group(c, value, &name, e)) != RF_OK ||
-	    (rc = classes_of(c, r, &a, e)) != RF_OK)
+	if ((rc = name_group(c, value, &name, e)) != RF_OK || (rc = classes_of(c, r, &a, e)) != RF_OK)
 		return rc;
 	if (c->s->check) {
 		a.pred = "";
@@ -332,8 +332,9 @@ static enum rf_code score_record(struct rf_scorer *c, struct rf_record *r, struc
 	if (!made->tokens)
 		return add_unanswered(c, &name, "there is no generation: rf-generate writes it", e);
 	if (!made->text)
-		return rf_fail(e, RF_EDATA, "the generation has no text: rf-generate writes it if the model "
-		                            "has a tokenizer");
+		return rf_fail(e, RF_EDATA,
+		               "the generation has no text: rf-generate writes it if the model "
+		               "has a tokenizer");
 	if ((rc = score_samples(c, r, &a, &all, e)) != RF_OK)
 		return rc;
 	q.score = all.score / made->n;
@@ -379,7 +380,7 @@ static const char *text_of(struct rf_scorer *c, struct rf_jvalue *v)
 
 /* Reads the texts of a list, or a single text. */
 static enum rf_code read_texts(struct rf_scorer *c, const struct rf_jvalue *v, const char *what,
-                          const char *const **to, int *n, struct rf_err *e)
+                               const char *const **to, int *n, struct rf_err *e)
 {
 	struct rf_jvalue one = { NULL, 0 }, list = *v;
 	const char **text;
@@ -414,8 +415,8 @@ static enum rf_code read_texts(struct rf_scorer *c, const struct rf_jvalue *v, c
 }
 
 enum { PRED, ANSWERS, OUTPUTS, ANSWER, CLASSES, TASK, DATASET, SOURCE, WORDS };
-static const char *const words[WORDS] = { "pred", "answers", "outputs", "answer", "all_classes", "task",
-                                          "dataset", "data_source" };
+static const char *const words[WORDS] = { "pred",        "answers", "outputs", "answer",
+	                                  "all_classes", "task",    "dataset", "data_source" };
 
 /* Reads the value of a key as JSON; *to is NULL if there is none.  Errors: RF_EDATA: strict JSON cannot hold
  * it. */
@@ -641,7 +642,11 @@ enum rf_code rf_scorer_counts(const struct rf_scorer *c, struct rf_buf *to, stru
 }
 
 /* Sums over the lines of one set, for the line of their mean. */
-struct means { struct rf_mean *score, *difference; size_t k, unanswered; double other; };
+struct means {
+	struct rf_mean *score, *difference;
+	size_t k, unanswered;
+	double other;
+};
 
 static enum rf_code group_line(struct rf_scorer *c, struct rf_scorer *against, struct rf_score_group *g,
                                struct means *m, struct rf_buf *to, struct rf_err *e)
@@ -735,7 +740,7 @@ enum rf_code rf_scorer_report(struct rf_scorer *c, struct rf_scorer *against, st
                               struct rf_err *e)
 {
 	struct means m = { calloc(c->tally.n + 1, sizeof *m.score),
-	                   calloc(c->tally.n + 1, sizeof *m.difference), 0, 0, 0 };
+		           calloc(c->tally.n + 1, sizeof *m.difference), 0, 0, 0 };
 	size_t n = c->tally.n;
 	enum rf_code rc = m.score && m.difference ? RF_OK : no_memory(e);
 

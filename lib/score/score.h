@@ -20,17 +20,20 @@ enum rf_score_format { RF_SCORE_BY_NAME, RF_SCORE_STREAM, RF_SCORE_JSONL };
 struct rf_score_settings {
 	struct rf_scoring how;
 	enum rf_score_format format; /* BY_NAME: *.jsonl and *.jsonl.zst are JSON lines */
-	const char *task;         /* task of questions that name none; NULL: a question must name one */
-	const char *by;           /* keys, separated by commas; each combination of their values is a group */
-	bool check;               /* do not read answers, only check that each question can be scored */
-	bool partial;             /* count questions without an answer, instead of failing */
-	bool each;                /* keep the values that rf_scorer_each() prints for each question */
-	const char *show;         /* keys, separated by commas, that rf_scorer_each() prints; NULL: none */
+	const char *task;            /* task of questions that name none; NULL: a question must name one */
+	const char *by;   /* keys, separated by commas; each combination of their values is a group */
+	bool check;       /* do not read answers, only check that each question can be scored */
+	bool partial;     /* count questions without an answer, instead of failing */
+	bool each;        /* keep the values that rf_scorer_each() prints for each question */
+	const char *show; /* keys, separated by commas, that rf_scorer_each() prints; NULL: none */
 	uint64_t max_record;
-	struct rf_skip *skip;     /* bad lines of JSON lines; NULL: none may be bad */
-	struct rf_meter *meter;   /* counts the questions read; may be NULL */
+	struct rf_skip *skip;   /* bad lines of JSON lines; NULL: none may be bad */
+	struct rf_meter *meter; /* counts the questions read; may be NULL */
 };
-#define RF_SCORE_DEFAULTS { .by = "task", .max_record = RF_MAX_RECORD }
+#define RF_SCORE_DEFAULTS \
+	{ \
+		.by = "task", .max_record = RF_MAX_RECORD \
+	}
 
 void rf_score_options(struct rf_score_settings *s, struct rf_opts *opts);
 
@@ -39,7 +42,7 @@ struct rf_scorer;
 /* Opens a scorer.  s must stay valid until rf_scorer_close().  Errors: RF_EUSAGE: s->by or s->show has an
  * empty key or too many keys, or s->show is given without s->each; RF_ENOMEM. */
 enum rf_code rf_scorer_open(struct rf_scorer **to, const struct rf_score_settings *s, struct rf_err *e);
-void rf_scorer_close(struct rf_scorer *c);   /* c may be NULL */
+void rf_scorer_close(struct rf_scorer *c); /* c may be NULL */
 
 /* Returns whether a path is read as JSON lines.  Standard input (NULL or "-") is so only if the format is
  * JSONL. */

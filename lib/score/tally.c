@@ -19,7 +19,7 @@ struct rf_score_group *rf_tally_group(struct rf_tally *t, const char *first, con
 		return NULL;
 	g = &t->group[t->n];
 	*g = (struct rf_score_group){ .first = rf_region_text(&t->names, first, strlen(first)),
-	                              .rest = rf_region_text(&t->names, rest, strlen(rest)) };
+		                      .rest = rf_region_text(&t->names, rest, strlen(rest)) };
 	if (!g->first || !g->rest)
 		return NULL;
 	t->n++;
@@ -192,8 +192,9 @@ static enum rf_code sorted(struct rf_score_group *g, struct rf_err *e)
 	qsort(g->of, g->n, sizeof *g->of, by_id);
 	for (size_t i = 1; i < g->n; i++)
 		if (g->of[i].id == g->of[i - 1].id)
-			return rf_fail(e, RF_EDATA, "%s: the id %llu occurs twice, so its questions cannot "
-			                            "be paired (rf-cat --renumber)",
+			return rf_fail(e, RF_EDATA,
+			               "%s: the id %llu occurs twice, so its questions cannot "
+			               "be paired (rf-cat --renumber)",
 			               g->first, (unsigned long long)g->of[i].id);
 	return RF_OK;
 }
@@ -227,7 +228,8 @@ enum rf_code rf_tally_pairs(struct rf_score_group *a, struct rf_score_group *b, 
 			rc = rf_fail(e, RF_EDATA, "%s: the question %llu has an answer in one of both only",
 			             a->first,
 			             (unsigned long long)(i >= b->n || a->of[i].id < b->of[i].id
-			                                          ? a->of[i].id : b->of[i].id));
+			                                          ? a->of[i].id
+			                                          : b->of[i].id));
 		else if (a->of[i].question != b->of[i].question)
 			rc = rf_fail(e, RF_EDATA, "%s: the id %llu stands for two different questions",
 			             a->first, (unsigned long long)a->of[i].id);
@@ -238,8 +240,8 @@ enum rf_code rf_tally_pairs(struct rf_score_group *a, struct rf_score_group *b, 
 		}
 	}
 	if (rc == RF_OK && b->n > a->n)
-		rc = rf_fail(e, RF_EDATA, "%s: the question %llu has an answer in one of both only",
-		             a->first, (unsigned long long)b->of[a->n].id);
+		rc = rf_fail(e, RF_EDATA, "%s: the question %llu has an answer in one of both only", a->first,
+		             (unsigned long long)b->of[a->n].id);
 	if (rc == RF_OK) {
 		p->difference = mean_of(d, 1, a->n, -1);
 		if (proportion(a, &right) && proportion(b, &right))

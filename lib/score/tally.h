@@ -15,9 +15,9 @@
 /* A question's score. */
 struct rf_scored {
 	uint64_t id;
-	uint64_t question;        /* a hash: the same for the same question and references */
-	double score;             /* 0 to 1 */
-	const char *more;         /* further keys of the question's line, a JSON object; NULL: none */
+	uint64_t question; /* a hash: the same for the same question and references */
+	double score;      /* 0 to 1 */
+	const char *more;  /* further keys of the question's line, a JSON object; NULL: none */
 };
 
 struct rf_score_group {
@@ -26,10 +26,10 @@ struct rf_score_group {
 	const char *first, *rest;
 	struct rf_scored *of;
 	size_t n, cap;
-	size_t unanswered;        /* number of questions left out because they have no answer */
+	size_t unanswered; /* number of questions left out because they have no answer */
 };
 
-struct rf_tally {                 /* all zero: empty */
+struct rf_tally {                     /* all zero: empty */
 	struct rf_score_group *group; /* in the order of their first questions */
 	size_t n, cap;
 	struct rf_region names;
@@ -38,7 +38,11 @@ struct rf_tally {                 /* all zero: empty */
 /* A mean over n values, its standard error, and its 95 % interval; with one value error and interval are
  * NaN.  The interval is that of Student's distribution, cut at the least and greatest possible value.
  * proportions: the interval is one for values that are all 0 or 1, or is combined from such intervals. */
-struct rf_mean { size_t n; double mean, se, low, high; bool proportions; };
+struct rf_mean {
+	size_t n;
+	double mean, se, low, high;
+	bool proportions;
+};
 
 /* Returns the group of these names, and makes it if it is new.  NULL: memory ran out. */
 struct rf_score_group *rf_tally_group(struct rf_tally *t, const char *first, const char *rest);
@@ -55,7 +59,10 @@ struct rf_mean rf_tally_mean_of(const struct rf_mean *of, size_t k);
 
 /* Differences a - b of the same questions.  If all scores are 0 or 1, the interval is that of Bonett and
  * Price (2012), Journal of Educational and Behavioral Statistics 37, 479-488, for paired proportions. */
-struct rf_pairs { struct rf_mean difference; size_t better, worse; };
+struct rf_pairs {
+	struct rf_mean difference;
+	size_t better, worse;
+};
 /* Compares two groups, and sorts both by id.  Errors: RF_EDATA: an id occurs twice in one group, or is
  * missing in the other, or stands for another question there. */
 enum rf_code rf_tally_pairs(struct rf_score_group *a, struct rf_score_group *b, struct rf_pairs *p,

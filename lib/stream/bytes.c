@@ -45,8 +45,9 @@ enum rf_code rf_bytes_open(struct rf_bytes *b, const char *path, struct rf_err *
 
 void rf_bytes_open_memory(struct rf_bytes *b, const void *data, size_t n, const char *name)
 {
-	*b = (struct rf_bytes){ .fd = -1, .file_size = -1, .buf = (unsigned char *)data, .have = n, .cap = n,
-	                        .eof = true };
+	*b = (struct rf_bytes){
+		.fd = -1, .file_size = -1, .buf = (unsigned char *)data, .have = n, .cap = n, .eof = true
+	};
 	rf_quote(b->name, sizeof b->name, name, strlen(name));
 }
 
@@ -84,8 +85,8 @@ enum rf_code rf_bytes_fill(struct rf_bytes *b, size_t n, struct rf_err *e)
 			unsigned char *p = realloc(b->buf, cap);
 			if (!p)
 				return rf_fail(e, RF_ENOMEM,
-				               "%s: out of memory (a frame of more than %zu bytes)",
-				               b->name, b->cap);
+				               "%s: out of memory (a frame of more than %zu bytes)", b->name,
+				               b->cap);
 			b->buf = p;
 			b->cap = cap;
 		} else {
@@ -95,15 +96,9 @@ enum rf_code rf_bytes_fill(struct rf_bytes *b, size_t n, struct rf_err *e)
 	return rc;
 }
 
-const unsigned char *rf_bytes_next(const struct rf_bytes *b)
-{
-	return b->buf + b->at;
-}
+const unsigned char *rf_bytes_next(const struct rf_bytes *b) { return b->buf + b->at; }
 
-size_t rf_bytes_left(const struct rf_bytes *b)
-{
-	return b->have - b->at;
-}
+size_t rf_bytes_left(const struct rf_bytes *b) { return b->have - b->at; }
 
 void rf_bytes_take(struct rf_bytes *b, size_t n)
 {
@@ -111,10 +106,7 @@ void rf_bytes_take(struct rf_bytes *b, size_t n)
 	b->offset += n;
 }
 
-bool rf_bytes_fewer(const struct rf_bytes *b, size_t n)
-{
-	return b->have - b->at < n;
-}
+bool rf_bytes_fewer(const struct rf_bytes *b, size_t n) { return b->have - b->at < n; }
 
 enum rf_code rf_bytes_pass(struct rf_bytes *b, uint64_t n, bool *cut, struct rf_err *e)
 {

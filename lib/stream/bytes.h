@@ -10,13 +10,13 @@
 #include "base/err.h"
 
 struct rf_bytes {
-	int fd;                 /* -1: all bytes are in memory */
-	char name[200];         /* name for messages, safe to show on a terminal */
-	off_t file_size;        /* -1: not a regular file */
-	unsigned char *buf;     /* the available bytes are [at, have) */
+	int fd;             /* -1: all bytes are in memory */
+	char name[200];     /* name for messages, safe to show on a terminal */
+	off_t file_size;    /* -1: not a regular file */
+	unsigned char *buf; /* the available bytes are [at, have) */
 	size_t at, have, cap;
-	uint64_t offset;        /* offset of buf[at] in the input */
-	bool eof;               /* whether the input has no bytes after these */
+	uint64_t offset; /* offset of buf[at] in the input */
+	bool eof;        /* whether the input has no bytes after these */
 };
 
 /* Opens a file; path NULL or "-": standard input, which must not be a terminal.  To be closed in any case.

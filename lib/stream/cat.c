@@ -17,36 +17,36 @@
 /* The joined inputs. */
 struct joined {
 	char *const *paths;
-	int n, opened;         /* number of paths, and of inputs opened so far */
-	struct rf_in *in;      /* the input that is open */
-	struct rf_head head;   /* head of the first input, with which the other heads must agree */
-	char *first;           /* name of the first input */
-	uint64_t from, to;     /* the range */
-	uint64_t passed;       /* bytes of the inputs before this one */
-	uint64_t index;        /* index of the next record */
+	int n, opened;       /* number of paths, and of inputs opened so far */
+	struct rf_in *in;    /* the input that is open */
+	struct rf_head head; /* head of the first input, with which the other heads must agree */
+	char *first;         /* name of the first input */
+	uint64_t from, to;   /* the range */
+	uint64_t passed;     /* bytes of the inputs before this one */
+	uint64_t index;      /* index of the next record */
 	struct rf_ids ids;
-	uint64_t same;         /* number of records that came before the last one and have its id */
+	uint64_t same; /* number of records that came before the last one and have its id */
 };
 
 /* The records that are shuffled or repeated. */
 struct kept {
-	bool complete;         /* whether all records have been read */
+	bool complete; /* whether all records have been read */
 	struct rf_buf frames;
 	struct kept_record {
-		size_t offset, size;   /* where its frame is in `frames` */
-		uint64_t id, same;     /* same: number of records with this id that came before it */
+		size_t offset, size; /* where its frame is in `frames` */
+		uint64_t id, same;   /* same: number of records with this id that came before it */
 		double key;
-	} *record;
+	} * record;
 	size_t n, cap, next;
-	int round;             /* number of the repetition, from 0 */
+	int round; /* number of the repetition, from 0 */
 };
 
 /* The records of a mini-batch that belong to this rank. */
 struct share {
 	struct rf_record **record;
 	size_t n, cap, next;
-	int64_t mini_batch;    /* number of the next mini-batch to deal */
-	bool ended;            /* whether the last mini-batch was dealt */
+	int64_t mini_batch; /* number of the next mini-batch to deal */
+	bool ended;         /* whether the last mini-batch was dealt */
 };
 
 struct rf_cat {
@@ -54,7 +54,7 @@ struct rf_cat {
 	struct joined inputs;
 	struct kept kept;
 	struct share share;
-	struct rf_head shown;  /* head of the output, which the caller may change */
+	struct rf_head shown; /* head of the output, which the caller may change */
 	uint64_t written;
 };
 
@@ -72,9 +72,7 @@ static enum rf_code read_range(struct rf_cat *c, struct rf_err *e)
 	colon = strchr(s, ':');
 	if (!colon || !rf_number(s, (size_t)(colon - s), &j->from) ||
 	    (colon[1] && !rf_number(colon + 1, strlen(colon + 1), &j->to)) || j->from > j->to)
-		return rf_fail(e, RF_EUSAGE,
-		               "--range: '%s' is not I:J, I: or :J with I <= J",
-		               s);
+		return rf_fail(e, RF_EUSAGE, "--range: '%s' is not I:J, I: or :J with I <= J", s);
 	return RF_OK;
 }
 
@@ -84,10 +82,7 @@ bool rf_cat_changes(const struct rf_cat *c)
 	       c->o.response != RF_RESPONSE_STAYS || c->o.shuffle || c->o.repeat > 1 || c->o.renumber;
 }
 
-struct rf_head *rf_cat_head(struct rf_cat *c)
-{
-	return &c->shown;
-}
+struct rf_head *rf_cat_head(struct rf_cat *c) { return &c->shown; }
 
 /* ---- joining ------------------------------------------------------------------------------- */
 
@@ -321,8 +316,8 @@ static void shuffle_records(struct rf_cat *c)
 	for (size_t i = 0; i < k->n; i++) {
 		struct kept_record *w = &k->record[i];
 		w->key = rf_draw(rf_draw_key(c->o.seed, RF_DRAW_SHUFFLE,
-		                             (uint64_t)c->o.epoch + (uint64_t)k->round, w->id,
-		                             w->same, 0), 0);
+		                             (uint64_t)c->o.epoch + (uint64_t)k->round, w->id, w->same, 0),
+		                 0);
 	}
 	if (k->n)
 		qsort(k->record, k->n, sizeof *k->record, by_key);

@@ -26,22 +26,24 @@ enum rf_record_part { RF_PART_ALL, RF_PART_PROMPT, RF_PART_RESPONSE };
 enum rf_response { RF_RESPONSE_STAYS, RF_RESPONSE_SPLIT, RF_RESPONSE_JOIN };
 
 struct rf_cat_options {
-	const char *range;    /* "i:j", "i:", ":j": records i <= n < j, counted from 0; NULL: all */
-	enum rf_record_part part; /* part of each record to keep */
-	bool split, join;     /* options --split-response and --join-response */
+	const char *range;         /* "i:j", "i:", ":j": records i <= n < j, counted from 0; NULL: all */
+	enum rf_record_part part;  /* part of each record to keep */
+	bool split, join;          /* options --split-response and --join-response */
 	enum rf_response response; /* the meaning of split and join, set by rf_cat_settle() */
 	bool shuffle;
-	uint64_t seed;        /* seed of the shuffle */
-	int epoch;            /* number, from 0, of the seed's order; a repetition has the next number */
-	int repeat;           /* number of times to write the records; above 1 implies renumber */
-	bool renumber;        /* whether to assign ids 0, 1, 2, ... in the order of the output */
-	const char *share;    /* "r/R" or "auto": the rank whose share is written; NULL: all records */
-	struct rf_shard shard; /* the share that is written; ranks 0 or 1: all records */
-	uint64_t max_record;  /* largest number of bytes in a record's message */
+	uint64_t seed;          /* seed of the shuffle */
+	int epoch;              /* number, from 0, of the seed's order; a repetition has the next number */
+	int repeat;             /* number of times to write the records; above 1 implies renumber */
+	bool renumber;          /* whether to assign ids 0, 1, 2, ... in the order of the output */
+	const char *share;      /* "r/R" or "auto": the rank whose share is written; NULL: all records */
+	struct rf_shard shard;  /* the share that is written; ranks 0 or 1: all records */
+	uint64_t max_record;    /* largest number of bytes in a record's message */
 	struct rf_meter *meter; /* counter of the records read; may be NULL */
 };
-#define RF_CAT_DEFAULTS { .seed = 1, .repeat = 1, .max_record = RF_MAX_RECORD, \
-                          .shard = { .mini_batch = 32 } }
+#define RF_CAT_DEFAULTS \
+	{ \
+		.seed = 1, .repeat = 1, .max_record = RF_MAX_RECORD, .shard = {.mini_batch = 32 } \
+	}
 
 /* Adds the options of rf-cat to opts, and the options that have a meaning only with --shard to shares. */
 void rf_cat_options(struct rf_cat_options *o, struct rf_opts *opts, struct rf_opts *shares);
@@ -66,7 +68,7 @@ bool rf_cat_changes(const struct rf_cat *c);
  * rf_next(); RF_EDATA: two heads disagree; an id occurs twice and no new ids are assigned; the part of a
  * record that should be kept is empty or not known; a response cannot be split off or joined. */
 enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err *e);
-void rf_cat_close(struct rf_cat *c);  /* c may be NULL */
+void rf_cat_close(struct rf_cat *c); /* c may be NULL */
 
 /* Reads the output of rf-dump --json from path (NULL or "-": standard input) and writes its stream to `to`.
  * A stage of rf-cat with the note "changed outside" is added to the history.  Only the options max_record,

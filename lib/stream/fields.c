@@ -111,7 +111,7 @@ int *rf_field_size(struct rf_record *r, char letter)
 	case 'l': return &r->generation.m;
 	case 'q': return &r->choice.n;
 	case 'w': return &r->choice.m;
-	default:  return NULL;
+	default: return NULL;
 	}
 }
 
@@ -150,23 +150,16 @@ bool rf_field_value(const struct rf_record *r, const struct rf_field *f, struct 
 		set_shape(r, f->shape, v);
 	switch (f->type) {
 	case RF_OF_ID:
-	case RF_OF_REAL:
-		return true;
-	case RF_OF_LENGTH:
-		return *(int *)v->p >= 0;
-	case RF_OF_MAP:
-		return ((struct rf_raw *)v->p)->data != NULL;
-	case RF_OF_GROUP:
-		return pointer_at(r, f->group->there) != NULL;
-	case RF_OF_PARTS:
-		return rf_parts_in_map(&r->reward) > 0;
-	case RF_OF_PART:
-		return (v->p = rf_part(&r->reward, f->key)) != NULL;
+	case RF_OF_REAL: return true;
+	case RF_OF_LENGTH: return *(int *)v->p >= 0;
+	case RF_OF_MAP: return ((struct rf_raw *)v->p)->data != NULL;
+	case RF_OF_GROUP: return pointer_at(r, f->group->there) != NULL;
+	case RF_OF_PARTS: return rf_parts_in_map(&r->reward) > 0;
+	case RF_OF_PART: return (v->p = rf_part(&r->reward, f->key)) != NULL;
 	case RF_OF_TEXTS:
 		v->p = pointer_at(r, f->at);
 		return f->at == RF_AT(answer) ? r->answers >= 0 : v->p != NULL; /* there may be no answers */
-	default:
-		return (v->p = pointer_at(r, f->at)) != NULL;
+	default: return (v->p = pointer_at(r, f->at)) != NULL;
 	}
 }
 
@@ -258,4 +251,3 @@ enum rf_code rf_part_too_many(struct rf_err *e)
 {
 	return rf_fail(e, RF_EDATA, "reward has more than %d parts", RF_PARTS);
 }
-

@@ -16,64 +16,64 @@
 #include "stream/record.h"
 
 enum rf_field_type {
-	RF_OF_ID,               /* uint64_t */
-	RF_OF_LENGTH,           /* int; -1: absent */
-	RF_OF_REAL,             /* double */
-	RF_OF_TEXT,             /* const char *; NULL: absent */
-	RF_OF_TEXTS,            /* const char **, as many as the shape says */
-	RF_OF_MAP,              /* struct rf_raw */
-	RF_OF_I4,               /* int32_t * */
-	RF_OF_F4,               /* float * */
-	RF_OF_GROUP,            /* a map with a table of its own */
-	RF_OF_PART,             /* float *, the part of the reward that has the key's name */
-	RF_OF_PARTS,            /* all other parts of the reward */
+	RF_OF_ID,     /* uint64_t */
+	RF_OF_LENGTH, /* int; -1: absent */
+	RF_OF_REAL,   /* double */
+	RF_OF_TEXT,   /* const char *; NULL: absent */
+	RF_OF_TEXTS,  /* const char **, as many as the shape says */
+	RF_OF_MAP,    /* struct rf_raw */
+	RF_OF_I4,     /* int32_t * */
+	RF_OF_F4,     /* float * */
+	RF_OF_GROUP,  /* a map with a table of its own */
+	RF_OF_PART,   /* float *, the part of the reward that has the key's name */
+	RF_OF_PARTS,  /* all other parts of the reward */
 };
 
 enum rf_field_rule {
 	RF_RULE_NONE,
-	RF_RULE_FINITE,         /* each number is finite */
-	RF_RULE_ABOVE_0,        /* finite and above 0 */
-	RF_RULE_FROM_0,         /* finite, 0 or more */
-	RF_RULE_TOKENS,         /* token ids: 0 or more, below the vocabulary */
-	RF_RULE_UP_TO,          /* 1 to the size that `limit` stands for */
-	RF_RULE_BITS,           /* 0 or 1 */
-	RF_RULE_CONTEXT,        /* of a choice: 0 or more, below its length */
-	RF_RULE_PROMPT,         /* no more than there are tokens */
+	RF_RULE_FINITE,  /* each number is finite */
+	RF_RULE_ABOVE_0, /* finite and above 0 */
+	RF_RULE_FROM_0,  /* finite, 0 or more */
+	RF_RULE_TOKENS,  /* token ids: 0 or more, below the vocabulary */
+	RF_RULE_UP_TO,   /* 1 to the size that `limit` stands for */
+	RF_RULE_BITS,    /* 0 or 1 */
+	RF_RULE_CONTEXT, /* of a choice: 0 or more, below its length */
+	RF_RULE_PROMPT,  /* no more than there are tokens */
 	RF_RULE_UTF8,
-	RF_RULE_STOP,           /* UTF-8, and one of RF_STOP_WORDS */
-	RF_RULE_MAP,            /* a valid map of msgpack */
-	RF_RULE_PARTS,          /* valid names that are distinct, finite numbers */
+	RF_RULE_STOP,  /* UTF-8, and one of RF_STOP_WORDS */
+	RF_RULE_MAP,   /* a valid map of msgpack */
+	RF_RULE_PARTS, /* valid names that are distinct, finite numbers */
 };
 
 struct rf_field_group;
 
 struct rf_field {
-	const char *key;             /* NULL: the end of the table */
+	const char *key; /* NULL: the end of the table */
 	enum rf_field_type type;
-	bool needed;                 /* whether a map without the key is refused */
-	size_t at;                   /* offset of the member in struct rf_record; unused for groups, parts */
-	const char *shape;           /* NULL: neither an array nor a list */
+	bool needed;       /* whether a map without the key is refused */
+	size_t at;         /* offset of the member in struct rf_record; unused for groups, parts */
+	const char *shape; /* NULL: neither an array nor a list */
 	enum rf_field_rule rule;
-	char limit;                  /* for RF_RULE_UP_TO */
+	char limit;                         /* for RF_RULE_UP_TO */
 	const struct rf_field_group *group; /* for RF_OF_GROUP */
 };
 
 /* A map of keys: the record itself, or a map inside it. */
 struct rf_field_group {
-	const char *name, *prefix;   /* "rollout", "rollout."; for the record "record", "" */
+	const char *name, *prefix; /* "rollout", "rollout."; for the record "record", "" */
 	const struct rf_field *fields;
-	size_t there;                /* offset of the pointer that is NULL where the map is absent */
-	size_t unknown;              /* offset of the struct rf_unknown */
+	size_t there;   /* offset of the pointer that is NULL where the map is absent */
+	size_t unknown; /* offset of the struct rf_unknown */
 };
 
 extern const struct rf_field_group rf_record_group;
-enum { RF_FIELDS_MAX = 20 };         /* keys of a map, at most */
+enum { RF_FIELDS_MAX = 20 }; /* keys of a map, at most */
 
 /* The value that a record has for a field. */
 struct rf_value {
-	void *p;                     /* the array, list, text or member; not used for groups and parts */
-	int ndim, shape[4];          /* of an array or a list */
-	size_t count;                /* numbers or texts; SIZE_MAX: more than memory can hold */
+	void *p;            /* the array, list, text or member; not used for groups and parts */
+	int ndim, shape[4]; /* of an array or a list */
+	size_t count;       /* numbers or texts; SIZE_MAX: more than memory can hold */
 };
 
 /* Finds the value of a field in a record.  Returns false if the value is absent; its shape is set all the

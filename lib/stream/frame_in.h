@@ -8,11 +8,11 @@
 
 struct rf_frame_in {
 	struct rf_bytes from;
-	uint64_t max_record;    /* largest number of decompressed bytes in a frame */
-	size_t size;            /* length of the frame read last, which ends where `from` is */
-	uint64_t offset;        /* offset of the frame read last, or of the next one if that failed */
+	uint64_t max_record; /* largest number of decompressed bytes in a frame */
+	size_t size;         /* length of the frame read last, which ends where `from` is */
+	uint64_t offset;     /* offset of the frame read last, or of the next one if that failed */
 	ZSTD_DCtx *zstd;
-	unsigned char *msg;     /* message in the frame read last */
+	unsigned char *msg; /* message in the frame read last */
 	size_t msg_n, msg_cap;
 };
 

@@ -26,9 +26,9 @@ static json_t *json_value(struct rf_mp *m)
 	switch (it.type) {
 	case RF_MP_BOOL: return json_boolean(it.b);
 	case RF_MP_UINT: return it.u > INT64_MAX ? json_real((double)it.u) : json_integer((json_int_t)it.u);
-	case RF_MP_INT:  return json_integer(it.i);
+	case RF_MP_INT: return json_integer(it.i);
 	case RF_MP_REAL: return json_real(it.f);
-	case RF_MP_STR:  return json_stringn((const char *)it.data, it.n);
+	case RF_MP_STR: return json_stringn((const char *)it.data, it.n);
 	case RF_MP_ARRAY:
 		v = json_array();
 		for (uint32_t i = 0; i < it.n; i++)

@@ -13,7 +13,10 @@
  * a real number. */
 json_t *rf_meta_json(const struct rf_record *r, const char *key);
 
-struct rf_texts { const char *const *s; int n; };
+struct rf_texts {
+	const char *const *s;
+	int n;
+};
 
 /* Reads a key's list of strings, or its only string, into memory of p.  to->n is 0 if the value is absent or
  * null.  Errors: RF_EDATA: an element is not a text, or has a NUL; RF_ENOMEM. */

@@ -25,7 +25,10 @@
  * larger one, so it is written as a string. */
 static const int64_t EXACT = INT64_C(1) << 53;
 
-static const struct dtype { const char *name; size_t size; } dtypes[] = {
+static const struct dtype {
+	const char *name;
+	size_t size;
+} dtypes[] = {
 	{ "<f4", 4 }, { "<i4", 4 }, { "<f2", 2 }, { "<i8", 8 }, { "|u1", 1 },
 };
 enum { F4, I4, F2, I8, U1, DTYPES };
@@ -51,7 +54,7 @@ static void put_base64(struct rf_buf *b, const unsigned char *p, size_t n)
 		uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) |
 		             (i + 2 < n ? p[i + 2] : 0u);
 		char four[4] = { digit[v >> 18], digit[v >> 12 & 63], i + 1 < n ? digit[v >> 6 & 63] : '=',
-		                 i + 2 < n ? digit[v & 63] : '=' };
+			         i + 2 < n ? digit[v & 63] : '=' };
 		rf_buf_add(b, four, 4);
 	}
 	rf_print_text(b, "\"}");
@@ -139,15 +142,12 @@ static void put_numbers(struct rf_buf *b, const struct dtype *type, const unsign
 			else
 				put_uint(b, (uint64_t)i8);
 			continue;
-		case U1:
-			put_uint(b, *p);
-			continue;
+		case U1: put_uint(b, *p); continue;
 		case F2:
 			memcpy(&half, p, 2);
 			f4 = rf_f16_f32(half);
 			break;
-		default:
-			memcpy(&f4, p, 4);
+		default: memcpy(&f4, p, 4);
 		}
 		rf_print_single(b, f4);
 	}
@@ -219,12 +219,12 @@ static void put_value(struct rf_buf *b, struct rf_mp *m)
 		return;
 	}
 	switch (it.type) {
-	case RF_MP_NIL:  rf_print_text(b, "null"); break;
+	case RF_MP_NIL: rf_print_text(b, "null"); break;
 	case RF_MP_BOOL: rf_print_text(b, it.b ? "true" : "false"); break;
 	case RF_MP_UINT: put_uint(b, it.u); break;
-	case RF_MP_INT:  put_int(b, it.i); break;
+	case RF_MP_INT: put_int(b, it.i); break;
 	case RF_MP_REAL: rf_print_float(b, it.f); break;
-	case RF_MP_BIN:  put_base64(b, it.data, it.n); break;
+	case RF_MP_BIN: put_base64(b, it.data, it.n); break;
 	case RF_MP_STR:
 		if (is_big_integer((const char *)it.data, it.n, &negative, &u)) {
 			rf_print_text(b, "{\"literal\":");
@@ -261,8 +261,7 @@ static void put_value(struct rf_buf *b, struct rf_mp *m)
 /* Gives the buffer's text to the caller. */
 static enum rf_code give_line(struct rf_buf *b, char **line, size_t *len, struct rf_err *e)
 {
-	return rf_buf_give(b, line, len) ? RF_OK
-	                                 : rf_fail(e, RF_ENOMEM, "out of memory (a line of JSON)");
+	return rf_buf_give(b, line, len) ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory (a line of JSON)");
 }
 
 enum rf_code rf_msg_to_json(const void *msg, size_t n, char **line, size_t *len, struct rf_err *e)
@@ -601,16 +600,14 @@ static enum rf_code pack_line(struct rf_buf *b, const struct rf_jvalue *line, st
 	size_t n;
 
 	if (!rf_jscan_is_object(line))
-		return rf_fail(e, RF_EDATA,
-		               "the line is %s, not {\"seq\":..,\"type\":..,\"body\":{..}}",
+		return rf_fail(e, RF_EDATA, "the line is %s, not {\"seq\":..,\"type\":..,\"body\":{..}}",
 		               rf_jscan_kind(line));
 	seq = find_member(line, "seq");
 	type = find_member(line, "type");
 	body = find_member(line, "body");
 	if (count_elements(line) != 3 || !seq.s || !type.s || !body.s || !rf_jscan_uint(&seq, &u) ||
 	    !rf_jscan_is_string(&type) || !rf_jscan_is_object(&body))
-		return rf_fail(e, RF_EDATA,
-		               "the line is not {\"seq\":..,\"type\":..,\"body\":{..}}");
+		return rf_fail(e, RF_EDATA, "the line is not {\"seq\":..,\"type\":..,\"body\":{..}}");
 	rf_pack_init(&pk, b);
 	msgpack_pack_array(&pk, 3);
 	msgpack_pack_uint64(&pk, u);

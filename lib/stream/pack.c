@@ -55,29 +55,30 @@ static void make_item(struct rf_mp_item *it, unsigned tag, uint64_t v)
 	} else if (tag < 0xc0 || tag >= 0xd9) {
 		it->type = RF_MP_STR;
 		it->n = tag < 0xc0 ? tag & 31 : (uint32_t)v;
-	} else switch (tag) {
-	case 0xc0: it->type = RF_MP_NIL; break;
-	case 0xc2:
-	case 0xc3: it->type = RF_MP_BOOL, it->b = tag & 1; break;
-	case 0xc4:
-	case 0xc5:
-	case 0xc6: it->type = RF_MP_BIN, it->n = (uint32_t)v; break;
-	case 0xca: real_item(it, v, true); break;
-	case 0xcb: real_item(it, v, false); break;
-	case 0xd0: signed_item(it, (int8_t)v); break;
-	case 0xd1: signed_item(it, (int16_t)v); break;
-	case 0xd2: signed_item(it, (int32_t)v); break;
-	case 0xd3: signed_item(it, (int64_t)v); break;
-	default:   it->type = RF_MP_UINT, it->u = v;
-	}
+	} else
+		switch (tag) {
+		case 0xc0: it->type = RF_MP_NIL; break;
+		case 0xc2:
+		case 0xc3: it->type = RF_MP_BOOL, it->b = tag & 1; break;
+		case 0xc4:
+		case 0xc5:
+		case 0xc6: it->type = RF_MP_BIN, it->n = (uint32_t)v; break;
+		case 0xca: real_item(it, v, true); break;
+		case 0xcb: real_item(it, v, false); break;
+		case 0xd0: signed_item(it, (int8_t)v); break;
+		case 0xd1: signed_item(it, (int16_t)v); break;
+		case 0xd2: signed_item(it, (int32_t)v); break;
+		case 0xd3: signed_item(it, (int64_t)v); break;
+		default: it->type = RF_MP_UINT, it->u = v;
+		}
 }
 
 const char *rf_mp_next(struct rf_mp *m, struct rf_mp_item *it)
 {
 	/* bytes of a length or a number that follow the first bytes 0xc0 .. 0xdf */
 	static const signed char follow[32] = {
-		0, -1, 0, 0, 1, 2, 4, -2, -2, -2, 4, 8, 1, 2, 4, 8,
-		1, 2, 4, 8, -2, -2, -2, -2, -2, 1, 2, 4, 2, 4, 2, 4,
+		0, -1, 0, 0, 1,  2,  4,  -2, -2, -2, 4, 8, 1, 2, 4, 8,
+		1, 2,  4, 8, -2, -2, -2, -2, -2, 1,  2, 4, 2, 4, 2, 4,
 	};
 	const unsigned char *p = m->p;
 	unsigned tag;
@@ -166,10 +167,7 @@ static int add_bytes(void *b, const char *data, size_t n)
 	return 0;
 }
 
-void rf_pack_init(msgpack_packer *pk, struct rf_buf *b)
-{
-	msgpack_packer_init(pk, b, add_bytes);
-}
+void rf_pack_init(msgpack_packer *pk, struct rf_buf *b) { msgpack_packer_init(pk, b, add_bytes); }
 
 void rf_pack_str(msgpack_packer *pk, const void *s, size_t n)
 {
@@ -177,10 +175,7 @@ void rf_pack_str(msgpack_packer *pk, const void *s, size_t n)
 	msgpack_pack_str_body(pk, s, n);
 }
 
-void rf_pack_text(msgpack_packer *pk, const char *s)
-{
-	rf_pack_str(pk, s, strlen(s));
-}
+void rf_pack_text(msgpack_packer *pk, const char *s) { rf_pack_str(pk, s, strlen(s)); }
 
 void rf_pack_bin(msgpack_packer *pk, const void *data, size_t n)
 {

@@ -14,10 +14,21 @@
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-enum rf_mp_type { RF_MP_NIL, RF_MP_BOOL, RF_MP_UINT, RF_MP_INT, RF_MP_REAL, RF_MP_STR, RF_MP_BIN, RF_MP_ARRAY,
-                  RF_MP_MAP };
+enum rf_mp_type {
+	RF_MP_NIL,
+	RF_MP_BOOL,
+	RF_MP_UINT,
+	RF_MP_INT,
+	RF_MP_REAL,
+	RF_MP_STR,
+	RF_MP_BIN,
+	RF_MP_ARRAY,
+	RF_MP_MAP
+};
 
-struct rf_mp { const unsigned char *p, *end; }; /* a cursor: the bytes that are still to be read */
+struct rf_mp {
+	const unsigned char *p, *end;
+}; /* a cursor: the bytes that are still to be read */
 
 struct rf_mp_item {
 	enum rf_mp_type type;

@@ -14,24 +14,33 @@ void *rf_record_alloc(struct rf_record *r, size_t n, size_t size)
 	return rf_region_alloc(&r->region, n, size);
 }
 
-size_t rf_record_bytes(const struct rf_record *r)
-{
-	return rf_region_used(&r->region);
-}
+size_t rf_record_bytes(const struct rf_record *r) { return rf_region_used(&r->region); }
 
 uint64_t rf_record_hash(const struct rf_record *r)
 {
 	const struct rf_rollout *o = &r->rollout;
 	const size_t c = (size_t)r->c, groups = o->tokens ? c * (size_t)o->n : 0;
 	const size_t k = o->tokens ? (size_t)o->k : 0;
-	const uint64_t sizes[] = { r->id, (uint64_t)r->T, (uint64_t)(int64_t)r->prompt_len,
-	                           (uint64_t)r->response_len, c, groups, k, o->logp != NULL,
-	                           r->advantage != NULL };
-	const struct { const void *p; size_t n; } parts[] = {
-		{ sizes, sizeof sizes }, { r->tokens, (size_t)r->T * 4 },
-		{ r->response, (size_t)r->response_len * 4 }, { r->positions, c * 4 },
+	const uint64_t sizes[] = { r->id,
+		                   (uint64_t)r->T,
+		                   (uint64_t)(int64_t)r->prompt_len,
+		                   (uint64_t)r->response_len,
+		                   c,
+		                   groups,
+		                   k,
+		                   o->logp != NULL,
+		                   r->advantage != NULL };
+	const struct {
+		const void *p;
+		size_t n;
+	} parts[] = {
+		{ sizes, sizeof sizes },
+		{ r->tokens, (size_t)r->T * 4 },
+		{ r->response, (size_t)r->response_len * 4 },
+		{ r->positions, c * 4 },
 		{ o->tokens, groups * k * 4 },
-		{ o->logp, o->logp ? groups * k * 4 : 0 }, { r->advantage, r->advantage ? groups * 4 : 0 },
+		{ o->logp, o->logp ? groups * k * 4 : 0 },
+		{ r->advantage, r->advantage ? groups * 4 : 0 },
 		{ &o->temperature, groups ? sizeof o->temperature : 0 },
 		{ o->length, o->length ? groups * 4 : 0 },
 		{ r->advantage_per_token, r->advantage_per_token ? groups * k * 4 : 0 },
@@ -44,10 +53,7 @@ uint64_t rf_record_hash(const struct rf_record *r)
 	return hash;
 }
 
-int rf_rollout_length(const struct rf_rollout *o, size_t b)
-{
-	return o->length ? o->length[b] : o->k;
-}
+int rf_rollout_length(const struct rf_rollout *o, size_t b) { return o->length ? o->length[b] : o->k; }
 
 uint64_t rf_rollout_tokens(const struct rf_record *r)
 {
@@ -103,10 +109,7 @@ void rf_record_free(struct rf_record *r)
 	rf_region_free(&r->region);
 }
 
-void rf_record_drop_advantage(struct rf_record *r)
-{
-	r->advantage = r->advantage_per_token = NULL;
-}
+void rf_record_drop_advantage(struct rf_record *r) { r->advantage = r->advantage_per_token = NULL; }
 
 void rf_record_drop_reward(struct rf_record *r)
 {
@@ -114,10 +117,7 @@ void rf_record_drop_reward(struct rf_record *r)
 	rf_record_drop_advantage(r);
 }
 
-void rf_record_drop_generation(struct rf_record *r)
-{
-	memset(&r->generation, 0, sizeof r->generation);
-}
+void rf_record_drop_generation(struct rf_record *r) { memset(&r->generation, 0, sizeof r->generation); }
 
 void rf_record_hide(struct rf_record *r)
 {
@@ -214,32 +214,23 @@ static void copy_fields(struct rf_record *to, const struct rf_record *from, cons
 		if (!rf_field_value(from, f, &v))
 			continue;
 		switch (f->type) {
-		case RF_OF_TEXT:
-			rf_field_set(to, f, copy_bytes(to, v.p, strlen(v.p) + 1, ok));
-			break;
-		case RF_OF_TEXTS:
-			rf_field_set(to, f, copy_texts(to, v.p, v.count, ok));
-			break;
-		case RF_OF_MAP:
-			to->meta.data = copy_bytes(to, from->meta.data, from->meta.size, ok);
-			break;
+		case RF_OF_TEXT: rf_field_set(to, f, copy_bytes(to, v.p, strlen(v.p) + 1, ok)); break;
+		case RF_OF_TEXTS: rf_field_set(to, f, copy_texts(to, v.p, v.count, ok)); break;
+		case RF_OF_MAP: to->meta.data = copy_bytes(to, from->meta.data, from->meta.size, ok); break;
 		case RF_OF_I4:
 		case RF_OF_F4:
 		case RF_OF_PART:
 			if ((*ok = v.count != SIZE_MAX))
 				rf_field_set(to, f, copy_bytes(to, v.p, 4 * v.count, ok));
 			break;
-		case RF_OF_GROUP:
-			copy_fields(to, from, f->group, ok);
-			break;
+		case RF_OF_GROUP: copy_fields(to, from, f->group, ok); break;
 		case RF_OF_PARTS:
 			if ((*ok = v.count != SIZE_MAX))
 				copy_parts(to, v.count, ok);
 			break;
 		case RF_OF_ID:
 		case RF_OF_LENGTH:
-		case RF_OF_REAL:
-			break;
+		case RF_OF_REAL: break;
 		}
 	}
 	if (unknown->n && *ok)

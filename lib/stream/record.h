@@ -15,65 +15,71 @@
 #include "base/err.h"
 #include "base/region.h"
 
-struct rf_raw { const void *data; size_t size; }; /* msgpack bytes exactly as read; data NULL: absent */
+struct rf_raw {
+	const void *data;
+	size_t size;
+}; /* msgpack bytes exactly as read; data NULL: absent */
 
 /* The keys of a map that this version does not know.  They pass through unchanged. */
 struct rf_unknown {
-	int n;                  /* number of keys */
-	struct rf_raw pairs;    /* the keys and their values, one after the other */
+	int n;               /* number of keys */
+	struct rf_raw pairs; /* the keys and their values, one after the other */
 };
 
 struct rf_rollout {
 	double temperature;
-	int n, k, d;            /* d 0: h_pred and h_gt are absent */
-	int32_t *tokens;        /* (c, n, k); NULL: the record has no rollout */
+	int n, k, d;     /* d 0: h_pred and h_gt are absent */
+	int32_t *tokens; /* (c, n, k); NULL: the record has no rollout */
 	/* (c, n), 1 to k, number of tokens that each rollout has; the rest of its row has no meaning in any
 	   array; NULL: all rollouts have k tokens */
 	int32_t *length;
 	/* (c, n, k), log-probability of each token at the temperature, nats; NULL: not known, as in rollouts
 	   that another program made */
 	float *logp;
-	float *h_pred;          /* (c, n, k, d), hidden states along the rollouts */
-	float *h_gt;            /* (c, k, d), hidden states along the text that the record has */
+	float *h_pred; /* (c, n, k, d), hidden states along the rollouts */
+	float *h_gt;   /* (c, k, d), hidden states along the text that the record has */
 	struct rf_unknown unknown;
 };
 
 enum { RF_PARTS = 32, RF_PART_NAME = 32 }; /* largest number of parts, and of bytes in a part's name */
 
-struct rf_part { const char *name; float *value; }; /* (c, n) */
+struct rf_part {
+	const char *name;
+	float *value;
+}; /* (c, n) */
 
 struct rf_reward {
-	const char *kind;       /* NULL: the record has no reward */
-	int n;                  /* rollouts per position */
-	float *total;           /* (c, n), the reward that training uses */
-	int parts;              /* number of entries of part[] in use */
+	const char *kind;              /* NULL: the record has no reward */
+	int n;                         /* rollouts per position */
+	float *total;                  /* (c, n), the reward that training uses */
+	int parts;                     /* number of entries of part[] in use */
 	struct rf_part part[RF_PARTS]; /* parts, with distinct names */
-	float *per_token;       /* (c, n, k), the reward of each token; NULL: not known */
+	float *per_token;              /* (c, n, k), the reward of each token; NULL: not known */
 	struct rf_unknown unknown;
 };
 
 /* Samples that a model wrote after the prompt. */
 struct rf_generation {
-	double temperature;     /* 0: greedy */
-	int n, m;               /* number of samples, tokens of the longest sample */
-	int32_t *tokens;        /* (n, m); NULL: the record has no generation */
-	int32_t *length;        /* (n), 1 to m, tokens of each sample; later tokens only fill the row */
-	const char **stop;      /* (n), why each sample ended: a word of RF_STOP_WORDS */
-	const char **text;      /* (n), text without special tokens; NULL: the generator had no tokenizer */
-	float *score;           /* (n), 0 to 1, quality of each answer; NULL: not known */
-	const char *metric;     /* metric of the scores, with its rules: "official f1"; NULL: no scores */
+	double temperature; /* 0: greedy */
+	int n, m;           /* number of samples, tokens of the longest sample */
+	int32_t *tokens;    /* (n, m); NULL: the record has no generation */
+	int32_t *length;    /* (n), 1 to m, tokens of each sample; later tokens only fill the row */
+	const char **stop;  /* (n), why each sample ended: a word of RF_STOP_WORDS */
+	const char **text;  /* (n), text without special tokens; NULL: the generator had no tokenizer */
+	float *score;       /* (n), 0 to 1, quality of each answer; NULL: not known */
+	const char *metric; /* metric of the scores, with its rules: "official f1"; NULL: no scores */
 	struct rf_unknown unknown;
 };
 
 /* Continuations of the record's tokens, whose probabilities are compared.  A choice may begin with context:
  * the part of its prompt that is not common to all choices. */
 struct rf_choice {
-	int n, m;               /* number of choices, tokens of the longest choice */
-	int32_t *tokens;        /* (n, m); NULL: the record has no choices */
-	int32_t *length;        /* (n), 1 to m, tokens of each choice; later tokens only fill the row */
-	int32_t *from;          /* (n), number of context tokens, below length; NULL: no choice has context */
-	float *logp;            /* (n), sum of log-probabilities after the context, nats; NULL: not known */
-	int32_t *greedy;        /* (n), 1 if each token after the context is the most likely one, else 0 */
+	int n, m;        /* number of choices, tokens of the longest choice */
+	int32_t *tokens; /* (n, m); NULL: the record has no choices */
+	int32_t *length; /* (n), 1 to m, tokens of each choice; later tokens only fill the row */
+	int32_t *from;   /* (n), number of context tokens, below length; NULL: no choice has context */
+	float *logp;     /* (n), sum of log-probabilities after the context, nats; NULL: not known */
+	int32_t *greedy; /* (n), 1 if each token after the context is the most likely one, else 0 */
 	struct rf_unknown unknown;
 };
 
@@ -84,32 +90,32 @@ enum rf_stop { RF_STOP_EOS, RF_STOP_LENGTH, RF_STOP_STRING };
 struct rf_record {
 	uint64_t id;
 	int T;
-	int32_t *tokens;        /* (T) */
-	int response_len;       /* 0 if response is NULL */
+	int32_t *tokens;  /* (T) */
+	int response_len; /* 0 if response is NULL */
 	/* (response_len), tokens that follow the record's tokens and that only the outer step reads; a record
 	   with a response has no prompt_len */
 	int32_t *response;
-	int prompt_len;         /* -1: absent */
-	int answers;            /* number of answers; -1: absent */
-	const char **answer;    /* (answers) */
+	int prompt_len;      /* -1: absent */
+	int answers;         /* number of answers; -1: absent */
+	const char **answer; /* (answers) */
 	const char *source;
-	struct rf_raw meta;     /* a map */
-	float *entropy;         /* (T), nats */
-	float *nll, *correct;   /* (T-1) each; nll in nats */
-	int d;                  /* width of hidden; 0: absent */
-	float *hidden;          /* (T, d) */
-	int N;                  /* width of logits; 0: absent */
-	float *logits;          /* (T, N) */
-	int c;                  /* number of positions; 0 if positions is NULL */
-	int32_t *positions;     /* (c), index s of the token at which the rollouts of a position begin */
+	struct rf_raw meta;   /* a map */
+	float *entropy;       /* (T), nats */
+	float *nll, *correct; /* (T-1) each; nll in nats */
+	int d;                /* width of hidden; 0: absent */
+	float *hidden;        /* (T, d) */
+	int N;                /* width of logits; 0: absent */
+	float *logits;        /* (T, N) */
+	int c;                /* number of positions; 0 if positions is NULL */
+	int32_t *positions;   /* (c), index s of the token at which the rollouts of a position begin */
 	struct rf_rollout rollout;
 	struct rf_reward reward;
-	float *advantage;       /* (c, n), n = rollout.n */
+	float *advantage;           /* (c, n), n = rollout.n */
 	float *advantage_per_token; /* (c, n, k); a record has this or advantage, not both */
 	struct rf_generation generation;
 	struct rf_choice choice;
 	struct rf_unknown unknown;
-	struct rf_region region;    /* memory that all pointers above point into */
+	struct rf_region region; /* memory that all pointers above point into */
 };
 
 /* rf_record_init() makes an empty record.  rf_record_clear() empties a record but keeps some memory for the
@@ -155,8 +161,8 @@ enum rf_code rf_record_join(struct rf_record *r, struct rf_err *e);
  * Only the pointers are cleared; the record keeps the memory. */
 void rf_record_hide(struct rf_record *r);
 /* Remove a value that a stage is about to write again, and the values that were computed from it. */
-void rf_record_drop_rollout(struct rf_record *r);   /* and reward, advantage */
-void rf_record_drop_reward(struct rf_record *r);    /* and advantage */
+void rf_record_drop_rollout(struct rf_record *r); /* and reward, advantage */
+void rf_record_drop_reward(struct rf_record *r);  /* and advantage */
 void rf_record_drop_advantage(struct rf_record *r);
 void rf_record_drop_generation(struct rf_record *r);
 /* Removes every value that a model computed.  Values that were read from a text stay. */

@@ -20,7 +20,7 @@ static enum rf_code check_floats(const float *x, size_t n, const char *pre, cons
 
 /* Checks that n numbers are at least min and below end. */
 static enum rf_code check_range(const int32_t *x, size_t n, int64_t min, int64_t end, const char *pre,
-                               const char *key, struct rf_err *e)
+                                const char *key, struct rf_err *e)
 {
 	for (size_t i = 0; i < n; i++)
 		if (x[i] < min || x[i] >= end)
@@ -130,31 +130,22 @@ static enum rf_code check_rule(const struct rf_record *r, const struct rf_field 
                                int vocab, const char *pre, struct rf_err *e)
 {
 	switch (f->rule) {
-	case RF_RULE_NONE:
-		return RF_OK;
-	case RF_RULE_FINITE:
-		return check_floats(v->p, v->count, pre, f->key, e);
+	case RF_RULE_NONE: return RF_OK;
+	case RF_RULE_FINITE: return check_floats(v->p, v->count, pre, f->key, e);
 	case RF_RULE_ABOVE_0:
-	case RF_RULE_FROM_0:
-		return check_real(f, *(const double *)v->p, pre, e);
+	case RF_RULE_FROM_0: return check_real(f, *(const double *)v->p, pre, e);
 	case RF_RULE_TOKENS:
 		return check_range(v->p, v->count, 0, vocab ? vocab : INT64_C(1) << 31, pre, f->key, e);
 	case RF_RULE_UP_TO:
 		return check_range(v->p, v->count, 1, (int64_t)rf_field_size_now(r, f->limit) + 1, pre,
 		                   f->key, e);
-	case RF_RULE_BITS:
-		return check_range(v->p, v->count, 0, 2, pre, f->key, e);
-	case RF_RULE_CONTEXT:
-		return check_context(&r->choice, e);
-	case RF_RULE_PROMPT:
-		return check_prompt(*(const int *)v->p, r->T, e);
+	case RF_RULE_BITS: return check_range(v->p, v->count, 0, 2, pre, f->key, e);
+	case RF_RULE_CONTEXT: return check_context(&r->choice, e);
+	case RF_RULE_PROMPT: return check_prompt(*(const int *)v->p, r->T, e);
 	case RF_RULE_UTF8:
-	case RF_RULE_STOP:
-		return f->shape ? check_texts(f, v, pre, e) : check_text(f, v->p, pre, e);
-	case RF_RULE_MAP:
-		return check_map(*(const struct rf_raw *)v->p, f->key, e);
-	case RF_RULE_PARTS:
-		return check_parts(&r->reward, f, v, e);
+	case RF_RULE_STOP: return f->shape ? check_texts(f, v, pre, e) : check_text(f, v->p, pre, e);
+	case RF_RULE_MAP: return check_map(*(const struct rf_raw *)v->p, f->key, e);
+	case RF_RULE_PARTS: return check_parts(&r->reward, f, v, e);
 	}
 	return RF_OK;
 }
@@ -199,8 +190,7 @@ enum rf_code rf_record_check(const struct rf_record *r, int vocab, struct rf_err
 		return rf_fail(e, RF_EDATA, "reward has no 'total'");
 	if (r->reward.kind && r->reward.n != r->rollout.n)
 		return rf_fail(e, RF_EDATA, "reward has %d numbers per position, but rollout has %d",
-		               r->reward.n,
-		               r->rollout.n);
+		               r->reward.n, r->rollout.n);
 	if (r->response && r->prompt_len >= 0)
 		return rf_fail(e, RF_EDATA,
 		               "the record has a response and prompt_len, but only one of them is "

@@ -218,17 +218,14 @@ static enum rf_code read_field(struct rf_record *r, const struct rf_field *f, co
 		if ((rc = read_string(r, pre, f->key, &v, &text, e)) == RF_OK)
 			rf_field_set(r, f, (void *)text);
 		return rc;
-	case RF_OF_TEXTS:
-		return read_texts(r, f, pre, v, e);
+	case RF_OF_TEXTS: return read_texts(r, f, pre, v, e);
 	case RF_OF_MAP:
 		if (!(p = rf_record_alloc(r, size, 1)))
 			return no_memory(f->key, e);
 		r->meta = (struct rf_raw){ memcpy(p, v.p, size), size };
 		return RF_OK;
-	case RF_OF_GROUP:
-		return read_fields(r, f->group, v, e);
-	case RF_OF_PARTS:
-		return read_parts(r, f, v, e);
+	case RF_OF_GROUP: return read_fields(r, f->group, v, e);
+	case RF_OF_PARTS: return read_parts(r, f, v, e);
 	case RF_OF_I4:
 	case RF_OF_F4:
 	case RF_OF_PART:
@@ -312,17 +309,19 @@ static void pack_field(struct rf_buf *b, msgpack_packer *pk, const struct rf_rec
                        const struct rf_field *f, const struct rf_value *v)
 {
 	switch (f->type) {
-	case RF_OF_ID:     msgpack_pack_uint64(pk, *(const uint64_t *)v->p); break;
+	case RF_OF_ID: msgpack_pack_uint64(pk, *(const uint64_t *)v->p); break;
 	case RF_OF_LENGTH: msgpack_pack_int(pk, *(const int *)v->p); break;
+	/* clang-format off */
 	case RF_OF_REAL:   msgpack_pack_double(pk, *(const double *)v->p); break;
 	case RF_OF_TEXT:   rf_pack_text(pk, v->p); break;
 	case RF_OF_TEXTS:  pack_texts(pk, v->p, v->count); break;
 	case RF_OF_MAP:    rf_buf_add(b, r->meta.data, r->meta.size); break;
 	case RF_OF_GROUP:  pack_fields(b, r, f->group); break;
 	case RF_OF_PARTS:  pack_parts(pk, &r->reward, f, v); break;
+	/* clang-format on */
 	case RF_OF_I4:
 	case RF_OF_F4:
-	case RF_OF_PART:   pack_numbers(pk, f, v, v->p); break;
+	case RF_OF_PART: pack_numbers(pk, f, v, v->p); break;
 	}
 }
 

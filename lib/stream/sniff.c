@@ -10,13 +10,29 @@
 #include "stream/pack.h"
 #include "stream/sniff.h"
 
-static const struct { const char *magic; size_t n; const char *name; } kinds[] = {
+static const struct {
+	const char *magic;
+	size_t n;
+	const char *name;
+} kinds[] = {
 	{ "PK\x03\x04", 4, "zip, or a PyTorch file" },
-	{ "\x7f" "ELF", 4, "a program" }, { "\x89PNG", 4, "PNG" }, { "\xff\xd8\xff", 3, "JPEG" },
-	{ "%PDF", 4, "PDF" }, { "PAR1", 4, "Parquet" }, { "\x93NUMPY", 6, "NumPy" }, { "\x89HDF", 4, "HDF5" },
-	{ "GGUF", 4, "GGUF" }, { "SQLite", 6, "SQLite" }, { "Rar!", 4, "rar" }, { "7z\xbc\xaf", 4, "7z" },
-	{ "\x80\x02", 2, "a Python pickle" }, { "\x80\x04", 2, "a Python pickle" },
-	{ "\x80\x05", 2, "a Python pickle" }, { "ARROW1", 6, "Arrow" },
+	{ "\x7f"
+	  "ELF",
+	  4, "a program" },
+	{ "\x89PNG", 4, "PNG" },
+	{ "\xff\xd8\xff", 3, "JPEG" },
+	{ "%PDF", 4, "PDF" },
+	{ "PAR1", 4, "Parquet" },
+	{ "\x93NUMPY", 6, "NumPy" },
+	{ "\x89HDF", 4, "HDF5" },
+	{ "GGUF", 4, "GGUF" },
+	{ "SQLite", 6, "SQLite" },
+	{ "Rar!", 4, "rar" },
+	{ "7z\xbc\xaf", 4, "7z" },
+	{ "\x80\x02", 2, "a Python pickle" },
+	{ "\x80\x04", 2, "a Python pickle" },
+	{ "\x80\x05", 2, "a Python pickle" },
+	{ "ARROW1", 6, "Arrow" },
 };
 
 /* Returns whether the first bytes are text: UTF-8 without control characters.  The last character may be

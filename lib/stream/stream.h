@@ -17,24 +17,24 @@
 #include "ranks/shard.h"
 #include "stream/record.h"
 
-#define RF_VERSION "0.1"
-#define RF_FORMAT 1
+#define RF_VERSION    "0.1"
+#define RF_FORMAT     1
 #define RF_MAX_RECORD (UINT64_C(256) << 20)
 
 /* ---- head ---------------------------------------------------------------------------------- */
 
 struct rf_head {
-	int vocab;                 /* 0: not given */
+	int vocab; /* 0: not given */
 	bool has_seed;
 	uint64_t seed;
-	char tokenizer_kind[32];   /* "": not given */
-	char tokenizer_hash[17];   /* 16 hex digits; "": not given */
-	char arch[17], weights[17];/* hashes of the model that computed the records' values; "": not given */
-	int64_t step;              /* that model's optimizer step; -1: not given */
-	struct rf_shard shard;     /* the share of a rank that the records are */
-	void *history;             /* list of stages, in a form private to stream_head.c */
-	struct rf_raw unknown;     /* unknown keys with their values */
-	int unknowns;              /* number of unknown keys */
+	char tokenizer_kind[32];    /* "": not given */
+	char tokenizer_hash[17];    /* 16 hex digits; "": not given */
+	char arch[17], weights[17]; /* hashes of the model that computed the records' values; "": not given */
+	int64_t step;               /* that model's optimizer step; -1: not given */
+	struct rf_shard shard;      /* the share of a rank that the records are */
+	void *history;              /* list of stages, in a form private to stream_head.c */
+	struct rf_raw unknown;      /* unknown keys with their values */
+	int unknowns;               /* number of unknown keys */
 };
 
 void rf_head_init(struct rf_head *h);
@@ -67,7 +67,7 @@ struct rf_in;
  * sentence says what it looks like), or its head is invalid; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_in_open(struct rf_in **in, const char *path, uint64_t max_record, struct rf_err *e);
 const struct rf_head *rf_in_head(const struct rf_in *in);
-const char *rf_in_name(const struct rf_in *in);          /* "<stdin>" or the path */
+const char *rf_in_name(const struct rf_in *in); /* "<stdin>" or the path */
 /* Reads the next record, valid until the next call.  Returns RF_EOF after the end record, if its count and
  * hash are right and nothing follows it.  On failure the sentence says what is wrong and where ("<stdin>:
  * record 17 (byte 5678): ..."), and every later call fails too.  Errors: RF_EDATA, RF_EIO, RF_ENOMEM. */
@@ -77,17 +77,19 @@ enum rf_code rf_next(struct rf_in *in, struct rf_record **rec, struct rf_err *e)
 enum rf_code rf_in_blame(const struct rf_in *in, struct rf_err *e);
 /* The place of a record.  rf_in_place() returns the place of the record read last; rf_in_blame_at() does as
  * rf_in_blame() with a place that was kept. */
-struct rf_place { uint64_t record, byte; };
+struct rf_place {
+	uint64_t record, byte;
+};
 struct rf_place rf_in_place(const struct rf_in *in);
 enum rf_code rf_in_blame_at(const struct rf_in *in, struct rf_place place, struct rf_err *e);
-uint64_t rf_in_count(const struct rf_in *in);            /* records read or skipped so far */
-uint64_t rf_in_bytes(const struct rf_in *in);            /* compressed bytes read or skipped so far */
+uint64_t rf_in_count(const struct rf_in *in); /* records read or skipped so far */
+uint64_t rf_in_bytes(const struct rf_in *in); /* compressed bytes read or skipped so far */
 /* Returns the hash of all messages, as the end record states it; valid after RF_EOF. */
 uint64_t rf_in_claimed(const struct rf_in *in);
 /* Returns the descriptor that rf_next() would wait for; -1 if unread bytes are buffered or the input has
  * ended. */
 int rf_in_fd(const struct rf_in *in);
-void rf_in_close(struct rf_in *in);                      /* in may be NULL */
+void rf_in_close(struct rf_in *in); /* in may be NULL */
 
 /* The message level, for programs that show or copy messages unchanged.  Reads the next message: *msg is its
  * msgpack object, valid until the next call.  The first message returned is the head, the last one the end
@@ -116,7 +118,7 @@ enum rf_code rf_put(struct rf_out *out, const struct rf_record *rec, struct rf_e
  * be called only if the stage succeeded, that is after RF_EOF.  After a failure call rf_out_abandon(), so
  * that a reader sees a truncated stream. */
 enum rf_code rf_out_finish(struct rf_out *out, struct rf_err *e);
-void rf_out_abandon(struct rf_out *out);                 /* out may be NULL */
+void rf_out_abandon(struct rf_out *out); /* out may be NULL */
 
 /* The message level: the caller gives the head, the records and the end record as msgpack objects.  A message
  * is checked like a message that rf_next_message() reads.  The end record is written with the hash of the

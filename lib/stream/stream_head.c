@@ -12,9 +12,9 @@
 
 /* The parts of a head that its users do not see. */
 struct history {
-	struct rf_buf done;         /* packed stages that have ended */
-	uint32_t stages;            /* number of them */
-	bool open;                  /* whether the newest stage may still get options: */
+	struct rf_buf done;           /* packed stages that have ended */
+	uint32_t stages;              /* number of them */
+	bool open;                    /* whether the newest stage may still get options: */
 	struct rf_buf stage, options; /* its packed pairs before `options`, and the pairs of `options` */
 	uint32_t option_count;
 	struct rf_buf tokenizer, model; /* packed pairs of these maps whose keys are unknown */
@@ -23,8 +23,9 @@ struct history {
 	int64_t step;
 };
 
-static const char *const head_keys[] = { "format", "vocab", "seed", "tokenizer", "model", "shard",
-                                         "history" };
+static const char *const head_keys[] = {
+	"format", "vocab", "seed", "tokenizer", "model", "shard", "history"
+};
 enum { FORMAT, VOCAB, SEED, TOKENIZER, MODEL, SHARD, HISTORY, HEAD_KEYS };
 
 void rf_head_init(struct rf_head *h)
@@ -49,10 +50,7 @@ void rf_head_free(struct rf_head *h)
 	rf_head_init(h);
 }
 
-static enum rf_code no_memory(struct rf_err *e)
-{
-	return rf_fail(e, RF_ENOMEM, "out of memory (head)");
-}
+static enum rf_code no_memory(struct rf_err *e) { return rf_fail(e, RF_ENOMEM, "out of memory (head)"); }
 
 /* Returns the history, which is made if the head has none; NULL if memory ran out. */
 static struct history *get_history(struct rf_head *h)
@@ -159,7 +157,7 @@ enum rf_code rf_head_option(struct rf_head *h, const struct rf_opt *o, struct rf
 	y->option_count++;
 	switch (o->kind) {
 	case RF_OPT_FLAG: *text == 'y' ? msgpack_pack_true(&pk) : msgpack_pack_false(&pk); break;
-	case RF_OPT_INT:  msgpack_pack_int(&pk, *(const int *)o->to); break;
+	case RF_OPT_INT: msgpack_pack_int(&pk, *(const int *)o->to); break;
 	case RF_OPT_U64:
 	case RF_OPT_SIZE: msgpack_pack_uint64(&pk, *(const uint64_t *)o->to); break;
 	case RF_OPT_REAL: msgpack_pack_double(&pk, *(const double *)o->to); break;
@@ -316,8 +314,8 @@ enum rf_code rf_map_sort(struct rf_mp map, const char *what, const char *const *
 		if (*v.p == 0xc0) {
 			char name[80];
 			return rf_fail(e, RF_EDATA,
-			               "%s: '%s' is nil: leave out a key whose value is not known",
-			               what, rf_quote(name, sizeof name, key.data, key.n));
+			               "%s: '%s' is nil: leave out a key whose value is not known", what,
+			               rf_quote(name, sizeof name, key.data, key.n));
 		}
 		while (i < n && !rf_mp_is(&key, words[i]))
 			i++;

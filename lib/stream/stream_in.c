@@ -14,10 +14,10 @@ struct rf_in {
 	struct rf_frame_in frames;
 	enum state state;
 	enum rf_code failure;
-	uint64_t seq;           /* number of the next message */
-	bool hashed;            /* whether all messages so far are in the hash: none was skipped */
+	uint64_t seq; /* number of the next message */
+	bool hashed;  /* whether all messages so far are in the hash: none was skipped */
 	XXH64_state_t *hash;
-	uint64_t claimed;       /* the hash that the end record states */
+	uint64_t claimed; /* the hash that the end record states */
 	struct rf_head head;
 	struct rf_record rec;
 };
@@ -369,30 +369,15 @@ void rf_in_close(struct rf_in *in)
 	free(in);
 }
 
-const struct rf_head *rf_in_head(const struct rf_in *in)
-{
-	return &in->head;
-}
+const struct rf_head *rf_in_head(const struct rf_in *in) { return &in->head; }
 
-const char *rf_in_name(const struct rf_in *in)
-{
-	return in->frames.from.name;
-}
+const char *rf_in_name(const struct rf_in *in) { return in->frames.from.name; }
 
-uint64_t rf_in_claimed(const struct rf_in *in)
-{
-	return in->claimed;
-}
+uint64_t rf_in_claimed(const struct rf_in *in) { return in->claimed; }
 
-uint64_t rf_in_count(const struct rf_in *in)
-{
-	return in->seq - 1 - (in->state == ENDED);
-}
+uint64_t rf_in_count(const struct rf_in *in) { return in->seq - 1 - (in->state == ENDED); }
 
-uint64_t rf_in_bytes(const struct rf_in *in)
-{
-	return in->frames.from.offset;
-}
+uint64_t rf_in_bytes(const struct rf_in *in) { return in->frames.from.offset; }
 
 int rf_in_fd(const struct rf_in *in)
 {

@@ -14,12 +14,12 @@ enum { LEVEL = 1 };
 struct rf_out {
 	struct rf_tempfile file;
 	ZSTD_CCtx *zstd;
-	struct rf_buf msg;      /* the message before compression */
+	struct rf_buf msg; /* the message before compression */
 	unsigned char *frame;
 	size_t frame_cap;
-	uint64_t seq;           /* number of the next message */
+	uint64_t seq; /* number of the next message */
 	XXH64_state_t *hash;
-	uint64_t most;          /* largest number of bytes in a message */
+	uint64_t most; /* largest number of bytes in a message */
 	int vocab;
 	bool ended;
 };
@@ -207,9 +207,8 @@ enum rf_code rf_put_message(struct rf_out *out, const void *msg, size_t n, struc
 
 enum rf_code rf_out_close_messages(struct rf_out *out, struct rf_err *e)
 {
-	enum rf_code rc = out->ended
-	                          ? RF_OK
-	                          : rf_fail(e, RF_EDATA, "%s: the end record is missing", out->file.name);
+	enum rf_code rc =
+		out->ended ? RF_OK : rf_fail(e, RF_EDATA, "%s: the end record is missing", out->file.name);
 
 	return close_output(out, rc, e);
 }

@@ -11,7 +11,11 @@
 enum rf_msg_type { RF_MSG_HEAD, RF_MSG_SEQ, RF_MSG_END };
 extern const char *const rf_msg_types[RF_MSG_END + 1];
 
-struct rf_msg { uint64_t seq; enum rf_msg_type type; struct rf_mp body; };
+struct rf_msg {
+	uint64_t seq;
+	enum rf_msg_type type;
+	struct rf_mp body;
+};
 
 /* Splits a message [seq, type, body] that has passed rf_msg_check().  Errors: RF_EDATA: the message does not
  * have this form. */
@@ -20,7 +24,9 @@ enum rf_code rf_msg_open(struct rf_msg *m, const void *msg, size_t n, struct rf_
 enum rf_code rf_msg_expect(const struct rf_msg *m, uint64_t seq, struct rf_err *e);
 
 /* An end record: the number of records, and the XXH64 of all messages before the end record. */
-struct rf_end { uint64_t count, xxh64; };
+struct rf_end {
+	uint64_t count, xxh64;
+};
 /* Reads the body of an end record.  Errors: RF_EDATA, RF_ENOMEM. */
 enum rf_code rf_end_decode(struct rf_end *end, struct rf_mp body, struct rf_err *e);
 
@@ -57,7 +63,10 @@ size_t rf_frame_header_size(const unsigned char p[5]);
 enum rf_code rf_frame_header(struct rf_frame *f, const unsigned char *p, struct rf_err *e);
 
 /* wire: bytes that follow the block's 3-byte header; most: number of bytes that they can decompress to */
-struct rf_block { bool last; size_t wire, most; };
+struct rf_block {
+	bool last;
+	size_t wire, most;
+};
 /* Reads the header of a block of the frame f.  Errors: RF_EDATA: no valid block begins like this. */
 enum rf_code rf_block_header(struct rf_block *b, const struct rf_frame *f, const unsigned char p[3],
                              struct rf_err *e);

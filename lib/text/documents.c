@@ -24,7 +24,7 @@ enum { LEAST = 1 << 18, MOST = 4 << 20, FEW = 4, MANY = 1024, KEPT = 1 << 20 };
 
 struct job {
 	struct rf_encoded out;
-	struct rf_buf own;               /* copied memory that the document points to */
+	struct rf_buf own; /* copied memory that the document points to */
 	const char **all;
 	struct rf_id_list ids;
 	/* for choices: their ids; a context with its choice; their lengths, and the part that is context */
@@ -39,11 +39,11 @@ struct rf_documents {
 	struct rf_text *text;
 	int vocab, threads;
 	struct job *job;
-	size_t room, n, at;              /* number of jobs: allocated, in this batch, returned */
-	atomic_size_t next;              /* the next job of the batch to encode */
-	enum rf_code rc;                 /* the reason why no documents follow the batch, or RF_OK */
+	size_t room, n, at; /* number of jobs: allocated, in this batch, returned */
+	atomic_size_t next; /* the next job of the batch to encode */
+	enum rf_code rc;    /* the reason why no documents follow the batch, or RF_OK */
 	struct rf_err err;
-	bool goes_on;                    /* the last failure concerned one line only */
+	bool goes_on; /* the last failure concerned one line only */
 	uint64_t read, passed;
 };
 
@@ -84,15 +84,9 @@ void rf_documents_close(struct rf_documents *d)
 	free(d);
 }
 
-uint64_t rf_documents_passed(const struct rf_documents *d)
-{
-	return d->passed;
-}
+uint64_t rf_documents_passed(const struct rf_documents *d) { return d->passed; }
 
-bool rf_documents_goes_on(const struct rf_documents *d)
-{
-	return d->goes_on;
-}
+bool rf_documents_goes_on(const struct rf_documents *d) { return d->goes_on; }
 
 /* ---- encoding ------------------------------------------------------------------------------ */
 
@@ -110,8 +104,7 @@ static enum rf_code take_ids(const struct rf_documents *d, struct rf_encoded *c,
 
 /* Appends a text or a prompt, after the tokens of --bos. */
 static enum rf_code append_text(const struct rf_documents *d, const char *text, size_t n,
-                                struct rf_id_list *ids,
-                          struct rf_err *e)
+                                struct rf_id_list *ids, struct rf_err *e)
 {
 	const int32_t bos = rf_tokenizer_bos(d->tok), *before = &bos;
 	size_t many = d->o->bos == RF_BOS_YES;
@@ -170,8 +163,9 @@ static enum rf_code encode_context(const struct rf_documents *d, struct job *j, 
 	if (rc != RF_OK || *own)
 		return rc;
 	if (one < 0)
-		return rf_fail(e, RF_EDATA, "the prompt is empty, and the tokenizer has neither a bos nor an "
-		                            "end token to stand for it");
+		return rf_fail(e, RF_EDATA,
+		               "the prompt is empty, and the tokenizer has neither a bos nor an "
+		               "end token to stand for it");
 	return rf_id_list_add(&j->ids, &one, 1, e);
 }
 
@@ -223,8 +217,9 @@ static enum rf_code share_beginning(struct job *j, struct rf_err *e)
 		p += c->length[i];
 	}
 	if (!T)
-		return rf_fail(e, RF_EDATA, "the contexts begin with different tokens: nothing can be shared "
-		                            "(--bos yes, or a line for each)");
+		return rf_fail(e, RF_EDATA,
+		               "the contexts begin with different tokens: nothing can be shared "
+		               "(--bos yes, or a line for each)");
 	j->ids.n = 0;
 	enum rf_code rc = rf_id_list_add(&j->ids, first, T, e);
 	for (int i = 0; i < c->doc.choices && rc == RF_OK; i++) {

@@ -11,13 +11,13 @@
 /* A document as ids: bos, text or prompt, answer, end token, as far as it has them. */
 struct rf_encoded {
 	struct rf_doc doc;
-	int32_t *ids;            /* (count), which the caller may move about */
-	size_t count, prompt;    /* number of ids; number of ids of the text or the prompt, with bos */
-	bool ended;              /* the last id is the end token */
+	int32_t *ids;         /* (count), which the caller may move about */
+	size_t count, prompt; /* number of ids; number of ids of the text or the prompt, with bos */
+	bool ended;           /* the last id is the end token */
 	/* for choices: `ids` is the common beginning of their contexts.  choice has the ids of all choices
 	   one after the other, length[i] ids for choice i, the first from[i] of which still are context */
 	int32_t *choice, *length, *from;
-	bool contexts;           /* some choice has context */
+	bool contexts; /* some choice has context */
 };
 
 struct rf_documents;
@@ -27,7 +27,7 @@ struct rf_documents;
 enum rf_code rf_documents_open(struct rf_documents **d, const struct rf_sequences_options *o,
                                const struct rf_tokenizer *tok, int vocab, struct rf_text *text,
                                struct rf_err *e);
-void rf_documents_close(struct rf_documents *d);        /* d may be NULL */
+void rf_documents_close(struct rf_documents *d); /* d may be NULL */
 
 /* Reads the next document of the split o->split, valid until the next call.  Documents, and a failure, come
  * in the order of the text.  Returns RF_EOF after the last document.  Errors: RF_EDATA: the sentence names

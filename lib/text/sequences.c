@@ -9,21 +9,23 @@
 #include "text/documents.h"
 #include "text/sequences.h"
 
-struct counts { uint64_t kept, split, cut, unanswered, dropped, too_long, left_out; };
+struct counts {
+	uint64_t kept, split, cut, unanswered, dropped, too_long, left_out;
+};
 
 struct rf_sequences {
 	struct rf_sequences_options o;
 	struct rf_documents *documents;
 	uint64_t max_record;
 	int vocab;
-	uint64_t shortened;               /* answers that max_answer has cut */
-	bool goes_on;                     /* the last failure concerned one line only */
+	uint64_t shortened; /* answers that max_answer has cut */
+	bool goes_on;       /* the last failure concerned one line only */
 
-	struct rf_encoded *c;             /* the current document */
-	size_t at, stop;                  /* its ids that are not yet returned */
+	struct rf_encoded *c; /* the current document */
+	size_t at, stop;      /* its ids that are not yet returned */
 	struct rf_record r;
 
-	struct counts count, before;      /* counts of documents; the same before the current document */
+	struct counts count, before; /* counts of documents; the same before the current document */
 	uint64_t sequences, tokens;
 };
 
@@ -31,30 +33,29 @@ void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opts *o
 {
 	const struct rf_opt table[] = {
 		OPT_INT("max-len", &o->max_len, 0, INT_MAX, "tokens",
-			"longest sequence; 0: the whole document", .noted = RF_OPT_RESULT),
+		        "longest sequence; 0: the whole document", .noted = RF_OPT_RESULT),
 		OPT_INT("max-prompt", &o->max_prompt, 0, INT_MAX, "tokens",
-			"cut a longer prompt as --truncate says, by default to its end; 0: do not",
-			.noted = RF_OPT_RESULT),
+		        "cut a longer prompt as --truncate says, by default to its end; 0: do not",
+		        .noted = RF_OPT_RESULT),
 		OPT_INT("max-answer", &o->max_answer, 0, INT_MAX, "tokens",
-			"cut a longer answer to its beginning; 0: do not", .noted = RF_OPT_RESULT),
+		        "cut a longer answer to its beginning; 0: do not", .noted = RF_OPT_RESULT),
 		OPT_INT("min-len", &o->min_len, 1, INT_MAX, "tokens", "drop shorter sequences",
-			.noted = RF_OPT_RESULT),
+		        .noted = RF_OPT_RESULT),
 		OPT_ENUM("truncate", &o->truncate, RF_TRUNCATE_WORDS,
-			"what is too long: fail, cut off this side or the middle, split, or drop",
-			.noted = RF_OPT_RESULT),
+		         "what is too long: fail, cut off this side or the middle, split, or drop",
+		         .noted = RF_OPT_RESULT),
 		OPT_ENUM("bos", &o->bos, RF_BOS_WORDS,
-			"begin documents with the bos token; auto: as the tokenizer does",
-			.noted = RF_OPT_RESULT),
+		         "begin documents with the bos token; auto: as the tokenizer does",
+		         .noted = RF_OPT_RESULT),
 		OPT_FLAG("no-eos", &o->no_eos, "add no end token to a document", .noted = RF_OPT_RESULT),
 		OPT_INT("valid-every", &o->valid_every, 0, INT_MAX, "n",
-			"put every n-th document aside for validation; 0: none", .noted = RF_OPT_RESULT),
-		OPT_ENUM("split", &o->split, RF_SPLIT_WORDS,
-			"with --valid-every: the documents to read", .noted = RF_OPT_RESULT),
+		        "put every n-th document aside for validation; 0: none", .noted = RF_OPT_RESULT),
+		OPT_ENUM("split", &o->split, RF_SPLIT_WORDS, "with --valid-every: the documents to read",
+		         .noted = RF_OPT_RESULT),
 		OPT_INT("vocab", &o->vocab, 0, INT_MAX, "n",
-			"vocabulary size of ids without a tokenizer; 0: not given",
-			.noted = RF_OPT_RESULT),
+		        "vocabulary size of ids without a tokenizer; 0: not given", .noted = RF_OPT_RESULT),
 		OPT_INT("threads", &o->threads, 0, 1024, "n",
-			"number of threads; 0: one per available processor"),
+		        "number of threads; 0: one per available processor"),
 		OPT_END,
 	};
 
@@ -78,8 +79,9 @@ static enum rf_code check_lengths(struct rf_sequences_options *o, struct rf_err 
 		return rf_fail(e, RF_EUSAGE, "--truncate requires --max-len or --max-prompt");
 	if (o->choices && o->max_len && o->truncate != RF_TRUNCATE_ERROR && o->truncate != RF_TRUNCATE_LEFT &&
 	    o->truncate != RF_TRUNCATE_DROP)
-		return rf_fail(e, RF_EUSAGE, "--choices-key: the choices follow the end of the prompt, of "
-		                             "which --max-len can only cut the left side");
+		return rf_fail(e, RF_EUSAGE,
+		               "--choices-key: the choices follow the end of the prompt, of "
+		               "which --max-len can only cut the left side");
 	return RF_OK;
 }
 
@@ -130,16 +132,10 @@ void rf_sequences_close(struct rf_sequences *s)
 	free(s);
 }
 
-int rf_sequences_vocab(const struct rf_sequences *s)
-{
-	return s->vocab;
-}
+int rf_sequences_vocab(const struct rf_sequences *s) { return s->vocab; }
 
 /* Returns the plural ending for n. */
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
+static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
 
 /* Returns the number of ids of the longest choice. */
 static size_t longest_choice(const struct rf_encoded *c)
@@ -230,10 +226,13 @@ static enum rf_code cut_choices(struct rf_sequences *s, struct rf_err *e)
 	if (s->o.truncate == RF_TRUNCATE_ERROR)
 		return rf_fail(e, RF_EDATA,
 		               "the prompt of %zu tokens and its longest choice of %zu are more than "
-		               "--max-len %zu (--truncate left cuts the prompt)", c->count, n, max);
+		               "--max-len %zu (--truncate left cuts the prompt)",
+		               c->count, n, max);
 	if (n >= max)
-		return rf_fail(e, RF_EDATA, "a choice has %zu tokens, so that --max-len %zu leaves nothing "
-		                            "of the prompt", n, max);
+		return rf_fail(e, RF_EDATA,
+		               "a choice has %zu tokens, so that --max-len %zu leaves nothing "
+		               "of the prompt",
+		               n, max);
 	s->at = c->count + n - max;
 	s->count.cut++;
 	return RF_OK;
@@ -268,12 +267,8 @@ static enum rf_code cut_document(struct rf_sequences *s, struct rf_err *e)
 			               "the document has %zu tokens, more than --max-len %zu (%s)", n, max,
 			               c->doc.answers > 0 ? "--max-prompt cuts the prompt"
 			                                  : "--truncate left, right or split cuts it");
-		case RF_TRUNCATE_LEFT:
-			s->at = n - max;
-			break;
-		case RF_TRUNCATE_RIGHT:
-			s->stop = max;
-			break;
+		case RF_TRUNCATE_LEFT: s->at = n - max; break;
+		case RF_TRUNCATE_RIGHT: s->stop = max; break;
 		default: /* SPLIT */
 			if (n % max < min)
 				s->stop = n - n % max;
@@ -370,10 +365,10 @@ static enum rf_code next_sequence(struct rf_sequences *s, const struct rf_record
 	r->id = s->sequences;
 	r->T = (int)n;
 	r->tokens = s->c->ids + s->at;
-	r->prompt_len = !d->is_prompt           ? -1
+	r->prompt_len = !d->is_prompt              ? -1
 	                : s->c->prompt < s->at     ? 0
 	                : s->c->prompt - s->at < n ? (int)(s->c->prompt - s->at)
-	                                        : (int)n;
+	                                           : (int)n;
 	r->answers = d->answers;
 	r->answer = d->all;
 	r->source = d->source;

@@ -16,7 +16,11 @@
  * RIGHT cut off this side; DROP leaves out the whole document. */
 enum rf_truncate {
 	RF_TRUNCATE_UNSAID = -1, /* ERROR for a document, LEFT for a prompt */
-	RF_TRUNCATE_ERROR, RF_TRUNCATE_LEFT, RF_TRUNCATE_RIGHT, RF_TRUNCATE_SPLIT, RF_TRUNCATE_MIDDLE,
+	RF_TRUNCATE_ERROR,
+	RF_TRUNCATE_LEFT,
+	RF_TRUNCATE_RIGHT,
+	RF_TRUNCATE_SPLIT,
+	RF_TRUNCATE_MIDDLE,
 	RF_TRUNCATE_DROP
 };
 #define RF_TRUNCATE_WORDS "error|left|right|split|middle|drop"
@@ -32,24 +36,27 @@ enum rf_bos { RF_BOS_NO, RF_BOS_YES, RF_BOS_AUTO };
 #define RF_BOS_WORDS "no|yes|auto"
 
 struct rf_sequences_options {
-	int max_len;             /* most tokens of a sequence; 0: only the size of a record is limited */
-	int max_prompt;          /* most tokens of a prompt; 0: no limit; not with max_len */
-	int max_answer;          /* most tokens of an answer, without its end token; 0: no limit */
-	bool choices;            /* choices follow, so max_len can cut only the left side of a prompt */
-	int min_len;             /* shorter sequences are dropped */
+	int max_len;    /* most tokens of a sequence; 0: only the size of a record is limited */
+	int max_prompt; /* most tokens of a prompt; 0: no limit; not with max_len */
+	int max_answer; /* most tokens of an answer, without its end token; 0: no limit */
+	bool choices;   /* choices follow, so max_len can cut only the left side of a prompt */
+	int min_len;    /* shorter sequences are dropped */
 	enum rf_truncate truncate;
 	enum rf_bos bos;
-	bool no_eos;             /* do not add the tokenizer's end token to a document */
-	int valid_every;         /* 0: all documents are for training */
+	bool no_eos;     /* do not add the tokenizer's end token to a document */
+	int valid_every; /* 0: all documents are for training */
 	enum rf_split split;
-	int vocab;               /* vocabulary size of ids that come without a tokenizer; 0: not given */
-	int model_vocab;         /* vocabulary size of the tokenizer's model, a limit for ids; 0: not known */
-	int threads;             /* threads that encode; 0: one per available processor */
+	int vocab;       /* vocabulary size of ids that come without a tokenizer; 0: not given */
+	int model_vocab; /* vocabulary size of the tokenizer's model, a limit for ids; 0: not known */
+	int threads;     /* threads that encode; 0: one per available processor */
 	/* counts and limits the bad lines that are skipped: lines that rf_text_next() refuses, and lines
 	   whose document cannot be encoded or cut; NULL: a bad line is an error */
 	struct rf_skip *skip;
 };
-#define RF_SEQUENCES_DEFAULTS { .min_len = 1, .truncate = RF_TRUNCATE_UNSAID, .threads = 1 }
+#define RF_SEQUENCES_DEFAULTS \
+	{ \
+		.min_len = 1, .truncate = RF_TRUNCATE_UNSAID, .threads = 1 \
+	}
 
 /* Adds the options that set *o. */
 void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opts *opts);
@@ -64,7 +71,7 @@ struct rf_sequences;
 enum rf_code rf_sequences_open(struct rf_sequences **s, struct rf_sequences_options *o,
                                const struct rf_tokenizer *tok, struct rf_text *text, uint64_t max_record,
                                struct rf_err *e);
-void rf_sequences_close(struct rf_sequences *s);        /* s may be NULL */
+void rf_sequences_close(struct rf_sequences *s); /* s may be NULL */
 int rf_sequences_vocab(const struct rf_sequences *s);
 
 /* Reads the next record, valid until the next call.  It has an id (0, 1, 2, ...), tokens, and those of

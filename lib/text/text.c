@@ -25,13 +25,13 @@ enum { META_DEPTH = RF_MSG_DEPTH - 3, MAX_VALUES = RF_MSG_NODES / 4, MAX_KEY = 2
 struct rf_text {
 	struct rf_text_options o;
 	char *const *paths;
-	int count, next;             /* number of files; the next file */
-	uint64_t passed;             /* bytes of the files before the current one */
-	struct rf_lines *lines;      /* NULL between files */
-	enum rf_text_format format;  /* format of the current file */
-	bool whole;                  /* the current file is a text file and was returned */
+	int count, next;            /* number of files; the next file */
+	uint64_t passed;            /* bytes of the files before the current one */
+	struct rf_lines *lines;     /* NULL between files */
+	enum rf_text_format format; /* format of the current file */
+	bool whole;                 /* the current file is a text file and was returned */
 	struct rf_doc doc;
-	struct rf_region memory;     /* memory of the document's lists */
+	struct rf_region memory;            /* memory of the document's lists */
 	struct rf_buf meta, prompt, answer; /* the last two: texts joined from two parts */
 	char source[600];
 };
@@ -40,32 +40,29 @@ void rf_text_option_table(struct rf_text_options *o, struct rf_opts *opts)
 {
 	const struct rf_opt table[] = {
 		OPT_ENUM("format", &o->format, RF_TEXT_WORDS,
-			"format of the files; name: by file name, jsonl for stdin",
-			.noted = RF_OPT_RESULT),
-		OPT_TEXT("text-key", &o->text_key, "key", "jsonl: key of the text",
-			.noted = RF_OPT_RESULT),
+		         "format of the files; name: by file name, jsonl for stdin", .noted = RF_OPT_RESULT),
+		OPT_TEXT("text-key", &o->text_key, "key", "jsonl: key of the text", .noted = RF_OPT_RESULT),
 		OPT_TEXT("prompt-key", &o->prompt_key, "key",
-			"jsonl: key of the prompt, read instead of a text", .noted = RF_OPT_RESULT),
+		         "jsonl: key of the prompt, read instead of a text", .noted = RF_OPT_RESULT),
 		OPT_TEXT("prompt-suffix-key", &o->prompt_suffix_key, "key",
-			"jsonl: key of a text that the prompt ends with", .noted = RF_OPT_RESULT),
+		         "jsonl: key of a text that the prompt ends with", .noted = RF_OPT_RESULT),
 		OPT_TEXT("answer-key", &o->answer_key, "key",
-			"jsonl: key of the answer, or of a list; the first follows the prompt",
-			.noted = RF_OPT_RESULT),
+		         "jsonl: key of the answer, or of a list; the first follows the prompt",
+		         .noted = RF_OPT_RESULT),
 		OPT_TEXT("answer-prefix", &o->answer_prefix, "string",
-			"put this before the answer that follows the prompt", .noted = RF_OPT_RESULT),
+		         "put this before the answer that follows the prompt", .noted = RF_OPT_RESULT),
 		OPT_TEXT("answers-key", &o->answers_key, "key",
-			"jsonl: key of answers to keep in the record, none of them as tokens",
-			.noted = RF_OPT_RESULT),
+		         "jsonl: key of answers to keep in the record, none of them as tokens",
+		         .noted = RF_OPT_RESULT),
 		OPT_TEXT("choices-key", &o->choices_key, "key",
-			"jsonl: key of texts to compare, each of which continues the prompt",
-			.noted = RF_OPT_RESULT),
+		         "jsonl: key of texts to compare, each of which continues the prompt",
+		         .noted = RF_OPT_RESULT),
 		OPT_TEXT("meta-key", &o->meta_key, "key[,key...]",
-			"keep the values of these keys as metadata", .noted = RF_OPT_RESULT),
-		OPT_TEXT("source-key", &o->source_key, "key",
-			"keep the value of this key as the source", .noted = RF_OPT_RESULT),
+		         "keep the values of these keys as metadata", .noted = RF_OPT_RESULT),
+		OPT_TEXT("source-key", &o->source_key, "key", "keep the value of this key as the source",
+		         .noted = RF_OPT_RESULT),
 		OPT_FLAG("source", &o->source, "keep file:line as the source", .noted = RF_OPT_RESULT),
-		OPT_SIZE("max-record", &o->max_record, "size",
-			"refuse longer lines, text files and records"),
+		OPT_SIZE("max-record", &o->max_record, "size", "refuse longer lines, text files and records"),
 		OPT_END,
 	};
 
@@ -76,8 +73,13 @@ void rf_text_option_table(struct rf_text_options *o, struct rf_opts *opts)
  * else NULL. */
 static const char *packed_by_name(const char *path)
 {
-	static const struct { const char *end, *program; } known[] = {
-		{ ".gz", "gzip" }, { ".bz2", "bzip2" }, { ".xz", "xz" }, { ".lz4", "lz4" },
+	static const struct {
+		const char *end, *program;
+	} known[] = {
+		{ ".gz", "gzip" },
+		{ ".bz2", "bzip2" },
+		{ ".xz", "xz" },
+		{ ".lz4", "lz4" },
 	};
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -89,8 +91,13 @@ static const char *packed_by_name(const char *path)
 /* Returns the format by a file's suffix; RF_TEXT_BY_NAME: the suffix is unknown. */
 static enum rf_text_format format_of(const struct rf_text_options *o, const char *path)
 {
-	static const struct { const char *end; enum rf_text_format format; } known[] = {
-		{ ".jsonl", RF_TEXT_JSONL }, { ".ndjson", RF_TEXT_JSONL }, { ".txt", RF_TEXT_PLAIN },
+	static const struct {
+		const char *end;
+		enum rf_text_format format;
+	} known[] = {
+		{ ".jsonl", RF_TEXT_JSONL },
+		{ ".ndjson", RF_TEXT_JSONL },
+		{ ".txt", RF_TEXT_PLAIN },
 		{ ".ids", RF_TEXT_IDS },
 	};
 	size_t n = strlen(path);
@@ -109,10 +116,15 @@ static enum rf_text_format format_of(const struct rf_text_options *o, const char
 
 static enum rf_code check_keys(const struct rf_text_options *o, struct rf_err *e)
 {
-	const char *keys[] = { o->prompt_key ? NULL : o->text_key, o->prompt_key, o->prompt_suffix_key,
-	                       o->answer_key, o->answers_key, o->choices_key, o->source_key };
+	const char *keys[] = { o->prompt_key ? NULL : o->text_key,
+		               o->prompt_key,
+		               o->prompt_suffix_key,
+		               o->answer_key,
+		               o->answers_key,
+		               o->choices_key,
+		               o->source_key };
 	static const char *const of_prompt[] = { "prompt-suffix-key", "answer-key", "answers-key",
-	                                         "choices-key" };
+		                                 "choices-key" };
 	char q[200];
 
 	for (int i = 0; i < 4; i++)
@@ -132,8 +144,8 @@ static enum rf_code check_keys(const struct rf_text_options *o, struct rf_err *e
 	for (const char *key = o->meta_key, *end; key; key = *end ? end + 1 : NULL) {
 		end = key + strcspn(key, ",");
 		if (end == key || end - key > MAX_KEY)
-			return rf_fail(e, RF_EUSAGE,
-			               "--meta-key: a key is empty or longer than %d bytes", MAX_KEY);
+			return rf_fail(e, RF_EUSAGE, "--meta-key: a key is empty or longer than %d bytes",
+			               MAX_KEY);
 	}
 	if (o->source_key && o->source)
 		return rf_fail(e, RF_EUSAGE, "--source cannot be combined with --source-key");
@@ -252,10 +264,7 @@ enum rf_code rf_doc_blame(const struct rf_doc *doc, struct rf_err *e)
 	                 : rf_blame(e, "%s", doc->name);
 }
 
-static enum rf_code no_memory(struct rf_err *e)
-{
-	return rf_fail(e, RF_ENOMEM, "out of memory");
-}
+static enum rf_code no_memory(struct rf_err *e) { return rf_fail(e, RF_ENOMEM, "out of memory"); }
 
 /* Finds the value of a key as rf_jscan_get() does; if it is missing, the message lists the existing keys. */
 static enum rf_code get_value(const struct rf_jvalue *line, const char *key, struct rf_jvalue *v,
@@ -277,10 +286,10 @@ static enum rf_code get_value(const struct rf_jvalue *line, const char *key, str
 			        rf_quote(one, sizeof one, name.s, name.n));
 	}
 	return rf_fail(e, RF_EDATA, "the key '%s' is missing; the line has %s%s%s",
-	               rf_quote(q, sizeof q, key, strlen(key)), n ? list : "no keys",
-	               n > most ? ", ..." : "",
+	               rf_quote(q, sizeof q, key, strlen(key)), n ? list : "no keys", n > most ? ", ..." : "",
 	               rf_jscan_get(line, "messages", &value, NULL) == RF_OK
-	                       ? " (examples/chat.py makes prompts and answers of chats)" : "");
+	                       ? " (examples/chat.py makes prompts and answers of chats)"
+	                       : "");
 }
 
 static enum rf_code get_string(const struct rf_jvalue *line, const char *key, struct rf_jvalue *v,
@@ -310,7 +319,7 @@ static enum rf_code name_text(struct rf_jvalue *v, const char *key, const char *
 
 /* Joins two texts in buf. */
 static enum rf_code join_texts(struct rf_buf *buf, const char *a, size_t n, const char *b, size_t m,
-                         const char **text, size_t *len, struct rf_err *e)
+                               const char **text, size_t *len, struct rf_err *e)
 {
 	buf->n = 0;
 	rf_buf_add(buf, a, n);
@@ -369,7 +378,7 @@ static enum rf_code read_answers(struct rf_text *t, const char *key, struct rf_j
 	d->answer_len = strlen(d->answer);
 	if (t->o.answer_prefix)
 		rc = join_texts(&t->answer, t->o.answer_prefix, strlen(t->o.answer_prefix), d->answer,
-		          d->answer_len, &d->answer, &d->answer_len, e);
+		                d->answer_len, &d->answer, &d->answer_len, e);
 	return rc;
 }
 
@@ -394,7 +403,7 @@ static enum rf_code read_choices(struct rf_text *t, struct rf_jvalue *prompt, st
 }
 
 static enum rf_code pack_value(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values,
-                         struct rf_err *e);
+                               struct rf_err *e);
 
 static enum rf_code pack_string(msgpack_packer *p, const struct rf_jvalue *v, struct rf_err *e)
 {
@@ -444,7 +453,7 @@ static enum rf_code pack_container(msgpack_packer *p, const struct rf_jvalue *v,
 
 /* Writes a JSON value as msgpack. */
 static enum rf_code pack_value(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values,
-                         struct rf_err *e)
+                               struct rf_err *e)
 {
 	int64_t i;
 	uint64_t u;

@@ -9,14 +9,14 @@
 #include "base/err.h"
 
 struct rf_added_token {
-	char *text;              /* owned; as in the file */
+	char *text; /* owned; as in the file */
 	size_t n;
-	char *match;             /* owned; the text that is searched for: `text` or its normalized form */
+	char *match; /* owned; the text that is searched for: `text` or its normalized form */
 	size_t match_n;
 	int id;
-	bool single_word;        /* not next to a letter, mark, digit or connector */
-	bool lstrip, rstrip;     /* also takes the white space before it, after it */
-	bool normalized;         /* searched for in the normalized text, else in the original text */
+	bool single_word;    /* not next to a letter, mark, digit or connector */
+	bool lstrip, rstrip; /* also takes the white space before it, after it */
+	bool normalized;     /* searched for in the normalized text, else in the original text */
 	bool special;
 };
 
@@ -24,7 +24,7 @@ struct rf_added {
 	struct rf_added_token *t;
 	int n;
 	size_t cap;
-	bool split;              /* special tokens are not searched for, so they are ordinary text */
+	bool split; /* special tokens are not searched for, so they are ordinary text */
 };
 void rf_added_free(struct rf_added *a);
 

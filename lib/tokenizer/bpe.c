@@ -17,27 +17,30 @@ struct token {
 	uint32_t at, n;
 	bool there, bytes;
 }; /* bytes: the text stands for bytes, see rf_bpe_bytes() */
-struct merge { uint64_t pair; int32_t rank, id; };     /* rank -1: an empty slot */
+struct merge {
+	uint64_t pair;
+	int32_t rank, id;
+}; /* rank -1: an empty slot */
 
 enum { BMP = 1 << 16, NEIGHBOURS = 1 << 20 };
 
 struct rf_bpe {
 	bool byte_level;
 	struct rf_bpe_options o;
-	char *text;                 /* texts of all tokens, as the vocabulary writes them */
-	char *key;                  /* keys of all tokens, by which they are looked up: bytes if byte_level */
+	char *text; /* texts of all tokens, as the vocabulary writes them */
+	char *key;  /* keys of all tokens, by which they are looked up: bytes if byte_level */
 	size_t text_n, text_cap;
-	struct token *token;        /* by id */
-	uint32_t *key_n;            /* length of each key in bytes */
+	struct token *token; /* by id */
+	uint32_t *key_n;     /* length of each key in bytes */
 	int size, cap, count;
-	int32_t *slot;              /* hash table of ids by key; -1: empty */
+	int32_t *slot; /* hash table of ids by key; -1: empty */
 	size_t slots;
-	struct merge *merge;        /* hash table by pair */
+	struct merge *merge; /* hash table by pair */
 	size_t merge_slots;
 	int32_t merges;
-	int32_t byte[256];          /* each byte's symbol (byte_level) or fallback token; -1: none */
-	int32_t *bmp;               /* token of each character below BMP; -1: none */
-	uint8_t *side;              /* bits by hash: two characters are neighbours in some token */
+	int32_t byte[256]; /* each byte's symbol (byte_level) or fallback token; -1: none */
+	int32_t *bmp;      /* token of each character below BMP; -1: none */
+	uint8_t *side;     /* bits by hash: two characters are neighbours in some token */
 };
 
 /* ---- bytes as characters ------------------------------------------------------------------- */
@@ -302,7 +305,9 @@ enum rf_code rf_bpe_merge(struct rf_bpe *b, const char *left, size_t n, const ch
 	if (id < 0)
 		rc = rf_fail(e, RF_EDATA, "'%s' and '%s': %s is no token of the vocabulary",
 		             rf_quote(q, sizeof q, left, n), rf_quote(r, sizeof r, right, m),
-		             l < 0 ? "the first" : k < 0 ? "the second" : "what they make together");
+		             l < 0   ? "the first"
+		             : k < 0 ? "the second"
+		                     : "what they make together");
 	if (join != both)
 		free(join);
 	if (rc != RF_OK)
@@ -364,17 +369,23 @@ enum rf_code rf_bpe_ready(struct rf_bpe *b, const struct rf_bpe_options *o, stru
 struct symbol {
 	int32_t id, prev, next;
 }; /* next, prev: -1 at an end; id -1: merged into another */
-struct found { int32_t rank, at, left, right; };     /* a pair of neighbours in the heap */
+struct found {
+	int32_t rank, at, left, right;
+}; /* a pair of neighbours in the heap */
 
-enum { REMEMBER = 1 << 16, PIECE = 32, IDS = 14 };   /* remembered pieces; their most bytes and ids */
-struct memory { char text[PIECE]; int32_t id[IDS]; uint8_t n, ids; };
+enum { REMEMBER = 1 << 16, PIECE = 32, IDS = 14 }; /* remembered pieces; their most bytes and ids */
+struct memory {
+	char text[PIECE];
+	int32_t id[IDS];
+	uint8_t n, ids;
+};
 
 struct rf_bpe_work {
 	struct symbol *s;
 	struct found *heap;
 	size_t cap, heap_n;
 	int32_t *out;
-	struct memory *memory;      /* by hash; a newer piece replaces an older one */
+	struct memory *memory; /* by hash; a newer piece replaces an older one */
 };
 
 struct rf_bpe_work *rf_bpe_work_new(void)

@@ -17,10 +17,10 @@ enum { RF_BPE_TOKENS = 1 << 22, RF_BPE_LONGEST = 1 << 16 }; /* most ids; most by
 
 struct rf_bpe;
 struct rf_bpe_options {
-	bool byte_fallback;  /* an unknown character becomes the tokens <0x00> to <0xFF> of its bytes */
-	bool fuse_unk;       /* unknown characters next to each other become one unk */
-	bool ignore_merges;  /* a piece that is a token becomes that token, without merges */
-	int unk;             /* id for unknown characters; -1: they are left out */
+	bool byte_fallback; /* an unknown character becomes the tokens <0x00> to <0xFF> of its bytes */
+	bool fuse_unk;      /* unknown characters next to each other become one unk */
+	bool ignore_merges; /* a piece that is a token becomes that token, without merges */
+	int unk;            /* id for unknown characters; -1: they are left out */
 };
 
 /* Makes an empty vocabulary.  byte_level: symbols are bytes, and texts of tokens write each byte as one
@@ -41,15 +41,15 @@ enum rf_code rf_bpe_ready(struct rf_bpe *b, const struct rf_bpe_options *o, stru
 int rf_bpe_id(const struct rf_bpe *b, const char *text, size_t n);
 /* Returns the text of a token as the vocabulary writes it; NULL: no token has this id. */
 const char *rf_bpe_text(const struct rf_bpe *b, int id, size_t *n);
-int rf_bpe_size(const struct rf_bpe *b);   /* the largest id plus 1 */
-int rf_bpe_count(const struct rf_bpe *b);  /* the number of tokens */
+int rf_bpe_size(const struct rf_bpe *b);  /* the largest id plus 1 */
+int rf_bpe_count(const struct rf_bpe *b); /* the number of tokens */
 /* Writes to out the bytes that the text of a byte-level token stands for, n or fewer.  Returns their number.
  * A text with a character that does not stand for a byte is copied. */
 size_t rf_bpe_bytes(const char *text, size_t n, char *out);
 
 /* Remembered pieces and scratch memory of encoding; each thread has its own. */
 struct rf_bpe_work;
-struct rf_bpe_work *rf_bpe_work_new(void);  /* NULL: out of memory */
+struct rf_bpe_work *rf_bpe_work_new(void); /* NULL: out of memory */
 void rf_bpe_work_free(struct rf_bpe_work *w);
 /* Appends the ids of a piece of UTF-8. */
 enum rf_code rf_bpe_encode(const struct rf_bpe *b, struct rf_bpe_work *w, const char *piece, size_t n,

@@ -14,13 +14,16 @@ enum decoder { BYTE_LEVEL, METASPACE, REPLACE, BYTE_FALLBACK, FUSE, STRIP };
 struct decode_step {
 	enum decoder kind;
 	struct rf_pattern *pattern;
-	char *text;                /* for REPLACE, STRIP and METASPACE */
+	char *text; /* for REPLACE, STRIP and METASPACE */
 	size_t n;
-	bool drops_first;          /* for METASPACE: drop the marks of the first token */
-	uint64_t start, stop;      /* for STRIP: the most characters at the start and at the end */
+	bool drops_first;     /* for METASPACE: drop the marks of the first token */
+	uint64_t start, stop; /* for STRIP: the most characters at the start and at the end */
 };
 
-struct rf_decoders { struct decode_step step[DECODERS]; int n; };
+struct rf_decoders {
+	struct decode_step step[DECODERS];
+	int n;
+};
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
@@ -91,7 +94,7 @@ static enum rf_code read_decoder(void *decoders, const struct rf_jvalue *json, i
 enum rf_code rf_decoders_read(struct rf_decoders **out, const struct rf_jvalue *json, struct rf_err *e)
 {
 	static const char *const types[] = { "ByteLevel", "Metaspace", "Replace", "ByteFallback",
-	                                     "Fuse",      "Strip",     NULL };
+		                             "Fuse",      "Strip",     NULL };
 	struct rf_decoders *d = calloc(1, sizeof *d);
 
 	*out = d;
@@ -209,8 +212,8 @@ static void metaspace(const struct decode_step *d, const char *s, size_t n, bool
 }
 
 static enum rf_code decode_step(const struct decode_step *d, struct rf_pattern_work *w,
-                                const struct rf_token_texts *from, size_t most,
-                                struct rf_token_texts *to, struct rf_err *e)
+                                const struct rf_token_texts *from, size_t most, struct rf_token_texts *to,
+                                struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 	size_t n;

@@ -17,7 +17,10 @@ int rf_decoders_count(const struct rf_decoders *d);
 
 /* The texts of tokens before they become one text: token i ends at end[i].  The last `held` bytes stand for
  * an incomplete character. */
-struct rf_token_texts { struct rf_buf text; size_t *end, n, held; };
+struct rf_token_texts {
+	struct rf_buf text;
+	size_t *end, n, held;
+};
 
 /* Applies the decoders to the texts, in the same memory or in new memory.  The caller frees t->text and
  * t->end.  Errors: RF_EDATA: a pattern fails on the text, or a step would make more

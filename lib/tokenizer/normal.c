@@ -13,14 +13,17 @@ enum kind { UNICODE, LOWERCASE, STRIP, PREPEND, REPLACE };
 struct step {
 	enum kind kind;
 	utf8proc_option_t form;
-	bool left, right;          /* for STRIP */
+	bool left, right; /* for STRIP */
 	struct rf_pattern *pattern;
-	char *text;                /* for PREPEND and REPLACE */
+	char *text; /* for PREPEND and REPLACE */
 	size_t n;
 	struct step *next;
 };
 
-struct rf_normal { struct step *first, **last; int n; };
+struct rf_normal {
+	struct step *first, **last;
+	int n;
+};
 
 enum { STEPS = 1000 };
 
@@ -81,8 +84,7 @@ enum rf_code rf_pattern_read(struct rf_pattern **p, const struct rf_jvalue *json
 	return rc;
 }
 
-enum rf_code rf_flag(const struct rf_jvalue *v, const char *key, bool otherwise, bool *flag,
-                     struct rf_err *e)
+enum rf_code rf_flag(const struct rf_jvalue *v, const char *key, bool otherwise, bool *flag, struct rf_err *e)
 {
 	*flag = v->s ? *v->s == 't' : otherwise;
 	if (!v->s || *v->s == 't' || *v->s == 'f')
@@ -198,17 +200,23 @@ enum rf_code rf_parts_read(const struct rf_parts *p, const struct rf_jvalue *jso
 }
 
 static const char *const types[] = { "NFC",   "NFD",     "NFKC",    "NFKD", "Lowercase",
-                                     "Strip", "Prepend", "Replace", NULL };
+	                             "Strip", "Prepend", "Replace", NULL };
 
 /* Reads the normalizer of types[k]. */
 static enum rf_code read_step(void *normal, const struct rf_jvalue *json, int k, struct rf_err *e)
 {
-	static const struct { enum kind kind; utf8proc_option_t form; } known[] = {
+	static const struct {
+		enum kind kind;
+		utf8proc_option_t form;
+	} known[] = {
 		{ UNICODE, UTF8PROC_STABLE | UTF8PROC_COMPOSE },
 		{ UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE },
 		{ UNICODE, UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT },
 		{ UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT },
-		{ LOWERCASE, 0 }, { STRIP, 0 }, { PREPEND, 0 }, { REPLACE, 0 },
+		{ LOWERCASE, 0 },
+		{ STRIP, 0 },
+		{ PREPEND, 0 },
+		{ REPLACE, 0 },
 	};
 	struct rf_normal *n = normal;
 	struct rf_jvalue v;
@@ -270,7 +278,10 @@ void rf_normal_free(struct rf_normal *n)
 /* ---- steps --------------------------------------------------------------------------------- */
 
 /* The buffer of a step's text, and the most bytes that it may have. */
-struct sink { struct rf_buf *to; size_t most; };
+struct sink {
+	struct rf_buf *to;
+	size_t most;
+};
 
 static enum rf_code too_long(struct rf_err *e)
 {
@@ -292,19 +303,21 @@ static enum rf_code add_bytes(const struct sink *out, const void *s, size_t n, s
  * found by comparing all characters, single and between marks, with tokenizers 0.23. */
 static bool is_later(int32_t c)
 {
-	static const struct { int32_t first, last; } later[] = {
-		{ 0x7FD, 0x7FD }, { 0x898, 0x89F }, { 0x8CA, 0x8D3 }, { 0x9FE, 0x9FE }, { 0xC3C, 0xC3C },
-		{ 0xD3B, 0xD3C }, { 0xEBA, 0xEBA }, { 0x1715, 0x1715 }, { 0x1ABF, 0x1ACE },
-		{ 0x1DF6, 0x1DFA }, { 0x32FF, 0x32FF }, { 0xA7F2, 0xA7F4 }, { 0xA82C, 0xA82C },
-		{ 0xAB69, 0xAB69 }, { 0x10781, 0x10785 }, { 0x10787, 0x107B0 }, { 0x107B2, 0x107BA },
-		{ 0x10D24, 0x10D27 }, { 0x10EAB, 0x10EAC }, { 0x10EFD, 0x10EFF }, { 0x10F46, 0x10F50 },
-		{ 0x10F82, 0x10F85 }, { 0x11070, 0x11070 }, { 0x1133B, 0x1133B }, { 0x1145E, 0x1145E },
-		{ 0x11839, 0x1183A }, { 0x11930, 0x11930 }, { 0x11935, 0x11935 }, { 0x11938, 0x11938 },
-		{ 0x1193D, 0x1193E }, { 0x11943, 0x11943 }, { 0x119E0, 0x119E0 }, { 0x11A34, 0x11A34 },
-		{ 0x11A47, 0x11A47 }, { 0x11A99, 0x11A99 }, { 0x11D42, 0x11D42 }, { 0x11D44, 0x11D45 },
-		{ 0x11D97, 0x11D97 }, { 0x11F41, 0x11F42 }, { 0x16FF0, 0x16FF1 }, { 0x1E030, 0x1E06D },
-		{ 0x1E08F, 0x1E08F }, { 0x1E130, 0x1E136 }, { 0x1E2AE, 0x1E2AE }, { 0x1E2EC, 0x1E2EF },
-		{ 0x1E4EC, 0x1E4EF }, { 0x1F16C, 0x1F16C }, { 0x1FBF0, 0x1FBF9 },
+	static const struct {
+		int32_t first, last;
+	} later[] = {
+		{ 0x7FD, 0x7FD },     { 0x898, 0x89F },     { 0x8CA, 0x8D3 },     { 0x9FE, 0x9FE },
+		{ 0xC3C, 0xC3C },     { 0xD3B, 0xD3C },     { 0xEBA, 0xEBA },     { 0x1715, 0x1715 },
+		{ 0x1ABF, 0x1ACE },   { 0x1DF6, 0x1DFA },   { 0x32FF, 0x32FF },   { 0xA7F2, 0xA7F4 },
+		{ 0xA82C, 0xA82C },   { 0xAB69, 0xAB69 },   { 0x10781, 0x10785 }, { 0x10787, 0x107B0 },
+		{ 0x107B2, 0x107BA }, { 0x10D24, 0x10D27 }, { 0x10EAB, 0x10EAC }, { 0x10EFD, 0x10EFF },
+		{ 0x10F46, 0x10F50 }, { 0x10F82, 0x10F85 }, { 0x11070, 0x11070 }, { 0x1133B, 0x1133B },
+		{ 0x1145E, 0x1145E }, { 0x11839, 0x1183A }, { 0x11930, 0x11930 }, { 0x11935, 0x11935 },
+		{ 0x11938, 0x11938 }, { 0x1193D, 0x1193E }, { 0x11943, 0x11943 }, { 0x119E0, 0x119E0 },
+		{ 0x11A34, 0x11A34 }, { 0x11A47, 0x11A47 }, { 0x11A99, 0x11A99 }, { 0x11D42, 0x11D42 },
+		{ 0x11D44, 0x11D45 }, { 0x11D97, 0x11D97 }, { 0x11F41, 0x11F42 }, { 0x16FF0, 0x16FF1 },
+		{ 0x1E030, 0x1E06D }, { 0x1E08F, 0x1E08F }, { 0x1E130, 0x1E136 }, { 0x1E2AE, 0x1E2AE },
+		{ 0x1E2EC, 0x1E2EF }, { 0x1E4EC, 0x1E4EF }, { 0x1F16C, 0x1F16C }, { 0x1FBF0, 0x1FBF9 },
 	};
 	size_t low = 0, high = sizeof later / sizeof *later;
 
@@ -460,8 +473,8 @@ static enum rf_code lowercase(const char *s, size_t n, const struct sink *out, s
 }
 
 enum rf_code rf_pattern_replace(const struct rf_pattern *p, struct rf_pattern_work *w, const char *s,
-                                size_t n, const char *with, size_t with_n, size_t most,
-                                struct rf_buf *to, struct rf_err *e)
+                                size_t n, const char *with, size_t with_n, size_t most, struct rf_buf *to,
+                                struct rf_err *e)
 {
 	struct rf_matches m = { p, w, s, n, 0, 0, false };
 	const struct sink out = { to, most };
@@ -485,9 +498,9 @@ static enum rf_code apply(const struct step *step, struct rf_pattern_work *w, co
 	enum rf_code rc;
 
 	switch (step->kind) {
-	case UNICODE:   return unicode(step->form, s, n, out, e);
+	case UNICODE: return unicode(step->form, s, n, out, e);
 	case LOWERCASE: return lowercase(s, n, out, e);
-	case STRIP:     return strip(step, s, n, out, &head, e);
+	case STRIP: return strip(step, s, n, out, &head, e);
 	case PREPEND:
 		rc = n ? add_bytes(out, step->text, step->n, e) : RF_OK;
 		return rc == RF_OK ? add_bytes(out, s, n, e) : rc;
@@ -549,7 +562,7 @@ static enum rf_code follow_form(const struct step *step, const char *s, size_t n
 
 /* Computes the number of bytes that the first `head` bytes of a text become. */
 static enum rf_code follow_head(const struct step *step, struct rf_pattern_work *w, const char *s, size_t n,
-                           size_t most, size_t *head, struct rf_err *e)
+                                size_t most, size_t *head, struct rf_err *e)
 {
 	struct rf_buf out = { 0 };
 	const struct sink to = { &out, most };

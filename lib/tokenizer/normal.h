@@ -82,7 +82,7 @@ void rf_add_valid(struct rf_buf *to, const void *s, size_t n, int32_t least);
 /* Appends s to `to`, with each match replaced by `with`.  most: the bytes that `to` may have in all.  Errors:
  * RF_EDATA: a pattern fails, or the limit is exceeded; RF_ENOMEM. */
 enum rf_code rf_pattern_replace(const struct rf_pattern *p, struct rf_pattern_work *w, const char *s,
-                                size_t n, const char *with, size_t with_n, size_t most,
-                                struct rf_buf *to, struct rf_err *e);
+                                size_t n, const char *with, size_t with_n, size_t most, struct rf_buf *to,
+                                struct rf_err *e);
 
 #endif

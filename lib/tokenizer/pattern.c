@@ -12,7 +12,9 @@
  * limit, and PER_BYTE more for each byte.  An entry of the stack has 40 bytes. */
 enum { RETRIES = 10 * 1000 * 1000, PER_BYTE = 100, STACK = 4 << 20 };
 
-struct rf_pattern { regex_t *code; };
+struct rf_pattern {
+	regex_t *code;
+};
 
 struct rf_pattern_work {
 	OnigRegion *region;
@@ -50,15 +52,15 @@ static void initialize(void)
  * symbols, a repeated \R misses line ends, and \p{Word} has superscripts. */
 static enum rf_code check_versions(const char *s, size_t n, struct rf_err *e)
 {
-	static const char *const names[] = { "[:punct:]", "[:^punct:]", "\\R", "\\p{word}",
-	                                     "\\p{^word}" };
+	static const char *const names[] = { "[:punct:]", "[:^punct:]", "\\R", "\\p{word}", "\\p{^word}" };
 
 	for (size_t i = 0; i < n; i += s[i] == '\\' && i + 1 < n ? 2 : 1)
 		for (size_t k = 0; k < sizeof names / sizeof *names; k++)
 			if (begins_with(s + i, n - i, names[k]))
 				return rf_fail(e, RF_EMODEL,
 				               "'%s' in a pattern is not supported: versions of Oniguruma "
-				               "differ in it", names[k]);
+				               "differ in it",
+				               names[k]);
 	return RF_OK;
 }
 

@@ -31,9 +31,9 @@ struct rf_matches {
 	struct rf_pattern_work *w;
 	const char *s;
 	size_t n;
-	size_t from;       /* where the next search begins */
-	size_t end;        /* where the last match ended */
-	bool any;          /* there was a match */
+	size_t from; /* where the next search begins */
+	size_t end;  /* where the last match ended */
+	bool any;    /* there was a match */
 };
 
 /* Finds the next match; *at and *end are its first byte and the one after its last.  *found is false after

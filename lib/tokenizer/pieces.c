@@ -15,23 +15,35 @@ enum { STEPS = 16 };
 
 struct step {
 	enum kind kind;
-	enum behavior behavior;       /* for SPLIT */
+	enum behavior behavior; /* for SPLIT */
 	bool invert;
-	struct rf_pattern *pattern;   /* for SPLIT; GPT-2's pattern for a BYTE_LEVEL that divides */
-	bool individual;              /* for DIGITS */
-	enum rf_scheme scheme;        /* for METASPACE */
+	struct rf_pattern *pattern; /* for SPLIT; GPT-2's pattern for a BYTE_LEVEL that divides */
+	bool individual;            /* for DIGITS */
+	enum rf_scheme scheme;      /* for METASPACE */
 	bool split;
-	char *mark;                   /* the mark for a blank */
+	char *mark; /* the mark for a blank */
 	size_t mark_n;
-	bool prefix_space;            /* for BYTE_LEVEL */
+	bool prefix_space; /* for BYTE_LEVEL */
 };
 
-struct rf_pieces { struct step step[STEPS]; int n; };
+struct rf_pieces {
+	struct step step[STEPS];
+	int n;
+};
 
 /* A part of the text: a match, or the text between two matches. */
-struct part { size_t from, end; bool match; };
-struct parts { struct part *p; size_t n, cap; };
-struct rf_pieces_work { struct parts parts[STEPS]; struct rf_buf text[STEPS]; };
+struct part {
+	size_t from, end;
+	bool match;
+};
+struct parts {
+	struct part *p;
+	size_t n, cap;
+};
+struct rf_pieces_work {
+	struct parts parts[STEPS];
+	struct rf_buf text[STEPS];
+};
 
 struct walk {
 	const struct rf_pieces *p;
@@ -45,8 +57,8 @@ struct walk {
 
 static enum rf_code read_split(struct step *s, const struct rf_jvalue *json, struct rf_err *e)
 {
-	static const char *const words[] = { "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
-	                                     "Contiguous", NULL };
+	static const char *const words[] = { "Removed",        "Isolated",   "MergedWithPrevious",
+		                             "MergedWithNext", "Contiguous", NULL };
 	struct rf_jvalue v;
 	enum rf_code rc;
 	int i;
@@ -62,7 +74,7 @@ static enum rf_code read_split(struct step *s, const struct rf_jvalue *json, str
 static enum rf_code read_byte_level(struct step *s, const struct rf_jvalue *json, struct rf_err *e)
 {
 	static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
-	                           "\\s+(?!\\S)|\\s+";
+				   "\\s+(?!\\S)|\\s+";
 
 	bool divides, unused;
 	enum rf_code rc;
@@ -117,10 +129,7 @@ void rf_pieces_free(struct rf_pieces *p)
 	free(p);
 }
 
-bool rf_pieces_byte_level(const struct rf_pieces *p)
-{
-	return p->n && p->step[p->n - 1].kind == BYTE_LEVEL;
-}
+bool rf_pieces_byte_level(const struct rf_pieces *p) { return p->n && p->step[p->n - 1].kind == BYTE_LEVEL; }
 
 int rf_pieces_prefix_space(const struct rf_pieces *p)
 {
@@ -132,10 +141,7 @@ int rf_pieces_prefix_space(const struct rf_pieces *p)
 	return -1;
 }
 
-struct rf_pieces_work *rf_pieces_work_new(void)
-{
-	return calloc(1, sizeof(struct rf_pieces_work));
-}
+struct rf_pieces_work *rf_pieces_work_new(void) { return calloc(1, sizeof(struct rf_pieces_work)); }
 
 void rf_pieces_work_free(struct rf_pieces_work *w)
 {
@@ -158,7 +164,7 @@ static enum rf_code add(struct parts *a, size_t from, size_t end, bool match, st
 
 /* Lists the matches of a pattern and the parts between them. */
 static enum rf_code list_matches(const struct step *s, struct rf_pattern_work *pw, const char *text, size_t n,
-                            struct parts *a, struct rf_err *e)
+                                 struct parts *a, struct rf_err *e)
 {
 	struct rf_matches m = { s->pattern, pw, text, n, 0, 0, false };
 	size_t done = 0, at, end;
@@ -178,7 +184,7 @@ static enum rf_code list_matches(const struct step *s, struct rf_pattern_work *p
 
 /* Divides a text at its digits and other numbers, as Rust's char::is_numeric() defines them. */
 static enum rf_code list_digits(const struct step *s, const char *text, size_t n, struct parts *a,
-                           struct rf_err *e)
+                                struct rf_err *e)
 {
 	size_t from = 0;
 	bool before = false;
@@ -210,8 +216,7 @@ static void join(enum behavior behavior, bool invert, struct parts *a)
 	for (size_t i = 0; i < a->n && invert; i++)
 		a->p[i].match = !a->p[i].match;
 	switch (behavior) {
-	case ISOLATED:
-		return;
+	case ISOLATED: return;
 	case REMOVED:
 		for (size_t i = 0; i < a->n; i++)
 			if (!a->p[i].match)
@@ -262,7 +267,7 @@ static enum rf_code each_part(const struct walk *t, int i, const char *s, const 
 	for (size_t k = 0; k < a->n && rc == RF_OK; k++)
 		if (a->p[k].end > a->p[k].from)
 			rc = divide_from(t, i + 1, s + a->p[k].from, a->p[k].end - a->p[k].from,
-			          head_after(head, a->p[k].from), e);
+			                 head_after(head, a->p[k].from), e);
 	return rc;
 }
 
@@ -283,9 +288,8 @@ static enum rf_code isolated(const struct walk *t, int i, const char *s, size_t 
 			rc = divide_from(t, i + 1, s + at, end - at, head_after(head, at), e);
 		done = end;
 	}
-	return rc == RF_OK && done < n
-	               ? divide_from(t, i + 1, s + done, n - done, head_after(head, done), e)
-	               : rc;
+	return rc == RF_OK && done < n ? divide_from(t, i + 1, s + done, n - done, head_after(head, done), e)
+	                               : rc;
 }
 
 static bool begins_with(const char *s, size_t n, const char *with, size_t len)

@@ -13,8 +13,8 @@
 enum { TEXT = -1, END = -2, MOST = 4096 };
 
 enum { BYTE_LEVEL, TEMPLATE, BERT, ROBERTA };
-static const char *const types[] = { "ByteLevel", "TemplateProcessing", "BertProcessing",
-                                     "RobertaProcessing", NULL };
+static const char *const types[] = { "ByteLevel", "TemplateProcessing", "BertProcessing", "RobertaProcessing",
+	                             NULL };
 
 static size_t count(const struct rf_id_list *ids, int32_t id)
 {
@@ -126,8 +126,9 @@ static enum rf_code run_template(const struct rf_jvalue *json, const struct rf_i
 	enum rf_code rc;
 
 	if (count(from, END) > 2)
-		return rf_fail(e, RF_EMODEL, "TemplateProcessing after another post-processor that puts more "
-		                             "than one token is not supported");
+		return rf_fail(e, RF_EMODEL,
+		               "TemplateProcessing after another post-processor that puts more "
+		               "than one token is not supported");
 	if ((rc = rf_jscan_get(json, key, &list, e)) != RF_OK)
 		return rc;
 	if (!rf_jscan_is_list(&list))

@@ -9,7 +9,8 @@
 
 #include "tokenizer/sentencepiece.h"
 
-namespace {
+namespace
+{
 struct processor : rf_sentencepiece {
 	sentencepiece::SentencePieceProcessor sp;
 };
@@ -31,7 +32,7 @@ bool adds_blank(const sentencepiece::SentencePieceProcessor &sp)
 			return true;
 	return false;
 }
-}
+} // namespace
 
 rf_sentencepiece *rf_sentencepiece_open(const void *model, size_t n, char *why, size_t size)
 {
@@ -60,10 +61,7 @@ rf_sentencepiece *rf_sentencepiece_open(const void *model, size_t n, char *why, 
 	return nullptr;
 }
 
-void rf_sentencepiece_close(rf_sentencepiece *p)
-{
-	delete static_cast<processor *>(p);
-}
+void rf_sentencepiece_close(rf_sentencepiece *p) { delete static_cast<processor *>(p); }
 
 int32_t *rf_sentencepiece_encode(const rf_sentencepiece *p, const char *text, size_t n, size_t *count)
 {

@@ -11,8 +11,8 @@ extern "C" {
 #endif
 
 struct rf_sentencepiece {
-	int vocab, bos, eos;     /* bos, eos: -1: there is none */
-	bool prefix_space;       /* a blank is added to each text */
+	int vocab, bos, eos; /* bos, eos: -1: there is none */
+	bool prefix_space;   /* a blank is added to each text */
 };
 
 /* Reads the n bytes of a tokenizer.model, which rf_sentencepiece_check() has passed.  Returns NULL on

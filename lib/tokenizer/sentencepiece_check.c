@@ -15,10 +15,17 @@
 #include "base/memory.h"
 #include "tokenizer/sentencepiece_check.h"
 
-struct bytes { const unsigned char *p; size_t n; };
+struct bytes {
+	const unsigned char *p;
+	size_t n;
+};
 
 /* A field of a message: its value for wire type 0, its bytes for type 2. */
-struct field { uint32_t number, type; uint64_t value; struct bytes bytes; };
+struct field {
+	uint32_t number, type;
+	uint64_t value;
+	struct bytes bytes;
+};
 
 enum { VARINT, FIXED64, LENGTH, FIXED32 = 5 };
 
@@ -79,13 +86,16 @@ static enum rf_code not_protobuf(struct rf_err *e)
 /* ---- the map of characters ----------------------------------------------------------------- */
 
 /* The keys below a unit; height 0: the unit was not visited yet. */
-struct below { uint16_t height; uint8_t keys; };
+struct below {
+	uint16_t height;
+	uint8_t keys;
+};
 
 struct map {
 	struct bytes trie, texts;
 	size_t units;
-	struct below *below;           /* (units) */
-	const char *what;              /* normalizer or denormalizer */
+	struct below *below; /* (units) */
+	const char *what;    /* normalizer or denormalizer */
 };
 
 static uint32_t unit_at(const struct map *m, size_t at)
@@ -140,14 +150,19 @@ static enum rf_code finish(struct map *m, size_t at, struct below most, bool roo
 	if (most.keys > RF_CHARSMAP_PREFIXES)
 		return rf_fail(e, RF_EDATA,
 		               "the precompiled_charsmap of its %s has more than %d rules of which each "
-		               "begins the next", m->what, RF_CHARSMAP_PREFIXES);
+		               "begins the next",
+		               m->what, RF_CHARSMAP_PREFIXES);
 	return RF_OK;
 }
 
 /* Visits all units that a text can reach.  A key that is too long also ends a circle of units. */
 static enum rf_code follow(struct map *m, struct rf_err *e)
 {
-	struct { size_t at, base; int next; struct below most; } path[RF_CHARSMAP_KEY + 1];
+	struct {
+		size_t at, base;
+		int next;
+		struct below most;
+	} path[RF_CHARSMAP_KEY + 1];
 	enum rf_code rc;
 	int n = 1;
 
@@ -237,7 +252,10 @@ static enum rf_code check_normalizer(struct bytes spec, const char *what, struct
 
 /* ---- user-defined symbols ------------------------------------------------------------------ */
 
-struct symbols { struct bytes *of; size_t n, cap; };
+struct symbols {
+	struct bytes *of;
+	size_t n, cap;
+};
 
 static int in_order(const void *a, const void *b)
 {

@@ -8,11 +8,11 @@
 
 /* The limits.  The first two are sizes of arrays that libsentencepiece does not check either. */
 enum {
-	RF_CHARSMAP_PREFIXES = 32,     /* rules of a charsmap, each a prefix of the next */
-	RF_SYMBOL_PREFIXES = 64,       /* user-defined symbols, each a prefix of the next */
-	RF_CHARSMAP_BYTES = 4 << 20,   /* a charsmap */
-	RF_CHARSMAP_KEY = 256,         /* the text that a rule replaces, in bytes */
-	RF_CHARSMAP_TEXT = 64,         /* the text that replaces it, in bytes */
+	RF_CHARSMAP_PREFIXES = 32,   /* rules of a charsmap, each a prefix of the next */
+	RF_SYMBOL_PREFIXES = 64,     /* user-defined symbols, each a prefix of the next */
+	RF_CHARSMAP_BYTES = 4 << 20, /* a charsmap */
+	RF_CHARSMAP_KEY = 256,       /* the text that a rule replaces, in bytes */
+	RF_CHARSMAP_TEXT = 64,       /* the text that replaces it, in bytes */
 };
 
 /* Checks the n bytes of a tokenizer.model: the precompiled_charsmap of its normalizer and its denormalizer,

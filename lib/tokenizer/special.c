@@ -14,12 +14,12 @@ enum { MAX_TOKENS = 10000 };
 enum { CONFIG, MAP, ADDED, FILES };
 
 static const char *const file_names[FILES] = { "tokenizer_config.json", "special_tokens_map.json",
-                                               "added_tokens.json" };
+	                                       "added_tokens.json" };
 
 /* Keys of one token each, in the order in which transformers adds tokens. */
 enum { BOS, EOS, NAMED = 7 };
 static const char *const named[NAMED] = { "bos_token", "eos_token", "unk_token", "sep_token",
-                                          "pad_token", "cls_token", "mask_token" };
+	                                  "pad_token", "cls_token", "mask_token" };
 
 /* Where a token comes from: two lists of ids, eos_token or bos_token, another key, extra_special_tokens of
  * special_tokens_map.json, or another list.  Tokens from OF_NAME to OF_MAP are special, whatever their
@@ -27,20 +27,33 @@ static const char *const named[NAMED] = { "bos_token", "eos_token", "unk_token",
 enum origin { OF_DECODER, OF_ADDED, OF_NAME, OF_KEY, OF_MAP, OF_LIST };
 
 /* An optional file; text NULL: it does not exist. */
-struct sidecar { char *text; struct rf_jvalue all; };
+struct sidecar {
+	char *text;
+	struct rf_jvalue all;
+};
 
 /* A value of a file; v.s NULL: the file does not have the key. */
-struct field { struct rf_jvalue v; const char *key, *file; };
+struct field {
+	struct rf_jvalue v;
+	const char *key, *file;
+};
 
 /* The tokens that have keys of their own, such as image_token, in the order of a Python dictionary: a later
  * value at the same key replaces the first one. */
-struct members { struct { struct rf_jvalue key; struct field token; } *m; int n, puts; size_t cap; };
+struct members {
+	struct {
+		struct rf_jvalue key;
+		struct field token;
+	} * m;
+	int n, puts;
+	size_t cap;
+};
 
 /* The lists of tokens; those that do not count name the field that counts instead. */
 struct lists {
 	struct field used[2], ignored[4], instead[4];
 	int n_used, n_ignored;
-	bool marks;                /* the tokens make those of added_tokens.json special */
+	bool marks; /* the tokens make those of added_tokens.json special */
 };
 
 /* Turns a failure in a file into RF_EMODEL, and prepends the file's name to its sentence. */
@@ -102,17 +115,20 @@ static enum rf_code read_token(struct rf_special_token *t, const struct rf_jvalu
 	struct rf_jvalue content = *v, given;
 	enum rf_code rc;
 
-	*t = (struct rf_special_token){ .file = file, .id = -1, .special = from != OF_ADDED,
-	                                .normalized = from == OF_ADDED, .replaces = from == OF_DECODER,
-	                                .named = from == OF_NAME || from == OF_KEY,
-	                                .is_name = from == OF_NAME };
+	*t = (struct rf_special_token){ .file = file,
+		                        .id = -1,
+		                        .special = from != OF_ADDED,
+		                        .normalized = from == OF_ADDED,
+		                        .replaces = from == OF_DECODER,
+		                        .named = from == OF_NAME || from == OF_KEY,
+		                        .is_name = from == OF_NAME };
 	if (rf_jscan_is_object(v)) {
 		if (rf_jscan_get(v, "content", &content, NULL) != RF_OK)
 			return rf_fail(e, RF_EMODEL, "%s: '%s' has no content", file, key);
 		t->special = from == OF_LIST && !is_typed(v);
 		if ((rc = rf_flag_read(v, "special", t->special, &t->special, e)) != RF_OK ||
-		    (t->special |= special,
-		     rc = rf_flag_read(v, "single_word", false, &t->single_word, e)) != RF_OK ||
+		    (t->special |= special, rc = rf_flag_read(v, "single_word", false, &t->single_word, e)) !=
+		            RF_OK ||
 		    (rc = rf_flag_read(v, "lstrip", false, &t->lstrip, e)) != RF_OK ||
 		    (rc = rf_flag_read(v, "rstrip", false, &t->rstrip, e)) != RF_OK ||
 		    (rc = rf_flag_read(v, "normalized", false, &t->normalized, e)) != RF_OK) {
@@ -388,8 +404,7 @@ static enum rf_code read_members(struct rf_special *s, const struct sidecar *f, 
 	if ((rc = put_keys(&m, &f[CONFIG], file_names[CONFIG], false, is_typed, e)) == RF_OK && map_counts)
 		rc = put_keys(&m, &f[MAP], file_names[MAP], true, rf_jscan_is_object, e);
 	before = m.puts;
-	if (rc == RF_OK &&
-	    (rc = put_keys(&m, &f[CONFIG], file_names[CONFIG], true, NULL, e)) == RF_OK &&
+	if (rc == RF_OK && (rc = put_keys(&m, &f[CONFIG], file_names[CONFIG], true, NULL, e)) == RF_OK &&
 	    (rc = put_object(&m, extra, e)) == RF_OK && m.puts == before)
 		rc = rf_is_absent(&own->v) || is_object(&own->v)
 		             ? put_object(&m, own, e)
@@ -496,8 +511,9 @@ static enum rf_code keep_ignored(struct rf_special *s, const struct field *f, co
 			free(t.text);
 			return rf_fail(e, RF_ENOMEM, "out of memory");
 		}
-		s->ignored[s->n_ignored++] = (struct rf_special_ignored){ t.text, t.n, f->key, f->file,
-		                                                   instead->key, instead->file };
+		s->ignored[s->n_ignored++] = (struct rf_special_ignored){
+			t.text, t.n, f->key, f->file, instead->key, instead->file
+		};
 	}
 	return rc;
 }
@@ -520,9 +536,9 @@ static enum rf_code read_flag(const struct field *f, int *flag, struct rf_err *e
 static enum rf_code read_all(struct rf_special *s, const struct sidecar *f, struct rf_err *e)
 {
 	enum { DECODER = NAMED, EXTRA, MORE, OWN, PREFIX, SPLIT, KEYS };
-	static const char *const more[] = { "added_tokens_decoder", "extra_special_tokens",
-	                                    "additional_special_tokens", "model_specific_special_tokens",
-	                                    "add_prefix_space", "split_special_tokens" };
+	static const char *const more[] = { "added_tokens_decoder",      "extra_special_tokens",
+		                            "additional_special_tokens", "model_specific_special_tokens",
+		                            "add_prefix_space",          "split_special_tokens" };
 	const char *keys[KEYS];
 	struct rf_jvalue config[KEYS], map[KEYS];
 	struct field a[KEYS], b[KEYS];
@@ -580,8 +596,8 @@ enum rf_code rf_special_read(struct rf_special *s, const char *path, struct rf_e
 		rc = open_sidecar(&f[i], path, file_names[i], e);
 	if (rc == RF_OK && (rc = read_all(s, f, &why)) != RF_OK)
 		rc = rc == RF_ENOMEM ? rf_fail(e, rc, "%s", why.msg)
-		                     : rf_fail(e, RF_EMODEL, "%.*s%s", (int)(rf_file_name(path) - path),
-		                               path, why.msg);
+		                     : rf_fail(e, RF_EMODEL, "%.*s%s", (int)(rf_file_name(path) - path), path,
+		                               why.msg);
 	for (int i = 0; i < FILES; i++)
 		free(f[i].text);
 	return rc;
@@ -604,8 +620,7 @@ enum rf_code rf_special_add_names(struct rf_special *s, struct rf_err *e)
 		add.is_name = false;
 		add.file = names[i]->file;
 		add.n = names[i]->n;
-		if (!rf_grow(&s->t, (size_t)s->n, &s->cap, sizeof *s->t) ||
-		    !(add.text = malloc(add.n + 1)))
+		if (!rf_grow(&s->t, (size_t)s->n, &s->cap, sizeof *s->t) || !(add.text = malloc(add.n + 1)))
 			return rf_fail(e, RF_ENOMEM, "out of memory");
 		memcpy(add.text, names[i]->text, add.n + 1);
 		s->t[s->n++] = add;

@@ -22,15 +22,15 @@
 #include "base/err.h"
 
 struct rf_special_token {
-	char *text;              /* owned */
+	char *text; /* owned */
 	size_t n;
-	const char *file;        /* the name of the file that has the token */
-	int64_t id;              /* the id that the file gives the token; -1: none */
-	bool replaces;           /* its flags replace those of the same token in tokenizer.json */
-	bool named;              /* a key of its own makes it special, also in tokenizer.json */
-	bool is_name;            /* only eos_token or bos_token name it, so it does not extend a vocabulary */
-	bool plain;              /* a string without flags gave it */
-	bool defaults;           /* no file gives normalized, so it is the opposite of special */
+	const char *file; /* the name of the file that has the token */
+	int64_t id;       /* the id that the file gives the token; -1: none */
+	bool replaces;    /* its flags replace those of the same token in tokenizer.json */
+	bool named;       /* a key of its own makes it special, also in tokenizer.json */
+	bool is_name;     /* only eos_token or bos_token name it, so it does not extend a vocabulary */
+	bool plain;       /* a string without flags gave it */
+	bool defaults;    /* no file gives normalized, so it is the opposite of special */
 	/* the flags of struct rf_added_token */
 	bool single_word, lstrip, rstrip, normalized, special;
 };
@@ -40,12 +40,12 @@ struct rf_special_name {
 	char *text;
 	size_t n;
 	const char *file;
-	bool given;              /* a file has the key, so that text NULL says that there is no such token */
+	bool given; /* a file has the key, so that text NULL says that there is no such token */
 };
 
 /* A token of a list that does not count next to another value. */
 struct rf_special_ignored {
-	char *text;              /* owned */
+	char *text; /* owned */
 	size_t n;
 	const char *key, *file, *other_key, *other_file;
 };
@@ -57,9 +57,9 @@ struct rf_special {
 	int n_ignored;
 	size_t cap, ignored_cap;
 	struct rf_special_name eos, bos;
-	int prefix_space;           /* add_prefix_space: 1, 0, or -1 if no file says it */
-	int split;                  /* split_special_tokens: 1: special tokens in a text are ordinary text */
-	char warning[600];          /* about two files that contradict each other; "": none */
+	int prefix_space;  /* add_prefix_space: 1, 0, or -1 if no file says it */
+	int split;         /* split_special_tokens: 1: special tokens in a text are ordinary text */
+	char warning[600]; /* about two files that contradict each other; "": none */
 };
 
 /* Reads the files in the folder of the tokenizer at `path`.  A file that does not exist is skipped.  Errors:

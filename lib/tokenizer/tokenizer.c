@@ -17,7 +17,7 @@
 #include "tokenizer/tokenizer_kind.h"
 
 static const struct rf_tokenizer_kind *const kinds[] = { &rf_tokenizer_kind_bytes, &rf_tokenizer_kind_json,
-                                                 &rf_tokenizer_kind_sentencepiece };
+	                                                 &rf_tokenizer_kind_sentencepiece };
 
 static enum rf_code open_kind(struct rf_tokenizer **out, const struct rf_tokenizer_kind *kind,
                               const char *path, struct rf_err *e)
@@ -88,7 +88,7 @@ static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 }
 
 const char *const rf_tokenizer_files[] = { "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
-                                           NULL };
+	                                   NULL };
 
 /* Finds the first of these files that dir has.  Errors: those of rf_file_optional(). */
 static enum rf_code has_file(const char *dir, const char *const *names, char path[4096], bool *found,
@@ -306,8 +306,8 @@ static enum rf_code read_vocab(const char *path, char file[4096], int *vocab, st
 	return rc;
 }
 
-static enum rf_code identify_once(const char *path, char file[4096], char kind[80], char hash[17],
-                                  int *vocab, struct rf_err *e)
+static enum rf_code identify_once(const char *path, char file[4096], char kind[80], char hash[17], int *vocab,
+                                  struct rf_err *e)
 {
 	struct rf_tokenizer *t;
 	enum rf_code rc;
@@ -430,7 +430,8 @@ void rf_tokenizer_fit_end(const struct rf_end_token *eos, const struct rf_config
 	if (eos->id >= 0 && cfg->eos_count)
 		rf_warn(warning, RF_TOKENIZER_WARNING,
 		        "the tokenizer ends a text with token %d, the model with %d (let eos_token_id in %s "
-		        "and eos_token in %s agree)", eos->id, cfg->eos[0], config, eos->file);
+		        "and eos_token in %s agree)",
+		        eos->id, cfg->eos[0], config, eos->file);
 }
 
 enum rf_code rf_tokenizer_fit(struct rf_tokenizer *t, const struct rf_config *cfg, const char *config,
@@ -447,19 +448,22 @@ enum rf_code rf_tokenizer_fit(struct rf_tokenizer *t, const struct rf_config *cf
 	if (end >= cfg->vocab)
 		return rf_fail(e, RF_EMODEL,
 		               "%s: vocab_size is %d, but a file next to the tokenizer gives its %s token "
-		               "the id %d", config, cfg->vocab, end == t->eos.id ? "end" : "first", end);
+		               "the id %d",
+		               config, cfg->vocab, end == t->eos.id ? "end" : "first", end);
 	rf_tokenizer_fit_end(&t->eos, cfg, config, warning);
 	if (t->eos.id < 0 && cfg->eos_count)
 		rf_warn(warning, RF_TOKENIZER_WARNING,
 		        "the tokenizer names no end token, so no text ends with the model's, %d (name it as "
-		        "eos_token in tokenizer_config.json)", cfg->eos[0]);
+		        "eos_token in tokenizer_config.json)",
+		        cfg->eos[0]);
 	if (all <= cfg->vocab)
 		return RF_OK;
 	t->kind->limit(t, cfg->vocab);
 	t->bos = t->bos < cfg->vocab ? t->bos : -1;
 	rf_warn(warning, RF_TOKENIZER_WARNING,
 	        "vocab_size is %d in %s, so tokens with the ids %d to %d, which files next to the tokenizer "
-	        "add, are text", cfg->vocab, config, cfg->vocab, all - 1);
+	        "add, are text",
+	        cfg->vocab, config, cfg->vocab, all - 1);
 	return RF_OK;
 }
 

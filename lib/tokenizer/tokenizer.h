@@ -56,19 +56,22 @@ enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17
 enum rf_code rf_tokenizer_model(const char *path, struct rf_config *cfg, char file[4096], bool *found,
                                 struct rf_err *e);
 /* The token that ends a text, and the name of the file that names it; id -1: no file names one. */
-struct rf_end_token { int id; const char *file; };
+struct rf_end_token {
+	int id;
+	const char *file;
+};
 /* Finds the end token of the tokenizer at path (as for rf_tokenizer_open()) without opening a large
  * tokenizer; its id is -1 also if the tokenizer is of a kind that is not supported.  Errors: those of
  * rf_tokenizer_open(). */
 enum rf_code rf_tokenizer_end(const char *path, struct rf_end_token *eos, struct rf_err *e);
 void rf_tokenizer_free(struct rf_tokenizer *t);
 
-const char *rf_tokenizer_kind(const struct rf_tokenizer *t);   /* "bytes" */
+const char *rf_tokenizer_kind(const struct rf_tokenizer *t); /* "bytes" */
 /* XXH64 of its file, as 16 hex digits, and of the tokens that files next to it add or change, if there are
  * any; for the byte tokenizer, of the word `bytes` */
 const char *rf_tokenizer_hash(const struct rf_tokenizer *t);
 int rf_tokenizer_vocab(const struct rf_tokenizer *t);
-int rf_tokenizer_eos(const struct rf_tokenizer *t);            /* -1: none */
+int rf_tokenizer_eos(const struct rf_tokenizer *t); /* -1: none */
 /* Returns the bos token that the files name, else the first of rf_tokenizer_before(); -1: none. */
 int rf_tokenizer_bos(const struct rf_tokenizer *t);
 /* Returns a sentence for the user about files of the tokenizer that contradict each other; "": they do
@@ -99,7 +102,10 @@ void rf_tokenizer_fit_end(const struct rf_end_token *eos, const struct rf_config
                           char warning[RF_TOKENIZER_WARNING]);
 
 /* A list of ids that grows; all zero: empty.  The caller frees ids->p. */
-struct rf_id_list { int32_t *p; size_t n, cap; };
+struct rf_id_list {
+	int32_t *p;
+	size_t n, cap;
+};
 enum rf_code rf_id_list_add(struct rf_id_list *ids, const int32_t *more, size_t n, struct rf_err *e);
 
 /* Appends the ids of n bytes of text to the list, and none after a failure.  Errors: RF_EDATA: a pattern of

@@ -40,15 +40,16 @@ static enum rf_code encode_bytes(const struct rf_tokenizer *t, const char *text,
 static enum rf_code decode_with(const struct rf_tokenizer *t, const int32_t *ids, size_t count,
                                 const char *eos, char **text, size_t *n, size_t *held, struct rf_err *e)
 {
-	const char *const names[] = { [RF_BYTES_PAD] = "<pad>", [RF_BYTES_EOS] = eos,
-	                              [RF_BYTES_UNK] = "<unk>" };
+	const char *const names[] = {
+		[RF_BYTES_PAD] = "<pad>", [RF_BYTES_EOS] = eos, [RF_BYTES_UNK] = "<unk>"
+	};
 	size_t bytes = 1, w = 0;
 	char *out;
 
 	for (size_t i = 0; i < count; i++) {
 		if (ids[i] < 0 || ids[i] >= t->vocab)
-			return rf_fail(e, RF_EDATA, "token id %d is not in the vocabulary of %d",
-			               (int)ids[i], t->vocab);
+			return rf_fail(e, RF_EDATA, "token id %d is not in the vocabulary of %d", (int)ids[i],
+			               t->vocab);
 		if (__builtin_add_overflow(bytes, ids[i] >= RF_BYTES_FIRST && ids[i] < SENTINEL ? 1 : LONGEST,
 		                           &bytes))
 			return rf_fail(e, RF_ENOMEM, "out of memory");
@@ -84,6 +85,8 @@ static enum rf_code decode_named(const struct rf_tokenizer *t, const int32_t *id
 }
 
 const struct rf_tokenizer_kind rf_tokenizer_kind_bytes = {
+	/* clang-format off */
 	.name = "bytes", .class = "ByT5Tokenizer", .open = open_bytes, .encode = encode_bytes,
 	.decode = decode_bytes, .decode_named = decode_named,
+	/* clang-format on */
 };

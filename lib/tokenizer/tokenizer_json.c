@@ -45,11 +45,11 @@ struct json {
 	struct rf_pieces *pieces;
 	struct rf_decoders *decoders;
 	int other_ids, other_flags; /* number of tokens with other ids, other flags in other files */
-	size_t matches;            /* bytes of the texts by which added tokens are found */
-	int last;                  /* the largest id of an added token; -1: there is none */
-	char unlike[300];          /* warning: the Rust library gives added tokens other ids; "": none */
-	struct rf_id_list before;  /* the ids that the post-processor puts before a text */
-	pthread_mutex_t lock;      /* of free_work */
+	size_t matches;             /* bytes of the texts by which added tokens are found */
+	int last;                   /* the largest id of an added token; -1: there is none */
+	char unlike[300];           /* warning: the Rust library gives added tokens other ids; "": none */
+	struct rf_id_list before;   /* the ids that the post-processor puts before a text */
+	pthread_mutex_t lock;       /* of free_work */
 	struct work *free_work;
 };
 
@@ -130,9 +130,15 @@ static enum rf_code read_merges(struct json *j, const struct rf_jvalue *merges, 
 static enum rf_code read_model(struct json *j, const struct rf_jvalue *model, struct rf_err *e)
 {
 	enum { VOCAB, MERGES, UNK, FUSED, FALLBACK, IGNORE, ABSENT, KEYS = ABSENT + 3 };
-	static const char *const keys[KEYS] = { "vocab", "merges", "unk_token", "fuse_unk", "byte_fallback",
-	                                        "ignore_merges", "dropout", "continuing_subword_prefix",
-	                                        "end_of_word_suffix" };
+	static const char *const keys[KEYS] = { "vocab",
+		                                "merges",
+		                                "unk_token",
+		                                "fuse_unk",
+		                                "byte_fallback",
+		                                "ignore_merges",
+		                                "dropout",
+		                                "continuing_subword_prefix",
+		                                "end_of_word_suffix" };
 	struct rf_bpe_options o = { .unk = -1 };
 	struct rf_jvalue v[KEYS];
 	enum rf_code rc;
@@ -287,12 +293,14 @@ static enum rf_code read_added_token(struct json *j, const struct rf_jvalue *v, 
 	else if (rc == RF_OK && a.n && a.id != given && rf_bpe_text(j->bpe, a.id, &n))
 		rc = rf_fail(e, RF_EMODEL,
 		             "the id %d of the added token '%s' is another token's; tokenizers and "
-		             "transformers give it %d, the next free id", a.id, q, given);
+		             "transformers give it %d, the next free id",
+		             a.id, q, given);
 	else if (rc == RF_OK && a.n && a.id != given && !*j->unlike)
 		rf_warn(j->unlike, sizeof j->unlike,
 		        "the added token '%s' has the id %d in tokenizer.json, which counts, but "
 		        "tokenizers and transformers give it %d, the next free id: use the ids that the "
-		        "model was trained with", q, a.id, given);
+		        "model was trained with",
+		        q, a.id, given);
 	if (rc == RF_OK && (rc = read_flags(v, &a, e)) != RF_OK)
 		rf_blame(e, "the added token '%s'", q);
 	if (rc != RF_OK || !a.n || (rc = grow_added(j, &t, e)) != RF_OK) {
@@ -321,8 +329,8 @@ static enum rf_code read_added(struct json *j, const struct rf_jvalue *list, str
 static enum rf_code read_file(struct json *j, const struct rf_jvalue *file, struct rf_err *e)
 {
 	enum { NORMALIZER, PIECES, DECODER, PROCESSOR, ADDED, MODEL, KEYS };
-	static const char *const keys[KEYS] = { "normalizer", "pre_tokenizer", "decoder", "post_processor",
-	                                        "added_tokens", "model" };
+	static const char *const keys[KEYS] = { "normalizer",     "pre_tokenizer", "decoder",
+		                                "post_processor", "added_tokens",  "model" };
 	struct rf_jvalue v[KEYS];
 	enum rf_code rc;
 
@@ -343,9 +351,9 @@ static enum rf_code read_file(struct json *j, const struct rf_jvalue *file, stru
  * Rust library, a special token remains special. */
 static bool changes_flags(const struct rf_special_token *b, const struct rf_added_token *a)
 {
-	return b->replaces && (a->single_word != b->single_word || a->lstrip != b->lstrip ||
-	                       a->rstrip != b->rstrip || a->normalized != b->normalized ||
-	                       a->special < b->special);
+	return b->replaces &&
+	       (a->single_word != b->single_word || a->lstrip != b->lstrip || a->rstrip != b->rstrip ||
+	        a->normalized != b->normalized || a->special < b->special);
 }
 
 /* Adds a token that another file has, as transformers does, or changes one that tokenizer.json has. */
@@ -365,8 +373,10 @@ static enum rf_code add_special(struct rf_tokenizer *t, const struct rf_special_
 		        "the token '%s' has the id %lld in %s, but %d by tokenizer.json, which counts", q,
 		        (long long)s->id, s->file, id);
 	else if (a && changes_flags(s, a) && !j->other_flags++)
-		rf_warn(t->warning, sizeof t->warning, "tokenizer.json and %s describe the token '%s' "
-		        "differently: %s counts, as in transformers", s->file, q, s->file);
+		rf_warn(t->warning, sizeof t->warning,
+		        "tokenizer.json and %s describe the token '%s' "
+		        "differently: %s counts, as in transformers",
+		        s->file, q, s->file);
 	if (a && !changes_flags(s, a)) {
 		a->special |= s->named;
 		return RF_OK;
@@ -378,7 +388,8 @@ static enum rf_code add_special(struct rf_tokenizer *t, const struct rf_special_
 	if (!a && rf_bpe_id(j->bpe, s->text, s->n) < 0 && rf_bpe_text(j->bpe, id, &n))
 		return rf_fail(e, RF_EMODEL,
 		               "%s: the id %d, which the token '%s' would get as the next one, is another "
-		               "token's (add the token to tokenizer.json)", s->file, id, q);
+		               "token's (add the token to tokenizer.json)",
+		               s->file, id, q);
 	if (!a) {
 		if (!(text = malloc(s->n + 1)))
 			return rf_fail(e, RF_ENOMEM, "out of memory");
@@ -425,8 +436,8 @@ static void note_ignored(struct rf_tokenizer *t, const struct rf_special *s)
 			continue;
 		rf_warn(t->warning, sizeof t->warning,
 		        "%s of %s does not count next to %s of %s, as in transformers, so '%s' is not a "
-		        "special token", g->key, g->file, g->other_key, g->other_file,
-		        rf_quote(q, sizeof q, g->text, g->n));
+		        "special token",
+		        g->key, g->file, g->other_key, g->other_file, rf_quote(q, sizeof q, g->text, g->n));
 		return;
 	}
 }
@@ -456,8 +467,8 @@ static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struc
 	if (s.prefix_space >= 0 && prefix != s.prefix_space)
 		rf_warn(t->warning, sizeof t->warning,
 		        "add_prefix_space is %s in tokenizer_config.json, but %s in tokenizer.json, which "
-		        "counts (versions of transformers differ)", s.prefix_space ? "true" : "false",
-		        prefix ? "true" : "false");
+		        "counts (versions of transformers differ)",
+		        s.prefix_space ? "true" : "false", prefix ? "true" : "false");
 	rf_special_free(&s);
 	return rc;
 }
@@ -490,7 +501,11 @@ static void limit_json(struct rf_tokenizer *t, int vocab)
 
 /* A tokenizer.json in memory.  It is read once, so its hash is that of the text from which its tokenizer is
  * made, even if another program replaces the file meanwhile. */
-struct text { struct rf_lines *l; char *s; size_t n; };
+struct text {
+	struct rf_lines *l;
+	char *s;
+	size_t n;
+};
 
 static enum rf_code read_text(struct text *t, const char *path, struct rf_err *e)
 {
@@ -524,7 +539,10 @@ static bool next_added(const struct rf_jvalue *list, struct rf_jvalue *v, struct
 }
 
 /* An end token, and its id once it is found. */
-struct end { const char *text; int id; };
+struct end {
+	const char *text;
+	int id;
+};
 
 /* Finds the id of the end token; -1: there is none, or it is malformed, which opening the tokenizer
  * reports. */
@@ -658,7 +676,8 @@ static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct r
 		if (j->before.p[i] >= t->vocab)
 			return rf_fail(e, RF_EDATA,
 			               "%s: the post-processor puts the id %d before a text, outside the "
-			               "vocabulary of %d", path, (int)j->before.p[i], t->vocab);
+			               "vocabulary of %d",
+			               path, (int)j->before.p[i], t->vocab);
 	t->before = j->before.p;
 	t->before_count = j->before.n;
 	if (t->bos < 0 && t->before_count)
@@ -711,7 +730,12 @@ static void give_work(struct json *j, struct work *w)
 }
 
 /* One call of encode.  left: the bytes that the normalizer may still make; most: the most ids. */
-struct call { struct json *j; struct work *w; struct rf_id_list *ids; size_t left, most; };
+struct call {
+	struct json *j;
+	struct work *w;
+	struct rf_id_list *ids;
+	size_t left, most;
+};
 
 static enum rf_code encode_piece(void *to, const char *piece, size_t n, struct rf_err *e)
 {
@@ -887,7 +911,9 @@ static void close_json(struct rf_tokenizer *t)
 }
 
 const struct rf_tokenizer_kind rf_tokenizer_kind_json = {
+	/* clang-format off */
 	.name = "bpe", .class = "BPE", .open = open_json, .hash = hash_json, .end = end_json,
 	.limit = limit_json, .encode = encode_json, .decode = decode_json,
+	/* clang-format on */
 	.close = close_json,
 };

@@ -8,7 +8,7 @@ enum { RF_TOKENIZER_OPEN = -2 };
 
 struct rf_tokenizer_kind {
 	const char *name;
-	const char *class;       /* the tokenizer_class that names this kind in tokenizer_config.json */
+	const char *class; /* the tokenizer_class that names this kind in tokenizer_config.json */
 	/* path: the file that named the kind; NULL for rf_tokenizer_bytes() */
 	enum rf_code (*open)(struct rf_tokenizer *t, const char *path, struct rf_err *e);
 	/* hashes everything that decides the ids, for t->hash; NULL: only the file */
@@ -34,16 +34,16 @@ struct rf_tokenizer_kind {
 struct rf_tokenizer {
 	const struct rf_tokenizer_kind *kind;
 	char hash[17];
-	int vocab, bos;          /* bos: -1: none */
+	int vocab, bos; /* bos: -1: none */
 	struct rf_end_token eos;
-	int own;                 /* the vocabulary without the tokens of the files next to the tokenizer */
-	const int32_t *before;   /* the ids that its own files put before a text; owned by the kind */
+	int own;               /* the vocabulary without the tokens of the files next to the tokenizer */
+	const int32_t *before; /* the ids that its own files put before a text; owned by the kind */
 	size_t before_count;
-	char warning[1200];      /* a warning for the user; "": none */
-	void *data;              /* private to the kind */
+	char warning[1200]; /* a warning for the user; "": none */
+	void *data;         /* private to the kind */
 };
 
 extern const struct rf_tokenizer_kind rf_tokenizer_kind_bytes, rf_tokenizer_kind_json,
-                                       rf_tokenizer_kind_sentencepiece;
+	rf_tokenizer_kind_sentencepiece;
 
 #endif

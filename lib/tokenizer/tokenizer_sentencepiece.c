@@ -24,7 +24,8 @@ static enum rf_code find_name(const struct rf_sentencepiece *sp, const struct rf
 	if (name->text && *id < 0)
 		return rf_fail(e, RF_EMODEL,
 		               "%.*s%s: the %s '%s' is not one of tokenizer.model (use the model's "
-		               "tokenizer.json)", (int)(rf_file_name(path) - path), path, name->file, key,
+		               "tokenizer.json)",
+		               (int)(rf_file_name(path) - path), path, name->file, key,
 		               rf_quote(q, sizeof q, name->text, name->n));
 	return RF_OK;
 }
@@ -48,14 +49,14 @@ static enum rf_code read_special(struct rf_tokenizer *t, const char *path, struc
 			continue;
 		rc = rf_fail(e, RF_EMODEL,
 		             "%.*s%s: the token '%s' is not one of tokenizer.model, which would cut it to "
-		             "pieces (use the model's tokenizer.json)", folder, path, s.t[i].file,
-		             rf_quote(q, sizeof q, s.t[i].text, s.t[i].n));
+		             "pieces (use the model's tokenizer.json)",
+		             folder, path, s.t[i].file, rf_quote(q, sizeof q, s.t[i].text, s.t[i].n));
 	}
 	if (rc == RF_OK && s.prefix_space >= 0 && s.prefix_space != sp->prefix_space)
 		rc = rf_fail(e, RF_EMODEL,
 		             "%.*stokenizer_config.json: add_prefix_space is %s, but tokenizer.model puts %s "
-		             "blank before a text (use the model's tokenizer.json)", folder, path,
-		             s.prefix_space ? "true" : "false", s.prefix_space ? "no" : "a");
+		             "blank before a text (use the model's tokenizer.json)",
+		             folder, path, s.prefix_space ? "true" : "false", s.prefix_space ? "no" : "a");
 	if (rc == RF_OK && (rc = find_name(sp, &s.eos, "eos_token", path, &t->eos.id, e)) == RF_OK)
 		rc = find_name(sp, &s.bos, "bos_token", path, &t->bos, e);
 	if (s.eos.given)
@@ -164,6 +165,8 @@ static enum rf_code decode_model(const struct rf_tokenizer *t, const int32_t *id
 static void close_model(struct rf_tokenizer *t) { rf_sentencepiece_close(t->data); }
 
 const struct rf_tokenizer_kind rf_tokenizer_kind_sentencepiece = {
+	/* clang-format off */
 	.name = "sentencepiece", .class = "SentencePiece", .open = open_model, .encode = encode_model,
 	.decode = decode_model, .close = close_model,
+	/* clang-format on */
 };

@@ -163,7 +163,8 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 		size_t last;
 
 		for (j = i + 1; j < table->n && table->p[j].decay == p->decay &&
-		                trained(t, &table->p[j]) == trained(t, p); j++)
+		                trained(t, &table->p[j]) == trained(t, p);
+		     j++)
 			;
 		last = j < table->n ? table->p[j].offset : table->total;
 		here = rf_span_of(&m->own, p->offset, last - p->offset);

@@ -52,7 +52,9 @@ static void decide_shape(const void *train, struct rf_shape *shape)
 struct rf_use rf_train_use(struct rf_train *t)
 {
 	return (struct rf_use){
-		.stage = t, .decide = decide_shape, .place = place_memory,
+		.stage = t,
+		.decide = decide_shape,
+		.place = place_memory,
 		.tree = { .train = true, .recompute = t->recompute == RF_RECOMPUTE_SEGMENT },
 		.per_weight = (t->log_gradients ? 4u : 0u) + (t->sum == RF_SUM_EXACT ? 8u : 0u),
 	};
@@ -81,18 +83,18 @@ static enum rf_code reserve_memory(struct rf_train *t, struct rf_record *const *
 /* This rank's records of a mini-batch, in the order of their ids. */
 struct minibatch {
 	struct rf_train *t;
-	struct rf_record **r;        /* (n) */
-	struct rf_share *share;      /* (n): their shares of the figures */
+	struct rf_record **r;   /* (n) */
+	struct rf_share *share; /* (n): their shares of the figures */
 	int n;
-	struct rf_loss loss;         /* the losses of one record after the other */
+	struct rf_loss loss; /* the losses of one record after the other */
 };
 
 /* The result of the passes over a mini-batch. */
 struct result {
-	struct rf_share *all;        /* (total): shares of all ranks' records, after the last pass */
+	struct rf_share *all; /* (total): shares of all ranks' records, after the last pass */
 	int total;
-	double compute, reduce;      /* seconds of this rank in all passes: computing, exchanging */
-	double spread;               /* of the last pass: the slowest rank's time over the mean */
+	double compute, reduce; /* seconds of this rank in all passes: computing, exchanging */
+	double spread;          /* of the last pass: the slowest rank's time over the mean */
 };
 
 static int by_id(const void *a, const void *b)
@@ -170,9 +172,11 @@ static enum rf_code gather_shares(const struct minibatch *b, int n, double secon
                                   struct result *res, struct rf_err *e)
 {
 	struct rf_ranks *r = b->t->ranks;
+	/* clang-format off */
 	const struct rf_vote v = { .moment = AT_FIGURES, .what = "the figures of exchange",
 	                           .number = (int64_t)r->calls };
 	struct { uint64_t records; double compute; } own = { (uint64_t)n, seconds }, *each;
+	/* clang-format on */
 	double mean = 0, slowest = 0;
 	size_t *bytes = malloc((size_t)r->ranks * sizeof *bytes), total = 0;
 	enum rf_code rc;
@@ -435,8 +439,7 @@ static enum rf_code minibatch_pass(struct minibatch *b, const struct rf_weights 
 static enum rf_code two_passes(struct minibatch *b, const struct rf_weights *w, struct result *res,
                                struct rf_train_stats *st, struct rf_err *e)
 {
-	const struct rf_weights policy = { .rl = w->rl },
-	                        next = { .ntp = w->ntp, .positions = w->positions };
+	const struct rf_weights policy = { .rl = w->rl }, next = { .ntp = w->ntp, .positions = w->positions };
 	struct rf_train *t = b->t;
 	struct rf_engine *g = t->engine;
 	const struct rf_span *own = &g->model.own;
@@ -466,8 +469,8 @@ static double per_term(double coef, double count) { return count > 0 ? coef / co
 static struct rf_weights weights_of(const struct rf_train *t, const struct rf_totals *all)
 {
 	return (struct rf_weights){ .rl = per_term(t->rl_coef, (double)all->rl_tokens),
-	                            .ntp = per_term(t->ntp_coef, ntp_terms(t, all)),
-	                            .positions = per_term(t->position_coef, (double)all->position_tokens) };
+		                    .ntp = per_term(t->ntp_coef, ntp_terms(t, all)),
+		                    .positions = per_term(t->position_coef, (double)all->position_tokens) };
 }
 
 /* Computes the gradient, and the figures from the shares of all ranks. */

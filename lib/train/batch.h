@@ -5,7 +5,9 @@
 #include "train/train.h"
 
 /* The counts of a mini-batch over all ranks: the losses are means over these numbers. */
-struct rf_totals { uint64_t records, ntp_tokens, ntp_sequences, position_tokens, rl_tokens, teaches; };
+struct rf_totals {
+	uint64_t records, ntp_tokens, ntp_sequences, position_tokens, rl_tokens, teaches;
+};
 
 /* Returns how training uses memory, for rf_work_init().  With rl_coef 0 it plans no rollouts. */
 struct rf_use rf_train_use(struct rf_train *t);

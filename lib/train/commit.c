@@ -31,10 +31,10 @@ static enum rf_code check_weights(struct rf_trainer *t, struct rf_err *e)
 	const struct rf_model *m = &t->engine.model;
 	enum rf_code rc = rf_train_square(&t->train, m->w, m->params->total, &square, e);
 
-	return rc != RF_OK || isfinite(square)
-	               ? rc
-	               : rf_fail(e, RF_ENUMERIC, "a weight is not finite after the step: the batch "
-	                                         "is not committed (try a smaller --lr)");
+	return rc != RF_OK || isfinite(square) ? rc
+	                                       : rf_fail(e, RF_ENUMERIC,
+	                                                 "a weight is not finite after the step: the batch "
+	                                                 "is not committed (try a smaller --lr)");
 }
 
 /* Returns whether each rank has a part of the moments (--shard optimizer). */
@@ -44,8 +44,8 @@ static bool is_parted(const struct rf_trainer *t) { return t->engine.parts > 1; 
  * folder; on the other ranks it becomes that name. */
 static enum rf_code tell_folder(struct rf_trainer *t, char name[RF_VOTE_BYTES], struct rf_err *e)
 {
-	const struct rf_vote v = rf_trainer_vote(t, RF_AT_MOMENTS, t->open.run.at.commits,
-	                                         "the file of moments of batch");
+	const struct rf_vote v =
+		rf_trainer_vote(t, RF_AT_MOMENTS, t->open.run.at.commits, "the file of moments of batch");
 
 	return rf_ranks_vote_first(&t->ranks, &v, RF_OK, name, RF_VOTE_BYTES, e);
 }
@@ -53,8 +53,8 @@ static enum rf_code tell_folder(struct rf_trainer *t, char name[RF_VOTE_BYTES], 
 /* Waits until all ranks have written their spans of the moments.  code: the result of this rank. */
 static enum rf_code wait_for_spans(struct rf_trainer *t, enum rf_code code, struct rf_err *e)
 {
-	const struct rf_vote v = rf_trainer_vote(t, RF_AT_WRITTEN, t->open.run.at.commits,
-	                                         "its moments of batch");
+	const struct rf_vote v =
+		rf_trainer_vote(t, RF_AT_WRITTEN, t->open.run.at.commits, "its moments of batch");
 
 	return rf_ranks_vote(&t->ranks, &v, code, NULL, 0, NULL, e);
 }
@@ -105,9 +105,11 @@ static struct rf_commit describe_commit(const struct rf_trainer *t, char hash[17
 
 	snprintf(hash, 17, "%016llx", (unsigned long long)t->current.trained_on);
 	return (struct rf_commit){
+		/* clang-format off */
 		.step = t->open.step, .updates = t->open.updates, .batches = unsaved->batches,
 		.data_hash = hash, .data_next = t->open.run.at.data_next + (int64_t)records,
 		.keep = t->keep, .keep_every = t->keep_every,
+		/* clang-format on */
 	};
 }
 
@@ -155,9 +157,9 @@ enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e)
 	enum rf_code rc = RF_OK;
 
 	if (any)
-		rc = t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->open.run.at.weights, t->stop,
-		                                      e)
-		                 : write_commit(t, e);
+		rc = t->grad_out
+		             ? rf_grad_file_write(&t->train, t->grad_out, t->open.run.at.weights, t->stop, e)
+		             : write_commit(t, e);
 	strcpy(weights, t->open.run.at.weights);
 	rc = rf_ranks_vote_first(&t->ranks, &v, rc, weights, sizeof weights, e);
 	if (rc != RF_OK || !any || !t->ranks.rank)
@@ -179,7 +181,9 @@ enum rf_code rf_trainer_end(struct rf_trainer *t, bool last, bool *stopped, stru
 {
 	const struct rf_vote v = rf_trainer_vote(t, RF_AT_END, t->open.batches, "the end of batch");
 	struct rf_trainer_unsaved *unsaved = &t->open.unsaved;
-	struct { bool save, stop; } end = { .stop = asked_to_stop(t) };
+	struct {
+		bool save, stop;
+	} end = { .stop = asked_to_stop(t) };
 	enum rf_code rc;
 
 	if (t->current.all_records) {

@@ -62,8 +62,8 @@ static struct rf_spread group_of(const struct rf_record *r, const struct rf_adva
 	if (a->from == RF_FROM_REWARD)
 		return spread_of(r->reward.total + from, G);
 	for (size_t g = from; g < from + G; g++) {
-		const struct rf_spread one = spread_of(r->reward.per_token + g * (size_t)o->k,
-		                                       (size_t)rf_rollout_length(o, g));
+		const struct rf_spread one =
+			spread_of(r->reward.per_token + g * (size_t)o->k, (size_t)rf_rollout_length(o, g));
 
 		add_spread(&all, &one);
 	}
@@ -112,10 +112,12 @@ void rf_share_of(struct rf_share *s, const struct rf_record *r, const struct rf_
 	const struct rf_reward *w = &r->reward;
 	const size_t rewarded = w->kind ? (size_t)r->c * (size_t)w->n : 0;
 
+	/* clang-format off */
 	*s = (struct rf_share){ .id = r->id, .tokens = (uint64_t)r->T, .hash = rf_record_hash(r),
 	                        .ntp_tokens = count->ntp, .position_tokens = count->positions,
 	                        .rl_tokens = count->rl,
 	                        .uncertain = r->entropy ? (uint64_t)r->T : 0, .parts = w->parts };
+	/* clang-format on */
 	for (uint64_t i = 0; i < s->uncertain; i++)
 		s->entropy += (double)r->entropy[i];
 	if (!rewarded)
@@ -182,8 +184,9 @@ void rf_figures(struct rf_train_stats *st, struct rf_share *s, int n, double ntp
 	struct rf_variance variance = { .within_df = 0 };
 	double R, group_std = 0;
 
-	*st = (struct rf_train_stats){ .records = n, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN,
-	                               .grad_norm = NAN };
+	*st = (struct rf_train_stats){
+		.records = n, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN, .grad_norm = NAN
+	};
 	qsort(s, (size_t)n, sizeof *s, rf_share_by_id);
 	for (int i = 0; i < n; i++) {
 		st->records_hash = XXH64(&s[i].hash, sizeof s[i].hash, st->records_hash);

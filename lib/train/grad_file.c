@@ -16,7 +16,7 @@
 #include "train/adamw.h"
 #include "train/grad_file.h"
 
-enum { BLOCK = 1 << 16 };   /* numbers */
+enum { BLOCK = 1 << 16 }; /* numbers */
 
 static bool all_finite(const float *x, size_t n)
 {
@@ -47,8 +47,8 @@ enum rf_code rf_grad_file_place(const char *path, const char *run, struct rf_err
 		return rf_fail(e, RF_EUSAGE,
 		               "--grad-out: %s exists and is not a regular file: use another name", path);
 	if (would_be_inside(path, run))
-		return rf_fail(e, RF_EUSAGE,
-		               "--grad-out: %s is inside the run %s: write it elsewhere", path, run);
+		return rf_fail(e, RF_EUSAGE, "--grad-out: %s is inside the run %s: write it elsewhere", path,
+		               run);
 	return rf_file_can_write(path, false, e);
 }
 
@@ -63,7 +63,8 @@ static enum rf_code check_finite(struct rf_train *t, struct rf_err *e)
 		return rc;
 	for (int i = 0; i < p->n && rc == RF_OK; i++)
 		if ((rc = rf_train_square(t, rf_at(m->g, p->p[i].offset), p->p[i].count, &square, e)) ==
-		            RF_OK && !isfinite(square))
+		            RF_OK &&
+		    !isfinite(square))
 			rc = rf_fail(e, RF_ENUMERIC, "the gradient of '%s' is not finite", p->p[i].name);
 	return rc;
 }
@@ -82,10 +83,13 @@ enum rf_code rf_grad_file_write(struct rf_train *t, const char *path, const char
 	for (int i = 0; rc == RF_OK && i < p->n; i++) {
 		const struct rf_param *q = &p->p[i];
 
-		list[i] = (struct rf_tensor){ .name = q->name, .dtype = RF_F32, .ndim = q->ndim,
-		                              .count = q->count, .bytes = q->count * 4,
-		                              .data = rf_at(g->model.g, q->offset),
-		                              .transfer = &g->transfer };
+		list[i] = (struct rf_tensor){ .name = q->name,
+			                      .dtype = RF_F32,
+			                      .ndim = q->ndim,
+			                      .count = q->count,
+			                      .bytes = q->count * 4,
+			                      .data = rf_at(g->model.g, q->offset),
+			                      .transfer = &g->transfer };
 		for (int j = 0; j < q->ndim; j++)
 			list[i].shape[j] = q->shape[j];
 	}
@@ -133,8 +137,8 @@ static enum rf_code read_gradient(const struct rf_train *t, const char *path, co
 	float *block = malloc(BLOCK * sizeof *block);
 	struct rf_tensors file = { 0 };
 	const char *made;
-	enum rf_code rc = block ? rf_tensors_open(&file, path, e)
-	                        : rf_fail(e, RF_ENOMEM, "out of memory (a gradient)");
+	enum rf_code rc =
+		block ? rf_tensors_open(&file, path, e) : rf_fail(e, RF_ENOMEM, "out of memory (a gradient)");
 
 	if (rc != RF_OK) {
 		free(block);

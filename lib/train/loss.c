@@ -63,8 +63,8 @@ static void copy_position_rows(struct rf_loss *job, int i, rf_f32 rows, bool bac
 		RF_RUN(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .add = true, .from = at->dfirst,
 		       .fi = position, .to = rows, .ti = row);
 	else
-		RF_RUN(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = rows, .fi = row,
-		       .to = at->first, .ti = position);
+		RF_RUN(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = rows, .fi = row, .to = at->first,
+		       .ti = position);
 }
 
 /* Fails, and says which layer is the first whose output is not finite, if that can be found. */
@@ -125,8 +125,8 @@ static enum rf_code policy_loss(struct rf_loss *job, struct rf_err *e)
 			}
 			p = rf_policy_token(&job->t->policy, logp, old, advantage_of(job->r, b, i));
 			if (!isfinite(logp))
-				return not_finite(job, e,
-				                  "the log-probability of token %zu of rollout %zu", i, b);
+				return not_finite(job, e, "the log-probability of token %zu of rollout %zu",
+				                  i, b);
 			*x = (float)(-job->w.rl * p.dlogp);
 			add_token_figures(job->share, &p, fabs(logp - old));
 		}
@@ -158,18 +158,17 @@ static enum rf_code rollout_loss(struct rf_loss *job, struct rf_err *e)
 	for (size_t b = 0; b < nb; b++)
 		job->list[b] = (int32_t)b / job->n;
 	g->dev.ops->upload(&g->dev, at->from, job->list, nb * 4);
-	RF_RUN(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .from = at->first, .fi = at->from,
-	       .to = at->rows);
+	RF_RUN(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .from = at->first, .fi = at->from, .to = at->rows);
 	RF_RUN(m->dev, head_fwd, .rows = (int)R, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = inv_temp,
 	       .h = at->rows, .w = rf_w(m, m->head), .target = at->rl_target, .logp = at->rl_logp);
 	if ((rc = policy_loss(job, e)) != RF_OK)
 		return rc;
 	RF_RUN(m->dev, head_bwd, .rows = (int)R, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = inv_temp,
-	       .h = at->rows, .w = rf_w(m, m->head), .target = at->rl_target, .coef = at->rl_coef,
-	       .z = at->z, .dh = at->drows, .dw = rf_dw(m, m->head));
+	       .h = at->rows, .w = rf_w(m, m->head), .target = at->rl_target, .coef = at->rl_coef, .z = at->z,
+	       .dh = at->drows, .dw = rf_dw(m, m->head));
 	g->dev.ops->zero(&g->dev, at->dfirst, (size_t)job->c * d * 4);
-	RF_RUN(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .add = true, .from = at->drows,
-	       .to = at->dfirst, .ti = at->from);
+	RF_RUN(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .add = true, .from = at->drows, .to = at->dfirst,
+	       .ti = at->from);
 	if (job->k > 1)
 		rf_tree_backward_branch(t, rf_at(at->drows, nb * d));
 	return RF_OK;
@@ -298,7 +297,7 @@ enum rf_code rf_loss_run(struct rf_loss *job, struct rf_err *e)
 }
 
 void rf_loss_begin(struct rf_loss *job, const struct rf_record *r, struct rf_share *share,
-                       const struct rf_weights *w)
+                   const struct rf_weights *w)
 {
 	const struct rf_train *t = job->t;
 	const bool with = r->rollout.tokens && w->rl != 0;
@@ -310,8 +309,8 @@ void rf_loss_begin(struct rf_loss *job, const struct rf_record *r, struct rf_sha
 	job->k = with ? r->rollout.k : 0;
 	job->w = *w;
 	job->ntp_share = t->mean == RF_MEAN_SEQUENCES && rf_loss_ntp_tokens(t, r)
-	                       ? 1.0 / (double)rf_loss_ntp_tokens(t, r)
-	                       : 1;
+	                         ? 1.0 / (double)rf_loss_ntp_tokens(t, r)
+	                         : 1;
 	job->w.ntp *= job->ntp_share;
 }
 
@@ -326,8 +325,7 @@ void rf_loss_set_states(struct rf_loss *job, rf_f32 states, int apart)
 	       .to = job->t->at.first);
 }
 
-enum rf_code rf_loss_alloc(struct rf_loss *job, const struct rf_record *const *mini, int n,
-                               struct rf_err *e)
+enum rf_code rf_loss_alloc(struct rf_loss *job, const struct rf_record *const *mini, int n, struct rf_err *e)
 {
 	size_t host = 64;
 

@@ -14,11 +14,11 @@
 
 struct rf_loss {
 	struct rf_train *t;
-	const struct rf_record *r;   /* the record in hand */
-	int c, n, k;                 /* its positions, rollouts at each, tokens of each; 0 without rollouts */
-	struct rf_weights w;         /* of the losses of its tokens */
-	double ntp_share;            /* weight of the record in L_NTP, up to a factor of the mini-batch */
-	struct rf_share *share;      /* the record's share of the figures */
+	const struct rf_record *r; /* the record in hand */
+	int c, n, k;               /* its positions, rollouts at each, tokens of each; 0 without rollouts */
+	struct rf_weights w;       /* of the losses of its tokens */
+	double ntp_share;          /* weight of the record in L_NTP, up to a factor of the mini-batch */
+	struct rf_share *share;    /* the record's share of the figures */
 	/* host memory for what is uploaded and downloaded */
 	int32_t *list;
 	float *f32;
@@ -29,8 +29,7 @@ uint64_t rf_loss_ntp_tokens(const struct rf_train *t, const struct rf_record *r)
 uint64_t rf_loss_position_tokens(const struct rf_train *t, const struct rf_record *r);
 
 /* Allocates host memory for the largest of these records.  rf_loss_free() frees it, also after an error. */
-enum rf_code rf_loss_alloc(struct rf_loss *job, const struct rf_record *const *mini, int n,
-                           struct rf_err *e);
+enum rf_code rf_loss_alloc(struct rf_loss *job, const struct rf_record *const *mini, int n, struct rf_err *e);
 void rf_loss_free(struct rf_loss *job);
 
 /* Takes up a record, with these weights of the losses.  Its figures go to *share. */

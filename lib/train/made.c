@@ -15,10 +15,7 @@ static enum rf_code no_memory(struct rf_err *e)
 	return rf_fail(e, RF_ENOMEM, "out of memory (the manifest)");
 }
 
-static json_t *text_or_null(const char *s)
-{
-	return *s ? json_string(s) : json_null();
-}
+static json_t *text_or_null(const char *s) { return *s ? json_string(s) : json_null(); }
 
 enum rf_code rf_made_begin(struct rf_trainer *t, struct rf_err *e)
 {
@@ -37,10 +34,11 @@ enum rf_code rf_made_begin(struct rf_trainer *t, struct rf_err *e)
 		if (rc != RF_OK)
 			return rc;
 	}
-	t->open.start = json_pack("{s:o, s:o, s:s, s:o}", "weights",
-	                     at->commits < at->past_count ? json_string(at->past[at->commits]) : json_null(),
-	                     "step", at->commits ? json_null() : json_integer(at->step),
-	                     "arch", at->arch, "tokenizer", text_or_null(at->tokenizer));
+	t->open.start =
+		json_pack("{s:o, s:o, s:s, s:o}", "weights",
+	                  at->commits < at->past_count ? json_string(at->past[at->commits]) : json_null(),
+	                  "step", at->commits ? json_null() : json_integer(at->step), "arch", at->arch,
+	                  "tokenizer", text_or_null(at->tokenizer));
 	return t->open.start ? RF_OK : no_memory(e);
 }
 
@@ -65,7 +63,7 @@ enum rf_code rf_made_stages(struct rf_trainer *t, const struct rf_head *h, struc
 		free(text);
 		if (!head)
 			rc = rf_fail(e, RF_EDATA, "the history of the stream's head is not JSON");
-		json_array_foreach(json_object_get(json_object_get(head, "body"), "history"), i, stage)
+		json_array_foreach (json_object_get(json_object_get(head, "body"), "history"), i, stage)
 			if (is_listed(stage))
 				failed = failed || json_array_append(stages, stage) < 0;
 		json_decref(head);
@@ -105,8 +103,8 @@ enum rf_code rf_made_note(struct rf_trainer *t, struct rf_err *e)
 	first = json_pack("{s:O?, s:{s:s, s:I}}", "start", t->open.start, "data", "hash", hash, "records",
 	                  (json_int_t)t->current.all_records);
 	if (!parts || !first || (t->made && json_object_update(parts, t->made) < 0) ||
-	    (begun && (json_object_set(parts, "begun", begun) < 0 ||
-	               json_object_set(parts, "scripts", scripts) < 0)))
+	    (begun &&
+	     (json_object_set(parts, "begun", begun) < 0 || json_object_set(parts, "scripts", scripts) < 0)))
 		rc = no_memory(e);
 	else
 		rc = rf_manifest_note(t->open.run.path, parts, first, t->open.step, e);

@@ -14,7 +14,8 @@ void rf_step_options(struct rf_step *s, struct rf_opts *opts)
 	const struct rf_opt draws[] = {
 		OPT_U64("seed", &s->rollouts.seed, "n", "random seed", .noted = RF_OPT_RESULT),
 		OPT_INT("draw-step", &s->draw_step, -1, INT_MAX, "n",
-			"training step for the random numbers; -1: the step of the model", .noted = RF_OPT_RESULT),
+		        "training step for the random numbers; -1: the step of the model",
+		        .noted = RF_OPT_RESULT),
 		OPT_END,
 	};
 
@@ -165,7 +166,8 @@ void rf_step_remark(const struct rf_step *s, uint64_t records, void (*say)(const
 
 	if (missed)
 		say("%llu of %llu sequences were too short and have no positions: --chunks, -k and --margin "
-		    "need %d tokens", missed, all, rf_select_least(&s->select));
+		    "need %d tokens",
+		    missed, all, rf_select_least(&s->select));
 	if (alone)
 		say("%llu of %llu sequences lost their rollouts: they have no other position for --shift %d",
 		    alone, all, s->reward.shift);

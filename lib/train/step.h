@@ -27,7 +27,7 @@
 struct rf_step {
 	/* settings */
 	struct rf_train *train;
-	int draw_step;               /* training step for all random numbers; -1: the step of the batch */
+	int draw_step; /* training step for all random numbers; -1: the step of the batch */
 	struct rf_select select;
 	struct rf_rollout_settings rollouts;
 	struct rf_reward_settings reward;
@@ -35,13 +35,16 @@ struct rf_step {
 	/* now */
 	struct rf_use base;
 	struct rf_entropy entropy;
-	bool ahead;                  /* the current record belongs to the first mini-batch */
+	bool ahead;                   /* the current record belongs to the first mini-batch */
 	struct rf_group_stats groups; /* of the current record */
 	/* counts of records that were too short, and that have no other position for --shift */
 	uint64_t missed, alone;
 };
-#define RF_STEP_DEFAULTS { .draw_step = -1, .select = RF_SELECT_DEFAULTS, .rollouts = RF_ROLLOUT_DEFAULTS, \
-                           .reward = RF_REWARD_DEFAULTS }
+#define RF_STEP_DEFAULTS \
+	{ \
+		.draw_step = -1, .select = RF_SELECT_DEFAULTS, .rollouts = RF_ROLLOUT_DEFAULTS, \
+		.reward = RF_REWARD_DEFAULTS \
+	}
 
 /* The options of the stages.  An option that several stages have is there once: --length for positions and
  * rollouts, --seed and --draw-step for positions, rollouts and rewards.  --shift of rf-select is called

@@ -10,32 +10,32 @@ void rf_train_options(struct rf_train *t, struct rf_opts *opts)
 	const struct rf_opt table[] = {
 		OPT_REAL("lr", &t->adamw.lr, 0, 1e3, "rate", "learning rate"),
 		OPT_PAIR("betas", t->adamw.betas, 0, 0.9999999, "b1,b2",
-			"AdamW decay rates of the first and second moment"),
+		         "AdamW decay rates of the first and second moment"),
 		/* not 0: a weight that no gradient has reached would be divided by it */
 		OPT_REAL("adam-eps", &t->adamw.eps, 1e-30, 1, "eps", "AdamW epsilon"),
 		OPT_REAL("weight-decay", &t->adamw.weight_decay, 0, 1e3, "d", "AdamW weight decay"),
 		OPT_REAL("grad-clip", &t->adamw.grad_clip, 1e-12, 1e12, "norm",
-			"clip the gradient to this global norm"),
+		         "clip the gradient to this global norm"),
 		OPT_TEXT("train", &t->adamw.only, "pattern,...",
-			"train only the tensors whose names match, as in 'attn.w0*'"),
+		         "train only the tensors whose names match, as in 'attn.w0*'"),
 		OPT_ENUM("lr-schedule", &t->adamw.schedule, RF_SCHEDULE_WORDS,
-			"learning rate after the warm-up"),
+		         "learning rate after the warm-up"),
 		OPT_INT("warmup", &t->adamw.warmup, 0, 1 << 30, "steps",
-			"linear warm-up, in optimizer steps"),
+		        "linear warm-up, in optimizer steps"),
 		OPT_INT("total-steps", &t->adamw.total_steps, 0, 1 << 30, "steps",
-			"optimizer step at which cosine and linear reach a learning rate of 0"),
+		        "optimizer step at which cosine and linear reach a learning rate of 0"),
 		OPT_ENUM("recompute", &t->recompute, RF_RECOMPUTE_WORDS,
-			"segment: recompute activations for less memory; a sixth slower",
-			.noted = RF_OPT_OF_BATCH),
+		         "segment: recompute activations for less memory; a sixth slower",
+		         .noted = RF_OPT_OF_BATCH),
 		OPT_ENUM("sum", &t->sum, RF_SUM_WORDS,
-			"how records' gradients add up; plain: less memory, other bits in another order",
-			.noted = RF_OPT_RESULT),
+		         "how records' gradients add up; plain: less memory, other bits in another order",
+		         .noted = RF_OPT_RESULT),
 		OPT_ENUM("shard", &t->shard, RF_SHARD_WORDS,
-			"optimizer: each of several ranks keeps a part of AdamW's moments",
-			.noted = RF_OPT_OF_BATCH),
+		         "optimizer: each of several ranks keeps a part of AdamW's moments",
+		         .noted = RF_OPT_OF_BATCH),
 		OPT_ENUM("exchange", &t->exchange.carrier, RF_CARRIER_WORDS,
-			"what ranks exchange gradients by; auto: NCCL where each has a GPU of its own",
-			.noted = RF_OPT_OF_BATCH),
+		         "what ranks exchange gradients by; auto: NCCL where each has a GPU of its own",
+		         .noted = RF_OPT_OF_BATCH),
 		OPT_END,
 	};
 
@@ -57,7 +57,8 @@ enum rf_code rf_train_find_k(struct rf_train *t, const struct rf_head *h, const 
 	if (r->rollout.tokens && t->k_found && r->rollout.k != t->k)
 		return rf_fail(e, RF_EDATA,
 		               "the rollouts have %d tokens, but the positions were chosen for %d: say with "
-		               "--length how many count", r->rollout.k, t->k);
+		               "--length how many count",
+		               r->rollout.k, t->k);
 	if (t->k)
 		return RF_OK;
 	if ((!rf_head_asked(h, "rf-select", "length", &k) && !rf_head_asked(h, "rf-step", "length", &k)) ||
@@ -128,10 +129,7 @@ enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e)
 	return rf_dev_sync(&t->engine->dev, e);
 }
 
-enum rf_code rf_train_join(struct rf_train *t, struct rf_err *e)
-{
-	return rf_exchange_open(&t->exchange, e);
-}
+enum rf_code rf_train_join(struct rf_train *t, struct rf_err *e) { return rf_exchange_open(&t->exchange, e); }
 
 void rf_train_close(struct rf_train *t)
 {

@@ -29,7 +29,7 @@ enum rf_schedule { RF_CONSTANT, RF_COSINE, RF_LINEAR };
 /* The tokens that count in L_NTP: all tokens, the response (t >= prompt_len), or the tokens of
  * L_positions. */
 enum rf_loss_tokens { RF_LOSS_ALL, RF_LOSS_RESPONSE, RF_LOSS_POSITIONS };
-#define RF_LOSS_WORDS "all|response"
+#define RF_LOSS_WORDS           "all|response"
 #define RF_LOSS_WORDS_POSITIONS "all|response|positions" /* rf-ntp */
 /* The mean of L_NTP: over all tokens that count, or over the means of the sequences, which then have the same
  * weight whatever their length. */
@@ -50,59 +50,63 @@ enum rf_sharded { RF_SHARD_NONE, RF_SHARD_OPTIMIZER };
 #define RF_SHARD_WORDS "none|optimizer"
 
 /* The weights of the losses of one token: the coefficients, divided by the number of terms of the means. */
-struct rf_weights { double rl, ntp, positions; };
+struct rf_weights {
+	double rl, ntp, positions;
+};
 
 /* Device memory for a record, next to its tree.  The rows of the policy loss are step-major: row (j, b)
  * predicts token j of rollout b.  So rows (0, b) are rows s-1 of the sequence, and rows (j, b) are rows j-1
  * of the rollouts. */
 struct rf_train_place {
-	rf_f32 z;                    /* logits of a block of rows */
-	rf_f32 dh;                   /* (T, d): gradient of the hidden states */
-	rf_f32 coef, logp;           /* (T) */
-	rf_i32 target;               /* (T) */
-	rf_f32 first, dfirst;        /* (c, d): rows s-1 and their gradient */
-	rf_f32 rows, drows;          /* (k c n, d) */
-	rf_f32 rl_coef, rl_logp;     /* (k c n) */
-	rf_i32 rl_target, from;      /* (k c n), (k c n + 2 c): lists of rows */
+	rf_f32 z;                /* logits of a block of rows */
+	rf_f32 dh;               /* (T, d): gradient of the hidden states */
+	rf_f32 coef, logp;       /* (T) */
+	rf_i32 target;           /* (T) */
+	rf_f32 first, dfirst;    /* (c, d): rows s-1 and their gradient */
+	rf_f32 rows, drows;      /* (k c n, d) */
+	rf_f32 rl_coef, rl_logp; /* (k c n) */
+	rf_i32 rl_target, from;  /* (k c n), (k c n + 2 c): lists of rows */
 };
 
 /* Device memory that lasts as long as the program. */
 struct rf_train_mem {
-	rf_f32 grad_rl;              /* log_gradients: the gradient of L_RL, while the model's own buffer
+	rf_f32 grad_rl; /* log_gradients: the gradient of L_RL, while the model's own buffer
 	                                holds that of the next-token losses */
-	rf_f64 product;              /* the partial sums of a dot product, one for each tile */
-	rf_i64 exact;                /* RF_SUM_EXACT: the sum of the records so far */
-	rf_f32 largest;              /* the largest number of a record's gradient */
+	rf_f64 product; /* the partial sums of a dot product, one for each tile */
+	rf_i64 exact;   /* RF_SUM_EXACT: the sum of the records so far */
+	rf_f32 largest; /* the largest number of a record's gradient */
 };
 
 /* The records whose gradients were computed as they came: rf_train_ahead() in batch.h. */
 struct rf_train_ahead {
-	bool open;                   /* whether rf_train_gradient() may use them */
+	bool open; /* whether rf_train_gradient() may use them */
 	struct rf_weights w;
-	struct rf_share *share;      /* (n): the id of each record, and what its losses add to the figures */
+	struct rf_share *share; /* (n): the id of each record, and what its losses add to the figures */
 	int n, room;
-	double seconds;              /* the time spent on them since the last step */
+	double seconds; /* the time spent on them since the last step */
 };
 
 /* The settings of the optimizer. */
 struct rf_adamw_settings {
 	double lr, betas[2], eps, weight_decay, grad_clip;
-	const char *only;            /* patterns of the names of the tensors to train; NULL: all tensors */
+	const char *only; /* patterns of the names of the tensors to train; NULL: all tensors */
 	enum rf_schedule schedule;
 	int warmup, total_steps;
 };
-#define RF_ADAMW_DEFAULTS { .lr = 1e-6, .betas = { 0.9, 0.999 }, .eps = 1e-8, .weight_decay = 0.01, \
-                            .grad_clip = 0.2 }
+#define RF_ADAMW_DEFAULTS \
+	{ \
+		.lr = 1e-6, .betas = { 0.9, 0.999 }, .eps = 1e-8, .weight_decay = 0.01, .grad_clip = 0.2 \
+	}
 
 struct rf_train {
 	struct rf_engine *engine;
-	struct rf_work *work;        /* memory for sequences, on this engine */
-	struct rf_ranks *ranks;      /* processes that share the records of a mini-batch */
-	struct rf_meter *meter;      /* the meter of finished records; may be NULL */
+	struct rf_work *work;   /* memory for sequences, on this engine */
+	struct rf_ranks *ranks; /* processes that share the records of a mini-batch */
+	struct rf_meter *meter; /* the meter of finished records; may be NULL */
 	/* settings: the losses */
 	double rl_coef, ntp_coef, position_coef;
-	int k;                       /* tokens of L_positions at each position; 0: not known yet */
-	bool k_found;                /* whether k comes from the history */
+	int k;        /* tokens of L_positions at each position; 0: not known yet */
+	bool k_found; /* whether k comes from the history */
 	enum rf_loss_tokens loss;
 	enum rf_loss_mean mean;
 	struct rf_policy policy;
@@ -111,7 +115,7 @@ struct rf_train {
 	/* settings: memory and ranks */
 	enum rf_recompute recompute;
 	enum rf_sum sum;
-	enum rf_sharded shard;       /* the part of this rank is in the engine (engine.h) */
+	enum rf_sharded shard; /* the part of this rank is in the engine (engine.h) */
 	struct rf_adamw_settings adamw;
 	/* open */
 	struct rf_exchange exchange; /* the carrier is a setting; rf_train_join() opens it */
@@ -119,8 +123,11 @@ struct rf_train {
 	struct rf_train_mem mem;
 	struct rf_train_ahead ahead;
 };
-#define RF_TRAIN_DEFAULTS { .ranks = &rf_ranks_alone, .rl_coef = 0.2, .ntp_coef = 1, \
-                            .policy = RF_POLICY_DEFAULTS, .adamw = RF_ADAMW_DEFAULTS }
+#define RF_TRAIN_DEFAULTS \
+	{ \
+		.ranks = &rf_ranks_alone, .rl_coef = 0.2, .ntp_coef = 1, .policy = RF_POLICY_DEFAULTS, \
+		.adamw = RF_ADAMW_DEFAULTS \
+	}
 
 /* --lr --betas --adam-eps --weight-decay --grad-clip --train --lr-schedule --warmup --total-steps
  * --recompute --sum --shard --exchange */

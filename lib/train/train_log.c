@@ -5,7 +5,11 @@
 #include "refine/reward.h"
 #include "train/train_log.h"
 
-struct figure { const char *name; double v; bool shown; };
+struct figure {
+	const char *name;
+	double v;
+	bool shown;
+};
 
 static void add_figures(struct rf_buf *line, const struct figure *f, size_t count)
 {

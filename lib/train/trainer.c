@@ -27,8 +27,10 @@ static uint64_t hash_text(const char *s) { return XXH64(s, strlen(s), 0); }
  * decide what ranks exchange. */
 static uint64_t hash_settings(const struct rf_trainer *t)
 {
+	/* clang-format off */
 	const int of_batch[] = { t->at, t->expected, t->steps, (int)t->train.shard,
 	                         (int)t->train.exchange.carrier, t->engine.segment };
+	/* clang-format on */
 	static const char *const of_machine[] = { "exec", "tokenizer", "timeout", "queue-limit" };
 	json_t *options = json_copy(json_object_get(json_object_get(t->made, "program"), "options"));
 	uint64_t hash;
@@ -48,7 +50,10 @@ static uint64_t hash_device(const struct rf_trainer *t)
 	const struct rf_dev *d = &t->engine.dev;
 	char text[200];
 
-	snprintf(text, sizeof text, "%s %d", !d->ops ? "" : *d->model ? d->model : rf_cpu_level(),
+	snprintf(text, sizeof text, "%s %d",
+	         !d->ops     ? ""
+	         : *d->model ? d->model
+	                     : rf_cpu_level(),
 	         (int)d->math);
 	return hash_text(text);
 }
@@ -79,7 +84,7 @@ struct rf_vote rf_trainer_vote(const struct rf_trainer *t, enum rf_moment moment
 /* The counts of a mini-batch.  All members have the same type, so a vote can add them up. */
 struct batch_counts {
 	struct rf_totals totals;
-	uint64_t records, joined;    /* records of the stream so far; those of them with a response */
+	uint64_t records, joined;     /* records of the stream so far; those of them with a response */
 	uint64_t groups, spread_free; /* as in struct rf_group_stats */
 };
 _Static_assert(sizeof(struct batch_counts) == 10 * sizeof(uint64_t), "only numbers of 8 bytes");
@@ -93,9 +98,10 @@ static enum rf_code count_batch(struct rf_trainer *t, const struct rf_train *tra
 	                                         outer ? "the outer step, number" : "mini-batch");
 	const struct rf_trainer_batch *own = &t->current;
 
-	*all = (struct batch_counts){ .records = own->records, .joined = (uint64_t)own->joined.count,
-	                              .groups = (uint64_t)own->groups.groups,
-	                              .spread_free = (uint64_t)own->groups.spread_free };
+	*all = (struct batch_counts){ .records = own->records,
+		                      .joined = (uint64_t)own->joined.count,
+		                      .groups = (uint64_t)own->groups.groups,
+		                      .spread_free = (uint64_t)own->groups.spread_free };
 	rf_train_totals(train, w->r, w->count, &all->totals);
 	return rf_ranks_vote_sum(&t->ranks, &v, RF_OK, (uint64_t *)all, sizeof *all / sizeof(uint64_t), e);
 }
@@ -112,8 +118,8 @@ enum rf_code rf_trainer_more(struct rf_trainer *t, bool mine, bool *any, struct 
 
 enum rf_code rf_trainer_announce(struct rf_trainer *t, struct rf_totals *totals, struct rf_err *e)
 {
-	const struct rf_vote v = rf_trainer_vote(t, RF_AT_AHEAD, t->open.batches,
-	                                         "the first mini-batch of batch");
+	const struct rf_vote v =
+		rf_trainer_vote(t, RF_AT_AHEAD, t->open.batches, "the first mini-batch of batch");
 
 	return rf_ranks_vote_sum(&t->ranks, &v, RF_OK, (uint64_t *)totals, sizeof *totals / sizeof(uint64_t),
 	                         e);
@@ -213,8 +219,9 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 		choose_part(t);
 	if (t->ranks.rank)
 		t->log = NULL;
-	t->open.shard = (struct rf_shard){ .rank = t->ranks.rank, .ranks = t->ranks.ranks,
-	                                   .steps = t->steps, .records = t->expected };
+	t->open.shard = (struct rf_shard){
+		.rank = t->ranks.rank, .ranks = t->ranks.ranks, .steps = t->steps, .records = t->expected
+	};
 	if (!t->steps && !t->grad_out && !t->grad_in)
 		t->open.shard.mini_batch = t->mini_batch;
 	rc = open_run(t, e);
@@ -272,8 +279,8 @@ enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, str
 		return rf_fail(e, RF_EDATA,
 		               "the stream is the share of rank %d of %d, but this is rank %d of %d",
 		               its->rank, its->ranks, own->rank, own->ranks);
-	if (own->ranks > 1 && (its->mini_batch != own->mini_batch || its->steps != own->steps ||
-	                       its->records != own->records))
+	if (own->ranks > 1 &&
+	    (its->mini_batch != own->mini_batch || its->steps != own->steps || its->records != own->records))
 		return rf_fail(e, RF_EDATA,
 		               "the stream was divided by other mini-batches than are trained on (rf-cat and "
 		               "the trainer must have the same --mini-batch, --steps and --records)");
@@ -419,8 +426,8 @@ static enum rf_code optimize_records(struct rf_trainer *t, struct rf_train *trai
 	b->all_joined = all.joined;
 	b->groups = (struct rf_group_stats){ (int)all.groups, (int)all.spread_free };
 	b->all_rollouts += all.totals.rl_tokens;
-	b->all_positions += t->train.loss == RF_LOSS_POSITIONS ? all.totals.ntp_tokens
-	                                                       : all.totals.position_tokens;
+	b->all_positions +=
+		t->train.loss == RF_LOSS_POSITIONS ? all.totals.ntp_tokens : all.totals.position_tokens;
 	if (!*records)
 		return RF_OK;
 	if (!t->grad_out && !grad_in && !all.totals.teaches) {

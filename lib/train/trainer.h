@@ -31,19 +31,22 @@ enum rf_outer { RF_OUTER_NONE, RF_OUTER_RESPONSE };
 #define RF_OUTER_WORDS "none|response"
 
 /* Copies of records that wait for an optimizer step. */
-struct rf_waiting { struct rf_record **r; int count, cap; };
+struct rf_waiting {
+	struct rf_record **r;
+	int count, cap;
+};
 
 /* The batch that is trained on, and its counts so far. */
 struct rf_trainer_batch {
-	struct rf_waiting mini;      /* the records of the current mini-batch */
+	struct rf_waiting mini; /* the records of the current mini-batch */
 	/* --outer response: prompt and response of each record that has one, without anything else */
 	struct rf_waiting joined;
-	int64_t part;                /* the number of the mini-batch that is collected */
-	uint64_t records;            /* records of this rank's stream */
-	uint64_t all_records, all_joined; /* records of all ranks; those of them with a response */
+	int64_t part;                         /* the number of the mini-batch that is collected */
+	uint64_t records;                     /* records of this rank's stream */
+	uint64_t all_records, all_joined;     /* records of all ranks; those of them with a response */
 	uint64_t all_rollouts, all_positions; /* tokens of rollouts, and at positions, of all ranks */
-	int older;                   /* the largest number of commits by which rollouts are too old */
-	uint64_t trained_on;         /* a hash of the records that were trained on */
+	int older;                    /* the largest number of commits by which rollouts are too old */
+	uint64_t trained_on;          /* a hash of the records that were trained on */
 	struct rf_group_stats groups; /* of the mini-batch */
 	int mini_batches, skipped, taught_nothing; /* all; gradient not finite; nothing to learn from */
 };
@@ -51,29 +54,29 @@ struct rf_trainer_batch {
 /* The batches that the next commit will contain. */
 struct rf_trainer_unsaved {
 	int batches;
-	uint64_t records;            /* of all ranks */
-	double since;                /* the time of the last commit */
-	struct rf_buf lines;         /* lines for the log */
+	uint64_t records;    /* of all ranks */
+	double since;        /* the time of the last commit */
+	struct rf_buf lines; /* lines for the log */
 };
 
 /* Hashes of facts that all ranks must share. */
 struct rf_trainer_facts {
-	uint64_t beginning;          /* where the run is before the batch */
+	uint64_t beginning; /* where the run is before the batch */
 	uint64_t settings;
-	uint64_t head;               /* the head of the stream */
+	uint64_t head; /* the head of the stream */
 	uint64_t last_step;
 };
 
 /* The open run, and the place in the training. */
 struct rf_trainer_open {
-	bool done_before;            /* the run is already past --at, so there is nothing to do */
+	bool done_before; /* the run is already past --at, so there is nothing to do */
 	struct rf_run run;
-	json_t *start, *stages;      /* for the manifest: the run's beginning, the batch's history */
-	int64_t step, updates;       /* optimizer steps; those of them that changed the weights */
-	int64_t batches;             /* batches of the stream so far */
-	struct rf_shard shard;       /* this rank's share of each mini-batch */
-	int64_t met;                 /* how often the ranks counted a mini-batch together */
-	int64_t stale_commits;       /* --stale as a number; "any": INT64_MAX */
+	json_t *start, *stages; /* for the manifest: the run's beginning, the batch's history */
+	int64_t step, updates;  /* optimizer steps; those of them that changed the weights */
+	int64_t batches;        /* batches of the stream so far */
+	struct rf_shard shard;  /* this rank's share of each mini-batch */
+	int64_t met;            /* how often the ranks counted a mini-batch together */
+	int64_t stale_commits;  /* --stale as a number; "any": INT64_MAX */
 	/* --commit-every: batches between commits; 0: seconds between commits */
 	int64_t every;
 	double every_seconds;
@@ -83,22 +86,22 @@ struct rf_trainer_open {
 
 struct rf_trainer {
 	/* settings */
-	int mini_batch;              /* sequences per optimizer step; 0: the whole batch */
+	int mini_batch; /* sequences per optimizer step; 0: the whole batch */
 	/* if not 0: the stream has `expected` records, and `steps` optimizer steps share them as evenly as
 	   they can, instead of by mini_batch; if there are more steps than records, each record has one */
 	int expected, steps;
-	int at;                      /* step at which the run must be; -1: any */
-	const char *stale;           /* rf-grpo: how many commits old rollouts may be, or "any" */
-	int keep, keep_every;        /* as in struct rf_commit */
-	bool allow_empty;            /* accept a stream without records */
-	bool need_rollouts;          /* with rl_coef, refuse a batch if none of its records has rollouts */
+	int at;               /* step at which the run must be; -1: any */
+	const char *stale;    /* rf-grpo: how many commits old rollouts may be, or "any" */
+	int keep, keep_every; /* as in struct rf_commit */
+	bool allow_empty;     /* accept a stream without records */
+	bool need_rollouts;   /* with rl_coef, refuse a batch if none of its records has rollouts */
 	enum rf_outer outer;
-	enum rf_on_nan on_nan;       /* what to do if a gradient is not finite */
-	const char *log;             /* the file to append metrics to */
+	enum rf_on_nan on_nan; /* what to do if a gradient is not finite */
+	const char *log;       /* the file to append metrics to */
 	const char *grad_in, *grad_out;
-	int batch;                   /* rf-step: records of a batch; 0: the whole stream */
-	const char *commit_every;    /* rf-step: "10": batches; "10m", "30s", "2h": time; NULL: one batch */
-	const char *weights_out;     /* the directory of a checkpoint that is written instead of a commit */
+	int batch;                /* rf-step: records of a batch; 0: the whole stream */
+	const char *commit_every; /* rf-step: "10": batches; "10m", "30s", "2h": time; NULL: one batch */
+	const char *weights_out;  /* the directory of a checkpoint that is written instead of a commit */
 	const volatile sig_atomic_t *stop; /* as in struct rf_ckpt_writer */
 	/* the program's entry for the run's manifest (made.h), which the trainer releases; NULL: none */
 	json_t *made;
@@ -106,13 +109,15 @@ struct rf_trainer {
 	/* memory for training; a caller that has initialised it before opening chooses its use */
 	struct rf_work work;
 	struct rf_train train;
-	struct rf_ranks ranks;       /* the processes that train the run together */
+	struct rf_ranks ranks; /* the processes that train the run together */
 	struct rf_trainer_open open;
 	struct rf_trainer_batch current;
 };
-#define RF_TRAINER_DEFAULTS { .at = -1, .stale = "0", .keep = 2, .open = { .run = { .lock = -1 } }, \
-                              .ranks = RF_RANKS_DEFAULTS, \
-                              .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS }
+#define RF_TRAINER_DEFAULTS \
+	{ \
+		.at = -1, .stale = "0", .keep = 2, .open = { .run = { .lock = -1 } }, \
+		.ranks = RF_RANKS_DEFAULTS, .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS \
+	}
 
 /* --mini-batch --steps --records --at --keep --keep-every --on-nan --log --weights-out */
 void rf_trainer_options(struct rf_trainer *t, struct rf_opts *opts);

@@ -10,8 +10,18 @@ enum rf_code rf_trainer_check_options(struct rf_trainer *t, struct rf_err *e);
 enum rf_code rf_trainer_check_places(const struct rf_trainer *t, struct rf_err *e);
 
 /* The moments at which the ranks vote. */
-enum rf_moment { RF_AT_LEAVING = -1, RF_AT_OPENING, RF_AT_MORE, RF_AT_AHEAD, RF_AT_BATCH, RF_AT_OUTER,
-	RF_AT_END, RF_AT_MOMENTS, RF_AT_WRITTEN, RF_AT_COMMIT };
+enum rf_moment {
+	RF_AT_LEAVING = -1,
+	RF_AT_OPENING,
+	RF_AT_MORE,
+	RF_AT_AHEAD,
+	RF_AT_BATCH,
+	RF_AT_OUTER,
+	RF_AT_END,
+	RF_AT_MOMENTS,
+	RF_AT_WRITTEN,
+	RF_AT_COMMIT
+};
 
 /* Returns a vote with the facts that all ranks must share.  The other arguments are its members. */
 struct rf_vote rf_trainer_vote(const struct rf_trainer *t, enum rf_moment moment, int64_t number,

@@ -28,14 +28,16 @@ enum { WATCHED = 0xa5, FRESH = 0xff, LONG = 16 << 20, GRAVES = 1000 };
 
 /* One allocation: pages whose last bytes belong to the caller, between two inaccessible pages. */
 struct area {
-	char *map, *at;          /* at: the caller's first byte */
+	char *map, *at; /* at: the caller's first byte */
 	size_t map_bytes, bytes;
-	bool released;           /* released by the host; the queue may still hold operations on it */
-	bool removed;            /* the pages are removed */
+	bool released; /* released by the host; the queue may still hold operations on it */
+	bool removed;  /* the pages are removed */
 };
 
 enum kind {
-	UPLOAD, ZERO, RELEASE,
+	UPLOAD,
+	ZERO,
+	RELEASE,
 #define X(op) OP_##op,
 	RF_OPS(X)
 #undef X
@@ -46,11 +48,11 @@ struct waiting {
 	enum kind kind;
 	void *to;
 	size_t bytes;
-	size_t next;             /* bytes from this entry to the next */
+	size_t next; /* bytes from this entry to the next */
 };
 
 struct check {
-	struct rf_dev cpu;       /* the device that computes; sync reports its err */
+	struct rf_dev cpu; /* the device that computes; sync reports its err */
 	size_t page;
 	struct area *area;
 	size_t areas, room, removed;
@@ -160,11 +162,14 @@ static void execute(struct check *c, struct waiting *w)
 	if (c->cpu.err.code != RF_OK) /* as on a GPU: after a failure nothing runs */
 		return;
 	switch (w->kind) {
+	/* clang-format off */
 	case UPLOAD:  rf_cpu_upload(&c->cpu, w->to, a, w->bytes); break;
 	case ZERO:    rf_cpu_zero(&c->cpu, w->to, w->bytes); break;
+	/* clang-format on */
 	case RELEASE: break;
-#define X(op) case OP_##op: c->cpu.ops->op(&c->cpu, a); break;
-	RF_OPS(X)
+#define X(op) \
+	case OP_##op: c->cpu.ops->op(&c->cpu, a); break;
+		RF_OPS(X)
 #undef X
 	}
 }
@@ -329,6 +334,7 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_tail_keep(H, O)   H(x) H(slots) H(row) H(slot)
 #define HANDLES_rmsnorm_fwd(H, O) H(x) H(w) O(gate) H(y)
 #define HANDLES_rmsnorm_bwd(H, O) H(x) H(w) O(gate) H(dy) H(dx) H(dw) O(dgate)
+/* clang-format off */
 #define HANDLES_swiglu_fwd(H, O)  H(gate) H(up) H(y)
 #define HANDLES_swiglu_bwd(H, O)  H(gate) H(up) H(dy) H(dgate) H(dup) O(y)
 #define LAST(n)                   part[a->parts > n ? n : 0] /* an existing part */
@@ -370,9 +376,10 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_axpy(H, O)        H(x) H(y)
 #define HANDLES_sum_add(H, O)     H(x) H(largest) H(sum)
 #define HANDLES_sum_take(H, O)    H(sum) H(y)
+/* clang-format on */
 
-#define H(field) && is_given(c, op, #field, a->field) && is_live(c, op, #field, a->field, 0)
-#define O(field) && is_live(c, op, #field, a->field, 0)
+#define H(field) &&is_given(c, op, #field, a->field) && is_live(c, op, #field, a->field, 0)
+#define O(field) &&is_live(c, op, #field, a->field, 0)
 #define X(name) \
 	static void check_##name(struct rf_dev *d, const struct rf_##name *a) \
 	{ \
@@ -386,13 +393,15 @@ RF_OPS(X)
 #undef H
 #undef O
 
+/* clang-format off */
 const struct rf_ops rf_ops_check = {
 	.name = "check",
 	.open = check_open, .close = check_close, .alloc = check_alloc, .release = check_release,
 	.upload = check_upload, .download = check_download, .zero = check_zero, .sync = check_sync,
 	.workspace = check_workspace, .prepare = check_prepare,
 	.logit_rows = rf_cpu_logit_rows,
+/* clang-format on */
 #define X(name) .name = check_##name,
-	RF_OPS(X)
+	                             RF_OPS(X)
 #undef X
 };

@@ -292,10 +292,7 @@ template <bool wrong> static __global__ void takes_more_than_given(float *o)
 	o[i] = s[i];
 }
 
-template <bool wrong> static __global__ void fine(float *o)
-{
-	o[threadIdx.x] = 1;
-}
+template <bool wrong> static __global__ void fine(float *o) { o[threadIdx.x] = 1; }
 
 /* ---- running them -------------------------------------------------------------------------- */
 
@@ -323,65 +320,70 @@ static void changed_too_early(bool wrong)
 		printf("%g came where 1 was\n", y);
 }
 
-static const struct bug { const char *name, *says; int found_by; void (*run)(bool wrong);
+static const struct bug {
+	const char *name, *says;
+	int found_by;
+	void (*run)(bool wrong);
 } bugs[] = {
-#define BUG(name, found_by, says, ...) { name, says, found_by, [](bool wrong) { __VA_ARGS__; } }
+#define BUG(name, found_by, says, ...) \
+	{ \
+		name, says, found_by, [](bool wrong) { __VA_ARGS__; } \
+	}
 	BUG("no __syncthreads between a write and a read", RACE, "shared memory",
-            RUN(no_barrier_after_write, 1, N, 0, o)),
+	    RUN(no_barrier_after_write, 1, N, 0, o)),
 	BUG("no __syncthreads between a read and a write", RACE, "shared memory",
-            RUN(no_barrier_before_write, 1, N, 0, o)),
+	    RUN(no_barrier_before_write, 1, N, 0, o)),
 	BUG("no __syncwarp", RACE, "shared memory", RUN(no_syncwarp, 1, N, N * 4, o)),
 	BUG("a shuffle taken for a barrier", RACE, "shared memory", RUN(shuffle_as_barrier, 1, N, 0, o)),
 	BUG("__syncwarp taken for __syncthreads", RACE, "shared memory", RUN(warp_for_block, 1, N, 0, o)),
 	BUG("a matrix loaded before it is written", RACE, "shared memory",
-            RUN(matrix_too_early, 1, 32, 512 + 1024, o)),
+	    RUN(matrix_too_early, 1, 32, 512 + 1024, o)),
 	BUG("a divergent barrier", ALL, "divergent barrier", RUN(divergent_barrier, 1, N, 0, o)),
 	BUG("lanes that never come", ALL, "deadlock", RUN(lanes_missing, 1, N, 0, o)),
 	BUG("a lane that does not name itself", ALL, "not in its own mask", RUN(not_in_own_mask, 1, N, 0, o)),
 	BUG("blocks that write the same place", RACE, "race in global", RUN(blocks_overlap, 3, N, 0, o)),
 	BUG("a sum by many threads without atomics", RACE, "race in global",
-            RUN(sum_without_atomics, 3, N, 0, o)),
+	    RUN(sum_without_atomics, 3, N, 0, o)),
 	BUG("a read beyond an allocation", RACE, "illegal memory access",
-            RUN(read_beyond, 4, N, 0, a, o, 250)),
+	    RUN(read_beyond, 4, N, 0, a, o, 250)),
 	BUG("a read beyond an allocation", SANITIZED, "heap-buffer-overflow",
-            RUN(read_beyond, 4, N, 0, a, o, 250)),
+	    RUN(read_beyond, 4, N, 0, a, o, 250)),
 	BUG("a write beyond an allocation", RACE, "illegal memory access",
-            RUN(write_beyond, 4, N, 0, a, 250)),
+	    RUN(write_beyond, 4, N, 0, a, 250)),
 	BUG("a write beyond an allocation", SANITIZED, "heap-buffer-overflow",
-            RUN(write_beyond, 4, N, 0, a, 250)),
+	    RUN(write_beyond, 4, N, 0, a, 250)),
 	BUG("an index beyond an array's row", ALL, "out of bounds", RUN(beyond_a_row, 1, 4, 0, o, 32)),
 	BUG("a write beyond a piece of shared memory", RACE, "out of bounds in dynamic",
-            RUN(beyond_a_piece, 1, N, 2 * N * 4, o)),
+	    RUN(beyond_a_piece, 1, N, 2 * N * 4, o)),
 	BUG("a write beyond a piece of shared memory", SANITIZED, "use-after-poison",
-            RUN(beyond_a_piece, 1, N, 2 * N * 4, o)),
+	    RUN(beyond_a_piece, 1, N, 2 * N * 4, o)),
 	BUG("shared memory read and never written", RACE, "no thread has written",
-            RUN(never_written, 2, N, 0, o)),
+	    RUN(never_written, 2, N, 0, o)),
 	BUG("a float4 at a float's address", ALL, "misaligned", RUN(misaligned, 1, N - 2, 0, a, o)),
 	BUG("a matrix that does not begin at 32 bytes", ALL, "misaligned",
-            RUN(misaligned_matrix, 1, 32, 1280, o)),
+	    RUN(misaligned_matrix, 1, 32, 1280, o)),
 	BUG("a copy by another thread", RACE, "shared memory", RUN(copies_of_others, 1, 32, 512, a, o)),
 	BUG("a copy to what others still read", RACE, "race in shared",
-            RUN(copy_too_early, 1, 32, 512, a, o)),
-	BUG("a copy without a wait", ALL, "before 1 copies have come",
-            RUN(not_waited_for, 1, 32, 512, a, o)),
+	    RUN(copy_too_early, 1, 32, 512, a, o)),
+	BUG("a copy without a wait", ALL, "before 1 copies have come", RUN(not_waited_for, 1, 32, 512, a, o)),
 	BUG("more shared memory taken than given", ALL, "are taken",
-            RUN(takes_more_than_given, 1, N, N * 4, o)),
+	    RUN(takes_more_than_given, 1, N, N * 4, o)),
 	BUG("more than 48 KB of shared memory without permission", ALL, "of dynamic shared memory",
-            RUN(fine, 1, N, (48 << 10) + wrong, o)),
+	    RUN(fine, 1, N, (48 << 10) + wrong, o)),
 	BUG("more shared memory than there is", ALL, "of which a block may have",
-            RF_ALLOW(fine<true>, (227 << 10) + wrong)),
+	    RF_ALLOW(fine<true>, (227 << 10) + wrong)),
 	BUG("an empty grid", ALL, "a grid of 0x1x1", RUN(fine, wrong ? 0 : 1, N, 0, o)),
 	BUG("a grid too high", ALL, "a grid of 1x65536x1", RUN(fine, dim3(1, wrong ? 65536 : 1), N, 0, o)),
 	BUG("a block of more than 1024 threads", ALL, "a block of 1025x1x1",
-            RUN(fine, 1, 1024 + wrong, 0, o)),
+	    RUN(fine, 1, 1024 + wrong, 0, o)),
 	BUG("an empty block", ALL, "a block of 0x1x1", RUN(fine, 1, wrong ? 0 : 1, 0, o)),
 	BUG("an upload beyond an allocation", ALL, "no memory of the device",
-            cudaMemcpyAsync(a + wrong, zeros, 250 * sizeof *a, cudaMemcpyHostToDevice, stream)),
+	    cudaMemcpyAsync(a + wrong, zeros, 250 * sizeof *a, cudaMemcpyHostToDevice, stream)),
 	BUG("an event that was recorded before a copy", ALL, "2 came where 1 was", changed_too_early(wrong)),
 	BUG("a launch on stream 0", ALL, "a launch on stream 0",
-            RF_LAUNCH(fine<false>, 1, N, 0, wrong ? 0 : stream, o)),
+	    RF_LAUNCH(fine<false>, 1, N, 0, wrong ? 0 : stream, o)),
 	BUG("a copy on stream 0", ALL, "a copy on stream 0",
-            cudaMemcpyAsync(a, zeros, 4, cudaMemcpyHostToDevice, wrong ? 0 : stream)),
+	    cudaMemcpyAsync(a, zeros, 4, cudaMemcpyHostToDevice, wrong ? 0 : stream)),
 	BUG("a release of what is not allocated", ALL, "not allocated", cudaFree(wrong ? a + 1 : a)),
 };
 

@@ -13,10 +13,17 @@
 
 #include "emu_rt.h"
 
-namespace {
+namespace
+{
 
 /* One operand of a batch; sums run along its rows. */
-struct operand { const void *p; cudaDataType type; bool transposed; int rows, cols, ld; long long stride; };
+struct operand {
+	const void *p;
+	cudaDataType type;
+	bool transposed;
+	int rows, cols, ld;
+	long long stride;
+};
 
 size_t size_of(cudaDataType t) { return t == CUDA_R_32F ? 4 : 2; }
 
@@ -40,8 +47,9 @@ void copy_matrix(std::vector<float> &to, const struct operand &o, long long i)
 		for (long long c = 0; c < o.cols; c++) {
 			const long long at = i * o.stride + (o.transposed ? c + r * o.ld : r + c * o.ld);
 
-			to[(size_t)(r * o.cols + c)] = o.type == CUDA_R_32F ? ((const float *)o.p)[at] :
-				__bfloat162float(((const __nv_bfloat16 *)o.p)[at]);
+			to[(size_t)(r * o.cols + c)] =
+				o.type == CUDA_R_32F ? ((const float *)o.p)[at]
+						     : __bfloat162float(((const __nv_bfloat16 *)o.p)[at]);
 		}
 }
 
@@ -74,7 +82,12 @@ bool in_hole(int r, int j, int n)
 	return rows && n >= rows && r < 16 && j >= n - 16;
 }
 
-struct result { void *p; cudaDataType type; int ld; long long stride; };
+struct result {
+	void *p;
+	cudaDataType type;
+	int ld;
+	long long stride;
+};
 
 cublasStatus_t multiply(const struct operand &a, const struct operand &b, float by, float keep,
                         const struct result &c, int batch, cudaStream_t stream)
@@ -133,10 +146,12 @@ cublasStatus_t multiply(const struct operand &a, const struct operand &b, float 
 }
 
 /* The object that a cublasHandle_t points to. */
-struct handle { cudaStream_t stream; };
+struct handle {
+	cudaStream_t stream;
+};
 struct handle *of(cublasHandle_t h) { return (struct handle *)(void *)h; }
 
-}
+} // namespace
 
 extern "C" {
 
@@ -173,16 +188,16 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t ta
                                           long long sb, const void *beta, void *C, cudaDataType ct, int ldc,
                                           long long sc, int batch, cublasComputeType_t, cublasGemmAlgo_t)
 {
-	const struct operand a = { A, at, ta == CUBLAS_OP_T, m, k, lda, sa }, b = { B, bt, tb != CUBLAS_OP_T,
-	                                                                            n, k, ldb, sb };
+	const struct operand a = { A, at, ta == CUBLAS_OP_T, m, k, lda, sa },
+			     b = { B, bt, tb != CUBLAS_OP_T, n, k, ldb, sb };
 
 	return h ? multiply(a, b, *(const float *)alpha, *(const float *)beta, { C, ct, ldc, sc }, batch,
 	                    of(h)->stream)
 	         : CUBLAS_STATUS_NOT_INITIALIZED;
 }
 
-cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n,
-                            int k, const void *alpha, const void *A, cudaDataType at, int lda, const void *B,
+cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
+                            const void *alpha, const void *A, cudaDataType at, int lda, const void *B,
                             cudaDataType bt, int ldb, const void *beta, void *C, cudaDataType ct, int ldc,
                             cublasComputeType_t type, cublasGemmAlgo_t algo)
 {
@@ -196,8 +211,13 @@ cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperat
  * it is called. */
 enum { LT_WELL, LT_UNUSABLE, LT_FAILS, LT_ALSO_WELL, LT_WAYS };
 
-struct lt_product { cublasOperation_t a, b; };
-struct lt_matrix { cudaDataType type; int rows, cols, ld; };
+struct lt_product {
+	cublasOperation_t a, b;
+};
+struct lt_matrix {
+	cudaDataType type;
+	int rows, cols, ld;
+};
 
 static const lt_matrix &matrix(cublasLtMatrixLayout_t l) { return *(const lt_matrix *)(const void *)l; }
 
@@ -292,5 +312,4 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t p, const 
 	return multiply({ A, a.type, ta, d.rows, k, a.ld, 0 }, { B, b.type, !tb, d.cols, k, b.ld, 0 },
 	                *(const float *)alpha, *(const float *)beta, { D, d.type, d.ld, 0 }, 1, stream);
 }
-
 }

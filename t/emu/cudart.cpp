@@ -23,17 +23,26 @@
 
 #include "emu_rt.h"
 
-namespace {
+namespace
+{
 
 std::map<const char *, size_t> blocks;
 size_t used;
-struct copy { void *to; const void *from; size_t n; };
+struct copy {
+	void *to;
+	const void *from;
+	size_t n;
+};
 std::deque<struct copy> late;
 unsigned long long settled; /* number of completed copies; late.front() is the next */
 
 /* When an event was recorded: the clock, and the number of copies begun before; ever: whether it was
  * recorded. */
-struct event { double clock; unsigned long long copies; bool ever; };
+struct event {
+	double clock;
+	unsigned long long copies;
+	bool ever;
+};
 struct event *of(cudaEvent_t e) { return (struct event *)e; }
 
 const char *found, *found_end; /* the block that was found last */
@@ -75,7 +84,7 @@ void reckoned_copy(void *to, const void *from, size_t n, cudaMemcpyKind kind)
 		memcpy(to, from, n);
 }
 
-}
+} // namespace
 
 static void settle_until(unsigned long long copies)
 {
@@ -191,7 +200,7 @@ cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t s)
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 {
-	*s = (cudaStream_t)(void *)new emu::stream { { 0 }, emu::in_allocation, emu::settle };
+	*s = (cudaStream_t)(void *)new emu::stream{ { 0 }, emu::in_allocation, emu::settle };
 	return cudaSuccess;
 }
 
@@ -221,7 +230,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
  * done immediately. */
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
 {
-	*e = (cudaEvent_t)new event{ 0, 0, false };
+	*e = (cudaEvent_t) new event{ 0, 0, false };
 	return cudaSuccess;
 }
 
@@ -300,5 +309,4 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *)
 	memset(a, 0, sizeof *a);
 	return emu::setting("EMU_SM", 90) < 80 ? cudaErrorNoKernelImageForDevice : cudaSuccess;
 }
-
 }

@@ -38,28 +38,34 @@
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
-namespace emu {
+namespace emu
+{
 
 struct state now;
 
-namespace {
+namespace
+{
 
 const size_t STACK = 256 << 10, GUARD = 4096, STRIP = 128, PIECES = 64, MOST_SHARED = 227 << 10,
 	     ROOM = MOST_SHARED + PIECES * STRIP;
 
-struct copy { void *to; const void *from; int group; };
+struct copy {
+	void *to;
+	const void *from;
+	int group;
+};
 
 struct fibre {
 	int thread = 0, warp = 0;
-	unsigned lane = 0;                      /* the lane as a bit */
+	unsigned lane = 0; /* the lane as a bit */
 	uint3 idx{};
-	const char *file = "";                  /* where the thread waits, */
+	const char *file = ""; /* where the thread waits, */
 	int line = 0;
-	unsigned mask = 0;                      /* for which lanes, and what they do together */
+	unsigned mask = 0; /* for which lanes, and what they do together */
 	warp_fn fn = nullptr;
 	bool orders = false;
-	std::vector<struct copy> copies;        /* copies in progress */
-	int groups = 0;                         /* closed groups of copies */
+	std::vector<struct copy> copies; /* copies in progress */
+	int groups = 0;                  /* closed groups of copies */
 	char *stack = nullptr;
 	size_t stack_size = STACK;
 #ifdef EMU_UCONTEXT
@@ -67,24 +73,29 @@ struct fibre {
 #else
 	void *sp = nullptr;
 #endif
-	void *fake_stack = nullptr;             /* of ASan */
+	void *fake_stack = nullptr; /* of ASan */
 };
 
 /* A warp.  Bits: the lanes that have not returned (live), that may go on (ready), that have reached an
  * operation of the warp (arrived).  first: the first of the lanes that arrived; mixed: another lane waits for
  * something else; arg: the argument of each lane. */
-struct warp { unsigned live, ready, arrived; bool mixed; const fibre *first; void *arg[32]; };
+struct warp {
+	unsigned live, ready, arrived;
+	bool mixed;
+	const fibre *first;
+	void *arg[32];
+};
 
 enum { FORWARD, REVERSE, RANDOM };
-fibre *fibres, scheduler, *current, *last;      /* last: the fibre that ran before */
+fibre *fibres, scheduler, *current, *last; /* last: the fibre that ran before */
 struct warp warps[32];
 /* threads of the block; waiting: threads at the barrier; counted: the barrier's result */
 int threads, alive, waiting, yeses, counted;
-const fibre *first_waiting, *elsewhere;         /* elsewhere: a thread at another barrier */
-std::vector<int> lanes;                         /* in the order in which they run, */
-size_t turn;                                    /* and the position of the current lane */
+const fibre *first_waiting, *elsewhere; /* elsewhere: a thread at another barrier */
+std::vector<int> lanes;                 /* in the order in which they run, */
+size_t turn;                            /* and the position of the current lane */
 struct call running;
-size_t given;                                   /* bytes of dynamic shared memory */
+size_t given; /* bytes of dynamic shared memory */
 std::map<const void *, size_t> allowed;
 alignas(128) char room[ROOM];
 std::vector<std::pair<const char *, size_t>> pieces;
@@ -93,7 +104,7 @@ std::mt19937 dice;
 
 cudaError_t fault_code = cudaSuccess, refused_code = cudaSuccess;
 std::string fault_said, refused_said;
-bool fault_comes;                               /* EMU_FAULT: the fault shows when the host waits */
+bool fault_comes; /* EMU_FAULT: the fault shows when the host waits */
 
 /* ---- fibres -------------------------------------------------------------------------------- */
 
@@ -127,7 +138,10 @@ emu_switch:
 void switched(fibre &to)
 {
 	ASAN(const void *from; size_t size; __sanitizer_finish_switch_fiber(to.fake_stack, &from, &size);
-	     if (last == &scheduler) { scheduler.stack = (char *)from; scheduler.stack_size = size; })
+	     if (last == &scheduler) {
+		     scheduler.stack = (char *)from;
+		     scheduler.stack_size = size;
+	     })
 	(void)to;
 }
 
@@ -312,8 +326,8 @@ void stuck()
 			snprintf(s, sizeof s, "; thread %d waits at %s:%d for lanes %08x", f->thread, f->file,
 			         f->line, f->mask);
 		else
-			snprintf(s, sizeof s, "; thread %d waits at %s:%d for the block", f->thread,
-			         f->file, f->line);
+			snprintf(s, sizeof s, "; thread %d waits at %s:%d for the block", f->thread, f->file,
+			         f->line);
 		who += s;
 		before = f;
 		shown++;
@@ -347,7 +361,7 @@ void begin_block(size_t b)
 	now.block = b;
 	now.block_epoch = 0;
 	blockIdx = { unsigned(b % gridDim.x), unsigned(b / gridDim.x % gridDim.y),
-	             unsigned(b / gridDim.x / gridDim.y) };
+		     unsigned(b / gridDim.x / gridDim.y) };
 	pieces.clear();
 	if (given) {
 		ASAN(__asan_unpoison_memory_region(room, ROOM);)
@@ -430,7 +444,7 @@ void record_launch(const struct call *c, size_t n, size_t bytes, size_t blocks)
 	}
 }
 
-}
+} // namespace
 
 /* ---- failures ------------------------------------------------------------------------------ */
 
@@ -680,18 +694,32 @@ void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes)
 		run_block((size_t)blocks[i]);
 }
 
-}
+} // namespace emu
 
 /* ---- the compiler's checks ----------------------------------------------------------------- */
 
 /* The runtime of -fsanitize=alignment,bounds, unless another sanitizer brings one. */
 #ifndef __SANITIZE_ADDRESS__
-namespace {
-struct place { const char *file; uint32_t line, column; };
-struct type { uint16_t kind, info; char name[1]; };
-struct mismatch { struct place at; const struct type *type; unsigned char log_alignment, kind; };
-struct beyond { struct place at; const struct type *array, *index; };
-}
+namespace
+{
+struct place {
+	const char *file;
+	uint32_t line, column;
+};
+struct type {
+	uint16_t kind, info;
+	char name[1];
+};
+struct mismatch {
+	struct place at;
+	const struct type *type;
+	unsigned char log_alignment, kind;
+};
+struct beyond {
+	struct place at;
+	const struct type *array, *index;
+};
+} // namespace
 
 extern "C" void __ubsan_handle_type_mismatch_v1(struct mismatch *m, void *p)
 {

@@ -41,7 +41,8 @@ extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 static constexpr int warpSize = 32;
 
-namespace emu {
+namespace emu
+{
 
 /* Lets the lanes of mask meet at a line; the last lane to arrive runs fn on the arguments of all, arg[lane],
  * unless fn is NULL.  orders: writes before the meeting are visible after it, unlike with shuffles and
@@ -78,8 +79,16 @@ void allow_smem(const void *fn, size_t bytes);
 /* Fails the operation. */
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-struct call { const void *kernel; const char *name; void (*run)(void *args); void *args; size_t args_size;
-              cudaStream_t stream; const char *file; int line; };
+struct call {
+	const void *kernel;
+	const char *name;
+	void (*run)(void *args);
+	void *args;
+	size_t args_size;
+	cudaStream_t stream;
+	const char *file;
+	int line;
+};
 void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes);
 
 /* Converts and copies the arguments once, as the driver does. */
@@ -87,14 +96,17 @@ template <class... P, class... A>
 void launch(const char *name, const char *file, int line, void (*kernel)(P...), dim3 grid, dim3 block,
             size_t bytes, cudaStream_t stream, A &&...a)
 {
-	struct { void (*kernel)(P...); std::tuple<std::decay_t<P>...> args;
-	         } all{ kernel, { std::forward<A>(a)... } };
+	struct {
+		void (*kernel)(P...);
+		std::tuple<std::decay_t<P>...> args;
+	} all{ kernel, { std::forward<A>(a)... } };
 	auto run = [](void *p) {
 		auto *to = static_cast<decltype(all) *>(p);
 		std::apply(to->kernel, to->args);
 	};
-	const struct call c = { reinterpret_cast<const void *>(kernel), name, run, &all, sizeof all, stream,
-	                        file, line };
+	const struct call c = {
+		reinterpret_cast<const void *>(kernel), name, run, &all, sizeof all, stream, file, line
+	};
 
 	launch_call(&c, grid, block, bytes);
 }
@@ -119,10 +131,12 @@ template <class T, class F> T changed(T *p, F f)
 	return was;
 }
 
-template <class T> struct as { using type = T; };
+template <class T> struct as {
+	using type = T;
+};
 template <class T> using same = typename as<T>::type;
 
-}
+} // namespace emu
 
 #define EMU_AT const char *file_ = __builtin_FILE(), int line_ = __builtin_LINE()
 
@@ -181,7 +195,10 @@ template <class T> T atomicMax(T *p, emu::same<T> v)
 {
 	return emu::changed(p, [=](T old) { return old < v ? v : old; });
 }
-template <class T> T atomicExch(T *p, emu::same<T> v) { return emu::changed(p, [=](T) { return v; }); }
+template <class T> T atomicExch(T *p, emu::same<T> v)
+{
+	return emu::changed(p, [=](T) { return v; });
+}
 template <class T> T atomicCAS(T *p, emu::same<T> c, emu::same<T> v)
 {
 	return emu::changed(p, [=](T old) { return old == c ? v : old; });
@@ -227,11 +244,11 @@ inline long long __float2ll_rn(float x) { return llrintf(x); }
 inline float __ll2float_rn(long long x) { return (float)x; }
 
 /* glibc declares these itself: only a macro can replace them. */
-#define __expf(x) expf(x)
-#define __logf(x) logf(x)
+#define __expf(x)  expf(x)
+#define __logf(x)  logf(x)
 #define __log2f(x) log2f(x)
-#define __sinf(x) sinf(x)
-#define __cosf(x) cosf(x)
+#define __sinf(x)  sinf(x)
+#define __cosf(x)  cosf(x)
 
 template <class A, class B> constexpr std::common_type_t<A, B> min(A a, B b) { return b < a ? b : a; }
 template <class A, class B> constexpr std::common_type_t<A, B> max(A a, B b) { return a < b ? b : a; }

@@ -6,7 +6,8 @@
 #include "emu.h"
 #include "emu_rt.h"
 
-namespace emu {
+namespace emu
+{
 
 /* Checks that all lanes name the same matrix, and the alignment of loads: 32 bytes, and 16 for rows. */
 void wmma_place(const void *p, unsigned ld, size_t size, const char *file, int line);
@@ -15,16 +16,23 @@ void wmma_multiply(float *d, const __nv_bfloat16 *a, const __nv_bfloat16 *b, con
 void mma(float *d, const uint32_t *a, const uint32_t *b, const float *c, const char *file, int line);
 void ldmatrix(uint32_t *r, const void *row, int n, bool transposed, const char *file, int line);
 
-}
+} // namespace emu
 
-namespace nvcuda {
-namespace wmma {
+namespace nvcuda
+{
+namespace wmma
+{
 
-struct matrix_a {};
-struct matrix_b {};
-struct accumulator {};
-struct row_major {};
-struct col_major {};
+struct matrix_a {
+};
+struct matrix_b {
+};
+struct accumulator {
+};
+struct row_major {
+};
+struct col_major {
+};
 enum layout_t { mem_row_major, mem_col_major };
 
 /* A tile.  Element i of lane l is element 32 i + l of the tile.  No GPU has this order, so a kernel that
@@ -85,7 +93,7 @@ void mma_sync(fragment<accumulator, 16, 16, 16, float> &d,
 	emu::wmma_multiply(d.x, a.x, b.x, c.x, file_, line_);
 }
 
-}
-}
+} // namespace wmma
+} // namespace nvcuda
 
 #endif

@@ -22,20 +22,31 @@
 #include "emu.h"
 #include "emu_rt.h"
 
-namespace {
+namespace
+{
 
 enum { READ, WRITE, ATOMIC };
 
 /* An access, and the number of barriers that its thread had passed. */
-struct event { uint32_t pc, launch, block; uint16_t block_epoch, warp_epoch, thread; uint8_t kind; };
+struct event {
+	uint32_t pc, launch, block;
+	uint16_t block_epoch, warp_epoch, thread;
+	uint8_t kind;
+};
 /* The recorded accesses of a byte: the last write, and two reads, from different warps if possible.  A write
  * that has a race with any reader has a race with one of these two. */
-struct cell { struct event written, read[2]; };
+struct cell {
+	struct event written, read[2];
+};
 
 enum { PAGE = 4096, CACHE = 256 };
 /* A page has a cell for each grain of 4, 2 or 1 bytes, 1 << shift.  All accesses so far were of whole
  * grains. */
-struct page { uintptr_t no; unsigned shift; std::vector<struct cell> cells; };
+struct page {
+	uintptr_t no;
+	unsigned shift;
+	std::vector<struct cell> cells;
+};
 std::unordered_map<uintptr_t, std::unique_ptr<struct page>> pages;
 struct page *cache[CACHE];
 
@@ -73,30 +84,32 @@ void refine(struct page *p)
 
 void find_object()
 {
-	dl_iterate_phdr([](dl_phdr_info *info, size_t, void *) {
-		uintptr_t lo = UINTPTR_MAX, hi = 0, data_lo = 0, data_hi = 0;
+	dl_iterate_phdr(
+		[](dl_phdr_info *info, size_t, void *) {
+			uintptr_t lo = UINTPTR_MAX, hi = 0, data_lo = 0, data_hi = 0;
 
-		for (int i = 0; i < info->dlpi_phnum; i++) {
-			const ElfW(Phdr) &h = info->dlpi_phdr[i];
-			const uintptr_t at = info->dlpi_addr + h.p_vaddr, end = at + h.p_memsz;
+			for (int i = 0; i < info->dlpi_phnum; i++) {
+				const ElfW(Phdr) &h = info->dlpi_phdr[i];
+				const uintptr_t at = info->dlpi_addr + h.p_vaddr, end = at + h.p_memsz;
 
-			if (h.p_type != PT_LOAD)
-				continue;
-			lo = std::min(lo, at);
-			hi = std::max(hi, end);
-			if (h.p_flags & PF_W) {
-				data_lo = at;
-				data_hi = end;
+				if (h.p_type != PT_LOAD)
+					continue;
+				lo = std::min(lo, at);
+				hi = std::max(hi, end);
+				if (h.p_flags & PF_W) {
+					data_lo = at;
+					data_hi = end;
+				}
 			}
-		}
-		if ((uintptr_t)&pages < lo || (uintptr_t)&pages >= hi)
-			return 0;
-		object = lo;
-		object_end = hi;
-		data = data_lo;
-		data_end = data_hi;
-		return 1;
-	}, nullptr);
+			if ((uintptr_t)&pages < lo || (uintptr_t)&pages >= hi)
+				return 0;
+			object = lo;
+			object_end = hi;
+			data = data_lo;
+			data_end = data_hi;
+			return 1;
+		},
+		nullptr);
 }
 
 /* Returns the source lines of an address in the object, the innermost first; needs addr2line. */
@@ -178,7 +191,7 @@ template <class T> bool is_part_of(uintptr_t p, const T &whole)
 	return p - (uintptr_t)&whole < sizeof whole;
 }
 
-}
+} // namespace
 
 extern "C" void emu_race_access(const void *at, size_t n, int kind, const void *pc)
 {
@@ -192,12 +205,12 @@ extern "C" void emu_race_access(const void *at, size_t n, int kind, const void *
 	if (!object)
 		find_object();
 	const struct event e = { (uint32_t)((uintptr_t)pc - object),
-	                        emu::now.launches,
-	                        (uint32_t)emu::now.block,
-	                        (uint16_t)emu::now.block_epoch,
-	                        (uint16_t)emu::now.warp_epoch[emu::now.thread / 32],
-	                        (uint16_t)emu::now.thread,
-	                        (uint8_t)kind };
+		                 emu::now.launches,
+		                 (uint32_t)emu::now.block,
+		                 (uint16_t)emu::now.block_epoch,
+		                 (uint16_t)emu::now.warp_epoch[emu::now.thread / 32],
+		                 (uint16_t)emu::now.thread,
+		                 (uint8_t)kind };
 	if (shared) {
 		if (!emu::in_piece(at, n))
 			emu::fail("out of bounds in dynamic shared memory: %zu bytes at %p are %s", n, at,

@@ -45,40 +45,42 @@
 #include "emu.h"
 #include "emu_rt.h"
 
-namespace {
+namespace
+{
 
 const double HZ = 1.75e9, MEMORY = 2.85e12, L2 = 4.0e12, PCIE = 25e9; /* cycles, bytes a second */
-const double TENSOR = 792e12, FLOAT = 45e12;   /* operations a second: bf16 and float32 */
+const double TENSOR = 792e12, FLOAT = 45e12;          /* operations a second: bf16 and float32 */
 const double GAP = 1.6e-6, HOST = 3e-6, WAIT = 10e-6; /* seconds between launches; to launch a kernel; to
                                                         * notice that all work is complete */
-const double FITS = 30e6;                      /* bytes that stay in L2 from one launch to the next */
-const double EACH = 10;                        /* instructions for each instruction that moves data or
+const double FITS = 30e6;                             /* bytes that stay in L2 from one launch to the next */
+const double EACH = 10;                               /* instructions for each instruction that moves data or
                                                   waits */
-const double ISSUED = 0.6;                     /* instructions per cycle, of a scheduler or of one warp */
+const double ISSUED = 0.6; /* instructions per cycle, of a scheduler or of one warp */
 const int SAMPLES = 8, SECTOR = 32, MOST = 1024;
 
-double gpu, host = 1;                          /* the two clocks, seconds */
+double gpu, host = 1; /* the two clocks, seconds */
 
 struct kind {
 	std::string name;
 	dim3 grid{}, block{ 0 };
-	int warps = 0;                         /* resident on a multiprocessor */
-	double bytes = 0, instructions = 0;    /* of a launch; of its longest warp */
-	double seconds = 0, most = 0;          /* most: the longest launch in a line of the table */
+	int warps = 0;                      /* resident on a multiprocessor */
+	double bytes = 0, instructions = 0; /* of a launch; of its longest warp */
+	double seconds = 0, most = 0;       /* most: the longest launch in a line of the table */
 	const char *by = "";
 	long long calls = 0;
 };
 /* Kinds of launches, by kernel, grid, block, shared memory, and the arguments that are not addresses. */
 std::map<std::tuple<const void *, unsigned, unsigned, unsigned, unsigned, size_t, std::vector<uint64_t>>,
-         struct kind> launches;
+         struct kind>
+	launches;
 std::map<std::tuple<int, int, int, int, size_t, bool>, struct kind> products;
 
 /* The block that is counted. */
 bool counting;
-std::vector<uintptr_t> sectors[2];             /* read, written */
-int moved[MOST], matrix[MOST];                 /* of each thread: accesses and waits; products of matrix
+std::vector<uintptr_t> sectors[2]; /* read, written */
+int moved[MOST], matrix[MOST];     /* of each thread: accesses and waits; products of matrix
                                                   units */
-uintptr_t end[MOST];                           /* of each thread's last access, and its kind */
+uintptr_t end[MOST];               /* of each thread's last access, and its kind */
 int last[MOST];
 
 int setting(const char *name, int otherwise) { return (int)emu::setting(name, otherwise); }
@@ -86,7 +88,11 @@ int sms() { return setting("EMU_SMS", emu::RECKONED_SMS); }
 double round_up(double n, double by) { return (double)(long long)((n + by - 1) / by); }
 
 /* Data of a kernel's machine code. */
-struct code { int registers; double each; std::string name; };
+struct code {
+	int registers;
+	double each;
+	std::string name;
+};
 
 struct code code_of(const void *kernel)
 {
@@ -147,12 +153,16 @@ void record_sector(std::vector<uintptr_t> &x, uintptr_t sector)
 	}
 }
 
-struct counted { std::vector<uintptr_t> sectors[2]; double all, longest; };
+struct counted {
+	std::vector<uintptr_t> sectors[2];
+	double all, longest;
+};
 
 /* Runs a block and counts its sectors, and the instructions of all its warps and of the longest warp. */
 struct counted count(size_t block, int threads, double each, void (*run)(size_t))
 {
-	struct counted c{};
+	struct counted c {
+	};
 
 	for (auto &x : sectors)
 		x.clear();
@@ -168,7 +178,7 @@ struct counted count(size_t block, int threads, double each, void (*run)(size_t)
 	for (int w = 0; w < threads; w += 32) {
 		const int last = std::min(threads, w + 32);
 		const double n = each * *std::max_element(moved + w, moved + last) +
-			*std::max_element(matrix + w, matrix + last);
+		                 *std::max_element(matrix + w, matrix + last);
 
 		c.all += n;
 		c.longest = std::max(c.longest, n);
@@ -185,14 +195,17 @@ double shared_with(const std::vector<uintptr_t> &a, const std::vector<uintptr_t>
 	return a.empty() ? 0 : (double)both.size() / (double)a.size();
 }
 
-struct shares { double of[2]; };
+struct shares {
+	double of[2];
+};
 
 /* Returns the largest share of its reads and writes that a block shares with the block `by` blocks before or
  * after it. */
 struct shares shared_along(const struct counted &one, size_t block, size_t by, bool before, bool behind,
                            int threads, double each, void (*run)(size_t))
 {
-	struct shares s{};
+	struct shares s {
+	};
 
 	for (int side = 0; side < 2; side++) {
 		if (!(side ? behind : before))
@@ -225,8 +238,8 @@ void examine(struct kind *k, const struct emu::call *c, dim3 grid, dim3 block, s
 	double all = 0, longest = 0, own[2] = {}, bytes = 0, issue, alone, memory;
 
 	for (int i = 0; i < n; i++) {
-		const struct counted x = count((blocks - 1) * (size_t)i / (size_t)std::max(1, n - 1), threads,
-		                               code.each, run);
+		const struct counted x =
+			count((blocks - 1) * (size_t)i / (size_t)std::max(1, n - 1), threads, code.each, run);
 
 		all += x.all / n;
 		longest = std::max(longest, x.longest);
@@ -243,7 +256,8 @@ void examine(struct kind *k, const struct emu::call *c, dim3 grid, dim3 block, s
 
 		for (int i = 0; i < 3; next *= side[i++]) {
 			static const size_t periods[] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 };
-			struct shares row{}, every{};
+			struct shares row {
+			}, every{};
 			size_t period = 1;
 
 			for (size_t p : periods) {
@@ -338,9 +352,8 @@ void table()
 	for (const auto &x : products)
 		add(x.second);
 	all.assign(lines.begin(), lines.end());
-	std::sort(all.begin(), all.end(), [](const auto &a, const auto &b) {
-		return a.second.seconds > b.second.seconds;
-	});
+	std::sort(all.begin(), all.end(),
+	          [](const auto &a, const auto &b) { return a.second.seconds > b.second.seconds; });
 	fprintf(f, "%-52s %16s %5s %7s %9s %9s %9s %9s  %s\n", "kernel", "grid*block", "warps", "calls",
 	        "MB each", "instr", "us each", "ms", "bound by");
 	for (const auto &x : all) {
@@ -356,9 +369,11 @@ void table()
 	fclose(f);
 }
 
-struct at_end { ~at_end() { table(); } } at_end;
+struct at_end {
+	~at_end() { table(); }
+} at_end;
 
-}
+} // namespace
 
 /* ---- functions that the emulator calls ------------------------------------------------------- */
 
@@ -374,7 +389,10 @@ void emu::reckon_launch(const struct call *c, dim3 grid, dim3 block, size_t shar
 
 void emu::reckon_product(int m, int n, int k, int batch, size_t size, bool adds)
 {
-	static const struct { int m, n; double pace; } tiles[] = {
+	static const struct {
+		int m, n;
+		double pace;
+	} tiles[] = {
 		{ 128, 256, 1 }, { 256, 128, 1 }, { 128, 128, .85 }, { 64, 64, .5 }, { 32, 32, .2 },
 	};
 	auto &x = products[{ m, n, k, batch, size, adds }];
@@ -391,7 +409,8 @@ void emu::reckon_product(int m, int n, int k, int batch, size_t size, bool adds)
 			const double blocks = round_up(m, t.m) * round_up(n, t.n) * batch,
 				     waves = round_up(blocks, sms()),
 				     pace = (size == 2 ? TENSOR : FLOAT) / sms() * t.pace;
-			const double s = waves * 2. * t.m * t.n * k / pace + (waves - 1) * 1.5e-6 +
+			const double s =
+				waves * 2. * t.m * t.n * k / pace + (waves - 1) * 1.5e-6 +
 				std::min(results, sms() * (double)t.m * t.n * (adds ? 8 : 4)) / MEMORY;
 
 			x.seconds = std::min(x.seconds, s);
@@ -401,8 +420,8 @@ void emu::reckon_product(int m, int n, int k, int batch, size_t size, bool adds)
 			x.by = "bytes";
 		}
 		x.seconds += 2e-6; /* until the first tile's operands have arrived */
-		snprintf(name, sizeof name, "product %d x %d x %d%s%s%s", n, m, k,
-		         batch > 1 ? ", " : "", batch > 1 ? (std::to_string(batch) + " of them").c_str() : "",
+		snprintf(name, sizeof name, "product %d x %d x %d%s%s%s", n, m, k, batch > 1 ? ", " : "",
+		         batch > 1 ? (std::to_string(batch) + " of them").c_str() : "",
 		         adds ? ", added" : "");
 		x.name = name;
 	}
@@ -411,10 +430,7 @@ void emu::reckon_product(int m, int n, int k, int batch, size_t size, bool adds)
 
 void emu::reckon_bytes(size_t n, bool of_host) { add_time((double)n / (of_host ? PCIE : MEMORY)); }
 
-void emu::reckon_sync()
-{
-	host = std::max(host, gpu) + WAIT;
-}
+void emu::reckon_sync() { host = std::max(host, gpu) + WAIT; }
 
 double emu::reckon_clock() { return gpu; }
 

@@ -4,10 +4,19 @@
 
 #include "emu_mma.h"
 
-namespace {
+namespace
+{
 
-struct shuffled { const void *in; void *out; size_t size; int src; };
-struct voted { bool yes; unsigned out; };
+struct shuffled {
+	const void *in;
+	void *out;
+	size_t size;
+	int src;
+};
+struct voted {
+	bool yes;
+	unsigned out;
+};
 
 void all_take_part(unsigned mask, const char *what)
 {
@@ -33,41 +42,49 @@ template <int n> void multiply(float (&d)[16][n], const float (&a)[16][16], cons
 			d[i][j] = emu::cut_off_sum(a[i], b[j], 16, d[i][j]);
 }
 
-}
+} // namespace
 
-namespace emu {
+namespace emu
+{
 
 void shuffle(unsigned mask, const void *in, void *out, size_t size, int src, const char *file, int line)
 {
 	struct shuffled mine = { in, out, size, src };
 
-	warp_op(mask, &mine, [](void *const *arg, unsigned here) {
-		for (int l = 0; l < 32; l++) {
-			if (!(here >> l & 1))
-				continue;
-			const struct shuffled *to = static_cast<struct shuffled *>(arg[l]);
-			if (here >> to->src & 1)
-				memcpy(to->out, static_cast<struct shuffled *>(arg[to->src])->in, to->size);
-			else
-				memset(to->out, 0xFF, to->size); /* undefined on a GPU */
-		}
-	}, false, file, line);
+	warp_op(
+		mask, &mine,
+		[](void *const *arg, unsigned here) {
+			for (int l = 0; l < 32; l++) {
+				if (!(here >> l & 1))
+					continue;
+				const struct shuffled *to = static_cast<struct shuffled *>(arg[l]);
+				if (here >> to->src & 1)
+					memcpy(to->out, static_cast<struct shuffled *>(arg[to->src])->in,
+				               to->size);
+				else
+					memset(to->out, 0xFF, to->size); /* undefined on a GPU */
+			}
+		},
+		false, file, line);
 }
 
 unsigned vote(unsigned mask, bool yes, const char *file, int line)
 {
 	struct voted mine = { yes, 0 };
 
-	warp_op(mask, &mine, [](void *const *arg, unsigned here) {
-		unsigned all = 0;
+	warp_op(
+		mask, &mine,
+		[](void *const *arg, unsigned here) {
+			unsigned all = 0;
 
-		for (int l = 0; l < 32; l++)
-			if ((here >> l & 1) && static_cast<struct voted *>(arg[l])->yes)
-				all |= 1u << l;
-		for (int l = 0; l < 32; l++)
-			if (here >> l & 1)
-				static_cast<struct voted *>(arg[l])->out = all;
-	}, false, file, line);
+			for (int l = 0; l < 32; l++)
+				if ((here >> l & 1) && static_cast<struct voted *>(arg[l])->yes)
+					all |= 1u << l;
+			for (int l = 0; l < 32; l++)
+				if (here >> l & 1)
+					static_cast<struct voted *>(arg[l])->out = all;
+		},
+		false, file, line);
 	return mine.out;
 }
 
@@ -118,43 +135,56 @@ float cut_off_sum(const float *a, const float *b, int n, float c)
 
 void wmma_place(const void *p, unsigned ld, size_t size, const char *file, int line)
 {
-	struct where { const void *p; unsigned ld; } mine = { p, ld };
+	struct where {
+		const void *p;
+		unsigned ld;
+	} mine = { p, ld };
 
 	if ((uintptr_t)p % 32 || ld * size % 16)
 		fail("misaligned access at %s:%d: wmma at %p, rows of %u elements", file, line, p, ld);
-	warp_op(~0u, &mine, [](void *const *arg, unsigned here) {
-		const struct where *first = static_cast<struct where *>(arg[0]);
+	warp_op(
+		~0u, &mine,
+		[](void *const *arg, unsigned here) {
+			const struct where *first = static_cast<struct where *>(arg[0]);
 
-		all_take_part(here, "wmma");
-		for (int l = 1; l < 32; l++) {
-			const struct where *w = static_cast<struct where *>(arg[l]);
+			all_take_part(here, "wmma");
+			for (int l = 1; l < 32; l++) {
+				const struct where *w = static_cast<struct where *>(arg[l]);
 
-			if (w->p != first->p || w->ld != first->ld)
-				fail("wmma: lanes 0 and %d name different matrices", l);
-		}
-	}, false, file, line);
+				if (w->p != first->p || w->ld != first->ld)
+					fail("wmma: lanes 0 and %d name different matrices", l);
+			}
+		},
+		false, file, line);
 }
 
 void wmma_multiply(float *d, const __nv_bfloat16 *a, const __nv_bfloat16 *b, const float *c, const char *file,
                    int line)
 {
-	struct operands { float *d; const __nv_bfloat16 *a, *b; const float *c; } mine = { d, a, b, c };
+	struct operands {
+		float *d;
+		const __nv_bfloat16 *a, *b;
+		const float *c;
+	} mine = { d, a, b, c };
 
-	warp_op(~0u, &mine, [](void *const *arg, unsigned here) {
-		float A[16][16], B[16][16], D[16][16];
+	warp_op(
+		~0u, &mine,
+		[](void *const *arg, unsigned here) {
+			float A[16][16], B[16][16], D[16][16];
 
-		all_take_part(here, "wmma");
-		for (int e = 0; e < 256; e++) {
-			const struct operands *o = static_cast<struct operands *>(arg[e % 32]);
+			all_take_part(here, "wmma");
+			for (int e = 0; e < 256; e++) {
+				const struct operands *o = static_cast<struct operands *>(arg[e % 32]);
 
-			A[e / 16][e % 16] = __bfloat162float(o->a[e / 32]);
-			B[e % 16][e / 16] = __bfloat162float(o->b[e / 32]);
-			D[e / 16][e % 16] = o->c[e / 32];
-		}
-		multiply(D, A, B);
-		for (int e = 0; e < 256; e++)
-			static_cast<struct operands *>(arg[e % 32])->d[e / 32] = D[e / 16][e % 16];
-	}, false, file, line);
+				A[e / 16][e % 16] = __bfloat162float(o->a[e / 32]);
+				B[e % 16][e / 16] = __bfloat162float(o->b[e / 32]);
+				D[e / 16][e % 16] = o->c[e / 32];
+			}
+			multiply(D, A, B);
+			for (int e = 0; e < 256; e++)
+				static_cast<struct operands *>(arg[e % 32])->d[e / 32] = D[e / 16][e % 16];
+		},
+		false, file, line);
 }
 
 /* Tells reckon.cpp, which counts, that `parts` accesses and meetings were one instruction. */
@@ -170,36 +200,48 @@ static void one_instruction(int parts)
  * ldmatrix. */
 void mma(float *d, const uint32_t *a, const uint32_t *b, const float *c, const char *file, int line)
 {
-	struct operands { float *d; const uint32_t *a, *b; const float *c; } mine = { d, a, b, c };
+	struct operands {
+		float *d;
+		const uint32_t *a, *b;
+		const float *c;
+	} mine = { d, a, b, c };
 
 	one_instruction(1);
-	warp_op(~0u, &mine, [](void *const *arg, unsigned here) {
-		float A[16][16], B[8][16], D[16][8];
+	warp_op(
+		~0u, &mine,
+		[](void *const *arg, unsigned here) {
+			float A[16][16], B[8][16], D[16][8];
 
-		all_take_part(here, "mma.sync");
-		for (int l = 0; l < 32; l++) {
-			const struct operands *o = static_cast<struct operands *>(arg[l]);
-			const int group = l / 4, pair = l % 4 * 2;
+			all_take_part(here, "mma.sync");
+			for (int l = 0; l < 32; l++) {
+				const struct operands *o = static_cast<struct operands *>(arg[l]);
+				const int group = l / 4, pair = l % 4 * 2;
 
-			for (int i = 0; i < 8; i++)
-				A[group + i / 2 % 2 * 8][pair + i % 2 + i / 4 * 8] = half_of(o->a[i / 2],
-				                                                             i % 2);
-			for (int i = 0; i < 4; i++) {
-				B[group][pair + i % 2 + i / 2 * 8] = half_of(o->b[i / 2], i % 2);
-				D[group + i / 2 * 8][pair + i % 2] = o->c[i];
+				for (int i = 0; i < 8; i++)
+					A[group + i / 2 % 2 * 8][pair + i % 2 + i / 4 * 8] =
+						half_of(o->a[i / 2], i % 2);
+				for (int i = 0; i < 4; i++) {
+					B[group][pair + i % 2 + i / 2 * 8] = half_of(o->b[i / 2], i % 2);
+					D[group + i / 2 * 8][pair + i % 2] = o->c[i];
+				}
 			}
-		}
-		multiply(D, A, B);
-		for (int l = 0; l < 32; l++)
-			for (int i = 0; i < 4; i++)
-				static_cast<struct operands *>(arg[l])->d[i] =
-					D[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2];
-	}, false, file, line);
+			multiply(D, A, B);
+			for (int l = 0; l < 32; l++)
+				for (int i = 0; i < 4; i++)
+					static_cast<struct operands *>(arg[l])->d[i] =
+						D[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2];
+		},
+		false, file, line);
 }
 
 void ldmatrix(uint32_t *r, const void *row, int n, bool transposed, const char *file, int line)
 {
-	struct rows { uint16_t own[8]; uint32_t *r; int n; bool transposed; } mine = { {}, r, n, transposed };
+	struct rows {
+		uint16_t own[8];
+		uint32_t *r;
+		int n;
+		bool transposed;
+	} mine = { {}, r, n, transposed };
 
 	one_instruction(lane() < 8 * n ? 2 : 1);
 	if (lane() < 8 * n) { /* each lane reads the row that it names, before the lanes exchange */
@@ -209,25 +251,29 @@ void ldmatrix(uint32_t *r, const void *row, int n, bool transposed, const char *
 			emu_race_access(row, sizeof mine.own, 0, __builtin_return_address(0));
 		memcpy(mine.own, row, sizeof mine.own);
 	}
-	warp_op(~0u, &mine, [](void *const *arg, unsigned here) {
-		all_take_part(here, "ldmatrix");
-		for (int l = 0; l < 32; l++) {
-			const struct rows *to = static_cast<struct rows *>(arg[l]);
+	warp_op(
+		~0u, &mine,
+		[](void *const *arg, unsigned here) {
+			all_take_part(here, "ldmatrix");
+			for (int l = 0; l < 32; l++) {
+				const struct rows *to = static_cast<struct rows *>(arg[l]);
 
-			for (int q = 0; q < to->n; q++) {
-				uint32_t word = 0;
+				for (int q = 0; q < to->n; q++) {
+					uint32_t word = 0;
 
-				for (int h = 0; h < 2; h++) {
-					const int i = to->transposed ? l % 4 * 2 + h : l / 4,
-						  j = to->transposed ? l / 4 : l % 4 * 2 + h;
+					for (int h = 0; h < 2; h++) {
+						const int i = to->transposed ? l % 4 * 2 + h : l / 4,
+							  j = to->transposed ? l / 4 : l % 4 * 2 + h;
 
-					word |= (uint32_t) static_cast<struct rows *>(arg[q * 8 + i])->own[j]
-					        << 16 * h;
+						word |= (uint32_t) static_cast<struct rows *>(arg[q * 8 + i])
+					                        ->own[j]
+					                << 16 * h;
+					}
+					to->r[q] = word;
 				}
-				to->r[q] = word;
 			}
-		}
-	}, false, file, line);
+		},
+		false, file, line);
 }
 
-}
+} // namespace emu

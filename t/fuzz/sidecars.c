@@ -12,7 +12,7 @@
 
 enum { FILES = 4 };
 static const char *const names[FILES] = { "tokenizer_config.json", "special_tokens_map.json",
-                                          "added_tokens.json", "generation_config.json" };
+	                                  "added_tokens.json", "generation_config.json" };
 static char folder[100];
 
 static void write_file(const char *name, const void *text, size_t n)
@@ -101,7 +101,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (rc == RF_OK) {
 		check_ids(t);
 		insist(rf_tokenizer_hash_dir(folder, hash, NULL) == RF_OK &&
-		       !strcmp(hash, rf_tokenizer_hash(t)), "the hash differs");
+		               !strcmp(hash, rf_tokenizer_hash(t)),
+		       "the hash differs");
 		insist(rf_tokenizer_end(folder, &eos, NULL) == RF_OK && eos.id == rf_tokenizer_eos(t),
 		       "the end token differs");
 		rf_tokenizer_free(t);

@@ -19,8 +19,7 @@ static void check_tensor(const struct rf_tensor *t, const uint8_t *data, size_t 
 	               (const uint8_t *)t->data + t->bytes <= data + size,
 	       "a tensor outside the buffer");
 	if (t->dtype == RF_OTHER) { /* the number of bytes need not fit the number of elements */
-		insist(rf_tensor_f32_part(t, 0, 0, NULL, &e) == RF_EMODEL,
-		       "an unknown type is read");
+		insist(rf_tensor_f32_part(t, 0, 0, NULL, &e) == RF_EMODEL, "an unknown type is read");
 		return;
 	}
 	if (!(x = malloc(count * sizeof *x + 1)))

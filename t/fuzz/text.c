@@ -140,7 +140,7 @@ static void choose_parts(struct rf_text_options *o, struct rf_sequences_options 
                          size_t size)
 {
 	static const enum rf_truncate how[] = { RF_TRUNCATE_UNSAID, RF_TRUNCATE_ERROR, RF_TRUNCATE_RIGHT,
-	                                        RF_TRUNCATE_MIDDLE };
+		                                RF_TRUNCATE_MIDDLE };
 
 	c->max_prompt = lengths & 7;
 	c->truncate = c->max_prompt ? how[lengths >> 3 & 3] : RF_TRUNCATE_UNSAID;

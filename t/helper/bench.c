@@ -197,7 +197,7 @@ static double onednn_product(int threads, int times, bool bf16)
 	for (int i = 0; i < times; i++) {
 		double t = rf_now();
 		if ((bf16 ? dnnl_gemm_bf16bf16f32('N', 'N', N, N, N, 1, a16, N, b16, N, 0, c, N)
-		     : dnnl_sgemm('N', 'N', N, N, N, 1, a, N, b, N, 0, c, N)) != dnnl_success)
+		          : dnnl_sgemm('N', 'N', N, N, N, 1, a, N, b, N, 0, c, N)) != dnnl_success)
 			return 0;
 		t = rf_now() - t;
 		best = t < best ? t : best;
@@ -383,7 +383,9 @@ static void measure_passes(int T, int repeat)
 }
 
 enum { STAGES = 6 };
-struct size { int T, n; };
+struct size {
+	int T, n;
+};
 
 static void must(enum rf_code rc)
 {
@@ -509,11 +511,11 @@ static double median(double *x, int n)
  * slows all of them equally. */
 static void measure_step(const struct size *x, int sizes)
 {
-	static const char *const names[STAGES] = { "entropy (forward)", "select", "rollout", "reward",
-	                                           "gradient", "optimizer" };
+	static const char *const names[STAGES] = { "entropy (forward)", "select",   "rollout", "reward",
+		                                   "gradient",          "optimizer" };
 	enum { ROUNDS = 4 };
-	double part[2][STAGES][ROUNDS], all[2][ROUNDS], at_once[2][ROUNDS], one[STAGES], first = 0,
-	       forward[2];
+	double part[2][STAGES][ROUNDS], all[2][ROUNDS], at_once[2][ROUNDS], one[STAGES];
+	double first = 0, forward[2];
 
 	prepare_training(true);
 	rollouts.work = &roller_work;
@@ -571,8 +573,10 @@ static void choose_tokens(const struct decoded *a, rf_f32 h)
 /* Runs the prompts, as rf-generate does. */
 static void run_prompts(struct decoded *a, int k)
 {
+	/* clang-format off */
 	const struct rf_plan plan = { .max_len = a->x.T, .segment = g.segment, .positions = a->x.n, .n = 1,
 	                              .k = k, .decode = true, .apart = true };
+	/* clang-format on */
 	const size_t d = (size_t)g.ckpt->cfg.d, n = (size_t)a->x.n;
 
 	a->h = g.dev.ops->alloc(&g.dev, n * d * 4);
@@ -635,7 +639,7 @@ static void measure_delta(int T, int H, int K, int V)
 	struct rf_dev *d = &g.dev;
 	const int R = T * H;
 	const size_t n = (size_t)R * (size_t)K, m = (size_t)R * (size_t)V,
-	             states = (size_t)H * (size_t)K * (size_t)V;
+		     states = (size_t)H * (size_t)K * (size_t)V;
 	rf_f32 q = alloc_numbers(n, 1), k = alloc_numbers(n, 2), v = alloc_numbers(m, 3),
 	       b = alloc_numbers((size_t)R, 4), d_o = alloc_numbers(m, 5), S = alloc_numbers(states, 6),
 	       dS = alloc_numbers(states, 7);
@@ -647,23 +651,23 @@ static void measure_delta(int T, int H, int K, int V)
 	d->ops->zero(d, S, states * 4);
 	d->ops->zero(d, dS, states * 4);
 	/* rows of k have the length 1, as in models */
+	/* clang-format off */
 	RF_RUN(d, conv_fwd, .nb = 1, .steps = R, .w = 1, .parts = 1, .x = k,
 	       .part = { { .d = K, .head = K, .act = RF_ACT_IDENTITY, .norm = RF_NORM_L2, .scale = 1,
 	                   .y = x } });
+	/* clang-format on */
 	for (int i = 0; i <= ROUNDS; i++)
 		for (int back = 0; back < 2; back++) {
 			double t = synced_time();
 			for (int j = 0; j < TIMES; j++) {
-				RF_RUN(d, delta_fwd, .nb = 1, .steps = T, .n = 1, .H = H, .G = H,
-				       .K = K, .V = V, .beta_scale = 1, .q = q, .k = x, .v = v,
-				       .b = b, .u = u, .o = o, .S = S);
+				RF_RUN(d, delta_fwd, .nb = 1, .steps = T, .n = 1, .H = H, .G = H, .K = K,
+				       .V = V, .beta_scale = 1, .q = q, .k = x, .v = v, .b = b, .u = u,
+				       .o = o, .S = S);
 				if (back)
 					RF_RUN(d, delta_bwd, .nb = 1, .steps = T, .n = 1, .H = H, .G = H,
-					       .K = K, .V = V, .beta_scale = 1, .q = q, .k = x,
-					       .v = v,
+					       .K = K, .V = V, .beta_scale = 1, .q = q, .k = x, .v = v,
 					       .b = b, .u = u, .d_o = d_o, .dq = dq, .dk = dk, .dv = dv,
-					       .db = db,
-					       .S = S, .dS = dS);
+					       .db = db, .S = S, .dS = dS);
 			}
 			t = (synced_time() - t) / TIMES;
 			best[back] = i && t < best[back] ? t : best[back];
@@ -721,8 +725,9 @@ static void measure_layer_products(int R, int d, int f, rf_f32 x, rf_f32 w, rf_f
 		{ "gradient of gate", { .m = f, .n = d, .k = R, .ta = true, .add = true } },
 		{ "gradient of down", { .m = d, .n = f, .k = R, .ta = true, .add = true } },
 	};
-	struct rf_gemms side = { .m = R, .k = d, .a = x, .c = y,
-	                         .b = { w, rf_at(w, part), rf_at(w, 2 * part) } };
+	struct rf_gemms side = {
+		.m = R, .k = d, .a = x, .c = y, .b = { w, rf_at(w, part), rf_at(w, 2 * part) }
+	};
 
 	for (size_t i = 0; i < sizeof one / sizeof *one; i++) {
 		struct rf_gemm a = one[i].of;
@@ -739,7 +744,7 @@ static void measure_layer_products(int R, int d, int f, rf_f32 x, rf_f32 w, rf_f
 		for (int parts = 3; parts > 1; parts--) {
 			const int n = parts == 3 ? d : f;
 			const char *const names[] = { "gate, up", "gate, up back", "q, k, v",
-			                              "q, k, v back" };
+				                      "q, k, v back" };
 
 			side.parts = parts;
 			side.back = back;
@@ -762,19 +767,20 @@ static void measure_products(int d, int f, int N, const char *const *rows)
 		last = atoi(rows[i]) > last ? atoi(rows[i]) : last;
 	const int square = last < 8192 ? last : 8192, head = last < 2048 ? last : 2048;
 	const size_t sq = (size_t)square * (size_t)square, n = (size_t)last * (size_t)widest + sq,
-	             weights = 3 * (size_t)d * (size_t)(d > f ? d : f) + sq + (size_t)N * (size_t)d;
+		     weights = 3 * (size_t)d * (size_t)(d > f ? d : f) + sq + (size_t)N * (size_t)d;
 	rf_f32 x = alloc_numbers(n, 1), w = alloc_numbers(weights, 2),
 	       y = alloc_numbers(n + (size_t)head * (size_t)N, 3);
+	/* clang-format off */
 	struct rf_gemm a = { .m = square, .n = square, .k = square, .tb = true, .weight = true,
 	                     .a = x, .b = w, .c = y, .lda = square, .ldb = square, .ldc = square };
+	/* clang-format on */
 	const struct rf_axpy copy = { .n = n, .scale = 1, .x = x, .y = y };
 	double t = least_time(run_axpy, &copy, 5);
 
 	printf("%-20s %8.3f TB/s, %zu MiB each way, %s\n", "copy", 8. * (double)n / t / 1e12, n * 4 >> 20,
 	       *v->model ? v->model : v->ops->name);
 	show_product("square", square, square, square, least_time(run_gemm, &a, 5));
-	a = (struct rf_gemm){ .m = head, .n = N, .k = d, .tb = true, .weight = true, .a = x, .b = w, .c = y,
-	                      .lda = d, .ldb = d, .ldc = N };
+	a.m = head, a.n = a.ldc = N, a.k = a.lda = a.ldb = d;
 	show_product("head", head, N, d, least_time(run_gemm, &a, 5));
 	for (int i = 0; rows[i]; i++)
 		measure_layer_products(atoi(rows[i]), d, f, x, w, y);
@@ -834,9 +840,9 @@ static void make_weights(struct rf_engine *x)
 		const struct rf_param *p = &all->p[i];
 		const bool half = m->halved && p->product;
 		const size_t size = half ? 2 : 4, bytes = p->count * size,
-		             most = bytes < PIECE * size ? bytes : PIECE * size;
-		rf_f32 to = half ? rf_at(m->half, p->place / 2)
-		                 : rf_at(m->w, m->halved ? p->place : p->offset);
+			     most = bytes < PIECE * size ? bytes : PIECE * size;
+		rf_f32 to =
+			half ? rf_at(m->half, p->place / 2) : rf_at(m->w, m->halved ? p->place : p->offset);
 
 		first_piece(p, i, unit, piece);
 		for (size_t j = 0; half && j < PIECE; j++)
@@ -971,16 +977,15 @@ int main(int argc, char **argv)
 	} else if (!strcmp(argv[2], "pass")) {
 		measure_passes(atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 3);
 	} else if (!strcmp(argv[2], "token") && argc > 7) {
-		measure_token(atoi(argv[3]),
-		              (struct decoded[]){ { .x = { atoi(argv[4]), atoi(argv[5]) } },
-		                                  { .x = { atoi(argv[6]), atoi(argv[7]) } } });
+		measure_token(atoi(argv[3]), (struct decoded[]){ { .x = { atoi(argv[4]), atoi(argv[5]) } },
+		                                                 { .x = { atoi(argv[6]), atoi(argv[7]) } } });
 	} else {
 		struct size x[2];
 		int sizes = argc > 5 ? 2 : 1;
 
 		for (int i = 0; i < sizes; i++)
 			x[i] = (struct size){ atoi(argv[3 + 2 * i]),
-			                      argc > 4 + 2 * i ? atoi(argv[4 + 2 * i]) : 8 };
+				              argc > 4 + 2 * i ? atoi(argv[4 + 2 * i]) : 8 };
 		measure_step(x, sizes);
 	}
 	for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)

@@ -24,7 +24,8 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
-namespace {
+namespace
+{
 
 enum { WORKSPACE = 32 << 20, BEST_OF = 8, TIMES = 10, ROUNDS = 4, SAMPLE = 256 };
 
@@ -42,7 +43,11 @@ void check(cublasStatus_t s, const char *what)
 }
 
 /* C (m, n) = A (m, k) B (k, n), + C if it is added; ta, tb: A is stored (k, m), B (n, k). */
-struct product { const char *name; int m, n, k; bool ta, tb, add; };
+struct product {
+	const char *name;
+	int m, n, k;
+	bool ta, tb, add;
+};
 
 cublasHandle_t handle;
 cublasLtHandle_t lt;
@@ -232,9 +237,8 @@ void show(const product &p)
 		us[half][2] = INFINITY;
 		for (int i = 0; i < l.found; i++)
 			if (l.best[i].state == CUBLAS_STATUS_SUCCESS)
-				us[half][2] = std::fmin(us[half][2],
-				                        time_of(p, type, right, "cublasLtMatmul",
-				                                [&] { return by_lt(p, l, i); }));
+				us[half][2] = std::fmin(us[half][2], time_of(p, type, right, "cublasLtMatmul",
+				                                             [&] { return by_lt(p, l, i); }));
 		best[half] = std::fmin(us[half][1], us[half][2]);
 		done_with(l);
 		spent[1 + half] += best[half];
@@ -261,7 +265,7 @@ const __nv_bfloat16 *operands(size_t n, unsigned seed)
 	return p;
 }
 
-}
+} // namespace
 
 int main(int argc, char *argv[])
 {
@@ -275,7 +279,7 @@ int main(int argc, char *argv[])
 	for (int i = 3; i < argc; i++)
 		last = atoi(argv[i]) > last ? atoi(argv[i]) : last;
 	const size_t widest = (size_t)(3 * d > 2 * f ? 3 * d : 2 * f),
-	             most = (size_t)(last > d ? last : d) * widest;
+		     most = (size_t)(last > d ? last : d) * widest;
 
 	check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
 	check(cublasCreate(&handle), "cublasCreate");

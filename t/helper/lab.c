@@ -87,7 +87,10 @@ static void copy_with_end(bool renumber)
 		size_t n = ZSTD_decompress(msg, sizeof msg, data + at[i], at[i + 1] - at[i]);
 		if (ZSTD_isError(n) || n < 6)
 			die("a bad frame");
-		if (!memcmp(msg + 2, "\xa3""end", 4))
+		if (!memcmp(msg + 2,
+		            "\xa3"
+		            "end",
+		            4))
 			continue;
 		if (renumber) /* numbers below 128 are one byte */
 			msg[1] = (unsigned char)seq;
@@ -151,7 +154,11 @@ static bool has_end(const char *p, size_t n)
 	}
 	/* an end record is small; a larger record does not fit into msg */
 	m = ZSTD_decompress(msg, sizeof msg, p + last, n - last);
-	return n && !ZSTD_isError(m) && m > 6 && !memcmp(msg + 2, "\xa3""end", 4);
+	return n && !ZSTD_isError(m) && m > 6 &&
+	       !memcmp(msg + 2,
+	               "\xa3"
+	               "end",
+	               4);
 }
 
 extern char **environ;

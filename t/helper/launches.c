@@ -13,14 +13,16 @@
 enum { T = 16384, SEGMENT = 8192, ROLLOUTS = 40, STEPS = 8 };
 static const struct model {
 	int D, F, N;
-	int H, K;                     /* the delta rule */
+	int H, K;                                 /* the delta rule */
 	int heads, groups, width, rotary, window; /* softmax attention */
-	int fast, chunk;              /* heads and rows of fast weights */
+	int fast, chunk;                          /* heads and rows of fast weights */
 } models[] = {
 	{ .D = 2048, .F = 5632, .N = 32000, .H = 16, .K = 128 },
+	/* clang-format off */
 	{ .D = 1536, .F = 4096, .N = 32000, .heads = 24, .groups = 24, .width = 64, .rotary = 64,
 	  .window = 2048, .fast = 4, .chunk = 2048 },
 	{ .D = 1024, .F = 3584, .N = 248320, .H = 16, .K = 128, .heads = 8, .groups = 2, .width = 256,
+	  /* clang-format on */
 	  .rotary = 64 },
 };
 
@@ -68,8 +70,8 @@ static void launch_rows(const struct model *m, int R)
 	}
 	RF_RUN(d, head_bwd, .rows = R, .d = m->D, .N = m->N, .inv_temp = 1, .h = x, .w = x, .target = ints,
 	       .coef = x, .entropy = x, .logp = x, .z = x, .dh = x, .dw = x);
-	RF_RUN(d, sample, .rows = ROLLOUTS, .n = 1, .N = m->N, .banned = 2, .inv_temp = 1, .top_p = 1,
-	       .z = x, .banned_ids = ints, .u = reals, .token = ints, .logp = x);
+	RF_RUN(d, sample, .rows = ROLLOUTS, .n = 1, .N = m->N, .banned = 2, .inv_temp = 1, .top_p = 1, .z = x,
+	       .banned_ids = ints, .u = reals, .token = ints, .logp = x);
 	RF_RUN(d, sample, .rows = ROLLOUTS, .n = 1, .N = m->N, .inv_temp = 1, .top_k = 50, .top_p = 0.9,
 	       .z = x, .u = reals, .token = ints, .logp = x);
 	RF_RUN(d, dot, .n = n, .x = x, .y = x, .out = reals);
@@ -82,6 +84,7 @@ static void launch_delta(const struct model *m, int nb, int steps)
 {
 	const int H = m->H, K = m->K, captures = nb == 1 ? 8 : 0;
 	const rf_i32 start = nb == 1 ? NULL : ints;
+	/* clang-format off */
 	struct rf_delta_fwd f = { .nb = nb, .steps = steps, .n = 5, .H = H, .G = H, .K = K, .V = K,
 	                          .beta_scale = 1, .q = x, .k = x, .v = x, .b = x,
 		.g = x, .u = x, .o = x, .S = x, .start = start, .captures = captures, .log_from = 1,
@@ -89,6 +92,7 @@ static void launch_delta(const struct model *m, int nb, int steps)
 
 	const struct rf_conv_part qk = { .d = H * K, .head = K, .act = RF_ACT_SILU, .norm = RF_NORM_L2,
 	                                 .scale = 1, .weight = x, .y = x, .dy = x, .dweight = x };
+	/* clang-format on */
 	struct rf_conv_part v = qk;
 
 	v.norm = RF_NORM_NONE;
@@ -131,10 +135,12 @@ static void launch_attention(const struct model *m, int nb, int steps)
 {
 	const int longest = nb == 1 ? 0 : m->window ? m->window : T;
 	const rf_f32 cache = longest ? x : NULL;
+	/* clang-format off */
 	struct rf_attn_fwd f = { .nb = nb, .steps = steps, .H = m->heads, .G = m->groups, .D = m->width,
 	                         .window = m->window, .longest = longest,
 	                         .cache_len = longest ? ints : NULL, .q = x, .k = x, .v = x,
 	                         .cache_k = cache, .cache_v = cache, .o = x, .lse = x };
+	/* clang-format on */
 
 	RF_RUN(d, rope, .nb = nb, .steps = steps, .heads = m->heads, .D = m->width, .rotary = m->rotary,
 	       .theta = 1e6, .x = x, .y = x);
@@ -143,9 +149,8 @@ static void launch_attention(const struct model *m, int nb, int steps)
 	d->ops->attn_fwd(d, &f);
 	RF_RUN(d, attn_bwd, .nb = nb, .steps = steps, .H = m->heads, .G = m->groups, .D = m->width,
 	       .window = m->window, .longest = longest, .cache_len = f.cache_len, .q = x, .k = x, .v = x,
-	       .cache_k = cache,
-	       .cache_v = cache, .o = x, .lse = x, .d_o = x, .dq = x, .dk = x, .dv = x, .dcache_k = cache,
-	       .dcache_v = cache);
+	       .cache_k = cache, .cache_v = cache, .o = x, .lse = x, .d_o = x, .dq = x, .dk = x, .dv = x,
+	       .dcache_k = cache, .dcache_v = cache);
 	if (nb > 1) {
 		f.decoded = steps - 1;
 		f.steps = 1;

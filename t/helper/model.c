@@ -92,7 +92,12 @@ static void compare_streams(const char *a, const char *b, char **keys)
 
 /* ---- draws --------------------------------------------------------------------------------- */
 
-struct sampler { int N, top_k; double top_p, inv_temp; const struct rf_config *cfg; bool eos; };
+struct sampler {
+	int N, top_k;
+	double top_p, inv_temp;
+	const struct rf_config *cfg;
+	bool eos;
+};
 
 static const double *sorted_by;
 static int by_descending_value(const void *a, const void *b)
@@ -215,8 +220,8 @@ static void check_draws(const char *dir, uint64_t seed, uint64_t step, struct sa
 
 			if (b % (size_t)o->n == 0)
 				for (size_t j = 0; j < k * d; j++, rows++)
-					stray += o->h_gt[position * k * d + j] !=
-					         r->hidden[(row + 1) * d + j];
+					stray +=
+						o->h_gt[position * k * d + j] != r->hidden[(row + 1) * d + j];
 			i = b * k;
 			for (size_t j = 0; j < (size_t)rf_rollout_length(o, b); j++, i++) {
 				const float *h = j ? o->h_pred + (i - 1) * d : r->hidden + row * d;
@@ -343,12 +348,16 @@ int main(int argc, char **argv)
 	else if (argc == 9 && !strcmp(argv[1], "written"))
 		check_written(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10),
 		              strtoull(argv[4], NULL, 10),
-		              (struct sampler){ .eos = true, .inv_temp = 1 / atof(argv[5]),
-		                                .top_k = atoi(argv[6]), .top_p = atof(argv[7]) }, argv[8]);
+		              (struct sampler){ .eos = true,
+		                                .inv_temp = 1 / atof(argv[5]),
+		                                .top_k = atoi(argv[6]),
+		                                .top_p = atof(argv[7]) },
+		              argv[8]);
 	else if (argc == 9 && !strcmp(argv[1], "draws"))
 		check_draws(argv[2], strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10),
-		            (struct sampler){ .eos = atoi(argv[5]), .top_k = atoi(argv[6]),
-		                              .top_p = atof(argv[7]) }, argv[8]);
+		            (struct sampler){
+				    .eos = atoi(argv[5]), .top_k = atoi(argv[6]), .top_p = atof(argv[7]) },
+		            argv[8]);
 	else if (argc == 3 && !strcmp(argv[1], "fit"))
 		check_fit(argv[2]);
 	else if (argc == 7 && !strcmp(argv[1], "lr"))

@@ -18,10 +18,7 @@ static int report_error(const struct rf_err *e)
 	return stop ? 128 + stop : rf_exit_status(e->code);
 }
 
-static void on_signal(int sig)
-{
-	stop = sig;
-}
+static void on_signal(int sig) { stop = sig; }
 
 static int commit_step(const char *path, int64_t step, int keep)
 {

@@ -11,7 +11,8 @@
 #include "unit/tap.h"
 
 /* The published 340M configuration of flash-linear-attention, with smaller sizes. */
-#define BASE "\"attn\": null, \"attn_mode\": \"chunk\", \"bos_token_id\": 1, \"conv_size\": 4, " \
+#define BASE \
+	"\"attn\": null, \"attn_mode\": \"chunk\", \"bos_token_id\": 1, \"conv_size\": 4, " \
 	"\"expand_k\": 1, \"expand_v\": 1, \"fuse_cross_entropy\": true, \"fuse_norm\": true, " \
 	"\"hidden_act\": \"swish\", \"hidden_ratio\": 4, \"initializer_range\": 0.02, " \
 	"\"intermediate_size\": null, \"max_position_embeddings\": 8192, \"model_type\": \"delta_net\", " \
@@ -19,21 +20,25 @@
 	"\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", " \
 	"\"transformers_version\": \"4.50.0\", \"use_beta\": true, \"use_cache\": true, " \
 	"\"use_gate\": false, \"use_output_norm\": true, \"use_short_conv\": true, "
-#define SIZES "\"hidden_size\": 64, \"num_heads\": 4, \"num_hidden_layers\": 3, \"vocab_size\": 100"
+#define SIZES        "\"hidden_size\": 64, \"num_heads\": 4, \"num_hidden_layers\": 3, \"vocab_size\": 100"
 #define FIRST(first) "{" first ", " BASE SIZES "}"
-#define MIN(rest) "{\"model_type\": \"delta_net\", " SIZES ", " rest "}"
-#define ATTN(rest) MIN("\"attn\": {" rest "}")
+#define MIN(rest)    "{\"model_type\": \"delta_net\", " SIZES ", " rest "}"
+#define ATTN(rest)   MIN("\"attn\": {" rest "}")
 
 /* A published Qwen3.5 with smaller sizes: the text model without and with a vision encoder. */
-#define Q_SIZES "\"hidden_size\": 64, \"num_hidden_layers\": 4, \"vocab_size\": 100, \"head_dim\": 16, " \
+#define Q_SIZES \
+	"\"hidden_size\": 64, \"num_hidden_layers\": 4, \"vocab_size\": 100, \"head_dim\": 16, " \
 	"\"num_attention_heads\": 8, \"num_key_value_heads\": 2, \"linear_num_key_heads\": 2, " \
 	"\"linear_num_value_heads\": 6, \"linear_key_head_dim\": 8, \"linear_value_head_dim\": 12, " \
 	"\"intermediate_size\": 96"
-#define Q_ROPE "\"rope_parameters\": {\"mrope_interleaved\": true, \"mrope_section\": [1, 1, 0], " \
+#define Q_ROPE \
+	"\"rope_parameters\": {\"mrope_interleaved\": true, \"mrope_section\": [1, 1, 0], " \
 	"\"partial_rotary_factor\": 0.25, \"rope_theta\": 10000000, \"rope_type\": \"default\"}"
-#define Q_TYPES "\"layer_types\": [\"linear_attention\", \"full_attention\", \"linear_attention\", " \
+#define Q_TYPES \
+	"\"layer_types\": [\"linear_attention\", \"full_attention\", \"linear_attention\", " \
 	"\"linear_attention\"]"
-#define Q_BASE "\"attention_bias\": false, \"attention_dropout\": 0.0, \"attn_output_gate\": true, " \
+#define Q_BASE \
+	"\"attention_bias\": false, \"attention_dropout\": 0.0, \"attn_output_gate\": true, " \
 	"\"bos_token_id\": null, \"dtype\": \"bfloat16\", \"eos_token_id\": 98, " \
 	"\"full_attention_interval\": 4, \"hidden_act\": \"silu\", \"initializer_range\": 0.02, " \
 	"\"linear_conv_kernel_dim\": 4, \"mamba_ssm_dtype\": \"float32\", " \
@@ -42,16 +47,19 @@
 	"\"partial_rotary_factor\": 0.25, \"rms_norm_eps\": 1e-06, \"tie_word_embeddings\": true, " \
 	"\"use_cache\": true, \"model_type\": \"qwen3_5_text\", " Q_SIZES
 #define QWEN(rest) "{\"model_type\": \"qwen3_5_text\", " Q_SIZES ", " rest "}"
-#define SEEING(text, rest) "{\"architectures\": [\"Qwen3_5ForConditionalGeneration\"], " \
+#define SEEING(text, rest) \
+	"{\"architectures\": [\"Qwen3_5ForConditionalGeneration\"], " \
 	"\"image_token_id\": 90, \"model_type\": \"qwen3_5\", \"text_config\": {" text "}, " \
 	"\"transformers_version\": \"4.57.0.dev0\", \"video_token_id\": 91, " \
 	"\"vision_config\": {\"depth\": 12, \"model_type\": \"qwen3_5\", \"dtype\": \"bfloat16\"}, " \
 	"\"vision_end_token_id\": 92, \"vision_start_token_id\": 93" rest "}"
 
 /* Gated DeltaNet as flash-linear-attention saves it, with smaller sizes. */
-#define G_SIZES "\"hidden_size\": 64, \"num_heads\": 3, \"head_dim\": 10, \"num_hidden_layers\": 3, " \
+#define G_SIZES \
+	"\"hidden_size\": 64, \"num_heads\": 3, \"head_dim\": 10, \"num_hidden_layers\": 3, " \
 	"\"vocab_size\": 100"
-#define G_BASE "\"attn\": null, \"attn_mode\": \"chunk\", \"bos_token_id\": 1, \"conv_size\": 4, " \
+#define G_BASE \
+	"\"attn\": null, \"attn_mode\": \"chunk\", \"bos_token_id\": 1, \"conv_size\": 4, " \
 	"\"eos_token_id\": 2, \"expand_v\": 2.0, \"fuse_cross_entropy\": true, " \
 	"\"fuse_linear_cross_entropy\": false, \"fuse_norm\": true, \"fuse_swiglu\": true, " \
 	"\"hidden_act\": \"swish\", \"hidden_ratio\": 4, \"initializer_range\": 0.02, " \
@@ -63,9 +71,11 @@
 #define GATED(rest) "{\"model_type\": \"gated_deltanet\", " G_SIZES ", " rest "}"
 
 /* The published configuration of LaCT, with smaller sizes. */
-#define L_SIZES "\"hidden_size\": 64, \"num_hidden_layers\": 3, \"num_attn_heads\": 8, " \
+#define L_SIZES \
+	"\"hidden_size\": 64, \"num_hidden_layers\": 3, \"num_attn_heads\": 8, " \
 	"\"num_lact_heads\": 4, \"vocab_size\": 100"
-#define L_BASE "\"attn_qk_norm\": false, \"bos_token_id\": 1, \"elementwise_affine\": true, " \
+#define L_BASE \
+	"\"attn_qk_norm\": false, \"bos_token_id\": 1, \"elementwise_affine\": true, " \
 	"\"fp32_states\": false, \"fuse_cross_entropy\": true, \"fuse_norm\": true, \"fuse_swiglu\": true, " \
 	"\"fw_init_gain\": 0.5, \"hidden_act\": \"swish\", \"hidden_ratio\": 4, " \
 	"\"initializer_range\": 0.006, \"inter_multi\": 1, \"intermediate_size\": null, " \
@@ -79,24 +89,36 @@
 	"\"use_muon\": false, \"w0_w2_low_rank\": 16, \"window_size\": 2048, "
 #define LACT(rest) "{\"model_type\": \"lact_swiglu\", " L_SIZES ", " rest "}"
 
-static const struct { const char *name, *text, *says; } vectors[] = {
+static const struct {
+	const char *name, *text, *says;
+} vectors[] = {
 	{ "published", "{" BASE SIZES "}", NULL },
-	{ "hybrid", ATTN("\"layers\": [0, 2], \"num_heads\": 4, \"num_kv_heads\": 2, \"qkv_bias\": true, "
-	  "\"window_size\": 9, \"rope_theta\": 1e6"), NULL },
-	{ "hybrid-nulls", ATTN("\"layers\": [], \"num_heads\": 4, \"num_kv_heads\": null, "
-	  "\"window_size\": null, \"rope_theta\": null, \"rope_scaling\": null"), NULL },
-	{ "nulls", MIN("\"use_output_norm\": null, \"rope_scaling\": null, \"quantization_config\": null, "
-	  "\"eos_token_id\": null"), NULL },
+	{ "hybrid",
+	  ATTN("\"layers\": [0, 2], \"num_heads\": 4, \"num_kv_heads\": 2, \"qkv_bias\": true, "
+	       "\"window_size\": 9, \"rope_theta\": 1e6"),
+	  NULL },
+	{ "hybrid-nulls",
+	  ATTN("\"layers\": [], \"num_heads\": 4, \"num_kv_heads\": null, "
+	       "\"window_size\": null, \"rope_theta\": null, \"rope_scaling\": null"),
+	  NULL },
+	{ "nulls",
+	  MIN("\"use_output_norm\": null, \"rope_scaling\": null, \"quantization_config\": null, "
+	      "\"eos_token_id\": null"),
+	  NULL },
 	{ "eos-list", MIN("\"eos_token_id\": [0, 1, 99]"), NULL },
-	{ "unknown", MIN("\"wheels\": 4, \"\\u001b[31m\": {}, \"attn\": {\"layers\": [1], \"num_heads\": 2, "
-	  "\"spokes\": 1}"), NULL },
+	{ "unknown",
+	  MIN("\"wheels\": 4, \"\\u001b[31m\": {}, \"attn\": {\"layers\": [1], \"num_heads\": 2, "
+	      "\"spokes\": 1}"),
+	  NULL },
 
-	{ "empty", "", "byte" }, { "list", "[]", "not a JSON object" },
+	{ "empty", "", "byte" },
+	{ "list", "[]", "not a JSON object" },
 	{ "unclosed", "{\"model_type\": \"delta_net\"", "byte" },
 	{ "python", "{'model_type': 'delta_net'}", "byte" },
 	{ "twice", MIN("\"num_heads\": 8"), "duplicate" },
 	{ "deep", MIN("\"x\": [[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]"), "is nested more than" },
-	{ "nul", MIN("\"a\\u0000\": 1"), "byte" }, { "nan", MIN("\"norm_eps\": NaN"), "byte" },
+	{ "nul", MIN("\"a\\u0000\": 1"), "byte" },
+	{ "nan", MIN("\"norm_eps\": NaN"), "byte" },
 	{ "huge", MIN("\"norm_eps\": 1e999"), "byte" },
 	{ "no-type", "{" SIZES "}", "'model_type' must be" },
 	{ "type-number", "{\"model_type\": 1}", "'model_type' must be" },
@@ -160,11 +182,13 @@ static const struct { const char *name, *text, *says; } vectors[] = {
 	  "'attn.rope_scaling'" },
 
 	{ "gated", "{" G_BASE "}", NULL },
+	/* clang-format off */
 	{ "gated-groups", GATED("\"num_v_heads\": 6, \"expand_v\": 1.1, \"use_gate\": false, "
 	  "\"allow_neg_eigval\": true, \"use_short_conv\": false, \"intermediate_size\": 77, \"wheels\": 4, "
 	  "\"attn\": {\"layers\": [1], \"num_heads\": 4}"), NULL },
 	{ "gated-old", GATED("\"use_mamba_gate\": true, \"use_residual\": false, \"qk_norm\": \"l2\", "
 	  "\"qk_activation\": \"silu\""), NULL },
+	/* clang-format on */
 	{ "gated-value-heads", GATED("\"num_v_heads\": 4"), "'num_v_heads' must be a multiple of num_heads" },
 	{ "gated-few-values", GATED("\"num_v_heads\": 1"), "'num_v_heads'" },
 	{ "gated-no-values", GATED("\"num_v_heads\": 0"), "'num_v_heads'" },
@@ -190,10 +214,12 @@ static const struct { const char *name, *text, *says; } vectors[] = {
 
 	{ "qwen", "{" Q_BASE ", " Q_TYPES ", " Q_ROPE "}", NULL },
 	{ "qwen-sees", SEEING(Q_BASE ", " Q_TYPES ", " Q_ROPE, ", \"tie_word_embeddings\": true"), NULL },
-	{ "qwen-older", QWEN("\"rope_theta\": 5e5, \"partial_rotary_factor\": 0.5, "
-	  "\"full_attention_interval\": 2, \"rope_scaling\": null, \"layer_types\": null"), NULL },
-	{ "qwen-unknown", SEEING(Q_SIZES ", \"wheels\": 4, \"rope_parameters\": {\"cogs\": 1}",
-	  ", \"spokes\": 1"), NULL },
+	{ "qwen-older",
+	  QWEN("\"rope_theta\": 5e5, \"partial_rotary_factor\": 0.5, "
+	       "\"full_attention_interval\": 2, \"rope_scaling\": null, \"layer_types\": null"),
+	  NULL },
+	{ "qwen-unknown",
+	  SEEING(Q_SIZES ", \"wheels\": 4, \"rope_parameters\": {\"cogs\": 1}", ", \"spokes\": 1"), NULL },
 	{ "qwen-eos-outside", SEEING(Q_SIZES, ", \"eos_token_id\": [7, 8]"), NULL },
 	{ "qwen-no-rotary", QWEN("\"rope_parameters\": {\"partial_rotary_factor\": 0}"), NULL },
 	{ "qwen-no-text", "{\"model_type\": \"qwen3_5\"}", "'text_config' must be an object" },
@@ -225,13 +251,17 @@ static const struct { const char *name, *text, *says; } vectors[] = {
 	{ "qwen-odd-part", QWEN("\"partial_rotary_factor\": 0.2"), "'head_dim'" },
 	{ "qwen-types-short", QWEN("\"layer_types\": [\"linear_attention\"]"),
 	  "'layer_types' must be a list" },
-	{ "qwen-types-word", QWEN("\"layer_types\": [\"linear_attention\", \"sliding_attention\", "
-	  "\"linear_attention\", \"full_attention\"]"), "'layer_types'" },
+	{ "qwen-types-word",
+	  QWEN("\"layer_types\": [\"linear_attention\", \"sliding_attention\", "
+	       "\"linear_attention\", \"full_attention\"]"),
+	  "'layer_types'" },
 	{ "qwen-types-number", QWEN("\"layer_types\": [1, 2, 3, 4]"), "'layer_types'" },
 	{ "qwen-types-text", QWEN("\"layer_types\": \"full_attention\""), "'layer_types'" },
 	{ "qwen-interval-0", QWEN("\"full_attention_interval\": 0"), "'full_attention_interval'" },
-	{ "qwen-kv-3", "{\"model_type\": \"qwen3_5_text\", \"num_attention_heads\": 8, "
-	  "\"num_key_value_heads\": 3}", "'num_key_value_heads' must be a divisor" },
+	{ "qwen-kv-3",
+	  "{\"model_type\": \"qwen3_5_text\", \"num_attention_heads\": 8, "
+	  "\"num_key_value_heads\": 3}",
+	  "'num_key_value_heads' must be a divisor" },
 	{ "qwen-value-heads", "{\"model_type\": \"qwen3_5_text\", \"linear_num_value_heads\": 24}",
 	  "'linear_num_value_heads' must be a multiple" },
 	{ "qwen-wide-head", "{\"model_type\": \"qwen3_5_text\", \"head_dim\": 65537}", "'head_dim'" },
@@ -244,10 +274,12 @@ static const struct { const char *name, *text, *says; } vectors[] = {
 	  "'text_config.quantization_config'" },
 
 	{ "lact", "{" L_BASE L_SIZES "}", NULL },
+	/* clang-format off */
 	{ "lact-options", LACT("\"inter_multi\": 0.5, \"qkv_bias\": true, \"attn_qk_norm\": true, "
 	  "\"lact_chunk_size\": 7, \"use_muon\": true, \"no_v_silu\": true, \"learnable_ttt_scale\": false, "
 	  "\"use_momentum\": false, \"ttt_prenorm\": true, \"ttt_nope\": true, \"w0_w2_low_rank\": -1, "
 	  "\"window_size\": null, \"fw_init_gain\": 0.25, \"initializer_range\": 0.02"), NULL },
+	/* clang-format on */
 	{ "lact-unknown", LACT("\"wheels\": 4"), NULL },
 	{ "lact-chunk-0", LACT("\"lact_chunk_size\": 0"), "'lact_chunk_size' must be a whole number from 1" },
 	{ "lact-attn", LACT("\"attn\": {\"layers\": [0], \"num_heads\": 2}"), "'attn' must be absent" },
@@ -256,8 +288,10 @@ static const struct { const char *name, *text, *says; } vectors[] = {
 	{ "lact-window-0", LACT("\"window_size\": 0"), "'window_size' must be a whole number from 1" },
 	{ "lact-heads-3", "{\"model_type\": \"lact_swiglu\", \"hidden_size\": 64, \"num_lact_heads\": 3}",
 	  "'num_lact_heads' must be a divisor of hidden_size" },
-	{ "lact-attn-heads-5", "{\"model_type\": \"lact_swiglu\", \"hidden_size\": 64, "
-	  "\"num_attn_heads\": 5}", "'num_attn_heads' must be a divisor" },
+	{ "lact-attn-heads-5",
+	  "{\"model_type\": \"lact_swiglu\", \"hidden_size\": 64, "
+	  "\"num_attn_heads\": 5}",
+	  "'num_attn_heads' must be a divisor" },
 	{ "lact-attn-odd", "{\"model_type\": \"lact_swiglu\", \"hidden_size\": 64, \"num_attn_heads\": 64}",
 	  "heads of even width" },
 	{ "lact-rank-17", LACT("\"w0_w2_low_rank\": 17"),
@@ -314,8 +348,7 @@ static void test_vectors(void)
 	   "a config of more than 1 MiB is refused");
 	rf_config_free(&c);
 	free(big);
-	ok(rf_config_read(&c, "nowhere/config.json", &e) == RF_ENOINPUT,
-	   "a missing file is RF_ENOINPUT");
+	ok(rf_config_read(&c, "nowhere/config.json", &e) == RF_ENOINPUT, "a missing file is RF_ENOINPUT");
 	rf_config_free(&c);
 }
 
@@ -326,30 +359,38 @@ static void test_values(void)
 
 	parse(&c, "{\"model_type\": \"delta_net\"}", &e);
 	ok(c.d == 2048 && c.layers == 24 && c.delta.heads == 16 && c.delta.K == 128 && c.delta.V == 128 &&
-	   c.vocab == 32000 && c.ffn == 5632 && c.delta.conv_size == 4 && c.delta.conv && c.delta.beta &&
-	   !c.delta.gate && !c.delta.neg_eigval && !c.tied && c.mixer[0] == &rf_mixer_delta_net &&
-	   c.norm_eps == 1e-6 && c.initializer_range == 0.02 && c.delta.qk_act == RF_ACT_SILU &&
-	   c.delta.qk_norm == RF_NORM_L2 && c.eos_count == 1 && c.eos[0] == 2,
+	           c.vocab == 32000 && c.ffn == 5632 && c.delta.conv_size == 4 && c.delta.conv &&
+	           c.delta.beta && !c.delta.gate && !c.delta.neg_eigval && !c.tied &&
+	           c.mixer[0] == &rf_mixer_delta_net && c.norm_eps == 1e-6 && c.initializer_range == 0.02 &&
+	           c.delta.qk_act == RF_ACT_SILU && c.delta.qk_norm == RF_NORM_L2 && c.eos_count == 1 &&
+	           c.eos[0] == 2,
 	   "DeltaNet: missing keys have the defaults of flash-linear-attention");
 	rf_config_free(&c);
-	parse(&c, MIN("\"expand_k\": 0.5, \"expand_v\": 2, \"qk_norm\": \"sum\", \"qk_activation\": \"elu\", "
-	              "\"hidden_act\": \"silu\", \"hidden_ratio\": 3.3, \"use_short_conv\": false, "
-	              "\"use_beta\": false, \"use_gate\": true, \"allow_neg_eigval\": true, "
-	              "\"tie_word_embeddings\": true, \"eos_token_id\": [7, 9]"), &e);
+	parse(&c,
+	      MIN("\"expand_k\": 0.5, \"expand_v\": 2, \"qk_norm\": \"sum\", \"qk_activation\": \"elu\", "
+	          "\"hidden_act\": \"silu\", \"hidden_ratio\": 3.3, \"use_short_conv\": false, "
+	          "\"use_beta\": false, \"use_gate\": true, \"allow_neg_eigval\": true, "
+	          "\"tie_word_embeddings\": true, \"eos_token_id\": [7, 9]"),
+	      &e);
 	ok(c.delta.K == 8 && c.delta.V == 32 && c.delta.qk_norm == RF_NORM_SUM &&
-	   c.delta.qk_act == RF_ACT_ELU && c.ffn == 256 && !c.delta.conv && c.delta.conv_size == 1 &&
-	   !c.delta.beta && c.delta.gate && c.delta.neg_eigval && c.tied && c.eos_count == 2 && c.eos[1] == 9,
+	           c.delta.qk_act == RF_ACT_ELU && c.ffn == 256 && !c.delta.conv && c.delta.conv_size == 1 &&
+	           !c.delta.beta && c.delta.gate && c.delta.neg_eigval && c.tied && c.eos_count == 2 &&
+	           c.eos[1] == 9,
 	   "DeltaNet: given keys are read");
 	rf_config_free(&c);
 	/* int(129 * 4 * 2 / 3) = 344; int(96 * 4 * 2 / 3) = 256 exactly, and 256 more for 97;
 	   int(461 * 2.5 * 2 / 3) = 768 */
-	static const struct { int d; double ratio; int ffn; } mlp[] = {
-		{ 129, 4, 512 }, { 96, 4, 256 }, { 97, 4, 512 }, { 1024, 4, 2816 }, { 461, 2.5, 768 }
-	};
+	static const struct {
+		int d;
+		double ratio;
+		int ffn;
+	} mlp[] = { { 129, 4, 512 }, { 96, 4, 256 }, { 97, 4, 512 }, { 1024, 4, 2816 }, { 461, 2.5, 768 } };
 	for (int i = 0; i < 5; i++) {
 		char text[200];
-		snprintf(text, sizeof text, "{\"model_type\": \"delta_net\", \"num_heads\": 1, "
-		         "\"hidden_size\": %d, \"hidden_ratio\": %g}", mlp[i].d, mlp[i].ratio);
+		snprintf(text, sizeof text,
+		         "{\"model_type\": \"delta_net\", \"num_heads\": 1, "
+		         "\"hidden_size\": %d, \"hidden_ratio\": %g}",
+		         mlp[i].d, mlp[i].ratio);
 		parse(&c, text, &e);
 		ok(c.ffn == mlp[i].ffn, "the MLP of hidden_size %d has width %d", mlp[i].d, c.ffn);
 		rf_config_free(&c);
@@ -368,8 +409,8 @@ static void test_values(void)
 	ok(c.eos_count == 0, "with eos_token_id null no token ends a text");
 	rf_config_free(&c);
 	parse(&c, vectors[5].text, &e);
-	ok(!strcmp(c.unknown, "attn.spokes, wheels, \\x1b[31m"),
-	   "unknown keys are kept, escaped: %s", c.unknown);
+	ok(!strcmp(c.unknown, "attn.spokes, wheels, \\x1b[31m"), "unknown keys are kept, escaped: %s",
+	   c.unknown);
 	rf_config_free(&c);
 	char many[4000] = "{\"model_type\": \"delta_net\", \"attn\": {\"layers\": [0], \"num_heads\": 2";
 	for (int i = 0; i < 60; i++)
@@ -377,7 +418,7 @@ static void test_values(void)
 		         "%s, \"a_key_with_a_long_name_%d\": 1", i == 30 ? "}" : "", i);
 	strcat(many, "}");
 	ok(parse(&c, many, &e) == RF_OK && strlen(c.unknown) < sizeof c.unknown &&
-	   !strcmp(c.unknown + strlen(c.unknown) - 4, " ..."),
+	           !strcmp(c.unknown + strlen(c.unknown) - 4, " ..."),
 	   "the list of unknown keys ends where it is full");
 	rf_config_free(&c);
 }
@@ -402,10 +443,11 @@ static void test_gated(void)
 
 	parse(&c, "{\"model_type\": \"gated_deltanet\"}", &e);
 	ok(c.d == 2048 && c.layers == 21 && c.delta.heads == 6 && c.delta.qk_heads == 6 && c.delta.K == 256 &&
-	   c.delta.V == 512 && c.vocab == 32000 && c.ffn == 5632 && c.delta.conv && c.delta.conv_size == 4 &&
-	   c.delta.beta && c.delta.gate && c.delta.decay && !c.delta.joint && !c.delta.neg_eigval &&
-	   !c.tied && c.norm_eps == 1e-6 && c.initializer_range == 0.02 && c.eos_count == 1 &&
-	   c.eos[0] == 2 && c.delta.qk_act == RF_ACT_SILU && c.delta.qk_norm == RF_NORM_L2,
+	           c.delta.V == 512 && c.vocab == 32000 && c.ffn == 5632 && c.delta.conv &&
+	           c.delta.conv_size == 4 && c.delta.beta && c.delta.gate && c.delta.decay &&
+	           !c.delta.joint && !c.delta.neg_eigval && !c.tied && c.norm_eps == 1e-6 &&
+	           c.initializer_range == 0.02 && c.eos_count == 1 && c.eos[0] == 2 &&
+	           c.delta.qk_act == RF_ACT_SILU && c.delta.qk_norm == RF_NORM_L2,
 	   "Gated DeltaNet: missing keys have the defaults of flash-linear-attention");
 	rf_config_free(&c);
 	read_vector(&c, "gated");
@@ -414,16 +456,17 @@ static void test_gated(void)
 	rf_config_free(&c);
 	read_vector(&c, "gated-groups");
 	ok(c.delta.heads == 6 && c.delta.qk_heads == 3 && c.delta.K == 10 && c.delta.V == 11 &&
-	   !c.delta.gate && c.delta.neg_eigval && !c.delta.conv && c.delta.conv_size == 1 && c.ffn == 77 &&
-	   c.mixer[1] == &rf_mixer_attention && c.attn.D == 16 && !strcmp(c.unknown, "wheels"),
+	           !c.delta.gate && c.delta.neg_eigval && !c.delta.conv && c.delta.conv_size == 1 &&
+	           c.ffn == 77 && c.mixer[1] == &rf_mixer_attention && c.attn.D == 16 &&
+	           !strcmp(c.unknown, "wheels"),
 	   "Gated DeltaNet: given keys are read");
 	ok(rf_params_build(&t, &c, false, &e) == RF_OK, "Gated DeltaNet: the config has a table of weights");
 	A = rf_params_find(&t, "model.layers.0.attn.A_log");
 	dt = rf_params_find(&t, "model.layers.2.attn.dt_bias");
 	a = rf_params_find(&t, "model.layers.0.attn.a_proj.weight");
 	ok(A && dt && a && !rf_params_find(&t, "model.layers.1.attn.A_log") && A->ndim == 1 &&
-	   A->shape[0] == 6 && !A->decay && !dt->decay && a->decay && a->shape[0] == 6 && a->shape[1] == 64 &&
-	   A->init == RF_INIT_LOG && dt->init == RF_INIT_RATE,
+	           A->shape[0] == 6 && !A->decay && !dt->decay && a->decay && a->shape[0] == 6 &&
+	           a->shape[1] == 64 && A->init == RF_INIT_LOG && dt->init == RF_INIT_RATE,
 	   "Gated DeltaNet: the table has the weights of the decay, without weight decay");
 	rf_params_free(&t);
 	rf_config_free(&c);
@@ -436,12 +479,13 @@ static void test_qwen(void)
 
 	parse(&c, "{\"model_type\": \"qwen3_5_text\"}", &e);
 	ok(c.d == 4096 && c.layers == 32 && c.ffn == 12288 && c.vocab == 248320 && c.attn.heads == 16 &&
-	   c.attn.kv_heads == 4 && c.attn.D == 256 && c.attn.rotary == 64 && c.attn.theta == 1e4 &&
-	   c.attn.gated && !c.attn.window && c.delta.heads == 32 && c.delta.qk_heads == 16 &&
-	   c.delta.K == 128 && c.delta.V == 128 && c.delta.conv_size == 4 && c.delta.joint && c.delta.gate &&
-	   c.delta.beta && c.mixer[2] == &rf_mixer_delta_net && c.mixer[3] == &rf_mixer_attention &&
-	   c.mixer[31] == &rf_mixer_attention && c.norm_eps == 1e-6 && c.norm_plus_one && !c.tied &&
-	   c.eos_count == 0 && c.initializer_range == 0.02,
+	           c.attn.kv_heads == 4 && c.attn.D == 256 && c.attn.rotary == 64 && c.attn.theta == 1e4 &&
+	           c.attn.gated && !c.attn.window && c.delta.heads == 32 && c.delta.qk_heads == 16 &&
+	           c.delta.K == 128 && c.delta.V == 128 && c.delta.conv_size == 4 && c.delta.joint &&
+	           c.delta.gate && c.delta.beta && c.mixer[2] == &rf_mixer_delta_net &&
+	           c.mixer[3] == &rf_mixer_attention && c.mixer[31] == &rf_mixer_attention &&
+	           c.norm_eps == 1e-6 && c.norm_plus_one && !c.tied && c.eos_count == 0 &&
+	           c.initializer_range == 0.02,
 	   "Qwen3.5: missing keys have the defaults of transformers");
 	rf_config_free(&c);
 	for (int i = 0; i < 2; i++) {
@@ -454,15 +498,16 @@ static void test_qwen(void)
 		           !strcmp(c.names.root, i ? "model.language_model." : "model."),
 		   "Qwen3.5: a published config is read, %s (%s)", c.names.root, c.unknown);
 		ok(rf_config_owns(&c, "lm_head.weight") &&
-		   rf_config_owns(&c, "model.language_model.layers.9.x") &&
-		   !rf_config_owns(&c, "mtp.fc.weight") && !rf_config_owns(&c,
-		                                                           "model.visual.merger.norm.bias") &&
-		   rf_config_owns(&c, "model.x") == !i, "Qwen3.5: tensors of the text model are owned");
+		           rf_config_owns(&c, "model.language_model.layers.9.x") &&
+		           !rf_config_owns(&c, "mtp.fc.weight") &&
+		           !rf_config_owns(&c, "model.visual.merger.norm.bias") &&
+		           rf_config_owns(&c, "model.x") == !i,
+		   "Qwen3.5: tensors of the text model are owned");
 		rf_config_free(&c);
 	}
 	read_vector(&c, "qwen-older");
 	ok(!c.delta.f32 && c.attn.theta == 5e5 && c.attn.rotary == 8 && c.mixer[0] == &rf_mixer_delta_net &&
-	   c.mixer[1] == &rf_mixer_attention && c.mixer[3] == &rf_mixer_attention,
+	           c.mixer[1] == &rf_mixer_attention && c.mixer[3] == &rf_mixer_attention,
 	   "Qwen3.5: older keys are read");
 	rf_config_free(&c);
 	read_vector(&c, "qwen-unknown");
@@ -487,21 +532,23 @@ static void test_lact(void)
 
 	parse(&c, "{\"model_type\": \"lact_swiglu\"}", &e);
 	ok(c.d == 2048 && c.layers == 24 && c.ffn == 5632 && c.vocab == 32000 && c.attn.heads == 32 &&
-	   c.attn.kv_heads == 32 && c.attn.D == 64 && c.attn.rotary == 64 && c.attn.theta == 1e4 &&
-	   c.attn.window == 2048 && !c.attn.qkv_bias && c.lact.heads == 4 && c.lact.D == 512 &&
-	   c.lact.E == 512 && c.lact.chunk == 2048 && c.lact.rank == 0 && c.lact.silu && c.lact.v_silu &&
-	   !c.lact.qk_norm && c.lact.rotated && !c.lact.muon && c.lact.momentum && !c.lact.prenorm &&
-	   c.lact.scale && c.lact.gain == 0.5 && c.initializer_range == 0.006 && c.norm_eps == 1e-6 &&
-	   c.mixer[23] == &rf_mixer_lact && !c.tied && c.eos_count == 1 && c.eos[0] == 2,
+	           c.attn.kv_heads == 32 && c.attn.D == 64 && c.attn.rotary == 64 && c.attn.theta == 1e4 &&
+	           c.attn.window == 2048 && !c.attn.qkv_bias && c.lact.heads == 4 && c.lact.D == 512 &&
+	           c.lact.E == 512 && c.lact.chunk == 2048 && c.lact.rank == 0 && c.lact.silu &&
+	           c.lact.v_silu && !c.lact.qk_norm && c.lact.rotated && !c.lact.muon && c.lact.momentum &&
+	           !c.lact.prenorm && c.lact.scale && c.lact.gain == 0.5 && c.initializer_range == 0.006 &&
+	           c.norm_eps == 1e-6 && c.mixer[23] == &rf_mixer_lact && !c.tied && c.eos_count == 1 &&
+	           c.eos[0] == 2,
 	   "LaCT: missing keys have the defaults of the published code");
 	rf_config_free(&c);
 	read_vector(&c, "lact");
 	ok(c.attn.theta == 1e6 && c.lact.rank == 16 && !*c.unknown &&
-	   rf_params_build(&t, &c, false, &e) == RF_OK && t.n == 3 * 21 + 3,
+	           rf_params_build(&t, &c, false, &e) == RF_OK && t.n == 3 * 21 + 3,
 	   "LaCT: a published config is read (%s)", c.unknown);
 	p = rf_params_find(&t, "model.layers.2.attn.w0.w_left");
 	ok(p && p->shape[0] == 4 && p->shape[1] == 16 && p->shape[2] == 16 && p->init == RF_INIT_NORMAL &&
-	   p->scale == 0.5 / 4, "LaCT: w_left starts with deviation fw_init_gain / sqrt(rank)");
+	           p->scale == 0.5 / 4,
+	   "LaCT: w_left starts with deviation fw_init_gain / sqrt(rank)");
 	p = rf_params_find(&t, "model.layers.2.attn.lr_proj.bias");
 	ok(p && p->shape[0] == 12 && p->init == RF_INIT_ZERO,
 	   "LaCT: the bias of the rates starts at 0, because rates_fwd adds softplus^-1(0.001)");
@@ -509,13 +556,15 @@ static void test_lact(void)
 	rf_config_free(&c);
 	read_vector(&c, "lact-options");
 	ok(c.attn.window == 0 && c.attn.qkv_bias && c.lact.E == 8 && c.lact.chunk == 7 && c.lact.rank == 0 &&
-	   c.lact.silu && !c.lact.v_silu && c.lact.qk_norm && !c.lact.rotated && c.lact.muon &&
-	   !c.lact.momentum && c.lact.prenorm && !c.lact.scale && c.lact.gain == 0.25 &&
-	   c.initializer_range == 0.02, "LaCT: given keys are read");
+	           c.lact.silu && !c.lact.v_silu && c.lact.qk_norm && !c.lact.rotated && c.lact.muon &&
+	           !c.lact.momentum && c.lact.prenorm && !c.lact.scale && c.lact.gain == 0.25 &&
+	           c.initializer_range == 0.02,
+	   "LaCT: given keys are read");
 	ok(rf_params_build(&t, &c, false, &e) == RF_OK && t.n == 3 * 18 + 3 &&
-	   (p = rf_params_find(&t, "model.layers.0.attn.w2")) && p->shape[1] == 8 && p->shape[2] == 16 &&
-	   p->scale == 0.25 && (p = rf_params_find(&t, "model.layers.0.attn.w1")) && p->shape[1] == 16 &&
-	   p->shape[2] == 8 && p->scale == 1 / sqrt(8),
+	           (p = rf_params_find(&t, "model.layers.0.attn.w2")) && p->shape[1] == 8 &&
+	           p->shape[2] == 16 && p->scale == 0.25 &&
+	           (p = rf_params_find(&t, "model.layers.0.attn.w1")) && p->shape[1] == 16 &&
+	           p->shape[2] == 8 && p->scale == 1 / sqrt(8),
 	   "LaCT: full fast weights start with deviation 1 / sqrt(columns)");
 	rf_params_free(&t);
 	rf_config_free(&c);
@@ -544,20 +593,21 @@ static void edit(const char *name, const char *text, const char *dtype, bool tie
 static void test_text(void)
 {
 #define DN "\"model_type\": \"delta_net\""
-	edit("dtype is replaced, and nothing else changes", "{\n  " DN
-	     ",\n  \"dtype\" : \"bfloat16\" ,\n  \"x\": [1e-06, {\"dtype\": 1}]\n}\n", "float32", false,
-	     "{\n  " DN ",\n  \"dtype\" : \"float32\" ,\n  \"x\": [1e-06, {\"dtype\": 1}]\n}\n");
+	edit("dtype is replaced, and nothing else changes",
+	     "{\n  " DN ",\n  \"dtype\" : \"bfloat16\" ,\n  \"x\": [1e-06, {\"dtype\": 1}]\n}\n", "float32",
+	     false, "{\n  " DN ",\n  \"dtype\" : \"float32\" ,\n  \"x\": [1e-06, {\"dtype\": 1}]\n}\n");
 	edit("dtype is added on a line of its own", "{\n  " DN "\n}", "float32", false,
 	     "{\n  \"dtype\": \"float32\",\n  " DN "\n}");
-	edit("torch_dtype is replaced where it is", "{\"torch_dtype\":\"float16\"," DN "}", "bfloat16",
-	     false, "{\"dtype\": \"bfloat16\",\"torch_dtype\":\"bfloat16\"," DN "}");
+	edit("torch_dtype is replaced where it is", "{\"torch_dtype\":\"float16\"," DN "}", "bfloat16", false,
+	     "{\"dtype\": \"bfloat16\",\"torch_dtype\":\"bfloat16\"," DN "}");
 	edit("tie_word_embeddings is replaced", "{" DN ",\"dtype\":null,\"tie_word_embeddings\": true}",
 	     "float32", false, "{" DN ",\"dtype\":\"float32\",\"tie_word_embeddings\": false}");
 	edit("tie_word_embeddings is added", "{" DN ",\"dtype\":\"float32\"}", "float32", true,
-	     "{\"tie_word_embeddings\": true,"
-	     DN ",\"dtype\":\"float32\"}");
-	edit("quotes and brackets in strings do not mislead", "{\"a\":\"}\\\",\\\"dtype\\\":1\","
-	     "\"b\":{\"dtype\":[\"]\"]}," DN ",\"dtype\":{\"c\":[1,2]}}", "float32", false,
+	     "{\"tie_word_embeddings\": true," DN ",\"dtype\":\"float32\"}");
+	edit("quotes and brackets in strings do not mislead",
+	     "{\"a\":\"}\\\",\\\"dtype\\\":1\","
+	     "\"b\":{\"dtype\":[\"]\"]}," DN ",\"dtype\":{\"c\":[1,2]}}",
+	     "float32", false,
 	     "{\"a\":\"}\\\",\\\"dtype\\\":1\",\"b\":{\"dtype\":[\"]\"]}," DN ",\"dtype\":\"float32\"}");
 #define SEES(inner, rest) "{\"model_type\":\"qwen3_5\",\"text_config\":{" inner "}" rest "}"
 	edit("the dtype of the text model is replaced, that of the vision encoder is not",
@@ -568,10 +618,11 @@ static void test_text(void)
 	     SEES("\"dtype\": \"float32\",\"x\":1", ",\"torch_dtype\":\"float32\",\"dtype\":\"float32\""));
 	edit("tie_word_embeddings is replaced in both objects",
 	     SEES("\"dtype\":0,\"tie_word_embeddings\":true", ",\"tie_word_embeddings\":true"), "float32",
-	     false, SEES("\"dtype\":\"float32\",\"tie_word_embeddings\":false",
-	                 ",\"tie_word_embeddings\":false"));
-	edit("the outer tie_word_embeddings counts", SEES("\"dtype\":0,\"tie_word_embeddings\":true",
-	                                  ",\"tie_word_embeddings\":false"), "float32", false,
+	     false,
+	     SEES("\"dtype\":\"float32\",\"tie_word_embeddings\":false", ",\"tie_word_embeddings\":false"));
+	edit("the outer tie_word_embeddings counts",
+	     SEES("\"dtype\":0,\"tie_word_embeddings\":true", ",\"tie_word_embeddings\":false"), "float32",
+	     false,
 	     SEES("\"dtype\":\"float32\",\"tie_word_embeddings\":true", ",\"tie_word_embeddings\":false"));
 	edit("a missing tie_word_embeddings is added to the outer object",
 	     SEES("\"dtype\":0,\"tie_word_embeddings\":true", ""), "float32", false,
@@ -591,9 +642,11 @@ static void test_params(void)
 	bool sorted = true, aligned = true, found = true;
 	size_t end = 0;
 
-	parse(&c, "{\"model_type\": \"delta_net\", \"hidden_size\": 66, \"num_heads\": 3, "
+	parse(&c,
+	      "{\"model_type\": \"delta_net\", \"hidden_size\": 66, \"num_heads\": 3, "
 	      "\"num_hidden_layers\": 3, \"vocab_size\": 99, \"attn\": {\"layers\": [1], \"num_heads\": 3, "
-	      "\"num_kv_heads\": 1, \"qkv_bias\": true}}", &e);
+	      "\"num_kv_heads\": 1, \"qkv_bias\": true}}",
+	      &e);
 	if (!ok(rf_params_build(&t, &c, false, &e) == RF_OK && t.n == 2 * 14 + 12 + 3,
 	        "the table has every weight (%d)", t.n))
 		return;
@@ -603,8 +656,8 @@ static void test_params(void)
 		sorted &= i == 0 || strcmp(t.p[i - 1].name, p->name) < 0;
 		for (int d = 0; d < p->ndim; d++)
 			count *= (size_t)p->shape[d];
-		aligned &= p->offset % 16 == 0 && p->offset >= end && p->offset < end + 16 &&
-		        p->count == count;
+		aligned &=
+			p->offset % 16 == 0 && p->offset >= end && p->offset < end + 16 && p->count == count;
 		end = p->offset + p->count;
 		found &= rf_params_find(&t, p->name) == p && p->decay;
 	}
@@ -612,18 +665,19 @@ static void test_params(void)
 	ok(aligned && t.total >= end && t.total < end + 16 && t.total % 16 == 0,
 	   "weights are at multiples of 16 floats");
 	ok(found && !rf_params_find(&t, "") && !rf_params_find(&t, "zz") &&
-	   !rf_params_find(&t, "model.layers.3.attn_norm.weight"),
+	           !rf_params_find(&t, "model.layers.3.attn_norm.weight"),
 	   "only names of weights are found");
 	const struct rf_param *conv = rf_params_find(&t, "model.layers.0.attn.q_conv1d.weight"),
-	                      *bias = rf_params_find(&t, "model.layers.1.attn.k_proj.bias");
+			      *bias = rf_params_find(&t, "model.layers.1.attn.k_proj.bias");
 	ok(conv && conv->ndim == 3 && conv->shape[0] == 66 && conv->shape[1] == 1 && conv->shape[2] == 4 &&
-	   conv->init == RF_INIT_NORMAL && conv->scale == c.initializer_range,
+	           conv->init == RF_INIT_NORMAL && conv->scale == c.initializer_range,
 	   "a convolution is (C, 1, w), and starts like linear weights");
 	ok(bias && bias->ndim == 1 && bias->shape[0] == 22 && bias->init == RF_INIT_ZERO,
 	   "a bias starts at 0");
 	rf_params_free(&t);
 	ok(rf_params_build(&t, &c, true, &e) == RF_OK && t.n == 42 && !rf_params_find(&t, "lm_head.weight") &&
-	   t.tied, "a tied model has no lm_head.weight");
+	           t.tied,
+	   "a tied model has no lm_head.weight");
 	rf_params_free(&t);
 	rf_config_free(&c);
 }

@@ -54,10 +54,7 @@ static struct rf_exec *start(const char *command, double timeout)
 	return x;
 }
 
-static void send_text(struct rf_exec *x, const char *text)
-{
-	rf_exec_send(x, strdup(text), strlen(text));
-}
+static void send_text(struct rf_exec *x, const char *text) { rf_exec_send(x, strdup(text), strlen(text)); }
 
 static void test_ends(void)
 {

@@ -10,9 +10,9 @@
 #include "unit/tap.h"
 
 static const char config[] = "{\"model_type\": \"delta_net\", \"hidden_size\": 63, \"num_heads\": 3, "
-                             "\"num_hidden_layers\": 2, \"vocab_size\": 501, \"conv_size\": 3,"
+			     "\"num_hidden_layers\": 2, \"vocab_size\": 501, \"conv_size\": 3,"
 			     " \"initializer_range\": 0.05, \"attn\": {\"layers\": [1], \"num_heads\": 1, "
-                             "\"qkv_bias\": true}, \"intermediate_size\": 99}";
+			     "\"qkv_bias\": true}, \"intermediate_size\": 99}";
 
 /* Checks the weights of the decay whose names contain `name`: f of each weight is uniform from low to
  * high. */
@@ -67,7 +67,7 @@ static double log_softplus(double x) { return log(log1p(exp(x))); }
 static void test_qwen(void)
 {
 	static const char text[] = "{\"model_type\": \"qwen3_5_text\", \"hidden_size\": 8, "
-	                           "\"num_hidden_layers\": 4, \"vocab_size\": 9, \"head_dim\": 8}";
+				   "\"num_hidden_layers\": 4, \"vocab_size\": 9, \"head_dim\": 8}";
 	struct rf_config c;
 	struct rf_params t;
 	struct rf_err e = { RF_OK, "" };

@@ -112,7 +112,10 @@ static void test_integers(void)
 
 static void test_reals(void)
 {
-	static const struct { double v; const char *text; } some[] = {
+	static const struct {
+		double v;
+		const char *text;
+	} some[] = {
 		{ 1, "1.0" },
 		{ -0.0, "-0.0" },
 		{ 0, "0.0" },
@@ -167,9 +170,18 @@ static bool is_shortest(const char *text, float f)
 
 static void test_singles(void)
 {
-	static const struct { float v; const char *text; } some[] = {
-		{ 1, "1" }, { -0.0f, "-0.0" }, { 0, "0" }, { 0.1f, "0.1" }, { 0.166667f, "0.166667" },
-		{ 1.0f / 3, "0.33333334" }, { 1e-45f, "1e-45" }, { 16777216, "16777216" },
+	static const struct {
+		float v;
+		const char *text;
+	} some[] = {
+		{ 1, "1" },
+		{ -0.0f, "-0.0" },
+		{ 0, "0" },
+		{ 0.1f, "0.1" },
+		{ 0.166667f, "0.166667" },
+		{ 1.0f / 3, "0.33333334" },
+		{ 1e-45f, "1e-45" },
+		{ 16777216, "16777216" },
 		{ 3.4028235e38f, "3.4028235e+38" },
 		/* the text 7.038531e-26 is shorter, but read as a double it lies in the middle of two
 		 * float32s, and is rounded to the other one */
@@ -216,7 +228,11 @@ static void test_singles(void)
 
 static void test_strings(void)
 {
-	static const struct { const char *s; size_t n; const char *json; } some[] = {
+	static const struct {
+		const char *s;
+		size_t n;
+		const char *json;
+	} some[] = {
 		{ "", 0, "\"\"" },
 		{ "a\"b\\c\n\t\x7f", 8, "\"a\\\"b\\\\c\\n\\u0009\\u007f\"" },
 		{ "\0x", 2, "\"\\u0000x\"" },
@@ -262,9 +278,8 @@ static void test_other_values(void)
 	check_value("a map {base64}", "{\"literal\":{\"base64\":\"Zg==\"}}");
 	begin_value(), msgpack_pack_map(&pk, 1), rf_pack_text(&pk, "literal"), msgpack_pack_map(&pk, 1),
 		rf_pack_text(&pk, "literal"), rf_pack_text(&pk, "9007199254740993");
-	check_value("a map {literal}",
-	            "{\"literal\":{\"literal\":{\"literal\":{\"literal\":"
-	            "{\"literal\":\"9007199254740993\"}}}}}");
+	check_value("a map {literal}", "{\"literal\":{\"literal\":{\"literal\":{\"literal\":"
+	                               "{\"literal\":\"9007199254740993\"}}}}}");
 	begin_value(), msgpack_pack_map(&pk, 3);
 	rf_pack_text(&pk, "data"), msgpack_pack_array(&pk, 1), msgpack_pack_int(&pk, 1);
 	rf_pack_text(&pk, "dtype"), rf_pack_text(&pk, "<f4"), rf_pack_text(&pk, "shape"),
@@ -323,8 +338,7 @@ static void test_arrays(void)
 		if ((i >> 10 & 31) != 31)
 			all[n++] = (uint16_t)i;
 	begin_value(), rf_pack_array(&pk, "<f2", 1, (int[]){ 63488 }, all, sizeof all);
-	ok(!round_trip(buf.p, buf.n, &line), "all %zu finite float16s come back",
-	   sizeof all / sizeof *all);
+	ok(!round_trip(buf.p, buf.n, &line), "all %zu finite float16s come back", sizeof all / sizeof *all);
 	free(line);
 }
 

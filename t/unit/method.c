@@ -20,10 +20,7 @@ static bool near(double a, double b, double tolerance)
 }
 
 /* Returns number i of a stream of numbers in [0, 1), for the inputs of tests. */
-static double noise(uint64_t i)
-{
-	return rf_draw(0x9e3779b97f4a7c15, (uint32_t)i);
-}
+static double noise(uint64_t i) { return rf_draw(0x9e3779b97f4a7c15, (uint32_t)i); }
 
 /* ---- the reference figures of method.json -------------------------------------------------- */
 
@@ -37,7 +34,7 @@ static int flatten(json_t *a, double *out, int n)
 		out[n] = json_number_value(a);
 		return n + 1;
 	}
-	json_array_foreach(a, i, x)
+	json_array_foreach (a, i, x)
 		n = flatten(x, out, n);
 	return n;
 }
@@ -47,17 +44,14 @@ static int numbers(json_t *of, const char *key, double *out)
 	return flatten(json_object_get(of, key), out, 0);
 }
 
-static int whole(json_t *of, const char *key)
-{
-	return (int)json_integer_value(json_object_get(of, key));
-}
+static int whole(json_t *of, const char *key) { return (int)json_integer_value(json_object_get(of, key)); }
 
 static void words(json_t *of, const char *key, uint32_t *out)
 {
 	size_t i;
 	json_t *x;
 
-	json_array_foreach(json_object_get(of, key), i, x)
+	json_array_foreach (json_object_get(of, key), i, x)
 		out[i] = (uint32_t)strtoul(json_string_value(x), NULL, 16);
 }
 
@@ -66,7 +60,7 @@ static void test_philox(json_t *golden)
 	size_t i;
 	json_t *v;
 
-	json_array_foreach(json_object_get(golden, "philox4x32_10"), i, v) {
+	json_array_foreach (json_object_get(golden, "philox4x32_10"), i, v) {
 		uint32_t counter[4], key[2], want[4], out[4];
 
 		words(v, "counter", counter);
@@ -84,7 +78,7 @@ static void test_smooth(json_t *golden, const float *H, int T)
 	json_t *v;
 	int seen = 0;
 
-	json_object_foreach(json_object_get(golden, "smooth"), kernel, v) {
+	json_object_foreach (json_object_get(golden, "smooth"), kernel, v) {
 		double want[1000], out[1000], worst = 0;
 		int n = flatten(v, want, 0);
 
@@ -102,7 +96,7 @@ static void test_probabilities(json_t *golden, const float *H, int T)
 	size_t i;
 	json_t *v;
 
-	json_array_foreach(json_object_get(golden, "selection"), i, v) {
+	json_array_foreach (json_object_get(golden, "selection"), i, v) {
 		double want[1000], smooth[1000], p[1000], worst = 0;
 		int c = whole(v, "chunks"), n = T / c, m = numbers(v, "probabilities", want);
 
@@ -112,8 +106,8 @@ static void test_probabilities(json_t *golden, const float *H, int T)
 			                        json_number_value(json_object_get(v, "tau")), p + j * n);
 		for (int t = 0; t < m; t++)
 			worst = fmax(worst, fabs(p[t] - want[t]));
-		ok(m == c * n && worst <= 1e-6, "selection probabilities of %d chunks: off by %.1e",
-		   c, worst);
+		ok(m == c * n && worst <= 1e-6, "selection probabilities of %d chunks: off by %.1e", c,
+		   worst);
 	}
 	ok(i == 3, "selection probabilities: the file has all three cases");
 }
@@ -123,7 +117,7 @@ static void test_advantages(json_t *golden)
 	size_t i;
 	json_t *v;
 
-	json_array_foreach(json_object_get(golden, "advantage"), i, v) {
+	json_array_foreach (json_object_get(golden, "advantage"), i, v) {
 		double R[100], want[100], worst = 0;
 		float total[100];
 		bool sequence = !strcmp(json_string_value(json_object_get(v, "group")), "sequence");
@@ -164,10 +158,15 @@ static void test_advantages(json_t *golden)
  * descriptions. */
 static void test_draws(void)
 {
-	static const struct { uint64_t in[6], key; double u[3]; } want[] = {
-		{ { 1, 2, 3, 4, 5, 6 }, 0xcc1b402ba7a65b7b, { 0.9041924676311478, 0.9479749894915904,
-		                                              0.8855861406769425 } },
-		{ { ~0ull, 1, 1ull << 40, (1ull << 63) + 7, 7, 0 }, 0x52ceefcaad0eca64,
+	static const struct {
+		uint64_t in[6], key;
+		double u[3];
+	} want[] = {
+		{ { 1, 2, 3, 4, 5, 6 },
+		  0xcc1b402ba7a65b7b,
+		  { 0.9041924676311478, 0.9479749894915904, 0.8855861406769425 } },
+		{ { ~0ull, 1, 1ull << 40, (1ull << 63) + 7, 7, 0 },
+		  0x52ceefcaad0eca64,
 		  { 0.8822332905813343, 0.4835847191328738, 0.5794547589004094 } },
 	};
 
@@ -277,9 +276,9 @@ static void test_extremes(void)
 	/* four chunks of ten tokens, and three more tokens; ties everywhere */
 	for (int t = 0; t < 43; t++)
 		H[t] = 1;
-	H[3] = H[7] = 2, H[5] = H[8] = 0;    /* chunk 0 */
-	H[19] = 2, H[10] = 0;                /* chunk 1: at its ends */
-	H[41] = 9, H[42] = -9;               /* after the last chunk: not read */
+	H[3] = H[7] = 2, H[5] = H[8] = 0; /* chunk 0 */
+	H[19] = 2, H[10] = 0;             /* chunk 1: at its ends */
+	H[41] = 9, H[42] = -9;            /* after the last chunk: not read */
 	s.chunks = 4, s.margin = 1, s.k = 1;
 	make_record(&r, 1, 43, tokens, H);
 	s.mode = RF_SELECT_MAX;
@@ -455,10 +454,7 @@ struct rewarded {
 	float h_pred[2 * 2 * K * D], h_gt[2 * K * D];
 };
 
-static float *part(const struct rewarded *w, const char *name)
-{
-	return rf_part(&w->r.reward, name);
-}
+static float *part(const struct rewarded *w, const char *name) { return rf_part(&w->r.reward, name); }
 
 /* Makes a record with c = 2 and n = 2.  The first rollout at each position is the text; the second is the
  * text rotated, with opposite states. */
@@ -471,7 +467,9 @@ static void make_rewarded(struct rewarded *w)
 	w->r.c = 2;
 	w->r.positions = w->positions;
 	w->r.rollout = (struct rf_rollout){
+		/* clang-format off */
 		.temperature = 1, .n = 2, .k = K, .d = D, .tokens = w->roll, .h_pred = w->h_pred,
+		/* clang-format on */
 		.h_gt = w->h_gt,
 	};
 	for (int t = 0; t < 12; t++)
@@ -527,8 +525,14 @@ static void test_shift(struct rewarded *w)
 
 static void test_rewards(void)
 {
-	static const struct { const char *name; double good, bad; } kind[] = {
-		{ "cosine", 1, -1 }, { "binary", 1, 0 }, { "hybrid", 2, -1 }, { "edit", 1, 1.0 / 3 },
+	static const struct {
+		const char *name;
+		double good, bad;
+	} kind[] = {
+		{ "cosine", 1, -1 },
+		{ "binary", 1, 0 },
+		{ "hybrid", 2, -1 },
+		{ "edit", 1, 1.0 / 3 },
 	};
 	struct rewarded w;
 	struct rf_err e;
@@ -564,7 +568,8 @@ static void test_rewards(void)
 
 	const double given[4] = { 1, -2, 3e5, 0.5 }, bad[4] = { 1, 1e300, 0, 0 }, nan[4] = { 1, 1, 1, NAN };
 	ok(rf_reward_record_given(&w.r, "mine", bad, &e) == RF_EDATA &&
-	   rf_reward_record_given(&w.r, "mine", nan, &e) == RF_EDATA && !strcmp(w.r.reward.kind, "binary"),
+	           rf_reward_record_given(&w.r, "mine", nan, &e) == RF_EDATA &&
+	           !strcmp(w.r.reward.kind, "binary"),
 	   "reward: a given total that is not a finite float32 is an error");
 	part(&w, "edit")[0] = 42;
 	good = rf_reward_record_given(&w.r, "mine", given, &e) == RF_OK && !strcmp(w.r.reward.kind, "mine");
@@ -591,7 +596,7 @@ static void test_rewards(void)
 	make_rewarded(&w);
 	w.r.rollout.tokens = NULL;
 	ok(reward_by(&w.r, rf_reward_kind("cosine"), 0, 0, &e) == RF_OK && !w.r.reward.kind &&
-	   rf_reward_record_given(&w.r, "mine", nan, &e) == RF_OK && !w.r.reward.kind,
+	           rf_reward_record_given(&w.r, "mine", nan, &e) == RF_OK && !w.r.reward.kind,
 	   "reward: a record without rollouts passes without reward or error");
 	rf_record_free(&w.r);
 }
@@ -701,9 +706,16 @@ static void test_policy(void)
 
 static void test_names_of_figures(void)
 {
-	static const struct { int letters; const char *rest, *kept; } cases[] = {
-		{ 0, "hybrid", "hybrid" }, { 62, "bc", "bc" }, { 62, "bcd", "bc" },
-		{ 62, "\xC3\xA9", "\xC3\xA9" }, { 63, "\xC3\xA9", "" }, { 61, "\xF0\x9F\x98\x80", "" },
+	static const struct {
+		int letters;
+		const char *rest, *kept;
+	} cases[] = {
+		{ 0, "hybrid", "hybrid" },
+		{ 62, "bc", "bc" },
+		{ 62, "bcd", "bc" },
+		{ 62, "\xC3\xA9", "\xC3\xA9" },
+		{ 63, "\xC3\xA9", "" },
+		{ 61, "\xF0\x9F\x98\x80", "" },
 		{ 60, "\xF0\x9F\x98\x80", "\xF0\x9F\x98\x80" },
 	};
 	struct rf_record r;

@@ -2,7 +2,9 @@
  * Arguments: the devices, instead of cpu with 1, 2, 3 threads and check. */
 #include "unit/ops.h"
 
-struct attn { int nb, steps, H, G, D, window, longest; };
+struct attn {
+	int nb, steps, H, G, D, window, longest;
+};
 
 /* Computes o and lse from q (R, H, D) and the keys and values of the cache, where sequence b begins at
  * start[b] (NULL: 0), and of the rows. */
@@ -25,8 +27,8 @@ static void attn_ref(const struct attn *c, const int32_t *start, const int32_t *
 				int key = (cached ? at_cache : (begin + i - past[b]) * c->nb + b) * c->G + g;
 				kr[i] = (cached ? ck : k) + key * c->D;
 				vr[i] = (cached ? cv : v) + key * c->D;
-				s[i] = exponential(scaled(dot(c->D, q + at * c->D, 1, kr[i], 1),
-				                          1 / sqrt(c->D)));
+				s[i] = exponential(
+					scaled(dot(c->D, q + at * c->D, 1, kr[i], 1), 1 / sqrt(c->D)));
 			}
 			num total = sum(n, s, 1), part = inverse(total);
 			lse[at] = logarithm(total);
@@ -55,7 +57,7 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 	struct attn c = { nb, steps, H, G, D, window, longest };
 	size_t nq = (size_t)(nb * steps * H) * (size_t)D, nk = (size_t)(nb * steps * G) * (size_t)D,
 	       row = (size_t)(G * D);
-	size_t begin = steps & 1;  /* where keys begin: not always at whole vectors */
+	size_t begin = steps & 1; /* where keys begin: not always at whole vectors */
 
 	snprintf(label, sizeof label, "nb %d steps %d H %d G %d D %d window %d longest %d", nb, steps, H, G,
 	         D, window, longest);
@@ -69,14 +71,16 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 		rf_i32 pasts;
 		num *Q = NULL, *K = NULL, *V = NULL, *CK = NULL, *CV = NULL, *O = NULL, *L = NULL;
 
-		for (int b = 0; b < 8; b++)     /* from none to all of the cache, unordered */
+		for (int b = 0; b < 8; b++) /* from none to all of the cache, unordered */
 			past[b] = b == nb - 1 ? longest : longest * (b * 3 % 8) / 8;
 		pasts = in_i32(past, 8);
+		/* clang-format off */
 		struct rf_attn_fwd f = { .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window,
 		                         .longest = longest, .cache_len = longest ? pasts : NULL,
 		                         .cache_k = longest ? ck.m : NULL, .cache_v = longest ? cv.m : NULL,
 		                         .q = q.m, .k = rf_at(k.m, begin), .v = v.m, .o = o.m,
 		                         .lse = lse.m };
+		/* clang-format on */
 		dev->ops->attn_fwd(dev, &f);
 		if (first) {
 			Q = nums(q), K = nums(k), V = nums(v), CK = nums(ck), CV = nums(cv), O = room(nq),
@@ -240,10 +244,12 @@ static void separate(int nb, int samples, int steps, int H, int G, int D, int wi
 				ck.h[i] = cv.h[i] = UNREAD;
 		dev->ops->upload(dev, ck.m, ck.h, ck.n * sizeof *ck.h);
 		dev->ops->upload(dev, cv.m, cv.h, cv.n * sizeof *cv.h);
+		/* clang-format off */
 		struct rf_attn_fwd f = { .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window,
 		                         .longest = longest, .cache_start = in_i32(start, nb),
 		                         .cache_len = in_i32(len, nb), .cache_k = ck.m, .cache_v = cv.m,
 		                         .q = q.m, .k = k.m, .v = v.m, .o = o.m, .lse = lse.m };
+		/* clang-format on */
 		run_attention(f, wide, false);
 		if (first) {
 			num *Q = nums(q), *K = nums(k), *V = nums(v), *CK = nums(ck), *CV = nums(cv);
@@ -295,9 +301,9 @@ static void attns(void)
 	}
 	attn(1, 130, 1, 1, 64, 64, 130);
 	attn(1, 66, 1, 1, 128, 0, 3);
-	attn(1, 40, 3, 1, 80, 1, 0);      /* each row reads only itself */
+	attn(1, 40, 3, 1, 80, 1, 0); /* each row reads only itself */
 	attn(8, 5, 4, 2, 16, 0, 200);
-	attn(8, 5, 4, 4, 8, 7, 200);      /* windows that begin inside the branch, and in the cache */
+	attn(8, 5, 4, 4, 8, 7, 200); /* windows that begin inside the branch, and in the cache */
 	attn(8, 1, 2, 1, 17, 0, 65);
 	attn(3, 9, 6, 2, 17, 66, 130);
 	attn(1, 300, 1, 1, 12, 100, 0);
@@ -305,11 +311,11 @@ static void attns(void)
 	attn(8, 20, 8, 2, 12, 30, 300);
 	attn(2, 21, 3, 1, 136, 25, 90);
 	attn(1, 50, 1, 1, 256, 0, 40);
-	attn(1, 8, 2, 1, 16, 0, 703);     /* few rows and many keys, one less than fills a block */
+	attn(1, 8, 2, 1, 16, 0, 703); /* few rows and many keys, one less than fills a block */
 	attn(1, 2, 1, 1, 64, 0, 63);
-	attn(2, 300, 4, 2, 12, 65, 0);    /* blocks of keys that most later rows do not reach */
+	attn(2, 300, 4, 2, 12, 65, 0); /* blocks of keys that most later rows do not reach */
 	attn(2, 70, 2, 1, 8, INT32_MAX, 40);
-	attn(1, 300, 16, 16, 4, 90, 20);  /* many key heads, so the CPU needs one share per head */
+	attn(1, 300, 16, 16, 4, 90, 20); /* many key heads, so the CPU needs one share per head */
 	/* sixteen rows, only one of which does not read the first of 64 keys */
 	attn(1, 150, 1, 1, 8, 79, 0);
 	all_separate();

@@ -5,9 +5,9 @@
 enum { SLOTS = 9 };
 struct delta {
 	int nb, steps, n, H, G, K, V; /* G: heads of q and k, 0: H */
-	bool beta, forward_only; /* beta: b exists */
-	double beta_scale, decay; /* decay: the smallest g; 0: no decay */
-	int32_t start[8];        /* indexed by sequence / n; a single sequence from slot 0: NULL */
+	bool beta, forward_only;      /* beta: b exists */
+	double beta_scale, decay;     /* decay: the smallest g; 0: no decay */
+	int32_t start[8];             /* indexed by sequence / n; a single sequence from slot 0: NULL */
 	int captures;
 	int32_t cap_row[8], cap_slot[8];
 };
@@ -35,14 +35,14 @@ static void delta_ref(const struct delta *c, const num *q, const num *k, const n
 				for (int y = 0; y < c->V; y++) {
 					num wrong = lin(1, v[row * c->V + y], -1,
 					                dot(c->K, state + y, c->V, k + key * c->K, 1), 0);
-					u[row * c->V + y] = c->beta ? mul(beta, wrong)
-					                            : scaled(wrong, c->beta_scale);
+					u[row * c->V + y] =
+						c->beta ? mul(beta, wrong) : scaled(wrong, c->beta_scale);
 				}
 				for (int x = 0; x < c->K; x++)
 					for (int y = 0; y < c->V; y++)
-						state[x * c->V + y] = fused(state[x * c->V + y],
-						                            k[key * c->K + x],
-						                            u[row * c->V + y]);
+						state[x * c->V + y] =
+							fused(state[x * c->V + y], k[key * c->K + x],
+						              u[row * c->V + y]);
 				for (int y = 0; y < c->V; y++)
 					o[row * c->V + y] = dot(c->K, state + y, c->V, q + key * c->K, 1);
 				for (; cap < c->captures && c->cap_row[cap] == j; cap++)
@@ -96,6 +96,7 @@ static void delta(struct delta c)
 		struct buf dq = out(q.n), dk = out(k.n), dv = out(v.n), db = out(R);
 		rf_i32 start = c.nb > 1 || c.start[0] ? in_i32(c.start, 8) : NULL;
 		rf_i32 cap_row = in_i32(c.cap_row, 8), cap_slot = in_i32(c.cap_slot, 8);
+		/* clang-format off */
 		struct rf_delta_fwd f = { .nb = c.nb, .steps = c.steps, .n = c.n, .H = c.H, .G = c.G,
 		                          .K = c.K, .V = c.V,
 			.beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m,
@@ -103,6 +104,7 @@ static void delta(struct delta c)
 			.g = c.decay < 0 ? g.m : NULL, .u = u.m,
 			.o = o.m, .S = S.m, .start = start, .captures = c.captures, .cap_row = cap_row,
 			.cap_slot = cap_slot };
+		/* clang-format on */
 		num *Q = NULL, *K = NULL, *V = NULL, *B = NULL, *Gs = NULL, *U = NULL, *O = NULL,
 		    *before = NULL, *after = NULL;
 
@@ -117,7 +119,7 @@ static void delta(struct delta c)
 		product_values("delta_fwd u", u, first ? values_of(U, u.n) : NULL, VALUE);
 		product_values("delta_fwd S", S, first ? values_of(after, S.n) : NULL, VALUE);
 
-		if (!c.captures) {      /* step by step gives the same as one call */
+		if (!c.captures) { /* step by step gives the same as one call */
 			struct buf u1 = out(u.n), o1 = out(o.n);
 			f.u = u1.m;
 			f.S = S2.m;
@@ -130,15 +132,15 @@ static void delta(struct delta c)
 				f.b = c.beta ? rf_at(b.m, row) : NULL;
 				dev->ops->delta_fwd(dev, &f);
 			}
-			product_values("delta_fwd o, step by step", o1,
-			               first ? values_of(O, o.n) : NULL, VALUE);
-			product_values("delta_fwd u, step by step", u1,
-			               first ? values_of(U, u.n) : NULL, VALUE);
+			product_values("delta_fwd o, step by step", o1, first ? values_of(O, o.n) : NULL,
+			               VALUE);
+			product_values("delta_fwd u, step by step", u1, first ? values_of(U, u.n) : NULL,
+			               VALUE);
 		}
 		if (c.forward_only)
 			continue;
-		RF_RUN(dev, delta_bwd, .nb = c.nb, .steps = c.steps, .n = c.n, .H = c.H, .G = c.G,
-		       .K = c.K, .V = c.V, .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m,
+		RF_RUN(dev, delta_bwd, .nb = c.nb, .steps = c.steps, .n = c.n, .H = c.H, .G = c.G, .K = c.K,
+		       .V = c.V, .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m,
 		       .b = c.beta ? b.m : NULL, .g = c.decay < 0 ? g.m : NULL, .u = u.m, .d_o = d_o.m,
 		       .dq = dq.m, .dk = dk.m, .dv = dv.m, .db = c.beta ? db.m : NULL,
 		       .dg = c.decay < 0 ? dg.m : NULL, .S = S.m, .dS = dS.m, .start = start,
@@ -172,16 +174,19 @@ static void delta(struct delta c)
 static void deltas(void)
 {
 	static const int lengths[] = { 1, 2, 15, 16, 17, 63, 64, 65, 130 };
-	static const struct { int K, V; } width[] = { { 4, 4 }, { 8, 8 }, { 8, 20 }, { 100, 8 }, { 20, 100 },
-	                                              { 128, 128 } };
+	static const struct {
+		int K, V;
+	} width[] = { { 4, 4 }, { 8, 8 }, { 8, 20 }, { 100, 8 }, { 20, 100 }, { 128, 128 } };
 	static const struct delta other[] = {
 		/* captures at the first row, inside, on both sides of the chunks' ends, two at one row */
+		/* clang-format off */
 		{ .nb = 1, .steps = 130, .H = 2, .K = 8, .V = 8, .beta = true, .start = { 3 }, .captures = 8,
 		  .cap_row = { 0, 17, 63, 64, 64, 127, 128, 129 }, .cap_slot = { 8, 0, 1, 2, 7, 6, 5, 4 } },
 		/* branches that are long, wide, or both */
 		{ .nb = 3, .steps = 65, .H = 1, .K = 8, .V = 8, .beta = true, .start = { 1, 2, 0 } },
 		{ .nb = 3, .steps = 130, .n = 3, .H = 1, .K = 4, .V = 4, .beta = true, .start = { 1 } },
 		{ .nb = 8, .steps = 3, .n = 3, .H = 1, .K = 100, .V = 100, .beta = true,
+		  /* clang-format on */
 		  .start = { 2, 0, 1 } },
 		{ .nb = 3, .steps = 5, .H = 1, .K = 128, .V = 128, .beta = true, .start = { 2, 0, 1 } },
 		{ .nb = 2, .steps = 3, .H = 1, .K = 12, .V = 300, .beta = true, .start = { 2, 1 } },
@@ -193,10 +198,14 @@ static void deltas(void)
 		int T = lengths[i];
 		for (int j = 0; j < COUNT(width); j++)
 			if (width[j].K * width[j].V < 1000 || T == 1 || T == 65)
-				delta((struct delta){ .nb = 1, .steps = T, .H = width[j].K > 50 ? 1 : 3,
-				                      .K = width[j].K, .V = width[j].V,
-					.beta = true });
+				delta((struct delta){ .nb = 1,
+				                      .steps = T,
+				                      .H = width[j].K > 50 ? 1 : 3,
+				                      .K = width[j].K,
+				                      .V = width[j].V,
+				                      .beta = true });
 		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 8, .V = 4 });
+		/* clang-format off */
 		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 16, .V = 8, .beta = true,
 		                      .beta_scale = 2, .start = { 2 } });
 		/* a capture of the last state, and others */
@@ -209,12 +218,17 @@ static void deltas(void)
 	}
 	for (int j = 3; j < COUNT(width); j++)
 		delta((struct delta){ .nb = 1, .steps = 64, .H = 2, .K = width[j].K, .V = width[j].V,
+		                      /* clang-format on */
 		                      .beta = true,
-			.captures = 1, .cap_row = { 20 }, .cap_slot = { 1 }, .forward_only = true });
+		                      .captures = 1,
+		                      .cap_row = { 20 },
+		                      .cap_slot = { 1 },
+		                      .forward_only = true });
 	for (int i = 0; i < COUNT(other); i++)
 		delta(other[i]);
 	/* branches: n sequences share a start state, in any order of the slots */
 	for (int n = 1; n <= 7; n += 2) {
+		/* clang-format off */
 		delta((struct delta){ .nb = 3, .steps = n, .H = 2, .K = 8, .V = 4, .beta = true,
 		                      .start = { 3, 0, 1 } });
 		delta((struct delta){ .nb = 3, .steps = n, .n = 3, .H = 2, .K = 4, .V = 8, .beta = true,
@@ -222,8 +236,9 @@ static void deltas(void)
 		delta((struct delta){ .nb = 8, .steps = n, .n = 3, .H = 3, .K = 16, .V = 16,
 		                      .start = { 2, 1, 3 } });
 		delta((struct delta){ .nb = 8, .steps = n, .H = 1, .K = 20, .V = 20, .beta = true,
+		                      /* clang-format on */
 		                      .beta_scale = 2,
-			.start = { 7, 1, 2, 6, 4, 5, 3, 0 } });
+		                      .start = { 7, 1, 2, 6, 4, 5, 3, 0 } });
 	}
 }
 
@@ -233,6 +248,7 @@ static void decays(void)
 	static const int lengths[] = { 1, 16, 17, 64, 65, 130 };
 	static const double least[] = { -0.01, -1, -30, -3000 };
 	static const struct delta other[] = {
+		/* clang-format off */
 		{ .nb = 1, .steps = 130, .H = 4, .G = 2, .K = 8, .V = 8, .beta = true, .decay = -0.1,
 		  .start = { 3 }, .captures = 8,
 		  .cap_row = { 0, 17, 63, 64, 64, 127, 128, 129 }, .cap_slot = { 8, 0, 1, 2, 7, 6, 5, 4 } },
@@ -248,15 +264,18 @@ static void decays(void)
 		{ .nb = 1, .steps = 140, .H = 700, .G = 350, .K = 1, .V = 1, .beta = true, .decay = -0.3,
 		  .start = { 1 }, .captures = 4,
 		  .cap_row = { 5, 63, 127, 130 }, .cap_slot = { 4, 0, 2, 3 } },
+		/* clang-format on */
 	};
 
 	for (int i = 0; i < COUNT(lengths); i++)
 		for (int j = 0; j < COUNT(least); j++)
+			/* clang-format off */
 			delta((struct delta){ .nb = 1, .steps = lengths[i], .H = 2 + 2 * (j % 2), .G = 2,
 			                      .K = j < 2 ? 8 : 20, .V = 12, .beta = true,
 				.beta_scale = 1 + (i + j) % 2, .decay = least[j], .start = { 2 },
 				.captures = 1, .cap_row = { lengths[i] - 1 - i % 2 * (i > 1) },
 				.cap_slot = { 4 } });
+	/* clang-format on */
 	for (int i = 0; i < COUNT(other); i++)
 		delta(other[i]);
 }
@@ -266,6 +285,7 @@ static void decays(void)
 static void wide_gradients(void)
 {
 	static const struct delta all[] = {
+		/* clang-format off */
 		{ .nb = 1, .steps = 130, .H = 2, .G = 1, .K = 100, .V = 72, .beta = true, .decay = -0.2,
 		  .captures = 3, .cap_row = { 20, 63, 128 },
 		  .cap_slot = { 1, 2, 3 } },
@@ -280,6 +300,7 @@ static void wide_gradients(void)
 		  .cap_row = { 129 }, .cap_slot = { 1 } },
 		{ .nb = 1, .steps = 66, .H = 1, .K = 40, .V = 300, .beta = true, .decay = -1, .captures = 1,
 		  .cap_row = { 40 }, .cap_slot = { 1 } },
+		/* clang-format on */
 		{ .nb = 1, .steps = 65, .H = 3, .K = 65, .V = 33, .beta = true, .decay = -0.2 },
 		{ .nb = 1, .steps = 65, .H = 3, .K = 34, .V = 66, .beta_scale = 2 },
 	};
@@ -299,8 +320,8 @@ static void delta_wide(struct delta c)
 	c.G = c.G ? c.G : c.H;
 	c.beta_scale = c.beta_scale > 0 ? c.beta_scale : 1;
 	size_t hk = (size_t)c.G * K, hv = (size_t)c.H * V, H = (size_t)c.H;
-	snprintf(label, sizeof label, "nb %d steps %d n %d H %d G %d K %d V %d b %d g %g", c.nb, c.steps,
-	         c.n, c.H, c.G, c.K, c.V, c.beta, c.decay);
+	snprintf(label, sizeof label, "nb %d steps %d n %d H %d G %d K %d V %d b %d g %g", c.nb, c.steps, c.n,
+	         c.H, c.G, c.K, c.V, c.beta, c.decay);
 	for (EACH_DEVICE) {
 		bool rounds = dev->math == RF_MATH_BF16;
 		double limit = rounds ? 1e-2 : VALUE;
@@ -310,14 +331,14 @@ static void delta_wide(struct delta c)
 		struct buf g = in(R * H, (float)c.decay, 0), u = out(R * hv), o = out(R * hv),
 			   S = in(SLOTS * slot, -1, 1);
 		struct buf log[4] = { in((SLOTS - 1) * slot, 0, 1), in((SLOTS - 1) * 64 * hk, 0, 1),
-		                      in((SLOTS - 1) * 64 * hv, 0, 1), in((SLOTS - 1) * 64 * H, 0, 1) };
+			              in((SLOTS - 1) * 64 * hv, 0, 1), in((SLOTS - 1) * 64 * H, 0, 1) };
 		rf_i32 start = c.nb > 1 || c.start[0] ? in_i32(c.start, 8) : NULL,
 		       cap_row = in_i32(c.cap_row, 8), cap_slot = in_i32(c.cap_slot, 8);
 		double *U = keep(u.n, 8), *O = keep(o.n, 8), *after = keep(S.n, 8), *state = keep(K * V, 8),
 		       *chunk = keep(K * V, 8), *logs[4];
 
-		RF_RUN(dev, delta_fwd, .nb = c.nb, .steps = c.steps, .n = c.n, .H = c.H, .G = c.G,
-		       .K = c.K, .V = c.V, .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m,
+		RF_RUN(dev, delta_fwd, .nb = c.nb, .steps = c.steps, .n = c.n, .H = c.H, .G = c.G, .K = c.K,
+		       .V = c.V, .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m,
 		       .b = c.beta ? b.m : NULL, .g = c.decay < 0 ? g.m : NULL, .u = u.m, .o = o.m, .S = S.m,
 		       .start = start, .captures = c.captures, .log_from = 1, .cap_row = cap_row,
 		       .cap_slot = cap_slot, .log = { log[0].m, log[1].m, log[2].m, log[3].m });
@@ -387,6 +408,7 @@ static void wide_deltas(void)
 {
 	static const struct delta all[] = {
 		/* widths on both sides of 64 and 128, odd widths, the largest */
+		/* clang-format off */
 		{ .nb = 1, .steps = 200, .H = 2, .G = 1, .K = 128, .V = 128, .beta = true, .captures = 8,
 		  .cap_row = { 3, 63, 64, 70, 70, 127, 128, 199 }, .cap_slot = { 8, 1, 2, 7, 0, 6, 5, 4 } },
 		{ .nb = 3, .steps = 97, .n = 3, .H = 2, .K = 100, .V = 40, .beta = true, .decay = -1,
@@ -402,6 +424,7 @@ static void wide_deltas(void)
 		  .start = { 1, 0 } },
 		{ .nb = 1, .steps = 66, .H = 1, .K = 129, .V = 17, .beta = true, .decay = -0.01,
 		  .captures = 2, .cap_row = { 31, 32 }, .cap_slot = { 2, 1 } },
+		/* clang-format on */
 	};
 
 	for (int i = 0; i < COUNT(all); i++)
@@ -414,8 +437,8 @@ static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
 {
 	enum { T = 270, AT = 8 };
 	const size_t N = one_in() > 1 ? 70 : 130; /* rows that follow: over one or two borders of chunks */
-	static const int32_t row[AT] = { 0, 17, 62, 63, 64, 126, 127, 139 }, lead[AT] = { 1, 18, 63, 0, 1, 63,
-	                                                                                  0, 12 };
+	static const int32_t row[AT] = { 0, 17, 62, 63, 64, 126, 127, 139 },
+			     lead[AT] = { 1, 18, 63, 0, 1, 63, 0, 12 };
 	static const int32_t slot[AT] = { 4, 1, 2, 3, 8, 6, 7, 5 };
 	size_t hk = (size_t)(G * K), hv = (size_t)(H * V), kv = (size_t)H * (size_t)(K * V);
 
@@ -427,19 +450,21 @@ static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
 		struct buf g = in((size_t)(T * H), -0.2f, 0), u = out(T * hv), o = out(T * hv),
 			   S = in(SLOTS * kv, 0, 0);
 		struct buf log[4] = { in(AT * kv, 0, 0), in(AT * 64 * hk, 0, 0), in(AT * 64 * hv, 0, 0),
-		                      in((size_t)(AT * 64 * H), 0, 0) };
+			              in((size_t)(AT * 64 * H), 0, 0) };
 		struct buf all[5] = { in(N * AT * hk, 0, 0), in(N * AT * hk, 0, 0), in(N * AT * hv, 0, 0),
-		                      in(N * AT * (size_t)H, 0, 0),
-		                      in(N * AT * (size_t)H, 0, 0) }; /* q, k, v, b, g */
+			              in(N * AT * (size_t)H, 0, 0),
+			              in(N * AT * (size_t)H, 0, 0) }; /* q, k, v, b, g */
 		struct buf from[5] = { q, k, v, b, g }, u1 = out(N * AT * hv), o1 = out(N * AT * hv),
 			   open = in(AT * kv, 0, 0);
 		size_t wide[5] = { hk, hk, hv, (size_t)H, (size_t)H };
 		rf_i32 slots = in_i32(slot, AT), leads = in_i32(lead, AT), rows = in_i32(row, AT);
+		/* clang-format off */
 		struct rf_delta_fwd f = { .nb = 1, .steps = T, .H = H, .G = G, .K = K, .V = V,
 		                          .beta_scale = 1, .q = q.m, .k = k.m, .v = v.m,
 			.b = b.m, .g = decay ? g.m : NULL, .u = u.m, .o = o.m, .S = S.m, .captures = AT,
 			.log_from = 1, .cap_row = rows, .cap_slot = slots,
 			.log = { log[0].m, log[1].m, log[2].m, log[3].m } };
+		/* clang-format on */
 		float *text[2], *apart[2], most[2] = { 0 }, worst = 0;
 		bool gpu = !strcmp(dev->ops->name, "cuda"), same = true;
 

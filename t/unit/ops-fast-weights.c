@@ -49,8 +49,9 @@ static num *feature_ref(struct rf_feature_fwd a, const num *x, const num *pairs)
 
 static void feature(int rows, int H, int D, bool silu_too, bool unit, bool with_pairs)
 {
-	struct rf_feature_fwd f = { .rows = rows, .H = H, .D = D, .silu = silu_too, .unit = unit,
-	                            .eps = 1e-5f };
+	struct rf_feature_fwd f = {
+		.rows = rows, .H = H, .D = D, .silu = silu_too, .unit = unit, .eps = 1e-5f
+	};
 	size_t n = (size_t)rows * (size_t)(H * D), d = (size_t)(H * D);
 
 	snprintf(label, sizeof label, "rows %d H %d D %d silu %d unit %d pairs %d", rows, H, D, silu_too,
@@ -79,8 +80,8 @@ static void feature(int rows, int H, int D, bool silu_too, bool unit, bool with_
 		}
 		values("feature_fwd", y, first ? values_of(Y, n) : NULL, VALUE);
 		values("feature_bwd dx", dx, first ? gradients(X, n, dx.h) : NULL, GRADIENT);
-		values("feature_bwd dscale, doffset", dpairs,
-		       first ? gradients(P, 2 * d, dpairs.h) : NULL, GRADIENT);
+		values("feature_bwd dscale, doffset", dpairs, first ? gradients(P, 2 * d, dpairs.h) : NULL,
+		       GRADIENT);
 	}
 }
 

@@ -100,7 +100,7 @@ static void head_ties(int R, int D, int N)
 		for (int i = 0; i < R * D; i++)
 			h.h[i] = roundf(h.h[i]);
 		for (int i = 0; i < N * D; i++)
-			w.h[i] = roundf(w.h[i % (N / 7 * D)]);   /* each row occurs seven times */
+			w.h[i] = roundf(w.h[i % (N / 7 * D)]); /* each row occurs seven times */
 		for (int i = 0; i < R; i++)
 			target[i] = i;
 		targets = in_i32(target, R);
@@ -135,11 +135,11 @@ static void head_gradient(int nrows, int d, int N, float inv_temp)
 		const float width = 4 / sqrtf((float)d);
 		struct buf h = in(nh, -width, width), w = in(nw, -1, 1), coef = in(n, -1, 1);
 		struct buf z = out((size_t)(nrows < most ? nrows : most) * (size_t)N), dh = out(nh),
-		           dw = in(nw, -1, 1);
+			   dw = in(nw, -1, 1);
 		struct buf entropy[2] = { out(n), out(n) }, logp[2] = { out(n), out(n) };
 		int32_t *target = keep(n, sizeof *target), *top = keep(2 * n, sizeof *top);
-		rf_i32 targets = some_indices(target, nrows, N), tops[2] = { in_i32(top, nrows),
-		                                                             in_i32(top, nrows) };
+		rf_i32 targets = some_indices(target, nrows, N),
+		       tops[2] = { in_i32(top, nrows), in_i32(top, nrows) };
 		num *H = NULL, *W = NULL, *L = NULL;
 
 		for (int i = 0; i < nrows; i += 4)
@@ -190,7 +190,7 @@ static void head_unwanted(void)
 	snprintf(label, sizeof label, "a NaN in a row of coef 0");
 	for (EACH_DEVICE) {
 		struct buf h = in(2 * D, -1, 1), w = in(N * D, -1, 1), coef = in(2, 0, 0), z = out(2 * N),
-		           dh = out(2 * D), dw = in(N * D, 0, 0);
+			   dh = out(2 * D), dw = in(N * D, 0, 0);
 		const float nan = NAN;
 		const int32_t target[] = { 2, 5 };
 		double *zeros = keep(N * D, sizeof *zeros);
@@ -207,7 +207,10 @@ static void head_unwanted(void)
 
 /* ---- sampling ------------------------------------------------------------------------------ */
 
-struct likely { double z; int id; };
+struct likely {
+	double z;
+	int id;
+};
 static int more_likely(const void *a, const void *b)
 {
 	const struct likely *x = a, *y = b;
@@ -323,8 +326,7 @@ static void sample_equals(int nrows, int per, int N, int top_k, double top_p, bo
 		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
 		RF_RUN(dev, sample, .rows = nrows, .n = per, .N = N, .top_k = top_k, .banned = ban ? 4 : 0,
 		       .inv_temp = 1, .top_p = top_p, .z = z.m, .banned_ids = ban ? banned_ids : NULL,
-		       .u = us,
-		       .token = tokens, .logp = logp.m);
+		       .u = us, .token = tokens, .logp = logp.m);
 		dev->ops->download(dev, token, tokens, (size_t)nrows * sizeof *token);
 		for (int i = 0; i < nrows; i++) {
 			double all = 0;
@@ -371,8 +373,9 @@ static void sample_nothing(void)
 			       .logp = logp.m);
 			dev->ops->download(dev, token, tokens, sizeof token);
 			float *h = get(logp);
-			judge("sample: nothing to draw from", !isnan(h[0]) || isnan(h[1]) || token[0] != 0 ||
-			      token[1] < 0 || token[1] >= N, 0);
+			judge("sample: nothing to draw from",
+			      !isnan(h[0]) || isnan(h[1]) || token[0] != 0 || token[1] < 0 || token[1] >= N,
+			      0);
 			free(h);
 		}
 		if (strcmp(dev->ops->name, "cuda")) /* other devices stay failed */
@@ -539,8 +542,8 @@ static void nans(void)
 	for (int which = 0; which < 2; which++)
 		for (EACH_DEVICE) {
 			struct buf x = in(R * D, -1, 1), w = in(N * D, -1, 1), z = in(R * N, -1, 1),
-				   a = in(R, 0, 0), b = in(R, 0, 0), coef = in(R, 1, 1),
-				   dh = out(R * D), dw = in(N * D, 0, 0);
+				   a = in(R, 0, 0), b = in(R, 0, 0), coef = in(R, 1, 1), dh = out(R * D),
+				   dw = in(N * D, 0, 0);
 			int32_t target[R] = { 1, 2, 3 };
 			double u[R] = { 0.1, 0.5, 0.9 }, sum = 0;
 			rf_i32 targets = in_i32(target, R), tokens = in_i32(target, R);
@@ -611,8 +614,8 @@ int main(int argc, char *argv[])
 	sample_equals(9, 3, 100, 0, 0, true);
 	sample_nothing();
 	head_gradient(2, 2, 40000, 1.1f);
-	head_gradient(600, 3, 70, 1); /* blocks of 256 on the CPU */
-	head_gradient(57, 16, 384, 1); /* with AVX-512 oneDNN sums in another order for some ldc */
+	head_gradient(600, 3, 70, 1);     /* blocks of 256 on the CPU */
+	head_gradient(57, 16, 384, 1);    /* with AVX-512 oneDNN sums in another order for some ldc */
 	head_gradient(2500, 1, 20, 0.9f); /* blocks of 2048 on a GPU */
 	head_unwanted();
 	for (int i = 0; i < COUNT(sizes); i++) {

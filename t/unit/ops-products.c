@@ -4,10 +4,12 @@
 
 static void full_table(void)
 {
-	static const struct { const char *name; size_t at; } entry[] = {
+	static const struct {
+		const char *name;
+		size_t at;
+	} entry[] = {
 #define X(op) { #op, offsetof(struct rf_ops, op) },
-		X(open) X(close) X(alloc) X(release) X(upload) X(download) X(zero) X(sync)
-		RF_OPS(X)
+		X(open) X(close) X(alloc) X(release) X(upload) X(download) X(zero) X(sync) RF_OPS(X)
 #undef X
 	};
 
@@ -44,8 +46,10 @@ static void gemm(int m, int n, int k, bool ta, bool tb, bool add, bool with_bias
 	snprintf(label, sizeof label, "m %d n %d k %d ta %d tb %d add %d bias %d weight %d gap %d", m, n, k,
 	         ta, tb, add, with_bias, weight, gap);
 	for (EACH_DEVICE) {
+		/* clang-format off */
 		struct rf_gemm g = { .m = m, .n = n, .k = k, .ta = ta, .tb = tb, .add = add, .weight = weight,
 			.lda = (ta ? m : k) + gap, .ldb = (tb ? k : n) + 2 * gap, .ldc = n + gap };
+		/* clang-format on */
 		struct buf a = in((size_t)(ta ? k : m) * (size_t)g.lda, -1, 1);
 		struct buf b = in((size_t)(tb ? n : k) * (size_t)g.ldb, -1, 1);
 		struct buf c = in((size_t)m * (size_t)g.ldc, -1, 1), bias = { 0, NULL, NULL };
@@ -171,12 +175,11 @@ static void sides(int m, int k, int parts, bool back, bool add, bool separate)
 				for (int i = 0; first && i < out * k; i++) {
 					dref[i] = dw.h[i];
 					for (int r = 0; r < m; r++)
-						dref[i] += operand(y.h[r * k + i % k], bf16) *
-						           operand(n.h[last + (size_t)(r * ldn + i / k)],
-						                   bf16);
+						dref[i] +=
+							operand(y.h[r * k + i % k], bf16) *
+							operand(n.h[last + (size_t)(r * ldn + i / k)], bf16);
 				}
-				values("columns of what was multiplied", dw, dref,
-				       limit_of_product(bf16));
+				values("columns of what was multiplied", dw, dref, limit_of_product(bf16));
 				dev->ops->upload(dev, dw.m, dw.h, dw.n * sizeof *dw.h);
 			}
 			values(bf16 ? "gemms in bf16" : "gemms", c, ref, limit_of_product(bf16));
@@ -212,9 +215,11 @@ static void weights(void)
 			struct buf a = in(M * K, -1, 1), w = in(N * K, -1, 1), other = in(N * K, -1, 1),
 				   c = out(M * N);
 			struct buf m = in(N * K, 0, 0), v = in(N * K, 0, 0);
+			/* clang-format off */
 			struct rf_gemm g = { .m = M, .n = N, .k = K, .tb = true, .weight = true, .a = a.m,
 			                     .b = w.m, .c = c.m,
 				.lda = K, .ldb = K, .ldc = N };
+			/* clang-format on */
 
 			dev->ops->gemm(dev, &g);
 			if (how == 0)
@@ -275,9 +280,11 @@ static void batch(int n_batch, int m, int n, int k, bool ta, bool tb, bool add, 
 	snprintf(label, sizeof label, "batch %d m %d n %d k %d ta %d tb %d add %d gap %d f32 %d", n_batch, m,
 	         n, k, ta, tb, add, gap, f32);
 	for (EACH_DEVICE) {
+		/* clang-format off */
 		struct rf_gemm g = { .m = m, .n = n, .k = k, .ta = ta, .tb = tb, .add = add, .f32 = f32,
 		                     .lda = (ta ? m : k) + gap, .ldb = (tb ? k : n) + gap,
 		                     .ldc = n + gap, .batch = n_batch };
+		/* clang-format on */
 		g.sa = (size_t)((ta ? k : m) * g.lda + gap);
 		g.sb = (size_t)((tb ? n : k) * g.ldb);
 		g.sc = (size_t)(m * g.ldc + 2 * gap);

@@ -97,7 +97,7 @@ static void rows(int n, int d, int gf, int gt, bool add, bool from_index, bool t
 		rf_i32 from_i = some_indices(fi, n, many), to_i;
 		double *ref = keep(to.n, sizeof *ref);
 
-		for (int i = 0; i < n; i++)     /* with add some indices occur twice, without add none does */
+		for (int i = 0; i < n; i++) /* with add some indices occur twice, without add none does */
 			ti[i] = add ? i / 3 : many - 1 - i;
 		to_i = in_i32(ti, n);
 		for (size_t i = 0; i < to.n; i++)
@@ -123,8 +123,8 @@ static void tails(int nb, int per, int steps, int w, int d, bool one_slot)
 
 	while (keeps < 4 && row[keeps] < steps)
 		keeps++;
-	snprintf(label, sizeof label, "nb %d per %d steps %d w %d d %d one slot %d", nb, per, steps, w,
-	         d, one_slot);
+	snprintf(label, sizeof label, "nb %d per %d steps %d w %d d %d one slot %d", nb, per, steps, w, d,
+	         one_slot);
 	for (EACH_DEVICE) {
 		struct buf x = in((size_t)((w + steps) * nb) * D, -1, 1),
 			   slots = in((size_t)(SLOTS * w) * D, -1, 1);
@@ -206,8 +206,8 @@ static void rmsnorm(int rows, int d, int gap, bool plus_one, int gated, bool add
 				r = un(r, 1 / sqrt(mean), -0.5 / (mean * sqrt(mean)));
 				for (int j = 0; j < d; j++) {
 					num z = mul(mul(X[i * ldx + j], r), lin(1, W[j], 0, W[j], plus_one));
-					Y[i * d + j] = gated ? mul(z, silu(G[gated == 2 ? i : i * d + j]))
-					                     : z;
+					Y[i * d + j] =
+						gated ? mul(z, silu(G[gated == 2 ? i : i * d + j])) : z;
 				}
 			}
 			seed_back(Y, dy);
@@ -318,7 +318,8 @@ static void decay(int rows, int H, float wide)
 			a_ = nums(a), A_ = nums(A), dt_ = nums(dt), G = room(n);
 			for (size_t i = 0; i < n; i++)
 				G[i] = scaled(mul(exponential(A_[i % heads]),
-				                  softplus(lin(1, a_[i], 1, dt_[i % heads], 0))), -1);
+				                  softplus(lin(1, a_[i], 1, dt_[i % heads], 0))),
+				              -1);
 			seed_back(G, dg);
 			back_propagate();
 		}
@@ -336,8 +337,10 @@ static num activation(num x, enum rf_act act)
 	switch (act) {
 	case RF_ACT_SILU: return silu(x);
 	case RF_ACT_RELU: return un(x, val[x] > 0 ? val[x] : 0, val[x] > 0);
+	/* clang-format off */
 	case RF_ACT_ELU:  return un(x, val[x] > 0 ? val[x] + 1 : exp(val[x]), val[x] > 0 ? 1 : exp(val[x]));
 	default:          return x;
+		/* clang-format on */
 	}
 }
 
@@ -370,9 +373,11 @@ static num *conv_ref(struct rf_conv_fwd a, const num *x, const num *weight)
 
 static void conv(int nb, int steps, int d, int head, int w, enum rf_act act, enum rf_norm norm, bool weighted)
 {
+	/* clang-format off */
 	struct rf_conv_fwd c = { .nb = nb, .steps = steps, .w = w, .parts = 1,
 	                         .part = { { .d = d, .head = head, .act = act, .norm = norm,
 	                                     .scale = 0.7f } } };
+	/* clang-format on */
 	size_t R = (size_t)nb * (size_t)steps, n = R * (size_t)d, nx = n + (size_t)((w - 1) * nb) * (size_t)d;
 
 	snprintf(label, sizeof label, "nb %d steps %d d %d head %d w %d act %d norm %d weight %d", nb, steps,
@@ -402,8 +407,8 @@ static void conv(int nb, int steps, int d, int head, int w, enum rf_act act, enu
 		}
 		values("conv_fwd", y, first ? values_of(Y, n) : NULL, VALUE);
 		values("conv_bwd dx", dx, first ? gradients(X, nx, NULL) : NULL, GRADIENT);
-		values("conv_bwd dweight", dweight,
-		       first ? gradients(Wt, weight.n, dweight.h) : NULL, GRADIENT);
+		values("conv_bwd dweight", dweight, first ? gradients(Wt, weight.n, dweight.h) : NULL,
+		       GRADIENT);
 	}
 }
 
@@ -420,7 +425,7 @@ static void convs(void)
 			}
 	for (enum rf_act act = 0; act < 4; act++)
 		for (enum rf_norm norm = 0; norm < 3; norm++) {
-			conv(1, 3, 7, 1, 1, act, norm, false);   /* no convolution */
+			conv(1, 3, 7, 1, 1, act, norm, false); /* no convolution */
 			conv(8, 64, 14, 7, 1, act, norm, false);
 		}
 	conv(1, 300, 512, 128, 4, RF_ACT_SILU, 1, true);
@@ -430,7 +435,7 @@ static void convs(void)
 		/* heads wider than a warp's registers */
 		conv(2, 70, 600, 300, 4, RF_ACT_SILU, norm, true);
 		conv(3, 2, 257, 257, 1, RF_ACT_SILU, norm, norm == 1);
-		conv(1, 300, 70, 35, 9, RF_ACT_SILU, norm, true);        /* long convolutions */
+		conv(1, 300, 70, 35, 9, RF_ACT_SILU, norm, true); /* long convolutions */
 		conv(2, 90, 10, 5, 64, RF_ACT_SILU, norm, true);
 		/* more sequences than parts of a sum */
 		conv(601, 2, 16, 8, 4, RF_ACT_SILU, norm, true);
@@ -449,8 +454,8 @@ static void conv_gaps(int nb, int steps, int d, int w, int gap, bool weighted, e
 	for (EACH_DEVICE) {
 		struct buf x = in(rows_n * D, 0.5f, 1.5f), wide = in(rows_n * ld, -1, 1),
 			   weight = in((size_t)(d * w), 0.1f, 1);
-		struct buf y[2] = { out(n),
-		                    out(n) }, dy = in(n, -1, 1), dx = out(x.n), dwide = in(wide.n, -1, 1);
+		struct buf y[2] = { out(n), out(n) }, dy = in(n, -1, 1), dx = out(x.n),
+			   dwide = in(wide.n, -1, 1);
 		struct buf dw[2] = { in(weight.n, 0, 0), in(weight.n, 0, 0) };
 		float *a, *b;
 		bool same;
@@ -459,15 +464,16 @@ static void conv_gaps(int nb, int steps, int d, int w, int gap, bool weighted, e
 			memcpy(wide.h + i * ld, x.h + i * D, D * sizeof *x.h);
 		dev->ops->upload(dev, wide.m, wide.h, wide.n * sizeof *wide.h);
 		for (int i = 0; i < 2; i++) {
+			/* clang-format off */
 			const struct rf_conv_part part = { .d = d, .head = d / 2, .act = RF_ACT_SILU,
 				.norm = norm, .scale = 0.5f, .weight = weighted ? weight.m : NULL,
 				.y = y[i].m, .dy = dy.m, .dweight = weighted ? dw[i].m : NULL };
+			/* clang-format on */
 
 			RF_RUN(dev, conv_fwd, .nb = nb, .steps = steps, .ldx = i ? (int)ld : 0, .w = w,
 			       .parts = 1, .x = i ? wide.m : x.m, .part = { part });
 			RF_RUN(dev, conv_bwd, .nb = nb, .steps = steps, .ldx = i ? (int)ld : 0, .w = w,
-			       .parts = 1, .x = i ? wide.m : x.m, .dx = i ? dwide.m : dx.m,
-			       .part = { part });
+			       .parts = 1, .x = i ? wide.m : x.m, .dx = i ? dwide.m : dx.m, .part = { part });
 		}
 		a = get(y[0]), b = get(y[1]);
 		same = !memcmp(a, b, n * sizeof *a);
@@ -512,8 +518,9 @@ static void conv_side(int nb, int steps, int w, const struct rf_conv_part *part,
 	for (EACH_DEVICE) {
 		struct buf x = in(rows_n * D, 0.5f, 1.5f), dx[2] = { out(x.n), out(x.n) };
 		struct rf_conv_fwd a = { .nb = nb, .steps = steps, .w = w, .parts = parts, .x = x.m };
-		struct rf_conv_bwd b = { .nb = nb, .steps = steps, .w = w, .parts = parts, .x = x.m,
-		                         .dx = dx[0].m };
+		struct rf_conv_bwd b = {
+			.nb = nb, .steps = steps, .w = w, .parts = parts, .x = x.m, .dx = dx[0].m
+		};
 		struct buf y[2][RF_SIDE], dw[2][RF_SIDE];
 		double differ = 0;
 
@@ -559,13 +566,11 @@ static void conv_side(int nb, int steps, int w, const struct rf_conv_part *part,
 
 static void convs_side(void)
 {
-	const struct rf_conv_part q = { .d = 64, .head = 32, .act = RF_ACT_SILU, .norm = RF_NORM_L2,
-	                                .scale = 0.3f },
-	                          k = { .d = 32, .head = 16, .act = RF_ACT_ELU, .norm = RF_NORM_SUM,
-	                                .scale = 1 },
-	                          v = { .d = 200, .head = 100, .act = RF_ACT_SILU, .scale = 1 },
-	                          wide = { .d = 600, .head = 300, .act = RF_ACT_SILU, .norm = RF_NORM_L2,
-	                                   .scale = 1 };
+	const struct rf_conv_part
+		q = { .d = 64, .head = 32, .act = RF_ACT_SILU, .norm = RF_NORM_L2, .scale = 0.3f },
+		k = { .d = 32, .head = 16, .act = RF_ACT_ELU, .norm = RF_NORM_SUM, .scale = 1 },
+		v = { .d = 200, .head = 100, .act = RF_ACT_SILU, .scale = 1 },
+		wide = { .d = 600, .head = 300, .act = RF_ACT_SILU, .norm = RF_NORM_L2, .scale = 1 };
 
 	conv_side(1, 70, 4, (struct rf_conv_part[]){ q, k, v }, 3);
 	conv_side(3, 5, 4, (struct rf_conv_part[]){ v, q }, 2);
@@ -591,9 +596,11 @@ static void rope(int nb, int steps, int heads, int D, int from, bool with_past)
 		for (int b = 0; b < 8; b++)
 			past[b] = with_past ? 1000 * b + b : 0;
 		pasts = in_i32(past, 8);
+		/* clang-format off */
 		struct rf_rope r = { .nb = nb, .steps = steps, .heads = heads, .D = D, .from = from,
 		                     .theta = 10000,
 			.past_len = with_past ? pasts : NULL, .x = x.m, .y = x.m };
+		/* clang-format on */
 		dev->ops->rope(dev, &r);
 		r.x = r.y = y.m;
 		dev->ops->rope(dev, &r);
@@ -605,8 +612,8 @@ static void rope(int nb, int steps, int heads, int D, int from, bool with_past)
 					size_t at = ((size_t)row * (size_t)heads + (size_t)h) * (size_t)D +
 					            (size_t)i,
 					       pair = at + (size_t)D / 2;
-					double turn = (past[row % nb] + from + row / nb) *
-					              pow(10000, -2.0 * i / D);
+					double turn =
+						(past[row % nb] + from + row / nb) * pow(10000, -2.0 * i / D);
 					ref[at] = x.h[at] * cos(turn) - x.h[pair] * sin(turn);
 					ref[pair] = x.h[pair] * cos(turn) + x.h[at] * sin(turn);
 				}
@@ -634,9 +641,9 @@ static void rope_gaps(int nb, int steps, int heads, int D, int rotary, int gx, i
 			for (int h = 0; h < heads; h++)
 				for (int i = 0; i < D; i++) {
 					const float *p = x.h + r * ldx + h * D;
-					double turn = (past[r % nb] + 3 + r / nb) *
-					              pow(10000,
-					                  -2.0 * (i % (half + !half)) / (rotary + !rotary));
+					double turn =
+						(past[r % nb] + 3 + r / nb) *
+						pow(10000, -2.0 * (i % (half + !half)) / (rotary + !rotary));
 
 					want[r * ldy + h * D + i] =
 						i >= rotary ? (double)p[i]
@@ -674,8 +681,10 @@ static void nans(void)
 				for (enum rf_norm norm = 0; norm < 3; norm++) {
 					RF_RUN(dev, conv_fwd, .nb = 1, .steps = R, .w = 1, .parts = 1,
 					       .x = which ? w.m : x.m,
+					       /* clang-format off */
 					       .part = { { .d = D, .head = HEAD, .act = act,
 					                   .norm = norm, .scale = 1, .y = y.m } });
+					/* clang-format on */
 					keeps_nan("conv_fwd", y);
 				}
 		}

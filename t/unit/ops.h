@@ -22,8 +22,8 @@
 #include "device/dev.h"
 #include "model/config.h"
 
-#define UNUSED __attribute__((unused))
-#define COUNT(a) (int)(sizeof (a) / sizeof *(a))
+#define UNUSED   __attribute__((unused))
+#define COUNT(a) (int)(sizeof(a) / sizeof *(a))
 
 static UNUSED void *need(size_t n, size_t size)
 {
@@ -38,25 +38,29 @@ static UNUSED void *need(size_t n, size_t size)
 
 /* sizes around which loops begin, end and are divided */
 static UNUSED const int rows_of[] = { 1, 3, 64, 65, 300 }, widths[] = { 1, 7, 16, 17, 40, 512 },
-                        vocabs[] = { 40, 384, 1000 };
+			vocabs[] = { 40, 384, 1000 };
 
-static bool bf16;      /* whether the devices round the operands of products */
+static bool bf16; /* whether the devices round the operands of products */
 
 /* Returns a number as products read it; a product of rounded numbers is as exact as any product. */
 static UNUSED double operand(float x, bool rounded) { return rounded ? rf_bf16_f32(rf_f32_bf16(x)) : x; }
 
 /* ---- results ------------------------------------------------------------------------------- */
 
-#define VALUE 1e-5     /* limits of an error, divided by the largest number */
+#define VALUE    1e-5 /* limits of an error, divided by the largest number */
 #define GRADIENT 1e-4
 
-static struct { char name[48]; double limit, worst; int bad, bits; } line[100];
+static struct {
+	char name[48];
+	double limit, worst;
+	int bad, bits;
+} line[100];
 static int lines;
 static char label[200];
 static struct rf_dev *dev;
 static const char *dev_name;
 static const char *case_name = ""; /* the function of the current case */
-static bool first;     /* the device whose outputs are compared with the reference */
+static bool first;                 /* the device whose outputs are compared with the reference */
 
 static UNUSED int find_line(const char *name, double limit)
 {
@@ -108,12 +112,16 @@ static UNUSED void bail_out(const char *why)
 /* n numbers on the host and on the device; on the device FENCE numbers follow that no operation may
  * change. */
 enum { BUFS = 64, FENCE = 16 };
-struct buf { size_t n; float *h; rf_f32 m; };
+struct buf {
+	size_t n;
+	float *h;
+	rf_f32 m;
+};
 static struct buf bufs[BUFS];
 static rf_i32 ints[BUFS];
 static rf_f64 reals[BUFS];
 static int nbufs, nints, nreals;
-static size_t shift;   /* arrays begin this many numbers after an allocation's first byte */
+static size_t shift; /* arrays begin this many numbers after an allocation's first byte */
 static unsigned long long seed;
 
 static UNUSED float uniform(float lo, float hi)
@@ -200,7 +208,10 @@ static UNUSED float *get(struct buf b)
 
 /* The outputs of the first device, in order. */
 enum { KEPT = 64 };
-static struct { void *p; size_t bytes; } kept[KEPT];
+static struct {
+	void *p;
+	size_t bytes;
+} kept[KEPT];
 static int nkept, next;
 static unsigned long long all_bits = 14695981039346656037ull; /* FNV-1a of its outputs in all cases */
 
@@ -276,8 +287,11 @@ static UNUSED void keeps_nan(const char *op, struct buf b)
 
 /* ---- the tape ------------------------------------------------------------------------------ */
 
-typedef int num;  /* a number on the tape */
-static struct { num from; double by; } *edge;
+typedef int num; /* a number on the tape */
+static struct {
+	num from;
+	double by;
+} * edge;
 static double *val, *adj;
 static size_t *edges_before, nedge, edge_room;
 static int nnum, num_room;
@@ -390,10 +404,7 @@ static UNUSED num silu(num a)
 static void *case_mem[400];
 static int ncase_mem;
 
-static UNUSED void *keep(size_t n, size_t size)
-{
-	return case_mem[ncase_mem++] = need(n, size);
-}
+static UNUSED void *keep(size_t n, size_t size) { return case_mem[ncase_mem++] = need(n, size); }
 
 static UNUSED num *nums(struct buf b)
 {
@@ -466,7 +477,12 @@ static UNUSED double *gemm_ref(const struct rf_gemm *g, const float *a, const fl
 
 /* ---- the devices --------------------------------------------------------------------------- */
 
-struct device { const char *name; int threads; char title[40]; struct rf_dev d; };
+struct device {
+	const char *name;
+	int threads;
+	char title[40];
+	struct rf_dev d;
+};
 static struct device device[16];
 static int devices;
 
@@ -479,8 +495,9 @@ static UNUSED void close_devices(void)
 static UNUSED void open_devices(int argc, char *argv[], enum rf_math math)
 {
 	static const struct device standard[] = { { .name = "cpu", .threads = 1 },
-	                                          { .name = "cpu", .threads = 2 },
-		{ .name = "cpu", .threads = 3 }, { .name = "check", .threads = 2 } };
+		                                  { .name = "cpu", .threads = 2 },
+		                                  { .name = "cpu", .threads = 3 },
+		                                  { .name = "check", .threads = 2 } };
 	struct rf_err e;
 
 	for (int i = 0; i < (argc > 1 ? argc - 1 : COUNT(standard)) && i < COUNT(device); i++) {
@@ -520,7 +537,10 @@ static UNUSED unsigned one_in(void)
  * others. */
 static bool left_out(const char *function)
 {
-	static struct { const char *name; unsigned cases; } of[100];
+	static struct {
+		const char *name;
+		unsigned cases;
+	} of[100];
 	const unsigned every = one_in();
 	unsigned at;
 	int i = 0;
@@ -535,7 +555,10 @@ static bool left_out(const char *function)
 }
 
 /* for (EACH_DEVICE): the body is a case, which runs on each of the devices in turn. */
-#define EACH_DEVICE int i_ = 0; i_ < devices && begin_case(i_, __func__); end_case(), i_++
+#define EACH_DEVICE \
+	int i_ = 0; \
+	i_ < devices &&begin_case(i_, __func__); \
+	end_case(), i_++
 
 static UNUSED bool begin_case(int i, const char *function)
 {

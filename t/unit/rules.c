@@ -14,21 +14,22 @@
 #define ARRAY(dtype, shape, data) "{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data\":[" data "]}"
 
 /* the value of a part in the map of parts */
-#define PART ARRAY("<f4", "2,1", "-0.25,1")
-#define TWO ARRAY("<f4", "2,1", "0.5,1")
-#define FOUR ARRAY("<f4", "2,2", "1,2,3,4")
-#define LONG "\"B_is_a_name_that_has_32_letters_\":"
-#define BYTES(base64) "{\"dtype\":\"<f4\",\"shape\":[2,1],\"data\":{\"base64\":\"" base64 "\"}}"
-#define Z9(part) "\"z9\":" PART ",", "\"z9\":" part ","
-#define WRITTEN(tokens) ARRAY("<i4", "2,3", tokens)
-#define LENGTHS(two) ARRAY("<i4", "2", two)
+#define PART             ARRAY("<f4", "2,1", "-0.25,1")
+#define TWO              ARRAY("<f4", "2,1", "0.5,1")
+#define FOUR             ARRAY("<f4", "2,2", "1,2,3,4")
+#define LONG             "\"B_is_a_name_that_has_32_letters_\":"
+#define BYTES(base64)    "{\"dtype\":\"<f4\",\"shape\":[2,1],\"data\":{\"base64\":\"" base64 "\"}}"
+#define Z9(part)         "\"z9\":" PART ",", "\"z9\":" part ","
+#define WRITTEN(tokens)  ARRAY("<i4", "2,3", tokens)
+#define LENGTHS(two)     ARRAY("<i4", "2", two)
 #define PER_TOKEN(shape) ARRAY("<f4", shape, "5,6,7,8")
-#define CHOSEN(length) ARRAY("<i4", "3", length)
-#define NAMED(name) "\"z9\":", "\"" name "\":"
+#define CHOSEN(length)   ARRAY("<i4", "3", length)
+#define NAMED(name)      "\"z9\":", "\"" name "\":"
 #define NO_NAME(shown) \
 	"reward.parts: '" shown "' is not a name of up to 32 letters, digits and '_' that begins with a " \
 	"letter"
 
+/* clang-format off */
 static const char good_record[] =
 	"{\"seq\":1,\"type\":\"seq\",\"body\":{\"id\":5,\"tokens\":" ARRAY("<i4", "6", "1,2,3,4,5,9")
 	",\"prompt_len\":2,\"answers\":[\"a\",\"b\"],\"source\":\"s\",\"meta\":{\"m\":1}"
@@ -50,8 +51,11 @@ static const char good_record[] =
 	        ",\"from\":" CHOSEN("1,0,1") ",\"logp\":" ARRAY("<f4", "3", "-1,-2.5,0")
 	        ",\"greedy\":" CHOSEN("0,0,1") "}"
 	",\"other\":{\"x\":[1,{\"y\":\"z\"}]}}}";
+/* clang-format on */
 
-static const struct { const char *from, *to, *words; } broken[] = {
+static const struct {
+	const char *from, *to, *words;
+} broken[] = {
 	{ "\"id\":5", "\"id\":-1", "id is not" },
 	{ "\"id\":5", "\"id\":\"x\"", "id is not" },
 	{ "\"id\":5", "\"id\":5.0", "id is not" },
@@ -69,24 +73,38 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	  "tokens does not have the dtype <i4" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "[1,2,3,4,5,9]", "tokens is not an array" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"base64\":\"AAAA\"}", "tokens is not an array" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[6],"
-	  "\"data\":{\"base64\":\"AAAA\"}}", "tokens has 3 bytes of data" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"),
+	  "{\"dtype\":\"<i4\",\"shape\":[6],"
+	  "\"data\":{\"base64\":\"AAAA\"}}",
+	  "tokens has 3 bytes of data" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[6],\"data\":\"AAAA\"}",
 	  "tokens has data that are not binary" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"shape\":[6],\"dtype\":\"<i4\","
-	  "\"data\":{\"base64\":\"AAAA\"}}", "in this order" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[6],"
-	  "\"Data\":{\"base64\":\"AAAA\"}}", "in this order" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"),
+	  "{\"shape\":[6],\"dtype\":\"<i4\","
+	  "\"data\":{\"base64\":\"AAAA\"}}",
+	  "in this order" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"),
+	  "{\"dtype\":\"<i4\",\"shape\":[6],"
+	  "\"Data\":{\"base64\":\"AAAA\"}}",
+	  "in this order" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":6,\"data\":{\"base64\":\"AAAA\"}}",
 	  "tokens does not have 1 dimension" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[6.0],"
-	  "\"data\":{\"base64\":\"AAAA\"}}", "tokens has a size that is not" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[-6],"
-	  "\"data\":{\"base64\":\"AAAA\"}}", "tokens has a size that is not" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[2147483648],"
-	  "\"data\":{\"base64\":\"AAAA\"}}", "tokens has a size that is not" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[2147483647],"
-	  "\"data\":{\"base64\":\"AAAA\"}}", "tokens has 3 bytes of data" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"),
+	  "{\"dtype\":\"<i4\",\"shape\":[6.0],"
+	  "\"data\":{\"base64\":\"AAAA\"}}",
+	  "tokens has a size that is not" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"),
+	  "{\"dtype\":\"<i4\",\"shape\":[-6],"
+	  "\"data\":{\"base64\":\"AAAA\"}}",
+	  "tokens has a size that is not" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"),
+	  "{\"dtype\":\"<i4\",\"shape\":[2147483648],"
+	  "\"data\":{\"base64\":\"AAAA\"}}",
+	  "tokens has a size that is not" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"),
+	  "{\"dtype\":\"<i4\",\"shape\":[2147483647],"
+	  "\"data\":{\"base64\":\"AAAA\"}}",
+	  "tokens has 3 bytes of data" },
 	{ "\"prompt_len\":2", "\"prompt_len\":7", "prompt_len is 7, but the sequence has only 6" },
 	{ "\"prompt_len\":2", "\"prompt_len\":-1", "prompt_len is not" },
 	{ "\"prompt_len\":2", "\"prompt_len\":2,\"response\":" ARRAY("<i4", "1", "3"),
@@ -125,10 +143,14 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ "\"source\":\"s\"", "\"source\":null", "'source' is nil" },
 	{ "{\"m\":1}", "[]", "meta is not a map" },
 	{ "{\"m\":1}", "null", "'meta' is nil" },
-	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"), "{\"dtype\":\"<f4\",\"shape\":[6],"
-	  "\"data\":{\"base64\":\"AADAfwAAgD8AAIA/AACAPwAAgD8AAIA/\"}}", "entropy is NaN (number 0)" },
-	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"), "{\"dtype\":\"<f4\",\"shape\":[6],"
-	  "\"data\":{\"base64\":\"AACAfwAAgD8AAIA/AACAPwAAgD8AAIA/\"}}", "entropy is infinite" },
+	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"),
+	  "{\"dtype\":\"<f4\",\"shape\":[6],"
+	  "\"data\":{\"base64\":\"AADAfwAAgD8AAIA/AACAPwAAgD8AAIA/\"}}",
+	  "entropy is NaN (number 0)" },
+	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"),
+	  "{\"dtype\":\"<f4\",\"shape\":[6],"
+	  "\"data\":{\"base64\":\"AACAfwAAgD8AAIA/AACAPwAAgD8AAIA/\"}}",
+	  "entropy is infinite" },
 	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"), ARRAY("<f4", "5", "1,1,1,1,1"),
 	  "entropy has the shape (5) where (6) was expected" },
 	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"), ARRAY("<f2", "6", "1,1,1,1,1,1.5"),
@@ -138,8 +160,10 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ ARRAY("<f4", "6,1", "1,2,3,4,5,6"), ARRAY("<f4", "1,6", "1,2,3,4,5,6"),
 	  "hidden has the shape (1, 6) where (6, 6) was expected" },
 	{ ARRAY("<f4", "6,1", "1,2,3,4,5,6"), ARRAY("<f4", "6,0", ""), "hidden is empty" },
-	{ ARRAY("<f4", "6,1", "1,2,3,4,5,6"), "{\"dtype\":\"<f4\",\"shape\":[6,2147483647],"
-	  "\"data\":{\"base64\":\"AAAA\"}}", "hidden has 3 bytes of data" },
+	{ ARRAY("<f4", "6,1", "1,2,3,4,5,6"),
+	  "{\"dtype\":\"<f4\",\"shape\":[6,2147483647],"
+	  "\"data\":{\"base64\":\"AAAA\"}}",
+	  "hidden has 3 bytes of data" },
 	{ ARRAY("<i4", "2", "1,3"), ARRAY("<i4", "2", "0,3"), "positions: number 0 is 0, outside 1 to 5" },
 	{ ARRAY("<i4", "2", "1,3"), ARRAY("<i4", "2", "1,6"), "positions: number 1 is 6, outside 1 to 5" },
 	{ ARRAY("<i4", "2", "1,3"), ARRAY("<i4", "2", "-1,3"), "positions: number 0 is -1" },
@@ -157,14 +181,18 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), ARRAY("<i4", "2,0,2", ""), "rollout.tokens is empty" },
 	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), ARRAY("<i4", "2,2,2", "1,2,3,4,5,6,7,8"),
 	  "rollout.length has the shape (2, 1) where (2, 2) was expected" },
-	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), "{\"dtype\":\"<i4\",\"shape\":[2,2147483647,2147483647],"
-	  "\"data\":{\"base64\":\"\"}}", "rollout.tokens has 0 bytes" },
+	{ ARRAY("<i4", "2,1,2", "1,2,3,4"),
+	  "{\"dtype\":\"<i4\",\"shape\":[2,2147483647,2147483647],"
+	  "\"data\":{\"base64\":\"\"}}",
+	  "rollout.tokens has 0 bytes" },
 	{ ARRAY("<f4", "2,1,2", "-1,-2,-3,-4"), ARRAY("<f4", "2,1,1", "-1,-2"),
 	  "rollout.logp has the shape (2, 1, 1) where (2, 1, 2) was expected" },
 	{ ARRAY("<f4", "2,1,2,1", "1,2,3,4"), ARRAY("<f4", "2,1,2,2", "1,2,3,4,5,6,7,8"),
 	  "rollout.h_gt has the shape (2, 2, 1) where (2, 2, 2) was expected" },
-	{ ARRAY("<f4", "2,1,2,1", "1,2,3,4"), "{\"dtype\":\"<f4\",\"shape\":[2,1,2,2147483647],"
-	  "\"data\":{\"base64\":\"\"}}", "rollout.h_pred has 0 bytes" },
+	{ ARRAY("<f4", "2,1,2,1", "1,2,3,4"),
+	  "{\"dtype\":\"<f4\",\"shape\":[2,1,2,2147483647],"
+	  "\"data\":{\"base64\":\"\"}}",
+	  "rollout.h_pred has 0 bytes" },
 	{ ",\"h_gt\":" ARRAY("<f4", "2,2,1", "1,2,3,4"), "", "rollout has h_pred but no h_gt" },
 	{ "\"h_pred\":" ARRAY("<f4", "2,1,2,1", "1,2,3,4") ",", "", "rollout has h_gt but no h_pred" },
 	{ ARRAY("<i4", "2,1", "2,1"), ARRAY("<i4", "2,1", "2,0"),
@@ -185,12 +213,11 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1") ",", "", "reward has no 'total'" },
 	{ "\"total\":" TWO, "\"total\":" ARRAY("<f4", "1,1", "0.5"),
 	  "reward.total has the shape (1, 1) where (2, 1) was expected" },
-	{ "\"total\":" TWO, "\"total\":" FOUR,
-	  "reward.edit has the shape (2, 1) where (2, 2) was expected" },
+	{ "\"total\":" TWO, "\"total\":" FOUR, "reward.edit has the shape (2, 1) where (2, 2) was expected" },
 	{ "\"total\":" TWO, "\"total\":" BYTES("AADAfwAAgD8="), "reward.total is NaN" },
 	{ Z9(FOUR), "reward.parts.z9 has the shape (2, 2) where (2, 1) was expected" },
-	{ "\"total\":" TWO ",\"edit\":" TWO ",\"parts\":{\"z9\":" PART "," LONG PART "},\"per_token\":"
-	  PER_TOKEN("2,1,2") "}",
+	{ "\"total\":" TWO ",\"edit\":" TWO ",\"parts\":{\"z9\":" PART "," LONG PART
+	  "},\"per_token\":" PER_TOKEN("2,1,2") "}",
 	  "\"total\":" FOUR "}", "reward has 2 numbers per position, but rollout has 1" },
 	{ "\"parts\":{", "\"parts\":[1],\"others\":{", "reward.parts is not a map" },
 	{ "\"parts\":{", "\"parts\":null,\"others\":{", "'parts' is nil" },
@@ -228,15 +255,18 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ "\"type\":\"seq\"", "\"type\":\"head\"", "this is a second head" },
 };
 
-static const char good_head[] = "{\"seq\":0,\"type\":\"head\",\"body\":{\"format\":1,\"vocab\":10,\"seed\":7,"
-        "\"tokenizer\":{\"kind\":\"bytes\",\"hash\":\"0123456789abcdef\",\"more\":[1]},"
+static const char good_head[] =
+	"{\"seq\":0,\"type\":\"head\",\"body\":{\"format\":1,\"vocab\":10,\"seed\":7,"
+	"\"tokenizer\":{\"kind\":\"bytes\",\"hash\":\"0123456789abcdef\",\"more\":[1]},"
 	"\"model\":{\"arch\":\"0000000000000001\",\"weights\":\"0000000000000002\",\"step\":3,"
-	        "\"dtype\":\"f32\"},"
+	"\"dtype\":\"f32\"},"
 	"\"shard\":{\"rank\":1,\"ranks\":3,\"mini_batch\":4,\"records\":0,\"steps\":0},"
 	"\"history\":[{\"tool\":\"x\",\"version\":\"1\",\"options\":{\"a\":1.0}}],"
-	        "\"later\":{\"k\":true}}}";
+	"\"later\":{\"k\":true}}}";
 
-static const struct { const char *from, *to, *words; } broken_heads[] = {
+static const struct {
+	const char *from, *to, *words;
+} broken_heads[] = {
 	{ "\"format\":1", "\"format\":2",
 	  "the stream has format 2, but this version of rf-tools reads format 1" },
 	{ "\"format\":1,", "", "the head has no 'format'" },
@@ -319,12 +349,14 @@ static void test_rules(void)
 	for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
 		replace_first(line, sizeof line, good_record, broken[i].from, broken[i].to);
 		ok(read_lines(good_head, line, &e) == RF_EDATA && strstr(e.msg, broken[i].words) &&
-		   !strncmp(e.msg, "<test>: record 1 (byte ", 23), "refused: %s", e.msg);
+		           !strncmp(e.msg, "<test>: record 1 (byte ", 23),
+		   "refused: %s", e.msg);
 	}
 	for (size_t i = 0; i < sizeof broken_heads / sizeof *broken_heads; i++) {
 		replace_first(line, sizeof line, good_head, broken_heads[i].from, broken_heads[i].to);
 		ok(read_lines(line, NULL, &e) == RF_EDATA && strstr(e.msg, broken_heads[i].words) &&
-		   !strncmp(e.msg, "<test>: head (byte 0): ", 23), "refused: %s", e.msg);
+		           !strncmp(e.msg, "<test>: head (byte 0): ", 23),
+		   "refused: %s", e.msg);
 	}
 	replace_first(line, sizeof line, good_record, "\"temperature\":0.5", "\"temperature\":1");
 	ok(read_lines(good_head, line, &e) == RF_EOF, "a temperature may be an integer");
@@ -388,7 +420,9 @@ static void test_parts(void)
 
 static void test_ends(void)
 {
-	static const struct { const char *line, *words; } some[] = {
+	static const struct {
+		const char *line, *words;
+	} some[] = {
 		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"count\":0,\"xxh64\":0}}",
 		  "its hash does not match the records" },
 		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"count\":1,\"xxh64\":0}}",
@@ -477,11 +511,10 @@ static void test_pass_through(void)
 	rf_record_encode(&a, 1, &copy);
 	rf_msg_to_json(a.p, a.n, &json, &n, &e);
 	ok(json && strstr(json, "\"body\":{\"id\":5,\"tokens\"") &&
-	   strstr(json, "},\"zeta\":[1.5,\"\",{}],\"other\":{") &&
-	   strstr(json, "},\"later\":{\"base64\":\"AAE=\"}},\"advantage\"") &&
-	   strstr(json, "},\"sampler\":\"nucleus\"},\"reward\":{\"kind\":\"mine\",\"total\":" PART
-	                ",\"edit\":" PART
-	                ",\"parts\":{\"z9\":" PART "," LONG),
+	           strstr(json, "},\"zeta\":[1.5,\"\",{}],\"other\":{") &&
+	           strstr(json, "},\"later\":{\"base64\":\"AAE=\"}},\"advantage\"") &&
+	           strstr(json, "},\"sampler\":\"nucleus\"},\"reward\":{\"kind\":\"mine\",\"total\":" PART
+	                        ",\"edit\":" PART ",\"parts\":{\"z9\":" PART "," LONG),
 	   "are written in the order of the table, then the unknown keys unchanged");
 	free(json);
 	free(msg);
@@ -506,17 +539,18 @@ static void test_pass_through(void)
 	rf_head_stage(&same, "rf-b", "0.2", &e);
 	for (int i = 3; i < 7; i++)
 		rf_head_option(&same, &options[i], &e);
-	ok(rf_head_option(&same, &options[7], &e) == RF_EUSAGE,
-	   "an option that is not UTF-8 is refused: %s", e.msg);
+	ok(rf_head_option(&same, &options[7], &e) == RF_EUSAGE, "an option that is not UTF-8 is refused: %s",
+	   e.msg);
 	strcpy(same.weights, "0000000000000004");
 	a.n = 0;
 	rf_head_encode(&a, &same);
 	rf_msg_to_json(a.p, a.n, &json, &n, &e);
 	ok(strstr(json, "\"model\":{\"arch\":\"0000000000000001\",\"weights\":\"0000000000000004\","
-	          "\"step\":3},"), "unknown keys of a model are removed with the model");
+	                "\"step\":3},"),
+	   "unknown keys of a model are removed with the model");
 	ok(strstr(json, "{\"a\":1.0}},{\"tool\":\"rf-a\",\"version\":\"0.1\",\"options\":{\"i\":-5,"
-	          "\"u\":\"18446744073709551615\",\"r\":2.0}},{\"tool\":\"rf-b\",\"version\":\"0.2\","
-	          "\"options\":{\"b\":true,\"t\":\"x y\",\"l\":[\"v\",\"w\"]}}],\"later\""),
+	                "\"u\":\"18446744073709551615\",\"r\":2.0}},{\"tool\":\"rf-b\",\"version\":\"0.2\","
+	                "\"options\":{\"b\":true,\"t\":\"x y\",\"l\":[\"v\",\"w\"]}}],\"later\""),
 	   "stages are appended to the history: %s", json);
 	free(json);
 	rf_head_free(&same);
@@ -548,24 +582,49 @@ static void test_too_large(void)
 
 static void test_hostile(void)
 {
-	static const struct { const char *name, *bytes; size_t n; } some[] = {
-		{ "nothing", "", 0 }, { "an array of 2^32-1", "\xdd\xff\xff\xff\xff\1", 6 },
+	static const struct {
+		const char *name, *bytes;
+		size_t n;
+	} some[] = {
+		{ "nothing", "", 0 },
+		{ "an array of 2^32-1", "\xdd\xff\xff\xff\xff\1", 6 },
 		{ "a map of 2^32-1", "\xdf\xff\xff\xff\xff\1", 6 },
 		{ "a string of 2^32-1", "\xdb\xff\xff\xff\xff", 5 },
 		{ "binary of 2^32-1", "\xc6\xff\xff\xff\xff", 5 },
-		{ "an extension", "\xc7\x04\x01" "abcd", 7 }, { "a fixed extension", "\xd4\x01\x02", 3 },
-		{ "byte c1", "\xc1", 1 }, { "a timestamp", "\xd6\xff\0\0\0\0", 6 },
-		{ "an array cut short", "\x93\x01\x02", 3 }, { "an integer cut short", "\xcd\x01", 2 },
+		{ "an extension",
+		  "\xc7\x04\x01"
+		  "abcd",
+		  7 },
+		{ "a fixed extension", "\xd4\x01\x02", 3 },
+		{ "byte c1", "\xc1", 1 },
+		{ "a timestamp", "\xd6\xff\0\0\0\0", 6 },
+		{ "an array cut short", "\x93\x01\x02", 3 },
+		{ "an integer cut short", "\xcd\x01", 2 },
 		{ "a float cut short", "\xcb\0\0\0", 4 },
-		{ "two objects", "\x01\x02", 2 }, { "a key that is a number", "\x81\x01\x02", 3 },
-		{ "a key twice", "\x82\xa1" "a\1\xa1" "a\2", 7 },
-		{ "a key twice, in two forms", "\x82\xa1" "a\1\xd9\1" "a\2", 8 },
-		{ "a key with a NUL", "\x81\xa2" "a\0\1", 5 },
-		{ "UTF-8 cut short", "\xa1\xc3", 2 }, { "UTF-8 too long", "\xa2\xc0\x80", 3 },
-		{ "a surrogate", "\xa3\xed\xa0\x80", 4 }, { "beyond Unicode", "\xa4\xf4\x90\x80\x80", 5 },
+		{ "two objects", "\x01\x02", 2 },
+		{ "a key that is a number", "\x81\x01\x02", 3 },
+		{ "a key twice",
+		  "\x82\xa1"
+		  "a\1\xa1"
+		  "a\2",
+		  7 },
+		{ "a key twice, in two forms",
+		  "\x82\xa1"
+		  "a\1\xd9\1"
+		  "a\2",
+		  8 },
+		{ "a key with a NUL",
+		  "\x81\xa2"
+		  "a\0\1",
+		  5 },
+		{ "UTF-8 cut short", "\xa1\xc3", 2 },
+		{ "UTF-8 too long", "\xa2\xc0\x80", 3 },
+		{ "a surrogate", "\xa3\xed\xa0\x80", 4 },
+		{ "beyond Unicode", "\xa4\xf4\x90\x80\x80", 5 },
 		{ "UTF-8 that begins in the middle", "\xa1\x80", 2 },
 		{ "an overlong 3-byte form", "\xa3\xe0\x80\x80", 4 },
-		{ "NaN", "\xcb\x7f\xf8\0\0\0\0\0\0", 9 }, { "infinity", "\xca\x7f\x80\0\0", 5 },
+		{ "NaN", "\xcb\x7f\xf8\0\0\0\0\0\0", 9 },
+		{ "infinity", "\xca\x7f\x80\0\0", 5 },
 		{ "9 deep", "\x91\x91\x91\x91\x91\x91\x91\x91\x91\x01", 10 },
 	};
 	struct rf_err e = { 0 };
@@ -576,11 +635,11 @@ static void test_hostile(void)
 
 	getrusage(RUSAGE_SELF, &before);
 	for (size_t i = 0; i < sizeof some / sizeof *some; i++)
-		ok(rf_msg_check(some[i].bytes, some[i].n, &e) == RF_EDATA, "%s is refused: %s",
-		   some[i].name, e.msg);
+		ok(rf_msg_check(some[i].bytes, some[i].n, &e) == RF_EDATA, "%s is refused: %s", some[i].name,
+		   e.msg);
 	ok(rf_msg_check("\x91\x91\x91\x91\x91\x91\x91\x91\x01", 9, &e) == RF_OK, "8 deep is read");
-	ok(rf_msg_check("\x93\1\2", 3, &e) == RF_EDATA && strstr(e.msg,
-	                                                         "claims more elements than there are bytes"),
+	ok(rf_msg_check("\x93\1\2", 3, &e) == RF_EDATA &&
+	           strstr(e.msg, "claims more elements than there are bytes"),
 	   "a count is compared with the bytes left: %s", e.msg);
 
 	/* the largest map there can be, its last two keys equal, and unequal */
@@ -595,8 +654,8 @@ static void test_hostile(void)
 			msgpack_pack_nil(&pk);
 		}
 		ok(rf_msg_check(b.p, b.n, &e) == (twice ? RF_EDATA : RF_OK) &&
-		   (!twice || strstr(e.msg, "occurs twice")), "a map of 49999 keys%s",
-		   twice ? ", one of them twice" : "");
+		           (!twice || strstr(e.msg, "occurs twice")),
+		   "a map of 49999 keys%s", twice ? ", one of them twice" : "");
 	}
 	b.n = 0;
 	msgpack_pack_array(&pk, 8 << 20);
@@ -646,23 +705,26 @@ static void test_against_msgpack_c(void)
 			for (uint32_t hits = noise() % 4; hits; hits--) {
 				/* half of them near the front, where the structure is */
 				size_t at = noise() % (noise() % 2 ? n : n < 40 ? n : 40);
-				copy[at] = (unsigned char)(noise() % 2 ? noise()
-				                           : copy[at] ^ 1u << noise() % 8);
+				copy[at] =
+					(unsigned char)(noise() % 2 ? noise() : copy[at] ^ 1u << noise() % 8);
 			}
 			if (rf_msg_check(copy, n, &e) != RF_OK) {
 				refused++;
 				continue;
 			}
 			passed++;
-			disagree += msgpack_unpack_next(&result, (char *)copy, n,
-			                                &off) != MSGPACK_UNPACK_SUCCESS || off != n;
+			disagree += msgpack_unpack_next(&result, (char *)copy, n, &off) !=
+			                    MSGPACK_UNPACK_SUCCESS ||
+			            off != n;
 		}
 		rf_buf_free(&b);
 		rf_record_free(&r);
 	}
 	msgpack_unpacked_destroy(&result);
-	ok(passed > 10000 && refused > 10000 && !disagree, "of %ld damaged messages %ld pass and %ld do not; "
-	   "msgpack-c disagrees about %ld", passed + refused, passed, refused, disagree);
+	ok(passed > 10000 && refused > 10000 && !disagree,
+	   "of %ld damaged messages %ld pass and %ld do not; "
+	   "msgpack-c disagrees about %ld",
+	   passed + refused, passed, refused, disagree);
 }
 
 int main(void)

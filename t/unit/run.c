@@ -21,8 +21,7 @@
 static volatile sig_atomic_t stop;
 static const char *golden;
 
-__attribute__((format(printf, 1, 2)))
-static void sh(const char *fmt, ...)
+__attribute__((format(printf, 1, 2))) static void sh(const char *fmt, ...)
 {
 	char cmd[1000];
 	va_list ap;
@@ -86,7 +85,7 @@ static int damage_names(struct rf_tensor *t, int n)
 {
 	static const int64_t shape[2] = { 10, 64 };
 
-	memcpy(t[1].shape, shape, sizeof shape);      /* model.embeddings.weight */
+	memcpy(t[1].shape, shape, sizeof shape);         /* model.embeddings.weight */
 	t[2].name = "model.layers.0.attn.a_proj.weight"; /* b_proj */
 	return n;
 }
@@ -123,16 +122,16 @@ static int other_head(struct rf_tensor *t, int n)
 
 static void test_open(void)
 {
-	static const char *const cases[] = { "delta", "delta-gate-neg", "delta-hybrid", "delta-long",
-	                                     "delta-plain", "delta-relu-tied" };
+	static const char *const cases[] = { "delta",      "delta-gate-neg", "delta-hybrid",
+		                             "delta-long", "delta-plain",    "delta-relu-tied" };
 	struct rf_err e = { RF_OK, "" };
 	struct rf_ckpt c;
 	char path[500];
 
 	for (int i = 0; i < 6; i++) {
 		snprintf(path, sizeof path, "%s/%s", golden, cases[i]);
-		if (!ok(rf_ckpt_open(&c, path, &e) == RF_OK,
-		        "a checkpoint is opened: %s (%s)", cases[i], e.msg))
+		if (!ok(rf_ckpt_open(&c, path, &e) == RF_OK, "a checkpoint is opened: %s (%s)", cases[i],
+		        e.msg))
 			continue;
 		float *w = floats(c.params.total);
 		ok(rf_ckpt_load(&c, w, &e) == RF_OK && c.tied == (i == 5) && !*c.warning && c.step == 0 &&
@@ -158,8 +157,8 @@ static void test_open(void)
 	}
 	ok(opens("nowhere", RF_ENOINPUT, "nowhere", &e), "a missing directory is RF_ENOINPUT (%s)", e.msg);
 	sh("mkdir empty");
-	ok(opens("empty", RF_ENOINPUT, "neither a checkpoint", &e),
-	   "an empty directory is RF_ENOINPUT (%s)", e.msg);
+	ok(opens("empty", RF_ENOINPUT, "neither a checkpoint", &e), "an empty directory is RF_ENOINPUT (%s)",
+	   e.msg);
 	sh("touch file");
 	ok(opens("file", RF_EMODEL, "not a directory", &e), "a file is not a checkpoint (%s)", e.msg);
 	copy_golden("delta", "x");
@@ -203,8 +202,8 @@ static void test_tied(void)
 	ok(rf_ckpt_open(&c, "t", &e) == RF_OK && c.tied && c.params.tied &&
 	           strstr(c.warning, "there is no lm_head.weight"),
 	   "a file without lm_head.weight is tied, whatever the config says (%s)", c.warning);
-	ok(rf_run_begin(&c, "t-run", false, NULL, &e) == RF_OK,
-	   "a run begins from a tied checkpoint (%s)", e.msg);
+	ok(rf_run_begin(&c, "t-run", false, NULL, &e) == RF_OK, "a run begins from a tied checkpoint (%s)",
+	   e.msg);
 	rf_ckpt_close(&c);
 	ok(rf_ckpt_open(&c, "t-run", &e) == RF_OK && c.tied && !*c.warning && c.cfg.tied,
 	   "the config of that run says that it is tied");
@@ -223,8 +222,8 @@ static void test_tied(void)
 	const float second = w[1];
 	free(w);
 	rf_ckpt_close(&c);
-	if (ok(rf_ckpt_open(&c, "t2-out", &e) == RF_OK && c.tied,
-	       "the export is opened and is tied (%s)", e.msg)) {
+	if (ok(rf_ckpt_open(&c, "t2-out", &e) == RF_OK && c.tied, "the export is opened and is tied (%s)",
+	       e.msg)) {
 		const struct rf_tensor *head = rf_tensors_find(&c.tensors, "lm_head.weight");
 		float x[2];
 		ok(head && rf_tensor_read(head, 0, x, sizeof x, &e) == RF_OK && x[1] == second,
@@ -246,9 +245,11 @@ static void test_tied(void)
 
 static void test_export(void)
 {
-	static const struct { enum rf_dtype dtype; const char *dir; double error; } kinds[] = {
-		{ RF_F32, "e32", 0 }, { RF_BF16, "eb16", 0x1p-8 }, { RF_F16, "e16", 0x1p-11 }
-	};
+	static const struct {
+		enum rf_dtype dtype;
+		const char *dir;
+		double error;
+	} kinds[] = { { RF_F32, "e32", 0 }, { RF_BF16, "eb16", 0x1p-8 }, { RF_F16, "e16", 0x1p-11 } };
 	struct rf_err e = { RF_OK, "" };
 	struct rf_ckpt c, d;
 	float *w, *x;
@@ -352,16 +353,15 @@ static void test_damage(void)
 	   "damage: the weights differ in one byte (%s)", e.msg);
 	ok(damaged("cp ../step-000001/model.safetensors .", RF_EMODEL, "do not match state.json", &e),
 	   "damage: the weights are those of another step (%s)", e.msg);
-	ok(damaged("cp ../step-000001/optim.safetensors .", RF_EMODEL, "state belongs to other weights",
-	           &e),
+	ok(damaged("cp ../step-000001/optim.safetensors .", RF_EMODEL, "state belongs to other weights", &e),
 	   "damage: the moments are those of another step (%s)", e.msg);
 	ok(damaged("printf '\\1' | dd of=optim.safetensors bs=1 seek=9000 conv=notrunc status=none",
 	           RF_EMODEL, "the optimizer state has been changed", &e),
 	   "damage: the moments differ in one byte (%s)", e.msg);
 	ok(damaged("cp ../step-000001/* .", RF_EMODEL, "belongs to step 1", &e),
 	   "damage: the files are those of another step (%s)", e.msg);
-	ok(damaged("sed -i 's/\"format\": 2/\"format\": 3/' state.json", RF_EMODEL,
-	           "its 'format' is not 2", &e),
+	ok(damaged("sed -i 's/\"format\": 2/\"format\": 3/' state.json", RF_EMODEL, "its 'format' is not 2",
+	           &e),
 	   "damage: state.json has another format (%s)", e.msg);
 	ok(damaged("sed -i 's/\"commits\": 2/\"commits\": 3/' state.json", RF_EMODEL,
 	           "state.json: it has been changed", &e),
@@ -372,8 +372,8 @@ static void test_damage(void)
 	   "state.json: the parent is not an earlier step (%s)", e.msg);
 	ok(edited("s/\"commits\": 2/\"commits\": -2/", "malformed", &e),
 	   "state.json: a count is negative (%s)", e.msg);
-	ok(edited("s/\"step\": 3/\"step\": 3.0/", "malformed", &e),
-	   "state.json: a count is a float (%s)", e.msg);
+	ok(edited("s/\"step\": 3/\"step\": 3.0/", "malformed", &e), "state.json: a count is a float (%s)",
+	   e.msg);
 	ok(edited("s/\"weights\": \"./\"weights\": \"G/", "malformed", &e),
 	   "state.json: a hash is malformed (%s)", e.msg);
 	ok(edited("s/\"next\": 128/\"next\": \"128\"/", "data is malformed", &e),
@@ -431,8 +431,8 @@ static void test_run(void)
 	how.data_hash = "0123456789abcdef";
 	how.data_next = 128;
 	ok(train(&r, 1, &how, &stop, &e) == RF_OK && r.at.step == 1 && r.at.commits == 1 &&
-	           r.at.past_count == 2 && !strcmp(r.at.past[1], first) &&
-	           r.at.params.p == table && !strcmp(r.at.dir, "r/step-000001"),
+	           r.at.past_count == 2 && !strcmp(r.at.past[1], first) && r.at.params.p == table &&
+	           !strcmp(r.at.dir, "r/step-000001"),
 	   "a commit moves the run to the next step (%s)", e.msg);
 	strcpy(second, r.at.weights);
 	ok(strcmp(first, second) && opens("r", RF_OK, NULL, &e), "the next step has other weights");
@@ -476,13 +476,13 @@ static void test_run(void)
 	ok(moments && w[0] == 4 && w[r.at.params.total] == 2, "the step has its moments");
 	free(w);
 	for (int64_t step = 4; step < 24; step++)
-		train(&r, step, &(struct rf_commit){ .keep = 1, .keep_every = 10,
-		                                    .batches = step == 4 ? 3 : 0 }, &stop, &e);
-	ok(r.at.commits == 24,
-	   "a commit of three batches counts as three commits (%lld)", (long long)r.at.commits);
-	ok(r.at.past_count == RF_HASH_HISTORY + 1 && exists("r/step-000010") &&
-	           exists("r/step-000020") && exists("r/step-000023") && !exists("r/step-000022") &&
-	           !exists("r/step-000003"),
+		train(&r, step,
+		      &(struct rf_commit){ .keep = 1, .keep_every = 10, .batches = step == 4 ? 3 : 0 }, &stop,
+		      &e);
+	ok(r.at.commits == 24, "a commit of three batches counts as three commits (%lld)",
+	   (long long)r.at.commits);
+	ok(r.at.past_count == RF_HASH_HISTORY + 1 && exists("r/step-000010") && exists("r/step-000020") &&
+	           exists("r/step-000023") && !exists("r/step-000022") && !exists("r/step-000003"),
 	   "a commit keeps the steps of --keep and --keep-every, and 16 hashes (%s)", e.msg);
 	strcpy(first, r.at.past[16]);
 	rf_run_close(&r);

@@ -11,12 +11,20 @@
 
 #define KEEPS 0.75f
 
-struct mean_weights { struct rf_weight o; };
+struct mean_weights {
+	struct rf_weight o;
+};
 /* slots of the tree: m after a row, and its gradient; (slots, d) */
-struct mean_state { rf_f32 m, dm; };
+struct mean_state {
+	rf_f32 m, dm;
+};
 /* m before the pass, and after each of its steps; ((1 + steps) nb, d) */
-struct mean_save { rf_f32 m; };
-struct mean_work { rf_f32 dm; };
+struct mean_save {
+	rf_f32 m;
+};
+struct mean_work {
+	rf_f32 dm;
+};
 
 static void mean_declare(struct rf_params *t, const struct rf_config *c, int layer, void *weights)
 {
@@ -109,11 +117,9 @@ static void mean_bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 d
 	       .slots = s->dm, .slot = p->list.start);
 }
 
-static double mean_flops(const struct rf_config *c, int T)
-{
-	return 3. * T * c->d;
-}
+static double mean_flops(const struct rf_config *c, int T) { return 3. * T * c->d; }
 
+/* clang-format off */
 static const struct rf_mixer running_mean = {
 	.name = "running_mean", .weights_size = sizeof(struct mean_weights),
 	.state_size = sizeof(struct mean_state), .save_size = sizeof(struct mean_save),
@@ -121,6 +127,7 @@ static const struct rf_mixer running_mean = {
 	.save = mean_save, .work = mean_work, .fwd = mean_fwd, .capture = mean_capture, .bwd = mean_bwd,
 	.flops = mean_flops
 };
+/* clang-format on */
 
 #undef KEEPS
 #endif

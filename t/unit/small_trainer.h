@@ -56,8 +56,7 @@ static inline enum rf_code train(struct rf_run *r, int64_t step, const struct rf
 
 /* Writes these weights as a checkpoint without a run. */
 static inline enum rf_code export(const struct rf_ckpt *c, const float *weights, enum rf_dtype dtype,
-                                  const char *dir, struct rf_err *e)
-{
+                                  const char *dir, struct rf_err *e) {
 	struct rf_ckpt_writer w = RF_CKPT_WRITER(c);
 
 	w.dtype = dtype;

@@ -24,8 +24,13 @@ enum { RECORDS = 5, MOST = 64 };
 
 /* ---- damage -------------------------------------------------------------------------------- */
 
-static struct { uint64_t hash[MOST]; int count; } truth;
-static struct { long refused, same, other, crooked; } tally;
+static struct {
+	uint64_t hash[MOST];
+	int count;
+} truth;
+static struct {
+	long refused, same, other, crooked;
+} tally;
 static long cases;
 static size_t every;
 
@@ -317,16 +322,17 @@ static void test_foreign_frames(void)
 	refuse("a frame after a skippable one", "\x50\x2a\x4d\x18\4\0\0\0abcd\x1e\xb5\x2f\xfd\0\0\0\0", 20,
 	       "no zstd frame begins here");
 	refuse("a skippable frame that is cut", "\x5f\x2a\x4d\x18\5\0\0\0abcd", 12, "truncated");
-	refuse("a skippable frame of 4 GiB that is cut", "\x50\x2a\x4d\x18\xff\xff\xff\xff" "abcd", 12,
-	       "truncated");
+	refuse("a skippable frame of 4 GiB that is cut",
+	       "\x50\x2a\x4d\x18\xff\xff\xff\xff"
+	       "abcd",
+	       12, "truncated");
 	refuse("the header of a skippable frame", "\x50\x2a\x4d\x18\4\0\0", 7, "truncated");
 	refuse("nothing but skippable frames", "\x50\x2a\x4d\x18\0\0\0\0\x57\x2a\x4d\x18\1\0\0\0a", 17,
 	       "the end record is missing");
 	refuse("a frame of zstd 0.1", "\x1e\xb5\x2f\xfd\0\0\0\0", 8, "no zstd frame begins here");
 	refuse("an empty frame", "\x28\xb5\x2f\xfd\x24\0\1\0\0\x99\xe9\xd8\x51", 13, "cut short");
 	refuse("a block of the reserved type", "\x28\xb5\x2f\xfd\x24\4\7\0\0", 9, "an impossible block");
-	refuse("a block larger than its window", "\x28\xb5\x2f\xfd\x24\4\x29\0\0", 9,
-	       "an impossible block");
+	refuse("a block larger than its window", "\x28\xb5\x2f\xfd\x24\4\x29\0\0", 9, "an impossible block");
 	refuse("2^60 bytes claimed", "\x28\xb5\x2f\xfd\xc4\x38\0\0\0\0\0\0\0\x10", 14,
 	       "claims 1152921504606846976 bytes, more than the limit of 268435456");
 	refuse("a window of 2 GiB", "\x28\xb5\x2f\xfd\xc4\xa8\1\0\0\0\0\0\0\0", 14, "window");
@@ -345,10 +351,7 @@ static void test_foreign_frames(void)
 
 /* ---- pipes --------------------------------------------------------------------------------- */
 
-static void on_alarm(int sig)
-{
-	(void)sig;
-}
+static void on_alarm(int sig) { (void)sig; }
 
 /* Reads from a writer that gives one byte at a time, while signals interrupt the reader. */
 static void test_trickle(bool nonblocking)

@@ -13,7 +13,7 @@
 /* A stream in memory: its bytes, and where each frame begins. */
 struct made {
 	struct rf_buf bytes;
-	size_t at[64];         /* offset of each frame; at[frames] is the length of the stream */
+	size_t at[64]; /* offset of each frame; at[frames] is the length of the stream */
 	int frames;
 	XXH64_state_t *hash;
 };
@@ -48,8 +48,8 @@ static void made_end(struct made *m)
 {
 	struct rf_buf b = { 0 };
 
-	rf_end_encode(&b, (uint64_t)m->frames, &(struct rf_end){ (uint64_t)m->frames - 1,
-	                                                         XXH64_digest(m->hash) });
+	rf_end_encode(&b, (uint64_t)m->frames,
+	              &(struct rf_end){ (uint64_t)m->frames - 1, XXH64_digest(m->hash) });
 	made_frame(m, b.p, b.n);
 	rf_buf_free(&b);
 }
@@ -91,8 +91,8 @@ static int32_t *some_ints(struct rf_record *r, size_t n, uint32_t from, uint32_t
 }
 
 enum kind { TOKENS, ENTROPY, POSITIONS, ROLLOUT, REWARD, ADVANTAGE, GENERATION, CHOICE, PER_TOKEN, KINDS };
-static const char *const kind_names[] = { "tokens", "entropy", "positions", "rollout", "reward",
-                                          "advantage", "generation", "choice", "per_token" };
+static const char *const kind_names[] = { "tokens",    "entropy",    "positions", "rollout",  "reward",
+	                                  "advantage", "generation", "choice",    "per_token" };
 
 /* Fills a record as the stage that adds values of this kind would write it. */
 static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
@@ -113,16 +113,22 @@ static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
 	}
 	if (kind >= ROLLOUT)
 		r->rollout = (struct rf_rollout){
+			/* clang-format off */
 			.temperature = 0.8, .n = N, .k = K, .d = D, .tokens = some_ints(r, C * N * K, 0, 40),
 			.logp = some_floats(r, C * N * K), .h_pred = some_floats(r, C * N * K * D),
+			/* clang-format on */
 			.h_gt = some_floats(r, C * K * D),
 		};
 	if (kind >= REWARD)
 		r->reward = (struct rf_reward){
-			.kind = "hybrid", .n = N, .total = some_floats(r, C * N),
+			.kind = "hybrid",
+			.n = N,
+			.total = some_floats(r, C * N),
 			.parts = 4,
-			.part = { { "cosine", some_floats(r, C * N) }, { "binary", some_floats(r, C * N) },
-			          { "edit", some_floats(r, C * N) }, { "other", some_floats(r, C * N) } },
+			.part = { { "cosine", some_floats(r, C * N) },
+			          { "binary", some_floats(r, C * N) },
+			          { "edit", some_floats(r, C * N) },
+			          { "other", some_floats(r, C * N) } },
 		};
 	if (kind >= ADVANTAGE)
 		r->advantage = some_floats(r, C * N);
@@ -132,14 +138,18 @@ static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
 		r->response_len = 3;
 		r->response = some_ints(r, 3, 0, 40);
 		r->generation = (struct rf_generation){
+			/* clang-format off */
 			.temperature = 0, .n = 2, .m = 3, .tokens = some_ints(r, 6, 0, 40),
 			.length = some_ints(r, 2, 1, 4), .stop = stop, .text = text,
+			/* clang-format on */
 		};
 	}
 	if (kind >= CHOICE) {
 		r->choice = (struct rf_choice){
+			/* clang-format off */
 			.n = 2, .m = 3, .tokens = some_ints(r, 6, 0, 40), .length = some_ints(r, 2, 2, 4),
 			.from = some_ints(r, 2, 0, 2), .logp = some_floats(r, 2),
+			/* clang-format on */
 			.greedy = some_ints(r, 2, 0, 2),
 		};
 	}

@@ -25,7 +25,11 @@ static bool is(const struct rf_buf *b, const char *want)
  * hex. */
 static void test_line(void)
 {
-	static const struct { const char *in; size_t n; const char *out; } c[] = {
+	static const struct {
+		const char *in;
+		size_t n;
+		const char *out;
+	} c[] = {
 		{ "plain \\x1b ~", 12, "plain \\x1b ~" },
 		{ "a\tb\nc\rd\0", 8, "a\\tb\\nc\\rd\\x00" },
 		{ "\033[2J\177", 5, "\\x1b[2J\\x7f" },
@@ -46,8 +50,7 @@ static void test_line(void)
 		const size_t n = rf_print_line(to, size, odd, strlen(odd));
 		const bool whole = size > strlen(shown);
 
-		cut &= n < size && n == strlen(to) &&
-		       !strcmp(to + n - (whole ? 0 : 3), whole ? "" : "...") &&
+		cut &= n < size && n == strlen(to) && !strcmp(to + n - (whole ? 0 : 3), whole ? "" : "...") &&
 		       !strncmp(to, shown, whole ? n : n - 3) &&
 		       (whole || !strchr("\\xu0128", n > 3 ? to[n - 4] : 'a'));
 	}
@@ -58,23 +61,35 @@ static void test_line(void)
 
 static void test_safe(void)
 {
-	static const struct { const char *in; size_t n; const char *out; } c[] = {
+	static const struct {
+		const char *in;
+		size_t n;
+		const char *out;
+	} c[] = {
 		{ "plain ~", 7, "plain ~" },
 		{ "a\tb\nc\rd\\e", 9, "a\\tb\\nc\\rd\\\\e" },
 		{ "\033[2J\007\0\177", 7, "\\x1b[2J\\x07\\x00\\x7f" },
 		{ "\xc3\xb6\xe2\x82\xac\xf0\x9f\x98\x80", 9, "\xc3\xb6\xe2\x82\xac\xf0\x9f\x98\x80" },
 		/* CSI in one character */
-		{ "\xc2\x9b" "31m", 5, "\\u009b31m" },
+		{ "\xc2\x9b"
+		  "31m",
+		  5, "\\u009b31m" },
 		/* turns the direction */
-		{ "\xe2\x80\xae" "abc", 6, "\\u202eabc" },
-		{ "\xf3\xa0\x81\x81", 4, "\\U000e0041" },                             /* a tag */
+		{ "\xe2\x80\xae"
+		  "abc",
+		  6, "\\u202eabc" },
+		{ "\xf3\xa0\x81\x81", 4, "\\U000e0041" }, /* a tag */
 		{ "\xff", 1, "\xef\xbf\xbd" },
-		{ "\xc0\xaf", 2, "\xef\xbf\xbd\xef\xbf\xbd" },                         /* overlong */
-		{ "\xed\xa0\x80", 3, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },         /* a surrogate */
+		{ "\xc0\xaf", 2, "\xef\xbf\xbd\xef\xbf\xbd" },                 /* overlong */
+		{ "\xed\xa0\x80", 3, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" }, /* a surrogate */
 		/* beyond 10FFFF */
 		{ "\xf4\x90\x80\x80", 4, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
 		/* a maximal part is one */
-		{ "\xe2\x82" "a", 3, "\xef\xbf\xbd" "a" },
+		{ "\xe2\x82"
+		  "a",
+		  3,
+		  "\xef\xbf\xbd"
+		  "a" },
 		{ "\xf0\x9f\x98", 3, "\xef\xbf\xbd" },
 		{ "\x80\xc3", 2, "\xef\xbf\xbd\xef\xbf\xbd" },
 	};
@@ -103,7 +118,7 @@ static void test_safe_any(void)
 
 		for (uint32_t i = 0; i < sizeof in; i++) {
 			in[i] = (unsigned char)(rf_draw(seed, i) * 256);
-			if (seed % 2 && in[i] >= 0x80)   /* more of what nearly is UTF-8 */
+			if (seed % 2 && in[i] >= 0x80) /* more of what nearly is UTF-8 */
 				in[i] = i % 4 ? 0x80 | (in[i] & 0x3F) : 0xE0 | (in[i] & 0x1F);
 			if (in[i] == '\\')
 				in[i] = '/';
@@ -220,8 +235,9 @@ static void test_rows(void)
 
 	rf_row_of(&row, "x.rf", 3, rec);
 	ok(rf_row_count(rec, RF_ROWS_RECORD) == 1 && rf_row_count(rec, RF_ROWS_POSITION) == C &&
-	   rf_row_count(rec, RF_ROWS_ROLLOUT) == C * N && rf_row_count(rec, RF_ROWS_TOKEN) == T &&
-	   rf_row_count(rec, RF_ROWS_AUTO) == C * N, "rows of a record with rollouts");
+	           rf_row_count(rec, RF_ROWS_ROLLOUT) == C * N && rf_row_count(rec, RF_ROWS_TOKEN) == T &&
+	           rf_row_count(rec, RF_ROWS_AUTO) == C * N,
+	   "rows of a record with rollouts");
 	make_line(&b, RF_ROWS_ROLLOUT,
 	          "file,record,id,position,s,t,entropy,nll,rollout,reward,reward_mean,logp", &row, 1);
 	ok(is(&b, "x.rf\t3\t18446744073709551615\t0\t2\t1\t1\t1\t1\t1\t0.75\t-2\n"), "a rollout's columns");
@@ -263,6 +279,7 @@ static void test_rows(void)
 
 static void test_where(void)
 {
+	/* clang-format off */
 	static const struct { const char *where, *rows; } c[] = { /* which rollouts match */
 		{ "reward<0.5", "..xx" }, { "reward<=0.5", "x.xx" }, { "reward>0.5", ".x.." },
 		{ "reward>=0.5", "xx.." }, { "reward=1", ".x.." }, { "reward==1", ".x.." },
@@ -275,17 +292,41 @@ static void test_where(void)
 		{ "generated == \"12 13\" , k=2", ".x.." }, { "generated!=\"3 4\"", "xxx." },
 		{ "generated~\"\" and rollout=1", ".x.x" }, { "generated~\"1\"\"\"", "...." },
 		{ "prefix~\"10 11\",truth~\"12\"", "xx.." }, { "source~\"a\"", "...." },
+		/* clang-format on */
 		{ "source!~\"a\"", "...." },
 	};
 	static const char *const bad[] = {
-		"", " ", "reward", "reward<", "reward<x", "<0.1", "reward<0.1,", "reward<0.1 and",
+		"",
+		" ",
+		"reward",
+		"reward<",
+		"reward<x",
+		"<0.1",
+		"reward<0.1,",
+		"reward<0.1 and",
 		"reward<0.1 or k=1",
-		"reward<0.1 k=1", "reward<nan", "reward<inf", "reward~1", "reward=>1", "reward.<1",
+		"reward<0.1 k=1",
+		"reward<nan",
+		"reward<inf",
+		"reward~1",
+		"reward=>1",
+		"reward.<1",
 		"source=1",
 		"chosen=1",
-		"source<1", "source~word", "source~\"a", "source~\"a\"\"", "source~", "source=\"a\" b",
-		"reward~\"1\"", "reward!~\"1\"", "reward=\"1\"",
-		"count>1", "reward<0.1,,k=1", ",k=1", "reward<0.1and k=1", "k=1 andk=1",
+		"source<1",
+		"source~word",
+		"source~\"a",
+		"source~\"a\"\"",
+		"source~",
+		"source=\"a\" b",
+		"reward~\"1\"",
+		"reward!~\"1\"",
+		"reward=\"1\"",
+		"count>1",
+		"reward<0.1,,k=1",
+		",k=1",
+		"reward<0.1and k=1",
+		"k=1 andk=1",
 	};
 	struct rf_table t;
 	struct rf_row row;
@@ -305,9 +346,9 @@ static void test_where(void)
 		ok(rf_table_open(&t, &(struct rf_table_spec){ .where = bad[i] }, &e) == RF_EUSAGE,
 		   "where '%s' is refused: %s", bad[i], e.msg);
 	ok(rf_table_open(&t, &(struct rf_table_spec){ .sort = "source" }, &e) == RF_EUSAGE &&
-	   rf_table_open(&t, &(struct rf_table_spec){ .sort = "-" }, &e) == RF_EUSAGE &&
-	   rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,,k" }, &e) == RF_EUSAGE &&
-	   rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,bytes" }, &e) == RF_EUSAGE,
+	           rf_table_open(&t, &(struct rf_table_spec){ .sort = "-" }, &e) == RF_EUSAGE &&
+	           rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,,k" }, &e) == RF_EUSAGE &&
+	           rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,bytes" }, &e) == RF_EUSAGE,
 	   "unknown columns in --sort and --columns are refused");
 }
 
@@ -345,9 +386,12 @@ static void test_parts(void)
 	   "parts of later records get no columns");
 	rec->reward.part[1].name = "brief";
 
-	static const struct { const char *where, *rows; } c[] = {
-		{ "brief<1", "x..." }, { "reward.brief<1", "x..." }, { "nll<2", "xx.." },
-		{ "reward.nll<9", "xx.." }, { "reward.none<9", "...." }, { "brief>=2,reward.nll<10", ".xx." },
+	static const struct {
+		const char *where, *rows;
+	} c[] = {
+		{ "brief<1", "x..." },       { "reward.brief<1", "x..." },
+		{ "nll<2", "xx.." },         { "reward.nll<9", "xx.." },
+		{ "reward.none<9", "...." }, { "brief>=2,reward.nll<10", ".xx." },
 	};
 	for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
 		good = rf_table_open(&t, &(struct rf_table_spec){ .where = c[i].where }, &e) == RF_OK &&
@@ -360,7 +404,9 @@ static void test_parts(void)
 	}
 
 	static const struct rf_table_spec bad[] = {
-		{ .where = "brif<1" }, { .columns = "id,brif" }, { .sort = "-brif" },
+		{ .where = "brif<1" },
+		{ .columns = "id,brif" },
+		{ .sort = "-brif" },
 		{ .where = "k=1,brif=1" },
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -389,15 +435,27 @@ static void test_parts(void)
 	ok(good && rf_table_meet(&t, rec, &e) == RF_OK && rf_table_end(&t, &e) == RF_OK,
 	   "a part of the first record with rewards is known for all records");
 	static const char *const never[] = {
-		"", "a-b", "9z", "reward.", "reward.9z", "reward.a.b", "a.b", "mean", "chosen",
-		"a_name_of_more_than_thirty_two_ch", "reward.a_name_of_more_than_thirty_two_ch",
+		"",
+		"a-b",
+		"9z",
+		"reward.",
+		"reward.9z",
+		"reward.a.b",
+		"a.b",
+		"mean",
+		"chosen",
+		"a_name_of_more_than_thirty_two_ch",
+		"reward.a_name_of_more_than_thirty_two_ch",
 	};
 	for (size_t i = 0; i < sizeof never / sizeof *never; i++)
 		ok(rf_table_open(&t, &(struct rf_table_spec){ .columns = never[i] }, &e) == RF_EUSAGE,
 		   "neither a part nor a column: '%s'", never[i]);
 	ok(rf_table_open(&t, &(struct rf_table_spec){ .rows = RF_ROWS_RECORD, .columns = "brief" }, &e) ==
-	           RF_EUSAGE && rf_table_open(&t, &(struct rf_table_spec){ .rows = RF_ROWS_TENSOR,
-	           .columns = "reward.brief" }, &e) == RF_EUSAGE, "only rollouts have parts");
+	                   RF_EUSAGE &&
+	           rf_table_open(&t,
+	                         &(struct rf_table_spec){ .rows = RF_ROWS_TENSOR, .columns = "reward.brief" },
+	                         &e) == RF_EUSAGE,
+	   "only rollouts have parts");
 
 	char many[RF_MAX_PARTS * 6 + 20] = "id";
 	for (int i = 0; i < RF_MAX_PARTS; i++)
@@ -405,7 +463,8 @@ static void test_parts(void)
 	ok(rf_table_open(&t, &(struct rf_table_spec){ .columns = many }, &e) == RF_OK, "64 parts");
 	strcat(many, ",more");
 	ok(rf_table_open(&t, &(struct rf_table_spec){ .columns = many }, &e) == RF_EUSAGE &&
-	           !strcmp(e.msg, "--columns: more than 64 parts of the reward"), "%s", e.msg);
+	           !strcmp(e.msg, "--columns: more than 64 parts of the reward"),
+	   "%s", e.msg);
 	rf_buf_free(&b);
 }
 
@@ -460,7 +519,7 @@ static void test_pick(void)
 			uint32_t j = 4 + 2 * (uint32_t)i;
 
 			key[i] = (struct rf_topn_key){ floor(rf_draw(seed, j) * 12),
-			                               floor(rf_draw(seed, j + 1) * 50), i };
+				                       floor(rf_draw(seed, j + 1) * 50), i };
 			if (key[i].sort == 3)
 				key[i].sort = NAN;
 			row.key = key[i];

@@ -19,6 +19,7 @@
 #define T(name, dtype, shape, offsets) \
 	"\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
+/* clang-format off */
 static const struct vector {
 	const char *name, *header;
 	size_t data;              /* bytes after the header */
@@ -135,6 +136,7 @@ static const struct vector {
 	{ "bytes-after", "{" T("a", "U8", "[1]", "[0,1]") "}", 2, "end at byte 1 of 2" },
 	{ "bytes-of-none", "{}", 1, "end at byte 0 of 1" },
 };
+/* clang-format on */
 
 /* Makes a file in memory of exactly its size. */
 static unsigned char *make_file(const char *header, size_t data, uint64_t length, size_t *n)
@@ -192,15 +194,19 @@ static void test_vectors(void)
 		try_file(vectors[i].name, p, n, vectors[i].says);
 		free(p);
 	}
-	static const struct { const char *name; uint64_t length; const char *says; } lengths[] = {
+	static const struct {
+		const char *name;
+		uint64_t length;
+		const char *says;
+	} lengths[] = {
 		{ "header length 0", 0, "does not begin with {" },
 		{ "header of 1 byte", 1, "header: bad JSON at byte" },
-		{ "header longer than the file", 200, "truncated" }, { "header one byte too long", 0,
-		                                                       "truncated" },
-		{ "header of 16 MiB + 1", (16 << 20) + 1, "over the limit" }, { "header of 100,000,001",
-		                                                                100000001, "over the limit" },
-		{ "header of 2^63", UINT64_C(1) << 63, "over the limit" }, { "header of 2^64 - 1", UINT64_MAX,
-		                                                             "over the limit" },
+		{ "header longer than the file", 200, "truncated" },
+		{ "header one byte too long", 0, "truncated" },
+		{ "header of 16 MiB + 1", (16 << 20) + 1, "over the limit" },
+		{ "header of 100,000,001", 100000001, "over the limit" },
+		{ "header of 2^63", UINT64_C(1) << 63, "over the limit" },
+		{ "header of 2^64 - 1", UINT64_MAX, "over the limit" },
 		{ "header of 2^64 - 8", UINT64_MAX - 7, "over the limit" },
 	};
 	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -238,8 +244,8 @@ static void write_corpus(const char *dir)
 	for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
 		char path[500];
 		size_t n;
-		unsigned char *p = make_file(vectors[i].header, vectors[i].data, strlen(vectors[i].header),
-		                             &n);
+		unsigned char *p =
+			make_file(vectors[i].header, vectors[i].data, strlen(vectors[i].header), &n);
 
 		snprintf(path, sizeof path, "%s/%s", dir, vectors[i].name);
 		save_file(path, p, n);
@@ -307,6 +313,7 @@ static void test_round_trip(void)
 	static const uint16_t f16[4] = { 0x0001, 0x3c00, 0xfbff, 0x8000 }, bf16[2] = { 0x0001, 0xbf80 };
 	static const int64_t i64[2] = { -1, INT64_MAX };
 	const struct rf_tensor in[] = {
+		/* clang-format off */
 		{ .name = "a.bf16", .dtype = RF_BF16, .ndim = 1, .shape = { 2 }, .count = 2, .bytes = 4,
 		  .data = bf16 },
 		{ .name = "b.empty", .dtype = RF_F32, .ndim = 2, .shape = { 3, 0 }, .count = 0, .bytes = 0 },
@@ -319,6 +326,7 @@ static void test_round_trip(void)
 		{ .name = "f.i64", .dtype = RF_I64, .ndim = 1, .shape = { 2 }, .count = 2, .bytes = 16,
 		  .data = i64 },
 		{ .name = "g.\"\xc3\xa4\n", .dtype = RF_F32, .ndim = 0, .count = 1, .bytes = 4,
+		  /* clang-format on */
 		  .data = f32 + 2 },
 	};
 	const int n = sizeof in / sizeof *in;
@@ -351,16 +359,14 @@ static void test_round_trip(void)
 	ok(!strcmp(rf_tensors_meta(&t, "format"), "pt") &&
 	           !strcmp(rf_tensors_meta(&t, "weights"), extra[1]) && !rf_tensors_meta(&t, "x"),
 	   "a round trip keeps the metadata");
-	ok(read_floats(&t, "c.f16", x, &e) == RF_OK && x[0] == 0x1p-24f && x[1] == 1 &&
-	           x[2] == -65504 && signbit(x[3]),
+	ok(read_floats(&t, "c.f16", x, &e) == RF_OK && x[0] == 0x1p-24f && x[1] == 1 && x[2] == -65504 &&
+	           signbit(x[3]),
 	   "f16 is converted to float32");
 	ok(read_floats(&t, "a.bf16", x, &e) == RF_OK && x[0] == 0x1p-133f && x[1] == -1,
 	   "bf16 is converted to float32");
-	ok(read_floats(&t, "e.f64", x, &e) == RF_OK && isinf(x[0]) && x[1] == -2.5f &&
-	           x[2] == 0,
+	ok(read_floats(&t, "e.f64", x, &e) == RF_OK && isinf(x[0]) && x[1] == -2.5f && x[2] == 0,
 	   "f64 is converted to float32");
-	ok(read_floats(&t, "d.f32", x, &e) == RF_OK && !memcmp(x, f32, sizeof f32),
-	   "f32 stays as it is");
+	ok(read_floats(&t, "d.f32", x, &e) == RF_OK && !memcmp(x, f32, sizeof f32), "f32 stays as it is");
 	ok(read_floats(&t, "f.i64", x, &e) == RF_EMODEL && strstr(e.msg, "I64"),
 	   "integers are not converted to float32");
 
@@ -368,13 +374,19 @@ static void test_round_trip(void)
 	unsigned char all[256];
 	size_t k = 0;
 #define PUT(p, size) (memcpy(all + k, p, size), k += (size))
-	PUT("a.bf16BF162", 11); PUT(bf16, 4);
+	PUT("a.bf16BF162", 11);
+	PUT(bf16, 4);
 	PUT("b.emptyF323,0", 13);
-	PUT("c.f16F162,2", 11); PUT(f16, 8);
-	PUT("d.f32F321,2,3", 13); PUT(f32, 24);
-	PUT("e.f64F643", 9); PUT(f64, 24);
-	PUT("f.i64I642", 9); PUT(i64, 16);
-	PUT("g.\"\xc3\xa4\nF32", 9); PUT(f32 + 2, 4);
+	PUT("c.f16F162,2", 11);
+	PUT(f16, 8);
+	PUT("d.f32F321,2,3", 13);
+	PUT(f32, 24);
+	PUT("e.f64F643", 9);
+	PUT(f64, 24);
+	PUT("f.i64I642", 9);
+	PUT(i64, 16);
+	PUT("g.\"\xc3\xa4\nF32", 9);
+	PUT(f32 + 2, 4);
 	snprintf(one, sizeof one, "%016llx", (unsigned long long)XXH64(all, k, 0));
 	ok(rf_tensors_hash(t.t, t.n, NULL, two, &e) == RF_OK && !strcmp(one, two),
 	   "the hash covers names, types, shapes and bytes (%s %s)", one, two);
@@ -384,13 +396,10 @@ static void test_round_trip(void)
 	ok(rf_tensors_hash(in + 3, 1, "delta_net", two, &e) == RF_OK && !strcmp(one, two),
 	   "the hash of the architecture covers model_type, but no bytes");
 
-	ok(truncate("r.safetensors", 700) == 0 &&
-	           read_floats(&t, "c.f16", x, &e) != RF_ENOMEM,
+	ok(truncate("r.safetensors", 700) == 0 && read_floats(&t, "c.f16", x, &e) != RF_ENOMEM,
 	   "an open file can be truncated");
-	ok(truncate("r.safetensors", 8) == 0 &&
-	           read_floats(&t, "d.f32", x, &e) == RF_EIO &&
-	           strstr(e.msg, "shortened") &&
-	           rf_tensors_hash(t.t, t.n, NULL, two, &e) == RF_EIO &&
+	ok(truncate("r.safetensors", 8) == 0 && read_floats(&t, "d.f32", x, &e) == RF_EIO &&
+	           strstr(e.msg, "shortened") && rf_tensors_hash(t.t, t.n, NULL, two, &e) == RF_EIO &&
 	           rf_tensors_write("s.safetensors", t.t, t.n, NULL, &e) == RF_EIO &&
 	           access("s.safetensors", F_OK) < 0,
 	   "reading a truncated file is RF_EIO, and writing from it leaves no file");
@@ -425,12 +434,12 @@ static void try_places(const char *name, const char *json, enum rf_shard_fault f
 	struct rf_tensors t;
 
 	save_file("m/model.safetensors.index.json", json, strlen(json));
-	if (!ok(rf_tensors_open_dir(&t, "m", &e) == RF_OK,
-	        "index: shards are opened with %s (%s)", name, e.msg))
+	if (!ok(rf_tensors_open_dir(&t, "m", &e) == RF_OK, "index: shards are opened with %s (%s)", name,
+	        e.msg))
 		return;
 	ok(t.misplaced_count == 1 && t.misplaced[0].fault == fault &&
-	           rf_tensors_named(&t, t.misplaced[0].name) &&
-	           rf_tensors_refuse(&t, 0, &e) == RF_EMODEL && strstr(e.msg, says),
+	           rf_tensors_named(&t, t.misplaced[0].name) && rf_tensors_refuse(&t, 0, &e) == RF_EMODEL &&
+	           strstr(e.msg, says),
 	   "the disagreement is noted (%d: %s)", t.misplaced_count, e.msg);
 	rf_tensors_close(&t);
 }
@@ -502,8 +511,7 @@ static void test_shards(const char *golden)
 	map = INDEX("\"x\":\"more.safetensors\"");
 	save_file("m/model.safetensors.index.json", map, strlen(map));
 	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_OK && parts.n == n &&
-	           parts.misplaced_count == cut + 1 &&
-	           parts.misplaced[0].fault == RF_SHARD_TWICE &&
+	           parts.misplaced_count == cut + 1 && parts.misplaced[0].fault == RF_SHARD_TWICE &&
 	           !strcmp(parts.misplaced[0].file, "more.safetensors") &&
 	           rf_tensors_refuse(&parts, 0, &e) == RF_EMODEL && strstr(e.msg, "and in another shard"),
 	   "if two shards have a tensor, the one that the index places is used (%s)", e.msg);

@@ -36,10 +36,16 @@ static void put_file(const char *path, const void *p, size_t n)
 /* Checks the text of ids that a model generated, and how many bytes of the text are final. */
 static void test_text(const struct rf_tokenizer *t)
 {
-	static const struct { const char *bytes, *text; size_t n, final; } cases[] = {
+	static const struct {
+		const char *bytes, *text;
+		size_t n, final;
+	} cases[] = {
 		{ "", "", 0, 0 },
 		{ "ab", "ab", 2, 2 },
-		{ "a\0b", "a\xEF\xBF\xBD" "b", 3, 5 },
+		{ "a\0b",
+		  "a\xEF\xBF\xBD"
+		  "b",
+		  3, 5 },
 		{ "a\xC3", "a\xEF\xBF\xBD", 2, 1 },
 		{ "a\xC3\xA9", "a\xC3\xA9", 3, 3 },
 		{ "a\xE2\x82", "a\xEF\xBF\xBD", 3, 1 },
@@ -62,15 +68,17 @@ static void test_text(const struct rf_tokenizer *t)
 		for (size_t k = 0; k < cases[i].n; k++)
 			ids[k] = (unsigned char)cases[i].bytes[k] + 3;
 		ok(rf_tokenizer_text(t, ids, cases[i].n, &text, &n, &final, &err) == RF_OK &&
-		   n == strlen(cases[i].text) && !strcmp(text, cases[i].text) && final == cases[i].final,
+		           n == strlen(cases[i].text) && !strcmp(text, cases[i].text) &&
+		           final == cases[i].final,
 		   "case %zu has the expected text and number of final bytes", i);
 		free(text);
 	}
 	ok(rf_tokenizer_text(t, special, 9, &text, &n, &final, &err) == RF_OK && n == 3 && final == 3 &&
-	   !strcmp(text, "a\xC3\xA9"), "special tokens are left out, also between the bytes of a character");
+	           !strcmp(text, "a\xC3\xA9"),
+	   "special tokens are left out, also between the bytes of a character");
 	free(text);
 	ok(rf_tokenizer_text(t, bad, 2, &text, &n, &final, &err) == RF_EDATA &&
-	   !strcmp(err.msg, "token id 384 is not in the vocabulary of 384"),
+	           !strcmp(err.msg, "token id 384 is not in the vocabulary of 384"),
 	   "an id outside the vocabulary is refused");
 }
 
@@ -79,15 +87,14 @@ static void test_bytes(void)
 	struct rf_tokenizer *t;
 	char all[256], hash[17], *text;
 	struct rf_id_list ids = { 0 };
-	int32_t special[] = { 0, 1, 2, 3 + 'x', 259, 383 }, bad[] = { -1, 384, INT32_MIN,
-	                                                                           INT32_MAX };
+	int32_t special[] = { 0, 1, 2, 3 + 'x', 259, 383 }, bad[] = { -1, 384, INT32_MIN, INT32_MAX };
 	size_t n;
 	bool good = true;
 
 	ok(rf_tokenizer_bytes(&t, &err) == RF_OK, "the byte tokenizer opens");
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)XXH64("bytes", 5, 0));
 	ok(!strcmp(rf_tokenizer_kind(t), "bytes") && rf_tokenizer_vocab(t) == 384 &&
-	   rf_tokenizer_eos(t) == 1 && !strcmp(rf_tokenizer_hash(t), hash),
+	           rf_tokenizer_eos(t) == 1 && !strcmp(rf_tokenizer_hash(t), hash),
 	   "the kind, vocabulary, end token and hash are those of bytes");
 	for (int i = 0; i < 256; i++)
 		all[i] = (char)i;
@@ -209,7 +216,9 @@ static void test_grammar(void)
 		"[\"a\",\n4\n,1,",
 	};
 	/* values that only Python's json writes */
-	static const struct { const char *text, *kind; } lenient[] = {
+	static const struct {
+		const char *text, *kind;
+	} lenient[] = {
 		{ "NaN", "NaN" },
 		{ "Infinity", "Infinity" },
 		{ " -Infinity ", "-Infinity" },
@@ -232,15 +241,15 @@ static void test_grammar(void)
 		memcpy(buf, good[i], n);
 		j = json_loadb(good[i], n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 		ok(rf_jscan_check(buf, n, &v, &err) == RF_OK && j &&
-		   rf_jscan_check_strict(buf, n, &v, &err) == RF_OK, "is accepted as JSON: %s",
-		   rf_quote((char[100]){ 0 }, 100, good[i], n));
+		           rf_jscan_check_strict(buf, n, &v, &err) == RF_OK,
+		   "is accepted as JSON: %s", rf_quote((char[100]){ 0 }, 100, good[i], n));
 		json_decref(j);
 	}
 	for (size_t i = 0; i < sizeof lenient / sizeof *lenient; i++) {
 		size_t n = strlen(lenient[i].text);
 		memcpy(buf, lenient[i].text, n);
 		ok(rf_jscan_check(buf, n, &v, &err) == RF_OK && !strcmp(rf_jscan_kind(&v), lenient[i].kind) &&
-		   !rf_jscan_is_string(&v) && rf_jscan_check_strict(buf, n, &v, &err) == RF_EDATA,
+		           !rf_jscan_is_string(&v) && rf_jscan_check_strict(buf, n, &v, &err) == RF_EDATA,
 		   "only the lenient check accepts what Python writes: %s", lenient[i].text);
 	}
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -260,8 +269,12 @@ static void test_grammar(void)
 
 static void test_values(void)
 {
-	static const struct { const char *in, *out; size_t n; } strings[] = {
-		{ "\"\"", "", 0 }, { "\"a\\nb\\tc\"", "a\nb\tc", 5 },
+	static const struct {
+		const char *in, *out;
+		size_t n;
+	} strings[] = {
+		{ "\"\"", "", 0 },
+		{ "\"a\\nb\\tc\"", "a\nb\tc", 5 },
 		{ "\"\\\"\\\\\\/\\b\\f\\r\"", "\"\\/\b\f\r", 6 },
 		{ "\"x\\u0000y\"", "x\0y", 3 },
 		{ "\"\\u0041\\u00e9\\u20ac\\ud83d\\ude00z\"", "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z", 11 },
@@ -269,14 +282,28 @@ static void test_values(void)
 		{ "\"\\uFFFF\\u007f\\u0080\\u07ff\\u0800\"", "\xef\xbf\xbf\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80",
 		  11 },
 	};
-	static const struct { const char *in; bool is_int, is_uint; int64_t i; } numbers[] = {
-		{ "0", true, true, 0 }, { "-0", true, true, 0 }, { "12", true, true, 12 },
-		{ "-12", true, false, -12 }, { "9223372036854775807", true, true, INT64_MAX },
-		{ "9223372036854775808", false, true, 0 }, { "-9223372036854775808", true, false, INT64_MIN },
-		{ "-9223372036854775809", false, false, 0 }, { "18446744073709551615", false, true, 0 },
-		{ "18446744073709551616", false, false, 0 }, { "1.0", false, false, 0 },
-		{ "1e2", false, false, 0 }, { "\"1\"", false, false, 0 }, { "[1]", false, false, 0 },
-		{ "null", false, false, 0 }, { "NaN", false, false, 0 }, { "-Infinity", false, false, 0 },
+	static const struct {
+		const char *in;
+		bool is_int, is_uint;
+		int64_t i;
+	} numbers[] = {
+		{ "0", true, true, 0 },
+		{ "-0", true, true, 0 },
+		{ "12", true, true, 12 },
+		{ "-12", true, false, -12 },
+		{ "9223372036854775807", true, true, INT64_MAX },
+		{ "9223372036854775808", false, true, 0 },
+		{ "-9223372036854775808", true, false, INT64_MIN },
+		{ "-9223372036854775809", false, false, 0 },
+		{ "18446744073709551615", false, true, 0 },
+		{ "18446744073709551616", false, false, 0 },
+		{ "1.0", false, false, 0 },
+		{ "1e2", false, false, 0 },
+		{ "\"1\"", false, false, 0 },
+		{ "[1]", false, false, 0 },
+		{ "null", false, false, 0 },
+		{ "NaN", false, false, 0 },
+		{ "-Infinity", false, false, 0 },
 	};
 	char buf[100];
 	struct rf_jvalue v, k, each = { NULL, 0 };
@@ -313,15 +340,17 @@ static void test_values(void)
 	strcpy(buf, "{\"\\ud800\":1,\"a\":\"\\udc00\",\"b\":2}");
 	rf_jscan_check(buf, strlen(buf), &v, &err);
 	ok(rf_jscan_get(&v, "b", &k, &err) == RF_OK && rf_jscan_int(&k, &i) && i == 2 &&
-	   rf_jscan_get(&v, "a", &k, &err) == RF_OK && rf_jscan_text(&k, &n) && n == 3 &&
-	   !rf_utf8(k.s, n), "an object with unpaired surrogates is read, and their text is not UTF-8");
+	           rf_jscan_get(&v, "a", &k, &err) == RF_OK && rf_jscan_text(&k, &n) && n == 3 &&
+	           !rf_utf8(k.s, n),
+	   "an object with unpaired surrogates is read, and their text is not UTF-8");
 	strcpy(buf, "[1.5,-2e-3,1e999,7,\"1\"]");
 	rf_jscan_check(buf, strlen(buf), &v, &err);
 	ok(rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == 1.5 &&
-	   rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == -2e-3 &&
-	   rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x) &&
-	   rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == 7 &&
-	   rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x) && !rf_jscan_next(&v, NULL, &each),
+	           rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == -2e-3 &&
+	           rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x) &&
+	           rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == 7 &&
+	           rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x) &&
+	           !rf_jscan_next(&v, NULL, &each),
 	   "the elements of a list come in order; infinity and strings are not read as numbers");
 	strcpy(buf, " { \"a\" : [ { \"a\" : 1 } ] , \"\\u0062\" : 2 , \"c\":3,\"c\":4} ");
 	rf_jscan_check(buf, strlen(buf), &v, &err);
@@ -361,9 +390,16 @@ static char *lines_of(const char *path, size_t max, char *out)
 
 static void test_lines(void)
 {
-	static const struct { const char *in, *out; } cases[] = {
-		{ "", "" }, { "\n", "|" }, { "a", "a|" }, { "a\n", "a|" }, { "a\nb", "a|b|" },
-		{ "\n\na\n", "||a|" }, { "a\r\nb\r\n", "a\r|b\r|" },
+	static const struct {
+		const char *in, *out;
+	} cases[] = {
+		{ "", "" },
+		{ "\n", "|" },
+		{ "a", "a|" },
+		{ "a\n", "a|" },
+		{ "a\nb", "a|b|" },
+		{ "\n\na\n", "||a|" },
+		{ "a\r\nb\r\n", "a\r|b\r|" },
 		{ "\x28\xb5\x2f", "\x28\xb5\x2f|" },
 	};
 	static char big[200000], out[400000], packed[400000];
@@ -405,7 +441,7 @@ static void test_lines(void)
 		big[m + 1] = '\n';
 		put_file("f", big, m + 2);
 		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before]) &&
-		   !strcmp(strstr(err.msg, "longer"), "longer than 100000 bytes"),
+		           !strcmp(strstr(err.msg, "longer"), "longer than 100000 bytes"),
 		   "a line of one byte more is refused");
 		put_file("f", big, m + 1);
 		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before]),
@@ -522,7 +558,7 @@ static char *cut_letters(int n, struct rf_sequences_options *o, char summary[400
 static void test_cuts(void)
 {
 	const enum rf_truncate E = RF_TRUNCATE_ERROR, L = RF_TRUNCATE_LEFT, R = RF_TRUNCATE_RIGHT,
-	                       S = RF_TRUNCATE_SPLIT;
+			       S = RF_TRUNCATE_SPLIT;
 	/* n: bytes of the document; cut: documents that are cut or split; left_out: tokens */
 	const struct {
 		int n, max, min;
@@ -563,8 +599,11 @@ static void test_cuts(void)
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct rf_sequences_options o = {
-			.max_len = cases[i].max, .min_len = cases[i].min, .truncate = cases[i].truncate,
-			.no_eos = cases[i].no_eos, .threads = 1 + (int)(i % 2),
+			.max_len = cases[i].max,
+			.min_len = cases[i].min,
+			.truncate = cases[i].truncate,
+			.no_eos = cases[i].no_eos,
+			.threads = 1 + (int)(i % 2),
 		};
 		int sequences = 0, tokens = 0;
 
@@ -581,12 +620,12 @@ static void test_cuts(void)
 		snprintf(want, sizeof want,
 		         "1 document: %d kept (%s), %d dropped; "
 		         "%d sequence%s of %d token%s, %d left out",
-		         cases[i].kept, what, cases[i].dropped, sequences, sequences == 1 ? "" : "s",
-		         tokens, tokens == 1 ? "" : "s", cases[i].left_out);
+		         cases[i].kept, what, cases[i].dropped, sequences, sequences == 1 ? "" : "s", tokens,
+		         tokens == 1 ? "" : "s", cases[i].left_out);
 		ok(!strcmp(out, cases[i].out) && (*out == '!' || !strcmp(summary, want)),
 		   "%d bytes%s, --min-len %d, --max-len %d, --truncate %s: %s", cases[i].n,
-		   cases[i].no_eos ? "" : " and an end token",
-		   cases[i].min, cases[i].max, modes[cases[i].truncate], out);
+		   cases[i].no_eos ? "" : " and an end token", cases[i].min, cases[i].max,
+		   modes[cases[i].truncate], out);
 	}
 }
 
@@ -594,9 +633,13 @@ static void test_cuts(void)
 
 static void test_strings(void)
 {
-	static const struct { const char *bytes, *json; } cases[] = {
-		{ "a\"\\\n\x01", "\"a\\\"\\\\\\n\\u0001\"" }, { "\xC3\xA9", "\"\xC3\xA9\"" },
-		{ "a\xC3", "\"a\xEF\xBF\xBD\"" }, { "\xFFz\xE2\x82", "\"\xEF\xBF\xBDz\xEF\xBF\xBD\"" },
+	static const struct {
+		const char *bytes, *json;
+	} cases[] = {
+		{ "a\"\\\n\x01", "\"a\\\"\\\\\\n\\u0001\"" },
+		{ "\xC3\xA9", "\"\xC3\xA9\"" },
+		{ "a\xC3", "\"a\xEF\xBF\xBD\"" },
+		{ "\xFFz\xE2\x82", "\"\xEF\xBF\xBDz\xEF\xBF\xBD\"" },
 		{ "\xE2\x80\xAE", "\"\\u202e\"" },
 	};
 
@@ -613,7 +656,10 @@ static void test_strings(void)
 /* Checks that two lines count as the same if only the --lr of a trainer's command differs. */
 static void test_words(void)
 {
-	static const struct { const char *a, *b, *was, *now; bool same; } cases[] = {
+	static const struct {
+		const char *a, *b, *was, *now;
+		bool same;
+	} cases[] = {
 		{ "rf-ntp --lr 1e-3", "rf-ntp --lr 1e-4", "1e-3", "1e-4", true },
 		{ "bin/rf-grpo --lr=1e-3 | y", "bin/rf-grpo --lr=1e-4 | y", "1e-3", "1e-4", true },
 		{ "x |\nrf-ntp --lr 1e-3", "x |\nrf-ntp --lr 1e-4", "1e-3", "1e-4", true },
@@ -655,7 +701,7 @@ static void test_words(void)
 		}
 		same = rf_words_same_but(&a, &b, "late", "line", "--lr", "rf-grpo rf-ntp", &was, &now);
 		ok(same == cases[i].same && !was == !cases[i].was && (!was || !strcmp(was, cases[i].was)) &&
-		   !now == !cases[i].now && (!now || !strcmp(now, cases[i].now)),
+		           !now == !cases[i].now && (!now || !strcmp(now, cases[i].now)),
 		   "case %zu: the lines are the same except for --lr: %s, from %s to %s", i,
 		   same ? "yes" : "no", was ? was : "-", now ? now : "-");
 		free(was);

@@ -138,15 +138,15 @@ int main(int argc, char *argv[])
 	while ((rc = rf_lines_next(l, &line, &n, &e)) == RF_OK) {
 		json_t *o = json_loadb(line, n, JSON_ALLOW_NUL, NULL);
 		const json_t *list = json_object_get(o, "ids"), *back = json_object_get(o, "back"),
-		             *seen = json_object_get(o, "seen");
+			     *seen = json_object_get(o, "seen");
 		size_t count = json_array_size(list);
 		int32_t *ids = calloc(count + 1, sizeof *ids);
 
 		for (size_t i = 0; ids && i < count; i++)
 			ids[i] = (int32_t)json_integer_value(json_array_get(list, i));
 		ids_differ += !seen && !encodes(t, json_object_get(o, "text"), ids, count);
-		texts_differ += seen ? !has_text(t, seen, ids, count, &held)
-		                     : back && !decodes(t, back, ids, count);
+		texts_differ +=
+			seen ? !has_text(t, seen, ids, count, &held) : back && !decodes(t, back, ids, count);
 		plain = seen;
 		lines++;
 		free(ids);

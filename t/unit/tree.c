@@ -38,9 +38,9 @@ static const char *label;
 static bool muon;
 
 static uint64_t seed = 12;
-static double most = 1e-5;  /* the largest difference of values that passes */
-static bool every_way;      /* compute each length in every way, not in half of them */
-static int turn;            /* number of lengths computed so far, which decides on the half */
+static double most = 1e-5; /* the largest difference of values that passes */
+static bool every_way;     /* compute each length in every way, not in half of them */
+static int turn;           /* number of lengths computed so far, which decides on the half */
 static uint32_t drawn;
 static double uniform(void) { return rf_draw(rf_draw_key(seed, RF_DRAW_REWARD, 0, 0, 0, 0), drawn++); }
 static float noise(double scale) { return (float)(scale * (2 * uniform() - 1)); }
@@ -73,9 +73,8 @@ static void open_model(const char *name, const char *options, const struct rf_mi
 		for (size_t j = 0; j < ckpt.params.p[i].count; j++) {
 			weights[ckpt.params.p[i].offset + j] +=
 				noise(ckpt.params.p[i].init == RF_INIT_NORMAL ? 0 : 0.3);
-			weights[ckpt.params.p[i].offset + j] += strstr(ckpt.params.p[i].name, "lr_proj.bias")
-			                                                ? 4
-			                                                : 0;
+			weights[ckpt.params.p[i].offset + j] +=
+				strstr(ckpt.params.p[i].name, "lr_proj.bias") ? 4 : 0;
 		}
 	engine.ckpt = &ckpt;
 	engine.train = true;
@@ -103,13 +102,15 @@ enum { T = 261, MOST = 130, ROLLOUTS = 2, POSITIONS = 11 };
  * row twice, the last */
 static const int position_row[POSITIONS] = { 0, 191, 62, 63, 64, 127, 128, 63, 192, 17, T - 1 };
 
-static int32_t text[T], roll[MOST * POSITIONS * ROLLOUTS];       /* roll: (steps, positions, n) */
+static int32_t text[T], roll[MOST * POSITIONS * ROLLOUTS]; /* roll: (steps, positions, n) */
 /* (T, d), (steps, positions, per, d): the derivatives of the loss */
 static float *dtext, *droll;
 static rf_f32 device, logp_device;
 static rf_i32 target_device;
 
-struct result { float *text, *roll, *logp, *grad; };
+struct result {
+	float *text, *roll, *logp, *grad;
+};
 
 static struct result new_result(void)
 {
@@ -126,10 +127,7 @@ static void free_result(struct result *r)
 	free(r->grad);
 }
 
-static void clear_gradient(void)
-{
-	engine.dev.ops->zero(&engine.dev, m->g, ckpt.params.total * 4);
-}
+static void clear_gradient(void) { engine.dev.ops->zero(&engine.dev, m->g, ckpt.params.total * 4); }
 
 static void fetch(float *to, rf_f32 from, size_t n)
 {
@@ -162,9 +160,11 @@ static void decode_rollouts(struct rf_tree *t, int steps)
  * sequence has run, and rollouts are drawn before they are trained on. */
 static void run_tree(struct result *r, int segment, bool recompute, bool late, int steps)
 {
+	/* clang-format off */
 	const struct rf_plan plan = { .max_len = T, .segment = segment, .positions = POSITIONS, .n = ROLLOUTS,
 	                              .k = MOST + late, .train = true, .decode = late,
 	                              .recompute = recompute };
+	/* clang-format on */
 	size_t d = (size_t)ckpt.cfg.d, nb = POSITIONS * ROLLOUTS;
 	float *before = room(nb * (size_t)steps * d, 4);
 	struct rf_tree *t;
@@ -279,9 +279,12 @@ static int run_rollouts(struct rf_tree *t, struct result *r, int steps)
  * text slid. */
 static bool run_forward(struct result *r, int max_len, int segment, int positions, int steps, bool decode)
 {
-	const struct rf_plan plan = { .max_len = max_len, .segment = segment, .positions = positions,
-	                              .n = ROLLOUTS,
-	                              .k = steps, .decode = decode };
+	const struct rf_plan plan = { .max_len = max_len,
+		                      .segment = segment,
+		                      .positions = positions,
+		                      .n = ROLLOUTS,
+		                      .k = steps,
+		                      .decode = decode };
 	size_t d = (size_t)ckpt.cfg.d;
 	struct rf_tree *t;
 	int branched = 0;
@@ -376,8 +379,8 @@ static void check_near(const struct result *have, const struct result *expect, i
 
 	ok(h <= limit && b <= limit && l <= limit,
 	   "%s, %d steps, %s: text %.1e rollouts %.1e log-probabilities %.1e", label, steps, how, h, b, l);
-	ok(worst <= (muon ? 5e-3 : 1e-4), "%s, %d steps, %s: gradients %.1e %s", label, steps, how,
-	   worst, where);
+	ok(worst <= (muon ? 5e-3 : 1e-4), "%s, %d steps, %s: gradients %.1e %s", label, steps, how, worst,
+	   where);
 }
 
 /* Checks that positions that are chosen after the sequence has run give the same bits. */
@@ -396,9 +399,10 @@ static void check_equal(const struct result *after, const struct result *have, i
  * results. */
 static void check_forward(const struct result *expect, int steps)
 {
-	static const struct { int segment; bool decode; } how[] = { { 64, true }, { 300, true },
-	                                                            { 64, false },
-	                                                          { 128, false } };
+	static const struct {
+		int segment;
+		bool decode;
+	} how[] = { { 64, true }, { 300, true }, { 64, false }, { 128, false } };
 	size_t d = (size_t)ckpt.cfg.d, n = (size_t)steps * POSITIONS * ROLLOUTS * d;
 	double limit = muon ? 5 * most : most;
 	struct result have = new_result(), again = new_result();
@@ -497,10 +501,12 @@ static void check_exact(const char *name, const char *options, const struct rf_m
 
 /* Options of Qwen3.5, in which every fourth layer is softmax attention. */
 #define QWEN "\"model_type\": \"qwen3_5_text\", \"rms_norm_eps\": 1e-3, "
-#define QWEN_DELTA(G, H, w) "\"linear_num_key_heads\": " #G ", \"linear_num_value_heads\": " #H \
+#define QWEN_DELTA(G, H, w) \
+	"\"linear_num_key_heads\": " #G ", \"linear_num_value_heads\": " #H \
 	", \"linear_key_head_dim\": 5, \"linear_value_head_dim\": 7, \"linear_conv_kernel_dim\": " #w ", "
-#define QWEN_ATTENTION(H, G, D, part) "\"num_attention_heads\": " #H ", \"num_key_value_heads\": " #G \
-	", \"head_dim\": " #D ", \"rope_parameters\": {\"partial_rotary_factor\": " #part "}"
+#define QWEN_ATTENTION(H, G, D, part) \
+	"\"num_attention_heads\": " #H ", \"num_key_value_heads\": " #G ", \"head_dim\": " #D \
+	", \"rope_parameters\": {\"partial_rotary_factor\": " #part "}"
 
 /* Options of Gated DeltaNet.  Noise is added to biases, so that decays have all sizes. */
 #define GATED "\"model_type\": \"gated_deltanet\", \"norm_eps\": 1e-3, \"num_heads\": 2, "
@@ -510,7 +516,10 @@ static void check_exact(const char *name, const char *options, const struct rf_m
 	"\"num_lact_heads\": 2, \"lact_chunk_size\": " chunk
 
 /* brief: only short rollouts, because the state keeps all rounding errors */
-static const struct { const char *name, *options; bool brief; } models[] = {
+static const struct {
+	const char *name, *options;
+	bool brief;
+} models[] = {
 	{ "plain", "", false },
 	{ "gate", "\"use_gate\": true", false },
 	{ "negative eigenvalues", "\"allow_neg_eigval\": true", false },
@@ -526,77 +535,81 @@ static const struct { const char *name, *options; bool brief; } models[] = {
 	{ "narrow keys, wide values", "\"num_heads\": 1, \"expand_k\": 0.5, \"expand_v\": 1.3", false },
 	{ "attention", "\"attn\": {\"layers\": [1], \"num_heads\": 5}", false },
 	{ "attention with a window",
-         "\"num_hidden_layers\": 3, \"attn\": {\"layers\": [0, 2], \"num_heads\": 10, \"num_kv_heads\": 5, "
-         "\"qkv_bias\": true, \"window_size\": 9}",
-         false },
+	  "\"num_hidden_layers\": 3, \"attn\": {\"layers\": [0, 2], \"num_heads\": 10, \"num_kv_heads\": 5, "
+	  "\"qkv_bias\": true, \"window_size\": 9}",
+	  false },
 	{ "attention to the row itself", "\"attn\": {\"layers\": [0], \"num_heads\": 1, \"window_size\": 1}",
-         false },
+	  false },
 	{ "attention with a long window",
-         "\"attn\": {\"layers\": [0, 1], \"num_heads\": 2, \"num_kv_heads\": 1, \"window_size\": 100}",
-         false },
+	  "\"attn\": {\"layers\": [0, 1], \"num_heads\": 2, \"num_kv_heads\": 1, \"window_size\": 100}",
+	  false },
 	{ "decay", GATED "\"head_dim\": 5", false },
 	{ "decay, grouped values", GATED "\"head_dim\": 6, \"num_v_heads\": 6, \"expand_v\": 1.5", false },
 	{ "decay, negative eigenvalues, no gate",
-         GATED "\"head_dim\": 8, \"expand_v\": 1, \"allow_neg_eigval\": true, \"use_gate\": false", false },
+	  GATED "\"head_dim\": 8, \"expand_v\": 1, \"allow_neg_eigval\": true, \"use_gate\": false", false },
 	{ "decay, no convolution, tied",
-         GATED "\"head_dim\": 20, \"use_short_conv\": false, \"tie_word_embeddings\": true", false },
+	  GATED "\"head_dim\": 20, \"use_short_conv\": false, \"tie_word_embeddings\": true", false },
 	{ "decay and attention",
-         GATED "\"head_dim\": 7, \"num_v_heads\": 4, \"conv_size\": 3, \"attn\": {\"layers\": [0], "
-               "\"num_heads\": 5, "
-               "\"window_size\": 40}",
-         false },
+	  GATED "\"head_dim\": 7, \"num_v_heads\": 4, \"conv_size\": 3, \"attn\": {\"layers\": [0], "
+	        "\"num_heads\": 5, "
+	        "\"window_size\": 40}",
+	  false },
 	{ "Qwen3.5",
-         QWEN "\"num_hidden_layers\": 3, \"full_attention_interval\": 3, " QWEN_DELTA(2, 4, 4)
-                 QWEN_ATTENTION(4, 2, 8, 0.25),
-         false },
+	  QWEN "\"num_hidden_layers\": 3, \"full_attention_interval\": 3, " QWEN_DELTA(2, 4, 4)
+	          QWEN_ATTENTION(4, 2, 8, 0.25),
+	  false },
 	{ "Qwen3.5, all heads of their own, tied",
-         QWEN "\"full_attention_interval\": 2, \"tie_word_embeddings\": true, " QWEN_DELTA(3, 3, 2)
-                 QWEN_ATTENTION(2, 2, 6, 1),
-         false },
+	  QWEN "\"full_attention_interval\": 2, \"tie_word_embeddings\": true, " QWEN_DELTA(3, 3, 2)
+	          QWEN_ATTENTION(2, 2, 6, 1),
+	  false },
 	{ "Qwen3.5's delta rule, one key head, no convolution to speak of",
-         QWEN QWEN_DELTA(1, 3, 1) QWEN_ATTENTION(1, 1, 2, 1), false },
-	{ "Qwen3.5's attention", QWEN "\"full_attention_interval\": 1, "
-	  QWEN_ATTENTION(4, 2, 8, 0.25), false },
+	  QWEN QWEN_DELTA(1, 3, 1) QWEN_ATTENTION(1, 1, 2, 1), false },
+	{ "Qwen3.5's attention", QWEN "\"full_attention_interval\": 1, " QWEN_ATTENTION(4, 2, 8, 0.25),
+	  false },
 	{ "Qwen3.5's attention, odd heads, nothing rotated, tied",
-         QWEN "\"full_attention_interval\": 1, \"tie_word_embeddings\": true, " QWEN_ATTENTION(3, 1, 5, 0),
-         false },
+	  QWEN "\"full_attention_interval\": 1, \"tie_word_embeddings\": true, " QWEN_ATTENTION(3, 1, 5, 0),
+	  false },
 	{ "tied, every option",
-         "\"tie_word_embeddings\": true, \"use_gate\": true, \"allow_neg_eigval\": true, \"conv_size\": 2, "
-         "\"attn\": {\"layers\": [1], \"num_heads\": 2, \"window_size\": 70}",
-         false },
+	  "\"tie_word_embeddings\": true, \"use_gate\": true, \"allow_neg_eigval\": true, \"conv_size\": 2, "
+	  "\"attn\": {\"layers\": [1], \"num_heads\": 2, \"window_size\": 70}",
+	  false },
 	{ "LaCT", LACT("24") ", \"w0_w2_low_rank\": 3, \"window_size\": 9", false },
 	{ "LaCT, whole", LACT("100") ", \"window_size\": 70", false },
 	{ "LaCT, chunks of 4, every option",
-         LACT("4") ", \"w0_w2_low_rank\": 4, \"window_size\": 1, \"ttt_prenorm\": true, \"ttt_nope\": true, "
-                   "\"attn_qk_norm\": true, \"qkv_bias\": true, \"no_v_silu\": true, \"inter_multi\": 2, "
-                   "\"learnable_ttt_scale\": false",
-         false },
+	  LACT("4") ", \"w0_w2_low_rank\": 4, \"window_size\": 1, \"ttt_prenorm\": true, \"ttt_nope\": true, "
+	            "\"attn_qk_norm\": true, \"qkv_bias\": true, \"no_v_silu\": true, \"inter_multi\": 2, "
+	            "\"learnable_ttt_scale\": false",
+	  false },
 	{ "LaCT, chunks of 1", LACT("1") ", \"window_size\": 9", true },
 	{ "LaCT without momentum and silu",
-         LACT("16") ", \"use_momentum\": false, \"qkv_silu\": false, \"inter_multi\": 0.5, \"window_size\": "
-                    "70",
-         false },
+	  LACT("16") ", \"use_momentum\": false, \"qkv_silu\": false, \"inter_multi\": 0.5, \"window_size\": "
+	             "70",
+	  false },
 	{ "LaCT without momentum, with prenorm",
-         LACT("64") ", \"use_momentum\": false, \"ttt_prenorm\": true, \"window_size\": 100", false },
+	  LACT("64") ", \"use_momentum\": false, \"ttt_prenorm\": true, \"window_size\": 100", false },
 	{ "LaCT with prenorm",
-         LACT("24") ", \"ttt_prenorm\": true, \"w0_w2_low_rank\": 2, \"window_size\": 16", false },
+	  LACT("24") ", \"ttt_prenorm\": true, \"w0_w2_low_rank\": 2, \"window_size\": 16", false },
 	{ "LaCT, one chunk", LACT("300") ", \"window_size\": 400", true },
-	{ "LaCT with Muon", LACT("24") ", \"use_muon\": true, \"inter_multi\": 2, "
-	  "\"window_size\": 9", false },
+	{ "LaCT with Muon",
+	  LACT("24") ", \"use_muon\": true, \"inter_multi\": 2, "
+	             "\"window_size\": 9",
+	  false },
 	{ "LaCT with Muon, every option but a window",
-         LACT("24") ", \"use_muon\": true, \"ttt_prenorm\": true, \"attn_qk_norm\": true, "
-                    "\"qkv_bias\": true, \"w0_w2_low_rank\": 3, \"window_size\": null, "
-                    "\"tie_word_embeddings\": true",
-         false },
+	  LACT("24") ", \"use_muon\": true, \"ttt_prenorm\": true, \"attn_qk_norm\": true, "
+	             "\"qkv_bias\": true, \"w0_w2_low_rank\": 3, \"window_size\": null, "
+	             "\"tie_word_embeddings\": true",
+	  false },
 	{ "LaCT with Muon, without momentum",
-         LACT("16") ", \"use_muon\": true, \"use_momentum\": false, \"ttt_prenorm\": true, "
-                    "\"inter_multi\": 0.5, \"window_size\": 9",
-         true },
+	  LACT("16") ", \"use_muon\": true, \"use_momentum\": false, \"ttt_prenorm\": true, "
+	             "\"inter_multi\": 0.5, \"window_size\": 9",
+	  true },
 };
 enum { MODELS = sizeof models / sizeof *models };
 
 /* The mixer of running_mean.h: with delta rule layers, and also with a layer that reads rows. */
-static const struct { const char *name, *options; } own[] = {
+static const struct {
+	const char *name, *options;
+} own[] = {
 	{ "a mixer of this test", "\"num_hidden_layers\": 3" },
 	{ "a mixer of this test and attention",
 	  "\"num_hidden_layers\": 4, \"attn\": {\"layers\": [1], \"num_heads\": 5, \"window_size\": 9}" },
@@ -659,8 +672,9 @@ static void make_record(struct rf_record *r, uint64_t id, int length, int c, int
 static void set_old(struct rf_record *r)
 {
 	size_t nb = (size_t)(r->c * r->rollout.n), k = (size_t)r->rollout.k, d = (size_t)ckpt.cfg.d;
-	const struct rf_plan plan = { .max_len = r->T, .segment = r->T, .positions = r->c, .n = r->rollout.n,
-	                              .k = (int)k };
+	const struct rf_plan plan = {
+		.max_len = r->T, .segment = r->T, .positions = r->c, .n = r->rollout.n, .k = (int)k
+	};
 	float *h = room((size_t)r->T * d, 4), *before = room(nb * k * d, 4), *logp = room(nb * k, 4);
 	int32_t *tokens = room(nb * k, 4);
 	int *row = room((size_t)r->c, sizeof *row);
@@ -797,8 +811,7 @@ static void check_memory(const char *name, const char *options, const struct rf_
 	both_losses(&t, batch, 1);
 	took = engine.dev.used - before - extra;
 	ok(took >= plan.weights + plan.pass && took <= plan.weights + plan.pass + BLOCKS * BLOCK,
-	   "%s: a step takes the planned memory, %zu bytes of %zu", label, took,
-	   plan.weights + plan.pass);
+	   "%s: a step takes the planned memory, %zu bytes of %zu", label, took, plan.weights + plan.pass);
 	for (int i = 0; !strcmp(engine.dev.ops->name, "cpu") && i <= engine.dev.threads; i++)
 		scratch += cpu_of(&engine.dev)->scratch[i].size;
 	ok(scratch <= plan.device, "%s: operations take %zu bytes, no more than the %zu planned", label,
@@ -811,7 +824,10 @@ static void check_memory(const char *name, const char *options, const struct rf_
 /* Checks the limit of plan.apart: the rows of all sequences are counted in int, if a layer reads rows. */
 static void check_many_sequences(void)
 {
-	static const struct { const char *name, *options; bool reads; } of[] = {
+	static const struct {
+		const char *name, *options;
+		bool reads;
+	} of[] = {
 		{ "delta rule", "", false },
 		{ "delta rule and attention", "\"attn\": {\"layers\": [1], \"num_heads\": 2}", true },
 	};
@@ -880,18 +896,20 @@ int main(int argc, char **argv)
 			check_slope(models[i].name, models[i].options, NULL, i / every, all ? 1 : 4);
 		else if (!slopes)
 			check_exact(models[i].name, models[i].options, NULL,
+			            /* clang-format off */
 			      all                        ? lengths
 			      : models[i].brief && !bits ? lengths + i % 2
 			                                 : one + i % (int)(sizeof one / sizeof *one),
 			      !all                       ? 1
 			      : models[i].brief && !bits ? 2
 			                                 : 6);
+	/* clang-format on */
 	for (int i = 0; i < OWN; i++)
 		if (slopes)
 			check_slope(own[i].name, own[i].options, &running_mean, i, all ? 1 : 4);
 		else
-			check_exact(own[i].name, own[i].options, &running_mean, all ? lengths : lengths + 2 * i % 6,
-			            all ? 6 : 1);
+			check_exact(own[i].name, own[i].options, &running_mean,
+			            all ? lengths : lengths + 2 * i % 6, all ? 6 : 1);
 	if (!bits && !slopes)
 		check_many_sequences();
 	ok(!overlaps, "no copy of rows reads what it writes");

@@ -45,7 +45,11 @@ static inline const float *value(const struct rf_record *r, const char *name, si
 	const char *key = strncmp(name, "rollout.", 8) ? name : name + 8;
 	size_t T = (size_t)r->T, rolls = (size_t)r->c * (size_t)(o->tokens ? o->n : 0), k = (size_t)o->k,
 	       d = (size_t)o->d;
-	const struct { const char *key; const float *p; size_t n; } have[] = {
+	const struct {
+		const char *key;
+		const float *p;
+		size_t n;
+	} have[] = {
 		{ "entropy", r->entropy, T },
 		{ "nll", r->nll, T - 1 },
 		{ "correct", r->correct, T - 1 },

@@ -15,8 +15,8 @@
  * blocks as possible fit into a multiprocessor. */
 static inline cudaError_t rf_allow(const void *kernel, size_t bytes)
 {
-	const cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-	                                              (int)bytes);
+	const cudaError_t code =
+		cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 
 	if (code != cudaSuccess)
 		return code;

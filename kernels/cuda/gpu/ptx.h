@@ -28,10 +28,14 @@ static __device__ __forceinline__ void load_four(uint32_t (&x)[4], const __nv_bf
 
 	if (TRANSPOSE)
 		asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-		             : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
+		             : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+		             : "r"(at)
+		             : "memory");
 	else
 		asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-		             : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
+		             : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+		             : "r"(at)
+		             : "memory");
 }
 
 /* Starts to copy 16 bytes to shared memory.  copies_close() makes a group of the copies started so far, and

@@ -33,7 +33,8 @@
 
 #define API extern "C" __attribute__((visibility("default")))
 
-namespace {
+namespace
+{
 
 enum { RANKS = 16, ROOM = 1 << 16, WHY = 200 };
 enum kind : int { ALL_REDUCE, REDUCE, BROADCAST };
@@ -42,7 +43,7 @@ const char *const names[] = { "ncclAllReduce", "ncclReduce", "ncclBroadcast" };
 /* A rank's call. */
 struct call {
 	enum kind kind;
-	int type, op, root, group, nth;  /* nth: position in the group; group: number of the group */
+	int type, op, root, group, nth; /* nth: position in the group; group: number of the group */
 	uint64_t count;
 };
 
@@ -55,23 +56,28 @@ struct board {
 	unsigned char data[RANKS][ROOM];
 };
 
-struct work { struct call call; const void *from; void *to; };
+struct work {
+	struct call call;
+	const void *from;
+	void *to;
+};
 
 char last_error[WHY];
 
-}
+} // namespace
 
 struct ncclComm {
 	struct board *board = nullptr;
 	int rank, ranks, groups = 0;
 	uint64_t steps = 0, exchanges = 0;
-	std::atomic<int> state { ncclInProgress };
-	std::atomic<bool> left { false };
+	std::atomic<int> state{ ncclInProgress };
+	std::atomic<bool> left{ false };
 	emu::stream *stream = nullptr;
 	std::thread worker;
 };
 
-namespace {
+namespace
+{
 
 int depth;                       /* nesting of groups */
 std::vector<struct work> queued; /* calls of the current group */
@@ -243,8 +249,8 @@ ncclResult_t launch(ncclComm *c, cudaStream_t s, std::vector<struct work> list)
 		if (!c->stream->there(w->from, w->call.count * size_of(w->call.type)) ||
 		    !c->stream->there(w->to, w->call.count * size_of(w->call.type)))
 			return fail(c, ncclInvalidArgument,
-			            "%s: %llu numbers at %p are no memory of the device",
-			            names[w->call.kind], (unsigned long long)w->call.count, w->to);
+			            "%s: %llu numbers at %p are no memory of the device", names[w->call.kind],
+			            (unsigned long long)w->call.count, w->to);
 		if (w->call.root < 0 || w->call.root >= c->ranks || !w->call.count)
 			return fail(c, ncclInvalidArgument, "%s: root %d, count %llu", names[w->call.kind],
 			            w->call.root, (unsigned long long)w->call.count);
@@ -311,7 +317,7 @@ void join(ncclComm *c, ncclUniqueId id, cudaDeviceProp prop)
 	c->state = ncclSuccess;
 }
 
-}
+} // namespace
 
 API ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
