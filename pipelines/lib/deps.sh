@@ -11,7 +11,7 @@ set -eu
 
 build='build-essential libzstd-dev libmsgpack-dev libjansson-dev libxxhash-dev libutf8proc-dev
 	libonig-dev libsentencepiece-dev libdnnl-dev libopenmpi-dev'
-tests='bats clang jq libclang-rt-dev mandoc openmpi-bin parallel patchelf python3 shellcheck
+tests='bats clang clang-format jq libclang-rt-dev mandoc openmpi-bin parallel patchelf python3 shellcheck
 	strace zstd'
 midtrain='gnuplot-nox perl-doc sentencepiece'
 cross='gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1-arm64-cross

@@ -69,11 +69,11 @@
 # dollar signs for one.  RUN has no blank.  Only words that hold commands or options are run.
 #
 # Words are taken from the command line, and none from the environment.  Training may be stopped at any
-# moment: the same words go on, and a larger BATCHES goes further.  Until the first batch is done, other words
-# for the same RUN are accepted, and so are other files of text, and other scripts or settings that a stage's
-# command names, such as my_reward.py.  The files that a script imports are not compared.  After the first
-# batch other words are refused, except LR, the name of RUN, and the words that change no results, such as
-# BATCHES, EVAL, AFTER and KEEP_STEPS.
+# moment: the same words go on, and a larger BATCHES goes further.  Until the first batch is done, words on
+# which the prepared data do not depend may change, and so may the scripts and settings that a stage's command
+# names, such as my_reward.py.  The files that a script imports are not compared.  After the first batch other
+# words are refused, except LR, the name of RUN, and the words that change no results, such as BATCHES, EVAL,
+# AFTER and KEEP_STEPS.
 # RUN/manifest.json has the words as they were typed, hashes of all of these, versions and the device: rf-dump
 # RUN shows it.
 

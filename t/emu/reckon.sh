@@ -24,7 +24,8 @@ known() {
 	{
 		nm "$plugin" | awk '{ print "symbol", $1, $NF }'
 		sed 's/^/ptxas /' "$build"/cuda/*.ptxas
-		! command -v cuobjdump >/dev/null || cuobjdump -arch sm_90 -sass "$build/rf-cuda.so" 2>/dev/null
+		! command -v cuobjdump >/dev/null ||
+			cuobjdump -arch sm_90 -sass "$build/rf-cuda.so" 2>/dev/null
 	} | awk '
 	# a loop counts twice for each level of nesting
 	function ratio(  i, all, some) {
@@ -40,7 +41,12 @@ known() {
 		delete at
 	}
 	$1 == "symbol" { sub(/^0+/, "", $2); sub(/^_ZL/, "_Z", $3); address[$3] = $2; next }
-	/Compiling entry function/ { split($0, part, "\047"); entry = part[2]; right = part[4] == "sm_90"; next }
+	/Compiling entry function/ {
+		split($0, part, "\047")
+		entry = part[2]
+		right = part[4] == "sm_90"
+		next
+	}
 	/Used [0-9]+ registers/ { if (right) registers[entry] = $6; next }
 	/Function :/ { ratio(); kernel = $NF; next }
 	/^ +\/\*[0-9a-f]+\*\// {
@@ -80,7 +86,7 @@ of() {
 figures() { sed -n "s,^$1  *\([0-9.]*\) GFLOP/s  *\([0-9.]*\) s.*,\1 \2,p" "$build/reckoned.out"; }
 
 if ! command -v cuobjdump >/dev/null; then
-	echo 'reckon.sh: no cuobjdump: 10 instructions for each that moves something or waits, in all kernels' >&2
+	echo 'reckon.sh: no cuobjdump: 10 instructions are counted for each that moves something or waits' >&2
 	rm -f "$kernels"
 fi
 if [ ! "$kernels" -nt "$plugin" ]; then
@@ -100,14 +106,17 @@ for config in "$@"; do
 	read -r both more < <(figures 'forward + backward')
 	: >"$build/reckoned.out"
 	[ "${STEP:-yes}" = no ] || of "$name: a step" "$config" step "$T" 1
-	rows+=("$(awk -v name="$name" -v p="$product" -v a="$forward" -v b="$both" -v s="$seconds" -v t="$more" '
+	rows+=("$(awk -v name="$name" -v p="$product" -v a="$forward" -v b="$both" \
+		-v s="$seconds" -v t="$more" '
 		$1 == "rollout" { rollouts = sprintf("%.0f ms", 1e3 * $2) }
 		/^step  / { step = $4 }
 		/^step in one program / { once = $7 }
-		END { printf "| %s | %.0f | %.0f ms | %.0f %% | %.0f ms | %.0f %% | %s | %s | %s |\n", name, p,
-			1e3 * s, a / p / 10, 1e3 * t, b / p / 10, rollouts, step, once }' "$build/reckoned.out")")
+		END {
+			printf "| %s | %.0f | %.0f ms | %.0f %% | %.0f ms | %.0f %% | %s | %s | %s |\n",
+				name, p, 1e3 * s, a / p / 10, 1e3 * t, b / p / 10, rollouts, step, once
+		}' "$build/reckoned.out")")
 done
-echo "| T $T, segments of $BENCH_SEGMENT | product, TFLOP/s | forward | of it | forward + backward | of it |" \
-	"rollouts | step, in forward passes | in one program |"
+echo "| T $T, segments of $BENCH_SEGMENT | product, TFLOP/s | forward | of it |" \
+	"forward + backward | of it | rollouts | step, in forward passes | in one program |"
 echo '|---|---|---|---|---|---|---|---|---|'
 printf '%s\n' "${rows[@]}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # Programs under faults: killed at each call that changes files, ended by signals, on a full disk.
-# t/helper/fault.c makes the calls fail.  RF_ALL=1 tries every call, otherwise one in sixteen.  t/files/run.bats
-# tests the commit of the library.
+# t/helper/fault.c makes the calls fail.  RF_ALL=1 tries every call, otherwise one in sixteen.
+# t/files/run.bats tests the commit of the library.
 setup() {
 	load ../helper
 	load ../model

@@ -176,7 +176,8 @@ small_study() {
 
 # study WORD...: makes a tiny study
 study() {
-	RF_BIN=$RF_BIN make -s -f pipelines/study/study.mk RUN=study FAMILIES=delta_net SEEDS=1 LESSONS=20 SHORT=4 \
+	RF_BIN=$RF_BIN make -s -f pipelines/study/study.mk RUN=study FAMILIES=delta_net SEEDS=1 \
+		LESSONS=20 SHORT=4 \
 		PRE=20 PRE_BATCH=20 WARMUP=1 MID=20 BATCH=10 MINI=5 POST=8 TTT=2 TTT_BATCH=2 TTT_MINI=1 \
 		ASK=4 LRS=1e-2 COEFS=0.2 MIDS='sft sft-published refine' POSTS='sft refine' \
 		TTTS='none refine' \
