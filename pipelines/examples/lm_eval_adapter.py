@@ -97,7 +97,7 @@ class RfTools(LM):
         return messages[0], [message["body"] for message in messages[1:-1]]
 
     def encode(self, lines, *options):
-        return self.pipe(lines, ["rf-tokenize", "-m", self.tokenizer, "--bos", "auto", *options])
+        return self.pipe(lines, ["rf-tokenize", "--tokenizer", self.tokenizer, "--bos", "auto", *options])
 
     def encode_pairs(self, pairs):
         """Of each text and its continuation the ids, by lm-eval's own rule, which rf-tokenize(1) has."""

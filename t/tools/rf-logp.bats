@@ -322,7 +322,7 @@ adapter() {
 	[ -e ckpt ] || rf-init --config config.json ckpt
 	cat >ask.py <<-END
 		import sys
-		sys.path[:0] = ["$PWD", "$ROOT/pipelines/lib"]
+		sys.path[:0] = ["$PWD", "$ROOT/pipelines/examples"]
 		sys.dont_write_bytecode = True
 		import types, lm_eval_adapter
 		def A(**how):
