@@ -170,8 +170,9 @@ small_study() {
 	[ -z "${RF_ALL:-}" ] || return 0
 	sed -i 's/"hidden_size": 128/"hidden_size": 32/; s/"num_hidden_layers": 3/"num_hidden_layers": 1/' \
 		pipelines/study/study-delta_net.json
-	sed -i 's/^smallest=.*/smallest=90000/' pipelines/demo/corpus.sh
-	sed -i 's/facts 0 3000 /facts 0 300 /' pipelines/study/study-data.sh
+	# only texts of 50000 to 64000 bytes, and words that appear in them at least 20 times
+	sed -i 's/-lt $smallest ]/-lt 50000 ] || [ "$(wc -c <"$pod")" -gt 64000 ]/' pipelines/demo/corpus.sh
+	sed -i 's/facts 0 3000 /facts 0 300 /; s/\$1 >= 60 /$1 >= 20 /' pipelines/study/study-data.sh
 }
 
 # study WORD...: makes a tiny study
