@@ -75,15 +75,20 @@ static void roll_out(void)
 {
 	const int first = begin();
 
+	/* README shows this loop, with a line for each stage */
+	/* clang-format off */
 	for (int i = 0; i < batch.n; i++) {
 		struct rf_record *r = batch.r[i];
 
-		if (fits(NULL, r, &err) != RF_OK || rf_step_entropy(&step, r, i < first, &err) != RF_OK ||
-		    rf_step_select(&step, r, &err) != RF_OK || rf_step_rollout(&step, r, &err) != RF_OK ||
+		if (fits(NULL, r, &err) != RF_OK ||
+		    rf_step_entropy(&step, r, i < first, &err) != RF_OK ||
+		    rf_step_select(&step, r, &err) != RF_OK ||
+		    rf_step_rollout(&step, r, &err) != RF_OK ||
 		    rf_step_reward(&step, r, &err) != RF_OK)
 			rf_stage_blame(&stage, &batch, i, &err);
 		must(exec ? rf_ask_record(exec, r, -1, &err) : learn(NULL, r, &err));
 	}
+	/* clang-format on */
 	if (exec)
 		must(rf_ask_finish(exec, &err));
 	stop_exec();
