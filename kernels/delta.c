@@ -638,7 +638,7 @@ static void back_decay(const struct chunk *c, const float *x, const float *y, do
  *
  * dc: the gradient of c, to which each step adds. */
 
-/* Computes dU = P' dO + diag(f) K dS and the first term of dK, diag(f) U dS', including the terms of
+/* Computes dU = P' dO + diag(f) K dS and begins with dK = diag(f) U dS' + ...; both have the terms of
  * captures.  next: the last capture before the chunk's last row; becomes the last capture before the
  * chunk. */
 static void back_update(const struct job *a, struct chunk *c, int h, int j0, int *next, double *dc)

@@ -41,7 +41,8 @@ struct rf_mixer {
 	   the products with linear weights. */
 	double (*flops)(const struct rf_config *c, int T);
 	/* Adds to *need the device memory that the operations of the mixer take.  The caller has set the
-	   numbers of rows, whether the model is trained, and the sizes of its weights. */
+	   numbers of rows, whether the model is trained, and the sizes of its weights.  NULL: they take
+	   none. */
 	void (*workspace)(const struct rf_config *c, struct rf_workspace *need);
 	/* For a mixer that keeps something of every row, such as keys and values: returns how many rows a row
 	   reads, itself included: the window or RF_ALL_ROWS.  NULL: rows read earlier ones only through a

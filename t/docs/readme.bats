@@ -65,7 +65,7 @@ form() {
 	grep -q ' rf-reward --exec .python3 pipelines/examples/my_reward.py. ' runs/c/data/words
 	[ "$(rf-dump --json runs/a/streams/step-000000.rf | head -n 1 | jq '.body.history | length')" -ge 4 ]
 	[ "$(rf-dump --tsv --rows sample --no-header runs/t/answers/*.rf | wc -l)" -ge 4 ]
-	grep -q '^time ' out
+	grep -q '^operations ' out
 }
 
 @test "README: the rollout and the figure that it shows have the form that its commands print" {

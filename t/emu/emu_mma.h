@@ -1,5 +1,5 @@
-/* emu_mma.h -- matrix units: nvcuda::wmma of 16 x 16 x 16, bf16 to float, and the functions behind mma.sync
- * m16n8k16 and ldmatrix in gpu/ptx.h. */
+/* emu_mma.h -- matrix units: nvcuda::wmma of 16 x 16 x 16, bf16 to float, and what gpu/ptx.h calls for
+ * mma.sync m16n8k16 and ldmatrix. */
 #ifndef EMU_MMA_H
 #define EMU_MMA_H
 

@@ -714,7 +714,7 @@ tokens() {
 
 	END
 	echo '	{ "planted", NULL, planted, NULL },' >row
-	sed -i -e '/^.\* In this order parts are computed/{e cat function
+	sed -i -e '/^.\* The parts, in the order/{e cat function
 		}' -e '/^	{ "edit", /r row' copy/lib/refine/reward.c
 	run diff -rq "$ROOT/lib" copy/lib
 	[ "${#lines[@]}" -eq 1 ]
