@@ -531,8 +531,8 @@ static void bwd_group(const struct attn *a, struct scratch *w, int g, const stru
 static size_t head_size(const struct attn *a) { return ((size_t)a->queries + PAD) * (size_t)a->wide; }
 static size_t share_size(const struct attn *a) { return (size_t)a->G * head_size(a); }
 
-/* Computes one share of a key head.  A share has every shares-th group, so each share has some of the keys
- * that many queries read. */
+/* Computes the gradients of one share of the keys of a head.  A share has every shares-th group, so each
+ * share has some of the keys that many queries read. */
 static void bwd_tile(void *arg, int tile, int thread)
 {
 	const struct attn *a = arg;

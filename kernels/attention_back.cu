@@ -161,8 +161,8 @@ static __device__ __forceinline__ bool load_readers(const attn &a, int g, bool c
 	return __syncthreads_or(any);
 }
 
-/* Computes p and ds of a warp's 16 keys and WARP_READERS queries, rounded; this lane's keys are `at` and at +
- * 8.  whole: all queries of the block read all of the block's keys. */
+/* Computes p and ds of a warp's 16 keys and WARP_READERS queries, and rounds both to T.  The keys of this
+ * lane are `at` and at + 8.  whole: all queries of the block read all of the block's keys. */
 template <class T, int DP, int WARP_READERS>
 static __device__ __forceinline__ void key_slopes(const T *k, const T *v, const T *q, const T *d_o, int width,
                                                   const reader *readers, bool whole, int at, T *p, T *ds,

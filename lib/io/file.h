@@ -26,7 +26,8 @@ enum {
  * file or to itself; RF_EIO: anything else. */
 enum rf_code rf_file_open(const char *path, int *fd, uint64_t *size, struct rf_err *e);
 /* Checks, without reading it, that a file can be opened as by rf_file_open() and has at most `limit` bytes.
- * Errors: those of rf_file_open(); RF_EMODEL: it is longer. */
+ * Errors: those of rf_file_open(); RF_EMODEL: the file is longer
+ * than the limit. */
 enum rf_code rf_file_check(const char *path, uint64_t limit, struct rf_err *e);
 /* Reads exactly n bytes from offset `at`.  Errors: RF_EIO, also if the file ends before. */
 enum rf_code rf_file_pread(int fd, void *to, size_t n, uint64_t at, struct rf_err *e);

@@ -83,8 +83,9 @@ static enum rf_code drop_orders(const struct rf_loop *l, const char *spared, str
 	return rc;
 }
 
-/* Writes the path of the file with the data in the order of an epoch.  Draws the order if the file is
- * missing, and removes the orders of other epochs.  With --order file the path is that of the data. */
+/* Sets `order` to the path of the file that lists the data in the order of this epoch.  Draws the order if
+ * the file is missing, and removes the orders of other epochs.  With --order file the path is that of the
+ * data. */
 static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096], struct rf_err *e)
 {
 	char name[64], seed[32], number[32];

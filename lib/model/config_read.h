@@ -34,9 +34,9 @@ void rf_config_null(struct rf_config_reader *r, const char *key);
  * supported.  rf_config_absent(): the key must be absent or null. */
 void rf_config_only(struct rf_config_reader *r, const char *key, bool only);
 void rf_config_absent(struct rf_config_reader *r, const char *key);
-/* Add the names of the keys that are left to cfg->unknown.  rf_config_rest() first drops harmless keys: keys
- * that change how models are computed or saved, keys for other programs, and keys that Hugging Face writes
- * everywhere. */
+/* Add to cfg->unknown the names of the keys that have not been read.  rf_config_rest() first drops harmless
+ * keys: those that change how models are computed or saved, those for other programs, and those that Hugging
+ * Face writes everywhere. */
 void rf_config_unknown(struct rf_config_reader *r, struct rf_config *cfg);
 void rf_config_rest(struct rf_config_reader *r, struct rf_config *cfg);
 

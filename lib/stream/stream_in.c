@@ -207,8 +207,8 @@ enum rf_code rf_in_reread(struct rf_in *in, const void *frame, size_t n, struct 
 
 /* ---- skipping ------------------------------------------------------------------------------ */
 
-/* Skips the next frame of a regular file.  Moves back and clears *skipped if it is the last frame of the
- * file, which must be the end record. */
+/* Skips the next frame of a regular file.  The last frame of the file must be the end record, which the
+ * caller reads: the position then stays before it, and *skipped becomes false. */
 static enum rf_code skip_frame(struct rf_in *in, bool *skipped, struct rf_err *e)
 {
 	struct rf_bytes *from = &in->frames.from;

@@ -307,7 +307,7 @@ srun, or say --shard 0/2)" ]
 }
 
 # mpirun may report the lost rank by its own exit status 1: the test checks the statuses of the others.
-@test "ranks: a killed or stopped rank is named after --rank-timeout, the others exit 75 without a commit" {
+@test "ranks: if a rank is killed or stops, the others name it after --rank-timeout and exit 75" {
 	many >in
 	runs run
 	state >before
@@ -332,7 +332,7 @@ srun, or say --shard 0/2)" ]
 	done
 }
 
-@test "ranks: a rank that never starts is named after --rank-timeout, also if an earlier rank left its file" {
+@test "ranks: if a rank does not start, the others name it, even if it left a file earlier" {
 	many >in
 	runs run
 	state >before

@@ -64,7 +64,7 @@ tiny() {
 	done
 }
 
-@test "files: programs name an entry of a checkpoint that is not a regular file" {
+@test "files: an error names the entry of a checkpoint that is not a regular file" {
 	tiny
 	mv ckpt good
 	for name in config.json generation_config.json model.safetensors model.safetensors.index.json \

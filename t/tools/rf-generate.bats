@@ -179,7 +179,7 @@ ends() {
 	json out | jq -c '.generation | [.stop[0], .text[0], .tokens.data[.length.data[0] - 1]]' | sort -u
 }
 
-@test "rf-generate: --stop finds the names of special tokens, which the text omits" {
+@test "rf-generate: --stop ends an answer at the name of a special token, though answers do not show it" {
 	printf '{"tokens": [9]}\n' | rf-tokenize --format ids --vocab 384 - >in
 	speaker 0 2 3 # a, b, <|im_end|>
 	json_tokenizer

@@ -823,7 +823,7 @@ at_each_call() {
 	[ "$output" = "$times kills" ]
 }
 
-@test "rf-loop: --epochs over fewer sequences than a batch is an error, like --batches" {
+@test "rf-loop: --epochs and --batches refuse data with fewer sequences than a batch" {
 	rf-cat --range 0:3 -o few.rf corpus.rf
 	for how in '--epochs 1' '--batches 1'; do
 		run -65 --separate-stderr rf-loop -m few --from ckpt --data few.rf $how --batch 10 -- false

@@ -639,7 +639,7 @@ tokens() {
 	gone
 }
 
-@test "rf-reward --exec: lines of a megabyte pass, in whatever way the command buffers" {
+@test "rf-reward --exec: lines of a megabyte reach the command and come back, however it buffers" {
 	records make 9 8000 0 >in     # 96000 numbers per record
 	judged 9 >want
 	for mode in right late ahead; do
