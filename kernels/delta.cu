@@ -65,7 +65,7 @@ struct delta {
 	                          first, and after the last */
 };
 
-/* A chunk of a head of a sequence. */
+/* One chunk of one head of one sequence. */
 struct cell {
 	int b, h, kh, j0, m, mp;
 	size_t i;

@@ -23,7 +23,7 @@
 volatile sig_atomic_t rf_cli_stop;
 static const char *progname = "rf";
 
-/* Options that the command line gave, and options that have no effect. */
+/* A list of options: of those that the command line gave, or of those that have no effect. */
 enum { MAX_OPTS = 64 };
 struct options {
 	const struct rf_opt *opt[MAX_OPTS];

@@ -153,7 +153,7 @@ static enum rf_code sniff_format(struct rf_lines *l, const char *path, struct rf
 	return RF_OK;
 }
 
-/* Allocates the reader of a file that is not open yet. */
+/* Allocates a reader for a file, which is opened later. */
 static enum rf_code make_reader(struct rf_lines **out, const char *path, size_t max, struct rf_err *e)
 {
 	struct rf_lines *l = calloc(1, sizeof *l);

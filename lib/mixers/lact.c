@@ -459,8 +459,8 @@ static void workspace(const struct rf_config *cfg, struct rf_workspace *need)
 
 static int reads(const struct rf_config *cfg) { return rf_kv_reads(&cfg->attn); }
 
-/* Names the chunk whose update made the weights that the row reads.  Writes nothing if the row is in that
- * chunk or before it: then the overflow of the rows came first. */
+/* Writes to `why` the chunk after whose update the row reads the weights.  Writes nothing if the row is in
+ * that chunk or before it: then the overflow of the rows came first. */
 static void describe_overflow(const struct rf_config *cfg, int row, int chunk, char *why, size_t size)
 {
 	if (row / cfg->lact.chunk > chunk)

@@ -7,6 +7,6 @@ setup() { load ../helper; }
 	unit method "$G"
 }
 
-@test "exec: a child process leaves no process and no file descriptor, and one that hangs is ended" {
+@test "exec: after a command ends, no process and no descriptor is left; one that hangs is killed" {
 	unit exec
 }

@@ -234,7 +234,7 @@ srun, or say --shard 0/2)" ]
 	rf-cat --range 0:2 share | rf-ntp -m run
 }
 
-@test "ranks: --ranks refuses --sum plain, --grad-out and --eval, and a missing MPI plugin exits 69" {
+@test "ranks: --ranks excludes --sum plain, --grad-out and --eval, and a missing MPI plugin exits 69" {
 	many >in
 	runs run
 	run -64 rf-ntp -m run --ranks mpi --sum plain in

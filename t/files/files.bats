@@ -91,7 +91,7 @@ tiny() {
 	done
 }
 
-@test "files: a file of a tokenizer above its limit is refused with 78 before its bytes are read" {
+@test "files: a tokenizer's file that is larger than the limit is refused with 78 before it is read" {
 	for name in tokenizer.json tokenizer.model tokenizer_config.json special_tokens_map.json \
 		added_tokens.json; do
 		rm -rf tok

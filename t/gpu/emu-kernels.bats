@@ -54,7 +54,7 @@ side_by_side() {
 @test "cuda, emulated: attention agrees with double precision, also in windows and token by token" {
 	in_all_orders ops-attention 4
 }
-@test "cuda, emulated: the operations of fast weights agree with double precision" {
+@test "cuda, emulated: the operations of fast weights agree with a reference in double precision" {
 	in_all_orders ops-fast-weights
 }
 @test "cuda, emulated: the head, sampling and the optimizer agree with double precision" {

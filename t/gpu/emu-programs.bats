@@ -47,7 +47,7 @@ setup() {
 	[[ "$stderr" == "rf-entropy: device cpu: the GPU is of type sm_70, but rf-cuda.so was built for "* ]]
 }
 
-@test "cuda, emulated: too little GPU memory exits 71, and the message has needed and free MiB and a remedy" {
+@test "cuda, emulated: too little GPU memory exits 71 and says the needed and the free MiB, and what to do" {
 	runs run
 	run -71 --separate-stderr env EMU_MEMORY=$((48 << 20)) \
 		rf-ntp -m run --device cuda --max-len 200000 "$G/stream/tokens.rf"

@@ -636,7 +636,7 @@ prompts() {
 	[ -z "$(ls ./*.tmp ./want.rf 2>/dev/null)" ]
 }
 
-@test "evaluate.sh: prints its usage like the other scripts, and by default K is 5 and N is 1" {
+@test "evaluate.sh: prints its usage as the other scripts do; K defaults to 5 and N to 1" {
 	run -64 "$ROOT/pipelines/lib/evaluate.sh"
 	[ "$output" = "usage: evaluate.sh MODEL POSITIONS.rf OUT" ]
 	rf-tokenize --bytes --max-len 128 --truncate right "$P"/text/*.txt 2>/dev/null |

@@ -223,7 +223,7 @@ X
 		grep -qF 'xxx..."'
 }
 
-@test "rf-dump: colours mark the rollout tokens that agree with the text, on a terminal or if asked for" {
+@test "rf-dump: on a terminal, or if asked to, marks in colour the rollout tokens that agree with the text" {
 	example x.rf
 	rf-dump --color always x.rf | grep -qF $'\e[32m"b"= -1.00\e[m  \e[33m"l" -2.00\e[m'
 	rf-dump --color always x.rf | sed 's/\x1b\[[0-9]*m//g' | cmp - <(rf-dump x.rf)

@@ -144,7 +144,7 @@ setup() {
 	[[ "$output" =~ ^'rf-entropy: in: record 1 (byte '[0-9]+'): token '[0-9]' is '[0-9]+"$said"$ ]]
 }
 
-@test "rf-entropy: refuses a stream of another tokenizer and names both, as do rf-rollout and rf-ntp" {
+@test "rf-entropy: refuses a stream of another tokenizer and names both; so do rf-rollout and rf-ntp" {
 	sed 's/"vocab_size": 40/"vocab_size": 384/; s/"eos_token_id": 2/"eos_token_id": 1/' \
 		"$M/config.json" >config.json
 	rf-init --config config.json m

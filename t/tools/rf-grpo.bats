@@ -423,7 +423,7 @@ with_values() {
 	same_step a b
 }
 
-@test "rf-grpo: --advantage token sums the standardized rewards of the tokens from each token on" {
+@test "rf-grpo: --advantage token sums the standardized rewards of a token and of all later ones" {
 	texts 40 1:50 2:60 | rf-entropy -m "$M" | rf-select --chunks 2 -k 4 --margin 4 |
 		rf-rollout -m "$M" -k 4 -n 3 --eos | rf-reward --per-token -o in
 	runs a b

@@ -323,7 +323,7 @@ placed() {
 	run -65 rf-cat out
 }
 
-@test "rf-rollout: more rollouts than fit into memory exit 71 with one line" {
+@test "rf-rollout: exits 71 with one line if the rollouts do not fit into memory" {
 	texts 40 1:70000 | edited 'if .type == "seq" then
 		.body.positions = {dtype: "<i4", shape: [65536], data: [range(1; 65537)]}
 	else . end' >in

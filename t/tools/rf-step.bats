@@ -433,7 +433,7 @@ reach() {
 	done
 }
 
-@test "rf-step: exits 75 after the batch if RUN/stop exists, commits that batch, and continues later" {
+@test "rf-step: if RUN/stop exists, commits the batch and exits 75; a new start continues" {
 	sixteen >in
 	how=("${ways[@]}" --batch 4 --mini-batch 2)
 	as_pipeline in "${how[@]}"

@@ -18,7 +18,7 @@ setup() {
 	unit tokenizer "$G/tokenizer/tokenizer.model" "$G/tokenizer/expected.jsonl.zst"
 }
 
-@test "tokenizers: the text of any ids equals that of the two libraries, and its final bytes never change" {
+@test "tokenizers: any ids have the text of the two libraries, and bytes reported as final never change" {
 	for kind in gpt2 qwen2 qwen3_5 llama3 llama2 mistral; do
 		unit tokenizer "$G/tokenizer/$kind.json.zst" "$G/tokenizer/$kind.text.jsonl.zst"
 	done
