@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Memory and settings that are known before the first record: --max-len and --dry-run of the programs that
-# load a model, and make plan.
+# load a model.
 setup() {
 	load ../helper
 	load ../model
