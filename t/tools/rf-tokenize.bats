@@ -303,7 +303,8 @@ pairs() {
 		jq -c --slurp 'map(.context = "Hello, world " | .choice = "x" + .choice)' cases >all
 		jq -c '{context: .[0].context, choice: map(.choice)}' all | pairs --tokenizer $kind >have
 		jq -c '.[]' all | pairs --tokenizer $kind | diff - have
-		jq -c '{context: map(.context), choice: map(.choice)}' all | pairs --tokenizer $kind | diff - have
+		jq -c '{context: map(.context), choice: map(.choice)}' all |
+			pairs --tokenizer $kind | diff - have
 		jq -c 'map(.context = "So, " + .choice)
 			| {context: map(.context), choice: map(.choice)}' all |
 			pairs --tokenizer $kind --threads 3 >have
