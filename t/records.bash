@@ -45,3 +45,17 @@ gone() {
 	done
 	return 1
 }
+
+# tokenized_by KIND: makes doc.rf, a stream of $text by the tokenizer of this kind.  The tokenizer is in the
+# folder KIND.
+text=' one two  three été 🙂🙂 naïve <b>x</b> "q" \n\t ÿ 日本語 the end of it, and more text'
+tokenized_by() {
+	mkdir "$1"
+	case $1 in
+	model) cp "$G/tokenizer/tokenizer.model" model ;;
+	bytes) set -- bytes --bytes ;;
+	*) zstd -dcq "$G/tokenizer/$1.json.zst" >"$1/tokenizer.json" ;;
+	esac
+	[ $# -eq 2 ] || set -- "$1" --tokenizer "$1"
+	jq -nc --arg text "$text" '{text: $text}' | rf-tokenize "${@:2}" --format jsonl - >doc.rf 2>/dev/null
+}

@@ -25,7 +25,7 @@ struct rf_mixer {
 	void (*work)(const struct rf_pass *p, int layer, struct rf_arena *a, void *work);
 	/* The index: integers on the host by which a layer finds its slots in the state, in index[layer] of
 	   the tree.  index_size() returns how many there are.  set_index() sets them when a sequence begins
-	   or its positions are chosen.  NULL: there are none. */
+	   or its positions are chosen.  NULL: the mixer has no index. */
 	size_t (*index_size)(const struct rf_tree *t);
 	void (*set_index)(const struct rf_tree *t, int *index);
 	/* Computes h += mixer(x) for the new rows of the pass; x, h (rows, d).  While rollouts are decoded,

@@ -40,7 +40,7 @@ static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, 
 {
 	const uint64_t seq = *next;
 	struct rf_end end = { seq - 1, 0 };
-	struct rf_buf anew = { 0 };
+	struct rf_buf bytes = { 0 };
 	msgpack_packer pk;
 	struct rf_msg m;
 	enum rf_code rc = rf_msg_open(&m, msg, n, e);
@@ -59,16 +59,16 @@ static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, 
 	if (rc != RF_OK || !renumber)
 		return rc == RF_OK ? rf_put_message(out, msg, n, e) : rc;
 	if (m.type == RF_MSG_END) {
-		rf_end_encode(&anew, seq, &end);
+		rf_end_encode(&bytes, seq, &end);
 	} else {
-		rf_pack_init(&pk, &anew);
+		rf_pack_init(&pk, &bytes);
 		msgpack_pack_array(&pk, 3);
 		msgpack_pack_uint64(&pk, seq);
 		rf_pack_text(&pk, rf_msg_types[m.type]);
-		rf_buf_add(&anew, m.body.p, (size_t)(m.body.end - m.body.p));
+		rf_buf_add(&bytes, m.body.p, (size_t)(m.body.end - m.body.p));
 	}
-	rc = anew.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : rf_put_message(out, anew.p, anew.n, e);
-	rf_buf_free(&anew);
+	rc = bytes.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : rf_put_message(out, bytes.p, bytes.n, e);
+	rf_buf_free(&bytes);
 	return rc;
 }
 

@@ -389,16 +389,8 @@ tokens() {
 }
 
 @test "rf-reward --exec --text: prefix and truth are the text, with any tokenizer and at any position" {
-	text=' one two  three été 🙂🙂 naïve <b>x</b> "q" \n\t ÿ 日本語 the end of it, and more text'
-	jq -nc --arg text "$text" '{text: $text}' >doc.jsonl
 	for kind in bytes gpt2 llama2 llama3 model; do
-		mkdir $kind
-		case $kind in
-		model) cp "$G/tokenizer/tokenizer.model" model ;;
-		bytes) rf-tokenize --bytes doc.jsonl >doc.rf 2>/dev/null ;;
-		*) zstd -dcq "$G/tokenizer/$kind.json.zst" >$kind/tokenizer.json ;;
-		esac
-		[ $kind = bytes ] || rf-tokenize --tokenizer $kind doc.jsonl >doc.rf 2>/dev/null
+		tokenized_by $kind
 		edited 'if .type == "seq" then .body.positions = (.body.tokens.shape[0] - 5 |
 			{dtype: "<i4", shape: [.], data: [range(1; . + 1)]}) else . end' doc.rf >all.rf
 		echoes all.rf 3 >echo.rf

@@ -262,16 +262,8 @@ chosen() {
 }
 
 @test "rf-select --exec --text: each token has a text, and the texts join to the text of the sequence" {
-	text=' one two  three été 🙂🙂 naïve <b>x</b> "q" \n\t ÿ 日本語 the end of it, and more text'
-	jq -nc --arg text "$text" '{text: $text}' >doc.jsonl
 	for kind in bytes gpt2 llama2 llama3 model; do
-		mkdir $kind
-		case $kind in
-		model) cp "$G/tokenizer/tokenizer.model" model ;;
-		bytes) rf-tokenize --bytes doc.jsonl >doc.rf 2>/dev/null ;;
-		*) zstd -dcq "$G/tokenizer/$kind.json.zst" >$kind/tokenizer.json ;;
-		esac
-		[ $kind = bytes ] || rf-tokenize --tokenizer $kind doc.jsonl >doc.rf 2>/dev/null
+		tokenized_by $kind
 		rf-select --exec "tee seen | $J right" --text -m $kind -o out doc.rf
 		# some tokenizers drop the blank in front of a text's first word
 		sed 1d seen | jq -e --arg text "$text" '(.text | length) == .body.tokens.shape[0] and
