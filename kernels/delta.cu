@@ -24,10 +24,10 @@
  * each of which must be spread over several SMs.  The columns of V are independent, so a warp works on 16 of
  * them.  Its S' (16, K) stays in registers as the accumulators of U' K, which have the layout that the
  * operand of S' W' needs (like P V in attention).  So a chunk takes 128 matrix instructions without any
- * exchange between warps, some 1,200 cycles.  16 heads make 128 such warps.  Two of them form a block, so
- * that W and K are read four times from L2 (0.5 GB, 0.1 ms) and not eight times; the other warps of the block
- * only load W and K of the next chunk.  256 chunks take about 0.24 ms, prepare and read_out of 16 heads 0.4
- * and 0.24 ms.
+ * exchange between warps.  16 heads make 128 such warps.  Two of them form a block, so that W and K are read
+ * four times from L2 (0.5 GB, 0.1 ms) and not eight times; the other warps of the block only load W and K of
+ * the next chunk.  An H100 takes 2.2 us for a chunk, where the instructions alone would take 0.7 us, and
+ * 0.56 ms for 256 chunks; prepare and read_out of 16 heads take 0.43 and 0.30 ms (results/gpu.md).
  *
  * In float32, which is for comparison, the products are computed from shared memory, 32 columns of V at a
  * time.  Heads narrower than 32 are always computed this way: for them bf16 would only add errors.  Shared
@@ -242,18 +242,15 @@ struct loaders {
 /* Starts to load -W and K of a chunk, rows of KP. */
 template <int KP>
 static __device__ __forceinline__ void load_async(const struct delta &a, const struct loaders &loaders,
-                                                  size_t i, int mp, bf16 *W, bf16 *kf)
+                                                  const struct cell &c, bf16 *W, bf16 *kf)
 {
-	const bf16 *from[2] = { (const bf16 *)a.W + i * CHUNK * KP, (const bf16 *)a.kf + i * CHUNK * KP };
+	const int t = (int)threadIdx.x - loaders.first;
+	const size_t at = c.i * CHUNK * KP;
 
-	if ((int)threadIdx.x < loaders.first)
+	if (t < 0)
 		return;
-	for (int e = (int)threadIdx.x - loaders.first; e < mp * (KP / 8); e += loaders.count) {
-		const int r = e / (KP / 8), j = e % (KP / 8) * 8;
-
-		copy_16(W + r * (KP + 8) + j, from[0] + r * KP + j);
-		copy_16(kf + r * (KP + 8) + j, from[1] + r * KP + j);
-	}
+	copy_rows<KP>(W, KP + 8, c.mp, (const bf16 *)a.W + at, KP, t, loaders.count);
+	copy_rows<KP>(kf, KP + 8, c.mp, (const bf16 *)a.kf + at, KP, t, loaders.count);
 	copies_close();
 }
 
@@ -268,43 +265,58 @@ static __device__ __forceinline__ upcoming capture_at(const struct delta &a, int
 	return { next, next < a.captures ? a.cap_row[next] : NO_ROW };
 }
 
-/* Computes chunk c: U = U0 - W S, written over U0, and S <- e_m S + K' diag(f) U.  First, S is written to
+/* U0 of a chunk, transposed (16, 64) like S', and e_m. */
+struct walk_input {
+	float u[CHUNK / 8][4], e;
+};
+
+/* Tells whether a warp has registers for the input of the next chunk. */
+template <int KP> static __device__ constexpr bool loads_early() { return KP < 256; }
+
+static __device__ __forceinline__ float *u_of(const struct delta &a, const struct cell &c, const lane_rows &r)
+{
+	return a.u + row_offset(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;
+}
+
+static __device__ __forceinline__ void load_input(const struct delta &a, const struct cell &c,
+                                                  const lane_rows &r, walk_input &x)
+{
+	transposed_in(x.u, r, u_of(a, c, r), row_stride(a.V, a.H, a.nb), c.m);
+	x.e = a.ends[c.i];
+}
+
+/* Computes a chunk: U = U0 - W S, written over U0, and S <- e_m S + K' diag(f) U.  First, S is written to
  * `states` and to the slots of the chunk's captures.  All matrices are transposed, S' (16, KP) and U' (16,
- * 64), and a lane has the same rows of both.  U0 and e_m are loaded while S' W' is computed, if there are
- * registers for them (early).  full: the chunk has 64 rows.  As a constant this leaves no branch between the
- * loads and the matrix instructions of a product: the loads of one step then overlap with the products of the
- * step before. */
+ * 64), and a lane has the same rows of both.  x: the chunk's input if it was loaded early, and after the call
+ * the next chunk's.  These loads take as long as several products.
+ * full: the chunk has 64 rows.  As a constant this leaves no branch between the loads and the matrix
+ * instructions of a product: the loads of one step then overlap with the products of the step before. */
 template <int KP, bool full>
-static __device__ __forceinline__ void walk_chunk(const struct delta &a, const struct cell &c,
-                                                  float (&S)[KP / 8][4], const lane_rows &r,
-                                                  upcoming &capture, const bf16 *W, const bf16 *kf)
+static __device__ __forceinline__ void walk_chunk(const struct delta &a, int chunk, float (&S)[KP / 8][4],
+                                                  walk_input &x, const lane_rows &r, upcoming &capture,
+                                                  const bf16 *W, const bf16 *kf)
 {
 	constexpr int ld = KP + 8;
-	constexpr bool early = KP < 256;
-	const size_t stride = row_stride(a.V, a.H, a.nb);
+	const struct cell c = cell_of(a, chunk, blockIdx.x);
 	const int m = full ? (int)CHUNK : c.m, mp = full ? (int)CHUNK : c.mp;
-	float *u, u0[CHUNK / 8][4], U[CHUNK / 8][4], e;
-	const auto load_u0 = [&] {
-		u = a.u + row_offset(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;
-		transposed_in(u0, r, u, stride, m);
-		e = a.ends[c.i];
-	};
+	float U[CHUNK / 8][4];
 
-	if (early)
-		load_u0();
 	zero(U);
 	rounded_out((bf16 *)a.states + (c.i * a.VP + r.first) * KP + r.col, KP, S);
 	for (; capture.row < c.j0 + c.m; capture = capture_at(a, capture.next + 1))
 		transposed_out(a.S + slot_at(a, a.cap_slot[capture.next], c.h) + r.first, a.V, a.K, S, r);
 	sum_product<true>(U, mp / 8, S, KP / 8, W, ld);
-	if (!early)
-		load_u0();
+	if (!loads_early<KP>())
+		load_input(a, c, r, x);
 #pragma unroll
 	for (int n = 0; n < CHUNK / 8; n++)
 #pragma unroll
 		for (int i = 0; i < 4; i++)
-			U[n][i] += u0[n][i];
-	transposed_out(u, stride, m, U, r);
+			U[n][i] += x.u[n][i];
+	const float e = x.e;
+	if (loads_early<KP>() && chunk + 1 < a.chunks)
+		load_input(a, cell_of(a, chunk + 1, blockIdx.x), r, x);
+	transposed_out(u_of(a, c, r), row_stride(a.V, a.H, a.nb), m, U, r);
 #pragma unroll
 	for (int n = 0; n < KP / 8; n++)
 #pragma unroll
@@ -331,30 +343,31 @@ static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, in
 	                            : first_state(a, blockIdx.x / a.H, blockIdx.x % a.H);
 	upcoming capture = { 0, NO_ROW };
 	float S[KP / 8][4];
+	walk_input x;
 
 	if (a.captures)
 		capture = capture_at(a, capture_from(a.cap_row, a.captures, a.first * CHUNK));
 	transposed_in(S, r, from + r.first, a.V, computes ? a.K : 0);
-	load_async<KP>(a, loaders, cell_of(a, 0, blockIdx.x).i, cell_of(a, 0, blockIdx.x).mp, W, kf);
+	if (loads_early<KP>() && computes)
+		load_input(a, cell_of(a, 0, blockIdx.x), r, x);
+	load_async<KP>(a, loaders, cell_of(a, 0, blockIdx.x), W, kf);
 	for (int chunk = 0; chunk < a.chunks; chunk++) {
-		const struct cell c = cell_of(a, chunk, blockIdx.x);
-		const int stage = stages == 2 ? chunk & 1 : 0, next_stage = stage ^ 1;
+		const bool more = chunk + 1 < a.chunks, full = cell_of(a, chunk, blockIdx.x).m == CHUNK;
+		const int at = stages == 2 ? (chunk & 1) * tile : 0;
 
-		if (stages == 2 && chunk + 1 < a.chunks) {
-			load_async<KP>(a, loaders, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp,
-			               W + next_stage * tile, kf + next_stage * tile);
-			copies_wait<1>();
-		} else {
-			copies_wait<0>();
-		}
-		__syncthreads();
-		if (computes && c.m == CHUNK)
-			walk_chunk<KP, true>(a, c, S, r, capture, W + stage * tile, kf + stage * tile);
+		copies_wait<0>();
+		__syncthreads(); /* the chunk is loaded, and the other stage is no longer read */
+		if (stages == 2 && more)
+			load_async<KP>(a, loaders, cell_of(a, chunk + 1, blockIdx.x), W + (tile - at),
+			               kf + (tile - at));
+		if (computes && full)
+			walk_chunk<KP, true>(a, chunk, S, x, r, capture, W + at, kf + at);
 		else if (computes)
-			walk_chunk<KP, false>(a, c, S, r, capture, W + stage * tile, kf + stage * tile);
-		__syncthreads();
-		if (stages == 1 && chunk + 1 < a.chunks)
-			load_async<KP>(a, loaders, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp, W, kf);
+			walk_chunk<KP, false>(a, chunk, S, x, r, capture, W + at, kf + at);
+		if (stages == 1 && more) {
+			__syncthreads();
+			load_async<KP>(a, loaders, cell_of(a, chunk + 1, blockIdx.x), W, kf);
+		}
 	}
 	if (computes && (a.first + a.chunks) * CHUNK < a.steps)
 		transposed_out(a.carry + (size_t)blockIdx.x * a.K * a.V + r.first, a.V, a.K, S, r);
@@ -508,10 +521,12 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) read_out
 		for (int e = threadIdx.x; e < w * (a.KP / N); e += THREADS) {
 			const int i = e / (a.KP / N), j = e % (a.KP / N) * N;
 
-			*(uint4 *)(S + i * ld + j) = *(const uint4 *)(states + (size_t)(v0 + i) * a.KP + j);
+			copy_16(S + i * ld + j, states + (size_t)(v0 + i) * a.KP + j);
 		}
+		copies_close();
 		load_tile(us, lu, c.mp, w, row_at(a, a.u, a.V, a.H, c.h, c.b, c.j0) + v0, stride, c.m,
 		          min(w, a.V - v0));
+		copies_wait<0>();
 		__syncthreads();
 		warp_tiles(c.mp, w, [&](int i0, int j0) {
 			warp_tile<X> sum;

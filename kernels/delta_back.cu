@@ -63,28 +63,40 @@ template <class X> struct shared_arrays {
 };
 enum { LE = CHUNK + 1 }; /* floats from row to row of the square that shares the memory of x and y */
 
-/* For vw columns of V from v0 on, writes W = diag(beta) dR over dR in dv and to z, and U to y.  Adds dR . u
- * of each row, the gradient of its beta, to sums. */
+/* 64 columns of dR, U and dO, between their loads and their stores. */
+struct rows_of_V {
+	fetched dR, U, dO;
+};
+
+/* Start to load 64 columns of dR, U or dO (x), or of all three, from v0 on; from a.VP on, nothing. */
 template <class X>
-static __device__ __forceinline__ void load_w_and_u(const job<X> &a, const rows<X> &c,
-                                                    const shared_arrays<X> &s, int v0, int vw, bool wide)
+static __device__ __forceinline__ fetched fetch_V(const job<X> &a, const rows<X> &c, int v0, const float *x)
+{
+	return fetch(a, min((int)W, a.VP - v0), x + v0, c.sv, c.m, a.V - v0);
+}
+template <class X>
+static __device__ __forceinline__ rows_of_V fetch_rows_of_V(const job<X> &a, const rows<X> &c, int v0)
+{
+	return { fetch_V(a, c, v0, c.dv), fetch_V(a, c, v0, c.u), fetch_V(a, c, v0, c.d_o) };
+}
+
+/* For vw columns of V from v0 on, writes dO to x, U to y, and W = diag(beta) dR over dR in dv and to z.  Adds
+ * dR . u of each row, the gradient of its beta, to sums. */
+template <class X>
+static __device__ __forceinline__ void store_rows_of_V(const job<X> &a, const rows<X> &c,
+                                                       const shared_arrays<X> &s, int v0, int vw,
+                                                       const rows_of_V &x)
 {
 	constexpr int L = tile_ld<X>();
-	float4 dr[4], us[4];
+	const bool wide = sizeof(X) == 2 || a.wide;
 
+	store_scaled(s.x, L, c.mp, vw, x.dO, NULL);
+	store_scaled(s.y, L, c.mp, vw, x.U, NULL);
 	each_four(c.mp, vw, [&](int i, int j, int r) {
-		const size_t at = i * c.sv + v0 + j;
+		const float4 dr = x.dR.x[r], u = x.U.x[r];
+		const float beta = s.t.beta[i], w[4] = { beta * dr.x, beta * dr.y, beta * dr.z, beta * dr.w };
+		float dot = dr.x * u.x + dr.y * u.y + dr.z * u.z + dr.w * u.w;
 
-		dr[r] = i < c.m ? load_four(c.dv + at, a.V - v0 - j, wide) : make_float4(0, 0, 0, 0);
-		us[r] = i < c.m ? load_four(c.u + at, a.V - v0 - j, wide) : make_float4(0, 0, 0, 0);
-	});
-	each_four(c.mp, vw, [&](int i, int j, int r) {
-		const float beta = s.t.beta[i],
-			    w[4] = { beta * dr[r].x, beta * dr[r].y, beta * dr[r].z, beta * dr[r].w };
-		float dot = dr[r].x * us[r].x + dr[r].y * us[r].y + dr[r].z * us[r].z + dr[r].w * us[r].w;
-
-		round_two(s.y + i * L + j, us[r].x, us[r].y);
-		round_two(s.y + i * L + j + 2, us[r].z, us[r].w);
 		round_two(s.z + i * L + j, w[0], w[1]);
 		round_two(s.z + i * L + j + 2, w[2], w[3]);
 		if (wide && i < c.m && v0 + j < a.V)
@@ -137,18 +149,18 @@ static __device__ __forceinline__ void compute_squares(const job<X> &a, const ro
 {
 	constexpr int L = tile_ld<X>();
 	const int row = threadIdx.x;
-	const bool wide = has_wide_rows(c.dv, c.sv, a.V) && has_wide_rows(c.u, c.sv, a.V),
-		   square = w.i0 < c.mp && w.j0 < c.mp;
+	const bool square = w.i0 < c.mp && w.j0 < c.mp;
 	warp_tile<X> xs, zs;
 
 	xs.zero();
 	zs.zero();
+	rows_of_V x = fetch_rows_of_V(a, c, 0);
 	for (int v0 = 0; v0 < a.VP; v0 += W) {
 		const int vw = min((int)W, a.VP - v0);
 
-		load_scaled(s.x, L, c.mp, vw, c.d_o + v0, c.sv, c.m, a.V - v0, NULL);
-		load_w_and_u(a, c, s, v0, vw, wide);
+		store_rows_of_V(a, c, s, v0, vw, x);
 		__syncthreads();
+		x = fetch_rows_of_V(a, c, v0 + W);
 		if (square && w.j0 < w.i0 + 16) {
 			xs.template add<false, true>(vw, s.x + w.i0 * L, L, s.y + w.j0 * L, L);
 			zs.template add<false, true>(vw, s.z + w.i0 * L, L, s.y + w.j0 * L, L);
@@ -210,17 +222,19 @@ static __device__ __forceinline__ float add_end(const job<X> &a, const rows<X> &
 
 	set_decays_to(s.t, a.g, n);
 	__syncthreads();
+	fetched u = fetch_V(a, c, 0, c.u);
 	for (int v0 = 0; v0 < a.VP; v0 += W) {
 		const int vw = min((int)W, a.VP - v0);
 
 		if (transposed)
 			load_async(s.z, L, vw, kw, a.N + ((c.i + 1) * a.VP + v0) * a.KP + k0, a.KP);
 		else
-			load_scaled(s.z, L, kw, vw, dS + (size_t)k0 * a.V + v0, a.V, a.K - k0, a.V - v0,
+			load_scaled(a, s.z, L, kw, vw, dS + (size_t)k0 * a.V + v0, a.V, a.K - k0, a.V - v0,
 			            NULL);
-		load_scaled(s.y, L, c.mp, vw, c.u + v0, c.sv, c.m, a.V - v0, s.t.f);
+		store_scaled(s.y, L, c.mp, vw, u, s.t.f);
 		copies_wait<0>();
 		__syncthreads();
+		u = fetch_V(a, c, v0 + W, c.u);
 		if (computes && transposed)
 			dk.template add<false, false>(vw, s.y + w.i0 * L, L, s.z + w.j0, L);
 		else if (computes)
@@ -284,18 +298,21 @@ static __device__ __forceinline__ void add_state(const job<X> &a, const rows<X> 
 	const int row = threadIdx.x;
 	const bool computes = w.i0 < c.mp && w.j0 < kw;
 
+	fetched d_o = fetch_V(a, c, 0, c.d_o), w_rows = fetch_V(a, c, 0, c.dv);
 	for (int v0 = 0; v0 < a.VP; v0 += W) {
 		const int vw = min((int)W, a.VP - v0);
 
 		if (c.S)
 			load_async(s.z, L, vw, kw, c.S + (size_t)v0 * a.KP + k0, a.KP);
 		else
-			load_scaled(s.z, L, kw, vw, c.S0 + (size_t)k0 * a.V + v0, a.V, a.K - k0, a.V - v0,
+			load_scaled(a, s.z, L, kw, vw, c.S0 + (size_t)k0 * a.V + v0, a.V, a.K - k0, a.V - v0,
 			            NULL);
-		load_scaled(s.x, L, c.mp, vw, c.d_o + v0, c.sv, c.m, a.V - v0, s.t.e);
-		load_scaled(s.y, L, c.mp, vw, c.dv + v0, c.sv, c.m, a.V - v0, s.t.e);
+		store_scaled(s.x, L, c.mp, vw, d_o, s.t.e);
+		store_scaled(s.y, L, c.mp, vw, w_rows, s.t.e);
 		copies_wait<0>();
 		__syncthreads();
+		d_o = fetch_V(a, c, v0 + W, c.d_o);
+		w_rows = fetch_V(a, c, v0 + W, c.dv);
 		if (computes) {
 			/* the product is subtracted */
 			dk.each([](int, int, float &n) { n = -n; });
@@ -333,8 +350,10 @@ static __device__ __forceinline__ void add_rows(const job<X> &a, const rows<X> &
 {
 	constexpr int L = tile_ld<X>();
 
-	load_scaled(s.x, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, NULL);
-	load_scaled(s.y, L, c.mp, kw, c.q + k0, c.sk, c.m, a.K - k0, NULL);
+	const fetched k = fetch(a, kw, c.k + k0, c.sk, c.m, a.K - k0),
+		      q = fetch(a, kw, c.q + k0, c.sk, c.m, a.K - k0);
+	store_scaled(s.x, L, c.mp, kw, k, NULL);
+	store_scaled(s.y, L, c.mp, kw, q, NULL);
 	__syncthreads();
 	if (w.i0 < c.mp && w.j0 < kw) {
 		const auto adder = [&](float *to) {
@@ -449,9 +468,16 @@ template <class X> static size_t bytes_of(const struct rf_workspace *need, int n
 	return !nb || !steps || !need->H ? 0 : place_buffers<X>(&a, dS, true, NULL);
 }
 
+/* Tells whether operands are rounded to bf16, which needs rows that can be read four numbers at a time. */
+static bool rounds(const struct rf_dev *d, int K, int V)
+{
+	return d->math == RF_MATH_BF16 && (K | V) % 4 == 0;
+}
+
 size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_workspace *need, int nb, int steps)
 {
-	return d->math == RF_MATH_BF16 ? bytes_of<bf16>(need, nb, steps) : bytes_of<float>(need, nb, steps);
+	return rounds(d, need->K, need->V) ? bytes_of<bf16>(need, nb, steps)
+	                                   : bytes_of<float>(need, nb, steps);
 }
 
 template <class X> static void launch_pieces(struct rf_dev *d, const struct rf_delta_bwd *x)
@@ -467,6 +493,7 @@ template <class X> static void launch_pieces(struct rf_dev *d, const struct rf_d
 	a.dq = f32(x->dq), a.dk = f32(x->dk), a.dv = f32(x->dv), a.db = f32(x->db), a.dg = f32(x->dg),
 	a.dS = f32(x->dS);
 	a.start = i32(x->start), a.cap_row = i32(x->cap_row), a.cap_slot = i32(x->cap_slot);
+	a.wide = (a.K | a.V) % 4 == 0; /* arrays begin at multiples of 16 bytes */
 
 	/* no product multiplies the gradients of states */
 	const size_t rows = (size_t)a.nb * a.steps, keys = rows * a.G * a.K;
@@ -502,7 +529,7 @@ void rf_cuda_delta_bwd(struct rf_dev *d, const struct rf_delta_bwd *x)
 {
 	if (!x->nb || !x->steps || !x->H || !rf_cuda_has_width(d, x->K, "keys"))
 		return;
-	if (d->math == RF_MATH_BF16)
+	if (rounds(d, x->K, x->V))
 		launch_pieces<bf16>(d, x);
 	else
 		launch_pieces<float>(d, x);

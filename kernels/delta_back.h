@@ -20,6 +20,7 @@ template <class X> static __host__ __device__ constexpr int tile_ld() { return W
 template <class X> struct job {
 	int nb, steps, n, chunks, H, G, K, V, captures;
 	float beta_scale;
+	bool wide; /* rows of all arrays but b and g can be read four numbers at a time, as always in bf16 */
 	const float *q, *k, *b, *g, *u, *d_o, *S;
 	float *dq, *dk, *dv, *db, *dg, *dS;
 	const int32_t *start, *cap_row, *cap_slot;
@@ -93,16 +94,18 @@ template <class X> static __device__ __forceinline__ const float *first_state(co
  * aligned. */
 static __device__ __forceinline__ float4 load_four(const float *x, int left, bool wide)
 {
-	if (left <= 0)
-		return make_float4(0, 0, 0, 0);
-	if (wide)
-		return *(const float4 *)x;
-	return make_float4(x[0], left > 1 ? x[1] : 0.f, left > 2 ? x[2] : 0.f, left > 3 ? x[3] : 0.f);
-}
+	float4 four = make_float4(0, 0, 0, 0);
 
-static __device__ __forceinline__ bool has_wide_rows(const float *x, size_t stride, int w)
-{
-	return w % 4 == 0 && stride % 4 == 0 && (size_t)x % 16 == 0;
+	if (wide) {
+		if (left > 0)
+			four = *(const float4 *)x;
+		return four;
+	}
+	four.x = left > 0 ? x[0] : 0.f;
+	four.y = left > 1 ? x[1] : 0.f;
+	four.z = left > 2 ? x[2] : 0.f;
+	four.w = left > 3 ? x[3] : 0.f;
+	return four;
 }
 
 /* Calls f(i, j, r) for each group of four numbers of a tile (mp, wp) that belongs to this thread; wp is 32 or
@@ -120,36 +123,61 @@ template <class F> static __device__ __forceinline__ void each_four(int mp, int 
 	}
 }
 
-/* Loads a tile like load_tile, but of at most 64 x 64, with each row multiplied by its factor (factors NULL:
- * 1).  A thread starts the loads of all its numbers together. */
-template <class X>
-static __device__ __forceinline__ void load_scaled(X *to, int ld, int mp, int wp, const float *from,
-                                                   size_t stride, int m, int w, const float *factors)
-{
-	const bool wide = has_wide_rows(from, stride, w);
+/* A thread's numbers of a tile of at most 64 x 64, between their loads and their stores.  Fetching several
+ * tiles before the first is stored overlaps their loads; the compiler does not move a load before a store. */
+struct fetched {
 	float4 x[4];
+};
 
-	each_four(mp, wp, [&](int i, int j, int r) {
-		x[r] = i < m ? load_four(from + i * stride + j, w - j, wide) : make_float4(0, 0, 0, 0);
-	});
+/* Starts to load a tile like load_tile: m rows of w numbers, padded with zeros to 64 rows of wp. */
+template <class X>
+static __device__ __forceinline__ fetched fetch(const job<X> &a, int wp, const float *from, size_t stride,
+                                                int m, int w)
+{
+	const int shift = wp == 64 ? 4 : 3, i = (int)threadIdx.x >> shift,
+		  j = ((int)threadIdx.x & ((1 << shift) - 1)) * 4, rows = THREADS >> shift;
+	fetched tile;
+
+	from += i * stride + j;
+#pragma unroll
+	for (int r = 0; r < 4; r++)
+		tile.x[r] = load_four(from + r * rows * stride, i + r * rows < m ? w - j : 0,
+		                      sizeof(X) == 2 || a.wide);
+	return tile;
+}
+
+/* Stores such a tile with each row multiplied by its factor (factors NULL: 1), ld numbers from row to row. */
+template <class X>
+static __device__ __forceinline__ void store_scaled(X *to, int ld, int mp, int wp, const fetched &tile,
+                                                    const float *factors)
+{
 	each_four(mp, wp, [&](int i, int j, int r) {
 		const float f = factors ? factors[i] : 1.f;
+		const float4 x = tile.x[r];
 
-		round_two(to + (size_t)i * ld + j, f * x[r].x, f * x[r].y);
-		round_two(to + (size_t)i * ld + j + 2, f * x[r].z, f * x[r].w);
+		round_two(to + (size_t)i * ld + j, f * x.x, f * x.y);
+		round_two(to + (size_t)i * ld + j + 2, f * x.z, f * x.w);
 	});
 }
 
-/* Starts to copy a tile that an earlier kernel has written, `lf` numbers from row to row; the copy is
- * complete after copies_wait<0>() and a barrier.  The threads from `first` on do it. */
+/* Does both. */
 template <class X>
-static __device__ __forceinline__ void load_async(X *to, int ld, int mp, int wp, const X *from, int lf,
-                                                  int first = 0)
+static __device__ __forceinline__ void load_scaled(const job<X> &a, X *to, int ld, int mp, int wp,
+                                                   const float *from, size_t stride, int m, int w,
+                                                   const float *factors)
+{
+	store_scaled(to, ld, mp, wp, fetch(a, wp, from, stride, m, w), factors);
+}
+
+/* Starts to copy a tile that an earlier kernel has written, `lf` numbers from row to row; the copy is
+ * complete after copies_wait<0>() and a barrier. */
+template <class X>
+static __device__ __forceinline__ void load_async(X *to, int ld, int mp, int wp, const X *from, int lf)
 {
 	constexpr int N = 16 / (int)sizeof(X);
 	const int n = wp / N;
 
-	for (int t = (int)threadIdx.x - first; t < mp * n; t += THREADS - first)
+	for (int t = (int)threadIdx.x; t < mp * n; t += THREADS)
 		copy_16(to + t / n * ld + t % n * N, from + (size_t)(t / n) * lf + t % n * N);
 	copies_close();
 }

@@ -17,6 +17,14 @@ template <class X> struct shared_arrays {
 	gates t;
 };
 
+/* Starts to load 64 columns of k or q (x) from k0 on; from a.KP on, nothing. */
+template <class X>
+static __device__ __forceinline__ fetched fetch_keys(const job<X> &a, const rows<X> &c, int k0,
+                                                     const float *x)
+{
+	return fetch(a, min((int)W, a.KP - k0), x + k0, c.sk, c.m, a.K - k0);
+}
+
 /* Computes A and P, and writes B to memory; if rows decay, also D * K K' and D * Q K', which `back` needs. */
 template <class X>
 static __device__ __forceinline__ void compute_pairs(const job<X> &a, const rows<X> &c,
@@ -27,13 +35,16 @@ static __device__ __forceinline__ void compute_pairs(const job<X> &a, const rows
 
 	kk.zero();
 	qk.zero();
+	fetched k = fetch_keys(a, c, 0, c.k), q = fetch_keys(a, c, 0, c.q);
 	for (int k0 = 0; k0 < a.KP; k0 += W) {
 		const int kw = min((int)W, a.KP - k0);
 
-		load_scaled(s.x, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, NULL);
-		load_scaled(s.y, L, c.mp, kw, c.q + k0, c.sk, c.m, a.K - k0, NULL);
-		load_scaled(B + k0, a.KP, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, s.t.minus);
+		store_scaled(s.x, L, c.mp, kw, k, NULL);
+		store_scaled(s.y, L, c.mp, kw, q, NULL);
+		store_scaled(B + k0, a.KP, c.mp, kw, k, s.t.minus);
 		__syncthreads();
+		k = fetch_keys(a, c, k0 + W, c.k);
+		q = fetch_keys(a, c, k0 + W, c.q);
 		if (w.i0 < c.mp && w.j0 < w.i0 + 16) {
 			kk.template add<false, true>(kw, s.x + w.i0 * L, L, s.x + w.j0 * L, L);
 			qk.template add<false, true>(kw, s.y + w.i0 * L, L, s.x + w.j0 * L, L);
@@ -85,11 +96,13 @@ static __device__ __forceinline__ void store_R(const job<X> &a, const rows<X> &c
 {
 	constexpr int L = tile_ld<X>();
 
+	fetched k = fetch_keys(a, c, 0, c.k);
 	for (int k0 = 0; k0 < a.KP; k0 += W) {
 		const int kw = min((int)W, a.KP - k0);
 
-		load_scaled(s.x, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, s.t.f);
+		store_scaled(s.x, L, c.mp, kw, k, s.t.f);
 		__syncthreads();
+		k = fetch_keys(a, c, k0 + W, c.k);
 		if (w.i0 < c.mp && w.j0 < kw) {
 			warp_tile<X> sum;
 
@@ -122,8 +135,8 @@ static __device__ __forceinline__ void add_capture(const job<X> &a, const rows<X
 	for (int k0 = 0; k0 < a.KP; k0 += W) {
 		const int kw = min((int)W, a.KP - k0);
 
-		load_scaled(s.x, L, kw, vw, dS + (size_t)k0 * a.V, a.V, a.K - k0, a.V - v0, NULL);
-		load_scaled(s.y, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, s.t.f);
+		load_scaled(a, s.x, L, kw, vw, dS + (size_t)k0 * a.V, a.V, a.K - k0, a.V - v0, NULL);
+		load_scaled(a, s.y, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, s.t.f);
 		__syncthreads();
 		if (computes)
 			sum.template add<false, false>(kw, s.y + w.i0 * L, L, s.x + w.j0, L);
@@ -139,18 +152,22 @@ static __device__ __forceinline__ void add_capture(const job<X> &a, const rows<X
 }
 
 /* Writes vw rows of N from v0 on, which are columns of V, to memory: N = Q' diag(e) dO plus the captures'
- * contributions.  dO is at x. */
+ * contributions.  Leaves dO at x. */
 template <class X>
 static __device__ __forceinline__ void store_N(const job<X> &a, const rows<X> &c, const shared_arrays<X> &s,
                                                const warp_part &w, int v0, int vw, X *N)
 {
 	constexpr int L = tile_ld<X>();
 
+	const fetched d_o = fetch(a, vw, c.d_o + v0, c.sv, c.m, a.V - v0);
+	fetched q = fetch_keys(a, c, 0, c.q);
+	store_scaled(s.x, L, c.mp, vw, d_o, NULL);
 	for (int k0 = 0; k0 < a.KP; k0 += W) {
 		const int kw = min((int)W, a.KP - k0);
 
-		load_scaled(s.y, L, c.mp, kw, c.q + k0, c.sk, c.m, a.K - k0, s.t.e);
+		store_scaled(s.y, L, c.mp, kw, q, s.t.e);
 		__syncthreads();
+		q = fetch_keys(a, c, k0 + W, c.q);
 		if (w.i0 < vw && w.j0 < kw) {
 			warp_tile<X> sum;
 
@@ -208,7 +225,6 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(co
 		own.zero();
 		for (int e = c.cap0; e < c.cap1; e++)
 			add_capture(a, c, s, w, v0, vw, e, own);
-		load_scaled(s.x, L, c.mp, vw, c.d_o + v0, c.sv, c.m, a.V - v0, NULL);
 		store_N(a, c, s, w, v0, vw, N);
 		if (w.i0 < c.mp && w.j0 < vw) {
 			own.template add<true, false>(c.mp - w.i0, s.PT + w.i0 * L + w.i0, L,

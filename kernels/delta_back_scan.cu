@@ -35,6 +35,18 @@ template <class X> static __device__ void sum_states(const job<X> &a, unsigned b
 			if (v0 + i0 + i < a.V && k0 + j0 + j < a.K)
 				z = from[(size_t)(k0 + j0 + j) * a.V + v0 + i0 + i];
 		});
+	fetched k, u;
+	/* starts to load k and u of chunk c; the last chunk is not needed */
+	const auto load_chunk = [&](int c) {
+		const int row = (a.first + c) * CHUNK, m = c + 1 < a.count ? (int)CHUNK : 0;
+		const float *keys = a.k + row_offset(a.K, a.G, kh, a.nb, b, row) + k0,
+			    *rows = a.u + row_offset(a.V, a.H, h, a.nb, b, row) + v0;
+
+		k = fetch(a, kw, keys, sk, m, a.K - k0);
+		u = fetch(a, vw, rows, sv, m, a.V - v0);
+	};
+
+	load_chunk(0);
 	for (int c = 0; c + 1 < a.count; c++) {
 		const int row = (a.first + c) * CHUNK;
 
@@ -46,11 +58,10 @@ template <class X> static __device__ void sum_states(const job<X> &a, unsigned b
 				f[threadIdx.x] = decay_between(hi, lo, CHUNK - 1, threadIdx.x);
 			__syncthreads();
 		}
-		load_scaled(x, L, CHUNK, kw, a.k + row_offset(a.K, a.G, kh, a.nb, b, row) + k0, sk, CHUNK,
-		            a.K - k0, a.g ? f : NULL);
-		load_scaled(y, L, CHUNK, vw, a.u + row_offset(a.V, a.H, h, a.nb, b, row) + v0, sv, CHUNK,
-		            a.V - v0, NULL);
+		store_scaled(x, L, CHUNK, kw, k, a.g ? f : NULL);
+		store_scaled(y, L, CHUNK, vw, u, NULL);
 		__syncthreads();
+		load_chunk(c + 1);
 		if (computes) {
 			if (a.g) {
 				const float e = decay_to(hi, lo, CHUNK - 1);
@@ -111,12 +122,16 @@ template <int KP>
 static __device__ __forceinline__ void load_stage(const job<bf16> &a, const struct cell &c, const stage &to,
                                                   int v0, int columns, int idle)
 {
-	if ((int)threadIdx.x < idle)
+	const int t = (int)threadIdx.x - idle, count = THREADS - idle;
+	const size_t rows = c.i * a.rows * KP;
+
+	if (t < 0)
 		return;
 	if (a.first + c.c + 1 < a.chunks)
-		load_async(to.R, KP + 8, c.mp, KP, a.R + c.i * a.rows * KP, KP, idle);
-	load_async(to.B, KP + 8, c.mp, KP, a.B + c.i * a.rows * KP, KP, idle);
-	load_async(to.N, KP + 8, min(columns, a.VP - v0), KP, a.N + (c.i * a.VP + v0) * KP, KP, idle);
+		copy_rows<KP>(to.R, KP + 8, c.mp, a.R + rows, KP, t, count);
+	copy_rows<KP>(to.B, KP + 8, c.mp, a.B + rows, KP, t, count);
+	copy_rows<KP>(to.N, KP + 8, min(columns, a.VP - v0), a.N + (c.i * a.VP + v0) * KP, KP, t, count);
+	copies_close();
 }
 
 /* Writes a warp's dS' (16, KP) as the gradient of the piece's first state (K, V), or adds it there.  to: this
@@ -125,45 +140,67 @@ template <int KP>
 static __device__ __forceinline__ void store_first_gradient(const job<bf16> &a, float *to,
                                                             const float (&dS)[KP / 8][4], const lane_rows &r)
 {
-#pragma unroll
-	for (int n = 0; n < KP / 8; n++)
-#pragma unroll
-		for (int l = 0; l < 4; l++) {
-			const int k = n * 8 + r.col + l % 2;
+	constexpr int N = 8; /* eights of columns that are loaded before the first is stored */
 
-			if (k < a.K && r.has[l / 2]) {
-				float *at = to + (size_t)k * a.V + l / 2 * 8;
+#pragma unroll
+	for (int n0 = 0; n0 < KP / 8; n0 += N) {
+		const int k0 = n0 * 8;
+		float sum[N][4];
 
-				*at = a.before ? dS[n][l] : *at + dS[n][l];
-			}
-		}
+		transposed_in(sum, r, to + (size_t)k0 * a.V, a.V, a.before ? 0 : a.K - k0);
+#pragma unroll
+		for (int n = 0; n < N; n++)
+#pragma unroll
+			for (int l = 0; l < 4; l++)
+				sum[n][l] += dS[n0 + n][l];
+		transposed_out(to + (size_t)k0 * a.V, a.V, a.K - k0, sum, r);
+	}
+}
+
+/* `own` of a chunk, transposed (16, 64), and e_m. */
+struct scan_input {
+	float own[CHUNK / 8][4], e;
+};
+
+/* Tells whether a warp has registers for the input of the next chunk (loads_early() in delta.cu). */
+template <int KP> static __device__ constexpr bool loads_early() { return KP < 256; }
+
+static __device__ __forceinline__ float *dv_of(const job<bf16> &a, const struct cell &c, const lane_rows &r)
+{
+	return a.dv + row_offset(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;
+}
+
+static __device__ __forceinline__ void load_input(const job<bf16> &a, const struct cell &c,
+                                                  const lane_rows &r, scan_input &x)
+{
+	transposed_in(x.own, r, dv_of(a, c, r), row_stride(a.V, a.H, a.nb), c.m);
+	x.e = a.ends[c.i];
 }
 
 /* Computes dR = own + R dS of chunk c, written over `own`; if the state after the chunk is not used, dR =
- * own.  Both are transposed, dS' (16, KP) and dR' (16, 64).  own is loaded while dS' R' is computed.  full:
- * the chunk has 64 rows, which as a constant leaves no branch in the products (walk_chunk() in delta.cu). */
+ * own.  Both are transposed, dS' (16, KP) and dR' (16, 64).  x: the chunk's input, if it is loaded early.
+ * full: the chunk has 64 rows, which as a constant leaves no branch in the products (walk_chunk() in
+ * delta.cu). */
 template <int KP, bool full>
 static __device__ __forceinline__ void scan_rows(const job<bf16> &a, const struct cell &c,
                                                  float (&dR)[CHUNK / 8][4], const float (&dS)[KP / 8][4],
-                                                 const lane_rows &r, const bf16 *R)
+                                                 scan_input &x, const lane_rows &r, const bf16 *R)
 {
-	const size_t stride = row_stride(a.V, a.H, a.nb);
 	const int m = full ? (int)CHUNK : c.m, mp = full ? (int)CHUNK : c.mp;
-	float *dv = a.dv + row_offset(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;
+	const bool uses_state = a.first + c.c + 1 < a.chunks;
 
-	transposed_in(dR, r, dv, stride, m);
-	if (a.first + c.c + 1 < a.chunks) {
-		float sum[CHUNK / 8][4];
-
-		zero(sum);
-		sum_product<true>(sum, mp / 8, dS, KP / 8, R, KP + 8);
+	zero(dR);
+	if (uses_state)
+		sum_product<true>(dR, mp / 8, dS, KP / 8, R, KP + 8);
+	if (!loads_early<KP>())
+		load_input(a, c, r, x);
 #pragma unroll
-		for (int n = 0; n < CHUNK / 8; n++)
+	for (int n = 0; n < CHUNK / 8; n++)
 #pragma unroll
-			for (int l = 0; l < 4; l++)
-				dR[n][l] += sum[n][l];
-		transposed_out(dv, stride, m, dR, r);
-	}
+		for (int l = 0; l < 4; l++)
+			dR[n][l] += x.own[n][l];
+	if (uses_state)
+		transposed_out(dv_of(a, c, r), row_stride(a.V, a.H, a.nb), m, dR, r);
 }
 
 /* Computes dS <- e dS + N + B' dR, transposed; N: this lane's first number, in shared memory. */
@@ -207,6 +244,7 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 	const bool computes = (int)threadIdx.x / 32 < workers && v0 < a.VP;
 	const lane_rows r = lane_rows_of(v0, a.V);
 	float dS[KP / 8][4], dR[CHUNK / 8][4];
+	scan_input x;
 
 	const auto tile = [&](int i) -> stage {
 		return { R + i * CHUNK * ld, B + i * CHUNK * ld, N + i * workers * 16 * ld };
@@ -218,6 +256,8 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 
 		transposed_in(dS, r, from, a.V, from && computes ? a.K : 0);
 		load_stage<KP>(a, cell_of(a, a.count - 1, b, h), tile(0), first, workers * 16, workers * 32);
+		if (loads_early<KP>() && computes)
+			load_input(a, cell_of(a, a.count - 1, b, h), r, x);
 		for (int i = a.count - 1; i >= 0; i--) {
 			const struct cell c = cell_of(a, i, b, h);
 			const stage loaded = tile(stages == 2 ? current : 0);
@@ -229,16 +269,20 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 				load_stage<KP>(a, cell_of(a, i - 1, b, h), tile(current), first, workers * 16,
 				               workers * 32);
 			if (computes) {
-				const float e = a.ends[c.i];
 				const bf16 *own_N = loaded.N + (r.first - first) * ld + r.col;
 
-				if (c.m == CHUNK) {
-					scan_rows<KP, true>(a, c, dR, dS, r, loaded.R);
+				if (c.m == CHUNK)
+					scan_rows<KP, true>(a, c, dR, dS, x, r, loaded.R);
+				else
+					scan_rows<KP, false>(a, c, dR, dS, x, r, loaded.R);
+				const float e = x.e;
+				/* these loads take as long as several products */
+				if (loads_early<KP>() && i)
+					load_input(a, cell_of(a, i - 1, b, h), r, x);
+				if (c.m == CHUNK)
 					scan_state<KP>(dS, e, own_N, dR, CHUNK, loaded.B);
-				} else {
-					scan_rows<KP, false>(a, c, dR, dS, r, loaded.R);
+				else
 					scan_state<KP>(dS, e, own_N, dR, c.mp, loaded.B);
-				}
 				if (i)
 					rounded_out(a.N + (c.i * a.VP + r.first) * KP + r.col, KP, dS);
 				else

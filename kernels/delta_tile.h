@@ -9,7 +9,7 @@
 
 #include "cuda/tile.h"
 
-enum { CHUNK = 64 };
+enum { CHUNK = 64, ON_WAY = 8 };
 
 static inline __host__ __device__ int up32(int n) { return (n + 31) / 32 * 32; }
 /* Returns the width to which keys are padded; rounds: for the kernels in bf16, which exist for three
@@ -32,25 +32,36 @@ static inline __host__ __device__ size_t row_stride(int w, int H, int nb)
 }
 
 /* Copies m rows of w numbers, `stride` floats from one to the next, into `to` (mp, wp), ld numbers from row
- * to row, and pads with zeros. */
+ * to row, and pads with zeros.  A thread starts the loads of ON_WAY times four numbers before it stores the
+ * first, because the compiler does not move a load before a store. */
 template <class X>
 static __device__ void load_tile(X *to, int ld, int mp, int wp, const float *from, size_t stride, int m,
                                  int w)
 {
 	if (w % 4 == 0 && stride % 4 == 0 && (size_t)from % 16 == 0) {
-		const int w4 = wp / 4;
+		const int w4 = wp / 4, rows = blockDim.x / w4, cols = blockDim.x % w4;
+		int i = threadIdx.x / w4, j = threadIdx.x % w4, to_i = i, to_j = j;
+		const auto next = [&](int &row, int &col) {
+			const bool over = col + cols >= w4;
 
-#pragma unroll 4
-		for (int t = threadIdx.x; t < mp * w4; t += blockDim.x) {
-			const int i = t / w4, j = t % w4 * 4;
-			float4 x = make_float4(0, 0, 0, 0);
+			row += rows + over;
+			col += cols - (over ? w4 : 0);
+		};
 
-			if (i < m && j < w)
-				x = *(const float4 *)(from + (size_t)i * stride + j);
-			round_to(to + i * ld + j, x.x);
-			round_to(to + i * ld + j + 1, x.y);
-			round_to(to + i * ld + j + 2, x.z);
-			round_to(to + i * ld + j + 3, x.w);
+		while (to_i < mp) {
+			float4 x[ON_WAY];
+
+#pragma unroll
+			for (int r = 0; r < ON_WAY; r++, next(i, j))
+				x[r] = i < m && j * 4 < w
+				               ? *(const float4 *)(from + (size_t)i * stride + j * 4)
+				               : make_float4(0, 0, 0, 0);
+#pragma unroll
+			for (int r = 0; r < ON_WAY; r++, next(to_i, to_j))
+				if (to_i < mp) {
+					round_two(to + to_i * ld + to_j * 4, x[r].x, x[r].y);
+					round_two(to + to_i * ld + to_j * 4 + 2, x[r].z, x[r].w);
+				}
 		}
 		return;
 	}

@@ -197,6 +197,23 @@ template <class F> static __device__ __forceinline__ void warp_tiles(int m, int 
 		f(t / (n / 32) * 16, t % (n / 32) * 32);
 }
 
+/* Starts to copy n rows of W numbers, lf and ld numbers from one row to the next, to shared memory.  `count`
+ * threads do it, a multiple of the 16 bytes in a row; t: this thread's number among them.  The caller closes
+ * the group of copies. */
+template <int W, class X>
+static __device__ __forceinline__ void copy_rows(X *to, int ld, int n, const X *from, int lf, int t,
+                                                 int count)
+{
+	constexpr int N = 16 / (int)sizeof(X), PARTS = W / N;
+	const int step = count / PARTS, first = t / PARTS;
+
+	to += first * ld + t % PARTS * N;
+	from += first * lf + t % PARTS * N;
+#pragma unroll 4
+	for (int i = first; i < n; i += step, to += step * ld, from += step * lf)
+		copy_16(to, from);
+}
+
 static __device__ __forceinline__ void round_to(bf16 *to, float x) { *to = __float2bfloat16(x); }
 static __device__ __forceinline__ void round_to(float *to, float x) { *to = x; }
 
