@@ -18,7 +18,7 @@
  * bytes a cycle) limits the products to 450 TFLOP/s.  At D = 64, exp (16 a cycle) takes 512 cycles for 128 x
  * 64 pairs, in addition to 800 cycles for the products.  So a third of the matrix units' speed in dense
  * products is possible: 1 ms for T = 16384, a window of 2048 and 32 heads of 64 (270 GFLOP).  While a block
- * multiplies, the next keys or values are loaded into registers, if there are enough registers (D <= 128).
+ * multiplies, the next keys or values are loaded into registers (in bf16).
  * Backward takes 14 D operations per pair (the scores and do v twice, three sums).
  *
  * A step of rollouts has only nb H queries in all, but a long cache: 8 D bytes per key and key head, which

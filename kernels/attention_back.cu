@@ -236,7 +236,8 @@ static __global__ void __launch_bounds__(sizes<T, DP>::OWN_WARPS * 32, sizes<T, 
 	const auto v_row = key_rows(a, cache ? a.cache_v : a.v, cache, g, key, last + 1);
 	float dk[COLS / 8][4], dv[COLS / 8][4];
 	row_loader<T, DP, OWN, THREADS> keys;
-	row_loader<T, DP, READERS, THREADS> queries;
+	row_loader<T, DP, READERS, THREADS> queries, gradients;
+	constexpr bool ahead = gradients.N <= 4; /* there are registers to load both during products */
 
 	zero(dk);
 	zero(dv);
@@ -244,17 +245,28 @@ static __global__ void __launch_bounds__(sizes<T, DP>::OWN_WARPS * 32, sizes<T, 
 	keys.store(a, k_row, k, 1);
 	keys.load(a, v_row);
 	keys.store(a, v_row, v, 1);
-	for (int first = q0; first < q1; first += READERS) {
-		const auto q_row =
-			rows_at([&](int r) { return first + r < q1 ? a.q + row[r] * a.D : nullptr; });
-		const auto do_row =
-			rows_at([&](int r) { return first + r < q1 ? a.d_o + row[r] * a.D : nullptr; });
-		if (!load_readers<READERS>(a, g, cache, first, q1, key, last + 1, readers, row))
-			continue;
-		queries.load(a, q_row);
-		queries.store(a, q_row, q, a.scale);
-		queries.load(a, do_row);
-		queries.store(a, do_row, d_o, 1);
+	const auto rows_of = [&](const float *x, int first) {
+		return rows_at([=](int r) { return first + r < q1 ? x + row[r] * a.D : nullptr; });
+	};
+	/* Returns the first block of queries from `first` on that reads these keys. */
+	const auto find = [&](int first) {
+		while (first < q1 &&
+		       !load_readers<READERS>(a, g, cache, first, q1, key, last + 1, readers, row))
+			first += READERS;
+		if (ahead && first < q1) {
+			queries.load(a, rows_of(a.q, first));
+			gradients.load(a, rows_of(a.d_o, first));
+		}
+		return first;
+	};
+
+	for (int first = find(q0); first < q1;) {
+		if (!ahead)
+			queries.load(a, rows_of(a.q, first));
+		queries.store(a, rows_of(a.q, first), q, a.scale);
+		if (!ahead)
+			gradients.load(a, rows_of(a.d_o, first));
+		gradients.store(a, rows_of(a.d_o, first), d_o, 1);
 
 		const bool whole = !__syncthreads_or((int)threadIdx.x < READERS &&
 		                                     !contains(readers[threadIdx.x].range, key, key + OWN));
@@ -264,11 +276,11 @@ static __global__ void __launch_bounds__(sizes<T, DP>::OWN_WARPS * 32, sizes<T, 
 		                                readers + share * WARP_READERS, whole, key + up,
 		                                p + group * LR + share * WARP_READERS,
 		                                ds + group * LR + share * WARP_READERS, LR);
-		__syncthreads();
+		__syncthreads(); /* readers and row are no longer read; p and ds are complete */
+		first = find(first + READERS);
 		warp_product<false>(dv, cols, READERS, p + group * LR, LR, d_o + share * COLS, LD);
 		warp_product<false>(dk, cols, READERS, ds + group * LR, LR, q + share * COLS, LD);
-		/* q, do, p and ds are written again only after the next barrier; readers and row were read
-		 * before the last barrier */
+		__syncthreads(); /* q, do, p and ds are no longer read */
 	}
 
 	const long long to0 = key_at(up) < 0 ? -1 : key_at(up) + share * COLS;

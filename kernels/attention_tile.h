@@ -250,7 +250,7 @@ template <class F> static __device__ __forceinline__ any_rows<F> rows_at(F at) {
 template <class T, int DP, int ROWS, int THREADS> struct row_loader {
 	enum {
 		N = ROWS * DP / 4 / THREADS,
-		EARLY = sizeof(T) == 2 && N <= 8,
+		EARLY = sizeof(T) == 2 && N <= 16,
 		PART = EARLY   ? N
 		       : N % 4 ? 1
 		               : 4
