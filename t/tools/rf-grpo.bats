@@ -52,18 +52,18 @@ setup() {
 }
 
 @test "rf-grpo: trains the same weights with any number of threads and on the check device" {
-	for m in delta delta-hybrid gated lact lact-muon qwen; do
+	for m in ${RF_ALL:+delta lact} delta-hybrid gated lact-muon qwen; do
 		M=$G/$m
 		batch 1:200 2:70 3:9 4:1 >in
-		rm -rf a b c d
-		runs a b c d
+		rm -rf a b
+		runs a
 		rf-grpo --device cpu -m a --segment 128 --mini-batch 2 --threads 1 in
-		rf-grpo --device cpu -m b --segment 128 --mini-batch 2 --threads 2 in
-		rf-grpo --device cpu -m c --segment 128 --mini-batch 2 --threads 3 in
-		rf-grpo --device check -m d --segment 128 --mini-batch 2 in
-		same_step a b
-		same_step a c
-		same_step a d
+		for machine in ${RF_ALL:+'cpu --threads 2'} 'cpu --threads 3' check; do
+			rm -rf b
+			runs b
+			rf-grpo --device $machine -m b --segment 128 --mini-batch 2 in
+			same_step a b
+		done
 		[ "$(readlink a/latest)" = step-000002 ]
 	done
 }
@@ -79,7 +79,7 @@ setup() {
 }
 
 @test "rf-grpo: --recompute segment trains the same weights, and other segment sizes nearly the same" {
-	for m in delta delta-hybrid gated qwen lact; do
+	for m in ${RF_ALL:+delta gated} delta-hybrid qwen lact; do
 		M=$G/$m
 		batch 1:300 2:70 >in
 		rm -rf a b c d
@@ -199,7 +199,7 @@ setup() {
 	batch 3:50 1:40 2:9 >in
 	runs a b
 	rf-grpo -m a --mini-batch 2 -o out in
-	[ "$(json out | jq -c 'del(.advantage)')" = "$(json in)" ]
+	[ "$(json out | jq -c 'del(.advantage)')" = "$(json in | jq -c .)" ]
 	[ "$(json out | jq -c '[.id, has("advantage")]' | paste -sd' ')" = '[3,true] [1,true] [2,true]' ]
 	rf-dump --json out | jq -se '.[0].body.history[-1].tool == "rf-grpo"' >/dev/null
 	rf-grpo -m b --mini-batch 2 -o - in | cmp - out
