@@ -20,8 +20,8 @@
 # PROMISE_MIB is how many MiB the program may hold while it refuses a stream that claims too much [64].
 # PROMISE_CUTS is how many cuts of the input are tried [12, with RF_ALL=1 40].
 #
-# For a trainer, PROMISE_RESET names a function that makes a fresh state before each run, and PROMISE_STATE
-# one that prints the state, which must be the same before and after every run that fails.
+# For a trainer, PROMISE_RESET names a function that makes a fresh state, and PROMISE_STATE one that prints
+# the state, which must be the same before and after every run that fails.
 #
 # Every failure is checked for its exit status and for one line on stderr that begins with the program's name.
 
@@ -57,10 +57,24 @@ p_keep() {
 	done
 }
 
+# p_reset: makes a fresh state, unless the state is still fresh; sets p_before to what the state prints
+p_reset() {
+	[ -n "${PROMISE_RESET:-}" ] && [ -z "${p_fresh:-}" ] || return 0
+	"$PROMISE_RESET"
+	p_before=$("$PROMISE_STATE") p_fresh=1
+}
+
+# p_same: succeeds if a program that failed has left the state as it was
+p_same() {
+	[ -z "${PROMISE_RESET:-}" ] || [ "$p_before" = "$("$PROMISE_STATE")" ] ||
+		p_say "it failed, and changed its state" || return
+	p_fresh=1
+}
+
 # p_run [OPTION...] <INPUT: runs the program; sets p_status to its exit status, and writes p.out and p.err
 p_run() {
-	[ -z "${PROMISE_RESET:-}" ] || "$PROMISE_RESET"
-	p_status=0
+	p_reset
+	p_status=0 p_fresh=''
 	"${P_CMD[@]}" "$@" >p.out 2>p.err || p_status=$?
 }
 
@@ -72,26 +86,23 @@ p_say() {
 
 # p_line PATTERN: stderr is one line that begins with the program's name and matches
 p_line() {
-	[ "$(wc -l <p.err)" -eq 1 ] || p_say "not one line on stderr" || return
-	grep -q "^$P_NAME: " p.err || p_say "the line does not begin with '$P_NAME: '" || return
-	grep -qE -- "$1" p.err || p_say "the line does not say '$1'" || return
+	local line=''
+	IFS= read -r -d '' line <p.err || true
+	[[ $line == *$'\n' && ${line%$'\n'} != *$'\n'* ]] || p_say "not one line on stderr" || return
+	[[ $line == "$P_NAME: "* ]] || p_say "the line does not begin with '$P_NAME: '" || return
+	[[ $line =~ $1 ]] || p_say "the line does not say '$1'" || return
 }
 
 # p_fails STATUS PATTERN [OPTION...] <INPUT: the program fails with this status and line, and changes nothing
 p_fails() {
-	local status=$1 pattern=$2 before=
+	local status=$1 pattern=$2
 	shift 2
-	if [ -n "${PROMISE_STATE:-}" ]; then
-		[ -z "${PROMISE_RESET:-}" ] || "$PROMISE_RESET"
-		before=$("$PROMISE_STATE")
-		PROMISE_RESET='' p_run "$@"
-		[ "$before" = "$("$PROMISE_STATE")" ] || p_say "it failed, and changed its state" || return
-	else
-		p_run "$@"
-	fi
+	p_run "$@"
+	p_same || return
 	[ "$p_status" -eq "$status" ] || p_say "exit status $p_status, not $status" || return
 	p_line "$pattern" || return
-	[ "$P_KIND" != filter ] || [ "$status" -ne 65 ] || ! rf-cat <p.out >p.out2 2>/dev/null ||
+	[ "$P_KIND" != filter ] || [ "$status" -ne 65 ] || [ ! -s p.out ] ||
+		! rf-cat <p.out >p.out2 2>/dev/null ||
 		p_say "it failed, and its output is a whole stream"
 }
 
@@ -150,11 +161,10 @@ promise_foreign() {
 
 # A stream cut anywhere, even at the end of a frame, is an error: truncated.
 promise_cuts() {
-	local before='' cuts=${PROMISE_CUTS:-$((${RF_ALL:+1} + 0 ? 40 : 12))}
-	[ -z "${PROMISE_RESET:-}" ] || "$PROMISE_RESET"
-	[ -z "${PROMISE_STATE:-}" ] || before=$("$PROMISE_STATE")
+	local cuts=${PROMISE_CUTS:-$((${RF_ALL:+1} + 0 ? 40 : 12))}
+	p_reset
 	p_lab cuts "$cuts" "$P_GOOD" "${P_CMD[@]}" 2>p.err || { tail -n 1 p.err; return 1; }
-	[ -z "$before" ] || [ "$before" = "$("$PROMISE_STATE")" ] || p_say "it failed, and changed its state"
+	p_same
 }
 
 promise_after() {
