@@ -131,8 +131,8 @@ as_pipeline() {
 		'-n 1 --kind hybrid --batch 0 --mini-batch 4'
 		'-n 8 --group sequence --batch 6 --mini-batch 4 --recompute segment') i=0
 	for M in "${models[@]/#/$G/}"; do
-		# in two of the four ways, in turns: with one rollout and with eight
-		[ -n "${RF_ALL:-}" ] && these=("${hows[@]}") || these=("${hows[@]:i++ % 2 * 2:2}")
+		# in one of the four ways, in turns
+		[ -n "${RF_ALL:-}" ] && these=("${hows[@]}") || these=("${hows[i++ % 4]}")
 		for how in "${these[@]}"; do
 			# shellcheck disable=SC2086
 			as_pipeline in "${ways[@]}" $how
@@ -166,35 +166,41 @@ as_pipeline() {
 	sixteen >in
 	local n=0 models=(delta gated lact qwen delta-hybrid lact-muon)
 	set -f # '*' in a pattern
+	# each option is in one of the first eight lines
 	while read -r how; do
 		M=$G/${models[n++ % 6]}
 		# shellcheck disable=SC2086
 		as_pipeline in "${ways[@]}" --batch 11 --mini-batch 4 $how
+		[ -n "${RF_ALL:-}" ] || [ $n -lt 8 ] || break
 	done <<-'END'
+		--sum plain -n 4 --batch 16 --mini-batch 16 --recompute segment --mode uniform --chunks 4 -k 2
+		--log-gradients --mean sequences -n 2 --mode max --smooth 5 --temperature 0.7 --top-p 0.8
+		--temperature 1.5 --top-k 5 --eos -n 2 --group sequence --mode min --tau 0.1 --margin 1
+		--ntp-coef 0.3 --rl-coef 2 --no-std -n 3 --tau 100 --seed 18446744073709551615 --draw-step 3
+		--clip 0.01 --dual-clip 1.5 -n 4 --lr 1e-2 --mini-batch 2 --dtype bf16 --chunks 8 --segment 0
+		--per-token --advantage token --group sequence --no-std --train *.attn.* --kind random
+		--group position --allow-single --kind binary --segment 128 --ntp-coef 0
+		--lr-schedule cosine --warmup 2 --total-steps 5 --betas .8,.9 --weight-decay .1 --grad-clip 1
 		--sum plain -n 4
-		--sum plain --batch 16 --mini-batch 16 --recompute segment --mode uniform --chunks 4 -k 2
 		--log-gradients -n 2 --temperature 0.7 --top-p 0.8
 		--log-gradients --mean sequences --recompute segment -n 2 --mode max --smooth 5
-		--temperature 1.5 --top-k 5 --eos -n 2 --group sequence --mode min --tau 0.1 --margin 1
-		--ntp-coef 0 -n 3 --tau 100 --smooth 9 --seed 18446744073709551615 --draw-step 3
+		--ntp-coef 0 -n 3 --tau 100 --smooth 9 --draw-step 3
 		--ntp-coef 0.3 --rl-coef 2 --mean sequences --no-std -n 8 --group sequence
-		--clip 0.01 --dual-clip 1.5 -n 4 --lr 1e-2 --mini-batch 2 --dtype bf16
 		--group position --allow-single --kind binary --segment 128
 		--eos --per-token --advantage token -n 3 --kind hybrid --lr 1e-2
-		--per-token --advantage token --group sequence --no-std --train *.attn.* --kind random
-		--lr-schedule cosine --warmup 2 --total-steps 5 --betas .8,.9 --weight-decay .1 --grad-clip 1
 		--chunks 8 -k 5 --margin 20 --segment 0
 	END
 }
 
 @test "rf-step: writes the same bytes with any number of threads, and on the check device" {
 	sixteen >in
+	local machines=('--device cpu --threads 3' '--device check' ${RF_ALL:+'--device cpu --threads 2'})
 	for M in "$G"/{delta-hybrid,lact-muon}; do
 		rm -rf ./*.log ./*.rf a b
 		runs a
 		how=("${ways[@]:2}" -n 3 --batch 10 --mini-batch 4)
 		pipeline a in "${how[@]}" --device cpu --threads 1
-		for machine in '--device cpu --threads 2' '--device cpu --threads 3' '--device check'; do
+		for machine in "${machines[@]}"; do
 			rm -rf b b.log b.rf
 			runs b
 			fused b in "${how[@]}" $machine
@@ -222,6 +228,11 @@ lines() { jq -c 'del(.body.history, .tokenizer)' "$1.lines"; }
 	hows=('--text -n 2 --batch 6 --mini-batch 6' '--no-hidden --kind-name mine --batch 7 --mini-batch 2')
 	for command in "$at_once" "$at_the_end"; do
 		for how in "${hows[@]}"; do
+			# each command with one of the ways
+			[ -n "${RF_ALL:-}" ] || case $how in
+			*--text*) [ "$command" = "$at_once" ] ;;
+			*) [ "$command" = "$at_the_end" ] ;;
+			esac || continue
 			rm -f ./*.lines
 			as_pipeline in "${ways[@]}" $how --exec "$command"
 			cmp <(lines a) <(lines b)
@@ -257,7 +268,8 @@ asked() {
 @test "rf-step: writes the bytes of the pipeline on prompts and responses, and for --weights-out" {
 	asked >asked
 	rf-cat --split-response asked >split
-	for M in "$G"/{delta,qwen}; do
+	local models=(qwen ${RF_ALL:+delta})
+	for M in "${models[@]/#/$G/}"; do
 		as_pipeline split "${ways[@]}" --outer response -n 2 --batch 7 --mini-batch 3
 		as_pipeline split "${ways[@]}" --outer response --mean sequences --batch 0 --mini-batch 0
 		as_pipeline asked "${ways[@]}" --loss response -n 2 --batch 7 --mini-batch 4
@@ -329,7 +341,7 @@ entry() { jq -c '[.step, .commits, .updates, .weights, .data]' "$1/latest/state.
 	how=("${ways[@]}" --batch 5 --mini-batch 2 --keep 9)
 	as_pipeline in "${how[@]}"
 	[ "$(cd b && echo step-*)" = 'step-000000 step-000003 step-000006 step-000009 step-000010' ]
-	for every in 2 3 9 10m; do
+	for every in 3 10m ${RF_ALL:+2 9}; do
 		rm -rf c c.log c.rf
 		runs c
 		fused c in "${how[@]}" --commit-every $every
@@ -420,7 +432,7 @@ reach() {
 	rf-cat --range 8:16 in | rf-step -m c --at 2 "${how[@]}" 2>>said
 	same_step a c
 	[ "$(entry a)" = "$(entry c)" ]
-	for ((i = 0; i < ${RF_ALL:+5}3; i++)); do
+	for ((i = 0; i < ${RF_ALL:+5}2; i++)); do
 		rm -rf c
 		runs c
 		until [ "$(jq .commits c/latest/state.json)" -eq 4 ]; do
@@ -598,10 +610,11 @@ joined() {
 		in_line "$1" "rf-cat --shard auto --mini-batch 4 in | rf-step -m b --log b.log -o b.rf \
 			--ranks mpi --rank-timeout 60 ${*:2}"
 	}
-	local n=0 numbers=(2 3 4 1)
+	local n=0 numbers=(4 3 2 1)
 	hows=('-n 2 --kind hybrid' '-n 8 --group sequence --shard optimizer --recompute segment'
 		'--log-gradients -n 3' '--shift 1 -n 2')
-	for M in "$G"/{delta,gated,lact,qwen}; do
+	local models=(delta gated ${RF_ALL:+lact qwen})
+	for M in "${models[@]/#/$G/}"; do
 		how="${ways[*]} --batch 8 --mini-batch 4 ${hows[n]}"
 		rm -rf a a.log a.rf b
 		runs a b
