@@ -104,7 +104,7 @@ check() {
 }
 # begins CASE [FILTER]: makes the model m and the run `run`, of the family of a golden case but larger, and
 # the file in: rewarded rollouts of texts, of which the first has $longest tokens
-longest=400 second=70
+longest=300 second=50
 [ -z "${RF_ALL:-}" ] || longest=1024 second=824
 begins() {
 	jq ".hidden_size = 256 | .num_hidden_layers = 4 | .intermediate_size = 704 | .vocab_size = 4000
@@ -127,7 +127,7 @@ begins() {
 		check rf-ntp -m run --dtype $dtype --recompute segment --segment 256
 	done
 	check rf-grpo -m run --stale any --log-gradients --log log
-	check rf-grpo -m run --stale any --grad-out g
+	[ -z "${RF_ALL:-}" ] || check rf-grpo -m run --stale any --grad-out g
 	# prompts are short, but --dry-run plans for prompts with their responses
 	texts 4000 1:$longest 2:$second | edited 'if .type == "seq"
 		then .body.prompt_len = 50 else . end' | rf-cat --split-response -o in
@@ -138,7 +138,7 @@ begins() {
 
 @test "plan: --dry-run counts the form of the weights that a later record with few rollouts may need" {
 	plain || skip "the device's own bookkeeping is not counted"
-	jq '.hidden_size = 512 | .num_hidden_layers = 4 | .intermediate_size = 1408 | .vocab_size = 4000' \
+	jq '.hidden_size = 512 | .num_hidden_layers = 2 | .intermediate_size = 1408 | .vocab_size = 4000' \
 		"$G/delta/config.json" >config.json
 	rf-init --config config.json m
 	texts 4000 1:128 2:100 | rf-entropy -m m | rf-select -k 16 | edited 'if .body.id == 2
@@ -155,8 +155,9 @@ family() {
 		check rf-grpo -m run --stale any --dtype $dtype
 	done
 	[ -z "${RF_ALL:-}" ] || check rf-rollout -m m -n 4
-	check rf-generate -m m --batch 2 -n 2 --max-new 40
-	check rf-ntp -m run --recompute segment --segment 64
+	check rf-generate -m m --batch 2 -n 2 --max-new 20
+	[[ -z "${RF_ALL:-}" && $1 = @(gated|lact-muon) ]] ||
+		check rf-ntp -m run --recompute segment --segment 64
 }
 
 @test "plan: --dry-run states the peak memory with a Qwen3.5 model to within 15 percent" {
@@ -177,13 +178,13 @@ family() {
 
 @test "plan: rf-generate holds at most 64 MiB of records, whatever else they have in them" {
 	plain || skip "the device's own bookkeeping is not counted"
-	texts 40 1:20000 | edited 'if .type == "seq" then .body.prompt_len = 1000 else . end' |
+	texts 40 1:20000 | edited 'if .type == "seq" then .body.prompt_len = 50 else . end' |
 		rf-entropy -m "$M" --keep logits | rf-cat --repeat 40 -o in
-	rf-generate -m "$M" --max-new 2 --batch 1 in >want
-	for batch in 0 40; do
+	for batch in 0 40 ${RF_ALL:+1}; do
 		# all 40 of them are 122 MiB
-		"$RF_UNITS/helper/lab" peak 1-120 rf-generate -m "$M" --max-new 2 --batch $batch in >out
-		cmp out want
+		"$RF_UNITS/helper/lab" peak 1-120 rf-generate -m "$M" --max-new 2 --batch $batch in \
+			>out.$batch
+		cmp out.0 out.$batch
 	done
 }
 
