@@ -15,7 +15,7 @@ entry() {
 	'a device') ln -s /dev/zero "$2" ;;
 	'a folder') mkdir "$2" ;;
 	'a socket')
-		python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$2" ;;
+		python3 -S -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$2" ;;
 	'that leads to itself') ln -s "$(basename "$2")" "$2" ;;
 	'to a file that does not exist') ln -s nowhere "$2" ;;
 	esac

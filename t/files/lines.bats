@@ -359,13 +359,12 @@ table() { printf '\136\052\115\030\021\0\0\0\01\02\03\04\05\06\07\010\01\0\0\0\0
 		[ "$(jq -c .step log | paste -sd' ')" = "9 $((++steps + 2))" ]
 	done
 	# lines longer than the block size of the reader, truncated and whole
-	long=$(printf '%01999d' 0)
 	for before in '' '{"step":8}'; do
 		: >big
 		old=$(jq -c .step <<<"$before")${before:+ }
 		[ -z "$before" ] || echo "$before" >big
 		printf '{"step":7,"text":"' >>big
-		for i in {1..1100}; do printf %s "$long"; done >>big
+		head -c 2198900 /dev/zero | tr '\0' 0 >>big
 		cp big log
 		rf-ntp -m run --threads 1 --log log t.rf
 		[ "$(jq -c .step log | paste -sd' ')" = "$old$((++steps + 2))" ]
