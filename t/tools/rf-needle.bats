@@ -89,19 +89,20 @@ counted() {
 }
 
 @test "rf-needle: the number of tokens equals rf-tokenize's count, and one more line exceeds the length" {
+	[ -n "${RF_ALL:-}" ] && n=4 || n=2
 	for kind in llama3 mistral; do
-		rf-needle --task $NIAH,vt,cwe,fwe,qa_1,qa_2 --length 4k,7k -n 4 --tokenizer "$D/$kind.json" \
+		rf-needle --task $NIAH,vt,cwe,fwe,qa_1,qa_2 --length 4k,7k -n $n --tokenizer "$D/$kind.json" \
 			--haystack "$D/essay.txt" --qa "$D/squad.jsonl" --qa "$D/hotpot.jsonl" >a.jsonl
 		counted "$D/$kind.json" a.jsonl | diff - <(jq .tokens a.jsonl)
 		jq -e -s 'all(.tokens <= .length)' a.jsonl
 		grep -v '"task":"qa' a.jsonl >b.jsonl
-		[ "$(reader check --tokens 150 --essay "$D/essay.txt" b.jsonl)" -eq 88 ]
+		[ "$(reader check --tokens 150 --essay "$D/essay.txt" b.jsonl)" -eq $((22 * n)) ]
 		# the prompts get one more line of noise
 		grep -E '"task":"(niah_single_1|vt)"' a.jsonl | jq -c '.context[1] as $stop | .input |=
 			.[:$stop] + "\n" + "The lake is calm. The road is long. The bread is warm. " +
 			"On we walk. Soon we are home." + .[$stop:]' >b.jsonl
 		paste <(counted "$D/$kind.json" b.jsonl) <(jq .length b.jsonl) |
-			awk '$1 <= $2 { bad = 1 } END { exit bad || NR != 16 }'
+			awk -v n=$((4 * n)) '$1 <= $2 { bad = 1 } END { exit bad || NR != n }'
 	done
 }
 
