@@ -299,6 +299,7 @@ pairs() {
 		zstd -qdc "$G/tokenizer/pairs.jsonl.zst" | jq -c "select(.kind == \"$kind\")" >cases
 		[ "$(wc -l <cases)" = 90 ]
 		pairs --tokenizer $kind --bos auto <cases | diff - <(jq -c .ids cases)
+		[ -n "${RF_ALL:-}" ] || [[ $kind = @(gpt2|llama2) ]] || continue
 		# many choices of one context, or one context per choice, give the same pairs
 		jq -c --slurp 'map(.context = "Hello, world " | .choice = "x" + .choice)' cases >all
 		jq -c '{context: .[0].context, choice: map(.choice)}' all | pairs --tokenizer $kind >have
@@ -782,7 +783,8 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 @test "rf-tokenize: --bos auto puts the tokens of the post-processor before a text" {
 	mkdir m
 	echo '{"p":"a"}' >a.jsonl
-	zstd -dcq "$G/tokenizer/gpt2.json.zst" >good.json
+	zstd -dcq "$G/tokenizer/gpt2.json.zst" | jq -c '.model |=
+		(.vocab |= with_entries(select(.value < 256 or .value == 50256)) | .merges = [])' >good.json
 	special='def s: {SpecialToken: {id: ., type_id: 0}}; def a: {Sequence: {id: "A", type_id: 0}};
 		def b: {Sequence: {id: "B", type_id: 0}};
 		def t(l): {type: "TemplateProcessing", single: l, pair: [a, b],

@@ -30,14 +30,13 @@ setup() {
 	diff "$G/tokenizer/patterns.expected" <(echo "$output")
 }
 
-@test "patterns: 5,000 random patterns divide and replace 20 texts each as the Rust library does" {
-	python3 "$ROOT/t/helper/patterns.py" make 2 5000 cases.jsonl
-	status=0
-	timeout 120 python3 "$ROOT/t/helper/patterns.py" check cases.jsonl >theirs 2>err || status=$?
-	[ "$status" -ne 69 ] || skip "Python's tokenizers is not installed"
-	[ "$status" -eq 0 ]
+@test "patterns: random patterns divide and replace 20 texts each as the Rust library does" {
+	python3 -c 'import tokenizers' 2>/dev/null || skip "Python's tokenizers is not installed"
+	[ -n "${RF_ALL:-}" ] && n=5000 || n=1000
+	python3 "$ROOT/t/helper/patterns.py" make 2 $n cases.jsonl
+	timeout 120 python3 "$ROOT/t/helper/patterns.py" check cases.jsonl >theirs
 	"$RF_UNITS/helper/patterns" cases.jsonl >ours
-	[ "$(grep -vc refused ours)" -gt 50000 ]
+	[ "$(grep -vc refused ours)" -gt $((10 * n)) ]
 	# one of the two may reach its limit of retries earlier
 	paste -d '|' ours theirs |
 		awk -F '|' '$1 != $2 && !/fails/ { print NR ": " $0; bad = 1 } END { exit bad }'
@@ -267,10 +266,8 @@ hash() {
 		(["tokenizer.json", $base + (.tokenizer // {})], (.files | to_entries[] | [.key, .value]),
 		 (.texts[] | ["texts.jsonl", {text: .}])) |
 		"\($i)\t\(.[0])\t\(.[1] | tojson)"' "$G/tokenizer/sidecars.jsonl" >files
-	while IFS=$'\t' read -r i file content; do
-		mkdir -p "$i"
-		printf '%s\n' "$content" >>"$i/$file"
-	done <files
+	cut -f 1 files | sort -u | xargs mkdir
+	awk -F '\t' '{ print $3 >>($1 "/" $2); close($1 "/" $2) }' files
 	cut -f 1 "$G/tokenizer/sidecars.expected" >names
 	for ((i = 0; i < $(wc -l <names); i++)); do
 		rf-tokenize --tokenizer "$i" "$i/texts.jsonl" 2>>err | rf-dump --json >"$i.dump"
