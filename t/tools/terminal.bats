@@ -20,12 +20,12 @@ setup() {
 	export odd name json
 }
 
-# harmless FILE: succeeds if the file is UTF-8 with only printable characters, tabs and newlines
+# harmless FILE...: succeeds if the files are UTF-8 with only printable characters, tabs and newlines
 harmless() {
 	local directions='\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]'
 
-	iconv -f UTF-8 -t UTF-8 "$1" >/dev/null 2>&1 &&
-		! grep -qP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|'"$directions" "$1"
+	iconv -f UTF-8 -t UTF-8 "$@" >/dev/null 2>&1 &&
+		! grep -qP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|'"$directions" "$@"
 }
 
 # tame: runs each line "STATUS PROGRAM..." of standard input.  The output must be harmless, and each line of
@@ -37,7 +37,7 @@ tame() {
 		said=0
 		eval "$words" >out 2>err </dev/null || said=$?
 		[ "$said" = "$status" ] || { echo "$words: status $said" && cat -v err && return 1; }
-		harmless err && harmless out || { echo "$words:" && cat -v out err | head -n 9 && return 1; }
+		harmless err out || { echo "$words:" && cat -v out err | head -n 9 && return 1; }
 		! grep -qv "^$program: " err || { echo "$words:" && cat -v err && return 1; }
 	done
 }
