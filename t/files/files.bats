@@ -23,6 +23,14 @@ entry() {
 
 kinds=('a FIFO' 'a device' 'a folder' 'a socket' 'that leads to itself' 'to a file that does not exist')
 
+# other: makes `these` three of the kinds, and then the other three, in turns; with RF_ALL=1 all of them
+turn=0
+other() {
+	[ -n "${RF_ALL:-}" ] && these=("${kinds[@]}") ||
+		these=("${kinds[turn]}" "${kinds[turn + 2]}" "${kinds[turn + 4]}")
+	turn=$((1 - turn))
+}
+
 # refuses STATUS WORDS COMMAND...: succeeds if the command exits in time with this status and one line that
 # has the words
 refuses() {
@@ -46,7 +54,8 @@ tiny() {
 	zstd -dcq "$G/tokenizer/qwen2.json.zst" >tokenizer.json
 	for name in tokenizer.json tokenizer.model tokenizer_config.json special_tokens_map.json \
 		added_tokens.json config.json generation_config.json; do
-		for kind in "${kinds[@]}"; do
+		other
+		for kind in "${these[@]}"; do
 			rm -rf tok
 			mkdir tok
 			[ "$name" = tokenizer.model ] || cp tokenizer.json tok/
@@ -69,7 +78,8 @@ tiny() {
 	mv ckpt good
 	for name in config.json generation_config.json model.safetensors model.safetensors.index.json \
 		tokenizer_config.json tokenizer.json tokenizer.model; do
-		for kind in "${kinds[@]}"; do
+		other
+		for kind in "${these[@]}"; do
 			rm -rf ckpt
 			cp -a good ckpt
 			rm -f "ckpt/state.json"
