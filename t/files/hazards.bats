@@ -171,8 +171,9 @@ flip() {
 
 @test "hazards: rf-init refuses a checkpoint whose state.json would be too large to be read" {
 	cp -a "$M" many
-	# names of 255 bytes, which few files need to fill it
-	seq 3700 | awk '{ name = sprintf("%0251d.txt", $1); print "many/" name }' | xargs touch
+	# names of 255 bytes, most of which JSON writes as six: few files fill it
+	many=$(printf 'many/'; printf '\001%.0s' {1..245})
+	printf "$many%06d.txt\0" $(seq 800) | xargs -0 touch
 	run -78 rf-init --from many run
 	[[ "$output" == *"its state.json, which lists them, would have more than 1048576 bytes"* ]]
 	[ ! -e run ]
