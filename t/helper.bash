@@ -23,7 +23,8 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 cd "$BATS_TEST_TMPDIR" || exit
 # For the report of a failure, bats notes the place of each command before the command runs.  Without this
 # trap it spends most of the time of `run` on its own commands, whose places it then drops.
-trap '[[ $BASH_SOURCE = @("$BATS_ROOT/lib"*|"$ROOT/t/helper.bash") ]] || bats_debug_trap "$BASH_SOURCE"' DEBUG
+! declare -F bats_debug_trap >/dev/null ||
+	trap '[[ $BASH_SOURCE = @("$BATS_ROOT/lib"*|"$ROOT/t/helper.bash") ]] || bats_debug_trap "$BASH_SOURCE"' DEBUG
 
 # unit NAME..., helper NAME..., replay NAME FILE...: run a program of t/unit, one of t/helper, a fuzz target
 unit() { shown "unit/$1" "${@:2}"; }
