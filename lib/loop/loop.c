@@ -20,6 +20,7 @@
 #include "ckpt/ckpt.h"
 #include "io/file.h"
 #include "io/steps.h"
+#include "loop/loop.h"
 #include "loop/loop_internal.h"
 #include "stream/stream.h"
 

@@ -22,6 +22,7 @@
 #include "io/file.h"
 #include "io/steps.h"
 #include "io/tempfile.h"
+#include "loop/loop.h"
 #include "loop/loop_internal.h"
 #include "stream/stream.h"
 

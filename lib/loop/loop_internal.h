@@ -3,8 +3,13 @@
 #define RF_LOOP_INTERNAL_H
 
 #include <dirent.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-#include "loop/loop.h"
+#include "base/buf.h"
+#include "base/err.h"
+
+struct rf_loop;
 
 /* ---- loop_run.c ---------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #include "base/print.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "loop/loop.h"
 #include "loop/loop_internal.h"
 
 /* ---- times --------------------------------------------------------------------------------- */

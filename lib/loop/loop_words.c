@@ -14,6 +14,7 @@
 #include "io/file.h"
 #include "io/tempfile.h"
 #include "io/words.h"
+#include "loop/loop.h"
 #include "loop/loop_internal.h"
 
 /* ---- gathering ------------------------------------------------------------------------------ */
