@@ -17,6 +17,7 @@
 #define RF_FAST_WEIGHTS_H
 
 #include "model/mixer.h"
+#include "model/model.h"
 
 /* Return how many numbers one block of weights has, and the lengths of its rows. */
 size_t rf_fast_size(const struct rf_lact_config *c);

@@ -10,8 +10,15 @@
 #ifndef RF_MIXER_H
 #define RF_MIXER_H
 
+#include <stddef.h>
+
 #include "device/arena.h"
-#include "model/model.h"
+#include "device/dev.h"
+
+struct rf_config;
+struct rf_params;
+struct rf_pass;
+struct rf_tree;
 
 struct rf_mixer {
 	const char *name;
