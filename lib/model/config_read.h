@@ -61,11 +61,4 @@ void rf_config_lact(struct rf_config_reader *r, struct rf_config *cfg);
 void rf_config_qwen3_5_text(struct rf_config_reader *r, struct rf_config *cfg);
 void rf_config_qwen3_5(struct rf_config_reader *r, struct rf_config *cfg);
 
-/* All families (families.c); the last entry has no name. */
-struct rf_family {
-	const char *model_type;
-	void (*read)(struct rf_config_reader *r, struct rf_config *cfg);
-};
-extern const struct rf_family rf_families[];
-
 #endif
