@@ -6,7 +6,8 @@
 #include <jansson.h>
 
 #include "ckpt/ckpt.h"
-#include "ckpt/writer.h"
+
+struct rf_ckpt_writer;
 
 /* The contents of state.json, except for its list of files.  A directory with this file is a step of a run.
  * writer.c writes the file and ckpt_read.c reads it.  A change of the keys needs a new format number. */

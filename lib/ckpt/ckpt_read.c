@@ -11,6 +11,7 @@
 #include "base/half.h"
 #include "base/warn.h"
 #include "ckpt/ckpt_internal.h"
+#include "ckpt/writer.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "model/model.h"

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ckpt/ckpt_internal.h"
+#include "ckpt/writer.h"
 #include "io/file.h"
 
 /* In order of name: "exp_avg." sorts before "exp_avg_sq.". */

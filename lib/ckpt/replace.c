@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "ckpt/ckpt_internal.h"
+#include "ckpt/writer.h"
 #include "io/file.h"
 #include "io/steps.h"
 #include "io/tempfile.h"

@@ -15,6 +15,7 @@
 
 #include "ckpt/ckpt_internal.h"
 #include "ckpt/manifest.h"
+#include "ckpt/writer.h"
 #include "io/file.h"
 #include "io/tempfile.h"
 

@@ -14,6 +14,7 @@
 #include "base/print.h"
 #include "ckpt/ckpt_internal.h"
 #include "ckpt/manifest.h"
+#include "ckpt/writer.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/tempfile.h"
