@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/token_ids.h"
 
 enum { RF_BPE_TOKENS = 1 << 22, RF_BPE_LONGEST = 1 << 16 }; /* most ids; most bytes of a token's text */
 

@@ -14,6 +14,7 @@
 #include "io/steps.h"
 #include "model/config.h"
 #include "tokenizer/normal.h"
+#include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_kind.h"
 
 static const struct rf_tokenizer_kind *const kinds[] = { &rf_tokenizer_kind_bytes, &rf_tokenizer_kind_json,
@@ -526,28 +527,6 @@ const int32_t *rf_tokenizer_before(const struct rf_tokenizer *t, size_t *n)
 {
 	*n = t->before_count;
 	return t->before;
-}
-
-enum rf_code rf_id_list_add(struct rf_id_list *ids, const int32_t *more, size_t n, struct rf_err *e)
-{
-	size_t need, cap = ids->cap;
-
-	if (!n)
-		return RF_OK;
-	if (__builtin_add_overflow(ids->n, n, &need))
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	if (need > cap) {
-		int32_t *p;
-
-		cap = need + need / 2 + 64;
-		if (cap > SIZE_MAX / sizeof *p || !(p = realloc(ids->p, cap * sizeof *p)))
-			return rf_fail(e, RF_ENOMEM, "out of memory");
-		ids->p = p;
-		ids->cap = cap;
-	}
-	memcpy(ids->p + ids->n, more, n * sizeof *more);
-	ids->n = need;
-	return RF_OK;
 }
 
 enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n,

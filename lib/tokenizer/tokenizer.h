@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "model/config.h"
+#include "tokenizer/token_ids.h"
 
 struct rf_tokenizer;
 
@@ -55,11 +56,6 @@ enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17
  * frees cfg with rf_config_free(), also after a failure. */
 enum rf_code rf_tokenizer_model(const char *path, struct rf_config *cfg, char file[4096], bool *found,
                                 struct rf_err *e);
-/* The token that ends a text, and the name of the file that names it; id -1: no file names one. */
-struct rf_end_token {
-	int id;
-	const char *file;
-};
 /* Finds the end token of the tokenizer at path (as for rf_tokenizer_open()) without opening a large
  * tokenizer; its id is -1 also if the tokenizer is of a kind that is not supported.  Errors: those of
  * rf_tokenizer_open(). */
@@ -100,13 +96,6 @@ enum rf_code rf_tokenizer_fit_copy(const char *dir, const struct rf_config *cfg,
 /* Compares only an end token with that of the model; the warning is as above. */
 void rf_tokenizer_fit_end(const struct rf_end_token *eos, const struct rf_config *cfg, const char *config,
                           char warning[RF_TOKENIZER_WARNING]);
-
-/* A list of ids that grows; all zero: empty.  The caller frees ids->p. */
-struct rf_id_list {
-	int32_t *p;
-	size_t n, cap;
-};
-enum rf_code rf_id_list_add(struct rf_id_list *ids, const int32_t *more, size_t n, struct rf_err *e);
 
 /* Appends the ids of n bytes of text to the list, and none after a failure.  Errors: RF_EDATA: a pattern of
  * the tokenizer fails on the text; RF_ENOMEM. */

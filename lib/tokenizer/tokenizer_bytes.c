@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "base/utf8.h"
+#include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_kind.h"
 
 enum { SENTINEL = RF_BYTES_FIRST + 256, LONGEST = sizeof "<extra_id_124>" };

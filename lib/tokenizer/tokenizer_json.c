@@ -25,6 +25,7 @@
 #include "tokenizer/pieces.h"
 #include "tokenizer/processor.h"
 #include "tokenizer/special.h"
+#include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_kind.h"
 
 enum { MOST_TEXT = 1 << 30 }; /* most bytes of the text of ids that are decoded together */

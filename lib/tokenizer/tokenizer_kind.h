@@ -2,7 +2,9 @@
 #ifndef RF_TOKENIZER_KIND_H
 #define RF_TOKENIZER_KIND_H
 
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/token_ids.h"
+
+struct rf_tokenizer;
 
 enum { RF_TOKENIZER_OPEN = -2 };
 

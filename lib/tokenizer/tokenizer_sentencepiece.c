@@ -9,6 +9,7 @@
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/sentencepiece_check.h"
 #include "tokenizer/special.h"
+#include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_kind.h"
 
 /* Finds the piece that a file names at eos_token or bos_token; *id remains as tokenizer.model has it if no
