@@ -26,7 +26,4 @@ double rf_train_dot(struct rf_train *t, rf_f32 x, rf_f32 y, struct rf_err *e);
 /* Sets the gradient of tensors that are not trained to 0. */
 void rf_train_clear_untrained(struct rf_train *t, rf_f32 grad);
 
-/* Returns the number of partial sums in a dot product of n numbers. */
-static inline size_t rf_train_tiles(size_t n) { return (n + RF_DOT_TILE - 1) / RF_DOT_TILE; }
-
 #endif

@@ -2,7 +2,6 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "train/adamw.h"
 #include "train/train.h"
 
 void rf_train_options(struct rf_train *t, struct rf_opts *opts)

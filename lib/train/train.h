@@ -68,6 +68,9 @@ struct rf_train_place {
 	rf_i32 rl_target, from;  /* (k c n), (k c n + 2 c): lists of rows */
 };
 
+/* Returns the number of partial sums in a dot product of n numbers. */
+static inline size_t rf_train_tiles(size_t n) { return (n + RF_DOT_TILE - 1) / RF_DOT_TILE; }
+
 /* Device memory that lasts as long as the program. */
 struct rf_train_mem {
 	rf_f32 grad_rl; /* log_gradients: the gradient of L_RL, while the model's own buffer
