@@ -1,6 +1,7 @@
 /* fields.c -- the table of a record's keys, and the way from a key to its value in struct rf_record. */
 #include <string.h>
 
+#include "base/memory.h"
 #include "stream/fields.h"
 
 /* ---- the table ----------------------------------------------------------------------------- */
@@ -250,4 +251,27 @@ enum rf_code rf_part_bad_name(const char *name, size_t n, struct rf_err *e)
 enum rf_code rf_part_too_many(struct rf_err *e)
 {
 	return rf_fail(e, RF_EDATA, "reward has more than %d parts", RF_PARTS);
+}
+
+float *rf_part_add(struct rf_record *r, const char *name, struct rf_err *e)
+{
+	struct rf_reward *w = &r->reward;
+	size_t n = strlen(name);
+	float *value;
+	char *copy;
+
+	if (!rf_part_named(name, n))
+		rf_part_bad_name(name, n, e);
+	else if (rf_part(w, name))
+		rf_fail(e, RF_EDATA, "reward already has a part '%s'", name);
+	else if (w->parts == RF_PARTS)
+		rf_part_too_many(e);
+	else if (!(copy = rf_region_text(&r->region, name, n)) ||
+	         !(value = rf_record_alloc(r, (size_t)r->c * (size_t)w->n, sizeof *value)))
+		rf_fail(e, RF_ENOMEM, "out of memory");
+	else {
+		w->part[w->parts++] = (struct rf_part){ copy, value };
+		return value;
+	}
+	return NULL;
 }

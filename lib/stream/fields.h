@@ -2,8 +2,8 @@
  * shape and the rule that its value must keep.
  *
  * Checking, reading, writing and copying a record are one walk over this table each (record_check.c,
- * record_wire.c, record.c), in the order of the table, which is the order of rf-stream(5).  A walk looks up
- * a field's value with rf_field_value().
+ * record_wire.c, record_copy.c), in the order of the table, which is the order of rf-stream(5).  A walk looks
+ * up a field's value with rf_field_value().
  *
  * A shape is a string of letters, one for each dimension; rf_field_size() has the member that each stands
  * for.  The first array that is read sets the size of a letter, and later arrays must agree.
