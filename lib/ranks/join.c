@@ -1,12 +1,51 @@
-/* join.c -- calls the plugin's open() and close() in a thread. */
+/* join.c -- loads the plugin, joins the other ranks and leaves them.  The calls of MPI for this wait without
+ * a limit, so a separate thread makes each call, and a rank can give up that thread. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "ranks/join.h"
+#include "io/shared_object.h"
+#include "ranks/ranks.h"
 #include "ranks/sign.h"
+
+struct rf_ranks rf_ranks_alone = RF_RANKS_DEFAULTS;
+
+void rf_ranks_options(struct rf_ranks *r, struct rf_opts *opts)
+{
+	const struct rf_opt table[] = {
+		OPT_ENUM("ranks", &r->launch, RF_LAUNCH_WORDS,
+		         "train together with the other processes that mpirun or srun started",
+		         .noted = RF_OPT_OF_BATCH),
+		OPT_REAL("rank-timeout", &r->timeout, 0.1, 1e9, "seconds",
+		         "seconds to wait for a rank that does not respond", .noted = RF_OPT_OF_BATCH),
+		OPT_END,
+	};
+
+	rf_opts_add(opts, table);
+}
+
+/* ---- calls of the plugin -------------------------------------------------------------------- */
+
+static enum rf_code load_plugin(struct rf_ranks *r, struct rf_err *e)
+{
+	static const struct rf_plugin_kind kind = {
+		/* clang-format off */
+		.what = "MPI", .file = "rf-mpi.so", .variable = "RF_MPI", .table = "rf_ranks_plugin",
+		.otherwise = "make builds it if it finds mpicc", .abi = RF_RANKS_ABI,
+		/* clang-format on */
+		.global = true, /* MPI's own components */
+	};
+	char found[RF_PLUGIN_PATH];
+	const char *path;
+	const void *table;
+	enum rf_code rc = rf_plugin_find(&kind, &path, found, e);
+
+	if (rc == RF_OK && (rc = rf_plugin_load(&kind, path, &table, e)) == RF_OK)
+		r->ops = ((const struct rf_ranks_plugin *)table)->ops;
+	return rc;
+}
 
 /* A call in a thread, which may still be running when the rank has stopped waiting for it. */
 struct call {
@@ -65,7 +104,10 @@ static enum rf_code set_numbers(struct rf_ranks *r, const struct call *c, const 
 	return r->seen ? RF_OK : rf_signs_open(r, folder, e);
 }
 
-enum rf_code rf_ranks_join(struct rf_ranks *r, const char *folder, struct rf_err *e)
+/* Opens the plugin r->ops, which tells the rank and the number of ranks, and writes signs of life to `folder`
+ * while it waits.  Errors: RF_EDEVICE: the plugin finds no launcher; RF_EBUSY: a rank does not come;
+ * RF_EIO. */
+static enum rf_code join_ranks(struct rf_ranks *r, const char *folder, struct rf_err *e)
 {
 	const double began = rf_now();
 	double looked = began, now;
@@ -104,7 +146,8 @@ enum rf_code rf_ranks_join(struct rf_ranks *r, const char *folder, struct rf_err
 	return rc;
 }
 
-void rf_ranks_leave(struct rf_ranks *r)
+/* Closes the plugin; gives up if that takes longer than --rank-timeout. */
+static void leave_ranks(struct rf_ranks *r)
 {
 	const double began = rf_now();
 	pthread_t thread;
@@ -114,4 +157,29 @@ void rf_ranks_leave(struct rf_ranks *r)
 		pause_a_little();
 	if (c && atomic_load(&c->done))
 		end_call(c, thread);
+}
+
+/* ---- opening and closing -------------------------------------------------------------------- */
+
+enum rf_code rf_ranks_open(struct rf_ranks *r, const char *folder, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	if (r->launch == RF_LAUNCH_NONE)
+		return RF_OK;
+	if ((rc = load_plugin(r, e)) != RF_OK || (rc = join_ranks(r, folder, e)) != RF_OK)
+		return rc;
+	/* after this vote, all ranks have written their signs */
+	return rf_ranks_vote(r, &(struct rf_vote){ .what = "the beginning" }, RF_OK, NULL, 0, NULL, e);
+}
+
+void rf_ranks_close(struct rf_ranks *r)
+{
+	if (!r->ops)
+		return;
+	/* if a rank is missing, closing the plugin would wait for it, too */
+	if (!r->parted || r->failed >= 0)
+		leave_ranks(r);
+	rf_signs_close(r);
+	r->ops = NULL;
 }

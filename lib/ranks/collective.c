@@ -1,77 +1,12 @@
-/* ranks.c -- exchanges: the plugin begins each one, and this file waits for its end. */
+/* collective.c -- exchanges: the plugin begins each one, and this file waits for its end. */
 #include <limits.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "io/shared_object.h"
-#include "ranks/join.h"
 #include "ranks/sign.h"
-
-struct rf_ranks rf_ranks_alone = RF_RANKS_DEFAULTS;
-
-void rf_ranks_options(struct rf_ranks *r, struct rf_opts *opts)
-{
-	const struct rf_opt table[] = {
-		OPT_ENUM("ranks", &r->launch, RF_LAUNCH_WORDS,
-		         "train together with the other processes that mpirun or srun started",
-		         .noted = RF_OPT_OF_BATCH),
-		OPT_REAL("rank-timeout", &r->timeout, 0.1, 1e9, "seconds",
-		         "seconds to wait for a rank that does not respond", .noted = RF_OPT_OF_BATCH),
-		OPT_END,
-	};
-
-	rf_opts_add(opts, table);
-}
-
-/* ---- the plugin ---------------------------------------------------------------------------- */
-
-static enum rf_code load_plugin(struct rf_ranks *r, struct rf_err *e)
-{
-	static const struct rf_plugin_kind kind = {
-		/* clang-format off */
-		.what = "MPI", .file = "rf-mpi.so", .variable = "RF_MPI", .table = "rf_ranks_plugin",
-		.otherwise = "make builds it if it finds mpicc", .abi = RF_RANKS_ABI,
-		/* clang-format on */
-		.global = true, /* MPI's own components */
-	};
-	char found[RF_PLUGIN_PATH];
-	const char *path;
-	const void *table;
-	enum rf_code rc = rf_plugin_find(&kind, &path, found, e);
-
-	if (rc == RF_OK && (rc = rf_plugin_load(&kind, path, &table, e)) == RF_OK)
-		r->ops = ((const struct rf_ranks_plugin *)table)->ops;
-	return rc;
-}
-
-enum rf_code rf_ranks_open(struct rf_ranks *r, const char *folder, struct rf_err *e)
-{
-	enum rf_code rc;
-
-	if (r->launch == RF_LAUNCH_NONE)
-		return RF_OK;
-	if ((rc = load_plugin(r, e)) != RF_OK || (rc = rf_ranks_join(r, folder, e)) != RF_OK)
-		return rc;
-	/* after this vote, all ranks have written their signs */
-	return rf_ranks_vote(r, &(struct rf_vote){ .what = "the beginning" }, RF_OK, NULL, 0, NULL, e);
-}
-
-void rf_ranks_close(struct rf_ranks *r)
-{
-	if (!r->ops)
-		return;
-	/* if a rank is missing, closing the plugin would wait for it, too */
-	if (!r->parted || r->failed >= 0)
-		rf_ranks_leave(r);
-	rf_signs_close(r);
-	r->ops = NULL;
-}
-
-/* ---- exchanges ----------------------------------------------------------------------------- */
 
 /* Gives up because the plugin failed.  The other ranks learn it from this rank's sign. */
 static enum rf_code give_up_broken(struct rf_ranks *r, const char *why, struct rf_err *e)
