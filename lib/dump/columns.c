@@ -2,10 +2,12 @@
  * value.  The header line of a table, its cells, --where, --sort and the error that names the known columns
  * all come from this list. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "dump/columns.h"
+#include "dump/table.h"
 
 static struct rf_cell whole_value(uint64_t v) { return (struct rf_cell){ RF_WHOLE, v, (double)v }; }
 
@@ -388,4 +390,106 @@ int rf_column_find(const char *name, size_t n)
 		if (strlen(rf_column_list[i].name) == n && !memcmp(rf_column_list[i].name, name, n))
 			return i;
 	return -1;
+}
+
+/* ---- parts of the reward ------------------------------------------------------------------- */
+
+static const char in_reward[] = "reward.";
+enum { IN_REWARD = sizeof in_reward - 1 };
+
+/* Returns whether a part has a key of its own in the reward. */
+static bool is_known(const char *name, size_t n)
+{
+	const char *known;
+
+	for (int i = 0; (known = rf_part_known(i)); i++)
+		if (strlen(known) == n && !memcmp(known, name, n))
+			return true;
+	return false;
+}
+
+/* Returns the prefix of a part's column: none, unless another column has the name of the part. */
+static const char *part_prefix(const char *name, size_t n)
+{
+	return rf_column_find(name, n) < 0 ? "" : in_reward;
+}
+
+int rf_column_of_part(struct rf_table *t, const char *name, size_t n, const char *option)
+{
+	struct rf_table_part *p;
+	int i = 0;
+
+	while (i < t->parts && (strlen(t->part[i].name) != n || memcmp(t->part[i].name, name, n)))
+		i++;
+	if (i == RF_MAX_PARTS)
+		return -1;
+	p = &t->part[i];
+	if (i == t->parts) {
+		*p = (struct rf_table_part){ .option = option };
+		memcpy(p->name, name, n);
+		snprintf(p->head, sizeof p->head, "%s%.*s", part_prefix(name, n), (int)n, name);
+		t->parts++;
+	} else if (!option) {
+		p->option = NULL;
+	}
+	return rf_column_count + i;
+}
+
+/* ---- columns of a table --------------------------------------------------------------------- */
+
+static int mask_of(const struct rf_table *t) { return 1 << t->rows; }
+
+/* Appends the names of the parts' columns: first the parts with their own keys, then the other parts of the
+ * record (NULL: none). */
+static void list_parts(const struct rf_record *rec, struct rf_buf *to)
+{
+	const struct rf_reward *y = rec ? &rec->reward : NULL;
+
+	for (int i = 0; rf_part_known(i); i++)
+		rf_print(to, ", %s", rf_part_known(i));
+	for (int i = 0; y && i < y->parts; i++) {
+		const char *name = y->part[i].name;
+
+		if (!is_known(name, strlen(name)))
+			rf_print(to, ", %s%s", part_prefix(name, strlen(name)), name);
+	}
+}
+
+enum rf_code rf_column_unknown(const struct rf_table *t, const struct rf_record *rec, const char *option,
+                               const char *name, size_t n, struct rf_err *e)
+{
+	struct rf_buf known = { 0 };
+	char quoted[60];
+
+	for (int i = 0; i < rf_column_count; i++) {
+		if (rf_column_list[i].has & mask_of(t))
+			rf_print(&known, known.n ? ", %s" : "%s", rf_column_list[i].name);
+		if (rf_column_list[i].parts && rf_column_list[i].has & mask_of(t))
+			list_parts(rec, &known);
+	}
+	rf_quote(quoted, sizeof quoted, name, n);
+	rf_fail(e, RF_EUSAGE, "%s: unknown column '%s'; the columns are %.*s%s%s", option, quoted,
+	        (int)known.n, (char *)known.p,
+	        rec ? "; if only other records have this part, use reward." : "", rec ? quoted : "");
+	rf_buf_free(&known);
+	return RF_EUSAGE;
+}
+
+enum rf_code rf_table_find(struct rf_table *t, const char *option, const char *name, size_t n, int *found,
+                           struct rf_err *e)
+{
+	size_t skip = n > IN_REWARD && !memcmp(name, in_reward, IN_REWARD) ? IN_REWARD : 0;
+	bool sure = skip || is_known(name, n);
+
+	*found = rf_column_find(name, n);
+	if (*found >= 0 && rf_column_list[*found].has & mask_of(t)) {
+		t->stats |= rf_column_list[*found].stats;
+		t->tokens |= rf_column_list[*found].tokens;
+		return RF_OK;
+	}
+	if (*found >= 0 || t->rows != RF_ROWS_ROLLOUT || !rf_part_named(name + skip, n - skip))
+		return rf_column_unknown(t, NULL, option, name, n, e);
+	if ((*found = rf_column_of_part(t, name + skip, n - skip, sure ? NULL : option)) < 0)
+		return rf_fail(e, RF_EUSAGE, "%s: more than %d parts of the reward", option, RF_MAX_PARTS);
+	return RF_OK;
 }

@@ -1,4 +1,5 @@
-/* columns.h -- the interface between columns.c, table.c and where.c: the list of columns, and conditions. */
+/* columns.h -- the interface between columns.c, where.c and table_text.c: the list of columns, and
+ * conditions. */
 #ifndef RF_COLUMNS_H
 #define RF_COLUMNS_H
 
@@ -40,8 +41,13 @@ const char *rf_column_name(const struct rf_table *t, int column);
 struct rf_cell rf_column_value(const struct rf_table *t, int column, const struct rf_row *row);
 bool rf_column_is_text(int column);
 
-/* ---- table.c ------------------------------------------------------------------------------- */
-
+/* Returns the column of a part of the reward, which is added if the table lacks it; -1 if there are too many
+ * parts.  option: the option that names the part, perhaps by mistake; NULL: surely a part. */
+int rf_column_of_part(struct rf_table *t, const char *name, size_t n, const char *option);
+/* Returns RF_EUSAGE, with a sentence that lists the known columns.  rec: a record with other parts; NULL:
+ * none. */
+enum rf_code rf_column_unknown(const struct rf_table *t, const struct rf_record *rec, const char *option,
+                               const char *name, size_t n, struct rf_err *e);
 /* Finds the column with a name of n bytes that an option has.  Errors: RF_EUSAGE: no such column. */
 enum rf_code rf_table_find(struct rf_table *t, const char *option, const char *name, size_t n, int *found,
                            struct rf_err *e);

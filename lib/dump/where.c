@@ -6,6 +6,7 @@
 
 #include "base/number.h"
 #include "dump/columns.h"
+#include "dump/table.h"
 
 /* ---- reading ------------------------------------------------------------------------------- */
 

@@ -1,113 +1,11 @@
-/* table.c -- chooses the columns of a table, and writes its lines as TSV or CSV. */
+/* table_text.c -- chooses the columns of a table, and writes its lines as TSV or CSV. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "dump/columns.h"
-
-/* ---- parts of the reward ------------------------------------------------------------------- */
-
-static const char in_reward[] = "reward.";
-enum { IN_REWARD = sizeof in_reward - 1 };
-
-/* Returns whether a part has a key of its own in the reward. */
-static bool is_known(const char *name, size_t n)
-{
-	const char *known;
-
-	for (int i = 0; (known = rf_part_known(i)); i++)
-		if (strlen(known) == n && !memcmp(known, name, n))
-			return true;
-	return false;
-}
-
-/* Returns the prefix of a part's column: none, unless another column has the name of the part. */
-static const char *part_prefix(const char *name, size_t n)
-{
-	return rf_column_find(name, n) < 0 ? "" : in_reward;
-}
-
-/* Returns the column of a part, which is added if the table lacks it; -1 if there are too many parts. */
-static int part_column(struct rf_table *t, const char *name, size_t n, const char *option)
-{
-	struct rf_table_part *p;
-	int i = 0;
-
-	while (i < t->parts && (strlen(t->part[i].name) != n || memcmp(t->part[i].name, name, n)))
-		i++;
-	if (i == RF_MAX_PARTS)
-		return -1;
-	p = &t->part[i];
-	if (i == t->parts) {
-		*p = (struct rf_table_part){ .option = option };
-		memcpy(p->name, name, n);
-		snprintf(p->head, sizeof p->head, "%s%.*s", part_prefix(name, n), (int)n, name);
-		t->parts++;
-	} else if (!option) {
-		p->option = NULL;
-	}
-	return rf_column_count + i;
-}
+#include "dump/table.h"
 
 /* ---- --columns, --where, --sort ------------------------------------------------------------ */
-
-static int mask_of(const struct rf_table *t) { return 1 << t->rows; }
-
-/* Appends the names of the parts' columns: first the parts with their own keys, then the other parts of the
- * record (NULL: none). */
-static void list_parts(const struct rf_record *rec, struct rf_buf *to)
-{
-	const struct rf_reward *y = rec ? &rec->reward : NULL;
-
-	for (int i = 0; rf_part_known(i); i++)
-		rf_print(to, ", %s", rf_part_known(i));
-	for (int i = 0; y && i < y->parts; i++) {
-		const char *name = y->part[i].name;
-
-		if (!is_known(name, strlen(name)))
-			rf_print(to, ", %s%s", part_prefix(name, strlen(name)), name);
-	}
-}
-
-/* Returns RF_EUSAGE, with a sentence that lists the known columns. */
-static enum rf_code no_column(const struct rf_table *t, const struct rf_record *rec, const char *option,
-                              const char *name, size_t n, struct rf_err *e)
-{
-	struct rf_buf known = { 0 };
-	char quoted[60];
-
-	for (int i = 0; i < rf_column_count; i++) {
-		if (rf_column_list[i].has & mask_of(t))
-			rf_print(&known, known.n ? ", %s" : "%s", rf_column_list[i].name);
-		if (rf_column_list[i].parts && rf_column_list[i].has & mask_of(t))
-			list_parts(rec, &known);
-	}
-	rf_quote(quoted, sizeof quoted, name, n);
-	rf_fail(e, RF_EUSAGE, "%s: unknown column '%s'; the columns are %.*s%s%s", option, quoted,
-	        (int)known.n, (char *)known.p,
-	        rec ? "; if only other records have this part, use reward." : "", rec ? quoted : "");
-	rf_buf_free(&known);
-	return RF_EUSAGE;
-}
-
-enum rf_code rf_table_find(struct rf_table *t, const char *option, const char *name, size_t n, int *found,
-                           struct rf_err *e)
-{
-	size_t skip = n > IN_REWARD && !memcmp(name, in_reward, IN_REWARD) ? IN_REWARD : 0;
-	bool sure = skip || is_known(name, n);
-
-	*found = rf_column_find(name, n);
-	if (*found >= 0 && rf_column_list[*found].has & mask_of(t)) {
-		t->stats |= rf_column_list[*found].stats;
-		t->tokens |= rf_column_list[*found].tokens;
-		return RF_OK;
-	}
-	if (*found >= 0 || t->rows != RF_ROWS_ROLLOUT || !rf_part_named(name + skip, n - skip))
-		return no_column(t, NULL, option, name, n, e);
-	if ((*found = part_column(t, name + skip, n - skip, sure ? NULL : option)) < 0)
-		return rf_fail(e, RF_EUSAGE, "%s: more than %d parts of the reward", option, RF_MAX_PARTS);
-	return RF_OK;
-}
 
 static enum rf_code read_columns(struct rf_table *t, const char *s, struct rf_err *e)
 {
@@ -127,7 +25,7 @@ static enum rf_code read_columns(struct rf_table *t, const char *s, struct rf_er
 /* Appends the column of a part, unless the table shows it already. */
 static void show_part(struct rf_table *t, const char *name)
 {
-	int column = part_column(t, name, strlen(name), NULL);
+	int column = rf_column_of_part(t, name, strlen(name), NULL);
 
 	for (int i = 0; i < t->columns; i++)
 		if (t->column[i] == column)
@@ -143,7 +41,7 @@ static void show_default(struct rf_table *t, const struct rf_table_spec *spec)
 	for (int i = 0; i < rf_column_count; i++) {
 		const struct rf_column *k = &rf_column_list[i];
 		const bool shown =
-			k->file ? spec->files : k->shown & mask_of(t) && (spec->stats || !k->stats);
+			k->file ? spec->files : k->shown & 1 << t->rows && (spec->stats || !k->stats);
 
 		if (shown) {
 			t->column[t->columns++] = i;
@@ -209,7 +107,7 @@ enum rf_code rf_table_meet(struct rf_table *t, const struct rf_record *rec, stru
 		const struct rf_table_part *p = &t->part[i];
 
 		if (p->option && !rf_part(y, p->name))
-			return no_column(t, rec, p->option, p->name, strlen(p->name), e);
+			return rf_column_unknown(t, rec, p->option, p->name, strlen(p->name), e);
 	}
 	t->met |= y->kind != NULL;
 	return RF_OK;
@@ -221,7 +119,7 @@ enum rf_code rf_table_end(const struct rf_table *t, struct rf_err *e)
 		const struct rf_table_part *p = &t->part[i];
 
 		if (p->option)
-			return no_column(t, NULL, p->option, p->name, strlen(p->name), e);
+			return rf_column_unknown(t, NULL, p->option, p->name, strlen(p->name), e);
 	}
 	return RF_OK;
 }
