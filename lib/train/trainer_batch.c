@@ -1,8 +1,7 @@
-/* trainer.c -- from a stream to the optimizer steps of a run (rf-design(7), The commit).
+/* trainer_batch.c -- from a stream to the optimizer steps of a run (rf-design(7), The commit).
  *
  * Records are collected into mini-batches, each of which is one optimizer step in memory.  Nothing outside
- * changes before the commit (commit.c).  The memory for all of it is taken at the start, because the end of
- * an hour's work is too late to find that there is too little. */
+ * changes before the commit (commit.c). */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,224 +17,7 @@
 #include "train/train_log.h"
 #include "train/trainer_internal.h"
 
-/* ---- votes of the ranks --------------------------------------------------------------------- */
-
-static uint64_t hash_text(const char *s) { return XXH64(s, strlen(s), 0); }
-
-/* Returns a hash of the settings that ranks must share: the options that the run's manifest has, except those
- * of a command for rewards, which each machine may start in its own way; and the options of a batch that
- * decide what ranks exchange. */
-static uint64_t hash_settings(const struct rf_trainer *t)
-{
-	/* clang-format off */
-	const int of_batch[] = { t->at, t->expected, t->steps, (int)t->train.shard,
-	                         (int)t->train.exchange.carrier, t->engine.segment };
-	/* clang-format on */
-	static const char *const of_machine[] = { "exec", "tokenizer", "timeout", "queue-limit" };
-	json_t *options = json_copy(json_object_get(json_object_get(t->made, "program"), "options"));
-	uint64_t hash;
-	char *text;
-
-	for (size_t i = 0; i < sizeof of_machine / sizeof *of_machine; i++)
-		json_object_del(options, of_machine[i]);
-	text = json_dumps(options, JSON_COMPACT | JSON_SORT_KEYS);
-	hash = XXH64(of_batch, sizeof of_batch, text ? hash_text(text) : 0);
-	free(text);
-	json_decref(options);
-	return hash;
-}
-
-static uint64_t hash_device(const struct rf_trainer *t)
-{
-	const struct rf_dev *d = &t->engine.dev;
-	char text[200];
-
-	snprintf(text, sizeof text, "%s %d",
-	         !d->ops     ? ""
-	         : *d->model ? d->model
-	                     : rf_cpu_level(),
-	         (int)d->math);
-	return hash_text(text);
-}
-
-static uint64_t hash_beginning(const struct rf_trainer *t)
-{
-	return hash_text(t->open.run.at.weights) ^ (uint64_t)t->open.step ^ (uint64_t)t->open.updates << 32;
-}
-
-struct rf_vote rf_trainer_vote(const struct rf_trainer *t, enum rf_moment moment, int64_t number,
-                               const char *what)
-{
-	return (struct rf_vote){
-		.moment = moment, .number = number, .what = what,
-		.same = {
-			{ "weights (-m)", t->open.facts.beginning },
-			{ "options", t->open.facts.settings },
-			{ "device or level of the instruction set (--device, --isa, --dtype)",
-			  hash_device(t) },
-			{ "stream's head: this program or those before it have other options, or another "
-			  "model", t->open.facts.head },
-			{ "last step", t->open.facts.last_step },
-		},
-		.sames = 5,
-	};
-}
-
-/* The counts of a mini-batch.  All members have the same type, so a vote can add them up. */
-struct batch_counts {
-	struct rf_totals totals;
-	uint64_t records, joined;     /* records of the stream so far; those of them with a response */
-	uint64_t groups, spread_free; /* as in struct rf_group_stats */
-};
-_Static_assert(sizeof(struct batch_counts) == 10 * sizeof(uint64_t), "only numbers of 8 bytes");
-
-/* Counts the records of all ranks that wait for the same optimizer step. */
-static enum rf_code count_batch(struct rf_trainer *t, const struct rf_train *train,
-                                const struct rf_waiting *w, bool outer, struct batch_counts *all,
-                                struct rf_err *e)
-{
-	const struct rf_vote v = rf_trainer_vote(t, outer ? RF_AT_OUTER : RF_AT_BATCH, t->open.met++,
-	                                         outer ? "the outer step, number" : "mini-batch");
-	const struct rf_trainer_batch *own = &t->current;
-
-	*all = (struct batch_counts){ .records = own->records,
-		                      .joined = (uint64_t)own->joined.count,
-		                      .groups = (uint64_t)own->groups.groups,
-		                      .spread_free = (uint64_t)own->groups.spread_free };
-	rf_train_totals(train, w->r, w->count, &all->totals);
-	return rf_ranks_vote_sum(&t->ranks, &v, RF_OK, (uint64_t *)all, sizeof *all / sizeof(uint64_t), e);
-}
-
-enum rf_code rf_trainer_more(struct rf_trainer *t, bool mine, bool *any, struct rf_err *e)
-{
-	const struct rf_vote v = rf_trainer_vote(t, RF_AT_MORE, t->open.batches, "the records of batch");
-	uint64_t ranks = mine;
-	const enum rf_code rc = rf_ranks_vote_sum(&t->ranks, &v, RF_OK, &ranks, 1, e);
-
-	*any = rc == RF_OK && ranks;
-	return rc;
-}
-
-enum rf_code rf_trainer_announce(struct rf_trainer *t, struct rf_totals *totals, struct rf_err *e)
-{
-	const struct rf_vote v =
-		rf_trainer_vote(t, RF_AT_AHEAD, t->open.batches, "the first mini-batch of batch");
-
-	return rf_ranks_vote_sum(&t->ranks, &v, RF_OK, (uint64_t *)totals, sizeof *totals / sizeof(uint64_t),
-	                         e);
-}
-
-void rf_trainer_leave(struct rf_trainer *t, struct rf_err *e)
-{
-	const struct rf_vote v = rf_trainer_vote(t, RF_AT_LEAVING, 0, "its end");
-
-	rf_ranks_vote(&t->ranks, &v, e->code, NULL, 0, NULL, e);
-}
-
-/* ---- opening ------------------------------------------------------------------------------- */
-
-/* Opens the model.  With --weights-out the model is only read, without a lock, so the run may be trained, or
- * adapted by other programs, at the same time. */
-static enum rf_code open_model(struct rf_trainer *t, struct rf_err *e)
-{
-	const char *path = t->engine.path;
-	const bool dry = t->engine.dry_run;
-
-	if (t->weights_out)
-		return (dry && rf_is_config(path) ? rf_ckpt_of_config : rf_ckpt_open)(&t->open.run.at, path,
-		                                                                      e);
-	/* a dry run, and every rank except rank 0, takes no lock */
-	return (dry || t->ranks.rank ? rf_run_look : rf_run_open)(&t->open.run, path, e);
-}
-
-static enum rf_code open_run(struct rf_trainer *t, struct rf_err *e)
-{
-	const struct rf_ckpt *at = &t->open.run.at;
-	enum rf_code rc;
-
-	if ((rc = open_model(t, e)) != RF_OK)
-		return rc;
-	t->open.step = at->step;
-	t->open.updates = at->updates;
-	if (t->at > at->parent && at->step > t->at)
-		return rf_fail(e, RF_EDATA,
-		               "%s went from step %lld to step %lld: --at %d is not one of its steps, so "
-		               "nothing was trained",
-		               t->engine.path, (long long)at->parent, (long long)at->step, t->at);
-	if (t->at >= 0 && at->step > t->at) {
-		t->open.done_before = true;
-		return RF_OK;
-	}
-	if (t->at >= 0 && at->step < t->at)
-		return rf_fail(e, RF_EDATA, "%s is only at step %lld, but --at is %d", t->engine.path,
-		               (long long)at->step, t->at);
-	t->engine.ckpt = at;
-	if ((rc = rf_train_check_only(&t->train, e)) != RF_OK)
-		return rc;
-	if (!t->weights_out && !t->engine.dry_run && (rc = rf_made_begin(t, e)) != RF_OK)
-		return rc;
-	if ((rc = rf_trainer_check_places(t, e)) != RF_OK)
-		return rc;
-	if (t->grad_in && (rc = rf_grad_file_check(&t->train, t->grad_in, at->weights, e)) != RF_OK)
-		return rc;
-	if ((rc = rf_engine_open(&t->engine, at, true, e)) != RF_OK || t->engine.dry_run)
-		return rc;
-	return rf_train_open(&t->train, e);
-}
-
-/* Chooses this rank's part of the optimizer.  A dry run does not join the other ranks; it takes the number of
- * ranks from the launcher's environment, if that has one. */
-static void choose_part(struct rf_trainer *t)
-{
-	int rank, ranks;
-
-	t->engine.part = t->ranks.rank;
-	t->engine.parts = t->ranks.ranks;
-	if (t->engine.dry_run && t->ranks.launch && rf_ranks_launched(&rank, &ranks, NULL) == RF_OK) {
-		t->engine.part = rank;
-		t->engine.parts = ranks;
-	}
-}
-
-enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
-{
-	struct rf_vote vote;
-	enum rf_code rc;
-
-	t->open.unsaved.since = rf_now();
-	t->train.engine = &t->engine;
-	t->train.ranks = &t->ranks;
-	t->train.work = &t->work;
-	if (!t->engine.work)
-		rf_work_init(&t->work, &t->engine, rf_train_use(&t->train));
-	t->engine.response = t->outer == RF_OUTER_RESPONSE;
-	if (!t->mini_batch)
-		t->mini_batch = t->batch;
-	if ((rc = rf_trainer_check_options(t, e)) != RF_OK)
-		return rc;
-	if (!t->engine.dry_run && (rc = rf_ranks_open(&t->ranks, t->engine.path, e)) != RF_OK)
-		return rc;
-	if (t->train.shard == RF_SHARD_OPTIMIZER)
-		choose_part(t);
-	if (t->ranks.rank)
-		t->log = NULL;
-	t->open.shard = (struct rf_shard){
-		.rank = t->ranks.rank, .ranks = t->ranks.ranks, .steps = t->steps, .records = t->expected
-	};
-	if (!t->steps && !t->grad_out && !t->grad_in)
-		t->open.shard.mini_batch = t->mini_batch;
-	rc = open_run(t, e);
-	if (t->engine.dry_run)
-		return rc;
-	t->open.facts.beginning = hash_beginning(t);
-	t->open.facts.settings = hash_settings(t);
-	vote = rf_trainer_vote(t, RF_AT_OPENING, 0, "the beginning");
-	if ((rc = rf_ranks_vote(&t->ranks, &vote, rc, NULL, 0, NULL, e)) != RF_OK || t->open.done_before)
-		return rc;
-	return rf_train_join(&t->train, e);
-}
-
-static void free_records(struct rf_waiting *w)
+void rf_trainer_drop(struct rf_waiting *w)
 {
 	for (int i = 0; i < w->count; i++) {
 		rf_record_free(w->r[i]);
@@ -249,10 +31,10 @@ static void reset_batch(struct rf_trainer *t)
 {
 	struct rf_trainer_batch *b = &t->current;
 
-	t->open.facts.beginning = hash_beginning(t);
+	t->open.facts.beginning = rf_trainer_hash_beginning(t);
 	if (!t->open.unsaved.batches)
 		t->open.unsaved.lines.n = 0;
-	free_records(&b->joined);
+	rf_trainer_drop(&b->joined);
 	b->part = 0;
 	b->records = b->all_records = b->all_joined = b->all_rollouts = b->all_positions = 0;
 	b->trained_on = 0;
@@ -309,6 +91,31 @@ enum rf_code rf_trainer_check_weights(struct rf_trainer *t, const struct rf_head
 }
 
 /* ---- mini-batches -------------------------------------------------------------------------- */
+
+/* The counts of a mini-batch.  All members have the same type, so a vote can add them up. */
+struct batch_counts {
+	struct rf_totals totals;
+	uint64_t records, joined;     /* records of the stream so far; those of them with a response */
+	uint64_t groups, spread_free; /* as in struct rf_group_stats */
+};
+_Static_assert(sizeof(struct batch_counts) == 10 * sizeof(uint64_t), "only numbers of 8 bytes");
+
+/* Counts the records of all ranks that wait for the same optimizer step. */
+static enum rf_code count_batch(struct rf_trainer *t, const struct rf_train *train,
+                                const struct rf_waiting *w, bool outer, struct batch_counts *all,
+                                struct rf_err *e)
+{
+	const struct rf_vote v = rf_trainer_vote(t, outer ? RF_AT_OUTER : RF_AT_BATCH, t->open.met++,
+	                                         outer ? "the outer step, number" : "mini-batch");
+	const struct rf_trainer_batch *own = &t->current;
+
+	*all = (struct batch_counts){ .records = own->records,
+		                      .joined = (uint64_t)own->joined.count,
+		                      .groups = (uint64_t)own->groups.groups,
+		                      .spread_free = (uint64_t)own->groups.spread_free };
+	rf_train_totals(train, w->r, w->count, &all->totals);
+	return rf_ranks_vote_sum(&t->ranks, &v, RF_OK, (uint64_t *)all, sizeof *all / sizeof(uint64_t), e);
+}
 
 static enum rf_code hold_record(struct rf_waiting *w, const struct rf_record *r, struct rf_err *e)
 {
@@ -440,7 +247,7 @@ static enum rf_code optimize_records(struct rf_trainer *t, struct rf_train *trai
 	} else {
 		rc = compute_step(t, train, w, &all.totals, grad_in, &st, e);
 		if (rc == RF_OK && t->grad_out) {
-			free_records(w);
+			rf_trainer_drop(w);
 			return RF_OK;
 		}
 		if (is_skipped(t, rc)) {
@@ -463,7 +270,7 @@ static enum rf_code optimize_records(struct rf_trainer *t, struct rf_train *trai
 	train->ahead.seconds = 0;
 	t->open.step++;
 	b->groups = (struct rf_group_stats){ 0, 0 };
-	free_records(w);
+	rf_trainer_drop(w);
 	return rc;
 }
 
@@ -622,18 +429,4 @@ const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size
 		         b->mini_batches);
 	snprintf(buf, size, "%s%s%s", taught, *taught && *skipped ? ", " : "", skipped);
 	return buf;
-}
-
-void rf_trainer_close(struct rf_trainer *t)
-{
-	free_records(&t->current.mini);
-	free_records(&t->current.joined);
-	free(t->current.mini.r);
-	free(t->current.joined.r);
-	rf_buf_free(&t->open.unsaved.lines);
-	rf_made_free(t);
-	rf_train_close(&t->train);
-	rf_engine_close(&t->engine);
-	rf_run_close(&t->open.run);
-	rf_ranks_close(&t->ranks);
 }
