@@ -34,7 +34,7 @@ struct job {
 };
 
 struct rf_documents {
-	const struct rf_sequences_options *o;
+	const struct rf_documents_options *o;
 	const struct rf_tokenizer *tok;
 	struct rf_text *text;
 	int vocab, threads;
@@ -47,7 +47,7 @@ struct rf_documents {
 	uint64_t read, passed;
 };
 
-enum rf_code rf_documents_open(struct rf_documents **out, const struct rf_sequences_options *o,
+enum rf_code rf_documents_open(struct rf_documents **out, const struct rf_documents_options *o,
                                const struct rf_tokenizer *tok, int vocab, struct rf_text *text,
                                struct rf_err *e)
 {

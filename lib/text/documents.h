@@ -6,7 +6,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "text/sequences.h"
+#include "base/err.h"
+#include "text/text.h"
+#include "tokenizer/tokenizer.h"
+
+/* The two splits: every valid_every-th document, beginning with the first, is for validation; the others are
+ * for training. */
+enum rf_split { RF_SPLIT_TRAIN, RF_SPLIT_VALID };
+#define RF_SPLIT_WORDS "train|valid"
+
+/* The tokens that a document begins with: none, the tokenizer's bos token, or those that the tokenizer's own
+ * files put before a text. */
+enum rf_bos { RF_BOS_NO, RF_BOS_YES, RF_BOS_AUTO };
+#define RF_BOS_WORDS "no|yes|auto"
+
+struct rf_documents_options {
+	enum rf_bos bos;
+	bool no_eos;     /* do not add the tokenizer's end token to a document */
+	int valid_every; /* 0: all documents are for training */
+	enum rf_split split;
+	int threads; /* threads that encode; 0: one per available processor */
+};
+#define RF_DOCUMENTS_DEFAULTS \
+	{ \
+		.threads = 1 \
+	}
 
 /* A document as ids: bos, text or prompt, answer, end token, as far as it has them. */
 struct rf_encoded {
@@ -24,7 +48,7 @@ struct rf_documents;
 
 /* Opens a reader of documents from text, which encodes them with tok as o says.  The caller keeps ownership
  * of all three.  tok NULL: the documents are ids below vocab.  Errors: RF_ENOMEM. */
-enum rf_code rf_documents_open(struct rf_documents **d, const struct rf_sequences_options *o,
+enum rf_code rf_documents_open(struct rf_documents **d, const struct rf_documents_options *o,
                                const struct rf_tokenizer *tok, int vocab, struct rf_text *text,
                                struct rf_err *e);
 void rf_documents_close(struct rf_documents *d); /* d may be NULL */

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/documents.h"
 #include "text/sequences.h"
 
 struct counts {
@@ -44,17 +43,18 @@ void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opts *o
 		OPT_ENUM("truncate", &o->truncate, RF_TRUNCATE_WORDS,
 		         "what is too long: fail, cut off this side or the middle, split, or drop",
 		         .noted = RF_OPT_RESULT),
-		OPT_ENUM("bos", &o->bos, RF_BOS_WORDS,
+		OPT_ENUM("bos", &o->documents.bos, RF_BOS_WORDS,
 		         "begin documents with the bos token; auto: as the tokenizer does",
 		         .noted = RF_OPT_RESULT),
-		OPT_FLAG("no-eos", &o->no_eos, "add no end token to a document", .noted = RF_OPT_RESULT),
-		OPT_INT("valid-every", &o->valid_every, 0, INT_MAX, "n",
-		        "put every n-th document aside for validation; 0: none", .noted = RF_OPT_RESULT),
-		OPT_ENUM("split", &o->split, RF_SPLIT_WORDS, "with --valid-every: the documents to read",
+		OPT_FLAG("no-eos", &o->documents.no_eos, "add no end token to a document",
 		         .noted = RF_OPT_RESULT),
+		OPT_INT("valid-every", &o->documents.valid_every, 0, INT_MAX, "n",
+		        "put every n-th document aside for validation; 0: none", .noted = RF_OPT_RESULT),
+		OPT_ENUM("split", &o->documents.split, RF_SPLIT_WORDS,
+		         "with --valid-every: the documents to read", .noted = RF_OPT_RESULT),
 		OPT_INT("vocab", &o->vocab, 0, INT_MAX, "n",
 		        "vocabulary size of ids without a tokenizer; 0: not given", .noted = RF_OPT_RESULT),
-		OPT_INT("threads", &o->threads, 0, 1024, "n",
+		OPT_INT("threads", &o->documents.threads, 0, 1024, "n",
 		        "number of threads; 0: one per available processor"),
 		OPT_END,
 	};
@@ -96,7 +96,7 @@ enum rf_code rf_sequences_open(struct rf_sequences **out, struct rf_sequences_op
 	*out = NULL;
 	if (rc != RF_OK)
 		return rc;
-	if (o->split == RF_SPLIT_VALID && !o->valid_every)
+	if (o->documents.split == RF_SPLIT_VALID && !o->documents.valid_every)
 		return rf_fail(e, RF_EUSAGE, "--split valid requires --valid-every");
 	rf_text_holds(text, &texts, &ids);
 	if (!tok && texts)
@@ -104,7 +104,7 @@ enum rf_code rf_sequences_open(struct rf_sequences **out, struct rf_sequences_op
 	if (!tok && ids && !o->vocab)
 		return rf_fail(e, RF_EUSAGE,
 		               "token ids need a vocabulary size: use --vocab, or --tokenizer of a model");
-	if (o->bos == RF_BOS_YES && (!tok || rf_tokenizer_bos(tok) < 0))
+	if (o->documents.bos == RF_BOS_YES && (!tok || rf_tokenizer_bos(tok) < 0))
 		return rf_fail(e, RF_EUSAGE, "--bos yes: the tokenizer has no bos token");
 	if (tok && o->vocab)
 		return rf_fail(e, RF_EUSAGE, "--vocab cannot be combined with a tokenizer");
@@ -116,7 +116,7 @@ enum rf_code rf_sequences_open(struct rf_sequences **out, struct rf_sequences_op
 	if (tok && ids && s->vocab < o->model_vocab)
 		s->vocab = o->model_vocab;
 	rf_record_init(&s->r);
-	if ((rc = rf_documents_open(&s->documents, &s->o, tok, s->vocab, text, e)) != RF_OK)
+	if ((rc = rf_documents_open(&s->documents, &s->o.documents, tok, s->vocab, text, e)) != RF_OK)
 		rf_sequences_close(s);
 	else
 		*out = s;
@@ -417,9 +417,9 @@ char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size)
 	const struct counts *n = &s->count;
 	uint64_t others = rf_documents_passed(s->documents), documents = rf_sequences_documents(s);
 
-	if (s->o.valid_every)
+	if (s->o.documents.valid_every)
 		snprintf(passed, sizeof passed, ", %" PRIu64 " of them for %s", others,
-		         s->o.split == RF_SPLIT_VALID ? "training" : "validation");
+		         s->o.documents.split == RF_SPLIT_VALID ? "training" : "validation");
 	if (n->unanswered)
 		snprintf(unanswered, sizeof unanswered, ", %" PRIu64 " of these without their answer",
 		         n->unanswered);

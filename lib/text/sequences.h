@@ -9,6 +9,7 @@
 #include "base/opt.h"
 #include "io/skip.h"
 #include "stream/record.h"
+#include "text/documents.h"
 #include "text/text.h"
 #include "tokenizer/tokenizer.h"
 
@@ -25,16 +26,6 @@ enum rf_truncate {
 };
 #define RF_TRUNCATE_WORDS "error|left|right|split|middle|drop"
 
-/* The two splits: every valid_every-th document, beginning with the first, is for validation; the others are
- * for training. */
-enum rf_split { RF_SPLIT_TRAIN, RF_SPLIT_VALID };
-#define RF_SPLIT_WORDS "train|valid"
-
-/* The tokens that a document begins with: none, the tokenizer's bos token, or those that the tokenizer's own
- * files put before a text. */
-enum rf_bos { RF_BOS_NO, RF_BOS_YES, RF_BOS_AUTO };
-#define RF_BOS_WORDS "no|yes|auto"
-
 struct rf_sequences_options {
 	int max_len;    /* most tokens of a sequence; 0: only the size of a record is limited */
 	int max_prompt; /* most tokens of a prompt; 0: no limit; not with max_len */
@@ -42,20 +33,16 @@ struct rf_sequences_options {
 	bool choices;   /* choices follow, so max_len can cut only the left side of a prompt */
 	int min_len;    /* shorter sequences are dropped */
 	enum rf_truncate truncate;
-	enum rf_bos bos;
-	bool no_eos;     /* do not add the tokenizer's end token to a document */
-	int valid_every; /* 0: all documents are for training */
-	enum rf_split split;
+	struct rf_documents_options documents;
 	int vocab;       /* vocabulary size of ids that come without a tokenizer; 0: not given */
 	int model_vocab; /* vocabulary size of the tokenizer's model, a limit for ids; 0: not known */
-	int threads;     /* threads that encode; 0: one per available processor */
 	/* counts and limits the bad lines that are skipped: lines that rf_text_next() refuses, and lines
 	   whose document cannot be encoded or cut; NULL: a bad line is an error */
 	struct rf_skip *skip;
 };
 #define RF_SEQUENCES_DEFAULTS \
 	{ \
-		.min_len = 1, .truncate = RF_TRUNCATE_UNSAID, .threads = 1 \
+		.min_len = 1, .truncate = RF_TRUNCATE_UNSAID, .documents = RF_DOCUMENTS_DEFAULTS \
 	}
 
 /* Adds the options that set *o. */

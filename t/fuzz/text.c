@@ -195,8 +195,8 @@ static void read_documents(const uint8_t *data, size_t size, unsigned how, unsig
 		o.source_key = "source";
 	else
 		o.source = how & 64;
-	c.no_eos = how & 128;
-	c.threads = size & 8 ? 2 : 1;
+	c.documents.no_eos = how & 128;
+	c.documents.threads = size & 8 ? 2 : 1;
 	c.max_len = lengths & 15;
 	c.truncate = c.max_len ? (enum rf_truncate)(lengths >> 4 & 3) : RF_TRUNCATE_ERROR;
 	if (o.prompt_key && lengths & 128) {

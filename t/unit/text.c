@@ -602,8 +602,7 @@ static void test_cuts(void)
 			.max_len = cases[i].max,
 			.min_len = cases[i].min,
 			.truncate = cases[i].truncate,
-			.no_eos = cases[i].no_eos,
-			.threads = 1 + (int)(i % 2),
+			.documents = { .no_eos = cases[i].no_eos, .threads = 1 + (int)(i % 2) },
 		};
 		int sequences = 0, tokens = 0;
 
