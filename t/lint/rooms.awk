@@ -5,6 +5,9 @@
 # A file may include headers of its own room and of rooms on lower floors.  `floors` below lists the floors,
 # the lowest first; a floor has one or more rooms.  A file may not include headers of another room on its own
 # floor.  kernels/ may include the room `device` and the rooms below it, and tools/ everything but t/.
+#
+# Within lib/ a module is X.c with X.h.  Modules may not include each other, also not through other modules: a
+# header that only needs a pointer declares the struct, and what needs both modules lies above both.
 BEGIN {
 	floors = "base,io,proc,device,model,ranks mixers,stream tokenizer,text ckpt,engine,refine,train," \
 		"decode dump loop score needle,cli"
@@ -43,6 +46,79 @@ FNR == 1 {
 	else if (of != room && at[of] >= at[room])
 		complain(FILENAME ":" FNR ": " room "/ includes \"" header "\", and " of \
 			"/ does not lie below it")
+	else if (FILENAME ~ /^lib\//)
+		note_include(FILENAME, header)
+}
+
+# Notes that the module of `file` includes the module of `header`.
+function note_include(file, header,  from, to)
+{
+	from = file
+	gsub(/^lib\/|\.[a-z]*$/, "", from)
+	to = header
+	sub(/\.h$/, "", to)
+	if (from == to || (from, to) in line)
+		return
+	if (!(from in includes))
+		modules[++module_count] = from
+	line[from, to] = file ":" FNR ": includes \"" header "\""
+	includes[from] = includes[from] " " to
+}
+
+# Returns the first module that m includes and that has not been left out; "": none.
+function next_module(m,  to, n, i)
+{
+	n = split(includes[m], to, " ")
+	for (i = 1; i <= n; i++)
+		if (to[i] in includes)
+			return to[i]
+	return ""
+}
+
+# Leaves out the modules from which no circle can be reached.
+function leave_out_ends(  i, again)
+{
+	do {
+		again = 0
+		for (i = 1; i <= module_count; i++)
+			if (modules[i] in includes && next_module(modules[i]) == "") {
+				delete includes[modules[i]]
+				again = 1
+			}
+	} while (again)
+}
+
+# Complains of each circle, by the include that closes it, and leaves out its modules.
+function find_circles(  i, m, was, met)
+{
+	for (i = 1; i <= module_count; i++) {
+		leave_out_ends()
+		if (!((m = modules[i]) in includes))
+			continue
+		split("", met)
+		for (; !(m in met); m = next_module(m)) {
+			met[m]
+			was = m
+		}
+		complain(line[was, m] ", and " circle_from(m) " is a circle")
+		i = 0
+	}
+}
+
+# Returns the names of the modules in the circle of m, which are left out.
+function circle_from(m,  first, names, next_one)
+{
+	first = m
+	names = m
+	do {
+		next_one = next_module(m)
+		names = names ", " next_one
+		left_out[m]
+		m = next_one
+	} while (m != first)
+	for (m in left_out)
+		delete includes[m]
+	return names
 }
 
 function complain(text)
@@ -51,4 +127,7 @@ function complain(text)
 	bad = 1
 }
 
-END { exit bad }
+END {
+	find_circles()
+	exit bad
+}

@@ -42,6 +42,23 @@ rooms() { awk -f "$ROOT/t/lint/rooms.awk" "$@"; }
 	[[ "$output" != *good.cu* ]]
 }
 
+@test "rooms: make lint refuses modules that include each other, and names the modules" {
+	mkdir -p lib/io lib/base
+	echo '#include "io/c.h"' | tee lib/io/b.c >lib/io/user.c
+	echo '#include "io/a.h"' >lib/io/c.h
+	printf '%s\n' '#include "io/a.h"' '#include "base/low.h"' '#include "io/b.h"' >lib/io/a.c
+	echo '#include "base/low.h"' | tee lib/io/c.c >lib/base/low.c
+	echo '#include "base/one.h"' >lib/base/two.h
+	echo '#include "base/two.h"' >lib/base/one.c
+	run rooms lib/*/*
+	[ "$status" -eq 1 ]
+	[ "${#lines[@]}" -eq 2 ]
+	[[ "$output" == *'lib/base/two.h:1: includes "base/one.h", and base/one, base/two, base/one is '* ]]
+	[[ "$output" == *'lib/io/c.h:1: includes "io/a.h", and io/a, io/b, io/c, io/a is a circle'* ]]
+	rm lib/io/b.c lib/base/two.h
+	rooms lib/*/*
+}
+
 @test "rooms: the README names each room of lib" {
 	for room in "$ROOT"/lib/*/; do
 		grep -q "\`$(basename "$room")\`" "$ROOT/README.md" || { echo "$room"; return 1; }
