@@ -1,56 +1,8 @@
-/* tree_blame.c -- finds the first number that is not finite: runs the sequence and its rollouts again, and
- * checks the output of every layer. */
-#include <math.h>
+/* tree_blame.c -- finds the first number that is not finite: runs the sequence and its rollouts again, while
+ * tree_run.c checks the output of every layer. */
 #include <stdio.h>
 
 #include "model/tree_pass.h"
-
-/* Returns the index of the first of n numbers on the device that is not finite; n: all are finite. */
-static size_t first_not_finite(struct rf_tree *t, rf_f32 from, size_t n)
-{
-	enum { PIECE = 1024 };
-	float x[PIECE];
-
-	for (size_t i = 0, m; i < n; i += m) {
-		m = n - i < PIECE ? n - i : PIECE;
-		t->model->dev->ops->download(t->model->dev, x, rf_at(from, i), m * 4);
-		for (size_t j = 0; j < m; j++)
-			if (!isfinite(x[j]))
-				return i + j;
-	}
-	return n;
-}
-
-void rf_tree_found(struct rf_pass *p, int b, int chunk, rf_f32 x, size_t n)
-{
-	struct rf_tree *t = p->tree;
-
-	if (t->blame.on && t->blame.layer < 0 && p->bad_chunk[b] < 0 && first_not_finite(t, x, n) < n)
-		p->bad_chunk[b] = chunk;
-}
-
-void rf_blame_layer(struct rf_pass *p)
-{
-	for (int b = 0; p->tree->blame.on && b < p->nb; b++)
-		p->bad_chunk[b] = -1;
-}
-
-void rf_blame_output(struct rf_pass *p, int layer, rf_f32 h)
-{
-	struct rf_tree *t = p->tree;
-	size_t d = (size_t)t->model->cfg->d, n = (size_t)p->nb * (size_t)p->steps * d;
-	size_t i = t->blame.on && t->blame.layer < 0 ? first_not_finite(t, h, n) : n;
-	int row, b;
-
-	if (i == n)
-		return;
-	row = (int)(i / d);
-	b = row % p->nb;
-	t->blame.layer = layer;
-	t->blame.rollout = p->branch ? p->position[b / p->n] * p->n + b % p->n : -1;
-	t->blame.row = p->host.past_len[b] + p->decoded + row / p->nb;
-	t->blame.chunk = p->bad_chunk[b];
-}
 
 /* Runs the rollouts that are ready again, with pass p. */
 static void run_branches_again(struct rf_tree *t, struct rf_pass *p, int n, int steps, rf_i32 tokens)

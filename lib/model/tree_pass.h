@@ -1,5 +1,5 @@
 /* tree_pass.h -- what the files of the tree share: tree_plan.c lays out memory, tree_rows.c chooses rows,
- * tree_run.c computes them, tree_blame.c looks for numbers that are not finite. */
+ * tree_run.c computes them, tree_blame.c computes them again to find a number that is not finite. */
 #ifndef RF_TREE_PASS_H
 #define RF_TREE_PASS_H
 
@@ -28,12 +28,5 @@ void rf_pass_set_branches(struct rf_tree *t, struct rf_pass *p, int n);
 
 /* Runs all layers over the rows of a pass.  Returns the hidden states after the final norm. */
 rf_f32 rf_pass_fwd(struct rf_pass *p, rf_i32 tokens);
-
-/* tree_blame.c: these do nothing except during rf_tree_blame(). */
-
-/* Prepares the check of the next layer. */
-void rf_blame_layer(struct rf_pass *p);
-/* Checks the output h of a layer, and notes the first row of it that is not finite. */
-void rf_blame_output(struct rf_pass *p, int layer, rf_f32 h);
 
 #endif

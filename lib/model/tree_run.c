@@ -7,7 +7,62 @@
  *
  * The head is not part of the model here, because each stage needs it for other rows (kernels/head.c).  The
  * gradient of x is dx.  The mixers are in lib/mixers. */
+#include <math.h>
+
 #include "model/tree_pass.h"
+
+/* ---- checks during rf_tree_blame() --------------------------------------------------------- */
+
+/* Returns the index of the first of n numbers on the device that is not finite; n: all are finite. */
+static size_t first_not_finite(struct rf_tree *t, rf_f32 from, size_t n)
+{
+	enum { PIECE = 1024 };
+	float x[PIECE];
+
+	for (size_t i = 0, m; i < n; i += m) {
+		m = n - i < PIECE ? n - i : PIECE;
+		t->model->dev->ops->download(t->model->dev, x, rf_at(from, i), m * 4);
+		for (size_t j = 0; j < m; j++)
+			if (!isfinite(x[j]))
+				return i + j;
+	}
+	return n;
+}
+
+void rf_tree_found(struct rf_pass *p, int b, int chunk, rf_f32 x, size_t n)
+{
+	struct rf_tree *t = p->tree;
+
+	if (t->blame.on && t->blame.layer < 0 && p->bad_chunk[b] < 0 && first_not_finite(t, x, n) < n)
+		p->bad_chunk[b] = chunk;
+}
+
+/* Prepares the check of the next layer. */
+static void begin_layer(struct rf_pass *p)
+{
+	for (int b = 0; p->tree->blame.on && b < p->nb; b++)
+		p->bad_chunk[b] = -1;
+}
+
+/* Checks the output h of a layer, and notes the first row of it that is not finite. */
+static void check_output(struct rf_pass *p, int layer, rf_f32 h)
+{
+	struct rf_tree *t = p->tree;
+	size_t d = (size_t)t->model->cfg->d, n = (size_t)p->nb * (size_t)p->steps * d;
+	size_t i = t->blame.on && t->blame.layer < 0 ? first_not_finite(t, h, n) : n;
+	int row, b;
+
+	if (i == n)
+		return;
+	row = (int)(i / d);
+	b = row % p->nb;
+	t->blame.layer = layer;
+	t->blame.rollout = p->branch ? p->position[b / p->n] * p->n + b % p->n : -1;
+	t->blame.row = p->host.past_len[b] + p->decoded + row / p->nb;
+	t->blame.chunk = p->bad_chunk[b];
+}
+
+/* ---- passes -------------------------------------------------------------------------------- */
 
 /* Copies hidden states.  Without a backward pass all layers share one array, and nothing is copied. */
 static void copy_rows(const struct rf_model *m, int rows, rf_f32 from, rf_f32 to)
@@ -72,7 +127,7 @@ rf_f32 rf_pass_fwd(struct rf_pass *p, rf_i32 tokens)
 	for (int i = 0; i < c->layers; i++) {
 		const struct rf_layer *l = &m->layer[i];
 
-		rf_blame_layer(p);
+		begin_layer(p);
 		/* the mixer; keep norm and product adjacent: the device may cache a rounded x */
 		copy_rows(m, rows, v->h[i], v->mid[i]);
 		norm_fwd(p, l->mixer_norm, v->h[i], v->x);
@@ -84,7 +139,7 @@ rf_f32 rf_pass_fwd(struct rf_pass *p, rf_i32 tokens)
 		RF_RUN(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .d = c->ffn, .ld = mlp.ld,
 		       .gate = v->mlp[i], .up = rf_at(v->mlp[i], mlp.up), .y = v->act);
 		rf_linear_fwd(m, l->down, RF_NO_WEIGHT, rows, v->act, v->h[i + 1], 0, true);
-		rf_blame_output(p, i, v->h[i + 1]);
+		check_output(p, i, v->h[i + 1]);
 	}
 	return final_norm(p);
 }
