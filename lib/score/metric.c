@@ -68,14 +68,6 @@ static const struct task *find_task(const char *name)
 	return NULL;
 }
 
-bool rf_steps_take(struct rf_steps *steps, uint64_t n)
-{
-	const bool enough = n <= steps->left;
-
-	steps->left -= enough ? n : steps->left;
-	return enough;
-}
-
 /* ---- metrics of words ---------------------------------------------------------------------- */
 
 static bool ascii_punctuation(int32_t c)

@@ -70,7 +70,13 @@ struct rf_steps {
 	uint64_t left;
 };
 /* Takes n steps.  Returns false, and leaves no step, if fewer are left. */
-bool rf_steps_take(struct rf_steps *steps, uint64_t n);
+static inline bool rf_steps_take(struct rf_steps *steps, uint64_t n)
+{
+	const bool enough = n <= steps->left;
+
+	steps->left -= enough ? n : steps->left;
+	return enough;
+}
 
 /* The metrics in files of their own.  p: memory that the caller frees.  Errors, without a sentence:
  * RF_ENOMEM; RF_EDATA: there are too few steps. */
