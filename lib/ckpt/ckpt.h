@@ -91,9 +91,6 @@ struct rf_run {
 	char warning[300];
 };
 
-/* Returns the length of RUN in a path RUN/latest or RUN/step-000012; 0 for any other path. */
-int rf_run_of_step(const char *path);
-
 /* Takes only the lock, without waiting.  *lock: the file that holds it; closing the file releases the lock.
  * Errors: RF_EBUSY: another process holds the lock. */
 enum rf_code rf_run_lock(const char *run, int *lock, struct rf_err *e);

@@ -27,13 +27,24 @@ struct rf_state {
 /* Returns the bytes that the writer's checkpoint will take on the disk; headers and metadata are estimated
  * upwards. */
 uint64_t rf_ckpt_bytes(const struct rf_ckpt_writer *w);
+/* Lists the tensors of model.safetensors, in order of name.  The model's tensors come from `weights`, or from
+ * `half` if their type has two bytes; a tied model's lm_head.weight, if the checkpoint has one, comes from
+ * the embedding; all other tensors come from the checkpoint's files. */
+enum rf_code rf_ckpt_list_weights(const struct rf_ckpt_writer *w, const float *weights, const uint16_t *half,
+                                  struct rf_tensor **out, int *n, struct rf_err *e);
+/* Converts the weights to bf16 or f16. */
+enum rf_code rf_ckpt_to_half(const struct rf_ckpt_writer *w, const float *weights, uint16_t **out,
+                             struct rf_err *e);
 /* Computes the hash of these weights as rf_ckpt_put_weights() would write them; w->dtype must be F32. */
 enum rf_code rf_ckpt_hash_weights(const struct rf_ckpt_writer *w, const float *weights, char hex[17],
                                   struct rf_err *e);
 
-/* For a writer with `replace` (replace.c).  rf_ckpt_replaced_path(): checks that `path` is free, or has a
- * directory that may be replaced; stores the path without the slashes at its end.  rf_ckpt_replace(): renames
- * the finished directory `temp` to `to`, and removes the old directory. */
+/* For a writer with `replace` (replace.c).  rf_ckpt_replaceable(): does rf_ckpt_can_replace() for a
+ * checkpoint of `want` bytes.  rf_ckpt_replaced_path(): checks that `path` is free, or has a directory that
+ * may be replaced; stores the path without the slashes at its end.  rf_ckpt_replace(): renames the finished
+ * directory `temp` to `to`, and removes the old directory. */
+enum rf_code rf_ckpt_replaceable(const struct rf_ckpt *from, const char *dir, uint64_t want,
+                                 struct rf_err *e);
 enum rf_code rf_ckpt_replaced_path(char to[4096], const char *path, struct rf_err *e);
 enum rf_code rf_ckpt_replace(const char *temp, const char *to, const volatile sig_atomic_t *stop,
                              struct rf_err *e);

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "ckpt/ckpt_internal.h"
-#include "ckpt/writer.h"
 #include "io/file.h"
 #include "io/steps.h"
 #include "io/tempfile.h"
@@ -113,10 +112,8 @@ static bool is_part_of_run(const char *to, const char *up, const char *run)
 	       !strcmp(name, "data") || !strcmp(name, "streams");
 }
 
-enum rf_code rf_ckpt_can_replace(const struct rf_ckpt *from, const char *dir, struct rf_err *e)
+enum rf_code rf_ckpt_replaceable(const struct rf_ckpt *from, const char *dir, uint64_t want, struct rf_err *e)
 {
-	const struct rf_ckpt_writer w = RF_CKPT_WRITER(from);
-	const uint64_t want = rf_ckpt_bytes(&w);
 	char to[4096], temp[4096], up[4096], run[4096] = "";
 	uint64_t room;
 	enum rf_code rc;

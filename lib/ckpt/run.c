@@ -98,15 +98,6 @@ enum rf_code rf_run_lock(const char *run, int *lock, struct rf_err *e)
 	return rc;
 }
 
-int rf_run_of_step(const char *path)
-{
-	char last[32];
-	size_t name, n = rf_file_split(path, &name);
-
-	snprintf(last, sizeof last, "%.*s", (int)(n - name), path + name);
-	return name > 1 && (!strcmp(last, "latest") || rf_step_number(last) >= 0) ? (int)name - 1 : 0;
-}
-
 /* Checks that path is a run, and finds its newest step, without the lock. */
 static enum rf_code find_run(struct rf_run *r, const char *path, int64_t *newest, struct rf_err *e)
 {

@@ -26,6 +26,15 @@ int64_t rf_step_number(const char *name)
 	return strcmp(name, again) ? -1 : n;
 }
 
+int rf_run_of_step(const char *path)
+{
+	char last[32];
+	size_t name, n = rf_file_split(path, &name);
+
+	snprintf(last, sizeof last, "%.*s", (int)(n - name), path + name);
+	return name > 1 && (!strcmp(last, "latest") || rf_step_number(last) >= 0) ? (int)name - 1 : 0;
+}
+
 static int oldest_first(const void *a, const void *b)
 {
 	const int64_t *x = a, *y = b;

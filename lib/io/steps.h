@@ -11,6 +11,9 @@ void rf_step_name(char name[32], int64_t step);
 /* Returns the number of the step with this name; -1: it is not the name of a step. */
 int64_t rf_step_number(const char *name);
 
+/* Returns the length of RUN in a path RUN/latest or RUN/step-000012; 0 for any other path. */
+int rf_run_of_step(const char *path);
+
 /* Lists the numbers of a run's steps in *steps, malloc'd, the oldest first.  Errors: RF_ENOINPUT: the
  * directory does not exist; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_step_list(const char *run, int64_t **steps, int *n, struct rf_err *e);
