@@ -287,10 +287,10 @@ static __device__ __forceinline__ void load_input(const struct delta &a, const s
 
 /* Computes a chunk: U = U0 - W S, written over U0, and S <- e_m S + K' diag(f) U.  First, S is written to
  * `states` and to the slots of the chunk's captures.  All matrices are transposed, S' (16, KP) and U' (16,
- * 64), and a lane has the same rows of both.  x: the chunk's input if it was loaded early, and after the call
- * the next chunk's.  These loads take as long as several products.
- * full: the chunk has 64 rows.  As a constant this leaves no branch between the loads and the matrix
- * instructions of a product: the loads of one step then overlap with the products of the step before. */
+ * 64), and a lane has the same rows of both.  x: the input of the chunk, if it was loaded early; after the
+ * call, the input of the next chunk.  These loads take as long as several products.  full: the chunk has 64
+ * rows.  As a constant this leaves no branch between the loads and the matrix instructions of a product: the
+ * loads of one step then overlap with the products of the step before. */
 template <int KP, bool full>
 static __device__ __forceinline__ void walk_chunk(const struct delta &a, int chunk, float (&S)[KP / 8][4],
                                                   walk_input &x, const lane_rows &r, upcoming &capture,
