@@ -11,7 +11,7 @@
  * Without `all`, each model has rollouts of one length, half of the ways to compute them (segments,
  * recomputation, decoding) in turns, and slopes of one tensor in four.  Tolerances: 1e-5 for values, 1e-4
  * for the gradient of each tensor (Muon: 5e-5, 5e-3), as the largest difference over the largest value.
- * RF_SEED: other draws.  RF_EVERY=n, for slow devices: one of n models. */
+ * RF_SEED: other draws.  RF_EVERY=n: one of n models. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
