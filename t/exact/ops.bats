@@ -18,7 +18,7 @@ one_in() { RF_EVERY=${RF_ALL:-$1} unit "$2"; }
 	one_in 3 ops-rows
 }
 @test "cpu: the delta rule and its gradients agree with double precision, by segments and token by token" {
-	one_in 2 ops-delta
+	one_in 4 ops-delta
 }
 @test "cpu: attention and its gradients agree with double precision, also in windows and token by token" {
 	unit ops-attention
@@ -33,7 +33,7 @@ one_in() { RF_EVERY=${RF_ALL:-$1} unit "$2"; }
 	local every=${RF_ALL:+1}
 	for isa in $(levels | sed 1d); do # the highest level is tested above
 		for unit in "$ROOT"/t/unit/ops-*.c; do
-			RF_ISA=$isa RF_EVERY=${every:-8} unit "$(basename "$unit" .c)" cpu
+			RF_ISA=$isa RF_EVERY=${every:-32} unit "$(basename "$unit" .c)" cpu
 		done
 	done
 }
