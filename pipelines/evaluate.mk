@@ -132,8 +132,8 @@ evaluate:
 		META_KEY=$(firstword $(strange)) keeps it))
 	$(if $(unused),$(error $(unused): SUITE=$(SUITE) has no use for that))
 	$(if $(filter needle,$(SUITE)),,$(call need,DATA,which questions? DATA='data/*.jsonl'))
-	@$(LIB)check.sh numbers 0 $(call values,SEED MAX_PROMPT)
-	@$(LIB)check.sh numbers 1 $(call values,SAMPLES BATCH $(if $(MAX_NEW),MAX_NEW))
+	@$(LIB)check.sh numbers 0 $(call values,SEED MAX_PROMPT) \
+		1 $(call values,SAMPLES BATCH $(if $(MAX_NEW),MAX_NEW))
 	@$(LIB)check.sh stages $(call values,NEEDLE TOKENIZE GENERATE)
 	@exec $(LIB)suite.sh
 

@@ -96,9 +96,8 @@ testtime posttrain:
 	@sed -n '/^## Figure/q; /^|/p; /^$$/p; /^- .* against/p' "$<" && echo "$@: the report is $<"
 
 words:
-	@$(LIB)check.sh numbers 0 $(call values,SEED)
-	@$(LIB)check.sh numbers any $(call values,LR)
-	@$(LIB)check.sh numbers 1 $(call values,EACH TESTS MAX_NEW BATCH MINI TEST_BATCH TEST_MINI EPOCHS)
+	@$(LIB)check.sh numbers 0 $(call values,SEED) any $(call values,LR) \
+		1 $(call values,EACH TESTS MAX_NEW BATCH MINI TEST_BATCH TEST_MINI EPOCHS)
 	@command -v gnuplot >/dev/null || { echo 'gnuplot is not installed (make deps)' >&2; exit 69; }
 	@$(LIB)check.sh words '$(RUN)/words' $(WORDS) --
 	@[ $(call quote,$(MODEL)) != '$(BASE)/start' ] || \

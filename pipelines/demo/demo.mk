@@ -104,9 +104,8 @@ report: $(RUN)/report.md
 		echo "midtrain: the report with figures and settings is $<"
 
 words:
-	@$(LIB)check.sh numbers 0 $(call values,SEED BATCHES)
-	@$(LIB)check.sh numbers any $(call values,WARM_LR LR)
-	@$(LIB)check.sh numbers 1 $(call values,LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS BATCH MINI_BATCH)
+	@$(LIB)check.sh numbers 0 $(call values,SEED BATCHES) any $(call values,WARM_LR LR) \
+		1 $(call values,LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS BATCH MINI_BATCH)
 	@command -v gnuplot >/dev/null || { echo 'gnuplot is not installed (make deps)' >&2; exit 69; }
 	@$(LIB)check.sh words '$(RUN)/words' $(WORDS) -- $(FILES) $(call arg,CONFIG)
 

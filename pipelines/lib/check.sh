@@ -2,8 +2,8 @@
 # check.sh VERB ... -- checks the words of a pipeline before it begins.  Prints an error and fails with 64 for
 # a wrong word, 65 for a folder of other settings, 66 for a file that cannot be read.
 #
-#     numbers LEAST NAME=VALUE...   the values are whole numbers, at least LEAST
-#     numbers any NAME=VALUE...     the values are numbers, such as 1e-6
+#     numbers LEAST NAME=VALUE...   the values are whole numbers, at least LEAST, or with `any` for LEAST any
+#                                   numbers, such as 1e-6.  Another LEAST and its words may follow
 #     stages NAME=COMMAND...        each command exists or is empty; TRAIN is not empty
 #     hashes FILE...                the files can be read; prints a line with size and hash for each
 #     words FILE NAME... [-- DATA...]
@@ -12,7 +12,7 @@
 #                                   mixes the results of two commands or of two states of the data
 set -euo pipefail
 export LC_ALL=C
-lib=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+lib=${BASH_SOURCE[0]%/*}
 # shellcheck source=pipelines/lib/shown.sh
 . "$lib/shown.sh"
 
@@ -25,9 +25,12 @@ die() {
 }
 
 check_numbers() {
-	local least=$1 word name value
-	shift
+	local least word name value
 	for word; do
+		if [[ $word != *=* ]]; then
+			least=$word
+			continue
+		fi
 		name=${word%%=*} value=${word#*=}
 		if [ "$least" = any ]; then
 			[[ $value =~ ^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$ ]] ||
@@ -55,7 +58,7 @@ check_stages() {
 # Prints one line with the hash of all lines if they would not fit on a command line.  A file that is not
 # regular has no line.
 print_hashes() {
-	local file why i lines hash files=() sizes hashes
+	local file why i lines='' hash files=() sizes hashes
 	for file; do
 		if [ ! -r "$file" ]; then
 			why='No such file or directory'
@@ -69,9 +72,9 @@ print_hashes() {
 	mapfile -t sizes < <(printf '%s\0' "${files[@]}" | xargs -0 stat -L -c %s --)
 	mapfile -d '' -t hashes < <(printf '%s\0' "${files[@]}" | xargs -0 sha256sum -z --)
 	[ ${#sizes[@]} -eq ${#files[@]} ] && [ ${#hashes[@]} -eq ${#files[@]} ] || exit 74
-	lines=$(for i in "${!files[@]}"; do
-		printf '%s bytes, sha256 %s: %s\n' "${sizes[i]}" "${hashes[i]%% *}" "${files[i]}"
-	done)
+	for i in "${!files[@]}"; do
+		lines+="${lines:+$'\n'}${sizes[i]} bytes, sha256 ${hashes[i]%% *}: ${files[i]}"
+	done
 	if [ ${#lines} -gt 60000 ]; then
 		hash=$(sha256sum <<<"$lines" | cut -d ' ' -f 1)
 		lines="${#files[@]} files, sha256 $hash of their sizes and hashes"
@@ -107,7 +110,7 @@ case $#:${1:-} in
 *:hashes) print_hashes "${@:2}" ;;
 [2-9]*:words | 1?*:words) check_words "${@:2}" ;;
 *)
-	die 64 'usage: check.sh numbers LEAST NAME=VALUE... | stages NAME=COMMAND... | hashes FILE... |' \
+	die 64 'usage: check.sh numbers LEAST NAME=VALUE... ... | stages NAME=COMMAND... | hashes FILE... |' \
 		'words FILE NAME... [-- DATA...]'
 	;;
 esac

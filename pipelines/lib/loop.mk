@@ -146,10 +146,11 @@ STAGES  = TOKENIZE EVALUATE
 reals   = LR
 
 # The words that this file, the phase's file, and the files that it includes assign.
-KNOWN = $(filter-out SHELL HERE LIB NUMBERS STAGES UNUSED LINE KNOWN TRAIN_OPTIONS RF_WORDS \
+known = $(filter-out SHELL HERE LIB NUMBERS STAGES UNUSED LINE KNOWN TRAIN_OPTIONS RF_WORDS \
         COMMANDS,$(shell \
         sed -n 's/^\([A-Z][A-Z0-9_]*\) *[:?]\{0,1\}=.*/\1/p' \
         $(foreach f,$(LIB)loop.mk $(filter-out $(LIB)loop.mk,$(MAKEFILE_LIST)),$(call quote,$(f)))))
+KNOWN = $(eval KNOWN := $$(known))$(KNOWN)
 include $(LIB)words.mk
 
 # The parts of LINE: the sequences of the next batch; a stage that reads a stream and writes one; a stage that
@@ -268,9 +269,8 @@ batches:
 	$(if $(own),,$(if $(filter command,$(origin SKIP_BAD)),$(error \
 		SKIP_BAD has no effect here: DATA='$(DATA)' is a stream, which has no bad lines)))
 	$(if $(own),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
-	@$(LIB)check.sh numbers 0 $(call values,BATCHES SEED $(if $(SKIP_BAD),SKIP_BAD))
-	@$(LIB)check.sh numbers 1 $(call values,$(NUMBERS) $(if $(KEEP_STEPS),KEEP_STEPS))
-	@$(LIB)check.sh numbers any $(call values,$(reals))
+	@$(LIB)check.sh numbers 0 $(call values,BATCHES SEED $(if $(SKIP_BAD),SKIP_BAD)) \
+		1 $(call values,$(NUMBERS) $(if $(KEEP_STEPS),KEEP_STEPS)) any $(call values,$(reals))
 	@[[ $$COMMIT_EVERY =~ ^[1-9][0-9]{0,8}$(if $(and_after),,[smh]?)$$ ]] || { \
 		printf "COMMIT_EVERY='%s': %s\n" "$$COMMIT_EVERY" \
 		'it must be a number of batches$(if $(and_after),$(also), or a time such as 10m)' >&2; \

@@ -7,9 +7,6 @@
 set -euo pipefail
 export LC_ALL=C
 
-bin=$(readlink -f -- "${RF_BIN:-.none}" || :)
-run=$(readlink -f -- "${RUN:-.none}" || :)
-
 # words COMMAND: splits the command into the array `word`, without quotes and with the value of HOME; an
 # operator between commands is a word, too
 words() {
@@ -17,6 +14,10 @@ words() {
 	local s=$1 one='' quote='' begun='' home='^(\$HOME|\$\{HOME\})([^A-Za-z0-9_]|$)' c i
 	word=()
 	for ((i = 0; i < ${#s}; i++)); do
+		if [[ ${s:i} =~ ^[A-Za-z0-9_./,:=+@%-]+ ]]; then # at once, for long commands
+			one+=${BASH_REMATCH[0]} begun=1 i=$((i + ${#BASH_REMATCH[0]} - 1))
+			continue
+		fi
 		c=${s:i:1}
 		if [ "$c" = \\ ] && [ "$quote" != "'" ]; then
 			i=$((i + 1)) begun=1
@@ -42,22 +43,30 @@ words() {
 	[ -z "$begun" ] || word+=("$one")
 }
 
+bin='' run=''
 # of_system FILE: succeeds if the file belongs to the system or to rf-tools, or is in the run
 of_system() {
 	local real
 	real=$(readlink -f -- "$1") || return 0
+	[ "$bin" ] || {
+		bin=$(readlink -f -- "${RF_BIN:-.none}" || echo .none)
+		run=$(readlink -f -- "${RUN:-.none}" || echo .none)
+	}
 	case $real in
 	/bin/* | /sbin/* | /usr/bin/* | /usr/sbin/* | /usr/lib/* | "$bin"/* | "$run"/*) return 0 ;;
 	esac
 	return 1
 }
 
+declare -A listed
+# list FILE: prints its name, once
 list() {
 	if [[ $1 == *$'\n'* ]]; then
 		printf '%q: a newline in the name of a script cannot be noted: rename the file\n' "$1" >&2
 		exit 64
 	fi
-	printf '%s\n' "$1"
+	[ "${listed[$1]:-}" ] || printf '%s\n' "$1"
+	listed[$1]=yes
 }
 
 # interpreter PROGRAM: succeeds if its first operand is a script, whatever the script's name
@@ -108,7 +117,7 @@ list_files() {
 		if [[ $w == [\|\;\&\(\`] ]]; then
 			command=1 wrapped=''
 		elif [[ $w == *[[:space:]]* && ! -f $w ]]; then
-			[ "$2" -eq 0 ] || (list_files "${w#--*=}" $(($2 - 1)))
+			[ "$2" -eq 0 ] || list_files "${w#--*=}" $(($2 - 1))
 		elif [ -n "$command" ] && [[ $w == *=* && $w != -* ]]; then
 			: # a variable of the command
 		elif [ -n "$command" ] && wraps "$w"; then
@@ -155,4 +164,4 @@ list_files() {
 for stage; do
 	name=${stage%%=*}
 	list_files "${stage#*=}" 2
-done | awk '!seen[$0]++'
+done

@@ -62,8 +62,7 @@ PHASE = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)
 PARTS = $(foreach seed,$(SEEDS),$(foreach arm,$(ARMS),$(RUN)/$(arm)/$(seed).json))
 
 table:
-	@$(LIB)check.sh numbers 1 $(call values,JOBS LEN BATCHES BATCH MINI_BATCH)
-	@$(LIB)check.sh numbers any $(call values,LR)
+	@$(LIB)check.sh numbers 1 $(call values,JOBS LEN BATCHES BATCH MINI_BATCH) any $(call values,LR)
 	@$(LIB)check.sh words '$(RUN)/words' $(WORDS) --
 	@[ $(call quote,$(MODEL)) != '$(BASE)/start' ] || \
 		$(PHASE)../demo/demo.mk RUN='$(BASE)' $(call hand_on,COMPUTE) '$(BASE)/start.step'

@@ -179,10 +179,7 @@ PHASES = base grid mid post testtime ideas
 study: report
 report $(PHASES):
 	@$(LIB)check.sh numbers 1 $(call values,JOBS LEN LESSONS SHORT TTT PRE_BATCH BATCH MINI TTT_BATCH \
-		TTT_MINI)
-	$(LIB)check.sh numbers 20 $(call values,PRE MID)
-	$(LIB)check.sh numbers 8 $(call values,POST)
-	$(LIB)check.sh numbers 4 $(call values,ASK)
+		TTT_MINI) 20 $(call values,PRE MID) 8 $(call values,POST) 4 $(call values,ASK)
 	$(LIB)check.sh words '$(RUN)/words' $(WORDS) --
 	MAKEFLAGS= $(MAKE) --no-print-directory -j '$(JOBS)' -f $(HERE)study.mk parts-$@ \
 		$(foreach v,$(given),$(call quote,$(v)=$(typed_$(v))))
