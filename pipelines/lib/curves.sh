@@ -180,7 +180,7 @@ done
 # the files used from here on have fixed names, so no program takes a name for an option
 cd "$tmp"
 printf '%s\n' "${runs[@]}" >runs
-printf '%s\n' "${curves[@]}" | jq -rR -L "$lib" 'include "shown"; caption' >names
+printf '%s\n' "${curves[@]}" | captions 40 >names
 printf '%s\n' "${curve[@]}" >groups
 {
 	printf 'run\tstep\tnll\taccuracy\tntp_accuracy\tloss\treward\tkind\theld_out_reward\theld_out_kind\n'
@@ -213,8 +213,7 @@ kinds=$(sed -n 's/^4 held-out reward //p' figures | paste -sd' ')
 		"EVAL_REWARD='rf-reward --kind cosine' gives all runs the same kind"
 sed -E 's/^1 .*/held-out loss, nats/; s/^2 .*/held-out accuracy (arg max)/
 	s/^3 .*/held-out NTP accuracy (drawn)/; s/^4 held-out reward /held-out reward: /
-	s/^5 .*/training loss, nats/; s/^6 reward /training reward: /; s/: $//' figures |
-	jq -rR -L "$lib" 'include "shown"; caption(60)' >panels
+	s/^5 .*/training loss, nats/; s/^6 reward /training reward: /; s/: $//' figures | captions 60 >panels
 [ "$base" -eq 0 ] || sed -i "s/\$/, difference/" panels
 training=$(grep -nm 1 '^[56]' figures | cut -d : -f 1 || :)
 awk -F '\t' -v OFS='\t' 'FNR == NR { panel[$0] = FNR; next }

@@ -11,23 +11,14 @@ lib=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 . "$lib/report.sh"
 make_folder report
 
-# rows: prints the keys of BY, n, score, low, high of scores.jsonl; with AGAINST also its score, difference,
-# low, high, better, worse; with tabs between
-rows() {
-	jq -r -L "$lib" --arg by "$BY" 'include "shown"; [(.[$by | split(",")[]] | tostring | markdown),
-		.n, .score, .low, .high,
-		(.against // empty | .score, .difference, .low, .high, .better, .worse)]
-		| map(. // "" | tostring) | join("\t")' "$run/scores.jsonl"
-}
-
-# table: prints them as a table of Markdown
+# table: prints the rows as a table of Markdown
 table() {
 	local head='|' keys key
 	IFS=, read -ra keys <<<"$BY"
 	for key in "${keys[@]}"; do head+=" $(markdown "$key") |"; done
 	head+=' n | score | 95 % interval |'
 	[ -z "$AGAINST" ] || head+=" $(markdown "$AGAINST") | difference | 95 % interval | better | worse |"
-	rows | HEAD=$head awk -F '\t' -v keys=${#keys[@]} -f "$lib/suite-report.awk"
+	HEAD=$head awk -F '\t' -v keys=${#keys[@]} -f "$lib/suite-report.awk" <"$tmp/rows"
 }
 
 # ---- figures -------------------------------------------------------------------------------
@@ -41,34 +32,48 @@ jq -r -L "$lib" 'include "shown"; select(.depth | type == "number" or (type == "
 	| range($depth | length) as $i | [$task, $length, $depth[$i], $found[$i]]
 	| map(tostring) | join("\t")' "$run/each.jsonl" >"$tmp/depths"
 
+(cd -- "$tmp" && touch tasks lengths rows bars names && awk -f "$lib/suite-heat.awk" <depths >heat.tsv)
+
+# One jq prints the lines of several files, each after the name of its file and a tab:
+#
+#     rows     the keys of BY, n, score, low, high of scores.jsonl; with AGAINST also its score, difference,
+#              low, high, better, worse; with tabs between
+#     bars, names
+#              the same lines, task by task: place, score, low, high; and the text of the tic
+#     titles, labels, models
+#              tasks and lengths of the heat map; the names of the evaluations
+#
 # short: a length in tokens, as 4k if that is exact; tic: the text of a tic, in which gnuplot takes % for a
-# format
-# shellcheck disable=SC2016  # variables of jq
-short='def short: if type == "number" and . >= 1024 and . % 1024 == 0 then "\(. / 1024)k" else tostring end;
-	def tic($most): caption($most) | gsub("%"; "%%");'
+# format.
+jq -srj -L "$lib" --arg by "$BY" --arg run "$run" --arg against "$AGAINST" --rawfile tasks "$tmp/tasks" \
+	--rawfile lengths "$tmp/lengths" 'include "shown";
+	def short: if type == "number" and . >= 1024 and . % 1024 == 0 then "\(. / 1024)k" else tostring end;
+	def tic($most): caption($most) | gsub("%"; "%%");
+	def lines: split("\n")[:-1][];
+	def row: map(. // "" | tostring) | join("\t");
+	($by | split(",")) as $keys
+	| . as $scores
+	| [reduce .[] as $line ({order: [], of: {}}; ($line[$keys[0]] | tostring) as $task
+		| (if .of[$task] then . else .order += [$task] end) | .of[$task] += [$line])
+		| .of[.order[]][]] as $bars
+	| ["rows", ($scores[] | [(.[$keys[]] | tostring | markdown), .n, .score, .low, .high,
+			(.against // empty | .score, .difference, .low, .high, .better, .worse)] | row)],
+		["bars", ($bars | to_entries[] | .value + {place: (.key + 1)}
+			| [.place, .score, .low // .score, .high // .score, .against.score // "NaN"]
+			| map(tostring) | join(" "))],
+		["names", ($bars[] | [$keys[] as $key | .[$key] | if $key == "length" then short
+			else tostring end] | join(", ") | tic(40))],
+		["titles", ($tasks | lines | caption(24))],
+		["labels", ($lengths | lines | (tonumber? // .) | short | tic(10))],
+		["models", ($run, ($against | select(. != "")) | caption)]
+	| .[0] as $file | .[1:][] | "\($file)\t\(.)\n"' "$run/scores.jsonl" |
+	(cd -- "$tmp" && awk '{ i = index($0, "\t"); print substr($0, i + 1) >substr($0, 1, i - 1) }')
+
 heat=
 if [ -s "$tmp/depths" ]; then
 	heat=yes
-	(cd -- "$tmp" && awk -f "$lib/suite-heat.awk" <depths >heat.tsv)
-	jq -rR -L "$lib" 'include "shown"; caption(24)' <"$tmp/tasks" >"$tmp/titles"
-	jq -rR -L "$lib" 'include "shown"; '"$short"' (tonumber? // .) | short | tic(10)' \
-		<"$tmp/lengths" >"$tmp/labels"
 	draw "$lib/suite-heat.gp"
 fi
-
-# The bars, task by task: a line of place, score, low, high, and a line of names.
-jq -sc --arg by "$BY" '($by | split(",")[0]) as $key
-	| reduce .[] as $line ({order: [], of: {}}; ($line[$key] | tostring) as $task
-		| (if .of[$task] then . else .order += [$task] end) | .of[$task] += [$line])
-	| .of[.order[]][]' "$run/scores.jsonl" >"$tmp/lines"
-jq -rn '[inputs] | to_entries[] | .value + {place: (.key + 1)}
-	| [.place, .score, .low // .score, .high // .score, .against.score // "NaN"]
-	| map(tostring) | join(" ")' "$tmp/lines" >"$tmp/bars"
-jq -r -L "$lib" --arg by "$BY" 'include "shown"; '"$short"'
-	[($by | split(",")[]) as $key | .[$key] | if $key == "length" then short else tostring end]
-	| join(", ") | tic(40)' "$tmp/lines" >"$tmp/names"
-printf '%s\n' "$run" ${AGAINST:+"$AGAINST"} |
-	jq -rR -L "$lib" 'include "shown"; caption' >"$tmp/models"
 draw "$lib/suite-bars.gp"
 
 # ---- the report ----------------------------------------------------------------------------
@@ -94,6 +99,7 @@ cost() {
 }
 
 notes() {
+	local said
 	cat <<-END
 		- score: percent, by the $RULES rules; a mean is over tasks, all with the same weight. The
 		  interval is that of the mean over questions: exact where all are right or wrong, else by
@@ -106,7 +112,9 @@ notes() {
 	! grep -qs 'left out, too short' "$run/made" ||
 		echo "- $(markdown "$(grep -m 1 'left out, too short' "$run/made")"):" \
 		"means of different lengths are over different tasks"
-	[ ! -e "$run/tokenized" ] || jq -rR -L "$lib" 'include "shown"; "- " + markdown' "$run/tokenized"
+	[ ! -e "$run/tokenized" ] || while IFS= read -r said; do
+		echo "- $(markdown "$said")"
+	done <"$run/tokenized"
 	[ -z "$AGAINST" ] || cat <<-END
 		- difference: to $(markdown "$AGAINST"), paired by question; * where the interval leaves out
 		  0. One in twenty does so by chance.

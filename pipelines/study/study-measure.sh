@@ -25,8 +25,9 @@ trap 'rm -rf "$tmp"' EXIT
 read -ra compute <<<"${COMPUTE:-}"
 run() { "$1" -m "$model" ${compute[@]+"${compute[@]}"} "${@:2}"; }
 
-# field NAME KEY: reads a line of JSON, and prints the value of a key as the figure NAME
-field() { jq -r --arg name "$1" --arg key "$2" '[$name, .[$key]] | @tsv'; }
+# field NAME KEY: reads a line of JSON whose key has the figure NAME, and prints what one jq at the end turns
+# into the line of this figure
+field() { sed "s/.*/[\"$1\",\"$2\",&]/"; }
 
 answers() {
 	run rf-ntp --eval --loss response "$data/$1.ask.rf" | field "$1.nll" nll
@@ -65,6 +66,6 @@ rewards() {
 		rewards greedy -n 1 --top-k 1
 		rewards sampled -n 4
 	fi
-} >"$tmp/out"
+} | jq -rR 'if startswith("[") then fromjson | [.[0], .[2][.[1]]] | @tsv else . end' >"$tmp/out"
 mv "$tmp/out" "$out.tmp"
 mv "$out.tmp" "$out"
