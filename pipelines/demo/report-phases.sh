@@ -61,15 +61,14 @@ table() {
 # examples NAME N: prints the first N questions, their answers, and the references
 examples() {
 	rf-dump --tsv --rows sample --columns id,answer,written --no-header "$(answers "$1" | head -n 1)" |
-		head -n "$2" | while IFS=$'\t' read -r id right said; do
-		printf '| %s | %s | %s | %s |\n' "$id" "$(markdown "$(question "$id")")" \
-			"$(markdown "$said")" "$(markdown "${right%\\n}")"
-	done
-}
-question() {
-	rf-dump --json "$run/test.rf" | jq -r --argjson id "$1" '
-		select(.type == "seq" and .body.id == $id).body | .tokens.data[:.prompt_len]
-		| map(select(. >= 3) - 3) | implode' | tail -n 1
+		head -n "$2" >"$tmp/examples"
+	# the last line of a prompt is the question
+	rf-dump --json "$run/test.rf" | jq -nr -L "$lib" --rawfile examples "$tmp/examples" 'include "shown";
+		[inputs | select(.type == "seq").body | {key: "\(.id)", value: (.tokens.data[:.prompt_len]
+			| map(select(. >= 3) - 3) | implode | split("\n")[-1])}] | from_entries as $questions
+		| $examples | split("\n")[:-1][] | split("\t") as [$id, $right, $said]
+		| [$questions[$id], $said, ($right | rtrimstr("\\n"))] | map(markdown)
+		| "| \($id) | \(join(" | ")) |"'
 }
 
 # Writes the running mean of the differences from the base, over the questions in the order of the file.

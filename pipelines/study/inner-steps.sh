@@ -11,12 +11,13 @@ here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 # results of an older rf-ntp have ntp_accuracy under the name probability
 for arm in $ARMS; do
 	for seed in $SEEDS; do
-		jq -r --arg arm "$arm" --arg seed "$seed" '
-			["nll", .nll], ["accuracy.points", 100 * .accuracy],
-			["ntp_accuracy.points", 100 * (.ntp_accuracy // .probability)]
-			| ["mid", "all", $arm, $seed] + . | @tsv' <"$run/$arm/$seed.json"
+		line=$(<"$run/$arm/$seed.json")
+		printf '["%s","%s",%s]\n' "$arm" "$seed" "$line"
 	done
-done >"$run/figures.tsv.tmp"
+done | jq -r '. as [$arm, $seed, $of]
+	| ["nll", $of.nll], ["accuracy.points", 100 * $of.accuracy],
+		["ntp_accuracy.points", 100 * ($of.ntp_accuracy // $of.probability)]
+	| ["mid", "all", $arm, $seed] + . | @tsv' >"$run/figures.tsv.tmp"
 mv "$run/figures.tsv.tmp" "$run/figures.tsv"
 
 steps() { rf-dump --tsv --rows step --columns step --no-header "$run/$1/${SEEDS%% *}" | tail -n 1; }
