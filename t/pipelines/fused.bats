@@ -45,9 +45,9 @@ state() { jq -c 'del(.xxh64, .past, .parent)' "$1/latest/state.json"; }
 # records RUN: prints the records of a run's streams, without the history of stages in their heads
 records() {
 	for file in "$1"/streams/*.rf; do
-		echo "${file##*/}"
-		rf-dump --json "$file" | jq -c 'del(.body.history, .body.xxh64)'
-	done
+		echo "\"${file##*/}\""
+		rf-dump --json "$file"
+	done | jq -c 'if type == "string" then . else del(.body.history, .body.xxh64) end'
 }
 
 @test "FUSED: mid-training ends with the same bytes as five programs, for any number of batches per commit" {
@@ -102,7 +102,7 @@ records() {
 @test "FUSED: post-training by refine, ntp and sft ends with the same bytes as the separate programs" {
 	posttrain RUN=a FUSED=1 COMMIT_EVERY=2
 	same_step a "$P/post"
-	for how in ntp 'ntp INNER_STEPS=published' 'sft INNER_STEPS=published'; do
+	for how in 'ntp INNER_STEPS=published' 'sft INNER_STEPS=published' ${RF_ALL:+ntp}; do
 		rm -rf a b
 		posttrain RUN=a METHOD=$how
 		posttrain RUN=b METHOD=$how FUSED=1
@@ -118,8 +118,8 @@ records() {
 	for run in carry reset; do
 		[ "$(find $run/answers -name 'batch-*.rf' | wc -l)" -eq 3 ]
 		for file in $run/answers/*.rf; do
-			cmp <(rf-dump --json "$file" | jq -c 'select(.type == "seq")') \
-				<(rf-dump --json "$P/$file" | jq -c 'select(.type == "seq")')
+			cmp <(rf-dump --json "$file" | grep '"type":"seq"') \
+				<(rf-dump --json "$P/$file" | grep '"type":"seq"')
 		done
 	done
 	testtime RUN=a METHOD=ntp
