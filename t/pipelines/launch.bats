@@ -94,7 +94,7 @@ by() { echo "mpirun --bind-to none -n $1"; }
 
 @test "LAUNCH: a run that is killed and continued with another number of ranks ends with the same bytes" {
 	local n=${RF_ALL:+40}
-	for i in $(seq "${n:-3}"); do
+	for i in $(seq "${n:-2}"); do
 		rm -rf a
 		[ -n "${RF_ALL:-}" ] && by=(2 3 1) || by=($((1 + i % 3)) $((1 + (i + 1) % 3)))
 		for ranks in "${by[@]}"; do

@@ -200,13 +200,13 @@ drawn() {
 	grep -qxF "_em_ *b* {/Bold x} ^a @" texts
 	grep -qx 'N\{23\}…' texts
 	grep -qxF '8%dk' texts
-	# 200 tasks with depths: a bar and a panel for each
+	# 200 tasks: a bar for each, and with depths a panel
 	jq -cn 'range(200) | {prompt: "q? ", answers: ["n"], task: "task \(.)", length: 1024, depth: 0.5}' \
 		>many.jsonl
 	seen phase evaluate RUN=many MODEL="$P/ckpt" SUITE=files DATA=many.jsonl METRIC=part MAX_NEW=1 \
-		META_KEY=length,depth BY=task >said
+		META_KEY=length${RF_ALL:+,depth} BY=task >said
 	[ "$(drawn suite-bars | grep -c '^task [0-9]*$')" -eq 200 ]
-	for figure in heat scores; do
+	for figure in scores ${RF_ALL:+heat}; do
 		read -r wide high < <(od -An -j 16 -N 8 -t u1 many/$figure.png |
 			awk '{ print $3 * 256 + $4, $7 * 256 + $8 }')
 		[ "$wide" -ge 500 ]
@@ -244,10 +244,11 @@ noted() {
 	phase curves RUNS=r OUT=r-curves EVAL=v.rf
 	[ "$(jq -c .step r/eval.jsonl)" = 0 ]
 	# commands in its eval-reward.words
-	for line in 'touch PWN; cat "$EVAL"' 'rf-cat "$EVAL" | rf-reward --exec ./PWN' \
-		'rf-cat -o PWN "$EVAL"' \
-		'rf-cat "$EVAL" | rf-select --exec ./PWN' \
-		'rf-cat "$EVAL" $(touch PWN)' 'rf-cat "$EVAL" >PWN' 'rf-cat "$EVAL" & touch PWN'; do
+	lines=('touch PWN; cat "$EVAL"' 'rf-cat "$EVAL" | rf-reward --exec ./PWN' 'rf-cat -o PWN "$EVAL"'
+		'rf-cat "$EVAL" $(touch PWN)')
+	[ -z "${RF_ALL:-}" ] || lines+=('rf-cat "$EVAL" | rf-select --exec ./PWN' 'rf-cat "$EVAL" >PWN'
+		'rf-cat "$EVAL" & touch PWN')
+	for line in "${lines[@]}"; do
 		rm r/eval.jsonl
 		printf 'eval_line=%s\n' "$line" >r/eval-reward.words
 		seen phase curves RUNS=r OUT=r-curves EVAL=v.rf 2>err

@@ -47,15 +47,15 @@ session() {
 }
 
 # killed_again_and_again COMMAND MICROSECONDS AT-LEAST: starts COMMAND again and again, and ends it after a
-# time that grows, until COMMAND finishes first.  MICROSECONDS is about how long it takes.  If it was ended
-# fewer than AT-LEAST times, all starts over with half of the time.
+# time that grows by an eighth, or with RF_ALL=1 by a twelfth, until COMMAND finishes first.  MICROSECONDS is
+# about how long it takes.  If it was ended fewer than AT-LEAST times, all starts over with half of the time.
 killed_again_and_again() {
-	local sid took=$2 i
+	local sid took=$2 i parts=$((${RF_ALL:+1} + 0 ? 12 : 8))
 	while :; do
 		for ((i = 0; i < 60; i++)); do
 			setsid bash -c "$1" >out 2>&1 3>&- &
 			sid=$!
-			sleep "$(share $((1 + i)) 12 "$took")"
+			sleep "$(share $((1 + i)) $parts "$took")"
 			end "$sid" $((i % 3))
 			wait "$sid" 2>/dev/null && break
 		done
@@ -163,10 +163,11 @@ reward() {
 	midtrain RUN=quotes BATCHES=1 REWARD="cat | python3 -c 'exec(open(\"one.py\").read())'"
 	same_run run quotes
 	# REWARD may also be a pipeline of programs that read streams
-	midtrain RUN=stream BATCHES=3 REWARD='rf-cat | cat | rf-reward'
-	same_run stream "$P/want"
-	midtrain RUN=path BATCHES=3 REWARD="$RF_BIN/rf-reward"
-	same_run path "$P/want"
+	midtrain RUN=plain BATCHES=1
+	midtrain RUN=stream BATCHES=1 REWARD='rf-cat | cat | rf-reward'
+	same_run stream plain
+	midtrain RUN=path BATCHES=1 REWARD="$RF_BIN/rf-reward"
+	same_run path plain
 	mentions 2 "rf-reward: --exec 'false'" midtrain RUN=bad BATCHES=1 REWARD='false'
 }
 
