@@ -22,8 +22,11 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 cd "$BATS_TEST_TMPDIR" || exit
 # For the report of a failure, bats notes the place of each command before the command runs.  Without this
 # trap it spends most of the time of `run` on its own commands, whose places it then drops.
-! declare -F bats_debug_trap >/dev/null ||
-	trap '[[ $BASH_SOURCE = @("$BATS_ROOT/lib"*|"$ROOT/t/helper.bash") ]] || bats_debug_trap "$BASH_SOURCE"' DEBUG
+# shellcheck disable=SC2016  # the trap expands it
+if declare -F bats_debug_trap >/dev/null; then
+	trap '[[ $BASH_SOURCE = @("$BATS_ROOT/lib"*|"$ROOT/t/helper.bash") ]] ||
+		bats_debug_trap "$BASH_SOURCE"' DEBUG
+fi
 
 # unit NAME..., helper NAME..., replay NAME FILE...: run a program of t/unit, one of t/helper, a fuzz target
 unit() { shown "unit/$1" "${@:2}"; }
