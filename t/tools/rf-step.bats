@@ -79,10 +79,10 @@ fused() {
 	rf-step -m "$1" --log "$1.log" -o "$1.rf" "${@:3}" "$2" 2>>said
 }
 # bodies FILE: prints the records of a stream and its end, without the hash of the stream
-bodies() { rf-dump --json "$1" | sed '1d; s/"xxh64":"[0-9a-f]*"//'; }
+bodies() { rf-dump --json "$1" | sed '1d; s/"xxh64":"\?[0-9]*"\?//'; }
 # records FILE: prints the messages of a stream without what the history changes.  This and `untimed` run so
 # often that the start of jq would take most of the time.
-records() { rf-dump --json "$1" | sed '1s/,"history":.*]//; s/"xxh64":"[0-9a-f]*"//'; }
+records() { rf-dump --json "$1" | sed '1s/,"history":.*]//; s/"xxh64":"\?[0-9]*"\?//'; }
 # untimed LOG: prints a log without times
 untimed() { sed -E 's/,"(timing_s|perf)[^,}]*//g' "$1"; }
 same_records() {
