@@ -53,7 +53,7 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 }
 
 @test "EVAL: after kills at random moments and new starts, each step has one line with the same numbers" {
-	[ -n "${RF_ALL:-}" ] && times=60 || times=4
+	[ -n "${RF_ALL:-}" ] && times=60 || times=2
 	for ((kill = 0; kill < times; kill++)); do
 		setsid bash -c 'midtrain RUN=run EVERY=2' >out 2>&1 3>&- &
 		sid=$!

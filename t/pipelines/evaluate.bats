@@ -94,7 +94,7 @@ size() { od -An -j 16 -N 8 -t u1 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 + $
 }
 
 @test "evaluate.mk: an evaluation that is killed at random times and started again ends with the same bytes" {
-	[ -n "${RF_ALL:-}" ] && times=60 || times=3
+	[ -n "${RF_ALL:-}" ] && times=60 || times=2
 	for ((kill = 0; kill < times; kill++)); do
 		setsid bash -c 'real RUN=run BATCH=3' >out 2>&1 3>&- &
 		sid=$!

@@ -43,7 +43,8 @@ by() { echo "mpirun --bind-to none -n $1"; }
 @test "LAUNCH: a launcher that starts ranks with an empty environment trains the same bytes" {
 	local words=(DATA="$P/text.rf" KEEP_STEPS=9)
 	words+=(OPTIM='--mini-batch 3 --lr 1e-3 --lr-schedule linear --total-steps auto')
-	elsewhere="env -i HOME=$HOME PATH=/usr/bin:/bin RF_MPI=$RF_MPI OMPI_ALLOW_RUN_AS_ROOT=1"
+	elsewhere="env -i HOME=$HOME PATH=/usr/bin:/bin ${RF_ISA:+RF_ISA=$RF_ISA} RF_MPI=$RF_MPI"
+	elsewhere+=' OMPI_ALLOW_RUN_AS_ROOT=1'
 	phase midtrain RUN=a "${words[@]}"
 	phase midtrain RUN=b "${words[@]}" \
 		LAUNCH="$elsewhere OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 $(by 1)"

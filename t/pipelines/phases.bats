@@ -148,7 +148,7 @@ answered() {
 
 @test "posttrain.mk, testtime.mk: a run killed at random moments and started again ends with the same bytes" {
 	# fused.bats kills testtime.mk with RESET=batch
-	local phases=('posttrain post' 'testtime carry') times=3
+	local phases=('posttrain post' 'testtime carry') times=2
 	[ -z "${RF_ALL:-}" ] || { times=200 phases+=('testtime reset RESET=batch'); }
 	for phase in "${phases[@]}"; do
 		read -r phase name words <<<"$phase"
