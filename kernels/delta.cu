@@ -270,9 +270,6 @@ struct walk_input {
 	float u[CHUNK / 8][4], e;
 };
 
-/* Tells whether a warp has registers for the input of the next chunk. */
-template <int KP> static __device__ constexpr bool loads_early() { return KP < 256; }
-
 static __device__ __forceinline__ float *u_of(const struct delta &a, const struct cell &c, const lane_rows &r)
 {
 	return a.u + row_offset(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;

@@ -68,12 +68,7 @@ struct rows_of_V {
 	fetched dR, U, dO;
 };
 
-/* Start to load 64 columns of dR, U or dO (x), or of all three, from v0 on; from a.VP on, nothing. */
-template <class X>
-static __device__ __forceinline__ fetched fetch_V(const job<X> &a, const rows<X> &c, int v0, const float *x)
-{
-	return fetch(a, min((int)W, a.VP - v0), x + v0, c.sv, c.m, a.V - v0);
-}
+/* Starts to load them, from v0 on; from a.VP on, nothing. */
 template <class X>
 static __device__ __forceinline__ rows_of_V fetch_rows_of_V(const job<X> &a, const rows<X> &c, int v0)
 {
@@ -350,8 +345,7 @@ static __device__ __forceinline__ void add_rows(const job<X> &a, const rows<X> &
 {
 	constexpr int L = tile_ld<X>();
 
-	const fetched k = fetch(a, kw, c.k + k0, c.sk, c.m, a.K - k0),
-		      q = fetch(a, kw, c.q + k0, c.sk, c.m, a.K - k0);
+	const fetched k = fetch_keys(a, c, k0, c.k), q = fetch_keys(a, c, k0, c.q);
 	store_scaled(s.x, L, c.mp, kw, k, NULL);
 	store_scaled(s.y, L, c.mp, kw, q, NULL);
 	__syncthreads();

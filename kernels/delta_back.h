@@ -274,6 +274,20 @@ static __device__ __forceinline__ rows<X> rows_of(const job<X> &a, int which, in
 	return x;
 }
 
+/* Start to load 64 columns of k or q (x) from k0 on, or of dR, U or dO (x) from v0 on; from the padded width
+ * on, nothing. */
+template <class X>
+static __device__ __forceinline__ fetched fetch_keys(const job<X> &a, const rows<X> &c, int k0,
+                                                     const float *x)
+{
+	return fetch(a, min((int)W, a.KP - k0), x + k0, c.sk, c.m, a.K - k0);
+}
+template <class X>
+static __device__ __forceinline__ fetched fetch_V(const job<X> &a, const rows<X> &c, int v0, const float *x)
+{
+	return fetch(a, min((int)W, a.VP - v0), x + v0, c.sv, c.m, a.V - v0);
+}
+
 /* For each row: c = hi + lo; e = exp(c); beta; slope = 1 - sigmoid(b), so that dbeta/db = beta slope; f, the
  * decay from the row to a later row; minus = -e beta. */
 struct gates {

@@ -17,14 +17,6 @@ template <class X> struct shared_arrays {
 	gates t;
 };
 
-/* Starts to load 64 columns of k or q (x) from k0 on; from a.KP on, nothing. */
-template <class X>
-static __device__ __forceinline__ fetched fetch_keys(const job<X> &a, const rows<X> &c, int k0,
-                                                     const float *x)
-{
-	return fetch(a, min((int)W, a.KP - k0), x + k0, c.sk, c.m, a.K - k0);
-}
-
 /* Computes A and P, and writes B to memory; if rows decay, also D * K K' and D * Q K', which `back` needs. */
 template <class X>
 static __device__ __forceinline__ void compute_pairs(const job<X> &a, const rows<X> &c,
@@ -159,7 +151,7 @@ static __device__ __forceinline__ void store_N(const job<X> &a, const rows<X> &c
 {
 	constexpr int L = tile_ld<X>();
 
-	const fetched d_o = fetch(a, vw, c.d_o + v0, c.sv, c.m, a.V - v0);
+	const fetched d_o = fetch_V(a, c, v0, c.d_o);
 	fetched q = fetch_keys(a, c, 0, c.q);
 	store_scaled(s.x, L, c.mp, vw, d_o, NULL);
 	for (int k0 = 0; k0 < a.KP; k0 += W) {

@@ -162,9 +162,6 @@ struct scan_input {
 	float own[CHUNK / 8][4], e;
 };
 
-/* Tells whether a warp has registers for the input of the next chunk (loads_early() in delta.cu). */
-template <int KP> static __device__ constexpr bool loads_early() { return KP < 256; }
-
 static __device__ __forceinline__ float *dv_of(const job<bf16> &a, const struct cell &c, const lane_rows &r)
 {
 	return a.dv + row_offset(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;

@@ -18,6 +18,9 @@ static inline int padded_keys(int K, bool rounds)
 {
 	return !rounds ? up32(K) : K <= 64 ? 64 : K <= 128 ? 128 : WIDEST_HEAD;
 }
+/* Tells whether a warp that computes chunk after chunk, in bf16, has registers for the input of the next
+ * chunk.  KP: the padded width of keys. */
+template <int KP> static __device__ constexpr bool loads_early() { return KP < 256; }
 /* Returns the head of q and k that head h of v reads. */
 static inline __host__ __device__ int key_head(int h, int G, int H) { return h * G / H; }
 /* Returns where row j of head h of sequence b begins in an array (rows, H, w). */
