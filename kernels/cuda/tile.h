@@ -197,9 +197,9 @@ template <class F> static __device__ __forceinline__ void warp_tiles(int m, int 
 		f(t / (n / 32) * 16, t % (n / 32) * 32);
 }
 
-/* Starts to copy n rows of W numbers, lf and ld numbers from one row to the next, to shared memory.  `count`
- * threads do it, a multiple of the 16 bytes in a row; t: this thread's number among them.  The caller closes
- * the group of copies. */
+/* Starts to copy n rows of W numbers to shared memory; rows begin lf numbers apart in `from` and ld in `to`.
+ * `count` threads do it, as many as a row has pieces of 16 bytes, or a multiple; t: this thread's number
+ * among them.  The caller closes the group of copies. */
 template <int W, class X>
 static __device__ __forceinline__ void copy_rows(X *to, int ld, int n, const X *from, int lf, int t,
                                                  int count)

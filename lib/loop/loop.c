@@ -1,8 +1,8 @@
 /* loop.c -- trains a run on a corpus, batch after batch.
  *
  * Between two batches the loop remembers nothing: it reads from the run which batch is next.  The
- * environment tells the line which batch to train on.  The text of the line is therefore the same for every
- * batch, and can be a word of the run. */
+ * line reads from its environment which batch to train on.  So its text is the same for every batch, and can
+ * be a word of the run. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
