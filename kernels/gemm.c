@@ -7,8 +7,8 @@
  * A product is computed in one of five ways:
  *
  *     path           operands            a weight is kept as     for
- *     SMALL          float32                                     products so small that calling oneDNN would
- *                                                                take longer
+ *     SMALL          float32                                     products so small that oneDNN would take
+ *                                                                longer to compile its code (cpu/small.c)
  *     PLAIN          float32 or bf16                             products without a weight; float32 weights
  *     PACKED_BF16    bf16                bf16, in the layout     bf16 weights
  *                                        that oneDNN prefers
@@ -389,20 +389,25 @@ static void multiply_transposed(struct rf_dev *d, struct gemm *g, int thread, co
 		multiply(d, g, thread, &q, false);
 }
 
-/* The ways to compute a product: see above. */
-enum path { SMALL, PLAIN, PACKED_BF16, WIDENED_BF16, TRANSPOSED };
+/* The ways to compute a product that is not SMALL: see above. */
+enum path { PLAIN, PACKED_BF16, WIDENED_BF16, TRANSPOSED };
 
-/* A product of at most this many multiplications is SMALL.  For a product with a weight only the weight's
- * size decides, so that the number of rows does not change how each row is computed. */
-enum { SMALL_PRODUCT = 1 << 15, SMALL_WEIGHT = 1 << 10 };
-
-/* Chooses the path of a product.  whole: p is a whole product, not a tile; only a whole product is SMALL. */
-static enum path choose_path(struct rf_dev *d, const struct cpu_product *p, bool whole)
+/* Tells whether a product is SMALL: a product with a small weight, the gradient of a small weight, or a
+ * product of at most 2^15 multiplications. */
+static bool is_small(const struct cpu_product *p)
 {
-	const double size = (double)p->n * p->k * (p->weight ? 1 : p->m);
+	if (p->rounded)
+		return false;
+	if (p->weight)
+		return cpu_is_small_weight(p->n, p->k);
+	if (p->ta && !p->tb)
+		return cpu_is_small_weight(p->n, p->m);
+	return (double)p->m * p->n * p->k <= 1 << 15;
+}
 
-	if (whole && !p->rounded && size <= (p->weight ? SMALL_WEIGHT : SMALL_PRODUCT))
-		return SMALL;
+/* Chooses the path of a product that is not SMALL, or of a tile. */
+static enum path choose_path(struct rf_dev *d, const struct cpu_product *p)
+{
 	if (!p->weight)
 		return PLAIN;
 	if (p->rounded)
@@ -416,11 +421,10 @@ void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
 
 	if (!g)
 		return;
-	switch (choose_path(d, p, false)) {
+	switch (choose_path(d, p)) {
 	case PACKED_BF16: multiply(d, g, thread, p, true); return;
 	case WIDENED_BF16: multiply_widened(d, g, thread, p); return;
 	case TRANSPOSED: multiply_transposed(d, g, thread, p); return;
-	case SMALL:
 	case PLAIN: multiply(d, g, thread, p, false); return;
 	}
 }
@@ -592,40 +596,28 @@ static bool copy_operands(struct tiles *a, int batch)
 	return true;
 }
 
-/* Returns x . y, computed as four sums that do not wait for each other; callers pass strides of 1 as
- * constants. */
-static inline double small_dot(const float *a, size_t sa, const float *b, size_t sb, int k)
-{
-	double s[4] = { 0 };
-	int l = 0;
-
-	for (; l + 4 <= k; l += 4, a += 4 * sa, b += 4 * sb)
-		for (size_t i = 0; i < 4; i++)
-			s[i] += (double)a[i * sa] * (double)b[i * sb];
-	for (; l < k; l++, a += sa, b += sb)
-		s[0] += (double)*a * (double)*b;
-	return (s[0] + s[2]) + (s[1] + s[3]);
-}
-
-/* Computes rows of a SMALL product number by number, in double, since that costs no time. */
+/* Computes some rows of a SMALL product. */
 static void small_tile(void *arg, int t, int thread)
 {
 	const struct tiles *a = arg;
-	const struct cpu_product *p = &a->p;
-	size_t one = (size_t)(t / a->down), sa = p->ta ? (size_t)p->lda : 1, sb = p->tb ? 1 : (size_t)p->ldb;
-	int first = t % a->down * a->rows, last = first + a->rows < p->m ? first + a->rows : p->m;
+	struct cpu_product p = a->p;
+	size_t one = (size_t)(t / a->down);
+	int first = t % a->down * a->rows;
 
-	(void)thread;
-	for (int i = first; i < last; i++)
-		for (int j = 0; j < p->n; j++) {
-			float *c = p->c + one * a->sc + (size_t)i * (size_t)p->ldc + (size_t)j;
-			const float *x = (const float *)a_at(p, i, 0) + one * a->sa,
-				    *b = b_at(p, 0, j) + one * a->sb;
-			double dot = sa == 1 && sb == 1 ? small_dot(x, 1, b, 1, p->k)
-			                                : small_dot(x, sa, b, sb, p->k);
+	p.m = p.m - first < a->rows ? p.m - first : a->rows;
+	p.a = (const float *)a_at(&p, first, 0) + one * a->sa;
+	p.b += one * a->sb;
+	p.c += one * a->sc + (size_t)first * (size_t)p.ldc;
+	if (p.tb) {
+		float *to = rf_cpu_scratch(a->d, thread, (size_t)p.k * (size_t)p.n * sizeof *to);
 
-			*c = (float)(dot + (p->add ? (double)*c : 0) + (a->bias ? (double)a->bias[j] : 0));
-		}
+		if (!to)
+			return;
+		p.forms->transpose(p.b, p.n, p.k, p.ldb, to, p.n);
+		p.b = to;
+		p.ldb = p.n;
+	}
+	p.forms->multiply_small(&p, a->bias);
 }
 
 /* Returns the rows of a tile: TM; but about half of TM, divided evenly, for gradients of weights that have
@@ -654,12 +646,14 @@ void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x, const struct cpu_for
 	};
 	int batch = x->batch ? x->batch : 1;
 
-	a.rows = tile_rows(x, a.across * batch);
-	a.down = (x->m + a.rows - 1) / a.rows;
-	if (choose_path(d, &a.p, true) == SMALL) {
+	if (is_small(&a.p)) {
+		a.rows = x->ta ? 8 : 64; /* a gradient has few rows, whose sums are long */
+		a.down = (x->m + a.rows - 1) / a.rows;
 		cpu_tiles(d, a.down * batch, small_tile, &a);
 		return;
 	}
+	a.rows = tile_rows(x, a.across * batch);
+	a.down = (x->m + a.rows - 1) / a.rows;
 	if (a.p.rounded && !round_operands(&a, x, batch))
 		return;
 	/* a transposed A is copied CPU_SLAB columns at a time */

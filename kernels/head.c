@@ -22,6 +22,7 @@ struct stat {
 struct head {
 	struct rf_dev *dev;
 	int rows, d, N, parts, group; /* group: rows that one call multiplies by a part */
+	bool small;                   /* whether the logits are a small product, in float32 */
 	bool transpose;               /* whether tiles of w are transposed */
 	float inv_temp;
 	const float *h;
@@ -118,7 +119,10 @@ static void head_tile(void *arg, int tile, int thread)
 
 			/* ldc is w even if the caller wants z: for another ldc oneDNN may sum in another
 			 * order */
-			rf_cpu_product(a->dev, thread, &p);
+			if (a->small)
+				KERNEL(multiply_small)(&p, NULL);
+			else
+				rf_cpu_product(a->dev, thread, &p);
 			for (int r = 0; r < n; r++) {
 				const float *row = z + (size_t)r * (size_t)w;
 
@@ -188,6 +192,8 @@ static void fold_rows(struct head *a)
 	if (!mem)
 		return;
 	a->stat = (struct stat *)(void *)mem;
+	a->small = !half && cpu_is_small_weight(a->N, a->d);
+	a->transpose = a->transpose || a->small;
 	if (half) {
 		a->half = mem + stats;
 		KERNEL(round)(d, a->h, a->rows, a->d, a->d, a->half);

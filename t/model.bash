@@ -26,8 +26,8 @@ batch() {
 	texts 40 "$@" | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 |
 		rf-rollout -m "$M" -k 3 -n 3 | rf-reward --kind hybrid
 }
-# wide TYPE...: makes models wide-TYPE with weights so large that oneDNN multiplies by them; in the models of
-# t/golden oneDNN multiplies only by the head
+# wide TYPE...: makes models wide-TYPE with weights so large that oneDNN multiplies by them; the weights of
+# t/golden are too small (kernels/cpu/small.c)
 wide() {
 	local type
 	for type in "$@"; do

@@ -101,18 +101,26 @@ static inline int cpu_row_stride(int n) { return (n + 31) / 32 * 32 + 16; }
  *                rounded number has cpu_of(d)->rounded bytes; of 4 bytes the lower half is 0
  *     transpose  transposes b (n, k) to (k, n); ldb and ldt: distances of rows
  *     narrow     rounds n floats to bf16
- *     widen      converts n numbers of bf16 to floats */
+ *     widen      converts n numbers of bf16 to floats
+ *
+ * small.c multiplies small matrices:
+ *
+ *     multiply_small  computes a product in float32 whose B is (k, n).  Sums are in double, in the order of
+ *                     k.  bias: n numbers to add to each row, or NULL */
+struct cpu_product;
 struct cpu_forms {
 	/* cpu_rounded_ld(): distance of rows in `to` */
 	void (*round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, void *to);
 	void (*transpose)(const float *b, int n, int k, int ldb, float *to, int ldt); /* (n, k) to (k, n) */
 	void (*narrow)(const float *from, size_t n, uint16_t *to);
 	void (*widen)(const uint16_t *from, size_t n, float *to);
+	void (*multiply_small)(const struct cpu_product *p, const float *bias);
 };
 void KERNEL(round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, void *to);
 void KERNEL(transpose)(const float *b, int n, int k, int ldb, float *to, int ldt);
 void KERNEL(narrow)(const float *from, size_t n, uint16_t *to);
 void KERNEL(widen)(const uint16_t *from, size_t n, float *to);
+void KERNEL(multiply_small)(const struct cpu_product *p, const float *bias);
 extern const struct cpu_forms KERNEL(forms);
 
 /* Returns the numbers from one row of a rounded operand to the next. */
@@ -136,6 +144,10 @@ struct cpu_product {
 	int lda, ldb, ldc;
 };
 void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p);
+/* Tells whether a weight of n x k numbers is multiplied by small.c.  Only the weight's size decides, so that
+ * the number of rows does not change how each row is computed.  It is below the 8 x 1024 numbers of a gate in
+ * the smallest published models, whose products oneDNN computes faster. */
+static inline bool cpu_is_small_weight(int n, int k) { return (long)n * k < 8 << 10; }
 /* A weight that is kept as bf16 and multiplied as float32 is widened CPU_DEEP rows of (k, n) and CPU_WIDE
  * columns at a time.  A transposed A is copied CPU_SLAB columns at a time.  B is copied for products of at
  * least CPU_MANY rows.  Weights that are kept as (k, n) are used by products of up to CPU_FEW rows. */

@@ -99,4 +99,5 @@ void KERNEL(transpose)(const float *b, int n, int k, int ldb, float *to, int ldt
 			to[(size_t)l * (size_t)ldt + (size_t)j] = b[(size_t)j * (size_t)ldb + (size_t)l];
 }
 
-const struct cpu_forms KERNEL(forms) = { KERNEL(round), KERNEL(transpose), KERNEL(narrow), KERNEL(widen) };
+const struct cpu_forms KERNEL(forms) = { KERNEL(round), KERNEL(transpose), KERNEL(narrow), KERNEL(widen),
+	                                 KERNEL(multiply_small) };

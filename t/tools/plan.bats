@@ -403,8 +403,10 @@ family() {
 		run ! grep isa head.$level
 	done
 	# oneDNN reports the level, too
-	! grep -qx x86_64 <(levels) || ONEDNN_VERBOSE=1 rf-entropy --device cpu -m "$M" --isa x86_64 \
-		-o out "$G/stream/tokens.rf" | grep 'info,cpu,isa:Intel SSE4.1$'
+	wide delta_net
+	! grep -qx x86_64 <(levels) || ONEDNN_VERBOSE=1 \
+		rf-entropy --device cpu -m wide-delta_net --isa x86_64 -o out "$G/stream/tokens.rf" |
+		grep 'info,cpu,isa:Intel SSE4.1$'
 	for how in auto ''; do
 		show env RF_ISA=$how
 		[ "$(at)" = "$most" ]

@@ -76,7 +76,7 @@ static void gemms(void)
 				gemm(rows_of[i], widths[j], widths[l], flags & 1, flags & 2, flags & 4,
 				     flags & 8, flags & 16, flags & 32 ? 3 : 0);
 	for (flags = 0; flags < 64; flags++)
-		gemm(65, 40, 17, flags & 1, flags & 2, flags & 4, flags & 8, flags & 16, flags & 32 ? 3 : 0);
+		gemm(65, 45, 17, flags & 1, flags & 2, flags & 4, flags & 8, flags & 16, flags & 32 ? 3 : 0);
 	gemm(1000, 384, 300, false, true, false, true, true, 0);
 	/* operands that are copied in parts before the product */
 	gemm(520, 800, 16, false, true, true, true, true, 496);
