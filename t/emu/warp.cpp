@@ -104,27 +104,40 @@ bool cas(void *p, void *expected, const void *desired, size_t size)
 
 float cut_off_sum(const float *a, const float *b, int n, float c)
 {
-	const int BITS = 26;
+	typedef float four __attribute__((vector_size(16)));
+	typedef int32_t four_whole __attribute__((vector_size(16)));
+	const int BITS = 26, LEAST = 0x17800000, MOST = 0x67800000; /* the bits of 2^-80 and 2^80 */
 
 	for (int at = 0; at < n; at += 16) {
-		const int terms = n - at < 16 ? n - at : 16;
-		float p[17] = { c }, largest = 0, plain = 0;
-		int32_t sum = 0;
+		float p[20] = { c }; /* c, the products, zeros */
+		four_whole most = { 0 }, sums = { 0 };
+		four x[5];
+		int largest = 0, sum = 0;
 
-		for (int i = 0; i < terms; i++)
+		for (int i = 0; i < (n - at < 16 ? n - at : 16); i++)
 			p[i + 1] = a[at + i] * b[at + i];
-		for (int i = 0; i < 17; i++) {
-			largest = std::fabs(p[i]) > largest ? std::fabs(p[i]) : largest;
-			plain += p[i];
+		memcpy(x, p, sizeof x);
+		/* the bits of positive numbers have the order of the numbers; those of Inf and NaN are above */
+		for (int i = 0; i < 5; i++) {
+			const four_whole bits = (four_whole)x[i] & 0x7FFFFFFF;
+
+			most = bits > most ? bits : most;
 		}
-		c = plain;
-		if (!(largest > 0x1p-80f && largest < 0x1p80f && plain - plain == 0))
-			continue; /* too small or too large to shift, or NaN */
-		const int exponent = (int)(__float_as_uint(largest) >> 23) - 126; /* largest < 2^exponent */
+		for (int i = 0; i < 4; i++)
+			largest = most[i] > largest ? most[i] : largest;
+		if (largest <= LEAST || largest >= MOST) { /* too small or too large to shift, or NaN */
+			c = 0;
+			for (int i = 0; i < 17; i++)
+				c += p[i];
+			continue;
+		}
+		const int exponent = (largest >> 23) - 126; /* largest < 2^exponent */
 		const float scale = __uint_as_float((unsigned)(BITS - exponent + 127) << 23);
 
-		for (int i = 0; i < 17; i++)
-			sum += (int32_t)(p[i] * scale); /* towards 0 */
+		for (int i = 0; i < 5; i++)
+			sums += __builtin_convertvector(x[i] * scale, four_whole); /* towards 0 */
+		for (int i = 0; i < 4; i++)
+			sum += sums[i];
 		c = (float)sum;
 		if (std::fabs((double)c) > std::abs((double)sum))
 			c = __uint_as_float(__float_as_uint(c) - 1);
