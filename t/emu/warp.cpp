@@ -125,6 +125,10 @@ float cut_off_sum(const float *a, const float *b, int n, float c)
 		}
 		for (int i = 0; i < 4; i++)
 			largest = most[i] > largest ? most[i] : largest;
+		if (!largest) {
+			c = 0;
+			continue;
+		}
 		if (largest <= LEAST || largest >= MOST) { /* too small or too large to shift, or NaN */
 			c = 0;
 			for (int i = 0; i < 17; i++)
