@@ -26,12 +26,12 @@ setup() {
 }
 
 # phase NAME WORD..., midtrain WORD..., posttrain WORD..., testtime WORD...: run a phase with the tiny model.
-# midtrain takes seven batches, three in an epoch.
+# midtrain takes five batches, three in an epoch.
 phase() {
 	RF_BIN=$RF_BIN timeout 200 make -s -f "$ROOT/pipelines/$1.mk" MODEL="$P/ckpt" BATCH=6 MINI_BATCH=3 \
 		LR=1e-3 COMPUTE='--threads 1' "${@:2}"
 }
-midtrain() { phase midtrain DATA="$P/some.rf" BATCHES=7 "$@"; }
+midtrain() { phase midtrain DATA="$P/some.rf" BATCHES=5 "$@"; }
 posttrain() { phase posttrain DATA="$P/asked.jsonl" "$@"; }
 testtime() { phase testtime DATA="$P/asked.jsonl" MAX_NEW=4 "$@"; }
 export -f phase midtrain posttrain testtime
@@ -62,9 +62,10 @@ records() {
 	midtrain RUN=b FUSED=1 COMMIT_EVERY=1h
 	same_step b "$P/want"
 	# AFTER and EVAL follow each commit
-	midtrain RUN=c FUSED=1 COMMIT_EVERY=2 AFTER='echo "$$AT" >>c/after' EVAL="$P/some.rf"
-	[ "$(paste -sd' ' c/after)" = '4 6 8 12 14' ]
-	[ "$(jq -c .step c/eval.jsonl | paste -sd' ')" = '0 4 6 8 12 14' ]
+	rf-cat --range 0:2 -o two.rf "$P/some.rf"
+	midtrain RUN=c FUSED=1 COMMIT_EVERY=2 AFTER='echo "$$AT" >>c/after' EVAL=two.rf EVAL_REWARD=
+	[ "$(paste -sd' ' c/after)" = '4 6 8 10' ]
+	[ "$(jq -c .step c/eval.jsonl | paste -sd' ')" = '0 4 6 8 10' ]
 	same_step c "$P/want"
 }
 
