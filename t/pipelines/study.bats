@@ -78,13 +78,17 @@ facts() {
 	[ "$(wc -l <want)" -eq 12 ]
 	grep -v '"reward":0,' want >counted
 	[ "$(wc -l <counted)" -ge 9 ]
-	while read -r line; do
-		length=$(jq .prompt_len <<<"$line") reward=$(jq .reward <<<"$line")
-		jq -c '{tokens}' <<<"$line" | rf-tokenize --vocab 40 --format ids --no-eos |
-			edited 'if .type == "seq" then .body.prompt_len = '"$length"' else . end' |
-			rf-ntp --eval --loss response -m "$M" |
-			jq -e --argjson r "$reward" '.nll + $r | . < 1e-5 and . > -1e-5' >/dev/null
-	done <counted
+	# the text after each rollout as a response, one record for each rollout
+	jq -c '{tokens}' counted | rf-tokenize --vocab 40 --format ids --no-eos |
+		rf-dump --json | jq -c --slurpfile of counted 'if .type == "seq"
+			then .body.prompt_len = $of[.body.id].prompt_len else . end' |
+		rf-cat --json >responses.rf
+	for ((i = 0; i < $(wc -l <counted); i++)); do
+		rf-cat --range $i:$((i + 1)) responses.rf | rf-ntp --eval --loss response -m "$M"
+	done >losses
+	[ "$(wc -l <losses)" -eq "$(wc -l <counted)" ]
+	jq -se --slurpfile of counted 'to_entries
+		| all(.value.nll + $of[.key].reward | . < 1e-5 and . > -1e-5)' losses >/dev/null
 	# the reward is 0 where no text follows
 	edited 'if .body.positions then .body.positions.data[1] = .body.tokens.shape[0] - 3 else . end' \
 		in.rf | rf-reward --exec "$P/../examples/surprise.sh" | json - |
@@ -163,16 +167,20 @@ random rewards." ]
 	[ "$("$P/study-choose.sh" g/*/1.tsv)" = refine_1e-3_0.05 ]
 }
 
-# small_study: copies the pipelines, with a model of width 32 and a tokenizer of less text, for make check
+# small_study: copies the pipelines, with a model of width 16, a smaller tokenizer of less text and shorter
+# answers, for make check
 small_study() {
 	mkdir pipelines
 	cp -r "$ROOT"/pipelines/{*.mk,lib,demo,study,examples} pipelines
 	[ -z "${RF_ALL:-}" ] || return 0
-	sed -i 's/"hidden_size": 128/"hidden_size": 32/; s/"num_hidden_layers": 3/"num_hidden_layers": 1/' \
-		pipelines/study/study-delta_net.json
+	sed -i 's/"hidden_size": 128/"hidden_size": 16/; s/"num_hidden_layers": 3/"num_hidden_layers": 1/
+		s/"vocab_size": 2048/"vocab_size": 1024/' pipelines/study/study-delta_net.json
+	sed -i 's/\(scores facts-$times\) 16/\1 4/; s/\(scores needle-$times\) 48/\1 8/' \
+		pipelines/study/study-measure.sh
 	# only texts of 50000 to 64000 bytes, and words that appear in them at least 20 times
 	sed -i 's/-lt $smallest ]/-lt 50000 ] || [ "$(wc -c <"$pod")" -gt 64000 ]/' pipelines/demo/corpus.sh
-	sed -i 's/facts 0 3000 /facts 0 300 /; s/\$1 >= 60 /$1 >= 20 /' pipelines/study/study-data.sh
+	sed -i 's/facts 0 3000 /facts 0 300 /; s/\$1 >= 60 /$1 >= 20 /
+		s/vocab_size=2048/vocab_size=1024/' pipelines/study/study-data.sh
 }
 
 # study WORD...: makes a tiny study
