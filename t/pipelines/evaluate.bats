@@ -41,6 +41,14 @@ needles() { evaluate LENGTH=1k,2k SAMPLES=12 BATCH=40 GENERATE="$P/rule" "$@"; }
 export -f evaluate real needles
 export ROOT RF_BIN
 
+# without_figures: from then on gnuplot draws empty figures, in a test that does not look at them
+without_figures() {
+	mkdir stubs
+	printf '#!/bin/sh\n: >scores.png\n: >heat.png\n' >stubs/gnuplot
+	chmod +x stubs/gnuplot
+	[ -n "${RF_ALL:-}" ] || PATH=$PWD/stubs:$PATH
+}
+
 # table FILE: prints the rows that a report must have for the scores in a file
 table() {
 	python3 - "$1" <<-'END'
@@ -148,7 +156,7 @@ same() {
 	for i in 1 2 3; do
 		echo "{\"question\": \"Who is $i?\", \"answers\": [\"no $i\"], \"context\": \"He is no $i.\"}"
 	done >qa.jsonl
-	needles RUN=run TASK=niah_multivalue,vt,qa_1,fwe HAYSTACK="$P/essay.txt" QA=qa.jsonl
+	needles RUN=run SAMPLES=8 TASK=niah_multivalue,vt,qa_1,fwe HAYSTACK="$P/essay.txt" QA=qa.jsonl
 	zstd -dcq run/questions.jsonl.zst >questions.jsonl
 	rf-dump --pred run/answers/*.rf >pred.jsonl
 	python3 - >want <<-'END'
@@ -199,7 +207,7 @@ same() {
 	# the figure has the other model's scores, too
 	[ "$(size b/scores.png)" != "$(size a/scores.png)" ]
 	# answers in many files give the same scores as in one file
-	needles RUN=c TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=a BATCH=1
+	needles RUN=c TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=a BATCH=$((${RF_ALL:+1} + 0 ? 1 : 9))
 	cmp b/scores.jsonl c/scores.jsonl
 	needles RUN=b TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=c
 	diff <(table b/scores.jsonl) <(rows b/report.md)
@@ -210,7 +218,7 @@ same() {
 	diff <(table b/scores.jsonl) <(rows b/report.md)
 	run -2 needles RUN=b TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=none
 	[[ "$output" == *'b: AGAINST=none: no scores of an evaluation'* ]]
-	needles RUN=d TASK=niah_multikey_2,vt SAMPLES=6 SEED=1
+	needles RUN=d TASK=niah_multikey_2,vt LENGTH=1k SAMPLES=1 SEED=1
 	run -2 needles RUN=b TASK=niah_multikey_2,vt SAMPLES=6 AGAINST=d
 	[[ "$output" == *'the id 0 stands for two different questions'* ]]
 	# the error for a damaged file of the other run names this file
@@ -222,6 +230,7 @@ same() {
 }
 
 @test "evaluate.mk: leaves out tasks that lack a text or questions, or refuses them if TASK names them" {
+	without_figures
 	run -0 --separate-stderr needles RUN=run SAMPLES=1 LENGTH=4k
 	[[ "$stderr" == *'run: left out, for lack of a file: niah_single_2,niah_single_3,niah_multikey_1,'\
 'niah_multivalue,niah_multiquery (HAYSTACK=file) qa_1,qa_2 (QA=file)'* ]]
@@ -247,6 +256,7 @@ ruler() {
 }
 
 @test "evaluate.mk: SUITE=ruler takes task and length from a file's path, and depths from the text" {
+	without_figures
 	# the upper folder is named like a task and a length, but the lower folders take precedence
 	mkdir -p cwe-8192/2048/data/vt cwe-8192/1024/data plain
 	ruler vt 2k 3 >cwe-8192/2048/data/vt/validation.jsonl
@@ -289,6 +299,7 @@ ruler() {
 }
 
 @test "evaluate.mk: SUITE=longbench asks prompts unchanged, for as many new tokens as the task has" {
+	without_figures
 	cat >lines.jsonl <<-'END'
 		{"prompt":"\u00e9\ud83d\ude00\u2028\"\\ \n ","answers":["x"],"task":"trec","max_gen_tokens":3}
 		{"prompt":"b","answers":["x","y"],"dataset":"samsum","all_classes":null}
@@ -331,6 +342,7 @@ ruler() {
 }
 
 @test "evaluate.mk: SUITE=files takes lines with any keys, or a stream, and checks them before any answer" {
+	without_figures
 	printf '{"q":"%s","of":["x","b"],"task":"qasper","len":%d}\n' a 1 b 2 c 1 >q.jsonl
 	evaluate RUN=run SUITE=files DATA=q.jsonl PROMPT_KEY=q ANSWER_KEY=of META_KEY=len BY=task,len \
 		MAX_NEW=3
@@ -377,13 +389,16 @@ ruler() {
 }
 
 @test "evaluate.mk: a run as MODEL answers all questions by one step's weights; other weights are refused" {
+	without_figures
 	rf-init --from "$P/ckpt" model
 	cp -a model elsewhere
-	needles RUN=run MODEL=model TASK=vt SAMPLES=2 GENERATE='rf-generate --max-new 2' BATCH=2
+	# three questions in two batches
+	words=(MODEL=model TASK=vt LENGTH=1k SAMPLES=3 GENERATE='rf-generate --max-new 2' BATCH=2)
+	needles RUN=run "${words[@]}"
 	[ "$(cat run/step)" = model/step-000000 ]
-	rf-ntp -m model --lr 1e-2 "$P/want/questions.rf"
+	rf-cat --range 0:1 -o one.rf "$P/want/questions.rf"
+	rf-ntp -m model --lr 1e-2 one.rf
 	rm run/answers/batch-000001.rf
-	words=(MODEL=model TASK=vt SAMPLES=2 GENERATE='rf-generate --max-new 2' BATCH=2)
 	needles RUN=run "${words[@]}"
 	for file in run/answers/*.rf; do rf-dump --head "$file" | grep ^model; done | uniq | wc -l >models
 	[ "$(cat models)" -eq 1 ]
@@ -403,7 +418,7 @@ ruler() {
 	words[0]=MODEL=ckpt
 	needles RUN=other "${words[@]}"
 	rm other/answers/batch-000001.rf
-	rf-ntp -m "$P/ckpt" --lr 1e-2 --weights-out other-ckpt "$P/want/questions.rf"
+	rf-ntp -m "$P/ckpt" --lr 1e-2 --weights-out other-ckpt one.rf
 	cp other-ckpt/model.safetensors ckpt
 	run -2 needles RUN=other "${words[@]}"
 	[[ "$output" == *'other: ckpt has other weights than when the first questions were answered'* ]]
@@ -411,13 +426,15 @@ ruler() {
 }
 
 @test "evaluate.mk: a step answers all questions even if the run removes the step meanwhile" {
+	without_figures
 	rf-init --from "$P/ckpt" model
-	words=(MODEL=model TASK=vt SAMPLES=4 BATCH=2 GENERATE='rf-generate --max-new 2')
+	words=(MODEL=model TASK=vt LENGTH=1k SAMPLES=3 GENERATE='rf-generate --max-new 2' BATCH=2)
 	needles RUN=want "${words[@]}"
+	rf-cat --range 0:1 -o one.rf "$P/want/questions.rf"
 	mkdir bin
 	printf '#!/bin/sh\nrm -rf model/step-000000\nexec rf-generate --max-new 2 "$@"\n' >bin/removes
 	chmod +x bin/removes
-	words[4]="GENERATE=$PWD/bin/removes"
+	words+=("GENERATE=$PWD/bin/removes")
 	needles RUN=run "${words[@]}"
 	cmp run/each.jsonl want/each.jsonl
 	[ ! -e model/step-000000 ]
@@ -427,10 +444,10 @@ ruler() {
 	rf-init --from "$P/ckpt" model
 	cat >bin/removes <<-END
 		#!/bin/sh
-		rf-ntp -m model --keep 1 --lr 1e-2 "$P/want/questions.rf" >&2
+		rf-ntp -m model --keep 1 --lr 1e-2 one.rf >&2
 		exec rf-needle "\$@"
 	END
-	words[4]='GENERATE=rf-generate --max-new 2'
+	words+=(GENERATE='rf-generate --max-new 2')
 	needles RUN=early "${words[@]}" NEEDLE="$PWD/bin/removes"
 	cmp early/each.jsonl want/each.jsonl
 	[ ! -e model/step-000000 ]
@@ -471,6 +488,7 @@ ruler() {
 }
 
 @test "evaluate.mk: leaves out a task at a length that is too short, or refuses it if TASK names it" {
+	without_figures
 	run -0 --separate-stderr needles RUN=run SAMPLES=2 LENGTH=512,2k
 	[[ "$stderr" == *'rf-needle: left out, too short: vt at length 512 (it needs '* ]]
 	[ "$(jq -c 'select(.task == "vt") | .length' run/scores.jsonl)" = 2048 ]
@@ -503,6 +521,7 @@ ruler() {
 }
 
 @test "evaluate.mk: a tokenizer other than bytes causes no warning from the programs that count tokens" {
+	without_figures
 	mkdir tokenizer
 	zstd -qdc "$G/tokenizer/qwen3_5.json.zst" >tokenizer/tokenizer.json
 	jq '.vocab_size = 4008 | .eos_token_id = 4000' "$P/config.json" >config.json
