@@ -9,10 +9,8 @@ setup_file() {
 	export P=$BATS_FILE_TMPDIR
 	tiny_model_and_text
 	rf-cat --range 0:22 -o "$P/some.rf" "$P/text.rf"
-	for i in $(seq 13); do
-		jq -nc --arg i "$i" '{prompt: ("Words: red blue and \($i) more. " * 2), answer: " \($i)",
-			answers: [" \($i)"]}'
-	done >"$P/asked.jsonl"
+	seq 13 | jq -c '{prompt: ("Words: red blue and \(.) more. " * 2), answer: " \(.)", answers: [" \(.)"]}' \
+		>"$P/asked.jsonl"
 	local began=${EPOCHREALTIME/./}
 	midtrain RUN="$P/want" KEEP=1
 	posttrain RUN="$P/post"

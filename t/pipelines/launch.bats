@@ -7,9 +7,8 @@ setup_file() {
 	have_mpi || return 0
 	export P=$BATS_FILE_TMPDIR
 	tiny_model_and_text
-	for i in $(seq 18); do
-		jq -nc --arg i "$i" '{prompt: ("Words: red blue and \($i) more. " * 2), answer: " \($i)"}'
-	done >"$P/asked.jsonl"
+	# two batches
+	seq 12 | jq -c '{prompt: ("Words: red blue and \(.) more. " * 2), answer: " \(.)"}' >"$P/asked.jsonl"
 	phase midtrain RUN="$P/want" DATA="$P/text.rf"
 }
 setup() {
@@ -26,22 +25,25 @@ by() { echo "mpirun --bind-to none -n $1"; }
 
 @test "LAUNCH: mid-training ends with the same bytes for any number of ranks, also if the number changes" {
 	for n in 2 ${RF_ALL:+3}; do
+		phase midtrain RUN=a DATA="$P/text.rf" BATCHES=1
 		phase midtrain RUN=a DATA="$P/text.rf" BATCHES=2 LAUNCH="$(by $n)" KEEP=1
-		[ "$(jq .world a/log.jsonl | sort -u)" = "$n" ]
-		[ "$(ls a/streams | wc -l)" -eq $((2 * n)) ]
+		[ "$(jq -sc 'map(.world)' a/log.jsonl)" = "[1,1,$n,$n]" ]
+		[ "$(ls a/streams | wc -l)" -eq "$n" ]
 		phase midtrain RUN=a DATA="$P/text.rf" BATCHES=3 LAUNCH="$(by $((5 - n)))"
 		same_run "$P/want" a
 		diff <(figures "$P/want/log.jsonl") <(figures a/log.jsonl)
+		[ ! -e a/.ranks ]
 		rm -r a
 	done
-	phase midtrain RUN=a DATA="$P/text.rf" BATCHES=1
-	phase midtrain RUN=a DATA="$P/text.rf" LAUNCH="$(by 2)"
-	same_run "$P/want" a
-	[ ! -e a/.ranks ]
+	[ -z "${RF_ALL:-}" ] || {
+		phase midtrain RUN=a DATA="$P/text.rf" BATCHES=1
+		phase midtrain RUN=a DATA="$P/text.rf" LAUNCH="$(by 2)"
+		same_run "$P/want" a
+	}
 }
 
 @test "LAUNCH: a launcher that starts ranks with an empty environment trains the same bytes" {
-	local words=(DATA="$P/text.rf" KEEP_STEPS=9)
+	local words=(DATA="$P/text.rf" BATCHES=2 KEEP_STEPS=9)
 	words+=(OPTIM='--mini-batch 3 --lr 1e-3 --lr-schedule linear --total-steps auto')
 	elsewhere="env -i HOME=$HOME PATH=/usr/bin:/bin ${RF_ISA:+RF_ISA=$RF_ISA} RF_MPI=$RF_MPI"
 	elsewhere+=' OMPI_ALLOW_RUN_AS_ROOT=1'
