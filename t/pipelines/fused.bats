@@ -9,8 +9,8 @@ setup_file() {
 	export P=$BATS_FILE_TMPDIR
 	tiny_model_and_text
 	rf-cat --range 0:22 -o "$P/some.rf" "$P/text.rf"
-	seq 13 | jq -c '{prompt: ("Words: red blue and \(.) more. " * 2), answer: " \(.)", answers: [" \(.)"]}' \
-		>"$P/asked.jsonl"
+	seq 13 | jq -c '{prompt: ("Words: red blue and \(.) more. " * 2), answer: " \(.)",
+		answers: [" \(.)"]}' >"$P/asked.jsonl"
 	local began=${EPOCHREALTIME/./}
 	midtrain RUN="$P/want" KEEP=1
 	posttrain RUN="$P/post"

@@ -28,6 +28,13 @@ phase() { RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/$1.mk" "${@:2}"; }
 nothing_ran() { [ -z "$(find "$BATS_TEST_TMPDIR" -name PWN)" ]; }
 # weights RUN: prints the hash of its weights
 weights() { sha256sum <"$1/latest/model.safetensors"; }
+# without_figures: from then on gnuplot draws empty figures, where a test does not look at the figures
+without_figures() {
+	mkdir stubs
+	printf '#!/bin/sh\n: >scores.png\n: >heat.png\n: >curves.png\n' >stubs/gnuplot
+	chmod +x stubs/gnuplot
+	[ -n "${RF_ALL:-}" ] || PATH=$PWD/stubs:$PATH
+}
 need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"; }
 
 @test "names: midtrain.mk trains the same weights whatever the names of model, text, key and folder are" {
@@ -97,6 +104,7 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 	grep -qE -- '^- [0-9.]+ s, loading included: [1-9][0-9]* tokens a second$' lr=1/report.md
 	run ! grep -q nan lr=1/report.md
 	# names of HAYSTACK and QA
+	without_figures
 	yes 'The road went on. Few asked where it led to.' | head -n 60 >"$odd.txt"
 	echo '{"question": "Who?", "answers": ["no"], "context": "He is no."}' >"$odd.qa"
 	phase evaluate RUN=needle MODEL="$P/ckpt" TASK=niah_single_2,qa_1 LENGTH=1k SAMPLES=1 MAX_NEW=2 \
@@ -244,6 +252,8 @@ noted() {
 	phase curves RUNS=r OUT=r-curves EVAL=v.rf
 	[ "$(jq -c .step r/eval.jsonl)" = 0 ]
 	# commands in its eval-reward.words
+	local drawing=$PATH
+	without_figures
 	lines=('touch PWN; cat "$EVAL"' 'rf-cat "$EVAL" | rf-reward --exec ./PWN' 'rf-cat -o PWN "$EVAL"'
 		'rf-cat "$EVAL" $(touch PWN)')
 	[ -z "${RF_ALL:-}" ] || lines+=('rf-cat "$EVAL" | rf-select --exec ./PWN' 'rf-cat "$EVAL" >PWN'
@@ -251,7 +261,7 @@ noted() {
 	for line in "${lines[@]}"; do
 		rm r/eval.jsonl
 		printf 'eval_line=%s\n' "$line" >r/eval-reward.words
-		seen phase curves RUNS=r OUT=r-curves EVAL=v.rf 2>err
+		phase curves RUNS=r OUT=r-curves EVAL=v.rf 2>err
 		grep -q 'the rewards are made by a command that is not one of rf-tools, so it is not run' err
 	done
 	noted $'esc\033[31m'
@@ -265,6 +275,7 @@ noted() {
 		rm -r fifo
 	done
 	# the name of a stream
+	PATH=$drawing
 	rf-entropy -m "$P/ckpt" v.rf | rf-select --margin 4 -o "$odd.rf"
 	phase entropy STREAM="$(typed "$odd").rf" OUT="$(typed "$out")"
 	[ "$(head -c 4 "$out/entropy.png" | tail -c 3)" = PNG ]
@@ -379,9 +390,12 @@ noted() {
 		[[ "$output" == "DATA='$word': a quote is not closed, or a backslash ends it"* ]]
 	done
 	expect 'q=~root a:~/b' $'q=~root\na:~/b'
-	list=$(printf 'no-file-%d.jsonl ' {1..3000})
-	[ "$(timeout 20 bash -c '. "$1/pipelines/lib/files.sh"; files_of DATA "$2"; echo ${#files[@]}' x \
-		"$ROOT" "$list")" -eq 3000 ]
+	# a long list takes seconds
+	local n=800 seconds=4
+	[ -z "${RF_ALL:-}" ] || n=3000 seconds=20
+	list=$(seq -f 'no-file-%g.jsonl ' $n | tr -d '\n')
+	[ "$(timeout $seconds bash -c '. "$1/pipelines/lib/files.sh"; files_of DATA "$2"; echo ${#files[@]}' \
+		x "$ROOT" "$list")" -eq $n ]
 	nothing_ran
 }
 
