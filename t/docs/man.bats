@@ -12,7 +12,7 @@ setup_file() {
 	echo '{"tokenizer_class": "ByT5Tokenizer"}' >ckpt/tokenizer_config.json
 	awk 'BEGIN {
 		srand(1)
-		for (i = 0; i < 256; i++) {
+		for (i = 0; i < 64; i++) {
 			line = ""
 			for (t = 0; t < 48 + i % 16; t++)
 				line = line "," int(3 + 37 * rand())
@@ -20,7 +20,7 @@ setup_file() {
 		}
 	}' >ids.jsonl
 	rf-tokenize --vocab 40 --format ids -o corpus.rf ids.jsonl 2>/dev/null
-	rf-cat --range 0:16 -o valid.rf corpus.rf
+	rf-cat --range 0:6 -o valid.rf corpus.rf
 	rf-dump --json valid.rf | sed 's/"body":{\("id":.*\)}}$/"body":{\1,"prompt_len":40}}/' |
 		rf-cat --json -o tasks.rf
 	rf-entropy -m RUN -o entropy.rf valid.rf

@@ -7,7 +7,7 @@ setup() {
 }
 
 @test "stream: a stream that is damaged anywhere is refused, or is still the same stream" {
-	unit stream $(( ${RF_ALL:+1} + 0 ? 1 : 11)) "$S/tokens.rf" "$S/rewarded.rf"
+	unit stream $(( ${RF_ALL:+1} + 0 ? 1 : 23)) "$S/tokens.rf" "$S/rewarded.rf"
 }
 
 @test "stream: a message, head or record that breaks any one rule is refused with a message" {
