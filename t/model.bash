@@ -8,7 +8,7 @@ like_cpu=${RF_DEVICE:-cpu}
 # texts VOCAB ID:T...: prints a stream of random texts
 texts() { "$RF_UNITS/helper/model" texts "$@"; }
 # json FILE: prints the bodies of a stream's records, one a line; drawn FILE: the tokens of their rollouts
-json() { rf-dump --json "$1" | sed -n 's/^{"seq":[0-9]*,"type":"seq","body":\(.*\)}$/\1/p'; }
+json() { rf-dump --json "$1" | sed -n 's/^{"seq":[0-9]*,"type":"seq","body"://; T; s/}$//p'; }
 drawn() { json "$1" | jq -c .rollout.tokens; }
 # wrote FILE: prints the tokens of the samples up to their ends, one record a line
 wrote() {
