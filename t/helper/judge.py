@@ -1,9 +1,7 @@
 """judge.py MODE -- the command of tests of rf-reward --exec and rf-select --exec; MODE names its mistake."""
 import json
 import os
-import queue
 import sys
-import threading
 import time
 
 mode = sys.argv[1]
@@ -50,6 +48,9 @@ if mode == "ahead":                                          # answers each reco
             say(json.dumps(answer(kept.pop(0))))
     lines = kept
 if mode == "threads":  # one thread reads as fast as it can, the other one answers slowly
+    import queue      # other modes start often, and need neither
+    import threading
+
     todo, begun = queue.Queue(), threading.Event()
 
     def read():
