@@ -9,7 +9,7 @@ setup() {
 # bodies [options] [file ...]: prints the sequences that rf-tokenize --bytes writes, as JSON, one a line
 bodies() {
 	rf-tokenize --bytes "$@" 2>err | rf-dump --json >out.json || return
-	sed -n 's/^{"seq":[0-9]*,"type":"seq","body":\(.*\)}$/\1/p' out.json
+	sed -n 's/^{"seq":[0-9]*,"type":"seq","body"://; T; s/}$//p' out.json
 }
 
 # tokens ID TEXT [JSON]: prints the body of a sequence of these bytes, with these keys; '.' is the end token
@@ -781,6 +781,7 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 }
 
 @test "rf-tokenize: --bos auto puts the tokens of the post-processor before a text" {
+	local n=0 files
 	mkdir m
 	echo '{"p":"a"}' >a.jsonl
 	zstd -dcq "$G/tokenizer/gpt2.json.zst" | jq -c '.model |=
@@ -793,13 +794,10 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 				two: {id: "two", ids: [5, 6], tokens: ["x", "y"]}}};
 		def around(n): {type: n, cls: ["<s>", 7], sep: ["</s>", 9]};
 		def q(l): {type: "Sequence", processors: l}; def bl: {type: "ByteLevel"};'
+	# processors NAME: makes good.json with each post-processor of the table on standard input
+	processors() { tr '!' '|' | sed 's/.*/.post_processor = (&)/' | variants good.json "$1" "$special"; }
 	# PROCESSOR|IDS; tokenizers 0.23 puts these ids before a text
-	while IFS='|' read -r processor want; do
-		jq -c "$special .post_processor = (${processor//!/|})" good.json >m/tokenizer.json
-		have=$(rf-tokenize --tokenizer m --bos auto --prompt-key p a.jsonl 2>err | rf-dump --json |
-			jq -c 'select(.type == "seq") | .body.tokens.data')
-		[ "$have" = "[${want:+$want,}64]" ] || { echo "$processor: $have"; return 1; }
-	done <<-'END'
+	cat >table <<-'END'
 		t(["g", "s" ! s] + [a])|7,8
 		t(["two" ! s] + [a])|5,6
 		t([a] + ["s" ! s])|
@@ -813,13 +811,17 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 		q([t(["g" ! s] + [a]), around("BertProcessing")])|7,7,9
 		q([around("BertProcessing"), t(["s" ! s] + [a])])|8,7
 	END
+	cut -d '|' -f 1 table | processors right.
+	files=(right.*)
+	while IFS='|' read -r processor want; do
+		mv "${files[n++]}" m/tokenizer.json
+		have=$(rf-tokenize --tokenizer m --bos auto --prompt-key p a.jsonl 2>err | rf-dump --json |
+			sed -n 's/.*"type":"seq".*"tokens":{[^}]*"data":\(\[[^]]*\]\).*/\1/p')
+		[ "$have" = "[${want:+$want,}64]" ] || { echo "$processor: $have"; return 1; }
+	done <table
+	[ "$n" -eq 12 ]
 	# STATUS|PROCESSOR|WORDS
-	while IFS='|' read -r status processor said; do
-		jq -c "$special .post_processor = (${processor//!/|})" good.json >m/tokenizer.json
-		run -$status --separate-stderr \
-			rf-tokenize --tokenizer m --bos auto -o never --prompt-key p a.jsonl
-		[[ "$stderr" == "rf-tokenize: m/tokenizer.json: "*"$said"* ]] || { echo "$stderr"; return 1; }
-	done <<-'END'
+	cat >table <<-'END'
 		78|t([])|a post-processor that puts the text nowhere is not supported
 		78|t([a, a])|a post-processor that puts the text several times is not supported
 		78|q([t(["g", "s" ! s] + [a]), t([a])])|TemplateProcessing after another post-processor
@@ -829,6 +831,15 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 		65|around("BertProcessing") ! .cls = 5|'cls' is not a list of a name and an id
 		65|around("BertProcessing") ! .cls[1] = 99999|the post-processor puts the id 99999 before
 	END
+	cut -d '|' -f 2 table | processors wrong.
+	files=(wrong.*) n=0
+	while IFS='|' read -r status processor said; do
+		mv "${files[n++]}" m/tokenizer.json
+		run -$status --separate-stderr \
+			rf-tokenize --tokenizer m --bos auto -o never --prompt-key p a.jsonl
+		[[ "$stderr" == "rf-tokenize: m/tokenizer.json: "*"$said"* ]] || { echo "$stderr"; return 1; }
+	done <table
+	[ "$n" -eq 8 ]
 }
 
 @test "rf-tokenize: --threads changes neither the stream nor which of two bad documents is named" {
@@ -848,7 +859,7 @@ the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate spl
 	encode() { rf-tokenize --tokenizer tokenizer.json --threads "$@"; }
 	same() {
 		encode 1 "$@" 2>err >want
-		for n in 2 3; do
+		for n in 3 ${RF_ALL:+2}; do
 			encode $n "$@" 2>err.$n | cmp want
 			cmp err err.$n
 		done
