@@ -260,7 +260,7 @@ overtaken() {
 	rf-init --from ckpt old
 	echo '{"text": "the cat sat on a mat"}' >text.jsonl
 	rf-tokenize --tokenizer old text.jsonl >in.rf
-	fine() { json out | jq -e '.generation.text | length == 1' >json; }
+	fine() { json out | grep -q '"text":\["'; }
 	overtaken old tokenizer rf-generate -m r --max-new 2 in.rf
 	rf-dump --tokenizer old in.rf >want
 	fine() { cmp out want; }

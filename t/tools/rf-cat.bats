@@ -32,7 +32,7 @@ prompts() {
 }
 
 @test "rf-cat: keeps the promises of a filter" {
-	PROMISE_CUTS=${RF_ALL:+50}50 promises filter "$S/tokens.rf" rf-cat
+	PROMISE_CUTS=${RF_ALL:+5050} promises filter "$S/tokens.rf" rf-cat
 }
 
 @test "rf-cat: keeps the promises of a filter with --renumber, and with --shuffle, which gathers its input" {

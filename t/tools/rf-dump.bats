@@ -113,7 +113,7 @@ column() {
 # ---- the promises ------------------------------------------------------------------------------
 
 @test "rf-dump: keeps the promises of a sink" {
-	PROMISE_CUTS=${RF_ALL:+50}50 promises sink "$G/stream/tokens.rf" rf-dump
+	PROMISE_CUTS=${RF_ALL:+5050} promises sink "$G/stream/tokens.rf" rf-dump
 	promises sink "$G/stream/rewarded.rf" rf-dump --tsv
 }
 

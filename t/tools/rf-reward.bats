@@ -20,7 +20,7 @@ judged() {
 }
 
 @test "rf-reward: keeps the promises of a filter" {
-	PROMISE_CUTS=${RF_ALL:+50}50 promises filter "$G/stream/rewarded.rf" rf-reward --kind hybrid
+	PROMISE_CUTS=${RF_ALL:+5050} promises filter "$G/stream/rewarded.rf" rf-reward --kind hybrid
 }
 
 @test "rf-reward --exec: keeps the promises of a filter" {

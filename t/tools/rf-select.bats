@@ -16,7 +16,7 @@ chosen() {
 }
 
 @test "rf-select: keeps the promises of a filter" {
-	PROMISE_CUTS=${RF_ALL:+50}50 promises filter "$G/stream/tokens.rf" \
+	PROMISE_CUTS=${RF_ALL:+5050} promises filter "$G/stream/tokens.rf" \
 		rf-select --mode uniform --chunks 2 -k 2 --margin 2
 }
 
