@@ -1,7 +1,7 @@
 # Functions for every test file.  Each test runs in a folder of its own.  $ROOT is the project, $RF_BIN its
 # programs, $RF_UNITS the programs of t/unit, t/helper, t/fuzz and t/emu, $G the reference cases.
 bats_require_minimum_version 1.5.0
-ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+ROOT=${BATS_TEST_DIRNAME%/*/*} # each test file is in a folder of t
 RF_BIN=${RF_BIN:-$ROOT/bin}
 RF_UNITS=${RF_UNITS:-$ROOT/build/t}
 G=$ROOT/t/golden
