@@ -116,7 +116,7 @@ separately() {
 }
 
 @test "differential: AdamW moves every weight as torch's optimizer does, with and without clipping" {
-	for m in delta lact; do
+	for m in ${RF_ALL:+delta} lact; do
 		M=$G/$m
 		rewarded 4 4 1:64 2:60 3:150 >in
 		rm -rf run log
@@ -134,7 +134,7 @@ separately() {
 }
 
 @test "differential: a post-training batch trains on every prompt token, then on the responses only" {
-	for m in delta lact; do
+	for m in delta ${RF_ALL:+lact}; do
 		M=$G/$m
 		texts 40 1:90 2:64 3:70 4:85 | edited 'if .type == "seq" then .body.prompt_len = 50 + .body.id
 			else . end' >joined

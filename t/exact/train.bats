@@ -379,7 +379,7 @@ prompts() {
 
 @test "train: --outer response equals the steps on the prompts and then a step of rf-ntp on the responses" {
 	local all=("rf-grpo --stale any:--mean tokens" "rf-ntp:--mean sequences") i=0
-	for m in delta-hybrid gated lact qwen ${RF_ALL:+delta lact-muon}; do
+	for m in delta-hybrid lact qwen ${RF_ALL:+delta gated lact-muon}; do
 		M=$G/$m
 		prompts 1 2 4 >in
 		[ -n "${RF_ALL:-}" ] && hows=("${all[@]}") || hows=("${all[i++ % 2]}") # one and the other

@@ -68,7 +68,7 @@ setup() {
 @test "rf-entropy: --dtype bf16 gives nearly the same entropies, in every family, at every --isa level" {
 	texts 40 1:300 2:64 >in
 	entropies() { rf-dump --json | jq 'select(.type == "seq").body.entropy.data[]'; }
-	for m in delta gated lact lact-muon qwen; do
+	for m in delta ${RF_ALL:+gated} lact lact-muon qwen; do
 		rf-entropy -m "$G/$m" in | entropies >f32
 		# Newton-Schulz computes in float32, but enlarges the rounding errors of its input
 		limit=$([ $m = lact-muon ] && echo 2.5e-2 || echo 1e-2)

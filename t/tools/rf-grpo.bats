@@ -52,7 +52,7 @@ setup() {
 }
 
 @test "rf-grpo: trains the same weights with any number of threads and on the check device" {
-	for m in ${RF_ALL:+delta lact} delta-hybrid gated lact-muon qwen; do
+	for m in ${RF_ALL:+delta gated lact} delta-hybrid lact-muon qwen; do
 		M=$G/$m
 		batch 1:200 2:70 3:9 4:1 >in
 		rm -rf a b

@@ -65,7 +65,7 @@ prompted() {
 
 @test "rf-ntp: threads, record order, --recompute and the check device do not change the weights" {
 	local how=(--segment 128)
-	for m in delta-hybrid gated lact-muon qwen ${RF_ALL:+delta lact} 'delta --mean sequences'; do
+	for m in delta-hybrid lact-muon qwen ${RF_ALL:+delta gated lact} 'delta --mean sequences'; do
 		read -ra words <<<"$m"
 		M=$G/${words[0]} how+=("${words[@]:1}")
 		texts 40 1:200 2:70 3:9 4:1 >in

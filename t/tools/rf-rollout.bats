@@ -143,7 +143,7 @@ placed() {
 }
 
 @test "rf-rollout: writes the same bytes with any number of threads and on the check device" {
-	for m in ${RF_ALL:+delta lact} delta-hybrid gated lact-muon qwen; do
+	for m in ${RF_ALL:+delta gated lact} delta-hybrid lact-muon qwen; do
 		M=$G/$m
 		chosen 5 6 1:300 2:41 3:64 >in
 		for threads in 1 3 ${RF_ALL:+2}; do
