@@ -77,8 +77,9 @@ mentions() {
 # edited FILTER [FILE]: prints the stream with its messages changed by a program of jq
 edited() { rf-dump --json "${2:--}" | jq -c "$1" | rf-cat --json; }
 
-# variants FILE NAME [DEFINITIONS]: changes a JSON document by each program of jq on standard input, one a line,
-# and writes the results to NAME000, NAME001, ...; a start of jq for each would take most of a test's time
+# variants FILE NAME [DEFINITIONS]: changes a JSON document by each program of jq on standard input, one a
+# line, and writes the results to NAME000, NAME001, ...; a start of jq for each would take most of a test's
+# time
 variants() {
 	{ echo "${3:-}"; sed 's/.*/(&)/' | paste -sd,; } | jq -c -f /dev/stdin "$1" |
 		command split -l 1 -d -a 3 - "$2"

@@ -42,8 +42,9 @@ codes() { cat code.* | paste -sd' '; }
 tiny_model_and_text() {
 	tiny_model
 	for page in "$ROOT"/man/*.1; do
-		head -c 3000 "$page" | jq -Rs '{text: .}' -c
-	done >"$P/text.jsonl"
+		head -c 3000 "$page"
+		printf '\1'
+	done | jq -Rsc 'split("\u0001")[:-1][] | {text: .}' >"$P/text.jsonl"
 	rf-tokenize --tokenizer "$P/ckpt" --max-len 128 --truncate split -o "$P/text.rf" "$P/text.jsonl"
 }
 # larger RUN...: makes runs of a model that is large enough to be divided into several parts

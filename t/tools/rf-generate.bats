@@ -23,8 +23,8 @@ spliced() {
 stops() { json "$1" | jq -c .generation.stop; }
 # texts_of FILE: prints the samples' texts
 texts_of() { json "$1" | jq -c .generation.text; }
-# answers FILE: prints the tokens, the reasons to stop and the texts of each record's samples, without repeated
-# lines; one start of jq for all three
+# answers FILE: prints the tokens, the reasons to stop and the texts of each record's samples, without
+# repeated lines; one start of jq for all three
 answers() {
 	json "$1" | jq -r '.generation | [[range(.length.data | length) as $i
 			| .tokens.data[$i * .tokens.shape[1]:][:.length.data[$i]]], .stop, .text]
