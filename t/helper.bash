@@ -115,6 +115,15 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 # figures LOG: prints a log without times and without the number of ranks
 figures() { jq -c 'del(.[keys[] | select(test("^timing_s|^perf|^world$"))])' "$1"; }
 
+# without_figures: from then on gnuplot draws empty figures, in a test that does not look at them
+without_figures() {
+	[ -z "${RF_ALL:-}" ] || return 0
+	mkdir stubs
+	printf '#!/bin/sh\n: >scores.png\n: >heat.png\n: >curves.png\n' >stubs/gnuplot
+	chmod +x stubs/gnuplot
+	PATH=$PWD/stubs:$PATH
+}
+
 # listing PAGE N: prints the Nth file that the section EXAMPLES of a page of the manual shows
 listing() {
 	awk -v n="$2" '/^\.Sh EXAMPLES/ { on = 1 } !on { next }

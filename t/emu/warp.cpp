@@ -117,7 +117,7 @@ float cut_off_sum(const float *a, const float *b, int n, float c)
 		for (int i = 0; i < (n - at < 16 ? n - at : 16); i++)
 			p[i + 1] = a[at + i] * b[at + i];
 		memcpy(x, p, sizeof x);
-		/* the bits of positive numbers have the order of the numbers; those of Inf and NaN are above */
+		/* bits of positive numbers have the order of the numbers; those of Inf and NaN are above */
 		for (int i = 0; i < 5; i++) {
 			const four_whole bits = (four_whole)x[i] & 0x7FFFFFFF;
 

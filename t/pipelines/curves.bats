@@ -26,14 +26,6 @@ curves() { RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/curves.mk" "$@"; }
 export -f midtrain
 export ROOT RF_BIN
 
-# without_figures: from then on gnuplot draws an empty figure, where a test does not look at the figure
-without_figures() {
-	mkdir stubs
-	printf '#!/bin/sh\n: >curves.png\n' >stubs/gnuplot
-	chmod +x stubs/gnuplot
-	[ -n "${RF_ALL:-}" ] || PATH=$PWD/stubs:$PATH
-}
-
 # evaluated DIR STEP: prints the line that eval.jsonl must have for this step
 evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
 # predicted FILE: prints the lines without the rewards of rollouts

@@ -41,14 +41,6 @@ needles() { evaluate LENGTH=1k,2k SAMPLES=12 BATCH=40 GENERATE="$P/rule" "$@"; }
 export -f evaluate real needles
 export ROOT RF_BIN
 
-# without_figures: from then on gnuplot draws empty figures, in a test that does not look at them
-without_figures() {
-	mkdir stubs
-	printf '#!/bin/sh\n: >scores.png\n: >heat.png\n' >stubs/gnuplot
-	chmod +x stubs/gnuplot
-	[ -n "${RF_ALL:-}" ] || PATH=$PWD/stubs:$PATH
-}
-
 # table FILE: prints the rows that a report must have for the scores in a file
 table() {
 	python3 - "$1" <<-'END'

@@ -28,13 +28,6 @@ phase() { RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/$1.mk" "${@:2}"; }
 nothing_ran() { [ -z "$(find "$BATS_TEST_TMPDIR" -name PWN)" ]; }
 # weights RUN: prints the hash of its weights
 weights() { sha256sum <"$1/latest/model.safetensors"; }
-# without_figures: from then on gnuplot draws empty figures, where a test does not look at the figures
-without_figures() {
-	mkdir stubs
-	printf '#!/bin/sh\n: >scores.png\n: >heat.png\n: >curves.png\n' >stubs/gnuplot
-	chmod +x stubs/gnuplot
-	[ -n "${RF_ALL:-}" ] || PATH=$PWD/stubs:$PATH
-}
 need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"; }
 
 @test "names: midtrain.mk trains the same weights whatever the names of model, text, key and folder are" {
