@@ -128,8 +128,8 @@ as_pipeline() {
 	models+=(${RF_ALL:+delta-hybrid lact-muon lact-prenorm gated-gva-neg qwen-tied})
 	local hows=('-n 1 --batch 6 --mini-batch 0 --recompute segment --keep 9'
 		'-n 8 --group position --batch 16 --mini-batch 16'
-		'-n 1 --kind hybrid --batch 0 --mini-batch 4'
-		'-n 8 --group sequence --batch 6 --mini-batch 4 --recompute segment') i=0
+		'-n 8 --group sequence --batch 6 --mini-batch 4 --recompute segment'
+		'-n 1 --kind hybrid --batch 0 --mini-batch 4') i=0
 	for M in "${models[@]/#/$G/}"; do
 		# in one of the four ways, in turns
 		[ -n "${RF_ALL:-}" ] && these=("${hows[@]}") || these=("${hows[i++ % 4]}")
@@ -138,7 +138,6 @@ as_pipeline() {
 			as_pipeline in "${ways[@]}" $how
 		done
 	done
-	as_pipeline in "${ways[@]}" -n 1 --kind hybrid --batch 0 --mini-batch 4
 	# the last case has one batch of four mini-batches
 	[ "$(jq -c '[.step, .commits]' b/latest/state.json)" = '[4,1]' ]
 	[ "$(jq -c .records b.log | paste -sd' ')" = '4 4 4 4' ]
