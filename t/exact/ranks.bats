@@ -457,7 +457,7 @@ hit() {
 	state >before
 	export BATCH=0:13 SHARE='--shard auto --mini-batch 4' RANKS='--ranks mpi --rank-timeout 1.5'
 	local told=0 tries=0 PATIENCE=8 GRACE=1
-	for order in n rn n rn; do
+	for order in n rn n rn n rn n rn; do
 		# twice, and again as long as MPI has told no rank of the kill
 		[ $((tries++)) -lt 2 ] || [ $told -eq 0 ] || [ -n "${RF_ALL:-}" ] || break
 		hit KILL 1 rf-grpo $order &
