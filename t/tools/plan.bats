@@ -104,7 +104,7 @@ check() {
 }
 # begins CASE [FILTER]: makes the model m and the run `run`, of the family of a golden case but larger, and
 # the file in: rewarded rollouts of texts, of which the first has $longest tokens
-longest=200 second=50 layers=2
+longest=300 second=50 layers=2
 [ -z "${RF_ALL:-}" ] || longest=1024 second=824 layers=4
 begins() {
 	jq ".hidden_size = 256 | .num_hidden_layers = $layers | .intermediate_size = 704 | .vocab_size = 4000
@@ -139,7 +139,7 @@ begins() {
 
 @test "plan: --dry-run counts the form of the weights that a later record with few rollouts may need" {
 	plain || skip "the device's own bookkeeping is not counted"
-	jq '.hidden_size = 512 | .num_hidden_layers = 2 | .intermediate_size = 1408 | .vocab_size = 4000' \
+	jq '.hidden_size = 512 | .num_hidden_layers = 3 | .intermediate_size = 1408 | .vocab_size = 4000' \
 		"$G/delta/config.json" >config.json
 	rf-init --config config.json m
 	texts 4000 1:128 2:100 | rf-entropy -m m | rf-select -k 16 | edited 'if .body.id == 2
