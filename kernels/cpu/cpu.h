@@ -145,8 +145,8 @@ struct cpu_product {
 };
 void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p);
 /* Tells whether a weight of n x k numbers is multiplied by small.c.  Only the weight's size decides, so that
- * the number of rows does not change how each row is computed.  It is below the 8 x 1024 numbers of a gate in
- * the smallest published models, whose products oneDNN computes faster. */
+ * the number of rows does not change how each row is computed.  A gate of the smallest published models has
+ * 8 x 1024 numbers and is not small. */
 static inline bool cpu_is_small_weight(int n, int k) { return (long)n * k < 8 << 10; }
 /* A weight that is kept as bf16 and multiplied as float32 is widened CPU_DEEP rows of (k, n) and CPU_WIDE
  * columns at a time.  A transposed A is copied CPU_SLAB columns at a time.  B is copied for products of at

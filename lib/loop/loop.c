@@ -1,8 +1,8 @@
 /* loop.c -- trains a run on a corpus, batch after batch.
  *
- * Between two batches the loop remembers nothing: it reads from the run which batch is next.  The
- * line reads from its environment which batch to train on.  So its text is the same for every batch, and can
- * be a word of the run. */
+ * Between two batches the loop remembers nothing: it reads from the run which batch is next.  It passes the
+ * number of the batch to the command line in the environment.  The text of the line is the same for every
+ * batch, and the run records it. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
