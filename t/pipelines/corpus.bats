@@ -106,7 +106,7 @@ questions() {
 	parquet -o all.jsonl a.parquet b.parquet
 	[ "$(wc -l <all.jsonl)" -eq 150 ]
 	[ "$(jq -c .index all.jsonl | paste -sd,)" = "$(seq -s, 0 149)" ]
-	line='{"prompt":"Question 1: é\n'$'\u2028''\"why\"?\nAnswer:","answer":["a1","b"],"task":"qa",'
+	line='{"prompt":"Question 1: é\n'$'\xe2\x80\xa8''\"why\"?\nAnswer:","answer":["a1","b"],"task":"qa",'
 	line+='"max_gen_tokens":64,"index":1,"score":0.25,"none":null}'
 	[ "$(sed -n 2p all.jsonl)" = "$line" ]
 	parquet a.parquet b.parquet | cmp - all.jsonl

@@ -359,7 +359,7 @@ start() {
 	# text, a space of no width, a byte order mark, a line separator, a tag
 	# seen: characters that are printed unchanged
 	odd='a\u001b]0;x\u0007\u009b\u202e\u2066\u2069\u061c\u200b\ufeff\u2028\udb40\udc41'
-	seen=$'\u00e9\u05d0\u4e2d\U1f600'
+	seen=$'\xc3\xa9\xd7\x90\xe4\xb8\xad\xf0\x9f\x98\x80'
 	jq -c --argjson odd "\"$odd$seen\"" \
 		'if .seq == 1 then .body.source = $odd | .body.meta = {($odd): $odd} else . end' good >raw
 	run ! grep -qF '\u202e' raw

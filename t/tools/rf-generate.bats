@@ -159,7 +159,8 @@ speaker() {
 @test "rf-generate: a NUL in a text becomes U+FFFD and does not end the text" {
 	speaker 100 3 101
 	echo '{"text":"x"}' | rf-tokenize --bytes --no-eos 2>err | rf-generate -m m --max-new 6 >out
-	[[ $(texts_of out) == *'a\ufffdb'* ]] || [[ $(texts_of out) == *a$'\ufffd'b* ]]
+	found=$(texts_of out)
+	[[ $found == *'a\ufffdb'* || $found == *a$'\xef\xbf\xbd'b* ]]
 	[ "$(texts_of out | jq -r '.[0] | length')" = 6 ]
 }
 
