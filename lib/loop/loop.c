@@ -53,12 +53,17 @@ static enum rf_code check_set(bool failed, struct rf_err *e)
 	return failed ? rf_fail(e, RF_ENOMEM, "out of memory (the environment)") : RF_OK;
 }
 
-/* Sets the variables that both the line and --after get: the newest step, its number and the batch. */
+/* Sets the variables that both the line and --after get: the newest step and its number, which are empty if
+ * there are no steps, and the batch. */
 static enum rf_code set_step(const struct rf_loop *l, int64_t batch, struct rf_err *e)
 {
 	char name[32], step[4096];
 	enum rf_code rc;
 
+	if (!rf_loop_has_steps(l))
+		return check_set(set_variable("STEP", "") || set_variable("AT", "") ||
+		                         set_number("BATCH", batch),
+		                 e);
 	rf_step_name(name, l->at);
 	if ((rc = rf_loop_file(l, name, step, e)) != RF_OK)
 		return rc;
@@ -148,13 +153,15 @@ static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 	return set_step(l, l->done, e);
 }
 
-/* Records that l->done batches are done, with the mean time of the batches after the first `noted`. */
+/* Records that l->done batches are done, with the mean time of the batches after the first `noted`.  If
+ * outputs count, only the first of these batches was made now. */
 static enum rf_code note_batches(struct rf_loop *l, int64_t noted, struct rf_err *e)
 {
-	const double now = rf_now(), each = (now - l->seen) / (double)(l->done - noted);
+	const bool one = l->set.count == RF_LOOP_OUTPUTS;
+	const double now = rf_now(), each = (now - l->seen) / (double)(one ? 1 : l->done - noted);
 
 	l->seen = now;
-	return rf_loop_note_time(l, each, e);
+	return rf_loop_note_time(l, one ? noted + 1 : l->done, each, e);
 }
 
 /* Finds out which batches a line has finished, and records them in data/times.tsv if they are missing
@@ -162,9 +169,10 @@ static enum rf_code note_batches(struct rf_loop *l, int64_t noted, struct rf_err
 static enum rf_code note_line(struct rf_loop *l, struct rf_err *e)
 {
 	const int64_t noted = l->done;
-	enum rf_code rc = rf_loop_look(l, e);
+	const enum rf_code rc = rf_loop_look(l, e);
+	const bool ours = l->done <= l->end || l->set.count == RF_LOOP_OUTPUTS; /* later outputs may exist */
 
-	return rc == RF_OK && l->done > noted && l->done <= l->end ? note_batches(l, noted, e) : rc;
+	return rc == RF_OK && l->done > noted && ours ? note_batches(l, noted, e) : rc;
 }
 
 /* Runs the line in a shell; with --launch the launcher starts this shell on every rank.  mpirun does not pass

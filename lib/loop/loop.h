@@ -13,7 +13,8 @@
  * is due.
  *
  * If outputs count as batches, the line commits nothing: a batch is done when the line has written the file
- * $OUTPUT, which appears whole or not at all.
+ * $OUTPUT, which appears whole or not at all.  Such a loop needs no weights: without `from` it makes no
+ * step, and the line names its weights.
  *
  *     RUN/data/words        the settings that the run was begun with (words.h)
  *     RUN/data/epoch-0.rf   the data in the order of the epoch

@@ -67,6 +67,8 @@ static enum rf_code check_from(const struct rf_loop *l, struct rf_err *e)
 	struct rf_ckpt c;
 	enum rf_code rc;
 
+	if (!rf_loop_has_steps(l))
+		return RF_OK;
 	if (!l->set.from)
 		return rf_fail(e, RF_EUSAGE,
 		               "missing option: --from model, since the run does not exist yet");
@@ -75,7 +77,7 @@ static enum rf_code check_from(const struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
-/* Checks that the data, if they exist, are a stream that the model can read. */
+/* Checks that the data, if they exist, are a stream that the model can read; model NULL: any stream. */
 static enum rf_code check_fit(const struct rf_loop *l, const char *model, struct rf_err *e)
 {
 	struct rf_ckpt c;
@@ -86,7 +88,7 @@ static enum rf_code check_fit(const struct rf_loop *l, const char *model, struct
 		return RF_OK;
 	if ((rc = rf_in_open(&in, l->corpus, UINT64_C(1) << 40, e)) != RF_OK)
 		return rc;
-	if ((rc = rf_ckpt_open(&c, model, e)) == RF_OK) {
+	if (model && (rc = rf_ckpt_open(&c, model, e)) == RF_OK) {
 		if ((rc = rf_ckpt_check_head(&c, rf_in_head(in), e)) != RF_OK)
 			rc = rf_blame(e, "%s does not fit %s", l->corpus, model);
 		rf_ckpt_close(&c);
@@ -131,7 +133,7 @@ static enum rf_code check_settings(const struct rf_loop *l, struct rf_err *e)
 		return rc;
 	if ((rc = rf_loop_begun(l, &begun, e)) != RF_OK || begun)
 		return rc;
-	if (access(lock, F_OK) < 0 && is_foreign(l->path)) {
+	if (rf_loop_has_steps(l) && access(lock, F_OK) < 0 && is_foreign(l->path)) {
 		int run = rf_run_of_step(l->path);
 
 		return run ? rf_fail(e, RF_EUSAGE,
@@ -235,7 +237,7 @@ static enum rf_code begin_run(struct rf_loop *l, struct rf_err *e)
 	enum rf_code rc;
 	bool there;
 
-	if ((rc = rf_loop_begun(l, &there, e)) != RF_OK || there)
+	if ((rc = rf_loop_begun(l, &there, e)) != RF_OK || there || !rf_loop_has_steps(l))
 		return rc;
 	if ((rc = rf_loop_file(l, "data/begun", begun, e)) != RF_OK ||
 	    (rc = rf_file_remove(begun, e)) != RF_OK ||

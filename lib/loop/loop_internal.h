@@ -19,6 +19,8 @@ void rf_loop_say(const struct rf_loop *l, const char *fmt, ...) __attribute__((f
 enum rf_code rf_loop_file(const struct rf_loop *l, const char *name, char *out, struct rf_err *e);
 /* Stores in *begun whether the run has a step. */
 enum rf_code rf_loop_begun(const struct rf_loop *l, bool *begun, struct rf_err *e);
+/* Returns whether the loop has a run with steps, not only outputs of lines that name their weights. */
+bool rf_loop_has_steps(const struct rf_loop *l);
 /* Writes the path of the output file of a batch; the first batch is 0. */
 enum rf_code rf_loop_output(const struct rf_loop *l, int64_t batch, char path[4096], struct rf_err *e);
 /* Sets l->at and l->done from the run. */
@@ -65,12 +67,11 @@ enum rf_code rf_loop_settle_words(struct rf_loop *l, struct rf_buf *words, struc
 
 /* ---- loop_report.c ------------------------------------------------------------------------- */
 
-/* Appends a line to data/times.tsv: l->done batches are done; seconds: the time of the last one; 0: not
- * known. */
-enum rf_code rf_loop_note_time(const struct rf_loop *l, double seconds, struct rf_err *e);
+/* Appends a line to data/times.tsv: a batch, from 1, is done; seconds: its time; 0: not known. */
+enum rf_code rf_loop_note_time(const struct rf_loop *l, int64_t batch, double seconds, struct rf_err *e);
 /* Checks that the loop made all commits of the run, by data/times.tsv.  cut: the last loop was killed, so
- * the line of the last commit may be missing; it is then added.  Errors: RF_EDATA: another program has
- * committed to the run. */
+ * the line of the last commit or output may be missing; it is then added.  Errors: RF_EDATA: another program
+ * has committed to the run. */
 enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_err *e);
 /* Returns the number of commits after which --after last succeeded, 0 if it never did; *seconds: its time. */
 int64_t rf_loop_after_done(const struct rf_loop *l, double *seconds);

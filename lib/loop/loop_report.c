@@ -23,12 +23,11 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-enum rf_code rf_loop_note_time(const struct rf_loop *l, double seconds, struct rf_err *e)
+enum rf_code rf_loop_note_time(const struct rf_loop *l, int64_t batch, double seconds, struct rf_err *e)
 {
 	char path[4096], line[100];
 	enum rf_code rc = rf_loop_file(l, "data/times.tsv", path, e);
-	int n = snprintf(line, sizeof line, "%" PRId64 "\t%" PRId64 "\t%.0f\n", l->done, l->at,
-	                 seconds * 1e6);
+	int n = snprintf(line, sizeof line, "%" PRId64 "\t%" PRId64 "\t%.0f\n", batch, l->at, seconds * 1e6);
 
 	return rc == RF_OK ? rf_file_append(path, line, (size_t)n, e) : rc;
 }
@@ -66,10 +65,12 @@ enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_e
 		}
 	}
 	free(text);
-	if (l->done <= last || l->set.count == RF_LOOP_OUTPUTS)
+	if (l->done <= last)
 		return RF_OK;
 	if (cut && (l->done == last + 1 || rf_loop_line_may(l)))
-		return rf_loop_note_time(l, 0, e);
+		return rf_loop_note_time(l, l->done, 0, e);
+	if (l->set.count == RF_LOOP_OUTPUTS)
+		return RF_OK;
 	return rf_fail(e, RF_EDATA,
 	               "another program has committed to the run: it has %" PRId64 " commits, and the loop "
 	               "made only the first %lld, up to step %lld: remove the steps after that one, or use "
@@ -192,7 +193,9 @@ void rf_loop_report(const struct rf_loop *l)
 
 	if (l->set.after)
 		rf_loop_after_done(l, &after);
-	rf_print(&p, "batch %" PRId64 " of %d, step %" PRId64, l->done, l->set.batches, l->at);
+	rf_print(&p, "batch %" PRId64 " of %d", l->done, l->set.batches);
+	if (rf_loop_has_steps(l))
+		rf_print(&p, ", step %" PRId64, l->at);
 	add_figures(l, &p);
 	add_time(&p, (usual_time(l) + after) * (double)(l->set.batches - l->done));
 	rf_buf_add(&p, "", 1);

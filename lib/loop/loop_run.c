@@ -43,6 +43,14 @@ enum rf_code rf_loop_begun(const struct rf_loop *l, bool *begun, struct rf_err *
 	return rc == RF_ENOINPUT ? RF_OK : rc;
 }
 
+bool rf_loop_has_steps(const struct rf_loop *l)
+{
+	bool begun;
+
+	return l->set.count == RF_LOOP_COMMITS || l->set.from || rf_loop_begun(l, &begun, NULL) != RF_OK ||
+	       begun;
+}
+
 enum rf_code rf_loop_output(const struct rf_loop *l, int64_t batch, char path[4096], struct rf_err *e)
 {
 	char name[4096];
@@ -72,6 +80,8 @@ enum rf_code rf_loop_look(struct rf_loop *l, struct rf_err *e)
 	bool begun;
 
 	l->at = l->done = 0;
+	if (!rf_loop_has_steps(l))
+		return count_outputs(l, before, e);
 	if ((rc = rf_loop_begun(l, &begun, e)) != RF_OK || !begun)
 		return rc;
 	if ((rc = rf_run_look(&run, l->path, e)) != RF_OK)

@@ -233,8 +233,8 @@ static void say_nothing(void *arg, char side, const char *line, size_t n)
 
 /* ---- the run's words ------------------------------------------------------------------------ */
 
-/* Counts the commits of a run without words as batches.  Refuses a run with drawn orders, because no word
- * tells to which data they belong. */
+/* Counts the commits or outputs of a run without words as batches.  Refuses a run with drawn orders, because
+ * no word tells to which data they belong. */
 static enum rf_code adopt_commits(struct rf_loop *l, struct rf_err *e)
 {
 	struct dirent **list;
@@ -250,10 +250,10 @@ static enum rf_code adopt_commits(struct rf_loop *l, struct rf_err *e)
 	if (rc != RF_OK || !l->done)
 		return rc;
 	rf_loop_say(l,
-	            l->done == 1 ? "the run has %" PRId64 " commit that no loop made: it counts as a batch"
-	                         : "the run has %" PRId64 " commits that no loop made: they count as batches",
-	            l->done);
-	return rf_loop_note_time(l, 0, e);
+	            l->done == 1 ? "the run has %" PRId64 " %s that no loop made: it counts as a batch"
+	                         : "the run has %" PRId64 " %ss that no loop made: they count as batches",
+	            l->done, l->set.count == RF_LOOP_OUTPUTS ? "output" : "commit");
+	return rf_loop_note_time(l, l->done, 0, e);
 }
 
 /* Reads --from from the run's words, so that the user need not repeat it for an existing run. */
@@ -293,6 +293,12 @@ static enum rf_code refuse_words(const struct rf_loop *l, const struct rf_buf *t
 	struct difference d = { l, told, words, say_changes(l), false };
 
 	rf_words_same(told, words, LATE, say_line, &d);
+	if (!rf_loop_has_steps(l))
+		return rf_fail(
+			e, RF_EDATA,
+			"%s: the run was started with other settings or data%s: use the same, or another "
+			"run, or remove %s completely",
+			path, d.shown ? " (<) than now (>)" : "", l->path);
 	return rf_fail(e, RF_EDATA,
 	               "%s: the run was started with other settings or data%s: use the same, or remove %s "
 	               "completely, or begin another run with this one's weights (--from %s, MODEL=%s; it "

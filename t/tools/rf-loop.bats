@@ -200,6 +200,41 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	run -65 loop want2 --count outputs --outputs answers
 }
 
+@test "rf-loop: with --count outputs a run without --from has no steps, and a missing output is made again" {
+	outputs() {
+		rf-loop -m "$@" --data corpus.rf --batch 4 --batches 3 --count outputs --outputs answers -- \
+			'echo $BATCH-$STEP$AT >>line; rf-cat --range $FROM:$TO -o "$OUTPUT" "$ORDER"'
+	}
+	mkdir folder
+	touch folder/words
+	outputs folder 2>said
+	sed -i '1s/: echo.*//' said
+	diff said - <<-'END'
+		rf-loop: folder: batches 1 to 3 of 4 sequences each
+		rf-loop: folder: batch 1 of 3, 0 s left
+		rf-loop: folder: batch 2 of 3, 0 s left
+		rf-loop: folder: batch 3 of 3, 0 s left
+	END
+	[ "$(ls folder | paste -sd' ')" = 'answers data words' ]
+	[ "$(paste -sd' ' line)" = '0- 1- 2-' ]
+	# each batch has its own time, also if later outputs exist
+	rm folder/answers/batch-000001.rf
+	outputs folder 2>/dev/null
+	[ "$(tail -n 1 line)" = 1- ]
+	[ "$(cut -f 1,2 folder/data/times.tsv | paste -sd' ')" = $'1\t0 2\t0 3\t0 2\t0' ]
+	[ "$(awk '$3 <= 0' folder/data/times.tsv)" = '' ]
+	# an output whose time was not recorded before a kill has a line, too
+	rm folder/data/status
+	sed -i '2,$d' folder/data/times.tsv
+	rm folder/answers/batch-000002.rf
+	outputs folder 2>/dev/null
+	[ "$(sed -n 2p folder/data/times.tsv)" = $'2\t0\t0' ]
+	run -65 outputs folder --seed 3
+	[[ $output == *'(<) than now (>): use the same, or another run, or remove folder completely' ]]
+	# without --count outputs the weights are needed
+	says 64 'rf-loop: new: missing option: --from...' rf-loop -m new --data corpus.rf -- "$LINE"
+}
+
 @test "rf-loop: an epoch has every sequence at most once, and the next epoch has another order" {
 	rf-cat --range 0:7 -o seven.rf corpus.rf
 	export L='rf-cat --range $FROM:$TO "$ORDER" | tee batch-$BATCH.rf | rf-ntp -m "$RUN" --at $AT'
