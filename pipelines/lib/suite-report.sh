@@ -82,7 +82,7 @@ draw "$lib/suite-bars.gp"
 cost() {
 	rf-dump --tsv --rows sample --columns sample,prompt_len,length,T --no-header \
 		"$run"/answers/batch-*.rf |
-		awk -F '\t' 'NR == FNR { seconds[$1] = $2 / 1e6; next }
+		awk -F '\t' 'NR == FNR { seconds[$1] = $3 / 1e6; next }
 			$2 == "NaN" { $2 = $4 }
 			$1 == 0 { questions++; read += $2; if ($2 > longest) longest = $2 }
 			{ written += $3 }
@@ -95,7 +95,7 @@ cost() {
 				printf "- as many rows as %.1f forward passes over the longest, %d tokens\n",
 					(read + written) / longest, longest
 				printf "- %.1f s, loading included: %.0f tokens a second\n", sum, speed
-			}' <(cat -- "$run/times.tsv") -
+			}' <(cat -- "$run/data/times.tsv") -
 }
 
 notes() {

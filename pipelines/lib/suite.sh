@@ -162,44 +162,16 @@ make_questions() {
 # model_of FILE: prints the weights that made its answers
 model_of() { rf-dump --head "$1" | grep '^model' || echo none; }
 
-# time_left TOKENS: prints the estimated time for this many more tokens
-time_left() {
-	local took=$((EPOCHSECONDS - began))
-	[ "$took" -gt 0 ] && [ "$read_now" -gt 0 ] || return 0
-	printf ', about %d s left' $((took * $1 / read_now))
-}
-
-# count_tokens FROM TO: prints the number of tokens of these prompts, and one for each answer
-count_tokens() {
-	local i sum=0
-	for ((i = $1; i < $2; i++)); do sum=$((sum + lengths[i] + 1)); done
-	echo "$sum"
-}
-
-# end_of BATCH: prints the number after that of its last question
-# shellcheck disable=SC2153  # a word of evaluate.mk
-end_of() { echo $((($1 + 1) * BATCH < n ? ($1 + 1) * BATCH : n)); }
-file_of() { printf '%s/answers/batch-%06d.rf\n' "$RUN" "$1"; }
-
-# answer_batch BATCH: writes its file, and a line of times.tsv
-answer_batch() {
-	local new=$RUN/answers/.new.rf at=${EPOCHREALTIME/[.,]/}
-	FROM=$(($1 * BATCH)) TO=$(end_of "$1") STEP=$weights QUESTIONS=$RUN/questions.rf OUTPUT=$new \
-		bash -eu -o pipefail -c \
-		'rf-cat --range "$FROM:$TO" "$QUESTIONS" | '"$GENERATE"' -m "$STEP" $COMPUTE -o "$OUTPUT"'
-	at=$((${EPOCHREALTIME/[.,]/} - at))
+# accept: renames a batch's answers from NEW to OUTPUT, if the weights that made them also made the others
+accept() {
 	local other
 	for other in "$RUN"/answers/batch-*.rf; do
-		[ ! -e "$other" ] || [ "$(model_of "$new")" = "$(model_of "$other")" ] ||
-			die 65 "$(shown "$step") has other weights than when the first questions were" \
-				"answered:" \
-				"use the same, or another RUN"
+		[ ! -e "$other" ] || [ "$(model_of "$NEW")" = "$(model_of "$other")" ] ||
+			die 65 "$(shown "$(<"$RUN/step")") has other weights than when the first questions" \
+				'were answered: use the same, or another RUN'
 		break
 	done
-	# ends a line that a crash cut
-	[ -z "$(tail -c 1 "$RUN/times.tsv" 2>/dev/null)" ] || echo >>"$RUN/times.tsv"
-	printf '%d\t%d\n' "$1" "$at" >>"$RUN/times.tsv"
-	mv "$new" "$(file_of "$1")"
+	mv "$NEW" "$OUTPUT"
 }
 
 # link_weights: links the files of the run's step into RUN/weights until all questions are answered, because
@@ -221,37 +193,28 @@ find_weights() {
 			"name another RUN for the newest step, or restore this one"
 }
 
+# answer_questions: answers the batches that have no answers yet.  The name of the file NEW tells rf-loop that
+# the file is incomplete
 answer_questions() {
-	local began=$EPOCHSECONDS read_now=0 unread=0 ready=0 left=() lengths n batch
-	# without a prompt_len a record is a prompt
-	mapfile -t lengths < <(rf-dump --tsv --rows record --columns prompt_len,T --no-header \
-		"$RUN/questions.rf" | awk '{ print ($1 == "NaN" ? $2 : $1) }')
-	n=${#lengths[@]}
+	local n batches left weights='' line
+	n=$(rf-dump --tsv --rows record --columns record --no-header "$RUN/questions.rf" | wc -l)
 	[ "$n" -gt 0 ] || die 65 "there are no questions"
+	batches=$(((n + BATCH - 1) / BATCH))
 	mkdir -p "$RUN/answers"
-	rm -f "$RUN"/answers/.*.rf "$RUN"/answers/.*.tmp-*
-	for ((batch = 0; batch * BATCH < n; batch++)); do
-		if [ -e "$(file_of "$batch")" ]; then
-			ready=$((ready + $(end_of "$batch") - batch * BATCH))
-		else
-			left+=("$batch")
-			unread=$((unread + $(count_tokens $((batch * BATCH)) "$(end_of "$batch")")))
-		fi
-	done
-	if [ ${#left[@]} -eq 0 ]; then
-		rm -rf "$RUN/weights"
-		return 0
+	left=$((batches - $(find "$RUN/answers" -name 'batch-*.rf' | wc -l)))
+	if [ "$left" -gt 0 ]; then
+		score --check "$RUN/questions.rf" >/dev/null
+		find_weights
 	fi
-	[ "$ready" -eq 0 ] || say "$ready of $n questions are answered"
-	score --check "$RUN/questions.rf" >/dev/null
-	find_weights
-	for batch in "${left[@]}"; do
-		answer_batch "$batch"
-		read_now=$((read_now + $(count_tokens $((batch * BATCH)) "$(end_of "$batch")")))
-		ready=$((ready + $(end_of "$batch") - batch * BATCH))
-		say "$ready of $n questions," \
-			"$((EPOCHSECONDS - began)) s$(time_left $((unread - read_now)))"
-	done
+	# shellcheck disable=SC2016  # the line's own variables
+	line='rf-cat --range "$FROM:$TO" "$ORDER" | '"$GENERATE"' -m "$WEIGHTS" $COMPUTE -o "$NEW"'
+	# shellcheck disable=SC2016
+	line+=' && "$ACCEPT" accept'
+	WEIGHTS=$weights NEW=$RUN/answers/.batch-new.tmp-0 ACCEPT=$lib/suite.sh \
+		rf-loop -m "$RUN" --data "$RUN/questions.rf" --order file --epochs 1 --batch "$BATCH" --rest \
+		--outputs answers --count outputs --stop-status 0 --phase "$PHASE" -- "$line"
+	# the file stop in RUN has ended the loop
+	[ "$(cut -f 1 "$RUN/data/status")" -ne 75 ] || exit 0
 	rm -rf "$RUN/weights"
 }
 
@@ -274,6 +237,11 @@ write_scores() {
 	mv "$RUN/scores.jsonl.tmp" "$RUN/scores.jsonl"
 	mv "$RUN/each.jsonl.tmp" "$RUN/each.jsonl"
 }
+
+if [ "${1:-}" = accept ]; then
+	accept
+	exit
+fi
 
 # ---- all of it -----------------------------------------------------------------------------
 
@@ -313,7 +281,7 @@ check_same() {
 answered=("$RUN"/answers/batch-*.rf)
 if [ ! -e "${answered[0]}" ] && ! check_same 2>/dev/null; then
 	# words may change until the first answer
-	rm -f "$RUN"/{words,step,made,tokenized,questions.rf,questions.jsonl.zst}
+	rm -rf "$RUN"/{words,step,made,tokenized,questions.rf,questions.jsonl.zst,data}
 fi
 check_same
 # A run may train on and remove old steps while this links the newest one.

@@ -67,7 +67,7 @@ size() { od -An -j 16 -N 8 -t u1 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 + $
 
 @test "evaluate.mk: answers and scores are those of rf-needle, rf-generate and rf-score run one by one" {
 	[ "$(ls "$P/want/answers" | paste -sd' ')" = 'batch-000000.rf batch-000001.rf batch-000002.rf' ]
-	[ "$(grep -c ' of 8 questions, ' "$P/said")" -eq 3 ]
+	[ "$(grep -c 'want: batch [123] of 3, .* left$' "$P/said")" -eq 3 ]
 	# the same by the single programs
 	rf-needle --task niah_single_1,vt --length 1k,2k -n 2 --tokenizer "$P/ckpt" -o needles.jsonl
 	rf-tokenize --tokenizer "$P/ckpt" --prompt-key input --prompt-suffix-key answer_prefix \
@@ -86,7 +86,7 @@ size() { od -An -j 16 -N 8 -t u1 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 + $
 	passes=$(awk "BEGIN { printf \"%.1f\", ($read + $written) / $longest }")
 	said="- as many rows as $passes forward passes over the longest, $longest tokens"
 	grep -qx -- "$said" "$P/want/report.md"
-	seconds=$(cut -f 2 "$P/want/times.tsv" | awk '{ s += $1 / 1e6 } END { printf "%.1f", s }')
+	seconds=$(cut -f 3 "$P/want/data/times.tsv" | awk '{ s += $1 / 1e6 } END { printf "%.1f", s }')
 	grep -q "^- $seconds s, " "$P/want/report.md"
 	# without MAX_NEW each task has its own number of new tokens
 	evaluate RUN=keys TASK=vt LENGTH=1k SAMPLES=1
@@ -117,31 +117,34 @@ same() {
 		cmp run/$file "$P/want/$file"
 	done
 	diff <(rows run/report.md) <(rows "$P/want/report.md")
-	[ "$(cut -f 1 run/times.tsv | sort -u | paste -sd' ')" = '0 1 2' ]
+	[ "$(cut -f 1 run/data/times.tsv | sort -u | paste -sd' ')" = '1 2 3' ]
 	[ -z "$(find run -name '*tmp*')" ]
 }
 
 @test "evaluate.mk: keeps existing outputs, computes a missing batch again, and may run twice at a time" {
 	cp -a "$P/want" run
 	real RUN=run BATCH=3 2>said
-	[ "$(cat said)" = 'run: the report is run/report.md' ]
+	diff said - <<-END
+		rf-loop: run: 3 of 3 batches are done
+		run: the report is run/report.md
+	END
 	diff -r --exclude='*.png' run "$P/want"
 	rm run/answers/batch-000001.rf
 	real RUN=run BATCH=3 2>said
-	grep -qx 'run: 5 of 8 questions are answered' said
-	grep -qx 'run: 8 of 8 questions, .*' said
+	grep -q '^rf-loop: run: batches 2 to 3 of 3 sequences each: ' said
+	[ "$(grep -c 'run: batch . of 3, ' said)" -eq 1 ]
 	diff -r run/answers "$P/want/answers"
-	[ "$(wc -l <run/times.tsv)" -eq 4 ]
+	[ "$(cut -f 1 run/data/times.tsv | paste -sd' ')" = '1 2 3 2' ]
 	# of two evaluations into one folder, one waits; files that a kill at the beginning left do no harm
 	rm -r run
 	mkdir -p run/answers
-	touch run/{.evaluation,words.tmp,.questions.rf.tmp-123,answers/.new.rf,answers/..new.rf.tmp-123}
+	touch run/{.evaluation,words.tmp,.questions.rf.tmp-123,answers/.batch-000000.rf.tmp-new}
 	real RUN=run BATCH=3 >a 2>&1 &
 	real RUN=run BATCH=3 >b 2>&1
 	wait $!
 	diff -r run/answers "$P/want/answers"
-	[ "$(wc -l <run/times.tsv)" -eq 3 ]
-	[ -z "$(find run -name '*tmp*' -o -name .new.rf)" ]
+	[ "$(wc -l <run/data/times.tsv)" -eq 3 ]
+	[ -z "$(find run -name '*tmp*' )" ]
 }
 
 @test "evaluate.mk: the heat map counts each needle at its own depth, as a separate count in Python does" {
@@ -443,6 +446,19 @@ ruler() {
 	needles RUN=early "${words[@]}" NEEDLE="$PWD/bin/removes"
 	cmp early/each.jsonl want/each.jsonl
 	[ ! -e model/step-000000 ]
+}
+
+@test "evaluate.mk: a file stop ends an evaluation after a batch, and the same words go on" {
+	without_figures
+	printf '#!/bin/sh\ntouch run/stop\nexec rf-generate --max-new 2 "$@"\n' >stops
+	chmod +x stops
+	words=(MODEL="$P/ckpt" TASK=vt LENGTH=1k SAMPLES=3 GENERATE="$PWD/stops" BATCH=2)
+	needles RUN=run "${words[@]}" 2>said
+	grep -q 'run: 1 of 2 batches are done: stopped, as .* asked' said
+	[ "$(ls run/answers)" = batch-000000.rf ]
+	[ ! -e run/report.md ]
+	needles RUN=run "${words[@]}"
+	[ -e run/report.md ]
 }
 
 @test "evaluate.mk: an error names a missing, unknown or malformed variable, and no file is made" {
