@@ -78,23 +78,32 @@ draw "$lib/suite-bars.gp"
 
 # ---- the report ----------------------------------------------------------------------------
 
-# cost: prints the tokens that were read and written, and the time
+# cost: prints the tokens that were read and written, and the time.  A loop that was killed may not have
+# recorded the time of a batch
 cost() {
+	local batches=("$run"/answers/batch-*.rf)
 	rf-dump --tsv --rows sample --columns sample,prompt_len,length,T --no-header \
 		"$run"/answers/batch-*.rf |
-		awk -F '\t' 'NR == FNR { seconds[$1] = $3 / 1e6; next }
+		awk -F '\t' -v batches=${#batches[@]} 'NR == FNR { seconds[$1] = $3 / 1e6; next }
 			$2 == "NaN" { $2 = $4 }
 			$1 == 0 { questions++; read += $2; if ($2 > longest) longest = $2 }
 			{ written += $3 }
 			END {
-				for (batch in seconds)
+				for (batch in seconds) {
 					sum += seconds[batch]
+					timed += seconds[batch] > 0
+				}
 				speed = sum > 0 ? (read + written) / sum : 0
 				printf "- %d questions: %d tokens of prompts read, %d tokens written\n",
 					questions, read, written
 				printf "- as many rows as %.1f forward passes over the longest, %d tokens\n",
 					(read + written) / longest, longest
-				printf "- %.1f s, loading included: %.0f tokens a second\n", sum, speed
+				if (timed == batches)
+					printf "- %.1f s, loading included: %.0f tokens a second\n", sum,
+						speed
+				else
+					printf "- %.1f s for %d of %d batches, loading included\n", sum,
+						timed, batches
 			}' <(cat -- "$run/data/times.tsv") -
 }
 
