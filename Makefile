@@ -15,7 +15,7 @@
 # make study          tests whether ReFINE makes a model better: small models, controls, three seeds:
 #                     pipelines/study/study.mk
 #                         QUICK=1: only test that the study works, in some minutes instead of hours
-# make check          builds and runs all tests; takes about ten minutes on two cores
+# make check          builds and runs all tests; takes about six minutes on two cores
 #                         TESTS=t/x.bats: only these files; DEVICE=cuda: on a GPU; ISA=x86_64: as on an older
 #                         processor; DEVICE=check: on the checking device (guarded memory, delayed errors)
 # make check-all      runs the same tests with all cases, where make check runs only some of them

@@ -22,9 +22,9 @@
  * TRANSPOSED, packing would take as long as multiplying: a step of 16 rows at d 512 takes 0.6 to 0.75 of the
  * time, for twice the memory.
  *
- * oneDNN packs both operands again for every tile.  An operand of many tiles of a float32 product is first
- * copied to the form that oneDNN packs fastest: a weight that is stored as (n, k) is transposed, and the
- * distance between rows is not a power of two.  This saves a fifth of a step's time. */
+ * For every tile, oneDNN packs both operands again.  So an operand that many tiles of a float32 product share
+ * is copied once, to the form that oneDNN packs fastest: a weight that is stored as (n, k) is transposed, and
+ * the distance between rows is not a power of two.  This saves a fifth of a step's time. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

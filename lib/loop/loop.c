@@ -1,8 +1,8 @@
 /* loop.c -- trains a run on a corpus, batch after batch.
  *
- * Between two batches the loop remembers nothing: it reads from the run which batch is next.  It passes the
- * number of the batch to the command line in the environment.  The text of the line is the same for every
- * batch, and the run records it. */
+ * Between two batches the loop remembers nothing: it reads from the run which batch is next.  The command
+ * line reads the number of its batch from the environment, so all batches have the same line.  The run
+ * records the line. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -57,17 +57,17 @@ static enum rf_code check_set(bool failed, struct rf_err *e)
  * there are no steps, and the batch. */
 static enum rf_code set_step(const struct rf_loop *l, int64_t batch, struct rf_err *e)
 {
-	char name[32], step[4096];
-	enum rf_code rc;
+	char name[32], step[4096] = "", at[32] = "";
+	enum rf_code rc = RF_OK;
 
-	if (!rf_loop_has_steps(l))
-		return check_set(set_variable("STEP", "") || set_variable("AT", "") ||
-		                         set_number("BATCH", batch),
-		                 e);
-	rf_step_name(name, l->at);
-	if ((rc = rf_loop_file(l, name, step, e)) != RF_OK)
+	if (rf_loop_has_steps(l)) {
+		rf_step_name(name, l->at);
+		rc = rf_loop_file(l, name, step, e);
+		snprintf(at, sizeof at, "%" PRId64, l->at);
+	}
+	if (rc != RF_OK)
 		return rc;
-	return check_set(set_variable("STEP", step) || set_number("AT", l->at) || set_number("BATCH", batch),
+	return check_set(set_variable("STEP", step) || set_variable("AT", at) || set_number("BATCH", batch),
 	                 e);
 }
 
@@ -154,7 +154,7 @@ static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 }
 
 /* Records that l->done batches are done, with the mean time of the batches after the first `noted`.  If
- * outputs count, only the first of these batches was made now. */
+ * outputs count, the line made only the first of these batches, and the outputs of the others existed. */
 static enum rf_code note_batches(struct rf_loop *l, int64_t noted, struct rf_err *e)
 {
 	const bool one = l->set.count == RF_LOOP_OUTPUTS;

@@ -19,7 +19,8 @@ void rf_loop_say(const struct rf_loop *l, const char *fmt, ...) __attribute__((f
 enum rf_code rf_loop_file(const struct rf_loop *l, const char *name, char *out, struct rf_err *e);
 /* Stores in *begun whether the run has a step. */
 enum rf_code rf_loop_begun(const struct rf_loop *l, bool *begun, struct rf_err *e);
-/* Returns whether the loop has a run with steps, not only outputs of lines that name their weights. */
+/* Returns whether the run has steps, or gets its first one when the loop begins.  Only a loop that counts
+ * outputs can do without. */
 bool rf_loop_has_steps(const struct rf_loop *l);
 /* Writes the path of the output file of a batch; the first batch is 0. */
 enum rf_code rf_loop_output(const struct rf_loop *l, int64_t batch, char path[4096], struct rf_err *e);

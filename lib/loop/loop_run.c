@@ -47,8 +47,10 @@ bool rf_loop_has_steps(const struct rf_loop *l)
 {
 	bool begun;
 
-	return l->set.count == RF_LOOP_COMMITS || l->set.from || rf_loop_begun(l, &begun, NULL) != RF_OK ||
-	       begun;
+	if (l->set.count == RF_LOOP_COMMITS || l->set.from)
+		return true;
+	/* true if the folder cannot be read: rf_loop_look() reports that */
+	return rf_loop_begun(l, &begun, NULL) != RF_OK || begun;
 }
 
 enum rf_code rf_loop_output(const struct rf_loop *l, int64_t batch, char path[4096], struct rf_err *e)

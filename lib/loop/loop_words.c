@@ -235,7 +235,7 @@ static void say_nothing(void *arg, char side, const char *line, size_t n)
 
 /* Counts the commits or outputs of a run without words as batches.  Refuses a run with drawn orders, because
  * no word tells to which data they belong. */
-static enum rf_code adopt_commits(struct rf_loop *l, struct rf_err *e)
+static enum rf_code adopt_batches(struct rf_loop *l, struct rf_err *e)
 {
 	struct dirent **list;
 	int n = rf_loop_orders(l, &list, e);
@@ -346,7 +346,7 @@ enum rf_code rf_loop_settle_words(struct rf_loop *l, struct rf_buf *words, struc
 		return rc;
 	if (!l->set.from && there)
 		take_from(l, told);
-	if (!there && (rc = adopt_commits(l, e)) != RF_OK)
+	if (!there && (rc = adopt_batches(l, e)) != RF_OK)
 		return rc;
 	gather_words(l, words);
 	if (there && takes_rate(l, told, words))

@@ -93,14 +93,13 @@ cost() {
 					sum += seconds[batch]
 					timed += seconds[batch] > 0
 				}
-				speed = sum > 0 ? (read + written) / sum : 0
 				printf "- %d questions: %d tokens of prompts read, %d tokens written\n",
 					questions, read, written
 				printf "- as many rows as %.1f forward passes over the longest, %d tokens\n",
 					(read + written) / longest, longest
 				if (timed == batches)
 					printf "- %.1f s, loading included: %.0f tokens a second\n", sum,
-						speed
+						(read + written) / sum
 				else
 					printf "- %.1f s for %d of %d batches, loading included\n", sum,
 						timed, batches

@@ -1,6 +1,8 @@
 #!/bin/bash
-# suite.sh -- the program of evaluate.mk, with its words in the environment: questions, answers batch by
-# batch, scores, report.  A file under its final name in RUN is complete, so it is not made again.
+# suite.sh -- the program of evaluate.mk, with its words in the environment: questions, answers by rf-loop,
+# scores, report.  A file under its final name in RUN is complete, so it is not made again.
+#
+# suite.sh accept -- the last command of rf-loop's line
 set -euo pipefail
 export LC_ALL=C
 lib=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
@@ -207,10 +209,10 @@ answer_questions() {
 		find_weights
 	fi
 	# shellcheck disable=SC2016  # the line's own variables
-	line='rf-cat --range "$FROM:$TO" "$ORDER" | '"$GENERATE"' -m "$WEIGHTS" $COMPUTE -o "$NEW"'
+	local answer=$GENERATE' -m "$WEIGHTS" $COMPUTE -o "$NEW"'
 	# shellcheck disable=SC2016
-	line+=' && "$ACCEPT" accept'
-	WEIGHTS=$weights NEW=$RUN/answers/.batch-new.tmp-0 ACCEPT=$lib/suite.sh \
+	line='rf-cat --range "$FROM:$TO" "$ORDER" | '$answer' && "$SUITE_SH" accept'
+	WEIGHTS=$weights NEW=$RUN/answers/.batch-new.tmp-0 SUITE_SH=$lib/suite.sh \
 		rf-loop -m "$RUN" --data "$RUN/questions.rf" --order file --epochs 1 --batch "$BATCH" --rest \
 		--outputs answers --count outputs --stop-status 0 --phase "$PHASE" -- "$line"
 	# the file stop in RUN has ended the loop
