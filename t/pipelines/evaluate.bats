@@ -142,13 +142,13 @@ same() {
 	# of two evaluations into one folder, one waits; files that a kill at the beginning left do no harm
 	rm -r run
 	mkdir -p run/answers
-	touch run/{.evaluation,words.tmp,.questions.rf.tmp-123,answers/.batch-000000.rf.tmp-new}
+	touch run/{.evaluation,words.tmp,.questions.rf.tmp-123,answers/.batch-new.tmp-0}
 	real RUN=run BATCH=3 >a 2>&1 &
 	real RUN=run BATCH=3 >b 2>&1
 	wait $!
 	diff -r run/answers "$P/want/answers"
 	[ "$(wc -l <run/data/times.tsv)" -eq 3 ]
-	[ -z "$(find run -name '*tmp*' )" ]
+	[ -z "$(find run -name '*tmp*')" ]
 }
 
 @test "evaluate.mk: the heat map counts each needle at its own depth, as a separate count in Python does" {
