@@ -22,7 +22,7 @@ static enum rf_code write_stdout(void *to, const char *text, size_t n, struct rf
 int main(int argc, char *argv[])
 {
 	struct rf_dump d = { .max_record = RF_MAX_RECORD, .show.tokens.context = 40, .write = write_stdout };
-	bool json = false, tsv = false, csv = false, pred = false;
+	bool json = false, tsv = false, csv = false, pred = false, html = false;
 	int colour = RF_COLOUR_AUTO, rows = RF_ROWS_AUTO, n;
 	struct rf_progress progress = { .asked = false };
 	struct rf_opts show = { 0 };
@@ -32,6 +32,7 @@ int main(int argc, char *argv[])
 		OPT_FLAG("json", &json, "print JSON lines, which rf-cat --json reads"),
 		OPT_FLAG("tsv", &tsv, "print a table: column names, then one line per row"),
 		OPT_FLAG("csv", &csv, "print the table with commas, and with quotes around texts"),
+		OPT_FLAG("html", &html, "print a page for a browser, with texts and rollouts"),
 		OPT_FLAG("pred", &pred, "print samples as JSON lines with the benchmarks' own field names"),
 		OPT_FLAG("head", &d.head, "print only the head: model, options, history"),
 		OPT_FLAG("check", &d.check, "only verify, and report the complete files"),
@@ -49,6 +50,11 @@ int main(int argc, char *argv[])
 	};
 	const struct rf_opt of_json[] = {
 		OPT_FLAG("no-hidden", &d.no_hidden, "leave hidden states and logits out of --json"),
+		OPT_END,
+	};
+	const struct rf_opt of_html[] = {
+		OPT_TEXT("against", &d.against, "FILE",
+		         "a stream with the same texts of another model, whose values are subtracted"),
 		OPT_END,
 	};
 	const struct rf_opt picks[] = {
@@ -75,12 +81,12 @@ int main(int argc, char *argv[])
 	};
 	const struct rf_cli cli = {
 		.name = "rf-dump",
-		.usage = "[--json | --tsv | --csv | --pred | --head | --check] [options] [file ...]",
-		.summary = "Shows streams, runs and checkpoints as text, JSON lines, TSV or CSV, and "
+		.usage = "[--json | --tsv | --csv | --html | --pred | --head | --check] [options] [file ...]",
+		.summary = "Shows streams, runs and checkpoints as text, JSON lines, TSV, CSV or HTML, and "
 			   "verifies them.",
 		.example = "rf-dump --where 'reward<0.1' --sort reward -n 20 rewarded.rf",
 		.also = "rf-cat(1), rf-stream(5), rf-tools(7)",
-		.opts = (const struct rf_opt *const[]){ forms, of_check, of_table, of_json, picks, looks,
+		.opts = (const struct rf_opt *const[]){ forms, of_check, of_table, of_json, of_html, picks, looks,
 		                                        show.row, NULL },
 		.max_args = -1,
 	};
@@ -89,11 +95,13 @@ int main(int argc, char *argv[])
 	n = rf_cli_parse(&cli, argc, argv);
 	const char *why = d.check ? "cannot be combined with --check"
 	                  : pred  ? "cannot be combined with --pred"
+	                  : html  ? "cannot be combined with --html"
 	                  : csv   ? "cannot be combined with --csv"
 	                  : tsv   ? "cannot be combined with --tsv"
 	                          : "cannot be combined with --head";
-	for (int i = 0; i < (d.check ? 5 : pred ? 4 : csv ? 3 : tsv ? 2 : 0); i++)
-		rf_cli_without(forms, (const char *const[]){ "head", "json", "tsv", "csv", "pred" }[i], why);
+	for (int i = 0; i < (d.check ? 6 : pred ? 5 : html ? 4 : csv ? 3 : tsv ? 2 : 0); i++)
+		rf_cli_without(forms, (const char *const[]){ "head", "json", "tsv", "csv", "html", "pred" }[i],
+		               why);
 	if (pred)
 		rf_cli_without(picks, "rows", why);
 	if (!d.check)
@@ -102,11 +110,13 @@ int main(int argc, char *argv[])
 		rf_cli_without(of_json, NULL, "requires --json");
 	if (!tsv && !csv)
 		rf_cli_without(of_table, NULL, "requires --tsv or --csv");
+	if (!html)
+		rf_cli_without(of_html, NULL, "requires --html");
 	if (d.check || d.head)
 		rf_cli_without(picks, NULL, why);
 	if (pred)
 		rows = RF_ROWS_SAMPLE;
-	d.form = json ? RF_DUMP_JSON : tsv || csv ? RF_DUMP_TABLE : pred ? RF_DUMP_PRED : RF_DUMP_TEXT;
+	d.form = json ? RF_DUMP_JSON : tsv || csv ? RF_DUMP_TABLE : html ? RF_DUMP_HTML : pred ? RF_DUMP_PRED : RF_DUMP_TEXT;
 	d.table.rows = (enum rf_row_kind)rows;
 	d.table.csv = csv;
 	if (!d.model && !d.tokenizer && (d.fallback = getenv("RF_TOKENIZER")) && !*d.fallback)

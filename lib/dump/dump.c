@@ -15,6 +15,7 @@
 #include "base/rng.h"
 #include "dump/ckpt_text.h"
 #include "dump/dump.h"
+#include "dump/html.h"
 #include "dump/pred.h"
 #include "stream/msg.h"
 #include "stream/stream.h"
@@ -40,6 +41,8 @@ struct job {
 	uint64_t offered, matched; /* rows of all files; rows that met the conditions of --where */
 	int file;
 	uint64_t passed; /* bytes of the streams before this one */
+	struct rf_html html;
+	struct rf_in *against; /* the stream of --against; NULL: none */
 };
 
 /* Sets the note for the user, unless there is one already. */
@@ -294,7 +297,8 @@ static enum rf_code open_tokenizer(struct job *j, struct rf_tokenizer **t, const
 static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, struct rf_err *e)
 {
 	const struct rf_head *h = rf_in_head(in);
-	const bool shown = j->d->form == RF_DUMP_TEXT || j->d->form == RF_DUMP_PRED || j->table.tokens;
+	const bool shown = j->d->form == RF_DUMP_TEXT || j->d->form == RF_DUMP_PRED ||
+	                   j->d->form == RF_DUMP_HTML || j->table.tokens;
 	enum rf_code rc;
 
 	j->numbers = j->other = false;
@@ -390,6 +394,29 @@ static enum rf_code message_json(const struct job *j, const void *msg, size_t si
 	return rc;
 }
 
+/* Reads the record of --against that belongs to rec into *other. */
+static enum rf_code read_against(struct job *j, const struct rf_record *rec, struct rf_record **other,
+                                 struct rf_err *e)
+{
+	enum rf_code rc = rf_next(j->against, other, e);
+
+	if (rc == RF_EOF)
+		return rf_fail(e, RF_EDATA, "--against %s: the stream has fewer records", j->d->against);
+	if (rc != RF_OK)
+		return rc;
+	if ((*other)->id != rec->id)
+		return rf_fail(e, RF_EDATA, "id %llu, but the record of --against %s has id %llu",
+		               (unsigned long long)rec->id, j->d->against, (unsigned long long)(*other)->id);
+	if ((*other)->T != rec->T || memcmp((*other)->tokens, rec->tokens, (size_t)rec->T * sizeof *rec->tokens))
+		return rf_fail(e, RF_EDATA, "id %llu: the record of --against %s has other tokens",
+		               (unsigned long long)rec->id, j->d->against);
+	if (rec->rollout.tokens && (!(*other)->rollout.tokens || (*other)->c != rec->c ||
+	                            (*other)->rollout.n != rec->rollout.n ||
+	                            (*other)->rollout.k != rec->rollout.k))
+		(*other)->rollout.logp = NULL;
+	return RF_OK;
+}
+
 /* Shows the message of a record if one of its rows meets the conditions.  The message has the place of the
  * first such row. */
 static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t n, const void *msg,
@@ -397,6 +424,7 @@ static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t
 {
 	struct rf_topn_row p = { .record = j->records };
 	bool match = false;
+	struct rf_record *other = NULL;
 	struct rf_row row;
 	struct rf_msg m;
 	char *line;
@@ -406,6 +434,8 @@ static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t
 	if (rc != RF_OK)
 		return rc;
 	if ((rc = rf_record_decode(rec, m.body.p, (size_t)(m.body.end - m.body.p), 0, e)) != RF_OK)
+		return rc;
+	if (j->against && (rc = read_against(j, rec, &other, e)) != RF_OK)
 		return rc;
 	rf_row_of(&row, NULL, n, rec);
 	if (rf_row_count(rec, j->d->table.rows) && (rc = rf_table_meet(&j->table, rec, e)) != RF_OK)
@@ -422,8 +452,14 @@ static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t
 	p.key.draw = draw_row(j, rec->id, NULL);
 	p.key.order = j->order++;
 	j->records++;
+	if (match && j->d->form == RF_DUMP_HTML)
+		rf_html_count(&j->html, rec);
 	if (!match || (rf_topn_holds(&j->pick) && !rf_topn_wants(&j->pick, &p.key)))
 		return RF_OK;
+	if (j->d->form == RF_DUMP_HTML) {
+		rf_html_record(&j->html, &j->text, &row, other);
+		return show_or_keep(j, &p, e);
+	}
 	if ((rc = message_json(j, msg, size, &line, &len, e)) != RF_OK)
 		return rc;
 	rf_buf_add(&j->text, line, len);
@@ -446,17 +482,32 @@ static enum rf_code write_message(struct job *j, const void *msg, size_t size, s
 	return RF_OK;
 }
 
+/* Shows the head of a stream: as JSON, or as the beginning of a page. */
+static enum rf_code show_head(struct job *j, struct rf_in *in, const void *msg, size_t size, struct rf_err *e)
+{
+	struct rf_msg m;
+	enum rf_code rc;
+
+	if (j->d->form == RF_DUMP_JSON)
+		return write_message(j, msg, size, e);
+	if ((rc = rf_msg_open(&m, msg, size, e)) == RF_OK)
+		rf_html_stream(&j->html, &j->out, rf_in_name(in), rf_in_head(in), m.body);
+	return rc;
+}
+
+/* Shows the messages of a stream as JSON, or its records as a part of a page. */
 static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *path, struct rf_err *e)
 {
 	const struct rf_dump *d = j->d;
-	bool some = d->table.where || d->table.sort || d->sample || d->first;
+	const bool page = d->form == RF_DUMP_HTML;
+	bool some = page || d->table.where || d->table.sort || d->sample || d->first;
 	bool ended = false;
 	struct rf_record rec;
 	const void *msg;
 	size_t size;
 	enum rf_code rc = RF_OK;
 
-	if (d->table.where && j->table.tokens && (rc = choose_tokenizer(j, in, e)) != RF_OK)
+	if ((page || (d->table.where && j->table.tokens)) && (rc = choose_tokenizer(j, in, e)) != RF_OK)
 		return rc;
 	rf_record_init(&rec);
 	begin_pick(j);
@@ -464,7 +515,9 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 		ended = n && rf_in_count(in) < n; /* whether the message is the end record */
 		if (ended && some)
 			continue;
-		if (!some || n == 0)
+		if (n == 0)
+			rc = show_head(j, in, msg, size, e);
+		else if (!some)
 			rc = write_message(j, msg, size, e);
 		else if ((rc = offer_message(j, &rec, n, msg, size, e)) == RF_EDATA)
 			rf_in_blame(in, e);
@@ -482,7 +535,7 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 	note_numbers(j, in);
 	/* the end record is shown if it was read; it counts all records, so the lines are not taken for
 	 * all */
-	if ((rc = end_pick(j, e)) == RF_OK && ended && some && (rc = write_message(j, msg, size, e)) == RF_OK)
+	if ((rc = end_pick(j, e)) == RF_OK && ended && some && !page && (rc = write_message(j, msg, size, e)) == RF_OK)
 		rc = flush_output(j, e);
 	return rc;
 }
@@ -675,6 +728,8 @@ static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)
 	struct rf_in *in;
 	enum rf_code rc;
 
+	if (tensors && j->d->form == RF_DUMP_HTML)
+		return rf_fail(e, RF_EUSAGE, "--html: a checkpoint has no records; only a stream has");
 	if (tensors && j->d->head)
 		return rf_fail(e, RF_EUSAGE, "--head: a checkpoint has no head; only a stream has one");
 	if (tensors)
@@ -684,7 +739,8 @@ static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)
 	if (j->d->head)
 		rc = dump_head(j, in, path, e);
 	else if ((rc = fit_table(j, path, false, e)) == RF_OK)
-		rc = j->d->form == RF_DUMP_JSON ? dump_messages(j, in, path, e) : dump_rows(j, in, path, e);
+		rc = j->d->form == RF_DUMP_JSON || j->d->form == RF_DUMP_HTML ? dump_messages(j, in, path, e)
+		                                                              : dump_rows(j, in, path, e);
 	j->passed += rf_in_bytes(in);
 	rf_in_close(in);
 	return rc;
@@ -700,14 +756,25 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 		rc = open_tokenizer(&j, &j.given, d->tokenizer, d->model, e);
 	d->table.files = d->show.files = n > 1;
 	begin_pick(&j);
+	if (rc == RF_OK && d->form == RF_DUMP_HTML) {
+		j.html.tokens = &d->show.tokens;
+		rf_html_begin(&j.html, &j.out);
+		if (d->against)
+			rc = rf_in_open(&j.against, d->against, d->max_record, e);
+	}
 	for (; j.file < n && rc == RF_OK && !shown_enough(&j); j.file++)
 		rc = d->check ? check_file(&j, paths[j.file], e) : dump_file(&j, paths[j.file], e);
 	if (rc == RF_OK && j.has_table)
 		rc = end_table(&j, e);
 	if (rc == RF_OK)
 		rc = end_pick(&j, e);
+	if (rc == RF_OK && d->form == RF_DUMP_HTML) {
+		rf_html_end(&j.html, &j.out);
+		rc = flush_output(&j, e);
+	}
 	if (rc == RF_OK)
 		say_nothing_found(&j);
+	rf_in_close(j.against);
 	rf_topn_free(&j.pick);
 	rf_table_close(&j.table);
 	rf_tokenizer_free(j.given);

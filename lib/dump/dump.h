@@ -12,9 +12,9 @@
 #include "dump/table.h"
 #include "dump/topn.h"
 
-/* TABLE: TSV, or CSV if `table` says so.  PRED: samples of generations as lines of JSON for other
- * programs. */
-enum rf_dump_form { RF_DUMP_TEXT, RF_DUMP_JSON, RF_DUMP_TABLE, RF_DUMP_PRED };
+/* TABLE: TSV, or CSV if `table` says so.  PRED: samples of generations as lines of JSON for other programs.
+ * HTML: records as a page for a browser. */
+enum rf_dump_form { RF_DUMP_TEXT, RF_DUMP_JSON, RF_DUMP_TABLE, RF_DUMP_PRED, RF_DUMP_HTML };
 
 struct rf_dump {
 	enum rf_dump_form form;
@@ -28,6 +28,7 @@ struct rf_dump {
 	bool no_hidden;             /* whether to leave out hidden states and logits in JSON */
 	bool no_drain;              /* whether to stop reading a pipe when no more of it will be shown */
 	struct rf_record_text show; /* how records are shown; rf_dump() sets the tokenizer */
+	const char *against;        /* for HTML: a stream of another model, to be subtracted; NULL: none */
 	const char *model;          /* a run or checkpoint that has the tokenizer; NULL: none */
 	const char *tokenizer;      /* the tokenizer's file or directory, or the word `bytes`; NULL: none */
 	/* a tokenizer, and its name in messages, for streams whose own tokenizer is not built in; used only

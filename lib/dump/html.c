@@ -1,0 +1,440 @@
+/* html.c -- writes records as a page: the text with its entropies, the positions with their rollouts, the
+ * answers to a prompt, and a summary. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dump/html.h"
+#include "dump/record_text.h"
+
+/* ---- numbers ------------------------------------------------------------------------------- */
+
+static void add(struct rf_html_sum *s, double x)
+{
+	s->sum += x;
+	s->n++;
+}
+
+static void add_all(struct rf_html_sum *s, const float *x, size_t n)
+{
+	for (size_t i = 0; x && i < n; i++)
+		add(s, x[i]);
+}
+
+static struct rf_html_sum *part_named(struct rf_html *h, const char *name)
+{
+	for (int i = 0; i < h->parts; i++)
+		if (!strcmp(h->part[i].name, name))
+			return &h->part[i];
+	if (h->parts == RF_PARTS)
+		return NULL;
+	strcpy(h->part[h->parts].name, name);
+	return &h->part[h->parts++];
+}
+
+void rf_html_count(struct rf_html *h, const struct rf_record *rec)
+{
+	const size_t T = (size_t)rec->T, groups = (size_t)rec->c * (size_t)rec->reward.n;
+
+	h->records++;
+	h->texts += T;
+	h->positions += (uint64_t)rec->c;
+	add_all(&h->entropy, rec->entropy, T);
+	add_all(&h->nll, rec->nll, T - 1);
+	add_all(&h->correct, rec->correct, T - 1);
+	for (size_t t = 0; rec->entropy && t < T; t++)
+		rf_histogram_add(&h->entropies, rec->entropy[t]);
+	if (rec->rollout.tokens)
+		h->rollouts += (uint64_t)rec->c * (uint64_t)rec->rollout.n;
+	for (size_t i = 0; rec->reward.kind && i < groups; i++)
+		rf_histogram_add(&h->rewards, rec->reward.total[i]);
+	if (rec->reward.kind)
+		add_all(&h->reward, rec->reward.total, groups);
+	for (int i = 0; rec->reward.kind && i < rec->reward.parts; i++) {
+		struct rf_html_sum *s = part_named(h, rec->reward.part[i].name);
+
+		if (s)
+			add_all(s, rec->reward.part[i].value, groups);
+	}
+	if (rec->generation.tokens) {
+		h->samples += (uint64_t)rec->generation.n;
+		add_all(&h->score, rec->generation.score, (size_t)rec->generation.n);
+	}
+}
+
+/* Appends a number with at most two decimals, and none that are zeros. */
+static void write_short(struct rf_buf *p, double x)
+{
+	char s[40];
+	int n = snprintf(s, sizeof s, "%.2f", x);
+
+	while (n > 1 && s[n - 1] == '0')
+		n--;
+	if (s[n - 1] == '.')
+		n--;
+	if (n == 2 && s[0] == '-' && s[1] == '0') /* -0 */
+		s[0] = '0', n = 1;
+	rf_buf_add(p, s, (size_t)n);
+}
+
+/* ---- tokens -------------------------------------------------------------------------------- */
+
+/* Appends the text of a record, one element a token. */
+static void write_tokens(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec,
+                         const struct rf_record *other)
+{
+	const bool chunked = h->chunks && rec->c == h->chunks;
+	const int chunk = chunked ? rec->T / rec->c : 0;
+	const bool both_nll = other && rec->nll && other->nll, both = other && rec->entropy && other->entropy;
+
+	rf_print_text(p, "<div class=\"t x\">");
+	for (int t = 0; t < rec->T; t++) {
+		char level = rec->entropy ? rf_html_level(rec->entropy[t]) : 0;
+		double difference = both_nll && t < rec->T - 1 ? rec->nll[t] - other->nll[t]
+		                    : both                     ? rec->entropy[t] - other->entropy[t]
+		                                               : 0;
+
+		if (other)
+			level = rf_html_difference(difference);
+		if (chunked && t && t % chunk == 0 && t / chunk <= rec->c)
+			rf_print_text(p, "<hr>");
+		rf_print_text(p, "<p");
+		if (level && level != 'a')
+			rf_print(p, " %c", level);
+		for (int i = 0; i < rec->c; i++)
+			if (rec->positions[i] == t) {
+				rf_print(p, " z=%d", i + 1);
+				break;
+			}
+		rf_print(p, " i=%d", (int)rec->tokens[t]);
+		if (rec->entropy) {
+			rf_print_text(p, " h=");
+			write_short(p, rec->entropy[t]);
+		}
+		if (rec->nll && t < rec->T - 1) {
+			rf_print_text(p, " n=");
+			write_short(p, rec->nll[t]);
+		}
+		if (both_nll || both) {
+			rf_print_text(p, " d=");
+			write_short(p, difference);
+		}
+		rf_print_text(p, ">");
+		rf_html_token(p, h->tokens, rec->tokens[t]);
+	}
+	rf_print_text(p, "</div>\n");
+}
+
+/* Appends the tokens of a text that is not the record's: n ids, the log-probability of each or NULL, and the
+ * tokens that the record has at the same places or NULL. */
+static void write_line(const struct rf_html *h, struct rf_buf *p, const int32_t *ids, int n, const float *logp,
+                       const float *other, const int32_t *truth)
+{
+	rf_print_text(p, "<div class=l>");
+	for (int j = 0; j < n; j++) {
+		char level = other ? rf_html_difference((double)other[j] - logp[j])
+		             : logp ? rf_html_level(-(double)logp[j])
+		                    : 0;
+
+		rf_print_text(p, "<p");
+		if (level && level != 'a')
+			rf_print(p, " %c", level);
+		rf_print(p, " title=\"id %d", (int)ids[j]);
+		if (logp)
+			rf_print(p, ", log-probability %.3f", logp[j]);
+		if (other)
+			rf_print(p, ", of the other model %.3f", other[j]);
+		rf_print_text(p, "\">");
+		if (truth && truth[j] == ids[j])
+			rf_print_text(p, "<b>");
+		rf_html_token(p, h->tokens, ids[j]);
+		if (truth && truth[j] == ids[j])
+			rf_print_text(p, "</b>");
+	}
+	rf_print_text(p, "</div>");
+}
+
+/* ---- positions ----------------------------------------------------------------------------- */
+
+struct rank {
+	double reward;
+	int r;
+};
+
+/* Sorts by reward, the highest first; equal ones stay in order. */
+static int by_reward(const void *a, const void *b)
+{
+	const struct rank *x = a, *y = b;
+
+	return x->reward != y->reward ? (x->reward < y->reward) - (x->reward > y->reward) : x->r - y->r;
+}
+
+/* Appends a row of the table for each rollout of position i, the best first. */
+static void write_rollouts(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec,
+                           const struct rf_record *other, int i)
+{
+	const struct rf_rollout *o = &rec->rollout;
+	const struct rf_reward *y = &rec->reward;
+	const int s = rec->positions[i];
+	struct rank *rank = calloc((size_t)o->n, sizeof *rank);
+
+	p->failed |= !rank;
+	for (int r = 0; rank && r < o->n; r++)
+		rank[r] = (struct rank){ y->kind && r < y->n ? y->total[i * y->n + r] : 0, r };
+	if (rank)
+		qsort(rank, (size_t)o->n, sizeof *rank, by_reward);
+	for (int at = 0; rank && at < o->n; at++) {
+		const int r = rank[at].r;
+		const size_t g = (size_t)i * (size_t)o->n + (size_t)r, first = g * (size_t)o->k;
+		const int n = rf_rollout_length(o, g);
+
+		rf_print(p, "<tr><td>%d", r);
+		if (y->kind && r < y->n) {
+			const size_t of = (size_t)i * (size_t)y->n + (size_t)r;
+
+			rf_print(p, "<td>%.3f", y->total[of]);
+			for (int x = 0; x < y->parts; x++)
+				rf_print(p, "<td>%.3f", y->part[x].value[of]);
+		}
+		if (rec->advantage)
+			rf_print(p, "<td>%+.2f", rec->advantage[g]);
+		rf_print_text(p, "<td class=t>");
+		write_line(h, p, o->tokens + first, n, o->logp ? o->logp + first : NULL,
+		           o->logp && other && other->rollout.logp ? other->rollout.logp + first : NULL,
+		           s + n <= rec->T ? rec->tokens + s : NULL);
+	}
+	free(rank);
+}
+
+/* Appends position i: what stands before it, and the text and the rollouts after it. */
+static void write_position(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec,
+                           const struct rf_record *other, uint64_t number, int i)
+{
+	const struct rf_reward *y = &rec->reward;
+	const int s = rec->positions[i], before = s < h->tokens->context ? s : h->tokens->context,
+		  k = rec->rollout.tokens ? rec->rollout.k : RF_AHEAD, n = k < rec->T - s ? k : rec->T - s;
+	struct rf_html_sum reward = { .n = 0 };
+
+	rf_print(p, "<details open id=r%llup%d><summary><b>position %d</b> t %d", (unsigned long long)number, i + 1,
+	         i + 1, s);
+	if (rec->entropy)
+		rf_print(p, ", entropy before it %.3f", rec->entropy[s - 1]);
+	if (y->kind) {
+		double spread = 0;
+
+		add_all(&reward, y->total + (size_t)i * (size_t)y->n, (size_t)y->n);
+		for (int r = 0; r < y->n; r++)
+			spread += pow(y->total[i * y->n + r] - reward.sum / (double)reward.n, 2);
+		rf_print(p, ", reward %.3f &plusmn; %.3f", reward.sum / (double)reward.n,
+		         sqrt(spread / (double)reward.n));
+	}
+	rf_print_text(p, "</summary><div class=w><table><tr><th>");
+	if (rec->rollout.tokens && y->kind) {
+		rf_print_text(p, "<th>reward");
+		for (int x = 0; x < y->parts; x++) {
+			rf_print_text(p, "<th>");
+			rf_html_string(p, y->part[x].name);
+		}
+	}
+	if (rec->rollout.tokens && rec->advantage)
+		rf_print_text(p, "<th>advantage");
+	rf_print_text(p, "<th class=t>...");
+	for (int t = s - before; t < s; t++)
+		rf_html_token(p, h->tokens, rec->tokens[t]);
+	rf_print_text(p, "\n<tr><td>text");
+	for (int x = 0; x < (rec->rollout.tokens ? (y->kind ? 1 + y->parts : 0) + !!rec->advantage : 0); x++)
+		rf_print_text(p, "<td>");
+	rf_print_text(p, "<td class=t>");
+	write_line(h, p, rec->tokens + s, n, NULL, NULL, NULL);
+	if (rec->rollout.tokens)
+		write_rollouts(h, p, rec, other, i);
+	rf_print_text(p, "</table></div></details>\n");
+}
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+/* Appends the end of the prompt that samples or choices continue. */
+static void write_prompt(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec)
+{
+	const int end = rec->prompt_len >= 0 ? rec->prompt_len : rec->T;
+
+	rf_print_text(p, "<p class=f>The prompt ends:<div class=t>");
+	for (int t = end > h->tokens->context ? end - h->tokens->context : 0; t < end; t++) {
+		rf_print(p, "<p title=\"id %d\">", (int)rec->tokens[t]);
+		rf_html_token(p, h->tokens, rec->tokens[t]);
+	}
+	rf_print_text(p, "</div>\n");
+	for (int i = 0; i < rec->answers; i++) {
+		rf_print_text(p, "<p class=f>reference: <span class=t>");
+		rf_html_visible(p, rec->answer[i], strlen(rec->answer[i]));
+		rf_print_text(p, "</span>");
+	}
+}
+
+static void write_samples(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec)
+{
+	const struct rf_generation *g = &rec->generation;
+
+	for (int i = 0; i < g->n; i++) {
+		rf_print(p, "<details open><summary><b>sample %d</b> %s, %d tokens", i, g->stop[i],
+		         (int)g->length[i]);
+		if (g->score)
+			rf_print(p, ", score %.3f", g->score[i]);
+		if (g->metric) {
+			rf_print_text(p, " (");
+			rf_html_string(p, g->metric);
+			rf_print_text(p, ")");
+		}
+		rf_print_text(p, "</summary><div class=t>");
+		write_line(h, p, g->tokens + (size_t)i * (size_t)g->m, g->length[i], NULL, NULL, NULL);
+		rf_print_text(p, "</div></details>\n");
+	}
+}
+
+static void write_choices(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec)
+{
+	const struct rf_choice *c = &rec->choice;
+
+	rf_print(p, "<div class=w><table><tr><th>choice%s%s<th>", c->logp ? "<th>log-probability" : "",
+	         c->greedy ? "<th>greedy" : "");
+	for (int i = 0; i < c->n; i++) {
+		const int from = c->from ? c->from[i] : 0;
+
+		rf_print(p, "<tr><td>%d", i);
+		if (c->logp)
+			rf_print(p, "<td>%.3f", c->logp[i]);
+		if (c->greedy)
+			rf_print_text(p, c->greedy[i] ? "<td>yes" : "<td>no");
+		rf_print_text(p, "<td class=t>");
+		write_line(h, p, c->tokens + (size_t)i * (size_t)c->m + from, c->length[i] - from, NULL, NULL,
+		           NULL);
+	}
+	rf_print_text(p, "</table></div>\n");
+}
+
+/* ---- a page -------------------------------------------------------------------------------- */
+
+void rf_html_begin(struct rf_html *h, struct rf_buf *p)
+{
+	(void)h;
+	rf_print_text(p, "<!doctype html>\n<html lang=en><meta charset=utf-8>"
+	                 "<meta name=viewport content=\"width=device-width\">"
+	                 "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; "
+	                 "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">"
+	                 "<title>rf-dump</title>\n<style>\n");
+	rf_print_text(p, rf_html_style);
+	rf_print_text(p, "</style>\n<body>\n");
+}
+
+void rf_html_stream(struct rf_html *h, struct rf_buf *p, const char *name, const struct rf_head *head,
+                    struct rf_mp body)
+{
+	struct rf_buf text = { 0 };
+	int64_t chunks;
+
+	h->head = head;
+	h->streams++;
+	h->chunks = rf_head_asked(head, "rf-select", "chunks", &chunks) && chunks <= INT32_MAX ? (int)chunks : 0;
+	rf_print_safe(&text, name, strlen(name), false);
+	rf_print_text(p, "<header><h1>");
+	rf_html_escape(p, text.p, text.n);
+	rf_print_clear(&text);
+	rf_record_text_head(&text, body);
+	rf_print_text(p, "</h1><pre>");
+	rf_html_escape(p, text.p, text.n);
+	rf_print_text(p, "</pre></header>\n");
+	p->failed |= text.failed;
+	rf_buf_free(&text);
+}
+
+static void write_fact(struct rf_buf *p, const char *name, double x)
+{
+	rf_print(p, "<span>%s %.3f</span>", name, x);
+}
+
+void rf_html_record(struct rf_html *h, struct rf_buf *p, const struct rf_row *row,
+                    const struct rf_record *other)
+{
+	const struct rf_record *rec = row->rec;
+
+	rf_print(p, "<section data-n=%llu", (unsigned long long)row->record);
+	if (rec->entropy)
+		rf_print(p, " data-h=%.6g", row->entropy.mean);
+	if (rec->nll && rec->T > 1)
+		rf_print(p, " data-l=%.6g", row->nll.mean);
+	if (!isnan(row->reward.mean))
+		rf_print(p, " data-r=%.6g", row->reward.mean);
+	rf_print(p, "><h2>record %llu, id %llu ", (unsigned long long)row->record, (unsigned long long)rec->id);
+	if (rec->source)
+		rf_html_visible(p, rec->source, strlen(rec->source));
+	rf_print(p, "</h2><p class=f><span>%d tokens</span>", rec->T);
+	if (rec->entropy)
+		write_fact(p, "entropy", row->entropy.mean);
+	if (rec->nll && rec->T > 1)
+		write_fact(p, "nll", row->nll.mean);
+	if (rec->correct && rec->T > 1)
+		write_fact(p, "accuracy", row->correct.mean);
+	if (!isnan(row->reward.mean)) {
+		write_fact(p, "reward", row->reward.mean);
+		write_fact(p, "least", row->reward.min);
+		write_fact(p, "most", row->reward.max);
+	}
+	if (!rec->generation.tokens && !rec->choice.tokens) {
+		rf_print_text(p, "<details open><summary>text</summary>");
+		write_tokens(h, p, rec, other);
+		rf_print_text(p, "</details>");
+	} else {
+		write_prompt(h, p, rec);
+	}
+	for (int i = 0; i < rec->c; i++)
+		write_position(h, p, rec, other, row->record, i);
+	if (rec->generation.tokens)
+		write_samples(h, p, rec);
+	if (rec->choice.tokens)
+		write_choices(h, p, rec);
+	rf_print_text(p, "</section>\n");
+}
+
+static void write_mean(struct rf_buf *p, const char *name, const struct rf_html_sum *s)
+{
+	if (!s->n)
+		return;
+	rf_print_text(p, "<span>");
+	rf_html_string(p, name);
+	rf_print(p, " %.4f</span>", s->sum / (double)s->n);
+}
+
+void rf_html_end(struct rf_html *h, struct rf_buf *p)
+{
+	rf_print(p, "<div id=summary><p class=f><span>%llu records</span><span>%llu tokens</span>",
+	         (unsigned long long)h->records, (unsigned long long)h->texts);
+	if (h->positions)
+		rf_print(p, "<span>%llu positions</span>", (unsigned long long)h->positions);
+	if (h->rollouts)
+		rf_print(p, "<span>%llu rollouts</span>", (unsigned long long)h->rollouts);
+	if (h->samples)
+		rf_print(p, "<span>%llu samples</span>", (unsigned long long)h->samples);
+	rf_print_text(p, "<p class=f>");
+	write_mean(p, "mean entropy", &h->entropy);
+	write_mean(p, "mean nll", &h->nll);
+	write_mean(p, "accuracy", &h->correct);
+	write_mean(p, "mean reward", &h->reward);
+	for (int i = 0; i < h->parts; i++)
+		write_mean(p, h->part[i].name, &h->part[i]);
+	write_mean(p, "mean score", &h->score);
+	rf_print_text(p, "<div>");
+	rf_histogram_draw(&h->rewards, "rewards", p);
+	rf_histogram_draw(&h->entropies, "entropies, nats", p);
+	rf_print_text(p, "</div><p class=f>");
+	if (h->entropy.n || h->rollouts) {
+		rf_print_text(p, "nats of entropy, or of surprise in rollouts: ");
+		for (int i = 0; i < RF_HTML_LEVELS; i++)
+			rf_print(p, "<span %c>&nbsp;%g&nbsp;</span>", rf_html_level(rf_html_from(i)),
+			         rf_html_from(i));
+	}
+	rf_print_text(p, "<select id=sort hidden><option value=n>order of the stream"
+	                 "<option value=r>highest reward first<option value=h>highest entropy first"
+	                 "<option value=l>highest nll first</select></div>\n<script>");
+	rf_print_text(p, rf_html_script);
+	rf_print_text(p, "</script>\n");
+}
