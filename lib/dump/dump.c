@@ -759,6 +759,7 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 	if (rc == RF_OK && d->form == RF_DUMP_HTML) {
 		j.html.tokens = &d->show.tokens;
 		rf_html_begin(&j.html, &j.out);
+		j.html.against = d->against;
 		if (d->against)
 			rc = rf_in_open(&j.against, d->against, d->max_record, e);
 	}

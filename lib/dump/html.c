@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "dump/html.h"
 #include "dump/record_text.h"
@@ -132,7 +133,7 @@ static void write_line(const struct rf_html *h, struct rf_buf *p, const int32_t 
 {
 	rf_print_text(p, "<div class=l>");
 	for (int j = 0; j < n; j++) {
-		char level = other ? rf_html_difference((double)other[j] - logp[j])
+		char level = other ? rf_html_difference((double)other[j] - (double)logp[j])
 		             : logp ? rf_html_level(-(double)logp[j])
 		                    : 0;
 
@@ -271,6 +272,45 @@ static void write_prompt(const struct rf_html *h, struct rf_buf *p, const struct
 	}
 }
 
+/* Marks the bytes of a text in which one of the record's references occurs, in any case. */
+static void mark_references(const struct rf_buf *text, const struct rf_record *rec, char *marks)
+{
+	for (int a = 0; a < rec->answers; a++) {
+		const size_t n = strlen(rec->answer[a]);
+
+		for (size_t i = 0; n && i + n <= text->n; i++)
+			if (!strncasecmp((const char *)text->p + i, rec->answer[a], n))
+				memset(marks + i, 1, n);
+	}
+}
+
+/* Appends the tokens of a sample; those in which a reference occurs are marked. */
+static void write_answer(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec,
+                         const int32_t *ids, int n)
+{
+	struct rf_buf text = { 0 };
+	size_t *end = calloc((size_t)n + 1, sizeof *end);
+	char *marks = NULL;
+
+	for (int j = 0; end && j < n; j++) {
+		rf_html_token_bytes(&text, h->tokens, ids[j]);
+		end[j + 1] = text.n;
+	}
+	p->failed |= !end || text.failed || !(marks = calloc(1, text.n + 1));
+	if (!p->failed)
+		mark_references(&text, rec, marks);
+	for (int j = 0; !p->failed && j < n; j++) {
+		const bool marked = memchr(marks + end[j], 1, end[j + 1] - end[j]);
+
+		rf_print(p, "<p title=\"id %d\">%s", (int)ids[j], marked ? "<u>" : "");
+		rf_html_token(p, h->tokens, ids[j]);
+		rf_print_text(p, marked ? "</u>" : "");
+	}
+	free(marks);
+	free(end);
+	rf_buf_free(&text);
+}
+
 static void write_samples(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec)
 {
 	const struct rf_generation *g = &rec->generation;
@@ -286,7 +326,7 @@ static void write_samples(const struct rf_html *h, struct rf_buf *p, const struc
 			rf_print_text(p, ")");
 		}
 		rf_print_text(p, "</summary><div class=t>");
-		write_line(h, p, g->tokens + (size_t)i * (size_t)g->m, g->length[i], NULL, NULL, NULL);
+		write_answer(h, p, rec, g->tokens + (size_t)i * (size_t)g->m, g->length[i]);
 		rf_print_text(p, "</div></details>\n");
 	}
 }
@@ -404,6 +444,24 @@ static void write_mean(struct rf_buf *p, const char *name, const struct rf_html_
 	rf_print(p, " %.4f</span>", s->sum / (double)s->n);
 }
 
+/* Appends the meaning of the colours. */
+static void write_legend(const struct rf_html *h, struct rf_buf *p)
+{
+	static const double differences[] = { -3, -1, -.3, -.1, -.02, .02, .1, .3, 1, 3 };
+
+	if (h->against) {
+		rf_print_text(p, "less and more than the other model, nats: ");
+		for (size_t i = 0; i < sizeof differences / sizeof *differences; i++)
+			rf_print(p, "<span %c>&nbsp;%+g&nbsp;</span>", rf_html_difference(differences[i]),
+			         differences[i]);
+	} else if (h->entropy.n || h->rollouts) {
+		rf_print_text(p, "nats of entropy, or of surprise in rollouts: ");
+		for (int i = 0; i < RF_HTML_LEVELS; i++)
+			rf_print(p, "<span %c>&nbsp;%g&nbsp;</span>", rf_html_level(rf_html_from(i)),
+			         rf_html_from(i));
+	}
+}
+
 void rf_html_end(struct rf_html *h, struct rf_buf *p)
 {
 	rf_print(p, "<div id=summary><p class=f><span>%llu records</span><span>%llu tokens</span>",
@@ -426,12 +484,7 @@ void rf_html_end(struct rf_html *h, struct rf_buf *p)
 	rf_histogram_draw(&h->rewards, "rewards", p);
 	rf_histogram_draw(&h->entropies, "entropies, nats", p);
 	rf_print_text(p, "</div><p class=f>");
-	if (h->entropy.n || h->rollouts) {
-		rf_print_text(p, "nats of entropy, or of surprise in rollouts: ");
-		for (int i = 0; i < RF_HTML_LEVELS; i++)
-			rf_print(p, "<span %c>&nbsp;%g&nbsp;</span>", rf_html_level(rf_html_from(i)),
-			         rf_html_from(i));
-	}
+	write_legend(h, p);
 	rf_print_text(p, "<select id=sort hidden><option value=n>order of the stream"
 	                 "<option value=r>highest reward first<option value=h>highest entropy first"
 	                 "<option value=l>highest nll first</select></div>\n<script>");

@@ -71,22 +71,33 @@ void rf_html_visible(struct rf_buf *p, const void *text, size_t n)
 }
 
 /* A tokenizer may drop the blank before the first word of a text.  So the token is decoded twice in a row, and
- * the second one is shown. */
-void rf_html_token(struct rf_buf *p, const struct rf_token_text *w, int32_t id)
+ * the second one is its text. */
+bool rf_html_token_bytes(struct rf_buf *p, const struct rf_token_text *w, int32_t id)
 {
 	const int32_t twice[2] = { id, id };
 	char *one = NULL, *two = NULL;
 	size_t n = 0, m = 0;
+	const bool known = w->tokenizer && rf_tokenizer_decode(w->tokenizer, &id, 1, &one, &n, NULL) == RF_OK &&
+	                   rf_tokenizer_decode(w->tokenizer, twice, 2, &two, &m, NULL) == RF_OK;
 
-	if (w->tokenizer && rf_tokenizer_decode(w->tokenizer, &id, 1, &one, &n, NULL) == RF_OK &&
-	    rf_tokenizer_decode(w->tokenizer, twice, 2, &two, &m, NULL) == RF_OK) {
-		if (m >= n)
-			rf_html_visible(p, two + n, m - n);
+	if (known && m > n)
+		rf_buf_add(p, two + n, m - n);
+	free(one);
+	free(two);
+	return known;
+}
+
+void rf_html_token(struct rf_buf *p, const struct rf_token_text *w, int32_t id)
+{
+	struct rf_buf text = { 0 };
+
+	if (rf_html_token_bytes(&text, w, id)) {
+		rf_html_visible(p, text.p, text.n);
 	} else {
 		if (!w->tokenizer && w->numbers)
 			*w->numbers = true;
 		rf_print(p, w->tokenizer ? "<i>%d</i>" : " %d", (int)id);
 	}
-	free(one);
-	free(two);
+	p->failed |= text.failed;
+	rf_buf_free(&text);
 }
