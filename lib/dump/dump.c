@@ -236,6 +236,7 @@ static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err 
 {
 	enum rf_row_kind rows = j->d->table.rows;
 	uint64_t n = rf_row_count(row->rec, rows);
+	bool counted = false;
 	enum rf_code rc = n ? rf_table_meet(&j->table, row->rec, e) : RF_OK;
 
 	if (rc == RF_OK && n)
@@ -246,6 +247,9 @@ static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err 
 		rf_row_at(row, rows, i);
 		if (!row_matches(j, row))
 			continue;
+		if (!counted && j->d->form == RF_DUMP_HTML)
+			rf_html_count(&j->html, row->rec);
+		counted = true;
 		p.position = (uint64_t)row->i;
 		p.key = (struct rf_topn_key){ rf_table_key(&j->table, row), draw_row(j, row->rec->id, row),
 			                      j->order++ };
@@ -255,6 +259,8 @@ static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err 
 			rf_table_line(&j->table, &j->d->show.tokens, row, &j->text);
 		else if (j->d->form == RF_DUMP_PRED)
 			rc = rf_pred_line(&j->text, &j->d->show.tokens, row, e);
+		else if (j->d->form == RF_DUMP_HTML)
+			rf_html_row(&j->html, &j->text, row);
 		else
 			rf_record_text_row(&j->text, &j->d->show, rows, row, &p.lead, &p.lead_position);
 		rc = rc == RF_OK ? show_or_keep(j, &p, e) : rc;
@@ -357,6 +363,8 @@ static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path,
 
 	if ((rc = choose_tokenizer(j, in, e)) != RF_OK)
 		return rc;
+	if (j->d->form == RF_DUMP_HTML)
+		rf_html_stream(&j->html, &j->out, rf_in_name(in), rf_in_head(in));
 	for (uint64_t n = 1; !shown_enough(j) && (rc = rf_next(in, &rec, e)) == RF_OK; n++) {
 		rf_row_of(&row, name_of(path), n, rec);
 		if ((rc = offer_rows(j, &row, e)) != RF_OK)
@@ -485,14 +493,10 @@ static enum rf_code write_message(struct job *j, const void *msg, size_t size, s
 /* Shows the head of a stream: as JSON, or as the beginning of a page. */
 static enum rf_code show_head(struct job *j, struct rf_in *in, const void *msg, size_t size, struct rf_err *e)
 {
-	struct rf_msg m;
-	enum rf_code rc;
-
 	if (j->d->form == RF_DUMP_JSON)
 		return write_message(j, msg, size, e);
-	if ((rc = rf_msg_open(&m, msg, size, e)) == RF_OK)
-		rf_html_stream(&j->html, &j->out, rf_in_name(in), rf_in_head(in), m.body);
-	return rc;
+	rf_html_stream(&j->html, &j->out, rf_in_name(in), rf_in_head(in));
+	return RF_OK;
 }
 
 /* Shows the messages of a stream as JSON, or its records as a part of a page. */
@@ -722,6 +726,13 @@ static enum rf_code fit_table(struct job *j, const char *path, bool tensors, str
 	return flush_output(j, e);
 }
 
+/* Returns whether records are shown whole. */
+static bool shows_records(const struct rf_dump *d)
+{
+	return d->form == RF_DUMP_JSON ||
+	       (d->form == RF_DUMP_HTML && (d->table.rows == RF_ROWS_AUTO || d->table.rows == RF_ROWS_RECORD));
+}
+
 static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)
 {
 	bool tensors = strcmp(path, "-") && rf_ckpt_text_is(path);
@@ -739,8 +750,7 @@ static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)
 	if (j->d->head)
 		rc = dump_head(j, in, path, e);
 	else if ((rc = fit_table(j, path, false, e)) == RF_OK)
-		rc = j->d->form == RF_DUMP_JSON || j->d->form == RF_DUMP_HTML ? dump_messages(j, in, path, e)
-		                                                              : dump_rows(j, in, path, e);
+		rc = shows_records(j->d) ? dump_messages(j, in, path, e) : dump_rows(j, in, path, e);
 	j->passed += rf_in_bytes(in);
 	rf_in_close(in);
 	return rc;

@@ -7,6 +7,7 @@
 
 #include "dump/html.h"
 #include "dump/record_text.h"
+#include "stream/wire.h"
 
 /* ---- numbers ------------------------------------------------------------------------------- */
 
@@ -170,9 +171,10 @@ static int by_reward(const void *a, const void *b)
 	return x->reward != y->reward ? (x->reward < y->reward) - (x->reward > y->reward) : x->r - y->r;
 }
 
-/* Appends a row of the table for each rollout of position i, the best first. */
+/* Appends a row of the table for each rollout of position i, the best first; for only one of them if it is
+ * not -1. */
 static void write_rollouts(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec,
-                           const struct rf_record *other, int i)
+                           const struct rf_record *other, int i, int only)
 {
 	const struct rf_rollout *o = &rec->rollout;
 	const struct rf_reward *y = &rec->reward;
@@ -189,6 +191,8 @@ static void write_rollouts(const struct rf_html *h, struct rf_buf *p, const stru
 		const size_t g = (size_t)i * (size_t)o->n + (size_t)r, first = g * (size_t)o->k;
 		const int n = rf_rollout_length(o, g);
 
+		if (only >= 0 && r != only)
+			continue;
 		rf_print(p, "<tr><td>%d", r);
 		if (y->kind && r < y->n) {
 			const size_t of = (size_t)i * (size_t)y->n + (size_t)r;
@@ -207,9 +211,9 @@ static void write_rollouts(const struct rf_html *h, struct rf_buf *p, const stru
 	free(rank);
 }
 
-/* Appends position i: what stands before it, and the text and the rollouts after it. */
+/* Appends position i: what stands before it, and the text and the rollouts after it.  only: as above. */
 static void write_position(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec,
-                           const struct rf_record *other, uint64_t number, int i)
+                           const struct rf_record *other, uint64_t number, int i, int only)
 {
 	const struct rf_reward *y = &rec->reward;
 	const int s = rec->positions[i], before = s < h->tokens->context ? s : h->tokens->context,
@@ -248,7 +252,7 @@ static void write_position(const struct rf_html *h, struct rf_buf *p, const stru
 	rf_print_text(p, "<td class=t>");
 	write_line(h, p, rec->tokens + s, n, NULL, NULL, NULL);
 	if (rec->rollout.tokens)
-		write_rollouts(h, p, rec, other, i);
+		write_rollouts(h, p, rec, other, i, only);
 	rf_print_text(p, "</table></div></details>\n");
 }
 
@@ -311,11 +315,12 @@ static void write_answer(const struct rf_html *h, struct rf_buf *p, const struct
 	rf_buf_free(&text);
 }
 
-static void write_samples(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec)
+/* Appends all samples, or only one. */
+static void write_samples(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec, int only)
 {
 	const struct rf_generation *g = &rec->generation;
 
-	for (int i = 0; i < g->n; i++) {
+	for (int i = only < 0 ? 0 : only; i < (only < 0 ? g->n : only + 1); i++) {
 		rf_print(p, "<details open><summary><b>sample %d</b> %s, %d tokens", i, g->stop[i],
 		         (int)g->length[i]);
 		if (g->score)
@@ -366,25 +371,26 @@ void rf_html_begin(struct rf_html *h, struct rf_buf *p)
 	rf_print_text(p, "</style>\n<body>\n");
 }
 
-void rf_html_stream(struct rf_html *h, struct rf_buf *p, const char *name, const struct rf_head *head,
-                    struct rf_mp body)
+void rf_html_stream(struct rf_html *h, struct rf_buf *p, const char *name, const struct rf_head *head)
 {
-	struct rf_buf text = { 0 };
+	struct rf_buf text = { 0 }, message = { 0 };
+	struct rf_msg m = { .seq = 0 };
 	int64_t chunks;
 
-	h->head = head;
-	h->streams++;
 	h->chunks = rf_head_asked(head, "rf-select", "chunks", &chunks) && chunks <= INT32_MAX ? (int)chunks : 0;
 	rf_print_safe(&text, name, strlen(name), false);
 	rf_print_text(p, "<header><h1>");
 	rf_html_escape(p, text.p, text.n);
 	rf_print_clear(&text);
-	rf_record_text_head(&text, body);
+	rf_head_encode(&message, head);
+	if (!message.failed && rf_msg_open(&m, message.p, message.n, NULL) == RF_OK)
+		rf_record_text_head(&text, m.body);
 	rf_print_text(p, "</h1><pre>");
 	rf_html_escape(p, text.p, text.n);
 	rf_print_text(p, "</pre></header>\n");
-	p->failed |= text.failed;
+	p->failed |= text.failed || message.failed;
 	rf_buf_free(&text);
+	rf_buf_free(&message);
 }
 
 static void write_fact(struct rf_buf *p, const char *name, double x)
@@ -392,8 +398,8 @@ static void write_fact(struct rf_buf *p, const char *name, double x)
 	rf_print(p, "<span>%s %.3f</span>", name, x);
 }
 
-void rf_html_record(struct rf_html *h, struct rf_buf *p, const struct rf_row *row,
-                    const struct rf_record *other)
+/* Appends the heading of a record. */
+static void write_heading(struct rf_buf *p, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
 
@@ -419,6 +425,14 @@ void rf_html_record(struct rf_html *h, struct rf_buf *p, const struct rf_row *ro
 		write_fact(p, "least", row->reward.min);
 		write_fact(p, "most", row->reward.max);
 	}
+}
+
+void rf_html_record(struct rf_html *h, struct rf_buf *p, const struct rf_row *row,
+                    const struct rf_record *other)
+{
+	const struct rf_record *rec = row->rec;
+
+	write_heading(p, row);
 	if (!rec->generation.tokens && !rec->choice.tokens) {
 		rf_print_text(p, "<details open><summary>text</summary>");
 		write_tokens(h, p, rec, other);
@@ -427,11 +441,23 @@ void rf_html_record(struct rf_html *h, struct rf_buf *p, const struct rf_row *ro
 		write_prompt(h, p, rec);
 	}
 	for (int i = 0; i < rec->c; i++)
-		write_position(h, p, rec, other, row->record, i);
+		write_position(h, p, rec, other, row->record, i, -1);
 	if (rec->generation.tokens)
-		write_samples(h, p, rec);
+		write_samples(h, p, rec, -1);
 	if (rec->choice.tokens)
 		write_choices(h, p, rec);
+	rf_print_text(p, "</section>\n");
+}
+
+void rf_html_row(struct rf_html *h, struct rf_buf *p, const struct rf_row *row)
+{
+	write_heading(p, row);
+	if (row->sample >= 0) {
+		write_prompt(h, p, row->rec);
+		write_samples(h, p, row->rec, row->sample);
+	} else if (row->i >= 0) {
+		write_position(h, p, row->rec, NULL, row->record, row->i, row->r);
+	}
 	rf_print_text(p, "</section>\n");
 }
 

@@ -13,7 +13,6 @@
 #include "base/print.h"
 #include "dump/html_chart.h"
 #include "dump/table.h"
-#include "stream/pack.h"
 #include "stream/stream.h"
 
 /* A sum of numbers. */
@@ -25,9 +24,7 @@ struct rf_html_sum {
 
 struct rf_html {
 	const struct rf_token_text *tokens; /* how tokens are shown */
-	const struct rf_head *head;         /* of the stream that is shown */
 	int chunks;                         /* chunks of its sequences; 0: not known */
-	int streams;
 	bool against; /* whether differences to another model are shown */
 	uint64_t records, texts, positions, rollouts, samples; /* texts: tokens of texts */
 	struct rf_html_sum entropy, nll, correct, reward, score;
@@ -37,14 +34,15 @@ struct rf_html {
 };
 
 /* Each appends its part of the page.  rf_html_begin() comes first and rf_html_end() last; rf_html_stream()
- * comes before the records of a stream, whose head has this body. */
+ * comes before the records of a stream. */
 void rf_html_begin(struct rf_html *h, struct rf_buf *p);
-void rf_html_stream(struct rf_html *h, struct rf_buf *p, const char *name, const struct rf_head *head,
-                    struct rf_mp body);
+void rf_html_stream(struct rf_html *h, struct rf_buf *p, const char *name, const struct rf_head *head);
 /* row: the record.  other: the record of another model with the same tokens, whose entropies, losses and
  * log-probabilities are subtracted; NULL: none. */
 void rf_html_record(struct rf_html *h, struct rf_buf *p, const struct rf_row *row,
                     const struct rf_record *other);
+/* row: a position with its rollouts, a rollout with its position, or a sample with its prompt. */
+void rf_html_row(struct rf_html *h, struct rf_buf *p, const struct rf_row *row);
 /* Adds a record to the numbers of the summary, whether or not it is shown. */
 void rf_html_count(struct rf_html *h, const struct rf_record *rec);
 void rf_html_end(struct rf_html *h, struct rf_buf *p);
