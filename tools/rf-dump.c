@@ -9,6 +9,7 @@
 #include "cli/progress.h"
 #include "cli/terminal.h"
 #include "dump/dump.h"
+#include "dump/tfevents.h"
 #include "stream/stream.h"
 
 static enum rf_code write_stdout(void *to, const char *text, size_t n, struct rf_err *e)
@@ -22,6 +23,8 @@ static enum rf_code write_stdout(void *to, const char *text, size_t n, struct rf
 int main(int argc, char *argv[])
 {
 	struct rf_dump d = { .max_record = RF_MAX_RECORD, .show.tokens.context = 40, .write = write_stdout };
+	const char *tfevents = NULL;
+	bool follow = false;
 	bool json = false, tsv = false, csv = false, pred = false, html = false;
 	int colour = RF_COLOUR_AUTO, rows = RF_ROWS_AUTO, n;
 	struct rf_progress progress = { .asked = false };
@@ -34,6 +37,7 @@ int main(int argc, char *argv[])
 		OPT_FLAG("csv", &csv, "print the table with commas, and with quotes around texts"),
 		OPT_FLAG("html", &html, "print a page for a browser, with texts and rollouts"),
 		OPT_FLAG("pred", &pred, "print samples as JSON lines with the benchmarks' own field names"),
+		OPT_TEXT("tfevents", &tfevents, "DIR", "write the logs of runs to DIR as TensorBoard's event files"),
 		OPT_FLAG("head", &d.head, "print only the head: model, options, history"),
 		OPT_FLAG("check", &d.check, "only verify, and report the complete files"),
 		OPT_FLAG("no-drain", &d.no_drain, "do not read a pipe to its end after -n or --head"),
@@ -50,6 +54,10 @@ int main(int argc, char *argv[])
 	};
 	const struct rf_opt of_json[] = {
 		OPT_FLAG("no-hidden", &d.no_hidden, "leave hidden states and logits out of --json"),
+		OPT_END,
+	};
+	const struct rf_opt of_tfevents[] = {
+		OPT_FLAG("follow", &follow, "go on with new lines of the logs until interrupted"),
 		OPT_END,
 	};
 	const struct rf_opt of_html[] = {
@@ -86,7 +94,7 @@ int main(int argc, char *argv[])
 			   "verifies them.",
 		.example = "rf-dump --where 'reward<0.1' --sort reward -n 20 rewarded.rf",
 		.also = "rf-cat(1), rf-stream(5), rf-tools(7)",
-		.opts = (const struct rf_opt *const[]){ forms, of_check, of_table, of_json, of_html, picks, looks,
+		.opts = (const struct rf_opt *const[]){ forms, of_check, of_table, of_json, of_html, of_tfevents, picks, looks,
 		                                        show.row, NULL },
 		.max_args = -1,
 	};
@@ -110,6 +118,18 @@ int main(int argc, char *argv[])
 		rf_cli_without(of_json, NULL, "requires --json");
 	if (!tsv && !csv)
 		rf_cli_without(of_table, NULL, "requires --tsv or --csv");
+	if (tfevents) {
+		static const char *const others[] = { "json", "tsv", "csv", "html", "pred", "head", "check" };
+		const char *const with = "cannot be combined with --tfevents";
+
+		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+			rf_cli_without(forms, others[i], with);
+		rf_cli_without(picks, NULL, with);
+		if (!n)
+			rf_die(64, "--tfevents: no run is named (try --help)");
+	} else {
+		rf_cli_without(of_tfevents, NULL, "requires --tfevents");
+	}
 	if (!html)
 		rf_cli_without(of_html, NULL, "requires --html");
 	if (d.check || d.head)
@@ -129,7 +149,8 @@ int main(int argc, char *argv[])
 		rf_progress_begin(&progress, cli.name, argv + 1, n);
 
 	const char *const standard_input[] = { "-" };
-	enum rf_code rc = rf_dump(&d, n ? (const char *const *)argv + 1 : standard_input, n ? n : 1, &err);
+	enum rf_code rc = tfevents ? rf_tfevents(tfevents, (const char *const *)argv + 1, n, follow, &err)
+	                           : rf_dump(&d, n ? (const char *const *)argv + 1 : standard_input, n ? n : 1, &err);
 	if (rc != RF_OK)
 		rf_die_err(&err);
 	rf_progress_end(&progress);
