@@ -1,0 +1,94 @@
+#!/usr/bin/env bats
+# Tests of rf-dump --tfevents, which writes the logs of runs as event files.
+
+setup() {
+	load ../helper
+	mkdir -p runs/a
+	echo '{"event":"begin","time":"2026-11-28T01:00:00Z"}' >runs/a/manifest.json
+	for step in 0 1 2; do
+		lines $step
+	done >runs/a/log.jsonl
+	printf '{"step":%d,"nll":%s}\n' 0 3.5 2 3.25 >runs/a/eval.jsonl
+}
+
+# lines STEP: prints a line of a log
+lines() { printf '{"step":%d,"stepped":true,"loss/ntp":%d.5,"reward/kind":"edit","timing_s/step":2}\n' "$1" "$1"; }
+# events DIR: prints the scalars of the event file in DIR (helper/tfevents.py)
+events() { python3 "$ROOT/t/helper/tfevents.py" "$1"/*tfevents*; }
+
+@test "rf-dump --tfevents: each number of each line is a scalar with step and time, once" {
+	rf-dump --tfevents tb runs/a
+	events tb/a/train >train
+	began=$(date -u -d 2026-11-28T01:00:00Z +%s)
+	diff train - <<-END
+		$((began + 2)).000	0	loss/ntp	0.5
+		$((began + 2)).000	0	timing_s/step	2.0
+		$((began + 4)).000	1	loss/ntp	1.5
+		$((began + 4)).000	1	timing_s/step	2.0
+		$((began + 6)).000	2	loss/ntp	2.5
+		$((began + 6)).000	2	timing_s/step	2.0
+	END
+	diff <(events tb/a/eval) - <<-END
+		$began.000	0	nll	3.5
+		$((began + 4)).000	2	nll	3.25
+	END
+	# a second call writes the same bytes
+	cp -r tb first
+	rf-dump --tfevents tb runs/a/
+	diff -r tb first
+	# an incomplete last line waits
+	printf '{"step":3,' >>runs/a/log.jsonl
+	rf-dump --tfevents tb runs/a
+	diff -r tb first
+}
+
+@test "rf-dump --tfevents: --follow appends new lines once, and begins anew with another log" {
+	rf-dump --tfevents tb --follow runs/a 3>&- &
+	until [ -e tb/a/eval/events.out.tfevents.0.rf-tools ]; do sleep .05; done
+	cp -r tb first
+	lines 3 >>runs/a/log.jsonl
+	for i in {1..60}; do
+		[ "$(events tb/a/train | cut -f 2 | uniq | paste -sd' ')" != "0 1 2 3" ] || break
+		sleep .05
+	done
+	[ "$i" -lt 60 ]
+	# what was there has not changed
+	head -c "$(stat -c %s first/a/train/*)" tb/a/train/*tfevents* | cmp - first/a/train/*tfevents*
+	lines 7 >other
+	mv other runs/a/log.jsonl
+	for i in {1..60}; do
+		[ "$(events tb/a/train | cut -f 2 | uniq)" != 7 ] || break
+		sleep .05
+	done
+	[ "$i" -lt 60 ]
+	kill %1
+	ended_by TERM $!
+	events tb/a/train >/dev/null
+}
+
+@test "rf-dump --tfevents: a folder without a log, two runs of one name and a bad line are errors" {
+	mkdir -p none other/a
+	says 66 'rf-dump: none: neither log.jsonl nor eval.jsonl is there' rf-dump --tfevents tb none
+	cp runs/a/log.jsonl other/a
+	says 64 'rf-dump: runs/a and other/a have the same name...' rf-dump --tfevents tb runs/a other/a
+	says 64 'rf-dump: --tfevents: no run is named...' rf-dump --tfevents tb
+	says 64 'rf-dump: --json cannot be combined with --tfevents...' rf-dump --tfevents tb --json runs/a
+	says 64 'rf-dump: --follow requires --tfevents...' rf-dump --follow runs/a
+	echo '{"step":"x"}' >>runs/a/eval.jsonl
+	says 65 'rf-dump: runs/a/eval.jsonl: line 3: not an object with a step' rf-dump --tfevents tb runs/a
+	echo x >file
+	says 74 'rf-dump: file...' rf-dump --tfevents file runs/a
+}
+
+@test "rf-dump --tfevents: tensorboard reads the file" {
+	python3 -c 'import tensorboard' 2>/dev/null || skip "Python's tensorboard is not installed"
+	rf-dump --tfevents tb runs/a
+	python3 - tb/a/train >read <<-'END'
+		import sys
+		from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+		log = EventAccumulator(sys.argv[1])
+		log.Reload()
+		print([(e.step, e.value) for e in log.Scalars("loss/ntp")])
+	END
+	[ "$(cat read)" = '[(0, 0.5), (1, 1.5), (2, 2.5)]' ]
+}
