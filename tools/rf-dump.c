@@ -37,7 +37,8 @@ int main(int argc, char *argv[])
 		OPT_FLAG("csv", &csv, "print the table with commas, and with quotes around texts"),
 		OPT_FLAG("html", &html, "print a page for a browser, with texts and rollouts"),
 		OPT_FLAG("pred", &pred, "print samples as JSON lines with the benchmarks' own field names"),
-		OPT_TEXT("tfevents", &tfevents, "DIR", "write the logs of runs to DIR as TensorBoard's event files"),
+		OPT_TEXT("tfevents", &tfevents, "DIR",
+		         "write the logs of runs to DIR as TensorBoard's event files"),
 		OPT_FLAG("head", &d.head, "print only the head: model, options, history"),
 		OPT_FLAG("check", &d.check, "only verify, and report the complete files"),
 		OPT_FLAG("no-drain", &d.no_drain, "do not read a pipe to its end after -n or --head"),
@@ -94,8 +95,8 @@ int main(int argc, char *argv[])
 			   "verifies them.",
 		.example = "rf-dump --where 'reward<0.1' --sort reward -n 20 rewarded.rf",
 		.also = "rf-cat(1), rf-stream(5), rf-tools(7)",
-		.opts = (const struct rf_opt *const[]){ forms, of_check, of_table, of_json, of_html, of_tfevents, picks, looks,
-		                                        show.row, NULL },
+		.opts = (const struct rf_opt *const[]){ forms, of_check, of_table, of_json, of_html,
+		                                        of_tfevents, picks, looks, show.row, NULL },
 		.max_args = -1,
 	};
 
@@ -108,8 +109,8 @@ int main(int argc, char *argv[])
 	                  : tsv   ? "cannot be combined with --tsv"
 	                          : "cannot be combined with --head";
 	for (int i = 0; i < (d.check ? 6 : pred ? 5 : html ? 4 : csv ? 3 : tsv ? 2 : 0); i++)
-		rf_cli_without(forms, (const char *const[]){ "head", "json", "tsv", "csv", "html", "pred" }[i],
-		               why);
+		rf_cli_without(forms,
+		               (const char *const[]){ "head", "json", "tsv", "csv", "html", "pred" }[i], why);
 	if (pred)
 		rf_cli_without(picks, "rows", why);
 	if (!d.check)
@@ -136,7 +137,11 @@ int main(int argc, char *argv[])
 		rf_cli_without(picks, NULL, why);
 	if (pred)
 		rows = RF_ROWS_SAMPLE;
-	d.form = json ? RF_DUMP_JSON : tsv || csv ? RF_DUMP_TABLE : html ? RF_DUMP_HTML : pred ? RF_DUMP_PRED : RF_DUMP_TEXT;
+	d.form = json         ? RF_DUMP_JSON
+	         : tsv || csv ? RF_DUMP_TABLE
+	         : html       ? RF_DUMP_HTML
+	         : pred       ? RF_DUMP_PRED
+	                      : RF_DUMP_TEXT;
 	d.table.rows = (enum rf_row_kind)rows;
 	d.table.csv = csv;
 	if (!d.model && !d.tokenizer && (d.fallback = getenv("RF_TOKENIZER")) && !*d.fallback)
@@ -149,8 +154,9 @@ int main(int argc, char *argv[])
 		rf_progress_begin(&progress, cli.name, argv + 1, n);
 
 	const char *const standard_input[] = { "-" };
-	enum rf_code rc = tfevents ? rf_tfevents(tfevents, (const char *const *)argv + 1, n, follow, &err)
-	                           : rf_dump(&d, n ? (const char *const *)argv + 1 : standard_input, n ? n : 1, &err);
+	enum rf_code rc =
+		tfevents ? rf_tfevents(tfevents, (const char *const *)argv + 1, n, follow, &err)
+			 : rf_dump(&d, n ? (const char *const *)argv + 1 : standard_input, n ? n : 1, &err);
 	if (rc != RF_OK)
 		rf_die_err(&err);
 	rf_progress_end(&progress);

@@ -415,12 +415,13 @@ static enum rf_code read_against(struct job *j, const struct rf_record *rec, str
 	if ((*other)->id != rec->id)
 		return rf_fail(e, RF_EDATA, "id %llu, but the record of --against %s has id %llu",
 		               (unsigned long long)rec->id, j->d->against, (unsigned long long)(*other)->id);
-	if ((*other)->T != rec->T || memcmp((*other)->tokens, rec->tokens, (size_t)rec->T * sizeof *rec->tokens))
+	if ((*other)->T != rec->T ||
+	    memcmp((*other)->tokens, rec->tokens, (size_t)rec->T * sizeof *rec->tokens))
 		return rf_fail(e, RF_EDATA, "id %llu: the record of --against %s has other tokens",
 		               (unsigned long long)rec->id, j->d->against);
-	if (rec->rollout.tokens && (!(*other)->rollout.tokens || (*other)->c != rec->c ||
-	                            (*other)->rollout.n != rec->rollout.n ||
-	                            (*other)->rollout.k != rec->rollout.k))
+	if (rec->rollout.tokens &&
+	    (!(*other)->rollout.tokens || (*other)->c != rec->c || (*other)->rollout.n != rec->rollout.n ||
+	     (*other)->rollout.k != rec->rollout.k))
 		(*other)->rollout.logp = NULL;
 	return RF_OK;
 }
@@ -539,7 +540,8 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 	note_numbers(j, in);
 	/* the end record is shown if it was read; it counts all records, so the lines are not taken for
 	 * all */
-	if ((rc = end_pick(j, e)) == RF_OK && ended && some && !page && (rc = write_message(j, msg, size, e)) == RF_OK)
+	if ((rc = end_pick(j, e)) == RF_OK && ended && some && !page &&
+	    (rc = write_message(j, msg, size, e)) == RF_OK)
 		rc = flush_output(j, e);
 	return rc;
 }
@@ -729,8 +731,8 @@ static enum rf_code fit_table(struct job *j, const char *path, bool tensors, str
 /* Returns whether records are shown whole. */
 static bool shows_records(const struct rf_dump *d)
 {
-	return d->form == RF_DUMP_JSON ||
-	       (d->form == RF_DUMP_HTML && (d->table.rows == RF_ROWS_AUTO || d->table.rows == RF_ROWS_RECORD));
+	return d->form == RF_DUMP_JSON || (d->form == RF_DUMP_HTML && (d->table.rows == RF_ROWS_AUTO ||
+	                                                               d->table.rows == RF_ROWS_RECORD));
 }
 
 static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +10,14 @@
 #include <unistd.h>
 
 #include "dump/tfevents.h"
+#include "io/file.h"
+#include "io/json.h"
 #include "io/tempfile.h"
 
-enum { PATH_BYTES = 4096 };
+enum {
+	PATH_BYTES = 4096,
+	MOST_LEVELS = 8, /* of nesting in a line */
+};
 
 /* ---- records ------------------------------------------------------------------------------- */
 
@@ -112,7 +116,7 @@ static void add_line(struct rf_buf *b, const json_t *line, int64_t step, double 
 	const char *key;
 	json_t *v;
 
-	json_object_foreach((json_t *)line, key, v) {
+	json_object_foreach ((json_t *)line, key, v) {
 		if (!json_is_number(v) || !strcmp(key, "step"))
 			continue;
 		value.n = 0;
@@ -131,26 +135,44 @@ static void add_line(struct rf_buf *b, const json_t *line, int64_t step, double 
 	rf_buf_free(&event);
 }
 
-/* ---- runs ---------------------------------------------------------------------------------- */
+/* Appends the event after which a reader forgets this step and all later ones. */
+static void add_restart(struct rf_buf *b, int64_t step, double wall)
+{
+	static const unsigned char start[] = { 1 << 3, 1 }; /* the status START */
+	struct rf_buf event = { 0 };
 
-/* A file of lines that grows. */
-struct log {
-	char path[PATH_BYTES], events[PATH_BYTES]; /* the lines; the event file */
-	off_t at;                                  /* bytes of the lines read so far */
-	uint64_t lines;                            /* number of the line read last */
+	add_double(&event, 1, wall);
+	add_field(&event, 2, 0);
+	add_varint(&event, (uint64_t)step);
+	add_bytes(&event, 7, start, sizeof start);
+	add_record(b, &event);
+	rf_buf_free(&event);
+}
+
+/* ---- logs ---------------------------------------------------------------------------------- */
+
+/* A line of a log. */
+struct line {
+	int64_t step;
+	off_t at;       /* where it begins */
+	double seconds; /* of the step, if the log has them */
+	double wall;    /* when the step ended */
 };
 
-/* The time at which an optimizer step ended. */
-struct moment {
-	int64_t step;
-	double wall;
+/* A file of lines that grows.  A step that was killed before its commit, or was evaluated again, has several
+ * lines, of which the last one counts. */
+struct log {
+	char path[PATH_BYTES], events[PATH_BYTES]; /* the lines; the event file */
+	off_t size;                                /* bytes of the lines read so far */
+	uint64_t lines;                            /* lines read so far */
+	struct line *line;                         /* in the order of their steps, each step once */
+	size_t n, room;
+	size_t written; /* lines that the event file has */
 };
 
 struct run {
 	struct log train, eval;
 	double begun; /* seconds since 1970; 0: unknown, so times count from 0 */
-	struct moment *moment;
-	size_t moments, room;
 };
 
 /* Returns when a run began, by its manifest. */
@@ -160,15 +182,19 @@ static double time_of_begin(const char *dir)
 	size_t room = 0;
 	struct tm tm = { 0 };
 	double wall = 0;
+	ssize_t n;
 	FILE *f;
 
 	snprintf(path, sizeof path, "%s/manifest.json", dir);
 	if (!(f = fopen(path, "r")))
 		return 0;
-	if (getline(&line, &room, f) > 0) {
-		json_t *first = json_loads(line, 0, NULL);
-		const char *text = json_string_value(json_object_get(first, "time"));
+	if ((n = getline(&line, &room, f)) > 0) {
+		json_t *first = NULL;
+		const char *text;
+		struct rf_err e;
 
+		rf_json_parse(&first, line, (size_t)n, MOST_LEVELS, &e);
+		text = json_string_value(json_object_get(first, "time"));
 		if (text && sscanf(text, "%d-%d-%dT%d:%d:%dZ", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
 		                   &tm.tm_hour, &tm.tm_min, &tm.tm_sec) == 6) {
 			tm.tm_year -= 1900;
@@ -182,75 +208,80 @@ static double time_of_begin(const char *dir)
 	return wall;
 }
 
-/* Returns the time of a line about the weights after `step` steps: when the last of these steps ended. */
-static double time_of_weights(const struct run *r, int64_t step)
+/* Returns the index of the first line whose step is not below `step`; l->n: there is none. */
+static size_t index_of(const struct log *l, int64_t step)
 {
-	size_t from = 0, to = r->moments;
+	size_t from = 0, to = l->n;
 
 	while (from < to) {
 		const size_t middle = from + (to - from) / 2;
 
-		if (r->moment[middle].step < step)
+		if (l->line[middle].step < step)
 			from = middle + 1;
 		else
 			to = middle;
 	}
-	return from ? r->moment[from - 1].wall : r->begun;
+	return from;
 }
 
-/* Returns the time of a line of the log: the time of the line before, and the seconds of this step. */
-static double time_of_step(struct run *r, const json_t *line, int64_t step, struct rf_buf *b)
+/* Inserts a line, or replaces the line of the same step. */
+static enum rf_code insert(struct log *l, struct line line, struct rf_err *e)
 {
-	const double before = r->moments ? r->moment[r->moments - 1].wall : r->begun,
-	             wall = before + json_number_value(json_object_get(line, "timing_s/step"));
+	const size_t i = index_of(l, line.step);
 
-	if (r->moments == r->room) {
-		const size_t room = r->room ? 2 * r->room : 256;
-		struct moment *m = realloc(r->moment, room * sizeof *m);
+	if (l->n == l->room) {
+		const size_t room = l->room ? 2 * l->room : 256;
+		struct line *more = realloc(l->line, room * sizeof *more);
 
-		if (!m) {
-			b->failed = true;
-			return wall;
-		}
-		r->moment = m;
-		r->room = room;
+		if (!more)
+			return rf_fail(e, RF_ENOMEM, "out of memory");
+		l->line = more;
+		l->room = room;
 	}
-	r->moment[r->moments++] = (struct moment){ step, wall };
-	return wall;
+	if (i == l->n || l->line[i].step != line.step) {
+		memmove(l->line + i + 1, l->line + i, (l->n - i) * sizeof *l->line);
+		l->n++;
+	}
+	l->line[i] = line;
+	l->written = l->written < i ? l->written : i;
+	return RF_OK;
 }
 
-/* Appends the event of a line. */
-static enum rf_code read_line(struct run *r, struct log *l, const char *text, struct rf_buf *b,
-                              struct rf_err *e)
+/* Adds the line that begins at `at` to the log. */
+static enum rf_code meet_line(struct log *l, const char *text, size_t n, off_t at, struct rf_err *e)
 {
-	json_t *line = json_loads(text, 0, NULL);
-	const json_t *number = json_object_get(line, "step");
-	const int64_t step = json_integer_value(number);
-	enum rf_code rc = RF_OK;
+	json_t *json = NULL;
+	enum rf_code rc = rf_json_parse(&json, text, n, MOST_LEVELS, e);
+	const json_t *number = json_object_get(json, "step");
+	const struct line line = { .step = json_integer_value(number),
+		                   .at = at,
+		                   .seconds = json_number_value(json_object_get(json, "timing_s/step")) };
 
-	if (!json_is_integer(number) || step < 0)
-		rc = rf_fail(e, RF_EDATA, "%s: line %" PRIu64 ": not an object with a step", l->path, l->lines);
-	else
-		add_line(b, line, step,
-		         l == &r->train ? time_of_step(r, line, step, b) : time_of_weights(r, step));
-	json_decref(line);
+	if (rc == RF_OK && json_is_integer(number) && line.step >= 0)
+		rc = insert(l, line, e);
+	else if (rc != RF_ENOMEM)
+		rc = rf_fail(e, RF_EDATA,
+		             "%s: line %" PRIu64
+		             ": not a JSON object with a step; if a kill cut it, remove it",
+		             l->path, l->lines);
+	json_decref(json);
 	return rc;
 }
 
-/* Appends the events of all complete lines that were not read yet. */
-static enum rf_code read_lines(struct run *r, struct log *l, FILE *in, struct rf_buf *b, struct rf_err *e)
+/* Reads all complete lines that were not read yet. */
+static enum rf_code read_lines(struct log *l, FILE *in, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 	char *text = NULL;
 	size_t room = 0;
 	ssize_t n;
 
-	if (fseeko(in, l->at, SEEK_SET))
+	if (fseeko(in, l->size, SEEK_SET))
 		return rf_fail(e, RF_EIO, "%s: %s", l->path, strerror(errno));
 	while (rc == RF_OK && (n = getline(&text, &room, in)) > 0 && text[n - 1] == '\n') {
-		l->at += n;
 		l->lines++;
-		rc = read_line(r, l, text, b, e);
+		rc = meet_line(l, text, (size_t)n, l->size, e);
+		l->size += n;
 	}
 	if (rc == RF_OK && ferror(in))
 		rc = rf_fail(e, RF_EIO, "%s: %s", l->path, strerror(errno));
@@ -258,44 +289,93 @@ static enum rf_code read_lines(struct run *r, struct log *l, FILE *in, struct rf
 	return rc;
 }
 
+/* Sets the time of line i: for a step that was trained, the seconds of all steps up to it after the begin of
+ * the run; for weights that were evaluated, the time at which their last step ended. */
+static void set_time(struct run *r, struct log *l, size_t i)
+{
+	const struct log *train = &r->train;
+	const size_t before = l == train ? i : index_of(train, l->line[i].step);
+
+	l->line[i].wall =
+		(before ? train->line[before - 1].wall : r->begun) + (l == train ? l->line[i].seconds : 0);
+}
+
+/* Appends the events of the lines from `from` on. */
+static enum rf_code add_lines(struct run *r, struct log *l, size_t from, FILE *in, struct rf_buf *b,
+                              struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+	char *text = NULL;
+	size_t room = 0;
+	ssize_t n;
+
+	for (size_t i = from; i < l->n && rc == RF_OK; i++) {
+		json_t *json = NULL;
+
+		set_time(r, l, i);
+		if (fseeko(in, l->line[i].at, SEEK_SET) || (n = getline(&text, &room, in)) < 0)
+			rc = rf_fail(e, RF_EIO, "%s: %s", l->path, strerror(errno));
+		else if ((rc = rf_json_parse(&json, text, (size_t)n, MOST_LEVELS, e)) == RF_OK)
+			add_line(b, json, l->line[i].step, l->line[i].wall);
+		json_decref(json);
+	}
+	free(text);
+	return rc;
+}
+
+static enum rf_code write_anew(const char *path, const struct rf_buf *b, struct rf_err *e)
+{
+	char folder[4096];
+	enum rf_code rc = rf_file_directory(folder, path, e);
+
+	if (rc == RF_OK && (rc = rf_file_make_folders(folder, e)) == RF_OK)
+		rc = rf_tempfile_save(b, path, e);
+	return rc;
+}
+
 static enum rf_code append(const char *path, const struct rf_buf *b, struct rf_err *e)
 {
-	int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-	enum rf_code rc = RF_OK;
+	const int fd = open(path, O_WRONLY | O_CLOEXEC);
+	enum rf_code rc;
+	struct stat st;
 
-	if (fd < 0 || write(fd, b->p, b->n) != (ssize_t)b->n)
-		rc = rf_fail(e, RF_EIO, "%s: write: %s", path, strerror(errno));
+	if (fd < 0 || fstat(fd, &st))
+		rc = rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
+	else
+		rc = rf_file_pwrite(fd, b->p, b->n, (uint64_t)st.st_size, e);
 	if (fd >= 0)
 		close(fd);
 	return rc;
 }
 
-/* Writes the events of a log's new lines.  The first time, and if the log has become shorter, which means that
- * it is another one, the event file is written anew. */
+/* Writes the events of a log's new lines.  The event file is written anew the first time, and if the log has
+ * become shorter, which means that it is another one.  If the new lines are not all later than those that the
+ * event file has, the events from the first new step on are repeated after a restart. */
 static enum rf_code update(struct run *r, struct log *l, struct rf_err *e)
 {
 	struct rf_buf b = { 0 };
 	struct stat st;
 	FILE *in = fopen(l->path, "re");
 	enum rf_code rc = RF_OK;
-	bool anew;
+	size_t had = l->n;
 
 	if (!in)
 		return errno == ENOENT ? RF_OK : rf_fail(e, RF_ENOINPUT, "%s: %s", l->path, strerror(errno));
-	anew = !l->at || fstat(fileno(in), &st) || st.st_size < l->at;
-	if (anew) {
-		l->at = 0;
-		l->lines = 0;
-		if (l == &r->train)
-			r->moments = 0;
-		add_version(&b, r->begun);
+	if (!fstat(fileno(in), &st) && st.st_size < l->size)
+		l->size = 0, l->lines = 0, l->n = 0, l->written = 0, had = 0;
+	rc = read_lines(l, in, e);
+	if (rc == RF_OK && l->written < l->n) {
+		if (!had)
+			add_version(&b, r->begun);
+		else if (l->written < had)
+			add_restart(&b, l->line[l->written].step, r->begun);
+		rc = add_lines(r, l, l->written, in, &b, e);
+		if (rc == RF_OK && b.failed)
+			rc = rf_fail(e, RF_ENOMEM, "out of memory");
+		if (rc == RF_OK)
+			rc = had ? append(l->events, &b, e) : write_anew(l->events, &b, e);
+		l->written = l->n;
 	}
-	if ((rc = read_lines(r, l, in, &b, e)) == RF_OK && b.failed)
-		rc = rf_fail(e, RF_ENOMEM, "out of memory");
-	if (rc == RF_OK && anew && l->at)
-		rc = rf_tempfile_save(&b, l->events, e);
-	else if (rc == RF_OK && !anew && b.n)
-		rc = append(l->events, &b, e);
 	rf_buf_free(&b);
 	fclose(in);
 	return rc;
@@ -303,81 +383,62 @@ static enum rf_code update(struct run *r, struct log *l, struct rf_err *e)
 
 /* ---- the command --------------------------------------------------------------------------- */
 
-/* Makes a directory unless it exists. */
-static enum rf_code make_folder(const char *path, struct rf_err *e)
-{
-	return mkdir(path, 0777) && errno != EEXIST ? rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno)) : RF_OK;
-}
-
-/* Stores the paths of a log and of its event file, and makes the event file's folder if the log exists. */
-static enum rf_code open_log(struct log *l, const char *dir, const char *file, const char *to, const char *name,
+/* Stores the paths of a log and of its event file. */
+static enum rf_code open_log(struct log *l, const char *dir, const char *file, const char *to,
                              const char *kind, struct rf_err *e)
 {
-	char folder[PATH_BYTES];
-	enum rf_code rc;
+	size_t from;
+	const size_t end = rf_file_split(dir, &from);
 
-	if (snprintf(l->path, sizeof l->path, "%s/%s", dir, file) >= PATH_BYTES ||
-	    snprintf(folder, sizeof folder, "%s/%s", to, name) >= PATH_BYTES ||
-	    snprintf(l->events, sizeof l->events, "%s/%s/%s/events.out.tfevents.0.rf-tools", to, name, kind) >=
-	            PATH_BYTES)
+	if (snprintf(l->path, PATH_BYTES, "%s/%s", dir, file) >= PATH_BYTES ||
+	    snprintf(l->events, PATH_BYTES, "%s/%.*s/%s/events.out.tfevents.0.rf-tools", to,
+	             (int)(end - from), dir + from, kind) >= PATH_BYTES)
 		return rf_fail(e, RF_EUSAGE, "%s: the path is too long", dir);
-	if ((rc = make_folder(to, e)) != RF_OK || (rc = make_folder(folder, e)) != RF_OK)
-		return rc;
-	*strrchr(l->events, '/') = 0;
-	rc = make_folder(l->events, e);
-	l->events[strlen(l->events)] = '/';
-	return rc;
+	return RF_OK;
 }
 
-/* Stores the last part of a run's path, such as b of a/b/. */
-static void name_of_run(char name[256], const char *path)
-{
-	size_t n = strlen(path), from;
-
-	while (n > 1 && path[n - 1] == '/')
-		n--;
-	for (from = n; from && path[from - 1] != '/';)
-		from--;
-	snprintf(name, 256, "%.*s", (int)(n - from), path + from);
-}
-
-static enum rf_code open_run(struct run *r, const char *dir, const char *to, const char *name, struct rf_err *e)
+static enum rf_code open_run(struct run *r, const char *dir, const char *to, struct rf_err *e)
 {
 	struct stat st;
 	enum rf_code rc;
 
 	r->begun = time_of_begin(dir);
-	if ((rc = open_log(&r->train, dir, "log.jsonl", to, name, "train", e)) != RF_OK ||
-	    (rc = open_log(&r->eval, dir, "eval.jsonl", to, name, "eval", e)) != RF_OK)
+	if ((rc = open_log(&r->train, dir, "log.jsonl", to, "train", e)) != RF_OK ||
+	    (rc = open_log(&r->eval, dir, "eval.jsonl", to, "eval", e)) != RF_OK)
 		return rc;
 	if (stat(r->train.path, &st) && stat(r->eval.path, &st))
 		return rf_fail(e, RF_ENOINPUT, "%s: neither log.jsonl nor eval.jsonl is there", dir);
 	return RF_OK;
 }
 
+/* Checks that the events of run i do not go to the files of an earlier run. */
+static enum rf_code check_name(const struct run *run, const char *const *dirs, int i, struct rf_err *e)
+{
+	for (int j = 0; j < i; j++)
+		if (!strcmp(run[i].train.events, run[j].train.events))
+			return rf_fail(e, RF_EUSAGE,
+			               "%s and %s have the same name; write them to two folders", dirs[j],
+			               dirs[i]);
+	return RF_OK;
+}
+
 enum rf_code rf_tfevents(const char *to, const char *const *runs, int n, bool follow, struct rf_err *e)
 {
 	struct run *run = calloc((size_t)n, sizeof *run);
-	char name[256], other[256];
 	enum rf_code rc = run ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory");
 
-	for (int i = 0; i < n && rc == RF_OK; i++) {
-		name_of_run(name, runs[i]);
-		for (int j = 0; j < i && rc == RF_OK; j++) {
-			name_of_run(other, runs[j]);
-			if (!strcmp(name, other))
-				rc = rf_fail(e, RF_EUSAGE, "%s and %s have the same name; write them to two folders",
-				             runs[j], runs[i]);
-		}
-		rc = rc == RF_OK ? open_run(&run[i], runs[i], to, name, e) : rc;
-	}
+	for (int i = 0; i < n && rc == RF_OK; i++)
+		if ((rc = open_run(&run[i], runs[i], to, e)) == RF_OK)
+			rc = check_name(run, runs, i, e);
 	do {
 		for (int i = 0; i < n && rc == RF_OK; i++)
 			if ((rc = update(&run[i], &run[i].train, e)) == RF_OK)
 				rc = update(&run[i], &run[i].eval, e);
 	} while (follow && rc == RF_OK && !sleep(1));
-	for (int i = 0; run && i < n; i++)
-		free(run[i].moment);
+	for (int i = 0; run && i < n; i++) {
+		free(run[i].train.line);
+		free(run[i].eval.line);
+	}
 	free(run);
 	return rc;
 }

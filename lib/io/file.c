@@ -329,6 +329,20 @@ enum rf_code rf_file_directory(char out[4096], const char *path, struct rf_err *
 	return RF_OK;
 }
 
+enum rf_code rf_file_make_folders(const char *path, struct rf_err *e)
+{
+	char part[4096];
+
+	for (size_t n = strcspn(path, "/");; n += strcspn(path + n, "/")) {
+		snprintf(part, sizeof part, "%.*s", (int)n, path);
+		if (*part && mkdir(part, 0777) < 0 && errno != EEXIST)
+			return rf_fail(e, RF_EIO, "%s: create: %s", part, strerror(errno));
+		if (!path[n])
+			return RF_OK;
+		n++;
+	}
+}
+
 enum rf_code rf_file_sync_parent(const char *path, struct rf_err *e)
 {
 	char dir[4096];

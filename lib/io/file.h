@@ -61,6 +61,8 @@ int rf_file_sync(int fd);
  * in. */
 enum rf_code rf_file_sync_dir(const char *path, struct rf_err *e);
 enum rf_code rf_file_sync_parent(const char *path, struct rf_err *e);
+/* Makes a folder, and the folders of its path that are missing.  Errors: RF_EIO. */
+enum rf_code rf_file_make_folders(const char *path, struct rf_err *e);
 /* Removes a file, a link, or a directory with its contents, at most 4 levels deep.  Links are not followed.
  * A missing entry is not an error. */
 enum rf_code rf_file_remove(const char *path, struct rf_err *e);

@@ -28,20 +28,6 @@
 
 /* ---- folders ------------------------------------------------------------------------------- */
 
-static enum rf_code make_folders(const char *path, struct rf_err *e)
-{
-	char part[4096];
-
-	for (size_t n = strcspn(path, "/");; n += strcspn(path + n, "/")) {
-		snprintf(part, sizeof part, "%.*s", (int)n, path);
-		if (*part && mkdir(part, 0777) < 0 && errno != EEXIST)
-			return rf_fail(e, RF_EIO, "%s: create: %s", part, strerror(errno));
-		if (!path[n])
-			return RF_OK;
-		n++;
-	}
-}
-
 /* Returns whether a folder holds any entry except `data`, which a loop makes first. */
 static bool is_foreign(const char *path)
 {
@@ -311,7 +297,7 @@ enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
 	enum rf_code rc;
 
 	if ((rc = check_settings(l, e)) != RF_OK || (rc = rf_loop_note_scripts(l, &l->noted, e)) != RF_OK ||
-	    (rc = rf_loop_file(l, "data", path, e)) != RF_OK || (rc = make_folders(path, e)) != RF_OK ||
+	    (rc = rf_loop_file(l, "data", path, e)) != RF_OK || (rc = rf_file_make_folders(path, e)) != RF_OK ||
 	    (rc = take_lock(l, e)) != RF_OK || (rc = rf_loop_take_stop(l, &asked, e)) != RF_OK)
 		return rc;
 	/* An earlier job may have left the file.  A file that is made from now on, such as while --make

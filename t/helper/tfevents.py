@@ -48,6 +48,8 @@ for path in sys.argv[1:]:
         event = dict(fields(body))
         assert first == (event.get(3) == b"brain.Event:2"), "the version comes first, and once"
         first = False
+        if dict(fields(event.get(7, b""))).get(1) == 1:  # the status START of a session
+            print(f"{struct.unpack('<d', event[1])[0]:.3f}", event.get(2, 0), "", "restart", sep="\t")
         for field, value in fields(event.get(5, b"")):
             one = dict(fields(value))
             print(f"{struct.unpack('<d', event[1])[0]:.3f}", event.get(2, 0), one[1].decode(),

@@ -42,6 +42,32 @@ events() { python3 "$ROOT/t/helper/tfevents.py" "$1"/*tfevents*; }
 	diff -r tb first
 }
 
+@test "rf-dump --tfevents: the last line of a step counts, and steps are in order" {
+	lines 1 | sed 's/1\.5/9.5/' >>runs/a/log.jsonl
+	printf '{"step":1,"nll":3}\n' >>runs/a/eval.jsonl
+	rf-dump --tfevents tb runs/a
+	[ "$(events tb/a/train | awk '$3 == "loss/ntp" { print $2, $4 }' | paste -sd,)" = '0 0.5,1 9.5,2 2.5' ]
+	[ "$(events tb/a/eval | cut -f 2,4 | paste -sd,)" = '0	3.5,1	3.0,2	3.25' ]
+	# a run without evaluations has no folder for them
+	rm runs/a/eval.jsonl
+	rf-dump --tfevents other runs/a
+	[ "$(ls other/a)" = train ]
+}
+
+@test "rf-dump --tfevents: --follow repeats later steps after a restart if a run goes back" {
+	rf-dump --tfevents tb --follow runs/a 3>&- &
+	until [ -e tb/a/eval/events.out.tfevents.0.rf-tools ]; do sleep .05; done
+	lines 1 | sed 's/1\.5/9.5/' >>runs/a/log.jsonl
+	for i in {1..60}; do
+		[ "$(events tb/a/train | awk -F '\t' '$3 != "timing_s/step" { print $2, $4 }' | paste -sd,)" != \
+			'0 0.5,1 1.5,2 2.5,1 restart,1 9.5,2 2.5' ] || break
+		sleep .05
+	done
+	[ "$i" -lt 60 ]
+	kill %1
+	ended_by TERM $!
+}
+
 @test "rf-dump --tfevents: --follow appends new lines once, and begins anew with another log" {
 	rf-dump --tfevents tb --follow runs/a 3>&- &
 	until [ -e tb/a/eval/events.out.tfevents.0.rf-tools ]; do sleep .05; done
@@ -75,20 +101,34 @@ events() { python3 "$ROOT/t/helper/tfevents.py" "$1"/*tfevents*; }
 	says 64 'rf-dump: --json cannot be combined with --tfevents...' rf-dump --tfevents tb --json runs/a
 	says 64 'rf-dump: --follow requires --tfevents...' rf-dump --follow runs/a
 	echo '{"step":"x"}' >>runs/a/eval.jsonl
-	says 65 'rf-dump: runs/a/eval.jsonl: line 3: not an object with a step' rf-dump --tfevents tb runs/a
+	says 65 'rf-dump: runs/a/eval.jsonl: line 3: not a JSON object with a step...' rf-dump --tfevents tb runs/a
 	echo x >file
 	says 74 'rf-dump: file...' rf-dump --tfevents file runs/a
 }
 
-@test "rf-dump --tfevents: tensorboard reads the file" {
+@test "rf-dump --tfevents: tensorboard reads the file, also while it grows and goes back" {
 	python3 -c 'import tensorboard' 2>/dev/null || skip "Python's tensorboard is not installed"
-	rf-dump --tfevents tb runs/a
-	python3 - tb/a/train >read <<-'END'
-		import sys
+	rf-dump --tfevents tb --follow runs/a 3>&- &
+	until [ -e tb/a/eval/events.out.tfevents.0.rf-tools ]; do sleep .05; done
+	lines 1 | sed 's/1\.5/9.5/' >again
+	python3 - >read <<-'END'
+		import time
 		from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-		log = EventAccumulator(sys.argv[1])
+		log = EventAccumulator("tb/a/train")
 		log.Reload()
 		print([(e.step, e.value) for e in log.Scalars("loss/ntp")])
+		open("runs/a/log.jsonl", "a").write(open("again").read())
+		for i in range(100):
+		    log.Reload()
+		    if any(e.value == 9.5 for e in log.Scalars("loss/ntp")) and len(log.Scalars("loss/ntp")) == 3:
+		        break
+		    time.sleep(.1)
+		print([(e.step, e.value) for e in log.Scalars("loss/ntp")])
 	END
-	[ "$(cat read)" = '[(0, 0.5), (1, 1.5), (2, 2.5)]' ]
+	kill %1
+	ended_by TERM $!
+	diff read - <<-END
+		[(0, 0.5), (1, 1.5), (2, 2.5)]
+		[(0, 0.5), (1, 9.5), (2, 2.5)]
+	END
 }
