@@ -133,6 +133,8 @@ int main(int argc, char *argv[])
 	}
 	if (!html)
 		rf_cli_without(of_html, NULL, "requires --html");
+	if (d.against && rows != RF_ROWS_AUTO && rows != RF_ROWS_RECORD)
+		rf_die(64, "--against: it shows whole records, so it cannot be combined with --rows");
 	if (d.check || d.head)
 		rf_cli_without(picks, NULL, why);
 	if (pred)

@@ -129,12 +129,12 @@ static void write_tokens(const struct rf_html *h, struct rf_buf *p, const struct
 
 /* Appends the tokens of a text that is not the record's: n ids, the log-probability of each or NULL, and the
  * tokens that the record has at the same places or NULL. */
-static void write_line(const struct rf_html *h, struct rf_buf *p, const int32_t *ids, int n, const float *logp,
-                       const float *other, const int32_t *truth)
+static void write_line(const struct rf_html *h, struct rf_buf *p, const int32_t *ids, int n,
+                       const float *logp, const float *other, const int32_t *truth)
 {
 	rf_print_text(p, "<div class=l>");
 	for (int j = 0; j < n; j++) {
-		char level = other ? rf_html_difference((double)other[j] - (double)logp[j])
+		char level = other  ? rf_html_difference((double)other[j] - (double)logp[j])
 		             : logp ? rf_html_level(-(double)logp[j])
 		                    : 0;
 
@@ -220,8 +220,8 @@ static void write_position(const struct rf_html *h, struct rf_buf *p, const stru
 		  k = rec->rollout.tokens ? rec->rollout.k : RF_AHEAD, n = k < rec->T - s ? k : rec->T - s;
 	struct rf_html_sum reward = { .n = 0 };
 
-	rf_print(p, "<details open id=r%llup%d><summary><b>position %d</b> t %d", (unsigned long long)number, i + 1,
-	         i + 1, s);
+	rf_print(p, "<details open id=r%llup%d><summary><b>position %d</b> t %d", (unsigned long long)number,
+	         i + 1, i + 1, s);
 	if (rec->entropy)
 		rf_print(p, ", entropy before it %.3f", rec->entropy[s - 1]);
 	if (y->kind) {
@@ -297,7 +297,8 @@ static void write_answer(const struct rf_html *h, struct rf_buf *p, const struct
 	char *marks = NULL;
 
 	for (int j = 0; end && j < n; j++) {
-		rf_html_token_bytes(&text, h->tokens, ids[j]);
+		if (!rf_html_token_special(h->tokens, ids[j]))
+			rf_html_token_bytes(&text, h->tokens, ids[j]);
 		end[j + 1] = text.n;
 	}
 	p->failed |= !end || text.failed || !(marks = calloc(1, text.n + 1));
@@ -377,7 +378,8 @@ void rf_html_stream(struct rf_html *h, struct rf_buf *p, const char *name, const
 	struct rf_msg m = { .seq = 0 };
 	int64_t chunks;
 
-	h->chunks = rf_head_asked(head, "rf-select", "chunks", &chunks) && chunks <= INT32_MAX ? (int)chunks : 0;
+	h->chunks =
+		rf_head_asked(head, "rf-select", "chunks", &chunks) && chunks <= INT32_MAX ? (int)chunks : 0;
 	rf_print_safe(&text, name, strlen(name), false);
 	rf_print_text(p, "<header><h1>");
 	rf_html_escape(p, text.p, text.n);
@@ -410,7 +412,8 @@ static void write_heading(struct rf_buf *p, const struct rf_row *row)
 		rf_print(p, " data-l=%.6g", row->nll.mean);
 	if (!isnan(row->reward.mean))
 		rf_print(p, " data-r=%.6g", row->reward.mean);
-	rf_print(p, "><h2>record %llu, id %llu ", (unsigned long long)row->record, (unsigned long long)rec->id);
+	rf_print(p, "><h2>record %llu, id %llu ", (unsigned long long)row->record,
+	         (unsigned long long)rec->id);
 	if (rec->source)
 		rf_html_visible(p, rec->source, strlen(rec->source));
 	rf_print(p, "</h2><p class=f><span>%d tokens</span>", rec->T);

@@ -58,7 +58,9 @@ void rf_html_string(struct rf_buf *p, const char *s);
 void rf_html_visible(struct rf_buf *p, const void *s, size_t n);
 /* Appends the bytes of a token inside a text.  Returns false if the tokenizer is missing or lacks the token. */
 bool rf_html_token_bytes(struct rf_buf *p, const struct rf_token_text *w, int32_t id);
-/* Appends the text of one token, visible, or its number. */
+/* Returns whether a token is special, such as an end token, which stands for no text. */
+bool rf_html_token_special(const struct rf_token_text *w, int32_t id);
+/* Appends the text of one token, visible, or its number; the name of a special token is in <i>. */
 void rf_html_token(struct rf_buf *p, const struct rf_token_text *w, int32_t id);
 
 /* ---- html_style.c -------------------------------------------------------------------------- */

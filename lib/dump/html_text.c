@@ -17,7 +17,10 @@ void rf_html_escape(struct rf_buf *p, const void *s, size_t n)
 		rf_buf_add(p, text + from, i - from);
 		from = i + 1;
 		if (i < n)
-			as = text[i] == '&' ? "&amp;" : text[i] == '<' ? "&lt;" : text[i] == '>' ? "&gt;" : "&quot;";
+			as = text[i] == '&'   ? "&amp;"
+			     : text[i] == '<' ? "&lt;"
+			     : text[i] == '>' ? "&gt;"
+			                      : "&quot;";
 		if (as)
 			rf_print_text(p, as);
 	}
@@ -77,7 +80,8 @@ bool rf_html_token_bytes(struct rf_buf *p, const struct rf_token_text *w, int32_
 	const int32_t twice[2] = { id, id };
 	char *one = NULL, *two = NULL;
 	size_t n = 0, m = 0;
-	const bool known = w->tokenizer && rf_tokenizer_decode(w->tokenizer, &id, 1, &one, &n, NULL) == RF_OK &&
+	const bool known = w->tokenizer &&
+	                   rf_tokenizer_decode(w->tokenizer, &id, 1, &one, &n, NULL) == RF_OK &&
 	                   rf_tokenizer_decode(w->tokenizer, twice, 2, &two, &m, NULL) == RF_OK;
 
 	if (known && m > n)
@@ -87,12 +91,32 @@ bool rf_html_token_bytes(struct rf_buf *p, const struct rf_token_text *w, int32_
 	return known;
 }
 
+/* A tokenizer may drop the first blank of a text, so a token that is a blank is asked for twice. */
+bool rf_html_token_special(const struct rf_token_text *w, int32_t id)
+{
+	const int32_t twice[2] = { id, id };
+	char *text = NULL;
+	size_t n = 1, final;
+	const bool known =
+		w->tokenizer && rf_tokenizer_text(w->tokenizer, twice, 2, &text, &n, &final, NULL) == RF_OK;
+
+	free(text);
+	return known && !n;
+}
+
 void rf_html_token(struct rf_buf *p, const struct rf_token_text *w, int32_t id)
 {
 	struct rf_buf text = { 0 };
 
 	if (rf_html_token_bytes(&text, w, id)) {
-		rf_html_visible(p, text.p, text.n);
+		const bool special = rf_html_token_special(w, id);
+
+		rf_print_text(p, special ? "<i>" : "");
+		if (special)
+			rf_html_escape(p, text.p, text.n);
+		else
+			rf_html_visible(p, text.p, text.n);
+		rf_print_text(p, special ? "</i>" : "");
 	} else {
 		if (!w->tokenizer && w->numbers)
 			*w->numbers = true;

@@ -91,6 +91,7 @@ rewarded() {
 	rf-cat --range 0:2 against -o fewer
 	says 65 'rf-dump: ...fewer records' rf-dump --html --against fewer in
 	says 64 'rf-dump: ...--against...' rf-dump --against in in
+	says 64 'rf-dump: --against: it shows whole records...' rf-dump --html --rows rollout --against against in
 }
 
 @test "rf-dump --html: a browser shows values under the pointer, folds, sorts, asks for nothing and has no message" {
