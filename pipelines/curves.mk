@@ -13,9 +13,12 @@
 # OUT/curves.tsv has the numbers as the runs recorded them: a line for each run and step, NaN for a missing
 # value.  The loss and reward of a step are those that its weights had in training, before they changed.
 #
+# OUT/curves.html is a page for a browser with the figure, the newest values, and 20 rollouts of the first run
+# that kept streams (KEEP=1).
+#
 #     RUNS     the runs, with blanks between.  Each has eval.jsonl (EVAL=) or log.jsonl or both.  A name that
 #              has a blank stands in quotes, and patterns are expanded (files.sh)
-#     OUT      the folder of both files
+#     OUT      the folder of these files
 #     LABELS=  the names of the runs in the figure, with semicolons between; by default those in RUNS
 #     GROUP=   names of groups, with semicolons between: one for each name or pattern in RUNS, or one for each
 #              run.  A group, such as three seeds of one method, is drawn as one curve with a band: the mean

@@ -1,6 +1,6 @@
 #!/bin/bash
-# report-phases.sh posttrain|testtime RUN -- writes RUN/posttrain.md or RUN/testtime.md with its figure, from
-# the results of demo-phases.mk in RUN.  Settings come from the environment.
+# report-phases.sh posttrain|testtime RUN -- writes RUN/posttrain.md or RUN/testtime.md with its figure, and
+# a page with 20 answers (.html), from the results of demo-phases.mk in RUN.  Settings come from the environment.
 set -euo pipefail
 export LC_ALL=C
 
@@ -122,3 +122,6 @@ cat >"$tmp/report.md" <<-END
 END
 mv "$tmp/phases.png" "$run/$phase.png"
 mv "$tmp/report.md" "$run/$phase.md"
+# shellcheck disable=SC2046  # several files
+rf-cat $(answers "${names##* }") | rf-dump --html --rows sample --sample 20 >"$tmp/answers.html"
+"$lib/page.sh" "$run/$phase.md" "$run/$phase.html" "$tmp/answers.html"

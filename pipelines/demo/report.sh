@@ -1,6 +1,6 @@
 #!/bin/bash
-# report.sh RUN -- writes RUN/report.md and its figures, from the results of demo.mk in RUN.  Settings come
-# from the environment.
+# report.sh RUN -- writes RUN/report.md and its figures, and RUN/report.html, which has all of them and 20
+# rollouts, from the results of demo.mk in RUN.  Settings come from the environment.
 set -euo pipefail
 export LC_ALL=C
 
@@ -241,3 +241,6 @@ say "text"
 report >"$tmp/report.md"
 mv "$tmp"/*.png "$run"
 mv "$tmp/report.md" "$run/report.md"
+rollouts=$run/eval/refine.html
+[ -e "$rollouts" ] || rollouts=
+"$lib/page.sh" "$run/report.md" "$run/report.html" ${rollouts:+"$rollouts"}

@@ -178,6 +178,7 @@ for i in "${!runs[@]}"; do
 done
 
 # the files used from here on have fixed names, so no program takes a name for an option
+here=$PWD
 cd "$tmp"
 printf '%s\n' "${runs[@]}" >runs
 printf '%s\n' "${curves[@]}" | captions 40 >names
@@ -226,6 +227,63 @@ BASE=$base gnuplot "$lib/style.gp" "$lib/curves.gp" 2>said || {
 	cat said >&2
 	exit 70
 }
+
+# ---- the page ------------------------------------------------------------------------------
+
+# newest: prints the last line of each run that has a value, as rows of a table
+newest() {
+	awk -F '\t' '
+		NR == 1 { next }
+		{
+			if (!($1 in step))
+				runs[++n] = $1
+			step[$1] = $2
+			for (i = 3; i <= 9; i++)
+				if ($i != "NaN" && $i != "")
+					value[$1, i] = $i
+		}
+		END {
+			for (r = 1; r <= n; r++) {
+				printf "%s\t%s", runs[r], step[runs[r]]
+				for (i = 3; i <= 9; i++)
+					if (i != 8)
+						printf "\t%s", (runs[r], i) in value ? value[runs[r], i] : ""
+				print ""
+			}
+		}' curves.tsv | while IFS=$'\t' read -r name rest; do
+		printf '| %s | %s |\n' "$(markdown "$name")" "${rest//$'\t'/ | }"
+	done
+}
+
+# with_rollouts: prints the newest kept stream of the first run that has one
+with_rollouts() {
+	local run file
+	for run in "${runs[@]}"; do
+		run=$(cd -- "$here" && cd -- "$run" && pwd)
+		file=$(find "$run/streams" -maxdepth 1 -name 'step-*.rf' 2>/dev/null | sort | tail -n 1)
+		[ -z "$file" ] || {
+			printf '%s\n' "$file"
+			return
+		}
+	done
+}
+
+[ "$FORMAT" = png ] || FORMAT=png BASE=$base gnuplot "$lib/style.gp" "$lib/curves.gp" 2>said
+{
+	printf '# Curves of %d runs\n\n![curves](curves.png)\n\nThe newest value of each figure:\n\n' \
+		${#runs[@]}
+	echo '| run | step | nll | accuracy | ntp_accuracy | loss | reward | held_out_reward |'
+	echo '|---|---|---|---|---|---|---|---|'
+	newest
+} >report.md
+stream=$(with_rollouts)
+if [ -n "$stream" ]; then
+	page=(rf-dump --html --rows rollout --sample 20 "$stream")
+	# the run may lack a tokenizer
+	"${page[@]}" -m "${stream%/streams/*}" >rollouts.html 2>/dev/null || "${page[@]}" >rollouts.html
+fi
+"$lib/page.sh" report.md report.html ${stream:+rollouts.html}
 mv curves.tsv "$out/curves.tsv"
 mv "curves.$FORMAT" "$out/curves.$FORMAT"
-say "$OUT/curves.$FORMAT, $OUT/curves.tsv"
+[ ! -e report.html ] || mv report.html "$out/curves.html"
+say "$OUT/curves.$FORMAT, $OUT/curves.tsv$([ ! -e "$out/curves.html" ] || echo ", $OUT/curves.html")"

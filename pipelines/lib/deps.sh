@@ -13,7 +13,7 @@ build='build-essential libzstd-dev libmsgpack-dev libjansson-dev libxxhash-dev l
 	libonig-dev libsentencepiece-dev libdnnl-dev libopenmpi-dev'
 tests='bats clang clang-format jq libclang-rt-dev mandoc openmpi-bin parallel patchelf python3 shellcheck
 	strace zstd'
-midtrain='gnuplot-nox perl-doc sentencepiece'
+midtrain='cmark-gfm gnuplot-nox perl-doc sentencepiece'
 cross='gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1-arm64-cross
 	libstdc++6-arm64-cross qemu-user-static'
 slurm='slurm-wlm munge libpmix-dev'

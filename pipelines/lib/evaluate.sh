@@ -11,6 +11,7 @@
 #                         the document's next position.  A document that is too short for two different
 #                         positions is left out
 #     OUT.rollouts.tsv    one line per rollout: these three rewards
+#     OUT.html            a page with 20 of the rollouts
 #
 # From the environment: K tokens (5) and N rollouts (1) per position, COMPUTE, KEEP (not empty: OUT.rf stays),
 # and RF_BIN, the folder of the programs.
@@ -38,7 +39,9 @@ rf-entropy --nll -m "$model" ${COMPUTE:-} "$positions" |
 rf-dump --tsv --rows record --columns id,nll_mean,accuracy,ntp_accuracy,source "$out.rf" >"$out.records.tmp"
 # drops rollouts of documents with one position, so both tables have the same lines
 rf-reward --shift 1 "$out.rf" >"$out.shifted.tmp"
-rf-reward "$out.shifted.tmp" | rf-dump --tsv --rows rollout --columns id,cosine,binary >"$out.own.tmp"
+rf-reward -o "$out.rewarded.tmp" "$out.shifted.tmp"
+rf-dump --tsv --rows rollout --columns id,cosine,binary "$out.rewarded.tmp" >"$out.own.tmp"
+rf-dump --html --rows rollout --sample 20 -m "$model" "$out.rewarded.tmp" >"$out.page.tmp"
 rf-dump --tsv --rows rollout --columns cosine "$out.shifted.tmp" | sed 1s/cosine/elsewhere/ >"$out.other.tmp"
 paste "$out.own.tmp" "$out.other.tmp" >"$out.rollouts.tmp"
 [ -n "${KEEP:-}" ] || rm "$out.rf"
@@ -57,5 +60,6 @@ if [ "$(wc -l <"$out.documents.tmp")" -lt 2 ]; then
 		"(rf-select chooses them)" >&2
 	exit 65
 fi
+mv "$out.page.tmp" "$out.html"
 mv "$out.rollouts.tmp" "$out.rollouts.tsv"
 mv "$out.documents.tmp" "$out.documents.tsv"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# suite-report.sh RUN -- writes RUN/report.md with its figures, from the scores and answers that suite.sh left
+# suite-report.sh RUN -- writes RUN/report.md with its figures, and RUN/report.html, which has all of
+# them and 20 answers, from the scores and answers that suite.sh left
 # in RUN.  Settings come from the environment.
 set -euo pipefail
 export LC_ALL=C
@@ -182,3 +183,5 @@ else
 fi
 mv "$tmp/scores.png" "$run/scores.png"
 mv "$tmp/report.md" "$run/report.md"
+rf-cat "$run"/answers/batch-*.rf | rf-dump --html --rows sample --sample 20 -m "$MODEL" >"$tmp/answers.html"
+"$lib/page.sh" "$run/report.md" "$run/report.html" "$tmp/answers.html"

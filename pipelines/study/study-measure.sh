@@ -11,6 +11,8 @@
 #     sampled.cosine, sampled.binary              mean rewards of 4 drawn rollouts, at the same positions,
 #                                                 with the same random numbers for every model
 #
+# and next to OUT a page with 20 of the sampled rollouts (.html).
+#
 # With the FIGURES answers, it measures only the nll of answers at the first two lengths, by which settings
 # are chosen.
 # From the environment: COMPUTE, options of the programs that have a model.
@@ -37,8 +39,8 @@ scores() {
 		rf-score --metric all --task "$1" --by length | field "$1.score" score
 }
 rewards() {
-	run rf-rollout --draw-step 0 "${@:2}" "$tmp/places" | rf-reward |
-		rf-dump --tsv --rows rollout --columns cosine,binary --no-header |
+	run rf-rollout --draw-step 0 "${@:2}" "$tmp/places" | rf-reward -o "$tmp/rewarded"
+	rf-dump --tsv --rows rollout --columns cosine,binary --no-header "$tmp/rewarded" |
 		awk -v name="$1" '{ c += $1; b += $2 }
 			END { printf "%s.cosine\t%.6f\n%s.binary\t%.6f\n", name, c / NR, name, b / NR }'
 }
@@ -67,5 +69,7 @@ rewards() {
 		rewards sampled -n 4
 	fi
 } | jq -rR 'if startswith("[") then fromjson | [.[0], .[2][.[1]]] | @tsv else . end' >"$tmp/out"
+[ "$figures" = answers ] ||
+	rf-dump --html --rows rollout --sample 20 -m "$model" "$tmp/rewarded" >"${out%.tsv}.html"
 mv "$tmp/out" "$out.tmp"
 mv "$out.tmp" "$out"

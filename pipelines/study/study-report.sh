@@ -1,6 +1,6 @@
 #!/bin/bash
-# study-report.sh RUN -- writes RUN/report.md from the results that study.mk has so far, and RUN/figures.tsv,
-# with one figure on each line.  Settings come from the environment.
+# study-report.sh RUN -- writes RUN/report.md from the results that study.mk has so far, RUN/report.html with 20
+# rollouts in addition, and RUN/figures.tsv, with one figure on each line.  Settings come from the environment.
 set -euo pipefail
 export LC_ALL=C
 
@@ -179,4 +179,11 @@ cat >"$run/report.md.tmp" <<-END
 	    FAMILIES='$FAMILIES' SEEDS='$SEEDS' COMPUTE='$COMPUTE'
 END
 mv "$run/report.md.tmp" "$run/report.md"
-echo "study: the report is $run/report.md" >&2
+rollouts=
+for family in $FAMILIES; do
+	for file in "$run/mid/$family"/refine-n8/*.html; do
+		[ -n "$rollouts" ] || [ ! -e "$file" ] || rollouts=$file
+	done
+done
+"$lib/page.sh" "$run/report.md" "$run/report.html" ${rollouts:+"$rollouts"}
+echo "study: the report is $run/report.md, and for a browser $run/report.html" >&2

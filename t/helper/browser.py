@@ -2,7 +2,8 @@
 
     browser.py PAGE [WIDTH] COMMAND...
 
-    console            prints each message of the page's console, and each request but that for the page
+    console            prints each message of the page's console, and each request but those for the page and
+                       for data that the page has
     hover SELECTOR     moves the pointer on an element; prints the text that its style then adds
     click SELECTOR     clicks an element
     eval EXPRESSION    prints the value of an expression of the page, as JSON
@@ -86,7 +87,7 @@ while words:
             if m.get("method") in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"):
                 print("message", json.dumps(m["params"]))
             if m.get("method") == "Network.requestWillBeSent" and \
-                    m["params"]["request"]["url"] != "file://" + page:
+                    not m["params"]["request"]["url"].startswith(("file://" + page, "data:")):
                 print("request", m["params"]["request"]["url"])
     elif word == "hover":
         selector = words.pop(0)

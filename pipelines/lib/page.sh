@@ -1,0 +1,69 @@
+#!/bin/bash
+# page.sh REPORT.md PAGE.html [ROLLOUTS.html] -- writes a report as one file for a browser, which can be sent to
+# somebody: its figures, PNG files in the folder of the report, are inside.  ROLLOUTS.html is a page of
+# rf-dump --html, whose records follow the report.
+#
+# Without cmark-gfm, which makes HTML of Markdown, a message says what is missing, and no page is written.
+set -euo pipefail
+export LC_ALL=C
+
+if [ $# -lt 2 ] || [ $# -gt 3 ]; then
+	echo 'usage: page.sh REPORT.md PAGE.html [ROLLOUTS.html]' >&2
+	exit 64
+fi
+report=$1 page=$2 rollouts=${3:-}
+case $page in /*) ;; *) page=./$page ;; esac
+command -v cmark-gfm >/dev/null || {
+	rm -f "$page"
+	echo "page.sh: cmark-gfm is not installed (make deps), so ${page#./} is left out" >&2
+	exit 0
+}
+trap 'rm -f "$page".*.tmp' EXIT
+
+# body: prints the report as HTML.  cmark-gfm leaves out HTML that the report has
+body() {
+	cmark-gfm -e table "$report" | (cd -- "$(dirname -- "$report")" && awk '
+		{
+			while (match($0, /<img src="[A-Za-z0-9_][A-Za-z0-9_.-]*\.png"/)) {
+				name = substr($0, RSTART + 10, RLENGTH - 11)
+				printf "%s<img src=\"data:image/png;base64,", substr($0, 1, RSTART - 1)
+				command = "base64 -w 0 ./" name
+				command | getline data
+				close(command)
+				printf "%s\"", data
+				$0 = substr($0, RSTART + RLENGTH)
+			}
+			print
+		}')
+}
+
+# style: prints the part of a page of rf-dump before its records
+style() {
+	if [ -n "$rollouts" ]; then
+		cat -- "$rollouts"
+	else
+		printf '' | rf-tokenize --bytes --format text - 2>/dev/null | rf-dump --html
+	fi | sed -n '/^<body>$/q; p'
+}
+
+body >"$page.body.tmp"
+style >"$page.style.tmp"
+{
+	# an ampersand stands for the matched text in a replacement
+	title=$(sed -n 's/<[^>]*>//g; /./{s/[\&|]/\\&/g; p; q}' "$page.body.tmp")
+	sed "s|<title>rf-dump</title>|<title>$title</title>|" "$page.style.tmp"
+	cat <<-'END'
+		<style>
+		main{order:-3}main h2{margin:1.8rem 0 .4rem}main img{max-width:min(100%,44rem);background:#fff}
+		main table{display:block;overflow-x:auto;margin:.6rem 0}
+		main td,main th{padding:.15rem .9rem .15rem 0;border-bottom:1px solid var(--line);width:auto!important}
+		main td:first-child,main th:first-child,main td:nth-child(2):last-child{text-align:left}
+		</style>
+		<body>
+		<main>
+	END
+	cat "$page.body.tmp"
+	echo '</main>'
+	[ -z "$rollouts" ] || sed '1,/^<body>$/d' -- "$rollouts"
+} >"$page.whole.tmp"
+mv "$page.whole.tmp" "$page"
