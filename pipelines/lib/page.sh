@@ -20,20 +20,21 @@ command -v cmark-gfm >/dev/null || {
 }
 trap 'rm -f "$page".*.tmp' EXIT
 
-# body: prints the report as HTML.  cmark-gfm leaves out HTML that the report has
+# body: prints the report as HTML.  cmark-gfm leaves out HTML that the report has, and awk other pictures
 body() {
 	cmark-gfm -e table "$report" | (cd -- "$(dirname -- "$report")" && awk '
+		function no_others(text) { gsub(/<img [^>]*>/, "", text); return text }
 		{
 			while (match($0, /<img src="[A-Za-z0-9_][A-Za-z0-9_.-]*\.png"/)) {
 				name = substr($0, RSTART + 10, RLENGTH - 11)
-				printf "%s<img src=\"data:image/png;base64,", substr($0, 1, RSTART - 1)
+				printf "%s<img src=\"data:image/png;base64,", no_others(substr($0, 1, RSTART - 1))
 				command = "base64 -w 0 ./" name
 				command | getline data
 				close(command)
 				printf "%s\"", data
 				$0 = substr($0, RSTART + RLENGTH)
 			}
-			print
+			print no_others($0)
 		}')
 }
 
@@ -43,7 +44,7 @@ style() {
 		cat -- "$rollouts"
 	else
 		printf '' | rf-tokenize --bytes --format text - 2>/dev/null | rf-dump --html
-	fi | sed -n '/^<body>$/q; p'
+	fi | sed '/^<body>$/,$d'
 }
 
 body >"$page.body.tmp"
