@@ -580,6 +580,22 @@ static void test_too_large(void)
 
 /* ---- the checker --------------------------------------------------------------------------- */
 
+/* Checks that a stream is refused because of this message, in which the checker found a mistake. */
+static void refuse_message(const char *name, const void *msg, size_t n)
+{
+	struct made m = { 0 };
+	struct rf_err e = { 0 };
+	uint64_t hash[4];
+	int count;
+
+	some_head(&m);
+	made_message(&m, msg, n);
+	made_end(&m);
+	ok(read_hashes(m.bytes.p, m.bytes.n, hash, 4, &count, &e) == RF_EDATA && strstr(e.msg, "bad msgpack"),
+	   "a stream with %s is refused: %s", name, e.msg);
+	made_free(&m);
+}
+
 static void test_hostile(void)
 {
 	static const struct {
@@ -634,9 +650,11 @@ static void test_hostile(void)
 	char key[20];
 
 	getrusage(RUSAGE_SELF, &before);
-	for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+	for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
 		ok(rf_msg_check(some[i].bytes, some[i].n, &e) == RF_EDATA, "%s is refused: %s", some[i].name,
 		   e.msg);
+		refuse_message(some[i].name, some[i].bytes, some[i].n);
+	}
 	ok(rf_msg_check("\x91\x91\x91\x91\x91\x91\x91\x91\x01", 9, &e) == RF_OK, "8 deep is read");
 	ok(rf_msg_check("\x93\1\2", 3, &e) == RF_EDATA &&
 	           strstr(e.msg, "claims more elements than there are bytes"),

@@ -2,6 +2,7 @@
 #ifndef STREAMS_H
 #define STREAMS_H
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -196,6 +197,21 @@ static inline void some_stream(struct made *m, enum kind kind, int records)
 	rf_record_free(&r);
 }
 
+/* Appends a stream and the sentence with which it was refused ("" if it was read to its end) to the file that
+ * the variable RF_KEEP names, each after its length.  t/helper/refusals.py reads them with another reader. */
+static void keep_stream(const void *data, size_t n, const char *refusal)
+{
+	const char *path = getenv("RF_KEEP");
+	FILE *f = path ? fopen(path, "ab") : NULL;
+	const uint32_t sizes[2] = { (uint32_t)n, (uint32_t)strlen(refusal) };
+
+	if (!path)
+		return;
+	if (!f || fwrite(sizes, sizeof sizes, 1, f) != 1 || fwrite(data, 1, n, f) != n ||
+	    fwrite(refusal, 1, sizes[1], f) != sizes[1] || fclose(f))
+		exit(2);
+}
+
 /* Reads a stream, and stores the hash of its head and of each record, up to `most` hashes.  Returns RF_EOF
  * if the stream was read to its end, otherwise an error. */
 static enum rf_code read_hashes(const void *data, size_t n, uint64_t *hash, int most, int *count,
@@ -207,8 +223,10 @@ static enum rf_code read_hashes(const void *data, size_t n, uint64_t *hash, int 
 	enum rf_code rc = rf_in_open_bytes(&in, data, n, "<test>", 0, e);
 
 	*count = 0;
-	if (rc != RF_OK)
+	if (rc != RF_OK) {
+		keep_stream(data, n, e->msg);
 		return rc;
+	}
 	rf_head_encode(&b, rf_in_head(in));
 	do {
 		if (*count < most)
@@ -220,6 +238,7 @@ static enum rf_code read_hashes(const void *data, size_t n, uint64_t *hash, int 
 	} while (rc == RF_OK);
 	rf_buf_free(&b);
 	rf_in_close(in);
+	keep_stream(data, n, rc == RF_EOF ? "" : e->msg);
 	return rc;
 }
 
