@@ -422,13 +422,13 @@ WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
             t/*/*.bats t/slurm/*.sh t/*.bash t/helper/*.py \
             t/helper/*.awk completion/* \
             $(foreach d,* */*,$(addprefix pipelines/$d.,sh sbatch mk awk gp jq py)) \
-            man/* *.md t/README t/golden/*.md)
+            python/*/*.py python/*.md man/* *.md t/README t/golden/*.md)
 # PROSE: the files whose prose is checked.  BEGUN: the files that must begin with a comment.
 PROSE     = $(sort Makefile $(wildcard .ci/run *.md NEWS t/README) \
             $(call written,c h cc cu cpp sh bash bats mk awk jq gp py sbatch 1 5 7 md))
 FORMATTED = $(call written,c h cc cu cpp)
 BEGUN     = $(sort $(call written,c h cc cu cpp sh awk))
-written   = $(shell find $(wildcard lib kernels tools man pipelines completion t) -type f \
+written   = $(shell find $(wildcard lib kernels tools man pipelines python completion t) -type f \
             $(foreach x,$(1),-name '*.$(x)' -o) -false)
 # The last commit before the rule for subjects of commits.
 SUBJECTS_SINCE = 53b0d0f
