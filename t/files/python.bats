@@ -278,6 +278,50 @@ rftools.write("dir/out.rf", [next(stream)], like=stream)'
 	grep -q '1 record' checked
 }
 
+@test "overlap.py: rewards rollouts by tokens that the text has too, and rf-grpo trains on them" {
+	python3 "$ROOT/python/examples/overlap.py" <"$P/rollouts.rf" >rewarded.rf
+	rf-dump --json rewarded.rf | jq -c 'select(.body.rollout).body | .tokens.data as $t
+		| .positions.data as $s | .rollout.tokens as $x | $x.shape as [$c, $n, $k]
+		| [range($c) as $i | range($n) as $r
+		| reduce $x.data[($i * $n + $r) * $k:][:$k][] as $token ({left: $t[$s[$i]:][:$k], n: 0};
+			(.left | index($token)) as $at
+			| if $at then .n += 1 | del(.left[$at]) else . end) | .n / $k]' >want
+	rf-dump --json rewarded.rf | jq -c 'select(.body.reward).body.reward.total.data' >found
+	near='[$a, $b | flatten] | transpose | length > 9 and all(.[0] - .[1] | fabs < 1e-6)'
+	jq -en --slurpfile a found --slurpfile b want "$near"
+	grep -q '0\.[2-8]' want
+	rf-init --from "$P/ckpt" run 2>/dev/null
+	rf-grpo -m run --at 0 --mini-batch 2 rewarded.rf 2>/dev/null
+	[ -e run/step-000001 ] || [ "$(readlink run/latest)" != step-000000 ]
+}
+
+@test "leave_one_out.py: computes the advantages of my_advantage.py" {
+	python3 "$ROOT/python/examples/leave_one_out.py" <"$P/rewards.rf" >ours.rf
+	rf-dump --json "$P/rewards.rf" | python3 "$ROOT/pipelines/examples/my_advantage.py" |
+		rf-cat --json >theirs.rf
+	for f in ours theirs; do
+		rf-dump --json $f.rf | jq -c '.body.advantage.data // empty' >$f
+	done
+	[ "$(wc -l <ours)" -gt 3 ]
+	near='[$a, $b | flatten] | transpose | all(.[0] - .[1] | fabs < 1e-6)'
+	jq -en --slurpfile a ours --slurpfile b theirs "$near"
+	rf-rollout -m "$P/ckpt" -n 1 "$P/positions.rf" | rf-reward 2>/dev/null |
+		says 1 'leave_one_out.py: n must be at least 2 (rf-rollout -n 4)' \
+			python3 "$ROOT/python/examples/leave_one_out.py"
+}
+
+@test "kept.ipynb: runs from its first cell to the last one" {
+	has nbclient nbformat ipykernel pandas || skip "jupyter or pandas is not installed"
+	export KEPT=$P/rewards.rf
+	python3 - "$ROOT/python/examples/kept.ipynb" 2>log <<-'END' || { cat log; return 1; }
+		import sys
+		import nbclient
+		import nbformat
+		nbclient.NotebookClient(nbformat.read(sys.argv[1], 4), timeout=100).execute()
+	END
+	rf-dump --check -q ranked.rf
+}
+
 @test "rftools: the examples of its README run" {
 	has pandas pyarrow datasets || skip "pandas, pyarrow or datasets is not installed"
 	cp "$P/rewards.rf" kept.rf
