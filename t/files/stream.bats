@@ -61,6 +61,8 @@ python_reader() {
 	[ "$output" = '0 [100 100 100 ... 100 100   1]' ]
 	head -c -20 big.rf >cut
 	mentions 1 "AssertionError: truncated" python3 reader.py <cut
+	cat "$S/tokens.rf" "$S/tokens.rf" >twice
+	mentions 1 "AssertionError: out of order" python3 reader.py <twice
 }
 
 @test "rf-stream(5): the Python reader on the page sets both limits of msgpack and reports an empty input" {
