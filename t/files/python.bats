@@ -11,10 +11,11 @@ setup_file() {
 	head -c 1500 "$ROOT/README.md" >a.txt
 	printf 'été 日本 \\ \t "q" ' >>a.txt
 	printf x >b.txt
+	printf 'é日%.0s' {1..48} >c.txt # a prefix of 40 tokens may begin inside a character
 	printf '%s\n' '{"q": "Is it?", "c": ["yes indeed", "no\n"], "a": ["yes", "\\"]}' \
 		'{"q": "A \"b\"", "c": ["one", "two"], "a": ["one"]}' >q.jsonl
 	{
-		rf-tokenize --tokenizer ckpt --max-len 256 --truncate split -o tokens.rf a.txt b.txt
+		rf-tokenize --tokenizer ckpt --max-len 256 --truncate split -o tokens.rf {a,b,c}.txt
 		rf-entropy -m ckpt tokens.rf | rf-select -o positions.rf
 		rf-rollout -m ckpt -n 3 positions.rf -o rollouts.rf
 		rf-reward --kind hybrid --per-token rollouts.rf -o rewards.rf
@@ -114,6 +115,34 @@ odd() {
 	[ "${output%% *}" -gt 3000 ]
 }
 
+@test "rftools: refuses frames and messages above the limits, as the programs do" {
+	python3 - <<-'END'
+		import msgpack, zstandard
+		zstd = zstandard.ZstdCompressor(level=1, write_checksum=True)
+		head = lambda body: msgpack.packb([0, "head", {"format": 1, **body}])
+		frame = lambda descriptor, rest: b"\x28\xb5\x2f\xfd" + descriptor + rest
+		cases = {"blocks": frame(b"\xa4", (8 << 20).to_bytes(4, "little") + b"\x09\0\0x1234"),
+		         "many": frame(b"\x64", b"\0\0" + 9999 * b"\0\0\0" + b"\x01\0\0" b"1234"),
+		         "values": zstd.compress(head({"x": [1] * 99990})) + zstd.compress(b"\x93\1\2"),
+		         "toomany": zstd.compress(head({"x": [1] * 99993}))}
+		for name, data in cases.items():
+		    open(name + ".rf", "wb").write(data)
+	END
+	while IFS='|' read -r name want; do
+		says 65 "rf-cat: $name.rf: $want" rf-cat --max-record 9M -o out $name.rf
+		mentions 1 "StreamError: $name.rf: $want" \
+			python3 -c "import rftools; list(rftools.read('$name.rf', max_record=9 << 20))"
+	done <<-'END'
+		blocks|head (byte 0): the record claims 8388608 bytes, but its blocks hold at most 1
+		values|record 1 (byte ...): bad msgpack at byte 0 ...: a list or map claims ...
+		toomany|head (byte 0): bad msgpack at byte ...: more than 100000 values in one message
+	END
+	says 65 "rf-cat: many.rf: ...the frame has more bytes than --max-record allows..." \
+		rf-cat --max-record 4k -o out many.rf
+	mentions 1 "many.rf: head (byte 0): the frame has more bytes than max_record allows" \
+		python3 -c "import rftools; rftools.read('many.rf', max_record=4096)"
+}
+
 @test "rftools: an error names file, place and reason, and stays an error when reading continues" {
 	head -c -20 "$P/tokens.rf" >$'cut\e.rf'
 	python3 - >out <<-'END'
@@ -128,7 +157,7 @@ odd() {
 	END
 	run -65 --separate-stderr rf-dump --check $'cut\e.rf'
 	[ "$(sed -n 1p out)" = "${stderr#rf-dump: }" ]
-	like "$(sed -n 2p out)" 'True 8 record 8 (byte ...) the frame is truncated'
+	like "$(sed -n 2p out)" 'True 9 record 9 (byte ...) the frame is truncated'
 	diff <(sed 1,2d out) <(sed 2q out)
 	for input in 'some text' '' '{"seq":0}'; do
 		printf %s "$input" >in
@@ -217,7 +246,7 @@ odd() {
 		rftools.stage("bad.py", bad)
 	END
 	head -c -1 "$P/tokens.rf" >cut
-	says 65 'mine.py: <stdin>: record 8 (byte ...): the frame is truncated (...' \
+	says 65 'mine.py: <stdin>: record 9 (byte ...): the frame is truncated (...' \
 		bash -c 'python3 mine.py <cut >out'
 	mentions 65 'the end record is missing' rf-dump --check out
 	says 65 'mine.py: <stdin>: the stream is empty ...' python3 mine.py </dev/null
