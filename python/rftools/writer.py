@@ -96,7 +96,8 @@ class Messages:
     """The messages of a stream on their way out."""
 
     def __init__(self, out, max_record):
-        self.out, self.max_record, self.seq, self.hash = out, max_record, 0, xxhash.xxh64()
+        self.out, self.seq, self.hash = out, 0, xxhash.xxh64()
+        self.max_record = min(max_record, 2**32 - 1)  # msgpack counts bytes in 32 bits
         self.zstd = zstandard.ZstdCompressor(level=1, write_checksum=True, write_content_size=True)
 
     def put(self, kind, make, *given):
@@ -124,6 +125,8 @@ def write_stream(path, records, head, max_record):
     seen = set()
 
     def checked(record):
+        if record is None:
+            raise StreamError("it is None (does the function return the record?)")
         record = check_record(record, head.get("vocab", 0), written=True)
         if record["id"] in seen:
             raise StreamError(f"id {record['id']} occurs twice")
@@ -150,7 +153,7 @@ def write(path, records, like=None, head=None, tool="rftools", options=None, max
 
     path      a file, which appears whole or not at all; "-": standard output
     records   an iterable of dicts with the keys of rf-stream(5), in any order.  An array is a numpy array or
-              lists of numbers; the arrays of known keys become <f4 or <i4.
+              lists of numbers; the arrays of known keys become <f4 or <i4.  Other floats become float64.
     like      the stream, or its path, whose head is copied: vocab, seed, tokenizer, model, history.  A Stream
               is read to its end, so that the output is whole only if the input is.
     head      keys that replace those of the head

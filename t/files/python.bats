@@ -269,6 +269,9 @@ odd() {
 		meta|{"x": __import__("numpy").zeros(3)}|1: an array has the dtype <f8, not one of <f4, ...
 		reward|{"kind": "x", "total": [[1]]}|1: the record has a reward but no rollout
 	END
+	says 70 'none.py: <stdout>: record 1: it is None (does the function return the record?)' bash -c \
+		'python3 -c "import rftools; rftools.stage(\"none.py\", lambda record: None)" <"$1" >out' \
+		_ "$P/tokens.rf"
 	says 74 'mine.py: <stdout>: No space left on device' \
 		bash -c 'python3 mine.py <"$1" >/dev/full' _ "$P/tokens.rf"
 	python3 mine.py <"$P/rollouts.rf" 2>err | head -c 1 >/dev/null
