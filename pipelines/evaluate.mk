@@ -3,12 +3,12 @@
 #     make -f pipelines/evaluate.mk RUN=runs/e MODEL=ckpt SUITE=needle LENGTH=4k,8k,16k
 #     make -f pipelines/evaluate.mk RUN=runs/f MODEL=runs/a SUITE=needle LENGTH=4k,8k,16k AGAINST=runs/e
 #
-# RUN/report.md has scores by task and length, and their cost.  RUN/report.html has all of it for a browser, with
-# the figures and 20 answers.  With AGAINST=another-run they have the differences, question by question;
-# AGAINST must have the same tasks, lengths and questions.  RUN/heat.png has scores by length and depth, if
-# questions have a depth.  RUN/scores.png has all scores, with those of AGAINST.  RUN/questions.rf and
-# RUN/answers are for rf-dump, RUN/scores.jsonl is the output of rf-score, and RUN/each.jsonl has a line for
-# each question:
+# RUN/report.md has scores by task and length, and their cost.  RUN/report.html is the same report for a
+# browser, with the figures and 20 answers inside.  With AGAINST=another-run, both have the differences,
+# question by question; AGAINST must have the same tasks, lengths and questions.  RUN/heat.png has scores by
+# length and depth, if questions have a depth.  RUN/scores.png has all scores, with those of AGAINST.
+# RUN/questions.rf and RUN/answers are for rf-dump, RUN/scores.jsonl is the output of rf-score, and
+# RUN/each.jsonl has a line for each question:
 #
 #     rf-dump --tsv --rows sample --columns id,answer,written runs/e/answers/*.rf
 #

@@ -1,4 +1,4 @@
-/* rf-dump -- shows streams, runs and checkpoints: text, JSON, TSV, CSV; verifies them. */
+/* rf-dump -- shows streams, runs and checkpoints: text, JSON, TSV, CSV, HTML, event files; verifies them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +24,7 @@ int main(int argc, char *argv[])
 {
 	struct rf_dump d = { .max_record = RF_MAX_RECORD, .show.tokens.context = 40, .write = write_stdout };
 	const char *tfevents = NULL;
-	bool follow = false;
-	bool json = false, tsv = false, csv = false, pred = false, html = false;
+	bool follow = false, json = false, tsv = false, csv = false, pred = false, html = false;
 	int colour = RF_COLOUR_AUTO, rows = RF_ROWS_AUTO, n;
 	struct rf_progress progress = { .asked = false };
 	struct rf_opts show = { 0 };
@@ -44,26 +43,14 @@ int main(int argc, char *argv[])
 		OPT_FLAG("no-drain", &d.no_drain, "do not read a pipe to its end after -n or --head"),
 		OPT_END,
 	};
-	const struct rf_opt of_check[] = {
+	const struct rf_opt of_form[] = {
 		OPT_FLAG("quiet", &d.quiet, "do not report complete files", .letter = 'q'),
-		OPT_END,
-	};
-	const struct rf_opt of_table[] = {
 		OPT_TEXT("columns", &d.table.columns, "NAME,...", "columns of --tsv or --csv, in this order"),
 		OPT_FLAG("no-header", &d.no_header, "omit the column names"),
-		OPT_END,
-	};
-	const struct rf_opt of_json[] = {
 		OPT_FLAG("no-hidden", &d.no_hidden, "leave hidden states and logits out of --json"),
-		OPT_END,
-	};
-	const struct rf_opt of_tfevents[] = {
-		OPT_FLAG("follow", &follow, "go on with new lines of the logs until interrupted"),
-		OPT_END,
-	};
-	const struct rf_opt of_html[] = {
 		OPT_TEXT("against", &d.against, "FILE",
 		         "a stream with the same texts of another model, whose values are subtracted"),
+		OPT_FLAG("follow", &follow, "go on with new lines of the logs until interrupted"),
 		OPT_END,
 	};
 	const struct rf_opt picks[] = {
@@ -90,61 +77,46 @@ int main(int argc, char *argv[])
 	};
 	const struct rf_cli cli = {
 		.name = "rf-dump",
-		.usage = "[--json | --tsv | --csv | --html | --pred | --head | --check] [options] [file ...]",
-		.summary = "Shows streams, runs and checkpoints as text, JSON lines, TSV, CSV or HTML, and "
-			   "verifies them.",
+		.usage = "[--json | --tsv | --csv | --html | --pred | --tfevents DIR | --head | --check]\n"
+			 "               [options] [file ...]",
+		.summary = "Shows streams, runs and checkpoints as text, JSON lines, TSV, CSV, HTML or event "
+			   "files, and verifies them.",
 		.example = "rf-dump --where 'reward<0.1' --sort reward -n 20 rewarded.rf",
 		.also = "rf-cat(1), rf-stream(5), rf-tools(7)",
-		.opts = (const struct rf_opt *const[]){ forms, of_check, of_table, of_json, of_html,
-		                                        of_tfevents, picks, looks, show.row, NULL },
+		.opts = (const struct rf_opt *const[]){ forms, of_form, picks, looks, show.row, NULL },
 		.max_args = -1,
 	};
 
 	rf_progress_options(&progress, &show);
 	n = rf_cli_parse(&cli, argc, argv);
-	const char *why = d.check ? "cannot be combined with --check"
-	                  : pred  ? "cannot be combined with --pred"
-	                  : html  ? "cannot be combined with --html"
-	                  : csv   ? "cannot be combined with --csv"
-	                  : tsv   ? "cannot be combined with --tsv"
-	                          : "cannot be combined with --head";
-	for (int i = 0; i < (d.check ? 6 : pred ? 5 : html ? 4 : csv ? 3 : tsv ? 2 : 0); i++)
-		rf_cli_without(forms,
-		               (const char *const[]){ "head", "json", "tsv", "csv", "html", "pred" }[i], why);
+	const char *why = rf_cli_one_of(forms, (const char *const[]){ "json", "tsv", "csv", "html", "pred",
+	                                                              "check", "tfevents", NULL });
+	if (why && !json)
+		rf_cli_without(forms, "head", why);
+	if (d.head || d.check || tfevents)
+		rf_cli_without(picks, NULL, d.head ? "cannot be combined with --head" : why);
 	if (pred)
 		rf_cli_without(picks, "rows", why);
 	if (!d.check)
-		rf_cli_without(of_check, NULL, "requires --check");
-	if (!json)
-		rf_cli_without(of_json, NULL, "requires --json");
-	if (!tsv && !csv)
-		rf_cli_without(of_table, NULL, "requires --tsv or --csv");
-	if (tfevents) {
-		static const char *const others[] = { "json", "tsv", "csv", "html", "pred", "head", "check" };
-		const char *const with = "cannot be combined with --tfevents";
-
-		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-			rf_cli_without(forms, others[i], with);
-		rf_cli_without(picks, NULL, with);
-		if (!n)
-			rf_die(64, "--tfevents: no run is named (try --help)");
-	} else {
-		rf_cli_without(of_tfevents, NULL, "requires --tfevents");
+		rf_cli_without(of_form, "quiet", "requires --check");
+	if (!tsv && !csv) {
+		rf_cli_without(of_form, "columns", "requires --tsv or --csv");
+		rf_cli_without(of_form, "no-header", "requires --tsv or --csv");
 	}
+	if (!json)
+		rf_cli_without(of_form, "no-hidden", "requires --json");
 	if (!html)
-		rf_cli_without(of_html, NULL, "requires --html");
-	if (d.against && rows != RF_ROWS_AUTO && rows != RF_ROWS_RECORD)
-		rf_die(64, "--against: it shows whole records, so it cannot be combined with --rows");
-	if (d.check || d.head)
-		rf_cli_without(picks, NULL, why);
-	if (pred)
-		rows = RF_ROWS_SAMPLE;
+		rf_cli_without(of_form, "against", "requires --html");
+	if (!tfevents)
+		rf_cli_without(of_form, "follow", "requires --tfevents");
+	else if (!n)
+		rf_die(64, "--tfevents: no run is named (try --help)");
 	d.form = json         ? RF_DUMP_JSON
 	         : tsv || csv ? RF_DUMP_TABLE
 	         : html       ? RF_DUMP_HTML
 	         : pred       ? RF_DUMP_PRED
 	                      : RF_DUMP_TEXT;
-	d.table.rows = (enum rf_row_kind)rows;
+	d.table.rows = (enum rf_row_kind)(pred ? RF_ROWS_SAMPLE : rows);
 	d.table.csv = csv;
 	if (!d.model && !d.tokenizer && (d.fallback = getenv("RF_TOKENIZER")) && !*d.fallback)
 		d.fallback = NULL;

@@ -362,6 +362,30 @@ void rf_cli_without(const struct rf_opt *table, const char *name, const char *wh
 	}
 }
 
+static const struct rf_opt *option_named(const struct rf_opt *table, const char *name)
+{
+	while (strcmp(table->name, name))
+		table++;
+	return table;
+}
+
+const char *rf_cli_one_of(const struct rf_opt *table, const char *const *names)
+{
+	static char why[64];
+	const char *const *one = NULL;
+
+	for (const char *const *name = names; *name; name++)
+		if (is_listed(&given, option_named(table, *name)))
+			one = name;
+	if (!one)
+		return NULL;
+	snprintf(why, sizeof why, "cannot be combined with --%s", *one);
+	for (const char *const *name = names; *name; name++)
+		if (name != one)
+			rf_cli_without(table, *name, why);
+	return why;
+}
+
 bool rf_cli_in_force(const struct rf_opt *o) { return !is_listed(&idle, o); }
 
 /* Opens /dev/null for each standard descriptor that is closed, in the direction that the descriptor is not

@@ -50,6 +50,11 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[]);
  * To be called after rf_cli_parse(). */
 void rf_cli_without(const struct rf_opt *table, const char *name, const char *why);
 
+/* Declares that at most one of the options called `names`, up to NULL, can be given; the others have no
+ * effect, as after rf_cli_without().  Returns "cannot be combined with --html", with the name of the given
+ * option, or NULL if none was given.  The text is valid until the next call. */
+const char *rf_cli_one_of(const struct rf_opt *table, const char *const *names);
+
 /* Returns whether an option has an effect: whether rf_cli_without() was not called for it. */
 bool rf_cli_in_force(const struct rf_opt *o);
 

@@ -772,7 +772,11 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 		j.html.tokens = &d->show.tokens;
 		rf_html_begin(&j.html, &j.out);
 		j.html.against = d->against;
-		if (d->against)
+		if (d->against && !shows_records(d))
+			rc = rf_fail(
+				e, RF_EUSAGE,
+				"--against: it shows whole records, so it cannot be combined with --rows");
+		else if (d->against)
 			rc = rf_in_open(&j.against, d->against, d->max_record, e);
 	}
 	for (; j.file < n && rc == RF_OK && !shown_enough(&j); j.file++)

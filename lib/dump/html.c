@@ -127,8 +127,8 @@ static void write_tokens(const struct rf_html *h, struct rf_buf *p, const struct
 	rf_print_text(p, "</div>\n");
 }
 
-/* Appends the tokens of a text that is not the record's: n ids, the log-probability of each or NULL, and the
- * tokens that the record has at the same places or NULL. */
+/* Appends a line of n tokens, such as a rollout.  logp: the log-probability of each; other: those of the
+ * other model; truth: the tokens that the text has there, which are underlined.  These three may be NULL. */
 static void write_line(const struct rf_html *h, struct rf_buf *p, const int32_t *ids, int n,
                        const float *logp, const float *other, const int32_t *truth)
 {
@@ -211,7 +211,7 @@ static void write_rollouts(const struct rf_html *h, struct rf_buf *p, const stru
 	free(rank);
 }
 
-/* Appends position i: what stands before it, and the text and the rollouts after it.  only: as above. */
+/* Appends position i: the tokens before it, and the text and the rollouts after it.  only: as above. */
 static void write_position(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec,
                            const struct rf_record *other, uint64_t number, int i, int only)
 {

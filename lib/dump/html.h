@@ -25,7 +25,7 @@ struct rf_html_sum {
 struct rf_html {
 	const struct rf_token_text *tokens; /* how tokens are shown */
 	int chunks;                         /* chunks of its sequences; 0: not known */
-	bool against; /* whether differences to another model are shown */
+	bool against;                       /* whether differences to another model are shown */
 	uint64_t records, texts, positions, rollouts, samples; /* texts: tokens of texts */
 	struct rf_html_sum entropy, nll, correct, reward, score;
 	struct rf_html_sum part[RF_PARTS];
@@ -56,7 +56,8 @@ void rf_html_string(struct rf_buf *p, const char *s);
  * characters, characters that change the direction of writing, and bytes that are not UTF-8 become symbols
  * or numbers in <i>. */
 void rf_html_visible(struct rf_buf *p, const void *s, size_t n);
-/* Appends the bytes of a token inside a text.  Returns false if the tokenizer is missing or lacks the token. */
+/* Appends the bytes that a token has inside a text.  Returns false if the tokenizer is missing or lacks the
+ * token. */
 bool rf_html_token_bytes(struct rf_buf *p, const struct rf_token_text *w, int32_t id);
 /* Returns whether a token is special, such as an end token, which stands for no text. */
 bool rf_html_token_special(const struct rf_token_text *w, int32_t id);

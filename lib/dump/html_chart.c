@@ -39,8 +39,8 @@ static bool move_down(struct rf_histogram *h, int64_t bar)
 
 void rf_histogram_add(struct rf_histogram *h, double x)
 {
-	if (!h->width) {
-		h->width = ldexp(1, x ? ilogb(x) - 5 : -5);
+	if (h->n == 0) {
+		h->width = ldexp(1, x > 0 || x < 0 ? ilogb(x) - 5 : -5);
 		h->first = (int64_t)floor(x / h->width) / RF_BARS * RF_BARS;
 	}
 	for (;;) {

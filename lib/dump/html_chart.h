@@ -10,7 +10,7 @@
 enum { RF_BARS = 64 };
 struct rf_histogram {
 	uint64_t count[RF_BARS], n;
-	double width; /* of a bar; 0: no number yet */
+	double width;  /* of a bar, if there is a number */
 	int64_t first; /* the first bar begins at first * width */
 };
 

@@ -73,8 +73,8 @@ void rf_html_visible(struct rf_buf *p, const void *text, size_t n)
 	}
 }
 
-/* A tokenizer may drop the blank before the first word of a text.  So the token is decoded twice in a row, and
- * the second one is its text. */
+/* A tokenizer may drop the blank before the first word of a text.  So the token is decoded twice in a row,
+ * and the second one is its text. */
 bool rf_html_token_bytes(struct rf_buf *p, const struct rf_token_text *w, int32_t id)
 {
 	const int32_t twice[2] = { id, id };

@@ -323,7 +323,7 @@ static enum rf_code add_lines(struct run *r, struct log *l, size_t from, FILE *i
 	return rc;
 }
 
-static enum rf_code write_anew(const char *path, const struct rf_buf *b, struct rf_err *e)
+static enum rf_code write_file(const char *path, const struct rf_buf *b, struct rf_err *e)
 {
 	char folder[4096];
 	enum rf_code rc = rf_file_directory(folder, path, e);
@@ -348,9 +348,9 @@ static enum rf_code append(const char *path, const struct rf_buf *b, struct rf_e
 	return rc;
 }
 
-/* Writes the events of a log's new lines.  The event file is written anew the first time, and if the log has
- * become shorter, which means that it is another one.  If the new lines are not all later than those that the
- * event file has, the events from the first new step on are repeated after a restart. */
+/* Writes the events of a log's new lines.  The event file is written the first time, and replaced if the
+ * log has become shorter, which means that it is another one.  If the new lines are not all later than those
+ * that the event file has, the events from the first new step on are repeated after a restart. */
 static enum rf_code update(struct run *r, struct log *l, struct rf_err *e)
 {
 	struct rf_buf b = { 0 };
@@ -373,7 +373,7 @@ static enum rf_code update(struct run *r, struct log *l, struct rf_err *e)
 		if (rc == RF_OK && b.failed)
 			rc = rf_fail(e, RF_ENOMEM, "out of memory");
 		if (rc == RF_OK)
-			rc = had ? append(l->events, &b, e) : write_anew(l->events, &b, e);
+			rc = had ? append(l->events, &b, e) : write_file(l->events, &b, e);
 		l->written = l->n;
 	}
 	rf_buf_free(&b);
@@ -407,7 +407,7 @@ static enum rf_code open_run(struct run *r, const char *dir, const char *to, str
 	    (rc = open_log(&r->eval, dir, "eval.jsonl", to, "eval", e)) != RF_OK)
 		return rc;
 	if (stat(r->train.path, &st) && stat(r->eval.path, &st))
-		return rf_fail(e, RF_ENOINPUT, "%s: neither log.jsonl nor eval.jsonl is there", dir);
+		return rf_fail(e, RF_ENOINPUT, "%s: log.jsonl and eval.jsonl are missing", dir);
 	return RF_OK;
 }
 

@@ -93,7 +93,8 @@ SCORE = $(LIB)answer.sh --max-new $(call arg,MAX_NEW)
 testtime: $(RUN)/testtime.md
 posttrain: $(RUN)/posttrain.md
 testtime posttrain:
-	@sed -n '/^## Figure/q; /^|/p; /^$$/p; /^- .* against/p' "$<" && echo "$@: the report is $<, and for a browser $(<:.md=.html)"
+	@sed -n '/^## Figure/q; /^|/p; /^$$/p; /^- .* against/p' "$<" && \
+		echo "$@: the report is $<, and for a browser $(<:.md=.html)"
 
 words:
 	@$(LIB)check.sh numbers 0 $(call values,SEED) any $(call values,LR) \

@@ -1,6 +1,7 @@
 #!/bin/bash
 # report-phases.sh posttrain|testtime RUN -- writes RUN/posttrain.md or RUN/testtime.md with its figure, and
-# a page with 20 answers (.html), from the results of demo-phases.mk in RUN.  Settings come from the environment.
+# the same report for a browser with 20 answers (.html), from the results of demo-phases.mk in RUN.  Settings
+# come from the environment.
 set -euo pipefail
 export LC_ALL=C
 

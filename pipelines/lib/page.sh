@@ -1,6 +1,6 @@
 #!/bin/bash
-# page.sh REPORT.md PAGE.html [ROLLOUTS.html] -- writes a report as one file for a browser, which can be sent to
-# somebody: its figures, PNG files in the folder of the report, are inside.  ROLLOUTS.html is a page of
+# page.sh REPORT.md PAGE.html [ROLLOUTS.html] -- writes a report as one file for a browser, which can be sent
+# by mail: its figures, PNG files in the folder of the report, are inside.  ROLLOUTS.html is a page of
 # rf-dump --html, whose records follow the report.
 #
 # Without cmark-gfm, which makes HTML of Markdown, a message says what is missing, and no page is written.
@@ -27,7 +27,8 @@ body() {
 		{
 			while (match($0, /<img src="[A-Za-z0-9_][A-Za-z0-9_.-]*\.png"/)) {
 				name = substr($0, RSTART + 10, RLENGTH - 11)
-				printf "%s<img src=\"data:image/png;base64,", no_others(substr($0, 1, RSTART - 1))
+				before = no_others(substr($0, 1, RSTART - 1))
+				printf "%s<img src=\"data:image/png;base64,", before
 				command = "base64 -w 0 ./" name
 				command | getline data
 				close(command)
@@ -55,9 +56,11 @@ style >"$page.style.tmp"
 	sed "s|<title>rf-dump</title>|<title>$title</title>|" "$page.style.tmp"
 	cat <<-'END'
 		<style>
-		main{order:-3}main h2{margin:1.8rem 0 .4rem}main img{max-width:min(100%,44rem);background:#fff}
+		main{order:-3}main h2{margin:1.8rem 0 .4rem}
+		main img{max-width:min(100%,44rem);background:#fff}
 		main table{display:block;overflow-x:auto;margin:.6rem 0}
-		main td,main th{padding:.15rem .9rem .15rem 0;border-bottom:1px solid var(--line);width:auto!important}
+		main td,main th{padding:.15rem .9rem .15rem 0;border-bottom:1px solid var(--line)}
+		main td:last-child,main th:last-child{width:auto}
 		main td:first-child,main th:first-child,main td:nth-child(2):last-child{text-align:left}
 		</style>
 		<body>

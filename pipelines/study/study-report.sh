@@ -1,6 +1,7 @@
 #!/bin/bash
-# study-report.sh RUN -- writes RUN/report.md from the results that study.mk has so far, RUN/report.html with 20
-# rollouts in addition, and RUN/figures.tsv, with one figure on each line.  Settings come from the environment.
+# study-report.sh RUN -- writes RUN/report.md from the results that study.mk has so far, RUN/report.html with
+# 20 rollouts in addition, and RUN/figures.tsv, with one figure on each line.  Settings come from the
+# environment.
 set -euo pipefail
 export LC_ALL=C
 

@@ -76,8 +76,8 @@ def point(selector, click):
     box = value(f"(e => {{ e.scrollIntoView({{block: 'center'}}); e = e.getClientRects()[0];"
                 f" return [e.x + e.width / 2, e.y + e.height / 2] }})(document.querySelector({selector!r}))")
     for kind in ["mouseMoved"] + ["mousePressed", "mouseReleased"] * click:
-        call("Input.dispatchMouseEvent", tab, type=kind, x=box[0], y=box[1], button="left" if click else "none",
-             clickCount=int(click))
+        call("Input.dispatchMouseEvent", tab, type=kind, x=box[0], y=box[1],
+             button="left" if click else "none", clickCount=int(click))
 
 
 while words:

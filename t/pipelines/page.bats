@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Tests of page.sh, which makes one file for a browser of a report, and of the pages that the pipelines end with.
+# Tests of page.sh, which makes one file for a browser of a report, and of the pages that pipelines write.
 
 setup() {
 	load ../helper
@@ -41,7 +41,8 @@ page() { "$ROOT/pipelines/lib/page.sh" "$@"; }
 @test "page.sh: the records of a page of rf-dump follow the report" {
 	P=$PWD
 	tiny_model
-	head -c 400 "$ROOT/README.md" | rf-tokenize --bytes --format text --max-len 100 --truncate split - 2>/dev/null |
+	head -c 400 "$ROOT/README.md" |
+		rf-tokenize --bytes --format text --max-len 100 --truncate split - 2>/dev/null |
 		rf-entropy -m "$P/ckpt" | rf-select | rf-rollout -m "$P/ckpt" -n 4 |
 		rf-dump --html --rows rollout --sample 5 >rollouts.html
 	page report.md page.html rollouts.html
@@ -52,9 +53,10 @@ page() { "$ROOT/pipelines/lib/page.sh" "$@"; }
 	page report.md page.html rollouts.html
 	cmp first.html page.html
 	command -v chromium >/dev/null || return 0
-	python3 "$ROOT/t/helper/browser.py" page.html console eval \
-		'document.querySelector("img").naturalWidth + " " + document.querySelectorAll("section").length' >said
-	[ "$(tail -n 1 said)" = '"1 5"' ]
+	python3 "$ROOT/t/helper/browser.py" page.html console eval '
+		[document.querySelector("img").naturalWidth, document.querySelectorAll("section").length] + ""
+		' >said
+	[ "$(tail -n 1 said)" = '"1,5"' ]
 	[ "$(wc -l <said)" -eq 1 ]
 }
 

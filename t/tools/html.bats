@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Tests of rf-dump --html: what the page has, and how it looks and works in a browser.
+# Tests of rf-dump --html: the contents of the page, and its looks and behaviour in a browser.
 
 setup() {
 	load ../helper
@@ -26,8 +26,8 @@ rewarded() {
 	cp in.html first.html
 	page in
 	cmp first.html in.html
-	for said in '<title>rf-dump</title>' 'rf-select --chunks 4' '<span>3 records</span><span>900 tokens</span>' \
-		'<span>36 rollouts</span>'; do
+	for said in '<title>rf-dump</title>' 'rf-select --chunks 4' \
+		'<span>3 records</span><span>900 tokens</span>' '<span>36 rollouts</span>'; do
 		grep -qF -- "$said" in.html
 	done
 	mean=$(rf-dump --tsv --rows rollout --columns reward --no-header in |
@@ -91,10 +91,11 @@ rewarded() {
 	rf-cat --range 0:2 against -o fewer
 	says 65 'rf-dump: ...fewer records' rf-dump --html --against fewer in
 	says 64 'rf-dump: ...--against...' rf-dump --against in in
-	says 64 'rf-dump: --against: it shows whole records...' rf-dump --html --rows rollout --against against in
+	says 64 'rf-dump: --against: it shows whole records...' \
+		rf-dump --html --rows rollout --against against in
 }
 
-@test "rf-dump --html: a browser shows values under the pointer, folds, sorts, asks for nothing and has no message" {
+@test "rf-dump --html: a browser shows values, folds and sorts without a request or a message" {
 	have_browser
 	rewarded
 	page in

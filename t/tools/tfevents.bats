@@ -12,9 +12,13 @@ setup() {
 }
 
 # lines STEP: prints a line of a log
-lines() { printf '{"step":%d,"stepped":true,"loss/ntp":%d.5,"reward/kind":"edit","timing_s/step":2}\n' "$1" "$1"; }
+lines() {
+	printf '{"step":%d,"stepped":true,"loss/ntp":%d.5,"reward/kind":"edit","timing_s/step":2}\n' "$1" "$1"
+}
 # events DIR: prints the scalars of the event file in DIR (helper/tfevents.py)
 events() { python3 "$ROOT/t/helper/tfevents.py" "$1"/*tfevents*; }
+# losses: prints step and loss of each event of training, and restarts
+losses() { events tb/a/train | awk -F '\t' '$3 != "timing_s/step" { print $2, $4 }' | paste -sd,; }
 
 @test "rf-dump --tfevents: each number of each line is a scalar with step and time, once" {
 	rf-dump --tfevents tb runs/a
@@ -46,7 +50,7 @@ events() { python3 "$ROOT/t/helper/tfevents.py" "$1"/*tfevents*; }
 	lines 1 | sed 's/1\.5/9.5/' >>runs/a/log.jsonl
 	printf '{"step":1,"nll":3}\n' >>runs/a/eval.jsonl
 	rf-dump --tfevents tb runs/a
-	[ "$(events tb/a/train | awk '$3 == "loss/ntp" { print $2, $4 }' | paste -sd,)" = '0 0.5,1 9.5,2 2.5' ]
+	[ "$(losses)" = '0 0.5,1 9.5,2 2.5' ]
 	[ "$(events tb/a/eval | cut -f 2,4 | paste -sd,)" = '0	3.5,1	3.0,2	3.25' ]
 	# a run without evaluations has no folder for them
 	rm runs/a/eval.jsonl
@@ -59,8 +63,7 @@ events() { python3 "$ROOT/t/helper/tfevents.py" "$1"/*tfevents*; }
 	until [ -e tb/a/eval/events.out.tfevents.0.rf-tools ]; do sleep .05; done
 	lines 1 | sed 's/1\.5/9.5/' >>runs/a/log.jsonl
 	for i in {1..60}; do
-		[ "$(events tb/a/train | awk -F '\t' '$3 != "timing_s/step" { print $2, $4 }' | paste -sd,)" != \
-			'0 0.5,1 1.5,2 2.5,1 restart,1 9.5,2 2.5' ] || break
+		[ "$(losses)" != '0 0.5,1 1.5,2 2.5,1 restart,1 9.5,2 2.5' ] || break
 		sleep .05
 	done
 	[ "$i" -lt 60 ]
@@ -68,7 +71,7 @@ events() { python3 "$ROOT/t/helper/tfevents.py" "$1"/*tfevents*; }
 	ended_by TERM $!
 }
 
-@test "rf-dump --tfevents: --follow appends new lines once, and begins anew with another log" {
+@test "rf-dump --tfevents: --follow appends new lines once, and replaces the events of another log" {
 	rf-dump --tfevents tb --follow runs/a 3>&- &
 	until [ -e tb/a/eval/events.out.tfevents.0.rf-tools ]; do sleep .05; done
 	cp -r tb first
@@ -78,7 +81,7 @@ events() { python3 "$ROOT/t/helper/tfevents.py" "$1"/*tfevents*; }
 		sleep .05
 	done
 	[ "$i" -lt 60 ]
-	# what was there has not changed
+	# the earlier events have not changed
 	head -c "$(stat -c %s first/a/train/*)" tb/a/train/*tfevents* | cmp - first/a/train/*tfevents*
 	lines 7 >other
 	mv other runs/a/log.jsonl
@@ -94,14 +97,15 @@ events() { python3 "$ROOT/t/helper/tfevents.py" "$1"/*tfevents*; }
 
 @test "rf-dump --tfevents: a folder without a log, two runs of one name and a bad line are errors" {
 	mkdir -p none other/a
-	says 66 'rf-dump: none: neither log.jsonl nor eval.jsonl is there' rf-dump --tfevents tb none
+	says 66 'rf-dump: none: log.jsonl and eval.jsonl are missing' rf-dump --tfevents tb none
 	cp runs/a/log.jsonl other/a
 	says 64 'rf-dump: runs/a and other/a have the same name...' rf-dump --tfevents tb runs/a other/a
 	says 64 'rf-dump: --tfevents: no run is named...' rf-dump --tfevents tb
 	says 64 'rf-dump: --json cannot be combined with --tfevents...' rf-dump --tfevents tb --json runs/a
 	says 64 'rf-dump: --follow requires --tfevents...' rf-dump --follow runs/a
 	echo '{"step":"x"}' >>runs/a/eval.jsonl
-	says 65 'rf-dump: runs/a/eval.jsonl: line 3: not a JSON object with a step...' rf-dump --tfevents tb runs/a
+	says 65 'rf-dump: runs/a/eval.jsonl: line 3: not a JSON object with a step...' \
+		rf-dump --tfevents tb runs/a
 	echo x >file
 	says 74 'rf-dump: file...' rf-dump --tfevents file runs/a
 }
@@ -120,7 +124,8 @@ events() { python3 "$ROOT/t/helper/tfevents.py" "$1"/*tfevents*; }
 		open("runs/a/log.jsonl", "a").write(open("again").read())
 		for i in range(100):
 		    log.Reload()
-		    if any(e.value == 9.5 for e in log.Scalars("loss/ntp")) and len(log.Scalars("loss/ntp")) == 3:
+		    values = [e.value for e in log.Scalars("loss/ntp")]
+		    if 9.5 in values and len(values) == 3:
 		        break
 		    time.sleep(.1)
 		print([(e.step, e.value) for e in log.Scalars("loss/ntp")])
