@@ -122,7 +122,7 @@ static void write_tokens(const struct rf_html *h, struct rf_buf *p, const struct
 			write_short(p, difference);
 		}
 		rf_print_text(p, ">");
-		rf_html_token(p, h->tokens, rec->tokens[t]);
+		rf_html_token(p, h->tokens, rec->tokens, rec->T, t);
 	}
 	rf_print_text(p, "</div>\n");
 }
@@ -149,7 +149,7 @@ static void write_line(const struct rf_html *h, struct rf_buf *p, const int32_t 
 		rf_print_text(p, "\">");
 		if (truth && truth[j] == ids[j])
 			rf_print_text(p, "<b>");
-		rf_html_token(p, h->tokens, ids[j]);
+		rf_html_token(p, h->tokens, ids, n, j);
 		if (truth && truth[j] == ids[j])
 			rf_print_text(p, "</b>");
 	}
@@ -230,8 +230,9 @@ static void write_position(const struct rf_html *h, struct rf_buf *p, const stru
 		add_all(&reward, y->total + (size_t)i * (size_t)y->n, (size_t)y->n);
 		for (int r = 0; r < y->n; r++)
 			spread += pow(y->total[i * y->n + r] - reward.sum / (double)reward.n, 2);
-		rf_print(p, ", reward %.3f &plusmn; %.3f", reward.sum / (double)reward.n,
-		         sqrt(spread / (double)reward.n));
+		rf_print(p, ", reward %.3f", reward.sum / (double)reward.n);
+		if (y->n > 1)
+			rf_print(p, " &plusmn; %.3f", sqrt(spread / (double)reward.n));
 	}
 	rf_print_text(p, "</summary><div class=w><table><tr><th>");
 	if (rec->rollout.tokens && y->kind) {
@@ -245,7 +246,7 @@ static void write_position(const struct rf_html *h, struct rf_buf *p, const stru
 		rf_print_text(p, "<th>advantage");
 	rf_print_text(p, "<th class=t>...");
 	for (int t = s - before; t < s; t++)
-		rf_html_token(p, h->tokens, rec->tokens[t]);
+		rf_html_token(p, h->tokens, rec->tokens, rec->T, t);
 	rf_print_text(p, "\n<tr><td>text");
 	for (int x = 0; x < (rec->rollout.tokens ? (y->kind ? 1 + y->parts : 0) + !!rec->advantage : 0); x++)
 		rf_print_text(p, "<td>");
@@ -266,7 +267,7 @@ static void write_prompt(const struct rf_html *h, struct rf_buf *p, const struct
 	rf_print_text(p, "<p class=f>The prompt ends:<div class=t>");
 	for (int t = end > h->tokens->context ? end - h->tokens->context : 0; t < end; t++) {
 		rf_print(p, "<p title=\"id %d\">", (int)rec->tokens[t]);
-		rf_html_token(p, h->tokens, rec->tokens[t]);
+		rf_html_token(p, h->tokens, rec->tokens, rec->T, t);
 	}
 	rf_print_text(p, "</div>\n");
 	for (int i = 0; i < rec->answers; i++) {
@@ -308,7 +309,7 @@ static void write_answer(const struct rf_html *h, struct rf_buf *p, const struct
 		const bool marked = memchr(marks + end[j], 1, end[j + 1] - end[j]);
 
 		rf_print(p, "<p title=\"id %d\">%s", (int)ids[j], marked ? "<u>" : "");
-		rf_html_token(p, h->tokens, ids[j]);
+		rf_html_token(p, h->tokens, ids, n, j);
 		rf_print_text(p, marked ? "</u>" : "");
 	}
 	free(marks);

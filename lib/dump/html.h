@@ -61,8 +61,9 @@ void rf_html_visible(struct rf_buf *p, const void *s, size_t n);
 bool rf_html_token_bytes(struct rf_buf *p, const struct rf_token_text *w, int32_t id);
 /* Returns whether a token is special, such as an end token, which stands for no text. */
 bool rf_html_token_special(const struct rf_token_text *w, int32_t id);
-/* Appends the text of one token, visible, or its number; the name of a special token is in <i>. */
-void rf_html_token(struct rf_buf *p, const struct rf_token_text *w, int32_t id);
+/* Appends the text of token i of n, visible, or its number; the name of a special token is in <i>.  A token
+ * that is one blank needs no symbol if its neighbours have none next to it. */
+void rf_html_token(struct rf_buf *p, const struct rf_token_text *w, const int32_t *ids, int n, int i);
 
 /* ---- html_style.c -------------------------------------------------------------------------- */
 

@@ -69,7 +69,8 @@ void rf_histogram_draw(const struct rf_histogram *h, const char *title, struct r
 		to--;
 	for (int i = from; i < to; i++)
 		most = h->count[i] > most ? h->count[i] : most;
-	rf_print(p, "<figure><svg viewBox=\"0 0 %d 66\" role=img aria-label=\"%s\">", 4 * (to - from), title);
+	rf_print(p, "<figure><svg viewBox=\"0 0 %d 66\" preserveAspectRatio=none role=img aria-label=\"%s\">",
+	         4 * (to - from), title);
 	for (int i = from; i < to; i++)
 		if (h->count[i])
 			rf_print(p,
@@ -78,6 +79,6 @@ void rf_histogram_draw(const struct rf_histogram *h, const char *title, struct r
 			         4 * (i - from), 64 - 62 * (double)h->count[i] / (double)most,
 			         62 * (double)h->count[i] / (double)most, (double)(h->first + i) * h->width,
 			         (double)(h->first + i + 1) * h->width, (unsigned long long)h->count[i]);
-	rf_print(p, "</svg><figcaption><span>%.6g</span><b>%s</b><span>%.6g</span></figcaption></figure>",
+	rf_print(p, "</svg><figcaption><span>%.4g</span><b>%s</b><span>%.4g</span></figcaption></figure>",
 	         (double)(h->first + from) * h->width, title, (double)(h->first + to) * h->width);
 }

@@ -104,8 +104,24 @@ bool rf_html_token_special(const struct rf_token_text *w, int32_t id)
 	return known && !n;
 }
 
-void rf_html_token(struct rf_buf *p, const struct rf_token_text *w, int32_t id)
+/* Returns whether the text of token i of n begins and ends with other bytes than white space. */
+static bool is_word(const struct rf_token_text *w, const int32_t *ids, int n, int i)
 {
+	struct rf_buf text = { 0 };
+	const unsigned char *s;
+	bool is;
+
+	if (i < 0 || i >= n || !rf_html_token_bytes(&text, w, ids[i]))
+		return false;
+	s = (const unsigned char *)text.p;
+	is = text.n && s[0] > ' ' && s[text.n - 1] > ' ';
+	rf_buf_free(&text);
+	return is;
+}
+
+void rf_html_token(struct rf_buf *p, const struct rf_token_text *w, const int32_t *ids, int n, int i)
+{
+	const int32_t id = ids[i];
 	struct rf_buf text = { 0 };
 
 	if (rf_html_token_bytes(&text, w, id)) {
@@ -114,6 +130,9 @@ void rf_html_token(struct rf_buf *p, const struct rf_token_text *w, int32_t id)
 		rf_print_text(p, special ? "<i>" : "");
 		if (special)
 			rf_html_escape(p, text.p, text.n);
+		else if (text.n == 1 && *text.p == ' ' && is_word(w, ids, n, i - 1) &&
+		         is_word(w, ids, n, i + 1))
+			rf_print_text(p, " ");
 		else
 			rf_html_visible(p, text.p, text.n);
 		rf_print_text(p, special ? "</i>" : "");

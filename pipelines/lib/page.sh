@@ -60,7 +60,8 @@ style >"$page.style.tmp"
 		main img{max-width:min(100%,44rem);background:#fff}
 		main table{display:block;overflow-x:auto;margin:.6rem 0}
 		main td,main th{padding:.15rem .9rem .15rem 0;border-bottom:1px solid var(--line)}
-		main td:last-child,main th:last-child{width:auto}
+		main td{white-space:nowrap;font-size:.9rem}
+		main td:last-child,main th:last-child{width:auto;min-width:0}
 		main td:first-child,main th:first-child,main td:nth-child(2):last-child{text-align:left}
 		</style>
 		<body>

@@ -13,7 +13,7 @@ import base64, json, os, subprocess, sys, tempfile
 
 page, words = os.path.abspath(sys.argv[1]), sys.argv[2:]
 width = int(words.pop(0)) if words and words[0].isdigit() else 1000
-profile = tempfile.TemporaryDirectory()
+profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # chromium may still write there
 read_end, to_browser = os.pipe()
 from_browser, write_end = os.pipe()
 
