@@ -161,7 +161,7 @@ class Check:
             found = numpy.asarray(value)
         except ValueError:
             raise StreamError(f"{label} is not an array: its rows have different lengths") from None
-        if found.dtype.kind not in ("iu" if dtype == "<i4" else "iuf"):
+        if found.dtype.kind not in ("iu" if dtype == "<i4" else "biuf"):
             raise StreamError(f"{label} does not have the dtype {dtype}, but {found.dtype.str}")
         if dtype == "<i4" and found.size and not -2**31 <= found.min() <= found.max() < 2**31:
             raise StreamError(f"{label} has a number that is not below 2^31")

@@ -153,7 +153,8 @@ def write(path, records, like=None, head=None, tool="rftools", options=None, max
 
     path      a file, which appears whole or not at all; "-": standard output
     records   an iterable of dicts with the keys of rf-stream(5), in any order.  An array is a numpy array or
-              lists of numbers; the arrays of known keys become <f4 or <i4.  Other floats become float64.
+              lists of numbers; the arrays of known keys become <f4 or <i4, and truth values 0 or 1.
+              Other floats become float64.
     like      the stream, or its path, whose head is copied: vocab, seed, tokenizer, model, history.  A Stream
               is read to its end, so that the output is whole only if the input is.
     head      keys that replace those of the head

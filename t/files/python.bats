@@ -360,6 +360,12 @@ rftools.write("dir/out.rf", [next(stream)], like=stream)'
 	sed -n '/^```python$/,/^```$/p' "$ROOT/python/README.md" | grep -v '^```' >readme.py
 	HF_HOME=$PWD/hf HF_HUB_OFFLINE=1 python3 readme.py >out 2>log || { cat log; return 1; }
 	rf-dump --check -q mine.rf
+	# the rewards of the example are 1 for an equal first token
+	rf-dump --json mine.rf | jq -e 'select(.type == "seq").body | .reward.total.data == [
+		(.rollout.tokens.shape[1:] | .[0] * .[1]) as $all | .rollout.tokens.shape[2] as $k
+		| range(0; .rollout.tokens.data | length; $k) as $j
+		| if .rollout.tokens.data[$j] == .tokens.data[.positions.data[$j / $all | floor]]
+			then 1 else 0 end]' >equal
 	[ -s kept.parquet ]
 }
 
