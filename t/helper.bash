@@ -166,3 +166,6 @@ taken() {
 	echo "nobody takes the lock of $1"
 	return 1
 }
+
+# with_page TEXT: prints the text if a report is also written for a browser
+with_page() { ! command -v cmark-gfm >/dev/null || printf '%s' "$1"; }

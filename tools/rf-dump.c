@@ -109,8 +109,8 @@ int main(int argc, char *argv[])
 		rf_cli_without(of_form, "against", "requires --html");
 	if (!tfevents)
 		rf_cli_without(of_form, "follow", "requires --tfevents");
-	else if (!n)
-		rf_die(64, "--tfevents: no run is named (try --help)");
+	else
+		rf_cli_without(looks, NULL, why);
 	d.form = json         ? RF_DUMP_JSON
 	         : tsv || csv ? RF_DUMP_TABLE
 	         : html       ? RF_DUMP_HTML

@@ -84,6 +84,7 @@ static enum rf_code add_row(struct job *j, const struct rf_topn_row *row, struct
 	j->record = row->record;
 	j->position = row->position;
 	j->shown++;
+	j->html.shown++;
 	return j->out.n < FULL ? RF_OK : flush_output(j, e);
 }
 
@@ -402,38 +403,55 @@ static enum rf_code message_json(const struct job *j, const void *msg, size_t si
 	return rc;
 }
 
-/* Reads the record of --against that belongs to rec into *other. */
-static enum rf_code read_against(struct job *j, const struct rf_record *rec, struct rf_record **other,
-                                 struct rf_err *e)
+/* Reads the next record of --against.  Errors name its stream. */
+static enum rf_code next_against(struct job *j, struct rf_record **other, struct rf_err *e)
 {
 	enum rf_code rc = rf_next(j->against, other, e);
 
-	if (rc == RF_EOF)
-		return rf_fail(e, RF_EDATA, "--against %s: the stream has fewer records", j->d->against);
-	if (rc != RF_OK)
-		return rc;
-	if ((*other)->id != rec->id)
+	return rc == RF_EOF
+	               ? rf_fail(e, RF_EDATA, "--against %s: the stream has fewer records", j->d->against)
+	               : rc;
+}
+
+/* Checks that the stream of --against ends where the other streams end. */
+static enum rf_code end_against(struct job *j, struct rf_err *e)
+{
+	struct rf_record *rec;
+	enum rf_code rc = rf_next(j->against, &rec, e);
+
+	return rc == RF_EOF ? RF_OK
+	       : rc == RF_OK
+	               ? rf_fail(e, RF_EDATA, "--against %s: the stream has more records", j->d->against)
+	               : rc;
+}
+
+/* Checks that the record of --against belongs to rec. */
+static enum rf_code check_against(const struct job *j, const struct rf_record *rec, struct rf_record *other,
+                                  struct rf_err *e)
+{
+	if (other->id != rec->id)
 		return rf_fail(e, RF_EDATA, "id %llu, but the record of --against %s has id %llu",
-		               (unsigned long long)rec->id, j->d->against, (unsigned long long)(*other)->id);
-	if ((*other)->T != rec->T ||
-	    memcmp((*other)->tokens, rec->tokens, (size_t)rec->T * sizeof *rec->tokens))
+		               (unsigned long long)rec->id, j->d->against, (unsigned long long)other->id);
+	if (other->T != rec->T || memcmp(other->tokens, rec->tokens, (size_t)rec->T * sizeof *rec->tokens))
 		return rf_fail(e, RF_EDATA, "id %llu: the record of --against %s has other tokens",
 		               (unsigned long long)rec->id, j->d->against);
-	if (rec->rollout.tokens &&
-	    (!(*other)->rollout.tokens || (*other)->c != rec->c || (*other)->rollout.n != rec->rollout.n ||
-	     (*other)->rollout.k != rec->rollout.k))
-		(*other)->rollout.logp = NULL;
+	if (!(rec->nll && other->nll) && !(rec->entropy && other->entropy))
+		return rf_fail(e, RF_EDATA,
+		               "id %llu: neither nll nor entropy is in both streams (rf-entropy --nll)",
+		               (unsigned long long)rec->id);
+	if (rec->rollout.tokens && (!other->rollout.tokens || other->c != rec->c ||
+	                            other->rollout.n != rec->rollout.n || other->rollout.k != rec->rollout.k))
+		other->rollout.logp = NULL;
 	return RF_OK;
 }
 
 /* Shows the message of a record if one of its rows meets the conditions.  The message has the place of the
  * first such row. */
-static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t n, const void *msg,
-                                  size_t size, struct rf_err *e)
+static enum rf_code offer_message(struct job *j, struct rf_record *rec, struct rf_record *other, uint64_t n,
+                                  const void *msg, size_t size, struct rf_err *e)
 {
 	struct rf_topn_row p = { .record = j->records };
 	bool match = false;
-	struct rf_record *other = NULL;
 	struct rf_row row;
 	struct rf_msg m;
 	char *line;
@@ -444,7 +462,7 @@ static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t
 		return rc;
 	if ((rc = rf_record_decode(rec, m.body.p, (size_t)(m.body.end - m.body.p), 0, e)) != RF_OK)
 		return rc;
-	if (j->against && (rc = read_against(j, rec, &other, e)) != RF_OK)
+	if (j->against && (rc = check_against(j, rec, other, e)) != RF_OK)
 		return rc;
 	rf_row_of(&row, NULL, n, rec);
 	if (rf_row_count(rec, j->d->table.rows) && (rc = rf_table_meet(&j->table, rec, e)) != RF_OK)
@@ -507,7 +525,7 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 	const bool page = d->form == RF_DUMP_HTML;
 	bool some = page || d->table.where || d->table.sort || d->sample || d->first;
 	bool ended = false;
-	struct rf_record rec;
+	struct rf_record rec, *other = NULL;
 	const void *msg;
 	size_t size;
 	enum rf_code rc = RF_OK;
@@ -524,7 +542,8 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 			rc = show_head(j, in, msg, size, e);
 		else if (!some)
 			rc = write_message(j, msg, size, e);
-		else if ((rc = offer_message(j, &rec, n, msg, size, e)) == RF_EDATA)
+		else if ((!j->against || (rc = next_against(j, &other, e)) == RF_OK) &&
+		         (rc = offer_message(j, &rec, other, n, msg, size, e)) == RF_EDATA)
 			rf_in_blame(in, e);
 		if (rc != RF_OK || (rc = flush_output(j, e)) != RF_OK)
 			break;
@@ -772,10 +791,14 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 		j.html.tokens = &d->show.tokens;
 		rf_html_begin(&j.html, &j.out);
 		j.html.against = d->against;
+		j.html.several = n > 1;
 		if (d->against && !shows_records(d))
 			rc = rf_fail(
 				e, RF_EUSAGE,
 				"--against: it shows whole records, so it cannot be combined with --rows");
+		else if (d->table.rows == RF_ROWS_TOKEN)
+			rc = rf_fail(e, RF_EUSAGE,
+			             "--html: a page has no rows for single tokens (--rows record)");
 		else if (d->against)
 			rc = rf_in_open(&j.against, d->against, d->max_record, e);
 	}
@@ -785,7 +808,10 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 		rc = end_table(&j, e);
 	if (rc == RF_OK)
 		rc = end_pick(&j, e);
+	if (rc == RF_OK && j.against && !(d->first && !d->table.sort && !d->sample))
+		rc = end_against(&j, e);
 	if (rc == RF_OK && d->form == RF_DUMP_HTML) {
+		j.html.matched = shows_records(d) ? j.html.records : j.matched;
 		rf_html_end(&j.html, &j.out);
 		rc = flush_output(&j, e);
 	}

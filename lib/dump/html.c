@@ -67,7 +67,7 @@ void rf_html_count(struct rf_html *h, const struct rf_record *rec)
 /* Appends a number with at most two decimals, and none that are zeros. */
 static void write_short(struct rf_buf *p, double x)
 {
-	char s[40];
+	char s[64]; /* the largest float has 39 digits */
 	int n = snprintf(s, sizeof s, "%.2f", x);
 
 	while (n > 1 && s[n - 1] == '0')
@@ -87,17 +87,18 @@ static void write_tokens(const struct rf_html *h, struct rf_buf *p, const struct
 {
 	const bool chunked = h->chunks && rec->c == h->chunks;
 	const int chunk = chunked ? rec->T / rec->c : 0;
-	const bool both_nll = other && rec->nll && other->nll, both = other && rec->entropy && other->entropy;
+	const bool nll = other && rec->nll && other->nll;
 
 	rf_print_text(p, "<div class=\"t x\">");
 	for (int t = 0; t < rec->T; t++) {
-		char level = rec->entropy ? rf_html_level(rec->entropy[t]) : 0;
-		double difference = both_nll && t < rec->T - 1 ? rec->nll[t] - other->nll[t]
-		                    : both                     ? rec->entropy[t] - other->entropy[t]
-		                                               : 0;
+		const bool differ = other && (!nll || t < rec->T - 1);
+		const double difference = !differ ? 0
+		                          : nll   ? (double)rec->nll[t] - (double)other->nll[t]
+		                                  : (double)rec->entropy[t] - (double)other->entropy[t];
+		const char level = other          ? rf_html_difference(difference)
+		                   : rec->entropy ? rf_html_level(rec->entropy[t])
+		                                  : 0;
 
-		if (other)
-			level = rf_html_difference(difference);
 		if (chunked && t && t % chunk == 0 && t / chunk <= rec->c)
 			rf_print_text(p, "<hr>");
 		rf_print_text(p, "<p");
@@ -105,7 +106,7 @@ static void write_tokens(const struct rf_html *h, struct rf_buf *p, const struct
 			rf_print(p, " %c", level);
 		for (int i = 0; i < rec->c; i++)
 			if (rec->positions[i] == t) {
-				rf_print(p, " z=%d", i + 1);
+				rf_print(p, " z=%d", i);
 				break;
 			}
 		rf_print(p, " i=%d", (int)rec->tokens[t]);
@@ -117,7 +118,7 @@ static void write_tokens(const struct rf_html *h, struct rf_buf *p, const struct
 			rf_print_text(p, " n=");
 			write_short(p, rec->nll[t]);
 		}
-		if (both_nll || both) {
+		if (differ) {
 			rf_print_text(p, " d=");
 			write_short(p, difference);
 		}
@@ -128,9 +129,10 @@ static void write_tokens(const struct rf_html *h, struct rf_buf *p, const struct
 }
 
 /* Appends a line of n tokens, such as a rollout.  logp: the log-probability of each; other: those of the
- * other model; truth: the tokens that the text has there, which are underlined.  These three may be NULL. */
+ * other model.  Both may be NULL.  truth: `truths` tokens of the text at the same place; equal ones are
+ * underlined. */
 static void write_line(const struct rf_html *h, struct rf_buf *p, const int32_t *ids, int n,
-                       const float *logp, const float *other, const int32_t *truth)
+                       const float *logp, const float *other, const int32_t *truth, int truths)
 {
 	rf_print_text(p, "<div class=l>");
 	for (int j = 0; j < n; j++) {
@@ -146,12 +148,11 @@ static void write_line(const struct rf_html *h, struct rf_buf *p, const int32_t 
 			rf_print(p, ", log-probability %.3f", logp[j]);
 		if (other)
 			rf_print(p, ", of the other model %.3f", other[j]);
-		rf_print_text(p, "\">");
-		if (truth && truth[j] == ids[j])
-			rf_print_text(p, "<b>");
+		const bool equal = j < truths && truth[j] == ids[j];
+
+		rf_print_text(p, equal ? "\"><b>" : "\">");
 		rf_html_token(p, h->tokens, ids, n, j);
-		if (truth && truth[j] == ids[j])
-			rf_print_text(p, "</b>");
+		rf_print_text(p, equal ? "</b>" : "");
 	}
 	rf_print_text(p, "</div>");
 }
@@ -206,22 +207,21 @@ static void write_rollouts(const struct rf_html *h, struct rf_buf *p, const stru
 		rf_print_text(p, "<td class=t>");
 		write_line(h, p, o->tokens + first, n, o->logp ? o->logp + first : NULL,
 		           o->logp && other && other->rollout.logp ? other->rollout.logp + first : NULL,
-		           s + n <= rec->T ? rec->tokens + s : NULL);
+		           rec->tokens + s, rec->T - s);
 	}
 	free(rank);
 }
 
 /* Appends position i: the tokens before it, and the text and the rollouts after it.  only: as above. */
 static void write_position(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec,
-                           const struct rf_record *other, uint64_t number, int i, int only)
+                           const struct rf_record *other, int i, int only)
 {
 	const struct rf_reward *y = &rec->reward;
 	const int s = rec->positions[i], before = s < h->tokens->context ? s : h->tokens->context,
 		  k = rec->rollout.tokens ? rec->rollout.k : RF_AHEAD, n = k < rec->T - s ? k : rec->T - s;
 	struct rf_html_sum reward = { .n = 0 };
 
-	rf_print(p, "<details open id=r%llup%d><summary><b>position %d</b> t %d", (unsigned long long)number,
-	         i + 1, i + 1, s);
+	rf_print(p, "<details open><summary><b>position %d</b> s %d", i, s);
 	if (rec->entropy)
 		rf_print(p, ", entropy before it %.3f", rec->entropy[s - 1]);
 	if (y->kind) {
@@ -232,7 +232,7 @@ static void write_position(const struct rf_html *h, struct rf_buf *p, const stru
 			spread += pow(y->total[i * y->n + r] - reward.sum / (double)reward.n, 2);
 		rf_print(p, ", reward %.3f", reward.sum / (double)reward.n);
 		if (y->n > 1)
-			rf_print(p, " &plusmn; %.3f", sqrt(spread / (double)reward.n));
+			rf_print(p, ", std %.3f", sqrt(spread / (double)reward.n));
 	}
 	rf_print_text(p, "</summary><div class=w><table><tr><th>");
 	if (rec->rollout.tokens && y->kind) {
@@ -251,7 +251,7 @@ static void write_position(const struct rf_html *h, struct rf_buf *p, const stru
 	for (int x = 0; x < (rec->rollout.tokens ? (y->kind ? 1 + y->parts : 0) + !!rec->advantage : 0); x++)
 		rf_print_text(p, "<td>");
 	rf_print_text(p, "<td class=t>");
-	write_line(h, p, rec->tokens + s, n, NULL, NULL, NULL);
+	write_line(h, p, rec->tokens + s, n, NULL, NULL, NULL, 0);
 	if (rec->rollout.tokens)
 		write_rollouts(h, p, rec, other, i, only);
 	rf_print_text(p, "</table></div></details>\n");
@@ -259,7 +259,7 @@ static void write_position(const struct rf_html *h, struct rf_buf *p, const stru
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
-/* Appends the end of the prompt that samples or choices continue. */
+/* Appends the end of the prompt that samples or choices continue, and its references. */
 static void write_prompt(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec)
 {
 	const int end = rec->prompt_len >= 0 ? rec->prompt_len : rec->T;
@@ -329,7 +329,7 @@ static void write_samples(const struct rf_html *h, struct rf_buf *p, const struc
 			rf_print(p, ", score %.3f", g->score[i]);
 		if (g->metric) {
 			rf_print_text(p, " (");
-			rf_html_string(p, g->metric);
+			rf_html_visible(p, g->metric, strlen(g->metric));
 			rf_print_text(p, ")");
 		}
 		rf_print_text(p, "</summary><div class=t>");
@@ -338,13 +338,14 @@ static void write_samples(const struct rf_html *h, struct rf_buf *p, const struc
 	}
 }
 
-static void write_choices(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec)
+/* Appends all choices, or only one. */
+static void write_choices(const struct rf_html *h, struct rf_buf *p, const struct rf_record *rec, int only)
 {
 	const struct rf_choice *c = &rec->choice;
 
 	rf_print(p, "<div class=w><table><tr><th>choice%s%s<th>", c->logp ? "<th>log-probability" : "",
 	         c->greedy ? "<th>greedy" : "");
-	for (int i = 0; i < c->n; i++) {
+	for (int i = only < 0 ? 0 : only; i < (only < 0 ? c->n : only + 1); i++) {
 		const int from = c->from ? c->from[i] : 0;
 
 		rf_print(p, "<tr><td>%d", i);
@@ -354,7 +355,7 @@ static void write_choices(const struct rf_html *h, struct rf_buf *p, const struc
 			rf_print_text(p, c->greedy[i] ? "<td>yes" : "<td>no");
 		rf_print_text(p, "<td class=t>");
 		write_line(h, p, c->tokens + (size_t)i * (size_t)c->m + from, c->length[i] - from, NULL, NULL,
-		           NULL);
+		           NULL, 0);
 	}
 	rf_print_text(p, "</table></div>\n");
 }
@@ -379,18 +380,20 @@ void rf_html_stream(struct rf_html *h, struct rf_buf *p, const char *name, const
 	struct rf_msg m = { .seq = 0 };
 	int64_t chunks;
 
+	h->name = name;
 	h->chunks =
 		rf_head_asked(head, "rf-select", "chunks", &chunks) && chunks <= INT32_MAX ? (int)chunks : 0;
 	rf_print_safe(&text, name, strlen(name), false);
-	rf_print_text(p, "<header><h1>");
+	rf_print_text(p, h->streams++ ? "<header><details><summary>" : "<header><details open><summary>");
+	rf_print_text(p, "<h1>");
 	rf_html_escape(p, text.p, text.n);
 	rf_print_clear(&text);
 	rf_head_encode(&message, head);
 	if (!message.failed && rf_msg_open(&m, message.p, message.n, NULL) == RF_OK)
 		rf_record_text_head(&text, m.body);
-	rf_print_text(p, "</h1><pre>");
+	rf_print_text(p, "</h1></summary><pre>");
 	rf_html_escape(p, text.p, text.n);
-	rf_print_text(p, "</pre></header>\n");
+	rf_print_text(p, "</pre></details></header>\n");
 	p->failed |= text.failed || message.failed;
 	rf_buf_free(&text);
 	rf_buf_free(&message);
@@ -402,18 +405,21 @@ static void write_fact(struct rf_buf *p, const char *name, double x)
 }
 
 /* Appends the heading of a record. */
-static void write_heading(struct rf_buf *p, const struct rf_row *row)
+static void write_heading(struct rf_html *h, struct rf_buf *p, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
 
-	rf_print(p, "<section data-n=%llu", (unsigned long long)row->record);
+	rf_print(p, "<section data-n=%llu", (unsigned long long)h->sections++);
 	if (rec->entropy)
 		rf_print(p, " data-h=%.6g", row->entropy.mean);
 	if (rec->nll && rec->T > 1)
 		rf_print(p, " data-l=%.6g", row->nll.mean);
 	if (!isnan(row->reward.mean))
 		rf_print(p, " data-r=%.6g", row->reward.mean);
-	rf_print(p, "><h2>record %llu, id %llu ", (unsigned long long)row->record,
+	rf_print_text(p, "><h2>");
+	if (h->several)
+		rf_html_visible(p, h->name, strlen(h->name));
+	rf_print(p, "%srecord %llu, id %llu ", h->several ? ", " : "", (unsigned long long)row->record,
 	         (unsigned long long)rec->id);
 	if (rec->source)
 		rf_html_visible(p, rec->source, strlen(rec->source));
@@ -436,7 +442,7 @@ void rf_html_record(struct rf_html *h, struct rf_buf *p, const struct rf_row *ro
 {
 	const struct rf_record *rec = row->rec;
 
-	write_heading(p, row);
+	write_heading(h, p, row);
 	if (!rec->generation.tokens && !rec->choice.tokens) {
 		rf_print_text(p, "<details open><summary>text</summary>");
 		write_tokens(h, p, rec, other);
@@ -445,22 +451,25 @@ void rf_html_record(struct rf_html *h, struct rf_buf *p, const struct rf_row *ro
 		write_prompt(h, p, rec);
 	}
 	for (int i = 0; i < rec->c; i++)
-		write_position(h, p, rec, other, row->record, i, -1);
+		write_position(h, p, rec, other, i, -1);
 	if (rec->generation.tokens)
 		write_samples(h, p, rec, -1);
 	if (rec->choice.tokens)
-		write_choices(h, p, rec);
+		write_choices(h, p, rec, -1);
 	rf_print_text(p, "</section>\n");
 }
 
 void rf_html_row(struct rf_html *h, struct rf_buf *p, const struct rf_row *row)
 {
-	write_heading(p, row);
+	write_heading(h, p, row);
 	if (row->sample >= 0) {
 		write_prompt(h, p, row->rec);
 		write_samples(h, p, row->rec, row->sample);
+	} else if (row->choice >= 0) {
+		write_prompt(h, p, row->rec);
+		write_choices(h, p, row->rec, row->choice);
 	} else if (row->i >= 0) {
-		write_position(h, p, row->rec, NULL, row->record, row->i, row->r);
+		write_position(h, p, row->rec, NULL, row->i, row->r);
 	}
 	rf_print_text(p, "</section>\n");
 }
@@ -472,6 +481,12 @@ static void write_mean(struct rf_buf *p, const char *name, const struct rf_html_
 	rf_print_text(p, "<span>");
 	rf_html_string(p, name);
 	rf_print(p, " %.4f</span>", s->sum / (double)s->n);
+}
+
+static void write_count(struct rf_buf *p, uint64_t n, const char *of)
+{
+	if (n)
+		rf_print(p, "<span>%llu %s%s</span>", (unsigned long long)n, of, n == 1 ? "" : "s");
 }
 
 /* Appends the meaning of the colours. */
@@ -494,14 +509,15 @@ static void write_legend(const struct rf_html *h, struct rf_buf *p)
 
 void rf_html_end(struct rf_html *h, struct rf_buf *p)
 {
-	rf_print(p, "<div id=summary><p class=f><span>%llu records</span><span>%llu tokens</span>",
-	         (unsigned long long)h->records, (unsigned long long)h->texts);
-	if (h->positions)
-		rf_print(p, "<span>%llu positions</span>", (unsigned long long)h->positions);
-	if (h->rollouts)
-		rf_print(p, "<span>%llu rollouts</span>", (unsigned long long)h->rollouts);
-	if (h->samples)
-		rf_print(p, "<span>%llu samples</span>", (unsigned long long)h->samples);
+	rf_print_text(p, "<div id=summary><p class=f>");
+	write_count(p, h->records, "record");
+	write_count(p, h->texts, "token");
+	write_count(p, h->positions, "position");
+	write_count(p, h->rollouts, "rollout");
+	write_count(p, h->samples, "sample");
+	if (h->shown < h->matched)
+		rf_print(p, "<span>shown: %llu of %llu</span>", (unsigned long long)h->shown,
+		         (unsigned long long)h->matched);
 	rf_print_text(p, "<p class=f>");
 	write_mean(p, "mean entropy", &h->entropy);
 	write_mean(p, "mean nll", &h->nll);

@@ -1,7 +1,8 @@
 /* html.h -- records of streams as one page for a browser: rf-dump --html.
  *
  * The page needs no network, no other file and no script: values are shown while the pointer is on a token,
- * and <details> fold.  It is written in one pass, so memory is that of a record.  The summary comes last in
+ * and <details> fold.  It is written in one pass, so memory is that of a record, unless rows
+ * are sorted or drawn.  The summary comes last in
  * the file; the page's style puts it first.
  *
  * The text of a sequence has one element for each token, with short names, so that 16384 tokens take about
@@ -27,6 +28,12 @@ struct rf_html {
 	int chunks;                         /* chunks of its sequences; 0: not known */
 	bool against;                       /* whether differences to another model are shown */
 	uint64_t records, texts, positions, rollouts, samples; /* texts: tokens of texts */
+	/* rows that meet the conditions, and those of them that are on the page; set by the caller */
+	uint64_t matched, shown;
+	int streams;
+	bool several;     /* whether the page has several streams, whose names are shown; set by the caller */
+	const char *name; /* of the stream, while it is read */
+	uint64_t sections; /* written so far */
 	struct rf_html_sum entropy, nll, correct, reward, score;
 	struct rf_html_sum part[RF_PARTS];
 	int parts;
@@ -41,7 +48,7 @@ void rf_html_stream(struct rf_html *h, struct rf_buf *p, const char *name, const
  * log-probabilities are subtracted; NULL: none. */
 void rf_html_record(struct rf_html *h, struct rf_buf *p, const struct rf_row *row,
                     const struct rf_record *other);
-/* row: a position with its rollouts, a rollout with its position, or a sample with its prompt. */
+/* row: a position with its rollouts, a rollout with its position, or a sample or choice with its prompt. */
 void rf_html_row(struct rf_html *h, struct rf_buf *p, const struct rf_row *row);
 /* Adds a record to the numbers of the summary, whether or not it is shown. */
 void rf_html_count(struct rf_html *h, const struct rf_record *rec);

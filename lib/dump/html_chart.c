@@ -21,13 +21,12 @@ static void widen(struct rf_histogram *h)
 	h->width *= 2;
 }
 
-/* Moves the range so that it begins at an earlier bar, if the last bars are empty. */
+/* Moves the range so that it begins at `bar`, fewer than RF_BARS before its first bar, if the last bars are
+ * empty. */
 static bool move_down(struct rf_histogram *h, int64_t bar)
 {
 	const int64_t by = h->first - bar;
 
-	if (by >= RF_BARS)
-		return false;
 	for (int64_t i = RF_BARS - by; i < RF_BARS; i++)
 		if (h->count[i])
 			return false;
@@ -51,7 +50,9 @@ void rf_histogram_add(struct rf_histogram *h, double x)
 			h->n++;
 			return;
 		}
-		if (!(bar < (double)h->first && move_down(h, (int64_t)bar)))
+		/* only a near bar is sure to be an int64_t */
+		if (!(bar < (double)h->first && (double)h->first - bar < RF_BARS &&
+		      move_down(h, (int64_t)bar)))
 			widen(h);
 	}
 }

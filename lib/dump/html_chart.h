@@ -6,7 +6,8 @@
 
 #include "base/print.h"
 
-/* Counts in bars of equal width.  The width is a power of two; it doubles when a number lies outside. */
+/* Counts in bars of equal width.  The width is a power of two; it doubles when a number lies outside of a
+ * range that cannot be moved down. */
 enum { RF_BARS = 64 };
 struct rf_histogram {
 	uint64_t count[RF_BARS], n;

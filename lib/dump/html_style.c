@@ -1,9 +1,9 @@
 /* html_style.c -- the style sheet of a page, and the colours of its tokens.
  *
  * One hue, amber, stands for nats: of an entropy, or of the surprise of a token, which is its negative
- * log-probability.  Its share grows with the level, so it reads on light and on dark paper.  Differences are
- * blue and red.  A level is an attribute of one letter, and the letters h, i, n, d are the values that hover
- * shows (html.c). */
+ * log-probability.  Its share grows with the level, so it reads on a light and on a dark background.
+ * Differences are blue and red.  A level is an attribute of one letter, and the letters h, i, n, d are the
+ * values that hover shows (html.c). */
 #include <math.h>
 
 #include "dump/html.h"
@@ -39,8 +39,8 @@ const char rf_html_style[] =
 	"body{display:flex;flex-direction:column;margin:0 auto;max-width:70rem;padding:1rem 1rem 3rem;"
 		"font:15px/1.5 system-ui,sans-serif}\n"
 	"header{order:-2}#summary{order:-1}\n"
-	"h1{font-size:1.3rem;overflow-wrap:anywhere}h2{font-size:1.05rem;margin:1.5rem 0 .3rem;"
-		"overflow-wrap:anywhere}\n"
+	"h1{font-size:1.3rem;overflow-wrap:anywhere;display:inline}"
+		"h2{font-size:1.05rem;margin:1.5rem 0 .3rem;overflow-wrap:anywhere}\n"
 	"pre{overflow-x:auto;font-size:.85rem;white-space:pre-wrap;overflow-wrap:anywhere}\n"
 	"section{border-top:1px solid var(--line)}\n"
 	"figure{display:inline-block;margin:.5rem 2rem .5rem 0;width:16rem}svg{width:100%;height:4rem}"

@@ -128,10 +128,7 @@ void rf_html_token(struct rf_buf *p, const struct rf_token_text *w, const int32_
 		const bool special = rf_html_token_special(w, id);
 
 		rf_print_text(p, special ? "<i>" : "");
-		if (special)
-			rf_html_escape(p, text.p, text.n);
-		else if (text.n == 1 && *text.p == ' ' && is_word(w, ids, n, i - 1) &&
-		         is_word(w, ids, n, i + 1))
+		if (text.n == 1 && *text.p == ' ' && is_word(w, ids, n, i - 1) && is_word(w, ids, n, i + 1))
 			rf_print_text(p, " ");
 		else
 			rf_html_visible(p, text.p, text.n);

@@ -163,6 +163,7 @@ struct line {
  * lines, of which the last one counts. */
 struct log {
 	char path[PATH_BYTES], events[PATH_BYTES]; /* the lines; the event file */
+	ino_t file;                                /* the log that these lines are from */
 	off_t size;                                /* bytes of the lines read so far */
 	uint64_t lines;                            /* lines read so far */
 	struct line *line;                         /* in the order of their steps, each step once */
@@ -348,8 +349,16 @@ static enum rf_code append(const char *path, const struct rf_buf *b, struct rf_e
 	return rc;
 }
 
+/* Removes the event file of an earlier call, because the log has no lines. */
+static enum rf_code remove_events(const struct log *l, struct rf_err *e)
+{
+	return unlink(l->events) && errno != ENOENT && errno != ENOTDIR
+	               ? rf_fail(e, RF_EIO, "%s: remove: %s", l->events, strerror(errno))
+	               : RF_OK;
+}
+
 /* Writes the events of a log's new lines.  The event file is written the first time, and replaced if the
- * log has become shorter, which means that it is another one.  If the new lines are not all later than those
+ * log is another file or has become shorter.  If the new lines are not all later than those
  * that the event file has, the events from the first new step on are repeated after a restart. */
 static enum rf_code update(struct run *r, struct log *l, struct rf_err *e)
 {
@@ -359,10 +368,14 @@ static enum rf_code update(struct run *r, struct log *l, struct rf_err *e)
 	enum rf_code rc = RF_OK;
 	size_t had = l->n;
 
+	if (!in && errno != ENOENT)
+		return rf_fail(e, RF_ENOINPUT, "%s: %s", l->path, strerror(errno));
 	if (!in)
-		return errno == ENOENT ? RF_OK : rf_fail(e, RF_ENOINPUT, "%s: %s", l->path, strerror(errno));
-	if (!fstat(fileno(in), &st) && st.st_size < l->size)
+		return had ? RF_OK : remove_events(l, e);
+	if (!fstat(fileno(in), &st) && (st.st_size < l->size || st.st_ino != l->file)) {
 		l->size = 0, l->lines = 0, l->n = 0, l->written = 0, had = 0;
+		l->file = st.st_ino;
+	}
 	rc = read_lines(l, in, e);
 	if (rc == RF_OK && l->written < l->n) {
 		if (!had)
@@ -376,6 +389,8 @@ static enum rf_code update(struct run *r, struct log *l, struct rf_err *e)
 			rc = had ? append(l->events, &b, e) : write_file(l->events, &b, e);
 		l->written = l->n;
 	}
+	if (rc == RF_OK && !l->n)
+		rc = remove_events(l, e);
 	rf_buf_free(&b);
 	fclose(in);
 	return rc;
@@ -390,6 +405,11 @@ static enum rf_code open_log(struct log *l, const char *dir, const char *file, c
 	size_t from;
 	const size_t end = rf_file_split(dir, &from);
 
+	if (end == from ||
+	    (dir[from] == '.' && (end - from == 1 || (end - from == 2 && dir[from + 1] == '.'))))
+		return rf_fail(e, RF_EUSAGE,
+		               "%s: the path has no name for the run; write it as a path that ends with one",
+		               dir);
 	if (snprintf(l->path, PATH_BYTES, "%s/%s", dir, file) >= PATH_BYTES ||
 	    snprintf(l->events, PATH_BYTES, "%s/%.*s/%s/events.out.tfevents.0.rf-tools", to,
 	             (int)(end - from), dir + from, kind) >= PATH_BYTES)
@@ -424,9 +444,11 @@ static enum rf_code check_name(const struct run *run, const char *const *dirs, i
 
 enum rf_code rf_tfevents(const char *to, const char *const *runs, int n, bool follow, struct rf_err *e)
 {
-	struct run *run = calloc((size_t)n, sizeof *run);
+	struct run *run = calloc((size_t)n + 1, sizeof *run);
 	enum rf_code rc = run ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory");
 
+	if (rc == RF_OK && !n)
+		rc = rf_fail(e, RF_EUSAGE, "--tfevents: no run is named (try --help)");
 	for (int i = 0; i < n && rc == RF_OK; i++)
 		if ((rc = open_run(&run[i], runs[i], to, e)) == RF_OK)
 			rc = check_name(run, runs, i, e);

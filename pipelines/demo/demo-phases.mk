@@ -94,7 +94,8 @@ testtime: $(RUN)/testtime.md
 posttrain: $(RUN)/posttrain.md
 testtime posttrain:
 	@sed -n '/^## Figure/q; /^|/p; /^$$/p; /^- .* against/p' "$<" && \
-		echo "$@: the report is $<, and for a browser $(<:.md=.html)"
+		echo "$@: the report is $<$$([ ! -e '$(<:.md=.html)' ] || \
+			echo ', and for a browser $(<:.md=.html)')"
 
 words:
 	@$(LIB)check.sh numbers 0 $(call values,SEED) any $(call values,LR) \

@@ -101,7 +101,8 @@ LOOK     = rf-cat --range 0:1 $(RUN)/valid.rf | rf-entropy -m $(RUN)/start $(COM
 report: $(RUN)/report.md
 	@[ -e "$<" ] || $(HERE)report.sh '$(RUN)'
 	@sed -n "/^## Figures/q; /^|/p; /^$$/p; /^- .* against/p" "$<" && \
-		echo "midtrain: the report with figures and settings is $<, and for a browser $(<:.md=.html)"
+		echo "midtrain: the report with figures and settings is $<$$([ ! -e '$(<:.md=.html)' ] || \
+			echo ', and for a browser $(<:.md=.html)')"
 
 words:
 	@$(LIB)check.sh numbers 0 $(call values,SEED BATCHES) any $(call values,WARM_LR LR) \

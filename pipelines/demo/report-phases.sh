@@ -121,8 +121,9 @@ cat >"$tmp/report.md" <<-END
 	    model: $(if [ "$phase" = posttrain ]; then shown "$MODEL"; else echo "$run/post/refine"; fi)
 	    $(made_by rf-grpo)
 END
-mv "$tmp/phases.png" "$run/$phase.png"
+mv "$tmp/phases.png" "$tmp/$phase.png"
+mapfile -t files < <(answers "${names##* }")
+"$lib/sample-page.sh" sample "$MODEL" "$tmp/answers.html" "${files[@]}"
+"$lib/page.sh" "$tmp/report.md" "$run/$phase.html" "$tmp/answers.html"
+mv "$tmp/$phase.png" "$run/$phase.png"
 mv "$tmp/report.md" "$run/$phase.md"
-# shellcheck disable=SC2046  # several files
-rf-cat $(answers "${names##* }") | rf-dump --html --rows sample --sample 20 >"$tmp/answers.html"
-"$lib/page.sh" "$run/$phase.md" "$run/$phase.html" "$tmp/answers.html"

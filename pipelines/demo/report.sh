@@ -239,8 +239,8 @@ report() {
 
 say "text"
 report >"$tmp/report.md"
-mv "$tmp"/*.png "$run"
-mv "$tmp/report.md" "$run/report.md"
 rollouts=$run/eval/refine.html
 [ -e "$rollouts" ] || rollouts=
-"$lib/page.sh" "$run/report.md" "$run/report.html" ${rollouts:+"$rollouts"}
+"$lib/page.sh" "$tmp/report.md" "$run/report.html" ${rollouts:+"$rollouts"}
+mv "$tmp"/*.png "$run"
+mv "$tmp/report.md" "$run/report.md"

@@ -268,7 +268,10 @@ with_rollouts() {
 	done
 }
 
-[ "$FORMAT" = png ] || FORMAT=png BASE=$base gnuplot "$lib/style.gp" "$lib/curves.gp" 2>said
+[ "$FORMAT" = png ] || FORMAT=png BASE=$base gnuplot "$lib/style.gp" "$lib/curves.gp" 2>said || {
+	cat said >&2
+	exit 70
+}
 {
 	printf '# Curves of %d runs\n\n![curves](curves.png)\n\nThe newest value of each figure:\n\n' \
 		${#runs[@]}
@@ -278,12 +281,11 @@ with_rollouts() {
 } >report.md
 stream=$(with_rollouts)
 if [ -n "$stream" ]; then
-	page=(rf-dump --html --rows rollout --sample 20 "$stream")
-	# the run may lack a tokenizer
-	"${page[@]}" -m "${stream%/streams/*}" >rollouts.html 2>/dev/null || "${page[@]}" >rollouts.html
+	"$lib/sample-page.sh" rollout "${stream%/streams/*}" rollouts.html "$stream"
 fi
 "$lib/page.sh" report.md report.html ${stream:+rollouts.html}
 mv curves.tsv "$out/curves.tsv"
 mv "curves.$FORMAT" "$out/curves.$FORMAT"
+rm -f "$out/curves.html"
 [ ! -e report.html ] || mv report.html "$out/curves.html"
 say "$OUT/curves.$FORMAT, $OUT/curves.tsv$([ ! -e "$out/curves.html" ] || echo ", $OUT/curves.html")"

@@ -1,14 +1,15 @@
 #!/bin/bash
-# page.sh REPORT.md PAGE.html [ROLLOUTS.html] -- writes a report as one file for a browser, which can be sent
-# by mail: its figures, PNG files in the folder of the report, are inside.  ROLLOUTS.html is a page of
-# rf-dump --html, whose records follow the report.
+# page.sh REPORT PAGE [ROLLOUTS] -- writes a report in Markdown as one file for a browser, which can be sent
+# by mail: its figures, PNG files in the folder of the report, are inside.  ROLLOUTS is a page of
+# rf-dump --html (sample-page.sh), whose records follow the report.
 #
 # Without cmark-gfm, which makes HTML of Markdown, a message says what is missing, and no page is written.
+# Then an older page is removed.
 set -euo pipefail
 export LC_ALL=C
 
 if [ $# -lt 2 ] || [ $# -gt 3 ]; then
-	echo 'usage: page.sh REPORT.md PAGE.html [ROLLOUTS.html]' >&2
+	echo 'usage: page.sh REPORT PAGE [ROLLOUTS]' >&2
 	exit 64
 fi
 report=$1 page=$2 rollouts=${3:-}
@@ -18,21 +19,25 @@ command -v cmark-gfm >/dev/null || {
 	echo "page.sh: cmark-gfm is not installed (make deps), so ${page#./} is left out" >&2
 	exit 0
 }
-trap 'rm -f "$page".*.tmp' EXIT
+tmp=$(mktemp -d "$page.XXXXXX")
+trap 'rm -rf "$tmp"' EXIT
 
-# body: prints the report as HTML.  cmark-gfm leaves out HTML that the report has, and awk other pictures
+# body: prints the report as HTML.  cmark-gfm leaves out HTML that the report contains.  awk puts the figures
+# into the page, and leaves out all other pictures.
 body() {
-	cmark-gfm -e table "$report" | (cd -- "$(dirname -- "$report")" && awk '
+	# shellcheck disable=SC2094  # only the folder of the report is used
+	cmark-gfm -e table <"$report" | (cd -- "$(dirname -- "$report")" && awk '
 		function no_others(text) { gsub(/<img [^>]*>/, "", text); return text }
 		{
 			while (match($0, /<img src="[A-Za-z0-9_][A-Za-z0-9_.-]*\.png"/)) {
 				name = substr($0, RSTART + 10, RLENGTH - 11)
 				before = no_others(substr($0, 1, RSTART - 1))
-				printf "%s<img src=\"data:image/png;base64,", before
 				command = "base64 -w 0 ./" name
+				data = ""
 				command | getline data
-				close(command)
-				printf "%s\"", data
+				if (close(command) != 0)
+					exit 66
+				printf "%s<img src=\"data:image/png;base64,%s\"", before, data
 				$0 = substr($0, RSTART + RLENGTH)
 			}
 			print no_others($0)
@@ -48,12 +53,12 @@ style() {
 	fi | sed '/^<body>$/,$d'
 }
 
-body >"$page.body.tmp"
-style >"$page.style.tmp"
+body >"$tmp/body"
+style >"$tmp/style"
 {
 	# an ampersand stands for the matched text in a replacement
-	title=$(sed -n 's/<[^>]*>//g; /./{s/[\&|]/\\&/g; p; q}' "$page.body.tmp")
-	sed "s|<title>rf-dump</title>|<title>$title</title>|" "$page.style.tmp"
+	title=$(sed -n 's/<[^>]*>//g; /./{s/[\&|]/\\&/g; p; q}' "$tmp/body")
+	sed "s|<title>rf-dump</title>|<title>$title</title>|" "$tmp/style"
 	cat <<-'END'
 		<style>
 		main{order:-3}main h2{margin:1.8rem 0 .4rem}
@@ -67,8 +72,8 @@ style >"$page.style.tmp"
 		<body>
 		<main>
 	END
-	cat "$page.body.tmp"
+	cat "$tmp/body"
 	echo '</main>'
 	[ -z "$rollouts" ] || sed '1,/^<body>$/d' -- "$rollouts"
-} >"$page.whole.tmp"
-mv "$page.whole.tmp" "$page"
+} >"$tmp/page"
+mv "$tmp/page" "$page"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# suite-report.sh RUN -- writes RUN/report.md with its figures, and RUN/report.html, which has all of
-# them and 20 answers, from the scores and answers that suite.sh left
-# in RUN.  Settings come from the environment.
+# suite-report.sh RUN -- writes RUN/report.md with its figures, and RUN/report.html, the same report for a
+# browser with 20 answers, from the scores and answers that suite.sh left in RUN.  Settings come from the
+# environment.
 set -euo pipefail
 export LC_ALL=C
 
@@ -175,6 +175,8 @@ cat >"$tmp/report.md" <<-END
 
 	$(rf-dump --head "$run/answers/batch-000000.rf" | sed 's/^/    /')
 END
+rf-cat "$run"/answers/batch-*.rf | "$lib/sample-page.sh" sample "$MODEL" "$tmp/answers.html" -
+"$lib/page.sh" "$tmp/report.md" "$run/report.html" "$tmp/answers.html"
 if [ -n "$heat" ]; then
 	mv "$tmp/heat.tsv" "$run/heat.tsv"
 	mv "$tmp/heat.png" "$run/heat.png"
@@ -183,5 +185,3 @@ else
 fi
 mv "$tmp/scores.png" "$run/scores.png"
 mv "$tmp/report.md" "$run/report.md"
-rf-cat "$run"/answers/batch-*.rf | rf-dump --html --rows sample --sample 20 -m "$MODEL" >"$tmp/answers.html"
-"$lib/page.sh" "$run/report.md" "$run/report.html" "$tmp/answers.html"

@@ -307,4 +307,5 @@ answer_questions
 write_scores
 "$lib/suite-report.sh" "$RUN"
 sed -n '/^|/p' "$RUN/report.md"
-say "the report is $RUN/report.md, and for a browser $RUN/report.html"
+say "the report is $RUN/report.md$([ ! -e "$RUN/report.html" ] ||
+	echo ", and for a browser $RUN/report.html")"

@@ -70,6 +70,6 @@ rewards() {
 	fi
 } | jq -rR 'if startswith("[") then fromjson | [.[0], .[2][.[1]]] | @tsv else . end' >"$tmp/out"
 [ "$figures" = answers ] ||
-	rf-dump --html --rows rollout --sample 20 -m "$model" "$tmp/rewarded" >"${out%.tsv}.html"
+	"$(dirname -- "$0")/../lib/sample-page.sh" rollout "$model" "${out%.tsv}.html" "$tmp/rewarded"
 mv "$tmp/out" "$out.tmp"
 mv "$out.tmp" "$out"

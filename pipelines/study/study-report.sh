@@ -187,4 +187,5 @@ for family in $FAMILIES; do
 	done
 done
 "$lib/page.sh" "$run/report.md" "$run/report.html" ${rollouts:+"$rollouts"}
-echo "study: the report is $run/report.md, and for a browser $run/report.html" >&2
+echo "study: the report is $run/report.md$([ ! -e "$run/report.html" ] ||
+	echo ", and for a browser $run/report.html")" >&2

@@ -361,11 +361,11 @@ rftools.write("dir/out.rf", [next(stream)], like=stream)'
 	HF_HOME=$PWD/hf HF_HUB_OFFLINE=1 python3 readme.py >out 2>log || { cat log; return 1; }
 	rf-dump --check -q mine.rf
 	# the rewards of the example are 1 for an equal first token
-	rf-dump --json mine.rf | jq -e 'select(.type == "seq").body | .reward.total.data == [
-		(.rollout.tokens.shape[1:] | .[0] * .[1]) as $all | .rollout.tokens.shape[2] as $k
-		| range(0; .rollout.tokens.data | length; $k) as $j
-		| if .rollout.tokens.data[$j] == .tokens.data[.positions.data[$j / $all | floor]]
-			then 1 else 0 end]' >equal
+	rf-dump --json mine.rf | jq -es '[.[].body | select(.reward) | .reward.total.data == [
+		.rollout.tokens as {data: $tokens, shape: [$c, $n, $k]}
+		| range(0; $c * $n * $k; $k) as $j
+		| if $tokens[$j] == .tokens.data[.positions.data[$j / ($n * $k) | floor]]
+			then 1 else 0 end]] | all and length > 0' >equal
 	[ -s kept.parquet ]
 }
 

@@ -16,6 +16,13 @@ setup_file() {
 
 setup() { load ../helper; }
 
+# names: prints the files that curves.mk writes
+names() {
+	with_page 'curves.html
+'
+	printf 'curves.png\ncurves.tsv\n'
+}
+
 # midtrain WORD...: trains five batches of two steps each, with evaluations
 ntp=(ENTROPY= SELECT= ROLLOUT= REWARD= 'TRAIN=rf-ntp $(OPTIM)')
 midtrain() {
@@ -239,9 +246,9 @@ predicted() { sed 's/,"reward\/mean".*}/}/' "$1"; }
 	height() { od -An -j 20 -N 4 -t u1 "$1" | awk '{ print $3 * 256 + $4 }'; }
 	four=$(height out/curves/curves.png)
 	run -0 curves RUNS=b OUT=b-alone
-	[ "$output" = 'curves: b-alone/curves.png, b-alone/curves.tsv' ]
+	[ "$output" = "curves: b-alone/curves.png, b-alone/curves.tsv$(with_page ', b-alone/curves.html')" ]
 	[ $((four - $(height b-alone/curves.png))) -eq $((2 * 175 * 240 / 100)) ]
-	[ "$(ls -A out/curves)" = $'curves.png\ncurves.tsv' ]
+	[ "$(ls -A out/curves)" = "$(names)" ]
 	cp -a out before
 	curves RUNS='a b' OUT=out/curves
 	diff -r before out
@@ -298,7 +305,7 @@ noted() {
 		curves RUNS="${name//\$/\$\$}" OUT="out of ${name//\$/\$\$}"
 		[ "$(tail -n 2 "out of $name/curves.tsv" | cut -f 1-6 | paste -sd,)" = \
 			"$name	1	NaN	NaN	NaN	2,$name	2	NaN	NaN	NaN	1" ]
-		[ "$(ls -A "out of $name")" = $'curves.png\ncurves.tsv' ]
+		[ "$(ls -A "out of $name")" = "$(names)" ]
 	done
 	for name in '-out' 'a=b/c'; do
 		curves RUNS=1 OUT="$name"

@@ -126,7 +126,7 @@ same() {
 	real RUN=run BATCH=3 2>said
 	diff said - <<-END
 		rf-loop: run: 3 of 3 batches are done
-		run: the report is run/report.md
+		run: the report is run/report.md$(with_page ', and for a browser run/report.html')
 	END
 	diff -r --exclude='*.png' run "$P/want"
 	rm run/answers/batch-000001.rf

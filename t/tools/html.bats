@@ -35,7 +35,7 @@ rewarded() {
 	grep -qF "mean reward $mean<" in.html
 	[ "$(grep -o '<p[ a-z]*\( z=[0-9]*\)\? i=' in.html | wc -l)" -eq 900 ]
 	[ "$(grep -o ' z=[0-9]* ' in.html | sort | uniq -c | tr -s ' ' | paste -sd,)" = \
-		' 3 z=1 , 3 z=2 , 3 z=3 , 3 z=4 ' ]
+		' 3 z=0 , 3 z=1 , 3 z=2 , 3 z=3 ' ]
 	[ "$(grep -c '<tr><td>[0-9]' in.html)" -ge 12 ]
 	# the best rollout is first
 	best=$(rf-dump --tsv --columns reward,position,record --no-header in |
@@ -55,9 +55,13 @@ rewarded() {
 	page in --sample 2
 	[ "$(grep -c '<section ' in.html)" -eq 2 ]
 	grep -q '<span>3 records</span>' in.html
+	grep -q '<span>shown: 2 of 3</span>' in.html
+	page in --rows rollout --sample 20
+	[ "$(grep -c '<section ' in.html)" -eq 20 ]
+	grep -q '<span>shown: 20 of 36</span>' in.html
 	page in --where 'id=1'
 	[ "$(grep -o '<h2>record [0-9]*' in.html)" = '<h2>record 2' ]
-	grep -q '<span>1 records</span>' in.html
+	grep -q '<span>1 record</span>' in.html
 	says 64 "rf-dump: ..." rf-dump --html "$M"
 	says 64 'rf-dump: --tsv cannot be combined with --html ...' rf-dump --html --tsv in
 }
@@ -89,10 +93,44 @@ rewarded() {
 	rf-cat --range 1:3 against -o fewer
 	says 65 'rf-dump: in: record 1...--against fewer has id 1' rf-dump --html --against fewer in
 	rf-cat --range 0:2 against -o fewer
-	says 65 'rf-dump: ...fewer records' rf-dump --html --against fewer in
+	says 65 'rf-dump: --against fewer: the stream has fewer records' rf-dump --html --against fewer in
+	says 65 'rf-dump: --against against: the stream has more records' \
+		rf-dump --html --against against fewer
+	head -c 2000 against >cut
+	says 65 'rf-dump: cut: record...truncated...' rf-dump --html --against cut in
+	rf-cat --range 0:1 --part all in | edited 'del(.body.entropy, .body.nll)' >neither
+	says 65 'rf-dump: neither: record 1...neither nll nor entropy...' \
+		rf-dump --html --against <(rf-cat --range 0:1 against) neither
+	# the last token has no loss, and so no difference
+	page in --against against
+	[ "$(grep -o '<p[^>]* d=[-0-9.e+]*' in.html | wc -l)" -eq 897 ]
 	says 64 'rf-dump: ...--against...' rf-dump --against in in
 	says 64 'rf-dump: --against: it shows whole records...' \
 		rf-dump --html --rows rollout --against against in
+}
+
+@test "rf-dump --html: shows numbers of any size, several streams, and rollouts past the end" {
+	rewarded
+	rf-cat --range 0:1 in | edited 'if .type == "seq" then
+		.body.entropy.data[3:6] = [3.4e38, -3.4e38, 1e-45]
+		| .body.reward.total.data[0:3] = [1e-20, -1, 3e38] else . end' >big
+	page big
+	run ! grep -qP '[\x00-\x08\x0b-\x1f]' big.html
+	[ "$(grep -oE ' h=-?[0-9]{39} ' big.html | wc -l)" -eq 2 ]
+	grep -o '<rect[^/]*: [0-9]*<' big.html | sed 's/.*: //; s/<//' |
+		awk '{ s += $1 } END { exit s != 300 + 12 }'
+	# each record has the name of its stream, and a number of its own
+	cp in other
+	rf-dump --html in other >two.html
+	[ "$(grep -o '<section data-n=[0-9]*' two.html | sort -u | wc -l)" -eq 6 ]
+	[ "$(grep -c '<h2>other, record' two.html)" -eq 3 ]
+	says 64 'rf-dump: --html: a page has no rows for single tokens...' rf-dump --html --rows token in
+	# a rollout that is longer than the rest of the text is compared with that rest
+	rf-cat --range 0:1 in | edited 'if .type == "seq" then .body |= (.positions.data[3] = 297
+		| .rollout.tokens.data[45:60] = [range(3) as $r | .tokens.data[297:300][], 5, 5])
+		else . end' >end
+	page end --rows rollout --where 'position=3'
+	[ "$(grep -o "<p[^>]*><b>" end.html | wc -l)" -eq 9 ]
 }
 
 @test "rf-dump --html: a browser shows values, folds and sorts without a request or a message" {
@@ -103,7 +141,8 @@ rewarded() {
 	browser in console >said
 	[ ! -s said ]
 	browser in hover '.x p:nth-of-type(6)' | grep -q "counter(t) \"   id $token   entropy "
-	browser in click summary eval 'document.querySelector("details").open' | grep -qx false
+	browser in click 'section summary' eval 'document.querySelector("section details").open' |
+		grep -qx false
 	browser in eval 'var s = document.getElementById("sort"); s.value = "r"; s.onchange();
 		[...document.querySelectorAll("section")].sort((a, b) => a.style.order - b.style.order)
 			.map(e => +e.dataset.r).every((r, i, all) => !i || r <= all[i - 1])' | grep -qx true

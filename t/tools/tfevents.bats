@@ -17,6 +17,14 @@ lines() {
 }
 # events DIR: prints the scalars of the event file in DIR (helper/tfevents.py)
 events() { python3 "$ROOT/t/helper/tfevents.py" "$1"/*tfevents*; }
+# begun: waits for the first events of rf-dump --follow
+begun() {
+	for _ in {1..200}; do
+		[ ! -e tb/a/eval/events.out.tfevents.0.rf-tools ] || return 0
+		sleep .05
+	done
+	return 1
+}
 # losses: prints step and loss of each event of training, and restarts
 losses() { events tb/a/train | awk -F '\t' '$3 != "timing_s/step" { print $2, $4 }' | paste -sd,; }
 
@@ -52,6 +60,10 @@ losses() { events tb/a/train | awk -F '\t' '$3 != "timing_s/step" { print $2, $4
 	rf-dump --tfevents tb runs/a
 	[ "$(losses)" = '0 0.5,1 9.5,2 2.5' ]
 	[ "$(events tb/a/eval | cut -f 2,4 | paste -sd,)" = '0	3.5,1	3.0,2	3.25' ]
+	# a log without lines has no events
+	: >runs/a/eval.jsonl
+	rf-dump --tfevents tb runs/a
+	[ "$(ls tb/a/eval)" = '' ]
 	# a run without evaluations has no folder for them
 	rm runs/a/eval.jsonl
 	rf-dump --tfevents other runs/a
@@ -60,36 +72,36 @@ losses() { events tb/a/train | awk -F '\t' '$3 != "timing_s/step" { print $2, $4
 
 @test "rf-dump --tfevents: --follow repeats later steps after a restart if a run goes back" {
 	rf-dump --tfevents tb --follow runs/a 3>&- &
-	until [ -e tb/a/eval/events.out.tfevents.0.rf-tools ]; do sleep .05; done
+	begun
 	lines 1 | sed 's/1\.5/9.5/' >>runs/a/log.jsonl
-	for i in {1..60}; do
+	for i in {1..200}; do
 		[ "$(losses)" != '0 0.5,1 1.5,2 2.5,1 restart,1 9.5,2 2.5' ] || break
 		sleep .05
 	done
-	[ "$i" -lt 60 ]
+	[ "$i" -lt 200 ]
 	kill %1
 	ended_by TERM $!
 }
 
 @test "rf-dump --tfevents: --follow appends new lines once, and replaces the events of another log" {
 	rf-dump --tfevents tb --follow runs/a 3>&- &
-	until [ -e tb/a/eval/events.out.tfevents.0.rf-tools ]; do sleep .05; done
+	begun
 	cp -r tb first
 	lines 3 >>runs/a/log.jsonl
-	for i in {1..60}; do
+	for i in {1..200}; do
 		[ "$(events tb/a/train | cut -f 2 | uniq | paste -sd' ')" != "0 1 2 3" ] || break
 		sleep .05
 	done
-	[ "$i" -lt 60 ]
+	[ "$i" -lt 200 ]
 	# the earlier events have not changed
 	head -c "$(stat -c %s first/a/train/*)" tb/a/train/*tfevents* | cmp - first/a/train/*tfevents*
 	lines 7 >other
 	mv other runs/a/log.jsonl
-	for i in {1..60}; do
+	for i in {1..200}; do
 		[ "$(events tb/a/train | cut -f 2 | uniq)" != 7 ] || break
 		sleep .05
 	done
-	[ "$i" -lt 60 ]
+	[ "$i" -lt 200 ]
 	kill %1
 	ended_by TERM $!
 	events tb/a/train >/dev/null
@@ -101,6 +113,11 @@ losses() { events tb/a/train | awk -F '\t' '$3 != "timing_s/step" { print $2, $4
 	cp runs/a/log.jsonl other/a
 	says 64 'rf-dump: runs/a and other/a have the same name...' rf-dump --tfevents tb runs/a other/a
 	says 64 'rf-dump: --tfevents: no run is named...' rf-dump --tfevents tb
+	for name in . .. runs/a/.. /; do
+		says 64 "rf-dump: $name: the path has no name..." rf-dump --tfevents tb $name
+	done
+	says 64 'rf-dump: --tokenizer cannot be combined with --tfevents...' \
+		rf-dump --tfevents tb --tokenizer bytes runs/a
 	says 64 'rf-dump: --json cannot be combined with --tfevents...' rf-dump --tfevents tb --json runs/a
 	says 64 'rf-dump: --follow requires --tfevents...' rf-dump --follow runs/a
 	echo '{"step":"x"}' >>runs/a/eval.jsonl
@@ -113,7 +130,7 @@ losses() { events tb/a/train | awk -F '\t' '$3 != "timing_s/step" { print $2, $4
 @test "rf-dump --tfevents: tensorboard reads the file, also while it grows and goes back" {
 	python3 -c 'import tensorboard' 2>/dev/null || skip "Python's tensorboard is not installed"
 	rf-dump --tfevents tb --follow runs/a 3>&- &
-	until [ -e tb/a/eval/events.out.tfevents.0.rf-tools ]; do sleep .05; done
+	begun
 	lines 1 | sed 's/1\.5/9.5/' >again
 	python3 - >read <<-'END'
 		import time
