@@ -439,8 +439,12 @@ static enum rf_code check_against(const struct job *j, const struct rf_record *r
 		return rf_fail(e, RF_EDATA,
 		               "id %llu: neither nll nor entropy is in both streams (rf-entropy --nll)",
 		               (unsigned long long)rec->id);
-	if (rec->rollout.tokens && (!other->rollout.tokens || other->c != rec->c ||
-	                            other->rollout.n != rec->rollout.n || other->rollout.k != rec->rollout.k))
+	/* log-probabilities of other rollouts cannot be compared */
+	if (rec->rollout.tokens &&
+	    (!other->rollout.tokens || other->c != rec->c || other->rollout.n != rec->rollout.n ||
+	     other->rollout.k != rec->rollout.k ||
+	     memcmp(other->rollout.tokens, rec->rollout.tokens,
+	            (size_t)rec->c * (size_t)rec->rollout.n * (size_t)rec->rollout.k * sizeof *rec->tokens)))
 		other->rollout.logp = NULL;
 	return RF_OK;
 }

@@ -101,6 +101,14 @@ rewarded() {
 	rf-cat --range 0:1 --part all in | edited 'del(.body.entropy, .body.nll)' >neither
 	says 65 'rf-dump: neither: record 1...neither nll nor entropy...' \
 		rf-dump --html --against <(rf-cat --range 0:1 against) neither
+	# only equal rollouts have log-probabilities that can be compared
+	rf-rollout --score -m other -o against in
+	page in --against against
+	[ "$(grep -c ', of the other model -' in.html)" -ge 12 ]
+	rf-rollout -m other -n 3 --seed 5 -o against in
+	page in --against against
+	run ! grep -q ', of the other model -' in.html
+	rf-entropy --nll -m other -o against in
 	# the last token has no loss, and so no difference
 	page in --against against
 	[ "$(grep -o '<p[^>]* d=[-0-9.e+]*' in.html | wc -l)" -eq 897 ]
