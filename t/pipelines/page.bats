@@ -69,3 +69,14 @@ page() { "$ROOT/pipelines/lib/page.sh" "$@"; }
 	[ ! -e page.html ]
 	run -64 page report.md
 }
+
+@test "page.sh: a figure that is missing is an error, and leaves an older page as it is" {
+	page report.md page.html
+	cp page.html first.html
+	# shellcheck disable=SC2016  # Markdown
+	printf '\n![another](missing.png)\n' >>report.md
+	run -66 page report.md page.html
+	[[ "$output" == *missing.png* ]]
+	cmp page.html first.html
+	[ "$(ls -d page.html*)" = page.html ]
+}

@@ -102,6 +102,14 @@ losses() { events tb/a/train | awk -F '\t' '$3 != "timing_s/step" { print $2, $4
 		sleep .05
 	done
 	[ "$i" -lt 200 ]
+	# another log may be longer
+	for step in 4 5 6 7; do lines $step; done >other
+	mv other runs/a/log.jsonl
+	for i in {1..200}; do
+		[ "$(events tb/a/train | cut -f 2 | uniq | paste -sd' ')" != '4 5 6 7' ] || break
+		sleep .05
+	done
+	[ "$i" -lt 200 ]
 	kill %1
 	ended_by TERM $!
 	events tb/a/train >/dev/null
