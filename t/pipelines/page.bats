@@ -80,3 +80,24 @@ page() { "$ROOT/pipelines/lib/page.sh" "$@"; }
 	cmp page.html first.html
 	[ "$(ls -d page.html*)" = page.html ]
 }
+
+@test "sample-page.sh: shows 20 rollouts, and numbers if neither the stream nor the model has a tokenizer" {
+	load ../model
+	P=$PWD
+	tiny_model
+	page_of() { PATH=$RF_BIN:$PATH "$ROOT/pipelines/lib/sample-page.sh" rollout "$@"; }
+	head -c 400 "$ROOT/README.md" >text
+	rf-tokenize --bytes --format text --max-len 200 --truncate split text 2>/dev/null |
+		rf-entropy -m ckpt | rf-select | rf-rollout -m ckpt -n 4 -o in
+	page_of ckpt page.html in
+	[ "$(grep -c '<section ' page.html)" -eq 20 ]
+	# without its tokenizer, a model of the same vocabulary continues ids
+	mkdir bare
+	cp ckpt/config.json ckpt/*.safetensors bare
+	edited 'if .type == "head" then del(.body.tokenizer) else . end' in >ids
+	page_of bare ids.html - <ids 2>said
+	[ "$(grep -c '<section ' ids.html)" -eq 20 ]
+	grep -qE '<p[^>]*> [0-9]+' ids.html
+	page_of ckpt text.html - <ids
+	run ! grep -qE '<p[^>]*> [0-9]+' text.html
+}
