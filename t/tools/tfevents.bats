@@ -17,14 +17,19 @@ lines() {
 }
 # events DIR: prints the scalars of the event file in DIR (helper/tfevents.py)
 events() { python3 "$ROOT/t/helper/tfevents.py" "$1"/*tfevents*; }
-# begun: waits for the first events of rf-dump --follow
-begun() {
+# steps: prints the steps of the events of training, once each
+steps() { events tb/a/train | cut -f 2 | uniq | paste -sd' '; }
+# comes WANT COMMAND...: waits until the command prints WANT
+comes() {
 	for _ in {1..200}; do
-		[ ! -e tb/a/eval/events.out.tfevents.0.rf-tools ] || return 0
+		[ "$("${@:2}")" != "$1" ] || return 0
 		sleep .05
 	done
+	echo "no $1"
 	return 1
 }
+# begun: waits for the first events of rf-dump --follow
+begun() { comes events.out.tfevents.0.rf-tools ls tb/a/eval; }
 # losses: prints step and loss of each event of training, and restarts
 losses() { events tb/a/train | awk -F '\t' '$3 != "timing_s/step" { print $2, $4 }' | paste -sd,; }
 
@@ -74,11 +79,7 @@ losses() { events tb/a/train | awk -F '\t' '$3 != "timing_s/step" { print $2, $4
 	rf-dump --tfevents tb --follow runs/a 3>&- &
 	begun
 	lines 1 | sed 's/1\.5/9.5/' >>runs/a/log.jsonl
-	for i in {1..200}; do
-		[ "$(losses)" != '0 0.5,1 1.5,2 2.5,1 restart,1 9.5,2 2.5' ] || break
-		sleep .05
-	done
-	[ "$i" -lt 200 ]
+	comes '0 0.5,1 1.5,2 2.5,1 restart,1 9.5,2 2.5' losses
 	kill %1
 	ended_by TERM $!
 }
@@ -88,28 +89,16 @@ losses() { events tb/a/train | awk -F '\t' '$3 != "timing_s/step" { print $2, $4
 	begun
 	cp -r tb first
 	lines 3 >>runs/a/log.jsonl
-	for i in {1..200}; do
-		[ "$(events tb/a/train | cut -f 2 | uniq | paste -sd' ')" != "0 1 2 3" ] || break
-		sleep .05
-	done
-	[ "$i" -lt 200 ]
+	comes '0 1 2 3' steps
 	# the earlier events have not changed
 	head -c "$(stat -c %s first/a/train/*)" tb/a/train/*tfevents* | cmp - first/a/train/*tfevents*
 	lines 7 >other
 	mv other runs/a/log.jsonl
-	for i in {1..200}; do
-		[ "$(events tb/a/train | cut -f 2 | uniq)" != 7 ] || break
-		sleep .05
-	done
-	[ "$i" -lt 200 ]
+	comes 7 steps
 	# another log may be longer
 	for step in 4 5 6 7; do lines $step; done >other
 	mv other runs/a/log.jsonl
-	for i in {1..200}; do
-		[ "$(events tb/a/train | cut -f 2 | uniq | paste -sd' ')" != '4 5 6 7' ] || break
-		sleep .05
-	done
-	[ "$i" -lt 200 ]
+	comes '4 5 6 7' steps
 	kill %1
 	ended_by TERM $!
 	events tb/a/train >/dev/null
