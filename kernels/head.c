@@ -287,7 +287,7 @@ struct draw {
 	const int32_t *banned;
 	const double *u;
 	int32_t *token;
-	float *logp;
+	float *logp, *kept;
 };
 struct ranked {
 	float p;
@@ -324,6 +324,18 @@ static void keep_likely(float *p, int N, int top_k, double top_p, struct ranked 
 	memset(p, 0, (size_t)N * 4);
 	for (int i = 0; i < keep; i++)
 		p[rank[i].id] = rank[i].p;
+}
+
+/* Returns the probability of all ids that may be drawn: `total` units of the probability of the largest logit
+ * `top` among them. */
+static double kept_part(const struct rf_sample *x, const struct stat *all, float top, uint64_t total)
+{
+	double part = (double)total / (double)RF_DRAW_WHOLE *
+	              exp((double)top * (double)x->inv_temp - (double)all->m) / all->s;
+
+	if (!x->banned && !x->top_k && x->top_p >= 1 && part == part)
+		return 1;
+	return part > 1 ? 1 : part; /* NaN stays */
 }
 
 static void draw_row(void *arg, int r, int thread)
@@ -372,6 +384,8 @@ static void draw_row(void *arg, int r, int thread)
 	a->token[r] = token;
 	if (a->logp)
 		a->logp[r] = (float)((double)(z[token] * a->x->inv_temp) - (double)x.m - log(x.s));
+	if (a->kept)
+		a->kept[r] = (float)kept_part(a->x, &x, top, total);
 }
 
 void KERNEL(sample)(struct rf_dev *d, const struct rf_sample *x)
@@ -382,7 +396,8 @@ void KERNEL(sample)(struct rf_dev *d, const struct rf_sample *x)
 		          cpu_i32(d, x->banned_ids),
 		          cpu_f64(d, x->u),
 		          cpu_i32(d, x->token),
-		          cpu_f32(d, x->logp) };
+		          cpu_f32(d, x->logp),
+		          cpu_f32(d, x->kept) };
 
 	cpu_tiles(d, x->rows, draw_row, &a);
 }

@@ -476,8 +476,21 @@ static __device__ __forceinline__ struct stop find_stop(draw_units w, double x, 
 	return { at, over != 0, start + __shfl_sync(~0u, upto - w, at < 0 ? 0 : at) };
 }
 
+/* Returns the probability of all ids of row q that may be drawn: `total` units of the probability of the
+ * largest logit among them. */
+static __device__ double kept_part(const struct draw &a, size_t q, draw_units total)
+{
+	const struct row &row = a.row[q];
+	const double part =
+		(double)total / RF_DRAW_WHOLE * exp(((double)row.allowed - row.z) * a.inv_temp) / row.s;
+
+	if (!a.ban.n && !a.limit && part == part)
+		return 1;
+	return part > 1 ? 1 : part; /* NaN stays */
+}
+
 /* Draws a token.  One warp per row finds first the part, then the id. */
-static __global__ void choose(struct draw a, const double *u, int32_t *token, float *logp)
+static __global__ void choose(struct draw a, const double *u, int32_t *token, float *logp, float *kept)
 {
 	const int lane = threadIdx.x % 32;
 	const size_t r = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, q = r / a.n;
@@ -519,6 +532,8 @@ static __global__ void choose(struct draw a, const double *u, int32_t *token, fl
 		logp[r] = id < 0 ? NAN
 		                 : (float)(((double)a.z[q * a.N + id] - a.row[q].z) * a.inv_temp -
 		                           log(a.row[q].s));
+	if (kept)
+		kept[r] = (float)kept_part(a, q, total);
 }
 
 /* ---- what may be drawn --------------------------------------------------------------------- */
@@ -754,6 +769,7 @@ void rf_cuda_sample(struct rf_dev *d, const struct rf_sample *x)
 	a.mass = (draw_units *)(scratch + part_size);
 	a.row = row;
 	rf_cuda_rounded_wrote(d, f32(x->logp), (size_t)x->rows);
+	rf_cuda_rounded_wrote(d, f32(x->kept), (size_t)x->rows);
 	LAUNCH(d, fold, blocks_of(units), 32 * WARPS, 0, a.z, a.N, rows, 0, a.N, a.parts, a.inv_temp,
 	       (const int32_t *)NULL, a.ban, part, (float *)NULL);
 	LAUNCH(d, finish, blocks_of(rows), 32 * WARPS, 0, part, rows, a.parts, a.inv_temp,
@@ -764,5 +780,6 @@ void rf_cuda_sample(struct rf_dev *d, const struct rf_sample *x)
 		a.limit = limit;
 	}
 	LAUNCH(d, weigh, blocks_of(units), 32 * WARPS, 0, a, rows);
-	LAUNCH(d, choose, blocks_of(a.rows), 32 * WARPS, 0, a, f64(x->u), i32(x->token), f32(x->logp));
+	LAUNCH(d, choose, blocks_of(a.rows), 32 * WARPS, 0, a, f64(x->u), i32(x->token), f32(x->logp),
+	       f32(x->kept));
 }

@@ -278,11 +278,14 @@ struct rf_head_bwd { int rows, d, N; float inv_temp; rf_f32 h, w; rf_i32 target;
  * ids.  top_k keeps the top_k most likely ids (0: all; of equally likely ids the lowest).  top_p then keeps
  * the most likely ids, as few as possible, whose sum reaches top_p of the sum of all that top_k kept (1:
  * all).  The token is the first id in ascending order whose cumulative sum exceeds u times the total, both in
- * double.  logp = log softmax(z inv_temp)[token], over the full vocabulary with nothing masked.
+ * double.  logp = log softmax(z inv_temp)[token], over the full vocabulary with nothing masked.  kept (rows;
+ * NULL: not wanted): the probability that all ids that may be drawn have together, also over the full
+ * vocabulary with nothing masked; at most 1, and exactly 1 without banned ids, top_k and top_p.
  *
  * Sums are exact, so equal probabilities give equal draws, in whatever order a device adds them: p divided by
  * the largest p is rounded to a multiple of 1 / RF_DRAW_WHOLE; vocabularies have at most 2^24 ids (config.h).
- * If nothing is left to draw from, the token is 0 and the device fails or logp is NaN. */
+ * If nothing is left to draw from, token and kept are 0, and the device fails or logp is NaN.  A NaN among a
+ * row's logits makes logp and kept NaN. */
 #define RF_DRAW_WHOLE 549755813888.f /* 2^39 */
 struct rf_sample {
 	int rows, n, N, top_k, banned;
@@ -292,7 +295,7 @@ struct rf_sample {
 	rf_i32 banned_ids;
 	rf_f64 u;
 	rf_i32 token;
-	rf_f32 logp;
+	rf_f32 logp, kept;
 };
 
 /* ---- optimizer ----------------------------------------------------------------------------- */
@@ -441,7 +444,7 @@ struct rf_dev {
 
 /* The version of this table; the sizes of its structs are part of the number. */
 #define RF_PLUGIN_ABI \
-	((uint64_t)11 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
+	((uint64_t)12 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
 	 sizeof(struct rf_dev))
 
 /* Opens the device of that name: "cpu", "check", "cuda", or "auto", which opens a GPU if there is one, else

@@ -73,7 +73,7 @@ static void launch_rows(const struct model *m, int R)
 	RF_RUN(d, sample, .rows = ROLLOUTS, .n = 1, .N = m->N, .banned = 2, .inv_temp = 1, .top_p = 1, .z = x,
 	       .banned_ids = ints, .u = reals, .token = ints, .logp = x);
 	RF_RUN(d, sample, .rows = ROLLOUTS, .n = 1, .N = m->N, .inv_temp = 1, .top_k = 50, .top_p = 0.9,
-	       .z = x, .u = reals, .token = ints, .logp = x);
+	       .z = x, .u = reals, .token = ints, .logp = x, .kept = x);
 	RF_RUN(d, dot, .n = n, .x = x, .y = x, .out = reals);
 	RF_RUN(d, adamw, .n = n, .scale = 1, .lr = 1e-5, .b1 = 0.9, .b2 = 0.99, .eps = 1e-8, .c1 = 0.1,
 	       .c2 = 0.01, .w = x, .m = x, .v = x, .g = x);

@@ -244,6 +244,20 @@ static double allowed(const double *z, int N, double inv_temp, int top_k, double
 	return total;
 }
 
+/* Judges sample's output `kept` relative to the reference.  whole: all ids may be drawn. */
+static void judge_kept(struct buf part, const double *ref, bool whole)
+{
+	float *h = get(part);
+
+	for (size_t i = 0; i < part.n; i++) {
+		if (first)
+			judge("sample kept", fabs(h[i] - ref[i]) / ref[i],
+			      limit_on_device("sample kept", VALUE));
+		judge("sample kept: at most 1, or 1 for all ids", !(h[i] <= 1) || (whole && h[i] != 1), 0);
+	}
+	same_bits("sample kept", h, part.n * sizeof *h);
+}
+
 /* Checks draws from equal rows with u = (i + 1/2) / rows: each id is drawn rows p times, give or take one.
  * In the first two rows u is 0 and just below 1. */
 static void sample(int nrows, int per, int N, float inv_temp, int top_k, double top_p, int bans)
@@ -251,8 +265,10 @@ static void sample(int nrows, int per, int N, float inv_temp, int top_k, double 
 	snprintf(label, sizeof label, "rows %d per %d N %d inv_temp %g top_k %d top_p %g banned %d", nrows,
 	         per, N, (double)inv_temp, top_k, top_p, bans);
 	for (EACH_DEVICE) {
-		struct buf z = in((size_t)((nrows + per - 1) / per * N), -4, 4), logp = out((size_t)nrows);
-		double *u = keep((size_t)nrows, sizeof *u), *lp = keep((size_t)nrows, sizeof *lp);
+		struct buf z = in((size_t)((nrows + per - 1) / per * N), -4, 4), logp = out((size_t)nrows),
+			   part = out((size_t)nrows), only = out((size_t)nrows);
+		double *u = keep((size_t)nrows, sizeof *u), *lp = keep((size_t)nrows, sizeof *lp),
+		       *kp = keep((size_t)nrows, sizeof *kp);
 		double *p = keep((size_t)N, sizeof *p), *zd = keep((size_t)N, sizeof *zd), total, ls;
 		int32_t banned[3] = { 0, (int32_t)(N - 1), 5 };
 		int32_t *token = need((size_t)nrows, sizeof *token), *count = keep((size_t)N, sizeof *count);
@@ -269,6 +285,20 @@ static void sample(int nrows, int per, int N, float inv_temp, int top_k, double 
 		       .inv_temp = inv_temp, .top_p = top_p, .z = z.m, .banned_ids = bans ? banned_ids : NULL,
 		       .u = us, .token = tokens, .logp = logp.m);
 		dev->ops->download(dev, token, tokens, (size_t)nrows * sizeof *token);
+		/* the other outputs have the same bits with `kept` */
+		int32_t *again = need((size_t)nrows, sizeof *again);
+		RF_RUN(dev, sample, .rows = nrows, .n = per, .N = N, .top_k = top_k, .banned = bans,
+		       .inv_temp = inv_temp, .top_p = top_p, .z = z.m, .banned_ids = bans ? banned_ids : NULL,
+		       .u = us, .token = tokens, .logp = only.m, .kept = part.m);
+		dev->ops->download(dev, again, tokens, (size_t)nrows * sizeof *again);
+		float *was = get(logp), *is = get(only);
+		judge("sample: the same draws with kept",
+		      memcmp(token, again, (size_t)nrows * sizeof *again) ||
+		              memcmp(was, is, (size_t)nrows * sizeof *is),
+		      0);
+		free(again);
+		free(was);
+		free(is);
 
 		for (int j = 0; j < N; j++)
 			zd[j] = z.h[j];
@@ -276,6 +306,7 @@ static void sample(int nrows, int per, int N, float inv_temp, int top_k, double 
 		ls = log_sum(zd, N, inv_temp);
 		for (int i = 0; i < nrows; i++) {
 			double before = 0;
+			kp[i] = total;
 			if (token[i] < 0 || token[i] >= N || p[token[i]] == 0) {
 				judge("sample: an id that may be drawn", 1, 0);
 				lp[i] = NAN;
@@ -293,7 +324,42 @@ static void sample(int nrows, int per, int N, float inv_temp, int top_k, double 
 		for (int j = 0; j < N && nrows > 2; j++)
 			judge("sample: frequencies", fabs(count[j] - (nrows - 2) * p[j] / total), 1.01);
 		values("sample logp", logp, lp, VALUE);
+		judge_kept(part, kp, !bans && !top_k && top_p >= 1);
 		same_bits("sample: the id at u", token, (size_t)nrows * sizeof *token);
+	}
+}
+
+/* Checks `kept` in rows of z that differ.  In two of three rows, the banned ids have almost all of the
+ * probability. */
+static void sample_kept(int nrows, int per, int N, float inv_temp, int top_k, double top_p, int bans)
+{
+	const int32_t banned[3] = { 0, (int32_t)(N - 1), 5 };
+	const int zrows = (nrows + per - 1) / per;
+
+	snprintf(label, sizeof label, "kept: rows %d per %d N %d inv_temp %g top_k %d top_p %g banned %d",
+	         nrows, per, N, (double)inv_temp, top_k, top_p, bans);
+	for (EACH_DEVICE) {
+		struct buf z = in((size_t)(zrows * N), -4, 4), logp = out((size_t)nrows),
+			   part = out((size_t)nrows);
+		double *u = keep((size_t)nrows, sizeof *u), *kp = keep((size_t)nrows, sizeof *kp),
+		       *p = keep((size_t)N, sizeof *p), *zd = keep((size_t)N, sizeof *zd);
+		int32_t *token = keep((size_t)nrows, sizeof *token);
+
+		for (int q = 0; q < zrows; q++)
+			for (int i = 0; i < bans; i++)
+				z.h[q * N + banned[i]] += 15 * (float)(q % 3);
+		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
+		for (int i = 0; i < nrows; i++) {
+			for (int j = 0; j < N; j++)
+				zd[j] = z.h[i / per * N + j];
+			kp[i] = allowed(zd, N, inv_temp, top_k, top_p, banned, bans, p);
+			u[i] = (i + 0.5) / nrows;
+		}
+		RF_RUN(dev, sample, .rows = nrows, .n = per, .N = N, .top_k = top_k, .banned = bans,
+		       .inv_temp = inv_temp, .top_p = top_p, .z = z.m,
+		       .banned_ids = bans ? in_i32(banned, bans) : NULL, .u = in_f64(u, nrows),
+		       .token = in_i32(token, nrows), .logp = logp.m, .kept = part.m);
+		judge_kept(part, kp, !bans && !top_k && top_p >= 1);
 	}
 }
 
@@ -308,8 +374,10 @@ static void sample_equals(int nrows, int per, int N, int top_k, double top_p, bo
 	snprintf(label, sizeof label, "equals: rows %d per %d N %d top_k %d top_p %g ban %d", nrows, per, N,
 	         top_k, top_p, ban);
 	for (EACH_DEVICE) {
-		struct buf z = in((size_t)(zrows * N), -50, -40), logp = out((size_t)nrows);
-		double *u = keep((size_t)nrows, sizeof *u), *lp = keep((size_t)nrows, sizeof *lp);
+		struct buf z = in((size_t)(zrows * N), -50, -40), logp = out((size_t)nrows),
+			   part = out((size_t)nrows);
+		double *u = keep((size_t)nrows, sizeof *u), *lp = keep((size_t)nrows, sizeof *lp),
+		       *kp = keep((size_t)nrows, sizeof *kp);
 		int32_t *token = need((size_t)nrows, sizeof *token), *id = keep((size_t)N, sizeof *id);
 		rf_i32 tokens = in_i32(token, nrows), banned_ids = in_i32(banned, 4);
 		rf_f64 us;
@@ -326,7 +394,7 @@ static void sample_equals(int nrows, int per, int N, int top_k, double top_p, bo
 		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
 		RF_RUN(dev, sample, .rows = nrows, .n = per, .N = N, .top_k = top_k, .banned = ban ? 4 : 0,
 		       .inv_temp = 1, .top_p = top_p, .z = z.m, .banned_ids = ban ? banned_ids : NULL,
-		       .u = us, .token = tokens, .logp = logp.m);
+		       .u = us, .token = tokens, .logp = logp.m, .kept = part.m);
 		dev->ops->download(dev, token, tokens, (size_t)nrows * sizeof *token);
 		for (int i = 0; i < nrows; i++) {
 			double all = 0;
@@ -346,8 +414,10 @@ static void sample_equals(int nrows, int per, int N, int top_k, double top_p, bo
 				at++;
 			judge("sample: equal probabilities, equal draws", token[i] != id[at], 0);
 			lp[i] = 2 - log(all);
+			kp[i] = few * exp(2) / all;
 		}
 		values("sample logp", logp, lp, VALUE);
+		judge_kept(part, kp, !ban && !top_k && top_p >= 1);
 		same_bits("sample: equal probabilities, equal draws", token, (size_t)nrows * sizeof *token);
 	}
 }
@@ -359,7 +429,7 @@ static void sample_nothing(void)
 
 	snprintf(label, sizeof label, "nothing");
 	for (EACH_DEVICE) {
-		struct buf z = in(2 * N, -1, 1), logp = out(2), none = out(1);
+		struct buf z = in(2 * N, -1, 1), logp = out(2), part = out(2), none = out(2);
 		const double u[2] = { 0.5, 0.5 };
 		int32_t token[2];
 		rf_i32 tokens = in_i32(token, 2);
@@ -370,13 +440,15 @@ static void sample_nothing(void)
 		for (int k = 0; k < 2; k++) {
 			RF_RUN(dev, sample, .rows = 2, .N = N, .top_k = 3 * k, .inv_temp = 1,
 			       .top_p = k ? 0.5 : 1, .z = z.m, .u = in_f64(u, 2), .token = tokens,
-			       .logp = logp.m);
+			       .logp = logp.m, .kept = part.m);
 			dev->ops->download(dev, token, tokens, sizeof token);
-			float *h = get(logp);
+			float *h = get(logp), *kept_h = get(part);
 			judge("sample: nothing to draw from",
 			      !isnan(h[0]) || isnan(h[1]) || token[0] != 0 || token[1] < 0 || token[1] >= N,
 			      0);
+			judge("sample: nothing is kept", !isnan(kept_h[0]) || !(kept_h[1] > 0), 0);
 			free(h);
+			free(kept_h);
 		}
 		if (strcmp(dev->ops->name, "cuda")) /* other devices stay failed */
 			continue;
@@ -385,9 +457,10 @@ static void sample_nothing(void)
 			all[i] = i;
 		RF_RUN(dev, sample, .rows = 1, .N = N, .inv_temp = 1, .top_p = 1, .banned = N,
 		       .banned_ids = in_i32(all, N), .z = rf_at(z.m, N), .u = in_f64(u, 2), .token = tokens,
-		       .logp = none.m);
+		       .logp = none.m, .kept = rf_at(none.m, 1));
 		float *h = get(none);
 		judge("sample: nothing to draw from", !isnan(h[0]), 0);
+		judge("sample: nothing is kept", h[1] != 0, 0);
 		free(h);
 	}
 }
@@ -557,8 +630,9 @@ static void nans(void)
 			keeps_nan("head_fwd entropy", a);
 			keeps_nan("head_fwd logp", b);
 			RF_RUN(dev, sample, .rows = R, .N = N, .inv_temp = 1, .top_p = 1, .z = z.m, .u = us,
-			       .token = tokens, .logp = b.m);
+			       .token = tokens, .logp = b.m, .kept = a.m);
 			keeps_nan("sample logp", b);
+			keeps_nan("sample kept", a);
 			RF_RUN(dev, head_bwd, .rows = R, .d = D, .N = N, .inv_temp = 1, .h = x.m, .w = w.m,
 			       .target = targets, .coef = coef.m, .logp = b.m, .z = z.m, .dh = dh.m,
 			       .dw = dw.m);
@@ -603,6 +677,12 @@ int main(int argc, char *argv[])
 		sample(3000, 700, vocabs[i], 1, 0, 0.8, 0);
 		sample(3000, 700, vocabs[i], 1, 30, 0.5, 2);
 		sample(3000, 700, vocabs[i], 1, 1, 1, 0);
+	}
+	for (int i = 0; i < 10; i++) {
+		const int N = i < 8 ? vocabs[i % COUNT(vocabs)] : 5000;
+
+		sample_kept(11, 2, N, 0.8f + 0.1f * (float)i, i & 1 ? 30 : 0, i & 2 ? 0.7 : 1, i & 4 ? 3 : 0);
+		sample_kept(3, 1, N, 1.3f, i & 1 ? N : 0, 1, i & 2 ? 2 : 0);
 	}
 	for (int i = 0; i < 8; i++) {
 		const int top_k = i & 1 ? 25 + 300 * (i & 2) : 0;
