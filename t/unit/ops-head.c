@@ -329,8 +329,8 @@ static void sample(int nrows, int per, int N, float inv_temp, int top_k, double 
 	}
 }
 
-/* Checks `kept` in rows of z that differ.  In two of three rows, the banned ids have almost all of the
- * probability. */
+/* Checks `kept` in rows of z that differ.  The banned ids of row q have a negligible probability if q % 3 is
+ * 0, and almost all of it if q % 3 is 2. */
 static void sample_kept(int nrows, int per, int N, float inv_temp, int top_k, double top_p, int bans)
 {
 	const int32_t banned[3] = { 0, (int32_t)(N - 1), 5 };
@@ -347,7 +347,7 @@ static void sample_kept(int nrows, int per, int N, float inv_temp, int top_k, do
 
 		for (int q = 0; q < zrows; q++)
 			for (int i = 0; i < bans; i++)
-				z.h[q * N + banned[i]] += 15 * (float)(q % 3);
+				z.h[q * N + banned[i]] += q % 3 == 0 ? -60 : q % 3 == 1 ? 0 : 30;
 		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
 		for (int i = 0; i < nrows; i++) {
 			for (int j = 0; j < N; j++)
@@ -678,6 +678,7 @@ int main(int argc, char *argv[])
 		sample(3000, 700, vocabs[i], 1, 30, 0.5, 2);
 		sample(3000, 700, vocabs[i], 1, 1, 1, 0);
 	}
+	sample_kept(64, 2, 1000, 1.3f, 0, 1, 3);
 	for (int i = 0; i < 10; i++) {
 		const int N = i < 8 ? vocabs[i % COUNT(vocabs)] : 5000;
 
