@@ -4,7 +4,9 @@
  * Forward, logits are computed in tiles of TILE_ROWS x TILE_COLS, and each row of a tile is folded into three
  * numbers.  With m the largest logit so far:
  *
- *     s = sum e^(z-m),  t = sum e^(z-m) (z-m),  entropy = log s - t / s */
+ *     s = sum e^(z-m),  t = sum e^(z-m) (z-m),  entropy = log s - t / s
+ *
+ * Backward, log p + entropy = z - m - t / s, in which log s cancels. */
 #include <stdlib.h>
 
 #include "cpu/cpu.h"
@@ -35,7 +37,7 @@ struct head {
 	int32_t *top;
 	/* for the gradient: all logits, which become their gradient; else NULL */
 	float *z;
-	const float *coef;
+	const float *coef, *entropy_coef;
 };
 
 /* Folds the n logits of columns j, j+1, ... into a row's numbers. */
@@ -222,21 +224,44 @@ void KERNEL(head_fwd)(struct rf_dev *d, const struct rf_head_fwd *x)
 
 /* ---- the gradient -------------------------------------------------------------------------- */
 
+/* Turns a row's logits into the gradient without the target's part: p (coef + entropy_coef (log p + H)),
+ * times inv_temp. */
+static void entropy_gradient(const struct head *a, const struct stat *x, float *z, float coef,
+                             float entropy_coef)
+{
+	const double scale = (double)a->inv_temp / x->s,
+		     base = ((double)coef - (double)entropy_coef * (x->t / x->s)) * scale;
+	const float c = (float)base, e = (float)((double)entropy_coef * scale);
+
+	for (int j = 0; j < a->N; j += VL) {
+		/* as in fold, a logit of -inf has a negligible p, and no infinite logarithm */
+		vf v = vmax(vget(z, j, a->N) * a->inv_temp - x->m, vset(-87));
+		vput(z, j, a->N, (c + e * v) * vexp(v));
+	}
+}
+
 static void gradient_row(void *arg, int r, int thread)
 {
 	const struct head *a = arg;
 	const struct stat *x = &a->stat[(size_t)r * (size_t)a->parts];
-	float *z = a->z + (size_t)r * (size_t)a->N, f;
+	const float coef = a->coef[r], entropy_coef = a->entropy_coef ? a->entropy_coef[r] : 0;
+	float *z = a->z + (size_t)r * (size_t)a->N;
 
 	(void)thread;
-	f = (float)((double)a->coef[r] * (double)a->inv_temp / x->s);
-	if (a->coef[r] == 0) { /* not 0 times a NaN: a row with coef 0 must have no effect */
+	if (coef == 0 && entropy_coef == 0) { /* not 0 times a NaN: such a row must have no effect */
 		memset(z, 0, (size_t)a->N * 4);
 		return;
 	}
-	for (int j = 0; j < a->N; j += VL)
-		vput(z, j, a->N, f * vexp(vget(z, j, a->N) * a->inv_temp - x->m));
-	z[a->target[r]] -= a->coef[r] * a->inv_temp;
+	if (entropy_coef != 0)
+		entropy_gradient(a, x, z, coef, entropy_coef);
+	else {
+		const float f = (float)((double)coef * (double)a->inv_temp / x->s);
+
+		for (int j = 0; j < a->N; j += VL)
+			vput(z, j, a->N, f * vexp(vget(z, j, a->N) * a->inv_temp - x->m));
+	}
+	if (coef != 0)
+		z[a->target[r]] -= coef * a->inv_temp;
 }
 
 /* The address of row `first` of x; NULL stays NULL. */
@@ -247,7 +272,8 @@ static void gradient_row(void *arg, int r, int thread)
 void KERNEL(head_bwd)(struct rf_dev *d, const struct rf_head_bwd *x)
 {
 	const int32_t *target = cpu_i32(d, x->target);
-	const float *h = cpu_f32(d, x->h), *coef = cpu_f32(d, x->coef);
+	const float *h = cpu_f32(d, x->h), *coef = cpu_f32(d, x->coef),
+		    *entropy_coef = cpu_f32(d, x->entropy_coef);
 	float *entropy = cpu_f32(d, x->entropy), *logp = cpu_f32(d, x->logp), *z = cpu_f32(d, x->z);
 	int32_t *top = cpu_i32(d, x->top);
 
@@ -260,7 +286,7 @@ void KERNEL(head_bwd)(struct rf_dev *d, const struct rf_head_bwd *x)
 		                  .transpose = is_transposed(d, x->rows), .inv_temp = x->inv_temp,
 		                  .h = h + at, .w = cpu_f32(d, x->w), .target = target + r,
 		                  .entropy = FROM(entropy, r), .logp = FROM(logp, r), .top = FROM(top, r),
-		                  .z = z, .coef = coef + r };
+		                  .z = z, .coef = coef + r, .entropy_coef = FROM(entropy_coef, r) };
 		/* clang-format on */
 
 		fold_rows(&a);

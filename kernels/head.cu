@@ -29,13 +29,14 @@ enum { WARPS = 8, LANE = 32, PART = 32 * LANE, PIECE = 8 << 20, SELECT = 1024, B
 typedef unsigned long long draw_units;
 
 /* part: the folded logits of one part.  z, id: the largest logit, and the lowest id that has it; allowed: the
- * largest logit that may be drawn.  row: the folded logits of a row. */
+ * largest logit that may be drawn.  row: the folded logits of a row; mean: that of (z - the largest) inv_temp
+ * under softmax. */
 struct part {
 	float s, t, z, allowed;
 	int id;
 };
 struct row {
-	double s;
+	double s, mean;
 	float z, allowed;
 };
 /* The ids of a row that may be drawn: those whose p has larger bits than key, and those whose bits are equal
@@ -206,7 +207,7 @@ static __global__ void finish(const struct part *part, int rows, int parts, floa
 	if (to.top)
 		to.top[r] = x.id;
 	if (to.row)
-		to.row[r] = { x.s, x.z, x.allowed };
+		to.row[r] = { x.s, x.t / x.s, x.z, x.allowed };
 }
 
 static unsigned blocks_of(size_t warps) { return (unsigned)((warps + WARPS - 1) / WARPS); }
@@ -315,21 +316,29 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 
 enum { CE_COLS = 2048, CE_THREADS = 256 };
 
-/* Turns logits into their gradient.  half: a rounded copy of the gradient; NULL: not wanted. */
+/* Turns logits into their gradient.  half: a rounded copy of the gradient; NULL: not wanted.  Entropies:
+ * whether entropy_coef is given.  Since log p + H = v - mean with v = (z - top) inv_temp, p is multiplied by
+ * f + e v. */
+template <bool Entropies>
 static __global__ void ce_cols(float *z, bf16 *half, int N, float inv_temp, const struct row *row,
-                               const int32_t *target, const float *coef)
+                               const int32_t *target, const float *coef, const float *entropy_coef)
 {
 	const int chunks = (N + CE_COLS - 1) / CE_COLS, j = (int)(blockIdx.x % chunks) * CE_COLS,
 		  last = j + CE_COLS < N ? j + CE_COLS : N;
 	const size_t r = blockIdx.x / chunks;
-	const float factor = coef[r], top = row[r].z, f = (float)((double)factor * inv_temp / row[r].s);
+	const float factor = coef[r], top = row[r].z, more = Entropies ? entropy_coef[r] : 0,
+		    e = (float)((double)more * inv_temp / row[r].s);
+	const double both = Entropies ? factor - more * row[r].mean : factor;
+	const float f = (float)(both * inv_temp / row[r].s);
 
 	z += r * N;
 	for (int i = j + threadIdx.x; i < last; i += CE_THREADS) {
-		/* not 0 times a NaN: a row with coef 0 must have no effect */
-		z[i] = factor == 0
-		               ? 0
-		               : f * expf((z[i] - top) * inv_temp) - (i == target[r] ? factor * inv_temp : 0);
+		const float v = (z[i] - top) * inv_temp;
+		/* as in fold, a logit of -inf has no infinite logarithm */
+		const float by = Entropies ? f + e * (v < -87 ? -87 : v) : f;
+
+		/* not 0 times a NaN: a row with coefficients of 0 must have no effect */
+		z[i] = factor == 0 && more == 0 ? 0 : by * expf(v) - (i == target[r] ? factor * inv_temp : 0);
 		if (half)
 			half[r * N + i] = __float2bfloat16(z[i]);
 	}
@@ -377,8 +386,14 @@ void rf_cuda_head_bwd(struct rf_dev *d, const struct rf_head_bwd *x)
 		if (!fold_block(d, &b))
 			return;
 		bf16 *half = rf_cuda_rounded_copy(d, f32(x->z), (size_t)n, (size_t)x->N, (size_t)x->N, true);
-		LAUNCH(d, ce_cols, (unsigned)(chunks * (size_t)n), CE_THREADS, 0, f32(x->z), half, x->N,
-		       x->inv_temp, row, i32(x->target) + r, f32(x->coef) + r);
+		const unsigned grid = (unsigned)(chunks * (size_t)n);
+
+		if (x->entropy_coef)
+			LAUNCH(d, ce_cols<true>, grid, CE_THREADS, 0, f32(x->z), half, x->N, x->inv_temp, row,
+			       i32(x->target) + r, f32(x->coef) + r, f32(x->entropy_coef) + r);
+		else
+			LAUNCH(d, ce_cols<false>, grid, CE_THREADS, 0, f32(x->z), half, x->N, x->inv_temp,
+			       row, i32(x->target) + r, f32(x->coef) + r, (const float *)NULL);
 		g.m = x->N, g.n = x->d, g.k = n, g.ta = true, g.add = true;
 		g.a = x->z, g.lda = x->N, g.b = h, g.ldb = x->d, g.c = x->dw, g.ldc = x->d;
 		rf_cuda_gemm(d, &g);

@@ -268,11 +268,17 @@ struct rf_attn_bwd {
 struct rf_head_fwd { int rows, d, N; bool half; float inv_temp; rf_f32 h, w; rf_i32 target;
                      rf_f32 entropy, logp; rf_i32 top; };
 
-/* The gradient of the sum of -coef logp over rows: dh (rows, d) =, dw (N, d) +=.  A row whose coef is 0 adds
- * nothing, whatever its logits are.  entropy, logp and top may each be NULL, and have the bits that head_fwd
- * gives for the same rows.  z has room for the logits of min(rows, logit_rows()) rows. */
-struct rf_head_bwd { int rows, d, N; float inv_temp; rf_f32 h, w; rf_i32 target; rf_f32 coef;
-                     rf_f32 entropy, logp; rf_i32 top; rf_f32 z, dh, dw; };
+/* The gradient of the sum of -coef logp - entropy_coef H over rows, where H is the entropy of p = softmax(z
+ * inv_temp) in nats: dh (rows, d) =, dw (N, d) +=, through
+ *
+ *     dz_j = inv_temp (coef (p_j - [j = target]) + entropy_coef p_j (log p_j + H)),  0 log 0 = 0
+ *
+ * entropy_coef (rows) may be NULL: 0; a row of 0 has the bits that it has with NULL.  A row whose coef and
+ * entropy_coef are 0 adds nothing, whatever its logits are; target is not read for the gradient where coef is
+ * 0.  entropy, logp and top may each be NULL, and have the bits that head_fwd gives for the same rows.  z has
+ * room for the logits of min(rows, logit_rows()) rows. */
+struct rf_head_bwd { int rows, d, N; float inv_temp; rf_f32 h, w; rf_i32 target;
+                     rf_f32 coef, entropy_coef, entropy, logp; rf_i32 top; rf_f32 z, dh, dw; };
 
 /* Draws a token for each row, from the logits z[row / n] (., N).  p = softmax(z inv_temp) without the banned
  * ids.  top_k keeps the top_k most likely ids (0: all; of equally likely ids the lowest).  top_p then keeps
@@ -444,7 +450,7 @@ struct rf_dev {
 
 /* The version of this table; the sizes of its structs are part of the number. */
 #define RF_PLUGIN_ABI \
-	((uint64_t)12 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
+	((uint64_t)13 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
 	 sizeof(struct rf_dev))
 
 /* Opens the device of that name: "cpu", "check", "cuda", or "auto", which opens a GPU if there is one, else

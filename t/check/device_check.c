@@ -369,7 +369,8 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_attn_bwd(H, O)    O(cache_len) H(q) H(k) H(v) O(cache_k) O(cache_v) H(o) H(lse) H(d_o) H(dq) \
                                   H(dk) H(dv) O(dcache_k) O(dcache_v)
 #define HANDLES_head_fwd(H, O)    H(h) H(w) O(target) O(entropy) O(logp) O(top)
-#define HANDLES_head_bwd(H, O)    H(h) H(w) H(target) H(coef) O(entropy) O(logp) O(top) H(z) H(dh) H(dw)
+#define HANDLES_head_bwd(H, O)    H(h) H(w) H(target) H(coef) O(entropy_coef) O(entropy) O(logp) O(top) H(z) \
+                                  H(dh) H(dw)
 #define HANDLES_sample(H, O)      H(z) O(banned_ids) H(u) H(token) H(logp) O(kept)
 #define HANDLES_dot(H, O)         H(x) H(y) H(out)
 #define HANDLES_adamw(H, O)       H(w) H(m) H(v) H(g)

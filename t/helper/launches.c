@@ -70,6 +70,8 @@ static void launch_rows(const struct model *m, int R)
 	}
 	RF_RUN(d, head_bwd, .rows = R, .d = m->D, .N = m->N, .inv_temp = 1, .h = x, .w = x, .target = ints,
 	       .coef = x, .entropy = x, .logp = x, .z = x, .dh = x, .dw = x);
+	RF_RUN(d, head_bwd, .rows = R, .d = m->D, .N = m->N, .inv_temp = 1, .h = x, .w = x, .target = ints,
+	       .coef = x, .entropy_coef = x, .z = x, .dh = x, .dw = x);
 	RF_RUN(d, sample, .rows = ROLLOUTS, .n = 1, .N = m->N, .banned = 2, .inv_temp = 1, .top_p = 1, .z = x,
 	       .banned_ids = ints, .u = reals, .token = ints, .logp = x);
 	RF_RUN(d, sample, .rows = ROLLOUTS, .n = 1, .N = m->N, .inv_temp = 1, .top_k = 50, .top_p = 0.9,

@@ -124,32 +124,59 @@ static void head_ties(int R, int D, int N)
 	}
 }
 
-/* Checks the gradient of the sum of -coef logp, and that the outputs have head_fwd's bits. */
-static void head_gradient(int nrows, int d, int N, float inv_temp)
+/* Returns log softmax(Z t)[target], and the entropy of softmax(Z t) in *H.  e, x: room for N numbers. */
+static num log_softmax(int N, const num *Z, float t, int target, num *e, num *x, num *H)
 {
+	num s, log_s;
+
+	for (int j = 0; j < N; j++)
+		e[j] = exponential(x[j] = scaled(Z[j], t));
+	s = sum(N, e, 1);
+	log_s = logarithm(s);
+	*H = lin(1, log_s, -1, mul(dot(N, e, 1, x, 1), inverse(s)), 0);
+	return lin(1, x[target], -1, log_s, 0);
+}
+
+/* Checks the gradient of the sum of -coef logp - entropy_coef H, and that the outputs have head_fwd's bits.
+ * entropies: whether entropy_coef is given.  One row in eight has only entropy_coef, two have only coef, and
+ * one has neither. */
+static void head_gradient(int nrows, int d, int N, float inv_temp, bool entropies)
+{
+	const char *const dh_name = entropies ? "head_bwd dh with entropies" : "head_bwd dh";
+	const char *const dw_name = entropies ? "head_bwd dw with entropies" : "head_bwd dw";
 	const size_t n = (size_t)nrows, nh = n * (size_t)d, nw = (size_t)N * (size_t)d;
 
-	snprintf(label, sizeof label, "rows %d d %d N %d inv_temp %g", nrows, d, N, (double)inv_temp);
+	snprintf(label, sizeof label, "rows %d d %d N %d inv_temp %g entropies %d", nrows, d, N,
+	         (double)inv_temp, entropies);
 	for (EACH_DEVICE) {
 		const int most = dev->ops->logit_rows(N);
 		const float width = 4 / sqrtf((float)d);
-		struct buf h = in(nh, -width, width), w = in(nw, -1, 1), coef = in(n, -1, 1);
+		struct buf h = in(nh, -width, width), w = in(nw, -1, 1), coef = in(n, -1, 1),
+			   more = in(n, -1, 1);
 		struct buf z = out((size_t)(nrows < most ? nrows : most) * (size_t)N), dh = out(nh),
 			   dw = in(nw, -1, 1);
 		struct buf entropy[2] = { out(n), out(n) }, logp[2] = { out(n), out(n) };
 		int32_t *target = keep(n, sizeof *target), *top = keep(2 * n, sizeof *top);
 		rf_i32 targets = some_indices(target, nrows, N),
 		       tops[2] = { in_i32(top, nrows), in_i32(top, nrows) };
-		num *H = NULL, *W = NULL, *L = NULL;
+		num *H = NULL, *W = NULL, *L = NULL, *E = NULL;
 
 		for (int i = 0; i < nrows; i += 4)
 			coef.h[i] = 0;
+		for (int i = 0; i < nrows; i++)
+			if (!entropies || i % 8 == 4 || i % 4 == 1)
+				more.h[i] = 0;
+			else if (i % 8 == 0)
+				target[i] = -1; /* where coef is 0 a row needs no target */
 		dev->ops->upload(dev, coef.m, coef.h, n * sizeof(float));
+		dev->ops->upload(dev, more.m, more.h, n * sizeof(float));
+		dev->ops->upload(dev, targets, target, n * sizeof *target);
 		RF_RUN(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m,
 		       .target = targets, .entropy = entropy[0].m, .logp = logp[0].m, .top = tops[0]);
 		RF_RUN(dev, head_bwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m,
-		       .target = targets, .coef = coef.m, .entropy = entropy[1].m, .logp = logp[1].m,
-		       .top = tops[1], .z = z.m, .dh = dh.m, .dw = dw.m);
+		       .target = targets, .coef = coef.m, .entropy_coef = entropies ? more.m : NULL,
+		       .entropy = entropy[1].m, .logp = logp[1].m, .top = tops[1], .z = z.m, .dh = dh.m,
+		       .dw = dw.m);
 		float *was = get(entropy[0]), *is = get(entropy[1]);
 		judge("head_bwd: entropies have the bits of head_fwd", memcmp(was, is, n * sizeof *is), 0);
 		free(was);
@@ -162,35 +189,123 @@ static void head_gradient(int nrows, int d, int N, float inv_temp)
 		dev->ops->download(dev, top + n, tops[1], n * sizeof *top);
 		judge("head_bwd: top is that of head_fwd", memcmp(top, top + n, n * sizeof *top), 0);
 		if (first) {
-			num *e = room((size_t)N), *Z = room((size_t)N);
+			num *Z = room((size_t)N), *e = room((size_t)N), *x = room((size_t)N);
 
-			H = nums(h), W = nums(w), L = room(n);
+			H = nums(h), W = nums(w), L = room(n), E = room(n);
 			for (int i = 0; i < nrows; i++) {
-				for (int j = 0; j < N; j++) {
+				for (int j = 0; j < N; j++)
 					Z[j] = dot(d, H + i * d, 1, W + j * d, 1);
-					e[j] = exponential(scaled(Z[j], inv_temp));
-				}
-				L[i] = lin(inv_temp, Z[target[i]], -1, logarithm(sum(N, e, 1)), 0);
+				L[i] = log_softmax(N, Z, inv_temp, target[i] < 0 ? 0 : target[i], e, x,
+				                   &E[i]);
 			}
-			for (int i = 0; i < nrows; i++)
+			for (int i = 0; i < nrows; i++) {
 				coef.h[i] = -coef.h[i];
+				more.h[i] = -more.h[i];
+			}
 			seed_back(L, coef);
+			seed_back(E, more);
 			back_propagate();
 		}
-		values("head_bwd dh", dh, first ? gradients(H, nh, NULL) : NULL, GRADIENT);
-		values("head_bwd dw", dw, first ? gradients(W, nw, dw.h) : NULL, GRADIENT);
+		values(dh_name, dh, first ? gradients(H, nh, NULL) : NULL, GRADIENT);
+		values(dw_name, dw, first ? gradients(W, nw, dw.h) : NULL, GRADIENT);
 	}
 }
 
-/* Checks that a row with coef 0 has no effect, whatever it contains. */
+/* Checks that rows whose entropy_coef is 0 have the bits that they have without the array. */
+static void head_entropy_bits(int nrows, int d, int N, float inv_temp)
+{
+	const size_t n = (size_t)nrows, nh = n * (size_t)d, nw = (size_t)N * (size_t)d;
+
+	snprintf(label, sizeof label, "bits: rows %d d %d N %d", nrows, d, N);
+	for (EACH_DEVICE) {
+		struct buf h = in(nh, -3, 3), w = in(nw, -1, 1), coef = in(n, -1, 1), more = in(n, 0, 0),
+			   z = out(n * (size_t)N), dh[3], dw[3];
+		int32_t *target = keep(n, sizeof *target);
+		const rf_i32 targets = some_indices(target, nrows, N);
+		float *got[3], *sums[3];
+
+		for (int k = 0; k < 3;
+		     k++) { /* without the array; with zeros; with others in every second row */
+			for (int i = 1; k == 2 && i < nrows; i += 2)
+				more.h[i] = 0.3f;
+			dev->ops->upload(dev, more.m, more.h, n * sizeof(float));
+			dh[k] = out(nh), dw[k] = in(nw, 0, 0);
+			RF_RUN(dev, head_bwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m,
+			       .w = w.m, .target = targets, .coef = coef.m, .entropy_coef = k ? more.m : NULL,
+			       .z = z.m, .dh = dh[k].m, .dw = dw[k].m);
+			got[k] = get(dh[k]), sums[k] = get(dw[k]);
+		}
+		bool other = memcmp(got[0], got[1], nh * 4) || memcmp(sums[0], sums[1], nw * 4);
+		bool unlike = false;
+		for (int i = 0; i < nrows; i++) {
+			const bool equal = !memcmp(got[0] + i * d, got[2] + i * d, (size_t)d * 4);
+
+			other |= i % 2 == 0 && !equal;
+			unlike |= i % 2 && !equal;
+		}
+		judge("head_bwd: entropy_coef 0 has the bits of NULL", other || !unlike, 0);
+		for (int k = 0; k < 3; k++) {
+			free(got[k]);
+			free(sums[k]);
+		}
+	}
+}
+
+/* Checks the gradient of one logit after the other: h is 1 and d is 1, so w is the logits, and dw their
+ * gradient.  The logit of one id is `peak` above the others, which lie around `around`; some ids have
+ * probability 0. */
+static void head_logits(int N, float inv_temp, float around, float peak, float coef, float more)
+{
+	const int target = N / 2, high = N / 3;
+
+	snprintf(label, sizeof label, "N %d inv_temp %g around %g peak %g coef %g entropy_coef %g", N,
+	         (double)inv_temp, (double)around, (double)peak, (double)coef, (double)more);
+	for (EACH_DEVICE) {
+		struct buf h = in(1, 1, 1), w = in((size_t)N, around - 1, around + 1), c = in(1, coef, coef),
+			   e = in(1, more, more), z = out((size_t)N), dh = out(1), dw = in((size_t)N, 0, 0);
+		double *ref = keep((size_t)N, sizeof *ref), top, s = 0, H = 0, most = 1e-6;
+
+		w.h[high] = around + peak;
+		if (N > 20) {
+			w.h[N - 2] = -1e30f;
+			w.h[7] = -3e38f;
+			w.h[8] = -INFINITY;
+		}
+		dev->ops->upload(dev, w.m, w.h, w.n * sizeof(float));
+		RF_RUN(dev, head_bwd, .rows = 1, .d = 1, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m,
+		       .target = in_i32(&target, 1), .coef = c.m, .entropy_coef = e.m, .z = z.m, .dh = dh.m,
+		       .dw = dw.m);
+		top = w.h[high];
+		for (int j = 0; j < N; j++)
+			s += exp((w.h[j] - top) * inv_temp);
+		for (int j = 0; j < N; j++) {
+			const double l = (w.h[j] - top) * inv_temp - log(s);
+
+			H -= exp(l) > 0 ? exp(l) * l : 0;
+		}
+		for (int j = 0; j < N; j++) {
+			const double l = (w.h[j] - top) * inv_temp - log(s), p = exp(l);
+
+			ref[j] = inv_temp * (coef * (p - (j == target)) + (p > 0 ? more * p * (l + H) : 0));
+			most = fmax(most, fabs(ref[j]));
+		}
+		float *got = get(dw);
+		for (int j = 0; first && j < N; j++)
+			/* float32 rounds logits around 100, and so the logarithms, to 4e-6 */
+			judge("head_bwd: the gradient of one logit", fabs(got[j] - ref[j]) / most, 2e-5);
+		same_bits("head_bwd: the gradient of one logit", got, (size_t)N * sizeof *got);
+	}
+}
+
+/* Checks that a row whose coefficients are 0 has no effect, whatever it contains. */
 static void head_unwanted(void)
 {
 	enum { D = 3, N = 1100 };
 
 	snprintf(label, sizeof label, "a NaN in a row of coef 0");
 	for (EACH_DEVICE) {
-		struct buf h = in(2 * D, -1, 1), w = in(N * D, -1, 1), coef = in(2, 0, 0), z = out(2 * N),
-			   dh = out(2 * D), dw = in(N * D, 0, 0);
+		struct buf h = in(2 * D, -1, 1), w = in(N * D, -1, 1), coef = in(2, 0, 0), more = in(2, 0, 0),
+			   z = out(2 * N), dh = out(2 * D), dw = in(N * D, 0, 0);
 		const float nan = NAN;
 		const int32_t target[] = { 2, 5 };
 		double *zeros = keep(N * D, sizeof *zeros);
@@ -198,11 +313,31 @@ static void head_unwanted(void)
 		dev->ops->upload(dev, rf_at(z.m, 7), &nan, sizeof nan);
 		dev->ops->upload(dev, rf_at(h.m, 1), &(float){ 1e30f }, sizeof nan);
 		dev->ops->upload(dev, rf_at(w.m, 1), &(float){ 1e30f }, sizeof nan);
-		RF_RUN(dev, head_bwd, .rows = 2, .d = D, .N = N, .inv_temp = 1, .h = h.m, .w = w.m,
-		       .target = in_i32(target, 2), .coef = coef.m, .z = z.m, .dh = dh.m, .dw = dw.m);
-		values("head_bwd dh: coef 0 gives zeros", dh, zeros, 0);
-		values("head_bwd dw: coef 0 gives zeros", dw, zeros, 0);
+		for (int k = 0; k < 2; k++) {
+			RF_RUN(dev, head_bwd, .rows = 2, .d = D, .N = N, .inv_temp = 1, .h = h.m, .w = w.m,
+			       .target = in_i32(target, 2), .coef = coef.m, .entropy_coef = k ? more.m : NULL,
+			       .z = z.m, .dh = dh.m, .dw = dw.m);
+			values("head_bwd dh: coef 0 gives zeros", dh, zeros, 0);
+			values("head_bwd dw: coef 0 gives zeros", dw, zeros, 0);
+		}
 	}
+}
+
+static void head_entropies(void)
+{
+	static const int sizes[] = { 3001, 1003, 2, 40000 };
+	static const float inv_temp[] = { 1.3f, 0.7f, 1 };
+
+	head_gradient(9, 5, 1003, 0.6f, true);
+	head_gradient(3, 40, 3001, 1, true);
+	head_gradient(300, 16, 70, 1.3f, true);
+	head_entropy_bits(9, 17, 1003, 1.3f);
+	head_entropy_bits(300, 7, 70, 0.7f);
+	head_entropy_bits(3, 5, 3001, 1);
+	for (int i = 0; i < COUNT(sizes); i++)
+		for (int k = 0; k < 12; k++)
+			head_logits(sizes[i], inv_temp[k % 3], k & 1 ? 0 : 50, (float)(k / 3 * 12),
+			            k % 2 ? 0.3f : 0, k % 5 ? 0.5f : -1);
 }
 
 /* ---- sampling ------------------------------------------------------------------------------ */
@@ -615,8 +750,9 @@ static void nans(void)
 	for (int which = 0; which < 2; which++)
 		for (EACH_DEVICE) {
 			struct buf x = in(R * D, -1, 1), w = in(N * D, -1, 1), z = in(R * N, -1, 1),
-				   a = in(R, 0, 0), b = in(R, 0, 0), coef = in(R, 1, 1), dh = out(R * D),
-				   dw = in(N * D, 0, 0);
+				   a = in(R, 0, 0), b = in(R, 0, 0), coef = in(R, 1, 1), none = in(R, 0, 0),
+				   dh = out(R * D), dw = in(N * D, 0, 0), dh1 = out(R * D),
+				   dw1 = in(N * D, 0, 0);
 			int32_t target[R] = { 1, 2, 3 };
 			double u[R] = { 0.1, 0.5, 0.9 }, sum = 0;
 			rf_i32 targets = in_i32(target, R), tokens = in_i32(target, R);
@@ -639,6 +775,11 @@ static void nans(void)
 			keeps_nan("head_bwd logp", b);
 			keeps_nan("head_bwd dh", dh);
 			keeps_nan("head_bwd dw", dw);
+			RF_RUN(dev, head_bwd, .rows = R, .d = D, .N = N, .inv_temp = 1, .h = x.m, .w = w.m,
+			       .target = targets, .coef = none.m, .entropy_coef = coef.m, .z = z.m,
+			       .dh = dh1.m, .dw = dw1.m);
+			keeps_nan("head_bwd dh of entropies", dh1);
+			keeps_nan("head_bwd dw of entropies", dw1);
 			RF_RUN(dev, dot, .n = R * D, .x = x.m, .y = w.m, .out = out);
 			dev->ops->download(dev, &sum, out, sizeof sum);
 			judge("a NaN that goes in comes out", !isnan(sum), 0);
@@ -665,10 +806,11 @@ int main(int argc, char *argv[])
 	head_ties(70, 24, 700);
 	head_ties(20, 6, 7 * 320);
 	head_ties(20, 3, 7 * 5888);
+	head_gradient(2100, 3, 43, 1.3f, true); /* more rows than are computed together */
 	for (int i = 0; i < COUNT(rows_of); i++)
 		for (int j = 0; j < COUNT(vocabs); j++) {
 			head_gradient(rows_of[i], widths[(i + j) % COUNT(widths)], vocabs[j],
-			              (i + j) & 1 ? 1.3f : 1);
+			              (i + j) & 1 ? 1.3f : 1, false);
 			sample(rows_of[i], 1 + j, vocabs[j], 1, 0, 1, 0);
 		}
 	for (int i = 0; i < COUNT(vocabs); i++) {
@@ -694,11 +836,14 @@ int main(int argc, char *argv[])
 	}
 	sample_equals(9, 3, 100, 0, 0, true);
 	sample_nothing();
-	head_gradient(2, 2, 40000, 1.1f);
-	head_gradient(600, 3, 70, 1);     /* blocks of 256 on the CPU */
-	head_gradient(57, 24, 384, 1);    /* with AVX-512 oneDNN sums in another order for some ldc */
-	head_gradient(2500, 1, 20, 0.9f); /* blocks of 2048 on a GPU */
+	for (int e = 0; e < 2; e++) {
+		head_gradient(2, 2, 40000, 1.1f, e);
+		head_gradient(600, 3, 70, 1, e);  /* blocks of 256 on the CPU */
+		head_gradient(57, 24, 384, 1, e); /* with AVX-512 oneDNN sums in another order for some ldc */
+		head_gradient(2500, 1, 20, 0.9f, e); /* blocks of 2048 on a GPU */
+	}
 	head_unwanted();
+	head_entropies();
 	for (int i = 0; i < COUNT(sizes); i++) {
 		dots(sizes[i]);
 		adamw(sizes[i], 0);

@@ -175,6 +175,9 @@ WRITER(adamw_moment, RF_RUN(dev, adamw, .n = h->n, .scale = 1, .lr = .5, .b1 = .
 WRITER(head_back,
        RF_RUN(dev, head_bwd, ROWS, .d = h->width, .N = h->rows, .inv_temp = 1, .h = h->y, .w = h->z,
               .target = h->target, .coef = h->w, .z = ROOM(0), .dh = h->x, .dw = ROOM(2)))
+WRITER(head_back_entropies, RF_RUN(dev, head_bwd, ROWS, .d = h->width, .N = h->rows, .inv_temp = 1, .h = h->y,
+                                   .w = h->z, .target = h->target, .coef = h->w, .entropy_coef = h->w,
+                                   .z = h->x, .dh = ROOM(0), .dw = ROOM(2)))
 WRITER(sample_kept, RF_RUN(dev, sample, .rows = h->width, .n = h->width, .N = (int)h->n, .inv_temp = 1,
                            .top_p = .5, .z = h->y, .u = (rf_f64)(void *)ROOM(0),
                            .token = (rf_i32)(void *)ROOM(1), .logp = ROOM(2), .kept = SECOND))
@@ -198,7 +201,7 @@ static const struct {
 	W(momentum_back) W(diagonal) W(adamw) W(head_back) W(swiglu_back_dup)
 	W(norm_back_row_gate) W(conv_back_dweight) W(delta_u) W(attention_lse) W(rates_m)
 	W(rates_back_m) W(learn_back_dlr) W(learn_back_dm) W(renorm_back_dlength) W(length)
-	W(momentum_back_dm) W(adamw_moment) W(sample_kept)
+	W(momentum_back_dm) W(adamw_moment) W(head_back_entropies) W(sample_kept)
 /* clang-format on */
 #undef W
 };
