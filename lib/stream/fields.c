@@ -25,6 +25,8 @@ static const struct rf_field rollout_fields[] = {
 	FIELD("tokens",      RF_OF_I4,    NEEDED,   rollout.tokens,      "cnk",  RF_RULE_TOKENS),
 	FIELD("length",      RF_OF_I4,    OPTIONAL, rollout.length,      "cn",   UP_TO('k')),
 	FIELD("logp",        RF_OF_F4,    OPTIONAL, rollout.logp,        "cnk",  RF_RULE_FINITE),
+	FIELD("logp_ref",    RF_OF_F4,    OPTIONAL, rollout.logp_ref,    "cnk",  RF_RULE_FINITE),
+	FIELD("kept",        RF_OF_F4,    OPTIONAL, rollout.kept,        "cnk",  RF_RULE_SHARE),
 	FIELD("h_pred",      RF_OF_F4,    OPTIONAL, rollout.h_pred,      "cnkD", RF_RULE_FINITE),
 	FIELD("h_gt",        RF_OF_F4,    OPTIONAL, rollout.h_gt,        "ckD",  RF_RULE_FINITE),
 	{ .key = NULL },

@@ -32,6 +32,7 @@ enum rf_field_type {
 enum rf_field_rule {
 	RF_RULE_NONE,
 	RF_RULE_FINITE,  /* each number is finite */
+	RF_RULE_SHARE,   /* each number is from 0 to 1 */
 	RF_RULE_ABOVE_0, /* finite and above 0 */
 	RF_RULE_FROM_0,  /* finite, 0 or more */
 	RF_RULE_TOKENS,  /* token ids: 0 or more, below the vocabulary */

@@ -31,6 +31,7 @@ uint64_t rf_record_hash(const struct rf_record *r)
 		const void *p;
 		size_t n;
 	} parts[] = {
+		/* a part that a record lacks does not change the hash */
 		{ sizes, sizeof sizes },
 		{ r->tokens, (size_t)r->T * 4 },
 		{ r->response, (size_t)r->response_len * 4 },
@@ -41,6 +42,8 @@ uint64_t rf_record_hash(const struct rf_record *r)
 		{ &o->temperature, groups ? sizeof o->temperature : 0 },
 		{ o->length, o->length ? groups * 4 : 0 },
 		{ r->advantage_per_token, r->advantage_per_token ? groups * k * 4 : 0 },
+		{ "logp_ref", o->logp_ref ? 8 : 0 }, /* otherwise it could be advantages per token */
+		{ o->logp_ref, o->logp_ref ? groups * k * 4 : 0 },
 	};
 	uint64_t hash = 0;
 

@@ -36,6 +36,12 @@ struct rf_rollout {
 	/* (c, n, k), log-probability of each token at the temperature, nats; NULL: not known, as in rollouts
 	   that another program made */
 	float *logp;
+	/* (c, n, k), log-probability of each token at the temperature by a reference model, nats; NULL: not
+	   known */
+	float *logp_ref;
+	/* (c, n, k), 0 to 1, probability at the temperature that all tokens which could be drawn had
+	   together; NULL: tokens were drawn without top_p and top_k, or it is not known */
+	float *kept;
 	float *h_pred; /* (c, n, k, d), hidden states along the rollouts */
 	float *h_gt;   /* (c, k, d), hidden states along the text that the record has */
 	struct rf_unknown unknown;
@@ -129,7 +135,7 @@ void rf_record_free(struct rf_record *r);
 void *rf_record_alloc(struct rf_record *r, size_t count, size_t size);
 
 /* Returns a hash of the values that training reads: id, tokens, prompt_len, response, positions, rollouts
- * with their lengths and log-probabilities, advantages. */
+ * with their lengths and log-probabilities, also those of a reference model, and advantages. */
 uint64_t rf_record_hash(const struct rf_record *r);
 
 /* Returns how many tokens rollout b has, where b = position * n + rollout. */

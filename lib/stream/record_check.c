@@ -18,6 +18,18 @@ static enum rf_code check_floats(const float *x, size_t n, const char *pre, cons
 	return RF_OK;
 }
 
+/* Checks that n numbers are from 0 to 1. */
+static enum rf_code check_shares(const float *x, size_t n, const char *pre, const char *key, struct rf_err *e)
+{
+	enum rf_code rc = check_floats(x, n, pre, key, e);
+
+	for (size_t i = 0; i < n && rc == RF_OK; i++)
+		if (x[i] < 0 || x[i] > 1)
+			rc = rf_fail(e, RF_EDATA, "%s%s: number %zu is %.9g, outside 0 to 1", pre, key, i,
+			             (double)x[i]);
+	return rc;
+}
+
 /* Checks that n numbers are at least min and below end. */
 static enum rf_code check_range(const int32_t *x, size_t n, int64_t min, int64_t end, const char *pre,
                                 const char *key, struct rf_err *e)
@@ -132,6 +144,7 @@ static enum rf_code check_rule(const struct rf_record *r, const struct rf_field 
 	switch (f->rule) {
 	case RF_RULE_NONE: return RF_OK;
 	case RF_RULE_FINITE: return check_floats(v->p, v->count, pre, f->key, e);
+	case RF_RULE_SHARE: return check_shares(v->p, v->count, pre, f->key, e);
 	case RF_RULE_ABOVE_0:
 	case RF_RULE_FROM_0: return check_real(f, *(const double *)v->p, pre, e);
 	case RF_RULE_TOKENS:

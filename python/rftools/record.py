@@ -24,7 +24,7 @@ FIELDS = {
                     "logits <f4 TN; positions <i4 c 1..t; rollout group; reward group; advantage <f4 cn;"
                     "advantage_per_token <f4 cnk; generation group; choice group"),
     "rollout": table("temperature! real - above; tokens! <i4 cnk ids; length <i4 cn 1..k; logp <f4 cnk;"
-                     "h_pred <f4 cnkD; h_gt <f4 ckD"),
+                     "logp_ref <f4 cnk; kept <f4 cnk share; h_pred <f4 cnkD; h_gt <f4 ckD"),
     "reward": table("kind! text; total <f4 cm; cosine <f4 cm; binary <f4 cm; edit <f4 cm; parts parts cm;"
                     "per_token <f4 cmk"),
     "generation": table("temperature! real - of; tokens! <i4 gl ids; length! <i4 g 1..l; stop! texts g stop;"
@@ -98,7 +98,7 @@ class Check:
             raise StreamError(f"{label} is not a map")
         else:
             value = self.parts(shape, value) if kind == "parts" else {k: owned(x) for k, x in value.items()}
-        self.rules.append((label, kind if kind == "<f4" else rule, value))
+        self.rules.append((label, kind if kind == "<f4" and not rule else rule, value))
         return value
 
     def text(self, label, value):
@@ -172,10 +172,12 @@ class Check:
 
     def keep(self, label, rule, value, record):
         """Checks a value by the rule of its field."""
-        if rule == "<f4":
+        if rule in ("<f4", "share"):
             for i in numpy.flatnonzero(~numpy.isfinite(value))[:1]:
                 what = "NaN" if numpy.isnan(value.flat[i]) else "infinite"
                 raise StreamError(f"{label} is {what} (number {i})")
+            for i in numpy.flatnonzero((value < 0) | (value > 1))[:1 if rule == "share" else 0]:
+                raise StreamError(f"{label}: number {i} is {value.flat[i]:.9g}, outside 0 to 1")
         elif rule == "stop":
             for i, word in enumerate(value):
                 if word not in STOP_WORDS:

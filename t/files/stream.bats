@@ -75,7 +75,7 @@ python_reader() {
 	mentions 1 "AssertionError: truncated" env PYTHONPATH=. python3 reader.py </dev/null
 }
 
-@test "rf-stream(5): the page lists every key of a record in the order in which it is written" {
+@test "rf-stream(5): the page lists the keys of a record and of a rollout in the order of the writer" {
 	rf-dump --json "$S/rewarded.rf" | jq -c 'if .seq == 1 then .body.generation = {"temperature": 0,
 		"tokens": {"dtype": "<i4", "shape": [1, 1], "data": [1]},
 		"length": {"dtype": "<i4", "shape": [1], "data": [1]}, "stop": ["eos"]}
@@ -86,6 +86,13 @@ python_reader() {
 		sed -n 's/^\.It Li \([a-z_]*\) Ta.*/\1/p' | grep -v key >page
 	[ "$(wc -l <page)" -eq 19 ]
 	[ "$(grep -Fxf written page)" = "$(cat written)" ]
+	rf-dump --json "$S/rewarded.rf" | jq -c 'if .seq == 1 then .body.rollout |= (
+		.kept = (.logp | .data[] = 0.5) | .logp_ref = .logp
+		| .length = (.tokens | .shape |= .[:2] | .data = [range(.shape[0] * .shape[1]) | 1]))
+		else . end' | rf-cat --json | rf-cat | rf-dump --json |
+		jq -r 'select(.seq == 1).body.rollout | keys_unsorted[]' >written
+	sed -n '/^\.It Li rollout Ta/,/^\.It Li/s/^\.It "  " Ns Li \([a-z_]*\) Ta.*/\1/p' \
+		"$ROOT/man/rf-stream.5" | cmp - written
 }
 
 @test "rf-cat(1): the examples of the page make whole streams of the stated sizes" {

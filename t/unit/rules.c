@@ -23,6 +23,9 @@
 #define WRITTEN(tokens)  ARRAY("<i4", "2,3", tokens)
 #define LENGTHS(two)     ARRAY("<i4", "2", two)
 #define PER_TOKEN(shape) ARRAY("<f4", shape, "5,6,7,8")
+#define REFERENCE(shape) ARRAY("<f4", shape, "-9,-8,-7,-6")
+#define KEPT(shares)     ARRAY("<f4", "2,1,2", shares)
+#define KEPT_BYTES(data) "{\"dtype\":\"<f4\",\"shape\":[2,1,2],\"data\":{\"base64\":\"" data "\"}}"
 #define CHOSEN(length)   ARRAY("<i4", "3", length)
 #define NAMED(name)      "\"z9\":", "\"" name "\":"
 #define NO_NAME(shown) \
@@ -41,6 +44,7 @@ static const char good_record[] =
 	",\"rollout\":{\"temperature\":0.5,\"tokens\":" ARRAY("<i4", "2,1,2", "1,2,3,4")
 	        ",\"length\":" ARRAY("<i4", "2,1", "2,1")
 	        ",\"logp\":" ARRAY("<f4", "2,1,2", "-1,-2,-3,-4")
+	        ",\"logp_ref\":" REFERENCE("2,1,2") ",\"kept\":" KEPT("0.5,0,1,0.25")
 	",\"h_pred\":" ARRAY("<f4", "2,1,2,1", "1,2,3,4") ",\"h_gt\":" ARRAY("<f4", "2,2,1", "1,2,3,4") "}"
 	",\"reward\":{\"kind\":\"edit\",\"total\":" TWO ",\"edit\":" TWO
 	",\"parts\":{\"z9\":" PART "," LONG PART "},\"per_token\":" PER_TOKEN("2,1,2") "}"
@@ -187,6 +191,21 @@ static const struct {
 	  "rollout.tokens has 0 bytes" },
 	{ ARRAY("<f4", "2,1,2", "-1,-2,-3,-4"), ARRAY("<f4", "2,1,1", "-1,-2"),
 	  "rollout.logp has the shape (2, 1, 1) where (2, 1, 2) was expected" },
+	{ REFERENCE("2,1,2"), REFERENCE("2,2,1"),
+	  "rollout.logp_ref has the shape (2, 2, 1) where (2, 1, 2) was expected" },
+	{ REFERENCE("2,1,2"), REFERENCE("4"), "rollout.logp_ref does not have 3 dimensions" },
+	{ REFERENCE("2,1,2"), KEPT_BYTES("AACAvwAAgP8AAIC/AACAvw=="),
+	  "rollout.logp_ref is infinite (number 1)" },
+	{ KEPT("0.5,0,1,0.25"), PER_TOKEN("2,2,1"),
+	  "rollout.kept has the shape (2, 2, 1) where (2, 1, 2) was expected" },
+	{ KEPT("0.5,0,1,0.25"), ARRAY("<i4", "2,1,2", "1,1,1,1"),
+	  "rollout.kept does not have the dtype <f4" },
+	{ KEPT("0.5,0,1,0.25"), KEPT("0.5,0,1,1.5"), "rollout.kept: number 3 is 1.5, outside 0 to 1" },
+	{ KEPT("0.5,0,1,0.25"), KEPT("0.5,0,1.00000012,1"),
+	  "rollout.kept: number 2 is 1.00000012, outside 0 to 1" },
+	{ KEPT("0.5,0,1,0.25"), KEPT("0.5,-0.1,1,1"),
+	  "rollout.kept: number 1 is -0.100000001, outside 0 to 1" },
+	{ KEPT("0.5,0,1,0.25"), KEPT_BYTES("AAAAPwAAgD8AAMB/AADAvw=="), "rollout.kept is NaN (number 2)" },
 	{ ARRAY("<f4", "2,1,2,1", "1,2,3,4"), ARRAY("<f4", "2,1,2,2", "1,2,3,4,5,6,7,8"),
 	  "rollout.h_gt has the shape (2, 2, 1) where (2, 2, 2) was expected" },
 	{ ARRAY("<f4", "2,1,2,1", "1,2,3,4"),
@@ -362,6 +381,9 @@ static void test_rules(void)
 	ok(read_lines(good_head, line, &e) == RF_EOF, "a temperature may be an integer");
 	replace_first(line, sizeof line, good_record, ",\"logp\":" ARRAY("<f4", "2,1,2", "-1,-2,-3,-4"), "");
 	ok(read_lines(good_head, line, &e) == RF_EOF, "rollouts of another program may lack logp");
+	replace_first(line, sizeof line, good_record,
+	              ",\"logp_ref\":" REFERENCE("2,1,2") ",\"kept\":" KEPT("0.5,0,1,0.25"), "");
+	ok(read_lines(good_head, line, &e) == RF_EOF, "rollouts may lack logp_ref and kept");
 	ok(read_lines("{\"seq\":0,\"type\":\"head\",\"body\":{\"format\":1}}", good_record, &e) == RF_EOF,
 	   "a head needs only a format");
 }
@@ -558,6 +580,60 @@ static void test_pass_through(void)
 	rf_buf_free(&b);
 }
 
+/* Decodes a record that is a line of JSON. */
+static void read_record(struct rf_record *r, const char *line)
+{
+	struct rf_err e = { 0 };
+	struct rf_msg m;
+	void *msg = NULL;
+	size_t n;
+
+	rf_record_init(r);
+	if (rf_msg_from_json(line, strlen(line), &msg, &n, &e) != RF_OK ||
+	    rf_msg_open(&m, msg, n, &e) != RF_OK ||
+	    rf_record_decode(r, m.body.p, (size_t)(m.body.end - m.body.p), 10, &e) != RF_OK)
+		ok(false, "%s: %s", e.msg, line);
+	free(msg);
+}
+
+/* Checks which of the new keys of rollouts change the hash of a record.  The hash of the record without these
+ * keys is that of the version that did not know them. */
+static void test_hash(void)
+{
+	static const char per_token[] = ",\"advantage_per_token\":" REFERENCE("2,1,2");
+	struct rf_record r;
+	char line[4000], plain[4000];
+	uint64_t hash, with_ref;
+
+	replace_first(plain, sizeof plain, good_record, ",\"logp_ref\":" REFERENCE("2,1,2"), "");
+	replace_first(plain, sizeof plain, plain, ",\"kept\":" KEPT("0.5,0,1,0.25"), "");
+	read_record(&r, plain);
+	hash = rf_record_hash(&r);
+	ok(hash == UINT64_C(0x60d585bd6c4cba76), "the hash of a record without logp_ref: %016llx",
+	   (unsigned long long)hash);
+	rf_record_free(&r);
+
+	replace_first(line, sizeof line, good_record, ",\"logp_ref\":" REFERENCE("2,1,2"), "");
+	read_record(&r, line);
+	ok(rf_record_hash(&r) == hash, "kept does not change the hash");
+	rf_record_free(&r);
+
+	read_record(&r, good_record);
+	with_ref = rf_record_hash(&r);
+	r.rollout.logp_ref[3] = -6.5f;
+	ok(with_ref != hash && rf_record_hash(&r) != with_ref, "logp_ref changes the hash");
+	rf_record_free(&r);
+
+	/* the same numbers as logp_ref, and as advantages */
+	replace_first(line, sizeof line, plain, ",\"advantage\":" ARRAY("<f4", "2,1", "-1,1"), per_token);
+	read_record(&r, line);
+	hash = rf_record_hash(&r);
+	r.rollout.logp_ref = r.advantage_per_token;
+	r.advantage_per_token = NULL;
+	ok(rf_record_hash(&r) != hash, "logp_ref and advantages per token have different hashes");
+	rf_record_free(&r);
+}
+
 /* Checks that the writer refuses a message of 4 GiB or more before it reads the numbers. */
 static void test_too_large(void)
 {
@@ -750,6 +826,7 @@ int main(void)
 	test_rules();
 	test_ends();
 	test_pass_through();
+	test_hash();
 	test_parts();
 	test_too_large();
 	test_hostile();

@@ -81,6 +81,16 @@ static float *some_floats(struct rf_record *r, size_t n)
 	return f;
 }
 
+/* Allocates n random numbers from 0 to 1. */
+static float *some_shares(struct rf_record *r, size_t n)
+{
+	float *f = some_floats(r, n);
+
+	for (size_t i = 0; i < n; i++)
+		f[i] = (1 + f[i]) / 2;
+	return f;
+}
+
 /* Allocates n random integers of at least `from` and less than `below`. */
 static int32_t *some_ints(struct rf_record *r, size_t n, uint32_t from, uint32_t below)
 {
@@ -91,9 +101,21 @@ static int32_t *some_ints(struct rf_record *r, size_t n, uint32_t from, uint32_t
 	return v;
 }
 
-enum kind { TOKENS, ENTROPY, POSITIONS, ROLLOUT, REWARD, ADVANTAGE, GENERATION, CHOICE, PER_TOKEN, KINDS };
-static const char *const kind_names[] = { "tokens",    "entropy",    "positions", "rollout",  "reward",
-	                                  "advantage", "generation", "choice",    "per_token" };
+enum kind {
+	TOKENS,
+	ENTROPY,
+	POSITIONS,
+	ROLLOUT,
+	REWARD,
+	ADVANTAGE,
+	GENERATION,
+	CHOICE,
+	PER_TOKEN,
+	REFERENCE,
+	KINDS
+};
+static const char *const kind_names[] = { "tokens",    "entropy",    "positions", "rollout",   "reward",
+	                                  "advantage", "generation", "choice",    "per_token", "reference" };
 
 /* Fills a record as the stage that adds values of this kind would write it. */
 static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
@@ -159,6 +181,10 @@ static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
 		r->reward.per_token = some_floats(r, C * N * K);
 		r->advantage = NULL;
 		r->advantage_per_token = some_floats(r, C * N * K);
+	}
+	if (kind >= REFERENCE) {
+		r->rollout.logp_ref = some_floats(r, C * N * K);
+		r->rollout.kept = some_shares(r, C * N * K);
 	}
 }
 
