@@ -149,6 +149,9 @@ static struct rf_cell get_logp(const struct rf_row *w)
 	return token_mean(w, w->rec->rollout.logp);
 }
 
+GET(logp_ref, token_mean(w, w->rec->rollout.logp_ref))
+GET(kept, token_mean(w, w->rec->rollout.kept))
+
 static struct rf_cell get_advantage(const struct rf_row *w)
 {
 	if (w->rec->advantage_per_token)
@@ -308,6 +311,8 @@ const struct rf_column rf_column_list[] = {
 	{ "advantage",    O,             O,             .get = get_advantage },
 	{ "choice",       H,             H,             .get = get_choice },
 	{ "logp",         O | H,         O | H,         .get = get_logp },
+	{ "logp_ref",     O,             0,             .get = get_logp_ref },
+	{ "kept",         O,             0,             .get = get_kept },
 	{ "greedy",       H,             H,             .get = get_greedy },
 	{ "reward_mean",  R | P | O,     R | P,         .get = get_reward_mean },
 	{ "reward_min",   R | P | O,     R | P,         .get = get_reward_min },

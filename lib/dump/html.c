@@ -128,26 +128,37 @@ static void write_tokens(const struct rf_html *h, struct rf_buf *p, const struct
 	rf_print_text(p, "</div>\n");
 }
 
-/* Appends a line of n tokens, such as a rollout.  logp: the log-probability of each; other: those of the
- * other model.  Both may be NULL.  truth: `truths` tokens of the text at the same place; equal ones are
- * underlined. */
+/* Numbers of the tokens of a line.  Each array may be NULL. */
+struct line_values {
+	const float *logp;  /* log-probabilities */
+	const float *other; /* those of the model of --against; NULL without logp */
+	const float *ref;   /* those of a reference model */
+	const float *kept;  /* probabilities of all tokens that could be drawn */
+};
+
+/* Appends a line of n tokens, such as a rollout.  truth: `truths` tokens of the text at the same place; equal
+ * ones are underlined. */
 static void write_line(const struct rf_html *h, struct rf_buf *p, const int32_t *ids, int n,
-                       const float *logp, const float *other, const int32_t *truth, int truths)
+                       struct line_values v, const int32_t *truth, int truths)
 {
 	rf_print_text(p, "<div class=l>");
 	for (int j = 0; j < n; j++) {
-		char level = other  ? rf_html_difference((double)other[j] - (double)logp[j])
-		             : logp ? rf_html_level(-(double)logp[j])
-		                    : 0;
+		char level = v.other  ? rf_html_difference((double)v.other[j] - (double)v.logp[j])
+		             : v.logp ? rf_html_level(-(double)v.logp[j])
+		                      : 0;
 
 		rf_print_text(p, "<p");
 		if (level && level != 'a')
 			rf_print(p, " %c", level);
 		rf_print(p, " title=\"id %d", (int)ids[j]);
-		if (logp)
-			rf_print(p, ", log-probability %.3f", logp[j]);
-		if (other)
-			rf_print(p, ", of the other model %.3f", other[j]);
+		if (v.logp)
+			rf_print(p, ", log-probability %.3f", v.logp[j]);
+		if (v.other)
+			rf_print(p, ", of the other model %.3f", v.other[j]);
+		if (v.ref)
+			rf_print(p, ", of the reference model %.3f", v.ref[j]);
+		if (v.kept)
+			rf_print(p, ", kept %.3f", v.kept[j]);
 		const bool equal = j < truths && truth[j] == ids[j];
 
 		rf_print_text(p, equal ? "\"><b>" : "\">");
@@ -191,6 +202,11 @@ static void write_rollouts(const struct rf_html *h, struct rf_buf *p, const stru
 		const int r = rank[at].r;
 		const size_t g = (size_t)i * (size_t)o->n + (size_t)r, first = g * (size_t)o->k;
 		const int n = rf_rollout_length(o, g);
+		const float *of_other = o->logp && other ? other->rollout.logp : NULL;
+		const struct line_values v = { .logp = o->logp ? o->logp + first : NULL,
+			                       .other = of_other ? of_other + first : NULL,
+			                       .ref = o->logp_ref ? o->logp_ref + first : NULL,
+			                       .kept = o->kept ? o->kept + first : NULL };
 
 		if (only >= 0 && r != only)
 			continue;
@@ -205,9 +221,7 @@ static void write_rollouts(const struct rf_html *h, struct rf_buf *p, const stru
 		if (rec->advantage)
 			rf_print(p, "<td>%+.2f", rec->advantage[g]);
 		rf_print_text(p, "<td class=t>");
-		write_line(h, p, o->tokens + first, n, o->logp ? o->logp + first : NULL,
-		           o->logp && other && other->rollout.logp ? other->rollout.logp + first : NULL,
-		           rec->tokens + s, rec->T - s);
+		write_line(h, p, o->tokens + first, n, v, rec->tokens + s, rec->T - s);
 	}
 	free(rank);
 }
@@ -251,7 +265,7 @@ static void write_position(const struct rf_html *h, struct rf_buf *p, const stru
 	for (int x = 0; x < (rec->rollout.tokens ? (y->kind ? 1 + y->parts : 0) + !!rec->advantage : 0); x++)
 		rf_print_text(p, "<td>");
 	rf_print_text(p, "<td class=t>");
-	write_line(h, p, rec->tokens + s, n, NULL, NULL, NULL, 0);
+	write_line(h, p, rec->tokens + s, n, (struct line_values){ .logp = NULL }, NULL, 0);
 	if (rec->rollout.tokens)
 		write_rollouts(h, p, rec, other, i, only);
 	rf_print_text(p, "</table></div></details>\n");
@@ -354,8 +368,8 @@ static void write_choices(const struct rf_html *h, struct rf_buf *p, const struc
 		if (c->greedy)
 			rf_print_text(p, c->greedy[i] ? "<td>yes" : "<td>no");
 		rf_print_text(p, "<td class=t>");
-		write_line(h, p, c->tokens + (size_t)i * (size_t)c->m + from, c->length[i] - from, NULL, NULL,
-		           NULL, 0);
+		write_line(h, p, c->tokens + (size_t)i * (size_t)c->m + from, c->length[i] - from,
+		           (struct line_values){ .logp = NULL }, NULL, 0);
 	}
 	rf_print_text(p, "</table></div>\n");
 }

@@ -172,6 +172,17 @@ static void write_position(struct rf_buf *p, const struct rf_record_text *s, con
 	rf_buf_free(&text);
 }
 
+/* Adds the mean of the numbers of a rollout's tokens; x NULL: adds nothing. */
+static void add_mean(struct rf_flow *f, const char *name, const float *x, int length)
+{
+	if (x)
+		rf_flow_printf(f, NULL, "%s %.3f", name, rf_range_of(x, (size_t)length).mean);
+}
+
+/* Returns the numbers of the tokens of a rollout whose first token is number `first` of all tokens; NULL if
+ * the record has no such numbers. */
+static const float *of_rollout(const float *x, size_t first) { return x ? x + first : NULL; }
+
 /* Writes a rollout: its numbers, its text, and each of its tokens. */
 static void write_rollout(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
 {
@@ -194,12 +205,9 @@ static void write_rollout(struct rf_buf *p, const struct rf_record_text *s, cons
 	}
 	if (rec->advantage)
 		rf_flow_printf(&f, NULL, "advantage %+.3f", rec->advantage[at]);
-	if (o->logp && length) {
-		double sum = 0;
-		for (int j = 0; j < length; j++)
-			sum += o->logp[first + (size_t)j];
-		rf_flow_printf(&f, NULL, "logp %.3f", sum / length);
-	}
+	add_mean(&f, "logp", of_rollout(o->logp, first), length);
+	add_mean(&f, "logp_ref", of_rollout(o->logp_ref, first), length);
+	add_mean(&f, "kept", of_rollout(o->kept, first), length);
 	if (o->length)
 		rf_flow_printf(&f, NULL, "length %d", length);
 	rf_flow_end(&f);
@@ -219,6 +227,10 @@ static void write_rollout(struct rf_buf *p, const struct rf_record_text *s, cons
 			rf_print_text(&text, "=");
 		if (o->logp)
 			rf_print(&text, " %.2f", o->logp[first + (size_t)j]);
+		if (o->logp_ref)
+			rf_print(&text, " ref %.2f", o->logp_ref[first + (size_t)j]);
+		if (o->kept)
+			rf_print(&text, " kept %.2f", o->kept[first + (size_t)j]);
 		if (y->per_token)
 			rf_print(&text, " reward %.2f", y->per_token[first + (size_t)j]);
 		if (rec->advantage_per_token)

@@ -117,7 +117,7 @@ struct rf_table_spec {
 	bool csv;         /* whether lines are CSV (RFC 4180) instead of TSV */
 };
 
-enum { RF_MAX_COLUMNS = 128, RF_MAX_TERMS = 16, RF_MAX_PARTS = 64 };
+enum { RF_MAX_COLUMNS = 160, RF_MAX_TERMS = 16, RF_MAX_PARTS = 64 };
 
 /* A part of the reward that has a column. */
 struct rf_table_part {

@@ -154,6 +154,8 @@ COLUMNS = [
     ("choice", "H", "H", "whole", lambda w: w.h),
     ("logp", "OH", "OH", "real", lambda w: w.mean(w.rollout.get("logp")) if w.h is None
      else at(w.choice.get("logp"), w.h)),
+    ("logp_ref", "O", "", "real", lambda w: w.mean(w.rollout.get("logp_ref"))),
+    ("kept", "O", "", "real", lambda w: w.mean(w.rollout.get("kept"))),
     ("greedy", "H", "H", "whole", lambda w: at(w.choice.get("greedy"), w.h)),
     ("reward_mean", "RPO", "RP", "real", lambda w: w.rewards("mean")),
     ("reward_min", "RPO", "RP", "real", lambda w: w.rewards("min")),

@@ -68,6 +68,8 @@ odd() {
 			.body.rollout.length = {dtype: "<i4", shape: $s,
 				data: [range($s[0] * $s[1]) | . % 5 + 1]}
 			| .body.source = "a\\b\tc\u202e\n" | .body.advantage_per_token = .body.rollout.logp
+			| .body.rollout.logp_ref = .body.rollout.logp
+			| .body.rollout.kept = (.body.rollout.logp | .data |= map(exp))
 			| .body.mine = {x: [1.5, {dtype: "<f2", shape: [0], data: []}], y: {base64: "AAE="}}
 		elif .seq == 3 then del(.body.reward) | .body.source = "" | .body.prompt_len = 3
 		elif .seq == 4 then del(.body | .positions, .rollout, .reward, .entropy, .nll, .source)

@@ -15,7 +15,7 @@ import rftools
 KINDS = ["auto", "record", "position", "rollout", "token", "sample", "choice"]
 # columns that no table shows by default
 HIDDEN = {"record": "record,ntp_accuracy,n,prompt,answer",
-          "rollout": "t,token,nll,length,reward.count,reward.x,T",
+          "rollout": "t,token,nll,length,logp_ref,kept,reward.count,reward.x,T",
           "token": "entropy_mean,positions", "choice": "record,source", "sample": "prompt,T,record"}
 
 
