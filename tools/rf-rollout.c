@@ -18,6 +18,17 @@ static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf
 	return rf_rollout_check(&rollouts, r, e);
 }
 
+/* Refuses options of the draw with --score.  They have no effect then, and in the history the numbers of the
+ * stage that drew the rollouts would no longer be the newest ones. */
+static void settle(const struct rf_opt *method)
+{
+	static const char *const draw[] = { "length", "rollouts", "temperature", "top-p", "top-k",
+		                            "eos",    "seed",     "draw-step",   NULL };
+
+	for (const char *const *name = draw; rollouts.score && *name; name++)
+		rf_cli_without(method, *name, "cannot be combined with --score");
+}
+
 int main(int argc, char *argv[])
 {
 	int64_t length;
@@ -44,6 +55,7 @@ int main(int argc, char *argv[])
 	rf_stage_options(&stage, NULL, &stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
+	settle(method.row);
 
 	rf_work_init(&work, &engine, rf_rollout_use(&rollouts));
 	engine.fits = fits;

@@ -281,6 +281,23 @@ placed() {
 			"top-k": 0, "eos": false, "score": false, "seed": 0, "draw-step": -1}' >/dev/null
 }
 
+@test "rf-rollout --score: refuses options of the draw, and later stages find the numbers of the draw" {
+	for option in '-k 5' '-n 1' '--temperature 1' '--top-p 1' '--top-k 0' --eos '--seed 0' '--draw-step 0'
+	do
+		says 64 "rf-rollout: --... cannot be combined with --score..." \
+			rf-rollout -m "$M" --score $option "$G/stream/rewarded.rf"
+	done
+	chosen 2 3 1:60 | rf-rollout -m "$M" -k 3 -n 4 | rf-rollout -m "$M" --score >out
+	rf-dump --json out | jq -se '.[0].body.history[-1] == {tool: "rf-rollout", version: "0.1",
+		options: {dtype: "f32", score: true}}' >/dev/null
+	rf-init --from "$M" run
+	"$RF_UNITS/helper/lab" pick out 0 >head
+	"$RF_UNITS/helper/lab" end head >empty
+	mentions 0 " 2 positions, 4 rollouts of 3 tokens at each" rf-grpo -m run --dry-run empty
+	rf-reward --exec 'head -n 1 | jq -c "[.k, .n]" >seen' empty
+	[ "$(cat seen)" = '[3,4]' ]
+}
+
 @test "rf-rollout: may draw tokens that the tokenizer lacks, and all later stages take them" {
 	jq '.vocab_size = 500 | .eos_token_id = 1' "$M/config.json" >config.json
 	rf-init --config config.json m
