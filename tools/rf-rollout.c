@@ -18,8 +18,8 @@ static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf
 	return rf_rollout_check(&rollouts, r, e);
 }
 
-/* Refuses options of the draw with --score.  They have no effect then, and in the history the numbers of the
- * stage that drew the rollouts would no longer be the newest ones. */
+/* Refuses --as without --score, and the options of the draw with --score: they would have no effect, and in
+ * the history their values would replace the numbers of the stage that drew the rollouts. */
 static void settle(const struct rf_opt *method)
 {
 	static const char *const draw[] = { "length", "rollouts", "temperature", "top-p", "top-k",
@@ -27,6 +27,20 @@ static void settle(const struct rf_opt *method)
 
 	for (const char *const *name = draw; rollouts.score && *name; name++)
 		rf_cli_without(method, *name, "cannot be combined with --score");
+	if (!rollouts.score)
+		rf_cli_without(method, "as", "requires --score");
+}
+
+/* Records which model computes the values of this stage: in the head or, if it is a reference, in the
+ * history.  The model of the head is then still the one that drew the rollouts. */
+static void sign(const struct rf_engine *g)
+{
+	struct rf_err err;
+
+	if (!rollouts.score || rollouts.as == RF_AS_POLICY)
+		rf_engine_sign(g, &stage.head, !rollouts.score);
+	else if (rf_engine_sign_stage(g, &stage.head, &err) != RF_OK)
+		rf_die_err(&err);
 }
 
 int main(int argc, char *argv[])
@@ -39,7 +53,7 @@ int main(int argc, char *argv[])
 	const struct rf_cli cli = {
 		.name = "rf-rollout",
 		.usage = "-m model [-k tokens] [-n rollouts] [-o file] [options] [file]\n"
-			 "       rf-rollout -m model --score [-o file] [options] [file]",
+			 "       rf-rollout -m model --score [--as policy|ref] [-o file] [options] [file]",
 		.summary = "Draws n continuations of k tokens at each chosen position, with their hidden "
 			   "states.",
 		.example = "rf-entropy -m RUN corpus.rf | rf-select -k 5 | rf-rollout -m RUN -k 5 -n 8 | "
@@ -52,6 +66,7 @@ int main(int argc, char *argv[])
 	rollouts.work = &work;
 	rf_engine_options(&engine, NULL, &model);
 	rf_rollout_options(&rollouts, &method);
+	rf_rollout_score_options(&rollouts, &method);
 	rf_stage_options(&stage, NULL, &stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
@@ -64,7 +79,7 @@ int main(int argc, char *argv[])
 		rf_cli_fit_end(&engine);
 		rf_cli_chosen_by(&stage, &engine);
 	}
-	rf_engine_sign(&engine, &stage.head, !rollouts.score);
+	sign(&engine);
 	rf_stage_create(&stage);
 	told = rf_head_asked(&stage.head, "rf-select", "length", &length);
 	rf_stage_each(&stage, roll, NULL);

@@ -114,12 +114,21 @@ static void write_option(struct rf_buf *p, const struct rf_mp_item *name, struct
 	rf_buf_free(&text);
 }
 
-/* Writes {tool, version, options} as a command.  The version, and a note if there is one, become a
- * comment. */
+/* Appends a part of the comment after a command.  *before: the text before the part. */
+static void write_remark(struct rf_buf *p, const char **before, const char *name, const struct rf_mp_item *s)
+{
+	rf_print(p, "%s%s", *before, name);
+	rf_print_safe(p, s->data, s->n, false);
+	*before = ", ";
+}
+
+/* Writes {tool, version, model, options} as a command.  The version, the hash of the model's weights and a
+ * note, as far as they exist, become a comment. */
 static void write_stage(struct rf_buf *p, struct rf_mp stage)
 {
-	struct rf_mp options = rf_mp_get(stage, "options"), value;
+	struct rf_mp options = rf_mp_get(stage, "options"), model = rf_mp_get(stage, "model"), value;
 	struct rf_mp_item it, key, note;
+	const char *before = "  # ";
 	bool noted = false;
 
 	rf_print_text(p, "  ");
@@ -138,14 +147,12 @@ static void write_stage(struct rf_buf *p, struct rf_mp stage)
 			else
 				noted = true;
 		}
-	if (get_string(stage, "version", &it)) {
-		rf_print_text(p, "  # ");
-		rf_print_safe(p, it.data, it.n, false);
-	}
-	if (noted) {
-		rf_print_text(p, ", ");
-		rf_print_safe(p, note.data, note.n, false);
-	}
+	if (get_string(stage, "version", &it))
+		write_remark(p, &before, "", &it);
+	if (get_string(model, "weights", &it))
+		write_remark(p, &before, "weights ", &it);
+	if (noted)
+		write_remark(p, &before, "", &note);
 	rf_print_text(p, "\n");
 }
 

@@ -82,3 +82,8 @@ void rf_engine_sign(const struct rf_engine *g, struct rf_head *h, bool draws)
 	memcpy(h->weights, g->ckpt->weights, sizeof h->weights);
 	h->step = g->ckpt->step;
 }
+
+enum rf_code rf_engine_sign_stage(const struct rf_engine *g, struct rf_head *h, struct rf_err *e)
+{
+	return rf_head_stage_model(h, g->ckpt->arch, g->ckpt->weights, g->ckpt->step, e);
+}

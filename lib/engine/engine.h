@@ -77,5 +77,8 @@ enum rf_code rf_engine_check_record(const struct rf_engine *g, const struct rf_r
  * model is usually padded, and larger than that of the tokenizer; with `draws` the head then gets the larger
  * size. */
 void rf_engine_sign(const struct rf_engine *g, struct rf_head *h, bool draws);
+/* Records in the newest stage of the history that this model computed the values of the stage, and leaves the
+ * rest of the head as it is: its model stays the one that computed all other values.  Errors: RF_ENOMEM. */
+enum rf_code rf_engine_sign_stage(const struct rf_engine *g, struct rf_head *h, struct rf_err *e);
 
 #endif

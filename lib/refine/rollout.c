@@ -44,6 +44,21 @@ void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opts *opts)
 	rf_opts_add(opts, table);
 }
 
+void rf_rollout_score_options(struct rf_rollout_settings *s, struct rf_opts *opts)
+{
+	const struct rf_opt table[] = {
+		OPT_ENUM("as", &s->as, RF_AS_WORDS,
+		         "write all values, or only the log-probabilities of a reference model",
+		         .noted = RF_OPT_RESULT),
+		OPT_END,
+	};
+
+	rf_opts_add(opts, table);
+}
+
+/* Returns whether only log-probabilities of a reference model are computed. */
+static bool for_reference(const struct rf_rollout_settings *s) { return s->score && s->as == RF_AS_REF; }
+
 static void place_memory(void *stage, const struct rf_shape *shape, struct rf_arena *a)
 {
 	struct rf_rollout_settings *s = stage;
@@ -53,7 +68,7 @@ static void place_memory(void *stage, const struct rf_shape *shape, struct rf_ar
 
 	p->kept = rf_arena_f32(a, c * (k + 1) * d);
 	p->first = rf_arena_f32(a, (s->score ? nb * (k + 1) : c) * d);
-	p->h_pred = rf_arena_f32(a, nb * k * d);
+	p->h_pred = for_reference(s) ? NULL : rf_arena_f32(a, nb * k * d);
 	p->logp = rf_arena_f32(a, nb * k);
 	p->token = rf_arena_i32(a, nb * k);
 	p->from = rf_arena_i32(a, c * (k + 1) + nb);
@@ -208,8 +223,9 @@ static void score_rollouts(const struct job *job, const struct group *x)
 			job->list[j * nb + b] = o->tokens[((size_t)x->position[b / n] * n + b % n) * k + j];
 	g->dev.ops->upload(&g->dev, token, job->list, nb * k * 4);
 	h = rf_tree_branch(job->s->work->tree, job->n, job->k, job->list);
-	RF_RUN(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h,
-	       .to = rf_at(at->h_pred, x->first * d));
+	if (at->h_pred)
+		RF_RUN(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h,
+		       .to = rf_at(at->h_pred, x->first * d));
 	/* token j is predicted by the row of token j-1, token 0 by row s-1: one list of rows, shifted by
 	   one step */
 	RF_RUN(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h, .to = rf_at(at->first, nb * d));
@@ -288,17 +304,66 @@ static void clear_tails(const struct job *job, const struct rf_record *r, struct
 		}
 }
 
+/* Returns where the value of token j of rollout b is in device memory. */
+static size_t value_at(const struct job *job, size_t b, size_t j)
+{
+	const struct spot *x = &job->spot[b / (size_t)job->n];
+
+	return x->at + j * x->step + b % (size_t)job->n;
+}
+
+/* Checks the log-probabilities (c, n, k) of a record. */
+static enum rf_code check_logp(const struct job *job, const float *logp, struct rf_err *e)
+{
+	const size_t n = (size_t)job->n, k = (size_t)job->k, count = (size_t)job->r->c * n * k;
+	char why[100];
+
+	for (size_t i = 0; i < count; i++)
+		if (!isfinite(logp[i]))
+			return rf_fail(e, RF_ENUMERIC,
+			               "the log-probability of rollout %zu at position %d is not finite: %s",
+			               i / k, job->r->positions[i / k / n], find_cause(job, why));
+	return RF_OK;
+}
+
+/* Downloads the log-probabilities of a reference model and stores them in the record. */
+static enum rf_code download_reference(const struct job *job, struct rf_record *r, struct rf_err *e)
+{
+	struct rf_engine *g = job->s->work->engine;
+	const size_t k = (size_t)job->k, nb = (size_t)r->c * (size_t)job->n;
+	float *logp = malloc(nb * k * sizeof *logp), *to = rf_record_alloc(r, nb * k, sizeof *to);
+	enum rf_code rc;
+
+	if (!logp || !to) {
+		free(logp);
+		return rf_fail(e, RF_ENOMEM, "out of memory (the rollouts of a record)");
+	}
+	g->dev.ops->download(&g->dev, logp, job->at.logp, nb * k * sizeof *logp);
+	if ((rc = rf_dev_sync(&g->dev, e)) == RF_OK) {
+		for (size_t b = 0; b < nb; b++)
+			for (size_t j = 0, n = (size_t)rf_rollout_length(&r->rollout, b); j < k; j++)
+				to[b * k + j] = j < n ? logp[value_at(job, b, j)] : 0;
+		rc = check_logp(job, to, e);
+	}
+	if (rc == RF_OK)
+		r->rollout.logp_ref = to;
+	free(logp);
+	return rc;
+}
+
 /* Downloads the results and stores them in the record, in the order (c, n, k). */
 static enum rf_code download_rollouts(const struct job *job, struct rf_record *r, struct rf_err *e)
 {
 	const struct rf_rollout_settings *s = job->s;
 	const struct rf_rollout_place *at = &job->at;
 	struct rf_engine *g = s->work->engine;
-	size_t n = (size_t)job->n, kk = (size_t)job->k, nb = (size_t)r->c * n, d = (size_t)g->ckpt->cfg.d;
+	size_t kk = (size_t)job->k, nb = (size_t)r->c * (size_t)job->n, d = (size_t)g->ckpt->cfg.d;
 	struct rf_rollout out = { .temperature = s->score ? r->rollout.temperature : s->temperature,
 		                  .n = job->n,
 		                  .k = job->k,
-		                  .d = (int)d };
+		                  .d = (int)d,
+		                  .logp_ref = s->score ? r->rollout.logp_ref : NULL,
+		                  .kept = s->score ? r->rollout.kept : NULL };
 	float *logp = malloc(nb * kk * 4), *h = malloc(nb * kk * d * 4),
 	      *kept = malloc((size_t)r->c * (kk + 1) * d * 4);
 	int32_t *token = malloc(nb * kk * 4);
@@ -321,8 +386,7 @@ static enum rf_code download_rollouts(const struct job *job, struct rf_record *r
 		goto done;
 	for (size_t b = 0; b < nb; b++)
 		for (size_t j = 0; j < kk; j++) {
-			const struct spot *x = &job->spot[b / n];
-			size_t from = x->at + j * x->step + b % n;
+			size_t from = value_at(job, b, j);
 
 			out.tokens[b * kk + j] = token[from];
 			out.logp[b * kk + j] = logp[from];
@@ -335,13 +399,8 @@ static enum rf_code download_rollouts(const struct job *job, struct rf_record *r
 	if ((rc = find_lengths(job, r, &out, e)) != RF_OK)
 		goto done;
 	clear_tails(job, r, &out);
-	for (size_t i = 0; i < nb * kk; i++)
-		if (!isfinite(out.logp[i])) {
-			rc = rf_fail(e, RF_ENUMERIC,
-			             "the log-probability of rollout %zu at position %d is not finite: %s",
-			             i / kk, r->positions[i / kk / n], find_cause(job, why));
-			goto done;
-		}
+	if ((rc = check_logp(job, out.logp, e)) != RF_OK)
+		goto done;
 	for (size_t i = 0; i < nb * kk * d; i++)
 		if (!isfinite(out.h_pred[i])) {
 			rc = rf_fail(e, RF_ENUMERIC, "a hidden state of rollout %zu is not finite: %s",
@@ -387,7 +446,7 @@ static enum rf_code run_job(struct job *job, struct rf_record *r, struct rf_err 
 		for (int p = 0; p < r->c; p++)
 			job->row[p] = r->positions[p] - 1;
 		run_pass(job);
-		rc = download_rollouts(job, r, e);
+		rc = (for_reference(job->s) ? download_reference : download_rollouts)(job, r, e);
 	} else {
 		rc = rf_fail(e, RF_ENOMEM, "out of memory (the rollouts of a record)");
 	}

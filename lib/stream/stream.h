@@ -50,6 +50,10 @@ enum rf_code rf_head_hash(const struct rf_head *h, uint64_t *hash, struct rf_err
  * text.  An option without a value is left out.  Errors: RF_ENOMEM; RF_EUSAGE: a text is not UTF-8. */
 enum rf_code rf_head_stage(struct rf_head *h, const char *tool, const char *version, struct rf_err *e);
 enum rf_code rf_head_option(struct rf_head *h, const struct rf_opt *o, struct rf_err *e);
+/* Records that another model than that of the head computed the values of the stage that was appended last:
+ * hashes of the model, and its optimizer step.  Errors: RF_ENOMEM. */
+enum rf_code rf_head_stage_model(struct rf_head *h, const char *arch, const char *weights, int64_t step,
+                                 struct rf_err *e);
 
 /* Sets *value to the whole number that the history records for an option of a tool, in the newest stage that
  * has one.  It lets a program expect sizes before the first record arrives.  The stage that is being appended

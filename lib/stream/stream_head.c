@@ -12,11 +12,11 @@
 
 /* The parts of a head that its users do not see. */
 struct history {
-	struct rf_buf done;           /* packed stages that have ended */
-	uint32_t stages;              /* number of them */
-	bool open;                    /* whether the newest stage may still get options: */
-	struct rf_buf stage, options; /* its packed pairs before `options`, and the pairs of `options` */
-	uint32_t option_count;
+	struct rf_buf done;             /* packed stages that have ended */
+	uint32_t stages;                /* number of them */
+	bool open;                      /* whether the newest stage may still get options: */
+	struct rf_buf stage, options;   /* its packed pairs before `options`, and the pairs of `options` */
+	uint32_t pairs, option_count;   /* number of these pairs */
 	struct rf_buf tokenizer, model; /* packed pairs of these maps whose keys are unknown */
 	int tokenizer_unknowns, model_unknowns;
 	char arch[17], weights[17]; /* the model that the unknown keys belong to */
@@ -102,11 +102,17 @@ static void pack_stage(struct rf_buf *to, const struct history *y)
 	msgpack_packer pk;
 
 	rf_pack_init(&pk, to);
-	msgpack_pack_map(&pk, 3);
+	msgpack_pack_map(&pk, y->pairs + 1);
 	rf_buf_add(to, y->stage.p, y->stage.n);
 	rf_pack_text(&pk, "options");
 	msgpack_pack_map(&pk, y->option_count);
 	rf_buf_add(to, y->options.p, y->options.n);
+}
+
+static void pack_pair(msgpack_packer *pk, const char *key, const char *value)
+{
+	rf_pack_text(pk, key);
+	rf_pack_text(pk, value);
 }
 
 enum rf_code rf_head_stage(struct rf_head *h, const char *tool, const char *version, struct rf_err *e)
@@ -123,11 +129,27 @@ enum rf_code rf_head_stage(struct rf_head *h, const char *tool, const char *vers
 	y->stage.n = y->options.n = y->option_count = 0;
 	y->open = true;
 	rf_pack_init(&pk, &y->stage);
-	rf_pack_text(&pk, "tool");
-	rf_pack_text(&pk, tool);
-	rf_pack_text(&pk, "version");
-	rf_pack_text(&pk, version);
+	pack_pair(&pk, "tool", tool);
+	pack_pair(&pk, "version", version);
+	y->pairs = 2;
 	return y->done.failed || y->stage.failed ? no_memory(e) : RF_OK;
+}
+
+enum rf_code rf_head_stage_model(struct rf_head *h, const char *arch, const char *weights, int64_t step,
+                                 struct rf_err *e)
+{
+	struct history *y = h->history;
+	msgpack_packer pk;
+
+	rf_pack_init(&pk, &y->stage);
+	rf_pack_text(&pk, "model");
+	msgpack_pack_map(&pk, 3);
+	pack_pair(&pk, "arch", arch);
+	pack_pair(&pk, "weights", weights);
+	rf_pack_text(&pk, "step");
+	msgpack_pack_int64(&pk, step);
+	y->pairs++;
+	return y->stage.failed ? no_memory(e) : RF_OK;
 }
 
 static enum rf_code not_text(const char *name, struct rf_err *e)
@@ -197,12 +219,6 @@ bool rf_head_asked(const struct rf_head *h, const char *tool, const char *option
 static bool same_model(const struct rf_head *h, const struct history *y)
 {
 	return !strcmp(h->arch, y->arch) && !strcmp(h->weights, y->weights) && h->step == y->step;
-}
-
-static void pack_pair(msgpack_packer *pk, const char *key, const char *value)
-{
-	rf_pack_text(pk, key);
-	rf_pack_text(pk, value);
 }
 
 static const char *const shard_keys[] = { "rank", "ranks", "mini_batch", "records", "steps" };

@@ -9,7 +9,8 @@ setup() {
 # programs: prints the command of each program with a model; trainers train `run`
 programs() {
 	printf '%s\n' "rf-entropy -m $M" "rf-rollout -m $M -k 3" "rf-generate -m $M" "rf-logp -m $M" \
-		"rf-rollout -m $M --score" "rf-ntp --eval -m $M" 'rf-ntp -m run' 'rf-grpo -m run'
+		"rf-rollout -m $M --score" "rf-rollout -m $M --score --as ref" "rf-ntp --eval -m $M" \
+		'rf-ntp -m run' 'rf-grpo -m run'
 }
 # size PID: prints the address space of a process in MiB
 size() { awk '/^VmSize/ { print int($2 / 1024) }' "/proc/$1/status" 2>/dev/null || echo 0; }
@@ -176,6 +177,7 @@ family() {
 	check rf-entropy -m m --segment 128
 	check rf-rollout -m m -n 4 --segment 128
 	check rf-rollout -m m --score --segment 128
+	check rf-rollout -m m --score --as ref --segment 128
 }
 
 @test "plan: rf-generate holds at most 64 MiB of records, whatever else they have in them" {

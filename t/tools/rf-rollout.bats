@@ -289,7 +289,7 @@ placed() {
 	done
 	chosen 2 3 1:60 | rf-rollout -m "$M" -k 3 -n 4 | rf-rollout -m "$M" --score >out
 	rf-dump --json out | jq -se '.[0].body.history[-1] == {tool: "rf-rollout", version: "0.1",
-		options: {dtype: "f32", score: true}}' >/dev/null
+		options: {dtype: "f32", score: true, as: "policy"}}' >/dev/null
 	rf-init --from "$M" run
 	"$RF_UNITS/helper/lab" pick out 0 >head
 	"$RF_UNITS/helper/lab" end head >empty

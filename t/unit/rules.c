@@ -558,6 +558,13 @@ static void test_pass_through(void)
 	rf_head_stage(&same, "rf-a", "0.1", &e);
 	for (int i = 0; i < 3; i++)
 		rf_head_option(&same, &options[i], &e);
+	rf_head_stage_model(&same, "000000000000000a", "000000000000000b", 7, &e);
+	rf_head_copy(&h, &same, &e);
+	a.n = b.n = 0;
+	rf_head_encode(&a, &h);
+	rf_head_free(&h);
+	rf_head_encode(&b, &same);
+	ok(a.n == b.n && !memcmp(a.p, b.p, a.n), "the stage that is appended is copied with its model");
 	rf_head_stage(&same, "rf-b", "0.2", &e);
 	for (int i = 3; i < 7; i++)
 		rf_head_option(&same, &options[i], &e);
@@ -570,9 +577,12 @@ static void test_pass_through(void)
 	ok(strstr(json, "\"model\":{\"arch\":\"0000000000000001\",\"weights\":\"0000000000000004\","
 	                "\"step\":3},"),
 	   "unknown keys of a model are removed with the model");
-	ok(strstr(json, "{\"a\":1.0}},{\"tool\":\"rf-a\",\"version\":\"0.1\",\"options\":{\"i\":-5,"
-	                "\"u\":\"18446744073709551615\",\"r\":2.0}},{\"tool\":\"rf-b\",\"version\":\"0.2\","
-	                "\"options\":{\"b\":true,\"t\":\"x y\",\"l\":[\"v\",\"w\"]}}],\"later\""),
+	ok(strstr(json,
+	          "{\"a\":1.0}},{\"tool\":\"rf-a\",\"version\":\"0.1\","
+	          "\"model\":{\"arch\":\"000000000000000a\",\"weights\":\"000000000000000b\",\"step\":7},"
+	          "\"options\":{\"i\":-5,"
+	          "\"u\":\"18446744073709551615\",\"r\":2.0}},{\"tool\":\"rf-b\",\"version\":\"0.2\","
+	          "\"options\":{\"b\":true,\"t\":\"x y\",\"l\":[\"v\",\"w\"]}}],\"later\""),
 	   "stages are appended to the history: %s", json);
 	free(json);
 	rf_head_free(&same);
