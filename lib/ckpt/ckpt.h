@@ -49,6 +49,9 @@ struct rf_ckpt {
 	char moments[17];   /* the hash of optim.safetensors; "": the step has no moments */
 	char data_hash[17]; /* the hash of the last batch's records, from state.json; "": unknown */
 	int64_t data_next;  /* the number of records that the run was trained on */
+	/* the mean reward of the batches that were trained on with --baseline running */
+	bool has_reward_mean;
+	double reward_mean;
 };
 
 /* Opens a checkpoint and checks everything except the values: the config, state.json, and the names and
@@ -115,6 +118,8 @@ struct rf_commit {
 	int batches;
 	const char *data_hash; /* NULL: data_hash and data_next stay as they were */
 	int64_t data_next;
+	bool has_reward_mean; /* false: the mean stays as it was */
+	double reward_mean;
 	int keep;       /* the number of newest steps to keep, >= 1 */
 	int keep_every; /* also keep every step that this divides; 0: no others */
 };
@@ -133,8 +138,9 @@ void rf_run_follow(struct rf_run *r, const struct rf_commit *c, const char weigh
 
 /* Begins a run: writes RUN/step-000000 from a checkpoint, as float32.  RUN must not exist, or be an empty
  * directory; it appears whole or not at all.  stop: checked until then; may be NULL.  moments: the checkpoint
- * is a step of a run, and the new run begins with the step's moments and its numbers of steps and updates, so
- * its first step has the same name.  Its commits begin at 0.  Errors: RF_EMODEL: the step has no moments. */
+ * is a step of a run, and the new run begins with the step's moments, its mean reward, and its numbers of
+ * steps and updates, so its first step has the same name.  Its commits begin at 0.  Errors: RF_EMODEL: the
+ * step has no moments. */
 enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, bool moments,
                           const volatile sig_atomic_t *stop, struct rf_err *e);
 

@@ -10,7 +10,8 @@
 struct rf_ckpt_writer;
 
 /* The contents of state.json, except for its list of files.  A directory with this file is a step of a run.
- * writer.c writes the file and ckpt_read.c reads it.  A change of the keys needs a new format number. */
+ * writer.c writes the file and ckpt_read.c reads it.  A change of the keys needs a new format number, unless
+ * other versions may ignore the key. */
 enum { RF_STATE_FORMAT = 2 };
 struct rf_state {
 	int64_t step, parent, commits, updates;
@@ -18,6 +19,8 @@ struct rf_state {
 	int past_count;
 	char data_hash[17]; /* "": unknown */
 	int64_t data_next;
+	bool has_reward_mean;
+	double reward_mean;
 };
 
 /* The file of a directory that may be replaced: a line of text, then the names of its other files

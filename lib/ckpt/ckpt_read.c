@@ -430,6 +430,7 @@ static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_
 {
 	const json_t *parent = json_object_get(root, "parent"), *past = json_object_get(root, "past");
 	const json_t *data = json_object_get(root, "data"),
+		     *reward_mean = json_object_get(root, "reward_mean"),
 		     *moments = json_object_get(json_object_get(root, "files"), "optim.safetensors");
 
 	if (!get_count(json_object_get(root, "step"), &c->step) ||
@@ -450,6 +451,9 @@ static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_
 	if (data && (!get_hash(json_object_get(data, "hash"), c->data_hash) ||
 	             !get_count(json_object_get(data, "next"), &c->data_next)))
 		return rf_fail(e, RF_EMODEL, "data is malformed");
+	if ((c->has_reward_mean = reward_mean != NULL) && !json_is_real(reward_mean))
+		return rf_fail(e, RF_EMODEL, "reward_mean is malformed");
+	c->reward_mean = json_real_value(reward_mean);
 	return RF_OK;
 }
 

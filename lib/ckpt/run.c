@@ -240,7 +240,9 @@ static struct rf_state next_state(const struct rf_ckpt *at, const struct rf_comm
 		              .parent = at->step,
 		              .updates = c->updates,
 		              .commits = at->commits + (c->batches ? c->batches : 1),
-		              .data_next = c->data_hash ? c->data_next : at->data_next };
+		              .data_next = c->data_hash ? c->data_next : at->data_next,
+		              .has_reward_mean = c->has_reward_mean || at->has_reward_mean,
+		              .reward_mean = c->has_reward_mean ? c->reward_mean : at->reward_mean };
 
 	s.past_count = at->past_count < RF_HASH_HISTORY ? at->past_count : RF_HASH_HISTORY;
 	memcpy(s.past, at->past, sizeof s.past);
@@ -261,6 +263,8 @@ static void set_state(struct rf_ckpt *at, const struct rf_state *s, const char *
 	at->past_count = s->past_count + 1;
 	strcpy(at->data_hash, s->data_hash);
 	at->data_next = s->data_next;
+	at->has_reward_mean = s->has_reward_mean;
+	at->reward_mean = s->reward_mean;
 }
 
 /* Opens the tensors of the new step instead of the old ones.  The table of parameters and the config stay,
@@ -424,7 +428,9 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, bool mome
 	const size_t n = from->params.total;
 	const struct rf_state s = { .parent = -1,
 		                    .step = moments ? from->step : 0,
-		                    .updates = moments ? from->updates : 0 };
+		                    .updates = moments ? from->updates : 0,
+		                    .has_reward_mean = moments && from->has_reward_mean,
+		                    .reward_mean = from->reward_mean };
 	struct rf_ckpt_writer w = RF_CKPT_WRITER(from);
 	char temp[4096];
 	float *flat, *m, *v;

@@ -400,6 +400,8 @@ static enum rf_code write_state(struct rf_ckpt_writer *w, const struct rf_state 
 		bad |= json_object_set_new(root, "data",
 		                           json_pack("{s:s, s:I}", "hash", s->data_hash, "next",
 		                                     (json_int_t)s->data_next));
+	if (s->has_reward_mean)
+		bad |= json_object_set_new(root, "reward_mean", json_real(s->reward_mean));
 	bad = bad || !rf_state_hash(root, hash) || json_object_set_new(root, "xxh64", json_string(hash));
 	text = bad ? NULL : json_dumps(root, JSON_INDENT(1));
 	json_decref(root);

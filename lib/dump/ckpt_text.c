@@ -336,6 +336,8 @@ void rf_ckpt_text_print(const struct rf_ckpt_text *x, int width, struct rf_buf *
 		if (*c->data_hash)
 			rf_print(p, "%-*s%s, next record %lld\n", LABEL, "data", c->data_hash,
 			         (long long)c->data_next);
+		if (c->has_reward_mean)
+			rf_print(p, "%-*s%.6g\n", LABEL, "reward mean", c->reward_mean);
 		if (*c->warning) {
 			rf_print(p, "%-*s", LABEL, "warning");
 			rf_print_safe(p, c->warning, strlen(c->warning), false);

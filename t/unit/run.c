@@ -376,6 +376,8 @@ static void test_damage(void)
 	   e.msg);
 	ok(edited("s/\"weights\": \"./\"weights\": \"G/", "malformed", &e),
 	   "state.json: a hash is malformed (%s)", e.msg);
+	ok(edited("s/\"step\": 3,/\"step\": 3, \"reward_mean\": \"0.5\",/", "reward_mean is malformed", &e),
+	   "state.json: the mean reward is a text (%s)", e.msg);
 	ok(edited("s/\"next\": 128/\"next\": \"128\"/", "data is malformed", &e),
 	   "state.json: a number is a string (%s)", e.msg);
 	ok(edited("s/\"config.json\"/\"..\\/c\"/", "malformed", &e) || strstr(e.msg, "lacks"),
