@@ -4,7 +4,6 @@
 #include "refine/advantage.h"
 
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
-static struct rf_advantage advantage;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static struct rf_copy copy;
 
@@ -17,7 +16,7 @@ static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf
 	enum rf_code rc;
 
 	groups = (struct rf_group_stats){ 0, 0 };
-	rc = rf_advantage_record(&advantage, r, &groups, e);
+	rc = rf_advantage_record(&trainer.train.advantage, r, &groups, e);
 	if (rc == RF_OK && r->rollout.tokens && trainer.train.rl_coef != 0)
 		rc = rf_trainer_check_weights(&trainer, h, e);
 	return rc == RF_OK ? rf_train_check(&trainer.train, r, e) : rc;
@@ -29,7 +28,7 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 	enum rf_code rc = fits(rf_in_head(stage.in), r, e);
 
 	(void)arg;
-	replaced += had && advantage.from != RF_FROM_STREAM;
+	replaced += had && trainer.train.advantage.from != RF_FROM_STREAM;
 	if (rc != RF_OK)
 		return rc;
 	stage.fit += r->rollout.tokens || trainer.train.rl_coef == 0;
@@ -61,8 +60,9 @@ int main(int argc, char *argv[])
 		                                        trains.row, stream.row, NULL },
 		/* clang-format off */
 		.sections = (const struct rf_cli_section[]){
-			{ "Method", "mini-batch steps records rl-coef ntp-coef loss mean outer clip "
-			            "dual-clip advantage group no-std allow-single need-rollouts stale" },
+			{ "Method", "mini-batch steps records rl-coef ntp-coef loss mean outer "
+			            "need-rollouts stale" },
+			RF_CLI_POLICY(""),
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at keep keep-every allow-empty log log-gradients grad-out "
 			                   "weights-out output max-record" },
@@ -76,20 +76,13 @@ int main(int argc, char *argv[])
 	rf_engine_options(&trainer.engine, "run to train", &model);
 	rf_trainer_loss_options(&trainer, &loss);
 	rf_trainer_policy_options(&trainer, &policy);
-	rf_advantage_options(&advantage, &group);
+	rf_advantage_options(&train->advantage, &group);
 	rf_cli_trainer_options(&trainer, &trains);
 	rf_stage_options(&stage, "write the records with their advantages to this file", &stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	rf_cli_trainer_settle(&trainer, trains.row, loss.row);
-	train->advantage = advantage;
-	if (advantage.from == RF_FROM_STREAM) {
-		rf_cli_without(group.row, "group", "cannot be combined with --advantage stream");
-		rf_cli_without(group.row, "no-std", "cannot be combined with --advantage stream");
-		rf_cli_without(group.row, "allow-single", "cannot be combined with --advantage stream");
-	}
-	if (!trainer.log)
-		rf_cli_without(policy.row, "log-gradients", "requires --log");
+	rf_cli_policy_settle(&trainer, policy.row, group.row);
 
 	trainer.engine.fits = fits;
 	rf_cli_trainer_open(&trainer, &stage, &cli, argv[1]);

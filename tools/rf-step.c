@@ -7,6 +7,7 @@
 
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
 static struct rf_step step = RF_STEP_DEFAULTS;
+static struct rf_reference reference;
 static struct rf_reward_exec_settings command = RF_REWARD_EXEC_DEFAULTS;
 static struct rf_ask *exec; /* the command of the current batch; NULL: rewards are computed here */
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
@@ -146,8 +147,8 @@ int main(int argc, char *argv[])
 			  "strict rollouts temperature top-p top-k eos seed draw-step" },
 			{ "Rewards", "kind shift per-token exec text tokenizer no-hidden kind-name timeout "
 			             "queue-limit" },
-			{ "Losses", "batch mini-batch rl-coef ntp-coef loss mean outer clip dual-clip "
-			            "advantage group no-std allow-single need-rollouts" },
+			{ "Losses", "batch mini-batch rl-coef ntp-coef loss mean outer need-rollouts" },
+			RF_CLI_POLICY("reference "),
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at commit-every keep keep-every allow-empty log log-gradients "
 			                   "weights-out output max-record" },
@@ -166,6 +167,7 @@ int main(int argc, char *argv[])
 	rf_reward_exec_options(&command, &asks);
 	rf_opts_remove(&asks, "model");
 	rf_trainer_policy_options(&trainer, &policy);
+	rf_reference_options(&reference, &policy);
 	rf_trainer_loss_options(&trainer, &loss);
 	rf_trainer_batch_options(&trainer, &batches);
 	rf_cli_trainer_options(&trainer, &trains);
@@ -176,8 +178,8 @@ int main(int argc, char *argv[])
 	rf_cli_trainer_settle(&trainer, trains.row, loss.row);
 	if (trainer.weights_out)
 		rf_cli_without(batches.row, "commit-every", "cannot be combined with --weights-out");
-	if (!trainer.log)
-		rf_cli_without(policy.row, "log-gradients", "requires --log");
+	rf_cli_policy_settle(&trainer, policy.row, method.row);
+	step.reference = rf_cli_reference_settle(&trainer, &reference, policy.row);
 	if (command.ask.command) {
 		rf_cli_without(method.row, "kind", "cannot be combined with --exec");
 		rf_cli_without(method.row, "shift", "cannot be combined with --exec");
@@ -195,10 +197,12 @@ int main(int argc, char *argv[])
 	trainer.engine.fits = fits;
 	rf_cli_trainer_open(&trainer, &stage, &cli, argv[1]);
 	rf_cli_fit_end(&trainer.engine);
+	rf_cli_reference_open(step.reference, &stage);
 	while (train())
 		rf_cli_batch(&trainer, &stage);
 	rf_stage_close(&stage);
 	rf_step_remark(&step, stage.records, rf_say);
+	rf_reference_close(step.reference);
 	rf_trainer_close(&trainer);
 	if (copy.late.code != RF_OK)
 		rf_die_err(&copy.late);

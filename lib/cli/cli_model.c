@@ -148,6 +148,82 @@ void rf_cli_trainer_settle(const struct rf_trainer *t, const struct rf_opt *trai
 	rf_cli_without(loss, "allow-empty", "cannot be combined with --weights-out, which needs records");
 }
 
+/* Refuses options that have no effect with the objective and the reference of the policy loss. */
+static void settle_loss(const struct rf_policy *p, const struct rf_opt *policy)
+{
+	if (p->objective == RF_OBJECTIVE_CISPO)
+		rf_cli_without(policy, "dual-clip", "cannot be combined with --objective cispo");
+	if (p->kl_coef == 0)
+		rf_cli_without(policy, "kl", "requires --kl-coef");
+}
+
+/* Refuses options that have no effect with the source of the advantages and their baseline. */
+static void settle_advantages(const struct rf_advantage *a, const struct rf_opt *group)
+{
+	static const char *const names[] = { "group",  "baseline",     "baseline-decay",
+		                             "no-std", "allow-single", "zero-spread" };
+	static const char *const stream = "cannot be combined with --advantage stream";
+
+	for (size_t i = 0; i < sizeof names / sizeof *names && a->from == RF_FROM_STREAM; i++)
+		rf_cli_without(group, names[i], stream);
+	if (a->from == RF_FROM_TOKEN && a->baseline != RF_BASELINE_GROUP)
+		rf_cli_without(group, "baseline", "cannot be combined with --advantage token");
+	if (a->baseline == RF_BASELINE_LOO)
+		rf_cli_without(group, "no-std",
+		               "cannot be combined with --baseline loo, which does not divide");
+	if (a->baseline != RF_BASELINE_RUNNING) {
+		rf_cli_without(group, "baseline-decay", "requires --baseline running");
+		return;
+	}
+	rf_cli_without(group, "no-std", "cannot be combined with --baseline running, which does not divide");
+	rf_cli_without(group, "zero-spread",
+	               "cannot be combined with --baseline running, which compares with earlier batches");
+}
+
+void rf_cli_policy_settle(const struct rf_trainer *t, const struct rf_opt *policy, const struct rf_opt *group)
+{
+	if (!t->log)
+		rf_cli_without(policy, "log-gradients", "requires --log");
+	settle_loss(&t->train.policy, policy);
+	settle_advantages(&t->train.advantage, group);
+}
+
+struct rf_reference *rf_cli_reference_settle(const struct rf_trainer *t, struct rf_reference *x,
+                                             const struct rf_opt *policy)
+{
+	const bool trains = t->train.rl_coef != 0;
+	struct rf_err err;
+
+	if (!x->path && trains && t->train.policy.kl_coef != 0)
+		rf_die(EX_USAGE, "--kl-coef requires --reference (a run or a checkpoint)");
+	if (t->train.policy.kl_coef == 0)
+		rf_cli_without(policy, "reference", "requires --kl-coef");
+	if (!x->path || !trains)
+		return NULL;
+	rf_reference_init(x, &t->engine);
+	if (t->engine.dry_run && rf_reference_open(x, &err) != RF_OK)
+		rf_die_err(&err);
+	return x;
+}
+
+void rf_cli_reference_open(struct rf_reference *x, struct rf_stage *s)
+{
+	struct rf_err err;
+
+	if (!x)
+		return;
+	if (rf_reference_open(x, &err) != RF_OK)
+		rf_die_err(&err);
+	x->engine.note = NULL; /* the device is that of the run, whose notes were printed */
+	rf_cli_notes(&x->engine);
+	if (rf_reference_begin(x, &s->head, &err) != RF_OK) {
+		rf_blame(&err, "--reference");
+		rf_die_err(&err);
+	}
+	if (rf_engine_sign_stage(&x->engine, &s->head, &err) != RF_OK)
+		rf_die_err(&err);
+}
+
 /* Informs the other ranks, which wait for this one, so that all end alike.  Rank 0 prints the reason; if no
  * rank could be informed, every rank does. */
 static bool tell_ranks(void *arg, struct rf_err *e)

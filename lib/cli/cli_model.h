@@ -5,13 +5,21 @@
 
 #include "cli/cli_stage.h"
 #include "engine/engine.h"
+#include "refine/reference.h"
 #include "train/trainer.h"
 
-/* Sections of --help: one of all trainers, and one of all programs with a model. */
+/* Sections of --help: of all trainers, of those with a policy loss, and of all programs with a model.
+ * reference: "reference ", if the program has this option. */
 #define RF_CLI_OPTIMIZER \
 	{ \
 		"Optimizer", "lr lr-schedule warmup total-steps betas adam-eps weight-decay " \
 			     "grad-clip train on-nan recompute sum" \
+	}
+#define RF_CLI_POLICY(reference) \
+	{ \
+		"Policy loss", "clip clip-high dual-clip objective ratio rl-mean kl-coef kl " reference \
+			       "entropy-coef advantage group baseline baseline-decay no-std " \
+			       "allow-single zero-spread" \
 	}
 #define RF_CLI_RANKS \
 	{ \
@@ -50,6 +58,19 @@ void rf_cli_trainer_options(struct rf_trainer *t, struct rf_opts *opts);
  * trains, loss: the tables of rf_cli_trainer_options() and rf_trainer_loss_options(). */
 void rf_cli_trainer_settle(const struct rf_trainer *t, const struct rf_opt *trains,
                            const struct rf_opt *loss);
+/* Refuses, after rf_cli_parse(), options of the policy loss and of the advantages that have no effect with
+ * the others.  policy, group: the tables that have the options of rf_trainer_policy_options() and
+ * rf_advantage_options(). */
+void rf_cli_policy_settle(const struct rf_trainer *t, const struct rf_opt *policy,
+                          const struct rf_opt *group);
+/* Prepares the reference model of --kl-coef before the run is opened; a dry run, which ends there, checks its
+ * weights now.  policy: the table that also has the options of rf_reference_options().  Returns x; NULL: no
+ * reference is needed. */
+struct rf_reference *rf_cli_reference_settle(const struct rf_trainer *t, struct rf_reference *x,
+                                             const struct rf_opt *policy);
+/* Opens the reference model, after the run was opened, and records it in the newest stage of the stream's
+ * history.  x NULL: does nothing. */
+void rf_cli_reference_open(struct rf_reference *x, struct rf_stage *s);
 /* Begins a trainer: ignores SIGPIPE, so that a reader that ends cannot end the program before the commit,
  * opens the run and prints its notes, does rf_cli_model_open(), and checks that the stream is this rank's
  * share.  If the run is past --at, the program ends here with status 0; an input that is a pipe is read to

@@ -16,6 +16,15 @@ void rf_advantage_options(struct rf_advantage *a, struct rf_opts *opts)
 		OPT_ENUM("group", &a->group, RF_GROUP_WORDS,
 		         "rollouts to compare; auto: of a position, or of the sequence if n is 1",
 		         .noted = RF_OPT_RESULT),
+		OPT_ENUM("baseline", &a->baseline, RF_BASELINE_WORDS,
+		         "rewards to subtract: the mean of the group, of its other rollouts, or of batches",
+		         .noted = RF_OPT_RESULT),
+		OPT_REAL("baseline-decay", &a->decay, 0, 1, "d",
+		         "running baseline: weight of its old value after each batch",
+		         .noted = RF_OPT_RESULT),
+		OPT_ENUM("zero-spread", &a->zero_spread, RF_ZERO_SPREAD_WORDS,
+		         "drop: leave groups of equal rewards out of the policy loss and its means",
+		         .noted = RF_OPT_RESULT),
 		OPT_FLAG("no-std", &a->no_std, "do not divide advantages by the standard deviation",
 		         .noted = RF_OPT_RESULT),
 		OPT_FLAG("allow-single", &a->allow_single,
@@ -66,16 +75,45 @@ static void standardize(const struct rf_advantage *a, const float *R, int G, dou
 		A[g] = equal ? 0 : (R[g] - mean) / scale;
 }
 
+/* Computes A (G) = R - the mean of the other rewards. */
+static void leave_one_out(const float *R, int G, double *A)
+{
+	const bool equal = all_equal(R, G);
+	double sum = 0;
+
+	for (int g = 0; g < G; g++)
+		sum += R[g];
+	for (int g = 0; g < G; g++)
+		A[g] = equal ? 0 : R[g] - (sum - R[g]) / (G - 1);
+}
+
+static bool has_running(const struct rf_advantage *a)
+{
+	return a->baseline == RF_BASELINE_RUNNING && !isnan(a->running);
+}
+
 enum rf_code rf_advantage_group(const struct rf_advantage *a, const float *R, int G, double *A,
                                 struct rf_err *e)
 {
+	if (has_running(a)) {
+		for (int g = 0; g < G; g++)
+			A[g] = R[g] - a->running;
+		return RF_OK;
+	}
 	if (G < 2 && !a->allow_single)
 		return refuse_single(e);
 	if (G < 2)
 		A[0] = R[0];
-	else
+	else if (a->baseline == RF_BASELINE_GROUP)
 		standardize(a, R, G, A);
+	else
+		leave_one_out(R, G, A);
 	return RF_OK;
+}
+
+double rf_advantage_next(const struct rf_advantage *a, double mean)
+{
+	return isnan(a->running) ? mean : a->decay * a->running + (1 - a->decay) * mean;
 }
 
 enum rf_code rf_advantage_tokens(const struct rf_advantage *a, const struct rf_rollout *o, const float *r,
@@ -101,6 +139,22 @@ enum rf_code rf_advantage_tokens(const struct rf_advantage *a, const struct rf_r
 			A[i] += j + 1 < rf_rollout_length(o, g) ? A[i + 1] : 0;
 		}
 	return RF_OK;
+}
+
+bool rf_advantage_counts(const struct rf_advantage *a, const struct rf_record *r, size_t b)
+{
+	const struct rf_rollout *o = &r->rollout;
+	const size_t G = (size_t)rf_advantage_size(a->group, r), from = b / G * G, k = (size_t)o->k;
+
+	if (a->zero_spread == RF_ZERO_SPREAD_KEEP || a->from == RF_FROM_STREAM)
+		return true;
+	if (a->from == RF_FROM_REWARD)
+		return G < 2 || !all_equal(r->reward.total + from, (int)G);
+	for (size_t g = from; g < from + G; g++)
+		for (int j = 0; j < rf_rollout_length(o, g); j++)
+			if (r->reward.per_token[g * k + (size_t)j] != r->reward.per_token[from * k])
+				return true;
+	return false;
 }
 
 /* Stores an advantage as float32.  Errors: RF_ENUMERIC: float32 cannot hold it. */

@@ -37,6 +37,8 @@ static void place_memory(void *train, const struct rf_shape *shape, struct rf_ar
 	p->drows = rf_arena_f32(a, R * d);
 	p->rl_coef = rf_arena_f32(a, R);
 	p->rl_logp = rf_arena_f32(a, R);
+	p->rl_entropy = t->policy.entropy_coef != 0 ? rf_arena_f32(a, R) : NULL;
+	p->rl_entropy_coef = t->policy.entropy_coef != 0 ? rf_arena_f32(a, R) : NULL;
 	p->rl_target = rf_arena_i32(a, R);
 	p->from = rf_arena_i32(a, R + 2 * C);
 }
@@ -122,21 +124,26 @@ static bool any_advantage(const struct rf_record *r)
 /* Returns whether the gradient of the record may be other than 0. */
 static bool teaches(const struct rf_train *t, const struct rf_record *r)
 {
-	if ((t->ntp_coef != 0 && rf_loss_ntp_tokens(t, r)) ||
-	    (t->position_coef != 0 && rf_loss_position_tokens(t, r)))
+	const struct rf_counts n = rf_loss_counts(t, r);
+
+	if ((t->ntp_coef != 0 && n.ntp) || (t->position_coef != 0 && n.positions))
 		return true;
-	return t->rl_coef != 0 && r->rollout.tokens && any_advantage(r);
+	if (t->rl_coef == 0 || !n.rl)
+		return false;
+	return t->policy.kl_coef != 0 || t->policy.entropy_coef != 0 || any_advantage(r);
 }
 
 /* Writes the shares of records whose losses have not been computed yet. */
-static void init_shares(const struct rf_train *t, struct rf_record *const *mini, int n, struct rf_share *s)
+static void init_shares(const struct rf_train *t, struct rf_record *const *mini, int records,
+                        struct rf_share *s)
 {
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < records; i++) {
 		const struct rf_record *r = mini[i];
-		const struct rf_counts count = {
-			.ntp = t->ntp_coef != 0 ? rf_loss_ntp_tokens(t, r) : 0,
-			.positions = t->position_coef != 0 ? rf_loss_position_tokens(t, r) : 0,
-			.rl = t->rl_coef != 0 ? rf_rollout_tokens(r) : 0,
+		const struct rf_counts n = rf_loss_counts(t, r), count = {
+			.ntp = t->ntp_coef != 0 ? n.ntp : 0,
+			.positions = t->position_coef != 0 ? n.positions : 0,
+			.rl = t->rl_coef != 0 ? n.rl : 0,
+			.rl_terms = t->rl_coef != 0 ? n.rl_terms : 0,
 		};
 
 		rf_share_of(&s[i], r, &t->advantage, &count);
@@ -154,6 +161,7 @@ void rf_train_totals(const struct rf_train *t, struct rf_record *const *mini, in
 		own->ntp_sequences += s.ntp_tokens > 0;
 		own->position_tokens += s.position_tokens;
 		own->rl_tokens += s.rl_tokens;
+		own->rl_terms += s.rl_terms;
 		own->teaches |= teaches(t, mini[i]);
 	}
 }
@@ -308,11 +316,14 @@ static void copy_losses(struct rf_share *s, const struct rf_share *from)
 	s->loss_ntp = from->loss_ntp;
 	s->loss_positions = from->loss_positions;
 	s->loss_rl = from->loss_rl;
+	s->kl_ref = from->kl_ref;
+	s->rl_entropy = from->rl_entropy;
 	s->kl = from->kl;
 	s->kl3 = from->kl3;
 	s->abs_diff = from->abs_diff;
 	s->ratio_max = from->ratio_max;
 	s->clipped = from->clipped;
+	s->high = from->high;
 	s->dual = from->dual;
 	s->clamped = from->clamped;
 	s->largest = from->largest;
@@ -330,8 +341,9 @@ static void clear_losses(const struct minibatch *b, const struct rf_weights *w)
 		if (w->positions != 0)
 			s->loss_positions = 0;
 		if (w->rl != 0) {
-			s->loss_rl = s->kl = s->kl3 = s->abs_diff = s->ratio_max = 0;
-			s->clipped = s->dual = s->clamped = 0;
+			s->loss_rl = s->kl_ref = s->rl_entropy = s->kl = s->kl3 = s->abs_diff = s->ratio_max =
+				0;
+			s->clipped = s->high = s->dual = s->clamped = 0;
 		}
 	}
 }
@@ -374,7 +386,7 @@ static enum rf_code add_gradients(struct minibatch *b, const struct rf_weights *
 		const struct rf_record *r = b->r[i];
 
 		rf_loss_begin(&b->loss, r, &b->share[i], w);
-		if (rf_loss_counts(&b->loss)) {
+		if (rf_loss_any(&b->loss)) {
 			if ((rc = rf_loss_run(&b->loss, e)) == RF_OK && exact)
 				rc = add_exactly(t, unit, &b->share[i], e);
 			if (rc != RF_OK)
@@ -468,7 +480,7 @@ static double per_term(double coef, double count) { return count > 0 ? coef / co
 /* Returns the weights of the losses of a token. */
 static struct rf_weights weights_of(const struct rf_train *t, const struct rf_totals *all)
 {
-	return (struct rf_weights){ .rl = per_term(t->rl_coef, (double)all->rl_tokens),
+	return (struct rf_weights){ .rl = per_term(t->rl_coef, (double)all->rl_terms),
 		                    .ntp = per_term(t->ntp_coef, ntp_terms(t, all)),
 		                    .positions = per_term(t->position_coef, (double)all->position_tokens) };
 }
@@ -581,7 +593,7 @@ static enum rf_code backward_ahead(struct rf_train *t, struct rf_loss *loss, con
 	rf_loss_begin(loss, r, share, &ahead->w);
 	if (loss->c)
 		rf_loss_set_states(loss, states, apart);
-	if (rf_loss_counts(loss)) {
+	if (rf_loss_any(loss)) {
 		if ((rc = rf_loss_backward(loss, e)) == RF_OK && exact)
 			rc = add_exactly(t, first_unit, share, e);
 	}

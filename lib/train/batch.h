@@ -6,14 +6,15 @@
 
 /* The counts of a mini-batch over all ranks: the losses are means over these numbers. */
 struct rf_totals {
-	uint64_t records, ntp_tokens, ntp_sequences, position_tokens, rl_tokens, teaches;
+	uint64_t records, ntp_tokens, ntp_sequences, position_tokens, rl_tokens, rl_terms, teaches;
 };
 
 /* Returns how training uses memory, for rf_work_init().  With rl_coef 0 it plans no rollouts. */
 struct rf_use rf_train_use(struct rf_train *t);
 
 /* Counts n records.  teaches: whether their gradient can be other than 0: a token counts in L_NTP or
- * L_positions, whose coefficient is not 0; or an advantage is not 0, and rl_coef is not 0. */
+ * L_positions, whose coefficient is not 0; or rl_coef is not 0, and an advantage is not 0, or rollouts count
+ * in the divergence or the entropy of the policy loss. */
 void rf_train_totals(const struct rf_train *t, struct rf_record *const *mini, int n, struct rf_totals *own);
 
 /* Computes the gradient of a mini-batch in the model's gradient, which is cleared first.  mini: the n records

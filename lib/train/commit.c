@@ -108,6 +108,8 @@ static struct rf_commit describe_commit(const struct rf_trainer *t, char hash[17
 		/* clang-format off */
 		.step = t->open.step, .updates = t->open.updates, .batches = unsaved->batches,
 		.data_hash = hash, .data_next = t->open.run.at.data_next + (int64_t)records,
+		.has_reward_mean = !isnan(t->train.advantage.running),
+		.reward_mean = t->train.advantage.running,
 		.keep = t->keep, .keep_every = t->keep_every,
 		/* clang-format on */
 	};

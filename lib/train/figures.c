@@ -115,7 +115,7 @@ void rf_share_of(struct rf_share *s, const struct rf_record *r, const struct rf_
 	/* clang-format off */
 	*s = (struct rf_share){ .id = r->id, .tokens = (uint64_t)r->T, .hash = rf_record_hash(r),
 	                        .ntp_tokens = count->ntp, .position_tokens = count->positions,
-	                        .rl_tokens = count->rl,
+	                        .rl_tokens = count->rl, .rl_terms = count->rl_terms,
 	                        .uncertain = r->entropy ? (uint64_t)r->T : 0, .parts = w->parts };
 	/* clang-format on */
 	for (uint64_t i = 0; i < s->uncertain; i++)
@@ -179,10 +179,10 @@ static void add_variance(struct rf_variance *a, const struct rf_variance *b)
 
 void rf_figures(struct rf_train_stats *st, struct rf_share *s, int n, double ntp_weight)
 {
-	uint64_t uncertain = 0, clipped = 0, dual = 0, groups = 0;
+	uint64_t uncertain = 0, clipped = 0, high = 0, dual = 0, groups = 0, rl_terms = 0;
 	struct rf_spread reward = { .n = 0 };
 	struct rf_variance variance = { .within_df = 0 };
-	double R, group_std = 0;
+	double R, terms, group_std = 0;
 
 	*st = (struct rf_train_stats){
 		.records = n, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN, .grad_norm = NAN
@@ -195,6 +195,7 @@ void rf_figures(struct rf_train_stats *st, struct rf_share *s, int n, double ntp
 		st->ntp_sequences += s[i].ntp_tokens > 0;
 		st->position_tokens += s[i].position_tokens;
 		st->rl_tokens += s[i].rl_tokens;
+		rl_terms += s[i].rl_terms;
 		add_spread(&reward, &s[i].reward);
 		add_variance(&variance, &s[i].variance);
 		group_std += s[i].group_std;
@@ -208,15 +209,19 @@ void rf_figures(struct rf_train_stats *st, struct rf_share *s, int n, double ntp
 		st->loss_ntp += s[i].loss_ntp;
 		st->loss_positions += s[i].loss_positions;
 		st->loss_rl += s[i].loss_rl;
+		st->kl_ref += s[i].kl_ref;
+		st->rl_entropy += s[i].rl_entropy;
 		st->kl += s[i].kl;
 		st->kl3 += s[i].kl3;
 		st->abs_diff += s[i].abs_diff;
 		st->ratio_max = s[i].ratio_max > st->ratio_max ? s[i].ratio_max : st->ratio_max;
 		clipped += s[i].clipped;
+		high += s[i].high;
 		dual += s[i].dual;
 		st->clamped += s[i].clamped;
 	}
 	R = (double)st->rl_tokens;
+	terms = (double)rl_terms;
 	st->entropy = uncertain ? st->entropy / (double)uncertain : NAN;
 	st->rollouts = reward.n;
 	st->reward = reward.n ? rf_spread_mean(&reward) : 0;
@@ -225,10 +230,13 @@ void rf_figures(struct rf_train_stats *st, struct rf_share *s, int n, double ntp
 	st->position_share = position_share(&variance);
 	st->loss_ntp = divide(st->loss_ntp, ntp_weight);
 	st->loss_positions = divide(st->loss_positions, (double)st->position_tokens);
-	st->loss_rl = divide(st->loss_rl, R);
+	st->loss_rl = divide(st->loss_rl, terms);
+	st->kl_ref = divide(st->kl_ref, terms);
+	st->rl_entropy = divide(st->rl_entropy, terms);
 	st->kl = divide(st->kl, R);
 	st->kl3 = divide(st->kl3, R);
 	st->abs_diff = divide(st->abs_diff, R);
 	st->clip_fraction = divide((double)clipped, R);
+	st->high_fraction = divide((double)high, R);
 	st->dual_fraction = divide((double)dual, R);
 }

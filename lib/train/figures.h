@@ -41,6 +41,7 @@ struct rf_share {
 	uint64_t ntp_tokens;         /* tokens that count in L_NTP */
 	uint64_t position_tokens;    /* tokens that count in L_positions */
 	uint64_t rl_tokens;          /* tokens of rollouts that are trained on */
+	uint64_t rl_terms;           /* terms of the mean L_RL: rf_policy_terms() */
 	uint64_t uncertain;          /* number of positions with an entropy */
 	double entropy;              /* sum of these entropies */
 	struct rf_spread reward;     /* the total rewards of the rollouts */
@@ -50,16 +51,17 @@ struct rf_share {
 	struct rf_variance variance;
 	double group_std; /* sum of the standard deviations of groups */
 	uint64_t groups;  /* number of these groups */
-	/* losses: the record's part of the mean L_NTP, up to a factor of the mini-batch; sums over the tokens
-	   of rollouts (policy.h) of the loss, -log r, r - 1 - log r, |log r| */
-	double loss_ntp, loss_positions, loss_rl, kl, kl3, abs_diff, ratio_max;
-	uint64_t clipped, dual, clamped;
+	/* losses: the record's part of the means L_NTP, L_RL, and of those of the divergence from the
+	   reference and of the entropy, up to a factor of the mini-batch; sums over the tokens of rollouts
+	   (policy.h) of -log r, r - 1 - log r, |logp - logp_old| */
+	double loss_ntp, loss_positions, loss_rl, kl_ref, rl_entropy, kl, kl3, abs_diff, ratio_max;
+	uint64_t clipped, high, dual, clamped;
 	double largest; /* largest absolute value in its gradient, for the exact sum */
 };
 
-/* The number of tokens of a record that count in each loss. */
+/* The number of tokens of a record that count in each loss, and of terms of L_RL. */
 struct rf_counts {
-	uint64_t ntp, positions, rl;
+	uint64_t ntp, positions, rl, rl_terms;
 };
 
 /* Writes the fields of a share that need no losses; the others become 0.  a: how the advantages were
@@ -77,6 +79,7 @@ struct rf_train_stats {
 	uint64_t tokens, ntp_tokens, position_tokens, rl_tokens;
 	int ntp_sequences;                        /* number of records with a token that counts in L_NTP */
 	double loss_ntp, loss_positions, loss_rl; /* without coefficients */
+	double kl_ref, rl_entropy;                /* the means of D and H in the policy loss (policy.h) */
 	/* mean and standard deviation of the rollouts' total rewards; NaN: too few rollouts */
 	double reward, reward_std;
 	/* mean over groups of the standard deviation of the rewards from which the advantages come; NaN: no
@@ -91,10 +94,11 @@ struct rf_train_stats {
 	struct rf_part_spread part[RF_PART_MEANS];
 	/* mean of the records' entropies, in nats; NaN: the records have no entropies */
 	double entropy;
-	/* over rollout tokens (policy.h): fractions of clipped tokens; two estimates of the divergence from
+	/* over rollout tokens (policy.h): fractions of clipped tokens, of those that were clipped at the
+	   upper bound, and of those with the dual clip; two estimates of the divergence from
 	   the weights that drew the tokens, the means of -log r and of r - 1 - log r (Schulman 2020, k1 and
 	   k3); largest r; abs_diff: mean of |logp - logp_old| */
-	double clip_fraction, dual_fraction, kl, kl3, ratio_max, abs_diff;
+	double clip_fraction, high_fraction, dual_fraction, kl, kl3, ratio_max, abs_diff;
 	uint64_t clamped;                      /* number of tokens whose log-ratio was clamped */
 	double grad_norm, lr;                  /* grad_norm: before clipping; NaN: not computed yet */
 	double norm_rl, norm_ntp, grad_cosine; /* for --log-gradients; NaN: not computed */

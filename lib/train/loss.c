@@ -24,18 +24,35 @@ static int first_ntp_token(const struct rf_train *t, const struct rf_record *r)
 	return t->loss == RF_LOSS_RESPONSE && r->prompt_len > 1 ? r->prompt_len : 1;
 }
 
-uint64_t rf_loss_position_tokens(const struct rf_train *t, const struct rf_record *r)
+/* Returns how many tokens count in L_positions. */
+static uint64_t position_tokens(const struct rf_train *t, const struct rf_record *r)
 {
 	return r->positions ? (uint64_t)r->c * (uint64_t)t->k : 0;
 }
 
-uint64_t rf_loss_ntp_tokens(const struct rf_train *t, const struct rf_record *r)
+/* Returns how many tokens count in L_NTP. */
+static uint64_t ntp_tokens(const struct rf_train *t, const struct rf_record *r)
 {
 	const int n = r->T - first_ntp_token(t, r);
 
 	if (t->loss == RF_LOSS_POSITIONS)
-		return rf_loss_position_tokens(t, r);
+		return position_tokens(t, r);
 	return n > 0 ? (uint64_t)n : 0;
+}
+
+struct rf_counts rf_loss_counts(const struct rf_train *t, const struct rf_record *r)
+{
+	struct rf_counts n = { .ntp = ntp_tokens(t, r), .positions = position_tokens(t, r) };
+	const size_t all = r->rollout.tokens ? (size_t)r->c * (size_t)r->rollout.n : 0;
+	uint64_t rollouts = 0;
+
+	for (size_t b = 0; b < all; b++)
+		if (rf_advantage_counts(&t->advantage, r, b)) {
+			rollouts++;
+			n.rl += (uint64_t)rf_rollout_length(&r->rollout, b);
+		}
+	n.rl_terms = rf_policy_terms(&t->policy, rollouts, n.rl, r->rollout.k);
+	return n;
 }
 
 /* Copies the hidden states of rows s-1 out of segment i; back: adds their gradient to that of the segment. */
@@ -88,49 +105,101 @@ static double advantage_of(const struct rf_record *r, size_t b, size_t i)
 	                             : r->advantage_per_token[b * (size_t)r->rollout.k + i]);
 }
 
-/* Adds the policy loss of a token, and its figures, to the record's share. */
+/* Adds the figures of a token to the record's share. */
 static void add_token_figures(struct rf_share *s, const struct rf_policy_token *p, double abs_diff)
 {
-	s->loss_rl += p->loss;
 	s->kl -= p->log_ratio;
 	s->kl3 += p->ratio - 1 - log(p->ratio);
 	s->abs_diff += abs_diff;
 	s->clipped += p->clipped;
+	s->high += p->high;
 	s->dual += p->dual;
 	s->clamped += p->clamped;
 	s->ratio_max = p->ratio > s->ratio_max ? p->ratio : s->ratio_max;
 }
 
+/* Adds the policy loss of token i of rollout b to the record's share.  log_ratio: NULL, or the log-ratio of
+ * the whole rollout.  Returns the derivative of the loss by the token's log-probability. */
+static double add_token(struct rf_loss *job, size_t b, size_t i, double logp, const double *log_ratio)
+{
+	const struct rf_rollout *o = &job->r->rollout;
+	const struct rf_policy *p = &job->t->policy;
+	const size_t at = b * (size_t)job->k + i;
+	const double weight = rf_policy_weight(p, rf_rollout_length(o, b)), own = logp - (double)o->logp[at];
+	const struct rf_policy_token x =
+		rf_policy_token(p, logp, log_ratio ? *log_ratio : own, advantage_of(job->r, b, i));
+	struct rf_policy_kl kl = { 0, 0 };
+
+	if (p->kl_coef != 0)
+		kl = rf_policy_kl(p->kl, logp, (double)o->logp_ref[at]);
+	job->share->loss_rl += weight * x.loss;
+	job->share->kl_ref += weight * kl.value;
+	add_token_figures(job->share, &x, fabs(own));
+	return weight * (x.dlogp + p->kl_coef * kl.dlogp);
+}
+
+/* Adds the policy loss of rollout b, and writes -dL/dlogp of its tokens to job->f32. */
+static enum rf_code add_rollout(struct rf_loss *job, size_t b, struct rf_err *e)
+{
+	const size_t nb = (size_t)(job->c * job->n), length = (size_t)rf_rollout_length(&job->r->rollout, b);
+	const float *logp = job->values + b;
+	const double whole =
+		rf_policy_mean_log_ratio(logp, nb, job->r->rollout.logp + b * (size_t)job->k, (int)length);
+	const bool sequence = job->t->policy.ratio == RF_RATIO_SEQUENCE;
+
+	for (size_t i = 0; i < length; i++) {
+		if (!isfinite(logp[i * nb]))
+			return not_finite(job, e, "the log-probability of token %zu of rollout %zu", i, b);
+		job->f32[i * nb + b] = (float)(-job->w.rl * add_token(job, b, i, (double)logp[i * nb],
+		                                                      sequence ? &whole : NULL));
+	}
+	return RF_OK;
+}
+
 /* Computes the policy loss of the record's rollouts from their log-probabilities.  Uploads -dL/dlogp for each
- * row, and 0 for rows after the end of a rollout. */
+ * row, and 0 for rows that do not count. */
 static enum rf_code policy_loss(struct rf_loss *job, struct rf_err *e)
 {
 	struct rf_engine *g = job->t->engine;
-	const struct rf_rollout *o = &job->r->rollout;
-	size_t nb = (size_t)(job->c * job->n), R = nb * (size_t)job->k;
+	const size_t nb = (size_t)(job->c * job->n), R = nb * (size_t)job->k;
 	enum rf_code rc;
 
-	g->dev.ops->download(&g->dev, job->f32, job->t->at.rl_logp, R * 4);
+	g->dev.ops->download(&g->dev, job->values, job->t->at.rl_logp, R * 4);
+	rc = rf_dev_sync(&g->dev, e);
+	memset(job->f32, 0, R * sizeof *job->f32);
+	for (size_t b = 0; b < nb && rc == RF_OK; b++)
+		if (rf_advantage_counts(&job->t->advantage, job->r, b))
+			rc = add_rollout(job, b, e);
+	if (rc == RF_OK)
+		g->dev.ops->upload(&g->dev, job->t->at.rl_coef, job->f32, R * 4);
+	return rc;
+}
+
+/* Adds the entropy of the rows that the rollouts' tokens are drawn from.  Uploads -dL/dH for each row, and 0
+ * for rows that do not count. */
+static enum rf_code entropy_bonus(struct rf_loss *job, struct rf_err *e)
+{
+	struct rf_engine *g = job->t->engine;
+	const struct rf_policy *p = &job->t->policy;
+	const size_t nb = (size_t)(job->c * job->n), R = nb * (size_t)job->k;
+	enum rf_code rc;
+
+	g->dev.ops->download(&g->dev, job->values, job->t->at.rl_entropy, R * 4);
 	if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
 		return rc;
-	for (size_t b = 0; b < nb; b++)
-		for (size_t i = 0; i < (size_t)job->k; i++) {
-			float *x = &job->f32[i * nb + b];
-			double logp = (double)*x, old = (double)o->logp[b * (size_t)job->k + i];
-			struct rf_policy_token p;
+	memset(job->f32, 0, R * sizeof *job->f32);
+	for (size_t b = 0; b < nb; b++) {
+		const int length = rf_rollout_length(&job->r->rollout, b);
+		const double weight = rf_policy_weight(p, length);
 
-			if (i >= (size_t)rf_rollout_length(o, b)) {
-				*x = 0;
-				continue;
-			}
-			p = rf_policy_token(&job->t->policy, logp, old, advantage_of(job->r, b, i));
-			if (!isfinite(logp))
-				return not_finite(job, e, "the log-probability of token %zu of rollout %zu",
-				                  i, b);
-			*x = (float)(-job->w.rl * p.dlogp);
-			add_token_figures(job->share, &p, fabs(logp - old));
+		if (!rf_advantage_counts(&job->t->advantage, job->r, b))
+			continue;
+		for (size_t i = b; i < (size_t)length * nb; i += nb) {
+			job->share->rl_entropy += weight * (double)job->values[i];
+			job->f32[i] = (float)(job->w.rl * weight * p->entropy_coef);
 		}
-	g->dev.ops->upload(&g->dev, job->t->at.rl_coef, job->f32, R * 4);
+	}
+	g->dev.ops->upload(&g->dev, job->t->at.rl_entropy_coef, job->f32, R * 4);
 	return RF_OK;
 }
 
@@ -160,12 +229,15 @@ static enum rf_code rollout_loss(struct rf_loss *job, struct rf_err *e)
 	g->dev.ops->upload(&g->dev, at->from, job->list, nb * 4);
 	RF_RUN(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .from = at->first, .fi = at->from, .to = at->rows);
 	RF_RUN(m->dev, head_fwd, .rows = (int)R, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = inv_temp,
-	       .h = at->rows, .w = rf_w(m, m->head), .target = at->rl_target, .logp = at->rl_logp);
+	       .h = at->rows, .w = rf_w(m, m->head), .target = at->rl_target, .logp = at->rl_logp,
+	       .entropy = at->rl_entropy);
 	if ((rc = policy_loss(job, e)) != RF_OK)
 		return rc;
+	if (at->rl_entropy && (rc = entropy_bonus(job, e)) != RF_OK)
+		return rc;
 	RF_RUN(m->dev, head_bwd, .rows = (int)R, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = inv_temp,
-	       .h = at->rows, .w = rf_w(m, m->head), .target = at->rl_target, .coef = at->rl_coef, .z = at->z,
-	       .dh = at->drows, .dw = rf_dw(m, m->head));
+	       .h = at->rows, .w = rf_w(m, m->head), .target = at->rl_target, .coef = at->rl_coef,
+	       .entropy_coef = at->rl_entropy_coef, .z = at->z, .dh = at->drows, .dw = rf_dw(m, m->head));
 	g->dev.ops->zero(&g->dev, at->dfirst, (size_t)job->c * d * 4);
 	RF_RUN(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .add = true, .from = at->drows, .to = at->dfirst,
 	       .ti = at->from);
@@ -177,8 +249,8 @@ static enum rf_code rollout_loss(struct rf_loss *job, struct rf_err *e)
 /* Returns whether a token of the record counts in a next-token loss. */
 static bool has_ntp_loss(const struct rf_loss *job)
 {
-	return (job->w.ntp != 0 && rf_loss_ntp_tokens(job->t, job->r)) ||
-	       (job->w.positions != 0 && rf_loss_position_tokens(job->t, job->r));
+	return (job->w.ntp != 0 && ntp_tokens(job->t, job->r)) ||
+	       (job->w.positions != 0 && position_tokens(job->t, job->r));
 }
 
 /* Uploads the targets of the next-token losses and their weights: row i predicts token i+1. */
@@ -230,7 +302,7 @@ static rf_f32 run_segment(struct rf_loss *job, int i, rf_f32 entropy)
 /* Adds the loss of token i to *sum.  Row i-1 has its log-probability. */
 static enum rf_code add_token_loss(struct rf_loss *job, int i, double weight, double *sum, struct rf_err *e)
 {
-	const float logp = job->f32[i - 1];
+	const float logp = job->values[i - 1];
 
 	if (!isfinite(logp))
 		return not_finite(job, e, "the log-probability of token %d", i);
@@ -248,7 +320,7 @@ static enum rf_code add_ntp_losses(struct rf_loss *job, struct rf_err *e)
 	struct rf_share *s = job->share;
 	enum rf_code rc;
 
-	g->dev.ops->download(&g->dev, job->f32, t->at.logp, (size_t)r->T * 4);
+	g->dev.ops->download(&g->dev, job->values, t->at.logp, (size_t)r->T * 4);
 	rc = rf_dev_sync(&g->dev, e);
 	for (int i = first_ntp_token(t, r); rc == RF_OK && !positions && job->w.ntp != 0 && i < r->T; i++)
 		rc = add_token_loss(job, i, job->ntp_share, &s->loss_ntp, e);
@@ -300,7 +372,7 @@ void rf_loss_begin(struct rf_loss *job, const struct rf_record *r, struct rf_sha
                    const struct rf_weights *w)
 {
 	const struct rf_train *t = job->t;
-	const bool with = r->rollout.tokens && w->rl != 0;
+	const bool with = w->rl != 0 && rf_loss_counts(t, r).rl;
 
 	job->r = r;
 	job->share = share;
@@ -308,9 +380,8 @@ void rf_loss_begin(struct rf_loss *job, const struct rf_record *r, struct rf_sha
 	job->n = with ? r->rollout.n : 0;
 	job->k = with ? r->rollout.k : 0;
 	job->w = *w;
-	job->ntp_share = t->mean == RF_MEAN_SEQUENCES && rf_loss_ntp_tokens(t, r)
-	                         ? 1.0 / (double)rf_loss_ntp_tokens(t, r)
-	                         : 1;
+	job->ntp_share =
+		t->mean == RF_MEAN_SEQUENCES && ntp_tokens(t, r) ? 1.0 / (double)ntp_tokens(t, r) : 1;
 	job->w.ntp *= job->ntp_share;
 }
 
@@ -339,16 +410,19 @@ enum rf_code rf_loss_alloc(struct rf_loss *job, const struct rf_record *const *m
 	}
 	job->list = malloc(host * sizeof *job->list);
 	job->f32 = malloc(host * sizeof *job->f32);
-	return job->list && job->f32 ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
+	job->values = malloc(host * sizeof *job->values);
+	return job->list && job->f32 && job->values ? RF_OK
+	                                            : rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
 }
 
 void rf_loss_free(struct rf_loss *job)
 {
 	free(job->list);
 	free(job->f32);
+	free(job->values);
 }
 
-bool rf_loss_counts(const struct rf_loss *job) { return job->c || has_ntp_loss(job); }
+bool rf_loss_any(const struct rf_loss *job) { return job->c || has_ntp_loss(job); }
 
 void rf_loss_forward(struct rf_loss *job, rf_f32 entropy)
 {

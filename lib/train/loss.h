@@ -19,14 +19,13 @@ struct rf_loss {
 	struct rf_weights w;       /* of the losses of its tokens */
 	double ntp_share;          /* weight of the record in L_NTP, up to a factor of the mini-batch */
 	struct rf_share *share;    /* the record's share of the figures */
-	/* host memory for what is uploaded and downloaded */
+	/* host memory for what is uploaded, and for what is downloaded */
 	int32_t *list;
-	float *f32;
+	float *f32, *values;
 };
 
-/* Returns how many tokens of a record count in L_NTP, and in L_positions. */
-uint64_t rf_loss_ntp_tokens(const struct rf_train *t, const struct rf_record *r);
-uint64_t rf_loss_position_tokens(const struct rf_train *t, const struct rf_record *r);
+/* Counts the tokens of a record that count in each loss, whatever its coefficient, and the terms of L_RL. */
+struct rf_counts rf_loss_counts(const struct rf_train *t, const struct rf_record *r);
 
 /* Allocates host memory for the largest of these records.  rf_loss_free() frees it, also after an error. */
 enum rf_code rf_loss_alloc(struct rf_loss *job, const struct rf_record *const *mini, int n, struct rf_err *e);
@@ -36,7 +35,7 @@ void rf_loss_free(struct rf_loss *job);
 void rf_loss_begin(struct rf_loss *job, const struct rf_record *r, struct rf_share *share,
                    const struct rf_weights *w);
 /* Returns whether a token of the record counts in a loss. */
-bool rf_loss_counts(const struct rf_loss *job);
+bool rf_loss_any(const struct rf_loss *job);
 
 /* Adds the gradient of the record to the model's gradient.  Errors: RF_ENUMERIC: a log-probability is not
  * finite. */

@@ -26,7 +26,7 @@ void rf_step_options(struct rf_step *s, struct rf_opts *opts)
 	rf_opts_remove(&rollouts, "score seed draw-step");
 	rf_reward_options(&s->reward, &reward);
 	rf_opts_remove(&reward, "seed draw-step");
-	rf_advantage_options(&s->advantage, &group);
+	rf_advantage_options(&s->train->advantage, &group);
 	from = rf_opts_find(&group, "advantage");
 	from->arg = RF_STEP_FROM_WORDS;
 	from->help = "compute advantages from rewards of rollouts or tokens";
@@ -42,9 +42,8 @@ enum rf_code rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *c
 	command->ask.n = s->rollouts.n;
 	command->ask.k = s->rollouts.k;
 	s->select.k = s->rollouts.k;
-	s->train->advantage = s->advantage;
 	s->select.seed = s->reward.seed = s->rollouts.seed;
-	if (s->advantage.from == RF_FROM_TOKEN && !s->reward.per_token && !command->ask.command)
+	if (s->train->advantage.from == RF_FROM_TOKEN && !s->reward.per_token && !command->ask.command)
 		return rf_fail(e, RF_EUSAGE, "--advantage token requires --per-token or --exec");
 	return rf_reward_check(&s->reward, e);
 }
@@ -93,20 +92,25 @@ struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w, struct rf_use ba
 
 void rf_step_totals(const struct rf_step *s, struct rf_record *const *r, int n, struct rf_totals *own)
 {
-	const uint64_t each = (uint64_t)s->select.chunks * (uint64_t)s->rollouts.n * (uint64_t)s->rollouts.k;
+	const uint64_t each = (uint64_t)s->select.chunks * (uint64_t)s->rollouts.n;
+	uint64_t rollouts = 0;
 
 	rf_train_totals(s->train, r, n, own);
-	own->rl_tokens = 0;
 	for (int i = 0; i < n && s->train->rl_coef != 0; i++)
-		own->rl_tokens += r[i]->T >= rf_select_least(&s->select) ? each : 0;
+		rollouts += r[i]->T >= rf_select_least(&s->select) ? each : 0;
+	own->rl_tokens = rollouts * (uint64_t)s->rollouts.k;
+	own->rl_terms = rf_policy_terms(&s->train->policy, rollouts, own->rl_tokens, s->rollouts.k);
 }
 
 enum rf_code rf_step_begin(struct rf_step *s, int64_t step, const struct rf_totals *all, struct rf_err *e)
 {
 	s->select.draw_step = s->rollouts.draw_step = s->reward.draw_step =
 		(int)rf_draw_step(s->draw_step, step);
-	/* if rollouts may end early, their number of tokens is not known before they are drawn */
-	return all && !s->rollouts.eos ? rf_train_ahead(s->train, all, e) : RF_OK;
+	/* if rollouts may end early or be dropped, the number of tokens that count is not known before they
+	 * are drawn */
+	const bool known = !s->rollouts.eos && s->train->advantage.zero_spread == RF_ZERO_SPREAD_KEEP;
+
+	return all && known ? rf_train_ahead(s->train, all, e) : RF_OK;
 }
 
 /* ---- one record ---------------------------------------------------------------------------- */
@@ -136,7 +140,9 @@ enum rf_code rf_step_select(struct rf_step *s, struct rf_record *r, struct rf_er
 
 enum rf_code rf_step_rollout(struct rf_step *s, struct rf_record *r, struct rf_err *e)
 {
-	return rf_rollout_go_on(&s->rollouts, r, e);
+	enum rf_code rc = rf_rollout_go_on(&s->rollouts, r, e);
+
+	return rc == RF_OK && s->reference ? rf_reference_record(s->reference, r, e) : rc;
 }
 
 enum rf_code rf_step_reward(struct rf_step *s, struct rf_record *r, struct rf_err *e)
@@ -152,7 +158,7 @@ enum rf_code rf_step_reward(struct rf_step *s, struct rf_record *r, struct rf_er
 enum rf_code rf_step_advantage(struct rf_step *s, struct rf_record *r, struct rf_err *e)
 {
 	s->groups = (struct rf_group_stats){ 0, 0 };
-	return rf_advantage_record(&s->advantage, r, &s->groups, e);
+	return rf_advantage_record(&s->train->advantage, r, &s->groups, e);
 }
 
 enum rf_code rf_step_gradient(struct rf_step *s, struct rf_record *r, struct rf_err *e)

@@ -18,6 +18,7 @@
 
 #include "refine/advantage.h"
 #include "refine/entropy.h"
+#include "refine/reference.h"
 #include "refine/reward.h"
 #include "refine/reward_exec.h"
 #include "refine/rollout.h"
@@ -31,7 +32,7 @@ struct rf_step {
 	struct rf_select select;
 	struct rf_rollout_settings rollouts;
 	struct rf_reward_settings reward;
-	struct rf_advantage advantage;
+	struct rf_reference *reference; /* scores the rollouts, too; NULL: there is no reference model */
 	/* now */
 	struct rf_use base;
 	struct rf_entropy entropy;

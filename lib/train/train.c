@@ -100,6 +100,10 @@ enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r,
 		               "the rollouts have no log-probabilities (rf-rollout --score writes them)");
 	if (!r->advantage && !r->advantage_per_token)
 		return rf_fail(e, RF_EDATA, "the rollouts have no advantages");
+	if (t->policy.kl_coef != 0 && !o->logp_ref)
+		return rf_fail(e, RF_EDATA,
+		               "the rollouts have no log-probabilities of a reference model, which --kl-coef "
+		               "needs (rf-rollout --score --as ref -m CHECKPOINT writes them)");
 	return RF_OK;
 }
 

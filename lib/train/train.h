@@ -3,7 +3,7 @@
  *
  *     L = rl_coef L_RL + ntp_coef L_NTP + position_coef L_positions
  *
- *     L_RL         mean over all rollout tokens (policy.h)
+ *     L_RL         mean over all rollout tokens, or another mean over them (policy.h)
  *     L_NTP        mean of -log p(x[t+1] | x[0..t])
  *     L_positions  the same mean over the k tokens x[s] .. x[s+k-1] of the text at each position s; a token
  *                  counts once for each of its positions.  Its gradient is that of L_RL for rollouts that
@@ -65,7 +65,9 @@ struct rf_train_place {
 	rf_f32 first, dfirst;    /* (c, d): rows s-1 and their gradient */
 	rf_f32 rows, drows;      /* (k c n, d) */
 	rf_f32 rl_coef, rl_logp; /* (k c n) */
-	rf_i32 rl_target, from;  /* (k c n), (k c n + 2 c): lists of rows */
+	/* (k c n): entropies of the rows, and the coefficients of their gradient; NULL: no entropy bonus */
+	rf_f32 rl_entropy, rl_entropy_coef;
+	rf_i32 rl_target, from; /* (k c n), (k c n + 2 c): lists of rows */
 };
 
 /* Returns the number of partial sums in a dot product of n numbers. */
@@ -113,7 +115,7 @@ struct rf_train {
 	enum rf_loss_tokens loss;
 	enum rf_loss_mean mean;
 	struct rf_policy policy;
-	struct rf_advantage advantage; /* how advantages were computed, for the figures */
+	struct rf_advantage advantage; /* how advantages are computed */
 	bool log_gradients;
 	/* settings: memory and ranks */
 	enum rf_recompute recompute;
@@ -129,7 +131,7 @@ struct rf_train {
 #define RF_TRAIN_DEFAULTS \
 	{ \
 		.ranks = &rf_ranks_alone, .rl_coef = 0.2, .ntp_coef = 1, .policy = RF_POLICY_DEFAULTS, \
-		.adamw = RF_ADAMW_DEFAULTS \
+		.advantage = RF_ADVANTAGE_DEFAULTS, .adamw = RF_ADAMW_DEFAULTS \
 	}
 
 /* --lr --betas --adam-eps --weight-decay --grad-clip --train --lr-schedule --warmup --total-steps

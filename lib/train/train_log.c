@@ -22,6 +22,8 @@ enum rf_code rf_train_log(struct rf_trainer *t, const struct rf_train_stats *st,
                           struct rf_err *e)
 {
 	const bool ntp = st->ntp_tokens && !outer, apart = t->train.log_gradients && !outer;
+	const struct rf_policy *policy = &t->train.policy;
+	const double baseline = t->train.advantage.running;
 	const struct figure rewards[] = {
 		{ "records", st->records, true },
 		{ "tokens", (double)st->tokens, true },
@@ -43,6 +45,12 @@ enum rf_code rf_train_log(struct rf_trainer *t, const struct rf_train_stats *st,
 		{ "actor/sft_loss", st->loss_ntp, st->ntp_tokens && outer },
 		{ "actor/pg_clipfrac_ttt", st->clip_fraction, st->rl_tokens },
 		{ "actor/pg_clipfrac_lower_ttt", st->dual_fraction, st->rl_tokens },
+		{ "clip_ratio/low_mean", st->clip_fraction - st->high_fraction, st->rl_tokens },
+		{ "clip_ratio/high_mean", st->high_fraction, st->rl_tokens },
+		{ "actor/kl_loss", st->kl_ref, st->rl_tokens && policy->kl_coef != 0 },
+		{ "actor/kl_coef", policy->kl_coef, st->rl_tokens && policy->kl_coef != 0 },
+		{ "actor/entropy_loss", st->rl_entropy, st->rl_tokens && policy->entropy_coef != 0 },
+		{ "reward/baseline", baseline, st->rollouts && !isnan(baseline) },
 		{ "actor/ppo_kl_ttt", st->kl, st->rl_tokens },
 		{ "actor/kl3_ttt", st->kl3, st->rl_tokens },
 		{ "actor/ratio_max", st->ratio_max, st->rl_tokens },

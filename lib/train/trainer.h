@@ -48,6 +48,9 @@ struct rf_trainer_batch {
 	int older;                    /* the largest number of commits by which rollouts are too old */
 	uint64_t trained_on;          /* a hash of the records that were trained on */
 	struct rf_group_stats groups; /* of the mini-batch */
+	/* the sum and the number of the rewards of all ranks, for --baseline running */
+	double rewards;
+	uint64_t rewarded;
 	int mini_batches, skipped, taught_nothing; /* all; gradient not finite; nothing to learn from */
 };
 
@@ -124,7 +127,7 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opts *opts);
 /* --ntp-coef --loss --mean --outer --allow-empty */
 void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opts *opts);
 
-/* --rl-coef --clip --dual-clip --need-rollouts --log-gradients */
+/* --rl-coef --need-rollouts --log-gradients, and those of rf_policy_options() */
 void rf_trainer_policy_options(struct rf_trainer *t, struct rf_opts *opts);
 /* --position-coef --length; lets --loss of the other table be "positions", too */
 void rf_trainer_position_options(struct rf_trainer *t, struct rf_opts *loss, struct rf_opts *opts);

@@ -39,6 +39,8 @@ static void reset_batch(struct rf_trainer *t)
 	b->records = b->all_records = b->all_joined = b->all_rollouts = b->all_positions = 0;
 	b->trained_on = 0;
 	b->mini_batches = b->skipped = b->taught_nothing = 0;
+	b->rewards = 0;
+	b->rewarded = 0;
 }
 
 enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
@@ -98,7 +100,7 @@ struct batch_counts {
 	uint64_t records, joined;     /* records of the stream so far; those of them with a response */
 	uint64_t groups, spread_free; /* as in struct rf_group_stats */
 };
-_Static_assert(sizeof(struct batch_counts) == 10 * sizeof(uint64_t), "only numbers of 8 bytes");
+_Static_assert(sizeof(struct batch_counts) == 11 * sizeof(uint64_t), "only numbers of 8 bytes");
 
 /* Counts the records of all ranks that wait for the same optimizer step. */
 static enum rf_code count_batch(struct rf_trainer *t, const struct rf_train *train,
@@ -262,6 +264,10 @@ static enum rf_code optimize_records(struct rf_trainer *t, struct rf_train *trai
 		rf_meter_step(t->train.meter, st.ntp_tokens && !outer ? st.loss_ntp : NAN,
 		              st.rl_tokens ? st.loss_rl : NAN);
 	b->mini_batches++;
+	if (!outer) {
+		b->rewards += st.reward * (double)st.rollouts;
+		b->rewarded += st.rollouts;
+	}
 	*last = XXH64(&st.grad_norm, sizeof st.grad_norm, *last);
 	*last = XXH64(&st.weights_square, sizeof st.weights_square, *last);
 	hash_records(t, &st);
@@ -369,6 +375,15 @@ static enum rf_code check_records(const struct rf_trainer *t, struct rf_err *e)
 	return RF_OK;
 }
 
+/* Moves the running baseline past the batch. */
+static void move_baseline(struct rf_trainer *t)
+{
+	struct rf_advantage *a = &t->train.advantage;
+
+	if (a->baseline == RF_BASELINE_RUNNING && t->current.rewarded)
+		a->running = rf_advantage_next(a, t->current.rewards / (double)t->current.rewarded);
+}
+
 enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 {
 	const struct rf_trainer_batch *b = &t->current;
@@ -392,6 +407,8 @@ enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 		rc = rf_fail(e, RF_EDATA,
 		             "none of the batch's %llu records has positions (rf-select writes them)",
 		             (unsigned long long)b->all_records);
+	if (rc == RF_OK)
+		move_baseline(t);
 	return rc == RF_OK && t->outer && b->all_records ? optimize_responses(t, e) : rc;
 }
 

@@ -31,6 +31,8 @@ static enum rf_code open_run(struct rf_trainer *t, struct rf_err *e)
 		return rc;
 	t->open.step = at->step;
 	t->open.updates = at->updates;
+	if (at->has_reward_mean && t->train.advantage.baseline == RF_BASELINE_RUNNING)
+		t->train.advantage.running = at->reward_mean;
 	if (t->at > at->parent && at->step > t->at)
 		return rf_fail(e, RF_EDATA,
 		               "%s went from step %lld to step %lld: --at %d is not one of its steps, so "

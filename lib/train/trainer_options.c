@@ -66,11 +66,6 @@ void rf_trainer_policy_options(struct rf_trainer *t, struct rf_opts *opts)
 	const struct rf_opt table[] = {
 		OPT_REAL("rl-coef", &train->rl_coef, 0, 1e6, "c", "weight of the policy loss",
 		         .noted = RF_OPT_RESULT),
-		OPT_REAL("clip", &train->policy.clip, 0, 1, "eps",
-		         "clip the probability ratio to [1 - eps, 1 + eps]", .noted = RF_OPT_RESULT),
-		OPT_REAL("dual-clip", &train->policy.dual_clip, 1, 1e6, "c",
-		         "where the advantage A is negative, the loss is at most -A c",
-		         .noted = RF_OPT_RESULT),
 		OPT_FLAG("need-rollouts", &t->need_rollouts, "fail if no record of a batch has rollouts"),
 		OPT_FLAG("log-gradients", &train->log_gradients,
 		         "log norms and cosine of both losses' gradients; takes twice as long"),
@@ -78,6 +73,7 @@ void rf_trainer_policy_options(struct rf_trainer *t, struct rf_opts *opts)
 	};
 
 	rf_opts_add(opts, table);
+	rf_policy_options(&train->policy, opts);
 }
 
 void rf_trainer_position_options(struct rf_trainer *t, struct rf_opts *loss, struct rf_opts *opts)

@@ -455,7 +455,7 @@ static void step_once(const struct size *x, double part[STAGES])
 			part[k] += rf_now() - t;
 		}
 	for (int i = 0; i < x->n; i++)
-		must(rf_advantage_record(&fused.advantage, batch[i], NULL, &e));
+		must(rf_advantage_record(&training.advantage, batch[i], NULL, &e));
 	optimize(batch, x, &part[4], &part[5]);
 	free_batch(batch, x->n);
 }

@@ -10,6 +10,9 @@
  *     golden step CASE DIR          compares weights in a checkpoint with step.weight.NAME
  *     golden log CASE FILE KEY...   compares loss.rl and loss.ntp of a log's first line, and step.grad_norm
  *                                     of the first lines
+ *     golden variant CASE NAME GRADIENT LOG STREAM
+ *                                     compares a variant of the policy loss: all gradients with NAME.WEIGHT,
+ *                                     the log's first line with NAME.loss, and the stream's advantages
  *     golden adamw CASE             compares the optimizer, on the case's gradients, with double precision
  *     golden change A B FROM        compares the changes of two checkpoints since a third: their difference
  *                                     over their norm
@@ -289,6 +292,64 @@ static void compare_log(const char *path, char **keys)
 	ok(lines > 0, "%s has lines", path);
 }
 
+/* ---- variants of the policy loss ------------------------------------------------------------ */
+
+/* Compares the first line of a log with the means of l, of the divergence and of the entropy.  The terms of
+ * each mean may cancel, so the difference is divided by the largest advantage, or by 1. */
+static void compare_losses(const char *variant, const char *path, double top)
+{
+	static const char *const keys[] = { "loss/rl", "actor/kl_loss", "actor/entropy_loss" };
+	json_t *line;
+	char name[100];
+	FILE *f = fopen(path, "r");
+	size_t n;
+	float *expect;
+
+	snprintf(name, sizeof name, "%s.loss", variant);
+	expect = read_f32(&want, name, &n);
+	line = f ? json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+	for (size_t i = 0; i < 3 && n == 4; i++) {
+		const double have = json_number_value(json_object_get(line, keys[i])),
+			     off = fabs(have - (double)expect[i]) / fmax(1, i ? 0 : top);
+
+		ok(off <= 5e-7, "%s %s %.1e", variant, keys[i], off);
+	}
+	ok(line && n == 4, "%s has a line", path);
+}
+
+static void compare_variant(const char *variant, const char *gradient, const char *log, const char *stream)
+{
+	struct rf_tensors have;
+	struct rf_record *r;
+	struct rf_in *in;
+	char name[200];
+	double top = 0, worst = 0;
+	size_t n, m;
+
+	must(rf_tensors_open(&have, gradient, &err));
+	ok(have.n > 20, "%s: %d gradients", variant, have.n);
+	for (int i = 0; i < have.n; i++) {
+		float *x = read_f32(&have, have.t[i].name, &n);
+
+		snprintf(name, sizeof name, "%s.%s", variant, have.t[i].name);
+		compare_with_case(name, x, n, gradient_limit);
+		free(x);
+	}
+	must(rf_in_open(&in, stream, 0, &err));
+	while (rf_next(in, &r, &err) == RF_OK) {
+		const float *A = value(r, "advantage", &n);
+		float *expect;
+
+		snprintf(name, sizeof name, "%s.advantage.%llu", variant, (unsigned long long)r->id);
+		expect = read_f32(&want, name, &m);
+		ok(A && n == m, "%s has %zu numbers", name, m);
+		worst = fmax(worst, A && n == m ? difference(A, expect, n) : NAN);
+		top = fmax(top, largest(expect, m));
+	}
+	ok(worst <= 1e-6 * top, "%s.advantage %.1e", variant, worst / top);
+	compare_losses(variant, log, top);
+}
+
 /* ---- the optimizer ------------------------------------------------------------------------- */
 
 /* Makes two steps with the gradient 0.2 grad_rl + grad_ntp, and a third one with a gradient that is so much
@@ -404,6 +465,8 @@ int main(int argc, char **argv)
 		compare_step(argv[3], argv[2]);
 	else if (!strcmp(argv[1], "log") && argc > 4)
 		compare_log(argv[3], argv + 4);
+	else if (!strcmp(argv[1], "variant") && argc == 7)
+		compare_variant(argv[3], argv[4], argv[5], argv[6]);
 	else if (!strcmp(argv[1], "adamw") && argc == 3)
 		compare_adamw(argv[2]);
 	else

@@ -9,7 +9,6 @@
 #include "base/rng.h"
 #include "refine/advantage.h"
 #include "train/figures.h"
-#include "refine/policy.h"
 #include "refine/reward.h"
 #include "refine/select.h"
 #include "unit/tap.h"
@@ -650,59 +649,7 @@ static void test_groups(void)
 	   "advantage: --allow-single gives A = R");
 }
 
-/* ---- the policy loss ----------------------------------------------------------------------- */
-
-static void test_policy(void)
-{
-	const struct rf_policy p = RF_POLICY_DEFAULTS;
-	const double advantages[] = { -2, -0.7, -1e-3, 0, 1e-3, 0.7, 2 }, h = 1e-6;
-	double worst = 0, other = 0;
-	int cut = 0, dual = 0, clamped = 0;
-
-	for (int x = -230; x <= 230; x++)
-		for (size_t i = 0; i < sizeof advantages / sizeof *advantages; i++)
-			for (int b = 0; b < 2; b++) {
-				/* 0.0037 avoids the kinks at ln 0.8, ln 1.2, ln 3 and 20, which have no
-				   derivative */
-				double A = advantages[i], old = b ? -3.1 : -0.2, lr = 0.1 * x + 0.0037, r, l;
-				struct rf_policy_token t = rf_policy_token(&p, old + lr, old, A);
-				double up = rf_policy_token(&p, old + lr + h, old, A).loss,
-				       down = rf_policy_token(&p, old + lr - h, old, A).loss;
-
-				worst = fmax(worst,
-				             fabs((up - down) / (2 * h) - t.dlogp) / fmax(1, fabs(t.dlogp)));
-				/* the same loss, by cases */
-				r = exp(fmin(fmax(lr, -20), 20));
-				l = A >= 0 ? -A * fmin(r, 1.2) : -A * fmin(fmax(r, 0.8), 3);
-				other = fmax(other, fabs(t.loss - l) / fmax(1, fabs(l)));
-				cut += t.clipped;
-				dual += t.dual;
-				clamped += t.clamped;
-			}
-	ok(worst < 1e-7, "policy: the derivative equals finite differences, off by %.1e", worst);
-	ok(other < 1e-12, "policy: the loss equals its formula by cases, off by %.1e", other);
-	ok(cut > 100 && dual > 100 && clamped > 100,
-	   "policy: the grid has clips %d, dual clips %d, clamps %d", cut, dual, clamped);
-
-	struct rf_policy_token t = rf_policy_token(&p, 1e3, -1e3, 1);
-	ok(t.clamped && t.ratio == exp(20) && t.loss == -1.2 && t.dlogp == 0,
-	   "policy: log-ratios of 2000 are clamped, the loss is finite");
-	t = rf_policy_token(&p, -1e3, 1e3, -1);
-	ok(t.clamped && t.ratio == exp(-20) && t.loss == 0.8 && t.dlogp == 0 && t.clipped,
-	   "policy: log-ratios of -2000 are clamped, the loss is finite");
-	t = rf_policy_token(&p, -21, -0.5, 1);
-	ok(t.clamped && t.dlogp == 0 && t.loss == -exp(-20), "policy: a clamped ratio has no gradient");
-	t = rf_policy_token(&p, -20, -0.5, 1);
-	ok(!t.clamped && t.dlogp == -exp(-19.5),
-	   "policy: a ratio inside the bounds has a gradient, however small");
-	t = rf_policy_token(&p, -1, -1, 0.5);
-	ok(t.ratio == 1 && t.loss == -0.5 && t.dlogp == -0.5 && !t.clipped && !t.dual && !t.clamped,
-	   "policy: ratio 1 is the plain gradient");
-	t = rf_policy_token(&p, -1, -5, 0);
-	ok(t.loss == 0 && t.dlogp == 0, "policy: an advantage of 0 gives no gradient");
-	ok(isnan(rf_policy_token(&p, NAN, -1, 1).loss) && isnan(rf_policy_token(&p, -1, -1, NAN).loss),
-	   "policy: a NaN stays a NaN");
-}
+/* ---- figures ------------------------------------------------------------------------------- */
 
 static void test_names_of_figures(void)
 {
@@ -770,7 +717,6 @@ int main(int argc, char *argv[])
 	test_cosine();
 	test_rewards();
 	test_groups();
-	test_policy();
 	test_names_of_figures();
 	return tap_end();
 }

@@ -618,13 +618,34 @@ enum { OWN = sizeof own / sizeof *own };
 
 /* ---- finite differences -------------------------------------------------------------------- */
 
+/* Policy losses whose gradient is their derivative: each model is tested with one of them. */
+static const struct rf_policy policies[] = {
+	RF_POLICY_DEFAULTS,
+	{ .clip = 0.2,
+	  .clip_high = 0.5,
+	  .dual_clip = 3,
+	  .kl_coef = 0.5,
+	  .kl = RF_KL_K3,
+	  .entropy_coef = 0.4 },
+	{ .ratio = RF_RATIO_SEQUENCE, .clip = 0.2, .clip_high = NAN, .dual_clip = 3, .entropy_coef = -0.7 },
+	{ .mean = RF_RL_MEAN_ROLLOUTS,
+	  .clip = 0.2,
+	  .clip_high = NAN,
+	  .dual_clip = 3,
+	  .kl_coef = 0.3,
+	  .kl = RF_KL_K2 },
+};
+enum { POLICIES = sizeof policies / sizeof *policies };
+
 /* Computes the gradient of a batch.  Returns the weighted sum of both losses. */
 static double both_losses(struct rf_train *t, struct rf_record *const *batch, int n)
 {
+	const struct rf_policy *p = &t->policy;
 	struct rf_train_stats st;
 
 	must(rf_train_gradient(t, batch, n, NULL, &st, &err));
-	return t->rl_coef * st.loss_rl + t->ntp_coef * st.loss_ntp;
+	return t->rl_coef * (st.loss_rl + p->kl_coef * st.kl_ref - p->entropy_coef * st.rl_entropy) +
+	       t->ntp_coef * st.loss_ntp;
 }
 
 /* Returns the loss after a step of length `step` in the direction `way` of one tensor. */
@@ -658,6 +679,7 @@ static void make_record(struct rf_record *r, uint64_t id, int length, int c, int
 	r->rollout = (struct rf_rollout){ .temperature = 0.8, .n = n, .k = k };
 	r->rollout.tokens = room((size_t)(c * n * k), 4);
 	r->rollout.logp = room((size_t)(c * n * k), 4);
+	r->rollout.logp_ref = room((size_t)(c * n * k), 4);
 	r->advantage = room((size_t)(c * n), 4);
 	for (int i = 0; i < c; i++)
 		r->positions[i] = i ? 1 + (int)((length - k) * uniform()) : 1;
@@ -668,7 +690,7 @@ static void make_record(struct rf_record *r, uint64_t id, int length, int c, int
 }
 
 /* Sets the old log-probabilities to those of the tree plus noise, so that ratios are between the kinks of
- * the loss. */
+ * the loss, and those of the reference to other values. */
 static void set_old(struct rf_record *r)
 {
 	size_t nb = (size_t)(r->c * r->rollout.n), k = (size_t)r->rollout.k, d = (size_t)ckpt.cfg.d;
@@ -699,6 +721,8 @@ static void set_old(struct rf_record *r)
 	for (size_t b = 0; b < nb; b++)
 		for (size_t j = 0; j < k; j++)
 			r->rollout.logp[b * k + j] = logp[j * nb + b] + noise(0.05);
+	for (size_t i = 0; i < nb * k; i++)
+		r->rollout.logp_ref[i] = r->rollout.logp[i] + noise(0.5);
 	rf_tree_free(t);
 	engine.dev.ops->release(&engine.dev, device);
 	engine.dev.ops->release(&engine.dev, logp_device);
@@ -716,6 +740,7 @@ static void free_record(struct rf_record *r)
 	free(r->positions);
 	free(r->rollout.tokens);
 	free(r->rollout.logp);
+	free(r->rollout.logp_ref);
 	free(r->advantage);
 }
 
@@ -737,6 +762,7 @@ static void check_slope(const char *name, const char *options, const struct rf_m
 	t.work = &work;
 	rf_work_init(&work, &engine, rf_train_use(&t));
 	t.rl_coef = 0.7;
+	t.policy = policies[(from + from / 4) % POLICIES];
 	make_record(&r[0], 5, 70, 3, 2, 3);
 	make_record(&r[1], 3, 9, 0, 0, 0);
 	make_record(&r[2], 9, 12, 2, 1, 1);
