@@ -8,8 +8,9 @@
 #     make -f pipelines/midtrain.mk RUN=runs/c ... SELECT='python3 pipelines/examples/my_selection.py'
 #     make -f pipelines/midtrain.mk RUN=runs/d ... REWARD='python3 pipelines/examples/my_reward.py'
 #     make -f pipelines/midtrain.mk RUN=runs/e ... N=8
-#     make -f pipelines/midtrain.mk RUN=runs/f ... METHOD=ntp
-#     make -f pipelines/midtrain.mk RUN=runs/g ... FUSED=1
+#     make -f pipelines/midtrain.mk RUN=runs/f ... TRAIN='rf-grpo $(OPTIM) --objective cispo'
+#     make -f pipelines/midtrain.mk RUN=runs/g ... METHOD=ntp
+#     make -f pipelines/midtrain.mk RUN=runs/h ... FUSED=1
 #
 # METHOD=ntp is the baseline, which trains on next tokens only. FUSED=1 trains with one program, rf-step, in
 # two thirds of the time, with the same bytes.
@@ -29,6 +30,8 @@
 #                             baseline has a quarter of its steps
 #                             For refine the word has no effect, so a script may give it for all methods
 #     ENTROPY, SELECT, ROLLOUT, REWARD, TRAIN   the stages, in the order of the pipe
+#     REFERENCE   a checkpoint whose log-probabilities of the rollouts are added to the stream after ROLLOUT,
+#                 for TRAIN='rf-grpo $(OPTIM) --kl-coef 0.04'
 #     K=5, N=1    tokens of a rollout, and rollouts at each position, in the default commands of SELECT and
 #                 ROLLOUT
 #     EVAL_REWARD, EVAL_SELECT, EVAL_ROLLOUT
@@ -56,6 +59,7 @@ N       = 1
 ENTROPY = rf-entropy
 SELECT  = rf-select -k $(call arg,K)
 ROLLOUT = rf-rollout -k $(call arg,K) -n $(call arg,N)
+REFERENCE =
 REWARD  = rf-reward --kind cosine
 TRAIN   = $(if $(only),rf-grpo $(OPTIM),rf-ntp $(OPTIM)$(one_step))
 
@@ -83,5 +87,6 @@ EVAL_ROLLOUT = rf-rollout -k $(call arg,K) -n $(call arg,N) --draw-step 0
 NUMBERS += K N
 STAGES  += ENTROPY SELECT ROLLOUT REWARD TRAIN $(if $(EVAL),EVAL_REWARD EVAL_SELECT EVAL_ROLLOUT)
 rollouts = $(call model_stage,$(ENTROPY))$(call select_stage,$(SELECT))$(call \
-           model_stage,$(ROLLOUT))$(call reward_stage,$(REWARD))
+           model_stage,$(ROLLOUT))$(scored)$(call reward_stage,$(REWARD))
+scored   = $(if $(REFERENCE), | rf-rollout --score --as ref -m $(call arg,REFERENCE) $$COMPUTE)
 LINE     = $(next_batch)$(call one_program,$(adapt)$(call trainer,$(TRAIN)))

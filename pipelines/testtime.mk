@@ -62,7 +62,7 @@ train_refine = rf-grpo $(OPTIM) --rl-coef $(call arg,RL_COEF)
 train_ntp    = rf-ntp $(OPTIM)$(one_step)
 prompts      = $(next_batch) --part prompt
 answer       = $(next_batch) | $(GENERATE) -m $(1) $$COMPUTE -o "$$OUTPUT"
-adapts       = $(prompts)$(if $(FUSED), | rf-step $(fused) --batch 0,$(adapt) | $(TRAIN))
+adapts       = $(prompts)$(if $(FUSED), | rf-step $(fused)$(reference) --batch 0,$(adapt) | $(TRAIN))
 reset        = rm -rf "$$RUN"/.adapted.tmp-* && $(adapts) -m "$$STEP" $$COMPUTE \
                $(call trainer_options,$(TRAIN)) \
                --weights-out "$$RUN/adapted" && \

@@ -179,14 +179,15 @@ trains       = $(call fill,$(1)) -m "$$RUN" $$COMPUTE $(call trainer_options,$(1
 trainer_options = $(if $(filter rf-grpo,$(call program,$(1))),$$TRAIN_OPTIONS)
 # rf-grpo writes the stream that is kept, with advantages; for another trainer its input is kept.
 kept         = if [ "$$STREAM" ]; then rf-cat -o "$$STREAM" && rf-cat "$$STREAM"; else cat; fi
-# one_program STAGES: with FUSED the program that replaces these stages, from ENTROPY to TRAIN.  fused: its
-# options.
-one_program  = $(if $(FUSED), | $(call fill,rf-step $(fused)) -m "$$RUN" $$COMPUTE \
+# one_program STAGES: with FUSED the program that replaces these stages, from ENTROPY to TRAIN.  fused,
+# reference: its options.
+one_program  = $(if $(FUSED), | $(call fill,rf-step $(fused))$(reference) -m "$$RUN" $$COMPUTE \
                $(call trainer_options,$(TRAIN)) $$KEEP_OPTIONS --at $$AT --batch $$SIZE $$RANKS \
                --commit-every "$$COMMIT_EVERY" --log "$$RUN/log.jsonl" $${STREAM:+-o "$$STREAM"},$(1))
 fused        = $(eval fused := $$(call printed_or_why,$$(shell PATH=$$(call quote,$$(PATH)) $(LIB)fused.sh \
                METHOD=$$(METHOD) $$(call values,KEEP REWARD_OPTIONS TRAIN) \
                $$(call values,$$(filter-out $$(UNUSED),ENTROPY SELECT ROLLOUT REWARD)))))$(fused)
+reference    = $(if $(REFERENCE), --reference $(call arg,REFERENCE))
 trainer      = $(if $(filter rf-grpo,$(call program,$(1))), | $(trains) $${STREAM:+-o "$$STREAM"}, \
                | $(kept) | $(trains))
 

@@ -235,3 +235,28 @@ records() {
 		same_run_and_log a b || { echo "$how"; return 1; }
 	done
 }
+
+@test "FUSED: mid-training with other losses ends with the same bytes as five programs, with REFERENCE, too" {
+	while read -r n words; do
+		# shellcheck disable=SC2086
+		set -- N=$n TRAIN="rf-grpo \$(OPTIM) ${words% REFERENCE}" BATCHES=2
+		[[ $words != *REFERENCE ]] || set -- "$@" REFERENCE="$P/want"
+		rm -rf a b
+		midtrain RUN=a "$@" FUSED=1
+		midtrain RUN=b "$@" KEEP=1
+		same_run_and_log a b || { echo "$words"; false; }
+	done <<-'END'
+		4 --ratio sequence --rl-mean rollouts --clip-high 0.3 --baseline loo
+		4 --objective cispo --rl-mean constant --entropy-coef 0.01 --zero-spread drop
+		2 --baseline running --kl-coef 0.1 REFERENCE
+	END
+	[ "$(jq -s 'all(.[]; has("actor/kl_loss"))' a/log.jsonl)" = true ]
+	rf-dump --head b/streams/step-000000.rf | grep -q 'rf-rollout.*ref'
+	rf-dump --json b/streams/step-000000.rf | jq -se 'map(select(.type == "seq")) |
+		length == 6 and all(.[]; .body.rollout | has("logp_ref"))'
+	# without the reference, nothing is trained
+	run ! midtrain RUN=c N=2 TRAIN='rf-grpo $(OPTIM) --kl-coef 0.1' BATCHES=1
+	[[ "$output" == *'rf-rollout --score --as ref -m CHECKPOINT writes them'* ]]
+	run ! midtrain RUN=d N=2 TRAIN='rf-grpo $(OPTIM) --kl-coef 0.1' BATCHES=1 FUSED=1
+	[[ "$output" == *'--kl-coef requires --reference'* ]]
+}
