@@ -307,6 +307,51 @@ sums() {
 		END { printf "%.3f", t["exact"] / t["plain"] }' sums.out)" '<= 1.04' ''
 }
 
+# Times an optimizer step with each variant of the policy loss, each after one with the default, five times.
+# The shortest time of each counts.  The step is that of rf-grpo only, without rollouts and rewards.  The last
+# row is the pass of the reference model for --kl-coef.
+losses() {
+	local options ratio own plain
+	stages
+	rf-cat --range 0:2 s.rf | rf-rollout -m run -n 4 | rf-reward -o many.rf
+	rf-rollout --score --as ref -m model -o losses.rf many.rf
+	: >losses.out
+	for _ in 1 2 3 4 5; do
+		while read -r options; do
+			for options in '' "$options"; do
+				rm -f losses.jsonl
+				# shellcheck disable=SC2086  # words
+				$train --log losses.jsonl $options losses.rf
+				jq -r --arg how "$options" '"\($how)\t\(.["timing_s/step"])"' losses.jsonl
+			done
+		done >>losses.out <<-'END'
+		--clip-high 0.28
+		--rl-mean rollouts
+		--rl-mean constant --no-std
+		--ratio sequence --rl-mean rollouts
+		--objective cispo
+		--kl-coef 0.1
+		--entropy-coef 0.01
+		--zero-spread drop
+		--baseline loo
+		--baseline running
+		END
+	done
+	while IFS=$'\t' read -r options ratio own plain; do
+		row "rf-grpo $options, step over the default" "$ratio" '<= 1.01' "$own s, $plain s"
+	done < <(awk -F '\t' '
+		!($1 in t) { n++; t[$1] = $2; order[n] = $1 }
+		$2 < t[$1] { t[$1] = $2 }
+		END {
+			for (i = 2; i <= n; i++)
+				printf "%s\t%.4f\t%.3f\t%.3f\n", order[i], t[order[i]] / t[""],
+					t[order[i]], t[""]
+		}' losses.out)
+	row 'rf-rollout --score --as ref, over such a step' "$(ratio \
+		"$(seconds 'rf-rollout --score --as ref -m model -o losses.rf many.rf' 3)" \
+		"$(awk -F '\t' '!$1 && (!t || $2 < t) { t = $2 } END { print t }' losses.out)")" '' ''
+}
+
 loads() {
 	local forward t
 	forward=$(forward s)
@@ -392,7 +437,7 @@ tokens() {
 printf '%s on %s, %s cores, %s\n\n' "$arch" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
 	"$(nproc)" "$(uname -sr)"
 printf '%-62s %10s  %-8s\n' 'what' 'measured' 'must'
-all="passes steps bf16 lengths generate evaluation pipe loads sums peaks streams starts"
+all="passes steps bf16 lengths generate evaluation pipe loads sums losses peaks streams starts"
 all+="${TOKENIZERS:+ tokens}"
 for group in ${ONLY:-$all}; do
 	measure "$group"
