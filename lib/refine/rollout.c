@@ -59,6 +59,12 @@ void rf_rollout_score_options(struct rf_rollout_settings *s, struct rf_opts *opt
 /* Returns whether only log-probabilities of a reference model are computed. */
 static bool for_reference(const struct rf_rollout_settings *s) { return s->score && s->as == RF_AS_REF; }
 
+/* Returns whether the draw may leave out tokens that are not likely. */
+static bool leaves_out(const struct rf_rollout_settings *s)
+{
+	return !s->score && (s->top_p < 1 || s->top_k);
+}
+
 static void place_memory(void *stage, const struct rf_shape *shape, struct rf_arena *a)
 {
 	struct rf_rollout_settings *s = stage;
@@ -70,6 +76,7 @@ static void place_memory(void *stage, const struct rf_shape *shape, struct rf_ar
 	p->first = rf_arena_f32(a, (s->score ? nb * (k + 1) : c) * d);
 	p->h_pred = for_reference(s) ? NULL : rf_arena_f32(a, nb * k * d);
 	p->logp = rf_arena_f32(a, nb * k);
+	p->share = leaves_out(s) ? rf_arena_f32(a, nb * k) : NULL;
 	p->token = rf_arena_i32(a, nb * k);
 	p->from = rf_arena_i32(a, c * (k + 1) + nb);
 	p->to = rf_arena_i32(a, c * (k + 1));
@@ -199,7 +206,7 @@ static void draw_rollouts(const struct job *job, const struct group *x)
 		RF_RUN(&g->dev, sample, .rows = (int)nb, .n = j ? 1 : s->n, .N = c->vocab, .top_k = s->top_k,
 		       .top_p = s->top_p, .banned = s->eos ? 0 : c->eos_count, .banned_ids = at->banned,
 		       .inv_temp = (float)(1 / s->temperature), .z = at->z, .u = at->u, .token = token,
-		       .logp = rf_at(at->logp, to));
+		       .logp = rf_at(at->logp, to), .kept = rf_at(at->share, to));
 		h = rf_tree_decode(s->work->tree, token);
 		RF_RUN(&g->dev, rows, .n = (int)nb, .d = c->d, .from = h, .to = rf_at(at->h_pred, to * d));
 	}
@@ -300,6 +307,8 @@ static void clear_tails(const struct job *job, const struct rf_record *r, struct
 			if (!s->score)
 				out->tokens[b * k + j] = out->tokens[b * k + j - 1];
 			out->logp[b * k + j] = 0;
+			if (!s->score && out->kept)
+				out->kept[b * k + j] = 1;
 			memset(out->h_pred + (b * k + j) * d, 0, d * sizeof *out->h_pred);
 		}
 }
@@ -365,7 +374,7 @@ static enum rf_code download_rollouts(const struct job *job, struct rf_record *r
 		                  .logp_ref = s->score ? r->rollout.logp_ref : NULL,
 		                  .kept = s->score ? r->rollout.kept : NULL };
 	float *logp = malloc(nb * kk * 4), *h = malloc(nb * kk * d * 4),
-	      *kept = malloc((size_t)r->c * (kk + 1) * d * 4);
+	      *kept = malloc((size_t)r->c * (kk + 1) * d * 4), *share = malloc(nb * kk * 4);
 	int32_t *token = malloc(nb * kk * 4);
 	enum rf_code rc = RF_ENOMEM;
 	char why[100];
@@ -374,7 +383,10 @@ static enum rf_code download_rollouts(const struct job *job, struct rf_record *r
 	out.logp = rf_record_alloc(r, nb * kk, 4);
 	out.h_pred = rf_record_alloc(r, nb * kk * d, 4);
 	out.h_gt = rf_record_alloc(r, (size_t)r->c * kk * d, 4);
-	if (!logp || !h || !kept || !token || !out.tokens || !out.logp || !out.h_pred || !out.h_gt) {
+	if (at->share)
+		out.kept = rf_record_alloc(r, nb * kk, 4);
+	if (!logp || !h || !kept || !share || !token || !out.tokens || !out.logp || !out.h_pred ||
+	    !out.h_gt || (at->share && !out.kept)) {
 		rf_fail(e, RF_ENOMEM, "out of memory (the rollouts of a record)");
 		goto done;
 	}
@@ -382,6 +394,8 @@ static enum rf_code download_rollouts(const struct job *job, struct rf_record *r
 	g->dev.ops->download(&g->dev, token, at->token, nb * kk * 4);
 	g->dev.ops->download(&g->dev, h, at->h_pred, nb * kk * d * 4);
 	g->dev.ops->download(&g->dev, kept, at->kept, (size_t)r->c * (kk + 1) * d * 4);
+	if (at->share)
+		g->dev.ops->download(&g->dev, share, at->share, nb * kk * 4);
 	if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
 		goto done;
 	for (size_t b = 0; b < nb; b++)
@@ -390,6 +404,8 @@ static enum rf_code download_rollouts(const struct job *job, struct rf_record *r
 
 			out.tokens[b * kk + j] = token[from];
 			out.logp[b * kk + j] = logp[from];
+			if (at->share)
+				out.kept[b * kk + j] = share[from];
 			for (size_t i = 0; i < d; i++)
 				out.h_pred[(b * kk + j) * d + i] = h[from * d + i];
 		}
@@ -413,6 +429,7 @@ done:
 	free(logp);
 	free(h);
 	free(kept);
+	free(share);
 	free(token);
 	return rc;
 }

@@ -14,14 +14,16 @@
  *
  *     kept          (c, k+1, d): hidden states of rows s-1 .. s+k-1 of every position
  *     token, logp   (k, c' n) for each group of c' positions, one group after the other
+ *     share         likewise, probability of all tokens that could be drawn
  *     h_pred        (k, c' n, d) for each group, likewise
  *     first         (c', d): rows s-1 of the group's positions; if rollouts are scored (k+1, c' n, d): rows
  *                   s-1, and after them the rows of the rollouts
  *     z             (c' n, N): logits
  *
- * h_pred is NULL with RF_AS_REF, and z if rollouts are scored. */
+ * share is NULL unless top_p or top_k leaves out tokens, h_pred with RF_AS_REF, and z if rollouts are
+ * scored. */
 struct rf_rollout_place {
-	rf_f32 kept, first, z, logp, h_pred;
+	rf_f32 kept, first, z, logp, share, h_pred;
 	rf_i32 token, from, to, banned;
 	rf_f64 u;
 };
@@ -65,7 +67,8 @@ enum rf_code rf_rollout_check(const struct rf_rollout_settings *s, const struct 
 /* Writes r->rollout and removes reward and advantage.  A record without positions (with s->score: without
  * rollout tokens) passes unchanged.  With s->eos a rollout ends with the first end token that is drawn, and
  * the record gets lengths; s->score keeps existing lengths, and also logp_ref and kept, which belong to the
- * tokens.  After the end of a rollout its row of tokens has end tokens, and logp and h_pred have 0.
+ * tokens.  The draw writes kept if s->top_p or s->top_k leaves out tokens.  After the end of a rollout its
+ * row of tokens has end tokens, logp and h_pred have 0, and kept has 1.
  *
  * With s->score and RF_AS_REF it writes only r->rollout.logp_ref, which has 0 after the end of a rollout.
  * The rest of the record stays as it is, and its hidden states may have another width than the model.

@@ -46,6 +46,80 @@ placed() {
 	[ "$(drawn greedy)" != "$(drawn other)" ]
 }
 
+# fits_kept MODEL FILE BANNED TOP_K TOP_P: succeeds if `kept` of the rollouts in FILE is, to 2e-6, what jq
+# computes of the logits that rf-entropy gives after each prefix and its rollout
+fits_kept() {
+	json "$2" | jq -c '.tokens.data as $x | .positions.data as $s | .rollout as $o
+		| $o.tokens.shape as [$c, $n, $k] | range($c * $n) as $b
+		| {tokens: ($x[:$s[$b / $n | floor]] + $o.tokens.data[$b * $k:][:$k])}' >ids.jsonl
+	rf-tokenize --vocab 40 --format ids ids.jsonl 2>/dev/null |
+		rf-entropy -m "$1" --keep logits -o logits.rf
+	json "$2" | jq -c '.rollout | .kept.shape[2] as $k | .temperature as $t | . as $o
+		| range(.kept.data | length / $k) as $b
+		| {$t, kept: $o.kept.data[$b * $k:][:$k], n: ($o.length.data[$b] // $k)}' >drawn
+	json logits.rf | jq -c '{T: .tokens.shape[0], N: .logits.shape[1], z: .logits.data}' >logits
+	jq -en --slurpfile drawn drawn --slurpfile logits logits --argjson banned "$3" --argjson top_k "$4" \
+		--argjson top_p "$5" 'def kept($t):
+			(max as $m | map((. - $m) / $t | exp)) as $p
+			| [range($p | length) | select(IN($banned[]) | not) | $p[.]] | sort | reverse
+			| if $top_k > 0 then .[:$top_k] else . end
+			| add as $all | reduce .[] as $x (0; if . < $top_p * $all then . + $x else . end)
+			| . / ($p | add);
+		[range($drawn | length) as $i | $drawn[$i] as $d | $logits[$i] as $l
+			| ($d.kept | length) as $k | range($k) as $j
+			| if $j >= $d.n then $d.kept[$j] == 1
+			else $l.z[($l.T - 1 - $k + $j) * $l.N:][:$l.N]
+				| kept($d.t) - $d.kept[$j] | fabs < 2e-6 end]
+		| length >= 300 and all' >/dev/null
+}
+
+@test "rf-rollout: kept is the probability of the tokens that --top-p and --top-k keep, computed by hand" {
+	for m in delta-hybrid gated; do
+		M=$G/$m
+		chosen 6 5 1:70 2:40 >in
+		rf-rollout -m "$M" -k 5 -n 6 --top-k 3 in >out
+		fits_kept "$M" out '[2]' 3 1
+		run ! fits_kept "$M" out '[2]' 4 1
+		rf-rollout -m "$M" -k 5 -n 6 --top-p 0.6 in >out
+		fits_kept "$M" out '[2]' 0 0.6
+		run ! fits_kept "$M" out '[2]' 0 0.7
+		rf-rollout -m "$M" -k 5 -n 6 --top-p 0.5 --top-k 7 --temperature 1.5 in >out
+		fits_kept "$M" out '[2]' 7 0.5
+		# --eos keeps end tokens, and after the end of a rollout kept is 1
+		copy_model "$M" m
+		sed -i 's/"eos_token_id": 2/"eos_token_id": [2, 5, 30]/' m/config.json
+		rf-rollout -m m -k 5 -n 12 --top-p 0.9 --eos in >out
+		fits_kept m out '[]' 0 0.9
+		json out | jq -se '[.[].rollout.length.data[]] | min < 5 and max == 5' >/dev/null
+		# all tokens but the end tokens are kept
+		rf-rollout -m m -k 5 -n 6 --top-k 1000 in >out
+		fits_kept m out '[2, 5, 30]' 0 1
+		rf-rollout -m m -k 5 -n 6 --eos --top-k 1000 in >out
+		json out | jq -se 'map(.rollout.kept.data[]) | min > 0.999999 and max <= 1' >/dev/null
+	done
+}
+
+@test "rf-rollout: writes kept only with --top-p or --top-k, with the same bits for any threads and records" {
+	chosen 6 5 1:300 2:40 3:64 >in
+	for options in '' '--top-p 1' '--top-k 0 --top-p 1 --temperature 2'; do
+		rf-rollout -m "$M" -k 5 -n 6 $options in | json - |
+			jq -se 'map(.rollout | has("kept")) == [false, false, false]' >/dev/null
+	done
+	for m in delta-hybrid lact-muon; do
+		roll=(rf-rollout -m "$G/$m" -k 5 -n 6 --top-p 0.7 --top-k 20)
+		"${roll[@]}" --device cpu --threads 1 in >one
+		[ "$(json one | jq -c .rollout.kept.shape | paste -sd' ')" = '[6,6,5] [6,6,5] [6,6,5]' ]
+		"${roll[@]}" --device cpu --threads 2 in | cmp - one
+		"${roll[@]}" --device cpu --max-len 400 in | cmp - one
+		"${roll[@]}" --device check in | cmp - one
+		alone in one "${roll[@]}" --device cpu
+	done
+	# logp is over all tokens, as without these options
+	rf-rollout -m "$G/$m" --score one >scored
+	helper model near scored one logp
+	cmp <(json scored | jq -c .rollout.kept) <(json one | jq -c .rollout.kept)
+}
+
 @test "rf-rollout: tokens are drawn from the softmax at --temperature" {
 	chosen 1 1 3:70 >in
 	for temperature in 1 0.8 2; do
