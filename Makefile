@@ -344,7 +344,8 @@ check-all: export RF_ALL = 1
 check-all: check
 
 # Tests that an emulator can run in minutes, and that do not trace, preload or kill programs.
-EMULATED = $(addprefix t/,exact/golden.bats cross/figures.bats cross/units.bats cross/same.bats)
+EMULATED = $(addprefix t/,exact/golden.bats exact/losses.bats cross/figures.bats cross/units.bats \
+           cross/same.bats)
 check-arm64: export RF_HOST = $(abspath bin)
 check-arm64: $(TOOLS)
 	@$(MAKE) --no-print-directory CROSS=arm64 TESTS='$(EMULATED)' check
