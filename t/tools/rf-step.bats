@@ -615,8 +615,9 @@ joined() {
 			--ranks mpi --rank-timeout 60 ${*:2}"
 	}
 	local n=0 numbers=(4 3 2 1)
-	hows=('-n 2 --kind hybrid' '-n 8 --group sequence --shard optimizer --recompute segment'
-		'--log-gradients -n 3' '--shift 1 -n 2')
+	hows=('-n 2 --kind hybrid --baseline running --rl-mean rollouts --entropy-coef 0.1'
+		'-n 8 --kind binary --zero-spread drop --shard optimizer --recompute segment'
+		'--log-gradients -n 3 --entropy-coef 0.1' '--shift 1 -n 2')
 	local models=(delta gated ${RF_ALL:+lact qwen})
 	for M in "${models[@]/#/$G/}"; do
 		how="${ways[*]} --batch 8 --mini-batch 4 ${hows[n]}"
