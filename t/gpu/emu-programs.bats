@@ -239,10 +239,13 @@ setup() {
 			--dtype f32 in >$device
 		rf-rollout -m "$M" -k 5 -n 4 --top-p 0.9 --top-k 20 --seed 5 --device $device \
 			--dtype f32 in >top.$device
+		rf-rollout -m "$G/gated" --score --as ref --device $device --dtype f32 top.$device \
+			>ref.$device
 	done
 	[ "$(drawn cpu)" = "$(drawn cuda)" ]
 	[ "$(drawn top.cpu)" = "$(drawn top.cuda)" ]
 	helper model near cuda cpu logp h_pred h_gt
+	helper model near ref.cuda ref.cpu logp logp_ref kept h_pred
 }
 
 @test "cuda, emulated: rf-generate decodes several prompts together into the same tokens as on the CPU" {

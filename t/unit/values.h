@@ -56,6 +56,8 @@ static inline const float *value(const struct rf_record *r, const char *name, si
 		{ "hidden", r->hidden, T * (size_t)r->d },
 		{ "logits", r->logits, T * (size_t)r->N },
 		{ "logp", o->logp, rolls * k },
+		{ "logp_ref", o->logp_ref, rolls * k },
+		{ "kept", o->kept, rolls * k },
 		{ "h_pred", o->h_pred, rolls * k * d },
 		{ "h_gt", o->h_gt, (size_t)r->c * k * d },
 		{ "reward.cosine", rf_part(&r->reward, "cosine"), rolls },
