@@ -197,7 +197,7 @@ int main(int argc, char *argv[])
 	trainer.engine.fits = fits;
 	rf_cli_trainer_open(&trainer, &stage, &cli, argv[1]);
 	rf_cli_fit_end(&trainer.engine);
-	rf_cli_reference_open(step.reference, &stage);
+	rf_cli_reference_open(&trainer, step.reference, &stage);
 	while (train())
 		rf_cli_batch(&trainer, &stage);
 	rf_stage_close(&stage);

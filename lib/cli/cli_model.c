@@ -158,8 +158,9 @@ static void settle_loss(const struct rf_policy *p, const struct rf_opt *policy)
 }
 
 /* Refuses options that have no effect with the source of the advantages and their baseline. */
-static void settle_advantages(const struct rf_advantage *a, const struct rf_opt *group)
+static void settle_advantages(const struct rf_trainer *t, const struct rf_opt *group)
 {
+	const struct rf_advantage *a = &t->train.advantage;
 	static const char *const names[] = { "group",  "baseline",     "baseline-decay",
 		                             "no-std", "allow-single", "zero-spread" };
 	static const char *const stream = "cannot be combined with --advantage stream";
@@ -175,6 +176,9 @@ static void settle_advantages(const struct rf_advantage *a, const struct rf_opt 
 		rf_cli_without(group, "baseline-decay", "requires --baseline running");
 		return;
 	}
+	if (t->grad_out || t->weights_out)
+		rf_cli_without(group, "baseline",
+		               "cannot be running with --grad-out or --weights-out, which save no mean");
 	rf_cli_without(group, "no-std", "cannot be combined with --baseline running, which does not divide");
 	rf_cli_without(group, "zero-spread",
 	               "cannot be combined with --baseline running, which compares with earlier batches");
@@ -185,7 +189,7 @@ void rf_cli_policy_settle(const struct rf_trainer *t, const struct rf_opt *polic
 	if (!t->log)
 		rf_cli_without(policy, "log-gradients", "requires --log");
 	settle_loss(&t->train.policy, policy);
-	settle_advantages(&t->train.advantage, group);
+	settle_advantages(t, group);
 }
 
 struct rf_reference *rf_cli_reference_settle(const struct rf_trainer *t, struct rf_reference *x,
@@ -206,7 +210,7 @@ struct rf_reference *rf_cli_reference_settle(const struct rf_trainer *t, struct 
 	return x;
 }
 
-void rf_cli_reference_open(struct rf_reference *x, struct rf_stage *s)
+void rf_cli_reference_open(struct rf_trainer *t, struct rf_reference *x, struct rf_stage *s)
 {
 	struct rf_err err;
 
@@ -220,8 +224,12 @@ void rf_cli_reference_open(struct rf_reference *x, struct rf_stage *s)
 		rf_blame(&err, "--reference");
 		rf_die_err(&err);
 	}
-	if (rf_engine_sign_stage(&x->engine, &s->head, &err) != RF_OK)
+	if (rf_engine_sign_stage(&x->engine, &s->head, &err) != RF_OK ||
+	    rf_head_hash(&s->head, &t->open.facts.head, &err) != RF_OK)
 		rf_die_err(&err);
+	if (json_object_set_new(json_object_get(t->made, "program"), "reference",
+	                        json_string(x->engine.ckpt->weights)) < 0)
+		rf_die(EX_OSERR, "out of memory (the manifest)");
 }
 
 /* Informs the other ranks, which wait for this one, so that all end alike.  Rank 0 prints the reason; if no

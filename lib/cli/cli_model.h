@@ -68,9 +68,10 @@ void rf_cli_policy_settle(const struct rf_trainer *t, const struct rf_opt *polic
  * reference is needed. */
 struct rf_reference *rf_cli_reference_settle(const struct rf_trainer *t, struct rf_reference *x,
                                              const struct rf_opt *policy);
-/* Opens the reference model, after the run was opened, and records it in the newest stage of the stream's
- * history.  x NULL: does nothing. */
-void rf_cli_reference_open(struct rf_reference *x, struct rf_stage *s);
+/* Opens the reference model, after the run was opened.  Records its weights in the newest stage of the
+ * stream's history, in the line of the run's manifest, and in the facts that ranks compare.  x NULL: does
+ * nothing. */
+void rf_cli_reference_open(struct rf_trainer *t, struct rf_reference *x, struct rf_stage *s);
 /* Begins a trainer: ignores SIGPIPE, so that a reader that ends cannot end the program before the commit,
  * opens the run and prints its notes, does rf_cli_model_open(), and checks that the stream is this rank's
  * share.  If the run is past --at, the program ends here with status 0; an input that is a pipe is read to

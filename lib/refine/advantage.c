@@ -146,10 +146,10 @@ bool rf_advantage_counts(const struct rf_advantage *a, const struct rf_record *r
 	const struct rf_rollout *o = &r->rollout;
 	const size_t G = (size_t)rf_advantage_size(a->group, r), from = b / G * G, k = (size_t)o->k;
 
-	if (a->zero_spread == RF_ZERO_SPREAD_KEEP || a->from == RF_FROM_STREAM)
+	if (a->zero_spread == RF_ZERO_SPREAD_KEEP || a->from == RF_FROM_STREAM || G < 2)
 		return true;
 	if (a->from == RF_FROM_REWARD)
-		return G < 2 || !all_equal(r->reward.total + from, (int)G);
+		return !all_equal(r->reward.total + from, (int)G);
 	for (size_t g = from; g < from + G; g++)
 		for (int j = 0; j < rf_rollout_length(o, g); j++)
 			if (r->reward.per_token[g * k + (size_t)j] != r->reward.per_token[from * k])
@@ -217,7 +217,7 @@ static enum rf_code token_advantages(const struct rf_advantage *a, struct rf_rec
 		if (rc != RF_OK)
 			return rc;
 		st->groups++;
-		st->spread_free += all_equal(own, i);
+		st->spread_free += G > 1 && all_equal(own, i);
 	}
 	r->advantage_per_token = out;
 	return RF_OK;

@@ -19,8 +19,8 @@
  *
  *     TOKENS     each token has the same weight
  *     ROLLOUTS   each rollout has the same weight, as the mean of its tokens
- *     CONSTANT   each token has the weight 1 / k, where a rollout has at most k tokens; the mean is over
- *                rollouts (Dr. GRPO, arXiv:2503.20783) */
+ *     CONSTANT   each token has the weight 1 / k, where a rollout has at most k tokens, and the mean is over
+ *                rollouts (Dr. GRPO, arXiv:2503.20783); k is the same in all records of a mini-batch */
 #ifndef RF_POLICY_H
 #define RF_POLICY_H
 
@@ -91,8 +91,8 @@ struct rf_policy_kl rf_policy_kl(enum rf_kl kind, double logp, double logp_ref);
 
 /* Returns the weight of each token of a rollout in the mean of a mini-batch, up to its number of terms. */
 double rf_policy_weight(const struct rf_policy *p, int length);
-/* Returns how many terms of the mean a number of rollouts has, with `tokens` tokens together and at most k
- * tokens each. */
+/* Returns the number of terms of the mean over some rollouts, which have `tokens` tokens together and at most
+ * k tokens each. */
 uint64_t rf_policy_terms(const struct rf_policy *p, uint64_t rollouts, uint64_t tokens, int k);
 
 #endif

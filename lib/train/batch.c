@@ -160,6 +160,7 @@ void rf_train_totals(const struct rf_train *t, struct rf_record *const *mini, in
 		own->ntp_tokens += s.ntp_tokens;
 		own->ntp_sequences += s.ntp_tokens > 0;
 		own->position_tokens += s.position_tokens;
+		own->rollout_tokens += t->rl_coef != 0 ? rf_rollout_tokens(mini[i]) : 0;
 		own->rl_tokens += s.rl_tokens;
 		own->rl_terms += s.rl_terms;
 		own->teaches |= teaches(t, mini[i]);

@@ -4,9 +4,11 @@
 
 #include "train/train.h"
 
-/* The counts of a mini-batch over all ranks: the losses are means over these numbers. */
+/* The counts of a mini-batch over all ranks: the losses are means over these numbers.  rollout_tokens: the
+ * tokens of all rollouts, also of those that --zero-spread drop leaves out. */
 struct rf_totals {
-	uint64_t records, ntp_tokens, ntp_sequences, position_tokens, rl_tokens, rl_terms, teaches;
+	uint64_t records, ntp_tokens, ntp_sequences, position_tokens, rollout_tokens, rl_tokens, rl_terms;
+	uint64_t teaches;
 };
 
 /* Returns how training uses memory, for rf_work_init().  With rl_coef 0 it plans no rollouts. */

@@ -95,10 +95,12 @@ void rf_step_totals(const struct rf_step *s, struct rf_record *const *r, int n, 
 	const uint64_t each = (uint64_t)s->select.chunks * (uint64_t)s->rollouts.n;
 	uint64_t rollouts = 0;
 
+	for (int i = 0; i < n; i++)
+		rf_record_drop_rollout(r[i]);
 	rf_train_totals(s->train, r, n, own);
 	for (int i = 0; i < n && s->train->rl_coef != 0; i++)
 		rollouts += r[i]->T >= rf_select_least(&s->select) ? each : 0;
-	own->rl_tokens = rollouts * (uint64_t)s->rollouts.k;
+	own->rollout_tokens = own->rl_tokens = rollouts * (uint64_t)s->rollouts.k;
 	own->rl_terms = rf_policy_terms(&s->train->policy, rollouts, own->rl_tokens, s->rollouts.k);
 }
 
@@ -142,7 +144,10 @@ enum rf_code rf_step_rollout(struct rf_step *s, struct rf_record *r, struct rf_e
 {
 	enum rf_code rc = rf_rollout_go_on(&s->rollouts, r, e);
 
-	return rc == RF_OK && s->reference ? rf_reference_record(s->reference, r, e) : rc;
+	if (rc != RF_OK || !s->reference)
+		return rc;
+	rc = rf_reference_record(s->reference, r, e);
+	return rc == RF_OK ? RF_OK : rf_blame(e, "--reference");
 }
 
 enum rf_code rf_step_reward(struct rf_step *s, struct rf_record *r, struct rf_err *e)

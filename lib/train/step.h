@@ -60,7 +60,8 @@ enum rf_code rf_step_settle(struct rf_step *s, struct rf_reward_exec_settings *c
  * training. */
 struct rf_use rf_step_use(struct rf_step *s, struct rf_work *w, struct rf_use base);
 
-/* Computes the totals that rf_train_totals() will return when the records have their rollouts. */
+/* Computes the totals that rf_train_totals() will return when the records have their rollouts.  Drops those
+ * that they have now. */
 void rf_step_totals(const struct rf_step *s, struct rf_record *const *r, int n, struct rf_totals *own);
 /* Begins a batch at this step of the run.  all: the totals of the first mini-batch over all ranks; NULL: no
  * gradient is computed ahead. */

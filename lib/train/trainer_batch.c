@@ -100,7 +100,7 @@ struct batch_counts {
 	uint64_t records, joined;     /* records of the stream so far; those of them with a response */
 	uint64_t groups, spread_free; /* as in struct rf_group_stats */
 };
-_Static_assert(sizeof(struct batch_counts) == 11 * sizeof(uint64_t), "only numbers of 8 bytes");
+_Static_assert(sizeof(struct batch_counts) == 12 * sizeof(uint64_t), "only numbers of 8 bytes");
 
 /* Counts the records of all ranks that wait for the same optimizer step. */
 static enum rf_code count_batch(struct rf_trainer *t, const struct rf_train *train,
@@ -234,7 +234,7 @@ static enum rf_code optimize_records(struct rf_trainer *t, struct rf_train *trai
 	b->all_records = all.records;
 	b->all_joined = all.joined;
 	b->groups = (struct rf_group_stats){ (int)all.groups, (int)all.spread_free };
-	b->all_rollouts += all.totals.rl_tokens;
+	b->all_rollouts += all.totals.rollout_tokens;
 	b->all_positions +=
 		t->train.loss == RF_LOSS_POSITIONS ? all.totals.ntp_tokens : all.totals.position_tokens;
 	if (!*records)
@@ -337,7 +337,9 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
 	rf_record_hide(&lean);
 	rf_record_drop_generation(&lean);
 	lean.choice = (struct rf_choice){ .tokens = NULL };
-	lean.nll = lean.correct = NULL;
+	lean.nll = lean.correct = lean.rollout.kept = NULL;
+	if (t->train.policy.kl_coef == 0)
+		lean.rollout.logp_ref = NULL;
 	if (t->train.advantage.from != RF_FROM_TOKEN) /* otherwise the figures read the field */
 		lean.reward.per_token = NULL;
 	lean.response = NULL;

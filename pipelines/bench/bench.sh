@@ -307,16 +307,16 @@ sums() {
 		END { printf "%.3f", t["exact"] / t["plain"] }' sums.out)" '<= 1.04' ''
 }
 
-# Times an optimizer step with each variant of the policy loss, each after one with the default, five times.
+# Times an optimizer step with each variant of the policy loss, each after one with the default, three times.
 # The shortest time of each counts.  The step is that of rf-grpo only, without rollouts and rewards.  The last
 # row is the pass of the reference model for --kl-coef.
 losses() {
 	local options ratio own plain
-	stages
-	rf-cat --range 0:2 s.rf | rf-rollout -m run -n 4 | rf-reward -o many.rf
+	rf-cat --range 0:2 prompts.rf | rf-entropy -m run | rf-select | rf-rollout -m run -n 4 |
+		rf-reward -o many.rf
 	rf-rollout --score --as ref -m model -o losses.rf many.rf
 	: >losses.out
-	for _ in 1 2 3 4 5; do
+	for _ in 1 2 3; do
 		while read -r options; do
 			for options in '' "$options"; do
 				rm -f losses.jsonl

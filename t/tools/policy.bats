@@ -51,6 +51,7 @@ gradient() {
 		--kl-coef 1 --kl k4:--kl
 		--entropy-coef nan:--entropy-coef
 		--baseline-decay 1.5 --baseline running:--baseline-decay
+		--baseline running --weights-out x:--baseline cannot be running with --grad-out or --weights-
 	END
 }
 
@@ -135,6 +136,8 @@ gradient() {
 	runs run
 	plain=$(gradient same)
 	[ "$(gradient same --kl-coef 0.3 --kl k1)" != "$plain" ]
+	[ "$(gradient same --kl-coef 0.3 --kl k2)" = "$plain" ]
+	[ "$(gradient same --kl-coef 0.3 --kl k3)" = "$plain" ]
 	rm -rf run log
 	runs run
 	rf-grpo -m run --kl-coef 0.3 --log log same
@@ -150,10 +153,17 @@ gradient() {
 	rf-grpo -m run --lr 0 --weight-decay 0 --stale any --log log --zero-spread drop half
 	[ "$(figure log group/spread_free | paste -sd' ')" = '3 3' ]
 	jq -s -e '.[0]["loss/rl"] * 2 - .[1]["loss/rl"] | fabs < 1e-6' log
-	# a batch without any spread teaches only next tokens, or nothing
+	# a group of one rollout is not one of equal rewards, with rewards of tokens either
+	texts 40 1:30 2:31 | rf-entropy -m "$M" | rf-select --chunks 1 -k 3 --margin 3 |
+		rf-rollout -m "$M" -k 3 | rf-reward --per-token |
+		edited '(.body.reward? // empty).per_token.data |= map(1)' >single
+	rm -f log
+	rf-grpo -m run --stale any --log log --zero-spread drop --advantage token --allow-single single
+	[ "$(jq -c '[.["group/spread_free"], .["loss/rl"] < -1]' log)" = '[0,true]' ]
+	# a batch without any spread teaches only next tokens, or nothing, and has rollouts all the same
 	edited '(.body.reward? // empty).total.data |= map(0.5)' in >none
 	rm -f log
-	rf-grpo -m run --stale any --log log --zero-spread drop none
+	rf-grpo -m run --stale any --log log --zero-spread drop --need-rollouts none
 	[ "$(jq -c '[.stepped, has("loss/rl"), has("loss/ntp")]' log)" = '[true,false,true]' ]
 	run -0 rf-grpo -m run --stale any --log log --zero-spread drop --ntp-coef 0 none
 	[[ "$output" == *'1 of 1 mini-batches had nothing to learn from'* ]]
@@ -204,6 +214,18 @@ gradient() {
 	done
 }
 
+@test "rf-step: --zero-spread drop leaves out nothing of the rollouts that its input has" {
+	rewarded >in
+	rf-dump --json in | jq -c 'del(.body.reward?, .body.rollout?, .body.positions?)' | rf-cat --json >bare
+	ways=(--chunks 2 -k 3 --margin 3 -n 2 --kind binary --zero-spread drop --need-rollouts)
+	runs a b
+	rf-step -m a "${ways[@]}" bare
+	rf-step -m b "${ways[@]}" in
+	same_step a b
+	rf-cat in | rf-rollout -m b -k 3 -n 4 -o unrewarded
+	rf-step -m b "${ways[@]}" --per-token --advantage token unrewarded
+}
+
 @test "rf-step: --reference writes the bytes of rf-rollout --score --as ref in the pipeline" {
 	texts 40 1:30 2:31 3:32 4:50 >in
 	runs a b
@@ -223,8 +245,10 @@ gradient() {
 		cmp a.log b.log
 		rm a.log b.log
 	done
-	# the history names the weights of the reference
-	rf-dump --head b.rf | grep -q "rf-step .*weights $(jq -r .weights b/step-000000/state.json)"
+	# the history and the manifest name the weights of the reference
+	first=$(jq -r .weights b/step-000000/state.json)
+	rf-dump --head b.rf | grep -q "rf-step .*weights $first"
+	grep -q "\"reference\": *\"$first\"" b/manifest.json
 }
 
 @test "rf-step: refuses a reference that is missing, unused or of another vocabulary, and changes nothing" {
@@ -237,6 +261,11 @@ gradient() {
 		mentions 66 "nowhere" rf-step $how -m run --kl-coef 1 --reference nowhere in
 	done
 	mentions 65 "--reference: " rf-step -m run --kl-coef 1 --reference small in
+	# a model whose head overflows is not taken for the run
+	copy_model "$M" huge
+	"$RF_UNITS/helper/model" poke huge lm_head.weight 83 3e38
+	mentions 70 "--reference: the log-probability of rollout ..." rf-step -m run --kl-coef 1 \
+		--reference huge --chunks 4 -n 3 -k 3 --margin 3 "$G/stream/tokens.rf"
 	mentions 64 "--reference requires --kl-coef" rf-step -m run --reference "$M" in
 	mentions 64 "--kl-coef requires --reference" rf-step -m run --kl-coef 1 in
 	diff -r -x .lock before run

@@ -166,12 +166,12 @@ as_pipeline() {
 	local n=0 models=(delta gated lact qwen delta-hybrid lact-muon)
 	set -f # '*' in a pattern
 	[ -n "${RF_ALL:-}" ] && size=11 || size=16
-	# each option is in one of the first nine lines
+	# each option is in one of the first ten lines
 	while read -r how; do
 		M=$G/${models[n++ % 6]}
 		# shellcheck disable=SC2086
 		as_pipeline in "${ways[@]}" --batch $size --mini-batch 4 $how
-		[ -n "${RF_ALL:-}" ] || [ $n -lt 9 ] || break
+		[ -n "${RF_ALL:-}" ] || [ $n -lt 10 ] || break
 	done <<-'END'
 		--sum plain -n 4 --batch 16 --mini-batch 16 --recompute segment --objective cispo
 		--log-gradients --mean sequences -n 2 --mode max --smooth 5 --top-p 0.8 --ratio sequence
@@ -180,9 +180,9 @@ as_pipeline() {
 		--clip 0.01 --clip-high 0.02 --dual-clip 1.5 -n 4 --lr 1e-2 --mini-batch 2 --dtype bf16
 		--per-token --advantage token --group sequence --no-std --train *.attn.* --kind random
 		--baseline running --baseline-decay 0.5 --kind binary --segment 128 --ntp-coef 0 --margin 1
-		--lr-schedule cosine --warmup 2 --total-steps 5 --betas .8,.9 --entropy-coef 1 --baseline loo
-		--mode uniform -k 2 --rl-coef 2 --group position --allow-single --weight-decay .1 --segment 0
-		--sum plain -n 4 --temperature 0.7 --rl-mean rollouts --eos --chunks 8 --grad-clip 1
+		--lr-schedule cosine --warmup 2 --total-steps 5 --clip 0 --entropy-coef 1 --baseline loo
+		--mode uniform -k 2 --rl-coef 2 --group position --allow-single --betas .8,.9 --segment 0
+		--weight-decay .1 --grad-clip 1 --temperature 0.7 --rl-mean rollouts --eos --chunks 8 -n 4
 		--group position --allow-single --entropy-coef 0.1 --objective cispo --kind binary
 		--log-gradients -n 2 --temperature 0.7 --top-p 0.8
 		--log-gradients --mean sequences --recompute segment -n 2 --mode max --smooth 5
