@@ -4,6 +4,7 @@
 setup() {
 	load ../helper
 	load ../model
+	load ../ranks
 }
 
 # rewarded [OPTION...]: prints a batch of three texts with four rollouts at two positions; the options are
@@ -271,4 +272,18 @@ gradient() {
 	diff -r -x .lock before run
 	# without a policy loss, the reference is not read
 	rf-step -m run --rl-coef 0 --kl-coef 1 --reference nowhere in
+}
+
+@test "rf-step: ranks refuse references with other weights, before the first step" {
+	have_mpi || skip 'MPI was left out'
+	texts 40 1:30 2:31 3:32 4:50 >in
+	runs run
+	mkdir 0 1
+	cp -r "$M" 0/ref
+	rf-init --config "$M/config.json" --seed 3 1/ref
+	export W=$PWD
+	run -65 in_line 2 'cd $OMPI_COMM_WORLD_RANK && rf-cat --shard auto --mini-batch 2 "$W/in" |
+		rf-step -m "$W/run" --mini-batch 2 --kl-coef 1 --reference ref --ranks mpi --rank-timeout 60'
+	[[ "$(cat said)" == *"stream's head"* ]]
+	[ "$(readlink run/latest)" = step-000000 ]
 }
