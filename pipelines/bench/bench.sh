@@ -307,49 +307,20 @@ sums() {
 		END { printf "%.3f", t["exact"] / t["plain"] }' sums.out)" '<= 1.04' ''
 }
 
-# Times an optimizer step with each variant of the policy loss, each after one with the default, three times.
-# The shortest time of each counts.  The step is that of rf-grpo only, without rollouts and rewards.  The last
-# row is the pass of the reference model for --kl-coef.
+# Times the gradient with each variant of the policy loss, for the model and for that of the demonstration.
+# The last row is the pass of the reference model for --kl-coef.
 losses() {
-	local options ratio own plain
-	rf-cat --range 0:2 prompts.rf | rf-entropy -m run | rf-select | rf-rollout -m run -n 4 |
-		rf-reward -o many.rf
-	rf-rollout --score --as ref -m model -o losses.rf many.rf
-	: >losses.out
-	for _ in 1 2 3; do
-		while read -r options; do
-			for options in '' "$options"; do
-				rm -f losses.jsonl
-				# shellcheck disable=SC2086  # words
-				$train --log losses.jsonl $options losses.rf
-				jq -r --arg how "$options" '"\($how)\t\(.["timing_s/step"])"' losses.jsonl
-			done
-		done >>losses.out <<-'END'
-		--clip-high 0.28
-		--rl-mean rollouts
-		--rl-mean constant --no-std
-		--ratio sequence --rl-mean rollouts
-		--objective cispo
-		--kl-coef 0.1
-		--entropy-coef 0.01
-		--zero-spread drop
-		--baseline loo
-		--baseline running
-		END
+	local model options ratio more all t
+	for model in model small; do
+		while read -r ratio more all options; do
+			row "$model: gradient with $options" "$ratio" '<= 1.01' "$more s more than $all s"
+		done < <("${bench%/*}/policy-bench" $model 20)
 	done
-	while IFS=$'\t' read -r options ratio own plain; do
-		row "rf-grpo $options, step over the default" "$ratio" '<= 1.01' "$own s, $plain s"
-	done < <(awk -F '\t' '
-		!($1 in t) { n++; t[$1] = $2; order[n] = $1 }
-		$2 < t[$1] { t[$1] = $2 }
-		END {
-			for (i = 2; i <= n; i++)
-				printf "%s\t%.4f\t%.3f\t%.3f\n", order[i], t[order[i]] / t[""],
-					t[order[i]], t[""]
-		}' losses.out)
-	row 'rf-rollout --score --as ref, over such a step' "$(ratio \
-		"$(seconds 'rf-rollout --score --as ref -m model -o losses.rf many.rf' 3)" \
-		"$(awk -F '\t' '!$1 && (!t || $2 < t) { t = $2 } END { print t }' losses.out)")" '' ''
+	rf-cat --range 0:4 prompts.rf | rf-entropy -m run | rf-select | rf-rollout -m run |
+		rf-reward -o rewarded.rf
+	t=$(seconds 'rf-rollout --score --as ref -m model -o scored.rf rewarded.rf' 3)
+	row 'rf-rollout --score --as ref, over rf-grpo, 4 x 1024' \
+		"$(ratio "$t" "$(seconds "$train rewarded.rf" 3)")" '' "$t s"
 }
 
 loads() {

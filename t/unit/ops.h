@@ -67,7 +67,11 @@ static UNUSED int find_line(const char *name, double limit)
 	for (int i = 0; i < lines; i++)
 		if (!strcmp(line[i].name, name))
 			return i;
-	snprintf(line[lines].name, sizeof line[lines].name, "%s", name);
+	if (lines == sizeof line / sizeof *line || strlen(name) >= sizeof line[lines].name) {
+		printf("Bail out! too many results, or too long a name: %s\n", name);
+		exit(1);
+	}
+	strcpy(line[lines].name, name);
 	line[lines].limit = limit;
 	return lines++;
 }
@@ -404,7 +408,14 @@ static UNUSED num silu(num a)
 static void *case_mem[400];
 static int ncase_mem;
 
-static UNUSED void *keep(size_t n, size_t size) { return case_mem[ncase_mem++] = need(n, size); }
+static UNUSED void *keep(size_t n, size_t size)
+{
+	if (ncase_mem == sizeof case_mem / sizeof *case_mem) {
+		printf("Bail out! too many arrays in a case\n");
+		exit(1);
+	}
+	return case_mem[ncase_mem++] = need(n, size);
+}
 
 static UNUSED num *nums(struct buf b)
 {
