@@ -31,7 +31,8 @@
 #                             For refine the word has no effect, so a script may give it for all methods
 #     ENTROPY, SELECT, ROLLOUT, REWARD, TRAIN   the stages, in the order of the pipe
 #     REFERENCE   a checkpoint whose log-probabilities of the rollouts are added to the stream after ROLLOUT,
-#                 for TRAIN='rf-grpo $(OPTIM) --kl-coef 0.04'
+#                 for TRAIN='rf-grpo $(OPTIM) --kl-coef 0.04'.  For a divergence from the beginning of the
+#                 run it is the checkpoint in MODEL, not a step of RUN
 #     K=5, N=1    tokens of a rollout, and rollouts at each position, in the default commands of SELECT and
 #                 ROLLOUT
 #     EVAL_REWARD, EVAL_SELECT, EVAL_ROLLOUT
@@ -88,5 +89,5 @@ NUMBERS += K N
 STAGES  += ENTROPY SELECT ROLLOUT REWARD TRAIN $(if $(EVAL),EVAL_REWARD EVAL_SELECT EVAL_ROLLOUT)
 rollouts = $(call model_stage,$(ENTROPY))$(call select_stage,$(SELECT))$(call \
            model_stage,$(ROLLOUT))$(scored)$(call reward_stage,$(REWARD))
-scored   = $(if $(REFERENCE), | rf-rollout --score --as ref -m $(call arg,REFERENCE) $$COMPUTE)
+scored   = $(if $(REFERENCE), | rf-rollout --score --as ref -m $(other_model) $$COMPUTE)
 LINE     = $(next_batch)$(call one_program,$(adapt)$(call trainer,$(TRAIN)))

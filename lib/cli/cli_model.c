@@ -3,6 +3,7 @@
  * after it. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -158,9 +159,8 @@ static void settle_loss(const struct rf_policy *p, const struct rf_opt *policy)
 }
 
 /* Refuses options that have no effect with the source of the advantages and their baseline. */
-static void settle_advantages(const struct rf_trainer *t, const struct rf_opt *group)
+static void settle_advantages(const struct rf_advantage *a, const struct rf_opt *group)
 {
-	const struct rf_advantage *a = &t->train.advantage;
 	static const char *const names[] = { "group",  "baseline",     "baseline-decay",
 		                             "no-std", "allow-single", "zero-spread" };
 	static const char *const stream = "cannot be combined with --advantage stream";
@@ -176,9 +176,6 @@ static void settle_advantages(const struct rf_trainer *t, const struct rf_opt *g
 		rf_cli_without(group, "baseline-decay", "requires --baseline running");
 		return;
 	}
-	if (t->grad_out || t->weights_out)
-		rf_cli_without(group, "baseline",
-		               "cannot be running with --grad-out or --weights-out, which save no mean");
 	rf_cli_without(group, "no-std", "cannot be combined with --baseline running, which does not divide");
 	rf_cli_without(group, "zero-spread",
 	               "cannot be combined with --baseline running, which compares with earlier batches");
@@ -189,7 +186,7 @@ void rf_cli_policy_settle(const struct rf_trainer *t, const struct rf_opt *polic
 	if (!t->log)
 		rf_cli_without(policy, "log-gradients", "requires --log");
 	settle_loss(&t->train.policy, policy);
-	settle_advantages(t, group);
+	settle_advantages(&t->train.advantage, group);
 }
 
 struct rf_reference *rf_cli_reference_settle(const struct rf_trainer *t, struct rf_reference *x,
@@ -199,7 +196,7 @@ struct rf_reference *rf_cli_reference_settle(const struct rf_trainer *t, struct 
 	struct rf_err err;
 
 	if (!x->path && trains && t->train.policy.kl_coef != 0)
-		rf_die(EX_USAGE, "--kl-coef requires --reference (a run or a checkpoint)");
+		rf_die(EX_USAGE, "--kl-coef requires --reference (a checkpoint; in a pipeline REFERENCE=)");
 	if (t->train.policy.kl_coef == 0)
 		rf_cli_without(policy, "reference", "requires --kl-coef");
 	if (!x->path || !trains)
@@ -210,6 +207,23 @@ struct rf_reference *rf_cli_reference_settle(const struct rf_trainer *t, struct 
 	return x;
 }
 
+/* Refuses the run that is trained as its reference: its newest step is another one after a restart, and old
+ * steps are removed. */
+static void refuse_own_step(const struct rf_trainer *t, const struct rf_reference *x)
+{
+	char run[PATH_MAX], dir[PATH_MAX];
+	size_t n;
+
+	if (t->weights_out || !realpath(t->open.run.path, run) || !realpath(x->engine.ckpt->dir, dir))
+		return;
+	n = strlen(run);
+	if (!strncmp(dir, run, n) && dir[n] == '/')
+		rf_die(EX_USAGE,
+		       "--reference: %s is a step of the run that is trained: use the checkpoint that the "
+		       "run began with",
+		       x->path);
+}
+
 void rf_cli_reference_open(struct rf_trainer *t, struct rf_reference *x, struct rf_stage *s)
 {
 	struct rf_err err;
@@ -218,6 +232,7 @@ void rf_cli_reference_open(struct rf_trainer *t, struct rf_reference *x, struct 
 		return;
 	if (rf_reference_open(x, &err) != RF_OK)
 		rf_die_err(&err);
+	refuse_own_step(t, x);
 	x->engine.note = NULL; /* the device is that of the run, whose notes were printed */
 	rf_cli_notes(&x->engine);
 	if (rf_reference_begin(x, &s->head, &err) != RF_OK) {
@@ -227,7 +242,7 @@ void rf_cli_reference_open(struct rf_trainer *t, struct rf_reference *x, struct 
 	if (rf_engine_sign_stage(&x->engine, &s->head, &err) != RF_OK ||
 	    rf_head_hash(&s->head, &t->open.facts.head, &err) != RF_OK)
 		rf_die_err(&err);
-	if (json_object_set_new(json_object_get(t->made, "program"), "reference",
+	if (json_object_set_new(json_object_get(t->made, "program"), "reference_weights",
 	                        json_string(x->engine.ckpt->weights)) < 0)
 		rf_die(EX_OSERR, "out of memory (the manifest)");
 }

@@ -103,7 +103,8 @@ enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r,
 	if (t->policy.kl_coef != 0 && !o->logp_ref)
 		return rf_fail(e, RF_EDATA,
 		               "the rollouts have no log-probabilities of a reference model, which --kl-coef "
-		               "needs (rf-rollout --score --as ref -m CHECKPOINT writes them)");
+		               "needs (rf-rollout --score --as ref -m CHECKPOINT writes them; in a pipeline "
+		               "REFERENCE=CHECKPOINT)");
 	return RF_OK;
 }
 

@@ -187,7 +187,10 @@ one_program  = $(if $(FUSED), | $(call fill,rf-step $(fused))$(reference) -m "$$
 fused        = $(eval fused := $$(call printed_or_why,$$(shell PATH=$$(call quote,$$(PATH)) $(LIB)fused.sh \
                METHOD=$$(METHOD) $$(call values,KEEP REWARD_OPTIONS TRAIN) \
                $$(call values,$$(filter-out $$(UNUSED),ENTROPY SELECT ROLLOUT REWARD)))))$(fused)
-reference    = $(if $(REFERENCE), --reference $(call arg,REFERENCE))
+reference    = $(if $(REFERENCE), --reference $(other_model))
+other_model  = $(if $(filter $(abspath $(RUN)) $(abspath $(RUN))/%,$(abspath $(REFERENCE))),$(error \
+               REFERENCE is a step of RUN, which changes or is removed: give the checkpoint in \
+               MODEL),$(call arg,REFERENCE))
 trainer      = $(if $(filter rf-grpo,$(call program,$(1))), | $(trains) $${STREAM:+-o "$$STREAM"}, \
                | $(kept) | $(trains))
 

@@ -249,7 +249,7 @@ sections() {
 			sed 's/.*--\(\S*\) /\1 /' >words
 		while read -r option list; do
 			text=$page
-			grep -qE "^\.It Fl .*-$option (Ar|Cm)" "$page" || text=shared_text
+			grep -qE "^\.It Fl (.* )?-$option (Ar|Cm)" "$page" || text=shared_text
 			for word in ${list//|/ }; do
 				case $word in n | dir | file) continue ;; esac
 				grep -qE "(Cm|\|| ,) *$word\b" "$text" ||

@@ -52,7 +52,6 @@ gradient() {
 		--kl-coef 1 --kl k4:--kl
 		--entropy-coef nan:--entropy-coef
 		--baseline-decay 1.5 --baseline running:--baseline-decay
-		--baseline running --weights-out x:--baseline cannot be running with --grad-out or --weights-
 	END
 }
 
@@ -61,7 +60,7 @@ gradient() {
 	runs run
 	cp -a run before
 	said='the rollouts have no log-probabilities of a reference model, which --kl-coef needs '
-	said+='(rf-rollout --score --as ref -m CHECKPOINT writes them)'
+	said+='(rf-rollout --score --as ref -m CHECKPOINT writes them; in a pipeline REFERENCE=CHECKPOINT)'
 	mentions 65 "in: record 1 (byte ...): $said" rf-grpo -m run --kl-coef 0.1 --log log in
 	diff -r -x .lock before run
 	[ ! -e log ]
@@ -231,7 +230,8 @@ gradient() {
 	texts 40 1:30 2:31 3:32 4:50 >in
 	runs a b
 	# a model of another family and width
-	for ref in "$G/qwen" b; do
+	runs c
+	for ref in "$G/qwen" c; do
 		rm -rf a b
 		runs a b
 		rf-entropy -m a in | rf-select --chunks 2 -k 3 --margin 3 | rf-rollout -m a -k 3 -n 2 --eos |
@@ -247,9 +247,9 @@ gradient() {
 		rm a.log b.log
 	done
 	# the history and the manifest name the weights of the reference
-	first=$(jq -r .weights b/step-000000/state.json)
+	first=$(jq -r .weights c/step-000000/state.json)
 	rf-dump --head b.rf | grep -q "rf-step .*weights $first"
-	grep -q "\"reference\": *\"$first\"" b/manifest.json
+	grep -q "\"reference_weights\": *\"$first\"" b/manifest.json
 }
 
 @test "rf-step: refuses a reference that is missing, unused or of another vocabulary, and changes nothing" {
@@ -267,6 +267,10 @@ gradient() {
 	"$RF_UNITS/helper/model" poke huge lm_head.weight 83 3e38
 	mentions 70 "--reference: the log-probability of rollout ..." rf-step -m run --kl-coef 1 \
 		--reference huge --chunks 4 -n 3 -k 3 --margin 3 "$G/stream/tokens.rf"
+	for ref in run run/step-000000; do
+		mentions 64 "--reference: $ref is a step of the run that is trained: use the checkpoint" \
+			rf-step -m run --kl-coef 1 --reference $ref in
+	done
 	mentions 64 "--reference requires --kl-coef" rf-step -m run --reference "$M" in
 	mentions 64 "--kl-coef requires --reference" rf-step -m run --kl-coef 1 in
 	diff -r -x .lock before run
