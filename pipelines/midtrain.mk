@@ -8,7 +8,7 @@
 #     make -f pipelines/midtrain.mk RUN=runs/c ... SELECT='python3 pipelines/examples/my_selection.py'
 #     make -f pipelines/midtrain.mk RUN=runs/d ... REWARD='python3 pipelines/examples/my_reward.py'
 #     make -f pipelines/midtrain.mk RUN=runs/e ... N=8
-#     make -f pipelines/midtrain.mk RUN=runs/f ... TRAIN='rf-grpo $(OPTIM) --objective cispo'
+#     make -f pipelines/midtrain.mk RUN=runs/f ... TRAIN='rf-grpo $(OPTIM) --objective cispo --clip 1'
 #     make -f pipelines/midtrain.mk RUN=runs/g ... METHOD=ntp
 #     make -f pipelines/midtrain.mk RUN=runs/h ... FUSED=1
 #

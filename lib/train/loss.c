@@ -143,9 +143,9 @@ static enum rf_code add_rollout(struct rf_loss *job, size_t b, struct rf_err *e)
 {
 	const size_t nb = (size_t)(job->c * job->n), length = (size_t)rf_rollout_length(&job->r->rollout, b);
 	const float *logp = job->values + b;
-	const double whole =
-		rf_policy_mean_log_ratio(logp, nb, job->r->rollout.logp + b * (size_t)job->k, (int)length);
+	const float *old = job->r->rollout.logp + b * (size_t)job->k;
 	const bool sequence = job->t->policy.ratio == RF_RATIO_SEQUENCE;
+	const double whole = sequence ? rf_policy_mean_log_ratio(logp, nb, old, (int)length) : 0;
 
 	for (size_t i = 0; i < length; i++) {
 		if (!isfinite(logp[i * nb]))
