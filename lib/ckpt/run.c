@@ -21,32 +21,12 @@
 
 /* ---- what is in a run ---------------------------------------------------------------------- */
 
-static bool is_temporary(const char *name)
+/* Returns whether only a trainer writes an entry of this name, or one that begins with it, so that the holder
+ * of the lock may remove the temporary files that a killed trainer left. */
+static bool is_trainers(const char *name)
 {
-	return (!strncmp(name, ".step-", 6) || !strncmp(name, ".latest.", 8) ||
-	        !strncmp(name, "." RF_MANIFEST, strlen("." RF_MANIFEST))) &&
-	       strstr(name, ".tmp-");
-}
-
-/* Removes the temporary files of killed trainers.  Only the holder of the lock makes temporary names, so no
- * other process uses the existing ones. */
-static enum rf_code remove_leftovers(const char *path, struct rf_err *e)
-{
-	char name[4096];
-	struct dirent **list;
-	enum rf_code rc = RF_OK;
-	int n = scandir(path, &list, NULL, alphasort);
-
-	if (n < 0)
-		return rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
-	for (int i = 0; i < n; i++) {
-		if (rc == RF_OK && is_temporary(list[i]->d_name) &&
-		    (rc = rf_file_join(name, path, list[i]->d_name, e)) == RF_OK)
-			rc = rf_file_remove(name, e);
-		free(list[i]);
-	}
-	free(list);
-	return rc;
+	return !strncmp(name, "step-", 5) || !strncmp(name, "latest.", 7) ||
+	       !strncmp(name, RF_MANIFEST, strlen(RF_MANIFEST));
 }
 
 /* Makes PATH/latest point to the step, by rename. */
@@ -161,7 +141,8 @@ enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e)
 	/* first, because the lock would make its file in any directory */
 	if ((rc = find_run(r, path, &newest, e)) != RF_OK)
 		return rc;
-	if ((rc = rf_run_lock(path, &r->lock, e)) != RF_OK || (rc = remove_leftovers(path, e)) != RF_OK ||
+	if ((rc = rf_run_lock(path, &r->lock, e)) != RF_OK ||
+	    (rc = rf_tempfile_sweep(path, is_trainers, e)) != RF_OK ||
 	    (rc = rf_step_newest(path, &newest, e)) != RF_OK ||
 	    (rc = rf_step_latest(path, dir, lost, e)) != RF_OK || (rc = open_newest(r, newest, e)) != RF_OK ||
 	    (rc = repair_latest(path, newest, e)) != RF_OK)

@@ -2,12 +2,14 @@
  * handler must remove.  The handler may interrupt us anywhere, so an entry is armed by a single store after
  * its path is complete, and disarmed by a single store before its path changes. */
 #define _GNU_SOURCE /* renameat2 */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -324,5 +326,26 @@ enum rf_code rf_tempfile_exchange(const char *temp, const char *path, const vola
 	}
 	if ((rc = rf_file_sync_parent(path, e)) != RF_OK)
 		rf_blame(e, "%s was written but may not survive a power loss", path);
+	return rc;
+}
+
+static int by_temporary(const struct dirent *d) { return *d->d_name == '.' && strstr(d->d_name, ".tmp-"); }
+
+enum rf_code rf_tempfile_sweep(const char *dir, bool (*ours)(const char *name), struct rf_err *e)
+{
+	char path[4096];
+	struct dirent **list;
+	enum rf_code rc = RF_OK;
+	int n = scandir(dir, &list, by_temporary, alphasort);
+
+	if (n < 0)
+		return rf_fail(e, RF_EIO, "%s: %s", dir, strerror(errno));
+	for (int i = 0; i < n; i++) {
+		if (rc == RF_OK && (!ours || ours(list[i]->d_name + 1)) &&
+		    (rc = rf_file_join(path, dir, list[i]->d_name, e)) == RF_OK)
+			rc = rf_file_remove(path, e);
+		free(list[i]);
+	}
+	free(list);
 	return rc;
 }

@@ -7,11 +7,15 @@
  *
  * A directory: rf_tempfile_name() for the directory; rf_tempfile_create(), write, commit for each file in it;
  * and rf_tempfile_publish().  The caller makes the directory, handles signals and removes the directory after
- * a failure. */
+ * a failure.
+ *
+ * SIGKILL leaves temporary files.  The next program that has the directory to itself removes them by
+ * rf_tempfile_sweep(). */
 #ifndef RF_TEMPFILE_H
 #define RF_TEMPFILE_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -65,6 +69,10 @@ enum rf_code rf_tempfile_publish(const char *temp, const char *path, const volat
  * between. */
 enum rf_code rf_tempfile_exchange(const char *temp, const char *path, const volatile sig_atomic_t *stop,
                                   struct rf_err *e);
+
+/* Removes the temporary files and directories in a directory that no other process may be writing to; `ours`,
+ * unless NULL, tells by the final name which of them.  Errors: RF_EIO. */
+enum rf_code rf_tempfile_sweep(const char *dir, bool (*ours)(const char *name), struct rf_err *e);
 
 /* Signals that end a program unless it handles them; the list ends with 0. */
 extern const int rf_ending[];

@@ -20,6 +20,7 @@
 #include "ckpt/ckpt.h"
 #include "io/file.h"
 #include "io/steps.h"
+#include "io/tempfile.h"
 #include "loop/loop.h"
 #include "loop/loop_internal.h"
 #include "stream/stream.h"
@@ -349,31 +350,19 @@ static enum rf_code make_folder(const struct rf_loop *l, const char *name, struc
 	return rc;
 }
 
-static int by_unfinished(const struct dirent *d)
-{
-	return *d->d_name == '.' && strstr(d->d_name, "batch-") && strstr(d->d_name, ".tmp-");
-}
-
 /* Makes the folder of --outputs, and removes the unfinished files that a killed program left there.  Only
  * programs that this loop starts write there, and none of them runs between two batches. */
 static enum rf_code make_outputs(const struct rf_loop *l, struct rf_err *e)
 {
-	struct dirent **list = NULL;
-	char folder[4096], path[4096];
+	char folder[4096];
 	enum rf_code rc;
-	int n = 0;
 
 	if (!l->set.outputs)
 		return RF_OK;
-	if ((rc = make_folder(l, l->set.outputs, e)) == RF_OK &&
-	    (rc = rf_loop_file(l, l->set.outputs, folder, e)) == RF_OK &&
-	    (n = scandir(folder, &list, by_unfinished, alphasort)) < 0)
-		return rf_fail(e, RF_EIO, "%s: %s", folder, strerror(errno));
-	for (int i = 0; i < n && rc == RF_OK; i++)
-		if ((rc = rf_file_join(path, folder, list[i]->d_name, e)) == RF_OK)
-			rc = rf_file_remove(path, e);
-	rf_loop_free_orders(list, n);
-	return rc;
+	if ((rc = make_folder(l, l->set.outputs, e)) != RF_OK ||
+	    (rc = rf_loop_file(l, l->set.outputs, folder, e)) != RF_OK)
+		return rc;
+	return rf_tempfile_sweep(folder, NULL, e);
 }
 
 /* Returns whether the output of the newest batch exists, or the loop has no outputs.  Outputs of older

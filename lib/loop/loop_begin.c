@@ -299,6 +299,7 @@ enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
 	if ((rc = check_settings(l, e)) != RF_OK || (rc = rf_loop_note_scripts(l, &l->noted, e)) != RF_OK ||
 	    (rc = rf_loop_file(l, "data", path, e)) != RF_OK ||
 	    (rc = rf_file_make_folders(path, e)) != RF_OK || (rc = take_lock(l, e)) != RF_OK ||
+	    (rc = rf_tempfile_sweep(path, NULL, e)) != RF_OK ||
 	    (rc = rf_loop_take_stop(l, &asked, e)) != RF_OK)
 		return rc;
 	/* An earlier job may have left the file.  A file that is made from now on, such as while --make

@@ -38,8 +38,7 @@ enum rf_code rf_loop_note(const struct rf_loop *l, const char *name, const char 
 /* Returns the contents of such a file, malloc'd; NULL: the file does not exist. */
 char *rf_loop_noted(const struct rf_loop *l, const char *name);
 
-/* Returns whether a file name of RUN/data is that of the data in the order of an epoch, or of an unfinished
- * such file that a killed rf-cat left. */
+/* Returns whether a file name of RUN/data is that of the data in the order of an epoch. */
 bool rf_loop_is_order(const char *name);
 /* Lists these files.  Returns their number, or -1 with the failure in e.  rf_loop_free_orders() frees the
  * list. */

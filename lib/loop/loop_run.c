@@ -130,10 +130,9 @@ bool rf_loop_is_order(const char *name)
 {
 	size_t n;
 
-	name += *name == '.'; /* a file that a killed rf-cat left */
 	if (strncmp(name, "epoch-", 6) || !(n = strspn(name + 6, "0123456789")))
 		return false;
-	return !strcmp(name + 6 + n, ".rf") || !strncmp(name + 6 + n, ".rf.tmp-", 8);
+	return !strcmp(name + 6 + n, ".rf");
 }
 
 static int by_order(const struct dirent *d) { return rf_loop_is_order(d->d_name); }

@@ -19,7 +19,9 @@ command -v cmark-gfm >/dev/null || {
 	echo "page.sh: cmark-gfm is not installed (make deps), so ${page#./} is left out" >&2
 	exit 0
 }
-tmp=$(mktemp -d "$page.XXXXXX")
+tmp=$page.tmp
+rm -rf "$tmp" # a killed script left it
+mkdir "$tmp"
 trap 'rm -rf "$tmp"' EXIT
 
 # body: prints the report as HTML.  cmark-gfm leaves out HTML that the report contains.  awk puts the figures

@@ -172,12 +172,14 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	run -64 loop other --outputs a/b
 }
 
-@test "rf-loop: a start removes the temporary files that a killed program left among the outputs" {
+@test "rf-loop: a start removes the temporary files that a killed program left" {
 	export L='rf-cat --range $FROM:$TO -o "$OUTPUT" "$ORDER"'
 	loop run --count outputs --outputs answers --batches 1
 	touch run/answers/.batch-000000.rf.tmp-1234 run/answers/mine
+	touch run/data/.{status,epoch-0.rf,times.tsv}.tmp-1
 	loop run --count outputs --outputs answers --batches 2
 	[ "$(ls -A run/answers | paste -sd' ')" = 'batch-000000.rf batch-000001.rf mine' ]
+	[ -z "$(find run/data -name '*.tmp-*')" ]
 }
 
 @test "rf-loop: with --count outputs a batch is done when its file exists, and nothing is committed" {
