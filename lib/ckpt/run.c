@@ -21,9 +21,9 @@
 
 /* ---- what is in a run ---------------------------------------------------------------------- */
 
-/* Returns whether only a trainer writes an entry of this name, or one that begins with it, so that the holder
- * of the lock may remove the temporary files that a killed trainer left. */
-static bool is_trainers(const char *name)
+/* Returns whether a name belongs to a step, to the link `latest` or to the manifest.  Only the holder of the
+ * run's lock writes these, so it may remove those that a killed trainer left. */
+static bool needs_lock(const char *name)
 {
 	return !strncmp(name, "step-", 5) || !strncmp(name, "latest.", 7) ||
 	       !strncmp(name, RF_MANIFEST, strlen(RF_MANIFEST));
@@ -142,7 +142,7 @@ enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e)
 	if ((rc = find_run(r, path, &newest, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_run_lock(path, &r->lock, e)) != RF_OK ||
-	    (rc = rf_tempfile_sweep(path, is_trainers, e)) != RF_OK ||
+	    (rc = rf_tempfile_sweep(path, needs_lock, e)) != RF_OK ||
 	    (rc = rf_step_newest(path, &newest, e)) != RF_OK ||
 	    (rc = rf_step_latest(path, dir, lost, e)) != RF_OK || (rc = open_newest(r, newest, e)) != RF_OK ||
 	    (rc = repair_latest(path, newest, e)) != RF_OK)

@@ -70,8 +70,9 @@ enum rf_code rf_tempfile_publish(const char *temp, const char *path, const volat
 enum rf_code rf_tempfile_exchange(const char *temp, const char *path, const volatile sig_atomic_t *stop,
                                   struct rf_err *e);
 
-/* Removes the temporary files and directories in a directory that no other process may be writing to; `ours`,
- * unless NULL, tells by the final name which of them.  Errors: RF_EIO. */
+/* Removes the entries of dir that have a temporary name and for which ours(name) is true; name is the entry's
+ * name after its first dot, NAME.tmp-PID.  ours NULL: all of them.  The caller must know that no process
+ * writes these entries.  Errors: RF_EIO. */
 enum rf_code rf_tempfile_sweep(const char *dir, bool (*ours)(const char *name), struct rf_err *e);
 
 /* Signals that end a program unless it handles them; the list ends with 0. */

@@ -82,17 +82,19 @@ struct rf_policy_token rf_policy_token(const struct rf_policy *p, double logp, d
 struct rf_policy_kl {
 	double value, dlogp;
 };
-/* Returns the estimate of one token, with d = logp_ref - logp, clamped to [-20, 20]:
+/* Returns the estimate of one token, with d = logp_ref - logp, clamped to [-20, 20].  Over tokens that the
+ * model draws, the mean of its gradient is
  *
- *     K1  -d          its derivative is 1, and has a mean of 0 over tokens that the model draws
- *     K2  d^2 / 2     its derivative has the mean of the divergence's own gradient there
- *     K3  e^d - 1 - d */
+ *     K1  -d            0
+ *     K2  d^2 / 2       the gradient of KL(model, reference)
+ *     K3  e^d - 1 - d   the gradient of KL(reference, model) */
 struct rf_policy_kl rf_policy_kl(enum rf_kl kind, double logp, double logp_ref);
 
-/* Returns the weight of each token of a rollout in the mean of a mini-batch, up to its number of terms. */
+/* Returns the weight of each token of a rollout in the sum over a mini-batch.  The mean is this sum
+ * divided by rf_policy_terms(). */
 double rf_policy_weight(const struct rf_policy *p, int length);
-/* Returns the number of terms of the mean over some rollouts, which have `tokens` tokens together and at most
- * k tokens each. */
+/* Returns the number of terms of the mean over these rollouts, which have `tokens` tokens together and at
+ * most k tokens each. */
 uint64_t rf_policy_terms(const struct rf_policy *p, uint64_t rollouts, uint64_t tokens, int k);
 
 #endif

@@ -95,9 +95,9 @@ struct rf_train_stats {
 	/* mean of the records' entropies, in nats; NaN: the records have no entropies */
 	double entropy;
 	/* over rollout tokens (policy.h): the fractions that were clipped, that were clipped at the upper
-	   bound, and that had the dual clip; two estimates of the divergence from
-	   the weights that drew the tokens, the means of -log r and of r - 1 - log r (Schulman 2020, k1 and
-	   k3); largest r; abs_diff: mean of |logp - logp_old| */
+	   bound, and that had the dual clip; two estimates of the divergence from the weights that drew the
+	   tokens, the means of -log r and of r - 1 - log r (Schulman 2020, k1 and k3); largest r; abs_diff:
+	   mean of |logp - logp_old| */
 	double clip_fraction, high_fraction, dual_fraction, kl, kl3, ratio_max, abs_diff;
 	uint64_t clamped;                      /* number of tokens whose log-ratio was clamped */
 	double grad_norm, lr;                  /* grad_norm: before clipping; NaN: not computed yet */

@@ -106,12 +106,12 @@ void rf_step_totals(const struct rf_step *s, struct rf_record *const *r, int n, 
 
 enum rf_code rf_step_begin(struct rf_step *s, int64_t step, const struct rf_totals *all, struct rf_err *e)
 {
-	s->select.draw_step = s->rollouts.draw_step = s->reward.draw_step =
-		(int)rf_draw_step(s->draw_step, step);
 	/* if rollouts may end early or be dropped, the number of tokens that count is not known before they
 	 * are drawn */
 	const bool known = !s->rollouts.eos && s->train->advantage.zero_spread == RF_ZERO_SPREAD_KEEP;
 
+	s->select.draw_step = s->rollouts.draw_step = s->reward.draw_step =
+		(int)rf_draw_step(s->draw_step, step);
 	return all && known ? rf_train_ahead(s->train, all, e) : RF_OK;
 }
 
