@@ -64,6 +64,8 @@ ifeq ($(MAKELEVEL)$(word 2,$(filter-out deps,$(MAKECMDGOALS))),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 
+# The version, which only lib/base/version.h states.
+VERSION := $(shell sed -n 's/^.define RF_VERSION "\(.*\)"/\1/p' lib/base/version.h)
 PREFIX  ?= /usr/local
 CC      ?= cc
 CFLAGS  ?= -O2 -g

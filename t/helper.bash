@@ -96,6 +96,9 @@ messages() {
 # same_messages FILE: succeeds if standard input is a stream with the messages of FILE
 same_messages() { messages - | cmp - <(messages "$1"); }
 
+# version: prints the version of rf-tools
+version() { sed -n 's/^#define RF_VERSION "\(.*\)"$/\1/p' "$ROOT/lib/base/version.h"; }
+
 # tiny_model: makes $P/config.json of a model over bytes that trains within seconds, and $P/ckpt from it
 tiny_model() {
 	cat >"$P/config.json" <<-'END'

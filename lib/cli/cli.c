@@ -14,6 +14,7 @@
 
 #include "base/number.h"
 #include "base/print.h"
+#include "base/version.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "io/skip.h"

@@ -34,7 +34,7 @@ struct rf_cli {
 	int min_args, max_args;
 };
 
-/* The version, such as "0.1", and the commit that the programs were built from, such as "8a7fff4", with
+/* The version, such as "0.2", and the commit that the programs were built from, such as "8a7fff4", with
  * "-changed" if the sources differed from it; "unknown" outside of git. */
 extern const char rf_cli_version[], rf_cli_built_from[];
 

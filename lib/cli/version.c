@@ -1,7 +1,7 @@
 /* version.c -- the version of the programs and the commit of their sources, which the Makefile passes as
  * RF_COMMIT. */
+#include "base/version.h"
 #include "cli/cli.h"
-#include "stream/stream.h"
 
 #ifndef RF_COMMIT
 #define RF_COMMIT "unknown"

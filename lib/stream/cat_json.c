@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/ids.h"
+#include "base/version.h"
 #include "io/lines.h"
 #include "stream/cat.h"
 #include "stream/msg.h"

@@ -17,7 +17,6 @@
 #include "ranks/shard.h"
 #include "stream/record.h"
 
-#define RF_VERSION    "0.1"
 #define RF_FORMAT     1
 #define RF_MAX_RECORD (UINT64_C(256) << 20)
 

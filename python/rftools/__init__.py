@@ -12,7 +12,7 @@ rule raises StreamError.
 from .errors import StreamError
 from .stream import MAX_RECORD, Stream, read
 from .table import frame, rows, to_parquet
-from .writer import VERSION as __version__
+from .version import VERSION as __version__
 from .writer import replace, stage, write
 
 __all__ = ["MAX_RECORD", "Stream", "StreamError", "__version__", "frame", "read", "replace", "rows", "stage",

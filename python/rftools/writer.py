@@ -14,8 +14,8 @@ from .errors import StreamError, safe
 from .message import encode
 from .record import check_head, check_record
 from .stream import MAX_RECORD, Stream, read
+from .version import VERSION
 
-VERSION = "0.1"
 DATA, SOFTWARE, OS, IO = 65, 70, 71, 74  # exit statuses: sysexits.h
 COMPUTED = ["positions", "rollout", "reward", "advantage"]  # each is computed from those before it
 

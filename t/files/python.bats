@@ -83,7 +83,7 @@ odd() {
 
 @test "rftools: a stream that Python reads and writes has the same messages, and rf-dump --check accepts it" {
 	odd
-	stage='{"tool": "copy", "version": "0.1", "options": {"n": 1}}'
+	stage='{"tool": "copy", "version": "'$(version)'", "options": {"n": 1}}'
 	for f in "$P"/*.rf "$G"/stream/*.rf *.rf; do
 		copied "$f" >copy
 		rf-dump --check -q copy
@@ -231,7 +231,7 @@ odd() {
 	rf-cat share.rf | python3 double.py 2>err | rf-dump --json >out
 	rf-dump --json share.rf >in
 	[ "$(jq -c 'select(.seq == 0).body.history[-1]' out)" = \
-		'{"tool":"double.py","version":"0.1","options":{"factor":2,"how":"each"}}' ]
+		'{"tool":"double.py","version":"'$(version)'","options":{"factor":2,"how":"each"}}' ]
 	[ "$(jq -c 'select(.seq == 0).body.shard' out)" = "$(jq -c 'select(.seq == 0).body.shard' in)" ]
 	jq -en --slurpfile a out --slurpfile b in '[$a, $b | map(.body.reward.total.data // [] | .[])]
 		| transpose | length > 9 and all(.[0] - 2 * .[1] | fabs < 1e-6)'
@@ -303,8 +303,9 @@ rftools.write("dir/out.rf", [next(stream)], like=stream)'
 	ln -s out.rf dir/link
 	python3 -c 'import rftools; rftools.write("dir/link", [], head={"vocab": 7})'
 	[ "$(stat -c '%a %F' dir/link) $(cat dir/out.rf)" = '640 regular file old' ]
+	stage='{"tool":"rftools","version":"'$(version)'","options":{}}'
 	[ "$(rf-dump --head --json dir/link | jq -c .body)" = \
-		'{"format":1,"vocab":7,"history":[{"tool":"rftools","version":"0.1","options":{}}]}' ]
+		'{"format":1,"vocab":7,"history":['"$stage"']}' ]
 	mkfifo pipe
 	rf-dump --check pipe >checked &
 	python3 -c 'import rftools; rftools.write("pipe", [{"id": 0, "tokens": [1, 2]}])'

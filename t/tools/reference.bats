@@ -81,9 +81,11 @@ without() { json "$2" | sed "s/,\"$1\":{[^}]*}//"; }
 	cmp <(head_of in | jq -c 'del(.history)') <(head_of out | jq -c 'del(.history)')
 	cmp <(head_of in | jq -c .history) <(head_of out | jq -c '.history[:-1]')
 	model=$(rf-dump --json ref | jq -c 'select(.type == "checkpoint") | {arch, weights, step}')
-	head_of out | jq -e --argjson model "$model" '.history[-1] == {tool: "rf-rollout", version: "0.1",
-		$model, options: {dtype: "f32", score: true, as: "ref"}}' >/dev/null
-	[ "$(rf-dump --head out | tail -n 1)" = "  rf-rollout --dtype f32 --score --as ref  # 0.1, weights $(
+	head_of out | jq -e --argjson model "$model" --arg version "$(version)" '
+		.history[-1] == {tool: "rf-rollout", $version, $model,
+			options: {dtype: "f32", score: true, as: "ref"}}' >/dev/null
+	said="  rf-rollout --dtype f32 --score --as ref  # $(version), weights"
+	[ "$(rf-dump --head out | tail -n 1)" = "$said $(
 		jq -r .weights ref/latest/state.json)" ]
 	# the stage of the next program has no model
 	head_of <(rf-reward out) |

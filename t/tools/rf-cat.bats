@@ -226,7 +226,7 @@ start() {
 @test "rf-cat: the history has the options that change the result, and no file names" {
 	rf-cat --range 1:3 --shuffle --seed 9 --repeat 2 "$S/tokens.rf" "$S/empty.rf" -o a.rf
 	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body.history')" = \
-		"$(jq -c . <<<'[{"tool": "rf-cat", "version": "0.1", "options": {"range": "1:3",
+		"$(jq -c . <<<'[{"tool": "rf-cat", "version": "'$(version)'", "options": {"range": "1:3",
 			"part": "all", "split-response": false, "join-response": false, "shuffle": true,
 			"seed": 9, "epoch": 0, "repeat": 2, "renumber": false}}]')" ]
 }
@@ -274,12 +274,12 @@ start() {
 	rf-cat --range 1:3 "$S/tokens.rf" >in.rf
 	rf-dump --json in.rf | jq -c 'if .seq == 1 then .body.source = "x" else . end' | rf-cat --json >a.rf
 	[ "$(rf-dump --json a.rf | head -n 1 | jq -c '.body.history | [length, .[-1]]')" = \
-		"$(jq -c . <<<'[2, {"tool": "rf-cat", "version": "0.1", "options": {"json": true,
+		"$(jq -c . <<<'[2, {"tool": "rf-cat", "version": "'$(version)'", "options": {"json": true,
 			"renumber": false, "note": "changed outside"}}]')" ]
-	[ "$(rf-dump --head a.rf | tail -n 1)" = '  rf-cat --json  # 0.1, changed outside' ]
+	[ "$(rf-dump --head a.rf | tail -n 1)" = "  rf-cat --json  # $(version), changed outside" ]
 	# a second change adds a second entry; a head without history gets one entry
 	rf-dump --json a.rf | rf-cat --json --renumber | rf-dump --head >head
-	[ "$(tail -n 1 head)" = '  rf-cat --json --renumber  # 0.1, changed outside' ]
+	[ "$(tail -n 1 head)" = "  rf-cat --json --renumber  # $(version), changed outside" ]
 	[ "$(grep -c 'changed outside' head)" -eq 2 ]
 	rf-dump --json in.rf | jq -c 'del(.body.history)' | rf-cat --json | rf-dump --head >head
 	[ "$(grep -c 'changed outside' head)" -eq 1 ]

@@ -362,7 +362,8 @@ fits_kept() {
 			rf-rollout -m "$M" --score $option "$G/stream/rewarded.rf"
 	done
 	chosen 2 3 1:60 | rf-rollout -m "$M" -k 3 -n 4 | rf-rollout -m "$M" --score >out
-	rf-dump --json out | jq -se '.[0].body.history[-1] == {tool: "rf-rollout", version: "0.1",
+	rf-dump --json out | jq -se --arg version "$(version)" '
+		.[0].body.history[-1] == {tool: "rf-rollout", $version,
 		options: {dtype: "f32", score: true, as: "policy"}}' >/dev/null
 	rf-init --from "$M" run
 	"$RF_UNITS/helper/lab" pick out 0 >head
