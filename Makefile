@@ -107,7 +107,9 @@ CXX_ALL = -std=c++17 -D_DEFAULT_SOURCE -Ilib -Wall -Wextra $(CFLAGS) $(HARD) $(S
 # Flags of the kernels: -O3, contracted multiply-adds, no errno and no floating-point traps; never
 # -ffast-math, which would let the compiler reorder sums.
 KERNEL_CFLAGS = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
-LDLIBS = -lzstd -lmsgpackc -ljansson -lxxhash -lutf8proc -lonig -lsentencepiece -lstdc++ -ldnnl -lgomp \
+# msgpack-c 6, which Debian 12 does not have yet, is MSGPACK=msgpack-c.
+MSGPACK = msgpackc
+LDLIBS = -lzstd -l$(MSGPACK) -ljansson -lxxhash -lutf8proc -lonig -lsentencepiece -lstdc++ -ldnnl -lgomp \
          -lpthread -ldl -lm
 
 # The kernels are compiled once for each level of the instruction set; the device takes the highest level that
@@ -228,11 +230,12 @@ $(BUILD)/pic/%.o: lib/%.c $(BUILD)/flags
 	$(CC) $(CPPFLAGS) $(STD) $(WARN) $(CFLAGS) -fPIC -fvisibility=hidden $(SAN) -MMD -MP -c -o $@ $<
 $(BUILD)/rf-cuda.so: $(CU:kernels/%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_LIB)
 	@mkdir -p $(@D)
-	$(NVCC) -shared -cudart static -Xcompiler -fPIC -o $@ $^ -lcublas
+	$(NVCC) -shared -cudart static -Xcompiler -fPIC -Xlinker -z,relro,-z,now -o $@ $^ -lcublas
 
 $(BUILD)/rf-mpi.so: lib/ranks/plugin/mpi.c lib/ranks/ranks.h $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(MPICC) $(CPPFLAGS) $(STD) $(WARN) $(CFLAGS) -fPIC -fvisibility=hidden -shared -o $@ $<
+	$(MPICC) $(CPPFLAGS) $(STD) $(WARN) $(CFLAGS) -fPIC -fvisibility=hidden -shared \
+		$(LDFLAGS) -Wl,-z,relro,-z,now -o $@ $<
 
 EMU = $(addprefix $(BUILD)/emu/,emu.o warp.o cudart.o cublas.o)
 define emu_rules
