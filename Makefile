@@ -475,8 +475,9 @@ prose-allowed:
 share = $(DESTDIR)$(PREFIX)/share
 plugins = $(DESTDIR)$(PREFIX)/lib/rf-tools
 # The files for users of the pipelines, installed with the layout of the sources.
-SHARED_IN = lib configs examples
-SHARED   = $(patsubst pipelines/%,%,$(wildcard pipelines/*.* $(SHARED_IN:%=pipelines/%/*.*)))
+SHARED_IN = lib configs examples demo
+SHARED   = $(patsubst pipelines/%,%,$(filter-out %.png pipelines/lib/deps.sh, \
+           $(wildcard pipelines/*.* $(SHARED_IN:%=pipelines/%/*.*))))
 absolute = $(if $(filter /%,$(PREFIX)),,$(error \
            PREFIX='$(PREFIX)' must begin with /; DESTDIR names a folder to stage it in))
 install: all
@@ -487,7 +488,7 @@ install: all
 	install $(TOOLS) '$(DESTDIR)$(PREFIX)/bin'
 	for f in $(SHARED); do \
 		mode=644; \
-		case $$f in *.sh) mode=755 ;; esac; \
+		case $$f in *.sh | *.sbatch) mode=755 ;; esac; \
 		install -D -m $$mode pipelines/$$f '$(share)/rf-tools'/$$f; \
 	done
 	for s in 1 5 7; do \

@@ -56,7 +56,7 @@ else
 	found=$package
 	version=$(dpkg-query -W -f '${Version}' "$package" 2>/dev/null) || version=
 	[ -n "$version" ] ||
-		die 66 "the package $package is not installed: run make deps, or name a package file"
+		die 66 "the package $package is not installed: install it, or name a package file"
 	dpkg-query -L "$package" >"$tmp/files"
 	grep '\.pod$' "$tmp/files" >"$tmp/list" || die 66 "the package $package has no manuals"
 fi

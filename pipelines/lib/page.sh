@@ -16,7 +16,7 @@ report=$1 page=$2 rollouts=${3:-}
 case $page in /*) ;; *) page=./$page ;; esac
 command -v cmark-gfm >/dev/null || {
 	rm -f "$page"
-	echo "page.sh: cmark-gfm is not installed (make deps), so ${page#./} is left out" >&2
+	echo "page.sh: cmark-gfm is not installed (install it), so ${page#./} is left out" >&2
 	exit 0
 }
 tmp=$page.tmp

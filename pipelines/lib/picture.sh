@@ -24,7 +24,7 @@ plain() { case $1 in -*) printf './%s\n' "$1" ;; *) printf '%s\n' "$1" ;; esac }
 
 # check_gnuplot: ends the script if gnuplot is missing or cannot draw in the form that FORMAT names
 check_gnuplot() {
-	command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (make deps)'
+	command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (install gnuplot-nox)'
 	case $FORMAT in
 	png | svg | pdf) ;;
 	*) die 64 "FORMAT='$FORMAT' is not one of png|svg|pdf" ;;

@@ -247,7 +247,7 @@ fi
 
 # ---- all of it -----------------------------------------------------------------------------
 
-command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (make deps)'
+command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (install gnuplot-nox)'
 # shellcheck disable=SC2153  # a word of evaluate.mk
 files_of DATA "$DATA"
 data=(${files[@]+"${files[@]}"})

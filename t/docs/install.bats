@@ -20,6 +20,8 @@ setup() { load ../helper; }
 	[ -x share/rf-tools/lib/check.sh ]
 	[ ! -x share/rf-tools/midtrain.mk ]
 	diff -r "$ROOT/pipelines/examples" share/rf-tools/examples
+	diff -r -x '*.png' "$ROOT/pipelines/demo" share/rf-tools/demo
+	[ -x share/rf-tools/slurm.sbatch ]
 	make -s -C "$ROOT" uninstall DESTDIR="$place" PREFIX=/opt/rf >/dev/null
 	[ "$(cd "$place" && find . ! -type d)" = ./opt/rf/bin/other ]
 	[ ! -e "$place/opt/rf/share/rf-tools" ]

@@ -3,7 +3,7 @@
 
 setup() {
 	load ../helper
-	command -v cmark-gfm >/dev/null || skip 'cmark-gfm is not installed (make deps)'
+	command -v cmark-gfm >/dev/null || skip 'cmark-gfm is not installed (install it)'
 	# a picture of one pixel
 	base64 -d >dot.png <<-'END'
 		iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABc3UBGAAAAABJRU5ErkJggg==
@@ -65,7 +65,7 @@ page() { "$ROOT/pipelines/lib/page.sh" "$@"; }
 	mkdir few
 	ln -s "$(command -v rm)" few/
 	run -0 env PATH="$PWD/few" "$ROOT/pipelines/lib/page.sh" report.md page.html
-	[[ "$output" == 'page.sh: cmark-gfm is not installed (make deps), so page.html is left out' ]]
+	[[ "$output" == 'page.sh: cmark-gfm is not installed (install it), so page.html is left out' ]]
 	[ ! -e page.html ]
 	run -64 page report.md
 }
