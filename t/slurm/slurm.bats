@@ -94,7 +94,7 @@ until_batches() {
 	[ "$(cut -f 1 a/data/status)" = 65 ]
 	[ ! -e a/step-000002 ]
 	[ "$(grep -c 'rank 1: <stdin>' out)" -eq 1 ]
-	rm -rf a
+	mv a failed
 	job -n 2 -- BATCHES=3
 	until_is FAILED
 	[[ "$(cat out)" == *'unknown variable BATCHES'* ]]
@@ -106,6 +106,33 @@ until_batches() {
 	[ "$(grep -c 'three times nothing was committed: not queued again' out)" -eq 1 ]
 	[ "$(scontrol show job -o "$id" | grep -o 'Restarts=[0-9]*')" = Restarts=2 ]
 	[ ! -e a/data/vain ]
+}
+
+@test "slurm.sbatch: with RF_IMAGE the ranks run in the image and end with the same bytes" {
+	mkdir fake
+	# an image that is this system; the variables of the job would make mpirun look for srun
+	cat >fake/apptainer <<-END
+		#!/bin/sh
+		echo "\$*" >>"$PWD/asked"
+		env | grep -q '^SLURM_' && exit 1
+		shift 3
+		exec "\$@"
+	END
+	chmod +x fake/apptainer
+	export PATH=$PWD/fake:$PATH RF_IMAGE=rf-tools.sif RF_PIPELINES=$ROOT/pipelines
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	job -n 3 --
+	until_batches 2
+	scancel --batch --signal=USR1 "$id"
+	until_is PENDING
+	until_is COMPLETED
+	same_run "$P/want" a
+	[ "$(jq .world a/log.jsonl | sort -u)" = 3 ]
+	[ "$(cut -d ' ' -f 1-6 asked | uniq -c)" = "      2 exec --nv rf-tools.sif make -f $ROOT/pipelines/midtrain.mk" ]
+	rm fake/apptainer
+	job -n 2 --
+	until_is FAILED
+	[[ "$(cat out)" == *'RF_IMAGE: the program apptainer is missing'* ]]
 }
 
 @test "slurm: mpirun in an allocation trains the same bytes; Slurm's variables have no effect by themselves" {
