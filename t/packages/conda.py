@@ -1,0 +1,41 @@
+"""conda.py OUT -- builds and tests packaging/conda/recipe.yaml with rattler-build, in OUT.
+
+The recipe is rendered as it is, with and without CUDA.  It is built without its requirements, with the compilers,
+libraries and Python of this system instead of those of conda-forge, so its test of the Python module is left
+out.
+
+    pip install py-rattler-build
+"""
+
+import pathlib
+import re
+import sys
+
+import rattler_build
+
+here = pathlib.Path(__file__).resolve().parents[2] / "packaging/conda"
+out = pathlib.Path(sys.argv[1])
+choices = {"c_stdlib": ["sysroot"], "c_stdlib_version": ["2.28"], "cuda_compiler_version": ["None", "13.0"]}
+
+whole = rattler_build.Stage0Recipe.from_file(str(here / "recipe.yaml"))
+for variant in whole.render(rattler_build.VariantConfig(choices)):
+    recipe = variant.recipe
+    print(recipe.package.name, recipe.package.version, recipe.build.string, *recipe.requirements.host)
+
+text = re.sub(r"^requirements:\n(?:[ \n].*\n|\n)+", "", (here / "recipe.yaml").read_text(), flags=re.MULTILINE)
+assert "requirements" not in text
+folder = out / "recipe/packaging/conda"
+folder.mkdir(parents=True)
+text = re.sub(r".*python -c.*\n", "", text).replace("../../build", str(here / "../../build"))
+(folder / "recipe.yaml").write_text(text)
+build = (here / "build.sh").read_text()
+(folder / "build.sh").write_text(build.replace("${PYTHON:-python3}", sys.executable))
+bare = rattler_build.Stage0Recipe.from_file(str(folder / "recipe.yaml"))
+(variant,) = bare.render(rattler_build.VariantConfig())
+built = variant.run_build(
+    tool_config=rattler_build.ToolConfiguration(test_strategy="native"),
+    output_dir=str(out),
+    channels=[],
+    env_isolation=rattler_build.EnvironmentIsolation.NONE,
+)
+print(*built.packages)
