@@ -42,6 +42,12 @@
 #                     make -f pipelines/midtrain.mk help
 # make install, make uninstall
 #                         PREFIX=/usr/local DESTDIR=
+# make dist           makes the tarball of the release, build/dist/rf-tools-VERSION.tar.gz, from the last commit
+# make deb            makes Debian packages of that tarball in build/deb, and checks them with lintian
+#                         CUDA_ARCHS=90, CUDA=no: as for make; DEB_BUILD_OPTIONS=nocheck: without tests
+# make deps-deb       also installs the programs for make deb and make check-packages
+# make check-packages
+#                     installs the packages in a fresh Debian, as root, and runs the recipes of packaging/ there
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -50,7 +56,7 @@ SHELL := /bin/bash
 
 # Installs packages before make runs any recipe, also with -j, because the assignments below already ask the
 # compiler for its features.
-ifneq ($(filter deps deps-arm64 deps-slurm,$(MAKECMDGOALS)),)
+ifneq ($(filter deps deps-arm64 deps-slurm deps-deb,$(MAKECMDGOALS)),)
 ifeq ($(findstring n,$(firstword -$(MAKEFLAGS))),)
 $(if $(shell for kind in '' $(patsubst deps-%,%,$(filter deps-%,$(MAKECMDGOALS))); do \
              pipelines/lib/deps.sh $$kind || exit; done; echo done),, \
@@ -285,11 +291,13 @@ ifneq ($(FLAGS),$(file <$(BUILD)/flags))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
 endif
-# The commit of the sources, with -changed if the sources differ from it.
+# The commit of the sources, with -changed if the sources differ from it.  The tarball of a release names its
+# commit in a file.
 SOURCE_OF = git -c safe.directory='*'
 COMMIT := $(shell [ ! -e .git ] || $(SOURCE_OF) rev-parse --short=7 HEAD 2>/dev/null)
-COMMIT := $(or $(COMMIT),unknown)$(if $(COMMIT),$(shell \
-          $(SOURCE_OF) diff --quiet HEAD -- Makefile lib kernels tools pipelines || echo -changed))
+COMMIT := $(if $(COMMIT),$(COMMIT)$(shell \
+          $(SOURCE_OF) diff --quiet HEAD -- Makefile lib kernels tools pipelines || echo -changed),$(or \
+          $(if $(wildcard .git),,$(file <COMMIT)),unknown))
 ifneq ($(COMMIT),$(file <$(BUILD)/commit))
 $(file >$(BUILD)/commit,$(COMMIT))
 endif
@@ -300,7 +308,7 @@ endif
 
 deps:
 	@:
-deps-arm64 deps-slurm:
+deps-arm64 deps-slurm deps-deb:
 	@:
 
 ARCH ?= delta_net
@@ -428,13 +436,14 @@ WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
             t/*/*.bats t/slurm/*.sh t/*.bash t/helper/*.py \
             t/helper/*.awk completion/* \
             $(foreach d,* */*,$(addprefix pipelines/$d.,sh sbatch mk awk gp jq py)) \
-            python/*/*.py python/*.md man/* *.md t/README t/golden/*.md)
+            python/*/*.py python/*.md man/* *.md t/README t/golden/*.md \
+            packaging/*.* packaging/conda/* debian/rules debian/tests/* t/packages/*.py)
 # PROSE: the files whose prose is checked.  BEGUN: the files that must begin with a comment.
 PROSE     = $(sort Makefile $(wildcard .ci/run *.md NEWS t/README) \
             $(call written,c h cc cu cpp sh bash bats mk awk jq gp py sbatch 1 5 7 md))
 FORMATTED = $(call written,c h cc cu cpp)
 BEGUN     = $(sort $(call written,c h cc cu cpp sh awk))
-written   = $(shell find $(wildcard lib kernels tools man pipelines python completion t) -type f \
+written   = $(shell find $(wildcard lib kernels tools man pipelines packaging python completion t) -type f \
             $(foreach x,$(1),-name '*.$(x)' -o) -false)
 # The last commit before the rule for subjects of commits.
 SUBJECTS_SINCE = 53b0d0f
@@ -449,7 +458,7 @@ lint:
 	@$(if $(FORMAT),$(FORMAT) --dry-run -Werror $(FORMATTED),echo "lint: no clang-format-14")
 	@mandoc -T lint -W warning man/*
 	@shellcheck -x pipelines/*/*.sh pipelines/*.sbatch t/slurm/*.sh kernels/cuda/*.sh completion/*.bash \
-		.ci/run
+		packaging/*.sh packaging/*/*.sh $(filter-out %/control,$(wildcard debian/tests/*)) .ci/run
 	@shellcheck $(SHELL_TESTS) t/*/*.bats t/*.bash
 	@awk -f t/lint/rooms.awk $(ROOMS)
 	@awk -f t/lint/lengths.awk $(ROOMS)
@@ -511,6 +520,15 @@ uninstall:
 		[ ! -d "$$d" ] || rmdir "$$d"; \
 	done
 
+# The tarball of the release, and the packages that are made from it.
+DIST = $(BUILD)/dist/rf-tools-$(VERSION).tar.gz
+dist:
+	@packaging/dist.sh $(VERSION) $(DIST)
+deb: dist
+	@packaging/deb.sh $(DIST) $(BUILD)/deb
+check-packages: $(TOOLS) deb
+	@$(MAKE) --no-print-directory TESTS=t/packages/packages.bats check
+
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
 
@@ -520,6 +538,6 @@ clean:
 -include $(OBJ:.o=.d) $(BUILD)/lib/cli/version.d \
          $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d) \
          $(wildcard $(foreach d,cuda emu emu-race emu-contracted,$(BUILD)/$d/*.d $(BUILD)/$d/cuda/*.d))
-.PHONY: deps deps-arm64 deps-slurm midtrain posttrain testtime study \
+.PHONY: deps deps-arm64 deps-slurm deps-deb midtrain posttrain testtime study \
         all units units-fuzz check check-all check-arm64 check-slurm cuda-report cuda-reckon gpu-bundle \
-        bench tests fuzz lint prose-allowed install uninstall help clean
+        bench tests fuzz lint prose-allowed install uninstall dist deb check-packages help clean

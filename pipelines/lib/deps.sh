@@ -1,5 +1,5 @@
 #!/bin/sh
-# deps.sh [arm64|slurm] -- installs the packages of Debian 12 that building, testing and the demonstration
+# deps.sh [arm64|slurm|deb] -- installs the packages of Debian 12 that building, testing and the demonstration
 # need and the system lacks.  If no package is missing it prints nothing and needs no network.
 #
 # arm64: also a cross compiler and an emulator.  The libraries of arm64 are unpacked into ./build/arm64/root
@@ -7,6 +7,8 @@
 # stay as they are.
 #
 # slurm: also Slurm, and the libraries with which its srun starts programs of Open MPI.
+#
+# deb: also the programs that make and check packages of Debian.
 set -eu
 
 build='build-essential libzstd-dev libmsgpack-dev libjansson-dev libxxhash-dev libutf8proc-dev
@@ -17,6 +19,7 @@ midtrain='cmark-gfm gnuplot-nox perl-doc sentencepiece'
 cross='gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1-arm64-cross
 	libstdc++6-arm64-cross qemu-user-static'
 slurm='slurm-wlm munge libpmix-dev'
+deb='autopkgtest debhelper dh-python lintian mmdebstrap pybuild-plugin-pyproject python3-all python3-setuptools'
 libraries='libzstd1 libzstd-dev libmsgpackc2 libmsgpack-dev libjansson4 libjansson-dev libxxhash0
 	libxxhash-dev libutf8proc2 libutf8proc-dev libonig5 libonig-dev libsentencepiece0
 	libsentencepiece-dev libdnnl2 libdnnl-dev'
@@ -85,6 +88,7 @@ unpack() {
 	lacking $build $tests $midtrain
 	case ${1:-} in
 	slurm) lacking $slurm ;;
+	deb) lacking $deb ;;
 	arm64)
 		lacking $cross
 		unpack arm64 build/arm64 $libraries

@@ -1,6 +1,12 @@
 #!/usr/bin/env bats
-# Tests of make install and make uninstall.
+# Tests of make install, make uninstall and make dist.
 setup() { load ../helper; }
+
+# alone: gives git an empty configuration in the working folder
+alone() {
+	export GIT_CONFIG_GLOBAL=$PWD/gitconfig GIT_CONFIG_NOSYSTEM=1
+	git config --global --add safe.directory '*'
+}
 
 @test "install: all files go below DESTDIR and an absolute PREFIX, and make uninstall removes all of them" {
 	place="$PWD/a root"
@@ -48,6 +54,48 @@ setup() { load ../helper; }
 	alone make -s -f "$share/evaluate.mk" RUN=e MODEL=run TASK=vt LENGTH=1k SAMPLES=1 MAX_NEW=1
 	[ -e e/report.md ]
 	[ -e e/heat.png ]
+}
+
+@test "dist: two clones on different machines make the same tarball, which names its commit" {
+	[ -e "$ROOT/.git" ] || skip 'there is no repository'
+	local version
+	version=$(rf-cat --version | sed -n '1s/^rf-cat \(.*\) (.*/\1/p')
+	alone
+	git clone -q "$ROOT" a
+	sleep 1 # the times of the files differ
+	git clone -q "$ROOT" b
+	git -C b config core.autocrlf true
+	git -C b config core.abbrev 12
+	git -C b config tar.umask 0077
+	(cd a && umask 077 && TZ=Asia/Tokyo packaging/dist.sh "$version" ../a.tar.gz)
+	(cd b && LC_ALL=C.UTF-8 GZIP=-1 packaging/dist.sh "$version" out/b.tar.gz)
+	cmp a.tar.gz b/out/b.tar.gz
+	tar -x -z -f a.tar.gz
+	[ "$(cat "rf-tools-$version/COMMIT")" = "$(git -C a rev-parse HEAD | cut -c 1-7)" ]
+	diff <(cd "rf-tools-$version" && find . -type f | sort) \
+		<(cd a && { git ls-files | sed 's,^,./,'; echo ./COMMIT; } | sort)
+	make -s -C "rf-tools-$version" -n CUDA=no bin/rf-cat >commands 2>/dev/null
+	grep -qF "RF_COMMIT='\"$(cat "rf-tools-$version/COMMIT")\"'" commands
+}
+
+@test "dist: a tree that differs from its commit, or is not a repository, is refused" {
+	[ -e "$ROOT/.git" ] || skip 'there is no repository'
+	alone
+	git clone -q "$ROOT" a
+	cd a
+	touch new.c
+	says 65 "dist.sh: ?? new.c: not as in the last commit (commit or remove it)" packaging/dist.sh 1 x.tar.gz
+	rm new.c
+	echo >>README.md
+	says 65 "dist.sh:  M README.md: not as in the last commit (commit or remove it)" \
+		packaging/dist.sh 1 x.tar.gz
+	git -c user.name=x -c user.email=x@x.invalid commit -q -a -m 'README: change'
+	packaging/dist.sh 1 x.tar.gz
+	rm x.tar.gz
+	rm -rf .git
+	says 66 "dist.sh: no repository here: a release is made from a commit" packaging/dist.sh 1 x.tar.gz
+	says 64 "dist.sh: usage: dist.sh VERSION OUT.tar.gz" packaging/dist.sh 1
+	[ ! -e x.tar.gz ]
 }
 
 @test "make: make check compiles the plugin for this machine's GPUs, and only if one of them is supported" {
