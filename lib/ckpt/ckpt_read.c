@@ -413,10 +413,13 @@ static enum rf_code check_state(const json_t *root, struct rf_err *e)
 	char is[17], want[17];
 	int64_t format;
 
-	if (!get_count(json_object_get(root, "format"), &format) || format != RF_STATE_FORMAT)
+	if (!get_count(json_object_get(root, "format"), &format))
+		return rf_fail(e, RF_EMODEL, "its 'format' is not a whole number");
+	if (format != RF_STATE_FORMAT)
 		return rf_fail(e, RF_EMODEL,
-		               "its 'format' is not %d, the number that this version of rf-tools reads",
-		               RF_STATE_FORMAT);
+		               "the run has format %lld, but this version of rf-tools reads format %d%s",
+		               (long long)format, RF_STATE_FORMAT,
+		               format > RF_STATE_FORMAT ? " (use a newer version)" : "");
 	if (!get_hash(json_object_get(root, "xxh64"), want))
 		return rf_fail(e, RF_EMODEL, "its hash is malformed");
 	if (!rf_state_hash(root, is))

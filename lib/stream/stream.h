@@ -17,6 +17,8 @@
 #include "ranks/shard.h"
 #include "stream/record.h"
 
+/* The number of the format.  A version that reads a new number also reads the old ones: rf-stream(5),
+ * VERSIONS. */
 #define RF_FORMAT     1
 #define RF_MAX_RECORD (UINT64_C(256) << 20)
 

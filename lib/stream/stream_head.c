@@ -485,7 +485,8 @@ enum rf_code rf_head_decode(struct rf_head *h, struct rf_mp body, struct rf_err 
 		return rc;
 	if (u != RF_FORMAT)
 		return rf_fail(e, RF_EDATA,
-		               "the stream has format %llu, but this version of rf-tools reads format %d",
+		               "the stream has format %llu, but this version of rf-tools reads format %d "
+		               "(use a newer version)",
 		               (unsigned long long)u, RF_FORMAT);
 	if (v[VOCAB].p && (rc = read_uint(v[VOCAB], "vocab", 1, INT32_MAX, &u, e)) == RF_OK)
 		h->vocab = (int)u;

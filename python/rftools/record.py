@@ -253,7 +253,8 @@ def check_map(name, body):
         if label in RANGES and not whole(value, *RANGES[label]):
             raise StreamError(f"{label} is not a whole number from {RANGES[label][0]} to {RANGES[label][1]}")
         if label == "format" and value != 1:
-            raise StreamError(f"the stream has format {value}, but this version of rf-tools reads format 1")
+            raise StreamError(f"the stream has format {value}, but this version of rf-tools reads format 1 "
+                              "(use a newer version)")
         if key == "kind" and not (isinstance(value, str) and 1 <= len(value.encode()) <= 31 and
                                   "\0" not in value):
             raise StreamError(f"{label} is not a string of 1 to 31 bytes")

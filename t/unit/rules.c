@@ -287,7 +287,7 @@ static const struct {
 	const char *from, *to, *words;
 } broken_heads[] = {
 	{ "\"format\":1", "\"format\":2",
-	  "the stream has format 2, but this version of rf-tools reads format 1" },
+	  "the stream has format 2, but this version of rf-tools reads format 1 (use a newer version)" },
 	{ "\"format\":1,", "", "the head has no 'format'" },
 	{ "\"format\":1", "\"format\":\"1\"", "format is not" },
 	{ "\"vocab\":10", "\"vocab\":0", "vocab is not" },

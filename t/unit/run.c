@@ -360,14 +360,24 @@ static void test_damage(void)
 	   "damage: the moments differ in one byte (%s)", e.msg);
 	ok(damaged("cp ../step-000001/* .", RF_EMODEL, "belongs to step 1", &e),
 	   "damage: the files are those of another step (%s)", e.msg);
-	ok(damaged("sed -i 's/\"format\": 2/\"format\": 3/' state.json", RF_EMODEL, "its 'format' is not 2",
+	ok(damaged("sed -i 's/\"format\": 2/\"format\": 3/' state.json", RF_EMODEL,
+	           "state.json: the run has format 3, but this version of rf-tools reads format 2 (use a "
+	           "newer version)",
 	           &e),
-	   "damage: state.json has another format (%s)", e.msg);
+	   "damage: state.json has a newer format (%s)", e.msg);
+	ok(damaged("sed -i 's/\"format\": 2/\"format\": 1/' state.json", RF_EMODEL,
+	           "state.json: the run has format 1, but this version of rf-tools reads format 2", &e),
+	   "damage: state.json has an older format (%s)", e.msg);
+	ok(damaged("sed -i 's/\"format\": 2,//' state.json", RF_EMODEL, "its 'format' is not a whole number",
+	           &e),
+	   "damage: state.json has no format (%s)", e.msg);
 	ok(damaged("sed -i 's/\"commits\": 2/\"commits\": 3/' state.json", RF_EMODEL,
 	           "state.json: it has been changed", &e),
 	   "damage: state.json differs in one digit (%s)", e.msg);
 	ok(damaged("sed -i 's/\"xxh64\"/\"xxh65\"/' state.json", RF_EMODEL, "state.json: ", &e),
 	   "damage: state.json has another name for a hash (%s)", e.msg);
+	edited("s/\"step\": 3/\"novel\": [{}], \"step\": 3/", "", &e);
+	ok(reads(RF_OK, "", &e), "state.json: an unknown key is passed over");
 	ok(edited("s/\"parent\": 1/\"parent\": 3/", "parent", &e),
 	   "state.json: the parent is not an earlier step (%s)", e.msg);
 	ok(edited("s/\"commits\": 2/\"commits\": -2/", "malformed", &e),
