@@ -1,10 +1,11 @@
-/* device_cuda.cu -- the GPU as a device: its memory, its failures, its table of operations, and the table
+/* device_cuda.cu -- the GPU as a device: its memory, its failures, its table of operations, and the tables
  * that the plugin exports. */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "cuda/cuda.h"
+#include "device/plugin_about.h"
 
 enum { NEEDS_DRIVER = CUDART_VERSION };
 
@@ -469,3 +470,6 @@ static const struct rf_ops ops = { "cuda",
 
 extern "C" __attribute__((visibility("default"))) const struct rf_plugin rf_plugin;
 const struct rf_plugin rf_plugin = { RF_PLUGIN_ABI, &ops };
+
+extern "C" __attribute__((visibility("default"))) const struct rf_plugin_about rf_plugin_about;
+const struct rf_plugin_about rf_plugin_about = { CUDART_VERSION, RF_CUDA_ARCHS };

@@ -1,9 +1,27 @@
 /* dev_plugin.c -- finds and loads rf-cuda.so.  First the driver is looked for: loading cuBLAS takes longer
- * than starting one of these programs, and most machines have no GPU. */
+ * than starting one of these programs, and most machines have no GPU.
+ *
+ * For the same reason rf_plugin_look() reads the plugin's tables from the file.  The system's loader lists
+ * the libraries that the plugin needs without running any code of them, as ldd(1) does. */
 #include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "device/dev_plugin.h"
-#include "io/shared_object.h"
+#include "io/elf_file.h"
+#include "proc/child.h"
+
+static const struct rf_plugin_kind kind = {
+	.what = "CUDA",
+	.file = "rf-cuda.so",
+	.variable = "RF_PLUGIN",
+	.table = "rf_plugin",
+	.otherwise = "make builds it if it finds the CUDA toolkit; or use --device cpu",
+	.abi = RF_PLUGIN_ABI,
+};
 
 static bool has_driver(void)
 {
@@ -16,14 +34,6 @@ static bool has_driver(void)
 
 enum rf_code rf_plugin_open(const struct rf_ops **ops, bool *none, struct rf_err *e)
 {
-	static const struct rf_plugin_kind kind = {
-		.what = "CUDA",
-		.file = "rf-cuda.so",
-		.variable = "RF_PLUGIN",
-		.table = "rf_plugin",
-		.otherwise = "make builds it if it finds the CUDA toolkit; or use --device cpu",
-		.abi = RF_PLUGIN_ABI,
-	};
 	char found[RF_PLUGIN_PATH];
 	const char *path;
 	const void *table;
@@ -38,4 +48,101 @@ enum rf_code rf_plugin_open(const struct rf_ops **ops, bool *none, struct rf_err
 	if ((rc = rf_plugin_load(&kind, path, &table, e)) == RF_OK)
 		*ops = ((const struct rf_plugin *)table)->ops;
 	return rc;
+}
+
+/* ---- without loading ------------------------------------------------------------------------ */
+
+/* The loader of this program, and the shared object whose libraries it lists. */
+struct listing {
+	char loader[200];
+	const char *path;
+};
+
+static void list_libraries(int fd, void *arg)
+{
+	struct listing *l = arg;
+	char only_list[] = "LD_TRACE_LOADED_OBJECTS=1";
+
+	dup2(fd, STDOUT_FILENO);
+	putenv(only_list);
+	execv(l->loader, (char *[]){ l->loader, (char *)l->path, NULL });
+}
+
+/* Adds the name in a line "NAME => not found" to the list of libraries that are lacking. */
+static void note_line(struct rf_plugin_look *p, const char *line, size_t n)
+{
+	static const char absent[] = " => not found";
+	const size_t end = sizeof absent - 1;
+	const size_t used = strlen(p->lacks);
+
+	while (n && (*line == '\t' || *line == ' '))
+		line++, n--;
+	if (n > end && !memcmp(line + n - end, absent, end))
+		snprintf(p->lacks + used, sizeof p->lacks - used, "%s%.*s", used ? ", " : "", (int)(n - end),
+		         line);
+}
+
+/* Finds the libraries that the plugin needs and the system lacks.  If the loader cannot be asked, none is
+ * noted. */
+static void find_lacking(struct rf_plugin_look *p)
+{
+	struct listing l = { .path = p->path };
+	struct rf_aside list;
+	struct rf_elf self;
+
+	if (rf_elf_open(&self, "/proc/self/exe", NULL) != RF_OK)
+		return;
+	if (rf_elf_loader(&self, l.loader, sizeof l.loader) &&
+	    rf_aside_begin(&list, list_libraries, &l, NULL) == RF_OK) {
+		rf_aside_wait(&list, 1, rf_now() + 1);
+		for (const char *at = (char *)list.text.p, *end = at + list.text.n, *stop; at < end;
+		     at = stop + 1) {
+			if (!(stop = memchr(at, '\n', (size_t)(end - at))))
+				break;
+			note_line(p, at, (size_t)(stop - at));
+		}
+		rf_aside_end(&list);
+	}
+	rf_elf_close(&self);
+}
+
+/* Reads the tables of the plugin. */
+static enum rf_code read_tables(struct rf_plugin_look *p, struct rf_err *e)
+{
+	struct rf_elf file;
+	uint64_t abi = 0;
+
+	if (rf_elf_open(&file, p->path, e) != RF_OK)
+		return rf_blame(e, "the CUDA plugin cannot be loaded");
+	rf_elf_variable(&file, kind.table, &abi, sizeof abi);
+	rf_elf_variable(&file, "rf_plugin_about", &p->about, sizeof p->about);
+	rf_elf_close(&file);
+	p->about.archs[sizeof p->about.archs - 1] = 0;
+	return abi == kind.abi ? RF_OK : rf_plugin_differs(&kind, p->path, e);
+}
+
+enum rf_code rf_plugin_look(struct rf_plugin_look *p, struct rf_err *e)
+{
+	char found[RF_PLUGIN_PATH];
+	const char *path;
+	enum rf_code rc;
+
+	*p = (struct rf_plugin_look){ .driver = has_driver() };
+	if ((rc = rf_plugin_find(&kind, &path, found, e)) != RF_OK)
+		return rc;
+	p->named = path != found;
+	snprintf(p->path, sizeof p->path, "%s", path);
+	if (!strchr(path, '/')) /* dlopen(3) does not look for such a name in the current folder */
+		return rf_fail(e, RF_EDEVICE,
+		               "RF_PLUGIN=%.200s is looked for among the system's libraries: write ./%.200s",
+		               path, path);
+	if ((rc = read_tables(p, e)) != RF_OK)
+		return rc;
+	find_lacking(p);
+	if (!*p->lacks)
+		return RF_OK;
+	return rf_fail(e, RF_EDEVICE,
+	               "the CUDA plugin needs %s: install CUDA's libraries, or name their folder in "
+	               "LD_LIBRARY_PATH",
+	               p->lacks);
 }

@@ -51,9 +51,14 @@ enum rf_code rf_plugin_load(const struct rf_plugin_kind *k, const char *path, co
 	if (!object)
 		return rf_fail(e, RF_EDEVICE, "the %s plugin cannot be loaded: %s", k->what, dlerror());
 	if (!(*table = dlsym(object, k->table)) || *(const uint64_t *)*table != k->abi)
-		return rf_fail(e, RF_EDEVICE,
-		               "the %s plugin %s belongs to another version of rf-tools: install both "
-		               "from the same version",
-		               k->what, path);
+		return rf_plugin_differs(k, path, e);
 	return RF_OK;
+}
+
+enum rf_code rf_plugin_differs(const struct rf_plugin_kind *k, const char *path, struct rf_err *e)
+{
+	return rf_fail(e, RF_EDEVICE,
+	               "the %s plugin %s belongs to another version of rf-tools: install both from the same "
+	               "version",
+	               k->what, path);
 }

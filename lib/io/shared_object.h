@@ -27,5 +27,7 @@ enum rf_code rf_plugin_find(const struct rf_plugin_kind *k, const char **path, c
  * sentence has the loader's reason), or it has another abi. */
 enum rf_code rf_plugin_load(const struct rf_plugin_kind *k, const char *path, const void **table,
                             struct rf_err *e);
+/* Returns RF_EDEVICE with the sentence about a file of another abi. */
+enum rf_code rf_plugin_differs(const struct rf_plugin_kind *k, const char *path, struct rf_err *e);
 
 #endif
