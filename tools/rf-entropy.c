@@ -32,6 +32,7 @@ int main(int argc, char *argv[])
 		.also = "rf-select(1), rf-ntp(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model.row, method, stream.row, NULL },
 		.max_args = 1,
+		.about = rf_dev_about,
 	};
 
 	rf_engine_options(&engine, NULL, &model);

@@ -44,6 +44,7 @@ int main(int argc, char *argv[])
 		.also = "rf-tokenize(1), rf-dump(1), rf-rollout(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ method.row, stream.row, model.row, NULL },
 		.max_args = 1,
+		.about = rf_dev_about,
 	};
 	struct rf_err err;
 

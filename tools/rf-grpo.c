@@ -69,6 +69,7 @@ int main(int argc, char *argv[])
 			RF_CLI_MACHINE, { NULL, NULL } },
 		/* clang-format on */
 		.max_args = 1,
+		.about = rf_dev_about,
 	};
 
 	trainer.mini_batch = 32;

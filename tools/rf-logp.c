@@ -34,6 +34,7 @@ int main(int argc, char *argv[])
 		.also = "rf-tokenize(1), rf-dump(1), rf-entropy(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model.row, stream.row, NULL },
 		.max_args = 1,
+		.about = rf_dev_about,
 	};
 
 	rf_engine_options(&engine, NULL, &model);

@@ -117,6 +117,7 @@ int main(int argc, char *argv[])
 				RF_CLI_MACHINE,
 				{ NULL, NULL } },
 		.max_args = 1,
+		.about = rf_dev_about,
 	};
 
 	trainer.train.rl_coef = 0;

@@ -61,6 +61,7 @@ int main(int argc, char *argv[])
 		.also = "rf-select(1), rf-reward(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model.row, method.row, stream.row, NULL },
 		.max_args = 1,
+		.about = rf_dev_about,
 	};
 
 	rollouts.work = &work;

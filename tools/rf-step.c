@@ -152,7 +152,7 @@ int main(int argc, char *argv[])
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at commit-every keep keep-every allow-empty log log-gradients "
 			                   "weights-out output max-record" },
-			RF_CLI_MACHINE, { NULL, NULL } },
+			RF_CLI_MACHINE, { NULL, NULL } }, .about = rf_dev_about,
 		/* clang-format on */
 		.max_args = 1,
 	};

@@ -7,6 +7,7 @@
 
 #include "cpu/cpu.h"
 #include "cpu/device_cpu.h"
+#include "device/dev_about.h"
 
 #if defined(__x86_64__)
 extern const struct rf_ops rf_cpu_ops_x86_64, rf_cpu_ops_x86_64_v3, rf_cpu_ops_x86_64_v4;
@@ -104,6 +105,8 @@ const char *rf_cpu_level(void)
 }
 
 const char *rf_cpu_has(int i) { return i >= 0 && i <= highest() ? levels[highest() - i].name : NULL; }
+
+const char *rf_cpu_built(int i) { return i >= 0 && i < LEVELS ? levels[i].name : NULL; }
 
 const struct rf_ops *rf_cpu_ops(void) { return chosen->ops; }
 

@@ -17,6 +17,7 @@
 #include "base/version.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "io/loaded.h"
 #include "io/skip.h"
 #include "io/tempfile.h"
 #include "stream/stream.h"
@@ -249,6 +250,32 @@ static noreturn void print_help(const struct rf_cli *cli)
 	exit(0);
 }
 
+static void list_library(void *arg, const char *name, const char *version)
+{
+	const char **sep = arg;
+
+	printf("%s%s %s", *sep, name, version);
+	*sep = ", ";
+}
+
+/* Prints the version of the program and of what it computes with; the first line is that of the program. */
+static noreturn void print_version(const struct rf_cli *cli)
+{
+	struct rf_buf text = { 0 };
+	const char *sep = "libraries    ";
+
+	printf("%s %s (%s)\n", cli->name, rf_cli_version, rf_cli_built_from);
+	rf_loaded(list_library, &sep);
+	putchar('\n');
+	if (cli->about) {
+		cli->about(&text);
+		fwrite(text.p, 1, text.n, stdout);
+		rf_buf_free(&text);
+	}
+	rf_cli_finish();
+	exit(0);
+}
+
 /* Reads a whole number with an optional suffix; k, M and G are powers of 1024. */
 static bool read_whole(const char *s, uint64_t max, uint64_t *v)
 {
@@ -459,11 +486,8 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 		}
 		if (!strcmp(a, "--help"))
 			print_help(cli);
-		if (!strcmp(a, "--version")) {
-			printf("%s %s (%s)\n", cli->name, rf_cli_version, rf_cli_built_from);
-			rf_cli_finish();
-			exit(0);
-		}
+		if (!strcmp(a, "--version"))
+			print_version(cli);
 		if (a[1] == '-') {
 			size_t n = strcspn(a + 2, "=");
 			if (!(o = find_option(cli, a + 2, n, 0)))

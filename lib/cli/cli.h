@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/opt.h"
 
+struct rf_buf;
 struct rf_head;
 struct rf_skip;
 
@@ -30,6 +31,8 @@ struct rf_cli {
 	/* how --help groups the options, as the man page does; NULL: in the order of `opts`, without
 	   headings */
 	const struct rf_cli_section *sections;
+	/* appends lines about the program's devices to --version; NULL: the program opens no device */
+	void (*about)(struct rf_buf *text);
 	/* limits of the number of arguments that are not options; max_args -1: no limit */
 	int min_args, max_args;
 };

@@ -4,6 +4,7 @@
 #define RF_CLI_MODEL_H
 
 #include "cli/cli_stage.h"
+#include "device/dev_about.h"
 #include "engine/engine.h"
 #include "refine/reference.h"
 #include "train/trainer.h"

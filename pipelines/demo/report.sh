@@ -135,7 +135,7 @@ text() {
 	fi
 }
 versions() {
-	echo "$(rf-grpo --version), $(uname -sr)," \
+	echo "$(rf-grpo --version | sed -n 1p), $(uname -sr)," \
 		"$(dpkg-query -W -f '${Package} ${Version}, ' libdnnl2 gnuplot-nox 2>/dev/null)$(
 		bash --version | sed 's/ *(.*//; s/GNU //; q')"
 }

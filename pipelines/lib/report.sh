@@ -32,4 +32,4 @@ last_step() { rf-dump --tsv --rows step --columns step --no-header "$1" | tail -
 processor() { sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1; }
 
 # made_by PROGRAM: prints the version of the programs, the system and the processor
-made_by() { echo "$("$1" --version), $(uname -sr), $(processor)"; }
+made_by() { echo "$("$1" --version | sed -n 1p), $(uname -sr), $(processor)"; }

@@ -24,7 +24,7 @@ line() {
 	[ "$(line 1 .start.weights)" = "$(rf-dump --json "$M" | jq 'select(.type == "checkpoint").weights')" ]
 	[ "$(line 1 '.device | [.name, .dtype, .ranks]')" = '["cpu","f32",1]' ] || [ -n "${RF_DEVICE:-}" ]
 	[ "$(line 1 .program.version)" = "\"$(version)\"" ]
-	[ "rf-ntp $(version) ($(line 1 .program.commit | tr -d '"'))" = "$(rf-ntp --version)" ]
+	[ "rf-ntp $(version) ($(line 1 .program.commit | tr -d '"'))" = "$(rf-ntp --version | sed -n 1p)" ]
 	[ "$(line 1 '.libraries | has("oneDNN") and has("glibc") and has("zstd")')" = true ]
 	[[ "$(line 1 .time)" =~ ^\"20[0-9-]{8}T[0-9:]{8}Z\"$ ]]
 	rf-ntp -m run --dtype f32 --threads 1 --lr 1e-3 in

@@ -194,7 +194,7 @@ sweep() {
 	rf-dump --json "$S/tokens.rf" |
 		jq -c 'if .type == "seq" then .body.meta.x = "abcdefgh" * (20000 * (.seq + 1)) else . end' |
 		rf-cat --json -o big.rf
-	strace -qq -o trace -e trace=mmap rf-cat --version >stdout
+	strace -qq -o trace -e trace=mmap rf-cat --help >stdout
 	for k in $(seq $(($(wc -l <trace) + 1)) 200); do # the loader made the calls before
 		rm -rf dir
 		mkdir dir
