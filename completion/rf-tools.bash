@@ -53,5 +53,5 @@ _rf_tools() {
 	fi
 }
 
-complete -F _rf_tools rf-cat rf-dump rf-entropy rf-generate rf-grpo rf-init rf-logp rf-loop rf-needle rf-ntp \
-	rf-reward rf-rollout rf-score rf-select rf-step rf-tokenize
+complete -F _rf_tools rf-cat rf-doctor rf-dump rf-entropy rf-generate rf-grpo rf-init rf-logp rf-loop \
+	rf-needle rf-ntp rf-reward rf-rollout rf-score rf-select rf-step rf-tokenize

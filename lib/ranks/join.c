@@ -30,19 +30,12 @@ void rf_ranks_options(struct rf_ranks *r, struct rf_opts *opts)
 
 static enum rf_code load_plugin(struct rf_ranks *r, struct rf_err *e)
 {
-	static const struct rf_plugin_kind kind = {
-		/* clang-format off */
-		.what = "MPI", .file = "rf-mpi.so", .variable = "RF_MPI", .table = "rf_ranks_plugin",
-		.otherwise = "make builds it if it finds mpicc", .abi = RF_RANKS_ABI,
-		/* clang-format on */
-		.global = true, /* MPI's own components */
-	};
 	char found[RF_PLUGIN_PATH];
 	const char *path;
 	const void *table;
-	enum rf_code rc = rf_plugin_find(&kind, &path, found, e);
+	enum rf_code rc = rf_plugin_find(&rf_ranks_kind, &path, found, e);
 
-	if (rc == RF_OK && (rc = rf_plugin_load(&kind, path, &table, e)) == RF_OK)
+	if (rc == RF_OK && (rc = rf_plugin_load(&rf_ranks_kind, path, &table, e)) == RF_OK)
 		r->ops = ((const struct rf_ranks_plugin *)table)->ops;
 	return rc;
 }

@@ -1,9 +1,18 @@
-/* launched.c -- the rank that a launcher has given to this process, from the environment. */
+/* launched.c -- what is known before the plugin is loaded: its file, and the rank that a launcher has given
+ * to this process. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"
 #include "ranks/ranks.h"
+
+const struct rf_plugin_kind rf_ranks_kind = {
+	/* clang-format off */
+	.what = "MPI", .file = "rf-mpi.so", .variable = "RF_MPI", .table = "rf_ranks_plugin",
+	.otherwise = "make builds it if it finds mpicc", .abi = RF_RANKS_ABI,
+	/* clang-format on */
+	.global = true, /* MPI's own components */
+};
 
 static bool number_in(const char *name, int *to)
 {

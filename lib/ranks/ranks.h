@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "base/opt.h"
+#include "io/shared_object.h"
 
 enum rf_launch { RF_LAUNCH_NONE, RF_LAUNCH_MPI };
 #define RF_LAUNCH_WORDS "none|mpi"
@@ -40,6 +41,8 @@ struct rf_ranks_plugin {
 	const struct rf_ranks_ops *ops;
 };
 #define RF_RANKS_ABI ((uint64_t)2 << 32 | sizeof(struct rf_ranks_ops))
+/* The file of the plugin. */
+extern const struct rf_plugin_kind rf_ranks_kind;
 
 struct rf_ranks {
 	/* settings */

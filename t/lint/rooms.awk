@@ -10,7 +10,7 @@
 # header that only needs a pointer declares the struct, and what needs both modules lies above both.
 BEGIN {
 	floors = "base,io,proc,device,model,ranks mixers,stream tokenizer,text ckpt,engine,refine,train," \
-		"decode dump loop score needle,cli"
+		"decode dump loop score needle doctor,cli"
 	n = split(floors, floor, ",")
 	for (i = 1; i <= n; i++) {
 		m = split(floor[i], rooms, " ")
