@@ -18,7 +18,7 @@ static const double patience = 1.4;
 struct program {
 	char name[MOST_NAME], path[4096];
 	struct rf_aside aside;
-	char version[MOST_TEXT]; /* "0.1 (8a7fff4)"; "": it does not tell */
+	char version[MOST_TEXT]; /* "0.2 (8a7fff4)"; "": it does not tell */
 };
 
 struct programs {
