@@ -16,6 +16,9 @@ setup() {
 	log=$LOGS/${BATS_TEST_NUMBER}.log
 	echo "$BATS_TEST_DESCRIPTION" >"$log"
 	root=$PWD/root
+}
+# fresh: makes a fresh Debian, which has the packages in /packages
+fresh() {
 	mkdir root
 	tar -x -f "$P/root.tar" -C root
 	mkdir root/packages
@@ -23,7 +26,7 @@ setup() {
 	rm -f root/packages/*-dbgsym_*
 	in_root apt-get update
 }
-teardown() { [ ! -d "${root:-}" ] || rm -rf --one-file-system "$root"; }
+teardown() { [ ! -d root ] || rm -rf --one-file-system root; }
 
 able() { [ "$(id -u)" -eq 0 ] && command -v mmdebstrap autopkgtest >/dev/null; }
 
@@ -47,6 +50,7 @@ everything() {
 }
 
 @test "packages: apt installs rf-tools, whose demonstration writes a report" {
+	fresh
 	local began=$EPOCHSECONDS
 	in_root sh -c 'apt-get install -y ./rf-tools_*.deb'
 	echo "installed after $((EPOCHSECONDS - began)) s" >>"$log"
@@ -54,11 +58,11 @@ everything() {
 	echo "a report after $((EPOCHSECONDS - began)) s" >>"$log"
 	[ -s root/packages/runs/midtrain/report.html ]
 	grep -q '^| ReFINE, n 8 |' root/packages/runs/midtrain/report.md
-	in_root man -w rf-step rf-tools || in_root ls /usr/share/man/man1/rf-step.1.gz
-	in_root rf-doctor
+	in_root rf-doctor /packages/runs/midtrain/refine
 }
 
 @test "packages: purging all packages leaves no file of theirs" {
+	fresh
 	# the dependencies first, so that only files of these packages differ
 	depends=$(for deb in root/packages/*.deb; do dpkg-deb -f "$deb" Depends; done |
 		tr '\n' ',' | sed -E 's/rf-tools \([^)]*\),?//g; s/,+ *$//; s/, *,/,/g')
@@ -75,6 +79,7 @@ everything() {
 }
 
 @test "packages: autopkgtest passes" {
+	fresh
 	status=0
 	autopkgtest -o "$LOGS/autopkgtest" -B "$DEBS"/rf-tools_*.dsc $(ls "$DEBS"/*.deb | grep -v dbgsym) \
 		-- chroot "$root" >>"$log" 2>&1 || status=$?
@@ -90,6 +95,7 @@ section() {
 }
 
 @test "packages: the steps of apptainer's recipe make an image whose programs run" {
+	fresh
 	for cuda in no ${RF_ALL:+13}; do
 		section files | while read -r from to; do
 			mkdir -p "root/${to%/*}"
@@ -115,4 +121,12 @@ section() {
 	END
 	cuda='$CUDA'
 	section post | diff - <(printf '    %s\n' 'sh /tmp/rf-tools/image.sh /tmp/rf-tools $CUDA' 'rm -r /tmp/rf-tools')
+}
+
+@test "packages: rattler-build makes and tests the package of conda from the tarball" {
+	python3 -c 'import rattler_build, setuptools, wheel' 2>/dev/null ||
+		skip "Python's rattler_build, setuptools or wheel is not installed (pip install py-rattler-build)"
+	python3 "$BATS_TEST_DIRNAME/conda.py" conda >>"$log" 2>&1 || { tail -n 30 "$log"; return 1; }
+	grep -q '^rf-tools .* cuda130_' "$log"
+	ls conda/linux-64/rf-tools-*.conda
 }
