@@ -12,7 +12,7 @@ struct rf_ckpt_writer;
 /* The contents of state.json, except for its list of files.  A directory with this file is a step of a run.
  * writer.c writes the file and ckpt_read.c reads it.  A change of the keys needs a new format number, unless
  * other versions may ignore the key.  A version that reads a new number also reads the old ones, from 2 on:
- * rf-train(7), THE FORMAT OF A RUN. */
+ * rf-train(7), FORMATS. */
 enum { RF_STATE_FORMAT = 2 };
 struct rf_state {
 	int64_t step, parent, commits, updates;
