@@ -42,12 +42,13 @@
 #                     make -f pipelines/midtrain.mk help
 # make install, make uninstall
 #                         PREFIX=/usr/local DESTDIR=
-# make dist           makes the tarball of the release, build/dist/rf-tools-VERSION.tar.gz, from the last commit
+# make dist           makes the tarball of the release from the last commit:
+#                         build/dist/rf-tools-VERSION.tar.gz
 # make deb            makes Debian packages of that tarball in build/deb, and checks them with lintian
 #                         CUDA_ARCHS=90, CUDA=no: as for make; DEB_BUILD_OPTIONS=nocheck: without tests
 # make deps-deb       also installs the programs for make deb and make check-packages
 # make check-packages
-#                     installs the packages in a fresh Debian, as root, and runs the recipes of packaging/ there
+#                     installs the packages in a fresh Debian, as root, and runs the recipes of packaging/
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c

@@ -100,7 +100,8 @@ testtime posttrain:
 words:
 	@$(LIB)check.sh numbers 0 $(call values,SEED) any $(call values,LR) \
 		1 $(call values,EACH TESTS MAX_NEW BATCH MINI TEST_BATCH TEST_MINI EPOCHS)
-	@command -v gnuplot >/dev/null || { echo 'gnuplot is not installed (install gnuplot-nox)' >&2; exit 69; }
+	@command -v gnuplot >/dev/null || \
+		{ echo 'gnuplot is not installed (install gnuplot-nox)' >&2; exit 69; }
 	@$(LIB)check.sh words '$(RUN)/words' $(WORDS) --
 	@[ $(call quote,$(MODEL)) != '$(BASE)/start' ] || \
 		$(PHASE)demo.mk RUN='$(BASE)' $(call hand_on,COMPUTE) '$(BASE)/start.step'

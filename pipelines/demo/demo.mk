@@ -107,7 +107,8 @@ report: $(RUN)/report.md
 words:
 	@$(LIB)check.sh numbers 0 $(call values,SEED BATCHES) any $(call values,WARM_LR LR) \
 		1 $(call values,LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS BATCH MINI_BATCH)
-	@command -v gnuplot >/dev/null || { echo 'gnuplot is not installed (install gnuplot-nox)' >&2; exit 69; }
+	@command -v gnuplot >/dev/null || \
+		{ echo 'gnuplot is not installed (install gnuplot-nox)' >&2; exit 69; }
 	@$(LIB)check.sh words '$(RUN)/words' $(WORDS) -- $(FILES) $(call arg,CONFIG)
 
 $(RUN)/corpus: | words

@@ -19,7 +19,8 @@ midtrain='cmark-gfm gnuplot-nox perl-doc sentencepiece'
 cross='gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1-arm64-cross
 	libstdc++6-arm64-cross qemu-user-static'
 slurm='slurm-wlm munge libpmix-dev'
-packages='autopkgtest debhelper dh-python lintian mmdebstrap pybuild-plugin-pyproject python3-all python3-setuptools'
+packages='autopkgtest debhelper dh-python lintian mmdebstrap pybuild-plugin-pyproject python3-all
+	python3-setuptools'
 libraries='libzstd1 libzstd-dev libmsgpackc2 libmsgpack-dev libjansson4 libjansson-dev libxxhash0
 	libxxhash-dev libutf8proc2 libutf8proc-dev libonig5 libonig-dev libsentencepiece0
 	libsentencepiece-dev libdnnl2 libdnnl-dev'

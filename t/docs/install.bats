@@ -84,7 +84,8 @@ alone() {
 	git clone -q "$ROOT" a
 	cd a
 	touch new.c
-	says 65 "dist.sh: ?? new.c: not as in the last commit (commit or remove it)" packaging/dist.sh 1 x.tar.gz
+	says 65 "dist.sh: ?? new.c: not as in the last commit (commit or remove it)" \
+		packaging/dist.sh 1 x.tar.gz
 	rm new.c
 	echo >>README.md
 	says 65 "dist.sh:  M README.md: not as in the last commit (commit or remove it)" \

@@ -35,12 +35,13 @@ able() { [ "$(id -u)" -eq 0 ] && command -v mmdebstrap autopkgtest >/dev/null; }
 in_root() {
 	echo "+ $*" >>"$log"
 	# shellcheck disable=SC2016  # a program for another shell
-	unshare --mount --pid --fork chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
-		LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive sh -c '
-			mount -t proc proc /proc
-			cd /packages
-			"$@"
-		' _ "$@" >>"$log" 2>&1 || { tail -n 30 "$log"; return 1; }
+	unshare --mount --pid --fork sh -ec '
+		mount -t proc proc "$0/proc"
+		mount -t devpts devpts "$0/dev/pts"
+		mount -t tmpfs tmpfs "$0/dev/shm"
+		exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
+			DEBIAN_FRONTEND=noninteractive sh -c "cd /packages && exec \"\$@\"" _ "$@"
+	' "$root" "$@" >>"$log" 2>&1 || { tail -n 30 "$log"; return 1; }
 }
 
 # everything FILE: lists the files of the fresh Debian, without those of the package manager
@@ -69,7 +70,7 @@ everything() {
 	in_root apt-get satisfy -y --no-install-recommends "$depends"
 	everything before
 	in_root sh -c 'apt-get install -y --no-install-recommends ./*.deb'
-	in_root sh -c 'printf "some text\n" | rf-tokenize --bytes -o /tmp/x.rf && rf-dump /tmp/x.rf'
+	in_root sh -c 'echo "{\"text\": \"x y\"}" | rf-tokenize --bytes -o /tmp/x.rf && rf-dump /tmp/x.rf'
 	in_root python3 -c 'import rftools; print(len(list(rftools.read("/tmp/x.rf"))))'
 	everything between
 	[ "$(comm -13 before between | grep -c /bin/rf-)" -eq "$(ls "$ROOT"/tools/rf-*.c | wc -l)" ]
@@ -120,12 +121,13 @@ section() {
 		RUN sh /tmp/rf-tools/image.sh /tmp/rf-tools $CUDA && rm -r /tmp/rf-tools
 	END
 	cuda='$CUDA'
-	section post | diff - <(printf '    %s\n' 'sh /tmp/rf-tools/image.sh /tmp/rf-tools $CUDA' 'rm -r /tmp/rf-tools')
+	section post | diff - <(printf '    %s\n' \
+		'sh /tmp/rf-tools/image.sh /tmp/rf-tools $CUDA' 'rm -r /tmp/rf-tools')
 }
 
 @test "packages: rattler-build makes and tests the package of conda from the tarball" {
 	python3 -c 'import rattler_build, setuptools, wheel' 2>/dev/null ||
-		skip "Python's rattler_build, setuptools or wheel is not installed (pip install py-rattler-build)"
+		skip "Python's rattler_build (py-rattler-build), setuptools or wheel is not installed"
 	python3 "$BATS_TEST_DIRNAME/conda.py" conda >>"$log" 2>&1 || { tail -n 30 "$log"; return 1; }
 	grep -q '^rf-tools .* cuda130_' "$log"
 	ls conda/linux-64/rf-tools-*.conda
