@@ -416,11 +416,11 @@ units-fuzz: $(REPLAYS)
 
 FORMAT   := $(firstword $(shell command -v clang-format-14))
 CLANG    := $(firstword $(foreach c,clang-14 clang,$(shell command -v $(c))))
-# lib/ and kernels/ neither print nor exit; only main() does, through lib/cli.  Processes that child.c forks
-# may exit.
+# lib/ and kernels/ neither print nor exit; only main() does, through lib/cli.  Processes that child.c and
+# aside.c fork may exit.
 SOURCES   = $(wildcard lib/*/*.c kernels/*.c kernels/cpu/*.c tools/*.c t/check/*.c t/unit/*.c t/helper/*.c \
             t/fuzz/*.c)
-QUIET     = $(filter-out lib/cli/% lib/proc/child.c, \
+QUIET     = $(filter-out lib/cli/% lib/proc/child.c lib/proc/aside.c, \
             $(wildcard lib/*/*.c kernels/*.[ch] kernels/c*/*.[ch] kernels/cuda/gpu/*.h t/check/*.c)) $(CU)
 ROOMS     = $(wildcard lib/*/*.[ch] lib/*/*.cc kernels/*.[ch] kernels/*.cu kernels/c*/*.* \
             kernels/cuda/gpu/*.h tools/*.c)

@@ -3,7 +3,7 @@
  * A function that can fail returns an enum rf_code.  If its caller passes a struct rf_err, the function also
  * stores one sentence there.  The sentence is lower case, has no full stop, quotes its subject, and says what
  * is wrong and what to do about it.  Nothing in lib/ or kernels/ prints or exits, except cli.c, cli_model.c,
- * cli_stage.c and progress.c, which only tools call, and the processes that proc/child.c forks. */
+ * cli_stage.c and progress.c, which only tools call, and the processes that proc/ forks. */
 #ifndef RF_ERR_H
 #define RF_ERR_H
 

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "device/dev_plugin.h"
 #include "io/elf_file.h"
-#include "proc/child.h"
+#include "proc/aside.h"
 
 static const struct rf_plugin_kind kind = {
 	.what = "CUDA",

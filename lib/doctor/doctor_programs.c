@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "doctor/findings.h"
 #include "io/file.h"
-#include "proc/child.h"
+#include "proc/aside.h"
 
 enum { MOST_PROGRAMS = 60, MOST_NAME = 40, MOST_TEXT = 400 };
 static const double patience = 1.4;

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/print.h"
 #include "doctor/findings.h"
-#include "proc/child.h"
+#include "proc/aside.h"
 
 /* The sections in their order, and how long each may take.  A driver that works answers in less than a
  * second; programs may have to be read from a disk. */

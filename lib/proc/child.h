@@ -7,9 +7,7 @@
  * ended.
  *
  * If this process is killed, the guard ends the group.  SIGTSTP (Ctrl-Z) stops the group and then this
- * process; SIGCONT continues both.  SIGSTOP, which cannot be caught, stops only this process.
- *
- * rf_aside_begin() and rf_aside_program() need none of this: they run what is asked for a short answer. */
+ * process; SIGCONT continues both.  SIGSTOP, which cannot be caught, stops only this process. */
 #ifndef RF_CHILD_H
 #define RF_CHILD_H
 
@@ -18,7 +16,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/buf.h"
 #include "base/err.h"
 
 struct rf_child {
@@ -55,27 +52,5 @@ void rf_child_close(struct rf_child *c);
 /* Reads from /proc the state of a process ('R', 'T', ...) and its start time, which distinguishes it from a
  * later process with the same number.  Returns false if there is no such process or no /proc. */
 bool rf_child_seen(pid_t pid, char *state, unsigned long long *began);
-
-/* A function or a program that runs in a process of its own, because it may hang or crash, and whose text
- * this process reads.  Several of them may run at the same time. */
-struct rf_aside {
-	pid_t pid;
-	int fd;             /* where its text comes from; -1: the text has ended */
-	struct rf_buf text; /* what it has written so far */
-	int status;         /* once the text has ended, as in rf_child_run(); -1: it runs or was stopped */
-};
-
-/* Starts work(fd, arg), which writes its text to fd.  The process has no standard input and output, so it
- * cannot hold those of this process if it cannot be killed.  It ends when this process dies.  Errors:
- * RF_ENOMEM: no process can be started. */
-enum rf_code rf_aside_begin(struct rf_aside *a, void (*work)(int fd, void *arg), void *arg, struct rf_err *e);
-/* Starts a program; its text is what it writes to standard output and standard error. */
-enum rf_code rf_aside_program(struct rf_aside *a, char *const argv[], struct rf_err *e);
-/* Reads until the texts of all n have ended, or until the time `until` of rf_now(); then what has come by
- * that time.  A text of more than 1 MiB is cut. */
-void rf_aside_wait(struct rf_aside *a, int n, double until);
-/* Kills the process and its children if they still run, and frees the text.  Does not wait for a process that
- * cannot be killed. */
-void rf_aside_end(struct rf_aside *a);
 
 #endif
