@@ -8,6 +8,13 @@
 #include "device/dev_about.h"
 #include "device/dev_plugin.h"
 
+/* Appends a text from outside, after a text of ours. */
+static void print_text(struct rf_buf *p, const char *before, const char *text)
+{
+	rf_print_text(p, before);
+	rf_print_safe(p, text, strlen(text), false);
+}
+
 /* Appends the variables that lower the level, as " (RF_ISA=x86_64)". */
 static void print_limits(struct rf_buf *p)
 {
@@ -35,7 +42,7 @@ static void print_levels(struct rf_buf *p)
 	if (rf_cpu_isa(NULL, &e) == RF_OK)
 		rf_print(p, "levels       %s in force", rf_cpu_level());
 	else
-		rf_print(p, "levels       none in force: %s", e.msg);
+		print_text(p, "levels       none in force: ", e.msg);
 	print_limits(p);
 	rf_print_text(p, "; of the processor:");
 	while (rf_cpu_has(n))
@@ -56,16 +63,16 @@ static void print_plugin(struct rf_buf *p)
 
 	rf_print_text(p, "CUDA         ");
 	if (*look.about.archs)
-		rf_print(p, "%s and newer, built with CUDA %d.%d", look.about.archs, look.about.cuda / 1000,
+		print_text(p, "", look.about.archs);
+	if (*look.about.archs)
+		rf_print(p, " and newer, built with CUDA %d.%d", look.about.cuda / 1000,
 		         look.about.cuda % 1000 / 10);
 	else
 		rf_print_text(p, *look.path ? "unknown architectures" : "none");
-	if (*look.path) {
-		rf_print_text(p, ": ");
-		rf_print_safe(p, look.path, strlen(look.path), false);
-	}
+	if (*look.path)
+		print_text(p, ": ", look.path);
 	if (rc != RF_OK)
-		rf_print(p, "%s%s", *look.path ? "; not usable: " : ": ", e.msg);
+		print_text(p, *look.path ? "; not usable: " : ": ", e.msg);
 	if (*look.path && !look.driver && !look.named)
 		rf_print(p, "%sno NVIDIA driver", rc == RF_OK ? "; not usable: " : "; and ");
 	rf_print_text(p, "\n");

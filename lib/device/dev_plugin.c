@@ -23,6 +23,8 @@ static const struct rf_plugin_kind kind = {
 	.abi = RF_PLUGIN_ABI,
 };
 
+enum { MOST_REASON = 300 };
+
 static bool has_driver(void)
 {
 	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
@@ -64,6 +66,7 @@ static void list_libraries(int fd, void *arg)
 	char only_list[] = "LD_TRACE_LOADED_OBJECTS=1";
 
 	dup2(fd, STDOUT_FILENO);
+	dup2(fd, STDERR_FILENO);
 	putenv(only_list);
 	execv(l->loader, (char *[]){ l->loader, (char *)l->path, NULL });
 }
@@ -82,16 +85,27 @@ static void note_line(struct rf_plugin_look *p, const char *line, size_t n)
 		         line);
 }
 
+/* Returns RF_EDEVICE with the first line that the loader printed. */
+static enum rf_code report_loader(const struct rf_buf *text, struct rf_err *e)
+{
+	const char *stop = text->n ? memchr(text->p, '\n', text->n) : NULL;
+	const size_t n = stop ? (size_t)(stop - (const char *)text->p) : text->n;
+
+	return rf_fail(e, RF_EDEVICE, "the CUDA plugin cannot be loaded: %.*s",
+	               (int)(n < MOST_REASON ? n : MOST_REASON), n ? (const char *)text->p : "");
+}
+
 /* Finds the libraries that the plugin needs and the system lacks.  If the loader cannot be asked, none is
- * noted. */
-static void find_lacking(struct rf_plugin_look *p)
+ * noted.  Errors: RF_EDEVICE: the loader fails; the sentence has the first line of its message. */
+static enum rf_code find_lacking(struct rf_plugin_look *p, struct rf_err *e)
 {
 	struct listing l = { .path = p->path };
 	struct rf_aside list;
 	struct rf_elf self;
+	enum rf_code rc = RF_OK;
 
 	if (rf_elf_open(&self, "/proc/self/exe", NULL) != RF_OK)
-		return;
+		return rc;
 	if (rf_elf_loader(&self, l.loader, sizeof l.loader) &&
 	    rf_aside_begin(&list, list_libraries, &l, NULL) == RF_OK) {
 		rf_aside_wait(&list, 1, rf_now() + 1);
@@ -101,9 +115,12 @@ static void find_lacking(struct rf_plugin_look *p)
 				break;
 			note_line(p, at, (size_t)(stop - at));
 		}
+		if (list.status > 0 && !*p->lacks)
+			rc = report_loader(&list.text, e);
 		rf_aside_end(&list);
 	}
 	rf_elf_close(&self);
+	return rc;
 }
 
 /* Reads the tables of the plugin. */
@@ -138,9 +155,8 @@ enum rf_code rf_plugin_look(struct rf_plugin_look *p, struct rf_err *e)
 		               path, path);
 	if ((rc = read_tables(p, e)) != RF_OK)
 		return rc;
-	find_lacking(p);
-	if (!*p->lacks)
-		return RF_OK;
+	if ((rc = find_lacking(p, e)) != RF_OK || !*p->lacks)
+		return rc;
 	return rf_fail(e, RF_EDEVICE,
 	               "the CUDA plugin needs %s: install CUDA's libraries, or name their folder in "
 	               "LD_LIBRARY_PATH",

@@ -113,12 +113,26 @@ cuda() {
 	size=$(stat -c %s "$P/good.so")
 	for ((n = 0; n < size; n += 1 + size / 12)); do
 		head -c "$n" "$P/good.so" >cut.so
-		cuda "...; not usable: ..." RF_PLUGIN=./cut.so || cuda "...: ./cut.so" RF_PLUGIN=./cut.so
+		cuda "...; not usable: ..." RF_PLUGIN=./cut.so
 	done
+	# without the type of a shared object, the loader refuses the file
+	cp "$P/good.so" bad.so
+	printf '\x01' | dd of=bad.so bs=1 seek=16 conv=notrunc status=none
+	cuda "...; not usable: the CUDA plugin cannot be loaded: ...ET_DYN..." RF_PLUGIN=./bad.so
 	for at in 32 40 58 60 62; do # offsets and counts in the header
 		cp "$P/good.so" bad.so
 		printf '\xff\xff' | dd of=bad.so bs=1 seek="$at" conv=notrunc status=none
 		cuda "...bad.so..." RF_PLUGIN=./bad.so
+	done
+}
+
+@test "--version: control characters of variables and of the plugin do not reach the terminal" {
+	fake_plugin odd.so 'const struct rf_plugin_about rf_plugin_about = { 13000, "sm_\33[31m\377" };' \
+		-DNO_ABOUT
+	for setting in RF_PLUGIN=./odd.so RF_PLUGIN=$'./a\e[31mx' RF_PLUGIN=$'a\e[31m' RF_ISA=$'\e[31m'; do
+		quiet env "$setting" rf-ntp --version
+		[[ $output != *[$'\e\xff']* ]]
+		[[ $output == *'\x1b[31m'* ]]
 	done
 }
 
