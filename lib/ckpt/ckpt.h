@@ -105,6 +105,8 @@ enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e);
  * beginning. */
 enum rf_code rf_run_look(struct rf_run *r, const char *path, struct rf_err *e);
 void rf_run_close(struct rf_run *r);
+/* Returns the number of bytes that the next step takes at most, with moments. */
+uint64_t rf_run_step_bytes(const struct rf_run *r);
 /* Checks before the work, as far as that can be known, that a step with moments can be written.  Errors:
  * RF_EIO: no permission, or too little room. */
 enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e);

@@ -280,14 +280,20 @@ static void tidy_up(struct rf_run *r, const struct rf_commit *c, uint64_t bytes)
 		         (unsigned long long)room, (unsigned long long)bytes);
 }
 
-enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e)
+uint64_t rf_run_step_bytes(const struct rf_run *r)
 {
 	struct rf_ckpt_writer w = RF_CKPT_WRITER(&r->at);
-	uint64_t room, want;
-	enum rf_code rc;
 
 	w.with_moments = true;
-	want = rf_ckpt_bytes(&w);
+	return rf_ckpt_bytes(&w);
+}
+
+enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e)
+{
+	const uint64_t want = rf_run_step_bytes(r);
+	uint64_t room;
+	enum rf_code rc;
+
 	if (access(r->path, W_OK | X_OK))
 		return rf_fail(e, RF_EIO, "%s: no step can be written there: %s", r->path, strerror(errno));
 	if ((rc = rf_file_space(r->path, &room, e)) == RF_OK && room < want)
