@@ -171,6 +171,7 @@ MPI   ?= $(if $(CROSS),no,$(if $(MPICC),yes,no))
 MPI_PLUGIN = $(if $(filter yes,$(MPI)),$(BUILD)/rf-mpi.so)
 
 TOOLS   = $(patsubst tools/%.c,$(BIN)/%,$(wildcard tools/rf-*.c))
+PROGRAMS = $(patsubst tools/%.c,"%"$(comma),$(wildcard tools/rf-*.c))
 FAULT   = $(BUILD)/t/helper/fault.so
 UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(filter-out t/helper/fault.c,$(wildcard t/unit/*.c t/helper/*.c)))
 REPLAYS = $(patsubst t/%.c,$(BUILD)/t/%,$(filter-out t/fuzz/main.c,$(wildcard t/fuzz/*.c)))
@@ -213,6 +214,9 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 $(BUILD)/lib/cli/version.o: CPPFLAGS += -DRF_COMMIT='"$(COMMIT)"'
 $(BUILD)/lib/cli/version.o: $(BUILD)/commit
+# rf-doctor starts only these programs of its folder.
+$(BUILD)/lib/doctor/doctor_programs.o: CPPFLAGS += -DRF_PROGRAMS='$(PROGRAMS)'
+$(BUILD)/lib/doctor/doctor_programs.o: $(wildcard tools/rf-*.c)
 $(BUILD)/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(CPPFLAGS) $(CXX_ALL) -c -o $@ $<
@@ -426,7 +430,8 @@ ROOMS     = $(wildcard lib/*/*.[ch] lib/*/*.cc kernels/*.[ch] kernels/*.cu kerne
             kernels/cuda/gpu/*.h tools/*.c)
 TOP_ISA  := $(lastword $(ISAS))
 EMULATOR  = $(wildcard t/emu/*.cu t/emu/*.cpp t/helper/*.cpp $(if $(EMU_NCCL),t/emu/nccl/*.cpp))
-SYNTAX    = $(STD) -It $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
+SYNTAX    = $(STD) -It $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) \
+            -DRF_PROGRAMS='$(PROGRAMS)' $(SOURCES)
 # -e switches off warnings that do not apply to tests: words that are split on purpose, variables that bats
 # sets, names that are words of the shell, and commands whose failure stops a test without a check.
 SHELL_TESTS = -S warning -e SC1010,SC2010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2238

@@ -8,19 +8,14 @@
 int main(int argc, char *argv[])
 {
 	struct rf_doctor doctor = { .version = rf_cli_version, .commit = rf_cli_built_from };
-	const struct rf_opt opts[] = {
-		OPT_TEXT("root", &doctor.root, "dir",
-		         "read the files of /proc, /sys and /etc in this folder"),
-		OPT_END,
-	};
 	const struct rf_cli cli = {
 		.name = "rf-doctor",
-		.usage = "[--root dir] [run]",
+		.usage = "[run]",
 		.summary = "Prints what a bug report needs to know of this machine and of a run, and what is "
 			   "wrong.",
 		.example = "rf-doctor runs/a",
 		.also = "rf-dump(1), rf-devices(7), rf-ranks(7), rf-tools(7)",
-		.opts = (const struct rf_opt *const[]){ opts, NULL },
+		.opts = (const struct rf_opt *const[]){ NULL },
 		.max_args = 1,
 	};
 	struct rf_err err;

@@ -7,7 +7,6 @@
 struct rf_doctor {
 	const char *version, *commit; /* of this program */
 	const char *run;              /* a run to look at; NULL: none */
-	const char *root;             /* a folder instead of /, for files of proc, sys and etc; NULL: / */
 };
 
 /* Writes the report to *text, malloc'd, and the number of problems in it to *wrong.  Each section is found by

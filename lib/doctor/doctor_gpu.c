@@ -62,6 +62,7 @@ static void tell_plugin(const struct rf_findings *f, struct rf_plugin_look *p, b
 {
 	struct rf_err e;
 	const enum rf_code rc = rf_plugin_look(p, &e);
+	char cuda[RF_SIZE_TEXT];
 
 	if (!*p->path) {
 		rf_found(f, "plugin", "none: %s", e.msg);
@@ -69,10 +70,10 @@ static void tell_plugin(const struct rf_findings *f, struct rf_plugin_look *p, b
 	}
 	rf_found(f, "plugin", "%s%s", p->path, p->named ? " (RF_PLUGIN)" : "");
 	if (*p->about.archs)
-		rf_found(f, "architectures", "%s, and newer ones; built with CUDA %d.%d", p->about.archs,
-		         p->about.cuda / 1000, p->about.cuda % 1000 / 10);
+		rf_found(f, "architectures", "%s, and newer ones; built with CUDA %s", p->about.archs,
+		         rf_cuda_text(p->about.cuda, cuda));
 	if (*p->lacks)
-		rf_found(f, "lacks", "%s", p->lacks);
+		rf_found(f, "missing libraries", "%s", p->lacks);
 	else if (rc != RF_OK)
 		rf_found(f, "not usable", "%s", e.msg);
 	if (rc != RF_OK && (p->named || kernel || p->driver))
@@ -155,12 +156,10 @@ static void tell_gpu(const struct rf_findings *f, const struct driver *d, int i,
 		               "CUDA_ARCHS=%d)",
 		               p->about.archs, i, capability, capability);
 	else if (compiled && supports < p->about.cuda)
-		rf_found_wrong(
-			f,
-			"GPU %d is newer than the plugin, and its driver for CUDA %d.%d cannot compile "
-			"code of CUDA %d.%d (update the driver, or make CUDA_ARCHS=%d)",
-			i, supports / 1000, supports % 1000 / 10, p->about.cuda / 1000,
-			p->about.cuda % 1000 / 10, capability);
+		rf_found_wrong(f,
+		               "GPU %d is newer than the plugin, and its driver for CUDA %s cannot compile "
+		               "code of CUDA %s (update the driver, or make CUDA_ARCHS=%d)",
+		               i, rf_cuda_text(supports, a), rf_cuda_text(p->about.cuda, b), capability);
 }
 
 static void tell_no_gpu(const struct rf_findings *f, const struct driver *d, int code)
@@ -188,9 +187,11 @@ static void tell_no_gpu(const struct rf_findings *f, const struct driver *d, int
 static void tell_driver(const struct rf_findings *f, const struct rf_plugin_look *p, bool module)
 {
 	struct driver d;
+	char cuda[RF_SIZE_TEXT];
 	int version = 0, n = 0, code;
 
-	rf_found_waits(f, "the NVIDIA driver", "see dmesg(1); nvidia-smi -pm 1 keeps the driver ready");
+	rf_found_waits(f, "the NVIDIA driver",
+	               "start persistence mode with nvidia-smi -pm 1, or the driver hangs: see dmesg(1)");
 	if (!load_driver(&d)) {
 		if (module)
 			rf_found_wrong(
@@ -199,12 +200,12 @@ static void tell_driver(const struct rf_findings *f, const struct rf_plugin_look
 		return;
 	}
 	if (!d.version(&version))
-		rf_found(f, "driver's CUDA", "%d.%d", version / 1000, version % 1000 / 10);
+		rf_found(f, "driver's CUDA", "%s", rf_cuda_text(version, cuda));
 	if (version && version / 1000 < p->about.cuda / 1000)
 		rf_found_wrong(f,
-		               "the NVIDIA driver supports CUDA %d.%d, and the plugin needs %d.0 (update the "
+		               "the NVIDIA driver supports CUDA %s, and the plugin needs %d.0 (update the "
 		               "driver)",
-		               version / 1000, version % 1000 / 10, p->about.cuda / 1000);
+		               rf_cuda_text(version, cuda), p->about.cuda / 1000);
 	if ((code = d.init(0)) || (code = d.count(&n)) || !n) {
 		tell_no_gpu(f, &d, code);
 		return;

@@ -29,7 +29,10 @@ static const char *container(const struct rf_findings *f)
 	const char *kind = exists(f, "/.dockerenv") ? "docker" : NULL, *told = getenv("container");
 	struct rf_buf groups;
 
-	kind = kind ? kind : exists(f, "/run/.containerenv") ? "podman" : told;
+	kind = kind ? kind : exists(f, "/run/.containerenv") ? "podman" : told && *told ? told : NULL;
+	if (!kind && (getenv("APPTAINER_CONTAINER") || getenv("SINGULARITY_CONTAINER") ||
+	              exists(f, "/.singularity.d/runscript")))
+		kind = "apptainer";
 	if (rf_found_file(f, "/proc/self/cgroup", &groups))
 		for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !kind; i++)
 			kind = strstr((char *)groups.p, kinds[i]) ? kinds[i] : NULL;
@@ -165,9 +168,9 @@ static void tell_processor(const struct rf_findings *f)
 	lower_to_quota(f, &quota);
 	if (quota >= cores)
 		return;
-	rf_found(f, "quota", "%.2g cores, by a control group", quota);
+	rf_found(f, "quota", "%.4g cores, by a control group", quota);
 	rf_found_wrong(f,
-	               "a control group gives %.2g cores, but programs start %d threads, which wait for each "
+	               "a control group gives %.4g cores, but programs start %d threads, which wait for each "
 	               "other (use --threads %d, or raise the quota)",
 	               quota, cores, quota < 1 ? 1 : (int)quota);
 }
@@ -182,15 +185,22 @@ static uint64_t kibibytes(const char *meminfo, const char *key)
 	return value ? strtoull(value, NULL, 10) << 10 : 0;
 }
 
+/* Returns the number of a line of memory.stat; 0: there is no such line. */
+static uint64_t number_of(const char *text, const char *key)
+{
+	const char *value = rf_found_value(text, key);
+
+	return value ? strtoull(value, NULL, 10) : 0;
+}
+
 /* Finds the control group that leaves the least memory, and how much that is.  names: the files with the
- * limit and with the use, and the key of memory that the kernel can take back. */
-static void lower_to_group(const struct rf_findings *f, const char *controller, const char *const names[3],
+ * limit and with the use, and the keys of memory that the kernel can take back. */
+static void lower_to_group(const struct rf_findings *f, const char *controller, const char *const names[5],
                            uint64_t *limit, uint64_t *left)
 {
 	struct group g;
 	struct rf_buf text;
 	char folder[1200], path[1300];
-	const char *value;
 
 	if (!find_group(f, controller, &g))
 		return;
@@ -206,8 +216,9 @@ static void lower_to_group(const struct rf_findings *f, const char *controller, 
 			used = strtoull((char *)text.p, NULL, 10);
 		rf_buf_free(&text);
 		snprintf(path, sizeof path, "%s/memory.stat", folder);
-		if (rf_found_file(f, path, &text) && (value = rf_found_value((char *)text.p, names[2])))
-			kept = strtoull(value, NULL, 10);
+		if (rf_found_file(f, path, &text))
+			for (int i = 2; i < 5; i++)
+				kept += number_of((char *)text.p, names[i]);
 		rf_buf_free(&text);
 		used -= kept < used ? kept : used;
 		*limit = most < *limit ? most : *limit;
@@ -218,9 +229,12 @@ static void lower_to_group(const struct rf_findings *f, const char *controller, 
 
 static void tell_memory(const struct rf_findings *f)
 {
-	static const char *const second[] = { "memory.max", "memory.current", "inactive_file" },
+	static const char *const second[] = { "memory.max", "memory.current", "inactive_file ",
+		                              "active_file ", "slab_reclaimable " },
 				 *const first[] = { "memory.limit_in_bytes", "memory.usage_in_bytes",
-		                                    "total_inactive_file" };
+		                                    "total_inactive_file ", "total_active_file ",
+		                                    "total_slab_reclaimable " };
+	bool known = false;
 	uint64_t total = 0, free_now = 0, swap = 0, limit, left;
 	char a[RF_SIZE_TEXT], b[RF_SIZE_TEXT];
 	struct rf_buf text;
@@ -228,6 +242,7 @@ static void tell_memory(const struct rf_findings *f)
 	rf_found_part(f, "memory");
 	if (rf_found_file(f, "/proc/meminfo", &text)) {
 		total = kibibytes((char *)text.p, "MemTotal:");
+		known = rf_found_value((char *)text.p, "MemAvailable:");
 		free_now = kibibytes((char *)text.p, "MemAvailable:");
 		swap = kibibytes((char *)text.p, "SwapTotal:");
 	}
@@ -236,10 +251,11 @@ static void tell_memory(const struct rf_findings *f)
 		rf_found(f, "memory", "unknown");
 		return;
 	}
-	rf_found(f, "memory", "%s of %s available", rf_size_text(free_now, a), rf_size_text(total, b));
+	rf_found(f, "memory", "%s of %s available", known ? rf_size_text(free_now, a) : "unknown part",
+	         rf_size_text(total, b));
 	rf_found(f, "swap", "%s", swap ? rf_size_text(swap, a) : "none");
 	limit = total;
-	left = free_now;
+	left = known ? free_now : total;
 	lower_to_group(f, NULL, second, &limit, &left);
 	lower_to_group(f, "memory", first, &limit, &left);
 	if (limit < total)
@@ -287,9 +303,10 @@ static void tell_limits(const struct rf_findings *f)
 			rf_size_text(may.rlim_cur, size);
 		rf_found(f, limits[i].name, "at most %s (ulimit -%c)", size, limits[i].letter);
 		if (may.rlim_cur < limits[i].enough)
-			rf_found_wrong(f, "ulimit -%c allows at most %s of %s: %s (ulimit -%c unlimited)",
+			rf_found_wrong(f, "ulimit -%c allows at most %s of %s: %s (ulimit -%c %s)",
 			               limits[i].letter, size, limits[i].name, limits[i].harm,
-			               limits[i].letter);
+			               limits[i].letter,
+			               limits[i].kind == RLIMIT_NOFILE ? "1024" : "unlimited");
 	}
 }
 

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "doctor/findings.h"
@@ -17,11 +16,9 @@ static bool find_program(const char *name, char path[4200])
 	const char *folders = getenv("PATH");
 
 	for (size_t n; folders; folders = folders[n] ? folders + n + 1 : NULL) {
-		struct stat st;
-
 		n = strcspn(folders, ":");
 		snprintf(path, 4200, "%.*s/%s", n ? (int)n : 1, n ? folders : ".", name);
-		if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0)
+		if (rf_found_program(path))
 			return true;
 	}
 	return false;

@@ -1,10 +1,8 @@
 /* doctor_programs.c -- the programs of the folder that rf-doctor is in: whether all start and are of one
  * version, what they are linked with, and whether the shell finds them. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -27,37 +25,20 @@ struct programs {
 	int n;
 };
 
-static bool is_program(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct program *)a)->name, ((const struct program *)b)->name);
-}
-
-/* Lists the other programs rf-* of the folder, without the files of editors. */
+/* Lists the programs of rf-tools that the folder has, except this one. */
 static void list_programs(struct programs *all)
 {
-	DIR *dir = opendir(all->folder);
-	const struct dirent *d;
+	static const char *const names[] = { RF_PROGRAMS };
 
-	while (dir && all->n < MOST_PROGRAMS && (d = readdir(dir))) {
+	for (size_t i = 0; i < sizeof names / sizeof *names && all->n < MOST_PROGRAMS; i++) {
 		struct program *p = &all->one[all->n];
 
-		if (strncmp(d->d_name, "rf-", 3) || !strcmp(d->d_name, "rf-doctor") ||
-		    strlen(d->d_name) >= MOST_NAME ||
-		    strspn(d->d_name + 3, "abcdefghijklmnopqrstuvwxyz") != strlen(d->d_name) - 3)
+		if (!strcmp(names[i], "rf-doctor"))
 			continue;
-		snprintf(p->name, MOST_NAME, "%s", d->d_name);
-		all->n += rf_file_join(p->path, all->folder, d->d_name, NULL) == RF_OK && is_program(p->path);
+		snprintf(p->name, MOST_NAME, "%s", names[i]);
+		all->n += rf_file_join(p->path, all->folder, names[i], NULL) == RF_OK &&
+		          rf_found_program(p->path);
 	}
-	if (dir)
-		closedir(dir);
-	qsort(all->one, (size_t)all->n, sizeof *all->one, by_name);
 }
 
 /* ---- versions ------------------------------------------------------------------------------- */
@@ -81,9 +62,8 @@ static void read_version(const struct rf_findings *f, struct program *p, const c
 		return;
 	}
 	if (p->aside.status < 0) {
-		rf_found(f, p->name, "no answer to --version");
-		rf_found_wrong(f, "%s did not answer to --version within %g s (is its file system slow?)",
-		               p->path, patience);
+		rf_found(f, p->name, "did not answer to --version within %g s (is its file system slow?)",
+		         patience);
 		return;
 	}
 	if (p->aside.status == 0) {
@@ -181,12 +161,24 @@ static int count_in(const char *folder, const struct programs *all, int *others)
 
 		snprintf(path, sizeof path, "%s/%s", folder, name);
 		snprintf(here, sizeof here, "%s/%s", all->folder, name);
-		if (!is_program(path))
+		if (!rf_found_program(path))
 			continue;
 		n++;
 		*others += !rf_file_same(path, here);
 	}
 	return n;
+}
+
+/* Returns whether the list of folders has this folder. */
+static bool has_folder(const char *list, const char *folder)
+{
+	char *copy = list ? strdup(list) : NULL, *one;
+	bool has = false;
+
+	for (char *rest = copy; rest && !has && (one = strsep(&rest, ":"));)
+		has = rf_file_same(*one ? one : ".", folder);
+	free(copy);
+	return has;
 }
 
 static void tell_path(const struct rf_findings *f, const struct programs *all)
@@ -206,11 +198,13 @@ static void tell_path(const struct rf_findings *f, const struct programs *all)
 			break;
 		}
 		rf_found(f, "PATH", "%s has %d other program%s", folder, others, others == 1 ? "" : "s");
+		found = true;
+		if (!has_folder(rest, all->folder))
+			continue;
 		rf_found_wrong(f,
 		               "PATH finds programs in %s before those in %s (put the folder that you want "
 		               "first: export PATH=%s:$PATH)",
 		               folder, all->folder, all->folder);
-		found = true;
 	}
 	if (!found)
 		rf_found(f, "PATH", "does not have these programs");
@@ -223,17 +217,24 @@ void rf_doctor_programs(const struct rf_findings *f)
 	const char *text[MOST_PROGRAMS];
 	const double began = rf_now();
 	ssize_t n = readlink("/proc/self/exe", all.folder, sizeof all.folder - 1);
+	struct rf_err e;
 
 	rf_found_part(f, "programs");
-	if (n > 0)
-		*strrchr(all.folder, '/') = 0;
+	if (n <= 0) {
+		rf_found(f, "folder", "unknown, because /proc/self/exe cannot be read");
+		return;
+	}
+	*strrchr(all.folder, '/') = 0;
 	rf_found(f, "folder", "%s", all.folder);
 	rf_found_waits(f, "the folder of the programs", "is its file system slow?");
 	list_programs(&all);
 	for (int i = 0; i < all.n; i++)
 		if (rf_aside_program(&all.one[i].aside,
-		                     (char *[]){ all.one[i].path, (char *)"--version", NULL }, NULL) != RF_OK)
-			return;
+		                     (char *[]){ all.one[i].path, (char *)"--version", NULL }, &e) != RF_OK) {
+			rf_found_wrong(f, "%s cannot be started: %s (raise ulimit -n or ulimit -u)",
+			               all.one[i].path, e.msg);
+			all.n = i;
+		}
 	for (int i = 0; i < all.n; i++) {
 		rf_aside_wait(&all.one[i].aside, 1, began + patience);
 		read_version(f, &all.one[i], text[i] = text_of(&all.one[i]));

@@ -1,5 +1,6 @@
 /* doctor_report.c -- starts a process for each section, waits for them, and puts the report together. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -7,14 +8,16 @@
 #include "doctor/findings.h"
 #include "proc/aside.h"
 
-/* The sections in their order, and how long each may take.  A driver that works answers in less than a
- * second; programs may have to be read from a disk. */
+/* The sections in their order, how long each may take, and whether a healthy machine may take longer: one that
+ * has many GPUs or reads CUDA's libraries from a slow disk. */
 static const struct section {
 	void (*find)(const struct rf_findings *f);
 	double limit;
+	bool may_be_slow;
 } sections[] = {
-	{ rf_doctor_programs, 1.6 }, { rf_doctor_machine, 1 }, { rf_doctor_limits, 1 }, { rf_doctor_gpu, 1 },
-	{ rf_doctor_loading, 1 },    { rf_doctor_mpi, 1 },     { rf_doctor_needs, 1 },  { rf_doctor_run, 1 },
+	{ rf_doctor_programs, 1.6, true }, { rf_doctor_machine, 1, false }, { rf_doctor_limits, 1, false },
+	{ rf_doctor_gpu, 1, true },        { rf_doctor_loading, 1, true },  { rf_doctor_mpi, 1, true },
+	{ rf_doctor_needs, 1, false },     { rf_doctor_run, 1, false },
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
@@ -26,7 +29,8 @@ struct task {
 static void find(int fd, void *arg)
 {
 	const struct task *t = arg;
-	const struct rf_findings f = { t->d, fd };
+	const char *root = getenv("RF_DOCTOR_ROOT");
+	const struct rf_findings f = { t->d, root ? root : "", fd };
 
 	t->section->find(&f);
 }
@@ -40,6 +44,7 @@ enum rf_code rf_doctor(const struct rf_doctor *d, char **text, int *wrong, struc
 	int begun = 0;
 
 	*wrong = 0;
+	rf_aside_catch();
 	for (; begun < SECTIONS && rc == RF_OK; begun++) {
 		struct task t = { d, &sections[begun] };
 
@@ -49,8 +54,8 @@ enum rf_code rf_doctor(const struct rf_doctor *d, char **text, int *wrong, struc
 	for (int i = 0; i < begun; i++) {
 		rf_aside_wait(&part[i], 1, began + sections[i].limit);
 		if (rc == RF_OK)
-			*wrong += rf_findings_read(&part[i].text, part[i].status, sections[i].limit, &facts,
-			                           &problems);
+			*wrong += rf_findings_read(&part[i].text, part[i].status, sections[i].limit,
+			                           sections[i].may_be_slow, &facts, &problems);
 		facts.failed |= part[i].text.failed;
 		rf_aside_end(&part[i]);
 	}

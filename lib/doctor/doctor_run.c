@@ -1,5 +1,6 @@
 /* doctor_run.c -- a run: its file system, its room, its steps and its lock.  The run is only read, except for
  * one temporary file, on which the lock is tested. */
+#define _GNU_SOURCE /* mkostemp */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "ckpt/ckpt.h"
 #include "doctor/findings.h"
 #include "io/file.h"
 #include "io/steps.h"
@@ -44,7 +46,7 @@ static bool tell_kind(const struct rf_findings *f, struct patient *p)
 	int n = 0;
 
 	if (stat(p->path, &st)) {
-		rf_found(f, "is", "%s", strerror(errno));
+		rf_found(f, "kind", "%s", strerror(errno));
 		rf_found_wrong(f,
 		               errno == ENOENT ? "%s: %s (begin a run with: rf-init --from CHECKPOINT RUN)"
 		                               : "%s: %s (check its path and permissions)",
@@ -52,12 +54,12 @@ static bool tell_kind(const struct rf_findings *f, struct patient *p)
 		return false;
 	}
 	if (!S_ISDIR(st.st_mode)) {
-		rf_found(f, "is", "not a folder");
+		rf_found(f, "kind", "not a folder");
 		rf_found_wrong(f, "%s is not a folder, and a run is one (name the run)", p->path);
 		return false;
 	}
 	if (access(p->path, R_OK | X_OK)) {
-		rf_found(f, "is", "a folder that cannot be read");
+		rf_found(f, "kind", "a folder that cannot be read");
 		rf_found_wrong(f, "%s cannot be read: %s (ask its owner for chmod a+rX)", p->path,
 		               strerror(errno));
 		return false;
@@ -67,12 +69,12 @@ static bool tell_kind(const struct rf_findings *f, struct patient *p)
 		rf_found_wrong(f, "%s (check the file system)", e.msg);
 	p->is_run = !p->is_checkpoint && n > 0;
 	if (p->is_run)
-		rf_found(f, "is", "a run with %d step%s, the newest %lld", n, n == 1 ? "" : "s",
+		rf_found(f, "kind", "a run with %d step%s, the newest %lld", n, n == 1 ? "" : "s",
 		         (long long)steps[n - 1]);
 	else if (p->is_checkpoint)
-		rf_found(f, "is", rf_run_of_step(p->path) ? "a step of a run" : "a checkpoint");
+		rf_found(f, "kind", rf_run_of_step(p->path) ? "a step of a run" : "a checkpoint");
 	else
-		rf_found(f, "is", "neither a run nor a checkpoint");
+		rf_found(f, "kind", "neither a run nor a checkpoint");
 	if (!p->is_run && !p->is_checkpoint)
 		rf_found_wrong(
 			f,
@@ -179,55 +181,54 @@ static void tell_file_system(const struct rf_findings *f, struct patient *p)
 	                               : "");
 }
 
-/* Adds up the bytes and the files of a folder. */
-static void measure(const char *folder, uint64_t *bytes, uint64_t *files, uint64_t *weights, bool *moments)
+/* Counts the files of a folder. */
+static uint64_t count_files(const char *folder)
 {
 	DIR *dir = opendir(folder);
 	const struct dirent *d;
-	struct stat st;
+	uint64_t n = 0;
 
 	while (dir && (d = readdir(dir)))
-		if (fstatat(dirfd(dir), d->d_name, &st, 0) == 0 && S_ISREG(st.st_mode)) {
-			*bytes += (uint64_t)st.st_size;
-			++*files;
-			if (rf_file_ends(d->d_name, strlen(d->d_name), ".safetensors") &&
-			    strcmp(d->d_name, "optim.safetensors"))
-				*weights += (uint64_t)st.st_size;
-			*moments |= !strcmp(d->d_name, "optim.safetensors");
-		}
+		n += *d->d_name != '.';
 	if (dir)
 		closedir(dir);
+	return n;
 }
 
-/* Tells the room for two more commits: a trainer removes an old step only after the new one is there. */
+/* Tells the room for the next commit, by the trainer's own estimate. */
 static void tell_room(const struct rf_findings *f, const struct patient *p)
 {
-	uint64_t step = 0, files = 0, weights = 0, room;
 	char a[RF_SIZE_TEXT], b[RF_SIZE_TEXT];
-	bool moments = false;
+	struct rf_run run;
 	struct statvfs fs;
+	uint64_t step, files, room;
+	struct rf_err e;
 
-	if (*p->newest)
-		measure(p->newest, &step, &files, &weights, &moments);
-	if (!moments) /* the next step has two moments for each weight */
-		step += 2 * weights;
-	if (statvfs(p->path, &fs))
+	if (statvfs(p->path, &fs) || rf_file_space(p->path, &room, NULL) != RF_OK)
 		return;
-	room = (uint64_t)fs.f_bavail * fs.f_frsize;
-	rf_found(f, "room", "%s free; a step takes %s", fs.f_blocks ? rf_size_text(room, a) : "unknown",
-	         rf_size_text(step, b));
+	rf_found(f, "room", "%s free", fs.f_blocks ? rf_size_text(room, a) : "unknown");
 	if (fs.f_files)
-		rf_found(f, "inodes", "%llu free; a step takes %llu", (unsigned long long)fs.f_favail,
-		         (unsigned long long)files + 1);
-	if (p->is_run && fs.f_blocks && room < 2 * step)
-		rf_found_wrong(f,
-		               "%s has room for %s, and two steps take twice %s (free some room, or move the "
-		               "run)",
-		               p->path, a, b);
-	if (p->is_run && fs.f_files && fs.f_favail < 2 * (files + 1))
-		rf_found_wrong(
-			f, "%s has room for only %llu files, and two steps have %llu (remove files there)",
-			p->path, (unsigned long long)fs.f_favail, (unsigned long long)(2 * (files + 1)));
+		rf_found(f, "inodes", "%llu free", (unsigned long long)fs.f_favail);
+	if (!p->is_run || !*p->newest)
+		return;
+	files = count_files(p->newest) + 3; /* a folder, the moments and a link */
+	if (fs.f_files && fs.f_favail < files)
+		rf_found_wrong(f, "%s has room for only %llu files, and a step has %llu (remove files there)",
+		               p->path, (unsigned long long)fs.f_favail, (unsigned long long)files);
+	if (!has_entry(p->newest, "state.json"))
+		return;
+	if (rf_run_look(&run, p->path, &e) != RF_OK) {
+		rf_found_wrong(f, "no program can train the run: %s", e.msg);
+	} else {
+		step = rf_run_step_bytes(&run);
+		rf_found(f, "next step", "takes %s", rf_size_text(step, b));
+		if (room < step)
+			rf_found_wrong(
+				f,
+				"%s has room for %s, and a step takes %s (free some room, or move the run)",
+				p->path, a, b);
+	}
+	rf_run_close(&run);
 }
 
 /* ---- writing and locks ---------------------------------------------------------------------- */
@@ -240,19 +241,19 @@ static const char *try_locks(int one, int other)
 	return flock(other, LOCK_EX | LOCK_NB) == 0 ? "two programs get the same lock" : NULL;
 }
 
-/* Makes a temporary file in the run, tests locks on it, and removes it. */
+/* Makes a temporary file in the run, tests locks on it, and removes it.  If this process is killed, the next
+ * trainer removes the file. */
 static void tell_locks(const struct rf_findings *f, const struct patient *p)
 {
 	char path[MOST_PATH + 60];
 	const char *why = NULL;
 	int one, other;
 
-	snprintf(path, sizeof path, "%s/.rf-doctor.tmp-%ld", p->path, (long)getpid());
-	if ((one = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) < 0) {
+	snprintf(path, sizeof path, "%s/.rf-doctor.tmp-XXXXXX", p->path);
+	if ((one = mkostemp(path, O_CLOEXEC)) < 0) {
 		rf_found(f, "writable", "no: %s", strerror(errno));
-		if (p->is_run)
-			rf_found_wrong(f, "%s cannot be written: %s (no step can be committed there)",
-			               p->path, strerror(errno));
+		rf_found_wrong(f, "%s cannot be written: %s (no step can be committed there)", p->path,
+		               strerror(errno));
 		return;
 	}
 	rf_found(f, "writable", "yes");
@@ -273,7 +274,8 @@ static void tell_locks(const struct rf_findings *f, const struct patient *p)
 		close(other);
 }
 
-/* Returns the process that holds the lock of a file, according to the kernel's list; 0: none on this machine.
+/* Returns the process that holds the lock of a file, according to the kernel's list; 0: none that this process
+ * can see; -1: the list cannot be read.
  * The lock is not tried, because that would keep a trainer away that starts now. */
 static long holder_of(const struct rf_findings *f, const struct patient *p, const char *file)
 {
@@ -285,7 +287,9 @@ static long holder_of(const struct rf_findings *f, const struct patient *p, cons
 
 	if (rf_file_join(path, p->path, file, NULL) != RF_OK || stat(path, &st))
 		return 0;
-	if (rf_found_file(f, "/proc/locks", &text))
+	if (!rf_found_file(f, "/proc/locks", &text))
+		holder = -1;
+	else
 		for (rest = (char *)text.p; rest && !holder && (line = strsep(&rest, "\n"));) {
 			unsigned long long inode;
 			unsigned high, low;
@@ -308,8 +312,11 @@ static void tell_holder(const struct rf_findings *f, const struct patient *p, co
 	char path[60], command[40] = "?";
 	struct rf_buf text;
 
-	if (!pid) {
-		rf_found(f, name, "%s", is_network(p->type) ? "no program of this machine" : "no program");
+	if (pid <= 0) {
+		rf_found(f, name, "%s",
+		         pid < 0               ? "unknown: /proc/locks cannot be read"
+		         : is_network(p->type) ? "no program of this machine that this process can see"
+		                               : "no program that this process can see");
 		return;
 	}
 	snprintf(path, sizeof path, "/proc/%ld/comm", pid);
@@ -333,9 +340,9 @@ void rf_doctor_run(const struct rf_findings *f)
 		return;
 	tell_latest(f, &p);
 	tell_room(f, &p);
-	tell_locks(f, &p);
 	if (!p.is_run)
 		return;
+	tell_locks(f, &p);
 	tell_holder(f, &p, "trained by", ".lock");
-	tell_holder(f, &p, "looped by", "data/.lock");
+	tell_holder(f, &p, "rf-loop", "data/.lock");
 }

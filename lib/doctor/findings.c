@@ -6,20 +6,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/print.h"
 #include "doctor/findings.h"
 #include "io/file.h"
 
-enum { MOST_FILE = 4 << 20, MOST_LINE = 4096 };
+enum { MOST_FILE = 4 << 20, MOST_LINE = 4096, MOST_NAME = 200 };
 
 /* ---- telling -------------------------------------------------------------------------------- */
 
 static void tell(const struct rf_findings *f, char kind, const char *name, const char *fmt, va_list ap)
 {
 	char line[MOST_LINE];
-	int n = snprintf(line, sizeof line, "%c%s%s", kind, name ? name : "", name ? "\t" : "");
+	int n = snprintf(line, sizeof line, "%c%.*s%s", kind, MOST_NAME, name ? name : "", name ? "\t" : "");
 	size_t length;
 
 	vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
@@ -96,28 +97,29 @@ static void add_fact(struct rf_buf *facts, const char *s, size_t n)
 	rf_print_text(facts, "\n");
 }
 
-/* Tells that a section has not ended, or that it crashed.  waits: the last line of this kind, up to `end`. */
+/* Tells that a section has not ended, or that it crashed.  waits: the last line of this kind, up to `end`;
+ * wrong NULL: it is not a problem. */
 static void add_end(const char *waits, const char *end, int status, double limit, struct rf_buf *facts,
                     struct rf_buf *wrong)
 {
 	const char *tab = waits ? memchr(waits, '\t', (size_t)(end - waits)) : NULL;
 	const char *whom = tab ? waits : "this part of the report";
 	const int n = tab ? (int)(tab - waits) : (int)strlen(whom);
-	char text[MOST_LINE], why[60];
+	char text[MOST_LINE + 100], why[60];
 
 	if (status < 0)
 		snprintf(why, sizeof why, "did not answer within %g s", limit);
 	else
 		snprintf(why, sizeof why, "ended with status %d", status);
-	snprintf(text, sizeof text, "no answer\t%.*s %s", n, whom, why);
-	add_fact(facts, text, strlen(text));
-	snprintf(text, sizeof text, "%.*s %s%s%.*s%s", n, whom, why, tab ? " (" : "",
+	snprintf(text, sizeof text, "no answer\t%.*s %s%s%.*s%s", n, whom, why, tab ? " (" : "",
 	         tab ? (int)(end - tab - 1) : 0, tab ? tab + 1 : "", tab ? ")" : "");
-	add_wrong(wrong, text, strlen(text));
+	add_fact(facts, text, strlen(text));
+	if (wrong)
+		add_wrong(wrong, strchr(text, '\t') + 1, strlen(strchr(text, '\t') + 1));
 }
 
-int rf_findings_read(const struct rf_buf *found, int status, double limit, struct rf_buf *facts,
-                     struct rf_buf *wrong)
+int rf_findings_read(const struct rf_buf *found, int status, double limit, bool may_be_slow,
+                     struct rf_buf *facts, struct rf_buf *wrong)
 {
 	const char *at = (char *)found->p, *const end = at + found->n, *waits = NULL, *waits_end = NULL,
 		   *stop;
@@ -136,11 +138,10 @@ int rf_findings_read(const struct rf_buf *found, int status, double limit, struc
 		case 'w': add_wrong(wrong, at + 1, length); n++;
 		}
 	}
-	if (status) {
-		add_end(waits, waits_end, status, limit, facts, wrong);
-		n++;
-	}
-	return n;
+	if (!status)
+		return n;
+	add_end(waits, waits_end, status, limit, facts, status < 0 && may_be_slow ? NULL : wrong);
+	return n + !(status < 0 && may_be_slow);
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -148,7 +149,7 @@ int rf_findings_read(const struct rf_buf *found, int status, double limit, struc
 bool rf_found_file(const struct rf_findings *f, const char *path, struct rf_buf *b)
 {
 	char at[4096], part[16384];
-	const int length = snprintf(at, sizeof at, "%s%s", f->d->root ? f->d->root : "", path);
+	const int length = snprintf(at, sizeof at, "%s%s", f->root, path);
 	int fd = length < (int)sizeof at ? open(at, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
 	ssize_t n = -1;
 
@@ -180,6 +181,19 @@ const char *rf_found_line(const char *s, char *to, size_t size)
 {
 	snprintf(to, size, "%.*s", (int)strcspn(s, "\n"), s);
 	return to;
+}
+
+const char *rf_cuda_text(int version, char text[RF_SIZE_TEXT])
+{
+	snprintf(text, RF_SIZE_TEXT, "%d.%d", version / 1000, version % 1000 / 10);
+	return text;
+}
+
+bool rf_found_program(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
 const char *rf_size_text(uint64_t bytes, char text[RF_SIZE_TEXT])

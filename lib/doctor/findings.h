@@ -11,6 +11,7 @@
 /* Where a section writes.  Each finding is written immediately, so it is not lost if the section hangs. */
 struct rf_findings {
 	const struct rf_doctor *d;
+	const char *root; /* a folder that has other files of /proc, /sys and /etc, for tests; "": none */
 	int fd;
 };
 
@@ -23,12 +24,12 @@ void rf_found_wrong(const struct rf_findings *f, const char *fmt, ...) __attribu
 void rf_found_waits(const struct rf_findings *f, const char *whom, const char *advice);
 
 /* Adds the findings of a section to the facts and to the problems, as lines of text.  Returns the number of
- * problems.  status: as in struct rf_aside; limit: the seconds that the section was waited for. */
-int rf_findings_read(const struct rf_buf *found, int status, double limit, struct rf_buf *facts,
-                     struct rf_buf *wrong);
+ * problems.  status: as in struct rf_aside; limit: the seconds that the section was waited for; may_be_slow: a
+ * section that has not ended is a fact, not a problem. */
+int rf_findings_read(const struct rf_buf *found, int status, double limit, bool may_be_slow,
+                     struct rf_buf *facts, struct rf_buf *wrong);
 
-/* Read a whole file, at most 4 MiB, of the root that the user named; *b ends with a NUL that b->n does not
- * count.  Returns false if the file cannot be read.  The caller frees b in any case. */
+/* Reads a whole file, at most 4 MiB; *b ends with a NUL that b->n does not count.  Returns false if the file cannot be read.  The caller frees b in any case. */
 bool rf_found_file(const struct rf_findings *f, const char *path, struct rf_buf *b);
 /* Returns the text after a key that begins a line, without blanks and colons; NULL: no line begins so. */
 const char *rf_found_value(const char *text, const char *key);
@@ -37,6 +38,10 @@ const char *rf_found_line(const char *s, char *to, size_t size);
 /* Writes a number of bytes, such as "1.5 GiB". */
 enum { RF_SIZE_TEXT = 32 };
 const char *rf_size_text(uint64_t bytes, char text[RF_SIZE_TEXT]);
+/* Writes a version of CUDA: 13020 is "13.2". */
+const char *rf_cuda_text(int version, char text[RF_SIZE_TEXT]);
+/* Returns whether path is a regular file that may be executed. */
+bool rf_found_program(const char *path);
 
 /* The sections. */
 void rf_doctor_programs(const struct rf_findings *f);

@@ -273,7 +273,7 @@ sections() {
 	n=0
 	for page in "$ROOT"/man/*.[17]; do
 		examples "$page" >list
-		[ -s list ] || [[ $page == */rf-tokenize.1 ]] # rf-tokenize.bats runs its examples
+		[ -s list ] || [[ $page == */rf-@(doctor|tokenize).1 ]] # their own tests run their examples
 		while read -r command; do
 			rm -rf place
 			cp -a "$P" place

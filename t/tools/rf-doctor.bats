@@ -1,13 +1,15 @@
 #!/usr/bin/env bats
 # Tests of rf-doctor: each kind of problem is found and explained, other machines cause none, and the report
-# is whole within two seconds, also if something hangs.  $D is a folder with only rf-doctor, so a test does
+# is whole, also if something hangs.  $D is a folder with only rf-doctor, so a test does
 # not start all programs.
 
 setup_file() {
 	load ../helper
 	load ../fakes
 	export P=$BATS_FILE_TMPDIR D=$BATS_FILE_TMPDIR/one/bin
-	mkdir -p "$D" "$P/root/proc/self"
+	mkdir -p "$D" "$P/root/proc/self" "$P/healthy/proc/self"
+	printf 'MemTotal: 8000000 kB\nMemAvailable: 7000000 kB\n' >"$P/healthy/proc/meminfo"
+	: >"$P/healthy/proc/locks"
 	cp "$RF_BIN/rf-doctor" "$D"
 	cd "$P"
 	fake_plugin good.so
@@ -27,22 +29,31 @@ setup() {
 
 teardown() { ! mountpoint -q small 2>/dev/null || umount small; }
 
-# The functions below run rf-doctor with PATH=$SEARCH and --root $R.
+# The functions below run rf-doctor with PATH=$SEARCH and the files of /proc, /sys and /etc in the folder $R:
+# by default those of a healthy machine without limits, since this machine may have problems.
+doctor() {
+	(ulimit -S -n 1024
+	RF_DOCTOR_ROOT=${R-$P/healthy} PATH=${SEARCH:-/usr/bin:/bin} exec "$D/rf-doctor" "$@")
+}
 
 # well [ARGUMENT...]: rf-doctor finds nothing wrong
 well() {
-	run --separate-stderr env PATH="${SEARCH:-/usr/bin:/bin}" "$D/rf-doctor" ${R:+--root "$R"} "$@"
+	run --separate-stderr doctor "$@"
 	[ "$status $stderr" = '0 ' ] || { echo "$output$stderr"; return 1; }
 	[[ $output == *$'\nwrong\n  nothing wrong was found' ]] || { echo "$output"; return 1; }
 }
 
 # ill WANT [ARGUMENT...]: rf-doctor exits with 69, and finds only this problem
 ill() {
-	run --separate-stderr env PATH="${SEARCH:-/usr/bin:/bin}" "$D/rf-doctor" ${R:+--root "$R"} "${@:2}"
+	run --separate-stderr doctor "${@:2}"
 	[ "$status $stderr" = '69 ' ] || { echo "$status: $output$stderr"; return 1; }
 	like "$(sed '1,/^wrong$/d' <<<"$output")" "  $1" || { echo "$output"; return 1; }
 	[ "$(sed '1,/^wrong$/d' <<<"$output" | wc -l)" -eq 1 ] || { echo "$output"; return 1; }
 }
+
+# began, soon: note the time; succeed if the report came soon after it, with time for a busy machine
+began() { start=${EPOCHREALTIME/./}; }
+soon() { [ $((${EPOCHREALTIME/./} - start)) -lt 6000000 ]; }
 
 # fact NAME: prints the values of this name in the last report
 fact() { sed -n "s/^  $1  *//p" <<<"$output"; }
@@ -59,33 +70,38 @@ on_gpu() { R=$P/root RF_PLUGIN=${RF_PLUGIN:-$P/good.so} LD_LIBRARY_PATH=$P/drive
 	[[ ${lines[0]} =~ ^rf-doctor\ [0-9.]+\ \(.*\)$ ]]
 	[ "$(fact folder)" = "$D" ]
 	[ "$(fact kernel)" = "$(uname -srm)" ]
-	like "$(fact distribution)" "$(. /etc/os-release && echo "$PRETTY_NAME")"
 	like "$(fact cores)" "$(nproc) of ... online may be used"
 	like "$(fact memory)" "... of ... available"
-	[ "$(fact is)" = "a run with 1 step, the newest 0" ]
+	[ "$(fact kind)" = "a run with 1 step, the newest 0" ]
 	[ "$(fact latest)" = "points to step-000000" ]
 	[ "$(fact locks)" = work ]
 	[ "$(fact writable)" = yes ]
-	[ "$(fact 'trained by')" = 'no program' ]
+	[ "$(fact 'trained by')" = 'no program that this process can see' ]
 }
 
-@test "rf-doctor: the whole report takes less than two seconds with all programs and a run" {
-	start=${EPOCHREALTIME/./}
-	PATH=$RF_BIN:/usr/bin:/bin quiet rf-doctor run
-	[ $((${EPOCHREALTIME/./} - start)) -lt 2000000 ]
+@test "rf-doctor: this machine gets a whole report, with all programs and a run" {
+	began
+	PATH=$RF_BIN:/usr/bin:/bin run --separate-stderr rf-doctor run
+	[ -z "$stderr" ]
+	[ "$status" -eq 0 ] || [ "$status" -eq 69 ]
+	soon
+	[ "$(fact kernel)" = "$(uname -srm)" ]
+	like "$(fact distribution)" "$(. /etc/os-release && echo "$PRETTY_NAME")"
+	like "$(fact memory)" "... of ... available"
 	like "$(fact version)" "...: $(ls "$RF_BIN" | wc -l) programs"
 	[ -n "$(fact oneDNN)" ]
 	[ -n "$(fact zstd)" ]
 	like "$(fact levels)" "$(levels | head -n 1)... in force; ..."
 }
 
-@test "rf-doctor: a driver that hangs is reported, and the report ends within two seconds" {
-	start=${EPOCHREALTIME/./}
-	FAKE_INIT=hang on_gpu ill "the NVIDIA driver did not answer within 1 s (see dmesg(1); ...)" run
-	[ $((${EPOCHREALTIME/./} - start)) -lt 2000000 ]
+@test "rf-doctor: a driver that hangs is a note, and the report is whole" {
+	began
+	FAKE_INIT=hang on_gpu well run
+	soon
+	like "$(fact 'no answer')" "the NVIDIA driver did not answer within 1 s (start persistence mode ...)"
 	[ "$(fact 'NVIDIA driver')" = 580.95.05 ]
 	[ "$(fact architectures)" = "sm_80, sm_90, and newer ones; built with CUDA 13.0" ]
-	[ "$(fact is)" = "a run with 1 step, the newest 0" ]
+	[ "$(fact kind)" = "a run with 1 step, the newest 0" ]
 }
 
 @test "rf-doctor: a driver or plugin that hangs or crashes holds neither the output nor a process" {
@@ -93,7 +109,8 @@ on_gpu() { R=$P/root RF_PLUGIN=${RF_PLUGIN:-$P/good.so} LD_LIBRARY_PATH=$P/drive
 		__attribute__((constructor)) static void begin(void) { pause(); }'
 	fake_plugin crashes.so '#include <stdlib.h>
 		__attribute__((constructor)) static void begin(void) { abort(); }'
-	RF_PLUGIN=$PWD/sleeps.so ill "the CUDA plugin did not answer within 1 s (...)"
+	RF_PLUGIN=$PWD/sleeps.so well
+	like "$(fact 'no answer')" "the CUDA plugin did not answer within 1 s (...)"
 	RF_PLUGIN=$PWD/crashes.so ill "the CUDA plugin ended with status 134 (...)"
 	FAKE_INIT=crash on_gpu ill "the NVIDIA driver ended with status 134 (...)"
 	FAKE_INIT=hang RF_PLUGIN=$P/good.so LD_LIBRARY_PATH=$P/driver timeout 5 "$D/rf-doctor" | cat >out
@@ -147,8 +164,7 @@ on_gpu() { R=$P/root RF_PLUGIN=${RF_PLUGIN:-$P/good.so} LD_LIBRARY_PATH=$P/drive
 
 @test "rf-doctor: a driver without its library is wrong, and so is a plugin that cannot be loaded" {
 	[ -z "$(ldconfig -p | grep -F libcuda.so.1)" ] || skip 'there is a driver'
-	ill "the NVIDIA driver is loaded, but its library libcuda.so.1 is not found (in a container: ..." \
-		--root "$P/root"
+	R=$P/root ill "the NVIDIA driver is loaded, but its library libcuda.so.1 is not found (in a container: ..."
 	echo text >text.so
 	RF_PLUGIN=$PWD/text.so ill "--device cuda does not work: ...text.so: not a shared object"
 	RF_PLUGIN=$PWD/none.so ill "--device cuda does not work: ...none.so: No such file or directory"
@@ -156,13 +172,13 @@ on_gpu() { R=$P/root RF_PLUGIN=${RF_PLUGIN:-$P/good.so} LD_LIBRARY_PATH=$P/drive
 	RF_PLUGIN=$PWD/other.so ill "--device cuda does not work: ...belongs to another version..."
 	lacking_plugin lacks.so
 	RF_PLUGIN=$PWD/lacks.so ill "--device cuda does not work: the CUDA plugin needs libnowhere.so.13: ..."
-	[ "$(fact lacks)" = libnowhere.so.13 ]
+	[ "$(fact 'missing libraries')" = libnowhere.so.13 ]
 	# without a driver, a plugin that no variable names is not used
 	mkdir -p one/bin one/lib/rf-tools
 	cp "$D/rf-doctor" one/bin
 	cp lacks.so one/lib/rf-tools/rf-cuda.so
 	D=$PWD/one/bin well
-	[ "$(fact lacks)" = libnowhere.so.13 ]
+	[ "$(fact 'missing libraries')" = libnowhere.so.13 ]
 	LD_LIBRARY_PATH=$P/driver D=$PWD/one/bin ill \
 		"--device cuda does not work: ...needs libnowhere.so.13: ..."
 }
@@ -185,10 +201,10 @@ on_gpu() { R=$P/root RF_PLUGIN=${RF_PLUGIN:-$P/good.so} LD_LIBRARY_PATH=$P/drive
 	version=$("$D/rf-doctor" --version | sed -n '1s/rf-doctor //p')
 	printf '#!/bin/sh\necho "rf-cat %s"\n' "$version" >bin/rf-cat
 	printf '#!/bin/sh\necho "not a program of rf-tools"\n' >bin/rf-cat.old
-	printf '#!/bin/sh\necho "a program of a radio"\n' >bin/rf-scan
+	printf '#!/bin/sh\n: >%q\n' "$PWD/started" >bin/rf-scan
 	chmod +x bin/rf-*
 	well
-	[ "$(fact rf-scan)" = 'is not a program of rf-tools' ]
+	[ ! -e started ]
 	[ "$(fact version)" = "$version: 2 programs" ]
 	printf '#!/bin/sh\necho "rf-ntp 0.0 (1234567)"\n' >bin/rf-ntp
 	chmod +x bin/rf-ntp
@@ -197,9 +213,43 @@ on_gpu() { R=$P/root RF_PLUGIN=${RF_PLUGIN:-$P/good.so} LD_LIBRARY_PATH=$P/drive
 	printf '#!/bin/sh\necho "rf-ntp: libdnnl.so.2: cannot open"; exit 127\n' >bin/rf-ntp
 	ill "$D/rf-ntp does not start (status 127): rf-ntp: libdnnl.so.2: cannot open (..."
 	printf '#!/bin/sh\nsleep 9\n' >bin/rf-ntp
-	local start=${EPOCHREALTIME/./}
-	ill "$D/rf-ntp did not answer to --version within 1.4 s (..."
-	[ $((${EPOCHREALTIME/./} - start)) -lt 2000000 ]
+	began
+	well
+	like "$(fact rf-ntp)" "did not answer to --version within 1.4 s (..."
+	soon
+}
+
+@test "rf-doctor: programs that it starts end with it, also those that they start" {
+	mkdir bin
+	cp "$D/rf-doctor" bin
+	printf '#!/bin/sh\nsleep 77.%s\n' $$ >bin/rf-ntp
+	chmod +x bin/rf-ntp
+	D=$PWD/bin well
+	run ! pgrep -f "^sleep 77[.]$$"
+	for signal in TERM INT; do
+		env --default-signal bin/rf-doctor >out 3>&- &
+		for ((n = 0; n < 200; n++)); do
+			! pgrep -f "^sleep 77[.]$$" >/dev/null || break
+			sleep .02
+		done
+		kill -$signal $!
+		wait $! || true
+		sleep .1
+		run ! pgrep -f "^sleep 77[.]$$"
+	done
+}
+
+@test "rf-doctor: too few open files for its programs are wrong" {
+	run -69 bash -c 'ulimit -n 16 && exec "$1"' - "$RF_BIN/rf-doctor"
+	[[ $output == *"cannot be started: pipe: Too many open files (raise ulimit -n "* ]]
+	[[ $output == *"ulimit -n allows at most 16 of open files: "*"(ulimit -n 1024)"* ]]
+}
+
+@test "rf-doctor: a name of any length is reported without a crash" {
+	for n in 4000 4096 5000; do
+		run -69 doctor "$(printf 'a%.0s' $(seq "$n"))"
+		[[ $output == *"File name too long"* ]]
+	done
 }
 
 @test "rf-doctor: a folder before this one on PATH with other programs is wrong, and one with links is not" {
@@ -211,6 +261,8 @@ on_gpu() { R=$P/root RF_PLUGIN=${RF_PLUGIN:-$P/good.so} LD_LIBRARY_PATH=$P/drive
 	SEARCH=$D:$PWD/other:/usr/bin:/bin well
 	SEARCH=$PWD/other:$D:/usr/bin:/bin ill \
 		"PATH finds programs in $PWD/other before those in $D (put ... PATH=$D:\$PATH)"
+	SEARCH=$PWD/other:/usr/bin:/bin well
+	[ "$(fact PATH)" = "$PWD/other has 1 other program" ]
 	SEARCH=/usr/bin:/bin well
 	[ "$(fact PATH)" = 'does not have these programs' ]
 }
@@ -237,49 +289,58 @@ on_gpu() { R=$P/root RF_PLUGIN=${RF_PLUGIN:-$P/good.so} LD_LIBRARY_PATH=$P/drive
 MemAvailable: 7000000 kB
 SwapTotal: 1024 kB' >r/proc/meminfo
 	echo 0::/job/step >r/proc/self/cgroup
-	well --root r
+	R=r well
 	like "$(fact memory)" "6.7 GiB of 7.6 GiB available"
 	[ "$(fact swap)" = "1.0 MiB" ]
 	echo 'max 100000' >r/sys/fs/cgroup/job/step/cpu.max
 	echo '50000 100000' >r/sys/fs/cgroup/job/cpu.max
-	ill "a control group gives 0.5 cores, but programs start $(nproc) threads, ... \
-(use --threads 1, ..." --root r
+	R=r ill "a control group gives 0.5 cores, but programs start $(nproc) threads, ... \
+(use --threads 1, ..."
 	rm r/sys/fs/cgroup/job/cpu.max
 	echo 1073741824 >r/sys/fs/cgroup/job/memory.max
 	echo 1073000000 >r/sys/fs/cgroup/job/memory.current
-	ill "only 724 KiB of memory are left (end other programs, ..." --root r
+	R=r ill "only 724 KiB of memory are left (end other programs, ..."
 	[ "$(fact limit)" = '1.0 GiB by a control group, 724 KiB left' ]
-	printf 'anon 5\ninactive_file 1000000000\n' >r/sys/fs/cgroup/job/memory.stat
-	well --root r
+	printf 'anon 5\ninactive_file 100\nactive_file 900000000\nslab_reclaimable 100000000\n' \
+		>r/sys/fs/cgroup/job/memory.stat
+	R=r well
+	sed -i.all /MemAvailable/d r/proc/meminfo
+	rm r/sys/fs/cgroup/job/memory.max
+	R=r well
+	like "$(fact memory)" "unknown part of 7.6 GiB available"
+	mv r/proc/meminfo.all r/proc/meminfo
 	# version 1
 	printf '4:memory:/job\n3:cpuset,cpu:/job\n1:name=systemd:/\n0::/\n' >r/proc/self/cgroup
 	mv r/sys/fs/cgroup/cpu r/sys/fs/cgroup/cpuset,cpu
 	echo 9223372036854771712 >r/sys/fs/cgroup/memory/memory.limit_in_bytes
-	well --root r
+	R=r well
 	echo 1073741824 >r/sys/fs/cgroup/memory/job/memory.limit_in_bytes
 	echo 1073741000 >r/sys/fs/cgroup/memory/job/memory.usage_in_bytes
-	ill "only 824 bytes of memory are left (..." --root r
+	R=r ill "only 824 bytes of memory are left (..."
 	rm r/sys/fs/cgroup/memory/job/*
 	echo 25000 >r/sys/fs/cgroup/cpuset,cpu/job/cpu.cfs_quota_us
 	echo 100000 >r/sys/fs/cgroup/cpuset,cpu/job/cpu.cfs_period_us
-	ill "a control group gives 0.25 cores, ..." --root r
+	R=r ill "a control group gives 0.25 cores, ..."
 	echo -1 >r/sys/fs/cgroup/cpuset,cpu/job/cpu.cfs_quota_us
-	well --root r
+	R=r well
 }
 
 @test "rf-doctor: the report names the container, the variables that matter and the cores of taskset" {
 	mkdir -p r/proc/self r/run
 	echo 0::/kubepods/pod1 >r/proc/self/cgroup
-	RF_DEVICE=cpu OMP_NUM_THREADS=3 ONEDNN_VERBOSE=0 UNRELATED=1 well --root r
+	R=r RF_DEVICE=cpu OMP_NUM_THREADS=3 ONEDNN_VERBOSE=0 UNRELATED=1 well
 	[ "$(fact container)" = kubepods ]
 	[[ $output == *RF_DEVICE=cpu* && $output == *OMP_NUM_THREADS=3* && $output == *ONEDNN_VERBOSE=0* ]]
 	[[ $output != *UNRELATED* ]]
 	echo 0::/ >r/proc/self/cgroup
-	container='' well --root r
+	container='' R=r well
+	[ "$(fact container)" = 'none recognized' ]
+	SINGULARITY_CONTAINER=/x.sif R=r well
+	[ "$(fact container)" = apptainer ]
 	touch r/run/.containerenv
-	well --root r
+	R=r well
 	[ "$(fact container)" = podman ]
-	PATH=/usr/bin:/bin run -0 taskset -c 0 "$D/rf-doctor"
+	RF_DOCTOR_ROOT=r run taskset -c 0 "$D/rf-doctor"
 	like "$(fact cores)" "1 of ..."
 	[ "$(fact threads)" = "1, unless --threads is given" ]
 }
@@ -288,6 +349,7 @@ SwapTotal: 1024 kB' >r/proc/meminfo
 	ulimit -S -n 1024
 	well
 	[ "$(fact 'open files')" = 'at most 1024 (ulimit -n)' ]
+	doctor() { RF_DOCTOR_ROOT=$P/healthy "$D/rf-doctor" "$@"; }
 	(ulimit -n 50 && ill "ulimit -n allows at most 50 of open files: ...")
 	(ulimit -f 1024 && ill "ulimit -f allows at most 1.0 MiB of size of a file: a larger checkpoint ...")
 	(ulimit -v 4000000 && ill "ulimit -v allows at most 3.8 GiB of address space: ...")
@@ -331,9 +393,9 @@ SwapTotal: 1024 kB' >r/proc/meminfo
 	cp -r "$G/delta" ckpt
 	chmod -R u+w ckpt
 	well ckpt
-	[ "$(fact is)" = 'a checkpoint' ]
+	[ "$(fact kind)" = 'a checkpoint' ]
 	well run/latest
-	[ "$(fact is)" = 'a step of a run' ]
+	[ "$(fact kind)" = 'a step of a run' ]
 }
 
 @test "rf-doctor: a link latest that is missing, dangling or no link is wrong, and so is a damaged step" {
@@ -352,45 +414,54 @@ SwapTotal: 1024 kB' >r/proc/meminfo
 	ill "run/step-000000 is damaged: it has no state.json (..." run
 }
 
-@test "rf-doctor: less room than two more steps is wrong, with the moments that the next step has" {
-	truncate -s 1G run/step-000000/model.safetensors
-	well run
-	like "$(fact room)" "... free; a step takes 3.0 GiB"
-	: >run/step-000000/optim.safetensors
-	well run
-	like "$(fact room)" "... free; a step takes 1.0 GiB"
-	truncate -s 7T run/step-000000/optim.safetensors
-	ill "run has room for ..., and two steps take twice 7.0 TiB (free some room, or move the run)" run
+@test "rf-doctor: the room is too small exactly if the trainer refuses to commit" {
+	mkdir small
+	mount -t tmpfs -o size=5m tmpfs small 2>/dev/null || skip 'mount(8) does not work here'
+	cp -a run small
+	well small/run
+	like "$(fact 'next step')" "takes 1.1 MiB"
+	head -c 3500k /dev/zero >small/run/fill
+	well small/run
+	head -c 4100k /dev/zero >small/run/fill
+	ill "small/run has room for ..., and a step takes 1.1 MiB (free some room, or move the run)" small/run
 }
 
-@test "rf-doctor: a file system that is full, or out of inodes, is wrong" {
+@test "rf-doctor: a run that no trainer can open is wrong" {
+	truncate -s 100 run/step-000000/model.safetensors
+	ill "no program can train the run: ...model.safetensors' has 100 bytes, ..." run
+}
+
+@test "rf-doctor: a file system without enough inodes is wrong" {
 	mkdir small
-	mount -t tmpfs -o size=200k,nr_inodes=16 tmpfs small 2>/dev/null || skip 'mount(8) does not work here'
+	mount -t tmpfs -o size=5m,nr_inodes=16 tmpfs small 2>/dev/null || skip 'mount(8) does not work here'
 	cp -a run small
-	head -c 100k /dev/zero >small/run/fill
-	ill "small/run has room for ... KiB, and two steps take twice ..." small/run
+	mkdir -p r/proc/self
+	cat /proc/self/mountinfo >r/proc/self/mountinfo
+	R=r well small/run
 	like "$(fact 'file system')" "tmpfs at $PWD/small, which is lost at a reboot"
-	rm small/run/fill
-	: >small/run/step-000000/optim.safetensors
 	touch small/{1,2,3,4}
-	ill "small/run has room for only ... files, and two steps have ..." small/run
+	ill "small/run has room for only ... files, and a step has ..." small/run
 }
 
 @test "rf-doctor: the file system is that of the nearest mount, and a network is noted" {
 	mkdir -p r/proc/self 'with blank'
 	mv run 'with blank'
 	real=$(pwd -P)
+	touch 'with blank/run/.lock'
 	{
 		echo '22 1 0:1 / / rw - ext4 /dev/x rw'
 		echo "23 22 0:2 / $real rw - xfs /dev/y rw"
 		echo "24 23 0:3 / $real/with\\040blank rw,relatime shared:1 - nfs4 server:/x rw"
 		echo "25 23 0:4 / $real/with rw - tmpfs none rw"
 	} >r/proc/self/mountinfo
-	well --root r 'with blank/run'
+	R=r well 'with blank/run'
 	like "$(fact 'file system')" "nfs4 at $real/with blank, over a network: only one machine may train..."
-	[ "$(fact 'trained by')" = 'no program of this machine' ]
+	[ "$(fact 'trained by')" = 'unknown: /proc/locks cannot be read' ]
+	: >r/proc/locks
+	R=r well 'with blank/run'
+	[ "$(fact 'trained by')" = 'no program of this machine that this process can see' ]
 	mv 'with blank/run' .
-	well --root r run
+	R=r well run
 	[ "$(fact 'file system')" = "xfs at $real" ]
 }
 
@@ -398,7 +469,8 @@ SwapTotal: 1024 kB' >r/proc/meminfo
 	touch run/.lock
 	flock run/.lock sleep 20 3>&- &
 	taken run/.lock
-	well run
+	R='' doctor run >out || true
+	output=$(cat out)
 	like "$(fact 'trained by')" "flock, process $!"
 	kill $!
 	wait $! || true
@@ -408,6 +480,9 @@ SwapTotal: 1024 kB' >r/proc/meminfo
 	find run -printf '%p %s %m %T@\n' | sed '/^run [0-9]/d' | sort >before
 	well run
 	find run -printf '%p %s %m %T@\n' | sed '/^run [0-9]/d' | sort | diff before -
+	time=$(stat -c %y run/step-000000)
+	well run/step-000000
+	[ "$(stat -c %y run/step-000000)" = "$time" ]
 	chmod a-w run
 	run -69 bound "$D/rf-doctor" run
 	[[ $output == *"run cannot be written: Permission denied (no step can be committed there)"* ]]
@@ -432,7 +507,6 @@ SwapTotal: 1024 kB' >r/proc/meminfo
 @test "rf-doctor: mistakes on the command line exit 64, and a full device exits 74" {
 	says 64 "rf-doctor: unknown option '--nonsense' (try --help)" rf-doctor --nonsense
 	says 64 "rf-doctor: unexpected argument 'b' (try --help)" rf-doctor a b
-	says 64 "rf-doctor: --root: the value is empty (try --help)" rf-doctor --root=
 	run -74 bash -c "$D/rf-doctor >/dev/full"
 }
 
