@@ -8,8 +8,8 @@
 #include "doctor/findings.h"
 #include "proc/aside.h"
 
-/* The sections in their order, how long each may take, and whether a healthy machine may take longer: one that
- * has many GPUs or reads CUDA's libraries from a slow disk. */
+/* The sections in their order, how long each may take, and whether a healthy machine may take longer: one
+ * that has many GPUs or reads CUDA's libraries from a slow disk. */
 static const struct section {
 	void (*find)(const struct rf_findings *f);
 	double limit;

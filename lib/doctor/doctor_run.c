@@ -274,9 +274,9 @@ static void tell_locks(const struct rf_findings *f, const struct patient *p)
 		close(other);
 }
 
-/* Returns the process that holds the lock of a file, according to the kernel's list; 0: none that this process
- * can see; -1: the list cannot be read.
- * The lock is not tried, because that would keep a trainer away that starts now. */
+/* Returns the process that holds the lock of a file, according to the kernel's list; 0: none that this
+ * process can see; -1: the list cannot be read.  The lock is not tried, because that would keep a trainer
+ * away that starts now. */
 static long holder_of(const struct rf_findings *f, const struct patient *p, const char *file)
 {
 	const bool layered = !strcmp(p->type, "overlay") || !strcmp(p->type, "btrfs");

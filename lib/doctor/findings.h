@@ -24,12 +24,13 @@ void rf_found_wrong(const struct rf_findings *f, const char *fmt, ...) __attribu
 void rf_found_waits(const struct rf_findings *f, const char *whom, const char *advice);
 
 /* Adds the findings of a section to the facts and to the problems, as lines of text.  Returns the number of
- * problems.  status: as in struct rf_aside; limit: the seconds that the section was waited for; may_be_slow: a
- * section that has not ended is a fact, not a problem. */
+ * problems.  status: as in struct rf_aside; limit: the seconds that the section was waited for; may_be_slow:
+ * a section that has not ended is a fact, not a problem. */
 int rf_findings_read(const struct rf_buf *found, int status, double limit, bool may_be_slow,
                      struct rf_buf *facts, struct rf_buf *wrong);
 
-/* Reads a whole file, at most 4 MiB; *b ends with a NUL that b->n does not count.  Returns false if the file cannot be read.  The caller frees b in any case. */
+/* Reads a whole file, at most 4 MiB; *b ends with a NUL that b->n does not count.  Returns false if the
+ * file cannot be read.  The caller frees b in any case. */
 bool rf_found_file(const struct rf_findings *f, const char *path, struct rf_buf *b);
 /* Returns the text after a key that begins a line, without blanks and colons; NULL: no line begins so. */
 const char *rf_found_value(const char *text, const char *key);

@@ -1,4 +1,4 @@
-/* aside.c -- functions and programs that may hang, in processes that this process waits for a limited time. */
+/* aside.c -- functions and programs that may hang, in processes that are waited for a limited time. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

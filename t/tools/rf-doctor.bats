@@ -164,7 +164,7 @@ on_gpu() { R=$P/root RF_PLUGIN=${RF_PLUGIN:-$P/good.so} LD_LIBRARY_PATH=$P/drive
 
 @test "rf-doctor: a driver without its library is wrong, and so is a plugin that cannot be loaded" {
 	[ -z "$(ldconfig -p | grep -F libcuda.so.1)" ] || skip 'there is a driver'
-	R=$P/root ill "the NVIDIA driver is loaded, but its library libcuda.so.1 is not found (in a container: ..."
+	R=$P/root ill "the NVIDIA driver is loaded, but its library libcuda.so.1 is not found (in a ..."
 	echo text >text.so
 	RF_PLUGIN=$PWD/text.so ill "--device cuda does not work: ...text.so: not a shared object"
 	RF_PLUGIN=$PWD/none.so ill "--device cuda does not work: ...none.so: No such file or directory"
