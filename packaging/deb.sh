@@ -36,9 +36,10 @@ tar -x -z -f "$tarball" -C "$out"
 echo "deb: building in $out/$name, see $out/log" >&2
 (
 	cd "$out/$name"
-	# Neither the words of this make nor the user's programs decide what is in the packages.
-	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u MAKEOVERRIDES -u CFLAGS -u CPPFLAGS -u LDFLAGS \
-		PATH=/usr/sbin:/usr/bin:/sbin:/bin NVCC="$nvcc" dpkg-buildpackage -us -uc
+	# neither the words of make nor the user's environment decide what is in the packages
+	env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME="${HOME:-/}" LC_ALL=C.UTF-8 NVCC="$nvcc" \
+		CUDA_ARCHS="${CUDA_ARCHS:-}" DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-}" \
+		DEB_BUILD_PROFILES="${DEB_BUILD_PROFILES:-}" dpkg-buildpackage -us -uc
 ) >"$out/log" 2>&1 || {
 	tail -n 30 "$out/log" >&2
 	die 70 "dpkg-buildpackage failed: $out/log"

@@ -2,8 +2,8 @@
 # dist.sh VERSION OUT.tar.gz -- makes the tarball of a release from the last commit.
 #
 # The tarball has the committed files in the folder rf-tools-VERSION, and a file COMMIT that names the commit,
-# which --version then prints.  The same commit gives the same bytes: order, owners, modes and times do not
-# depend on the machine, its user or its settings of git.
+# which --version then prints.  The same commit gives the same bytes with the same git and gzip: order,
+# owners, modes and times do not depend on the machine, its user or its settings of git.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -20,7 +20,7 @@ die() {
 [ $# -eq 2 ] || die 64 "usage: dist.sh VERSION OUT.tar.gz"
 version=$1 out=$2
 name=rf-tools-$version
-git() { command git -c safe.directory='*' -c core.autocrlf=false -c tar.umask=0022 "$@"; }
+git() { command git -c safe.directory='*' -c core.autocrlf=false -c core.attributesFile=/dev/null -c tar.umask=0022 "$@"; }
 
 [ -e .git ] || die 66 "no repository here: a release is made from a commit"
 changed=$(git status --porcelain) || die 66 "git cannot read the repository"

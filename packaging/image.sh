@@ -2,9 +2,9 @@
 # image.sh FOLDER [CUDA] -- installs the packages of `make deb` in an image with Debian 12, as root.  The
 # Dockerfile and rf-tools.def run it in the image that they make.
 #
-# FOLDER has the packages.  CUDA: no, or the major version of CUDA with which rf-tools-cuda was built, such as
-# 13.  It then installs rf-tools-cuda and cuBLAS, which comes from PyPI (nvidia-cublas), because Debian does
-# not have it.  The driver comes from the host, with `--gpus all` of docker or `--nv` of apptainer.
+# FOLDER has the packages.  CUDA: no, or 13, the major version of CUDA with which rf-tools-cuda was
+# built.  The script then installs rf-tools-cuda and cuBLAS, which comes from PyPI (nvidia-cublas), because
+# Debian does not have it.  The driver comes from the host, with `--gpus all` of docker or `--nv` of apptainer.
 set -eu
 DEBIAN_FRONTEND=noninteractive
 export DEBIAN_FRONTEND
@@ -20,8 +20,8 @@ die() {
 packages=$1 cuda=${2-no}
 case $cuda in
 no) plugin= ;;
-[1-9] | [1-9][0-9]) plugin=rf-tools-cuda ;;
-*) die 64 "CUDA '$cuda': no, or a major version such as 13" ;;
+13) plugin=rf-tools-cuda ;;
+*) die 64 "CUDA '$cuda': it is no or 13" ;;
 esac
 files=
 for name in rf-tools rf-tools-mpi python3-rftools $plugin; do
@@ -40,6 +40,7 @@ if [ "$cuda" != no ]; then
 	pip install --no-compile --no-cache-dir --target /opt/cublas "nvidia-cublas==$cuda.*"
 	apt-get purge -q -y --autoremove python3-pip
 	library=$(find /opt/cublas -name "libcublas.so.$cuda")
+	[ -n "$library" ] || die 69 "nvidia-cublas has no libcublas.so.$cuda"
 	dirname -- "$library" >/etc/ld.so.conf.d/cublas.conf
 	ldconfig
 fi

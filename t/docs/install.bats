@@ -66,6 +66,8 @@ alone() {
 	git clone -q "$ROOT" b
 	git -C b config core.autocrlf true
 	git -C b config core.abbrev 12
+	echo '*.md export-ignore' >attributes
+	git -C b config core.attributesFile "$PWD/attributes"
 	git -C b config tar.umask 0077
 	(cd a && umask 077 && TZ=Asia/Tokyo packaging/dist.sh "$version" ../a.tar.gz)
 	(cd b && LC_ALL=C.UTF-8 GZIP=-1 packaging/dist.sh "$version" out/b.tar.gz)

@@ -14,7 +14,7 @@ import sys
 import rattler_build
 
 here = pathlib.Path(__file__).resolve().parents[2] / "packaging/conda"
-out = pathlib.Path(sys.argv[1])
+out = pathlib.Path(sys.argv[1]).resolve()
 choices = {"c_stdlib": ["sysroot"], "c_stdlib_version": ["2.28"], "cuda_compiler_version": ["None", "13.0"]}
 
 whole = rattler_build.Stage0Recipe.from_file(str(here / "recipe.yaml"))

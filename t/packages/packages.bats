@@ -30,18 +30,23 @@ teardown() { [ ! -d root ] || rm -rf --one-file-system root; }
 
 able() { [ "$(id -u)" -eq 0 ] && command -v mmdebstrap autopkgtest >/dev/null; }
 
-# in_root COMMAND...: runs the command in the fresh Debian, with no environment but this; its output goes to
-# the log
-in_root() {
+# mounted COMMAND...: runs the command where the fresh Debian has proc, pseudo-terminals and shared memory; its
+# output goes to the log
+mounted() {
 	echo "+ $*" >>"$log"
 	# shellcheck disable=SC2016  # a program for another shell
 	unshare --mount --pid --fork sh -ec '
 		mount -t proc proc "$0/proc"
 		mount -t devpts devpts "$0/dev/pts"
 		mount -t tmpfs tmpfs "$0/dev/shm"
-		exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
-			DEBIAN_FRONTEND=noninteractive sh -c "cd /packages && exec \"\$@\"" _ "$@"
+		exec "$@"
 	' "$root" "$@" >>"$log" 2>&1 || { tail -n 30 "$log"; return 1; }
+}
+# in_root COMMAND...: runs the command in the fresh Debian, with no environment but this
+in_root() {
+	# shellcheck disable=SC2016  # a program for another shell
+	mounted chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
+		DEBIAN_FRONTEND=noninteractive sh -c 'cd /packages && exec "$@"' _ "$@"
 }
 
 # everything FILE: lists the files of the fresh Debian, without those of the package manager
@@ -81,17 +86,15 @@ everything() {
 
 @test "packages: autopkgtest passes" {
 	fresh
-	status=0
-	autopkgtest -o "$LOGS/autopkgtest" -B "$DEBS"/rf-tools_*.dsc $(ls "$DEBS"/*.deb | grep -v dbgsym) \
-		-- chroot "$root" >>"$log" 2>&1 || status=$?
-	[ "$status" -eq 0 ] || { tail -n 30 "$log"; return 1; }
+	mounted autopkgtest -o "$LOGS/autopkgtest" -B "$DEBS"/rf-tools_*.dsc \
+		$(ls "$DEBS"/*.deb | grep -v dbgsym) -- chroot "$root"
 	sed 's/  */ /g' "$LOGS/autopkgtest/summary" >summary
 	diff summary - <<<$'pipeline PASS\npython PASS\nranks PASS'
 }
 
 # section NAME: prints a section of the recipe of apptainer, with the values of its arguments
 section() {
-	awk -v name="%$1" '/^%/ { on = $1 == name; next } on' "$ROOT/packaging/rf-tools.def" |
+	awk -v name="%$1" '/^%/ { on = $1 == name; next } on && NF' "$ROOT/packaging/rf-tools.def" |
 		sed "s/{{ *CUDA *}}/$cuda/; s|{{ *PACKAGES *}}|build/deb|"
 }
 

@@ -131,6 +131,15 @@ until_batches() {
 	[ "$(wc -l <asked)" -eq 2 ]
 	[ "$(cut -d ' ' -f 1-6 asked | uniq)" = \
 		"exec --nv rf-tools.sif make -f $ROOT/pipelines/midtrain.mk" ]
+	[[ "$(cat asked)" != *PE=* ]]
+	rm -r a
+	words+=(BATCHES=6)
+	job -n 2 --cpus-per-task=1 --
+	until_is COMPLETED
+	[[ "$(tail -n 1 asked)" == *'LAUNCH=mpirun -n 2 --map-by slot:PE=1' ]]
+	RF_SRUN=--exclusive job -n 2 --
+	until_is FAILED
+	[[ "$(cat out)" == *'RF_SRUN cannot be combined with RF_IMAGE'* ]]
 	rm fake/apptainer
 	job -n 2 --
 	until_is FAILED
