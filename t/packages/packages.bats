@@ -37,6 +37,7 @@ mounted() {
 	# shellcheck disable=SC2016  # a program for another shell
 	unshare --mount --pid --fork sh -ec '
 		mount -t proc proc "$0/proc"
+		mount -t sysfs sysfs "$0/sys"
 		mount -t devpts devpts "$0/dev/pts"
 		mount -t tmpfs tmpfs "$0/dev/shm"
 		exec "$@"
