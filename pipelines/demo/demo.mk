@@ -20,6 +20,10 @@
 #                                          your text: .txt, .jsonl, .jsonl.zst (TEXT_KEY=text)
 #     make midtrain ARCH=gated_deltanet    another family, of the same size: also lact_swiglu, qwen3_5_text
 #     make midtrain KEEP=1                 keeps the streams of the pipes, for rf-dump
+#     make -f /usr/share/rf-tools/demo/demo.mk KEEP=1
+#                                          the same where a package is installed
+#     make midtrain WARM_STEPS=64 BATCHES=1 DOCUMENTS=4 LEN=256
+#                                          a test in a minute: fewer steps, shorter texts
 #
 # It may be stopped at any moment; the same words go on.
 

@@ -270,6 +270,8 @@ def frame(source, rows="auto", columns=None, engine=None, decode=None, max_recor
     for name in [engine] if engine else ["pandas", "polars"]:
         if importlib.util.find_spec(name):
             break
+    else:
+        raise ImportError(f"frame() needs {engine or 'pandas or polars'}: install it")
     library = importlib.import_module(name)
     table = Table(source, rows, columns, decode, max_record)
     data = list(zip(*table)) or [()] * len(table.columns)

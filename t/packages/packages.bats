@@ -24,6 +24,9 @@ fresh() {
 	mkdir root/packages
 	cp "$DEBS"/*.deb root/packages
 	rm -f root/packages/*-dbgsym_*
+	# the network of this machine may have certificates of its own
+	[ ! -d /usr/local/share/ca-certificates ] ||
+		cp -r /usr/local/share/ca-certificates root/usr/local/share
 	in_root apt-get update
 }
 teardown() { [ ! -d root ] || rm -rf --one-file-system root; }
