@@ -21,12 +21,12 @@
 
 /* ---- what is in a run ---------------------------------------------------------------------- */
 
-/* Returns whether a name belongs to a step, to the link `latest` or to the manifest.  Only the holder of the
- * run's lock writes these, so it may remove those that a killed trainer left. */
+/* Returns whether a name belongs to a step, to the link `latest` or to the manifest, which only the holder of
+ * the run's lock writes, or to a test of rf-doctor.  The holder removes those that a killed program left. */
 static bool needs_lock(const char *name)
 {
 	return !strncmp(name, "step-", 5) || !strncmp(name, "latest.", 7) ||
-	       !strncmp(name, RF_MANIFEST, strlen(RF_MANIFEST));
+	       !strncmp(name, RF_MANIFEST, strlen(RF_MANIFEST)) || !strncmp(name, "rf-doctor.", 10);
 }
 
 /* Makes PATH/latest point to the step, by rename. */

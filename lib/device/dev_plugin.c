@@ -19,7 +19,8 @@ static const struct rf_plugin_kind kind = {
 	.file = "rf-cuda.so",
 	.variable = "RF_PLUGIN",
 	.table = "rf_plugin",
-	.otherwise = "make builds it if it finds the CUDA toolkit; or use --device cpu",
+	.otherwise =
+		"install the package rf-tools-cuda, or the CUDA toolkit and build again; or use --device cpu",
 	.abi = RF_PLUGIN_ABI,
 };
 

@@ -9,7 +9,7 @@
 const struct rf_plugin_kind rf_ranks_kind = {
 	/* clang-format off */
 	.what = "MPI", .file = "rf-mpi.so", .variable = "RF_MPI", .table = "rf_ranks_plugin",
-	.otherwise = "make builds it if it finds mpicc", .abi = RF_RANKS_ABI,
+	.otherwise = "install the package rf-tools-mpi, or mpicc and build again", .abi = RF_RANKS_ABI,
 	/* clang-format on */
 	.global = true, /* MPI's own components */
 };

@@ -71,7 +71,7 @@ everything() {
 	in_root rf-doctor /packages/runs/midtrain/refine
 }
 
-@test "packages: purging all packages leaves no file of theirs" {
+@test "packages: purging the packages removes all of their files" {
 	fresh
 	# the dependencies first, so that only files of these packages differ
 	depends=$(for deb in root/packages/*.deb; do dpkg-deb -f "$deb" Depends; done |
