@@ -20,7 +20,10 @@ die() {
 [ $# -eq 2 ] || die 64 "usage: dist.sh VERSION OUT.tar.gz"
 version=$1 out=$2
 name=rf-tools-$version
-git() { command git -c safe.directory='*' -c core.autocrlf=false -c core.attributesFile=/dev/null -c tar.umask=0022 "$@"; }
+git() {
+	command git -c safe.directory='*' -c core.autocrlf=false -c core.attributesFile=/dev/null \
+		-c tar.umask=0022 "$@"
+}
 
 [ -e .git ] || die 66 "no repository here: a release is made from a commit"
 changed=$(git status --porcelain) || die 66 "git cannot read the repository"

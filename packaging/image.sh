@@ -4,7 +4,8 @@
 #
 # FOLDER has the packages.  CUDA: no, or 13, the major version of CUDA with which rf-tools-cuda was
 # built.  The script then installs rf-tools-cuda and cuBLAS, which comes from PyPI (nvidia-cublas), because
-# Debian does not have it.  The driver comes from the host, with `--gpus all` of docker or `--nv` of apptainer.
+# Debian does not have it.  The driver comes from the host, with `--gpus all` of docker or `--nv` of
+# apptainer.
 set -eu
 DEBIAN_FRONTEND=noninteractive
 export DEBIAN_FRONTEND

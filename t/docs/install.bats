@@ -74,7 +74,7 @@ alone() {
 	cmp a.tar.gz b/out/b.tar.gz
 	tar -x -z -f a.tar.gz
 	[ "$(cat "rf-tools-$version/COMMIT")" = "$(git -C a rev-parse HEAD | cut -c 1-7)" ]
-	diff <(cd "rf-tools-$version" && find . -type f | sort) \
+	diff <(cd "rf-tools-$version" && find . ! -type d | sort) \
 		<(cd a && { git ls-files | sed 's,^,./,'; echo ./COMMIT; } | sort)
 	make -s -C "rf-tools-$version" -n CUDA=no bin/rf-cat >commands 2>/dev/null
 	grep -qF "RF_COMMIT='\"$(cat "rf-tools-$version/COMMIT")\"'" commands

@@ -33,7 +33,7 @@ teardown() { [ ! -d root ] || rm -rf --one-file-system root; }
 
 able() { [ "$(id -u)" -eq 0 ] && command -v mmdebstrap autopkgtest >/dev/null; }
 
-# mounted COMMAND...: runs the command where the fresh Debian has proc, pseudo-terminals and shared memory; its
+# mounted COMMAND...: runs the command where the fresh Debian has /proc, /sys, /dev/pts and /dev/shm; the
 # output goes to the log
 mounted() {
 	echo "+ $*" >>"$log"
