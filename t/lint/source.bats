@@ -121,6 +121,14 @@ rooms() { awk -f "$ROOT/t/lint/rooms.awk" "$@"; }
 		'lint: bad.bats:2: lint: bad.bats:3: lint: bad.bats:4: lint: bad.bats:5: lint: bad.bats:7:' ]
 }
 
+@test "source: make lint refuses two files of tests with the same name" {
+	mkdir a b
+	echo ':' | tee a/x.bats b/y.bats b/x.bats >/dev/null
+	awk -f "$ROOT/t/lint/tests.awk" a/x.bats b/y.bats
+	mentions 1 "lint: b/x.bats: a/x.bats has the same name" \
+		awk -f "$ROOT/t/lint/tests.awk" a/x.bats b/y.bats b/x.bats
+}
+
 @test "programs: rf-dump, rf-reward and rf-select are not linked with oneDNN, OpenMP or CUDA" {
 	for program in rf-dump rf-reward rf-select; do
 		run -0 ldd "$RF_BIN/$program"

@@ -1,8 +1,18 @@
-# tests.awk -- finds checks whose failure is ignored, for make lint: awk -f t/lint/tests.awk FILE.bats...
+# tests.awk -- finds files of tests with the same name, because .ci/run keeps results by name, and checks
+# whose failure is ignored, for make lint: awk -f t/lint/tests.awk FILE.bats...
 #
 # The shell ends a test if a statement fails, but goes on if the first half of `A && B` fails.  So a statement
 # that begins with a check may have no `&&`, unless it also has `||`, or `&&` comes before break, continue or
 # return.
+FNR == 1 {
+	name = FILENAME
+	sub(/.*\//, "", name)
+	if (name in file) {
+		print "lint: " FILENAME ": " file[name] " has the same name"
+		bad = 1
+	}
+	file[name] = FILENAME
+}
 {
 	if (text == "")
 		line = FNR
