@@ -1,5 +1,5 @@
-/* aside.h -- functions and programs that may hang or crash, each in a process of its own.  They start short
- * programs whose output this process reads. */
+/* aside.h -- starts functions and programs that may hang or crash, each in a process of its own, and reads
+ * what they write for a limited time. */
 #ifndef RF_ASIDE_H
 #define RF_ASIDE_H
 
@@ -8,8 +8,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-/* A function or a program that runs in a process of its own, because it may hang or crash, and whose text
- * this process reads.  Several of them may run at the same time. */
+/* A function or a program that was started.  Several may run at the same time. */
 struct rf_aside {
 	pid_t pid;
 	int fd;             /* where its text comes from; -1: the text has ended */
