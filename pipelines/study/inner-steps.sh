@@ -22,7 +22,8 @@ mv "$run/figures.tsv.tmp" "$run/figures.tsv"
 
 steps() { rf-dump --tsv --rows step --columns step --no-header "$run/$1/${SEEDS%% *}" | tail -n 1; }
 {
-	awk -v table=steps -f "$here/../lib/tables.awk" -f "$here/study.awk" <"$run/figures.tsv"
+	awk -f "$here/../lib/tables.awk" -f "$here/compare.awk" -f "$here/inner-steps.awk" \
+		<"$run/figures.tsv"
 	echo
 	echo "Differences seed by seed (seeds $SEEDS), each an order of the same texts. ± is half of the 95 %"
 	echo "interval over the seeds, and * marks an interval without 0. $BATCHES batches of $BATCH"

@@ -6,9 +6,13 @@
 # paragraphs of texts, about `bytes` in all.  Each of the FACTS=8 facts of a document has a key of KEY=2 words
 # and a meaning of MEANING=4 words.  If each word is a token, a rollout of five tokens can be a meaning.
 #
-#     kind=facts    {"text": ...}: after the text all facts are repeated in another order
+#     kind=facts    {"text": ...}: after the text and the line "Again:" all facts are repeated in another
+#                   order.  Without this line, the first repeated fact would look like one more new fact
 #          ask      {"prompt": ..., "answer": ..., "answers": [...], "depth": ...}: one fact is repeated in
 #                   the prompt, up to the word "means"
+#          choices  {"prompt": [...], "choices": [...]} for rf-logp: ASKED=8 of the facts are asked for, each
+#                   after the same document.  Choice 2i is the meaning of fact i after its key, and choice
+#                   2i + 1 is the rest of the meaning after its first word
 #          chunks   {"text": ...}: no text and no sentences, but four groups of 4 of the first POOL words,
 #                   and then the same groups in 6 other orders
 #          numbers  {"text": ...}: four sentences "word is 1234.", and then the same in 2 other orders
@@ -66,6 +70,20 @@ function again(orders,    i, r, s) {
 	print "{\"text\":" json(s) "}"
 }
 
+# Prints two questions on each of ASKED facts, whose contexts have the document s as their common beginning:
+# the whole meaning after the key, and the meaning without its first word after the key and this word.
+function choices(s,    i, j, f, first, contexts, answers) {
+	for (i = 0; i < ASKED; i++) {
+		f = order[i]
+		first = meaning[f]
+		sub(/ .*/, "", first)
+		j = i ? "," : ""
+		contexts = contexts j json(s key[f] " means") "," json(s key[f] " means " first)
+		answers = answers j json(" " meaning[f]) "," json(substr(meaning[f], length(first) + 1))
+	}
+	print "{\"prompt\":[" contexts "],\"choices\":[" answers "]}"
+}
+
 function fact(i) {
 	return key[i] " means " meaning[i] ".\n"
 }
@@ -89,11 +107,16 @@ function facts(    i, p, first, last, left, at, s, asked) {
 		if (p < last)
 			s = s paragraph[p % paragraphs] "\n\n"
 	}
+	s = s "Again:\n"
 	shuffle(FACTS)
 	if (kind == "facts") {
 		for (i = 0; i < FACTS; i++)
 			s = s fact(order[i])
 		print "{\"text\":" json(s) "}"
+		return
+	}
+	if (kind == "choices") {
+		choices(s)
 		return
 	}
 	asked = order[0]
@@ -104,6 +127,7 @@ function facts(    i, p, first, last, left, at, s, asked) {
 
 BEGIN {
 	FACTS = FACTS ? FACTS : 8
+	ASKED = ASKED ? ASKED : 8
 	KEY = KEY ? KEY : 2
 	MEANING = MEANING ? MEANING : 4
 	POOL = POOL ? POOL : 64

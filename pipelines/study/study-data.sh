@@ -5,17 +5,25 @@
 #                         names of texts (corpus.sh): four, one and one of every six texts
 #     words               128 words of one token each, from which facts are made (recall.awk)
 #     tokenizer/          2048 pieces by sentencepiece's spm_train, so that five tokens are words
-#     valid/, test/       text.rf, places.rf (text and facts with positions for rollouts), and questions:
-#                         facts-1.rf, facts-2.rf, facts-4.rf, needle-1.rf, ... at 1, 2 and 4 times the length
-#                         of training.  *.ask.rf has the same questions followed by their answers
-#     test/asked.rf       TTT questions of the length of training, in random order
+#     valid/, tune/       questions on facts in validation texts, and these texts: valid/ for the temperature
+#                         of a model, tune/ for its settings
 #
-# With SEED, the folder DATA/seed-SEED gets the training data of a seed, in the order of their use: first.rf
-# and lessons.rf teach the model to look up earlier tokens; pre.rf and mid.rf have text, documents of facts,
-# and needles with their answers; post.rf has questions with answers.
+# With SEED, the folder DATA/seed-SEED gets the data of a seed.  No two uses draw the same documents.
 #
-# From the environment: LESSONS, SHORT, PRE, MID, POST: numbers of documents; ASK: number of questions of each
-# kind and length; TTT: number of questions at test time; LEN: tokens.
+#     first.rf, lessons.rf
+#                         teach the model to look up earlier tokens
+#     early.rf, plateau.rf
+#                         two lengths of pre-training: text, documents of facts, needles with their answers
+#     mid.rf              mid-training: others of this mixture, with texts that are in neither of the two
+#     post.rf, asked.rf   questions on facts with their answers: to train on, and to answer at test time
+#     test/               questions on facts in test texts, and test texts
+#
+# A folder of questions has facts-8.rf, facts-16.rf and facts-32.rf, each with as many documents as ASK says
+# and with this number of facts in each document; rf-logp reads them.  Each document has eight questions.
+# text.rf has TEXT pieces of text.
+#
+# From the environment: LESSONS, SHORT, EARLY, PLATEAU, MID, POST, TTT: numbers of documents; ASK: documents
+# of each load in tune/ and test/, of which valid/ has a quarter; TEXT: pieces of text; LEN: tokens.
 set -euo pipefail
 export LC_ALL=C
 
@@ -57,51 +65,78 @@ needles() {
 		answers: .outputs, task, length, depth: .depth[0]}'
 }
 
-# mixture SEED N FROM OUT: writes N documents: two in five text, two in five facts, one in five needles.  All
-# mixtures of a seed take texts in the same order; this one leaves out the texts of the first FROM documents.
+# The loads, each with the bytes of its documents.
+loads=(8:1500 16:2250 32:3750)
+
+# mixture USE N FROM OUT: writes N documents: two in five text, two in five facts, a third of
+# them of each load, and one in five needles.  All mixtures of a seed take texts in the same order; this one
+# begins at text FROM.
 mixture() {
-	local draw=$1 n=$2 from=$3 to=$4
+	local use=$1 n=$2 from=$3 to=$4 load i=0
 	tokenize --max-len "$LEN" --truncate split --min-len 64 "${texts[@]}" |
 		rf-cat --shuffle --seed "$seed" |
-		rf-cat --range "$((from * 2 / 5)):$(((from + n) * 2 / 5))" -o "$to.text"
-	recall facts "$draw" $((n * 2 / 5)) 1500 "$of/words" "${texts[@]}" |
-		tokenize --max-len $((2 * LEN)) --truncate right -o "$to.facts"
-	needles "$draw" $((n / 20)) "$LEN" "${texts[@]}" | jq -c '{text: (.prompt + " " + .answer)}' |
+		rf-cat --range "$from:$((from + n * 2 / 5))" -o "$to.text"
+	for load in "${loads[@]}"; do
+		FACTS=${load%:*} recall facts $((use + i)) $(((n * 2 / 5 + i) / 3)) "${load#*:}" \
+			"$of/words" "${texts[@]}"
+		i=$((i + 1))
+	done | tokenize --max-len $((4 * LEN)) --truncate right -o "$to.facts"
+	needles "$use" $((n / 20)) "$LEN" "${texts[@]}" | jq -c '{text: (.prompt + " " + .answer)}' |
 		tokenize -o "$to.needles"
-	rf-cat --renumber "$to.text" "$to.facts" "$to.needles" | rf-cat --shuffle --seed "$draw" -o "$to"
+	rf-cat --renumber "$to.text" "$to.facts" "$to.needles" | rf-cat --shuffle --seed "$use" -o "$to"
 	rm "$to.text" "$to.facts" "$to.needles"
 }
 
-# questions SEED N TIMES TEXT...: prints questions about facts and needles, at TIMES the length of training
+# questions USE N TO TEXT...: makes the folder TO of questions on N documents of each load
 questions() {
-	local seed=$1 n=$2 times=$3
+	local use=$1 n=$2 to=$3 load i=0
 	shift 3
-	recall ask "$seed" "$n" $((1500 * times)) "$of/words" "$@" |
-		jq -c --argjson times "$times" '. + {task: "facts", length: $times}'
-	needles "$seed" $((n / 4)) $((LEN * times)) "$@" | jq -c --argjson times "$times" '.length = $times'
+	mkdir -p "$to"
+	for load in "${loads[@]}"; do
+		FACTS=${load%:*} recall choices $((use + i++)) "$n" "${load#*:}" "$of/words" "$@" |
+			tokenize --prompt-key prompt --choices-key choices --no-eos \
+				-o "$to/facts-${load%:*}.rf"
+	done
+	# shellcheck disable=SC2153  # TEXT comes from the environment
+	tokenize --max-len "$LEN" --truncate split --min-len "$LEN" "$@" | rf-cat --shuffle --seed 1 |
+		rf-cat --range "0:$TEXT" -o "$to/text.rf"
 }
-ask() { tokenize --prompt-key prompt --answer-key answer --meta-key task,length --no-eos "$@"; }
+
+# tasks USE N OUT TEXT...: writes N questions with their answers, a third of them of each load
+tasks() {
+	local use=$1 n=$2 to=$3 load i=0
+	shift 3
+	for load in "${loads[@]}"; do
+		FACTS=${load%:*} recall ask $((use + i++)) $(((n + 2) / 3)) "${load#*:}" "$of/words" "$@"
+	done | tokenize --prompt-key prompt --answer-key answer --no-eos |
+		rf-cat --shuffle --seed "$seed" | rf-cat --range "0:$n" -o "$to"
+}
 
 # ---- training data of a seed
 
 if [ "$seed" ]; then
 	of=$data
+	use=$((100 * seed)) # the first of this seed's hundred sequences of random numbers
 	mapfile -t texts <"$data/list"
-	POOL=64 recall chunks $((5 * seed)) "$LESSONS" 0 "$data/words" | tokenize --no-eos -o "$tmp/first.rf"
+	mapfile -t held <"$data/test/list"
+	POOL=64 recall chunks $use "$LESSONS" 0 "$data/words" | tokenize --no-eos -o "$tmp/first.rf"
 	{
-		POOL=128 recall chunks $((5 * seed + 1)) "$SHORT" 0 "$data/words"
-		recall numbers $((5 * seed + 2)) $((SHORT / 2)) 0 "$data/words"
-		FACTS=4 recall facts $((5 * seed + 3)) $((SHORT * 3 / 2)) 0 "$data/words"
-		recall facts $((5 * seed + 4)) $((SHORT * 2)) 500 "$data/words" "${texts[@]}"
+		POOL=128 recall chunks $((use + 1)) "$SHORT" 0 "$data/words"
+		recall numbers $((use + 2)) $((SHORT / 2)) 0 "$data/words"
+		FACTS=4 recall facts $((use + 3)) $((SHORT * 3 / 2)) 0 "$data/words"
+		recall facts $((use + 4)) $((SHORT * 2)) 500 "$data/words" "${texts[@]}"
 	} | tokenize --max-len $((2 * LEN)) --truncate right --no-eos -o "$tmp/lessons.rf"
-	mixture $((3 * seed)) "$PRE" 0 "$tmp/pre.rf"
-	mixture $((3 * seed + 1)) "$MID" "$PRE" "$tmp/mid.rf"
-	questions $((3 * seed + 2)) $((POST / 2)) 1 "${texts[@]}" >"$tmp/post.jsonl"
-	ask "$tmp/post.jsonl" | rf-cat --shuffle --seed "$seed" -o "$tmp/post.rf"
-	rm "$tmp/post.jsonl"
-	tokens=$(rf-dump --tsv --rows record --columns T --no-header "$tmp/pre.rf" 2>/dev/null |
-		awk '{ t += $1 } END { print t }')
-	say "seed $seed: $tokens tokens to pre-train on"
+	mixture $((use + 10)) "$MID" 0 "$tmp/mid.rf"
+	mixture $((use + 20)) "$EARLY" $((MID * 2 / 5)) "$tmp/early.rf"
+	mixture $((use + 30)) "$PLATEAU" $((MID * 2 / 5)) "$tmp/plateau.rf"
+	tasks $((use + 40)) "$POST" "$tmp/post.rf" "${texts[@]}"
+	tasks $((use + 50)) "$TTT" "$tmp/asked.rf" "${held[@]}"
+	questions $((use + 60)) "$ASK" "$tmp/test" "${held[@]}"
+	for file in early plateau mid; do
+		rf-dump --tsv --rows record --columns T --no-header "$tmp/$file.rf" |
+			awk -v name="$seed, $file" '{ t += $1 }
+				END { print "study: seed " name ": " t " tokens in " NR " documents" }' >&2
+	done
 	mv "$tmp" "$to"
 	exit
 fi
@@ -127,10 +162,11 @@ cat "${texts[@]}" >"$tmp/all.txt"
 tr -cs 'a-zA-Z' '\n' <"$tmp/all.txt" | grep -xE '[a-z]{4,8}' | sort | uniq -c | sort -k1,1rn -k2,2 |
 	awk '$1 >= 60 { print $2 }' >"$tmp/frequent"
 recall facts 0 3000 1500 "$tmp/frequent" "${texts[@]}" | jq -r .text >"$tmp/facts.txt"
-spm_train --input="$tmp/all.txt,$tmp/facts.txt" --model_prefix="$tmp/tokenizer/tokenizer" --model_type=bpe \
+# The names of files are relative, because the tokenizer contains them, and its hash must not depend on DATA.
+(cd -- "$tmp" && spm_train --input=all.txt,facts.txt --model_prefix=tokenizer/tokenizer --model_type=bpe \
 	--vocab_size=2048 --byte_fallback=true --character_coverage=1 --split_digits=true \
 	--normalization_rule_name=identity --remove_extra_whitespaces=false --num_threads=1 \
-	--minloglevel=2 2>"$tmp/log" || { cat "$tmp/log" >&2; exit 70; }
+	--minloglevel=2) 2>"$tmp/log" || { cat "$tmp/log" >&2; exit 70; }
 sed -n 's/^▁\([a-z]\{4,8\}\)\t.*/\1/p' "$tmp/tokenizer/tokenizer.vocab" |
 	awk 'NR == FNR { piece[$1]; next } $1 in piece && n++ < 128' - "$tmp/frequent" >"$tmp/words"
 awk 'FNR % 2' "$tmp/words" >"$tmp/adjectives"
@@ -147,31 +183,11 @@ cat >"$tmp/template" <<-'END'
 	  "answer_prefix_one": " The {type_needle_v} of {query} is" } }
 END
 
-# ---- validation and test
+# ---- validation
 
-for part in valid test; do
-	mapfile -t held <"$tmp/$part/list"
-	seed=$([ $part = valid ] && echo 1000001 || echo 1000002)
-	tokenize --max-len "$LEN" --truncate split --min-len "$LEN" "${held[@]}" | rf-cat --shuffle --seed 1 |
-		rf-cat --range "0:$ASK" -o "$tmp/$part/text.rf"
-	recall facts "$seed" "$ASK" 1500 "$tmp/words" "${held[@]}" |
-		tokenize --max-len $((2 * LEN)) --truncate right -o "$tmp/places"
-	rf-cat --renumber "$tmp/$part/text.rf" "$tmp/places" |
-		rf-select --mode uniform --draw-step 0 -o "$tmp/$part/places.rf" 2>>"$tmp/log"
-	for times in 1 2 4; do
-		questions "$seed" "$ASK" "$times" "${held[@]}" >"$tmp/asked"
-		for task in facts niah; do
-			name=$tmp/$part/${task/niah/needle}-$times
-			grep "\"task\":\"$task" "$tmp/asked" >"$name.jsonl"
-			ask -o "$name.ask.rf" "$name.jsonl"
-			tokenize --prompt-key prompt --answers-key answers --meta-key task,length,depth \
-				--no-eos -o "$name.rf" "$name.jsonl"
-		done
-	done
-done
-rf-cat --renumber "$tmp/test/facts-1.ask.rf" "$tmp/test/needle-1.ask.rf" | rf-cat --shuffle --seed 1 |
-	rf-cat --range "0:$TTT" -o "$tmp/test/asked.rf"
-rm -f "$tmp/places" "$tmp/asked" "$tmp/post.jsonl"
+mapfile -t held <"$tmp/valid/list"
+questions 0 "$ASK" "$tmp/tune" "${held[@]}"
+questions 10 $(((ASK + 3) / 4)) "$tmp/valid" "${held[@]}"
 # the names are relative to the folder
 sed -i "s|^$tmp/|$data/|" "$tmp/list" "$tmp/valid/list" "$tmp/test/list"
 mv "$tmp" "$to"

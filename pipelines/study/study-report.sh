@@ -1,7 +1,6 @@
 #!/bin/bash
-# study-report.sh RUN -- writes RUN/report.md from the results that study.mk has so far, RUN/report.html with
-# 20 rollouts in addition, and RUN/figures.tsv, with one figure on each line.  Settings come from the
-# environment.
+# study-report.sh RUN -- writes RUN/report.md from the figures that study.mk has so far, RUN/report.html for a
+# browser, and RUN/figures.tsv, with one figure on each line.  Settings come from the environment.
 set -euo pipefail
 export LC_ALL=C
 
@@ -12,180 +11,136 @@ lib=$here/../lib
 # shellcheck source=pipelines/lib/report.sh
 . "$lib/report.sh"
 
-# Writes the table of all figures of these families, from PHASE/FAMILY/METHOD/SEED.tsv.
-for phase in base grid mid post testtime ideas; do
-	for family in $FAMILIES; do
-		numbers=$SEEDS
-		[ "$phase" != grid ] || numbers=${SEEDS%% *}
-		for seed in $numbers; do
-			for file in "$run/$phase/$family"/*/"$seed.tsv"; do
-				[ -e "$file" ] || continue
-				file=${file#"$run/"}
-				PART=${file%.tsv} awk 'BEGIN { path = ENVIRON["PART"]; gsub("/", "\t", path) }
-					{ print path "\t" $0 }' <"$run/$file"
-			done
-		done
-	done
-done >"$run/figures.tsv.tmp"
-mv "$run/figures.tsv.tmp" "$run/figures.tsv"
-
-# Prints the rows of the table of ideas, as ideas:sft=SFT;..., in the order of IDEAS in study.mk.
-ideas() {
-	local idea
-	for idea in $IDEAS; do
-		case $idea in
-		sft) echo 'ideas:sft=SFT' ;;
-		refine) echo 'ideas:refine=ReFINE, n 1' ;;
-		refine-n8) echo 'ideas:refine-n8=ReFINE, n 8' ;;
-		n16) echo 'ideas:n16=n 16' ;;
-		no-std) echo 'ideas:no-std=n 8, advantages not divided by the deviation' ;;
-		strong) echo 'ideas:strong=n 8, coefficient 1' ;;
-		surprise) echo 'ideas:surprise=n 8, minus the surprise of the following text' ;;
-		max-c16) echo 'ideas:max-c16=n 8, 16 positions of most entropy' ;;
-		*) echo "ideas:$idea=$idea" ;;
-		esac
-	done | paste -s -d ';'
-}
+"$here/study-parts.sh" pack "$run" "$run/figures.tsv"
 table() {
-	IDEA_ROWS=$(ideas) awk -v table="$1" -f "$lib/tables.awk" -f "$here/study.awk" <"$run/figures.tsv"
+	awk -v table="$1" -f "$lib/tables.awk" -f "$here/compare.awk" -f "$here/study.awk" <"$run/figures.tsv"
 }
-chosen() {
-	local file
-	for family in $FAMILIES; do
-		for file in "$run/chosen/$family"/*; do
-			[ -e "$file" ] && markdown "$family: $(tr '_' ' ' <"$file")"
-		done
-	done | paste -s -d ';' | sed 's/;/; /g'
-}
-steps=$((MID / MINI))
-minutes() { # prints the number of parts of a phase, and the sum of their times
-	for family in $FAMILIES; do
-		find "$run/$1/$family" -name '*.seconds' -exec cat {} + 2>/dev/null
-	done |
-		awk '{ s += $1 } END { printf "%d parts, %d minutes", NR, s / 60 }'
+# minutes PHASE...: prints the number of parts of these phases, and the sum of their times
+minutes() {
+	awk -F '\t' -v phases=" $* " '$5 == "seconds" && index(phases, " " $1 " ") { n++; s += $6 }
+		END { printf "%d parts, %d minutes", n, s / 60 }' <"$run/figures.tsv"
 }
 parameters() {
-	for family in $FAMILIES; do
-		echo "$family $(rf-init --config "$here/study-$family.json" --dry-run |
-			awk '/^parameters/ { print $2 }')"
-	done | paste -s -d ',' | sed 's/,/, /g'
+	rf-init --config "$here/study-delta_net.json" --dry-run | awk '/^parameters/ { print $2 }'
+}
+# Prints the settings that were chosen for a phase.
+chosen() {
+	local point file setting
+	for point in $POINTS; do
+		for file in "$run/chosen/$1/$point"/*; do
+			[ -e "$file" ] || continue
+			IFS=_ read -r _ rate coef <"$file"
+			[ "$coef" != 0 ] && setting="$rate, coefficient $coef" || setting=$rate
+			echo "$point ${file##*/} $setting"
+		done
+	done | paste -s -d ';' | sed 's/;/; /g'
 }
 # Prints the words of make study in the form in which they are typed.
 words() { sed -n 's/^\([A-Za-z_]*\)=\(.*\)$/    \1='"'\2'"' \\/p' "$run/words" | shown_lines; }
 
 # computed here, because a failure inside the text below would be ignored
 declare -A of
-for name in answer verdicts mid sharp post testtime ablations ideas grid; do
+for name in sentences contrasts secondary mid tune post post-tune testtime testtime-tune ablation; do
 	of[$name]=$(table $name)
 done
-of[forest]=$(table forest | sed 's/^/    /') # four blanks make a block of code in Markdown
+of[drawing]=$(table drawing | sed 's/^/    /') # four blanks make a block of code in Markdown
+last=$(sed -n '/^## /,$p' "$here/given-up.md")
 cat >"$run/report.md.tmp" <<-END
 	# Is the model better for ReFINE? A study at a small scale
 
-	Each line is the mean over seeds ($SEEDS), each with its own pre-trained model, order of the data and
-	draws. The number in parentheses is the difference from the method that a table compares with, seed
-	by seed, and ± half of its 95 % interval over the seeds; * marks an interval without 0. One
-	interval in twenty has this mark by chance. All lines of a table took as many optimizer steps on
-	the same sequences in the same order: $steps in mid-training. Only SFT as published takes one step
-	for each batch, $((MID / BATCH)) in all, as the authors' released trainer does.
+	Differences in exact answers, in points of percent, with 95 % intervals over $(wc -w <<<"$SEEDS")
+	seeds. A positive difference is in favour of the method that is named first.
 
-	Facts are asked for at the end of a text that states them, and needles in a long text by rf-needle
-	(see "What was done" below). The nll of an answer is that of the right answer. The score of an
-	answer is the share of the references that a greedy answer contains. Cosine and binary are the
-	rewards (rf-reward) of rollouts on held-out text, greedy or sampled; n is the number of rollouts at
-	a position, k their tokens, c the positions. An interval of width 0, where all seeds differ by the
-	same number of questions, has no mark.
+	${of[drawing]}
 
-	## In short
+	${of[sentences]}
 
-	Does ReFINE in mid-training make better answers than next tokens on the same data, and than random
-	rewards with as many rollouts, by more than seeds differ?
+	[PLAN](PLAN.md) has the questions, the analysis and the reasons, and was committed before the
+	first of these seeds ran.
 
-	${of[answer]}
+	## The primary contrasts
 
-	## What held, and what did not
+	Exact answers in percent: the mean over documents with 8, 16 and 32 facts. p is of a paired t-test
+	over the seeds; Holm's correction is for the three contrasts of a point. The last column is the
+	smallest effect that a study with this many seeds and this standard deviation finds in 80 % of
+	cases.
 
-	${of[verdicts]}
+	${of[contrasts]}
 
-	The difference of each method from SFT in the nll of the right answers, over all lengths, in nats per
-	token; less is better:
+	The same contrasts in the secondary figure, nats per word of the right answer's words 2 to 4, each
+	model at its best temperature; less is better:
 
-	${of[forest]}
+	${of[secondary]}
 
-	## 1. Mid-training: needles and facts, at the length of training and beyond (the paper's table 1)
+	## The methods
 
-	Greedy answers: the share of the references that were written.
+	Each line is the mean over seeds, each with its own pre-trained model, data, questions and draws.
+	The number in parentheses is the difference from SFT, seed by seed, and ± half of its 95 %
+	interval; * marks an interval without 0, before any correction. One in twenty has this mark by
+	chance.
 
 	${of[mid]}
 
-	## 2. Sharpening and knowledge
+	## Post-training
 
-	Sharpening alone raises the rewards of sampled rollouts: the entropy is then lower, and greedy
-	rollouts agree no more than before.
-
-	${of[sharp]}
-
-	## 3. Post-training (table 2)
+	Each method has the learning rate of five that gives the most exact answers on validation data, on
+	the models of the tuning seeds. Differences are from the model before post-training.
 
 	${of[post]}
 
-	## 4. Test-time training (table 3)
+	${of[post-tune]}
+
+	## Test-time training
+
+	As post-training: each method has its best learning rate of five. The model is trained on the
+	prompts of a batch before it answers them, and keeps its weights for the next batch. Differences
+	are from answers without training.
 
 	${of[testtime]}
 
-	## 5. Ablations of the reward, the positions, k and the chunks (table 4)
+	${of[testtime-tune]}
 
-	Each method differs from ReFINE n 1 in one word, and has the learning rate and coefficient of ReFINE
-	n 1. Random rewards with eight rollouts have those of ReFINE n 8.
+	## Appendix: ablations, exploratory
 
-	${of[ablations]}
+	Seeds $EXPLORE only, and no correction. Each line differs from ReFINE n 8 in one word, and has its
+	settings.
 
-	## 6. Other ideas, on validation data
+	${of[ablation]}
 
-	${of[ideas]}
+	## Appendix: settings
 
-	## 7. Learning rates and coefficients
+	Each method chose among six settings by exact answers on validation texts, on the mean of seeds
+	$TUNE, which are in no other table. Chosen: $(chosen mid). For post-training: $(chosen post). At
+	test time: $(chosen testtime).
 
-	By the nll of answers on validation texts and questions, of the first seed; nothing was chosen by test
-	data. Chosen: $(chosen).
-
-	${of[grid]}
+	${of[tune]}
 
 	## What was done
 
 	- Text: the manuals of perl-doc; of every six texts four to train on, one for validation, one for
-	  tests. Tokenizer: 2048 pieces (spm_train). Parameters: $(parameters).
-	- Pre-training: lessons (study-data.sh), $LESSONS and five times $SHORT short documents; then $PRE
-	  sequences of at most $LEN tokens: two in five text, two in five text with facts that are asked at
-	  its end, one in five text with needles and their answers. Mid-training: $MID others of that mixture.
-	  Post-training: $POST questions with answers; test time: $TTT questions.
-	- Facts: two words mean four others, eight of them in a text, one asked for. Needles: rf-needle's
-	  niah_single_2, multikey_1, multivalue, multiquery. $ASK questions of each of both at each length:
-	  that of training, twice and four times that.
+	  tests. Tokenizer: 2048 pieces (spm_train). DeltaNet with $(parameters) parameters.
+	- Pre-training: lessons (study-data.sh), $LESSONS and five times $SHORT short documents; then a
+	  mixture of documents, early $EARLY and plateau $PLATEAU: two in five text, two in five text with
+	  8, 16 or 32 facts that are repeated at its end, one in five text with needles and their answers.
+	  Mid-training: $MID others of that mixture. Post-training: $POST questions on facts with answers;
+	  test time: $TTT questions.
+	- Facts: two words mean four others. $((8 * ASK)) questions of each load and seed, eight for a
+	  document. An answer is exact if its four words are all the most probable ones.
 	- Batches of $BATCH and mini-batches of $MINI; at test time of $TTT_BATCH and $TTT_MINI. All other
 	  options have the defaults of the programs, which are the paper's values.
-	- Time, one after the other: base $(minutes base); grid $(minutes grid); mid $(minutes mid); post
-	  $(minutes post); test time $(minutes testtime); ideas $(minutes ideas).
+	- Time, one after the other: base $(minutes base); tuning $(minutes tune); mid-training
+	  $(minutes mid); post-training $(minutes post-tune post); test time
+	  $(minutes testtime-tune testtime); ablations $(minutes ablation).
 	- $(made_by rf-grpo)
-	- All seeds answer the same questions, so the intervals have no error of which questions were asked.
-	  The settings in section 7 were chosen by the questions of section 6, but the ideas in section 6 were
-	  not.
-	- Facts in the lessons of seed 1 and in the mixture of seed 3 are drawn by the same random numbers. Of
-	  10,000 questions on facts, three have a key that stands for two things.
-	- All figures are in figures.tsv, next to this report in the run's folder, with one line for each
-	  figure of a seed.
+	- All figures are in figures.tsv, with one line for each figure of a part.
 
 	    make -f pipelines/study/study.mk \\
 	$(words)
-	    FAMILIES='$FAMILIES' SEEDS='$SEEDS' COMPUTE='$COMPUTE'
+	    POINTS='$POINTS' SEEDS='$SEEDS' TUNE='$TUNE' COMPUTE='$COMPUTE'
+
+	$last
 END
 mv "$run/report.md.tmp" "$run/report.md"
-rollouts=
-for family in $FAMILIES; do
-	for file in "$run/mid/$family"/refine-n8/*.html; do
-		[ -n "$rollouts" ] || [ ! -e "$file" ] || rollouts=$file
-	done
-done
-"$lib/page.sh" "$run/report.md" "$run/report.html" ${rollouts:+"$rollouts"}
+"$lib/page.sh" "$run/report.md" "$run/report.html"
 echo "study: the report is $run/report.md$([ ! -e "$run/report.html" ] ||
 	echo ", and for a browser $run/report.html")" >&2

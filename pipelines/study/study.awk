@@ -1,365 +1,229 @@
-# study.awk -- prints tables of make study: awk -v table=NAME -f tables.awk -f study.awk <FIGURES.tsv
+# study.awk -- prints parts of the report of make study:
+# awk -v table=NAME -f tables.awk -f compare.awk -f study.awk <FIGURES.tsv
 #
-# The table ideas has the rows that IDEA_ROWS in the environment names.
+# A cell is the mean over seeds, followed by the difference from the method that the table compares with, seed
+# by seed: its mean, and ± half of its 95 % interval by Student's distribution over the seeds.  * marks an
+# interval without 0.  The interval measures the variation of models, data, questions and draws between seeds;
+# a single seed has no interval.
 #
-# A line of FIGURES.tsv is: phase, family, method, seed, figure, value.  A cell is the mean over seeds,
-# followed by the difference from the method that the table compares with, seed by seed: its mean, and ± half
-# of its 95 % interval by Student's distribution over the seeds.  * marks an interval without 0.  The interval
-# measures the variation of models, orders and draws between seeds; a single seed has no interval.
-#
-#     mid          pre-trained, SFT, ReFINE and its controls: figures of questions and text
-#     sharp        the same: entropy, and rewards of greedy and of sampled rollouts
-#     ablations    rewards, positions, tokens of a rollout, chunks: differences from ReFINE n 1
-#     post, testtime, ideas
-#     grid         the nll of answers on validation data, by learning rate and coefficient
-#     answer       whether the answers of ReFINE are better than those of SFT and of random rewards
-#     verdicts     a sentence for each comparison
-#     steps        SFT as published, SFT and ReFINE, of inner-steps.mk
-#     forest       differences from SFT in the nll of answers, as a drawing
+#     sentences    the conclusion in sentences
+#     drawing      the contrasts of exact answers with their intervals
+#     contrasts    the primary contrasts, with p and Holm's correction, and the power that the study had
+#     secondary    the same contrasts in the nats of later words
+#     mid          the methods of mid-training: exact answers at each load, and the secondary figures
+#     tune         the settings that were tried, with exact answers on validation data; post-tune and
+#                  testtime-tune are the learning rates of adaptation
+#     post, testtime, ablation
 
-# Sets mean, half and n of a figure over seeds, minus that of the method `base` unless that is "".  The figure
-# may be a mean of several ("facts-1.nll facts-2.nll").  Returns n.
-function describe(phase, family, method, base_phase, base, figures,    i, j, k, f, x, d, s) {
-	n = 0
-	k = split(figures, f, " ")
-	for (i = 1; i <= seeds; i++) {
-		s = seed[i]
-		x = 0
+# Fills p[], effect[], width[] and holm[] for the primary contrasts of a group in a figure.
+function test_primary(g, figures,    i, j, part, least, next_one, done, adjusted) {
+	tested = 0
+	for (i = 1; i <= contrasts; i++) {
+		split(contrast[i], part, "=")
+		p[i] = holm[i] = ""
+		if (describe("mid", g, part[1], "mid", part[2], figures) < 2)
+			continue
+		tested++
+		effect[i] = mean
+		width[i] = half
+		deviation[i] = se * sqrt(n)
+		count = n
+		p[i] = se > 0 ? p_value(mean / se, n - 1) : mean == 0
+	}
+	# Holm: the k-th smallest p times the number of contrasts that are not smaller, and never decreasing
+	split("", done)
+	adjusted = 0
+	for (j = tested; j > 0; j--) {
+		next_one = 0
+		for (i = 1; i <= contrasts; i++)
+			if (p[i] != "" && !(i in done) && (!next_one || p[i] < p[next_one]))
+				next_one = i
+		done[next_one]
+		if (p[next_one] * j > adjusted)
+			adjusted = p[next_one] * j
+		holm[next_one] = adjusted < 1 ? adjusted : 1
+	}
+	return tested
+}
+
+function p_text(x) { return x < 0.001 ? "below 0.001" : sprintf("%.3f", x) }
+
+function interval(i, figure) {
+	return signed(effect[i], figure) " ± " show(width[i], figure)
+}
+
+# Returns "more", "fewer" or "neither more nor fewer" for a tested contrast, by Holm's p.
+function direction(i, more, fewer, neither) {
+	return holm[i] < 0.05 ? (effect[i] > 0 ? more : fewer) : neither
+}
+
+# Prints sentences about the primary contrasts at a point.
+function primary_sentences(g,    i, part) {
+	if (test_primary(g, EXACT) < contrasts)
+		return
+	for (i = 1; i <= contrasts; i++) {
+		split(contrast[i], part, "=")
+		printf "- %s, ReFINE with eight rollouts gives %s exact answers %s %s: %s points%s, " \
+			"p %s after Holm's correction.\n", where[g], direction(i, "more", "fewer",
+			"no detectable difference in"), holm[i] < 0.05 ? "than" : "from",
+			part[4], interval(i, "points"), " (95 % interval over " count " seeds)",
+			p_text(holm[i])
+	}
+}
+
+# Prints a sentence about the difference of two methods in a figure, by its uncorrected interval.
+function sentence(g, a, b, figures, before, after, digits) {
+	if (describe("mid", g, a, "mid", b, figures) < 2)
+		return
+	print "- " where[g] ", " before " " signed(mean, digits) " ± " show(half, digits) after \
+		(beyond() ? "" : ", an interval that contains 0") "."
+}
+
+function sentences(    i, g) {
+	for (i = 1; i <= groups; i++)
+		primary_sentences(group[i])
+	for (i = 1; i <= groups; i++) {
+		g = group[i]
+		sentence(g, "refine-n8", "sft", LATER, "the nats per word of the answer's words 2 to 4, " \
+			"each model at its best temperature, differ between ReFINE n 8 and SFT by", "", "nll")
+		sentence(g, "refine-n8", "sft", "text.nll", "the nats per token of text differ by", "", "nll")
+	}
+	for (i = 1; i <= groups; i++) {
+		g = group[i]
+		sentence(g, "sft", "sft-published", EXACT, "SFT in as many steps as ReFINE differs from " \
+			"SFT in a quarter of the steps, as published, by", " points of exact answers",
+			"points")
+		sentence(g, "refine-n8", "sft-published", EXACT,
+			"ReFINE n 8 differs from SFT as published by", " points", "points")
+	}
+}
+
+# Draws the interval of each contrast in exact answers, between -limit and limit.
+function drawing(    i, j, k, c, part, drawn, limit, at, left, right, line) {
+	k = split(DRAWN, drawn, ";")
+	for (i = 1; i <= groups; i++)
 		for (j = 1; j <= k; j++) {
-			if (!((phase, family, method, s, f[j]) in value))
-				break
-			x += value[phase, family, method, s, f[j]] / k
-			if (base == "")
+			split(drawn[j], part, "=")
+			if (describe("mid", group[i], part[1], "mid", part[2], EXACT) &&
+			    size(mean) + half > limit)
+				limit = size(mean) + half
+		}
+	if (!limit)
+		return
+	for (i = 1; i <= groups; i++) {
+		printf "%-34s %-8.1f%17s0%17s%8.1f\n", name[group[i]], -limit, "", "", limit
+		for (j = 1; j <= k; j++) {
+			split(drawn[j], part, "=")
+			if (!describe("mid", group[i], part[1], "mid", part[2], EXACT))
 				continue
-			if (!((base_phase, family, base, s, f[j]) in value))
-				break
-			x -= value[base_phase, family, base, s, f[j]] / k
+			at = 25 + int(25 * mean / limit + (mean < 0 ? -0.5 : 0.5))
+			left = 25 + int(25 * (mean - half) / limit + (mean - half < 0 ? -0.5 : 0.5))
+			right = 25 + int(25 * (mean + half) / limit + (mean + half < 0 ? -0.5 : 0.5))
+			line = ""
+			for (c = 0; c <= 50; c++)
+				line = line (c == at ? "O" : c == 25 ? "|" : \
+					c >= left && c <= right ? "-" : " ")
+			sub(/ +$/, "", line)
+			printf "%-34s %s\n", part[3], line
 		}
-		if (j > k)
-			d[++n] = x
-	}
-	if (!n)
-		return 0
-	summarize(d, n)
-	half = n > 1 ? t95(n - 1) * se : 0
-	return n
-}
-
-# Returns whether the interval leaves out 0.  An interval of width 0 does not count: the seeds agree exactly.
-function beyond() {
-	return n > 1 && half > 0 && (mean > half || -mean > half)
-}
-
-# Prints the table of inner-steps.mk, whose rows are differences of two methods.
-function steps(family,    i, j, r, c, row, column, part, line) {
-	r = split(PAIRS, row, ";")
-	c = split("nll accuracy.points ntp_accuracy.points", column, " ")
-	print "| held-out text | NLL, nats | arg max, points | NTP accuracy (drawn), points |"
-	print "|---|---|---|---|"
-	for (i = 1; i <= r; i++) {
-		split(row[i], part, "=")
-		line = "| " part[3] " |"
-		for (j = 1; j <= c; j++) {
-			if (!describe("mid", family, part[1], "mid", part[2], column[j]))
-				break
-			line = line " " signed(mean, column[j]) (n > 1 ? " ± " show(half, column[j]) : "") \
-				(beyond() ? " *" : "") " |"
-		}
-		if (j > c)
-			print line
+		print ""
 	}
 }
 
-function show(x, figure) {
-	return sprintf(figure ~ /score/ ? "%.1f" : figure ~ /points/ ? "%.2f" : "%.4f", x)
-}
-
-function signed(x, figure) {
-	return (x < 0 ? "" : "+") show(x, figure)
-}
-
-function cell(phase, family, method, base_phase, base, figure,    s) {
-	if (!describe(phase, family, method, "", "", figure))
-		return " |"
-	s = " " show(mean, figure)
-	if (base == "" || (base == method && base_phase == phase) ||
-	    !describe(phase, family, method, base_phase, base, figure))
-		return s " |"
-	s = s " (" signed(mean, figure)
-	if (n > 1)
-		s = s " ± " show(half, figure)
-	return s (beyond() ? " *" : "") ") |"
-}
-
-# Prints a table.  rows: "phase:method=title;..."; columns: "a b=title;...", one figure or the mean of
-# several.
-function print_table(family, rows, base_phase, base, columns,    r, c, i, j, row, column, part, of, head,
-                     line) {
-	r = split(rows, row, ";")
-	c = split(columns, column, ";")
-	head = "| " name[family] " |"
-	for (j = 1; j <= c; j++) {
-		split(column[j], part, "=")
-		head = head " " part[2] " |"
-	}
-	print head "\n" rule(head)
-	for (i = 1; i <= r; i++) {
-		split(row[i], of, /[:=]/)
-		if (!((of[1], family, of[2]) in there))
+function contrast_table(g, figures, digits,    i, part, s, d) {
+	if (!test_primary(g, figures))
+		return
+	print "| " name[g] " | difference | sd over seeds | p | p, Holm | found in 80 % of studies |"
+	print "|---|---|---|---|---|---|"
+	d = detectable(0.8, count, 0.05 / contrasts)
+	for (i = 1; i <= contrasts; i++) {
+		split(contrast[i], part, "=")
+		if (p[i] == "")
 			continue
-		line = "| " of[3] " |"
-		for (j = 1; j <= c; j++) {
-			split(column[j], part, "=")
-			line = line cell(of[1], family, of[2], base_phase, base, part[1])
-		}
-		print line
+		printf "| %s | %s | %s | %s | %s | %s |\n", part[3], interval(i, digits),
+			show(deviation[i], digits), p_text(p[i]), p_text(holm[i]),
+			show(d * deviation[i], digits)
 	}
 	print ""
 }
 
-# Prints a sentence that names the figures in which method a differs from method b.
-function verdict(family, title, phase, a, base_phase, b, judged,    i, k, f, part, what, better, worse,
-                 same) {
-	if (!((phase, family, a) in there) || !((base_phase, family, b) in there))
-		return
-	k = split(judged, f, ";")
-	for (i = 1; i <= k; i++) {
-		split(f[i], part, "=")
-		if (!describe(phase, family, a, base_phase, b, part[1]))
-			continue
-		what = part[2] " (" signed(mean, part[1]) ")"
-		if (!beyond())
-			same = same (same == "" ? "" : ", ") part[2]
-		else if ((part[1] ~ /nll/ ? -mean : mean) > 0)
-			better = better (better == "" ? "" : ", ") what
-		else
-			worse = worse (worse == "" ? "" : ", ") what
-	}
-	if (better != "")
-		better = "better in " better (worse same == "" ? "" : "; ")
-	if (worse != "")
-		worse = "worse in " worse (same == "" ? "" : "; ")
-	if (same != "")
-		same = "no difference beyond that of seeds in " same
-	print "- " name[family] ", " title ": " better worse same "."
-}
-
-function verdicts(family,    i, k, c, part) {
-	if (seeds < 2) {
-		print "- " name[family] ": of one seed nothing can be said."
-		return
-	}
-	k = split(comparisons, c, ";")
-	for (i = 1; i <= k; i++) {
-		split(c[i], part, /[:=]/) # title, phase of a, a, phase of b, b
-		verdict(family, part[1], part[2], part[3], part[4], part[5],
-			part[2] == "testtime" ? JUDGED_ANSWERS : JUDGED)
-	}
-}
-
-# Returns in words how much better the answers of ReFINE are than those of another method; "" if they are not
-# better by more than seeds differ.
-function gain(family, method, other,    s) {
-	if (describe("mid", family, method, "mid", other, nll) && beyond() && mean < 0)
-		s = sprintf("nll %+.4f", mean)
-	if (describe("mid", family, method, "mid", other, scores) && beyond() && mean > 0)
-		s = s (s == "" ? "" : ", ") sprintf("scores %+.1f", mean)
-	return s
-}
-
-# Prints whether a method is better than SFT and than random rewards with as many rollouts.
-function answer_of(family, title, method, control,    sft, random) {
-	if (!(("mid", family, method) in there))
-		return
-	sft = gain(family, method, "sft")
-	random = gain(family, method, control)
-	print "- " name[family] ", " title ": " (sft != "" && random != "" ? "yes" : "no") "; " \
-		(sft == "" ? "not better" : "better (" sft ")") " than SFT, " \
-		(random == "" ? "not better" : "better (" random ")") " than random rewards."
-}
-
-function answer(family) {
-	if (seeds < 2)
-		return
-	answer_of(family, "one rollout", "refine", "random")
-	answer_of(family, "eight rollouts", "refine-n8", "random-n8")
-}
-
-# Draws for each method the interval of its difference from SFT, between -width and width.
-function forest(family, methods, figures,    i, k, c, m, part, width, at, left, right, line) {
-	k = split(methods, m, ";")
-	for (i = 1; i <= k; i++) {
-		split(m[i], part, "=")
-		if (describe("mid", family, part[1], "mid", "sft", figures) && size(mean) + half > width)
-			width = size(mean) + half
-	}
-	if (!width)
-		return
-	printf "%-16s %-8.4f%22s0%22s%8.4f\n", name[family], -width, "", "", width
-	for (i = 1; i <= k; i++) {
-		split(m[i], part, "=")
-		if (!describe("mid", family, part[1], "mid", "sft", figures))
-			continue
-		at = 30 + int(30 * mean / width)
-		left = 30 + int(30 * (mean - half) / width)
-		right = 30 + int(30 * (mean + half) / width)
-		line = ""
-		for (c = 0; c <= 60; c++)
-			line = line (c == at ? "O" : c == 30 ? "|" : c >= left && c <= right ? "-" : " ")
-		sub(/ +$/, "", line)
-		printf "%-16s %s\n", part[2], line
-	}
-	print ""
-}
-
-function settings(family,    key, part, s) {
-	print "| " name[family] " | learning rate | coefficient | nll of answers |\n|---|---|---|---|"
-	for (key in grid) {
+# Prints the settings of a phase in the order of their exact answers, method by method.
+function settings(g, phase, figures,    key, part, s, title) {
+	title = figures ~ /score/ ? "answers, %" : "exact answers, %"
+	print "| " name[g] " | learning rate | coefficient | " title " |\n|---|---|---|---|"
+	for (key in there) {
 		split(key, part, SUBSEP)
-		if (part[1] != family)
+		if (part[1] != phase || part[2] != g)
 			continue
-		split(part[2], s, "_")
-		printf "| %s | %s | %s | %.4f |\n", s[1], s[2], s[1] == "sft" ? "" : s[3],
-			grid[key] / grids[key] | "LC_ALL=C sort"
+		split(part[3], s, "_")
+		if (describe(phase, g, part[3], "", "", figures))
+			printf "| %s | %s | %s | %.2f |\n", s[1], s[2], s[3] == "0" ? "" : s[3],
+				mean | "LC_ALL=C sort -t '|' -k 2,2 -k 5,5nr"
 	}
-	close("LC_ALL=C sort")
+	close("LC_ALL=C sort -t '|' -k 2,2 -k 5,5nr")
 	print ""
-	ends(family)
-}
-
-# Prints the number of methods whose best learning rate is the largest or the smallest of the grid.
-function ends(family,    key, part, s, x, least, at, low, high, method, list) {
-	for (key in grid) {
-		split(key, part, SUBSEP)
-		if (part[1] != family)
-			continue
-		split(part[2], s, "_")
-		x = grid[key] / grids[key]
-		if (!(s[1] in least) || x < least[s[1]]) {
-			least[s[1]] = x
-			at[s[1]] = s[2] + 0
-		}
-		if (low == "" || s[2] + 0 < low)
-			low = s[2] + 0
-		if (s[2] + 0 > high)
-			high = s[2] + 0
-	}
-	for (method in at)
-		if (low < high && (at[method] == low || at[method] == high))
-			list++
-	if (list)
-		print name[family] ": " list " of " length(at) " methods do best at an end of the grid, " \
-			"so a rate beyond it may be better.\n"
 }
 
 BEGIN {
-	FS = "\t"
-	name["delta_net"] = "DeltaNet"
-	name["gated_deltanet"] = "Gated DeltaNet"
-	name["lact_swiglu"] = "LaCT"
-	name["qwen3_5_text"] = "Qwen3.5"
+	name["early"] = "early"
+	name["plateau"] = "plateau"
+	where["early"] = "After a short pre-training"
+	where["plateau"] = "At the plateau of pre-training"
 
-	nll = "facts-1.nll facts-2.nll facts-4.nll needle-1.nll needle-2.nll needle-4.nll"
-	scores = nll
-	gsub(/nll/, "score", scores)
-	KNOWN = nll "=nll of answers;text.nll=nll of text;text.accuracy=accuracy"
-	ALL = scores "=all greedy scores, %"
-	LENGTHS = "needle-1.score=needles, %;needle-2.score=twice the length;needle-4.score=four times;" \
-		"facts-1.score=facts, %;facts-2.score=twice;facts-4.score=four times"
-	SHARP = "text.entropy=entropy of text;greedy.cosine=greedy cosine;sampled.cosine=sampled cosine;" \
-		"greedy.binary=greedy binary;sampled.binary=sampled binary"
-	JUDGED_ANSWERS = "answers.nll=nll of answers;answers.score=greedy scores"
-	JUDGED = nll "=nll of answers;" scores "=greedy scores;text.nll=nll of text;" SHARP
-	sub(/text.entropy=entropy of text;/, "", JUDGED)
+	EXACT = "exact-8 exact-16 exact-32"
+	LATER = "later-8 later-16 later-32"
+	WHOLE = "whole-8 whole-16 whole-32"
+	LOADS = EXACT "=exact answers, %;exact-8=8 facts;exact-16=16 facts;exact-32=32 facts"
+	OTHERS = LATER "=later words, nats;" WHOLE "=all words, nats;" \
+		"plain=later words, validation, at temperature 1, nats;" \
+		"temperature=best temperature;text.nll=text, nats"
 
-	METHODS = "mid:sft=SFT;mid:sft-published=SFT as published;mid:refine=ReFINE, n 1;" \
-		"mid:refine-n8=ReFINE, n 8;mid:random=random rewards;" \
-		"mid:random-n8=random rewards, n 8"
-	ABLATIONS = "mid:refine=cosine, entropy, k 5, c 8;mid:binary=binary;mid:hybrid=hybrid;" \
-		"mid:edit=edit;" \
-		"mid:random=random rewards;mid:uniform=uniform positions;" \
-		"mid:max=positions of most entropy;mid:min=positions of least entropy;" \
-		"mid:k3=k 3;mid:k7=k 7;mid:c2=2 chunks;mid:c4=4 chunks"
-	POSTS = "mid:refine=before;post:sft=SFT, not nested;post:ntp=nested NTP;" \
-		"post:refine=nested ReFINE;post:random=random rewards"
-	TESTS = "testtime:none=none;testtime:ntp=NTP;testtime:refine=ReFINE;testtime:random=random rewards;" \
-		"testtime:ntp-reset=NTP, reset;testtime:refine-reset=ReFINE, reset"
-	PAIRS = "sft=sft-published=SFT - SFT as published;" \
-		"refine-n8=sft-published=ReFINE n 8 - SFT as published;" \
-		"refine-n8=sft=ReFINE n 8 - SFT in as many steps;" \
-		"refine=sft-published=ReFINE n 1 - SFT as published;" \
-		"refine=sft=ReFINE n 1 - SFT in as many steps;" \
-		"forced=sft=teacher-forced at the same positions - SFT in as many steps;" \
-		"forced=refine-n8=teacher-forced at the same positions - ReFINE n 8"
-	DRAWN = "sft-published=SFT as published;refine=ReFINE, n 1;" \
-		"refine-n8=ReFINE, n 8;random=random rewards;" \
-		"random-n8=the same, n 8;uniform=uniform;" \
-		"max=most entropy;min=least entropy;k3=k 3;k7=k 7;c2=2 chunks;" \
-		"c4=4 chunks;binary=binary;hybrid=hybrid;edit=edit"
-	comparisons = "SFT against the start:mid:sft:base:model;" \
-		"SFT as published against SFT:mid:sft-published:mid:sft;" \
-		"ReFINE, n 1, against SFT:mid:refine:mid:sft;" \
-		"ReFINE, n 8, against SFT:mid:refine-n8:mid:sft;" \
-		"ReFINE, n 1, against SFT as published:mid:refine:mid:sft-published;" \
-		"ReFINE, n 8, against SFT as published:mid:refine-n8:mid:sft-published;" \
-		"random rewards against SFT:mid:random:mid:sft;" \
-		"ReFINE, n 1, against random rewards:mid:refine:mid:random;" \
-		"ReFINE, n 8, against random rewards, n 8:mid:refine-n8:mid:random-n8;" \
-		"ReFINE, n 8, against ReFINE, n 1:mid:refine-n8:mid:refine;" \
-		"nested NTP against SFT, not nested:post:ntp:post:sft;" \
-		"nested ReFINE against SFT, not nested:post:refine:post:sft;" \
-		"nested ReFINE against nested NTP:post:refine:post:ntp;" \
-		"nested ReFINE against random rewards:post:refine:post:random;" \
-		"test-time ReFINE against none:testtime:refine:testtime:none;" \
-		"test-time ReFINE against NTP:testtime:refine:testtime:ntp;" \
-		"test-time ReFINE against random rewards:testtime:refine:testtime:random;" \
-		"test-time ReFINE, carried on against reset:testtime:refine:testtime:refine-reset"
-}
-
-$1 == "grid" { # all figures of a part of the grid are nll of answers
-	grid[$2, $3] += $6
-	grids[$2, $3]++
-}
-{
-	value[$1, $2, $3, $4, $5] = $6
-	there[$1, $2, $3]
-	if (!($4 in seen)) {
-		seen[$4]
-		seed[++seeds] = $4
-	}
-	if (!($2 in listed)) {
-		listed[$2]
-		family[++families] = $2
-	}
+	contrasts = split("refine-n8=sft=n 8 - SFT=SFT;" \
+		"refine-n8=random-n8=n 8 - random rewards=random rewards with as many rollouts;" \
+		"refine-n8=forced=n 8 - teacher-forced=training on the text's own words at the same " \
+		"positions", contrast, ";")
+	DRAWN = "refine-n8=sft=n 8 - SFT;refine-n8=random-n8=n 8 - random rewards;" \
+		"refine-n8=forced=n 8 - teacher-forced;refine=sft=n 1 - SFT;refine-n16=sft=n 16 - SFT;" \
+		"forced=sft=teacher-forced - SFT;random-n8=sft=random rewards - SFT;" \
+		"sft-published=sft=SFT as published - SFT"
+	METHODS = "base:start=before;mid:sft=SFT;mid:sft-published=SFT as published;mid:refine=ReFINE, n 1;" \
+		"mid:refine-n8=ReFINE, n 8;mid:refine-n16=ReFINE, n 16;mid:random-n8=random rewards, n 8;" \
+		"mid:forced=teacher-forced"
+	ABLATIONS = "mid:refine-n8=cosine, entropy, k 5, c 8;ablation:binary=binary;ablation:hybrid=hybrid;" \
+		"ablation:edit=edit;ablation:uniform=uniform positions;" \
+		"ablation:max=positions of most entropy;" \
+		"ablation:min=positions of least entropy;ablation:k3=k 3;ablation:k7=k 7;" \
+		"ablation:c2=2 chunks;ablation:c4=4 chunks"
+	POSTS = "mid:refine-n8=before;post:sft=SFT, not nested;post:ntp=nested NTP;" \
+		"post:refine=nested ReFINE, n 8;post:random=random rewards, n 8"
+	TESTS = "testtime:none=none;testtime:ntp=NTP;testtime:refine=ReFINE, n 8;" \
+		"testtime:random=random rewards, n 8"
+	ANSWERS = "answers.score=answers, %;answers.nll=answers, nats"
 }
 
 END {
-	for (i = 1; i <= families; i++) {
-		f = family[i]
-		if (table == "mid") {
-			print_table(f, "base:model=start;" METHODS, "mid", "sft", LENGTHS)
-			print_table(f, "base:model=start;" METHODS, "mid", "sft", KNOWN)
-		} else if (table == "sharp")
-			print_table(f, "base:model=start;" METHODS, "mid", "sft", SHARP)
-		else if (table == "ablations")
-			print_table(f, ABLATIONS, "mid", "refine", KNOWN ";" ALL \
-				";greedy.binary=greedy binary")
+	if (table == "sentences")
+		sentences()
+	if (table == "drawing")
+		drawing()
+	for (i = 1; i <= groups; i++) {
+		g = group[i]
+		if (table == "contrasts") {
+			contrast_table(g, EXACT, "points")
+		} else if (table == "secondary") {
+			contrast_table(g, LATER, "nll")
+		} else if (table == "mid") {
+			print_table(g, METHODS, "mid", "sft", LOADS)
+			print_table(g, METHODS, "mid", "sft", OTHERS)
+		} else if (table == "tune" || table == "post-tune")
+			settings(g, table, EXACT)
+		else if (table == "testtime-tune")
+			settings(g, table, "answers.score")
 		else if (table == "post")
-			print_table(f, POSTS, "post", "ntp", KNOWN ";needle-1.score=needles, %;" \
-				"facts-1.score=facts, %;" ALL)
+			print_table(g, POSTS, "mid", "refine-n8", LOADS ";text.nll=text, nats")
 		else if (table == "testtime")
-			print_table(f, TESTS, "testtime", "ntp", JUDGED_ANSWERS)
-		else if (table == "ideas")
-			print_table(f, ENVIRON["IDEA_ROWS"], "ideas", "sft", KNOWN ";" ALL)
-		else if (table == "grid")
-			settings(f)
-		else if (table == "steps")
-			steps(f)
-		else if (table == "answer")
-			answer(f)
-		else if (table == "verdicts")
-			verdicts(f)
-		else if (table == "forest")
-			forest(f, DRAWN, nll)
+			print_table(g, TESTS, "testtime", "none", ANSWERS)
+		else if (table == "ablation")
+			print_table(g, ABLATIONS, "mid", "refine-n8", LOADS ";" LATER "=later words, nats")
 	}
 }

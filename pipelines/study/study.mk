@@ -1,29 +1,32 @@
-# study.mk -- make study: does ReFINE make a model better?  The study trains small models that can do a part
-# of their tasks, with a control for each claim and with three seeds.  Its report, RUN/report.md, may say no.
+# study.mk -- make study: does ReFINE make a model better?  PLAN.md, next to this file, has the questions and
+# the analysis, which were fixed before the runs.  STUDY.md is the report.
 #
-# For each seed a model of each family is pre-trained on text mixed with needles and with facts to recall
-# (study-data.sh), in which each word of a fact is one token.  Each line of the report is one training of this
-# model, on the same sequences in the same order, with as many optimizer steps as the other lines.  Only SFT
-# as published takes fewer steps: one for each batch, as in the authors' released trainer.
+# For each seed a model is pre-trained on text mixed with needles and with facts to recall (study-data.sh), in
+# which each word of a fact is one token.  Pre-training stops early, or at the plateau: two points.  Each line
+# of the report is one training of this model, on the same sequences in the same order, with as many
+# optimizer steps as the other lines.  Only SFT as published takes fewer steps: one for each batch, as in the
+# authors' released trainer.
 #
-#     base      the models: FAMILIES, each with SEEDS
-#     grid      learning rates LRS and coefficients COEFS for SFT, ReFINE n 1, ReFINE n 8 and random rewards,
-#               compared by the nll of answers on validation data, for the first seed.  Each method then uses
-#               its best settings; a method that differs from ReFINE n 1 in one word uses those of ReFINE n 1
-#     mid       mid-training: SFT; SFT as published; ReFINE as published; n 8; random rewards; uniform,
-#               max-entropy and min-entropy positions; k 3, 7; chunks 2, 4; binary, hybrid, edit rewards
-#     post      post-training of the model of ReFINE: nested ReFINE; SFT without nesting and nested NTP, both
-#               in as many steps; random rewards
-#     testtime  test-time training of the model of nested ReFINE: none; ReFINE and NTP in as many steps, both
-#               with weights that are kept or reset after each batch; random rewards
-#     ideas     variants that might do better than ReFINE n 1, on validation data
+#     base      the models of POINTS, each with SEEDS
+#     tune      each method of MIDS with six settings, for the seeds TUNE, which no other part uses.  For SFT
+#               these are six learning rates, SFT_LRS; for the others three, LRS, with two coefficients,
+#               COEFS.  A method then uses the setting with the most exact answers on validation data
+#     mid       mid-training: SFT; SFT as published; ReFINE n 1, n 8, n 16; random rewards, n 8;
+#               teacher-forced on the same positions
+#     post      post-training of ReFINE n 8's model at the plateau, by rates POST_LRS for the seeds TUNE, and
+#               then by the best rate of each method for SEEDS: SFT without nesting, nested NTP, nested
+#               ReFINE, random rewards
+#     testtime  test-time training of the same model in the same way: NTP, ReFINE, random rewards, and none
+#     ablation  ReFINE n 8 with one word changed, with its settings, at the plateau, for the seeds EXPLORE
 #     report    all of them, and RUN/report.md
 #
 #     make study                   two runs at a time (JOBS=2), with one thread each
-#     make study QUICK=1           one family, one seed, fewer steps: a test of all parts
-#     make -f pipelines/study/study.mk mid FAMILIES=delta_net SEEDS='1 2'
+#     make study QUICK=1           one point, one seed, fewer steps: a test of all parts
+#     make -f pipelines/study/study.mk mid SEEDS='1 2'
 #
-# The study may be stopped at any moment; the same command continues it.
+# The study may be stopped at any moment; the same command continues it.  RUN/figures.tsv has the figures of
+# all parts that were made.  FIGURES is such a file, under version control: parts whose figures it has are not
+# made again.  So another machine goes on with a copy of RUN/figures.tsv, and FIGURES= makes all parts.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -40,151 +43,170 @@ for something else, so name another path))
 
 QUICK     =
 RUN       = runs/study$(if $(QUICK),-quick)
-FAMILIES  = $(if $(QUICK),delta_net,delta_net lact_swiglu)
-SEEDS     = $(if $(QUICK),1,1 2 3)
+FIGURES   = $(if $(QUICK),,$(HERE)figures.tsv)
+POINTS    = $(if $(QUICK),early,plateau early)
+SEEDS     = $(if $(QUICK),1,1 2 3 4 5 6 7 8 9 10 11 12)
+TUNE      = $(if $(QUICK),101,101 102)
+EXPLORE   = $(if $(QUICK),1,1 2 3)
 JOBS      = 2
-COMPUTE   = --threads 1
+# Every machine computes the same bits, if it has AVX2: no part depends on the processor.
+COMPUTE   = --threads 1 --isa x86_64_v3
+export ONEDNN_MAX_CPU_ISA := AVX2
 
-# Numbers of sequences.  LESSONS: the first lesson; SHORT: each fifth of the other lessons; PRE, MID: the
-# mixture in pre-training and mid-training; POST, TTT: questions in post-training and at test time; ASK:
-# questions of each kind and length in validation and test.  After this pre-training the model finds most
-# facts but few needles, so it can still improve.  After five times as much, no method changed anything.
+# Numbers of sequences.  LESSONS: the first lesson; SHORT: each fifth of the other lessons; EARLY, PLATEAU,
+# MID: the mixture in pre-training up to each point, and in mid-training; POST, TTT: questions in
+# post-training and at test time; ASK: documents of each load, with eight questions each; TEXT: pieces of
+# text.
 LEN       = 512
 LESSONS   = $(if $(QUICK),6000,16000)
 SHORT     = $(if $(QUICK),1600,4800)
-PRE       = 1200
+EARLY     = 1200
+PLATEAU   = $(if $(QUICK),400,6000)
 MID       = $(if $(QUICK),64,800)
-POST      = $(if $(QUICK),32,160)
-TTT       = $(if $(QUICK),16,64)
-ASK       = $(if $(QUICK),16,64)
+POST      = $(if $(QUICK),30,240)
+TTT       = $(if $(QUICK),16,240)
+ASK       = $(if $(QUICK),16,256)
+TEXT      = $(if $(QUICK),16,128)
 PRE_BATCH = 400
 WARMUP    = 50
-FIRST_LR_delta_net   = 5e-4
-FIRST_LR_lact_swiglu = 2e-3
-PRE_LR_delta_net     = 5e-4
-PRE_LR_lact_swiglu   = 1e-3
+PRE_LR    = 5e-4
 
 # The published proportions: four optimizer steps for each batch and one on the responses, two at test time.
 BATCH     = 16
 MINI      = 4
 TTT_BATCH = 8
 TTT_MINI  = 4
-LRS       = $(if $(QUICK),1e-3,1e-4 3e-4 1e-3 3e-3)
-COEFS     = $(if $(QUICK),0.2,0.05 0.2)
+LRS       = $(if $(QUICK),1e-3,1e-4 3e-4 1e-3)
+COEFS     = $(if $(QUICK),0.2,0.02 0.2)
+SFT_LRS   = $(if $(QUICK),1e-3,1e-4 2e-4 3e-4 6e-4 1e-3 2e-3)
+POST_LRS  = $(if $(QUICK),1e-4,1e-6 1e-5 3e-5 1e-4 3e-4)
 
 # falls STEPS: options by which the learning rate rises over a tenth of the optimizer steps and then falls to
-# 0, so that the compared models have settled.  At test time the rate is constant, because the model answers
-# after each batch.
+# 0, so that the compared models have settled.
 falls     = --warmup $$((($(1)) / 10)) --lr-schedule cosine --total-steps $$(($(1)))
 mid_falls = $(call falls,$(MID) / $(MINI))
 
-# refine SELECT,ROLLOUT,REWARD: the stages of ReFINE with these options.  Each seed has its own random numbers
-# for positions and rollouts.  lr and coef: the settings that the grid chose.
-refine    = SELECT='rf-select --seed $(seed) $(1)' ROLLOUT='rf-rollout --seed $(seed) $(2)' \
-            $(if $(3),$(call given_as,REWARD,$(3)))
-grpo      = TRAIN="rf-grpo --mini-batch $(MINI) --lr $$lr $(mid_falls) --rl-coef $(or $(1),$$coef) $(2)"
-kind      = rf-reward --seed $(seed) --kind $(1)
-
-# Mid-training: the words of midtrain.mk for each method.  A method has the settings of like(METHOD).
-MIDS          = sft sft-published refine refine-n8 random random-n8 uniform max min k3 k7 c2 c4 binary \
-                hybrid edit
-GRIDDED       = sft refine refine-n8 random
-like          = $(or $(filter $(GRIDDED),$(1)),$(if $(filter sft%,$(1)),sft,$(if $(filter \
-                %-n8,$(1)),refine-n8,refine)))
-mid-sft       = METHOD=ntp OPTIM="--mini-batch $(MINI) --lr $$lr $(mid_falls)"
+# Mid-training: the words of midtrain.mk for each method.  Each seed has its own random numbers for positions
+# and rollouts.  lr and coef: the settings of the part, or those that were chosen.
+#
+# stages SELECT,ROLLOUT,REWARD: the stages of ReFINE with these options.  refine: the same, with the trainer
+stages  = SELECT='rf-select --seed $(seed) $(1)' ROLLOUT='rf-rollout --seed $(seed) $(2)' \
+          REWARD='rf-reward --seed $(seed) --kind $(or $(3),cosine)'
+refine  = FUSED=1 COMMIT_EVERY=10 $(call stages,$(1),$(2),$(3)) \
+          TRAIN="rf-grpo --mini-batch $(MINI) --lr $$lr $(mid_falls) --rl-coef $$coef"
+MIDS              = sft sft-published refine refine-n8 refine-n16 random-n8 forced
+without_coef      = sft sft-published
+mid-sft           = METHOD=ntp OPTIM="--mini-batch $(MINI) --lr $$lr $(mid_falls)"
 mid-sft-published = METHOD=ntp INNER_STEPS=published OPTIM="--lr $$lr $(call falls,$(MID) / $(BATCH))"
-mid-refine    = $(call refine) $(grpo)
-mid-refine-n8 = $(call refine,,-n 8) $(grpo)
-mid-random    = $(call refine,,,$(call kind,random)) $(grpo)
-mid-random-n8 = $(call refine,,-n 8,$(call kind,random)) $(grpo)
-mid-uniform   = $(call refine,--mode uniform) $(grpo)
-mid-max       = $(call refine,--mode max) $(grpo)
-mid-min       = $(call refine,--mode min) $(grpo)
-mid-k3        = $(call refine,-k 3,-k 3) $(grpo)
-mid-k7        = $(call refine,-k 7,-k 7) $(grpo)
-mid-c2        = $(call refine,--chunks 2) $(grpo)
-mid-c4        = $(call refine,--chunks 4) $(grpo)
-mid-binary    = $(call refine,,,$(call kind,binary)) $(grpo)
-mid-hybrid    = $(call refine,,,$(call kind,hybrid)) $(grpo)
-mid-edit      = $(call refine,,,$(call kind,edit)) $(grpo)
+mid-refine        = $(call refine)
+mid-refine-n8     = $(call refine,,-n 8)
+mid-refine-n16    = $(call refine,,-n 16)
+mid-random-n8     = $(call refine,,-n 8,random)
+mid-forced        = SELECT='rf-select --seed $(seed)' ROLLOUT= REWARD= \
+                    TRAIN="rf-ntp --mini-batch $(MINI) --lr $$lr $(mid_falls) --position-coef $$coef"
+
+ABLATIONS         = uniform max min k3 k7 c2 c4 binary hybrid edit
+ablation-uniform  = $(call refine,--mode uniform,-n 8)
+ablation-max      = $(call refine,--mode max,-n 8)
+ablation-min      = $(call refine,--mode min,-n 8)
+ablation-k3       = $(call refine,-k 3,-n 8 -k 3)
+ablation-k7       = $(call refine,-k 7,-n 8 -k 7)
+ablation-c2       = $(call refine,--chunks 2,-n 8)
+ablation-c4       = $(call refine,--chunks 4,-n 8)
+ablation-binary   = $(call refine,,-n 8,binary)
+ablation-hybrid   = $(call refine,,-n 8,hybrid)
+ablation-edit     = $(call refine,,-n 8,edit)
 
 # Post-training and test time: the words of posttrain.mk and testtime.mk for each method.
-POSTS           = sft ntp refine random
-TTTS            = none ntp refine random ntp-reset refine-reset
-trained_as      = $(or $(filter refine random,$(firstword $(subst -, ,$(1)))),sft)
-by-none         = METHOD=none
-by-sft          = METHOD=sft
-by-ntp          = METHOD=ntp
-by-refine       = METHOD=refine RL_COEF="$$coef" $(call refine)
-by-random       = METHOD=refine RL_COEF="$$coef" $(call refine,,,$(call kind,random))
-by-ntp-reset    = $(by-ntp) RESET=batch
-by-refine-reset = $(by-refine) RESET=batch
+POSTS      = sft ntp refine random
+TTTS       = none ntp refine random
+by-none    = METHOD=none
+by-sft     = METHOD=sft
+by-ntp     = METHOD=ntp
+by-refine  = METHOD=refine RL_COEF="$$coef" $(call stages,,-n 8)
+by-random  = METHOD=refine RL_COEF="$$coef" $(call stages,,-n 8,random)
 
 # Each batch of post-training takes BATCH / MINI steps on the prompts and one on the responses.
-post_falls      = $(call falls,($(POST) + $(BATCH) - 1) / $(BATCH) * ($(BATCH) / $(MINI) + 1))
+post_falls = $(call falls,($(POST) + $(BATCH) - 1) / $(BATCH) * ($(BATCH) / $(MINI) + 1))
 
-# Variants that might do better than ReFINE n 8, and have its settings.  The first three are the methods
-# above, measured on validation data.
-IDEAS           = sft refine refine-n8 n16 no-std strong surprise max-c16
-idea-n16        = $(call refine,,-n 16) $(grpo)
-idea-no-std     = $(call refine,,-n 8) $(call grpo,,--no-std)
-idea-strong     = $(call refine,,-n 8) $(call grpo,1)
-idea-surprise   = $(call refine,,-n 8,$(call as_word,$(abspath $(HERE)../examples/surprise.sh))) $(grpo)
-idea-max-c16    = $(call refine,--mode max --chunks 16,-n 8) $(grpo)
-
-WORDS := LEN LESSONS SHORT PRE MID POST TTT ASK PRE_BATCH WARMUP $(foreach \
-         f,delta_net lact_swiglu,FIRST_LR_$(f) PRE_LR_$(f)) BATCH MINI TTT_BATCH TTT_MINI LRS COEFS
-KNOWN := RUN QUICK FAMILIES SEEDS JOBS COMPUTE MIDS POSTS TTTS IDEAS $(WORDS) CC CFLAGS CPPFLAGS LDFLAGS
+WORDS := LEN LESSONS SHORT EARLY PLATEAU MID POST TTT ASK TEXT PRE_BATCH WARMUP PRE_LR BATCH MINI \
+         TTT_BATCH TTT_MINI LRS COEFS SFT_LRS POST_LRS
+KNOWN := RUN FIGURES QUICK POINTS SEEDS TUNE EXPLORE JOBS COMPUTE MIDS ABLATIONS POSTS TTTS \
+         $(WORDS) CC CFLAGS CPPFLAGS LDFLAGS
 include $(LIB)words.mk
 $(check_words)
-$(call names_of_targets,RUN FAMILIES SEEDS MIDS POSTS TTTS IDEAS JOBS $(WORDS))
-export $(WORDS) RUN COMPUTE FAMILIES SEEDS MIDS POSTS TTTS IDEAS
+$(call names_of_targets,RUN POINTS SEEDS TUNE EXPLORE MIDS ABLATIONS POSTS TTTS JOBS $(WORDS))
+export $(WORDS) RUN COMPUTE POINTS SEEDS TUNE EXPLORE MIDS ABLATIONS POSTS TTTS
 
 # ---- parts
 
-# The name of a part is PHASE/FAMILY/METHOD/SEED.  The folder PART has its training, PART.tsv its figures,
-# PART.log the messages of its programs, and PART.seconds its time.
-family  = $(word 1,$(subst /, ,$*))
+# The name of a part is PHASE/POINT/METHOD/SEED.  The folder PART has its training, PART.done appears after
+# the training and has its seconds, PART.tsv has the figures and the seconds of training and measuring, and
+# PART.log the messages of the programs.  Since all files but the figures are secondary, a part whose figures
+# exist needs no training, not even that of the models before it.
+point   = $(word 1,$(subst /, ,$*))
 method  = $(word 2,$(subst /, ,$*))
 seed    = $(notdir $*)
 part    = $(basename $@)
 define begin
 @mkdir -p $(@D)
 SECONDS=0
-exec 3>&2 >$(part).log 2>&1
+exec 3>&2 >>$(part).log 2>&1
 trap 'tail -n 3 $(part).log | sed "s|^|study: $(part): |" >&3' ERR
 endef
-define end
-echo "$$SECONDS" >$(part).seconds
-done=$$(find $(RUN) -name '*.seconds' | wc -l)
+trained = printf 'seconds\t%d\n' "$$SECONDS" >$@
+# measure QUESTIONS,VALID[,MODEL]: writes the figures
+define measure
+$(HERE)study-measure.sh $(or $(3),$(part)) $(RUN)/data/$(1) $(part).tmp $(2:%=$(RUN)/data/%)
+$(finish)
+endef
+define finish
+{ cat $(part).done; printf 'seconds\t%d\n' "$$SECONDS"; } |
+	awk '{ s += $$2 } END { print "seconds\t" s }' >>$(part).tmp
+mv $(part).tmp $@
+done=$$(cd $(RUN) && find . -mindepth 4 -maxdepth 4 -name '*.tsv' | wc -l)
 echo "study: $(part:$(RUN)/%=%): $$SECONDS s, $$done of $(words $(PARTS)) parts" >&3
 endef
-# phase FILE,MODEL,DATA,SUFFIX: the command that trains in the folder of the part, with SUFFIX after its name
+# phase FILE,MODEL,DATA,FOLDER: the command that trains in this folder
 phase   = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)../$(1) $(call hand_on,COMPUTE) SEED=$(seed) \
-          MODEL=$(2) DATA=$(RUN)/data/$(3) RUN=$(part)$(4) LEN=$(LEN)
-measure = $(HERE)study-measure.sh $(part) $(RUN)/data/$(1) $@ $(2)
+          MODEL=$(2) DATA=$(RUN)/data/seed-$(seed)/$(3) RUN=$(4) LEN=$(LEN)
 
-of      = $(foreach f,$(FAMILIES),$(foreach m,$(2),$(foreach s,$(SEEDS),$(RUN)/$(1)/$(f)/$(m)/$(s).tsv)))
-first   = $(firstword $(SEEDS))
-tried   = $(foreach lr,$(LRS),$(foreach c,$(if $(filter sft,$(1)),0,$(COEFS)),$(1)_$(lr)_$(c)))
-GRID   := $(foreach f,$(FAMILIES),$(foreach m,$(GRIDDED),$(foreach \
-          t,$(call tried,$(m)),$(RUN)/grid/$(f)/$(t)/$(first).tsv)))
-PARTS  := $(call of,base,model) $(GRID) $(call of,mid,$(MIDS)) $(call of,post,$(POSTS)) \
-          $(call of,testtime,$(TTTS)) $(call of,ideas,$(IDEAS))
-parts_of = $(filter $(RUN)/$(1)/%,$(PARTS))
+# LAST: the point of adaptation and of the ablations
+LAST    = $(firstword $(POINTS))
+# of PHASE,POINTS,METHODS,SEEDS: the parts.  All parts of a seed come before those of the next one, so that
+# models are made for a seed only when they are needed.
+of      = $(foreach s,$(4),$(foreach p,$(2),$(foreach m,$(3),$(RUN)/$(1)/$(p)/$(m)/$(s).tsv)))
+tried   = $(if $(filter $(1),$(without_coef)),$(SFT_LRS:%=$(1)_%_0),$(foreach \
+          c,$(COEFS),$(LRS:%=$(1)_%_$(c))))
+adapted = $(foreach m,$(filter-out none,$(1)),$(POST_LRS:%=$(m)_%_0))
+PARTS  := $(foreach s,$(TUNE),$(call of,tune,$(POINTS),$(foreach m,$(MIDS),$(call tried,$(m))),$(s))) \
+          $(foreach s,$(TUNE),$(call of,post-tune,$(LAST),$(call adapted,$(POSTS)),$(s)) \
+          $(call of,testtime-tune,$(LAST),$(call adapted,$(TTTS)),$(s))) \
+          $(foreach s,$(SEEDS),$(call of,base,$(POINTS),start,$(s)) $(call of,mid,$(POINTS),$(MIDS),$(s)) \
+          $(call of,post,$(LAST),$(POSTS),$(s)) $(call of,testtime,$(LAST),$(TTTS),$(s)) \
+          $(if $(filter $(s),$(EXPLORE)),$(call of,ablation,$(LAST),$(ABLATIONS),$(s))))
+parts_of = $(filter $(RUN)/$(1)/% $(RUN)/$(1)-tune/%,$(PARTS))
 
 # A second make runs JOBS parts at the same time, whatever -j the first make was given.  With fewer sequences
 # than the limits of the checks, there would be no needles.
-PHASES = base grid mid post testtime ideas
+PHASES = base tune mid post testtime ablation
 study: report
 report $(PHASES):
-	@$(LIB)check.sh numbers 1 $(call values,JOBS LEN LESSONS SHORT TTT PRE_BATCH BATCH MINI TTT_BATCH \
-		TTT_MINI) 20 $(call values,PRE MID) 8 $(call values,POST) 4 $(call values,ASK)
+	@$(LIB)check.sh numbers 1 $(call values,JOBS LEN LESSONS SHORT TTT TEXT PRE_BATCH BATCH MINI \
+		TTT_BATCH TTT_MINI) \
+		20 $(call values,EARLY PLATEAU MID) 3 $(call values,POST) 4 $(call values,ASK)
 	$(LIB)check.sh words '$(RUN)/words' $(WORDS) --
+	$(if $(FIGURES),$(HERE)study-parts.sh unpack '$(RUN)' $(call quote,$(FIGURES)))
+	status=0
 	MAKEFLAGS= $(MAKE) --no-print-directory -j '$(JOBS)' -f $(HERE)study.mk parts-$@ \
-		$(foreach v,$(given),$(call quote,$(v)=$(typed_$(v))))
+		$(foreach v,$(given),$(call quote,$(v)=$(typed_$(v)))) || status=$$?
+	$(HERE)study-parts.sh pack '$(RUN)' '$(RUN)/figures.tsv'
+	exit $$status
 $(PHASES:%=parts-%): parts-%: $$(call parts_of,%)
-parts-report: $(PARTS)
+# The report also names the settings that were chosen.
+CHOSEN = $(foreach p,$(POINTS),$(MIDS:%=$(RUN)/chosen/mid/$(p)/%)) $(POSTS:%=$(RUN)/chosen/post/$(LAST)/%) \
+         $(TTTS:%=$(RUN)/chosen/testtime/$(LAST)/%)
+parts-report: $(PARTS) $$(CHOSEN)
 	@$(HERE)study-report.sh '$(RUN)'
 .PHONY: study report $(PHASES) $(PHASES:%=parts-%) parts-report
 
@@ -197,84 +219,128 @@ $(RUN)/data/seed-%: | $(RUN)/data/words
 # next_tokens LR,SEQUENCES[,constant]: words that train next tokens, with a learning rate that falls to 0 over
 # these sequences, or is constant.  With sequences of a hundred tokens, the exact sum would take a quarter of
 # the time, so sums are plain.
-next_tokens = ENTROPY= SELECT= ROLLOUT= REWARD= BATCH=$(PRE_BATCH) BATCHES=$$(($(2) / $(PRE_BATCH))) \
-              TRAIN="rf-ntp --mini-batch 4 --sum plain --warmup $(WARMUP) --grad-clip 1 --lr $(1) \
-              --lr-schedule $(or $(3),cosine --total-steps $$(($(2) / 4)))"
-seed_data = $(RUN)/data/seed-$$(notdir $$*)
-$(RUN)/base/%.tsv: | $(seed_data)
+next_tokens = ENTROPY= SELECT= ROLLOUT= REWARD= BATCH=$(PRE_BATCH) BATCHES=$$(($(1) / $(PRE_BATCH))) \
+              TRAIN="rf-ntp --mini-batch 4 --sum plain --warmup $(WARMUP) --grad-clip 1 --lr $(PRE_LR) \
+              --lr-schedule $(or $(2),cosine --total-steps $$(($(1) / 4)))"
+models = $(RUN)/models
+$(models)/lessons/%.done: | $(RUN)/data/seed-%
 	$(begin)
-	[ -e $(part)-fresh ] || rf-init --config $(HERE)study-$(family).json \
+	[ -e $(part)-fresh ] || rf-init --config $(HERE)study-delta_net.json \
 		--tokenizer $(RUN)/data/tokenizer --seed $(seed) $(part)-fresh
-	$(call phase,midtrain.mk,$(part)-fresh,seed-$(seed)/first.rf,-first) \
-		$(call next_tokens,$(FIRST_LR_$(family)),$(LESSONS))
-	$(call phase,midtrain.mk,$(part)-first,seed-$(seed)/lessons.rf,-lessons) ORDER=file \
-		$(call next_tokens,$(PRE_LR_$(family)),5 * $(SHORT),constant)
-	$(call phase,midtrain.mk,$(part)-lessons,seed-$(seed)/pre.rf) \
-		$(call next_tokens,$(PRE_LR_$(family)),$(PRE))
-	$(call measure,test)
-	$(end)
+	$(call phase,midtrain.mk,$(part)-fresh,first.rf,$(part)-first) $(call next_tokens,$(LESSONS))
+	$(call phase,midtrain.mk,$(part)-first,lessons.rf,$(part)) ORDER=file \
+		$(call next_tokens,5 * $(SHORT),constant)
+	$(trained)
+early   = $(EARLY)
+plateau = $(PLATEAU)
+define pre_trained
+$(models)/$(1)/%.done: | $(models)/lessons/%.done $(RUN)/data/seed-%
+	$$(begin)
+	$$(call phase,midtrain.mk,$(models)/lessons/$$*,$(1).rf,$$(part)) $$(call next_tokens,$($(1)))
+	$$(trained)
+	$$(HERE)study-parts.sh same $$(part) $(RUN)/base/$(1)/start/$$*.tsv
+endef
+$(foreach p,$(POINTS),$(eval $(call pre_trained,$(p))))
 
-# Mid-training.  In the grid, the name of the part gives its settings; later each method has its best ones.
-mid = $(call phase,midtrain.mk,$(RUN)/base/$(family)/model/$(seed),seed-$(seed)/mid.rf) \
-      BATCH=$(BATCH) BATCHES=$$(($(MID) / $(BATCH)))
-$(RUN)/grid/%.tsv: $(RUN)/base/$$(firstword $$(subst /, ,$$*))/model/$(first).tsv | $(seed_data)
+# Prerequisites of a part: the data of its seed, and the model of its seed and point.
+seed_data = $(RUN)/data/seed-$$(notdir $$*)
+model     = $(seed_data) $(models)/$$(firstword $$(subst /, ,$$*))/$$(notdir $$*).done
+$(RUN)/base/%.done: | $(model)
+	@mkdir -p $(@D)
+	cat $(models)/lessons/$(seed).done $(models)/$(point)/$(seed).done >$@
+$(RUN)/base/%.tsv: | $(seed_data) $(RUN)/base/%.done
+	$(begin)
+	$(call measure,seed-$(seed)/test,valid,$(models)/$(point)/$(seed))
+
+# Mid-training.  In tuning, the name of the part gives its settings; later each method has its best ones.
+mid  = $(call phase,midtrain.mk,$(models)/$(point)/$(seed),mid.rf,$(part)) BATCH=$(BATCH) \
+       BATCHES=$$(($(MID) / $(BATCH)))
+name = $(firstword $(subst _, ,$(method)))
+$(RUN)/tune/%.done: | $(model)
 	$(begin)
 	IFS=_ read -r _ lr coef <<<'$(method)'
-	$(mid) $(mid-$(firstword $(subst _, ,$(method))))
-	$(call measure,valid,answers)
-	$(end)
+	$(mid) $(mid-$(name))
+	$(trained)
 
-$(foreach f,$(FAMILIES),$(foreach m,$(GRIDDED),$(eval \
-	$(RUN)/chosen/$(f)/$(m): $(foreach t,$(call tried,$(m)),$(RUN)/grid/$(f)/$(t)/$(first).tsv))))
-$(RUN)/chosen/%:
-	@mkdir -p $(@D)
-	$(HERE)study-choose.sh $^ >$@.tmp
-	mv $@.tmp $@
-
-# settings METHOD: sets lr and coef of the shell
-settings = IFS=_ read -r _ lr coef <$(RUN)/chosen/$(family)/$(1)
-# part_of PHASE,METHOD: the part with the same family and seed.  chosen_for FUNCTION: the file with the
-# settings of the method that FUNCTION names
-part_of    = $(RUN)/$(1)/$$(firstword $$(subst /, ,$$*))/$(2)/$$(notdir $$*).tsv
-chosen_for = $(RUN)/chosen/$$(firstword $$(subst /, ,$$*))/$$(call $(1),$$(word 2,$$(subst /, ,$$*)))
-n8         = refine-n8
-$(RUN)/mid/%.tsv: $(call part_of,base,model) $(call chosen_for,like) | $(seed_data)
-	$(begin)
-	$(call settings,$(call like,$(method)))
-	$(mid) $(mid-$(method))
-	$(call measure,test)
-	$(end)
-
-# Other ideas train the base model, with the settings of ReFINE n 8.
-$(RUN)/ideas/%.tsv: $(call part_of,base,model) $(call chosen_for,n8) | $(seed_data)
-	$(begin)
-	$(call settings,refine-n8)
-	$(mid) $(idea-$(method))
-	$(call measure,valid)
-	$(end)
-define measured
-$(RUN)/ideas/$(1)/$(2)/%.tsv: $(RUN)/mid/$(1)/$(2)/%.tsv
-	$$(begin)
-	$$(HERE)study-measure.sh $$(basename $$<) $$(RUN)/data/valid $$@
-	$$(end)
+# choice PHASE,POINT,METHOD,TRIED: the rule that chooses among the tried settings.  A method that does not
+# train has no settings.
+tried_in = $(if $(filter mid,$(1)),tune,$(1)-tune)
+define choice
+$(RUN)/chosen/$(1)/$(2)/$(3): $(foreach t,$(4),$(TUNE:%=$(RUN)/$(call tried_in,$(1))/$(2)/$(t)/%.tsv))
+	@mkdir -p $$(@D)
+	$(if $(4),$$(HERE)study-choose.sh $$^,echo '$(3)_0_0') >$$@.tmp
+	mv $$@.tmp $$@
 endef
-$(foreach f,$(FAMILIES),$(foreach m,$(filter $(MIDS),$(IDEAS)),$(eval $(call measured,$(f),$(m)))))
+$(foreach p,$(POINTS),$(foreach m,$(MIDS),$(eval $(call choice,mid,$(p),$(m),$(call tried,$(m))))) \
+$(foreach f,post testtime,$(foreach m,$(if $(filter post,$(f)),$(POSTS),$(TTTS)), \
+$(eval $(call choice,$(f),$(p),$(m),$(call adapted,$(m)))))))
 
-$(RUN)/post/%.tsv: $(call part_of,mid,refine) $(call chosen_for,trained_as) | $(seed_data)
+# settings PHASE,METHOD: sets lr and coef of the shell.  chosen_for PHASE[,METHOD]: the file that they are in
+settings   = IFS=_ read -r _ lr coef <$(RUN)/chosen/$(1)/$(point)/$(2)
+chosen_for = $(RUN)/chosen/$(1)/$$(word 1,$$(subst /, ,$$*))/$(or $(2),$$(word 2,$$(subst /, ,$$*)))
+$(RUN)/mid/%.done: $(call chosen_for,mid) | $(model)
 	$(begin)
-	$(call settings,$(call trained_as,$(method)))
-	$(call phase,posttrain.mk,$(RUN)/mid/$(family)/refine/$(seed),seed-$(seed)/post.rf) BATCH=$(BATCH) \
-		MINI_BATCH=$(MINI) OPTIM="--mini-batch $(MINI) --lr $$lr $(post_falls)" $(by-$(method))
-	$(call measure,test)
-	$(end)
+	$(call settings,mid,$(method))
+	$(mid) $(mid-$(method))
+	$(trained)
+$(RUN)/ablation/%.done: $(call chosen_for,mid,refine-n8) | $(model)
+	$(begin)
+	$(call settings,mid,refine-n8)
+	$(mid) $(ablation-$(method))
+	$(trained)
 
-$(RUN)/testtime/%.tsv: $(call part_of,post,refine) $(call chosen_for,trained_as)
+# Adaptation has the coefficient of ReFINE n 8, and a rate of its own.
+refined = $(RUN)/mid/$$(firstword $$(subst /, ,$$*))/refine-n8/$$(notdir $$*).done
+start   = $(RUN)/mid/$(point)/refine-n8/$(seed)
+post    = $(call phase,posttrain.mk,$(start),post.rf,$(part)) BATCH=$(BATCH) MINI_BATCH=$(MINI) \
+          OPTIM="--mini-batch $(MINI) --lr $$lr $(post_falls)"
+answers = $(call phase,testtime.mk,$(start),asked.rf,$(part)) BATCH=$(TTT_BATCH) MINI_BATCH=$(TTT_MINI) \
+          LR="$$lr" $(call given_as,GENERATE,$(call as_word,$(abspath $(LIB)answer.sh)) --max-new 12)
+# rate SETTING: sets lr and coef of the shell
+define rate
+$(call settings,mid,refine-n8)
+IFS=_ read -r _ lr _ <<<"$(1)"
+endef
+$(RUN)/post-tune/%.done: $(call chosen_for,mid,refine-n8) | $(seed_data) $(refined)
 	$(begin)
-	$(call settings,$(call trained_as,$(method)))
-	$(call phase,testtime.mk,$(RUN)/post/$(family)/refine/$(seed),test/asked.rf) BATCH=$(TTT_BATCH) \
-		MINI_BATCH=$(TTT_MINI) LR="$$lr" $(by-$(method)) \
-		$(call given_as,GENERATE,$(call as_word,$(abspath $(LIB)answer.sh)) --max-new 48)
-	$(HERE)study-answers.sh $(part)/answers $(RUN)/data/tokenizer $@
-	$(end)
+	$(call rate,$(method))
+	$(post) $(by-$(name))
+	$(trained)
+$(RUN)/post/%.done: $(call chosen_for,post) | $(seed_data) $(refined)
+	$(begin)
+	$(call rate,$$(cat $(RUN)/chosen/post/$(point)/$(method)))
+	$(post) $(by-$(method))
+	$(trained)
+$(RUN)/testtime-tune/%.done: $(call chosen_for,mid,refine-n8) | $(seed_data) $(refined)
+	$(begin)
+	$(call rate,$(method))
+	$(answers) $(by-$(name))
+	$(trained)
+$(RUN)/testtime/%.done: $(call chosen_for,testtime) | $(seed_data) $(refined)
+	$(begin)
+	$(call rate,$$(cat $(RUN)/chosen/testtime/$(point)/$(method)))
+	$(answers) $(by-$(method))
+	$(trained)
+
+# Figures.  Settings are compared at temperature 1.
+define tried_out
+$(RUN)/$(1)/%.tsv: | $$(seed_data) $(RUN)/$(1)/%.done
+	$$(begin)
+	$$(call measure,tune)
+endef
+$(foreach f,tune post-tune,$(eval $(call tried_out,$(f))))
+define measured
+$(RUN)/$(1)/%.tsv: | $$(seed_data) $(RUN)/$(1)/%.done
+	$$(begin)
+	$$(call measure,seed-$$(seed)/test,valid)
+endef
+$(foreach f,mid ablation post,$(eval $(call measured,$(f))))
+define answered
+$(RUN)/$(1)/%.tsv: | $$(seed_data) $(RUN)/$(1)/%.done
+	$$(begin)
+	$$(HERE)study-answers.sh $$(part)/answers $$(RUN)/data/tokenizer $$(part).tmp
+	$$(finish)
+endef
+$(foreach f,testtime testtime-tune,$(eval $(call answered,$(f))))
 
 .DEFAULT_GOAL := study

@@ -315,8 +315,8 @@ noted() {
 		run -2 phase posttrain RUN=r MODEL="$P/ckpt" DATA="$P/q.jsonl" "$word"
 		[[ "$output" == *"${word%%=*}='${word#*=}' is not one of "* ]]
 	done
-	for word in 'RUN=a;b' 'RUN=a$$b' 'RUN=a(b' 'RUN=a`b' 'RUN=a#b' 'FAMILIES=delta_net;touch' \
-		'SEEDS=1;touch' 'LRS=`touch`' 'MIDS=x$$(touch)' "PRE_LR_delta_net=1';touch;'"; do
+	for word in 'RUN=a;b' 'RUN=a$$b' 'RUN=a(b' 'RUN=a`b' 'RUN=a#b' 'POINTS=early;touch' \
+		'SEEDS=1;touch' 'LRS=`touch`' 'MIDS=x$$(touch)' "PRE_LR=1';touch;'"; do
 		run -2 phase study/study "$word"
 		[[ "$output" == *"${word%%=*} must not contain "*", because targets are named after it: '"* ]]
 	done

@@ -9,7 +9,9 @@ setup() {
 }
 
 # table NAME FILE: prints this table of study.awk
-table() { awk -v table="$1" -f "$ROOT/pipelines/lib/tables.awk" -f "$P/study.awk" "$2"; }
+table() {
+	awk -v table="$1" -f "$ROOT/pipelines/lib/tables.awk" -f "$P/compare.awk" -f "$P/study.awk" "$2"
+}
 
 # facts KIND SEED N [BYTES]: prints what recall.awk makes of twelve words and four paragraphs
 facts() {
@@ -50,6 +52,8 @@ facts() {
 		for line in open(sys.argv[1]):
 		    lines = [l for l in json.loads(line)["text"].split("\n") if " means " in l]
 		    assert len(lines) == 16 and sorted(lines[:8]) == sorted(lines[8:])
+		    text = json.loads(line)["text"]
+		    assert text.count("Again:\n") == 1 and text[:text.index("Again:")].count(" means ") == 8
 	END
 	# each chunk occurs as often as there are orders
 	facts chunks 7 5 >chunks.jsonl
@@ -97,74 +101,176 @@ facts() {
 	mentions 65 'STEP: is not set' rf-reward --exec "$P/../examples/surprise.sh" -o none.rf in.rf
 }
 
-@test "study.awk: prints means over seeds, differences seed by seed with Student's interval, and verdicts" {
-	# figures SEED SFT REFINE: prints the figures of one seed
-	figures() {
-		printf 'mid\tdelta_net\tsft\t%d\ttext.nll\t%s\n' "$1" "$2"
-		printf 'mid\tdelta_net\trefine\t%d\ttext.nll\t%s\n' "$1" "$3"
-		printf 'mid\tdelta_net\trefine\t%d\ttext.accuracy\t0.25\n' "$1"
+@test "recall.awk: both choices on a fact continue one document, with the meaning or the rest of it" {
+	facts choices 7 20 >choices.jsonl
+	facts facts 7 20 >facts.jsonl
+	python3 - choices.jsonl facts.jsonl <<-'END'
+		import json, sys
+		lines = [[json.loads(line) for line in open(name)] for name in sys.argv[1:]]
+		for q, document in zip(*lines):
+		    assert len(q["prompt"]) == len(q["choices"]) == 16
+		    text = document["text"]
+		    prefix = text[:text.index("Again:\n") + len("Again:\n")]
+		    stated = [line for line in prefix.split("\n") if " means " in line]
+		    asked = []
+		    for i in range(0, 16, 2):
+		        whole, later = q["prompt"][i], q["prompt"][i + 1]
+		        assert whole.startswith(prefix) and whole.endswith(" means")
+		        key = whole[len(prefix):]
+		        assert key + q["choices"][i] + "." in stated
+		        assert whole + q["choices"][i] == later + q["choices"][i + 1]
+		        assert len(q["choices"][i].split()) == 4 and len(q["choices"][i + 1].split()) == 3
+		        asked.append(key)
+		    assert sorted(asked) == sorted(line[:line.index(" means")] + " means" for line in stated)
+	END
+}
+
+@test "compare.awk: has Student's distribution, and the power of a paired t-test, as published in tables" {
+	cat >try.awk <<-'EOF'
+		function near(x, y, by) { if (x - y > by || y - x > by) print x " is not " y }
+		END {
+			near(p_value(12.706, 1), 0.05, 1e-5); near(p_value(4.303, 2), 0.05, 1e-5)
+			near(p_value(-3.182, 3), 0.05, 3e-5); near(p_value(2.201, 11), 0.05, 1e-5)
+			near(p_value(3.106, 11), 0.01, 1e-5); near(p_value(0, 5), 1, 1e-9)
+			near(t_of(0.01, 11), 3.10581, 1e-5); near(normal(1.959964), 0.975, 1e-6)
+			near(normal(-1.644854), 0.05, 1e-6)
+			# paired t-tests at 0.05 need 34 pairs for d 0.5 and 15 for d 0.8: Cohen, 80 %
+			near(power(0.5, 34, 0.05), 0.808, 1e-3); near(power(0.8, 15, 0.05), 0.821, 1e-3)
+			near(detectable(0.808, 34, 0.05), 0.5, 2e-3)
+		}
+	EOF
+	run -0 awk -f "$ROOT/pipelines/lib/tables.awk" -f "$P/compare.awk" -f try.awk /dev/null
+	[ -z "$output" ]
+}
+
+# exact METHOD SEED PERCENT: prints the exact answers of a method at the plateau, the same for each load
+exact() {
+	for load in 8 16 32; do
+		printf 'mid\tplateau\t%s\t%d\texact-%d\t%s\n' "$1" "$2" $load "$3"
+	done
+}
+
+@test "study.awk: prints means over seeds, differences seed by seed with Student's interval, and Holm's p" {
+	# n 8 is above SFT by .2, .4, .6: half of the interval is 4.303 * .2 / sqrt(3), and t is 2 sqrt(3).
+	# n 8 is above random rewards by 1, 1.1, 1.2, and above teacher-forced by -.1, .1, .3
+	for seed in 1 2 3; do
+		exact sft $seed 4$seed
+		exact refine-n8 $seed 4$seed.$((2 * seed))
+		exact random-n8 $seed "$(awk "BEGIN { print 40 + $seed + 0.2 * $seed - 0.9 - 0.1 * $seed }")"
+		exact forced $seed "$(awk "BEGIN { print 40 + $seed + 0.3 }")"
+	done >figures
+	run -0 table mid figures
+	[[ "$output" == *'| SFT | 42.0 | 42.0 | 42.0 | 42.0 |'* ]]
+	[[ "$output" == *'| ReFINE, n 8 | 42.4 (+0.4 ± 0.5) |'* ]]
+	run -0 table contrasts figures
+	# p of t = 2 sqrt(3), 11 sqrt(3) and sqrt(3) / 2 with 2 degrees of freedom; Holm's factors are 2, 3, 1
+	[[ "$output" == *'| n 8 - SFT | +0.40 ± 0.50 | 0.20 | 0.074 | 0.148 |'* ]]
+	[[ "$output" == *'| n 8 - random rewards | +1.10 ± 0.25 | 0.10 | 0.003 | 0.008 |'* ]]
+	[[ "$output" == *'| n 8 - teacher-forced | +0.10 ± 0.50 | 0.20 | 0.478 | 0.478 |'* ]]
+	run -0 table sentences figures
+	[[ "$output" == *'no detectable difference in exact answers from SFT: +0.40 ± 0.50 points'* ]]
+	[[ "$output" == *' p 0.148 '* ]]
+	[[ "$output" == *'more exact answers than random rewards '*': +1.10 ± 0.25 points'*'p 0.008'* ]]
+	run -0 table sentences <(sed '/random/ s/\t[^\t]*$/\t60/' figures)
+	[[ "$output" == *'fewer exact answers than random rewards '* ]]
+	# Holm's p never falls below that of a smaller p, and never exceeds 1
+	for seed in 1 2 3; do
+		exact sft $seed 4$seed
+		for m in refine-n8 random-n8 forced; do exact $m $seed 4$seed.$seed; done
+	done >same
+	run -0 table contrasts same
+	[[ "$output" == *'| n 8 - SFT | +0.20 ± 0.25 | 0.10 | 0.074 | 0.223 |'* ]]
+	[[ "$output" == *'| n 8 - teacher-forced | +0.00 ± 0.00 | 0.00 | 1.000 | 1.000 |'* ]]
+	run -0 table drawing figures
+	[[ "$output" == *'n 8 - random rewards '*'|'*'--O--'* ]]
+	# a single seed gives no interval and no contrast
+	run -0 table mid <(grep -P '\t1\t' figures)
+	[[ "$output" == *'| 41.2 (+0.2) |'* ]]
+	run -0 table contrasts <(grep -P '\t1\t' figures)
+	[ -z "$output" ]
+	# the words of the study in figures.tsv are no figures
+	run -0 table mid <(printf 'words\t-\t-\t-\tLEN\t512\n'; cat figures)
+	[[ "$output" == *'| SFT | 42.0 |'* && "$output" != *'| - |'* ]]
+}
+
+@test "make study: a method has six settings, and trains with the one that was chosen for it" {
+	run -0 make -n -f "$P/study.mk" RUN=study FIGURES= SEEDS=1 POINTS=early parts-mid
+	for m in sft sft-published refine refine-n8 refine-n16 random-n8 forced; do
+		[ "$(grep -o "tune/early/${m}_[^/]*/10[12].tsv" <<<"$output" | sort -u | wc -l)" -eq 12 ] || {
+			echo "$m"
+			false
+		}
+	done
+	grep -A 1 'lr coef <study/chosen/mid/early/' <<<"$output" >parts
+	[ "$(grep -c 'RUN=study/mid/early/' parts)" -eq 7 ]
+	grep -A 1 'early/forced$' parts | grep -q "ROLLOUT= REWARD= TRAIN=\"rf-ntp .*--position-coef "
+	grep -A 1 'early/random-n8$' parts | grep -q " -n 8' REWARD='rf-reward --seed 1 --kind random' "
+	grep -A 1 'early/sft-published$' parts | grep -q 'METHOD=ntp INNER_STEPS=published '
+}
+
+@test "study-choose.sh: prints the setting with the most exact answers over seeds, or fewest nats if equal" {
+	mkdir -p g/{refine_1e-4_0.2,refine_1e-3_0.02,refine_3e-4_0.2}
+	# setting SEED EXACT LATER: the figures of one part
+	part() {
+		printf '%s\t%s\n' exact-8 "$3" exact-16 "$3" later-8 "$4" weights 5ca1ab1e >"g/$1/$2.tsv"
 	}
-	{ figures 1 2.5 2.7; figures 2 3.5 3.9; figures 3 4.5 5.1; } >figures
-	# differences .2, .4, .6: mean .4, half of the interval 4.303 * .2 / sqrt(3)
-	run table mid figures
-	[[ "$output" == *'| SFT | | 3.5000 | |'* ]]
-	[[ "$output" == *'| ReFINE, n 1 | | 3.9000 (+0.4000 ± 0.4969) | 0.2500 |'* ]]
-	# with differences of .3, .4, .5 the interval is half as wide
-	{ figures 1 2.5 2.8; figures 2 3.5 3.9; figures 3 4.5 5; } >figures
-	run table mid figures
-	[[ "$output" == *'3.9000 (+0.4000 ± 0.2484 *)'* ]]
-	run table verdicts figures
-	[[ "$output" == *'ReFINE, n 1, against SFT: worse in nll of text (+0.4000)'* ]]
-	# if all seeds have the same difference, the interval has no width, and the difference no mark
-	{ figures 1 2.5 3; figures 2 3.5 4; figures 3 4.5 5; } >same
-	run table mid same
-	[[ "$output" == *'4.0000 (+0.5000 ± 0.0000)'* ]]
-	# the answer is yes only if both SFT and random rewards are beaten
-	for of in sft=3 refine=2 random=3; do
-		for seed in 1 2 3; do
-			for at in facts-{1,2,4} needle-{1,2,4}; do
-				printf 'mid\tdelta_net\t%s\t%d\t%s.nll\t%s\n' "${of%=*}" $seed $at \
-					"${of#*=}.$((seed * ${of#*=}))"
-			done
-		done
-	done >answers
-	run table answer answers
-	[ "$output" = "- DeltaNet, one rollout: yes; better (nll -1.2000) than SFT, better (nll -1.2000) \
-than random rewards." ]
-	run table answer <(sed '/random/ s/\t[^\t]*$/\t1.5/' answers)
-	[ "$output" = "- DeltaNet, one rollout: no; better (nll -1.2000) than SFT, not better than \
-random rewards." ]
-	# the table reports that the best rate is at an end of the grid
-	printf 'grid\tdelta_net\tsft_%s_0\t1\tnll\t%s\n' 1e-4 3 3e-4 2 1e-3 2.5 >grid
-	run table grid grid
-	[[ "$output" != *'end of the grid'* ]]
-	sed -i 's/2.5$/1/' grid
-	run table grid grid
-	[[ "$output" == *'DeltaNet: 1 of 1 methods do best at an end of the grid'* ]]
-	# a single seed gives no interval and no verdict
-	run table mid <(grep -P '\t1\t' figures)
-	[[ "$output" == *'| 2.8000 (+0.3000) |'* ]]
-	run table verdicts <(grep -P '\t1\t' figures)
-	[ "$output" = '- DeltaNet: of one seed nothing can be said.' ]
+	part refine_1e-4_0.2 1 50 1
+	part refine_1e-4_0.2 2 40 1
+	part refine_1e-3_0.02 1 47 2
+	part refine_1e-3_0.02 2 46 2
+	part refine_3e-4_0.2 1 46 1.5
+	part refine_3e-4_0.2 2 47 1.5
+	[ "$("$P/study-choose.sh" g/*/*.tsv)" = refine_3e-4_0.2 ]
+	part refine_1e-4_0.2 2 49 1
+	[ "$("$P/study-choose.sh" g/*/*.tsv)" = refine_1e-4_0.2 ]
+	part refine_1e-4_0.2 1 nan 1
+	mentions 65 'g/refine_1e-4_0.2/1.tsv: line 1: no number' "$P/study-choose.sh" g/*/*.tsv
+	echo 'text.nll	1' >g/refine_1e-4_0.2/1.tsv
+	mentions 65 'g/refine_1e-4_0.2/1.tsv: has no exact answers' "$P/study-choose.sh" g/*/*.tsv
 }
 
-@test "make study: has an ablation with positions of least entropy, and SFT as published has SFT's settings" {
-	run -0 make -n -f "$P/study.mk" RUN=study FAMILIES=delta_net SEEDS=1 \
-		study/mid/delta_net/{min,sft-published}/1.tsv
-	grep -A 1 'lr coef <study/chosen/' <<<"$output" >parts
-	[ "$(grep -o 'chosen/.*' parts | paste -sd' ')" = 'chosen/delta_net/refine chosen/delta_net/sft' ]
-	grep -q "RUN=study/mid/delta_net/min/1 .*SELECT='rf-select --seed 1 --mode min' " parts
-	grep -q 'RUN=study/mid/delta_net/sft-published/1 .*METHOD=ntp INNER_STEPS=published ' parts
-	printf 'mid\tdelta_net\t%s\t1\ttext.nll\t2\n' refine min >figures
-	run -0 table ablations figures
-	[[ "$output" == *'| positions of least entropy | | 2.0000 '* ]]
+@test "study-temper.py: logits are divided by the temperature, and nothing else changes" {
+	# logits MODEL: prints them
+	logits() { rf-entropy -m "$1" --keep logits one.rf | json - | jq -c '.logits.data[]'; }
+	batch 3:20 >one.rf
+	python3 "$P/study-temper.py" "$M" 1.6 warm
+	paste <(logits "$M") <(logits warm) >both
+	[ "$(wc -l <both)" -ge 800 ]
+	awk '{ d = $1 / 1.6 - $2; if (d > 1e-5 || d < -1e-5) exit 1 }' both
+	mentions 74 'warm' python3 "$P/study-temper.py" "$M" 1.6 warm
+	mentions 64 'usage' python3 "$P/study-temper.py" "$M" 1.6
 }
 
-@test "study-choose.sh: prints the setting whose answers are most probable" {
-	mkdir -p g/refine_1e-4_0.2 g/refine_1e-3_0.05
-	printf 'facts-1.nll\t2\nneedle-1.nll\t3\n' >g/refine_1e-4_0.2/1.tsv
-	printf 'facts-1.nll\t1\nneedle-1.nll\t3.5\n' >g/refine_1e-3_0.05/1.tsv
-	[ "$("$P/study-choose.sh" g/*/1.tsv)" = refine_1e-3_0.05 ]
+@test "study-parts.sh: keeps the figures of all parts in one file, and gives them back to another folder" {
+	mkdir -p a/mid/early/sft a/tune/early/sft_1_0 a/base/early/start b c
+	printf 'LEN=512\nLRS=1 2\n' | tee a/words b/words >c/words
+	printf 'exact-8\t1.5\nseconds\t3\n' | tee a/mid/early/sft/1.tsv a/mid/early/sft/10.tsv \
+		a/tune/early/sft_1_0/101.tsv >a/base/early/start/1.tsv
+	"$P/study-parts.sh" pack a all.tsv
+	[ "$(wc -l <all.tsv)" -eq 10 ]
+	grep -qx 'mid	early	sft	10	exact-8	1.5' all.tsv
+	mkdir -p b/mid/early/sft
+	echo 'exact-8	2' | tee b.tsv >b/mid/early/sft/1.tsv
+	"$P/study-parts.sh" unpack b all.tsv
+	cmp a/tune/early/sft_1_0/101.tsv b/tune/early/sft_1_0/101.tsv
+	cmp b.tsv b/mid/early/sft/1.tsv # a folder keeps the figures that it has
+	"$P/study-parts.sh" unpack c all.tsv
+	"$P/study-parts.sh" pack c again.tsv
+	cmp all.tsv again.tsv
+	"$P/study-parts.sh" unpack c none.tsv
+	echo LEN=256 >b/words
+	rm -r b/tune
+	run -0 "$P/study-parts.sh" unpack b all.tsv
+	[ "$output" = 'study: all.tsv has the figures of other words than b/words, so all parts are made' ]
+	[ ! -e b/tune ]
+	# a model that was made again must be the same model
+	rf-init --from "$M" run
+	weights=$(jq -r .weights run/latest/state.json)
+	printf 'weights\t%s\n' "$weights" >start.tsv
+	"$P/study-parts.sh" same run start.tsv
+	"$P/study-parts.sh" same run none.tsv
+	printf 'weights\t%s\n' 0123456789abcdef >start.tsv
+	mentions 65 'run: is not the model of start.tsv' "$P/study-parts.sh" same run start.tsv
 }
 
 # small_study: copies the pipelines, with a model of width 16, a smaller tokenizer of less text and shorter
@@ -175,8 +281,6 @@ small_study() {
 	[ -z "${RF_ALL:-}" ] || return 0
 	sed -i 's/"hidden_size": 128/"hidden_size": 16/; s/"num_hidden_layers": 3/"num_hidden_layers": 1/
 		s/"vocab_size": 2048/"vocab_size": 1024/' pipelines/study/study-delta_net.json
-	sed -i 's/\(scores facts-$times\) 16/\1 4/; s/\(scores needle-$times\) 48/\1 8/' \
-		pipelines/study/study-measure.sh
 	# only texts of 50000 to 64000 bytes, and words that appear in them at least 20 times
 	sed -i 's/-lt $smallest ]/-lt 50000 ] || [ "$(wc -c <"$pod")" -gt 64000 ]/' pipelines/demo/corpus.sh
 	sed -i 's/facts 0 3000 /facts 0 300 /; s/\$1 >= 60 /$1 >= 20 /
@@ -185,12 +289,11 @@ small_study() {
 
 # study WORD...: makes a tiny study
 study() {
-	RF_BIN=$RF_BIN make -s -f pipelines/study/study.mk RUN=study FAMILIES=delta_net SEEDS=1 \
-		LESSONS=20 SHORT=4 \
-		PRE=20 PRE_BATCH=20 WARMUP=1 MID=20 BATCH=10 MINI=5 POST=8 TTT=2 TTT_BATCH=2 TTT_MINI=1 \
-		ASK=4 LRS=1e-2 COEFS=0.2 MIDS='sft sft-published refine' POSTS='sft refine' \
-		TTTS='none refine' \
-		IDEAS='sft surprise' "$@"
+	RF_BIN=$RF_BIN make -s -f pipelines/study/study.mk RUN=study FIGURES=figures.tsv POINTS=early \
+		SEEDS='1 2' TUNE=101 EXPLORE=1 LESSONS=20 SHORT=4 EARLY=20 PLATEAU=20 PRE_BATCH=20 WARMUP=1 \
+		MID=20 BATCH=10 MINI=5 POST=6 TTT=2 TTT_BATCH=2 TTT_MINI=1 ASK=4 TEXT=4 LRS=1e-2 COEFS=0.2 \
+		SFT_LRS='1e-2 1e-3' POST_LRS=1e-3 MIDS='sft sft-published refine-n8 forced' ABLATIONS=binary \
+		POSTS='sft refine' TTTS='none refine' "$@"
 }
 
 @test "make study: goes from text to a report, whose figures are those of the single programs" {
@@ -198,30 +301,42 @@ study() {
 	small_study
 	study 2>log || { tail -n 20 log; false; }
 	grep -q 'the report is study/report.md' log
-	cut -f 1-4 study/figures.tsv | sort -u | cut -f 1 >phases
-	[ "$(uniq -c phases | tr -s ' ' | paste -sd,)" = \
-		' 1 base, 4 grid, 2 ideas, 3 mid, 2 post, 2 testtime' ]
+	cut -f 1-4 study/figures.tsv | grep -v ^words | sort -u | cut -f 1 >phases
+	uniq -c phases | tr -s ' ' | paste -sd, >counts
+	cmp counts - <<-END
+		 1 ablation, 2 base, 8 mid, 4 post, 2 post-tune, 4 testtime, 1 testtime-tune, 6 tune
+	END
 	# all methods make the same number of steps, and SFT as published makes one per batch
-	for m in sft refine; do
-		readlink "study/mid/delta_net/$m/1/latest"
+	for m in sft refine-n8 forced; do
+		readlink "study/mid/early/$m/1/latest"
 	done | sort -u | cmp - <(echo step-000004)
-	[ "$(readlink study/mid/delta_net/sft-published/1/latest)" = step-000002 ]
-	[ "$(readlink study/post/delta_net/sft/1/latest)" = \
-		"$(readlink study/post/delta_net/refine/1/latest)" ]
-	for row in 'SFT as published' 'SFT, not nested'; do
-		grep -q "^| $row | [0-9]" study/report.md
-	done
-	# a figure in figures.tsv equals that of rf-ntp
-	nll=$(rf-ntp --eval --loss response -m study/mid/delta_net/refine/1 \
-		study/data/test/facts-2.ask.rf | jq .nll)
-	grep -qx "mid	delta_net	refine	1	facts-2.nll	$nll" study/figures.tsv
-	# a second call makes only missing files, with the same bytes
-	cp study/figures.tsv before
-	rm study/ideas/delta_net/surprise/1.tsv study/testtime/delta_net/refine/1.tsv
+	[ "$(readlink study/mid/early/sft-published/1/latest)" = step-000002 ]
+	[ "$(readlink study/post/early/sft/1/latest)" = "$(readlink study/post/early/refine/1/latest)" ]
+	# the figures are those of single programs
+	model=study/mid/early/refine-n8/1
+	questions=study/data/seed-1/test
+	nll=$(rf-ntp --eval -m $model $questions/text.rf | jq .nll)
+	grep -qx "mid	early	refine-n8	1	text.nll	$nll" study/figures.tsv
+	rf-logp -m "$(readlink -f $model/latest)" $questions/facts-16.rf | rf-dump --tsv --rows choice \
+		--columns choice,greedy --no-header | awk '$1 % 2 == 0 { n++; e += $2 }
+			END { printf "mid\tearly\trefine-n8\t1\texact-16\t%.4f\n", 100 * e / n }' >want
+	grep -qxFf want study/figures.tsv
+	# a second call in another folder needs no training, and gives the same report
+	cp study/report.md report.md
+	cp study/figures.tsv figures.tsv
+	mv study first
 	study 2>log
-	[ "$(grep -c 'parts$' log)" -le 5 ]
-	cmp before study/figures.tsv
-	grep -q '^| ReFINE, n 1 |' study/report.md
+	[ ! -e study/models ]
+	[ ! -e study/mid/early/sft/1 ]
+	cmp report.md study/report.md
+	# a part that is missing is made again, after the model that it needs, with the same bytes
+	cp figures.tsv before
+	sed -i '/^mid	early	forced	2	/d' figures.tsv
+	rm -r study
+	study 2>log
+	[ -e study/models/early/2.done ]
+	[ ! -e study/models/early/1.done ]
+	diff <(grep -v seconds before) <(grep -v seconds study/figures.tsv)
 	# changed and unknown variables are refused
 	mentions 2 'study/words: the run was started with other settings' study MID=40
 	mentions 2 "MID='16': it must be a whole number, 20 or more" study RUN=new MID=16
