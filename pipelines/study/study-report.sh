@@ -38,6 +38,8 @@ chosen() {
 # Prints the words of make study in the form in which they are typed.
 words() { sed -n 's/^\([A-Za-z_]*\)=\(.*\)$/    \1='"'\2'"' \\/p' "$run/words" | shown_lines; }
 
+# documents of three loads with eight questions each
+export QUESTIONS=$((3 * 8 * ASK))
 # computed here, because a failure inside the text below would be ignored
 declare -A of
 for name in sentences contrasts secondary mid tune post post-tune testtime testtime-tune ablation; do
@@ -84,7 +86,8 @@ cat >"$run/report.md.tmp" <<-END
 	## Post-training
 
 	Each method has the learning rate of five that gives the most exact answers on validation data, on
-	the models of the tuning seeds. Differences are from the model before post-training.
+	the models of the tuning seeds. Differences are from the model before post-training, over seeds
+	$ADAPT.
 
 	${of[post]}
 
@@ -136,7 +139,8 @@ cat >"$run/report.md.tmp" <<-END
 
 	    make -f pipelines/study/study.mk \\
 	$(words)
-	    POINTS='$POINTS' SEEDS='$SEEDS' TUNE='$TUNE' COMPUTE='$COMPUTE'
+	    POINTS='$POINTS' SEEDS='$SEEDS' TUNE='$TUNE' ADAPT='$ADAPT' EXPLORE='$EXPLORE' \\
+	    COMPUTE='$COMPUTE'
 
 	$last
 END

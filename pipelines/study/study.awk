@@ -52,50 +52,90 @@ function interval(i, figure) {
 	return signed(effect[i], figure) " ± " show(width[i], figure)
 }
 
-# Returns "more", "fewer" or "neither more nor fewer" for a tested contrast, by Holm's p.
-function direction(i, more, fewer, neither) {
-	return holm[i] < 0.05 ? (effect[i] > 0 ? more : fewer) : neither
+# Returns whether a contrast of test_primary is positive, after Holm's correction.
+function above(i) { return p[i] != "" && holm[i] < 0.05 && effect[i] > 0 }
+
+# Returns in words the direction of a tested contrast, and the method that n 8 is compared with.
+function direction(i,    part) {
+	split(contrast[i], part, "=")
+	if (holm[i] >= 0.05)
+		return "does not differ detectably from " part[4]
+	return (effect[i] > 0 ? "gives more exact answers than " : "gives fewer exact answers than ") part[4]
 }
 
-# Prints sentences about the primary contrasts at a point.
-function primary_sentences(g,    i, part) {
-	if (test_primary(g, EXACT) < contrasts)
-		return
-	for (i = 1; i <= contrasts; i++) {
-		split(contrast[i], part, "=")
-		printf "- %s, ReFINE with eight rollouts gives %s exact answers %s %s: %s points%s, " \
-			"p %s after Holm's correction.\n", where[g], direction(i, "more", "fewer",
-			"no detectable difference in"), holm[i] < 0.05 ? "than" : "from",
-			part[4], interval(i, "points"), " (95 % interval over " count " seeds)",
-			p_text(holm[i])
-	}
+# Returns the conclusion of PLAN.md's table for a group whose contrasts test_primary has tested.
+function conclusion() {
+	if (holm[1] < 0.05 && effect[1] < 0)
+		return "ReFINE makes the model return less"
+	if (!above(1))
+		return effect[1] + width[1] < 1 ? "no benefit of one point or more at this scale" : \
+			"open: the interval contains both 0 and a benefit of one point"
+	if (above(2) && above(3))
+		return "ReFINE's reward makes the model store and return more"
+	if (!above(2) && !above(3))
+		return "rollouts help, and neither the reward nor the positions explain it"
+	return above(2) ? "training at uncertain positions helps, and the reward does not show" : \
+		"rollouts help as noise does, and the reward does not show"
 }
 
-# Prints a sentence about the difference of two methods in a figure, by its uncorrected interval.
-function sentence(g, a, b, figures, before, after, digits) {
+# Returns the difference of two methods with its interval, and marks an interval with 0.
+function difference(g, a, b, figures, digits, unit) {
 	if (describe("mid", g, a, "mid", b, figures) < 2)
-		return
-	print "- " where[g] ", " before " " signed(mean, digits) " ± " show(half, digits) after \
-		(beyond() ? "" : ", an interval that contains 0") "."
+		return "unknown"
+	return signed(mean, digits) " ± " show(half, digits) unit (beyond() ? "" : " (0 is inside)")
 }
 
-function sentences(    i, g) {
+# Returns the differences at all points, as "at the plateau X, and early Y".
+function at_points(a, b, figures, digits, unit,    i, s) {
 	for (i = 1; i <= groups; i++)
-		primary_sentences(group[i])
-	for (i = 1; i <= groups; i++) {
-		g = group[i]
-		sentence(g, "refine-n8", "sft", LATER, "the nats per word of the answer's words 2 to 4, " \
-			"each model at its best temperature, differ between ReFINE n 8 and SFT by", "", "nll")
-		sentence(g, "refine-n8", "sft", "text.nll", "the nats per token of text differ by", "", "nll")
+		s = s (i > 1 ? ", and " : "") at[group[i]] " " \
+			difference(group[i], a, b, figures, digits, unit)
+	return s
+}
+
+# Prints the primary contrasts of a group as one sentence, or as a sentence for each.
+function primary_sentences(g, one,    i, s) {
+	for (i = 1; i <= contrasts; i++) {
+		if (!one)
+			print "- " where[g] ", ReFINE with eight rollouts " direction(i) ": " \
+				interval(i, "points") " points (95 % interval), p " p_text(holm[i]) \
+				" by Holm's correction."
+		s = s (i > 1 ? "; it " : " ") direction(i) " (" interval(i, "points") ", p " \
+			p_text(holm[i]) ")"
 	}
+	if (one)
+		print "- " where[g] ", ReFINE with eight rollouts" s "."
+}
+
+function sentences(    i, k) {
+	for (i = 1; i <= groups; i++)
+		if (test_primary(group[i], EXACT) < contrasts)
+			return
+	print "- " count " models of each point were trained by seven methods on the same documents, and " \
+		"each answered the same " ENVIRON["QUESTIONS"] " new questions on facts that it had read."
 	for (i = 1; i <= groups; i++) {
-		g = group[i]
-		sentence(g, "sft", "sft-published", EXACT, "SFT in as many steps as ReFINE differs from " \
-			"SFT in a quarter of the steps, as published, by", " points of exact answers",
-			"points")
-		sentence(g, "refine-n8", "sft-published", EXACT,
-			"ReFINE n 8 differs from SFT as published by", " points", "points")
+		test_primary(group[i], EXACT)
+		primary_sentences(group[i], i > 1)
 	}
+	print "- One rollout differs from SFT " at_points("refine", "sft", EXACT, "points", " points") \
+		"; sixteen rollouts differ from eight " \
+		at_points("refine-n16", "refine-n8", EXACT, "points", " points") "."
+	print "- Words 2 to 4 of the right answers, each model at its best temperature: ReFINE n 8 - SFT " \
+		"is " \
+		at_points("refine-n8", "sft", LATER, "nll", " nats") "; at temperature 1 it is " \
+		at_points("refine-n8", "sft", "plain", "nll", " nats") "."
+	print "- Next tokens of text: ReFINE n 8 - SFT is " \
+		at_points("refine-n8", "sft", "text.nll", "nll", " nats") "."
+	print "- The published baseline takes a quarter of the optimizer steps: SFT as published - SFT is " \
+		at_points("sft-published", "sft", EXACT, "points", " points") ", and ReFINE n 8 - SFT as " \
+		"published is " at_points("refine-n8", "sft-published", EXACT, "points", " points") "."
+	for (i = 1; i <= groups; i++) {
+		test_primary(group[i], EXACT)
+		k = k (i > 1 ? "; " : " ") at[group[i]] ", " conclusion() sprintf(" (a difference of " \
+			"%.1f points would be found in 80 %% of such studies)",
+			detectable(0.8, count, 0.05 / contrasts) * deviation[1])
+	}
+	print "- Conclusion by the plan:" k "."
 }
 
 # Draws the interval of each contrast in exact answers, between -limit and limit.
@@ -167,6 +207,8 @@ function settings(g, phase, figures,    key, part, s, title) {
 BEGIN {
 	name["early"] = "early"
 	name["plateau"] = "plateau"
+	at["early"] = "early"
+	at["plateau"] = "at the plateau"
 	where["early"] = "After a short pre-training"
 	where["plateau"] = "At the plateau of pre-training"
 

@@ -14,8 +14,8 @@
 #     mid       mid-training: SFT; SFT as published; ReFINE n 1, n 8, n 16; random rewards, n 8;
 #               teacher-forced on the same positions
 #     post      post-training of ReFINE n 8's model at the plateau, by rates POST_LRS for the seeds TUNE, and
-#               then by the best rate of each method for SEEDS: SFT without nesting, nested NTP, nested
-#               ReFINE, random rewards
+#               then by the best rate of each method for the seeds ADAPT: SFT without nesting, nested NTP,
+#               nested ReFINE, random rewards
 #     testtime  test-time training of the same model in the same way: NTP, ReFINE, random rewards, and none
 #     ablation  ReFINE n 8 with one word changed, with its settings, at the plateau, for the seeds EXPLORE
 #     report    all of them, and RUN/report.md
@@ -47,10 +47,11 @@ FIGURES   = $(if $(QUICK),,$(HERE)figures.tsv)
 POINTS    = $(if $(QUICK),early,plateau early)
 SEEDS     = $(if $(QUICK),1,1 2 3 4 5 6 7 8 9 10 11 12)
 TUNE      = $(if $(QUICK),101,101 102)
+ADAPT     = $(if $(QUICK),1,1 2 3 4 5 6)
 EXPLORE   = $(if $(QUICK),1,1 2 3)
 JOBS      = 2
-# Every machine computes the same bits, if it has AVX2: no part depends on the processor.
-COMPUTE   = --threads 1 --isa x86_64_v3
+# Every machine with AVX2 computes the same bits.  Longer segments than the default save a tenth of the time.
+COMPUTE   = --threads 1 --isa x86_64_v3 --segment 1024
 export ONEDNN_MAX_CPU_ISA := AVX2
 
 # Numbers of sequences.  LESSONS: the first lesson; SHORT: each fifth of the other lessons; EARLY, PLATEAU,
@@ -131,12 +132,12 @@ post_falls = $(call falls,($(POST) + $(BATCH) - 1) / $(BATCH) * ($(BATCH) / $(MI
 
 WORDS := LEN LESSONS SHORT EARLY PLATEAU MID POST TTT ASK TEXT PRE_BATCH WARMUP PRE_LR BATCH MINI \
          TTT_BATCH TTT_MINI LRS COEFS SFT_LRS POST_LRS
-KNOWN := RUN FIGURES QUICK POINTS SEEDS TUNE EXPLORE JOBS COMPUTE MIDS ABLATIONS POSTS TTTS \
-         $(WORDS) CC CFLAGS CPPFLAGS LDFLAGS
+KNOWN := RUN FIGURES QUICK POINTS SEEDS TUNE ADAPT EXPLORE JOBS COMPUTE MIDS ABLATIONS POSTS TTTS \
+         ONLY $(WORDS) CC CFLAGS CPPFLAGS LDFLAGS
 include $(LIB)words.mk
 $(check_words)
-$(call names_of_targets,RUN POINTS SEEDS TUNE EXPLORE MIDS ABLATIONS POSTS TTTS JOBS $(WORDS))
-export $(WORDS) RUN COMPUTE POINTS SEEDS TUNE EXPLORE MIDS ABLATIONS POSTS TTTS
+$(call names_of_targets,RUN POINTS SEEDS TUNE ADAPT EXPLORE MIDS ABLATIONS POSTS TTTS JOBS $(WORDS))
+export $(WORDS) RUN COMPUTE POINTS SEEDS TUNE ADAPT EXPLORE MIDS ABLATIONS POSTS TTTS
 
 # ---- parts
 
@@ -173,8 +174,7 @@ phase   = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)../$(1) $(call hand_
 
 # LAST: the point of adaptation and of the ablations
 LAST    = $(firstword $(POINTS))
-# of PHASE,POINTS,METHODS,SEEDS: the parts.  All parts of a seed come before those of the next one, so that
-# models are made for a seed only when they are needed.
+# of PHASE,POINTS,METHODS,SEEDS: the parts
 of      = $(foreach s,$(4),$(foreach p,$(2),$(foreach m,$(3),$(RUN)/$(1)/$(p)/$(m)/$(s).tsv)))
 tried   = $(if $(filter $(1),$(without_coef)),$(SFT_LRS:%=$(1)_%_0),$(foreach \
           c,$(COEFS),$(LRS:%=$(1)_%_$(c))))
@@ -183,13 +183,25 @@ PARTS  := $(foreach s,$(TUNE),$(call of,tune,$(POINTS),$(foreach m,$(MIDS),$(cal
           $(foreach s,$(TUNE),$(call of,post-tune,$(LAST),$(call adapted,$(POSTS)),$(s)) \
           $(call of,testtime-tune,$(LAST),$(call adapted,$(TTTS)),$(s))) \
           $(foreach s,$(SEEDS),$(call of,base,$(POINTS),start,$(s)) $(call of,mid,$(POINTS),$(MIDS),$(s)) \
-          $(call of,post,$(LAST),$(POSTS),$(s)) $(call of,testtime,$(LAST),$(TTTS),$(s)) \
+          $(if $(filter $(s),$(ADAPT)),$(call of,post,$(LAST),$(POSTS),$(s)) \
+          $(call of,testtime,$(LAST),$(TTTS),$(s))) \
           $(if $(filter $(s),$(EXPLORE)),$(call of,ablation,$(LAST),$(ABLATIONS),$(s))))
-parts_of = $(filter $(RUN)/$(1)/% $(RUN)/$(1)-tune/%,$(PARTS))
+# needs-PHASE: the phases whose parts a phase needs.  Parts of base make no others.
+PHASES         = base tune mid post testtime ablation
+needs-base     = base
+needs-tune     = tune
+needs-mid      = tune mid
+needs-post     = tune post-tune post
+needs-testtime = tune testtime-tune testtime
+needs-ablation = tune ablation
+needs-report   = base tune mid post-tune post testtime-tune testtime ablation
 
-# A second make runs JOBS parts at the same time, whatever -j the first make was given.  With fewer sequences
-# than the limits of the checks, there would be no needles.
-PHASES = base tune mid post testtime ablation
+# A second make has a lane for each seed, and runs JOBS lanes at the same time, whatever -j the first make was
+# given.  A lane makes one part after the other, so the figures of a part follow its training.  The lanes of
+# tuning come first, since all others need the settings.  With fewer sequences than the limits of the checks,
+# there would be no needles.
+again  = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)study.mk $(foreach \
+         v,$(given),$(call quote,$(v)=$(typed_$(v))))
 study: report
 report $(PHASES):
 	@$(LIB)check.sh numbers 1 $(call values,JOBS LEN LESSONS SHORT TTT TEXT PRE_BATCH BATCH MINI \
@@ -198,17 +210,30 @@ report $(PHASES):
 	$(LIB)check.sh words '$(RUN)/words' $(WORDS) --
 	$(if $(FIGURES),$(HERE)study-parts.sh unpack '$(RUN)' $(call quote,$(FIGURES)))
 	status=0
-	MAKEFLAGS= $(MAKE) --no-print-directory -j '$(JOBS)' -f $(HERE)study.mk parts-$@ \
-		$(foreach v,$(given),$(call quote,$(v)=$(typed_$(v)))) || status=$$?
+	$(again) -j '$(JOBS)' ONLY='$(needs-$@)' lanes || status=$$?
 	$(HERE)study-parts.sh pack '$(RUN)' '$(RUN)/figures.tsv'
-	exit $$status
-$(PHASES:%=parts-%): parts-%: $$(call parts_of,%)
+	[ "$$status" -eq 0 ] || exit "$$status"
+	$(if $(filter report,$@),$(again) write-report)
+
+tuning   = $(TUNE:%=lane-tune-%)
+adapting = $(TUNE:%=lane-adapt-%)
+seeds    = $(SEEDS:%=lane-seed-%)
+only     = $(foreach p,$(filter $(1),$(ONLY)),$(filter $(RUN)/$(p)/%/$(2).tsv,$(PARTS)))
+lane     = $(if $(only),@$(again) -j 1 $(only),@:)
+lanes: $(tuning) $(adapting) $(seeds)
+$(tuning): lane-tune-%:
+	$(call lane,tune,$*)
+$(adapting): lane-adapt-%: | $(tuning)
+	$(call lane,post-tune testtime-tune,$*)
+$(seeds): lane-seed-%: | $(tuning) $(adapting)
+	$(call lane,$(filter-out tune,$(PHASES)),$*)
+
 # The report also names the settings that were chosen.
 CHOSEN = $(foreach p,$(POINTS),$(MIDS:%=$(RUN)/chosen/mid/$(p)/%)) $(POSTS:%=$(RUN)/chosen/post/$(LAST)/%) \
          $(TTTS:%=$(RUN)/chosen/testtime/$(LAST)/%)
-parts-report: $(PARTS) $$(CHOSEN)
+write-report: $$(CHOSEN)
 	@$(HERE)study-report.sh '$(RUN)'
-.PHONY: study report $(PHASES) $(PHASES:%=parts-%) parts-report
+.PHONY: study report $(PHASES) lanes $(tuning) $(adapting) $(seeds) write-report
 
 $(RUN)/data/words:
 	@$(HERE)study-data.sh $(RUN)/data

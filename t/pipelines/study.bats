@@ -167,12 +167,32 @@ exact() {
 	[[ "$output" == *'| n 8 - SFT | +0.40 ± 0.50 | 0.20 | 0.074 | 0.148 |'* ]]
 	[[ "$output" == *'| n 8 - random rewards | +1.10 ± 0.25 | 0.10 | 0.003 | 0.008 |'* ]]
 	[[ "$output" == *'| n 8 - teacher-forced | +0.10 ± 0.50 | 0.20 | 0.478 | 0.478 |'* ]]
-	run -0 table sentences figures
-	[[ "$output" == *'no detectable difference in exact answers from SFT: +0.40 ± 0.50 points'* ]]
-	[[ "$output" == *' p 0.148 '* ]]
-	[[ "$output" == *'more exact answers than random rewards '*': +1.10 ± 0.25 points'*'p 0.008'* ]]
+	# the conclusions of PLAN.md
+	# concludes WORDS FILE: the sentences of the figures end with these words
+	concludes() {
+		run -0 table sentences "$2"
+		[[ "${lines[-1]}" == *"at the plateau, $1 (a difference of "* ]]
+	}
+	concludes 'no benefit of one point or more at this scale' figures
+	[ "${#lines[@]}" -eq 9 ] # with two points there are ten
+	[[ "$output" == *' does not differ detectably from SFT: +0.40 ± 0.50 points'*', p 0.148 '* ]]
+	[[ "$output" == *' gives more exact answers than random rewards '*': +1.10 ± 0.25 points'* ]]
 	run -0 table sentences <(sed '/random/ s/\t[^\t]*$/\t60/' figures)
-	[[ "$output" == *'fewer exact answers than random rewards '* ]]
+	[[ "$output" == *' gives fewer exact answers than random rewards '* ]]
+	for seed in 1 2 3; do
+		exact sft $seed 40
+		exact refine-n8 $seed 42.$seed
+		exact random-n8 $seed 41
+		exact forced $seed 41.$seed
+	done >better
+	concludes "ReFINE's reward makes the model store and return more" better
+	concludes 'training at uncertain positions helps, and the reward does not show' \
+		<(sed '/forced/ s/41/42/' better)
+	concludes 'rollouts help as noise does, and the reward does not show' \
+		<(sed '/random/ s/41$/42.2/' better)
+	concludes 'ReFINE makes the model return less' <(sed '/sft/ s/40$/45/' better)
+	concludes 'open: the interval contains both 0 and a benefit of one point' \
+		<(sed '/sft\t1/ s/40$/44/' better)
 	# Holm's p never falls below that of a smaller p, and never exceeds 1
 	for seed in 1 2 3; do
 		exact sft $seed 4$seed
@@ -194,7 +214,8 @@ exact() {
 }
 
 @test "make study: a method has six settings, and trains with the one that was chosen for it" {
-	run -0 make -n -f "$P/study.mk" RUN=study FIGURES= SEEDS=1 POINTS=early parts-mid
+	run -0 make -n -f "$P/study.mk" RUN=study FIGURES= SEEDS=1 POINTS=early \
+		study/mid/early/{sft,sft-published,refine,refine-n8,refine-n16,random-n8,forced}/1.tsv
 	for m in sft sft-published refine refine-n8 refine-n16 random-n8 forced; do
 		[ "$(grep -o "tune/early/${m}_[^/]*/10[12].tsv" <<<"$output" | sort -u | wc -l)" -eq 12 ] || {
 			echo "$m"
