@@ -9,8 +9,9 @@
 #
 #     base      the models of POINTS, each with SEEDS
 #     tune      each method of MIDS with six settings, for the seeds TUNE, which no other part uses.  For SFT
-#               these are six learning rates, SFT_LRS; for the others three, LRS, with two coefficients,
-#               COEFS.  A method then uses the setting with the most exact answers on validation data
+#               these are six learning rates, SFT_LRS_POINT; for the others three, LRS_POINT, with two
+#               coefficients, COEFS.  A method then uses the setting with the most exact answers on
+#               validation data
 #     mid       mid-training: SFT; SFT as published; ReFINE n 1, n 8, n 16; random rewards, n 8;
 #               teacher-forced on the same positions
 #     post      post-training of ReFINE n 8's model at the plateau, by rates POST_LRS for the seeds TUNE, and
@@ -77,9 +78,11 @@ BATCH     = 16
 MINI      = 4
 TTT_BATCH = 8
 TTT_MINI  = 4
-LRS       = $(if $(QUICK),1e-3,1e-4 3e-4 1e-3)
-COEFS     = $(if $(QUICK),0.2,0.02 0.2)
-SFT_LRS   = $(if $(QUICK),1e-3,1e-4 2e-4 3e-4 6e-4 1e-3 2e-3)
+LRS_early       = $(if $(QUICK),1e-3,1e-4 3e-4 1e-3)
+LRS_plateau     = $(if $(QUICK),1e-4,3e-5 1e-4 3e-4)
+COEFS           = $(if $(QUICK),0.2,0.02 0.2)
+SFT_LRS_early   = $(if $(QUICK),1e-3,1e-4 2e-4 3e-4 6e-4 1e-3 2e-3)
+SFT_LRS_plateau = $(if $(QUICK),1e-4,1e-5 3e-5 6e-5 1e-4 2e-4 3e-4)
 POST_LRS  = $(if $(QUICK),1e-4,1e-6 1e-5 3e-5 1e-4 3e-4)
 
 # falls STEPS: options by which the learning rate rises over a tenth of the optimizer steps and then falls to
@@ -131,7 +134,7 @@ by-random  = METHOD=refine RL_COEF="$$coef" $(call stages,,-n 8,random)
 post_falls = $(call falls,($(POST) + $(BATCH) - 1) / $(BATCH) * ($(BATCH) / $(MINI) + 1))
 
 WORDS := LEN LESSONS SHORT EARLY PLATEAU MID POST TTT ASK TEXT PRE_BATCH WARMUP PRE_LR BATCH MINI \
-         TTT_BATCH TTT_MINI LRS COEFS SFT_LRS POST_LRS
+         TTT_BATCH TTT_MINI LRS_early LRS_plateau COEFS SFT_LRS_early SFT_LRS_plateau POST_LRS
 KNOWN := RUN FIGURES QUICK POINTS SEEDS TUNE ADAPT EXPLORE JOBS COMPUTE MIDS ABLATIONS POSTS TTTS \
          ONLY $(WORDS) CC CFLAGS CPPFLAGS LDFLAGS
 include $(LIB)words.mk
@@ -176,10 +179,12 @@ phase   = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)../$(1) $(call hand_
 LAST    = $(firstword $(POINTS))
 # of PHASE,POINTS,METHODS,SEEDS: the parts
 of      = $(foreach s,$(4),$(foreach p,$(2),$(foreach m,$(3),$(RUN)/$(1)/$(p)/$(m)/$(s).tsv)))
-tried   = $(if $(filter $(1),$(without_coef)),$(SFT_LRS:%=$(1)_%_0),$(foreach \
-          c,$(COEFS),$(LRS:%=$(1)_%_$(c))))
+# tried POINT,METHOD: the settings that the method tries
+tried   = $(if $(filter $(2),$(without_coef)),$(SFT_LRS_$(1):%=$(2)_%_0),$(foreach \
+          c,$(COEFS),$(LRS_$(1):%=$(2)_%_$(c))))
 adapted = $(foreach m,$(filter-out none,$(1)),$(POST_LRS:%=$(m)_%_0))
-PARTS  := $(foreach s,$(TUNE),$(call of,tune,$(POINTS),$(foreach m,$(MIDS),$(call tried,$(m))),$(s))) \
+PARTS  := $(foreach s,$(TUNE),$(foreach p,$(POINTS),$(call \
+          of,tune,$(p),$(foreach m,$(MIDS),$(call tried,$(p),$(m))),$(s)))) \
           $(foreach s,$(TUNE),$(call of,post-tune,$(LAST),$(call adapted,$(POSTS)),$(s)) \
           $(call of,testtime-tune,$(LAST),$(call adapted,$(TTTS)),$(s))) \
           $(foreach s,$(SEEDS),$(call of,base,$(POINTS),start,$(s)) $(call of,mid,$(POINTS),$(MIDS),$(s)) \
@@ -296,7 +301,7 @@ $(RUN)/chosen/$(1)/$(2)/$(3): $(foreach t,$(4),$(TUNE:%=$(RUN)/$(call tried_in,$
 	$(if $(4),$$(HERE)study-choose.sh $$^,echo '$(3)_0_0') >$$@.tmp
 	mv $$@.tmp $$@
 endef
-$(foreach p,$(POINTS),$(foreach m,$(MIDS),$(eval $(call choice,mid,$(p),$(m),$(call tried,$(m))))) \
+$(foreach p,$(POINTS),$(foreach m,$(MIDS),$(eval $(call choice,mid,$(p),$(m),$(call tried,$(p),$(m))))) \
 $(foreach f,post testtime,$(foreach m,$(if $(filter post,$(f)),$(POSTS),$(TTTS)), \
 $(eval $(call choice,$(f),$(p),$(m),$(call adapted,$(m)))))))
 

@@ -316,7 +316,7 @@ noted() {
 		[[ "$output" == *"${word%%=*}='${word#*=}' is not one of "* ]]
 	done
 	for word in 'RUN=a;b' 'RUN=a$$b' 'RUN=a(b' 'RUN=a`b' 'RUN=a#b' 'POINTS=early;touch' \
-		'SEEDS=1;touch' 'LRS=`touch`' 'MIDS=x$$(touch)' "PRE_LR=1';touch;'"; do
+		'SEEDS=1;touch' 'COEFS=`touch`' 'MIDS=x$$(touch)' "PRE_LR=1';touch;'"; do
 		run -2 phase study/study "$word"
 		[[ "$output" == *"${word%%=*} must not contain "*", because targets are named after it: '"* ]]
 	done
