@@ -46,7 +46,7 @@ for name in sentences contrasts secondary mid tune post post-tune testtime testt
 	of[$name]=$(table $name)
 done
 of[drawing]=$(table drawing | sed 's/^/    /') # four blanks make a block of code in Markdown
-last=$(sed -n '/^## /,$p' "$here/given-up.md")
+last=$(<"$here/given-up.md")
 cat >"$run/report.md.tmp" <<-END
 	# Is the model better for ReFINE? A study at a small scale
 

@@ -352,25 +352,21 @@ $(RUN)/testtime/%.done: $(call chosen_for,testtime) | $(seed_data) $(refined)
 	$(answers) $(by-$(method))
 	$(trained)
 
-# Figures.  Settings are compared at temperature 1.
-define tried_out
+# Figures.  figures PHASE,RECIPE: the rule for the figures of a phase.  Settings are compared at temperature
+# 1.
+define figures
 $(RUN)/$(1)/%.tsv: | $$(seed_data) $(RUN)/$(1)/%.done
 	$$(begin)
-	$$(call measure,tune)
+	$$($(2))
 endef
-$(foreach f,tune post-tune,$(eval $(call tried_out,$(f))))
-define measured
-$(RUN)/$(1)/%.tsv: | $$(seed_data) $(RUN)/$(1)/%.done
-	$$(begin)
-	$$(call measure,seed-$$(seed)/test,valid)
+of_settings = $(call measure,tune)
+of_models   = $(call measure,seed-$(seed)/test,valid)
+define of_answers
+$(HERE)study-answers.sh $(part)/answers $(RUN)/data/tokenizer $(part).tmp
+$(finish)
 endef
-$(foreach f,mid ablation post,$(eval $(call measured,$(f))))
-define answered
-$(RUN)/$(1)/%.tsv: | $$(seed_data) $(RUN)/$(1)/%.done
-	$$(begin)
-	$$(HERE)study-answers.sh $$(part)/answers $$(RUN)/data/tokenizer $$(part).tmp
-	$$(finish)
-endef
-$(foreach f,testtime testtime-tune,$(eval $(call answered,$(f))))
+$(foreach f,tune post-tune,$(eval $(call figures,$(f),of_settings)))
+$(foreach f,mid ablation post,$(eval $(call figures,$(f),of_models)))
+$(foreach f,testtime-tune testtime,$(eval $(call figures,$(f),of_answers)))
 
 .DEFAULT_GOAL := study
