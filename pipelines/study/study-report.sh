@@ -12,8 +12,15 @@ lib=$here/../lib
 . "$lib/report.sh"
 
 "$here/study-parts.sh" pack "$run" "$run/figures.tsv"
+# table NAME: prints this table.  If only a part of the seeds has its methods, all of its lines are over these.
 table() {
-	awk -v table="$1" -f "$lib/tables.awk" -f "$here/compare.awk" -f "$here/study.awk" <"$run/figures.tsv"
+	local only=
+	case $1 in
+	post | testtime) only=$ADAPT ;;
+	ablation) only=$EXPLORE ;;
+	esac
+	awk -F '\t' -v only=" $only " 'only == "  " || index(only, " " $4 " ")' "$run/figures.tsv" |
+		awk -v table="$1" -f "$lib/tables.awk" -f "$here/compare.awk" -f "$here/study.awk"
 }
 # minutes PHASE...: prints the number of parts of these phases, and the sum of their times
 minutes() {

@@ -64,12 +64,17 @@ function direction(i,    part) {
 }
 
 # Returns the conclusion of PLAN.md's table for a group whose contrasts test_primary has tested.
-function conclusion() {
+function conclusion(g,    s) {
 	if (holm[1] < 0.05 && effect[1] < 0)
 		return "ReFINE makes the model return less"
-	if (!above(1))
-		return effect[1] + width[1] < 1 ? "no benefit of one point or more at this scale" : \
+	if (!above(1)) {
+		s = effect[1] + width[1] < 1 ? "no benefit of one point or more at this scale" : \
 			"open: the interval contains both 0 and a benefit of one point"
+		if (describe("mid", g, "refine-n8", "mid", "sft", LATER) && beyond() && mean < 0)
+			s = s ", and the fewer nats are a different distribution of probability, not " \
+				"better recall"
+		return s
+	}
 	if (above(2) && above(3))
 		return "ReFINE's reward makes the model store and return more"
 	if (!above(2) && !above(3))
@@ -131,7 +136,7 @@ function sentences(    i, k) {
 		"published is " at_points("refine-n8", "sft-published", EXACT, "points", " points") "."
 	for (i = 1; i <= groups; i++) {
 		test_primary(group[i], EXACT)
-		k = k (i > 1 ? "; " : " ") at[group[i]] ", " conclusion() sprintf(" (a difference of " \
+		k = k (i > 1 ? "; " : " ") at[group[i]] ", " conclusion(group[i]) sprintf(" (a difference of " \
 			"%.1f points would be found in 80 %% of such studies)",
 			detectable(0.8, count, 0.05 / contrasts) * deviation[1])
 	}

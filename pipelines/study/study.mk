@@ -326,31 +326,23 @@ post    = $(call phase,posttrain.mk,$(start),post.rf,$(part)) BATCH=$(BATCH) MIN
           OPTIM="--mini-batch $(MINI) --lr $$lr $(post_falls)"
 answers = $(call phase,testtime.mk,$(start),asked.rf,$(part)) BATCH=$(TTT_BATCH) MINI_BATCH=$(TTT_MINI) \
           LR="$$lr" $(call given_as,GENERATE,$(call as_word,$(abspath $(LIB)answer.sh)) --max-new 12)
-# rate SETTING: sets lr and coef of the shell
-define rate
-$(call settings,mid,refine-n8)
-IFS=_ read -r _ lr _ <<<"$(1)"
+# adaptation PHASE,RECIPE: the rules that try a setting of a phase, and that use the chosen one
+define adaptation
+$(RUN)/$(1)-tune/%.done: $$(call chosen_for,mid,refine-n8) | $$(seed_data) $$(refined)
+	$$(begin)
+	$$(call settings,mid,refine-n8)
+	IFS=_ read -r _ lr _ <<<'$$(method)'
+	$$($(2)) $$(by-$$(name))
+	$$(trained)
+$(RUN)/$(1)/%.done: $$(call chosen_for,mid,refine-n8) $$(call chosen_for,$(1)) | $$(seed_data) $$(refined)
+	$$(begin)
+	$$(call settings,mid,refine-n8)
+	IFS=_ read -r _ lr _ <$(RUN)/chosen/$(1)/$$(point)/$$(method)
+	$$($(2)) $$(by-$$(method))
+	$$(trained)
 endef
-$(RUN)/post-tune/%.done: $(call chosen_for,mid,refine-n8) | $(seed_data) $(refined)
-	$(begin)
-	$(call rate,$(method))
-	$(post) $(by-$(name))
-	$(trained)
-$(RUN)/post/%.done: $(call chosen_for,post) | $(seed_data) $(refined)
-	$(begin)
-	$(call rate,$$(cat $(RUN)/chosen/post/$(point)/$(method)))
-	$(post) $(by-$(method))
-	$(trained)
-$(RUN)/testtime-tune/%.done: $(call chosen_for,mid,refine-n8) | $(seed_data) $(refined)
-	$(begin)
-	$(call rate,$(method))
-	$(answers) $(by-$(name))
-	$(trained)
-$(RUN)/testtime/%.done: $(call chosen_for,testtime) | $(seed_data) $(refined)
-	$(begin)
-	$(call rate,$$(cat $(RUN)/chosen/testtime/$(point)/$(method)))
-	$(answers) $(by-$(method))
-	$(trained)
+$(eval $(call adaptation,post,post))
+$(eval $(call adaptation,testtime,answers))
 
 # Figures.  figures PHASE,RECIPE: the rule for the figures of a phase.  Settings are compared at temperature
 # 1.

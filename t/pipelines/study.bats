@@ -193,6 +193,21 @@ exact() {
 	concludes 'ReFINE makes the model return less' <(sed '/sft/ s/40$/45/' better)
 	concludes 'open: the interval contains both 0 and a benefit of one point' \
 		<(sed '/sft\t1/ s/40$/44/' better)
+	# fewer nats of later words are named where there are no more exact answers
+	# nats SFT REFINE: prints the nats of both methods, which differ by a little more in each seed
+	nats() {
+		for seed in 1 2 3; do
+			for load in 8 16 32; do
+				printf 'mid\tplateau\tsft\t%d\tlater-%d\t%s\n' $seed $load "$1"
+				printf 'mid\tplateau\trefine-n8\t%d\tlater-%d\t%s\n' $seed $load "$2$seed"
+			done
+		done
+	}
+	distribution='and the fewer nats are a different distribution of probability, not better recall'
+	concludes "no benefit of one point or more at this scale, $distribution" \
+		<(cat figures <(nats 0.5 0.4))
+	concludes 'no benefit of one point or more at this scale' <(cat figures <(nats 0.5 0.6))
+	concludes "ReFINE's reward makes the model store and return more" <(cat better <(nats 0.5 0.4))
 	# Holm's p never falls below that of a smaller p, and never exceeds 1
 	for seed in 1 2 3; do
 		exact sft $seed 4$seed
@@ -210,6 +225,27 @@ exact() {
 	[ -z "$output" ]
 	# the words of the study in figures.tsv are no figures
 	cmp <(table mid figures) <(table mid <(printf 'words\t-\t-\t-\tLEN\t512\n'; cat figures))
+}
+
+@test "study-report.sh: all lines of a table are over the seeds of its methods" {
+	export SEEDS='1 2' ADAPT=1 EXPLORE=2 TUNE=101 POINTS=plateau COMPUTE=
+	export LESSONS=1 SHORT=1 EARLY=1 PLATEAU=1 MID=1 POST=1 TTT=1 ASK=1 BATCH=1 MINI=1 TTT_BATCH=1 TTT_MINI=1
+	# part PHASE METHOD SEED EXACT: the figures of one part
+	part() {
+		mkdir -p "run/$1/plateau/$2"
+		printf '%s\t%s\n' exact-8 "$4" exact-16 "$4" exact-32 "$4" >"run/$1/plateau/$2/$3.tsv"
+	}
+	part mid refine-n8 1 40
+	part mid refine-n8 2 50
+	part post sft 1 41
+	part ablation binary 2 52
+	echo LEN=512 >run/words
+	"$P/study-report.sh" run
+	grep -qF '| ReFINE, n 8 | 45.0 |' run/report.md
+	grep -qF '| before | 40.0 |' run/report.md
+	grep -qF '| SFT, not nested | 41.0 (+1.0) |' run/report.md
+	grep -qF '| cosine, entropy, k 5, c 8 | 50.0 |' run/report.md
+	grep -qF '| binary | 52.0 (+2.0) |' run/report.md
 }
 
 @test "make study: a method has six settings, and trains with the one that was chosen for it" {
