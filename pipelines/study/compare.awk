@@ -61,11 +61,17 @@ function cell(phase, group, method, base_phase, base, figure,    s) {
 	return s (beyond() ? " *" : "") ") |"
 }
 
-# Prints a table.  rows: "phase:method=title;..."; columns: "a b=title;...", one figure or the mean of
-# several.
+# Prints a table, unless the group has no method but the base.  rows: "phase:method=title;..."; columns:
+# "a b=title;...", one figure or the mean of several.
 function print_table(group, rows, base_phase, base, columns,    r, c, i, j, row, column, part, of, head,
-                     line) {
+                     line, others) {
 	r = split(rows, row, ";")
+	for (i = 1; i <= r; i++) {
+		split(row[i], of, /[:=]/)
+		others += (of[1] != base_phase || of[2] != base) && (of[1], group, of[2]) in there
+	}
+	if (!others)
+		return
 	c = split(columns, column, ";")
 	head = "| " name[group] " |"
 	for (j = 1; j <= c; j++) {
@@ -160,7 +166,7 @@ function detectable(wanted, n, p,    low, high, d) {
 
 BEGIN { FS = "\t" }
 
-$1 == "words" { next }
+$1 == "words" || $1 == "texts" { next }
 {
 	value[$1, $2, $3, $4, $5] = $6
 	there[$1, $2, $3]

@@ -8,6 +8,9 @@
 #     valid/, tune/       questions on facts in validation texts, and these texts: valid/ for the temperature
 #                         of a model, tune/ for its settings
 #
+# DATA.sum gets the hash of texts, words and tokenizer.  If it exists, they must have this hash, so that no
+# two versions of the texts get into one study.
+#
 # With SEED, the folder DATA/seed-SEED gets the data of a seed.  No two uses draw the same documents.
 #
 #     first.rf, lessons.rf
@@ -15,7 +18,8 @@
 #     early.rf, plateau.rf
 #                         two lengths of pre-training: text, documents of facts, needles with their answers
 #     mid.rf              mid-training: others of this mixture, with texts that are in neither of the two
-#     post.rf, asked.rf   questions on facts with their answers: to train on, and to answer at test time
+#     post.rf, asked.rf   questions on facts with their answers: to train on, and to answer at test time, in
+#                         test texts, or in validation texts for the seeds TUNE
 #     test/               questions on facts in test texts, and test texts
 #
 # A folder of questions has facts-8.rf, facts-16.rf and facts-32.rf, each with as many documents as ASK says
@@ -23,7 +27,8 @@
 # text.rf has TEXT pieces of text.
 #
 # From the environment: LESSONS, SHORT, EARLY, PLATEAU, MID, POST, TTT: numbers of documents; ASK: documents
-# of each load in tune/ and test/, of which valid/ has a quarter; TEXT: pieces of text; LEN: tokens.
+# of each load in tune/ and test/, of which valid/ has a quarter; TEXT: pieces of text; LEN: tokens; TUNE: the
+# seeds of tuning.
 set -euo pipefail
 export LC_ALL=C
 
@@ -32,6 +37,10 @@ here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 data=$1 seed=${2:-}
 case $data in /*) ;; *) data=./$data ;; esac # else awk could take the name of a file for an assignment
 to=$data${2:+/seed-$2}
+# Two lanes of study.mk may need the same data: the second one waits.
+mkdir -p "$(dirname -- "$to")"
+exec 9<"$(dirname -- "$to")"
+flock 9
 [ ! -e "$to" ] || exit 0
 command -v spm_train >/dev/null || { echo 'spm_train is not installed: make deps' >&2; exit 69; }
 tmp=$to.tmp
@@ -130,7 +139,9 @@ if [ "$seed" ]; then
 	mixture $((use + 20)) "$EARLY" $((MID * 2 / 5)) "$tmp/early.rf"
 	mixture $((use + 30)) "$PLATEAU" $((MID * 2 / 5)) "$tmp/plateau.rf"
 	tasks $((use + 40)) "$POST" "$tmp/post.rf" "${texts[@]}"
-	tasks $((use + 50)) "$TTT" "$tmp/asked.rf" "${held[@]}"
+	asked=("${held[@]}")
+	[[ " ${TUNE:-} " != *" $seed "* ]] || mapfile -t asked <"$data/valid/list"
+	tasks $((use + 50)) "$TTT" "$tmp/asked.rf" "${asked[@]}"
 	questions $((use + 60)) "$ASK" "$tmp/test" "${held[@]}"
 	for file in early plateau mid; do
 		rf-dump --tsv --rows record --columns T --no-header "$tmp/$file.rf" |
@@ -188,6 +199,13 @@ END
 mapfile -t held <"$tmp/valid/list"
 questions 0 "$ASK" "$tmp/tune" "${held[@]}"
 questions 10 $(((ASK + 3) / 4)) "$tmp/valid" "${held[@]}"
+sum=$(cd -- "$tmp" && cat corpus/*.txt words tokenizer/tokenizer.model | sha256sum | cut -c 1-16)
+[ "$(cat "$data.sum" 2>/dev/null || echo "$sum")" = "$sum" ] || {
+	echo "study: ${data#./}: texts or tokenizer are not those of ${data#./}.sum:" \
+		"is perl-doc another version?" >&2
+	exit 65
+}
+echo "$sum" >"$data.sum"
 # the names are relative to the folder
 sed -i "s|^$tmp/|$data/|" "$tmp/list" "$tmp/valid/list" "$tmp/test/list"
 mv "$tmp" "$to"

@@ -9,7 +9,7 @@
 #               exists.  If another machine made another model, its parts cannot be compared with the others
 #
 # A line of FILE is: phase, point, method, seed, figure, value.  The lines of the phase "words" have the words
-# of the study, as in RUN/words.
+# of the study, as in RUN/words, and that of the phase "texts" has the hash of its texts, as in RUN/data.sum.
 set -euo pipefail
 export LC_ALL=C
 
@@ -25,17 +25,21 @@ unpack)
 		echo "study: $file has the figures of other words than $run/words, so all parts are made" >&2
 		exit 0
 	}
+	[ -e "$run/data.sum" ] || sed -n 's/^texts\t.*\t//p' "$file" | grep . >"$run/data.sum" ||
+		rm "$run/data.sum"
 	while IFS=$'\t' read -r part; do
 		[ ! -e "$run/$part.tsv" ] || continue
 		mkdir -p "$run/${part%/*}"
 		PART=$part awk -F '\t' '$1 "/" $2 "/" $3 "/" $4 == ENVIRON["PART"] { print $5 "\t" $6 }' \
 			<"$file" >"$run/$part.tmp"
 		mv "$run/$part.tmp" "$run/$part.tsv"
-	done < <(awk -F '\t' '$1 != "words" { print $1 "/" $2 "/" $3 "/" $4 }' <"$file" | sort -u)
+	done < <(awk -F '\t' '$1 != "words" && $1 != "texts" { print $1 "/" $2 "/" $3 "/" $4 }' <"$file" |
+		sort -u)
 	;;
 pack)
 	{
 		words
+		[ ! -e "$run/data.sum" ] || printf 'texts\t-\t-\t-\tsha256\t%s\n' "$(<"$run/data.sum")"
 		for phase in base tune mid post-tune post testtime-tune testtime ablation; do
 			[ ! -d "$run/$phase" ] || (cd -- "$run" &&
 				find "$phase" -mindepth 3 -maxdepth 3 -name '*.tsv' | sort -V)

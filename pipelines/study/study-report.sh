@@ -12,14 +12,20 @@ lib=$here/../lib
 . "$lib/report.sh"
 
 "$here/study-parts.sh" pack "$run" "$run/figures.tsv"
-# table NAME: prints this table.  If only a part of the seeds has its methods, all of its lines are over these.
+# both LIST LIST: prints the words that both lists have
+both() { comm -12 <(tr ' ' '\n' <<<"$1" | sort) <(tr ' ' '\n' <<<"$2" | sort) | sort -n | paste -sd ' '; }
+ADAPT=$(both "$SEEDS" "$ADAPT")
+EXPLORE=$(both "$SEEDS" "$EXPLORE")
+
+# table NAME: prints this table, all of whose lines are over the same seeds
 table() {
-	local only=
+	local only=$SEEDS
 	case $1 in
+	*tune) only=$TUNE ;;
 	post | testtime) only=$ADAPT ;;
 	ablation) only=$EXPLORE ;;
 	esac
-	awk -F '\t' -v only=" $only " 'only == "  " || index(only, " " $4 " ")' "$run/figures.tsv" |
+	awk -F '\t' -v only=" $only " 'index(only, " " $4 " ")' "$run/figures.tsv" |
 		awk -v table="$1" -f "$lib/tables.awk" -f "$here/compare.awk" -f "$here/study.awk"
 }
 # minutes PHASE...: prints the number of parts of these phases, and the sum of their times
@@ -30,14 +36,27 @@ minutes() {
 parameters() {
 	rf-init --config "$here/study-delta_net.json" --dry-run | awk '/^parameters/ { print $2 }'
 }
+# edge RATE RATES: marks the smallest and the largest of the rates
+edge() {
+	[[ " $2 " == *" $1 "* ]] || return 0
+	tr ' ' '\n' <<<"$2" | sort -g | awk -v rate="$1" '{ last = $1 } NR == 1 { first = $1 }
+		END { if (NR > 1 && rate == first) printf " (the smallest)"
+			if (NR > 1 && rate == last) printf " (the largest)" }'
+}
 # Prints the settings that were chosen for a phase.
 chosen() {
-	local point file setting
+	local point file setting rates
 	for point in $POINTS; do
 		for file in "$run/chosen/$1/$point"/*; do
 			[ -e "$file" ] || continue
 			IFS=_ read -r _ rate coef <"$file"
-			[ "$coef" != 0 ] && setting="$rate, coefficient $coef" || setting=$rate
+			case $1:${file##*/} in
+			mid:sft*) rates=SFT_LRS_$point ;;
+			mid:*) rates=LRS_$point ;;
+			*) rates=POST_LRS ;;
+			esac
+			setting=$rate$(edge "$rate" "${!rates}")
+			[ "$coef" = 0 ] || setting+=", coefficient $coef"
 			echo "$point ${file##*/} $setting"
 		done
 	done | paste -s -d ';' | sed 's/;/; /g'
@@ -54,6 +73,10 @@ for name in sentences contrasts secondary mid tune post post-tune testtime testt
 done
 of[drawing]=$(table drawing | sed 's/^/    /') # four blanks make a block of code in Markdown
 last=$(<"$here/given-up.md")
+case ${POINTS%% *} in
+plateau) last_point='at the plateau' ;;
+*) last_point=${POINTS%% *} ;;
+esac
 cat >"$run/report.md.tmp" <<-END
 	# Is the model better for ReFINE? A study at a small scale
 
@@ -64,7 +87,7 @@ cat >"$run/report.md.tmp" <<-END
 
 	${of[sentences]}
 
-	[PLAN](PLAN.md) has the questions, the analysis and the reasons, and was committed before the
+	pipelines/study/PLAN.md has the questions, the analysis and the reasons, and was committed before the
 	first of these seeds ran.
 
 	## The primary contrasts
@@ -84,17 +107,19 @@ cat >"$run/report.md.tmp" <<-END
 	## The methods
 
 	Each line is the mean over seeds, each with its own pre-trained model, data, questions and draws.
-	The number in parentheses is the difference from SFT, seed by seed, and ± half of its 95 %
-	interval; * marks an interval without 0, before any correction. One in twenty has this mark by
+	The pieces of text, and the questions on validation texts that choose the temperature, are the same
+	for all seeds. The number in parentheses is the difference from SFT, seed by seed, and ± half of its
+	95 % interval; * marks an interval without 0, before any correction. One in twenty has this mark by
 	chance.
 
 	${of[mid]}
 
 	## Post-training
 
-	Each method has the learning rate of five that gives the most exact answers on validation data, on
-	the models of the tuning seeds. Differences are from the model before post-training, over seeds
-	$ADAPT.
+	Training begins from the models of ReFINE n 8, $last_point. Each method has the learning rate of
+	$(wc -w <<<"$POST_LRS") that gives the most exact answers on validation data, on the models of the
+	tuning seeds. Nested ReFINE has cosine rewards, eight rollouts and the coefficient of mid-training.
+	Differences are from the model before post-training, over seeds $ADAPT.
 
 	${of[post]}
 
@@ -102,9 +127,10 @@ cat >"$run/report.md.tmp" <<-END
 
 	## Test-time training
 
-	As post-training: each method has its best learning rate of five. The model is trained on the
-	prompts of a batch before it answers them, and keeps its weights for the next batch. Differences
-	are from answers without training.
+	The models, rewards, rollouts and coefficient are those of post-training, and each method has its
+	best learning rate for questions on validation texts. The model is trained on the prompts of a
+	batch before it answers them, and keeps its weights for the next batch. Differences are from
+	answers without training, over seeds $ADAPT.
 
 	${of[testtime]}
 
@@ -112,15 +138,15 @@ cat >"$run/report.md.tmp" <<-END
 
 	## Appendix: ablations, exploratory
 
-	Seeds $EXPLORE only, and no correction. Each line differs from ReFINE n 8 in one word, and has its
-	settings.
+	Seeds $EXPLORE only, $last_point, and no correction. Each line differs from ReFINE n 8 in one word,
+	and has its settings.
 
 	${of[ablation]}
 
 	## Appendix: settings
 
 	Each method chose among six settings by exact answers on validation texts, on the mean of seeds
-	$TUNE, which are in no other table. Chosen: $(chosen mid). For post-training: $(chosen post). At
+	$TUNE, which are in no table of results. Chosen: $(chosen mid). For post-training: $(chosen post). At
 	test time: $(chosen testtime).
 
 	${of[tune]}
@@ -136,9 +162,10 @@ cat >"$run/report.md.tmp" <<-END
 	  test time: $TTT questions.
 	- Facts: two words mean four others. $((8 * ASK)) questions of each load and seed, eight for a
 	  document. An answer is exact if its four words are all the most probable ones.
-	- Batches of $BATCH and mini-batches of $MINI; at test time of $TTT_BATCH and $TTT_MINI. All other
-	  options have the defaults of the programs, which are the paper's values.
-	- Time, one after the other: base $(minutes base); tuning $(minutes tune); mid-training
+	- Batches of $BATCH and mini-batches of $MINI; at test time of $TTT_BATCH and $TTT_MINI. All options
+	  that this report does not name have the defaults of the programs, which are the paper's values.
+	- Time, one part after the other, without work that was lost when the study was stopped: base
+	  $(minutes base); tuning $(minutes tune); mid-training
 	  $(minutes mid); post-training $(minutes post-tune post); test time
 	  $(minutes testtime-tune testtime); ablations $(minutes ablation).
 	- $(made_by rf-grpo)

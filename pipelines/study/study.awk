@@ -14,6 +14,9 @@
 #     tune         the settings that were tried, with exact answers on validation data; post-tune and
 #                  testtime-tune are the learning rates of adaptation
 #     post, testtime, ablation
+#
+# From the environment: QUESTIONS, the number of questions of a seed; TUNE, the seeds of tuning: settings that
+# not all of them have tried are not printed; POINTS: the order of the points of pre-training, if it is set.
 
 # Fills p[], effect[], width[] and holm[] for the primary contrasts of a group in a figure.
 function test_primary(g, figures,    i, j, part, least, next_one, done, adjusted) {
@@ -63,81 +66,92 @@ function direction(i,    part) {
 	return (effect[i] > 0 ? "gives more exact answers than " : "gives fewer exact answers than ") part[4]
 }
 
+# Sets mean, half and n for the difference of two methods.  The method "start" is the model before.
+function differ(g, a, b, figures) {
+	return describe(a == "start" ? "base" : "mid", g, a, b == "start" ? "base" : "mid", b, figures)
+}
+
+# Returns whether method a is above method b in exact answers, by an interval without a correction.
+function better(g, a, b) { return differ(g, a, b, EXACT) && beyond() && mean > 0 }
+
 # Returns the conclusion of PLAN.md's table for a group whose contrasts test_primary has tested.
 function conclusion(g,    s) {
 	if (holm[1] < 0.05 && effect[1] < 0)
-		return "ReFINE makes the model return less"
-	if (!above(1)) {
-		s = effect[1] + width[1] < 1 ? "no benefit of one point or more at this scale" : \
-			"open: the interval contains both 0 and a benefit of one point"
-		if (describe("mid", g, "refine-n8", "mid", "sft", LATER) && beyond() && mean < 0)
+		return "ReFINE makes the model return less than SFT"
+	if (above(1)) {
+		if (above(2) && above(3))
+			return "ReFINE's reward makes the model store and return more than SFT"
+		if (above(2) && better(g, "forced", "sft"))
+			return "training at uncertain positions helps, and the reward does not show"
+		if (above(3) && better(g, "random-n8", "sft"))
+			return "rollouts help as noise does, and the reward does not show"
+		return "ReFINE is better than SFT, and the study cannot tell why"
+	}
+	if (effect[1] + width[1] < 1) {
+		s = "no benefit of one point or more at this scale"
+		if (differ(g, "refine-n8", "sft", LATER) && beyond() && mean < 0)
 			s = s ", and the fewer nats are a different distribution of probability, not " \
 				"better recall"
 		return s
 	}
-	if (above(2) && above(3))
-		return "ReFINE's reward makes the model store and return more"
-	if (!above(2) && !above(3))
-		return "rollouts help, and neither the reward nor the positions explain it"
-	return above(2) ? "training at uncertain positions helps, and the reward does not show" : \
-		"rollouts help as noise does, and the reward does not show"
+	if (effect[1] > width[1])
+		return "open: ReFINE is above SFT before Holm's correction, and not after it"
+	return "open: the interval contains both 0 and a benefit of one point"
 }
 
 # Returns the difference of two methods with its interval, and marks an interval with 0.
 function difference(g, a, b, figures, digits, unit) {
-	if (describe("mid", g, a, "mid", b, figures) < 2)
+	if (differ(g, a, b, figures) < 2)
 		return "unknown"
 	return signed(mean, digits) " ± " show(half, digits) unit (beyond() ? "" : " (0 is inside)")
 }
 
-# Returns the differences at all points, as "at the plateau X, and early Y".
-function at_points(a, b, figures, digits, unit,    i, s) {
+# Returns the difference of two methods at all points, as "ReFINE n 8 - SFT: X at the plateau, Y early".
+function differences(title, a, b, figures, digits, unit,    i, s) {
 	for (i = 1; i <= groups; i++)
-		s = s (i > 1 ? ", and " : "") at[group[i]] " " \
-			difference(group[i], a, b, figures, digits, unit)
-	return s
+		s = s (i > 1 ? ", " : ": ") difference(group[i], a, b, figures, digits, unit) " " at[group[i]]
+	return title s
 }
 
-# Prints the primary contrasts of a group as one sentence, or as a sentence for each.
-function primary_sentences(g, one,    i, s) {
-	for (i = 1; i <= contrasts; i++) {
-		if (!one)
-			print "- " where[g] ", ReFINE with eight rollouts " direction(i) ": " \
-				interval(i, "points") " points (95 % interval), p " p_text(holm[i]) \
-				" by Holm's correction."
-		s = s (i > 1 ? "; it " : " ") direction(i) " (" interval(i, "points") ", p " \
+# Prints the primary contrasts of a group as one sentence.
+function primary_sentence(g,    i, s) {
+	for (i = 1; i <= contrasts; i++)
+		s = s (i > 1 ? "; it " : " ") direction(i) " (" interval(i, "points") " points, p " \
 			p_text(holm[i]) ")"
-	}
-	if (one)
-		print "- " where[g] ", ReFINE with eight rollouts" s "."
+	print "- " where[g] ", ReFINE with eight rollouts" s "."
 }
 
 function sentences(    i, k) {
 	for (i = 1; i <= groups; i++)
 		if (test_primary(group[i], EXACT) < contrasts)
 			return
-	print "- " count " models of each point were trained by seven methods on the same documents, and " \
-		"each answered the same " ENVIRON["QUESTIONS"] " new questions on facts that it had read."
+	print "- At each point, " count " models were trained by all methods. The methods gave a model the " \
+		"same documents, and the models of a seed answered the same " ENVIRON["QUESTIONS"] \
+		" new questions on facts that they had read."
 	for (i = 1; i <= groups; i++) {
 		test_primary(group[i], EXACT)
-		primary_sentences(group[i], i > 1)
+		primary_sentence(group[i])
 	}
-	print "- One rollout differs from SFT " at_points("refine", "sft", EXACT, "points", " points") \
-		"; sixteen rollouts differ from eight " \
-		at_points("refine-n16", "refine-n8", EXACT, "points", " points") "."
-	print "- Words 2 to 4 of the right answers, each model at its best temperature: ReFINE n 8 - SFT " \
-		"is " \
-		at_points("refine-n8", "sft", LATER, "nll", " nats") "; at temperature 1 it is " \
-		at_points("refine-n8", "sft", "plain", "nll", " nats") "."
-	print "- Next tokens of text: ReFINE n 8 - SFT is " \
-		at_points("refine-n8", "sft", "text.nll", "nll", " nats") "."
-	print "- The published baseline takes a quarter of the optimizer steps: SFT as published - SFT is " \
-		at_points("sft-published", "sft", EXACT, "points", " points") ", and ReFINE n 8 - SFT as " \
-		"published is " at_points("refine-n8", "sft-published", EXACT, "points", " points") "."
+	print "- " differences("Mid-training itself: SFT - before", "sft", "start", EXACT, "points", POINTS) \
+		differences("; ReFINE n 8 - before", "refine-n8", "start", EXACT, "points", POINTS) "."
+	print "- " differences("Rollouts: ReFINE n 1 - SFT", "refine", "sft", EXACT, "points", POINTS) \
+		differences("; n 16 - n 8", "refine-n16", "refine-n8", EXACT, "points", POINTS) "."
+	print "- " differences("Controls: random rewards - SFT", "random-n8", "sft", EXACT, "points", \
+		POINTS) differences("; teacher-forced - SFT", "forced", "sft", EXACT, "points", POINTS) "."
+	print "- Words 2 to 4 of the right answers, each model at its best temperature, " \
+		differences("ReFINE n 8 - SFT", "refine-n8", "sft", LATER, "nll", NATS) \
+		differences("; on validation questions, at temperature 1", "refine-n8", "sft", "plain", \
+		"nll", NATS) "."
+	print "- " differences("Next tokens of text, ReFINE n 8 - SFT", "refine-n8", "sft", "text.nll", \
+		"nll", NATS) "."
+	print "- The published baseline takes a quarter of the optimizer steps, " \
+		differences("SFT as published - SFT", "sft-published", "sft", EXACT, "points", POINTS) \
+		differences("; ReFINE n 8 - SFT as published", "refine-n8", "sft-published", EXACT, \
+		"points", POINTS) "."
 	for (i = 1; i <= groups; i++) {
 		test_primary(group[i], EXACT)
-		k = k (i > 1 ? "; " : " ") at[group[i]] ", " conclusion(group[i]) sprintf(" (a difference of " \
-			"%.1f points would be found in 80 %% of such studies)",
+		k = k (i > 1 ? "; " : " ") at[group[i]] ", " conclusion(group[i]) \
+			sprintf(" (a difference of %.1f points would be found in 80 %% of such studies)",
 			detectable(0.8, count, 0.05 / contrasts) * deviation[1])
 	}
 	print "- Conclusion by the plan:" k "."
@@ -193,23 +207,32 @@ function contrast_table(g, figures, digits,    i, part, s, d) {
 }
 
 # Prints the settings of a phase in the order of their exact answers, method by method.
-function settings(g, phase, figures,    key, part, s, title) {
-	title = figures ~ /score/ ? "answers, %" : "exact answers, %"
-	print "| " name[g] " | learning rate | coefficient | " title " |\n|---|---|---|---|"
+function settings(g, phase, figures,    key, part, s, wanted, lines, order) {
+	wanted = split(ENVIRON["TUNE"], part, " ")
+	order = "LC_ALL=C sort -t '|' -k 2,2 -k 5,5nr"
 	for (key in there) {
 		split(key, part, SUBSEP)
 		if (part[1] != phase || part[2] != g)
 			continue
+		if (!lines++) {
+			print "| " name[g] " | learning rate | coefficient | " \
+				(figures ~ /score/ ? "answers" : "exact answers") ", % |\n|---|---|---|---|"
+			fflush() # before the lines of sort
+		}
 		split(part[3], s, "_")
-		if (describe(phase, g, part[3], "", "", figures))
-			printf "| %s | %s | %s | %.2f |\n", s[1], s[2], s[3] == "0" ? "" : s[3],
-				mean | "LC_ALL=C sort -t '|' -k 2,2 -k 5,5nr"
+		if (describe(phase, g, part[3], "", "", figures) >= wanted && n)
+			printf "| %s | %s | %s | %.2f |\n", s[1], s[2], s[3] == "0" ? "" : s[3], mean | order
 	}
-	close("LC_ALL=C sort -t '|' -k 2,2 -k 5,5nr")
-	print ""
+	if (lines) {
+		close(order)
+		print ""
+	}
 }
 
 BEGIN {
+	groups = split(ENVIRON["POINTS"], group, " ")
+	for (i = 1; i <= groups; i++)
+		listed[group[i]]
 	name["early"] = "early"
 	name["plateau"] = "plateau"
 	at["early"] = "early"
@@ -217,6 +240,8 @@ BEGIN {
 	where["early"] = "After a short pre-training"
 	where["plateau"] = "At the plateau of pre-training"
 
+	POINTS = " points"
+	NATS = " nats"
 	EXACT = "exact-8 exact-16 exact-32"
 	LATER = "later-8 later-16 later-32"
 	WHOLE = "whole-8 whole-16 whole-32"

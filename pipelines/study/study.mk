@@ -51,7 +51,8 @@ TUNE      = $(if $(QUICK),101,101 102)
 ADAPT     = $(if $(QUICK),1,1 2 3 4 5 6)
 EXPLORE   = $(if $(QUICK),1,1 2 3)
 JOBS      = 2
-# Every machine with AVX2 computes the same bits.  Longer segments than the default save a tenth of the time.
+# Every machine with AVX2 computes the same bits.  Segments with half of the default's rows save a tenth of
+# the time.
 COMPUTE   = --threads 1 --isa x86_64_v3 --segment 1024
 export ONEDNN_MAX_CPU_ISA := AVX2
 
@@ -79,7 +80,7 @@ MINI      = 4
 TTT_BATCH = 8
 TTT_MINI  = 4
 LRS_early       = $(if $(QUICK),1e-3,1e-4 3e-4 1e-3)
-LRS_plateau     = $(if $(QUICK),1e-4,3e-5 1e-4 3e-4)
+LRS_plateau     = $(if $(QUICK),1e-4,1e-5 3e-5 1e-4)
 COEFS           = $(if $(QUICK),0.2,0.02 0.2)
 SFT_LRS_early   = $(if $(QUICK),1e-3,1e-4 2e-4 3e-4 6e-4 1e-3 2e-3)
 SFT_LRS_plateau = $(if $(QUICK),1e-4,1e-5 3e-5 6e-5 1e-4 2e-4 3e-4)
@@ -203,7 +204,8 @@ needs-report   = base tune mid post-tune post testtime-tune testtime ablation
 
 # A second make has a lane for each seed, and runs JOBS lanes at the same time, whatever -j the first make was
 # given.  A lane makes one part after the other, so the figures of a part follow its training.  The lanes of
-# tuning come first, since all others need the settings.  With fewer sequences than the limits of the checks,
+# tuning come first, since all others need the settings.  If a part fails, the parts that do not need it are
+# still made.  With fewer sequences than the limits of the checks,
 # there would be no needles.
 again  = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)study.mk $(foreach \
          v,$(given),$(call quote,$(v)=$(typed_$(v))))
@@ -215,7 +217,7 @@ report $(PHASES):
 	$(LIB)check.sh words '$(RUN)/words' $(WORDS) --
 	$(if $(FIGURES),$(HERE)study-parts.sh unpack '$(RUN)' $(call quote,$(FIGURES)))
 	status=0
-	$(again) -j '$(JOBS)' ONLY='$(needs-$@)' lanes || status=$$?
+	$(again) -k -j '$(JOBS)' ONLY='$(needs-$@)' lanes || status=$$?
 	$(HERE)study-parts.sh pack '$(RUN)' '$(RUN)/figures.tsv'
 	[ "$$status" -eq 0 ] || exit "$$status"
 	$(if $(filter report,$@),$(again) write-report)
@@ -224,7 +226,7 @@ tuning   = $(TUNE:%=lane-tune-%)
 adapting = $(TUNE:%=lane-adapt-%)
 seeds    = $(SEEDS:%=lane-seed-%)
 only     = $(foreach p,$(filter $(1),$(ONLY)),$(filter $(RUN)/$(p)/%/$(2).tsv,$(PARTS)))
-lane     = $(if $(only),@$(again) -j 1 $(only),@:)
+lane     = $(if $(only),@$(again) -s -k -j 1 $(only),@:)
 lanes: $(tuning) $(adapting) $(seeds)
 $(tuning): lane-tune-%:
 	$(call lane,tune,$*)
@@ -293,13 +295,13 @@ $(RUN)/tune/%.done: | $(model)
 	$(trained)
 
 # choice PHASE,POINT,METHOD,TRIED: the rule that chooses among the tried settings.  A method that does not
-# train has no settings.
+# train has no settings.  Two lanes may make the same choice at the same time, so each has a temporary file.
 tried_in = $(if $(filter mid,$(1)),tune,$(1)-tune)
 define choice
 $(RUN)/chosen/$(1)/$(2)/$(3): $(foreach t,$(4),$(TUNE:%=$(RUN)/$(call tried_in,$(1))/$(2)/$(t)/%.tsv))
 	@mkdir -p $$(@D)
-	$(if $(4),$$(HERE)study-choose.sh $$^,echo '$(3)_0_0') >$$@.tmp
-	mv $$@.tmp $$@
+	$(if $(4),$$(HERE)study-choose.sh $$^,echo '$(3)_0_0') >$$@.$$$$$$$$
+	mv $$@.$$$$$$$$ $$@
 endef
 $(foreach p,$(POINTS),$(foreach m,$(MIDS),$(eval $(call choice,mid,$(p),$(m),$(call tried,$(p),$(m))))) \
 $(foreach f,post testtime,$(foreach m,$(if $(filter post,$(f)),$(POSTS),$(TTTS)), \
@@ -313,6 +315,7 @@ $(RUN)/mid/%.done: $(call chosen_for,mid) | $(model)
 	$(call settings,mid,$(method))
 	$(mid) $(mid-$(method))
 	$(trained)
+	$(HERE)study-parts.sh same $(part) $(part).tsv
 $(RUN)/ablation/%.done: $(call chosen_for,mid,refine-n8) | $(model)
 	$(begin)
 	$(call settings,mid,refine-n8)
