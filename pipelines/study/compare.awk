@@ -166,7 +166,7 @@ function detectable(wanted, n, p,    low, high, d) {
 
 BEGIN { FS = "\t" }
 
-$1 == "words" || $1 == "texts" { next }
+$4 == "-" { next } # no seed: a line about the study
 {
 	value[$1, $2, $3, $4, $5] = $6
 	there[$1, $2, $3]

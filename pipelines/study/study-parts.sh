@@ -8,8 +8,8 @@
 #     same      checks that the model RUN is the one that the figures in FILE were measured with, if FILE
 #               exists.  If another machine made another model, its parts cannot be compared with the others
 #
-# A line of FILE is: phase, point, method, seed, figure, value.  The lines of the phase "words" have the words
-# of the study, as in RUN/words, and that of the phase "texts" has the hash of its texts, as in RUN/data.sum.
+# A line of FILE is: phase, point, method, seed, figure, value.  Lines with the seed "-" are about the study:
+# "words" has its words, as in RUN/words, and "texts" the hash of its texts, as in RUN/data.sum.
 set -euo pipefail
 export LC_ALL=C
 
@@ -33,8 +33,7 @@ unpack)
 		PART=$part awk -F '\t' '$1 "/" $2 "/" $3 "/" $4 == ENVIRON["PART"] { print $5 "\t" $6 }' \
 			<"$file" >"$run/$part.tmp"
 		mv "$run/$part.tmp" "$run/$part.tsv"
-	done < <(awk -F '\t' '$1 != "words" && $1 != "texts" { print $1 "/" $2 "/" $3 "/" $4 }' <"$file" |
-		sort -u)
+	done < <(awk -F '\t' '$4 != "-" { print $1 "/" $2 "/" $3 "/" $4 }' <"$file" | sort -u)
 	;;
 pack)
 	{
