@@ -16,15 +16,15 @@ function describe(phase, group, method, base_phase, base, figures,    i, j, k, f
 		for (j = 1; j <= k; j++) {
 			if (!((phase, group, method, s, f[j]) in value))
 				break
-			x += value[phase, group, method, s, f[j]] / k
+			x += value[phase, group, method, s, f[j]]
 			if (base == "")
 				continue
 			if (!((base_phase, group, base, s, f[j]) in value))
 				break
-			x -= value[base_phase, group, base, s, f[j]] / k
+			x -= value[base_phase, group, base, s, f[j]]
 		}
 		if (j > k)
-			d[++n] = x
+			d[++n] = x / k
 	}
 	if (!n)
 		return 0

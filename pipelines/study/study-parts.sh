@@ -39,7 +39,7 @@ pack)
 	{
 		words
 		[ ! -e "$run/data.sum" ] || printf 'texts\t-\t-\t-\tsha256\t%s\n' "$(<"$run/data.sum")"
-		for phase in base tune mid post-tune post testtime-tune testtime ablation; do
+		for phase in base tune mid rate post-tune post testtime-tune testtime ablation; do
 			[ ! -d "$run/$phase" ] || (cd -- "$run" &&
 				find "$phase" -mindepth 3 -maxdepth 3 -name '*.tsv' | sort -V)
 		done | while IFS= read -r part; do

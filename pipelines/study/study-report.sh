@@ -45,17 +45,17 @@ edge() {
 }
 # Prints the settings that were chosen for a phase.
 chosen() {
-	local point file setting rates
+	local point file setting lr coef rates
 	for point in $POINTS; do
 		for file in "$run/chosen/$1/$point"/*; do
 			[ -e "$file" ] || continue
-			IFS=_ read -r _ rate coef <"$file"
+			IFS=_ read -r _ lr coef <"$file"
 			case $1:${file##*/} in
 			mid:sft*) rates=SFT_LRS_$point ;;
 			mid:*) rates=LRS_$point ;;
 			*) rates=POST_LRS ;;
 			esac
-			setting=$rate$(edge "$rate" "${!rates}")
+			setting=$lr$(edge "$lr" "${!rates}")
 			[ "$coef" = 0 ] || setting+=", coefficient $coef"
 			echo "$point ${file##*/} $setting"
 		done
@@ -68,7 +68,7 @@ words() { sed -n 's/^\([A-Za-z_]*\)=\(.*\)$/    \1='"'\2'"' \\/p' "$run/words" |
 export QUESTIONS=$((3 * 8 * ASK))
 # computed here, because a failure inside the text below would be ignored
 declare -A of
-for name in sentences contrasts secondary mid tune post post-tune testtime testtime-tune ablation; do
+for name in sentences contrasts secondary mid rate tune post post-tune testtime testtime-tune ablation; do
 	of[$name]=$(table $name)
 done
 of[drawing]=$(table drawing | sed 's/^/    /') # four blanks make a block of code in Markdown
@@ -113,6 +113,15 @@ cat >"$run/report.md.tmp" <<-END
 	chance.
 
 	${of[mid]}
+
+	## The same learning rate, exploratory
+
+	SFT tried six learning rates and ReFINE three, each with two coefficients, so that a contrast with
+	SFT also compares rates that ReFINE could not choose. Here both have the rate that ReFINE n 8 chose,
+	and both the rate that SFT chose. Differences are from SFT. This comparison was added when six of
+	the twelve seeds were there, and no conclusion depends on it.
+
+	${of[rate]}
 
 	## Post-training
 
@@ -166,7 +175,8 @@ cat >"$run/report.md.tmp" <<-END
 	  that this report does not name have the defaults of the programs, which are the paper's values.
 	- Time, one part after the other, without work that was lost when the study was stopped: base
 	  $(minutes base); tuning $(minutes tune); mid-training
-	  $(minutes mid); post-training $(minutes post-tune post); test time
+	  $(minutes mid); the same learning rate $(minutes rate); post-training
+	  $(minutes post-tune post); test time
 	  $(minutes testtime-tune testtime); ablations $(minutes ablation).
 	- $(made_by rf-grpo)
 	- All figures are in figures.tsv, with one line for each figure of a part.

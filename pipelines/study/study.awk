@@ -14,6 +14,7 @@
 #     tune         the settings that were tried, with exact answers on validation data; post-tune and
 #                  testtime-tune are the learning rates of adaptation
 #     post, testtime, ablation
+#     rate         SFT and ReFINE n 8 at the same learning rate
 #
 # From the environment: QUESTIONS, the number of questions of a seed; TUNE, the seeds of tuning: settings that
 # not all of them have tried are not printed; POINTS: the order of the points of pre-training, if it is set.
@@ -99,11 +100,17 @@ function conclusion(g,    s) {
 	return "open: the interval contains both 0 and a benefit of one point"
 }
 
-# Returns the difference of two methods with its interval, and marks an interval with 0.
-function difference(g, a, b, figures, digits, unit) {
-	if (differ(g, a, b, figures) < 2)
+# Returns mean and half, if they are of two seeds or more, and marks an interval with 0.
+function described(digits, unit) {
+	if (n < 2)
 		return "unknown"
 	return signed(mean, digits) " ± " show(half, digits) unit (beyond() ? "" : " (0 is inside)")
+}
+
+# Returns the difference of two methods with its interval.
+function difference(g, a, b, figures, digits, unit) {
+	differ(g, a, b, figures)
+	return described(digits, unit)
 }
 
 # Returns the difference of two methods at all points, as "ReFINE n 8 - SFT: X at the plateau, Y early".
@@ -119,6 +126,17 @@ function primary_sentence(g,    i, s) {
 		s = s (i > 1 ? "; it " : " ") direction(i) " (" interval(i, "points") " points, p " \
 			p_text(holm[i]) ")"
 	print "- " where[g] ", ReFINE with eight rollouts" s "."
+}
+
+# Prints the difference of ReFINE n 8 and SFT at each of their two rates, if the group has them.
+function rate_sentence(g,    s) {
+	if (!(("rate", g, "sft") in there))
+		return
+	describe("mid", g, "refine-n8", "rate", "sft", EXACT)
+	s = described("points", POINTS)
+	describe("rate", g, "refine-n8", "mid", "sft", EXACT)
+	print "- Exploratory: at the same learning rate, ReFINE n 8 - SFT " at[g] ": " s \
+		" at the rate that n 8 chose, " described("points", POINTS) " at the rate that SFT chose."
 }
 
 function sentences(    i, k) {
@@ -138,16 +156,17 @@ function sentences(    i, k) {
 		differences("; n 16 - n 8", "refine-n16", "refine-n8", EXACT, "points", POINTS) "."
 	print "- " differences("Controls: random rewards - SFT", "random-n8", "sft", EXACT, "points", \
 		POINTS) differences("; teacher-forced - SFT", "forced", "sft", EXACT, "points", POINTS) "."
-	print "- Words 2 to 4 of the right answers, each model at its best temperature, " \
-		differences("ReFINE n 8 - SFT", "refine-n8", "sft", LATER, "nll", NATS) \
-		differences("; on validation questions, at temperature 1", "refine-n8", "sft", "plain", \
-		"nll", NATS) "."
-	print "- " differences("Next tokens of text, ReFINE n 8 - SFT", "refine-n8", "sft", "text.nll", \
-		"nll", NATS) "."
+	print "- Nats, ReFINE n 8 - SFT, of words 2 to 4 of the right answers, " \
+		differences("each model at its best temperature", "refine-n8", "sft", LATER, "nll", NATS) \
+		differences("; of these words for validation questions, at temperature 1", "refine-n8", \
+		"sft", "plain", "nll", NATS) \
+		differences("; of next tokens of text", "refine-n8", "sft", "text.nll", "nll", NATS) "."
 	print "- The published baseline takes a quarter of the optimizer steps, " \
 		differences("SFT as published - SFT", "sft-published", "sft", EXACT, "points", POINTS) \
 		differences("; ReFINE n 8 - SFT as published", "refine-n8", "sft-published", EXACT, \
 		"points", POINTS) "."
+	for (i = 1; i <= groups; i++)
+		rate_sentence(group[i])
 	for (i = 1; i <= groups; i++) {
 		test_primary(group[i], EXACT)
 		k = k (i > 1 ? "; " : " ") at[group[i]] ", " conclusion(group[i]) \
@@ -266,6 +285,8 @@ BEGIN {
 		"ablation:max=positions of most entropy;" \
 		"ablation:min=positions of least entropy;ablation:k3=k 3;ablation:k7=k 7;" \
 		"ablation:c2=2 chunks;ablation:c4=4 chunks"
+	OF_N8 = "rate:sft=SFT, rate of n 8;mid:refine-n8=ReFINE, n 8"
+	OF_SFT = "mid:sft=SFT;rate:refine-n8=ReFINE, n 8, rate of SFT"
 	POSTS = "mid:refine-n8=before;post:sft=SFT, not nested;post:ntp=nested NTP;" \
 		"post:refine=nested ReFINE, n 8;post:random=random rewards, n 8"
 	TESTS = "testtime:none=none;testtime:ntp=NTP;testtime:refine=ReFINE, n 8;" \
@@ -287,6 +308,9 @@ END {
 		} else if (table == "mid") {
 			print_table(g, METHODS, "mid", "sft", LOADS)
 			print_table(g, METHODS, "mid", "sft", OTHERS)
+		} else if (table == "rate" && ("rate", g, "sft") in there) {
+			print_table(g, OF_N8, "rate", "sft", LOADS ";text.nll=text, nats")
+			print_table(g, OF_SFT, "mid", "sft", LOADS ";text.nll=text, nats")
 		} else if (table == "tune" || table == "post-tune")
 			settings(g, table, EXACT)
 		else if (table == "testtime-tune")

@@ -19,6 +19,7 @@
 #               nested ReFINE, random rewards
 #     testtime  test-time training of the same model in the same way: NTP, ReFINE, random rewards, and none
 #     ablation  ReFINE n 8 with one word changed, with its settings, at the plateau, for the seeds EXPLORE
+#     rate      at the early point, SFT with the learning rate of ReFINE n 8, and ReFINE n 8 with that of SFT
 #     report    all of them, and RUN/report.md
 #
 #     make study                   two runs at a time (JOBS=2), with one thread each
@@ -122,6 +123,11 @@ ablation-binary   = $(call refine,,-n 8,binary)
 ablation-hybrid   = $(call refine,,-n 8,hybrid)
 ablation-edit     = $(call refine,,-n 8,edit)
 
+# Two methods exchange their learning rates.
+RATES           = sft refine-n8
+other-sft       = refine-n8
+other-refine-n8 = sft
+
 # Post-training and test time: the words of posttrain.mk and testtime.mk for each method.
 POSTS      = sft ntp refine random
 TTTS       = none ntp refine random
@@ -176,8 +182,9 @@ endef
 phase   = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)../$(1) $(call hand_on,COMPUTE) SEED=$(seed) \
           MODEL=$(2) DATA=$(RUN)/data/seed-$(seed)/$(3) RUN=$(4) LEN=$(LEN)
 
-# LAST: the point of adaptation and of the ablations
+# LAST: the point of adaptation and of the ablations.  FIRST: the point at which methods exchange rates
 LAST    = $(firstword $(POINTS))
+FIRST   = $(lastword $(POINTS))
 # of PHASE,POINTS,METHODS,SEEDS: the parts
 of      = $(foreach s,$(4),$(foreach p,$(2),$(foreach m,$(3),$(RUN)/$(1)/$(p)/$(m)/$(s).tsv)))
 # tried POINT,METHOD: the settings that the method tries
@@ -189,18 +196,20 @@ PARTS  := $(foreach s,$(TUNE),$(foreach p,$(POINTS),$(call \
           $(foreach s,$(TUNE),$(call of,post-tune,$(LAST),$(call adapted,$(POSTS)),$(s)) \
           $(call of,testtime-tune,$(LAST),$(call adapted,$(TTTS)),$(s))) \
           $(foreach s,$(SEEDS),$(call of,base,$(POINTS),start,$(s)) $(call of,mid,$(POINTS),$(MIDS),$(s)) \
+          $(call of,rate,$(FIRST),$(if $(filter-out $(MIDS),$(RATES)),,$(RATES)),$(s)) \
           $(if $(filter $(s),$(ADAPT)),$(call of,post,$(LAST),$(POSTS),$(s)) \
           $(call of,testtime,$(LAST),$(TTTS),$(s))) \
           $(if $(filter $(s),$(EXPLORE)),$(call of,ablation,$(LAST),$(ABLATIONS),$(s))))
 # needs-PHASE: the phases whose parts a phase needs.  Parts of base make no others.
-PHASES         = base tune mid post testtime ablation
+PHASES         = base tune mid rate post testtime ablation
 needs-base     = base
 needs-tune     = tune
 needs-mid      = tune mid
+needs-rate     = tune rate
 needs-post     = tune post-tune post
 needs-testtime = tune testtime-tune testtime
 needs-ablation = tune ablation
-needs-report   = base tune mid post-tune post testtime-tune testtime ablation
+needs-report   = base tune mid rate post-tune post testtime-tune testtime ablation
 
 # A second make has a lane for each seed, and runs JOBS lanes at the same time, whatever -j the first make was
 # given.  A lane makes one part after the other, so the figures of a part follow its training.  The lanes of
@@ -316,6 +325,12 @@ $(RUN)/mid/%.done: $(call chosen_for,mid) | $(model)
 	$(mid) $(mid-$(method))
 	$(trained)
 	$(HERE)study-parts.sh same $(part) $(part).tsv
+$(RUN)/rate/%.done: $(RATES:%=$(call chosen_for,mid,%)) | $(model)
+	$(begin)
+	$(call settings,mid,$(method))
+	IFS=_ read -r _ lr _ <$(RUN)/chosen/mid/$(point)/$(other-$(method))
+	$(mid) $(mid-$(method))
+	$(trained)
 $(RUN)/ablation/%.done: $(call chosen_for,mid,refine-n8) | $(model)
 	$(begin)
 	$(call settings,mid,refine-n8)
@@ -361,7 +376,7 @@ $(HERE)study-answers.sh $(part)/answers $(RUN)/data/tokenizer $(part).tmp
 $(finish)
 endef
 $(foreach f,tune post-tune,$(eval $(call figures,$(f),of_settings)))
-$(foreach f,mid ablation post,$(eval $(call figures,$(f),of_models)))
+$(foreach f,mid rate ablation post,$(eval $(call figures,$(f),of_models)))
 $(foreach f,testtime-tune testtime,$(eval $(call figures,$(f),of_answers)))
 
 .DEFAULT_GOAL := study

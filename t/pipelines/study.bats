@@ -174,7 +174,7 @@ exact() {
 		[[ "${lines[-1]}" == *"at the plateau, $1 (a difference of "* ]]
 	}
 	concludes 'no benefit of one point or more at this scale' figures
-	[ "${#lines[@]}" -eq 9 ] # with two points there are ten
+	[ "${#lines[@]}" -eq 8 ] # with two points and the same learning rate there are ten
 	[[ "$output" == *' does not differ detectably from SFT (+0.40 ± 0.50 points, p 0.148); '* ]]
 	[[ "$output" == *' gives more exact answers than random rewards '*' (+1.10 ± 0.25 points, '* ]]
 	[[ "$output" == *'- Controls: random rewards - SFT: -0.70 ± 0.25 points at the plateau; '* ]]
@@ -229,6 +229,19 @@ exact() {
 	run -0 table contrasts same
 	[[ "$output" == *'| n 8 - SFT | +0.20 ± 0.25 | 0.10 | 0.074 | 0.223 |'* ]]
 	[[ "$output" == *'| n 8 - teacher-forced | +0.00 ± 0.00 | 0.00 | 1.000 | 1.000 |'* ]]
+	# at the rate of n 8, it is above SFT by .2, .4, .6 again, and at the rate of SFT below it by 1
+	for seed in 1 2 3; do
+		exact sft $seed 4$seed
+		exact refine-n8 $seed 4$((seed - 1))
+	done | sed 's/^mid/rate/' >rates
+	run -0 table sentences <(cat figures rates)
+	[ "${#lines[@]}" -eq 9 ]
+	[[ "${lines[-2]}" == *'+0.40 ± 0.50 points (0 is inside) at the rate that n 8 chose, -1.00 '* ]]
+	run -0 table rate <(cat figures rates)
+	[[ "$output" == *'| SFT, rate of n 8 | 42.0 '*'| ReFINE, n 8 | 42.4 (+0.4 ± 0.5) '* ]]
+	[[ "$output" == *'| SFT | 42.0 '*'| ReFINE, n 8, rate of SFT | 41.0 (-1.0 ± 0.0) '* ]]
+	run -0 table rate figures
+	[ -z "$output" ]
 	run -0 table drawing figures
 	[[ "$output" == *'n 8 - random rewards '*'|'*'--O--'* ]]
 	# a single seed gives no interval and no contrast
@@ -300,6 +313,18 @@ exact() {
 	grep -A 1 'early/forced$' parts | grep -q 'ROLLOUT= REWARD= TRAIN="rf-ntp .*--position-coef $coef'
 	grep -A 1 'early/random-n8$' parts | grep -q " -n 8' REWARD='rf-reward --seed 1 --kind random' "
 	grep -A 1 'early/sft-published$' parts | grep -q 'METHOD=ntp INNER_STEPS=published '
+}
+
+@test "make study: SFT and ReFINE n 8 exchange their learning rates, and keep their coefficients" {
+	run -0 make -n -f "$P/study.mk" RUN=study FIGURES= SEEDS=1 study/rate/early/{sft,refine-n8}/1.tsv
+	for m in sft:refine-n8 refine-n8:sft; do
+		grep -A 2 "lr coef <study/chosen/mid/early/${m%:*}$" <<<"$output" >part
+		sed -n 2p part | cmp - <(echo "IFS=_ read -r _ lr _ <study/chosen/mid/early/${m#*:}")
+		sed -n 3p part | grep -q "RUN=study/rate/early/${m%:*}/1 .* --lr \$lr "
+	done
+	# without one of the two there is nothing to exchange
+	run -0 make -n -f "$P/study.mk" RUN=study FIGURES= MIDS='refine-n8 forced' ONLY=rate lanes
+	[[ "$output" != *'/rate/'* ]]
 }
 
 @test "study-choose.sh: prints the setting with the most exact answers over seeds, or fewest nats if equal" {
@@ -413,7 +438,7 @@ study() {
 	cut -f 1-4 study/figures.tsv | grep -vE '^(words|texts)' | sort -u | cut -f 1 >phases
 	uniq -c phases | tr -s ' ' | paste -sd, >counts
 	cmp counts - <<-END
-		 1 ablation, 1 base, 4 mid, 2 post, 2 post-tune, 2 testtime, 1 testtime-tune, 6 tune
+		 1 ablation, 1 base, 4 mid, 2 post, 2 post-tune, 2 rate, 2 testtime, 1 testtime-tune, 6 tune
 	END
 	# all methods make the same number of steps, and SFT as published makes one per batch
 	for m in sft refine-n8 forced; do
