@@ -128,15 +128,29 @@ function primary_sentence(g,    i, s) {
 	print "- " where[g] ", ReFINE with eight rollouts" s "."
 }
 
-# Prints the difference of ReFINE n 8 and SFT at each of their two rates, if the group has them.
+# Sets mean, half and n for ReFINE n 8 minus SFT, both at the rate that this method chose.
+function at_rate(g, method) {
+	if (method == "sft")
+		return describe("rate", g, "refine-n8", "mid", "sft", EXACT)
+	return describe("mid", g, "refine-n8", "rate", "sft", EXACT)
+}
+
+# Prints these differences at both rates, if the group has them.
 function rate_sentence(g,    s) {
 	if (!(("rate", g, "sft") in there))
 		return
-	describe("mid", g, "refine-n8", "rate", "sft", EXACT)
+	at_rate(g, "refine-n8")
 	s = described("points", POINTS)
-	describe("rate", g, "refine-n8", "mid", "sft", EXACT)
+	at_rate(g, "sft")
 	print "- Exploratory: at the same learning rate, ReFINE n 8 - SFT " at[g] ": " s \
 		" at the rate that n 8 chose, " described("points", POINTS) " at the rate that SFT chose."
+}
+
+# Returns words after a conclusion, if ReFINE n 8 differs from SFT only at different learning rates.
+function rate_words(g) {
+	if (holm[1] < 0.05 && at_rate(g, "sft") > 1 && !beyond() && at_rate(g, "refine-n8") > 1 && !beyond())
+		return ", but no difference is detectable at the same learning rate"
+	return ""
 }
 
 function sentences(    i, k) {
@@ -171,7 +185,7 @@ function sentences(    i, k) {
 		test_primary(group[i], EXACT)
 		k = k (i > 1 ? "; " : " ") at[group[i]] ", " conclusion(group[i]) \
 			sprintf(" (a difference of %.1f points would be found in 80 %% of such studies)",
-			detectable(0.8, count, 0.05 / contrasts) * deviation[1])
+			detectable(0.8, count, 0.05 / contrasts) * deviation[1]) rate_words(group[i])
 	}
 	print "- Conclusion by the plan:" k "."
 }
@@ -181,8 +195,8 @@ function drawing(    i, j, k, c, part, drawn, limit, at, left, right, line) {
 	k = split(DRAWN, drawn, ";")
 	for (i = 1; i <= groups; i++)
 		for (j = 1; j <= k; j++) {
-			split(drawn[j], part, "=")
-			if (describe("mid", group[i], part[1], "mid", part[2], EXACT) &&
+			split(drawn[j], part, /[:=]/)
+			if (describe(part[1], group[i], part[2], part[3], part[4], EXACT) &&
 			    size(mean) + half > limit)
 				limit = size(mean) + half
 		}
@@ -191,8 +205,8 @@ function drawing(    i, j, k, c, part, drawn, limit, at, left, right, line) {
 	for (i = 1; i <= groups; i++) {
 		printf "%-34s %-8.1f%17s0%17s%8.1f\n", name[group[i]], -limit, "", "", limit
 		for (j = 1; j <= k; j++) {
-			split(drawn[j], part, "=")
-			if (!describe("mid", group[i], part[1], "mid", part[2], EXACT))
+			split(drawn[j], part, /[:=]/)
+			if (!describe(part[1], group[i], part[2], part[3], part[4], EXACT))
 				continue
 			at = 25 + int(25 * mean / limit + (mean < 0 ? -0.5 : 0.5))
 			left = 25 + int(25 * (mean - half) / limit + (mean - half < 0 ? -0.5 : 0.5))
@@ -202,7 +216,7 @@ function drawing(    i, j, k, c, part, drawn, limit, at, left, right, line) {
 				line = line (c == at ? "O" : c == 25 ? "|" : \
 					c >= left && c <= right ? "-" : " ")
 			sub(/ +$/, "", line)
-			printf "%-34s %s\n", part[3], line
+			printf "%-34s %s\n", part[5], line
 		}
 		print ""
 	}
@@ -273,10 +287,13 @@ BEGIN {
 		"refine-n8=random-n8=n 8 - random rewards=random rewards with as many rollouts;" \
 		"refine-n8=forced=n 8 - teacher-forced=training on the text's own words at the same " \
 		"positions", contrast, ";")
-	DRAWN = "refine-n8=sft=n 8 - SFT;refine-n8=random-n8=n 8 - random rewards;" \
-		"refine-n8=forced=n 8 - teacher-forced;refine=sft=n 1 - SFT;refine-n16=sft=n 16 - SFT;" \
-		"forced=sft=teacher-forced - SFT;random-n8=sft=random rewards - SFT;" \
-		"sft-published=sft=SFT as published - SFT"
+	DRAWN = "mid:refine-n8=mid:sft=n 8 - SFT;mid:refine-n8=mid:random-n8=n 8 - random rewards;" \
+		"mid:refine-n8=mid:forced=n 8 - teacher-forced;mid:refine=mid:sft=n 1 - SFT;" \
+		"mid:refine-n16=mid:sft=n 16 - SFT;mid:forced=mid:sft=teacher-forced - SFT;" \
+		"mid:random-n8=mid:sft=random rewards - SFT;" \
+		"mid:sft-published=mid:sft=SFT as published - SFT;" \
+		"mid:refine-n8=rate:sft=n 8 - SFT at the rate of n 8;" \
+		"rate:refine-n8=mid:sft=n 8 - SFT at the rate of SFT"
 	METHODS = "base:start=before;mid:sft=SFT;mid:sft-published=SFT as published;mid:refine=ReFINE, n 1;" \
 		"mid:refine-n8=ReFINE, n 8;mid:refine-n16=ReFINE, n 16;mid:random-n8=random rewards, n 8;" \
 		"mid:forced=teacher-forced"

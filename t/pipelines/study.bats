@@ -242,7 +242,23 @@ exact() {
 	[[ "$output" == *'| SFT | 42.0 '*'| ReFINE, n 8, rate of SFT | 41.0 (-1.0 ± 0.0) '* ]]
 	run -0 table rate figures
 	[ -z "$output" ]
+	# n 8 is below SFT, and as good at both of the rates
+	for seed in 1 2 3; do
+		exact sft $seed 45
+		exact refine-n8 $seed 42.$seed
+		exact random-n8 $seed 42
+		exact forced $seed 42
+		exact sft $seed 42.$((4 - seed)) | sed 's/^mid/rate/'
+		exact refine-n8 $seed 4$((seed + 3)) | sed 's/^mid/rate/'
+	done >slower
+	concludes 'ReFINE makes the model return less than SFT' slower
+	[[ "${lines[-1]}" == *'), but no difference is detectable at the same learning rate.' ]]
+	concludes 'ReFINE makes the model return less than SFT' <(sed '/^rate.*refine/ s/4\(.\)$/5\1/' slower)
+	[[ "${lines[-1]}" == *'such studies).' ]]
+	run -0 table drawing <(cat figures rates)
+	[[ "$output" == *'n 8 - SFT at the rate of SFT '*'O'*'|'* ]]
 	run -0 table drawing figures
+	[[ "$output" != *'at the rate'* ]]
 	[[ "$output" == *'n 8 - random rewards '*'|'*'--O--'* ]]
 	# a single seed gives no interval and no contrast
 	run -0 table mid <(grep -P '\t1\t' figures)
@@ -287,9 +303,8 @@ exact() {
 	# settings that not all seeds of tuning have tried are left out, and a choice at the edge is marked
 	grep -qF '| sft | 1 |  | 61.00 |' run/report.md
 	[ "$(grep -cF '| sft | 2 |' run/report.md)" -eq 0 ]
-	tr '\n' ' ' <run/report.md >line
-	grep -qF 'plateau refine 2 (the largest), coefficient 0.02; plateau sft 1 (the smallest);' line
-	grep -qF '; plateau sft-published 2. For' line
+	grep -qF -e '- mid-training, plateau: refine 2 (the largest), coefficient 0.02; ' run/report.md
+	grep -q '; sft 1 (the smallest); sft-published 2\.$' run/report.md
 	# points have their order, and a point without a method has no table
 	[ "$(grep -c '^| early |' run/report.md)" -eq 2 ]
 	grep -E '^\| (plateau|early) \| exact' run/report.md | head -n 2 | cut -d ' ' -f 2 |
